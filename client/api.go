@@ -13,32 +13,32 @@ import (
 	"endoscope/server/wire"
 )
 
-// Options of a connection. Files that are not named are those that the endoscope
-// command takes, if they are there: ca.pem, client.pem, client.key and token in
-// the user's configuration directory; a token may be in $ENDOSCOPE_TOKEN.
+// Options of a connection. Files that are not set default to those of the endoscope
+// command, if they exist: ca.pem, client.pem, client.key and token in the user's
+// configuration directory. $ENDOSCOPE_TOKEN may contain a token.
 type Options struct {
-	CA        string // file: who signed the server's certificate
-	Cert, Key string // files: who the user is; without Key, that of Cert with .key
-	Token     string // file: with a token
-	Insecure  bool   // not encrypted, whoever is on the way
-	// The target of queries that name none, at most one of these; USE changes it.
+	CA        string // file: the CA of the server's certificate
+	Cert, Key string // files: the client certificate; Key "": Cert with the extension .key
+	Token     string // file: contains a token
+	Insecure  bool   // do not encrypt, whatever the network
+	// The target of queries that do not name one; at most one of these. USE changes
+	// it.
 	PID     int
 	Process string
 	Exe     string
-	// Notify is told what the connection's triggers have to say. It must not
+	// Notify is called with the messages of the connection's triggers. It must not
 	// block.
 	Notify func(text string)
 }
 
-// Conn is a connection to an engine, with a session of its own: what USE, SET and
-// CREATE say holds for it. It is safe for concurrent use.
+// Conn is a connection to an engine with its own session: USE, SET and CREATE apply
+// to it. It is safe for concurrent use.
 type Conn struct {
 	engine  wire.Engine
 	session wire.Session
 }
 
-// Connect connects to the engine at an address: host:port, or the path of a
-// socket.
+// Connect connects to the engine at addr: host:port, or the path of a socket.
 func Connect(ctx context.Context, addr string, o Options) (*Conn, error) {
 	how, err := credentials{ca: o.CA, cert: o.Cert, key: o.Key, token: o.Token, insecure: o.Insecure}.options(addr, configDir())
 	if err != nil {
@@ -62,12 +62,12 @@ func open(ctx context.Context, engine wire.Engine, o Options) (*Conn, error) {
 // Close ends the connection and the queries that run over it.
 func (c *Conn) Close() error { return errors.Join(c.session.Close(), c.engine.Close()) }
 
-// Query executes a statement; args are the values of $1, $2, ... in it. It returns
-// when what the statement needs is acquired. A statement that is refused gives a
-// *parser.Error, with the place.
+// Query executes a statement; args are the values of its parameters $1, $2, ... It
+// returns when everything that the statement needs is acquired. The error of a
+// rejected statement is a *parser.Error with its position.
 //
-// Rows end when the query does: never, if it has neither FOR nor LIMIT, before
-// they are closed, stopped, or ctx is done.
+// Rows end when the query does. A query with neither FOR nor LIMIT runs until the
+// rows are closed or stopped, or ctx is done.
 func (c *Conn) Query(ctx context.Context, statement string, args ...any) (*Rows, error) {
 	values := make([]types.Value, len(args))
 	for i, a := range args {
@@ -88,8 +88,8 @@ func (c *Conn) query(ctx context.Context, statement string, args []types.Value) 
 	return &Rows{ctx: ctx, res: res}, nil
 }
 
-// Exec executes a statement, waits for its end, and gives what it has to say:
-// that a setting is set, a stream created.
+// Exec executes a statement, waits for its end, and returns its message, for example
+// that a setting was set or a stream created.
 func (c *Conn) Exec(ctx context.Context, statement string, args ...any) (message string, err error) {
 	rows, err := c.Query(ctx, statement, args...)
 	if err != nil {
@@ -118,11 +118,11 @@ type Rows struct {
 	notices []string
 }
 
-// Columns are those of the result.
+// Columns returns the columns of the result.
 func (r *Rows) Columns() []wire.Column { return r.res.Columns() }
 
-// Next goes on to the next row, and waits for it. It is false at the end of the
-// result, or when Err says why.
+// Next waits for the next row. It returns false at the end of the result and on an
+// error; see Err.
 func (r *Rows) Next() bool {
 	for !r.ended {
 		if r.b != nil {
@@ -136,7 +136,7 @@ func (r *Rows) Next() bool {
 			r.ended = true
 			if !errors.Is(err, io.EOF) {
 				r.err = err
-				_ = r.res.Close() // nobody wants what it still gives
+				_ = r.res.Close() // the remaining rows are not wanted
 			}
 			return false
 		}
@@ -159,23 +159,23 @@ func (r *Rows) let() {
 	}
 }
 
-// Err is why Next was false, nil at the end of the result.
+// Err returns the error that ended the rows; nil at the end of the result.
 func (r *Rows) Err() error { return r.err }
 
-// Value is a value of the current row, of column i: nil (NULL), bool, int64,
-// float64, string, time.Time, time.Duration, []byte, []any (a list), or the text
-// of an encoding.
+// Value returns column i of the current row: nil (NULL), bool, int64, float64,
+// string, time.Time, time.Duration, []byte, []any (a list), or the text of an
+// encoding.
 func (r *Rows) Value(i int) any { return goValue(r.b.Cols[i].Value(r.b.Row(r.row))) }
 
-// Scan puts the values of the current row into what dest points to: the types of
-// Value, *any, *int, or a pointer to a pointer of one of them, which is nil of
+// Scan stores the values of the current row in the variables that dest points to: the
+// types of Value, any, int, or a pointer to one of them, which is set to nil for
 // NULL.
 func (r *Rows) Scan(dest ...any) error {
 	if r.b == nil || r.row < 0 {
-		return errors.New("Scan comes after Next")
+		return errors.New("Scan called without a successful Next")
 	}
 	if len(dest) != len(r.b.Cols) {
-		return fmt.Errorf("the row has %d columns, and %d are wanted", len(r.b.Cols), len(dest))
+		return fmt.Errorf("the row has %d columns, but Scan has %d arguments", len(r.b.Cols), len(dest))
 	}
 	for i, d := range dest {
 		if err := assign(d, r.Value(i)); err != nil {
@@ -185,12 +185,12 @@ func (r *Rows) Scan(dest ...any) error {
 	return nil
 }
 
-// Stop asks the query to end and give what it has: rows follow until Next is
+// Stop asks the query to end and return what it has: rows follow until Next returns
 // false.
 func (r *Rows) Stop() { r.res.Stop() }
 
-// Close abandons the query if it still runs. Nothing of it is attached when it
-// returns.
+// Close abandons the query if it still runs, and returns when all its probes are
+// detached.
 func (r *Rows) Close() error {
 	if r.ended {
 		r.let()
@@ -202,14 +202,14 @@ func (r *Rows) Close() error {
 	return err
 }
 
-// Summary is how many rows there were, for how long, and what was lost; at the end
-// of the result, or what holds until now.
+// Summary returns the number of rows, the elapsed time and the losses so far; final
+// at the end of the result.
 func (r *Rows) Summary() wire.Summary { return r.res.Summary() }
 
-// Notices are what the engine had to say beside the rows so far.
+// Notices returns the engine's notices so far.
 func (r *Rows) Notices() []string { return r.notices }
 
-// Lost is how many events did not become rows.
+// Lost returns the number of events that did not become rows.
 func (r *Rows) Lost() (n uint64) {
 	for _, l := range r.Summary().Losses {
 		n += l.N
@@ -217,7 +217,7 @@ func (r *Rows) Lost() (n uint64) {
 	return n
 }
 
-// valueOf is what a value of Go means in a statement.
+// valueOf converts a Go value to a value of a parameter.
 func valueOf(a any) (types.Value, error) {
 	switch a := a.(type) {
 	case nil:
@@ -241,10 +241,10 @@ func valueOf(a any) (types.Value, error) {
 	case time.Duration:
 		return types.Dur(int64(a)), nil
 	}
-	return types.Value{}, fmt.Errorf("a %T is no value of a statement", a)
+	return types.Value{}, fmt.Errorf("a %T cannot be the value of a parameter", a)
 }
 
-// goValue is a value as Go has it.
+// goValue converts a value to its Go type.
 func goValue(v types.Value) any {
 	if v.IsNull {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"endoscope/server/flight"
 )
 
-// serve serves the real engine at a socket.
+// serve runs the real engine on a socket.
 func serve(t *testing.T) (path string) {
 	t.Helper()
 	e, err := server.New(server.Options{ModelDir: t.TempDir()})
@@ -96,8 +96,8 @@ func TestQuery(t *testing.T) {
 	}
 }
 
-// A query that does not end is read as it goes, and ends when it is no longer
-// wanted.
+// An unbounded query can be read while it runs, and ends when it is closed or its
+// context is cancelled.
 func TestEndlessQuery(t *testing.T) {
 	c, err := Connect(t.Context(), serve(t), Options{})
 	if err != nil {

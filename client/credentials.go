@@ -14,16 +14,15 @@ import (
 	"endoscope/client/remote"
 )
 
-// credentials are what a connection is encrypted with, and by what the server
-// knows the user.
+// credentials are the encryption and authentication of a connection.
 type credentials struct {
-	ca, cert, key string // files; "": the usual ones, if they are there
+	ca, cert, key string // files; "": the default ones, if they exist
 	token         string // a file
-	insecure      bool   // not encrypted, whoever is on the way
+	insecure      bool   // do not encrypt, whatever the network
 }
 
-// configDir is where ca.pem, client.pem, client.key and token are looked for; "":
-// nowhere.
+// configDir returns the directory of ca.pem, client.pem, client.key and token; "" if
+// there is none.
 func configDir() string {
 	dir, err := os.UserConfigDir()
 	if err != nil {
@@ -32,9 +31,10 @@ func configDir() string {
 	return filepath.Join(dir, "endoscope")
 }
 
-// options is how to connect to an address. Sockets are not encrypted unless
-// certificates are named, the loopback is if there are any, and the rest always
-// is: any user of this machine can listen at a port that a server has left.
+// options returns the options for connecting to an address. Sockets are encrypted
+// only if certificates are named, and the loopback only if there are any; everything
+// else always is. The loopback counts as a network because any local user can listen
+// on a port that a server has released.
 func (c credentials) options(addr, dir string) (o remote.Options, err error) {
 	if err := checkAddress(addr); err != nil {
 		return o, err
@@ -53,16 +53,16 @@ func (c credentials) options(addr, dir string) (o remote.Options, err error) {
 		return o, nil
 	case onLoopback(addr) && usual(c.ca, dir, "ca.pem")+usual(c.cert, dir, "client.pem") == "":
 		if c.token != "" || os.Getenv(tokenVariable) != "" {
-			return o, usagef("--ca FILE encrypts it; --insecure sends it all the same", "the token is not sent to %s unencrypted", addr)
+			return o, usagef("--ca FILE encrypts the connection; --insecure sends the token unencrypted", "the token is not sent to %s unencrypted", addr)
 		}
-		o.Token = "" // the usual one is for servers elsewhere
+		o.Token = "" // the default token is for servers on other machines
 		return o, nil
 	}
 	o.TLS, err = c.tls(dir)
 	return o, err
 }
 
-// checkAddress refuses what is no address. Its errors are *usageError.
+// checkAddress refuses an invalid address. Its errors are *usageError.
 func checkAddress(addr string) error {
 	if isSocket(addr) {
 		return nil
@@ -72,7 +72,7 @@ func checkAddress(addr string) error {
 		_, err = net.LookupPort("tcp", port)
 	}
 	if err != nil || port == "" {
-		return usagef("--connect HOST:PORT, or the path of a socket", "%q is no address of an engine", addr)
+		return usagef("--connect HOST:PORT, or the path of a socket", "%q is not the address of an engine", addr)
 	}
 	return nil
 }
@@ -87,8 +87,8 @@ func onLoopback(addr string) bool {
 	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
 }
 
-// usual is a file that the user has named, or the one of that name in dir if it
-// is there.
+// usual returns the file that the user has named, or else the file of that name in
+// dir if it exists.
 func usual(named, dir, name string) string {
 	if named != "" || dir == "" {
 		return named
@@ -102,14 +102,14 @@ func usual(named, dir, name string) string {
 
 func (c credentials) tls(dir string) (*tls.Config, error) {
 	conf := &tls.Config{MinVersion: tls.VersionTLS13}
-	if ca := usual(c.ca, dir, "ca.pem"); ca != "" { // else those that the system trusts
+	if ca := usual(c.ca, dir, "ca.pem"); ca != "" { // otherwise the CAs that the system trusts
 		text, err := os.ReadFile(ca)
 		if err != nil {
 			return nil, unreadable("--ca", err)
 		}
 		conf.RootCAs = x509.NewCertPool()
 		if !conf.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("%s has no certificate", ca)
+			return nil, fmt.Errorf("%s contains no certificate", ca)
 		}
 	}
 	cert := usual(c.cert, dir, "client.pem")
@@ -128,7 +128,7 @@ func (c credentials) tls(dir string) (*tls.Config, error) {
 	return conf, nil
 }
 
-// tokenVariable has the token where no file is named.
+// tokenVariable contains the token if no file is named.
 const tokenVariable = "ENDOSCOPE_TOKEN"
 
 func (c credentials) readToken(dir string) (string, error) {
@@ -153,8 +153,8 @@ func (c credentials) readToken(dir string) (string, error) {
 	case 1:
 		return words[0], nil
 	}
-	return "", usagef("it is one word, as endoscoped token add USER prints it", "the token file %s has more than a token", file)
+	return "", usagef("a token is one word, as printed by endoscoped token add USER", "the token file %s contains more than a token", file)
 }
 
-// unreadable is the error of a flag that names a file that cannot be read.
+// unreadable is the error of a flag whose file cannot be read.
 func unreadable(flag string, err error) error { return usagef("", "%s: %v", flag, err) }

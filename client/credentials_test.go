@@ -84,10 +84,10 @@ func TestCredentials(t *testing.T) {
 	two, empty := file("two", "endoscope_abc\nendoscope_def\n"), file("empty", "\n")
 	for c, want := range map[credentials]string{
 		{ca: "/nowhere"}:            "--ca: open /nowhere: no such file",
-		{ca: token}:                 "has no certificate",
+		{ca: token}:                 "contains no certificate",
 		{cert: token}:               "cannot be used",
 		{token: "/nowhere"}:         "--token-file: open /nowhere: no such file",
-		{token: two}:                "has more than a token",
+		{token: two}:                "contains more than a token",
 		{token: empty}:              "is empty",
 		{insecure: true, ca: token}: "exclude each other",
 	} {
@@ -95,12 +95,12 @@ func TestCredentials(t *testing.T) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
-	if _, err := parseFlags([]string{"--ca", "x"}); err == nil || !strings.Contains(err.Error(), "for an engine elsewhere") {
+	if _, err := parseFlags([]string{"--ca", "x"}); err == nil || !strings.Contains(err.Error(), "need --connect") {
 		t.Errorf("without --connect: %v", err)
 	}
 }
 
-// configuredClient is a user's directory with a CA and a token.
+// configuredClient creates a user's directory with a CA and a token.
 func configuredClient(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -113,7 +113,7 @@ func configuredClient(t *testing.T) string {
 	return dir
 }
 
-// Mistakes in the command line end with exit code 2, and say what to write.
+// Mistakes in the command line end with exit code 2 and a hint.
 func TestMistakesInConnections(t *testing.T) {
 	t.Setenv("ENDOSCOPE_TOKEN", "")
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
@@ -139,7 +139,7 @@ func TestMistakesInConnections(t *testing.T) {
 	}
 }
 
-// Two sides that do not agree on encryption are told so.
+// If client and server disagree on encryption, the error says so.
 func TestEncryptionThatDiffers(t *testing.T) {
 	t.Setenv("ENDOSCOPE_TOKEN", "")
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
@@ -173,7 +173,7 @@ func TestEncryptionThatDiffers(t *testing.T) {
 	}{
 		{[]string{"--connect", encrypted}, "the engine speaks TLS\nhint: --ca FILE"},
 		{[]string{"--connect", plain, "--ca", ca}, "the engine does not speak TLS\nhint: --insecure"},
-		{[]string{"--connect", encrypted, "--ca", ca}, "endoscoped init --host; with this one there: --host 127.0.0.1"},
+		{[]string{"--connect", encrypted, "--ca", ca}, "endoscoped init --host; add --host 127.0.0.1"},
 		{[]string{"--connect", "localhost:" + port, "--ca", ca}, "certificate required\nhint: --cert FILE"},
 	} {
 		var msg strings.Builder

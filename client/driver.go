@@ -17,14 +17,14 @@ import (
 
 func init() { sql.Register("endoscope", sqlDriver{}) }
 
-// sqlDriver is the database/sql driver "endoscope". The name of a data source is
-// an address, as Connect takes it, or a URL with what else there is to say:
+// sqlDriver is the database/sql driver "endoscope". The data source name is
+// an address, as for Connect, or a URL with options:
 //
 //	endoscope://db1.example.org:7440?ca=/etc/endoscope/ca.pem&token=/run/token&process=postgres
 //	endoscope:///run/endoscope.sock?pid=4711
 //
-// A connection of the pool is a session: USE and SET hold for it alone, and are
-// better said there: sql.DB.Conn.
+// Each connection of the pool is a session. USE and SET apply to that connection
+// only; use sql.DB.Conn to execute them.
 type sqlDriver struct{}
 
 // Open implements driver.Driver.
@@ -65,10 +65,10 @@ func (d sqlDriver) OpenConnector(name string) (driver.Connector, error) {
 			c.o.Exe = v
 		case "pid":
 			if c.o.PID, err = strconv.Atoi(v); err != nil {
-				return nil, fmt.Errorf("pid=%s is no process id", v)
+				return nil, fmt.Errorf("pid=%s is not a process id", v)
 			}
 		default:
-			return nil, fmt.Errorf("%s= is not known: ca, cert, key, token, insecure, process, exe and pid are", key)
+			return nil, fmt.Errorf("unknown option %s=: the options are ca, cert, key, token, insecure, process, exe and pid", key)
 		}
 	}
 	return c, nil
@@ -95,14 +95,16 @@ type sqlConn struct{ c *Conn }
 func (c *sqlConn) Close() error { return c.c.Close() }
 
 // Begin implements driver.Conn.
-func (c *sqlConn) Begin() (driver.Tx, error) { return nil, errors.New("there are no transactions") }
+func (c *sqlConn) Begin() (driver.Tx, error) {
+	return nil, errors.New("transactions are not supported")
+}
 
 func (c *sqlConn) Prepare(query string) (driver.Stmt, error) {
 	return c.PrepareContext(context.Background(), query)
 }
 
-// PrepareContext implements driver.ConnPrepareContext. What is wrong with the
-// statement is said now.
+// PrepareContext implements driver.ConnPrepareContext. It reports errors in the
+// statement.
 func (c *sqlConn) PrepareContext(ctx context.Context, query string) (driver.Stmt, error) {
 	if _, err := c.c.session.Describe(ctx, query); err != nil {
 		return nil, err
@@ -116,7 +118,7 @@ func (c *sqlConn) QueryContext(ctx context.Context, query string, args []driver.
 	if err != nil {
 		return nil, err
 	}
-	// database/sql closes what it reads, also when ctx is done.
+	// database/sql closes the rows, also when ctx is done.
 	rows, err := c.c.query(ctx, query, values)
 	if err != nil {
 		return nil, err
@@ -139,11 +141,11 @@ func (c *sqlConn) ExecContext(ctx context.Context, query string, args []driver.N
 	return sqlResult{rows.Summary()}, errors.Join(rows.Err(), rows.Close())
 }
 
-// CheckNamedValue implements driver.NamedValueChecker: durations stay what they
-// are.
+// CheckNamedValue implements driver.NamedValueChecker; it accepts durations
+// unchanged.
 func (c *sqlConn) CheckNamedValue(v *driver.NamedValue) error {
 	if v.Name != "" {
-		return errors.New("parameters have numbers, and no names: $1")
+		return errors.New("named parameters are not supported: use $1")
 	}
 	if _, err := valueOf(v.Value); err == nil {
 		return nil
@@ -202,7 +204,7 @@ func named(args []driver.Value) []driver.NamedValue {
 // sqlResult is a driver.Result.
 type sqlResult struct{ sum wire.Summary }
 
-func (r sqlResult) LastInsertId() (int64, error) { return 0, errors.New("rows have no ids") }
+func (r sqlResult) LastInsertId() (int64, error) { return 0, errors.New("rows have no insert ids") }
 func (r sqlResult) RowsAffected() (int64, error) { return int64(r.sum.Rows), nil }
 
 // sqlRows is a driver.Rows.

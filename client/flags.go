@@ -9,20 +9,20 @@ import (
 	"endoscope/client/render"
 )
 
-// flags is what the command line says.
+// flags is the parsed command line.
 type flags struct {
 	demo    bool
 	manual  bool   // help [TOPIC]
-	topic   string // of the manual; "": all of them
+	topic   string // of the manual; "": the list of topics
 	pid     int
 	process string
 	exe     string
 	command []string // after --
-	connect []string // several engines are one
-	// reconnect: results go on when the connection was lost.
+	connect []string // several engines are queried as one
+	// reconnect: resume results after the connection was lost.
 	reconnect bool
-	as        credentials   // for it
-	format    render.Format // "" : by where output goes
+	as        credentials   // for connect
+	format    render.Format // "": chosen by the output
 	scripts   []script      // in the order given; none: standard input
 	help      bool
 	version   bool
@@ -31,7 +31,7 @@ type flags struct {
 // script is a -c or a -f.
 type script struct {
 	file bool
-	text string // statements, or a file's name ("-": standard input)
+	text string // statements, or a file name ("-": standard input)
 }
 
 // usageError is a mistake in the command line.
@@ -43,10 +43,10 @@ func usagef(hint, format string, args ...any) error {
 	return &usageError{fmt.Sprintf(format, args...), hint}
 }
 
-// flag is one flag that takes a value.
+// flag is a flag with a value.
 type flag struct {
 	short, long string
-	value       string // what help calls its value
+	value       string // the placeholder in the help text
 	set         func(f *flags, v string) error
 }
 
@@ -91,7 +91,7 @@ var valued = []flag{
 	}},
 	{"", "connect", "ADDR", func(f *flags, v string) error {
 		if slices.Contains(f.connect, v) {
-			return usagef("several --connect are several engines: the rows of one would count twice", "--connect %s is given twice", v)
+			return usagef("each --connect is another engine; the rows of this one would be counted twice", "--connect %s is given twice", v)
 		}
 		f.connect = append(f.connect, v)
 		if v == "" {
@@ -105,10 +105,10 @@ var valued = []flag{
 	{"", "token-file", "FILE", func(f *flags, v string) error { f.as.token = v; return notEmpty("--token-file", v) }},
 }
 
-// oneTarget is what to do about several targets.
+// oneTarget is the hint for several targets.
 const oneTarget = "a session has one target; a query can choose others: WHERE pid = 42"
 
-// twice refuses a second target, which would silently take the place of the first.
+// twice rejects a second target, which would silently replace the first.
 func twice(name string) error { return usagef(oneTarget, "%s can be given once", name) }
 
 func notEmpty(name, v string) error {
@@ -120,7 +120,7 @@ func notEmpty(name, v string) error {
 
 const helpHint = "endoscope --help lists the flags"
 
-// parseFlags reads a command line (without the program's name). Its errors are
+// parseFlags parses a command line (without the program's name). Its errors are
 // *usageError.
 func parseFlags(args []string) (*flags, error) {
 	f := &flags{}
@@ -136,7 +136,7 @@ func parseFlags(args []string) (*flags, error) {
 		switch {
 		case arg == "--":
 			if len(args) == 0 {
-				return nil, usagef("endoscope -- ./server --port 80", "-- needs a program to start")
+				return nil, usagef("endoscope -- ./server --port 80", "-- needs a program")
 			}
 			f.command, args = args, nil
 		case arg == "--reconnect":
@@ -154,14 +154,14 @@ func parseFlags(args []string) (*flags, error) {
 			}
 			args = rest
 		default:
-			return nil, usagef(fmt.Sprintf("to start a program: endoscope -- %s; to run a statement: -c", arg), "what is %q?", arg)
+			return nil, usagef(fmt.Sprintf("to start a program: endoscope -- %s; to run a statement: -c", arg), "unexpected argument %q", arg)
 		}
 	}
 	return f, f.check()
 }
 
-// parseValued reads a flag that takes a value: -cSQL, -c SQL, --file=F,
-// --file F. It returns the arguments that are left.
+// parseValued parses a flag with a value: -cSQL, -c SQL, --file=F, --file F. It
+// returns the remaining arguments.
 func (f *flags) parseValued(arg string, args []string) ([]string, error) {
 	for _, fl := range valued {
 		var v string
@@ -185,12 +185,12 @@ func (f *flags) parseValued(arg string, args []string) ([]string, error) {
 	}
 	name, _, _ := strings.Cut(arg, "=")
 	if name == "--token" {
-		return nil, usagef("--token-file FILE, or $ENDOSCOPE_TOKEN", "a token in a command line is seen by all users: there is no flag --token")
+		return nil, usagef("--token-file FILE, or $ENDOSCOPE_TOKEN", "there is no flag --token: other users can see the command line")
 	}
 	return nil, usagef(helpHint, "there is no flag %s", name)
 }
 
-// check refuses flags that exclude each other.
+// check rejects flags that exclude each other.
 func (f *flags) check() error {
 	var targets []string
 	if f.pid != 0 {
@@ -209,11 +209,11 @@ func (f *flags) check() error {
 	case f.demo && len(targets) > 0:
 		return usagef("endoscope demo starts a program of its own", "demo and %s exclude each other", targets[0])
 	case f.connect == nil && (f.as != (credentials{}) || f.reconnect):
-		return usagef("--connect HOST:PORT", "certificates, tokens and --reconnect are for an engine elsewhere")
+		return usagef("--connect HOST:PORT", "certificates, tokens and --reconnect need --connect")
 	case len(f.connect) > 1 && f.reconnect:
-		return usagef("a host that is lost is marked, and the others go on", "--reconnect is for one engine")
+		return usagef("results of several engines continue without a lost host, and mark it", "--reconnect supports only one engine")
 	case f.demo && f.connect != nil:
-		return usagef("endoscope demo runs here", "demo and --connect exclude each other")
+		return usagef("endoscope demo runs on this machine", "demo and --connect exclude each other")
 	case len(targets) > 1:
 		return usagef(oneTarget, "%s and %s exclude each other", targets[0], targets[1])
 	}

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Of two targets none silently takes the place of the other.
+// A second target is rejected rather than silently replacing the first.
 func TestOneTarget(t *testing.T) {
 	for line, want := range map[string]string{
 		"-p 1 -p 2":                                 "-p can be given once",
@@ -30,7 +30,7 @@ func TestOneTarget(t *testing.T) {
 	}
 }
 
-// A FIFO to which nobody writes does not keep the program from ending.
+// A FIFO without a writer does not keep the program from ending.
 func TestScriptThatDoesNotOpen(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "fifo")
 	if err := unix.Mkfifo(name, 0o600); err != nil {
@@ -41,7 +41,7 @@ func TestScriptThatDoesNotOpen(t *testing.T) {
 	if f, err := openScript(ctx, name); !errors.Is(err, context.Canceled) {
 		t.Errorf("opened: %v, %v", f, err)
 	}
-	w, err := os.OpenFile(name, os.O_RDWR, 0) // so that what still opens it returns
+	w, err := os.OpenFile(name, os.O_RDWR, 0) // so that a pending open returns
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,48 +6,47 @@ const usage = `usage: endoscope [flags]
        endoscope help [TOPIC]
 
 SQL over running programs. Without -c or -f, statements are read from a prompt,
-or from standard input where that is no terminal.
+or from standard input if that is not a terminal.
 
-What to look at (one of them; a query can also say WHERE pid = ...):
+Target (one of these; a query can also have WHERE pid = ...):
   -p, --pid PID        this process
-      --process NAME   every process of this name, also those that start later
+      --process NAME   every process of this name, including those that start later
       --exe PATH       every process of this executable
-  -- CMD ARGS...       a program started for this, held until the first query
-                       is armed; it shares this terminal's input and output
-  demo                 a small program that comes with endoscope
+  -- CMD ARGS...       start this program, stopped until the first query is armed;
+                       it shares this terminal's input and output
+  demo                 a small program that is part of endoscope
 
-What to run (in the order given, up to the first that fails):
-  -c, --command SQL    statements, separated by semicolons; of none, nothing is done,
-                       as in psql: exit code 0
+Statements (run in the order given, up to the first that fails):
+  -c, --command SQL    statements, separated by semicolons; without any, nothing
+                       is done, as in psql: exit code 0
   -f, --file FILE      statements of a file; - is standard input
 
-How to show it:
+Output and connection:
       --format FORMAT  table, csv, json, jsonl or markdown; a table on a
                        terminal, else csv. Machine formats are exact:
                        durations in ns, timestamps RFC 3339 in ns, NULL empty
 
-      --connect ADDR   ask the engine at ADDR (host:port, or the path of a socket)
-                       instead of one in this process; several of them are one.
-                       Off this machine, or if the engine has certificates,
-                       it takes
-      --ca FILE        the certificate of its CA (endoscoped init makes one),
+      --connect ADDR   use the engine at ADDR (host:port, or the path of a socket)
+                       instead of one in this process; several are queried as one.
+                       For another machine, or if the engine has certificates:
+      --ca FILE        the certificate of its CA (created by endoscoped init),
       --cert FILE      and your certificate, with its key in FILE.key or --key FILE,
       --token-file FILE  or your token, which may also be in $ENDOSCOPE_TOKEN.
                        Without them: ca.pem, client.pem, client.key and token in
                        ~/.config/endoscope
-      --reconnect      when the connection is lost, connect again and go on; what is
-                       missing is said
-      --insecure       do not encrypt, so that others can read and change it
+      --reconnect      when the connection is lost, connect again and continue;
+                       gaps are reported
+      --insecure       do not encrypt: others can read and change the traffic
       --version, --help
 
-endoscope help lists the topics of the manual: how to ask, what can be asked,
+endoscope help lists the topics of the manual: queries, streams,
 settings, functions. endoscope help TOPIC shows one.
 
 Rows go to standard output; notices, errors and the last line of a result
 (rows, time, and whether anything was lost) to standard error. Ctrl-C ends a
 query and shows what it has; twice abandons it.
 
-Exit code: 0 all done, 1 a statement failed, 2 the command line is wrong.
+Exit code: 0 success, 1 a statement failed, 2 mistake in the command line.
 
 Examples:
   endoscope demo
@@ -59,14 +58,14 @@ Examples:
       WHERE function_name = 'main_loop' EMIT EVERY 1s" -- ./server --port 8080
 `
 
-// banner greets at the prompt.
+// banner is printed before the first prompt.
 const banner = `endoscope %s: statements end with a semicolon.
-\? lists commands, \help shows the manual, Ctrl-D leaves.
+\? lists commands, \help shows the manual, Ctrl-D exits.
 `
 
-// demoBanner goes on at the demo's prompt.
+// demoBanner follows banner in the demo.
 const demoBanner = `A demo program is running (pid %d): a job queue with two workers, a timer,
-a client and a reader of its requests, a cache, and a lock they all want. Try:
+a client and a reader of its requests, a cache, and a lock that all of them use. Try:
 
   SELECT function_name, COUNT(*) AS calls, AVG(duration), MAX(duration)
     FROM function_duration WHERE function_name IN (process_job, handle_request, lock_stats)

@@ -12,7 +12,7 @@ import (
 
 // manual runs endoscope help [TOPIC]. It needs no engine.
 func (p Program) manual(topic string) int {
-	signals, stop := watchSignals(func(error) {}) // the pager has them
+	signals, stop := watchSignals(func(error) {}) // while the pager runs, it handles them
 	defer stop()
 	err := repl.Manual(p.Stdout, topic, signals)
 	missing, ok := errors.AsType[*help.NotFoundError](err)
@@ -24,7 +24,7 @@ func (p Program) manual(topic string) int {
 		}
 		p.printUsage(&usageError{missing.Error(), hint})
 		return exitUsage
-	case err != nil && !errors.Is(err, syscall.EPIPE): // head(1) has read enough
+	case err != nil && !errors.Is(err, syscall.EPIPE): // the reader, such as head(1), has closed the pipe
 		fmt.Fprintln(p.Stderr, render.Escape("error: "+err.Error()))
 		return exitFailed
 	}

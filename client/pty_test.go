@@ -15,15 +15,15 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// terminal is the command on a pseudo-terminal, and who sits before it.
+// terminal is the command on a pseudo-terminal.
 type terminal struct {
 	t      *testing.T
 	cmd    *exec.Cmd
 	master *os.File
-	slave  *os.File // kept open to look at the terminal's modes
+	slave  *os.File // kept open to inspect the terminal's modes
 	output chan string
 	seen   strings.Builder
-	from   int // what expect has passed
+	from   int // end of the output matched by expect
 	state  string
 }
 
@@ -83,7 +83,7 @@ func (x *terminal) send(keys string) {
 	}
 }
 
-// expect waits until text has been shown after what was expected before.
+// expect waits until text is shown after the text expected before.
 func (x *terminal) expect(text string) {
 	x.t.Helper()
 	deadline := time.After(2 * time.Minute)
@@ -101,7 +101,7 @@ func (x *terminal) expect(text string) {
 	}
 }
 
-// exit waits for the command's end.
+// exit waits for the command to exit with code.
 func (x *terminal) exit(code int) {
 	x.t.Helper()
 	done := make(chan error, 1)
@@ -141,7 +141,7 @@ func TestPrompt(t *testing.T) {
 	x := newTerminal(t)
 	x.expect("endoscope> ")
 
-	// A statement ends with its semicolon, over as many lines as it takes.
+	// A statement extends over lines up to its semicolon.
 	x.send("SELECT *\r")
 	x.send("FROM calls;\r")
 	x.expect(" function_name  | duration")
@@ -149,18 +149,18 @@ func TestPrompt(t *testing.T) {
 	x.expect("3 rows in 1.23s, complete")
 	x.expect("endoscope> ")
 
-	// Tab completes; keys that come quickly are not lost.
+	// Tab completes; keys typed in quick succession are not lost.
 	x.send("sel\t * from cal\t;\r")
 	x.expect("3 rows in 1.23s, complete")
 	x.expect("endoscope> ")
 
-	// Ctrl-C while editing gives up the line.
+	// Ctrl-C discards the line being edited.
 	x.send("SELECT nonsense")
 	x.expect("nonsense")
 	x.send(ctrlC)
 	x.expect("endoscope> ")
 
-	// A running total is shown and drawn over; Ctrl-C ends it with its result.
+	// A preview of a running total is redrawn; Ctrl-C ends it with its result.
 	x.send("SELECT * FROM totals;\r")
 	x.expect(" fib           |   1.00ms")
 	x.expect("\x1b[3A\x1b[J")
@@ -170,7 +170,7 @@ func TestPrompt(t *testing.T) {
 	x.expect("1 row in 1.23s, complete")
 	x.expect("endoscope> ")
 
-	// A mistake is told with its place; the prompt comes back.
+	// An error is shown with its position; the prompt returns.
 	x.send("SELECT * FROM nowhere;\r")
 	x.expect("error: there is no stream nowhere\r\n  SELECT * FROM nowhere;\r\n                ^\r\nhint: SHOW STREAMS lists them")
 	x.expect("endoscope> ")
@@ -178,7 +178,7 @@ func TestPrompt(t *testing.T) {
 	x.expect("error: there is no command \\frobnicate")
 	x.expect("endoscope> ")
 
-	// History gives statements back whole.
+	// The history contains whole statements.
 	x.send(up + up + up + up + "\r")
 	x.expect("3 rows in 1.23s, complete")
 	x.expect("endoscope> ")
@@ -196,7 +196,7 @@ func TestPrompt(t *testing.T) {
 	}
 }
 
-// A topic that is longer than the screen is shown by the pager; a short one is not.
+// A topic longer than the screen is shown by the pager; a shorter one is not.
 func TestManualIsPaged(t *testing.T) {
 	t.Setenv("PAGER", "sed -n s/^SET.changes.*/paged/p")
 	x := newTerminal(t, "help", "settings")
@@ -250,9 +250,9 @@ func TestDemoGreets(t *testing.T) {
 	x.exit(0)
 }
 
-// Rows that go elsewhere leave the terminal to prompts and messages.
+// If rows go to a file, prompts and messages still go to the terminal.
 func TestPromptWithRowsElsewhere(t *testing.T) {
-	x := newTerminal(t) // for its slave only
+	x := newTerminal(t) // only for its slave
 	x.expect("endoscope> ")
 	x.send(ctrlD)
 	x.exit(0)

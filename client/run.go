@@ -22,31 +22,31 @@ import (
 	"endoscope/server/wire"
 )
 
-// Exit codes, on which scripts rely.
+// Exit codes; scripts rely on them.
 const (
 	exitDone   = 0
-	exitFailed = 1 // a statement failed, or there was no engine to ask
+	exitFailed = 1 // a statement failed, or the engine was not available
 	exitUsage  = 2
 )
 
-// livePreview is how often a terminal shows a result that is still growing.
+// livePreview is the interval of previews of a running result on a terminal.
 const livePreview = time.Second
 
-// Program is what the endoscope command is made of. The zero value of a stream
-// is the process's own.
+// Program holds the dependencies of the endoscope command. A nil stream is the
+// process's own.
 type Program struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	// Open returns the engine that runs in this process.
+	// Open returns an engine in this process.
 	Open func() (wire.Engine, error)
-	// Launch starts a program for a session with an engine of another process of
-	// this machine; nil where that is not supported.
+	// Launch starts a program for a session with an engine in another process of this
+	// machine; nil if that is not supported.
 	Launch  func(argv []string) (remote.Command, error)
 	Version string
 }
 
-// Run runs the command with arguments (without the program's name) and returns
-// its exit code. It returns when nothing is attached any more.
+// Run runs the command with arguments (without the program's name) and returns its
+// exit code, after all probes are detached.
 func (p Program) Run(ctx context.Context, args []string) int {
 	if p.Stdin == nil {
 		p.Stdin = os.Stdin
@@ -93,7 +93,8 @@ func (p Program) printUsage(err error) {
 	}
 }
 
-// run opens what is needed, runs the statements, and closes it in reverse.
+// run opens the engine and the output, runs the statements, and closes everything in
+// reverse order.
 func (p Program) run(ctx context.Context, f *flags) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -132,12 +133,12 @@ func (p Program) run(ctx context.Context, f *flags) (err error) {
 	defer func() { err = errors.Join(err, sh.Close()) }()
 	err = p.statements(ctx, f, sh, session, out, notes, o.PID)
 	if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) {
-		return cause // a signal says more than "context canceled"
+		return cause // the signal is more informative than "context canceled"
 	}
 	return err
 }
 
-// engine is the one in this process, or the one or several elsewhere.
+// engine returns the engine in this process, or the one or several of --connect.
 func (p Program) engine(f *flags) (wire.Engine, error) {
 	if f.connect == nil {
 		return p.Open()
@@ -153,7 +154,7 @@ func (p Program) engine(f *flags) (wire.Engine, error) {
 		if err != nil {
 			return nil, err
 		}
-		if f.reconnect { // there is one
+		if f.reconnect { // only one engine
 			return remote.Reconnecting(e), nil
 		}
 		hosts[i] = fleet.Host{Name: addr, Engine: e}
@@ -164,7 +165,7 @@ func (p Program) engine(f *flags) (wire.Engine, error) {
 	return fleet.New(hosts), nil
 }
 
-// statements runs those of -c and -f, or else those of standard input.
+// statements runs the statements of -c and -f, or else of standard input.
 func (p Program) statements(ctx context.Context, f *flags, sh *repl.Shell, s wire.Session, out *runner.Output, notes *runner.Notes, pid int) error {
 	for _, sc := range f.scripts {
 		if err := p.script(ctx, sc, sh); err != nil {
@@ -183,7 +184,7 @@ func (p Program) statements(ctx context.Context, f *flags, sh *repl.Shell, s wir
 		}
 		return sh.Wait(ctx)
 	}
-	stop := tellRows(ctx, s, notes)
+	stop := showRows(ctx, s, notes)
 	defer stop()
 	fmt.Fprintf(p.Stderr, banner, p.Version)
 	if f.demo {
@@ -191,12 +192,12 @@ func (p Program) statements(ctx context.Context, f *flags, sh *repl.Shell, s wir
 	}
 	if !out.Terminal() { // prompts would be mixed into the rows
 		lines := repl.NewLines(p.Stdin, p.Stderr)
-		lines.Heed(notes, p.Stderr)
+		lines.ShowNotes(notes, p.Stderr)
 		return sh.Interact(ctx, lines)
 	}
 	in, err := repl.NewTerminal(ctx, s, notes, out.Render.Color)
 	if err != nil {
-		fmt.Fprintln(p.Stderr, render.Escape(fmt.Sprintf("notice: no history is kept: %v", err)))
+		fmt.Fprintln(p.Stderr, render.Escape(fmt.Sprintf("notice: the history is not saved: %v", err)))
 	}
 	return sh.Interact(ctx, in)
 }
@@ -204,7 +205,7 @@ func (p Program) statements(ctx context.Context, f *flags, sh *repl.Shell, s wir
 // piped runs the statements of standard input.
 func (p Program) piped(ctx context.Context, sh *repl.Shell, notes *runner.Notes) error {
 	in := repl.NewLines(p.Stdin, nil)
-	in.Heed(notes, p.Stderr)
+	in.ShowNotes(notes, p.Stderr)
 	defer in.Close()
 	return sh.Script(ctx, in)
 }
@@ -233,8 +234,8 @@ func (p Program) script(ctx context.Context, sc script, sh *repl.Shell) error {
 	return sh.Script(ctx, in)
 }
 
-// openScript opens a file of statements, or gives up when ctx ends: a FIFO opens
-// when somebody writes to it.
+// openScript opens a file of statements; it gives up when ctx is done, since opening
+// a FIFO blocks until it has a writer.
 func openScript(ctx context.Context, name string) (*os.File, error) {
 	type opened struct {
 		f   *os.File
@@ -249,7 +250,7 @@ func openScript(ctx context.Context, name string) (*os.File, error) {
 	case o := <-done:
 		return o.f, o.err
 	case <-ctx.Done():
-		return nil, ctx.Err() // the program ends: what is opened later goes with it
+		return nil, ctx.Err() // the program exits: the pending open ends with it
 	}
 }
 
@@ -259,15 +260,15 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// watchSignals has the signals that end programs passed to the running
-// statement; one that comes between statements ends the program, and one that
-// comes once it is ending, as the second of timeout(1) may, does nothing: after
-// stop they are still taken, for by default they would kill a program that has
-// done all it was asked for.
+// watchSignals passes the signals that end programs to the running statement. A
+// signal between statements ends the program. A further one while the program is
+// exiting, such as the second of timeout(1), does nothing: after stop signals are
+// still caught, because by default they would kill a program that has finished its
+// work.
 //
-// SIGPIPE is taken, too, so that writing to a closed pipe gives EPIPE and the
-// query is ended in order. It is taken and not ignored, as a program started
-// by -- CMD would inherit that.
+// SIGPIPE is caught too, so that writing to a closed pipe returns EPIPE and the query
+// ends in order. It is not ignored, because a program started by -- CMD would inherit
+// that.
 func watchSignals(cancel context.CancelCauseFunc) (signals *runner.Signals, stop func()) {
 	signals = runner.NewSignals(func(sig os.Signal) {
 		if sig == os.Interrupt {
@@ -278,7 +279,7 @@ func watchSignals(cancel context.CancelCauseFunc) (signals *runner.Signals, stop
 	})
 	ending, pipe, done := make(chan os.Signal, 3), make(chan os.Signal, 1), make(chan struct{})
 	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
-		if !signal.Ignored(sig) { // nohup, and jobs that a script puts in the background
+		if !signal.Ignored(sig) { // ignored for nohup and background jobs of a script
 			signal.Notify(ending, sig)
 		}
 	}

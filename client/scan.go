@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// assign puts a value that goValue gave where dest points to.
+// assign stores a value returned by goValue where dest points to.
 func assign(dest, v any) error {
 	switch d := dest.(type) {
 	case *any:
@@ -75,7 +75,7 @@ func perhaps[T any](dest **T, v any) error {
 
 func mismatch(dest, v any) error {
 	if v == nil {
-		return fmt.Errorf("NULL does not fit a %T", dest)
+		return fmt.Errorf("cannot store NULL in a %T", dest)
 	}
-	return fmt.Errorf("a %T does not fit a %T", v, dest)
+	return fmt.Errorf("cannot store a %T in a %T", v, dest)
 }

@@ -12,9 +12,9 @@ import (
 	"endoscope/client/internal/fake"
 )
 
-// TestMain makes the command, joined to the fake engine, a program that
-// scripts and other tests can start. With SIGNAL=late it gets a SIGINT when it has
-// done everything.
+// TestMain lets the test binary run as the command with the fake engine, so that
+// scripts and other tests can start it. With SIGNAL=late it receives a SIGINT after
+// it has done everything.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"endoscope": func() {
@@ -22,15 +22,15 @@ func TestMain(m *testing.M) {
 			code := p.Run(context.Background(), os.Args[1:])
 			if os.Getenv("SIGNAL") == "late" {
 				_ = syscall.Kill(os.Getpid(), syscall.SIGINT)
-				time.Sleep(100 * time.Millisecond) // in which the signal would end it
+				time.Sleep(100 * time.Millisecond) // an unhandled signal would end the process
 			}
 			os.Exit(code)
 		},
 	})
 }
 
-// TestScripts runs whole sessions against the fake engine: every file of
-// testdata/script is one. UPDATE_SCRIPTS=1 rewrites what they compare with.
+// TestScripts runs whole sessions with the fake engine, one for each file of
+// testdata/script. UPDATE_SCRIPTS=1 rewrites the expected output.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",

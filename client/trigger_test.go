@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// What a trigger says appears above the prompt; the line being typed stays, and
-// so does its cursor.
+// Messages of triggers appear above the prompt. The line being edited and its cursor
+// stay.
 func TestNotesAppearAboveThePrompt(t *testing.T) {
 	x := newTerminal(t)
 	x.expect("endoscope> ")
@@ -15,10 +15,10 @@ func TestNotesAppearAboveThePrompt(t *testing.T) {
 	x.expect("trigger created")
 	x.expect("endoscope> ")
 	x.send("SELECT *\r")
-	x.send("FROM cals\x1b[D") // the cursor stands before the s
+	x.send("FROM cals\x1b[D") // the cursor is before the s
 	x.expect("cals")
 
-	// Rows of what it acquires, and its notifications, harmless to the terminal.
+	// The trigger's rows and notifications, with control characters escaped.
 	x.expect(`slow #1 SAMPLE(cpu_usage, 100ms): {"percent_busy":70.5}` + "\r\n")
 	x.expect(`slow: disk \x1b[2J full` + "\r\n")
 	x.expect("cals")
@@ -36,13 +36,13 @@ endoscope> SELECT *
 		t.Errorf("the screen is\n%s\nwithout\n%s", got, want)
 	}
 
-	// Typing goes on where it was.
+	// Editing continues at the same position.
 	x.send("l\x05;\r")
 	x.expect(" function_name  | duration")
 	x.expect("3 rows in 1.23s, complete")
 	x.expect("endoscope> ")
 
-	// While a statement runs they appear beside its rows.
+	// While a statement runs, the messages appear between its rows.
 	x.send("CREATE TRIGGER slow ON calls WHEN duration > 5ms BEGIN NOTIFY 'disk full' END;\r")
 	x.expect("trigger created")
 	x.send("SELECT * FROM silent;\r")
@@ -54,7 +54,7 @@ endoscope> SELECT *
 	x.exit(0)
 }
 
-// drain reads what is drawn within a while.
+// drain reads what is drawn within a short time.
 func (x *terminal) drain() {
 	for enough := time.After(300 * time.Millisecond); ; {
 		select {
@@ -66,8 +66,8 @@ func (x *terminal) drain() {
 	}
 }
 
-// screen is what a terminal of 80 by 24 shows of what was written so far: as
-// much of one as the command uses.
+// screen returns what a terminal of 80 by 24 cells shows after the output so far. It
+// implements only what the command uses.
 func (x *terminal) screen() string {
 	const rows, columns = 24, 80
 	grid := make([][]rune, rows)
@@ -127,7 +127,7 @@ func (x *terminal) screen() string {
 					clearRow(r, 0)
 				}
 			case 'K':
-				if n == 1 { // to the left
+				if n == 1 { // cursor left
 					for c := range col {
 						grid[row][c] = ' '
 					}

@@ -10,9 +10,9 @@ import (
 	"endoscope/server/wire"
 )
 
-// tellRows has the rows of the session's triggers shown as notes, one a line, for
-// those who sit at a prompt. A NOTIFY is told anyway.
-func tellRows(ctx context.Context, s wire.Session, notes *runner.Notes) (stop func()) {
+// showRows shows the rows of the session's triggers as notes, one per line, at an
+// interactive prompt. NOTIFY is shown separately.
+func showRows(ctx context.Context, s wire.Session, notes *runner.Notes) (stop func()) {
 	rows := s.Triggered(true)
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -40,7 +40,7 @@ func tellRows(ctx context.Context, s wire.Session, notes *runner.Notes) (stop fu
 	}
 }
 
-// triggerLine is a row of a trigger's stream on one line; "" of a NOTIFY.
+// triggerLine formats a row of a trigger's stream as one line; "" for a NOTIFY.
 func triggerLine(b *batch.Batch, row int) string {
 	trigger, n, action, what := b.Cols[1].Value(row).S, b.Cols[2].Value(row).I, b.Cols[3].Value(row).S, b.Cols[4].Value(row).S
 	if strings.HasPrefix(action, "NOTIFY ") {

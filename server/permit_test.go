@@ -77,8 +77,8 @@ func TestRefusedByRole(t *testing.T) {
 		"INSERT INTO file('" + dir + "/out.csv') SELECT * FROM series(1)":                                                                     `writing files of the server needs the grant "write"`,
 		"CREATE TRIGGER t ON SAMPLE(cpu_usage, 100ms) WHEN percent_busy > 1 BEGIN WEBHOOK 'http://127.0.0.1:9/x' END":                         `WEBHOOK needs the grant "webhooks"`,
 		"CREATE TRIGGER t ON SAMPLE(cpu_usage, 100ms) WHEN percent_busy > 1 BEGIN INSERT INTO file('/tmp/x.csv') SELECT * FROM series(1) END": `writing files of the server needs the grant "write"`,
-		"CREATE MODEL m AS SELECT SEQUITUR(n::VARCHAR) FROM series(5)":                                                                        `making and dropping models needs the grant "models"`,
-		"DROP MODEL m": `making and dropping models needs the grant "models"`,
+		"CREATE MODEL m AS SELECT SEQUITUR(n::VARCHAR) FROM series(5)":                                                                        `creating and dropping models needs the grant "models"`,
+		"DROP MODEL m": `creating and dropping models needs the grant "models"`,
 		"SELECT * FROM function_start WHERE pid = 1 AND function_name = 'main'": "function_start attaches to processes, which needs the role trace",
 		"SELECT * FROM SAMPLE(stack_sample, 10ms) WHERE pid = 1":                "stack_sample attaches to processes, which needs the role trace",
 		"SELECT * FROM SAMPLE(process_usage, 1s) WHERE pid = 1":                 "there is no process 1",
@@ -95,7 +95,7 @@ func TestRefusedByRole(t *testing.T) {
 		t.Errorf("a reader who is no user of the machine sees processes: %v", rows)
 	}
 	_, err := newShop(t).e.As(reader("alice")).NewSession(t.Context(), wire.Options{Command: []string{"true"}})
-	if err == nil || !strings.Contains(err.Error(), `starting a program as target needs the grant "commands"`) {
+	if err == nil || !strings.Contains(err.Error(), `starting a program as the target needs the grant "commands"`) {
 		t.Errorf("a command: %v", err)
 	}
 }
@@ -126,12 +126,12 @@ func TestFilesAndAddressesGranted(t *testing.T) {
 		t.Errorf("written: %q", got)
 	}
 	for _, file := range []string{other + "/in.csv", dir + "/../" + filepath.Base(other) + "/in.csv", "../x.csv", dir + "/link.csv", other + "/none.csv"} {
-		if got, want := refusal(t, alice, "SELECT * FROM file('"+file+"')"), "'"+file+"' is in no directory in which you may read"; !strings.Contains(got, want) {
+		if got, want := refusal(t, alice, "SELECT * FROM file('"+file+"')"), "'"+file+"' is not in a directory that you may read"; !strings.Contains(got, want) {
 			t.Errorf("%s: %s", file, got)
 		}
 	}
 	for _, file := range []string{other + "/out.csv", dir + "/link.csv", dir + "/dangling.csv"} {
-		if got, want := refusal(t, alice, "INSERT INTO file('"+file+"') SELECT n FROM series(3)"), "'"+file+"' is in no directory in which you may write"; !strings.Contains(got, want) {
+		if got, want := refusal(t, alice, "INSERT INTO file('"+file+"') SELECT n FROM series(3)"), "'"+file+"' is not in a directory that you may write"; !strings.Contains(got, want) {
 			t.Errorf("%s: %s", file, got)
 		}
 	}
@@ -141,7 +141,7 @@ func TestFilesAndAddressesGranted(t *testing.T) {
 	trigger := "CREATE TRIGGER t ON SAMPLE(cpu_usage, 1h) WHEN percent_busy > 1 BEGIN WEBHOOK '%s' END"
 	for _, url := range []string{"http://127.0.0.1:9/other", "http://127.0.0.1:9/hooks/../other", "http://127.0.0.1:9/hooks2", "http://127.0.0.1/hooks",
 		"https://127.0.0.1:9/hooks", "http://127.0.0.1:9@evil.example/hooks", "http://127.0.0.1.evil.example:9/hooks", "http://127.0.0.1:9/hooks%2f..%2fother"} {
-		if got := refusal(t, alice, fmt.Sprintf(trigger, url)); !strings.Contains(got, "is no address to which you may send") {
+		if got := refusal(t, alice, fmt.Sprintf(trigger, url)); !strings.Contains(got, "you may not send to") {
 			t.Errorf("%s: %s", url, got)
 		}
 	}
@@ -205,19 +205,19 @@ func TestLimits(t *testing.T) {
 	g := reader("alice")
 	g.Account = grant.NewAccount(grant.Limits{Sessions: 2, Queries: 2, Memory: 300 << 20})
 	one, _ := s.session(g), s.session(g)
-	if _, err := s.e.As(g).NewSession(t.Context(), wire.Options{}); err == nil || !strings.Contains(err.Error(), "you have 2 sessions already, and may have 2") {
+	if _, err := s.e.As(g).NewSession(t.Context(), wire.Options{}); err == nil || !strings.Contains(err.Error(), "you have 2 sessions; your limit is 2") {
 		t.Errorf("a third session: %v", err)
 	}
 	first := start(t, one, "SELECT * FROM SAMPLE(memory_usage, 1s)")
 	s.begin(one, "SELECT * FROM SAMPLE(cpu_usage, 1s)")
-	if got := refusal(t, one, "SELECT * FROM SAMPLE(disk_usage, 1s)"); !strings.Contains(got, "you run 2 queries already, and may run 2") {
+	if got := refusal(t, one, "SELECT * FROM SAMPLE(disk_usage, 1s)"); !strings.Contains(got, "you run 2 queries; your limit is 2") {
 		t.Errorf("a third query: %s", got)
 	}
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
 	join := "SELECT * FROM SAMPLE(cpu_usage, 1s) a WINDOW JOIN SAMPLE(memory_usage, 1s) b WINDOW 1s"
-	if got := refusal(t, one, join); !strings.Contains(got, "and you may use 300 MiB") {
+	if got := refusal(t, one, join); !strings.Contains(got, "your limit is 300 MiB") {
 		t.Errorf("a query that may hold more: %s", got)
 	}
 	run(t, one, "SET join_memory = 1MiB")
@@ -333,7 +333,7 @@ int main(void) { volatile int s = 0; for (;;) { s = work(s); usleep(1000); } }`,
 	}
 	s.begin(alice, fmt.Sprintf("SELECT * FROM function_start WHERE pid = %d AND function_name = 'work'", alices))
 	many := refusal(t, alice, fmt.Sprintf("SELECT * FROM function_start WHERE pid = %d AND function_name IN (main, work)", alices))
-	if !strings.Contains(many, "and you may have 2 at a time, of which") {
+	if !strings.Contains(many, "your limit is 2, of which") {
 		t.Errorf("too many probes: %s", many)
 	}
 	// What waits for a trigger is attached, and counts.

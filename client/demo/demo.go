@@ -19,19 +19,19 @@ import (
 //go:embed target/endoscope-demo
 var program []byte
 
-// startup is how long the program may take to start its threads.
+// startup is the time limit for the program to start its threads.
 const startup = 10 * time.Second
 
 // Target is the running program.
 type Target struct {
 	cmd   *exec.Cmd
-	stdin io.Closer // the program ends when this does
+	stdin io.Closer // the program ends when this is closed
 	dir   string
 }
 
-// Start writes the program to a temporary directory, starts it and returns
-// when all its threads run. The caller stops it; if the caller is killed, the
-// program ends by itself, as its standard input does.
+// Start writes the program to a temporary directory, starts it, and returns when all
+// its threads run. The caller must call Stop. If the caller is killed, the program
+// ends by itself because its standard input closes.
 func Start() (*Target, error) {
 	dir, err := os.MkdirTemp("", "endoscope-demo-")
 	if err != nil {
@@ -51,7 +51,7 @@ func (t *Target) start() error {
 	}
 	cmd := exec.Command(path)
 	cmd.Stderr = os.Stderr
-	// A group of its own: Ctrl-C is for the query, not for the program.
+	// Its own process group, so that Ctrl-C interrupts the query but not the program.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -75,22 +75,22 @@ func (t *Target) start() error {
 	case err := <-ready:
 		return err
 	case <-time.After(startup):
-		return fmt.Errorf("no sign of life within %v", startup)
+		return fmt.Errorf("no output within %v", startup)
 	}
 }
 
-// PID is the program's process id.
+// PID returns the program's process id.
 func (t *Target) PID() int { return t.cmd.Process.Pid }
 
-// Path is where the program lies until Stop.
+// Path returns the path of the executable until Stop.
 func (t *Target) Path() string { return filepath.Join(t.dir, "endoscope-demo") }
 
 // Stop ends the program and removes it.
 func (t *Target) Stop() error {
 	if t.cmd != nil {
 		_ = t.stdin.Close()
-		_ = t.cmd.Process.Kill() // one that is suspended would not see it
-		_ = t.cmd.Wait()         // "killed" is what we wanted
+		_ = t.cmd.Process.Kill() // a stopped process does not notice the closed pipe
+		_ = t.cmd.Wait()         // "killed" is expected
 	}
 	return os.RemoveAll(t.dir)
 }

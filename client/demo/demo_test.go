@@ -14,7 +14,7 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// The functions that the first queries and the documentation name.
+// Functions named by the first queries and the documentation.
 var named = []string{
 	"cache_evict", "cache_get", "cache_put", "checksum", "dequeue_job", "enqueue_job", "fib",
 	"handle_request", "lock_stats", "on_timer", "process_job", "read_request", "send_request",
@@ -45,7 +45,7 @@ func TestProgramIsSmallAndCanBeLookedInto(t *testing.T) {
 	if got := parameters(t, d, "process_job"); !slices.Equal(got, []string{"id", "size"}) {
 		t.Errorf("process_job has the parameters %v in DWARF, want id, size", got)
 	}
-	// A personality routine in a CIE ("zPLR") would forbid return traps.
+	// A personality routine in a CIE ("zPLR") would rule out return traps.
 	if frames, err := f.Section(".eh_frame").Data(); err != nil || bytes.Contains(frames, []byte("zPLR")) {
 		t.Errorf(".eh_frame names a personality routine, or cannot be read: %v", err)
 	}
@@ -54,8 +54,8 @@ func TestProgramIsSmallAndCanBeLookedInto(t *testing.T) {
 	}
 }
 
-// The embedded program is built by go generate; a source that has since
-// changed its functions is noticed here.
+// go generate builds the embedded program; this test fails if the functions of its
+// source have changed since.
 func TestProgramIsBuiltFromItsSource(t *testing.T) {
 	built, err := elf.Open(testenv.CompileC(t, "target/demo.c", "-O1", "-g", "-fno-inline", "-pthread"))
 	if err != nil {
@@ -162,7 +162,7 @@ func threads(t *testing.T, pid int) (names []string) {
 	for _, task := range tasks {
 		comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/comm", pid, task.Name()))
 		if err != nil {
-			continue // a thread that has just ended
+			continue // the thread has ended
 		}
 		names = append(names, strings.TrimSpace(string(comm)))
 	}

@@ -6,8 +6,8 @@
 //	reference tables of planner/catalog and planner/plan
 //
 // Tables of streams, columns, settings and functions are generated from the
-// tables that the planner itself uses. A line {{name}} in a topic is where one
-// goes.
+// tables that the planner itself uses. A line {{name}} in a topic is
+// replaced by a table.
 //
 // It must not know sessions, engines or how statements are executed.
 package help

@@ -13,10 +13,10 @@ import (
 	"endoscope/planner/plan"
 )
 
-// NotFoundError says that the manual has nothing under a name.
+// NotFoundError is the error of a name that the manual does not contain.
 type NotFoundError struct {
 	Name string
-	Hint string // "": there is nothing like it
+	Hint string // "": there is no similar name
 }
 
 func (e *NotFoundError) Error() string { return "the manual has no topic " + e.Name }
@@ -34,7 +34,7 @@ func (e *NotFoundError) Error() string { return "the manual has no topic " + e.N
 func Find(name string) (string, error) {
 	name = normal(name)
 	if t := cmp.Or(findTopic(name), findTopic(name+"s")); t != nil {
-		return t.Text + "\n" + reference(name), nil // placement is a setting, too
+		return t.Text + "\n" + reference(name), nil // placement is also a setting
 	}
 	if text := reference(name); text != "" {
 		return text + seeAlso(name), nil
@@ -46,12 +46,12 @@ func Find(name string) (string, error) {
 	if section != "" {
 		return section, nil
 	}
-	begun := beginning(name)
-	if len(begun) == 1 {
-		return findTopic(begun[0]).Text, nil
+	matches := beginning(name)
+	if len(matches) == 1 {
+		return findTopic(matches[0]).Text, nil
 	}
-	if len(begun) > 1 {
-		return "", &NotFoundError{name, "did you mean " + orList(begun) + "?"}
+	if len(matches) > 1 {
+		return "", &NotFoundError{name, "did you mean " + orList(matches) + "?"}
 	}
 	if len(name) > 2 {
 		if text := sections(func(heading string) bool { return strings.HasPrefix(heading, name) }); text != "" {
@@ -61,8 +61,8 @@ func Find(name string) (string, error) {
 	return "", &NotFoundError{name, hint(name)}
 }
 
-// normal is a name as Find looks for it: in lower case, with single spaces, and
-// without what stands around it in a text: --connect, \watch, USE;
+// normal returns the form of a name that Find compares: in lower case, with single
+// spaces, and without the punctuation around it in a text: --connect, \watch, USE;
 func normal(name string) string {
 	name = strings.ToLower(strings.Join(strings.Fields(name), " "))
 	if inner := strings.Trim(name, "-\\;:()`'\""); inner != "" {
@@ -71,7 +71,7 @@ func normal(name string) string {
 	return name
 }
 
-// beginning lists the topics whose names begin so.
+// beginning returns the topics whose names begin with prefix.
 func beginning(prefix string) (names []string) {
 	for _, t := range Topics() {
 		if prefix != "" && strings.HasPrefix(t.Name, prefix) {
@@ -81,7 +81,7 @@ func beginning(prefix string) (names []string) {
 	return names
 }
 
-// hint is what somebody may have meant who asked for what there is not.
+// hint returns a hint for a name that was not found.
 func hint(name string) string {
 	if near := plan.Nearest(name, Names(), 3); len(near) > 0 {
 		return "did you mean " + orList(near) + "?"
@@ -97,7 +97,7 @@ func hint(name string) string {
 
 func orList(words []string) string { return strings.Join(words, " or ") }
 
-// reference is the entry of a function, stream or setting; "" if there is none.
+// reference returns the entry of a function, stream or setting; "" if there is none.
 func reference(name string) string {
 	var b strings.Builder
 	if s := catalog.Find(name); s != nil {
@@ -126,8 +126,8 @@ func reference(name string) string {
 	return b.String()
 }
 
-// columnEntry is what streams have under the name of a column; "" if none has
-// it. Streams for which it means the same are listed together.
+// columnEntry returns the entry of a stream column; "" if no stream has it. Streams
+// in which it has the same meaning are listed together.
 func columnEntry(name string) string {
 	type meaning struct{ kind, doc string }
 	var order []meaning
@@ -153,7 +153,7 @@ func columnEntry(name string) string {
 	return "# " + name + "\n\nA column of streams.\n\n" + t.String() + "\n"
 }
 
-// seeAlso names the topics that explain a word.
+// seeAlso returns the links to the topics that explain a word.
 func seeAlso(name string) string {
 	in := mentions(name)
 	if len(in) == 0 {
@@ -166,8 +166,8 @@ func seeAlso(name string) string {
 	return "See " + strings.Join(links, ", ") + ".\n"
 }
 
-// mentions lists the topics whose own text has a word: not those where only a
-// reference table does.
+// mentions returns the topics whose own text contains a word, not counting their
+// reference tables.
 func mentions(word string) (names []string) {
 	if word == "" {
 		return nil
@@ -196,8 +196,8 @@ func hasWord(text, word string) bool {
 
 func wordByte(c byte) bool { return c == '_' || unicode.IsLetter(rune(c)) || unicode.IsDigit(rune(c)) }
 
-// sections returns the sections whose headings, in lower case and without marks,
-// are wanted, each under the name of its topic.
+// sections returns the sections whose headings, in lower case and without markup, are
+// wanted, each with the name of its topic.
 func sections(wanted func(heading string) bool) string {
 	var b strings.Builder
 	for _, t := range Topics() {
@@ -211,8 +211,8 @@ func sections(wanted func(heading string) bool) string {
 	return b.String()
 }
 
-// headingNames are the names of a section: its heading, and the parts of one
-// that lists several: "SUSPEND, RESUME".
+// headingNames returns the names of a section: its heading, and the parts of a
+// heading that lists several: "SUSPEND, RESUME".
 func headingNames(heading string) []string {
 	low := strings.ToLower(strings.NewReplacer("`", "", "**", "").Replace(heading))
 	names := []string{low}
@@ -224,7 +224,7 @@ func headingNames(heading string) []string {
 
 type section struct{ heading, text string }
 
-// splitSections cuts a topic at its headings of the second level.
+// splitSections splits a topic at its second-level headings.
 func splitSections(text string) (all []section) {
 	fenced := false
 	for line := range strings.Lines(text) {
@@ -240,8 +240,7 @@ func splitSections(text string) (all []section) {
 	return all
 }
 
-// Show writes what the manual says about a name, or without one the list of
-// topics.
+// Show writes the manual's text for a name, or the list of topics if name is "".
 func Show(w io.Writer, name string, s Style) error {
 	if strings.TrimSpace(name) == "" {
 		return WriteList(w, s)
@@ -253,7 +252,7 @@ func Show(w io.Writer, name string, s Style) error {
 	return Write(w, text, s)
 }
 
-// Names lists what Find finds beside headings: topics first, then functions,
+// Names returns what Find finds besides headings: topics first, then functions,
 // streams and settings.
 func Names() []string {
 	var names []string

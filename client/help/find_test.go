@@ -67,7 +67,7 @@ func TestFindHints(t *testing.T) {
 	}
 }
 
-// The entry of a stream has all that the catalog knows.
+// The entry of a stream contains everything in the catalog.
 func TestStreamEntry(t *testing.T) {
 	text, err := Find("variable_value")
 	if err != nil {

@@ -25,11 +25,11 @@ func (s Style) marked(sgr, text string) string {
 func (s Style) bold(text string) string { return s.marked(sgrBold, text) }
 func (s Style) dim(text string) string  { return s.marked(sgrDim, text) }
 
-// inline finds code, links and images, and bold text, in this order.
+// inline matches code, links and images, and bold text, in this order.
 var inline = regexp.MustCompile("`([^`]+)`|!?\\[([^\\]]+)\\]\\(([^)]+)\\)|\\*\\*([^*]+)\\*\\*")
 
-// words are the words of a text of Markdown, each with its marks, so that lines
-// can be broken between any two.
+// words splits a Markdown text into words with their markup, so that lines can be
+// broken between any two.
 func (s Style) words(text string) []string {
 	var b strings.Builder
 	s.spans(text, func(sgr, part string) {
@@ -47,59 +47,59 @@ func (s Style) words(text string) []string {
 	return strings.Fields(b.String())
 }
 
-// plain is a text of Markdown without marks.
+// plain returns a Markdown text without markup.
 func (s Style) plain(text string) string {
 	var b strings.Builder
 	Style{Color: true}.spans(text, func(_, part string) { b.WriteString(part) })
 	return b.String()
 }
 
-// spans gives the parts of a text and how each is marked. Without colours code
-// keeps its backquotes.
-func (s Style) spans(text string, give func(sgr, part string)) {
+// spans calls emit for each part of a text with its SGR sequence. Without colours
+// code keeps its backquotes.
+func (s Style) spans(text string, emit func(sgr, part string)) {
 	code := func(c string) {
 		if !s.Color {
 			c = "`" + c + "`"
 		}
-		give(sgrCode, c)
+		emit(sgrCode, c)
 	}
 	for text != "" {
 		m := inline.FindStringSubmatchIndex(text)
 		if m == nil {
-			give("", text)
+			emit("", text)
 			return
 		}
-		give("", text[:m[0]])
+		emit("", text[:m[0]])
 		group := func(i int) string { return text[m[2*i]:m[2*i+1]] }
 		switch {
 		case m[2] >= 0:
 			code(group(1))
 		case m[4] >= 0:
-			s.link(group(2), group(3), give, code)
+			s.link(group(2), group(3), emit, code)
 		default:
-			give(sgrBold, group(4))
+			emit(sgrBold, group(4))
 		}
 		text = text[m[1]:]
 	}
 }
 
-// link writes a link: to a topic as how to ask for it, to a file of the
-// repository by its path from the top.
-func (s Style) link(text, target string, give func(sgr, part string), code func(string)) {
+// link writes a link: to a topic as the command that shows it, to a file of the
+// repository as its path from the root.
+func (s Style) link(text, target string, emit func(sgr, part string), code func(string)) {
 	file, _, _ := strings.Cut(target, "#")
 	if topic, ok := strings.CutSuffix(file, ".md"); ok && findTopicName(topic) {
 		if strings.Trim(text, "`") == topic {
 			code("help " + topic)
 			return
 		}
-		s.spans(text, give)
-		give("", " (")
+		s.spans(text, emit)
+		emit("", " (")
 		code("help " + topic)
-		give("", ")")
+		emit("", ")")
 		return
 	}
-	s.spans(text, give)
-	give("", " ("+strings.TrimPrefix(target, "../../../")+")")
+	s.spans(text, emit)
+	emit("", " ("+strings.TrimPrefix(target, "../../../")+")")
 }
 
 func findTopicName(name string) bool {
@@ -109,10 +109,11 @@ func findTopicName(name string) bool {
 
 var sgr = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
-// cells is how many cells of a terminal a text takes.
+// cells returns the width of a text in terminal cells.
 func cells(text string) int { return uniseg.StringWidth(sgr.ReplaceAllString(text, "")) }
 
-// wrap puts words into lines of at most width cells. Longer words stand alone.
+// wrap breaks words into lines of at most width cells. A longer word gets its own
+// line.
 func wrap(words []string, width int) (lines []string) {
 	line, used := "", 0
 	for _, w := range words {

@@ -11,7 +11,7 @@ import (
 	"endoscope/planner/plan"
 )
 
-// tables are the reference tables that a topic can ask for by {{name}}.
+// tables are the reference tables that a topic can include as {{name}}.
 var tables = map[string]func() string{
 	"streams":    streamList,
 	"columns":    allColumns,
@@ -67,7 +67,7 @@ func allColumns() string {
 	return b.String()
 }
 
-// streamEntry is what the catalog says of a stream.
+// streamEntry returns the catalog's description of a stream.
 func streamEntry(s *catalog.Stream) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s.\n\n", capital(later(s.Doc, s.Later)))
@@ -120,7 +120,7 @@ func settingTable() string {
 	return t.String()
 }
 
-// settingValues says what a setting may be.
+// settingValues returns the valid values of a setting.
 func settingValues(s *catalog.Setting) string {
 	switch {
 	case s.Values != nil:
@@ -131,7 +131,7 @@ func settingValues(s *catalog.Setting) string {
 	return "any " + s.Type.String()
 }
 
-// operator reports whether a function is written otherwise than name(x).
+// operator reports whether a function is not written as name(x).
 func operator(f *plan.Scalar) bool {
 	return f.Name == "neg" || !isWord(f.Name) || slices.Contains(parser.Keywords(), strings.ToUpper(f.Name)) && len(f.Sigs[0].Args) < 3
 }
@@ -161,7 +161,7 @@ func scalarTable(operators bool) string {
 	return t.String()
 }
 
-// operands are the types that an operator takes.
+// operands returns the operand types of an operator.
 func operands(f *plan.Scalar) string {
 	var alike, ways []string
 	for _, s := range f.Sigs {
@@ -183,8 +183,8 @@ func operands(f *plan.Scalar) string {
 	return strings.Join(append([]string{text}, ways...), "; ")
 }
 
-// callOf is how a function is called, and the type of its result, by its first
-// signature; others are added where they differ in number.
+// callOf returns the call of a function and its result type, by its first signature.
+// Other signatures are included if their number of arguments differs.
 func callOf(f *plan.Scalar) (call, result string) {
 	ways := strings.Split(planner.Signature(f), " or ")
 	call, result, _ = strings.Cut(ways[0], " → ")
@@ -223,8 +223,8 @@ func aggregateTable(fs []plan.AggFunc) string {
 	return t.String()
 }
 
-// aggregateCall is how an aggregate is called. The arguments that all encoders
-// share are described once, in the topic encoders.
+// aggregateCall returns the call of an aggregate. The arguments common to all
+// encoders are described in the topic encoders.
 func aggregateCall(f *plan.AggFunc) string {
 	call := planner.AggSignature(f)
 	if f.Encoder != nil {

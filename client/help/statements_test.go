@@ -19,7 +19,7 @@ import (
 type example struct {
 	line     int
 	src      string
-	template bool // marked so: it has places to be filled in
+	template bool // contains placeholders
 }
 
 func examplesOf(src string) (all []example) {
@@ -39,8 +39,8 @@ func examplesOf(src string) (all []example) {
 	return all
 }
 
-// Every example of the manual and of the README is a statement that can be
-// planned. Those of one file are statements of one session.
+// Every SQL example in the manual and the README can be planned. The examples of a
+// file form one session.
 func TestExamplesCanBePlanned(t *testing.T) {
 	n := 0
 	for _, path := range markdown(t) {
@@ -74,13 +74,13 @@ func TestExamplesOf(t *testing.T) {
 	}
 }
 
-// session is what statements leave behind for later ones: definitions.
+// session is the state that statements leave for later ones: definitions.
 type session struct {
 	env    *planner.Env
 	models models
 }
 
-// models are names of models. Plans do not look into them.
+// models are names of models. Plans do not need their content.
 type models map[string]bool
 
 func (m models) Model(name string) (types.Value, bool, error) {
@@ -108,7 +108,7 @@ func newSession() *session {
 	return s
 }
 
-// fileColumns are those of the files that examples read.
+// fileColumns returns the columns of the files that examples read.
 func fileColumns(path string) (types.Schema, error) {
 	columns := map[string][]string{
 		"calls.csv":    {"name", "ms"},
@@ -124,7 +124,7 @@ func fileColumns(path string) (types.Schema, error) {
 	return s, nil
 }
 
-// valueTypes has all values of programs whose types are not known be texts.
+// valueTypes treats all values of unknown type as text.
 func valueTypes(a *plan.Acquire) []types.Type {
 	out := a.Out.Types()
 	for i, f := range a.Out.Fields {
@@ -135,7 +135,7 @@ func valueTypes(a *plan.Acquire) []types.Type {
 	return out
 }
 
-// plan plans a statement, and keeps what it defines.
+// plan plans a statement and keeps its definitions.
 func (s *session) plan(text string) error {
 	st, err := parser.Parse(text)
 	if err != nil {

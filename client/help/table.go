@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// narrowest is how wide a column stays at least where a table must be squeezed.
+// narrowest is the minimum width of a column when a table is squeezed.
 const narrowest = 8
 
-// table writes a Markdown table with aligned columns. Where it is wider than
-// the screen, cells of its widest columns take several lines.
+// table writes a Markdown table with aligned columns. If it is wider than the screen,
+// cells of its widest columns are wrapped.
 func (p *writer) table(lines []string) {
 	var rows [][][]string // rows, cells, words
 	for i, l := range lines {
@@ -41,7 +41,7 @@ func (p *writer) table(lines []string) {
 	}
 }
 
-// row writes one row, of as many lines as its tallest cell has.
+// row writes one row, as many lines as its tallest cell.
 func (p *writer) row(row [][]string, widths []int, head bool) {
 	var texts [][]string
 	height := 1
@@ -86,8 +86,8 @@ func (p *writer) rule(widths []int) {
 	p.b.WriteByte('\n')
 }
 
-// squeeze returns widths of columns whose sum is at most total where that can
-// be: the widest columns give way, none below its longest word if others can.
+// squeeze returns column widths whose sum is at most total if possible: it narrows
+// the widest columns, and a column below its longest word only if necessary.
 func squeeze(natural, least []int, total int) []int {
 	widths := slices.Clone(natural)
 	sum := 0
@@ -116,7 +116,7 @@ func squeeze(natural, least []int, total int) []int {
 	return widths
 }
 
-// splitCells returns the cells of a line of a table. \| is a bar within one.
+// splitCells returns the cells of a table line. \| is a bar within a cell.
 func splitCells(line string) []string {
 	const bar = "\x00"
 	line = strings.ReplaceAll(strings.TrimSpace(line), `\|`, bar)
@@ -128,8 +128,7 @@ func splitCells(line string) []string {
 	return cells
 }
 
-// breakWords cuts words that would be wider than half the screen after commas
-// and bars.
+// breakWords breaks words wider than half the screen after commas and bars.
 func breakWords(words []string, width int) (out []string) {
 	for _, w := range words {
 		for cells(w) > width {

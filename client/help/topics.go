@@ -15,14 +15,14 @@ var files embed.FS
 
 // Topic is one page of the manual.
 type Topic struct {
-	Name    string // of the file, and what users type
+	Name    string // file name, and the argument of help
 	Group   string // one of Groups
 	Title   string
 	Summary string // one sentence
-	Text    string // all of it, as Markdown, with the reference tables filled in
+	Text    string // the whole text as Markdown, with reference tables
 
 	order int    // within the group
-	words string // what the file says, in lower case
+	words string // the text of the file, in lower case
 }
 
 // Groups are the parts of the manual, in reading order.
@@ -38,7 +38,7 @@ var Groups = []string{
 	"Background",
 }
 
-// Topics returns the manual in reading order.
+// Topics returns the topics in reading order.
 var Topics = sync.OnceValue(func() []Topic {
 	entries, err := files.ReadDir("topics")
 	if err != nil {
@@ -83,7 +83,7 @@ func parseTopic(name, src string) (Topic, error) {
 	}
 	var ok bool
 	if t.Title, ok = strings.CutPrefix(parts[0], "# "); !ok || t.Title == "" {
-		return fail("its first line is no title")
+		return fail("its first line is not a title")
 	}
 	t.Summary = parts[1]
 	group, ok := strings.CutPrefix(parts[2], "<!-- group: ")
@@ -104,7 +104,7 @@ func parseTopic(name, src string) (Topic, error) {
 	return t, nil
 }
 
-// fill replaces the lines {{name}} with the reference tables of these names.
+// fill replaces the lines {{name}} by the reference tables of these names.
 func fill(text string) (string, error) {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -122,7 +122,7 @@ func fill(text string) (string, error) {
 	return b.String(), nil
 }
 
-// findTopic returns the topic of a name, or nil.
+// findTopic returns the topic with that name, or nil.
 func findTopic(name string) *Topic {
 	all := Topics()
 	for i := range all {

@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
-// A summary and its topic's name fit one line of a terminal.
+// A topic's name and summary fit on one terminal line.
 const summaryWidth = 64
 
 func TestTopics(t *testing.T) {
@@ -57,7 +57,7 @@ func TestTopicsAreRefused(t *testing.T) {
 	const head = "# T\n\nS.\n\n<!-- group: Trust, 1 -->\n\n"
 	for src, want := range map[string]string{
 		"": "topic x: it needs a title, a summary, a group and text",
-		"T\n\nS.\n\n<!-- group: Trust, 1 -->\n\nText\n":   "topic x: its first line is no title",
+		"T\n\nS.\n\n<!-- group: Trust, 1 -->\n\nText\n":   "topic x: its first line is not a title",
 		"# T\n\nS.\n\nText\n\nText\n":                     "topic x: its third paragraph does not name its group",
 		"# T\n\nS.\n\n<!-- group: None, 1 -->\n\nText\n":  "topic x: there is no group None",
 		"# T\n\nS.\n\n<!-- group: Trust, a -->\n\nText\n": "topic x: there is no group Trust",
@@ -73,7 +73,7 @@ func TestTopicsAreRefused(t *testing.T) {
 	}
 }
 
-// Everything that the planner knows is in the manual, and found by its name.
+// Everything that the planner knows is in the manual and can be found by name.
 func TestReferenceIsComplete(t *testing.T) {
 	var b strings.Builder
 	for _, topic := range Topics() {
@@ -120,7 +120,7 @@ func TestReferenceIsComplete(t *testing.T) {
 // link is a relative link of Markdown.
 var link = regexp.MustCompile(`\]\(([^):#]+)(#[^)]*)?\)`)
 
-// markdown are the files of the repository that are written for readers.
+// markdown returns the Markdown files of the repository.
 func markdown(t *testing.T) (paths []string) {
 	t.Helper()
 	for _, pattern := range []string{"../../README.md", "topics/*.md", "../../*/testdata/figures/*.md",

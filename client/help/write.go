@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Style says for whom text is written.
+// Style describes the output.
 type Style struct {
 	Width int  // in cells; 0: 80
 	Color bool // SGR sequences may be used
@@ -24,9 +24,9 @@ func (s Style) width() int {
 	return max(20, min(s.Width, maxWidth))
 }
 
-// Write writes Markdown for a terminal, or without marks for a pipe. It knows
-// what the manual uses: headings, paragraphs, lists, tables, fenced code, bold
-// text, code and links.
+// Write renders Markdown for a terminal, or without markup for a pipe. It supports
+// what the manual uses: headings, paragraphs, lists, tables, fenced code, bold text,
+// code and links.
 func Write(w io.Writer, markdown string, s Style) error {
 	p := &writer{style: s}
 	p.blocks(strings.Split(strings.TrimRight(markdown, "\n"), "\n"))
@@ -56,13 +56,13 @@ func WriteList(w io.Writer, s Style) error {
 	return err
 }
 
-// writer writes blocks of Markdown as lines.
+// writer renders blocks of Markdown as lines.
 type writer struct {
 	style Style
 	b     strings.Builder
 }
 
-// blank writes an empty line, but not two, and not at the beginning.
+// blank writes an empty line, unless the last line is empty or it is the first.
 func (p *writer) blank() {
 	if s := p.b.String(); s != "" && !strings.HasSuffix(s, "\n\n") {
 		p.b.WriteByte('\n')
@@ -77,7 +77,7 @@ func (p *writer) heading(level int, text string) {
 	}
 }
 
-// blocks writes the blocks of lines.
+// blocks renders the blocks in lines.
 func (p *writer) blocks(lines []string) {
 	for len(lines) > 0 {
 		line := lines[0]
@@ -112,7 +112,7 @@ func (p *writer) blocks(lines []string) {
 
 func fence(line string) bool { return strings.HasPrefix(strings.TrimSpace(line), "```") }
 
-// until is the index of the first line for which end is true, at least 0.
+// until returns the index of the first line for which end is true, or len(lines).
 func until(lines []string, end func(string) bool) int {
 	for i, l := range lines {
 		if end(l) {
@@ -122,8 +122,8 @@ func until(lines []string, end func(string) bool) int {
 	return len(lines)
 }
 
-// bullet is the mark that a list item begins with, indentation and the space
-// behind it included; "" if the line is none.
+// bullet returns the mark of a list item with its indentation and the following
+// space; "" if the line is not a list item.
 func bullet(line string) string {
 	text := strings.TrimLeft(line, " ")
 	indent := line[:len(line)-len(text)]
@@ -137,8 +137,7 @@ func bullet(line string) string {
 	return ""
 }
 
-// code writes a fenced block as it is, indented, and returns its number of
-// lines.
+// code writes a fenced block unchanged, indented, and returns its number of lines.
 func (p *writer) code(lines []string) int {
 	n := 1 + until(lines[1:], fence)
 	sql := strings.HasPrefix(strings.TrimSpace(lines[0]), "```sql")
@@ -155,8 +154,8 @@ func (p *writer) code(lines []string) int {
 	return min(n+1, len(lines))
 }
 
-// wrapped writes text in lines, the first behind one prefix and the others
-// behind another of the same width.
+// wrapped writes text as lines. The first line begins with one prefix and the others
+// with another of the same width.
 func (p *writer) wrapped(text, first, rest string) {
 	width := p.style.width() - cells(first)
 	for i, l := range wrap(p.style.words(text), width) {

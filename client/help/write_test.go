@@ -40,7 +40,7 @@ func TestWrite(t *testing.T) {
 	golden(t, "testdata/color.txt", strings.ReplaceAll(b.String(), "\x1b", "ESC"))
 }
 
-// Every topic fits the terminal, but for code, which is shown as it is.
+// Every topic fits the width, except code, which is not wrapped.
 func TestWidths(t *testing.T) {
 	for _, width := range []int{0, 80, 100, 500} {
 		s := Style{Width: width}
@@ -62,7 +62,7 @@ func TestWidths(t *testing.T) {
 	}
 }
 
-// What is shown with colours is what is shown without, but for the marks.
+// With and without colours the text is the same apart from markup.
 func TestColorsChangeNoText(t *testing.T) {
 	for _, topic := range Topics() {
 		var plain, colored strings.Builder
@@ -77,8 +77,8 @@ func TestColorsChangeNoText(t *testing.T) {
 	}
 }
 
-// words are the words of a text without marks, sorted: where lines end, and the
-// borders of tables, depend on the marks.
+// words returns the words of a text without markup, sorted, because line breaks and
+// table borders depend on markup.
 func words(text string) string {
 	text = strings.ReplaceAll(sgr.ReplaceAllString(text, ""), "`", "")
 	all := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" \n|-+", r) })

@@ -17,8 +17,8 @@ import (
 	"endoscope/server/wire"
 )
 
-// source is an engine whose only result is rows of four columns, as a query of
-// function calls gives them: a time, a number, a name, a measure.
+// source is an engine whose only result has rows of four columns, as for a query of
+// function calls: a time, a number, a name, a measure.
 type source struct{ rows int }
 
 type sourceSession struct {
@@ -79,8 +79,8 @@ func (r *sourceResult) Next(context.Context) (wire.Event, error) {
 	return wire.Event{Kind: wire.Rows, Batch: b}, nil
 }
 
-// BenchmarkRows is how many rows of four columns, one of them a string, a client
-// gets over the loopback, where it and the server share the machine.
+// BenchmarkRows measures the rate of rows of four columns, one of them a string, over
+// the loopback with client and server on the same machine.
 func BenchmarkRows(b *testing.B) {
 	const rows = 4 << 20
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -118,7 +118,7 @@ func BenchmarkRows(b *testing.B) {
 				continue
 			}
 			got += ev.Batch.Len()
-			for _, v := range ev.Batch.Cols[1].Int { // somebody reads it
+			for _, v := range ev.Batch.Cols[1].Int { // use the data
 				sum += v
 			}
 			ev.Batch.Release()
@@ -129,11 +129,11 @@ func BenchmarkRows(b *testing.B) {
 	}
 	all := float64(rows) * float64(b.N) / 1e6
 	b.ReportMetric(all/b.Elapsed().Seconds(), "Mrows/s")
-	// On a machine that does other things, too, this says more.
+	// On a busy machine this is more meaningful.
 	b.ReportMetric(all/(processorTime(b)-before).Seconds(), "Mrows/cpu-s")
 }
 
-// processorTime is what this process, client and server, has used.
+// processorTime returns the CPU time of this process (client and server).
 func processorTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -142,7 +142,7 @@ func processorTime(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkFirstRow is how long after a statement was sent its first row is there.
+// BenchmarkFirstRow measures the time from sending a statement to its first row.
 func BenchmarkFirstRow(b *testing.B) {
 	s := serve(b, flight.Options{})
 	x := s.session(b, wire.Options{})

@@ -1,15 +1,16 @@
-// Package remote is an engine behind a network, as wire.Engine describes it:
-// whoever works with one in the same process works with it.
+// Package remote implements wire.Engine for an engine that is reached over a
+// network. Callers use it like one in the same process.
 //
 //	Session ── ActionSession ──► hello, notes ... (as long as the session)
 //	Result  ── DoGet ──────────► begin, rows, flush, notice, beat ..., end
 //
-// A session has a connection of its own. A goroutine for each result reads its
-// records and makes batches of them; it waits for its reader, and so, in the end,
-// does the server's side of the result, which drops what nobody reads.
+// Each session has its own connection. For each result a goroutine reads records and
+// converts them to batches. It waits for the reader of the result, and by flow
+// control so does the server, which drops rows that are not read.
 //
-// A part of a query may be left to this side (fragment): the server sends it with the
-// beginning, and then rows for one of its ports, which change while the query runs.
+// Part of a query may be executed by the client (fragment): the server sends it with
+// the first frame, and then rows for one of its ports; the port may change while the
+// query runs.
 //
 // It must not know how statements are planned, nor how results are shown.
 package remote

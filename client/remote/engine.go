@@ -22,42 +22,42 @@ import (
 // Options of a connection.
 type Options struct {
 	TLS      *tls.Config // nil: the connection is not encrypted
-	Token    string      // who calls, if the server asks; needs TLS, a unix socket, or Insecure
-	Insecure bool        // the token is sent although others can read it
-	// Launch starts a program here for a session, which makes it the target: the
-	// server is on this machine, too. nil: sessions cannot have one.
+	Token    string      // authenticates the caller; needs TLS, a unix socket, or Insecure
+	Insecure bool        // send the token even if others can read it
+	// Launch starts a program on this machine for a session whose target it becomes;
+	// the server must be on this machine too. nil: sessions cannot start programs.
 	Launch func(argv []string) (Command, error)
-	// Dial are further options of the connection.
+	// Dial are further gRPC options.
 	Dial []grpc.DialOption
 }
 
-// Command is a program that was started for a session and is held before its
-// first instruction.
+// Command is a program that was started for a session and is stopped before its first
+// instruction.
 type Command interface {
 	PID() int
-	Release() error // lets it run; it may be called again
-	End() error     // has it end, held or not
+	Release() error // lets it run; may be called repeatedly
+	End() error     // ends it, whether released or not
 }
 
-// silence is how long a server may be silent before it counts as gone.
+// silence is the time without messages after which a server counts as gone.
 const silence = 5 * time.Second
 
-// maxMessage is the longest message that is taken: a dictionary, or a record.
+// maxMessage is the maximum size of a received message: a dictionary, or a record.
 const maxMessage = 256 << 20
 
-// Engine is the one that a server runs.
+// Engine is the engine of a server.
 type Engine struct {
 	target string
-	addr   string // as the user said it
-	local  bool   // on this machine, for sure
-	plain  bool   // TCP, not encrypted
+	addr   string // as specified by the user
+	local  bool   // certainly on this machine
+	plain  bool   // unencrypted TCP
 	tls    *tls.Config
 	launch func(argv []string) (Command, error)
 	opts   []grpc.DialOption
 }
 
-// Dial returns the engine at an address: host:port, or unix:/path of a socket.
-// Nothing is connected before there is a session.
+// Dial returns the engine at an address: host:port, or unix:/path of a socket. It
+// connects when a session is opened.
 func Dial(addr string, o Options) (*Engine, error) {
 	target, local, socket := "passthrough:///"+addr, true, true
 	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
@@ -67,7 +67,7 @@ func Dial(addr string, o Options) (*Engine, error) {
 	} else {
 		host, _, err := net.SplitHostPort(addr)
 		if err != nil {
-			return nil, fmt.Errorf("%s is no address: host:port, or the path of a socket, is", addr)
+			return nil, fmt.Errorf("%s is not an address: use host:port, or the path of a socket", addr)
 		}
 		ip := net.ParseIP(host)
 		local = host == "localhost" || ip != nil && ip.IsLoopback()
@@ -92,7 +92,7 @@ func Dial(addr string, o Options) (*Engine, error) {
 	return e, nil
 }
 
-// token says who calls.
+// token authenticates the caller.
 type token struct {
 	text   string
 	secure bool // must not be sent unencrypted
@@ -104,7 +104,7 @@ func (t token) GetRequestMetadata(context.Context, ...string) (map[string]string
 
 func (t token) RequireTransportSecurity() bool { return t.secure }
 
-// Close implements wire.Engine: sessions have what there is to close.
+// Close implements wire.Engine. It does nothing: connections belong to sessions.
 func (e *Engine) Close() error { return nil }
 
 // NewSession connects, and opens a session.
@@ -113,7 +113,7 @@ func (e *Engine) NewSession(ctx context.Context, o wire.Options) (wire.Session, 
 	if len(o.Command) > 0 {
 		if !e.local || e.launch == nil {
 			return nil, &parser.Error{Msg: fmt.Sprintf("%s cannot be started for an engine on another machine", o.Command[0]),
-				Hint: "start it there, and say --process", Pos: parser.Span{Start: -1}}
+				Hint: "start it there, and use --process", Pos: parser.Span{Start: -1}}
 		}
 		var err error
 		if command, err = e.launch(o.Command); err != nil {

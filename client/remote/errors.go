@@ -17,9 +17,9 @@ import (
 	"endoscope/server/wire"
 )
 
-// errorOf is a call's error as users see it: a refusal is the *parser.Error that
-// it was at the server, and a lost connection says whose it is. statement is what
-// was sent.
+// errorOf converts the error of a call to the user's form. A refusal becomes the
+// server's *parser.Error, and a lost connection a *LostError. statement is the text
+// that was sent.
 func (s *session) errorOf(err error, statement string) error {
 	st, ok := status.FromError(err)
 	if err == nil || !ok {
@@ -41,79 +41,82 @@ func (s *session) errorOf(err error, statement string) error {
 	return fmt.Errorf("%s: %s", s.addr, st.Message())
 }
 
-// LostError says that there is no connection to the server.
+// LostError is the error of a failed connection to the server.
 type LostError struct {
 	Addr string
 	Why  string
-	hint string // what the user can do
-	// unanswered: unencrypted, nothing that an engine says came.
+	hint string // advice to the user
+	// unanswered: unencrypted, and no valid answer of an engine was received.
 	unanswered bool
 }
 
-// Hint is what the user can do about it; "": nothing is known.
+// Hint returns advice to the user; "" if there is none.
 func (e *LostError) Hint() string { return e.hint }
 
-// lost is the error of a connection that ended for a reason; where the two sides
-// do not agree on encryption, it says so. plain: it was TCP, not encrypted.
+// lost returns the error of a connection that failed because of why, with advice if
+// the two sides disagree on encryption. plain: unencrypted TCP.
 func lost(addr, why string, plain bool) *LostError {
 	e := &LostError{Addr: addr, Why: why}
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
 		host = "NAME"
 	}
-	says := func(text string) bool { return strings.Contains(why, text) }
+	contains := func(text string) bool { return strings.Contains(why, text) }
 	switch {
-	case plain && says("error reading server preface"): // closed, or answered with something else
-		e.Why, e.unanswered = "what listens there is no engine that takes unencrypted connections", true
-	case says("does not look like a TLS handshake"):
-		e.Why, e.hint = "the engine does not speak TLS", "--insecure goes without: others can then read and change what is sent"
-	case says("certificate is valid for"), says("certificate is not valid for any names"), says("doesn't contain any IP SANs"):
-		e.hint = fmt.Sprintf("certificates are for the names of endoscoped init --host; with this one there: --host %s", host)
-	case says("signed by unknown authority"):
+	case plain && contains("error reading server preface"): // closed, or answered by another protocol
+		e.Why, e.unanswered = "the server there is not an engine that accepts unencrypted connections", true
+	case contains("does not look like a TLS handshake"):
+		e.Why, e.hint = "the engine does not speak TLS", "--insecure connects without encryption: others can read and change the traffic"
+	case contains("certificate is valid for"), contains("certificate is not valid for any names"), contains("doesn't contain any IP SANs"):
+		e.hint = fmt.Sprintf("the certificate is for the names given to endoscoped init --host; add --host %s there", host)
+	case contains("signed by unknown authority"):
 		e.hint = "--ca FILE, with the ca.pem that endoscoped init made there"
-	case says("tls: unknown certificate authority"):
-		e.Why, e.hint = "the certificate is of another installation", "--cert FILE, with a certificate that endoscoped cert USER made there"
-	case says("certificate required"):
+	case contains("tls: unknown certificate authority"):
+		e.Why, e.hint = "the certificate belongs to another installation", "--cert FILE, with a certificate that endoscoped cert USER made there"
+	case contains("certificate required"):
 		e.hint = "--cert FILE, with a certificate that endoscoped cert USER made there"
 	}
 	return e
 }
 
-// explain finds out why a server takes no new connection: see withTLS and refused.
+// explain determines why a server does not accept a new connection; see withTLS and
+// refused.
 func (e *Engine) explain(ctx context.Context, err error) error {
-	var gone *LostError
-	if !errors.As(err, &gone) {
+	var failed *LostError
+	if !errors.As(err, &failed) {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, silence)
 	defer cancel()
-	if gone.unanswered {
-		return e.withTLS(ctx, gone)
+	if failed.unanswered {
+		return e.withTLS(ctx, failed)
 	}
-	return e.refused(ctx, gone, err)
+	return e.refused(ctx, failed, err)
 }
 
-// withTLS tells an engine that speaks TLS from another server, neither of which answers
-// as an engine does where nothing is encrypted. Nothing is sent but a greeting.
-func (e *Engine) withTLS(ctx context.Context, gone *LostError) error {
+// withTLS distinguishes an engine that requires TLS from another kind of server,
+// since neither answers an unencrypted connection as an engine does. It only performs
+// a TLS handshake.
+func (e *Engine) withTLS(ctx context.Context, failed *LostError) error {
 	conn, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}}).DialContext(ctx, "tcp", e.addr)
 	var alert tls.AlertError
 	switch {
 	case err == nil:
 		_ = conn.Close()
 	case !errors.As(err, &alert):
-		gone.Why, gone.hint = "what listens there is no engine", "--connect takes what endoscoped --listen has there"
-		return gone
+		failed.Why, failed.hint = "the server there is not an engine", "--connect needs the address of endoscoped --listen"
+		return failed
 	}
-	gone.Why, gone.hint = "it takes no unencrypted connection: the engine speaks TLS", "--ca FILE, with the ca.pem that endoscoped init made there"
-	return gone
+	failed.Why, failed.hint = "unencrypted connections are refused: the engine speaks TLS", "--ca FILE, with the ca.pem that endoscoped init made there"
+	return failed
 }
 
-// refused finds out why a server closes new encrypted connections. With TLS 1.3 it
-// refuses a client's certificate, or that there is none, after the handshake, and
-// who is writing by then may hear of the closed connection before the reason.
-func (e *Engine) refused(ctx context.Context, gone *LostError, err error) error {
-	closed := func(text string) bool { return strings.Contains(gone.Why, text) }
+// refused determines why a server closes new encrypted connections. With TLS 1.3 the
+// server rejects a client's certificate, or its absence, after the handshake. A
+// client that is writing at that moment may see the closed connection before the
+// reason.
+func (e *Engine) refused(ctx context.Context, failed *LostError, err error) error {
+	closed := func(text string) bool { return strings.Contains(failed.Why, text) }
 	if e.tls == nil || !closed("broken pipe") && !closed("connection reset") && !closed("EOF") {
 		return err
 	}
@@ -124,20 +127,21 @@ func (e *Engine) refused(ctx context.Context, gone *LostError, err error) error 
 	defer conn.Close()
 	deadline, _ := ctx.Deadline()
 	_ = conn.SetReadDeadline(deadline)
-	if _, said := conn.Read(make([]byte, 1)); said != nil && strings.Contains(said.Error(), "tls: ") {
-		return lost(e.addr, said.Error(), false)
+	if _, readErr := conn.Read(make([]byte, 1)); readErr != nil && strings.Contains(readErr.Error(), "tls: ") {
+		return lost(e.addr, readErr.Error(), false)
 	}
 	return err
 }
 
-// Lost says that the engine is not there, to those who know of no network.
+// Lost reports that the engine is not reachable, for callers that do not import this
+// package.
 func (e *LostError) Lost() bool { return true }
 
 func (e *LostError) Error() string {
 	return fmt.Sprintf("no connection to the engine at %s: %s", e.Addr, e.Why)
 }
 
-// refusal makes an error of a statement again; see wire.RefusalDomain.
+// refusal restores the *parser.Error of a statement; see wire.RefusalDomain.
 func refusal(m map[string]string, statement string) error {
 	e := &parser.Error{Msg: m[wire.RefusalMsg], Hint: m[wire.RefusalHint], Pos: parser.Span{Start: -1}, Syntax: m[wire.RefusalSyntax] != ""}
 	start, err := strconv.Atoi(m[wire.RefusalStart])
@@ -156,8 +160,8 @@ func refusal(m map[string]string, statement string) error {
 	return e
 }
 
-// reason is the last part of what gRPC says of a connection that failed, which is
-// what the system said.
+// reason returns the last part of gRPC's message for a failed connection: the
+// system's own message.
 func reason(text string) string {
 	for _, before := range []string{"Error while dialing: ", "authentication handshake failed: ", "desc = "} {
 		if i := strings.LastIndex(text, before); i >= 0 {

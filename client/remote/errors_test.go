@@ -10,8 +10,8 @@ import (
 	"endoscope/server/wire"
 )
 
-// A server of something else is not taken for an engine that wants encryption,
-// whether it answers in its own way or closes the connection.
+// A server of another kind is not mistaken for an engine that requires encryption,
+// whether it answers in its own protocol or closes the connection.
 func TestNoEngine(t *testing.T) {
 	for _, answer := range []string{"-ERR wrong number of arguments\r\n", "HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", ""} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -25,7 +25,7 @@ func TestNoEngine(t *testing.T) {
 				if err != nil {
 					return
 				}
-				_, _ = c.Read(make([]byte, 1024)) // a greeting that it does not understand
+				_, _ = c.Read(make([]byte, 1024)) // an unknown greeting
 				_, _ = c.Write([]byte(answer))
 				_ = c.Close()
 			}
@@ -35,7 +35,7 @@ func TestNoEngine(t *testing.T) {
 			t.Fatal(err)
 		}
 		var lost *remote.LostError
-		if _, err = e.NewSession(t.Context(), wire.Options{}); !errors.As(err, &lost) || lost.Why != "what listens there is no engine" || !strings.HasPrefix(lost.Hint(), "--connect takes") {
+		if _, err = e.NewSession(t.Context(), wire.Options{}); !errors.As(err, &lost) || lost.Why != "the server there is not an engine" || !strings.HasPrefix(lost.Hint(), "--connect needs") {
 			t.Errorf("%q is answered: %v", answer, err)
 		}
 	}

@@ -38,7 +38,7 @@ func guard(t *testing.T, users string) *guarded {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, over := make(chan []net.Addr, 1), make(chan int, 1)
-	var msg bytes.Buffer // the daemon's alone until it has ended
+	var msg bytes.Buffer // the daemon's until it has ended
 	go func() {
 		p := daemon.Program{Stdout: io.Discard, Stderr: &msg, Ready: func(at []net.Addr) { ready <- at }}
 		over <- p.Run(ctx, []string{"--listen", "127.0.0.1:0", "--config", g.dir, "--audit", g.audit})
@@ -62,7 +62,7 @@ func guard(t *testing.T, users string) *guarded {
 	return g
 }
 
-// command runs one of the daemon's commands, and gives what it prints.
+// command runs one of the daemon's commands and returns its output.
 func (g *guarded) command(args ...string) string {
 	g.t.Helper()
 	var out, msg bytes.Buffer
@@ -93,7 +93,7 @@ func (g *guarded) session(user string) wire.Session {
 	return x
 }
 
-// users rewrites who may do what.
+// users rewrites the file of users.
 func (g *guarded) users(text string) {
 	g.t.Helper()
 	file := filepath.Join(g.dir, "users")
@@ -105,9 +105,9 @@ func (g *guarded) users(text string) {
 	}
 }
 
-// Over a daemon, with TLS and a token, queries are divided as they are over an engine
-// without a guard: EXPLAIN says so, and they give the same wherever they are executed.
-// What their user may use, and the audit log, know no difference.
+// With a daemon, TLS and a token, queries are split as with an engine without a
+// guard: EXPLAIN shows it, and the results do not depend on the placement. Neither
+// limits nor the audit log differ.
 func TestGuardedQueriesAreDivided(t *testing.T) {
 	g := guard(t, "user alice\n  role read\n  limits queries=1\n")
 	x := g.session("alice")
@@ -136,7 +136,7 @@ func TestGuardedQueriesAreDivided(t *testing.T) {
 	if len(results) != 1 {
 		t.Errorf("where it is executed makes a difference: %v", results)
 	}
-	// One query at a time, whoever executes it.
+	// One query at a time, whatever its placement.
 	all(t, execute(t, x, "SET placement = 'client'"))
 	const endless = "SELECT count(*) FROM SAMPLE(memory_usage, 10ms) WHERE used + available > 0 EMIT EVERY 50ms"
 	r := execute(t, x, endless)
@@ -158,14 +158,15 @@ func TestGuardedQueriesAreDivided(t *testing.T) {
 			}
 		}
 	}
-	// Three results, as many of EXPLAIN ANALYZE, and the endless one.
+	// Three results, three of EXPLAIN ANALYZE, and the endless one.
 	if seen["armed"] != 7 || seen["ended"] != 7 || seen["refused"] != 1 {
 		t.Errorf("on record: %v\n%s", seen, audit)
 	}
 }
 
-// Who is expelled while they execute the greater part of a query loses it as any
-// other: it ends, they are told why, and what they have of it does not pass for all.
+// A user who is expelled while the client executes most of a query loses the query as
+// any other: it ends with the reason, and its partial result is not reported as
+// complete.
 func TestExpelledFromDividedQueries(t *testing.T) {
 	g := guard(t, "user alice\n  role read\nuser bob\n  role read\n")
 	const query = "SELECT count(*) FROM SAMPLE(memory_usage, 10ms) WHERE used + available > 0"
@@ -193,7 +194,7 @@ func TestExpelledFromDividedQueries(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	final := execute(t, sessions["alice"], query) // which gives a row when it ends, and only then
+	final := execute(t, sessions["alice"], query) // returns a row only when it ends
 	g.users("user bob\n  role read\n")
 	for _, r := range []wire.Result{running["alice"], final} {
 		var err error
@@ -202,7 +203,7 @@ func TestExpelledFromDividedQueries(t *testing.T) {
 				t.Error("a total is given of what did not end")
 			}
 		}
-		if errors.Is(err, io.EOF) || !strings.Contains(err.Error(), "what you may do has changed: connect again") {
+		if errors.Is(err, io.EOF) || !strings.Contains(err.Error(), "your grant has changed: connect again") {
 			t.Errorf("the result ends with %v", err)
 		}
 	}

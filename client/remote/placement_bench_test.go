@@ -29,24 +29,23 @@ import (
 
 var placementSVG = flag.String("svg", "", "file for the picture that BenchmarkPlacement draws")
 
-// placementQuery computes something dear of each tuple, and gives a row a second:
-// the aggregate of section 7.4.
+// placementQuery computes an expensive aggregate of each tuple and returns a row
+// every 500 ms: the aggregate of section 7.4.
 const placementQuery = `SELECT count(*), count(*) FILTER (WHERE CAST(n AS VARCHAR) ~ '7[0-4]*[5-9]$') FROM series(1000000000000) EMIT EVERY 500ms FOR %s`
 
-// BenchmarkPlacement is the experiment of section 7.4 of the EndoScope paper: what a
-// tuple costs when a dear aggregate is computed at the server and at the client, by
-// the load of the server's processor and by the delay of the network, and where the
-// optimiser computes it; then the same query while both change, and what it moves.
+// BenchmarkPlacement is the experiment of section 7.4 of the EndoScope paper: the cost
+// of a tuple when an expensive aggregate is computed at the server and at the client,
+// by the load of the server's CPU and the delay of the network, and where the
+// optimiser places it; then the same query while both change, with its moves.
 //
 //	go test -run '^$' -bench Placement -benchtime 1x -timeout 30m ./client/remote -svg testdata/placement.svg
 //	go test -short -run '^$' -bench Placement -benchtime 1x ./client/remote
 //
-// The server has a processor and a network namespace of its own, the load is threads
-// on the server's processor that only count, the network a pair of veth of which tc
-// limits the rate. It is delayed by netem, or, where the kernel has none, by a relay
-// that holds every 64 KiB for that long, as the paper's send operator holds its
-// batches. The source gives tuples as fast as they are taken, so that a tuple costs
-// what goes by between two of them.
+// The server has its own CPU and network namespace. The load is busy loops on the
+// server's CPU; the network is a pair of veth whose rate tc limits. netem delays it,
+// or, if the kernel has no netem, a relay that holds every 64 KiB for that long, as
+// the paper's send operator holds its batches. The source produces tuples as fast as
+// they are consumed, so the cost of a tuple is the time between two of them.
 func BenchmarkPlacement(b *testing.B) {
 	for b.Loop() {
 		s := newPlacementSetting(b)
@@ -86,7 +85,7 @@ func BenchmarkPlacement(b *testing.B) {
 	}
 }
 
-// placementServer is the variable that has the test program be the server.
+// placementServer is the environment variable that makes the test binary the server.
 const placementServer = "ENDOSCOPE_PLACEMENT_SERVER"
 
 // servePlacement serves an engine until SIGTERM.
@@ -117,7 +116,7 @@ func servePlacement(addr string) {
 	fail(e.Close())
 }
 
-// placementSetting is a server behind a network, and what disturbs both.
+// placementSetting is a server behind a network, and the disturbances of both.
 type placementSetting struct {
 	b     *testing.B
 	ns    string
@@ -126,7 +125,7 @@ type placementSetting struct {
 	relay *relay
 }
 
-// processors of the server and of the client.
+// CPUs of the server and of the client.
 const (
 	serverCPU = 0
 	clientCPU = 1
@@ -161,7 +160,7 @@ func newPlacementSetting(b *testing.B) *placementSetting {
 	return s
 }
 
-// wire is the client's end of the network.
+// wire returns the client's end of the network.
 func (s *placementSetting) wire() string { return "esp" + strconv.Itoa(os.Getpid()) }
 
 func (s *placementSetting) run(name string, args ...string) {
@@ -189,7 +188,7 @@ func (s *placementSetting) start(c *exec.Cmd, end os.Signal) (stop func()) {
 	return stop
 }
 
-// pin has this process run on the client's processor.
+// pin moves this process to the client's CPU.
 func (s *placementSetting) pin() {
 	var set unix.CPUSet
 	set.Set(clientCPU)
@@ -199,12 +198,12 @@ func (s *placementSetting) pin() {
 	}
 	for _, t := range tasks {
 		if tid, err := strconv.Atoi(t.Name()); err == nil {
-			_ = unix.SchedSetaffinity(tid, &set) // it may have ended
+			_ = unix.SchedSetaffinity(tid, &set) // the thread may have ended
 		}
 	}
 }
 
-// network limits the rate of the network, in Mbit/s (0: not), and delays it.
+// network limits the rate of the network, in Mbit/s (0: no limit), and delays it.
 func (s *placementSetting) network(mbit int, delay time.Duration) {
 	_ = exec.Command("tc", "-n", s.ns, "qdisc", "del", "dev", "wire", "root").Run()
 	if mbit > 0 {
@@ -225,7 +224,7 @@ func (s *placementSetting) delayed() string {
 	return "delay of every 64 KiB (relay)"
 }
 
-// load keeps the server's processor busy with so many threads besides.
+// load keeps the server's CPU busy with n threads.
 func (s *placementSetting) load(n int) (stop func()) {
 	var stops []func()
 	for range n {
@@ -238,7 +237,7 @@ func (s *placementSetting) load(n int) (stop func()) {
 	}
 }
 
-// connect opens a session, through the relay where that makes the delay.
+// connect opens a session, through the relay if that makes the delay.
 func (s *placementSetting) connect(delay time.Duration) wire.Session {
 	s.b.Helper()
 	addr := s.addr
@@ -278,13 +277,13 @@ func (s *placementSetting) compare(name string, load int, delay time.Duration, m
 	return p
 }
 
-// total is how many tuples were counted when.
+// total is the number of tuples counted at a time.
 type total struct {
 	at time.Duration
 	n  int64
 }
 
-// watch runs the query and gives its totals.
+// watch runs the query and returns its totals.
 func (s *placementSetting) watch(how string, delay, took time.Duration, each func(time.Duration)) (at []total, sum wire.Summary) {
 	s.b.Helper()
 	x := s.connect(delay)
@@ -322,8 +321,7 @@ func (s *placementSetting) watch(how string, delay, took time.Duration, each fun
 	}
 }
 
-// perTuple is what a tuple took in the second half of the time: NaN, if that is not
-// known.
+// perTuple returns the time per tuple in the second half; NaN if unknown.
 func perTuple(at []total) float64 {
 	if len(at) < 2 {
 		return math.NaN()
@@ -344,7 +342,7 @@ func movesOf(s wire.Summary) (moves []string) {
 	return moves
 }
 
-// phase is a time in which nothing changes.
+// phase is a period without changes.
 type phase struct {
 	name  string
 	load  int

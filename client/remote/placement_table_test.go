@@ -9,14 +9,14 @@ import (
 	"endoscope/server/wire"
 )
 
-// placementNames are the values of SET placement that are compared.
+// placementNames are the compared values of SET placement.
 var placementNames = []string{"server", "client", "auto"}
 
-// placementPoint is what a tuple costs in one setting by each placement, ns.
+// placementPoint is the cost of a tuple in one setting for each placement, ns.
 type placementPoint struct {
 	name  string
 	took  [3]float64
-	moves []string // the optimiser's
+	moves []string // of the optimiser
 }
 
 type placementTable struct {
@@ -24,7 +24,7 @@ type placementTable struct {
 	points      []placementPoint
 }
 
-// best is the better of the fixed placements.
+// best returns the better of the fixed placements.
 func (p *placementPoint) best() int {
 	if p.took[1] < p.took[0] || math.IsNaN(p.took[0]) {
 		return 1
@@ -32,7 +32,7 @@ func (p *placementPoint) best() int {
 	return 0
 }
 
-// markdown is the table, with the better of the fixed placements in bold.
+// markdown returns the table, with the better of the fixed placements in bold.
 func (t *placementTable) markdown() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s (ns a tuple)\n\n| %s | at the server | at the client | optimiser | against the better | its moves |\n|---|---|---|---|---|---|\n", t.title, t.axis)
@@ -50,7 +50,7 @@ func (t *placementTable) markdown() string {
 	return b.String()
 }
 
-// placementRun is a query while load and network changed.
+// placementRun is a query during which load and network changed.
 type placementRun struct {
 	phases  []phase
 	totals  []total
@@ -83,7 +83,7 @@ func (r *placementRun) markdown() string {
 func drawPlacement(ts []placementTable, run placementRun) string {
 	const (
 		width, height = 240.0, 200.0 // of a plot
-		left, top     = 60.0, 40.0   // of it, within its panel
+		left, top     = 60.0, 40.0   // of a plot within its panel
 		panel         = width + left + 20
 	)
 	colours := [...]string{"#d95f02", "#1b9e77", "#000000"}
@@ -140,8 +140,8 @@ func drawPlacement(ts []placementTable, run placementRun) string {
 	return b.String()
 }
 
-// drawRun draws how many tuples were taken each second, what changed, and when
-// operators moved.
+// drawRun draws the number of tuples per second, what changed, and when operators
+// moved.
 func drawRun(b *strings.Builder, r placementRun, left, top, width, height float64) {
 	end := r.phases[len(r.phases)-1].until
 	var rates []float64
@@ -190,7 +190,7 @@ func drawRun(b *strings.Builder, r placementRun, left, top, width, height float6
 	b.WriteString("</g>\n")
 }
 
-// placementTick is a round distance of some five ticks up to most.
+// placementTick returns a round distance for about five ticks up to most.
 func placementTick(most float64) float64 {
 	step := math.Pow(10, math.Floor(math.Log10(max(most, 1e-9)/5)))
 	for _, k := range []float64{1, 2, 5, 10} {

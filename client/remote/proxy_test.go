@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// proxy passes connections on to a server until it is cut, or does nothing any
-// more.
+// proxy forwards connections to a server until it is cut or frozen.
 type proxy struct {
 	addr   string
 	mu     sync.Mutex
@@ -69,7 +68,7 @@ func (p *proxy) pass(to, from net.Conn) {
 	}
 }
 
-// cut closes all connections, as the kernel does of a process that was killed.
+// cut closes all connections, as the kernel does for a killed process.
 func (p *proxy) cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,5 +77,5 @@ func (p *proxy) cut() {
 	}
 }
 
-// freeze passes nothing on any more.
+// freeze stops forwarding.
 func (p *proxy) freeze() { p.once.Do(func() { close(p.frozen) }) }

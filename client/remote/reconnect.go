@@ -15,49 +15,50 @@ import (
 	"endoscope/server/wire"
 )
 
-// Reconnecting is an engine whose sessions survive the loss of their connection:
-// they connect again, say again what they had USEd, SET and SUSPENDed, and execute what is
-// left of the statements whose results were being read: LIMIT and FOR are of the
-// whole. What would give its rows again ends with an error. What happened meanwhile is missing,
-// and each such result says so: by a notice when it goes on, and in its summary.
-// Statements that define or change something are not executed again.
+// Reconnecting returns an engine whose sessions survive the loss of their connection.
+// They reconnect, repeat the USE, SET and SUSPEND statements of the session, and
+// execute the remainder of the statements whose results were being read: LIMIT and
+// FOR apply to the whole. A statement that would return its first rows again ends
+// with an error. Events during the gap are missing; each such result reports this by
+// a notice when it resumes, and in its summary. Statements that define or change
+// something are not executed again.
 func Reconnecting(e wire.Engine) wire.Engine { return &reconnecting{e} }
 
 type reconnecting struct{ wire.Engine }
 
-// Pauses between attempts double, with some noise, so that the clients of a
-// server that comes back do not all come at once.
+// Pauses between attempts double, with jitter, so that the clients of a restarted
+// server do not reconnect at the same time.
 const (
 	firstPause = 200 * time.Millisecond
 	mostPause  = 5 * time.Second
 )
 
 func (r *reconnecting) NewSession(ctx context.Context, o wire.Options) (wire.Session, error) {
-	s, err := r.Engine.NewSession(ctx, o) // who is not there at first is told so
+	s, err := r.Engine.NewSession(ctx, o) // the first attempt is not repeated
 	if err != nil {
 		return nil, err
 	}
 	o.Command = nil // it was started, and is not started again
-	x := &lasting{e: r.Engine, o: o, now: s}
+	x := &persistent{e: r.Engine, o: o, now: s}
 	x.life, x.end = context.WithCancel(context.WithoutCancel(ctx))
 	return x, nil
 }
 
-// lasting is a session over one connection after the other.
-type lasting struct {
+// persistent is a session over successive connections.
+type persistent struct {
 	e    wire.Engine
 	o    wire.Options
-	life context.Context // until it is closed
+	life context.Context // done when the session is closed
 	end  context.CancelFunc
 
-	mu       sync.Mutex // guards what follows; held for moments
+	mu       sync.Mutex // guards the following fields; held briefly
 	now      wire.Session
-	state    []setting     // in the order in which they were executed
-	said     int           // how often state has changed
-	renewing chan struct{} // closed when a connection was made, or was not; nil: none is
+	state    []setting     // in order of execution
+	version  int           // incremented when state changes
+	renewing chan struct{} // closed when an attempt to connect has ended; nil: no attempt in progress
 }
 
-// setting is a statement that set something of the session.
+// setting is a statement that changed the state of the session.
 type setting struct {
 	of        string // Class.Session
 	statement string
@@ -68,23 +69,23 @@ func isLost(err error) bool {
 	return errors.As(err, &lost)
 }
 
-// session is the one of the connection that there is.
-func (x *lasting) session() wire.Session {
+// session returns the session of the current connection.
+func (x *persistent) session() wire.Session {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.now
 }
 
-// renew replaces a session whose connection is lost, when the server is there
-// again. It waits until then, or until ctx is done, or the session closed. One
-// caller connects at a time, and the others wait for it.
-func (x *lasting) renew(ctx context.Context, old wire.Session) (wire.Session, error) {
+// renew replaces a session whose connection was lost, once the server is reachable.
+// It waits until then, or until ctx is done or the session is closed. One caller
+// connects at a time, and the others wait for it.
+func (x *persistent) renew(ctx context.Context, old wire.Session) (wire.Session, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(x.life, cancel)()
 	for {
 		x.mu.Lock()
-		if x.now != old { // somebody else has
+		if x.now != old { // another caller has
 			defer x.mu.Unlock()
 			return x.now, nil
 		}
@@ -104,8 +105,8 @@ func (x *lasting) renew(ctx context.Context, old wire.Session) (wire.Session, er
 	}
 }
 
-// connect is renew for the one who connects.
-func (x *lasting) connect(ctx context.Context, old wire.Session) (s wire.Session, err error) {
+// connect is the part of renew for the caller that connects.
+func (x *persistent) connect(ctx context.Context, old wire.Session) (s wire.Session, err error) {
 	defer func() {
 		x.mu.Lock()
 		defer x.mu.Unlock()
@@ -119,7 +120,7 @@ func (x *lasting) connect(ctx context.Context, old wire.Session) (s wire.Session
 			return s, nil
 		}
 		if !isLost(err) {
-			return nil, err // the server is there, and refuses
+			return nil, err // the server is reachable, and refuses
 		}
 		select {
 		case <-time.After(pause/2 + rand.N(pause)):
@@ -129,8 +130,8 @@ func (x *lasting) connect(ctx context.Context, old wire.Session) (s wire.Session
 	}
 }
 
-// begin opens a session that is as the one before was, and has it be the one.
-func (x *lasting) begin(ctx context.Context) (wire.Session, error) {
+// begin opens a session with the state of the previous one and makes it current.
+func (x *persistent) begin(ctx context.Context) (wire.Session, error) {
 	x.mu.Lock()
 	o := x.o
 	x.mu.Unlock()
@@ -140,7 +141,7 @@ func (x *lasting) begin(ctx context.Context) (wire.Session, error) {
 	}
 	for {
 		x.mu.Lock()
-		said, state := x.said, slices.Clone(x.state)
+		version, state := x.version, slices.Clone(x.state)
 		x.mu.Unlock()
 		for _, set := range state {
 			r, err := s.Execute(ctx, set.statement)
@@ -152,31 +153,31 @@ func (x *lasting) begin(ctx context.Context) (wire.Session, error) {
 				return nil, err
 			}
 		}
-		if x.settle(s, said) {
+		if x.settle(s, version) {
 			break
 		}
 	}
-	if x.life.Err() != nil { // it was closed meanwhile, and nobody else closes s
+	if x.life.Err() != nil { // closed meanwhile: nothing else closes s
 		_ = s.Close()
 		return nil, context.Canceled
 	}
 	return s, nil
 }
 
-// settle has s be the session, unless something else was said meanwhile.
-func (x *lasting) settle(s wire.Session, said int) bool {
+// settle makes s current, unless the state has changed meanwhile.
+func (x *persistent) settle(s wire.Session, version int) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.said != said {
+	if x.version != version {
 		return false
 	}
 	x.now = s
 	return true
 }
 
-// note keeps a statement that sets something of the session. It replaces the one that
-// set the same before.
-func (x *lasting) note(c parser.Class, statement string) {
+// note records a statement that sets session state. It replaces the previous
+// statement that set the same.
+func (x *persistent) note(c parser.Class, statement string) {
 	if c.Session == "" {
 		return
 	}
@@ -184,14 +185,14 @@ func (x *lasting) note(c parser.Class, statement string) {
 	defer x.mu.Unlock()
 	x.state = slices.DeleteFunc(x.state, func(s setting) bool { return s.of == c.Session })
 	x.state = append(x.state, setting{c.Session, statement})
-	x.said++
+	x.version++
 	if c.Kind == "USE" {
 		x.o.PID, x.o.Process, x.o.Exe = 0, "", ""
 	}
 }
 
-func (x *lasting) Execute(ctx context.Context, statement string, args ...types.Value) (wire.Result, error) {
-	var c parser.Class // if it does not parse, nothing is known of it
+func (x *persistent) Execute(ctx context.Context, statement string, args ...types.Value) (wire.Result, error) {
+	var c parser.Class // the zero Class if it does not parse
 	parsed, err := parser.Parse(statement)
 	if err == nil {
 		c = parser.Classify(parsed)
@@ -199,7 +200,8 @@ func (x *lasting) Execute(ctx context.Context, statement string, args ...types.V
 	s := x.session()
 	r, err := s.Execute(ctx, statement, args...)
 	if isLost(err) {
-		// The server may have executed it: only what may be executed twice is repeated.
+		// The server may have executed it: only statements that may be executed twice
+		// are repeated.
 		if !c.Reads && c.Session == "" {
 			return nil, err
 		}
@@ -218,7 +220,7 @@ func (x *lasting) Execute(ctx context.Context, statement string, args ...types.V
 	return &resumed{x: x, s: s, parsed: parsed, statement: statement, args: args, now: r, began: time.Now()}, nil
 }
 
-func (x *lasting) Describe(ctx context.Context, statement string) (wire.Description, error) {
+func (x *persistent) Describe(ctx context.Context, statement string) (wire.Description, error) {
 	s := x.session()
 	d, err := s.Describe(ctx, statement)
 	if isLost(err) {
@@ -229,36 +231,36 @@ func (x *lasting) Describe(ctx context.Context, statement string) (wire.Descript
 	return d, err
 }
 
-func (x *lasting) Complete(ctx context.Context, kind, of, prefix string) []string {
+func (x *persistent) Complete(ctx context.Context, kind, of, prefix string) []string {
 	return x.session().Complete(ctx, kind, of, prefix)
 }
 
-func (x *lasting) Info() []string                    { return x.session().Info() }
-func (x *lasting) Triggered(follow bool) wire.Result { return x.session().Triggered(follow) }
+func (x *persistent) Info() []string                    { return x.session().Info() }
+func (x *persistent) Triggered(follow bool) wire.Result { return x.session().Triggered(follow) }
 
-func (x *lasting) Close() error {
+func (x *persistent) Close() error {
 	x.end()
 	return x.session().Close()
 }
 
-// resumed is a result over one connection after the other.
+// resumed is a result over successive connections.
 type resumed struct {
-	x         *lasting
+	x         *persistent
 	parsed    parser.Statement
 	statement string
 	args      []types.Value
 	began     time.Time
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the following fields
 	s       wire.Session
 	now     wire.Result
-	before  wire.Summary // of the results that were lost, as far as known
-	row     uint64       // rows of these
-	seen    uint64       // rows of now
+	before  wire.Summary // sum of the lost results, as far as known
+	row     uint64       // number of rows of the lost results
+	seen    uint64       // number of rows of now
 	gaps    []string
 	notices []string
 	stopped bool
-	over    bool // the rows that were lost are all that there are
+	over    bool // the lost rows were all
 }
 
 func (r *resumed) current() wire.Result {
@@ -304,16 +306,16 @@ func (r *resumed) Next(ctx context.Context) (wire.Event, error) {
 	}
 }
 
-// resume goes on with a result whose connection is lost: it executes what is left
-// of the statement.
+// resume continues a result whose connection was lost: it executes the remainder of
+// the statement.
 func (r *resumed) resume(ctx context.Context, lost wire.Result, why error) error {
 	began := time.Now()
 	sum := lost.Summary()
 	_ = lost.Close()
-	given := r.row + r.seen // by this goroutine alone
+	given := r.row + r.seen // written by this goroutine only
 	_, done, err := remainder(r.parsed, r.statement, given, time.Since(r.began))
 	if err == nil && !done && given > 0 && begins(lost) {
-		err = errStartsOver // the server knows what a name stands for
+		err = errStartsOver // only the server knows what a name refers to
 	}
 	if err != nil {
 		return fmt.Errorf("%w; %w", why, err)
@@ -345,21 +347,21 @@ func (r *resumed) resume(ctx context.Context, lost wire.Result, why error) error
 	sum.Rows = r.seen
 	r.before = plus(r.before, sum)
 	r.row, r.seen = r.row+r.seen, 0
-	r.gaps = append(r.gaps, fmt.Sprintf("gap: nothing is known of %v from %s on, and totals begin anew after it", gap, began.Format("15:04:05.000")))
-	r.notices = append(r.notices, fmt.Sprintf("%v; connected again: %v are missing, and totals begin anew", why, gap))
+	r.gaps = append(r.gaps, fmt.Sprintf("gap: no data for %v from %s; totals restart after it", gap, began.Format("15:04:05.000")))
+	r.notices = append(r.notices, fmt.Sprintf("%v; reconnected: %v are missing; totals restart", why, gap))
 	if r.stopped {
 		again.Stop()
 	}
 	return nil
 }
 
-// begins reports whether a result begins anew when its statement is executed again.
+// begins reports whether the result restarts when its statement is executed again.
 func begins(r wire.Result) bool {
 	b, ok := r.(interface{ StartsOver() bool })
 	return ok && b.StartsOver()
 }
 
-// plus adds up what two results had.
+// plus adds two summaries.
 func plus(a, b wire.Summary) wire.Summary {
 	a.Rows += b.Rows
 	a.Losses, a.Counts = sum(a.Losses, b.Losses), sum(a.Counts, b.Counts)
@@ -405,8 +407,8 @@ func (r *resumed) Summary() wire.Summary {
 	return all
 }
 
-// lostCause is the cause under which times are counted in which there was no
-// connection: what happened then is not known, and the result not complete.
+// lostCause is the cause of losses during a lost connection: their events are
+// unknown, so the result is incomplete.
 const lostCause = "connection lost"
 
 var _ wire.Engine = (*reconnecting)(nil)

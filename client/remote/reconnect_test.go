@@ -15,7 +15,7 @@ import (
 	"endoscope/server/wire"
 )
 
-// interrupted reads a statement's rows, and cuts the connection when it has some.
+// interrupted reads a statement's rows, and cuts the connection after some of them.
 func interrupted(t *testing.T, statement string, after int, before ...string) (rows int, sum wire.Summary, err error) {
 	t.Helper()
 	p := newProxy(t, serve(t, flight.Options{}).addr)
@@ -51,7 +51,7 @@ func interrupted(t *testing.T, statement string, after int, before ...string) (r
 	}
 }
 
-// A LIMIT is of the rows before a lost connection and those after it together.
+// A LIMIT applies to the rows before and after a lost connection together.
 func TestLimitOfAnInterruptedResult(t *testing.T) {
 	rows, sum, err := interrupted(t, "SELECT timestamp FROM SAMPLE(cpu_usage, 50ms) LIMIT 6", 3)
 	if !errors.Is(err, io.EOF) || rows != 6 || sum.Rows != 6 || len(sum.Losses) == 0 {
@@ -59,7 +59,7 @@ func TestLimitOfAnInterruptedResult(t *testing.T) {
 	}
 }
 
-// Rows are not given twice: what begins anew is not executed again.
+// Rows are not returned twice: a statement that would restart is not executed again.
 func TestWhatStartsOverIsNotResumed(t *testing.T) {
 	_, _, err := interrupted(t, "SELECT n FROM series(20000000)", 1)
 	var lost *remote.LostError
@@ -68,8 +68,8 @@ func TestWhatStartsOverIsNotResumed(t *testing.T) {
 	}
 }
 
-// Nor is what begins anew behind a name, of which only the server knows what it stands
-// for.
+// Nor is one that would restart because of a named stream, whose definition only the
+// server knows.
 func TestWhatStartsOverByNameIsNotResumed(t *testing.T) {
 	_, _, err := interrupted(t, "SELECT n FROM named", 1, "CREATE STREAM named AS SELECT n FROM series(20000000)")
 	var lost *remote.LostError
@@ -95,7 +95,7 @@ func (u *unreachable) NewSession(ctx context.Context, _ wire.Options) (s wire.Se
 		return s, nil
 	}
 	u.sessions <- true
-	<-ctx.Done() // as where nobody answers
+	<-ctx.Done() // as if the server did not answer
 	return nil, ctx.Err()
 }
 
@@ -107,8 +107,8 @@ func (lostSession) Execute(context.Context, string, ...types.Value) (wire.Result
 func (lostSession) Info() []string { return []string{"it was there"} }
 func (lostSession) Close() error   { return nil }
 
-// While a session tries to connect again, it answers what needs no connection, other
-// statements can be given up, and it can be closed.
+// While a session reconnects, it answers what needs no connection, other statements
+// can be cancelled, and the session can be closed.
 func TestConnectingHoldsNobodyUp(t *testing.T) {
 	u := &unreachable{sessions: make(chan bool, 10)}
 	x, err := remote.Reconnecting(u).NewSession(t.Context(), wire.Options{})

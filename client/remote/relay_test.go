@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// relay passes connections on to a server, and holds what comes from there.
+// relay forwards connections to a server and delays the data from it.
 type relay struct {
 	addr  string
-	delay atomic.Int64 // ns, of every relayed piece
+	delay atomic.Int64 // ns, for each relayed piece
 }
 
-// relayed is how much is held at a time.
+// relayed is the size of a delayed piece.
 const relayed = 64 << 10
 
 func newRelay(t testing.TB, to string) *relay {
@@ -36,7 +36,7 @@ func newRelay(t testing.TB, to string) *relay {
 				_ = c.Close()
 				continue
 			}
-			// Nothing may wait where it cannot be held back from.
+			// Limit the receive buffer: data waiting there would not be held back.
 			_ = s.(*net.TCPConn).SetReadBuffer(relayed)
 			all.Go(func() { r.pass(c, s, &r.delay) })
 			all.Go(func() { r.pass(s, c, nil) })
@@ -57,7 +57,7 @@ func (r *relay) pass(to, from net.Conn, delay *atomic.Int64) {
 		n, err := from.Read(piece)
 		if n > 0 {
 			if delay != nil {
-				time.Sleep(time.Duration(delay.Load())) // it is a slow network
+				time.Sleep(time.Duration(delay.Load())) // simulates a slow network
 			}
 			if _, err := to.Write(piece[:n]); err != nil {
 				return

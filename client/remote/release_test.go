@@ -14,7 +14,7 @@ import (
 	"endoscope/server/wire"
 )
 
-// clinging is an engine whose results take until let is closed to let go.
+// clinging is an engine whose results take until let is closed to release.
 type clinging struct {
 	wire.Engine
 	let chan struct{}
@@ -49,8 +49,8 @@ func (r clingingResult) Close() error {
 	return r.Result.Close()
 }
 
-// A server that answers, but does not get a query to its end, holds its client up for
-// a limited time, and the client says what it does not know.
+// If a server answers but does not finish closing a query, its client waits for a
+// limited time only, and reports that the state is unknown.
 func TestCloseIsLimited(t *testing.T) {
 	engine, err := server.New(server.Options{ModelDir: t.TempDir()})
 	if err != nil {
@@ -94,7 +94,7 @@ func TestCloseIsLimited(t *testing.T) {
 	go func() { over <- r.Close() }()
 	select {
 	case err := <-over:
-		if err == nil || !strings.Contains(err.Error(), "does not say that the query has ended: what it has attached may be there still") {
+		if err == nil || !strings.Contains(err.Error(), "did not confirm that the query has ended: its probes may still be attached") {
 			t.Errorf("it is closed with %v", err)
 		}
 	case <-time.After(2 * time.Minute):

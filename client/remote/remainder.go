@@ -10,16 +10,16 @@ import (
 	"endoscope/parser"
 )
 
-// errStartsOver refuses to execute a statement again of which there are rows.
-var errStartsOver = errors.New("it does not go on: the statement would give its first rows again")
+// errStartsOver is the error of a statement with rows that would return them again.
+var errStartsOver = errors.New("not resumed: the statement would return its first rows again")
 
-// remainder is what is left to execute of a statement that only reads, parsed from a
-// text, after it ran for a time and gave rows: LIMIT and FOR apply to the whole result.
-// done: it has all its rows. It is an error if its time is over, or if it would give the
-// same rows again.
+// remainder returns what is left to execute of a read-only statement, parsed from
+// text, after it ran for a time and returned rows: LIMIT and FOR apply to the whole
+// result. done: all rows were returned. It fails if the time is over or if the same
+// rows would be returned again.
 func remainder(parsed parser.Statement, text string, rows uint64, ran time.Duration) (rest string, done bool, err error) {
 	q, limited := parsed.(*parser.Query)
-	if x, ok := parsed.(*parser.Explain); ok && x.Analyze { // LIMIT is not of its rows
+	if x, ok := parsed.(*parser.Explain); ok && x.Analyze { // LIMIT does not apply to its rows
 		q, _ = x.Of.(*parser.Query)
 	}
 	switch {
@@ -33,10 +33,10 @@ func remainder(parsed parser.Statement, text string, rows uint64, ran time.Durat
 		return "", false, errStartsOver
 	}
 	rest = text
-	if q.For != nil { // the last clause: what stands before it stays where it is
+	if q.For != nil { // the last clause: the text before it is unchanged
 		left := time.Duration(q.For.Int) - ran
 		if left <= 0 {
-			return "", false, fmt.Errorf("its time, FOR %s, is over", q.For.Text)
+			return "", false, fmt.Errorf("its time limit, FOR %s, has passed", q.For.Text)
 		}
 		rest = with(rest, q.For, fmt.Sprintf("%dus", max(left.Microseconds(), 1)))
 	}
@@ -46,14 +46,14 @@ func remainder(parsed parser.Statement, text string, rows uint64, ran time.Durat
 	return rest, false, nil
 }
 
-// with is a statement with another text in a literal's place.
+// with returns a statement with a literal replaced by text.
 func with(statement string, l *parser.Literal, text string) string {
 	return statement[:l.Start] + text + statement[l.Stop:]
 }
 
-// startsOver reports whether a query gives rows again when it is executed again:
-// one of its SELECTs reads only what has a beginning, and not what goes on
-// meanwhile. within are the WITH clauses around it, inner ones last.
+// startsOver reports whether a query returns the same rows again when executed again:
+// one of its SELECTs reads only finite sources and no live ones. within are the
+// enclosing WITH clauses, inner ones last.
 func startsOver(q *parser.Query, within []*parser.CTE) bool {
 	within = append(slices.Clip(within), q.With...)
 	return slices.ContainsFunc(q.Selects, func(s *parser.Select) bool {
@@ -81,7 +81,7 @@ func hasBeginning(s *parser.Source, within []*parser.CTE) bool {
 	}
 	for i, c := range slices.Backward(within) {
 		if strings.EqualFold(c.Name.Name, s.Name.Name) {
-			return part(c.Query, within[:i]) // it sees those before it
+			return part(c.Query, within[:i]) // it sees only the preceding ones
 		}
 	}
 	return false

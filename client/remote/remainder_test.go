@@ -8,7 +8,7 @@ import (
 	"endoscope/parser"
 )
 
-// What is executed after a lost connection is what is left of the whole.
+// After a lost connection the remainder of the statement is executed.
 func TestRemainder(t *testing.T) {
 	for _, c := range []struct {
 		statement string
@@ -21,7 +21,7 @@ func TestRemainder(t *testing.T) {
 		{"SELECT * FROM cpu_usage LIMIT 6", 6, 0, "done"},
 		{"SELECT * FROM cpu_usage FOR 10s", 4, 4 * time.Second, "SELECT * FROM cpu_usage FOR 6000000us"},
 		{"SELECT * FROM cpu_usage LIMIT 10 FOR 10s;", 1, 9 * time.Second, "SELECT * FROM cpu_usage LIMIT 9 FOR 1000000us;"},
-		{"SELECT * FROM cpu_usage FOR 10s", 4, 10 * time.Second, "FOR 10s, is over"},
+		{"SELECT * FROM cpu_usage FOR 10s", 4, 10 * time.Second, "FOR 10s, has passed"},
 		{"EXPLAIN ANALYZE SELECT * FROM cpu_usage LIMIT 9 FOR 2s", 0, time.Second, "EXPLAIN ANALYZE SELECT * FROM cpu_usage LIMIT 9 FOR 1000000us"},
 		{"SELECT * FROM series(9)", 0, 0, "="},
 		{"SELECT * FROM series(9)", 1, 0, "first rows again"},

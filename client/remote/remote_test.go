@@ -66,7 +66,7 @@ func serveEngine(t testing.TB, o flight.Options, of server.Options) *served {
 	return s
 }
 
-// session opens one at the server.
+// session opens a session at the server.
 func (s *served) session(t testing.TB, o wire.Options) wire.Session {
 	t.Helper()
 	e, err := remote.Dial(s.addr, remote.Options{})
@@ -130,7 +130,7 @@ func all(t testing.TB, r wire.Result) (rows [][]types.Value, kinds []wire.EventK
 	}
 }
 
-// running is how many queries the engine runs.
+// running returns the number of running queries.
 func (s *served) running(t testing.TB) int {
 	rows, _, _ := all(t, execute(t, s.local(t), "SHOW QUERIES"))
 	return len(rows)
@@ -138,7 +138,7 @@ func (s *served) running(t testing.TB) int {
 
 const endless = "SELECT timestamp, percent_busy FROM SAMPLE(cpu_usage, 10ms)"
 
-// Whatever a statement gives, it is the same as in the engine's own process.
+// A statement's result is the same as in the engine's own process.
 func TestResultsAreTheSame(t *testing.T) {
 	s := serve(t, flight.Options{})
 	near, far := s.local(t), s.session(t, wire.Options{})
@@ -178,7 +178,7 @@ func TestResultsAreTheSame(t *testing.T) {
 	}
 }
 
-// text is a value with everything that is to be seen of it.
+// text returns a value with all its observable properties.
 func text(v types.Value) string {
 	if v.IsNull {
 		return "NULL " + v.Type.String()
@@ -211,7 +211,7 @@ func errorText(err error) string {
 
 func floatText(f float64) string { return time.Duration(f * 1e6).String() }
 
-// Errors are those of the engine, with the place in the statement that was sent.
+// Errors are the engine's, with their position in the statement that was sent.
 func TestErrorsHaveTheirPlace(t *testing.T) {
 	s := serve(t, flight.Options{})
 	near, far := s.local(t), s.session(t, wire.Options{})
@@ -226,7 +226,7 @@ func TestErrorsHaveTheirPlace(t *testing.T) {
 			t.Errorf("%s:\n%v\nfrom afar\n%v", statement, want, got)
 		}
 	}
-	// One that a query ends with.
+	// An error at the end of a query.
 	if _, err := far.Execute(t.Context(), "SELECT 9223372036854775807 + n AS x FROM series(3)"); err == nil {
 		r := execute(t, far, "SELECT SUM(9223372036854775807 - n) FROM series(3)")
 		_, err := r.Next(t.Context())
@@ -255,7 +255,8 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-// Stop has a query give what it has; Close abandons it. Neither leaves anything.
+// Stop makes a query return what it has; Close abandons it. Neither leaves anything
+// attached.
 func TestStopAndClose(t *testing.T) {
 	s := serve(t, flight.Options{})
 	x := s.session(t, wire.Options{})
@@ -291,7 +292,7 @@ func TestStopAndClose(t *testing.T) {
 	_ = r.Close()
 }
 
-// A session ends with the client, however that goes, and its queries with it.
+// A session and its queries end with the client, however that ends.
 func TestQueriesEndWithTheClient(t *testing.T) {
 	s := serve(t, flight.Options{ClientTimeout: 2 * time.Second})
 	t.Run("closed", func(t *testing.T) {
@@ -333,12 +334,12 @@ func TestQueriesEndWithTheClient(t *testing.T) {
 	}
 }
 
-// What a client does not read is dropped where live sources would have to wait;
-// the gaps that it sees are what the server counts.
+// Rows that a client does not read are dropped where live sources would have to wait.
+// The gaps that the client sees equal what the server counts.
 func TestGapsAreWhatTheServerCounts(t *testing.T) {
 	s := serve(t, flight.Options{Unread: 4 << 10})
 	x := s.session(t, wire.Options{})
-	// Each sample makes a pair with every other: few samples, very many rows.
+	// Each sample is joined with every other: few samples give very many rows.
 	r := execute(t, x, "SELECT a.timestamp, b.timestamp, 'some text' AS t FROM SAMPLE(cpu_core_usage, 5ms) a WINDOW JOIN SAMPLE(cpu_core_usage, 5ms) b WINDOW 2s FOR 1500ms")
 	var received, gaps, next uint64
 	for {

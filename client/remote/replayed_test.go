@@ -11,12 +11,12 @@ import (
 	"endoscope/server/wire"
 )
 
-// losing is an engine whose sessions have an order of what they executed. A session
-// is lost at every statement while cut is set; connecting resets that.
+// losing is an engine that records the statements of its sessions. While cut is set,
+// a session is lost at every statement; connecting resets it.
 type losing struct {
 	wire.Engine
 	cut      bool
-	executed []string // in the session that there is
+	executed []string // in the current session
 }
 
 func (e *losing) NewSession(context.Context, wire.Options) (wire.Session, error) {
@@ -43,8 +43,8 @@ type noRows struct{ wire.Result }
 func (noRows) Next(context.Context) (wire.Event, error) { return wire.Event{}, io.EOF }
 func (noRows) Close() error                             { return nil }
 
-// A new connection's session is given the settings of the one before, each once, and
-// in order. They are told by what they set, not by how they are written.
+// A new connection's session is given the settings of the previous one, each once and
+// in order. They are identified by what they set, not by their text.
 func TestReconnectingReplaysSettings(t *testing.T) {
 	e := &losing{}
 	x, err := remote.Reconnecting(e).NewSession(t.Context(), wire.Options{})
@@ -84,8 +84,8 @@ func TestReconnectingReplaysSettings(t *testing.T) {
 	}
 }
 
-// A statement that was lost with its connection is executed again only if that
-// changes nothing.
+// A statement that was lost with its connection is executed again only if it changes
+// nothing.
 func TestReconnectingRepeatsOnlyWhatReads(t *testing.T) {
 	e := &losing{}
 	x, err := remote.Reconnecting(e).NewSession(t.Context(), wire.Options{})

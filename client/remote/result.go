@@ -18,11 +18,11 @@ import (
 	"endoscope/server/wire/columnar"
 )
 
-// GapCause is the cause of losses that the server counts and the client sees as
-// gaps between the numbers of rows.
+// GapCause is the cause of losses counted by the server that the client sees as gaps
+// in row numbers.
 const GapCause = "not read in time"
 
-// result is a wire.Result at the server.
+// result is a wire.Result of the server.
 type result struct {
 	s         *session
 	statement wire.Statement
@@ -36,20 +36,20 @@ type result struct {
 	share     *wire.Share // what the root of several hosts does with the rows; nil: there is one
 	port      wire.Port   // of the records that come now
 	events    chan wire.Event
-	done      chan struct{} // closed when reader is read no more
+	done      chan struct{} // closed when reader is no longer used
 
 	mu      sync.Mutex
 	message string
 	again   bool  // wire.Frame.StartsOver
-	err     error // how it ended, once events is closed
+	err     error // the final error, once events is closed
 	summary wire.Summary
-	full    bool   // of the fragment: it wants no more rows; the reader's
-	gaps    uint64 // rows whose numbers were left out
-	given   uint64 // rows in all, those left out included, once events is closed
+	full    bool   // the fragment needs no more rows; used by the reader only
+	gaps    uint64 // rows whose numbers were skipped
+	given   uint64 // total rows including skipped ones, once events is closed
 	began   time.Time
 }
 
-// begin has a statement executed and returns when it was accepted.
+// begin sends a statement and returns when it was accepted.
 func (s *session) begin(ctx context.Context, st wire.Statement) (*result, error) {
 	st.Result = s.newName()
 	handle, err := json.Marshal(st)
@@ -81,7 +81,7 @@ func (s *session) begin(ctx context.Context, st wire.Statement) (*result, error)
 	return r, nil
 }
 
-// open asks for the result and reads up to its first frame.
+// open requests the result and reads up to its first frame.
 func (r *result) open(ticket []byte) error {
 	stream, err := r.s.client.DoGet(r.ctx, &flight.Ticket{Ticket: ticket})
 	if err != nil {
@@ -100,7 +100,7 @@ func (r *result) open(ticket []byte) error {
 	}
 	f, err := wire.DecodeFrame(r.reader.LatestAppMetadata())
 	if err != nil || f.Kind != wire.FrameBegin {
-		return fmt.Errorf("the server does not say that it begins")
+		return fmt.Errorf("the server did not send a begin frame")
 	}
 	r.message, r.again, r.port, r.share = f.Text, f.StartsOver, f.Port, f.Share
 	if f.Fragment != nil {
@@ -136,7 +136,7 @@ func (r *result) section() ([]wire.Column, error) {
 	return cols, nil
 }
 
-// messages keeps the error with which a stream ended, which the reader wraps.
+// messages keeps the error that ended a stream, which the reader wraps.
 type messages struct {
 	stream flight.FlightService_DoGetClient
 	err    error
@@ -161,10 +161,10 @@ func (r *result) readerErr() error {
 	if err := r.reader.Err(); err != nil {
 		return err
 	}
-	return errors.New("the server ended the result before its end")
+	return errors.New("the server ended the result without an end frame")
 }
 
-// read makes events of the records that come, until the last.
+// read converts records to events up to the last one.
 func (r *result) read() {
 	defer close(r.done)
 	defer close(r.events)
@@ -182,7 +182,7 @@ func (r *result) read() {
 	for r.reader.Next() {
 		f, err := wire.DecodeFrame(r.reader.LatestAppMetadata())
 		if err != nil {
-			r.fail(errors.New("a frame cannot be read"))
+			r.fail(errors.New("invalid frame"))
 			return
 		}
 		if f.Summary != nil {
@@ -209,7 +209,7 @@ func (r *result) read() {
 			continue
 		case wire.FrameSection:
 			if r.port = f.Port; r.fragment == nil || r.port >= wire.Ports {
-				r.fail(errors.New("the server sends rows that nothing is known of"))
+				r.fail(errors.New("the server sent rows for an unknown port"))
 				return
 			}
 			cols, err := r.section()
@@ -251,14 +251,14 @@ func (r *result) read() {
 			}
 			ev = wire.Event{Kind: wire.Mark, Mark: f.Watermark}
 		}
-		if !r.give(ev) {
+		if !r.send(ev) {
 			return
 		}
 	}
 	r.fail(r.s.errorOf(r.readerErr(), r.statement.Text))
 }
 
-// rows gives the rows of a record.
+// rows delivers the rows of a record.
 func (r *result) rows(rec arrow.RecordBatch, f *wire.Frame, next uint64) (n uint64, ok bool) {
 	bs, err := r.dec.Decode(rec)
 	if err != nil {
@@ -267,7 +267,7 @@ func (r *result) rows(rec arrow.RecordBatch, f *wire.Frame, next uint64) (n uint
 	}
 	for i, b := range bs {
 		if r.fragment != nil && r.port != wire.PortResult {
-			size := uint64(b.Len()) // rows that were pushed are another's
+			size := uint64(b.Len()) // a pushed batch belongs to the fragment
 			err := r.fragment.push(r.ctx, r.port, b)
 			b.Release()
 			if !r.did(err) {
@@ -278,7 +278,7 @@ func (r *result) rows(rec arrow.RecordBatch, f *wire.Frame, next uint64) (n uint
 			}
 			if r.fragment.full && !r.full {
 				r.full = true
-				r.Stop() // it wants no more
+				r.Stop() // it needs no more rows
 			}
 			n += size
 			continue
@@ -290,7 +290,7 @@ func (r *result) rows(rec arrow.RecordBatch, f *wire.Frame, next uint64) (n uint
 		if i == len(bs)-1 {
 			ev.Mark = f.Watermark
 		}
-		if !r.give(ev) {
+		if !r.send(ev) {
 			for _, b := range bs[i:] {
 				b.Release()
 			}
@@ -301,38 +301,38 @@ func (r *result) rows(rec arrow.RecordBatch, f *wire.Frame, next uint64) (n uint
 	return n, true
 }
 
-// did notes why the fragment has failed, and reports whether it has not.
+// did records the error of the fragment, and reports whether there is none.
 func (r *result) did(err error) bool {
 	if err == nil {
 		return true
 	}
-	if errors.Is(err, errNobody) {
-		return false // give has said why
+	if errors.Is(err, errAbandoned) {
+		return false // send has recorded the reason
 	}
 	r.fail(planner.Placed(err, r.statement.Text))
 	r.Stop()
 	return false
 }
 
-// errNobody ends a fragment that nobody reads.
-var errNobody = errors.New("nobody reads the result")
+// errAbandoned ends a fragment whose result has no reader.
+var errAbandoned = errors.New("the result has no reader")
 
-// fragmentEvent gives what the fragment gives.
+// fragmentEvent delivers an event of the fragment.
 func (r *result) fragmentEvent(ev wire.Event) error {
 	if ev.Kind == wire.Rows && !ev.Preview {
 		ev.Row += r.Gaps()
 	}
-	if !r.give(ev) {
+	if !r.send(ev) {
 		if ev.Batch != nil {
 			ev.Batch.Release()
 		}
-		return errNobody
+		return errAbandoned
 	}
 	return nil
 }
 
-// give waits for the reader of events; it fails when nobody is there any more.
-func (r *result) give(ev wire.Event) bool {
+// send waits for the reader of events; it returns false if there is none any more.
+func (r *result) send(ev wire.Event) bool {
 	select {
 	case r.events <- ev:
 		return true
@@ -342,7 +342,7 @@ func (r *result) give(ev wire.Event) bool {
 	}
 }
 
-// ended is why the call was given up.
+// ended returns the reason why the call was abandoned.
 func (r *result) ended() error {
 	select {
 	case <-r.s.ended:
@@ -389,16 +389,16 @@ func (r *result) Stop() {
 	go func() { _ = r.s.act(r.ctx, wire.ActionStop, wire.Statement{Result: r.statement.Result}, nil) }()
 }
 
-// releasing is how long Close of a result waits for the server, which may have much to
-// detach.
+// releasing is how long Close of a result waits for the server, which may have many
+// probes to detach.
 const releasing = 10 * time.Second
 
-// Close implements wire.Result: the server says when nothing is attached. It fails if
-// that does not say so in time.
+// Close implements wire.Result: the server confirms when nothing is attached. It
+// fails if there is no confirmation in time.
 func (r *result) Close() error {
 	var err error
 	select {
-	case <-r.done: // it has ended, and is closed there
+	case <-r.done: // it has ended, and the server has closed it
 	default:
 		go func() { // the server may wait for a reader
 			for ev := range r.events {
@@ -410,7 +410,7 @@ func (r *result) Close() error {
 		ctx, cancel := context.WithTimeout(context.Background(), r.s.releasing)
 		err = r.s.act(ctx, wire.ActionClose, wire.Statement{Result: r.statement.Result}, nil)
 		if err != nil && ctx.Err() != nil {
-			err = fmt.Errorf("the engine at %s does not say that the query has ended: what it has attached may be there still", r.s.addr)
+			err = fmt.Errorf("the engine at %s did not confirm that the query has ended: its probes may still be attached", r.s.addr)
 		}
 		cancel()
 	}
@@ -423,7 +423,7 @@ func (r *result) Close() error {
 	}
 	var lost *LostError
 	if errors.As(err, &lost) || errors.Is(err, context.Canceled) {
-		return nil // then the server has ended the session itself, or soon does
+		return nil // the server has ended the session itself, or soon will
 	}
 	return err
 }
@@ -438,12 +438,12 @@ func (r *result) Summary() wire.Summary {
 	return r.fragment.summary(r.summary)
 }
 
-// StartsOver reports whether the statement, executed again, would give its first
-// rows again, as the server says.
+// StartsOver reports whether the statement, executed again, would return its first
+// rows again, according to the server.
 func (r *result) StartsOver() bool { return r.again }
 
-// Gaps is how many rows the server dropped because they were not read in time, as
-// seen from here.
+// Gaps returns the number of rows that the server dropped because they were not read
+// in time, as seen by the client.
 func (r *result) Gaps() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -25,23 +25,23 @@ type session struct {
 	conn    *grpc.ClientConn
 	client  flight.FlightServiceClient
 	addr    string
-	plain   bool    // TCP, not encrypted
+	plain   bool    // unencrypted TCP
 	marks   bool    // wire.Options.Marks
-	engine  string  // which it is
+	engine  string  // identifies the engine
 	command Command // held until something is armed; nil: none
 	// releasing is how long Close of a result waits.
 	releasing time.Duration
 
 	ctx    context.Context // of its calls: it names the session
 	cancel context.CancelFunc
-	ended  chan struct{} // closed when the server says no more
+	ended  chan struct{} // closed when the session's messages end
 
 	names atomic.Uint64 // of results
 	once  sync.Once
-	lost  error // why the server says no more; set before ended is closed
+	lost  error // why the messages ended; set before ended is closed
 }
 
-// open has the server open the session, and then listens to what that says.
+// open opens the session at the server and starts to listen to its messages.
 func (s *session) open(ctx context.Context, o wire.Options) error {
 	body, err := json.Marshal(wire.SessionOptions{PID: o.PID, Process: o.Process, Exe: o.Exe, Live: int64(o.Live), Marks: o.Marks})
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *session) open(ctx context.Context, o wire.Options) error {
 // Engine implements wire.Identified.
 func (s *session) Engine() string { return s.engine }
 
-// receive takes the next result of an action.
+// receive reads the next result of an action.
 func receive(stream flight.FlightService_DoActionClient, v any) error {
 	r, err := stream.Recv()
 	if err != nil {
@@ -75,7 +75,7 @@ func receive(stream flight.FlightService_DoActionClient, v any) error {
 	return json.Unmarshal(r.GetBody(), v)
 }
 
-// listen passes on what the session says until it ends.
+// listen passes on the session's messages until it ends.
 func (s *session) listen(says flight.FlightService_DoActionClient, o wire.Options) {
 	defer close(s.ended)
 	for {
@@ -85,7 +85,7 @@ func (s *session) listen(says flight.FlightService_DoActionClient, o wire.Option
 			return
 		}
 		if n.Armed && s.command != nil {
-			_ = s.command.Release() // it may have been killed meanwhile
+			_ = s.command.Release() // the command may have been killed meanwhile
 		}
 		if n.Armed && o.Armed != nil {
 			o.Armed()
@@ -99,8 +99,8 @@ func (s *session) listen(says flight.FlightService_DoActionClient, o wire.Option
 // closing is how long Close waits for the server.
 const closing = 2 * time.Second
 
-// Close ends the session, and returns when nothing of it is attached, or the
-// server does not answer: then it ends the session when it notices.
+// Close ends the session. It returns when nothing of it is attached, or when the
+// server does not answer: the server then ends the session when it notices.
 func (s *session) Close() error {
 	var err error
 	s.once.Do(func() {
@@ -138,7 +138,7 @@ func (s *session) Describe(ctx context.Context, text string) (d wire.Description
 	return d, err
 }
 
-// Triggered implements wire.Session. The server is asked for the rows with the
+// Triggered implements wire.Session. The rows are requested from the server by the
 // first Next.
 func (s *session) Triggered(follow bool) wire.Result {
 	which := "all"
@@ -148,11 +148,10 @@ func (s *session) Triggered(follow bool) wire.Result {
 	return &triggered{s: s, which: which}
 }
 
-// newName names a result.
+// newName returns a name for a result.
 func (s *session) newName() string { return strconv.FormatUint(s.names.Add(1), 10) }
 
-// Complete implements wire.Session. It gives nothing if the server does not
-// answer.
+// Complete implements wire.Session. It returns nothing if the server does not answer.
 func (s *session) Complete(ctx context.Context, kind, of, prefix string) []string {
 	lines, err := s.ask(ctx, wire.Question{Kind: kind, Of: of, Prefix: prefix})
 	if err != nil {
@@ -161,8 +160,8 @@ func (s *session) Complete(ctx context.Context, kind, of, prefix string) []strin
 	return lines
 }
 
-// Clock is how far the server's clock is ahead of this machine's, and how far that
-// may be wrong: half of what the fastest of a few questions took.
+// Clock returns how far the server's clock is ahead of this machine's, and the
+// uncertainty: half of the fastest of a few round trips.
 func (s *session) Clock(ctx context.Context) (ahead, uncertain time.Duration, err error) {
 	for i := range 5 {
 		var a wire.Answer
@@ -184,12 +183,12 @@ func (s *session) Info() []string {
 	defer cancel()
 	lines, err := s.ask(ctx, wire.Question{})
 	if err != nil && ctx.Err() != nil && s.ctx.Err() == nil {
-		return []string{fmt.Sprintf("engine: at %s, which has said nothing for %v", s.addr, silence)}
+		return []string{fmt.Sprintf("engine: at %s, which has not answered for %v", s.addr, silence)}
 	}
 	if err != nil {
 		return []string{"engine: at " + s.addr + ", " + err.Error()}
 	}
-	if len(lines) > 0 { // it says where it is as seen from there
+	if len(lines) > 0 { // the server reports its own address
 		lines[0] = "engine: at " + s.addr
 	}
 	return lines
@@ -201,8 +200,8 @@ func (s *session) ask(ctx context.Context, q wire.Question) ([]string, error) {
 	return a.Lines, err
 }
 
-// act does an action of the session; with an answer, if one is wanted. It ends
-// with ctx and with the session.
+// act performs an action of the session, and reads the answer unless answer is nil.
+// It ends with ctx and with the session.
 func (s *session) act(ctx context.Context, action string, body, answer any) error {
 	text, err := json.Marshal(body)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"endoscope/server/wire"
 )
 
-// triggered is Session.Triggered: a result that is asked for when it is read.
+// triggered is Session.Triggered: a result that is requested when it is first read.
 type triggered struct {
 	s     *session
 	which string
@@ -20,7 +20,7 @@ type triggered struct {
 	stopped bool
 }
 
-// Columns are the same at every server.
+// Columns are the same for every server.
 func (t *triggered) Columns() []wire.Column {
 	return []wire.Column{{Name: "timestamp", Type: types.Timestamp}, {Name: "trigger", Type: types.Varchar},
 		{Name: "activation", Type: types.Bigint}, {Name: "action", Type: types.Varchar}, {Name: "row", Type: types.Varchar}}
@@ -48,8 +48,8 @@ func (t *triggered) Next(ctx context.Context) (wire.Event, error) {
 	return res.Next(ctx)
 }
 
-// begun is the result, if it was asked for.
-func (t *triggered) begun() *result {
+// started returns the result if it was requested.
+func (t *triggered) started() *result {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.stopped = t.res == nil
@@ -57,13 +57,13 @@ func (t *triggered) begun() *result {
 }
 
 func (t *triggered) Stop() {
-	if res := t.begun(); res != nil {
+	if res := t.started(); res != nil {
 		res.Stop()
 	}
 }
 
 func (t *triggered) Close() error {
-	if res := t.begun(); res != nil {
+	if res := t.started(); res != nil {
 		return res.Close()
 	}
 	return nil

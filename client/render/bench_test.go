@@ -9,7 +9,7 @@ import (
 	"endoscope/server/wire"
 )
 
-// callBatch is a full batch as a query over function_duration gives it.
+// callBatch returns a full batch like those of a query on function_duration.
 func callBatch() (*batch.Batch, []wire.Column) {
 	cols := []wire.Column{
 		{Name: "timestamp", Type: types.Timestamp}, {Name: "tid", Type: types.Bigint},

@@ -47,8 +47,8 @@ func (r *csvRenderer) Rows(b *batch.Batch, preview bool) error {
 	return r.flush()
 }
 
-// Tick writes the header while no row has come, so that a reader of the pipe
-// knows that the query runs.
+// Tick writes the header if there are no rows yet, so that the reader of a pipe sees
+// that the query runs.
 func (r *csvRenderer) Tick() error { return r.flush() }
 
 func (r *csvRenderer) End() error { return r.flush() }
@@ -85,8 +85,8 @@ func (r *csvRenderer) cell(col *batch.Column, i int) {
 	}
 }
 
-// appendCSVString writes a string, in quotes if it holds a separator, a quote
-// or a line end, or if it is empty and would read as NULL.
+// appendCSVString writes a string, quoted if it contains a separator, quote or line
+// end, or is empty and would read as NULL.
 func appendCSVString[S string | []byte](dst []byte, s S) []byte {
 	plain := len(s) > 0
 	for i := 0; i < len(s); i++ {

@@ -13,5 +13,5 @@
 // and they allocate nothing per row.
 //
 // It knows batches and columns. It must not know sessions, engines, statements
-// or signals: whoever reads a result drives a [Renderer].
+// or signals: the reader of a result drives a [Renderer].
 package render

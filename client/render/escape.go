@@ -8,9 +8,9 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// appendEscaped writes s for a person to look at: whatever is not a graphic
-// character is written as an escape (\n, \x1b, \u202e), so that no name can
-// move the cursor, change colours, end a line or turn the text round.
+// appendEscaped writes s for display: non-graphic characters are escaped (\n, \x1b,
+// \u202e), so that no name can move the cursor, change colours, end a line or reverse
+// the text direction.
 func appendEscaped(dst []byte, s string) []byte {
 	from := 0
 	for i := 0; i < len(s); {
@@ -47,15 +47,14 @@ func appendEscaped(dst []byte, s string) []byte {
 	return append(dst, s[from:]...)
 }
 
-// Escape makes a message safe to print on a terminal: messages quote names out
-// of the monitored program. Line ends and tabs, which place a caret under its
-// column, stay.
+// Escape makes a message safe to print on a terminal, since messages quote names of
+// the monitored program. Line ends and tabs are kept, as they align the caret with
+// its column.
 func Escape(s string) string {
 	return string(appendEscapedBut(nil, s, "\n\t"))
 }
 
-// appendEscapedBut is appendEscaped, with the control characters of keep left
-// as they are.
+// appendEscapedBut is appendEscaped that keeps the control characters in keep.
 func appendEscapedBut(dst []byte, s, keep string) []byte {
 	for len(s) > 0 {
 		n := strings.IndexAny(s, keep)
@@ -68,7 +67,7 @@ func appendEscapedBut(dst []byte, s, keep string) []byte {
 	return dst
 }
 
-// width is the number of terminal cells that escaped text takes up.
+// width returns the number of terminal cells of escaped text.
 func width(b []byte) int {
 	for _, c := range b {
 		if c >= utf8.RuneSelf {

@@ -13,8 +13,8 @@ import (
 	"endoscope/planner/types"
 )
 
-// clock writes timestamps. Rows come in order of time, so the date and the
-// second are formatted once and copied from then on.
+// clock formats timestamps. Rows arrive in order of time, so the date and second are
+// formatted once and reused.
 type clock struct {
 	sec  int64
 	text []byte // "2006-01-02T15:04:05" of sec
@@ -45,7 +45,7 @@ func (c *clock) append(dst []byte, ns int64, decimals int) []byte {
 	return append(dst, 'Z')
 }
 
-// appendFloat writes the shortest text that reads back as f.
+// appendFloat writes the shortest text that parses to f.
 func appendFloat(dst []byte, f float64) []byte {
 	if a := math.Abs(f); a != 0 && (a < 1e-6 || a >= 1e21) {
 		return strconv.AppendFloat(dst, f, 'e', -1, 64)
@@ -118,7 +118,7 @@ func (c *clock) appendJSONValue(dst []byte, v types.Value) []byte {
 	return append(dst, "null"...)
 }
 
-// appendJSONFloat is appendFloat, with null for what JSON has no number for.
+// appendJSONFloat is appendFloat with null for values that JSON cannot represent.
 func appendJSONFloat(dst []byte, f float64) []byte {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return append(dst, "null"...)
@@ -128,9 +128,9 @@ func appendJSONFloat(dst []byte, f float64) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// appendJSONString quotes s. Bytes that are no UTF-8 become U+FFFD, as JSON
-// has no way to say them. DEL and the C1 controls are escaped although JSON
-// would let them through: some terminals obey U+009B as they do ESC [.
+// appendJSONString quotes s. Invalid UTF-8 becomes U+FFFD, since JSON cannot
+// represent it. DEL and the C1 controls are escaped although JSON permits them: some
+// terminals interpret U+009B as ESC [.
 func appendJSONString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	from := 0

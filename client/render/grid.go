@@ -8,8 +8,8 @@ import (
 	"endoscope/server/wire"
 )
 
-// grid is rows as text, before their columns' widths are known. Texts lie one
-// after the other in one slice, which is reused.
+// grid is rows as text, before the widths of their columns are known. All texts are
+// in one slice, which is reused.
 type grid struct {
 	clock clock
 	ncols int
@@ -50,7 +50,7 @@ func (g *grid) add(b *batch.Batch, row int) {
 
 var newline = []byte{'\n'}
 
-// line is the text of the n-th line of a cell; nothing past its last.
+// line returns the n-th line of a cell; empty after the last.
 func (g *grid) line(c cell, n int) []byte {
 	rest := g.text[c.start:c.stop]
 	for ; n > 0; n-- {
@@ -68,11 +68,11 @@ func (g *grid) line(c cell, n int) []byte {
 type heading struct {
 	name  []byte // escaped
 	width int
-	spare int  // the width that values of the type usually need
-	right bool // numbers stand at the right
+	spare int  // usual width of values of the type
+	right bool // right-aligned numbers
 }
 
-// spare is how wide columns of a type begin while rows are still coming: few
+// spare is the initial width of columns by type while rows are still arriving; few
 // later values are wider.
 var spare = map[types.Type]int{
 	types.Bigint: 7, types.Double: 9, types.Duration: 7, types.Boolean: 5, types.Varchar: 16,
@@ -87,21 +87,21 @@ func headings(cols []wire.Column) []heading {
 	return hs
 }
 
-// maxPad is the widest that a column is padded to. A longer value (a C++ name)
-// is printed in full and pushes the rest of its own row to the right.
+// maxPad is the greatest width to which a column is padded. A longer value (a C++
+// name) is printed in full and shifts the rest of its row to the right.
 const maxPad = 60
 
-// layout is the widths that a table is printed with.
+// layout is the column widths of a table.
 type layout struct {
 	heads  []heading
 	widths []int
 	color  bool
 }
 
-// fit widens the columns to what the grid needs and reports whether any did.
-// If more rows are to come, columns begin as wide as their type usually needs
-// and grow by more than they must, so that a table is not laid out anew for
-// each value that is a little longer.
+// fit widens the columns to the needs of the grid and reports whether any changed. If
+// more rows are to come, columns start at the usual width of their type and grow by
+// more than needed, so that a table is not laid out again for each slightly longer
+// value.
 func (l *layout) fit(g *grid, more bool) bool {
 	grown, slack := false, 0
 	if l.widths == nil {
@@ -190,11 +190,10 @@ func (l *layout) appendRow(dst []byte, g *grid, row int) []byte {
 	return dst
 }
 
-// nullText marks NULL where it can be told from the string by its colour.
+// nullText is shown for NULL where colour distinguishes it from the string.
 var nullText = []byte("NULL")
 
-// appendPadded writes text of w cells into column i. The last column needs no
-// spaces after it.
+// appendPadded writes text of w cells into column i. The last column is not padded.
 func (l *layout) appendPadded(dst, text []byte, w, i int) []byte {
 	pad := l.widths[i] - w
 	if l.heads[i].right {

@@ -6,14 +6,13 @@ import (
 	"endoscope/planner/types"
 )
 
-// bucket is an element of what HISTOGRAM gives: [low, high, count].
+// bucket is an element of a HISTOGRAM: [low, high, count].
 type bucket struct {
 	low, high types.Value
 	count     int64
 }
 
-// histogramOf returns the buckets of a list that has the shape of a histogram,
-// or nil.
+// histogramOf returns the buckets of a list with the shape of a histogram, or nil.
 func histogramOf(vs []types.Value) []bucket {
 	buckets := make([]bucket, 0, len(vs))
 	for _, v := range vs {
@@ -29,13 +28,12 @@ func histogramOf(vs []types.Value) []bucket {
 	return buckets
 }
 
-// bound reports whether v can bound a bucket: a number, or NULL for an end
-// that is open.
+// bound reports whether v can bound a bucket: a number, or NULL for an open end.
 func bound(v types.Value) bool {
 	return v.IsNull || v.Type.Numeric() || v.Type == types.Timestamp
 }
 
-// barWidth is the length of the bar of the fullest bucket, in cells.
+// barWidth is the bar length of the fullest bucket, in cells.
 const barWidth = 40
 
 // appendHistogram draws a bucket a line, as bpftrace does:
@@ -84,8 +82,8 @@ func (c *clock) appendRange(dst []byte, b bucket) []byte {
 	return append(c.appendBound(dst, b.high), ')')
 }
 
-// appendBound writes a bound without the zeros that align durations elsewhere:
-// 1us, not 1.00us.
+// appendBound writes a bound without the zeros that align durations elsewhere: 1us,
+// not 1.00us.
 func (c *clock) appendBound(dst []byte, v types.Value) []byte {
 	from := len(dst)
 	dst = c.appendHuman(dst, v)

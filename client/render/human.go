@@ -7,9 +7,8 @@ import (
 	"endoscope/planner/types"
 )
 
-// HumanDuration is ns as tables show it: three digits and a unit of the
-// language (999ns, 1.23ms, 45.6s), and from a minute on two units (1min23s,
-// 2h05min, 3d04h).
+// HumanDuration formats ns as in tables: three digits and a unit (999ns, 1.23ms,
+// 45.6s), from a minute on two units (1min23s, 2h05min, 3d04h).
 func HumanDuration(ns int64) string { return string(appendHumanDuration(nil, ns)) }
 
 func appendHumanDuration(dst []byte, ns int64) []byte {
@@ -58,7 +57,7 @@ func appendTwoUnits(dst []byte, a uint64, ua string, b uint64, ub string) []byte
 	return append(strconv.AppendUint(dst, b, 10), ub...)
 }
 
-// appendHumanFloat writes six digits and no exponent where that can be read.
+// appendHumanFloat writes six digits, without an exponent if that is readable.
 func appendHumanFloat(dst []byte, f float64) []byte {
 	a := math.Abs(f)
 	if a != 0 && (a < 1e-4 || a >= 1e15) || math.IsNaN(f) || math.IsInf(f, 0) {
@@ -79,8 +78,7 @@ func appendHumanFloat(dst []byte, f float64) []byte {
 	return dst[:n]
 }
 
-// appendHuman writes a value for people; it may have several lines. NULL is
-// nothing.
+// appendHuman writes a value for people, possibly in several lines. NULL is empty.
 func (c *clock) appendHuman(dst []byte, v types.Value) []byte {
 	if v.IsNull {
 		return dst

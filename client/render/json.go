@@ -7,8 +7,8 @@ import (
 	"endoscope/server/wire"
 )
 
-// jsonRenderer writes one array of objects, an object a line. The array is
-// closed by End, so the output of a query that fails is seen to be cut short.
+// jsonRenderer writes one array of objects, one object per line. End closes the
+// array, so that the output of a failed query is recognisably incomplete.
 type jsonRenderer struct {
 	jsonlRenderer
 	some bool // a row has been written

@@ -8,7 +8,7 @@ import (
 	"endoscope/server/wire"
 )
 
-// jsonlRenderer writes an object a line.
+// jsonlRenderer writes one object per line.
 type jsonlRenderer struct {
 	machine
 	clock clock
@@ -48,8 +48,9 @@ func (r *jsonlRenderer) object(b *batch.Batch, row int) {
 	r.buf = append(r.buf, '}')
 }
 
-// uniqueNames numbers the second and later columns of one name (count, count_2),
-// as a row is a set of keys. No number makes a name that another column has.
+// uniqueNames numbers the second and later columns of the same name (count, count_2),
+// since the keys of an object are unique. A numbered name never equals another
+// column's name.
 func uniqueNames(cols []wire.Column) []string {
 	names, taken := make([]string, len(cols)), map[string]bool{}
 	for _, c := range cols {

@@ -7,14 +7,14 @@ import (
 	"endoscope/server/wire"
 )
 
-// markdownRenderer writes a GitHub-flavoured table for each emitted result.
-// Columns are not padded: whoever reads it reads it typeset.
+// markdownRenderer writes a GitHub-flavoured table for each emitted result. Columns
+// are not padded, since the table is read typeset.
 type markdownRenderer struct {
 	machine
 	clock  clock
 	header []byte
 	cell   []byte
-	open   bool // a table has been begun
+	open   bool // a table has been started
 	some   bool // a table has been written
 }
 
@@ -81,9 +81,9 @@ func (r *markdownRenderer) End() error {
 	return r.flush()
 }
 
-// appendMarkdown writes escaped text so that Markdown leaves it as it is:
-// vector<int> is no HTML tag and *p no emphasis. An underscore inside a word
-// (function_name) means nothing to GitHub's Markdown and stays readable.
+// appendMarkdown writes escaped text so that Markdown does not interpret it:
+// vector<int> is not an HTML tag and *p is not emphasis. An underscore within a word
+// (function_name) has no meaning in GitHub's Markdown and stays.
 func appendMarkdown(dst, s []byte) []byte {
 	for i, c := range s {
 		switch c {

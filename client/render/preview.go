@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// repaint draws the preview that has come in over the one on the screen. Its
-// lines are cut to the terminal's width and to its height, as the cursor can
-// only go back over lines whose number is known and that are still there.
+// repaint draws the new preview over the one on the screen. Its lines are cut to the
+// terminal's width and height, because the cursor can only return to lines that are
+// still on the screen and whose number is known.
 func (t *tableRenderer) repaint() error {
 	if t.o.Size == nil || t.preview.rows() == 0 {
 		t.preview.reset()
@@ -48,8 +48,8 @@ func (t *tableRenderer) repaint() error {
 	return t.write()
 }
 
-// erase takes the preview off the screen: to its first line, then clear to the
-// end. The cursor may have left column 0 (a terminal echoes Ctrl-C as ^C).
+// erase removes the preview from the screen: go to its first line and clear to the
+// end. The cursor may not be in column 0 (a terminal echoes Ctrl-C as ^C).
 func (t *tableRenderer) erase() {
 	if t.drawn == 0 {
 		return

@@ -9,20 +9,19 @@ import (
 	"endoscope/server/wire"
 )
 
-// Renderer writes one result. Its methods are called from one goroutine; each
-// writes all that is due before it returns, so that a reader of a pipe sees a
-// row as soon as it is there. Errors are those of the writer.
+// Renderer writes one result. Its methods are called from one goroutine. Each writes
+// everything that is due before it returns, so that the reader of a pipe sees a row
+// immediately. Errors are those of the writer.
 type Renderer interface {
-	// Rows shows the rows of b, which is the caller's again on return. Rows of
-	// a preview are shown only where they can be repainted.
+	// Rows shows the rows of b, which stays the caller's. Rows of a preview are shown
+	// only where they can be repainted.
 	Rows(b *batch.Batch, preview bool) error
 	// Flush ends an emitted result (a window, an interval of EMIT EVERY), or a
 	// preview of one.
 	Flush(preview bool) error
-	// Tick shows what was held back to align it. It is called a few times a
-	// second.
+	// Tick shows rows held back for alignment. It is called a few times per second.
 	Tick() error
-	// Clear takes a preview off the screen before something else is written.
+	// Clear removes a preview from the screen before something else is written.
 	Clear() error
 	// End ends the whole result.
 	End() error
@@ -40,7 +39,7 @@ const (
 	Markdown Format = "markdown"
 )
 
-// Formats lists the formats in the order in which help shows them.
+// Formats lists the formats in the order of the help text.
 var Formats = []Format{Table, CSV, JSON, JSONL, Markdown}
 
 // ParseFormat returns the format called name.
@@ -50,11 +49,10 @@ func ParseFormat(name string) (Format, error) {
 			return f, nil
 		}
 	}
-	return "", fmt.Errorf("there is no format %q", name)
+	return "", fmt.Errorf("unknown format %q", name)
 }
 
-// FormatOf guesses a format by a file's name, with table for those that say
-// nothing.
+// FormatOf returns the format for a file name; Table if the name implies none.
 func FormatOf(path string) Format {
 	dot := strings.LastIndexByte(path, '.')
 	if dot < 0 {
@@ -73,12 +71,11 @@ func FormatOf(path string) Format {
 	return Table
 }
 
-// Options are what a renderer needs to know of the place it writes to. The
-// zero value is a file or a pipe.
+// Options describe the destination of a renderer. The zero value is a file or a pipe.
 type Options struct {
-	Expanded bool                       // table: a line for each column instead of a row
+	Expanded bool                       // table: one line per column instead of a row
 	Color    bool                       // table: SGR sequences may be used
-	Size     func() (width, height int) // table: of the terminal, in cells; nil: not a terminal
+	Size     func() (width, height int) // table: terminal size in cells; nil: not a terminal
 }
 
 // New returns a renderer of rows with the given columns.
@@ -96,8 +93,8 @@ func New(f Format, w io.Writer, cols []wire.Column, o Options) Renderer {
 	return newTable(w, cols, o)
 }
 
-// machine is what the renderers that write every row at once, and know neither
-// results nor previews, have in common.
+// machine is the common part of renderers that write each row at once and ignore
+// results and previews.
 type machine struct {
 	w   io.Writer
 	buf []byte // reused from batch to batch

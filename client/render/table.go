@@ -18,8 +18,8 @@ import (
 // its column, the column is widened and the header printed again; on a terminal
 // the header comes again with each screen, too.
 //
-// A preview is drawn below what is printed and taken away before anything else
-// is.
+// A preview is drawn below the printed rows and erased before anything else is
+// printed.
 type tableRenderer struct {
 	w     io.Writer
 	o     Options
@@ -28,17 +28,17 @@ type tableRenderer struct {
 	held    grid // rows not yet printed
 	layout  layout
 	printed int  // lines since the header; < 0: no header yet
-	open    bool // a table has been begun and not ended
+	open    bool // a table has been started and not ended
 	some    bool // a table has been printed
 	number  int  // expanded: rows so far in this table
 
-	preview grid // rows of the preview that is coming in
+	preview grid // rows of the preview that is being received
 	drawn   int  // lines of the preview on the screen
 
 	buf []byte
 }
 
-// firstRows is how many rows are looked at before a table's widths are set.
+// firstRows is the number of rows from which a table's widths are determined.
 const firstRows = 100
 
 func newTable(w io.Writer, cols []wire.Column, o Options) *tableRenderer {
@@ -96,7 +96,7 @@ func (t *tableRenderer) End() error {
 	return t.write()
 }
 
-// print writes the rows that are held. more says that the table may go on.
+// print writes the held rows. more: further rows may follow in this table.
 func (t *tableRenderer) print(more bool) error {
 	n := t.held.rows()
 	if n == 0 {

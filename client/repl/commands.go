@@ -17,8 +17,8 @@ import (
 // command is one backslash command.
 type command struct {
 	name  string
-	short string // another name; "": none
-	args  string // as \? shows them
+	short string // an alias; "": none
+	args  string // as shown by \?
 	about string
 	run   func(s *Shell, ctx context.Context, arg string) error
 }
@@ -29,14 +29,14 @@ var commands []command
 func init() {
 	commands = []command{
 		{"?", "", "", "this list", (*Shell).list},
-		{"help", "h", "[topic]", "the manual: its topics, or one topic, function or stream", (*Shell).manual},
+		{"help", "h", "[topic]", "show the manual: the list of topics, or one topic, function or stream", (*Shell).manual},
 		{"q", "", "", "leave (or Ctrl-D)", (*Shell).leave},
 		{"d", "", "[stream]", "list the streams, or the columns of one", (*Shell).describe},
-		{"timing", "", "", "say how long statements take, on or off", (*Shell).timing},
-		{"x", "", "", "show a line for each column instead of a row, on or off", (*Shell).expanded},
+		{"timing", "", "", "turn timing of statements on or off", (*Shell).timing},
+		{"x", "", "", "turn expanded display (one line per column) on or off", (*Shell).expanded},
 		{"watch", "", "[s]", "run the last statement again every s seconds (2) until Ctrl-C", (*Shell).watch},
 		{"i", "", "file", "run the statements of a file", (*Shell).include},
-		{"examples", "", "[name]", "list questions that can be asked with \\i, or show one", (*Shell).listExamples},
+		{"examples", "", "[name]", "list example queries for \\i, or show one", (*Shell).listExamples},
 		{"o", "", "[file]", "write rows to a file (.csv, .json, .jsonl, .md, else a table), or to the screen again", (*Shell).output},
 		{"conninfo", "", "", "what this session is connected to", (*Shell).conninfo},
 	}
@@ -63,7 +63,7 @@ func (s *Shell) list(context.Context, string) error {
 	for _, c := range commands {
 		fmt.Fprintf(s.run.Err, "  \\%-16s %s\n", strings.TrimSpace(c.name+" "+c.args), c.about)
 	}
-	fmt.Fprintln(s.run.Err, "Statements end with a semicolon. Ctrl-C ends a query and shows what it has; twice abandons it.")
+	fmt.Fprintln(s.run.Err, "Statements end with a semicolon. Ctrl-C ends a query and shows its result so far; twice abandons it.")
 	return nil
 }
 
@@ -100,8 +100,8 @@ func onOff(on bool) string {
 	return "off"
 }
 
-// watch repeats the last statement. The Ctrl-C that ends the statement ends
-// the watch, too.
+// watch repeats the last statement. The Ctrl-C that ends the statement also ends the
+// watch.
 func (s *Shell) watch(ctx context.Context, arg string) error {
 	every := 2.0
 	if arg != "" {
@@ -111,10 +111,10 @@ func (s *Shell) watch(ctx context.Context, arg string) error {
 		}
 	}
 	if s.last == "" {
-		return mistake("run a statement first", `there is no statement that \watch could repeat`)
+		return mistake("run a statement first", `there is no statement for \watch to repeat`)
 	}
 	pause := time.Duration(every * float64(time.Second))
-	signals, release := s.run.Signals.Take()
+	signals, release := s.run.Signals.Receive()
 	defer release()
 	for {
 		fmt.Fprintf(s.run.Err, "%s, every %s\n", time.Now().Format(time.TimeOnly), render.HumanDuration(pause.Nanoseconds()))
@@ -135,8 +135,7 @@ func (s *Shell) watch(ctx context.Context, arg string) error {
 	}
 }
 
-// maxDepth is how deep files may include files: one that includes itself is a
-// mistake.
+// maxDepth limits the nesting of \i, to detect a file that includes itself.
 const maxDepth = 16
 
 func (s *Shell) include(ctx context.Context, path string) error {
@@ -180,7 +179,7 @@ func (s *Shell) output(_ context.Context, path string) error {
 	return closeErr
 }
 
-// fileError words the error of a file in one line: open x: no such file.
+// fileError formats the error of a file as one line: open x: no such file.
 func fileError(err error) error {
 	var p *os.PathError
 	if errors.As(err, &p) {

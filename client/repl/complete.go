@@ -12,14 +12,14 @@ import (
 	"endoscope/server/wire"
 )
 
-// candidate is something that the word under the cursor could become.
+// candidate is a possible completion of the word at the cursor.
 type candidate struct {
 	text string
 	kind string // "keyword", "stream", "column", "function", ...
 }
 
-// candidates returns what could stand where the word before the cursor stands,
-// and that word. text is the whole input, cursor a byte offset in it.
+// candidates returns the completions of the word before the cursor, and that word.
+// text is the whole input, cursor a byte offset in it.
 func candidates(ctx context.Context, s wire.Session, text string, cursor int) (word string, found []candidate) {
 	if before := strings.TrimLeft(text[:cursor], " \t\r\n"); strings.HasPrefix(before, `\`) {
 		return commandCandidates(ctx, s, before)
@@ -27,7 +27,7 @@ func candidates(ctx context.Context, s wire.Session, text string, cursor int) (w
 	at := scan(text[:cursor])
 	ask := func(kind, of, prefix string) {
 		for _, name := range s.Complete(ctx, kind, of, prefix) {
-			if c := (candidate{name, kind}); !slices.Contains(found, c) { // two streams have a timestamp
+			if c := (candidate{name, kind}); !slices.Contains(found, c) { // several streams have a timestamp
 				found = append(found, c)
 			}
 		}
@@ -50,7 +50,7 @@ func candidates(ctx context.Context, s wire.Session, text string, cursor int) (w
 	case at.names("TRIGGER"):
 		ask("trigger", "", at.word)
 		return at.word, found
-	case at.wantsStream():
+	case at.expectsStream():
 		ask("stream", "", at.word)
 		if at.last == "DESCRIBE" {
 			ask("model", "", at.word)
@@ -67,7 +67,7 @@ func candidates(ctx context.Context, s wire.Session, text string, cursor int) (w
 	for _, stream := range from {
 		ask("column", stream, at.word)
 	}
-	if len(from) == 0 && at.word != "" { // any stream's, as none is chosen yet
+	if len(from) == 0 && at.word != "" { // no stream is chosen yet: columns of all streams
 		ask("column", "", at.word)
 	}
 	if at.after("function_name") || at.after("class") || at.after("module") {
@@ -113,7 +113,7 @@ func commandCandidates(ctx context.Context, s wire.Session, before string) (word
 	return before, found
 }
 
-// exampleCandidates returns those of the names of examples that arg begins.
+// exampleCandidates returns the example names that begin with arg.
 func exampleCandidates(arg string, names []string) (found []candidate) {
 	for _, n := range names {
 		if strings.HasPrefix(n, arg) {
@@ -123,8 +123,7 @@ func exampleCandidates(arg string, names []string) (found []candidate) {
 	return found
 }
 
-// calls returns the functions of the language that word begins, with their
-// opening parenthesis.
+// calls returns the functions that begin with word, with an opening parenthesis.
 func calls(word string) (found []candidate) {
 	words := parser.Keywords()
 	add := func(name string) {
@@ -144,13 +143,13 @@ func calls(word string) (found []candidate) {
 	for _, f := range plan.PresentAggs {
 		add(f.Name)
 	}
-	for _, f := range plan.Scalars { // operators among them (and, or) are keywords
+	for _, f := range plan.Scalars { // the operators among them (and, or) are keywords
 		add(f.Name)
 	}
 	return found
 }
 
-// keywords returns the keywords that word begins.
+// keywords returns the keywords that begin with word.
 func keywords(word string) (found []candidate) {
 	for _, k := range parser.Keywords() {
 		found = append(found, beginning(word, k, "", "keyword")...)
@@ -158,8 +157,7 @@ func keywords(word string) (found []candidate) {
 	return found
 }
 
-// beginning returns name as a candidate, in the case that word is typed in, if
-// word begins it.
+// beginning returns name as a candidate, in the case of word, if it begins with word.
 func beginning(word, name, end, kind string) []candidate {
 	upper := strings.ToUpper(name)
 	if !strings.HasPrefix(upper, strings.ToUpper(word)) {
@@ -171,17 +169,17 @@ func beginning(word, name, end, kind string) []candidate {
 	return []candidate{{upper + end, kind}}
 }
 
-// place is what the text before the cursor says of it.
+// place describes the position of the cursor in the text before it.
 type place struct {
 	word      string   // the part of the word before the cursor
-	qualifier string   // alias of alias.word
-	inString  bool     // within '...': word is what stands since the quote
-	words     []string // the words before that one, in order; ( ) , = as themselves
-	last      string   // the last of words, upper case
+	qualifier string   // alias, of alias.word
+	inString  bool     // within '...': word is the text since the quote
+	words     []string // the preceding words in order; ( ) , = are words
+	last      string   // the last of words, in upper case
 }
 
-// scan reads the text before the cursor. It need not parse: what is being
-// typed is not a statement yet.
+// scan reads the text before the cursor. The text need not parse, since the statement
+// is incomplete.
 func scan(text string) place {
 	var p place
 	i := 0
@@ -242,8 +240,8 @@ func wordByte(c byte) bool {
 		c == '_' || c == '.' || c == '$' || c >= 0x80
 }
 
-// after reports whether what is typed is compared with a column:
-// column = x, column IN (a, b, x, column LIKE x.
+// after reports whether the word is compared with a column: column = x, column IN (a,
+// b, x, column LIKE x.
 func (p place) after(column string) bool {
 	for i := len(p.words) - 1; i >= 0; i-- {
 		w := p.words[i]
@@ -262,8 +260,8 @@ func (p place) after(column string) bool {
 	return false
 }
 
-// names reports whether the name of something that there is already is due: after
-// DROP or CREATE OR REPLACE, and its kind.
+// names reports whether the name of an existing object of this kind is expected:
+// after DROP or CREATE OR REPLACE and its kind.
 func (p place) names(kind string) bool {
 	n := len(p.words)
 	if n < 2 || p.last != kind {
@@ -278,8 +276,8 @@ func (p place) names(kind string) bool {
 	return false
 }
 
-// argument is the function within whose parentheses the cursor is, in upper case,
-// and how many arguments stand before it; "" if it is within none.
+// argument returns the function whose parentheses enclose the cursor, in upper case,
+// and the number of arguments before it; "" if there is none.
 func (p place) argument() (call string, n int) {
 	depth := 0
 	for i, w := range slices.Backward(p.words) {
@@ -297,8 +295,8 @@ func (p place) argument() (call string, n int) {
 	return "", 0
 }
 
-// wantsStream reports whether a stream's name is due.
-func (p place) wantsStream() bool {
+// expectsStream reports whether a stream name is expected.
+func (p place) expectsStream() bool {
 	switch p.last {
 	case "FROM", "JOIN", "DESCRIBE", "MONITOR":
 		return true
@@ -315,8 +313,7 @@ func (p place) wantsStream() bool {
 	return false
 }
 
-// clause is the keyword that the clause being typed began with, outside
-// parentheses.
+// clause returns the keyword that begins the current clause, outside parentheses.
 func (p place) clause() string {
 	depth := 0
 	for _, w := range slices.Backward(p.words) {
@@ -337,8 +334,8 @@ func (p place) clause() string {
 	return ""
 }
 
-// streams returns the names after FROM, JOIN and SAMPLE( in a text, also those
-// after the cursor: SELECT lists are often written last.
+// streams returns the names after FROM, JOIN and SAMPLE( in a text, including those
+// after the cursor, since a SELECT list is often written last.
 func streams(text string) (names []string) {
 	words := append(scan(text+" ").words, "")
 	for i := range len(words) - 1 {
@@ -358,8 +355,8 @@ func streams(text string) (names []string) {
 	return names
 }
 
-// streamOf returns the stream that an alias stands for in a text: the word
-// before it, or before AS, or itself.
+// streamOf returns the stream that an alias stands for in a text: the word before it,
+// or before AS, or the alias itself.
 func streamOf(text, alias string) string {
 	words := scan(text + " ").words
 	for i, w := range words {

@@ -8,17 +8,16 @@ import (
 	"strings"
 )
 
-// examples are questions that users have, each a file with a statement behind a
-// line that says what it asks. \i reads them as if they lay in a directory of
-// their name.
+// examples are example queries: each file has a line with the question and a
+// statement. \i reads them as files of a directory examples.
 //
 //go:embed examples/*.sql
 var examples embed.FS
 
 const examplesDir = "examples"
 
-// example is the text of one, by its path or what that begins with; false: there
-// is none.
+// example returns the text of the example with that path or path prefix; false if
+// there is none.
 func example(name string) (text string, ok bool) {
 	if path.Dir(name) != examplesDir {
 		return "", false
@@ -30,9 +29,9 @@ func example(name string) (text string, ok bool) {
 	return string(b), err == nil
 }
 
-// exampleNames are the names of the examples, as \i takes them.
+// exampleNames returns the names of the examples as accepted by \i.
 func exampleNames() (names []string) {
-	files, _ := examples.ReadDir(examplesDir) // it is in the binary
+	files, _ := examples.ReadDir(examplesDir) // embedded: cannot fail
 	for _, f := range files {
 		names = append(names, path.Join(examplesDir, strings.TrimSuffix(f.Name(), ".sql")))
 	}

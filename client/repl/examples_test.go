@@ -8,8 +8,8 @@ import (
 	"endoscope/parser"
 )
 
-// Each example says in its first line what it asks, ends after a while, and is a
-// statement; \examples lists it, and \i runs it by the name that it lists.
+// Each example states its question in the first line, is bounded in time, and is a
+// valid statement. \examples lists it, and \i runs it by the listed name.
 func TestExamples(t *testing.T) {
 	files, err := examples.ReadDir(examplesDir)
 	if err != nil || len(files) == 0 {

@@ -6,7 +6,7 @@ import (
 	"endoscope/parser"
 )
 
-// colours of the kinds of token, as SGR sequences; "" is the terminal's own.
+// colours are the SGR sequences of the kinds of token; "" is the terminal's default.
 var colours = map[parser.TokenKind]string{
 	parser.TokenKeyword:  "\x1b[1;34m",
 	parser.TokenFunction: "\x1b[36m",
@@ -17,7 +17,7 @@ var colours = map[parser.TokenKind]string{
 	parser.TokenInvalid:  "\x1b[31m",
 }
 
-// highlight colours statements. Without the colours it gives src as it is.
+// highlight adds colours to statements. Without the SGR sequences the result is src.
 func highlight(src string) string {
 	if isCommand(src) {
 		return src
@@ -32,7 +32,8 @@ func highlight(src string) string {
 			b.WriteString(src[t.Start:t.Stop])
 			continue
 		}
-		// A token of several lines: readline draws line by line.
+		// readline draws line by line, so a token of several lines is coloured on
+		// each.
 		for i, line := range strings.SplitAfter(src[t.Start:t.Stop], "\n") {
 			if i > 0 && line == "" {
 				continue

@@ -5,12 +5,11 @@ import (
 	"path/filepath"
 )
 
-// historyFile returns the path of the history, after making sure that it is
-// there and that only its owner can read it: statements quote what programs
-// pass around.
+// historyFile returns the path of the history after ensuring that it exists and only
+// its owner can read it, since statements can contain data of programs.
 func historyFile() (string, error) {
 	state := os.Getenv("XDG_STATE_HOME")
-	if !filepath.IsAbs(state) { // as the XDG specification asks for
+	if !filepath.IsAbs(state) { // required by the XDG specification
 		home, err := os.UserHomeDir()
 		if err != nil {
 			return "", err

@@ -12,41 +12,40 @@ import (
 	"endoscope/parser"
 )
 
-// ErrAborted is what Input.Read returns when the user gave up what they were
-// typing (Ctrl-C).
+// ErrAborted is returned by Input.Read when the user discards the input (Ctrl-C).
 var ErrAborted = errors.New("aborted")
 
-// Text is a piece of input, and where it stands in what was read so far, so
-// that errors can give its line.
+// Text is a piece of input with its position in all input so far, so that errors can
+// state the line.
 type Text struct {
 	Src    string // statements, or one backslash command
-	Whole  string // all that the input gave so far; "": Src stands alone
+	Whole  string // all input so far; "": Src alone
 	Offset int    // of Src in Whole
 }
 
-// Input gives the shell one complete piece of input after the other.
+// Input returns the input in complete pieces.
 type Input interface {
-	// Read returns the next piece; io.EOF at the end, which the last piece
-	// comes before. When ctx is done it returns ctx's error.
+	// Read returns the next piece; after the last one io.EOF. If ctx is done, it
+	// returns ctx's error.
 	Read(ctx context.Context) (Text, error)
 }
 
-// The prompts are of one width, so that statements stay aligned as they grow.
+// The prompts have the same width, so that the lines of a statement stay aligned.
 const (
 	prompt     = "endoscope> "
 	promptMore = "      ...> "
 )
 
-// Lines reads statements from a pipe or a file as they come: each is given as
-// soon as its semicolon is there, so that a program can hold a conversation.
+// Lines reads statements from a pipe or a file incrementally: each is returned as
+// soon as its semicolon is read, so that a program can converse with the shell.
 type Lines struct {
 	lines  chan line
 	closed chan struct{}
 	prompt io.Writer
 	notes  *runner.Notes
-	beside io.Writer // where notes go
+	beside io.Writer // destination of notes
 	whole  strings.Builder
-	start  int // of what has not been given, in whole
+	start  int // offset in whole of what has not been returned
 	end    error
 }
 
@@ -55,7 +54,7 @@ type line struct {
 	err  error
 }
 
-// NewLines reads from r. Prompts go to the writer, if there is one.
+// NewLines reads from r. Prompts are written to prompt, unless it is nil.
 func NewLines(r io.Reader, prompt io.Writer) *Lines {
 	l := &Lines{lines: make(chan line), closed: make(chan struct{}), prompt: prompt}
 	go func() {
@@ -75,11 +74,11 @@ func NewLines(r io.Reader, prompt io.Writer) *Lines {
 	return l
 }
 
-// Heed has what triggers say shown while a read waits.
-func (l *Lines) Heed(n *runner.Notes, w io.Writer) { l.notes, l.beside = n, w }
+// ShowNotes makes Read print notes to w while it waits.
+func (l *Lines) ShowNotes(n *runner.Notes, w io.Writer) { l.notes, l.beside = n, w }
 
-// Close ends reading. A read that waits for a pipe goes on waiting, until the
-// pipe or the process ends.
+// Close ends reading. A pending read of a pipe stays blocked until the pipe is closed
+// or the process exits.
 func (l *Lines) Close() { close(l.closed) }
 
 // Read implements Input.
@@ -97,7 +96,7 @@ func (l *Lines) Read(ctx context.Context) (Text, error) {
 			return Text{}, ctx.Err()
 		case note := <-l.notes.C():
 			if l.prompt != nil {
-				fmt.Fprintln(l.prompt) // away from the prompt, which comes again
+				fmt.Fprintln(l.prompt) // end the line of the prompt, which is printed again
 			}
 			fmt.Fprintln(l.beside, l.notes.Text(note))
 			continue
@@ -105,22 +104,21 @@ func (l *Lines) Read(ctx context.Context) (Text, error) {
 			l.whole.WriteString(in.text)
 			l.end = in.err
 		}
-		if t, ok := l.take(false); ok {
+		if t, ok := l.next(false); ok {
 			return t, nil
 		}
 	}
-	if t, ok := l.take(true); ok {
+	if t, ok := l.next(true); ok {
 		return t, nil
 	}
 	if l.prompt != nil {
-		fmt.Fprintln(l.prompt) // after the prompt that got no answer
+		fmt.Fprintln(l.prompt) // end the line of an unanswered prompt
 	}
 	return Text{}, l.end
 }
 
-// take returns what has been read and not given, if it is complete, or if
-// nothing will follow.
-func (l *Lines) take(last bool) (Text, bool) {
+// next returns the unreturned input, if it is complete or last is set.
+func (l *Lines) next(last bool) (Text, bool) {
 	whole := l.whole.String()
 	src := whole[l.start:]
 	if strings.TrimSpace(src) == "" || !last && !complete(src) {
@@ -131,19 +129,19 @@ func (l *Lines) take(last bool) (Text, bool) {
 	return t, true
 }
 
-// complete reports whether Enter after src means go.
+// complete reports whether Enter after src submits it.
 func complete(src string) bool {
 	return isCommand(src) || parser.Complete(src)
 }
 
-// words are what people type who look for the way out, or for help; no
-// statement is one of them.
+// words are inputs of users who want to exit or need help; none of them is a
+// statement.
 var words = map[string]string{"exit": `\q`, "quit": `\q`, "help": `\?`}
 
-// helpWord begins what people type who want to know of something.
+// helpWord begins a request for help on a name.
 const helpWord = "help "
 
-// commandOf returns src as a backslash command, or "" if it is none.
+// commandOf returns src as a backslash command, or "" if it is not one.
 func commandOf(src string) string {
 	src = strings.TrimSpace(src)
 	if strings.HasPrefix(src, `\`) {

@@ -14,11 +14,11 @@ import (
 	"endoscope/client/runner"
 )
 
-// Manual writes what the manual says about a topic to w, or without one the list
-// of topics. If w is a terminal and the text is longer than it, $PAGER shows it,
-// or else less; while the pager runs, Ctrl-C is its own.
+// Manual writes a topic of the manual to w, or the list of topics if topic is "". If
+// w is a terminal and the text is longer than the screen, it is shown by $PAGER, or
+// else by less. While the pager runs, it handles Ctrl-C.
 //
-// A topic that there is not gives a [*help.NotFoundError].
+// The error for an unknown topic is a [*help.NotFoundError].
 func Manual(w io.Writer, topic string, signals *runner.Signals) error {
 	out := runner.NewOutput(w, "")
 	style := help.Style{Color: out.Render.Color}
@@ -51,14 +51,14 @@ func page(terminal *os.File, text string, signals *runner.Signals) bool {
 	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(text), terminal, terminal
 	if os.Getenv("LESS") == "" {
-		cmd.Env = append(os.Environ(), "LESS=FRX") // as git has it: colours stay, and the text stays on the screen
+		cmd.Env = append(os.Environ(), "LESS=FRX") // as git does: keep colours, and leave the text on the screen
 	}
-	_, release := signals.Take()
+	_, release := signals.Receive()
 	defer release()
 	if cmd.Start() != nil {
 		return false
 	}
-	_ = cmd.Wait() // it ends with an error if its reader goes before the end
+	_ = cmd.Wait() // the pager fails if the user quits before the end
 	return true
 }
 

@@ -50,8 +50,8 @@ func newShell(t *testing.T) (sh *Shell, rows, notes *bytes.Buffer) {
 	}), rows, notes
 }
 
-// testdata/complete says what is offered where: the cursor is at ^, the answer
-// is the word that is completed and the candidates, with their kinds.
+// testdata/complete lists completions: the cursor is at ^; the output is the word to
+// be completed and the candidates with their kinds.
 func TestCompletion(t *testing.T) {
 	s := newSession(t)
 	datadriven.RunTest(t, "testdata/complete", func(t *testing.T, d *datadriven.TestData) string {
@@ -69,8 +69,8 @@ func TestCompletion(t *testing.T) {
 	})
 }
 
-// Whatever stands before the cursor, completion gives the word that ends there:
-// readline cuts it off and puts a candidate in its place.
+// Whatever precedes the cursor, the returned word ends there: readline removes it and
+// inserts a candidate in its place.
 func FuzzCandidatesCompleteTheWordAtTheCursor(f *testing.F) {
 	e, err := fake.New()
 	if err != nil {
@@ -160,7 +160,7 @@ func TestLinesPromptAndGiveUp(t *testing.T) {
 	}
 }
 
-// At the prompt a mistake is told and forgotten; a script ends with it.
+// At the prompt an error is printed and the session continues; a script ends with it.
 func TestInteractGoesOnWhereScriptStops(t *testing.T) {
 	const src = "SELECT * FROM nowhere;\n\\nonsense\nSELECT * FROM ctrl_none;\nSHOW STREAMS;\n"
 	sh, rows, notes := newShell(t)
@@ -215,7 +215,7 @@ func TestHistoryIsPrivate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(path, 0o644); err != nil { // one that was not made by us
+	if err := os.Chmod(path, 0o644); err != nil { // a file with other permissions
 		t.Fatal(err)
 	}
 	if _, err := historyFile(); err != nil {
@@ -226,7 +226,7 @@ func TestHistoryIsPrivate(t *testing.T) {
 		t.Errorf("%s has mode %v, %v; want 0600", path, info.Mode(), err)
 	}
 
-	t.Setenv("XDG_STATE_HOME", "relative") // to be ignored, says the XDG specification
+	t.Setenv("XDG_STATE_HOME", "relative") // must be ignored by the XDG specification
 	t.Setenv("HOME", t.TempDir())
 	if path, err = historyFile(); err != nil || path != filepath.Join(os.Getenv("HOME"), ".local/state/endoscope/history") {
 		t.Errorf("history is %s, %v", path, err)
@@ -235,7 +235,7 @@ func TestHistoryIsPrivate(t *testing.T) {
 
 var sgr = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
-// readline counts cells by what was typed: colours must add none.
+// readline measures the typed text, so colours must not add cells.
 func FuzzHighlightOnlyColours(f *testing.F) {
 	for _, src := range []string{"", "SELECT 'a\nb' FROM x -- c", `\d calls`, "/* a\n\nb */ 1.5ms", "'open\n", "\x00\xff"} {
 		f.Add(src)

@@ -11,24 +11,24 @@ import (
 	"endoscope/parser"
 )
 
-// Shell runs what an input gives it. It is used from one goroutine.
+// Shell executes the pieces of an input. It is used by one goroutine.
 type Shell struct {
 	run  *runner.Runner
-	home *runner.Output // where rows go without \o
+	home *runner.Output // output without \o
 	file *os.File       // of \o, or nil
 
-	last  string // the statement that \watch repeats
-	depth int    // of \i
+	last  string // repeated by \watch
+	depth int    // nesting of \i
 	quit  bool   // \q
-	made  bool   // the last statement made a trigger
+	made  bool   // the last statement created a trigger
 }
 
-// New returns a shell over a runner, whose output and settings its commands
-// change.
+// New returns a shell that uses a runner. Commands change the runner's output and
+// settings.
 func New(r *runner.Runner) *Shell { return &Shell{run: r, home: r.Out} }
 
-// Interact reads and runs until the input ends or \q. What fails is printed
-// and forgotten.
+// Interact reads and executes until the input ends or \q. Errors are printed and do
+// not end it.
 func (s *Shell) Interact(ctx context.Context, in Input) error {
 	defer s.closeFile()
 	for !s.quit {
@@ -51,7 +51,7 @@ func (s *Shell) Interact(ctx context.Context, in Input) error {
 	return nil
 }
 
-// Script reads and runs until the input ends or \q, or something fails.
+// Script reads and executes until the input ends, \q, or an error.
 func (s *Shell) Script(ctx context.Context, in Input) error {
 	for !s.quit {
 		t, err := in.Read(ctx)
@@ -68,14 +68,14 @@ func (s *Shell) Script(ctx context.Context, in Input) error {
 	return nil
 }
 
-// Close lets go of the file of \o.
+// Close closes the file of \o.
 func (s *Shell) Close() error { return s.closeFile() }
 
 // Quit reports whether \q was given.
 func (s *Shell) Quit() bool { return s.quit }
 
-// Do runs the statements of a text in order, or its backslash command, and
-// stops at the first that fails.
+// Do executes the statements of a text in order, or its backslash command, and stops
+// at the first error.
 func (s *Shell) Do(ctx context.Context, t Text) error {
 	if c := commandOf(t.Src); c != "" {
 		return s.command(ctx, c)
@@ -94,8 +94,9 @@ func (s *Shell) Do(ctx context.Context, t Text) error {
 	return nil
 }
 
-// Wait is for the end of a script: if its last statement made a trigger, it shows
-// the rows of the script's triggers until their targets are gone, or Ctrl-C.
+// Wait is called at the end of a script. If its last statement created a trigger,
+// Wait shows the rows of the script's triggers until their targets have exited or
+// Ctrl-C.
 func (s *Shell) Wait(ctx context.Context) error {
 	if !s.made || s.quit {
 		return nil
@@ -112,9 +113,8 @@ func makesTrigger(statement string) bool {
 	return ok
 }
 
-// inContext gives an error that points into a statement its place in the text
-// that the statement stands in, so that it is reported with the line of the
-// file.
+// inContext translates the position of an error in a statement to a position in the
+// surrounding text, so that the error states the line of the file.
 func inContext(err error, statement, whole string, offset int) error {
 	var e *parser.Error
 	if !errors.As(err, &e) || e.Src != statement || e.Pos.Start < 0 {
@@ -127,7 +127,7 @@ func inContext(err error, statement, whole string, offset int) error {
 	return &moved
 }
 
-// mistake is a refusal in the form of the language's own.
+// mistake returns an error in the form of the language's errors.
 func mistake(hint, format string, args ...any) error {
 	return &parser.Error{Msg: fmt.Sprintf(format, args...), Hint: hint, Pos: parser.Span{Start: -1, Stop: -1}}
 }

@@ -17,17 +17,17 @@ import (
 	"endoscope/server/wire"
 )
 
-// Terminal reads from a person: with editing over several lines, history,
-// completion and colours. There can be one in a process, as readline owns
-// standard input.
+// Terminal reads from an interactive user, with multi-line editing, history,
+// completion and colours. A process can have only one, since readline owns standard
+// input.
 type Terminal struct {
 	shell *readline.Shell
 	lines chan edited
 	notes *runner.Notes
 
 	mu      sync.Mutex  // guards pending
-	pending []string    // notes that readline has yet to print
-	saved   *term.State // of the terminal before the first prompt
+	pending []string    // notes to be printed by readline
+	saved   *term.State // state of the terminal before the first prompt
 }
 
 type edited struct {
@@ -35,9 +35,9 @@ type edited struct {
 	err  error
 }
 
-// NewTerminal returns the input at standard input and output, which must be
-// terminals. A history that cannot be kept is no reason to stop: the error is
-// for a notice, beside a usable Terminal.
+// NewTerminal returns an input on standard input and output, which must be terminals.
+// If the history cannot be saved, the Terminal is usable nevertheless, and the error
+// is for a notice.
 //
 // Notes are shown above the line being edited.
 func NewTerminal(ctx context.Context, s wire.Session, notes *runner.Notes, color bool) (*Terminal, error) {
@@ -61,16 +61,16 @@ func NewTerminal(ctx context.Context, s wire.Session, notes *runner.Notes, color
 		}
 		return text + room
 	}
-	// readline asks the terminal where the cursor is before every key, and
-	// loses keys that arrive together with the answer. It only wants to know
-	// whether there is room below, which room sees to.
+	// readline queries the cursor position before every key, and loses keys that
+	// arrive together with the answer. It uses the position only to check for room
+	// below, which room provides.
 	_ = sh.Config.Set("cursor-position-probe", false)
-	_ = sh.Config.Set("cursor-emacs", "default") // leave its shape alone
-	// "--" begins a comment here, and readline colours what it takes for one.
+	_ = sh.Config.Set("cursor-emacs", "default") // keep the cursor's shape
+	// "--" begins a comment in SQL, and readline colours comments.
 	_ = sh.Config.Set("comment-begin", "--")
 
-	// Tab completes as far as the candidates agree and lists them; Tab again
-	// goes through them.
+	// Tab completes up to the common prefix of the candidates and lists them; further
+	// Tabs cycle through them.
 	_ = sh.Config.Set("menu-complete-display-prefix", true)
 	for _, keymap := range []string{"emacs", "vi-insert"} {
 		_ = sh.Config.Bind(keymap, "\t", "menu-complete", false)
@@ -88,9 +88,9 @@ func NewTerminal(ctx context.Context, s wire.Session, notes *runner.Notes, color
 	return t, err
 }
 
-// Read implements [Input]. Ctrl-C gives [ErrAborted], Ctrl-D on an empty line
-// io.EOF. When ctx is done, the terminal is given back as it was found although
-// readline goes on waiting for a key: the program is about to end.
+// Read implements [Input]. Ctrl-C returns [ErrAborted], Ctrl-D on an empty line
+// io.EOF. If ctx is done, the terminal is restored although readline still waits for
+// a key: the program is about to exit.
 func (t *Terminal) Read(ctx context.Context) (Text, error) {
 	go func() {
 		text, err := t.shell.Readline()
@@ -99,7 +99,7 @@ func (t *Terminal) Read(ctx context.Context) (Text, error) {
 	for {
 		select {
 		case in := <-t.lines:
-			t.flushNotes(func(text string) { fmt.Fprintln(os.Stdout, text) }) // that came with the last key
+			t.flushNotes(func(text string) { fmt.Fprintln(os.Stdout, text) }) // notes that arrived with the last key
 			if errors.Is(in.err, readline.ErrInterrupt) {
 				return Text{}, ErrAborted
 			}
@@ -108,7 +108,7 @@ func (t *Terminal) Read(ctx context.Context) (Text, error) {
 			t.mu.Lock()
 			t.pending = append(t.pending, t.notes.Text(note))
 			t.mu.Unlock()
-			// readline draws in its own goroutine alone: it is sent a key.
+			// readline draws only in its own goroutine, so it is sent a key.
 			t.shell.Keys.Feed(false, noteKey)
 			t.shell.Keys.RequestRefresh()
 		case <-ctx.Done():
@@ -120,16 +120,16 @@ func (t *Terminal) Read(ctx context.Context) (Text, error) {
 	}
 }
 
-// noteKey is the key by which readline is told that there are notes: Ctrl-^,
-// which means nothing else. Pressed by somebody it does nothing.
+// noteKey is the key that tells readline about notes: Ctrl-^, which has no other
+// meaning. Typed by a user it does nothing.
 const (
 	noteKey     = rune(0x1e)
 	noteCommand = "print-notes"
 )
 
-// printNotes shows the notes above the line being edited, which stays as it is.
-// readline calls it, and draws the line again afterwards. (Its own
-// PrintTransientf forgets that a line may have several rows.)
+// printNotes prints the notes above the line being edited, which is kept. It is
+// called by readline, which redraws the line afterwards. (readline's PrintTransientf
+// does not support lines of several rows.)
 func (t *Terminal) printNotes() {
 	t.flushNotes(func(text string) {
 		t.shell.Display.CursorToLineStart()
@@ -148,18 +148,18 @@ func (t *Terminal) flushNotes(show func(string)) {
 	}
 }
 
-// below is how many rows readline can count on under the line being edited, for
+// below is the number of rows available to readline below the line being edited, for
 // the list of completions.
 const below = 8
 
-// room is printed after the line whenever it is drawn: it scrolls the screen if
-// there are fewer than that many rows below, and leaves the cursor where it was.
-// IND goes down and keeps the column, unlike a newline.
+// room is printed after the line each time it is drawn: it scrolls the screen if
+// there are fewer than that many rows below, and leaves the cursor where it was. IND
+// moves down and keeps the column, unlike a newline.
 var room = strings.Repeat("\x1bD", below) + fmt.Sprintf("\x1b[%dA", below)
 
-// completions puts candidates into readline's terms. readline would take the
-// word to begin at a space; here it begins where scan says. Those that the rows
-// below have no place for are counted: a longer word finds them.
+// completions converts candidates for readline. readline assumes that a word begins
+// at a space; here it begins where scan determines. Candidates that do not fit the
+// rows below are counted; a longer word shows them.
 func completions(ctx context.Context, s wire.Session, line []rune, cursor int) readline.Completions {
 	text := string(line)
 	word, found := candidates(ctx, s, text, len(string(line[:cursor])))
@@ -171,7 +171,7 @@ func completions(ctx context.Context, s wire.Session, line []rune, cursor int) r
 	for _, c := range found {
 		longest = max(longest, uniseg.StringWidth(c.text))
 	}
-	// One row is for the count, and readline keeps some space between columns.
+	// One row is for the count; readline keeps some space between columns.
 	places := (below - 2) * max(1, width/(longest+4))
 	more := len(found) - places
 	if more > 0 {

@@ -8,8 +8,8 @@ import (
 	"endoscope/client/render"
 )
 
-// Notes are lines that come on their own, from triggers, and are shown by whoever
-// has the screen: the running statement, or the prompt.
+// Notes is a queue of lines that arrive asynchronously, from triggers. The running
+// statement, or else the prompt, shows them.
 type Notes struct {
 	lines chan string
 	lost  atomic.Uint64
@@ -18,8 +18,8 @@ type Notes struct {
 // NewNotes returns an empty queue.
 func NewNotes() *Notes { return &Notes{lines: make(chan string, 256)} }
 
-// Add adds a line. It does not block: lines for which there is no room are
-// counted, which is shown in their place.
+// Add adds a line. It does not block: lines that do not fit are dropped and counted,
+// and the count is shown.
 func (n *Notes) Add(text string) {
 	select {
 	case n.lines <- text:
@@ -28,7 +28,7 @@ func (n *Notes) Add(text string) {
 	}
 }
 
-// C is where the lines come from; nil of none, from which none come.
+// C returns the channel of lines; nil for a nil queue, which never delivers.
 func (n *Notes) C() <-chan string {
 	if n == nil {
 		return nil
@@ -36,8 +36,7 @@ func (n *Notes) C() <-chan string {
 	return n.lines
 }
 
-// Text is a line as it is shown, behind one that says how many before it were
-// not.
+// Text formats a line for display, after the number of lines dropped before it.
 func (n *Notes) Text(line string) string {
 	line = render.Escape(line)
 	if lost := n.lost.Swap(0); lost > 0 {
@@ -46,7 +45,7 @@ func (n *Notes) Text(line string) string {
 	return line
 }
 
-// Print shows what there is.
+// Print shows all queued lines.
 func (n *Notes) Print(w io.Writer) {
 	for {
 		select {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What finds no room is counted, and said with the next line.
+// Lines that do not fit are counted, and the count precedes the next line.
 func TestNotes(t *testing.T) {
 	n := NewNotes()
 	for i := range 300 {

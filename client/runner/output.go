@@ -10,18 +10,18 @@ import (
 	"endoscope/client/render"
 )
 
-// Output is where rows go, and how.
+// Output is the destination and format of rows.
 type Output struct {
 	W      io.Writer
 	Format render.Format
 	Render render.Options
-	// Gone is closed when nobody can read W any more; nil if that cannot be
-	// known before a write fails.
+	// Gone is closed when W has no reader any more; nil if only a failed write would
+	// show that.
 	Gone <-chan struct{}
 }
 
-// NewOutput returns the output that writes to w. An empty format means the
-// default: a table on a terminal, else csv.
+// NewOutput returns an output that writes to w. An empty format is the default: a
+// table on a terminal, else csv.
 func NewOutput(w io.Writer, format render.Format) *Output {
 	o := &Output{W: w, Format: format}
 	f, isFile := w.(*os.File)
@@ -44,12 +44,12 @@ func NewOutput(w io.Writer, format render.Format) *Output {
 	return o
 }
 
-// Terminal reports whether the output is one.
+// Terminal reports whether the output is a terminal.
 func (o *Output) Terminal() bool { return o.Render.Size != nil }
 
-// WatchReader sets Gone if W is a pipe, which must then stay open as long as
-// the process. Without it, `endoscope -c ... | head -1` over a rare event would
-// keep its probes attached until the next row is refused.
+// WatchReader sets Gone if W is a pipe, which must then stay open as long as the
+// process runs. Without it, `endoscope -c ... | head -1` on a rare event would keep
+// its probes attached until the next row is refused.
 func (o *Output) WatchReader() {
 	f, ok := o.W.(*os.File)
 	if !ok {
@@ -61,7 +61,7 @@ func (o *Output) WatchReader() {
 	}
 	gone := make(chan struct{})
 	o.Gone = gone
-	// No event is asked for: POLLERR and POLLHUP are reported unasked.
+	// No events are requested: POLLERR and POLLHUP are always reported.
 	fds := []unix.PollFd{{Fd: int32(f.Fd())}}
 	go func() {
 		for {

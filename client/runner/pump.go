@@ -8,17 +8,17 @@ import (
 	"endoscope/server/wire"
 )
 
-// step is one thing that the pump has to tell: that the statement was accepted
-// (res), an event, or how it ended (err, io.EOF if well).
+// step is a report of the pump: the statement was accepted (res), an event, or the
+// end (err; io.EOF on success).
 type step struct {
 	res wire.Result
 	ev  wire.Event
 	err error
 }
 
-// pump executes a statement (or begins another result) and sends what comes of it, then closes steps. The
-// result is at its end, or closed, before steps is. When ctx is done it gives
-// up.
+// pump executes a statement (or starts another result) and sends its steps, then
+// closes steps. The result has ended or is closed before that. If ctx is done, pump
+// gives up.
 func pump(ctx context.Context, execute func(context.Context) (wire.Result, error), steps chan<- step) {
 	defer close(steps)
 	res, err := execute(ctx)
@@ -27,7 +27,7 @@ func pump(ctx context.Context, execute func(context.Context) (wire.Result, error
 		return
 	}
 	if !send(ctx, steps, step{res: res}) {
-		_ = res.Close() // abandoned: nobody is left to tell
+		_ = res.Close() // abandoned: there is no receiver
 		return
 	}
 	for {
@@ -58,7 +58,7 @@ func send(ctx context.Context, steps chan<- step, st step) bool {
 	}
 }
 
-// drop lets go of a step that nobody will show.
+// drop releases a step that will not be shown.
 func drop(st step) {
 	if st.ev.Batch != nil {
 		st.ev.Batch.Release()

@@ -15,65 +15,65 @@ import (
 	"endoscope/server/wire"
 )
 
-// What ends a statement besides its own end and its own errors.
+// Reasons other than its own end or error for which a statement ends.
 var (
-	// ErrInterrupted: abandoned by a second Ctrl-C, or by one before it ran.
+	// ErrInterrupted: abandoned by a second Ctrl-C, or by one before it started.
 	ErrInterrupted = errors.New("interrupted")
-	// ErrOutputClosed: nobody reads the output any more (| head).
+	// ErrOutputClosed: the output has no reader (| head).
 	ErrOutputClosed = errors.New("output closed")
-	// ErrTerminated: the statement gave what it had, and the program is to end.
+	// ErrTerminated: the statement returned what it had, and the program should exit.
 	ErrTerminated = errors.New("terminated")
 )
 
-// tick is how often held-back rows are shown: often enough to look immediate,
-// seldom enough that the first rows of a burst are aligned together.
+// tick is the interval at which held-back rows are shown: short enough to appear
+// immediate, long enough that the first rows of a burst are aligned together.
 const tick = 200 * time.Millisecond
 
-// Runner executes statements one after the other. Its settings may be changed
-// between them.
+// Runner executes statements one after the other. Its settings may be changed between
+// statements.
 type Runner struct {
 	Session wire.Session
 	Signals *Signals
 	Out     *Output
 	Err     io.Writer // notices, messages, footers, errors
 	ErrTTY  bool      // Err is a terminal, which echoes Ctrl-C as ^C
-	Notes   *Notes    // what triggers have to say meanwhile; nil: nothing
-	Timing  bool      // say how long a statement took as seen from here
+	Notes   *Notes    // messages of triggers; nil: none
+	Timing  bool      // print how long each statement took at the client
 
-	ended bool // by a signal
+	ended bool // ended by a signal
 }
 
 // Stopped reports whether a signal ended the last statement.
 func (r *Runner) Stopped() bool { return r.ended }
 
-// run is one statement under way.
+// run is one statement in progress.
 type run struct {
 	*Runner
-	res   wire.Result
-	rend  render.Renderer // nil until the columns are known, and for statements without rows
-	told  bool            // the result's message has been shown
-	stops int             // signals so far
-	ends  bool            // one of them wants the program to end
+	res     wire.Result
+	rend    render.Renderer // nil until the columns are known, and for statements without rows
+	printed bool            // the result's message has been printed
+	stops   int             // signals so far
+	exit    bool            // the program should exit
 
 	began, started, firstRow time.Time
 }
 
-// Statement executes one statement, without its semicolon, and shows its
-// result. A first SIGINT, SIGTERM or SIGHUP ends the query, whose rows so far
-// are shown as its result; a second abandons it. The error is the statement's
-// (not yet printed), one of the three above, or the output's.
+// Statement executes one statement, without its semicolon, and shows its result. The
+// first SIGINT, SIGTERM or SIGHUP ends the query, and the rows so far are shown as
+// its result; a second abandons it. The error is the statement's (not yet printed),
+// one of the three above, or the output's.
 func (r *Runner) Statement(ctx context.Context, text string) error {
 	return r.show(ctx, func(ctx context.Context) (wire.Result, error) { return r.Session.Execute(ctx, text) })
 }
 
-// Triggered shows the rows of the session's triggers until all of these have
-// ended, as Statement shows a result.
+// Triggered shows the rows of the session's triggers, as Statement shows a result,
+// until all of them have ended.
 func (r *Runner) Triggered(ctx context.Context) error {
 	return r.show(ctx, func(context.Context) (wire.Result, error) { return r.Session.Triggered(false), nil })
 }
 
 func (r *Runner) show(ctx context.Context, execute func(context.Context) (wire.Result, error)) error {
-	signals, release := r.Signals.Take()
+	signals, release := r.Signals.Receive()
 	defer release()
 	ctx, cancel := context.WithCancel(ctx)
 	steps := make(chan step)
@@ -82,16 +82,16 @@ func (r *Runner) show(ctx context.Context, execute func(context.Context) (wire.R
 	err := s.loop(ctx, steps, signals)
 	cancel()
 	r.ended = s.stops > 0
-	for st := range steps { // until the pump has let go of the query
+	for st := range steps { // until the pump has closed the result
 		drop(st)
 	}
 	if s.rend != nil && err != nil {
-		_ = s.rend.Clear() // the error is about to be printed
+		_ = s.rend.Clear() // the error is printed next
 	}
 	if errors.Is(err, syscall.EPIPE) {
 		return ErrOutputClosed
 	}
-	if err == nil && s.ends {
+	if err == nil && s.exit {
 		return ErrTerminated
 	}
 	return err
@@ -121,9 +121,9 @@ func (s *run) loop(ctx context.Context, steps <-chan step, signals <-chan os.Sig
 			}
 		case sig := <-signals:
 			s.stops++
-			s.ends = s.ends || sig != os.Interrupt
+			s.exit = s.exit || sig != os.Interrupt
 			if sig == os.Interrupt && s.ErrTTY {
-				io.WriteString(s.Err, "\r\x1b[K") // over the ^C
+				io.WriteString(s.Err, "\r\x1b[K") // erase the ^C
 			}
 			if s.res == nil || s.stops > 1 {
 				return ErrInterrupted
@@ -148,7 +148,7 @@ func (s *run) step(st step) (done bool, err error) {
 		if cols := st.res.Columns(); cols != nil {
 			s.rend = render.New(s.Out.Format, s.Out.W, cols, s.Out.Render)
 		}
-		return false, s.tell()
+		return false, s.printMessage()
 	}
 	return false, s.event(st.ev)
 }
@@ -175,7 +175,7 @@ func (s *run) event(ev wire.Event) error {
 	return nil
 }
 
-// note writes a line beside the rows.
+// note writes a line between the rows.
 func (s *run) note(text string) error { return s.beside(render.Escape(text)) }
 
 func (s *run) beside(text string) error {
@@ -188,13 +188,13 @@ func (s *run) beside(text string) error {
 	return nil
 }
 
-// tell shows the result's message, once there is one: some statements have it
-// when they are accepted (SET), others when they are through (INSERT).
-func (s *run) tell() error {
-	if s.told || s.res.Message() == "" {
+// printMessage prints the result's message when there is one: after acceptance (SET) or at
+// the end (INSERT).
+func (s *run) printMessage() error {
+	if s.printed || s.res.Message() == "" {
 		return nil
 	}
-	s.told = true
+	s.printed = true
 	return s.note(s.res.Message())
 }
 
@@ -204,7 +204,7 @@ func (s *run) finish() error {
 			return err
 		}
 	}
-	if err := s.tell(); err != nil {
+	if err := s.printMessage(); err != nil {
 		return err
 	}
 	sum := s.res.Summary()
@@ -228,8 +228,8 @@ func (s *run) time() {
 	fmt.Fprintln(s.Err, b.String())
 }
 
-// PrintError prints what a statement failed with, in the form that all errors
-// have. Ends that are nobody's fault are not printed.
+// PrintError prints the error of a statement in the common form. Regular ends, such
+// as an interrupt, are not printed.
 func PrintError(w io.Writer, err error) {
 	var mistake *parser.Error
 	switch {

@@ -37,8 +37,8 @@ func TestFooter(t *testing.T) {
 	}
 }
 
-// newRunner returns a runner on a fake engine, which complains at the end of
-// the test if anything is still attached.
+// newRunner returns a runner with a fake engine, which fails the test at its end if
+// anything is still attached.
 func newRunner(t *testing.T, out io.Writer) (r *Runner, notes *bytes.Buffer) {
 	t.Helper()
 	e, err := fake.New()
@@ -59,7 +59,7 @@ func newRunner(t *testing.T, out io.Writer) (r *Runner, notes *bytes.Buffer) {
 	return &Runner{Session: s, Signals: NewSignals(func(os.Signal) {}), Out: NewOutput(out, render.CSV), Err: notes}, notes
 }
 
-// whenWritten calls f once something has been written.
+// whenWritten calls f after the first write.
 type whenWritten struct {
 	bytes.Buffer
 	f func()
@@ -93,7 +93,7 @@ func TestSignalEndsTheQueryWithItsResult(t *testing.T) {
 	}
 }
 
-// A client that gives up (its context ends) leaves nothing attached.
+// When a client's context is done, nothing stays attached.
 func TestCancelAbandons(t *testing.T) {
 	for _, statement := range []string{"SELECT * FROM endless", "SELECT * FROM silent", "SELECT * FROM totals"} {
 		r, _ := newRunner(t, io.Discard)
@@ -105,7 +105,7 @@ func TestCancelAbandons(t *testing.T) {
 	}
 }
 
-// failing is a writer that is at its end.
+// failing is a writer whose writes fail.
 type failing struct{ err error }
 
 func (f failing) Write([]byte) (int, error) { return 0, f.err }
@@ -141,8 +141,8 @@ func TestSignalsGoToTheInnermost(t *testing.T) {
 	var idle []os.Signal
 	s := NewSignals(func(sig os.Signal) { idle = append(idle, sig) })
 	s.Deliver(syscall.SIGTERM)
-	outer, releaseOuter := s.Take()
-	inner, releaseInner := s.Take()
+	outer, releaseOuter := s.Receive()
+	inner, releaseInner := s.Receive()
 	for range 3 { // more than anybody reads: Deliver must not block
 		s.Deliver(os.Interrupt)
 		s.Deliver(os.Interrupt) // the same, sent to the process and to its group
@@ -157,13 +157,13 @@ func TestSignalsGoToTheInnermost(t *testing.T) {
 	}
 }
 
-// The second signal of timeout(1) may come when the first has ended the
-// statement: it must not end the program, too.
+// The second signal of timeout(1) may arrive when the first has already ended the
+// statement: it must not end the program too.
 func TestLateSecondSignal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var idle []os.Signal
 		s := NewSignals(func(sig os.Signal) { idle = append(idle, sig) })
-		_, release := s.Take()
+		_, release := s.Receive()
 		s.Deliver(os.Interrupt)
 		release()
 		s.Deliver(os.Interrupt)

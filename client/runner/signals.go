@@ -6,26 +6,25 @@ import (
 	"time"
 )
 
-// together is how soon after a signal the same one again says nothing new:
-// timeout(1) sends its signal to the program and then to the program's group,
-// and by the second the statement that the first has ended may be over.
+// together is the time within which a repeated signal is ignored: timeout(1) signals
+// the program and then the program's group, and by the second signal the statement
+// that the first has ended may be over.
 const together = 200 * time.Millisecond
 
-// Signals hands each signal to whoever is at work: the running statement, or,
-// between statements, the program.
+// Signals dispatches each signal to the running statement, or, between statements, to
+// the program.
 type Signals struct {
 	mu   sync.Mutex
 	busy chan os.Signal
 	idle func(os.Signal)
 	last os.Signal
-	came time.Time // when last came
+	came time.Time // time of last
 }
 
-// NewSignals returns a dispatcher that calls idle for signals that come while
-// no statement runs.
+// NewSignals returns a dispatcher that calls idle for signals between statements.
 func NewSignals(idle func(os.Signal)) *Signals { return &Signals{idle: idle} }
 
-// Deliver passes a signal on, unless the same one came just before. It does not
+// Deliver dispatches a signal, unless the same one came just before. It does not
 // block.
 func (s *Signals) Deliver(sig os.Signal) {
 	s.mu.Lock()
@@ -42,13 +41,13 @@ func (s *Signals) Deliver(sig os.Signal) {
 	}
 	select {
 	case busy <- sig:
-	default: // three are waiting: a fourth says nothing new
+	default: // three are queued: a fourth adds nothing
 	}
 }
 
-// Take makes the caller the one who gets signals, until it calls release.
-// Inner callers win over outer ones.
-func (s *Signals) Take() (signals <-chan os.Signal, release func()) {
+// Receive makes the caller the receiver of signals until it calls release. The latest
+// caller takes precedence.
+func (s *Signals) Receive() (signals <-chan os.Signal, release func()) {
 	mine := make(chan os.Signal, 3)
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,7 +6,7 @@ import "endoscope/planner/types"
 // least(T, T, ...) → T.
 const AnyType types.Type = 255
 
-// Sig is one accepted combination of argument types.
+// Sig is one accepted combination of argument types and its result type.
 type Sig struct {
 	Args     []types.Type
 	Variadic bool // the last of Args may be repeated
@@ -74,21 +74,21 @@ var Scalars = []Scalar{
 	{Name: "+", Sigs: append(same(2, tI, tF, tD), sig(tT, tT, tD), sig(tT, tD, tT)), Doc: "sum"},
 	{Name: "-", Sigs: append(same(2, tI, tF, tD), sig(tT, tT, tD), sig(tD, tT, tT)), Doc: "difference"},
 	{Name: "*", Sigs: append(same(2, tI, tF), sig(tD, tD, tI), sig(tD, tI, tD), sig(tD, tD, tF), sig(tD, tF, tD)), Doc: "product"},
-	{Name: "/", Sigs: append(same(2, tI, tF), sig(tF, tD, tD), sig(tD, tD, tI), sig(tD, tD, tF)), Doc: "quotient; of integers truncated; NULL by zero"},
-	{Name: "%", Sigs: same(2, tI, tF, tD), Doc: "remainder, with the sign of the dividend; NULL by zero"},
+	{Name: "/", Sigs: append(same(2, tI, tF), sig(tF, tD, tD), sig(tD, tD, tI), sig(tD, tD, tF)), Doc: "quotient; truncated for integers; NULL if the divisor is 0"},
+	{Name: "%", Sigs: same(2, tI, tF, tD), Doc: "remainder, with the sign of the dividend; NULL if the divisor is 0"},
 	{Name: "neg", Sigs: same(1, tI, tF, tD), Doc: "negation"},
-	{Name: "||", Sigs: []Sig{sig(tS, tS, tS)}, Doc: "strings joined"},
+	{Name: "||", Sigs: []Sig{sig(tS, tS, tS)}, Doc: "concatenation of strings"},
 	{Name: "like", Sigs: []Sig{sig(tB, tS, tS)}, Doc: "matches a pattern of % (any text) and _ (one character); backslash escapes"},
-	{Name: "ilike", Sigs: []Sig{sig(tB, tS, tS)}, Doc: "LIKE without regard to case"},
+	{Name: "ilike", Sigs: []Sig{sig(tB, tS, tS)}, Doc: "case-insensitive LIKE"},
 	{Name: "~", Sigs: []Sig{sig(tB, tS, tS)}, Doc: "matches a regular expression (RE2 syntax), anywhere in the text"},
 
 	{Name: "abs", Sigs: same(1, tI, tF, tD), Doc: "absolute value"},
-	{Name: "ceil", Sigs: []Sig{sig(tF, tF)}, Doc: "next integer up"},
-	{Name: "floor", Sigs: []Sig{sig(tF, tF)}, Doc: "next integer down"},
-	{Name: "round", Sigs: []Sig{{Args: []types.Type{tF, tI}, Optional: 1, Result: tF}}, Doc: "nearest number with n decimals (0), halves away from zero"},
-	{Name: "sqrt", Sigs: []Sig{sig(tF, tF)}, Doc: "square root; NULL of a negative number"},
-	{Name: "log2", Sigs: []Sig{sig(tF, tF)}, Doc: "logarithm to base 2; NULL of a number not above 0"},
-	{Name: "ln", Sigs: []Sig{sig(tF, tF)}, Doc: "natural logarithm; NULL of a number not above 0"},
+	{Name: "ceil", Sigs: []Sig{sig(tF, tF)}, Doc: "nearest integer not less than x"},
+	{Name: "floor", Sigs: []Sig{sig(tF, tF)}, Doc: "nearest integer not greater than x"},
+	{Name: "round", Sigs: []Sig{{Args: []types.Type{tF, tI}, Optional: 1, Result: tF}}, Doc: "rounded to n decimals (default 0), halves away from zero"},
+	{Name: "sqrt", Sigs: []Sig{sig(tF, tF)}, Doc: "square root; NULL for negative numbers"},
+	{Name: "log2", Sigs: []Sig{sig(tF, tF)}, Doc: "logarithm to base 2; NULL unless x > 0"},
+	{Name: "ln", Sigs: []Sig{sig(tF, tF)}, Doc: "natural logarithm; NULL unless x > 0"},
 	{Name: "pow", Sigs: []Sig{sig(tF, tF, tF)}, Doc: "x to the power of y"},
 	{Name: "least", Sigs: []Sig{{Args: []types.Type{tA}, Variadic: true, Result: tA}}, Doc: "smallest argument; NULLs are ignored"},
 	{Name: "greatest", Sigs: []Sig{{Args: []types.Type{tA}, Variadic: true, Result: tA}}, Doc: "largest argument; NULLs are ignored"},
@@ -98,22 +98,22 @@ var Scalars = []Scalar{
 	{Name: "length", Sigs: []Sig{sig(tI, tS), sig(tI, tY)}, Doc: "number of characters (of bytes for BYTES)"},
 	{Name: "lower", Sigs: []Sig{sig(tS, tS)}, Doc: "in lower case"},
 	{Name: "upper", Sigs: []Sig{sig(tS, tS)}, Doc: "in upper case"},
-	{Name: "substr", Sigs: []Sig{{Args: []types.Type{tS, tI, tI}, Optional: 1, Result: tS}}, Doc: "from the n-th character (first is 1), at most m characters"},
-	{Name: "replace", Sigs: []Sig{sig(tS, tS, tS, tS)}, Doc: "every occurrence of the second text replaced by the third"},
-	{Name: "split_part", Sigs: []Sig{sig(tS, tS, tS, tI)}, Doc: "n-th field (first is 1; from the end if negative) of the text split at a separator; '' if there is none"},
-	{Name: "starts_with", Sigs: []Sig{sig(tB, tS, tS)}, Doc: "begins with the second text"},
-	{Name: "concat", Sigs: []Sig{{Args: []types.Type{tS}, Variadic: true, Result: tS}}, Doc: "texts joined; NULLs are ignored"},
+	{Name: "substr", Sigs: []Sig{{Args: []types.Type{tS, tI, tI}, Optional: 1, Result: tS}}, Doc: "substring from the n-th character (first is 1), at most m characters"},
+	{Name: "replace", Sigs: []Sig{sig(tS, tS, tS, tS)}, Doc: "every occurrence of the second string replaced by the third"},
+	{Name: "split_part", Sigs: []Sig{sig(tS, tS, tS, tI)}, Doc: "n-th field (first is 1; from the end if negative) of a string split at a separator; '' if there is none"},
+	{Name: "starts_with", Sigs: []Sig{sig(tB, tS, tS)}, Doc: "begins with the second string"},
+	{Name: "concat", Sigs: []Sig{{Args: []types.Type{tS}, Variadic: true, Result: tS}}, Doc: "concatenation of the arguments; NULLs are ignored"},
 	{Name: "regexp_extract", Sigs: []Sig{{Args: []types.Type{tS, tS, tI}, Optional: 1, Result: tS}}, Doc: "first match of a regular expression, or its n-th group; NULL if none"},
 
-	{Name: "text", Sigs: []Sig{sig(tS, tE)}, Doc: "an encoding as text: what it is shown as"},
-	{Name: "json", Sigs: []Sig{sig(tS, tE)}, Doc: "all that an encoding holds, with counts and times, as JSON"},
-	{Name: "dot", Sigs: []Sig{sig(tS, tE)}, Doc: "an encoding that is a graph, for Graphviz"},
-	{Name: "mermaid", Sigs: []Sig{sig(tS, tE)}, Doc: "an encoding that is a graph, for Markdown"},
-	{Name: "svg", Sigs: []Sig{sig(tS, tE)}, Doc: "the picture of an encoding"},
+	{Name: "text", Sigs: []Sig{sig(tS, tE)}, Doc: "an encoding as the text that is displayed"},
+	{Name: "json", Sigs: []Sig{sig(tS, tE)}, Doc: "the complete content of an encoding, with counts and times, as JSON"},
+	{Name: "dot", Sigs: []Sig{sig(tS, tE)}, Doc: "an encoding that is a graph, in Graphviz format"},
+	{Name: "mermaid", Sigs: []Sig{sig(tS, tE)}, Doc: "an encoding that is a graph, in Mermaid format for Markdown"},
+	{Name: "svg", Sigs: []Sig{sig(tS, tE)}, Doc: "an encoding as an SVG image"},
 	{Name: "xml", Sigs: []Sig{sig(tS, tE)}, Doc: "a TRIE as XML, and the handlers found in it (Reiss, WODA 2008)"},
-	{Name: "folded", Sigs: []Sig{sig(tS, tE)}, Doc: "the stacks of a TRIE, a line each: 'caller;callee 12', as flame graphs are drawn of"},
-	{Name: "format_stack", Sigs: []Sig{{Args: []types.Type{tL, tI}, Optional: 1, Result: tS}}, Doc: "functions of a stack's innermost n frames (of all), leaf first: 'callee < caller'"},
-	{Name: "folded_stack", Sigs: []Sig{{Args: []types.Type{tL, tI}, Optional: 1, Result: tS}}, Doc: "functions of a stack's innermost n frames (of all), root first: 'caller;callee', as flame graphs are drawn of"},
+	{Name: "folded", Sigs: []Sig{sig(tS, tE)}, Doc: "the stacks of a TRIE, one per line: 'caller;callee 12', the input of flame graph tools"},
+	{Name: "format_stack", Sigs: []Sig{{Args: []types.Type{tL, tI}, Optional: 1, Result: tS}}, Doc: "functions of a stack's innermost n frames (default: all), leaf first: 'callee < caller'"},
+	{Name: "folded_stack", Sigs: []Sig{{Args: []types.Type{tL, tI}, Optional: 1, Result: tS}}, Doc: "functions of a stack's innermost n frames (default: all), root first: 'caller;callee', the input of flame graph tools"},
 	{Name: "frame", Sigs: []Sig{sig(tS, tL, tI)}, Doc: "function of the n-th frame of a stack: 0 is the leaf, -1 the root; NULL if there is none"},
 
 	{Name: "to_ns", Sigs: []Sig{sig(tI, tD)}, Doc: "nanoseconds of a duration"},
@@ -122,10 +122,10 @@ var Scalars = []Scalar{
 	{Name: "to_s", Sigs: []Sig{sig(tF, tD)}, Doc: "seconds of a duration"},
 	{Name: "to_min", Sigs: []Sig{sig(tF, tD)}, Doc: "minutes of a duration"},
 	{Name: "now", Sigs: []Sig{sig(tT)}, Volatile: true, Doc: "the time at which the row is processed"},
-	{Name: "date_trunc", Sigs: []Sig{sig(tT, tS, tT)}, Doc: "the time cut to 'microsecond', 'millisecond', 'second', 'minute', 'hour' or 'day' (UTC)"},
+	{Name: "date_trunc", Sigs: []Sig{sig(tT, tS, tT)}, Doc: "the time truncated to 'microsecond', 'millisecond', 'second', 'minute', 'hour' or 'day' (UTC)"},
 }
 
-// FindScalar returns the function of that lower-case name, or nil.
+// FindScalar returns the function with that lower-case name, or nil.
 func FindScalar(name string) *Scalar {
 	for i := range Scalars {
 		if Scalars[i].Name == name {
@@ -182,29 +182,29 @@ var AggFuncs = []AggFunc{
 	{Name: "topk", Args: []types.Type{tA}, Params: []types.Type{tI}, Result: always(tL), Doc: "the n most frequent values as a list of [value, count], equal counts in order of the values (exact to 10,000 values, then space-saving)"},
 	{Name: "first", Args: []types.Type{tA}, Result: itself, Doc: "value of the earliest row, by event time; of equal times the smallest"},
 	{Name: "last", Args: []types.Type{tA}, Result: itself, Doc: "value of the latest row, by event time; of equal times the largest"},
-	{Name: "rate", Star: true, Result: always(tF), Doc: "rows per second over the query's life so far, or the window"},
+	{Name: "rate", Star: true, Result: always(tF), Doc: "rows per second since the query began, or in the window"},
 }
 
 // StackAggs are the aggregates of stacks.
 var StackAggs = []AggFunc{
 	{Name: "trie", Args: []types.Type{tL}, More: []types.Type{tS, tS}, Result: always(types.Encoding),
-		Doc: "TRIE(stack, state, syscall) of stack_sample: the program's functions by who calls them, with what threads did in them and which handle events; svg() is a flame graph"},
+		Doc: "TRIE(stack, state, syscall) of stack_sample: a call tree of the program's functions, with the states of threads in them and the event handlers; svg() is a flame graph"},
 }
 
 // PresentAggs are the aggregates of events of entities (CONSISTENT): the current state
 // derived from the reported events.
 var PresentAggs = []AggFunc{
 	{Name: "live_objects", Args: []types.Type{tS}, More: []types.Type{tS, tS, tS}, Result: always(types.Encoding),
-		Doc: "LIVE_OBJECTS(event, entity_id, type_name, category): how many objects there are, by type, and how old the youngest and the oldest are"},
+		Doc: "LIVE_OBJECTS(event, entity_id, type_name, category): number of live objects by type, with the ages of the youngest and the oldest"},
 	{Name: "invocation_tree", Args: []types.Type{tS}, More: []types.Type{tS, tS, tS}, Result: always(types.Encoding),
-		Doc: "INVOCATION_TREE(event, entity_id, parent_id, name): what was invoked within what, how often, and how many of these are under way; GROUP BY thread_name: by thread"},
+		Doc: "INVOCATION_TREE(event, entity_id, parent_id, name): tree of nested invocations, with their number and how many are in progress; GROUP BY thread_name: by thread"},
 	{Name: "wait_graph", Args: []types.Type{tS}, More: []types.Type{tS, tS, tS, tS}, Result: always(types.Encoding),
-		Doc: "WAIT_GRAPH(event, entity_id, thread_id, thread_name, category): which thread waits for which lock, who has it, and which threads are in a deadlock"},
+		Doc: "WAIT_GRAPH(event, entity_id, thread_id, thread_name, category): which thread waits for which lock, which thread holds it, and which threads are deadlocked"},
 	{Name: "object_graph", Args: []types.Type{tS}, More: []types.Type{tS, tS, tS, tS}, Result: always(types.Encoding),
-		Doc: "OBJECT_GRAPH(event, entity_id, other_id, type_name, category): which live object refers to which, where there are REFERENCE events"},
+		Doc: "OBJECT_GRAPH(event, entity_id, other_id, type_name, category): references between live objects, if there are REFERENCE events"},
 }
 
-// FindAgg returns the aggregate of that lower-case name, or nil.
+// FindAgg returns the aggregate with that lower-case name, or nil.
 func FindAgg(name string) *AggFunc {
 	for _, table := range [][]AggFunc{AggFuncs, Encoders, StackAggs, PresentAggs, SketchAggs} {
 		for i := range table {

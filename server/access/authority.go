@@ -19,19 +19,20 @@ import (
 	"endoscope/server/wire"
 )
 
-// Options are where an Authority looks. Files that are not there have nobody.
+// Options name the files that an Authority reads. A missing file lists no users or
+// tokens.
 type Options struct {
-	Policy string // the file of users; "": users of the machine alone
-	Tokens string // the file of tokens; "": there are none
+	Policy string // the file of users; "": only users of this machine have access
+	Tokens string // the file of tokens; "": no tokens
 	Log    *slog.Logger
 }
 
-// Authority knows users, and what they may do. It reads its files again when they
-// have changed; a file that does not read then stays as it was, and the log says
-// so. It is safe for concurrent use.
+// Authority identifies users and returns their grants. It rereads its files when they
+// change; if a changed file is invalid, the previous contents stay in force and the
+// log says so. It is safe for concurrent use.
 type Authority struct {
 	o        Options
-	tokens   *Tokens // nil: there are none
+	tokens   *Tokens // nil: no token file
 	refusals throttle
 	known    directory
 
@@ -41,7 +42,7 @@ type Authority struct {
 	accounts map[string]*grant.Account // by user
 }
 
-// New reads the files.
+// New returns an Authority that has read the files of o.
 func New(o Options) (*Authority, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -61,7 +62,7 @@ func New(o Options) (*Authority, error) {
 	return a, err
 }
 
-// current is the policy as the file has it now.
+// current returns the policy, reread if the file has changed.
 func (a *Authority) current() *Policy {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -78,21 +79,22 @@ func (a *Authority) current() *Policy {
 		p, err = ReadPolicy(a.o.Policy)
 	}
 	if err != nil {
-		a.o.Log.Error("the file of users is not understood, and those before stay", "error", err)
+		a.o.Log.Error("the file of users is invalid; the previous one stays in force", "error", err)
 		return a.policy
 	}
 	a.policy = p
-	a.o.Log.Info("the file of users was read again", "users", len(p.users))
+	a.o.Log.Info("reloaded the file of users", "users", len(p.users))
 	return p
 }
 
-// refused is why a call is. What is wrong with a token is not said.
+// refused returns the error of a rejected call. It does not say what is wrong with a
+// token.
 func refused(format string, args ...any) error {
 	return status.Error(codes.Unauthenticated, fmt.Sprintf(format, args...))
 }
 
-// Identify says who calls, and has refusals in the log, though not more than some a
-// second: whoever can connect can be refused.
+// Identify returns the caller's user. Refusals are logged, at most a fixed number per
+// second, because any host that can connect can cause them.
 func (a *Authority) Identify(ctx context.Context) (*wire.User, error) {
 	u, err := a.identify(ctx)
 	if err == nil {
@@ -103,20 +105,20 @@ func (a *Authority) Identify(ctx context.Context) (*wire.User, error) {
 		from = p.Addr.String()
 	}
 	if unsaid, say := a.refusals.next(time.Now()); say {
-		a.o.Log.Warn("a call was refused", "peer", from, "error", status.Convert(err).Message(), "others not logged", unsaid)
+		a.o.Log.Warn("a call was refused", "peer", from, "error", status.Convert(err).Message(), "not logged", unsaid)
 	}
 	return nil, err
 }
 
-// throttle lets some things a second pass, and counts the others.
+// throttle admits a fixed number of events per second and counts the others.
 type throttle struct {
 	mu     sync.Mutex
 	second int64
 	passed int
-	held   int // since the last that passed
+	held   int // since the last one that passed
 }
 
-const logged = 10 // refusals a second
+const logged = 10 // refusals per second
 
 func (t *throttle) next(now time.Time) (held int, pass bool) {
 	t.mu.Lock()
@@ -133,8 +135,8 @@ func (t *throttle) next(now time.Time) (held int, pass bool) {
 	return held, true
 }
 
-// identify says who calls: by the token, if there is one, else by the client's
-// certificate, else as the user of the machine that the connection is of.
+// identify determines the caller by the token, if the call has one, else by the
+// client's certificate, else by the user id of the local peer.
 func (a *Authority) identify(ctx context.Context) (*wire.User, error) {
 	policy := a.current()
 	if text, given := secretOf(ctx); given {
@@ -147,21 +149,21 @@ func (a *Authority) identify(ctx context.Context) (*wire.User, error) {
 	}
 	p, _ := peer.FromContext(ctx)
 	if p == nil {
-		return nil, refused("who calls is not known")
+		return nil, refused("the caller is not identified")
 	}
 	switch info := p.AuthInfo.(type) {
 	case credentials.TLSInfo:
 		if len(info.State.VerifiedChains) == 0 {
-			return nil, refused("who calls is not known: it takes a client certificate, or a token")
+			return nil, refused("the caller is not identified: a client certificate or a token is required")
 		}
 		leaf := info.State.VerifiedChains[0][0]
 		if policy.users[leaf.Subject.CommonName] == nil {
-			return nil, refused("who has this certificate has no access")
+			return nil, refused("the user of this certificate has no access")
 		}
 		return &wire.User{Name: leaf.Subject.CommonName, Via: fmt.Sprintf("certificate %x", leaf.SerialNumber)}, nil
 	case Peer:
 		if !info.Known {
-			return nil, refused("who calls is not known: it takes a token")
+			return nil, refused("the caller is not identified: a token is required")
 		}
 		name := policy.userOf(info.UID, a.known)
 		if name == "" {
@@ -169,11 +171,11 @@ func (a *Authority) identify(ctx context.Context) (*wire.User, error) {
 		}
 		return &wire.User{Name: name, Via: fmt.Sprintf("uid %d", info.UID)}, nil
 	}
-	return nil, refused("who calls is not known")
+	return nil, refused("the caller is not identified")
 }
 
-// secretOf is the token of a call: Authorization: Bearer, or Basic with the token
-// as password, as clients send it that know users and passwords alone.
+// secretOf returns the token of a call: Authorization: Bearer, or Basic with the
+// token as password, for clients that support only user and password.
 func secretOf(ctx context.Context) (text string, given bool) {
 	headers := metadata.ValueFromIncomingContext(ctx, "authorization")
 	if len(headers) == 0 {
@@ -191,7 +193,8 @@ func secretOf(ctx context.Context) (text string, given bool) {
 	return text, true
 }
 
-// grantFor is what an identified user may do now; nil: nothing any more.
+// grantFor returns the current grant of an identified user; nil if the user no longer
+// has access.
 func (a *Authority) grantFor(u *wire.User) *grant.Grant {
 	policy := a.current()
 	if id, ok := strings.CutPrefix(u.Via, "token "); ok && (a.tokens == nil || !a.tokens.Has(u.Name, id)) {
@@ -214,7 +217,7 @@ func (a *Authority) grantFor(u *wire.User) *grant.Grant {
 	return g
 }
 
-// grantOf is what a user may do who made something, without being there now.
+// grantOf returns the grant of a definition's owner who need not have a session.
 func (a *Authority) grantOf(name string) (*grant.Grant, bool) {
 	policy := a.current()
 	g, limits, ok := policy.grantOf(name, a.known)
@@ -226,7 +229,7 @@ func (a *Authority) grantOf(name string) (*grant.Grant, bool) {
 			}
 		}
 		if policy.userOf(uid, a.known) != name {
-			return nil, false // they have an entry by now
+			return nil, false // the user has an entry by now
 		}
 		g, limits, ok = policy.localGrant(uid, a.known)
 	}
@@ -236,7 +239,7 @@ func (a *Authority) grantOf(name string) (*grant.Grant, bool) {
 	return g, ok
 }
 
-// account is the one of a user, in all their sessions.
+// account returns the account of a user, shared by all the user's sessions.
 func (a *Authority) account(user string, l grant.Limits) *grant.Account {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -249,14 +252,14 @@ func (a *Authority) account(user string, l grant.Limits) *grant.Account {
 	return acc
 }
 
-// forget closes the account of who is no user any more.
+// forget closes the account of a user who no longer exists.
 func (a *Authority) forget(user string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.accounts, user)
 }
 
-// Usage is what each user that was ever seen uses now.
+// Usage returns the current usage of each user seen so far.
 func (a *Authority) Usage() map[string]grant.Usage {
 	a.mu.Lock()
 	defer a.mu.Unlock()

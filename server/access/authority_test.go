@@ -20,7 +20,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// call is a call with a token, and a connection as it was identified.
+// call returns the context of a call with a token, over a connection with the given
+// identity.
 func call(authorization string, info credentials.AuthInfo) context.Context {
 	ctx := peer.NewContext(context.Background(), &peer.Peer{AuthInfo: info})
 	if authorization != "" {
@@ -50,7 +51,7 @@ func TestIdentify(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stranger, _, err := a.tokens.Add("mallory", 0) // a token, and no entry
+	stranger, _, err := a.tokens.Add("mallory", 0) // a token without an entry
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,10 +78,10 @@ func TestIdentify(t *testing.T) {
 		{"token of who has no entry", "Bearer " + stranger, credentials.TLSInfo{}, "the token is not valid"},
 		{"another scheme", "Digest " + text, credentials.TLSInfo{}, "the token is not valid"},
 		{"bad Basic", "Basic !", credentials.TLSInfo{}, "the token is not valid"},
-		{"certificate of who has no entry", "", certified("mallory"), "who has this certificate has no access"},
-		{"neither", "", credentials.TLSInfo{}, "who calls is not known: it takes a client certificate, or a token"},
-		{"plaintext from elsewhere", "", Peer{}, "who calls is not known: it takes a token"},
-		{"nothing known", "", nil, "who calls is not known"},
+		{"certificate of who has no entry", "", certified("mallory"), "the user of this certificate has no access"},
+		{"neither", "", credentials.TLSInfo{}, "the caller is not identified: a client certificate or a token is required"},
+		{"plaintext from elsewhere", "", Peer{}, "the caller is not identified: a token is required"},
+		{"nothing known", "", nil, "the caller is not identified"},
 	} {
 		u, err := a.Identify(call(c.authorization, c.info))
 		got := ""
@@ -94,7 +95,7 @@ func TestIdentify(t *testing.T) {
 		}
 	}
 
-	// Who loses the token, or the entry, has nothing any more.
+	// A user whose token or entry is removed loses access.
 	u, err := a.Identify(call("Bearer "+text, credentials.TLSInfo{}))
 	if err != nil || a.grantFor(u) == nil {
 		t.Fatal(err)

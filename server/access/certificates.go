@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// Names of files in a directory of certificates.
+// File names in a directory of certificates.
 const (
 	caCert     = "ca.pem"
 	caKey      = "ca.key"
@@ -31,36 +31,36 @@ const (
 const (
 	caLife   = 10 * 365 * 24 * time.Hour
 	certLife = 2 * 365 * 24 * time.Hour
-	skew     = time.Hour // clocks of clients may be behind
+	skew     = time.Hour // tolerance for client clocks that are behind
 )
 
-// validName is what users are called: it is a file's name, and stands in logs.
+// validName matches user names: a name is also a file name, and appears in logs.
 var validName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}$`)
 
 func checkName(name string) error {
 	if !validName.MatchString(name) {
-		return fmt.Errorf("%q is no name of a user: letters, digits, and _ . @ - after the first", name)
+		return fmt.Errorf("%q is not a valid user name: use letters, digits and _, and . @ - after the first character", name)
 	}
 	return nil
 }
 
-// Init makes a CA and a server's certificate for hosts (names and addresses by
-// which clients reach it) in dir, and returns the files. It changes nothing that
-// is there: if any of them is, nothing is made.
+// Init creates a CA and a server certificate for hosts (names and addresses by which
+// clients reach the server) in dir, and returns the files. If any of the files
+// exists, Init changes nothing and fails.
 func Init(dir string, hosts []string) (files []string, err error) {
 	if len(hosts) == 0 {
 		return nil, errors.New("a server's certificate needs the names by which clients reach it")
 	}
 	for _, name := range []string{caCert, caKey, serverCert, serverKey} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("%s is there already: nothing was changed", filepath.Join(dir, name))
+			return nil, fmt.Errorf("%s already exists: nothing was changed", filepath.Join(dir, name))
 		}
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
 	defer func() {
-		if err != nil { // nothing half made stays
+		if err != nil { // remove the files of an incomplete set
 			for _, f := range files {
 				_ = os.Remove(f)
 			}
@@ -90,8 +90,8 @@ func Init(dir string, hosts []string) (files []string, err error) {
 	return issue(files, dir, serverCert, serverKey, ca, key, "endoscoped", x509.ExtKeyUsageServerAuth, hosts)
 }
 
-// NewClient makes a certificate by which a user is known, with the CA in dir. It
-// replaces none.
+// NewClient issues a client certificate for the user name, signed by the CA in dir.
+// It does not overwrite an existing one.
 func NewClient(dir, name string) (files []string, err error) {
 	if err := checkName(name); err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func NewClient(dir, name string) (files []string, err error) {
 	}
 	key, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
 	if !ok {
-		return nil, fmt.Errorf("%s is no key that init has made", filepath.Join(dir, caKey))
+		return nil, fmt.Errorf("%s is not a key made by init", filepath.Join(dir, caKey))
 	}
 	to := filepath.Join(dir, clientsDir)
 	if err := os.MkdirAll(to, 0o700); err != nil {
@@ -156,7 +156,8 @@ func template(name string, life time.Duration) (*x509.Certificate, error) {
 	}, nil
 }
 
-// writePair adds the names of what it has written to files, also if it fails.
+// writePair appends the names of the files that it has written to files, also when it
+// fails.
 func writePair(files []string, dir, cert, key string, der []byte, private *ecdsa.PrivateKey) ([]string, error) {
 	pkcs8, err := x509.MarshalPKCS8PrivateKey(private)
 	if err != nil {
@@ -176,7 +177,7 @@ func writePair(files []string, dir, cert, key string, der []byte, private *ecdsa
 	return files, nil
 }
 
-// writeNew writes a file that is not there yet.
+// writeNew creates a file; it fails if the file exists.
 func writeNew(path string, data []byte, mode os.FileMode) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
@@ -192,9 +193,9 @@ func writeNew(path string, data []byte, mode os.FileMode) error {
 	return err
 }
 
-// ServerTLS is how the server of a directory of certificates encrypts: TLS 1.3
-// alone. Clients may have a certificate of its CA; who has none must have a
-// token. With required they must have one.
+// ServerTLS returns the TLS configuration of a server with the certificates in dir:
+// TLS 1.3 only. A client may present a certificate of the CA, and otherwise needs a
+// token. If required is set, the certificate is mandatory.
 func ServerTLS(dir string, required bool) (*tls.Config, error) {
 	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, serverCert), filepath.Join(dir, serverKey))
 	if err != nil {
@@ -206,7 +207,7 @@ func ServerTLS(dir string, required bool) (*tls.Config, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("%s has no certificate", filepath.Join(dir, caCert))
+		return nil, fmt.Errorf("%s contains no certificate", filepath.Join(dir, caCert))
 	}
 	c := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13, ClientCAs: pool, ClientAuth: tls.VerifyClientCertIfGiven}
 	if required {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// made is a directory with certificates.
+// made returns a directory with certificates.
 func made(t *testing.T, hosts ...string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "endoscope")
@@ -41,7 +41,7 @@ func TestInit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Init(dir, []string{"other"}); err == nil || !strings.Contains(err.Error(), "is there already: nothing was changed") {
+	if _, err := Init(dir, []string{"other"}); err == nil || !strings.Contains(err.Error(), "already exists: nothing was changed") {
 		t.Errorf("a second time: %v", err)
 	}
 	if _, err := NewClient(dir, "alice"); err == nil {
@@ -50,7 +50,7 @@ func TestInit(t *testing.T) {
 	if after, _ := os.ReadFile(filepath.Join(dir, "ca.key")); !slices.Equal(before, after) {
 		t.Error("the CA's key was replaced")
 	}
-	// Where only one file is in the way, none is made.
+	// If one of the files exists, none is made.
 	half := t.TempDir()
 	if err := os.WriteFile(filepath.Join(half, "server.key"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
@@ -68,8 +68,8 @@ func TestInit(t *testing.T) {
 	}
 }
 
-// handshake has a client meet the server of a directory, and gives what each of
-// them thinks of it, and who the client is.
+// handshake connects a client to the server of a directory, and returns both sides'
+// errors and the connection state.
 func handshake(t *testing.T, dir string, required bool, client *tls.Config) (state tls.ConnectionState, serverErr, clientErr error) {
 	t.Helper()
 	conf, err := ServerTLS(dir, required)
@@ -91,15 +91,15 @@ func handshake(t *testing.T, dir string, required bool, client *tls.Config) (sta
 	}()
 	c := tls.Client(b, client)
 	if clientErr = c.Handshake(); clientErr == nil {
-		_, clientErr = c.Read(make([]byte, 1)) // TLS 1.3 tells of a refused certificate only now
+		_, clientErr = c.Read(make([]byte, 1)) // with TLS 1.3 the client learns only now that its certificate was rejected
 	}
 	b.Close()
 	serverErr = <-done
 	return server.ConnectionState(), serverErr, clientErr
 }
 
-// trusting is a client that trusts a directory's CA, with the certificate of a user
-// of another, which may be the same ("": none).
+// trusting returns the configuration of a client that trusts the CA of dir and has
+// the certificate of user issued in from ("": none).
 func trusting(t *testing.T, dir, from, user string) *tls.Config {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, "ca.pem"))
@@ -113,7 +113,7 @@ func trusting(t *testing.T, dir, from, user string) *tls.Config {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Also to a server that does not ask for one of its CA.
+		// Sent even if the server does not ask for a certificate of its CA.
 		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
 	}
 	return c
@@ -158,7 +158,7 @@ func TestTLS(t *testing.T) {
 			_, s, c := handshake(t, dir, false, conf)
 			return s, c
 		},
-		// The server's own certificate is no client's.
+		// The server's own certificate is not valid for a client.
 		"the server's certificate": func() (error, error) {
 			conf := trusting(t, dir, "", "")
 			pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "server.pem"), filepath.Join(dir, "server.key"))

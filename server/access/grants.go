@@ -7,8 +7,8 @@ import (
 	"endoscope/server/grant"
 )
 
-// grantOf is what a user of the file may do; false: there is none. The account
-// and the log are not set.
+// grantOf returns the grant of a user listed in the file; false if there is none.
+// Account and Audit are not set.
 func (p *Policy) grantOf(name string, known directory) (*grant.Grant, grant.Limits, bool) {
 	e := p.users[name]
 	if e == nil {
@@ -18,7 +18,7 @@ func (p *Policy) grantOf(name string, known directory) (*grant.Grant, grant.Limi
 		Read: e.read, Write: e.write, Webhooks: e.webhooks}
 	v := e.viewer
 	if g.Admin {
-		// Who rules over others sees what they run, and any process.
+		// An administrator can see every user's queries, and any process.
 		g.Models, v.Any, v.Shared = true, true, true
 	} else {
 		v.Name = name
@@ -33,11 +33,11 @@ func (p *Policy) grantOf(name string, known directory) (*grant.Grant, grant.Limi
 	return g, e.limits, true
 }
 
-// localPrefix begins the names of users of the machine who have no entry: no name
-// of the file can be that.
+// localPrefix begins the names of local users without an entry. Names in the file
+// cannot contain it.
 const localPrefix = "unix:"
 
-// localName is how a user of the machine is called who has no entry.
+// localName returns the name of a local user without an entry.
 func localName(uid uint32, known directory) string {
 	if name, _, err := known.byID(uid); err == nil {
 		return localPrefix + name
@@ -45,8 +45,7 @@ func localName(uid uint32, known directory) string {
 	return fmt.Sprintf("%s%d", localPrefix, uid)
 }
 
-// userOf is the name under which a user of the machine is known; "": they have
-// no access.
+// userOf returns the name of a local user; "" if the user has no access.
 func (p *Policy) userOf(uid uint32, known directory) string {
 	for _, name := range p.names() {
 		if e := p.users[name]; e.unix != "" && e.uid == uid {
@@ -59,8 +58,8 @@ func (p *Policy) userOf(uid uint32, known directory) string {
 	return localName(uid, known)
 }
 
-// localGrant is what a user of the machine may do who has no entry. Root may do
-// everything, as on the machine.
+// localGrant returns the grant of a local user without an entry. Root is granted
+// everything.
 func (p *Policy) localGrant(uid uint32, known directory) (*grant.Grant, grant.Limits, bool) {
 	name := localName(uid, known)
 	if uid == 0 {

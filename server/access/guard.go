@@ -17,7 +17,7 @@ import (
 	"endoscope/server/wire"
 )
 
-// Engine is one that holds to grants.
+// Engine is an engine that enforces grants.
 type Engine interface {
 	As(*grant.Grant) wire.Engine
 	// Expel ends what a user has left running without a session: triggers.
@@ -25,10 +25,10 @@ type Engine interface {
 	Close() error
 }
 
-// Guard is an engine whose sessions have what their users are granted, and end
-// when that changes, or they have no access any more. It is safe for concurrent use.
+// Guard is an engine whose sessions run with their users' grants. A session ends when
+// its user's grant changes or access is revoked. Guard is safe for concurrent use.
 //
-// One goroutine looks once a second who still has access; Close ends it.
+// One goroutine checks access once a second; Close ends it.
 type Guard struct {
 	engine Engine
 	by     *Authority
@@ -36,16 +36,16 @@ type Guard struct {
 
 	mu       sync.Mutex
 	sessions map[*guarded]bool
-	grants   map[string]*grant.Grant // that users had when they were seen last
+	grants   map[string]*grant.Grant // the last known grant of each user
 	quit     chan struct{}
 	done     chan struct{}
 }
 
-// recheck is how often sessions are looked at.
+// recheck is the interval between checks of the sessions.
 const recheck = time.Second
 
-// NewGuard guards e, which it closes with itself. audit gets a line for each
-// action (package grant, Log); nil: nothing is logged.
+// NewGuard returns a guard of e; Close closes e too. audit gets a line for each
+// action (see grant.Log); nil: no audit log.
 func NewGuard(e Engine, by *Authority, audit *slog.Logger) *Guard {
 	g := &Guard{engine: e, by: by, audit: audit, sessions: map[*guarded]bool{}, grants: map[string]*grant.Grant{}, quit: make(chan struct{}), done: make(chan struct{})}
 	go g.watch()
@@ -55,78 +55,79 @@ func NewGuard(e Engine, by *Authority, audit *slog.Logger) *Guard {
 // guarded is a session of an identified user.
 type guarded struct {
 	wire.Session
-	g    *Guard
-	user *wire.User
-	may  *grant.Grant
-	once sync.Once
-	err  error
+	g       *Guard
+	user    *wire.User
+	granted *grant.Grant
+	once    sync.Once
+	err     error
 
 	expelled atomic.Bool
 }
 
-// NewSession opens a session of o.User.
+// NewSession opens a session for o.User.
 func (g *Guard) NewSession(ctx context.Context, o wire.Options) (wire.Session, error) {
 	if o.User == nil {
-		return nil, status.Error(codes.Unauthenticated, "who calls is not known")
+		return nil, status.Error(codes.Unauthenticated, "the caller is not identified")
 	}
-	may := g.by.grantFor(o.User)
-	if may == nil {
-		return nil, status.Error(codes.Unauthenticated, "who calls has no access any more")
+	granted := g.by.grantFor(o.User)
+	if granted == nil {
+		return nil, status.Error(codes.Unauthenticated, "the caller's access has been revoked")
 	}
 	if g.audit != nil {
 		args := []any{"user", o.User.Name, "via", o.User.Via}
 		if p, ok := peer.FromContext(ctx); ok && p.Addr != nil {
 			args = append(args, "peer", p.Addr.String())
 		}
-		may.Audit = grant.Logger(g.audit, args...)
+		granted.Audit = grant.Logger(g.audit, args...)
 	}
-	s, err := g.engine.As(may).NewSession(ctx, o)
+	s, err := g.engine.As(granted).NewSession(ctx, o)
 	if err != nil {
-		may.Record("refused", "error", err.Error())
+		granted.Record("refused", "error", err.Error())
 		return nil, err
 	}
-	x := &guarded{Session: s, g: g, user: o.User, may: may}
-	may.Record("connected")
+	x := &guarded{Session: s, g: g, user: o.User, granted: granted}
+	granted.Record("connected")
 	g.mu.Lock()
 	g.sessions[x] = true
-	g.first(o.User.Name, may)
+	g.first(o.User.Name, granted)
 	g.mu.Unlock()
 	return x, nil
 }
 
-// GrantOf is what a user may do who defined something that is made again; false
-// if they have no access any more.
+// GrantOf returns the grant of the owner of a definition that is being restored;
+// false if the user no longer has access.
 func (g *Guard) GrantOf(user string) (*grant.Grant, bool) {
-	may, ok := g.by.grantOf(user)
+	granted, ok := g.by.grantOf(user)
 	if ok {
 		g.mu.Lock()
-		g.first(user, may)
+		g.first(user, granted)
 		g.mu.Unlock()
 	}
 	if ok && g.audit != nil {
-		may.Audit = grant.Logger(g.audit, "user", user, "via", "definition")
+		granted.Audit = grant.Logger(g.audit, "user", user, "via", "definition")
 	}
-	return may, ok
+	return granted, ok
 }
 
-// first keeps what a user may do, unless it is known what they could before: what
-// runs by that is looked at by expel. g.mu is held.
-func (g *Guard) first(user string, may *grant.Grant) {
+// first records a user's grant unless one is recorded already: expel compares running
+// triggers with the recorded one. The caller holds g.mu.
+func (g *Guard) first(user string, granted *grant.Grant) {
 	if g.grants[user] == nil {
-		g.grants[user] = may
+		g.grants[user] = granted
 	}
 }
 
-// errExpelled is what is left of a session.
-var errExpelled = status.Error(codes.Unauthenticated, "what you may do has changed: connect again")
+// errExpelled is the error of every call on an expelled session.
+var errExpelled = status.Error(codes.Unauthenticated, "your grant has changed: connect again")
 
-// Execute executes a statement, unless the user has been expelled. Its result
-// tells if that happens while it runs: it is not complete then.
+// Execute executes a statement, unless the user has been expelled. If the user is
+// expelled while it runs, the result ends with an error, since it is incomplete.
 func (x *guarded) Execute(ctx context.Context, statement string, args ...types.Value) (wire.Result, error) {
 	return x.execute(func() (wire.Result, error) { return x.Session.Execute(ctx, statement, args...) })
 }
 
-// ExecuteSplit implements wire.Splitter: it is Execute where the engine divides nothing.
+// ExecuteSplit implements wire.Splitter. It is Execute if the engine does not split
+// queries.
 func (x *guarded) ExecuteSplit(ctx context.Context, path wire.Path, statement string, args ...types.Value) (wire.Result, error) {
 	split, ok := x.Session.(wire.Splitter)
 	if !ok {
@@ -150,7 +151,7 @@ func (x *guarded) execute(run func() (wire.Result, error)) (wire.Result, error) 
 		return nil, errExpelled
 	}
 	r, err := run()
-	if x.expelled.Load() { // meanwhile: what it has made was not seen by who expelled
+	if x.expelled.Load() { // expelled meanwhile: expel did not see what run has created
 		if err == nil {
 			_ = r.Close()
 		}
@@ -163,7 +164,7 @@ func (x *guarded) execute(run func() (wire.Result, error)) (wire.Result, error) 
 	return &watched{Result: r, by: x}, nil
 }
 
-// Describe says what a statement would give, unless the user has been expelled.
+// Describe describes a statement's result, unless the user has been expelled.
 func (x *guarded) Describe(ctx context.Context, statement string) (wire.Description, error) {
 	if x.expelled.Load() {
 		return wire.Description{}, errExpelled
@@ -171,7 +172,7 @@ func (x *guarded) Describe(ctx context.Context, statement string) (wire.Descript
 	return x.Session.Describe(ctx, statement)
 }
 
-// Complete proposes nothing to who has been expelled.
+// Complete returns nothing if the user has been expelled.
 func (x *guarded) Complete(ctx context.Context, kind, of, prefix string) []string {
 	if x.expelled.Load() {
 		return nil
@@ -179,13 +180,13 @@ func (x *guarded) Complete(ctx context.Context, kind, of, prefix string) []strin
 	return x.Session.Complete(ctx, kind, of, prefix)
 }
 
-// watched is a result that may end because its user is expelled.
+// watched is a result that ends with errExpelled if its user is expelled.
 type watched struct {
 	wire.Result
 	by *guarded
 }
 
-// Next is the result's, but for its end.
+// Next returns the next event; after an expulsion the error is errExpelled.
 func (w *watched) Next(ctx context.Context) (wire.Event, error) {
 	ev, err := w.Result.Next(ctx)
 	if err != nil && w.by.expelled.Load() {
@@ -194,8 +195,8 @@ func (w *watched) Next(ctx context.Context) (wire.Event, error) {
 	return ev, err
 }
 
-// Fragment implements wire.Fragmented. What the client executes of it ends with the
-// rows that Next gives: with an error, as those do.
+// Fragment implements wire.Fragmented. The client's part of the query ends when Next
+// does, with the same error.
 func (w *watched) Fragment() *wire.Fragment {
 	if r, ok := w.Result.(wire.Fragmented); ok {
 		return r.Fragment()
@@ -217,13 +218,13 @@ func (w *watched) StartsOver() bool {
 	return ok && r.StartsOver()
 }
 
-// Close ends the session, once.
+// Close ends the session. Later calls do nothing.
 func (x *guarded) Close() error {
 	x.once.Do(func() {
 		x.err = x.Session.Close()
-		x.may.Record("disconnected")
+		x.granted.Record("disconnected")
 		x.g.mu.Lock()
-		delete(x.g.sessions, x) // last: the guard's Close waits for those that are there
+		delete(x.g.sessions, x) // last: Guard.Close waits for the sessions that are listed
 		x.g.mu.Unlock()
 	})
 	return x.err
@@ -243,8 +244,8 @@ func (g *Guard) watch() {
 	}
 }
 
-// expel ends the sessions of those who have no access any more, or another one,
-// and what users have left behind who are none any more.
+// expel ends the sessions whose users have lost access or have a different grant, and
+// drops the triggers of such users.
 func (g *Guard) expel() {
 	g.mu.Lock()
 	all := make([]*guarded, 0, len(g.sessions))
@@ -254,12 +255,12 @@ func (g *Guard) expel() {
 	g.mu.Unlock()
 	for _, x := range all {
 		now := g.by.grantFor(x.user)
-		if now.Same(x.may) {
+		if now.Same(x.granted) {
 			continue
 		}
-		x.may.Record("expelled")
+		x.granted.Record("expelled")
 		x.expelled.Store(true)
-		_ = x.Close() // the service closes it, too, and hears of it
+		_ = x.Close() // the service closes it too, and sees the error
 	}
 	g.mu.Lock()
 	grants := maps.Clone(g.grants)
@@ -269,7 +270,7 @@ func (g *Guard) expel() {
 		if ok && has.Same(had) {
 			continue
 		}
-		// Their triggers run by what they were allowed before.
+		// The user's triggers run with the previous grant.
 		had.Record("triggers dropped")
 		g.engine.Expel(user)
 		g.mu.Lock()
@@ -285,14 +286,14 @@ func (g *Guard) expel() {
 	}
 }
 
-// Sessions is how many there are.
+// Sessions returns the number of open sessions.
 func (g *Guard) Sessions() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return len(g.sessions)
 }
 
-// Close ends all sessions, and the engine.
+// Close ends all sessions and closes the engine.
 func (g *Guard) Close() error {
 	close(g.quit)
 	<-g.done

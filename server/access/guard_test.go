@@ -42,7 +42,7 @@ type quiet struct {
 	e *engineOf
 }
 
-// begun is told of each statement, and goOn lets it end.
+// begun receives a value for each statement, and goOn lets the statement end.
 var begun, goOn = make(chan bool), make(chan bool)
 
 func (q *quiet) Execute(context.Context, string, ...types.Value) (wire.Result, error) {
@@ -51,7 +51,7 @@ func (q *quiet) Execute(context.Context, string, ...types.Value) (wire.Result, e
 	return &nothing{e: q.e}, nil
 }
 
-// ExecuteSplit gives a result of which the client executes a part.
+// ExecuteSplit returns a result of which the client executes a part.
 func (q *quiet) ExecuteSplit(ctx context.Context, _ wire.Path, statement string, args ...types.Value) (wire.Result, error) {
 	r, err := q.Execute(ctx, statement, args...)
 	return halved{r}, err
@@ -71,7 +71,7 @@ type halved struct{ wire.Result }
 
 func (halved) Fragment() *wire.Fragment { return &wire.Fragment{Plan: []byte("half")} }
 
-// nothing is a result that counts as closed once it is.
+// nothing is an empty result that records that it was closed.
 type nothing struct {
 	wire.Result
 	e *engineOf
@@ -97,7 +97,7 @@ var executions = map[string]func(context.Context, wire.Session, string) (wire.Re
 	},
 }
 
-// What a user begins just while they are expelled does not outlive that.
+// A statement that starts while its user is being expelled does not survive.
 func TestExpelledInAStatement(t *testing.T) {
 	for name, execute := range executions {
 		t.Run(name, func(t *testing.T) {
@@ -125,7 +125,7 @@ func TestExpelledInAStatement(t *testing.T) {
 			if err := os.WriteFile(users, []byte("user bob\n role trace\n"), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			g.expel() // which is through before the statement is
+			g.expel() // completes before the statement does
 			expelled := func() int {
 				e.mu.Lock()
 				defer e.mu.Unlock()
@@ -139,7 +139,7 @@ func TestExpelledInAStatement(t *testing.T) {
 			if n := expelled(); before == 0 || n <= before {
 				t.Errorf("alice was expelled %d times before her statement was through, and %d in all", before, n)
 			}
-			if _, err := execute(t.Context(), s, "SELECT 1"); status.Code(err) != codes.Unauthenticated { // nor is it begun
+			if _, err := execute(t.Context(), s, "SELECT 1"); status.Code(err) != codes.Unauthenticated { // later statements do not start
 				t.Errorf("a statement after it gives %v", err)
 			}
 			e.mu.Lock()
@@ -151,7 +151,7 @@ func TestExpelledInAStatement(t *testing.T) {
 	}
 }
 
-// guardedSession is one of alice, who may trace, of an engine under guard.
+// guardedSession returns a session of alice, who may trace, with a guarded engine.
 func guardedSession(t *testing.T, e Engine) wire.Session {
 	t.Helper()
 	users := filepath.Join(t.TempDir(), "users")
@@ -171,8 +171,7 @@ func guardedSession(t *testing.T, e Engine) wire.Session {
 	return s
 }
 
-// What a client is to execute of a result is said through the guard, and nothing of
-// one that is whole.
+// The guard passes on the fragment of a split result, and none for a whole result.
 func TestGuardedResultsAreDivided(t *testing.T) {
 	s := guardedSession(t, &engineOf{})
 	for name, want := range map[string]string{"whole": "", "divided": "half", "shared": "share"} {
@@ -202,7 +201,7 @@ func (q *quiet) Close() error {
 	return nil
 }
 
-// repeating is an engine whose results are given again from the first row.
+// repeating is an engine whose results start over from the first row.
 type repeating struct{ engineOf }
 
 func (e *repeating) As(*grant.Grant) wire.Engine { return e }
@@ -223,8 +222,8 @@ type again struct{ wire.Result }
 
 func (again) StartsOver() bool { return true }
 
-// What a result says of being executed again, by which a client that has lost its
-// connection goes, is said through the guard, too.
+// The guard passes on whether a result starts over, which decides whether a client
+// that has lost its connection resumes it.
 func TestGuardedResultsStartOver(t *testing.T) {
 	s := guardedSession(t, &repeating{})
 	for statement, want := range map[string]bool{"live": false, "SELECT * FROM file('calls.csv')": true} {
@@ -240,8 +239,8 @@ func TestGuardedResultsStartOver(t *testing.T) {
 	}
 }
 
-// When what a user may do changes, what they run by the old rule ends; limits
-// change for what comes.
+// When a user's grant changes, what runs with the previous grant ends. Changed limits
+// apply to what starts later.
 func TestGuardHoldsToTheFile(t *testing.T) {
 	users := filepath.Join(t.TempDir(), "users")
 	write := func(text string) {

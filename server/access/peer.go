@@ -17,8 +17,8 @@ import (
 	"google.golang.org/grpc/credentials"
 )
 
-// Peer is what the kernel tells of who is at the other end of a connection on
-// this machine.
+// Peer is the kernel's identification of the process at the other end of a local
+// connection.
 type Peer struct {
 	credentials.CommonAuthInfo
 	Known bool
@@ -28,8 +28,9 @@ type Peer struct {
 // AuthType implements credentials.AuthInfo.
 func (Peer) AuthType() string { return "peer" }
 
-// Plain are connections without encryption: of a unix socket, of the loopback,
-// and of others if that is allowed, whose peers are not known.
+// Plain returns credentials for unencrypted connections: by unix socket, over the
+// loopback, and, if that is allowed, from other hosts, whose peers are not
+// identified.
 func Plain() credentials.TransportCredentials { return plain{} }
 
 type plain struct{}
@@ -38,13 +39,13 @@ func (plain) ServerHandshake(c net.Conn) (net.Conn, credentials.AuthInfo, error)
 	p := Peer{CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.NoSecurity}}
 	if uid, err := peerUID(c); err == nil {
 		p.Known, p.UID = true, uid
-		p.SecurityLevel = credentials.PrivacyAndIntegrity // it does not leave the machine
+		p.SecurityLevel = credentials.PrivacyAndIntegrity // the connection does not leave the machine
 	}
 	return c, p, nil
 }
 
 func (plain) ClientHandshake(context.Context, string, net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	return nil, nil, errors.New("access: these credentials are a server's")
+	return nil, nil, errors.New("access: these credentials are for servers only")
 }
 
 func (plain) Info() credentials.ProtocolInfo {
@@ -53,7 +54,7 @@ func (plain) Info() credentials.ProtocolInfo {
 func (p plain) Clone() credentials.TransportCredentials { return p }
 func (plain) OverrideServerName(string) error           { return nil }
 
-// peerUID is the user of the process at the other end.
+// peerUID returns the user id of the process at the other end.
 func peerUID(c net.Conn) (uint32, error) {
 	if w, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = w.NetConn()
@@ -67,12 +68,13 @@ func peerUID(c net.Conn) (uint32, error) {
 	}
 	remote, err := netip.ParseAddrPort(c.RemoteAddr().String())
 	if err != nil || !remote.Addr().Unmap().IsLoopback() {
-		return 0, errors.New("the peer is elsewhere")
+		return 0, errors.New("the peer is on another machine")
 	}
 	return tcpUID(remote, local)
 }
 
-// unixUID asks for SO_PEERCRED: the credentials of when the peer connected.
+// unixUID returns the user id by SO_PEERCRED: the credentials at the time of
+// connecting.
 func unixUID(c *net.UnixConn) (uint32, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -91,10 +93,10 @@ func unixUID(c *net.UnixConn) (uint32, error) {
 	return cred.Uid, nil
 }
 
-// tcpUID finds whose socket has a connection from one address of this machine to
-// another in the kernel's table of connections. A socket that nobody has any more
-// is told to be root's: it must be established, and have an inode
-// (tcp4_seq_show in net/ipv4/tcp_ipv4.c).
+// tcpUID returns the owner of the socket that is connected from one local address to
+// another, by the kernel's table of connections. A socket without a process is listed
+// as root's; hence the entry must be established and have an inode (tcp4_seq_show in
+// net/ipv4/tcp_ipv4.c).
 func tcpUID(from, to netip.AddrPort) (uint32, error) {
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
 		f, err := os.Open(table)
@@ -123,8 +125,8 @@ func tcpTable(lines *bufio.Scanner, from, to netip.AddrPort) (uid uint32, found 
 	return 0, false
 }
 
-// isAddr reports whether a table's address is this one: words of 32 bits as the
-// machine has them, in hexadecimal, and the port.
+// isAddr reports whether an address in the table equals a. The table has the address
+// as 32-bit words in host byte order, in hexadecimal, and the port.
 func isAddr(text string, a netip.AddrPort) bool {
 	host, port, ok := strings.Cut(text, ":")
 	n, err := strconv.ParseUint(port, 16, 16)

@@ -12,12 +12,12 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// asUser runs f on a thread of its own, which has another user.
+// asUser runs f on its own thread with another user id.
 func asUser(t *testing.T, uid int, f func()) {
 	t.Helper()
 	done := make(chan error)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		_, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), uintptr(uid), ^uintptr(0))
 		if errno != 0 {
 			done <- errno
@@ -31,7 +31,7 @@ func asUser(t *testing.T, uid int, f func()) {
 	}
 }
 
-// The kernel says whose the other end of a connection is.
+// The kernel identifies the user at the other end of a connection.
 func TestPeerUID(t *testing.T) {
 	testenv.NeedRoot(t)
 	const uid = 51234
@@ -58,7 +58,7 @@ func TestPeerUID(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l, err := net.Listen(c.network, c.addr)
 			if err != nil {
-				t.Skipf("this machine has no %s: %v", c.network, err) // as many have no IPv6
+				t.Skipf("this machine has no %s: %v", c.network, err) // many machines have no IPv6
 			}
 			defer l.Close()
 			if c.network == "unix" {
@@ -87,7 +87,8 @@ func TestPeerUID(t *testing.T) {
 			if p := info.(Peer); !p.Known || p.UID != uid {
 				t.Errorf("the peer is %+v, want %d", p, uid)
 			}
-			// A socket that nobody has any more is root's for the table: not for us.
+			// The table lists a socket without a process as root's; it must not be
+			// accepted as such.
 			unix.Close(fd)
 			if c.network == "unix" {
 				return

@@ -15,24 +15,24 @@ import (
 	"endoscope/server/grant"
 )
 
-// Example is a file of users, with all that can be in it.
-const Example = `# Who may do what. It is read again when it changes.
+// Example is an example of the file of users with every key.
+const Example = `# Users and their permissions. The file is reread when it changes.
 #
-# A user is known by the name in a client certificate, by a token
-# (endoscoped token add NAME), or as a user of this machine: over the unix socket
-# and the loopback. Root is an admin, whatever stands here.
+# A user is identified by the name in a client certificate, by a token
+# (endoscoped token add NAME), or as a user of this machine, over the unix socket
+# and the loopback. Root is always an admin.
 
-# What users of this machine may do that have no entry: none, read or trace
+# Permission of users of this machine without an entry: none, read or trace
 # (their own processes).
 locals trace
 
 #user alice
-#    role trace                  # read: streams of /proc; trace: attach to processes; admin: and rule over others
-#    unix alice                  # observes what this user of the machine could ptrace,
+#    role trace                  # read: streams of /proc; trace: attach to processes; admin: also manage other users' queries
+#    unix alice                  # may observe what this user of the machine could ptrace,
 #    processes-of postgres www   # the processes of these users,
-#    cgroups system.slice/redis.service   # those of these cgroups, with what is below them,
+#    cgroups system.slice/redis.service   # the processes of these cgroups and their descendants,
 #    processes all               # or all
-#    grants shared               # shared: probes of programs and libraries for all that execute them, also later
+#    grants shared               # shared: probes in programs and libraries, for every process that executes them
 #    grants commands models      # start programs as targets (as the daemon's user); CREATE and DROP MODEL
 #    read /srv/endoscope/in      # directories for file()
 #    write /srv/endoscope/out    # and for INSERT INTO file(); only the server should be able to write there
@@ -40,10 +40,10 @@ locals trace
 #    limits sessions=64 queries=64 probes=10000 events=1000000 memory=2GiB
 `
 
-// defaultLimits are those of users for whom the file says nothing else.
+// defaultLimits apply to users for whom the file states no limits.
 var defaultLimits = grant.Limits{Sessions: 64, Queries: 64, Probes: 10_000, Events: 1_000_000, Memory: 2 << 30}
 
-// role is what a user may do in general.
+// role is the general permission level of a user.
 type role uint8
 
 const (
@@ -70,17 +70,17 @@ type entry struct {
 	limits   grant.Limits
 }
 
-// Policy is who may do what.
+// Policy is the content of the file of users.
 type Policy struct {
 	locals role
 	users  map[string]*entry
 }
 
-// noPolicy is that of a server without a file: users of the machine may observe
-// their own processes, and nobody else is known.
+// noPolicy is the policy of a server without a file: local users may observe their
+// own processes, and no other user exists.
 func noPolicy() *Policy { return &Policy{locals: traceRole, users: map[string]*entry{}} }
 
-// accounts of the machine; tests have others.
+// directory looks up accounts of the machine; tests replace it.
 type directory interface {
 	byName(name string) (uid uint32, err error)
 	byID(uid uint32) (name string, gids []uint32, err error)
@@ -99,7 +99,7 @@ func (machine) byName(name string) (uint32, error) {
 func (machine) byID(uid uint32) (name string, gids []uint32, err error) {
 	u, err := user.LookupId(strconv.FormatUint(uint64(uid), 10))
 	if err != nil {
-		return "", nil, fmt.Errorf("this machine has no user of the number %d", uid)
+		return "", nil, fmt.Errorf("this machine has no user with id %d", uid)
 	}
 	ids, err := u.GroupIds()
 	if err != nil {
@@ -120,7 +120,7 @@ func number(id string) (uint32, error) {
 	return uint32(n), err
 }
 
-// ReadPolicy reads a file of users. Mistakes are told with file and line.
+// ReadPolicy reads a file of users. Errors name the file and line.
 func ReadPolicy(path string) (*Policy, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -143,7 +143,7 @@ func parsePolicy(r io.Reader, path string, known directory) (*Policy, error) {
 		var err error
 		switch key, values := words[0], words[1:]; {
 		case len(values) == 0:
-			err = fmt.Errorf("%s says nothing", key)
+			err = fmt.Errorf("%s needs a value", key)
 		case key == "user":
 			e = &entry{name: values[0], limits: defaultLimits}
 			if err = p.add(e, values); err != nil {
@@ -152,10 +152,10 @@ func parsePolicy(r io.Reader, path string, known directory) (*Policy, error) {
 		case key == "locals" && e == nil:
 			var ok bool
 			if p.locals, ok = roles[values[0]]; !ok || p.locals == adminRole || len(values) > 1 {
-				err = fmt.Errorf("locals is none, read or trace")
+				err = fmt.Errorf("locals must be none, read or trace")
 			}
 		case e == nil:
-			err = fmt.Errorf("%s belongs to a user, and none is named before", key)
+			err = fmt.Errorf("%s must follow a user line", key)
 		default:
 			err = e.set(key, values, known)
 		}
@@ -171,19 +171,19 @@ func parsePolicy(r io.Reader, path string, known directory) (*Policy, error) {
 
 func (p *Policy) add(e *entry, values []string) error {
 	if len(values) > 1 {
-		return fmt.Errorf("a user is one name, and what they may do is in lines of its own")
+		return fmt.Errorf("user takes one name; the user's settings follow on separate lines")
 	}
 	if err := checkName(e.name); err != nil {
 		return err
 	}
 	if p.users[e.name] != nil {
-		return fmt.Errorf("%s is there already", e.name)
+		return fmt.Errorf("user %s is defined twice", e.name)
 	}
 	p.users[e.name] = e
 	return nil
 }
 
-// check refuses what would be two users at once.
+// check rejects users without a role and two users with the same user id.
 func (p *Policy) check(path string) error {
 	byUID := map[uint32]string{}
 	for _, name := range p.names() {
@@ -214,7 +214,7 @@ func (p *Policy) names() []string {
 	return names
 }
 
-// set takes one line of a user.
+// set applies one line of a user's entry.
 func (e *entry) set(key string, values []string, known directory) (err error) {
 	one := func() error {
 		if len(values) > 1 {
@@ -226,7 +226,7 @@ func (e *entry) set(key string, values []string, known directory) (err error) {
 	case "role":
 		var ok bool
 		if e.role, ok = roles[values[0]]; !ok || e.role == noRole {
-			return fmt.Errorf("%q is no role: read, trace or admin", values[0])
+			return fmt.Errorf("%q is not a role: read, trace or admin", values[0])
 		}
 		return one()
 	case "unix":
@@ -237,7 +237,7 @@ func (e *entry) set(key string, values []string, known directory) (err error) {
 		return one()
 	case "processes":
 		if values[0] != "all" {
-			return fmt.Errorf("processes is \"all\"; processes-of and cgroups choose some")
+			return fmt.Errorf("processes takes only \"all\"; use processes-of or cgroups to select some")
 		}
 		e.viewer.Any = true
 		return one()
@@ -252,7 +252,7 @@ func (e *entry) set(key string, values []string, known directory) (err error) {
 	case "cgroups":
 		for _, c := range values {
 			if strings.Trim(c, "/") == "" {
-				return fmt.Errorf("the root of all cgroups is \"processes all\"")
+				return fmt.Errorf("use \"processes all\" instead of the root cgroup")
 			}
 		}
 		e.viewer.Cgroups = append(e.viewer.Cgroups, values...)
@@ -266,13 +266,13 @@ func (e *entry) set(key string, values []string, known directory) (err error) {
 			case "models":
 				e.models = true
 			default:
-				return fmt.Errorf("%q is no grant: shared, commands or models", g)
+				return fmt.Errorf("%q is not a grant: shared, commands or models", g)
 			}
 		}
 	case "read", "write":
 		for _, dir := range values {
 			if !filepath.IsAbs(dir) {
-				return fmt.Errorf("%s is no absolute path", dir)
+				return fmt.Errorf("%s is not an absolute path", dir)
 			}
 		}
 		if key == "read" {
@@ -291,7 +291,7 @@ func (e *entry) set(key string, values []string, known directory) (err error) {
 	case "limits":
 		return e.setLimits(values)
 	default:
-		return fmt.Errorf("what is %q? A user has role, unix, processes, processes-of, cgroups, grants, read, write, webhooks, limits", key)
+		return fmt.Errorf("unknown key %q; a user has role, unix, processes, processes-of, cgroups, grants, read, write, webhooks, limits", key)
 	}
 	return nil
 }
@@ -301,7 +301,7 @@ func (e *entry) setLimits(values []string) error {
 		key, text, ok := strings.Cut(v, "=")
 		n, err := parseSize(text)
 		if !ok || err != nil {
-			return fmt.Errorf("%q is no limit, such as queries=8 or memory=1GiB", v)
+			return fmt.Errorf("%q is not a limit such as queries=8 or memory=1GiB", v)
 		}
 		switch key {
 		case "sessions":
@@ -315,13 +315,13 @@ func (e *entry) setLimits(values []string) error {
 		case "memory":
 			e.limits.Memory = n
 		default:
-			return fmt.Errorf("%q is no limit: sessions, queries, probes, events, memory", key)
+			return fmt.Errorf("%q is not a limit: sessions, queries, probes, events, memory", key)
 		}
 	}
 	return nil
 }
 
-// parseSize reads a number, 0 or more, with or without a unit.
+// parseSize reads a number >= 0 with an optional unit.
 func parseSize(text string) (int64, error) {
 	shift := 0
 	for unit, bits := range map[string]int{"KiB": 10, "MiB": 20, "GiB": 30} {
@@ -331,7 +331,7 @@ func parseSize(text string) (int64, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 || n > (1<<62)>>shift {
-		return 0, fmt.Errorf("%q is no number", text)
+		return 0, fmt.Errorf("%q is not a number", text)
 	}
 	return n << shift, nil
 }

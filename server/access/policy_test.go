@@ -8,7 +8,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// village are users of a machine that is not there.
+// village are the users of a fictitious machine.
 type village map[uint32]string
 
 func (v village) byName(name string) (uint32, error) {
@@ -29,8 +29,8 @@ func (v village) byID(uid uint32) (string, []uint32, error) {
 
 var villagers = village{0: "root", 1000: "alice", 1001: "bob", 26: "postgres"}
 
-// TestPolicy reads files of users. "parse" prints what each may do, or the
-// mistake; "of" who a user of the machine is, and what they may do.
+// TestPolicy reads files of users. "parse" prints each user's grant, or the error;
+// "of" prints the name and grant of a local user id.
 func TestPolicy(t *testing.T) {
 	datadriven.RunTest(t, "testdata/policy", func(t *testing.T, d *datadriven.TestData) string {
 		p, err := parsePolicy(strings.NewReader(d.Input), "users", villagers)
@@ -59,7 +59,7 @@ func TestExampleReads(t *testing.T) {
 	if _, err := parsePolicy(strings.NewReader(Example), "users", villagers); err != nil {
 		t.Error(err)
 	}
-	// And so does all that is in it as an example.
+	// The example is valid with all its entries enabled.
 	all := strings.ReplaceAll(Example, "\n#user", "\nuser")
 	all = strings.ReplaceAll(all, "\n#  ", "\n  ")
 	all = strings.ReplaceAll(all, "postgres www", "postgres")

@@ -20,11 +20,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tokenPrefix makes tokens known to those who look for secrets in the wrong
-// places.
+// tokenPrefix lets secret scanners recognise tokens.
 const tokenPrefix = "endoscope_"
 
-// Token is a token as it is kept: whoever reads the file cannot use it.
+// Token is a stored token. It contains only the hash, so that a reader of the file
+// cannot use it.
 type Token struct {
 	User    string
 	Hash    [sha256.Size]byte
@@ -32,12 +32,11 @@ type Token struct {
 	Expires time.Time // zero: never
 }
 
-// ID is how a token is called, in lists and logs.
+// ID returns the token's identifier in lists and logs.
 func (t Token) ID() string { return hex.EncodeToString(t.Hash[:4]) }
 
-// Tokens is a file of tokens: a line each, with user, SHA-256, when it was made
-// and until when it is good. It is read again when it has changed. It is safe for
-// concurrent use.
+// Tokens is a file of tokens: one per line, with user, SHA-256, creation and expiry
+// time. It is reread when it changes. It is safe for concurrent use.
 type Tokens struct {
 	path string
 
@@ -46,7 +45,7 @@ type Tokens struct {
 	list []Token
 }
 
-// stamp tells one version of a file from another.
+// stamp identifies a version of a file.
 type stamp struct {
 	there bool
 	inode uint64
@@ -66,14 +65,14 @@ func stampOf(path string) (stamp, error) {
 	return stamp{true, st.Ino, st.Size, time.Unix(st.Mtim.Unix())}, nil
 }
 
-// OpenTokens reads a file of tokens. One that is not there has none.
+// OpenTokens reads a file of tokens. A missing file is an empty one.
 func OpenTokens(path string) (*Tokens, error) {
 	t := &Tokens{path: path}
 	_, err := t.List()
 	return t, err
 }
 
-// List lists the tokens, oldest first.
+// List returns the tokens, oldest first.
 func (t *Tokens) List() ([]Token, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -117,11 +116,11 @@ func readTokens(path string) ([]Token, error) {
 
 func parseToken(fields []string) (t Token, err error) {
 	if len(fields) != 4 {
-		return t, errors.New("a token has a user, a hash, when it was made, and until when it is good (or -)")
+		return t, errors.New("a token line has a user, a hash, a creation time and an expiry time (or -)")
 	}
 	t.User = fields[0]
 	if n, err := hex.Decode(t.Hash[:], []byte(fields[1])); err != nil || n != len(t.Hash) || len(fields[1]) != 2*len(t.Hash) {
-		return t, errors.New("the hash is no SHA-256")
+		return t, errors.New("the hash is not a SHA-256")
 	}
 	if t.Created, err = time.Parse(time.RFC3339, fields[2]); err == nil && fields[3] != "-" {
 		t.Expires, err = time.Parse(time.RFC3339, fields[3])
@@ -129,8 +128,8 @@ func parseToken(fields []string) (t Token, err error) {
 	return t, errors.Join(err, checkName(t.User))
 }
 
-// Find returns whose token a text is. The time that it takes tells nothing of
-// the tokens that there are. A file that cannot be read has no token.
+// Find returns the token that matches text. Its running time reveals nothing about
+// the existing tokens. If the file cannot be read, no token matches.
 func (t *Tokens) Find(text string) (Token, bool) {
 	list, err := t.List()
 	if err != nil {
@@ -151,7 +150,7 @@ func (t *Tokens) Find(text string) (Token, bool) {
 
 func (t Token) expired(now time.Time) bool { return !t.Expires.IsZero() && !now.Before(t.Expires) }
 
-// Has reports whether a token of that id is good.
+// Has reports whether user has a valid token with that id.
 func (t *Tokens) Has(user, id string) bool {
 	list, err := t.List()
 	return err == nil && slices.ContainsFunc(list, func(k Token) bool {
@@ -159,8 +158,8 @@ func (t *Tokens) Has(user, id string) bool {
 	})
 }
 
-// Add makes a token for a user, and returns it: it is kept nowhere. life 0: it
-// does not expire.
+// Add creates a token for a user and returns its text, which is not stored. life 0:
+// the token does not expire.
 func (t *Tokens) Add(user string, life time.Duration) (text string, k Token, err error) {
 	if err := checkName(user); err != nil {
 		return "", k, err
@@ -177,7 +176,7 @@ func (t *Tokens) Add(user string, life time.Duration) (text string, k Token, err
 	return text, k, t.change(func(list []Token) ([]Token, error) { return append(list, k), nil })
 }
 
-// Revoke removes the token of that id, and returns it.
+// Revoke removes and returns the token with that id.
 func (t *Tokens) Revoke(id string) (gone Token, err error) {
 	return gone, t.change(func(list []Token) ([]Token, error) {
 		i := slices.IndexFunc(list, func(k Token) bool { return k.ID() == id })
@@ -189,8 +188,7 @@ func (t *Tokens) Revoke(id string) (gone Token, err error) {
 	})
 }
 
-// change rewrites the file: whoever reads it sees the one before or the one
-// after. Those who change it take turns.
+// change rewrites the file under a lock. The replacement is atomic for readers.
 func (t *Tokens) change(f func([]Token) ([]Token, error)) error {
 	dir := filepath.Dir(t.path)
 	lock, err := os.Open(dir)
@@ -219,7 +217,7 @@ func (t *Tokens) change(f func([]Token) ([]Token, error)) error {
 	}
 	mode, owner := os.FileMode(0o600), [2]int{-1, -1}
 	var st unix.Stat_t
-	if unix.Stat(t.path, &st) == nil { // it stays readable for whoever it was
+	if unix.Stat(t.path, &st) == nil { // keep the mode and owner
 		mode, owner = os.FileMode(st.Mode&0o777), [2]int{int(st.Uid), int(st.Gid)}
 	}
 	next := t.path + ".new"
@@ -228,7 +226,7 @@ func (t *Tokens) change(f func([]Token) ([]Token, error)) error {
 		return err
 	}
 	if owner[0] >= 0 {
-		_ = os.Chown(next, owner[0], owner[1]) // who is not root keeps their own
+		_ = os.Chown(next, owner[0], owner[1]) // without root the owner stays the caller
 	}
 	return os.Rename(next, t.path)
 }

@@ -66,7 +66,7 @@ func TestTokens(t *testing.T) {
 	if err := os.WriteFile(path, []byte("alice nonsense\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenTokens(path); err == nil || !strings.Contains(err.Error(), "tokens:1: a token has a user") {
+	if _, err := OpenTokens(path); err == nil || !strings.Contains(err.Error(), "tokens:1: a token line has a user") {
 		t.Errorf("nonsense: %v", err)
 	}
 }

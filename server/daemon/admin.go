@@ -13,27 +13,27 @@ import (
 	"endoscope/server/access"
 )
 
-// commands are what the program does beside serving.
+// commands are the subcommands; without one the program serves.
 var commands = map[string]func(args []string, stdout, stderr io.Writer) error{
 	"init":  initialise,
 	"cert":  newCertificate,
 	"token": tokens,
 }
 
-// list is a flag that may be given several times.
+// list is a flag that may be repeated.
 type list []string
 
 func (l *list) String() string     { return "" }
 func (l *list) Set(v string) error { *l = append(*l, v); return nil }
 
-// options are the flags of a command.
+// options returns the flags of a command.
 func options(name string) (f *flag.FlagSet, dir *string) {
 	f = newFlags(name)
 	return f, f.String("config", defaultConfig, "the `directory` of certificates, users and tokens")
 }
 
-// parseCommand is parseFlags for a command that needs all of names. usage is its first
-// line, for whoever asks for help, which goes to w.
+// parseCommand is parseFlags for a command that requires all arguments in names.
+// usage is the first line of its help, which goes to w.
 func parseCommand(f *flag.FlagSet, args []string, w io.Writer, usage string, names ...string) ([]string, error) {
 	rest, err := parseFlags(f, args, len(names))
 	switch {
@@ -46,12 +46,12 @@ func parseCommand(f *flag.FlagSet, args []string, w io.Writer, usage string, nam
 	return rest, err
 }
 
-// initialise makes certificates and a file of users.
+// initialise creates certificates and a file of users.
 func initialise(args []string, stdout, stderr io.Writer) error {
 	f, dir := options("init")
 	var hosts, clients list
 	f.Var(&hosts, "host", "a `name` or address by which clients reach this server")
-	f.Var(&clients, "client", "make a certificate for this `user`, too")
+	f.Var(&clients, "client", "also make a certificate for this `user`")
 	if _, err := parseCommand(f, args, stdout, "init --host NAME [--host NAME ...] [--client USER ...]"); err != nil {
 		return err
 	}
@@ -76,23 +76,23 @@ func initialise(args []string, stdout, stderr io.Writer) error {
 	for _, name := range files {
 		fmt.Fprintln(stdout, name)
 	}
-	fmt.Fprintf(stdout, "\nClients need ca.pem, and a certificate with its key (endoscoped cert USER) or a token\n(endoscoped token add USER). %s says what each USER may do.\n", users)
+	fmt.Fprintf(stdout, "\nClients need ca.pem, and a certificate with its key (endoscoped cert USER) or a token\n(endoscoped token add USER). %s lists the permissions of each USER.\n", users)
 	for _, name := range clients {
-		tellUnknown(stderr, *dir, name)
+		noticeUnknown(stderr, *dir, name)
 	}
 	return nil
 }
 
-// tellUnknown says that somebody who gets a certificate or a token has no entry: whom
-// it lets in is not said to who calls.
-func tellUnknown(stderr io.Writer, dir, name string) {
+// noticeUnknown prints a notice if the user of a new certificate or token has no
+// entry. The caller itself would only be told that it has no access.
+func noticeUnknown(stderr io.Writer, dir, name string) {
 	users := filepath.Join(dir, "users")
 	if p, err := access.ReadPolicy(users); err == nil && !p.Has(name) || errors.Is(err, os.ErrNotExist) {
-		fmt.Fprintf(stderr, "notice: %s has no entry in %s, and no access before there is one\n", name, users)
+		fmt.Fprintf(stderr, "notice: %s has no access until %s has an entry for that user\n", name, users)
 	}
 }
 
-// newCertificate makes a client's certificate.
+// newCertificate issues a client certificate.
 func newCertificate(args []string, stdout, stderr io.Writer) error {
 	f, dir := options("cert")
 	rest, err := parseCommand(f, args, stdout, "cert USER", "USER")
@@ -104,7 +104,7 @@ func newCertificate(args []string, stdout, stderr io.Writer) error {
 		fmt.Fprintln(stdout, name)
 	}
 	if err == nil {
-		tellUnknown(stderr, *dir, rest[0])
+		noticeUnknown(stderr, *dir, rest[0])
 	}
 	return err
 }
@@ -113,7 +113,7 @@ func newCertificate(args []string, stdout, stderr io.Writer) error {
 func tokens(args []string, stdout, stderr io.Writer) error {
 	const usage = "token add USER [--expires 90d] | list | revoke ID"
 	f, dir := options("token")
-	expires := f.String("expires", "", "how `long` the token is good: 12h, 90d; without it, for ever")
+	expires := f.String("expires", "", "lifetime of the token, `long`: 12h, 90d; without it the token does not expire")
 	rest, err := parseFlags(f, args, 2)
 	var what string
 	switch {
@@ -129,11 +129,11 @@ func tokens(args []string, stdout, stderr io.Writer) error {
 	named := map[string]string{"add": "USER", "revoke": "ID", "list": ""}
 	switch name, ok := named[what]; {
 	case !ok:
-		return mistakef("endoscoped "+usage, "what is %q?", what)
+		return mistakef("endoscoped "+usage, "unexpected argument %q", what)
 	case len(rest) == 0 && name != "":
 		return mistakef("endoscoped "+usage, "endoscoped token %s needs a %s", what, name)
 	case len(rest) > 0 && name == "":
-		return mistakef("endoscoped "+usage, "what is %q?", rest[0])
+		return mistakef("endoscoped "+usage, "unexpected argument %q", rest[0])
 	}
 	t, err := access.OpenTokens(filepath.Join(*dir, "tokens"))
 	if err != nil {
@@ -149,9 +149,9 @@ func tokens(args []string, stdout, stderr io.Writer) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(stderr, "token %s of %s; it is kept nowhere else:\n", k.ID(), k.User)
+		fmt.Fprintf(stderr, "token %s of %s; it is not stored anywhere:\n", k.ID(), k.User)
 		fmt.Fprintln(stdout, text)
-		tellUnknown(stderr, *dir, rest[0])
+		noticeUnknown(stderr, *dir, rest[0])
 	case "revoke":
 		k, err := t.Revoke(rest[0])
 		if err != nil {
@@ -177,7 +177,7 @@ func tokens(args []string, stdout, stderr io.Writer) error {
 	return nil
 }
 
-// lifetime reads 12h or 90d; "" is 0.
+// lifetime parses 12h or 90d; "" is 0.
 func lifetime(text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil

@@ -29,29 +29,29 @@ const (
 	exitUsage  = 2
 )
 
-// graceAtStop is how long clients have to take what their queries gave when the
-// daemon ends.
+// graceAtStop is how long clients may read the remaining rows of their queries when
+// the daemon stops.
 const graceAtStop = 5 * time.Second
 
-// Program is what the daemon is made of. The zero value is the real one.
+// Program holds the daemon's dependencies. The zero value uses the real ones.
 type Program struct {
-	Stdout  io.Writer                            // of what commands make and list; nil: the process's
-	Stderr  io.Writer                            // of logs and mistakes; nil: the process's
+	Stdout  io.Writer                            // output of commands; nil: os.Stdout
+	Stderr  io.Writer                            // logs and errors; nil: os.Stderr
 	Open    func(server.Options) (Engine, error) // nil: the engine with every provider
 	Version string
-	// Ready is told the addresses that are listened at, once they are: that of
-	// --metrics last.
+	// Ready is called with the addresses once the daemon listens there; that of
+	// --metrics is last.
 	Ready func([]net.Addr)
 }
 
-// Engine is what is served.
+// Engine is the engine that the daemon serves.
 type Engine interface {
 	access.Engine
 	Stats() server.Stats
 	Restore(ctx context.Context, as func(owner string) (*grant.Grant, bool)) []server.Unrestored
 }
 
-// config is what the command line says.
+// config is the parsed command line.
 type config struct {
 	listen  string
 	unix    string
@@ -60,7 +60,7 @@ type config struct {
 	json    bool
 
 	dir         string // of certificates, users and tokens
-	access      string // "": the users of dir
+	access      string // "": the file users in dir
 	insecure    bool
 	requireCert bool
 	audit       string
@@ -69,30 +69,31 @@ type config struct {
 }
 
 const usage = `usage: endoscoped --listen HOST:PORT | --unix PATH
-       endoscoped init --host NAME    makes certificates and a file of users
-       endoscoped cert USER           makes a client's certificate
-       endoscoped token add USER      makes a token; also: token list, token revoke ID
+       endoscoped init --host NAME    creates certificates and a file of users
+       endoscoped cert USER           creates a client certificate
+       endoscoped token add USER      creates a token; also: token list, token revoke ID
 
-The engine of endoscope as a daemon, for clients elsewhere:
+The engine of endoscope as a daemon, for clients on other machines:
 endoscope --connect HOST:PORT, and any Arrow Flight SQL client.
 
 `
 
-// parse reads a command line; help goes to w. Its errors are *mistake, or flag.ErrHelp.
+// parse parses the command line; help goes to w. Its errors are *mistake, or
+// flag.ErrHelp.
 func parse(args []string, w io.Writer) (*config, error) {
 	c := &config{}
 	f := newFlags("")
-	f.StringVar(&c.listen, "listen", "", "listen at this `host:port` (TCP)")
-	f.StringVar(&c.unix, "unix", "", "listen at a socket with this `path`, which its group may use (mode 0660)")
+	f.StringVar(&c.listen, "listen", "", "listen on this `host:port` (TCP)")
+	f.StringVar(&c.unix, "unix", "", "listen on a unix socket at this `path`, which its group may use (mode 0660)")
 	f.StringVar(&c.group, "group", "", "the `name` of the socket's group")
-	f.DurationVar(&c.timeout, "client-timeout", 10*time.Second, "end the queries of clients that are silent this long")
+	f.DurationVar(&c.timeout, "client-timeout", 10*time.Second, "end the queries of clients that do not respond for this long")
 	f.StringVar(&c.dir, "config", defaultConfig, "the `directory` of certificates, users and tokens (endoscoped init)")
-	f.StringVar(&c.access, "access", "", "the `file` that says who may do what (default: users in the directory of --config)")
+	f.StringVar(&c.access, "access", "", "the `file` of users and their permissions (default: users in the directory of --config)")
 	f.BoolVar(&c.insecure, "insecure", false, "listen without encryption where others can reach it, so that they can read and change what is sent")
-	f.BoolVar(&c.requireCert, "require-certificate", false, "clients need a certificate, also if they have a token")
+	f.BoolVar(&c.requireCert, "require-certificate", false, "clients need a certificate even if they have a token")
 	f.StringVar(&c.audit, "audit", "", "append what users do to this `file`, as lines of JSON (default: to the log)")
-	f.StringVar(&c.metrics, "metrics", "", "serve /healthz and Prometheus' /metrics at this `host:port`, to whoever can reach it")
-	f.StringVar(&c.state, "state", "", "keep models, and the streams and triggers that are defined, in this `directory`: they are there again after a restart")
+	f.StringVar(&c.metrics, "metrics", "", "serve /healthz and Prometheus' /metrics at this `host:port`, without authentication")
+	f.StringVar(&c.state, "state", "", "keep models and the definitions of streams and triggers in this `directory`; they are restored after a restart")
 	f.BoolVar(&c.json, "log-json", false, "log as JSON")
 	rest, err := parseFlags(f, args, 1)
 	switch {
@@ -103,21 +104,21 @@ func parse(args []string, w io.Writer) (*config, error) {
 	case err != nil:
 		return nil, err
 	case len(rest) > 0:
-		hint := "endoscoped --help says what it takes"
+		hint := "endoscoped --help lists the arguments"
 		if near := plan.Nearest(rest[0], slices.Collect(maps.Keys(commands)), 1); len(near) > 0 {
 			hint = "did you mean " + near[0] + "?"
 		}
-		return nil, mistakef(hint, "what is %q?", rest[0])
+		return nil, mistakef(hint, "unexpected argument %q", rest[0])
 	case c.listen == "" && c.unix == "":
-		return nil, mistakef("endoscoped --listen HOST:PORT, or endoscoped --unix PATH", "--listen or --unix says where to listen")
+		return nil, mistakef("endoscoped --listen HOST:PORT, or endoscoped --unix PATH", "--listen or --unix is required")
 	case c.timeout < time.Second:
-		return nil, mistakef("--client-timeout 10s", "--client-timeout needs a second or more")
+		return nil, mistakef("--client-timeout 10s", "--client-timeout must be at least 1s")
 	}
 	return c, nil
 }
 
-// Run runs the daemon with arguments (without the program's name) until ctx is
-// done, and returns its exit code.
+// Run runs the daemon with arguments (without the program's name) until ctx is done,
+// and returns its exit code.
 func (p Program) Run(ctx context.Context, args []string) int {
 	if p.Stdout == nil {
 		p.Stdout = os.Stdout
@@ -152,13 +153,13 @@ func (p Program) Run(ctx context.Context, args []string) int {
 	return exitDone
 }
 
-// neverServed is why the daemon could not begin. Whoever started it reads that, as
-// a mistake in the command line, and not in a log.
+// neverServed is the error of a daemon that could not start. It is printed as a
+// mistake in the command line is, not logged.
 type neverServed struct{ error }
 
 func (e *neverServed) Unwrap() error { return e.error }
 
-// command runs one of commands.
+// command runs a subcommand.
 func (p Program) command(name string, args []string) int {
 	if err := commands[name](args, p.Stdout, p.Stderr); err != nil {
 		return p.refuse(err)
@@ -166,10 +167,10 @@ func (p Program) command(name string, args []string) int {
 	return exitDone
 }
 
-// refuse says what is wrong, and returns the exit code of that.
+// refuse prints err and returns its exit code.
 func (p Program) refuse(err error) int {
 	if errors.Is(err, flag.ErrHelp) {
-		return exitDone // it was asked for
+		return exitDone // help was requested
 	}
 	fmt.Fprintln(p.Stderr, "error:", err)
 	var m *mistake

@@ -33,15 +33,15 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// daemon is one that runs in the test's own process.
+// daemon is a daemon in the test's own process.
 type daemon struct {
 	t     testing.TB
 	addrs []net.Addr
 	log   *lines
-	stop  func() int // ends it, and gives its exit code; may be called again
+	stop  func() int // ends it and returns its exit code; may be called repeatedly
 }
 
-// lines collects what is logged.
+// lines collects the log.
 type lines struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -82,7 +82,7 @@ func begin(t testing.TB, args ...string) *daemon {
 	return d
 }
 
-// command runs one of the daemon's commands, and gives what it printed.
+// command runs one of the daemon's commands and returns its output.
 func command(t testing.TB, args ...string) string {
 	t.Helper()
 	var out, msg bytes.Buffer
@@ -92,7 +92,7 @@ func command(t testing.TB, args ...string) string {
 	return strings.TrimSpace(out.String())
 }
 
-// configured is a directory with certificates for localhost, and users.
+// configured returns a directory with certificates for localhost, and users.
 func configured(t testing.TB, users string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "conf")
@@ -103,8 +103,8 @@ func configured(t testing.TB, users string) string {
 	return dir
 }
 
-// trusting is how a client encrypts that trusts a directory's CA; with user != ""
-// it has the certificate of one.
+// trusting returns the TLS configuration of a client that trusts a directory's CA;
+// with user != "" it has that user's certificate.
 func trusting(t testing.TB, dir, user string) *tls.Config {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, "ca.pem"))
@@ -143,7 +143,7 @@ func client(t testing.TB, addr string, conf *tls.Config, token string) (*flights
 	return c, ctx
 }
 
-// rows runs a statement to its end, and gives the number of its rows.
+// rows runs a statement to its end and returns its number of rows.
 func rows(ctx context.Context, c *flightsql.Client, statement string) (n int64, err error) {
 	info, err := c.Execute(ctx, statement)
 	if err != nil {
@@ -183,7 +183,7 @@ func TestWhoMayConnect(t *testing.T) {
 		{"token", trusting(t, dir, ""), token, codes.OK, ""},
 		{"wrong token", trusting(t, dir, ""), "endoscope_x", codes.Unauthenticated, "the token is not valid"},
 		{"revoked token", trusting(t, dir, ""), revoked, codes.Unauthenticated, "the token is not valid"},
-		{"neither", trusting(t, dir, ""), "", codes.Unauthenticated, "it takes a client certificate, or a token"},
+		{"neither", trusting(t, dir, ""), "", codes.Unauthenticated, "a client certificate or a token is required"},
 		{"certificate of another CA", func() *tls.Config {
 			conf := trusting(t, dir, "")
 			pair := trusting(t, stranger, "alice").Certificates[0]
@@ -199,7 +199,7 @@ func TestWhoMayConnect(t *testing.T) {
 			t.Errorf("%s: %d rows, %v", c.name, n, err)
 		}
 	}
-	// Nobody has a call answered that was not identified.
+	// No call of an unidentified client is answered.
 	fc, ctx := client(t, addr, trusting(t, dir, ""), "")
 	if _, err := fc.GetTables(ctx, &flightsql.GetTablesOpts{}); status.Code(err) != codes.Unauthenticated {
 		t.Errorf("tables for anybody: %v", err)
@@ -207,7 +207,7 @@ func TestWhoMayConnect(t *testing.T) {
 	if _, err := fc.Prepare(ctx, five); status.Code(err) != codes.Unauthenticated {
 		t.Errorf("a prepared statement for anybody: %v", err)
 	}
-	// A role is one whatever the client is.
+	// A role applies to every client.
 	fc, ctx = client(t, addr, trusting(t, dir, ""), token)
 	if _, err := rows(ctx, fc, "SELECT * FROM function_start WHERE pid = 1"); err == nil || !strings.Contains(err.Error(), "needs the role trace") {
 		t.Errorf("tracing by a reader: %v", err)
@@ -235,23 +235,24 @@ func TestWhoMayConnect(t *testing.T) {
 	}
 }
 
-// Where others could listen in, the daemon does not listen by mistake.
+// The daemon does not listen unencrypted on an address that others can reach, unless
+// it is told to.
 func TestPlaintextIsRefused(t *testing.T) {
 	var msg lines
 	code := Program{Stderr: &msg}.Run(t.Context(), []string{"--listen", "0.0.0.0:0", "--config", t.TempDir()})
-	if code != exitFailed || !strings.Contains(msg.String(), "can be reached by others, and there are no certificates") {
+	if code != exitFailed || !strings.Contains(msg.String(), "can be reached by other machines, and there are no certificates") {
 		t.Errorf("exit code %d: %s", code, msg.String())
 	}
 	d := begin(t, "--listen", "0.0.0.0:0", "--config", t.TempDir(), "--insecure")
-	if !strings.Contains(d.log.String(), "not encrypted: whoever is on the way to a client can read and change what is sent, tokens included") {
+	if !strings.Contains(d.log.String(), "not encrypted: others on the network can read and change the traffic, including tokens") {
 		t.Errorf("nothing is said: %s", d.log)
 	}
 	_, port, _ := net.SplitHostPort(d.addrs[0].String())
 	fc, ctx := client(t, "127.0.0.1:"+port, nil, "")
-	if n, err := rows(ctx, fc, "SELECT * FROM series(5)"); n != 5 { // we are root, on this machine
+	if n, err := rows(ctx, fc, "SELECT * FROM series(5)"); n != 5 { // root on this machine
 		t.Error(err)
 	}
-	// From elsewhere it still takes a token.
+	// From another address a token is still required.
 	for _, ip := range own(t) {
 		fc, ctx := client(t, net.JoinHostPort(ip, port), nil, "")
 		if _, err := rows(ctx, fc, "SELECT * FROM series(5)"); status.Code(err) != codes.Unauthenticated {
@@ -260,7 +261,7 @@ func TestPlaintextIsRefused(t *testing.T) {
 	}
 }
 
-// own are our addresses beside the loopback.
+// own returns this machine's addresses other than the loopback.
 func own(t testing.TB) (ips []string) {
 	t.Helper()
 	addrs, err := net.InterfaceAddrs()
@@ -275,7 +276,7 @@ func own(t testing.TB) (ips []string) {
 	return ips
 }
 
-// What is no Flight SQL, or too much of it, is refused, and the daemon lives.
+// Input that is not Flight SQL, or too large, is refused, and the daemon survives.
 func TestBadBytes(t *testing.T) {
 	dir := configured(t, twoUsers)
 	token := command(t, "token", "add", "alice", "--config", dir)
@@ -337,7 +338,7 @@ func TestBadBytes(t *testing.T) {
 	}
 }
 
-// Who is revoked loses what runs, within moments.
+// A user whose token is revoked loses running queries within moments.
 func TestRevokedUserLosesRunningQueries(t *testing.T) {
 	dir := configured(t, twoUsers)
 	token := command(t, "token", "add", "bob", "--config", dir)
@@ -428,7 +429,7 @@ func TestCommandLine(t *testing.T) {
 		msg  string
 	}{
 		{[]string{"init"}, exitFailed, "needs the names by which clients reach it"},
-		{[]string{"token", "add", "../x", "--config", t.TempDir()}, exitFailed, "is no name of a user"},
+		{[]string{"token", "add", "../x", "--config", t.TempDir()}, exitFailed, "is not a valid user name"},
 		{[]string{"token", "add", "x", "--expires", "soon", "--config", t.TempDir()}, exitUsage, `--expires takes 12h or 90d, not "soon"`},
 		{[]string{"token", "revoke", "abc", "--config", t.TempDir()}, exitFailed, "there is no token abc"},
 		{[]string{"cert", "alice", "--config", t.TempDir()}, exitFailed, "the CA cannot be read"},
@@ -459,7 +460,7 @@ func TestStateOutlivesTheDaemon(t *testing.T) {
 		}
 	}
 	var msg lines
-	if code := (Program{Stderr: &msg}).Run(ctx, []string{"--unix", filepath.Join(dir, "s2"), "--config", dir, "--state", filepath.Join(dir, "state")}); code != exitFailed || !strings.Contains(msg.String(), "another daemon has") {
+	if code := (Program{Stderr: &msg}).Run(ctx, []string{"--unix", filepath.Join(dir, "s2"), "--config", dir, "--state", filepath.Join(dir, "state")}); code != exitFailed || !strings.Contains(msg.String(), "another daemon uses") {
 		t.Errorf("a second daemon: exit code %d: %s", code, msg.String())
 	}
 	if code := d.stop(); code != 0 {

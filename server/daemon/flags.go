@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// mistake is one in the command line, told as endoscope tells its own.
+// mistake is an error in the command line, printed in the format of the endoscope
+// command.
 type mistake struct{ msg, hint string }
 
 func (m *mistake) Error() string { return m.msg }
@@ -20,8 +21,8 @@ func mistakef(hint, format string, args ...any) error {
 	return &mistake{fmt.Sprintf(format, args...), hint}
 }
 
-// cannot says of which flag it comes that the daemon cannot begin, and why, in the
-// words of the system, without what the flag's value says already.
+// cannot wraps an error that prevents the daemon from starting with the flag that
+// caused it, and omits from the system's message what the flag's value already says.
 func cannot(flag, value string, err error) error {
 	for {
 		switch e := err.(type) {
@@ -41,14 +42,14 @@ func cannot(flag, value string, err error) error {
 	}
 }
 
-// newFlags are the flags of the program, or of a command of it.
+// newFlags returns the flag set of the program or of one of its commands.
 func newFlags(name string) *flag.FlagSet {
 	return flag.NewFlagSet(strings.TrimSpace("endoscoped "+name), flag.ContinueOnError)
 }
 
-// parseFlags reads flags before, between and after n other arguments, which it returns.
-// Errors are *mistake, or flag.ErrHelp. FlagSet.Parse would print errors of its own, in
-// words of its own.
+// parseFlags parses flags before, between and after n other arguments, which it
+// returns. Errors are *mistake, or flag.ErrHelp; FlagSet.Parse would print errors
+// itself, in another format.
 func parseFlags(f *flag.FlagSet, args []string, n int) (rest []string, err error) {
 	for len(args) > 0 {
 		arg := args[0]
@@ -67,13 +68,13 @@ func parseFlags(f *flag.FlagSet, args []string, n int) (rest []string, err error
 		}
 	}
 	if len(rest) > n {
-		return nil, mistakef(f.Name()+" --help says what it takes", "what is %q?", rest[n])
+		return nil, mistakef(f.Name()+" --help lists the arguments", "unexpected argument %q", rest[n])
 	}
 	return rest, nil
 }
 
-// parseFlag reads one flag, whose value may be the next argument. It returns the
-// arguments that are left.
+// parseFlag parses one flag, whose value may be the next argument, and returns the
+// remaining arguments.
 func parseFlag(f *flag.FlagSet, arg string, args []string) ([]string, error) {
 	name, value, attached := strings.Cut(strings.TrimPrefix(arg[1:], "-"), "=")
 	fl := f.Lookup(name)
@@ -81,7 +82,7 @@ func parseFlag(f *flag.FlagSet, arg string, args []string) ([]string, error) {
 		return nil, mistakef(f.Name()+" --help lists the flags", "there is no flag --%s", name)
 	}
 	kind, _ := flag.UnquoteUsage(fl)
-	if kind == "" { // a switch
+	if kind == "" { // a boolean flag
 		if attached {
 			return nil, mistakef("", "--%s takes no value", name)
 		}
@@ -99,7 +100,7 @@ func parseFlag(f *flag.FlagSet, arg string, args []string) ([]string, error) {
 	return args, nil
 }
 
-// printFlags lists flags.
+// printFlags prints the list of flags.
 func printFlags(w io.Writer, f *flag.FlagSet) {
 	f.VisitAll(func(fl *flag.Flag) {
 		kind, text := flag.UnquoteUsage(fl)

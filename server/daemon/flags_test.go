@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// A mistake in the command line is one line in the user's words, and a hint where one
-// helps, as endoscope's are; nothing is served.
+// A mistake in the command line is one line in the user's terms, with a hint where
+// one helps, in the format of endoscope; the daemon does not start.
 func TestMistakes(t *testing.T) {
 	const help = "hint: endoscoped --help lists the flags\n"
 	const token = "hint: endoscoped token add USER [--expires 90d] | list | revoke ID\n"
@@ -21,18 +21,18 @@ func TestMistakes(t *testing.T) {
 		{"--listen", "error: --listen needs a value (HOST:PORT)\n" + help},
 		{"--listen=", "error: --listen needs a value (HOST:PORT)\n" + help},
 		{"--listen :0 --client-timeout soon", "error: --client-timeout takes a duration, not \"soon\"\nhint: --client-timeout 10s\n"},
-		{"--listen :0 --client-timeout 1ms", "error: --client-timeout needs a second or more\nhint: --client-timeout 10s\n"},
+		{"--listen :0 --client-timeout 1ms", "error: --client-timeout must be at least 1s\nhint: --client-timeout 10s\n"},
 		{"--insecure=maybe", "error: --insecure takes no value\n"},
-		{"", "error: --listen or --unix says where to listen\nhint: endoscoped --listen HOST:PORT, or endoscoped --unix PATH\n"},
-		{"tokn list", "error: what is \"list\"?\nhint: endoscoped --help says what it takes\n"},
-		{"tokn", "error: what is \"tokn\"?\nhint: did you mean token?\n"},
+		{"", "error: --listen or --unix is required\nhint: endoscoped --listen HOST:PORT, or endoscoped --unix PATH\n"},
+		{"tokn list", "error: unexpected argument \"list\"\nhint: endoscoped --help lists the arguments\n"},
+		{"tokn", "error: unexpected argument \"tokn\"\nhint: did you mean token?\n"},
 		{"token", "error: endoscoped token needs add, list or revoke\n" + token},
-		{"token ad", "error: what is \"ad\"?\n" + token},
+		{"token ad", "error: unexpected argument \"ad\"\n" + token},
 		{"token add", "error: endoscoped token add needs a USER\n" + token},
-		{"token list x", "error: what is \"x\"?\n" + token},
+		{"token list x", "error: unexpected argument \"x\"\n" + token},
 		{"token add x --nope", "error: there is no flag --nope\nhint: endoscoped token --help lists the flags\n"},
 		{"cert", "error: endoscoped cert needs a USER\nhint: endoscoped cert USER\n"},
-		{"cert a b", "error: what is \"b\"?\nhint: endoscoped cert --help says what it takes\n"},
+		{"cert a b", "error: unexpected argument \"b\"\nhint: endoscoped cert --help lists the arguments\n"},
 		{"init --host", "error: --host needs a value (NAME)\nhint: endoscoped init --help lists the flags\n"},
 	} {
 		var out, msg bytes.Buffer
@@ -42,8 +42,8 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// What keeps the daemon from beginning is told as a mistake is, with the flag of which
-// it comes, and nothing is left of what it had opened.
+// A reason for which the daemon cannot start is reported as a mistake, with the flag
+// that caused it, and everything that was opened is closed.
 func TestCannotBegin(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -61,8 +61,8 @@ func TestCannotBegin(t *testing.T) {
 		{"--listen 127.0.0.1", "--listen 127.0.0.1: missing port in address"},
 		{"--listen 127.0.0.1:99999", "--listen 127.0.0.1:99999: invalid port"},
 		{"--unix " + at("none/s"), "--unix " + at("none/s") + ": no such file or directory"},
-		{"--unix " + at("file"), "--unix " + at("file") + ": it is there, and is no socket"},
-		{"--unix " + at("s") + " --group no-such-group", "--group no-such-group: there is no such group"},
+		{"--unix " + at("file"), "--unix " + at("file") + ": it exists and is not a socket"},
+		{"--unix " + at("s") + " --group no-such-group", "--group no-such-group: no such group"},
 		{"--unix " + at("s") + " --state " + at("file"), "--state " + at("file") + ": not a directory"},
 		{"--unix " + at("s") + " --audit " + dir, "--audit " + dir + ": is a directory"},
 		{"--unix " + at("s") + " --access " + at("none"), "--access " + at("none") + ": no such file or directory"},
@@ -81,7 +81,7 @@ func TestCannotBegin(t *testing.T) {
 	}
 }
 
-// Whoever gets a certificate or a token without an entry is told of where it is made.
+// A certificate or token for a user without an entry causes a notice.
 func TestNoEntryYet(t *testing.T) {
 	dir := t.TempDir()
 	run := func(line string) string {
@@ -92,7 +92,7 @@ func TestNoEntryYet(t *testing.T) {
 		return msg.String()
 	}
 	said := func(name string) string {
-		return "notice: " + name + " has no entry in " + filepath.Join(dir, "users") + ", and no access before there is one\n"
+		return "notice: " + name + " has no access until " + filepath.Join(dir, "users") + " has an entry for that user\n"
 	}
 	if got := run("init --host localhost --client alice"); got != said("alice") {
 		t.Errorf("init: %s", got)
@@ -107,11 +107,11 @@ func TestNoEntryYet(t *testing.T) {
 	}
 }
 
-// Help is what was asked for: it goes to the standard output.
+// Help that was requested goes to standard output.
 func TestHelp(t *testing.T) {
 	for line, want := range map[string]string{
 		"--help":              "  --listen HOST:PORT\n",
-		"-h":                  "\n        end the queries of clients that are silent this long (default 10s)\n",
+		"-h":                  "\n        end the queries of clients that do not respond for this long (default 10s)\n",
 		"--listen :0 --help":  "  --insecure\n",
 		"token --help":        "usage: endoscoped token add USER [--expires 90d] | list | revoke ID\n",
 		"cert alice --help":   "  --config DIRECTORY\n",

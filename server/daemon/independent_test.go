@@ -15,8 +15,8 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// arrowRS uses the Flight SQL client of arrow-rs and tonic, as it comes for Node. It
-// prints what it was given of statements, or its errors, as lines of JSON.
+// arrowRS uses the Flight SQL client of arrow-rs and tonic, packaged for Node. It
+// prints the results of statements, or their errors, as lines of JSON.
 const arrowRS = `
 const { createFlightSqlClient } = require('@lakehouse-rs/flight-sql-client');
 const { tableFromIPC } = require('apache-arrow');
@@ -40,7 +40,7 @@ const [host, port, token, ...statements] = process.argv.slice(1);
 	}
 })();`
 
-// said is a line of its.
+// said is one line of its output.
 type said struct {
 	Columns []string
 	Rows    [][]any
@@ -48,7 +48,7 @@ type said struct {
 	Error   string
 }
 
-// askArrowRS has it ask at an address.
+// askArrowRS runs statements with arrowRS at an address.
 func askArrowRS(t *testing.T, modules, addr, token string, statements ...string) (out []said) {
 	t.Helper()
 	host, port, err := net.SplitHostPort(addr)
@@ -71,8 +71,8 @@ func askArrowRS(t *testing.T, modules, addr, token string, statements ...string)
 	return out
 }
 
-// tunnel encrypts connections to a daemon: arrow-rs' client, as it comes for Node,
-// knows no certificate authority at all. It gives where to connect.
+// tunnel encrypts connections to a daemon, since the Node package of arrow-rs' client
+// has no certificate authorities. It returns the address to connect to.
 func tunnel(t *testing.T, to string, conf *tls.Config) (addr string) {
 	t.Helper()
 	conf = conf.Clone()
@@ -109,8 +109,8 @@ func tunnel(t *testing.T, to string, conf *tls.Config) (addr string) {
 	return l.Addr().String()
 }
 
-// A client of which no line is ours, nor arrow-go's, gets over TLS and with a token
-// what it asks for, and nothing without.
+// An independent client, which shares no code with this project or arrow-go, gets its
+// results over TLS with a token, and nothing without.
 func TestArrowRS(t *testing.T) {
 	testenv.NeedProgram(t, "node")
 	text, err := exec.Command(testenv.NeedProgram(t, "npm"), "root", "--global").Output()
@@ -142,7 +142,7 @@ func TestArrowRS(t *testing.T) {
 	if got[1].N != 1 || got[1].Rows[0][0] != 200000.0 {
 		t.Errorf("the count is %+v", got[1])
 	}
-	if got[2].Error == "" { // why, it keeps to itself
+	if got[2].Error == "" { // the client does not report the reason
 		t.Errorf("a wrong statement: %+v", got[2])
 	}
 	if got[3].N != 1 || got[3].Rows[0][2] != "cpu_usage" {
@@ -153,7 +153,7 @@ func TestArrowRS(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ addr, token, want string }{
 		"wrong token":         {through, "endoscope_x", "the token is not valid"},
-		"neither":             {through, "", "it takes a client certificate, or a token"},
+		"neither":             {through, "", "a client certificate or a token is required"},
 		"another CA's server": {tunnel(t, addr, trusting(t, stranger, "")), token, ""},
 		"plaintext":           {addr, token, ""},
 	} {

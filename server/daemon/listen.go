@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// listeners opens what the command line says.
+// listeners opens the listeners of the command line.
 func (c *config) listeners() (ls []net.Listener, err error) {
 	defer func() {
 		if err != nil {
@@ -37,13 +37,13 @@ func (c *config) listeners() (ls []net.Listener, err error) {
 	return ls, nil
 }
 
-// listenUnix listens at a socket that its owner and its group may use. A socket
-// that is left from before, at which nobody listens, is replaced.
+// listenUnix listens on a socket that its owner and its group may use. It replaces a
+// stale socket on which no process listens.
 func listenUnix(path, group string) (net.Listener, error) {
 	if err := removeDead(path); err != nil {
 		return nil, cannot("--unix", path, err)
 	}
-	// From the beginning, nobody else may use it.
+	// Set before the socket exists, so that no other user can ever connect.
 	old := syscall.Umask(0o117)
 	l, err := net.Listen("unix", path)
 	syscall.Umask(old)
@@ -63,7 +63,7 @@ func listenUnix(path, group string) (net.Listener, error) {
 	return l, nil
 }
 
-// removeDead removes a socket at which nobody listens.
+// removeDead removes a socket on which no process listens.
 func removeDead(path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -73,12 +73,12 @@ func removeDead(path string) error {
 		return err
 	}
 	if info.Mode()&os.ModeSocket == 0 {
-		return errors.New("it is there, and is no socket")
+		return errors.New("it exists and is not a socket")
 	}
 	c, err := net.DialTimeout("unix", path, time.Second)
 	if err == nil {
 		_ = c.Close()
-		return errors.New("somebody listens there")
+		return errors.New("another process listens there")
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return err
@@ -89,7 +89,7 @@ func removeDead(path string) error {
 func groupID(name string) (int, error) {
 	g, err := user.LookupGroup(name)
 	if errors.As(err, new(user.UnknownGroupError)) {
-		return 0, errors.New("there is no such group")
+		return 0, errors.New("no such group")
 	}
 	if err != nil {
 		return 0, err

@@ -16,10 +16,10 @@ import (
 	"endoscope/server/access"
 )
 
-// monitored is what the daemon tells of itself.
+// monitored is implemented by engines that report statistics.
 type monitored interface{ Stats() server.Stats }
 
-// collector gives Prometheus what the engine knows now.
+// collector exports the engine's current statistics to Prometheus.
 type collector struct {
 	engine monitored
 	guard  *access.Guard

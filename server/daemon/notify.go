@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// notify tells the service manager how the daemon is, as sd_notify(3) does:
-// nothing if none wants to know.
+// notify sends the daemon's state to the service manager, as sd_notify(3) does.
+// Without NOTIFY_SOCKET it does nothing.
 func notify(state string) {
 	name := os.Getenv("NOTIFY_SOCKET")
 	if name == "" {
@@ -20,5 +20,5 @@ func notify(state string) {
 		return
 	}
 	defer c.Close()
-	_, _ = c.Write([]byte(state)) // who does not listen is not told
+	_, _ = c.Write([]byte(state)) // failure is not an error
 }

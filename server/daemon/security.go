@@ -16,20 +16,20 @@ import (
 	"endoscope/server/access"
 )
 
-// defaultConfig is where certificates, users and tokens are.
+// defaultConfig is the default directory of certificates, users and tokens.
 const defaultConfig = "/etc/endoscope"
 
-// security is how connections are encrypted, and who may do what.
+// security is the encryption and access control of the daemon.
 type security struct {
 	tls   *tls.Config // nil: there are no certificates
 	by    *access.Authority
 	audit *slog.Logger
-	file  *os.File // of audit; nil: none
+	file  *os.File // the audit log; nil: none
 }
 
 func (c *config) file(name string) string { return filepath.Join(c.dir, name) }
 
-// security reads what the directory of the configuration has.
+// security reads the directory of the configuration.
 func (c *config) security(log *slog.Logger) (s *security, err error) {
 	s = &security{audit: log.With("audit", true)}
 	if info, err := os.Stat(c.dir); err == nil && !info.IsDir() {
@@ -46,7 +46,7 @@ func (c *config) security(log *slog.Logger) (s *security, err error) {
 	if users == "" {
 		users = c.file("users")
 	} else if _, err := os.Stat(users); err != nil {
-		return nil, cannot("--access", users, err) // who names a file has one
+		return nil, cannot("--access", users, err) // a file that is named explicitly must exist
 	}
 	if s.by, err = access.New(access.Options{Policy: users, Tokens: c.file("tokens"), Log: log}); err != nil {
 		return nil, err
@@ -67,18 +67,17 @@ func (s *security) close() error {
 	return s.file.Close()
 }
 
-// connectionLimits bound what somebody can make the daemon hold who connects, and
-// was not identified yet.
+// connectionLimits bound the resources that a client can use before it is identified.
 func connectionLimits() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.ConnectionTimeout(10 * time.Second), // until the handshake is done
-		grpc.MaxConcurrentStreams(256),           // calls of one connection
+		grpc.MaxConcurrentStreams(256),           // calls per connection
 		grpc.MaxHeaderListSize(64 << 10),
 	}
 }
 
-// secure says how the connections of a listener are encrypted, and refuses one
-// at which others could listen in.
+// secure returns the encryption of a listener. It refuses an unencrypted listener
+// that other machines can reach, unless --insecure is set.
 func (c *config) secure(l net.Listener, s *security, log *slog.Logger) (grpc.ServerOption, error) {
 	at, isTCP := l.Addr().(*net.TCPAddr)
 	switch {
@@ -89,8 +88,8 @@ func (c *config) secure(l net.Listener, s *security, log *slog.Logger) (grpc.Ser
 	case at.IP.IsLoopback():
 		return grpc.Creds(access.Plain()), nil
 	case c.insecure:
-		log.Warn("not encrypted: whoever is on the way to a client can read and change what is sent, tokens included", "address", at.String())
+		log.Warn("not encrypted: others on the network can read and change the traffic, including tokens", "address", at.String())
 		return grpc.Creds(access.Plain()), nil
 	}
-	return nil, fmt.Errorf("%s can be reached by others, and there are no certificates: endoscoped init --config %s --host NAME makes them; --insecure goes without", at, c.dir)
+	return nil, fmt.Errorf("%s can be reached by other machines, and there are no certificates: create them with endoscoped init --config %s --host NAME, or use --insecure", at, c.dir)
 }

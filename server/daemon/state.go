@@ -14,8 +14,8 @@ import (
 	"endoscope/server/access"
 )
 
-// state is the directory of what outlives the daemon, which one daemon has at a
-// time. The zero value is none.
+// state is the directory of data that outlives the daemon. It is locked by one daemon
+// at a time. The zero value is no directory.
 type state struct {
 	dir  string
 	lock *os.File
@@ -38,7 +38,7 @@ func (c *config) openState() (*state, error) {
 		if err != unix.EWOULDBLOCK {
 			return nil, cannot("--state", s.dir, err)
 		}
-		return nil, cannot("--state", s.dir, errors.New("another daemon has it"))
+		return nil, cannot("--state", s.dir, errors.New("another daemon uses it"))
 	}
 	return s, nil
 }
@@ -56,22 +56,22 @@ func (s *state) options() server.Options {
 	return server.Options{ModelDir: filepath.Join(s.dir, "models"), StateDir: filepath.Join(s.dir, "definitions")}
 }
 
-// retryEvery is how often definitions are tried again that could not be made
-// again, because what they are about does not run.
+// retryEvery is the interval between attempts to restore definitions whose target is
+// not running yet.
 const retryEvery = 10 * time.Second
 
-// restore makes what was defined again, now and as long as something waits for
-// what it is about, until stop is called.
+// restore restores the saved definitions, and retries those whose targets are not
+// running, until stop is called.
 func (s *state) restore(ctx context.Context, e Engine, g *access.Guard, log *slog.Logger) (stop func()) {
 	if s.dir == "" {
 		return func() {}
 	}
-	told := map[string]bool{}
+	logged := map[string]bool{}
 	again := func(ctx context.Context) (waiting bool) {
 		for _, u := range e.Restore(ctx, g.GrantOf) {
 			waiting = waiting || !u.Gone
-			if line := u.Kind + u.Name + u.Err.Error(); !told[line] {
-				told[line] = true
+			if line := u.Kind + u.Name + u.Err.Error(); !logged[line] {
+				logged[line] = true
 				log.Warn("not restored", u.Kind, u.Name, "error", u.Err, "tried again", !u.Gone)
 			}
 		}

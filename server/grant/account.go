@@ -5,39 +5,39 @@ import (
 	"time"
 )
 
-// Limits are what one user may use at a time, in all their sessions. 0: any
-// amount.
+// Limits bound what one user may use at a time, over all the user's sessions. 0: no
+// limit.
 type Limits struct {
 	Sessions int   // connected at a time
-	Queries  int   // running, those of triggers included
+	Queries  int   // running, including those of triggers
 	Probes   int   // attached
-	Events   int64 // a second, taken from probes and samplers
-	Memory   int64 // bytes that the queries may hold at most: queues, joins, encoders
+	Events   int64 // per second, from probes and samplers
+	Memory   int64 // upper bound of the queries' memory in bytes: queues, joins, encoders
 }
 
-// Usage is what is used now, and what has been refused.
+// Usage is the current usage, and the number of events refused.
 type Usage struct {
 	Sessions, Queries, Probes int
 	Memory                    int64
 	Events, Dropped           uint64 // since the account was opened
 }
 
-// Account counts what a user uses. It is safe for concurrent use.
+// Account counts the usage of one user. It is safe for concurrent use.
 type Account struct {
 	mu     sync.Mutex
 	limits Limits
 	usage  Usage
-	// A bucket of events, of a second's worth, that fills by the clock.
+	// tokens is a token bucket of events with a capacity of one second's worth.
 	tokens float64
 	filled time.Time
 }
 
-// NewAccount counts against limits.
+// NewAccount returns an account with limits l.
 func NewAccount(l Limits) *Account {
 	return &Account{limits: l, tokens: float64(l.Events), filled: time.Now()}
 }
 
-// Limits are those of the account; none if a is nil.
+// Limits returns the limits; none if a is nil.
 func (a *Account) Limits() Limits {
 	if a == nil {
 		return Limits{}
@@ -47,14 +47,14 @@ func (a *Account) Limits() Limits {
 	return a.limits
 }
 
-// Limit changes the limits. What is in use above them stays until it ends.
+// Limit changes the limits. Usage above the new limits stays until it ends.
 func (a *Account) Limit(l Limits) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.limits = l
 }
 
-// Usage is what is used now.
+// Usage returns the current usage.
 func (a *Account) Usage() Usage {
 	if a == nil {
 		return Usage{}
@@ -64,7 +64,7 @@ func (a *Account) Usage() Usage {
 	return a.usage
 }
 
-// Demand is what a query takes.
+// Demand is what a query requires.
 type Demand struct {
 	Probes int
 	Memory int64
@@ -78,7 +78,7 @@ func (a *Account) Enter() (leave func(), err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if l := a.limits.Sessions; l > 0 && a.usage.Sessions >= l {
-		return nil, refuse("", "you have %d sessions already, and may have %d", a.usage.Sessions, l)
+		return nil, refuse("", "you have %d sessions; your limit is %d", a.usage.Sessions, l)
 	}
 	a.usage.Sessions++
 	return sync.OnceFunc(func() {
@@ -98,11 +98,11 @@ func (a *Account) Begin(d Demand) (done func(), err error) {
 	l, u := a.limits, a.usage
 	switch {
 	case l.Queries > 0 && u.Queries >= l.Queries:
-		return nil, refuse("SHOW QUERIES lists them, STOP ends one", "you run %d queries already, and may run %d", u.Queries, l.Queries)
+		return nil, refuse("SHOW QUERIES lists them, STOP ends one", "you run %d queries; your limit is %d", u.Queries, l.Queries)
 	case l.Probes > 0 && u.Probes+d.Probes > l.Probes:
-		return nil, refuse("choose fewer functions, or stop another query", "this query takes %d probes, and you may have %d at a time, of which %d are in use", d.Probes, l.Probes, u.Probes)
+		return nil, refuse("choose fewer functions, or stop another query", "this query needs %d probes; your limit is %d, of which %d are in use", d.Probes, l.Probes, u.Probes)
 	case l.Memory > 0 && u.Memory+d.Memory > l.Memory:
-		return nil, refuse("SET join_memory and SET encoder_budget say how much a query may hold", "this query may hold %s, and you may use %s, of which %s are in use", mib(d.Memory), mib(l.Memory), mib(u.Memory))
+		return nil, refuse("reduce it with SET join_memory and SET encoder_budget", "this query may use %s of memory; your limit is %s, of which %s are in use", mib(d.Memory), mib(l.Memory), mib(u.Memory))
 	}
 	a.usage.Queries++
 	a.usage.Probes += d.Probes
@@ -116,8 +116,8 @@ func (a *Account) Begin(d Demand) (done func(), err error) {
 	}), nil
 }
 
-// Admit counts n events, and reports whether they are within the rate. What is
-// not must be dropped, and counted.
+// Admit counts n events and reports whether they are within the rate. The caller must
+// drop and count events that are not.
 func (a *Account) Admit(n uint64) bool {
 	if a == nil {
 		return true
@@ -128,8 +128,8 @@ func (a *Account) Admit(n uint64) bool {
 		now := time.Now()
 		a.tokens = min(limit, a.tokens+limit*now.Sub(a.filled).Seconds())
 		a.filled = now
-		// A batch may be more than what is left, or a whole second's worth: it is
-		// paid for by what follows.
+		// A batch may exceed the remaining tokens, or even one second's worth: the
+		// balance goes negative, and later batches pay for it.
 		if a.tokens <= 0 {
 			a.usage.Dropped += n
 			return false

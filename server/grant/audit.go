@@ -5,22 +5,21 @@ import (
 	"log/slog"
 )
 
-// Log takes what a user did: what was attached where, when, and until when,
-// what they changed, and what they were refused. It is called by several
-// goroutines.
+// Log records a user's actions: what was attached where, from when until when, what
+// was changed, and what was refused. It must be safe for concurrent use.
 type Log interface {
-	// Record notes one action. args are slog's: pairs of a name and a value.
+	// Record logs one action. args are pairs of name and value, as in slog.
 	Record(action string, args ...any)
 }
 
-// Logger is a Log that writes to l, with args in each line.
+// Logger returns a Log that writes to l, with args in each line.
 func Logger(l *slog.Logger, args ...any) Log { return logger{l.With(args...)} }
 
 type logger struct{ l *slog.Logger }
 
 func (l logger) Record(action string, args ...any) { l.l.Info(action, args...) }
 
-// Record notes one action, if anybody wants to know.
+// Record logs one action if g has an audit log.
 func (g *Grant) Record(action string, args ...any) {
 	if g != nil && g.Audit != nil {
 		g.Audit.Record(action, args...)

@@ -13,29 +13,30 @@ import (
 	"endoscope/planner/plan"
 )
 
-// Grant says what the sessions of one user may do. It does not change once it
-// is in use. nil: everything.
+// Grant is what the sessions of one user may do. It does not change once it is in
+// use. nil: everything.
 type Grant struct {
-	User  string // who, for lists and the audit log
-	Admin bool   // may also see and end what others run, and drop what they made
+	User  string // for lists and the audit log
+	Admin bool   // may also see and end other users' queries, and drop their definitions
 	Trace bool   // may attach to processes, beyond reading /proc
-	// Viewer is whose processes they may observe; nil: all.
+	// Viewer restricts which processes the user may observe; nil: all.
 	Viewer   *plan.Viewer
 	Commands bool // may start programs as targets
-	Models   bool // may make and drop models
-	// Read and Write are the directories whose files file() and INSERT INTO file()
-	// may use, with what is below them.
+	Models   bool // may create and drop models
+	// Read and Write are the directories that file() and INSERT INTO file() may use,
+	// including subdirectories.
 	Read, Write []string
-	// Anywhere: any file may be read and written, and any address be sent to.
+	// Anywhere: any file may be read and written, and any address may receive
+	// webhooks.
 	Anywhere bool
-	// Webhooks are beginnings of URLs to which WEBHOOK may send.
+	// Webhooks are the URL prefixes to which WEBHOOK may send.
 	Webhooks []Prefix
 
-	Account *Account // what they use; nil: not counted
-	Audit   Log      // nil: nothing is logged
+	Account *Account // usage; nil: not counted
+	Audit   Log      // nil: no audit log
 }
 
-// Refusal is what a grant does not allow.
+// Refusal is the error of an action that the grant does not permit.
 type Refusal struct{ Msg, Hint string }
 
 func (r *Refusal) Error() string { return r.Msg }
@@ -44,7 +45,7 @@ func refuse(hint, format string, args ...any) *Refusal {
 	return &Refusal{Msg: fmt.Sprintf(format, args...), Hint: hint}
 }
 
-// Name is who has it; "" for the engine's own user.
+// Name returns the user's name; "" for the engine's own user.
 func (g *Grant) Name() string {
 	if g == nil {
 		return ""
@@ -52,7 +53,7 @@ func (g *Grant) Name() string {
 	return g.User
 }
 
-// Same reports whether two grants allow the same to the same user.
+// Same reports whether two grants are equal except for account and log.
 func (g *Grant) Same(h *Grant) bool {
 	if g == nil || h == nil {
 		return g == h
@@ -62,13 +63,13 @@ func (g *Grant) Same(h *Grant) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// Rules reports whether what belongs to others may be seen and changed.
+// Rules reports whether the user may see and change what other users own.
 func (g *Grant) Rules() bool { return g == nil || g.Admin }
 
-// Owns reports whether what owner made, or runs, may be seen and changed.
+// Owns reports whether the user may see and change what owner defined or runs.
 func (g *Grant) Owns(owner string) bool { return g.Rules() || g.User == owner }
 
-// Sees is whose processes may be observed; nil: all.
+// Sees returns the restriction on observable processes; nil: all.
 func (g *Grant) Sees() *plan.Viewer {
 	switch {
 	case g == nil:
@@ -79,7 +80,7 @@ func (g *Grant) Sees() *plan.Viewer {
 	return g.Viewer
 }
 
-// Uses is the account on which things are counted; nil: none.
+// Uses returns the account on which usage is counted; nil: none.
 func (g *Grant) Uses() *Account {
 	if g == nil {
 		return nil
@@ -87,7 +88,7 @@ func (g *Grant) Uses() *Account {
 	return g.Account
 }
 
-// MayTrace refuses who may only read.
+// MayTrace refuses users who may only read /proc.
 func (g *Grant) MayTrace(stream string) error {
 	if g == nil || g.Trace {
 		return nil
@@ -100,7 +101,7 @@ func (g *Grant) MayStart() error {
 	if g == nil || g.Commands {
 		return nil
 	}
-	return refuse("start the program, and observe it by -p PID", "starting a program as target needs the grant \"commands\"")
+	return refuse("start the program yourself and observe it with -p PID", "starting a program as the target needs the grant \"commands\"")
 }
 
 // MayModel refuses CREATE MODEL and DROP MODEL.
@@ -108,7 +109,7 @@ func (g *Grant) MayModel() error {
 	if g == nil || g.Models {
 		return nil
 	}
-	return refuse("", "making and dropping models needs the grant \"models\"")
+	return refuse("", "creating and dropping models needs the grant \"models\"")
 }
 
 // MayRead returns the path at which a file may be read.
@@ -127,9 +128,9 @@ func (g *Grant) MayWrite(file string) (string, error) {
 	return g.file(file, g.Write, "write", "writing files of the server")
 }
 
-// file resolves a path in one of some directories. Symbolic links count for
-// what they lead to; whoever can write into such a directory on the server can
-// change them afterwards, so that these should be the server's alone.
+// file resolves a path within one of dirs. Symbolic links are resolved first. A user
+// with write access to such a directory on the server can change links later, so
+// these directories should be writable by the server only.
 func (g *Grant) file(file string, dirs []string, verb, what string) (string, error) {
 	if len(dirs) == 0 {
 		return "", refuse("", "%s needs the grant %q", what, verb)
@@ -148,11 +149,11 @@ func (g *Grant) file(file string, dirs []string, verb, what string) (string, err
 			return p, nil
 		}
 	}
-	return "", refuse("yours: "+strings.Join(dirs, ", "), "'%s' is in no directory in which you may %s", file, verb)
+	return "", refuse("your directories: "+strings.Join(dirs, ", "), "'%s' is not in a directory that you may %s", file, verb)
 }
 
-// resolve is a path without symbolic links; "" if its directory is not there.
-// The file itself need not be.
+// resolve returns a path without symbolic links; "" if its directory does not exist.
+// The file itself need not exist.
 func resolve(file string) string {
 	if p, err := filepath.EvalSymlinks(file); err == nil {
 		return p
@@ -162,7 +163,7 @@ func resolve(file string) string {
 		return ""
 	}
 	p := filepath.Join(dir, filepath.Base(file))
-	if isLink(p) { // to what is not there, which writing would create
+	if isLink(p) { // a dangling link: writing would create its target
 		return ""
 	}
 	return p
@@ -193,24 +194,24 @@ func (g *Grant) MayPost(address string) error {
 	for i, p := range g.Webhooks {
 		names[i] = p.String()
 	}
-	return refuse("yours: "+strings.Join(names, ", "), "'%s' is no address to which you may send", address)
+	return refuse("your URLs: "+strings.Join(names, ", "), "you may not send to '%s'", address)
 }
 
-// Prefix is the beginning of a URL: its scheme, host and port, and folders of
-// its path. It is no beginning of a text: https://a.example covers neither
+// Prefix is a URL prefix by component: scheme, host and port, and leading directories
+// of the path. It is not a text prefix: https://a.example covers neither
 // https://a.example.org nor https://a.example@b.org.
 type Prefix struct{ u url.URL }
 
-// ParsePrefix reads http://host[:port][/path] or https://...
+// ParsePrefix parses http://host[:port][/path] or https://...
 func ParsePrefix(text string) (Prefix, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
-		return Prefix{}, fmt.Errorf("%q is no URL", text)
+		return Prefix{}, fmt.Errorf("%q is not a URL", text)
 	case u.Scheme != "http" && u.Scheme != "https":
-		return Prefix{}, fmt.Errorf("%q begins with neither http:// nor https://", text)
+		return Prefix{}, fmt.Errorf("%q does not begin with http:// or https://", text)
 	case u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return Prefix{}, fmt.Errorf("%q is more or less than scheme, host and path", text)
+		return Prefix{}, fmt.Errorf("%q must consist of scheme, host and path", text)
 	}
 	return Prefix{*u}, nil
 }
@@ -222,7 +223,7 @@ func (p Prefix) covers(u *url.URL) bool {
 		return false
 	}
 	folder := strings.TrimSuffix(p.u.Path, "/")
-	// As the receiver may read it: without . and .., and escapes undone.
+	// Compare as the receiver may interpret it: . and .. resolved, escapes decoded.
 	at := path.Clean("/" + u.Path)
 	return folder == "" || at == folder || strings.HasPrefix(at, folder+"/")
 }

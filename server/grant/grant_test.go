@@ -45,7 +45,7 @@ func TestPrefixCovers(t *testing.T) {
 	}
 }
 
-// What is taken is given back, whoever takes it and however often it is given.
+// Usage returns to zero after concurrent use, also when done is called twice.
 func TestAccountIsExact(t *testing.T) {
 	a := NewAccount(Limits{Queries: 3, Probes: 10, Memory: 1000, Sessions: 3})
 	var all sync.WaitGroup
@@ -74,8 +74,8 @@ func TestAccountIsExact(t *testing.T) {
 	}
 }
 
-// Over some time no more than the rate passes, and a batch of more than a second's
-// worth is paid for by those that follow.
+// Over time the rate is not exceeded; a batch larger than one second's worth is paid
+// for by later ones.
 func TestAdmitBoundsTheRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := NewAccount(Limits{Events: 1000})
@@ -120,7 +120,7 @@ func TestNilIsEverything(t *testing.T) {
 	}
 }
 
-// The zero grant is nothing.
+// The zero grant permits nothing.
 func TestZeroIsNothing(t *testing.T) {
 	g := &Grant{User: "alice", Viewer: &plan.Viewer{Name: "alice"}}
 	for what, err := range map[string]error{"trace": g.MayTrace("x"), "start": g.MayStart(), "model": g.MayModel(), "post": g.MayPost("http://x")} {
@@ -137,7 +137,7 @@ func TestZeroIsNothing(t *testing.T) {
 	if g.Rules() || g.Owns("bob") || !g.Owns("alice") {
 		t.Error("whose is what")
 	}
-	// Who may see any process still sees only their own queries.
+	// A user who may see any process still sees only their own queries.
 	if v := (&Grant{User: "alice"}).Sees(); v == nil || v.Name != "alice" || !v.Any {
 		t.Errorf("without a viewer: %+v", v)
 	}

@@ -1,7 +1,7 @@
-// Package handlersuite measures, in tests alone, how well event handlers are
-// found: programs whose handlers are known run under load, and what the stream
-// event_handlers says of them after some seconds is compared with the sets that
-// the tests name. Precision and recall are printed, for each program and over all.
+// Package handlersuite contains only tests. They measure how well event handlers
+// are found: programs with known handlers run under load, and the output of the
+// stream event_handlers after some seconds is compared with the sets named by the
+// tests. Precision and recall are printed for each program and in total.
 //
-// It knows the engine only as a user does, by statements.
+// It uses the engine only as a user does, by statements.
 package handlersuite

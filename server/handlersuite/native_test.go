@@ -7,12 +7,12 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// programs are what the suite is of.
+// programs are the programs of the suite.
 var programs = []program{
 	{
 		name: "redis", start: startRedis,
-		// processEventsWhileBlocked, acceptTcpHandler and the like come on occasions
-		// that this load does not have.
+		// This load does not trigger processEventsWhileBlocked, acceptTcpHandler and
+		// similar handlers.
 		want: []string{"readQueryFromClient", "serverCron", "beforeSleep"},
 		also: []string{"sendReplyToClient", "acceptTcpHandler", "afterSleep", "handleClientsWithPendingWrites"},
 	},
@@ -41,8 +41,8 @@ var programs = []program{
 	},
 }
 
-// execSimpleQuery is the function that runs a statement. Where the program is
-// stripped it has no name, and is the last one before PostgresMain.
+// execSimpleQuery returns the function that runs a statement. In a stripped program
+// it has no name, and is the last function before PostgresMain.
 func execSimpleQuery(t *testing.T, pid int) string {
 	t.Helper()
 	before := ""

@@ -22,9 +22,9 @@ func init() {
 		program{
 			name: "Java, thread pool", start: func(t *testing.T) (int, []string) { return startJava(t, "Pool") },
 			want: []string{"app.Pool$IndexJob.run", "app.Pool.compress", "app.Pool.flush", "app.Pool$Inbox.handle", "app.Pool$Pages.index"},
-			// What is done with each message beside it.
+			// Called for each message.
 			also: []string{"app.Pool$Inbox.log"},
-			// Called by output, when an event comes to note its time, by the compiler.
+			// Called for output, for timestamps, and by compiler-generated code.
 			never: []string{"app.Pool$Message.toString", "app.Pool$Clock.currentTimeMillis", "app.Pool.lambda$main$0", "app.Pool.access$000"},
 		},
 		program{
@@ -40,7 +40,7 @@ func init() {
 					t.Fatal(err)
 				}
 				cmd := exec.Command(testenv.NeedProgram(t, "node"), "--perf-basic-prof", script)
-				cmd.Dir = t.TempDir() // it leaves a log
+				cmd.Dir = t.TempDir() // it writes a log
 				pid := testenv.Run(t, cmd)
 				t.Cleanup(func() { os.Remove(fmt.Sprintf("/tmp/perf-%d.map", pid)) })
 				testenv.Until(t, "it says where its functions are", func() bool {
@@ -50,7 +50,7 @@ func init() {
 				return pid, nil
 			},
 			want: []string{"onMessage", "onTick", "onRequest"},
-			also: []string{"ping", "fetchPage"}, // which timers call, and which take little time
+			also: []string{"ping", "fetchPage"}, // called by timers; they take little time
 		},
 	)
 }

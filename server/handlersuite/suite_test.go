@@ -35,33 +35,33 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// record is where the stacks of each program are written to, for tests of the analysis
-// itself (endoscope/operators/handlers, testdata/stacks).
+// record is the folder to which the stacks of each program are written, for the tests
+// of the analysis (endoscope/operators/handlers, testdata/stacks).
 var record = flag.String("record", "", "`folder` to write stacks to")
 
-// program is one whose handlers are known.
+// program is a program with known handlers.
 type program struct {
 	name  string
 	start func(t *testing.T) (pid int, settings []string)
-	// want are the handlers that must be found, also are others that may be:
-	// whether they are depends on the load. Everything else that is found is wrong.
+	// want are the handlers that must be found. also are handlers that may be found,
+	// depending on the load. Every other one found is wrong.
 	want, also []string
-	never      []string // what the paper's analysis would take for handlers here
-	// rename says what a function is called in this build of the program.
+	never      []string // functions that the paper's analysis would mistake for handlers
+	// rename returns the name of a function in this build of the program.
 	rename map[string]func(t *testing.T, pid int) string
 }
 
-// A program is observed for this long at least, and until all its handlers are
-// found and were the same at two analyses in a row, for limit at most: then the
-// paper's are stable. On a machine that is busy with other things samples are few.
+// A program is observed for at least this time, and until all its handlers are found
+// and were the same in two consecutive analyses (stable in the sense of the paper),
+// for at most limit. On a busy machine there are few samples.
 const (
 	period   = 6 * time.Second
 	limit    = 3 * time.Minute
 	analysis = 2 * time.Second
 )
 
-// Over all programs four fifths of what is found are handlers, and four fifths of
-// the handlers are found.
+// Over all programs, at least four fifths of the functions found are handlers, and
+// four fifths of the handlers are found.
 func TestPrecisionAndRecall(t *testing.T) {
 	testenv.NeedUprobes(t)
 	var mu sync.Mutex
@@ -110,7 +110,7 @@ func TestPrecisionAndRecall(t *testing.T) {
 				if s.precision() < 1 || s.recall() < 1 {
 					t.Log(ask(t, pid, settings, "SELECT text(TRIE(stack, state, syscall)) FROM SAMPLE(stack_sample, 10ms) FOR 2s", nil)[0][0].S)
 				}
-				if s.precision() < 0.3 || s.recall() < 0.5 { // two wrong ones beside one right weigh less than one that is missed
+				if s.precision() < 0.3 || s.recall() < 0.5 { // two wrong ones for each right one are preferable to a missed handler
 					t.Errorf("%s: %v", p.name, s)
 				}
 			})
@@ -156,7 +156,7 @@ func (p *program) judge(found []handler) (s score) {
 	return s
 }
 
-// handler is one that was found.
+// handler is a handler that was found.
 type handler struct {
 	name, kind, node string
 	samples          int64
@@ -167,7 +167,7 @@ func (h handler) String() string {
 	return fmt.Sprintf("%-9s %-9s %6d %.2f %s", h.kind, h.node, h.samples, h.confidence, h.name)
 }
 
-// functionsOf are the functions of a process' executable, by address.
+// functionsOf returns the functions of the executable of a process, by address.
 func functionsOf(t *testing.T, pid int) (names []string) {
 	t.Helper()
 	for _, row := range ask(t, pid, nil, "SHOW FUNCTIONS", nil) {
@@ -176,8 +176,7 @@ func functionsOf(t *testing.T, pid int) (names []string) {
 	return names
 }
 
-// observe finds the handlers of a process, each once, those with most samples
-// first.
+// observe returns the distinct handlers of a process, those with most samples first.
 func (p *program) observe(t *testing.T, pid int, settings []string) (found []handler) {
 	t.Helper()
 	begin := time.Now()
@@ -202,9 +201,9 @@ func (p *program) observe(t *testing.T, pid int, settings []string) (found []han
 	return found
 }
 
-// record writes what samples of the program's stacks are, a line each: how often it
-// was seen, what the thread did, by stack_sample's columns state and syscall, and the
-// functions, outermost first; those of the system begin with '-'.
+// record writes the samples of the program's stacks, one line each: the number of
+// occurrences, the thread's state and system call (columns state and syscall of
+// stack_sample), and the functions, outermost first; system functions begin with '-'.
 func (p *program) record(t *testing.T, pid int, settings []string) {
 	t.Helper()
 	lines := map[string]int{}
@@ -234,7 +233,7 @@ func (p *program) record(t *testing.T, pid int, settings []string) {
 	}
 }
 
-// names are those of handlers, in order.
+// names returns the sorted names of handlers.
 func names(hs []handler) string {
 	var all []string
 	for _, h := range hs {
@@ -244,8 +243,8 @@ func names(hs []handler) string {
 	return strings.Join(all, " ")
 }
 
-// ask runs a query of a process to its end, or until more says that it is enough
-// of batches of rows.
+// ask runs a query on a process to its end, or until more, which is called with each
+// batch of rows, returns false.
 func ask(t *testing.T, pid int, settings []string, query string, more func(rows [][]types.Value) bool) (rows [][]types.Value) {
 	t.Helper()
 	e, err := engine()

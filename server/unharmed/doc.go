@@ -1,9 +1,8 @@
-// Package unharmed is the proof, in tests alone, that observing a program does
-// not change what it does: small programs that do what is hard on probes
-// (testdata, one file each) run to their normal end with the output that they
-// have untouched, under queries over all of their functions, whenever these are
-// armed and disarmed; and each of their calls is counted, as a row or by the
-// cause for which it is none.
+// Package unharmed contains only tests. They show that observation does not change
+// a program's behaviour: small programs that are difficult for probes (testdata,
+// one file each) run to their normal end with their normal output, under queries
+// over all of their functions that are armed and disarmed at any time. Each of
+// their calls is counted, as a row or by the cause for which there is no row.
 //
-// It knows the engine only as a user does, by statements.
+// It uses the engine only as a user does, by statements.
 package unharmed

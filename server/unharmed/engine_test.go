@@ -17,7 +17,7 @@ import (
 	"endoscope/server/wire"
 )
 
-// engine is shared by all tests: what the kernel's types are is read once.
+// engine is shared by all tests, since reading the kernel's types is slow.
 var engine = sync.OnceValues(func() (*server.Engine, error) { return server.New(server.Options{}) })
 
 func TestMain(m *testing.M) {
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// settings are those that a program needs.
+// settings returns the settings that a program needs.
 func (b *build) settings() settings {
 	if b.returns == "" {
 		return nil
@@ -42,7 +42,7 @@ func (b *build) settings() settings {
 	return settings{"return_probes = " + b.returns}
 }
 
-// settings are those of a session, as SET takes them.
+// settings are the assignments of SET for a session.
 type settings []string
 
 // session opens a session that is closed with the test.
@@ -72,25 +72,25 @@ func sessionOf(t testing.TB, e *server.Engine, o wire.Options, set settings) wir
 	return s
 }
 
-// everyCall is the query of this package: all functions, their calls and how
-// long these took. where begins with WHERE or is empty.
+// everyCall returns the query of this package: all functions, their calls and mean
+// durations. where begins with WHERE or is empty.
 func everyCall(where string) string {
 	return "SELECT function_name, COUNT(*), AVG(duration) FROM function_duration " + where + " GROUP BY function_name"
 }
 
-// answer is what a query gave.
+// answer is the result of a query.
 type answer struct {
 	rows    map[string]int64 // by function
 	notices []string
 	summary wire.Summary
 }
 
-// notRows is how many calls the footer says gave no row, though their functions
-// were observed.
+// notRows returns the number of calls without a row according to the footer, although
+// their functions were observed.
 func (a *answer) notRows() (n int64) {
 	for _, list := range [][]wire.Loss{a.summary.Losses, a.summary.Counts} {
 		for _, l := range list {
-			if l.Cause != "inherited" { // calls of a parent, which returned there, too
+			if l.Cause != "inherited" { // the parent's calls at a fork, which also return in the parent
 				n += int64(l.N)
 			}
 		}
@@ -98,7 +98,7 @@ func (a *answer) notRows() (n int64) {
 	return n
 }
 
-// footer names what gave no rows.
+// footer returns the causes of missing rows.
 func (a *answer) footer() string {
 	var parts []string
 	for _, l := range a.summary.Losses {
@@ -110,7 +110,7 @@ func (a *answer) footer() string {
 	return strings.Join(parts, ", ")
 }
 
-// read takes a result to its end.
+// read reads a result to its end.
 func read(t testing.TB, r wire.Result) *answer {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), limit+10*time.Second)
@@ -142,8 +142,8 @@ func read(t testing.TB, r wire.Result) *answer {
 	}
 }
 
-// arm runs a query: when arm returns it is armed. If no return of any function
-// may be observed, or the module is not loaded just then, arm returns nil.
+// arm starts a query and returns when it is armed. It returns nil if no return of any
+// function may be observed, or if the module is not loaded at the moment.
 func arm(t testing.TB, s wire.Session, query string) wire.Result {
 	t.Helper()
 	r, err := s.Execute(context.Background(), query)

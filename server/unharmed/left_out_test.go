@@ -15,10 +15,10 @@ import (
 	"endoscope/server/wire"
 )
 
-// TestLeftOutByName: one function that the kernel refuses must not cost the
-// others (PostgreSQL's SetLatch and the C library's pthread_spin_lock have a
-// locked instruction where they begin). All that can be observed is, and one
-// notice names what is not, and why.
+// TestLeftOutByName checks that one function that the kernel refuses does not affect
+// the others (PostgreSQL's SetLatch and the C library's pthread_spin_lock begin with
+// a locked instruction). Every other function is observed, and one notice names what
+// is not, and why.
 func TestLeftOutByName(t *testing.T) {
 	testenv.NeedUprobes(t)
 	for _, c := range []struct {
@@ -87,7 +87,7 @@ func TestLeftOutByName(t *testing.T) {
 	}
 }
 
-// duplicate is a copy of a program that nobody runs.
+// duplicate returns a copy of a program that no other process executes.
 func duplicate(t *testing.T, from string) string {
 	t.Helper()
 	data, err := os.ReadFile(from)
@@ -101,7 +101,7 @@ func duplicate(t *testing.T, from string) string {
 	return to
 }
 
-// usesLibraries is a program that loads our copy of the C library.
+// usesLibraries returns a program that loads the test's copy of the C library.
 func usesLibraries(t *testing.T) (exe, libc string) {
 	t.Helper()
 	libs, err := libraries()
@@ -128,7 +128,7 @@ func probed(t *testing.T, s wire.Session) (n int) {
 	}
 }
 
-// functions counts those of a file.
+// functions counts the functions of a file.
 func functions(t *testing.T, path string) int {
 	t.Helper()
 	f, err := os.Open(path)

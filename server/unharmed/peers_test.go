@@ -17,8 +17,8 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// TestPeers records what bpftrace does to each program: ENDOSCOPE_PEERS=1 writes
-// testdata/peers.md. It is no requirement of ours, and runs only when asked for.
+// TestPeers records the effect of bpftrace on each program: ENDOSCOPE_PEERS=1 writes
+// testdata/peers.md. It does not test this project, and runs only on request.
 func TestPeers(t *testing.T) {
 	testenv.NeedUprobes(t)
 	if os.Getenv("ENDOSCOPE_PEERS") == "" {
@@ -39,7 +39,7 @@ func TestPeers(t *testing.T) {
 		for _, flags := range p.builds {
 			fields := strings.Fields(flags)
 			if slices.Contains(fields, "-s") || slices.Contains(fields, "-static") {
-				continue // bpftrace finds no functions, or more than it attaches to
+				continue // bpftrace finds no functions, or more than it can attach to
 			}
 			b := p.compile(t, flags)
 			want := b.untouched(t, rounds)
@@ -57,7 +57,7 @@ func TestPeers(t *testing.T) {
 	}
 }
 
-// difference says what became of a program, for people.
+// difference describes the effect on a program for the report.
 func difference(want, got outcome) string {
 	switch end := got.End; {
 	case end == want.End:
@@ -80,9 +80,9 @@ func difference(want, got outcome) string {
 	return "unharmed"
 }
 
-// sized are the functions of a program of which the symbol table has the size:
-// a wildcard also finds the others, and then bpftrace attaches to none. _start is
-// left out, which does not return and has no return address.
+// sized returns the functions of a program that have a size in the symbol table: a
+// wildcard would also match the others, and then bpftrace attaches to none. _start is
+// left out, because it does not return and has no return address.
 func sized(t *testing.T, path string) (names []string) {
 	t.Helper()
 	f, err := elf.Open(path)
@@ -108,7 +108,8 @@ func traced(t *testing.T, bpftrace string, b *build) outcome {
 	t.Helper()
 	var entries, returns []string
 	for _, name := range sized(t, b.path) {
-		// A program of Rust has its library inside: more than bpftrace can be told.
+		// A Rust program contains its standard library: more functions than bpftrace
+		// accepts.
 		if filepath.Ext(b.source) == ".rs" && !strings.Contains(name, b.name()) {
 			continue
 		}
@@ -117,7 +118,7 @@ func traced(t *testing.T, bpftrace string, b *build) outcome {
 	}
 	script := strings.Join(entries, ",\n") + " { @start[tid] = nsecs; }\n" +
 		strings.Join(returns, ",\n") + " /@start[tid]/ { @took[probe] = avg(nsecs - @start[tid]); delete(@start[tid]); }\n" +
-		// It prints once all is attached.
+		// It prints when everything is attached.
 		`interval:ms:100 /!@told/ { @told = 1; printf("attached\n"); }`
 	cmd := exec.Command(bpftrace, "-e", script)
 	cmd.Env = append(os.Environ(), "BPFTRACE_MAX_PROBES=4096")

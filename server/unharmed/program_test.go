@@ -42,7 +42,7 @@ func (p *program) name() string {
 	return strings.TrimSuffix(filepath.Base(p.source), filepath.Ext(p.source))
 }
 
-// programs are those in testdata.
+// programs returns the programs in testdata.
 func programs(t testing.TB) []*program {
 	t.Helper()
 	var paths []string
@@ -91,17 +91,17 @@ func programs(t testing.TB) []*program {
 	return out
 }
 
-// build is a program that was built, in a folder of its own.
+// build is a compiled program in its own folder.
 type build struct {
 	*program
 	flags string
 	dir   string
 	path  string
-	libs  string // folder of copies of the libraries that it loads, "" if none
+	libs  string // folder of copies of its libraries; "": none
 }
 
-// observed are the modules to observe besides the executable: of the first build,
-// and the C library always if there is time.
+// observed returns the modules to observe besides the executable: those of the first
+// build, and the C library, always with ENDOSCOPE_SOAK.
 func (b *build) observed() []string {
 	switch {
 	case b.libs == "":
@@ -116,8 +116,8 @@ func (b *build) observed() []string {
 
 const libc = "libc.so.6"
 
-// compile builds p. Its libraries are copies that no other process uses, and so
-// is its dynamic linker: probes in a file are in all processes that use it.
+// compile builds p. Its libraries and its dynamic linker are copies that no other
+// process uses, because probes in a file affect all processes that map it.
 func (p *program) compile(t testing.TB, flags string) *build {
 	t.Helper()
 	b := &build{program: p, flags: flags, dir: temporary(t)}
@@ -153,8 +153,8 @@ func (p *program) compile(t testing.TB, flags string) *build {
 	return b
 }
 
-// libraries is a folder with copies of the dynamic linker and of the libraries
-// that programs of C and C++ use.
+// libraries is a folder with copies of the dynamic linker and of the libraries that C
+// and C++ programs use.
 var libraries = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "unharmed-lib-")
 	if err != nil {
@@ -180,8 +180,8 @@ var libraries = sync.OnceValues(func() (string, error) {
 	return dir, nil
 })
 
-// temporary is a folder of the test's. Not TempDir, which has the test's name in
-// its own: commas in a path mean something to the linker.
+// temporary returns a temporary folder. TempDir is not used because its path contains
+// the test's name, and the linker interprets commas in a path.
 func temporary(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "unharmed-")
@@ -202,7 +202,7 @@ func (b *build) tool(t testing.TB, name string, args ...string) {
 	}
 }
 
-// environment is what the program runs with.
+// environment returns the environment of the program.
 func (b *build) environment() []string {
 	env := append(os.Environ(), "LC_ALL=C", "GMON_OUT_PREFIX="+filepath.Join(b.dir, "gmon"))
 	if b.libs != "" {
@@ -211,8 +211,8 @@ func (b *build) environment() []string {
 	return env
 }
 
-// outcome is what can be seen of a run: what was printed, how it ended, and the
-// calls of counted functions, all processes together.
+// outcome is the observable result of a run: its output, how it ended, and the calls
+// of counted functions over all processes.
 type outcome struct {
 	Transcript string
 	End        string
@@ -220,17 +220,17 @@ type outcome struct {
 	took       map[string]interval // of calls of functions that always returned
 }
 
-// interval is how long calls took, as the program saw it from within and from
-// outside.
+// interval is the duration of calls as measured by the program, inside and around the
+// call.
 type interval struct{ within, around int64 }
 
-// outcomeOf reads what a program printed.
+// outcomeOf parses the output of a program.
 func outcomeOf(printed []byte, end string) outcome {
 	o := outcome{End: end, calls: map[string]int64{}, took: map[string]interval{}}
 	var text strings.Builder
 	for line := range strings.Lines(string(printed)) {
 		f := strings.Fields(line)
-		number := func(behind int) int64 { // from the end: names may have spaces
+		number := func(behind int) int64 { // from the end, since names may contain spaces
 			n, _ := strconv.ParseInt(f[len(f)-behind], 10, 64)
 			return n
 		}
@@ -247,8 +247,8 @@ func outcomeOf(printed []byte, end string) outcome {
 	return o
 }
 
-// limit bounds how long a program may run, observed: with an unwinder of its own
-// that is observed, too, each exception takes some 10,000 traps.
+// limit bounds the time that an observed program may run: with its own unwinder,
+// which is observed too, each exception takes some 10,000 traps.
 var limit = func() time.Duration {
 	if soak() {
 		return 3 * time.Minute
@@ -256,7 +256,7 @@ var limit = func() time.Duration {
 	return 2 * time.Minute
 }()
 
-// command is the program, to act so many times.
+// command returns the command that runs the program for a number of rounds.
 func (b *build) command(rounds int) *exec.Cmd {
 	cmd := exec.Command(b.path, strconv.Itoa(rounds))
 	cmd.Dir, cmd.Env = b.dir, b.environment()
@@ -264,23 +264,23 @@ func (b *build) command(rounds int) *exec.Cmd {
 	return cmd
 }
 
-// untouched runs the program as it is.
+// untouched runs the program without observation.
 func (b *build) untouched(t testing.TB, rounds int) outcome {
 	t.Helper()
 	r := b.start(t, rounds)
 	return r.end()
 }
 
-// running is a program that runs.
+// running is a running program.
 type running struct {
 	t       testing.TB
 	cmd     *exec.Cmd
 	in      io.Closer
 	printed chan []byte
-	began   chan struct{} // closed when it acts
+	began   chan struct{} // closed when it starts its rounds
 }
 
-// start starts the program and lets it run.
+// start starts the program.
 func (b *build) start(t testing.TB, rounds int) *running {
 	t.Helper()
 	cmd := b.command(rounds)
@@ -294,7 +294,7 @@ func (b *build) start(t testing.TB, rounds int) *running {
 	}
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // to end its children with it
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that its children can be ended with it
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +303,7 @@ func (b *build) start(t testing.TB, rounds int) *running {
 	return r
 }
 
-// readAll reads what a program prints, and tells when that begins.
+// readAll reads the output of a program, and closes began when the output begins.
 func readAll(out io.Reader, began chan struct{}) []byte {
 	lines := bufio.NewReader(out)
 	line, _ := lines.ReadBytes('\n')
@@ -312,7 +312,7 @@ func readAll(out io.Reader, began chan struct{}) []byte {
 	return append(line, rest...)
 }
 
-// end lets the program come to its end and waits for it.
+// end lets the program finish and waits for it.
 func (r *running) end() outcome {
 	r.t.Helper()
 	r.in.Close()

@@ -11,14 +11,14 @@ import (
 	"endoscope/server/wire"
 )
 
-// clockError is how far two readings of the clock may be apart that mean one
-// instant: programs in the kernel read it without the lock that updates it.
+// clockError is the maximum difference of two clock readings of the same instant:
+// eBPF programs read the clock without the lock that updates it.
 const clockError = time.Microsecond
 
-// TestRustDurations compares how long calls of a Rust program took with what the
-// program itself saw: from within, where it can only see less, and from outside,
-// where it can only see more. Each call of a function that always returns is one
-// row, and calls that panics leave are counted as unfinished.
+// TestRustDurations compares the durations of calls of a Rust program with the
+// program's own measurements: inside the call, which can only be shorter, and around
+// it, which can only be longer. Each call of a function that always returns is one
+// row, and calls left by a panic are counted as unfinished.
 func TestRustDurations(t *testing.T) {
 	testenv.NeedUprobes(t)
 	var rust *program
@@ -77,5 +77,5 @@ func TestRustDurations(t *testing.T) {
 	}
 }
 
-// classOf is the part of a Rust path in front of the function's own name.
+// classOf returns the part of a Rust path before the function name.
 func classOf(name string) string { return name[:strings.LastIndex(name, "::")] }

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// stuck tells where the threads of the given processes and of this one are, in
-// the kernel, and where its goroutines are: all that is left of a program, or
-// of a query, that came to no end.
+// stuck describes where the threads of the given processes and of this one are in the
+// kernel, and where this process's goroutines are, for a program or query that does
+// not end.
 func stuck(pids ...int) string {
 	var b strings.Builder
 	for _, pid := range append(pids, os.Getpid()) {

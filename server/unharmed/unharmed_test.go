@@ -16,7 +16,7 @@ import (
 	"endoscope/server/wire"
 )
 
-// soak reports whether there is time for everything.
+// soak reports whether the long tests run.
 func soak() bool { return os.Getenv("ENDOSCOPE_SOAK") != "" }
 
 // everyBuild runs a test for each build of each program.
@@ -36,7 +36,7 @@ func everyBuild(t *testing.T, f func(t *testing.T, b *build)) {
 	}
 }
 
-// same compares a run with the untouched one.
+// same compares a run with the unobserved one.
 func same(t *testing.T, what string, want, got outcome) {
 	t.Helper()
 	if diff := cmp.Diff(want, got, cmp.FilterPath(func(p cmp.Path) bool { return p.Last().String() == ".calls" || p.Last().String() == ".took" }, cmp.Ignore())); diff != "" {
@@ -46,9 +46,8 @@ func same(t *testing.T, what string, want, got outcome) {
 
 const rounds = 2
 
-// TestUnharmed runs each program under the query over all of its functions,
-// started by the query, observed as an executable, and attached and detached in
-// mid-run.
+// TestUnharmed runs each program under the query over all of its functions: started
+// by the query, observed by its executable, and attached and detached in mid-run.
 func TestUnharmed(t *testing.T) {
 	everyBuild(t, func(t *testing.T, b *build) {
 		want := b.untouched(t, rounds)
@@ -56,11 +55,12 @@ func TestUnharmed(t *testing.T) {
 			t.Fatalf("untouched, the program ends with %s and prints %s", want.End, want.Transcript)
 		}
 		t.Run("held", func(t *testing.T) { held(t, b, want, "auto") })
-		// Without sessions the kernel sets its trap before the stack is looked at.
+		// Without session links the kernel sets its return trap before the stack is
+		// inspected.
 		if !b.stacks {
 			t.Run("held, pairs of links", func(t *testing.T) { held(t, b, want, "multi") })
 		}
-		if !b.stacks && b.libs != "" && soak() { // with its libraries inside a program has too many functions
+		if !b.stacks && b.libs != "" && soak() { // with its libraries linked in, a program has too many functions
 			t.Run("held, perf events", func(t *testing.T) { held(t, b, want, "perf") })
 		}
 		t.Run("counted", func(t *testing.T) { counted(t, b, want) })
@@ -132,8 +132,8 @@ func pipe(t *testing.T) (r, w *os.File) {
 	return r, w
 }
 
-// counted compares the calls that a program counts with the rows: of entries
-// they are the same, of returns the footer accounts for the difference.
+// counted compares the calls counted by a program with the rows: entries are equal,
+// and the footer accounts for missing returns.
 func counted(t *testing.T, b *build, want outcome) {
 	names := slices.Sorted(maps.Keys(want.calls))
 	where := "WHERE function_name IN (" + quoted(names) + ")"
@@ -190,8 +190,8 @@ func within(t *testing.T, b *build, want outcome, module string) {
 	r := arm(t, s, everyCall("WHERE module = '"+module+"'"))
 	same(t, "in all of "+module, want, b.untouched(t, rounds))
 	r.Stop()
-	// What the program loads when it runs may be gone before it is probed: then the
-	// footer says that there is a gap.
+	// A module that the program loads at run time may be unloaded before it is
+	// probed: the footer then reports a gap.
 	if a := read(t, r); len(a.rows) == 0 && !strings.Contains(a.footer(), "calls in "+module) {
 		t.Errorf("no calls; %v", a.notices)
 	}
@@ -203,15 +203,15 @@ func isSkipped(a *answer, name string) bool {
 	return slices.ContainsFunc(a.notices, func(n string) bool { return strings.Contains(n, "not monitored") && named.MatchString(n) })
 }
 
-// midRun attaches to a running program and detaches from it several times: in
-// all ways, and to all modules.
+// midRun attaches to a running program and detaches from it several times: in all
+// ways, and to all modules.
 func midRun(t *testing.T, b *build) {
 	want := b.untouched(t, 0)
 	r := b.start(t, 0)
 	<-r.began
 	ended := false
 	defer func() {
-		if !ended { // a test has failed, perhaps by what this tells
+		if !ended { // a test has failed; the log may show the reason
 			t.Logf("the program ends with %s", r.end().End)
 		}
 	}()
@@ -236,13 +236,13 @@ func midRun(t *testing.T, b *build) {
 			result = arm(t, s, "SELECT function_name, COUNT(*) FROM function_start "+v.where+" GROUP BY function_name")
 		}
 		if result == nil && strings.Contains(v.where, "plugin") {
-			continue // not loaded just then
+			continue // not loaded at the moment
 		}
 		if result == nil {
 			t.Errorf("%v: no function can be observed", v)
 			continue
 		}
-		time.Sleep(5 * time.Millisecond) // in which the target runs with probes
+		time.Sleep(5 * time.Millisecond) // let the target run with probes
 		result.Stop()
 		rows += len(read(t, result).rows)
 	}

@@ -7,16 +7,17 @@ import (
 	"endoscope/planner/types"
 )
 
-// Splitter is a session that may leave a part of a query to its client: the server
-// says what, and sends it. What the client then does with its rows nobody relies on.
+// Splitter is a session that may leave part of a query to its client. The server
+// determines that part and sends it as a Fragment. Correctness and access control at
+// the server do not depend on what the client does with the rows.
 type Splitter interface {
-	// ExecuteSplit is Execute for a client that executes fragments. path is the way
-	// to it. The result may be a Fragmented.
+	// ExecuteSplit is Execute for a client that executes fragments. path is the
+	// network path to it. The result may be a Fragmented.
 	ExecuteSplit(ctx context.Context, path Path, statement string, args ...types.Value) (Result, error)
 }
 
-// Fragmented is a result of which the client executes a part: what Next gives is for
-// the fragment. Fragment is nil if the result is as any other.
+// Fragmented is a result of which the client executes a part: the events of Next are
+// the input of the fragment. Fragment is nil if the client has nothing to execute.
 type Fragmented interface {
 	Result
 	Fragment() *Fragment
@@ -25,43 +26,43 @@ type Fragmented interface {
 // FragmentVersion is that of Fragment.Plan: who has another one cannot execute it.
 const FragmentVersion = 3
 
-// Fragment is what a client executes of a query.
+// Fragment is the part of a query that the client executes.
 type Fragment struct {
 	// Plan is a plan.Fragment as package planpb encodes it.
 	Plan []byte `json:"plan"`
-	// Running is for how long the query has run, ns.
+	// Running is how long the query has been running, in ns.
 	Running int64 `json:"running"`
-	// Port is where the first rows are for.
+	// Port is the destination of the first rows.
 	Port Port `json:"-"`
-	// Columns are those of the result.
+	// Columns are the columns of the result.
 	Columns []Column `json:"columns"`
-	// Measured says that what the fragment gives is not the result, which comes as
-	// rows of PortResult: EXPLAIN ANALYZE.
+	// Measured: the fragment's output is not the result (EXPLAIN ANALYZE). The result
+	// arrives as rows of PortResult.
 	Measured bool `json:"measured,omitempty"`
-	// Sections are the columns of the other ports' rows, by Port.
+	// Sections are the columns of the other ports' rows, indexed by Port.
 	Sections [Ports][]Column `json:"-"`
 }
 
-// Port is what rows are in a plan that is executed at two sites.
+// Port is the destination of rows in a plan that is executed at two sites.
 type Port uint8
 
 // Ports of a fragment.
 const (
-	PortResult  Port = iota // of the result
-	PortRows                // that Lower reads
-	PortLowered             // that Upper reads
-	PortStates              // of groups, which Upper's aggregate merges
+	PortResult  Port = iota // rows of the result
+	PortRows                // input of Lower
+	PortLowered             // input of Upper
+	PortStates              // group states, merged by Upper's aggregate
 	Ports       = iota
 )
 
-// Cue is what an operator of the fragment is told between rows.
+// Cue is a signal for the operators of the fragment, ordered with the rows.
 type Cue struct {
 	Kind    CueKind `json:"kind"`
-	Time    int64   `json:"time,omitempty"` // of a watermark: event time; else ns since the query began
+	Time    int64   `json:"time,omitempty"` // watermark: event time; else ns since the query began
 	Preview bool    `json:"preview,omitempty"`
 }
 
-// CueKind says what a Cue means: see operators.SignalKind.
+// CueKind is the meaning of a Cue; see operators.SignalKind.
 type CueKind uint8
 
 // Kinds of cue.
@@ -69,25 +70,23 @@ const (
 	CueWatermark CueKind = iota
 	CueTick
 	CueFlush
-	CueEnd // no signal: the last cue, with when the query ended
+	CueEnd // not a signal: the last cue, with the time at which the query ended
 )
 
-// Path is the way to a client.
+// Path is the network path to a client.
 type Path interface {
-	// Link is what is known of it now.
+	// Link returns the current measurements.
 	Link() Link
 }
 
-// Link is what a path can do.
+// Link describes a network path.
 type Link struct {
-	RTT time.Duration // 0: not known, or nothing to speak of
-	// Rate is how many bytes a second it carries; 0: not known, or as many as there
-	// are.
+	RTT time.Duration // 0: unknown or negligible
+	// Rate is the throughput in bytes per second; 0: unknown or unlimited.
 	Rate float64
-	// Limited says that Rate was seen while more was to be sent; else it is what the
-	// connection would try.
+	// Limited: Rate was measured while data was waiting to be sent. Otherwise it is
+	// the connection's estimate.
 	Limited bool
-	// Send is what it costs this side to send a byte, ns of processor time; 0: not
-	// known.
+	// Send is this side's cost of sending one byte, in ns of CPU time; 0: unknown.
 	Send float64
 }

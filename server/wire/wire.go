@@ -14,72 +14,74 @@ type Engine interface {
 	Close() error
 }
 
-// Options of a session: its first target and how it shows itself.
+// Options of a session: its first target and how it delivers results.
 type Options struct {
 	PID     int      // -p
 	Process string   // --process
 	Exe     string   // --exe
-	Command []string // -- CMD ARGS...: started by the session, held until the first query is armed
-	// Notify is told what the session's triggers have to say (NOTIFY 'text', and
-	// why they failed), one line at a time. It must not block. nil: nobody is.
+	Command []string // -- CMD ARGS...: started by the session, stopped until the first query is armed
+	// Notify is called with each message of the session's triggers (NOTIFY 'text',
+	// and failures), one line at a time. It must not block. nil: messages are
+	// discarded.
 	Notify func(text string)
-	Live   time.Duration // > 0: give a preview of a running EMIT FINAL result this often
-	// Armed is called whenever something begins to be acquired for the session. It
-	// must not block. nil: nobody is told.
+	Live   time.Duration // > 0: interval of previews of a running EMIT FINAL result
+	// Armed is called whenever an acquisition starts for the session. It must not
+	// block.
 	Armed func()
-	// User is on whose behalf the session runs; nil: whoever the engine's process
-	// runs as.
+	// User is the user on whose behalf the session runs; nil: the user of the
+	// engine's process.
 	User *User
-	// Unread > 0 has live queries not wait for who reads their rows: those beyond
-	// so many bytes that were not read are dropped, and counted. 0: they wait.
+	// Unread > 0: live queries do not wait for a slow reader. Rows beyond this many
+	// unread bytes are dropped and counted. 0: queries wait.
 	Unread int64
-	// Marks has results tell how far they are in time where no rows do: by events
-	// of the kind Mark.
+	// Marks: results report their progress in time by events of kind Mark when there
+	// are no rows.
 	Marks bool
 }
 
-// User is somebody who was identified.
+// User is an identified user.
 type User struct {
 	Name string
-	Via  string // how: a token, a certificate, a user of the machine; for logs
+	Via  string // identified by: a token, a certificate, a local user id; for logs
 }
 
-// Session is one user's conversation: its target, settings and definitions.
-// Statements may run concurrently.
+// Session is one user's session: its target, settings and definitions. Statements may
+// run concurrently.
 type Session interface {
-	// Execute runs one statement, without its final semicolon; args are the values
-	// of $1, $2, ... in it. Refusals are *parser.Error. The result must be read to
-	// io.EOF or closed.
+	// Execute runs one statement, without its final semicolon; args are the values of
+	// its parameters $1, $2, ... Refusals are *parser.Error. The result must be read
+	// to io.EOF or closed.
 	Execute(ctx context.Context, statement string, args ...types.Value) (Result, error)
-	// Describe says what a statement would give, and refuses what Execute would
-	// refuse of a query's text. Nothing is acquired.
+	// Describe returns the shape of a statement's result, with the errors that
+	// Execute would return for the text of a query. Nothing is acquired.
 	Describe(ctx context.Context, statement string) (Description, error)
-	// Complete lists names for the REPL: kind is "stream", "column", "function",
-	// "setting", "process", "model", "trigger"; for columns, of is the stream.
+	// Complete returns completions for the REPL: kind is "stream", "column",
+	// "function", "setting", "process", "model" or "trigger"; for columns, of is the
+	// stream.
 	Complete(ctx context.Context, kind, of, prefix string) []string
-	// Info is for \conninfo: lines of text.
+	// Info returns the lines of \conninfo.
 	Info() []string
-	// Triggered gives the rows of the triggers that this session has made, since
-	// it made them: timestamp, trigger, activation, action, row. It ends when all
-	// of them have, and with follow only when it is stopped, or the session is
-	// closed. One at a time.
+	// Triggered returns the rows of the triggers that this session has created, since
+	// their creation: timestamp, trigger, activation, action, row. It ends when all
+	// of these triggers have ended; with follow it ends only when it is stopped or
+	// the session is closed. Only one may be open at a time.
 	Triggered(follow bool) Result
 	Close() error
 }
 
-// Identified is a session that knows which engine it is at: another address may lead to
-// the same.
+// Identified is a session that knows its engine's identity, since several addresses
+// may lead to the same engine.
 type Identified interface {
-	// Engine is its name, "" if it is not known.
+	// Engine returns the engine's identifier; "" if unknown.
 	Engine() string
 }
 
-// Description is what a statement would give.
+// Description is the shape of a statement's result.
 type Description struct {
-	Columns []Column // nil: it gives no rows
-	Params  int      // how many values it needs
-	// ParamTypes are the types that the values of $1, $2 ... take; Null where any
-	// does. nil: they are not known.
+	Columns []Column // nil: the statement returns no rows
+	Params  int      // number of parameters
+	// ParamTypes are the types of the parameters $1, $2, ...; Null if any type is
+	// accepted. nil: unknown.
 	ParamTypes []types.Type `json:",omitempty"`
 }
 
@@ -89,16 +91,16 @@ type Column struct {
 	Type types.Type
 }
 
-// EventKind says what Result.Next gave.
+// EventKind is the kind of an Event.
 type EventKind uint8
 
-// What comes out of a result.
+// Kinds of events.
 const (
 	Rows    EventKind = iota // Batch has rows; the caller releases it
 	Flush                    // an emitted result (window, EVERY interval) is complete
-	Preview                  // as Flush, for rows that are only a look at a running total
+	Preview                  // as Flush, for a preview of a running total
 	Notice                   // Text is for the user
-	Mark                     // time has passed (Options.Marks): nothing but Event.Mark is new
+	Mark                     // time has passed (Options.Marks); only Event.Mark is set
 	Cued                     // Cue is for the fragment of a Fragmented
 )
 
@@ -107,36 +109,36 @@ type Event struct {
 	Kind  EventKind
 	Batch *batch.Batch
 	Text  string
-	// Preview: set on Rows too, when they belong to a preview.
+	// Preview is set on Rows too, if they belong to a preview.
 	Preview bool
-	// Row is how many rows the query gave before these, with those that were
-	// dropped because nobody read them (Options.Unread); with io.EOF, in all. 0
-	// where none are ever dropped.
+	// Row is the number of rows of the query before these, including rows dropped
+	// because they were not read (Options.Unread); with io.EOF, the total. 0 if rows
+	// are never dropped.
 	Row uint64
-	// Mark > 0: with this event all rows with a time before it have been given, or
-	// dropped, ns since 1970. 0 where that is not known.
+	// Mark > 0: all rows with an earlier time (ns since 1970) have been returned with
+	// this event or before, or were dropped. 0: unknown.
 	Mark int64
-	// Port and Cue are of the results that are Fragmented.
+	// Port and Cue are set by a Fragmented.
 	Port Port
 	Cue  Cue
 }
 
-// Result is a statement's answer, perhaps never-ending.
+// Result is the result of a statement; it may be unbounded.
 type Result interface {
-	// Columns is nil for statements without rows; Message then says what was
-	// done (CREATE STREAM, SET, ...).
+	// Columns is nil for statements without rows. Message then reports what was done
+	// (CREATE STREAM, SET, ...).
 	Columns() []Column
 	Message() string
-	// Next waits for the next event. It gives io.EOF at the end and the
-	// query's error if it failed.
+	// Next waits for the next event. It returns io.EOF at the end, and the query's
+	// error if it failed.
 	Next(ctx context.Context) (Event, error)
-	// Stop asks the query to end and give what it has (Ctrl-C): events follow
-	// until io.EOF. Safe to call from another goroutine.
+	// Stop asks the query to end and return what it has (Ctrl-C). Events follow until
+	// io.EOF. It is safe for concurrent use.
 	Stop()
-	// Close abandons the query and returns when nothing of it is attached.
+	// Close abandons the query and returns when all its probes are detached.
 	Close() error
-	// Summary is what holds until now, and after io.EOF the result's footer. Safe
-	// to call from another goroutine.
+	// Summary returns the footer so far; after io.EOF it is final. It is safe for
+	// concurrent use.
 	Summary() Summary
 }
 
@@ -145,11 +147,11 @@ type Summary struct {
 	Rows    uint64
 	Elapsed time.Duration
 	Losses  []Loss   // empty: complete
-	Counts  []Loss   // worth a line, but no loss
-	Notes   []string // what else is worth saying
+	Counts  []Loss   // worth reporting, but not losses
+	Notes   []string // other remarks
 }
 
-// Loss is a number of events that did not become rows, and why.
+// Loss is a number of events that did not become rows, and the cause.
 type Loss struct {
 	Cause string
 	N     uint64

@@ -21,8 +21,8 @@ import (
 	"endoscope/server/wire"
 )
 
-// counted calls work as often as it is told, up to 10,000 times a second, when it is told
-// to begin.
+// counted waits for a start signal and then calls work the requested number of times,
+// up to 10,000 times per second.
 const counted = `#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -36,7 +36,7 @@ int main(int argc, char **args) {
 	pause();
 }`
 
-// How many clients of which kind.
+// Number of clients of each kind.
 const (
 	quick  = 16
 	slow   = 8
@@ -44,7 +44,7 @@ const (
 	killed = 4
 )
 
-// soak is how long a test goes on that stresses: what ENDOSCOPE_SOAK says, as 10m.
+// soak returns the duration of a stress test: ENDOSCOPE_SOAK if set, for example 10m.
 func soak(t testing.TB, otherwise time.Duration) time.Duration {
 	t.Helper()
 	text := os.Getenv("ENDOSCOPE_SOAK")
@@ -58,15 +58,15 @@ func soak(t testing.TB, otherwise time.Duration) time.Duration {
 	return d
 }
 
-// reading is what a client got of its query.
+// reading is what a client received of its query.
 type reading struct {
 	rows    uint64
-	gaps    uint64 // rows whose numbers were left out
+	gaps    uint64 // rows whose numbers were skipped
 	summary wire.Summary
 	err     error
 }
 
-// read reads a result to its end, resting after each event while slow is open.
+// readAll reads a result to its end, pausing after each event while slow is open.
 func readAll(res wire.Result, slow <-chan struct{}) (r reading) {
 	defer res.Close()
 	for next := uint64(0); ; {
@@ -99,7 +99,7 @@ func readAll(res wire.Result, slow <-chan struct{}) (r reading) {
 	}
 }
 
-// lost adds up the losses of a summary; gaps are those of rows that were not read.
+// lost adds up the losses of a summary; gaps are the losses of rows not read.
 func lost(s wire.Summary) (all, gaps uint64) {
 	for _, l := range s.Losses {
 		all += l.N
@@ -110,7 +110,7 @@ func lost(s wire.Summary) (all, gaps uint64) {
 	return all, gaps
 }
 
-// resident is the memory of a process in MB.
+// resident returns the memory of a process in MB.
 func resident(t testing.TB, pid int) int {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -125,9 +125,9 @@ func resident(t testing.TB, pid int) int {
 	return kb >> 10
 }
 
-// crowd: whatever some clients do, each of the others gets every row, or is told
-// exactly how many it did not get; the server's memory stays what it is, and in the
-// end nothing is attached.
+// crowd tests that each client receives every row or the exact number of missing
+// rows, whatever other clients do; that the server's memory does not grow; and that
+// nothing stays attached.
 func (b binaries) crowd(t *testing.T) {
 	length := soak(t, time.Minute)
 	calls := uint64(length/time.Second) * 9_000
@@ -179,18 +179,18 @@ func (b binaries) crowd(t *testing.T) {
 			how = syscall.SIGSTOP
 		}
 		faults.Go(func() {
-			time.Sleep(at) // it goes well until then
+			time.Sleep(at) // normal operation first
 			_ = c.cmd.Process.Signal(how)
 		})
 	}
-	var memory []int // of the server, five times a second
+	var memory []int // of the server, five times per second
 	for victim.out.String() == "" && time.Since(began) < 5*length+5*time.Minute {
 		memory = append(memory, resident(t, d.cmd.Process.Pid))
-		time.Sleep(200 * time.Millisecond) // between one measurement and the next
+		time.Sleep(200 * time.Millisecond) // measurement interval
 	}
 	victim.says("done")
 	faults.Wait()
-	time.Sleep(300 * time.Millisecond) // what was called last is on its way
+	time.Sleep(300 * time.Millisecond) // the last events are on their way
 	for _, r := range results {
 		r.Stop()
 	}
@@ -221,7 +221,7 @@ func (b binaries) crowd(t *testing.T) {
 	if dropped < slow {
 		t.Errorf("only %d of %d slow clients had rows dropped: the test tests nothing", dropped, slow)
 	}
-	// What slow clients may leave unread has filled by then.
+	// By then the buffers of slow clients are full.
 	n := len(memory)
 	third, last := slices.Max(memory[n/2:n*3/4]), slices.Max(memory[n*3/4:])
 	t.Logf("%v, %d calls; the server's memory: at most %d MB in the third quarter, %d MB in the last", time.Since(began).Round(time.Second), calls, third, last)

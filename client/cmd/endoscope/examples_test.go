@@ -16,7 +16,7 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// examples are the files that \examples lists, here with a shorter time.
+// exampleFile returns a file with an example of \examples, with a shorter duration.
 func exampleFile(t *testing.T, name, duration string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("../../repl/examples", name+".sql"))
@@ -74,7 +74,7 @@ func number(t *testing.T, text string) int64 {
 	return n
 }
 
-// names are the values of a column, each once.
+// names returns the distinct values of a column.
 func names(rows []map[string]string, column string) map[string]bool {
 	out := map[string]bool{}
 	for _, row := range rows {
@@ -83,7 +83,7 @@ func names(rows []map[string]string, column string) map[string]bool {
 	return out
 }
 
-// The examples ask the demo program what they say.
+// The examples return plausible results for the demo program.
 func TestExamples(t *testing.T) {
 	testenv.NeedUprobes(t)
 	for name, check := range map[string]func(t *testing.T, rows []map[string]string){
@@ -147,9 +147,9 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// Of each path there are as many calls as the program makes, which take no less than it
-// measures within them, and of that what its calls take is not the path's own, to the
-// nanosecond.
+// Each path has the number of calls that the program makes, and at least the time
+// that the program measures within them. The time of callees is excluded from the
+// path's own time, to the nanosecond.
 func TestExampleOfCallPaths(t *testing.T) {
 	testenv.NeedUprobes(t)
 	out := filepath.Join(t.TempDir(), "account")
@@ -188,7 +188,7 @@ int main(void) {
 	for i, text := range strings.Fields(string(said)) {
 		took[i] = number(t, text)
 	}
-	// By path: calls, and what the program measured within them.
+	// By path: number of calls, and the time that the program measured within them.
 	want := map[string][2]int64{
 		"process_job":                    {100, took[0]},
 		"process_job;cache_put":          {150, took[1] + took[4]},
@@ -219,7 +219,7 @@ int main(void) {
 	}
 }
 
-// twoOrders takes a and b in both orders, c alone, and never waits for itself.
+// twoOrders locks a and b in both orders, and c alone and before b.
 const twoOrders = `
 #include <pthread.h>
 #include <stdio.h>
@@ -242,12 +242,12 @@ int main(void) {
 }
 `
 
-// Only locks that are held together count: a and b are taken in both orders; c is
-// taken before b by both threads, and by itself.
+// Only locks held together count: a and b are locked in both orders; both threads
+// lock c before b, and alone.
 func TestExampleOfLockOrder(t *testing.T) {
 	testenv.NeedUprobes(t)
 	out := filepath.Join(t.TempDir(), "locks")
-	// One after the other, so that the program cannot lock itself up.
+	// The threads run one after the other, so that the program cannot deadlock.
 	text := strings.Replace(twoOrders, "pthread_create(&u", "pthread_join(t, 0);\n\tpthread_create(&u", 1)
 	text = strings.Replace(text, "pthread_join(t, 0);\n\tpthread_join(u, 0);", "pthread_join(u, 0);", 1)
 	target := testenv.CompileCText(t, text, "-O1", "-pthread", fmt.Sprintf("-DOUT=%q", out))
@@ -268,8 +268,8 @@ func TestExampleOfLockOrder(t *testing.T) {
 	}
 }
 
-// What a program reads and writes by TLS, which loads the library when it is
-// executed.
+// The data that a program reads and writes by TLS, whose library is loaded at
+// startup.
 func TestExampleOfTLS(t *testing.T) {
 	testenv.NeedUprobes(t)
 	openssl := testenv.NeedProgram(t, "openssl")
@@ -301,7 +301,8 @@ func TestExampleOfTLS(t *testing.T) {
 	}
 }
 
-// What is freed is none; what is not has the function that asked for it.
+// Freed memory is not listed; leaked memory is listed with the function that
+// allocated it.
 func TestExampleOfLeaks(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, `
@@ -328,7 +329,7 @@ func TestExampleOfLookups(t *testing.T) {
 	}
 }
 
-// Statements that take 20 ms are found among those that do not, with their text.
+// Statements that take 20 ms are found among faster ones, with their text.
 func TestExampleOfSlowStatements(t *testing.T) {
 	testenv.NeedUprobes(t)
 	postmaster, _ := testenv.BusyPostgres(t)

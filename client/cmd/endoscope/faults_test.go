@@ -19,19 +19,19 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// ticking calls work a thousand times a second.
+// ticking calls work a thousand times per second.
 const ticking = `#include <unistd.h>
 __attribute__((noinline)) int work(int i) { __asm__ volatile(""); return i + 1; }
 int main(void) { volatile int s = 0; for (;;) { s = work(s); usleep(1000); } }`
 
-// ours is one of ours that runs.
+// ours is a running process started by the test.
 type ours struct {
 	t   testing.TB
 	cmd *exec.Cmd
 	out output
 }
 
-// output collects what a program prints.
+// output collects the output of a program.
 type output struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -65,7 +65,7 @@ func launch(t testing.TB, name string, args ...string) *ours {
 	return p
 }
 
-// says waits until a program has printed something.
+// says waits until a program has printed a text.
 func (p *ours) says(what string) {
 	p.t.Helper()
 	testenv.UntilNil(p.t, fmt.Sprintf("it says %q", what), func() error {
@@ -86,7 +86,7 @@ func buildDaemon(t testing.TB) string {
 	return out
 }
 
-// holds waits until a process has links in the kernel, or none.
+// holds waits until a process holds links in the kernel, or none.
 func (p *ours) holds(some bool) (took time.Duration) {
 	p.t.Helper()
 	what := "it holds no links"
@@ -99,10 +99,10 @@ func (p *ours) holds(some bool) (took time.Duration) {
 	})
 }
 
-// binaries are the two programs, and a target.
+// binaries are the two programs and a target.
 type binaries struct{ endoscope, endoscoped, ticking string }
 
-// TestFaults has clients, servers and the network between them fail.
+// TestFaults tests failures of clients, servers and the network between them.
 func TestFaults(t *testing.T) {
 	testenv.NeedUprobes(t)
 	b := binaries{build(t), buildDaemon(t), testenv.CompileCText(t, ticking, "-O1")}
@@ -113,8 +113,8 @@ func TestFaults(t *testing.T) {
 	t.Run("a crowd", b.crowd)
 }
 
-// Whatever becomes of a client, its probes go: at once where the connection is
-// closed, after the time for it where the client is silent.
+// However a client ends, its probes are removed: immediately if the connection is
+// closed, after the timeout if the client is silent.
 func (b binaries) clientsThatGo(t *testing.T) {
 	target := launch(t, b.ticking)
 	socket := filepath.Join(t.TempDir(), "s")
@@ -125,7 +125,7 @@ func (b binaries) clientsThatGo(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		signal syscall.Signal
-		d      *ours // patient: it has to be the connection's end that ends the query
+		d      *ours // patient: only the end of the connection can end the query
 		socket string
 	}{
 		{"interrupted", syscall.SIGINT, patient, socket},
@@ -146,7 +146,7 @@ func (b binaries) clientsThatGo(t *testing.T) {
 	}
 }
 
-// A frozen client whose connection is full of rows is silent, too.
+// A frozen client whose connection is full of rows counts as silent too.
 func (b binaries) frozenInTheMiddleOfRows(t *testing.T) {
 	busy := strings.Replace(ticking, "usleep(1000);", "", 1)
 	target := launch(t, testenv.CompileCText(t, busy, "-O1"))
@@ -163,7 +163,7 @@ func (b binaries) frozenInTheMiddleOfRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Process.Signal(syscall.SIGCONT); client.Process.Kill(); client.Wait() })
-	if _, err := io.CopyN(io.Discard, out, 1<<20); err != nil { // and no more: it waits for its reader
+	if _, err := io.CopyN(io.Discard, out, 1<<20); err != nil { // stop reading: the client waits for its reader
 		t.Fatal(err)
 	}
 	// A pipe is full when its pages are in use; each write may leave part of a page empty.
@@ -178,8 +178,8 @@ func (b binaries) frozenInTheMiddleOfRows(t *testing.T) {
 	t.Logf("its probes are gone after %v", took.Round(time.Millisecond))
 }
 
-// A server that dies is told of, and nothing of it stays. Who asked for it goes on
-// with the next one, and says what is missing.
+// When a server dies, its clients report it and nothing stays attached. A
+// reconnecting client continues with the next server and reports what is missing.
 func (b binaries) serverDies(t *testing.T) {
 	target := launch(t, b.ticking)
 	socket := filepath.Join(t.TempDir(), "s")
@@ -205,9 +205,9 @@ func (b binaries) serverDies(t *testing.T) {
 		t.Errorf("it ended with %v", err)
 	}
 
-	time.Sleep(300 * time.Millisecond) // in which there is no server
+	time.Sleep(300 * time.Millisecond) // a period without a server
 	d = serve()
-	lasting.says("connected again: ")
+	lasting.says("reconnected: ")
 	d.holds(true)
 	n := len(lasting.out.String())
 	testenv.Until(t, "there are rows after it", func() bool { return len(lasting.out.String()) >= n+1000 })
@@ -215,7 +215,7 @@ func (b binaries) serverDies(t *testing.T) {
 		t.Fatal(err)
 	}
 	lasting.says("lost 1 (connection lost 1)")
-	lasting.says("gap: nothing is known of ")
+	lasting.says("gap: no data for ")
 	if n := strings.Count(lasting.out.String(), "timestamp\n"); n != 1 {
 		t.Errorf("it has %d headers", n)
 	}
@@ -223,8 +223,8 @@ func (b binaries) serverDies(t *testing.T) {
 
 func command(name string, args ...string) *exec.Cmd { return exec.Command(name, args...) }
 
-// startPiped starts a program that waits until the function that it returns is
-// called. It is collected when it ends: a process that is not is still there for who
+// startPiped starts a program that waits until the returned function is called. The
+// process is reaped when it ends, since a zombie would look alive to a caller that
 // waits for its end.
 func (p *ours) startPiped() (begin func()) {
 	p.t.Helper()

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// layers says what each part of the tree may import of the others, directly or
-// not. A part is a folder and everything below it; the longest match counts.
+// layers lists what each part of the tree may import from the others, directly or
+// indirectly. A part is a folder and everything below it; the longest match applies.
 var layers = []struct {
 	part string
 	may  []string
@@ -28,11 +28,11 @@ var layers = []struct {
 	{"client/cmd/endoscope", []string{"client", "server", "parser", "planner", "operators", "probes"}},
 }
 
-// forTests is what the tests of every part share. No product imports it.
+// forTests is the shared test support of all parts. No product package imports it.
 const forTests = "probes/testenv"
 
-// TestImports holds the one way of data: a package depends only on the parts
-// that its own part may know.
+// TestImports checks the architecture: a package depends only on the parts that its
+// own part may know.
 func TestImports(t *testing.T) {
 	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}}: {{join .Deps " "}}`, "endoscope/...").Output()
 	if err != nil {
@@ -78,7 +78,8 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// TestSeeds holds that no package's property tests draw other cases in every run.
+// TestSeeds checks that the property tests of every package use the same cases in
+// every run.
 func TestSeeds(t *testing.T) {
 	const rapid, seeds = "pgregory.net/rapid", "endoscope/operators/optest/seeds"
 	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}}: {{join .TestImports " "}} {{join .XTestImports " "}}`, "endoscope/...").Output()
@@ -100,13 +101,13 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// testSupport are the packages that only tests import: the naive engine, generators of
-// random cases, and what tests share.
+// testSupport are the packages imported only by tests: the naive engine, generators
+// of random cases, and shared helpers.
 var testSupport = []string{
 	"operators/optest", "operators/internal", "operators/encoders/internal",
 }
 
-// TestOracleStaysInTests holds that no production package carries test support.
+// TestOracleStaysInTests checks that no production package imports test support.
 func TestOracleStaysInTests(t *testing.T) {
 	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}}: {{join .Deps " "}}`, "endoscope/...").Output()
 	if err != nil {

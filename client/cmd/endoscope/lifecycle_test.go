@@ -31,7 +31,7 @@ func build(t testing.TB) string {
 	return out
 }
 
-// attached lists the eBPF programs and links whose descriptors a process holds.
+// attached returns the eBPF programs and links whose descriptors a process holds.
 func attached(t testing.TB, pid int) (programs, links []uint32) {
 	t.Helper()
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fdinfo/*", pid))
@@ -58,7 +58,7 @@ func attached(t testing.TB, pid int) (programs, links []uint32) {
 	return programs, links
 }
 
-// gone waits until the kernel knows none of the programs and links.
+// gone waits until none of the programs and links exist in the kernel.
 func gone(t testing.TB, programs, links []uint32) {
 	t.Helper()
 	testenv.UntilNil(t, "the kernel knows none of the programs and links", func() error {
@@ -86,8 +86,8 @@ func gone(t testing.TB, programs, links []uint32) {
 	})
 }
 
-// TestNothingStays ends a query in every way there is and looks in the kernel
-// for what it had attached.
+// TestNothingStays ends a query in every possible way and checks that nothing it
+// attached is left in the kernel.
 func TestNothingStays(t *testing.T) {
 	testenv.NeedUprobes(t)
 	program := build(t)
@@ -138,12 +138,12 @@ int main(void) { volatile int s = 0; for (;;) { s = work(s); usleep(1000); } }`
 			})
 			ps, ls := attached(t, query.Process.Pid)
 			programs, links = append(programs, ps...), append(links, ls...)
-			time.Sleep(200 * time.Millisecond) // which the query lasts
+			time.Sleep(200 * time.Millisecond) // the duration of the query
 			if err := c.end(query.Process, victim.Process); err != nil {
 				t.Fatal(err)
 			}
 			if c.name == "exit of the target" {
-				victim.Wait() // a zombie is still there
+				victim.Wait() // a zombie would still exist
 			}
 			query.Wait()
 			if code := query.ProcessState.ExitCode(); code != c.exit {
@@ -170,8 +170,8 @@ int main(void) { volatile int s = 0; for (;;) { s = work(s); usleep(1000); } }`
 	}
 }
 
-// TestNothingOfTriggersStays ends a trigger that has attached probes of its own
-// and of its action, in every way there is.
+// TestNothingOfTriggersStays ends a trigger that has attached probes for itself and
+// for its action, in every possible way.
 func TestNothingOfTriggersStays(t *testing.T) {
 	testenv.NeedUprobes(t)
 	program := build(t)
@@ -206,7 +206,7 @@ int main(void) { volatile int s = 0; for (;;) { s = work(s); usleep(1000); } }`,
 			}
 			defer cmd.Process.Kill()
 			lines := bufio.NewScanner(out)
-			for n := 0; n < 10 && lines.Scan(); { // the action is armed
+			for n := 0; n < 10 && lines.Scan(); { // until the action is armed
 				if strings.Contains(lines.Text(), "MONITOR function_duration") {
 					n++
 				}
@@ -235,8 +235,8 @@ int main(void) { volatile int s = 0; for (;;) { s = work(s); usleep(1000); } }`,
 	}
 }
 
-// TestWrongStatements runs every wrong statement of the golden files as a user
-// would: one error with exit code 1, and nothing in the kernel.
+// TestWrongStatements runs every wrong statement of the golden files as a user would:
+// each yields one error and exit code 1, and attaches nothing.
 func TestWrongStatements(t *testing.T) {
 	testenv.Long(t)
 	program := build(t)
@@ -263,8 +263,8 @@ func TestWrongStatements(t *testing.T) {
 	}
 }
 
-// goldenStatements reads the inputs of datadriven files. The parser's files
-// have a statement a line, the planner's one a case.
+// goldenStatements returns the inputs of datadriven files. The parser's files have
+// one statement per line, the planner's one per case.
 func goldenStatements(t *testing.T, pattern, command string) []string {
 	t.Helper()
 	files, err := filepath.Glob(pattern)

@@ -14,7 +14,8 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// known does what the queries of theSameResults know, once it is told to begin.
+// known waits for a start signal and then makes the calls that the queries of
+// theSameResults expect.
 const known = `#include <stdio.h>
 #include <unistd.h>
 __attribute__((noinline)) long work(long i) { __asm__ volatile("" : : "r"(i)); return i * 2; }
@@ -29,9 +30,8 @@ int main(void) {
 	return 0;
 }`
 
-// twoMachines has the daemon on one machine and its clients on another: what is
-// asked gives the same from there, and what becomes of the wire between them is
-// noticed on both.
+// twoMachines runs the daemon on one machine and its clients on another: results are
+// the same as on the daemon's machine, and both sides notice failures of the wire.
 func (b binaries) twoMachines(t *testing.T) {
 	n := newNetwork(t)
 	conf, token := n.configure(b.endoscoped)
@@ -44,20 +44,20 @@ func (b binaries) twoMachines(t *testing.T) {
 	t.Run("a client that dies without a wire", m.halfOpen)
 }
 
-// machines are two, with a daemon on the one.
+// machines are two machines, one with a daemon.
 type machines struct {
 	binaries
 	*network
 	daemon  *ours
-	connect []string // how a client on the other reaches it
+	connect []string // flags by which a client on the other machine connects
 }
 
-// client starts one on the other machine.
+// client starts a client on the other machine.
 func (m *machines) client(args ...string) *ours {
 	return m.launch(m.network.client, m.endoscope, append(m.connect, args...)...)
 }
 
-// asking is a client that gives its result to the test.
+// asking is a client whose result the test reads.
 type asking struct {
 	ours
 	rows output
@@ -78,8 +78,8 @@ func ask(t *testing.T, line []string, statement string) *asking {
 	return a
 }
 
-// armed waits until the query is: then its columns are printed. Probes alone do not
-// tell: their price is found out with some, too.
+// armed waits until the query is armed: then its column names are printed. Attached
+// probes do not show it, since the cost estimate attaches some too.
 func (a *asking) armed() {
 	a.t.Helper()
 	testenv.UntilNil(a.t, "the query is armed", func() error {
@@ -90,7 +90,7 @@ func (a *asking) armed() {
 	})
 }
 
-// answer waits for the end, and gives the result.
+// answer waits for the end and returns the result.
 func (a *asking) answer() string {
 	a.t.Helper()
 	if err := a.cmd.Wait(); err != nil {
@@ -99,8 +99,8 @@ func (a *asking) answer() string {
 	return a.rows.String()
 }
 
-// One program is asked at the same time by an engine on the spot and by a client
-// elsewhere: every query gives both the same.
+// A local engine and a remote client query one program at the same time: every query
+// returns the same result to both.
 func (m *machines) theSameResults(t *testing.T) {
 	program := testenv.CompileCText(t, known, "-O1", "-fno-optimize-sibling-calls")
 	file := filepath.Join(t.TempDir(), "rows.csv")
@@ -143,9 +143,9 @@ func (m *machines) theSameResults(t *testing.T) {
 	}
 }
 
-// Where the wire is cut nobody hears of the other: the server ends the queries
-// after its time, and the clients say so. When it is mended, who asked for it goes
-// on, and says what is missing.
+// If the wire is cut, neither side hears from the other: the server ends the queries
+// after its timeout, and the clients report it. When the wire is restored, a
+// reconnecting client continues and reports what is missing.
 func (m *machines) wireIsCut(t *testing.T) {
 	target := launch(t, m.ticking)
 	query := fmt.Sprintf("SELECT timestamp FROM function_start WHERE pid = %d AND function_name = 'work'", target.cmd.Process.Pid)
@@ -163,7 +163,7 @@ func (m *machines) wireIsCut(t *testing.T) {
 	}
 
 	m.mend()
-	lasting.says("connected again: ")
+	lasting.says("reconnected: ")
 	m.daemon.holds(true)
 	n := len(lasting.out.String())
 	testenv.Until(t, "there are rows after it", func() bool { return len(lasting.out.String()) >= n+1000 })
@@ -171,12 +171,12 @@ func (m *machines) wireIsCut(t *testing.T) {
 		t.Fatal(err)
 	}
 	lasting.says("lost 1 (connection lost 1)")
-	lasting.says("gap: nothing is known of ")
+	lasting.says("gap: no data for ")
 	m.daemon.holds(false)
 }
 
-// A client that dies while the wire is cut can tell nobody: the server has half a
-// connection, and ends the queries after its time.
+// A client that dies while the wire is cut cannot notify the server: the server has a
+// half-open connection, and ends the queries after its timeout.
 func (m *machines) halfOpen(t *testing.T) {
 	target := launch(t, m.ticking)
 	client := m.client("-c", fmt.Sprintf("SELECT COUNT(*) FROM function_start WHERE pid = %d AND function_name = 'work'", target.cmd.Process.Pid))

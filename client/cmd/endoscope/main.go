@@ -1,5 +1,5 @@
-// Command endoscope asks running programs questions in SQL, with an engine in
-// its own process. See endoscope --help.
+// Command endoscope runs SQL queries over running programs, with an engine in its own
+// process. See endoscope --help.
 package main
 
 import (

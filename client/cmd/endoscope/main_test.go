@@ -21,14 +21,14 @@ import (
 	"endoscope/server/daemon"
 )
 
-// TestMain lets scripts run this very program as "endoscope", and the daemon as
+// TestMain lets scripts run the test binary as "endoscope" and as the daemon
 // "endoscoped".
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"endoscope": connected, "endoscoped": daemonMain})
 }
 
-// askDaemon names the variable that has "endoscope" in scripts ask a daemon that
-// is started for it, in the same directory; without it, it has its own engine.
+// askDaemon is the environment variable that makes "endoscope" in scripts use a
+// daemon started for it in the same directory. Without it, it uses its own engine.
 const askDaemon = "ENDOSCOPE_TEST_DAEMON"
 
 func connected() {
@@ -45,14 +45,14 @@ func connected() {
 	os.Exit(code)
 }
 
-// startDaemon starts a daemon beside this program.
+// startDaemon starts a daemon for this process.
 func startDaemon() (addr string, stop func(), err error) {
 	dir, err := os.MkdirTemp("", "endoscope")
 	if err != nil {
 		return "", nil, err
 	}
 	socket := filepath.Join(dir, "socket")
-	me, err := user.Current() // root is an admin anyway
+	me, err := user.Current() // root is always an admin
 	if err != nil {
 		return "", nil, err
 	}
@@ -65,7 +65,8 @@ func startDaemon() (addr string, stop func(), err error) {
 		return "", nil, err
 	}
 	cmd := exec.Command(filepath.Join(filepath.Dir(os.Args[0]), "endoscoped"), "--unix", socket, "--config", dir)
-	// A signal for the client's group is not the daemon's; it ends with the client.
+	// Signals for the client's group do not reach the daemon; it ends with the
+	// client.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 	logs, err := cmd.StderrPipe()
 	if err != nil {
@@ -91,8 +92,8 @@ func daemonMain() {
 	os.Exit(daemon.Program{}.Run(ctx, os.Args[1:]))
 }
 
-// eachWay runs scripts with the engine in the command's own process and with one
-// in a daemon: what a user sees is the same.
+// eachWay runs scripts with an engine in the command's own process and with one in a
+// daemon: the user sees the same.
 func eachWay(t *testing.T, dir string, setup func(*testscript.Env)) {
 	for _, way := range []string{"here", "remote"} {
 		t.Run(way, func(t *testing.T) {
@@ -113,8 +114,7 @@ func eachWay(t *testing.T, dir string, setup func(*testscript.Env)) {
 	}
 }
 
-// TestScript runs the sessions of testdata/script: the command with its real
-// engine, as a user sees it.
+// TestScript runs the sessions of testdata/script: the command with its real engine.
 func TestScript(t *testing.T) { eachWay(t, "testdata/script", nil) }
 
 // TestProbeScript runs the sessions that attach probes. $TARGET is a compiled

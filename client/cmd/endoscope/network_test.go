@@ -10,12 +10,12 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// network is a server's and a client's machine: two network namespaces, and a
-// wire between them.
+// network is a server's and a client's machine: two network namespaces connected by a
+// wire.
 type network struct {
 	t              testing.TB
 	server, client string // namespaces
-	addr           string // of the server's end
+	addr           string // address of the server's end
 }
 
 func newNetwork(t testing.TB) *network {
@@ -46,13 +46,13 @@ func (n *network) ip(args ...string) {
 	}
 }
 
-// cut takes the wire from the server's machine, without a word to either end.
+// cut takes the wire down on the server's side; neither end is notified.
 func (n *network) cut() { n.t.Helper(); n.ip("-n", n.server, "link", "set", "wire", "down") }
 
-// mend plugs it in again.
+// mend brings it up again.
 func (n *network) mend() { n.t.Helper(); n.ip("-n", n.server, "link", "set", "wire", "up") }
 
-// in is a command line in a namespace.
+// in returns a command line that runs in a namespace.
 func in(ns, name string, args ...string) []string {
 	return append([]string{"ip", "netns", "exec", ns, name}, args...)
 }
@@ -60,11 +60,11 @@ func in(ns, name string, args ...string) []string {
 func (n *network) launch(ns, name string, args ...string) *ours {
 	n.t.Helper()
 	line := in(ns, name, args...)
-	return launch(n.t, line[0], line[1:]...) // ip executes it: it has the same number
+	return launch(n.t, line[0], line[1:]...) // ip executes it in the same process
 }
 
-// configure makes certificates for the server, and a token of a user who may do
-// everything; it gives their directory and the token's file.
+// configure creates certificates for the server and a token of a user with all
+// permissions, and returns the directory and the token's file.
 func (n *network) configure(endoscoped string) (dir, token string) {
 	n.t.Helper()
 	dir = filepath.Join(n.t.TempDir(), "conf")

@@ -21,8 +21,9 @@ import (
 // contractPackage declares Source.
 const contractPackage = "endoscope/probes"
 
-// TestSourcesHaveOneContract: what a source can do is said by its Info. Nothing asserts
-// the type of a probes.Source, or declares an interface with more methods.
+// TestSourcesHaveOneContract checks that the capabilities of a source are described
+// by its Info only: nothing asserts the type of a probes.Source, or declares an
+// interface with more methods.
 func TestSourcesHaveOneContract(t *testing.T) {
 	out, err := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles,Standard", "endoscope/...").Output()
 	if err != nil {
@@ -81,14 +82,14 @@ func TestSourcesHaveOneContract(t *testing.T) {
 	}
 }
 
-// breaches are the type assertions and switches on a source, and the interfaces that
-// have all methods of one.
+// breaches returns the type assertions and switches on a source, and the interfaces
+// that contain all methods of one.
 func breaches(files []*ast.File, info *types.Info, source types.Type) (out []ast.Node) {
 	methods := source.Underlying().(*types.Interface)
 	for _, f := range files {
 		ast.Inspect(f, func(n ast.Node) bool {
 			switch n := n.(type) {
-			case *ast.TypeAssertExpr: // a type switch has one, too
+			case *ast.TypeAssertExpr: // includes those of type switches
 				if types.Identical(info.Types[n.X].Type, source) {
 					out = append(out, n)
 				}
@@ -103,7 +104,7 @@ func breaches(files []*ast.File, info *types.Info, source types.Type) (out []ast
 	return out
 }
 
-// TestBreachesAreFound: the check above finds what it is for.
+// TestBreachesAreFound checks that breaches finds each kind of violation.
 func TestBreachesAreFound(t *testing.T) {
 	const text = `package p
 type Source interface { Info() int; Stop() error }

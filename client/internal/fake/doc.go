@@ -12,13 +12,13 @@
 //	silent     nothing until it is stopped
 //	late       a row after a second and a half
 //	broken     a row, then an error
-//	ctrl_c     a row, then SIGINT comes; once stopped, a last row
-//	stubborn   SIGINT comes twice, and stopping does nothing
+//	ctrl_c     a row, then a SIGINT; once stopped, a last row
+//	stubborn   two SIGINTs, and stopping has no effect
 //	sigterm    as ctrl_c, with SIGTERM
-//	slow_start SIGINT comes before the statement is accepted
+//	slow_start a SIGINT before the statement is accepted
 //
 // Other statements: SHOW STREAMS, DESCRIBE stream, SET k = v, SHOW SETTINGS,
-// CREATE STREAM; and CREATE TRIGGER, whose trigger gives two rows and
+// CREATE STREAM; and CREATE TRIGGER, whose trigger returns two rows and
 // notifies twice within two seconds. Anything else is refused.
 //
 // Closing an engine fails if a result was neither read to its end nor closed,

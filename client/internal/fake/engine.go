@@ -23,7 +23,7 @@ type Engine struct{ attached, sessions atomic.Int64 }
 // New returns an engine.
 func New() (wire.Engine, error) { return &Engine{}, nil }
 
-// NewSession refuses process ids that no process can have.
+// NewSession rejects process ids that no process can have.
 func (e *Engine) NewSession(_ context.Context, o wire.Options) (wire.Session, error) {
 	if o.PID > 1<<22 {
 		return nil, &parser.Error{Msg: fmt.Sprintf("there is no process %d", o.PID), Pos: parser.Span{Start: -1}}
@@ -32,7 +32,7 @@ func (e *Engine) NewSession(_ context.Context, o wire.Options) (wire.Session, er
 	return &session{engine: e, o: o, made: make(chan struct{}, 1)}, nil
 }
 
-// Close reports what was left behind.
+// Close fails if queries or sessions are still open.
 func (e *Engine) Close() error {
 	if n := e.attached.Load(); n != 0 {
 		return fmt.Errorf("%d queries are still attached", n)
@@ -47,10 +47,10 @@ type session struct {
 	engine   *Engine
 	o        wire.Options
 	settings []string
-	made     chan struct{} // a token when the trigger has been made
+	made     chan struct{} // receives a token when the trigger has been created
 }
 
-// Triggered gives the rows of the trigger that is made.
+// Triggered returns the rows of the trigger.
 func (s *session) Triggered(follow bool) wire.Result {
 	return s.start(context.Background(), triggerColumns, func(r *result) error { return playTrigger(r, follow) })
 }
@@ -71,12 +71,12 @@ func (s *session) Info() []string {
 	return []string{"fake engine in this process", "no target"}
 }
 
-// Describe knows nothing.
+// Describe returns an empty description.
 func (s *session) Describe(context.Context, string) (wire.Description, error) {
 	return wire.Description{}, nil
 }
 
-// Complete knows a few names of each kind.
+// Complete returns a few names of each kind.
 func (s *session) Complete(_ context.Context, kind, of, prefix string) (found []string) {
 	names := map[string][]string{
 		"stream":   {"calls", "endless", "types"},
@@ -146,11 +146,11 @@ func (s *session) Execute(ctx context.Context, text string, _ ...types.Value) (w
 			Src: text, Pos: parser.Span{Start: m[2], Stop: m[3]},
 		}
 	}
-	return nil, &parser.Error{Msg: "this is no statement", Src: text, Pos: parser.Span{Start: 0, Stop: len(text)}, Syntax: true}
+	return nil, &parser.Error{Msg: "this is not a statement", Src: text, Pos: parser.Span{Start: 0, Stop: len(text)}, Syntax: true}
 }
 
-// apart is how far signals of somebody at a terminal are from each other: what
-// comes sooner is taken for one that was sent twice.
+// apart is the interval between signals of a user at a terminal; signals closer
+// together count as one that was sent twice.
 const apart = 300 * time.Millisecond
 
 var raised struct {

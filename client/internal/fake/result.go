@@ -11,7 +11,7 @@ import (
 	"endoscope/server/wire"
 )
 
-// result is a wire.Result that a goroutine plays.
+// result is a wire.Result produced by a goroutine.
 type result struct {
 	session *session
 	cols    []wire.Column
@@ -22,9 +22,9 @@ type result struct {
 	events  chan wire.Event
 	stopped chan struct{}
 	stop    sync.Once
-	let     sync.Once // go of the engine
+	let     sync.Once // releases the engine
 
-	err     error // of the play, once events is closed
+	err     error // of the script, once events is closed
 	summary wire.Summary
 }
 
@@ -77,7 +77,7 @@ func (r *result) Close() error {
 	return nil
 }
 
-// send gives an event to the client, or gives up.
+// send delivers an event to the client; it fails when the result is closed.
 func (r *result) send(ev wire.Event) error {
 	select {
 	case r.events <- ev:
@@ -87,7 +87,7 @@ func (r *result) send(ev wire.Event) error {
 	}
 }
 
-// rows gives rows in one batch.
+// rows delivers rows in one batch.
 func (r *result) rows(rows ...[]types.Value) error {
 	r.summary.Rows += uint64(len(rows))
 	return r.send(wire.Event{Kind: wire.Rows, Batch: r.batch(rows)})
@@ -105,7 +105,7 @@ func (r *result) batch(rows [][]types.Value) *batch.Batch {
 	return b
 }
 
-// preview gives rows as a look at a running total.
+// preview delivers rows as a preview of a running total.
 func (r *result) preview(rows ...[]types.Value) error {
 	if err := r.send(wire.Event{Kind: wire.Rows, Batch: r.batch(rows), Preview: true}); err != nil {
 		return err
@@ -123,7 +123,7 @@ func (r *result) wait() error {
 	}
 }
 
-// columns makes columns of names and types, in turn.
+// columns returns columns of alternating names and types.
 func columns(namesAndTypes ...any) (cols []wire.Column) {
 	for i := 0; i < len(namesAndTypes); i += 2 {
 		cols = append(cols, wire.Column{Name: namesAndTypes[i].(string), Type: namesAndTypes[i+1].(types.Type)})
@@ -131,7 +131,7 @@ func columns(namesAndTypes ...any) (cols []wire.Column) {
 	return cols
 }
 
-// row makes values of strings, ints (BIGINT), durations and batch.Values.
+// row returns values of strings, ints (BIGINT), durations and batch.Values.
 func row(cells ...any) (vs []types.Value) {
 	for _, c := range cells {
 		switch c := c.(type) {

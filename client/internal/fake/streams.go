@@ -10,7 +10,7 @@ import (
 	"endoscope/server/wire"
 )
 
-// behaviour is what a query over a stream gives.
+// behaviour is the behaviour of a query over a stream.
 type behaviour struct {
 	cols []wire.Column
 	play func(r *result) error
@@ -112,7 +112,7 @@ var streams = map[string]behaviour{
 		if err := r.rows(row(1)); err != nil {
 			return err
 		}
-		return errors.New("the target cannot be read any more")
+		return errors.New("the target can no longer be read")
 	}},
 	"ctrl_c":  {countColumns, func(r *result) error { return signalled(r, os.Interrupt) }},
 	"sigterm": {countColumns, func(r *result) error { return signalled(r, syscall.SIGTERM) }},
@@ -128,8 +128,8 @@ var streams = map[string]behaviour{
 	"slow_start": {},
 }
 
-// signalled gives a row, raises a signal, and when that has stopped it gives
-// another.
+// signalled delivers a row, raises a signal, and delivers another row when that has
+// stopped it.
 func signalled(r *result, sig os.Signal) error {
 	if err := r.rows(row(1)); err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 
 var triggerColumns = columns("timestamp", types.Timestamp, "trigger", types.Varchar, "activation", types.Bigint, "action", types.Varchar, "row", types.Varchar)
 
-// makeTrigger makes one that notifies twice, a while from now, and samples.
+// makeTrigger creates a trigger that notifies twice after a while, and samples.
 func (s *session) makeTrigger() {
 	select {
 	case s.made <- struct{}{}:
@@ -18,15 +18,15 @@ func (s *session) makeTrigger() {
 		return
 	}
 	go func() {
-		time.Sleep(time.Second) // somebody types meanwhile
+		time.Sleep(time.Second) // time for the test to type
 		s.o.Notify("slow: disk \x1b[2J full")
 		time.Sleep(200 * time.Millisecond)
 		s.o.Notify("slow: again")
 	}()
 }
 
-// playTrigger gives what the trigger samples, a while after it is made, and ends
-// with it.
+// playTrigger delivers the trigger's rows some time after its creation, and ends with
+// it.
 func playTrigger(r *result, follow bool) error {
 	select {
 	case <-r.session.made:

@@ -12,14 +12,14 @@ import (
 	"pgregory.net/rapid"
 
 	"endoscope/operators/batch"
-	_ "endoscope/operators/optest/seeds" // the same cases in every run
+	_ "endoscope/operators/optest/seeds" // fixed seeds: the same cases in every run
 	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
 var kinds = []types.Type{types.Null, types.Boolean, types.Bigint, types.Double, types.Varchar, types.Timestamp, types.Duration, types.Bytes, types.List, types.Encoding}
 
-// shape is an encoding of nothing.
+// shape is an encoding without content.
 type shape string
 
 func (s shape) String() string               { return "a " + string(s) }
@@ -53,7 +53,7 @@ func anyValue(t *rapid.T, typ types.Type, depth int) types.Value {
 	return types.Value{Type: typ, I: rapid.Int64().Draw(t, "int")}
 }
 
-// show is a value with all that is to be seen of it.
+// show renders every property of a value that can be observed.
 func show(v types.Value) string {
 	switch {
 	case v.IsNull:
@@ -70,8 +70,8 @@ func show(v types.Value) string {
 	return fmt.Sprintf("%d %x %q", v.I, math.Float64bits(v.F), v.S)
 }
 
-// Whatever batches make a record, with whatever selections and dictionaries, what
-// is read of it is what was written, in as many records as there are.
+// Any sequence of batches, with any selections and dictionaries, reads back as
+// written, in as many records as were written.
 func TestRecordsReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		kinds := rapid.SliceOfN(rapid.SampledFrom(kinds), 1, 4).Draw(t, "types")
@@ -154,8 +154,8 @@ func line(b *batch.Batch, i int) string {
 	return strings.Join(cells, "|")
 }
 
-// A dictionary that grows is sent as long as it is small; a large one is not: each
-// record has the strings that it needs.
+// A growing dictionary is sent whole while it is small. Beyond that each record has
+// the strings that it needs.
 func TestLargeDictionariesAreNotSentWhole(t *testing.T) {
 	cols := []wire.Column{{Name: "s", Type: types.Varchar}}
 	e, d := NewEncoder(cols, Exact), NewDecoder(cols)

@@ -13,19 +13,19 @@ import (
 	"endoscope/server/wire"
 )
 
-// Decoder makes batches of the records of one result, which have the form
-// Exact. Batches use the memory of the records that they are of.
+// Decoder turns the records of one result, in the form Exact, into batches. The
+// batches share the memory of their records.
 type Decoder struct {
 	cols  []wire.Column
 	dicts []decodedDict
 }
 
-// decodedDict is the dictionary that a column had last.
+// decodedDict is the last dictionary of a column.
 type decodedDict struct {
 	of     arrow.ArrayData
 	dict   *batch.Dict
 	values []string
-	recode []uint32 // codes in dict of those of the record, where these differ
+	recode []uint32 // the record's codes to those of dict; nil if they are equal
 }
 
 // NewDecoder returns a decoder for a result with these columns.
@@ -33,10 +33,9 @@ func NewDecoder(cols []wire.Column) *Decoder {
 	return &Decoder{cols: cols, dicts: make([]decodedDict, len(cols))}
 }
 
-var errRecord = errors.New("a record does not have the form that its schema says")
+var errRecord = errors.New("a record does not match its schema")
 
-// Decode gives the rows of a record in batches, each of which its receiver
-// releases.
+// Decode returns the rows of a record in batches, which the caller releases.
 func (d *Decoder) Decode(rec arrow.RecordBatch) ([]*batch.Batch, error) {
 	if int(rec.NumCols()) != len(d.cols) {
 		return nil, errRecord
@@ -57,7 +56,7 @@ func (d *Decoder) Decode(rec arrow.RecordBatch) ([]*batch.Batch, error) {
 	return out, nil
 }
 
-// section is n rows of all columns.
+// section returns rows [from, from+n) of all columns.
 func section(whole []batch.Column, from, n int) []batch.Column {
 	cols := make([]batch.Column, len(whole))
 	for i := range whole {
@@ -133,7 +132,7 @@ func formed(ok bool) error {
 	return nil
 }
 
-// numbers is the values buffer of an array of T.
+// numbers returns the values buffer of an array as a slice of T.
 func numbers[T int64 | float64 | uint32](data arrow.ArrayData, rows int) ([]T, bool) {
 	bufs := data.Buffers()
 	var zero T
@@ -145,7 +144,7 @@ func numbers[T int64 | float64 | uint32](data arrow.ArrayData, rows int) ([]T, b
 	}
 	first := &bufs[1].Bytes()[0]
 	if uintptr(unsafe.Pointer(first))%unsafe.Alignof(zero) != 0 {
-		// What came over the network lies where it came to lie.
+		// A buffer that was received over the network may be unaligned.
 		s := make([]T, rows)
 		copy(bytesOf(s), bufs[1].Bytes()[data.Offset()*int(unsafe.Sizeof(zero)):])
 		return s, true
@@ -154,7 +153,7 @@ func numbers[T int64 | float64 | uint32](data arrow.ArrayData, rows int) ([]T, b
 	return all[data.Offset():], true
 }
 
-// coded reads a dictionary-coded column.
+// coded decodes a dictionary-encoded column.
 func (d *Decoder) coded(c *batch.Column, a arrow.Array, i, rows int) error {
 	da, ok := a.(*array.Dictionary)
 	if !ok {
@@ -170,7 +169,7 @@ func (d *Decoder) coded(c *batch.Column, a arrow.Array, i, rows int) error {
 			return err
 		}
 	}
-	if len(dd.values) == 0 && rows > 0 { // NULLs alone
+	if len(dd.values) == 0 && rows > 0 { // only NULLs
 		dd.values = append(dd.values, "")
 	}
 	for r, code := range codes {
@@ -193,7 +192,7 @@ func (d *Decoder) coded(c *batch.Column, a arrow.Array, i, rows int) error {
 	return nil
 }
 
-// withoutNulls makes codes of NULL rows ones that mean something.
+// withoutNulls replaces the codes of NULL rows by valid ones.
 func withoutNulls(codes []uint32, nulls batch.Bitmap) []uint32 {
 	out := make([]uint32, len(codes))
 	for r, code := range codes {
@@ -204,7 +203,7 @@ func withoutNulls(codes []uint32, nulls batch.Bitmap) []uint32 {
 	return out
 }
 
-// read takes over a dictionary. Its strings stay where they are.
+// read adopts a dictionary without copying its strings.
 func (dd *decodedDict) read(a arrow.Array) error {
 	n := a.Len()
 	values := make([]string, n)
@@ -223,13 +222,13 @@ func (dd *decodedDict) read(a arrow.Array) error {
 	*dd = decodedDict{of: a.Data(), dict: batch.NewDict(), values: values}
 	codes := make([]uint32, n)
 	dd.dict.CodeStrings(codes, values)
-	if dd.dict.Len() < n { // some were there twice
+	if dd.dict.Len() < n { // some were duplicates
 		dd.recode, dd.values = codes, dd.dict.Values()
 	}
 	return nil
 }
 
-// nullsOf is the bitmap of the rows that are NULL.
+// nullsOf returns the bitmap of NULL rows.
 func nullsOf(a arrow.Array, rows int) batch.Bitmap {
 	if a.NullN() == 0 {
 		return nil

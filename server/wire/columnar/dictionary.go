@@ -6,33 +6,33 @@ import (
 	"endoscope/operators/batch"
 )
 
-// wholeDictionary is up to how many strings a dictionary is sent as it is, and
-// again when it has grown. Of a larger one each record has a dictionary of its
-// own, of the strings that are in it: else what is sent would grow with the
-// square of what there is.
+// wholeDictionary is the number of strings up to which a dictionary is sent whole,
+// and again after it has grown. Above it each record has its own dictionary of the
+// strings that it uses; otherwise the bytes sent would grow quadratically with the
+// number of strings.
 const (
 	wholeDictionary      = 1 << 12
 	wholeDictionaryBytes = 1 << 20
 )
 
-// dictionary makes Arrow dictionaries of one column's.
+// dictionary builds the Arrow dictionaries of one column.
 type dictionary struct {
-	// The one that was sent whole, the last time.
+	// The dictionary that was last sent whole.
 	of     *batch.Dict
 	n      int
 	values arrow.Array
-	large  bool // its strings are too many bytes
+	large  bool // its strings exceed the byte limit
 
 	text  textBuffer
-	local map[string]uint32 // of a record's own
-	known []uint32          // 1 + the local code of each code of a batch.Dict
+	local map[string]uint32 // codes in the dictionary of one record
+	known []uint32          // 1 + the local code of each code of a batch.Dict; 0: none
 }
 
-// encode gives the codes of column at of all batches, which may be those of a
-// batch, and what they mean. joined is for codes that are not.
+// encode returns the codes of column at of all batches, possibly in a batch's own
+// memory, and the dictionary. joined is the buffer for codes that have to be copied.
 func (d *dictionary) encode(bs []*batch.Batch, at int, joined *[]uint32, nulls bool, t arrow.DataType) ([]uint32, arrow.Array) {
 	if len(bs) == 0 && d.values != nil {
-		return nil, d.values // it need not be sent again
+		return nil, d.values // unchanged: not sent again
 	}
 	if col := common(bs, at); col != nil && d.whole(col, t) {
 		if len(bs) == 1 && bs[0].Sel == nil {
@@ -47,8 +47,8 @@ func (d *dictionary) encode(bs []*batch.Batch, at int, joined *[]uint32, nulls b
 	return d.own(bs, at, joined, nulls, t)
 }
 
-// common is the column of the last batch if all batches have its dictionary: it
-// has the longest snapshot.
+// common returns the column of the last batch, which has the longest snapshot, if all
+// batches share a dictionary.
 func common(bs []*batch.Batch, at int) *batch.Column {
 	if len(bs) == 0 {
 		return nil
@@ -62,7 +62,7 @@ func common(bs []*batch.Batch, at int) *batch.Column {
 	return last
 }
 
-// whole has values be all that col's codes can mean, if that is not too much.
+// whole makes values the complete dictionary of col, if it is small enough.
 func (d *dictionary) whole(col *batch.Column, t arrow.DataType) bool {
 	if col.Dict == nil || len(col.Values) > wholeDictionary {
 		return false
@@ -70,7 +70,7 @@ func (d *dictionary) whole(col *batch.Column, t arrow.DataType) bool {
 	if d.of == col.Dict && len(col.Values) <= d.n {
 		return !d.large
 	}
-	d.text = textBuffer{} // the array keeps it
+	d.text = textBuffer{} // the array keeps the memory
 	d.text.reset()
 	for _, s := range col.Values {
 		d.text.bytes = append(d.text.bytes, s...)
@@ -84,7 +84,7 @@ func (d *dictionary) whole(col *batch.Column, t arrow.DataType) bool {
 	return true
 }
 
-// own makes codes of a dictionary that has just the strings of these rows.
+// own returns codes in a dictionary of only the strings of these rows.
 func (d *dictionary) own(bs []*batch.Batch, at int, joined *[]uint32, nulls bool, t arrow.DataType) ([]uint32, arrow.Array) {
 	d.of, d.n = nil, 0
 	d.text = textBuffer{}
@@ -106,7 +106,7 @@ func (d *dictionary) own(bs []*batch.Batch, at int, joined *[]uint32, nulls bool
 		return n - 1
 	}
 	if nulls {
-		add("") // their codes have to mean something
+		add("") // the codes of NULLs must be valid
 	}
 	var of *batch.Dict
 	for _, b := range bs {
@@ -137,7 +137,7 @@ func (d *dictionary) own(bs []*batch.Batch, at int, joined *[]uint32, nulls bool
 	return codes, d.values
 }
 
-// forget empties known, which has few entries of many.
+// forget clears the entries of known that were used, since few of many are.
 func (d *dictionary) forget(bs []*batch.Batch, at int) {
 	for _, b := range bs {
 		col := &b.Cols[at]

@@ -1,5 +1,5 @@
-// Package columnar gives batches the form in which they travel, Arrow records,
-// and back.
+// Package columnar converts between batches and Arrow records, their form on the
+// network.
 //
 //	BIGINT     int64                 TIMESTAMP  timestamp[ns, UTC]
 //	DOUBLE     float64               DURATION   duration[ns]
@@ -7,9 +7,8 @@
 //	VARCHAR    utf8, or its codes    ENCODING   see [Form]
 //	BYTES      binary, or its codes
 //
-// Numbers are not copied where a record is one batch without a selection: the
-// record's buffers are the batch's slices, and what is read of a record is the
-// batch's.
+// Numbers are not copied if a record is one batch without a selection: the record's
+// buffers are the batch's slices. A decoded batch uses the record's buffers.
 //
 // It must not know how records are sent, nor where batches come from.
 package columnar

@@ -12,23 +12,22 @@ import (
 	"endoscope/server/wire"
 )
 
-// Encoder makes records of the batches of one result. A record uses the batches
-// that it is of, and the encoder's own memory: it is over when the next one is
-// made.
+// Encoder makes records of the batches of one result. A record shares the memory of
+// its batches and of the encoder: it is valid until the next one is made.
 type Encoder struct {
 	schema *arrow.Schema
 	form   Form
 	cols   []columnEncoder
 }
 
-// columnEncoder makes the arrays of one column.
+// columnEncoder builds the arrays of one column.
 type columnEncoder struct {
 	typ   types.Type
 	arrow arrow.DataType
 	form  Form
 
-	words []uint64 // of joined numbers
-	codes []uint32 // of joined codes
+	words []uint64 // joined numbers
+	codes []uint32 // joined codes
 	valid []byte
 	text  textBuffer
 	dict  dictionary
@@ -43,10 +42,10 @@ func NewEncoder(cols []wire.Column, f Form) *Encoder {
 	return e
 }
 
-// Schema is that of the records.
+// Schema returns the schema of the records.
 func (e *Encoder) Schema() *arrow.Schema { return e.schema }
 
-// Bytes is about how much the rows of a batch take in a record.
+// Bytes estimates the size of a batch's rows in a record.
 func (e *Encoder) Bytes(b *batch.Batch) int {
 	n := 0
 	for i := range b.Cols {
@@ -64,8 +63,8 @@ func (e *Encoder) Bytes(b *batch.Batch) int {
 	return n
 }
 
-// Record is one record of the rows of all batches, in order; of none, it has no
-// rows.
+// Record returns one record of the rows of all batches, in order. Without batches it
+// has no rows.
 func (e *Encoder) Record(bs []*batch.Batch) arrow.RecordBatch {
 	rows := 0
 	for _, b := range bs {
@@ -82,7 +81,7 @@ func (e *Encoder) Record(bs []*batch.Batch) arrow.RecordBatch {
 	return r
 }
 
-// encode makes column at of all batches one array.
+// encode joins column at of all batches into one array.
 func (c *columnEncoder) encode(bs []*batch.Batch, at, rows int) arrow.Array {
 	nulls := c.nulls(bs, at, rows)
 	switch c.typ.Physical() {
@@ -145,7 +144,7 @@ func (c *columnEncoder) encode(bs []*batch.Batch, at, rows int) arrow.Array {
 	return array.NewNull(rows)
 }
 
-// plain makes strings, one behind the other, of codes.
+// plain builds an array of consecutive strings from codes.
 func (c *columnEncoder) plain(bs []*batch.Batch, at, rows int, nulls validity) arrow.Array {
 	c.text.reset()
 	for _, b := range bs {
@@ -160,10 +159,10 @@ func (c *columnEncoder) plain(bs []*batch.Batch, at, rows int, nulls validity) a
 	return c.text.array(c.arrow, rows, nulls)
 }
 
-// validity is a bitmap of the rows that are not NULL; nil if all are not.
+// validity is a bitmap of the rows that are not NULL; nil if no row is NULL.
 type validity struct {
 	bits []byte
-	n    int // how many are NULL
+	n    int // number of NULLs
 }
 
 func (c *columnEncoder) nulls(bs []*batch.Batch, at, rows int) validity {
@@ -204,7 +203,7 @@ func (c *columnEncoder) as(t arrow.DataType, rows int, v validity, values []byte
 	return arrayOf(t, rows, v, memory.NewBufferBytes(values))
 }
 
-// arrayOf is an array over buffers that are there.
+// arrayOf returns an array over existing buffers.
 func arrayOf(t arrow.DataType, rows int, v validity, buffers ...*memory.Buffer) arrow.Array {
 	all := make([]*memory.Buffer, 0, 1+len(buffers))
 	if v.n == 0 {
@@ -217,7 +216,8 @@ func arrayOf(t arrow.DataType, rows int, v validity, buffers ...*memory.Buffer) 
 	return array.MakeFromData(d)
 }
 
-// textBuffer joins strings as Arrow has them.
+// textBuffer builds an Arrow string array: the bytes of all strings, and their
+// offsets.
 type textBuffer struct {
 	offsets []int32
 	bytes   []byte
@@ -227,14 +227,14 @@ func (t *textBuffer) reset() {
 	t.offsets, t.bytes = append(t.offsets[:0], 0), t.bytes[:0]
 }
 
-// end ends a string, whose bytes were appended.
+// end marks the end of the string whose bytes were appended.
 func (t *textBuffer) end() { t.offsets = append(t.offsets, int32(len(t.bytes))) }
 
 func (t *textBuffer) array(typ arrow.DataType, rows int, v validity) arrow.Array {
 	return arrayOf(typ, rows, v, memory.NewBufferBytes(bytesOf(t.offsets)), memory.NewBufferBytes(t.bytes))
 }
 
-// appendRows appends the rows of b that count.
+// appendRows appends the selected rows of b.
 func appendRows[T any](dst []T, b *batch.Batch, src []T) []T {
 	if b.Sel == nil {
 		return append(dst, src[:b.N]...)
@@ -245,7 +245,7 @@ func appendRows[T any](dst []T, b *batch.Batch, src []T) []T {
 	return dst
 }
 
-// bytesOf is the memory of a slice.
+// bytesOf returns the memory of a slice.
 func bytesOf[T any](s []T) []byte {
 	if len(s) == 0 {
 		return nil
@@ -253,7 +253,7 @@ func bytesOf[T any](s []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(&s[0])), len(s)*int(unsafe.Sizeof(s[0])))
 }
 
-// wordsOf is a slice of 64-bit numbers as words.
+// wordsOf reinterprets a slice of 64-bit numbers as words.
 func wordsOf[T int64 | float64](s []T) []uint64 {
 	if len(s) == 0 {
 		return nil

@@ -9,21 +9,20 @@ import (
 	"endoscope/server/wire"
 )
 
-// Form is how a receiver wants values for which Arrow has several forms.
+// Form selects among the Arrow representations of a value.
 type Form uint8
 
 const (
-	// Plain is what every Arrow client reads: strings one by one, LIST as JSON
-	// text, ENCODING as its text.
+	// Plain is readable by every Arrow client: strings without a dictionary, LIST as
+	// JSON text, ENCODING as its text.
 	Plain Form = iota
-	// Coded has strings as codes into dictionaries, and LIST as Plain.
+	// Coded is Plain with dictionary-encoded strings.
 	Coded
-	// Exact is Coded, with LIST and ENCODING so that nothing of them is lost; for
-	// [Decoder].
+	// Exact is Coded with lossless LIST and ENCODING, for [Decoder].
 	Exact
 )
 
-// typeKey is the metadata of a field that says which type of ours it is.
+// typeKey is the key of a field's metadata that names its SQL type.
 const typeKey = "endoscope.type"
 
 var (
@@ -34,7 +33,7 @@ var (
 	codedBytes = &arrow.DictionaryType{IndexType: arrow.PrimitiveTypes.Int32, ValueType: arrow.BinaryTypes.Binary}
 )
 
-// Schema is the Arrow schema of a result.
+// Schema returns the Arrow schema of a result.
 func Schema(cols []wire.Column, f Form) *arrow.Schema {
 	fields := make([]arrow.Field, len(cols))
 	for i, c := range cols {
@@ -75,7 +74,7 @@ func arrowType(t types.Type, f Form) arrow.DataType {
 	return arrow.Null
 }
 
-// typesByName are the types that columns of results have.
+// typesByName are the types that columns of results can have.
 var typesByName = map[string]types.Type{}
 
 func init() {
@@ -84,20 +83,20 @@ func init() {
 	}
 }
 
-// ParseType is the type of columns that has a name, as Type.String gives it.
+// ParseType returns the column type with that name, as Type.String prints it.
 func ParseType(name string) (types.Type, bool) {
 	t, ok := typesByName[name]
 	return t, ok
 }
 
-// Columns are the columns that a schema in the form Exact says.
+// Columns returns the columns of a schema in the form Exact.
 func Columns(s *arrow.Schema) ([]wire.Column, error) {
 	var cols []wire.Column
 	for _, f := range s.Fields() {
 		name, _ := f.Metadata.GetValue(typeKey)
 		t, ok := typesByName[name]
 		if !ok || !arrow.TypeEqual(f.Type, arrowType(t, Exact)) {
-			return nil, fmt.Errorf("column %s has a type that is not known: %s %s", f.Name, name, f.Type)
+			return nil, fmt.Errorf("column %s has an unknown type: %s %s", f.Name, name, f.Type)
 		}
 		cols = append(cols, wire.Column{Name: f.Name, Type: t})
 	}

@@ -12,7 +12,7 @@ import (
 	"endoscope/planner/types"
 )
 
-// EncodeValues gives the form in which the values of parameters travel.
+// EncodeValues encodes the values of parameters.
 func EncodeValues(vs []types.Value) []byte {
 	var out []byte
 	for _, v := range vs {
@@ -21,7 +21,7 @@ func EncodeValues(vs []types.Value) []byte {
 	return out
 }
 
-// DecodeValues reads what EncodeValues gave.
+// DecodeValues decodes the output of EncodeValues.
 func DecodeValues(src []byte) (vs []types.Value, err error) {
 	for len(src) > 0 {
 		var v types.Value
@@ -33,8 +33,8 @@ func DecodeValues(src []byte) (vs []types.Value, err error) {
 	return vs, nil
 }
 
-// appendExact appends a value of a LIST or ENCODING column so that readExact
-// gives it back: a byte for its type, and what it is.
+// appendExact appends a lossless encoding of a value of a LIST or ENCODING column: a
+// byte for its type, and its content.
 func appendExact(dst []byte, v types.Value) []byte {
 	if v.IsNull {
 		return append(dst, byte(types.Null), byte(v.Type))
@@ -64,12 +64,12 @@ func appendBytes(dst []byte, s string) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
-var errValue = errors.New("a value does not read back")
+var errValue = errors.New("a value is malformed")
 
-// maxNesting is how deep lists may lie in lists.
+// maxNesting is the maximum depth of nested lists.
 const maxNesting = 64
 
-// readExact reads a value that appendExact wrote and gives what is behind it.
+// readExact decodes a value written by appendExact and returns the remaining bytes.
 func readExact(src []byte, depth int) (types.Value, []byte, error) {
 	if len(src) == 0 || depth > maxNesting {
 		return types.Value{}, nil, errValue
@@ -134,7 +134,7 @@ func readBytes(src []byte) (text, rest []byte, err error) {
 	return src[:n], src[n:], nil
 }
 
-// encoded is an encoding as a client has it: what it looks like.
+// encoded is an encoding at a client: only its representations.
 type encoded struct {
 	text string
 	json []byte // nil: it has none
@@ -142,7 +142,7 @@ type encoded struct {
 
 func (e *encoded) String() string { return e.text }
 
-// MarshalJSON gives what the encoding that it was gave.
+// MarshalJSON returns the JSON that the original encoding produced.
 func (e *encoded) MarshalJSON() ([]byte, error) {
 	if e.json == nil {
 		return json.Marshal(e.text)
@@ -166,8 +166,8 @@ func encodingJSON(a any) string {
 	return ""
 }
 
-// appendText appends a value of a LIST or ENCODING column for clients that know
-// neither: JSON of a list, the text of an encoding.
+// appendText appends the text of a value of a LIST or ENCODING column for clients
+// that support neither: JSON of a list, the text of an encoding.
 func appendText(dst []byte, v types.Value) []byte {
 	if v.Type == types.Encoding {
 		return append(dst, encodingText(v.A)...)

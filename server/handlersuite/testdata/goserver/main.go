@@ -1,5 +1,5 @@
-// Command goserver is a server as Go has them: goroutines that read connections, workers
-// that range over a channel, a loop around select, and HTTP.
+// Command goserver is a server in the usual style of Go: goroutines that read
+// connections, workers that range over a channel, a loop around select, and HTTP.
 package main
 
 import (
