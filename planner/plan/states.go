@@ -29,8 +29,8 @@ var StateAggs = func() []AggFunc {
 		table = append(table, state, merge)
 	}
 	return append(table,
-		AggFunc{Name: "first_time", Args: []types.Type{tA}, Result: always(tT), Doc: "when the earliest row was, by event time, of those that have a value"},
-		AggFunc{Name: "last_time", Args: []types.Type{tA}, Result: always(tT), Doc: "when the latest row was, by event time, of those that have a value"},
+		AggFunc{Name: "first_time", Args: []types.Type{tA}, Result: always(tT), Doc: "event time of the earliest row with a value"},
+		AggFunc{Name: "last_time", Args: []types.Type{tA}, Result: always(tT), Doc: "event time of the latest row with a value"},
 		AggFunc{Name: "first_by", Args: []types.Type{tA}, More: []types.Type{tT}, Result: itself, Doc: "first_by(x, t): value of the row with the earliest t"},
 		AggFunc{Name: "last_by", Args: []types.Type{tA}, More: []types.Type{tT}, Result: itself, Doc: "last_by(x, t): value of the row with the latest t"},
 	)
