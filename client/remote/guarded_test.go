@@ -141,7 +141,7 @@ func TestGuardedQueriesAreDivided(t *testing.T) {
 	const endless = "SELECT count(*) FROM SAMPLE(memory_usage, 10ms) WHERE used + available > 0 EMIT EVERY 50ms"
 	r := execute(t, x, endless)
 	if _, err := x.Execute(t.Context(), endless); err == nil || !strings.Contains(err.Error(), "queries") {
-		t.Errorf("a second query of who may have one: %v", err)
+		t.Errorf("a second query beyond the limit: %v", err)
 	}
 	if err := r.Close(); err != nil {
 		t.Error(err)

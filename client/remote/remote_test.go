@@ -153,27 +153,27 @@ func TestResultsAreTheSame(t *testing.T) {
 	} {
 		a, b := execute(t, near, statement), execute(t, far, statement)
 		if a.Message() != b.Message() {
-			t.Errorf("%s: the message is %q, and from afar %q", statement, a.Message(), b.Message())
+			t.Errorf("%s: the message is %q, remote %q", statement, a.Message(), b.Message())
 		}
 		for i, c := range a.Columns() {
 			if b.Columns()[i] != c {
-				t.Errorf("%s: column %d is %v, and from afar %v", statement, i, c, b.Columns()[i])
+				t.Errorf("%s: column %d is %v, remote %v", statement, i, c, b.Columns()[i])
 			}
 		}
 		rows, _, notices := all(t, a)
 		again, _, told := all(t, b)
 		if len(rows) != len(again) || strings.Join(notices, "\n") != strings.Join(told, "\n") {
-			t.Fatalf("%s: %d rows and %q, from afar %d and %q", statement, len(rows), notices, len(again), told)
+			t.Fatalf("%s: %d rows and %q, remote %d and %q", statement, len(rows), notices, len(again), told)
 		}
 		for i, row := range rows {
 			for c, v := range row {
 				if got := again[i][c]; text(v) != text(got) {
-					t.Fatalf("%s: row %d column %d is %s, from afar %s", statement, i, c, text(v), text(got))
+					t.Fatalf("%s: row %d column %d is %s, remote %s", statement, i, c, text(v), text(got))
 				}
 			}
 		}
 		if a.Summary().Rows != b.Summary().Rows {
-			t.Errorf("%s: the footer has %d rows, from afar %d", statement, a.Summary().Rows, b.Summary().Rows)
+			t.Errorf("%s: the footer has %d rows, remote %d", statement, a.Summary().Rows, b.Summary().Rows)
 		}
 	}
 }
@@ -223,7 +223,7 @@ func TestErrorsHaveTheirPlace(t *testing.T) {
 		_, got := far.Execute(t.Context(), statement)
 		var mistake *parser.Error
 		if !errors.As(got, &mistake) || got.Error() != want.Error() {
-			t.Errorf("%s:\n%v\nfrom afar\n%v", statement, want, got)
+			t.Errorf("%s:\n%v\nremote\n%v", statement, want, got)
 		}
 	}
 	// An error at the end of a query.
@@ -326,7 +326,7 @@ func TestQueriesEndWithTheClient(t *testing.T) {
 				_, err = r.Next(t.Context())
 			}
 			if !errors.As(err, &lost) {
-				t.Errorf("the client is told %v", err)
+				t.Errorf("the client gets the error %v", err)
 			}
 			_ = r.Close()
 			_ = x.Close()
@@ -418,6 +418,6 @@ func TestWhatASessionSays(t *testing.T) {
 		t.Errorf("completions are %v", got)
 	}
 	if got := x.Info(); len(got) < 2 || !strings.Contains(got[0], s.addr) {
-		t.Errorf("it is said of the connection: %v", got)
+		t.Errorf("Info of the connection: %v", got)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"endoscope/operators/batch"
-	_ "endoscope/operators/optest/seeds" // the same cases in every run
+	_ "endoscope/operators/optest/seeds" // fixed seeds: the same cases in every run
 	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
@@ -71,12 +71,12 @@ func renderAll(t *rapid.T, f Format, o Options, b *batch.Batch) string {
 	return out.String()
 }
 
-// What a machine reads back from CSV is what was there, to the last digit.
+// CSV output reads back exactly.
 func TestCSVReadsBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b, rows := anyBatch(t)
 		r := csv.NewReader(strings.NewReader(strings.ReplaceAll(renderAll(t, CSV, Options{}, b), "\r\n", "\r\r\n")))
-		got, err := r.ReadAll() // which takes \r\n for \n, hence the line above
+		got, err := r.ReadAll() // the reader converts \r\n to \n, hence the line above
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,7 +93,7 @@ func TestCSVReadsBack(t *testing.T) {
 	})
 }
 
-// readable is v as a reader of CSV should find it, by the standard library.
+// readable returns v as the standard library's CSV reader should read it.
 func readable(v types.Value) string {
 	switch {
 	case v.IsNull:
@@ -161,12 +161,12 @@ func TestJSONLReadsBack(t *testing.T) {
 	})
 }
 
-// perByte replaces each byte that is no UTF-8 by U+FFFD; strings.ToValidUTF8
-// replaces runs of them.
+// perByte replaces each invalid UTF-8 byte by U+FFFD; strings.ToValidUTF8 replaces
+// runs of them.
 func perByte(s string) string { return string([]rune(s)) }
 
-// Whatever a program's names are, what a person gets to see has the lines that
-// the renderer made and no character that a terminal would act on.
+// Whatever the names of a program are, output for people has only the renderer's
+// lines and no control characters.
 func TestPeopleSeeGraphicCharactersOnly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b, rows := anyBatch(t)

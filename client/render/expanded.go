@@ -2,8 +2,8 @@ package render
 
 import "fmt"
 
-// appendExpanded writes a row with a line for each column, for rows too wide
-// for the screen:
+// appendExpanded writes a row with one line per column, for rows too wide for the
+// screen:
 //
 //	-[ row 1 ]----+------
 //	function_name | fib

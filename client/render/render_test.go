@@ -16,11 +16,11 @@ import (
 	"endoscope/server/wire"
 )
 
-// The files of testdata show what each format makes of a result. A command is
-// a format with its options; the input is the columns (name TYPE, ...), then a
-// row a line, cells separated by " ; ", and what happens between rows: flush,
-// tick, clear, preview (the rows before it were a look at a running total).
-// Output is shown with ESC as ␛, as it must not reach this terminal either.
+// The files of testdata show the output of each format. A command is a format with
+// its options. The input is the columns (name TYPE, ...), then one row per line,
+// cells separated by " ; ", and the events between rows: flush, tick, clear, preview
+// (the preceding rows were a preview of a running total). ESC is shown as ␛, so that
+// it does not reach the terminal that runs the test.
 func TestRenderers(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
@@ -43,7 +43,7 @@ func TestRenderers(t *testing.T) {
 	})
 }
 
-// play has a renderer show a result that is written down as text.
+// play renders a result that is described as text.
 func play(f Format, out *bytes.Buffer, o Options, script string) error {
 	lines := strings.Split(script, "\n")
 	cols, schema, err := parseColumns(lines[0])
@@ -110,7 +110,7 @@ func parseColumns(line string) (cols []wire.Column, schema []types.Type, err err
 	return cols, schema, nil
 }
 
-// encoded is an encoder's result.
+// encoded is the result of an encoder.
 type encoded string
 
 func (e encoded) String() string { return string(e) }
@@ -169,8 +169,8 @@ func parseCell(t types.Type, s string) (v types.Value, err error) {
 	return v, err
 }
 
-// listValue makes values of JSON: numbers are BIGINT, strings that read as a
-// duration are one.
+// listValue converts JSON to values: numbers are BIGINT, strings in the form of a
+// duration are DURATION.
 func listValue(x any) types.Value {
 	switch x := x.(type) {
 	case []any:

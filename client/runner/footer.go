@@ -8,8 +8,7 @@ import (
 	"endoscope/server/wire"
 )
 
-// Footer is a result's last line: how many rows, how long, and whether
-// anything is missing.
+// Footer returns the last line of a result: number of rows, elapsed time, and losses.
 //
 //	5 rows in 1.23s, complete (3 calls unfinished)
 //	5 rows in 1.23s, lost 17 (ring buffer full 12, late 5)

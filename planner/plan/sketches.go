@@ -2,11 +2,11 @@ package plan
 
 import "endoscope/planner/types"
 
-// SketchAggs are the aggregates of quantiles in two steps, for those who keep what
-// the first one gives, or compute it at several places.
+// SketchAggs compute quantiles in two steps, for sketches that are stored or computed
+// at several sites.
 var SketchAggs = []AggFunc{
 	{Name: "sketch", Args: []types.Type{tI, tF, tD}, Result: always(tY),
-		Doc: "what QUANTILE keeps of the values (a DDSketch), to be added up with others by SKETCH_QUANTILE"},
+		Doc: "the state of QUANTILE (a DDSketch), to be merged with others by SKETCH_QUANTILE"},
 	{Name: "sketch_quantile", Args: []types.Type{tY}, Params: []types.Type{tF}, Result: always(tF),
-		Doc: "the q-quantile of all values of which the sketches are: what QUANTILE gives of them together; of durations in ns"},
+		Doc: "the q-quantile of all values in the sketches, equal to QUANTILE over the values; durations in ns"},
 }

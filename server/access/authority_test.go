@@ -71,17 +71,17 @@ func TestIdentify(t *testing.T) {
 		{"token", "Bearer " + text, credentials.TLSInfo{}, "alice"},
 		{"token as password", basic("whoever", text), credentials.TLSInfo{}, "alice"},
 		{"certificate", "", certified("alice"), "alice"},
-		{"root of this machine, who has an entry", "", Peer{Known: true, UID: 0}, "carol"},
-		{"a token before who connects", "Bearer " + text, Peer{Known: true, UID: 0}, "alice"},
+		{"local root with an entry", "", Peer{Known: true, UID: 0}, "carol"},
+		{"a token precedes the local user", "Bearer " + text, Peer{Known: true, UID: 0}, "alice"},
 		{"wrong token", "Bearer " + text[:30], credentials.TLSInfo{}, "the token is not valid"},
-		{"wrong token, though root", "Bearer x", Peer{Known: true, UID: 0}, "the token is not valid"},
-		{"token of who has no entry", "Bearer " + stranger, credentials.TLSInfo{}, "the token is not valid"},
+		{"wrong token from root", "Bearer x", Peer{Known: true, UID: 0}, "the token is not valid"},
+		{"token without an entry", "Bearer " + stranger, credentials.TLSInfo{}, "the token is not valid"},
 		{"another scheme", "Digest " + text, credentials.TLSInfo{}, "the token is not valid"},
 		{"bad Basic", "Basic !", credentials.TLSInfo{}, "the token is not valid"},
-		{"certificate of who has no entry", "", certified("mallory"), "the user of this certificate has no access"},
+		{"certificate without an entry", "", certified("mallory"), "the user of this certificate has no access"},
 		{"neither", "", credentials.TLSInfo{}, "the caller is not identified: a client certificate or a token is required"},
 		{"plaintext from elsewhere", "", Peer{}, "the caller is not identified: a token is required"},
-		{"nothing known", "", nil, "the caller is not identified"},
+		{"nothing identified", "", nil, "the caller is not identified"},
 	} {
 		u, err := a.Identify(call(c.authorization, c.info))
 		got := ""
@@ -116,6 +116,6 @@ func TestIdentify(t *testing.T) {
 	}
 	write("user bob\n role read\n")
 	if a.grantFor(byCert) != nil {
-		t.Error("who is in the file no more has a grant")
+		t.Error("a removed user has a grant")
 	}
 }

@@ -134,13 +134,13 @@ func TestExpelledInAStatement(t *testing.T) {
 			before := expelled()
 			goOn <- true
 			if err := <-over; status.Code(err) != codes.Unauthenticated {
-				t.Errorf("the statement gives %v", err)
+				t.Errorf("the statement returns %v", err)
 			}
 			if n := expelled(); before == 0 || n <= before {
 				t.Errorf("alice was expelled %d times before her statement was through, and %d in all", before, n)
 			}
 			if _, err := execute(t.Context(), s, "SELECT 1"); status.Code(err) != codes.Unauthenticated { // later statements do not start
-				t.Errorf("a statement after it gives %v", err)
+				t.Errorf("a later statement returns %v", err)
 			}
 			e.mu.Lock()
 			defer e.mu.Unlock()
@@ -266,7 +266,7 @@ func TestGuardHoldsToTheFile(t *testing.T) {
 		}
 	}
 	if _, err := g.NewSession(t.Context(), wire.Options{}); err == nil {
-		t.Error("a session of nobody")
+		t.Error("a session without a user")
 	}
 	state := func() string {
 		g.expel()

@@ -258,7 +258,7 @@ func TestWrongStatements(t *testing.T) {
 			t.Errorf("%s: printed %q", s, out.String())
 		}
 		if strings.Count(msg.String(), "error:") != 1 || strings.Contains(msg.String(), "goroutine") {
-			t.Errorf("%s: said\n%s", s, msg.String())
+			t.Errorf("%s: printed\n%s", s, msg.String())
 		}
 	}
 }
