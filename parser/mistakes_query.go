@@ -8,7 +8,7 @@ import (
 
 // Mistakes within queries: clauses, joins, literals and expressions.
 
-// foreignOperator knows the operators of other languages.
+// foreignOperator handles the operators of other languages.
 func foreignOperator(d *diagnosis) *Error {
 	adjacent := d.at > 0 && d.tok(-1).Stop == d.tok(0).Start
 	switch {
@@ -22,7 +22,7 @@ func foreignOperator(d *diagnosis) *Error {
 	return nil
 }
 
-// percentage sees 70% x, which was meant as a remainder.
+// percentage handles 70% x, which was meant as a remainder.
 func percentage(d *diagnosis) *Error {
 	if d.tok(-1).typ != tokPercent || d.atEnd() || !(d.acceptsWord("AND") || d.accepts(comma)) {
 		return nil
@@ -34,8 +34,8 @@ func percentage(d *diagnosis) *Error {
 	return d.error(-1, fmt.Sprintf("%s is a percentage", d.text(-1)), fmt.Sprintf("for a remainder put a space before the sign: %s %% %s", digits, d.text(0)))
 }
 
-// spacedUnit sees numbers without a unit where a duration must stand, and
-// units apart from their numbers.
+// spacedUnit handles numbers without a unit where a duration is required, and units
+// separated from their numbers.
 func spacedUnit(d *diagnosis) *Error {
 	number := func(n int) bool { return d.tok(n).typ == tokInt || d.tok(n).typ == tokFloat }
 	join := func(n int) *Error {
@@ -74,7 +74,7 @@ func spacedUnit(d *diagnosis) *Error {
 	return d.error(0, what+" needs a duration, not "+d.found(), what+" 1s")
 }
 
-// foreignJoin knows the joins of SQL that the language has not.
+// foreignJoin handles the joins of SQL that the language does not have.
 func foreignJoin(d *diagnosis) *Error {
 	const hint = "a WINDOW JOIN b WINDOW 1s pairs tuples near in time, ASOF JOIN b takes the latest, JOIN b reads a value on demand"
 	switch w := d.word(0); w {
@@ -96,7 +96,7 @@ func foreignJoin(d *diagnosis) *Error {
 	return nil
 }
 
-// foreignClause knows what SQL has and the language has not.
+// foreignClause handles clauses of SQL that the language does not have.
 func foreignClause(d *diagnosis) *Error {
 	switch {
 	case d.word(-1) == "UNION":
@@ -123,7 +123,7 @@ func foreignClause(d *diagnosis) *Error {
 	return nil
 }
 
-// wrongQuotes sees names where strings must stand.
+// wrongQuotes handles names where strings are required.
 func wrongQuotes(d *diagnosis) *Error {
 	t := d.tok(0)
 	if !d.accepts(someString) || d.accepts(someInt) {
@@ -141,7 +141,7 @@ func wrongQuotes(d *diagnosis) *Error {
 	return nil
 }
 
-// commaTooMany sees a comma with nothing after it, or nothing before it.
+// commaTooMany handles a comma with nothing after it, or nothing before it.
 func commaTooMany(d *diagnosis) *Error {
 	switch t := d.tok(0); {
 	case d.is(-1, ",") && (d.atEnd() || t.typ == tokReserved && !d.acceptsWord(d.word(0)) && !d.quotable() || d.is(0, ")", ";")):
@@ -152,7 +152,7 @@ func commaTooMany(d *diagnosis) *Error {
 	return nil
 }
 
-// commaJoin sees FROM a, b.
+// commaJoin handles FROM a, b.
 func commaJoin(d *diagnosis) *Error {
 	if !d.is(-1, ",") || !d.acceptsWord("JOIN") || d.atEnd() {
 		return nil
@@ -160,7 +160,7 @@ func commaJoin(d *diagnosis) *Error {
 	return d.error(-1, "a comma alone does not join streams", "say how: a WINDOW JOIN b WINDOW 1s ON ..., a ASOF JOIN b, or a JOIN b")
 }
 
-// queryInExpression sees subqueries where the language has none.
+// queryInExpression handles subqueries where the language has none.
 func queryInExpression(d *diagnosis) *Error {
 	if d.word(0) == "SELECT" && d.is(-1, "AS") && d.accepts(openParen) {
 		return d.error(0, "the query of WITH stands in parentheses", "WITH name AS (SELECT ...) SELECT ...")
@@ -174,7 +174,7 @@ func queryInExpression(d *diagnosis) *Error {
 	return d.error(0, "a query cannot stand in an expression", "put it into FROM, or join with it")
 }
 
-// isNull sees IS with anything but NULL.
+// isNull handles IS with anything but NULL.
 func isNull(d *diagnosis) *Error {
 	n := -1
 	if d.word(-1) == "NOT" {
@@ -190,7 +190,7 @@ func isNull(d *diagnosis) *Error {
 	return d.error(0, "IS goes with NULL and NOT NULL only", hint)
 }
 
-// castSyntax sees CAST and INTERVAL written as in other dialects.
+// castSyntax handles CAST and INTERVAL as in other dialects.
 func castSyntax(d *diagnosis) *Error {
 	if open := d.open(); open > 0 && d.tokens[open-1].is("CAST") && d.acceptsWord("AS") && !d.acceptsExpr() {
 		return d.error(0, "CAST takes its type after AS", "CAST(x AS BIGINT), or x::BIGINT")
@@ -201,7 +201,7 @@ func castSyntax(d *diagnosis) *Error {
 	return nil
 }
 
-// needsOperand sees an operator or a clause with no expression after it.
+// needsOperand handles an operator or a clause without an expression after it.
 func needsOperand(d *diagnosis) *Error {
 	if d.word(-1) == "IN" {
 		return d.error(0, "IN needs a list in parentheses, not "+d.found(), "IN (1, 2)")
@@ -223,7 +223,7 @@ func needsOperand(d *diagnosis) *Error {
 	return d.error(0, fmt.Sprintf("%s needs an expression after it, not %s", after, d.found()), "")
 }
 
-// windowOfJoin sees a window join without its window, and the reverse.
+// windowOfJoin handles a window join without its window, and the reverse.
 func windowOfJoin(d *diagnosis) *Error {
 	switch {
 	case d.acceptsWord("WITHIN") && d.acceptsWord("WINDOW"):
@@ -238,7 +238,7 @@ func windowOfJoin(d *diagnosis) *Error {
 	return nil
 }
 
-// clauseOutOfOrder sees a clause that stands twice or too late.
+// clauseOutOfOrder handles a clause that is repeated or too late.
 func clauseOutOfOrder(d *diagnosis) *Error {
 	rank := slices.Index(clauseOrder, d.word(0))
 	if d.tok(0).typ != tokReserved || rank < slices.Index(clauseOrder, "FROM") {
@@ -276,7 +276,7 @@ func (d *diagnosis) twice() string {
 	return "remove one"
 }
 
-// phraseOf is a clause's keyword with those that always follow it.
+// phraseOf returns a clause's keyword with the keywords that always follow it.
 func phraseOf(word string) string {
 	if p := phrase[word]; p != "" {
 		return p
@@ -286,7 +286,7 @@ func phraseOf(word string) string {
 
 func (d *diagnosis) clause(n int) string { return phraseOf(d.word(n)) }
 
-// missingFrom sees a SELECT that ends, or goes on, without FROM.
+// missingFrom handles a SELECT that ends, or continues, without FROM.
 func missingFrom(d *diagnosis) *Error {
 	for i := d.at - 1; i > 0 && d.acceptsWord("FROM"); i-- {
 		// After a dot any word is a name, FROM too.
@@ -300,7 +300,7 @@ func missingFrom(d *diagnosis) *Error {
 	return d.error(0, "FROM is missing before "+d.found(), "SELECT ... FROM stream; SHOW STREAMS lists them")
 }
 
-// missingOperator sees two operands side by side.
+// missingOperator handles two adjacent operands.
 func missingOperator(d *diagnosis) *Error {
 	if d.atEnd() || !d.accepts(equals) && !d.acceptsWord("AND") || d.tok(0).typ == tokReserved || d.tok(0).typ == tokOp {
 		return nil
