@@ -105,15 +105,15 @@ var Scalars = []Scalar{
 	{Name: "concat", Sigs: []Sig{{Args: []types.Type{tS}, Variadic: true, Result: tS}}, Doc: "texts joined; NULLs are ignored"},
 	{Name: "regexp_extract", Sigs: []Sig{{Args: []types.Type{tS, tS, tI}, Optional: 1, Result: tS}}, Doc: "first match of a regular expression, or its n-th group; NULL if none"},
 
-	{Name: "text", Sigs: []Sig{sig(tS, tE)}, Doc: "an encoding as text: what it is shown as"},
-	{Name: "json", Sigs: []Sig{sig(tS, tE)}, Doc: "all that an encoding holds, with counts and times, as JSON"},
+	{Name: "text", Sigs: []Sig{sig(tS, tE)}, Doc: "the text form of an encoding"},
+	{Name: "json", Sigs: []Sig{sig(tS, tE)}, Doc: "the whole content of an encoding, with counts and times, as JSON"},
 	{Name: "dot", Sigs: []Sig{sig(tS, tE)}, Doc: "an encoding that is a graph, for Graphviz"},
 	{Name: "mermaid", Sigs: []Sig{sig(tS, tE)}, Doc: "an encoding that is a graph, for Markdown"},
 	{Name: "svg", Sigs: []Sig{sig(tS, tE)}, Doc: "the picture of an encoding"},
 	{Name: "xml", Sigs: []Sig{sig(tS, tE)}, Doc: "a TRIE as XML, and the handlers found in it (Reiss, WODA 2008)"},
-	{Name: "folded", Sigs: []Sig{sig(tS, tE)}, Doc: "the stacks of a TRIE, a line each: 'caller;callee 12', as flame graphs are drawn of"},
+	{Name: "folded", Sigs: []Sig{sig(tS, tE)}, Doc: "the stacks of a TRIE, a line each: 'caller;callee 12', the input of flame graph tools"},
 	{Name: "format_stack", Sigs: []Sig{{Args: []types.Type{tL, tI}, Optional: 1, Result: tS}}, Doc: "functions of a stack's innermost n frames (of all), leaf first: 'callee < caller'"},
-	{Name: "folded_stack", Sigs: []Sig{{Args: []types.Type{tL, tI}, Optional: 1, Result: tS}}, Doc: "functions of a stack's innermost n frames (of all), root first: 'caller;callee', as flame graphs are drawn of"},
+	{Name: "folded_stack", Sigs: []Sig{{Args: []types.Type{tL, tI}, Optional: 1, Result: tS}}, Doc: "functions of a stack's innermost n frames (of all), root first: 'caller;callee', the input of flame graph tools"},
 	{Name: "frame", Sigs: []Sig{sig(tS, tL, tI)}, Doc: "function of the n-th frame of a stack: 0 is the leaf, -1 the root; NULL if there is none"},
 
 	{Name: "to_ns", Sigs: []Sig{sig(tI, tD)}, Doc: "nanoseconds of a duration"},
@@ -188,20 +188,20 @@ var AggFuncs = []AggFunc{
 // StackAggs are the aggregates of stacks.
 var StackAggs = []AggFunc{
 	{Name: "trie", Args: []types.Type{tL}, More: []types.Type{tS, tS}, Result: always(types.Encoding),
-		Doc: "TRIE(stack, state, syscall) of stack_sample: the program's functions by who calls them, with what threads did in them and which handle events; svg() is a flame graph"},
+		Doc: "TRIE(stack, state, syscall) of stack_sample: the program's functions by caller, with the activity of threads in them and the functions that handle events; svg() is a flame graph"},
 }
 
 // PresentAggs are the aggregates of events of entities (CONSISTENT): the current state
 // derived from the reported events.
 var PresentAggs = []AggFunc{
 	{Name: "live_objects", Args: []types.Type{tS}, More: []types.Type{tS, tS, tS}, Result: always(types.Encoding),
-		Doc: "LIVE_OBJECTS(event, entity_id, type_name, category): how many objects there are, by type, and how old the youngest and the oldest are"},
+		Doc: "LIVE_OBJECTS(event, entity_id, type_name, category): number of live objects by type, and the ages of the youngest and the oldest"},
 	{Name: "invocation_tree", Args: []types.Type{tS}, More: []types.Type{tS, tS, tS}, Result: always(types.Encoding),
-		Doc: "INVOCATION_TREE(event, entity_id, parent_id, name): what was invoked within what, how often, and how many of these are under way; GROUP BY thread_name: by thread"},
+		Doc: "INVOCATION_TREE(event, entity_id, parent_id, name): the call tree, with the number of calls and of calls in progress; GROUP BY thread_name: by thread"},
 	{Name: "wait_graph", Args: []types.Type{tS}, More: []types.Type{tS, tS, tS, tS}, Result: always(types.Encoding),
-		Doc: "WAIT_GRAPH(event, entity_id, thread_id, thread_name, category): which thread waits for which lock, who has it, and which threads are in a deadlock"},
+		Doc: "WAIT_GRAPH(event, entity_id, thread_id, thread_name, category): which thread waits for which lock, its holder, and which threads are in a deadlock"},
 	{Name: "object_graph", Args: []types.Type{tS}, More: []types.Type{tS, tS, tS, tS}, Result: always(types.Encoding),
-		Doc: "OBJECT_GRAPH(event, entity_id, other_id, type_name, category): which live object refers to which, where there are REFERENCE events"},
+		Doc: "OBJECT_GRAPH(event, entity_id, other_id, type_name, category): the references between live objects, from REFERENCE events"},
 }
 
 // FindAgg returns the aggregate of that lower-case name, or nil.
