@@ -227,7 +227,7 @@ func (d *diagnosis) expected() *Error {
 	case len(list) == 0:
 		return d.error(0, d.found()+" is not expected here", "")
 	case len(list) > maxListed:
-		return d.error(0, d.found()+" is not expected here", "here may stand "+inWords(list, "or"))
+		return d.error(0, d.found()+" is not expected here", "possible here: "+inWords(list, "or"))
 	}
 	return d.error(0, "expected "+inWords(list, "or")+", found "+d.found(), "")
 }

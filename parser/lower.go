@@ -174,11 +174,11 @@ func (l *lowering) explain(e *explainRule) Statement {
 		l.fail(span, "CREATE STREAM runs nothing that could be explained", "EXPLAIN "+of.Query.String())
 	case *CreateModel:
 		if e.Analyze {
-			l.fail(span, "EXPLAIN ANALYZE runs queries alone", "EXPLAIN ANALYZE "+of.Query.String())
+			l.fail(span, "EXPLAIN ANALYZE runs only queries", "EXPLAIN ANALYZE "+of.Query.String())
 		}
 	case *CreateTrigger:
 		if e.Analyze {
-			l.fail(span, "EXPLAIN ANALYZE runs queries alone", "EXPLAIN CREATE TRIGGER says what would be done; SHOW TRIGGERS counts what is")
+			l.fail(span, "EXPLAIN ANALYZE runs only queries", "EXPLAIN CREATE TRIGGER shows what would be done; SHOW TRIGGERS counts what was done")
 		}
 	}
 	return out

@@ -84,7 +84,7 @@ func misspeltKeyword(d *diagnosis) *Error {
 	return nil
 }
 
-// unknownStatement handles a first word that begins no statement.
+// unknownStatement handles a first word that does not begin a statement.
 func unknownStatement(d *diagnosis) *Error {
 	if d.at != 0 {
 		return nil
@@ -96,7 +96,7 @@ func unknownStatement(d *diagnosis) *Error {
 	if d.word(0) == "" {
 		return d.error(0, "a statement does not begin with "+d.text(0), begins)
 	}
-	return d.error(0, d.text(0)+" begins no statement", begins)
+	return d.error(0, d.text(0)+" does not begin a statement", begins)
 }
 
 // showWhat handles an object that SHOW does not know.
@@ -109,9 +109,9 @@ func showWhat(d *diagnosis) *Error {
 		hint = "SHOW STREAMS"
 	}
 	if d.atEnd() {
-		return d.error(0, "SHOW needs to know what", hint)
+		return d.error(0, "SHOW needs an object", hint)
 	}
-	return d.error(0, "SHOW knows no "+d.found(), hint)
+	return d.error(0, "SHOW does not support "+d.found(), hint)
 }
 
 // createWhat handles objects that cannot be created or dropped: tables, views.
@@ -130,7 +130,7 @@ func createWhat(d *diagnosis) *Error {
 	}
 	switch {
 	case d.atEnd():
-		return d.error(0, verb+" needs to know what", hint)
+		return d.error(0, verb+" needs an object", hint)
 	case d.tok(0).typ == tokWord && d.tok(1).typ == tokWord:
 		return d.error(0, fmt.Sprintf("there is no %s %s", verb, d.found()), hint)
 	case verb == "CREATE OR REPLACE":
@@ -167,7 +167,7 @@ func useWhat(d *diagnosis) *Error {
 	case t.typ == tokInt:
 		return d.error(0, "a process is named, or given as PID and its number", "USE PID "+d.found())
 	case t.typ == tokWord && d.at+1 == len(d.tokens):
-		return d.error(0, "the name of a process stands in single quotes", "USE "+quoteString(t.text))
+		return d.error(0, "the name of a process is written in single quotes", "USE "+quoteString(t.text))
 	case t.typ == tokQuoted:
 		return wrongQuotes(d)
 	}
@@ -212,7 +212,7 @@ func needsName(d *diagnosis) *Error {
 		if d.at > 1 {
 			return d.error(0, "STOP needs a stream after it, not "+d.found(), "SHOW STREAMS lists them")
 		}
-		return d.error(0, "STOP needs to know what, not "+d.found(), "STOP 1 ends query 1; SHOW QUERIES lists them")
+		return d.error(0, "STOP needs a query or a stream, not "+d.found(), "STOP 1 ends query 1; SHOW QUERIES lists them")
 	case "AS", "STREAM", "MODEL", "TRIGGER", "DESCRIBE", "MONITOR", "WITH":
 		return d.error(0, fmt.Sprintf("%s needs a name after it, not %s", after, d.found()), "")
 	}
@@ -264,7 +264,7 @@ func reservedName(d *diagnosis) *Error {
 	if d.tok(0).typ != tokReserved || !d.quotable() {
 		return nil
 	}
-	return d.error(0, fmt.Sprintf("%s is a word of the language and no name", d.text(0)), `as a name it stands in double quotes: "`+d.text(0)+`"`)
+	return d.error(0, fmt.Sprintf("%s is a keyword, not a name", d.text(0)), `as a name it is written in double quotes: "`+d.text(0)+`"`)
 }
 
 // open returns the innermost parenthesis that is open at the wrong token, or -1.
@@ -287,7 +287,7 @@ func (d *diagnosis) open() int {
 // closesNothing handles an unmatched closing parenthesis.
 func closesNothing(d *diagnosis) *Error {
 	if d.is(0, ")") && d.open() < 0 {
-		return d.error(0, "this parenthesis closes none", "remove it")
+		return d.error(0, "this closing parenthesis is unmatched", "remove it")
 	}
 	return nil
 }

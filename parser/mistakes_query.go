@@ -15,7 +15,7 @@ func foreignOperator(d *diagnosis) *Error {
 	case d.is(0, "=") && adjacent && d.is(-1, "="):
 		return d.error(-1, "== is not an operator", "write =")
 	case d.is(0, "=>") && !d.is(-1, "(", ","):
-		return d.error(0, "=> gives a named argument its value and does not compare", "write >=")
+		return d.error(0, "=> names an argument and does not compare", "write >=")
 	case d.is(0, "<") && adjacent && d.is(-1, "="):
 		return d.error(-1, "=< is not an operator", "write <=")
 	}
@@ -118,7 +118,7 @@ func foreignClause(d *diagnosis) *Error {
 	case d.word(-1) == "LIMIT":
 		return d.error(0, "LIMIT needs a whole number, not "+d.found(), "LIMIT 10")
 	case d.word(-1) == "EMIT":
-		return d.error(0, "EMIT needs to know when: FINAL, CHANGES or EVERY and a duration", "EMIT EVERY 1s")
+		return d.error(0, "EMIT needs a mode: FINAL, CHANGES or EVERY and a duration", "EMIT EVERY 1s")
 	}
 	return nil
 }
@@ -131,9 +131,9 @@ func wrongQuotes(d *diagnosis) *Error {
 	}
 	switch t.typ {
 	case tokQuoted:
-		return d.error(0, "double quotes make a name; a string stands in single quotes", quoteString(shorten(t.text[1:len(t.text)-1])))
+		return d.error(0, "double quotes make a name; a string is written in single quotes", quoteString(shorten(t.text[1:len(t.text)-1])))
 	case tokWord:
-		return d.error(0, "a string stands in single quotes", quoteString(d.text(0)))
+		return d.error(0, "a string is written in single quotes", quoteString(d.text(0)))
 	}
 	if w := d.word(-1); w != "" {
 		return d.error(0, w+" needs a string in single quotes, not "+d.found(), w+" 'text'")
@@ -145,9 +145,9 @@ func wrongQuotes(d *diagnosis) *Error {
 func commaTooMany(d *diagnosis) *Error {
 	switch t := d.tok(0); {
 	case d.is(-1, ",") && (d.atEnd() || t.typ == tokReserved && !d.acceptsWord(d.word(0)) && !d.quotable() || d.is(0, ")", ";")):
-		return d.error(-1, "something is missing after this comma", fmt.Sprintf("remove the comma before %s, or add what it announces", d.found()))
+		return d.error(-1, "something is missing after this comma", fmt.Sprintf("remove the comma before %s, or add what follows it", d.found()))
 	case d.is(0, ",") && (d.is(-1, ",") || d.word(-1) == "SELECT" || d.is(-1, "(")):
-		return d.error(0, "something is missing before this comma", "remove it, or add what stands before it")
+		return d.error(0, "something is missing before this comma", "remove it, or add what precedes it")
 	}
 	return nil
 }
@@ -163,15 +163,15 @@ func commaJoin(d *diagnosis) *Error {
 // queryInExpression handles subqueries where the language has none.
 func queryInExpression(d *diagnosis) *Error {
 	if d.word(0) == "SELECT" && d.is(-1, "AS") && d.accepts(openParen) {
-		return d.error(0, "the query of WITH stands in parentheses", "WITH name AS (SELECT ...) SELECT ...")
+		return d.error(0, "the query of WITH is written in parentheses", "WITH name AS (SELECT ...) SELECT ...")
 	}
 	if d.word(0) != "SELECT" && d.word(0) != "WITH" || !d.is(-1, "(") {
 		return nil
 	}
 	if _, ok := sourceShapes[d.word(-2)]; ok {
-		return d.error(0, "a query among arguments stands in parentheses of its own", d.word(-2)+"((SELECT ...), ...)")
+		return d.error(0, "a query among arguments needs its own parentheses", d.word(-2)+"((SELECT ...), ...)")
 	}
-	return d.error(0, "a query cannot stand in an expression", "put it into FROM, or join with it")
+	return d.error(0, "a query cannot be used in an expression", "put it into FROM, or join with it")
 }
 
 // isNull handles IS with anything but NULL.
@@ -187,7 +187,7 @@ func isNull(d *diagnosis) *Error {
 	if d.is(0, "TRUE", "FALSE") {
 		hint = "compare with it: = " + d.word(0)
 	}
-	return d.error(0, "IS goes with NULL and NOT NULL only", hint)
+	return d.error(0, "IS can be used only with NULL and NOT NULL", hint)
 }
 
 // castSyntax handles CAST and INTERVAL as in other dialects.
@@ -233,7 +233,7 @@ func windowOfJoin(d *diagnosis) *Error {
 	case d.is(-1, "WINDOW", "WITHIN") && d.tok(0).typ == tokDuration:
 		return d.error(-1, "only a WINDOW JOIN has a window", "a WINDOW JOIN b WINDOW 1s")
 	case d.word(1) == "FOLLOWED" && d.acceptsEnd(), d.word(-1) == "FOLLOWED" && d.is(0, "BY"):
-		return d.error(0, "FOLLOWED BY stands directly after the window of a WINDOW JOIN", "a WINDOW JOIN b WINDOW 1s a FOLLOWED BY b ON ...")
+		return d.error(0, "FOLLOWED BY must be directly after the window of a WINDOW JOIN", "a WINDOW JOIN b WINDOW 1s a FOLLOWED BY b ON ...")
 	}
 	return nil
 }
@@ -262,7 +262,7 @@ func clauseOutOfOrder(d *diagnosis) *Error {
 		case word == "SELECT", before < rank:
 			return nil
 		case before == rank:
-			return d.error(0, d.clause(0)+" stands twice", d.twice())
+			return d.error(0, d.clause(0)+" is repeated", d.twice())
 		}
 		return d.error(0, fmt.Sprintf("%s comes before %s", d.clause(0), phraseOf(word)), "the order is SELECT FROM JOIN ON WHERE GROUP BY HAVING UNION ALL ORDER BY LIMIT EMIT FOR")
 	}

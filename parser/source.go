@@ -135,7 +135,7 @@ func (l *lowering) firstArgument(s *sourceRule, shape sourceShape, a *argRule, o
 		return
 	}
 	if alias := aliasOf(a.Source.Alias, a.Source.Bare); alias != nil {
-		l.fail(alias.Span, "the alias stands after the closing parenthesis of "+s.Name.Name, shape.example+" AS "+alias.String())
+		l.fail(alias.Span, "the alias is written after the closing parenthesis of "+s.Name.Name, shape.example+" AS "+alias.String())
 		return
 	}
 	out.Name = a.Source.Name.Ident
