@@ -21,7 +21,7 @@ const (
 	tokDuration
 	tokSize
 	tokParam   // $1
-	tokIndex   // [2], directly behind a name
+	tokIndex   // [2], immediately after a name
 	tokOp      // [2], immediately after a name
 	tokComment // seen by Highlight and Split only
 	tokInvalid // an invalid token; bad has the reason

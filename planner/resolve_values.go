@@ -83,11 +83,11 @@ func (r *resolver) noteCast(x plan.Expr, to types.Type) {
 	case types.Bytes:
 		to = types.Varchar
 	}
-	if r.said == nil {
-		r.said = map[string][]types.Type{}
+	if r.castTypes == nil {
+		r.castTypes = map[string][]types.Type{}
 	}
-	if !slices.Contains(r.said[c.Name], to) {
-		r.said[c.Name] = append(r.said[c.Name], to)
+	if !slices.Contains(r.castTypes[c.Name], to) {
+		r.castTypes[c.Name] = append(r.castTypes[c.Name], to)
 	}
 }
 
@@ -99,7 +99,7 @@ func (r *resolver) withCasts(a *plan.Acquire, values []int) *plan.Acquire {
 	out.Out.Fields = slices.Clone(a.Out.Fields)
 	for _, i := range values {
 		f := &out.Out.Fields[i]
-		if to := r.said[f.Name]; len(to) == 1 && isValue(f.Name) {
+		if to := r.castTypes[f.Name]; len(to) == 1 && isValue(f.Name) {
 			f.Type = to[0]
 		}
 	}

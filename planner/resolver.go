@@ -23,9 +23,9 @@ type resolver struct {
 	// known are the value types found so far, by acquisition; serial is the number of the
 	// next acquisition with values.
 	known map[valueKey]types.Type
-	// said are the types to which the statement casts values of unknown type, by name.
-	said   map[string][]types.Type
-	serial int
+	// castTypes are the types to which the statement casts values of unknown type, by name.
+	castTypes map[string][]types.Type
+	serial    int
 }
 
 // place is a part of a text.
