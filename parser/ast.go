@@ -1,20 +1,20 @@
 package parser
 
-// Span is the half-open byte range [Start, Stop) of the source text that a
-// node was read from. Every node embeds one.
+// Span is the half-open byte range [Start, Stop) of a node in the source text. Every node
+// embeds one.
 type Span struct{ Start, Stop int }
 
-// Pos is the range itself, so that every node satisfies [Node].
+// Pos returns the range, so that every node satisfies [Node].
 func (s Span) Pos() Span { return s }
 
-// Node is anything that has a place in the source text.
+// Node has a position in the source text.
 type Node interface{ Pos() Span }
 
 // Statement is one statement of the language (dialect.md, "Statements").
 type Statement interface {
 	Node
-	// String prints the statement in canonical form: parsing it again gives
-	// the same tree but for positions.
+	// String prints the statement in canonical form: parsing it again yields the same tree
+	// except for positions.
 	String() string
 	statement()
 }
@@ -118,7 +118,7 @@ type (
 	}
 )
 
-// Action is what a trigger does.
+// Action is an action of a trigger.
 type Action interface {
 	Node
 	String() string
@@ -170,7 +170,7 @@ type (
 	Select struct {
 		Span
 		Distinct bool
-		Items    []*SelectItem // empty: the * that seed 4 lost in print
+		Items    []*SelectItem // empty for *
 		From     *From
 		Where    Expr
 		GroupBy  []Expr
@@ -196,7 +196,7 @@ type (
 		Mode  string   // "FINAL", "CHANGES" or "EVERY"
 		Every *Literal // duration of EVERY
 	}
-	// From is a source and what is joined to it, left to right.
+	// From is a source and the sources joined to it, left to right.
 	From struct {
 		Span
 		First *Source
@@ -216,7 +216,7 @@ type (
 		Span
 		First, Second *Ident
 	}
-	// Source is what can be read from, with its alias.
+	// Source is a relation in FROM, with its alias.
 	Source struct {
 		Span
 		Kind  SourceKind
@@ -229,7 +229,7 @@ type (
 	}
 )
 
-// JoinKind says how two sources are joined.
+// JoinKind is the kind of a join.
 type JoinKind uint8
 
 // Kinds of join.
@@ -240,7 +240,7 @@ const (
 	JoinAsOf
 )
 
-// SourceKind says what a source is.
+// SourceKind is the kind of a source.
 type SourceKind uint8
 
 // Kinds of source.
@@ -265,15 +265,15 @@ type Expr interface {
 
 // Expressions.
 type (
-	// Ident is a name. Name is what it means (unquoted, as written); Quoted
-	// says that it stood in double quotes.
+	// Ident is a name. Name is its value (unquoted, as written); Quoted is set if it was
+	// written in double quotes.
 	Ident struct {
 		Span
 		Name   string
 		Quoted bool
 	}
-	// ColumnRef is column, alias.column, args.a[1].b: one to many parts, of which a
-	// name has the indices behind it.
+	// ColumnRef is column, alias.column, args.a[1].b: one or more parts; a part includes
+	// its indices.
 	ColumnRef struct {
 		Span
 		Parts []*Ident
@@ -343,7 +343,7 @@ type (
 		X    Expr
 		Type *Ident
 	}
-	// Call is name(args) with what an aggregate may carry.
+	// Call is name(args) with the clauses that an aggregate may have.
 	Call struct {
 		Span
 		Name     *Ident
@@ -352,7 +352,7 @@ type (
 		Args     []*Arg
 		Filter   Expr // FILTER (WHERE e)
 	}
-	// Arg is one argument, perhaps named: k => 3.
+	// Arg is one argument, optionally named: k => 3.
 	Arg struct {
 		Span
 		Name *Ident
@@ -360,7 +360,7 @@ type (
 	}
 )
 
-// LiteralKind says what a literal is.
+// LiteralKind is the kind of a literal.
 type LiteralKind uint8
 
 // Kinds of literal.

@@ -1,6 +1,6 @@
 package parser
 
-// Children are the expressions that an expression consists of, from left to right.
+// Children returns the direct sub-expressions of an expression, from left to right.
 func Children(e Expr) []Expr {
 	var out []Expr
 	add := func(es ...Expr) {

@@ -2,17 +2,17 @@ package parser
 
 import "strings"
 
-// Class says what the execution of a statement does. It is read from the tree:
-// comments, spaces and capitals of the text do not matter.
+// Class describes the effect of executing a statement. It is derived from the tree, so
+// comments, spaces and letter case of the text do not matter.
 type Class struct {
 	// Kind names the statement: "SELECT", "DROP TRIGGER", "EXPLAIN ANALYZE".
 	Kind string
-	// Reads: it only gives rows, and may be executed again.
+	// Reads: it only returns rows, and may be executed again.
 	Reads bool
-	// Changes: it changes what is defined, or how queries run.
+	// Changes: it changes definitions, or how queries run.
 	Changes bool
-	// Session is not empty if the statement sets something of the session. A later
-	// statement with the same Session sets the same thing.
+	// Session is not empty if the statement sets a property of the session. A later
+	// statement with the same Session sets the same property.
 	Session string
 }
 
@@ -30,7 +30,7 @@ func Classify(s Statement) Class {
 		return Class{Kind: "SHOW " + s.What, Reads: true}
 	case *Describe:
 		return Class{Kind: "DESCRIBE", Reads: true}
-	case *Insert: // what it writes is on record as that of a query
+	case *Insert: // its writing is audited as that of a query
 		return Class{Kind: "INSERT"}
 	case *CreateStream:
 		return Class{Kind: "CREATE STREAM", Changes: true}
@@ -54,8 +54,8 @@ func Classify(s Statement) Class {
 	return Class{}
 }
 
-// reporting is what SUSPEND and RESUME set: whether a thread is reported, or, with
-// nil, whether anything is.
+// reporting returns the property that SUSPEND and RESUME set: whether a thread is reported,
+// or, with nil, whether anything is.
 func reporting(thread *Literal) string {
 	if thread == nil {
 		return "reporting"

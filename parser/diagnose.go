@@ -9,19 +9,19 @@ import (
 	"github.com/alecthomas/participle/v2/lexer"
 )
 
-// diagnosis words the error of a statement that stops being one at a token.
-// What could have stood there is asked of the grammar itself: a candidate is
-// put in the place, and accepted if the statement then goes wrong later.
+// diagnosis builds the error of a statement that fails at a token. The grammar itself
+// determines the possible tokens: a candidate replaces the wrong token, and is accepted if
+// the statement then fails later.
 type diagnosis struct {
 	tokens []token
-	at     int // the token that cannot stand where it does; len(tokens): the end
+	at     int // index of the wrong token; len(tokens): the end
 }
 
-// maxTried is the longest statement, in tokens, in which candidates are tried:
-// each costs a parse.
+// maxTried is the longest statement, in tokens, for which candidates are tried: each costs
+// a parse.
 const maxTried = 1000
 
-// diagnose words an error in the user's words.
+// diagnose returns an error in the user's terms.
 func diagnose(tokens []token, wrong *syntaxError) *Error {
 	d := &diagnosis{tokens: tokens, at: min(max(wrong.pos.Column, 0), len(tokens))}
 	if d.tok(0).typ == tokInvalid {
@@ -43,7 +43,7 @@ func diagnose(tokens []token, wrong *syntaxError) *Error {
 // endToken stands for what follows the last token.
 var endToken = token{typ: lexer.EOF}
 
-// tok is the token n places after the wrong one.
+// tok returns the token n positions after the wrong one.
 func (d *diagnosis) tok(n int) *token {
 	if i := d.at + n; i >= 0 && i < len(d.tokens) {
 		return &d.tokens[i]
@@ -51,7 +51,7 @@ func (d *diagnosis) tok(n int) *token {
 	return &endToken
 }
 
-// word is tok(n) in upper case if it is a word, else "".
+// word returns tok(n) in upper case if it is a word, else "".
 func (d *diagnosis) word(n int) string {
 	if t := d.tok(n); t.typ == tokWord || t.typ == tokReserved {
 		return strings.ToUpper(t.text)
@@ -59,15 +59,15 @@ func (d *diagnosis) word(n int) string {
 	return ""
 }
 
-// is says whether tok(n) is one of these.
+// is reports whether tok(n) is one of these texts.
 func (d *diagnosis) is(n int, texts ...string) bool {
 	return slices.ContainsFunc(texts, d.tok(n).is)
 }
 
-// atEnd says whether the statement ends where something was expected.
+// atEnd reports whether the statement ends where more was expected.
 func (d *diagnosis) atEnd() bool { return d.at == len(d.tokens) }
 
-// error makes an error about tok(n).
+// error returns an error at tok(n).
 func (d *diagnosis) error(n int, msg, hint string) *Error {
 	pos := d.tok(n).Span
 	if d.at+n >= len(d.tokens) {
@@ -76,7 +76,7 @@ func (d *diagnosis) error(n int, msg, hint string) *Error {
 	return &Error{Msg: msg, Hint: hint, Pos: pos}
 }
 
-// found is the wrong token, for a message.
+// found returns the wrong token, for a message.
 func (d *diagnosis) found() string {
 	if d.atEnd() {
 		return "the end"
@@ -84,11 +84,10 @@ func (d *diagnosis) found() string {
 	return d.text(0)
 }
 
-// text is tok(n) as it was written, for a message.
+// text returns tok(n) as it was written, for a message.
 func (d *diagnosis) text(n int) string { return shorten(d.tok(n).text) }
 
-// reach is how many tokens are right if tok(n) is replaced, and whether all
-// are.
+// reach returns the number of correct tokens if tok(n) is replaced, and whether all are.
 func (d *diagnosis) reach(n int, by token, rest []token) (int, bool) {
 	if len(d.tokens) > maxTried || d.at+n < 0 {
 		return 0, false
@@ -101,14 +100,13 @@ func (d *diagnosis) reach(n int, by token, rest []token) (int, bool) {
 	return wrong.pos.Column, false
 }
 
-// accepts says whether a token could stand where the wrong one does.
+// accepts reports whether a token could replace the wrong one.
 func (d *diagnosis) accepts(t token) bool {
 	n, _ := d.reach(0, t, nil)
 	return n > d.at
 }
 
-// acceptsEnd says whether the statement could have ended before the wrong
-// token.
+// acceptsEnd reports whether the statement could have ended before the wrong token.
 func (d *diagnosis) acceptsEnd() bool {
 	_, wrong := recognise(d.tokens[:d.at])
 	return wrong == nil
@@ -125,7 +123,7 @@ func keyword(word string) token {
 	return token{typ: tokWord, text: word}
 }
 
-// Samples of what is not a keyword.
+// Samples of tokens that are not keywords.
 var (
 	someName     = token{typ: tokWord, text: "x"}
 	someInt      = token{typ: tokInt, text: "1"}
@@ -137,30 +135,30 @@ var (
 	equals       = token{typ: tokOp, text: "="}
 )
 
-// acceptsExpr says whether an expression could begin at the wrong token.
+// acceptsExpr reports whether an expression could begin at the wrong token.
 func (d *diagnosis) acceptsExpr() bool {
 	return d.acceptsWord("CASE") && d.accepts(openParen)
 }
 
-// phrase is a keyword with those that always follow it.
+// phrase maps a keyword to itself with the keywords that always follow it.
 var phrase = map[string]string{
 	"GROUP": "GROUP BY", "ORDER": "ORDER BY", "UNION": "UNION ALL", "PARTITION": "PARTITION BY",
 	"FOLLOWED": "FOLLOWED BY", "LEFT": "LEFT WINDOW JOIN", "ASOF": "ASOF JOIN",
 }
 
-// operatorWords go without saying where an operator may stand.
+// operatorWords are not listed separately where an operator is possible.
 var operatorWords = wordSet("AND OR NOT LIKE ILIKE IN IS BETWEEN")
 
-// clauseOrder is the order of a query's clauses, and of lists made from it.
+// clauseOrder is the order of a query's clauses, and of lists of them.
 var clauseOrder = []string{
 	"WITH", "SELECT", "DISTINCT", "FROM", "JOIN", "WINDOW", "LEFT", "ASOF", "ON", "WHERE", "GROUP", "HAVING", "UNION",
 	"ORDER", "LIMIT", "EMIT", "FOR",
 }
 
-// keywords lists what keywords could stand where the wrong token does.
+// keywords lists the keywords that are possible at the wrong token.
 func (d *diagnosis) keywords() []string {
 	candidates := slices.Collect(maps.Keys(reserved))
-	if !d.accepts(someName) { // or any word that is not reserved would do, as a name
+	if !d.accepts(someName) { // otherwise any unreserved word would be accepted, as a name
 		candidates = slices.AppendSeq(candidates, maps.Keys(contextual))
 		candidates = append(candidates, showable...)
 	}
@@ -174,10 +172,11 @@ func (d *diagnosis) keywords() []string {
 	return list
 }
 
-// maxListed is how many possibilities make a message; more make a hint.
+// maxListed is the largest number of possibilities listed in the message; more become a
+// hint.
 const maxListed = 5
 
-// expected lists what could stand where the wrong token does.
+// expected returns an error that lists what is possible at the wrong token.
 func (d *diagnosis) expected() *Error {
 	if len(d.tokens) > maxTried {
 		return d.error(0, d.found()+" is not expected here", "")
@@ -198,7 +197,7 @@ func (d *diagnosis) expected() *Error {
 			{someDuration, "a duration such as 100ms"}, {someInt, "a whole number"}, {someString, "a string in single quotes"},
 			{openParen, "("},
 		} {
-			if d.accepts(c.sample) && !(operator && c.sample == openParen) { // after a name ( makes a call
+			if d.accepts(c.sample) && !(operator && c.sample == openParen) { // ( after a name makes a call
 				list = append(list, c.what)
 			}
 		}
@@ -228,13 +227,13 @@ func (d *diagnosis) expected() *Error {
 	case len(list) == 0:
 		return d.error(0, d.found()+" is not expected here", "")
 	case len(list) > maxListed:
-		return d.error(0, d.found()+" is not expected here", "here may stand "+inWords(list, "or"))
+		return d.error(0, d.found()+" is not expected here", "possible here: "+inWords(list, "or"))
 	}
 	return d.error(0, "expected "+inWords(list, "or")+", found "+d.found(), "")
 }
 
-// nearest is the word of a list that another is likely to mean, or "". Both
-// are in upper case.
+// nearest returns the word of a list that was probably meant, or "". Both are in upper
+// case.
 func nearest(word string, list []string) string {
 	best, bestDistance := "", 1+max(1, len(word)/3)
 	if len(word) < 3 {

@@ -1,21 +1,19 @@
-// Package parser turns the text of statements into syntax trees, prints trees
-// as canonical text, and words errors with the place where they are.
+// Package parser turns the text of statements into syntax trees, prints trees as canonical
+// text, and reports errors with their positions.
 //
 //	text ─ scan ─► tokens ─ cut ─► statements ─ grammar ─► rules ─ lower ─► tree
 //	                                               └─ diagnose ─► *Error
 //
-// It knows the language's spelling only: not which streams, columns or
-// functions exist, nor what a statement means.
+// It knows only the language's syntax: not which streams, columns or functions exist, nor
+// what a statement means.
 //
-// The grammar (grammar.go) is LL(1), so that a statement goes wrong at the
-// first token that cannot continue it. What is told about that token comes
-// from two sources: rules for the mistakes that people make (mistakes.go,
-// mistakes_query.go), and the grammar itself, which is asked what else it
-// would have taken there (diagnose.go). Neither costs a correct statement
-// anything.
+// The grammar (grammar.go) is LL(1), so that a statement fails at the first token that
+// cannot continue it. The message about that token comes from two sources: rules for common
+// mistakes (mistakes.go, mistakes_query.go), and the grammar itself, which determines the
+// tokens it would have accepted (diagnose.go). Neither has a cost for a correct statement.
 //
-// Parse reads one statement and ParseAll many; Classify says what executing one
-// does, from its tree. Split, Complete, Highlight and
-// Keywords serve an editor, and take broken text too. Printing and parsing are
-// inverse: the text of a tree gives the same tree but for positions.
+// Parse parses one statement and ParseAll many; Classify describes the effect of executing
+// one, from its tree. Split, Complete, Highlight and Keywords serve an editor, and accept
+// invalid text too. Printing and parsing are inverse: the text of a tree parses to the same
+// tree except for positions.
 package parser

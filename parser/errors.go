@@ -9,32 +9,31 @@ import (
 	"github.com/rivo/uniseg"
 )
 
-// Error is a mistake in a statement, told in the user's words. The planner and
-// the engine use it too, so that a user sees one form of error from all of
-// them.
+// Error is an error in a statement, in the user's terms. The planner and the engine use it
+// too, so that users see one form of error.
 type Error struct {
 	Msg    string // one line, no final full stop
 	Hint   string // what to write instead; may be empty
-	Pos    Span   // where in Src; Start < 0: nowhere in particular
+	Pos    Span   // position in Src; Start < 0: none
 	Src    string // the statement's text; may be empty
-	Syntax bool   // found by the parser: line:column is told
+	Syntax bool   // found by the parser: line:column is shown
 }
 
-// Errorf-style construction is left to callers: &Error{Msg: ..., Pos: n.Pos()}.
+// Error implements error. Callers build errors as &Error{Msg: ..., Pos: n.Pos()}.
 func (e *Error) Error() string { return Format(e) }
 
-// maxLine is how much of a source line an error shows, in columns.
+// maxLine is the largest part of a source line that an error shows, in columns.
 const maxLine = 160
 
-// Format writes an error as users see it, without a final newline:
+// Format formats an error as users see it, without a final newline:
 //
 //	error: what is wrong
 //	  the line of the source text
 //	      ^
 //	hint: what to write instead
 //
-// Parse errors tell line:column (in characters, from 1) before the message.
-// Without a place, the line and the caret are left out.
+// Parse errors have line:column (in characters, from 1) before the message. Without a
+// position, the line and the caret are omitted.
 func Format(e *Error) string {
 	placed := e.Src != "" && e.Pos.Start >= 0 && e.Pos.Start <= len(e.Src)
 	var b strings.Builder
@@ -54,15 +53,15 @@ func Format(e *Error) string {
 	return b.String()
 }
 
-// LineColumn gives the line and the column, in characters, of a byte of src;
-// both count from 1.
+// LineColumn returns the line and the column, in characters, of a byte of src; both count
+// from 1.
 func LineColumn(src string, offset int) (line, column int) {
 	before := src[:min(max(offset, 0), len(src))]
 	return 1 + strings.Count(before, "\n"), 1 + utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:])
 }
 
-// excerpt is the line of src that holds the byte at offset, and a line with a
-// caret under it. Of a very long line it is the part around the caret.
+// excerpt returns the line of src that contains the byte at offset, and a line with a caret
+// under it. A very long line is cut to the part around the caret.
 func excerpt(src string, offset int) (line, caret string) {
 	start := strings.LastIndexByte(src[:offset], '\n') + 1
 	stop := len(src)
@@ -78,7 +77,7 @@ func excerpt(src string, offset int) (line, caret string) {
 	}
 	var pad strings.Builder
 	for graphemes := uniseg.NewGraphemes(before); graphemes.Next(); {
-		if graphemes.Str() == "\t" { // as wide here as above, whatever a tab's width
+		if graphemes.Str() == "\t" { // the same width in both lines, whatever a tab's width
 			pad.WriteByte('\t')
 			continue
 		}
@@ -87,7 +86,7 @@ func excerpt(src string, offset int) (line, caret string) {
 	return before + after, pad.String() + "^"
 }
 
-// printable replaces what a terminal would obey instead of showing.
+// printable replaces control characters that a terminal would interpret.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)) {

@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// maxNesting is how deep a statement may nest parentheses, cases and
-	// signs, so that no walk of a tree exhausts a stack.
+	// maxNesting is the maximum nesting of parentheses, cases and signs, so that no walk of
+	// a tree exhausts a stack.
 	maxNesting = 200
-	// maxChain is how many operators may follow each other on one level:
-	// a + b + c nests to the left.
+	// maxChain is the maximum number of consecutive operators on one level: a + b + c nests
+	// to the left.
 	maxChain = 5000
 )
 
@@ -26,12 +26,12 @@ func tooLong(pos position) *syntaxError {
 	return &syntaxError{pos: pos, msg: fmt.Sprintf("the expression has more than %d operators", maxChain)}
 }
 
-// exprParser reads expressions by precedence climbing.
+// exprParser parses expressions by precedence climbing.
 type exprParser struct {
 	lex   *lexer.PeekingLexer
 	depth int
 	chain int
-	stop  int // where the last token read ends
+	stop  int // end of the last token read
 }
 
 // Parse implements participle.Parseable.
@@ -48,7 +48,7 @@ func (l *exprLeaf) Parse(lex *lexer.PeekingLexer) error {
 	return nil
 }
 
-// beginsExpr says whether an expression may begin with a token.
+// beginsExpr reports whether an expression may begin with a token.
 func beginsExpr(t *lexer.Token) bool {
 	switch t.Type {
 	case tokWord, tokQuoted, tokString, tokInt, tokFloat, tokPercent, tokDuration, tokSize, tokParam:
@@ -72,7 +72,7 @@ func (p *exprParser) take() *lexer.Token {
 
 func (p *exprParser) span(start int) Span { return Span{start, p.stop} }
 
-// accept takes a keyword, operator or punctuation if it is next.
+// accept consumes a keyword, operator or punctuation if it is next.
 func (p *exprParser) accept(text string) bool {
 	if t := p.lex.Peek(); isKeyword(t, text) || isOp(t, text) {
 		p.take()
@@ -88,8 +88,8 @@ func (p *exprParser) want(text string) error {
 	return nil
 }
 
-// wordThen says whether next come this word, which is not reserved, and an
-// opening parenthesis.
+// wordThen reports whether this word, which is not reserved, and an opening parenthesis are
+// next.
 func (p *exprParser) wordThen(word string) bool {
 	t := p.lex.Peek()
 	if t.Type != tokWord || !strings.EqualFold(t.Value, word) {
@@ -101,7 +101,7 @@ func (p *exprParser) wordThen(word string) bool {
 	return isOp(p.lex.Peek(), "(")
 }
 
-// expr reads an expression whose operators bind at least as much as least.
+// expr parses an expression whose operators have at least the precedence least.
 func (p *exprParser) expr(least int) (Expr, error) {
 	start := p.lex.Peek().Pos.Offset
 	x, err := p.operand(least)
@@ -129,7 +129,7 @@ func (p *exprParser) expr(least int) (Expr, error) {
 	}
 }
 
-// infixPrec is the precedence of the operator that a token begins, or 0.
+// infixPrec returns the precedence of the operator that a token begins, or 0.
 func infixPrec(t *lexer.Token) int {
 	switch t.Type {
 	case tokOp:
@@ -148,7 +148,7 @@ func infixPrec(t *lexer.Token) int {
 	return 0
 }
 
-// infix reads an operator after x and what it needs to its right.
+// infix parses an operator after x and its right operand.
 func (p *exprParser) infix(start int, x Expr, prec int) (Expr, error) {
 	if prec == precCompare && p.lex.Peek().Type == tokReserved {
 		return p.predicate(start, x)
@@ -168,7 +168,7 @@ func canonicalOp(op string) string {
 	return strings.ToUpper(op)
 }
 
-// predicate reads IS, and [NOT] IN, BETWEEN, LIKE, ILIKE.
+// predicate parses IS, and [NOT] IN, BETWEEN, LIKE, ILIKE.
 func (p *exprParser) predicate(start int, x Expr) (Expr, error) {
 	opStart := p.lex.Peek().Pos.Offset
 	if p.accept("IS") {
@@ -212,8 +212,8 @@ func (p *exprParser) predicate(start int, x Expr) (Expr, error) {
 	return &Binary{Span: p.span(start), Op: name, OpPos: pos, X: x, Y: y}, nil
 }
 
-// in reads the list of IN. Seed 4 prints "..." at the end of its lists for
-// names left out: it is dropped.
+// in parses the list of IN. A "..." at the end of a list, which stands for omitted names,
+// is dropped.
 func (p *exprParser) in(start int, x Expr, not bool) (Expr, error) {
 	if err := p.want("("); err != nil {
 		return nil, err
@@ -239,7 +239,7 @@ func (p *exprParser) in(start int, x Expr, not bool) (Expr, error) {
 	return in, nil
 }
 
-// operand reads what may stand on either side of an operator.
+// operand parses an operand of an operator.
 func (p *exprParser) operand(least int) (Expr, error) {
 	t := p.lex.Peek()
 	start := t.Pos.Offset
@@ -287,8 +287,8 @@ func (p *exprParser) operand(least int) (Expr, error) {
 	return x, nil
 }
 
-// smallest reads the digits of the smallest integer after its sign: without
-// the sign they are no integer.
+// smallest parses the digits of the smallest integer after its sign: without the sign they
+// are out of range.
 func (p *exprParser) smallest(start int, sign *lexer.Token) (Expr, error) {
 	t := p.lex.Peek()
 	if t.Type != tokInt || literalOf(t) != nil {
@@ -303,7 +303,7 @@ func (p *exprParser) smallest(start int, sign *lexer.Token) (Expr, error) {
 	return l, nil
 }
 
-// primary reads an operand without signs and casts.
+// primary parses an operand without signs and casts.
 func (p *exprParser) primary() (Expr, error) {
 	t := p.lex.Peek()
 	start := t.Pos.Offset
@@ -341,7 +341,7 @@ func (p *exprParser) primary() (Expr, error) {
 // maxParam is the largest n of $n.
 const maxParam = 65535
 
-// columnOrCall reads column, alias.column, args.a[1].b or name(arguments).
+// columnOrCall parses column, alias.column, args.a[1].b or name(arguments).
 func (p *exprParser) columnOrCall() (Expr, error) {
 	first := identOf(p.take())
 	if isOp(p.lex.Peek(), "(") {
@@ -362,7 +362,7 @@ func (p *exprParser) columnOrCall() (Expr, error) {
 	return ref, nil
 }
 
-// elements adds the indices of elements to a name: list[2].
+// elements appends the indices of elements to a name: list[2].
 func (p *exprParser) elements(name *Ident) {
 	for p.lex.Peek().Type == tokIndex {
 		t := p.take()
@@ -411,7 +411,7 @@ func (p *exprParser) call(name *Ident) (Expr, error) {
 	return c, nil
 }
 
-// arg reads one argument, perhaps name => value.
+// arg parses one argument, optionally name => value.
 func (p *exprParser) arg() (*Arg, error) {
 	a := &Arg{}
 	start := p.lex.Peek().Pos.Offset

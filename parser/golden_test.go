@@ -10,7 +10,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// Golden files; go test -rewrite writes what the parser gives now.
+// Golden files; go test -rewrite writes the parser's current output.
 
 // TestGoldenParse reads testdata/parse. Its directives:
 //
@@ -67,7 +67,7 @@ func TestGoldenErrors(t *testing.T) {
 	})
 }
 
-// checkError checks what every error of the parser must have.
+// checkError checks the properties of every error of the parser.
 func checkError(t testing.TB, src string, err error) {
 	t.Helper()
 	var e *Error
@@ -80,7 +80,7 @@ func checkError(t testing.TB, src string, err error) {
 	if e.Src != src || !e.Syntax {
 		t.Errorf("%q: %s: the text is not with it", src, e.Msg)
 	}
-	// No full stop ends a message, unless it is the user's.
+	// A message does not end in a full stop, unless that is the user's.
 	if e.Msg == "" || strings.Contains(e.Msg, "\n") || strings.HasSuffix(strings.TrimSuffix(e.Msg, src[e.Pos.Start:e.Pos.Stop]), ".") {
 		t.Errorf("%q: the message is %q", src, e.Msg)
 	}

@@ -2,13 +2,12 @@ package parser
 
 import "github.com/alecthomas/participle/v2"
 
-// The grammar, in participle's notation: the tags read like the syntax that
-// they parse; @@ reads the field's own production, @ keeps what follows. It is LL(1), each keyword deciding what follows, so that an
-// error lies at the first token that cannot continue the statement. Leaves and
-// expressions are read by hand (leaves.go, expr.go).
+// The grammar, in participle's notation: the tags read like the syntax they parse; @@ reads
+// the field's own production, @ keeps what follows. It is LL(1): each keyword decides what
+// follows, so that an error is at the first token that cannot continue the statement.
+// Leaves and expressions have handwritten parsers (leaves.go, expr.go).
 
-// at is where a production was read: of its first token, and of the token
-// after its last.
+// at is the position of a production: its first token, and the token after its last.
 type at struct {
 	Pos, EndPos position
 }
@@ -99,8 +98,8 @@ type plainJoinRule struct {
 	On    *exprLeaf   `parser:"('ON' @@)?"`
 }
 
-// sourceRule takes any name and any arguments; which there are, and with which
-// arguments, is checked with the shape of each at hand (source.go).
+// sourceRule accepts any name and any arguments; lowering checks them against the source's
+// shape (source.go).
 type sourceRule struct {
 	at
 	Query *queryRule `parser:"( '(' @@ ')'"`
@@ -220,13 +219,13 @@ type showRule struct {
 	Like *stringLeaf `parser:"('LIKE' @@)?"`
 }
 
-// describeRule leaves FUNCTION to describeLeaf: a stream may be called so.
+// describeRule leaves FUNCTION to describeLeaf, because a stream may have that name.
 type describeRule struct {
 	at
 	Subject describeLeaf `parser:"'DESCRIBE' @@"`
 }
 
-// grammar is LL(1): it goes one way only. Keywords are matched in any case.
+// grammar is LL(1), without backtracking. Keywords are matched in any case.
 var grammar = participle.MustBuild[statementRule](
 	participle.Lexer(tokenNames{}),
 	participle.CaseInsensitive("Word", "Reserved"),

@@ -2,7 +2,7 @@ package parser
 
 import "strings"
 
-// TokenKind is what a piece of text is, for colouring.
+// TokenKind is the kind of a token, for colouring.
 type TokenKind uint8
 
 // Kinds of token.
@@ -15,21 +15,21 @@ const (
 	TokenParam
 	TokenOperator // punctuation too
 	TokenComment
-	TokenInvalid // what is no token: a string that is not closed, an unknown character
+	TokenInvalid // an invalid token: an unterminated string, an unknown character
 )
 
-// Token is a piece of text to be coloured.
+// Token is a piece of text with its kind.
 type Token struct {
 	Span
 	Kind TokenKind
 }
 
-// Highlight cuts src into tokens for colouring, in order; only white space
-// lies between them. It takes any text, however broken.
+// Highlight splits src into tokens for colouring, in order; only white space lies between
+// them. It accepts any text.
 func Highlight(src string) []Token {
 	all := scan(src)
 	tokens := make([]Token, len(all))
-	before := &endToken // the last that is not a comment; endToken: a statement begins
+	before := &endToken // the last that is not a comment; endToken: start of a statement
 	for i := range all {
 		t := &all[i]
 		tokens[i] = Token{t.Span, kindOf(t, before, i+1 < len(all) && all[i+1].is("("))}
@@ -77,8 +77,7 @@ func kindOf(t, before *token, call bool) TokenKind {
 	return TokenName // tokQuoted
 }
 
-// isContextual says whether a word that is not reserved is a keyword after the
-// token before it.
+// isContextual reports whether an unreserved word is a keyword after the token before it.
 func isContextual(t, before *token) bool {
 	if before.is("SHOW") {
 		return true

@@ -7,24 +7,23 @@ import (
 	"unicode"
 )
 
-// reserved are the clause keywords: they name a column or a stream only in
-// double quotes, or after a dot.
+// reserved are the clause keywords: as names of columns or streams they must be in double
+// quotes, or after a dot.
 var reserved = wordSet(`
 	ALL AND AS BEGIN BETWEEN BY CASE CREATE DISTINCT ELSE EMIT END FALSE FOR
 	FROM GROUP HAVING ILIKE IN INSERT INTO IS JOIN LIKE LIMIT NOT NULL ON OR
 	ORDER SELECT THEN TRUE UNION WHEN WHERE WINDOW WITH`)
 
-// notAlias are words that are names elsewhere but not after a column or a
-// source without AS, since what follows there is a clause, an action or the
-// next statement.
+// notAlias are words that are names elsewhere but not after a column or a source without
+// AS, because there a clause, an action or the next statement follows.
 var notAlias = wordSet(`
 	ASC ASOF CROSS DESC DESCRIBE EXPLAIN FULL INNER LEFT MONITOR NATURAL NOTIFY
 	OFFSET OUTER PARTITION RESUME RIGHT SET SHOW STOP SUSPEND USE WEBHOOK
 	WITHIN`)
 
-// contextual are the words that are keywords in one place only and names
-// everywhere else. The value says after which words, "" being the beginning
-// of a statement or an action, and "*" any place.
+// contextual are the words that are keywords in one context only and names everywhere else.
+// The value lists the words after which it is a keyword; "" is the beginning of a statement
+// or an action, and "*" any position.
 var contextual = map[string]string{
 	"ANALYZE": "EXPLAIN", "ASC": "*", "ASOF": "*", "CAST": "*", "CHANGES": "EMIT",
 	"CONTINUOUS": "CREATE REPLACE", "DESC": "*", "DESCRIBE": "", "DROP": "", "EVERY": "EMIT",
@@ -36,7 +35,7 @@ var contextual = map[string]string{
 	"TRIGGER": "CREATE REPLACE ONCE CONTINUOUS DROP", "USE": "", "WEBHOOK": "", "WITHIN": "*",
 }
 
-// showable is what SHOW shows.
+// showable are the objects of SHOW.
 var showable = []string{
 	"DROPS", "FUNCTIONS", "MODELS", "PROBES", "PROCESSES", "QUERIES", "SETTINGS", "STREAMS", "TRIGGERS",
 }
@@ -49,9 +48,8 @@ func wordSet(words string) map[string]bool {
 	return set
 }
 
-// Keywords returns every word with a meaning of its own in some place of a
-// statement, in upper case and in order: what an editor completes. The names
-// of sources (SAMPLE, TUMBLE, ...) are among them.
+// Keywords returns every word that is a keyword in some context, in upper case, sorted, for
+// completion in an editor. The names of sources (SAMPLE, TUMBLE, ...) are included.
 func Keywords() []string {
 	all := maps.Clone(reserved)
 	for w := range contextual {
@@ -68,12 +66,12 @@ func Keywords() []string {
 
 func isWordStart(r rune) bool { return r == '_' || unicode.IsLetter(r) }
 
-// isWordPart includes $, which the names of compilers contain: access$100.
+// isWordPart includes $, which occurs in compiler-generated names: access$100.
 func isWordPart(r rune) bool {
 	return isWordStart(r) || r == '$' || unicode.IsDigit(r) || unicode.Is(unicode.Mn, r)
 }
 
-// isWord says whether s is a name that needs no quotes, keywords aside.
+// isWord reports whether s is a name that needs no quotes, ignoring keywords.
 func isWord(s string) bool {
 	for i, r := range s {
 		if i == 0 && !isWordStart(r) || !isWordPart(r) {

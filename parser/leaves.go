@@ -9,11 +9,11 @@ import (
 
 type position = lexer.Position
 
-// Leaves of the grammar: names, literals and what needs two tokens to be told
-// from something else. Each reads nodes of the tree from the tokens directly.
+// Leaves of the grammar: names, literals and what needs two tokens of lookahead. Each
+// parses nodes of the tree from the tokens directly.
 type (
 	nameLeaf       struct{ *Ident } // a name, perhaps with dots: sys.queries
-	wordLeaf       struct{ *Ident } // a name that something is given
+	wordLeaf       struct{ *Ident } // the name of something being defined
 	bareLeaf       struct{ *Ident } // an alias without AS
 	wholeLeaf      struct{ *Literal }
 	durationLeaf   struct{ *Literal }
@@ -39,7 +39,7 @@ func isKeyword(t *lexer.Token, word string) bool {
 	return (t.Type == tokWord || t.Type == tokReserved) && strings.EqualFold(t.Value, word)
 }
 
-// identOf is the name that a token is.
+// identOf returns the name of a token.
 func identOf(t *lexer.Token) *Ident {
 	if t.Type == tokQuoted {
 		return &Ident{Span: spanOf(t), Name: strings.ReplaceAll(t.Value[1:len(t.Value)-1], `""`, `"`), Quoted: true}
@@ -47,7 +47,7 @@ func identOf(t *lexer.Token) *Ident {
 	return &Ident{Span: spanOf(t), Name: t.Value}
 }
 
-// literalOf is the constant that a token is, or nil.
+// literalOf returns the constant of a token, or nil.
 func literalOf(t *lexer.Token) *Literal {
 	var l *Literal
 	switch t.Type {
@@ -78,38 +78,34 @@ func literalOf(t *lexer.Token) *Literal {
 	return l
 }
 
-// takeLiteral reads a literal of one type of token.
+// takeLiteral parses a literal of one token type.
 func takeLiteral(lex *lexer.PeekingLexer, typ lexer.TokenType) (*Literal, error) {
 	if lex.Peek().Type != typ {
 		return nil, participle.NextMatch
 	}
 	l := literalOf(lex.Peek())
-	if l == nil { // 9223372036854775808 stands for itself only after a minus sign
+	if l == nil { // 9223372036854775808 is valid only after a minus sign
 		return nil, &syntaxError{pos: lex.Peek().Pos, msg: lex.Peek().Value + " is too large a number"}
 	}
 	lex.Next()
 	return l, nil
 }
 
-// Parse implements participle.Parseable.
 func (l *wholeLeaf) Parse(lex *lexer.PeekingLexer) (err error) {
 	l.Literal, err = takeLiteral(lex, tokInt)
 	return err
 }
 
-// Parse implements participle.Parseable.
 func (l *durationLeaf) Parse(lex *lexer.PeekingLexer) (err error) {
 	l.Literal, err = takeLiteral(lex, tokDuration)
 	return err
 }
 
-// Parse implements participle.Parseable.
 func (l *stringLeaf) Parse(lex *lexer.PeekingLexer) (err error) {
 	l.Literal, err = takeLiteral(lex, tokString)
 	return err
 }
 
-// Parse implements participle.Parseable.
 func (l *literalLeaf) Parse(lex *lexer.PeekingLexer) (err error) {
 	switch typ := lex.Peek().Type; typ {
 	case tokInt, tokDuration, tokString:
@@ -119,7 +115,6 @@ func (l *literalLeaf) Parse(lex *lexer.PeekingLexer) (err error) {
 	return participle.NextMatch
 }
 
-// Parse implements participle.Parseable.
 func (l *valueLeaf) Parse(lex *lexer.PeekingLexer) error {
 	t := lex.Peek()
 	start := t.Pos
@@ -143,7 +138,7 @@ func (l *valueLeaf) Parse(lex *lexer.PeekingLexer) error {
 	return nil
 }
 
-// dotted reads a name, perhaps with dots in it, or gives nil.
+// dotted parses a name, possibly with dots, or returns nil.
 func dotted(lex *lexer.PeekingLexer) (*Ident, error) {
 	if !isName(lex.Peek()) {
 		return nil, nil
@@ -163,7 +158,6 @@ func dotted(lex *lexer.PeekingLexer) (*Ident, error) {
 	return name, nil
 }
 
-// Parse implements participle.Parseable.
 func (l *nameLeaf) Parse(lex *lexer.PeekingLexer) (err error) {
 	l.Ident, err = dotted(lex)
 	if l.Ident == nil && err == nil {
@@ -172,7 +166,6 @@ func (l *nameLeaf) Parse(lex *lexer.PeekingLexer) (err error) {
 	return err
 }
 
-// Parse implements participle.Parseable.
 func (l *wordLeaf) Parse(lex *lexer.PeekingLexer) error {
 	if !isName(lex.Peek()) {
 		return participle.NextMatch
@@ -181,7 +174,6 @@ func (l *wordLeaf) Parse(lex *lexer.PeekingLexer) error {
 	return nil
 }
 
-// Parse implements participle.Parseable.
 func (l *bareLeaf) Parse(lex *lexer.PeekingLexer) error {
 	t := lex.Peek()
 	if !isName(t) || t.Type == tokWord && notAlias[strings.ToUpper(t.Value)] {
@@ -191,8 +183,8 @@ func (l *bareLeaf) Parse(lex *lexer.PeekingLexer) error {
 	return nil
 }
 
-// Parse implements participle.Parseable. FOLLOWED tells the two names from
-// what else may follow a window.
+// Parse implements participle.Parseable. FOLLOWED distinguishes the two names from other
+// text after a window.
 func (l *followedByLeaf) Parse(lex *lexer.PeekingLexer) error {
 	start := lex.MakeCheckpoint()
 	first, err := dotted(lex)
@@ -216,7 +208,6 @@ func (l *followedByLeaf) Parse(lex *lexer.PeekingLexer) error {
 	return nil
 }
 
-// Parse implements participle.Parseable.
 func (l *describeLeaf) Parse(lex *lexer.PeekingLexer) (err error) {
 	word := isKeyword(lex.Peek(), "FUNCTION")
 	if l.name, err = dotted(lex); err != nil {
@@ -232,7 +223,6 @@ func (l *describeLeaf) Parse(lex *lexer.PeekingLexer) (err error) {
 	return err
 }
 
-// Parse implements participle.Parseable.
 func (l *itemLeaf) Parse(lex *lexer.PeekingLexer) error {
 	t := lex.Peek()
 	if isOp(t, "*") {

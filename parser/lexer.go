@@ -21,22 +21,22 @@ const (
 	tokDuration
 	tokSize
 	tokParam   // $1
-	tokIndex   // [2], directly behind a name
-	tokOp      // operators and punctuation
+	tokIndex   // [2], immediately after a name
+	tokOp      // [2], immediately after a name
 	tokComment // seen by Highlight and Split only
-	tokInvalid // what is no token; why is told in bad
+	tokInvalid // an invalid token; bad has the reason
 )
 
-// token is a piece of the source text that means something.
+// token is a token of the source text.
 type token struct {
 	typ  lexer.TokenType
 	text string
 	Span
-	bad      *Error // of tokInvalid: what is wrong, without Src and Pos
-	unclosed bool   // of tokInvalid: a string, name or comment that runs to the end
+	bad      *Error // of tokInvalid: the error, without Src and Pos
+	unclosed bool   // of tokInvalid: an unterminated string, name or comment
 }
 
-// is says whether the token is this keyword, operator or punctuation.
+// is reports whether the token is this keyword, operator or punctuation.
 func (t *token) is(text string) bool {
 	switch t.typ {
 	case tokWord, tokReserved:
@@ -47,8 +47,8 @@ func (t *token) is(text string) bool {
 	return false
 }
 
-// scan cuts all of src into tokens, leaving out white space only. It never
-// fails: what is wrong becomes a tokInvalid.
+// scan splits src into tokens, omitting only white space. It never fails: an error becomes
+// a tokInvalid.
 func scan(src string) []token {
 	tokens := make([]token, 0, len(src)/5+1)
 	for at := 0; ; {
@@ -71,14 +71,14 @@ func scan(src string) []token {
 	}
 }
 
-// hasElements says whether what begins at a place may be the index of an element of what
-// the token names.
+// hasElements reports whether a [ at an offset may be the index of an element of what the
+// token names.
 func (t *token) hasElements(at int) bool {
 	return t.Stop == at && (t.typ == tokWord || t.typ == tokReserved || t.typ == tokQuoted || t.typ == tokIndex)
 }
 
-// indexEnd is the length of the index that s begins with: digits in square brackets; 0: of
-// none.
+// indexEnd returns the length of the index that s begins with: digits in square brackets;
+// 0: none.
 func indexEnd(s string) int {
 	if s[0] != '[' {
 		return 0
@@ -90,7 +90,7 @@ func indexEnd(s string) int {
 	return n + 1
 }
 
-// next reads the token that s begins with.
+// next scans the token that s begins with.
 func next(s string) token {
 	r, size := utf8.DecodeRuneInString(s)
 	switch {
@@ -133,13 +133,13 @@ func next(s string) token {
 	return unknown(s, r, size)
 }
 
-// operators and punctuation, the longer before their beginnings.
+// operators and punctuation, longer ones before their prefixes.
 var operators = []string{
 	"...", "::", "=>", "||", "!=", "!~", "<>", "<=", ">=",
 	"=", "<", ">", "+", "-", "*", "/", "%", "~", "(", ")", ",", ";", ".",
 }
 
-// quoted reads text between quotes, in which a doubled quote is one.
+// quoted scans text between quotes, in which a doubled quote is a quote.
 func quoted(s string, typ lexer.TokenType, msg, hint string) token {
 	for at := 1; ; {
 		n := strings.IndexByte(s[at:], s[0])
@@ -154,9 +154,8 @@ func quoted(s string, typ lexer.TokenType, msg, hint string) token {
 	}
 }
 
-// numeric reads a number with its unit or percent sign. A % directly after a
-// number makes a percentage unless an operand follows directly: 70%, but 7%x
-// is a modulo.
+// numeric scans a number with its unit or percent sign. A % directly after a number makes a
+// percentage unless an operand follows directly: 70%, but 7%x is a modulo.
 func numeric(s string) token {
 	n := numberEnd(s)
 	if unit := wordEnd(s[n:]); unit > 0 {
@@ -178,7 +177,7 @@ func numeric(s string) token {
 	return token{typ: tokInt, text: s[:n]}
 }
 
-// checkNumber turns a number that has no value into a tokInvalid.
+// checkNumber converts a number that has no value to a tokInvalid.
 func checkNumber(t token, afterMinus bool) token {
 	_, err := number(t.text)
 	if err == nil {
@@ -214,7 +213,8 @@ func invalid(text, msg, hint string) token {
 	return token{typ: tokInvalid, text: text, bad: &Error{Msg: msg, Hint: hint}}
 }
 
-// unknown is a character outside the language, with what people mean by it.
+// unknown returns the error of a character outside the language, with a hint of the
+// intended one.
 func unknown(s string, r rune, size int) token {
 	text := s[:size]
 	for _, foreign := range []struct{ text, hint string }{
@@ -249,8 +249,7 @@ func unknown(s string, r rune, size int) token {
 	return invalid(text, "there is an invisible character here", "remove it")
 }
 
-// significant leaves out comments, and makes INTERVAL '1' MINUTE the one
-// duration that it is.
+// significant drops comments, and joins INTERVAL '1' MINUTE to one duration.
 func significant(all []token) []token {
 	tokens := make([]token, 0, len(all))
 	for _, t := range all {
@@ -274,15 +273,14 @@ func significant(all []token) []token {
 	return tokens
 }
 
-// tokenStream gives tokens to the grammar. The grammar's positions count
-// tokens in Column beside bytes in Offset.
+// tokenStream passes tokens to the grammar. In the grammar's positions, Column counts
+// tokens and Offset bytes.
 type tokenStream struct {
 	tokens []token
-	end    int // where the last one ends, at least
+	end    int // minimum end of the last token
 	next   int
 }
 
-// Next implements lexer.Lexer.
 func (s *tokenStream) Next() (lexer.Token, error) {
 	if s.next == len(s.tokens) {
 		return lexer.EOFToken(lexer.Position{Offset: s.end, Column: s.next}), nil
@@ -293,10 +291,9 @@ func (s *tokenStream) Next() (lexer.Token, error) {
 	return lexer.Token{Type: t.typ, Value: t.text, Pos: pos}, nil
 }
 
-// tokenNames is what the grammar calls the types that it refers to.
+// tokenNames holds the grammar's names of the token types that it refers to.
 type tokenNames struct{}
 
-// Symbols implements lexer.Definition.
 func (tokenNames) Symbols() map[string]lexer.TokenType {
 	return map[string]lexer.TokenType{
 		"EOF": lexer.EOF, "Word": tokWord, "Reserved": tokReserved, "Quoted": tokQuoted, "String": tokString,
@@ -304,7 +301,6 @@ func (tokenNames) Symbols() map[string]lexer.TokenType {
 	}
 }
 
-// Lex implements lexer.Definition.
 func (tokenNames) Lex(_ string, r io.Reader) (lexer.Lexer, error) {
 	src, err := io.ReadAll(r)
 	if err != nil {

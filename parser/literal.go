@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// unit is one unit of measure and how many of the smallest it holds.
+// unit is a unit of measure and its size in the smallest unit.
 type unit struct {
 	name string
 	size int64
 }
 
-// Units, the largest first.
+// Units, largest first.
 var (
 	durationUnits = []unit{
 		{"d", 86400e9}, {"h", 3600e9}, {"min", 60e9}, {"s", 1e9}, {"ms", 1e6}, {"us", 1e3}, {"ns", 1},
@@ -25,8 +25,8 @@ var (
 	}
 )
 
-// otherSpelling leads from what people write for a unit to the unit. The two
-// letters for micro are spelled in full.
+// otherSpelling maps other spellings of units to the units. The two letters for micro are
+// spelled out.
 var otherSpelling = map[string]string{
 	"nsec": "ns", "nsecs": "ns", "nanos": "ns", "nanosecond": "ns", "nanoseconds": "ns",
 	"usec": "us", "usecs": "us", "micros": "us", "microsecond": "us", "microseconds": "us",
@@ -37,7 +37,7 @@ var otherSpelling = map[string]string{
 	"k": "KiB", "g": "GiB", "byte": "B", "bytes": "B",
 }
 
-// findUnit finds a unit by name, in any case; µ is u.
+// findUnit finds a unit by name, ignoring case; µ is u.
 func findUnit(name string) (u unit, kind LiteralKind, ok bool) {
 	name = strings.NewReplacer("µ", "u", "μ", "u").Replace(name)
 	for _, u := range durationUnits {
@@ -53,7 +53,7 @@ func findUnit(name string) (u unit, kind LiteralKind, ok bool) {
 	return unit{}, 0, false
 }
 
-// nearestUnit is the unit that a wrong name means, or "".
+// nearestUnit returns the unit probably meant by a wrong name, or "".
 func nearestUnit(name string) string {
 	if u, ok := otherSpelling[strings.ToLower(name)]; ok {
 		return u
@@ -64,7 +64,7 @@ func nearestUnit(name string) string {
 	return ""
 }
 
-// inUnits writes n in the largest unit that divides it.
+// inUnits formats n in the largest unit that divides it.
 func inUnits(n int64, units []unit) string {
 	smallest := units[len(units)-1]
 	if n == 0 {
@@ -78,7 +78,7 @@ func inUnits(n int64, units []unit) string {
 	return strconv.FormatInt(n, 10) + smallest.name
 }
 
-// numberEnd is the length of the number that s begins with, without its unit.
+// numberEnd returns the length of the number that s begins with, without its unit.
 func numberEnd(s string) int {
 	if len(s) > 2 && s[0] == '0' && (s[1] == 'x' || s[1] == 'X') && isHex(s[2]) {
 		n := 3
@@ -113,8 +113,8 @@ func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 func isHex(c byte) bool { return isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'f' }
 
-// number reads a number with what follows it: nothing, % or a unit. A minus
-// sign may stand before it.
+// number parses a number with an optional % or unit after it, and an optional minus sign
+// before it.
 func number(s string) (*Literal, *Error) {
 	l := &Literal{Text: s}
 	unsigned := strings.TrimPrefix(s, "-")
@@ -149,7 +149,7 @@ func number(s string) (*Literal, *Error) {
 	return l, nil
 }
 
-// base is 10 even after a leading zero, which a person does not mean as octal.
+// base returns 10 even with a leading zero, by which users do not mean octal.
 func base(digits string) int {
 	if isHexNumber(digits) {
 		return 0
@@ -171,11 +171,11 @@ func (l *Literal) float(digits string) *Error {
 	return nil
 }
 
-// maxScaled bounds the digits of a duration or a size: the exact arithmetic
-// below would otherwise do for 1e999999999s what it is told.
+// maxScaled bounds the digits of a duration or a size: otherwise 1e999999999s would make
+// the exact arithmetic below compute a number of that many digits.
 const maxScaled = 40
 
-// scaled sets the value of 1.5s to 1,500,000,000: exactly, or not at all.
+// scaled sets the value, of 1.5s to 1,500,000,000: exactly, or it returns an error.
 func (l *Literal) scaled(digits string, u unit) *Error {
 	tooLarge := &Error{Msg: shorten(l.Text) + " is too large", Hint: "the largest is " + strconv.FormatInt(math.MaxInt64/u.size, 10) + u.name}
 	if len(digits) > maxScaled || strings.ContainsAny(digits, "eE") && !isHexNumber(digits) {
@@ -200,7 +200,7 @@ func (l *Literal) scaled(digits string, u unit) *Error {
 	return nil
 }
 
-// interval reads INTERVAL 'n' UNIT from its number and its unit.
+// interval parses INTERVAL 'n' UNIT from its number and its unit.
 func interval(digits, unitName string) (*Literal, *Error) {
 	value := strings.TrimSpace(unquoteString(digits))
 	u, kind, ok := findUnit(nearestUnit(unitName))
@@ -220,12 +220,12 @@ func interval(digits, unitName string) (*Literal, *Error) {
 
 func quoteString(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
-// unquoteString gives the value of a string as written, quotes and all.
+// unquoteString returns the value of a string as written with quotes.
 func unquoteString(s string) string {
 	return strings.ReplaceAll(s[1:len(s)-1], "''", "'")
 }
 
-// maxShown is how many characters of the user's text a message repeats.
+// maxShown is the largest number of characters of the user's text in a message.
 const maxShown = 40
 
 func shorten(s string) string {

@@ -2,8 +2,8 @@ package parser
 
 import "strings"
 
-// lowering turns what the grammar read into the tree that others use. It keeps
-// the first mistake that the grammar cannot see.
+// lowering converts the result of the grammar to the syntax tree. It keeps the first error
+// that the grammar cannot detect.
 type lowering struct {
 	tokens []token
 	err    *Error
@@ -15,7 +15,7 @@ func (l *lowering) fail(pos Span, msg, hint string) {
 	}
 }
 
-// span is the text that a production was read from.
+// span returns the text range of a production.
 func (l *lowering) span(a at) Span {
 	if a.EndPos.Column == 0 {
 		return Span{a.Pos.Offset, a.Pos.Offset}
@@ -52,7 +52,7 @@ func (l *lowering) statement(s *statementRule) Statement {
 	return &Describe{Span: l.span(d.at), Function: d.Subject.function, Name: d.Subject.name}
 }
 
-// A leaf that was not there gives nil.
+// An absent leaf yields nil.
 
 func (l *wholeLeaf) get() *Literal {
 	if l == nil {
@@ -174,11 +174,11 @@ func (l *lowering) explain(e *explainRule) Statement {
 		l.fail(span, "CREATE STREAM runs nothing that could be explained", "EXPLAIN "+of.Query.String())
 	case *CreateModel:
 		if e.Analyze {
-			l.fail(span, "EXPLAIN ANALYZE runs queries alone", "EXPLAIN ANALYZE "+of.Query.String())
+			l.fail(span, "EXPLAIN ANALYZE runs only queries", "EXPLAIN ANALYZE "+of.Query.String())
 		}
 	case *CreateTrigger:
 		if e.Analyze {
-			l.fail(span, "EXPLAIN ANALYZE runs queries alone", "EXPLAIN CREATE TRIGGER says what would be done; SHOW TRIGGERS counts what is")
+			l.fail(span, "EXPLAIN ANALYZE runs only queries", "EXPLAIN CREATE TRIGGER shows what would be done; SHOW TRIGGERS counts what was done")
 		}
 	}
 	return out

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// mistakes words the errors that people make, the most particular first. A
-// rule gives nil if its mistake was not made. Rules look at the tokens around
-// the wrong one, tok(0); they offer a correction only if the grammar takes it.
+// mistakes are the rules for common mistakes, the most specific first. A rule returns nil
+// if it does not apply. Rules look at the tokens around the wrong one, tok(0); they suggest
+// a correction only if the grammar accepts it.
 var mistakes = []func(*diagnosis) *Error{
 	misspeltKeyword,
 	unknownStatement,
@@ -43,14 +43,14 @@ var mistakes = []func(*diagnosis) *Error{
 	missingOperator,
 }
 
-// statementWords begin statements.
+// statementWords are the first words of statements.
 var statementWords = strings.Fields("SELECT WITH EXPLAIN CREATE DROP INSERT USE STOP SUSPEND RESUME SET SHOW DESCRIBE")
 
-// actionWords begin actions of triggers.
+// actionWords are the first words of trigger actions.
 var actionWords = strings.Fields("SAMPLE MONITOR STOP NOTIFY WEBHOOK SELECT INSERT")
 
-// misspeltKeyword corrects SELCT, and FORM where it was taken for an alias, if
-// the statement goes on better with the right word.
+// misspeltKeyword corrects SELCT, and FORM if it was parsed as an alias, if the statement
+// is valid further with the right word.
 func misspeltKeyword(d *diagnosis) *Error {
 	var table spelling.Table
 	for _, n := range []int{0, -1, -2, -3, -4, 1} {
@@ -63,7 +63,7 @@ func misspeltKeyword(d *diagnosis) *Error {
 		best, bestReach, bestDistance := "", d.at+max(n, 0), 0
 		for _, candidate := range Keywords() {
 			dist := 2 * spelling.Distance(&table, word, candidate, limit-1)
-			if word[0] != candidate[0] { // people know how a word begins
+			if word[0] != candidate[0] { // misspellings rarely change the first letter
 				dist++
 			}
 			if dist == 0 || dist >= 2*limit {
@@ -84,7 +84,7 @@ func misspeltKeyword(d *diagnosis) *Error {
 	return nil
 }
 
-// unknownStatement sees a first word that begins no statement.
+// unknownStatement handles a first word that does not begin a statement.
 func unknownStatement(d *diagnosis) *Error {
 	if d.at != 0 {
 		return nil
@@ -96,10 +96,10 @@ func unknownStatement(d *diagnosis) *Error {
 	if d.word(0) == "" {
 		return d.error(0, "a statement does not begin with "+d.text(0), begins)
 	}
-	return d.error(0, d.text(0)+" begins no statement", begins)
+	return d.error(0, d.text(0)+" does not begin a statement", begins)
 }
 
-// showWhat sees what SHOW cannot show.
+// showWhat handles an object that SHOW does not know.
 func showWhat(d *diagnosis) *Error {
 	if d.at != 1 || d.word(-1) != "SHOW" {
 		return nil
@@ -109,12 +109,12 @@ func showWhat(d *diagnosis) *Error {
 		hint = "SHOW STREAMS"
 	}
 	if d.atEnd() {
-		return d.error(0, "SHOW needs to know what", hint)
+		return d.error(0, "SHOW needs an object", hint)
 	}
-	return d.error(0, "SHOW knows no "+d.found(), hint)
+	return d.error(0, "SHOW does not support "+d.found(), hint)
 }
 
-// createWhat sees what cannot be created or dropped: tables, views.
+// createWhat handles objects that cannot be created or dropped: tables, views.
 func createWhat(d *diagnosis) *Error {
 	verb := d.word(-1)
 	switch {
@@ -130,7 +130,7 @@ func createWhat(d *diagnosis) *Error {
 	}
 	switch {
 	case d.atEnd():
-		return d.error(0, verb+" needs to know what", hint)
+		return d.error(0, verb+" needs an object", hint)
 	case d.tok(0).typ == tokWord && d.tok(1).typ == tokWord:
 		return d.error(0, fmt.Sprintf("there is no %s %s", verb, d.found()), hint)
 	case verb == "CREATE OR REPLACE":
@@ -139,7 +139,7 @@ func createWhat(d *diagnosis) *Error {
 	return d.error(0, fmt.Sprintf("%s needs STREAM, TRIGGER or MODEL before %s", verb, d.found()), hint)
 }
 
-// insertWhere sees INSERT into something other than a file.
+// insertWhere handles INSERT into something other than a file.
 func insertWhere(d *diagnosis) *Error {
 	const example = "INSERT INTO file('out.csv') SELECT ..."
 	switch {
@@ -151,7 +151,7 @@ func insertWhere(d *diagnosis) *Error {
 	return nil
 }
 
-// useWhat sees a process named in a way that USE does not know.
+// useWhat handles a process named in a form that USE does not know.
 func useWhat(d *diagnosis) *Error {
 	if d.at == 0 || d.at > 2 || d.tokens[0].typ != tokWord || !d.tokens[0].is("USE") {
 		return nil
@@ -167,14 +167,14 @@ func useWhat(d *diagnosis) *Error {
 	case t.typ == tokInt:
 		return d.error(0, "a process is named, or given as PID and its number", "USE PID "+d.found())
 	case t.typ == tokWord && d.at+1 == len(d.tokens):
-		return d.error(0, "the name of a process stands in single quotes", "USE "+quoteString(t.text))
+		return d.error(0, "the name of a process is written in single quotes", "USE "+quoteString(t.text))
 	case t.typ == tokQuoted:
 		return wrongQuotes(d)
 	}
 	return d.error(0, "USE needs a process, not "+d.found(), hint)
 }
 
-// setWithout sees SET without its name, its = or its value.
+// setWithout handles SET without its name, its = or its value.
 func setWithout(d *diagnosis) *Error {
 	if d.at == 0 || d.tokens[0].typ != tokWord || !d.tokens[0].is("SET") {
 		return nil
@@ -190,14 +190,14 @@ func setWithout(d *diagnosis) *Error {
 	return nil
 }
 
-// quotable says whether the statement would be right if the wrong token, a
-// reserved word, stood in double quotes.
+// quotable reports whether the statement would be valid if the wrong token, a reserved
+// word, were in double quotes.
 func (d *diagnosis) quotable() bool {
 	_, all := d.reach(0, token{typ: tokQuoted, text: `"x"`}, d.tokens[min(d.at+1, len(d.tokens)):])
 	return all
 }
 
-// needsName sees a keyword or a dot with no name after it.
+// needsName handles a keyword or a dot without a name after it.
 func needsName(d *diagnosis) *Error {
 	if d.at == 0 || !d.accepts(someName) || d.acceptsExpr() || d.tok(0).typ == tokReserved && d.quotable() {
 		return nil
@@ -212,7 +212,7 @@ func needsName(d *diagnosis) *Error {
 		if d.at > 1 {
 			return d.error(0, "STOP needs a stream after it, not "+d.found(), "SHOW STREAMS lists them")
 		}
-		return d.error(0, "STOP needs to know what, not "+d.found(), "STOP 1 ends query 1; SHOW QUERIES lists them")
+		return d.error(0, "STOP needs a query or a stream, not "+d.found(), "STOP 1 ends query 1; SHOW QUERIES lists them")
 	case "AS", "STREAM", "MODEL", "TRIGGER", "DESCRIBE", "MONITOR", "WITH":
 		return d.error(0, fmt.Sprintf("%s needs a name after it, not %s", after, d.found()), "")
 	}
@@ -222,7 +222,7 @@ func needsName(d *diagnosis) *Error {
 	return nil
 }
 
-// triggerParts sees a trigger without WHEN, BEGIN, actions or END.
+// triggerParts handles a trigger without WHEN, BEGIN, actions or END.
 func triggerParts(d *diagnosis) *Error {
 	if !d.tokens[0].is("CREATE") {
 		return nil
@@ -248,7 +248,7 @@ func triggerParts(d *diagnosis) *Error {
 	return nil
 }
 
-// sampleAction sees wrong arguments of a trigger's SAMPLE.
+// sampleAction handles wrong arguments of a trigger's SAMPLE.
 func sampleAction(d *diagnosis) *Error {
 	if d.word(-1) == "SAMPLE" && d.accepts(openParen) {
 		return d.error(0, "SAMPLE takes its arguments in parentheses", sourceShapes["SAMPLE"].example)
@@ -259,16 +259,15 @@ func sampleAction(d *diagnosis) *Error {
 	return d.error(0, "SAMPLE takes a stream and an interval", sourceShapes["SAMPLE"].example)
 }
 
-// reservedName sees a reserved word that was meant as a name.
+// reservedName handles a reserved word that was meant as a name.
 func reservedName(d *diagnosis) *Error {
 	if d.tok(0).typ != tokReserved || !d.quotable() {
 		return nil
 	}
-	return d.error(0, fmt.Sprintf("%s is a word of the language and no name", d.text(0)), `as a name it stands in double quotes: "`+d.text(0)+`"`)
+	return d.error(0, fmt.Sprintf("%s is a keyword, not a name", d.text(0)), `as a name it is written in double quotes: "`+d.text(0)+`"`)
 }
 
-// open finds the innermost parenthesis that is open at the wrong token, or
-// gives -1.
+// open returns the innermost parenthesis that is open at the wrong token, or -1.
 func (d *diagnosis) open() int {
 	var stack []int
 	for i := range d.at {
@@ -285,15 +284,15 @@ func (d *diagnosis) open() int {
 	return stack[len(stack)-1]
 }
 
-// closesNothing sees a closing parenthesis too many.
+// closesNothing handles an unmatched closing parenthesis.
 func closesNothing(d *diagnosis) *Error {
 	if d.is(0, ")") && d.open() < 0 {
-		return d.error(0, "this parenthesis closes none", "remove it")
+		return d.error(0, "this closing parenthesis is unmatched", "remove it")
 	}
 	return nil
 }
 
-// missingSemicolon sees the next statement after one that is whole.
+// missingSemicolon handles the next statement after a complete one.
 func missingSemicolon(d *diagnosis) *Error {
 	if !slices.Contains(statementWords, d.word(0)) || !d.acceptsEnd() {
 		return nil
@@ -301,7 +300,7 @@ func missingSemicolon(d *diagnosis) *Error {
 	return d.error(0, "a semicolon is missing before "+d.found(), "separate statements with ;")
 }
 
-// notClosed sees a parenthesis that the rest of the statement leaves open.
+// notClosed handles a parenthesis that is never closed.
 func notClosed(d *diagnosis) *Error {
 	at := d.open()
 	if at < 0 || !d.accepts(closeParen) || !(d.atEnd() || d.is(0, ";") || d.tok(0).typ == tokReserved) {

@@ -8,21 +8,21 @@ import (
 
 // Mistakes within queries: clauses, joins, literals and expressions.
 
-// foreignOperator knows the operators of other languages.
+// foreignOperator handles the operators of other languages.
 func foreignOperator(d *diagnosis) *Error {
 	adjacent := d.at > 0 && d.tok(-1).Stop == d.tok(0).Start
 	switch {
 	case d.is(0, "=") && adjacent && d.is(-1, "="):
 		return d.error(-1, "== is not an operator", "write =")
 	case d.is(0, "=>") && !d.is(-1, "(", ","):
-		return d.error(0, "=> gives a named argument its value and does not compare", "write >=")
+		return d.error(0, "=> names an argument and does not compare", "write >=")
 	case d.is(0, "<") && adjacent && d.is(-1, "="):
 		return d.error(-1, "=< is not an operator", "write <=")
 	}
 	return nil
 }
 
-// percentage sees 70% x, which was meant as a remainder.
+// percentage handles 70% x, which was meant as a remainder.
 func percentage(d *diagnosis) *Error {
 	if d.tok(-1).typ != tokPercent || d.atEnd() || !(d.acceptsWord("AND") || d.accepts(comma)) {
 		return nil
@@ -34,8 +34,8 @@ func percentage(d *diagnosis) *Error {
 	return d.error(-1, fmt.Sprintf("%s is a percentage", d.text(-1)), fmt.Sprintf("for a remainder put a space before the sign: %s %% %s", digits, d.text(0)))
 }
 
-// spacedUnit sees numbers without a unit where a duration must stand, and
-// units apart from their numbers.
+// spacedUnit handles numbers without a unit where a duration is required, and units
+// separated from their numbers.
 func spacedUnit(d *diagnosis) *Error {
 	number := func(n int) bool { return d.tok(n).typ == tokInt || d.tok(n).typ == tokFloat }
 	join := func(n int) *Error {
@@ -74,7 +74,7 @@ func spacedUnit(d *diagnosis) *Error {
 	return d.error(0, what+" needs a duration, not "+d.found(), what+" 1s")
 }
 
-// foreignJoin knows the joins of SQL that the language has not.
+// foreignJoin handles the joins of SQL that the language does not have.
 func foreignJoin(d *diagnosis) *Error {
 	const hint = "a WINDOW JOIN b WINDOW 1s pairs tuples near in time, ASOF JOIN b takes the latest, JOIN b reads a value on demand"
 	switch w := d.word(0); w {
@@ -96,7 +96,7 @@ func foreignJoin(d *diagnosis) *Error {
 	return nil
 }
 
-// foreignClause knows what SQL has and the language has not.
+// foreignClause handles clauses of SQL that the language does not have.
 func foreignClause(d *diagnosis) *Error {
 	switch {
 	case d.word(-1) == "UNION":
@@ -118,12 +118,12 @@ func foreignClause(d *diagnosis) *Error {
 	case d.word(-1) == "LIMIT":
 		return d.error(0, "LIMIT needs a whole number, not "+d.found(), "LIMIT 10")
 	case d.word(-1) == "EMIT":
-		return d.error(0, "EMIT needs to know when: FINAL, CHANGES or EVERY and a duration", "EMIT EVERY 1s")
+		return d.error(0, "EMIT needs a mode: FINAL, CHANGES or EVERY and a duration", "EMIT EVERY 1s")
 	}
 	return nil
 }
 
-// wrongQuotes sees names where strings must stand.
+// wrongQuotes handles names where strings are required.
 func wrongQuotes(d *diagnosis) *Error {
 	t := d.tok(0)
 	if !d.accepts(someString) || d.accepts(someInt) {
@@ -131,9 +131,9 @@ func wrongQuotes(d *diagnosis) *Error {
 	}
 	switch t.typ {
 	case tokQuoted:
-		return d.error(0, "double quotes make a name; a string stands in single quotes", quoteString(shorten(t.text[1:len(t.text)-1])))
+		return d.error(0, "double quotes make a name; a string is written in single quotes", quoteString(shorten(t.text[1:len(t.text)-1])))
 	case tokWord:
-		return d.error(0, "a string stands in single quotes", quoteString(d.text(0)))
+		return d.error(0, "a string is written in single quotes", quoteString(d.text(0)))
 	}
 	if w := d.word(-1); w != "" {
 		return d.error(0, w+" needs a string in single quotes, not "+d.found(), w+" 'text'")
@@ -141,18 +141,18 @@ func wrongQuotes(d *diagnosis) *Error {
 	return nil
 }
 
-// commaTooMany sees a comma with nothing after it, or nothing before it.
+// commaTooMany handles a comma with nothing after it, or nothing before it.
 func commaTooMany(d *diagnosis) *Error {
 	switch t := d.tok(0); {
 	case d.is(-1, ",") && (d.atEnd() || t.typ == tokReserved && !d.acceptsWord(d.word(0)) && !d.quotable() || d.is(0, ")", ";")):
-		return d.error(-1, "something is missing after this comma", fmt.Sprintf("remove the comma before %s, or add what it announces", d.found()))
+		return d.error(-1, "something is missing after this comma", fmt.Sprintf("remove the comma before %s, or add what follows it", d.found()))
 	case d.is(0, ",") && (d.is(-1, ",") || d.word(-1) == "SELECT" || d.is(-1, "(")):
-		return d.error(0, "something is missing before this comma", "remove it, or add what stands before it")
+		return d.error(0, "something is missing before this comma", "remove it, or add what precedes it")
 	}
 	return nil
 }
 
-// commaJoin sees FROM a, b.
+// commaJoin handles FROM a, b.
 func commaJoin(d *diagnosis) *Error {
 	if !d.is(-1, ",") || !d.acceptsWord("JOIN") || d.atEnd() {
 		return nil
@@ -160,21 +160,21 @@ func commaJoin(d *diagnosis) *Error {
 	return d.error(-1, "a comma alone does not join streams", "say how: a WINDOW JOIN b WINDOW 1s ON ..., a ASOF JOIN b, or a JOIN b")
 }
 
-// queryInExpression sees subqueries where the language has none.
+// queryInExpression handles subqueries where the language has none.
 func queryInExpression(d *diagnosis) *Error {
 	if d.word(0) == "SELECT" && d.is(-1, "AS") && d.accepts(openParen) {
-		return d.error(0, "the query of WITH stands in parentheses", "WITH name AS (SELECT ...) SELECT ...")
+		return d.error(0, "the query of WITH is written in parentheses", "WITH name AS (SELECT ...) SELECT ...")
 	}
 	if d.word(0) != "SELECT" && d.word(0) != "WITH" || !d.is(-1, "(") {
 		return nil
 	}
 	if _, ok := sourceShapes[d.word(-2)]; ok {
-		return d.error(0, "a query among arguments stands in parentheses of its own", d.word(-2)+"((SELECT ...), ...)")
+		return d.error(0, "a query among arguments needs its own parentheses", d.word(-2)+"((SELECT ...), ...)")
 	}
-	return d.error(0, "a query cannot stand in an expression", "put it into FROM, or join with it")
+	return d.error(0, "a query cannot be used in an expression", "put it into FROM, or join with it")
 }
 
-// isNull sees IS with anything but NULL.
+// isNull handles IS with anything but NULL.
 func isNull(d *diagnosis) *Error {
 	n := -1
 	if d.word(-1) == "NOT" {
@@ -187,10 +187,10 @@ func isNull(d *diagnosis) *Error {
 	if d.is(0, "TRUE", "FALSE") {
 		hint = "compare with it: = " + d.word(0)
 	}
-	return d.error(0, "IS goes with NULL and NOT NULL only", hint)
+	return d.error(0, "IS can be used only with NULL and NOT NULL", hint)
 }
 
-// castSyntax sees CAST and INTERVAL written as in other dialects.
+// castSyntax handles CAST and INTERVAL as in other dialects.
 func castSyntax(d *diagnosis) *Error {
 	if open := d.open(); open > 0 && d.tokens[open-1].is("CAST") && d.acceptsWord("AS") && !d.acceptsExpr() {
 		return d.error(0, "CAST takes its type after AS", "CAST(x AS BIGINT), or x::BIGINT")
@@ -201,7 +201,7 @@ func castSyntax(d *diagnosis) *Error {
 	return nil
 }
 
-// needsOperand sees an operator or a clause with no expression after it.
+// needsOperand handles an operator or a clause without an expression after it.
 func needsOperand(d *diagnosis) *Error {
 	if d.word(-1) == "IN" {
 		return d.error(0, "IN needs a list in parentheses, not "+d.found(), "IN (1, 2)")
@@ -223,7 +223,7 @@ func needsOperand(d *diagnosis) *Error {
 	return d.error(0, fmt.Sprintf("%s needs an expression after it, not %s", after, d.found()), "")
 }
 
-// windowOfJoin sees a window join without its window, and the reverse.
+// windowOfJoin handles a window join without its window, and the reverse.
 func windowOfJoin(d *diagnosis) *Error {
 	switch {
 	case d.acceptsWord("WITHIN") && d.acceptsWord("WINDOW"):
@@ -233,12 +233,12 @@ func windowOfJoin(d *diagnosis) *Error {
 	case d.is(-1, "WINDOW", "WITHIN") && d.tok(0).typ == tokDuration:
 		return d.error(-1, "only a WINDOW JOIN has a window", "a WINDOW JOIN b WINDOW 1s")
 	case d.word(1) == "FOLLOWED" && d.acceptsEnd(), d.word(-1) == "FOLLOWED" && d.is(0, "BY"):
-		return d.error(0, "FOLLOWED BY stands directly after the window of a WINDOW JOIN", "a WINDOW JOIN b WINDOW 1s a FOLLOWED BY b ON ...")
+		return d.error(0, "FOLLOWED BY must be directly after the window of a WINDOW JOIN", "a WINDOW JOIN b WINDOW 1s a FOLLOWED BY b ON ...")
 	}
 	return nil
 }
 
-// clauseOutOfOrder sees a clause that stands twice or too late.
+// clauseOutOfOrder handles a clause that is repeated or too late.
 func clauseOutOfOrder(d *diagnosis) *Error {
 	rank := slices.Index(clauseOrder, d.word(0))
 	if d.tok(0).typ != tokReserved || rank < slices.Index(clauseOrder, "FROM") {
@@ -262,7 +262,7 @@ func clauseOutOfOrder(d *diagnosis) *Error {
 		case word == "SELECT", before < rank:
 			return nil
 		case before == rank:
-			return d.error(0, d.clause(0)+" stands twice", d.twice())
+			return d.error(0, d.clause(0)+" is repeated", d.twice())
 		}
 		return d.error(0, fmt.Sprintf("%s comes before %s", d.clause(0), phraseOf(word)), "the order is SELECT FROM JOIN ON WHERE GROUP BY HAVING UNION ALL ORDER BY LIMIT EMIT FOR")
 	}
@@ -276,7 +276,7 @@ func (d *diagnosis) twice() string {
 	return "remove one"
 }
 
-// phraseOf is a clause's keyword with those that always follow it.
+// phraseOf returns a clause's keyword with the keywords that always follow it.
 func phraseOf(word string) string {
 	if p := phrase[word]; p != "" {
 		return p
@@ -286,7 +286,7 @@ func phraseOf(word string) string {
 
 func (d *diagnosis) clause(n int) string { return phraseOf(d.word(n)) }
 
-// missingFrom sees a SELECT that ends, or goes on, without FROM.
+// missingFrom handles a SELECT that ends, or continues, without FROM.
 func missingFrom(d *diagnosis) *Error {
 	for i := d.at - 1; i > 0 && d.acceptsWord("FROM"); i-- {
 		// After a dot any word is a name, FROM too.
@@ -300,7 +300,7 @@ func missingFrom(d *diagnosis) *Error {
 	return d.error(0, "FROM is missing before "+d.found(), "SELECT ... FROM stream; SHOW STREAMS lists them")
 }
 
-// missingOperator sees two operands side by side.
+// missingOperator handles two adjacent operands.
 func missingOperator(d *diagnosis) *Error {
 	if d.atEnd() || !d.accepts(equals) && !d.acceptsWord("AND") || d.tok(0).typ == tokReserved || d.tok(0).typ == tokOp {
 		return nil

@@ -2,7 +2,7 @@ package parser
 
 import "strconv"
 
-// Params is the largest n of the parameters $n of a statement, 0 if it has none.
+// Params returns the largest n of the parameters $n of a statement, 0 if it has none.
 func Params(src string) int {
 	most := 0
 	for _, t := range scan(src) {

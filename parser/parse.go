@@ -9,11 +9,11 @@ import (
 	"github.com/alecthomas/participle/v2/lexer"
 )
 
-// maxLength is the longest text that is parsed, in bytes.
+// maxLength is the longest accepted text, in bytes.
 const maxLength = 1 << 20
 
-// Parse reads one statement, with or without a final semicolon. Its error is
-// an *Error with a place in src.
+// Parse parses one statement, with or without a final semicolon. Its error is an *Error
+// with a position in src.
 func Parse(src string) (Statement, error) {
 	tokens, err := tokenize(src)
 	if err != nil {
@@ -33,9 +33,8 @@ func Parse(src string) (Statement, error) {
 	return s, nil
 }
 
-// ParseAll reads statements separated by semicolons. Positions count from the
-// beginning of src. At the first mistake it gives the error and the statements
-// before it.
+// ParseAll parses statements separated by semicolons. Positions count from the beginning of
+// src. At the first error it returns that and the statements before it.
 func ParseAll(src string) ([]Statement, error) {
 	tokens, err := tokenize(src)
 	if err != nil {
@@ -58,7 +57,7 @@ func syntax(src string, e *Error) *Error {
 	return e
 }
 
-// tokenize gives the tokens of a text that is fit to be parsed.
+// tokenize returns the tokens of a text, or an error if it cannot be parsed at all.
 func tokenize(src string) ([]token, error) {
 	if len(src) > maxLength {
 		return nil, syntax(src, &Error{Msg: fmt.Sprintf("the text is longer than %d MiB", maxLength>>20), Pos: Span{0, 0}})
@@ -73,7 +72,7 @@ func tokenize(src string) ([]token, error) {
 	return significant(scan(src)), nil
 }
 
-// parsePiece reads the statement that tokens of src are.
+// parsePiece parses one statement from its tokens.
 func parsePiece(src string, tokens []token) (Statement, error) {
 	rule, wrong := recognise(tokens)
 	if wrong != nil {
@@ -87,8 +86,8 @@ func parsePiece(src string, tokens []token) (Statement, error) {
 	return s, nil
 }
 
-// syntaxError says that a token cannot stand where it does. Rules that read by
-// hand may word it; else diagnose does.
+// syntaxError is returned for a token that is not possible at its position. Handwritten
+// parsers may set the message; otherwise diagnose does.
 type syntaxError struct {
 	pos       position
 	msg, hint string
@@ -102,17 +101,17 @@ func (e *syntaxError) Message() string { return e.msg }
 // Position implements participle.Error.
 func (e *syntaxError) Position() position { return e.pos }
 
-// unexpected says that the next token cannot stand here.
+// unexpected returns the error that the next token is not possible here.
 func unexpected(lex *lexer.PeekingLexer) error { return &syntaxError{pos: lex.Peek().Pos} }
 
-// recognise runs the grammar over the tokens of one statement. A syntaxError's
-// position tells in Column which token is wrong, len(tokens) for the end.
+// recognise runs the grammar over the tokens of one statement. Column in a syntaxError's
+// position is the index of the wrong token, len(tokens) for the end.
 func recognise(tokens []token) (*statementRule, *syntaxError) {
 	if wrong := nesting(tokens); wrong != nil {
 		return nil, wrong
 	}
 	lex, err := lexer.Upgrade(&tokenStream{tokens: tokens, end: end(tokens)})
-	if err != nil { // a tokenStream gives no errors
+	if err != nil { // a tokenStream returns no errors
 		return nil, &syntaxError{msg: err.Error()}
 	}
 	rule, err := grammar.ParseFromLexer(lex)
@@ -130,7 +129,7 @@ func recognise(tokens []token) (*statementRule, *syntaxError) {
 	return nil, &syntaxError{}
 }
 
-// end is where the last token ends.
+// end returns the end of the last token.
 func end(tokens []token) int {
 	if len(tokens) == 0 {
 		return 0
@@ -138,7 +137,7 @@ func end(tokens []token) int {
 	return tokens[len(tokens)-1].Stop
 }
 
-// nesting refuses parentheses so deep that reading them would exhaust a stack.
+// nesting rejects parentheses so deep that parsing them would exhaust a stack.
 func nesting(tokens []token) *syntaxError {
 	depth := 0
 	for i := range tokens {

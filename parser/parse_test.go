@@ -142,7 +142,7 @@ func TestParseOne(t *testing.T) {
 	// What comes before the mistake is given too, and positions count from the
 	// beginning of the whole text.
 	all, err := ParseAll("SHOW STREAMS;\nSHOW\nFOO")
-	if len(all) != 1 || err == nil || !strings.HasPrefix(err.Error(), "error: 3:1: SHOW knows no FOO\n  FOO\n  ^") {
+	if len(all) != 1 || err == nil || !strings.HasPrefix(err.Error(), "error: 3:1: SHOW does not support FOO\n  FOO\n  ^") {
 		t.Errorf("%v, %v", all, err)
 	}
 }

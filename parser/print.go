@@ -5,12 +5,11 @@ import (
 	"strings"
 )
 
-// Canonical text: keywords in upper case, one space between words, aliases
-// after AS, parentheses only where precedence asks for them, CAST(x AS t) for
-// both spellings of a cast, != as <>. Parsing the text gives the same tree but
-// for positions.
+// Canonical text: keywords in upper case, one space between words, aliases after AS,
+// parentheses only where precedence requires them, CAST(x AS t) for both spellings of a
+// cast, != as <>. Parsing the text yields the same tree except for positions.
 
-// printer gathers the text of a tree.
+// printer accumulates the text of a tree.
 type printer struct{ strings.Builder }
 
 func text(write func(p *printer)) string {
@@ -173,7 +172,7 @@ func (a *ActNotify) String() string { return "NOTIFY " + a.Text.String() }
 // String prints the action in canonical form.
 func (a *ActWebhook) String() string { return "WEBHOOK " + a.URL.String() }
 
-// optional is a clause of one literal, or nothing.
+// optional formats a clause of one literal, or "".
 func optional(before string, l *Literal) string {
 	if l == nil {
 		return ""
@@ -284,7 +283,7 @@ func (p *printer) from(f *From) {
 	}
 }
 
-// String is the join as it is written: "WINDOW JOIN".
+// String returns the join's keywords: "WINDOW JOIN".
 func (k JoinKind) String() string {
 	return [...]string{JoinPlain: "JOIN", JoinWindow: "WINDOW JOIN", JoinLeftWindow: "LEFT WINDOW JOIN", JoinAsOf: "ASOF JOIN"}[k]
 }
@@ -323,17 +322,17 @@ func (p *printer) source(s *Source) {
 	p.alias(s.Alias)
 }
 
-// sourceName is how the sources that take arguments are written.
+// sourceName holds the keywords of the sources that have arguments.
 var sourceName = map[SourceKind]string{
 	SourceSample: "SAMPLE", SourceTumble: "TUMBLE", SourceHop: "HOP", SourceSession: "SESSION",
 	SourceConsistent: "CONSISTENT", SourceFile: "file", SourceSeries: "series",
 }
 
-// String prints the name, in double quotes where it needs them.
+// String prints the name, in double quotes if necessary.
 func (i *Ident) String() string { return text(func(p *printer) { p.ident(i) }) }
 
-// ident writes a name. The dots of a stream's name (sys.queries) are part of
-// it; a dot that is not the name's own stands in quotes only.
+// ident writes a name. The dots of a stream's name (sys.queries) are part of it; any other
+// dot is written in quotes.
 func (p *printer) ident(i *Ident) {
 	if i.Quoted {
 		p.quoted(i.Name)
@@ -352,8 +351,7 @@ func (p *printer) quoted(name string) {
 	p.put(`"`, strings.ReplaceAll(name, `"`, `""`), `"`)
 }
 
-// String prints the literal as it was written, or from its value if it was
-// not written by anyone.
+// String prints the literal as it was written, or from its value if it was not parsed.
 func (l *Literal) String() string {
 	if l.Text != "" {
 		return l.Text

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Precedence, from what binds least to what binds most. Comparisons (=, IN,
-// IS NULL, ...) share a level and do not chain.
+// Precedence, lowest first. Comparisons (=, IN, IS NULL, ...) share a level and do not
+// chain.
 const (
 	precLowest = iota
 	precOr
@@ -46,7 +46,7 @@ func precOf(x Expr) int {
 	return precPrimary
 }
 
-// expr writes x, in parentheses if it binds less than least.
+// expr writes x, in parentheses if its precedence is below least.
 func (p *printer) expr(x Expr, least int) {
 	if precOf(x) < least {
 		p.put("(")
@@ -115,13 +115,13 @@ func (p *printer) columnRef(c *ColumnRef) {
 		case part.Quoted || !isWord(bare):
 			p.put(".")
 			p.quoted(part.Name)
-		default: // after a dot nothing is reserved: args.end
+		default: // after a dot no word is reserved: args.end
 			p.put(".", part.Name)
 		}
 	}
 }
 
-// withoutIndices is a name without the indices of elements behind it.
+// withoutIndices returns a name without the indices after it.
 func withoutIndices(name string) string {
 	at := strings.IndexByte(name, '[')
 	if at < 0 {
@@ -151,8 +151,8 @@ func (p *printer) unary(x *Unary) {
 	p.put(operand)
 }
 
-// binary writes chains such as a AND b AND c, which lean to the left, in a
-// loop: they may be thousands long.
+// binary writes left-deep chains such as a AND b AND c in a loop: they may have thousands
+// of operators.
 func (p *printer) binary(x *Binary) {
 	prec := precOf(x)
 	left := prec

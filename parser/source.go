@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// sourceShape is what a source that takes arguments takes.
+// sourceShape describes the arguments of a source.
 type sourceShape struct {
 	kind    SourceKind
-	first   string // what the first argument is: "stream", "source" or ""
+	first   string // the first argument: "stream", "source" or ""
 	args    string // the literals after it, as parameters: "slide, size"
 	types   []LiteralKind
 	example string
 }
 
-// sourceShapes by name, in upper case. Windows over files without timestamps
+// sourceShapes are keyed by name, in upper case. Windows over files without timestamps
 // count lines: their sizes may be plain numbers.
 var sourceShapes = map[string]sourceShape{
 	"SAMPLE":     {SourceSample, "stream", "interval", []LiteralKind{LitDuration}, "SAMPLE(cpu_usage, 100ms)"},
@@ -35,7 +35,7 @@ func (s sourceShape) params() []string {
 	return strings.Split(s.args, ", ")
 }
 
-// takes says in words what the arguments are.
+// takes describes the arguments in words.
 func (s sourceShape) takes() string {
 	var all []string
 	if s.first != "" {
@@ -135,7 +135,7 @@ func (l *lowering) firstArgument(s *sourceRule, shape sourceShape, a *argRule, o
 		return
 	}
 	if alias := aliasOf(a.Source.Alias, a.Source.Bare); alias != nil {
-		l.fail(alias.Span, "the alias stands after the closing parenthesis of "+s.Name.Name, shape.example+" AS "+alias.String())
+		l.fail(alias.Span, "the alias is written after the closing parenthesis of "+s.Name.Name, shape.example+" AS "+alias.String())
 		return
 	}
 	out.Name = a.Source.Name.Ident
@@ -148,7 +148,7 @@ func (l *lowering) argSpan(a *argRule) Span {
 	return l.span(a.Source.at)
 }
 
-// argHint corrects what can be corrected: a number without its unit, a string
+// argHint returns a hint for a correctable argument: a number without its unit, a string
 // without its quotes.
 func (l *lowering) argHint(a *argRule, shape sourceShape) string {
 	span := l.argSpan(a)
@@ -161,7 +161,7 @@ func (l *lowering) argHint(a *argRule, shape sourceShape) string {
 	return shape.example
 }
 
-// count writes "1 argument", "2 arguments".
+// count formats "1 argument", "2 arguments".
 func count(n int, thing string) string {
 	switch n {
 	case 0:
@@ -172,7 +172,7 @@ func count(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// inWords writes "a, b and c".
+// inWords formats "a, b and c".
 func inWords(list []string, last string) string {
 	switch n := len(list); n {
 	case 0:

@@ -1,15 +1,15 @@
 package parser
 
-// Piece is the text of one statement and where it begins in the whole.
+// Piece is the text of one statement and its offset in the whole.
 type Piece struct {
 	Text   string
 	Offset int
 }
 
-// Split cuts a text into statements, without parsing them: at semicolons
-// outside strings, comments, parentheses and BEGIN ... END, and after the
-// closing parenthesis of CREATE STREAM ... AS ( ... ). The semicolons, comments
-// around statements and empty statements are left out.
+// Split splits a text into statements, without parsing them: at semicolons outside strings,
+// comments, parentheses and BEGIN ... END, and after the closing parenthesis of CREATE
+// STREAM ... AS ( ... ). The semicolons, comments around statements and empty statements
+// are dropped.
 func Split(src string) []Piece {
 	var pieces []Piece
 	for _, tokens := range cut(significant(scan(src))) {
@@ -19,10 +19,9 @@ func Split(src string) []Piece {
 	return pieces
 }
 
-// Complete says whether an editor of many lines should run src now: it ends
-// with a finished statement, or holds none. A semicolon in parentheses that
-// were left open ends a statement too, since no correct one holds it: its
-// writer should see the error.
+// Complete reports whether a multi-line editor should run src now: it ends with a finished
+// statement, or has none. A semicolon inside open parentheses ends a statement too, because
+// no correct statement has one there and the error should be shown.
 func Complete(src string) bool {
 	tokens := significant(scan(src))
 	if len(tokens) == 0 {
@@ -39,7 +38,7 @@ func Complete(src string) bool {
 	return c.blocks == 0 && (last.is(";") || c.ended)
 }
 
-// cut gives the tokens of each statement.
+// cut returns the tokens of each statement.
 func cut(tokens []token) [][]token {
 	var pieces [][]token
 	var c cutter
@@ -65,14 +64,14 @@ func cut(tokens []token) [][]token {
 	return pieces
 }
 
-// cutter follows where in a statement a token stands.
+// cutter tracks the position of a token in a statement.
 type cutter struct {
-	length    int  // tokens of the statement so far, but for EXPLAIN ANALYZE
+	length    int  // tokens of the statement so far, except EXPLAIN ANALYZE
 	creates   bool // it begins with CREATE
-	view      bool // it is CREATE STREAM or CREATE MODEL, and AS has not come yet
+	view      bool // it is CREATE STREAM or CREATE MODEL before AS
 	body      bool // inside the parentheses after that AS
 	parens    int
-	blocks    int  // BEGIN, and CASE within, that wait for END
+	blocks    int  // BEGIN, and CASE within, without their END
 	viewEnded bool // this token closes the parentheses of a CREATE STREAM
 	ended     bool // this token ends the statement even without a semicolon
 }
@@ -84,7 +83,7 @@ func (c *cutter) step(tokens []token, i int) {
 	t := &tokens[i]
 	c.ended = false
 	if c.length == 0 && (t.is("EXPLAIN") || t.is("ANALYZE") && i > 0 && tokens[i-1].is("EXPLAIN")) {
-		return // what is explained ends as it does alone
+		return // the explained statement ends like any other
 	}
 	switch {
 	case c.length > 0 && tokens[i-1].is("."): // a name: args.end
@@ -102,7 +101,7 @@ func (c *cutter) step(tokens []token, i int) {
 	case t.is("STREAM"), t.is("MODEL"):
 		c.view = c.view || c.creates && (c.length == 1 || c.length == 3 && tokens[i-1].is("REPLACE"))
 	case t.is("AS"):
-		// The query without parentheses: its own AS mean nothing here.
+		// The query has no parentheses: its own AS has no meaning here.
 		c.view = c.view && i+1 < len(tokens) && tokens[i+1].is("(")
 	case t.is("BEGIN"):
 		if c.creates {

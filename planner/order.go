@@ -80,7 +80,7 @@ func (o *ordering) gating(j *plan.Join, left bool) plan.Gating {
 	case opener == gated || sharedToo:
 		g.Refused = fmt.Sprintf("%s is read by more than this input", g.GatedName)
 	case !left && j.Kind == plan.LeftWindowJoin:
-		g.Refused = fmt.Sprintf("rows of %s without a partner are given, too", g.GatedName)
+		g.Refused = fmt.Sprintf("rows of %s without a partner are part of the result", g.GatedName)
 	case b.Gate == plan.NoGate:
 		g.Refused = b.Why
 	case hi <= 0 && b.Gate != plan.Paused:
@@ -132,7 +132,7 @@ func (o *ordering) called(g *plan.Gating, lo int64, why string) {
 	opener, gated := g.OpenerName, g.GatedName
 	switch {
 	case lo <= 0:
-		g.Inexact = fmt.Sprintf("calls of %s from before a row of %s are needed: the join does not say %s FOLLOWED BY %s", gated, opener, opener, gated)
+		g.Inexact = fmt.Sprintf("calls of %s from before a row of %s are needed: the join has no condition %s FOLLOWED BY %s", gated, opener, opener, gated)
 	case !g.Kernel:
 		g.Inexact = why
 	case g.Gated.Stream == "function_start":
@@ -140,9 +140,9 @@ func (o *ordering) called(g *plan.Gating, lo int64, why string) {
 	case startsLater(g):
 		g.Exact = true
 	case g.Gated.Stream == "function_duration":
-		g.Inexact = fmt.Sprintf("calls of %s that are under way at a row of %s are needed: the join does not say %s.start_time > %s.timestamp", gated, opener, gated, opener)
+		g.Inexact = fmt.Sprintf("calls of %s that are in progress at a row of %s are needed: the join has no condition %s.start_time > %s.timestamp", gated, opener, gated, opener)
 	default:
-		g.Inexact = fmt.Sprintf("calls of %s that are under way at a row of %s are needed", gated, opener)
+		g.Inexact = fmt.Sprintf("calls of %s that are in progress at a row of %s are needed", gated, opener)
 	}
 }
 

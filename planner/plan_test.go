@@ -15,7 +15,7 @@ import (
 	"endoscope/planner/types"
 )
 
-// testEnv knows one CSV file with event time and one without.
+// testEnv has one CSV file with event time and one without.
 func testEnv() *Env {
 	return &Env{
 		Views: definitions.NewViews(),
@@ -75,7 +75,7 @@ func TestPlans(t *testing.T) {
 	})
 }
 
-// TestErrors runs testdata/errors: statements that parse and are refused here.
+// TestErrors runs testdata/errors: statements that parse and are rejected by the planner.
 func TestErrors(t *testing.T) {
 	datadriven.Walk(t, "testdata/errors", func(t *testing.T, path string) {
 		env := testEnv()
@@ -153,8 +153,8 @@ func planText(t *testing.T, src string, env *Env) string {
 	return b.String()
 }
 
-// checkPlan fails if an expression reads a column that its input has not, or
-// takes it for another type: what a wrong rewrite would leave behind.
+// checkPlan fails if an expression reads a column that its input does not have, or with
+// another type, which a wrong rewrite would cause.
 func checkPlan(t *testing.T, n plan.Node) {
 	t.Helper()
 	check := func(e plan.Expr, in types.Schema) {

@@ -244,7 +244,7 @@ func (c *exprCtx) aggCall(f *plan.AggFunc, e *parser.Call) (plan.Expr, error) {
 		if c.clause == "WHERE" {
 			hint = "conditions on aggregates stand in HAVING"
 		}
-		return nil, c.r.hintf(e.Pos(), hint, "%s is an aggregate and cannot stand in %s", upper, c.where())
+		return nil, c.r.hintf(e.Pos(), hint, "%s is an aggregate and cannot be used in %s", upper, c.where())
 	}
 	out := plan.Agg{Fn: f.Name, Star: e.Star, Distinct: e.Distinct}
 	inner := c.agg.inner
@@ -361,7 +361,7 @@ func (c *exprCtx) checkParams(a *plan.Agg, e *parser.Call) error {
 	case (a.Fn == "quantile" || a.Fn == "sketch_quantile") && !(a.Params[0].F >= 0 && a.Params[0].F <= 1):
 		return c.r.hintf(e.Args[1].Pos(), argumentHint(plan.FindAgg("quantile")), "a quantile lies between 0 and 1")
 	case a.Fn == "topk" && (a.Params[0].I < 1 || a.Params[0].I > 10000):
-		return c.r.errorf(e.Args[len(e.Args)-1].Pos(), "TOPK gives between 1 and 10,000 values")
+		return c.r.errorf(e.Args[len(e.Args)-1].Pos(), "TOPK returns between 1 and 10,000 values")
 	case a.Fn == "histogram" && len(a.Params) == 3:
 		lo, hi, step := a.Params[0].F, a.Params[1].F, a.Params[2].F
 		if !(step > 0) || !(hi > lo) || (hi-lo)/step > 10000 {

@@ -19,7 +19,7 @@ func (c *exprCtx) encoderCall(f *plan.AggFunc, e *parser.Call, out *plan.Agg) er
 		if arg.Name != nil {
 			named = append(named, arg)
 		} else if len(named) > 0 {
-			return c.r.errorf(arg.Pos(), "arguments without a name stand before %s => ...", named[0].Name.Name)
+			return c.r.errorf(arg.Pos(), "arguments without a name come before %s => ...", named[0].Name.Name)
 		} else {
 			values = append(values, arg)
 		}
@@ -123,7 +123,7 @@ func (a *encoderArgs) tokens(columns []*parser.Arg) error {
 		for _, name := range []string{"event", "function_name"} {
 			x := a.columnOf(name, types.Varchar)
 			if x == nil {
-				return a.refuse(a.e.Pos(), "%s encodes calls: name the columns that say what happened (ENTER or LEAVE) and where", upper)
+				return a.refuse(a.e.Pos(), "%s encodes calls: name the columns of the event (ENTER or LEAVE) and of the function", upper)
 			}
 			a.add("", x)
 		}
@@ -145,7 +145,7 @@ func (a *encoderArgs) tokens(columns []*parser.Arg) error {
 		case x.Type().Physical() == types.PhysAny, x.Type() == types.Bytes:
 			return a.refuse(arg.Pos(), "%s does not take a %s", upper, x.Type())
 		case i == 0 && len(columns) == 2 && x.Type() != types.Varchar:
-			return a.refuse(arg.Pos(), "%s of two columns encodes calls: the first says ENTER or LEAVE", upper)
+			return a.refuse(arg.Pos(), "%s of two columns encodes calls: the first must be ENTER or LEAVE", upper)
 		}
 		a.add("", asText(x))
 	}
@@ -267,7 +267,7 @@ func (a *encoderArgs) named(arg *parser.Arg, given map[string]plan.NamedValue) e
 	case name == plan.TimeArgument && x.Type() != types.Duration && x.Type() != types.Bigint:
 		return a.c.r.errorf(arg.X.Pos(), "time => is a DURATION, or ns, not a %s", x.Type())
 	case x.Type().Physical() == types.PhysAny || x.Type() == types.Null:
-		return a.c.r.errorf(arg.X.Pos(), "sequences cannot be told apart by a %s", x.Type())
+		return a.c.r.errorf(arg.X.Pos(), "sequences cannot be distinguished by a %s", x.Type())
 	case name == plan.InnerArgument && (len(a.tokenArgs()) != 2 || x.Type().Physical() != types.PhysInt):
 		return a.c.r.hintf(arg.Name.Pos(), "for example GRAMMAR(event, function_name, sequence => receiver, inner => tid)", "inner => is the thread, a number, of calls: an event and a function")
 	case name == plan.BytesArgument && x.Type() != types.Bigint:
@@ -318,7 +318,7 @@ func (a *encoderArgs) lineage() error {
 			return nil
 		}
 	}
-	return a.refuse(a.e.Pos(), "%s needs to know what the classes derive from: lineage => column", strings.ToUpper(a.f.Name))
+	return a.refuse(a.e.Pos(), "%s needs the base classes: lineage => column", strings.ToUpper(a.f.Name))
 }
 
 // sequenceOfCalls returns the expression that separates sequences of calls: the thread, or,

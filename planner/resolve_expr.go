@@ -144,13 +144,13 @@ func (c *exprCtx) columnRef(e *parser.ColumnRef) (plan.Expr, error) {
 	case n > 1:
 		return nil, c.r.errorf(e.Pos(), "%s is in more than one source: write which, as in alias.%s", name, name)
 	case n == 0 && (isPartOfResult(full) || isPartOfResult(name)):
-		return nil, c.r.hintf(e.Pos(), "it is of function_end and function_duration; select it in a sub-query to name it outside", "nothing is returned here (%s)", full)
+		return nil, c.r.hintf(e.Pos(), "function_end and function_duration have it; select it in a sub-query to use it outside", "there is no function result here (%s)", full)
 	case n == 0 && len(parts) == 1 && name == "args" && c.in.hasArguments():
 		return nil, c.r.unnamedArguments(e.Pos())
 	case n == 0 && (parts[0] == "args" || len(parts) > 2 && parts[1] == "args"):
-		return nil, c.r.hintf(e.Pos(), "they are of function_start and function_duration; select them in a sub-query to name them outside", "there are no arguments here (%s)", full)
+		return nil, c.r.hintf(e.Pos(), "function_start and function_duration have them; select them in a sub-query to use them outside", "there are no arguments here (%s)", full)
 	case n == 0 && strings.HasSuffix(full, "]"):
-		return nil, c.r.hintf(e.Pos(), "args.list[2] and retval[2] are elements of what a function takes and returns", "%s has no elements here", full[:strings.LastIndexByte(full, '[')])
+		return nil, c.r.hintf(e.Pos(), "args.list[2] and retval[2] are elements of arguments and results", "%s has no elements here", full[:strings.LastIndexByte(full, '[')])
 	case n == 0:
 		return nil, c.unknownColumn(e, qualifier, name)
 	}
@@ -177,12 +177,12 @@ func (c *exprCtx) unknownColumn(e *parser.ColumnRef, qualifier, name string) err
 			known = known || n == qualifier
 		}
 		if !known {
-			return c.r.hintf(e.Parts[0].Pos(), nearestHint(qualifier, c.in.names), "nothing in FROM is called %s", qualifier)
+			return c.r.hintf(e.Parts[0].Pos(), nearestHint(qualifier, c.in.names), "there is no source in FROM called %s", qualifier)
 		}
 	}
 	hint := nearestHint(name, names)
 	if e.Parts[0].Quoted && hint == "" {
-		hint = "double quotes are for names; a text stands in single quotes: '" + name + "'"
+		hint = "double quotes are for names; a text is written in single quotes: '" + name + "'"
 	}
 	if having := catalog.Having(name); hint == "" && len(having) > 0 && len(having) <= mostHaving {
 		hint = "it is of " + strings.Join(having, ", ")
@@ -193,7 +193,7 @@ func (c *exprCtx) unknownColumn(e *parser.ColumnRef, qualifier, name string) err
 		case name == "pid" || name == "process" || name == "exe":
 			hint = "USE 'name', -p PID, --process or --exe say which process; " + hint
 		case c.clause == "WHERE" && qualifier == "":
-			hint = "a text stands in single quotes: '" + name + "'; " + hint
+			hint = "a text is written in single quotes: '" + name + "'; " + hint
 		}
 	}
 	return c.r.hintf(e.Pos(), hint, "there is no column %s here", name)
@@ -336,7 +336,7 @@ func (c *exprCtx) constant(e parser.Expr, where string) (*plan.Const, error) {
 	if err != nil {
 		if ref, isRef := e.(*parser.ColumnRef); isRef {
 			last := ref.Parts[len(ref.Parts)-1].Name
-			return nil, c.r.hintf(e.Pos(), "a text stands in single quotes: '"+last+"'", "%s needs constants", where)
+			return nil, c.r.hintf(e.Pos(), "a text is written in single quotes: '"+last+"'", "%s needs constants", where)
 		}
 		return nil, err
 	}

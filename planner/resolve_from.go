@@ -24,7 +24,7 @@ func (r *resolver) source(s *parser.Source, with ctes, lv level, every time.Dura
 		if at.src == "" {
 			at = place{s.Pos(), r.src}
 		}
-		return nil, &parser.Error{Msg: fmt.Sprintf("this stands for more than %d sources, when the definitions are put in for their names", maxSources), Pos: at.pos, Src: at.src}
+		return nil, &parser.Error{Msg: fmt.Sprintf("this expands to more than %d sources", maxSources), Pos: at.pos, Src: at.src}
 	}
 	out, err := r.sourceKind(s, with, lv, every)
 	if err != nil {
@@ -228,7 +228,7 @@ func (r *resolver) sampled(pos parser.Span, stream string) string {
 // view inlines a user's stream.
 func (r *resolver) view(s *parser.Source, v *parser.CreateStream, lv level, every time.Duration) (*scope, error) {
 	if slices.Contains(r.views, v.Name.Name) {
-		return nil, r.errorf(s.Pos(), "%s is defined by itself", v.Name.Name)
+		return nil, r.errorf(s.Pos(), "%s is defined in terms of itself", v.Name.Name)
 	}
 	src := r.src
 	r.views, r.src = append(r.views, v.Name.Name), v.String()
@@ -299,7 +299,7 @@ func (r *resolver) window(s *parser.Source, with ctes, lv level) (*scope, error)
 		return nil, err
 	}
 	if sch.Time < 0 || in.ends {
-		return nil, r.hintf(s.Src.Pos(), "select its timestamp, or window the stream inside", "a window needs rows with a timestamp, which this source has not")
+		return nil, r.hintf(s.Src.Pos(), "select its timestamp, or window the stream inside", "a window needs rows with a timestamp, which this source does not have")
 	}
 	w := &plan.Window{Input: in.node, Spec: plan.WindowSpec{Time: sch.Time}}
 	durs := make([]time.Duration, len(s.Args))

@@ -46,7 +46,7 @@ func (r *resolver) joined(s *parser.Source, with ctes) (*scope, error) {
 	case out.windowed:
 		return nil, r.hintf(s.Pos(), "aggregate it in a sub-query, or join first", "a window cannot be joined")
 	case sch.Time < 0 || sch.Fields[sch.Time].Type != types.Timestamp:
-		return nil, r.errorf(s.Pos(), "a join needs rows with a timestamp, which this source has not")
+		return nil, r.errorf(s.Pos(), "a join needs rows with a timestamp, which this source does not have")
 	}
 	return out, r.rightlyTimed(out, s)
 }
@@ -58,9 +58,9 @@ func (r *resolver) rightlyTimed(out *scope, s *parser.Source) error {
 	case !out.misnamed:
 		return nil
 	case out.ends:
-		return r.hintf(s.Pos(), "window_end AS timestamp, or another name", "the rows of this source go by the end of their window, and it calls another time timestamp")
+		return r.hintf(s.Pos(), "window_end AS timestamp, or another name", "the time of this source's rows is the end of their window, but its column timestamp is another time")
 	}
-	return r.hintf(s.Pos(), "write AS and another name behind the other's, as in b.timestamp AS later",
+	return r.hintf(s.Pos(), "write AS and another name after the other's, as in b.timestamp AS later",
 		"the rows of this source go by the timestamp of the first of what it joins, and it calls another one timestamp")
 }
 
@@ -132,7 +132,7 @@ func (r *resolver) joinValue(l *scope, j *parser.Join, with ctes) (*scope, error
 		n.Left, n.Right = right.node, l.node
 	}
 	if n.Left.Schema().Time < 0 {
-		return nil, r.errorf(j.Pos(), "a join needs rows with a timestamp, which this source has not")
+		return nil, r.errorf(j.Pos(), "a join needs rows with a timestamp, which this source does not have")
 	}
 	n.Right = onDemand(n.Right)
 	build := func() *scope {
@@ -172,7 +172,7 @@ func onDemand(n plan.Node) plan.Node {
 func (r *resolver) distinctNames(l, right *scope, at *parser.Source) error {
 	for _, name := range right.names {
 		if slices.Contains(l.names, name) {
-			return r.hintf(at.Pos(), "write AS and another name behind one of them", "two sources are called %s", name)
+			return r.hintf(at.Pos(), "write AS and another name after one of them", "two sources are called %s", name)
 		}
 	}
 	return nil
@@ -191,7 +191,7 @@ func (r *resolver) followedBy(n *plan.Join, j *parser.Join, l, right *scope) err
 	}
 	for _, id := range []*parser.Ident{f.First, f.Second} {
 		if all := slices.Concat(l.names, right.names); !slices.Contains(all, id.Name) {
-			return r.hintf(id.Pos(), nearestHint(id.Name, all), "nothing in FROM is called %s", id.Name)
+			return r.hintf(id.Pos(), nearestHint(id.Name, all), "there is no source in FROM called %s", id.Name)
 		}
 	}
 	before, later := f.First.Name, slices.Contains(right.names, f.Second.Name)

@@ -18,7 +18,7 @@ func PlanModel(c *parser.CreateModel, src string, env *Env) (*plan.Query, error)
 	hint := "for example CREATE MODEL " + c.Name.Name + " AS SELECT AUTOMATON(function_name, sequence => tid) FROM function_start WHERE ... FOR 10s"
 	q := c.Query
 	if q.Emit != nil && q.Emit.Mode != "FINAL" {
-		return nil, r.hintf(q.Emit.Pos(), "leave out EMIT", "a model is made of the final result")
+		return nil, r.hintf(q.Emit.Pos(), "leave out EMIT", "a model is made from the final result")
 	}
 	for _, s := range q.Selects {
 		for _, it := range s.Items {
@@ -27,7 +27,7 @@ func PlanModel(c *parser.CreateModel, src string, env *Env) (*plan.Query, error)
 				continue
 			}
 			if name := strings.ToLower(call.Name.Name); !slices.Contains(modelEncoders, name) {
-				return nil, r.hintf(call.Name.Pos(), hint, "%s does not say what may follow what: a model is made of an automaton or a grammar", strings.ToUpper(name))
+				return nil, r.hintf(call.Name.Pos(), hint, "%s does not describe what may follow what: a model is made from an automaton or a grammar", strings.ToUpper(name))
 			}
 		}
 	}
@@ -37,7 +37,7 @@ func PlanModel(c *parser.CreateModel, src string, env *Env) (*plan.Query, error)
 	}
 	fields := p.Root.Schema().Fields
 	if len(fields) != 1 || fields[0].Type != types.Encoding {
-		return nil, r.hintf(q.Pos(), hint, "a model is made of one column, an automaton or a grammar")
+		return nil, r.hintf(q.Pos(), hint, "a model is made from one column, an automaton or a grammar")
 	}
 	return p, nil
 }

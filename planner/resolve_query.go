@@ -184,7 +184,7 @@ func (r *resolver) star(out *selected, it *parser.SelectItem) error {
 		return r.unnamedArguments(it.Qualifier.Pos())
 	}
 	if it.Qualifier != nil && !slices.Contains(in.names, it.Qualifier.Name) {
-		return r.hintf(it.Qualifier.Pos(), nearestHint(it.Qualifier.Name, in.names), "nothing in FROM is called %s", it.Qualifier.Name)
+		return r.hintf(it.Qualifier.Pos(), nearestHint(it.Qualifier.Name, in.names), "there is no source in FROM called %s", it.Qualifier.Name)
 	}
 	for i, f := range in.fields()[:in.visible] {
 		if isValue(f.Name) {
@@ -210,15 +210,15 @@ func (r *resolver) checkEmit(q *parser.Query, s *selected) error {
 	switch {
 	case q.Emit == nil:
 	case s.windowed:
-		return r.errorf(q.Emit.Pos(), "EMIT does not go with a window, which gives its rows when it closes")
+		return r.errorf(q.Emit.Pos(), "EMIT cannot be used with a window, which emits its rows when it closes")
 	case q.Emit.Mode == "EVERY" && q.Emit.Every.Int <= 0:
 		return r.errorf(q.Emit.Every.Pos(), "EMIT EVERY needs a duration above zero")
 	case s.aggregated && q.Emit.Mode == "CHANGES" && len(q.OrderBy) > 0:
-		return r.errorf(q.OrderBy[0].Pos(), "EMIT CHANGES gives rows one by one and cannot be ordered")
+		return r.errorf(q.OrderBy[0].Pos(), "EMIT CHANGES emits rows one by one and cannot be ordered")
 	case s.aggregated || q.Emit.Mode == "FINAL":
 	case q.Emit.Mode == "EVERY" && len(q.OrderBy) > 0:
 	default:
-		return r.hintf(q.Emit.Pos(), "without EMIT each row is given as it comes", "EMIT %s needs an aggregate", q.Emit.Mode)
+		return r.hintf(q.Emit.Pos(), "without EMIT each row is returned as it arrives", "EMIT %s needs an aggregate", q.Emit.Mode)
 	}
 	return nil
 }
@@ -246,7 +246,7 @@ func (r *resolver) union(q *parser.Query, parts []*selected) (*selected, error) 
 	finite := true
 	for _, p := range parts[1:] {
 		if len(p.exprs) != len(first.exprs) {
-			return nil, r.errorf(p.sel.Pos(), "UNION ALL needs equally many columns: %d here, %d before", len(p.exprs), len(first.exprs))
+			return nil, r.errorf(p.sel.Pos(), "UNION ALL needs the same number of columns: %d here, %d before", len(p.exprs), len(first.exprs))
 		}
 		for i := range p.exprs {
 			t, ok := common([]plan.Expr{&plan.Col{T: u.Out.Fields[i].Type}, p.exprs[i]})

@@ -53,9 +53,9 @@ func (r *resolver) triggerName(c *parser.CreateTrigger) error {
 	name := c.Name.Name
 	switch {
 	case catalog.Find(name) != nil:
-		return r.errorf(c.Name.Pos(), "%s is a built-in stream, and a trigger's name is a stream, too", name)
+		return r.errorf(c.Name.Pos(), "%s is a built-in stream, and a trigger's name is also a stream", name)
 	case r.env.Views.Taken(name):
-		return r.hintf(c.Name.Pos(), "DROP STREAM "+name+", or choose another name", "there is a stream %s already, and a trigger's name is a stream, too", name)
+		return r.hintf(c.Name.Pos(), "DROP STREAM "+name+", or choose another name", "there is a stream %s already, and a trigger's name is also a stream", name)
 	case !c.Replace && r.env.Triggers.Has(name):
 		return r.hintf(c.Name.Pos(), "CREATE OR REPLACE TRIGGER, or DROP TRIGGER "+name, "there is a trigger %s already", name)
 	}
@@ -207,7 +207,7 @@ func (r *resolver) action(a parser.Action) (*Action, error) {
 	case *parser.ActWebhook:
 		out.Kind, out.Str = ActWebhook, a.URL.Str
 		if u, e := url.Parse(a.URL.Str); e != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			err = r.hintf(a.URL.Pos(), "WEBHOOK 'http://host:port/path'", "%s is no URL that a POST could be sent to", a.URL.Text)
+			err = r.hintf(a.URL.Pos(), "WEBHOOK 'http://host:port/path'", "%s is not a URL that accepts a POST", a.URL.Text)
 		}
 	case *parser.Query:
 		out.Kind = ActQuery
@@ -294,7 +294,7 @@ func (t *Trigger) Feeds(others *definitions.Triggers) *plan.Error {
 	case way == nil:
 		return nil
 	case len(way) > 1:
-		return plan.Errorf(-1, -1, "%s would feed itself through %s", t.Name, strings.Join(way[:len(way)-1], ", ")).WithHint("each reads what the one before gives")
+		return plan.Errorf(-1, -1, "%s would feed itself through %s", t.Name, strings.Join(way[:len(way)-1], ", ")).WithHint("each reads the output of the one before")
 	case slices.Contains(t.Flow.Streams, t.Name):
 		return plan.Errorf(-1, -1, "%s would feed itself: it reads its own stream", t.Name)
 	}

@@ -208,9 +208,9 @@ func (c *exprCtx) mistyped(f *plan.Scalar, pos parser.Span, args []plan.Expr) er
 		if kinds[0] == "DURATION" && kinds[1] == "DOUBLE" || kinds[0] == "DOUBLE" && kinds[1] == "DURATION" {
 			hint = "write the duration with its unit, such as 1.5ms, or convert: to_ms(duration)"
 		}
-		return c.r.hintf(pos, hint, "%s does not go between %s and %s", name, kinds[0], kinds[1])
+		return c.r.hintf(pos, hint, "%s is not defined between %s and %s", name, kinds[0], kinds[1])
 	}
-	return c.r.hintf(pos, hint, "%s does not apply to %s", name, strings.Join(kinds, ", "))
+	return c.r.hintf(pos, hint, "%s is not defined for %s", name, strings.Join(kinds, ", "))
 }
 
 // Signature returns the call syntax of a function, for DESCRIBE FUNCTION and hints.

@@ -54,7 +54,7 @@ func (r *resolver) learn(root plan.Node) error {
 		}
 		if r.env.Values == nil {
 			f := leaf.Out.Fields[unknown[0]]
-			return r.hintf(parser.Span{Start: leaf.Start, Stop: leaf.Stop}, "arg0 to arg5 are the raw arguments", "what %s is of cannot be known here", f.Name)
+			return r.hintf(parser.Span{Start: leaf.Start, Stop: leaf.Stop}, "arg0 to arg5 are the raw arguments", "the type of %s is not known here", f.Name)
 		}
 		kinds, err := r.env.Values(r.withCasts(leaf, unknown))
 		if err != nil {
@@ -83,11 +83,11 @@ func (r *resolver) noteCast(x plan.Expr, to types.Type) {
 	case types.Bytes:
 		to = types.Varchar
 	}
-	if r.said == nil {
-		r.said = map[string][]types.Type{}
+	if r.castTypes == nil {
+		r.castTypes = map[string][]types.Type{}
 	}
-	if !slices.Contains(r.said[c.Name], to) {
-		r.said[c.Name] = append(r.said[c.Name], to)
+	if !slices.Contains(r.castTypes[c.Name], to) {
+		r.castTypes[c.Name] = append(r.castTypes[c.Name], to)
 	}
 }
 
@@ -99,7 +99,7 @@ func (r *resolver) withCasts(a *plan.Acquire, values []int) *plan.Acquire {
 	out.Out.Fields = slices.Clone(a.Out.Fields)
 	for _, i := range values {
 		f := &out.Out.Fields[i]
-		if to := r.said[f.Name]; len(to) == 1 && isValue(f.Name) {
+		if to := r.castTypes[f.Name]; len(to) == 1 && isValue(f.Name) {
 			f.Type = to[0]
 		}
 	}
@@ -310,11 +310,11 @@ const maxText = 4096
 func (c *exprCtx) text(e *parser.Call) (plan.Expr, error) {
 	const usage = "str(arg0), str(arg0, 64), str(args.name), str(retval)"
 	if len(e.Args) == 0 || len(e.Args) > 2 {
-		return nil, c.r.hintf(e.Pos(), usage, "str takes a pointer and perhaps a number of bytes")
+		return nil, c.r.hintf(e.Pos(), usage, "str takes a pointer and an optional number of bytes")
 	}
 	ref, ok := e.Args[0].X.(*parser.ColumnRef)
 	if !ok {
-		return nil, c.r.hintf(e.Args[0].X.Pos(), usage, "str reads the program's memory when a call begins, at an argument as it is, not at what is computed")
+		return nil, c.r.hintf(e.Args[0].X.Pos(), usage, "str reads the program's memory when a call begins, at an argument, not at a computed value")
 	}
 	limit := ""
 	if len(e.Args) == 2 {
@@ -337,7 +337,7 @@ func (c *exprCtx) text(e *parser.Call) (plan.Expr, error) {
 	case n > 1:
 		return nil, c.r.errorf(ref.Pos(), "%s is in more than one source: write which, as in alias.%s", ref, ref)
 	case n == 0:
-		return nil, c.r.hintf(ref.Pos(), usage, "str reads arguments and results of function streams: there is no such here")
+		return nil, c.r.hintf(ref.Pos(), usage, "str reads arguments and results of function streams: there are none here")
 	}
 	f := c.in.fields()[i]
 	var x plan.Expr = &plan.Col{Index: i, Name: f.Name, T: f.Type}

@@ -23,10 +23,10 @@ type resolver struct {
 	// known are the value types found so far, by acquisition; serial is the number of the
 	// next acquisition with values.
 	known map[valueKey]types.Type
-	// said are the types to which the statement casts values of unknown type, by name.
-	said   map[string][]types.Type
-	serial int
-	share  *share // of the statement, one of several hosts' (Env.Host); nil: it is not shared
+	// castTypes are the types to which the statement casts values of unknown type, by name.
+	castTypes map[string][]types.Type
+	serial    int
+	share     *share // the share of one of several hosts (Env.Host); nil: the whole statement
 }
 
 // place is a part of a text.

@@ -13,10 +13,9 @@ import (
 	"endoscope/planner/rules"
 )
 
-// TestRewriteKeepsMeaning holds the rewriter to its promise: a plan gives the
-// same rows, under the same names, before and after. It may lose errors (a
-// filter that moved down drops the row that would have failed), not add any, and
-// count fewer rows as late.
+// TestRewriteKeepsMeaning checks that a plan returns the same rows, under the same names,
+// before and after rewriting. It may lose errors (a filter that moved down drops the row
+// that would have failed), not add any, and count fewer rows as late.
 func TestRewriteKeepsMeaning(t *testing.T) {
 	seeds.Check(t, 20, rewriteKeepsMeaning)
 }
@@ -56,7 +55,7 @@ func rewriteKeepsMeaning(t *rapid.T) {
 	}
 }
 
-// every reports whether a plan gives results at intervals.
+// every reports whether a plan emits results at intervals.
 func every(n plan.Node) bool {
 	switch n := n.(type) {
 	case *plan.Aggregate:

@@ -94,7 +94,7 @@ func (r *resolver) noticeSessions(root plan.Node) {
 		if leaf.Select != nil {
 			which = fmt.Sprintf("all functions with %s are", leaf.Select)
 		}
-		r.notice("SESSION is over the calls of all functions, and %s chooses among its rows: %s instrumented. For sessions of those calls alone: %s", conds, which, instead)
+		r.notice("SESSION is over the calls of all functions, and %s only filters its rows: %s instrumented. For sessions of those calls alone: %s", conds, which, instead)
 	})
 }
 
@@ -103,7 +103,7 @@ func (r *resolver) noticeSessions(root plan.Node) {
 func targetOfSession(root plan.Node, leaf *plan.Acquire) (hint string) {
 	sessionsOf(root, targetColumns, func(of *plan.Acquire, conds, instead string) {
 		if of == leaf {
-			hint = fmt.Sprintf("over SESSION, %s chooses among rows: %s", conds, instead)
+			hint = fmt.Sprintf("over SESSION, %s only filters rows: %s", conds, instead)
 		}
 	})
 	return hint

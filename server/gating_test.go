@@ -239,7 +239,7 @@ func TestGatedSamplersMissNothing(t *testing.T) {
 		samples               int // of each window
 	}{
 		{"memory_usage", "a FOLLOWED BY m", "a opens m for 100ms behind each row (paused; opened in the kernel); exact", 20},
-		{"cpu_usage", "a FOLLOWED BY m", "a opens m for 100ms behind each row (reads on and gives no rows; opened in the kernel); exact", 20},
+		{"cpu_usage", "a FOLLOWED BY m", "a opens m for 100ms behind each row (reads but emits no rows; opened in the kernel); exact", 20},
 		{"memory_usage", "", "m gives rows of 100ms before and 100ms behind each of a (holds its rows); exact", 40},
 	} {
 		t.Run(c.stream+" "+c.followed, func(t *testing.T) {

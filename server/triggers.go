@@ -53,7 +53,7 @@ func (e *Engine) enterTrigger(t *trigger, replace bool) (old *trigger, err error
 	}
 	// Others may have come since it was planned.
 	if e.views.Taken(name) {
-		return nil, plan.Errorf(-1, -1, "there is a stream %s already, and a trigger's name is a stream, too", name)
+		return nil, plan.Errorf(-1, -1, "there is a stream %s already, and a trigger's name is also a stream", name)
 	}
 	if loop := t.plan.Feeds(e.flows); loop != nil {
 		return nil, loop

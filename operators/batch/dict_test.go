@@ -22,8 +22,8 @@ func texts() *rapid.Generator[string] {
 	)
 }
 
-// Whatever way strings come in, codes are those of a map: consecutive, in order
-// of first appearance, the same for equal strings only.
+// By every method, codes are those of a map: consecutive, in order of first appearance, and
+// equal only for equal strings.
 func TestDictIsAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d, want := NewDict(), map[string]uint32{}
@@ -44,7 +44,7 @@ func TestDictIsAMap(t *testing.T) {
 				for i, s := range src {
 					b := []byte(s)
 					codes[i] = d.CodeBytes(b)
-					clear(b) // the caller's to use again
+					clear(b) // the caller may reuse it
 				}
 			case 2:
 				d.CodeStrings(codes, src)
@@ -83,10 +83,10 @@ func joined(src []string) (data []byte, offsets []uint32) {
 		data = append(data, s...)
 		offsets = append(offsets, uint32(len(data)))
 	}
-	return slices.Clip(data), offsets // nothing may be read behind the last
+	return slices.Clip(data), offsets // nothing after the last may be read
 }
 
-// A dictionary that has outgrown the caches works by other loops.
+// A dictionary larger than the caches uses other loops.
 func TestDictLarge(t *testing.T) {
 	d := NewDict()
 	const n = 4 * nearStrings

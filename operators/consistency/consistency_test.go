@@ -11,9 +11,9 @@ import (
 	_ "endoscope/operators/optest/seeds" // the same cases in every run
 )
 
-// program makes the events of a random program that obeys the rules: threads that
-// call each other's methods, objects at addresses that are used again, types that
-// refer to each other, locks that are held more than once, waits.
+// program generates the events of a random program that obeys the rules: threads that call
+// each other's methods, objects at reused addresses, types that refer to each other, locks
+// that are held more than once, waits.
 type program struct {
 	*rapid.T
 	events  []Event
@@ -153,7 +153,7 @@ func (p *program) step() {
 		if next, ok := p.locks[pair].follow(k, 1); ok {
 			p.locks[pair] = next
 			e := Event{Kind: k, Entity: lock, Thread: thread}
-			if k == BeginWait { // who has it
+			if k == BeginWait { // its holder
 				e.Other = pick(p.T, p.threads)
 			}
 			p.add(e)
@@ -182,7 +182,7 @@ func random(t *rapid.T) []Event {
 	return p.events
 }
 
-// choice is which events are selected, and when reporting is suspended.
+// choice is the selection of events, and when reporting is suspended.
 type choice struct {
 	selected []bool
 	suspend  map[int]string // before which event; "+" and a thread, or "-" and one
@@ -229,8 +229,8 @@ func keep(events []Event, c choice, maxLive int) (reports []Report, wanted []uin
 	return reports, wanted, k
 }
 
-// TestKeeperHoldsRules: the checker finds nothing, and all that was selected is
-// reported, marked as such.
+// TestKeeperHoldsRules checks that the checker finds no violation, and that all selected
+// events are reported and marked as selected.
 func TestKeeperHoldsRules(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := random(t)
@@ -255,7 +255,7 @@ func TestKeeperHoldsRules(t *testing.T) {
 	})
 }
 
-// TestAllSelected: what is complete is reported as it is.
+// TestAllSelected checks that a complete stream is reported unchanged.
 func TestAllSelected(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := random(t)
@@ -273,8 +273,7 @@ func TestAllSelected(t *testing.T) {
 	})
 }
 
-// TestCheckerFindsWhatIsPlanted: reports from which something is taken, or that
-// are told twice, are found out.
+// TestCheckerFindsWhatIsPlanted checks that missing and duplicate reports are detected.
 func TestCheckerFindsWhatIsPlanted(t *testing.T) {
 	planted := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
@@ -316,8 +315,8 @@ func TestCheckerFindsWhatIsPlanted(t *testing.T) {
 	}
 }
 
-// TestFilteredStreamBreaksRulesWithoutKeeper: what a filter leaves of a stream breaks rules without a keeper,
-// which is what the keeper is for.
+// TestFilteredStreamBreaksRulesWithoutKeeper checks that a filtered stream breaks rules
+// without a keeper, which is why the keeper is needed.
 func TestFilteredStreamBreaksRulesWithoutKeeper(t *testing.T) {
 	broken, tried := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -340,7 +339,8 @@ func TestFilteredStreamBreaksRulesWithoutKeeper(t *testing.T) {
 	}
 }
 
-// TestLimit: beyond the limit of memory things are unknown, and never wrong.
+// TestLimit checks that beyond the memory limit entities become unknown, and reports stay
+// correct.
 func TestLimit(t *testing.T) {
 	forgot := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -362,8 +362,8 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// TestRulesHoldBehindALoss: what is reported behind a loss holds to the rules, of which then is
-// known less.
+// TestRulesHoldBehindALoss checks that reports after a loss obey the rules, with more
+// unknowns.
 func TestRulesHoldBehindALoss(t *testing.T) {
 	unended := uint64(0)
 	rapid.Check(t, func(t *rapid.T) {
@@ -388,8 +388,8 @@ func TestRulesHoldBehindALoss(t *testing.T) {
 	}
 }
 
-// TestBegunLate: threads whose creation was not seen end all the same, and so does
-// what they call.
+// TestBegunLate checks that threads whose creation was not seen still end, and so do their
+// calls.
 func TestBegunLate(t *testing.T) {
 	var reports []Report
 	k := NewKeeper(func(r Report) { reports = append(reports, r) }, 0)
@@ -409,8 +409,8 @@ func TestBegunLate(t *testing.T) {
 	}
 }
 
-// TestMissedEvent: a lock of which an event was not seen is reported again from the
-// next one on that makes sense.
+// TestMissedEvent checks that a lock with a missed event is reported again from the next
+// consistent event on.
 func TestMissedEvent(t *testing.T) {
 	var got []string
 	k := NewKeeper(func(r Report) { got = append(got, r.Kind.String()) }, 0)
@@ -422,7 +422,7 @@ func TestMissedEvent(t *testing.T) {
 	}
 }
 
-// TestBounded: what is known does not grow with the length of the run.
+// TestBounded checks that the memory does not grow with the length of the run.
 func TestBounded(t *testing.T) {
 	k := NewKeeper(func(Report) {}, 0)
 	for i := range 100_000 {
@@ -446,7 +446,8 @@ func TestBounded(t *testing.T) {
 	}
 }
 
-// TestEndedObjectIsNotKeptByWhatItMade: what has ended is not kept by what it made.
+// TestEndedObjectIsNotKeptByWhatItMade checks that an ended object is not kept alive by the
+// objects it created.
 func TestEndedObjectIsNotKeptByWhatItMade(t *testing.T) {
 	k := NewKeeper(func(Report) {}, 0)
 	before := "0"
@@ -479,7 +480,7 @@ func BenchmarkUnwind(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/10_000, "ns/call")
 }
 
-// script is what happened and what was reported, for people.
+// script formats the events and the reports.
 func script(events []Event, reports []Report) string {
 	out := ""
 	for i, e := range events {

@@ -20,8 +20,8 @@ func expect(t *testing.T, p Present, want string) {
 	}
 }
 
-// TestWaitsFindsOwnersAndDeadlocks: owners, deadlocks of two and of three, who waits for them, and no more
-// than that.
+// TestWaitsFindsOwnersAndDeadlocks checks owners, deadlocks of two and of three threads,
+// and that threads that wait for a deadlock are not part of it.
 func TestWaitsFindsOwnersAndDeadlocks(t *testing.T) {
 	w := NewWaits()
 	on := func(k Kind, lock, thread string) {
@@ -42,7 +42,7 @@ func TestWaitsFindsOwnersAndDeadlocks(t *testing.T) {
 	on(Release, "b", "1")
 	on(BeginWait, "b", "2")
 	expect(t, w, "t2 2 waits for b, which t1 1 has\nt3 3 waits for a, which t1 1 has")
-	on(Ended, "b", "1") // nobody knows whether it has it
+	on(Ended, "b", "1") // it is unknown whether it holds it
 	expect(t, w, "t2 2 waits for b\nt3 3 waits for a, which t1 1 has")
 	for _, thread := range []string{"1", "2", "3"} {
 		w.Apply(Event{Category: Thread, Kind: Reclaim, Entity: thread})
@@ -52,8 +52,8 @@ func TestWaitsFindsOwnersAndDeadlocks(t *testing.T) {
 	}
 }
 
-// TestWaitsForget: threads that have come and gone leave nothing behind, though
-// nobody tells of their end.
+// TestWaitsForget checks that threads that have come and gone leave nothing behind, even if
+// their end is not reported.
 func TestWaitsForget(t *testing.T) {
 	w := NewWaits()
 	for i := range 1000 {
@@ -72,9 +72,9 @@ func TestWaitsForget(t *testing.T) {
 	}
 }
 
-// TestWaitsAfterLoss: what is told anew behind a loss is known again: of a stream
-// of locks alone, and of one that tells of threads, too. Where locks may be objects
-// that were not told anew yet, nothing is said of them.
+// TestWaitsAfterLoss checks that events reported again after a loss restore the state: for
+// a stream of locks only, and for one that also has threads. If locks may be objects that
+// were not reported again yet, nothing is reported of them.
 func TestWaitsAfterLoss(t *testing.T) {
 	locks := []Event{
 		{Kind: Acquire, Entity: "a", Thread: "1"},
@@ -87,7 +87,7 @@ func TestWaitsAfterLoss(t *testing.T) {
 	const deadlock = "1 waits for b, which 2 has\n2 waits for a, which 1 has\ndeadlock: 1, 2"
 	for _, c := range []struct {
 		what           string
-		before, retold []Event // beside what is done to locks
+		before, retold []Event // besides lock events
 		want           string
 	}{
 		{"locks", nil, nil, deadlock},
@@ -115,9 +115,9 @@ func TestWaitsAfterLoss(t *testing.T) {
 	}
 }
 
-// TestWaitsUnderPartialReporting: of a random program with locks, whatever is
-// selected of it, a keeper's reports tell of no deadlock that there is not, and of
-// every one whose waits are all selected.
+// TestWaitsUnderPartialReporting checks on random programs with locks that the reports of a
+// keeper, whatever is selected, show no false deadlock, and every deadlock whose waits are
+// all selected.
 func TestWaitsUnderPartialReporting(t *testing.T) {
 	deadlocks := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -179,7 +179,7 @@ func TestLiveObjects(t *testing.T) {
 	expect(t, o, "1 Shape, 3s to 3s old")
 }
 
-// TestCalls: calls of one name within one are one line.
+// TestCalls checks that calls of one name below one call are one line.
 func TestCalls(t *testing.T) {
 	c := NewCalls()
 	in := func(id, parent, name string) {
@@ -208,7 +208,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// TestReferences: an object takes what refers to it with it.
+// TestReferences checks that the end of an object removes the references to it.
 func TestReferences(t *testing.T) {
 	r := NewReferences()
 	for _, id := range []string{"1", "2", "3"} {

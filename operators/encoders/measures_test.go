@@ -205,8 +205,8 @@ func TestRelativeNumbersOfThePaper(t *testing.T) {
 	}
 }
 
-// Classes that come in any order, and derive from one or several: inclusion and
-// distance are what a search up the bases says, whenever one asks.
+// Classes added in any order, with one or several bases: inclusion and distance equal the
+// result of a search up the bases, at any time.
 func TestHierarchyWhileItGrows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := encoders.NewHierarchy()
@@ -255,8 +255,8 @@ func TestHierarchyWhileItGrows(t *testing.T) {
 	})
 }
 
-// A long chain of classes, and a class with many: numbers run out and are given
-// anew.
+// A long chain of classes, and a class with many: numbers run out and classes are
+// renumbered.
 func TestHierarchyRunsOutOfNumbers(t *testing.T) {
 	h := encoders.NewHierarchy()
 	for i := range 300 {

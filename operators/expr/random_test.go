@@ -31,7 +31,7 @@ var randomValues = map[types.Type][]types.Value{
 	types.List:      {types.ListOf(nil), types.ListOf(vs(S("a"), I(1))), stackOf("leaf", "mid", "main")},
 }
 
-// Arguments that make a wrong value of any type a refusal at compile time.
+// Arguments for which a wrong value of any type is an error at compile time.
 var randomPatterns = map[string][]plan.Expr{
 	"~":              {nil, str("^a"), str("[0-9]+"), str("")},
 	"regexp_extract": {nil, str("(a)|b"), str("[0-9]+"), str(".")},
@@ -156,7 +156,7 @@ func randomBatch(t *rapid.T, dicts [2]*batch.Dict) *batch.Batch {
 	return bt
 }
 
-// spoil puts what must not be read into the rows that do not count.
+// spoil writes values that must not be read into the unselected rows.
 func spoil(bt *batch.Batch) {
 	next := 0
 	for i := range bt.N {
@@ -175,9 +175,9 @@ func spoil(bt *batch.Batch) {
 	}
 }
 
-// TestVectorEqualsRows: a batch at once gives what its rows give one at a
-// time, as columns and as constants; it fails if and only if a row does; and a
-// filter chooses the rows for which the value is true.
+// TestVectorEqualsRows checks that a batch yields what its rows yield one at a time, as
+// columns and as constants; that it fails if and only if a row does; and that a filter
+// selects the rows for which the value is true.
 func TestVectorEqualsRows(t *testing.T) {
 	kinds := []types.Type{types.Boolean, types.Bigint, types.Double, types.Varchar, types.Timestamp, types.Duration, types.Bytes}
 	for _, typ := range kinds {
@@ -239,7 +239,7 @@ func checkBatch(t *rapid.T, e plan.Expr, vector, single *Program, bt *batch.Batc
 	}
 }
 
-// zeroEntry reports whether the entry at row i is as columns promise of NULLs.
+// zeroEntry reports whether the entry at row i is zero, as columns promise for NULLs.
 func zeroEntry(c *batch.Column, i int) bool {
 	switch c.Type.Physical() {
 	case types.PhysBool:
@@ -281,7 +281,7 @@ func equalRows(a, b []uint16) bool {
 	return true
 }
 
-// substitute puts a row's values in place of the columns.
+// substitute replaces the columns by a row's values.
 func substitute(e plan.Expr, row []types.Value) plan.Expr {
 	return plan.Transform(e, func(e plan.Expr) plan.Expr {
 		if c, ok := e.(*plan.Col); ok {

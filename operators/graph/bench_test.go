@@ -13,7 +13,7 @@ import (
 	"endoscope/planner/types"
 )
 
-// plans are the nodes whose speed counts.
+// plans are the benchmarked nodes.
 var plans = []struct {
 	name string
 	plan func(in plan.Node) plan.Node
@@ -29,7 +29,7 @@ var plans = []struct {
 	{"top10", func(in plan.Node) plan.Node { s := testplan.OrderBy(in, "x desc"); s.Limit = 10; return s }},
 }
 
-// BenchmarkOperators gives rows per second of operators that pass rows on.
+// BenchmarkOperators measures rows per second of operators that forward rows.
 func BenchmarkOperators(b *testing.B) {
 	for _, p := range plans {
 		b.Run(p.name, func(b *testing.B) {
@@ -79,8 +79,8 @@ func BenchmarkSort(b *testing.B) {
 	}
 }
 
-// BenchmarkUnion merges two streams: their rows alternate, or one stream is
-// idle and only says so.
+// BenchmarkUnion merges two streams: their rows alternate, or one stream is idle and sends
+// only watermarks.
 func BenchmarkUnion(b *testing.B) {
 	for _, c := range []struct {
 		name string
@@ -107,7 +107,7 @@ func BenchmarkUnion(b *testing.B) {
 				for _, l := range g.Leaves {
 					l.Op.Signal(b.Context(), l.Port, operators.Signal{Kind: operators.Watermark, Time: now})
 				}
-				for _, e := range es { // nobody holds them now
+				for _, e := range es { // no reference is left
 					for r := range e.Cols[0].Int {
 						e.Cols[0].Int[r] += batch.MaxRows * 1000
 					}
@@ -118,9 +118,9 @@ func BenchmarkUnion(b *testing.B) {
 	}
 }
 
-// BenchmarkHeld gives rows per second of windows that keep rows until the
-// watermark closes them: 100 partitions of about ten rows a session, and
-// windows of about a thousand rows.
+// BenchmarkHeld measures rows per second of windows that keep rows until the watermark
+// closes them: 100 partitions of about ten rows a session, and windows of about a thousand
+// rows.
 func BenchmarkHeld(b *testing.B) {
 	for _, c := range []struct {
 		name string
@@ -146,7 +146,7 @@ func BenchmarkHeld(b *testing.B) {
 				if _, err := op.Signal(b.Context(), 0, operators.Signal{Kind: operators.Watermark, Time: times[len(times)-1]}); err != nil {
 					b.Fatal(err)
 				}
-				for i := range times { // nobody holds them now
+				for i := range times { // no reference is left
 					times[i] += batch.MaxRows * 1000
 				}
 			}
@@ -155,7 +155,7 @@ func BenchmarkHeld(b *testing.B) {
 	}
 }
 
-// BenchmarkInsert gives rows per second of both formats.
+// BenchmarkInsert measures rows per second of both formats.
 func BenchmarkInsert(b *testing.B) {
 	for _, path := range []string{"x.csv", "x.jsonl"} {
 		b.Run(path[2:], func(b *testing.B) {

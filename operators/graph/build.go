@@ -268,7 +268,7 @@ func (b *builder) leaf(n *plan.Acquire, down operators.Operator) error {
 		op = noPreview{op}
 	}
 	if n.Partial != nil && (b.partials[n] == nil || b.uses[n] > 1) {
-		return fmt.Errorf("nothing merges what %s gives", n.Describe())
+		return fmt.Errorf("no operator merges the partial rows of %s", n.Describe())
 	}
 	leaf := Leaf{Acquire: n, Op: b.measure(op, nil, b.stats[n]), Partial: b.partials[n]}
 	if !b.tracked[n] {

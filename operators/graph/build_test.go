@@ -30,7 +30,7 @@ func constants(rows ...[]types.Value) *plan.Values {
 	return v
 }
 
-// Constant relations are not fed: StartValues runs them.
+// Constant relations have no source: StartValues runs them.
 func TestValues(t *testing.T) {
 	rec := &testplan.Recorder{}
 	v := constants([]types.Value{types.Int(1), types.Str("a")}, []types.Value{types.NullOf(types.Bigint), types.Str("b")})
@@ -69,7 +69,7 @@ func TestValuesInBatches(t *testing.T) {
 	}
 }
 
-// A leaf's Filter is applied above it, but for what its source has applied.
+// A leaf's Filter is applied above it, except the part that its source has applied.
 func TestBuildLeafFilter(t *testing.T) {
 	a := testplan.Relation("x:bigint")
 	a.Filter = testplan.Call(types.Boolean, "<", testplan.Column(a, "x"), testplan.Literal(types.Int(5)))
@@ -82,9 +82,9 @@ func TestBuildLeafFilter(t *testing.T) {
 	testplan.Expect(t, play.Run(t, a, operators.Options{Residual: some}, "3\n6\n7\nclose"), "3\n6\nclose")
 }
 
-// A sub-plan that is used twice is executed once: it has one leaf, whose rows
-// go both ways. It stops when both have enough. What was lost below it was lost
-// once, and both hear of it.
+// A sub-plan that is used twice is executed once: it has one leaf, whose rows go both ways.
+// It stops when both consumers are drained. A loss below it is counted once, and both
+// receive the signal.
 func TestBuildSharesSubplans(t *testing.T) {
 	shared := testplan.Positive(testplan.Relation("x:bigint"))
 	one, three := &plan.Limit{N: 1, Input: shared}, &plan.Limit{N: 3, Input: shared}
@@ -129,8 +129,7 @@ func TestBuildLeafOrder(t *testing.T) {
 	}
 }
 
-// Each node counts what it took and gave; its time is its own, without that
-// of what it feeds.
+// Each node counts its input and output; its time excludes that of its consumers.
 func TestStats(t *testing.T) {
 	a := testplan.Relation("x:bigint")
 	a.Filter = testplan.Call(types.Boolean, "<", testplan.Column(a, "x"), testplan.Literal(types.Int(5)))
@@ -171,7 +170,7 @@ func TestStats(t *testing.T) {
 	}
 }
 
-// A source that nobody calls has its time too.
+// A source without a caller has its time too.
 func TestStatsOfValues(t *testing.T) {
 	slow := &sleeper{}
 	g, err := graph.Build(constants([]types.Value{types.Int(1)}), slow, &operators.Options{Stats: true})
@@ -202,8 +201,8 @@ func countPerWindow(in plan.Node, by ...string) *plan.Aggregate {
 	return a
 }
 
-// ORDER BY and LIMIT act on each window. The aggregate over sessions gives
-// those that have ended although another goes on and on.
+// ORDER BY and LIMIT act on each window. The aggregate over sessions emits the ended ones
+// although another one continues.
 func TestResultsOfWindows(t *testing.T) {
 	in := testplan.Relation("t:timestamp p:varchar")
 	for _, c := range []struct {
@@ -262,7 +261,7 @@ func TestResultsOfWindows(t *testing.T) {
 	}
 }
 
-// sleeper is a consumer that takes its time.
+// sleeper is a slow consumer.
 type sleeper struct {
 	testplan.Recorder
 	slept time.Duration

@@ -23,9 +23,8 @@ import (
 	"endoscope/planner/types"
 )
 
-// The property of aggregates in two stages: whatever a source folds itself, in
-// how many pieces and how late, and whatever it gives as rows, the result is that
-// of the rows.
+// The property of two-stage aggregation: whatever a source aggregates itself, in how many
+// pieces and how late, and whatever it sends as rows, the result equals that of the rows.
 
 func stagesAgree(t *rapid.T) {
 	root, in := optest.RandomAggregate(t), optest.RandomInput(t)
@@ -33,8 +32,8 @@ func stagesAgree(t *rapid.T) {
 	if rapid.Bool().Draw(t, "sparse") {
 		e.sparse = rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 	}
-	// A column that the aggregate does not read is not computed by a source that folds,
-	// and so does not fail.
+	// A source that aggregates does not compute a column that the aggregate does not read,
+	// so that column cannot fail.
 	unread := strings.Contains(plan.Tree(root), "project ")
 	if diff := optest.Check(e, root, in); diff != "" && !(unread && strings.HasPrefix(diff, "no error, but the oracle has one")) {
 		t.Fatalf("%s\n%s", diff, caseText(offer(root), in))
@@ -51,10 +50,10 @@ func TestStagesAgreeWithOracle(t *testing.T) {
 	}
 }
 
-// FuzzStages looks for splits that make a difference.
+// FuzzStages looks for splits that change the result.
 func FuzzStages(f *testing.F) { f.Fuzz(rapid.MakeFuzz(stagesAgree)) }
 
-// offer gives acquisitions the first stage of the aggregates above.
+// offer assigns acquisitions the first stage of the aggregates above.
 func offer(root plan.Node) plan.Node {
 	return plan.TransformNodes(root, func(n plan.Node) plan.Node {
 		if a, ok := n.(*plan.Aggregate); ok {
@@ -66,8 +65,8 @@ func offer(root plan.Node) plan.Node {
 	})
 }
 
-// offerTo knows window, project and filter over the acquisition, in this order,
-// each of which may be missing.
+// offerTo handles window, project and filter over the acquisition, in this order, each
+// optional.
 func offerTo(a *plan.Aggregate) plan.Node {
 	in := a.Input
 	w, windowed := in.(*plan.Window)
@@ -144,20 +143,20 @@ func offerTo(a *plan.Aggregate) plan.Node {
 	return a.WithInputs([]plan.Node{n})
 }
 
-// splitter stands between a leaf and what gives it rows: some it passes on, of
-// some it gives partial rows, at once or before the next signal.
+// splitter is placed between a leaf and its source: it forwards some rows, and converts
+// others to partial rows, at once or before the next signal.
 type splitter struct {
 	leaf   graph.Leaf
 	rng    *rand.Rand
 	merged *int
-	kept   [][]types.Value // to be folded
+	kept   [][]types.Value // to be aggregated
 	mark   int64           // the watermark
-	// folder is the first stage: one for all rows, since they differ in what they
-	// refuse to fold.
+	// folder is the first stage. One is used for all rows, because folders differ in what
+	// they reject.
 	folder func(*plan.Acquire, [][]types.Value) ([][]types.Value, error)
 }
 
-// counts reports whether partial rows say how many rows they are of.
+// counts reports whether partial rows have a row count.
 func (s *splitter) counts() bool {
 	return slices.ContainsFunc(s.leaf.Acquire.Partial.Aggs, func(f plan.Agg) bool { return f.Star && f.Filter == nil })
 }
@@ -174,7 +173,7 @@ func (s *splitter) push(ctx context.Context, rows [][]types.Value, pass func([][
 	return operators.More, nil
 }
 
-// run gives rows in one of the ways.
+// run handles rows in one of the ways.
 func (s *splitter) run(ctx context.Context, rows [][]types.Value, pass func([][]types.Value) (operators.Status, error)) (operators.Status, error) {
 	late := slices.ContainsFunc(rows, func(vs []types.Value) bool { return vs[s.leaf.Acquire.Out.Time].I < s.mark })
 	if len(rows) > 1 && late && !s.counts() { // each must be counted
@@ -191,11 +190,11 @@ func (s *splitter) run(ctx context.Context, rows [][]types.Value, pass func([][]
 	}
 	partial, err := s.fold(rows)
 	switch {
-	case err != nil: // a source need not fold everything
+	case err != nil: // a source need not aggregate everything
 		return pass(rows)
 	case late && !s.counts() && len(partial) > 1:
-		// The group and a bucket of it have rows of their own: only COUNT(*) says that
-		// these are of one event.
+		// The group and a bucket of it have separate rows: only COUNT(*) shows that they
+		// are of one event.
 		return pass(rows)
 	case way == 1 && !late:
 		s.kept = append(s.kept, rows...)
@@ -204,21 +203,21 @@ func (s *splitter) run(ctx context.Context, rows [][]types.Value, pass func([][]
 	return s.give(ctx, partial)
 }
 
-// collect gives what is kept, before a signal.
+// collect emits the kept rows, before a signal.
 func (s *splitter) collect(ctx context.Context) error {
 	if len(s.kept) == 0 {
 		return nil
 	}
 	partial, err := s.fold(s.kept)
 	if err != nil {
-		return err // each row could be folded before
+		return err // each row could be aggregated before
 	}
 	s.kept = nil
 	_, err = s.give(ctx, partial)
 	return err
 }
 
-// fold folds rows at once, or in pieces that are merged before they are given.
+// fold aggregates rows at once, or in pieces that are merged before they are emitted.
 func (s *splitter) fold(rows [][]types.Value) ([][]types.Value, error) {
 	p := s.leaf.Acquire.Partial
 	if s.folder == nil {
@@ -278,7 +277,7 @@ func (s *splitter) give(ctx context.Context, rows [][]types.Value) (st operators
 	return st, err
 }
 
-// fold is the first stage, done naively: the partial rows of rows of a's columns.
+// fold is a naive first stage: it returns the partial rows for rows of a's columns.
 func fold(a *plan.Acquire, rows [][]types.Value) ([][]types.Value, error) {
 	b := batch.New(a.Out.Types())
 	for _, vs := range rows {
@@ -391,7 +390,7 @@ func fold(a *plan.Acquire, rows [][]types.Value) ([][]types.Value, error) {
 			for j, s := range of {
 				fields, _ := plan.StateFields(&a.Partial.Aggs[j])
 				for k, f := range fields {
-					v := types.Int(-77) // of no meaning where n is 0
+					v := types.Int(-77) // meaningless where n is 0
 					switch {
 					case i < len(s):
 						v.I = s[i][k]
@@ -407,8 +406,8 @@ func fold(a *plan.Acquire, rows [][]types.Value) ([][]types.Value, error) {
 	return out, nil
 }
 
-// statesOf are the states of an aggregate over values, as plan.StateFields
-// lays them out.
+// statesOf returns the states of an aggregate over values, in the layout of
+// plan.StateFields.
 func statesOf(f *plan.Agg, vs []types.Value, times []int64) (states [][]int64) {
 	n := int64(len(vs))
 	if n == 0 {

@@ -67,7 +67,7 @@ func (u *union) Push(ctx context.Context, port int, b *batch.Batch) (operators.S
 	}
 	u.cut(&u.inputs[port], b)
 	if u.held > u.limit {
-		return u.out.Status, rowstore.TooLarge("UNION ALL", u.limit, "one of its inputs does not go on, and the others wait for it")
+		return u.out.Status, rowstore.TooLarge("UNION ALL", u.limit, "one of its inputs makes no progress, and the others wait for it")
 	}
 	return u.out.Status, u.releaseTo(ctx, u.watermark())
 }

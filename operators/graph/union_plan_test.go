@@ -155,7 +155,7 @@ func TestUnionMemoryLimit(t *testing.T) {
 		0: 3
 		0: wm 3`)
 	testplan.Expect(t, got, `
-		error: UNION ALL holds more than 40 bytes of rows (hint: one of its inputs does not go on, and the others wait for it)`)
+		error: UNION ALL holds more than 40 bytes of rows (hint: one of its inputs makes no progress, and the others wait for it)`)
 }
 
 // For inputs in order the result is the stable merge of all rows, and at each

@@ -13,7 +13,7 @@ import (
 	"endoscope/planner/types"
 )
 
-// gathered keeps the second column of what it is given, and the gaps.
+// gathered records the second column of its input, and the gaps.
 type gathered struct {
 	values []int64
 	lost   uint64
@@ -35,10 +35,10 @@ func (g *gathered) Signal(_ context.Context, _ int, s operators.Signal) (operato
 
 func (g *gathered) Close(context.Context, int) error { return nil }
 
-// TestAntiJoinKeepsWhatHasNoPartner is a program that allocates and releases, and
-// forgets to release one block in a thousand, for longer than there is memory for all
-// that it allocates: an anti join with an hour's window finds exactly those blocks,
-// and loses nothing. Addresses are used again, as allocators do.
+// TestAntiJoinKeepsWhatHasNoPartner runs a program that allocates and releases, and leaks
+// one block in a thousand, for longer than there is memory for all allocations: an anti
+// join with an hour's window finds exactly the leaked blocks, and loses nothing. Addresses
+// are reused, as by allocators.
 func TestAntiJoinKeepsWhatHasNoPartner(t *testing.T) {
 	in := testplan.Relation("t:timestamp k:bigint v:bigint")
 	j := plan.Join{Left: in, Right: in, Kind: plan.LeftWindowJoin, Within: time.Hour, Followed: 1, Anti: true,

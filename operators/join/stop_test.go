@@ -14,7 +14,7 @@ import (
 	"endoscope/planner/types"
 )
 
-// enough is a consumer that calls back for each batch, and answers what that does.
+// enough is a consumer that calls a function for each batch and returns its status.
 type enough struct {
 	testplan.Nothing
 	batches int
@@ -26,8 +26,8 @@ func (e *enough) Push(context.Context, int, *batch.Batch) (operators.Status, err
 	return e.answer(), nil
 }
 
-// A join whose rows nobody wants any more stops within the batch that has a
-// million pairs, whether its consumer says so or the query is abandoned.
+// A join whose rows are not needed any more stops within the batch that has a million
+// pairs, whether its consumer is drained or the query is abandoned.
 func TestJoinStopsWithinABatch(t *testing.T) {
 	for _, kind := range []plan.JoinKind{plan.WindowJoin, plan.LeftWindowJoin, plan.ValueJoin} {
 		for _, keyed := range []bool{false, true} {
@@ -85,7 +85,7 @@ func stopsWithinABatch(t *testing.T, kind plan.JoinKind, keyed, abandoned bool) 
 	}
 }
 
-// Nor does it go on looking where there is nothing to give.
+// It also stops searching if there is nothing to emit.
 func TestJoinStopsLooking(t *testing.T) {
 	in := testplan.Relation("t:timestamp k:bigint")
 	op, err := New(plan.NewJoin(plan.Join{Left: in, Right: testplan.Relation("t:timestamp k:bigint"), Kind: plan.WindowJoin, Within: time.Second}), &testplan.Nothing{}, &operators.Options{})
@@ -102,7 +102,7 @@ func TestJoinStopsLooking(t *testing.T) {
 	}
 }
 
-// abandonedAt is a context that is done when it has been asked so often.
+// abandonedAt is a context that is done after a number of checks.
 type abandonedAt struct {
 	context.Context
 	asks, last int
@@ -115,8 +115,7 @@ func (c *abandonedAt) Err() error {
 	return nil
 }
 
-// Looking at ever so many rows of one key, all of them outside the window, is given
-// up in the middle.
+// Searching many rows of one key, all of them outside the window, is interrupted.
 func TestJoinStopsLookingAmongMany(t *testing.T) {
 	in, other := testplan.Relation("t:timestamp k:bigint"), testplan.Relation("t:timestamp k:bigint")
 	j := plan.Join{Left: in, Right: other, Kind: plan.WindowJoin, Within: time.Second}

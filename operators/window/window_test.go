@@ -56,9 +56,8 @@ func TestTumbleLines(t *testing.T) {
 		close`)
 }
 
-// A row comes once for each window it lies in: always size/slide where that
-// is whole, sometimes one less where not, sometimes none where windows do not
-// touch.
+// A row is emitted once for each window it lies in: size/slide times if that is whole,
+// otherwise sometimes one less, and sometimes not at all where windows do not touch.
 func TestHop(t *testing.T) {
 	for _, c := range []struct {
 		slide, size time.Duration
@@ -91,7 +90,7 @@ func TestHop(t *testing.T) {
 	}
 }
 
-// HOP shares the columns it was given between all windows of a row.
+// HOP shares its input columns between all windows of a row.
 func TestHopCopiesNothing(t *testing.T) {
 	in := testplan.Relation("t:bigint s:varchar")
 	k := &testplan.Keeper{}
@@ -127,8 +126,8 @@ func TestWindowRefusals(t *testing.T) {
 	}
 }
 
-// With Hold, rows wait for their window's end and come with Flush, windows in
-// order. What is held keeps the watermark back. The end gives everything.
+// With Hold, rows wait for their window's end and are followed by Flush, windows in order.
+// Held rows hold back the watermark. Close emits everything.
 func TestHoldTumble(t *testing.T) {
 	n := testplan.Window(testplan.Relation("t:bigint s:varchar"), testplan.Tumbling(10), true)
 	testplan.Expect(t, play.Run(t, n, operators.Options{}, `
@@ -163,8 +162,8 @@ func TestHoldTumble(t *testing.T) {
 		close`)
 }
 
-// A row of HOP that comes after any of its windows has closed is late, once, and is in
-// the others all the same.
+// A row of HOP that arrives after any of its windows has closed is late once, and is still
+// in the others.
 func TestHoldHop(t *testing.T) {
 	n := testplan.Window(testplan.Relation("t:bigint s:varchar"), testplan.Hopping(5, 10), true)
 	testplan.Expect(t, play.Run(t, n, operators.Options{}, `
@@ -187,7 +186,7 @@ func TestHoldHop(t *testing.T) {
 		close`)
 }
 
-// A window that closed while it was empty does not open again: what lies in it is late.
+// A window that closed while it was empty does not open again: its rows are late.
 func TestHoldClosedEmptyWindow(t *testing.T) {
 	n := testplan.Window(testplan.Relation("t:bigint"), testplan.Hopping(5, 10), true)
 	testplan.Expect(t, play.Run(t, n, operators.Options{}, `

@@ -2,13 +2,13 @@ package spelling
 
 import "slices"
 
-// Table holds the rows of a computation, so that many of them allocate nothing. The
-// zero value is ready for use, by one goroutine.
+// Table holds the rows of the computation for reuse, so that repeated calls do not
+// allocate. The zero value is ready for use, by one goroutine.
 type Table struct{ rows [3][]int }
 
-// Distance returns the fewest bytes to insert, delete or replace, or neighbours to
-// swap, that turn a into b (optimal string alignment), or most+1 if it is more than
-// most.
+// Distance returns the smallest number of bytes to insert, delete or replace, or of
+// neighbours to swap, that turn a into b (optimal string alignment), or most+1 if it
+// exceeds most.
 func Distance[A, B ~string | ~[]byte](t *Table, a A, b B, most int) int {
 	if len(a)-len(b) > most || len(b)-len(a) > most {
 		return most + 1
@@ -35,7 +35,7 @@ func Distance[A, B ~string | ~[]byte](t *Table, a A, b B, most int) int {
 			row[j] = v
 			least = min(least, v)
 		}
-		if least > most { // rows below it are no better, those of swaps included
+		if least > most { // later rows are no better, including swaps
 			return most + 1
 		}
 		before, above, row = above, row, before

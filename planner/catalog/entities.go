@@ -24,8 +24,8 @@ var entities = []*Stream{
 		}, entity)},
 }
 
-// Columns before and behind category and event. Both streams have the same columns,
-// so that they can be united.
+// Columns before and after category and event. Both streams have the same columns, so that
+// they can be united.
 var (
 	actor = []Column{
 		{"pid", tI, "", "process"},

@@ -11,8 +11,8 @@ const (
 	cpu
 )
 
-// paper is section 5.3's example, with its prices: a call costs 0.15 ms, a
-// sample of the CPU 0.4 ms (section 7.3); fdot is Σ f'ᵢ.
+// paper is section 5.3's example, with its costs: a call costs 0.15 ms, a sample of the CPU
+// 0.4 ms (section 7.3); fdot is Σ f'ᵢ.
 func paper(fdot, long, busy float64) []Input {
 	return []Input{
 		functions: {Rate: fdot, Open: 0.15e6, Needed: busy},
@@ -45,8 +45,8 @@ func TestPaperFormulas(t *testing.T) {
 	}
 }
 
-// TestFigures5And6: many functions that are called often favour watching the
-// CPU first; few that are seldom called and run for long, watching those first.
+// TestFigures5And6 checks that many functions with frequent calls favour watching the CPU
+// first, and a few with rare long calls watching those first.
 func TestFigures5And6(t *testing.T) {
 	if in := paper(1e5, 0.3, 0.2); Of(in, plan3) >= Of(in, plan2) {
 		t.Error("many calls, and the CPU should not be first")
@@ -56,7 +56,7 @@ func TestFigures5And6(t *testing.T) {
 	}
 }
 
-// TestClosedGateCosts: a gate that is a flag still costs its trap.
+// TestClosedGateCosts checks that a gate that is a flag still costs its trap.
 func TestClosedGateCosts(t *testing.T) {
 	in := []Input{{Rate: 1e6, Open: 850, Shut: 480, Needed: 0.25}, {Rate: 10, Open: 4000, Needed: 1}}
 	if got, want := Of(in, plan3), 1e6*(0.25*850+0.75*480)+10*4000; got != want {
@@ -64,8 +64,8 @@ func TestClosedGateCosts(t *testing.T) {
 	}
 }
 
-// TestShutInputCostsDetachAndAttach: an input that can be detached costs hardly more for being shut than
-// detaching and attaching, and what sleeps has to be woken.
+// TestShutInputCostsDetachAndAttach checks that a shut input that can be detached costs
+// hardly more than detaching and attaching, and that a sleeping input must be woken.
 func TestShutInputCostsDetachAndAttach(t *testing.T) {
 	in := []Input{{Rate: 1e5, Open: 850, Shut: 480, Needed: 0.1, Openings: 0.5, Flip: 10e6}, {Rate: 100, Open: 80e3, Needed: 0.2, Openings: 3, Wake: 5e6}}
 	if got, want := Of(in, plan3), 1e5*0.1*850+0.5*1.25*10e6+100*80e3; got != want {
@@ -80,7 +80,8 @@ func TestShutInputCostsDetachAndAttach(t *testing.T) {
 	}
 }
 
-// TestGateIsOpenNoLongerThanItsOpeners: a gate is open no longer than those through which it is opened.
+// TestGateIsOpenNoLongerThanItsOpeners checks that a gate is open no longer than its
+// openers' gates.
 func TestGateIsOpenNoLongerThanItsOpeners(t *testing.T) {
 	in := []Input{{Rate: 1}, {Rate: 1, Needed: 0.5}, {Rate: 100, Open: 10, Needed: 0.2}}
 	s := Strategy{None, 0, 1}
@@ -96,8 +97,9 @@ func TestGateIsOpenNoLongerThanItsOpeners(t *testing.T) {
 	}
 }
 
-// TestModelFindsTheMeasuredBestPlan: the model finds the plan that was measured to be the best, with
-// what was seen of a database under load (BenchmarkStrategies, BenchmarkChangingLoad).
+// TestModelFindsTheMeasuredBestPlan checks that the model selects the plan that was
+// measured to be the best, with the measurements of a database under load
+// (BenchmarkStrategies, BenchmarkChangingLoad).
 func TestModelFindsTheMeasuredBestPlan(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -162,7 +164,7 @@ func TestMean(t *testing.T) {
 	}
 }
 
-// TestMeanOfPieces: it makes no difference into how many pieces time is cut.
+// TestMeanOfPieces checks that the result does not depend on how time is divided.
 func TestMeanOfPieces(t *testing.T) {
 	var whole, pieces Mean
 	whole.Observe(5, 10*time.Second)
@@ -178,8 +180,8 @@ func TestMeanOfPieces(t *testing.T) {
 	}
 }
 
-// TestMeanOfChange: observations in a row that nothing before was like, and on one
-// side of it, are a change, and the new mean is theirs.
+// TestMeanOfChange checks that several observations in a row out of range, on one side, are
+// a change, and that the new mean is theirs.
 func TestMeanOfChange(t *testing.T) {
 	var m Mean
 	see := func(want bool, xs ...float64) {
@@ -199,13 +201,13 @@ func TestMeanOfChange(t *testing.T) {
 	if math.Abs(m.Value()-900) > 1e-6 {
 		t.Errorf("the mean is %v, of what came before the change", m.Value())
 	}
-	// What is nought but now and then is no change when it is nought.
+	// A quantity that is usually zero has not changed when it is zero.
 	m = Mean{}
 	see(false, 0, 0, 0.2, 0, 0, 0.3, 0, 0, 0.2, 0, 0, 0, 0.25, 0, 0)
 }
 
-// TestMeanOfCounts: a large change of a count shows at once, what chance or bursts
-// make does not; what was counted while it changed is forgotten.
+// TestMeanOfCounts checks that a large change of a count is detected at once, that chance
+// and bursts are not changes, and that a count during the change is dropped.
 func TestMeanOfCounts(t *testing.T) {
 	var m Mean
 	see := func(want bool, ns ...float64) {
@@ -232,12 +234,12 @@ func TestMeanOfCounts(t *testing.T) {
 	if v := m.Value(); v != 3000 {
 		t.Errorf("the mean is %v", v)
 	}
-	// A few are no more than chance, and a burst among bursts is nothing new.
+	// Small counts are within chance, and a burst among bursts is nothing new.
 	m = Mean{}
 	see(false, 0, 0, 0, 0, 20, 0, 0, 0, 12)
 	m = Mean{}
 	see(false, 100, 4000, 100, 100, 4200, 100, 100, 3900, 100, 100)
-	// A short time says little.
+	// A short time shows little.
 	m = Mean{}
 	see(false, 3000, 3100, 2900)
 	if m.Count(1000, 20*time.Millisecond) {
@@ -245,8 +247,8 @@ func TestMeanOfCounts(t *testing.T) {
 	}
 }
 
-// TestMeanInDoubt: what is doubted stays until it is seen again, and counts for
-// nothing then.
+// TestMeanInDoubt checks that a doubted value remains until the next observation, which
+// replaces it.
 func TestMeanInDoubt(t *testing.T) {
 	var m Mean
 	if m.Doubt(); m.Doubted() {
@@ -289,17 +291,17 @@ func TestChooser(t *testing.T) {
 	// With everything acquired one evaluation shows what is best.
 	step(0, known(10, 9.8, 11))
 	step(1, known(10, 4, 9))
-	// Later a gain has to last.
+	// Later a gain must last.
 	step(1, known(10, 4, 3))
 	step(1, known(10, 4, 5))
 	step(1, known(10, 4, 3))
 	step(2, known(10, 4, 3))
-	// A small one is none: no going to and fro.
+	// A small gain is ignored, to avoid oscillation.
 	for range 10 {
 		step(2, known(10, 2.9, 3))
 		step(2, known(10, 3.1, 3))
 	}
-	// Nor is a large share of nearly nothing.
+	// So is a large share of a negligible cost.
 	for range 10 {
 		step(2, known(1, 0.001, 0.002))
 	}
@@ -311,8 +313,8 @@ func TestChooser(t *testing.T) {
 	}
 }
 
-// TestLooksAgain: what is not known any more is learnt with everything acquired,
-// for one evaluation, and seldom enough to cost little.
+// TestLooksAgain checks that outdated costs are learnt by acquiring everything for one
+// evaluation, rarely enough to cost little.
 func TestLooksAgain(t *testing.T) {
 	step := chooser(t)
 	step(1, known(10, 4, 9))
@@ -331,7 +333,7 @@ func TestLooksAgain(t *testing.T) {
 	if c.Next(stale, 10*time.Millisecond) == 0 {
 		t.Error("after 100 s it looks again")
 	}
-	// A load that has changed is reason to look sooner.
+	// A changed load allows an earlier look.
 	changed := known(10, 4, 9)
 	changed[2].Doubted = true
 	for range 5 {
@@ -341,8 +343,8 @@ func TestLooksAgain(t *testing.T) {
 	step(2, known(10, 4, 3))
 }
 
-// TestFalseAlarms: doubts that turn out to be none are heeded less and less, until
-// one is true.
+// TestFalseAlarms checks that unjustified doubts count less and less, until one is
+// justified.
 func TestFalseAlarms(t *testing.T) {
 	var c Chooser
 	before := known(10, 4, 9)
@@ -370,7 +372,7 @@ func TestFalseAlarms(t *testing.T) {
 	for c.Next(doubted, time.Second) != 0 {
 	}
 	if c.Next(known(10, 4, 3), time.Second) != 2 {
-		t.Fatal("what was true this time was not heeded")
+		t.Fatal("what was true this time was ignored")
 	}
 	then := known(10, 4, 3)
 	then[1].Doubted = true
@@ -383,8 +385,8 @@ func TestFalseAlarms(t *testing.T) {
 	}
 }
 
-// TestTrueAlarm: a doubt after which everything is best acquired was none of the false ones,
-// however long that stays so and whatever is chosen then.
+// TestTrueAlarm checks that a doubt after which acquiring everything is best does not count
+// as unjustified, however long that lasts and whatever is chosen afterwards.
 func TestTrueAlarm(t *testing.T) {
 	var c Chooser
 	before := known(10, 4, 9)

@@ -30,10 +30,11 @@ const (
 	margin = 0.5
 	// changeTime is how long observations must be out of range to show a change.
 	changeTime = 1500 * time.Millisecond
-	// jumpRatio is the ratio between a count and its expectation above which a single count
-	// shows a change, provided that the count is not too short, that enough was observed
-	// before, and that it deviates by jumpDeviations from both the observed and the Poisson
-	// deviation. As in a cumulative sum (Page 1954), larger deviations are detected sooner.
+	// jumpRatio is the ratio between a count and its expectation above which (or below
+	// whose inverse) a single count shows a change, provided that it covers at least
+	// jumpTime, that at least jumpWeight was observed before, and that it deviates by
+	// jumpDeviations of both the observed and the Poisson deviation. As in a cumulative sum
+	// (Page 1954), larger deviations are detected sooner.
 	jumpRatio      = 4
 	jumpDeviations = 6
 	jumpTime       = 500 * time.Millisecond

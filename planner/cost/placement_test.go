@@ -32,18 +32,18 @@ func TestMover(t *testing.T) {
 			t.Fatalf("placement %d, want %d", got, want)
 		}
 	}
-	// A gain has to last.
+	// A gain must last.
 	next(1, 1, 10)
 	next(1, 12, 10)
 	next(1, 1, 10)
 	next(0, 1, 10)
-	// After a move there is none for a while.
+	// No move soon after a move.
 	for range afterMove {
 		next(0, 100, 1)
 	}
 	next(0, 100, 1)
 	next(1, 100, 1)
-	// A move that was a trial is taken back at once, for some time; then it is as any.
+	// A trial move is undone at once, for some time; after that it counts as any other.
 	next(1, 1, 100)
 	next(1, 1, 100)
 	next(1, 1, 100)
@@ -63,13 +63,13 @@ func TestMover(t *testing.T) {
 	}
 	next(0, 100, 1)
 	next(1, 100, 1)
-	// Who must move does, and stays.
+	// A forced move is made, and kept.
 	m.Move(0)
 	for range afterMove {
 		next(0, 100, 1)
 	}
 	m.Move(1)
-	// A small gain is none, nor is a large share of nearly nothing.
+	// A small gain is ignored, and so is a large share of a negligible cost.
 	for range 10 {
 		next(1, 0.9, 1)
 		next(1, 0.0001, 0.009)

@@ -9,8 +9,8 @@ import (
 	_ "endoscope/operators/optest/seeds" // the same cases in every run
 )
 
-// spent is what a rental costs over closed times, each given by what its traps
-// would cost in all, and what the best choice in each of them would.
+// spent returns the cost of a rental over closed times, each given by the total cost of its
+// traps, and the cost of the best choice for each.
 func spent(flip float64, times []float64) (ns, best float64) {
 	var r Rental
 	for _, whole := range times {
@@ -47,7 +47,7 @@ func TestRental(t *testing.T) {
 	}
 }
 
-// Whatever comes, the bound holds.
+// The bound holds for any input.
 func TestRentalIsBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		flip := rapid.Float64Range(1, 1e7).Draw(t, "flip")

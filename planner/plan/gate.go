@@ -26,7 +26,7 @@ const (
 )
 
 func (w GateWay) String() string {
-	return [...]string{"no gate", "flag at entries", "paused", "reads on and gives no rows", "holds its rows", "asleep"}[w]
+	return [...]string{"no gate", "flag at entries", "paused", "reads but emits no rows", "holds its rows", "asleep"}[w]
 }
 
 // Ability describes the gates that the source of an acquisition supports.

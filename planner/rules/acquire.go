@@ -11,8 +11,8 @@ import (
 var acquireRules = []Rule{
 	{
 		Name:    "target-from-filter",
-		Why:     "pid = 42, process = 'name' and exe = '/path' choose what is instrumented: other processes then cost nothing",
-		Counter: "pid <> 42 chooses nothing; a second such condition stays a filter, since a target is any of its entries, and where a stream tells of a target's descendants, too; in a stream without processes, or a file, pid is a column like any other",
+		Why:     "pid = 42, process = 'name' and exe = '/path' select what is instrumented: other processes have no cost",
+		Counter: "pid <> 42 selects no target; a second such condition remains a filter, because a target matches any of its entries, and so does a condition on a stream that also reports a target's descendants; in a stream without processes, or a file, pid is an ordinary column",
 		Apply: overAcquire(func(a *plan.Acquire, conj []plan.Expr) (*plan.Acquire, []plan.Expr) {
 			s := catalog.Find(a.Stream)
 			if s == nil || !s.Process || !a.Target.IsZero() {
@@ -34,7 +34,7 @@ var acquireRules = []Rule{
 	{
 		Name:    "functions-from-filter",
 		Why:     "conditions on function_name, class and module decide which functions are instrumented: the others are never touched",
-		Counter: "function_name = 'f' OR duration > 1s needs every function; a filter above would not know that a name may be written mangled, so that the condition moves and is not copied",
+		Counter: "function_name = 'f' OR duration > 1s needs every function; a filter above would not match mangled names, so the condition is moved, not copied",
 		Apply: overAcquire(func(a *plan.Acquire, conj []plan.Expr) (*plan.Acquire, []plan.Expr) {
 			if s := catalog.Find(a.Stream); s == nil || !s.Functions {
 				return nil, nil
@@ -69,7 +69,7 @@ var acquireRules = []Rule{
 	},
 	{
 		Name:    "filter-into-acquisition",
-		Why:     "what acquires may test the condition where the event happens and send nothing",
+		Why:     "the source may test the condition where the event happens and send nothing",
 		Counter: "now() is the time at which the engine sees the row",
 		Apply: overAcquire(func(a *plan.Acquire, conj []plan.Expr) (*plan.Acquire, []plan.Expr) {
 			var moved, rest []plan.Expr
@@ -170,8 +170,8 @@ func targetOf(a *plan.Acquire, e plan.Expr) (plan.Target, bool) {
 
 var sessionTarget = Rule{
 	Name:    "session-target",
-	Why:     "USE, -p, --exe or a command say whom queries without a target mean",
-	Counter: "a target in the query itself wins",
+	Why:     "USE, -p, --exe or a command set the target of queries without one",
+	Counter: "a target in the query itself takes precedence",
 }
 
 func applySessionTarget(root plan.Node, env *Env) (plan.Node, bool) {

@@ -10,7 +10,7 @@ import (
 var filterRules = []Rule{
 	{
 		Name:    "drop-true-filter",
-		Why:     "a condition that always holds costs time on each row for nothing",
+		Why:     "a condition that is always true needs no test",
 		Counter: "NULL is not true: WHERE NULL keeps no row",
 		Apply: func(n plan.Node, _ *Env) (plan.Node, bool) {
 			f, ok := n.(*plan.Filter)
@@ -25,8 +25,8 @@ var filterRules = []Rule{
 	},
 	{
 		Name:    "false-filter-to-empty",
-		Why:     "a condition that never holds needs nothing acquired: no probe is attached",
-		Counter: "an aggregate above still gives its one row over nothing, so that only the filter's input goes",
+		Why:     "with a condition that is never true nothing is acquired: no probe is attached",
+		Counter: "an aggregate above still returns one row over no input, so only the filter's input is removed",
 		Apply: func(n plan.Node, _ *Env) (plan.Node, bool) {
 			f, ok := n.(*plan.Filter)
 			if !ok {
@@ -40,8 +40,8 @@ var filterRules = []Rule{
 	},
 	{
 		Name:    "split-conjuncts",
-		Why:     "the parts of an AND that can sink go, and those that cannot stay",
-		Counter: "the parts of an OR cannot be applied one after the other",
+		Why:     "the conjuncts of an AND can be pushed down separately",
+		Counter: "the disjuncts of an OR cannot be applied one after the other",
 		Apply: func(n plan.Node, _ *Env) (plan.Node, bool) {
 			f, ok := n.(*plan.Filter)
 			if !ok {
@@ -56,8 +56,8 @@ var filterRules = []Rule{
 	},
 	{
 		Name:    "merge-filters",
-		Why:     "conditions over the same rows are one condition",
-		Counter: "a condition that can sink stays apart from one that cannot",
+		Why:     "adjacent filters become one condition",
+		Counter: "a condition that can be pushed down is kept separate from one that cannot",
 		Apply: func(n plan.Node, _ *Env) (plan.Node, bool) {
 			f, ok := n.(*plan.Filter)
 			if !ok {
@@ -76,16 +76,16 @@ var filterRules = []Rule{
 		},
 	},
 	pushRule("push-filter-through-project",
-		"rows that are dropped need no expressions computed",
-		"a condition on now(), or on any other volatile column, would see another value than the one shown",
+		"no expressions are computed for dropped rows",
+		"a condition on now(), or on any other volatile column, would test a different value than the one shown",
 		func(p *plan.Project, cond plan.Expr) plan.Node {
 			c := *p
 			c.Input = &plan.Filter{Input: p.Input, Cond: substitute(cond, p.Exprs)}
 			return &c
 		}),
 	pushRule("push-filter-through-window",
-		"rows that are dropped need no window; below it the condition can reach the acquisition",
-		"window_start and window_end do not exist below; a SESSION ends where rows are missing, so that only conditions on its PARTITION BY keep its borders",
+		"dropped rows need no window, and below it the condition can reach the acquisition",
+		"window_start and window_end do not exist below; a SESSION ends where rows are missing, so only conditions on its PARTITION BY preserve its borders",
 		func(w *plan.Window, cond plan.Expr) plan.Node {
 			c := *w
 			c.Input = &plan.Filter{Input: w.Input, Cond: cond}
@@ -100,7 +100,7 @@ var filterRules = []Rule{
 			return &c
 		}),
 	pushRule("push-filter-through-union",
-		"each input drops its own rows, and its acquisition can take part",
+		"each input drops its own rows, and the condition can reach its acquisition",
 		"none: the inputs' columns are the union's",
 		func(u *plan.Union, cond plan.Expr) plan.Node {
 			c := *u
@@ -112,7 +112,7 @@ var filterRules = []Rule{
 		}),
 	pushRule("push-filter-through-sort",
 		"fewer rows are sorted",
-		"not below a sort that keeps only the first rows: they would be other rows",
+		"not below a sort that keeps only the first rows, which would then be different rows",
 		func(s *plan.Sort, cond plan.Expr) plan.Node {
 			c := *s
 			c.Input = &plan.Filter{Input: s.Input, Cond: cond}
@@ -120,7 +120,7 @@ var filterRules = []Rule{
 		}),
 	pushRule("push-filter-through-distinct",
 		"fewer rows are remembered",
-		"none: equal rows meet equal conditions",
+		"none: equal rows satisfy equal conditions",
 		func(d *plan.Distinct, cond plan.Expr) plan.Node {
 			c := *d
 			c.Input = &plan.Filter{Input: d.Input, Cond: cond}

@@ -7,8 +7,8 @@ import (
 
 var foldRules = []Rule{{
 	Name:    "fold-constants",
-	Why:     "an expression without columns has one value: compute it once, and let other rules see it",
-	Counter: "now() differs from row to row; an expression that fails (1 / 0 does not, 9223372036854775807 + 1 does) may stand in a branch that is never taken, and is left to fail there",
+	Why:     "an expression without columns has one value: it is computed once, and other rules can use it",
+	Counter: "now() differs from row to row; an expression that fails (1 / 0 does not, 9223372036854775807 + 1 does) may be in a branch that is never taken, and must fail only there",
 	Apply: func(n plan.Node, env *Env) (plan.Node, bool) {
 		return mapExprs(n, func(e plan.Expr) (plan.Expr, bool) {
 			changed := false

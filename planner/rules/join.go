@@ -9,8 +9,8 @@ import (
 
 var joinRules = []Rule{
 	pushRule("push-filter-into-join",
-		"rows of one side that are dropped are not kept for partners; a condition on both sides narrows the choice of pairs, and an equality finds them",
-		"an outer join's condition on the right side would turn partners into NULLs, and the latest row for which it holds is not the latest row; but what says which functions or processes the right side is of says what it is the latest row of",
+		"dropped rows of one side are not kept for partners; a condition on both sides reduces the pairs, and an equality makes them findable by hash",
+		"an outer join's condition on the right side would turn partners into NULLs, and the latest row for which it holds is not the latest row; but a condition that selects functions or processes of the right side is exempt: it selects the rows of which the latest is meant",
 		func(j *plan.Join, cond plan.Expr) plan.Node {
 			c := *j
 			switch split := len(j.Left.Schema().Fields); sideOf(cond, split) {
@@ -25,8 +25,8 @@ var joinRules = []Rule{
 		}),
 	{
 		Name:    "push-join-condition",
-		Why:     "what ON says of one side alone decides which of its rows can have partners at all: the others need not be acquired",
-		Counter: "an outer join gives left rows without partners, too",
+		Why:     "a condition of ON on one side alone selects the rows that can have partners: the others need not be acquired",
+		Counter: "an outer join also returns left rows without partners",
 		Apply: func(n plan.Node, _ *Env) (plan.Node, bool) {
 			j, ok := n.(*plan.Join)
 			if !ok || j.On == nil {
@@ -56,8 +56,8 @@ var joinRules = []Rule{
 	},
 	{
 		Name:    "left-join-to-anti-join",
-		Why:     "of a left join whose partners are to be NULL no pair is wanted: a left row is forgotten when it finds a partner, so that what is kept are the calls without one (memory not released), and not all that the window holds",
-		Counter: "a column that may be NULL in a partner's row says nothing: it has to be the right side's time, or be compared by ON",
+		Why:     "a left join filtered for NULL partners returns no pairs: a left row is dropped when it finds a partner, so only rows without one are kept (memory not released), not all rows of the window",
+		Counter: "a column that may be NULL in a partner's row does not qualify: it must be the right side's time, or be compared in ON",
 		Apply: func(n plan.Node, _ *Env) (plan.Node, bool) {
 			f, ok := n.(*plan.Filter)
 			if !ok {

@@ -5,7 +5,7 @@ import "endoscope/planner/plan"
 var limitRules = []Rule{{
 	Name:    "limit-into-sort",
 	Why:     "the first n of a sorted result need a heap of n rows, not all of them",
-	Counter: "LIMIT 0 keeps no row, which a sort cannot say; a limit over the query's life would end it",
+	Counter: "LIMIT 0 keeps no row, which a sort cannot express; a limit over the query's life would end it",
 	Apply: func(n plan.Node, _ *Env) (plan.Node, bool) {
 		l, ok := n.(*plan.Limit)
 		if !ok || !l.PerFlush || l.N == 0 {

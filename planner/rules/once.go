@@ -12,10 +12,10 @@ import (
 
 var acquireOnce = Rule{
 	Name: "acquire-once",
-	Why: "an event that both sides of a join may have has one time only if it is acquired once: probes of two acquisitions " +
+	Why: "an event that both sides of a join may use has a single time only if it is acquired once: probes of two acquisitions " +
 		"read the clock one after the other, and a call would be FOLLOWED BY itself",
-	Counter: "functions that have different names are different events; of conditions on names that a program may have mangled, " +
-		"and of values and depths that depend on which functions are chosen, one acquisition would make something else",
+	Counter: "functions that have different names are different events; with conditions on names that a program may have mangled, " +
+		"or with values and depths that depend on the selected functions, one acquisition would have a different result",
 }
 
 // applyOnce makes the sides of each join share one acquisition if they may need the same

@@ -9,8 +9,8 @@ import (
 
 var aggregateIntoAcquisition = Rule{
 	Name:    "aggregate-into-acquisition",
-	Why:     "what acquires may fold events into groups where they happen, and send a row for a group instead of one for each event",
-	Counter: "EMIT CHANGES answers each event; a SESSION ends where events are missing; TOPK, DISTINCT and values that are no integers have no state that can be sent; of rows that two parts of the query use each needs something else",
+	Why:     "the source may aggregate events where they happen, and send one row per group instead of one per event",
+	Counter: "EMIT CHANGES needs each event; a SESSION ends where events are missing; TOPK, DISTINCT and non-integer values have no state that can be sent; rows used by two parts of the query would need two different aggregations",
 }
 
 // applyPartial assigns acquisitions the first stage of the aggregate above. The aggregate

@@ -9,7 +9,7 @@ import (
 
 var projectRules = []Rule{{
 	Name:    "merge-projects",
-	Why:     "one pass computes what two would; a view that renames columns costs nothing",
+	Why:     "one projection replaces two; a view that renames columns costs nothing",
 	Counter: "an expression that the outer list uses twice would be computed twice, and now() would differ",
 	Apply: func(n plan.Node, _ *Env) (plan.Node, bool) {
 		p, ok := n.(*plan.Project)
@@ -44,7 +44,7 @@ var projectRules = []Rule{{
 var removeIdentity = Rule{
 	Name:    "remove-identity-project",
 	Why:     "a list of all columns in their order computes nothing",
-	Counter: "it may give them the names that the user reads, at the root or below an ORDER BY",
+	Counter: "it may define the names shown to the user, at the root or below an ORDER BY",
 }
 
 func applyIdentity(root plan.Node, _ *Env) (plan.Node, bool) {

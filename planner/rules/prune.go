@@ -9,8 +9,8 @@ import (
 
 var pruneColumns = Rule{
 	Name:    "prune-columns",
-	Why:     "a column that nobody reads is not acquired: no argument registers are copied, no file of /proc is read",
-	Counter: "event time stays, since windows, merges and watermarks go by it; DISTINCT compares every column",
+	Why:     "an unused column is not acquired: no argument registers are copied, no file of /proc is read",
+	Counter: "event time is kept, because windows, merges and watermarks use it; DISTINCT compares every column",
 }
 
 // applyPrune narrows every node to the columns that the nodes above read.

@@ -10,7 +10,7 @@ import (
 var shareSubplans = Rule{
 	Name:    "share-subplans",
 	Why:     "the same rows are acquired and computed once, however often the query uses them",
-	Counter: "two parts that differ only in a pruned column, or that read now(), are not the same",
+	Counter: "two parts that differ only in a pruned column, or that read now(), are not equal",
 }
 
 // applyShare merges equal sub-plans into one node. It runs last, when they have their final
