@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// lockFunctions are those of libc that are observed, and what they do: C++'s
+// lockFunctions are the observed functions of libc and their effects. C++'s
 // std::mutex, std::shared_mutex and std::condition_variable call them.
 var lockFunctions = map[string]lockFunction{
 	"pthread_mutex_lock":         {does: takes, of: "mutex"},
@@ -34,39 +34,40 @@ type lockFunction struct {
 	shared bool
 }
 
-// action is what a function does to its first argument.
+// action is the effect of a function on its first argument.
 type action uint8
 
 const (
 	takes action = iota
 	tries
 	gives
-	waits // and gives its second argument, and takes that again
+	waits // waits on it; releases its second argument and acquires it again
 )
 
-// returns reports whether it matters when and with what the function returns.
+// returns reports whether the time and result of the function's return matter.
 func (f lockFunction) returns() bool { return f.does == takes || f.does == tries || f.does == waits }
 
-// lock is one that some thread holds, or waits for.
+// lock is a lock that some thread holds or waits for.
 type lock struct {
 	id, kind string
-	holders  []*thread  // one entry for each time
-	shared   bool       // they hold it together
-	asking   []*request // who wants it and did not get it yet
+	holders  []*thread  // one entry per acquisition
+	shared   bool       // held in shared mode
+	asking   []*request // requests not granted yet
 }
 
-// request is a call that returns when it has the lock, or has given up.
+// request is a call that returns when it has acquired the lock or has failed.
 type request struct {
 	by       *thread
 	function lockFunction
 	address  uint64
-	also     uint64 // the mutex that a wait gives and takes again; 0: it did not hold it
+	also     uint64 // the mutex that a condition wait releases and acquires again; 0: none held
 	since    int64
-	told     bool // that it waits
+	told     bool // its BEGIN_WAIT was emitted
 }
 
-// patience is how long a thread may be about to take a lock which nobody is known
-// to hold, until it is said that it waits: some had been taken before.
+// patience is the time after which a request of a lock without a known holder
+// is reported as waiting: the lock may have been acquired before monitoring
+// began.
 const patience = int64(20e6)
 
 func (w *world) lock(p *program, address uint64, kind string) *lock {
@@ -78,14 +79,14 @@ func (w *world) lock(p *program, address uint64, kind string) *lock {
 	return l
 }
 
-// settle forgets a lock with which nobody has to do any more.
+// settle removes a lock without holders and requests.
 func (w *world) settle(p *program, address uint64) {
 	if l := p.locks[address]; l != nil && len(l.holders) == 0 && len(l.asking) == 0 {
 		delete(p.locks, address)
 	}
 }
 
-// beginLock is of a thread that calls a function of locks.
+// beginLock handles the entry of a lock function.
 func (w *world) beginLock(t *thread, h happening) {
 	f, ok := lockFunctions[h.name]
 	if !ok {
@@ -120,7 +121,7 @@ func (w *world) beginLock(t *thread, h happening) {
 	}
 }
 
-// endLock is of a thread to which such a function returns.
+// endLock handles the return of a lock function.
 func (w *world) endLock(t *thread, h happening) {
 	f, ok := lockFunctions[h.name]
 	r := t.asks
@@ -140,10 +141,10 @@ func (w *world) endLock(t *thread, h happening) {
 	w.settle(p, r.address)
 }
 
-// ownerDied is EOWNERDEAD: the mutex is taken all the same.
+// ownerDied is EOWNERDEAD: the mutex is acquired all the same.
 const ownerDied = 130
 
-// hold is of a thread that has got a lock; who else wants it waits.
+// hold records that a thread has acquired a lock; all other requests wait.
 func (w *world) hold(t *thread, l *lock, shared bool) {
 	l.holders, l.shared = append(l.holders, t), shared
 	w.event(t.program, t, row{event: acquire, entity: l.id, name: l.kind})
@@ -152,7 +153,8 @@ func (w *world) hold(t *thread, l *lock, shared bool) {
 	}
 }
 
-// release is of a thread that lets go of a lock; false: it is not known to hold it.
+// release records that a thread releases a lock; it returns false if the thread
+// is not known to hold it.
 func (w *world) release(t *thread, address uint64) bool {
 	l := t.program.locks[address]
 	if l == nil {
@@ -168,13 +170,13 @@ func (w *world) release(t *thread, address uint64) bool {
 	return true
 }
 
-// tellWait says that a thread waits, if somebody else has what it wants.
+// tellWait emits BEGIN_WAIT if another thread holds the lock.
 func (w *world) tellWait(l *lock, r *request) {
 	if r.told || r.function.does != takes || l.shared && r.function.shared {
 		return
 	}
-	// Its own is no wait if the mutex is recursive; of others it is found out by
-	// patience.
+	// A request of a lock that the thread holds itself is no wait if the mutex
+	// is recursive; others are found by patience.
 	i := slices.IndexFunc(l.holders, func(holder *thread) bool { return holder != r.by })
 	if i < 0 {
 		return
@@ -183,7 +185,8 @@ func (w *world) tellWait(l *lock, r *request) {
 	w.event(r.by.program, r.by, row{event: beginWait, entity: l.id, name: l.kind, other: l.holders[i].id})
 }
 
-// pass tells of those who have waited for long, for nobody known.
+// pass emits BEGIN_WAIT for requests older than patience whose lock has no
+// known holder.
 func (w *world) pass(now int64) {
 	w.now = max(w.now, now)
 	for _, p := range w.inOrder() {
@@ -198,7 +201,7 @@ func (w *world) pass(now int64) {
 			r.told = true
 			l := w.lock(p, r.address, r.function.of)
 			x := row{event: beginWait, entity: l.id, name: l.kind}
-			if len(l.holders) > 0 { // itself
+			if len(l.holders) > 0 { // held by itself
 				x.other = l.holders[0].id
 			}
 			w.event(p, r.by, x)
@@ -206,7 +209,7 @@ func (w *world) pass(now int64) {
 	}
 }
 
-// stopAsking ends the request of a thread.
+// stopAsking removes the request of a thread.
 func (w *world) stopAsking(t *thread) {
 	r := t.asks
 	t.asks = nil
@@ -220,15 +223,15 @@ func (w *world) stopAsking(t *thread) {
 	}
 }
 
-// giveUp ends the request of a thread that did not get what it wanted.
+// giveUp removes the request of a thread that failed to acquire the lock.
 func (w *world) giveUp(t *thread) {
 	address := t.asks.address
 	w.stopAsking(t)
 	w.settle(t.program, address)
 }
 
-// letGo is of a thread that ends, or of which nothing more is known. Locks that it
-// holds are UNKNOWN from then on: they may stay locked, or be in memory that is gone.
+// letGo is called for a thread that ends, or whose events were lost. Its locks
+// become UNKNOWN: they may stay locked, or be in freed memory.
 func (w *world) letGo(t *thread) {
 	if t.asks != nil {
 		w.giveUp(t)
@@ -251,7 +254,7 @@ func (w *world) letGo(t *thread) {
 	}
 }
 
-// retellLocks tells what a thread holds and waits for.
+// retellLocks emits again what a thread holds and waits for.
 func (w *world) retellLocks(t *thread) {
 	for _, address := range slices.Sorted(maps.Keys(t.program.locks)) {
 		l := t.program.locks[address]
@@ -270,7 +273,8 @@ func (w *world) retellLocks(t *thread) {
 	}
 }
 
-// lockNames are the functions, and those that must be seen to return.
+// lockNames returns the lock functions, and those whose return must be
+// observed.
 func lockNames() (calls, returns []string) {
 	for _, name := range slices.Sorted(maps.Keys(lockFunctions)) {
 		calls = append(calls, name)

@@ -2,8 +2,8 @@ package entities
 
 import "testing"
 
-// TestMonitors: who has a monitor of Java is known once somebody has waited for it and
-// the answer was the same twice, and for as long as somebody waits.
+// TestMonitors: the holder of a Java monitor is known once a thread has waited
+// for it and two lookups agreed, and as long as some thread waits.
 func TestMonitors(t *testing.T) {
 	x := newTold(true)
 	for tid := 1; tid <= 3; tid++ {
@@ -38,13 +38,13 @@ func TestMonitors(t *testing.T) {
 	at("contended__entered", 1)
 	x.expect(t, "BEGIN_WAIT 1:0x40 name=monitor other=2#2 on=3#3", "RELEASE 1:0x40 name=monitor on=2#2",
 		"END_WAIT 1:0x40 name=monitor on=1#1", "ACQUIRE 1:0x40 name=monitor on=1#1")
-	x.end(x.known(1, 3)) // nobody waits any more: nobody tells when 1 lets go of it
+	x.end(x.known(1, 3)) // no thread waits any more: the release by 1 is not reported
 	x.expect(t, "END_WAIT 1:0x40 name=monitor on=3#3", "UNKNOWN 1:0x40 name=monitor on=1#1")
 	at("contended__exit", 1)
 	x.expect(t)
 	at("contended__enter", 1)
 	x.lines = nil
-	has = 1 // it has come to have it, which is about to be told
+	has = 1 // it has acquired it; the event comes later
 	wait()
 	wait()
 	x.expect(t)
@@ -55,7 +55,8 @@ func TestMonitors(t *testing.T) {
 	}
 }
 
-// TestUnloading: a class that is unloaded ends, once for all who have it.
+// TestUnloading: a class that is unloaded ends once for all processes that have
+// it.
 func TestUnloading(t *testing.T) {
 	x := newTold(false)
 	x.byUse = true

@@ -16,27 +16,28 @@ import (
 	"endoscope/probes/uprobe"
 )
 
-// Provider acquires the streams of entities from what other providers acquire.
+// Provider implements the streams of entities with the sources of other
+// providers.
 type Provider struct {
 	calls   probes.Provider // of functions
 	threads probes.Provider
 	cache   *elf.Cache
 }
 
-// New returns a provider over those of calls (package uprobe) and of threads
-// (package sched). Nothing is kept between queries.
+// New returns a provider that uses those of calls (package uprobe) and of
+// threads (package sched). It keeps nothing between queries.
 func New(calls, threads probes.Provider, cache *elf.Cache) *Provider {
 	return &Provider{calls, threads, cache}
 }
 
-// Streams are those of this package.
+// Streams implements probes.Provider.
 func (*Provider) Streams() []string { return []string{EntityEvents, ActivityEvents} }
 
-// Close has nothing to free.
+// Close implements probes.Provider; there is nothing to free.
 func (*Provider) Close() error { return nil }
 
-// Prepare prepares the parts. Which there are depends on the categories that the
-// query's condition leaves.
+// Prepare prepares the parts. The parts depend on the categories that satisfy
+// the query's condition.
 func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (_ probes.Source, err error) {
 	if err := tables[spec.Stream].Check(spec); err != nil {
 		return nil, err
@@ -65,7 +66,7 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (_ probes.So
 	if spec.Stream == ActivityEvents {
 		s.world.activity = true
 		if len(categories(spec.Filter, spec.Out)) < len(allCategories) {
-			return s, nil // what happens to entities has no category
+			return s, nil // events about entities have no category
 		}
 		if java {
 			return s, p.addMonitors(ctx, s)
@@ -108,14 +109,14 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (_ probes.So
 		s.followCalls(s.parts[len(s.parts)-1])
 	}
 	if objects && s.library.trivial {
-		// Where this is refused, such objects end when others take their place.
+		// If this is refused, such objects end when others take their address.
 		target, modules := p.libraries(s.spec.Target, running)
 		if err := s.add(ctx, p.calls, uprobe.FunctionStart, target, and(in(selectName, "free"), in(selectModule, modules...)), decodeFrees); err != nil {
 			s.notices = append(s.notices, "objects without destructor end only when others take their place: "+err.Error())
 		}
 	}
 	if s.world.entities[typeCategory] {
-		// Where this is refused, what is loaded later is not told of.
+		// If this is refused, types of libraries loaded later are not reported.
 		sel := and(in(selectName, loaderFunction), in(selectModule, loaders...))
 		if err := s.add(ctx, p.calls, uprobe.FunctionStart, spec.Target, sel, decodeLoads); err != nil {
 			s.notices = append(s.notices, "types of libraries that are loaded later are not told of: "+err.Error())
@@ -124,7 +125,7 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (_ probes.So
 	return s, nil
 }
 
-// javaMachine is the library that is a Java machine.
+// javaMachine is the library that contains the Java machine.
 const javaMachine = "libjvm.so"
 
 func runsJava(running []process.Process) bool {
@@ -134,8 +135,8 @@ func runsJava(running []process.Process) bool {
 	})
 }
 
-// addJava adds what a Java machine tells of: methods, by which their classes are
-// known. Where its objects are it does not tell.
+// addJava adds the calls of Java methods, by which their classes are known. The
+// machine does not reveal where objects are.
 func (p *Provider) addJava(ctx context.Context, s *source) error {
 	e := s.world.entities
 	if e[objectCategory] {
@@ -159,7 +160,7 @@ func (p *Provider) addJava(ctx context.Context, s *source) error {
 	return nil
 }
 
-// addMonitors adds what a Java machine tells of monitors.
+// addMonitors adds the monitor events of a Java machine.
 func (p *Provider) addMonitors(ctx context.Context, s *source) error {
 	s.notices = append(s.notices, "of Java's monitors is told who waits for one, and who has one that is waited for: of others their machine tells nothing")
 	names := slices.Sorted(maps.Keys(monitorPlaces))
@@ -167,7 +168,7 @@ func (p *Provider) addMonitors(ctx context.Context, s *source) error {
 	return s.add(ctx, p.calls, uprobe.FunctionStart, s.spec.Target, and(in(selectName, names...), in(selectModule, javaMachine)), decodeLockCalls)
 }
 
-// addLocks adds the calls of functions of locks, and their returns.
+// addLocks adds calls of lock functions and their returns.
 func (p *Provider) addLocks(ctx context.Context, s *source, running []process.Process) error {
 	target, modules := p.libraries(s.spec.Target, running)
 	calls, returns := lockNames()
@@ -178,22 +179,25 @@ func (p *Provider) addLocks(ctx context.Context, s *source, running []process.Pr
 	return s.add(ctx, p.calls, uprobe.FunctionEnd, target, and(in(selectName, returns...), where), decodeLockReturns)
 }
 
-// libraries is where libc's functions may be, and the target of whom it is asked.
+// libraries returns the modules that may contain libc's functions, and the
+// target on which to probe them.
 func (*Provider) libraries(target plan.Target, running []process.Process) (plan.Target, []string) {
 	modules := slices.Clone(libc)
 	for _, r := range running {
 		modules = append(modules, filepath.Base(r.Exe)) // linked statically
 		if target.Command && !target.Viewer.Private() {
-			// Its libraries are not there yet, but it is known which will be. Who may
-			// only probe single processes waits for them instead.
+			// A command's libraries are not mapped yet, but its executable
+			// names them. A viewer who may only probe single processes waits
+			// for the mappings instead.
 			target.Exes = append(slices.Clone(target.Exes), r.Exe)
 		}
 	}
 	return target, modules
 }
 
-// The dynamic linker calls a function of its own before and after it changes what
-// is mapped, for debuggers (elf/dl-debug.c of glibc, ldso/dynlink.c of musl).
+// loaderFunction is called by the dynamic linker before and after it changes
+// the mappings, for debuggers (elf/dl-debug.c of glibc, ldso/dynlink.c of
+// musl).
 const loaderFunction = "_dl_debug_state"
 
 var (
@@ -201,13 +205,13 @@ var (
 	libc    = []string{"libc.so.6", "libpthread.so.0", "ld-musl-x86_64.so.1"}
 )
 
-// Indexes of plan.SelectColumns.
+// Indexes into plan.SelectColumns.
 const (
 	selectName   = 0
 	selectModule = 2
 )
 
-// in is a condition on the functions to be observed.
+// in returns a condition that a column is one of names.
 func in(column int, names ...string) plan.Expr {
 	out := &plan.In{X: &plan.Col{Index: column, Name: plan.SelectColumns[column], T: types.Varchar}}
 	for _, name := range names {
@@ -222,7 +226,7 @@ func and(a, b plan.Expr) plan.Expr {
 
 var allCategories = []string{typeCategory, objectCategory, threadCategory, invocationCategory}
 
-// categories are those that rows may have which satisfy a condition.
+// categories returns the categories of rows that can satisfy a condition.
 func categories(filter plan.Expr, out types.Schema) []string {
 	all := slices.Clone(allCategories)
 	column := out.Index("category")
