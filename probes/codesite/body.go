@@ -142,7 +142,7 @@ func (c Code) checkBody(f *elf.Entry, b *body) error {
 		}
 		last := b.at(s.End - 1)
 		if last != nil && last.falls() && last.Op != x86asm.CALL && last.Op != x86asm.NOP && last.Op != x86asm.INT {
-			return errors.New("runs into the code behind it")
+			return errors.New("runs into the code after it")
 		}
 	}
 	for k := range b.nodes {

@@ -106,7 +106,7 @@ func (m Code) EntrySiteFor(i int, need Need) (Site, error) {
 	list := candidates(code, first, need, arguments)
 	if len(list) == 0 {
 		if first > 0 {
-			return Site{}, errors.New("has code behind its stack check that cannot be decoded")
+			return Site{}, errors.New("has code after its stack check that cannot be decoded")
 		}
 		return Site{}, errors.New("begins with an instruction that cannot be decoded, or is shorter than its first instruction")
 	}
@@ -120,7 +120,7 @@ func (m Code) EntrySiteFor(i int, need Need) (Site, error) {
 }
 
 // errLoop is returned for the few functions that begin with a loop.
-var errLoop = errors.New("begins with a loop, so that calls cannot be told from iterations")
+var errLoop = errors.New("begins with a loop, so that calls cannot be distinguished from iterations")
 
 // isLooped reports whether a call may execute the first instruction of
 // function i more than once.

@@ -109,7 +109,7 @@ func isLibc(m Code) bool { return len(m.Find("__libc_start_main")) > 0 }
 
 // Why functions of certain names have no return trap.
 const (
-	readsCaller = "it looks at its return address to see who calls it"
+	readsCaller = "it reads its return address to identify its caller"
 	jumps       = "it returns twice or not to its caller (setjmp, longjmp)"
 	switches    = "it switches to another stack"
 	exits       = "it ends the thread or process"

@@ -123,13 +123,13 @@ type sequence struct {
 func (s *sequence) depth() int { return s.base + s.followed }
 
 type call struct {
-	id, name, class string
-	frame           uint64  // address of its return address on the stack; 0: unknown
-	found           bool    // found on the stack: its entry was not seen
-	unheard         bool    // entered while other calls may have been suppressed
-	object          *object // receiver; nil: unknown
-	structor        structor
-	whole           bool // it constructs or destroys the whole object, not only a base
+	id, name, class  string
+	frame            uint64  // address of its return address on the stack; 0: unknown
+	found            bool    // found on the stack: its entry was not seen
+	duringSuspension bool    // entered while other calls may have been suppressed
+	object           *object // receiver; nil: unknown
+	structor         structor
+	whole            bool // it constructs or destroys the whole object, not only a base
 }
 
 // enter handles the entry of a call.
@@ -141,7 +141,7 @@ func (w *world) enter(t *thread, h happening) {
 	if w.byUse {
 		w.use(t.program, t, h.class)
 	}
-	c := call{name: h.name, class: h.class, structor: w.structors[h.name], frame: h.frame, unheard: w.ignores(t)}
+	c := call{name: h.name, class: h.class, structor: w.structors[h.name], frame: h.frame, duringSuspension: w.ignores(t)}
 	if h.hasReceiver {
 		w.receive(t, h, &c)
 	}
@@ -154,7 +154,7 @@ func (w *world) begin(t *thread, c call) {
 	t.made++
 	c.id = t.id + "/" + strconv.FormatUint(t.made, 10)
 	t.calls.calls = append(t.calls.calls, c)
-	w.tellCall(t, len(t.calls.calls)-1)
+	w.emitCall(t, len(t.calls.calls)-1)
 }
 
 // receive sets the object of a call. The first constructor called on an address
@@ -185,7 +185,7 @@ func (w *world) receive(t *thread, h happening, c *call) {
 	c.object = o
 }
 
-func (w *world) tellCall(t *thread, i int) {
+func (w *world) emitCall(t *thread, i int) {
 	c := &t.calls.calls[i]
 	r := row{category: invocationCategory, event: enter, entity: c.id, name: c.name, class: c.class, found: c.found}
 	if i > 0 {

@@ -79,12 +79,12 @@ func stand(cache *elf.Cache, entries map[place]uint64, running []process.Process
 	return out, err
 }
 
-// takeInFrames adds calls that were found on stacks and whose entries were not
+// applyFrames adds calls that were found on stacks and whose entries were not
 // seen: they began before the probes were attached, or while calls were
 // suspended. known returns the frame of the outermost call that each thread
 // enters between now and the time its stack was read; frames at it and inside
 // it are reported by their own events.
-func (w *world) takeInFrames(found []standing, known func(*standing) uint64) {
+func (w *world) applyFrames(found []standing, known func(*standing) uint64) {
 	for i := range found {
 		f := &found[i]
 		t := w.known(f.pid, f.tid)
@@ -93,7 +93,7 @@ func (w *world) takeInFrames(found []standing, known func(*standing) uint64) {
 		}
 		w.endUnfound(t, f)
 		from := 0
-		for from < len(t.calls.calls) && !t.calls.calls[from].unheard {
+		for from < len(t.calls.calls) && !t.calls.calls[from].duringSuspension {
 			from++
 		}
 		// Calls entered meanwhile are reported again after those that enclose
@@ -115,7 +115,7 @@ func (w *world) takeInFrames(found []standing, known func(*standing) uint64) {
 			next := call{name: c.name, class: c.class, structor: w.structors[c.name], frame: c.frame, found: true}
 			if i := slices.IndexFunc(again, func(a call) bool { return a.frame == c.frame && a.name == c.name }); i >= 0 {
 				next = again[i]
-				next.unheard = false
+				next.duringSuspension = false
 				if !next.found {
 					t.calls.followed++
 				}
@@ -190,9 +190,9 @@ func (w *world) ignores(t *thread) bool {
 	return w.suspension.all || slices.Contains(w.suspension.names, t.name)
 }
 
-// enteredMeanwhile returns takeInFrames' known: it searches the pending events
+// enteredBefore returns applyFrames' known: it searches the pending events
 // for the outermost call that each thread enters until its stack was read.
-func enteredMeanwhile(m *merge, found []standing) func(*standing) uint64 {
+func enteredBefore(m *merge, found []standing) func(*standing) uint64 {
 	type who struct{ pid, tid int }
 	until, outermost := map[who]int64{}, map[who]uint64{}
 	for _, f := range found {

@@ -9,20 +9,20 @@ import (
 // lockFunctions are the observed functions of libc and their effects. C++'s
 // std::mutex, std::shared_mutex and std::condition_variable call them.
 var lockFunctions = map[string]lockFunction{
-	"pthread_mutex_lock":         {does: takes, of: "mutex"},
+	"pthread_mutex_lock":         {does: acquires, of: "mutex"},
 	"pthread_mutex_trylock":      {does: tries, of: "mutex"},
-	"pthread_mutex_timedlock":    {does: takes, of: "mutex"},
-	"pthread_mutex_clocklock":    {does: takes, of: "mutex"},
-	"pthread_mutex_unlock":       {does: gives, of: "mutex"},
-	"pthread_rwlock_rdlock":      {does: takes, of: "rwlock", shared: true},
+	"pthread_mutex_timedlock":    {does: acquires, of: "mutex"},
+	"pthread_mutex_clocklock":    {does: acquires, of: "mutex"},
+	"pthread_mutex_unlock":       {does: releases, of: "mutex"},
+	"pthread_rwlock_rdlock":      {does: acquires, of: "rwlock", shared: true},
 	"pthread_rwlock_tryrdlock":   {does: tries, of: "rwlock", shared: true},
-	"pthread_rwlock_timedrdlock": {does: takes, of: "rwlock", shared: true},
-	"pthread_rwlock_clockrdlock": {does: takes, of: "rwlock", shared: true},
-	"pthread_rwlock_wrlock":      {does: takes, of: "rwlock"},
+	"pthread_rwlock_timedrdlock": {does: acquires, of: "rwlock", shared: true},
+	"pthread_rwlock_clockrdlock": {does: acquires, of: "rwlock", shared: true},
+	"pthread_rwlock_wrlock":      {does: acquires, of: "rwlock"},
 	"pthread_rwlock_trywrlock":   {does: tries, of: "rwlock"},
-	"pthread_rwlock_timedwrlock": {does: takes, of: "rwlock"},
-	"pthread_rwlock_clockwrlock": {does: takes, of: "rwlock"},
-	"pthread_rwlock_unlock":      {does: gives, of: "rwlock"},
+	"pthread_rwlock_timedwrlock": {does: acquires, of: "rwlock"},
+	"pthread_rwlock_clockwrlock": {does: acquires, of: "rwlock"},
+	"pthread_rwlock_unlock":      {does: releases, of: "rwlock"},
 	"pthread_cond_wait":          {does: waits, of: "condition"},
 	"pthread_cond_timedwait":     {does: waits, of: "condition"},
 	"pthread_cond_clockwait":     {does: waits, of: "condition"},
@@ -38,21 +38,21 @@ type lockFunction struct {
 type action uint8
 
 const (
-	takes action = iota
+	acquires action = iota
 	tries
-	gives
+	releases
 	waits // waits on it; releases its second argument and acquires it again
 )
 
 // returns reports whether the time and result of the function's return matter.
-func (f lockFunction) returns() bool { return f.does == takes || f.does == tries || f.does == waits }
+func (f lockFunction) returns() bool { return f.does == acquires || f.does == tries || f.does == waits }
 
 // lock is a lock that some thread holds or waits for.
 type lock struct {
 	id, kind string
 	holders  []*thread  // one entry per acquisition
 	shared   bool       // held in shared mode
-	asking   []*request // requests not granted yet
+	requests []*request // requests not granted yet
 }
 
 // request is a call that returns when it has acquired the lock or has failed.
@@ -65,10 +65,10 @@ type request struct {
 	told     bool // its BEGIN_WAIT was emitted
 }
 
-// patience is the time after which a request of a lock without a known holder
+// waitThreshold is the time after which a request of a lock without a known holder
 // is reported as waiting: the lock may have been acquired before monitoring
 // began.
-const patience = int64(20e6)
+const waitThreshold = int64(20e6)
 
 func (w *world) lock(p *program, address uint64, kind string) *lock {
 	l := p.locks[address]
@@ -81,7 +81,7 @@ func (w *world) lock(p *program, address uint64, kind string) *lock {
 
 // settle removes a lock without holders and requests.
 func (w *world) settle(p *program, address uint64) {
-	if l := p.locks[address]; l != nil && len(l.holders) == 0 && len(l.asking) == 0 {
+	if l := p.locks[address]; l != nil && len(l.holders) == 0 && len(l.requests) == 0 {
 		delete(p.locks, address)
 	}
 }
@@ -95,18 +95,18 @@ func (w *world) beginLock(t *thread, h happening) {
 	}
 	p := t.program
 	if t.asks != nil { // its return was not seen
-		w.giveUp(t)
+		w.failRequest(t)
 	}
 	switch f.does {
-	case gives:
+	case releases:
 		w.release(t, h.arg0)
-	case takes, tries:
+	case acquires, tries:
 		r := &request{by: t, function: f, address: h.arg0, since: h.time}
 		t.asks = r
 		l := w.lock(p, h.arg0, f.of)
-		l.asking = append(l.asking, r)
-		if f.does == takes {
-			w.tellWait(l, r)
+		l.requests = append(l.requests, r)
+		if f.does == acquires {
+			w.emitWait(l, r)
 		}
 	case waits:
 		r := &request{by: t, function: f, address: h.arg0, since: h.time}
@@ -115,7 +115,7 @@ func (w *world) beginLock(t *thread, h happening) {
 		}
 		t.asks = r
 		l := w.lock(p, h.arg0, f.of)
-		l.asking = append(l.asking, r)
+		l.requests = append(l.requests, r)
 		r.told = true
 		w.event(p, t, row{event: beginWait, entity: l.id, name: l.kind})
 	}
@@ -129,7 +129,7 @@ func (w *world) endLock(t *thread, h happening) {
 		return
 	}
 	p, l := t.program, t.program.locks[r.address]
-	w.stopAsking(t)
+	w.endRequest(t)
 	switch {
 	case f.does == waits:
 		if r.also != 0 {
@@ -148,8 +148,8 @@ const ownerDied = 130
 func (w *world) hold(t *thread, l *lock, shared bool) {
 	l.holders, l.shared = append(l.holders, t), shared
 	w.event(t.program, t, row{event: acquire, entity: l.id, name: l.kind})
-	for _, r := range l.asking {
-		w.tellWait(l, r)
+	for _, r := range l.requests {
+		w.emitWait(l, r)
 	}
 }
 
@@ -170,13 +170,13 @@ func (w *world) release(t *thread, address uint64) bool {
 	return true
 }
 
-// tellWait emits BEGIN_WAIT if another thread holds the lock.
-func (w *world) tellWait(l *lock, r *request) {
-	if r.told || r.function.does != takes || l.shared && r.function.shared {
+// emitWait emits BEGIN_WAIT if another thread holds the lock.
+func (w *world) emitWait(l *lock, r *request) {
+	if r.told || r.function.does != acquires || l.shared && r.function.shared {
 		return
 	}
 	// A request of a lock that the thread holds itself is no wait if the mutex
-	// is recursive; others are found by patience.
+	// is recursive; others are found by waitThreshold.
 	i := slices.IndexFunc(l.holders, func(holder *thread) bool { return holder != r.by })
 	if i < 0 {
 		return
@@ -185,7 +185,7 @@ func (w *world) tellWait(l *lock, r *request) {
 	w.event(r.by.program, r.by, row{event: beginWait, entity: l.id, name: l.kind, other: l.holders[i].id})
 }
 
-// pass emits BEGIN_WAIT for requests older than patience whose lock has no
+// pass emits BEGIN_WAIT for requests older than waitThreshold whose lock has no
 // known holder.
 func (w *world) pass(now int64) {
 	w.now = max(w.now, now)
@@ -195,7 +195,7 @@ func (w *world) pass(now int64) {
 				w.askOwner(p.threads[tid])
 			}
 			r := p.threads[tid].asks
-			if r == nil || r.told || r.function.does != takes || w.now-r.since < patience {
+			if r == nil || r.told || r.function.does != acquires || w.now-r.since < waitThreshold {
 				continue
 			}
 			r.told = true
@@ -209,32 +209,32 @@ func (w *world) pass(now int64) {
 	}
 }
 
-// stopAsking removes the request of a thread.
-func (w *world) stopAsking(t *thread) {
+// endRequest removes the request of a thread.
+func (w *world) endRequest(t *thread) {
 	r := t.asks
 	t.asks = nil
 	l := t.program.locks[r.address]
 	if l == nil {
 		return
 	}
-	l.asking = slices.DeleteFunc(l.asking, func(x *request) bool { return x == r })
+	l.requests = slices.DeleteFunc(l.requests, func(x *request) bool { return x == r })
 	if r.told {
 		w.event(t.program, t, row{event: endWait, entity: l.id, name: l.kind})
 	}
 }
 
-// giveUp removes the request of a thread that failed to acquire the lock.
-func (w *world) giveUp(t *thread) {
+// failRequest removes the request of a thread that failed to acquire the lock.
+func (w *world) failRequest(t *thread) {
 	address := t.asks.address
-	w.stopAsking(t)
+	w.endRequest(t)
 	w.settle(t.program, address)
 }
 
-// letGo is called for a thread that ends, or whose events were lost. Its locks
+// dropLocks is called for a thread that ends, or whose events were lost. Its locks
 // become UNKNOWN: they may stay locked, or be in freed memory.
-func (w *world) letGo(t *thread) {
+func (w *world) dropLocks(t *thread) {
 	if t.asks != nil {
-		w.giveUp(t)
+		w.failRequest(t)
 	}
 	if t.awaits != nil {
 		w.endAwait(t)
@@ -254,8 +254,8 @@ func (w *world) letGo(t *thread) {
 	}
 }
 
-// retellLocks emits again what a thread holds and waits for.
-func (w *world) retellLocks(t *thread) {
+// resendLocks emits again what a thread holds and waits for.
+func (w *world) resendLocks(t *thread) {
 	for _, address := range slices.Sorted(maps.Keys(t.program.locks)) {
 		l := t.program.locks[address]
 		for _, holder := range l.holders {

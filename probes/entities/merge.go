@@ -72,15 +72,15 @@ func (a *waiting) before(b *waiting) bool {
 	return a.time < b.time || a.time == b.time && a.seq < b.seq
 }
 
-// mostWaiting limits the happenings that wait for the slowest part or for an
+// maxWaiting limits the happenings that wait for the slowest part or for an
 // inventory: about 70 MB.
-const mostWaiting = 1 << 18
+const maxWaiting = 1 << 18
 
 // full reports whether the limit is reached.
-func (m *merge) full() bool { return len(m.heap) >= mostWaiting }
+func (m *merge) full() bool { return len(m.heap) >= maxWaiting }
 
-// fewSlots is the number of slots kept when none is in use.
-const fewSlots = 1 << 12
+// minSlots is the number of slots kept when none is in use.
+const minSlots = 1 << 12
 
 // add inserts a happening.
 func (m *merge) add(h happening) {
@@ -138,7 +138,7 @@ func (m *merge) next(t int64) (h happening, ok bool) {
 	}
 	if m.free = append(m.free, slot); last == 0 {
 		m.slots, m.free = m.slots[:0], m.free[:0] // reuse the memory of a burst from the start
-		if cap(m.slots) > fewSlots {
+		if cap(m.slots) > minSlots {
 			m.slots, m.free, m.heap = nil, nil, nil
 		}
 	}

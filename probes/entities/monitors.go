@@ -14,7 +14,7 @@ import (
 var monitorPlaces = map[string]monitorPlace{
 	"usdt:hotspot:monitor__contended__enter":   {begins, monitorKind},
 	"usdt:hotspot:monitor__contended__entered": {ends, monitorKind},
-	"usdt:hotspot:monitor__contended__exit":    {lets, monitorKind},
+	"usdt:hotspot:monitor__contended__exit":    {unlocks, monitorKind},
 	"usdt:hotspot:monitor__wait":               {begins, notificationKind},
 	"usdt:hotspot:monitor__waited":             {ends, notificationKind},
 }
@@ -29,7 +29,7 @@ type monitorAction uint8
 const (
 	begins monitorAction = iota
 	ends
-	lets
+	unlocks
 )
 
 const (
@@ -52,7 +52,7 @@ func (w *world) monitor(t *thread, h happening) {
 		return
 	}
 	p := t.program
-	if place.does == lets {
+	if place.does == unlocks {
 		w.release(t, h.arg1)
 		return
 	}
@@ -107,11 +107,11 @@ func (w *world) forgetHolders(p *program, l *lock) {
 }
 
 // askOwner looks up the holder of the monitor that a thread has waited for
-// longer than patience. A holder is accepted when two lookups agree: a thread
+// longer than waitThreshold. A holder is accepted when two lookups agree: a thread
 // that spins before it sleeps produces no event when the monitor changes hands.
 func (w *world) askOwner(t *thread) {
 	a := t.awaits
-	if w.owner == nil || a.of != monitorKind || w.now-a.asked < patience {
+	if w.owner == nil || a.of != monitorKind || w.now-a.asked < waitThreshold {
 		return
 	}
 	a.asked = w.now

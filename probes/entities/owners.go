@@ -14,7 +14,7 @@ func (s *source) askOwners() {
 	s.world.owner = func(pid int, monitor uint64) (tid int, at int64, ok bool) {
 		m, known := machines[pid]
 		if !known {
-			if len(machines) >= mostMachines {
+			if len(machines) >= maxMachines {
 				clear(machines)
 			}
 			var err error
@@ -35,8 +35,8 @@ func (s *source) askOwners() {
 	}
 }
 
-// mostMachines limits the cached machines.
-const mostMachines = 64
+// maxMachines limits the cached machines.
+const maxMachines = 64
 
 // notAsked is the cause counted for machines whose memory layout is unknown.
-const notAsked = "Java machines that do not tell who has a monitor"
+const notAsked = "Java machines whose monitor holders cannot be read"

@@ -37,11 +37,11 @@ func (p *part) Push(b *batch.Batch) {
 	defer s.mu.Unlock()
 	for i := range b.Len() {
 		h := p.decode.read(b.Cols, b.Row(i))
-		if !s.means(h.pid) {
+		if !s.inTarget(h.pid) {
 			continue
 		}
 		if s.merge.full() {
-			s.lost[tooMany]++
+			s.lost[queueFull]++
 			continue
 		}
 		switch {

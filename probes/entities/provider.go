@@ -86,7 +86,7 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (_ probes.So
 	s.world.structors = s.library.structors
 	objects, invocations := s.world.entities[objectCategory], s.world.entities[invocationCategory]
 	if !native && (objects || invocations) {
-		s.notices = append(s.notices, "programs of Go have no objects and invocations here, since goroutines are no threads: function_call has their calls")
+		s.notices = append(s.notices, "Go programs have no objects and invocations here, since goroutines are not threads: use function_call for their calls")
 		objects, invocations = false, false
 	}
 	switch {
@@ -100,7 +100,7 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (_ probes.So
 		sort.Strings(names)
 		err = s.add(ctx, p.calls, uprobe.FunctionCall, spec.Target, in(selectName, names...), decodeCalls)
 	case objects:
-		s.notices = append(s.notices, "no class of the program has constructors or destructors to be seen")
+		s.notices = append(s.notices, "no class of the program has visible constructors or destructors")
 	}
 	if err != nil {
 		return nil, err
@@ -112,14 +112,14 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (_ probes.So
 		// If this is refused, such objects end when others take their address.
 		target, modules := p.libraries(s.spec.Target, running)
 		if err := s.add(ctx, p.calls, uprobe.FunctionStart, target, and(in(selectName, "free"), in(selectModule, modules...)), decodeFrees); err != nil {
-			s.notices = append(s.notices, "objects without destructor end only when others take their place: "+err.Error())
+			s.notices = append(s.notices, "objects without destructor end only when others take their address: "+err.Error())
 		}
 	}
 	if s.world.entities[typeCategory] {
 		// If this is refused, types of libraries loaded later are not reported.
 		sel := and(in(selectName, loaderFunction), in(selectModule, loaders...))
 		if err := s.add(ctx, p.calls, uprobe.FunctionStart, spec.Target, sel, decodeLoads); err != nil {
-			s.notices = append(s.notices, "types of libraries that are loaded later are not told of: "+err.Error())
+			s.notices = append(s.notices, "types of libraries loaded later are not reported: "+err.Error())
 		}
 	}
 	return s, nil
@@ -140,14 +140,14 @@ func runsJava(running []process.Process) bool {
 func (p *Provider) addJava(ctx context.Context, s *source) error {
 	e := s.world.entities
 	if e[objectCategory] {
-		s.notices = append(s.notices, "of Java programs there are no objects here: their machine does not tell where they are")
+		s.notices = append(s.notices, "objects of Java programs are not reported: the Java machine does not reveal where they are")
 		e[objectCategory] = false
 	}
 	if !e[invocationCategory] && !e[typeCategory] {
 		return nil
 	}
 	if e[typeCategory] {
-		s.notices = append(s.notices, "classes of Java are known from the first call of one of their methods on, until they are unloaded")
+		s.notices = append(s.notices, "Java classes are reported from the first call of one of their methods until they are unloaded")
 	}
 	s.world.byUse, s.world.structors = true, nil
 	if err := s.add(ctx, p.calls, uprobe.FunctionCall, s.spec.Target, nil, decodeMethods); err != nil {
@@ -155,14 +155,14 @@ func (p *Provider) addJava(ctx context.Context, s *source) error {
 	}
 	unloading := and(in(selectName, "usdt:hotspot:class__unloaded"), in(selectModule, javaMachine))
 	if err := s.add(ctx, p.calls, uprobe.FunctionStart, s.spec.Target, unloading, decodeUnloads); err != nil {
-		s.notices = append(s.notices, "classes of Java that are unloaded are not told of: "+err.Error())
+		s.notices = append(s.notices, "unloading of Java classes is not reported: "+err.Error())
 	}
 	return nil
 }
 
 // addMonitors adds the monitor events of a Java machine.
 func (p *Provider) addMonitors(ctx context.Context, s *source) error {
-	s.notices = append(s.notices, "of Java's monitors is told who waits for one, and who has one that is waited for: of others their machine tells nothing")
+	s.notices = append(s.notices, "Java monitors are reported only while a thread waits for them: the thread that waits, and the one that holds the monitor")
 	names := slices.Sorted(maps.Keys(monitorPlaces))
 	s.askOwners()
 	return s.add(ctx, p.calls, uprobe.FunctionStart, s.spec.Target, and(in(selectName, names...), in(selectModule, javaMachine)), decodeLockCalls)

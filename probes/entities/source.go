@@ -23,9 +23,9 @@ import (
 	"endoscope/probes/rows"
 )
 
-// leastRetold is the minimum interval between two complete reports of live
+// minResendInterval is the minimum interval between two complete reports of live
 // entities for consumers that missed rows.
-const leastRetold = time.Second
+const minResendInterval = time.Second
 
 // source produces the rows of one query.
 type source struct {
@@ -34,7 +34,7 @@ type source struct {
 	library *library
 	mapped  func(pid int) (_ []moduleTypes, unread int, _ error) // library.of
 	notices []string
-	retell  atomic.Bool   // a consumer has missed rows
+	resend  atomic.Bool   // a consumer has missed rows
 	done    chan struct{} // closed when the stream has ended
 
 	mu         sync.Mutex // guards the fields below, and the use of the parts' rows
@@ -47,7 +47,7 @@ type source struct {
 	from       int64      // time of the first inventory
 	over       bool
 	given      int64
-	retold     int64 // time of the last complete report
+	lastResend int64 // time of the last complete report
 	err        error
 	stopping   bool // Stop was called on the parts
 	looking    map[*look]struct{}
@@ -69,9 +69,9 @@ type look struct {
 
 // Causes of losses and counts.
 const (
-	tooMany      = "entity events waited for too long"
+	queueFull    = "entity event queue full"
 	notReadTypes = "modules whose types could not be read"
-	notFound     = "times that calls under way could not be found"
+	notFound     = "failed searches for calls under way"
 )
 
 func newSource(spec *plan.Acquire, l *library) (*source, error) {
@@ -184,7 +184,7 @@ func (s *source) Load(ctx context.Context, _ probes.Options) error {
 func (s *source) Control(_ context.Context, c probes.Command) (probes.Reply, error) {
 	switch c := c.(type) {
 	case probes.Resend:
-		s.retell.Store(true)
+		s.resend.Store(true)
 	case probes.Suspend:
 		s.suspend(c)
 	default:
@@ -268,8 +268,8 @@ func (s *source) survey(also []int) *inventory {
 // hasTypes reports whether the mappings of processes matter.
 func (s *source) hasTypes() bool { return s.world.entities[typeCategory] && !s.world.byUse }
 
-// takeIn applies an inventory. The caller holds mu.
-func (s *source) takeIn(there *inventory) {
+// applyInventory applies an inventory. The caller holds mu.
+func (s *source) applyInventory(there *inventory) {
 	for _, pid := range there.running {
 		for _, t := range there.threads[pid] {
 			s.world.start(pid, t.tid, t.name, t.ticks, nil)
@@ -282,7 +282,7 @@ func (s *source) takeIn(there *inventory) {
 	if there.blind && !s.over {
 		s.sink.Count(notFound, 1)
 	}
-	s.world.takeInFrames(there.stands, enteredMeanwhile(&s.merge, there.stands))
+	s.world.applyFrames(there.stands, enteredBefore(&s.merge, there.stands))
 }
 
 // countUnread counts modules that could not be read. The caller holds mu.
@@ -292,9 +292,9 @@ func (s *source) countUnread(n int) {
 	}
 }
 
-// means reports whether a process is in the target. The targets of some parts
+// inTarget reports whether a process is in the target. The targets of some parts
 // are larger.
-func (s *source) means(pid int) bool {
+func (s *source) inTarget(pid int) bool {
 	t := &s.spec.Target
 	return len(t.PIDs) == 0 || len(t.Processes)+len(t.Exes) > 0 || slices.Contains(t.PIDs, pid)
 }
@@ -378,7 +378,7 @@ func (s *source) release() {
 	}
 	if s.first != nil && t > lastLook(s.first.stands) {
 		s.world.now = s.from
-		s.takeIn(s.first)
+		s.applyInventory(s.first)
 		s.first = nil
 	}
 	for s.first == nil {
@@ -395,7 +395,7 @@ func (s *source) release() {
 			s.doubt(h)
 		case resuming:
 			s.world.now = max(s.world.now, h.time)
-			s.takeIn(h.there)
+			s.applyInventory(h.there)
 			s.world.suspension = h.suspension
 		default:
 			s.world.happen(h)
@@ -418,10 +418,10 @@ func (s *source) release() {
 	if s.world.activity {
 		s.world.pass(t)
 	}
-	if t-s.retold > int64(leastRetold) && s.retell.Swap(false) {
-		s.retold = t
+	if t-s.lastResend > int64(minResendInterval) && s.resend.Swap(false) {
+		s.lastResend = t
 		s.world.now = max(s.world.now, t)
-		s.world.retell()
+		s.world.resend()
 	}
 	s.rows.Flush()
 	if t > s.given {
@@ -451,12 +451,12 @@ func (s *source) doubt(h happening) {
 			}
 		}
 	}
-	s.takeIn(h.there)
+	s.applyInventory(h.there)
 	s.rows.Flush()
 	for _, cause := range slices.Sorted(maps.Keys(h.losses)) {
 		s.sink.Lost(cause, h.losses[cause])
 	}
-	w.retell()
+	w.resend()
 }
 
 // Stop implements probes.Source.

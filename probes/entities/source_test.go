@@ -198,11 +198,11 @@ func TestTooMany(t *testing.T) {
 	}
 	s.parts[0].decode.read = func(c []batch.Column, row int) happening { return at(freed, c, row) }
 	const more = 3
-	for range mostWaiting/batch.MaxRows + more {
+	for range maxWaiting/batch.MaxRows + more {
 		s.parts[0].Push(loads(10, batch.MaxRows))
 	}
-	if n := len(s.merge.heap); n != mostWaiting {
-		t.Errorf("%d wait, at most %d may", n, mostWaiting)
+	if n := len(s.merge.heap); n != maxWaiting {
+		t.Errorf("%d wait, at most %d may", n, maxWaiting)
 	}
 	if len(sink.lost) != 0 {
 		t.Errorf("%v is lost before there is room to tell what there is", sink.lost)
@@ -212,10 +212,10 @@ func TestTooMany(t *testing.T) {
 	within(t, "Stop", func() { _ = s.Stop() })
 	s.mu.Lock() // the sink is called with it held
 	defer s.mu.Unlock()
-	if sink.lost[tooMany] != more*batch.MaxRows {
+	if sink.lost[queueFull] != more*batch.MaxRows {
 		t.Errorf("lost %v", sink.lost)
 	}
-	if cap(s.merge.slots) > fewSlots {
+	if cap(s.merge.slots) > minSlots {
 		t.Errorf("%d slots are kept for nothing", cap(s.merge.slots))
 	}
 }

@@ -52,7 +52,7 @@ func (w *world) map_(p *program, on *thread, now []moduleTypes) {
 			continue
 		}
 		for _, name := range p.modules[file] {
-			w.disuse(p, on, name)
+			w.releaseType(p, on, name)
 		}
 		delete(p.modules, file)
 	}
@@ -83,11 +83,11 @@ func (w *world) unload(p *program, on *thread, name string) {
 	}
 	delete(p.used, name)
 	p.modules[byUse] = slices.DeleteFunc(p.modules[byUse], func(other string) bool { return other == name })
-	w.disuse(p, on, name)
+	w.releaseType(p, on, name)
 }
 
-// disuse removes one module's reference to a type.
-func (w *world) disuse(p *program, on *thread, name string) {
+// releaseType removes one module's reference to a type.
+func (w *world) releaseType(p *program, on *thread, name string) {
 	c := w.types[name]
 	if c.users--; c.users == 0 {
 		delete(w.types, name)
@@ -123,8 +123,8 @@ func (w *world) loadType(p *program, on *thread, c *class) {
 	w.event(p, on, r)
 }
 
-// retellTypes emits all types again, for the first program that has them.
-func (w *world) retellTypes() {
+// resendTypes emits all types again, for the first program that has them.
+func (w *world) resendTypes() {
 	told := map[string]bool{}
 	for _, p := range w.inOrder() {
 		var own []*class

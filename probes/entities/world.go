@@ -10,8 +10,8 @@ import (
 // world is the state of all live entities. It takes happenings in order of
 // time, and emits rows.
 type world struct {
-	// tell receives the rows, in order.
-	tell func(row)
+	// emit receives the rows, in order.
+	emit func(row)
 	// look reads the name of a thread whose start was not seen, and when it was
 	// created; ok is false if it has ended.
 	look func(pid, tid int) (name string, ticks uint64, ok bool)
@@ -66,8 +66,8 @@ type thread struct {
 	awaits  *await // Java wait; nil: none
 }
 
-func newWorld(tell func(row)) *world {
-	return &world{tell: tell, entities: map[string]bool{}, programs: map[int]*program{}, types: map[string]*class{}, lives: map[string]int{}}
+func newWorld(emit func(row)) *world {
+	return &world{emit: emit, entities: map[string]bool{}, programs: map[int]*program{}, types: map[string]*class{}, lives: map[string]int{}}
 }
 
 // clockTick is the unit of start times in /proc.
@@ -140,7 +140,7 @@ func (w *world) event(p *program, on *thread, r row) {
 		return
 	}
 	r.time, r.program, r.thread = w.now, p, on
-	w.tell(r)
+	w.emit(r)
 }
 
 // program returns the process with a number, and creates it if needed.
@@ -250,7 +250,7 @@ func (w *world) tellThread(t, by *thread) {
 func (w *world) end(t *thread) {
 	p := t.program
 	w.leaveAll(t, leave)
-	w.letGo(t)
+	w.dropLocks(t)
 	if len(p.threads) == 1 {
 		w.empty(p, t)
 	}
@@ -294,7 +294,7 @@ func (w *world) execute(t *thread, h happening) {
 		}
 	}
 	w.leaveAll(t, leave)
-	w.letGo(t)
+	w.dropLocks(t)
 	w.empty(p, t)
 	p.called(h)
 }
@@ -308,21 +308,21 @@ func (w *world) doubt() {
 			t := p.threads[tid]
 			w.leaveAll(t, unknown)
 			t.calls.base = 0
-			w.letGo(t)
+			w.dropLocks(t)
 		}
 		w.doubtObjects(p, nil)
 		clear(p.locks)
 	}
 }
 
-// retell emits all live entities again.
-func (w *world) retell() {
+// resend emits all live entities again.
+func (w *world) resend() {
 	for _, p := range w.inOrder() {
 		for _, tid := range slices.Sorted(maps.Keys(p.threads)) {
 			w.tellThread(p.threads[tid], nil)
 		}
 	}
-	w.retellTypes()
+	w.resendTypes()
 	for _, p := range w.inOrder() {
 		for _, o := range p.inOrder() {
 			w.event(p, nil, row{category: objectCategory, event: create, entity: o.id, class: o.class})
@@ -330,9 +330,9 @@ func (w *world) retell() {
 		for _, tid := range slices.Sorted(maps.Keys(p.threads)) {
 			t := p.threads[tid]
 			for i := range t.calls.calls {
-				w.tellCall(t, i)
+				w.emitCall(t, i)
 			}
-			w.retellLocks(t)
+			w.resendLocks(t)
 		}
 	}
 }

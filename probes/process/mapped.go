@@ -99,7 +99,7 @@ func watchRecords(tasks bool, begin func(), heard func(*mapRecord), lost func(n 
 		}
 		if err != nil {
 			w.close()
-			return nil, fmt.Errorf("the kernel does not tell what processes map: %w", err)
+			return nil, fmt.Errorf("the kernel does not report mappings of processes: %w", err)
 		}
 		w.rings = append(w.rings, r)
 	}

@@ -31,7 +31,7 @@ func MappedID(f *os.File) (FileID, error) {
 			return FileID{m.Dev, m.Inode}, nil
 		}
 	}
-	return FileID{}, fmt.Errorf("the mapping of %s is not told", f.Name())
+	return FileID{}, fmt.Errorf("the mapping of %s was not found", f.Name())
 }
 
 // isMapped reports whether a file is the file of m. stat is its identity by

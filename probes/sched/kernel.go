@@ -72,7 +72,7 @@ func refuseLoad(err error) error {
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
 		return plan.Errorf(-1, -1, "the kernel refuses to load the programs that observe processes: %v", err).WithHint("run as root, or with CAP_BPF and CAP_PERFMON")
 	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, btf.ErrNotFound):
-		return plan.Errorf(-1, -1, "this kernel cannot tell of processes: %v", err).WithHint("it takes Linux 5.15 with BTF")
+		return plan.Errorf(-1, -1, "this kernel does not report processes: %v", err).WithHint("Linux 5.15 with BTF is required")
 	}
 	return fmt.Errorf("loading the programs that observe processes: %w", err)
 }

@@ -37,7 +37,7 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 			WithHint("run on the host, or in a container that has the host's PID namespace (--pid=host)")
 	}
 	if !spec.Target.Viewer.Everything() {
-		return nil, plan.Errorf(spec.Start, spec.Stop, "%s tells of every process of the machine, which takes a user who may observe them all", spec.Stream).
+		return nil, plan.Errorf(spec.Start, spec.Stop, "%s reports all processes of the machine: it requires the right to observe all of them", spec.Stream).
 			WithHint("process_usage and thread_usage show those that you may observe")
 	}
 	s := &source{spec: spec, targets: newTargets(spec), event: events[spec.Stream], rows: w}

@@ -195,7 +195,7 @@ func ambiguous(name string, list []definition) error {
 		}
 		full := strings.Join(parts[len(parts)-n:], "/") + "::" + name
 		if slices.Contains(each, full) {
-			return fmt.Errorf("%s has several variables of that name, which cannot be told apart", d.unit)
+			return fmt.Errorf("%s has several variables of that name, which cannot be distinguished", d.unit)
 		}
 		each = append(each, full)
 	}

@@ -37,7 +37,7 @@ func TestElementsOfLocals(t *testing.T) {
 	for _, one := range []struct{ program, function, name, want string }{
 		{c, "sum", "seen[4]", "seen[4] of sum is not there: int[4] has 4 elements"},
 		{c, "sum", "n[0]", "n[0] of sum has no elements: it is int"},
-		{c, "sum", "seen[x]", "is no index"},
+		{c, "sum", "seen[x]", "has an invalid index"},
 		{c, "sum", "o->rows[2][0]", "int[2][3] has 2 elements"},
 		{c, "sum", "o->rows[0][3]", "has 3 elements"},
 		{goPlain, "main.sum", "parts[0].words[1]", "is an element of a slice that is one of another slice"},

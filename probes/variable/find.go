@@ -68,7 +68,7 @@ func (p *program) find(name string) (pl place, err error) {
 		case err == nil && head == name:
 			return p.symbol(name)
 		case err == nil:
-			return pl, fmt.Errorf("the program has no debug information (-g), which tells the fields of %s", head)
+			return pl, fmt.Errorf("the program has no debug information (-g), which is needed for the fields of %s", head)
 		case !errors.Is(err, errNone):
 			return pl, err
 		}
@@ -124,7 +124,7 @@ func (p *program) symbol(name string) (pl place, err error) {
 	}
 	switch {
 	case several:
-		return pl, errors.New("several files have a static variable of that name, and without debug information (-g) none tells which is whose")
+		return pl, errors.New("several files have a static variable of that name, which cannot be distinguished without debug information (-g)")
 	case found:
 		return pl, nil
 	}
@@ -161,7 +161,7 @@ func (p *program) specification(e *dwarf.Entry) (*dwarf.Entry, bool) {
 }
 
 func (p *program) typeOf(e *dwarf.Entry) (dwarf.Type, error) {
-	untold := errors.New("its type is not told")
+	untold := errors.New("its type is unknown")
 	at, ok := e.Val(dwarf.AttrType).(dwarf.Offset)
 	if !ok {
 		declared, found := p.specification(e)

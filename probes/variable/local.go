@@ -101,7 +101,7 @@ func findLocals(f *os.File, base string, names, functions []string, cache *elf.C
 	}
 	info, err := signature.Open(m)
 	if err != nil {
-		return nil, fmt.Errorf("%s %w, which tells where variables of functions are: compile it with -g", base, err)
+		return nil, fmt.Errorf("%s %w, which is needed for variables of functions: compile it with -g", base, err)
 	}
 	r := localReader{locals: l, module: m, names: names, known: make([]bool, len(names)), why: make([]error, len(names))}
 	var has []string
@@ -225,7 +225,7 @@ func (r *localReader) function(b *signature.Body, i int, name string) error {
 			apart++
 		}
 		if s.begins && !framed {
-			return fmt.Errorf("%s has no unwind information, by which one call is told from another", name)
+			return fmt.Errorf("%s has no unwind information, which is needed to distinguish calls", name)
 		}
 		if why[k] == nil && framed {
 			r.sites = append(r.sites, s)

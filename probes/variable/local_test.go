@@ -163,7 +163,7 @@ func TestLocalsRefused(t *testing.T) {
 		{plain, "serve", "r.idd", "request has no field idd"},
 		{plain, "fob", "n", "target has no variable n, and no function fob with code of its own"},
 		{plain, "serve", "c.x", "has no fields"},
-		{bare, "fib", "n", "target has no debug information, which tells where variables of functions are: compile it with -g"},
+		{bare, "fib", "n", "target has no debug information, which is needed for variables of functions: compile it with -g"},
 		{optimised, "fib", "b", "b of fib was optimised away: compile it with -O0 or -Og"},
 		{golang, "main.collatz", "steps", "-gcflags='-N -l'"},
 	} {

@@ -174,7 +174,7 @@ func about(err, notLocal error, p process.Process, wanted, functions []plan.Cons
 			WithHint("a variable of a function is read where its lines begin: take %s without SAMPLE", Stream)
 	case missing:
 		return plan.Errorf(start, stop, "process %d (%s): %v", p.PID, p.Comm, err).
-			WithHint("a variable of a function is asked for with the function: AND function_name = '...'; one of a shared library with the library: AND module = '...'")
+			WithHint("for a variable of a function add AND function_name = '...', for one of a shared library AND module = '...'")
 	}
 	return plan.Errorf(start, stop, "process %d (%s): %v", p.PID, p.Comm, err)
 }

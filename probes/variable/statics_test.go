@@ -78,7 +78,7 @@ func TestStaticsOfOneName(t *testing.T) {
 		{r.pid, "conf.limit", "there are 3 static variables of that name: ask for a/unit.c::conf or b/unit.c::conf or main.c::conf"},
 		{r.pid, "unit.c::count", "there are 2 static variables of that name: ask for a/unit.c::count or b/unit.c::count"},
 		{r.pid, "nit.c::count", "target has no variable nit.c::count"},
-		{bare.pid, "count", "several files have a static variable of that name, and without debug information (-g) none tells which is whose"},
+		{bare.pid, "count", "several files have a static variable of that name, which cannot be distinguished without debug information (-g)"},
 	} {
 		_, err := New().Prepare(t.Context(), asked(c.pid, 0, c.name))
 		if err == nil || !strings.Contains(err.Error(), c.want) {

@@ -83,7 +83,7 @@ func (e *ends) take() (pids []int, lost uint64) {
 }
 
 // unheard is the cause counted for lost end events.
-const unheard = "ends of threads that were not heard of, perhaps of processes that were never observed"
+const unheard = "lost ends of threads, perhaps of processes that were never observed"
 
 // countUnseen counts the processes that have ended without being observed or
 // refused. It runs before forget.

@@ -167,7 +167,7 @@ func TestRefusals(t *testing.T) {
 		{r.pid, 0, "list[4]", "the array has 4 elements"},
 		{r.pid, 0, "own", "each thread has one of its own"},
 		{r.pid, 0, "where.tag", "a watchpoint covers 1, 2, 4 or 8 bytes"},
-		{bare.pid, time.Second, "where.x", "no debug information (-g), which tells the fields of where"},
+		{bare.pid, time.Second, "where.x", "no debug information (-g), which is needed for the fields of where"},
 		{bare.pid, time.Second, "whera", "target has no debug information, without which only the variables of its symbol table are known"},
 		{bare.pid, time.Second, "where", "without debug information (-g) only 1, 2, 4 and 8 are read"},
 	} {

@@ -73,7 +73,7 @@ func refuseLoad(err error) error {
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
 		return plan.Errorf(-1, -1, "the kernel refuses to load the program that watches variables: %v", err).WithHint("run as root, or with CAP_BPF and CAP_PERFMON")
 	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, btf.ErrNotFound):
-		return plan.Errorf(-1, -1, "this kernel cannot watch variables: %v", err).WithHint("it takes Linux 5.15 with BTF")
+		return plan.Errorf(-1, -1, "this kernel cannot watch variables: %v", err).WithHint("Linux 5.15 with BTF is required")
 	}
 	return fmt.Errorf("loading the program that watches variables: %w", err)
 }

@@ -43,7 +43,7 @@ func (f *Function) part(o object, name string, at Where) (object, error) {
 	digits, closed := strings.CutSuffix(digits, "]")
 	n, err := strconv.ParseUint(digits, 10, 31)
 	if err != nil || !closed {
-		return o, fmt.Errorf("is asked for with %s, which is no index", name)
+		return o, fmt.Errorf("has an invalid index %s", name)
 	}
 	return f.element(o, int64(n), at)
 }

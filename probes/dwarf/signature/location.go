@@ -13,7 +13,7 @@ var (
 	errEntryOnly  = errors.New("is only known as what was passed in a register that has been used for something else since (DW_OP_entry_value)")
 	errStatic     = errors.New("is static, and has an address of its own: WHERE var_name = 'function::name' watches it")
 	errComputed   = errors.New("is computed by its location expression in a way that is not followed")
-	errUnframed   = errors.New("is in a frame that cannot be found: its debug information gives no frame base that is understood")
+	errUnframed   = errors.New("is in a frame that cannot be found: its debug information has no frame base that is understood")
 )
 
 // locateAtEntry returns the location of an object at the entry of a function,

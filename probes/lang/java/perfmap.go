@@ -15,7 +15,7 @@ import (
 var (
 	// ErrFramePointers is returned for machines whose methods do not keep frame
 	// pointers.
-	ErrFramePointers = errors.New("it was started without -XX:+PreserveFramePointer: who called a compiled method is not to be seen")
+	ErrFramePointers = errors.New("it was started without -XX:+PreserveFramePointer: callers of compiled methods are not visible")
 	// ErrPerfMap is returned for machines before JDK 17.
 	ErrPerfMap = errors.New("it does not know the command Compiler.perfmap, which JDK 17 has and later ones")
 	// ErrPlanted is returned for machines that would write through a file of
