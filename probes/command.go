@@ -10,63 +10,61 @@ import (
 // the source's Info does not promise.
 var ErrUnsupported = errors.New("the source does not support the command")
 
-// Command is what a source can be told while it runs. The commands are those of
-// this file.
+// Command controls a running source. This file declares all commands.
 type Command interface{ command() }
 
-// Divide cuts what a shared source gives into what was before and what is after.
-// The source calls Begin and then Done, each between two calls of the sink. Rows
-// tell by when their events began on which side they are: those of before may come
-// after Begin, and none of after came before. Partial rows, losses and counts (but
-// CountUnfinished) are of before until Done is called, and of after from then on;
-// all rows of before have come by then, but of events that have not ended. A source
-// that does not run calls neither, and one that ends or fails meanwhile may not
-// call Done.
+// Divide separates the output of a shared source into rows before and after a
+// cut. The source calls Begin and then Done, each between two calls of the
+// sink. The begin time of a row's event decides its side: rows of before may
+// come after Begin, and none of after comes before Begin. Partial rows, losses
+// and counts (but CountUnfinished) belong to before until Done is called, and
+// to after from then on; by then all rows of before have come, except those of
+// unfinished events. A source that does not run calls neither, and one that
+// ends or fails meanwhile may not call Done.
 type Divide struct {
 	Begin func(Cut)
 	Done  func()
 }
 
-// CountUnfinished replies with how many events have not ended that began after one
-// cut and before another; zero cuts: no matter when. It is given from calls of the
-// sink and from the functions of Divide.
+// CountUnfinished returns the number of unfinished events that began after one
+// cut and before another; zero cuts mean any time. It may be sent from calls of
+// the sink and from the functions of Divide.
 type CountUnfinished struct{ From, Until Cut }
 
-// Collect gives the sink what has been aggregated of the events that happened
-// before the call, and returns when it has. Sources whose spec has panes give each
-// when it is over without being asked, as watermarks allow; of one that is collected
-// before, the rest follows then. Stop collects, too.
+// Collect pushes to the sink what was aggregated of the events before the call,
+// and returns when done. A source whose spec has panes pushes each pane without
+// being asked when it is over, as watermarks allow; of a pane collected before
+// its end, the rest follows then. Stop collects, too.
 type Collect struct{}
 
-// Sample gives the sink the rows of the value at this moment, none if there is no
-// value, before it returns. It is given by the goroutine that takes what the sink is
-// given.
+// Sample pushes the rows of the current value, if any, before it returns. It is
+// sent by the goroutine that receives from the sink.
 type Sample struct{}
 
-// Suspend says that nothing is reported of what happens from now on: nowhere, or on
-// threads of these names; neither: everything is reported. The source need not give
-// meanwhile what only reports need.
+// Suspend stops reporting of events from now on: of all, or on threads of these
+// names; with neither set, reporting resumes. Meanwhile the source may omit
+// everything that is only needed for reports.
 type Suspend struct {
 	All     bool
 	Threads []string
 }
 
-// Resend has the source soon give again everything that there is. It may be given
+// Resend makes the source push its complete state again soon. It may be sent
 // from calls of the sink.
 type Resend struct{}
 
-// Begin ends the standby of a source that was started with Options.Standby.
+// Begin ends the standby of a source started with Options.Standby.
 type Begin struct{}
 
-// Detach takes the probes away and Attach puts them back, which both take tens of
-// milliseconds. The stream goes on, without rows.
+// Detach removes the probes and Attach restores them; both take tens of
+// milliseconds. The stream continues, without rows in between.
 type (
 	Detach struct{}
 	Attach struct{}
 )
 
-// ProcessorTime replies with the processor time that the processes have used which
-// the source observes: all that is seen of them while nothing is attached.
+// ProcessorTime returns the processor time used by the observed processes, the
+// only thing known about them while the probes are detached.
 type ProcessorTime struct{}
 
 func (Divide) command()          {}
@@ -80,11 +78,11 @@ func (Detach) command()          {}
 func (Attach) command()          {}
 func (ProcessorTime) command()   {}
 
-// Reply is what a command replies; most reply nothing.
+// Reply is the result of a command; most have none.
 type Reply struct {
 	Unfinished uint64 // CountUnfinished
-	// Used is of ProcessorTime. It is not Known if there are no processes, or if one
-	// of those that were there at Prepare has ended.
+	// Used is the result of ProcessorTime. It is not Known if there are no
+	// processes, or if one of those present at Prepare has ended.
 	Used  time.Duration
 	Known bool
 }
@@ -110,10 +108,12 @@ func (i *Info) Supports(c Command) bool {
 	return false
 }
 
-// Unsupported is the answer of Control to a command that the source does not support.
+// Unsupported returns Control's result for a command that the source does not
+// support.
 func Unsupported(c Command) (Reply, error) { return Reply{}, fmt.Errorf("%T: %w", c, ErrUnsupported) }
 
-// Cut is where a source is divided. The zero value is nowhere.
+// Cut is a position at which a source is divided. The zero value is no
+// position.
 type Cut struct {
 	At     int64  // event time
 	Number uint64 // from 1

@@ -1,17 +1,17 @@
-// Package probes acquires: it turns an acquisition specification
+// Package probes acquires data: it turns an acquisition specification
 // ([plan.Acquire]) into a stream of batches by attaching to programs, reading
-// /proc, or replaying files, and takes everything away again.
+// /proc, or replaying files, and removes everything that it attached.
 //
-// Each way of acquiring is a [Provider] in a package of its own. Nothing is
-// attached before [Source.Start], but to measure what that will cost, and
-// nothing stays after [Source.Stop].
+// Each method of acquisition is a [Provider] in a package of its own. Nothing
+// is attached before [Source.Start], except to measure its cost, and nothing
+// stays attached after [Source.Stop].
 //
-// There is one contract, [Source]. What a source can do beyond the common is said by
-// its [Info] and told to it by a [Command]; one that its Info does not promise is
-// refused with [ErrUnsupported]. Nothing asserts the type of a Source. A source over
-// other sources states for every command whether it forwards, translates, combines or
-// refuses it, where its Control is. Package sourcetest checks all this.
+// There is one contract, [Source]. [Info] lists a source's optional
+// capabilities, which are used by sending a [Command]; a command that Info does
+// not promise is refused with [ErrUnsupported]. Nothing asserts the type of a
+// Source. A source over other sources documents at its Control, for every
+// command, whether it forwards, translates, combines or refuses it. Package
+// sourcetest checks the contract.
 //
-// Providers must not know SQL, operators,
-// sessions or the network.
+// Providers must not know SQL, operators, sessions or the network.
 package probes

@@ -7,25 +7,26 @@ import (
 	"endoscope/probes/gate"
 )
 
-// Gates are those that a source has to do with.
+// Gates are the gates that a source passes or opens.
 type Gates struct {
 	Set *gate.Set
-	// Own is the gate that it passes; nil: none. Way says how it is shut: AtEntry
-	// for calls, Paused, Resting or Asleep for samplers.
+	// Own is the gate that its rows must pass; nil: none. Way says how the
+	// source behaves while it is shut: AtEntry for calls, Paused, Resting or
+	// Asleep for samplers.
 	Own *gate.Gate
 	Way plan.GateWay
-	// Opens are those that it opens for each of its rows, before it reads the
-	// row's timestamp. Only sources whose Ability says Opens have any.
+	// Opens are the gates that it opens for each of its rows, before it reads
+	// the row's timestamp. Only sources whose Ability includes Opens have any.
 	Opens []Opened
 	// Detaches says that Detach and Attach may follow.
 	Detaches bool
 }
 
-// Opened is a gate that is open up to Within behind each row of a source.
+// Opened is a gate that each row of a source opens for a time of Within.
 type Opened struct {
 	Gate   *gate.Gate
 	Within time.Duration
 }
 
-// MaxOpened is how many gates a source can open.
+// MaxOpened is the maximum number of gates that a source can open.
 const MaxOpened = 4

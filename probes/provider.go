@@ -6,14 +6,14 @@ import (
 	"endoscope/planner/plan"
 )
 
-// Provider acquires certain streams.
+// Provider acquires some streams.
 type Provider interface {
-	// Streams are the catalog names that it serves.
+	// Streams returns the catalog names of its streams.
 	Streams() []string
 	// Prepare resolves a specification against the machine (processes,
-	// functions, rights), and leaves nothing attached: at most it has counted
-	// calls for some milliseconds, to know what Start would cost. Refusals are
-	// *plan.Error, placed by the offsets that the specification carries.
+	// functions, rights), and leaves nothing attached: at most it counts calls
+	// for some milliseconds, to estimate the cost of Start. Refusals are
+	// *plan.Error, located by the offsets in the specification.
 	Prepare(ctx context.Context, spec *plan.Acquire) (Source, error)
 	// Close frees what the provider keeps between queries.
 	Close() error

@@ -14,22 +14,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// version changes with what is measured, and how: tables of another are not
-// used.
+// version identifies what is measured, and how: tables of another version are
+// not used.
 const version = 1
 
-// maxCacheFile bounds what is read of a file that anybody may have written.
+// maxCacheFile limits what is read of a file that any process may have written.
 const maxCacheFile = 1 << 16
 
 // Cache keeps tables in files, one for each machine that shares the directory.
-// What is wrong with it is never an error: what it does not give is measured.
+// A problem with it is never an error: missing tables are measured.
 type Cache struct {
-	dir     string // "": nothing is kept
+	dir     string // "": no cache
 	machine string
 }
 
-// UserCache is the cache in the user's directory (os.UserCacheDir), for this
-// machine with this kernel. A reboot does not change it.
+// UserCache returns the cache in the user's directory (os.UserCacheDir), for
+// this machine with this kernel. It survives a reboot.
 func UserCache() Cache {
 	dir, err := os.UserCacheDir()
 	if err != nil {
@@ -38,7 +38,7 @@ func UserCache() Cache {
 	return NewCache(filepath.Join(dir, "endoscope"))
 }
 
-// NewCache is a cache in a directory, which need not exist.
+// NewCache returns a cache in a directory, which need not exist.
 func NewCache(dir string) Cache { return Cache{dir: dir, machine: machine()} }
 
 // stored is the content of a file.
@@ -48,8 +48,8 @@ type stored struct {
 	Prices  Table
 }
 
-// Table is what the cache has of these kinds, else what measure finds, which
-// is then kept. An error is that of measure.
+// Table returns the cached prices of these kinds, or else the result of
+// measure, which is then cached. The error is that of measure.
 func (c Cache) Table(kinds []string, measure func() (Table, error)) (Table, error) {
 	if t, ok := c.read(kinds); ok {
 		return t, nil
@@ -58,15 +58,15 @@ func (c Cache) Table(kinds []string, measure func() (Table, error)) (Table, erro
 	if err != nil {
 		return nil, err
 	}
-	// Who cannot write measures again.
+	// On failure the next process measures again.
 	_ = c.write(t)
 	return t, nil
 }
 
-// notInNames are bytes of a kernel's name that a file's does not get.
+// notInNames are bytes of a kernel's name that are replaced in a file's name.
 var notInNames = regexp.MustCompile(`[^A-Za-z0-9.+_-]`)
 
-// Path is the file of this machine, "" where nothing is kept.
+// Path returns the file of this machine, "" without a cache.
 func (c Cache) Path() string {
 	if c.dir == "" {
 		return ""
@@ -80,7 +80,7 @@ func (c Cache) read(kinds []string) (Table, bool) {
 	if c.dir == "" {
 		return nil, false
 	}
-	// Neither a pipe nor a device may keep us waiting.
+	// O_NONBLOCK: a pipe or device in its place must not block.
 	fd, err := unix.Open(c.Path(), unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, false
@@ -101,8 +101,8 @@ func (c Cache) read(kinds []string) (Table, bool) {
 	return s.Prices, true
 }
 
-// write replaces the file in one step: who reads it meanwhile has the old one
-// or the new one, and of several that write one is the last.
+// write replaces the file atomically: concurrent readers see the old or the new
+// content, and the last of several writers wins.
 func (c Cache) write(t Table) error {
 	if c.dir == "" {
 		return nil
@@ -129,8 +129,9 @@ func (c Cache) write(t Table) error {
 	return nil
 }
 
-// machine tells machines apart as far as prices go: by kernel, processor, and
-// whether that is virtual. The kernel's release is the first line.
+// machine returns a string that identifies machines with equal prices: kernel,
+// processor, and whether that is virtual. The kernel's release is the first
+// line.
 func machine() string {
 	var u unix.Utsname
 	if unix.Uname(&u) != nil {
@@ -149,7 +150,7 @@ func machine() string {
 					lines = append(lines, flag)
 				}
 			}
-		case "": // the first processor speaks for all
+		case "": // the first processor represents all
 			return strings.Join(lines, "\n")
 		}
 	}

@@ -22,9 +22,9 @@ func table(ns float64) Table {
 	return Table{"entry": prices, "exit": prices}
 }
 
-// What was measured is measured once, by whoever shares the directory.
+// A cached table is not measured again by any user of the directory.
 func TestCacheKeeps(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "a", "b") // made when needed
+	dir := filepath.Join(t.TempDir(), "a", "b") // created on demand
 	measured := 0
 	get := func(kinds []string) Table {
 		got, err := NewCache(dir).Table(kinds, func() (Table, error) {
@@ -44,7 +44,7 @@ func TestCacheKeeps(t *testing.T) {
 	if measured != 1 {
 		t.Errorf("measured %d times", measured)
 	}
-	// Of other kinds nothing is known.
+	// Other kinds are not cached.
 	get([]string{"entry", "return"})
 	if measured != 2 {
 		t.Errorf("measured %d times", measured)
@@ -54,8 +54,7 @@ func TestCacheKeeps(t *testing.T) {
 	}
 }
 
-// Whatever lies where the cache should be is no reason to fail or to wait, and
-// is not believed.
+// Nothing in place of the cache causes a failure or a wait, or is trusted.
 func TestCacheIsNotTrusted(t *testing.T) {
 	good := func(change func(*stored)) func(t *testing.T, c Cache) {
 		return func(t *testing.T, c Cache) {
@@ -141,7 +140,7 @@ func write(t *testing.T, c Cache, content string) {
 	}
 }
 
-// Without a directory everything is measured; what cannot be is not kept.
+// Without a directory everything is measured; failures are not cached.
 func TestNoCache(t *testing.T) {
 	got, err := Cache{}.Table(kinds, func() (Table, error) { return table(1), nil })
 	if diff := cmp.Diff(table(1), got); diff != "" || err != nil {
@@ -157,7 +156,7 @@ func TestNoCache(t *testing.T) {
 	}
 }
 
-// Those who write at once all leave a whole file.
+// Concurrent writers always leave a complete file.
 func TestCacheOfMany(t *testing.T) {
 	c := NewCache(t.TempDir())
 	var all sync.WaitGroup

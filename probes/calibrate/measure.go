@@ -12,20 +12,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Observation is one kind of what is done at probes.
+// Observation is one kind of probe handler.
 type Observation struct {
-	Kind string // in the table
-	// Attach observes calls of the functions, of the program that is running
-	// from file: its detach is called when the program is gone, and may leave
-	// the work to a goroutine.
+	Kind string // key in the table
+	// Attach observes calls of the functions of the program that is running
+	// from file. detach is called when the program has ended, and may leave the
+	// work to a goroutine.
 	Attach func(file *os.File, functions []Function) (detach func(), err error)
 }
 
-// limit bounds how long the program may run, which takes milliseconds.
+// limit is the maximum run time of the program, which normally takes
+// milliseconds.
 const limit = 500 * time.Millisecond
 
-// Measure finds what the observations cost. It needs the rights to attach them,
-// and to execute what is in memory.
+// Measure measures the cost of the observations. It needs the rights to attach
+// them, and to execute a memory file.
 func Measure(observations []Observation) (Table, error) {
 	p := assemble(1 + len(observations)) // the first group is never probed
 	file, err := inMemory(p.elf)
@@ -68,8 +69,8 @@ func Measure(observations []Observation) (Table, error) {
 	return table, nil
 }
 
-// prices are the medians of the probed loops' times, less those of the loops
-// without probes, for a call.
+// prices returns the medians of the probed loops' times, minus those of the
+// loops without probes, per call.
 func prices(times [][]float64, observations []Observation) Table {
 	table := Table{}
 	for i, o := range observations {
@@ -88,7 +89,7 @@ func median(v []float64) float64 {
 }
 
 // run executes the program in file, attaches while it waits, and returns the n
-// bytes that it then writes. When it returns the program is gone.
+// bytes that it then writes. When it returns the program has ended.
 func run(file *os.File, n int, attach func() error) (out []byte, err error) {
 	cmd := exec.Command(fmt.Sprintf("/proc/self/fd/%d", file.Fd()))
 	cmd.Args = []string{"endoscope-calibrate"}
@@ -105,7 +106,7 @@ func run(file *os.File, n int, attach func() error) (out []byte, err error) {
 		return nil, err
 	}
 	defer func() {
-		// Without its byte the program ends.
+		// Without the byte the program ends.
 		stdin.Close()
 		if wait := cmd.Wait(); err == nil && wait != nil {
 			err = fmt.Errorf("calibrate: the program ended with %w", wait)
@@ -125,10 +126,9 @@ func run(file *os.File, n int, attach func() error) (out []byte, err error) {
 	return out, nil
 }
 
-// inMemory makes an executable file that has no name.
+// inMemory creates an executable file without a name.
 func inMemory(content []byte) (*os.File, error) {
-	// Linux 6.3 wants to be told that it is to be executed, which those before
-	// do not understand.
+	// Linux 6.3 warns without MFD_EXEC, which older kernels reject.
 	fd, err := unix.MemfdCreate("endoscope-calibrate", unix.MFD_CLOEXEC|unix.MFD_EXEC)
 	if errors.Is(err, unix.EINVAL) {
 		fd, err = unix.MemfdCreate("endoscope-calibrate", unix.MFD_CLOEXEC)
@@ -141,6 +141,6 @@ func inMemory(content []byte) (*os.File, error) {
 	if _, err := w.Write(content); err != nil {
 		return nil, err
 	}
-	// What is open for writing cannot be executed.
+	// A file open for writing cannot be executed.
 	return os.Open(fmt.Sprintf("/proc/self/fd/%d", fd))
 }

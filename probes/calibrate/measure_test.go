@@ -19,8 +19,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// The program is what its description says: functions of two instructions that
-// package codesite would call by their methods.
+// The program matches its description: functions of two instructions to which
+// package codesite assigns their methods.
 func TestProgram(t *testing.T) {
 	p := assemble(3)
 	f, err := stdelf.NewFile(bytes.NewReader(p.elf))
@@ -52,7 +52,8 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// Without a byte the program ends and says nothing; with one it says all.
+// Without a byte the program ends and writes nothing; with one it writes
+// everything.
 func TestProgramRuns(t *testing.T) {
 	p := assemble(2)
 	file, err := inMemory(p.elf)
@@ -83,8 +84,8 @@ func TestProgramRuns(t *testing.T) {
 	}
 }
 
-// Prices are differences of medians: a disturbed round does not count, nor
-// does the loop itself.
+// Prices are differences of medians: a disturbed round has no effect, nor has
+// the loop itself.
 func TestPricesIgnoreDisturbedRounds(t *testing.T) {
 	loop := func(ns float64) []float64 {
 		v := slices.Repeat([]float64{ns}, rounds)
@@ -104,7 +105,7 @@ func TestPricesIgnoreDisturbedRounds(t *testing.T) {
 	}
 }
 
-// children lists the processes that this one has started and not waited for.
+// children lists the child processes of this one that have not been waited for.
 func children(t *testing.T) string {
 	t.Helper()
 	var all []string
@@ -116,7 +117,8 @@ func children(t *testing.T) string {
 	return strings.Join(all, " ")
 }
 
-// However it ends, every observation that began is ended, after the program.
+// However Measure ends, every attached observation is detached, after the
+// program has ended.
 func TestNothingIsLeft(t *testing.T) {
 	var log []string
 	attaches := func(kind string, err error) Observation {

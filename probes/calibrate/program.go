@@ -9,19 +9,19 @@ import (
 	"endoscope/probes/codesite"
 )
 
-// Function is one of the program's functions, which is called for nothing else
-// than to be probed. Offsets are of its file.
+// Function is one of the program's functions, which exist only to be probed.
+// Offsets are in its file.
 type Function struct {
 	Method string // of both instructions
 	Entry  uint64 // its first instruction
-	Exit   uint64 // its second, behind which it returns without a branch
-	// ExitDepth is how many bytes below its return address the stack pointer is
-	// at Exit.
+	Exit   uint64 // its second, after which it returns without a branch
+	// ExitDepth is the distance from the stack pointer up to the return address
+	// at Exit, in bytes.
 	ExitDepth int64
 }
 
-// body is a function's code: two instructions to be probed and what restores
-// what they changed.
+// body is a function's code: two instructions to probe and code that undoes
+// their effect.
 type body struct {
 	method string
 	probed []byte // each of the two
@@ -30,23 +30,23 @@ type body struct {
 	calls  int // in one loop
 }
 
-// Loops are short where calls are dear, and long enough for a clock that takes
-// 0.1 us to read. Where the kernel steps what it elsewhere emulates, or runs
-// slowly, all take longer but none too long.
+// Loops are short where calls are expensive, and long enough for a clock that
+// takes 0.1 us to read. If the kernel steps what others emulate, or is slow,
+// all take longer but none too long.
 var bodies = []body{
 	{method: codesite.Emulated, probed: []byte{0x55}, depth: 8, rest: []byte{0x5d, 0x5d, 0xc3}, calls: 16}, // push %rbp
 	{method: codesite.Nop, probed: []byte{0x0f, 0x1f, 0x44, 0x00, 0x00}, rest: []byte{0xc3}, calls: 16},    // nopl 0(%rax,%rax,1)
 	{method: codesite.Stepped, probed: []byte{0x89, 0xff}, rest: []byte{0xc3}, calls: 4},                   // mov %edi,%edi
 }
 
-// rounds is how often every loop is run, in turns: a disturbance then spoils
-// one of a loop's times, not most of them.
+// rounds is how often every loop runs, in turns: a disturbance then affects one
+// of a loop's times, not most of them.
 const rounds = 15
 
-// program is an executable of x86-64 that waits for a byte on its standard
-// input, calls the functions of each group, and writes how long each loop took
-// to its standard output: rounds × functions × 8 bytes, in ns of its processor
-// time. It ends if there is no byte.
+// program is an x86-64 executable that waits for a byte on its standard input,
+// calls the functions of each group, and writes how long each loop took to its
+// standard output: rounds × functions × 8 bytes, in ns of its processor time.
+// It ends if there is no byte.
 type program struct {
 	elf       []byte
 	functions []Function // group by group, one of each body
@@ -54,17 +54,17 @@ type program struct {
 
 const (
 	baseAddress  = 0x400000
-	codeOffset   = 128 // behind the ELF header and one program header
+	codeOffset   = 128 // after the ELF header and one program header
 	functionsAt  = 32  // alignment: no instruction crosses a line of the cache
 	sysRead      = 0
 	sysWrite     = 1
 	sysClock     = 228 // clock_gettime
 	sysExit      = 60
-	threadCPU    = 3  // CLOCK_THREAD_CPUTIME_ID: others' work is not measured
-	timespecSize = 16 // at the stack pointer; the times lie above
+	threadCPU    = 3  // CLOCK_THREAD_CPUTIME_ID excludes other processes' work
+	timespecSize = 16 // at the stack pointer; the times are above
 )
 
-// assemble makes the program with so many groups of functions.
+// assemble builds the program with a number of groups of functions.
 func assemble(groups int) program {
 	var p program
 	var a assembler
@@ -80,8 +80,8 @@ func assemble(groups int) program {
 	}
 	size := rounds * len(p.functions) * 8
 
-	// clock gives the processor time in rax, in ns. It is called, so that the
-	// timespec lies 8 bytes above its stack pointer.
+	// clock returns the processor time in rax, in ns. It is called, so that the
+	// timespec is 8 bytes above its stack pointer.
 	a.align(functionsAt)
 	clock := len(a.code)
 	a.emit(0xbf).imm32(threadCPU)        // mov $threadCPU, %edi
@@ -136,8 +136,8 @@ func assemble(groups int) program {
 	return p
 }
 
-// executable is a static ELF file of one segment that begins at byte start of
-// code.
+// executable returns a static ELF file of one segment that starts at byte start
+// of code.
 func executable(code []byte, start int) []byte {
 	var b bytes.Buffer
 	size := uint64(codeOffset + len(code))
@@ -147,7 +147,7 @@ func executable(code []byte, start int) []byte {
 	}
 	copy(h.Ident[:], stdelf.ELFMAG)
 	h.Ident[stdelf.EI_CLASS], h.Ident[stdelf.EI_DATA], h.Ident[stdelf.EI_VERSION] = byte(stdelf.ELFCLASS64), byte(stdelf.ELFDATA2LSB), byte(stdelf.EV_CURRENT)
-	// A bytes.Buffer takes what is written to it.
+	// Writing to a bytes.Buffer cannot fail.
 	_ = binary.Write(&b, binary.LittleEndian, h)
 	_ = binary.Write(&b, binary.LittleEndian, stdelf.Prog64{
 		Type: uint32(stdelf.PT_LOAD), Flags: uint32(stdelf.PF_R | stdelf.PF_X), Vaddr: baseAddress, Paddr: baseAddress,
@@ -158,7 +158,7 @@ func executable(code []byte, start int) []byte {
 	return b.Bytes()
 }
 
-// times reads what the program wrote: by function, the time of each round.
+// times parses what the program wrote: by function, the time of each round.
 func (p program) times(out []byte) ([][]float64, error) {
 	if len(out) != rounds*len(p.functions)*8 {
 		return nil, fmt.Errorf("calibrate: the program wrote %d bytes", len(out))
@@ -183,14 +183,14 @@ func (a *assembler) emit(b ...byte) *assembler {
 
 func (a *assembler) imm32(v int) { a.code = binary.LittleEndian.AppendUint32(a.code, uint32(v)) }
 
-// align fills with int3, which nothing executes.
+// align pads with int3, which is never executed.
 func (a *assembler) align(n int) {
 	for len(a.code)%n != 0 {
 		a.emit(0xcc)
 	}
 }
 
-// hole32 leaves room for the distance to a label.
+// hole32 reserves space for the offset to a label.
 func (a *assembler) hole32() (at int) {
 	at = len(a.code)
 	a.imm32(0)

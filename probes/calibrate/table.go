@@ -6,20 +6,20 @@ import (
 	"endoscope/probes/codesite"
 )
 
-// Table says what a call costs the program that makes it, in ns beyond the call
-// itself: by kind of observation, whose names are the caller's, and by method
+// Table has the cost of a call to the program that makes it, in ns beyond the
+// call itself: by kind of observation, which the caller names, and by method
 // (codesite.Emulated, Nop, Stepped).
 type Table map[string]map[string]float64
 
-// Methods are those that every kind of a table has.
+// Methods are the methods for which every kind of a table has a price.
 var Methods = []string{codesite.Emulated, codesite.Nop, codesite.Stepped}
 
-// maxPrice bounds what can be a price, in ns: a probe that takes a millisecond
-// was not measured but interrupted.
+// maxPrice is the largest plausible price, in ns: a probe that takes a
+// millisecond was interrupted.
 const maxPrice = 1e6
 
-// complete reports whether t has a price that can be one for each method of
-// each of the kinds.
+// complete reports whether t has a plausible price for each method of each of
+// the kinds.
 func (t Table) complete(kinds []string) bool {
 	for _, kind := range kinds {
 		for _, m := range Methods {

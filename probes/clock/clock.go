@@ -1,9 +1,9 @@
 // Package clock is the one clock of all events: the kernel's boot clock, which
-// goes on while the machine sleeps and never jumps, moved to the Unix epoch by
-// an offset that is taken once for the life of the process. Setting the
-// machine's time neither disorders events nor tears windows.
+// runs while the machine sleeps and never jumps, shifted to the Unix epoch by
+// an offset that is determined once per process. Setting the machine's time
+// neither reorders events nor breaks windows.
 //
-// It must not know who reads it.
+// It must not know its users.
 package clock
 
 import (
@@ -12,18 +12,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Boot is CLOCK_BOOTTIME in ns: what bpf_ktime_get_boot_ns gives, and what
-// /proc counts the starts of processes in.
+// Boot returns CLOCK_BOOTTIME in ns: the clock of bpf_ktime_get_boot_ns, and of
+// the start times in /proc.
 func Boot() int64 { return read(unix.CLOCK_BOOTTIME) }
 
-// Now is the time in ns since the epoch, by the boot clock.
+// Now returns the time in ns since the epoch, by the boot clock.
 func Now() int64 { return Boot() + Offset() }
 
-// Offset is what is added to Boot to get the time since the epoch, in ns.
+// Offset returns the offset from Boot to the time since the epoch, in ns.
 func Offset() int64 { return offset() }
 
 var offset = sync.OnceValue(func() int64 {
-	// Two clocks cannot be read at once: take the try with the smallest gap.
+	// Two clocks cannot be read at once: take the attempt with the smallest
+	// gap.
 	var best, offset int64
 	for i := range 5 {
 		before := Boot()

@@ -11,22 +11,24 @@ import (
 	"testing"
 )
 
-// others are where a time of another clock becomes a number, and no tuple's.
+// others are the uses of another clock, whose times do not become part of a
+// tuple.
 var others = map[string]string{
 	"operators/expr/time.go":      "Clock's value before the engine has set it; and times that are written as text",
 	"operators/optest/rowcast.go": "times that are written as text",
 	"server/model.go":             "when a model was made, which outlives the machine's boot",
 }
 
-// TestOneClock: what has a time that is compared with those of events has it from
-// this package. The wall clock may be set between two readings; to see a difference
-// in a test it would have to be.
+// TestOneClock: every time that is compared with times of events comes from
+// this package. The wall clock may be set between two readings, which a test
+// cannot do.
 func TestOneClock(t *testing.T) {
 	seen, files := map[string]bool{}, 0
 	root := filepath.Join("..", "..")
 	for _, part := range []string{"operators", "probes", "server"} {
 		err := filepath.WalkDir(filepath.Join(root, part), func(path string, d fs.DirEntry, err error) error {
-			// Below server there is what users' machines are told: tokens, certificates.
+			// Directories below server use the wall clock for tokens and
+			// certificates.
 			if err != nil || d.IsDir() && (d.Name() == "testdata" || part == "server" && filepath.Base(path) != part) {
 				if err == nil {
 					err = fs.SkipDir

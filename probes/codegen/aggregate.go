@@ -9,79 +9,81 @@ import (
 	"endoscope/planner/types"
 )
 
-// What programs of an aggregate share with the C code around them (aggregate.h
-// of package bpf): the places of the words that Derive fills, and how many
-// there are of each.
+// The interface between an aggregate's programs and the C code around them
+// (aggregate.h of package bpf): positions of the words that Derive fills, and
+// their maximum numbers.
 const (
-	KeyAt    = 1 // behind the word that says which CPU's group it is, and which function's
+	KeyAt    = 1 // after the words for the CPU's group and the function's
 	MaxKeys  = 8
-	bucketAt = KeyAt + MaxKeys + 1 // the last of a key is one bucket's
-	// MaxSketches is how many lists of buckets a group can have.
+	bucketAt = KeyAt + MaxKeys + 1 // the last key word identifies a bucket
+	// MaxSketches limits the sketches of a group.
 	MaxSketches = 3
 	scratchAt   = bucketAt + MaxSketches
 	maxWords    = 20
-	// MaxState is how many words a group's state can have.
+	// MaxState limits the words of a group's state.
 	MaxState = 32
 )
 
-// eventsWord is where a state with a lock counts the group's events.
+// eventsWord is the index of the event count in a state with a lock.
 const eventsWord = 1
 
-// noBucket is where a sketch gets nothing.
+// noBucket means that a sketch is not updated.
 const noBucket = -1
 
 // Aggregate is the compiled first stage of an aggregate. For an event it
 //
-//   - derives words from it: the group's key, the buckets of sketches, what
-//     arguments and filters come to. Only this can be left to the engine, and
-//     nothing has been changed then;
+//   - derives words: the group's key, the buckets of sketches, the results of
+//     filters and arguments. Only this part can fail and leave the event to the
+//     engine; nothing has been changed then;
 //   - updates the state of its group with them.
 //
-// A sketch (HISTOGRAM, QUANTILE) is kept as a count for each group and bucket.
+// A sketch (HISTOGRAM, QUANTILE) is a count for each group and bucket.
 type Aggregate struct {
 	// Derive is the body of a function of the addresses of the event and of the
-	// words: 1, or 0 for an event that is left to the engine. nil: there are no
-	// words to be derived.
+	// words. It returns 1, or 0 for an event that is left to the engine. nil:
+	// there are no words to derive.
 	Derive asm.Instructions
 	// Update is the body of a function of the addresses of the event, the
-	// group's state, and the words. The first word of the state is left to the
-	// caller, as a lock. nil: the state is one word, to which 1 is to be added.
+	// group's state, and the words. The first word of the state is the caller's
+	// lock. nil: the state is one word, to be incremented.
 	Update asm.Instructions
 
 	ByFunction bool // the function is part of the key
 	KeyWords   int  // the rest of the key
-	StateWords int  // 0: only sketches are kept
+	StateWords int  // 0: there are only sketches
 	Sketches   int
-	Timed      bool // the event's time is looked at
+	Timed      bool // the event's time is used
 
-	Keys []Key // where the keys are
-	Aggs []Agg // where the aggregates are
-	// Events is the word of the state that counts the events, where there is one.
+	Keys []Key // locations of the keys
+	Aggs []Agg // locations of the aggregates
+	// Events is the state word that counts the events, if there is one.
 	Events int
 }
 
-// Key says where a key is.
+// Key is the location of a key.
 type Key struct {
-	// Column is the index of the column that the function decides; -1: it is in
-	// the group's key, from Word on: NameSize bytes if Name is set, else a number.
+	// Column is the index of the column, if the function determines the key;
+	// -1: it is in the group's key, from Word on: NameSize bytes if Name is
+	// set, else a number.
 	Column int
 	Word   int
 	Name   bool
-	// Values are those of which the number says which it is; nil: it is the number.
+	// Values are the possible keys, of which the number is an index; nil: the
+	// number is the key.
 	Values []types.Value
 }
 
-// Agg says where the state of an aggregate is: in these words of the group's,
-// in the order of plan.StateFields, or in the sketch of that number.
+// Agg is the location of an aggregate's state: in these words of the group's
+// state, in the order of plan.StateFields, or in the sketch with a number.
 type Agg struct {
 	Words  []int
-	Sketch int // -1: it is none
+	Sketch int // -1: none
 }
 
-// CompileAggregate compiles p over the columns of in; ok is false if that is
-// not possible for all of it. time is the index of the column with the event's
-// time, -1 if there is none. Code that looks for buckets of quantiles refers to
-// a map by the name boundaries; see Boundaries.
+// CompileAggregate compiles p over the columns of in; ok is false if some part
+// of it cannot be compiled. time is the index of the column with the event's
+// time, -1 if there is none. Code that finds buckets of quantiles refers to a
+// map by the name boundaries; see Boundaries.
 func CompileAggregate(p *plan.Partial, in Layout, time int, boundaries string) (a *Aggregate, ok bool) {
 	c := &aggregator{
 		compiler:   compiler{in: in},
@@ -112,30 +114,30 @@ type aggregator struct {
 	compiler
 	out        *Aggregate
 	boundaries string
-	time       *number // nil: there is none
+	time       *number // nil: none
 	timeIndex  int
 
 	derive  *writer
 	unsure  label
-	empty   int // size of derive with nothing in it
+	empty   int // size of an empty derive function
 	scratch int // next free word
 	classes []*class
 	lists   []sketch
 }
 
-// class are the aggregates over the same events: those that pass one filter.
+// class is the aggregates over the same events: those that pass one filter.
 type class struct {
 	filter string // "": none
-	flag   int    // the word that says whether an event passes
-	n      int    // word of the state: events that passed
+	flag   int    // word with the filter's result
+	n      int    // state word: events that passed
 	inputs []*input
 }
 
-// input is a number that is folded in, with the words of the state where.
+// input is a number that is folded into words of the state.
 type input struct {
 	name  string
 	value *number
-	at    int // word where it is, -1: it is computed from the event when folded in
+	at    int // derived word; -1: it is computed from the event when folded
 	folds []*fold
 }
 
@@ -144,14 +146,14 @@ type fold struct {
 	words []int  // of the state
 }
 
-// sketch is a list of buckets.
+// sketch is a count by bucket.
 type sketch struct {
-	name  string // of its formula, argument and filter
+	name  string // identifies its formula, argument and filter
 	index int
 }
 
 // The derive function keeps the address of the words on its stack, since
-// conditions need all registers.
+// conditions use all registers.
 const wordsAt = -8
 
 func (c *aggregator) begin() {
@@ -161,12 +163,12 @@ func (c *aggregator) begin() {
 	c.empty = w.size
 }
 
-// store puts a register into a word.
+// store writes a register to a word.
 func (c *aggregator) store(word int, r asm.Register) {
 	c.derive.add(asm.LoadMem(scratch2, asm.RFP, wordsAt, asm.DWord), asm.StoreMem(scratch2, int16(8*word), r, asm.DWord))
 }
 
-// read notes what a number looks at.
+// read records the columns that a number reads.
 func (c *aggregator) read(n *number) {
 	var t test
 	n.reads(&t)
@@ -179,7 +181,7 @@ func (c *aggregator) readAll(t *test) {
 	}
 }
 
-// key adds a key; false: the kernel cannot compute it.
+// key adds a key; false if the kernel cannot compute it.
 func (c *aggregator) key(e plan.Expr) bool {
 	if index, ok := c.column(e, Function); ok {
 		c.out.ByFunction = true
@@ -218,7 +220,7 @@ func (c *aggregator) key(e plan.Expr) bool {
 	return true
 }
 
-// agg adds an aggregate; false: the kernel cannot compute it.
+// agg adds an aggregate; false if the kernel cannot compute it.
 func (c *aggregator) agg(f *plan.Agg) bool {
 	if !plan.KernelAggregates(f) {
 		return false
@@ -228,7 +230,7 @@ func (c *aggregator) agg(f *plan.Agg) bool {
 		return false
 	}
 	if f.Fn == "count" || f.Fn == "rate" {
-		// Nothing else is NULL of what can be computed.
+		// Nothing else that can be computed is NULL.
 		for _, e := range f.Args {
 			n := c.number(e)
 			if n == nil || n.mayBeNull() || n.registers() > len(operands) {
@@ -279,7 +281,7 @@ func (c *aggregator) agg(f *plan.Agg) bool {
 	return true
 }
 
-// class finds the class of a filter, and computes what the filter comes to.
+// class returns the class of a filter, and derives the filter's result.
 func (c *aggregator) class(filter plan.Expr) (k *class, ok bool) {
 	name := ""
 	if filter != nil {
@@ -321,15 +323,14 @@ func (c *aggregator) class(filter plan.Expr) (k *class, ok bool) {
 	return k, true
 }
 
-// reserve takes a word of those that are derived; the caller looks whether
-// there were too many when all is done.
+// reserve allocates a derived word; the caller checks the total at the end.
 func (c *aggregator) reserve() int {
 	c.scratch++
 	return c.scratch - 1
 }
 
-// passed is the word of the state that counts the events of a class; that of
-// the class of all is Events.
+// passed returns the state word that counts the events of a class; for the
+// class without filter it is Events.
 func (c *aggregator) passed(k *class) int {
 	if k.filter == "" {
 		return eventsWord
@@ -341,7 +342,7 @@ func (c *aggregator) passed(k *class) int {
 	return k.n
 }
 
-// words are those of the state in which an argument is folded that way.
+// words returns the state words into which an argument is folded in a way.
 func (c *aggregator) words(k *class, e plan.Expr, n *number, kind string, count int) []int {
 	arg := c.input(k, e, n)
 	for _, f := range arg.folds {
@@ -355,12 +356,12 @@ func (c *aggregator) words(k *class, e plan.Expr, n *number, kind string, count 
 		c.out.StateWords++
 	}
 	arg.folds = append(arg.folds, f)
-	c.passed(k) // says whether there was one before
+	c.passed(k) // the count shows whether there was a value before
 	return f.words
 }
 
-// input notes that a number is folded in. It is derived if the computation
-// can fail, or takes more than the few registers there are when folding.
+// input records that a number is folded. It is derived if its computation can
+// fail, or needs more than the few registers available when folding.
 func (c *aggregator) input(k *class, e plan.Expr, n *number) *input {
 	name := e.String()
 	for _, a := range k.inputs {
@@ -378,7 +379,7 @@ func (c *aggregator) input(k *class, e plan.Expr, n *number) *input {
 	return a
 }
 
-// sketch adds an aggregate of buckets.
+// sketch adds an aggregate with buckets.
 func (c *aggregator) sketch(f *plan.Agg, b buckets, n *number, k *class) bool {
 	if b == nil {
 		return false
@@ -397,7 +398,7 @@ func (c *aggregator) sketch(f *plan.Agg, b buckets, n *number, k *class) bool {
 	w := c.derive
 	n.load(w, operands, c.unsure)
 	b.number(w, c.boundaries, c.unsure)
-	// Which sketch it is stands above the bucket.
+	// The sketch's number is in the bits above the bucket.
 	w.add(asm.LSh.Imm(operands[0], 64-bucketBits), asm.RSh.Imm(operands[0], 64-bucketBits))
 	w.constant(scratch, int64(index)<<bucketBits)
 	w.add(asm.Or.Reg(operands[0], scratch))
@@ -412,7 +413,7 @@ func (c *aggregator) sketch(f *plan.Agg, b buckets, n *number, k *class) bool {
 	return true
 }
 
-// finish puts the programs together.
+// finish assembles the programs.
 func (c *aggregator) finish() (*Aggregate, bool) {
 	a, w := c.out, c.derive
 	a.Sketches = len(c.lists)
@@ -422,7 +423,7 @@ func (c *aggregator) finish() (*Aggregate, bool) {
 	var err error
 	if w.size > c.empty {
 		w.add(asm.Mov.Imm(asm.R0, 1), asm.Return())
-		if w.used(c.unsure) { // the verifier wants no instruction that nothing leads to
+		if w.used(c.unsure) { // the verifier rejects unreachable instructions
 			w.place(c.unsure)
 			w.add(asm.Mov.Imm(asm.R0, 0), asm.Return())
 		}
@@ -438,10 +439,10 @@ func (c *aggregator) finish() (*Aggregate, bool) {
 			return nil, false
 		}
 	case c.inSketch():
-		// Where every event is in a bucket, the buckets say which groups there are.
+		// If every event is in a bucket, the buckets show which groups exist.
 		a.StateWords = 0
 	default:
-		// A lone count needs no lock.
+		// A single count needs no lock.
 		for i := range a.Aggs {
 			if a.Aggs[i].Words != nil {
 				a.Aggs[i].Words = []int{0}
@@ -451,7 +452,7 @@ func (c *aggregator) finish() (*Aggregate, bool) {
 	return a, true
 }
 
-// inSketch reports whether nothing is asked that the buckets do not say.
+// inSketch reports whether the buckets contain all requested results.
 func (c *aggregator) inSketch() bool {
 	if slices.ContainsFunc(c.out.Aggs, func(a Agg) bool { return a.Sketch < 0 }) {
 		return false
@@ -459,7 +460,7 @@ func (c *aggregator) inSketch() bool {
 	return slices.ContainsFunc(c.classes, func(k *class) bool { return k.filter == "" })
 }
 
-// DecodeBucket takes the word of a key apart that names a bucket.
+// DecodeBucket decodes the key word that identifies a bucket.
 func DecodeBucket(word uint64) (sketch int, bucket int64) {
 	bucket = int64(word<<(64-bucketBits)) >> (64 - bucketBits)
 	if bucket == farBucket {

@@ -21,7 +21,7 @@ import (
 )
 
 // bench runs an aggregate's programs in the kernel on a moment, its words and a
-// state, as the C code around them does.
+// state, like the C code around them.
 type bench struct {
 	moment, words, state, table *ebpf.Map
 }
@@ -56,8 +56,8 @@ func bytesOf(words []uint64) []byte {
 	return b
 }
 
-// load makes a program of derive and update: it returns 1 for an event that was
-// folded in, 0 for one that is left to the engine.
+// load builds a program from derive and update: it returns 1 for an event that
+// was folded, 0 for one that is left to the engine.
 func (b *bench) load(t fataler, a *Aggregate) *ebpf.Program {
 	t.Helper()
 	ins := asm.Instructions{
@@ -98,8 +98,8 @@ func (b *bench) load(t fataler, a *Aggregate) *ebpf.Program {
 	return p
 }
 
-// run gives the words of an event and updates state; false: it is left to the
-// engine, and state as it was.
+// run returns the words of an event and updates state; false if the event is
+// left to the engine, and state unchanged.
 func (b *bench) run(t fataler, p *ebpf.Program, moment []byte, state []uint64) (words []uint64, ok bool) {
 	t.Helper()
 	garbage := make([]uint64, maxWords)
@@ -130,8 +130,8 @@ func (b *bench) run(t fataler, p *ebpf.Program, moment []byte, state []uint64) (
 	return words, ret == 1
 }
 
-// partials draws the first stage of an aggregate. Some of what it draws the
-// kernel cannot do.
+// partials draws the first stage of an aggregate. Some of them the kernel
+// cannot compute.
 func partials(t *rapid.T) *plan.Partial {
 	var keys []plan.Expr
 	for range rapid.IntRange(0, 3).Draw(t, "keys") {
@@ -176,7 +176,7 @@ func partials(t *rapid.T) *plan.Partial {
 	return p
 }
 
-// plain is one group, folded without any thought of speed.
+// plain is one group, folded by a simple implementation.
 type plain struct {
 	events int64
 	aggs   []plainAgg
@@ -233,7 +233,8 @@ func (g *plain) fold(t *rapid.T, p *plan.Partial, table []uint64, row []types.Va
 	}
 }
 
-// plainBucket is as package operators numbers it; a test there compares.
+// plainBucket returns the bucket number of package operators; a test there
+// compares them.
 func plainBucket(f *plan.Agg, table []uint64, x int64) int64 {
 	switch {
 	case f.Fn != "histogram":
@@ -253,7 +254,7 @@ func plainBucket(f *plan.Agg, table []uint64, x int64) int64 {
 	return (x - lo) / step
 }
 
-// state is what plan.StateFields says, for aggregate i.
+// state returns the fields of plan.StateFields for aggregate i.
 func (g *plain) state(fn string, i int) []int64 {
 	a := &g.aggs[i]
 	words := func(x *big.Int, n int) (list []int64) {
@@ -289,8 +290,8 @@ func eval(t *rapid.T, e plan.Expr, row []types.Value) types.Value {
 	return v
 }
 
-// The kernel's states are those of a plain evaluation, for the events that it
-// takes; and it takes all that need no arithmetic.
+// The kernel's states equal those of a simple evaluation, for the events that
+// it accepts; and it accepts all that need no arithmetic.
 func TestAggregatesOfKernelAndEngineAgree(t *testing.T) {
 	testenv.NeedRoot(t)
 	b := newBench(t)
@@ -393,7 +394,7 @@ func compareGroup(t *rapid.T, p *plan.Partial, a *Aggregate, key string, state [
 			got = append(got, int64(state[w]))
 		}
 		want := g.state(f.Fn, i)
-		if g.aggs[i].n == 0 { // the other words mean nothing
+		if g.aggs[i].n == 0 { // the other words are undefined
 			names, _ := plan.StateFields(f)
 			for k, field := range names {
 				if field.Name != "n" {

@@ -7,16 +7,16 @@ import (
 	"endoscope/planner/types"
 )
 
-// choice is an expression that is one of few values, as CASE WHEN duration > 1s THEN
-// 'long' ELSE 'short' END is: that of the first condition that is true, or the last
-// value.
+// choice is an expression with few possible values, such as CASE WHEN duration
+// > 1s THEN 'long' ELSE 'short' END: the value of the first true condition, or
+// the last value.
 type choice struct {
 	conditions []formula
 	values     []types.Value
 }
 
-// choice translates a CASE between constants, and any BOOLEAN; nil: the kernel cannot
-// compute it.
+// choice translates a CASE between constants, and any BOOLEAN; nil if the
+// kernel cannot compute it.
 func (c *compiler) choice(e plan.Expr) *choice {
 	var out choice
 	add := func(f formula, v types.Value) {
@@ -51,8 +51,8 @@ func (c *compiler) choice(e plan.Expr) *choice {
 	return &out
 }
 
-// constantOf is the value of e, which has no columns; nil is NULL. false: it has some,
-// or its value is to be converted to t.
+// constantOf returns the value of e if it has no columns; nil is NULL. It
+// returns false if e has columns, or its value would have to be converted to t.
 func constantOf(e plan.Expr, t types.Type) (v types.Value, ok bool) {
 	if e == nil {
 		return types.NullOf(t), true
@@ -64,7 +64,8 @@ func constantOf(e plan.Expr, t types.Type) (v types.Value, ok bool) {
 	return k.V, true
 }
 
-// choose computes which of the values it is into the first operand.
+// choose writes code that computes the index of the value into the first
+// operand.
 func (c *aggregator) choose(k *choice) {
 	w := c.derive
 	end := w.newLabel()

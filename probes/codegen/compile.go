@@ -10,18 +10,18 @@ import (
 // Program is a compiled condition.
 type Program struct {
 	// Entry and Return are bodies of functions of one argument, the address of
-	// what the Layout describes: they return 0 for an event that is surely not
-	// wanted, else 1. Return sees what Entry let pass. nil: all pass.
+	// the memory that the Layout describes: they return 0 for an event that is
+	// certainly not wanted, else 1. Return runs for events that passed Entry.
+	// nil: all pass.
 	Entry, Return asm.Instructions
-	// Residual is what remains to be tested of the events that passed; nil if
-	// nothing does.
+	// Residual is the condition to test on the events that passed; nil: none.
 	Residual plan.Expr
-	// Reads are the columns that the programs look at, by index.
+	// Reads are the columns that the programs read, by index.
 	Reads map[int]bool
 }
 
-// Compile compiles a condition, BOOLEAN over the columns of in. What it cannot
-// compile becomes residual; nothing is refused.
+// Compile compiles a condition, a BOOLEAN over the columns of in. What it
+// cannot compile becomes residual; it never fails.
 func Compile(e plan.Expr, in Layout) Program {
 	c := compiler{in: in}
 	conds := conjuncts(e)
@@ -30,7 +30,7 @@ func Compile(e plan.Expr, in Layout) Program {
 	for i, x := range conds {
 		all[i] = c.formula(x, true)
 		if all[i] == verdict(false) && fails {
-			all[i] = &test{} // else nothing would be left that can fail
+			all[i] = &test{} // otherwise no part that can fail would be left
 		}
 		fails = fails || exists(all[i], mayFail)
 	}
@@ -54,15 +54,16 @@ func Compile(e plan.Expr, in Layout) Program {
 	return p
 }
 
-// weaken joins what can be tested of the conditions at one point of a call, and
-// returns those that this does not settle.
+// weaken joins the parts of the conditions that can be tested at one point of a
+// call, and returns those that are not settled by that.
 func weaken(all []formula, atEntry bool) (f formula, remaining []formula) {
 	r := relaxation{atEntry: atEntry}
 	list := make([]formula, len(all))
 	for i, g := range all {
 		var whole bool
 		list[i], whole = r.apply(g)
-		// One that may fail is tested again: it lets pass what it fails at.
+		// A condition that may fail is tested again: events at which it fails
+		// pass.
 		if !whole || exists(g, mayFail) {
 			remaining = append(remaining, g)
 		}
@@ -71,8 +72,8 @@ func weaken(all []formula, atEntry bool) (f formula, remaining []formula) {
 }
 
 // residual joins the conditions that the programs do not settle: those with an
-// undecided test, and all from the first on that may fail, since where it does
-// the programs let pass without looking further.
+// undecided test, and all from the first on that may fail, since at a failure
+// the programs pass the event without testing the rest.
 func residual(conds []plan.Expr, all []formula) plan.Expr {
 	var rest plan.Expr
 	failed := false
@@ -102,7 +103,7 @@ func conjuncts(e plan.Expr) []plan.Expr {
 
 type compiler struct{ in Layout }
 
-// formula translates a condition: whether e is surely want.
+// formula translates a condition: whether e certainly has the value want.
 func (c *compiler) formula(e plan.Expr, want bool) formula {
 	if f := c.fact(e, want); f != nil {
 		return f
@@ -113,7 +114,7 @@ func (c *compiler) formula(e plan.Expr, want bool) formula {
 	return &test{fails: canFail(e)}
 }
 
-// decide is formula for what the kernel decides; nil: it cannot.
+// decide is formula for conditions that the kernel decides; nil if it cannot.
 func (c *compiler) decide(e plan.Expr, want bool) formula {
 	switch e := e.(type) {
 	case *plan.Const:
@@ -151,8 +152,8 @@ func (c *compiler) decide(e plan.Expr, want bool) formula {
 	return nil
 }
 
-// junction translates AND and OR. Verdicts in it disappear; but if a test that
-// may fail disappeared with them, so would its failure.
+// junction translates AND and OR. Verdicts in it are eliminated; but if that
+// eliminated a test that may fail, its failure would be lost, too.
 func (c *compiler) junction(e *plan.Call, want bool) formula {
 	list := make([]formula, len(e.Args))
 	fails := false
@@ -167,10 +168,10 @@ func (c *compiler) junction(e *plan.Call, want bool) formula {
 	return f
 }
 
-// maxNames bounds a list of names, which are compared one by one.
+// maxNames limits a list of names, which are compared one by one.
 const maxNames = 64
 
-// list translates an IN list. With NULL in it, it is never surely false.
+// list translates an IN list. With NULL in it, it is never certainly false.
 func (c *compiler) list(e *plan.In, want bool) formula {
 	var values []types.Value
 	for _, k := range e.List {
@@ -267,7 +268,7 @@ func (c *compiler) match(e *plan.Call, want bool) formula {
 	return negated(c.named(index, []pattern{p}), want)
 }
 
-// negated is f, or its opposite if want is not set. f is never NULL.
+// negated returns f if want is set, else its negation. f is never NULL.
 func negated(f formula, want bool) formula {
 	if want {
 		return f
@@ -283,7 +284,7 @@ func negated(f formula, want bool) formula {
 	return nil
 }
 
-// fact translates a condition on nothing but the function; nil: it is none.
+// fact translates a condition on the function only; nil if it is none.
 func (c *compiler) fact(e plan.Expr, want bool) formula {
 	found, only := false, true
 	plan.Walk(e, func(x plan.Expr) {
@@ -313,8 +314,8 @@ func (c *compiler) fact(e plan.Expr, want bool) formula {
 	}}
 }
 
-// total are the functions that have a value for every argument. Others may
-// fail, as far as this package knows.
+// total lists the functions with a value for every argument. Others are assumed
+// to fail for some.
 var total = map[string]bool{
 	"and": true, "or": true, "not": true, "is null": true,
 	"=": true, "<>": true, "<": true, "<=": true, ">": true, ">=": true,
@@ -337,7 +338,7 @@ func canFail(e plan.Expr) bool {
 	return fails
 }
 
-// allDouble: functions of DOUBLEs give infinity or NULL, never an error.
+// allDouble: functions of DOUBLEs return infinity or NULL, never an error.
 func allDouble(args []plan.Expr) bool {
 	for _, a := range args {
 		if a.Type() != types.Double {
@@ -347,8 +348,7 @@ func allDouble(args []plan.Expr) bool {
 	return true
 }
 
-// fixedPattern: a regular expression that is constant was found right or wrong
-// before any event.
+// fixedPattern: a constant regular expression was checked before any event.
 func fixedPattern(x *plan.Call) bool {
 	if x.Fn != "~" {
 		return false

@@ -17,7 +17,7 @@ import (
 )
 
 // Where a condition is tested, and what is left to the engine. A program is
-// described by the columns that it looks at; "facts" are in a cookie.
+// described by the columns that it reads; "facts" are in a cookie.
 func TestWhereConditionsAreTested(t *testing.T) {
 	num := func(i int64) plan.Expr { return lit(types.Int(i)) }
 	dur := func(i int64) plan.Expr { return lit(types.Dur(i)) }
@@ -76,7 +76,7 @@ func TestWhereConditionsAreTested(t *testing.T) {
 	}
 }
 
-// looksAt names the columns that a program loads, in order.
+// looksAt lists the columns that a program loads, in order.
 func looksAt(body asm.Instructions) string {
 	if len(body) == 2 {
 		return "refuses all"
@@ -102,7 +102,7 @@ func looksAt(body asm.Instructions) string {
 	return strings.Join(names, " ")
 }
 
-// A condition that would become too long a program is the engine's.
+// A condition whose program would be too long is left to the engine.
 func TestTooLong(t *testing.T) {
 	in := func(n int, offset int64) *plan.In {
 		e := &plan.In{X: column(colArg0)}
@@ -121,7 +121,8 @@ func TestTooLong(t *testing.T) {
 	}
 }
 
-// A long list is searched by halving: by any member, its neighbours, the ends.
+// A long list is searched by bisection: for members, their neighbours, the
+// ends.
 func TestLongLists(t *testing.T) {
 	testenv.NeedRoot(t)
 	r := newRunner(t)
@@ -152,7 +153,8 @@ func TestLongLists(t *testing.T) {
 	})
 }
 
-// Arithmetic gives the engine's results, to the last bit and at both ends.
+// Arithmetic has the engine's results, to the last bit and at both ends of the
+// range.
 func TestArithmetic(t *testing.T) {
 	testenv.NeedRoot(t)
 	r := newRunner(t)

@@ -9,8 +9,8 @@ import (
 	"endoscope/planner/plan"
 )
 
-// EnumName is how a number of an enum is shown: its name, or those of the flags that it is
-// made of (A|B), where all that have names are of one bit, or none; else as a number.
+// EnumName returns the display text of an enum's number: its name, or those of
+// its flags (A|B) if all named numbers have at most one bit; else the number.
 func EnumName(names map[int64]string, n int64) string {
 	if name, ok := names[n]; ok {
 		return name
@@ -31,7 +31,7 @@ func EnumName(names map[int64]string, n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// areFlags reports whether the numbers of an enum have one bit each, or none.
+// areFlags reports whether all numbers of an enum have at most one bit.
 func areFlags(names map[int64]string) bool {
 	for n := range names {
 		if n < 0 || n&(n-1) != 0 {
@@ -41,7 +41,7 @@ func areFlags(names map[int64]string) bool {
 	return true
 }
 
-// EnumNumber is a number that is shown as s.
+// EnumNumber returns a number whose display text is s.
 func EnumNumber(names map[int64]string, s string) (n int64, ok bool) {
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
 		return n, EnumName(names, n) == s
@@ -56,7 +56,7 @@ func EnumNumber(names map[int64]string, s string) (n int64, ok bool) {
 	return n, EnumName(names, n) == s
 }
 
-// named are the numbers of an Enum that are shown as s.
+// named returns the numbers of an Enum whose display text is s.
 func (c Column) named(s string) []int64 {
 	var out []int64
 	for _, n := range slices.Sorted(maps.Keys(c.Names)) {
@@ -70,8 +70,8 @@ func (c Column) named(s string) []int64 {
 	return out
 }
 
-// beginning are the numbers of an Enum whose names begin with s; ok is false if a number
-// without a name could, too.
+// beginning returns the numbers of an Enum whose names begin with s; ok is
+// false if a number without a name could match, too.
 func (c Column) beginning(s string) (out []int64, ok bool) {
 	if s == "" || strings.ContainsAny(s[:1], "-0123456789") || areFlags(c.Names) {
 		return nil, false
@@ -84,8 +84,8 @@ func (c Column) beginning(s string) (out []int64, ok bool) {
 	return out, true
 }
 
-// matchEnum translates a test of an enum's name against a constant into one of its
-// number; nil: the kernel cannot.
+// matchEnum translates a test of an enum's name against a constant into one of
+// its number; nil if the kernel cannot decide it.
 func (c *compiler) matchEnum(fn string, index int, k *plan.Const, want bool) formula {
 	if k.V.IsNull {
 		return verdict(false)
@@ -120,7 +120,7 @@ func (c *compiler) enum(index int, values []int64, want bool) formula {
 	switch {
 	case len(values) == 0 && want:
 		return verdict(false)
-	case len(values) == 0: // but NULL is not another one
+	case len(values) == 0: // but NULL is not different from them either
 		return c.isNull(&plan.Col{Index: index}, false)
 	}
 	return negated(c.among(&number{op: "column", index: index, column: c.in.Columns[index]}, values), want)

@@ -2,8 +2,8 @@ package codegen
 
 import "testing"
 
-// TestEnumName shows numbers of enums by their names, those of flags joined, and finds the
-// numbers again.
+// TestEnumName formats numbers of enums by their names, flags joined, and
+// parses them back.
 func TestEnumName(t *testing.T) {
 	flags := map[int64]string{0: "NONE", 1: "READ", 2: "WRITE", 8: "EXEC"}
 	colors := map[int64]string{0: "RED", 7: "GREEN", -2: "BLUE"}

@@ -11,21 +11,21 @@ type (
 		and  bool
 		list []formula
 	}
-	// test is an elementary one. It passes if something is surely so.
+	// test is an elementary test. It passes if something certainly holds.
 	test struct {
 		columns []int // that it reads
-		late    bool  // at the return only
+		late    bool  // possible at the return only
 		fails   bool  // the engine's evaluation may fail
-		// nulls are the bits of the word absent that say that something it reads is
-		// NULL: then it does not pass.
+		// nulls are the bits of the word absent for the values it reads: if one
+		// is NULL, the test does not pass.
 		nulls  uint64
 		absent int16
-		// code is nil if the kernel cannot decide.
+		// code is nil if the kernel cannot decide the test.
 		code code
 	}
 	// code writes a test: it jumps to target if the test passes (if want is
-	// set; else if it does not), falls through otherwise, and jumps to unsure
-	// where it cannot tell.
+	// set; else if it fails), falls through otherwise, and jumps to unsure
+	// where it cannot decide.
 	code func(w *writer, want bool, target, unsure label)
 )
 
@@ -33,8 +33,8 @@ func (verdict) formula()   {}
 func (*junction) formula() {}
 func (*test) formula()     {}
 
-// join makes a junction without verdicts: one that decides is all there is,
-// the other changes nothing.
+// join returns a junction without verdicts: a deciding verdict is the result, a
+// neutral one is dropped.
 func join(and bool, list ...formula) formula {
 	j := &junction{and: and}
 	for _, f := range list {
@@ -74,7 +74,7 @@ func each(f formula, visit func(*test)) {
 	}
 }
 
-// exists reports whether f has a test for which is holds.
+// exists reports whether f has a test that satisfies is.
 func exists(f formula, is func(*test) bool) bool {
 	found := false
 	each(f, func(t *test) { found = found || is(t) })
@@ -84,16 +84,17 @@ func exists(f formula, is func(*test) bool) bool {
 func mayFail(t *test) bool   { return t.fails }
 func undecided(t *test) bool { return t.code == nil }
 
-// relaxation takes for passed what is not known at one point of a call. It goes
-// through the conditions from left to right.
+// relaxation replaces tests that are unknown at one point of a call by true. It
+// visits the conditions from left to right.
 type relaxation struct {
 	atEntry bool
-	// held is set behind a test that may fail and has not been made: what
-	// follows must not exclude an event before it was.
+	// held is set after a skipped test that may fail: later tests must not
+	// exclude an event before it.
 	held bool
 }
 
-// apply returns what can be tested of f; whole says that it is all of f.
+// apply returns the part of f that can be tested; whole reports that it is all
+// of f.
 func (r *relaxation) apply(f formula) (weaker formula, whole bool) {
 	switch f := f.(type) {
 	case *test:
@@ -110,7 +111,7 @@ func (r *relaxation) apply(f formula) (weaker formula, whole bool) {
 			list[i], all = r.apply(g)
 			whole = whole && all
 		}
-		// A test may be known and yet go with one that is not.
+		// A test may be known and yet be dropped together with an unknown one.
 		r.held = r.held || !whole && exists(f, mayFail)
 		return join(f.and, list...), whole
 	}

@@ -38,8 +38,8 @@ func Install(spec *ebpf.ProgramSpec, function string, body asm.Instructions) err
 	for end < len(spec.Instructions) && btf.FuncMetadata(&spec.Instructions[end]) == nil {
 		end++
 	}
-	// The function's name, type and place in the source belong to its first
-	// instruction; the verifier wants them.
+	// The function's name, type and source position are attached to its first
+	// instruction; the verifier needs them.
 	first := body[0]
 	first.Metadata = spec.Instructions[begin].Metadata
 	out := make(asm.Instructions, 0, len(spec.Instructions)+len(body))

@@ -9,12 +9,12 @@ import (
 	"endoscope/planner/plan"
 )
 
-// pattern is what a name begins with, or is: the bits of its two words under a
+// pattern matches a name or a prefix of one: the bits of its two words under a
 // mask, lower addresses in lower bits.
 type pattern struct{ bits, mask [2]uint64 }
 
-// exactly is the pattern of one name. It includes the zero byte behind it,
-// unless it fills all the space. ok is false for what no name is.
+// exactly returns the pattern of one name. It includes the terminating zero
+// byte, unless the name fills all the space. ok is false if s cannot be a name.
 func exactly(s string) (p pattern, ok bool) {
 	if len(s) < NameSize {
 		return beginning(s, len(s)+1)
@@ -22,7 +22,7 @@ func exactly(s string) (p pattern, ok bool) {
 	return beginning(s, NameSize)
 }
 
-// beginning is the pattern of names of which the first n bytes are those of s.
+// beginning returns the pattern of names whose first n bytes are those of s.
 func beginning(s string, n int) (p pattern, ok bool) {
 	if len(s) > n || n > NameSize || strings.IndexByte(s, 0) >= 0 {
 		return pattern{}, false
@@ -39,8 +39,8 @@ func beginning(s string, n int) (p pattern, ok bool) {
 	return p, true
 }
 
-// likeNames is the pattern of a LIKE pattern that is text, with % at most at
-// its end; known is false for others, ok for what no name matches.
+// likeNames returns the pattern of a LIKE pattern that is text, with % at most
+// at its end; known is false for others, ok is false if no name can match.
 func likeNames(like string) (p pattern, ok, known bool) {
 	text, prefix, known := likeText(like)
 	switch {
@@ -53,8 +53,8 @@ func likeNames(like string) (p pattern, ok, known bool) {
 	return p, ok, known
 }
 
-// likeText is the text of a LIKE pattern without %, but for those at its end, which make
-// it a prefix; known is false for others.
+// likeText returns the text of a LIKE pattern without %, except at its end,
+// which makes it a prefix; known is false for others.
 func likeText(like string) (text string, prefix, known bool) {
 	var b []byte
 	for i := 0; i < len(like); i++ {
@@ -73,7 +73,7 @@ func likeText(like string) (text string, prefix, known bool) {
 	return string(b), false, true
 }
 
-// column returns the column that e is, if it is of that kind.
+// column returns the index of the column that e is, if it has that kind.
 func (c *compiler) column(e plan.Expr, k Kind) (index int, ok bool) {
 	col, ok := e.(*plan.Col)
 	return indexOf(col), ok && c.in.Columns[col.Index].Kind == k
@@ -86,7 +86,7 @@ func indexOf(c *plan.Col) int {
 	return c.Index
 }
 
-// named tests whether the name in a column fits one of the patterns.
+// named tests whether the name in a column matches one of the patterns.
 func (c *compiler) named(index int, patterns []pattern) formula {
 	if len(patterns) == 0 {
 		return verdict(false)

@@ -10,8 +10,8 @@ import (
 	"endoscope/planner/types"
 )
 
-// number is an expression of 64-bit integers. As in the engine, a result that
-// does not fit is no result: the code jumps to unsure.
+// number is an expression of 64-bit integers. If a result overflows, the code
+// jumps to unsure; the engine fails there.
 type number struct {
 	op     string  // "column", "constant", or an operator
 	x, y   *number // operands
@@ -20,7 +20,7 @@ type number struct {
 	c      int64 // of a constant, and the divisor of / and %
 }
 
-// number translates an integer expression; nil: the kernel cannot compute it.
+// number translates an integer expression; nil if the kernel cannot compute it.
 func (c *compiler) number(e plan.Expr) *number {
 	if e.Type().Physical() != types.PhysInt {
 		return nil
@@ -57,7 +57,7 @@ func (c *compiler) arithmetic(e *plan.Call) *number {
 	case "+", "-", "*":
 		return &number{op: e.Fn, x: args[0], y: args[1]}
 	case "/", "%":
-		// By zero is NULL, and -1 is where a quotient can overflow.
+		// Division by zero is NULL, and a quotient by -1 can overflow.
 		if d := args[1]; d.op == "constant" && d.c != 0 && d.c != -1 {
 			return &number{op: e.Fn, x: args[0], c: d.c}
 		}
@@ -65,7 +65,7 @@ func (c *compiler) arithmetic(e *plan.Call) *number {
 	return nil
 }
 
-// fails reports whether a result may not fit.
+// fails reports whether a result may overflow.
 func (n *number) fails() bool {
 	switch n.op {
 	case "+", "-", "*", "neg":
@@ -74,7 +74,7 @@ func (n *number) fails() bool {
 	return n.x != nil && n.x.fails()
 }
 
-// reads adds what n reads to t.
+// reads adds the columns that n reads to t.
 func (n *number) reads(t *test) {
 	if n.op == "column" {
 		t.columns = append(t.columns, n.index)
@@ -88,7 +88,7 @@ func (n *number) reads(t *test) {
 	}
 }
 
-// nullBit is the bit that says that a column is NULL; 0: none.
+// nullBit returns the bit that reports that a column is NULL; 0: none.
 func nullBit(c Column) uint64 {
 	if c.Null == 0 {
 		return 0
@@ -96,14 +96,14 @@ func nullBit(c Column) uint64 {
 	return 1 << (c.Null - 1)
 }
 
-// mayBeNull reports whether something that n reads may be NULL.
+// mayBeNull reports whether a column that n reads may be NULL.
 func (n *number) mayBeNull() bool {
 	var t test
 	n.reads(&t)
 	return t.nulls != 0
 }
 
-// registers is how many operands n needs at a time.
+// registers returns the number of operands that n needs at a time.
 func (n *number) registers() int {
 	switch {
 	case n.x == nil:
@@ -136,7 +136,7 @@ func (n *number) load(w *writer, free []asm.Register, unsure label) {
 		w.compare(asm.JEq, dst, math.MinInt64, unsure)
 		w.add(asm.Neg.Imm(dst, 0))
 	case "+":
-		// It overflowed if the sum has another sign than both operands.
+		// It overflowed if the sum's sign differs from those of both operands.
 		src := free[1]
 		w.add(asm.Mov.Reg(scratch, dst), asm.Add.Reg(scratch, src),
 			asm.Xor.Reg(dst, scratch), asm.Xor.Reg(src, scratch), asm.And.Reg(src, dst))
@@ -157,9 +157,9 @@ func (n *number) load(w *writer, free []asm.Register, unsure label) {
 	}
 }
 
-// multiply has no 128-bit product to look at. By a constant, the range of the
-// other operand is known; else operands of more than 32 bits are left to the
-// engine.
+// multiply cannot use a 128-bit product. For a constant factor, the valid range
+// of the other operand is known; else operands of more than 32 bits are left to
+// the engine.
 func (n *number) multiply(w *writer, x, y asm.Register, unsure label) {
 	within := func(r asm.Register, lo, hi int64) {
 		w.compare(asm.JSLT, r, lo, unsure)
@@ -181,7 +181,8 @@ func (n *number) multiply(w *writer, x, y asm.Register, unsure label) {
 	w.add(asm.Mul.Reg(x, y))
 }
 
-// factors is the range of x for which x*c fits; not bounded: any x.
+// factors returns the range of x for which x*c fits; bounded is false for any
+// x.
 func factors(c int64) (lo, hi int64, bounded bool) {
 	switch {
 	case c == 0 || c == 1:
@@ -194,9 +195,9 @@ func factors(c int64) (lo, hi int64, bounded bool) {
 	return math.MaxInt64 / c, math.MinInt64 / c, true
 }
 
-// divide truncates toward zero; the remainder has the dividend's sign. The
-// processor of BPF divides unsigned numbers (signed ones since Linux 6.6), so
-// magnitudes are divided.
+// divide truncates toward zero; the remainder has the dividend's sign. BPF
+// divides unsigned numbers (signed ones since Linux 6.6), so magnitudes are
+// divided.
 func (n *number) divide(w *writer, x asm.Register) {
 	positive, done := w.newLabel(), w.newLabel()
 	w.add(asm.Mov.Reg(scratch2, x))
@@ -205,10 +206,10 @@ func (n *number) divide(w *writer, x asm.Register) {
 	w.place(positive)
 	magnitude := n.c
 	if magnitude < 0 {
-		magnitude = -magnitude // as an unsigned number it is right for the least, too
+		magnitude = -magnitude // correct for the least number as well, as an unsigned one
 	}
 	w.constant(scratch, magnitude)
-	keep := asm.JSGE // the sign is already right where the dividend is not negative
+	keep := asm.JSGE // the sign is already correct if the dividend is not negative
 	if n.op == "/" {
 		w.add(asm.Div.Reg(x, scratch))
 		if n.c < 0 {
@@ -231,7 +232,7 @@ var comparisons = map[string]struct{ jump, opposite asm.JumpOp }{
 
 var opposites = map[string]string{"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
-// compareNumbers tests x op y; nil: the kernel cannot.
+// compareNumbers tests x op y; nil if the kernel cannot decide it.
 func (c *compiler) compareNumbers(op string, left, right plan.Expr) *test {
 	x, y := c.number(left), c.number(right)
 	if x == nil || y == nil {
@@ -261,7 +262,8 @@ func (c *compiler) compareNumbers(op string, left, right plan.Expr) *test {
 	return t
 }
 
-// oneOf tests whether a number is one of values; nil: the kernel cannot.
+// oneOf tests whether a number is one of values; nil if the kernel cannot
+// decide it.
 func (c *compiler) oneOf(e plan.Expr, values []int64) *test {
 	x := c.number(e)
 	if x == nil || x.registers() > len(operands) {
@@ -290,10 +292,10 @@ func (c *compiler) among(x *number, values []int64) *test {
 	return t
 }
 
-// fewValues is up to where values are compared one by one.
+// fewValues is the number of values up to which they are compared one by one.
 const fewValues = 4
 
-// search looks for the first operand among sorted values, by halving.
+// search searches the first operand among sorted values, by bisection.
 func search(w *writer, values []int64, found, missed label) {
 	if len(values) <= fewValues {
 		for _, v := range values {

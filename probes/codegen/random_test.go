@@ -17,7 +17,7 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// The columns of the tests, where the layout has them, and of which type.
+// The columns of the tests, their places in the layout, and their types.
 const (
 	colPID = iota
 	colArg0
@@ -33,7 +33,7 @@ const (
 	colKind
 )
 
-const epoch = 1_700_000_000_000_000_000 // what makes boot time wall time
+const epoch = 1_700_000_000_000_000_000 // offset from boot time to wall time
 
 var columns = []struct {
 	name string
@@ -54,10 +54,10 @@ var columns = []struct {
 	colKind:     {"args.kind", types.Varchar, Column{Kind: Enum, Offset: 88, Names: kinds, Null: 1}},
 }
 
-// absentAt is the word of what is NULL.
+// absentAt is the offset of the word of NULLs.
 const absentAt, momentSize = 96, 104
 
-// kinds are names of numbers: two have the same, and one looks like another number.
+// kinds are names of numbers: two are equal, and one looks like another number.
 var kinds = map[int64]string{0: "a", 1: "worker", -5: "worker", 7: "ab", 1 << 40: "3", 1000: "w_rker"}
 
 var schema = func() []types.Type {
@@ -75,8 +75,8 @@ func call(t types.Type, fn string, args ...plan.Expr) plan.Expr {
 }
 func cond(fn string, args ...plan.Expr) plan.Expr { return call(types.Boolean, fn, args...) }
 
-// functions are what queries probe in the tests; facts is the word that says
-// what is true of each.
+// functions is the probed functions of the tests; facts is the word of facts of
+// each.
 type functions struct {
 	names, classes []string
 	facts          []uint64
@@ -84,7 +84,7 @@ type functions struct {
 }
 
 func (f *functions) fact(e plan.Expr) (uint8, bool) {
-	if f.used == 8 { // few, so that the tests see what happens when there is none left
+	if f.used == 8 { // few, so that the tests cover the case that none is left
 		return 0, false
 	}
 	f.used++
@@ -212,7 +212,7 @@ func conditions(t *rapid.T, depth int) plan.Expr {
 	return lit(draw(t, []types.Value{types.Bool(true), types.Bool(false), types.NullOf(types.Boolean)}, "constant"))
 }
 
-// moment is a tuple as the kernel has it, and as the engine has it.
+// moment is a tuple in the kernel's form and in the engine's.
 type moment struct {
 	memory [momentSize]byte
 	row    []types.Value
@@ -229,8 +229,7 @@ func moments(t *rapid.T, f *functions) moment {
 			putNumber(m.memory[c.at.Offset:], v)
 			m.row[i] = types.Value{Type: c.typ, I: v + c.at.Shift}
 		case Name:
-			// A name is what stands before the first zero byte; behind it
-			// anything may.
+			// A name ends at the first zero byte; anything may follow.
 			b := m.memory[c.at.Offset:][:NameSize]
 			s := draw(t, texts, c.name)
 			for k := range b {
@@ -287,8 +286,8 @@ type fataler interface {
 	Helper()
 }
 
-// load makes a raw tracepoint of the body, since the kernel runs no uprobe
-// program for a test.
+// load makes the body a raw tracepoint program, since the kernel cannot
+// test-run uprobe programs.
 func (r *runner) load(t fataler, body asm.Instructions) *ebpf.Program {
 	t.Helper()
 	if body == nil {
@@ -332,8 +331,9 @@ func (r *runner) passes(t fataler, p *ebpf.Program, memory []byte) bool {
 	return ret == 1
 }
 
-// The kernel's answer with the engine's on what passes is the engine's answer,
-// and an evaluation that fails in the engine fails with the kernel's help too.
+// The kernel's filter followed by the engine's on what passes equals the
+// engine's alone, and an evaluation that fails in the engine fails with the
+// kernel's filter too.
 func TestKernelAndEngineAgree(t *testing.T) {
 	testenv.NeedRoot(t)
 	r := newRunner(t)
@@ -352,7 +352,7 @@ func TestKernelAndEngineAgree(t *testing.T) {
 }
 
 func check(t *rapid.T, r *runner, e plan.Expr, p Program, entry, exit *ebpf.Program, m moment) {
-	// What is not known at the entry must not matter there.
+	// Values unknown at the entry must not matter there.
 	early := m.memory
 	for _, c := range columns {
 		if c.at.Late {
@@ -380,7 +380,7 @@ func check(t *rapid.T, r *runner, e plan.Expr, p Program, entry, exit *ebpf.Prog
 	}
 }
 
-// holds is what the engine's filter says of a row.
+// holds returns the result of the engine's filter for a row.
 func holds(t *rapid.T, e plan.Expr, row []types.Value) (bool, error) {
 	f, err := expr.CompileFilter(e, schema)
 	if err != nil {

@@ -14,13 +14,12 @@ import (
 	"endoscope/planner/types"
 )
 
-// The numbers of buckets are those of package operators (agg_histogram.go and
-// agg_quantile.go), which merges what is counted here with what it counts
-// itself; a test there compares them.
+// The bucket numbers are those of package operators (agg_histogram.go and
+// agg_quantile.go), which merges these counts with its own; a test there
+// compares them.
 
-// bucketBits is the size of a bucket's number in the word that names it, which
-// has the sketch's above it. What is as far as no bucket can be stands for
-// overflow.
+// bucketBits is the size of a bucket's number in its key word; the sketch's
+// number is above it. A number at the limit means overflow.
 const (
 	bucketBits = 56
 	farBucket  = 1 << (bucketBits - 2)
@@ -28,15 +27,15 @@ const (
 	overflow   = math.MaxInt64
 )
 
-// buckets writes code that puts the number of the value's bucket where the
-// value is, in the first operand.
+// buckets writes code that replaces the value in the first operand by its
+// bucket's number.
 type buckets interface {
 	name() string
 	number(w *writer, boundaries string, unsure label)
 }
 
-// bucketsOf are those of an aggregate; isSketch is false if it has none. nil:
-// they cannot be computed, or are not right.
+// bucketsOf returns the buckets of an aggregate; isSketch is false if it has
+// none. nil: they cannot be computed, or the parameters are invalid.
 func bucketsOf(f *plan.Agg) (b buckets, isSketch bool) {
 	switch f.Fn {
 	case "quantile", "median", "sketch":
@@ -53,8 +52,8 @@ func bucketsOf(f *plan.Agg) (b buckets, isSketch bool) {
 	return nil, false
 }
 
-// magnitude leaves the value's sign, 0 or -1, in the last operand and the value
-// without it in the first: |x|, or, if exact is not set, ^x for a negative x.
+// magnitude leaves the value's sign, 0 or -1, in the last operand and its
+// magnitude in the first: |x| or, if exact is not set, ^x for a negative x.
 func (w *writer) magnitude(exact bool) {
 	x, sign := operands[0], operands[len(operands)-1]
 	w.add(asm.Mov.Reg(sign, x), asm.ArSh.Imm(sign, 63), asm.Xor.Reg(x, sign))
@@ -63,9 +62,9 @@ func (w *writer) magnitude(exact bool) {
 	}
 }
 
-// log2 puts floor(log2 x) into the register n, without jumps: each of them
-// would double what the verifier has to look at. It leaves 1 in x; 0, and 0 in
-// n, if x was 0. x is at most 2^63.
+// log2 computes floor(log2 x) into the register n, without jumps: each jump
+// would double the states that the verifier explores. It leaves 1 in x; 0, and
+// 0 in n, if x was 0. x is at most 2^63.
 func (w *writer) log2(x, n asm.Register) {
 	w.add(asm.Mov.Imm(n, 0))
 	for s := int32(5); s >= 0; s-- {
@@ -76,7 +75,7 @@ func (w *writer) log2(x, n asm.Register) {
 	}
 }
 
-// powers are those of HISTOGRAM(x): the number of bits.
+// powers are the buckets of HISTOGRAM(x): the number of bits.
 type powers struct{}
 
 func (powers) name() string { return "powers" }
@@ -88,11 +87,11 @@ func (powers) number(w *writer, _ string, _ label) {
 	w.add(asm.Add.Reg(x, n), asm.Xor.Reg(x, sign))
 }
 
-// steps are those of HISTOGRAM(x, lo, hi, step).
+// steps are the buckets of HISTOGRAM(x, lo, hi, step).
 type steps struct{ lo, hi, step int64 }
 
-// stepsOf takes the parameters as they are meant; false: they are wrong, or no
-// integers, or the buckets too many.
+// stepsOf converts the parameters; false if they are invalid, not integers, or
+// the buckets too many.
 func stepsOf(params []types.Value) (s steps, ok bool) {
 	if len(params) != 3 {
 		return s, false
@@ -101,7 +100,7 @@ func stepsOf(params []types.Value) (s steps, ok bool) {
 	for i, p := range params {
 		f := p.F
 		if p.Type.Physical() != types.PhysFloat {
-			f = float64(p.I) // as the engine takes it
+			f = float64(p.I) // like the engine
 		}
 		if f != math.Trunc(f) || math.Abs(f) >= 1<<63 {
 			return s, false
@@ -132,25 +131,25 @@ func (s steps) number(w *writer, _ string, _ label) {
 	w.place(end)
 }
 
-// logarithms are those of QUANTILE and MEDIAN: of DDSketch, with the accuracy
-// and the bias of package operators. The kernel has no logarithm; it looks the
-// bucket of a magnitude up in a table. That has a cell for each of the numbers
-// to 127 and, from there on, for each 64th part of an octave. A cell is narrower
-// than a bucket, so there is at most one boundary in it.
+// logarithms are the buckets of QUANTILE and MEDIAN: those of DDSketch, with
+// the accuracy and the bias of package operators. The kernel has no logarithm,
+// so the bucket of a magnitude is looked up in a table with a cell for each
+// number up to 127 and, from there on, for each 64th part of an octave. A cell
+// is narrower than a bucket, so there is at most one boundary in it.
 type logarithms struct{}
 
 const (
 	sketchAccuracy = 0.01
 	bucketBias     = 1 << 20
 
-	cellBits  = 6 // of a number behind its first one, that choose the cell
+	cellBits  = 6 // bits of a number, after its first one, that select the cell
 	cells     = (64-1-cellBits)<<cellBits + 2<<cellBits
 	cellBytes = 16
 )
 
-// Boundaries are the cells, for a map with one entry of this size: each is two
-// words, a magnitude, and the number of the bucket of those below it; from it
-// on begins the next one.
+// Boundaries returns the cells, for a map with one entry of this size: each is
+// two words, a magnitude, and the number of the bucket below it; the next
+// bucket begins at the magnitude.
 var Boundaries = sync.OnceValues(func() ([]uint64, error) {
 	m, err := mapping.NewLogarithmicMapping(sketchAccuracy)
 	if err != nil {
@@ -178,7 +177,7 @@ var Boundaries = sync.OnceValues(func() ([]uint64, error) {
 	return table, nil
 })
 
-// cell is the range of the magnitudes of cell i.
+// cell returns the range of magnitudes of cell i.
 func cell(i uint64) (first, last uint64) {
 	if i < 2<<cellBits {
 		return i, i
@@ -188,7 +187,7 @@ func cell(i uint64) (first, last uint64) {
 	return first, first + 1<<shift - 1
 }
 
-// BucketOf is the number of x's bucket as the kernel finds it: for tests.
+// BucketOf returns the number of x's bucket as the kernel finds it, for tests.
 func BucketOf(table []uint64, x int64) int64 {
 	sign := x >> 63
 	u := uint64(x ^ sign - sign)
@@ -213,7 +212,7 @@ func (logarithms) number(w *writer, boundaries string, unsure label) {
 	w.log2(t, n)
 	w.add(asm.Sub.Imm(n, cellBits), asm.RSh.Reg(at, n), asm.LSh.Imm(n, cellBits), asm.Add.Reg(at, n))
 	w.place(small)
-	w.jump(asm.JGE.Imm(at, cells, ""), unsure) // never: for the verifier
+	w.jump(asm.JGE.Imm(at, cells, ""), unsure) // never taken, for the verifier
 	w.add(asm.LSh.Imm(at, 4), asm.LoadMapValue(t, 0, 0).WithReference(boundaries), asm.Add.Reg(t, at),
 		asm.LoadMem(scratch, t, 0, asm.DWord), asm.LoadMem(t, t, 8, asm.DWord))
 	w.jump(asm.JLT.Reg(u, scratch, ""), found)

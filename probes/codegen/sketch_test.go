@@ -9,8 +9,8 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// The kernel finds the buckets of quantiles that BucketOf does, on both sides
-// of every boundary.
+// The kernel finds the same buckets of quantiles as BucketOf, on both sides of
+// every boundary.
 func TestBoundariesInTheKernel(t *testing.T) {
 	testenv.NeedRoot(t)
 	b := newBench(t)
@@ -60,7 +60,7 @@ func TestBoundariesInTheKernel(t *testing.T) {
 	}
 }
 
-// What the kernel cannot do is refused as a whole.
+// An aggregate that the kernel cannot compute is refused as a whole.
 func TestAggregatesThatAreRefused(t *testing.T) {
 	x, y := column(colArg0), column(colArg1)
 	star := plan.Agg{Fn: "count", Star: true}

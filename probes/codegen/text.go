@@ -7,11 +7,11 @@ import (
 	"endoscope/planner/types"
 )
 
-// maxTested bounds the texts that are tested for in the kernel: what is longer is
-// compared by the engine.
+// maxTested limits the texts compared in the kernel; longer ones are compared
+// by the engine.
 const maxTested = 256
 
-// text tests a text; nil: the kernel cannot.
+// text tests a text; nil if the kernel cannot decide it.
 func (c *compiler) text(index int, t TextTest, want bool) formula {
 	if c.in.Text == nil {
 		return nil
@@ -30,7 +30,7 @@ func (c *compiler) text(index int, t TextTest, want bool) formula {
 	return c.bit(index, uint64(1)<<bit, want)
 }
 
-// bit tests a bit of the word of what is NULL, which depends on a column.
+// bit tests a bit of the word of NULLs, for a column.
 func (c *compiler) bit(index int, mask uint64, want bool) *test {
 	col := c.in.Columns[index]
 	t := &test{columns: []int{index}, late: col.Late, absent: c.in.Absent}
@@ -51,7 +51,8 @@ func (c *compiler) bit(index int, mask uint64, want bool) *test {
 	return t
 }
 
-// matchText translates a test of a text against a constant; nil: the kernel cannot.
+// matchText translates a test of a text against a constant; nil if the kernel
+// cannot decide it.
 func (c *compiler) matchText(fn string, index int, k *plan.Const, want bool) formula {
 	if k.V.IsNull {
 		return verdict(false)
@@ -79,7 +80,7 @@ func (c *compiler) matchText(fn string, index int, k *plan.Const, want bool) for
 	return c.text(index, t, want)
 }
 
-// isNull tests whether a column is NULL; nil: the kernel cannot tell.
+// isNull tests whether a column is NULL; nil if the kernel cannot decide it.
 func (c *compiler) isNull(col *plan.Col, want bool) formula {
 	in := c.in.Columns[col.Index]
 	switch in.Kind {
@@ -92,7 +93,7 @@ func (c *compiler) isNull(col *plan.Col, want bool) formula {
 	return nil
 }
 
-// truth tests a BOOLEAN column; nil: the kernel cannot.
+// truth tests a BOOLEAN column; nil if the kernel cannot decide it.
 func (c *compiler) truth(col *plan.Col, want bool) formula {
 	in := c.in.Columns[col.Index]
 	if in.Kind != Number || col.T != types.Boolean {
@@ -109,8 +110,8 @@ func (c *compiler) truth(col *plan.Col, want bool) formula {
 		}}
 }
 
-// equalTruth translates the comparison of a BOOLEAN column with TRUE or FALSE; nil: it is
-// none.
+// equalTruth translates the comparison of a BOOLEAN column with TRUE or FALSE;
+// nil if it is none.
 func (c *compiler) equalTruth(e *plan.Call, want bool) formula {
 	if e.Fn != "=" && e.Fn != "<>" || len(e.Args) != 2 {
 		return nil

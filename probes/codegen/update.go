@@ -4,9 +4,9 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// Registers of the update function, beside that of the event. The value that is
-// folded in is in the first of folding, which is left as it is; the others, and
-// the scratch registers, are free.
+// Registers of the update function, besides that of the event. The value to
+// fold is in the first of folding, which is preserved; the others, and the
+// scratch registers, are free.
 const (
 	stateRegister = asm.R7
 	wordsRegister = asm.R8
@@ -19,7 +19,7 @@ func (c *aggregator) update() (asm.Instructions, error) {
 	w := &writer{}
 	w.add(asm.Mov.Reg(argument, asm.R1), asm.Mov.Reg(stateRegister, asm.R2), asm.Mov.Reg(wordsRegister, asm.R3))
 	all := false
-	never := w.newLabel() // what is computed here cannot fail
+	never := w.newLabel() // no computation here can fail
 	for _, k := range c.classes {
 		end := w.newLabel()
 		if k.filter != "" {
@@ -78,12 +78,12 @@ func (w *writer) carry(c, sum, r asm.Register) {
 	w.place(fits)
 }
 
-// fold writes code for one way to fold the value in; n is the word that counts
-// the values before.
+// fold writes code that folds the value in one way; n is the word that counts
+// the earlier values.
 func (c *aggregator) fold(w *writer, f *fold, n int) {
 	x, a, b, d := folding[0], folding[1], folding[2], folding[3]
 	end, set := w.newLabel(), w.newLabel()
-	none := func() { // jump to set if there is no value yet
+	none := func() { // jumps to set if there is no value yet
 		w.load(a, n)
 		w.jump(asm.JEq.Imm(a, 0, ""), set)
 	}
@@ -110,7 +110,8 @@ func (c *aggregator) fold(w *writer, f *fold, n int) {
 		w.place(set)
 		w.save(f.words[0], x)
 	case "first", "last":
-		// Of equal times, the first to come is the first, the last the last.
+		// At equal times, first keeps the earlier arrival and last the later
+		// one.
 		c.time.load(w, folding[3:], end)
 		none()
 		w.load(a, f.words[0])

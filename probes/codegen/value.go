@@ -9,77 +9,81 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// Integer says how a program comes by an integer of the target when it runs: from a
-// register, or from memory that a register leads to. It is what location expressions of
-// debug information and of probes come to.
+// Integer is how a program reads an integer of the target: from a register, or
+// from memory that a register points to. Location expressions of debug
+// information and of probes compile to it.
 type Integer struct {
 	Register int16 // offset of the register in struct pt_regs, or
-	Moment   bool  // of what plays its part in the moment, which was read before
-	// Indexed: another register is added, shifted by Scale bits; Register is NoRegister
-	// where that is all.
+	Moment   bool  // of a value in the moment that replaces it, read before
+	// Indexed: another register is added, shifted by Scale bits; Register is
+	// NoRegister if that is all.
 	Indexed bool
 	Index   int16
 	Scale   uint8
-	Follow  []int64 // each time: the address has this added, and the 8 bytes there are the next address
-	// Memory: the number is in memory, Offset from the last address; else it is the
-	// register's, or if Address is set, the address itself, with Offset added.
+	Follow  []int64 // each is added to the address, and the 8 bytes there are the next address
+	// Memory: the number is in memory, at Offset from the last address;
+	// otherwise it is the register's value or, if Address is set, the address
+	// itself, with Offset added.
 	Memory, Address bool
 	Offset          int64
-	// Sum: the number is the register's with Offset added, whatever that is.
+	// Sum: the number is the register's value with Offset added, wrapping.
 	Sum         bool
 	Shift, Bits uint8 // which bits of the 8 bytes, from the lowest on; Bits 0: 64
 	Signed      bool
-	// Fits: what does not fit 63 bits is NULL, and said to be too large.
+	// Fits: a number that does not fit 63 bits is NULL, and reported as too
+	// large.
 	Fits bool
 	// Constant is the number itself if Known is set; nothing is read.
 	Known    bool
 	Constant int64
 }
 
-// NoRegister is none of struct pt_regs.
+// NoRegister is no register of struct pt_regs.
 const NoRegister = -1
 
-// Text says how a program comes by a text: from At on, as many bytes as Length says, or
-// up to the first zero byte, of Chars bytes at most if that is set.
+// Text is how a program reads a text: from At on, as many bytes as Length says,
+// or up to the first zero byte, of Chars bytes at most if that is set.
 type Text struct {
 	At     Integer
 	Length *Integer
 	Chars  int
-	Max    int // bytes that are taken at most
-	// Prefix: no more were asked for, so that a longer text loses nothing.
+	Max    int // maximum number of bytes read
+	// Prefix: the query uses no more than Max, so that a longer text is not
+	// truncated.
 	Prefix bool
 }
 
-// Value is a number or a text, of one function. Both nil: NULL.
+// Value is a number or a text, for one function. Both nil: NULL.
 type Value struct {
 	Number *Integer
 	Text   *Text
-	// Length: it is NULL unless this is Needs at least, as of an element of a slice.
+	// Length: the value is NULL unless this is at least Needs, as for an
+	// element of a slice.
 	Length *Integer
 	Needs  int64
 }
 
-// TextTest asks whether a text is one of some, or begins with one of them.
+// TextTest tests whether a text is, or begins with, one of several.
 type TextTest struct {
-	Column int   // of Reader.Columns
-	Bit    uint8 // of the word of what is NULL, that is set for those
+	Column int   // index in Reader.Columns
+	Bit    uint8 // bit in the word of NULLs, set for texts that pass
 	Equal  []string
 	Begin  []string
 }
 
-// Places of what is read, from the addresses that a reading program gets (values.h of
-// package bpf).
+// Places are offsets from the addresses that a reading program receives
+// (values.h of package bpf).
 type Places struct {
 	Numbers   []int16 // by slot, in the moment
-	Absent    int16   // the word in the moment of what is NULL, a bit for each slot and text
-	TextBit   uint8   // the bit of the first text
-	Cookie    int16   // of the moment
+	Absent    int16   // word of NULLs in the moment, with a bit for each slot and text
+	TextBit   uint8   // bit of the first text
+	Cookie    int16   // in the moment
 	Functions int32   // mask of the function's id in the cookie
-	Header    int16   // bytes in front of texts: their size, 2 bytes, and 2 for each one's length
+	Header    int16   // bytes before the texts: their size, 2 bytes, and 2 for the length of each
 }
 
-// Column is where a Reader puts a value: a slot of the moment's numbers or, of texts, the
-// place among those.
+// ReadColumn is where a Reader stores a value: a slot of the moment's numbers
+// or, for a text, its index among the texts.
 type ReadColumn struct {
 	Text bool
 	Slot int
@@ -89,35 +93,35 @@ type ReadColumn struct {
 type Reader struct {
 	Columns []ReadColumn
 	Tests   []TextTest
-	// Values has the values of each function, in the order of the columns.
+	// Values are the values of each function, in the order of the columns.
 	Values [][]Value
-	// Before is how many bytes of texts there can be before.
+	// Before is the maximum size of preceding texts.
 	Before int
 }
 
-// What a reading program returns: bits.
+// Bits of a reading program's result.
 const (
 	unreadable = 1 << iota
 	cutOff
 	tooLarge
 )
 
-// The registers of a reading program, and what it has on its stack.
+// Registers of a reading program, and its stack slots.
 const (
 	readMoment  = asm.R6
 	readContext = asm.R7
 	readTexts   = asm.R8
-	readEnd     = asm.R9 // behind the texts that are there, from readTexts
+	readEnd     = asm.R9 // end of the texts so far, from readTexts
 	wordOnStack = -8
 	failedAt    = -16
 	lengthAt    = -24
 )
 
-// maxReads bounds what a reading program may have to do.
+// maxReads limits the reads of a reading program.
 const maxReads = 512
 
-// Compile makes the body of a function of the addresses of the moment, the registers and
-// the texts: it returns what failed.
+// Compile returns the body of a function of the addresses of the moment, the
+// registers and the texts; its result says what failed.
 func (r *Reader) Compile(at Places) (asm.Instructions, error) {
 	w := &writer{}
 	w.add(asm.Mov.Reg(readMoment, asm.R1), asm.Mov.Reg(readContext, asm.R2), asm.Mov.Reg(readTexts, asm.R3),
@@ -148,7 +152,7 @@ func (r *Reader) hasTexts() bool {
 	return slices.ContainsFunc(r.Columns, func(c ReadColumn) bool { return c.Text })
 }
 
-// group are consecutive functions with equal values.
+// group is consecutive functions with equal values.
 type group struct {
 	first  int
 	values []Value
@@ -169,7 +173,7 @@ func (r *Reader) groups() (list []group) {
 	return list
 }
 
-// Identity is equal for readers that do the same only.
+// Identity returns a string that is equal only for readers that do the same.
 func (r *Reader) Identity() string {
 	out := fmt.Sprintf("%v %v %d", r.Columns, r.Tests, r.Before)
 	for _, g := range r.groups() {
@@ -181,7 +185,7 @@ func (r *Reader) Identity() string {
 	return out
 }
 
-// name is equal for equal values only.
+// name returns a string that is equal only for equal values.
 func (v Value) name() string {
 	if v.Length != nil {
 		needs := fmt.Sprintf(" %+v %d", *v.Length, v.Needs)
@@ -199,7 +203,8 @@ func (v Value) name() string {
 	return ""
 }
 
-// dispatch goes to the code of the function that the first operand is, by halving.
+// dispatch jumps to the code of the function in the first operand, by
+// bisection.
 func (r *Reader) dispatch(w *writer, at Places, groups []group, end label) error {
 	if len(groups) > maxReads {
 		return fmt.Errorf("%d functions with values of their own, at most %d are possible", len(groups), maxReads)
@@ -222,8 +227,8 @@ func (r *Reader) dispatch(w *writer, at Places, groups []group, end label) error
 	return r.dispatch(w, at, groups[half:], end)
 }
 
-// group writes what reads the values of a function. Texts come last: they use the
-// register of their end.
+// group writes code that reads the values of a function. Texts come last: they
+// use the register of their end.
 func (r *Reader) group(w *writer, at Places, values []Value) {
 	order := make([]int, len(r.Columns))
 	for i := range order {
@@ -254,21 +259,22 @@ func (r *Reader) group(w *writer, at Places, values []Value) {
 	}
 }
 
-// absent notes that something is NULL.
+// absent writes code that sets the NULL bit of a value.
 func (w *writer) absent(at Places, bit uint8) { w.flag(at, bit) }
 
-// flag sets a bit of the word of what is NULL.
+// flag writes code that sets a bit of the word of NULLs.
 func (w *writer) flag(at Places, bit uint8) {
 	w.add(asm.LoadMem(asm.R1, readMoment, at.Absent, asm.DWord), asm.LoadImm(asm.R2, 1<<bit, asm.DWord),
 		asm.Or.Reg(asm.R1, asm.R2), asm.StoreMem(readMoment, at.Absent, asm.R1, asm.DWord))
 }
 
-// fail notes why something is NULL, or not whole.
+// fail writes code that records why a value is NULL, or truncated.
 func (w *writer) fail(why int32) {
 	w.add(asm.LoadMem(asm.R1, asm.RFP, failedAt, asm.DWord), asm.Or.Imm(asm.R1, why), asm.StoreMem(asm.RFP, failedAt, asm.R1, asm.DWord))
 }
 
-// enough writes code that jumps to null where a value is none.
+// enough writes code that jumps to null if the slice is too short for the
+// value.
 func (w *writer) enough(v Value, null, bad label) {
 	if v.Length == nil {
 		return
@@ -303,8 +309,8 @@ func (r *Reader) number(w *writer, at Places, c ReadColumn, v Value) {
 	w.place(done)
 }
 
-// read writes code that leaves n in R3; it jumps to null where a pointer is, and to bad
-// where memory cannot be read.
+// read writes code that leaves n in R3; it jumps to null if a pointer is null,
+// and to bad if memory cannot be read.
 func (w *writer) read(n *Integer, null, bad label) {
 	if n.Known {
 		w.constant(asm.R3, n.Constant)
@@ -356,7 +362,7 @@ func (w *writer) read(n *Integer, null, bad label) {
 	}
 }
 
-// bytes is how many bytes have the bits of a number.
+// bytes returns the number of bytes that contain the bits of a number.
 func (n *Integer) bytes() int {
 	if n.Bits == 0 {
 		return 8
@@ -376,17 +382,17 @@ func (w *writer) addTo(r asm.Register, c int64) {
 	}
 }
 
-// cutOff notes that t is longer than what is taken of it.
+// cutOff writes code that records that t is truncated.
 func (w *writer) cutOff(t *Text) {
 	if !t.Prefix {
 		w.fail(cutOff)
 	}
 }
 
-// text writes what reads a text behind those that are there, and tests it.
+// text writes code that reads a text after those so far, and tests it.
 func (r *Reader) text(w *writer, at Places, column int, v Value) {
 	slot, t := r.Columns[column].Slot, v.Text
-	if t == nil { // its length says so already
+	if t == nil { // already known from its length
 		w.absent(at, at.TextBit+uint8(slot))
 		return
 	}
@@ -396,7 +402,7 @@ func (r *Reader) text(w *writer, at Places, column int, v Value) {
 		w.read(t.Length, null, bad)
 		w.add(asm.StoreMem(asm.RFP, lengthAt, asm.R3, asm.DWord))
 		empty, read := w.newLabel(), w.newLabel()
-		w.jump(asm.JEq.Imm(asm.R3, 0, ""), empty) // of which the address means nothing
+		w.jump(asm.JEq.Imm(asm.R3, 0, ""), empty) // the address of an empty text is meaningless
 		w.read(&t.At, null, bad)
 		w.jump(asm.JEq.Imm(asm.R3, 0, ""), null)
 		w.add(asm.LoadMem(asm.R2, asm.RFP, lengthAt, asm.DWord))
@@ -408,12 +414,12 @@ func (r *Reader) text(w *writer, at Places, column int, v Value) {
 		w.jump(asm.JNE.Imm(asm.R0, 0, ""), bad)
 		w.place(empty)
 		w.add(asm.LoadMem(asm.R0, asm.RFP, lengthAt, asm.DWord))
-		w.jump(asm.JGT.Imm(asm.R0, int32(t.Max), ""), bad) // never: for the verifier
+		w.jump(asm.JGT.Imm(asm.R0, int32(t.Max), ""), bad) // never taken, for the verifier
 	} else {
 		w.read(&t.At, null, bad)
 		w.jump(asm.JEq.Imm(asm.R3, 0, ""), null)
-		// One byte more than there may be tells whether there are more, and the
-		// kernel puts a zero byte behind.
+		// Reading one byte more than the maximum shows whether there are more,
+		// and the kernel appends a zero byte.
 		size, whole := t.Max+2, w.newLabel()
 		if t.Chars > 0 {
 			size = min(size, t.Chars+1)
@@ -443,12 +449,13 @@ func (r *Reader) text(w *writer, at Places, column int, v Value) {
 	w.place(done)
 }
 
-// testText sets a bit if the text of length R0 at the end passes. It leaves R0.
+// testText writes code that sets a bit if the text of length R0 at the end
+// passes. It preserves R0.
 func (w *writer) testText(t *TextTest, most int, at Places) {
 	found, end := w.newLabel(), w.newLabel()
 	w.add(asm.Mov.Reg(asm.R4, readTexts), asm.Add.Reg(asm.R4, readEnd))
 	compare := func(s string, op asm.JumpOp) {
-		if len(s) > most { // none is so long
+		if len(s) > most { // no text is that long
 			return
 		}
 		next := w.newLabel()
@@ -482,7 +489,8 @@ func (w *writer) testText(t *TextTest, most int, at Places) {
 	w.place(end)
 }
 
-// piece is what one load has of the beginning of s: its value and how many bytes.
+// piece returns the part of s that one load reads: its value and number of
+// bytes.
 func piece(s string) (word uint64, n int, size asm.Size) {
 	switch {
 	case len(s) >= 8:

@@ -8,8 +8,8 @@ import (
 	"github.com/cilium/ebpf/asm"
 )
 
-// Registers. The argument is moved where calculations leave it alone; these
-// take the operands of arithmetic, from the first on.
+// Registers. The argument is moved where calculations do not change it; these
+// hold the operands of arithmetic, from the first on.
 const (
 	argument = asm.R6
 	scratch  = asm.R0
@@ -18,7 +18,7 @@ const (
 
 var operands = []asm.Register{asm.R2, asm.R3, asm.R4, asm.R5, asm.R7, asm.R8, asm.R9}
 
-// label is a place to jump to.
+// label is a jump target.
 type label int
 
 // writer collects instructions. Jumps go forward only: programs have no loops.
@@ -31,7 +31,7 @@ type writer struct {
 
 type jump struct {
 	index int // of the instruction
-	from  int // where the next one is
+	from  int // position after it
 	to    label
 }
 
@@ -50,10 +50,10 @@ func (w *writer) newLabel() label {
 	return label(len(w.places) - 1)
 }
 
-// place says that l is here.
+// place sets l to the current position.
 func (w *writer) place(l label) { w.places[l] = w.size }
 
-// used reports whether something jumps to l.
+// used reports whether some jump goes to l.
 func (w *writer) used(l label) bool {
 	return slices.ContainsFunc(w.jumps, func(j jump) bool { return j.to == l })
 }
@@ -64,7 +64,7 @@ func (w *writer) jump(i asm.Instruction, l label) {
 	w.jumps = append(w.jumps, jump{len(w.ins) - 1, w.size, l})
 }
 
-// goTo jumps in any case.
+// goTo jumps unconditionally.
 func (w *writer) goTo(l label) { w.jump(asm.Ja.Label(""), l) }
 
 // constant loads a number.
@@ -88,7 +88,8 @@ func (w *writer) compare(op asm.JumpOp, r asm.Register, c int64, l label) {
 	w.jump(op.Reg(r, scratch, ""), l)
 }
 
-// formula writes code that jumps to target if f is want, else falls through.
+// formula writes code that jumps to target if f has the value want, else falls
+// through.
 func (w *writer) formula(f formula, want bool, target, unsure label) {
 	switch f := f.(type) {
 	case *test:
@@ -127,8 +128,8 @@ func (w *writer) formula(f formula, want bool, target, unsure label) {
 	}
 }
 
-// maxSize bounds a program: jumps have 16 bits, and the verifier's patience
-// ends too.
+// maxSize limits a program: jumps have 16 bits, and the verifier has a limit,
+// too.
 const maxSize = 8 << 10
 
 // finish resolves the jumps.
@@ -142,7 +143,7 @@ func (w *writer) finish() (asm.Instructions, error) {
 	return w.ins, nil
 }
 
-// program is the function that returns 1 if f is true or may be, else 0.
+// program returns the function that returns 1 if f is or may be true, else 0.
 func program(f formula) (asm.Instructions, error) {
 	if v, ok := f.(verdict); ok {
 		if v {

@@ -53,7 +53,7 @@ func BenchmarkNearest(b *testing.B) {
 	}
 }
 
-// The scan of the whole text, which the first choice of a site waits for.
+// The scan of the whole text, required before the first site is chosen.
 func benchmarkEntrances(b *testing.B, path string) {
 	m := moduleAt(b, path)
 	bytes := uint64(0)

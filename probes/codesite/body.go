@@ -11,14 +11,14 @@ import (
 	"endoscope/probes/elf"
 )
 
-// body is all code that runs as a part of one function: its own and that of the
-// fragments (cold paths) that it branches to. It is decoded from its
-// beginnings, so that every instruction is known, reachable or not.
+// body is all code that runs as part of one function: its own and that of the
+// fragments (cold paths) that it branches to. It is decoded from its start, so
+// that every instruction is known, reachable or not.
 type body struct {
 	spans   []elf.Span
 	nodes   []node              // by address
 	sources map[uint64][]uint64 // by target: addresses of the body's branches there
-	labels  map[uint64]bool     // where computed jumps may lead
+	labels  map[uint64]bool     // possible targets of computed jumps
 }
 
 // node is an instruction of a body.
@@ -30,7 +30,7 @@ type node struct {
 
 func (n *node) end() uint64 { return n.addr + uint64(n.Len) }
 
-// falls reports whether execution may continue behind the instruction.
+// falls reports whether execution may continue after the instruction.
 func (n *node) falls() bool {
 	switch n.Op {
 	case x86asm.JMP, x86asm.RET, x86asm.UD0, x86asm.UD1, x86asm.UD2, x86asm.HLT, x86asm.LJMP, x86asm.LRET,
@@ -43,11 +43,11 @@ func (n *node) falls() bool {
 const (
 	maxBodyBytes = 1 << 20 // of the code of a body
 	maxBodySpans = 64
-	maxBodyWays  = 4096 // into a body, besides its entry
+	maxBodyWays  = 4096 // entrances into a body, besides its entry
 )
 
-// body decodes function i. It fails, to be read after the function's name,
-// where code is shared with other functions or cannot be followed.
+// body decodes function i. It fails where code is shared with other functions
+// or cannot be followed; the error is to be read after the function's name.
 func (c Code) body(i int) (*body, error) {
 	f := &c.Entries()[i]
 	b := &body{sources: map[uint64][]uint64{}, labels: map[uint64]bool{}}
@@ -102,7 +102,7 @@ func (c Code) body(i int) (*body, error) {
 	return b, c.checkBody(f, b)
 }
 
-// fragmentAt is the piece of code at addr that belongs to no function.
+// fragmentAt returns the piece of code at addr that belongs to no function.
 func (c Code) fragmentAt(addr uint64) (elf.Span, bool) {
 	if c.functionAt(addr) >= 0 || c.Image().IsStub(addr) {
 		return elf.Span{}, false
@@ -116,7 +116,8 @@ func (c Code) fragmentAt(addr uint64) (elf.Span, bool) {
 
 var errEntered = errors.New("has code that is entered from elsewhere")
 
-// checkBody refuses code that others run too, or that runs into others'.
+// checkBody returns an error if other functions run the body, or if it runs
+// into another's code.
 func (c Code) checkBody(f *elf.Entry, b *body) error {
 	for _, s := range b.spans {
 		ways := c.entrancesInto(s)
@@ -124,7 +125,7 @@ func (c Code) checkBody(f *elf.Entry, b *body) error {
 			return errEntered
 		}
 		for _, way := range ways {
-			if way.target == f.Addr { // a tail call out of another's fragment
+			if way.target == f.Addr { // a tail call out of another function's fragment
 				continue
 			}
 			if way.source != 0 && (b.contains(way.source) && !c.takesAddress(way.source) || !c.isInstruction(way.source)) {
@@ -141,7 +142,7 @@ func (c Code) checkBody(f *elf.Entry, b *body) error {
 		}
 		last := b.at(s.End - 1)
 		if last != nil && last.falls() && last.Op != x86asm.CALL && last.Op != x86asm.NOP && last.Op != x86asm.INT {
-			return errors.New("runs into the code behind it")
+			return errors.New("runs into the code after it")
 		}
 	}
 	for k := range b.nodes {
@@ -167,7 +168,7 @@ func (b *body) contains(addr uint64) bool {
 	return slices.ContainsFunc(b.spans, func(s elf.Span) bool { return s.Contains(addr) })
 }
 
-// at is the instruction that covers addr, or nil.
+// at returns the instruction that covers addr, or nil.
 func (b *body) at(addr uint64) *node {
 	k, found := slices.BinarySearchFunc(b.nodes, addr, func(n node, addr uint64) int { return cmp.Compare(n.addr, addr) })
 	if !found {
@@ -179,7 +180,7 @@ func (b *body) at(addr uint64) *node {
 	return &b.nodes[k]
 }
 
-// before is the instruction that ends where n begins, in the same span.
+// before returns the instruction that ends where n begins, in the same span.
 func (b *body) before(n *node) *node {
 	for _, s := range b.spans {
 		if s.Contains(n.addr) && n.addr > s.Start {

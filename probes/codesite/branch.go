@@ -8,10 +8,10 @@ import (
 	"golang.org/x/arch/x86/x86asm"
 )
 
-// isEntered reports whether a jump within code leads to a byte in
-// [first, last], so that what is there may be executed more than once. Code
-// that cannot be decoded to its end counts as entered if it has bytes that
-// would be such a jump.
+// isEntered reports whether a jump within code leads to a byte in [first,
+// last], so that the instructions there may be executed more than once. Code
+// that cannot be decoded to its end counts as entered if some of its bytes form
+// such a jump.
 func isEntered(code []byte, first, last int) bool {
 	if !mayBeEntered(code, first, last) {
 		return false
@@ -29,8 +29,9 @@ func isEntered(code []byte, first, last int) bool {
 	return false
 }
 
-// mayBeEntered is isEntered without decoding: any bytes that look like a
-// relative jump there. It is some twenty times as fast, and seldom wrong.
+// mayBeEntered is isEntered without decoding: it matches any bytes that look
+// like a relative jump there. It is about twenty times as fast, and seldom
+// wrong.
 func mayBeEntered(code []byte, first, last int) bool {
 	within := func(target int) bool { return first <= target && target <= last }
 	for pos, b := range code {
@@ -50,9 +51,9 @@ func mayBeEntered(code []byte, first, last int) bool {
 }
 
 // tableEnters reports whether a jump table of the function at addr leads to a
-// byte in [first, last]. Compilers know two forms: 32-bit distances from the
-// table's own address, loaded by a lea, and 64-bit addresses. Every word at such
-// a place is taken for an entry as long as it leads into the function. data
+// byte in [first, last]. Compilers emit two forms: 32-bit offsets from the
+// table's own address, loaded by a lea, and 64-bit addresses. Every word of a
+// possible table counts as an entry as long as it leads into the function. data
 // reads what is mapped at an address.
 func tableEnters(data reader, code []byte, addr uint64, first, last int) bool {
 	if !mayJumpIndirectly(code) || !mayTableEnter(data, code, addr, first, last) {
@@ -86,9 +87,9 @@ func tableEnters(data reader, code []byte, addr uint64, first, last int) bool {
 // reader returns up to n bytes that are mapped at addr, nil if there are none.
 type reader func(addr, n uint64) []byte
 
-// mayTableEnter is tableEnters without decoding: any bytes that look like the
-// operand by which a table is found. It is some twenty times as fast, and seldom
-// wrong.
+// mayTableEnter is tableEnters without decoding: it matches any bytes that look
+// like the operand that addresses a table. It is about twenty times as fast,
+// and seldom wrong.
 func mayTableEnter(data reader, code []byte, addr uint64, first, last int) bool {
 	for pos := 0; pos+6 <= len(code); pos++ {
 		table := uint64(int64(int32(binary.LittleEndian.Uint32(code[pos+2:]))))
@@ -107,7 +108,7 @@ func mayTableEnter(data reader, code []byte, addr uint64, first, last int) bool 
 }
 
 // mayJumpIndirectly reports whether any bytes look like a jump through a
-// register or memory (ff /4). Most functions have none, and need no decoding.
+// register or memory (ff /4). Most functions have none and need no decoding.
 func mayJumpIndirectly(code []byte) bool {
 	for rest := code; ; {
 		i := bytes.IndexByte(rest, 0xff)
@@ -129,7 +130,7 @@ const (
 // leadsTo reports whether there is a table from which a jump in the function of
 // size bytes at addr may lead to one of its bytes [first, last].
 func leadsTo(data reader, table, addr uint64, size, first, last int) bool {
-	// Most of what a lea loads is no table, as its first word shows.
+	// Most addresses that a lea loads are no tables, as the first word shows.
 	head := data(table, 8)
 	if len(head) < 4 || relative(table, head)-addr >= uint64(size) && (len(head) < 8 || binary.LittleEndian.Uint64(head)-addr >= uint64(size)) {
 		return false
@@ -156,7 +157,7 @@ func leadsTo(data reader, table, addr uint64, size, first, last int) bool {
 	return false
 }
 
-// relative is where the first entry of b leads, one of a table of distances.
+// relative returns the target of the first entry of b, in a table of offsets.
 func relative(table uint64, b []byte) uint64 {
 	return table + uint64(int64(int32(binary.LittleEndian.Uint32(b))))
 }

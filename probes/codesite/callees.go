@@ -6,9 +6,9 @@ import (
 	"golang.org/x/arch/x86/x86asm"
 )
 
-// CallsAny reports whether the code of function i has a direct call of, or a jump
-// to, the entry of a function of such a name, as far as it can be decoded: in the
-// module or by a linkage stub. Names are as linkers have them.
+// CallsAny reports whether the code of function i, as far as it can be decoded,
+// directly calls or jumps to the entry of a function whose name satisfies such:
+// in the module or through a linkage stub. Names are mangled.
 func (m Code) CallsAny(i int, such func(name string) bool) bool {
 	f := &m.Entries()[i]
 	code, err := m.Image().Code(f.Addr, m.Extent(i))
@@ -36,8 +36,8 @@ func (m Code) CallsAny(i int, such func(name string) bool) bool {
 	return false
 }
 
-// isNamed reports whether a function of such a name begins at addr, or a linkage stub
-// of one.
+// isNamed reports whether a function whose name satisfies such begins at addr,
+// or a linkage stub of one.
 func (m Code) isNamed(addr uint64, such func(name string) bool) bool {
 	if name := m.stubOf(addr); name != "" && such(name) {
 		return true
@@ -50,9 +50,10 @@ func (m Code) isNamed(addr uint64, such func(name string) bool) bool {
 	return such(f.Mangled) || slices.ContainsFunc(f.Aliases, such)
 }
 
-// MayAvoid reports whether a call of function i may return, or go on as another
-// function, without a direct call of, or a jump to, any of such a name. Of code that
-// cannot be followed it is what [Module.CallsAny] does not find.
+// MayAvoid reports whether a call of function i may return, or continue as
+// another function, without a direct call of or jump to a function whose name
+// satisfies such. If the code cannot be followed, it is the negation of
+// [Module.CallsAny].
 func (m Code) MayAvoid(i int, such func(name string) bool) bool {
 	b, err := m.body(i)
 	if err != nil {
@@ -67,7 +68,7 @@ func (m Code) MayAvoid(i int, such func(name string) bool) bool {
 			continue
 		}
 		if seen[addr] = true; n == nil || n.addr != addr {
-			continue // what is behind a call that does not return
+			continue // code after a call that does not return
 		}
 		if n.Op == x86asm.RET {
 			return true
@@ -90,7 +91,7 @@ func (m Code) MayAvoid(i int, such func(name string) bool) bool {
 				todo = append(todo, to)
 			}
 		} else if n.Op == x86asm.JMP {
-			return true // who knows where
+			return true // an unknown target
 		}
 		if n.falls() {
 			todo = append(todo, n.end())
@@ -108,7 +109,8 @@ func doesNotReturn(name string) bool {
 	return false
 }
 
-// LeavesTo reports whether an exit is a direct jump to a function of such a name.
+// LeavesTo reports whether an exit is a direct jump to a function whose name
+// satisfies such.
 func (m Code) LeavesTo(exit Site, such func(name string) bool) bool {
 	in, err := decode(exit.Bytes)
 	if err != nil || !in.jumps() {
@@ -118,10 +120,10 @@ func (m Code) LeavesTo(exit Site, such func(name string) bool) bool {
 	return direct && m.isNamed(to, such)
 }
 
-// TailTarget is the function to which an exit jumps; false if it is no direct jump
-// to the entry of a function of the module that has code of its own. A jump through
-// the linkage table is to the module's own function of that name, if it has one: that
-// another module's may take its place is not seen.
+// TailTarget returns the function to which an exit jumps; false if it is no
+// direct jump to the entry of a function of the module with code of its own. A
+// jump through the linkage table counts as one to the module's own function of
+// that name, if there is one; interposition by another module is not seen.
 func (m Code) TailTarget(exit Site) (int, bool) {
 	in, err := decode(exit.Bytes)
 	if err != nil || in.Op != x86asm.JMP {

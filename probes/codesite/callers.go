@@ -10,23 +10,24 @@ import (
 	"endoscope/probes/elf"
 )
 
-// callers are the direct calls and jumps to functions of a module, and where it takes
-// their addresses.
+// callers lists the direct calls and jumps to functions of a module, and the
+// places where it takes their addresses.
 type callers struct {
-	found   sync.Once // guards the others
+	found   sync.Once // guards the other fields
 	calls   []call    // by target
-	taken   []call    // likewise
+	taken   []call    // by target; places where an address is taken
 	pointed map[uint64]bool
 }
 
-// call is a place in the text that may be a direct call of, or jump to, a function's entry,
-// or take its address: distances from where the text begins.
+// call is a place in the text that may directly call or jump to a function's
+// entry, or take its address. Both fields are offsets from the start of the
+// text.
 type call struct{ target, source uint32 }
 
-// maxCalledText is how long text may be whose calls are listed.
+// maxCalledText is the largest text whose calls are listed.
 const maxCalledText = 1<<32 - 1
 
-// textStart is where the first executable segment begins.
+// textStart returns the bounds of the executable segments.
 func (c Code) textStart() (start, end uint64) {
 	start = ^uint64(0)
 	for _, s := range c.Image().Exec {
@@ -35,9 +36,10 @@ func (c Code) textStart() (start, end uint64) {
 	return start, end
 }
 
-// callsOf are the addresses of what may be direct calls of the function at addr and jumps
-// to it, found by their bytes; and whether its address is taken: by an instruction, or by the
-// dynamic linker, which puts it into data.
+// callsOf returns the addresses of possible direct calls of and jumps to the
+// function at addr, found by their bytes. pointed reports whether its address
+// is taken: by an instruction, or by the dynamic linker, which writes it into
+// data.
 func (c Code) callsOf(addr uint64) (sources []uint64, pointed bool) {
 	c.callers.found.Do(func() {
 		c.callers.calls, c.callers.taken = c.findCalls()
@@ -50,7 +52,7 @@ func (c Code) callsOf(addr uint64) (sources []uint64, pointed bool) {
 		for _, target := range c.Image().RelativeRelocations() {
 			point(target)
 		}
-		if c.Image().ELF.Type == stdelf.ET_EXEC { // which is where it was linked to be
+		if c.Image().ELF.Type == stdelf.ET_EXEC { // linked at a fixed address
 			eachWord(c.Image(), point)
 		}
 	})
@@ -58,7 +60,8 @@ func (c Code) callsOf(addr uint64) (sources []uint64, pointed bool) {
 	return c.sourcesOf(c.callers.calls, addr), pointed
 }
 
-// sourcesOf are the addresses of the places that lead to the function at addr.
+// sourcesOf returns the addresses of the places that lead to the function at
+// addr.
 func (c Code) sourcesOf(all []call, addr uint64) (sources []uint64) {
 	start, _ := c.textStart()
 	target := uint32(addr - start)
@@ -69,7 +72,7 @@ func (c Code) sourcesOf(all []call, addr uint64) (sources []uint64) {
 	return sources
 }
 
-// findCalls scans the executable segments with all processors.
+// findCalls scans the executable segments in parallel on all processors.
 func (c Code) findCalls() (calls, taken []call) {
 	base, end := c.textStart()
 	if end < base || end-base > maxCalledText {
@@ -85,7 +88,7 @@ func (c Code) findCalls() (calls, taken []call) {
 				return
 			}
 			for pos := 0; pos < int(part.End-part.Start) && pos+5 <= len(code); pos++ {
-				// The end of the instruction has the distance, or the address.
+				// The end of the instruction holds the offset, or the address.
 				list, size, narrow, absolute := &called, 5, false, false
 				switch op := code[pos]; {
 				case fixed && (op&0xf8 == 0xb8 || op == 0x68): // mov of an address into a register, or push
@@ -131,8 +134,8 @@ func (c Code) findCalls() (calls, taken []call) {
 	return calls, taken
 }
 
-// operandBytes is how many bytes an operand has behind its ModRM byte, of which the first
-// may be the SIB byte.
+// operandBytes returns the number of bytes of an operand after its ModRM byte;
+// the first may be the SIB byte.
 func operandBytes(modrm, sib byte) (n int) {
 	mod, rm := modrm>>6, modrm&7
 	if mod != 3 && rm == 4 {
@@ -148,7 +151,7 @@ func operandBytes(modrm, sib byte) (n int) {
 	return n
 }
 
-// eachWord calls visit with what may be addresses in the data of a file.
+// eachWord calls visit with every possible address in the data of a file.
 func eachWord(im *elf.Image, visit func(uint64)) {
 	for _, s := range im.ELF.Sections {
 		if s.Type != stdelf.SHT_PROGBITS || s.Flags&stdelf.SHF_ALLOC == 0 || s.Flags&stdelf.SHF_EXECINSTR != 0 || s.Name == ".eh_frame" || s.Name == ".eh_frame_hdr" {

@@ -11,49 +11,49 @@ import (
 	"endoscope/probes/unwind"
 )
 
-// CallSource is a source of the calls of a function.
+// CallSource is one origin of the calls of a function.
 type CallSource struct {
-	From  int // a function of the module, each call of which
-	Times int // calls it so often
-	// Through is how many bytes of From, from its entry, say so.
+	From  int // a function of the module; each of its calls
+	Times int // calls it this many times
+	// Through is the number of bytes of From, from its entry, that prove this.
 	Through uint64
 }
 
-// CallSources are where all calls of function i come from, if that can be proven:
-// the number of its calls then is the sum of the numbers of theirs, each
-// multiplied by Times. nil: nothing but a probe tells. (T. Ball and J. Larus:
-// Optimally Profiling and Tracing Programs, 1992: of counts that obey such
-// equations those of a spanning tree need no counter.)
+// CallSources returns where all calls of function i come from, if that can be
+// proven: the number of its calls is then the sum over the sources of their
+// number of calls times Times. nil: only a probe can count them. (T. Ball and
+// J. Larus: Optimally Profiling and Tracing Programs, 1992: of counts that
+// satisfy such equations, those of a spanning tree need no counter.)
 //
-// It is proven of a function that is not exported, whose address is nowhere in
-// the file, which has an unwind entry of its own, as compilers make them, and to
-// which nothing leads but direct calls and jumps that their functions execute
-// exactly once in each call; see unconditionalCalls. A call is
-// counted some instructions earlier than it happens, and also if its thread is
-// ended in between. What the file does not show (a debugger that calls a
-// function, code that is put into the process) is not counted.
+// It is proven for a function that is not exported, whose address occurs
+// nowhere in the file, which has an unwind entry of its own, as compilers emit
+// them, and which is reached only by direct calls and jumps that their
+// functions execute exactly once per call; see unconditionalCalls. A call is
+// counted some instructions before it happens, and also if its thread ends in
+// between. Calls that the file does not show (from a debugger, or from code
+// injected into the process) are not counted.
 func (m Code) CallSources(i int) []CallSource {
 	if m.IsExported(i) {
-		return nil // as most do, which takes no time to find out
+		return nil // true for most functions, and cheap to check
 	}
 	m.ProveCallSources()
 	return m.flow.of[i]
 }
 
-// ProveCallSources finds out what CallSources will be asked of functions that are not
-// exported, which takes a while.
+// ProveCallSources computes the answers of CallSources for all functions that
+// are not exported, which takes long.
 func (m Code) ProveCallSources() {
 	m.flow.proven.Do(func() { m.flow.of = m.findCallSources() })
 }
 
-// IsExported reports whether calls of function i may come from where the file
-// does not tell: from other files, above all.
+// IsExported reports whether function i may have callers that the file does not
+// show, above all in other files.
 func (m Code) IsExported(i int) bool {
 	m.flow.named.Do(func() { m.flow.exported = m.exportedFunctions() })
 	return m.flow.exported.has(i)
 }
 
-// flow is what is known of the sources of calls.
+// flow is the known sources of calls.
 type flow struct {
 	named    sync.Once // guards exported
 	exported bitset    // by function
@@ -61,7 +61,7 @@ type flow struct {
 	of       map[int][]CallSource
 }
 
-// exportedFunctions are those of which unexported does not speak.
+// exportedFunctions returns the functions that are not in unexported.
 func (c Code) exportedFunctions() bitset {
 	exported := make(bitset, len(c.Entries())/64+1)
 	unexported, ok := c.unexported()
@@ -73,8 +73,8 @@ func (c Code) exportedFunctions() bitset {
 	return exported
 }
 
-// TextBytes is how much code the module has. What CallSources takes grows with it,
-// at its first call.
+// TextBytes returns the size of the module's code. The cost of the first call
+// of CallSources grows with it.
 func (m Code) TextBytes() (n uint64) {
 	for _, s := range m.Image().Exec {
 		n += s.End - s.Start
@@ -82,10 +82,11 @@ func (m Code) TextBytes() (n uint64) {
 	return n
 }
 
-// maxCallSources is how many references to a function are looked at.
+// maxCallSources limits the references to a function that are examined.
 const maxCallSources = 64
 
-// findCallSources proves what it can of functions that are not exported.
+// findCallSources proves the call sources of functions that are not exported,
+// as far as possible.
 func (c Code) findCallSources() map[int][]CallSource {
 	flows := map[int][]CallSource{}
 	hidden, ok := c.unexported()
@@ -111,8 +112,8 @@ func (c Code) findCallSources() map[int][]CallSource {
 			continue
 		}
 		if e := c.UnwindTable().Find(target); e == nil || e.Start != target {
-			// No compiler made it. Hand-made code finds its parts by offsets
-			// of its own, as the builtins of V8 and LuaJIT are found.
+			// Not emitted by a compiler. Hand-written code addresses its parts
+			// by offsets of its own, as the builtins of V8 and LuaJIT do.
 			continue
 		}
 		if flow := c.callSourcesOf(p, certain, to); flow != nil && !c.fallsInto(target) {
@@ -122,10 +123,10 @@ func (c Code) findCallSources() map[int][]CallSource {
 	return flows
 }
 
-// callSourcesOf makes the sources of the calls of a function of all references to it; nil if one
-// is no certain call.
+// callSourcesOf derives the call sources of a function from all references to
+// it; nil if one of them is no unconditional call.
 func (c Code) callSourcesOf(p *callProof, certain map[int][]unconditionalCall, refs []reference) (flow []CallSource) {
-	for _, r := range refs { // most are seen to be no certain call at once
+	for _, r := range refs { // most fail this check at once
 		i := c.functionAt(r.at)
 		if !r.short && (i < 0 || c.Entries()[i].Addr == r.target || r.end()-c.Entries()[i].Addr > maxUnconditionalBytes) {
 			return nil
@@ -148,7 +149,7 @@ func (c Code) callSourcesOf(p *callProof, certain map[int][]unconditionalCall, r
 			return nil
 		}
 		through := r.end() - c.Entries()[i].Addr
-		if n := len(flow); n > 0 && flow[n-1].From == i { // they are sorted by address
+		if n := len(flow); n > 0 && flow[n-1].From == i { // refs are sorted by address
 			flow[n-1].Times++
 			flow[n-1].Through = through
 		} else {
@@ -158,11 +159,11 @@ func (c Code) callSourcesOf(p *callProof, certain map[int][]unconditionalCall, r
 	return flow
 }
 
-// fallsInto reports whether execution may get to addr from the code before it,
-// as hand-written code does.
+// fallsInto reports whether execution may reach addr from the code before it,
+// as in hand-written code.
 func (c Code) fallsInto(addr uint64) bool {
 	home, _ := c.home(addr - 1)
-	if home.Start == home.End { // padding behind a function
+	if home.Start == home.End { // padding after a function
 		home.Start = c.beginsBefore(addr)
 	}
 	if home.Start == 0 || addr-home.Start > maxFallBytes {
@@ -181,7 +182,7 @@ func (c Code) fallsInto(addr uint64) bool {
 		n := node{instruction: in}
 		switch {
 		case in.Op == x86asm.NOP, in.Op == x86asm.INT: // padding
-		case in.Op == x86asm.CALL: // of what does not return
+		case in.Op == x86asm.CALL: // a call that does not return
 			falls = false
 		default:
 			falls = n.falls()
@@ -191,11 +192,11 @@ func (c Code) fallsInto(addr uint64) bool {
 	return falls
 }
 
-// maxFallBytes bounds how much code is decoded to see how it ends.
+// maxFallBytes limits the code decoded to see how it ends.
 const maxFallBytes = 16 << 10
 
-// beginsBefore is where the last function or fragment before addr begins; 0:
-// none is known.
+// beginsBefore returns the start of the last function or fragment before addr;
+// 0: unknown.
 func (c Code) beginsBefore(addr uint64) (start uint64) {
 	if i, _ := slices.BinarySearchFunc(c.Entries(), addr, func(f elf.Entry, addr uint64) int { return cmp.Compare(f.Addr, addr) }); i > 0 {
 		start = c.Entries()[i-1].Addr

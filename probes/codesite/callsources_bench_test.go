@@ -10,10 +10,10 @@ func BenchmarkInflowsPostgres(b *testing.B) { benchmarkInflows(b, "postgres") }
 func BenchmarkInflowsRedis(b *testing.B)    { benchmarkInflows(b, "redis-server") }
 func BenchmarkInflowsSQLite(b *testing.B)   { benchmarkInflows(b, "sqlite3") }
 
-// benchmarkInflows measures the proof alone, once for each file.
+// benchmarkInflows measures the proof alone, once per file.
 func benchmarkInflows(b *testing.B, name string) {
 	m := moduleAt(b, testenv.NeedProgram(b, name))
-	In(m).entrances() // what sites need anyway
+	In(m).entrances() // needed for sites anyway
 	n := 0
 	for b.Loop() {
 		In(m).flow = flow{}

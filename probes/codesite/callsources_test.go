@@ -10,8 +10,8 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// callerAndCalled has a function that is called by another, each with a body
-// that a test gives, and more of the test's around them.
+// callerAndCalled is a program with a function that is called by another. A
+// test supplies the two bodies, and the code around them.
 const callerAndCalled = `
 	.text
 	.globl main
@@ -43,8 +43,8 @@ other:
 	.section .note.GNU-stack,"",@progbits
 `
 
-// Every rule of CallSources has a program here of which more or fewer calls would be
-// said to happen if the rule were broken.
+// Each rule of CallSources has a program here for which the derived number of
+// calls would be wrong if the rule were violated.
 func TestInflowRules(t *testing.T) {
 	const pie, fixed = "-pie", "-no-pie"
 	for _, test := range []struct {
@@ -125,7 +125,7 @@ func TestInflowRules(t *testing.T) {
 }
 
 // A Go program moves stacks and enters functions again, and a file without
-// sections does not say where its data is.
+// sections does not show where its data is: no sources are proven.
 func TestNoInflows(t *testing.T) {
 	golang := moduleAt(t, testenv.CompileGoText(t, "package main\n\nfunc main() {}\n"))
 	bare := moduleAt(t, bareFile(t))
@@ -153,8 +153,8 @@ func bareFile(t *testing.T) string {
 	return path
 }
 
-// Of real programs some functions follow, and none that another program can
-// name.
+// In real programs some functions have call sources, and none that another
+// program can name.
 func TestInflowsOfPrograms(t *testing.T) {
 	for _, name := range []string{"postgres", "redis-server"} {
 		m := moduleAt(t, testenv.NeedProgram(t, name))

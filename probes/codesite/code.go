@@ -6,8 +6,8 @@ import (
 	"endoscope/probes/elf"
 )
 
-// Code is the code of a module, in which sites of probes are looked for. What is found out
-// about it is kept with the file.
+// Code is the code of a module, in which probe sites are looked for. Analysis
+// results are kept with the file.
 type Code struct {
 	*elf.Module
 	*analysis
@@ -16,7 +16,7 @@ type Code struct {
 // In returns the code of a module.
 func In(m *elf.Module) Code { return Code{m, elf.Derived[analysis](m)} }
 
-// analysis is what was found out about the code of a file.
+// analysis is what is known about the code of a file.
 type analysis struct {
 	entrancesOnce sync.Once // guards entranceList
 	entranceList  []entrance

@@ -9,7 +9,7 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// What is found out about a file's code serves all modules of the file, at once.
+// All modules of a file share its analysis.
 func TestAnalysisIsShared(t *testing.T) {
 	path := testenv.CompileText(t, ".c", "__attribute__((noinline)) int work(int x) { return x * 3; } int main(int argc, char **) { return work(argc); }")
 	var cache elf.Cache

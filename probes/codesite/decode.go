@@ -10,15 +10,15 @@ import (
 
 // instruction is a decoded instruction.
 type instruction struct {
-	x86asm.Inst        // Op is 0 for what x86asm does not know
-	text        string // of those
+	x86asm.Inst        // Op is 0 for instructions that x86asm does not know
+	text        string // text of those
 }
 
 var errUndecodable = errors.New("cannot be decoded")
 
-// decode decodes the first instruction of code. Beyond x86asm it knows
-// endbr64, with which -fcf-protection begins every function, and the lengths
-// of AVX instructions.
+// decode decodes the first instruction of code. In addition to x86asm it knows
+// endbr64, with which -fcf-protection begins every function, and the lengths of
+// AVX instructions.
 func decode(code []byte) (in instruction, err error) {
 	defer func() {
 		if recover() != nil {
@@ -46,8 +46,8 @@ func decode(code []byte) (in instruction, err error) {
 	return in, nil
 }
 
-// pushLength is the length of the push of a register with which code begins,
-// as most functions do; 0: it begins with another instruction.
+// pushLength returns the length of the register push that code begins with, as
+// most functions do; 0: another instruction.
 func pushLength(code []byte) int {
 	switch {
 	case len(code) > 0 && code[0]&^7 == 0x50:
@@ -58,7 +58,7 @@ func pushLength(code []byte) int {
 	return 0
 }
 
-// syntax is the instruction at addr in Intel syntax.
+// syntax returns the instruction at addr in Intel syntax.
 func (in instruction) syntax(addr uint64) string {
 	if in.text != "" {
 		return in.text
@@ -66,7 +66,7 @@ func (in instruction) syntax(addr uint64) string {
 	return x86asm.IntelSyntax(in.Inst, addr, nil)
 }
 
-// target is where a relative branch or call at addr goes.
+// target returns the target of a relative branch or call at addr.
 func (in instruction) target(addr uint64) (uint64, bool) {
 	if in.Op != 0 {
 		if rel, ok := in.Args[0].(x86asm.Rel); ok {
@@ -76,8 +76,8 @@ func (in instruction) target(addr uint64) (uint64, bool) {
 	return 0, false
 }
 
-// transfers reports whether the instruction may continue elsewhere than
-// behind itself, which ends a basic block.
+// transfers reports whether execution may continue elsewhere than after the
+// instruction, which ends a basic block.
 func (in instruction) transfers() bool {
 	switch in.Op {
 	case x86asm.CALL, x86asm.JMP, x86asm.RET, x86asm.SYSCALL, x86asm.INT, x86asm.INTO,
@@ -99,7 +99,7 @@ func (in instruction) conditional() bool {
 	return false
 }
 
-// encoding is what the kernel's decoder takes of an instruction.
+// encoding is an instruction as the kernel's decoder sees it.
 type encoding struct {
 	prefixes []byte // legacy prefixes
 	rex      byte
@@ -186,11 +186,12 @@ func vexLength(code []byte, e encoding) (int, bool) {
 	return n, n <= len(code)
 }
 
-// method is how the kernel gets past the instruction at the beginning of
-// code, or why a probe on it would be refused, never fire or harm, to be read
-// after "which" (arch/x86/kernel/uprobes.c: uprobe_init_insn, branch_setup_xol_ops,
-// push_setup_xol_ops). Where kernels differ it is the older one's answer:
-// other nops than the two named here are emulated from 6.18 on.
+// method returns how the kernel executes the instruction at the beginning of
+// code when it is probed. The error, to be read after "which", says why a probe
+// on it would be refused, never fire or cause harm (arch/x86/kernel/uprobes.c:
+// uprobe_init_insn, branch_setup_xol_ops, push_setup_xol_ops). Where kernels
+// differ, the older one's answer is returned: nops other than the two named
+// here are emulated from 6.18 on.
 func method(code []byte, length int) (string, error) {
 	e := encodingOf(code[:length])
 	if e.opcode >= length {
@@ -219,15 +220,15 @@ func method(code []byte, length int) (string, error) {
 	case opcode == 0x8e && second>>3&7 == 2: // mov ss: masks exceptions for one instruction
 		return "", errors.New("loads the stack segment: the kernel refuses to step that")
 	case e.vex && (branch || opcode == 0x90):
-		// The kernel looks at the opcode byte without regard to its map.
+		// The kernel looks at the opcode byte and ignores its map.
 		return "", errors.New("the kernel takes for a jump")
 	case e.vexMap == 3 && (opcode&^3 == 0x5c || opcode&^0x17 == 0x68):
 		return "", errors.New("is of AMD's FMA4, which the kernel cannot decode")
 	case e.vex:
 		return Stepped, nil
 	case opcode == 0x9c:
-		// The flags that a stepped pushf pushes have the trap flag set: the
-		// popf that follows kills the target.
+		// A stepped pushf pushes flags with the trap flag set: the popf that
+		// follows kills the target.
 		return "", errors.New("pushes the flags, and with them those of the stepping kernel")
 	case opcode == 0x90 && e.rex&1 != 0:
 		return "", errors.New("the kernel takes for a nop")
@@ -262,9 +263,9 @@ func opcodes(list ...byte) *opcodeSet {
 	return &s
 }
 
-// The zeros of good_insns_64. Its table of two-byte opcodes the kernel never
-// consults (0f is good in the first), so that it accepts system calls, which
-// crash the target when stepped; those are refused here.
+// The zeros of good_insns_64. The kernel never consults its table of two-byte
+// opcodes (0f is good in the first), so it accepts system calls, which crash
+// the target when stepped; those are refused here.
 var (
 	refusedOpcodes = opcodes(0x06, 0x07, 0x0e, 0x16, 0x17, 0x1e, 0x1f, 0x27, 0x2f, 0x37, 0x3f,
 		0x60, 0x61, 0x62, 0x6c, 0x6d, 0x6e, 0x6f, 0x82, 0x9a, 0xcc, 0xcd, 0xce, 0xcf,

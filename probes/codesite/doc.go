@@ -1,13 +1,16 @@
 // Package codesite chooses the instructions that probes are set on.
 //
-// [In] gives the code of a module. [Code.EntrySiteFor] chooses the cheapest instruction on
-// which a probe counts every call exactly once, as the kernel's x86 uprobes would treat it;
-// [Code.ReturnTrap] says whether the return address may be replaced without harm, and
-// [Code.ExitSitesFor] where returns are seen without. [Code.CallSources] says which functions
-// need no probe to be counted.
+// [In] returns the code of a module. [Code.EntrySiteFor] chooses the cheapest
+// instruction on which a probe counts every call exactly once, by the rules of
+// the kernel's x86 uprobes. [Code.ReturnTrap] reports whether the return
+// address may safely be replaced, and [Code.ExitSitesFor] finds where returns
+// are seen without doing so. [Code.CallSources] finds functions that can be
+// counted without a probe.
 //
-// A file is hostile input: what is read of it is bounded and checked, and what cannot be
-// understood is refused by name rather than probed blind.
+// A file is hostile input: what is read from it is bounded and checked, and
+// what cannot be understood is refused with a named reason rather than probed
+// blindly.
 //
-// The package must not know processes, eBPF, SQL or streams, nor how names are read.
+// The package must not know processes, eBPF, SQL or streams, nor how names are
+// read.
 package codesite

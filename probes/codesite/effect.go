@@ -6,7 +6,7 @@ import (
 	"golang.org/x/arch/x86/x86asm"
 )
 
-// registers is a set of general registers, numbered as x86 does.
+// registers is a set of general registers, with x86's numbers.
 type registers uint16
 
 const (
@@ -20,28 +20,28 @@ const (
 	regRDI
 )
 
-// The registers that carry integer arguments, and what else is read of a call
-// (Go: the closure in rdx, the goroutine in r14).
+// The registers that carry integer arguments, and others that are read at a
+// call (Go: the closure in rdx, the goroutine in r14).
 const (
 	argumentsC  registers = 1<<regRDI | 1<<regRSI | 1<<regRDX | 1<<regRCX | 1<<8 | 1<<9                                     // psABI 3.2.3
 	argumentsGo registers = 1<<regRAX | 1<<regRBX | 1<<regRCX | 1<<regRDX | 1<<regRDI | 1<<regRSI | 0x0f00&^(1<<12) | 1<<14 // Go's ABIInternal
 )
 
-// effect is what an instruction changes besides flags, vector registers and
-// the memory that it pushes to.
+// effect is what an instruction changes, except flags, vector registers and the
+// memory that it pushes to.
 type effect struct {
-	known bool      // that of registers and memory
+	known bool      // regs and store are known
 	regs  registers // written, without the stack pointer
 	store bool      // writes memory
 
-	// The stack pointer: unless moved, sp is added to it.
+	// The stack pointer: if spKnown, sp is added to it.
 	spKnown bool
 	sp      int64
 }
 
-// effect of the instruction when it does not transfer control. What is not
-// listed has an unknown effect on registers and memory but, with the exceptions
-// named, leaves the stack pointer alone.
+// effect returns the effect of an instruction that does not transfer control.
+// An unlisted instruction has an unknown effect on registers and memory but,
+// with the exceptions named, does not change the stack pointer.
 func (in instruction) effect() effect {
 	if strings.HasPrefix(in.text, "endbr") {
 		return effect{known: true, spKnown: true}
@@ -90,7 +90,7 @@ func (in instruction) effect() effect {
 	}
 	for _, p := range in.Prefix {
 		if p&0xff == 0xf0 || (p&0xff == 0xf2 || p&0xff == 0xf3) && p&x86asm.PrefixImplicit == 0 {
-			e.known = false // lock and repetitions
+			e.known = false // lock and repeat prefixes
 		}
 	}
 	return e
@@ -106,7 +106,7 @@ func (in instruction) has(prefix x86asm.Prefix) bool {
 	return false
 }
 
-// movesStack is what an instruction whose destination is rsp adds to it.
+// movesStack returns what an instruction whose destination is rsp adds to it.
 func (in instruction) movesStack() (by int64, ok bool) {
 	if in.Args[0] != x86asm.RSP {
 		return 0, false
@@ -127,7 +127,7 @@ func (in instruction) movesStack() (by int64, ok bool) {
 	return 0, false
 }
 
-// set is the set of register n, if there is one.
+// set returns the set of register n, or the empty set.
 func set(n int, ok bool) registers {
 	if !ok {
 		return 0
@@ -135,8 +135,8 @@ func set(n int, ok bool) registers {
 	return 1 << n
 }
 
-// generalRegister is the number of the general register of which an argument
-// is all or a part.
+// generalRegister returns the number of the general register that an argument
+// is or is a part of.
 func generalRegister(arg x86asm.Arg) (n int, ok bool) {
 	r, ok := arg.(x86asm.Reg)
 	switch {
@@ -166,12 +166,12 @@ func ops(list ...x86asm.Op) map[x86asm.Op]bool {
 }
 
 var (
-	// onlyReads: flags at most.
+	// onlyReads change flags at most.
 	onlyReads = ops(x86asm.CMP, x86asm.TEST, x86asm.NOP, x86asm.PAUSE, x86asm.BT, x86asm.COMISD, x86asm.COMISS,
 		x86asm.UCOMISD, x86asm.UCOMISS, x86asm.PTEST, x86asm.CLD, x86asm.CLC, x86asm.STC, x86asm.CMC,
 		x86asm.PREFETCHNTA, x86asm.PREFETCHT0, x86asm.PREFETCHT1, x86asm.PREFETCHT2, x86asm.PREFETCHW,
 		x86asm.LFENCE, x86asm.MFENCE, x86asm.SFENCE)
-	// writesFirst: the first argument.
+	// writesFirst write their first argument.
 	writesFirst = ops(x86asm.MOV, x86asm.MOVZX, x86asm.MOVSX, x86asm.MOVSXD, x86asm.MOVNTI, x86asm.MOVBE, x86asm.LEA,
 		x86asm.XOR, x86asm.ADD, x86asm.SUB, x86asm.AND, x86asm.OR, x86asm.NOT, x86asm.NEG, x86asm.INC, x86asm.DEC,
 		x86asm.ADC, x86asm.SBB, x86asm.SHL, x86asm.SHR, x86asm.SAR, x86asm.ROL, x86asm.ROR, x86asm.RCL, x86asm.RCR,

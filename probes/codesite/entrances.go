@@ -14,19 +14,20 @@ import (
 	"endoscope/probes/elf"
 )
 
-// An entrance is a way into code that is not through a function's entry: a
-// branch out of another function or fragment, a label whose address is taken
-// (computed gotos, hand-written tables), or a symbol that is no function.
-// Branches within a function are many, and are looked for in its own code.
+// An entrance is a way into code other than a function's entry: a branch out of
+// another function or fragment, a label whose address is taken (computed gotos,
+// hand-written tables), or a symbol that is no function. Branches within a
+// function are many, and are looked for in its own code.
 type entrance struct {
 	target uint64
-	source uint64 // address of the instruction, 0 for data and symbols
+	source uint64 // address of the instruction; 0 for data and symbols
 }
 
-// entrances are those of the whole module by 32-bit displacements and by data,
-// sorted by target. They are found by their bytes, wherever an instruction
-// might begin, so that no code is missed for being unknown, in a gap or hard to
-// decode; who finds one in the way asks isInstruction.
+// entrances returns those of the whole module by 32-bit displacements and by
+// data, sorted by target. They are found by their bytes, wherever an
+// instruction might begin, so that none is missed in code that is unknown, in a
+// gap or hard to decode. A caller that finds one in the way checks it with
+// isInstruction.
 func (c Code) entrances() []entrance {
 	c.entrancesOnce.Do(func() {
 		found := append(c.entrancesOfText(), c.entrancesOfData()...)
@@ -38,7 +39,7 @@ func (c Code) entrances() []entrance {
 	return c.entranceList
 }
 
-// entrancesInto are those whose target lies in s.
+// entrancesInto returns those whose target is in s.
 func (c Code) entrancesInto(s elf.Span) []entrance {
 	all := c.entrances()
 	at := func(addr uint64) int {
@@ -49,8 +50,8 @@ func (c Code) entrancesInto(s elf.Span) []entrance {
 	return all[i:max(i, at(s.End))]
 }
 
-// entersFromOutside reports whether anything but function i's own code enters
-// a byte in s, a part of it without its entry.
+// entersFromOutside reports whether anything but function i's own code enters a
+// byte in s, a part of it without its entry.
 func (c Code) entersFromOutside(i int, s elf.Span) bool {
 	if i+1 < len(c.Entries()) && s.Contains(c.Entries()[i+1].Addr) {
 		return true
@@ -78,7 +79,7 @@ func (c Code) shortBranchesInto(s, own elf.Span) (sources []uint64) {
 		if around.End+reach < s.Start || s.End+reach < around.Start {
 			continue
 		}
-		// The segment may begin or end within reach.
+		// The segment may begin or end within the reach of a short branch.
 		if seg := c.Image().SegmentOf(own.Start); seg != nil {
 			around.Start, around.End = max(around.Start, seg.Start), min(around.End, seg.End)
 		}
@@ -102,7 +103,7 @@ func (c Code) shortBranchesInto(s, own elf.Span) (sources []uint64) {
 }
 
 // fragmentEnters reports whether a fragment to which the function at addr
-// branches, such as its cold path, branches to the function's entry.
+// branches, such as its cold path, branches back to the function's entry.
 func (c Code) fragmentEnters(code []byte, addr uint64) bool {
 	for _, way := range c.entrancesInto(elf.Span{Start: addr, End: addr + 1}) {
 		fragment := c.UnwindTable().Find(way.source)
@@ -123,7 +124,7 @@ func (c Code) fragmentEnters(code []byte, addr uint64) bool {
 	return false
 }
 
-// functionAt is the index of the function that contains addr, or -1.
+// functionAt returns the index of the function that contains addr, or -1.
 func (c Code) functionAt(addr uint64) int {
 	i, found := slices.BinarySearchFunc(c.Entries(), addr, func(f elf.Entry, addr uint64) int { return cmp.Compare(f.Addr, addr) })
 	if !found {
@@ -135,7 +136,7 @@ func (c Code) functionAt(addr uint64) int {
 	return i
 }
 
-// home is the function or fragment that contains addr; empty if none does.
+// home returns the function or fragment that contains addr; empty if none does.
 func (c Code) home(addr uint64) (s elf.Span, isFunction bool) {
 	if i := c.functionAt(addr); i >= 0 {
 		return elf.Span{Start: c.Entries()[i].Addr, End: c.Entries()[i].Addr + c.Extent(i)}, true
@@ -147,7 +148,7 @@ func (c Code) home(addr uint64) (s elf.Span, isFunction bool) {
 }
 
 // isInstruction reports whether an instruction begins at addr, as far as its
-// function or fragment can be decoded from the beginning; if in doubt, it does.
+// function or fragment can be decoded from the start; true if in doubt.
 func (c Code) isInstruction(addr uint64) bool {
 	home, _ := c.home(addr)
 	if addr-home.Start > maxBodyBytes {
@@ -181,10 +182,10 @@ const (
 
 const (
 	scanPart  = 1 << 20
-	scanAhead = 10 // the longest that is read behind a part's last byte
+	scanAhead = 10 // the most bytes read after the end of a part
 )
 
-// entrancesOfText scans the executable segments with all processors.
+// entrancesOfText scans the executable segments in parallel on all processors.
 func (c Code) entrancesOfText() (found []entrance) {
 	var kinds [256]uint8
 	kinds[0xe8], kinds[0xe9], kinds[0x0f], kinds[0x8d] = scanCall, scanJump, scanTwoByte, scanLEA
@@ -202,8 +203,8 @@ func (c Code) entrancesOfText() (found []entrance) {
 	return found
 }
 
-// inParts has the executable segments scanned in parts, on each processor by a worker
-// of its own, which is done, one at a time, when no part is left.
+// inParts scans the executable segments in parts, with one worker per
+// processor. done is called when no part is left, by one worker at a time.
 func (c Code) inParts(worker func() (scan func(elf.Span), done func())) {
 	var parts []elf.Span
 	for _, s := range c.Image().Exec {
@@ -233,7 +234,7 @@ type scanner struct {
 	c          Code
 	kinds      *[256]uint8
 	starts     []bitset
-	home       elf.Span // of the last branch
+	home       elf.Span // span of the last branch
 	isFunction bool
 	found      []entrance
 }
@@ -300,12 +301,13 @@ type bitset []uint64
 
 func (s bitset) has(i int) bool { return s[i/64]>>(i%64)&1 != 0 }
 
-// maxBits bounds a bitset; larger code than that of any real program is
-// searched for entries where the bits end.
+// maxBits limits a bitset; code beyond that, larger than any real program, is
+// searched for entries instead.
 const maxBits = 512 << 20
 
-// starts are the functions' entries in each executable segment. To search the
-// list of functions for each target would take most of the scan.
+// starts returns the entries of functions in each executable segment. A binary
+// search of the functions for each target would take most of the time of the
+// scan.
 func (c Code) starts() (sets []bitset) {
 	for _, seg := range c.Image().Exec {
 		set := make(bitset, min(seg.End-seg.Start, maxBits)/64+1)
@@ -333,7 +335,7 @@ func (s *scanner) entry(addr uint64) (code, entry bool) {
 	return false, false
 }
 
-// address adds a call or an address taken unless it is that of a function.
+// address adds a call, or an address taken, unless it is that of a function.
 func (s *scanner) address(source, target uint64) {
 	if code, entry := s.entry(target); !code || entry || s.c.Image().IsStub(target) {
 		return
@@ -363,9 +365,9 @@ func (c Code) isEntry(addr uint64) bool {
 	return found
 }
 
-// entrancesOfData are the places within functions to which words of data or
-// symbols without a type point. Position-independent code has such words only
-// where the dynamic linker may write.
+// entrancesOfData returns the places within functions to which words of data,
+// or symbols without a type, point. In position-independent code such words are
+// only where the dynamic linker may write.
 func (c Code) entrancesOfData() (found []entrance) {
 	add := func(target uint64) {
 		if len(found) < elf.MaxFunctions && c.Image().SegmentOf(target) != nil && !c.isEntry(target) && !c.Image().IsStub(target) {
@@ -395,8 +397,8 @@ func (c Code) entrancesOfData() (found []entrance) {
 	return found
 }
 
-// labels are the symbols of the code that have no type: those of assembler
-// that does not say what they are.
+// labels returns the addresses of code symbols without a type, which assembler
+// defines.
 func labels(im *elf.Image) (addrs []uint64) {
 	for _, s := range im.ELF.Sections {
 		if s.Type != stdelf.SHT_SYMTAB && s.Type != stdelf.SHT_DYNSYM {

@@ -10,24 +10,24 @@ import (
 )
 
 // candidate is an instruction of a function's first block. As far as the block
-// itself tells, it is executed once per call and what is needed there is as at
-// the entry.
+// shows, it is executed once per call, with what is needed as at the entry.
 type candidate struct {
 	pos     int // bytes after the entry
 	len     int
 	method  string
 	refused error // why it cannot be probed
-	depth   int64 // bytes that the stack pointer has moved down
+	depth   int64 // bytes that the stack pointer has moved down from the entry
 }
 
-// maxCandidates bounds how far into its block a function is looked at.
+// maxCandidates limits the instructions of the block that are examined.
 const maxCandidates = 24
 
-// candidates lists the candidates of code from byte pos on, in order. It ends
-// with the block, with the first instruction that changes what is needed (its
-// own site is still before the change), and where the code cannot be decoded;
-// also with the first that costs the least, which is as good as any behind it:
-// what enters the code before that enters it before those.
+// candidates lists the candidates of code from byte pos on, in order. The list
+// ends with the block, with the first instruction that changes what is needed
+// (whose own site is still before the change), and where the code cannot be
+// decoded; also with the first that has the lowest price, since later ones are
+// no cheaper, and anything that enters the code before it enters before those,
+// too.
 func candidates(code []byte, pos int, need Need, arguments registers) (list []candidate) {
 	depth, stored := int64(0), false
 	least := need.Prices.least(code[min(pos, len(code)):])
@@ -42,8 +42,8 @@ func candidates(code []byte, pos int, need Need, arguments registers) (list []ca
 		}
 		c := candidate{pos: pos, len: in.Len, depth: depth}
 		c.method, c.refused = method(code[pos:], in.Len)
-		// Linux 6.18 replaces the nop by a call, which pushes: what a leaf
-		// function has stored below the stack pointer would be lost.
+		// Linux 6.18 replaces the nop by a call, which pushes: data that a leaf
+		// function has stored below the stack pointer would be overwritten.
 		if c.method != Nop || !stored {
 			list = append(list, c)
 			if c.refused == nil && need.Prices.For(c.method) <= least {
@@ -68,21 +68,21 @@ func candidates(code []byte, pos int, need Need, arguments registers) (list []ca
 }
 
 // EntrySite is EntrySiteFor a program that may read arguments and arm a return
-// trap: what is true of the function's entry is true of the site.
+// trap: the state at the site is that at the function's entry.
 func (m Code) EntrySite(i int) (Site, error) {
 	return m.EntrySiteFor(i, Need{Args: true, Return: true})
 }
 
-// EntrySiteFor is where each call of function i is to be probed: the cheapest
-// instruction of its first block that is executed once per call, and before
-// which nothing that is needed changes. The error says in the user's words, to
-// be read after the function's name, why there is no such place: an unseen
-// prefix would make the kernel refuse the whole attachment, or accept it and
-// never fire.
+// EntrySiteFor returns where each call of function i is to be probed: the
+// cheapest instruction of its first block that is executed once per call, and
+// before which nothing needed changes. The error, to be read after the
+// function's name, says in the user's words why there is no such place: an
+// unrecognised prefix would make the kernel refuse the whole attachment, or
+// accept a probe that never fires.
 //
 // A function without a frame may have a loop that begins at its first
-// instruction; it is refused. Where the first block opens a frame, a jump to it
-// must have closed the frame before: it is a tail call of the function to
+// instruction; it is refused. Where the first block opens a frame, a jump back
+// to it must have closed the frame before: it is a tail call of the function to
 // itself, and counted.
 func (m Code) EntrySiteFor(i int, need Need) (Site, error) {
 	if i < 0 || i >= m.Len() {
@@ -106,7 +106,7 @@ func (m Code) EntrySiteFor(i int, need Need) (Site, error) {
 	list := candidates(code, first, need, arguments)
 	if len(list) == 0 {
 		if first > 0 {
-			return Site{}, errors.New("has code behind its stack check that cannot be decoded")
+			return Site{}, errors.New("has code after its stack check that cannot be decoded")
 		}
 		return Site{}, errors.New("begins with an instruction that cannot be decoded, or is shorter than its first instruction")
 	}
@@ -119,8 +119,8 @@ func (m Code) EntrySiteFor(i int, need Need) (Site, error) {
 	return m.cheapest(i, code, list, need.Prices)
 }
 
-// errLoop is the fate of the few functions that have nothing before a loop.
-var errLoop = errors.New("begins with a loop, so that calls cannot be told from iterations")
+// errLoop is returned for the few functions that begin with a loop.
+var errLoop = errors.New("begins with a loop, so that calls cannot be distinguished from iterations")
 
 // isLooped reports whether a call may execute the first instruction of
 // function i more than once.
@@ -151,7 +151,7 @@ func opensFrame(code []byte) bool {
 	return false
 }
 
-// cheapest makes a site of the cheapest candidate of function i that is
+// cheapest returns the site of the cheapest candidate of function i that is
 // executed once per call, the first of several.
 func (m Code) cheapest(i int, code []byte, list []candidate, prices Prices) (Site, error) {
 	f := &m.Entries()[i]
@@ -174,8 +174,8 @@ func (m Code) cheapest(i int, code []byte, list []candidate, prices Prices) (Sit
 }
 
 // entersBetween reports whether anything may enter function i at one of the
-// bytes [first, last] behind its entry, so that what is there is executed by
-// others, or again.
+// bytes [first, last] after its entry, so that the instructions there are
+// executed by other code, or repeatedly.
 func (m Code) entersBetween(i int, code []byte, first, last int) bool {
 	addr := m.Entries()[i].Addr
 	return isEntered(code, first, last) ||

@@ -70,8 +70,8 @@ extra:
 	.section .note.GNU-stack,"",@progbits
 `
 
-// Every rule of EntrySiteFor has a program here on which the kernel's count, or
-// what a probe reads, is wrong if the rule is broken.
+// Each rule of EntrySiteFor has a program here on which the kernel's count, or
+// what a probe reads, is wrong if the rule is violated.
 func TestEntrySiteRules(t *testing.T) {
 	const far = `.section .text.far,"ax",@progbits`
 	everything := Need{Args: true, Return: true}
@@ -151,8 +151,8 @@ func asmLines(text string) string { return strings.ReplaceAll(text, ";", "\n\t")
 // with the return address where the site says.
 type observed struct{ hits, argument, value, returnAddress uint64 }
 
-// observe runs a program that waits for a byte, with uprobes at sites, whose
-// program compares what it finds.
+// observe runs a program that waits for a byte, with uprobes at sites whose
+// program compares the values.
 func observe(t *testing.T, path string, returns uint64, sites ...Site) (sum observed) {
 	t.Helper()
 	counts, err := ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 8, MaxEntries: 4})
@@ -240,7 +240,7 @@ func observer(counts *ebpf.Map, returns uint64, offset int64) *ebpf.ProgramSpec 
 	return &ebpf.ProgramSpec{Type: ebpf.Kprobe, AttachType: ebpf.AttachTraceUprobeMulti, License: "GPL", Instructions: text}
 }
 
-// addressOf is the value of a symbol.
+// addressOf returns the value of a symbol.
 func addressOf(t *testing.T, path, name string) uint64 {
 	t.Helper()
 	f, err := stdelf.Open(path)
@@ -261,7 +261,7 @@ func addressOf(t *testing.T, path, name string) uint64 {
 	return 0
 }
 
-// A nop sled for tracers that patch it: two before the entry, three behind.
+// A nop sled for tracers that patch it: two before the entry, three after.
 func TestPatchableEntry(t *testing.T) {
 	testenv.NeedUprobes(t)
 	path := testenv.CompileText(t, ".c", `
@@ -291,7 +291,7 @@ func methodsOf(m *elf.Module, need Need) (methods map[string]int, probed int) {
 	return methods, probed
 }
 
-// The choice pays: most functions have a site that is not stepped.
+// Most functions have a site that is not stepped.
 func TestShareOfCheapSites(t *testing.T) {
 	testenv.Long(t)
 	for _, test := range []struct {

@@ -14,17 +14,16 @@ import (
 // ExitSites is ExitSitesFor a program that reads the return value.
 func (m Code) ExitSites(i int) ([]Site, error) { return m.ExitSitesFor(i, Need{Value: true}) }
 
-// ExitSitesFor are where the returns of function i can be seen without a return
-// trap: each return passes exactly one of them. They are its RETs and its jumps
-// to other functions (tail calls, at which there is no return value yet).
-// Instead of a RET, which is stepped, it takes emulated instructions that lead
-// there and nowhere else, and after which nothing is called. (The branch to
-// __stack_chk_fail is one: the process dies there.)
+// ExitSitesFor returns where the returns of function i can be seen without a
+// return trap: each return passes exactly one of them. They are its RETs and
+// its jumps to other functions (tail calls, where there is no return value
+// yet). In place of a RET, which is stepped, it uses emulated instructions that
+// lead only there, and after which nothing is called. (The branch to
+// __stack_chk_fail is allowed: the process dies there.)
 //
-// No sites and no error say that the function never returns. What leaves it by
-// unwinding (exceptions, panics, longjmp) passes no site. The error says in the
-// user's words, to be read after the function's name, why returns cannot be
-// seen exactly.
+// No sites and no error mean that the function never returns. Unwinding
+// (exceptions, panics, longjmp) passes no site. The error, to be read after the
+// function's name, says in the user's words why returns cannot be seen exactly.
 func (m Code) ExitSitesFor(i int, need Need) ([]Site, error) {
 	if i < 0 || i >= m.Len() {
 		return nil, fmt.Errorf("no function %d in %s", i, m.Name())
@@ -60,13 +59,13 @@ type exitFinder struct {
 	body  *body
 	need  Need
 	tails map[uint64]bool // computed jumps that are tail calls
-	moves bool            // an instruction moves the stack pointer
-	loose bool            // where computed jumps lead is not known to the last place
+	moves bool            // some instruction moves the stack pointer
+	loose bool            // the targets of computed jumps are not all known
 	cold  bool            // a table leads to a cold path that nothing else leads to
 	sites []Site
 }
 
-// add adds the sites of an instruction if the function is left there.
+// add adds the sites of an instruction if it leaves the function.
 func (x *exitFinder) add(n *node) error {
 	target, direct := n.target(n.addr)
 	switch {
@@ -102,7 +101,7 @@ func (x *exitFinder) add(n *node) error {
 	return errors.New("jumps into the middle of other code")
 }
 
-// again deals with a branch to the function's own entry: a tail call of the
+// again handles a branch to the function's own entry: a tail call of the
 // function to itself, unless Go has grown the stack.
 func (x *exitFinder) again(n *node) error {
 	code, err := x.m.Image().Code(x.f.Addr, x.m.Extent(x.i))
@@ -122,7 +121,7 @@ func (x *exitFinder) again(n *node) error {
 	return x.tail(n)
 }
 
-// tail adds a tail call, where the frame must be closed.
+// tail adds a tail call, at which the frame must be closed.
 func (x *exitFinder) tail(n *node) error {
 	depth, known := x.depth(n.addr)
 	if !known && !x.moves {
@@ -145,8 +144,8 @@ func (x *exitFinder) movesStack() bool {
 	return false
 }
 
-// depth is how far above the stack pointer the return address is at pc, by the
-// tables of the compiler.
+// depth returns the distance from the stack pointer up to the return address at
+// pc, by the compiler's tables.
 func (x *exitFinder) depth(pc uint64) (depth int64, known bool) {
 	if x.f.Go {
 		return x.m.GoDepth(x.f.Addr, pc)
@@ -194,7 +193,7 @@ const (
 )
 
 // cover finds emulated instructions of which every path to n passes exactly
-// one, and that lead to n only. offset is the site's SPOffset at n; ready tells
+// one, and that lead to n only. offset is the site's SPOffset at n; ready says
 // that rax is not written from n on.
 func (x *exitFinder) cover(n *node, offset int64, ready bool, steps int) (sites []Site, ok bool) {
 	if steps > maxCoverDepth || n.addr == x.f.Addr || x.loose || x.body.labels[n.addr] {
@@ -207,7 +206,7 @@ func (x *exitFinder) cover(n *node, offset int64, ready bool, steps int) (sites 
 	for _, source := range x.body.sources[n.addr] {
 		from = append(from, x.body.at(source))
 	}
-	if len(from) == 0 { // code that is entered in a way that is not seen
+	if len(from) == 0 { // code that is entered in an unknown way
 		return nil, false
 	}
 	for _, p := range from {
@@ -253,7 +252,8 @@ func (x *exitFinder) cover(n *node, offset int64, ready bool, steps int) (sites 
 	return sites, true
 }
 
-// results are the registers in which the function's language returns something.
+// results returns the registers in which the function's language returns
+// values.
 func (x *exitFinder) results() registers {
 	if x.f.Go {
 		return argumentsGo
@@ -262,14 +262,14 @@ func (x *exitFinder) results() registers {
 }
 
 // onlyLeadsTo reports whether a conditional branch leads to addr on one side,
-// and on the other there, too, or to the end of the process.
+// and on the other to addr, too, or to the end of the process.
 func (x *exitFinder) onlyLeadsTo(p *node, addr uint64) bool {
 	target, _ := p.target(p.addr)
 	return (target == addr || x.dies(target)) && (p.end() == addr || x.dies(p.end()))
 }
 
-// dies reports whether the code at addr ends the process for a broken stack or
-// an impossible state.
+// dies reports whether the code at addr ends the process because of a broken
+// stack or an impossible state.
 func (x *exitFinder) dies(addr uint64) bool {
 	for range 6 {
 		n := x.body.at(addr)

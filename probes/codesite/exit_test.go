@@ -14,7 +14,7 @@ import (
 )
 
 // The kernel must count each return once, find the return address where a site
-// says, and the value where it is said to be ready.
+// says, and the value where RetvalReady is set.
 func TestExitSiteRules(t *testing.T) {
 	// The body ends in the template's `lea 1(%rdi), %eax; ret`.
 	const framed = ".cfi_startproc; push %rbx; .cfi_adjust_cfa_offset 8; "
@@ -245,7 +245,7 @@ fn main() {
     if s == 0 { std::process::exit(3); }
 }`
 
-// Most functions of real programs are understood; the rest say why.
+// Most functions of real programs are understood; the others have a reason.
 func TestShareOfExitSites(t *testing.T) {
 	testenv.Long(t)
 	for program, want := range map[string]float64{"postgres": 90, "redis-server": 90, "gofmt": 90, "/lib/x86_64-linux-gnu/libc.so.6": 60} {

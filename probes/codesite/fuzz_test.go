@@ -15,7 +15,7 @@ import (
 )
 
 // exercise opens damaged content as a file and calls everything. Nothing may
-// panic, and what is offered must lie in the file.
+// panic, and returned sites must lie in the file.
 func exercise(t testing.TB, content []byte) {
 	fd, err := unix.MemfdCreate("damaged", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -98,8 +98,8 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// The bytes that steer parsing are few among those of a file: change one to
-// eight of them at a time, with values that overflow.
+// Few bytes of a file control parsing: change one to eight of them at a time,
+// with values that overflow.
 func TestDamagedFiles(t *testing.T) {
 	original := small(t)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -131,7 +131,7 @@ func TestDamagedGoFiles(t *testing.T) {
 	}
 }
 
-// spotsOf are the offsets of headers and of the tables that are read.
+// spotsOf returns the offsets of headers and of the tables that are read.
 func spotsOf(t testing.TB, content []byte) (spots []int) {
 	le := binary.LittleEndian
 	within := func(start, n uint64) {

@@ -8,7 +8,7 @@ import (
 	"endoscope/probes/elf"
 )
 
-// moduleAt opens a file for the length of a test.
+// moduleAt opens a file until the end of the test.
 func moduleAt(t testing.TB, path string) *elf.Module {
 	t.Helper()
 	f, err := os.Open(path)
@@ -26,7 +26,7 @@ func moduleAt(t testing.TB, path string) *elf.Module {
 	return m
 }
 
-// indexOf is the index of the one function with a name.
+// indexOf returns the index of the one function with a name.
 func indexOf(t testing.TB, m *elf.Module, name string) int {
 	t.Helper()
 	found := m.Find(name)

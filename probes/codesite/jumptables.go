@@ -12,9 +12,9 @@ import (
 
 var errComputed = errors.New("jumps to computed addresses that may be another function's")
 
-// followJumps tells the computed jumps that leave the function from those that
-// do not (switch statements). A jump that leaves has closed the frame, and finds
-// its target without an index into a table.
+// followJumps separates the computed jumps that leave the function from those
+// that do not (switch statements). A jump that leaves has closed the frame, and
+// does not load its target from an indexed table.
 func (x *exitFinder) followJumps() error {
 	x.tails = map[uint64]bool{}
 	x.moves = x.movesStack()
@@ -52,7 +52,7 @@ func (x *exitFinder) followJumps() error {
 	return nil
 }
 
-// framed reports whether the tables say that the frame pointer still is the
+// framed reports whether by the tables the frame pointer is still the
 // function's own at pc: then the function is not left there.
 func (x *exitFinder) framed(pc uint64) bool {
 	e := x.m.UnwindTable().Find(pc)
@@ -64,7 +64,7 @@ func (x *exitFinder) framed(pc uint64) bool {
 }
 
 // indexes reports whether the computed jump at node k loads its target from a
-// table; understood is false if what it jumps to is not seen.
+// table; understood is false if the origin of its target is not found.
 func (x *exitFinder) indexes(k int) (indexed, understood bool) {
 	const far = 12
 	switch arg := x.body.nodes[k].Args[0].(type) {
@@ -92,21 +92,22 @@ func (x *exitFinder) indexes(k int) (indexed, understood bool) {
 					return true, true
 				}
 				if n.Op == x86asm.MOV && from >= x86asm.RAX && from <= x86asm.R15 {
-					// The target is in another register from here back.
+					// From here back the target is in another register.
 					want, _ = generalRegister(from)
 					continue
 				}
 			}
 			return false, false
 		}
-		// A function that is an argument, in a function of a few instructions.
+		// A function passed as an argument, in a function of a few
+		// instructions.
 		return false, k < far && x.body.nodes[0].addr == x.f.Addr
 	}
 	return false, false
 }
 
-// followTables makes the targets of all jump tables labels. Every word behind a
-// table's beginning counts as long as it leads into the body.
+// followTables makes the targets of all jump tables labels. Every word from a
+// table's start counts as long as it leads into the body.
 func (x *exitFinder) followTables() error {
 	tables := map[uint64]bool{}
 	for k := range x.body.nodes {
@@ -145,7 +146,7 @@ func (x *exitFinder) followTables() error {
 	return nil
 }
 
-// labelsOf marks the targets at the beginning of data.
+// labelsOf marks the targets at the start of data.
 func (x *exitFinder) labelsOf(data []byte, width int, target func([]byte) uint64) (found bool) {
 	whole := len(data)
 	for ; len(data) >= width; data = data[width:] {
@@ -160,6 +161,6 @@ func (x *exitFinder) labelsOf(data []byte, width int, target func([]byte) uint64
 		found = true
 		x.body.labels[at] = true
 	}
-	x.loose = x.loose || whole > 0 // longer than what is read
+	x.loose = x.loose || whole > 0 // longer than the part that is read
 	return found
 }

@@ -6,9 +6,9 @@ import (
 	"fmt"
 )
 
-// Body is where function i has done what makes it a call of its own: its first
-// instruction or, of a Go function, the first one behind the check of its stack, to
-// which it comes again when that has grown.
+// Body returns where the body of function i begins: its first instruction or,
+// in a Go function, the first one after the stack check, which is executed
+// again when the stack has grown.
 func (m Code) Body(i int) uint64 {
 	f := &m.Entries()[i]
 	if !f.Go {
@@ -21,15 +21,16 @@ func (m Code) Body(i int) uint64 {
 	return f.Addr + uint64(m.stackCheck(code, f.Addr))
 }
 
-// ErrGrowsStack is of code that only grows a goroutine's stack, before the function has
-// begun.
+// ErrGrowsStack is returned for code that only grows a goroutine's stack,
+// before the function body begins.
 var ErrGrowsStack = errors.New("only grows the stack")
 
-// SitesAt are the instructions of function i at addrs, which something else says begin
-// there, such as a line table: to be probed each time they are executed, however often
-// that is in a call. A site whose Method is "" cannot be, for the reason in why, which is
-// read after "the code there". The code is decoded from the function's entry on, for a
-// breakpoint within an instruction would make the target execute another one.
+// SitesAt returns the instructions of function i at addrs, which another
+// source, such as a line table, says begin there. They are probed each time
+// they are executed, however often in a call. A site whose Method is "" cannot
+// be probed, for the reason in why, to be read after "the code there". The code
+// is decoded from the function's entry on, since a breakpoint within an
+// instruction would make the target execute another one.
 func (m Code) SitesAt(i int, addrs []uint64) (sites []Site, why []error, err error) {
 	f := &m.Entries()[i]
 	if err := m.refuse(i, "ask for"); err != nil {
@@ -50,7 +51,7 @@ func (m Code) SitesAt(i int, addrs []uint64) (sites []Site, why []error, err err
 	for pos := 0; pos < len(code); {
 		in, err := decode(code[pos:])
 		if err != nil {
-			break // what lies behind is known to begin nowhere
+			break // instruction boundaries after this are unknown
 		}
 		if at := f.Addr + uint64(pos); asked[at] {
 			begins[at] = in.Len
@@ -75,7 +76,7 @@ func (m Code) SitesAt(i int, addrs []uint64) (sites []Site, why []error, err err
 			in, _ := decode(code[pos:])
 			why[k] = fmt.Errorf("is `%s`, which %w", in.syntax(at), err)
 			continue
-		case how == Nop && pos > 0: // a call in its place pushes, over what a leaf keeps below its stack pointer
+		case how == Nop && pos > 0: // a call in its place pushes onto what a leaf keeps below its stack pointer
 			why[k] = errors.New("is a nop that the kernel would replace by a call")
 			continue
 		}
@@ -84,12 +85,12 @@ func (m Code) SitesAt(i int, addrs []uint64) (sites []Site, why []error, err err
 	return sites, why, nil
 }
 
-// ErrApart is of code that lies apart from a function's main part, where compilers put
-// what is rarely executed, or that begins no instruction of it.
+// ErrApart is returned for code outside of a function's main part, where
+// compilers put what is rarely executed, or that begins no instruction of it.
 var ErrApart = errors.New("does not begin an instruction of the function's main part")
 
-// callsMorestack reports whether the first that the code at byte pos calls or jumps to is
-// what grows a Go stack, before the function has begun.
+// callsMorestack reports whether the first call or jump of the code at byte pos
+// is to the function that grows a Go stack, before the function body begins.
 func (c Code) callsMorestack(code []byte, addr uint64, pos int) bool {
 	for pos < len(code) {
 		in, err := decode(code[pos:])

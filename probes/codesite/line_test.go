@@ -8,8 +8,8 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// A place that something else names is probed where an instruction begins, and refused
-// within one, behind the function, and where the kernel would refuse or harm.
+// A given place is probed where an instruction begins, and refused within one,
+// after the function, and where the kernel would refuse or cause harm.
 func TestSitesAt(t *testing.T) {
 	m := moduleAt(t, testenv.CompileText(t, ".s", `
 	.text
@@ -53,7 +53,8 @@ main:	ret
 	}
 }
 
-// The part of a Go function that only grows its stack is none of its lines.
+// The part of a Go function that only grows its stack belongs to none of its
+// lines.
 func TestSitesAtOfGo(t *testing.T) {
 	m := moduleAt(t, testenv.CompileGo(t, "../variable/testdata/golocals"))
 	i := indexOf(t, m, "main.fib")

@@ -7,14 +7,14 @@ import (
 )
 
 const (
-	maxEntrySteps = 4096 // instructions of a function that are looked at
-	maxEntryDepth = 8    // of functions that are passed what another one was
+	maxEntrySteps = 4096 // instructions of a function that are examined
+	maxEntryDepth = 8    // length of chains of functions that pass the register on
 )
 
-// ReadAtEntry reports whether function i reads what a register has at its entry: on some
-// path an instruction does before anything is written there, or a function of the module
-// is called with it that does. Only then a parameter can be in it for certain. Code that
-// cannot be followed reads nothing.
+// ReadAtEntry reports whether function i reads a register's value at its entry:
+// on some path an instruction reads it before it is written, or it is passed to
+// a function of the module that does. Only then is a parameter certain to be in
+// it. Code that cannot be followed reads nothing.
 func (m Code) ReadAtEntry(i int, r op.Register) bool {
 	if int(r) < 0 || int(r) >= len(registersOfDWARF) {
 		return false
@@ -22,7 +22,8 @@ func (m Code) ReadAtEntry(i int, r op.Register) bool {
 	return m.readAtEntry(i, 1<<registersOfDWARF[r], map[int]bool{})
 }
 
-// registersOfDWARF are the processor's numbers of general registers by DWARF's.
+// registersOfDWARF maps DWARF's numbers of general registers to the
+// processor's.
 var registersOfDWARF = [...]int{regRAX, regRDX, regRCX, regRBX, regRSI, regRDI, regRBP, regRSP, 8, 9, 10, 11, 12, 13, 14, 15}
 
 func (c Code) readAtEntry(i int, register registers, seen map[int]bool) bool {
@@ -37,7 +38,7 @@ func (c Code) readAtEntry(i int, register registers, seen map[int]bool) bool {
 	}
 	passed := func(pos int) bool {
 		to := c.functionAt(f.Addr + uint64(int64(pos)))
-		// A function that looks at al takes any number of arguments: it stores all registers.
+		// A function that reads al is variadic: it stores all registers.
 		return to >= 0 && c.Entries()[to].Addr == f.Addr+uint64(int64(pos)) && c.readAtEntry(to, register, seen) && !c.readAtEntry(to, 1<<regRAX, map[int]bool{})
 	}
 	done := map[int]bool{}
@@ -52,7 +53,7 @@ func (c Code) readAtEntry(i int, register registers, seen map[int]bool) bool {
 			}
 			n := node{instruction: in}
 			reads, writes, known := in.uses()
-			aligns := in.Op == x86asm.PUSH && register == 1<<regRAX // the stack
+			aligns := in.Op == x86asm.PUSH && register == 1<<regRAX // alignment of the stack, no use
 			if reads&register != 0 && !aligns {
 				return true
 			}
@@ -62,7 +63,7 @@ func (c Code) readAtEntry(i int, register registers, seen map[int]bool) bool {
 				if direct && passed(target) {
 					return true
 				}
-				if in.Op == x86asm.CALL { // which may write to all that arguments are in
+				if in.Op == x86asm.CALL { // the callee may overwrite all argument registers
 					break
 				}
 			} else if n.jumps() && direct {

@@ -25,7 +25,7 @@ func TestPrices(t *testing.T) {
 	}
 }
 
-// The prices decide between two sites that are both legal.
+// The prices decide between two legal sites.
 func TestPricesChooseTheSite(t *testing.T) {
 	const body = `.byte 0x0f, 0x1f, 0x44, 0, 0
 	push %rbx
@@ -37,7 +37,7 @@ func TestPricesChooseTheSite(t *testing.T) {
 	}{
 		{Prices{}, Nop},
 		{Prices{Emulated: 530, Stepped: 18_000, Nop: 18_000}, Emulated}, // before Linux 6.18
-		{Prices{Emulated: 3, Stepped: 1, Nop: 2}, Nop},                  // behind the push nothing is as it was
+		{Prices{Emulated: 3, Stepped: 1, Nop: 2}, Nop},                  // after the push the entry state has changed
 	} {
 		site, err := In(m).EntrySiteFor(indexOf(t, m, "probed"), Need{Args: true, Return: true, Prices: test.prices})
 		if err != nil || site.Method != test.want {

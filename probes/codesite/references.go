@@ -10,14 +10,14 @@ import (
 )
 
 // A reference is a place in the text that leads to a function's entry: the last
-// operand of an instruction, a distance from where that ends.
+// operand of an instruction, an offset from the end of that instruction.
 type reference struct {
 	target uint64
 	at     uint64 // address of the operand
 	short  bool   // the operand has 8 bits
 }
 
-// end is where an instruction with that operand ends.
+// end returns the end of an instruction with that operand.
 func (r reference) end() uint64 {
 	if r.short {
 		return r.at + 1
@@ -25,9 +25,9 @@ func (r reference) end() uint64 {
 	return r.at + 4
 }
 
-// unexported are the entries that no other file can name, and that are not
-// where the program or the module begins or ends. ok is false where the file
-// does not tell.
+// unexported returns the entries that no other file can name, and at which
+// neither the program nor the module begins or ends. ok is false where the file
+// does not show that.
 func (c Code) unexported() (set entrySet, ok bool) {
 	im := c.Image()
 	if c.HasGo() || !slices.ContainsFunc(im.ELF.Sections, func(s *stdelf.Section) bool { return s.Flags&stdelf.SHF_EXECINSTR != 0 }) {
@@ -63,13 +63,14 @@ func (c Code) unexported() (set entrySet, ok bool) {
 	return set, true
 }
 
-// removeReferenced removes from a set of entries those whose addresses are in data, so that
-// nothing leads to the others but what references lists. The tables that code
-// refers to are among constants. ok is false where the file does not tell.
+// removeReferenced removes from a set the entries whose addresses occur in
+// data, so that the others are reached only by what references lists. constants
+// are the tables that code refers to. ok is false where the file does not show
+// that.
 //
-// An address is found wherever its bytes may stand, as compilers and linkers
-// make them: absolute or relative to the image, in relocations and initialisers,
-// relative to its own place or to the beginning of a table.
+// An address is found in any encoding that compilers and linkers emit: absolute
+// or relative to the image, in relocations and initialisers, relative to its
+// own place or to the start of a table.
 func (c Code) removeReferenced(set entrySet) (constants []elf.Block, ok bool) {
 	im := c.Image()
 	for _, s := range im.ELF.Sections {
@@ -77,15 +78,15 @@ func (c Code) removeReferenced(set entrySet) (constants []elf.Block, ok bool) {
 			continue
 		}
 		data, err := im.ReadSection(s)
-		if err != nil || s.Type == stdelf.SHT_REL { // which this architecture does not have
+		if err != nil || s.Type == stdelf.SHT_REL { // not used on this architecture
 			return nil, false
 		}
 		switch {
 		case s.Type == stdelf.SHT_RELA:
 			set.removeAddends(data)
 		case s.Type == stdelf.SHT_DYNSYM, s.Type == stdelf.SHT_STRTAB, s.Name == ".eh_frame", s.Name == ".eh_frame_hdr":
-			// The unwind table has the addresses of all functions, and leads
-			// to none.
+			// The unwind table contains the addresses of all functions, but is
+			// not used to reach them.
 		default:
 			set.removeWords(data, s.Addr, im.ELF.Type == stdelf.ET_EXEC)
 			constants = append(constants, elf.Block{Addr: s.Addr, Data: data})
@@ -94,14 +95,14 @@ func (c Code) removeReferenced(set entrySet) (constants []elf.Block, ok bool) {
 	return constants, true
 }
 
-// entrySet is a set of functions' entries.
+// entrySet is a set of function entries.
 type entrySet struct {
-	base uint64 // where the text begins
+	base uint64 // start of the text
 	bits bitset
 }
 
-// entrySet is that of all functions. ok is false for text that is scattered
-// more widely than that of any real program.
+// entrySet returns the set of all functions. ok is false for text that is
+// scattered more widely than that of any real program.
 func (c Code) entrySet() (set entrySet, ok bool) {
 	if len(c.Image().Exec) == 0 {
 		return set, false
@@ -132,8 +133,8 @@ func (s *entrySet) remove(addr uint64) {
 	}
 }
 
-// removeAddends removes what relocations lead to: where it is not exported, its
-// address is their addend.
+// removeAddends removes the targets of relocations: the address of a function
+// that is not exported is an addend.
 func (s *entrySet) removeAddends(rela []byte) {
 	const size = 24
 	for ; len(rela) >= size; rela = rela[size:] {
@@ -141,25 +142,25 @@ func (s *entrySet) removeAddends(rela []byte) {
 	}
 }
 
-// removeWords removes what the words of data at addr may mean. packed: they need
-// not be aligned.
+// removeWords removes every address that a word of data at addr may encode.
+// packed: words need not be aligned.
 func (s *entrySet) removeWords(data []byte, addr uint64, packed bool) {
 	for at := 0; at+4 <= len(data); at++ {
 		if at%4 != 0 && !packed {
 			continue
 		}
 		w := binary.LittleEndian.Uint32(data[at:])
-		s.remove(uint64(w)) // of 64 bits, too: its upper half is 0
+		s.remove(uint64(w)) // also the lower half of 64 bits: the upper half is 0
 		s.remove(addr + uint64(at) + uint64(int64(int32(w))))
 	}
 }
 
-// references are all that lead to hidden functions, by target, wherever in the
-// text they may stand: bytes that look like one count. Functions whose addresses
-// are computed there, other than by adding a distance to that of the
-// instruction's end, are taken out of hidden.
+// references returns everything in the text that leads to hidden functions, by
+// target; bytes that look like a reference count. Functions whose addresses are
+// computed there, other than by adding an offset to the end of the instruction,
+// are removed from hidden.
 func (c Code) references(hidden entrySet, constants []elf.Block) (found []reference) {
-	base := uint64(0) // of addresses that are no distance from the instruction
+	base := uint64(0) // for addresses that are not relative to the instruction
 	if c.Image().ELF.Type == stdelf.ET_DYN {
 		if got, _ := c.Image().ELF.DynValue(stdelf.DT_PLTGOT); len(got) > 0 {
 			base = got[0]
@@ -186,7 +187,7 @@ type referenceFinder struct {
 	constants []elf.Block
 	base      uint64
 	found     []reference
-	seen      []uint64 // whose address is taken
+	seen      []uint64 // functions whose address is taken
 }
 
 func (f *referenceFinder) scan(part elf.Span) {
@@ -195,12 +196,12 @@ func (f *referenceFinder) scan(part elf.Span) {
 		return
 	}
 	n := min(len(code), int(part.End-part.Start))
-	var opcode, before byte // the two bytes in front of an operand
+	var opcode, before byte // the two bytes before an operand
 	if front, err := f.c.Image().Code(part.Start-2, 2); err == nil && len(front) == 2 {
 		before, opcode = front[0], front[1]
 	}
 	hidden := f.hidden
-	// What base + w - hidden.base comes to is where an address would be in the set.
+	// base + w - hidden.base is the index in the set of a possible address.
 	shift, size := f.base-hidden.base, uint64(len(hidden.bits))*64
 	for pos := range n {
 		b, at := code[pos], part.Start+uint64(pos)
@@ -233,13 +234,13 @@ func (f *referenceFinder) scan(part elf.Span) {
 	}
 }
 
-// What operand may follow a byte, which with that is the end of an opcode or a
-// ModRM byte.
+// The kind of operand that may follow a byte, the last of an opcode or a ModRM
+// byte.
 const (
 	noOperand     = iota
-	shortOperand  // of a branch: 8 bits
+	shortOperand  // of a short branch: 8 bits
 	branchOperand // 32 bits, if isBranch
-	leaOperand    // 32 bits, behind the opcode of lea
+	leaOperand    // 32 bits, after the opcode of lea
 )
 
 var operandOf = func() (kinds [256]uint8) {
@@ -256,12 +257,12 @@ var operandOf = func() (kinds [256]uint8) {
 	return kinds
 }()
 
-// isShortBranch reports whether an opcode is that of a branch of 8 bits.
+// isShortBranch reports whether an opcode is that of a short branch (8 bits).
 func isShortBranch(opcode byte) bool {
 	return opcode>>4 == 7 || opcode == 0xeb || opcode&^3 == 0xe0
 }
 
-// isBranch reports whether the two bytes in front of an operand of 32 bits may be
+// isBranch reports whether the two bytes before an operand of 32 bits may be
 // those of a branch.
 func isBranch(before, opcode byte) bool {
 	switch {
@@ -273,8 +274,8 @@ func isBranch(before, opcode byte) bool {
 	return opcode == 0xf8 && before == 0xc7 // xbegin
 }
 
-// table notes the functions to which a table leads whose entries are distances
-// from its beginning, if there is one at addr.
+// table records the functions in a table at addr whose entries are offsets from
+// its start, if there is one.
 func (f *referenceFinder) table(addr uint64) {
 	for _, p := range f.constants {
 		at := addr - p.Addr

@@ -6,20 +6,20 @@ import (
 	"endoscope/probes/dwarf/op"
 )
 
-// A compiler that knows all callers of a function, none of which looks at what it returns,
-// may let it return nothing: what is in the register then is left over (LLVM's
-// DeadArgumentElimination.cpp; GCC's ipa-sra.cc). So a function is known to return what its
-// type says where somebody looks.
+// A compiler that knows all callers of a function, none of which uses the
+// result, may drop the result; the register then holds a leftover value (LLVM's
+// DeadArgumentElimination.cpp; GCC's ipa-sra.cc). So a function is only known
+// to return what its type says if some caller uses it.
 
 const (
-	maxResultCalls = 256 // of a function that are looked at
-	maxResultSteps = 64  // instructions behind a call
-	maxResultDepth = 8   // of functions that return what another one has
+	maxResultCalls = 256 // calls of a function that are examined
+	maxResultSteps = 64  // instructions after a call
+	maxResultDepth = 8   // length of chains of functions that return another's result
 )
 
-// ResultRead reports whether code of the module reads what function i returns from a
-// register behind a call of it, or function i is called by its address, of which compilers
-// do not change what it returns.
+// ResultRead reports whether code of the module reads function i's result from
+// a register after a call of it, or function i is called by its address:
+// compilers do not change the results of such functions.
 func (m Code) ResultRead(i int, r op.Register) bool {
 	if int(r) < 0 || int(r) >= len(registersOfDWARF) {
 		return false
@@ -36,7 +36,7 @@ func (c Code) resultRead(i int, register registers, seen map[int]bool) bool {
 	if pointed {
 		return true
 	}
-	var becomes []int // whose result it is, too
+	var becomes []int // functions that return the result as their own
 	for _, source := range sources[:min(len(sources), maxResultCalls)] {
 		caller := c.functionAt(source)
 		if caller < 0 || !c.isInstruction(source) {
@@ -58,8 +58,9 @@ func (c Code) resultRead(i int, register registers, seen map[int]bool) bool {
 	return false
 }
 
-// readBehind follows the code of a function behind a call. read: an instruction reads the
-// register before anything is written there; returned: the function returns with it.
+// readBehind follows the code of a function after a call. read: an instruction
+// reads the register before it is written; returned: the function returns with
+// it unchanged.
 func (c Code) readBehind(caller int, call uint64, register registers) (read, returned bool) {
 	f := &c.Entries()[caller]
 	code, err := c.Image().Code(f.Addr, c.Extent(caller))
@@ -104,9 +105,10 @@ func (c Code) readBehind(caller int, call uint64, register registers) (read, ret
 	return false, returned
 }
 
-// uses are the general registers that an instruction reads, and those that it writes, in
-// whole or in part. Not read is what does not matter, as in xor eax, eax. known is false
-// for instructions that may use others.
+// uses returns the general registers that an instruction reads, and those that
+// it writes, in whole or in part. A read that does not affect the result, as in
+// xor eax, eax, does not count. known is false for instructions that may use
+// others.
 func (in instruction) uses() (reads, writes registers, known bool) {
 	if in.text != "" || in.Op == x86asm.NOP {
 		return 0, 0, in.Op == x86asm.NOP || in.text == "endbr64" || in.text == "endbr32"
@@ -167,8 +169,8 @@ func (in instruction) overwrites() bool {
 	return in.Op == x86asm.POP || onlyWrites[in.Op]
 }
 
-// isConstant reports whether an instruction sets its first argument to what does not depend
-// on any register.
+// isConstant reports whether an instruction sets its first argument to a value
+// that depends on no register.
 func (in instruction) isConstant() bool {
 	switch in.Op {
 	case x86asm.XOR, x86asm.SUB:
@@ -176,7 +178,7 @@ func (in instruction) isConstant() bool {
 		return register && in.Args[0] == in.Args[1]
 	case x86asm.SBB:
 		_, register := in.Args[0].(x86asm.Reg)
-		return register && in.Args[0] == in.Args[1] // but on the carry
+		return register && in.Args[0] == in.Args[1] // depends on the carry flag only
 	case x86asm.AND:
 		return in.Args[1] == x86asm.Imm(0)
 	case x86asm.OR:
@@ -185,7 +187,7 @@ func (in instruction) isConstant() bool {
 	return false
 }
 
-// onlyWrites: the first argument, whatever it was.
+// onlyWrites write their first argument without reading it.
 var onlyWrites = ops(x86asm.MOV, x86asm.MOVZX, x86asm.MOVSX, x86asm.MOVSXD, x86asm.MOVBE, x86asm.LEA, x86asm.LZCNT, x86asm.TZCNT,
 	x86asm.POPCNT, x86asm.BSF, x86asm.BSR,
 	x86asm.MOVD, x86asm.MOVQ, x86asm.MOVMSKPS, x86asm.MOVMSKPD, x86asm.PMOVMSKB, x86asm.PEXTRD, x86asm.PEXTRQ,

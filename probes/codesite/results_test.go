@@ -6,8 +6,8 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// A result is known to be returned where a caller reads it, or the function is called by
-// its address.
+// A result is known to be returned if a caller reads it, or the function is
+// called by its address.
 func TestResultRead(t *testing.T) {
 	const text = `
 #define APART __attribute__((noipa))

@@ -9,21 +9,21 @@ import (
 	"endoscope/probes/unwind"
 )
 
-// Functions that look at their return address, to see who calls them
+// Functions that read their return address, to identify the caller
 // (__builtin_return_address) or to change where they return to, find the
-// trampoline there while they have a return trap. So does a function to which
-// another one jumps in its last step, when that one has a trap. They are found
-// by their code: an operand in memory at CFA-8.
+// trampoline there while they have a return trap. So does a function that is
+// tail-called by one with a trap. They are recognised by their code: a memory
+// operand at CFA-8.
 
-// returnAddressReaders is what was found out about functions, by their numbers. Only those
-// that were asked about are looked at, and what they may become.
+// returnAddressReaders caches the answers for functions, by number. Only the
+// functions asked for, and those that they tail-call, are analysed.
 type returnAddressReaders struct {
 	mu    sync.Mutex
 	known map[int]bool
 }
 
-// readsReturnAddress reports whether function i, or one that it may become by a tail
-// call, looks at its return address.
+// readsReturnAddress reports whether function i, or one that it may tail-call,
+// reads its return address.
 func (m Code) readsReturnAddress(i int) bool {
 	seen := map[int]bool{i: true}
 	for todo := []int{i}; len(todo) > 0; {
@@ -45,7 +45,7 @@ func (m Code) readsReturnAddress(i int) bool {
 			return true
 		}
 	}
-	m.returnAddressReaders.set(seen, false) // nothing that any of them becomes does
+	m.returnAddressReaders.set(seen, false) // no function reachable from them does
 	return false
 }
 
@@ -67,8 +67,8 @@ func (l *returnAddressReaders) set(which map[int]bool, looks bool) {
 	}
 }
 
-// readsOrTailCalls reports whether function i itself looks at its return address,
-// and the functions that it may become.
+// readsOrTailCalls reports whether function i itself reads its return address,
+// and returns the functions that it may tail-call.
 func (c Code) readsOrTailCalls(i int) (looks bool, becomes []int) {
 	f := &c.Entries()[i]
 	if f.Go {
@@ -97,9 +97,9 @@ func (c Code) readsOrTailCalls(i int) (looks bool, becomes []int) {
 
 func readsItsCaller(name string) bool { return returnTroubles[withoutUnderscores(name)] == readsCaller }
 
-// readsOwnReturnAddress looks at all operands relative to rsp or rbp, by their bytes:
-// ModRM and, for rsp, SIB. Only where one is at the return address is the
-// function decoded to see whether that is an instruction.
+// readsOwnReturnAddress examines all operands relative to rsp or rbp, by their
+// bytes: ModRM and, for rsp, SIB. Only if one is at the return address is the
+// function decoded to check that it is an instruction.
 func (c Code) readsOwnReturnAddress(addr uint64, code []byte) bool {
 	e := c.UnwindTable().Find(addr)
 	if e == nil {
@@ -117,15 +117,15 @@ func (c Code) readsOwnReturnAddress(addr uint64, code []byte) bool {
 		}
 		if pc := addr + uint64(pos); pc >= until || !e.Contains(pc) {
 			if !e.Contains(pc) {
-				return false // the rest of the body is another's
+				return false // the rest of the body belongs to another
 			}
 			row, known = e.Row(pc)
 			until = max(row.Until, pc+1)
 		}
 		switch {
 		case known && row.CFAKnown && row.CFAReg == base && row.CFAOffset+row.RA == offset,
-			// A realigned frame has a copy of the return address where others
-			// have theirs.
+			// A realigned frame has a copy of the return address in the usual
+			// place.
 			known && !row.CFAKnown && base == unwind.RegBP && offset == 8:
 			if c.reads(addr, code, pos, base, offset) {
 				return true
@@ -136,10 +136,10 @@ func (c Code) readsOwnReturnAddress(addr uint64, code []byte) bool {
 }
 
 // isWide reports whether an instruction that ends with these bytes before its
-// ModRM byte may take an address from memory, or change one there.
+// ModRM byte may load an address from memory, or change one there.
 func isWide(before, opcode byte) bool {
 	switch opcode {
-	case 0xff: // push among them, which has no prefix
+	case 0xff: // includes push, which has no prefix
 		return true
 	case 0x01, 0x03, 0x29, 0x2b, 0x31, 0x33, 0x39, 0x3b, 0x81, 0x83, 0x87, 0x89, 0x8b, 0x8d:
 		return before&0xf8 == 0x48 // REX.W
@@ -147,8 +147,8 @@ func isWide(before, opcode byte) bool {
 	return false
 }
 
-// stackOperand decodes a ModRM byte, and what follows it, that means memory at
-// a constant distance from rsp or rbp.
+// stackOperand decodes a ModRM byte, and what follows it, as memory at a
+// constant offset from rsp or rbp.
 func stackOperand(b []byte) (base uint64, offset int64, ok bool) {
 	mod, rm := b[0]>>6, b[0]&7
 	disp := b[1:]
@@ -171,8 +171,8 @@ func stackOperand(b []byte) (base uint64, offset int64, ok bool) {
 	return 0, 0, false
 }
 
-// reads reports whether the bytes at pos are the operand of an instruction, a
-// distance from a base. What cannot be decoded is taken for one.
+// reads reports whether the bytes at pos are the operand of an instruction, an
+// offset from a base. Undecodable bytes count as one.
 func (c Code) reads(addr uint64, code []byte, pos int, base uint64, offset int64) bool {
 	register := map[uint64]x86asm.Reg{unwind.RegSP: x86asm.RSP, unwind.RegBP: x86asm.RBP}[base]
 	for at := 0; at <= pos; {
@@ -197,8 +197,8 @@ func (c Code) reads(addr uint64, code []byte, pos int, base uint64, offset int64
 }
 
 // tailJumps calls f for the jumps out of the function at addr: with the number
-// of the function jumped to, or with -1 and the name if another module has it.
-// Bytes that only look like a jump are taken for one.
+// of the target function, or with -1 and the name if it is in another module.
+// Bytes that only look like a jump count, too.
 func (c Code) tailJumps(addr uint64, code []byte, f func(target int, name string)) {
 	end := addr + uint64(len(code))
 	to := func(target uint64) {

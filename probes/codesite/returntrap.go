@@ -8,16 +8,17 @@ import (
 )
 
 // ReturnTrap reports whether the kernel may replace the return address of
-// function i by its trampoline, or in the user's words why not. A trap where
-// it is not allowed kills the target: an unwinder, a context switch or a
-// growing stack meets an address that is not the caller's. What only a running
-// process shows (a stack that is not the thread's) must be checked besides.
+// function i by its trampoline, or in the user's words why not. A trap where it
+// is not allowed kills the target: an unwinder, a context switch or a stack
+// copy finds an address that is not the caller's. What only a running process
+// shows (a stack that is not the thread's) must be checked in addition.
 func (m Code) ReturnTrap(i int) (ok bool, reason string) { return m.returnTrap(i, false) }
 
-// ReturnTrapOfNoexcept is ReturnTrap of a function through which, as its caller
-// knows, nothing unwinds: its module may do that elsewhere. Since the caller knows it
-// for a function as the ABI has them, no unwind information need say that its return
-// address is on top of the stack (static programs of musl have none).
+// ReturnTrapOfNoexcept is ReturnTrap for a function through which, as the
+// caller knows, nothing unwinds, though its module may unwind elsewhere. The
+// caller also knows that the function follows the ABI, so no unwind information
+// is required to show that its return address is on top of the stack (static
+// programs of musl have none).
 func (m Code) ReturnTrapOfNoexcept(i int) (ok bool, reason string) { return m.returnTrap(i, true) }
 
 func (m Code) returnTrap(i int, noexcept bool) (ok bool, reason string) {
@@ -74,17 +75,17 @@ func (m Code) returnTrap(i int, noexcept bool) (ok bool, reason string) {
 	return true, ""
 }
 
-// switchesStacks reports whether the module switches between contexts: the
-// executable defines the functions for it, or it imports them. What runs on
-// which stack is not known then; a stack may even lie inside the thread's own,
-// where no check at run time finds it.
+// switchesStacks reports whether the module switches between contexts: it is an
+// executable that defines the functions for it, or it imports them. Then any
+// function may run on another stack; that may even be inside the thread's own,
+// where no check at run time detects it.
 func (m Code) switchesStacks() bool {
 	m.switching.Do(func() {
 		for _, name := range m.Imports() {
 			m.switches = m.switches || switchers[withoutUnderscores(name)]
 		}
 		if name, _ := m.Image().ELF.DynString(stdelf.DT_SONAME); len(name) > 0 && isLibc(m) {
-			return // it defines them for others
+			return // a library that defines them for others
 		}
 		for name := range switchers {
 			m.switches = m.switches || len(m.Find(name)) > 0
@@ -108,7 +109,7 @@ func isLibc(m Code) bool { return len(m.Find("__libc_start_main")) > 0 }
 
 // Why functions of certain names have no return trap.
 const (
-	readsCaller = "it looks at its return address to see who calls it"
+	readsCaller = "it reads its return address to identify its caller"
 	jumps       = "it returns twice or not to its caller (setjmp, longjmp)"
 	switches    = "it switches to another stack"
 	exits       = "it ends the thread or process"
@@ -116,7 +117,7 @@ const (
 	borrows     = "it shares its stack with a child process (vfork, clone)"
 )
 
-// returnTroubles are functions of the C library and of coroutine libraries,
+// returnTroubles lists functions of the C library and of coroutine libraries,
 // without leading underscores.
 var returnTroubles = map[string]string{
 	"dlsym": readsCaller, "dlvsym": readsCaller, "dlopen": readsCaller, "dlmopen": readsCaller,

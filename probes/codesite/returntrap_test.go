@@ -42,7 +42,8 @@ func TestReturnTrapInC(t *testing.T) {
 			t.Errorf("%s: %v, %q; want %q", name, ok, reason, want)
 		}
 	}
-	// Of what is known to be a function as the ABI has them, nothing need say so.
+	// No unwind information is needed for a function that is known to follow
+	// the ABI.
 	for name, want := range map[string]bool{"no_unwind": true, "shifted": false, "handler": false} {
 		if ok, reason := In(m).ReturnTrapOfNoexcept(indexOf(t, m, name)); ok != want {
 			t.Errorf("%s, through which nothing unwinds: %v, %q", name, ok, reason)
@@ -73,8 +74,8 @@ func TestReturnTrapByName(t *testing.T) {
 	}
 }
 
-// Where contexts are switched no function has a trap, and those that switch say
-// why they have none.
+// In a module that switches contexts no function has a trap, and the reason
+// says so.
 func TestReturnTrapBesideContexts(t *testing.T) {
 	const work = "__attribute__((noinline)) int work(int x) { volatile int y = x; return y; }\n"
 	for name, c := range map[string]struct{ text, flags string }{
@@ -95,8 +96,8 @@ func TestReturnTrapBesideContexts(t *testing.T) {
 	}
 }
 
-// Functions that look at their return address, and those that become one by a
-// tail call, however they were compiled.
+// Functions that read their return address, and those that tail-call one, are
+// refused however they were compiled.
 func TestReturnTrapOfThoseWhoLookBack(t *testing.T) {
 	testenv.Long(t)
 	const text = `
@@ -123,7 +124,7 @@ func TestReturnTrapOfThoseWhoLookBack(t *testing.T) {
 	for _, flags := range []string{"-O0", "-O1", "-O2", "-O2 -fno-omit-frame-pointer", "-O2 -fcf-protection=full", "-O2 -fno-plt",
 		"-O2 -mstackrealign", "-Os", "-O2 -no-pie", "-O2 -fstack-protector-all", "-O2 -pg"} {
 		m := moduleAt(t, testenv.CompileText(t, ".c", text, strings.Fields(flags)...))
-		tails := strings.Contains(flags, "-O2") || strings.Contains(flags, "-Os") // calls in the last step are jumps
+		tails := strings.Contains(flags, "-O2") || strings.Contains(flags, "-Os") // tail calls are jumps
 		for name, want := range map[string]bool{
 			"plain": true, "locals": true, "many": true, "varying": true, "main": true, "asks_itself": true,
 			"looks": false, "looks_late": false, "becomes": !tails, "becomes_twice": !tails, "asks": !tails,

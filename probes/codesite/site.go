@@ -9,12 +9,12 @@ import (
 	"endoscope/probes/elf"
 )
 
-// Methods in which the kernel gets past the probed instruction
+// Methods by which the kernel executes the probed instruction
 // (arch/x86/kernel/uprobes.c).
 const (
-	// Emulated: it computes the instruction's effect inside the trap.
+	// Emulated: the kernel computes the instruction's effect inside the trap.
 	Emulated = "emulated"
-	// Stepped: it executes a copy and takes a second trap after it.
+	// Stepped: the kernel executes a copy and takes a second trap after it.
 	Stepped = "stepped"
 	// Nop: the 5-byte nop, which Linux 6.18 replaces by a call; older kernels
 	// step it.
@@ -30,16 +30,15 @@ type Site struct {
 	PastEntry bool   // not the function's first instruction
 	Bytes     []byte // the instruction, to compare with the process' memory
 
-	// SPOffset is what to add to the stack pointer at the site to get the
-	// address of the return address, which is the same at entry and exit of a
-	// call.
+	// SPOffset is added to the stack pointer at the site to get the address of
+	// the return address, which is the same at entry and exit of a call.
 	SPOffset int64
-	// RetvalReady tells of an exit that rax holds what the function returns
-	// there, if it returns an integer in registers.
+	// RetvalReady: at this exit rax holds the function's result, if it returns
+	// an integer in registers.
 	RetvalReady bool
 }
 
-// Insn is the instruction in Intel syntax.
+// Insn returns the instruction in Intel syntax.
 func (s Site) Insn() string {
 	in, err := decode(s.Bytes)
 	if err != nil {
@@ -48,11 +47,11 @@ func (s Site) Insn() string {
 	return in.syntax(s.Addr)
 }
 
-// maxInstruction is how many bytes an instruction has at most.
+// maxInstruction is the maximum length of an instruction in bytes.
 const maxInstruction = 15
 
-// At is the site of the instruction at addr of a file. The error says, to be read after a
-// name of the place, why the kernel cannot probe it.
+// At returns the site of the instruction at addr of a file. The error, to be
+// read after a name of the place, says why the kernel cannot probe it.
 func At(im *elf.Image, addr uint64) (s Site, err error) {
 	s.Addr = addr
 	code, err := im.Code(addr, maxInstruction)
@@ -74,8 +73,9 @@ func At(im *elf.Image, addr uint64) (s Site, err error) {
 	return s, nil
 }
 
-// refuse says why no probe can be set on function i; nil: it can. at is what to do at a
-// linkage stub: probe, or ask for, the function that it leads to.
+// refuse returns an error if no probe can be set on function i. at is the verb
+// for a linkage stub's advice: "probe", or "ask for", the function that it
+// leads to.
 func (m Code) refuse(i int, at string) error {
 	addr, _ := m.Entry(i)
 	switch {
@@ -114,7 +114,8 @@ func (m Code) siteAt(f *elf.Entry, code []byte, c candidate) (Site, error) {
 	}, nil
 }
 
-// withVariants adds the variants of function i, if it is an indirect one, to an error.
+// withVariants adds the variants of function i, if it is an indirect function,
+// to an error.
 func (m Code) withVariants(i int, err error) error {
 	if m.IFunc(i) {
 		return fmt.Errorf("%w%s", err, m.variants(i))
@@ -122,7 +123,7 @@ func (m Code) withVariants(i int, err error) error {
 	return err
 }
 
-// variants names functions that an indirect function may choose, as a hint.
+// variants lists functions that an indirect function may choose, as a hint.
 func (m Code) variants(i int) string {
 	const most = 4
 	f := m.Function(i)
@@ -144,8 +145,8 @@ func (m Code) variants(i int) string {
 	return ""
 }
 
-// isInstructionSet reports whether the suffix of a name says for which
-// processors a variant is, as the C library's suffixes do.
+// isInstructionSet reports whether the suffix of a name selects processors, as
+// the suffixes of the C library's variants do.
 func isInstructionSet(suffix string) bool {
 	for _, set := range []string{"sse", "ssse", "avx", "evex", "erms", "generic"} {
 		if strings.HasPrefix(suffix, set) {

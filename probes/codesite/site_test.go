@@ -12,8 +12,8 @@ import (
 )
 
 // caller is a program that calls the function `probed` 100 times, after a byte
-// on its standard input, and checks that it returns 42 and preserves what it
-// must.
+// on its standard input, and checks that it returns 42 and preserves the
+// registers that it must.
 const caller = `
 	.text
 	.globl main
@@ -54,8 +54,8 @@ probed:
 	.section .note.GNU-stack,"",@progbits
 `
 
-// The kernel must count every call at the sites that are offered, and the
-// program must not notice. The refusals say why.
+// The kernel must count every call at the chosen sites, without any effect on
+// the program. Refusals have a reason.
 func TestEntrySiteIsCountedByTheKernel(t *testing.T) {
 	testenv.NeedUprobes(t)
 	for _, test := range []struct{ entry, want string }{
@@ -134,7 +134,7 @@ func countRun(t *testing.T, path string, offset uint64) uint64 {
 	return hits()
 }
 
-// objdump says what stands at the sites of a real program.
+// objdump disassembles the sites of a real program independently.
 func TestSitesAgreeWithObjdump(t *testing.T) {
 	testenv.Long(t)
 	path := testenv.NeedProgram(t, "redis-server")

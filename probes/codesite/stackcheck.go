@@ -3,16 +3,16 @@ package codesite
 import "golang.org/x/arch/x86/x86asm"
 
 // Most Go functions begin by comparing the stack pointer with the goroutine's
-// stack limit; where the stack must grow, morestack enters the function a
-// second time. A site up to that branch would count such a call twice.
+// stack limit; if the stack must grow, morestack enters the function a second
+// time. A site before that branch would count such a call twice.
 
-// stackCheck is the number of bytes up to the end of the stack check at the
-// beginning of code, 0 if there is none (NOSPLIT). cmd/internal/obj/x86
-// (stacksplit) makes three forms of it, the longest with two branches: a branch
-// belongs to it if it leads to a call of morestack or to a call that is
+// stackCheck returns the number of bytes up to the end of the stack check at
+// the start of code, 0 if there is none (NOSPLIT). cmd/internal/obj/x86
+// (stacksplit) emits three forms of it, the longest with two branches: a branch
+// belongs to it if it leads to a call of morestack, or to a call that is
 // followed by a jump to the entry.
 func (c Code) stackCheck(code []byte, addr uint64) (end int) {
-	const longest = 12 // instructions, with room
+	const longest = 12 // instructions, with a margin
 	pos := 0
 	for range longest {
 		if pos >= len(code) {

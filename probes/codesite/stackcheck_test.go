@@ -81,9 +81,9 @@ func main() {
 }
 `
 
-// Where the stack grows, morestack enters a function again. The chosen site
-// must see each call once; the entry sees some twice, which also shows that
-// this program can tell.
+// When the stack grows, morestack enters a function again. The chosen site must
+// see each call once; the entry sees some twice, which also shows that this
+// program is a valid test.
 func TestGoSiteCountsEachCallOnce(t *testing.T) {
 	path := testenv.CompileGoText(t, goProgram)
 	m := moduleAt(t, path)
@@ -150,8 +150,8 @@ func TestGoNamesAndSites(t *testing.T) {
 	}
 }
 
-// Some linkers (lld) leave the words that a relocation fills in zero in the
-// file; then only the relocations say where Go's text begins.
+// Some linkers (lld) leave zero in the file for words that a relocation fills
+// in; then only the relocations show where Go's text begins.
 func TestGoTextByRelocations(t *testing.T) {
 	path := testenv.CompileGoText(t, goProgram, "-buildmode=pie", "-ldflags=-s -w")
 	content, err := os.ReadFile(path)
@@ -218,7 +218,7 @@ func checkGoProgram(t *testing.T, m *elf.Module) {
 	}
 }
 
-// In every function that calls morestack the site lies behind the branch that
+// In every function that calls morestack the site is after the branch that
 // leads there, and nothing before it calls.
 func TestGoSitesOfALargeProgram(t *testing.T) {
 	m := moduleAt(t, testenv.NeedProgram(t, "gofmt"))

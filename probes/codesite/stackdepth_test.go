@@ -7,14 +7,14 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// What the pclntab says of the stack pointer and what the instructions of each
-// function do to it up to the first call or jump must agree.
+// The stack depth in the pclntab must agree with the effect of each function's
+// instructions up to the first call or jump.
 func TestGoDepthsAgreeWithInstructions(t *testing.T) {
 	m := moduleAt(t, testenv.NeedProgram(t, "gofmt"))
 	checked, moved := 0, 0
 	for i, f := range m.All() {
 		code, err := m.Image().Code(f.Addr, m.Extent(i))
-		if err != nil || f.Lang != elf.Go || f.Mangled == "runtime.rt0_go" { // has no caller, and says 0 throughout
+		if err != nil || f.Lang != elf.Go || f.Mangled == "runtime.rt0_go" { // has no caller, and depth 0 throughout
 			continue
 		}
 		want := int64(0)

@@ -2,12 +2,11 @@ package codesite
 
 import "golang.org/x/arch/x86/x86asm"
 
-// stackFailure is what gcc and clang call when a function's stack protector
-// finds the stack overwritten; it ends the process.
+// stackFailure is the function that gcc's and clang's stack protector calls
+// when the stack was overwritten; it ends the process.
 const stackFailure = "__stack_chk_fail"
 
-// isStackFailure reports whether a call is that of the function that ends the
-// process when it finds its stack broken.
+// isStackFailure reports whether a call is one of stackFailure.
 func (m Code) isStackFailure(n *node, target uint64, direct bool) bool {
 	if !direct {
 		mem, ok := n.Args[0].(x86asm.Mem)
@@ -23,8 +22,8 @@ func (m Code) isStackFailure(n *node, target uint64, direct bool) bool {
 	return m.stubOf(target) == stackFailure
 }
 
-// stubOf is the name of the function to which the linkage stub at addr leads,
-// "" if that is none.
+// stubOf returns the name of the function to which the linkage stub at addr
+// leads, "" if it is no stub.
 func (c Code) stubOf(addr uint64) string {
 	if !c.Image().IsStub(addr) {
 		return ""

@@ -10,32 +10,32 @@ import (
 // executes exactly once.
 type unconditionalCall struct {
 	target uint64
-	end    uint64 // address behind the instruction
+	end    uint64 // end address of the instruction
 }
 
 const (
-	maxUnconditionalBytes = 256  // from the entry to behind a certain call
+	maxUnconditionalBytes = 256  // from the entry to the end of an unconditional call
 	maxPromptBytes        = 1024 // of a function that returns promptly
-	maxPromptDepth        = 8    // of calls
+	maxPromptDepth        = 8    // of nested calls
 )
 
-// unconditionalCalls are the calls of hidden functions in function i that nothing gets
-// past and nothing repeats. Every path from the entry leads there, no loop does, and what is
-// called before returns promptly, so that between the entry and the call a
-// thread can only be stopped by force: by a fatal signal, or one whose handler
-// jumps away.
+// unconditionalCalls returns the calls of hidden functions in function i that
+// nothing bypasses and nothing repeats. Every path from the entry leads there,
+// no loop does, and functions called before return promptly, so that between
+// the entry and the call a thread can only be stopped by force: by a fatal
+// signal, or one whose handler jumps away.
 func (p *callProof) unconditionalCalls(i int) (calls []unconditionalCall) {
 	f := &p.c.Entries()[i]
 	code, err := p.c.Image().Code(f.Addr, p.c.Extent(i))
 	if err != nil {
 		return nil
 	}
-	joined := 0 // where the forward branches so far have come together
+	joined := 0 // where all forward branches so far have joined
 	add := func(target, end int) bool {
 		if !p.hidden.has(f.Addr + uint64(target)) {
-			return true // nobody asks
+			return true // not a hidden function
 		}
-		// Later code, and others', may lead back to before the call.
+		// Later code, and code elsewhere, may lead back to before the call.
 		if mayEnter := isEntered(code[end:], 1-end, -1); mayEnter || tableEnters(p.c.Image().Data, code, f.Addr, 1, end-1) ||
 			p.c.entersFromOutside(i, elf.Span{Start: f.Addr + 1, End: f.Addr + uint64(end)}) {
 			return false
@@ -80,16 +80,17 @@ func (p *callProof) unconditionalCalls(i int) (calls []unconditionalCall) {
 	return calls
 }
 
-// callProof proves what it is asked, and remembers. It has one user.
+// callProof proves properties of functions and caches the results. It is not
+// safe for concurrent use.
 type callProof struct {
 	c      Code
 	hidden entrySet
-	prompt map[uint64]bool // false also while it is being found out
+	prompt map[uint64]bool // also false while under analysis
 }
 
 // isPrompt reports whether the function at addr returns after a bounded number
-// of instructions: it has no loop and no system call, calls only such functions,
-// and leaves the stack as it was.
+// of instructions: it has no loop and no system call, calls only such
+// functions, and restores the stack pointer.
 func (p *callProof) isPrompt(addr uint64, depth int) bool {
 	if known, ok := p.prompt[addr]; ok {
 		return known
@@ -111,7 +112,7 @@ func (p *callProof) returns(addr uint64, depth int) bool {
 	if err != nil {
 		return false
 	}
-	falls := true // into what is behind the instruction
+	falls := true // into the next instruction
 	for pos := 0; pos < len(code); {
 		in, err := decode(code[pos:])
 		if err != nil {
@@ -145,7 +146,7 @@ func (p *callProof) returns(addr uint64, depth int) bool {
 		case in.transfers() || !in.effect().spKnown:
 			return false
 		case in.Op == x86asm.NOP:
-			falls = false // padding; a nop in the middle changes nothing either
+			falls = false // padding; a nop in the middle has no effect either
 		}
 		pos = end
 	}

@@ -2,19 +2,19 @@ package codesite
 
 import "golang.org/x/arch/x86/x86asm"
 
-// Unwinder is where it can be seen that the unwinder of GCC's run-time library
-// (libgcc_s, which Rust has, too) leaves calls: the function by which a
-// personality routine says that a frame will go on, at a landing pad.
+// Unwinder locates where the unwinder of GCC's run-time library (libgcc_s, used
+// by Rust, too) leaves calls: the function by which a personality routine
+// resumes a frame at a landing pad.
 type Unwinder struct {
 	SetIP int // index of _Unwind_SetIP, whose first argument is the frame's context
-	// CFA is where in a context is the stack pointer with which its frame goes on:
-	// the canonical frame address of what it called (_Unwind_GetCFA).
+	// CFA is the offset in a context of the stack pointer with which its frame
+	// resumes: the canonical frame address of its callee (_Unwind_GetCFA).
 	CFA uint64
 }
 
-// Unwinder finds it in a module that has it. How a context is laid out nothing
-// says but the code of _Unwind_GetCFA, which must be one load: other unwinders
-// have other code.
+// Unwinder finds it in a module that has it. The layout of a context is only
+// known from the code of _Unwind_GetCFA, which must be one load: other
+// unwinders have other code.
 func (m Code) Unwinder() (u Unwinder, ok bool) {
 	set, get := m.Find("_Unwind_SetIP"), m.Find("_Unwind_GetCFA")
 	if len(set) != 1 || len(get) != 1 {

@@ -10,7 +10,8 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// The unwinder of GCC's library is known by its code, other libraries have none.
+// The unwinder of GCC's library is recognised by its code; other libraries have
+// none.
 func TestUnwinder(t *testing.T) {
 	testenv.NeedProgram(t, "gcc")
 	for name, want := range map[string]bool{"libgcc_s.so.1": true, "libc.so.6": false} {

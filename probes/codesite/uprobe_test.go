@@ -16,7 +16,7 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// The kernel is the last judge of a site: countAt puts a uprobe on a file
+// The kernel is the reference for a site: countAt puts a uprobe on a file
 // offset of a program and counts its hits, without any of our probe code.
 
 // countAt arms a counting uprobe on every processor and returns the counter.
@@ -43,7 +43,8 @@ func countAt(t *testing.T, program string, offset uint64) (hits func() uint64, e
 		Ext2: offset,
 	}
 	var fds []int
-	// Not runtime.NumCPU: those that this process may use need not be the first.
+	// Not runtime.NumCPU: the processors that this process may use need not be
+	// the first.
 	for cpu := range ebpf.MustPossibleCPU() {
 		fd, err := unix.PerfEventOpen(&attr, -1, cpu, -1, unix.PERF_FLAG_FD_CLOEXEC)
 		if errors.Is(err, unix.ENODEV) {

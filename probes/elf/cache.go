@@ -9,19 +9,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Cache keeps the modules that were opened last, for the many processes that
-// share a file. The zero value is ready. Its methods may be called from several
-// goroutines.
+// Cache keeps recently opened modules, for the many processes that share a
+// file. The zero value is ready to use. Its methods are safe for concurrent
+// use.
 type Cache struct {
 	mu      sync.Mutex
 	entries map[fileID]*list.Element
 	recent  list.List // of *cached, the most recently used first
 }
 
-// cacheModules is how many modules a cache keeps beyond those in use.
+// cacheModules is the number of modules kept in addition to those in use.
 const cacheModules = 64
 
-// fileID identifies a file's content: what changes it changes a time.
+// fileID identifies a file's content: any change to it changes a time.
 type fileID struct {
 	dev, ino, size uint64
 	mtime, ctime   unix.Timespec
@@ -38,7 +38,7 @@ type cached struct {
 }
 
 // Open is like [Open] but reads each file once. The caller may close f as soon
-// as Open returns. Close gives the module back to the cache.
+// as Open returns. Close returns the module to the cache.
 func (c *Cache) Open(f *os.File, display string) (*Module, error) {
 	id, err := identify(f)
 	if err != nil {
@@ -48,7 +48,8 @@ func (c *Cache) Open(f *os.File, display string) (*Module, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", display, err)
 	}
-	// Parsing happens outside the lock; who comes second waits here.
+	// Parsing happens outside the lock; concurrent callers for the same file
+	// wait here.
 	e.parsed.Do(func() { e.contents, e.err = open(e.file, debugRoot) })
 	if e.err != nil {
 		c.release(e)
@@ -61,7 +62,7 @@ func (c *Cache) Open(f *os.File, display string) (*Module, error) {
 	}}, nil
 }
 
-// acquire finds or makes the entry of a file and counts a user.
+// acquire finds or adds the entry of a file and counts a user.
 func (c *Cache) acquire(id fileID, f *os.File) (*cached, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,7 +91,7 @@ func (c *Cache) acquire(id fileID, f *os.File) (*cached, error) {
 	return e, nil
 }
 
-// release ends one use of an entry. Failures are not kept.
+// release ends one use of an entry. Failures are not cached.
 func (c *Cache) release(e *cached) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,7 +103,7 @@ func (c *Cache) release(e *cached) {
 	}
 }
 
-// drop forgets an entry that nobody uses.
+// drop removes an unused entry.
 func (c *Cache) drop(el *list.Element) {
 	e := el.Value.(*cached)
 	delete(c.entries, e.id)
@@ -113,8 +114,8 @@ func (c *Cache) drop(el *list.Element) {
 	}
 }
 
-// Close forgets the modules that are not in use; the others go when their last
-// user closes them.
+// Close removes the unused modules; the others are freed when their last user
+// closes them.
 func (c *Cache) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

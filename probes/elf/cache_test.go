@@ -39,7 +39,7 @@ func TestCacheReadsAFileOnce(t *testing.T) {
 	a.Close()
 	// b still reads code through the cache's own descriptor.
 	codeOf(t, b, only(t, b, "work"))
-	// Another file in the same place is another module.
+	// Another file at the same path is another module.
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}

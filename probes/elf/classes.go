@@ -13,34 +13,34 @@ import (
 	"github.com/ianlancetaylor/demangle"
 )
 
-// Class is a C++ class, as run-time type information tells it.
+// Class is a C++ class, as described by run-time type information.
 type Class struct {
 	Name  string   // as in Function.Class
-	Bases []string // what it derives from directly, in order
+	Bases []string // direct bases, in order
 	// Defined: the module has its type_info, and therefore its bases.
 	Defined bool
 }
 
-// Classes are the C++ classes of a module that have run-time type information
+// Classes is the C++ classes of a module that have run-time type information
 // (Itanium C++ ABI, 2.9.5), whether or not the file has symbols:
 //
 //	object ─► virtual table [-1] ─► type_info { virtual table, name, bases ... }
 //
-// The kind of a type_info - a class that derives from nothing, from one class,
-// from several - is that of its own virtual table. Where a word refers to another
-// module, its symbol says to what.
+// The kind of a type_info - of a class without base, with one, with several -
+// is given by its own virtual table. Where a word refers to another module, its
+// symbol names the target.
 //
-// The methods may be called from several goroutines.
+// The methods are safe for concurrent use.
 type Classes struct {
 	data    *loadedData
 	objects []object // virtual tables and type_infos that have symbols, by address
-	within  Span     // addresses of the module when it is loaded
-	mapped  []Span   // those of its data
+	within  Span     // addresses that the loaded module spans
+	mapped  []Span   // addresses of its data
 
 	mu    sync.Mutex
 	kinds map[uint64]typeKind // by address of a type_info's virtual table
-	known map[uint64]*Class   // by address of the type_info; nil: it is none
-	named map[string]*Class   // all; nil until it is needed
+	known map[uint64]*Class   // by address of the type_info; nil: there is none
+	named map[string]*Class   // all classes; nil until needed
 }
 
 // object is a symbol of data.
@@ -55,11 +55,11 @@ type typeKind uint8
 const (
 	noClass typeKind = iota
 	classType
-	derivedType // __si_class_type_info: from one class, public, not virtual
+	derivedType // __si_class_type_info: one base, public, not virtual
 	severalType // __vmi_class_type_info
 )
 
-// kindNames are the names of the classes of type_infos, as they have them.
+// kindNames maps the names of the classes of type_infos to kinds.
 var kindNames = map[string]typeKind{
 	"N10__cxxabiv117__class_type_infoE":     classType,
 	"N10__cxxabiv120__si_class_type_infoE":  derivedType,
@@ -71,20 +71,19 @@ const (
 	symbolTable        = "_ZTV"
 	symbolTypeInfo     = "_ZTI"
 	symbolTypeName     = "_ZTS"
-	symbolConstruction = "_ZTC" // virtual tables while a class with virtual bases is constructed
+	symbolConstruction = "_ZTC" // virtual tables used while a class with virtual bases is constructed
 )
 
-// What a file may make us do.
+// Limits on what a file may cause.
 const (
 	maxBases   = 1 << 10
 	maxClasses = 1 << 20
-	// pointIn is where in a virtual table pointers to it point: behind the
-	// offset to the object's beginning and its type_info.
+	// pointIn is the offset in a virtual table that objects point to: after the
+	// offset to the top and the type_info.
 	pointIn = 16
 )
 
-// Classes reads what is needed to tell the classes of objects. It is done once
-// for a file.
+// Classes returns the classes of objects. It reads a file once.
 func (m *Module) Classes() *Classes {
 	m.classed.Do(func() {
 		im := m.image
@@ -112,8 +111,8 @@ func (m *Module) Classes() *Classes {
 	return m.classes
 }
 
-// readObjects notes the symbols of virtual tables and type_infos. Where a program
-// has copies of a library's, only these tell what they are.
+// readObjects records the symbols of virtual tables and type_infos. Where a
+// program has copies of a library's, only the symbols identify them.
 func (c *Classes) readObjects(table *Image) {
 	for _, s := range table.ELF.Sections {
 		if (s.Type != elf.SHT_DYNSYM && s.Type != elf.SHT_SYMTAB) || int(s.Link) >= len(table.ELF.Sections) {
@@ -140,7 +139,8 @@ func (c *Classes) readObjects(table *Image) {
 	}
 }
 
-// objectAt is the symbol with one of the prefixes in which addr lies, "" if there is none.
+// objectAt returns the symbol with one of the prefixes that contains addr, ""
+// if there is none.
 func (c *Classes) objectAt(addr uint64, prefixes ...string) (name string, start uint64) {
 	i, _ := slices.BinarySearchFunc(c.objects, addr+1, func(o object, addr uint64) int { return cmp.Compare(o.Start, addr) })
 	for i--; i >= 0 && c.objects[i].Contains(addr); i-- {
@@ -151,11 +151,11 @@ func (c *Classes) objectAt(addr uint64, prefixes ...string) (name string, start 
 	return "", 0
 }
 
-// Contains reports whether the module has the address when it is loaded.
+// Contains reports whether the loaded module spans the address.
 func (c *Classes) Contains(addr uint64) bool { return c.within.Contains(addr) }
 
-// At is the class of the objects that point to a virtual table of the module at
-// addr; false: that is none.
+// At returns the class of the objects that point to a virtual table of the
+// module at addr; false if there is none.
 func (c *Classes) At(addr uint64) (Class, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -176,7 +176,7 @@ func (c *Classes) At(addr uint64) (Class, bool) {
 	if info != (word{}) {
 		return Class{}, false
 	}
-	// Without type information, or in a copy of a library's.
+	// No type information, or a copy of a library's.
 	symbol, start := c.objectAt(addr, symbolTable, symbolConstruction)
 	if symbol == "" || addr < start+pointIn {
 		return Class{}, false
@@ -185,7 +185,7 @@ func (c *Classes) At(addr uint64) (Class, bool) {
 	return Class{Name: name}, ok
 }
 
-// Named is the class of that name.
+// Named returns the class with a name.
 func (c *Classes) Named(name string) (Class, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -198,7 +198,7 @@ func (c *Classes) Named(name string) (Class, bool) {
 	return Class{}, false
 }
 
-// All are the classes that the module defines, by name.
+// All returns the classes that the module defines, by name.
 func (c *Classes) All() []Class {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -214,7 +214,7 @@ func (c *Classes) All() []Class {
 	return out
 }
 
-// importedClass is the class of a word that refers to another module's
+// importedClass returns the class of a word that refers to another module's
 // type_info.
 func importedClass(w word) (string, bool) {
 	if !w.imported || w.value != 0 || !strings.HasPrefix(w.symbol, symbolTypeInfo) {
@@ -223,8 +223,9 @@ func importedClass(w word) (string, bool) {
 	return classOfSymbol(w.symbol)
 }
 
-// class is the class of the type_info at an address, nil if there is none. Types
-// that would derive from themselves, as none does, end at depth.
+// class returns the class of the type_info at an address, nil if there is none.
+// depth stops the recursion in invalid files whose types derive from
+// themselves.
 func (c *Classes) class(at uint64, depth int) *Class {
 	k, ok := c.known[at]
 	if ok || at == 0 || depth > maxBases || len(c.known) > maxClasses {
@@ -239,7 +240,8 @@ func (c *Classes) class(at uint64, depth int) *Class {
 func (c *Classes) read(at uint64, depth int) *Class {
 	kind := c.kind(at)
 	if kind == noClass {
-		// A copy of another module's, which is not in the file.
+		// A copy of another module's type_info, whose content is not in the
+		// file.
 		if symbol, start := c.objectAt(at, symbolTypeInfo); symbol != "" && start == at {
 			if name, ok := classOfSymbol(symbol); ok {
 				return &Class{Name: name}
@@ -270,7 +272,7 @@ func (c *Classes) read(at uint64, depth int) *Class {
 	return k
 }
 
-// kind is that of the type_info at an address.
+// kind returns the kind of the type_info at an address.
 func (c *Classes) kind(at uint64) typeKind {
 	w := c.data.word(at)
 	if k, ok := strings.CutPrefix(w.symbol, symbolTable); ok {
@@ -294,7 +296,7 @@ func (c *Classes) kind(at uint64) typeKind {
 	return kind
 }
 
-// typeName is the name that the type_info at an address has, as it is mangled.
+// typeName returns the mangled name of the type_info at an address.
 func (c *Classes) typeName(at uint64) string {
 	if at == 0 {
 		return ""
@@ -303,7 +305,7 @@ func (c *Classes) typeName(at uint64) string {
 	if w.imported {
 		return strings.TrimPrefix(w.symbol, symbolTypeName)
 	}
-	// With an asterisk the address is the identity, not the name.
+	// An asterisk means that types are compared by address, not by name.
 	return strings.TrimPrefix(c.data.text(w.value), "*")
 }
 
@@ -316,7 +318,7 @@ func (c *Classes) name(at uint64) (string, bool) {
 }
 
 // enumerate finds all type_infos: those with symbols, and the words that point
-// to where the virtual tables of type_infos are.
+// to the virtual tables of type_infos.
 func (c *Classes) enumerate() {
 	c.named = map[string]*Class{}
 	at := map[uint64]bool{}
@@ -340,9 +342,9 @@ func (c *Classes) enumerate() {
 	}
 }
 
-// kindTables are where in this module the type_infos of the three kinds point:
-// by symbols, or, in a program that has the library in it and no symbols, by the
-// names of the kinds.
+// kindTables returns the addresses in this module to which the type_infos of
+// the three kinds point: by symbols or, in a stripped program with the library
+// linked statically, by the names of the kinds.
 func (c *Classes) kindTables() map[uint64]bool {
 	tables := map[uint64]bool{}
 	for _, o := range c.objects {
@@ -373,13 +375,14 @@ func (c *Classes) kindTables() map[uint64]bool {
 	return tables
 }
 
-// classOfSymbol is the class that a symbol of its virtual table, or type_info, is of.
+// classOfSymbol returns the class that a symbol of a virtual table or type_info
+// belongs to.
 func classOfSymbol(symbol string) (name string, ok bool) {
 	if len(symbol) > maxName {
 		return "", false
 	}
 	defer func() {
-		if recover() != nil { // the demangler met a name it cannot digest
+		if recover() != nil { // the demangler failed on a name
 			name, ok = "", false
 		}
 	}()
@@ -399,8 +402,8 @@ func classOfSymbol(symbol string) (name string, ok bool) {
 	return demangle.ASTToString(of, demangle.NoParams, demangle.MaxLength(maxDemangledPower)), true
 }
 
-// Bias is how far from where the file numbers it the module lies, if the beginning
-// of the file is mapped at start.
+// Bias returns the difference between addresses in the process and in the file,
+// if the start of the file is mapped at start.
 func (c *Classes) Bias(start uint64) uint64 {
 	const page = 4096
 	return start - c.within.Start&^(page-1)

@@ -15,9 +15,9 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// classesProgram prints, of objects of all sorts and of the types of their
-// bases, what the C++ runtime knows: `object <address in the file of the virtual table> <class>`
-// and `class <name>: <bases>`.
+// classesProgram prints, for objects of many classes and for the types of their
+// bases, what the C++ runtime knows: `object <address in the file of the
+// virtual table> <class>` and `class <name>: <bases>`.
 const classesProgram = `
 #include <cxxabi.h>
 #include <cstdio>
@@ -80,8 +80,8 @@ int main() {
 }
 `
 
-// TestClasses compares with what the C++ runtime tells of the same objects,
-// however the program was built, and with its symbols or without.
+// TestClasses compares with the C++ runtime's view of the same objects, for
+// several ways of building the program, with and without symbols.
 func TestClasses(t *testing.T) {
 	src := filepath.Join(t.TempDir(), "classes.cc")
 	if err := os.WriteFile(src, []byte(classesProgram), 0o644); err != nil {
@@ -115,7 +115,7 @@ func TestClasses(t *testing.T) {
 					}
 					k, ok := classes.At(addr)
 					if !classes.Contains(addr) && strings.HasPrefix(f[2], "std::") {
-						continue // in the library, to which the program has no copy
+						continue // in the library; the program has no copy
 					}
 					if !ok || k.Name != f[2] {
 						t.Errorf("the virtual table at %#x is of %q, not %s", addr, k.Name, f[2])
@@ -149,7 +149,8 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// Without run-time type information symbols tell, and nothing without those.
+// Without run-time type information classes are known by symbols, and not at
+// all without those.
 func TestClassesWithoutTypeInfo(t *testing.T) {
 	const text = `
 struct A { virtual int f() { return 1; } };

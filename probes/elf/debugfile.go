@@ -16,10 +16,10 @@ import (
 // debugRoot is where distributions install separate debug files.
 const debugRoot = "/usr/lib/debug"
 
-// openDebugFile opens the separate debug file of im, whose own path is path
-// (which may be unknown, ""), or returns nil. A debug file counts only if it
-// carries the same build-id or, where there is none, has the checksum that im
-// knows. other is one that would be found and is of another build; "": none is.
+// openDebugFile opens the separate debug file of im, whose own path is path (""
+// if unknown), or returns nil. A debug file must carry the same build-id or, if
+// there is none, the checksum that im names. other is a file found in its place
+// that is of another build; "": none.
 func openDebugFile(im *Image, path, root string) (debug *Image, file *os.File, other string) {
 	var candidates []string
 	if len(im.buildID) > 2 {
@@ -46,14 +46,14 @@ func openDebugFile(im *Image, path, root string) (debug *Image, file *os.File, o
 	return nil, nil, other
 }
 
-// buildIDPath is where the debug file of a build-id is installed.
+// buildIDPath returns where the debug file of a build-id is installed.
 func buildIDPath(root, id string) string {
 	return filepath.Join(root, ".build-id", id[:2], id[2:]+".debug")
 }
 
-// openRegular opens an ELF file, nil if there is none at path.
+// openRegular opens an ELF file; nil if there is none at path.
 func openRegular(path string) (*Image, *os.File) {
-	// O_NONBLOCK: a pipe in the place of the file must not stop us.
+	// O_NONBLOCK: opening a pipe in place of the file must not block.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil
@@ -66,7 +66,7 @@ func openRegular(path string) (*Image, *os.File) {
 	return im, f
 }
 
-// maxSummed bounds the debug files whose checksum is computed.
+// maxSummed limits the size of debug files whose checksum is computed.
 const maxSummed = 4 << 30
 
 // hasSum reports whether a file has the checksum of a .gnu_debuglink.
@@ -79,9 +79,9 @@ func hasSum(f *os.File, size int64, want uint32) bool {
 	return err == nil && n == size && h.Sum32() == want
 }
 
-// openShared opens the supplementary file that im, the file at path, shares debug
-// information with others in (dwz -m): nil, "" if im says of none. name is what it is
-// called, also where it is not found.
+// openShared opens the supplementary file with which im, the file at path,
+// shares debug information (dwz -m): nil, "" if im names none. name is its
+// name, also if it is not found.
 func openShared(im *Image, path, root string) (shared *Image, file *os.File, name string) {
 	name, want := sharedBy(im)
 	if name == "" {
@@ -114,8 +114,8 @@ func openShared(im *Image, path, root string) (shared *Image, file *os.File, nam
 	return nil, nil, name
 }
 
-// sharedBy is the supplementary file that im names, and what identifies it, in hex:
-// .gnu_debugaltlink, or .debug_sup (DWARF 5, 7.3.6).
+// sharedBy returns the supplementary file that im names, and its identity in
+// hex: .gnu_debugaltlink, or .debug_sup (DWARF 5, 7.3.6).
 func sharedBy(im *Image) (name, id string) {
 	if b, _, _ := im.Section(".gnu_debugaltlink"); b != nil {
 		link, id, _ := bytes.Cut(b, []byte{0})
@@ -129,8 +129,8 @@ func sharedBy(im *Image) (name, id string) {
 	return "", ""
 }
 
-// supplementOf reads .debug_sup: whether the file is a supplementary one, and the
-// checksum, in hex, of what it is or has.
+// supplementOf reads .debug_sup: whether the file is a supplementary one, and
+// the checksum, in hex, of itself or of its supplementary file.
 func supplementOf(im *Image) (own bool, sum string, ok bool) {
 	b, _, _ := im.Section(".debug_sup")
 	if len(b) < 4 || b[0] != 5 || b[1] != 0 {
@@ -144,7 +144,7 @@ func supplementOf(im *Image) (own bool, sum string, ok bool) {
 	return b[2] != 0, hex.EncodeToString(id[width:]), true
 }
 
-// pathOf is the absolute path of an open file, "" if it has none any more.
+// pathOf returns the absolute path of an open file, "" if it has been unlinked.
 func pathOf(f *os.File) string {
 	raw, err := f.SyscallConn()
 	if err != nil {
@@ -160,8 +160,8 @@ func pathOf(f *os.File) string {
 	return path
 }
 
-// DebugFile opens the separate debug file of an ELF file, which the caller closes;
-// nil if there is none.
+// DebugFile opens the separate debug file of an ELF file; the caller closes it.
+// It returns nil if there is none.
 func DebugFile(f *os.File) *os.File {
 	im, err := OpenImage(f)
 	if err != nil {
@@ -171,8 +171,8 @@ func DebugFile(f *os.File) *os.File {
 	return debug
 }
 
-// SharedDebugFile opens the supplementary file of an ELF file, which the caller closes;
-// nil if there is none.
+// SharedDebugFile opens the supplementary file of an ELF file; the caller
+// closes it. It returns nil if there is none.
 func SharedDebugFile(f *os.File) *os.File {
 	im, err := readImage(f)
 	if err != nil {

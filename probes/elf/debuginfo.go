@@ -11,12 +11,12 @@ import (
 	"endoscope/probes/dwarf/debuginfo"
 )
 
-// DebugInfo is a module's debug information (DWARF 2 to 5), its own or that of a separate
-// debug file.
+// DebugInfo is a module's debug information (DWARF 2 to 5), its own or that of
+// a separate debug file.
 type DebugInfo struct {
 	*debuginfo.Info
-	// Separate is the path of the debug file that it was read from, "" if it is the
-	// module's own.
+	// Separate is the path of the debug file that it was read from, "" if it is
+	// the module's own.
 	Separate string
 
 	deriving sync.Once // guards derived and failed
@@ -24,20 +24,22 @@ type DebugInfo struct {
 	failed   error
 }
 
-// Derive is what make has made of the debug information when it was called first: it is
-// kept as long as the bytes are. There is one user of it.
+// Derive returns the result of the first make, which is kept as long as the
+// bytes are. There is one caller of it.
 func (d *DebugInfo) Derive(make func() (any, error)) (any, error) {
 	d.deriving.Do(func() { d.derived, d.failed = make() })
 	return d.derived, d.failed
 }
 
-// debugInfo keeps debug information as long as somebody uses it, or memory is not short.
+// debugInfo keeps debug information as long as it is in use, or memory
+// suffices.
 type debugInfo struct {
 	mu   sync.Mutex
 	read weak.Pointer[DebugInfo]
 }
 
-// ErrNoDebugInfo: the module has no debug information, and no debug file of it was found.
+// ErrNoDebugInfo: the module has no debug information, and no debug file for it
+// was found.
 var ErrNoDebugInfo = errors.New("has no debug information")
 
 // DebugInfo reads the module's debug information.

@@ -9,20 +9,20 @@ import (
 	"slices"
 )
 
-// Entry is what is kept of a Function.
+// Entry is the part of a Function that is kept in memory.
 type Entry struct {
 	Addr, size uint64
-	first      uint32 // of its names in contents.names, of which the first is the best
-	names      uint16 // how many there are; 0: only the unwind table knows it
+	first      uint32 // index in contents.names of its first name, the best one
+	names      uint16 // number of names; 0: found in the unwind table only
 	Go         bool
-	local      bool // other files cannot have meant it when it was compiled
+	local      bool // other files cannot have referred to it when it was compiled
 }
 
-// Len is how many functions the module has. They are numbered by address; there
-// is one at each.
+// Len returns the number of functions. They are numbered by address; there is
+// one at each.
 func (m *Module) Len() int { return len(m.functions) }
 
-// Function is function i, whose names are read from the file.
+// Function returns function i; its names are read from the file.
 func (m *Module) Function(i int) Function {
 	f := m.unnamedFunction(i, nil)
 	nameFunction(&f)
@@ -30,11 +30,11 @@ func (m *Module) Function(i int) Function {
 	return f
 }
 
-// allBlock is how many functions All names at a time.
+// allBlock is the number of functions that All names at a time.
 const allBlock = 4096
 
-// All yields every function with its number, in order. It reads all names, so
-// that a file without many is better asked for one than for all; none is kept.
+// All yields every function with its number, in order. It reads all names at
+// once, which is much cheaper than Function for each; it keeps none.
 func (m *Module) All() iter.Seq2[int, Function] {
 	return func(yield func(int, Function) bool) {
 		read := m.readTables()
@@ -56,7 +56,7 @@ func (m *Module) All() iter.Seq2[int, Function] {
 	}
 }
 
-// unnamedFunction is function i with its names as the tables have them.
+// unnamedFunction returns function i with its names as in the tables.
 func (c *contents) unnamedFunction(i int, read texts) Function {
 	f := &c.functions[i]
 	out := Function{Addr: f.Addr, Size: f.size, Offset: c.OffsetOf(f.Addr)}
@@ -75,7 +75,7 @@ func (c *contents) unnamedFunction(i int, read texts) Function {
 	return out
 }
 
-// RawNames are the names of function i as linkers have them.
+// RawNames returns the mangled names of function i.
 func (c *contents) RawNames(i int) []string {
 	f := &c.functions[i]
 	names := make([]string, f.names)
@@ -85,18 +85,18 @@ func (c *contents) RawNames(i int) []string {
 	return names
 }
 
-// Entry is where function i begins: its Addr and its Offset.
+// Entry returns the Addr and Offset of function i.
 func (m *Module) Entry(i int) (addr, offset uint64) {
 	addr = m.functions[i].Addr
 	return addr, m.OffsetOf(addr)
 }
 
-// Size is how many bytes function i has, as far as the file says.
+// Size returns the size of function i in bytes, 0 if the file does not say.
 func (m *Module) Size(i int) uint64 { return m.functions[i].size }
 
-// IsLocal reports whether a symbol table has function i, and by no name that other files
-// may have used. Its compiler, or one that compiled the whole program, has known all who
-// call it by name.
+// IsLocal reports whether a symbol table has function i, and under no name that
+// other files may have used. Its compiler, or one that compiled the whole
+// program, knew all callers by name.
 func (m *Module) IsLocal(i int) bool { return m.functions[i].local }
 
 func (c *contents) OffsetOf(addr uint64) uint64 {
@@ -104,7 +104,7 @@ func (c *contents) OffsetOf(addr uint64) uint64 {
 	return addr - s.Start + s.Offset
 }
 
-// nameClass sets the class of a Go function whose name is known.
+// nameClass sets the class of a Go function whose name is set.
 func (c *contents) nameClass(f *Function) {
 	if f.Lang == Go {
 		f.Class = goClass(f.Name, func(name string) bool {
@@ -113,8 +113,8 @@ func (c *contents) nameClass(f *Function) {
 	}
 }
 
-// nameIndex finds functions by name: words of a name's hash in the upper half
-// and a function's number in the lower, sorted.
+// nameIndex finds functions by name. Its words have a name's hash in the upper
+// half and a function's number in the lower; they are sorted.
 type nameIndex []uint64
 
 var nameSeed = maphash.MakeSeed()
@@ -123,8 +123,9 @@ func nameWord(name string, i int) uint64 {
 	return maphash.String(nameSeed, name)>>32<<32 | uint64(uint32(i))
 }
 
-// largeTables is from how many bytes of names on what was read for the index is
-// given back to the system at once. The runtime would keep it for minutes.
+// largeTables is the number of bytes of names from which memory used to build
+// the index is returned to the system at once. The runtime would keep it for
+// minutes.
 const largeTables = 8 << 20
 
 func (c *contents) buildIndex() {
@@ -162,7 +163,7 @@ func (c *contents) buildIndex() {
 	}
 }
 
-// find lists the functions one of whose names may be name.
+// find lists the functions of which some name may be name.
 func (c *contents) find(name string) (candidates []int) {
 	c.indexed.Do(c.buildIndex)
 	at, _ := slices.BinarySearch(c.index, nameWord(name, 0))

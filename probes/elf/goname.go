@@ -2,9 +2,9 @@ package elf
 
 import "strings"
 
-// goDisplay is a Go function's name as the runtime prints it: all instances of
-// a generic function have one, with `[...]` for the type arguments
-// (runtime.funcNameForPrint).
+// goDisplay returns a Go function's name as the runtime prints it: all
+// instances of a generic function have the same, with `[...]` for the type
+// arguments (runtime.funcNameForPrint).
 func goDisplay(name string) string {
 	first, last := strings.IndexByte(name, '['), strings.LastIndexByte(name, ']')
 	if first < 0 || last <= first {
@@ -13,9 +13,9 @@ func goDisplay(name string) string {
 	return name[:first] + "[...]" + name[last+1:]
 }
 
-// goClass is the receiver type, with its package, of a Go function's name:
+// goClass returns the receiver type, with its package, of a Go function's name:
 // `main.T` of `main.(*T).M` and of `main.T.M`, "" of `main.f`. Closures of a
-// method have the method's receiver. isFunction tells whether a name is that
+// method have the method's receiver. isFunction reports whether a name is that
 // of a function of the module: it decides whether `main.x.y.func1` is a closure
 // of method y or of y inlined into x.
 func goClass(name string, isFunction func(string) bool) string {
@@ -68,7 +68,7 @@ func splitDots(s string) (parts []string) {
 	return append(parts, s[start:])
 }
 
-// isGoClosure reports whether a component of a name was made by the compiler:
+// isGoClosure reports whether a component of a name was added by the compiler:
 // func1, 2 (a closure in a closure), gowrap1, deferwrap1, func1-range1.
 func isGoClosure(part string) bool {
 	part, _, _ = strings.Cut(part, "-range")

@@ -7,29 +7,28 @@ import (
 	"endoscope/probes/lang/golang"
 )
 
-// GoidOffset is where in its g (runtime/runtime2.go) a goroutine of this
-// program has its number, 0 if the program was stripped of what tells. It is
+// GoidOffset returns the offset in g (runtime/runtime2.go) of the goroutine's
+// number in this program, 0 if unknown since the program was stripped. It is
 // read once.
 func (m *Module) GoidOffset() uint64 {
 	m.goidRead.Do(func() { m.goid, _ = golang.NumberOffset(m.image.Reader) })
 	return m.goid
 }
 
-// ownSlot is where a Go program without thread-local data but its own has the slot.
+// ownSlot is the slot in a Go program without other thread-local data.
 const ownSlot = -8
 
-// GoSlot is where a thread of this Go program has the g that it runs: so many
-// bytes from the end of its thread-local data (fs), which is negative; 0 if the
-// program does not say. C in it may have thread-local data behind Go's
-// (runtime.tlsg), and that of a library is where the loader had room. It is read
-// once.
+// GoSlot returns where a thread of this Go program has its current g: an offset
+// from the end of its thread-local data (fs), which is negative; 0 if unknown.
+// C code may have thread-local data after Go's (runtime.tlsg), and that of a
+// library is where the loader had room. It is read once.
 func (m *Module) GoSlot() int64 {
 	m.slotRead.Do(func() { m.slot = m.image.goSlot() })
 	return m.slot
 }
 
-// goSlot follows variant II of "ELF Handling for Thread-Local Storage" (Drepper):
-// the data of the executable ends at fs, its size rounded up.
+// goSlot follows variant II of "ELF Handling for Thread-Local Storage"
+// (Drepper): the data of the executable ends at fs, with its size rounded up.
 func (im *Image) goSlot() int64 {
 	var data *elf.Prog
 	executable := im.ELF.Type == elf.ET_EXEC
@@ -53,7 +52,7 @@ func (im *Image) goSlot() int64 {
 	return int64(at) - int64((data.Memsz+align-1)&^(align-1))
 }
 
-// threadLocal is the offset of a variable in the file's thread-local data.
+// threadLocal returns the offset of a variable in the file's thread-local data.
 func (im *Image) threadLocal(name string) (offset uint64, ok bool) {
 	for _, sec := range im.ELF.Sections {
 		if sec.Type != elf.SHT_SYMTAB || int(sec.Link) >= len(im.ELF.Sections) {

@@ -7,8 +7,8 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// A thread's goroutine lies in front of the thread-local data that C has, or is not known
-// to; where it is is what Go's own instructions say, `mov %fs:-16,%r14`.
+// A thread's goroutine lies before the thread-local data of C, or its place is
+// unknown; Go's own instructions show where it is, `mov %fs:-16,%r14`.
 func TestGoSlot(t *testing.T) {
 	testenv.Long(t)
 	const target = "../uprobe/testdata/gosequence"

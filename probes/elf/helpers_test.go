@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// openModule opens a file for the length of a test.
+// openModule opens a file until the end of the test.
 func openModule(t testing.TB, path string) *Module {
 	t.Helper()
 	return openWith(t, path, debugRoot)
@@ -27,7 +27,7 @@ func openWith(t testing.TB, path, root string) *Module {
 	return &Module{display: filepath.Base(path), contents: c, close: c.close}
 }
 
-// only is the index of the one function with a name.
+// only returns the index of the one function with a name.
 func only(t testing.TB, m *Module, name string) int {
 	t.Helper()
 	found := m.Find(name)
@@ -37,7 +37,7 @@ func only(t testing.TB, m *Module, name string) int {
 	return found[0]
 }
 
-// codeOf is the code of a function.
+// codeOf returns the code of a function.
 func codeOf(t testing.TB, m *Module, i int) []byte {
 	t.Helper()
 	code, err := m.image.Code(m.functions[i].Addr, m.Extent(i))

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Limits on what a file may make us read or keep. The largest real programs
+// Limits on what is read from a file or kept of it. The largest real programs
 // (browsers, JavaScript engines) stay well below them.
 const (
 	maxTableBytes = 256 << 20 // of one section read as a whole
@@ -25,10 +25,10 @@ type Image struct {
 	Size    int64 // of the file
 	ELF     *elf.File
 	Load    []segment // everything that is mapped
-	Exec    []segment // of these, what is executable
+	Exec    []segment // the executable ones among Load
 	stubs   []Span    // sections of linkage stubs (PLT)
 	buildID string    // hex
-	goBase  uint64    // to which the entries of Go's pclntab are relative
+	goBase  uint64    // base of the entries of Go's pclntab
 
 	resident resident
 }
@@ -60,7 +60,7 @@ func OpenImage(f *os.File) (*Image, error) {
 	return im, err
 }
 
-// readImage is OpenImage of files of any kind.
+// readImage is OpenImage for ELF files of any type.
 func readImage(f *os.File) (im *Image, err error) {
 	defer RecoverAs(&err)
 	st, err := f.Stat()
@@ -70,8 +70,8 @@ func readImage(f *os.File) (im *Image, err error) {
 	if !st.Mode().IsRegular() {
 		return nil, errors.New("not a regular file")
 	}
-	// The machine is checked before the rest is parsed, so that the refusal
-	// names it.
+	// The machine is checked before the rest is parsed, so that the error names
+	// it.
 	var ident [20]byte
 	if _, err := f.ReadAt(ident[:], 0); err != nil || string(ident[:4]) != elf.ELFMAG {
 		return nil, errors.New("not an ELF file")
@@ -94,7 +94,7 @@ func readImage(f *os.File) (im *Image, err error) {
 	}
 	im = &Image{Reader: f, Size: st.Size(), ELF: e}
 	for _, p := range e.Progs {
-		// A segment that ends past the file is cut where the file ends.
+		// A segment that extends past the end of the file is cut.
 		backed := min(p.Filesz, uint64(max(im.Size-int64(min(p.Off, 1<<62)), 0)))
 		if p.Type != elf.PT_LOAD || p.Vaddr+backed < p.Vaddr {
 			continue
@@ -117,7 +117,7 @@ func readImage(f *os.File) (im *Image, err error) {
 	return im, nil
 }
 
-// RecoverAs turns a panic of a parser that is not ours into an error.
+// RecoverAs turns a panic of a third-party parser into an error.
 func RecoverAs(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("damaged file: %v", p)
@@ -144,7 +144,7 @@ func (im *Image) IsStub(addr uint64) bool {
 	return false
 }
 
-// Code reads up to n bytes of code at addr; fewer where the segment ends.
+// Code reads up to n bytes of code at addr; fewer if the segment ends before.
 func (im *Image) Code(addr, n uint64) ([]byte, error) {
 	s := im.SegmentOf(addr)
 	if s == nil {
@@ -180,7 +180,7 @@ func (im *Image) bytes(s *segment, addr, n uint64) ([]byte, error) {
 }
 
 // Section reads a whole section by name; nil if there is none. The data of
-// sections without any in the file (SHT_NOBITS, as in debug files) is nil.
+// sections without contents in the file (SHT_NOBITS, as in debug files) is nil.
 func (im *Image) Section(name string) ([]byte, *elf.Section, error) {
 	s := im.ELF.Section(name)
 	if s == nil || s.Type == elf.SHT_NOBITS || s.Type == elf.SHT_NULL {
@@ -190,7 +190,7 @@ func (im *Image) Section(name string) ([]byte, *elf.Section, error) {
 	return b, s, err
 }
 
-// ReadSection reads a section as the file has it.
+// ReadSection reads a section as stored in the file.
 func (im *Image) ReadSection(s *elf.Section) ([]byte, error) {
 	switch {
 	case s.Flags&elf.SHF_COMPRESSED != 0:

@@ -5,8 +5,8 @@ import (
 	"encoding/binary"
 )
 
-// Imports are the functions of other modules by the addresses of the words
-// into which the dynamic linker writes where they are.
+// Imports returns the functions of other modules, by the address of the word
+// into which the dynamic linker writes the function's address.
 func (c *contents) Imports() map[uint64]string {
 	c.importing.Do(func() {
 		const relaBytes = 24

@@ -7,22 +7,22 @@ import (
 	"slices"
 )
 
-// Go's functions have trees of the calls that were compiled into them, and, for
-// each of their instructions, the innermost such call that it is of
-// (runtime/symtabinl.go, from Go 1.20 on; before, the trees were laid out in
-// another way, and are not read).
+// Go's functions have trees of the calls inlined into them and, for each
+// instruction, the innermost such call that it belongs to
+// (runtime/symtabinl.go, from Go 1.20 on; older versions had another layout,
+// and are not read).
 
-// goInlines is where these are.
+// goInlines locates these tables.
 type goInlines struct {
-	names string // of functions, each ended by 0
-	trees uint64 // address to which the trees' places are relative (moduledata.gofunc); 0: not known
+	names string // of functions, each terminated by 0
+	trees uint64 // address that the offsets of trees are relative to (moduledata.gofunc); 0: unknown
 }
 
-// Parts of the pclntab's record of a function (runtime._func), of an entry of a
-// tree (runtime.inlinedCall), and of runtime.moduledata.
+// Offsets in the pclntab's record of a function (runtime._func), in an entry of
+// a tree (runtime.inlinedCall), and in runtime.moduledata.
 const (
-	funcTables    = 28 // how many tables of values there are
-	funcData      = 43 // how many places of data there are behind those
+	funcTables    = 28 // number of tables of values
+	funcData      = 43 // number of data offsets after those
 	funcBytes     = 44
 	inlineIndex   = 2 // table: index of the call in the tree (PCDATA_InlTreeIndex)
 	inlineTree    = 3 // data: the tree (FUNCDATA_InlTree)
@@ -33,12 +33,12 @@ const (
 	moduledataGoFunc = 320
 )
 
-// maxInlined is how many calls deep what is compiled into a function is believed.
+// maxInlined limits the depth of inlined calls that is accepted.
 const maxInlined = 64
 
-// Inlined are the functions whose calls were compiled into the function at addr
-// and of which its instruction there is, innermost first; none where the module
-// does not say. Only their names are known.
+// Inlined returns the functions inlined into the function at addr to which the
+// instruction there belongs, innermost first; none if the module does not say.
+// Only their names are set.
 func (m *Module) Inlined(addr uint64) []Function {
 	if !m.hasGo {
 		return nil
@@ -58,8 +58,8 @@ func (m *Module) Inlined(addr uint64) []Function {
 	return found
 }
 
-// goInlined are the names of those functions, for a place in the Go function that
-// begins at entry.
+// goInlined returns the names of those functions, for an address in the Go
+// function that begins at entry.
 func (c *contents) goInlined(entry, addr uint64) (names []string) {
 	c.depthsRead.Do(c.readGoDepths)
 	c.inlinesRead.Do(c.readGoInlines)
@@ -122,8 +122,8 @@ func (c *contents) readGoInlines() {
 	c.inlines = goInlines{names: string(names), trees: im.goFunctionData(sec.Addr)}
 }
 
-// goFunctionData finds the address to which the places of functions' data are
-// relative, in the runtime's moduledata (see goText).
+// goFunctionData finds the address that the offsets of functions' data are
+// relative to, in the runtime's moduledata (see goText).
 func (im *Image) goFunctionData(pclntab uint64) uint64 {
 	le := binary.LittleEndian
 	for _, s := range im.ELF.Sections {

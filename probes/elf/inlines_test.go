@@ -10,8 +10,8 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// whereProgram says of its instructions, given by their distance from main.main,
-// whose they are.
+// whereProgram prints the functions that its instructions belong to, given by
+// their offset from main.main.
 const whereProgram = `package main
 
 import (
@@ -45,8 +45,8 @@ func main() {
 }
 `
 
-// The innermost call that an instruction is of is the one that the program's own
-// runtime says.
+// The innermost inlined call of an instruction agrees with the program's own
+// runtime.
 func TestInlined(t *testing.T) {
 	for _, flags := range [][]string{nil, {"-buildmode=pie"}, {"-ldflags=-s -w"}} {
 		t.Run(strings.Join(flags, " "), func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestInlined(t *testing.T) {
 				if p.inline {
 					inlined++
 				}
-				if told.Text() != p.inner && told.Text() != "" { // it has no name for the first in its table
+				if told.Text() != p.inner && told.Text() != "" { // the first name in its table is empty
 					if wrong++; wrong <= 5 {
 						t.Errorf("%x is of %s, by the runtime of %s", p.addr, p.inner, told.Text())
 					}
@@ -115,7 +115,7 @@ func TestInlined(t *testing.T) {
 	}
 }
 
-// In code of other languages there are no calls of Go.
+// Code of other languages has no inlined calls of Go.
 func TestNothingInlined(t *testing.T) {
 	m := openModule(t, testenv.NeedProgram(t, "sleep"))
 	for i := range m.Len() {

@@ -13,8 +13,9 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// largeFile is an executable of some 100 MB that does nothing: functions of 128
-// bytes, with names such as a C++ program's, and the tables of their names.
+// largeFile creates an executable of about 100 MB that does nothing: functions
+// of 128 bytes, with names such as a C++ program's, and the tables of their
+// names.
 func largeFile(t testing.TB, functions int) string {
 	const (
 		base, page = 0x400000, 4096
@@ -75,8 +76,8 @@ func largeName(i int) string {
 	return fmt.Sprintf("_ZN8database7storage6engine9Namespace15Function%07dEPKNS_7ContextE", i)
 }
 
-// Of a large program what is held grows with the number of its functions, not
-// with its names.
+// The memory held for a large program grows with the number of its functions,
+// not with its names.
 func TestLargeModuleIsNotHeld(t *testing.T) {
 	testenv.Long(t)
 	const functions = 450_000
@@ -103,10 +104,10 @@ func TestLargeModuleIsNotHeld(t *testing.T) {
 	}
 }
 
-// liveBytes is what is reachable in the heap.
+// liveBytes returns the bytes reachable in the heap.
 func liveBytes() uint64 {
 	runtime.GC()
-	runtime.GC() // what finalizers and pools let go of
+	runtime.GC() // a second time, for what finalizers and pools have released
 	var s runtime.MemStats
 	runtime.ReadMemStats(&s)
 	return s.HeapAlloc

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// loadedData is the data of a file as it is when the dynamic linker has filled
-// in the pointers, addresses being those by which the file numbers itself.
+// loadedData is the data of a file after the dynamic linker has filled in the
+// pointers; addresses are those in the file.
 type loadedData struct {
 	im       *Image
 	pointers []relocation // by address
@@ -20,22 +20,22 @@ type loadedData struct {
 	sections []Block
 }
 
-// relocation is a word that the dynamic linker fills in.
+// relocation is a word filled in by the dynamic linker.
 type relocation struct {
 	at     uint64
-	value  uint64 // an address of the file; of an import what is added to its address
-	symbol uint32 // number of the symbol that it refers to, 0: none
+	value  uint64 // an address in the file; for an import the addend
+	symbol uint32 // number of the symbol that it refers to; 0: none
 }
 
-// word is what there is at an address.
+// word is the content of an address.
 type word struct {
 	value    uint64
-	symbol   string // that it was filled in by; "": none
+	symbol   string // that it was filled in from; "": none
 	imported bool   // the symbol is another module's, and value an offset from it
 }
 
-// readLoadedData reads the relocations of a file. Those of the kind RELR stand
-// where they apply, and what is not relocated too.
+// readLoadedData reads the relocations of a file. RELR relocations are applied
+// in place, where all other words are, too.
 func readLoadedData(im *Image) *loadedData {
 	const size = 24 // Elf64_Rela: offset, info, addend
 	le := binary.LittleEndian
@@ -79,7 +79,7 @@ func (d *loadedData) readSymbols() {
 	}
 }
 
-// symbol is where dynamic symbol i lies.
+// symbol returns the address of dynamic symbol i.
 func (d *loadedData) symbol(i uint32) (addr uint64, section elf.SectionIndex, ok bool) {
 	at := uint64(i) * elf.Sym64Size
 	if at+elf.Sym64Size > uint64(len(d.symbols)) {
@@ -89,7 +89,7 @@ func (d *loadedData) symbol(i uint32) (addr uint64, section elf.SectionIndex, ok
 	return binary.LittleEndian.Uint64(s[8:]), elf.SectionIndex(binary.LittleEndian.Uint16(s[6:])), true
 }
 
-// word reads the word at an address; 0 where the file has nothing.
+// word reads the word at an address; 0 if the file has no data there.
 func (d *loadedData) word(at uint64) word {
 	if i, ok := slices.BinarySearchFunc(d.pointers, at, func(p relocation, at uint64) int { return cmp.Compare(p.at, at) }); ok {
 		return d.filledIn(d.pointers[i])
@@ -114,14 +114,14 @@ func (d *loadedData) filledIn(p relocation) word {
 	return w
 }
 
-// text is the string at an address, "" if there is none or it is too long to be
-// a name.
+// text returns the string at an address, "" if there is none or it is too long
+// to be a name.
 func (d *loadedData) text(at uint64) string {
 	return StringAt(string(d.im.Data(at, maxName+1)), 0)
 }
 
-// wordsWith returns the addresses of aligned words that hold one of the values: an
-// address of the file.
+// wordsWith returns the addresses of aligned words that contain one of the
+// values, an address in the file.
 func (d *loadedData) wordsWith(values map[uint64]bool) (found []uint64) {
 	for _, p := range d.pointers {
 		if _, section, _ := d.symbol(p.symbol); values[p.value] && (p.symbol == 0 || section != elf.SHN_UNDEF) {
@@ -139,8 +139,8 @@ func (d *loadedData) wordsWith(values map[uint64]bool) (found []uint64) {
 	return slices.Compact(found)
 }
 
-// constants are the sections that hold no code and are there before the program
-// runs.
+// constants returns the sections that contain no code and are initialised
+// before the program runs.
 func (d *loadedData) constants() []Block {
 	d.reading.Do(func() {
 		for _, s := range d.im.ELF.Sections {

@@ -13,29 +13,30 @@ import (
 	"endoscope/probes/unwind"
 )
 
-// Module is one ELF file: an executable or a shared library. Its methods may
-// be called from several goroutines.
+// Module is one ELF file: an executable or a shared library. Its methods are
+// safe for concurrent use.
 type Module struct {
 	display string
 	*contents
 	close func() error
 }
 
-// contents is what is known of a file, whatever it is called.
+// contents is the file-specific part of a Module, independent of its display
+// name.
 type contents struct {
 	image      *Image
 	unwind     *unwind.Table // empty where there is none
 	functions  []Entry       // by address
-	names      []nameRef     // of functions, each one's together
+	names      []nameRef     // of functions, those of one function together
 	tables     []nameTable
 	debug      *os.File // of a table; nil: none
-	otherBuild string   // what would be the debug file, and is of another build
+	otherBuild string   // a file in place of the debug file that is of another build
 	hasGo      bool
-	named      bool               // there is a table of all functions' names, in the file or its debug file
-	unwinders  bool               // code of a language that unwinds stacks is called or defined
+	named      bool               // the file or its debug file has a table of all functions' names
+	unwinders  bool               // it calls or defines code of a language that unwinds stacks
 	ifuncs     map[uint64]bool    // addresses of resolvers
 	fragments  map[uint64]nameRef // pieces of functions, by address
-	morestack  map[uint64]bool    // addresses of Go's stack growth
+	morestack  map[uint64]bool    // addresses of Go's morestack functions
 
 	indexed sync.Once // guards index
 	index   nameIndex
@@ -52,19 +53,19 @@ type contents struct {
 
 	classed  sync.Once // guards classes
 	classes  *Classes
-	derived  sync.Map  // by type, of Derived
+	derived  sync.Map  // by type; see Derived
 	goidRead sync.Once // guards goid
 	goid     uint64
 	slotRead sync.Once // guards slot
 	slot     int64
 }
 
-// Open reads the functions of f, an opened regular file that the caller keeps
-// open until Close. display is the module's name for the user (the base name
-// of its path). Errors say in the user's words why the file cannot be probed.
+// Open reads the functions of f, an open regular file that the caller keeps
+// open until Close. display is the module's name for the user (the base name of
+// its path). Errors say in the user's words why the file cannot be probed.
 //
-// Tables that are damaged beyond reading are left out: a stripped or half
-// broken file has fewer names, not none.
+// Unreadable tables are skipped: a stripped or damaged file has fewer names,
+// not none.
 func Open(f *os.File, display string) (*Module, error) {
 	c, err := open(f, debugRoot)
 	if err != nil {
@@ -73,7 +74,7 @@ func Open(f *os.File, display string) (*Module, error) {
 	return &Module{display: display, contents: c, close: c.close}, nil
 }
 
-// close closes what was opened beside the file.
+// close closes the other files that were opened.
 func (c *contents) close() error {
 	if c.debug == nil {
 		return nil
@@ -98,7 +99,7 @@ func open(f *os.File, root string) (c *contents, err error) {
 	return c, nil
 }
 
-// unwindTable is the file's, as far as it is readable.
+// unwindTable returns the file's unwind table, as far as it is readable.
 func (im *Image) unwindTable() (t *unwind.Table) {
 	defer func() {
 		if recover() != nil || t == nil {
@@ -111,7 +112,7 @@ func (im *Image) unwindTable() (t *unwind.Table) {
 	return t
 }
 
-// symbols gathers the names of all tables. unwinders tells whether any, also
+// symbols collects the names of all tables. unwinders reports whether any, also
 // of an import, is a C++ or Rust name.
 func (c *contents) symbols(f *os.File, root string) (syms []symbol, unwinders bool) {
 	im := c.image
@@ -139,8 +140,8 @@ func (c *contents) symbols(f *os.File, root string) (syms []symbol, unwinders bo
 	return append(syms, own...), unwinders
 }
 
-// collect makes the functions: those with names, then those that only the
-// unwind table knows.
+// collect creates the functions: those with names, then those found in the
+// unwind table only.
 func (c *contents) collect(syms []symbol) {
 	c.fragments = map[uint64]nameRef{}
 	syms = slices.DeleteFunc(syms, func(s symbol) bool {
@@ -169,10 +170,10 @@ func (c *contents) collect(syms []symbol) {
 	c.functions = slices.Clip(c.functions)
 }
 
-// unnamed are the functions that no symbol covers. An unwind entry is a
-// function only if the return address is on top of the stack where it begins:
-// the others are pieces of functions or start code. Where the symbol table knows
-// fragments it decides.
+// unnamed returns the functions that no symbol covers. An unwind entry is a
+// function only if the return address is on top of the stack at its start: the
+// others are pieces of functions or start code. If the symbol table names
+// fragments, it is decisive.
 func (c *contents) unnamed() (found []Entry) {
 	next, covered := 0, uint64(0)
 	for i := range c.unwind.Entries {
@@ -195,8 +196,8 @@ func (c *contents) unnamed() (found []Entry) {
 	return found
 }
 
-// Derived is what another package keeps of the file: the one T that all modules of the file
-// share, which is zero at first.
+// Derived returns the data that another package keeps with the file: one T,
+// initially zero, shared by all modules of the file.
 func Derived[T any](m *Module) *T {
 	kind := reflect.TypeFor[T]()
 	v, ok := m.derived.Load(kind)
@@ -206,33 +207,34 @@ func Derived[T any](m *Module) *T {
 	return v.(*T)
 }
 
-// Image is the file as sections and segments.
+// Image returns the sections and segments of the file.
 func (c *contents) Image() *Image { return c.image }
 
-// UnwindTable is the file's .eh_frame, empty if it has none.
+// UnwindTable returns the file's .eh_frame, empty if it has none.
 func (c *contents) UnwindTable() *unwind.Table { return c.unwind }
 
-// Entries are the functions without their names, which must not be changed.
+// Entries returns the functions without their names. The caller must not change
+// them.
 func (c *contents) Entries() []Entry { return c.functions }
 
-// GrowsStack reports whether the code that grows Go's stacks begins at addr.
+// GrowsStack reports whether one of Go's morestack functions begins at addr.
 func (c *contents) GrowsStack(addr uint64) bool { return c.morestack[addr] }
 
-// Close frees what the module holds.
+// Close frees the module's resources.
 func (m *Module) Close() error { return m.close() }
 
-// Stripped reports whether only the functions that the module exports have names, and
-// what is known of a debug file with the others: the build-id by which it would be found,
-// "" if there is none, and the path of the one that is in its place and is of another
-// build, "" if none is.
+// Stripped reports whether only exported functions have names. buildID is the
+// build-id by which the debug file would be found, "" if there is none;
+// otherBuild is the path of a file in its place that is of another build, "" if
+// there is none.
 func (m *Module) Stripped() (buildID, otherBuild string, yes bool) {
 	return m.image.buildID, m.otherBuild, !m.named
 }
 
-// Name is the module's name for the user.
+// Name returns the module's name for the user.
 func (m *Module) Name() string { return m.display }
 
-// BuildID is the GNU build-id in hex, "" if there is none.
+// BuildID returns the GNU build-id in hex, "" if there is none.
 func (m *Module) BuildID() string { return m.image.buildID }
 
 // HasGo reports whether the module contains Go code.
@@ -242,13 +244,13 @@ func (m *Module) HasGo() bool { return m.hasGo }
 // unwinds stacks (C++, Rust).
 func (m *Module) Unwinds() bool { return m.unwinders }
 
-// IFunc reports whether function i is an indirect function (STT_GNU_IFUNC):
-// its code runs once, to choose the variant that callers reach from then on.
+// IFunc reports whether function i is an indirect function (STT_GNU_IFUNC): its
+// code runs once, to choose the variant that callers reach from then on.
 func (m *Module) IFunc(i int) bool { return m.ifuncs[m.functions[i].Addr] }
 
-// Extent is how many bytes from its entry belong to function i at most: its
-// size or, where that is unknown, what lies before the next function or unwind
-// entry.
+// Extent returns an upper bound of the bytes from its entry that belong to
+// function i: its size or, if unknown, the distance to the next function or
+// unwind entry.
 func (c *contents) Extent(i int) uint64 {
 	f := &c.functions[i]
 	if f.size > 0 {
@@ -264,8 +266,8 @@ func (c *contents) Extent(i int) uint64 {
 	return max(end, f.Addr) - f.Addr
 }
 
-// isMorestack reports whether a Go name is that of the code that grows a stack
-// and enters its caller again.
+// isMorestack reports whether a Go name is that of a function that grows a
+// stack and enters its caller again.
 func isMorestack(name string) bool {
 	return strings.HasPrefix(name, "runtime.morestack")
 }

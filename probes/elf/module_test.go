@@ -22,7 +22,7 @@ int data_not_code = 7;
 int main(int argc, char **argv) { printf("%d\n", work(argc)); return 0; }
 `
 
-// The readelf of binutils reads the same tables independently.
+// readelf of binutils reads the same tables independently.
 func TestEverySymbolOfRealProgramsIsFound(t *testing.T) {
 	for _, name := range []string{"postgres", "redis-server", "ls", "gcc", "/lib/x86_64-linux-gnu/libc.so.6"} {
 		t.Run(filepath.Base(name), func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestStrippedProgramHasFunctionsOfTheUnwindTable(t *testing.T) {
 			t.Errorf("%s is %+v when stripped, want %+v", name, s, f)
 		}
 	}
-	// Start code has no return address, linkage stubs are no functions.
+	// Start code has no return address, and linkage stubs are no functions.
 	for _, f := range m.All() {
 		if m.image.IsStub(f.Addr) || f.Addr == full.Function(only(t, full, "_start")).Addr {
 			t.Errorf("%s is no function", f.Name)

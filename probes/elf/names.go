@@ -10,11 +10,12 @@ import (
 	"github.com/ianlancetaylor/demangle"
 )
 
-// What a name may have, in bytes: in a table, and demangled (a power of 2).
+// Limits on the length of a name, in bytes: in a table, and demangled (a power
+// of 2).
 const (
 	maxName           = 16 << 10
 	maxDemangledPower = 16
-	// Together, whenever all of a module are named. Those beyond it stay mangled.
+	// Limit on all demangled names of a module. Those beyond it stay mangled.
 	maxDemangledBytes = 256 << 20
 )
 
@@ -23,10 +24,10 @@ func isMangled(name string) bool {
 	return strings.HasPrefix(name, "_Z") || strings.HasPrefix(name, "_R")
 }
 
-// nameAll fills in the names, classes and languages of functions whose names in
-// the tables are known, and returns how many bytes of names that took. It stops
-// at budget: the rest stays mangled. Demangling is what costs, so all
-// processors do it.
+// nameAll fills in the names, classes and languages of functions whose raw
+// names are known, and returns the bytes of names used. It stops at budget: the
+// rest stays mangled. It runs on all processors, since demangling dominates the
+// cost.
 func nameAll(fns []Function, budget int) (bytes int) {
 	workers := min(runtime.GOMAXPROCS(0), 1+len(fns)/1024)
 	chunk := (len(fns) + workers - 1) / workers
@@ -47,7 +48,8 @@ func nameAll(fns []Function, budget int) (bytes int) {
 	return int(total.Load())
 }
 
-// nameFunction names f, but for the class of a Go function, and returns how many bytes of names that took.
+// nameFunction names f, except for the class of a Go function, and returns the
+// bytes of names used.
 func nameFunction(f *Function) (bytes int) {
 	switch {
 	case f.Synthetic:
@@ -65,7 +67,7 @@ func nameFunction(f *Function) (bytes int) {
 		}
 	}
 	seen := f.Name
-	for _, alias := range f.Aliases { // the range keeps to the aliases there are now
+	for _, alias := range f.Aliases { // the range covers the aliases present at the start
 		if name, _, _, ok := demangled(alias); ok && name != seen {
 			f.Aliases = append(f.Aliases, name)
 			seen = name
@@ -75,7 +77,7 @@ func nameFunction(f *Function) (bytes int) {
 	return bytes
 }
 
-// withoutTags is a C++ name without ABI tags, as its source spells it:
+// withoutTags removes ABI tags from a C++ name, so that it is as in the source:
 // ns::tagged[abi:cxx11] is ns::tagged.
 func withoutTags(name string) string {
 	for {
@@ -91,13 +93,13 @@ func withoutTags(name string) string {
 	}
 }
 
-// demangled is a symbol's name without parameters, and its class.
+// demangled returns a symbol's name without parameters, and its class.
 func demangled(symbol string) (name, class string, lang Lang, ok bool) {
 	if !isMangled(symbol) || len(symbol) > maxName {
 		return "", "", C, false
 	}
 	defer func() {
-		if recover() != nil { // the demangler met a name it cannot digest
+		if recover() != nil { // the demangler failed on a name
 			name, class, lang, ok = "", "", C, false
 		}
 	}()
@@ -119,12 +121,13 @@ func demangled(symbol string) (name, class string, lang Lang, ok bool) {
 	return text(tree), scopeOf(tree, text), CPP, true
 }
 
-// scopeOf is what qualifies the entity that a C++ name denotes, "" if nothing.
+// scopeOf returns the qualifier of the entity that a C++ name denotes, "" if
+// there is none.
 func scopeOf(a demangle.AST, text func(demangle.AST) string) string {
 	for {
 		switch n := a.(type) {
 		case *demangle.Qualified:
-			// What is local to a function is nested on the right:
+			// Entities local to a function are nested on the right:
 			// main::({lambda()#1}::operator()).
 			if inner := scopeOf(n.Name, text); inner != "" {
 				return text(n.Scope) + "::" + inner
@@ -150,8 +153,8 @@ func scopeOf(a demangle.AST, text func(demangle.AST) string) string {
 	}
 }
 
-// isRust recognises both of Rust's manglings: v0 (`_R`) and the legacy one,
-// a C++ name that ends in a hash component `17h` + 16 hex digits + `E`.
+// isRust recognises both of Rust's manglings: v0 (`_R`) and the legacy one, a
+// C++ name that ends in a hash component `17h` + 16 hex digits + `E`.
 func isRust(symbol string) bool {
 	if strings.HasPrefix(symbol, "_R") {
 		return true
@@ -178,7 +181,7 @@ func isHex(s string) bool {
 	return strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// prefixOf is the part of a Rust path before its last `::` that is not within
+// prefixOf returns the part of a Rust path before its last `::` outside of
 // brackets.
 func prefixOf(path string) string {
 	depth := 0

@@ -5,8 +5,8 @@ import (
 	"sort"
 )
 
-// Native reports whether function i of a Go program is none of Go's: assembler,
-// or C. Elsewhere no language is the program's own, and nothing is native.
+// Native reports whether function i of a Go program is not Go code: assembler,
+// or C. In other programs no function is native.
 func (m *Module) Native(i int) bool {
 	if !m.hasGo {
 		return false
@@ -15,7 +15,7 @@ func (m *Module) Native(i int) bool {
 	return !f.Go || m.isGoAssembler(f.Addr)
 }
 
-// isGoAssembler looks at the flags that the pclntab has of the function at addr
+// isGoAssembler reads the flags in the pclntab of the function at addr
 // (internal/abi.FuncFlagAsm, since Go 1.17).
 func (c *contents) isGoAssembler(addr uint64) bool {
 	const flagAsm = 4
@@ -41,9 +41,9 @@ func (c *contents) isGoAssembler(addr uint64) bool {
 	if i == int(count) || c.image.goBase+uint64(le.Uint32(row(i))) != addr {
 		return false
 	}
-	flag := uint64(41) // behind ten words and the function's ID, in runtime._func
+	flag := uint64(41) // after ten words and the function's ID, in runtime._func
 	if le.Uint32(header) == goMagic118 {
-		flag = 37 // which had no line
+		flag = 37 // older versions have no line there
 	}
 	return read(functions+uint64(le.Uint32(row(i)[4:]))+flag, 1)[0]&flagAsm != 0
 }

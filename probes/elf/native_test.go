@@ -6,8 +6,7 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// What a Go program has of assembler is native, and a C program has no language
-// that anything could be foreign to.
+// Assembler in a Go program is native; in a C program nothing is.
 func TestNative(t *testing.T) {
 	m := openModule(t, testenv.CompileGoText(t, "package main\n\nfunc main() { println(1) }\n"))
 	for name, want := range map[string]bool{"main.main": false, "runtime.mallocgc": false, "runtime.memmove": true, "runtime.rt0_go": true, "runtime.gcDrain": false} {

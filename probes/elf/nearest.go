@@ -11,9 +11,9 @@ import (
 
 // Nearest returns up to n names of functions that resemble name, the best
 // first, for a message such as "no function processComand; nearest:
-// processCommand". Case does not count; a name is also compared by its last
+// processCommand". Case is ignored; a name is also compared by its last
 // component (`method` of `ns::Class::method`). Names that need more than a
-// third of their letters changed are not offered.
+// third of their letters changed are not returned.
 func (m *Module) Nearest(name string, n int) []string {
 	if name == "" || len(name) > 256 || n <= 0 {
 		return nil
@@ -30,7 +30,7 @@ func (m *Module) Nearest(name string, n int) []string {
 		full := f.Name
 		bound := limit
 		if len(best) == n {
-			bound = best[n-1].cost - 1 // only a better one is of interest
+			bound = best[n-1].cost - 1 // only better ones matter from here on
 		}
 		cost := d.cost(full, bound)
 		if last := lastComponent(full); len(last) < len(full) {
@@ -51,8 +51,8 @@ func (m *Module) Nearest(name string, n int) []string {
 	return names
 }
 
-// What differences cost. A name that contains what was typed is nearer than
-// any misspelling of more than one letter.
+// Costs of differences. A name that contains the wanted one is nearer than any
+// misspelling of more than one letter.
 const (
 	costEdit      = 8
 	costPrefix    = 9
@@ -66,7 +66,7 @@ type distance struct {
 	name  []byte // lower case, reused
 }
 
-// cost of name, or more than bound if it is higher than that.
+// cost returns the cost of name, or more than bound if it is higher than that.
 func (d *distance) cost(name string, bound int) int {
 	far := bound + 1
 	if bound < 0 {
@@ -82,7 +82,7 @@ func (d *distance) cost(name string, bound int) int {
 	}
 	cost := far
 	if extra := len(d.name) - len(d.want); extra >= 0 {
-		// A long remainder makes a name less likely to be meant.
+		// A long remainder makes a name less likely.
 		switch at := bytes.Index(d.name, []byte(d.want)); {
 		case at == 0 && extra == 0:
 			return 0
@@ -99,7 +99,7 @@ func (d *distance) cost(name string, bound int) int {
 	return cost
 }
 
-// lastComponent is what follows the last `::` or `.` of a name.
+// lastComponent returns what follows the last `::` or `.` of a name.
 func lastComponent(name string) string {
 	if i := strings.LastIndexByte(name, ':'); i >= 0 {
 		return name[i+1:]

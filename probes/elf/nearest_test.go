@@ -47,7 +47,7 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// Any name with one letter changed must be found again in a large program.
+// Any name with one letter changed must be found in a large program.
 func TestNearestFindsMisspelledNames(t *testing.T) {
 	m := openModule(t, testenv.NeedProgram(t, "redis-server"))
 	checked := 0

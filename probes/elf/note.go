@@ -6,7 +6,8 @@ import (
 	"encoding/hex"
 )
 
-// noteHeadBytes is how many bytes a note has in front of its owner's name.
+// noteHeadBytes is the size of a note's header, which precedes the owner's
+// name.
 const noteHeadBytes = 12
 
 // EachNote calls f with the descriptions of the notes of an owner and kind until it

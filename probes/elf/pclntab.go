@@ -8,8 +8,9 @@ import (
 )
 
 // Go keeps the names of its functions in the pclntab, which stripping does not
-// remove (runtime/symtab.go). Its layout is that of Go 1.18 to 1.26; debug/gosym
-// builds ten times as much and trusts the table to be well-formed.
+// remove (runtime/symtab.go). Its layout is that of Go 1.18 to 1.26.
+// debug/gosym is not used: it builds ten times as much and requires the table
+// to be well-formed.
 
 const (
 	goMagic118 = 0xfffffff0
@@ -34,7 +35,7 @@ func (im *Image) pclntab() *elf.Section {
 }
 
 // readGo reads the functions of the pclntab in sec. textSymbol is the address
-// of the symbol runtime.text, 0 if it is not known.
+// of the symbol runtime.text, 0 if unknown.
 func (c *contents) readGo(sec *elf.Section, textSymbol uint64) ([]symbol, error) {
 	im := c.image
 	data, err := im.ReadSection(sec)
@@ -59,7 +60,7 @@ func (c *contents) readGo(sec *elf.Section, textSymbol uint64) ([]symbol, error)
 
 	text := textSymbol
 	if text == 0 {
-		text = word(2) // before Go 1.26, and not where it is relocated
+		text = word(2) // before Go 1.26, unless relocated
 	}
 	if text == 0 && count > 0 {
 		text = im.goText(sec.Addr, entry(0))
@@ -82,10 +83,10 @@ func (c *contents) readGo(sec *elf.Section, textSymbol uint64) ([]symbol, error)
 	return syms, nil
 }
 
-// goText finds the address to which pclntab entries are relative by the
-// runtime's moduledata: the data that begins with the pclntab's address and
-// has firstEntry + text as its minpc. Failing that, it is where .text begins,
-// which is wrong only where a C linker has put its start code first.
+// goText finds the base address of pclntab entries in the runtime's moduledata:
+// the data that begins with the pclntab's address and has firstEntry + text as
+// its minpc. Without it, the base is the start of .text, which is wrong only if
+// a C linker has put its start code first.
 func (im *Image) goText(pclntab, firstEntry uint64) uint64 {
 	le := binary.LittleEndian
 	for _, s := range im.ELF.Sections {

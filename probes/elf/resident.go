@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// resident is code and constants of a file that are kept for a while, so that who
-// looks at all functions does not read them piece by piece, and again and again.
+// resident holds the code and constants of a file in memory for a while, so
+// that a scan of all functions does not read them piece by piece repeatedly.
 type resident struct {
 	pieces atomic.Pointer[[]Block]
 
@@ -14,12 +14,12 @@ type resident struct {
 	users int
 }
 
-// maxHeld bounds what is held of a file. Of a larger one nothing is.
+// maxHeld limits the bytes held of a file. Nothing is held of a larger one.
 const maxHeld = 32 << 20
 
-// Hold reads what is not writable of the module, and keeps it until all who hold
-// it have called release. It is for those who are about to look at many
-// functions.
+// Hold reads the read-only segments of the module, and keeps them until every
+// caller of Hold has called release. It is for callers that are about to
+// examine many functions.
 func (m *Module) Hold() (release func()) {
 	h := &m.image.resident
 	h.mu.Lock()
@@ -43,7 +43,7 @@ func (im *Image) readHeld() *[]Block {
 	var list []Block
 	total := uint64(0)
 	for i, s := range im.Load {
-		for _, other := range im.Load[:i] { // what lies in two segments is whose it was
+		for _, other := range im.Load[:i] { // overlapping segments: the first one wins
 			if s.Start < other.End && other.Start < s.End {
 				return nil
 			}
@@ -63,7 +63,7 @@ func (im *Image) readHeld() *[]Block {
 	return &list
 }
 
-// bytes are n bytes at addr, to be read only, if they are held.
+// bytes returns n bytes at addr, read-only, if they are held.
 func (h *resident) bytes(addr, n uint64) ([]byte, bool) {
 	list := h.pieces.Load()
 	if list == nil {

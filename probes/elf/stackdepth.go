@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// goDepths is what the pclntab says of the stack pointer, and of all else that
-// differs from instruction to instruction.
+// goDepths is the pclntab's tables of the stack pointer, and of all other
+// values that differ by instruction.
 type goDepths struct {
 	functions []byte   // the table of functions and their records
 	values    []byte   // the programs that the records refer to
@@ -15,8 +15,9 @@ type goDepths struct {
 	records   []uint32 // offsets of their records in functions
 }
 
-// GoDepth is how far above the stack pointer the return address is at pc of
-// the Go function that begins at entry (runtime/symtab.go, funcspdelta).
+// GoDepth returns the distance from the stack pointer up to the return address
+// at pc of the Go function that begins at entry (runtime/symtab.go,
+// funcspdelta).
 func (c *contents) GoDepth(entry, pc uint64) (depth int64, known bool) {
 	c.depthsRead.Do(c.readGoDepths)
 	i, found := slices.BinarySearchFunc(c.depths.entries, entry, cmp.Compare)
@@ -32,8 +33,8 @@ func (c *contents) GoDepth(entry, pc uint64) (depth int64, known bool) {
 	return depth, known && depth >= 0
 }
 
-// value is what a table says of pc, of the function that begins at entry, by the
-// program that makes it (runtime/symtab.go, pcvalue); there is none at 0.
+// value returns a table's value for pc, in the function that begins at entry,
+// by running its program (runtime/symtab.go, pcvalue); program 0 has none.
 func (d *goDepths) value(program uint32, entry, pc uint64) (value int64, known bool) {
 	if program == 0 || uint64(program) >= uint64(len(d.values)) {
 		return 0, false

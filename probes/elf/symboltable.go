@@ -17,7 +17,7 @@ type symbol struct {
 	ref        nameRef
 	rank       rank
 	ifunc      bool
-	fragment   bool // no function, but a piece of one
+	fragment   bool // a piece of a function
 }
 
 // rank orders the names of an address: the lowest names the function. Among
@@ -33,9 +33,10 @@ const (
 )
 
 // readSymbols reads the functions of a symbol table (.symtab or .dynsym) of
-// table, as far as they lie in executable segments of the module. Its image is
-// another where table is a separate debug file. unwinders tells whether a function, also one
-// that is only referred to, has a C++ or Rust name.
+// table, as far as they lie in executable segments of the module; table is
+// another file's image if it is a separate debug file. unwinders reports
+// whether a function, also one that is only referred to, has a C++ or Rust
+// name.
 func (c *contents) readSymbols(table *Image, kind elf.SectionType) (syms []symbol, unwinders bool, err error) {
 	var sec *elf.Section
 	for _, s := range table.ELF.Sections {
@@ -56,7 +57,7 @@ func (c *contents) readSymbols(table *Image, kind elf.SectionType) (syms []symbo
 	if err != nil {
 		return nil, false, err
 	}
-	names := string(text) // one copy that all names share, until they are joined
+	names := string(text) // one copy shared by all names until they are joined
 	at := c.addTable(table, strings, 0, uint64(len(text)))
 
 	if len(data)/elf.Sym64Size > MaxFunctions {
@@ -94,8 +95,8 @@ func (c *contents) readSymbols(table *Image, kind elf.SectionType) (syms []symbo
 	return syms, unwinders, nil
 }
 
-// StringAt is the string at an offset of a string table; "" if there is none or
-// it is too long to be a name.
+// StringAt returns the string at an offset of a string table; "" if there is
+// none or it is too long to be a name.
 func StringAt(names string, at uint32) string {
 	if uint64(at) >= uint64(len(names)) {
 		return ""
@@ -115,7 +116,7 @@ func WithoutVersion(name string) string {
 }
 
 // isFragment reports whether a symbol names a piece of a function that is
-// jumped into (gcc's and clang's cold paths), hence no function.
+// jumped into (gcc's and clang's cold paths).
 func isFragment(name string) bool {
 	return strings.HasSuffix(name, coldSuffix) || strings.Contains(name, coldSuffix+".")
 }
@@ -126,8 +127,8 @@ const coldSuffix = ".cold"
 // gcc has split.
 func IsPart(name string) bool { return strings.Contains(name, ".part.") }
 
-// join makes functions of symbols, one per address, named by the best symbol
-// there, and notes the addresses of indirect functions.
+// join creates functions from symbols, one per address, named by the best
+// symbol there, and records the addresses of indirect functions.
 func (c *contents) join(syms []symbol) {
 	slices.SortFunc(syms, func(a, b symbol) int {
 		if order := cmp.Compare(a.addr, b.addr); order != 0 {
@@ -164,11 +165,11 @@ func (c *contents) join(syms []symbol) {
 	c.names = slices.Clip(c.names)
 }
 
-// maxNames bounds how many names a function may have.
+// maxNames limits the names of a function.
 const maxNames = 1 << 15
 
 // underscores counts the leading underscores of a plain name. They mark the
-// inner names of a library (`__libc_malloc` beside `malloc`); mangled names
+// internal names of a library (`__libc_malloc` beside `malloc`); mangled names
 // begin with one for another reason.
 func underscores(name string) int {
 	if isMangled(name) {
@@ -177,8 +178,8 @@ func underscores(name string) int {
 	return len(name) - len(strings.TrimLeft(name, "_"))
 }
 
-// debuglink is the content of .gnu_debuglink: the base name of a debug file, and the
-// checksum that its content has (CRC-32 of IEEE 802.3).
+// debuglink returns the content of .gnu_debuglink: the base name of a debug
+// file, and the checksum of its content (CRC-32 of IEEE 802.3).
 func debuglink(im *Image) (name string, sum uint32) {
 	b, _, _ := im.Section(".gnu_debuglink")
 	n := bytes.IndexByte(b, 0)

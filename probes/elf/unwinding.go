@@ -2,9 +2,9 @@ package elf
 
 import "endoscope/probes/unwind"
 
-// UnwindRule is the rule for the instruction at addr, the address as the file
-// numbers it; false if the module does not say. The return address of a call
-// belongs to the instruction before it: ask for that address less one.
+// UnwindRule returns the rule for the instruction at addr, an address in the
+// file; false if the module has none. The return address of a call belongs to
+// the instruction before it: callers pass that address less one.
 func (m *Module) UnwindRule(addr uint64) (unwind.Rule, bool) {
 	if m.hasGo {
 		if rule, ok := m.goRule(addr); ok {
@@ -18,9 +18,9 @@ func (m *Module) UnwindRule(addr uint64) (unwind.Rule, bool) {
 	return e.Rule(addr)
 }
 
-// goRule is the rule for Go's code, which its own table describes exactly, also
-// where a frame has no frame pointer yet. Functions that begin a stack have no
-// caller (runtime.topofstack).
+// goRule returns the rule for Go code, which its own table describes exactly,
+// also before a frame has set up its frame pointer. Functions that begin a
+// stack have no caller (runtime.topofstack).
 func (m *Module) goRule(addr uint64) (unwind.Rule, bool) {
 	i, ok := m.FunctionAt(addr)
 	if !ok || !m.functions[i].Go {
@@ -40,8 +40,8 @@ func (m *Module) goRule(addr uint64) (unwind.Rule, bool) {
 	return rule, true
 }
 
-// goOutermost reports whether function i is the first of a stack that Go's
-// runtime makes.
+// goOutermost reports whether function i is the first one of a stack that Go's
+// runtime creates.
 func (m *Module) goOutermost(i int) bool {
 	f := &m.functions[i]
 	switch m.text(m.names[f.first], nil) {

@@ -12,7 +12,7 @@ import (
 )
 
 // readelf interprets the unwind table independently. At every row our rule must
-// have its CFA and its saved registers.
+// have the same CFA and saved registers.
 func TestRulesAgreeWithReadelf(t *testing.T) {
 	for _, name := range []string{"redis-server", "ls", "as", "libc.so.6"} {
 		t.Run(name, func(t *testing.T) {
@@ -59,7 +59,7 @@ func TestRulesAgreeWithReadelf(t *testing.T) {
 	}
 }
 
-// describeRule writes a rule as readelf does a row, in the columns of header.
+// describeRule formats a rule as a row of readelf, in the columns of header.
 func describeRule(r unwind.Rule, header []string) []string {
 	names := []string{"rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "ra"}
 	saved := map[string]string{}

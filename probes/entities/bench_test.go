@@ -8,8 +8,8 @@ import (
 	"endoscope/planner/types"
 )
 
-// BenchmarkCalls is what it takes to make rows of calls on objects, two for each: in
-// order, merged, and told.
+// BenchmarkCalls measures two calls on an object per iteration: decoded, merged
+// by time, and turned into rows.
 func BenchmarkCalls(b *testing.B) {
 	r, err := tables[EntityEvents].Writer(&plan.Acquire{Out: types.Schema{Fields: tables[EntityEvents].Fields()}}, 0)
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// structor is what a function does to the object that it is called on.
+// structor says whether a function constructs or destroys the object it is
+// called on.
 type structor uint8
 
 const (
@@ -17,9 +18,9 @@ const (
 	destructor
 )
 
-// structorOf tells by its names what a function is. mangled is as the Itanium C++
-// ABI has it: constructors end in C1, C2 or C4 before their parameters, destructors
-// in D0, D1, D2 or D4.
+// structorOf classifies a function by its names. mangled follows the Itanium
+// C++ ABI: constructors end in C1, C2 or C4 before their parameters,
+// destructors in D0, D1, D2 or D4.
 func structorOf(name, class, mangled string) structor {
 	own, ok := strings.CutPrefix(name, class+"::")
 	if !ok || class == "" || !strings.HasPrefix(mangled, "_Z") {
@@ -34,8 +35,9 @@ func structorOf(name, class, mangled string) structor {
 	return method
 }
 
-// hasConstructor reports whether a mangled name may be that of a constructor: a
-// namespace may have a function of its own name.
+// hasConstructor reports whether a mangled name may be that of a constructor.
+// It distinguishes a constructor from a function of a namespace that has the
+// namespace's name.
 func hasConstructor(mangled string) bool {
 	for _, mark := range []string{"C1", "C2", "C4"} {
 		if i := strings.LastIndex(mangled, mark); i > 0 {
@@ -45,8 +47,8 @@ func hasConstructor(mangled string) bool {
 	return false
 }
 
-// simpleName is a class' name without what qualifies it, and without the arguments
-// of a template: what its constructors are called.
+// simpleName returns the name of a class without qualifiers and template
+// arguments: the name of its constructors.
 func simpleName(class string) string {
 	depth, from := 0, 0
 	end := len(class)
@@ -68,22 +70,22 @@ func simpleName(class string) string {
 	return class[from:max(from, end)]
 }
 
-// object is one that lives.
+// object is a live object.
 type object struct {
 	id, class string
 	address   uint64
 	number    uint64
 }
 
-// inOrder are the objects of a program as they were made.
+// inOrder returns the objects of a program in order of creation.
 func (p *program) inOrder() []*object {
 	return slices.SortedFunc(maps.Values(p.objects), func(a, b *object) int { return cmp.Compare(a.number, b.number) })
 }
 
-// make takes in an object.
+// makeObject adds an object, and ends the one that had its address.
 func (w *world) makeObject(p *program, on *thread, address uint64, class string) *object {
 	if old := p.objects[address]; old != nil {
-		w.reclaimObject(p, on, old, reclaim) // what has no destructor ends at the latest now
+		w.reclaimObject(p, on, old, reclaim) // an object without destructor ends here at the latest
 	}
 	p.made++
 	o := &object{class: class, address: address, number: p.made,
@@ -98,37 +100,39 @@ func (w *world) reclaimObject(p *program, on *thread, o *object, how string) {
 	w.event(p, on, row{category: objectCategory, event: how, entity: o.id, class: o.class})
 }
 
-// doubtObjects ends all objects of a program, of which any may be gone.
+// doubtObjects ends all objects of a program as UNKNOWN, since any of them may
+// be gone.
 func (w *world) doubtObjects(p *program, on *thread) {
 	for _, o := range p.inOrder() {
 		w.reclaimObject(p, on, o, unknown)
 	}
 }
 
-// sequence is the calls of a thread that have not ended, outermost first: those that
-// the probes follow, which count for depth, and those that were found on the stack.
+// sequence is the open calls of a thread, outermost first: those that the
+// probes follow, which count for depth, and those found on the stack.
 type sequence struct {
-	base     int // followed calls around them, of which nothing is known
-	followed int // of calls
+	base     int // followed calls outside them, of which nothing is known
+	followed int // number of calls that count for depth
 	calls    []call
-	// low and high are the bounds of the mapping that has the frames of those found.
+	// low and high are the bounds of the mapping that contains the frames of
+	// found calls.
 	low, high uint64
 }
 
-// depth is that of the next call.
+// depth returns the depth of the next call.
 func (s *sequence) depth() int { return s.base + s.followed }
 
 type call struct {
-	id, name, class string
-	frame           uint64  // where on the stack its return address lies; 0: not known
-	found           bool    // on the stack: its entry was not seen
-	unheard         bool    // it was entered while others may have been overlooked
-	object          *object // on which it is; nil: none is known
-	structor        structor
-	whole           bool // it makes or ends the whole object, and no part of it
+	id, name, class  string
+	frame            uint64  // address of its return address on the stack; 0: unknown
+	found            bool    // found on the stack: its entry was not seen
+	duringSuspension bool    // entered while other calls may have been suppressed
+	object           *object // receiver; nil: unknown
+	structor         structor
+	whole            bool // it constructs or destroys the whole object, not only a base
 }
 
-// enter takes in a call.
+// enter handles the entry of a call.
 func (w *world) enter(t *thread, h happening) {
 	w.settleFrames(t, h.frame)
 	if h.depth != t.calls.depth() {
@@ -137,7 +141,7 @@ func (w *world) enter(t *thread, h happening) {
 	if w.byUse {
 		w.use(t.program, t, h.class)
 	}
-	c := call{name: h.name, class: h.class, structor: w.structors[h.name], frame: h.frame, unheard: w.ignores(t)}
+	c := call{name: h.name, class: h.class, structor: w.structors[h.name], frame: h.frame, duringSuspension: w.ignores(t)}
 	if h.hasReceiver {
 		w.receive(t, h, &c)
 	}
@@ -145,17 +149,18 @@ func (w *world) enter(t *thread, h happening) {
 	w.begin(t, c)
 }
 
-// begin tells of a call that is the innermost one now.
+// begin appends c as the innermost call and emits its ENTER.
 func (w *world) begin(t *thread, c call) {
 	t.made++
 	c.id = t.id + "/" + strconv.FormatUint(t.made, 10)
 	t.calls.calls = append(t.calls.calls, c)
-	w.tellCall(t, len(t.calls.calls)-1)
+	w.emitCall(t, len(t.calls.calls)-1)
 }
 
-// receive finds the object of a call. The first constructor that is called on it
-// makes it; those of its bases, which that calls, do not. An object that nobody
-// saw made, but which says what it is, is there from its first call on.
+// receive sets the object of a call. The first constructor called on an address
+// creates the object; constructors of bases, which it calls, do not. An object
+// whose construction was not seen, but whose class is known, exists from its
+// first call on.
 func (w *world) receive(t *thread, h happening, c *call) {
 	p := t.program
 	o := p.objects[h.receiver]
@@ -180,7 +185,7 @@ func (w *world) receive(t *thread, h happening, c *call) {
 	c.object = o
 }
 
-func (w *world) tellCall(t *thread, i int) {
+func (w *world) emitCall(t *thread, i int) {
 	c := &t.calls.calls[i]
 	r := row{category: invocationCategory, event: enter, entity: c.id, name: c.name, class: c.class, found: c.found}
 	if i > 0 {
@@ -192,14 +197,14 @@ func (w *world) tellCall(t *thread, i int) {
 	w.event(t.program, t, r)
 }
 
-// leave takes away a call, and what its end ends.
+// leave handles the return of a call, and ends what ends with it.
 func (w *world) leave(t *thread, h happening) {
 	switch {
 	case h.frame != 0:
 		w.leaveFrame(t, h)
 		return
 	case h.depth < t.calls.base:
-		t.calls.base = h.depth // one of those around
+		t.calls.base = h.depth // one of the calls outside
 		return
 	}
 	for t.calls.depth() > h.depth {
@@ -221,7 +226,7 @@ func (w *world) pop(t *thread, how string, abandoned bool) {
 	if o == nil || !c.whole || how == unknown || t.program.objects[o.address] != o {
 		return
 	}
-	if c.structor == destructor || abandoned { // a constructor that throws makes nothing
+	if c.structor == destructor || abandoned { // a constructor that throws creates nothing
 		w.reclaimObject(t.program, t, o, reclaim)
 	}
 }
@@ -233,9 +238,9 @@ func (w *world) leaveAll(t *thread, how string) {
 	}
 }
 
-// miss is of a thread of which events are missing before the next, which is at
-// depth: what is known of its calls is over, and of objects, since constructors and
-// destructors may be among what is missing.
+// miss handles missing events of a thread; the next call is at depth. Its known
+// calls end as UNKNOWN, and so do the objects of its program, since
+// constructors and destructors may be among the missing events.
 func (w *world) miss(t *thread, depth int) {
 	for t.calls.followed > 0 {
 		w.pop(t, unknown, false)

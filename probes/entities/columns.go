@@ -11,7 +11,8 @@ const (
 	ActivityEvents = catalog.ActivityEvents
 )
 
-// What the columns category and event say, as operators/consistency spells it.
+// Values of the columns category and event, as operators/consistency spells
+// them.
 const (
 	typeCategory       = "TYPE"
 	objectCategory     = "OBJECT"
@@ -31,16 +32,16 @@ const (
 	endWait   = "END_WAIT"
 )
 
-// row is one event.
+// row is one event, before it is encoded.
 type row struct {
 	time                                                int64
 	program                                             *program
-	thread                                              *thread // on which it happened; nil: it existed when monitoring began
+	thread                                              *thread // thread of the event; nil: the entity existed before monitoring began
 	category, event, entity, name, class, parent, other string
-	found                                               bool // of an ENTER: its time is not known
+	found                                               bool // an ENTER whose time is unknown
 }
 
-// tables make the rows of both streams.
+// tables encodes the rows of both streams.
 var tables = rows.NewTables([]string{EntityEvents, ActivityEvents}, rows.Columns[row]{
 	"timestamp":   rows.Word(func(x *row) *int64 { return &x.time }),
 	"pid":         rows.Count(func(x *row) int64 { return int64(x.program.pid) }),
@@ -61,10 +62,10 @@ var tables = rows.NewTables([]string{EntityEvents, ActivityEvents}, rows.Columns
 	}),
 })
 
-// noThread is the thread of events that have none.
+// noThread stands in for the thread of events that have none.
 var noThread thread
 
-// on is the thread on which the event happened.
+// on returns the thread of the event.
 func (x *row) on() *thread {
 	if x.thread == nil {
 		return &noThread

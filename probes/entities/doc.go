@@ -1,44 +1,45 @@
-// Package entities acquires entity_events and activity_events: the lives of types,
-// objects, threads and invocations of native programs, and what threads do to
-// locks.
+// Package entities acquires entity_events and activity_events: the lifetimes of
+// types, objects, threads and invocations of native programs, and the use of
+// locks by threads.
 //
-// It attaches nothing itself, but composes what others acquire: threads from
-// package sched, calls, locks and the dynamic linker's announcements from package
-// uprobe, classes from package elf.
+// It attaches no probes itself. It combines other sources: threads from package
+// sched; calls, locks and notifications of the dynamic linker from package
+// uprobe; classes from package elf.
 //
 //	threads ─┐
-//	calls   ─┼► merge by time ─► world: what lives, and its identities ─► rows
+//	calls   ─┼► merge by time ─► world: live entities and their identities ─► rows
 //	locks   ─┤
 //	modules ─┘
 //
-// A part gives its events to merge, which holds them until the watermarks of all
-// parts have passed: so they reach world in the order in which they happened,
-// whichever ring they came through. World is pure: what it is told it turns into
-// rows. One goroutine at a time works on both, whichever part's it is.
+// A part adds its events to merge, which holds them until the watermarks of all
+// parts have passed. So they reach world in order of time, whatever ring they
+// came through. World is pure: it turns events into rows. One goroutine at a
+// time works on both, the goroutine of whichever part delivers.
 //
-// Of Java there is what its machine tells at places that its authors have marked:
-// methods, by which their classes are known, until they are unloaded, and waits for
-// monitors that another thread has. It does not say where objects are, nor who takes
-// a monitor that is free: who has one for which somebody waits is read in its memory
-// (package java), and known for as long as somebody does.
+// For Java, the source uses the USDT probes of the machine: methods, which
+// reveal their classes until these are unloaded, and waits for monitors that
+// another thread holds. The machine reports neither where objects are, nor who
+// takes a free monitor. The holder of a contended monitor is read from the
+// machine's memory (package java), and is known as long as some thread waits.
 //
-// What is guaranteed:
+// Guarantees:
 //
-//   - Identities say which entity is meant, though the kernel and the allocator use
-//     numbers and addresses again: tid#ticks (when the thread was made, so that both
-//     streams agree), pid:0xaddress#n of objects, the thread's and a number of
-//     invocations. A type has its name, and a number from its second life on.
-//   - What lives when it begins is told first, as created then: threads, types, and
-//     the calls of probed functions that threads' stacks have (package stack looks at
-//     them once, while the probes are there already: a call of which the entry came
-//     in between is told apart by its frame). Objects are told when they are first
-//     seen to be called.
-//   - While nothing is reported (probes.Suspend), calls that begin are ignored; those under
-//     way afterwards are found in the same way. Lives of objects go on to be told.
+//   - Identities are unique, though the kernel and the allocator reuse numbers and
+//     addresses: tid#ticks (ticks is the creation time, so that both streams agree)
+//     for threads, pid:0xaddress#n for objects, the thread's identity and a number
+//     for invocations. A type has its name, and a number from its second life on.
+//   - Entities that exist when the query starts are reported first, as created then:
+//     threads, types, and the calls of probed functions on threads' stacks (package
+//     stack reads them once, after the probes are attached; a call that is entered
+//     in between is recognised by its frame). Objects are reported at their first
+//     call.
+//   - While reporting is suspended (probes.Suspend), calls that begin are ignored;
+//     those open afterwards are found on the stacks. Lifetimes of objects are
+//     reported throughout.
 //   - Where events were lost, invocations and objects that may have ended end as
-//     UNKNOWN, and all that lives is told anew.
-//   - What is remembered is bounded by what lives.
+//     UNKNOWN, and all live entities are reported again.
+//   - Memory is bounded by the number of live entities.
 //
-// It must not know SQL, nor the rules of consistency: operators/consistency has
-// those.
+// It must not know SQL, nor the rules of consistency, which are in
+// operators/consistency.
 package entities

@@ -11,12 +11,12 @@ import (
 	"endoscope/probes/stack"
 )
 
-// standing is what a thread was found in: the calls of functions that are probed,
-// the outermost first.
+// standing is the open calls of probed functions found on the stack of a
+// thread, outermost first.
 type standing struct {
 	pid, tid int
 	time     int64
-	low      uint64 // bounds of the mapping that its stack is in
+	low      uint64 // bounds of the mapping that contains its stack
 	high     uint64
 	calls    []standingCall
 }
@@ -26,13 +26,13 @@ type standingCall struct {
 	frame       uint64
 }
 
-// place is where the first instruction of a function is.
+// place is the address of the first instruction of a function in its file.
 type place struct {
 	module string
 	offset uint64
 }
 
-// entries are the functions that a source probes, and where in their file.
+// entriesOf returns the functions that a part probes, by place.
 func entriesOf(p *part) map[place]uint64 {
 	out := map[place]uint64{}
 	for _, s := range p.source.Info().Sites {
@@ -43,8 +43,8 @@ func entriesOf(p *part) map[place]uint64 {
 	return out
 }
 
-// stand finds out which of the probed functions each thread is in. It may fail for
-// some threads, of whose calls nothing is known then.
+// stand finds the probed functions that each thread is in. It may fail for some
+// threads; their calls are then unknown.
 func stand(cache *elf.Cache, entries map[place]uint64, running []process.Process) (out []standing, err error) {
 	offset := clock.Offset()
 	maps := map[int][]process.Mapping{}
@@ -52,7 +52,7 @@ func stand(cache *elf.Cache, entries map[place]uint64, running []process.Process
 		x := standing{pid: s.PID, tid: s.TID, time: s.Time + offset}
 		for i, c := range s.Calls {
 			probe, ok := entries[place{c.Module, c.Begins}]
-			if !ok || i == 0 && c.At <= probe { // it is about to be told of
+			if !ok || i == 0 && c.At <= probe { // its entry is yet to be reported
 				continue
 			}
 			x.calls = append(x.calls, standingCall{c.Function, c.Class, c.Frame})
@@ -63,7 +63,7 @@ func stand(cache *elf.Cache, entries map[place]uint64, running []process.Process
 		}
 		slices.Reverse(x.calls)
 		if _, ok := maps[s.PID]; !ok {
-			maps[s.PID], _ = process.Mappings(s.PID) // none: it has ended
+			maps[s.PID], _ = process.Mappings(s.PID) // none: the process has ended
 		}
 		innermost := x.calls[len(x.calls)-1].frame
 		for _, m := range maps[s.PID] {
@@ -71,19 +71,20 @@ func stand(cache *elf.Cache, entries map[place]uint64, running []process.Process
 				x.low, x.high = m.Start, m.End
 			}
 		}
-		// Those on another stack, from which a signal or a coroutine came, lie around
-		// these, but cannot be told from others by their frames.
+		// Frames on another stack, that of a signal handler or a coroutine, are
+		// outside these bounds, and cannot be told apart by their addresses.
 		x.calls = slices.DeleteFunc(x.calls, func(c standingCall) bool { return c.frame < x.low || c.frame >= x.high })
 		out = append(out, x)
 	})
 	return out, err
 }
 
-// takeInFrames tells of calls that threads were found in, of which entries were not
-// seen: they began before the probes were there, or while they were overlooked. known
-// is the frame of the outermost call of each thread that is entered between now and
-// when it was looked at: what was found at it and further in is no news.
-func (w *world) takeInFrames(found []standing, known func(*standing) uint64) {
+// applyFrames adds calls that were found on stacks and whose entries were not
+// seen: they began before the probes were attached, or while calls were
+// suspended. known returns the frame of the outermost call that each thread
+// enters between now and the time its stack was read; frames at it and inside
+// it are reported by their own events.
+func (w *world) applyFrames(found []standing, known func(*standing) uint64) {
 	for i := range found {
 		f := &found[i]
 		t := w.known(f.pid, f.tid)
@@ -92,11 +93,11 @@ func (w *world) takeInFrames(found []standing, known func(*standing) uint64) {
 		}
 		w.endUnfound(t, f)
 		from := 0
-		for from < len(t.calls.calls) && !t.calls.calls[from].unheard {
+		for from < len(t.calls.calls) && !t.calls.calls[from].duringSuspension {
 			from++
 		}
-		// What was entered meanwhile is told again behind what it lies within: objects
-		// that are being made, or ended, still are.
+		// Calls entered meanwhile are reported again after those that enclose
+		// them: the objects that they construct or destroy stay so.
 		again, depth := slices.Clone(t.calls.calls[from:]), t.calls.depth()
 		for len(t.calls.calls) > from {
 			w.pop(t, unknown, false)
@@ -114,7 +115,7 @@ func (w *world) takeInFrames(found []standing, known func(*standing) uint64) {
 			next := call{name: c.name, class: c.class, structor: w.structors[c.name], frame: c.frame, found: true}
 			if i := slices.IndexFunc(again, func(a call) bool { return a.frame == c.frame && a.name == c.name }); i >= 0 {
 				next = again[i]
-				next.unheard = false
+				next.duringSuspension = false
 				if !next.found {
 					t.calls.followed++
 				}
@@ -125,7 +126,8 @@ func (w *world) takeInFrames(found []standing, known func(*standing) uint64) {
 	}
 }
 
-// endUnfound ends calls that were found before, and are not there any more.
+// endUnfound ends calls that were found before and are not on the stack any
+// more.
 func (w *world) endUnfound(t *thread, f *standing) {
 	for i, c := range t.calls.calls {
 		if c.found && !slices.ContainsFunc(f.calls, func(s standingCall) bool { return s.frame == c.frame && s.name == c.name }) {
@@ -137,8 +139,8 @@ func (w *world) endUnfound(t *thread, f *standing) {
 	}
 }
 
-// settleFrames ends calls that were found and that cannot be under way any more: one
-// at frame is.
+// settleFrames ends found calls that cannot be open any more, since a call at
+// frame is.
 func (w *world) settleFrames(t *thread, frame uint64) {
 	if frame == 0 {
 		return
@@ -153,7 +155,7 @@ func (w *world) settleFrames(t *thread, frame uint64) {
 	}
 }
 
-// leaveFrame is leave where it is known which frame the call has.
+// leaveFrame is leave for a call whose frame is known.
 func (w *world) leaveFrame(t *thread, h happening) {
 	found := h.kind == over
 	i := len(t.calls.calls) - 1
@@ -161,21 +163,21 @@ func (w *world) leaveFrame(t *thread, h happening) {
 		i--
 	}
 	if i < 0 {
-		if !found { // one of which nothing is known; now there is one less
+		if !found { // an unknown call outside has ended
 			t.calls.base = max(0, h.depth-t.calls.followed)
 		}
 		return
 	}
 	for len(t.calls.calls) > i {
 		how := leave
-		if len(t.calls.calls) > i+1 && t.calls.calls[len(t.calls.calls)-1].found { // when it did was not seen
+		if len(t.calls.calls) > i+1 && t.calls.calls[len(t.calls.calls)-1].found { // the time of its end was not seen
 			how = unknown
 		}
 		w.pop(t, how, h.kind == unwound)
 	}
 }
 
-// suspension is of which threads calls may be overlooked.
+// suspension is the threads whose calls may be suppressed.
 type suspension struct {
 	all   bool
 	names []string
@@ -183,14 +185,14 @@ type suspension struct {
 
 func (h suspension) any() bool { return h.all || len(h.names) > 0 }
 
-// hushed reports whether calls of a thread may be overlooked.
+// ignores reports whether calls of a thread may be suppressed.
 func (w *world) ignores(t *thread) bool {
 	return w.suspension.all || slices.Contains(w.suspension.names, t.name)
 }
 
-// enteredMeanwhile finds, for takeInFrames, among what waits to be told the outermost
-// call that each thread enters until it was looked at.
-func enteredMeanwhile(m *merge, found []standing) func(*standing) uint64 {
+// enteredBefore returns applyFrames' known: it searches the pending events
+// for the outermost call that each thread enters until its stack was read.
+func enteredBefore(m *merge, found []standing) func(*standing) uint64 {
 	type who struct{ pid, tid int }
 	until, outermost := map[who]int64{}, map[who]uint64{}
 	for _, f := range found {
@@ -209,7 +211,7 @@ func enteredMeanwhile(m *merge, found []standing) func(*standing) uint64 {
 	return func(f *standing) uint64 { return outermost[who{f.pid, f.tid}] }
 }
 
-// lastLook is when the last of them was looked at.
+// lastLook returns the time at which the last of the stacks was read.
 func lastLook(found []standing) int64 {
 	if len(found) == 0 {
 		return 0

@@ -11,17 +11,18 @@ import (
 	"endoscope/probes/process"
 )
 
-// library reads what modules have: types, and which functions make and end objects.
+// library reads and caches, for modules, their types and which functions
+// construct and destroy objects.
 type library struct {
 	cache *elf.Cache
 
-	mu        sync.Mutex             // guards what follows
+	mu        sync.Mutex             // guards the fields below
 	known     map[string][]elf.Class // by file
-	unread    map[string]bool        // files that could not be read, while a process had them
+	unread    map[string]bool        // files that could not be read while a process had them mapped
 	structors map[string]structor    // by function, of executables
 	programs  map[string]moduleTypes // executables by path
-	// trivial: some class has constructors and no destructor, so that the end of its
-	// objects is known only by that of their memory.
+	// trivial is true if some class has constructors and no destructor: the end
+	// of its objects is known only by that of their memory.
 	trivial bool
 }
 
@@ -29,8 +30,8 @@ func newLibrary(cache *elf.Cache) *library {
 	return &library{cache: cache, known: map[string][]elf.Class{}, unread: map[string]bool{}, structors: map[string]structor{}, programs: map[string]moduleTypes{}}
 }
 
-// executable learns what the functions of a program do to objects; ok is false for
-// programs of Go, in which nothing does.
+// executable records the constructors and destructors of a program; ok is false
+// for Go programs, which have none.
 func (l *library) executable(f *os.File, path string) (ok bool, err error) {
 	m, err := l.cache.Open(f, path)
 	if err != nil {
@@ -64,7 +65,7 @@ func (l *library) executable(f *os.File, path string) (ok bool, err error) {
 	return !m.HasGo(), nil
 }
 
-// executed is what is known of an executable without asking a process.
+// executed returns what is known of an executable without reading a process.
 func (l *library) executed(path string) (m moduleTypes, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -72,18 +73,18 @@ func (l *library) executed(path string) (m moduleTypes, ok bool) {
 	return m, ok
 }
 
-// of are the modules that a process has mapped, and their types: those with
-// run-time type information, and, of its executable, those with constructors or
-// destructors. unread is how many files could not be read which had not been
-// counted before; the next who asks tries them again. It takes as long as reading
-// files does.
+// of returns the modules that a process has mapped, with their types: modules
+// with run-time type information and, for its executable, classes with
+// constructors or destructors. unread is the number of files that could not be
+// read and were not counted before; the next call tries them again. It reads
+// files, which may take long.
 func (l *library) of(pid int) (out []moduleTypes, unread int, err error) {
 	mappings, err := process.Modules(pid)
 	if err != nil {
 		return nil, 0, err
 	}
 	if len(mappings) == 0 {
-		return nil, 0, fmt.Errorf("process %d has ended", pid) // or is about to: it has no memory any more
+		return nil, 0, fmt.Errorf("process %d has ended", pid) // or is about to end: it has no memory any more
 	}
 	out = make([]moduleTypes, 0, len(mappings))
 	for _, mp := range mappings {
@@ -95,7 +96,7 @@ func (l *library) of(pid int) (out []moduleTypes, unread int, err error) {
 		classes, ok := l.known[key]
 		l.mu.Unlock()
 		if !ok {
-			// Not under mu: executed must not wait for it.
+			// Not under mu: executed must not wait for file reads.
 			if classes, err = l.read(pid, mp); err != nil {
 				if _, runs := process.Lookup(pid); !runs {
 					return nil, unread, err
@@ -114,7 +115,7 @@ func (l *library) of(pid int) (out []moduleTypes, unread int, err error) {
 	return out, unread, nil
 }
 
-// miss notes that a file could not be read; false: it was noted before.
+// miss records that a file could not be read, and reports whether that is new.
 func (l *library) miss(key string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,7 +124,7 @@ func (l *library) miss(key string) bool {
 	return first
 }
 
-// read gives the types of a file.
+// read returns the types of a file.
 func (l *library) read(pid int, mp process.Mapping) ([]elf.Class, error) {
 	f, err := process.OpenModule(pid, mp)
 	if err != nil {

@@ -6,23 +6,23 @@ import (
 	"strconv"
 )
 
-// lockFunctions are those of libc that are observed, and what they do: C++'s
+// lockFunctions are the observed functions of libc and their effects. C++'s
 // std::mutex, std::shared_mutex and std::condition_variable call them.
 var lockFunctions = map[string]lockFunction{
-	"pthread_mutex_lock":         {does: takes, of: "mutex"},
+	"pthread_mutex_lock":         {does: acquires, of: "mutex"},
 	"pthread_mutex_trylock":      {does: tries, of: "mutex"},
-	"pthread_mutex_timedlock":    {does: takes, of: "mutex"},
-	"pthread_mutex_clocklock":    {does: takes, of: "mutex"},
-	"pthread_mutex_unlock":       {does: gives, of: "mutex"},
-	"pthread_rwlock_rdlock":      {does: takes, of: "rwlock", shared: true},
+	"pthread_mutex_timedlock":    {does: acquires, of: "mutex"},
+	"pthread_mutex_clocklock":    {does: acquires, of: "mutex"},
+	"pthread_mutex_unlock":       {does: releases, of: "mutex"},
+	"pthread_rwlock_rdlock":      {does: acquires, of: "rwlock", shared: true},
 	"pthread_rwlock_tryrdlock":   {does: tries, of: "rwlock", shared: true},
-	"pthread_rwlock_timedrdlock": {does: takes, of: "rwlock", shared: true},
-	"pthread_rwlock_clockrdlock": {does: takes, of: "rwlock", shared: true},
-	"pthread_rwlock_wrlock":      {does: takes, of: "rwlock"},
+	"pthread_rwlock_timedrdlock": {does: acquires, of: "rwlock", shared: true},
+	"pthread_rwlock_clockrdlock": {does: acquires, of: "rwlock", shared: true},
+	"pthread_rwlock_wrlock":      {does: acquires, of: "rwlock"},
 	"pthread_rwlock_trywrlock":   {does: tries, of: "rwlock"},
-	"pthread_rwlock_timedwrlock": {does: takes, of: "rwlock"},
-	"pthread_rwlock_clockwrlock": {does: takes, of: "rwlock"},
-	"pthread_rwlock_unlock":      {does: gives, of: "rwlock"},
+	"pthread_rwlock_timedwrlock": {does: acquires, of: "rwlock"},
+	"pthread_rwlock_clockwrlock": {does: acquires, of: "rwlock"},
+	"pthread_rwlock_unlock":      {does: releases, of: "rwlock"},
 	"pthread_cond_wait":          {does: waits, of: "condition"},
 	"pthread_cond_timedwait":     {does: waits, of: "condition"},
 	"pthread_cond_clockwait":     {does: waits, of: "condition"},
@@ -34,40 +34,41 @@ type lockFunction struct {
 	shared bool
 }
 
-// action is what a function does to its first argument.
+// action is the effect of a function on its first argument.
 type action uint8
 
 const (
-	takes action = iota
+	acquires action = iota
 	tries
-	gives
-	waits // and gives its second argument, and takes that again
+	releases
+	waits // waits on it; releases its second argument and acquires it again
 )
 
-// returns reports whether it matters when and with what the function returns.
-func (f lockFunction) returns() bool { return f.does == takes || f.does == tries || f.does == waits }
+// returns reports whether the time and result of the function's return matter.
+func (f lockFunction) returns() bool { return f.does == acquires || f.does == tries || f.does == waits }
 
-// lock is one that some thread holds, or waits for.
+// lock is a lock that some thread holds or waits for.
 type lock struct {
 	id, kind string
-	holders  []*thread  // one entry for each time
-	shared   bool       // they hold it together
-	asking   []*request // who wants it and did not get it yet
+	holders  []*thread  // one entry per acquisition
+	shared   bool       // held in shared mode
+	requests []*request // requests not granted yet
 }
 
-// request is a call that returns when it has the lock, or has given up.
+// request is a call that returns when it has acquired the lock or has failed.
 type request struct {
 	by       *thread
 	function lockFunction
 	address  uint64
-	also     uint64 // the mutex that a wait gives and takes again; 0: it did not hold it
+	also     uint64 // the mutex that a condition wait releases and acquires again; 0: none held
 	since    int64
-	told     bool // that it waits
+	told     bool // its BEGIN_WAIT was emitted
 }
 
-// patience is how long a thread may be about to take a lock which nobody is known
-// to hold, until it is said that it waits: some had been taken before.
-const patience = int64(20e6)
+// waitThreshold is the time after which a request of a lock without a known holder
+// is reported as waiting: the lock may have been acquired before monitoring
+// began.
+const waitThreshold = int64(20e6)
 
 func (w *world) lock(p *program, address uint64, kind string) *lock {
 	l := p.locks[address]
@@ -78,14 +79,14 @@ func (w *world) lock(p *program, address uint64, kind string) *lock {
 	return l
 }
 
-// settle forgets a lock with which nobody has to do any more.
+// settle removes a lock without holders and requests.
 func (w *world) settle(p *program, address uint64) {
-	if l := p.locks[address]; l != nil && len(l.holders) == 0 && len(l.asking) == 0 {
+	if l := p.locks[address]; l != nil && len(l.holders) == 0 && len(l.requests) == 0 {
 		delete(p.locks, address)
 	}
 }
 
-// beginLock is of a thread that calls a function of locks.
+// beginLock handles the entry of a lock function.
 func (w *world) beginLock(t *thread, h happening) {
 	f, ok := lockFunctions[h.name]
 	if !ok {
@@ -94,18 +95,18 @@ func (w *world) beginLock(t *thread, h happening) {
 	}
 	p := t.program
 	if t.asks != nil { // its return was not seen
-		w.giveUp(t)
+		w.failRequest(t)
 	}
 	switch f.does {
-	case gives:
+	case releases:
 		w.release(t, h.arg0)
-	case takes, tries:
+	case acquires, tries:
 		r := &request{by: t, function: f, address: h.arg0, since: h.time}
 		t.asks = r
 		l := w.lock(p, h.arg0, f.of)
-		l.asking = append(l.asking, r)
-		if f.does == takes {
-			w.tellWait(l, r)
+		l.requests = append(l.requests, r)
+		if f.does == acquires {
+			w.emitWait(l, r)
 		}
 	case waits:
 		r := &request{by: t, function: f, address: h.arg0, since: h.time}
@@ -114,13 +115,13 @@ func (w *world) beginLock(t *thread, h happening) {
 		}
 		t.asks = r
 		l := w.lock(p, h.arg0, f.of)
-		l.asking = append(l.asking, r)
+		l.requests = append(l.requests, r)
 		r.told = true
 		w.event(p, t, row{event: beginWait, entity: l.id, name: l.kind})
 	}
 }
 
-// endLock is of a thread to which such a function returns.
+// endLock handles the return of a lock function.
 func (w *world) endLock(t *thread, h happening) {
 	f, ok := lockFunctions[h.name]
 	r := t.asks
@@ -128,7 +129,7 @@ func (w *world) endLock(t *thread, h happening) {
 		return
 	}
 	p, l := t.program, t.program.locks[r.address]
-	w.stopAsking(t)
+	w.endRequest(t)
 	switch {
 	case f.does == waits:
 		if r.also != 0 {
@@ -140,19 +141,20 @@ func (w *world) endLock(t *thread, h happening) {
 	w.settle(p, r.address)
 }
 
-// ownerDied is EOWNERDEAD: the mutex is taken all the same.
+// ownerDied is EOWNERDEAD: the mutex is acquired all the same.
 const ownerDied = 130
 
-// hold is of a thread that has got a lock; who else wants it waits.
+// hold records that a thread has acquired a lock; all other requests wait.
 func (w *world) hold(t *thread, l *lock, shared bool) {
 	l.holders, l.shared = append(l.holders, t), shared
 	w.event(t.program, t, row{event: acquire, entity: l.id, name: l.kind})
-	for _, r := range l.asking {
-		w.tellWait(l, r)
+	for _, r := range l.requests {
+		w.emitWait(l, r)
 	}
 }
 
-// release is of a thread that lets go of a lock; false: it is not known to hold it.
+// release records that a thread releases a lock; it returns false if the thread
+// is not known to hold it.
 func (w *world) release(t *thread, address uint64) bool {
 	l := t.program.locks[address]
 	if l == nil {
@@ -168,13 +170,13 @@ func (w *world) release(t *thread, address uint64) bool {
 	return true
 }
 
-// tellWait says that a thread waits, if somebody else has what it wants.
-func (w *world) tellWait(l *lock, r *request) {
-	if r.told || r.function.does != takes || l.shared && r.function.shared {
+// emitWait emits BEGIN_WAIT if another thread holds the lock.
+func (w *world) emitWait(l *lock, r *request) {
+	if r.told || r.function.does != acquires || l.shared && r.function.shared {
 		return
 	}
-	// Its own is no wait if the mutex is recursive; of others it is found out by
-	// patience.
+	// A request of a lock that the thread holds itself is no wait if the mutex
+	// is recursive; others are found by waitThreshold.
 	i := slices.IndexFunc(l.holders, func(holder *thread) bool { return holder != r.by })
 	if i < 0 {
 		return
@@ -183,7 +185,8 @@ func (w *world) tellWait(l *lock, r *request) {
 	w.event(r.by.program, r.by, row{event: beginWait, entity: l.id, name: l.kind, other: l.holders[i].id})
 }
 
-// pass tells of those who have waited for long, for nobody known.
+// pass emits BEGIN_WAIT for requests older than waitThreshold whose lock has no
+// known holder.
 func (w *world) pass(now int64) {
 	w.now = max(w.now, now)
 	for _, p := range w.inOrder() {
@@ -192,13 +195,13 @@ func (w *world) pass(now int64) {
 				w.askOwner(p.threads[tid])
 			}
 			r := p.threads[tid].asks
-			if r == nil || r.told || r.function.does != takes || w.now-r.since < patience {
+			if r == nil || r.told || r.function.does != acquires || w.now-r.since < waitThreshold {
 				continue
 			}
 			r.told = true
 			l := w.lock(p, r.address, r.function.of)
 			x := row{event: beginWait, entity: l.id, name: l.kind}
-			if len(l.holders) > 0 { // itself
+			if len(l.holders) > 0 { // held by itself
 				x.other = l.holders[0].id
 			}
 			w.event(p, r.by, x)
@@ -206,32 +209,32 @@ func (w *world) pass(now int64) {
 	}
 }
 
-// stopAsking ends the request of a thread.
-func (w *world) stopAsking(t *thread) {
+// endRequest removes the request of a thread.
+func (w *world) endRequest(t *thread) {
 	r := t.asks
 	t.asks = nil
 	l := t.program.locks[r.address]
 	if l == nil {
 		return
 	}
-	l.asking = slices.DeleteFunc(l.asking, func(x *request) bool { return x == r })
+	l.requests = slices.DeleteFunc(l.requests, func(x *request) bool { return x == r })
 	if r.told {
 		w.event(t.program, t, row{event: endWait, entity: l.id, name: l.kind})
 	}
 }
 
-// giveUp ends the request of a thread that did not get what it wanted.
-func (w *world) giveUp(t *thread) {
+// failRequest removes the request of a thread that failed to acquire the lock.
+func (w *world) failRequest(t *thread) {
 	address := t.asks.address
-	w.stopAsking(t)
+	w.endRequest(t)
 	w.settle(t.program, address)
 }
 
-// letGo is of a thread that ends, or of which nothing more is known. Locks that it
-// holds are UNKNOWN from then on: they may stay locked, or be in memory that is gone.
-func (w *world) letGo(t *thread) {
+// dropLocks is called for a thread that ends, or whose events were lost. Its locks
+// become UNKNOWN: they may stay locked, or be in freed memory.
+func (w *world) dropLocks(t *thread) {
 	if t.asks != nil {
-		w.giveUp(t)
+		w.failRequest(t)
 	}
 	if t.awaits != nil {
 		w.endAwait(t)
@@ -251,8 +254,8 @@ func (w *world) letGo(t *thread) {
 	}
 }
 
-// retellLocks tells what a thread holds and waits for.
-func (w *world) retellLocks(t *thread) {
+// resendLocks emits again what a thread holds and waits for.
+func (w *world) resendLocks(t *thread) {
 	for _, address := range slices.Sorted(maps.Keys(t.program.locks)) {
 		l := t.program.locks[address]
 		for _, holder := range l.holders {
@@ -270,7 +273,8 @@ func (w *world) retellLocks(t *thread) {
 	}
 }
 
-// lockNames are the functions, and those that must be seen to return.
+// lockNames returns the lock functions, and those whose return must be
+// observed.
 func lockNames() (calls, returns []string) {
 	for _, name := range slices.Sorted(maps.Keys(lockFunctions)) {
 		calls = append(calls, name)

@@ -1,6 +1,6 @@
 package entities
 
-// kind is what a happening is.
+// kind is the kind of a happening.
 type kind uint8
 
 const (
@@ -12,49 +12,49 @@ const (
 	left
 	unwound
 	missed     // events of the thread are missing before its next one
-	locking    // a function of locks is called
-	locked     // it has returned
+	locking    // entry of a lock function
+	locked     // return of a lock function
 	freed      // memory
-	mapped     // modules are what they are then
-	doubtful   // events were lost, nobody knows whose
-	owned      // a Java monitor, by a thread
-	unloaded   // a class of Java
-	over       // a call returns that had begun before its probe was there
-	suspending // calls may be overlooked from now on,
-	resuming   // and no more; there says which are under way
+	mapped     // the modules of a process have changed
+	doubtful   // events of unknown threads were lost
+	owned      // a Java monitor is held by a thread
+	unloaded   // a Java class is unloaded
+	over       // return of a call that began before its probe was attached
+	suspending // from now on calls may be suppressed
+	resuming   // no longer; there has the open calls
 )
 
-// happening is what a part tells of.
+// happening is one event of a part.
 type happening struct {
 	time     int64
 	kind     kind
 	pid, tid int
 
-	name  string // new, of a thread; function
-	class string // that declares the function
+	name  string // new name of a thread; function
+	class string // declaring class of the function
 
-	parent       int    // tid; started
-	started      int64  // of the thread; 0: not known
-	process, exe string // its process; "": not known
+	parent       int    // tid of the creator; started
+	started      int64  // creation time of the thread; 0: unknown
+	process, exe string // of its process; "": unknown
 
 	depth         int
-	frame         uint64 // 0: not known
+	frame         uint64 // 0: unknown
 	receiver      uint64
 	hasReceiver   bool
-	receiverClass string // "": not known
+	receiverClass string // "": unknown
 
 	arg0, arg1 uint64
 	result     int32
 
 	modules    []moduleTypes
-	losses     map[string]uint64 // events, by cause
-	there      *inventory        // behind a loss, and of resuming
+	losses     map[string]uint64 // lost events, by cause
+	there      *inventory        // after a loss, and of resuming
 	suspension suspension
 }
 
-// merge orders happenings by time, and keeps what came together as it came. They lie
-// still in slots, of which a heap orders the numbers. While it is full, which is for
-// the caller to ask, nothing should be added but what is needed to empty it.
+// merge orders happenings by time, and by arrival at equal times. Happenings
+// stay in slots; a heap orders their numbers. The caller checks full before it
+// adds; when full, only what is needed to drain it may be added.
 type merge struct {
 	slots []happening
 	free  []uint32
@@ -72,17 +72,17 @@ func (a *waiting) before(b *waiting) bool {
 	return a.time < b.time || a.time == b.time && a.seq < b.seq
 }
 
-// mostWaiting is how many happenings may wait for the slowest part, or for somebody
-// who looks what there is: some 70 MB.
-const mostWaiting = 1 << 18
+// maxWaiting limits the happenings that wait for the slowest part or for an
+// inventory: about 70 MB.
+const maxWaiting = 1 << 18
 
-// full reports whether nothing more should be taken in.
-func (m *merge) full() bool { return len(m.heap) >= mostWaiting }
+// full reports whether the limit is reached.
+func (m *merge) full() bool { return len(m.heap) >= maxWaiting }
 
-// fewSlots is how many slots are kept when none is in use.
-const fewSlots = 1 << 12
+// minSlots is the number of slots kept when none is in use.
+const minSlots = 1 << 12
 
-// add takes one in.
+// add inserts a happening.
 func (m *merge) add(h happening) {
 	m.seq++
 	x := waiting{h.time, m.seq, uint32(len(m.slots))}
@@ -94,7 +94,7 @@ func (m *merge) add(h happening) {
 		m.slots = append(m.slots, h)
 	}
 	m.heap = append(m.heap, x)
-	for i := len(m.heap) - 1; i > 0; { // what comes last usually stays there
+	for i := len(m.heap) - 1; i > 0; { // the latest event usually stays last
 		up := (i - 1) / 2
 		if !m.heap[i].before(&m.heap[up]) {
 			break
@@ -104,7 +104,7 @@ func (m *merge) add(h happening) {
 	}
 }
 
-// first is that which next will take out, or nil.
+// first returns the happening that next would remove, or nil.
 func (m *merge) first() *happening {
 	if len(m.heap) == 0 {
 		return nil
@@ -112,7 +112,7 @@ func (m *merge) first() *happening {
 	return &m.slots[m.heap[0].slot]
 }
 
-// next takes out the first that happened before t, if there is one.
+// next removes and returns the first happening before t, if there is one.
 func (m *merge) next(t int64) (h happening, ok bool) {
 	if len(m.heap) == 0 || m.heap[0].time >= t {
 		return h, false
@@ -137,8 +137,8 @@ func (m *merge) next(t int64) (h happening, ok bool) {
 		i = least
 	}
 	if m.free = append(m.free, slot); last == 0 {
-		m.slots, m.free = m.slots[:0], m.free[:0] // what a burst took is used again from the start
-		if cap(m.slots) > fewSlots {
+		m.slots, m.free = m.slots[:0], m.free[:0] // reuse the memory of a burst from the start
+		if cap(m.slots) > minSlots {
 			m.slots, m.free, m.heap = nil, nil, nil
 		}
 	}

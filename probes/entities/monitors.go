@@ -5,15 +5,16 @@ import (
 	"strconv"
 )
 
-// monitorPlaces are the places that a Java machine passes when a monitor is wanted
-// that another thread has, when that ends, and when who has one that others wait for
-// lets go of it; and those of Object.wait. Of monitors that nobody waits for it tells
-// nothing: who has one is asked of the machine once somebody has waited for a while,
-// and known from then on while somebody does.
+// monitorPlaces are the USDT probes that a Java machine passes when a thread
+// blocks on a monitor that another thread holds, when it acquires it, and when
+// the holder of a contended monitor releases it; and those of Object.wait. The
+// machine reports nothing about uncontended monitors. The holder is read from
+// its memory once a thread has waited for a while, and is known while some
+// thread waits.
 var monitorPlaces = map[string]monitorPlace{
 	"usdt:hotspot:monitor__contended__enter":   {begins, monitorKind},
 	"usdt:hotspot:monitor__contended__entered": {ends, monitorKind},
-	"usdt:hotspot:monitor__contended__exit":    {lets, monitorKind},
+	"usdt:hotspot:monitor__contended__exit":    {unlocks, monitorKind},
 	"usdt:hotspot:monitor__wait":               {begins, notificationKind},
 	"usdt:hotspot:monitor__waited":             {ends, notificationKind},
 }
@@ -28,7 +29,7 @@ type monitorAction uint8
 const (
 	begins monitorAction = iota
 	ends
-	lets
+	unlocks
 )
 
 const (
@@ -36,30 +37,30 @@ const (
 	notificationKind = "notification"
 )
 
-// await is what a thread of Java waits for.
+// await is what a Java thread waits for.
 type await struct {
 	id, of  string
 	monitor uint64
-	asked   int64 // when it was asked who has it, or the wait began
-	likely  int   // who had it then, by tid; 0: nobody knows
+	asked   int64 // last lookup of the holder, or the begin of the wait
+	likely  int   // tid of the holder at that time; 0: unknown
 }
 
-// monitor is of a thread that passes one of those places.
+// monitor handles a thread that passes one of those probes.
 func (w *world) monitor(t *thread, h happening) {
 	place, ok := monitorPlaces[h.name]
 	if !ok {
 		return
 	}
 	p := t.program
-	if place.does == lets {
+	if place.does == unlocks {
 		w.release(t, h.arg1)
 		return
 	}
 	id := strconv.Itoa(p.pid) + ":0x" + strconv.FormatUint(h.arg1, 16)
 	if place.of == notificationKind {
-		id += " notified" // another wait than that for the monitor
+		id += " notified" // distinct from a wait to enter the monitor
 	}
-	if t.awaits != nil { // its end was not seen, or this is another's
+	if t.awaits != nil { // the end of that wait was not seen, or this event ends another one
 		w.endAwait(t)
 		if place.does == ends && place.of == monitorKind && w.isAwaited(p, h.arg1) {
 			w.hold(t, w.lock(p, h.arg1, monitorKind), false)
@@ -76,8 +77,8 @@ func (w *world) monitor(t *thread, h happening) {
 	w.event(p, t, r)
 }
 
-// endAwait ends what a thread waits for. Where nobody else does, it will not be told
-// when who has the monitor lets go of it.
+// endAwait ends the wait of a thread. If no other thread waits, the release of
+// the monitor will not be reported, so its holder is forgotten.
 func (w *world) endAwait(t *thread) {
 	a := t.awaits
 	t.awaits = nil
@@ -97,7 +98,7 @@ func (w *world) isAwaited(p *program, monitor uint64) bool {
 	return false
 }
 
-// forgetHolders says that it is not known any more who has a monitor.
+// forgetHolders marks the holders of a monitor as unknown.
 func (w *world) forgetHolders(p *program, l *lock) {
 	for _, holder := range l.holders {
 		w.event(p, holder, row{event: unknown, entity: l.id, name: l.kind})
@@ -105,12 +106,12 @@ func (w *world) forgetHolders(p *program, l *lock) {
 	l.holders = nil
 }
 
-// askOwner finds out who has the monitor for which a thread waits, if it has waited
-// for long. An answer is believed when it is given twice: a thread that has not yet
-// gone to sleep is not told when the monitor changes hands.
+// askOwner looks up the holder of the monitor that a thread has waited for
+// longer than waitThreshold. A holder is accepted when two lookups agree: a thread
+// that spins before it sleeps produces no event when the monitor changes hands.
 func (w *world) askOwner(t *thread) {
 	a := t.awaits
-	if w.owner == nil || a.of != monitorKind || w.now-a.asked < patience {
+	if w.owner == nil || a.of != monitorKind || w.now-a.asked < waitThreshold {
 		return
 	}
 	a.asked = w.now
@@ -125,11 +126,11 @@ func (w *world) askOwner(t *thread) {
 	a.likely = tid
 }
 
-// own takes in who has a monitor.
+// own records the holder of a monitor.
 func (w *world) own(t *thread, monitor uint64) {
 	p := t.program
 	if t.awaits != nil && t.awaits.of == monitorKind && t.awaits.monitor == monitor || !w.isAwaited(p, monitor) {
-		return // it has come to have it since, or nobody waits any more
+		return // it has acquired it since, or no thread waits any more
 	}
 	l := w.lock(p, monitor, monitorKind)
 	if slices.Equal(l.holders, []*thread{t}) {

@@ -2,8 +2,8 @@ package entities
 
 import "testing"
 
-// TestMonitors: who has a monitor of Java is known once somebody has waited for it and
-// the answer was the same twice, and for as long as somebody waits.
+// TestMonitors: the holder of a Java monitor is known once a thread has waited
+// for it and two lookups agreed, and as long as some thread waits.
 func TestMonitors(t *testing.T) {
 	x := newTold(true)
 	for tid := 1; tid <= 3; tid++ {
@@ -14,13 +14,13 @@ func TestMonitors(t *testing.T) {
 	x.owner = func(int, uint64) (int, int64, bool) { return has, x.now, has != 0 }
 	x.later = func(h happening) { later = append(later, h) }
 	at := func(place string, tid int) {
-		x.tell(happening{kind: locking, tid: tid, name: "usdt:hotspot:monitor__" + place, arg1: 0x40})
+		x.feed(happening{kind: locking, tid: tid, name: "usdt:hotspot:monitor__" + place, arg1: 0x40})
 	}
 	wait := func() {
-		x.time += patience
+		x.time += waitThreshold
 		x.pass(x.time)
 		for _, h := range later {
-			x.tell(h)
+			x.feed(h)
 		}
 		later = nil
 	}
@@ -38,13 +38,13 @@ func TestMonitors(t *testing.T) {
 	at("contended__entered", 1)
 	x.expect(t, "BEGIN_WAIT 1:0x40 name=monitor other=2#2 on=3#3", "RELEASE 1:0x40 name=monitor on=2#2",
 		"END_WAIT 1:0x40 name=monitor on=1#1", "ACQUIRE 1:0x40 name=monitor on=1#1")
-	x.end(x.known(1, 3)) // nobody waits any more: nobody tells when 1 lets go of it
+	x.end(x.known(1, 3)) // no thread waits any more: the release by 1 is not reported
 	x.expect(t, "END_WAIT 1:0x40 name=monitor on=3#3", "UNKNOWN 1:0x40 name=monitor on=1#1")
 	at("contended__exit", 1)
 	x.expect(t)
 	at("contended__enter", 1)
 	x.lines = nil
-	has = 1 // it has come to have it, which is about to be told
+	has = 1 // it has acquired it; the event comes later
 	wait()
 	wait()
 	x.expect(t)
@@ -55,7 +55,8 @@ func TestMonitors(t *testing.T) {
 	}
 }
 
-// TestUnloading: a class that is unloaded ends, once for all who have it.
+// TestUnloading: a class that is unloaded ends once for all processes that have
+// it.
 func TestUnloading(t *testing.T) {
 	x := newTold(false)
 	x.byUse = true
@@ -64,9 +65,9 @@ func TestUnloading(t *testing.T) {
 	x.call(entered, 1, 0, "A::f", 0, "")
 	x.call(left, 1, 0, "A::f", 0, "")
 	x.lines = nil
-	x.tell(happening{kind: unloaded, name: "B"})
-	x.tell(happening{kind: unloaded, name: "A"})
-	x.tell(happening{kind: unloaded, name: "A"})
+	x.feed(happening{kind: unloaded, name: "B"})
+	x.feed(happening{kind: unloaded, name: "A"})
+	x.feed(happening{kind: unloaded, name: "A"})
 	x.expect(t, "type RECLAIM A name=A")
 	x.call(entered, 1, 0, "A::f", 0, "")
 	x.expect(t, "type CREATE A#2 name=A on=1#5", "type LOAD A#2 name=A on=1#5", "invocation ENTER 1#5/2 name=A::f type=A on=1#5")

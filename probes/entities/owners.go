@@ -5,15 +5,16 @@ import (
 	"endoscope/probes/lang/java"
 )
 
-// askOwners has the world ask machines of Java who has their monitors.
+// askOwners makes the world look up the holders of monitors in the memory of
+// Java machines.
 func (s *source) askOwners() {
-	machines := map[int]*java.Owners{} // nil: it cannot be asked
+	machines := map[int]*java.Owners{} // nil: cannot be read
 	s.world.later = s.merge.add
 	s.world.gone = func(pid int) { delete(machines, pid) }
 	s.world.owner = func(pid int, monitor uint64) (tid int, at int64, ok bool) {
 		m, known := machines[pid]
 		if !known {
-			if len(machines) >= mostMachines {
+			if len(machines) >= maxMachines {
 				clear(machines)
 			}
 			var err error
@@ -26,16 +27,16 @@ func (s *source) askOwners() {
 		if m == nil {
 			return 0, 0, false
 		}
-		// It is so at the latest when the answer is there: of what happened meanwhile
-		// the events come behind.
+		// The answer holds at this time at the latest: events of what happened
+		// meanwhile come later.
 		at = clock.Now()
 		tid, ok = m.Of(monitor)
 		return tid, at, ok
 	}
 }
 
-// mostMachines is how many are remembered.
-const mostMachines = 64
+// maxMachines limits the cached machines.
+const maxMachines = 64
 
-// notAsked is what is counted of machines that do not say what lies where.
-const notAsked = "Java machines that do not tell who has a monitor"
+// notAsked is the cause counted for machines whose memory layout is unknown.
+const notAsked = "Java machines whose monitor holders cannot be read"

@@ -10,12 +10,12 @@ import (
 	"endoscope/probes/sched"
 )
 
-// part is one of a source's acquisitions: its sink.
+// part is the sink of one of the sources that a query combines.
 type part struct {
 	of     *source
 	source probes.Source
-	// options are those of source. It is told which calls it must give while it is
-	// suspended.
+	// options are the source's start options. They say which calls are
+	// delivered while it is suspended.
 	options  probes.Options
 	suspends bool // the source supports Suspend
 	decode   decoder
@@ -23,13 +23,13 @@ type part struct {
 	over     bool
 }
 
-// decoder makes happenings of rows.
+// decoder turns rows of a batch into happenings.
 type decoder struct {
 	fields []types.Field
 	read   func(c []batch.Column, row int) happening
 }
 
-// Push takes rows.
+// Push implements probes.Sink: it decodes rows and adds them to merge.
 func (p *part) Push(b *batch.Batch) {
 	defer b.Release()
 	s := p.of
@@ -37,21 +37,21 @@ func (p *part) Push(b *batch.Batch) {
 	defer s.mu.Unlock()
 	for i := range b.Len() {
 		h := p.decode.read(b.Cols, b.Row(i))
-		if !s.means(h.pid) {
+		if !s.inTarget(h.pid) {
 			continue
 		}
 		if s.merge.full() {
-			s.lost[tooMany]++
+			s.lost[queueFull]++
 			continue
 		}
 		switch {
 		case h.kind == mapped, h.kind == executed, h.kind == started && h.pid == h.tid:
 			s.look(h)
 		}
-		if h.kind != mapped { // that comes when it is known what is
+		if h.kind != mapped { // added when the modules are known
 			s.merge.add(h)
 		}
-		if h.kind == executed { // it may have ended before anybody looks
+		if h.kind == executed { // it may end before its modules can be read
 			if m, ok := s.library.executed(h.exe); ok {
 				s.merge.add(happening{time: h.time, kind: mapped, pid: h.pid, tid: h.tid, modules: []moduleTypes{m}})
 			}
@@ -59,10 +59,10 @@ func (p *part) Push(b *batch.Batch) {
 	}
 }
 
-// Partial does not occur: no aggregate is asked.
+// Partial does not occur: no aggregate is pushed down.
 func (p *part) Partial(b *batch.Batch) { b.Release() }
 
-// Watermark lets go what all parts have passed.
+// Watermark releases the events that all parts have passed.
 func (p *part) Watermark(t int64) {
 	p.of.mu.Lock()
 	defer p.of.mu.Unlock()
@@ -70,7 +70,8 @@ func (p *part) Watermark(t int64) {
 	p.of.release()
 }
 
-// Lost has everything told anew, behind what may have been told before the loss.
+// Lost records a loss and starts an inventory, after which all live entities
+// are reported again.
 func (p *part) Lost(cause string, n uint64) {
 	p.of.mu.Lock()
 	defer p.of.mu.Unlock()
@@ -78,14 +79,14 @@ func (p *part) Lost(cause string, n uint64) {
 	p.of.inspect()
 }
 
-// Count passes on.
+// Count forwards to the query's sink.
 func (p *part) Count(cause string, n uint64) {
 	p.of.mu.Lock()
 	defer p.of.mu.Unlock()
 	p.of.sink.Count(cause, n)
 }
 
-// End is of this part; with that of threads the target has ended.
+// End ends this part. When the part of threads ends, the target has ended.
 func (p *part) End(err error) {
 	s := p.of
 	s.mu.Lock()
@@ -94,7 +95,7 @@ func (p *part) End(err error) {
 	if err != nil && s.err == nil {
 		s.err = err
 	}
-	if s.begun { // else Start is about to start the next one, and sees to it
+	if s.begun { // otherwise Start, about to start the next part, checks it
 		s.stopIfOver()
 	}
 	s.release()
@@ -114,12 +115,13 @@ func number(c *batch.Column, row int) int {
 	return int(c.Int[row])
 }
 
-// columns makes the columns of a part: the first three are those of all.
+// columns returns the schema of a part; the first three columns are the same
+// for all.
 func columns(more ...types.Field) []types.Field {
 	return append([]types.Field{{Name: "timestamp", Type: types.Timestamp}, {Name: "pid", Type: types.Bigint}, {Name: "tid", Type: types.Bigint}}, more...)
 }
 
-// at begins a happening.
+// at returns a happening with the columns that all parts have.
 func at(k kind, c []batch.Column, row int) happening {
 	return happening{kind: k, time: c[0].Int[row], pid: number(&c[1], row), tid: number(&c[2], row)}
 }
@@ -152,7 +154,7 @@ var decodeCalls = decoder{
 	},
 }
 
-// decodeMethods is decodeCalls of programs whose objects nobody tells of.
+// decodeMethods is decodeCalls for programs whose objects are not visible.
 var decodeMethods = decoder{
 	columns(types.Field{Name: "event", Type: types.Varchar}, types.Field{Name: "function_name", Type: types.Varchar}, types.Field{Name: "class", Type: types.Varchar}, types.Field{Name: "depth", Type: types.Bigint}),
 	func(c []batch.Column, row int) happening {
@@ -173,8 +175,8 @@ var decodeFrees = decoder{
 
 var decodeLoads = decoder{columns(), func(c []batch.Column, row int) happening { return at(mapped, c, row) }}
 
-// decodeUnloads is of a Java machine's classes: names have slashes, and no end but
-// what arg1 says.
+// decodeUnloads decodes class names of a Java machine: they have slashes and no
+// terminator; arg1 is their length.
 var decodeUnloads = decoder{
 	columns(types.Field{Name: "arg1", Type: types.Bigint}, types.Field{Name: classText, Type: types.Varchar}),
 	func(c []batch.Column, row int) happening {
@@ -185,7 +187,8 @@ var decodeUnloads = decoder{
 	},
 }
 
-// classText is the name of a class: of longer ones the methods are cut, too.
+// classText reads the name of a class. Longer names are cut, in calls of
+// methods, too.
 const classText = "str(arg0, 384)"
 
 var decodeLockCalls = decoder{

@@ -16,27 +16,28 @@ import (
 	"endoscope/probes/uprobe"
 )
 
-// Provider acquires the streams of entities from what other providers acquire.
+// Provider implements the streams of entities with the sources of other
+// providers.
 type Provider struct {
 	calls   probes.Provider // of functions
 	threads probes.Provider
 	cache   *elf.Cache
 }
 
-// New returns a provider over those of calls (package uprobe) and of threads
-// (package sched). Nothing is kept between queries.
+// New returns a provider that uses those of calls (package uprobe) and of
+// threads (package sched). It keeps nothing between queries.
 func New(calls, threads probes.Provider, cache *elf.Cache) *Provider {
 	return &Provider{calls, threads, cache}
 }
 
-// Streams are those of this package.
+// Streams implements probes.Provider.
 func (*Provider) Streams() []string { return []string{EntityEvents, ActivityEvents} }
 
-// Close has nothing to free.
+// Close implements probes.Provider; there is nothing to free.
 func (*Provider) Close() error { return nil }
 
-// Prepare prepares the parts. Which there are depends on the categories that the
-// query's condition leaves.
+// Prepare prepares the parts. The parts depend on the categories that satisfy
+// the query's condition.
 func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (_ probes.Source, err error) {
 	if err := tables[spec.Stream].Check(spec); err != nil {
 		return nil, err
@@ -65,7 +66,7 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (_ probes.So
 	if spec.Stream == ActivityEvents {
 		s.world.activity = true
 		if len(categories(spec.Filter, spec.Out)) < len(allCategories) {
-			return s, nil // what happens to entities has no category
+			return s, nil // events about entities have no category
 		}
 		if java {
 			return s, p.addMonitors(ctx, s)
@@ -85,7 +86,7 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (_ probes.So
 	s.world.structors = s.library.structors
 	objects, invocations := s.world.entities[objectCategory], s.world.entities[invocationCategory]
 	if !native && (objects || invocations) {
-		s.notices = append(s.notices, "programs of Go have no objects and invocations here, since goroutines are no threads: function_call has their calls")
+		s.notices = append(s.notices, "Go programs have no objects and invocations here, since goroutines are not threads: use function_call for their calls")
 		objects, invocations = false, false
 	}
 	switch {
@@ -99,7 +100,7 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (_ probes.So
 		sort.Strings(names)
 		err = s.add(ctx, p.calls, uprobe.FunctionCall, spec.Target, in(selectName, names...), decodeCalls)
 	case objects:
-		s.notices = append(s.notices, "no class of the program has constructors or destructors to be seen")
+		s.notices = append(s.notices, "no class of the program has visible constructors or destructors")
 	}
 	if err != nil {
 		return nil, err
@@ -108,23 +109,23 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (_ probes.So
 		s.followCalls(s.parts[len(s.parts)-1])
 	}
 	if objects && s.library.trivial {
-		// Where this is refused, such objects end when others take their place.
+		// If this is refused, such objects end when others take their address.
 		target, modules := p.libraries(s.spec.Target, running)
 		if err := s.add(ctx, p.calls, uprobe.FunctionStart, target, and(in(selectName, "free"), in(selectModule, modules...)), decodeFrees); err != nil {
-			s.notices = append(s.notices, "objects without destructor end only when others take their place: "+err.Error())
+			s.notices = append(s.notices, "objects without destructor end only when others take their address: "+err.Error())
 		}
 	}
 	if s.world.entities[typeCategory] {
-		// Where this is refused, what is loaded later is not told of.
+		// If this is refused, types of libraries loaded later are not reported.
 		sel := and(in(selectName, loaderFunction), in(selectModule, loaders...))
 		if err := s.add(ctx, p.calls, uprobe.FunctionStart, spec.Target, sel, decodeLoads); err != nil {
-			s.notices = append(s.notices, "types of libraries that are loaded later are not told of: "+err.Error())
+			s.notices = append(s.notices, "types of libraries loaded later are not reported: "+err.Error())
 		}
 	}
 	return s, nil
 }
 
-// javaMachine is the library that is a Java machine.
+// javaMachine is the library that contains the Java machine.
 const javaMachine = "libjvm.so"
 
 func runsJava(running []process.Process) bool {
@@ -134,19 +135,19 @@ func runsJava(running []process.Process) bool {
 	})
 }
 
-// addJava adds what a Java machine tells of: methods, by which their classes are
-// known. Where its objects are it does not tell.
+// addJava adds the calls of Java methods, by which their classes are known. The
+// machine does not reveal where objects are.
 func (p *Provider) addJava(ctx context.Context, s *source) error {
 	e := s.world.entities
 	if e[objectCategory] {
-		s.notices = append(s.notices, "of Java programs there are no objects here: their machine does not tell where they are")
+		s.notices = append(s.notices, "objects of Java programs are not reported: the Java machine does not reveal where they are")
 		e[objectCategory] = false
 	}
 	if !e[invocationCategory] && !e[typeCategory] {
 		return nil
 	}
 	if e[typeCategory] {
-		s.notices = append(s.notices, "classes of Java are known from the first call of one of their methods on, until they are unloaded")
+		s.notices = append(s.notices, "Java classes are reported from the first call of one of their methods until they are unloaded")
 	}
 	s.world.byUse, s.world.structors = true, nil
 	if err := s.add(ctx, p.calls, uprobe.FunctionCall, s.spec.Target, nil, decodeMethods); err != nil {
@@ -154,20 +155,20 @@ func (p *Provider) addJava(ctx context.Context, s *source) error {
 	}
 	unloading := and(in(selectName, "usdt:hotspot:class__unloaded"), in(selectModule, javaMachine))
 	if err := s.add(ctx, p.calls, uprobe.FunctionStart, s.spec.Target, unloading, decodeUnloads); err != nil {
-		s.notices = append(s.notices, "classes of Java that are unloaded are not told of: "+err.Error())
+		s.notices = append(s.notices, "unloading of Java classes is not reported: "+err.Error())
 	}
 	return nil
 }
 
-// addMonitors adds what a Java machine tells of monitors.
+// addMonitors adds the monitor events of a Java machine.
 func (p *Provider) addMonitors(ctx context.Context, s *source) error {
-	s.notices = append(s.notices, "of Java's monitors is told who waits for one, and who has one that is waited for: of others their machine tells nothing")
+	s.notices = append(s.notices, "Java monitors are reported only while a thread waits for them: the thread that waits, and the one that holds the monitor")
 	names := slices.Sorted(maps.Keys(monitorPlaces))
 	s.askOwners()
 	return s.add(ctx, p.calls, uprobe.FunctionStart, s.spec.Target, and(in(selectName, names...), in(selectModule, javaMachine)), decodeLockCalls)
 }
 
-// addLocks adds the calls of functions of locks, and their returns.
+// addLocks adds calls of lock functions and their returns.
 func (p *Provider) addLocks(ctx context.Context, s *source, running []process.Process) error {
 	target, modules := p.libraries(s.spec.Target, running)
 	calls, returns := lockNames()
@@ -178,22 +179,25 @@ func (p *Provider) addLocks(ctx context.Context, s *source, running []process.Pr
 	return s.add(ctx, p.calls, uprobe.FunctionEnd, target, and(in(selectName, returns...), where), decodeLockReturns)
 }
 
-// libraries is where libc's functions may be, and the target of whom it is asked.
+// libraries returns the modules that may contain libc's functions, and the
+// target on which to probe them.
 func (*Provider) libraries(target plan.Target, running []process.Process) (plan.Target, []string) {
 	modules := slices.Clone(libc)
 	for _, r := range running {
 		modules = append(modules, filepath.Base(r.Exe)) // linked statically
 		if target.Command && !target.Viewer.Private() {
-			// Its libraries are not there yet, but it is known which will be. Who may
-			// only probe single processes waits for them instead.
+			// A command's libraries are not mapped yet, but its executable
+			// names them. A viewer who may only probe single processes waits
+			// for the mappings instead.
 			target.Exes = append(slices.Clone(target.Exes), r.Exe)
 		}
 	}
 	return target, modules
 }
 
-// The dynamic linker calls a function of its own before and after it changes what
-// is mapped, for debuggers (elf/dl-debug.c of glibc, ldso/dynlink.c of musl).
+// loaderFunction is called by the dynamic linker before and after it changes
+// the mappings, for debuggers (elf/dl-debug.c of glibc, ldso/dynlink.c of
+// musl).
 const loaderFunction = "_dl_debug_state"
 
 var (
@@ -201,13 +205,13 @@ var (
 	libc    = []string{"libc.so.6", "libpthread.so.0", "ld-musl-x86_64.so.1"}
 )
 
-// Indexes of plan.SelectColumns.
+// Indexes into plan.SelectColumns.
 const (
 	selectName   = 0
 	selectModule = 2
 )
 
-// in is a condition on the functions to be observed.
+// in returns a condition that a column is one of names.
 func in(column int, names ...string) plan.Expr {
 	out := &plan.In{X: &plan.Col{Index: column, Name: plan.SelectColumns[column], T: types.Varchar}}
 	for _, name := range names {
@@ -222,7 +226,7 @@ func and(a, b plan.Expr) plan.Expr {
 
 var allCategories = []string{typeCategory, objectCategory, threadCategory, invocationCategory}
 
-// categories are those that rows may have which satisfy a condition.
+// categories returns the categories of rows that can satisfy a condition.
 func categories(filter plan.Expr, out types.Schema) []string {
 	all := slices.Clone(allCategories)
 	column := out.Index("category")

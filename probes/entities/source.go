@@ -23,55 +23,55 @@ import (
 	"endoscope/probes/rows"
 )
 
-// leastRetold is how long it is at least from one time that everything is told anew
-// for those who are too slow, to the next.
-const leastRetold = time.Second
+// minResendInterval is the minimum interval between two complete reports of live
+// entities for consumers that missed rows.
+const minResendInterval = time.Second
 
-// source gives the rows of one query.
+// source produces the rows of one query.
 type source struct {
 	spec    *plan.Acquire
-	parts   []*part // the first tells of threads
+	parts   []*part // the first is that of threads
 	library *library
 	mapped  func(pid int) (_ []moduleTypes, unread int, _ error) // library.of
 	notices []string
-	retell  atomic.Bool   // somebody missed what was told
+	resend  atomic.Bool   // a consumer has missed rows
 	done    chan struct{} // closed when the stream has ended
 
-	mu         sync.Mutex // guards what follows, and the use of the parts' rows
+	mu         sync.Mutex // guards the fields below, and the use of the parts' rows
 	merge      merge
 	world      *world
 	rows       *rows.Writer[row]
 	sink       probes.Sink
 	begun      bool
-	first      *inventory // what there was at the beginning, if it was not told yet; nil: it was
-	from       int64      // when that was
+	first      *inventory // inventory at the start, if not applied yet; else nil
+	from       int64      // time of the first inventory
 	over       bool
 	given      int64
-	retold     int64 // when it was
+	lastResend int64 // time of the last complete report
 	err        error
-	stopping   bool // the parts are told to stop
+	stopping   bool // Stop was called on the parts
 	looking    map[*look]struct{}
-	lookingAt  map[int]*look     // by process, the last that was begun
-	lost       map[string]uint64 // events that nobody was told of yet, by cause
+	lookingAt  map[int]*look     // by process: the last one begun
+	lost       map[string]uint64 // events lost and not handled yet, by cause
 	inspecting *look
 	suspended  suspension
 
-	calls   *part            // that follows calls of native programs; nil: none does
-	entries map[place]uint64 // of the functions that it probes
+	calls   *part            // the part that follows calls of native programs; nil: none
+	entries map[place]uint64 // functions that it probes
 }
 
-// look is somebody who finds out what there is, which is told as of time: nothing
-// later is told before.
+// look is an inventory under way as of time. Events after time wait until it is
+// done.
 type look struct {
 	time  int64
-	again int64 // there is more to be found out since then; 0: there is not
+	again int64 // time of the first change since then, which needs another look; 0: none
 }
 
 // Causes of losses and counts.
 const (
-	tooMany      = "entity events waited for too long"
+	queueFull    = "entity event queue full"
 	notReadTypes = "modules whose types could not be read"
-	notFound     = "times that calls under way could not be found"
+	notFound     = "failed searches for calls under way"
 )
 
 func newSource(spec *plan.Acquire, l *library) (*source, error) {
@@ -96,7 +96,7 @@ func (s *source) add(ctx context.Context, from probes.Provider, stream string, t
 	src, err := from.Prepare(ctx, &spec)
 	if err != nil {
 		var refused *plan.Error
-		if errors.As(err, &refused) { // in the user's words
+		if errors.As(err, &refused) { // in terms of the user's query
 			if rest, ok := strings.CutPrefix(refused.Msg, stream+" "); ok {
 				refused.Msg = s.spec.Stream + " " + rest
 			}
@@ -107,8 +107,8 @@ func (s *source) add(ctx context.Context, from probes.Provider, stream string, t
 	return nil
 }
 
-// readExecutables learns what the functions of the target's executables do to
-// objects; native is false if all are programs of Go.
+// readExecutables records the constructors and destructors of the target's
+// executables; native is false if all are Go programs.
 func (s *source) readExecutables(running []process.Process) (native bool, err error) {
 	read := map[string]bool{}
 	learn := func(path string, open func() (*os.File, error)) error {
@@ -151,9 +151,9 @@ func (s *source) readExecutables(running []process.Process) (native bool, err er
 	return native || len(read) == 0, nil
 }
 
-// Info implements probes.Source. Sites, notices and refusals are those of all parts.
-// The source is not shared, gated or armed ahead, whatever its parts could do: its
-// rows build on what there was when it started.
+// Info implements probes.Source. Sites, notices and refusals are those of all
+// parts. The source is not shared, gated or armed in advance, whatever its
+// parts support: its rows depend on the state at its start.
 func (s *source) Info() probes.Info {
 	i := probes.Info{Notices: slices.Clone(s.notices), Residual: s.spec.Filter, Live: true, Suspends: true, Resends: true}
 	for _, p := range s.parts {
@@ -177,13 +177,14 @@ func (s *source) Load(ctx context.Context, _ probes.Options) error {
 	return nil
 }
 
-// Control implements probes.Source. Resend is the source's own. Suspend is translated:
-// it reaches the part that follows calls, and what it has left out is found out when
-// it is over. All other commands are refused, see Info.
+// Control implements probes.Source. The source handles Resend itself. Suspend
+// is translated: it is forwarded to the part that follows calls, and the calls
+// missed are found on the stacks at its end. All other commands are refused,
+// see Info.
 func (s *source) Control(_ context.Context, c probes.Command) (probes.Reply, error) {
 	switch c := c.(type) {
 	case probes.Resend:
-		s.retell.Store(true)
+		s.resend.Store(true)
 	case probes.Suspend:
 		s.suspend(c)
 	default:
@@ -192,12 +193,12 @@ func (s *source) Control(_ context.Context, c probes.Command) (probes.Reply, err
 	return probes.Reply{}, nil
 }
 
-// Stats implements probes.Source: what counts is not the parts' events, of which most
-// become no rows.
+// Stats implements probes.Source. It is empty: most events of the parts become
+// no rows.
 func (s *source) Stats() probes.Stats { return probes.Stats{} }
 
-// Start starts the parts, and then looks at what there is: who comes in between is
-// met twice, which does no harm.
+// Start starts the parts, and then takes an inventory. An entity that appears
+// in between is seen twice, which is harmless.
 func (s *source) Start(ctx context.Context, sink probes.Sink, _ probes.Options) error {
 	from := clock.Now()
 	s.mu.Lock()
@@ -207,7 +208,7 @@ func (s *source) Start(ctx context.Context, sink probes.Sink, _ probes.Options) 
 	for i, p := range s.parts {
 		if err := p.source.Start(ctx, p, p.options); err != nil {
 			s.mu.Lock()
-			s.over = true // Start's error says it all
+			s.over = true // Start returns the error
 			s.mu.Unlock()
 			for _, started := range s.parts[:i] {
 				_ = started.source.Stop()
@@ -227,19 +228,19 @@ func (s *source) Start(ctx context.Context, sink probes.Sink, _ probes.Options) 
 	return nil
 }
 
-// inventory is what there is.
+// inventory is the processes, threads, modules and open calls at one time.
 type inventory struct {
 	running []int                 // processes of the target
 	threads map[int][]taskThread  // by process
-	modules map[int][]moduleTypes // by process; nil: not known
-	unread  int                   // modules
-	stands  []standing            // calls that threads were in, while it was looked
-	blind   bool                  // that could not be found out
+	modules map[int][]moduleTypes // by process; nil: unknown
+	unread  int                   // number of modules that could not be read
+	stands  []standing            // open calls of threads when their stacks were read
+	blind   bool                  // stacks could not be read
 }
 
-// survey looks which processes, threads and modules there are, and which threads the
-// processes also have. That takes as long as reading all of their modules does, and mu
-// is not held: the parts' readers, who wait for it, are those of other queries, too.
+// survey takes an inventory of the target, and of the threads of the processes
+// also. It reads all modules, which may take long, and mu is not held: the
+// parts' readers take it, and they serve other queries, too.
 func (s *source) survey(also []int) *inventory {
 	there := &inventory{threads: map[int][]taskThread{}, modules: map[int][]moduleTypes{}}
 	for _, pid := range also {
@@ -247,7 +248,7 @@ func (s *source) survey(also []int) *inventory {
 	}
 	running, err := process.Resolve(s.spec.Target)
 	if err != nil {
-		return there // it has ended, which its parts tell
+		return there // it has ended; its parts report that
 	}
 	defer s.surveyCalls(there, running)
 	for _, p := range running {
@@ -264,11 +265,11 @@ func (s *source) survey(also []int) *inventory {
 	return there
 }
 
-// hasTypes reports whether it matters what processes have mapped.
+// hasTypes reports whether the mappings of processes matter.
 func (s *source) hasTypes() bool { return s.world.entities[typeCategory] && !s.world.byUse }
 
-// takeIn tells of what there is. mu is held.
-func (s *source) takeIn(there *inventory) {
+// applyInventory applies an inventory. The caller holds mu.
+func (s *source) applyInventory(there *inventory) {
 	for _, pid := range there.running {
 		for _, t := range there.threads[pid] {
 			s.world.start(pid, t.tid, t.name, t.ticks, nil)
@@ -281,27 +282,27 @@ func (s *source) takeIn(there *inventory) {
 	if there.blind && !s.over {
 		s.sink.Count(notFound, 1)
 	}
-	s.world.takeInFrames(there.stands, enteredMeanwhile(&s.merge, there.stands))
+	s.world.applyFrames(there.stands, enteredBefore(&s.merge, there.stands))
 }
 
-// countUnread counts modules. mu is held.
+// countUnread counts modules that could not be read. The caller holds mu.
 func (s *source) countUnread(n int) {
 	if n > 0 && !s.over {
 		s.sink.Count(notReadTypes, uint64(n))
 	}
 }
 
-// means reports whether a process is one of the target. Of some parts the target is
-// larger.
-func (s *source) means(pid int) bool {
+// inTarget reports whether a process is in the target. The targets of some parts
+// are larger.
+func (s *source) inTarget(pid int) bool {
 	t := &s.spec.Target
 	return len(t.PIDs) == 0 || len(t.Processes)+len(t.Exes) > 0 || slices.Contains(t.PIDs, pid)
 }
 
-// look finds out what a process has mapped, when that has changed; until it is known
-// nothing later is told. Of changes while somebody looks there is one more look, however
-// many they are; a program that is executed has its own, since it begins with nothing.
-// mu is held.
+// look reads the mappings of a process after they have changed; later events
+// wait until it is done. All changes during a look cause one more look. A
+// program that is executed has its own, since it starts without mappings. The
+// caller holds mu.
 func (s *source) look(h happening) {
 	if !s.hasTypes() || s.over {
 		return
@@ -315,7 +316,7 @@ func (s *source) look(h happening) {
 	s.beginLook(h.pid, h.time)
 }
 
-// beginLook begins one. mu is held.
+// beginLook starts a look. The caller holds mu.
 func (s *source) beginLook(pid int, t int64) {
 	l := &look{time: t}
 	s.looking[l], s.lookingAt[pid] = struct{}{}, l
@@ -338,8 +339,8 @@ func (s *source) beginLook(pid int, t int64) {
 	}()
 }
 
-// inspect finds out, where events were lost, what there is. Those that are lost
-// meanwhile are the next one's. mu is held.
+// inspect takes an inventory after events were lost. Losses during an inventory
+// are left to the next one. The caller holds mu.
 func (s *source) inspect() {
 	if s.inspecting != nil || s.over || len(s.lost) == 0 || s.merge.full() {
 		return
@@ -361,7 +362,8 @@ func (s *source) inspect() {
 	}()
 }
 
-// release tells of what all parts have passed. mu is held.
+// release turns the events that all parts have passed into rows. The caller
+// holds mu.
 func (s *source) release() {
 	if !s.begun || s.over {
 		return
@@ -376,11 +378,11 @@ func (s *source) release() {
 	}
 	if s.first != nil && t > lastLook(s.first.stands) {
 		s.world.now = s.from
-		s.takeIn(s.first)
+		s.applyInventory(s.first)
 		s.first = nil
 	}
 	for s.first == nil {
-		// What was looked at is told of when all is there that happened until then.
+		// An inventory is applied when all events until then have arrived.
 		if next := s.merge.first(); next != nil && next.there != nil && t <= lastLook(next.there.stands) {
 			t = min(t, next.time)
 		}
@@ -393,7 +395,7 @@ func (s *source) release() {
 			s.doubt(h)
 		case resuming:
 			s.world.now = max(s.world.now, h.time)
-			s.takeIn(h.there)
+			s.applyInventory(h.there)
 			s.world.suspension = h.suspension
 		default:
 			s.world.happen(h)
@@ -402,7 +404,7 @@ func (s *source) release() {
 	if s.first != nil {
 		t = min(t, s.from)
 	}
-	s.inspect() // what did not fit in was lost; now there is room
+	s.inspect() // events that did not fit were lost; now there is room
 	if open = open || len(s.looking) > 0; !open {
 		s.rows.Flush()
 		s.over = true
@@ -416,10 +418,10 @@ func (s *source) release() {
 	if s.world.activity {
 		s.world.pass(t)
 	}
-	if t-s.retold > int64(leastRetold) && s.retell.Swap(false) {
-		s.retold = t
+	if t-s.lastResend > int64(minResendInterval) && s.resend.Swap(false) {
+		s.lastResend = t
 		s.world.now = max(s.world.now, t)
-		s.world.retell()
+		s.world.resend()
 	}
 	s.rows.Flush()
 	if t > s.given {
@@ -428,8 +430,8 @@ func (s *source) release() {
 	}
 }
 
-// doubt is where events were lost: what may have ended, ends, and what there is, is
-// told anew. mu is held.
+// doubt handles lost events: what may have ended ends as UNKNOWN, and live
+// entities are reported again. The caller holds mu.
 func (s *source) doubt(h happening) {
 	w := s.world
 	w.now = max(w.now, h.time)
@@ -437,7 +439,7 @@ func (s *source) doubt(h happening) {
 	for _, p := range w.inOrder() {
 		there := map[string]bool{}
 		threads, ok := h.there.threads[p.pid]
-		if !ok { // it came just before the loss
+		if !ok { // created just before the loss
 			threads = threadsOf(p.pid)
 		}
 		for _, t := range threads {
@@ -449,15 +451,15 @@ func (s *source) doubt(h happening) {
 			}
 		}
 	}
-	s.takeIn(h.there)
+	s.applyInventory(h.there)
 	s.rows.Flush()
 	for _, cause := range slices.Sorted(maps.Keys(h.losses)) {
 		s.sink.Lost(cause, h.losses[cause])
 	}
-	w.retell()
+	w.resend()
 }
 
-// Stop ends the stream.
+// Stop implements probes.Source.
 func (s *source) Stop() error {
 	s.stopParts()
 	s.mu.Lock()
@@ -469,8 +471,8 @@ func (s *source) Stop() error {
 	return nil
 }
 
-// stopIfOver stops all parts when that of threads has ended, and with it the target, or
-// one has failed. mu is held.
+// stopIfOver stops all parts when the part of threads has ended, and with it
+// the target, or when one has failed. The caller holds mu.
 func (s *source) stopIfOver() {
 	if !s.stopping && (s.parts[0].over || s.err != nil) {
 		s.stopping = true
@@ -481,12 +483,12 @@ func (s *source) stopIfOver() {
 func (s *source) stopParts() {
 	var all sync.WaitGroup
 	for _, p := range s.parts {
-		all.Go(func() { _ = p.source.Stop() }) // its End says why it could not
+		all.Go(func() { _ = p.source.Stop() }) // its End reports the error
 	}
 	all.Wait()
 }
 
-// taskThread is a thread as /proc tells it.
+// taskThread is a thread as in /proc.
 type taskThread struct {
 	tid   int
 	name  string
@@ -512,7 +514,7 @@ func threadsOf(pid int) []taskThread {
 	return out
 }
 
-// lookAt is what a thread is called, and when it was made.
+// lookAt returns the name of a thread and its creation time.
 func lookAt(pid, tid int) (name string, ticks uint64, ok bool) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/stat", pid, tid))
 	var st process.Stat
@@ -522,7 +524,7 @@ func lookAt(pid, tid int) (name string, ticks uint64, ok bool) {
 	return string(st.Comm), st.StartTime, true
 }
 
-// nameOf is what a process is called, and what it executes.
+// nameOf returns the name of a process and its executable.
 func nameOf(pid int) (name, exe string) {
 	p, _ := process.Lookup(pid)
 	return p.Comm, p.Exe

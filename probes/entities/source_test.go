@@ -16,7 +16,7 @@ import (
 	"endoscope/probes/elf"
 )
 
-// played is a part's source, that does as it is told.
+// played is a scripted source for a part.
 type played struct {
 	probes.Base
 	start func(sink probes.Sink) error
@@ -45,7 +45,7 @@ func (p *played) Stop() error {
 	return nil
 }
 
-// noted is what a sink was given.
+// noted records what a sink receives.
 type noted struct {
 	mu     sync.Mutex
 	lost   map[string]uint64
@@ -68,7 +68,7 @@ func (n *noted) Count(cause string, c uint64) {
 	n.mu.Unlock()
 }
 
-// newPlayed is a source over this process whose parts are played.
+// newPlayed returns a source over this process with scripted parts.
 func newPlayed(parts ...*played) (*source, *noted) {
 	spec := &plan.Acquire{Stream: EntityEvents, Target: plan.Target{PIDs: []int{os.Getpid()}}}
 	s, err := newSource(spec, newLibrary(&elf.Cache{}))
@@ -83,7 +83,7 @@ func newPlayed(parts ...*played) (*source, *noted) {
 	return s, &noted{lost: map[string]uint64{}, counts: map[string]uint64{}}
 }
 
-// loads are rows of a part: n announcements of the dynamic linker.
+// loads returns rows of a part: n notifications of the dynamic linker.
 func loads(at int64, n int) *batch.Batch {
 	b := batch.New(types.Schema{Fields: decodeLoads.fields}.Types())
 	for i := range n {
@@ -107,9 +107,9 @@ func within(t *testing.T, what string, f func()) {
 	}
 }
 
-// TestReadersDoNotWait: while somebody reads the modules of a process, at the
-// beginning, when they change and behind a loss, parts give what they have: their
-// readers are those of other queries, too.
+// TestReadersDoNotWait: while the modules of a process are read, at the start,
+// after a change and after a loss, parts can deliver: their readers serve other
+// queries, too.
 func TestReadersDoNotWait(t *testing.T) {
 	first, second := &played{}, &played{}
 	s, sink := newPlayed(first, second)
@@ -130,33 +130,33 @@ func TestReadersDoNotWait(t *testing.T) {
 	}
 	started := make(chan error)
 	go func() { started <- s.Start(t.Context(), sink, probes.Options{}) }()
-	<-reads // at the beginning
+	<-reads // at the start
 	give()
-	<-reads // since they have changed
+	<-reads // after a change
 	goOn <- struct{}{}
 	goOn <- struct{}{}
 	if err := <-started; err != nil {
 		t.Fatal(err)
 	}
-	<-reads // once more, since they have changed then
+	<-reads // once more, after a change during the look
 	goOn <- struct{}{}
 	s.parts[0].Lost("ring buffer full", 3)
 	<-reads
-	s.parts[1].Lost("ring buffer full", 4) // of which the next look tells
+	s.parts[1].Lost("ring buffer full", 4) // which the next look reports
 	within(t, "a part", func() { s.parts[0].Count("noted", 1) })
 	goOn <- struct{}{}
 	<-reads
 	goOn <- struct{}{}
 	within(t, "Stop", func() { _ = s.Stop() })
-	s.mu.Lock() // the sink is told under it
+	s.mu.Lock() // the sink is called with it held
 	defer s.mu.Unlock()
 	if sink.lost["ring buffer full"] != 7 || sink.counts["noted"] != 3 || sink.counts[notReadTypes] != 5 || sink.ends != 1 {
 		t.Errorf("lost %v, counted %v, ended %d times", sink.lost, sink.counts, sink.ends)
 	}
 }
 
-// TestEndsWhileStarting: a target that ends when only the first part has been started
-// is no error: the others are started, and then stopped.
+// TestEndsWhileStarting: it is no error that a target ends when only the first
+// part has been started; the others are started, and then stopped.
 func TestEndsWhileStarting(t *testing.T) {
 	var mu sync.Mutex
 	var order []string
@@ -181,15 +181,15 @@ func TestEndsWhileStarting(t *testing.T) {
 		t.Fatal(err)
 	}
 	within(t, "the end", func() { <-s.done })
-	s.mu.Lock() // the sink is told under it
+	s.mu.Lock() // the sink is called with it held
 	defer s.mu.Unlock()
 	if !slices.Equal(order, []string{"started", "stopped"}) || sink.ends != 1 {
 		t.Errorf("%v, ended %d times", order, sink.ends)
 	}
 }
 
-// TestTooMany: what waits for the slowest part is bounded; what does not fit in is
-// counted as lost, and what there is told anew.
+// TestTooMany: the queue for the slowest part is bounded; what does not fit is
+// counted as lost, and live entities are reported again.
 func TestTooMany(t *testing.T) {
 	fast, slow := &played{}, &played{}
 	s, sink := newPlayed(fast, slow)
@@ -198,11 +198,11 @@ func TestTooMany(t *testing.T) {
 	}
 	s.parts[0].decode.read = func(c []batch.Column, row int) happening { return at(freed, c, row) }
 	const more = 3
-	for range mostWaiting/batch.MaxRows + more {
+	for range maxWaiting/batch.MaxRows + more {
 		s.parts[0].Push(loads(10, batch.MaxRows))
 	}
-	if n := len(s.merge.heap); n != mostWaiting {
-		t.Errorf("%d wait, at most %d may", n, mostWaiting)
+	if n := len(s.merge.heap); n != maxWaiting {
+		t.Errorf("%d wait, at most %d may", n, maxWaiting)
 	}
 	if len(sink.lost) != 0 {
 		t.Errorf("%v is lost before there is room to tell what there is", sink.lost)
@@ -210,17 +210,18 @@ func TestTooMany(t *testing.T) {
 	s.parts[0].Watermark(20)
 	s.parts[1].Watermark(20)
 	within(t, "Stop", func() { _ = s.Stop() })
-	s.mu.Lock() // the sink is told under it
+	s.mu.Lock() // the sink is called with it held
 	defer s.mu.Unlock()
-	if sink.lost[tooMany] != more*batch.MaxRows {
+	if sink.lost[queueFull] != more*batch.MaxRows {
 		t.Errorf("lost %v", sink.lost)
 	}
-	if cap(s.merge.slots) > fewSlots {
+	if cap(s.merge.slots) > minSlots {
 		t.Errorf("%d slots are kept for nothing", cap(s.merge.slots))
 	}
 }
 
-// TestUnreadModules: a module that could not be read is counted once, and tried again.
+// TestUnreadModules: a module that could not be read is counted once, and tried
+// again.
 func TestUnreadModules(t *testing.T) {
 	l := newLibrary(&elf.Cache{})
 	modules, unread, err := l.of(os.Getpid())

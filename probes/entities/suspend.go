@@ -9,7 +9,7 @@ import (
 	"endoscope/probes/process"
 )
 
-// surveyCalls finds out which calls threads are in.
+// surveyCalls finds the open calls of threads.
 func (s *source) surveyCalls(there *inventory, running []process.Process) {
 	if s.calls == nil {
 		return
@@ -19,7 +19,7 @@ func (s *source) surveyCalls(there *inventory, running []process.Process) {
 	there.blind = err != nil
 }
 
-// followCalls notes that a part follows the calls of native programs.
+// followCalls records that a part follows the calls of native programs.
 func (s *source) followCalls(p *part) {
 	s.calls, s.entries = p, entriesOf(p)
 	structors := s.library.structors
@@ -27,9 +27,9 @@ func (s *source) followCalls(p *part) {
 	p.options.Required = func(name string) bool { return structors[name] != method }
 }
 
-// suspend implements probes.Suspend. Lives of objects go on to be given, and ends of
-// calls that were given. Which of the others are under way is found out when it ends.
-// Before Start it is remembered.
+// suspend implements probes.Suspend. Lifetimes of objects, and ends of calls
+// that were reported, are delivered throughout. The other open calls are found
+// when the suspension ends. Before Start it is remembered.
 func (s *source) suspend(c probes.Suspend) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -40,7 +40,8 @@ func (s *source) suspend(c probes.Suspend) {
 	}
 }
 
-// applySuspension does what was said last, after was. mu is held.
+// applySuspension applies the last Suspend; was is the state before it. The
+// caller holds mu.
 func (s *source) applySuspension(was suspension) {
 	if s.calls == nil || !s.calls.suspends || s.over || s.stopping {
 		return
@@ -52,7 +53,7 @@ func (s *source) applySuspension(was suspension) {
 		s.merge.add(happening{time: clock.Now(), kind: suspending, suspension: both})
 	}
 	if _, err := s.calls.source.Control(context.Background(), command); err != nil || !was.any() {
-		return // if it cannot, more is told than is needed
+		return // if the part refuses, more is reported than needed
 	}
 	l := &look{time: clock.Now()}
 	s.looking[l] = struct{}{}

@@ -9,23 +9,23 @@ import (
 	"endoscope/probes/elf"
 )
 
-// class is a type that lives: some module of some process has it.
+// class is a live type: some module of some process has it.
 type class struct {
 	id, name string
 	bases    []string
-	users    int // modules of processes
+	users    int // number of modules of processes that have it
 	number   int // in order of creation
 }
 
-// moduleTypes are the types of a file that is mapped.
+// moduleTypes is the types of a mapped file.
 type moduleTypes struct {
-	file    string // as it is told from others
+	file    string // identifies the file
 	classes []elf.Class
 }
 
-// map_ takes in what a program has mapped: types of modules that came are created,
-// and then loaded, so that each may refer to each; those of modules that went and
-// that nobody else has are reclaimed.
+// map_ sets the modules that a program has mapped. Types of new modules are all
+// created and then loaded, so that each may refer to any other; types that no
+// module has any more are reclaimed.
 func (w *world) map_(p *program, on *thread, now []moduleTypes) {
 	here := map[string]bool{}
 	var fresh []*class
@@ -52,16 +52,16 @@ func (w *world) map_(p *program, on *thread, now []moduleTypes) {
 			continue
 		}
 		for _, name := range p.modules[file] {
-			w.disuse(p, on, name)
+			w.releaseType(p, on, name)
 		}
 		delete(p.modules, file)
 	}
 }
 
-// byUse is the module of types that are known by being used.
+// byUse is the pseudo-module of types that are known from their use.
 const byUse = "used"
 
-// use takes in that a method of a class is called.
+// use records that a method of a class is called.
 func (w *world) use(p *program, on *thread, name string) {
 	if name == "" || p.used[name] {
 		return
@@ -76,18 +76,18 @@ func (w *world) use(p *program, on *thread, name string) {
 	c.users++
 }
 
-// unload takes in that a class is gone which was known by being used.
+// unload records that a class known by use is unloaded.
 func (w *world) unload(p *program, on *thread, name string) {
 	if !p.used[name] {
 		return
 	}
 	delete(p.used, name)
 	p.modules[byUse] = slices.DeleteFunc(p.modules[byUse], func(other string) bool { return other == name })
-	w.disuse(p, on, name)
+	w.releaseType(p, on, name)
 }
 
-// disuse is of a type that one module less has.
-func (w *world) disuse(p *program, on *thread, name string) {
+// releaseType removes one module's reference to a type.
+func (w *world) releaseType(p *program, on *thread, name string) {
 	c := w.types[name]
 	if c.users--; c.users == 0 {
 		delete(w.types, name)
@@ -107,8 +107,7 @@ func (w *world) createType(p *program, on *thread, of elf.Class) *class {
 	return c
 }
 
-// loadType tells what a type derives from: its first base as parent, its second one
-// as other.
+// loadType emits the bases of a type: the first as parent, the second as other.
 func (w *world) loadType(p *program, on *thread, c *class) {
 	r := row{category: typeCategory, event: load, entity: c.id, name: c.name}
 	for i, name := range c.bases {
@@ -124,8 +123,8 @@ func (w *world) loadType(p *program, on *thread, c *class) {
 	w.event(p, on, r)
 }
 
-// retellTypes tells of all types, for the first program that has them.
-func (w *world) retellTypes() {
+// resendTypes emits all types again, for the first program that has them.
+func (w *world) resendTypes() {
 	told := map[string]bool{}
 	for _, p := range w.inOrder() {
 		var own []*class

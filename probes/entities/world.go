@@ -7,36 +7,39 @@ import (
 	"time"
 )
 
-// world is what lives, as far as happenings have told. Told in order of time, it
-// tells rows.
+// world is the state of all live entities. It takes happenings in order of
+// time, and emits rows.
 type world struct {
-	// tell is given the rows, in order.
-	tell func(row)
-	// look finds out of a thread that nobody has told of; ok is false if it is gone.
+	// emit receives the rows, in order.
+	emit func(row)
+	// look reads the name of a thread whose start was not seen, and when it was
+	// created; ok is false if it has ended.
 	look func(pid, tid int) (name string, ticks uint64, ok bool)
-	// who is what a process is called.
+	// who returns the name and the executable of a process.
 	who func(pid int) (name, exe string)
-	// owner finds out which thread has a Java monitor, and since when at the latest; nil:
-	// it cannot be known. later is given what happened at a time that was not passed yet.
+	// owner returns the thread that holds a Java monitor, and the latest time
+	// since when; nil: unknown. later queues a happening at a time that was not
+	// passed yet.
 	owner func(pid int, monitor uint64) (tid int, at int64, ok bool)
 	later func(happening)
-	// gone is told that a process has ended, or executes something else; nil: nobody is.
+	// gone is called when a process has ended or executes another program; may
+	// be nil.
 	gone func(pid int)
-	// offset is from the boot clock to that of happenings, ns.
+	// offset from the boot clock to that of happenings, in ns
 	offset    int64
 	structors map[string]structor // functions by name
-	// byUse has types be there from the first call of one of their methods on.
+	// byUse makes types exist from the first call of one of their methods.
 	byUse bool
-	// entities and activity are what is told of.
+	// entities (by category) and activity select the rows to emit.
 	entities map[string]bool // by category
 	activity bool
 
 	suspension suspension
-	now        int64 // of the last happening
+	now        int64 // time of the last happening
 	programs   map[int]*program
 	types      map[string]*class
-	lives      map[string]int // of a type's name, how many there were
-	typed      int            // types so far
+	lives      map[string]int // number of lives of a type's name so far
+	typed      int            // number of types so far
 }
 
 // program is a process.
@@ -45,37 +48,37 @@ type program struct {
 	name, exe string
 	threads   map[int]*thread
 	objects   map[uint64]*object
-	made      uint64              // objects so far
+	made      uint64              // number of objects so far
 	modules   map[string][]string // types by file
 	locks     map[uint64]*lock
-	used      map[string]bool // types that were used, with byUse
+	used      map[string]bool // types known by use; see byUse
 }
 
-// thread is one that lives.
+// thread is a live thread.
 type thread struct {
 	program *program
 	tid     int
 	id      string
 	name    string
 	calls   sequence
-	made    uint64 // invocations so far
+	made    uint64 // number of invocations so far
 	asks    *request
-	awaits  *await // of Java; nil: nothing
+	awaits  *await // Java wait; nil: none
 }
 
-func newWorld(tell func(row)) *world {
-	return &world{tell: tell, entities: map[string]bool{}, programs: map[int]*program{}, types: map[string]*class{}, lives: map[string]int{}}
+func newWorld(emit func(row)) *world {
+	return &world{emit: emit, entities: map[string]bool{}, programs: map[int]*program{}, types: map[string]*class{}, lives: map[string]int{}}
 }
 
-// clockTick is in what the kernel tells times of starts by /proc.
+// clockTick is the unit of start times in /proc.
 const clockTick = int64(10 * time.Millisecond)
 
-// threadID is the identity of a thread: its number, and when it was made.
+// threadID returns the identity of a thread: its number and its creation time.
 func threadID(tid int, ticks uint64) string {
 	return strconv.Itoa(tid) + "#" + strconv.FormatUint(ticks, 10)
 }
 
-// happen takes in what has happened.
+// happen applies a happening.
 func (w *world) happen(h happening) {
 	w.now = max(w.now, h.time)
 	switch h.kind {
@@ -131,16 +134,16 @@ func (w *world) happen(h happening) {
 	}
 }
 
-// event tells a row of now, if it is asked for.
+// event emits a row at the current time, if its category is selected.
 func (w *world) event(p *program, on *thread, r row) {
 	if r.category == "" != w.activity || r.category != "" && !w.entities[r.category] {
 		return
 	}
 	r.time, r.program, r.thread = w.now, p, on
-	w.tell(r)
+	w.emit(r)
 }
 
-// program is the process of that number.
+// program returns the process with a number, and creates it if needed.
 func (w *world) program(pid int) *program {
 	p := w.programs[pid]
 	if p == nil {
@@ -151,7 +154,7 @@ func (w *world) program(pid int) *program {
 	return p
 }
 
-// known is the thread of that number, or nil.
+// known returns the thread with a number, or nil.
 func (w *world) known(pid, tid int) *thread {
 	if p := w.programs[pid]; p != nil {
 		return p.threads[tid]
@@ -159,7 +162,8 @@ func (w *world) known(pid, tid int) *thread {
 	return nil
 }
 
-// thread is the thread of a happening. One that nobody has told of begins with it.
+// thread returns the thread of a happening. A thread whose start was not seen
+// begins with it.
 func (w *world) thread(h happening) *thread {
 	if t := w.known(h.pid, h.tid); t != nil {
 		return t
@@ -173,7 +177,7 @@ func (w *world) thread(h happening) *thread {
 	return t
 }
 
-// ticks is when the thread of a happening was made, as far as that tells.
+// ticks returns the creation time of the thread of a happening, or 0.
 func (w *world) ticks(h happening) uint64 {
 	if h.started == 0 {
 		return 0
@@ -181,7 +185,7 @@ func (w *world) ticks(h happening) uint64 {
 	return uint64((h.started - w.offset) / clockTick)
 }
 
-// anywhere is the thread of that number, of whichever process.
+// anywhere returns the thread with a number in any process.
 func (w *world) anywhere(tid int) *thread {
 	for _, p := range w.programs {
 		if t := p.threads[tid]; t != nil {
@@ -191,7 +195,7 @@ func (w *world) anywhere(tid int) *thread {
 	return nil
 }
 
-// called takes in what a happening says of its process.
+// called sets the name and executable of a process from a happening.
 func (p *program) called(h happening) {
 	if h.process != "" {
 		p.name = h.process
@@ -201,7 +205,7 @@ func (p *program) called(h happening) {
 	}
 }
 
-// fork has a process that was made just now have mapped what its parent has.
+// fork gives a new process its parent's mappings.
 func (w *world) fork(t, by *thread) {
 	if by == nil || by.program == t.program || len(t.program.modules) > 0 {
 		return
@@ -214,13 +218,13 @@ func (w *world) fork(t, by *thread) {
 	}
 }
 
-// start takes in a thread.
+// start adds a thread.
 func (w *world) start(pid, tid int, name string, ticks uint64, by *thread) *thread {
 	p := w.program(pid)
 	id := threadID(tid, ticks)
 	if old := p.threads[tid]; old != nil {
 		if old.id == id || ticks == 0 {
-			return old // the snapshot has it
+			return old // the inventory has it
 		}
 		w.end(old) // its end was lost
 		p = w.program(pid)
@@ -242,11 +246,11 @@ func (w *world) tellThread(t, by *thread) {
 	w.event(t.program, by, r)
 }
 
-// end takes away a thread, and with the last one the process.
+// end removes a thread, and with the last one the process.
 func (w *world) end(t *thread) {
 	p := t.program
 	w.leaveAll(t, leave)
-	w.letGo(t)
+	w.dropLocks(t)
 	if len(p.threads) == 1 {
 		w.empty(p, t)
 	}
@@ -257,7 +261,7 @@ func (w *world) end(t *thread) {
 	}
 }
 
-// empty ends what a program has beside threads.
+// empty ends the objects and types of a program.
 func (w *world) empty(p *program, on *thread) {
 	for _, o := range p.inOrder() {
 		w.reclaimObject(p, on, o, reclaim)
@@ -281,7 +285,7 @@ func (w *world) rename(t *thread, name string) {
 	w.event(t.program, t, row{category: threadCategory, event: rename, entity: t.id, name: name})
 }
 
-// execute is of a thread that goes on alone with another program.
+// execute handles an exec: the thread stays as the only one.
 func (w *world) execute(t *thread, h happening) {
 	p := t.program
 	for _, tid := range slices.Sorted(maps.Keys(p.threads)) {
@@ -290,13 +294,13 @@ func (w *world) execute(t *thread, h happening) {
 		}
 	}
 	w.leaveAll(t, leave)
-	w.letGo(t)
+	w.dropLocks(t)
 	w.empty(p, t)
 	p.called(h)
 }
 
-// doubt forgets what may have ended where events were lost: all but threads and
-// modules, which can be looked at.
+// doubt ends what may have ended where events were lost: all but threads and
+// modules, which an inventory shows.
 func (w *world) doubt() {
 	for _, pid := range slices.Sorted(maps.Keys(w.programs)) {
 		p := w.programs[pid]
@@ -304,21 +308,21 @@ func (w *world) doubt() {
 			t := p.threads[tid]
 			w.leaveAll(t, unknown)
 			t.calls.base = 0
-			w.letGo(t)
+			w.dropLocks(t)
 		}
 		w.doubtObjects(p, nil)
 		clear(p.locks)
 	}
 }
 
-// retell tells of everything that lives, for those who know nothing of it.
-func (w *world) retell() {
+// resend emits all live entities again.
+func (w *world) resend() {
 	for _, p := range w.inOrder() {
 		for _, tid := range slices.Sorted(maps.Keys(p.threads)) {
 			w.tellThread(p.threads[tid], nil)
 		}
 	}
-	w.retellTypes()
+	w.resendTypes()
 	for _, p := range w.inOrder() {
 		for _, o := range p.inOrder() {
 			w.event(p, nil, row{category: objectCategory, event: create, entity: o.id, class: o.class})
@@ -326,9 +330,9 @@ func (w *world) retell() {
 		for _, tid := range slices.Sorted(maps.Keys(p.threads)) {
 			t := p.threads[tid]
 			for i := range t.calls.calls {
-				w.tellCall(t, i)
+				w.emitCall(t, i)
 			}
-			w.retellLocks(t)
+			w.resendLocks(t)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"endoscope/probes/elf"
 )
 
-// told is a world that is told of a program, and what it tells.
+// told is a world with one program, and records the rows it emits.
 type told struct {
 	*world
 	lines []string
@@ -44,7 +44,7 @@ func newTold(activity bool) *told {
 	return x
 }
 
-func (x *told) tell(h happening) {
+func (x *told) feed(h happening) {
 	x.time += 10
 	h.time = x.time
 	if h.pid == 0 {
@@ -58,10 +58,10 @@ func (x *told) call(k kind, tid, depth int, name string, receiver uint64, class 
 	if !strings.Contains(name, "::") {
 		declares = ""
 	}
-	x.tell(happening{kind: k, tid: tid, depth: depth, name: name, class: declares, receiver: receiver, hasReceiver: receiver != 0, receiverClass: class})
+	x.feed(happening{kind: k, tid: tid, depth: depth, name: name, class: declares, receiver: receiver, hasReceiver: receiver != 0, receiverClass: class})
 }
 
-// expect compares what was told since it was asked last.
+// expect compares the rows emitted since the last call.
 func (x *told) expect(t *testing.T, want ...string) {
 	t.Helper()
 	if !slices.Equal(x.lines, want) {
@@ -70,37 +70,37 @@ func (x *told) expect(t *testing.T, want ...string) {
 	x.lines = nil
 }
 
-// TestThreads: threads have identities of their own though numbers are used again,
-// and the last one takes the process with it.
+// TestThreads: threads have distinct identities though numbers are reused, and
+// the last one ends the process.
 func TestThreads(t *testing.T) {
 	x := newTold(false)
 	ticks := func(n int64) int64 { return n * clockTick }
 	x.start(1, 1, "main", 5, nil)
 	x.expect(t, "thread CREATE 1#5 name=main")
-	x.tell(happening{kind: started, tid: 1, name: "main", started: ticks(5)}) // the snapshot had it
-	x.tell(happening{kind: started, tid: 2, name: "main", parent: 1, started: ticks(8)})
-	x.tell(happening{kind: renamed, tid: 2, name: "worker"})
-	x.tell(happening{kind: renamed, tid: 2, name: "worker"})
+	x.feed(happening{kind: started, tid: 1, name: "main", started: ticks(5)}) // the inventory had it
+	x.feed(happening{kind: started, tid: 2, name: "main", parent: 1, started: ticks(8)})
+	x.feed(happening{kind: renamed, tid: 2, name: "worker"})
+	x.feed(happening{kind: renamed, tid: 2, name: "worker"})
 	x.expect(t, "thread CREATE 2#8 name=main parent=1#5 on=1#5", "thread RENAME 2#8 name=worker on=2#8")
-	x.tell(happening{kind: ended, tid: 2})
-	x.tell(happening{kind: ended, tid: 2})
-	x.tell(happening{kind: started, tid: 2, name: "again", parent: 1, started: ticks(9)})
+	x.feed(happening{kind: ended, tid: 2})
+	x.feed(happening{kind: ended, tid: 2})
+	x.feed(happening{kind: started, tid: 2, name: "again", parent: 1, started: ticks(9)})
 	x.expect(t, "thread RECLAIM 2#8 name=worker on=2#8", "thread CREATE 2#9 name=again parent=1#5 on=1#5")
 	x.map_(x.programs[1], nil, []moduleTypes{{"m", []elf.Class{{Name: "A"}}}})
 	x.call(entered, 2, 0, "A::A", 16, "")
 	x.lines = nil
-	x.tell(happening{kind: executed, tid: 1})
+	x.feed(happening{kind: executed, tid: 1})
 	x.expect(t, "invocation LEAVE 2#9/1 name=A::A type=A on=2#9", "object RECLAIM 1:0x10#1 type=A on=2#9", "thread RECLAIM 2#9 name=again on=2#9",
 		"type RECLAIM A name=A on=1#5")
-	x.tell(happening{kind: ended, tid: 1})
+	x.feed(happening{kind: ended, tid: 1})
 	x.expect(t, "thread RECLAIM 1#5 name=main on=1#5")
 	if len(x.programs) != 0 || len(x.types) != 0 {
 		t.Errorf("%d programs, %d types are left", len(x.programs), len(x.types))
 	}
 }
 
-// TestObjects: an object is made by the first constructor called on it and ends
-// with the last destructor; an address may be another's later.
+// TestObjects: the first constructor called on an object creates it and the
+// last destructor ends it; another object may have its address later.
 func TestObjects(t *testing.T) {
 	x := newTold(false)
 	x.start(1, 1, "main", 5, nil)
@@ -132,7 +132,8 @@ func TestObjects(t *testing.T) {
 	x.call(unwound, 1, 1, "", 0, "") // the constructor has thrown
 	x.expect(t, "invocation LEAVE 1#5/6 name=A::A type=A on=1#5", "object RECLAIM 1:0x10#2 type=A on=1#5")
 
-	// One that nobody saw made is there from its first call on, if it says what it is.
+	// An object whose construction was not seen exists from its first call on,
+	// if its class is known.
 	x.call(entered, 1, 1, "A::f", 32, "B")
 	x.call(left, 1, 1, "", 0, "")
 	x.call(entered, 1, 1, "A::g", 48, "")
@@ -142,35 +143,36 @@ func TestObjects(t *testing.T) {
 		"invocation LEAVE 1#5/7 name=A::f type=A on=1#5",
 		"invocation ENTER 1#5/8 name=A::g type=A parent=1#5/1 on=1#5")
 
-	// Of one without destructor the end is known when its place is another's.
+	// The end of an object without destructor is known when another has its
+	// address.
 	x.call(left, 1, 1, "", 0, "")
 	x.call(entered, 1, 1, "A::A", 32, "")
 	x.expect(t, "invocation LEAVE 1#5/8 name=A::g type=A on=1#5", "object RECLAIM 1:0x20#3 type=B on=1#5", "object CREATE 1:0x20#4 type=A on=1#5",
 		"invocation ENTER 1#5/9 name=A::A type=A parent=1#5/1 other=1:0x20#4 on=1#5")
 }
 
-// TestFreedMemoryEndsItsObject: memory takes the object with it that nobody destroyed.
+// TestFreedMemoryEndsItsObject: free ends an object that was not destroyed.
 func TestFreedMemoryEndsItsObject(t *testing.T) {
 	x := newTold(false)
 	x.start(1, 1, "main", 5, nil)
 	x.call(entered, 1, 0, "A::A", 16, "")
 	x.call(left, 1, 0, "", 0, "")
 	x.lines = nil
-	x.tell(happening{kind: freed, tid: 1, arg0: 32})
-	x.tell(happening{kind: freed, tid: 1, arg0: 16})
-	x.tell(happening{kind: freed, tid: 1, arg0: 16})
+	x.feed(happening{kind: freed, tid: 1, arg0: 32})
+	x.feed(happening{kind: freed, tid: 1, arg0: 16})
+	x.feed(happening{kind: freed, tid: 1, arg0: 16})
 	x.expect(t, "object RECLAIM 1:0x10#1 type=A on=1#5")
 }
 
-// TestMissedEventsEndObjectsAsUnknown: where events of a thread are missing, its calls and the objects end as
-// UNKNOWN, and calls that were under way end unseen.
+// TestMissedEventsEndObjectsAsUnknown: where events of a thread are missing,
+// its calls and the objects end as UNKNOWN, and open calls end unseen.
 func TestMissedEventsEndObjectsAsUnknown(t *testing.T) {
 	x := newTold(false)
 	x.start(1, 1, "main", 5, nil)
 	x.call(entered, 1, 0, "A::A", 16, "")
 	x.call(entered, 1, 1, "f", 0, "")
 	x.lines = nil
-	x.tell(happening{kind: missed, tid: 1, depth: 2})
+	x.feed(happening{kind: missed, tid: 1, depth: 2})
 	x.call(entered, 1, 2, "g", 0, "")
 	x.call(left, 1, 2, "g", 0, "")
 	x.call(left, 1, 1, "f", 0, "")
@@ -179,32 +181,33 @@ func TestMissedEventsEndObjectsAsUnknown(t *testing.T) {
 	x.expect(t, "invocation UNKNOWN 1#5/2 name=f on=1#5", "invocation UNKNOWN 1#5/1 name=A::A type=A on=1#5", "object UNKNOWN 1:0x10#1 type=A on=1#5",
 		"invocation ENTER 1#5/3 name=g on=1#5", "invocation LEAVE 1#5/3 name=g on=1#5", "invocation ENTER 1#5/4 name=h on=1#5")
 	x.doubt()
-	x.retell()
+	x.resend()
 	x.expect(t, "invocation UNKNOWN 1#5/4 name=h on=1#5", "thread CREATE 1#5 name=main")
 }
 
-// TestTypes: types are created before any is loaded, so that they may refer to each
-// other; a type lives as long as some module has it.
+// TestTypes: types are created before any is loaded, so that they may refer to
+// each other; a type lives as long as some module has it.
 func TestTypes(t *testing.T) {
 	x := newTold(false)
 	x.start(1, 1, "main", 5, nil)
 	x.lines = nil
 	exe := moduleTypes{"exe", []elf.Class{{Name: "A"}, {Name: "B", Bases: []string{"A", "C", "D"}}}}
 	lib := moduleTypes{"lib", []elf.Class{{Name: "C", Bases: []string{"B"}}, {Name: "A"}}}
-	x.tell(happening{kind: mapped, tid: 1, modules: []moduleTypes{exe, lib}})
+	x.feed(happening{kind: mapped, tid: 1, modules: []moduleTypes{exe, lib}})
 	x.expect(t, "type CREATE A name=A on=1#5", "type CREATE B name=B on=1#5", "type CREATE C name=C on=1#5",
 		"type LOAD A name=A on=1#5", "type LOAD B name=B parent=A other=C on=1#5", "type LOAD C name=C parent=B on=1#5")
-	x.tell(happening{kind: mapped, tid: 1, modules: []moduleTypes{exe}})
+	x.feed(happening{kind: mapped, tid: 1, modules: []moduleTypes{exe}})
 	x.expect(t, "type RECLAIM C name=C on=1#5")
-	x.tell(happening{kind: mapped, tid: 1, modules: []moduleTypes{exe, lib}})
+	x.feed(happening{kind: mapped, tid: 1, modules: []moduleTypes{exe, lib}})
 	x.expect(t, "type CREATE C#2 name=C on=1#5", "type LOAD C#2 name=C parent=B on=1#5")
 }
 
 func (x *told) locks(k kind, tid int, name string, address uint64, also uint64, result int32) {
-	x.tell(happening{kind: k, tid: tid, name: name, arg0: address, arg1: also, result: result})
+	x.feed(happening{kind: k, tid: tid, name: name, arg0: address, arg1: also, result: result})
 }
 
-// TestLocks: a wait is for what another thread has; conditions give their mutex.
+// TestLocks: a thread waits for what another holds; condition waits release
+// their mutex.
 func TestLocks(t *testing.T) {
 	x := newTold(true)
 	x.start(1, 1, "a", 7, nil)
@@ -219,7 +222,7 @@ func TestLocks(t *testing.T) {
 	x.locks(locked, 2, lock, 0, 0, 0)
 	x.expect(t, "RELEASE 1:0x10 name=mutex on=1#7", "END_WAIT 1:0x10 name=mutex on=2#7", "ACQUIRE 1:0x10 name=mutex on=2#7")
 
-	// Who asked before the other's return was seen waits from then on.
+	// A request before the other's return was seen waits from then on.
 	x.locks(locking, 1, lock, 32, 0, 0)
 	x.locks(locking, 2, lock, 32, 0, 0)
 	x.expect(t)
@@ -229,13 +232,13 @@ func TestLocks(t *testing.T) {
 	x.locks(locked, 2, lock, 0, 0, 110) // it gave up
 	x.expect(t, "RELEASE 1:0x20 name=mutex on=1#7", "END_WAIT 1:0x20 name=mutex on=2#7")
 
-	// A condition's wait gives the mutex and takes it again.
+	// A condition wait releases the mutex and acquires it again.
 	x.locks(locking, 2, "pthread_cond_wait", 64, 16, 0)
 	x.expect(t, "RELEASE 1:0x10 name=mutex on=2#7", "BEGIN_WAIT 1:0x40 name=condition on=2#7")
 	x.locks(locked, 2, "pthread_cond_wait", 0, 0, 0)
 	x.expect(t, "END_WAIT 1:0x40 name=condition on=2#7", "ACQUIRE 1:0x10 name=mutex on=2#7")
 
-	// Readers do not wait for each other, writers do for readers.
+	// Readers do not wait for each other, writers wait for readers.
 	x.locks(locking, 1, "pthread_rwlock_rdlock", 128, 0, 0)
 	x.locks(locked, 1, "pthread_rwlock_rdlock", 0, 0, 0)
 	x.locks(locking, 2, "pthread_rwlock_rdlock", 128, 0, 0)
@@ -244,17 +247,17 @@ func TestLocks(t *testing.T) {
 	x.lines = nil
 	x.locks(locking, 2, "pthread_rwlock_wrlock", 128, 0, 0)
 	x.expect(t, "BEGIN_WAIT 1:0x80 name=rwlock other=1#7 on=2#7")
-	x.tell(happening{kind: ended, tid: 2})
-	x.expect(t, "END_WAIT 1:0x80 name=rwlock on=2#7", "UNKNOWN 1:0x10 name=mutex on=2#7") // which it never released
+	x.feed(happening{kind: ended, tid: 2})
+	x.expect(t, "END_WAIT 1:0x80 name=rwlock on=2#7", "UNKNOWN 1:0x10 name=mutex on=2#7") // never released by it
 
-	// Of a lock that was taken before anybody looked it is found out.
+	// A wait for a lock acquired before monitoring began is reported.
 	x.locks(locking, 1, lock, 256, 0, 0)
-	x.pass(x.time + patience/2)
+	x.pass(x.time + waitThreshold/2)
 	x.expect(t)
-	x.pass(x.time + patience)
+	x.pass(x.time + waitThreshold)
 	x.expect(t, "BEGIN_WAIT 1:0x100 name=mutex on=1#7")
 
-	x.tell(happening{kind: ended, tid: 1})
+	x.feed(happening{kind: ended, tid: 1})
 	if len(x.programs) != 0 {
 		t.Error("the process is left")
 	}
@@ -266,21 +269,22 @@ func TestFork(t *testing.T) {
 	x.start(1, 1, "sh", 5, nil)
 	x.map_(x.programs[1], nil, []moduleTypes{{"sh", []elf.Class{{Name: "A"}}}})
 	x.lines = nil
-	x.tell(happening{kind: started, pid: 2, tid: 2, name: "sh", parent: 1, started: 8 * clockTick, process: "sh", exe: "/bin/sh"})
-	x.tell(happening{kind: executed, pid: 2, tid: 2, name: "ls", started: 8 * clockTick, process: "ls", exe: "/bin/ls"})
-	x.tell(happening{kind: mapped, pid: 2, tid: 2, modules: []moduleTypes{{"ls", []elf.Class{{Name: "B"}}}}})
+	x.feed(happening{kind: started, pid: 2, tid: 2, name: "sh", parent: 1, started: 8 * clockTick, process: "sh", exe: "/bin/sh"})
+	x.feed(happening{kind: executed, pid: 2, tid: 2, name: "ls", started: 8 * clockTick, process: "ls", exe: "/bin/ls"})
+	x.feed(happening{kind: mapped, pid: 2, tid: 2, modules: []moduleTypes{{"ls", []elf.Class{{Name: "B"}}}}})
 	if p := x.programs[2]; p.name != "ls" || p.exe != "/bin/ls" {
 		t.Errorf("%s, %s", p.name, p.exe)
 	}
-	x.tell(happening{kind: ended, pid: 1, tid: 1})
-	// One that is met when it executes was made before, and says when.
-	x.tell(happening{kind: executed, pid: 3, tid: 3, name: "cat", started: 9 * clockTick, process: "cat", exe: "/bin/cat"})
+	x.feed(happening{kind: ended, pid: 1, tid: 1})
+	// A process first seen at its exec was created before; the event has the
+	// time.
+	x.feed(happening{kind: executed, pid: 3, tid: 3, name: "cat", started: 9 * clockTick, process: "cat", exe: "/bin/cat"})
 	x.expect(t, "thread CREATE 2#8 name=sh parent=1#5 on=1#5", "type CREATE B name=B on=2#8", "type LOAD B name=B on=2#8",
 		"type RECLAIM A name=A on=1#5", "thread RECLAIM 1#5 name=sh on=1#5", "thread CREATE 3#9 name=cat")
 }
 
-// TestRetellGivesReferencesFirst: who has missed something is told of everything, what is referred to
-// first.
+// TestRetellGivesReferencesFirst: after a miss all live entities are reported,
+// referred ones first.
 func TestRetellGivesReferencesFirst(t *testing.T) {
 	x := newTold(false)
 	x.start(1, 1, "main", 5, nil)
@@ -288,7 +292,7 @@ func TestRetellGivesReferencesFirst(t *testing.T) {
 	x.call(entered, 1, 0, "main", 0, "")
 	x.call(entered, 1, 1, "A::A", 16, "")
 	x.lines = nil
-	x.retell()
+	x.resend()
 	x.expect(t, "thread CREATE 1#5 name=main", "type CREATE A name=A", "type CREATE B name=B", "type LOAD A name=A", "type LOAD B name=B parent=A",
 		"object CREATE 1:0x10#1 type=A", "invocation ENTER 1#5/1 name=main on=1#5", "invocation ENTER 1#5/2 name=A::A type=A parent=1#5/1 other=1:0x10#1 on=1#5")
 
@@ -299,11 +303,11 @@ func TestRetellGivesReferencesFirst(t *testing.T) {
 	x.locks(locked, 1, "pthread_mutex_lock", 0, 0, 0)
 	x.locks(locking, 2, "pthread_mutex_lock", 16, 0, 0)
 	x.lines = nil
-	x.retell()
+	x.resend()
 	x.expect(t, "ACQUIRE 1:0x10 name=mutex on=1#7", "BEGIN_WAIT 1:0x10 name=mutex on=2#7")
 }
 
-// TestMerge: what happened at one time comes as it came.
+// TestMerge: happenings of the same time keep their order of arrival.
 func TestMerge(t *testing.T) {
 	var m merge
 	for i, at := range []int64{30, 10, 20, 10, 40} {
@@ -352,7 +356,7 @@ func TestMergeOrders(t *testing.T) {
 	}
 }
 
-// TestStructors: what functions are is told by their names.
+// TestStructors: functions are classified by their names.
 func TestStructors(t *testing.T) {
 	for _, c := range []struct {
 		name, class, mangled string

@@ -15,9 +15,9 @@ import (
 // words is a gate in memory: struct gate in probes/bpf/gate.h. Times are of the
 // boot clock, in ns. A gate fills a cache line.
 type words struct {
-	until  atomic.Uint64 // open up to here; 0: shut for long
-	forced atomic.Uint64 // open whatever the time, if not 0
-	opened atomic.Uint64 // ns for which openers have opened it so far, forced or not
+	until  atomic.Uint64 // open up to here; 0: shut and resting
+	forced atomic.Uint64 // open at any time if not 0
+	opened atomic.Uint64 // total ns for which openers have opened it, forced or not
 	times  atomic.Uint64 // how often they found it shut
 	_      [4]uint64
 }
@@ -27,18 +27,19 @@ const size = int(unsafe.Sizeof(words{}))
 // Set is the gates of one query.
 type Set struct {
 	gates  []Gate
-	kernel *ebpf.Map // nil: the gates are known to this process alone
+	kernel *ebpf.Map // nil: the gates are used by this process only
 }
 
-// Gate is one gate. Its methods may be called from anywhere.
+// Gate is one gate. Its methods are safe for concurrent use.
 type Gate struct {
 	*words
 	Index int // in the map of its set
-	// Wake has a token when this process has opened or forced the gate.
+	// Wake receives a token when this process has opened or forced the gate.
 	Wake chan struct{}
 }
 
-// NewSet makes n gates, shut. In kernel says that eBPF programs shall know them.
+// NewSet creates n gates, shut. inKernel makes them accessible to eBPF
+// programs.
 func NewSet(n int, inKernel bool) (*Set, error) {
 	s := &Set{gates: make([]Gate, n)}
 	at := unsafe.Pointer(unsafe.SliceData(make([]words, n)))
@@ -54,8 +55,8 @@ func NewSet(n int, inKernel bool) (*Set, error) {
 			return nil, fmt.Errorf("gates in the kernel: %w", err)
 		}
 		at = unsafe.Pointer(unsafe.SliceData(mem))
-		// Whoever holds a gate may look at it, however late: the memory goes with
-		// the last of them.
+		// A gate may be read after Close: the memory is unmapped with the last
+		// reference.
 		runtime.AddCleanup(unsafe.SliceData(s.gates), func(mem []byte) { _ = unix.Munmap(mem) }, mem)
 	}
 	for i := range s.gates {
@@ -64,14 +65,15 @@ func NewSet(n int, inKernel bool) (*Set, error) {
 	return s, nil
 }
 
-// Gate is the i'th gate.
+// Gate returns the i'th gate.
 func (s *Set) Gate(i int) *Gate { return &s.gates[i] }
 
-// Map is where eBPF programs find the gates, by their indexes; nil if they cannot.
+// Map returns the map in which eBPF programs find the gates, by their indexes;
+// nil if they cannot.
 func (s *Set) Map() *ebpf.Map { return s.kernel }
 
-// Close lets go of what eBPF programs know of the gates, once those are gone.
-// The gates themselves may still be looked at.
+// Close releases the map, once the eBPF programs that use it are gone. The
+// gates themselves remain readable.
 func (s *Set) Close() error {
 	if s.kernel == nil {
 		return nil
@@ -109,7 +111,7 @@ func (g *Gate) Open(now, until int64) {
 	}
 }
 
-// Force holds the gate open, or leaves it to those who open it.
+// Force holds the gate open, or returns it to its openers.
 func (g *Gate) Force(yes bool) {
 	var n uint64
 	if yes {
@@ -135,8 +137,8 @@ func (g *Gate) Forced() bool { return g.forced.Load() != 0 }
 // read the clock before are done by then.
 const restAfter = 2e9
 
-// Rest marks a gate as shut that has been for long, which spares programs the
-// reading of the clock. Now is of clock.Now.
+// Rest marks a gate that has been shut for long, so that programs need not read
+// the clock. now is of clock.Now.
 func (g *Gate) Rest(now int64) {
 	u := g.until.Load()
 	if u != 0 && int64(u)+restAfter < now-clock.Offset() {
@@ -144,8 +146,9 @@ func (g *Gate) Rest(now int64) {
 	}
 }
 
-// Opened is for how long, in ns, openers have opened the gate until now (of
-// clock.Now), whether or not it was forced, and how often they found it shut.
+// Opened returns the time in ns for which openers have opened the gate until
+// now (of clock.Now), whether or not it was forced, and how often they found it
+// shut.
 func (g *Gate) Opened(now int64) (ns int64, times uint64) {
 	until, sum := g.until.Load(), g.opened.Load()
 	ahead := max(0, int64(until)-(now-clock.Offset()))

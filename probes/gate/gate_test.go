@@ -34,13 +34,14 @@ func TestOpenUntil(t *testing.T) {
 			t.Errorf("open at %d: %v", c.at, !c.want)
 		}
 	}
-	g.Open(now+10, now+20) // an opener that wants it for less shuts nothing
+	g.Open(now+10, now+20) // opening for a shorter time changes nothing
 	if !g.Admits(now + 100) {
 		t.Error("opening has shut the gate")
 	}
 }
 
-// TestOpeningsCountAfterForce: what openers did while the gate was forced counts when it no longer is.
+// TestOpeningsCountAfterForce: openings while the gate was forced count when it
+// no longer is.
 func TestOpeningsCountAfterForce(t *testing.T) {
 	g, now := gateOf(t)
 	g.Force(true)
@@ -54,7 +55,8 @@ func TestOpeningsCountAfterForce(t *testing.T) {
 	}
 }
 
-// TestOverlappingOpeningsCountOnce: overlapping openings count once, and what lies ahead not yet.
+// TestOverlappingOpeningsCountOnce: overlapping openings count once, and future
+// time not yet.
 func TestOverlappingOpeningsCountOnce(t *testing.T) {
 	g, now := gateOf(t)
 	g.Open(now, now+100)
@@ -84,7 +86,7 @@ func TestRest(t *testing.T) {
 	}
 }
 
-// TestConcurrentOpeners: the sum is that of the union of all openings.
+// TestConcurrentOpeners: the total is that of the union of all openings.
 func TestConcurrentOpeners(t *testing.T) {
 	g, now := gateOf(t)
 	var wg sync.WaitGroup
@@ -101,7 +103,7 @@ func TestConcurrentOpeners(t *testing.T) {
 	}
 }
 
-// TestInKernel: a map's memory is the gates'.
+// TestInKernel: the gates are in the map's memory.
 func TestInKernel(t *testing.T) {
 	testenv.NeedRoot(t)
 	s, err := NewSet(3, true)
@@ -120,8 +122,8 @@ func TestInKernel(t *testing.T) {
 	}
 }
 
-// TestGatesOutliveTheirSet: whoever still has a gate may look at it after the
-// query, and when nobody has one the memory goes.
+// TestGatesOutliveTheirSet: a gate can be read after Close, and the memory is
+// unmapped with the last reference.
 func TestGatesOutliveTheirSet(t *testing.T) {
 	testenv.NeedRoot(t)
 	others := collected(t)
@@ -143,8 +145,8 @@ func TestGatesOutliveTheirSet(t *testing.T) {
 	testenv.Until(t, "no mapping is left of gates that nobody holds", func() bool { return collected(t) == others })
 }
 
-// collected is how many eBPF maps this process has in its memory after a collection.
-// Cleanups have a goroutine of their own, and may be late.
+// collected returns how many eBPF maps this process has mapped after a garbage
+// collection. Cleanups run on a goroutine of their own, and may be late.
 func collected(t *testing.T) int {
 	t.Helper()
 	runtime.GC()

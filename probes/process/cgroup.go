@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Container names the container of process pid by its control group, as this
+// Container returns the container of process pid by its control group, as this
 // process sees the hierarchy: the path in the unified one (cgroup v2), such as
-// /system.slice/docker-0123….scope, or where that is the root the longest path in
-// one of version 1. "/" is no container's; "" says that it is not known.
+// /system.slice/docker-0123….scope, or if that is the root the longest path
+// in one of version 1. "/" means no container, "" unknown.
 func Container(pid int) string {
 	text, err := os.ReadFile(path(pid, "cgroup"))
 	if err != nil {
@@ -17,20 +17,21 @@ func Container(pid int) string {
 	}
 	name := containerOf(text)
 	if name == "/" && exits(pid) {
-		// In version 1 that is where all processes end (proc_cgroup_show).
+		// In version 1 exiting processes are moved to the root
+		// (proc_cgroup_show).
 		return ""
 	}
 	return name
 }
 
-// exits reports whether a process is about to end or has ended.
+// exits reports whether a process is ending or has ended.
 func exits(pid int) bool {
 	var buf [statBytes]byte
 	var s Stat
 	return !readStat(pid, buf[:], &s) || s.Flags&pfExiting != 0
 }
 
-// containerOf reads lines such as 4:memory:/docker/0123… and 0::/user.slice.
+// containerOf parses lines such as 4:memory:/docker/0123… and 0::/user.slice.
 func containerOf(text []byte) string {
 	longest := ""
 	for line := range bytes.Lines(text) {

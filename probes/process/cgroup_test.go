@@ -29,8 +29,7 @@ func TestContainerOf(t *testing.T) {
 	}
 }
 
-// A process that has ended, which nobody waited for yet, was in no other container
-// than before.
+// A zombie process is still in the container that it ran in.
 func TestContainerOfOneThatEnded(t *testing.T) {
 	cmd := exec.Command("cat")
 	in, err := cmd.StdinPipe()

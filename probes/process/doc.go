@@ -1,12 +1,12 @@
-// Package process finds the processes that a [plan.Target] means, opens the
-// files they execute, tells when they end, and starts a command that is held
-// before its first instruction.
+// Package process finds the processes of a [plan.Target], opens the files they
+// execute, watches for their end, and starts a command that is held before its
+// first instruction.
 //
-// It says, too, whom a user may observe ([Visible]): for a target with a viewer the
-// other processes do not exist.
+// It also decides which processes a user may observe ([Visible]): for a target
+// with a viewer the others do not exist.
 //
-// It reads /proc and nothing else. What it reads there was written by the
-// processes observed (names, paths, mappings) and is hostile: it is parsed
+// It reads /proc and nothing else. Names, paths and mappings there are
+// controlled by the observed processes and therefore hostile: they are parsed
 // without trust, a path of a process is resolved inside that process's root,
 // and only regular files of bounded size are opened.
 //

@@ -8,35 +8,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// History knows what processes have mapped as code, also when they have ended: the stacks
-// of a program that runs for a millisecond are looked at later. It hears of all processes
-// of the machine that come, and their ends.
+// History records the executable mappings of processes, including ended ones:
+// stacks of a program that runs for a millisecond are symbolised later. It
+// receives the records of all processes of the machine.
 type History struct {
 	watch *MapWatch
 
 	mu    sync.Mutex
 	of    map[int][]executed // by pid, in the order of time
-	ended []int              // in order
+	ended []int              // pids in order of their end
 }
 
-// executed is a program that a process executed.
+// executed is one program that a process executed.
 type executed struct {
-	since int64     // of the boot clock
-	exe   string    // path; "": it is not known
+	since int64     // boot clock
+	exe   string    // path; "": unknown
 	text  []Mapping // by address
-	over  bool      // the process has ended, or executed another one
+	over  bool      // the process has ended, or executed another program
 }
 
 const (
-	maxEnded    = 1024 // processes that are remembered
-	maxExecuted = 8    // programs of a process
+	maxEnded    = 1024 // ended processes kept
+	maxExecuted = 8    // programs kept per process
 )
 
-// WatchHistory begins to listen. Of processes that run already it knows what is said by
+// WatchHistory starts recording. Processes that run already are unknown until
 // Know.
 func WatchHistory() (*History, error) {
 	h := &History{of: map[int][]executed{}}
-	watch, err := watchRecords(true, func() {}, h.note, func(uint64) {}) // which may be why one is not known
+	watch, err := watchRecords(true, func() {}, h.note, func(uint64) {}) // a possible reason why a process is unknown
 	if err != nil {
 		return nil, err
 	}
@@ -44,10 +44,10 @@ func WatchHistory() (*History, error) {
 	return h, nil
 }
 
-// Close ends it.
+// Close stops recording.
 func (h *History) Close() { h.watch.Close() }
 
-// Know looks at a process that runs.
+// Know reads the mappings of a running process.
 func (h *History) Know(pid int) {
 	text, err := Text(pid)
 	if err != nil || len(text) == 0 {
@@ -66,9 +66,9 @@ func (h *History) Know(pid int) {
 	}
 }
 
-// Left is what a process had mapped, by address, when it executed the program that it did
-// at a time of the boot clock, if it does so no more, and the program's path; else nothing,
-// as where nothing is known.
+// Left returns the mappings, by address, that a process had when it executed
+// the program that it did at a time of the boot clock, and the program's path,
+// if it no longer executes that program; otherwise, or if unknown, nothing.
 func (h *History) Left(pid int, at int64) (text []Mapping, exe string) {
 	h.watch.sync()
 	h.mu.Lock()
@@ -85,7 +85,8 @@ func (h *History) Left(pid int, at int64) (text []Mapping, exe string) {
 	return nil, ""
 }
 
-// last is the program that a process executes; nil: it is not known. mu is held.
+// last returns the program that a process executes; nil: unknown. The caller
+// holds mu.
 func (h *History) last(pid int) *executed {
 	list := h.of[pid]
 	if len(list) == 0 || list[len(list)-1].over {
@@ -94,7 +95,7 @@ func (h *History) last(pid int) *executed {
 	return &list[len(list)-1]
 }
 
-// note takes in a record of perf_event_open(2).
+// note handles a record of perf_event_open(2).
 func (h *History) note(r *mapRecord) {
 	u32 := func(at int) int { return int(int32(binary.NativeEndian.Uint32(r.body[at:]))) }
 	if len(r.body) < 16 {
@@ -138,7 +139,7 @@ func (h *History) note(r *mapRecord) {
 			return
 		}
 		if last := h.last(pid); last != nil {
-			if len(last.text) == 0 { // the first that a program maps is itself
+			if len(last.text) == 0 { // the first mapping of a program is its executable
 				last.exe = m.Path
 			}
 			last.text = withMapping(last.text, m.Mapping)
@@ -146,7 +147,8 @@ func (h *History) note(r *mapRecord) {
 	}
 }
 
-// withMapping adds a mapping to a list by address, in the place of what was there.
+// withMapping adds a mapping to a list by address, and replaces overlapping
+// ones.
 func withMapping(text []Mapping, m Mapping) []Mapping {
 	text = slices.DeleteFunc(text, func(old Mapping) bool { return old.Start < m.End && m.Start < old.End })
 	i, _ := slices.BinarySearchFunc(text, m.Start, func(old Mapping, start uint64) int {

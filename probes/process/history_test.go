@@ -14,8 +14,8 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// What a process had mapped is known after its end: as the kernel said while it ran, for
-// one that executed a program, and for one that was only forked.
+// The mappings of a process are known after its end, for one that executed a
+// program, and for one that was only forked.
 func TestHistory(t *testing.T) {
 	testenv.NeedUprobes(t)
 	program := testenv.CompileCText(t, `
@@ -65,7 +65,7 @@ int main(void) {
 			}
 		}
 	}
-	// One that has been running.
+	// A process that runs already.
 	cmd, in, out := begin(t, "cat")
 	fmt.Fprintln(in)
 	if _, err := out.Read(make([]byte, 1)); err != nil { // it has loaded what it needs
@@ -89,7 +89,7 @@ int main(void) {
 	}
 }
 
-// Each program that a process has executed is known by the time.
+// Programs that a process executed one after the other are found by time.
 func TestHistoryOfPrograms(t *testing.T) {
 	testenv.NeedUprobes(t)
 	h, err := WatchHistory()
@@ -131,7 +131,7 @@ func TestHistoryOfPrograms(t *testing.T) {
 	}
 }
 
-// begin starts a program that ends with its input.
+// begin starts a program that ends when its input is closed.
 func begin(t *testing.T, name string, args ...string) (cmd *exec.Cmd, in io.WriteCloser, out io.Reader) {
 	t.Helper()
 	cmd = exec.Command(name, args...)
@@ -148,7 +148,7 @@ func begin(t *testing.T, name string, args ...string) (cmd *exec.Cmd, in io.Writ
 	return cmd, in, out
 }
 
-// sameCode reports whether files have the same places in both lists.
+// sameCode reports whether files have the same mappings in both lists.
 func sameCode(got, want []Mapping) bool {
 	files := func(list []Mapping) (out []string) {
 		for _, m := range list {
@@ -161,7 +161,7 @@ func sameCode(got, want []Mapping) bool {
 	return len(files(want)) > 1 && slices.Equal(files(got), files(want))
 }
 
-// A mapping takes the place of what was there before.
+// A mapping replaces those it overlaps.
 func TestWithMapping(t *testing.T) {
 	var text []Mapping
 	for _, m := range []Mapping{{Start: 40, End: 50}, {Start: 10, End: 20}, {Start: 20, End: 30}, {Start: 15, End: 25, Path: "new"}, {Start: 60, End: 70}} {

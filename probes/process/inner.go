@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// InnerPID is the number that a process has for itself: another one than ours in
-// a container. 0 if there is no such process.
+// InnerPID returns the pid of a process in its own namespace, which differs
+// from ours in a container. 0 if there is no such process.
 func InnerPID(pid int) int {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
@@ -32,10 +32,9 @@ func InnerPID(pid int) int {
 	return n
 }
 
-// OpenOwn opens, for reading, a regular file that a process has made: at a path
-// within the process's root that leads over no symbolic link, and belonging to the
-// user that the process runs as, or to root. Others may have put there what they
-// like.
+// OpenOwn opens, for reading, a regular file created by a process: at a path
+// within the process's root that contains no symbolic link, and owned by the
+// process's user, or by root. Other users may have placed files there.
 func OpenOwn(pid int, path string) (*os.File, error) {
 	dir := fmt.Sprintf("/proc/%d", pid)
 	proc, err := openAt(unix.AT_FDCWD, dir, unix.O_PATH|unix.O_DIRECTORY, 0)

@@ -20,23 +20,23 @@ import (
 // instruction, that of the dynamic linker: its executable is mapped, none of
 // its code has run.
 //
-// It is held by ptrace: the kernel stops a traced process when exec is done.
-// It stays in our session and process group, so that the terminal and its
-// signals reach it as if it ran alone. If we end before Release, however that
-// comes, the kernel kills it (PTRACE_O_EXITKILL).
+// It is held by ptrace: the kernel stops a traced process when exec is done. It
+// stays in our session and process group, so that the terminal and its signals
+// reach it as if it ran alone. If we end before Release, in any way, the kernel
+// kills it (PTRACE_O_EXITKILL).
 type Command struct {
 	process  *os.Process
 	release  func() error // once
 	released atomic.Bool
-	let      chan struct{} // closed to let it run
-	letGo    chan error    // the answer
+	let      chan struct{} // closed to release it
+	letGo    chan error    // the result of that
 	ended    chan struct{}
 	exit     int // valid when ended is closed
 }
 
 // Launch starts argv, looked up in PATH as a shell does, and holds it. Nil
-// files are /dev/null; a nil env is our own environment. A program that is
-// set-user-ID runs without those rights unless we have CAP_SYS_PTRACE.
+// files are /dev/null; a nil env is our own environment. A set-user-ID program
+// runs without those rights unless we have CAP_SYS_PTRACE.
 func Launch(argv []string, stdin, stdout, stderr *os.File, env []string) (*Command, error) {
 	if len(argv) == 0 || argv[0] == "" {
 		return nil, errors.New("there is no command to start")
@@ -81,8 +81,8 @@ func Launch(argv []string, stdin, stdout, stderr *os.File, env []string) (*Comma
 }
 
 // trace starts the program and holds it until it is released or has ended. It
-// is a thread of its own: only the thread that started a traced process may
-// command it, and when that thread ends the process is let go.
+// runs on a thread of its own: only the thread that started a traced process
+// may control it, and the process is detached when that thread ends.
 func (c *Command) trace(program string, argv []string, attr *os.ProcAttr, started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -110,7 +110,7 @@ func (c *Command) trace(program string, argv []string, attr *os.ProcAttr, starte
 	}
 }
 
-// hold waits until the process stops after exec and asks that it be killed
+// hold waits until the process stops after exec, and makes the kernel kill it
 // when we end.
 func hold(pid int) error {
 	var ws unix.WaitStatus
@@ -140,10 +140,11 @@ func (c *Command) wait() {
 	close(c.ended)
 }
 
-// PID is the pid of the process.
+// PID returns the pid of the process.
 func (c *Command) PID() int { return c.process.Pid }
 
-// Release lets the program run. It does nothing if it runs already or has ended.
+// Release lets the program run. It does nothing if the program runs already or
+// has ended.
 func (c *Command) Release() error {
 	c.released.Store(true)
 	return c.release()
@@ -152,8 +153,8 @@ func (c *Command) Release() error {
 // Wait returns a channel that is closed when the process has ended.
 func (c *Command) Wait() <-chan struct{} { return c.ended }
 
-// ExitCode is the exit code of a process that has ended, 128 + n where signal n
-// ended it, as in a shell; -1 while it runs.
+// ExitCode returns the exit code of a process that has ended, 128 + n if signal
+// n ended it, as in a shell; -1 while it runs.
 func (c *Command) ExitCode() int {
 	select {
 	case <-c.ended:
@@ -163,11 +164,11 @@ func (c *Command) ExitCode() int {
 	}
 }
 
-// graceAtEnd is how long a program that runs may take to end after SIGTERM.
+// graceAtEnd is the time that a running program has to end after SIGTERM.
 const graceAtEnd = 2 * time.Second
 
-// End has the process end if it still runs: it is asked to, if it can hear, and
-// killed if it does not listen.
+// End ends the process if it still runs: by SIGTERM, if it is not held, and
+// after a while by SIGKILL.
 func (c *Command) End() error {
 	if c.released.Load() {
 		_ = syscall.Kill(c.PID(), syscall.SIGTERM)
@@ -190,10 +191,10 @@ func (c *Command) Kill() error {
 	return nil
 }
 
-// lookPath finds the program that name means.
+// lookPath finds the program with a name.
 func lookPath(name string) (string, error) {
 	if strings.ContainsRune(name, '/') {
-		return name, nil // exec says what is wrong with it
+		return name, nil // exec reports what is wrong with it
 	}
 	program, err := exec.LookPath(name)
 	switch {
@@ -207,7 +208,7 @@ func lookPath(name string) (string, error) {
 	return "", fmt.Errorf("%s: no such program in PATH", name)
 }
 
-// startError says in the user's words why exec refused a program.
+// startError says in the user's words why exec failed.
 func startError(name, program string, err error) error {
 	info, statErr := os.Stat(program)
 	switch {

@@ -118,7 +118,7 @@ func TestNothingRunsBeforeRelease(t *testing.T) {
 }
 
 func TestReleasedCommandIsNeverStopped(t *testing.T) {
-	// exec and signals stop a process that is still traced.
+	// exec and signals would stop a process that is still traced.
 	c, out := launch(t, nil, testenv.NeedProgram(t, "sh"), "-c", `trap 'echo caught; exit 3' USR1; echo ready; while :; do sleep 0.01; done`)
 	if err := c.Release(); err != nil {
 		t.Fatal(err)

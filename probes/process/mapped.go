@@ -15,43 +15,42 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Mapped tells of an executable mapping that a process has just made.
+// Mapped is an executable mapping that a process has just made.
 type Mapped struct {
 	PID  int
-	Time int64 // of the boot clock, ns
+	Time int64 // boot clock, ns
 	Mapping
-	// Program is what the process executed then: it may have ended since. nil: it is
-	// not known, or nobody has asked.
+	// Program is what the process executed then; the process may have ended
+	// since. nil: unknown, or not requested.
 	Program *Program
 }
 
-// MapWatch tells of the executable mappings of files that processes make, of all
-// processes of the machine, as the kernel does to whoever samples them
-// (PERF_RECORD_MMAP2 of perf_event_open(2)): with a record for each in a buffer
-// of its processor.
+// MapWatch reports the executable file mappings that all processes of the
+// machine make, by sampling events of the kernel (PERF_RECORD_MMAP2 of
+// perf_event_open(2)): a record for each, in a buffer per processor.
 type MapWatch struct {
 	rings   []mapRing
-	wake    int              // eventfd, written to have it look at once
+	wake    int              // eventfd, written to make it read the buffers at once
 	heard   func(*mapRecord) // in order
 	lost    func(n uint64)
 	ended   sync.WaitGroup
-	pending []mapRecord // read and not told of yet
+	pending []mapRecord // read but not delivered yet
 
 	mu      sync.Mutex
-	waiting []chan struct{} // for it to have looked
+	waiting []chan struct{} // for the buffers to be read
 	closing bool
 }
 
-// mapRecord is a record of the kernel's, without its header.
+// mapRecord is a record of the kernel without its header.
 type mapRecord struct {
 	kind uint32
 	misc uint16
 	time int64
-	body []byte // without the time behind it
+	body []byte // without the trailing time
 }
 
 // mapPages is the size of a processor's buffer, a power of two: room for about
-// 1,000 mappings, some 100 programs that start between two looks.
+// 1,000 mappings, those of some 100 programs between two reads.
 const mapPages = 32
 
 // mapRing is one processor's event and its records.
@@ -61,13 +60,13 @@ type mapRing struct {
 	mem  []byte
 }
 
-// WatchMappings begins to call told for each mapping, and lost with how many
-// records the kernel had no room for; both from one goroutine, in the order of time,
-// and not any more once Close has returned. With programs it is known, too, what
-// processes executed that have ended since; it costs a record for each process and
-// thread of the machine that comes or goes.
+// WatchMappings starts calling told for each mapping, and lost with the number
+// of records that the kernel had no room for; both from one goroutine, in order
+// of time, and never after Close has returned. With programs, Mapped.Program is
+// set for ended processes, too; that costs a record for each process and thread
+// of the machine that starts or ends.
 func WatchMappings(told func(Mapped), lost func(n uint64), withPrograms bool) (*MapWatch, error) {
-	var ps programs // nil: nobody asks
+	var ps programs // nil: not requested
 	return watchRecords(withPrograms, func() {
 		if withPrograms {
 			ps = running()
@@ -81,9 +80,9 @@ func WatchMappings(told func(Mapped), lost func(n uint64), withPrograms bool) (*
 	}, lost)
 }
 
-// watchRecords begins to call heard for each record, those of processes and threads that
-// come and go as well with tasks. begin is called before, when the kernel records what
-// happens from now on.
+// watchRecords starts calling heard for each record, with tasks also for starts
+// and ends of processes and threads. begin is called before that, when the
+// kernel has started recording.
 func watchRecords(tasks bool, begin func(), heard func(*mapRecord), lost func(n uint64)) (*MapWatch, error) {
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {
@@ -96,11 +95,11 @@ func watchRecords(tasks bool, begin func(), heard func(*mapRecord), lost func(n 
 	for cpu := range cpus {
 		r, err := openMapRing(cpu, tasks)
 		if errors.Is(err, unix.ENODEV) {
-			continue // possible, but not there
+			continue // possible, but not present
 		}
 		if err != nil {
 			w.close()
-			return nil, fmt.Errorf("the kernel does not tell what processes map: %w", err)
+			return nil, fmt.Errorf("the kernel does not report mappings of processes: %w", err)
 		}
 		w.rings = append(w.rings, r)
 	}
@@ -132,7 +131,7 @@ func openMapRing(cpu int, tasks bool) (r mapRing, err error) {
 	return r, nil
 }
 
-// Close ends the watch when it has told of what was mapped before.
+// Close stops the watch after it has delivered all earlier mappings.
 func (w *MapWatch) Close() {
 	w.mu.Lock()
 	w.closing = true
@@ -142,7 +141,7 @@ func (w *MapWatch) Close() {
 	w.close()
 }
 
-// sync waits until it has told of what was mapped before.
+// sync waits until all earlier mappings are delivered.
 func (w *MapWatch) sync() {
 	looked := make(chan struct{})
 	w.mu.Lock()
@@ -156,7 +155,7 @@ func (w *MapWatch) sync() {
 	<-looked
 }
 
-// nudge has it look at once.
+// nudge makes it read the buffers at once.
 func (w *MapWatch) nudge() {
 	var one [8]byte
 	binary.NativeEndian.PutUint64(one[:], 1)
@@ -198,7 +197,7 @@ func (w *MapWatch) run() {
 		w.waiting = nil
 		w.mu.Unlock()
 		w.tell()
-		w.tell() // of what was left for the next time
+		w.tell() // deliver what was left for the next time
 		for _, looked := range waiting {
 			close(looked)
 		}
@@ -208,7 +207,7 @@ func (w *MapWatch) run() {
 	}
 }
 
-// over keeps nobody waiting.
+// over releases all waiting callers of sync.
 func (w *MapWatch) over() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -219,9 +218,9 @@ func (w *MapWatch) over() {
 	w.waiting = nil
 }
 
-// tell tells what the kernel has told, in order. What a process did on another
-// processor before a record that was found is in that one's buffer by then: what a
-// second look finds that is later has its turn the next time.
+// tell delivers records in order of time. When a record is found, earlier
+// records of the process on other processors are in their buffers already:
+// later ones found by the second read are left for the next time.
 func (w *MapWatch) tell() {
 	missed := w.gather()
 	var until int64
@@ -241,7 +240,7 @@ func (w *MapWatch) tell() {
 	}
 }
 
-// gather reads what is there, and returns how many records are missing.
+// gather reads all buffers, and returns the number of lost records.
 func (w *MapWatch) gather() (missed uint64) {
 	for i := range w.rings {
 		w.rings[i].drain(func(r mapRecord) {
@@ -255,8 +254,8 @@ func (w *MapWatch) gather() (missed uint64) {
 	return missed
 }
 
-// drain gives each record that is there. They are copied, and so not split at the
-// end of the buffer.
+// drain passes each record in the buffer. They are copied, so that none is
+// split at the end of the buffer.
 func (r *mapRing) drain(give func(mapRecord)) {
 	const header, trailer = 8, 8
 	data := r.mem[os.Getpagesize():]
@@ -278,8 +277,8 @@ func (r *mapRing) drain(give func(mapRecord)) {
 	}
 }
 
-// parseMapped reads the body of a PERF_RECORD_MMAP2 (include/uapi/linux/perf_event.h);
-// false: it is of no file.
+// parseMapped parses the body of a PERF_RECORD_MMAP2
+// (include/uapi/linux/perf_event.h); false if it is not a file's.
 func parseMapped(b []byte) (m Mapped, ok bool) {
 	const fixed = 64
 	if len(b) < fixed {

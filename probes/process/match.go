@@ -12,8 +12,8 @@ import (
 // commBytes is the longest name the kernel keeps (TASK_COMM_LEN - 1).
 const commBytes = 15
 
-// TruncateComm cuts a process or thread name as the kernel does, so that a
-// name written in full matches what /proc and eBPF programs report.
+// TruncateComm cuts a process or thread name as the kernel does, so that a full
+// name matches what /proc and eBPF programs report.
 func TruncateComm(name string) string {
 	if len(name) > commBytes {
 		return name[:commBytes]
@@ -21,12 +21,12 @@ func TruncateComm(name string) string {
 	return name
 }
 
-// Matcher tells which processes a target's names and executables mean, also
-// processes that start later. It does not look at the target's pids.
+// Matcher matches processes against a target's names and executables, including
+// processes that start later. It ignores the target's pids.
 //
-// An executable is matched by path and by file: the same name may be run as
-// another file (upgraded since, deleted, seen through an overlay or in a
-// container), and the same file under another name.
+// An executable is matched by path and by file: the same path may be another
+// file (upgraded since, deleted, seen through an overlay or in a container),
+// and the same file may have another path.
 type Matcher struct {
 	viewer *plan.Viewer
 	comms  []string
@@ -34,8 +34,8 @@ type Matcher struct {
 	files  []FileID
 }
 
-// NewMatcher prepares to match t's names and executables. Files are identified
-// as they are now.
+// NewMatcher returns a matcher for t's names and executables. Files are
+// identified as they are now.
 func NewMatcher(t plan.Target) *Matcher {
 	m := &Matcher{viewer: t.Viewer}
 	for _, name := range t.Processes {
@@ -63,12 +63,12 @@ func NewMatcher(t plan.Target) *Matcher {
 	return m
 }
 
-// Meant reports whether a process that executed p, and may have ended, is meant.
+// Meant reports whether a process that executed p, and may have ended, matches.
 func (m *Matcher) Meant(p *Program) bool {
 	return p != nil && (slices.Contains(m.comms, p.Comm) || p.Exe != "" && slices.Contains(m.paths, p.Exe) || slices.Contains(m.files, p.File))
 }
 
-// Matches reports whether p, as it is, is meant, and visible.
+// Matches reports whether p, in its current state, matches and is visible.
 func (m *Matcher) Matches(p Process) bool {
 	return m.means(p) && Visible(m.viewer, p.PID)
 }

@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// Mapping is a part of a file that a process has mapped, as text if nothing else
-// is said.
+// Mapping is a part of a file that a process has mapped, executable unless
+// stated otherwise.
 type Mapping struct {
-	Path       string // as the kernel tells it, without " (deleted)"; inside the process's root
-	Dev, Inode uint64 // as /proc/PID/maps tells them; Dev as unix.Mkdev encodes it
+	Path       string // as reported by the kernel, without " (deleted)"; inside the process's root
+	Dev, Inode uint64 // as in /proc/PID/maps; Dev as unix.Mkdev encodes it
 	Start, End uint64 // addresses
 	Offset     uint64 // of Start, in the file
-	Deleted    bool   // the file has no name any more
+	Deleted    bool   // the file was unlinked
 }
 
-// maxMaps bounds what is read of a maps file: a process may have 65,530
-// mappings by default, of 100 bytes or so each.
+// maxMaps limits the bytes read of a maps file: a process may have 65,530
+// mappings by default, of about 100 bytes each.
 const maxMaps = 64 << 20
 
 // Modules returns the files that pid has mapped executable, by address: the
@@ -32,8 +32,9 @@ func Modules(pid int) ([]Mapping, error) {
 	return parseMaps(b), nil
 }
 
-// Text returns all that pid may execute, by address: the executable mappings of
-// files, and those of no file, such as [vdso] and what was compiled at run time.
+// Text returns everything that pid may execute, by address: the executable
+// mappings of files, and those of no file, such as [vdso] and code compiled at
+// run time.
 func Text(pid int) ([]Mapping, error) {
 	b, err := readMaps(pid)
 	if err != nil {
@@ -48,8 +49,8 @@ func Text(pid int) ([]Mapping, error) {
 	return out, nil
 }
 
-// Mappings returns everything that pid has mapped, by address, whatever it may
-// do there. Memory of no file has no inode.
+// Mappings returns all mappings of pid, by address, with any permissions.
+// Anonymous memory has no inode.
 func Mappings(pid int) ([]Mapping, error) {
 	b, err := readMaps(pid)
 	if err != nil {
@@ -78,12 +79,11 @@ func readMaps(pid int) ([]byte, error) {
 	return b, nil
 }
 
-// parseMaps reads lines such as
+// parseMaps parses lines such as
 //
 //	55f4c1c0a000-55f4c1c2c000 r-xp 00002000 08:01 1234      /usr/bin/x (deleted)
 //
-// and keeps the first executable one of each file. What is no such line is
-// left out.
+// and keeps the first executable one of each file. Malformed lines are skipped.
 func parseMaps(b []byte) []Mapping {
 	type file struct{ dev, inode uint64 }
 	var out []Mapping
@@ -101,7 +101,7 @@ func parseMaps(b []byte) []Mapping {
 	return out
 }
 
-// parseMapping reads a line of maps and reports whether it is an executable
+// parseMapping parses a line of maps and reports whether it is an executable
 // mapping of a file.
 func parseMapping(line []byte) (m Mapping, ok bool) {
 	m, ok = parseText(line)
@@ -114,14 +114,14 @@ func parseMapping(line []byte) (m Mapping, ok bool) {
 // parseText is parseMapping for executable mappings of anything: those of no
 // file have no inode, and a path such as [vdso] or none.
 func parseText(line []byte) (m Mapping, ok bool) {
-	// Most lines are of something else.
+	// A quick check, since most lines are not executable.
 	if i := bytes.IndexByte(line, ' '); i < 0 || len(line) < i+4 || line[i+3] != 'x' {
 		return Mapping{}, false
 	}
 	return parseLine(line)
 }
 
-// parseLine reads a line of maps.
+// parseLine parses a line of maps.
 func parseLine(line []byte) (m Mapping, ok bool) {
 	var good [6]bool
 	m.Start, line, good[0] = hex(line, '-')
@@ -141,12 +141,12 @@ func parseLine(line []byte) (m Mapping, ok bool) {
 	m.Dev, m.Inode = mkdev(major, minor), uint64(inode)
 	name := bytes.TrimLeft(rest, " ")
 	name, m.Deleted = bytes.CutSuffix(name, deletedSuffix)
-	// The kernel writes a line break in a name as \012 and leaves all else.
+	// The kernel escapes a line break in a name as \012, and nothing else.
 	m.Path = strings.ReplaceAll(string(name), `\012`, "\n")
 	return m, true
 }
 
-// hex reads a hexadecimal number that ends in sep, and returns what follows.
+// hex parses a hexadecimal number that ends in sep, and returns what follows.
 func hex(b []byte, sep byte) (v uint64, rest []byte, ok bool) {
 	for i, c := range b {
 		switch {

@@ -44,7 +44,7 @@ zzzz-zzzzz r-xp 00000000 fe:01 200 /letters
 
 func TestModulesAgainstOracle(t *testing.T) {
 	pid := start(t, testenv.NeedProgram(t, "cat"), "/dev/zero").Process.Pid
-	// The dynamic linker is still mapping libraries for a moment.
+	// The dynamic linker may still be mapping libraries.
 	for modules := 0; modules < 3; {
 		ms, err := Modules(pid)
 		if err != nil {
@@ -94,9 +94,9 @@ func TestModulesOfNoProcess(t *testing.T) {
 	}
 }
 
-// mainMapping returns the mapping of a program's executable. A program that has just
-// been started closes what it does not inherit, for which start waits, before
-// anything is mapped.
+// mainMapping returns the mapping of a program's executable. A program that has
+// just been started closes the descriptors it does not inherit, for which start
+// waits, before anything is mapped.
 func mainMapping(t *testing.T, pid int, program string) Mapping {
 	t.Helper()
 	var found Mapping

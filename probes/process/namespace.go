@@ -6,14 +6,14 @@ import "os"
 // include/linux/proc_ns.h.
 const hostNamespace = "pid:[4026531836]"
 
-// Numbered reports whether this process knows others by the numbers that eBPF
-// programs see: not so in a container with a PID namespace of its own.
+// Numbered reports whether pids in this process are those that eBPF programs
+// see: false in a container with its own PID namespace.
 func Numbered() bool {
 	name, err := os.Readlink("/proc/self/ns/pid")
 	return err != nil || name == hostNamespace
 }
 
-// SharesRoot reports whether process pid finds files where this process does: it
+// SharesRoot reports whether process pid resolves paths like this process: it
 // has the same root and the same mounts.
 func SharesRoot(pid int) bool {
 	own, err := os.Stat("/proc/self/root/.")

@@ -21,8 +21,8 @@ func TestNumbered(t *testing.T) {
 	if name, _ := os.Readlink("/proc/self/ns/pid"); Numbered() != (name == hostNamespace) {
 		t.Errorf("%q", name)
 	}
-	// /proc is the host's there, where /proc/self is nobody: another is mounted,
-	// for that process alone.
+	// /proc is the host's, where /proc/self does not exist for that namespace:
+	// another is mounted, for that process alone.
 	cmd := exec.Command("/bin/sh", "-c", `mount --make-rprivate / && mount -t proc proc /proc && exec "$0" -test.run='^TestNumbered$'`, os.Args[0])
 	cmd.Env = append(os.Environ(), "IN_NAMESPACE=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS}

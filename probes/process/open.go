@@ -14,20 +14,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// MaxFileSize is the size of the largest executable or library that is opened.
+// MaxFileSize limits the executables and libraries that are opened.
 const MaxFileSize = 4 << 30
 
 func mkdev(major, minor uint64) uint64 { return unix.Mkdev(uint32(major), uint32(minor)) }
 
 // OpenModule opens the file behind a mapping of process pid for reading.
 //
-// The path is resolved inside the process's own root: an absolute symbolic
-// link in a container must not lead to a file of the host. Where the path no
-// longer leads to the file mapped (deleted, upgraded, another layer of an
-// overlay) the file is taken through the mapping itself.
+// The path is resolved inside the process's own root: an absolute symbolic link
+// in a container must not lead to a file of the host. If the path no longer
+// leads to the mapped file (deleted, upgraded, another layer of an overlay),
+// the file is opened through the mapping itself.
 func OpenModule(pid int, m Mapping) (*os.File, error) {
-	// Everything goes through one descriptor of the directory: it stays with
-	// this process even if pid is reused meanwhile.
+	// Everything uses one descriptor of the directory: it refers to this
+	// process even if pid is reused meanwhile.
 	proc, err := openAt(unix.AT_FDCWD, "/proc/"+strconv.Itoa(pid), unix.O_PATH|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return nil, fmt.Errorf("there is no process %d", pid)
@@ -45,7 +45,7 @@ func OpenModule(pid int, m Mapping) (*os.File, error) {
 	if err == nil {
 		return f, nil
 	}
-	// map_files needs CAP_CHECKPOINT_RESTORE; exe only what ptrace needs.
+	// map_files needs CAP_CHECKPOINT_RESTORE; exe needs only ptrace rights.
 	if f, err := reopen(proc, "exe", m.Path, &m); err == nil {
 		return f, nil
 	}
@@ -55,9 +55,9 @@ func OpenModule(pid int, m Mapping) (*os.File, error) {
 	return nil, fmt.Errorf("%s, mapped by process %d, cannot be opened: %w", m.Path, pid, err)
 }
 
-// OpenLeft opens the file of a mapping that a process had and has no more: perhaps the
-// process is gone, too. It is the file that m tells of that has this path, as the
-// process sees it if it is there.
+// OpenLeft opens the file of a mapping that a process had and no longer has;
+// the process may have ended. It must be the file of m, found by m's path, in
+// the root of the process if that exists.
 func OpenLeft(pid int, m Mapping) (*os.File, error) {
 	if proc, err := openAt(unix.AT_FDCWD, "/proc/"+strconv.Itoa(pid), unix.O_PATH|unix.O_DIRECTORY, 0); err == nil {
 		defer unix.Close(proc)
@@ -89,9 +89,9 @@ func openInRoot(proc int, m Mapping) (*os.File, error) {
 	return openFound(fd, m.Path, &m)
 }
 
-// openMapped opens the file that is mapped at m's addresses. It is the one
-// that m tells of if maps still says so afterwards; stat's idea of its device
-// and inode may differ from maps' (overlayfs, btrfs) and does not count.
+// openMapped opens the file that is mapped at m's addresses. It is the file of
+// m if maps still says so afterwards; the device and inode of stat may differ
+// from those in maps (overlayfs, btrfs) and are not compared.
 func openMapped(proc int, m Mapping) (*os.File, error) {
 	f, err := reopen(proc, fmt.Sprintf("map_files/%x-%x", m.Start, m.End), m.Path, nil)
 	if err != nil {
@@ -108,7 +108,7 @@ func openMapped(proc int, m Mapping) (*os.File, error) {
 	return f, nil
 }
 
-// mapped reports whether m is a mapping of the process now.
+// mapped reports whether m is currently a mapping of the process.
 func mapped(proc int, m Mapping) (bool, error) {
 	fd, err := openAt(proc, "maps", unix.O_RDONLY, 0)
 	if err != nil {
@@ -142,8 +142,8 @@ func reopen(proc int, link, name string, m *Mapping) (*os.File, error) {
 }
 
 // openFound opens for reading what an O_PATH descriptor refers to, if it is a
-// regular file of bearable size (only then is it opened: opening a device or a
-// FIFO has effects) and, where m is given, the one that m tells of.
+// regular file of acceptable size (opening a device or a FIFO would have
+// effects) and, if m is given, the file of m.
 func openFound(fd int, name string, m *Mapping) (*os.File, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -172,8 +172,8 @@ func openFound(fd int, name string, m *Mapping) (*os.File, error) {
 func openAt(dir int, name string, flags, resolve uint64) (int, error) {
 	for {
 		fd, err := unix.Openat2(dir, name, &unix.OpenHow{Flags: flags | unix.O_CLOEXEC, Resolve: resolve})
-		// EAGAIN: a rename raced with the walk, so that it could not tell
-		// whether it stayed inside the root.
+		// EAGAIN: a rename raced with the walk, so the kernel could not verify
+		// that it stayed inside the root.
 		if err != unix.EINTR && err != unix.EAGAIN {
 			return fd, err
 		}
@@ -181,7 +181,7 @@ func openAt(dir int, name string, flags, resolve uint64) (int, error) {
 }
 
 // OpenExe opens a native program or library (ELF) by the path that the user
-// gave. Refusals are *plan.Error without a place.
+// gave. Refusals are *plan.Error without a position.
 func OpenExe(path string) (*os.File, error) {
 	fd, err := openAt(unix.AT_FDCWD, path, unix.O_PATH, 0)
 	switch err {

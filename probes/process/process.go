@@ -15,24 +15,25 @@ import (
 )
 
 // Process is a running process. PID and StartTime together identify it: the
-// kernel reuses the one but not the pair.
+// kernel reuses the pid but not the pair.
 type Process struct {
 	PID       int
 	Comm      string // name of the leader, at most 15 bytes
-	Exe       string // path of the executable as the kernel tells it, without " (deleted)"; "" if unknown
+	Exe       string // path of the executable as reported by the kernel, without " (deleted)"; "" if unknown
 	StartTime uint64 // clock ticks since boot (field 22 of stat)
-	Parent    int    // pid of its parent when it was looked up
+	Parent    int    // pid of its parent at the time of the look-up
 }
 
 // tick is the kernel's USER_HZ.
 const tick = time.Second / 100
 
-// Age is how long ago it began.
+// Age returns the time since it was started.
 func (p Process) Age() time.Duration {
 	return time.Duration(clock.Boot()) - time.Duration(p.StartTime)*tick
 }
 
-// statBytes holds any stat file: 52 numbers of at most 20 digits and a name.
+// statBytes is enough for any stat file: 52 numbers of at most 20 digits and a
+// name.
 const statBytes = 1200
 
 // Lookup returns the process pid, and whether it runs (false also for kernel
@@ -72,7 +73,7 @@ func ListFor(v *plan.Viewer) ([]Process, error) {
 	return slices.DeleteFunc(ps, func(p Process) bool { return !Visible(v, p.PID) }), err
 }
 
-// pids lists /proc, ascending. Threads other than leaders are not in it.
+// pids lists /proc, ascending. It contains leaders only, no other threads.
 func pids() ([]int, error) {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -98,8 +99,8 @@ func readStat(pid int, buf []byte, s *Stat) bool {
 	return n > 0 && ParseStat(buf[:n], s)
 }
 
-// readFile reads at most len(buf) bytes of a small /proc file in one go and
-// returns how many; 0 if it cannot be read.
+// readFile reads at most len(buf) bytes of a small /proc file with one read and
+// returns their number; 0 if it cannot be read.
 func readFile(name string, buf []byte) int {
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -121,7 +122,7 @@ var deletedSuffix = []byte(" (deleted)")
 
 // readExe returns the path of pid's executable and whether that file has been
 // deleted or replaced since. A leader that has ended has no executable any
-// more; the threads that go on still have it.
+// more; its other threads still have it.
 func readExe(pid int) (exe string, deleted bool) {
 	var buf [unix.PathMax]byte
 	n, err := unix.Readlink(path(pid, "exe"), buf[:])
@@ -151,7 +152,7 @@ func readThreadExe(pid int, buf []byte) (n int, err error) {
 
 // leader returns the process that thread tid belongs to, 0 if there is none.
 func leader(tid int) int {
-	var buf [1024]byte // Name, Umask, State and Tgid are the first lines of status
+	var buf [1024]byte // contains Name, Umask, State and Tgid, the first lines of status
 	b := buf[:readFile(path(tid, "status"), buf[:])]
 	_, b, found := bytes.Cut(b, []byte("\nTgid:\t"))
 	if !found {

@@ -85,7 +85,7 @@ func TestLookupOfLeaderThatEnded(t *testing.T) {
 	}
 }
 
-// ended reports whether a process has let go of its memory: from then on it has
+// ended reports whether a process has released its memory: from then on it has
 // neither arguments nor a program, though it is listed until its parent waits.
 func ended(p procfs.Proc) bool {
 	s, err := p.Stat()

@@ -7,21 +7,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Program is what a process executes: what can be said of it when it has ended.
+// Program is the program of a process, in a form that remains valid when the
+// process has ended.
 type Program struct {
 	Comm string
-	Exe  string // path, as the process sees it; "": it is not known
-	File FileID // as maps tells it, or as stat does
+	Exe  string // path in the process's root; "": unknown
+	File FileID // as in maps, or from stat
 }
 
-// programs are those of the processes that run, by pid, as far as the kernel has told
-// by records of perf_event_open(2). A Program is not changed once it is there.
+// programs maps the pids of running processes to their programs, maintained by
+// records of perf_event_open(2). A Program is immutable.
 type programs map[int]*Program
 
-// running are the programs of the processes that are there.
+// running returns the programs of the existing processes.
 func running() programs {
 	ps := programs{}
-	list, _ := List() // without it what starts later is known all the same
+	list, _ := List() // on error only processes that start later are known
 	for _, p := range list {
 		program := &Program{Comm: p.Comm, Exe: p.Exe}
 		var st unix.Stat_t
@@ -33,10 +34,10 @@ func running() programs {
 	return ps
 }
 
-// In a PERF_RECORD_COMM: the name is that of a program that begins.
+// In a PERF_RECORD_COMM: the name was set by exec.
 const commOfExec = 1 << 13
 
-// note notes what a record tells of a process; nothing where ps is nil.
+// note updates ps by a record; it does nothing if ps is nil.
 func (ps programs) note(r *mapRecord) {
 	u32 := func(at int) int { return int(int32(binary.NativeEndian.Uint32(r.body[at:]))) }
 	if ps == nil || len(r.body) < 16 {
@@ -54,7 +55,7 @@ func (ps programs) note(r *mapRecord) {
 		}
 	case unix.PERF_RECORD_COMM: // pid, tid, name
 		if pid != u32(4) {
-			return // a thread's
+			return // another thread's name
 		}
 		next := Program{Comm: textOf(r.body[8:])}
 		if before := ps[pid]; before != nil && r.misc&commOfExec == 0 {
@@ -62,14 +63,14 @@ func (ps programs) note(r *mapRecord) {
 		}
 		ps[pid] = &next
 	case unix.PERF_RECORD_MMAP2:
-		// The first that a program maps is itself.
+		// The first mapping of a program is its executable.
 		if m, ok := parseMapped(r.body); ok && ps[pid] != nil && ps[pid].Exe == "" {
 			ps[pid] = &Program{Comm: ps[pid].Comm, Exe: m.Path, File: FileID{m.Dev, m.Inode}}
 		}
 	}
 }
 
-// textOf is a text that ends with a zero byte.
+// textOf returns the NUL-terminated text in b.
 func textOf(b []byte) string {
 	text, _, _ := bytes.Cut(b, []byte{0})
 	return string(text)

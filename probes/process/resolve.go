@@ -11,10 +11,10 @@ import (
 	"endoscope/planner/plan"
 )
 
-// Resolve returns the running processes that t means, by pid, each once. The
-// entries of t are alternatives. An executable that nobody runs yet is no
-// error, for it may be started later; it gives no process. Processes that t's
-// viewer may not observe do not exist. Refusals are *plan.Error placed at t.
+// Resolve returns the running processes of t, by pid, each once. The entries of
+// t are alternatives. An executable that no process runs is no error, since it
+// may be started later; it yields no process. Processes that t's viewer may not
+// observe do not exist. Refusals are *plan.Error located at t.
 func Resolve(t plan.Target) ([]Process, error) {
 	var out []Process
 	for _, pid := range t.PIDs {
@@ -48,10 +48,10 @@ func Resolve(t plan.Target) ([]Process, error) {
 	return slices.CompactFunc(out, func(a, b Process) bool { return a.PID == b.PID }), nil
 }
 
-// refuse makes an error at the target's place in the statement.
+// refuse returns an error located at the target in the statement.
 func refuse(t plan.Target, format string, args ...any) *plan.Error {
 	start, stop := t.Start, t.Stop
-	if stop <= start { // the session's target: nothing in this statement names it
+	if stop <= start { // the session's target is not in this statement
 		start, stop = -1, -1
 	}
 	return plan.Errorf(start, stop, format, args...)
@@ -103,7 +103,7 @@ func resolveName(t plan.Target, name string, all []Process) ([]Process, error) {
 	return nil, err.WithHint("%s", whichRun(t.Viewer))
 }
 
-// whichRun is the hint for who names a process that is none.
+// whichRun returns the hint after a process name that no process has.
 func whichRun(v *plan.Viewer) string {
 	if v.Everything() {
 		return "SHOW PROCESSES lists those that run"
@@ -111,7 +111,8 @@ func whichRun(v *plan.Viewer) string {
 	return "SHOW PROCESSES lists those that you may observe"
 }
 
-// unsuitable says why processes called comm are no targets, if there are any.
+// unsuitable returns why processes called comm are no targets, nil if there are
+// none.
 func unsuitable(t plan.Target, comm string) error {
 	pids, err := pids()
 	if err != nil {
@@ -143,7 +144,8 @@ func resolveExe(t plan.Target, exe string, all []Process) ([]Process, error) {
 		return out, nil
 	}
 	if !t.Viewer.Everything() {
-		// Whether there is such a file, and what is in it, is not theirs to know.
+		// The viewer must not learn whether the file exists, and what it
+		// contains.
 		return nil, refuse(t, "no process executes %s", exe).WithHint("%s", whichRun(t.Viewer))
 	}
 	f, err := OpenExe(exe)

@@ -41,7 +41,7 @@ func TestResolve(t *testing.T) {
 	unused := copyProgram(t, "sleep", filepath.Join(dir, "unused"))
 	a, b := start(t, sleeper, "60").Process.Pid, start(t, link, "60").Process.Pid
 	other := start(t, testenv.NeedProgram(t, "sleep"), "60").Process.Pid
-	long := "esc-sleeper-wit" // what the kernel keeps of the name
+	long := "esc-sleeper-wit" // the part of the name that the kernel keeps
 
 	for _, c := range []struct {
 		name   string
@@ -109,7 +109,7 @@ func TestResolveRefuses(t *testing.T) {
 	<-ended
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	thread := 0 // one that does not lead
+	thread := 0 // a thread that is not a leader
 	if entries, err := os.ReadDir("/proc/self/task"); err == nil && len(entries) > 1 {
 		fmt.Sscan(entries[len(entries)-1].Name(), &thread)
 	}

@@ -8,14 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// FileID is a device number, as unix.Mkdev encodes it, and an inode's.
+// FileID is a device number, as unix.Mkdev encodes it, and an inode number.
 type FileID struct{ Dev, Inode uint64 }
 
-// MappedID is how the kernel knows a file: its superblock's device and the
-// number of its inode, which maps files tell, and which programs of the kernel
-// find where they look. What stat(2) says is often, but not always the same:
-// btrfs and overlayfs have numbers of their own for it. To learn the other ones
-// the file is mapped here for a moment.
+// MappedID returns the kernel's identity of a file: its superblock's device and
+// its inode's number, as shown in maps files and seen by eBPF programs. stat(2)
+// often, but not always, returns the same: btrfs and overlayfs report other
+// numbers. To find the kernel's, the file is mapped here for a moment.
 func MappedID(f *os.File) (FileID, error) {
 	page, err := unix.Mmap(int(f.Fd()), 0, os.Getpagesize(), unix.PROT_READ, unix.MAP_PRIVATE)
 	if err != nil {
@@ -32,12 +31,12 @@ func MappedID(f *os.File) (FileID, error) {
 			return FileID{m.Dev, m.Inode}, nil
 		}
 	}
-	return FileID{}, fmt.Errorf("the mapping of %s is not told", f.Name())
+	return FileID{}, fmt.Errorf("the mapping of %s was not found", f.Name())
 }
 
-// isMapped reports whether a file is the one that m tells of. stat is what
-// stat(2) says of it, and mapped asks for its MappedID, which is only done where
-// stat says something else.
+// isMapped reports whether a file is the file of m. stat is its identity by
+// stat(2), and mapped returns its MappedID, which is only called if stat
+// differs.
 func isMapped(m Mapping, stat FileID, mapped func() (FileID, error)) bool {
 	want := FileID{m.Dev, m.Inode}
 	if stat == want {

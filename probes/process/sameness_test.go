@@ -12,8 +12,7 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// Whether a file is the one that a process has mapped, by what stat says of it
-// and by what maps would.
+// isMapped identifies a file by its stat identity and by its kernel identity.
 func TestIsMapped(t *testing.T) {
 	m := Mapping{Dev: 41, Inode: 7}
 	for _, c := range []struct {
@@ -37,9 +36,9 @@ func TestIsMapped(t *testing.T) {
 	}
 }
 
-// On an overlay whose layers are on a file system of their own, as a
-// container's may be, stat tells another device than maps: files are found by
-// what maps tells, and none is taken for another.
+// On an overlay whose layers are on another file system, as in containers, stat
+// reports another device than maps: files are found by the numbers in maps, and
+// no other file is accepted.
 func TestOverlayFile(t *testing.T) {
 	sleep := testenv.NeedProgram(t, "sleep")
 	dir := testenv.Overlay(t)
@@ -82,12 +81,12 @@ func TestOverlayFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(root)
-	found, err := openInRoot(root, m) // not by map_files, which needs more rights
+	found, err := openInRoot(root, m) // without map_files, which needs more rights
 	if err != nil {
 		t.Fatal(err)
 	}
 	found.Close()
-	// Another file under this name is another file.
+	// Another file with this name is rejected.
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}

@@ -2,8 +2,8 @@ package process
 
 import "bytes"
 
-// Stat is what /proc/PID/stat or /proc/PID/task/TID/stat says (proc_pid_stat(5),
-// fs/proc/array.c do_task_stat).
+// Stat is the content of /proc/PID/stat or /proc/PID/task/TID/stat
+// (proc_pid_stat(5), fs/proc/array.c do_task_stat).
 type Stat struct {
 	PID         int
 	Comm        []byte // within the parsed buffer; at most 15 bytes
@@ -28,13 +28,13 @@ const (
 // Kernel reports a kernel thread, which has no program and no user memory.
 func (s *Stat) Kernel() bool { return s.Flags&pfKthread != 0 }
 
-// Ended reports a process that has ended and is only not yet collected by its
-// parent. A leader that has ended while other threads go on is not one.
+// Ended reports a process that has ended and was not yet reaped by its parent.
+// It is false for a leader that has ended while other threads run.
 func (s *Stat) Ended() bool { return (s.State == 'Z' || s.State == 'X') && s.Threads <= 1 }
 
-// ParseStat reads the text of a stat file into s, allocating nothing, and
-// reports whether it was complete. The comm may contain anything, also spaces
-// and parentheses: it ends at the last one.
+// ParseStat parses the text of a stat file into s without allocating, and
+// reports whether it was complete. The comm may contain anything, including
+// spaces and parentheses: it ends at the last one.
 func ParseStat(b []byte, s *Stat) bool {
 	open, shut := bytes.IndexByte(b, '('), bytes.LastIndexByte(b, ')')
 	if open < 1 || shut < open || shut+3 >= len(b) {
@@ -81,8 +81,8 @@ func ParseStat(b []byte, s *Stat) bool {
 	return true
 }
 
-// number reads a decimal number, with a sign or without, and returns what
-// follows it. Numbers that do not fit wrap; the kernel writes none.
+// number parses a decimal number, signed or not, and returns what follows it.
+// Numbers that do not fit wrap; the kernel writes none.
 func number(b []byte) (int64, []byte) {
 	i, negative := 0, false
 	if len(b) > 0 && b[0] == '-' {

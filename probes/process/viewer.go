@@ -12,22 +12,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Visible reports whether v may observe process pid. The rule is written down
-// once more in eBPF (target.h), for each event: a process may change its user by
-// executing a set-user-ID program.
+// Visible reports whether v may observe process pid. The rule is also
+// implemented in eBPF (target.h), for each event: a process may change its user
+// by executing a set-user-ID program.
 //
 // A user of the machine may observe what they could ptrace by the kernel's own
 // rule without capabilities (__ptrace_may_access in kernel/ptrace.c): all user
-// and group ids are theirs, it has no capabilities and may dump core, which the
-// kernel forbids to programs that change their user and to those whose file
-// cannot be read. The kernel compares one group, that of the caller; here it may
-// be any of the user's, who can make it theirs with newgrp(1). Processes of user
-// namespaces are nobody's, and security modules are not asked.
+// and group ids are theirs, the process has no capabilities and is dumpable;
+// programs that change their user, and those whose file is not readable, are
+// not. The kernel compares only the caller's group; here any of the user's
+// groups matches, since the user can switch to it with newgrp(1). Processes of
+// user namespaces are visible to no user, and security modules are not
+// consulted.
 func Visible(v *plan.Viewer, pid int) bool {
 	if v.Everything() {
 		return true
 	}
-	// Where it executes another program meanwhile, one of the two looks sees that.
+	// If it executes another program in between, one of the two reads sees
+	// that.
 	before, ok := credentialsOf(pid)
 	if !ok || !visible(v, pid, &before) {
 		return false
@@ -51,7 +53,7 @@ func visible(v *plan.Viewer, pid int, c *credentials) bool {
 	return len(v.Cgroups) > 0 && inCgroups(v.Cgroups, pid)
 }
 
-// credentials are what the kernel's rule looks at.
+// credentials are the inputs of the kernel's rule.
 type credentials struct {
 	uid, gid     [3]uint32 // real, effective, saved
 	capabilities uint64    // permitted
@@ -65,7 +67,7 @@ func credentialsOf(pid int) (c credentials, ok bool) {
 	var buf [4096]byte
 	b := buf[:readFile(path(pid, "status"), buf[:])]
 	var st unix.Stat_t
-	// Files in the folder of a process that may not dump core belong to root
+	// Files in the directory of a process that is not dumpable belong to root
 	// (task_dump_owner in fs/proc/base.c).
 	if len(b) == 0 || !ids(b, "\nUid:\t", &c.uid) || !ids(b, "\nGid:\t", &c.gid) || unix.Stat(path(pid, "environ"), &st) != nil {
 		return c, false
@@ -88,7 +90,7 @@ func credentialsOf(pid int) (c credentials, ok bool) {
 	return c, ok
 }
 
-// ids reads the first three numbers of a line of status.
+// ids parses the first three numbers of a line of status.
 func ids(status []byte, field string, out *[3]uint32) bool {
 	_, b, found := bytes.Cut(status, []byte(field))
 	for i := range out {
@@ -102,7 +104,7 @@ func ids(status []byte, field string, out *[3]uint32) bool {
 	return found
 }
 
-// inCgroups reports whether a process is in one of these cgroups, or below.
+// inCgroups reports whether a process is in one of the cgroups, or below.
 func inCgroups(cgroups []string, pid int) bool {
 	b, err := os.ReadFile(path(pid, "cgroup"))
 	if err != nil {
@@ -125,8 +127,8 @@ func isWithin(path, folder string) bool {
 	return folder != "" && (path == folder || strings.HasPrefix(path, folder+"/"))
 }
 
-// CgroupID is what eBPF programs know a cgroup by, and its depth below the root
-// of the hierarchy; false if there is none of that path.
+// CgroupID returns the id of a cgroup in eBPF programs, and its depth below the
+// root of the hierarchy; false if it does not exist.
 func CgroupID(cgroup string) (id uint64, level int, ok bool) {
 	root := cgroupRoot()
 	cgroup = strings.Trim(filepath.Clean("/"+cgroup), "/")
@@ -137,7 +139,7 @@ func CgroupID(cgroup string) (id uint64, level int, ok bool) {
 	return st.Ino, 1 + strings.Count(cgroup, "/"), true
 }
 
-// cgroupRoot is where the unified hierarchy is mounted; "": nowhere.
+// cgroupRoot returns the mount point of the unified hierarchy; "": none.
 func cgroupRoot() string {
 	b, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {

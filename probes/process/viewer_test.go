@@ -12,7 +12,7 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// publicCopy copies a program to where every user can reach it.
+// publicCopy copies a program to a place that every user can read.
 func publicCopy(t testing.TB, program string, mode os.FileMode) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "viewer")
@@ -50,8 +50,8 @@ func as(uid, gid uint32, groups ...uint32) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: gid, Groups: groups}}
 }
 
-// kernelAllows asks the kernel whether a user could ptrace a process: reading
-// environ takes the same (PTRACE_MODE_READ).
+// kernelAllows returns whether a user could ptrace a process: reading environ
+// requires the same rights (PTRACE_MODE_READ).
 func kernelAllows(t testing.TB, uid, gid uint32, pid int) bool {
 	t.Helper()
 	cmd := exec.Command(testenv.NeedProgram(t, "cat"), fmt.Sprintf("/proc/%d/environ", pid))
@@ -89,7 +89,7 @@ func TestVisibleAgreesWithTheKernel(t *testing.T) {
 		attr     *syscall.SysProcAttr
 		program  string
 		visible  bool
-		stricter bool // than the kernel
+		stricter bool // than the kernel is
 	}{
 		{"their own", as(user, group), sleep, true, false},
 		{"with another group of theirs", as(user, group, other), sleep, true, false},
@@ -128,7 +128,7 @@ func TestVisibleAgreesWithTheKernel(t *testing.T) {
 	}
 }
 
-// What is hidden is refused in the words of what there is not.
+// A hidden process is refused with the same message as a missing one.
 func TestResolveTellsNothingOfTheHidden(t *testing.T) {
 	testenv.NeedRoot(t)
 	secret := publicCopy(t, testenv.NeedProgram(t, "sleep"), 0o755)
@@ -179,7 +179,7 @@ func TestWithinCgroup(t *testing.T) {
 		{"/system.slice/a.service", "system.slice/a.service/", true},
 		{"/system.slice-2/a", "/system.slice", false},
 		{"/", "/system.slice", false},
-		{"/anything", "/", false}, // everything is granted otherwise
+		{"/anything", "/", false}, // granted for another reason
 	} {
 		if got := isWithin(c.path, c.folder); got != c.want {
 			t.Errorf("%s within %s: %t", c.path, c.folder, got)

@@ -9,10 +9,10 @@ import (
 )
 
 // Watch returns a channel that is closed when process pid ends, and a function
-// that gives up watching (the channel then stays open; safe to call twice).
+// that stops watching (the channel then stays open; safe to call twice).
 //
 // It waits on a pidfd, which becomes readable when the last thread of the
-// process is gone, in the Go runtime's own epoll set: a watch costs a file
+// process has ended, with the Go runtime's network poller: a watch costs a file
 // descriptor and a parked goroutine, no thread and no polling.
 func Watch(pid int) (<-chan struct{}, func(), error) {
 	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)

@@ -34,7 +34,7 @@ func TestWatch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(cmds) == 2 { // the third is given up
+		if len(cmds) == 2 { // the watch of the third is cancelled
 			cancel()
 		}
 		defer cancel()

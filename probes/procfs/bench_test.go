@@ -13,7 +13,7 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// discard is a sink that lets batches go.
+// discard is a sink that drops batches.
 type discard struct{}
 
 func (discard) Push(b *batch.Batch)    { b.Release() }
@@ -23,12 +23,12 @@ func (discard) Lost(string, uint64)    {}
 func (discard) Count(string, uint64)   {}
 func (discard) End(error)              {}
 
-// steady are samplers in the state that they are in after their first samples.
+// steady returns a sampler in its state after the first samples.
 func steady(t testing.TB, stream string) (sample func()) {
 	t.Helper()
 	spec := &plan.Acquire{Stream: stream, Every: time.Second, Out: types.Schema{Fields: tables[stream].Fields()}}
 	switch stream {
-	case "process_usage": // without what needs a directory scan for each sample
+	case "process_usage": // without columns that need a directory scan for each sample
 		spec.Target.PIDs = []int{os.Getpid()}
 		spec.Out = schemaOf(t, stream, "timestamp", "pid", "process", "exe", "percent_cpu", "rss", "vsize", "threads",
 			"minor_faults", "major_faults", "read_bytes", "write_bytes")

@@ -28,7 +28,7 @@ type cpuSampler struct {
 	buf    []byte
 	window window
 	cores  bool
-	past   []history[cpuTicks] // by CPU; of all CPUs: the first
+	past   []history[cpuTicks] // by CPU; for the sum of all, the first
 }
 
 func newCPUSampler(w window, cores bool) *cpuSampler {
@@ -80,12 +80,12 @@ func readTicks(line text) cpuTicks {
 func (s *cpuSampler) row(at int64, past *history[cpuTicks], now cpuTicks, out *output) {
 	out.int(cpuTime, at)
 	_, then, ok := past.base(s.window, at, now)
-	// The kernel says that iowait may decrease, and idle does when a CPU is
-	// taken away: such a counter did not grow.
+	// The documentation says that iowait may decrease, and idle does when a CPU
+	// is removed: such a counter counts as unchanged.
 	user, system := grown(then.user, now.user), grown(then.system, now.system)
 	idle, iowait, steal := grown(then.idle, now.idle), grown(then.iowait, now.iowait), grown(then.steal, now.steal)
 	if sum := user + system + idle + iowait + steal; ok && sum > 0 {
-		// The whole is 100 exactly: 100 / sum would be rounded first.
+		// The sum must be exactly 100: 100 / sum would be rounded first.
 		percent := func(ticks float64) float64 { return 100 * ticks / sum }
 		out.float(cpuBusy, percent(user+system+steal))
 		out.float(cpuIdle, percent(idle))
@@ -97,7 +97,7 @@ func (s *cpuSampler) row(at int64, past *history[cpuTicks], now cpuTicks, out *o
 	out.emit()
 }
 
-// grown is how much a counter grew, 0 if it shrank.
+// grown returns the increase of a counter, 0 if it decreased.
 func grown(then, now uint64) float64 {
 	if now <= then {
 		return 0

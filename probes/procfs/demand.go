@@ -10,25 +10,25 @@ import (
 	"endoscope/probes"
 )
 
-// demand gives a value when it is asked for one (plan.Acquire.OnDemand). In
-// between it only keeps what rates count from: a reading every half of the
-// span that they cover, whose rows are dropped.
+// demand produces its value on request (plan.Acquire.OnDemand). In between it
+// only takes the readings that rates are computed from: one every half window,
+// whose rows are dropped.
 type demand struct {
 	*source
-	mu      sync.Mutex // guards the sampler, and what follows
+	mu      sync.Mutex // guards the fields below
 	sampler sampler
 	sink    probes.Sink
 	armed   bool
-	done    chan struct{} // closed to end keep
+	done    chan struct{} // closed to stop keep
 	wg      sync.WaitGroup
 }
 
-// leastWindow is the shortest span over which the kernel's counters of CPU
-// time, which count in 10 ms, say anything.
+// leastWindow is the shortest window that is meaningful for the kernel's
+// counters of CPU time, which count in 10 ms.
 const leastWindow = 20 * time.Millisecond
 
-// Info implements probes.Source. The value is given to whoever asks: there is nothing
-// to share or to shut.
+// Info implements probes.Source. The value is produced on request: the source
+// can be neither shared nor gated.
 func (d *demand) Info() probes.Info {
 	i := d.source.Info()
 	i.Identity, i.OnDemand, i.Gateable, i.Ability = "", true, false, plan.Ability{}
@@ -43,8 +43,7 @@ func (d *demand) Control(_ context.Context, c probes.Command) (probes.Reply, err
 	return probes.Unsupported(c)
 }
 
-// Start takes the reading that rates count from, and waits until they mean
-// something.
+// Start takes the first reading for rates, and waits until they are meaningful.
 func (d *demand) Start(ctx context.Context, sink probes.Sink, _ probes.Options) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -67,7 +66,7 @@ func (d *demand) Start(ctx context.Context, sink probes.Sink, _ probes.Options) 
 	return nil
 }
 
-// keep takes the readings between.
+// keep takes the readings in between.
 func (d *demand) keep() {
 	tick := time.NewTicker(d.every)
 	defer tick.Stop()
@@ -80,13 +79,13 @@ func (d *demand) keep() {
 		d.mu.Lock()
 		if d.armed {
 			d.rows.sink = nil
-			_ = d.sampler.sample(d.clock(), d.rows) // Sample tells of errors
+			_ = d.sampler.sample(d.clock(), d.rows) // Sample reports errors
 		}
 		d.mu.Unlock()
 	}
 }
 
-// sample gives the sink the value at this moment.
+// sample pushes the current value to the sink.
 func (d *demand) sample() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -105,7 +104,7 @@ func (d *demand) sample() error {
 	return nil
 }
 
-// Stop ends the stream.
+// Stop implements probes.Source.
 func (d *demand) Stop() error {
 	d.mu.Lock()
 	if !d.armed {

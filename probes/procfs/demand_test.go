@@ -9,8 +9,8 @@ import (
 	"endoscope/probes"
 )
 
-// TestDemand asks for a value twice: it gives one row each time and none in
-// between, with the time of the asking, and a rate that means something at once.
+// TestDemand requests a value twice: each request yields one row, with the time
+// of the request and a meaningful rate, and there is none in between.
 func TestDemand(t *testing.T) {
 	var out types.Schema
 	for i, f := range tables["cpu_usage"].Fields() {
@@ -30,7 +30,7 @@ func TestDemand(t *testing.T) {
 	}
 	var asked, answered []int64
 	for range 2 {
-		time.Sleep(100 * time.Millisecond) // which is longer than a rate window: readings are kept meanwhile
+		time.Sleep(100 * time.Millisecond) // longer than a rate window: readings are taken meanwhile
 		asked = append(asked, time.Now().UnixNano())
 		if _, err := src.Control(t.Context(), probes.Sample{}); err != nil {
 			t.Fatal(err)

@@ -19,18 +19,19 @@ var (
 	diskBusy       = catalog.Position(catalog.DiskUsage, "percent_busy")
 )
 
-// sectorBytes is the unit of /proc/diskstats, whatever the device's own is.
+// sectorBytes is the unit of /proc/diskstats, independent of the device's own.
 const sectorBytes = 512
 
 type diskCounters struct{ reads, readSectors, writes, writeSectors, busyMs uint64 }
 
-// disk is a block device. Partitions are known, so that they are not looked up
-// at each sample, but give no rows: their I/O is their disk's.
+// disk is a block device. Partitions are remembered, so that they are not
+// looked up at each sample, but yield no rows: their I/O is included in their
+// disk's.
 type disk struct {
 	name  string
 	whole bool
 	past  history[diskCounters]
-	seen  int64 // the sample in which it was there last
+	seen  int64 // the last sample that contained it
 }
 
 // diskSampler reads /proc/diskstats (Documentation/admin-guide/iostats.rst).
@@ -101,7 +102,7 @@ func readDisk(line text) (c diskCounters) {
 
 func (s *diskSampler) row(at int64, d *disk, now diskCounters, out *output) {
 	if now == (diskCounters{}) {
-		return // never used, as most loop and RAM devices
+		return // never used, like most loop and RAM devices
 	}
 	since, then, ok := d.past.base(s.window, at, now)
 	out.int(diskTime, at)
@@ -111,8 +112,8 @@ func (s *diskSampler) row(at int64, d *disk, now diskCounters, out *output) {
 		out.float(diskWrites, perSecond(then.writes, now.writes, elapsed))
 		out.float(diskReadBytes, sectorBytes*perSecond(then.readSectors, now.readSectors, elapsed))
 		out.float(diskWriteBytes, sectorBytes*perSecond(then.writeSectors, now.writeSectors, elapsed))
-		// Milliseconds per second are tenths of a percent; the clock that the
-		// kernel counts them with may run a tick ahead.
+		// Milliseconds per second are tenths of a percent; the kernel's counter
+		// may be a tick ahead of our clock.
 		out.float(diskBusy, min(100, perSecond(then.busyMs, now.busyMs, elapsed)/10))
 	}
 	out.emit()

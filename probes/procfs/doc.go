@@ -2,22 +2,22 @@
 // instant and are read from /proc: the load of CPUs, memory, processes,
 // threads, disks, network interfaces, and the kernel's pressure figures.
 //
-// A source samples at start + k·interval. Ticks that it could not keep are
-// counted as lost ("sampler overrun"); they are never made up for. Percentages
-// and per-second columns cover the last max(interval, rate window): a source
-// that samples more often keeps its readings of that time, and gives no row
-// until they are complete, so that every rate is a measured one. A rate of
-// something that appeared meanwhile (a disk, an interface) is NULL until then.
+// A source samples at start + k·interval. Missed ticks are counted as lost
+// ("sampler overrun") and never made up for. Percentages and per-second columns
+// cover the last max(interval, rate window): a source that samples more often
+// keeps the readings of that time, and produces no row until the window is
+// complete, so that every rate is measured. The rate of something that appeared
+// meanwhile (a disk, an interface) is NULL until then.
 //
-// Behind a gate (package gate) a source looks at it whenever it is due: shut, it
-// takes no reading, or takes one for the rates to come and gives no row; or it
-// sleeps until the gate is opened by this process.
+// A source with a gate (package gate) checks it at each tick. While it is shut,
+// the source takes no reading, or takes one for later rates and produces no
+// row; or it sleeps until this process opens the gate.
 //
-// Files are held open and read with pread into a buffer that is reused; their
-// numbers are scanned in place. A steady source allocates nothing per sample but
-// what finding processes needs, ten times a second.
+// Files are kept open and read with pread into a reused buffer; numbers are
+// parsed in place. A steady source allocates nothing per sample except for
+// finding processes, ten times a second.
 //
-// Needed: no rights for the system's streams; for another user's process, the
+// Rights: none for the system's streams; for another user's process, the
 // columns of /proc/PID/io and /proc/PID/fd are NULL without ptrace rights.
 //
 // The package must not know SQL, operators, sessions or the network.

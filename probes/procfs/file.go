@@ -4,27 +4,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// file is a file of /proc that is read again and again. Where the budget
-// allows it stays open; the descriptor then also pins the process that it
-// tells of: a later process with the same pid is never read through it.
+// file is a file of /proc that is read repeatedly. If the budget allows, it
+// stays open; the descriptor then also pins the process: a later process with
+// the same pid is never read through it.
 type file struct {
-	dir    int    // directory that name is in
-	name   string // or an absolute path
+	dir    int    // directory that contains name
+	name   string // relative to dir, or an absolute path
 	fd     int    // -1: not open
-	budget *int   // descriptors that may still be kept; nil: no limit
+	budget *int   // descriptors that may still be kept open; nil: no limit
 }
 
-// newFile describes a file and opens nothing.
+// newFile describes a file without opening it.
 func newFile(dir int, name string, budget *int) file {
 	return file{dir: dir, name: name, fd: -1, budget: budget}
 }
 
-// maxFile bounds a buffer: no file read here has a reason to be longer.
+// maxFile limits a buffer, far above the size of any file read here.
 const maxFile = 16 << 20
 
-// read reads the whole file into buf, growing it where needed, and returns
-// what was read. The kernel makes most of these files anew at each read from
-// offset 0 and gives the rest of a long one at the offsets that follow.
+// read reads the whole file into buf, growing it if needed, and returns the
+// content. The kernel regenerates most of these files at a read from offset 0,
+// and continues a long one at the following offsets.
 func (f *file) read(buf *[]byte) ([]byte, error) {
 	if f.fd < 0 {
 		fd, err := unix.Openat(f.dir, f.name, unix.O_RDONLY|unix.O_CLOEXEC, 0)

@@ -114,7 +114,7 @@ func TestNetwork(t *testing.T) {
 		head+"    lo: 100 10 0 0 0 0 0 0 100 10 0 0 0 0 0 0\n  eth0:3000 25 3 6 9 9 9 9 400 35 6 8 9 9 9 9\n veth:1: 5 5 5 5 0 0 0 0 5 5 5 5 0 0 0 0\n")
 	want := []string{
 		"interface='lo' rx_bytes_per_s=0 tx_bytes_per_s=0 rx_packets_per_s=0 tx_packets_per_s=0 rx_errors_per_s=0 tx_errors_per_s=0 rx_drops_per_s=0 tx_drops_per_s=0",
-		// Its tx bytes began anew.
+		// The tx byte counter was reset.
 		"interface='eth0' rx_bytes_per_s=2000 tx_bytes_per_s=0 rx_packets_per_s=5 tx_packets_per_s=5 rx_errors_per_s=2 tx_errors_per_s=3 rx_drops_per_s=4 tx_drops_per_s=4",
 		"interface='veth:1' rx_bytes_per_s=null tx_bytes_per_s=null rx_packets_per_s=null tx_packets_per_s=null rx_errors_per_s=null tx_errors_per_s=null rx_drops_per_s=null tx_drops_per_s=null",
 	}
@@ -163,7 +163,8 @@ func TestPressure(t *testing.T) {
 	}
 }
 
-// The scanners against prometheus/procfs, both on one copy of this machine's files.
+// The parsers against prometheus/procfs, both on one copy of this machine's
+// files.
 func TestScannersAgainstOracle(t *testing.T) {
 	dir := t.TempDir()
 	read := func(name string) text {

@@ -9,30 +9,31 @@ import (
 	"endoscope/probes/gate"
 )
 
-// gated is a source's gate, and what it has done. The zero value is no gate.
-// Only the source's goroutine uses it, but for the counts.
+// gated is a source's gate and its counters. The zero value is no gate. It is
+// used by the source's goroutine only, except for the counters.
 type gated struct {
 	gate   *gate.Gate
 	way    plan.GateWay
 	asleep bool
-	marked int64 // the last watermark given while shut
+	marked int64 // the last watermark while shut
 
 	due, shut atomic.Uint64
 }
 
-// What a tick costs besides the reading, in ns of CPU time: that the goroutine
-// wakes, and that its rows make the query's wake. In a virtual machine BenchmarkTick
-// gives 30 µs a tick at 1 kHz, and 100 where a CPU has gone to sleep in between.
+// The cost of a tick besides the reading, in ns of CPU time: waking the
+// goroutine, and waking the query for its rows. In a virtual machine
+// BenchmarkTick measures 30 µs a tick at 1 kHz, and 100 µs if a CPU has gone
+// idle in between.
 const (
 	wakeNs = 50_000
 	giveNs = 30_000
 )
 
-// heartbeat is how often the watermark advances of a sampler that sleeps.
+// heartbeat is the interval of watermarks of a sampler that sleeps.
 const heartbeat = time.Second
 
-// ability says that a sampler can pause. Its rows' condition is tested by the
-// engine.
+// ability returns that a sampler can pause. The condition of its rows is tested
+// by the engine.
 func (s *source) ability() plan.Ability {
 	a := plan.Ability{Gate: plan.Paused, Closed: "the condition on a sampled stream is not tested in the kernel"}
 	if !s.gauge {
@@ -41,7 +42,7 @@ func (s *source) ability() plan.Ability {
 	return a
 }
 
-// price is what a sample costs that meets a gate shut in a way.
+// price returns the cost of a sample while the gate is shut in a way.
 func (s *source) price(way plan.GateWay) probes.Price {
 	const tick = wakeNs
 	read := float64(s.cost)
@@ -68,10 +69,10 @@ func (s *source) Stats() (st probes.Stats) {
 }
 
 // admits reports whether the sample of time at is wanted. The clock was read
-// before: see package gate.
+// before the gate: see package gate.
 func (g *gated) admits(at int64) bool { return g.gate == nil || g.gate.Admits(at) }
 
-// tick is admits for a sample that is due.
+// tick is admits for a sample that is due, and counts.
 func (g *gated) tick(at int64) bool {
 	g.due.Add(1)
 	if g.admits(at) {
@@ -81,8 +82,8 @@ func (g *gated) tick(at int64) bool {
 	return false
 }
 
-// pass promises that no row before at follows, though not at every tick: that
-// would wake the query, of which the gate is to spare it.
+// pass advances the watermark to at, but not at every tick: that would wake the
+// query, which the gate is to avoid.
 func (g *gated) pass(sink probes.Sink, at int64) {
 	if at-g.marked >= int64(idle) {
 		g.marked = at
@@ -90,14 +91,15 @@ func (g *gated) pass(sink probes.Sink, at int64) {
 	}
 }
 
-// forgetful is a sampler of which so many files are open that they are kept while
-// it sleeps. After forget it knows of no time before.
+// forgetful is a sampler with so many open files that they are kept while it
+// sleeps. forget drops its history.
 type forgetful interface {
 	sampler
 	forget()
 }
 
-// woken is the sampler after it has slept: what it read before says nothing of now.
+// woken returns the sampler to use after a sleep, without history: earlier
+// readings are outdated.
 func (s *source) woken(asleep sampler) sampler {
 	if f, ok := asleep.(forgetful); ok {
 		f.forget()
@@ -107,8 +109,9 @@ func (s *source) woken(asleep sampler) sampler {
 	return s.make()
 }
 
-// sleep is how long to wait for the sample that is due after d, and what ends it
-// sooner: the gate of a source that is asleep.
+// sleep returns how long to wait for the sample that is due after d, and a
+// channel that ends the wait earlier: that of the gate of a source that is
+// asleep.
 func (g *gated) sleep(d time.Duration) (time.Duration, <-chan struct{}) {
 	if g.asleep {
 		return heartbeat, g.gate.Wake

@@ -21,7 +21,7 @@ const alone = `#include <stdio.h>
 int main(void) { puts("ready"); fflush(stdout); return getchar(); }`
 
 // TestGatedSampler opens a sampler's gate for a time in the middle: there are
-// rows of that time alone, but watermarks of all of it.
+// rows of that time only, but watermarks of all of it.
 func TestGatedSampler(t *testing.T) {
 	for _, c := range []struct {
 		name, stream string
@@ -102,7 +102,7 @@ func TestGatedSampler(t *testing.T) {
 	}
 }
 
-// TestForcedSampler gives every row, as without a gate.
+// TestForcedSampler: all rows are produced, as without a gate.
 func TestForcedSampler(t *testing.T) {
 	spec := sampleOf("memory_usage")
 	spec.Every = 5 * time.Millisecond
@@ -132,8 +132,8 @@ func TestForcedSampler(t *testing.T) {
 	}
 }
 
-// BenchmarkTick is what a tick costs besides its reading: the figures behind
-// wakeNs. Compare the process's CPU time, not the elapsed one.
+// BenchmarkTick measures the cost of a tick besides its reading, for wakeNs.
+// Compare the process's CPU time, not the elapsed one.
 func BenchmarkTick(b *testing.B) {
 	set, err := gate.NewSet(1, false)
 	if err != nil {
@@ -163,12 +163,12 @@ func BenchmarkTick(b *testing.B) {
 	}
 }
 
-// sampleOf asks for every column of a stream of the machine's.
+// sampleOf requests every column of a stream.
 func sampleOf(stream string) *plan.Acquire {
 	return &plan.Acquire{Stream: stream, Every: time.Second, Out: types.Schema{Fields: tables[stream].Fields()}}
 }
 
-// usedCPU is what the process has used.
+// usedCPU returns the CPU time of the process.
 func usedCPU(b *testing.B) time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {

@@ -2,15 +2,15 @@ package procfs
 
 import "time"
 
-// window is the span that rates cover, and how finely it is kept.
+// window is the time that rates cover, and its resolution.
 type window struct {
 	length time.Duration
-	gap    time.Duration // of readings closer together than this one is kept
-	slack  time.Duration // a reading this much younger than the window is old enough
+	gap    time.Duration // of readings closer together than this only one is kept
+	slack  time.Duration // a reading younger than the window by at most this is old enough
 	slots  int
 }
 
-// divisions bounds the readings kept of a window: with a sampler far faster
+// divisions limits the readings kept of a window: with a sampler far faster
 // than the window, a rate may cover 1/divisions more than it.
 const divisions = 64
 
@@ -23,23 +23,23 @@ func newWindow(every, rate time.Duration) window {
 	return w
 }
 
-// warmup is how many ticks of a sampler pass before rates cover the window.
+// warmup returns the number of ticks before rates cover the window.
 func (w window) warmup(every time.Duration) int64 {
 	return int64((w.length + every - 1) / every)
 }
 
-// history keeps the readings of one counter, or set of counters, for the time
-// that rates cover. The zero value is empty.
+// history keeps the readings of one counter, or set of counters, for the rate
+// window. The zero value is empty.
 type history[T any] struct {
-	at    []int64 // a ring
+	at    []int64 // a ring buffer
 	value []T
 	first int
 	n     int
 }
 
-// base adds a reading and returns the one that a rate at that moment counts
-// from: the latest that is as old as the window, else the oldest; false if
-// this is the first.
+// base adds a reading and returns the one that its rate is computed from: the
+// latest that is as old as the window, or else the oldest; false for the first
+// reading.
 func (h *history[T]) base(w window, at int64, v T) (then int64, value T, ok bool) {
 	if h.at == nil {
 		h.at, h.value = make([]int64, w.slots), make([]T, w.slots)
@@ -53,7 +53,7 @@ func (h *history[T]) base(w window, at int64, v T) (then int64, value T, ok bool
 		then, value, ok = h.at[h.first], h.value[h.first], true
 	}
 	if h.n == 0 || at-h.at[h.slot(h.n-1)] >= int64(w.gap) {
-		if h.n == len(h.at) { // ticks came too early; the oldest is old enough
+		if h.n == len(h.at) { // ticks came early; the oldest is old enough
 			h.first = h.slot(1)
 			h.n--
 		}
@@ -65,7 +65,7 @@ func (h *history[T]) base(w window, at int64, v T) (then int64, value T, ok bool
 
 func (h *history[T]) slot(i int) int { return (h.first + i) % len(h.at) }
 
-// perSecond is how fast a counter grew, 0 if it shrank.
+// perSecond returns the rate of a counter, 0 if it decreased.
 func perSecond(then, now uint64, elapsed int64) float64 {
 	if now <= then || elapsed <= 0 {
 		return 0

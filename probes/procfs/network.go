@@ -22,7 +22,7 @@ type netCounters [8]uint64
 type network struct {
 	name string
 	past history[netCounters]
-	seen int64 // the sample in which it was there last
+	seen int64 // the last sample that contained it
 }
 
 // networkSampler reads /proc/self/net/dev: the interfaces of our own network
@@ -54,7 +54,7 @@ func (s *networkSampler) sample(at int64, out *output) error {
 			break
 		}
 		// An interface's name may contain a colon, a counter does not. The two
-		// heading lines contain none.
+		// header lines contain none.
 		colon := bytes.LastIndexByte(line, ':')
 		if colon < 0 {
 			continue
@@ -69,13 +69,13 @@ func (s *networkSampler) sample(at int64, out *output) error {
 		i.seen = at
 		s.row(at, i, readNetwork(line[colon+1:]), out)
 	}
-	if len(s.interfaces) > n { // containers come and go, and their interfaces
+	if len(s.interfaces) > n { // interfaces of containers that have gone
 		maps.DeleteFunc(s.interfaces, func(_ string, i *network) bool { return i.seen != at })
 	}
 	return nil
 }
 
-// readNetwork reads rx bytes, packets, errs, drop, fifo, frame, compressed,
+// readNetwork parses rx bytes, packets, errs, drop, fifo, frame, compressed,
 // multicast, then the same of tx with other last four.
 func readNetwork(line text) (c netCounters) {
 	for half := range 2 {

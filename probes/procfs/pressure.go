@@ -16,7 +16,7 @@ var (
 	pressureFull     = catalog.Position(catalog.Pressure, "full_percent")
 )
 
-// pressureTotals are µs since boot in which some, or all, tasks waited.
+// pressureTotals is the µs since boot in which some, or all, tasks waited.
 type pressureTotals struct{ some, full uint64 }
 
 type resource struct {
@@ -80,8 +80,8 @@ func (s *pressureSampler) row(at int64, r *resource, t text, out *output) {
 	out.emit()
 }
 
-// readPressure reads "avg10=0.00 avg60=0.00 avg300=0.00 total=0", sets the three
-// averages and returns the total.
+// readPressure parses "avg10=0.00 avg60=0.00 avg300=0.00 total=0", sets the
+// three averages and returns the total.
 func readPressure(line text, columns []int, out *output) uint64 {
 	for i, key := range [...]string{"avg10=", "avg60=", "avg300="} {
 		if v, ok := line.after(key); ok {

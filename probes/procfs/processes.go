@@ -37,8 +37,8 @@ type processState struct {
 	switches switchCount
 }
 
-// processSampler reads /proc/PID/stat of each process, and the files of those
-// columns that are asked for; percent_cpu is from the process's CPU clock.
+// processSampler reads /proc/PID/stat of each process, and other files if their
+// columns are requested; percent_cpu is from the process's CPU clock.
 type processSampler struct {
 	targets  *targets
 	window   window
@@ -136,9 +136,9 @@ func (s *processSampler) row(at int64, o *observed, stat *process.Stat, out *out
 	out.emit()
 }
 
-// cpuClock reads the CPU time of a whole process, its ended threads included,
-// in ns: the clock of clock_getcpuclockid(3). It is exact to a scheduler tick
-// (1-4 ms) where /proc/PID/stat counts in 10 ms.
+// cpuClock returns the CPU time of a whole process, including its ended
+// threads, in ns: the clock of clock_getcpuclockid(3). It is exact to a
+// scheduler tick (1-4 ms) where /proc/PID/stat counts in 10 ms.
 func cpuClock(pid int) (uint64, bool) {
 	const perProcessSched = 2 // CPUCLOCK_SCHED of include/linux/posix-timers_types.h
 	var ts unix.Timespec
@@ -148,8 +148,8 @@ func cpuClock(pid int) (uint64, bool) {
 	return uint64(ts.Nano()), true
 }
 
-// openFiles counts the open files of a process: since Linux 6.2 that is the
-// size of its fd directory.
+// openFiles returns the number of open files of a process: since Linux 6.2 it
+// is the size of its fd directory.
 func openFiles(dir int) (int64, error) {
 	var st unix.Stat_t
 	if err := unix.Fstatat(dir, "fd", &st, 0); err != nil {
@@ -169,9 +169,9 @@ func openFiles(dir int) (int64, error) {
 	return n, err
 }
 
-// switchCount adds up the context switches of a process. The kernel tells
-// them for each living thread only; what a thread did until it was seen last
-// stays counted when it ends.
+// switchCount sums the context switches of a process. The kernel reports them
+// for living threads only; the last count seen of a thread remains included
+// when it ends.
 type switchCount struct {
 	voluntary, involuntary uint64
 	last                   map[int][2]uint64 // by thread

@@ -37,7 +37,7 @@ func start(t testing.TB, program string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// conversation is a program that answers each line that it is told.
+// conversation is a program that answers each line it is sent.
 type conversation struct {
 	t   *testing.T
 	cmd *exec.Cmd
@@ -139,7 +139,7 @@ func TestProcessUsageFollowsWhatTheProcessDoes(t *testing.T) {
 	for _, word := range []string{"grow", "open", "wait", "spin"} {
 		program.say(word)
 	}
-	for done := clock.Now(); last(r, "timestamp").I <= done; { // samples from before may be waiting
+	for done := clock.Now(); last(r, "timestamp").I <= done; { // samples from before may be queued
 		r.batch()
 	}
 	r.batch()
@@ -177,9 +177,9 @@ func TestProcessUsageFollowsWhatTheProcessDoes(t *testing.T) {
 		t.Errorf("process %q, want %q", got, stat.Comm)
 	}
 
-	// What it used by the rates against what the kernel says it used in all.
-	// The windows of the first and the last rate reach beyond this second, in which a
-	// busy machine may have given it more or less.
+	// The sum of the rates against the CPU time reported by the kernel. The
+	// windows of the first and the last rate extend beyond this second, in
+	// which a busy machine may have given it more or less.
 	testenv.Once(t, func() error {
 		at, used := time.Now(), stat.CPUTime()
 		seen := len(r.column("timestamp"))
@@ -221,9 +221,9 @@ func TestThreadUsage(t *testing.T) {
 	program.say("spin")
 	r.batch()
 	tid := otherThread(t, pid)
-	// However little of a processor the others on the machine leave to it: what it used by
-	// the rates is what the kernel says. The windows of the first and the last rate reach
-	// beyond this time, in which the others may leave it more or less.
+	// However little CPU time other processes leave: the sum of the rates is
+	// what the kernel reports. The windows of the first and the last rate
+	// extend beyond this time, in which the process may get more or less.
 	testenv.Once(t, func() error {
 		used, at := ranFor(t, pid, tid), time.Now()
 		seen := len(r.column("tid"))
@@ -258,7 +258,7 @@ func TestThreadUsage(t *testing.T) {
 			continue
 		}
 		spinner++
-		if name.S != "spinner" && spinner > 1 { // it names itself
+		if name.S != "spinner" && spinner > 1 { // it sets its own name
 			t.Errorf("thread %d is %q", tids[i].I, name.S)
 		}
 		if states[i].S != "R" {
@@ -278,7 +278,7 @@ func TestThreadUsage(t *testing.T) {
 	}
 }
 
-// otherThread waits for a process' second thread.
+// otherThread waits for a process's second thread.
 func otherThread(t *testing.T, pid int) int {
 	t.Helper()
 	other := 0
@@ -297,7 +297,7 @@ func otherThread(t *testing.T, pid int) int {
 	return other
 }
 
-// ranFor is how long a thread has run: the first number of its schedstat
+// ranFor returns the CPU time of a thread: the first number of its schedstat
 // (Documentation/scheduler/sched-stats.rst), ns.
 func ranFor(t *testing.T, pid, tid int) time.Duration {
 	t.Helper()
@@ -393,7 +393,7 @@ func TestNewProcessesOfAnExecutableAreFollowed(t *testing.T) {
 	}
 }
 
-// A sampler holds on to a process, not to its pid.
+// A sampler observes a process, not a pid.
 func TestReusedPIDIsAnotherProcess(t *testing.T) {
 	testenv.NeedRoot(t)
 	const nextPID = "/proc/sys/kernel/ns_last_pid"

@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DefaultRateWindow is what rates cover if the session says nothing. The kernel
+// DefaultRateWindow is the rate window unless the session sets one. The kernel
 // counts CPU time in 10 ms: rates over less than two of them are noise.
 const DefaultRateWindow = 100 * time.Millisecond
 
@@ -27,20 +27,20 @@ type Provider struct{ clock func() int64 }
 // New returns a provider.
 func New() *Provider { return &Provider{clock: clock.Now} }
 
-// Streams are those of tables.
+// Streams implements probes.Provider.
 func (p *Provider) Streams() []string { return slices.Sorted(maps.Keys(tables)) }
 
-// Close has nothing to free.
+// Close implements probes.Provider; there is nothing to free.
 func (p *Provider) Close() error { return nil }
 
 // sampler reads one stream. sample takes a reading at time at and emits its
-// rows; the first reading gives the rates that follow something to count from.
+// rows; the first reading is the base of later rates.
 type sampler interface {
 	sample(at int64, out *output) error
 	close()
 }
 
-// Prepare checks that spec can be sampled and measures what a sample costs.
+// Prepare checks that spec can be sampled and measures the cost of a sample.
 func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source, error) {
 	if _, ok := tables[spec.Stream]; !ok {
 		return nil, plan.Errorf(spec.Start, spec.Stop, "there is no stream %s in /proc", spec.Stream)
@@ -74,7 +74,7 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 	return s, nil
 }
 
-// choose decides what is read for spec.
+// choose selects the sampler for spec.
 func (s *source) choose(spec *plan.Acquire) error {
 	w := s.window
 	s.warmup = w.warmup(s.every)
@@ -167,7 +167,7 @@ func (s *source) calibrate(stream string) error {
 	return nil
 }
 
-// unreadable says in the user's words that a file of /proc cannot be read.
+// unreadable returns the error for files of /proc that cannot be read.
 func unreadable(stream, files string, err error) error {
 	e := plan.Errorf(-1, -1, "%s cannot be read from %s: %v", stream, files, err)
 	switch {
@@ -182,7 +182,7 @@ func unreadable(stream, files string, err error) error {
 	return e
 }
 
-// placed gives an error that has no place that of the stream.
+// placed adds the position of the stream to an error that has none.
 func placed(err error, spec *plan.Acquire) error {
 	var e *plan.Error
 	if errors.As(err, &e) && e.Start < 0 {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tables make the rows of the streams of this package:
+// tables define the rows of the streams of this package:
 //
 //   - Percentages are 0 to 100; percent_cpu is 100 for each CPU used.
 //   - cpu_usage, cpu_core_usage: busy = 100 - idle - iowait = user (with nice
@@ -37,14 +37,14 @@ var tables = func() map[string]*rows.Table[rows.Row] {
 	return out
 }()
 
-// output makes batches of rows. A sampler sets the cells of a row, by their positions
-// in the catalog, and emits it.
+// output encodes rows. A sampler sets the cells of a row, by their positions in
+// the catalog, and emits it.
 type output struct {
 	sink   probes.Sink // nil: rows are dropped
 	writer *rows.Writer[rows.Row]
 	row    rows.Row
-	asked  []bool // by position
-	denied uint64 // readings that another user's process did not allow
+	asked  []bool // by position: the column is requested
+	denied uint64 // readings that another user's process did not permit
 }
 
 func newOutput(spec *plan.Acquire) (*output, error) {
@@ -61,7 +61,7 @@ func newOutput(spec *plan.Acquire) (*output, error) {
 	return o, nil
 }
 
-// wants reports whether a column is asked for.
+// wants reports whether a column is requested.
 func (o *output) wants(column int) bool { return o.asked[column] }
 
 func (o *output) int(column int, v int64)     { o.row[column] = types.Int(v) }
@@ -69,15 +69,15 @@ func (o *output) count(column int, v uint64)  { o.row[column] = types.Int(int64(
 func (o *output) float(column int, v float64) { o.row[column] = types.Float(v) }
 func (o *output) str(column int, v string)    { o.row[column] = types.Str(v) }
 
-// refusal counts err if it is about permissions; other errors of a process's files
-// mean that it has just ended.
+// refusal counts err if it is about permissions; other errors of a process's
+// files mean that it has just ended.
 func (o *output) refusal(err error) {
 	if err == unix.EACCES || err == unix.EPERM {
 		o.denied++
 	}
 }
 
-// emit ends the row. Cells that were not set since the last row are NULL.
+// emit ends the row. Cells not set since the last row are NULL.
 func (o *output) emit() {
 	if o.sink != nil {
 		o.writer.Add(&o.row)
@@ -85,5 +85,5 @@ func (o *output) emit() {
 	clear(o.row)
 }
 
-// flush pushes the rows made so far.
+// flush pushes the rows so far.
 func (o *output) flush() { o.writer.Flush() }

@@ -7,7 +7,7 @@ import (
 	"endoscope/probes"
 )
 
-// Control implements probes.Source. Samples take no time, so that none is
+// Control implements probes.Source. Samples have no duration, so none is
 // unfinished.
 func (s *source) Control(_ context.Context, c probes.Command) (r probes.Reply, err error) {
 	switch c := c.(type) {
@@ -20,8 +20,8 @@ func (s *source) Control(_ context.Context, c probes.Command) (r probes.Reply, e
 	return probes.Unsupported(c)
 }
 
-// divide implements probes.Divide. There is nothing between two samples; one
-// that is just being taken is of before the cut, and may come after it.
+// divide implements probes.Divide. A sample that is being taken belongs to
+// before the cut, and may arrive after it.
 func (s *source) divide(begin func(probes.Cut), done func()) {
 	s.mu.Lock()
 	runs := s.started && !s.stopped
@@ -37,7 +37,7 @@ func (s *source) divide(begin func(probes.Cut), done func()) {
 	}
 }
 
-// identity is the source's Info.Identity.
+// identity returns the source's Info.Identity.
 func (s *source) identity() string {
 	id := s.files
 	for _, p := range s.pinned {

@@ -10,35 +10,35 @@ import (
 	"endoscope/probes/process"
 )
 
-// overrun is the cause under which samples are counted that were not taken.
+// overrun is the cause counted for missed samples.
 const overrun = "sampler overrun"
 
-// denied is the cause under which values are counted that we may not read.
+// denied is the cause counted for values that we may not read.
 const denied = "not permitted to read another user's process"
 
-// idle is how often the watermark advances between samples.
+// idle is the interval of watermarks between samples.
 const idle = 100 * time.Millisecond
 
 // source samples on a goroutine of its own, from Start until Stop, until the
-// context ends, or until every process named by pid has ended. Only that
+// context ends, or until every process given by pid has ended. Only that
 // goroutine uses the sampler and the sink.
 type source struct {
 	clock   func() int64
 	every   time.Duration
 	window  window
-	warmup  int64 // ticks that give no rows
-	gauge   bool  // rows say nothing of the time before them
+	warmup  int64 // ticks without rows
+	gauge   bool  // a row does not depend on earlier readings
 	rows    *output
 	make    func() sampler
 	pinned  []process.Process // the target, if it cannot grow
 	files   string
 	cost    time.Duration // of a reading
-	begin   time.Duration // what the first one costs more, where each awakening begins anew
+	begin   time.Duration // additional cost of the first reading, where each wake-up starts over
 	notices []string
 	filter  plan.Expr // left to the engine
-	gate    gated     // may keep it from reading, or from giving rows
+	gate    gated     // may suppress readings, or rows
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	started bool
 	stopped bool
 	stop    chan struct{} // closed by Stop
@@ -54,10 +54,10 @@ func (s *source) Info() probes.Info {
 	}
 }
 
-// Load does nothing: the files are open, as far as they stay open.
+// Load implements probes.Source; there is nothing to do.
 func (s *source) Load(context.Context, probes.Options) error { return nil }
 
-// Start takes the reading that rates count from. The stream ends when ctx does.
+// Start takes the first reading for rates. The stream ends when ctx does.
 func (s *source) Start(ctx context.Context, sink probes.Sink, o probes.Options) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +81,7 @@ func (s *source) Start(ctx context.Context, sink probes.Sink, o probes.Options) 
 	return nil
 }
 
-// Stop ends the stream.
+// Stop implements probes.Source.
 func (s *source) Stop() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,7 +99,7 @@ func (s *source) run(ctx context.Context, sampler sampler, sink probes.Sink, sta
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	defer func() { sampler.close() }()
-	giving := s.warmup // from this tick on
+	giving := s.warmup // the first tick with rows
 	for k := int64(1); ; {
 		due := start.Add(time.Duration(k) * s.every)
 		wait, woken := s.gate.sleep(time.Until(due))
@@ -169,7 +169,7 @@ func (s *source) run(ctx context.Context, sampler sampler, sink probes.Sink, sta
 }
 
 // watch returns a channel that is closed when every pinned process has ended;
-// nil if there is none.
+// nil if none is pinned.
 func (s *source) watch() <-chan struct{} {
 	if len(s.pinned) == 0 {
 		return nil
@@ -182,7 +182,7 @@ func (s *source) watch() <-chan struct{} {
 			continue // it has ended
 		}
 		cancels = append(cancels, cancel)
-		// Only now is it certain that the pid will not be reused unseen.
+		// Checked again: only now can the pid not be reused unnoticed.
 		if now, ok := process.Lookup(p.PID); ok && now.StartTime == p.StartTime {
 			ends = append(ends, end)
 		}

@@ -19,11 +19,11 @@ import (
 	"go.uber.org/goleak"
 )
 
-// recorder is a sink that keeps what it is given as values.
+// recorder is a sink that records values.
 type recorder struct {
 	t      testing.TB
 	schema types.Schema
-	delay  func(n int) // called before batch n is taken
+	delay  func(n int) // called before batch n is received
 
 	mu         sync.Mutex
 	batches    int
@@ -39,7 +39,7 @@ func newRecorder(t testing.TB, schema types.Schema) *recorder {
 	return &recorder{t: t, schema: schema, lost: map[string]uint64{}, ended: make(chan struct{}), arrived: make(chan struct{}, 1000)}
 }
 
-// marked reports whether a watermark has come that is after a time.
+// marked reports whether a watermark later than a time was received.
 func (r *recorder) marked(after int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -123,7 +123,8 @@ func (r *recorder) column(name string) []types.Value {
 	return vs
 }
 
-// schemaOf is a schema of some columns of a stream; of all, if none is named.
+// schemaOf returns a schema of some columns of a stream; of all, if none is
+// named.
 func schemaOf(t testing.TB, stream string, names ...string) types.Schema {
 	t.Helper()
 	all := types.Schema{Fields: tables[stream].Fields()}

@@ -13,37 +13,38 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rescan is how often, at most, /proc is searched for processes that a name or
-// an executable means now, and the names of those known are read again.
+// rescan is the minimum interval between searches of /proc for processes that
+// match a name or an executable, and between readings of known processes'
+// names.
 const rescan = 100 * time.Millisecond
 
-// keptFiles is how many files of processes and threads a sampler keeps open;
-// beyond it they are opened for each reading, which costs more.
+// keptFiles is the number of files of processes and threads that a sampler
+// keeps open; further ones are opened for each reading, which costs more.
 const keptFiles = 1024
 
 // observed is a process that is sampled.
 type observed struct {
 	process.Process
-	dir   int   // /proc/PID, which pins the process: what is in it ends with it
+	dir   int   // /proc/PID, which pins the process: its content ends with the process
 	fresh int64 // boot clock of a scan at which it did not run yet; 0: unknown
 	stat  file
 	task  directory // opened when needed
 }
 
-// targets keeps the processes that a target means, as they come and go.
+// targets maintains the list of processes in a target.
 type targets struct {
-	pinned  []process.Process // those named by pid
+	pinned  []process.Process // processes given by pid
 	viewer  *plan.Viewer
 	matcher *process.Matcher
-	grows   bool              // names and executables also mean processes that start later
-	gone    func(o *observed) // told of each process before it is forgotten
+	grows   bool              // processes that start later may match by name or executable
+	gone    func(o *observed) // called for each process before it is removed
 	running []*observed       // by pid
 	budget  int
 	scanned int64          // boot clock of the last scan; 0: none
 	listed  map[int]uint64 // start times, by pid, of the processes listed then
 }
 
-// newTargets takes a target and the processes that it means now.
+// newTargets takes a target and the processes that match it now.
 func newTargets(t plan.Target, now []process.Process, gone func(*observed)) *targets {
 	ts := &targets{
 		viewer:  t.Viewer,
@@ -61,8 +62,8 @@ func newTargets(t plan.Target, now []process.Process, gone func(*observed)) *tar
 	return ts
 }
 
-// refresh takes in the processes that match now, takes over the names of those
-// known (exec changes them) and forgets those that match no longer.
+// refresh adds processes that match now, updates the names of known ones (exec
+// changes them) and removes those that no longer match.
 func (t *targets) refresh() error {
 	now, before := clock.Boot(), t.scanned
 	if before != 0 && now-before < int64(rescan) && t.viewer.Everything() {
@@ -91,7 +92,7 @@ func (t *targets) refresh() error {
 		}
 		fresh := before
 		if started, ok := t.listed[p.PID]; ok && started == p.StartTime {
-			fresh = 0 // it ran, under another name
+			fresh = 0 // it ran before, under another name
 		}
 		t.add(p, fresh)
 	}
@@ -103,7 +104,7 @@ func (t *targets) refresh() error {
 	return nil
 }
 
-// list lists, by pid, the processes that may be meant: all, or those named by pid.
+// list returns the candidates by pid: all processes, or those given by pid.
 func (t *targets) list() ([]process.Process, error) {
 	if t.grows {
 		return process.List()
@@ -123,7 +124,7 @@ func (t *targets) means(p process.Process) bool {
 	}) || t.matcher.Matches(p)
 }
 
-// add begins to observe p.
+// add starts observing p.
 func (t *targets) add(p process.Process, fresh int64) {
 	dir, err := unix.Open("/proc/"+strconv.Itoa(p.PID), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -135,7 +136,7 @@ func (t *targets) add(p process.Process, fresh int64) {
 	})
 }
 
-// keep forgets the processes for which ok is false.
+// keep removes the processes for which ok is false.
 func (t *targets) keep(ok func(*observed) bool) {
 	t.running = slices.DeleteFunc(t.running, func(o *observed) bool {
 		if ok(o) {

@@ -2,11 +2,11 @@ package procfs
 
 import "bytes"
 
-// text is what is still to be scanned of a file. Its methods take things from
-// its front and allocate nothing.
+// text is the unparsed rest of a file. Its methods parse from its front and
+// allocate nothing.
 type text []byte
 
-// line takes a line, without its end; false if nothing is left.
+// line removes and returns a line, without its end; false at the end.
 func (t *text) line() (text, bool) {
 	if len(*t) == 0 {
 		return nil, false
@@ -30,7 +30,7 @@ func (t *text) space() {
 	*t = b
 }
 
-// word takes what is before the next blank; empty if nothing is left.
+// word removes and returns what is before the next blank; empty at the end.
 func (t *text) word() []byte {
 	t.space()
 	b := *t
@@ -42,15 +42,15 @@ func (t *text) word() []byte {
 	return b[:i]
 }
 
-// skip takes n words.
+// skip removes n words.
 func (t *text) skip(n int) {
 	for range n {
 		t.word()
 	}
 }
 
-// uint takes a decimal number; false, and nothing taken, if there is none. A
-// number beyond 64 bits wraps, as the kernel's own counters do.
+// uint parses a decimal number; false, and nothing is removed, if there is
+// none. A number beyond 64 bits wraps, as the kernel's own counters do.
 func (t *text) uint() (uint64, bool) {
 	t.space()
 	b := *t
@@ -70,7 +70,7 @@ func (t *text) count() uint64 {
 	return v
 }
 
-// decimal takes a number such as 12.34.
+// decimal parses a number such as 12.34.
 func (t *text) decimal() (float64, bool) {
 	whole, ok := t.uint()
 	if !ok {
@@ -90,7 +90,7 @@ func (t *text) decimal() (float64, bool) {
 	return v, true
 }
 
-// after returns what follows prefix, on whatever line; false if it is nowhere.
+// after returns what follows prefix, on any line; false if it does not occur.
 func (t text) after(prefix string) (text, bool) {
 	if len(t) < len(prefix) {
 		return nil, false

@@ -27,17 +27,17 @@ type thread struct {
 	stat  file
 	sched file
 	cpu   history[uint64]
-	seen  int64 // the sample in which it was there last
+	seen  int64 // the last sample that contained it
 }
 
-// threadSet are the threads of a process.
+// threadSet is the threads of a process.
 type threadSet struct {
 	byTID   map[int]*thread
 	scanned int64 // boot clock of the last scan; 0: none
 }
 
-// threadSampler reads /proc/PID/task/TID/stat of each thread and, where CPU
-// time or run delay are asked for, its schedstat, which counts in ns
+// threadSampler reads /proc/PID/task/TID/stat of each thread and, if CPU time
+// or run delay are requested, its schedstat, which counts in ns
 // (Documentation/scheduler/sched-stats.rst).
 type threadSampler struct {
 	targets *targets
@@ -86,14 +86,14 @@ func (s *threadSampler) sample(at int64, out *output) error {
 	return nil
 }
 
-// process gives a row for each thread of o; false if o has ended.
+// process emits a row for each thread of o; false if o has ended.
 func (s *threadSampler) process(at int64, o *observed, out *output) bool {
 	set := s.sets[o]
 	if set == nil {
 		set = &threadSet{byTID: map[int]*thread{}, scanned: o.fresh}
 		s.sets[o] = set
 	}
-	// A thread that was not there at the last scan had used no CPU time then.
+	// A thread that did not exist at the last scan had used no CPU time then.
 	before := set.scanned
 	set.scanned = clock.Boot()
 	alive := 0
@@ -160,8 +160,8 @@ func (s *threadSampler) row(at int64, o *observed, tid int, th *thread, out *out
 	return true
 }
 
-// letters has every byte at its own place, so that a state's letter is a
-// string without allocation.
+// letters has every byte at its own index, so that a state's letter is a string
+// without allocation.
 var letters = func() string {
 	var b [256]byte
 	for i := range b {

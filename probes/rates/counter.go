@@ -13,21 +13,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Place is an instruction that is executed once for each call.
+// Place is an instruction that is executed once per call.
 type Place struct {
 	File   *os.File
 	Offset uint64 // of the instruction in the file
-	PID    int    // of the process whose calls are meant; 0: all that execute the file
+	PID    int    // process whose calls are counted; 0: all that execute the file
 }
 
-// maxCounted is how many places a counter can count, one after the other.
+// maxCounted is how many places a counter can count, over its life.
 const maxCounted = 1 << 12
 
-// counter counts how often places are passed.
+// counter counts the executions of places.
 type counter struct {
 	program *ebpf.Program
 	counts  *ebpf.Map // by cookie
-	next    int       // cookie not yet used
+	next    int       // next unused cookie
 	closing sync.WaitGroup
 }
 
@@ -68,9 +68,9 @@ func (c *counter) close() {
 }
 
 // count attaches to the places while wait runs, and returns how often each was
-// passed meanwhile. Places of processes that have ended count 0. When count
-// returns the probes are being detached: the kernel takes them out at once but
-// then waits tens of milliseconds for programs that may run, which close does.
+// executed meanwhile. Places of processes that have ended count 0. When count
+// returns the probes are being detached: the kernel removes them at once but
+// then waits tens of milliseconds for running programs, which close waits for.
 func (c *counter) count(places []Place, wait func()) ([]uint64, error) {
 	first := c.next
 	if first+len(places) > maxCounted {
@@ -102,8 +102,8 @@ func (c *counter) count(places []Place, wait func()) ([]uint64, error) {
 	return n, err
 }
 
-// attachMost attaches to the places that the kernel does not refuse because of
-// the instruction there: no query will probe those.
+// attachMost attaches to the places except those whose instruction the kernel
+// refuses: no query will probe those.
 func (c *counter) attachMost(places []Place, which []int, first int) ([]link.Link, error) {
 	l, err := c.attach(places, which, first)
 	switch {
@@ -125,7 +125,7 @@ func (c *counter) attachMost(places []Place, which []int, first int) ([]link.Lin
 	return append(links, more...), err
 }
 
-// notSupported is the kernel's ENOTSUPP (include/linux/errno.h), by which it
+// notSupported is the kernel's ENOTSUPP (include/linux/errno.h), with which it
 // refuses to probe an instruction.
 const notSupported = syscall.Errno(524)
 
@@ -148,10 +148,11 @@ func groups(places []Place) [][]int {
 	return out
 }
 
-// attach probes places of one file and process; their cookies begin at first.
+// attach attaches to places of one file and process; their cookies start at
+// first.
 func (c *counter) attach(places []Place, which []int, first int) (link.Link, error) {
 	p := places[which[0]]
-	// The file that was examined, wherever its name now leads.
+	// The file that was analysed, whatever its path now leads to.
 	exe, err := link.OpenExecutable(fmt.Sprintf("/proc/self/fd/%d", p.File.Fd()))
 	if err != nil {
 		return nil, err

@@ -9,25 +9,25 @@ import (
 )
 
 const (
-	// crowded is which part of the processors' time has to be taken for a
-	// program to be held up by others, and crowdedTime how long is then watched
-	// how much it is: the scheduler has given each its turn by then.
+	// crowded is the share of busy processor time from which a program may be
+	// delayed by others, and crowdedTime how long its waits are then observed:
+	// long enough for every thread to be scheduled.
 	crowded     = 0.8
 	crowdedTime = 40 * time.Millisecond
-	// maxThreads bounds how many threads are looked at: those of more are taken
-	// not to wait.
+	// maxThreads limits the threads examined: with more, none is assumed to
+	// wait.
 	maxThreads = 1024
 )
 
-// schedule is what the scheduler has given a thread, in ns, and for how long it
-// had to wait for that: /proc/PID/task/TID/schedstat.
+// schedule is the run time and the wait time of a thread, in ns:
+// /proc/PID/task/TID/schedstat.
 type schedule struct {
 	ran, waited int64
 	runnable    bool // it runs, or waits for a processor
 }
 
-// schedules are those of all threads of processes, nil where they are too many.
-// Those that have ended have none.
+// schedules returns the schedules of all threads of processes, nil if they are
+// too many. Threads that have ended have none.
 func schedules(pids []int) map[string]schedule {
 	out := map[string]schedule{}
 	for _, pid := range pids {
@@ -49,7 +49,8 @@ func schedules(pids []int) map[string]schedule {
 				continue
 			}
 			stat, _ := os.ReadFile(dir + "/" + t.Name() + "/stat")
-			// The name before the state is in brackets, and may have any in it.
+			// The name before the state is in parentheses, and may contain
+			// some.
 			s.runnable = strings.HasPrefix(string(stat[bytes.LastIndexByte(stat, ')')+1:]), " R")
 			out[t.Name()] = s
 		}
@@ -57,10 +58,10 @@ func schedules(pids []int) map[string]schedule {
 	return out
 }
 
-// demand is how many processors were used or waited for between two looks at
-// the schedules. The scheduler counts a wait when it ends: a thread may seem to
-// want more than one processor, which cannot be, or, if it waited all the time,
-// none.
+// demand returns how many processors were used or waited for between two
+// readings of the schedules. The scheduler counts a wait when it ends: a thread
+// may appear to want more than one processor, which is impossible, or, if it
+// waited all the time, none.
 func demand(before, after map[string]schedule, took time.Duration) (processors float64) {
 	for tid, a := range after {
 		b := before[tid]

@@ -1,19 +1,19 @@
 // Package rates estimates how often functions of running programs are called,
 // before they are probed, without ever probing all of them at once.
 //
-// A [Meter] samples where the processors are: that tells which functions are
+// A [Meter] samples what the processors execute: that shows which functions are
 // hot, and how busy the program is, while the caller still reads symbols. Then
 // it counts calls exactly, a few dozen functions at a time and for a few
 // milliseconds, the hottest first, and stops as soon as it knows enough. Of the
-// functions that no sample met it counts a few, chosen at random, and takes
-// those for all.
+// functions without samples it counts a few, chosen at random, and extrapolates
+// to all.
 //
-// Probes slow down what they count. How much less a program does meanwhile is
-// seen from the share of the samples in its own code, by which counts are
-// corrected. On a busy machine a program does as much less as others leave it
-// less of the processors, which differs from one moment to the next: rates are
-// told as if it had those that it wants, by what the scheduler says of its waits.
+// Probes slow down what they count. The slowdown is measured by the share of
+// samples in the program's own code, and counts are corrected by it. On a busy
+// machine a program also does less because others use the processors, which
+// varies: rates are reported as if it had the processor time that it wants, by
+// the scheduler's statistics of its waits.
 //
-// The package must not know what a function is called, nor why one asks: it is
-// given places in files, and prices.
+// The package must not know the names of functions, nor the purpose of the
+// estimate: it is given places in files, and prices.
 package rates

@@ -7,42 +7,43 @@ import (
 )
 
 const (
-	// hotBatch and coldBatch are how many places are counted at a time, of
-	// those that samples met and of those that none did, for batchTime.
+	// hotBatch and coldBatch are how many places are counted at a time, with
+	// samples and without, for batchTime.
 	hotBatch  = 32
 	coldBatch = 64
 	batchTime = 4 * time.Millisecond
-	// maxCounting bounds the time in which batches begin, and hotCounting the
-	// part of it for those that samples met.
-	// Where others hold up the program they are as many times as long.
+	// maxCounting limits the time in which batches begin, and hotCounting the
+	// part of it for places with samples. If others delay the program, both are
+	// extended by the same factor.
 	maxCounting = 32 * time.Millisecond
 	hotCounting = 24 * time.Millisecond
-	// maxSlowdown bounds the correction for what probes slow down: where a
-	// program does next to nothing but run into probes, how much it would do
-	// without them is a guess.
+	// maxSlowdown limits the correction for the slowdown by probes: for a
+	// program that does almost nothing but execute probes, its speed without
+	// them is a guess.
 	maxSlowdown = 8
 )
 
 // Candidate is a function that may be probed.
 type Candidate struct {
 	Place
-	Samples int     // that met it
-	CostNs  float64 // of a call, when it is probed
+	Samples int     // samples in it
+	CostNs  float64 // of a call, if it is probed
 }
 
-// Estimate is what probing all candidates would cost at the current rates.
+// Estimate is the cost of probing all candidates at the current rates.
 type Estimate struct {
-	PerSecond float64 // calls of all
+	PerSecond float64 // calls of all candidates
 	CPUs      float64 // processors that the probes would keep busy
-	// AtLeast: that much was seen, and there is more that was not looked at.
+	// AtLeast: this is a lower bound, since counting stopped early.
 	AtLeast bool
-	// Calls per second of the candidates that were counted; others have none.
+	// Calls per second of the candidates that were counted; others have no
+	// entry.
 	Calls map[int]float64
 }
 
-// Estimate counts calls of candidates, until the cost of those counted is more
-// than limit (in processors; 0: there is none), the time is up, or the rest can
-// be told. It follows Observe, which told the samples.
+// Estimate counts calls of candidates, until the cost of those counted exceeds
+// limit (in processors; 0: no limit), the time is up, or the rest can be
+// extrapolated. It follows Observe, which returned the samples.
 func (m *Meter) Estimate(candidates []Candidate, limit float64) (Estimate, error) {
 	began := time.Now()
 	c := counting{Meter: m, candidates: candidates, e: Estimate{Calls: map[int]float64{}}, capped: limit > 0, limit: limit}
@@ -75,17 +76,17 @@ func (m *Meter) Estimate(candidates []Candidate, limit float64) (Estimate, error
 	return c.e, nil
 }
 
-// counting is an estimate in the making.
+// counting is the state of one Estimate.
 type counting struct {
 	*Meter
 	candidates []Candidate
 	e          Estimate
-	capped     bool // by limit
+	capped     bool // stopped by limit
 	limit      float64
 }
 
 // count counts calls of the candidates in which, some at a time, and returns
-// those that it did not come to.
+// those that were not counted.
 func (c *counting) count(which []int, some int, until time.Time) (rest []int, err error) {
 	for len(which) > 0 && time.Now().Before(until) && !(c.capped && c.e.CPUs > c.limit) {
 		n := min(some, len(which))
@@ -127,9 +128,9 @@ func (c *counting) add(rate, costNs float64) {
 	c.e.CPUs += rate * costNs / 1e9
 }
 
-// extrapolate takes those counted, chosen at random, for the rest as well, but
-// for the one that costs most: that one is as it is because samples missed it,
-// and would make hundreds of it.
+// extrapolate applies the calls of those counted, a random sample, to the rest,
+// except for the most expensive one: it is an outlier that samples missed, and
+// would be multiplied by hundreds.
 func (c *counting) extrapolate(counted []int, rest int) {
 	if len(counted) < 2 || rest == 0 {
 		return
@@ -149,21 +150,21 @@ func (c *counting) extrapolate(counted []int, rest int) {
 	c.e.CPUs += (costs - most) * times / 1e9
 }
 
-// slowdown is how many times as much a program does without the probes of a
-// batch in the same processor time: probes run in the kernel, so that they take
-// from its time in its own code what they take from its work.
+// slowdown returns the factor by which a program does more work in the same
+// processor time without the probes of a batch: probes run in the kernel, so
+// the share of time in its own code decreases as its work does.
 func (m *Meter) slowdown(w window) float64 {
 	// One more of each, so that few samples make no large correction.
 	s := (m.seen.user/m.seen.CPUs*float64(w.all) + 1) / (float64(w.user) + 1)
 	return min(max(s, 1.0/maxSlowdown), maxSlowdown)
 }
 
-// absence is how many times as much processor time the program would have had
-// in a window, had it been as much as it wanted when it was observed.
+// absence returns the factor by which the program would have had more processor
+// time in a window if it had had as much as it wanted when it was observed.
 func (m *Meter) absence(w window) float64 {
 	return (m.expected(w) + 1) / (float64(w.all) + 1)
 }
 
-// expected is how many samples there would be in a window if the program had as
-// much processor time as it wants.
+// expected returns the number of samples in a window if the program had as much
+// processor time as it wants.
 func (m *Meter) expected(w window) float64 { return m.seen.CPUs * float64(w.took) / float64(period) }

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Functions that were counted stand for those that were not, save the one that
-// costs most.
+// Counted functions are extrapolated to the others, except for the most
+// expensive one.
 func TestExtrapolation(t *testing.T) {
 	cands := make([]Candidate, 1000)
 	for i := range cands {
@@ -43,8 +43,8 @@ func TestExtrapolation(t *testing.T) {
 	}
 }
 
-// What a program does less with probes is added, within limits, and so is what
-// it does less for want of a processor. Few samples say little.
+// The slowdown by probes is corrected, within limits, and so is a lack of
+// processor time. Few samples cause no large correction.
 func TestSlowdown(t *testing.T) {
 	m := &Meter{seen: Activity{CPUs: 2, user: 1}}
 	for _, c := range []struct {
@@ -52,10 +52,10 @@ func TestSlowdown(t *testing.T) {
 		all, user     int
 		slow, absence float64
 	}{
-		{99 * period, 198, 99, 1, 199.0 / 199},  // as it was
-		{99 * period, 198, 49, 2, 1},            // half of its time is the probes'
-		{99 * period, 198, 0, maxSlowdown, 1},   // all of it
-		{99 * period, 198, 199, 0.5, 1},         // it is doing something else
+		{99 * period, 198, 99, 1, 199.0 / 199},  // unchanged
+		{99 * period, 198, 49, 2, 1},            // half of its time is in probes
+		{99 * period, 198, 0, maxSlowdown, 1},   // all of its time is
+		{99 * period, 198, 199, 0.5, 1},         // it does something else now
 		{99 * period, 0, 0, 1, 199},             // it had no processor,
 		{398 * period, 198, 99, 1, 797.0 / 199}, // or a quarter of what it wants
 		{1 * period, 1, 0, 1.5, 1.5},
@@ -67,8 +67,8 @@ func TestSlowdown(t *testing.T) {
 	}
 }
 
-// Records that go round the end of the ring are read whole; others than samples
-// are passed over.
+// Records that wrap around the end of the ring are read; records other than
+// samples are skipped.
 func TestRingGoesRound(t *testing.T) {
 	page := os.Getpagesize()
 	size := ringPages * page

@@ -6,41 +6,41 @@ import (
 )
 
 const (
-	// minSampling is how long a program has to be seen doing nothing to be
-	// called idle, and samplingTime how long one that is busy is sampled.
+	// minSampling is how long a program is sampled without any activity before
+	// it is considered idle, and samplingTime how long a busy one is sampled.
 	minSampling  = 10 * time.Millisecond
 	samplingTime = 20 * time.Millisecond
-	// maxSampling bounds what is sampled while the caller is at other things.
+	// maxSampling limits the time sampled while the caller does other work.
 	maxSampling = 50 * time.Millisecond
 )
 
-// Meter is one estimate in the making. Its methods are called in the order
-// Begin, Observe, Estimate, Close, from one goroutine.
+// Meter is the state of one estimate. Its methods are called in the order
+// Begin, Observe, Estimate, Close, by one goroutine.
 type Meter struct {
-	ready   chan struct{} // closed when the following are set
+	ready   chan struct{} // closed when the fields below are set
 	sampler *sampler
 	counter *counter
 	err     error
 
-	mu    sync.Mutex // guards the following
-	began time.Time  // of sampling
+	mu    sync.Mutex // guards the fields below
+	began time.Time  // start of sampling
 	took  time.Duration
 	timer *time.Timer
 
 	seen    Activity
 	targets map[int]bool
-	held    float64 // how many times as much processor time the program would have if it were alone
+	held    float64 // factor of the processor time that the program would have if it were alone
 }
 
-// Activity is what samples tell of a program.
+// Activity is the result of sampling a program.
 type Activity struct {
 	// Samples counts samples by process and address in user space.
 	Samples map[Spot]int
-	// CPUs is how many processors the program kept busy, its kernel's work
-	// included, or would have if it had not had to wait for others: what it is
-	// given of a busy machine is another thing from one moment to the next.
+	// CPUs is the number of processors that the program kept busy, including
+	// kernel time on its behalf, or would have kept busy without waiting for
+	// others: the share it gets on a busy machine varies.
 	CPUs float64
-	user float64 // of these, in its own code
+	user float64 // part of CPUs in its own code
 }
 
 // Spot is an address in a process.
@@ -66,7 +66,7 @@ func Begin() *Meter {
 	return m
 }
 
-// pause ends the sampling of the program as it is without probes.
+// pause stops sampling; what was sampled is the program without probes.
 func (m *Meter) pause() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -86,17 +86,17 @@ func (m *Meter) Close() {
 		m.counter.close()
 	}
 	if m.sampler != nil {
-		m.mu.Lock() // a pause may be under way
+		m.mu.Lock() // pause may be running
 		m.took = max(m.took, 1)
 		m.sampler.close()
 		m.mu.Unlock()
 	}
 }
 
-// Observe returns what was seen since Begin of the processes with these pids.
-// It waits until there are samples enough, 20 ms from Begin on, or 10 where
-// there are none; where the processors are busy 40 ms more, to see how much of
-// them the program would like to have.
+// Observe returns the samples since Begin of the processes with these pids. It
+// waits until there are enough, 20 ms from Begin on, or 10 if there are none;
+// if the processors are busy, 40 ms more, to measure how much processor time
+// the program wants.
 func (m *Meter) Observe(pids []int) (Activity, error) {
 	<-m.ready
 	if m.err != nil {
@@ -141,7 +141,7 @@ func (m *Meter) Observe(pids []int) (Activity, error) {
 	m.held = 1
 	switch wanted = min(wanted, float64(len(m.sampler.rings))); {
 	case wanted <= a.CPUs:
-	case all == 0: // nothing is known of it, but that it waits
+	case all == 0: // it is only known to wait
 		a.CPUs, a.user, m.held = wanted, wanted, maxHeld
 	default:
 		m.held = wanted / a.CPUs
@@ -151,38 +151,38 @@ func (m *Meter) Observe(pids []int) (Activity, error) {
 	return a, nil
 }
 
-// watchDemand goes on sampling for a while, and returns how many processors
-// processes used or waited for meanwhile.
+// watchDemand continues sampling for a while, and returns how many processors
+// the processes used or waited for meanwhile.
 func (m *Meter) watchDemand(pids []int) float64 {
 	before, began := schedules(pids), time.Now()
 	m.sampler.enable(true)
 	time.Sleep(crowdedTime)
 	m.sampler.enable(false)
 	took := time.Since(began)
-	m.mu.Lock() // the timer's pause may come only now
+	m.mu.Lock() // the timer's pause may run only now
 	m.took += took
 	m.mu.Unlock()
 	return demand(before, schedules(pids), took)
 }
 
-// window is a time in which calls are counted, and what the program did in it.
+// window is a time in which calls are counted, and the samples in it.
 type window struct {
 	took time.Duration
 	all  int // samples
-	user int // of its own code
+	user int // in its own code
 }
 
 const (
-	// maxWaits is how many times as long is waited, at most, for a program that
-	// had no processor, and maxHeldWaits where others take it. maxHeld bounds how
-	// much longer all of the counting takes for these.
+	// maxWaits limits the extension of a window, as a factor, for a program
+	// that had no processor, and maxHeldWaits if others use it. maxHeld limits
+	// the extension of the whole counting for these.
 	maxWaits     = 3
 	maxHeldWaits = 25
 	maxHeld      = 8
 )
 
-// watch waits for d, and longer for a program that has had much less processor
-// time than it would like in d: then little could be seen.
+// watch waits for d, and longer for a program that had much less processor time
+// in d than it wants: it did too little to be measured.
 func (m *Meter) watch(d time.Duration) (w window) {
 	waits := maxWaits
 	if m.held > 1 {

@@ -19,9 +19,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// ratios calls hot, warm and cool 100, 10 and 1 times a round, and others never;
-// for each line of input it says how many rounds it has made in how much
-// processor time. Without an argument it only waits for a line.
+// ratios calls hot, warm and cool 100, 10 and 1 times per round, and other
+// functions never; for each line of input it prints how many rounds it has
+// completed in how much processor time. Without an argument it only waits for a
+// line.
 const ratios = `
 #include <stdio.h>
 #include <unistd.h>
@@ -58,7 +59,7 @@ int main(int argc, char **argv) {
 }
 `
 
-// program is a running target, and where its functions are.
+// program is a running target, with the places of its functions.
 type program struct {
 	t     *testing.T
 	cmd   *exec.Cmd
@@ -98,8 +99,8 @@ func runRatios(t *testing.T, args ...string) *program {
 	return p
 }
 
-// find makes candidates of the target's functions: hot, warm, cool, one that the
-// kernel refuses to probe, and others.
+// find returns candidates of the target's functions: hot, warm, cool, one that
+// the kernel refuses to probe, and others.
 func (p *program) find() {
 	e, err := elf.NewFile(p.file)
 	if err != nil {
@@ -125,8 +126,8 @@ func (p *program) find() {
 	}
 }
 
-// rounds is how many rounds the target makes in a second of processor time,
-// since the last call.
+// rounds returns the target's rounds per second of processor time since the
+// last call.
 func (p *program) rounds() float64 {
 	p.t.Helper()
 	fmt.Fprintln(p.in)
@@ -156,7 +157,7 @@ func (p *program) observe(m *Meter) Activity {
 	return a
 }
 
-// code is the first byte of each function in the target's memory.
+// code returns the first byte of each function in the target's memory.
 func (p *program) code() []byte {
 	mem, err := os.Open(fmt.Sprintf("/proc/%d/mem", p.cmd.Process.Pid))
 	if err != nil {
@@ -172,15 +173,15 @@ func (p *program) code() []byte {
 	return out
 }
 
-// The rates of functions that are called 100:10:1 times are told, although
-// probes on the first take half of the program's time; and they are told alike
-// where others leave the program a small part of a processor, a larger one at
-// one moment than at the next: what it does in a second of its own time is known.
+// The rates of functions with 100:10:1 calls are estimated correctly, although
+// probes on the first take half of the program's time, and also when other
+// processes leave the program a small and varying part of a processor: its work
+// per second of its own time is known.
 func TestRates(t *testing.T) {
 	p := runRatios(t, "work")
 	untouched := p.code()
 	p.rounds()
-	time.Sleep(100 * time.Millisecond) // over which its rounds are counted
+	time.Sleep(100 * time.Millisecond) // interval over which its rounds are counted
 	perSecond := p.rounds()
 	for _, others := range []int{0, 2 * runtime.NumCPU()} {
 		t.Run(fmt.Sprintf("beside %d others", others), func(t *testing.T) {
@@ -196,7 +197,7 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// checkRates returns how the rates that are told differ from those that are.
+// checkRates returns how the estimated rates differ from the true ones.
 func checkRates(t *testing.T, p *program, rounds float64) (wrong error) {
 	t.Helper()
 	var got [3][]float64
@@ -249,13 +250,13 @@ func burn(t *testing.T) {
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 }
 
-// A limit ends the counting: what exceeds it is enough to know.
+// Counting ends at a limit: an estimate above it need not be exact.
 func TestEstimateStopsAtLimit(t *testing.T) {
 	p := runRatios(t, "work")
 	for range 20 {
 		m := Begin()
 		p.observe(m)
-		// Candidates that no sample met follow in batches of their own.
+		// Candidates without samples follow in batches of their own.
 		p.cands[0].Samples = max(p.cands[0].Samples, 1)
 		for i := range p.cands[1:] {
 			p.cands[i+1].Samples = 0
@@ -276,11 +277,11 @@ func TestEstimateStopsAtLimit(t *testing.T) {
 	testenv.Skip(t, "the program got no processor")
 }
 
-// A program that does nothing is seen to do nothing.
+// An idle program is estimated to be idle.
 func TestIdleProgramHasNoRates(t *testing.T) {
 	p := runRatios(t)
 	var a Activity
-	for range 20 { // it says that it is ready, and then goes to wait
+	for range 20 { // it prints that it is ready, and then blocks
 		m := Begin()
 		a = p.observe(m)
 		m.Close()
@@ -291,8 +292,8 @@ func TestIdleProgramHasNoRates(t *testing.T) {
 	t.Errorf("a waiting program was active: %+v", a)
 }
 
-// Places of a process that has ended count nothing, and a meter that is not
-// used leaves nothing.
+// Places of a process that has ended count nothing, and an unused meter leaves
+// nothing behind.
 func TestEndedProcess(t *testing.T) {
 	p := runRatios(t)
 	m := Begin()

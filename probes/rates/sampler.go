@@ -14,22 +14,23 @@ import (
 )
 
 const (
-	// period is the processor time between two samples: 10,000 a second cost
-	// a busy processor 2 to 4 % while they are taken.
+	// period is the processor time between two samples: 10,000 a second cost a
+	// busy processor 2 to 4 % during sampling.
 	period = 100 * time.Microsecond
-	// ringPages holds the samples of a quarter of a second; must be a power of 2.
+	// ringPages is room for the samples of a quarter of a second; must be a
+	// power of 2.
 	ringPages = 16
 )
 
-// sample is where a processor was.
+// sample is what a processor executed.
 type sample struct {
 	pid  int
 	ip   uint64
-	user bool // else in the kernel, on behalf of the process
+	user bool // otherwise in the kernel, on behalf of the process
 }
 
-// sampler samples all processors that are not idle, by the kernel's software
-// clock (perf_event_open(2)): virtual machines often have no other.
+// sampler samples all busy processors by the kernel's software clock
+// (perf_event_open(2)), often the only one in virtual machines.
 type sampler struct {
 	rings []perfRing
 	buf   [64]byte
@@ -51,7 +52,7 @@ func openSampler() (*sampler, error) {
 	for cpu := range cpus {
 		r, err := openRing(cpu)
 		if errors.Is(err, unix.ENODEV) {
-			continue // possible, but not there
+			continue // possible, but not present
 		}
 		if err != nil {
 			s.close()
@@ -90,7 +91,7 @@ func (s *sampler) close() {
 	s.rings = nil
 }
 
-// enable continues or stops the sampling.
+// enable resumes or stops sampling.
 func (s *sampler) enable(on bool) {
 	request := uint(unix.PERF_EVENT_IOC_DISABLE)
 	if on {
@@ -101,7 +102,7 @@ func (s *sampler) enable(on bool) {
 	}
 }
 
-// read gives f the samples taken since the last call.
+// read calls f with the samples taken since the last call.
 func (s *sampler) read(f func(sample)) {
 	for _, r := range s.rings {
 		s.readRing(r, f)
@@ -117,7 +118,7 @@ func (s *sampler) readRing(r perfRing, f func(sample)) {
 	for head-tail >= header {
 		at := int(tail) & (len(data) - 1)
 		n := copy(s.buf[:], data[at:])
-		copy(s.buf[n:], data) // the ring goes round
+		copy(s.buf[n:], data) // the record wraps around the end of the ring
 		size := uint64(binary.LittleEndian.Uint16(s.buf[6:]))
 		if size < header {
 			break

@@ -7,14 +7,14 @@ import (
 	"endoscope/probes/rows"
 )
 
-// column makes one column of the batches from one column of the file.
+// column converts one column of the file to one of the batches.
 type column struct {
 	name      string
 	from      int // column of the file
 	typ       types.Type
 	format    timeFormat
 	eventTime bool  // the timestamp or line number of the row
-	bad       tally // values that do not read as typ
+	bad       tally // count of values that do not parse as typ
 }
 
 // record is a row of the file.
@@ -24,7 +24,7 @@ type record struct {
 	at    int64 // event time
 }
 
-// appender makes the column's values; one that cannot be read is NULL.
+// appender returns the writer's column; a value that cannot be parsed is NULL.
 func (col *column) appender() rows.Column[record] {
 	if col.eventTime {
 		return rows.Word(func(r *record) *int64 { return &r.at })
@@ -61,11 +61,11 @@ func (col *column) appender() rows.Column[record] {
 	})
 }
 
-// bare reports whether a cell is there, and written without quotes.
+// bare reports whether a cell is present and unquoted.
 func (v *cell) bare() bool { return v.kind != absent && v.kind != quoted }
 
-// unreadable counts a cell that does not read as the column's type, unless there is
-// none. It returns false: the value is NULL.
+// unreadable counts a cell that does not parse as the column's type, unless it
+// is absent. It returns false: the value is NULL.
 func (col *column) unreadable(r *record) bool {
 	if r.cells[col.from].kind != absent {
 		col.bad.add(r.line)
@@ -73,7 +73,7 @@ func (col *column) unreadable(r *record) bool {
 	return false
 }
 
-// time reads a cell of a TIMESTAMP column.
+// time parses a cell of a TIMESTAMP column.
 func (col *column) time(v cell) (ns int64, ok bool) {
 	switch col.format {
 	case nanoseconds:

@@ -9,9 +9,9 @@ import (
 // csvReader reads the records of a CSV file. It allocates nothing per record.
 type csvReader struct {
 	lines   *lines
-	line    int64    // on which the record given last began
+	line    int64    // line on which the last record began
 	fields  [][]byte // of that record
-	scratch []byte   // fields that could not be taken from the line as they are
+	scratch []byte   // fields that are not contiguous in the line
 	ends    []int    // of the fields in scratch
 }
 
@@ -43,7 +43,7 @@ func (c *csvReader) next() ([][]byte, error) {
 	}
 }
 
-// quoted reads a record with quotes, which may go on over several lines.
+// quoted parses a record with quotes, which may span several lines.
 func (c *csvReader) quoted(line []byte) ([][]byte, error) {
 	c.scratch, c.ends = c.scratch[:0], c.ends[:0]
 	for more := true; more; {
@@ -69,10 +69,10 @@ func (c *csvReader) quoted(line []byte) ([][]byte, error) {
 	return c.fields, nil
 }
 
-// quotedField adds to scratch a field whose opening quote was taken, and
+// quotedField adds to scratch a field whose opening quote was consumed, and
 // returns what follows it and whether that is another field. A quote that
-// neither ends the field nor is doubled stands for itself; the end of the file
-// ends the field.
+// neither ends the field nor is doubled is literal; the end of the file ends
+// the field.
 func (c *csvReader) quotedField(line []byte) (rest []byte, more bool, err error) {
 	for {
 		i := bytes.IndexByte(line, '"')

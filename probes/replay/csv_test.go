@@ -68,7 +68,7 @@ func TestCSVReadsWhatIsWritten(t *testing.T) {
 		w := csv.NewWriter(&b)
 		w.WriteAll(want)
 		for _, row := range want {
-			for i := range row { // as any CSV reader
+			for i := range row { // like any CSV reader
 				row[i] = strings.ReplaceAll(row[i], "\r\n", "\n")
 			}
 		}

@@ -15,17 +15,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SampleRows is how many rows of a file decide on its columns and types.
+// SampleRows is the number of rows that determine a file's columns and types.
 const SampleRows = 1000
 
-// timeColumn is the column that carries event time, if a file has it and it
-// reads as time; lineColumn is what does otherwise.
+// timeColumn is the column of event time, if a file has it and it parses as
+// time; otherwise lineColumn is.
 const (
 	timeColumn = "timestamp"
 	lineColumn = "line"
 )
 
-// timeFormat is how a file's TIMESTAMP column is written.
+// timeFormat is the format of a file's TIMESTAMP column.
 type timeFormat uint8
 
 const (
@@ -34,7 +34,7 @@ const (
 	seconds
 )
 
-// layout is what the first rows of a file say about it.
+// layout is the structure of a file, from its first rows.
 type layout struct {
 	schema  types.Schema // with the line number as last column, if that is event time
 	formats []timeFormat
@@ -63,8 +63,8 @@ func Describe(path string) (types.Schema, error) {
 	return l.schema, err
 }
 
-// open opens a file that can be replayed. A FIFO or device is not opened at
-// all: it cannot be read twice, and opening it may wait or have effects.
+// open opens a file to be replayed. A FIFO or device is refused without opening
+// it: it cannot be read twice, and opening it may block or have effects.
 func open(path string) (*os.File, error) {
 	if ext := filepath.Ext(path); ext != ".csv" && ext != ".jsonl" {
 		return nil, plan.Errorf(-1, -1, "%s: a file must be called .csv or .jsonl", path)
@@ -92,7 +92,7 @@ func open(path string) (*os.File, error) {
 	return nil, plan.Errorf(-1, -1, "%s is not a regular file", path)
 }
 
-// reason is the system's part of an error, without the operation and path.
+// reason returns the system's part of an error, without the operation and path.
 func reason(err error) error {
 	var e *fs.PathError
 	if errors.As(err, &e) {
@@ -106,20 +106,20 @@ type records interface {
 	// next returns the cells of the next row, by column of the file; they are
 	// valid until the next call. The error is io.EOF after the last row.
 	next() ([]cell, error)
-	// line is where that row begins.
+	// line returns the line on which that row begins.
 	line() int64
-	// faults tells of what did not fit since it was asked last.
+	// faults reports what did not fit since the last call.
 	faults(report func(f fault))
 }
 
-// fault is something in a file that did not fit.
+// fault is data of a file that did not fit.
 type fault struct {
 	cause string
 	n     uint64
 	row   bool // whole rows were lost
 }
 
-// discover reads the first rows of f, from where it stands.
+// discover reads the first rows of f, from its current position.
 func discover(f *os.File) (*layout, error) {
 	var names []string
 	var kinds []*inference
@@ -251,10 +251,10 @@ func valid(o *object, line []byte) bool {
 	}
 }
 
-// inference narrows down what type all values of a column have.
+// inference narrows down the type common to all values of a column.
 type inference struct {
 	seen                                 bool
-	integer, float, boolean, time, epoch bool // still possible
+	integer, float, boolean, time, epoch bool // still possible types
 }
 
 func newInference() *inference {
@@ -287,7 +287,7 @@ func (t *inference) observe(c cell) {
 	}
 }
 
-// result is the column's type, given whether it is called timestamp.
+// result returns the column's type; timestamp says that it has that name.
 func (t *inference) result(timestamp bool) (types.Type, timeFormat) {
 	switch {
 	case !t.seen:

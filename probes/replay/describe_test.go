@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// write makes a file of a test's own.
+// write creates a file for the test.
 func write(t testing.TB, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)

@@ -1,26 +1,24 @@
-// Package replay is the provider of streams that come from files and
-// generators rather than from running programs: file('in.csv'),
-// file('in.jsonl') and series(n).
+// Package replay is the provider of streams from files and generators rather
+// than from running programs: file('in.csv'), file('in.jsonl') and series(n).
 //
-// [Describe] finds a file's columns and types from its first rows; the planner
-// needs them. A replay is not live: it goes as fast as its sink takes rows.
+// [Describe] determines a file's columns and types from its first rows, for the
+// planner. A replay is not live: it runs as fast as its sink accepts rows.
 //
-// Event time is the column `timestamp`, else the line number, an extra column.
-// The rows of a file may be in any order of time and results must not depend
-// on it, so a file with timestamps is read twice: first for the timestamps
-// alone, of which the least after each batch is kept (8 bytes for 1,024 rows),
+// Event time is the column `timestamp`, or else the line number, an extra
+// column. The rows of a file may be in any order of time and results must not
+// depend on it, so a file with timestamps is read twice: first for the
+// timestamps only, keeping the least after each batch (8 bytes for 1,024 rows),
 // then for the rows; the watermark after a batch is the least timestamp that
 // still follows. No row of a file is ever late.
 //
-// Data that does not fit is never passed over in silence: a value that is not
-// of its column's type is NULL and counted, as are rows with fields too few or
-// too many and keys that were not in the first rows; a line that is no JSON
-// object, or a row that has no readable timestamp from 1704 to 2235, is counted
-// as lost.
+// Data that does not fit is always reported: a value that is not of its
+// column's type is NULL and counted, as are rows with too few or too many
+// fields and keys that were not in the first rows; a line that is not JSON, or
+// a row without a readable timestamp from 1704 to 2235, is counted as lost.
 //
 // CSV is RFC 4180 as encoding/csv reads it with LazyQuotes, with an optional
 // byte order mark; the first record names the columns; an empty field is NULL.
 //
 // The package must not know SQL, operators, sessions or the network, nor who
-// may read which file: the server asks that.
+// may read which file: the server checks that.
 package replay

@@ -18,13 +18,13 @@ type file struct {
 	path    string
 	csv     bool
 	names   []string  // the file's own columns
-	columns []*column // those wanted
+	columns []*column // requested columns
 	types   []types.Type
-	time    *column // event time, wanted or not; nil: the line number
-	untimed tally   // rows that have none
+	time    *column // event time, requested or not; nil: the line number
+	untimed tally   // rows without event time
 }
 
-// prepareFile makes the source of file(path).
+// prepareFile returns the source of file(path).
 func prepareFile(spec *plan.Acquire) (probes.Source, error) {
 	if len(spec.Args) != 1 || spec.Args[0].V.Type != types.Varchar || spec.Args[0].V.IsNull {
 		return nil, plan.Errorf(spec.Start, spec.Stop, "file takes the path of a file").WithHint("file('in.csv')")
@@ -68,7 +68,8 @@ func prepareFile(spec *plan.Acquire) (probes.Source, error) {
 	}, nil
 }
 
-// calibrate measures what a row costs, in ns, on the first rows; 0 if there is none.
+// calibrate measures the cost of a row, in ns, on the first rows; 0 if there is
+// none.
 func (f *file) calibrate(in io.ReaderAt) (float64, error) {
 	first, err := newRecords(io.NewSectionReader(in, 0, math.MaxInt64), f.csv, f.names)
 	if err != nil {
@@ -82,7 +83,7 @@ func (f *file) calibrate(in io.ReaderAt) (float64, error) {
 	start := time.Now()
 	for n < SampleRows && f.fill(w, first) == nil {
 	}
-	for _, col := range f.columns { // what it found will be found again
+	for _, col := range f.columns { // faults found here will be found again
 		col.bad = tally{}
 	}
 	f.untimed = tally{}
@@ -92,8 +93,8 @@ func (f *file) calibrate(in io.ReaderAt) (float64, error) {
 	return float64(time.Since(start)) / float64(n), nil
 }
 
-// replay pushes the file's rows in its order. What is appended to the file
-// meanwhile does not count.
+// replay pushes the file's rows in its order. Data appended meanwhile is
+// ignored.
 func (f *file) replay(sink probes.Sink, stop <-chan struct{}) error {
 	in, err := open(f.path)
 	if err != nil {
@@ -144,12 +145,12 @@ func (f *file) replay(sink probes.Sink, stop <-chan struct{}) error {
 	return nil
 }
 
-// farthestTime is how far from the epoch event time may lie, in ns: in 2236, or
-// 1703. Windows reach ten years beyond the times that lie in them, and those end
-// where 64 bits do.
+// farthestTime limits the distance of event time from the epoch, in ns: 2236,
+// or 1703. Windows extend ten years beyond the times in them, and must fit 64
+// bits.
 const farthestTime = math.MaxInt64 - 26*365*24*int64(time.Hour)
 
-// at is the event time of a row, if it has one.
+// at returns the event time of a row, if it has one.
 func (f *file) at(cells []cell) (ns int64, ok bool) {
 	ns, ok = f.time.time(cells[f.time.from])
 	return ns, ok && -farthestTime <= ns && ns <= farthestTime
@@ -158,7 +159,7 @@ func (f *file) at(cells []cell) (ns int64, ok bool) {
 // prescan returns, for each batch, the least timestamp after it; for the last,
 // after which there is none, the greatest number.
 func (f *file) prescan(rows records, stop <-chan struct{}) ([]int64, error) {
-	var least []int64 // of each batch
+	var least []int64 // by batch
 	for n := 0; ; {
 		cells, err := rows.next()
 		if err == io.EOF {
@@ -181,7 +182,7 @@ func (f *file) prescan(rows records, stop <-chan struct{}) ([]int64, error) {
 		last := &least[len(least)-1]
 		*last = min(*last, t)
 	}
-	// From the least of each batch to the least of all that follow it.
+	// Turn the least of each batch into the least of all that follow it.
 	following := int64(math.MaxInt64)
 	for i := len(least) - 1; i >= 0; i-- {
 		least[i], following = following, min(following, least[i])
@@ -189,7 +190,7 @@ func (f *file) prescan(rows records, stop <-chan struct{}) ([]int64, error) {
 	return least, nil
 }
 
-// writer returns what makes the file's rows.
+// writer returns the writer of the file's rows.
 func (f *file) writer(push func(*batch.Batch)) *rows.Writer[record] {
 	columns := make([]rows.Column[record], len(f.columns))
 	for i, col := range f.columns {
@@ -200,7 +201,7 @@ func (f *file) writer(push func(*batch.Batch)) *rows.Writer[record] {
 	return w
 }
 
-// fill writes as many rows as fill a batch. A row without event time is left out.
+// fill writes rows until a batch is full. A row without event time is skipped.
 func (f *file) fill(w *rows.Writer[record], in records) error {
 	for n := 0; n < batch.MaxRows; {
 		cells, err := in.next()
@@ -222,7 +223,7 @@ func (f *file) fill(w *rows.Writer[record], in records) error {
 	return nil
 }
 
-// report tells the sink what did not fit since the last report.
+// report reports to the sink what did not fit since the last call.
 func (f *file) report(rows records, sink probes.Sink) {
 	report := func(ft fault) {
 		if ft.row {

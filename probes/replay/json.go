@@ -15,7 +15,7 @@ type object struct {
 	first   bool
 }
 
-// open begins an object; false if line does not.
+// open begins an object; false if line is none.
 func (o *object) open(line []byte) bool {
 	o.b, o.scratch, o.first = line, o.scratch[:0], true
 	return o.take('{')
@@ -47,7 +47,7 @@ func (o *object) space() {
 	}
 }
 
-// take takes c, and space before it, if it is next.
+// take skips c, and space before it, if it is next.
 func (o *object) take(c byte) bool {
 	o.space()
 	if len(o.b) == 0 || o.b[0] != c {
@@ -86,7 +86,7 @@ func (o *object) literal(word string, k kind) (cell, bool) {
 	return c, true
 }
 
-// number takes -?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?
+// number scans -?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?
 func (o *object) number() (cell, bool) {
 	b, i := o.b, 0
 	run := func() bool {
@@ -121,7 +121,7 @@ func (o *object) number() (cell, bool) {
 	return cell{number, b[:i]}, true
 }
 
-// nested takes an array or object as it is written.
+// nested scans an array or object and returns its text.
 func (o *object) nested() (cell, bool) {
 	depth, inString := 0, false
 	for i := 0; i < len(o.b); i++ {
@@ -144,7 +144,7 @@ func (o *object) nested() (cell, bool) {
 	return cell{}, false
 }
 
-// string takes a string and returns it unescaped; bytes that are not UTF-8
+// string scans a string and returns it unescaped; bytes that are not UTF-8
 // become U+FFFD, as in encoding/json.
 func (o *object) string() ([]byte, bool) {
 	if len(o.b) == 0 || o.b[0] != '"' {
@@ -166,7 +166,7 @@ func (o *object) string() ([]byte, bool) {
 }
 
 // unescape is string for one whose first n bytes, with the opening quote, need
-// no care.
+// no conversion.
 func (o *object) unescape(n int) ([]byte, bool) {
 	start := len(o.scratch)
 	o.scratch = append(o.scratch, o.b[1:n]...)
@@ -197,8 +197,8 @@ func (o *object) unescape(n int) ([]byte, bool) {
 	return nil, false
 }
 
-// escape reads an escape sequence and returns how long it is, 0 if it is none.
-// Half a surrogate pair is U+FFFD.
+// escape decodes an escape sequence and returns its length, 0 if it is invalid.
+// An unpaired surrogate is U+FFFD.
 func escape(b []byte) (r rune, size int) {
 	if len(b) < 2 {
 		return 0, 0

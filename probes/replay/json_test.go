@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// scan reads an object as a map, and reports whether it is one.
+// scan reads an object into a map, and reports whether it is one.
 func scan(line string) (map[string]cell, bool) {
 	var o object
 	if !o.open([]byte(line)) {
@@ -84,7 +84,7 @@ func TestObjectAgainstOracle(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkAgainstJSON(t, string(b))
-		// And with a byte changed, which is often no JSON.
+		// Also with one byte changed, which is often invalid JSON.
 		i := rapid.IntRange(0, len(b)-1).Draw(t, "at")
 		b[i] = rapid.Byte().Draw(t, "byte")
 		checkAgainstJSON(t, string(b))

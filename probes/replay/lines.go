@@ -6,15 +6,15 @@ import (
 	"io"
 )
 
-// MaxLine is the longest line, and the longest CSV record, that is read.
+// MaxLine limits a line, and a CSV record.
 const MaxLine = 16 << 20
 
-// lines cuts a reader into lines without copying them.
+// lines splits a reader into lines without copying them.
 type lines struct {
 	r          io.Reader
 	buf        []byte
-	start, end int   // what is read and not yet given
-	number     int64 // of the line given last, from 1
+	start, end int   // what is read and not yet returned
+	number     int64 // of the last line returned, from 1
 	terminated bool  // whether that line ended in a line break
 	eof        bool
 }
@@ -27,7 +27,7 @@ func newLines(r io.Reader) *lines { return &lines{r: r, buf: make([]byte, 256<<1
 // of the file). It is valid until the next call. The error is io.EOF after the
 // last line.
 func (l *lines) next() ([]byte, error) {
-	searched := 0 // bytes known to hold no line end
+	searched := 0 // bytes known to contain no line end
 	for {
 		if i := bytes.IndexByte(l.buf[l.start+searched:l.end], '\n'); i >= 0 {
 			return l.give(searched+i, true)
@@ -45,7 +45,7 @@ func (l *lines) next() ([]byte, error) {
 	}
 }
 
-// fill reads more, after what is there is moved to the front.
+// fill reads more, after moving the unread bytes to the front.
 func (l *lines) fill() error {
 	if l.start > 0 {
 		l.end = copy(l.buf, l.buf[l.start:l.end])

@@ -14,13 +14,13 @@ type Provider struct{}
 // New returns a provider. It keeps nothing between queries.
 func New() *Provider { return &Provider{} }
 
-// Streams are file and series.
+// Streams implements probes.Provider.
 func (*Provider) Streams() []string { return []string{"file", "series"} }
 
-// Close has nothing to free.
+// Close implements probes.Provider; there is nothing to free.
 func (*Provider) Close() error { return nil }
 
-// Prepare looks at the file, or at the length of the series.
+// Prepare examines the file, or the length of the series.
 func (*Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source, error) {
 	switch spec.Stream {
 	case "series":

@@ -31,8 +31,8 @@ func (t *tally) add(line int64) {
 	t.n++
 }
 
-// report gives the count since the last report. The first line is part of the
-// cause, so that the cause stays the same for the whole file.
+// report reports the count since the last call. The line of the first fault is
+// part of the cause, so that the cause stays the same for the whole file.
 func (t *tally) report(report func(fault), row bool, what string) {
 	if t.n > 0 {
 		report(fault{fmt.Sprintf("%s, first on line %d", what, t.first), t.n, row})
@@ -40,7 +40,7 @@ func (t *tally) report(report func(fault), row bool, what string) {
 	}
 }
 
-// csvRecords are the rows of a CSV file with a known number of columns.
+// csvRecords reads the rows of a CSV file with a known number of columns.
 type csvRecords struct {
 	reader *csvReader
 	cells  []cell
@@ -77,7 +77,7 @@ func (r *csvRecords) faults(report func(fault)) {
 	r.ragged.report(report, false, fmt.Sprintf("row that has not %d fields", len(r.cells)))
 }
 
-// jsonRecords are the rows of a JSONL file with known keys.
+// jsonRecords reads the rows of a JSONL file with known keys.
 type jsonRecords struct {
 	lines   *lines
 	object  object
@@ -117,7 +117,7 @@ func (r *jsonRecords) next() ([]cell, error) {
 	}
 }
 
-// scan fills cells from a line and counts the members that have none.
+// scan fills cells from a line and counts the members that have no column.
 func (r *jsonRecords) scan(line []byte) (unknown int, ok bool) {
 	clear(r.cells)
 	if !r.object.open(line) {
@@ -128,7 +128,7 @@ func (r *jsonRecords) scan(line []byte) (unknown int, ok bool) {
 		if !more {
 			return unknown, ok
 		}
-		// Most writers keep to one order of keys.
+		// Most writers use the same order of keys in all rows.
 		if expected < len(r.names) && string(key) == r.names[expected] {
 			r.cells[expected] = value
 		} else if i, known := r.index[string(key)]; known {

@@ -23,7 +23,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// recorder is a sink that keeps what it is given, and checks the watermarks.
+// recorder is a sink that records rows, and checks the watermarks.
 type recorder struct {
 	schema     types.Schema
 	rows       [][]types.Value
@@ -182,8 +182,8 @@ func TestOnlyTheColumnsWanted(t *testing.T) {
 	}
 }
 
-// Whatever the order of a file, no row comes below a watermark, and the
-// watermark is the greatest of which that is true.
+// In any order of a file, no row is below a watermark, and the watermark is the
+// greatest with that property.
 func TestWatermarkIsExact(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(0, 4*batch.MaxRows+1).Draw(rt, "rows")
@@ -243,14 +243,14 @@ func TestMillionRows(t *testing.T) {
 	if s.wrongName >= 0 {
 		t.Errorf("row %d has another row's name", s.wrongName)
 	}
-	// 100,000 names do not stay in one dictionary for ever.
+	// 100,000 names do not stay in one dictionary.
 	if s.largestDict > batch.DictLimit+batch.MaxRows {
 		t.Errorf("a dictionary grew to %d strings", s.largestDict)
 	}
 	src.Stop()
 }
 
-// summer is a sink that adds up.
+// summer is a sink that computes a sum.
 type summer struct {
 	rows, pids  int64
 	values      float64
@@ -300,13 +300,13 @@ func TestSeries(t *testing.T) {
 	}
 }
 
-// slow is a sink that takes a batch whenever it is let.
+// slow is a sink that accepts a batch when released.
 type slow struct {
 	recorder
 	let chan struct{}
 	mu  sync.Mutex
 
-	offered atomic.Int64 // batches, taken or not
+	offered atomic.Int64 // batches, accepted or not
 }
 
 func (s *slow) Push(b *batch.Batch) {
@@ -340,7 +340,7 @@ func TestReplayWaitsForItsSinkAndStops(t *testing.T) {
 	s.mu.Unlock()
 	stopped := make(chan error)
 	go func() { stopped <- src.Stop() }()
-	for waiting := true; waiting; { // batches may go on until Stop is heard
+	for waiting := true; waiting; { // further batches may arrive until Stop takes effect
 		select {
 		case s.let <- struct{}{}:
 		case err := <-stopped:

@@ -7,7 +7,7 @@ import (
 	"endoscope/probes"
 )
 
-// prepareSeries makes the source of series(n): the numbers from 1 to n, as
+// prepareSeries returns the source of series(n): the numbers from 1 to n, like
 // PostgreSQL's generate_series(1, n). It has no event time.
 func prepareSeries(spec *plan.Acquire) (probes.Source, error) {
 	if len(spec.Args) != 1 || spec.Args[0].V.Type != types.Bigint || spec.Args[0].V.IsNull {

@@ -16,17 +16,17 @@ type source struct {
 	filter  plan.Expr // left to the engine
 	produce func(sink probes.Sink, stop <-chan struct{}) error
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	cancel context.CancelFunc
 	ended  chan struct{} // closed when the goroutine has ended
 }
 
-// Info implements probes.Source. Nothing is lost while the source waits.
+// Info implements probes.Source. Nothing is lost while the source is blocked.
 func (s *source) Info() probes.Info {
 	return probes.Info{Sites: []probes.Site{s.site}, Residual: s.filter}
 }
 
-// Start begins to push. The stream ends when ctx does.
+// Start implements probes.Source. The stream ends when ctx does.
 func (s *source) Start(ctx context.Context, sink probes.Sink, _ probes.Options) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -44,7 +44,7 @@ func (s *source) Start(ctx context.Context, sink probes.Sink, _ probes.Options) 
 	return nil
 }
 
-// Stop ends the stream after the batch that is being pushed.
+// Stop ends the stream after the current batch.
 func (s *source) Stop() error {
 	s.mu.Lock()
 	cancel, ended := s.cancel, s.ended

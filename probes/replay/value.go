@@ -6,25 +6,25 @@ import (
 	"strconv"
 )
 
-// kind says how a value was written.
+// kind is the notation of a value.
 type kind uint8
 
 const (
 	absent  kind = iota // NULL: an empty CSV field, a key that is missing or null
-	plain               // a CSV field: whatever it reads as
+	plain               // a CSV field of any type
 	quoted              // a JSON string, unescaped
 	number              // a JSON number
 	boolean             // a JSON true or false
-	nested              // a JSON array or object, as it is written
+	nested              // a JSON array or object, as text
 )
 
-// cell is a value as it was written.
+// cell is a value as written in the file.
 type cell struct {
 	kind kind
 	text []byte
 }
 
-// parseInt reads a decimal BIGINT.
+// parseInt parses a decimal BIGINT.
 func parseInt(b []byte) (v int64, ok bool) {
 	unsigned, negative := b, false
 	if len(b) > 0 && (b[0] == '-' || b[0] == '+') {
@@ -47,7 +47,7 @@ func parseInt(b []byte) (v int64, ok bool) {
 	return int64(u), len(unsigned) > 0 && u < 1<<63
 }
 
-// integerLike reports whether b is written as an integer, of whatever size.
+// integerLike reports whether b is written as an integer of any size.
 func integerLike(b []byte) bool {
 	if len(b) > 0 && (b[0] == '-' || b[0] == '+') {
 		b = b[1:]
@@ -64,8 +64,8 @@ func digits(b []byte) bool {
 	return true
 }
 
-// parseFloat reads a decimal DOUBLE. Words (inf, nan), hexadecimal numbers and
-// numbers too large are none.
+// parseFloat parses a decimal DOUBLE. Words (inf, nan), hexadecimal numbers and
+// numbers too large are rejected.
 func parseFloat(b []byte) (float64, bool) {
 	for _, c := range b {
 		if (c < '0' || c > '9') && c != '.' && c != '-' && c != '+' && c != 'e' && c != 'E' {
@@ -76,7 +76,7 @@ func parseFloat(b []byte) (float64, bool) {
 	return v, err == nil
 }
 
-// parseBool reads true or false, in any case.
+// parseBool parses true or false, in any case.
 func parseBool(b []byte) (v, ok bool) {
 	switch {
 	case equalFold(b, "true"):
@@ -102,8 +102,8 @@ func equalFold(b []byte, lower string) bool {
 // maxSeconds is the last second of 64-bit ns since the epoch (in 2262), less one.
 const maxSeconds = 1<<63/1_000_000_000 - 1
 
-// parseSeconds reads decimal seconds since the epoch as ns: exactly, digits
-// beyond ns dropped, where they are written without exponent.
+// parseSeconds parses decimal seconds since the epoch to ns: without exponent
+// exactly, with digits beyond ns dropped.
 func parseSeconds(b []byte) (ns int64, ok bool) {
 	whole, fraction, _ := bytes.Cut(b, []byte{'.'})
 	s, ok := parseInt(whole)
@@ -122,8 +122,8 @@ func parseSeconds(b []byte) (ns int64, ok bool) {
 	return s*1e9 + ns, -maxSeconds <= s && s <= maxSeconds
 }
 
-// parseTime reads an RFC 3339 timestamp as ns since the epoch; digits beyond ns
-// are dropped, as time.Parse does.
+// parseTime parses an RFC 3339 timestamp to ns since the epoch; digits beyond
+// ns are dropped, as time.Parse does.
 func parseTime(b []byte) (ns int64, ok bool) {
 	if len(b) < len("2006-01-02T15:04:05Z") || b[4] != '-' || b[7] != '-' || b[10] != 'T' || b[13] != ':' || b[16] != ':' {
 		return 0, false
@@ -157,7 +157,7 @@ func parseTime(b []byte) (ns int64, ok bool) {
 	return s*1e9 + ns, ok && -maxSeconds <= s && s <= maxSeconds
 }
 
-// parseZone reads Z or ±hh:mm as seconds east of Greenwich.
+// parseZone parses Z or ±hh:mm to seconds east of Greenwich.
 func parseZone(b []byte) (seconds int64, ok bool) {
 	if len(b) == 1 && b[0] == 'Z' {
 		return 0, true
@@ -177,7 +177,7 @@ func parseZone(b []byte) (seconds int64, ok bool) {
 	return seconds, true
 }
 
-// two reads two digits.
+// two parses two digits.
 func two(b []byte) (int64, bool) {
 	hi, lo := b[0]-'0', b[1]-'0'
 	return int64(hi)*10 + int64(lo), hi <= 9 && lo <= 9

@@ -1,7 +1,7 @@
-// Package ringbuf reads BPF ring buffers where the kernel writes them: the pages
-// are mapped into memory, and records are given to a function without a copy. A
-// Waiter sleeps until the kernel wakes it for them.
+// Package ringbuf reads BPF ring buffers in place: the pages are mapped into
+// memory, and records are passed to a function without a copy. A Waiter sleeps
+// until the kernel signals new records.
 //
-// It must not know what records mean, nor when to look at the buffer: that is
-// its user's business.
+// It must not know the meaning of records, nor when to read the buffer: the
+// caller decides.
 package ringbuf

@@ -16,11 +16,10 @@ const (
 	discard = 1 << 30
 )
 
-// Ring is the consumer of a buffer. It has one user, who must not call it
-// concurrently.
+// Ring is the consumer of a buffer. It is not safe for concurrent use.
 type Ring struct {
 	consumer, producer *uint64
-	data               []byte // the buffer twice in a row: no record is split
+	data               []byte // the buffer mapped twice in a row: no record is split
 	mask               uint64
 	maps               [2][]byte
 }
@@ -46,22 +45,22 @@ func Map(mapFD, size int) (*Ring, error) {
 	}, nil
 }
 
-// Unmap ends the use of the buffer.
+// Unmap unmaps the buffer.
 func (r *Ring) Unmap() {
 	for _, m := range r.maps {
 		unix.Munmap(m)
 	}
 }
 
-// Produced is the position up to which the kernel has reserved records.
+// Produced returns the position up to which the kernel has reserved records.
 func (r *Ring) Produced() uint64 { return atomic.LoadUint64(r.producer) }
 
-// Consumed is the position up to which records have been read.
+// Consumed returns the position up to which records have been read.
 func (r *Ring) Consumed() uint64 { return *r.consumer } // only we write it
 
-// Drain gives the records before position end to f, in order, and stops early
-// at one that is still being written. The bytes are valid during the call
-// only. It returns the position reached.
+// Drain calls f with the records before position end, in order, and stops early
+// at one that is still being written. The bytes are valid during the call only.
+// It returns the position reached.
 func (r *Ring) Drain(end uint64, f func([]byte)) uint64 {
 	pos := r.Consumed()
 	freed := pos
@@ -76,8 +75,8 @@ func (r *Ring) Drain(end uint64, f func([]byte)) uint64 {
 			f(r.data[at+header : at+header+n : at+header+n])
 		}
 		pos += (header + n + 7) &^ 7
-		// Space is given back in steps: the store takes the cache line from
-		// the kernel, which reads it for each reservation.
+		// Space is released in steps: the store takes the cache line from the
+		// kernel, which reads it for each reservation.
 		if pos-freed >= 4096 {
 			atomic.StoreUint64(r.consumer, pos)
 			freed = pos

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// memory is a ring whose records the test writes as the kernel does: each byte
-// of the buffer is seen twice.
+// memory returns a ring whose records the test writes like the kernel: each
+// byte of the buffer is mapped twice.
 func memory(size int) (r *Ring, put func(flags uint32, payload ...byte)) {
 	var consumer, producer uint64
 	r = &Ring{consumer: &consumer, producer: &producer, data: make([]byte, 2*size), mask: uint64(size - 1)}
@@ -25,8 +25,8 @@ func memory(size int) (r *Ring, put func(flags uint32, payload ...byte)) {
 	}
 }
 
-// Records come in order, around the end of the buffer too; what was discarded
-// does not, and one that is being written hides those behind it.
+// Records are read in order, also across the end of the buffer; discarded ones
+// are skipped, and one that is being written hides those after it.
 func TestDrain(t *testing.T) {
 	r, put := memory(64)
 	var got []byte
@@ -35,7 +35,7 @@ func TestDrain(t *testing.T) {
 	}
 	var want []byte
 	for i := range byte(20) {
-		record := slices.Repeat([]byte{i}, 10) // some lie across the end
+		record := slices.Repeat([]byte{i}, 10) // some cross the end
 		put(0, record...)
 		put(discard, 99)
 		if end := drain(); end != r.Produced() || end != r.Consumed() {

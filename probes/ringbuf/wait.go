@@ -9,16 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Waiter is how the user of a buffer sleeps. It has one user, who must not call it
-// concurrently; only Wake may be called from elsewhere.
+// Waiter waits for records of a buffer. It is not safe for concurrent use,
+// except for Wake.
 //
-// Records may be submitted without waking anybody. Edge triggered epoll is what sleeps
-// through those silent submissions; a level triggered one returns at once whenever the
+// Records may be submitted without a notification. Edge-triggered epoll ignores
+// such submissions; level-triggered epoll would return at once whenever the
 // ring is not empty.
 //
-// The runtime's poller waits for the epoll, so that no thread blocks in the
-// kernel: for each that did, a hundred times a second, the runtime's monitor would
-// wake dozens of times, and an idle query take 3 % of a CPU.
+// The epoll descriptor is registered with the Go runtime's network poller, so
+// that no thread blocks in the kernel: if one did, a hundred times a second,
+// the runtime's monitor would wake dozens of times for each, and an idle query
+// would use 3 % of a CPU.
 type Waiter struct {
 	event  int
 	epoll  *os.File
@@ -26,7 +27,7 @@ type Waiter struct {
 	events func(fd uintptr) bool
 }
 
-// NewWaiter waits for the buffer of a BPF_MAP_TYPE_RINGBUF.
+// NewWaiter returns a Waiter for the buffer of a BPF_MAP_TYPE_RINGBUF.
 func NewWaiter(mapFD int) (*Waiter, error) {
 	w := &Waiter{event: -1}
 	if err := w.open(mapFD); err != nil {
@@ -41,7 +42,7 @@ func (w *Waiter) open(mapFD int) (err error) {
 	if err != nil {
 		return fmt.Errorf("epoll: %w", err)
 	}
-	if err := unix.SetNonblock(epoll, true); err != nil { // what the poller asks for
+	if err := unix.SetNonblock(epoll, true); err != nil { // required by the poller
 		unix.Close(epoll)
 		return fmt.Errorf("epoll: %w", err)
 	}
@@ -51,7 +52,7 @@ func (w *Waiter) open(mapFD int) (err error) {
 	}
 	w.events = func(fd uintptr) bool {
 		var es [2]unix.EpollEvent
-		// An error (EINTR) is a short wait: the caller looks at the ring anyway.
+		// An error (EINTR) is a short wait: the caller reads the ring anyway.
 		n, err := unix.EpollWait(int(fd), es[:], 0)
 		return n > 0 || err != nil
 	}
@@ -64,14 +65,14 @@ func (w *Waiter) open(mapFD int) (err error) {
 			return fmt.Errorf("epoll: %w", err)
 		}
 	}
-	// A file that cannot be polled has no deadlines.
+	// Fails if the file cannot be polled.
 	if err := w.epoll.SetReadDeadline(time.Time{}); err != nil {
 		return fmt.Errorf("epoll: %w", err)
 	}
 	return nil
 }
 
-// Close ends the use of the waiter.
+// Close releases the waiter.
 func (w *Waiter) Close() {
 	if w.epoll != nil {
 		w.epoll.Close()
@@ -81,13 +82,13 @@ func (w *Waiter) Close() {
 	}
 }
 
-// Wait sleeps until the kernel or Wake wants attention, or d has passed.
+// Wait sleeps until the kernel or Wake signals, or d has passed.
 func (w *Waiter) Wait(d time.Duration) {
-	_ = w.epoll.SetReadDeadline(time.Now().Add(d)) // open has tried
-	_ = w.conn.Read(w.events)                      // ends at the deadline with an error
+	_ = w.epoll.SetReadDeadline(time.Now().Add(d)) // NewWaiter has checked that this works
+	_ = w.conn.Read(w.events)                      // returns an error at the deadline
 }
 
-// Wake ends a wait, also one that begins later.
+// Wake ends the current or the next Wait.
 func (w *Waiter) Wake() {
 	one := [8]byte{1}
 	unix.Write(w.event, one[:])

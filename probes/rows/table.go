@@ -12,21 +12,22 @@ import (
 // Columns are the columns of one or more streams, by name.
 type Columns[T any] map[string]Column[T]
 
-// Table says how the columns of a stream are made from records of type T.
+// Table defines how the columns of a stream are computed from records of type
+// T.
 type Table[T any] struct {
 	stream  *catalog.Stream
 	columns Columns[T]
 }
 
-// NewTable returns the table of a stream. It panics where columns are not exactly those
-// of the catalog.
+// NewTable returns the table of a stream. It panics if the columns are not
+// exactly those of the catalog.
 func NewTable[T any](stream string, columns Columns[T]) *Table[T] {
 	return NewTables([]string{stream}, columns)[stream]
 }
 
-// NewTables returns the tables of streams that are made from the same records. It
-// panics where a stream has a column that columns lack, or one of another type, and
-// where a column is of none of the streams.
+// NewTables returns the tables of streams with the same record type. It panics
+// if a column of a stream is missing or has another type, and if a column
+// belongs to none of the streams.
 func NewTables[T any](streams []string, columns Columns[T]) map[string]*Table[T] {
 	tables, used := map[string]*Table[T]{}, map[string]bool{}
 	for _, name := range streams {
@@ -42,8 +43,8 @@ func NewTables[T any](streams []string, columns Columns[T]) map[string]*Table[T]
 	return tables
 }
 
-// NewTableOf returns the table of a stream that is not in the list of the catalog, since
-// users cannot name it.
+// NewTableOf returns the table of a stream that is not listed in the catalog,
+// since users cannot name it.
 func NewTableOf[T any](s *catalog.Stream, columns Columns[T]) *Table[T] {
 	check(s, columns, map[string]bool{})
 	return &Table[T]{s, columns}
@@ -65,7 +66,8 @@ func check[T any](s *catalog.Stream, columns Columns[T], used map[string]bool) {
 // Fields returns all columns of the stream, in the order of the catalog.
 func (t *Table[T]) Fields() []types.Field { return t.stream.Fields() }
 
-// Check returns an error if the specification asks for a column that the stream lacks.
+// Check returns an error if the specification requests a column that the stream
+// lacks.
 func (t *Table[T]) Check(spec *plan.Acquire) error {
 	for _, f := range spec.Out.Fields {
 		if c, ok := t.stream.Column(f.Name); !ok || c.Type != f.Type {
@@ -75,7 +77,7 @@ func (t *Table[T]) Check(spec *plan.Acquire) error {
 	return nil
 }
 
-// Writer returns a writer of the columns that a specification asks for. offset is what
+// Writer returns a writer of the columns that a specification requests. offset
 // is added to the times of records.
 func (t *Table[T]) Writer(spec *plan.Acquire, offset int64) (*Writer[T], error) {
 	if err := t.Check(spec); err != nil {
@@ -88,7 +90,8 @@ func (t *Table[T]) Writer(spec *plan.Acquire, offset int64) (*Writer[T], error) 
 	return NewWriter(spec.Out.Types(), columns, offset), nil
 }
 
-// All returns all columns of some records as values. It is for few of them.
+// All returns all columns of some records as values. It is slow, for a few
+// records.
 func (t *Table[T]) All(records []T) [][]types.Value {
 	fields := t.Fields()
 	columns := make([]Column[T], len(fields))

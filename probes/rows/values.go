@@ -6,8 +6,8 @@ import (
 	"endoscope/planner/types"
 )
 
-// Row is a row of values, one for each column of a stream in the order of the catalog.
-// It is for streams that have few rows. A zero Value is NULL.
+// Row is a row of values, one for each column of a stream in the order of the
+// catalog. It is for streams with few rows. A zero Value is NULL.
 type Row = []types.Value
 
 // Values returns the table of a stream whose records are rows of values.
@@ -15,7 +15,7 @@ func Values(stream string) *Table[Row] {
 	return ValuesOf(catalog.Must(stream))
 }
 
-// ValuesOf is Values for a stream that is not among those of the catalog's list.
+// ValuesOf is Values for a stream that is not listed in the catalog.
 func ValuesOf(s *catalog.Stream) *Table[Row] {
 	columns := Columns[Row]{}
 	for i, c := range s.All() {

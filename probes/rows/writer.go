@@ -7,12 +7,12 @@ import (
 	"endoscope/planner/types"
 )
 
-// Writer makes batches of records that come one by one, and pushes those that are full.
-// It belongs to one goroutine.
+// Writer encodes records into batches, and pushes full ones. It is not safe for
+// concurrent use.
 type Writer[T any] struct {
-	// Push takes the batches over. nil: rows are dropped.
+	// Push takes ownership of a batch. nil: rows are dropped.
 	Push func(*batch.Batch)
-	// Renewed is called, if it is set, when column i has a new dictionary in place of
+	// Renewed, if set, is called when column i has a new dictionary in place of
 	// old. No row is being written then.
 	Renewed func(i int, old, new *batch.Dict)
 
@@ -21,18 +21,17 @@ type Writer[T any] struct {
 	record    T           // of Put
 	offset    int64
 	pool      *batch.Pool
-	b         *batch.Batch // being filled; nil: empty
+	b         *batch.Batch // being filled; nil: none
 }
 
-// appender is what a column is compiled to: they are small, since each row takes a
-// look at all of them.
+// appender is a compiled column. It is small, since each row reads all of them.
 type appender struct {
 	op      op
 	at, via uint32
 }
 
-// NewWriter returns a writer of batches with columns of the given types, where a table
-// does not decide which columns there are. Its Push is yet to be set.
+// NewWriter returns a writer of batches with columns of the given types, for
+// rows that are not a table's. Push must be set before use.
 func NewWriter[T any](s []types.Type, columns []Column[T], offset int64) *Writer[T] {
 	w := &Writer[T]{columns: columns, offset: offset, pool: batch.NewPool(s)}
 	for i, c := range columns {
@@ -41,19 +40,20 @@ func NewWriter[T any](s []types.Type, columns []Column[T], offset int64) *Writer
 			w.pool.Fix(i)
 		}
 		if d := w.pool.Dict(i); d != nil && columns[i].op == opSkip {
-			d.Code("") // what its rows have
+			d.Code("") // the value of its rows
 		}
 	}
 	return w
 }
 
-// Code returns the code of a text in a column of Code, or one that is fixed.
+// Code returns the code of a text in a Code column, or another one with a fixed
+// dictionary.
 func (w *Writer[T]) Code(i int, text string) uint32 { return w.pool.Dict(i).Code(text) }
 
-// Offset is what is added to the times of records.
+// Offset returns the offset added to the times of records.
 func (w *Writer[T]) Offset() int64 { return w.offset }
 
-// Put is Add for a record that is not kept anywhere: a pointer to it would make it
+// Put is Add for a record that is not stored: a pointer to it would make it
 // escape to the heap.
 func (w *Writer[T]) Put(t T) {
 	w.record = t
@@ -106,7 +106,7 @@ func (w *Writer[T]) Add(t *T) {
 			code := *(*uint32)(unsafe.Add(record, a.at))
 			if code == Null {
 				c.Nulls.Set(b.N)
-				code = 0 // a valid one: readers may look at it before they see the NULL
+				code = 0 // a valid code: readers may use it before they check for NULL
 			}
 			c.Code = append(c.Code, code)
 		case opSkip:
@@ -166,7 +166,7 @@ func (w *Writer[T]) Add(t *T) {
 	}
 }
 
-// skip appends anything.
+// skip appends an arbitrary value.
 func skip(c *batch.Column) {
 	switch c.Type.Physical() {
 	case types.PhysCode:
@@ -182,7 +182,7 @@ func skip(c *batch.Column) {
 	}
 }
 
-// Flush pushes the rows written so far.
+// Flush pushes the rows so far.
 func (w *Writer[T]) Flush() {
 	b := w.b
 	if b == nil {

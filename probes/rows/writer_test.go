@@ -68,7 +68,7 @@ func newWriter(push func(*batch.Batch)) *Writer[record] {
 func TestWriter(t *testing.T) {
 	var got []*batch.Batch
 	w := newWriter(func(b *batch.Batch) { got = append(got, b) })
-	w.Flush() // nothing yet
+	w.Flush() // no rows yet
 	list := []types.Value{types.Str("x")}
 	label := w.Code(4, "f")
 	w.Put(record{time: 5, id: 1 << 40, pid: 7, name: []byte("bash"), label: label, amount: 3, text: "t", list: list, more: &more{4, 9}})
@@ -82,7 +82,7 @@ func TestWriter(t *testing.T) {
 		{"1000", "0", "0", "", "NULL", "999", "0", "NULL", "NULL", "false", "", "NULL", "NULL", "NULL", "NULL", "0", "0", "1000"},
 	}
 	for row := range 2 {
-		for i := range want[row] { // not the one that is not read
+		for i := range want[row] { // except the one that is not read
 			v := got[0].Cols[i].Value(row)
 			if v.Type != types.Double {
 				v.Type = all[i].t
@@ -105,7 +105,7 @@ func TestWriter(t *testing.T) {
 	}
 }
 
-// text is a value as the test writes it.
+// text formats a value for comparison.
 func text(v types.Value) string {
 	switch {
 	case v.IsNull:
@@ -126,7 +126,8 @@ func text(v types.Value) string {
 	return strconv.FormatInt(v.I, 10)
 }
 
-// Texts without end move to new dictionaries; those that are coded beforehand stay.
+// With unlimited distinct texts dictionaries are replaced; those coded in
+// advance stay.
 func TestWriterRenewsDictionaries(t *testing.T) {
 	renewed := []int{}
 	m, dicts := more{}, map[*batch.Dict]bool{}
@@ -168,7 +169,7 @@ func TestWriterAllocatesNothing(t *testing.T) {
 	}
 }
 
-// What a provider declares is compared with the catalog when the program starts.
+// A provider's tables are checked against the catalog when the program starts.
 func TestTablesFollowTheCatalog(t *testing.T) {
 	number := Int(func(r *record) int64 { return 0 })
 	float := RealOr(func(r *record) (float64, bool) { return 0, true })

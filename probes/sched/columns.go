@@ -25,13 +25,13 @@ const (
 	ThreadEnd    = catalog.ThreadEnd
 )
 
-// Threads has starts, ends and renames of threads in one stream, in order, for other
-// providers: its column event says what a row is, thread_name is the name from then
-// on, and started is when the thread was created, as far as that is known.
+// Threads contains starts, ends and renames of threads in one stream, in order,
+// for other providers: column event is the kind of the row, thread_name the
+// name from then on, and started the creation time of the thread, if known.
 const Threads = "threads"
 
-// What Threads.event says. EXEC is of a process: of its threads only the first
-// goes on.
+// Values of Threads.event. EXEC is an event of a process: only the executing
+// thread continues, as the first.
 const (
 	Started = "START"
 	Ended   = "END"
@@ -39,7 +39,7 @@ const (
 	Exec    = "EXEC"
 )
 
-// named is what Threads calls a record.
+// named returns the Threads.event of a record.
 func (l life) named() string {
 	switch {
 	case l.Event&threadStart != 0:
@@ -74,7 +74,8 @@ const (
 	noArgv
 )
 
-// life is one record, as the kernel wrote it. It is valid only while it is given.
+// life is one record, as the kernel wrote it. It is valid only while it is
+// passed on.
 type life struct {
 	*bpf.LifeLife
 	names, args []byte
@@ -82,7 +83,7 @@ type life struct {
 
 const lifeBytes = int(unsafe.Sizeof(bpf.LifeLife{}))
 
-// decode reads a record; false if it is not one.
+// decode decodes a record; false if it is malformed.
 func decode(record []byte) (l life, ok bool) {
 	if len(record) < lifeBytes {
 		return l, false
@@ -96,7 +97,7 @@ func decode(record []byte) (l life, ok bool) {
 	return l, true
 }
 
-// exe is the path of the executable: "" if it is not known.
+// exe returns the path of the executable, "" if unknown.
 func (l life) exe() string {
 	if len(l.names) == 0 {
 		return ""
@@ -113,7 +114,7 @@ func (l life) exe() string {
 	return b.String()
 }
 
-// file is which file the executable is; nothing if it is not known.
+// file returns the identity of the executable, zero if unknown.
 func (l life) file() process.FileID {
 	if l.Inode == 0 {
 		return process.FileID{}
@@ -121,7 +122,7 @@ func (l life) file() process.FileID {
 	return process.FileID{Dev: unix.Mkdev(l.Device>>20, l.Device&(1<<20-1)), Inode: l.Inode}
 }
 
-// argv is a list of the arguments; nil if they could not be read.
+// argv returns the list of arguments; nil if they could not be read.
 func (l life) argv() any {
 	if len(l.args) == 0 {
 		return nil
@@ -134,8 +135,8 @@ func (l life) argv() any {
 	return out
 }
 
-// exit is with what a process or thread ended, as wait(2) tells it: of its own
-// accord with a code, or by a signal.
+// exit returns the status of an ended process or thread, as in wait(2): an exit
+// code, or a signal.
 func (l life) exit() (code int64, signal string) {
 	s := unix.WaitStatus(l.Status)
 	if !s.Signaled() {
@@ -144,20 +145,21 @@ func (l life) exit() (code int64, signal string) {
 	if name := unix.SignalName(s.Signal()); name != "" {
 		return 0, name
 	}
-	return 0, syscall.Signal(s.Signal()).String() // a realtime one
+	return 0, syscall.Signal(s.Signal()).String() // a real-time signal
 }
 
-// comm is a name as the kernel keeps it.
+// comm converts a name of the kernel.
 func comm(c *[16]int8) string {
 	b := unsafe.Slice((*byte)(unsafe.Pointer(c)), len(c))
 	return unix.ByteSliceToString(b)
 }
 
-// columns make the rows of all streams. Of a process' events tid and thread_name are
-// those of its first thread, or of the one that executes or that ends last. A new
-// process has its parent's name, executable and arguments until it executes a program
-// of its own. exe is NULL where the kernel no longer has it: at ends, before Linux 6.16.
-// argv is NULL if it cannot be read. Either exit_code or signal is NULL.
+// columns define the columns of all streams. In a process's events tid and
+// thread_name are those of its first thread, or of the one that executes or
+// ends last. A new process has its parent's name, executable and arguments
+// until it executes a program. exe is NULL if the kernel no longer has it: at
+// ends, before Linux 6.16. argv is NULL if it cannot be read. Either exit_code
+// or signal is NULL.
 var columns = rows.Columns[life]{
 	"timestamp":   rows.TimeOf(func(l *life) int64 { return int64(l.Time) }),
 	"pid":         rows.Int(func(l *life) int64 { return int64(l.Pid) }),
@@ -173,10 +175,10 @@ var columns = rows.Columns[life]{
 	"duration":    rows.Int(func(l *life) int64 { return int64(l.Time - l.Start) }),
 }
 
-// tables make the rows of the streams of the catalog.
+// tables encode the streams of the catalog.
 var tables = rows.NewTables([]string{ProcessStart, ProcessExec, ProcessEnd, ThreadStart, ThreadEnd}, columns)
 
-// threads makes those of Threads, which users cannot ask for.
+// threads encodes Threads, which users cannot name.
 var threads = func() *rows.Table[life] {
 	of := maps.Clone(columns)
 	of["event"] = rows.String(func(l *life) string { return l.named() })

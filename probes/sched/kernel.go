@@ -14,25 +14,25 @@ import (
 	"endoscope/probes/ringbuf"
 )
 
-const ringBytes = 1 << 20 // of the map lives
+const ringBytes = 1 << 20 // size of the map lives
 
 // options are the constants of the programs.
 type options struct {
-	events     uint32 // that are to be written
+	events     uint32 // events to record
 	path, argv bool
-	// guessLast: which thread is the last of its process is found out as on
-	// kernels before Linux 6.16, which do not tell.
+	// guessLast: the last thread of a process is determined as on kernels
+	// before Linux 6.16, which do not report it.
 	guessLast bool
 }
 
-// kernel is the programs of one query, their ring and what attaches them.
+// kernel is the programs of one query, their ring and their links.
 type kernel struct {
 	objects *ebpf.Collection
 	ring    *ringbuf.Ring
 	links   []link.Link
 }
 
-// load loads the programs that o asks for. Nothing is attached.
+// load loads the programs that o selects. Nothing is attached.
 func load(o options) (*kernel, error) {
 	spec, err := bpf.LoadLife()
 	if err != nil {
@@ -72,14 +72,14 @@ func refuseLoad(err error) error {
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
 		return plan.Errorf(-1, -1, "the kernel refuses to load the programs that observe processes: %v", err).WithHint("run as root, or with CAP_BPF and CAP_PERFMON")
 	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, btf.ErrNotFound):
-		return plan.Errorf(-1, -1, "this kernel cannot tell of processes: %v", err).WithHint("it takes Linux 5.15 with BTF")
+		return plan.Errorf(-1, -1, "this kernel does not report processes: %v", err).WithHint("Linux 5.15 with BTF is required")
 	}
 	return fmt.Errorf("loading the programs that observe processes: %w", err)
 }
 
-// tellsLast reports whether sched_process_exit says which thread ends its process
-// (since Linux 6.16): the type of its handlers has one argument more, behind the
-// tracepoint's own.
+// tellsLast reports whether sched_process_exit says which thread ends its
+// process (since Linux 6.16): its handlers then have one argument more, after
+// the tracepoint's own.
 func tellsLast() bool {
 	types, err := btf.LoadKernelSpec()
 	if err != nil {
@@ -97,7 +97,7 @@ func tellsLast() bool {
 	return ok && len(handler.Params) == 3
 }
 
-// attach begins to observe.
+// attach attaches the programs.
 func (k *kernel) attach() error {
 	for name, p := range k.objects.Programs {
 		l, err := link.AttachTracing(link.TracingOptions{Program: p})
@@ -110,7 +110,7 @@ func (k *kernel) attach() error {
 	return nil
 }
 
-// detach ends it: no program writes any more when it returns.
+// detach detaches them: when it returns no program runs any more.
 func (k *kernel) detach() {
 	for _, l := range k.links {
 		l.Close()
@@ -118,7 +118,7 @@ func (k *kernel) detach() {
 	k.links = nil
 }
 
-// lost is how many records found no room in the ring so far.
+// lost returns the number of records that found no room in the ring.
 func (k *kernel) lost() uint64 {
 	var n uint64
 	_ = k.objects.Variables[bpf.LifeVarLost].Get(&n) // mapped memory, or one lookup

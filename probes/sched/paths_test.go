@@ -27,8 +27,8 @@ func observing(t *testing.T, spec *plan.Acquire) (*record, probes.Source) {
 	return r, src
 }
 
-// An executable is a file: processes that run it by another path are meant, also if
-// they have ended before anybody could look at them.
+// An executable is a file: processes that run it by another path match, also if
+// they have ended before their record is read.
 func TestExecutableByAnotherPath(t *testing.T) {
 	testenv.NeedUprobes(t)
 	dir := t.TempDir()
@@ -69,7 +69,7 @@ func TestExecutableByAnotherPath(t *testing.T) {
 	}
 }
 
-// A program that is in no directory has a name.
+// A program without a directory entry has a name.
 func TestExecutableInMemory(t *testing.T) {
 	testenv.NeedUprobes(t)
 	program, err := os.ReadFile("/bin/true")
@@ -90,7 +90,7 @@ func TestExecutableInMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	writing.Close() // what is open to be written cannot be executed
+	writing.Close() // a file open for writing cannot be executed
 	r, src := observing(t, acquire(ProcessExec, plan.Target{}))
 	cmd := exec.Command("/proc/self/fd/3")
 	cmd.ExtraFiles = []*os.File{f}

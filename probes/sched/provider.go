@@ -10,22 +10,22 @@ import (
 	"endoscope/probes/process"
 )
 
-// Provider observes the lives of processes and threads.
+// Provider observes lifecycle events of processes and threads.
 type Provider struct{ guessLast bool }
 
-// New returns a provider. Nothing is loaded before a query needs it, and nothing
-// is kept between queries.
+// New returns a provider. Nothing is loaded before a query needs it, and
+// nothing is kept between queries.
 func New() *Provider { return &Provider{} }
 
-// Streams are those of this package.
+// Streams implements probes.Provider.
 func (*Provider) Streams() []string {
 	return []string{ProcessStart, ProcessExec, ProcessEnd, ThreadStart, ThreadEnd}
 }
 
-// Close has nothing to free.
+// Close implements probes.Provider; there is nothing to free.
 func (*Provider) Close() error { return nil }
 
-// Prepare loads the programs, so that the kernel's refusals come before anything
+// Prepare loads the programs, so that errors of the kernel come before anything
 // is attached.
 func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source, error) {
 	w, err := tableOf(spec.Stream).Writer(spec, clock.Offset())
@@ -37,7 +37,7 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 			WithHint("run on the host, or in a container that has the host's PID namespace (--pid=host)")
 	}
 	if !spec.Target.Viewer.Everything() {
-		return nil, plan.Errorf(spec.Start, spec.Stop, "%s tells of every process of the machine, which takes a user who may observe them all", spec.Stream).
+		return nil, plan.Errorf(spec.Start, spec.Stop, "%s reports all processes of the machine: it requires the right to observe all of them", spec.Stream).
 			WithHint("process_usage and thread_usage show those that you may observe")
 	}
 	s := &source{spec: spec, targets: newTargets(spec), event: events[spec.Stream], rows: w}

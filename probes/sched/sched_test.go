@@ -21,7 +21,7 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// record is a sink that keeps rows as maps.
+// record is a sink that records rows as maps.
 type record struct {
 	fields []types.Field
 	mu     sync.Mutex
@@ -96,8 +96,8 @@ func observe(t *testing.T, p *Provider, spec *plan.Acquire) *record {
 	return r
 }
 
-// A program that makes processes and threads, which end in every way that there
-// is, and tells what it did: lines of what, pid, tid and more.
+// A program that creates processes and threads, which end in every possible
+// way, and prints what it did: lines of event, pid, tid and more.
 const lives = `
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -182,7 +182,7 @@ int main(int argc, char **argv)
 	return 42;
 }`
 
-// run starts the program, and returns what it says once it may go on.
+// run starts the program; finish lets it go on and returns its output.
 func run(t *testing.T) (pid int, exe string, finish func() [][]string) {
 	t.Helper()
 	return runText(t, lives)
@@ -219,7 +219,7 @@ func runText(t *testing.T, text string) (pid int, exe string, finish func() [][]
 	}
 }
 
-// every runs f with either way to find the last thread of a process.
+// every runs f with both methods of finding the last thread of a process.
 func every(t *testing.T, f func(*testing.T, *Provider)) {
 	testenv.NeedUprobes(t)
 	for _, guess := range []bool{false, true} {
@@ -227,13 +227,14 @@ func every(t *testing.T, f func(*testing.T, *Provider)) {
 	}
 }
 
-// TestEndHasTheStatusThatParentsSee: the status of each process is what its parent was told.
+// TestEndHasTheStatusThatParentsSee: the status of each process is the one its
+// parent received.
 func TestEndHasTheStatusThatParentsSee(t *testing.T) {
 	every(t, func(t *testing.T, p *Provider) {
 		pid, exe, finish := run(t)
 		ends := observe(t, p, acquire(ProcessEnd, plan.Target{PIDs: []int{pid}}))
 		said := finish()
-		rows := ends.wait(t) // by itself: its process has ended
+		rows := ends.wait(t) // ends without Stop: the process has ended
 		got := map[string]int{}
 		for _, r := range rows {
 			line := fmt.Sprint(r["pid"].I, " code ", r["exit_code"].I)
@@ -271,8 +272,8 @@ func TestEndHasTheStatusThatParentsSee(t *testing.T) {
 	})
 }
 
-// TestEachProcessStartsOnce: each process once, made by whom it was made; with its parent's
-// arguments.
+// TestEachProcessStartsOnce: each process once, with its parent and its
+// parent's arguments.
 func TestEachProcessStartsOnce(t *testing.T) {
 	testenv.NeedUprobes(t)
 	pid, exe, finish := run(t)
@@ -307,8 +308,8 @@ func list(v types.Value) (out []string) {
 	return out
 }
 
-// TestExecutes: arguments as they were given, also those with spaces and empty
-// ones; and by a thread that is not the first.
+// TestExecutes: arguments are complete, also those with spaces and empty ones;
+// also exec by a thread that is not the first.
 func TestExecutes(t *testing.T) {
 	testenv.NeedUprobes(t)
 	pid, exe, finish := run(t)
@@ -379,8 +380,8 @@ func TestThreads(t *testing.T) {
 	}
 }
 
-// TestByExecutable: processes that are there when they are asked for, that come
-// later, and their descendants; those of others are not.
+// TestByExecutable: processes that exist at the start, that start later, and
+// their descendants; no others.
 func TestByExecutable(t *testing.T) {
 	testenv.NeedUprobes(t)
 	dir := t.TempDir()
@@ -403,7 +404,7 @@ func TestByExecutable(t *testing.T) {
 	if err := before.Start(); err != nil {
 		t.Fatal(err)
 	}
-	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil { // so that its execution is over
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil { // so that its exec is done
 		t.Fatalf("it says %q: %v", line, err)
 	}
 	r := newRecord(spec)
@@ -432,8 +433,8 @@ func TestByExecutable(t *testing.T) {
 	}
 }
 
-// TestLongArguments: what is longer than the kernel's part can hold is cut, and
-// that is counted.
+// TestLongArguments: arguments longer than the kernel's buffer are cut, which
+// is counted.
 func TestLongArguments(t *testing.T) {
 	testenv.NeedUprobes(t)
 	spec := acquire(ProcessExec, plan.Target{})
@@ -468,7 +469,7 @@ func TestLongArguments(t *testing.T) {
 	t.Error("the program was not seen")
 }
 
-// TestWatermarksAdvanceWhenIdle: time goes on where nothing happens.
+// TestWatermarksAdvanceWhenIdle: watermarks advance without events.
 func TestWatermarksAdvanceWhenIdle(t *testing.T) {
 	testenv.NeedUprobes(t)
 	before := clock.Now()
@@ -493,8 +494,8 @@ func TestWatermarksAdvanceWhenIdle(t *testing.T) {
 	}
 }
 
-// TestOfOthers: who may not observe every process gets none of these streams,
-// rather than a part of them.
+// TestOfOthers: a user who may not observe every process gets none of these
+// streams, rather than a part.
 func TestOfOthers(t *testing.T) {
 	for stream := range tables {
 		spec := acquire(stream, plan.Target{Viewer: &plan.Viewer{Local: true, UID: 1000}})
@@ -504,8 +505,8 @@ func TestOfOthers(t *testing.T) {
 	}
 }
 
-// A process whose last thread is one that polls for io_uring, as far as the kernel
-// lets it end so: it ends once, as its first thread did.
+// A process whose last thread is an io_uring poller, as far as the kernel lets
+// it end so: it ends once, with the status of its first thread.
 const polled = `
 #define _GNU_SOURCE
 #include <linux/io_uring.h>
@@ -544,7 +545,7 @@ int main(void)
 	return 42;
 }`
 
-// TestEndsWithWorkers: threads of the kernel's own in a process do not hide its end.
+// TestEndsWithWorkers: kernel threads in a process do not hide its end.
 func TestEndsWithWorkers(t *testing.T) {
 	every(t, func(t *testing.T, p *Provider) {
 		pid, _, finish := runText(t, polled)

@@ -12,18 +12,18 @@ import (
 	"endoscope/probes/rows"
 )
 
-// Causes under which is counted what became no row, or not a whole one.
+// Causes counted for events that became no row, or an incomplete one.
 const (
 	ringFull = "ring buffer full"
 	cutArgs  = "argv longer than 16384 bytes, cut"
 	unread   = "argv that could not be read"
 )
 
-// poll is how often records are looked for.
+// poll is the interval of reading the ring.
 const poll = 10 * time.Millisecond
 
-// source reads records on a goroutine of its own, from Start until Stop, until the
-// context ends, or until every process of a target of numbers has ended. Only that
+// source reads records on a goroutine of its own, from Start until Stop, until
+// the context ends, or until every process given by pid has ended. Only that
 // goroutine uses the ring and the sink.
 type source struct {
 	probes.Base
@@ -32,7 +32,7 @@ type source struct {
 	targets *targets
 	kernel  *kernel
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	started bool
 	stopped bool
 	stop    chan struct{} // closed by Stop
@@ -47,7 +47,7 @@ type source struct {
 
 type tally struct{ argv, unread uint64 }
 
-// lifeNs is what a record costs the thread that starts or ends, about.
+// lifeNs is the approximate cost of a record to the thread that starts or ends.
 const lifeNs = 1000
 
 // Info implements probes.Source.
@@ -55,7 +55,7 @@ func (s *source) Info() probes.Info {
 	return probes.Info{Sites: s.sites(), Residual: s.spec.Filter, Live: true}
 }
 
-// sites are the tracepoints.
+// sites returns the tracepoints.
 func (s *source) sites() []probes.Site {
 	var sites []probes.Site
 	events := s.event | s.targets.needs()
@@ -75,8 +75,8 @@ func (s *source) sites() []probes.Site {
 	return sites
 }
 
-// Start attaches the programs and then looks at who is there: who comes in between
-// is seen twice, which does no harm.
+// Start attaches the programs and then lists the existing processes: a process
+// that starts in between is seen twice, which is harmless.
 func (s *source) Start(ctx context.Context, sink probes.Sink, _ probes.Options) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,8 +112,8 @@ func (s *source) Start(ctx context.Context, sink probes.Sink, _ probes.Options) 
 	return nil
 }
 
-// watch returns a channel that is closed when all processes that the target names
-// by number have ended, nil if it names others.
+// watch returns a channel that is closed when all processes given by pid have
+// ended, nil if the target is not given by pids only.
 func (s *source) watch() (over <-chan struct{}, forget func(), err error) {
 	t := s.spec.Target
 	if t.IsZero() || len(t.Processes)+len(t.Exes) > 0 || t.Start != t.Stop {
@@ -130,7 +130,7 @@ func (s *source) watch() (over <-chan struct{}, forget func(), err error) {
 	for _, pid := range t.PIDs {
 		end, cancel, err := process.Watch(pid)
 		if err != nil {
-			why = err // it has ended, and who has the number next is meant
+			why = err // it has ended; a later process may have its pid
 			continue
 		}
 		ends, cancels = append(ends, end), append(cancels, cancel)
@@ -154,7 +154,7 @@ func (s *source) watch() (over <-chan struct{}, forget func(), err error) {
 	return all, sync.OnceFunc(func() { close(gone); stop() }), nil
 }
 
-// Stop ends the stream.
+// Stop implements probes.Source.
 func (s *source) Stop() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,7 +189,7 @@ func (s *source) run(ctx context.Context, over <-chan struct{}) error {
 	}
 }
 
-// drain makes rows of what is in the ring.
+// drain makes rows of the records in the ring.
 func (s *source) drain() {
 	for end := s.kernel.ring.Produced(); s.kernel.ring.Drain(end, s.give) < end; {
 		time.Sleep(50 * time.Microsecond) // a record is being written
@@ -211,13 +211,14 @@ func (s *source) give(record []byte) {
 	s.rows.Put(l)
 }
 
-// account tells of what was lost since it was asked last.
+// account reports the records lost since the last call.
 func (s *source) account() {
 	if n := s.kernel.lost(); n > s.lost {
 		s.sink.Lost(ringFull, n-s.lost)
 		s.lost = n
-		// Whose processes began or ended meanwhile is not known: it is looked for.
-		_ = s.targets.begin() // else they are as they were
+		// Starts and ends of the target's processes may be among the lost
+		// records: list them again.
+		_ = s.targets.begin() // on error the targets stay as they were
 	}
 	if s.cut.argv > 0 {
 		s.sink.Count(cutArgs, s.cut.argv)

@@ -7,21 +7,21 @@ import (
 	"endoscope/probes/process"
 )
 
-// targets says whose events are wanted. The zero value wants everybody's.
+// targets selects the wanted events. The zero value selects all.
 //
-// For the streams of processes a target means also the processes that its own
-// start, and those that these start: they are followed from event to event, so
-// that the three of a process have to be seen whatever the stream. So they have for
-// the ends of threads, before Linux 6.16, if the target is an executable: what a
-// process executes is not told any more when its threads end.
+// In the streams of processes a target includes the descendants of its
+// processes. They are followed from event to event, so all three kinds of
+// process events are needed whatever the stream. The same holds for the ends of
+// threads, before Linux 6.16, if the target is an executable: a thread's end no
+// longer has its process's executable.
 type targets struct {
 	some    bool // only those of a target
-	follow  bool // its processes are known by what was seen of them
-	heirs   bool // descendants are meant, too
+	follow  bool // the target's processes are known by their earlier events
+	heirs   bool // descendants are included
 	pids    []int
 	matcher *process.Matcher
-	family  map[int]bool // with follow: those that are meant and live
-	missed  map[int]bool // of family: were not there any more when it was last looked for them
+	family  map[int]bool // with follow: live processes that are included
+	missed  map[int]bool // members of family that did not exist at the last listing
 }
 
 func newTargets(spec *plan.Acquire) *targets {
@@ -31,7 +31,7 @@ func newTargets(spec *plan.Acquire) *targets {
 	return t
 }
 
-// needs are the events that must be seen to know whose others are.
+// needs returns the events required to follow processes.
 func (t *targets) needs() uint32 {
 	if t.follow {
 		return processStart | processExec | processEnd
@@ -39,9 +39,9 @@ func (t *targets) needs() uint32 {
 	return 0
 }
 
-// begin takes in the processes that there are: those of the target, and their
-// descendants. It is called again when events were lost, and then keeps those that
-// are not there any more once: their ends may be still to come.
+// begin lists the existing processes of the target, and their descendants. It
+// is called again when events were lost, and then keeps missing members for one
+// round: their end events may still arrive.
 func (t *targets) begin() error {
 	if !t.follow {
 		return nil
@@ -80,7 +80,7 @@ func (t *targets) begin() error {
 	for pid := range before {
 		switch {
 		case alive[pid]:
-			add(pid) // it may owe its place to a parent that has ended
+			add(pid) // its parent in the target may have ended
 		case !t.missed[pid]:
 			t.family[pid], missed[pid] = true, true
 		}
@@ -93,8 +93,8 @@ func (t *targets) named(p process.Process) bool {
 	return slices.Contains(t.pids, p.PID) || t.matcher.Matches(p)
 }
 
-// wants reports whether l is an event of the target's, and learns from it who
-// belongs to it. Every record has to be shown to it, in order.
+// wants reports whether l is an event of the target, and updates the family. It
+// must see every record, in order.
 func (t *targets) wants(l life) bool {
 	if !t.some {
 		return true
@@ -125,8 +125,8 @@ func (t *targets) wants(l life) bool {
 	return mine
 }
 
-// meant reports whether an event is of a process that the target names, by what the
-// kernel told of it then: it may have ended since.
+// meant reports whether an event is of a process that the target names, by the
+// data in the record: the process may have ended since.
 func (t *targets) meant(l life) bool {
 	return slices.Contains(t.pids, int(l.Pid)) ||
 		t.matcher.Meant(&process.Program{Comm: comm(&l.Process), Exe: l.exe(), File: l.file()})

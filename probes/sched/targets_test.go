@@ -8,8 +8,8 @@ import (
 	"endoscope/probes/bpf"
 )
 
-// happened is a record as the kernel writes it; names are the executable's path
-// from its last name on, each with its terminator.
+// happened returns a record as the kernel writes it; names are the components
+// of the executable's path from the last on, each NUL-terminated.
 func happened(event uint32, pid, parent uint32, names string) life {
 	return life{LifeLife: &bpf.LifeLife{Event: event, Pid: pid, ParentPid: parent}, names: []byte(names)}
 }
@@ -23,8 +23,8 @@ func ofStream(t *testing.T, stream string, target plan.Target) *targets {
 	return w
 }
 
-// Threads end when it is not told any more what their process executes (before
-// Linux 6.16): what was seen of the process says whose they are.
+// The ends of threads before Linux 6.16 do not have the executable of their
+// process: earlier events of the process decide.
 func TestEndsOfThreadsByExecutable(t *testing.T) {
 	const none, own, other = 1 << 30, 1<<30 + 1, 1<<30 + 2
 	w := ofStream(t, ThreadEnd, plan.Target{Exes: []string{"/opt/app"}})
@@ -53,9 +53,8 @@ func TestEndsOfThreadsByExecutable(t *testing.T) {
 	}
 }
 
-// When records were lost, the members are looked for again: those that began
-// meanwhile are found, and those that are gone are forgotten, but not before their
-// end, if that is still to come.
+// After a loss the members are listed again: new ones are found, and missing
+// ones are removed, but not before their end event, if that is still to come.
 func TestMembersAfterLoss(t *testing.T) {
 	const gone = 1 << 30
 	self, parent := os.Getpid(), os.Getppid()

@@ -10,9 +10,9 @@ import (
 	"endoscope/probes"
 )
 
-// Contract takes a source through its states, and checks in each of them that it
-// supports the commands that its Info promises, and refuses the others. each is called
-// for every state and command that the source has had; nil: it is not.
+// Contract moves a source through its states, and checks in each that it
+// supports the commands that its Info promises, and refuses the others. each is
+// called after every command, with the state; it may be nil.
 func Contract(t *testing.T, src probes.Source, each func(state string, c probes.Command)) {
 	t.Helper()
 	ctx := context.Background()
@@ -56,7 +56,7 @@ func Contract(t *testing.T, src probes.Source, each func(state string, c probes.
 	look("stopped")
 }
 
-// within fails the test if f takes for ever.
+// within fails the test if f hangs.
 func within(t *testing.T, what string, f func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -68,7 +68,7 @@ func within(t *testing.T, what string, f func()) {
 	}
 }
 
-// Discard is a sink that takes everything.
+// Discard is a sink that accepts and drops everything.
 type Discard struct{ Ended chan struct{} }
 
 // Push implements probes.Sink.

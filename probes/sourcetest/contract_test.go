@@ -38,7 +38,7 @@ func TestFakesKeepTheContract(t *testing.T) {
 	}
 }
 
-// TestSupportsIsExact: each capability alone is for its own commands.
+// TestSupportsIsExact: each capability enables its own commands only.
 func TestSupportsIsExact(t *testing.T) {
 	all := Capable()
 	for _, c := range Commands() {

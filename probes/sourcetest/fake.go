@@ -11,7 +11,7 @@ import (
 	"endoscope/probes"
 )
 
-// Capable is the Info of a source with every capability.
+// Capable returns the Info of a source with every capability.
 func Capable() probes.Info {
 	return probes.Info{
 		Sites: []probes.Site{{Provider: "fake", Function: "f"}}, Notices: []string{"it is a fake"}, Live: true, Identity: "fake",
@@ -20,7 +20,7 @@ func Capable() probes.Info {
 	}
 }
 
-// Commands are one of each command.
+// Commands returns one of each command.
 func Commands() []probes.Command {
 	return []probes.Command{
 		probes.Divide{Begin: func(probes.Cut) {}, Done: func() {}}, probes.CountUnfinished{}, probes.Collect{}, probes.Sample{},
@@ -28,16 +28,16 @@ func Commands() []probes.Command {
 	}
 }
 
-// Name is what a command is called in tables.
+// Name returns the name of a command in tables.
 func Name(c probes.Command) string { return fmt.Sprintf("%T", c)[len("probes."):] }
 
-// Fake is a source that does what its Info says, and notes what it is told. It gives no
-// rows.
+// Fake is a source that behaves as its Info says, and records the calls it
+// receives. It produces no rows.
 type Fake struct {
 	Has     probes.Info
-	Options probes.Options // of Load, or else of Start
+	Options probes.Options // of Load, or of Start without Load
 
-	mu             sync.Mutex // guards what follows
+	mu             sync.Mutex // guards the fields below
 	sink           probes.Sink
 	loads, starts  int
 	stopped, ended bool
@@ -109,7 +109,7 @@ func (f *Fake) Stop() error {
 	return nil
 }
 
-// Told returns the names of the commands since it was called last.
+// Told returns the names of the commands received since the last call.
 func (f *Fake) Told() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -118,14 +118,14 @@ func (f *Fake) Told() []string {
 	return told
 }
 
-// Loads is how often the source was loaded.
+// Loads returns how often the source was loaded.
 func (f *Fake) Loads() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.loads
 }
 
-// Starts is how often it was started.
+// Starts returns how often it was started.
 func (f *Fake) Starts() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -139,7 +139,7 @@ func (f *Fake) Stopped() bool {
 	return f.stopped
 }
 
-// Provider gives fakes with one Info.
+// Provider returns fakes with one Info.
 type Provider struct {
 	Has probes.Info
 
@@ -162,7 +162,7 @@ func (p *Provider) Prepare(context.Context, *plan.Acquire) (probes.Source, error
 	return f, nil
 }
 
-// Fakes are those that were prepared.
+// Fakes returns the prepared sources.
 func (p *Provider) Fakes() []*Fake {
 	p.mu.Lock()
 	defer p.mu.Unlock()

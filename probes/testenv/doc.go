@@ -1,7 +1,7 @@
-// Package testenv says what a test needs of its machine, builds the target programs
-// that tests monitor, and waits for what happens by itself. A need that is not met skips
-// the test with its reason, or fails it where ENDOSCOPE_REQUIRE=all.
+// Package testenv checks what a test needs of its machine, builds the target
+// programs that tests monitor, and waits for conditions. An unmet need skips
+// the test with the reason, or fails it if ENDOSCOPE_REQUIRE=all is set.
 //
-// Only tests import it, those of every part of the tree: it must not know any other
+// It is for tests only, of all parts of the tree: it must not know any other
 // package of this module.
 package testenv

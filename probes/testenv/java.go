@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// ForgetJava removes, when the test ends, what a Java machine that is killed leaves in
-// /tmp: its socket for who asks it for something, and where its methods are. A later
-// process of the same number would seem to have them.
+// ForgetJava removes, when the test ends, the files that a killed Java machine
+// leaves in /tmp: its attach socket and its perf map. A later process with the
+// same pid would appear to own them.
 func ForgetJava(t testing.TB, pid int) {
 	t.Cleanup(func() {
 		os.Remove(fmt.Sprintf("/tmp/.java_pid%d", pid))

@@ -2,9 +2,9 @@ package testenv
 
 import "testing"
 
-// Once is for what holds unless the machine is busy with something else: it makes
-// up to ten attempts, of which one must hold. A defect fails them all; what holds
-// however busy the machine is does not belong into an attempt.
+// Once is for conditions that hold unless the machine is busy: it makes up to
+// ten attempts, of which one must succeed. A defect fails all of them; checks
+// that are independent of the load do not belong in an attempt.
 func Once(t testing.TB, attempt func() error) {
 	t.Helper()
 	var err error

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Overlay returns an empty directory of an overlay whose layers are on file
-// systems of their own, so that its files have one device for stat(2) and
-// another in /proc/PID/maps.
+// Overlay returns an empty directory of an overlay whose layers are on other
+// file systems, so that its files have one device in stat(2) and another in
+// /proc/PID/maps.
 func Overlay(t testing.TB) string {
 	t.Helper()
 	NeedRoot(t)
@@ -29,7 +29,7 @@ func Overlay(t testing.TB) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// What still runs from there keeps it.
+		// MNT_DETACH: a process may still run from there.
 		t.Cleanup(func() { unix.Unmount(at, unix.MNT_DETACH) })
 		return at
 	}

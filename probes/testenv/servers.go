@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// Run starts a program that ends, with its children, when the test does, and
-// returns its process.
+// Run starts a program, which is killed with its children when the test ends,
+// and returns its pid.
 func Run(t testing.TB, cmd *exec.Cmd) int {
 	t.Helper()
 	if cmd.SysProcAttr == nil {
@@ -48,7 +48,7 @@ func AwaitSleep(t testing.TB, pid int) {
 	})
 }
 
-// FreePort is a port of the loopback interface that nobody listens at.
+// FreePort returns an unused port of the loopback interface.
 func FreePort(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -59,8 +59,8 @@ func FreePort(t testing.TB) string {
 	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }
 
-// BusyRedis is a redis-server that redis-benchmark keeps busy with keys that
-// expire, so that its clock's function has something to do.
+// BusyRedis starts a redis-server that redis-benchmark keeps busy with keys
+// that expire, so that its clock function is called.
 func BusyRedis(t testing.TB) (pid int) {
 	t.Helper()
 	program, load := NeedProgram(t, "redis-server"), NeedProgram(t, "redis-benchmark")
@@ -78,9 +78,9 @@ func BusyRedis(t testing.TB) (pid int) {
 	return pid
 }
 
-// BusyPostgres is a PostgreSQL server, run as the user that Debian's package
-// makes, and the backend in it that pgbench keeps busy. Its executable is a copy:
-// who asks for what all do that run it has none of another test's.
+// BusyPostgres starts a PostgreSQL server, as the user that Debian's package
+// creates, with a backend that pgbench keeps busy. Its executable is a copy, so
+// that targets by executable contain no server of another test.
 func BusyPostgres(t testing.TB) (postmaster, backend int) {
 	t.Helper()
 	initdb, err := filepath.EvalSymlinks(NeedProgram(t, "initdb"))
@@ -124,7 +124,7 @@ func BusyPostgres(t testing.TB) (postmaster, backend int) {
 		return nil
 	})
 	Run(t, command("pgbench", "-h", dir, "-p", port, "-S", "-n", "-c", "1", "-T", "1000", "postgres"))
-	for range 600 { // pgbench's first connection looks around and is over soon
+	for range 600 { // pgbench's first connection is short
 		last := backend
 		if backend = clientOf(postmaster); backend != 0 && backend == last {
 			return postmaster, backend
@@ -135,7 +135,7 @@ func BusyPostgres(t testing.TB) (postmaster, backend int) {
 	return 0, 0
 }
 
-// clientOf is the child of a postmaster that serves a client.
+// clientOf returns the child of a postmaster that serves a client.
 func clientOf(postmaster int) int {
 	for _, child := range Children(postmaster) {
 		title, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child))
@@ -146,7 +146,7 @@ func clientOf(postmaster int) int {
 	return 0
 }
 
-// Children are those of a process' first thread.
+// Children returns the child processes of a process's first thread.
 func Children(pid int) (pids []int) {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
 	for _, child := range strings.Fields(string(text)) {

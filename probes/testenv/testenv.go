@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Skip skips a test that cannot run here, for the reason given; where everything
-// is required it fails the test.
+// Skip skips a test that cannot run here, for the given reason; with
+// ENDOSCOPE_REQUIRE=all it fails the test.
 func Skip(t testing.TB, format string, args ...any) {
 	t.Helper()
 	if os.Getenv("ENDOSCOPE_REQUIRE") == "all" {
@@ -37,8 +37,8 @@ func NeedUprobes(t testing.TB) {
 	}
 }
 
-// NeedProgram returns the path of an installed program, also one of those that
-// live outside PATH (PostgreSQL's).
+// NeedProgram returns the path of an installed program, including those outside
+// PATH (PostgreSQL's).
 func NeedProgram(t testing.TB, name string) string {
 	t.Helper()
 	if p, err := exec.LookPath(name); err == nil {
@@ -76,7 +76,8 @@ func CompileCText(t testing.TB, text string, flags ...string) string {
 	return CompileText(t, ".c", text, flags...)
 }
 
-// CompileText is CompileC for source text of a language by its suffix: .c, .cc or .S.
+// CompileText is CompileC for source text of a language given by its suffix:
+// .c, .cc or .S.
 func CompileText(t testing.TB, suffix, text string, flags ...string) string {
 	t.Helper()
 	src := filepath.Join(t.TempDir(), "target"+suffix)
@@ -98,7 +99,7 @@ func CompileGoText(t testing.TB, text string, flags ...string) string {
 	return CompileGo(t, dir, flags...)
 }
 
-// Output runs a tool and returns what it writes.
+// Output runs a tool and returns its output.
 func Output(t testing.TB, tool string, args ...string) string {
 	t.Helper()
 	NeedProgram(t, tool)
@@ -109,13 +110,14 @@ func Output(t testing.TB, tool string, args ...string) string {
 	return string(out)
 }
 
-// CompileGo builds the main package in dir, without C, and returns the program's path.
+// CompileGo builds the main package in dir, without cgo, and returns the
+// program's path.
 func CompileGo(t testing.TB, dir string, flags ...string) string {
 	t.Helper()
 	return compileGo(t, "CGO_ENABLED=0", dir, flags)
 }
 
-// CompileGoWithC is CompileGo of a package that may have C.
+// CompileGoWithC is CompileGo for a package that may use cgo.
 func CompileGoWithC(t testing.TB, dir string, flags ...string) string {
 	t.Helper()
 	NeedProgram(t, "gcc")
@@ -134,7 +136,7 @@ func compileGo(t testing.TB, with, dir string, flags []string) string {
 	return out
 }
 
-// Long skips a test that takes many seconds, where tests are to be short.
+// Long skips a test that takes many seconds in short mode.
 func Long(t testing.TB) {
 	t.Helper()
 	if testing.Short() {

@@ -8,12 +8,13 @@ import (
 	"time"
 )
 
-// patience is how long a condition may take to hold: far longer than it does on a busy
-// machine, so that what it decides is whether something happens, and never how fast.
+// patience is the time limit for a condition: far longer than it takes on a
+// busy machine, so that it decides whether something happens, and never how
+// fast.
 const patience = 3 * time.Minute
 
-// Until waits until a condition holds, and returns how long it took. It fails the test
-// if that takes minutes. It is to be called from the test's goroutine.
+// Until waits until a condition holds, and returns how long it took. It fails
+// the test after minutes. It must be called by the test's goroutine.
 func Until(t testing.TB, what string, holds func() bool) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -23,7 +24,7 @@ func Until(t testing.TB, what string, holds func() bool) time.Duration {
 	return time.Since(began)
 }
 
-// UntilNil waits until try returns nil. If that takes minutes it fails the test, with
+// UntilNil waits until try returns nil. After minutes it fails the test, with
 // the last error.
 func UntilNil(t testing.TB, what string, try func() error) {
 	t.Helper()
@@ -33,7 +34,7 @@ func UntilNil(t testing.TB, what string, try func() error) {
 	}
 }
 
-// poll looks whether a condition holds, first often and then more rarely.
+// poll checks a condition, often at first and then more rarely.
 func poll(limit time.Duration, holds func() bool) bool {
 	for began := time.Now(); !holds(); {
 		took := time.Since(began)
@@ -45,8 +46,8 @@ func poll(limit time.Duration, holds func() bool) bool {
 	return true
 }
 
-// Blocked returns how many goroutines wait for a lock, a channel or something like it
-// in functions whose names contain text.
+// Blocked returns how many goroutines are blocked, on a lock, a channel or the
+// like, in functions whose names contain text.
 func Blocked(text string) int {
 	n := 0
 	for _, g := range goroutines() {
@@ -57,8 +58,8 @@ func Blocked(text string) int {
 	return n
 }
 
-// Alongside begins f in a goroutine of its own. It returns when that waits for
-// something, or is over.
+// Alongside starts f in a goroutine of its own. It returns when that goroutine
+// is blocked, or has ended.
 func Alongside(t testing.TB, f func()) {
 	t.Helper()
 	id, over := make(chan string, 1), make(chan struct{})
@@ -77,19 +78,20 @@ func Alongside(t testing.TB, f func()) {
 		default:
 		}
 		g := goroutines()[name]
-		same := g.blocked && g.frames == before // or it is only passing
+		same := g.blocked && g.frames == before // otherwise it may be blocked for a moment only
 		before = g.frames
 		return same
 	})
 }
 
-// goroutine is one of this program's.
+// goroutine is the state of a goroutine of this program.
 type goroutine struct {
 	blocked bool
 	frames  string
 }
 
-// goroutines are all of this program's but the caller's own, by "goroutine 1".
+// goroutines returns all goroutines of this program except the caller's, by
+// "goroutine 1".
 func goroutines() map[string]goroutine {
 	text := make([]byte, 1<<20)
 	n := runtime.Stack(text, true)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// failing is a test that notes how it failed.
+// failing is a test that records its failure.
 type failing struct {
 	testing.TB
 	with string
@@ -22,7 +22,7 @@ func (f *failing) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// fails returns what a wait fails with, and after which time.
+// fails returns the failure of a wait, and the time it took.
 func fails(t *testing.T, wait func(testing.TB)) (with string, after time.Duration) {
 	f := &failing{TB: t}
 	began, done := time.Now(), make(chan bool)
@@ -54,7 +54,7 @@ func TestUntil(t *testing.T) {
 	})
 }
 
-// A wait that fails says what was awaited, and how far it was.
+// The failure of a wait contains what was awaited, and the last state.
 func TestUntilSaysWhatWasAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		with, after := fails(t, func(t testing.TB) { Until(t, "the sun rises", func() bool { return false }) })
@@ -68,11 +68,11 @@ func TestUntilSaysWhatWasAwaited(t *testing.T) {
 	})
 }
 
-// What runs alongside is waited for until it waits itself.
+// Alongside returns once its function is blocked.
 func TestAlongside(t *testing.T) {
 	release, steps := make(chan struct{}), make(chan string, 3)
 	Alongside(t, func() {
-		time.Sleep(20 * time.Millisecond) // it rests before it waits
+		time.Sleep(20 * time.Millisecond) // it sleeps before it blocks
 		steps <- "before"
 		<-release
 		steps <- "after"
@@ -82,5 +82,5 @@ func TestAlongside(t *testing.T) {
 	}
 	close(release)
 	Until(t, "nothing waits", func() bool { return len(steps) == 2 && Blocked("testenv.TestAlongside.func") == 0 })
-	Alongside(t, func() {}) // which is over
+	Alongside(t, func() {}) // which has ended
 }

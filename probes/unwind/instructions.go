@@ -35,25 +35,25 @@ const (
 	cfaGNUNegativeOffsetExten = 0x2f
 )
 
-// frameWalk goes through a call frame program up to the end of the row for an
-// address: for next, do, and what it says, are the next change of the row. Who
-// walks keeps of the row what is of interest: where the return address is, for
-// sites of probes, or all registers, for stacks.
+// frameWalk iterates over a call frame program up to the end of the row for an
+// address: next sets do and the fields below to the next change of the row. The
+// caller keeps the part of the row that it needs: only the return address
+// (probe sites), or all registers (stacks).
 type frameWalk struct {
 	r       leb128.Reader
 	c       *common
 	loc, pc uint64
-	only    uint64 // the one register of interest; allRegisters: there are others
-	unknown bool   // an instruction, or the table is damaged
+	only    uint64 // the one register needed; allRegisters: all
+	unknown bool   // an unknown instruction, or a damaged table
 
 	do     frameChange
-	reg    uint64   // of which, or of the CFA
-	how    SavedHow // of setRegister
-	offset int64    // of setRegister, setCFA and setCFAOffset
-	expr   []byte   // of setCFAExpression, and setRegister to what it says
+	reg    uint64   // the register, or that of the CFA
+	how    SavedHow // for setRegister
+	offset int64    // for setRegister, setCFA and setCFAOffset
+	expr   []byte   // for setCFAExpression, and setRegister by expression
 }
 
-// frameChange is what an instruction does to the row.
+// frameChange is the effect of an instruction on the row.
 type frameChange uint8
 
 const (
@@ -62,12 +62,12 @@ const (
 	setCFAOffset
 	setCFAExpression
 	setRegister
-	restoreRegister // as it is where the function begins
+	restoreRegister // to its rule at the function's start
 	rememberState
 	restoreState
 )
 
-// maxRemembered is how many states may be remembered at a time.
+// maxRemembered limits the states remembered at a time.
 const maxRemembered = 64
 
 const allRegisters = ^uint64(0)
@@ -76,10 +76,10 @@ func walkFrame(program []byte, c *common, loc, pc, only uint64) frameWalk {
 	return frameWalk{r: leb128.NewReader(program), c: c, loc: loc, pc: pc, only: only}
 }
 
-// complete reports whether the walk came to its end.
+// complete reports whether the walk reached its end without error.
 func (w *frameWalk) complete() bool { return !w.unknown && !w.r.Failed() }
 
-// next goes on to the next change; false: there is none, or it is not understood.
+// next advances to the next change; false at the end or on error.
 func (w *frameWalk) next() bool {
 	r := &w.r
 	for r.Len() > 0 && !r.Failed() && w.loc <= w.pc {
@@ -140,7 +140,7 @@ func (w *frameWalk) next() bool {
 	return false
 }
 
-// nextRegister is next for the rarer rules of registers.
+// nextRegister is next for the rarer register rules.
 func (w *frameWalk) nextRegister(op byte) bool {
 	r := &w.r
 	reg := r.Uleb()

@@ -11,9 +11,9 @@ const (
 	peOmit     = 0xff
 )
 
-// pointer reads an address in a DW_EH_PE encoding: absolute or relative to
-// its own place, which is all that x86-64 compilers emit. end is the address of the byte
-// behind r's last one.
+// pointer reads an address in a DW_EH_PE encoding: absolute or relative to its
+// own place, the only ones that x86-64 compilers emit. end is the address after
+// r's last byte.
 func pointer(r *leb128.Reader, end uint64, encoding byte) uint64 {
 	if encoding == peOmit {
 		return 0

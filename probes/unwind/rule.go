@@ -1,7 +1,7 @@
 package unwind
 
-// Registers as DWARF numbers them on x86-64 (psABI, figure 3.36): rax rdx rcx
-// rbx rsi rdi rbp rsp r8-r15, and the return address.
+// DWARF register numbers on x86-64 (psABI, figure 3.36): rax rdx rcx rbx rsi
+// rdi rbp rsp r8-r15, and the return address.
 const (
 	RegBP     = 6
 	RegSP     = 7
@@ -9,26 +9,26 @@ const (
 	Registers = 17
 )
 
-// Rule says how to get from a frame to that of its caller, for one instruction.
+// Rule computes the caller's frame at one instruction.
 type Rule struct {
-	// CFA, the canonical frame address, is the caller's stack pointer:
-	// register plus offset, or what an expression computes.
+	// CFA, the canonical frame address, is the caller's stack pointer: register
+	// plus offset, or the result of an expression.
 	CFAReg    uint8
 	CFAOffset int64
 	CFAExpr   []byte
-	// Saved are the registers, the return address (RegIP) among them, whose
-	// values in the caller are not those that they have here. The stack pointer
-	// is the CFA where it is not listed.
+	// Saved lists the registers, including the return address (RegIP), whose
+	// values in the caller differ from those here. If the stack pointer is not
+	// listed, it is the CFA.
 	Saved []Saved
 	// Outermost: there is no caller.
 	Outermost bool
-	// Signal: the frame was made by the kernel to deliver a signal. The caller
-	// was interrupted, so its instruction is the next to execute, not one
-	// after a call.
+	// Signal: the kernel made the frame to deliver a signal. The caller was
+	// interrupted, so its pc is the next instruction to execute, not one after
+	// a call.
 	Signal bool
 }
 
-// Saved says where a register's value in the caller is found.
+// Saved locates a register's value in the caller.
 type Saved struct {
 	Reg    uint8
 	How    SavedHow
@@ -43,17 +43,17 @@ type SavedHow uint8
 const (
 	AtOffset     SavedHow = iota // in memory at CFA+Offset
 	IsOffset                     // CFA+Offset itself
-	AtExpression                 // in memory where Expr says
+	AtExpression                 // value of Expr
 	IsExpression                 // what Expr says
 	InRegister                   // in another register
-	unchanged                    // as it is here: such registers are not listed
-	lost                         // not recoverable: nor are these
+	unchanged                    // unchanged: not listed
+	lost                         // not recoverable: not listed either
 )
 
 // registerRule is a Saved under construction.
 type registerRule struct {
 	how    SavedHow
-	offset int64 // of an expression: which of exprs
+	offset int64 // for an expression: its index in exprs
 }
 
 // state is a row of the table under construction.
@@ -65,7 +65,7 @@ type state struct {
 	exprs     [][]byte
 }
 
-// Rule is the row at pc, with all its registers.
+// Rule returns the row at pc, with all its registers.
 func (e *Entry) Rule(pc uint64) (Rule, bool) {
 	s := state{cfaReg: Registers}
 	for i := range s.regs {
@@ -81,13 +81,13 @@ func (e *Entry) Rule(pc uint64) (Rule, bool) {
 	return s.compile(e.common)
 }
 
-// compile makes the row a rule.
+// compile converts the row to a rule.
 func (s *state) compile(c *common) (Rule, bool) {
 	if c.returnReg != RegIP {
 		return Rule{}, false
 	}
 	ra := &s.regs[RegIP]
-	if ra.how == unchanged { // nowhere to return to
+	if ra.how == unchanged { // there is no return address
 		return Rule{}, false
 	}
 	r := Rule{Signal: c.signalFrame, Outermost: ra.how == lost}
@@ -119,7 +119,7 @@ func (s *state) compile(c *common) (Rule, bool) {
 }
 
 // run executes a call frame program until the row for pc is complete. initial
-// is what restoring a register restores.
+// is what DW_CFA_restore restores.
 func (s *state) run(program []byte, c *common, loc, pc uint64, initial *state) bool {
 	w := walkFrame(program, c, loc, pc, allRegisters)
 	var saved []state
@@ -137,7 +137,7 @@ func (s *state) run(program []byte, c *common, loc, pc uint64, initial *state) b
 			if w.how == InRegister && uint64(w.offset) >= Registers {
 				return false
 			}
-			if w.reg < Registers { // the others are of vectors, x87 and the like
+			if w.reg < Registers { // the others are vector registers, x87 and the like
 				s.regs[w.reg] = registerRule{w.how, w.offset}
 				if w.how == AtExpression || w.how == IsExpression {
 					s.regs[w.reg].offset = int64(len(s.exprs))

@@ -9,17 +9,17 @@ import (
 	"endoscope/probes/dwarf/leb128"
 )
 
-// The unwind table (.eh_frame) says which code belongs together and, for each
-// instruction, where the return address lies. delve's parser is not used: it
+// The unwind table (.eh_frame) defines which code belongs together and, for
+// each instruction, where the return address is. delve's parser is not used: it
 // drops the language-specific data and refuses whole tables for one unknown
 // letter.
 
 // Table is a parsed .eh_frame.
 type Table struct {
 	Entries []Entry // FDEs, sorted by start
-	// Exceptions tells that a CIE has a personality routine and
-	// language-specific data (augmentation "zPLR"): unwinding may run code of
-	// the module, and end there.
+	// Exceptions: some CIE has a personality routine and language-specific data
+	// (augmentation "zPLR"): unwinding may run code of the module, and end
+	// there.
 	Exceptions bool
 }
 
@@ -30,7 +30,7 @@ type Entry struct {
 	program    []byte
 }
 
-// common (a CIE) is what entries share.
+// common (a CIE) is the data that entries share.
 type common struct {
 	codeAlign   uint64
 	dataAlign   int64
@@ -39,11 +39,11 @@ type common struct {
 	augmented   bool // entries carry augmentation data
 	signalFrame bool
 	program     []byte
-	initial     Row  // to which it leads
-	understood  bool // it does
+	initial     Row  // row after the initial program
+	understood  bool // the initial program was understood
 }
 
-// Row says where the caller's frame and the return address are.
+// Row locates the caller's frame and the return address.
 type Row struct {
 	CFAReg    uint64
 	CFAOffset int64
@@ -53,15 +53,15 @@ type Row struct {
 	Until     uint64 // address of the next row
 }
 
-// AtEntry reports whether the row is that of a function just called: the
-// return address is on top of the stack.
+// AtEntry reports whether the row is that of a function just called: the return
+// address is on top of the stack.
 func (r Row) AtEntry() bool {
 	return r.CFAKnown && r.CFAReg == RegSP && r.CFAOffset == 8 && r.RAKnown && r.RA == -8
 }
 
 var errFrame = errors.New("damaged unwind table")
 
-// maxEntries bounds how many entries of a table are kept.
+// maxEntries limits the entries kept of a table.
 const maxEntries = 4 << 20
 
 // Parse parses an .eh_frame that is loaded at addr.
@@ -103,7 +103,7 @@ func Parse(data []byte, addr uint64) (t *Table, err error) {
 		pos = end
 	}
 	t.Entries = slices.Clip(t.Entries)
-	if !slices.IsSortedFunc(t.Entries, byStart) { // linkers sort them
+	if !slices.IsSortedFunc(t.Entries, byStart) { // false only if a linker did not sort them
 		slices.SortFunc(t.Entries, byStart)
 	}
 	return t, nil
@@ -112,7 +112,7 @@ func Parse(data []byte, addr uint64) (t *Table, err error) {
 func byStart(a, b Entry) int { return cmp.Compare(a.Start, b.Start) }
 
 // parseCommon parses a CIE after its id; nil if it is not understood, and its
-// entries then are unknown.
+// entries are skipped.
 func parseCommon(b []byte, addr uint64) (c *common, exceptions bool) {
 	r, last := leb128.NewReader(b), addr+uint64(len(b))
 	version := r.Byte()
@@ -161,7 +161,7 @@ func parseCommon(b []byte, addr uint64) (c *common, exceptions bool) {
 	return c, personality && language
 }
 
-// begin sets the program with which those of the entries begin.
+// begin sets the initial program of the entries.
 func (c *common) begin(program []byte) {
 	c.program = program
 	c.understood = c.initial.run(program, c, 0, 0)
@@ -171,7 +171,7 @@ func (c *common) begin(program []byte) {
 func parseEntry(b []byte, addr uint64, c *common) (Entry, bool) {
 	r, last := leb128.NewReader(b), addr+uint64(len(b))
 	start := pointer(&r, last, c.pointers)
-	size := pointer(&r, last, c.pointers&0x0f) // a length is relative to nothing
+	size := pointer(&r, last, c.pointers&0x0f) // the length is not relative
 	if c.augmented {
 		r.Skip(r.Uleb()) // the pointer to language-specific data
 	}
@@ -193,7 +193,7 @@ func (t *Table) Find(pc uint64) *Entry {
 	return &t.Entries[i]
 }
 
-// Next returns the first entry that begins at or behind pc, or nil.
+// Next returns the first entry that begins at or after pc, or nil.
 func (t *Table) Next(pc uint64) *Entry {
 	i, _ := slices.BinarySearchFunc(t.Entries, pc, func(e Entry, pc uint64) int { return cmp.Compare(e.Start, pc) })
 	if i == len(t.Entries) {
@@ -205,10 +205,12 @@ func (t *Table) Next(pc uint64) *Entry {
 // Contains reports whether the entry covers an address.
 func (e *Entry) Contains(addr uint64) bool { return e.Start <= addr && addr < e.End }
 
-// IsSignal reports whether the code returns from a signal: the kernel made its frame.
+// IsSignal reports whether the code returns from a signal, in a frame made by
+// the kernel.
 func (e *Entry) IsSignal() bool { return e.common.signalFrame }
 
-// Row is the unwind row at pc; ok is false if the program is not understood.
+// Row returns the unwind row at pc; ok is false if the program is not
+// understood.
 func (e *Entry) Row(pc uint64) (row Row, ok bool) {
 	row = e.common.initial
 	if !e.common.understood {
@@ -217,8 +219,8 @@ func (e *Entry) Row(pc uint64) (row Row, ok bool) {
 	return row, row.run(e.program, e.common, e.Start, pc)
 }
 
-// run executes a call frame program until the row for pc is complete. It
-// follows the CFA and the return address and passes over the other registers.
+// run executes a call frame program until the row for pc is complete. It tracks
+// the CFA and the return address and ignores other registers.
 func (row *Row) run(program []byte, c *common, loc, pc uint64) bool {
 	w := walkFrame(program, c, loc, pc, c.returnReg)
 	var room [2]Row

@@ -6,9 +6,8 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// BenchmarkUnwindRow is what it takes to find where the return address is,
-// BenchmarkUnwindRule what it takes for all registers, in the middle of each of
-// PostgreSQL's functions.
+// BenchmarkUnwindRow measures finding the return address, BenchmarkUnwindRule
+// all registers, in the middle of each of PostgreSQL's functions.
 func BenchmarkUnwindRow(b *testing.B) {
 	benchmarkRows(b, func(e *Entry, pc uint64) bool { _, ok := e.Row(pc); return ok })
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // readelf interprets the unwind table independently: for every entry our first
-// row must say what its first row says.
+// row must equal its first row.
 func TestRowsAgreeWithReadelf(t *testing.T) {
 	for _, name := range []string{"redis-server", "ls", "as"} {
 		t.Run(name, func(t *testing.T) {
@@ -162,7 +162,7 @@ func size(body string) string {
 	return hex.EncodeToString([]byte{byte(n), byte(n >> 8), 0, 0}) + body
 }
 
-// tableOf is the unwind table of a file.
+// tableOf returns the unwind table of a file.
 func tableOf(t testing.TB, path string) *Table {
 	t.Helper()
 	f, err := elf.Open(path)
@@ -182,7 +182,7 @@ func tableOf(t testing.TB, path string) *Table {
 	return table
 }
 
-// bytesOf are those of a text in hex.
+// bytesOf decodes hex.
 func bytesOf(t testing.TB, text string) []byte {
 	t.Helper()
 	b, err := hex.DecodeString(text)

@@ -1,3 +1,3 @@
-// Package usdt reads the probes that a program's author has marked with <sys/sdt.h>, from
-// the notes of an ELF file. It must not know processes, eBPF, SQL or streams.
+// Package usdt reads the static probes (<sys/sdt.h>) from the notes of an ELF
+// file. It must not know processes, eBPF, SQL or streams.
 package usdt

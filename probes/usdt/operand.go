@@ -9,34 +9,34 @@ import (
 	"endoscope/probes/dwarf/op"
 )
 
-// Operand says where a value is at an instruction: a constant, a register, or
-// memory at an address that registers give.
+// Operand locates a value at an instruction: a constant, a register, or memory
+// at an address computed from registers.
 type Operand struct {
-	Size   int  // bytes: 1, 2, 4 or 8
-	Signed bool // it is extended by its sign
-	Float  bool // it is a floating-point number
+	Size   int  // in bytes: 1, 2, 4 or 8
+	Signed bool // sign-extended
+	Float  bool // floating-point number
 	// Refused says why it cannot be read; nil: it can.
 	Refused error
 
 	Memory bool
 	Base   op.Register // NoRegister: only Value counts
-	Index  op.Register // of memory
-	Scale  int64       // of Index: 1, 2, 4 or 8
-	Value  int64       // the constant, or what is added to Base
-	// Variable is the symbol whose address is added to Value. In what Probes gives there
-	// is none any more: the address is relative to Base or Index, the instruction's own.
+	Index  op.Register // for memory
+	Scale  int64       // for Index: 1, 2, 4 or 8
+	Value  int64       // the constant, or the displacement
+	// Variable is the symbol whose address is added to Value. Probes resolves
+	// it: in its result the address is relative to the instruction.
 	Variable string
 }
 
 const ripRegister op.Register = 16
 
-// registerNames has the 64-bit names by number.
+// registerNames are the 64-bit names by number.
 var registerNames = [...]string{
 	"rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp",
 	"r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "rip",
 }
 
-// registersByName also has the names of their lower parts.
+// registersByName also contains the names of the registers' lower parts.
 var registersByName = func() map[string]op.Register {
 	m := map[string]op.Register{}
 	for i, name := range registerNames {
@@ -57,11 +57,11 @@ var registersByName = func() map[string]op.Register {
 
 var errOperand = errors.New("is of no known form")
 
-// parseOperands reads the arguments of a <sys/sdt.h> probe, such as
+// parseOperands parses the arguments of a <sys/sdt.h> probe, such as
 //
 //	-4@%edi 8@-16(%rbp) 4@$5 8@8(%rax,%rbx,4)
 //
-// An operand that cannot be read has a reason.
+// An operand that cannot be read has Refused set.
 func parseOperands(text string) []Operand {
 	var out []Operand
 	for _, field := range strings.Fields(text) {
@@ -104,8 +104,7 @@ func parseOperand(text string) (o Operand, err error) {
 	return o, o.parseMemory(text)
 }
 
-// parseMemory reads disp(%base,%index,scale), of which all parts but one may be
-// missing.
+// parseMemory parses disp(%base,%index,scale); all parts but one are optional.
 func (o *Operand) parseMemory(text string) (err error) {
 	o.Memory = true
 	displacement, inner, ok := strings.Cut(text, "(")
@@ -140,14 +139,14 @@ func (o *Operand) parseMemory(text string) (err error) {
 	case o.Index == ripRegister:
 		return errOperand
 	case o.Base == ripRegister && o.Variable == "":
-		return errors.New("is relative to the code") // which has been moved by then
+		return errors.New("is relative to the code") // the code is relocated when the operand is read
 	case o.Base == ripRegister:
 		o.Base = op.NoRegister
 	}
 	return nil
 }
 
-// partOf is how many bytes of a register a name means.
+// partOf returns the number of bytes of a register that a name denotes.
 func partOf(name string) int {
 	last := name[max(len(name)-1, 0):]
 	numbered := len(name) > 1 && name[0] == 'r' && name[1] >= '0' && name[1] <= '9'
@@ -174,8 +173,8 @@ func parseRegister(text string) (op.Register, error) {
 	return op.NoRegister, errOperand
 }
 
-// parseDisplacement reads a number such as the assembler prints, which may be
-// the sum of several, and of a symbol.
+// parseDisplacement parses a number as the assembler prints it, possibly a sum
+// of numbers and a symbol.
 func parseDisplacement(text string) (sum int64, symbol string, err error) {
 	for text != "" {
 		end := 1
@@ -212,8 +211,8 @@ func isSymbol(term string) bool {
 	return term != ""
 }
 
-// locate makes what is said of a variable, of which there are addresses, relative to
-// the instruction at pc.
+// locate replaces a variable, which has these addresses, by an offset from the
+// instruction at pc.
 func (o *Operand) locate(addresses []uint64, pc uint64) error {
 	name := o.Variable
 	o.Variable = ""

@@ -14,32 +14,33 @@ import (
 	"endoscope/probes/elf"
 )
 
-// Probe is a place that a program's author has marked with <sys/sdt.h>, one of
-// those of this name: the compiler copies a place with the code that it is in.
+// Probe is one place of a static probe; several have the same name if the
+// compiler duplicated the code that contains it.
 type Probe struct {
 	Provider, Name string
 	Site           codesite.Site
-	// Semaphore is the file offset of the counter that says to the program
-	// whether anybody looks, 0 if there is none.
+	// Semaphore is the file offset of the counter by which the program knows
+	// that the probe is in use, 0 if there is none.
 	Semaphore uint64
 	Args      []Operand
-	// Refused says why it cannot be probed, to be read after its name; nil: it can.
+	// Refused says why it cannot be probed, to be read after its name; nil: it
+	// can.
 	Refused error
 }
 
-// Limits on what a file may make us keep.
+// Limits on what is kept of a file.
 const (
 	maxProbes     = 1 << 16
 	maxProbeText  = 4096 // of a name, or of all arguments
 	sdtNote       = 3    // NT_STAPSDT
 	sdtNotes      = ".note.stapsdt"
 	sdtBase       = ".stapsdt.base"
-	sdtHead       = 3 * 8 // addresses in front of the texts
+	sdtHead       = 3 * 8 // addresses before the texts
 	noteHeadBytes = 12
 )
 
-// Probes lists the marked places of an ELF file, by provider, name and address.
-// Those whose notes are damaged are left out. The format is that of
+// Probes lists the static probes of an ELF file, by provider, name and address.
+// Damaged notes are skipped. The format is that of
 // https://sourceware.org/systemtap/wiki/UserSpaceProbeImplementation.
 func Probes(f *os.File) (list []Probe, err error) {
 	defer elf.RecoverAs(&err)
@@ -65,7 +66,7 @@ func Probes(f *os.File) (list []Probe, err error) {
 	return list, nil
 }
 
-// locateOperands finds the variables that arguments of probes name.
+// locateOperands resolves the variables that arguments of probes name.
 func locateOperands(im *elf.Image, list []Probe, f *os.File) {
 	named := map[string][]uint64{}
 	for i := range list {
@@ -101,7 +102,7 @@ func locateOperands(im *elf.Image, list []Probe, f *os.File) {
 	}
 }
 
-// addressesOf adds the addresses that a symbol table gives to names.
+// addressesOf adds the addresses of names in a symbol table.
 func addressesOf(im *elf.Image, named map[string][]uint64, kind stdelf.SectionType) {
 	sec := im.ELF.SectionByType(kind)
 	if sec == nil || int(sec.Link) >= len(im.ELF.Sections) {
@@ -127,10 +128,11 @@ func addressesOf(im *elf.Image, named map[string][]uint64, kind stdelf.SectionTy
 	}
 }
 
-// maxVariables is how many variables of a name are told apart.
+// maxVariables limits the variables with one name.
 const maxVariables = 64
 
-// readProbe reads a note. What prelink moved, the section .stapsdt.base moved with.
+// readProbe reads a note. Prelink moves the section .stapsdt.base with the
+// code, which gives the offset to add to addresses.
 func readProbe(im *elf.Image, desc []byte, base *stdelf.Section) (p Probe, ok bool) {
 	if len(desc) < sdtHead {
 		return Probe{}, false
@@ -162,7 +164,8 @@ func readProbe(im *elf.Image, desc []byte, base *stdelf.Section) (p Probe, ok bo
 	return p, true
 }
 
-// markedAt is the site of the instruction at addr. The error says why it cannot be probed.
+// markedAt returns the site of the instruction at addr. The error says why it
+// cannot be probed.
 func markedAt(im *elf.Image, addr uint64) (codesite.Site, error) {
 	s, err := codesite.At(im, addr)
 	if err == nil && s.Method == codesite.Nop {
@@ -171,7 +174,7 @@ func markedAt(im *elf.Image, addr uint64) (codesite.Site, error) {
 	return s, err
 }
 
-// semaphoreAt is the file offset of a counter, which the kernel finds in a
+// semaphoreAt returns the file offset of a counter, which the kernel finds in a
 // writable mapping of the file.
 func semaphoreAt(im *elf.Image, addr uint64) (uint64, error) {
 	for i := range im.Load {
@@ -182,11 +185,11 @@ func semaphoreAt(im *elf.Image, addr uint64) (uint64, error) {
 	return 0, fmt.Errorf("has a semaphore that lies in no writable part of the file")
 }
 
-// String is what a query calls the probe.
+// String returns the probe's name in queries.
 func (p Probe) String() string { return "usdt:" + p.Provider + ":" + p.Name }
 
-// Signature lists the arguments with their widths in bits, as the file has them:
-// "arg0 int32, arg1 uint64".
+// Signature lists the arguments with their sizes in bits: "arg0 int32, arg1
+// uint64".
 func (p Probe) Signature() string {
 	var args []string
 	for i, a := range p.Args {

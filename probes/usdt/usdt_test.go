@@ -65,9 +65,9 @@ func TestParseOperands(t *testing.T) {
 	}
 }
 
-// PostgreSQL as Debian builds it has its probes, all of which can be probed.
+// All probes of PostgreSQL as built by Debian can be probed.
 func TestProbesOfPostgres(t *testing.T) {
-	// As the command is often a link, or a script, beside the program.
+	// The command is often a link, or a script, beside the program.
 	initdb, err := filepath.EvalSymlinks(testenv.NeedProgram(t, "initdb"))
 	if err != nil {
 		t.Fatal(err)

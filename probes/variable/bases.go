@@ -7,18 +7,18 @@ import (
 	"endoscope/probes/dwarf/debuginfo"
 )
 
-// base is a class from which another derives. Package dwarf leaves out such entries
-// (DW_TAG_inheritance; DWARF 5, 5.7.3) when it reads a class.
+// base is a base class. Package dwarf skips these entries (DW_TAG_inheritance;
+// DWARF 5, 5.7.3) when it reads a class.
 type base struct {
 	class   *dwarf.StructType
-	offset  int64 // in bytes, within an object of the class that derives from it
-	virtual bool  // its offset is each object's own, and this one is none
+	offset  int64 // in bytes, within an object of the derived class
+	virtual bool  // the offset differs by object; offset is unset
 }
 
-// maxBases is how many classes are looked through for a field.
+// maxBases limits the classes searched for a field.
 const maxBases = 256
 
-// inherited finds a field of the classes from which a class derives, the nearest first.
+// inherited finds a field in the base classes of a class, the nearest first.
 func (p *program) inherited(class *dwarf.StructType, name string) (offset int64, field *dwarf.StructField, ok bool, err error) {
 	all := []base{{class: class}}
 	left := maxVisited
@@ -38,8 +38,9 @@ func (p *program) inherited(class *dwarf.StructType, name string) (offset int64,
 	return 0, nil, false, nil
 }
 
-// bases reads what a class derives from. Where the class is in the debug information
-// package dwarf does not tell: it is the one of its name that is read as the same type.
+// bases reads the base classes of a class. Package dwarf does not say which
+// entry a class was read from, so bases takes the one of its name that is read
+// as the same type.
 func (p *program) bases(class *dwarf.StructType) []base {
 	r := p.data.Reader()
 	for {
@@ -59,13 +60,14 @@ func (p *program) bases(class *dwarf.StructType) []base {
 					return p.derives(r)
 				}
 			}
-			continue // to the classes within it
+			continue // to nested classes
 		}
 		debuginfo.SkipChildren(r, e)
 	}
 }
 
-// derives reads the bases among the children of a class, which the reader is at.
+// derives reads the bases among the children of a class; the reader is at the
+// class.
 func (p *program) derives(r *dwarf.Reader) (all []base) {
 	for {
 		e, err := r.Next()

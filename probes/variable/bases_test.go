@@ -7,8 +7,8 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// What lies elsewhere in each object, or refers to something else, is refused for that
-// reason; what a class neither has nor inherits, as it always was.
+// A virtual base, or something behind a reference, is refused for that reason;
+// a field that a class neither has nor inherits is refused as unknown.
 func TestWhatBasesCannotTell(t *testing.T) {
 	testenv.NeedUprobes(t)
 	r := run(t, testenv.CompileC(t, "testdata/bases.cc", "-O0", "-g"))

@@ -14,8 +14,8 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// BenchmarkTarget is what a program takes for one turn of a loop that writes a variable
-// and calls a function with a parameter: alone, and observed.
+// BenchmarkTarget measures one iteration of a loop that writes a variable and
+// calls a function with a parameter: alone, and observed.
 func BenchmarkTarget(b *testing.B) {
 	testenv.NeedUprobes(b)
 	program := testenv.CompileC(b, "testdata/busy.c", "-O1", "-g")
@@ -57,8 +57,8 @@ func BenchmarkTarget(b *testing.B) {
 	}
 }
 
-// onCPU is how many ns the only thread of a process has run, whatever else the machine
-// does meanwhile.
+// onCPU returns the CPU time of the only thread of a process, in ns,
+// independent of the machine's load.
 func onCPU(b *testing.B, pid int) (ns int64) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/schedstat", pid))
 	if err != nil {
@@ -70,7 +70,7 @@ func onCPU(b *testing.B, pid int) (ns int64) {
 	return ns
 }
 
-// BenchmarkSample is what reading a variable takes of us.
+// BenchmarkSample measures reading a variable.
 func BenchmarkSample(b *testing.B) {
 	testenv.NeedUprobes(b)
 	r := run(b, testenv.CompileC(b, "testdata/busy.c", "-O1", "-g"))

@@ -8,21 +8,21 @@ import (
 // Stream is the one stream of this package.
 const Stream = catalog.VariableValue
 
-// observation is a value that a variable has at an instant.
+// observation is the value of a variable at one time.
 type observation struct {
 	time       int64 // boot clock
 	subject    *subject
-	name       string // of the variable, as in the query
+	name       string // name of the variable as in the query
 	module     string
 	value      value
-	tid        int    // 0: of a sample
-	threadName string // of a write
-	function   string // "": not known
+	tid        int    // 0 for a sample
+	threadName string // thread that wrote
+	function   string // "": unknown
 	line       int    // 0: none
 }
 
-// table makes its rows. The thread and function_name are those that wrote, or whose
-// variable it is: a sample has none.
+// table encodes the rows. Thread and function_name are those that wrote, or the
+// ones a local variable belongs to; NULL for a sample.
 var table = rows.NewTable(Stream, rows.Columns[observation]{
 	"timestamp":     rows.Time(func(o *observation) *int64 { return &o.time }),
 	"pid":           rows.Int(func(o *observation) int64 { return int64(o.subject.process.PID) }),

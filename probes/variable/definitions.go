@@ -11,33 +11,34 @@ import (
 	"endoscope/probes/dwarf/debuginfo"
 )
 
-// definition is where a variable is, as debug information says.
+// definition is the location of a variable in the debug information.
 type definition struct {
 	declaration
 	addr  uint64
 	entry *dwarf.Entry
-	of    dwarf.Offset // where it is declared, 0: here
-	typ   dwarf.Type   // once it is taken
+	of    dwarf.Offset // its declaration; 0: this entry
+	typ   dwarf.Type   // set by take
 }
 
-// declaration says which variable it is.
+// declaration identifies a variable.
 type declaration struct {
-	unit   string // the source file that was compiled
+	unit   string // the source file of the unit
 	global bool
 }
 
-// definitions collects those of a variable.
+// definitions collects the definitions of a variable.
 type definitions struct {
 	program  *program
-	file     string // that is meant; "": any
+	file     string // file that the name selects; "": any
 	declared map[dwarf.Offset]declaration
-	waiting  []definition // for where they are declared
+	waiting  []definition // until their declarations are read
 	statics  []definition
-	err      error // why there is none
+	err      error // why none is usable
 }
 
-// described finds a variable by the debug information. A global one hides the static ones
-// of its name; of those of several files the file is to be named: file.c::name.
+// described finds a variable in the debug information. A global variable hides
+// static ones of the same name; if several files have a static one, the name
+// must give the file: file.c::name.
 func (p *program) described(name string) (addr uint64, t dwarf.Type, err error) {
 	d := definitions{program: p, declared: map[dwarf.Offset]declaration{}, err: errNone}
 	if before, after, ok := strings.Cut(name, "::"); ok && strings.Contains(before, ".") {
@@ -45,7 +46,7 @@ func (p *program) described(name string) (addr uint64, t dwarf.Type, err error) 
 	}
 	r := p.data.Reader()
 	var scope []string
-	var base int64 = -1 // of this unit's part of .debug_addr
+	var base int64 = -1 // offset of this unit's part of .debug_addr
 	unit := ""
 	for {
 		e, readErr := r.Next()
@@ -77,12 +78,12 @@ func (p *program) described(name string) (addr uint64, t dwarf.Type, err error) 
 			}
 			continue
 		case dwarf.TagNamespace, dwarf.TagStructType, dwarf.TagClassType, dwarf.TagSubprogram, dwarf.TagLexDwarfBlock,
-			dwarf.TagTypedef: // a class that is declared here, and defined in a unit of its own
+			dwarf.TagTypedef: // a class declared here and defined in a type unit
 			if e.Children && (e.Tag != dwarf.TagSubprogram || strings.Contains(name, "::")) {
 				scope = append(scope, own)
 				continue
 			}
-		case dwarf.TagVariable, dwarf.TagMember: // a member is a declaration of a class' static variable
+		case dwarf.TagVariable, dwarf.TagMember: // a member is the declaration of a static variable of a class
 			if found := d.add(e, unit, base, isNamed(e, scope, own, name)); found != nil {
 				return found.addr, found.typ, nil
 			}
@@ -111,12 +112,12 @@ func (p *program) described(name string) (addr uint64, t dwarf.Type, err error) 
 	return 0, nil, ambiguous(name, d.statics)
 }
 
-// add adds what an entry tells, and returns the variable if that is the one.
+// add adds an entry, and returns the variable if the entry settles which it is.
 func (d *definitions) add(e *dwarf.Entry, unit string, base int64, named bool) *definition {
 	of, refers := e.Val(dwarf.AttrSpecification).(dwarf.Offset)
 	if !refers {
-		// Programs that were optimised as a whole (-flto) have another unit with where
-		// variables are, before those of the files or after them.
+		// Programs built with -flto have the locations of variables in another
+		// unit, before or after those of the files.
 		of, refers = e.Val(dwarf.AttrAbstractOrigin).(dwarf.Offset)
 	}
 	this, known := d.declared[of]
@@ -141,7 +142,7 @@ func (d *definitions) add(e *dwarf.Entry, unit string, base int64, named bool) *
 			d.err = why
 		}
 		return nil
-	case !placed || e.Tag == dwarf.TagMember || addr == 0 || addr == math.MaxUint64: // the linker has taken another unit's
+	case !placed || e.Tag == dwarf.TagMember || addr == 0 || addr == math.MaxUint64: // the linker has kept another unit's copy
 		return nil
 	}
 	one := definition{declaration: this, addr: addr, entry: e, of: of}
@@ -152,7 +153,7 @@ func (d *definitions) add(e *dwarf.Entry, unit string, base int64, named bool) *
 	return d.take(one)
 }
 
-// take takes a definition, and returns it if it is the one that is meant.
+// take adds a definition, and returns it if it settles which one is meant.
 func (d *definitions) take(one definition) *definition {
 	if !isOfFile(one.unit, d.file) {
 		return nil
@@ -171,16 +172,17 @@ func (d *definitions) take(one definition) *definition {
 	return nil
 }
 
-// isOfFile reports whether a unit is that of a source file: by its path, or the end of it.
+// isOfFile reports whether a unit was compiled from a source file, given by its
+// path or the end of it.
 func isOfFile(unit, file string) bool {
 	return file == "" || unit == file || strings.HasSuffix(unit, "/"+file)
 }
 
-// maxNamed is how many files an error names.
+// maxNamed limits the files that an error names.
 const maxNamed = 5
 
-// ambiguous says that several files have a static variable of a name, and how each is
-// asked for: by as much of its file's path as tells it from the others.
+// ambiguous returns the error for a static variable of several files. It lists
+// a name for each, with as much of the file's path as makes it unique.
 func ambiguous(name string, list []definition) error {
 	var each []string
 	for _, d := range list {
@@ -193,7 +195,7 @@ func ambiguous(name string, list []definition) error {
 		}
 		full := strings.Join(parts[len(parts)-n:], "/") + "::" + name
 		if slices.Contains(each, full) {
-			return fmt.Errorf("%s has several variables of that name, which cannot be told apart", d.unit)
+			return fmt.Errorf("%s has several variables of that name, which cannot be distinguished", d.unit)
 		}
 		each = append(each, full)
 	}

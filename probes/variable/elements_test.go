@@ -9,8 +9,8 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// Elements of what functions have are told as other parts of it are: of arrays, of what
-// pointers lead to, and of Go's slices, where these are long enough.
+// Elements of local variables are reported like other parts: of arrays, of what
+// pointers lead to, and of Go slices that are long enough.
 func TestElementsOfLocals(t *testing.T) {
 	testenv.NeedUprobes(t)
 	c := testenv.CompileC(t, "testdata/elements.c", "-O0", "-g")
@@ -37,7 +37,7 @@ func TestElementsOfLocals(t *testing.T) {
 	for _, one := range []struct{ program, function, name, want string }{
 		{c, "sum", "seen[4]", "seen[4] of sum is not there: int[4] has 4 elements"},
 		{c, "sum", "n[0]", "n[0] of sum has no elements: it is int"},
-		{c, "sum", "seen[x]", "is no index"},
+		{c, "sum", "seen[x]", "has an invalid index"},
 		{c, "sum", "o->rows[2][0]", "int[2][3] has 2 elements"},
 		{c, "sum", "o->rows[0][3]", "has 3 elements"},
 		{goPlain, "main.sum", "parts[0].words[1]", "is an element of a slice that is one of another slice"},
@@ -53,9 +53,9 @@ func TestElementsOfLocals(t *testing.T) {
 	}
 }
 
-// What gdb's watchpoints see of the same programs is what is told, where a write changes
-// something: of elements of functions, and of what is behind pointers, which gdb watches
-// with the pointers as well.
+// Rows agree with gdb's watchpoints on the same programs, where a write changes
+// a value: for elements of local variables, and for what is behind pointers,
+// which gdb watches together with the pointers.
 func TestPointersAndElementsAsDebuggerSeesThem(t *testing.T) {
 	testenv.NeedUprobes(t)
 	gdb := testenv.NeedProgram(t, "gdb")
@@ -67,7 +67,7 @@ func TestPointersAndElementsAsDebuggerSeesThem(t *testing.T) {
 	for _, one := range []struct {
 		program, function, name string
 		expression, format      string // for gdb
-		begin, end              string // where it begins and ends to watch
+		begin, end              string // where watching begins and ends
 		commands                string
 	}{
 		{elements, "sum", "o->rows[1][2]", "o->rows[1][2]", "%d", "sum", "printf", "6"},

@@ -18,39 +18,42 @@ import (
 
 // place is where a variable is and how it is read.
 type place struct {
-	addr uint64 // as the file numbers it
-	// follow: each time, the 8 bytes at the address, with an offset added, are the next one
+	addr uint64 // address in the file
+	// pointers to follow: the 8 bytes at addr plus an offset are the next
+	// address
 	follow []step
 	form   form
 }
 
-// program is a file whose variables are looked up.
+// program is a file in which variables are looked up.
 type program struct {
 	elf   *elf.File
-	debug *elf.File       // that has the debug information: elf, or a separate file
+	debug *elf.File       // file with the debug information: elf, or a separate one
 	data  *debuginfo.Info // nil: it has none
 }
 
-// openProgram reads what a file says of its variables. debug is its separate debug file,
-// shared what that shares with others; nil: it has none.
+// openProgram reads the debug information of a file. debug is its separate
+// debug file, shared the supplementary file that several debug files refer to;
+// either may be nil.
 func openProgram(file, debug, shared *elf.File) *program {
 	p := &program{elf: file, debug: file}
 	if debug != nil {
 		p.debug = debug
 	}
 	if data, err := debuginfo.ReadShared(p.debug, shared); err == nil {
-		p.data = data // else damaged or too large: it has none
+		p.data = data // otherwise damaged or too large: treated as missing
 	}
 	return p
 }
 
-// errNone is of names that no variable has.
+// errNone is returned for a name that no variable has.
 var errNone = errors.New("no such variable")
 
-// find is the variable of a name, or the part of one that is reached by fields
-// (.name), pointers (->name, or .name as well) and indexes ([n]). Names of C++ and Rust have their namespaces and
-// classes, and static variables of functions that function before them, each with
-// ::, names of Go their package.
+// find returns the variable with a name, or the part of one reached by fields
+// (.name), pointers (->name, or .name as well) and indexes ([n]). Names of C++
+// and Rust include namespaces and classes, names of static variables of
+// functions include the function, each followed by ::; names of Go include the
+// package.
 func (p *program) find(name string) (pl place, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -65,7 +68,7 @@ func (p *program) find(name string) (pl place, err error) {
 		case err == nil && head == name:
 			return p.symbol(name)
 		case err == nil:
-			return pl, fmt.Errorf("the program has no debug information (-g), which tells the fields of %s", head)
+			return pl, fmt.Errorf("the program has no debug information (-g), which is needed for the fields of %s", head)
 		case !errors.Is(err, errNone):
 			return pl, err
 		}
@@ -74,13 +77,13 @@ func (p *program) find(name string) (pl place, err error) {
 			return pl, errNone
 		}
 		if head[cut] == '>' && head[cut-1] != '-' {
-			return pl, errNone // of a name of C++
+			return pl, errNone // a C++ name
 		}
 		head = strings.TrimSuffix(head[:cut], "-")
 	}
 }
 
-// whole finds a variable; its type is nil if only its symbol is known.
+// whole finds a variable; the type is nil if only its symbol is known.
 func (p *program) whole(name string) (addr uint64, t dwarf.Type, err error) {
 	if p.data != nil {
 		addr, t, err := p.described(name)
@@ -94,9 +97,9 @@ func (p *program) whole(name string) (addr uint64, t dwarf.Type, err error) {
 	return 0, nil, nil
 }
 
-// symbol finds a variable by the symbol table, which knows no types: a whole number
-// without a sign. A global one hides the static ones of its name, of which there may be
-// one.
+// symbol finds a variable in the symbol table, which has no types: it is read
+// as an unsigned integer. A global variable hides static ones of its name, of
+// which there may be one.
 func (p *program) symbol(name string) (pl place, err error) {
 	err = errNone
 	var found, several bool
@@ -121,15 +124,15 @@ func (p *program) symbol(name string) (pl place, err error) {
 	}
 	switch {
 	case several:
-		return pl, errors.New("several files have a static variable of that name, and without debug information (-g) none tells which is whose")
+		return pl, errors.New("several files have a static variable of that name, which cannot be distinguished without debug information (-g)")
 	case found:
 		return pl, nil
 	}
 	return pl, err
 }
 
-// isNamed reports whether a variable has a name: its own with what encloses it, or
-// the one that its linkage name stands for.
+// isNamed reports whether a variable has a name: its own with its scope, or its
+// demangled linkage name.
 func isNamed(e *dwarf.Entry, scope []string, own, name string) bool {
 	if linkage, ok := e.Val(dwarf.AttrLinkageName).(string); ok {
 		if linkage == name || strings.HasPrefix(linkage, "_") && demangle.Filter(linkage) == name {
@@ -143,7 +146,7 @@ func isNamed(e *dwarf.Entry, scope []string, own, name string) bool {
 	return strings.Join(full, "::") == name
 }
 
-// specification is the declaration that a definition is of.
+// specification returns the declaration that a definition refers to.
 func (p *program) specification(e *dwarf.Entry) (*dwarf.Entry, bool) {
 	at, ok := e.Val(dwarf.AttrSpecification).(dwarf.Offset)
 	if !ok {
@@ -158,7 +161,7 @@ func (p *program) specification(e *dwarf.Entry) (*dwarf.Entry, bool) {
 }
 
 func (p *program) typeOf(e *dwarf.Entry) (dwarf.Type, error) {
-	untold := errors.New("its type is not told")
+	untold := errors.New("its type is unknown")
 	at, ok := e.Val(dwarf.AttrType).(dwarf.Offset)
 	if !ok {
 		declared, found := p.specification(e)
@@ -176,15 +179,15 @@ func (p *program) typeOf(e *dwarf.Entry) (dwarf.Type, error) {
 	return t, nil
 }
 
-// address is where a variable is, if it is at one place for good; an error says
-// where it is instead.
+// address returns the address of a variable that has a fixed one; otherwise the
+// error says where it is.
 func (p *program) address(e *dwarf.Entry, base int64) (addr uint64, known bool, err error) {
 	location, ok := e.Val(dwarf.AttrLocation).([]byte)
 	if !ok {
 		if e.Val(dwarf.AttrConstValue) != nil {
 			return 0, false, errors.New("the compiler has made it a constant")
 		}
-		return 0, false, nil // a declaration, or it has been removed
+		return 0, false, nil // a declaration, or a variable that was optimised out
 	}
 	r := leb128.NewReader(location)
 	o, _ := op.Next(&r)
@@ -202,14 +205,14 @@ func (p *program) address(e *dwarf.Entry, base int64) (addr uint64, known bool, 
 	return 0, false, errors.New("it has no address of its own: only globals and static variables are observed")
 }
 
-// maxFollow is how many pointers a value may be away.
+// maxFollow limits the pointers on the path to a value.
 const maxFollow = 8
 
-// part is the part of a variable that is reached by fields, indexes and pointers: what
-// name has from a place on.
+// part returns the part of a variable reached by fields, indexes and pointers;
+// name[from:] is the path.
 func (p *program) part(addr uint64, t dwarf.Type, name string, from int) (place, error) {
 	pl := place{addr: addr}
-	last := &pl.addr // to which offsets are added
+	last := &pl.addr // the one that offsets are added to
 	follow := func(path string) (*step, error) {
 		if len(pl.follow) == maxFollow {
 			return nil, errors.New("it is too many pointers away")
@@ -279,7 +282,7 @@ func (p *program) part(addr uint64, t dwarf.Type, name string, from int) (place,
 	return pl, err
 }
 
-// pointed is what a pointer leads to, or a slice of Go.
+// pointed returns the element type of a pointer or a Go slice.
 func pointed(t dwarf.Type) (isPointer bool, elem dwarf.Type, ok bool) {
 	switch t := t.(type) {
 	case *dwarf.PtrType:
@@ -294,10 +297,11 @@ func pointed(t dwarf.Type) (isPointer bool, elem dwarf.Type, ok bool) {
 	return false, nil, false
 }
 
-// maxChain is how many types may lead to each other until one has a form of its own.
+// maxChain limits the typedefs and qualifiers followed until a type with a form
+// of its own.
 const maxChain = 64
 
-// plain is a type without its names and qualifiers.
+// plain strips typedefs and qualifiers from a type.
 func plain(t dwarf.Type) dwarf.Type {
 	for range maxChain {
 		switch named := t.(type) {
@@ -312,8 +316,8 @@ func plain(t dwarf.Type) dwarf.Type {
 	return t
 }
 
-// spelled names a type, of which the String of package dwarf does not end where a pointer
-// leads to itself.
+// spelled names a type. Type.String of package dwarf does not terminate on a
+// pointer to itself.
 func spelled(t dwarf.Type) string {
 	stars := ""
 	for range maxChain {
@@ -342,11 +346,11 @@ func spelled(t dwarf.Type) string {
 	return stars + t.String()
 }
 
-// maxVisited is how many fields are looked at for one: structs without names may be within
-// each other in more ways than can be walked.
+// maxVisited limits the fields visited in one search: unnamed structs may nest
+// in exponentially many ways.
 const maxVisited = 1 << 16
 
-// cutIndex cuts [n] off the front of a path.
+// cutIndex cuts a leading [n] off a path.
 func cutIndex(path string) (index int64, rest string, ok bool) {
 	inner, ok := strings.CutPrefix(path, "[")
 	if !ok {
@@ -357,8 +361,8 @@ func cutIndex(path string) (index int64, rest string, ok bool) {
 	return index, rest, ok && err == nil && index >= 0
 }
 
-// fieldOf finds a field, also one of a struct or union without a name in it, among as many
-// fields as left says.
+// fieldOf finds a field, also in unnamed structs and unions inside; left is the
+// remaining number of fields to visit.
 func fieldOf(t *dwarf.StructType, name string, left *int) (offset int64, field *dwarf.StructField, ok bool) {
 	for _, f := range t.Field {
 		if *left--; *left < 0 {

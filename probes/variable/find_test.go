@@ -16,7 +16,7 @@ type (
 	attrs = map[dwarf.Attr]any
 )
 
-// programOf has a variable v of a type.
+// programOf returns a program with a variable v of a type.
 func programOf(t *testing.T, typ *entry, others ...*entry) *program {
 	t.Helper()
 	v := &entry{Tag: dwarf.TagVariable, Attrs: attrs{dwarf.AttrName: "v", dwarf.AttrType: typ,
@@ -30,7 +30,7 @@ func programOf(t *testing.T, typ *entry, others ...*entry) *program {
 
 func of(tag dwarf.Tag, t *entry) *entry { return &entry{Tag: tag, Attrs: attrs{dwarf.AttrType: t}} }
 
-// member has no name if that is "".
+// member adds a field; name "" makes it unnamed.
 func member(name string, offset int64, t *entry) *entry {
 	m := of(dwarf.TagMember, t)
 	m.Attrs[dwarf.AttrDataMemberLoc] = offset
@@ -57,7 +57,7 @@ func TestFieldWithinStructWithoutName(t *testing.T) {
 	}
 }
 
-// Types that lead to themselves end in an error, not in a stack that is exhausted.
+// Types that refer to themselves yield an error, not a stack overflow.
 func TestTypesWithoutEnd(t *testing.T) {
 	for _, tag := range []dwarf.Tag{dwarf.TagTypedef, dwarf.TagConstType, dwarf.TagArrayType} {
 		self := of(tag, nil)
@@ -80,7 +80,7 @@ func TestTypesWithoutEnd(t *testing.T) {
 	}
 }
 
-// Each of the structs has the next one twice: there are 2^60 ways through them.
+// Each struct contains the next one twice: there are 2^60 paths.
 func TestStructsInManyWays(t *testing.T) {
 	all := []*entry{structOf()}
 	for range 60 {

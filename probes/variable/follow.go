@@ -10,7 +10,7 @@ import (
 	"endoscope/probes"
 )
 
-// Causes under which is counted what comes of watchpoints that move with pointers.
+// Causes counted for watchpoints that follow pointers.
 const (
 	moved   = "moments in which watchpoints followed their pointers"
 	unseen  = "writes while watchpoints followed their pointers"
@@ -18,11 +18,11 @@ const (
 	stuck   = "watchpoints that could not follow their pointers"
 )
 
-// maxFollows is how often watchpoints follow until they are where the pointers still lead;
-// after that they do later.
+// maxFollows limits the moves in one pass until the watchpoints are where the
+// pointers lead; the rest follows in the next pass.
 const maxFollows = 16
 
-// followed tells of variables behind pointers what is not seen of them.
+// followed returns notices about what is not seen of variables behind pointers.
 func (s *source) followed() (notices []string) {
 	var names []string
 	for _, one := range s.subjects {
@@ -38,10 +38,10 @@ func (s *source) followed() (notices []string) {
 	return notices
 }
 
-// settle has the watchpoints of all processes follow the pointers that have changed. What
-// is written meanwhile is not seen: the moment is counted, and where a variable has
-// something else after it than it was last told to have, that is a row of which it is not
-// known who wrote it.
+// settle moves the watchpoints of all processes after the pointers that have
+// changed. Writes during a move are not seen: the move is counted, and if a
+// variable's value differs from its last reported one afterwards, it becomes a
+// row without a writer.
 func (s *source) settle(sink probes.Sink) {
 	for pid, one := range s.subjects {
 		if !one.watch.unsettled || s.watcher.links[pid] == nil {
@@ -61,8 +61,8 @@ func (s *source) settle(sink probes.Sink) {
 	}
 }
 
-// follow moves the watchpoints of a process until they are where the pointers still lead.
-// misfit are those that found no place there.
+// follow moves the watchpoints of a process until they are where the pointers
+// lead. misfit is the number of those that could not be set.
 func (s *source) follow(one *subject) (followed bool, misfit uint64, err error) {
 	w := &one.watch
 	for range maxFollows {
@@ -77,11 +77,11 @@ func (s *source) follow(one *subject) (followed bool, misfit uint64, err error) 
 			return followed, misfit, err
 		}
 	}
-	return followed, misfit, nil // and it is tried again
+	return followed, misfit, nil // tried again later
 }
 
-// compare compares what the variables behind pointers have now with what the writes until
-// now have told, of which the last may be on its way into the ring.
+// compare compares the current values of variables behind pointers with the
+// last reported ones. The last write may still be on its way into the ring.
 func (s *source) compare(one *subject, sink probes.Sink) {
 	w := &one.watch
 	when := s.clock()

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// target is a program that does what it is told, line by line.
+// target is a program that executes commands, line by line.
 type target struct {
 	pid   int
 	in    io.Writer
@@ -58,7 +58,7 @@ func (r *target) answer(t testing.TB) {
 	}
 }
 
-// tell has it obey commands, one after the other.
+// tell sends commands and waits for each to be done.
 func (r *target) tell(t testing.TB, commands ...string) {
 	t.Helper()
 	for _, c := range commands {
@@ -73,7 +73,7 @@ type record struct {
 	fields []types.Field
 	rows   []map[string]string
 	lost   map[string]uint64
-	normal []string // causes of what is no error where it is counted
+	normal []string // causes whose counts are no error
 	err    error
 	ended  chan struct{}
 }
@@ -99,14 +99,14 @@ func (r *record) Lost(cause string, n uint64)  { r.mu.Lock(); r.lost[cause] += n
 func (r *record) Count(cause string, n uint64) { r.Lost(cause, n) }
 func (r *record) End(err error)                { r.err = err; close(r.ended) }
 
-// has reports whether something was counted or lost.
+// has reports whether a cause was counted or lost.
 func (r *record) has(cause string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.lost[cause] > 0
 }
 
-// row is the n'th; nil: there is none.
+// row returns the n'th row, or nil.
 func (r *record) row(n int) map[string]string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -128,7 +128,7 @@ func (r *record) await(t testing.TB, n int) {
 	testenv.Until(t, fmt.Sprintf("there are %d rows", n), func() bool { return r.len() >= n })
 }
 
-// asked is a specification of all columns for variables.
+// asked returns a specification of all columns for variables.
 func asked(pid int, every time.Duration, names ...string) *plan.Acquire {
 	in := &plan.In{X: &plan.Col{Index: 6, Name: "var_name", T: types.Varchar}}
 	for _, name := range names {
@@ -137,7 +137,7 @@ func asked(pid int, every time.Duration, names ...string) *plan.Acquire {
 	return &plan.Acquire{Stream: Stream, Target: plan.Target{PIDs: []int{pid}}, Every: every, Filter: in, Out: types.Schema{Fields: table.Fields()}}
 }
 
-// observe starts a source. It ends when the test calls what is returned.
+// observe starts a source; the returned function stops it.
 func observe(t testing.TB, spec *plan.Acquire) (got *record, stop func()) {
 	t.Helper()
 	s, err := New().Prepare(context.Background(), spec)

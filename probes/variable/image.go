@@ -11,24 +11,24 @@ import (
 	"endoscope/probes/process"
 )
 
-// image tells what a process executes from what it executes later: the number and
-// the start of a process stay the same at execve(2), its variables do not.
+// image identifies what a process executes: pid and start time stay the same at
+// execve(2), but its variables do not.
 //
-// It is the 16 random bytes that the kernel gives every program on its stack
-// (AT_RANDOM, create_elf_tables in fs/binfmt_elf.c) and their address, and the file.
-// A child of a fork has the same ones until it executes something.
+// It consists of the 16 random bytes that the kernel puts on the stack of every
+// program (AT_RANDOM, create_elf_tables in fs/binfmt_elf.c), their address, and
+// the file. A forked child has the same image until it executes something.
 type image struct {
-	at     uint64 // where the random bytes are
+	at     uint64 // address of the random bytes
 	random [16]byte
-	exe    process.FileID // zero: not known
+	exe    process.FileID // zero: unknown
 }
 
 const atRandom = 25 // AT_RANDOM (include/uapi/linux/auxvec.h)
 
-// errNoImage is of processes that are only about to execute a program, or have ended.
+// errNoImage is returned for a process that is in execve, or has ended.
 var errNoImage = errors.New("it does not execute a program at the moment")
 
-// imageOf is what a process executes.
+// imageOf returns the image of a process.
 func imageOf(pid int) (im image, err error) {
 	auxv, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/auxv")
 	if err != nil {
@@ -45,7 +45,7 @@ func imageOf(pid int) (im image, err error) {
 	return im, nil
 }
 
-// exeOf is the file that a process executes; zero if its leader has ended.
+// exeOf returns the executable of a process; zero if its leader has ended.
 func exeOf(pid int) (id process.FileID) {
 	var st unix.Stat_t
 	if unix.Stat("/proc/"+strconv.Itoa(pid)+"/exe", &st) == nil {
@@ -54,8 +54,8 @@ func exeOf(pid int) (id process.FileID) {
 	return id
 }
 
-// auxiliary is a value of the auxiliary vector, whose numbers have 8 bytes each, or 4
-// in a process of 32 bits.
+// auxiliary returns a value of the auxiliary vector. Its numbers have 8 bytes,
+// or 4 in a 32-bit process.
 func auxiliary(b []byte, key uint64) (uint64, bool) {
 	for i := 0; i+16 <= len(b); i += 16 {
 		if binary.LittleEndian.Uint64(b[i:]) == key {
@@ -71,8 +71,8 @@ func auxiliary(b []byte, key uint64) (uint64, bool) {
 	return 0, false
 }
 
-// is reports whether these are the image's random bytes. A program may have cleared
-// them, as Go's runtime does (randinit in runtime/rand.go).
+// is reports whether these are the image's random bytes. A program may have
+// cleared them, as Go's runtime does (randinit in runtime/rand.go).
 func (im *image) is(random [16]byte) bool {
 	return random == im.random || random == [16]byte{}
 }
@@ -81,9 +81,9 @@ func (im *image) part() unix.RemoteIovec {
 	return unix.RemoteIovec{Base: uintptr(im.at), Len: len(im.random)}
 }
 
-// runs reports whether a process still executes the image. Where its memory cannot be
-// asked, because its leader has ended before its other threads, it does: execve would
-// have made a leader.
+// runs reports whether a process still executes the image. If its memory cannot
+// be read because its leader has ended before its other threads, it does:
+// execve would have made a new leader.
 func (im *image) runs(pid int) bool {
 	var random [16]byte
 	err := readMemory(pid, random[:], im.part())
@@ -94,9 +94,10 @@ func (im *image) runs(pid int) bool {
 	return exe == im.exe || exe == process.FileID{} || im.exe == process.FileID{}
 }
 
-// read reads the memory of a process; nil where not all of it can be, or the process
-// executes another image: the random bytes are read in the same call, which means one
-// address space for all of it (process_vm_rw_core in mm/process_vm_access.c).
+// read reads memory of a process. It returns nil if part of it is unreadable,
+// or if the process executes another image: the random bytes are read in the
+// same call, which uses one address space for all parts (process_vm_rw_core in
+// mm/process_vm_access.c).
 func (im *image) read(pid int, addr uint64, n int) []byte {
 	if n <= 0 {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// The auxiliary vector is read as a process of 64 and of 32 bits has it.
+// The auxiliary vector is read for 64-bit and 32-bit processes.
 func TestAuxiliary(t *testing.T) {
 	var wide, narrow []byte
 	for _, v := range []uint64{16, 1, 25, 77, 0, 0} {
@@ -25,8 +25,8 @@ func TestAuxiliary(t *testing.T) {
 	}
 }
 
-// What a process executes is another image after execve, even of the same file, and
-// nothing is read of it for the one before.
+// After execve a process has another image, even with the same file, and reads
+// for the old one fail.
 func TestImage(t *testing.T) {
 	testenv.NeedRoot(t)
 	program := testenv.CompileC(t, "testdata/vars.c", "-O1", "-pthread")

@@ -13,10 +13,10 @@ import (
 	"endoscope/probes/elf"
 )
 
-// layouts are where variables are in files, by the file as it was and their names:
-// many processes execute one file, and its debug information may be large. What was
-// found wrong with a file is kept too. A source has its own ones, so that the next
-// query sees debug information that was installed since.
+// layouts caches the locations of variables, by file version and names: many
+// processes execute one file, and its debug information may be large. Errors
+// are cached too. Each source has its own cache, so that a new query sees debug
+// information installed since.
 type layouts map[layoutKey]*layout
 
 type layoutKey struct {
@@ -26,18 +26,18 @@ type layoutKey struct {
 	names            string
 }
 
-// maxLayouts is how many are kept.
+// maxLayouts limits the cached layouts.
 const maxLayouts = 1 << 10
 
-// layout is where variables are in a file.
+// layout is the locations of variables in a file.
 type layout struct {
 	progs []stdelf.ProgHeader
-	found []observed // at addresses as the file numbers them
+	found []observed // with addresses in the file
 	err   error      // why nothing can be observed in the file
-	bare  bool       // it has no debug information
+	bare  bool       // there is no debug information
 }
 
-// of is where variables are in a file, of those names that it has.
+// of returns the layout of those names that a file has.
 func (known layouts) of(f *os.File, base string, names []string) (*layout, error) {
 	key, err := keyOf(f, names)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// The debug information of a file is read once, and again when the file is another or
-// other names are asked for; so is what is wrong with it.
+// The debug information of a file is read once, and again if the file or the
+// names change; errors are cached likewise.
 func TestLayouts(t *testing.T) {
 	program := testenv.CompileC(t, "testdata/vars.c", "-O1", "-g", "-pthread")
 	known := layouts{}

@@ -16,17 +16,17 @@ import (
 	"endoscope/probes/elf"
 )
 
-// Limits of what one program in the kernel reads (local.bpf.c, and package codegen).
+// Limits of one program in the kernel (local.bpf.c, and package codegen).
 const (
 	maxLocalNumbers = 8
 	maxLocalTexts   = 4
 	maxLocalSites   = 500
-	frameSlot       = maxLocalNumbers     // and behind it the goroutine and the end of its stack
-	firstLocalText  = maxLocalNumbers + 3 // bits of what is NULL
+	frameSlot       = maxLocalNumbers     // followed by the goroutine and the end of its stack
+	firstLocalText  = maxLocalNumbers + 3 // bits of NULL values
 )
 
-// locals are the variables of functions that are asked for, in a file: where the lines
-// begin at which they live, and how they are read there.
+// locals is the requested variables of functions of a file: the lines at which
+// they are live, and how they are read there.
 type locals struct {
 	sites   []localSite
 	columns []localColumn
@@ -36,32 +36,32 @@ type locals struct {
 // localSite is an instruction at which variables are read.
 type localSite struct {
 	codesite.Site
-	function string // as it was asked for
-	index    int    // of it
-	behind   uint64 // bytes behind its entry
+	function string // name as requested
+	index    int    // index of the function
+	behind   uint64 // offset from its entry, in bytes
 	line     int
-	begins   bool // each call of the function executes it once, before the others
+	begins   bool // every call executes it once, before the other sites
 	frame    codegen.Integer
 	golang   bool
-	values   []*signature.Live // by column; nil: it does not live here
-	declares bool              // it gives variables their first value
+	values   []*signature.Live // by column; nil: not live here
+	declares bool              // it initialises variables
 }
 
-// localColumn is where what is read of a name lies in a record: a name has two of them if
-// it is a number in one function and a text in another.
+// localColumn is the place of a name in a record. A name has two if it is a
+// number in one function and a text in another.
 type localColumn struct {
-	name int // of those asked for
+	name int // index of the requested name
 	text bool
 	slot int
-	// bound: it is the length of the slice of which the name is an element.
+	// bound: the value is the length of the slice that the element is in.
 	bound bool
 }
 
-// noLocal says that functions have no variable of a name.
+// noLocal is the error for a name that no variable of the functions has.
 type noLocal struct {
 	name      string
 	functions []string
-	has       []string // variables that they have
+	has       []string // names of variables that they have
 }
 
 func (e *noLocal) Error() string {
@@ -75,7 +75,7 @@ func (e *noLocal) Error() string {
 	return s
 }
 
-// errNoFunction is of files that have none of the functions.
+// errNoFunction is returned for a file that has none of the functions.
 var errNoFunction = errors.New("no such function")
 
 // findLocals finds variables of functions in a file.
@@ -101,7 +101,7 @@ func findLocals(f *os.File, base string, names, functions []string, cache *elf.C
 	}
 	info, err := signature.Open(m)
 	if err != nil {
-		return nil, fmt.Errorf("%s %w, which tells where variables of functions are: compile it with -g", base, err)
+		return nil, fmt.Errorf("%s %w, which is needed for variables of functions: compile it with -g", base, err)
 	}
 	r := localReader{locals: l, module: m, names: names, known: make([]bool, len(names)), why: make([]error, len(names))}
 	var has []string
@@ -134,16 +134,16 @@ func findLocals(f *os.File, base string, names, functions []string, cache *elf.C
 	return l, nil
 }
 
-// localReader finds the lines of functions at which variables live.
+// localReader finds the lines at which variables are live.
 type localReader struct {
 	*locals
 	module *elf.Module
 	names  []string
-	known  []bool  // names that a function has
-	why    []error // a name is not read everywhere
+	known  []bool  // names that some function has
+	why    []error // why a name is not read everywhere
 }
 
-// function adds the sites of function i, which was asked for by a name.
+// function adds the sites of function i, which the query calls name.
 func (r *localReader) function(b *signature.Body, i int, name string) error {
 	has := b.Variables()
 	any := false
@@ -180,7 +180,7 @@ func (r *localReader) function(b *signature.Body, i int, name string) error {
 			return fmt.Errorf("%s cannot be probed where it begins: the code there %w", name, why[k])
 		}
 		if before := l.Addr >= r.module.Function(i).Addr && l.Addr < begin; before || errors.Is(why[k], codesite.ErrGrowsStack) {
-			continue // the check of a Go function's stack, and what follows from it
+			continue // the stack check of a Go function, and its slow path
 		}
 		rule, ok := r.module.UnwindRule(l.Addr)
 		framed := ok && rule.CFAExpr == nil && !rule.Outermost
@@ -225,7 +225,7 @@ func (r *localReader) function(b *signature.Body, i int, name string) error {
 			apart++
 		}
 		if s.begins && !framed {
-			return fmt.Errorf("%s has no unwind information, by which one call is told from another", name)
+			return fmt.Errorf("%s has no unwind information, which is needed to distinguish calls", name)
 		}
 		if why[k] == nil && framed {
 			r.sites = append(r.sites, s)
@@ -244,7 +244,7 @@ func (r *localReader) function(b *signature.Body, i int, name string) error {
 	return nil
 }
 
-// set has a site read what is in a column.
+// set makes a site read the value of a column.
 func (r *localReader) set(s *localSite, want localColumn, v *signature.Live) error {
 	c, err := r.column(want)
 	if err != nil {
@@ -257,7 +257,7 @@ func (r *localReader) set(s *localSite, want localColumn, v *signature.Live) err
 	return nil
 }
 
-// column is that of a name, for numbers or for texts, or of its bound.
+// column returns the index of a column, and adds the column if it is new.
 func (r *localReader) column(want localColumn) (int, error) {
 	for i, c := range r.columns {
 		if c.text != want.text {
@@ -278,11 +278,11 @@ func (r *localReader) column(want localColumn) (int, error) {
 	return len(r.columns) - 1, nil
 }
 
-// pathOf are the variable and the fields and elements ([n]) of it that a name means:
-// pointers are followed, as . and -> mean the same.
+// pathOf splits a name into the variable and its fields and elements ([n]).
+// Pointers are followed; . and -> are equivalent.
 func pathOf(name string) []string { return signature.Path(strings.ReplaceAll(name, "->", ".")) }
 
-// localForm is how a row has what was read.
+// localForm returns the form in which rows have a value.
 func localForm(v *signature.Live) form {
 	f := form{kind: signed, size: 8, names: v.Names}
 	switch {
@@ -298,5 +298,5 @@ func localForm(v *signature.Live) form {
 	return f
 }
 
-// isLive reports whether a variable lives at a site, as what is read of it there tells.
+// isLive reports whether a variable is live at a site.
 func isLive(v *signature.Live) bool { return v != nil }

@@ -18,7 +18,7 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// local is a specification of all columns for variables of functions.
+// local returns a specification of all columns for local variables.
 func local(pid int, functions string, names ...string) *plan.Acquire {
 	spec := asked(pid, 0, names...)
 	in := &plan.In{X: &plan.Col{Index: types.Schema{Fields: table.Fields()}.Index("function_name"), Name: "function_name", T: types.Varchar}}
@@ -29,7 +29,7 @@ func local(pid int, functions string, names ...string) *plan.Acquire {
 	return spec
 }
 
-// told are rows as variable=text, one after the other.
+// told returns rows as variable=text, joined.
 func told(got *record) string {
 	var text []string
 	for _, row := range got.rows {
@@ -42,9 +42,9 @@ func told(got *record) string {
 	return strings.Join(text, " ")
 }
 
-// A variable of a function is told when it is first seen in a call, and whenever a line
-// finds it changed: in C, C++ and Go, in registers and on the stack, in calls of a
-// function to itself, on stacks that move, and behind pointers.
+// A local variable is reported when it is first seen in a call, and whenever a
+// line finds it changed: in C, C++ and Go, in registers and on the stack, in
+// recursive calls, on stacks that move, and behind pointers.
 func TestLocals(t *testing.T) {
 	testenv.NeedUprobes(t)
 	plain, optimised := testenv.CompileC(t, "testdata/locals.c", "-O0", "-g"), testenv.CompileC(t, "testdata/locals.c", "-O1", "-g")
@@ -89,8 +89,8 @@ func TestLocals(t *testing.T) {
 	}
 }
 
-// What a debugger sees of the same program is what is told: its watchpoints stop at each
-// new value of a variable, and its breakpoints at each call.
+// Rows agree with a debugger on the same program: its watchpoints stop at each
+// new value of a variable, its breakpoints at each call.
 func TestLocalsAsDebuggerSeesThem(t *testing.T) {
 	testenv.NeedUprobes(t)
 	gdb := testenv.NeedProgram(t, "gdb")
@@ -98,7 +98,7 @@ func TestLocalsAsDebuggerSeesThem(t *testing.T) {
 	cpp := testenv.CompileC(t, "testdata/locals.cc", "-O0", "-g")
 	const watched = "commands\nsilent\nprintf \"#%s=%s\\n\", %s\ncontinue\nend\n"
 	watch := func(name, format string) string {
-		// It says nothing of a value that the memory happened to have before.
+		// gdb does not report a value that the memory happened to have before.
 		return fmt.Sprintf("set var %s = -123\nwatch %s\n"+watched, name, name, name, format, name)
 	}
 	for _, one := range []struct {
@@ -127,8 +127,8 @@ func TestLocalsAsDebuggerSeesThem(t *testing.T) {
 	}
 }
 
-// seenByDebugger is what gdb prints behind a # at the beginning of a line, and all that it
-// prints. In the script $input is a file of the program's input.
+// seenByDebugger returns what gdb prints after a # at the beginning of a line,
+// and all its output. In the script $input is a file with the program's input.
 func seenByDebugger(t *testing.T, gdb, program, text, given string) (seen []string, out []byte) {
 	t.Helper()
 	dir := t.TempDir()
@@ -152,7 +152,7 @@ func seenByDebugger(t *testing.T, gdb, program, text, given string) (seen []stri
 	return seen, out
 }
 
-// What cannot be read is refused in words that help.
+// Unreadable variables are refused with a helpful message.
 func TestLocalsRefused(t *testing.T) {
 	testenv.NeedUprobes(t)
 	plain, optimised := testenv.CompileC(t, "testdata/locals.c", "-O0", "-g"), testenv.CompileC(t, "testdata/locals.c", "-O2", "-g")
@@ -163,7 +163,7 @@ func TestLocalsRefused(t *testing.T) {
 		{plain, "serve", "r.idd", "request has no field idd"},
 		{plain, "fob", "n", "target has no variable n, and no function fob with code of its own"},
 		{plain, "serve", "c.x", "has no fields"},
-		{bare, "fib", "n", "target has no debug information, which tells where variables of functions are: compile it with -g"},
+		{bare, "fib", "n", "target has no debug information, which is needed for variables of functions: compile it with -g"},
 		{optimised, "fib", "b", "b of fib was optimised away: compile it with -O0 or -Og"},
 		{golang, "main.collatz", "steps", "-gcflags='-N -l'"},
 	} {
@@ -176,7 +176,7 @@ func TestLocalsRefused(t *testing.T) {
 			t.Errorf("%s of %s: error %v, want %q", c.name, c.function, err, c.want)
 		}
 	}
-	// What is only read at some lines is told to be.
+	// A notice says that a variable is read at some lines only.
 	r := run(t, testenv.CompileC(t, "testdata/locals.c", "-O1", "-g"))
 	s, err := New().Prepare(t.Context(), local(r.pid, "serve", "sum"))
 	if err != nil {
@@ -186,7 +186,7 @@ func TestLocalsRefused(t *testing.T) {
 		t.Errorf("notices %q", n)
 	}
 	s.Stop()
-	// Without the function, or sampled, a hint says how.
+	// Without the function, or when sampled, a hint says what to do.
 	r = run(t, plain)
 	sampled := local(r.pid, "fib", "n")
 	sampled.Every = time.Second
@@ -199,8 +199,8 @@ func TestLocalsRefused(t *testing.T) {
 	}
 }
 
-// A call that is under way when it is probed is told from its next line on, and nothing
-// stays in the program's code when the query ends.
+// A call that is open when probes are attached is reported from its next line
+// on, and no probe stays in the program when the query ends.
 func TestLocalsLeaveNothing(t *testing.T) {
 	testenv.NeedUprobes(t)
 	r := run(t, testenv.CompileC(t, "testdata/locals.c", "-O0", "-g"))
@@ -228,8 +228,8 @@ func TestLocalsLeaveNothing(t *testing.T) {
 	}
 }
 
-// Where the compiler has put a function's code into others, or apart, its variables are
-// not seen, which is told with how often that is.
+// Variables of code that the compiler has inlined or split off are not seen; a
+// notice says so, with the number of such places.
 func TestLocalsElsewhere(t *testing.T) {
 	testenv.NeedUprobes(t)
 	r := run(t, testenv.CompileC(t, "testdata/copies.c", "-O2", "-g"))

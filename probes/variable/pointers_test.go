@@ -10,13 +10,13 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// follow starts a source whose watchpoints follow pointers. tell has the target obey, one
-// command after the other; one that ends with ! changes a pointer on the way, and it is
-// waited for until the watchpoints are where that leads.
+// follow starts a source whose watchpoints follow pointers. tell makes the
+// target execute commands one by one; one that ends with ! changes a pointer on
+// the path, and tell then waits until the watchpoints have moved.
 func follow(t *testing.T, r *target, names ...string) (got *record, tell func(commands ...string), stop func()) {
 	t.Helper()
 	got, end := observe(t, asked(r.pid, 0, names...))
-	got.normal = []string{moved, unsure} // Go's runtime makes threads whenever it likes
+	got.normal = []string{moved, unsure} // Go's runtime may create threads at any time
 	follows := uint64(0)
 	tell = func(commands ...string) {
 		t.Helper()
@@ -40,7 +40,7 @@ func follow(t *testing.T, r *target, names ...string) (got *record, tell func(co
 	}
 }
 
-// written are rows as variable=text function, one after the other.
+// written returns rows as variable=text function, joined.
 func written(rows []map[string]string) string {
 	var text []string
 	for _, row := range rows {
@@ -53,8 +53,9 @@ func written(rows []map[string]string) string {
 	return strings.Join(text, ",")
 }
 
-// What is behind pointers is watched where they lead at the moment, in all threads, and a
-// pointer that changes is a write, by who writes it, of what is there.
+// Variables behind pointers are watched where the pointers lead at the moment,
+// in all threads; a change of a pointer is a write, by its writer, of what it
+// leads to.
 func TestWritesBehindPointers(t *testing.T) {
 	testenv.NeedUprobes(t)
 	c := testenv.CompileC(t, "testdata/pointers.c", "-O1", "-g", "-pthread")
@@ -95,7 +96,7 @@ func TestWritesBehindPointers(t *testing.T) {
 	}
 }
 
-// A sample has no value where a pointer is null or leads nowhere, and what lies nowhere is
+// A sample is NULL where a pointer is null or leads nowhere; the latter is
 // counted.
 func TestSamplesBehindPointers(t *testing.T) {
 	testenv.NeedUprobes(t)
@@ -130,8 +131,8 @@ func TestSamplesBehindPointers(t *testing.T) {
 	}
 }
 
-// However a pointer changes while what it leads to is written, each row has a value that
-// was there, and the last one is what is there in the end.
+// While a pointer changes concurrently with writes behind it, each row has a
+// value that was there, and the last row has the final value.
 func TestPointersThatChangeAllTheTime(t *testing.T) {
 	testenv.NeedUprobes(t)
 	r := run(t, testenv.CompileC(t, "testdata/pointers.c", "-O1", "-g", "-pthread"))
@@ -161,7 +162,7 @@ func TestPointersThatChangeAllTheTime(t *testing.T) {
 	}
 }
 
-// A processor has four watchpoints, of which each pointer on the way takes one.
+// A processor has four watchpoints; each pointer on the path uses one.
 func TestPointersTakeWatchpoints(t *testing.T) {
 	testenv.NeedUprobes(t)
 	r := run(t, testenv.CompileC(t, "testdata/pointers.c", "-O1", "-g", "-pthread"))

@@ -8,28 +8,29 @@ import (
 	"endoscope/probes/bpf"
 )
 
-// watchpoint is one of the processor's: on a variable, or on a pointer on the way to one.
+// watchpoint is a hardware watchpoint on a variable, or on a pointer on the
+// path to one.
 type watchpoint struct {
-	parent    int    // that of the pointer that leads here; -1: it has an address for good
-	step      step   // of that pointer; of none: offset is the address
-	size      int    // bytes
-	name      string // of what is watched
-	pointer   bool   // on the way to something
-	variables uint64 // bit set of those whose writes it sees
+	parent    int    // index of that of the pointer leading here; -1: a fixed address
+	step      step   // of that pointer; without one, offset is the address
+	size      int    // in bytes
+	name      string // name of what is watched
+	pointer   bool   // a pointer on the path, not a variable
+	variables uint64 // bit set of the variables whose writes it sees
 }
 
-// watch are the watchpoints of a process, each behind those of the pointers that lead to
-// it. Variables share those of the pointers that they have in common.
+// watch is the watchpoints of a process, each after those of the pointers
+// leading to it. Variables share the watchpoints of common pointers.
 type watch struct {
 	points    []watchpoint
-	at        []uint64 // where they are; 0: nowhere
+	at        []uint64 // current addresses; 0: not set
 	last      []last   // by variable
-	unsettled bool     // they may not be where the pointers lead
+	unsettled bool     // the pointers may have changed since at was computed
 }
 
-// last is what a variable was last told to have.
+// last is the last reported value of a variable.
 type last struct {
-	time  int64 // boot clock; 0: nothing was told
+	time  int64 // boot clock; 0: nothing reported yet
 	value value
 }
 
@@ -56,7 +57,7 @@ func newWatch(variables []observed) (w watch) {
 	return w
 }
 
-// add is the number of a watchpoint.
+// add returns the index of a watchpoint, adding it if it is new.
 func (w *watch) add(p watchpoint) int {
 	for i := range w.points {
 		if have := &w.points[i]; have.parent == p.parent && have.step.offset == p.step.offset && have.step.length == p.step.length && have.size == p.size {
@@ -69,8 +70,9 @@ func (w *watch) add(p watchpoint) int {
 	return len(w.points) - 1
 }
 
-// watched are the bytes of a variable whose writes are rows, by where they begin in it: all,
-// but of a text that has a pointer and a length the one that is written last.
+// watched returns the bytes of a variable whose writes become rows, as an
+// offset and a size: all of it, but for a text with pointer and length the
+// field that is written last.
 func (o *observed) watched() (offset uint64, size int) {
 	switch o.form.kind {
 	case goString:
@@ -81,17 +83,18 @@ func (o *observed) watched() (offset uint64, size int) {
 	return 0, o.form.size
 }
 
-// follows reports whether watchpoints move with pointers.
+// follows reports whether any watchpoint depends on a pointer.
 func (w *watch) follows() bool {
 	return slices.ContainsFunc(w.points, func(p watchpoint) bool { return p.parent >= 0 })
 }
 
-// userSpace is where the memory of processes ends.
+// userSpace is the end of the address space of processes.
 const userSpace = 1 << 47
 
-// locate is where the watchpoints belong: where the pointers lead now. skewed are those
-// that cannot be set, because what is there lies across two words. ok is false if a first
-// pointer cannot be read: the process has ended, or executes something else.
+// locate returns the addresses of the watchpoints: where the pointers lead now.
+// skewed counts those that cannot be set, because the variable crosses an
+// 8-byte word. ok is false if a first pointer cannot be read: the process has
+// ended, or executes something else.
 func (w *watch) locate(memory func(addr uint64, n int) []byte) (at []uint64, skewed uint64, ok bool) {
 	at = make([]uint64, len(w.points))
 	for i, p := range w.points {
@@ -119,7 +122,7 @@ func (w *watch) locate(memory func(addr uint64, n int) []byte) (at []uint64, ske
 	return at, skewed, true
 }
 
-// root is where the first pointer on the way to a watchpoint lies.
+// root returns the address of the first pointer on the path to a watchpoint.
 func (w *watch) root(i int) uint64 {
 	for w.points[i].parent >= 0 {
 		i = w.points[i].parent
@@ -127,7 +130,7 @@ func (w *watch) root(i int) uint64 {
 	return w.points[i].step.offset
 }
 
-// process is what the kernel knows of the watchpoints.
+// process returns the kernel's description of the watchpoints.
 func (w *watch) process(variables []observed) (p bpf.VariableProcess) {
 	for i, at := range w.at {
 		p.Watchpoints[i] = bpf.VariableWatchpoint{Addr: at, Variables: w.points[i].variables}
@@ -149,7 +152,7 @@ func (w *watch) process(variables []observed) (p bpf.VariableProcess) {
 	return p
 }
 
-// watchable reports why watchpoints cannot be set.
+// watchable returns an error if the variables cannot be watched.
 func watchable(s *subject) error {
 	for i, v := range s.variables {
 		offset, size := v.watched()
@@ -180,7 +183,7 @@ func watchable(s *subject) error {
 	return nil
 }
 
-// pointersOf names the pointers on the way to variables.
+// pointersOf lists the names of pointers on the path to variables.
 func pointersOf(variables []observed) string {
 	var names []string
 	for _, v := range variables {

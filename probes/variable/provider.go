@@ -24,10 +24,10 @@ type Provider struct{ cache elf.Cache }
 // New returns a provider. Nothing is loaded before a query needs it.
 func New() *Provider { return &Provider{} }
 
-// Streams is the one stream that it serves.
+// Streams implements probes.Provider.
 func (p *Provider) Streams() []string { return []string{Stream} }
 
-// Close forgets the modules that were read.
+// Close releases the modules that were read.
 func (p *Provider) Close() error { return p.cache.Close() }
 
 // Prepare finds the variables in every process of the target.
@@ -58,7 +58,7 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 	}
 	s.grows = len(spec.Target.Processes)+len(spec.Target.Exes) > 0
 	functions, _ := chosen(spec, "function_name")
-	var notLocal error // why they are no variables of functions
+	var notLocal error // why the names are not variables of functions
 	if watches && len(functions) > 0 {
 		s.tracer = newTracer(names, distinct(functions), &p.cache)
 		if notLocal = s.areLocal(found); notLocal != nil {
@@ -112,17 +112,17 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 	return &watched{source: s}, nil
 }
 
-// beginning is how long a process may take to load the libraries that it needs.
+// beginning is the time a process may take to load its libraries.
 const beginning = 10 * time.Second
 
-// awaitsLibraries reports whether the variables are those of libraries, which a process
-// may load later.
+// awaitsLibraries reports whether the variables belong to libraries, which a
+// process may load later.
 func (s *source) awaitsLibraries() bool {
 	return len(s.modules) > 0 && s.tracer == nil && !s.spec.OnDemand &&
 		!slices.ContainsFunc(s.modules, func(name string) bool { return !strings.Contains(name, ".so") })
 }
 
-// distinct are the texts of constants.
+// distinct returns the distinct texts of constants.
 func distinct(list []plan.Const) (names []string) {
 	for _, c := range list {
 		if !slices.Contains(names, c.V.S) {
@@ -132,9 +132,10 @@ func distinct(list []plan.Const) (names []string) {
 	return names
 }
 
-// areLocal says why no process has the functions with variables of those names: they may
-// be global ones then, that the functions write. nil: one has, or its functions cannot be
-// read, which is for Prepare to say.
+// areLocal returns an error if no process has the functions with variables of
+// those names: the names may mean global variables that the functions write. It
+// returns nil if one has them, or if the functions cannot be read; Prepare
+// reports that.
 func (s *source) areLocal(found []process.Process) (why error) {
 	for _, p := range found {
 		_, err := newTraced(p, s.modules, s.tracer)
@@ -147,8 +148,9 @@ func (s *source) areLocal(found []process.Process) (why error) {
 	return why
 }
 
-// about is an error about a process, at the variable that it is about. notLocal is why
-// the variables are not those of the functions that are named, if any are.
+// about returns an error about a process, located at the variable in the query.
+// notLocal is why the variables are not local to the named functions, if any
+// are named.
 func about(err, notLocal error, p process.Process, wanted, functions []plan.Const, spec *plan.Acquire) error {
 	start, stop := spec.Start, spec.Stop
 	var name *nameError
@@ -172,12 +174,12 @@ func about(err, notLocal error, p process.Process, wanted, functions []plan.Cons
 			WithHint("a variable of a function is read where its lines begin: take %s without SAMPLE", Stream)
 	case missing:
 		return plan.Errorf(start, stop, "process %d (%s): %v", p.PID, p.Comm, err).
-			WithHint("a variable of a function is asked for with the function: AND function_name = '...'; one of a shared library with the library: AND module = '...'")
+			WithHint("for a variable of a function add AND function_name = '...', for one of a shared library AND module = '...'")
 	}
 	return plan.Errorf(start, stop, "process %d (%s): %v", p.PID, p.Comm, err)
 }
 
-// nameError is about a variable that was asked for.
+// nameError is an error about one of the requested variables.
 type nameError struct {
 	name string
 	err  error
@@ -186,8 +188,8 @@ type nameError struct {
 func (e *nameError) Error() string { return e.err.Error() }
 func (e *nameError) Unwrap() error { return e.err }
 
-// chosen are the only values that a column may have where spec's filter holds; false
-// if it may have any.
+// chosen returns the only values that a column can have where spec's filter
+// holds; false if it can have any.
 func chosen(spec *plan.Acquire, column string) ([]plan.Const, bool) {
 	index := spec.Out.Index(column)
 	if index < 0 || spec.Filter == nil {
@@ -232,7 +234,7 @@ func values(e plan.Expr, column int) ([]plan.Const, bool) {
 	return nil, false
 }
 
-// placed gives an error that has no place that of the stream.
+// placed adds the position of the stream to an error that has none.
 func placed(err error, spec *plan.Acquire) error {
 	var e *plan.Error
 	if errors.As(err, &e) && e.Start < 0 {

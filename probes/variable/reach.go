@@ -2,32 +2,32 @@ package variable
 
 import "encoding/binary"
 
-// step is a pointer on the way to a variable.
+// step is a pointer on the path to a variable.
 type step struct {
-	pointer string // its name, as it was asked for
-	offset  uint64 // from where it leads to
-	length  uint64 // that a slice of Go must have, whose pointer it is; 0: it is none
+	pointer string // its name as in the query
+	offset  uint64 // added to the pointer
+	length  uint64 // minimum length if the pointer belongs to a Go slice; 0: it does not
 }
 
-// A slice of Go is a pointer, a length and a capacity.
+// A Go slice is a pointer, a length and a capacity.
 const (
 	sliceLength   = 8
 	sliceCapacity = 16
 	sliceSize     = 24
 )
 
-// state is what is known of a variable at a moment, as in variable.bpf.c.
+// state is the readability of a variable, as in variable.bpf.c.
 type state uint8
 
 const (
 	present    state = iota
-	absent           // a pointer on the way is null, or a slice too short
-	unreadable       // a pointer on the way leads to where nothing can be read
-	unknown          // not even the first pointer can be read, or the variable itself if there is none
+	absent           // a pointer on the path is null, or a slice is too short
+	unreadable       // a pointer on the path leads to unreadable memory
+	unknown          // the first pointer, or without pointers the variable, is unreadable
 )
 
-// lead follows a pointer that lies at an address. A slice is asked for the length, or the
-// capacity, that lies at an offset.
+// lead follows the pointer at an address. bound is the offset of the length, or
+// capacity, of a slice.
 func (s step) lead(at, bound uint64, memory func(addr uint64, n int) []byte) (next uint64, is state) {
 	n := 8
 	if s.length > 0 {
@@ -43,7 +43,7 @@ func (s step) lead(at, bound uint64, memory func(addr uint64, n int) []byte) (ne
 	return next + s.offset, present
 }
 
-// read reads the variable. It has no value but where it is present.
+// read reads the variable. The value is set only if the state is present.
 func (o *observed) read(memory func(addr uint64, n int) []byte) (v value, is state) {
 	at := o.addr
 	for i, s := range o.follow {

@@ -11,7 +11,8 @@ import (
 // sampled is a source of samples.
 type sampled struct{ *source }
 
-// sampleNs is what reading a variable costs us, about; its process nothing.
+// sampleNs is the approximate cost of reading a variable, paid by us and not by
+// the process.
 const sampleNs = 700
 
 // Info implements probes.Source.
@@ -72,7 +73,7 @@ func (s *sampled) run(ctx context.Context, sink probes.Sink) error {
 	}
 }
 
-// sample makes a row of each variable.
+// sample pushes a row for each variable.
 func (s *source) sample(sink probes.Sink) {
 	failed, cut := uint64(0), uint64(0)
 	for _, one := range s.subjects {
@@ -99,8 +100,7 @@ func (s *source) sample(sink probes.Sink) {
 	}
 }
 
-// demand samples when it is asked to (plan.Acquire.OnDemand), and does nothing in
-// between.
+// demand samples on request (plan.Acquire.OnDemand), and is idle in between.
 type demand struct {
 	*source
 	sink probes.Sink
@@ -127,7 +127,7 @@ func (d *demand) Control(_ context.Context, c probes.Command) (probes.Reply, err
 	return probes.Reply{}, nil
 }
 
-// Start has nothing to do.
+// Start implements probes.Source; there is nothing to start.
 func (d *demand) Start(_ context.Context, sink probes.Sink, _ probes.Options) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -139,7 +139,7 @@ func (d *demand) Start(_ context.Context, sink probes.Sink, _ probes.Options) er
 	return nil
 }
 
-// Stop ends the stream.
+// Stop implements probes.Source.
 func (d *demand) Stop() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"endoscope/probes/rows"
 )
 
-// Causes under which is counted what became no row.
+// Causes counted for values that became no row.
 const (
 	ringFull = "ring buffer full"
 	cutTexts = "texts cut off"
@@ -29,21 +29,21 @@ const (
 )
 
 const (
-	poll   = 10 * time.Millisecond  // how often writes are looked for
-	rescan = 100 * time.Millisecond // and processes that a name or an executable means
-	retry  = time.Second            // and whether one that was refused can be watched now
+	poll   = 10 * time.Millisecond  // interval of reading the ring
+	rescan = 100 * time.Millisecond // interval of resolving names and executables to processes
+	retry  = time.Second            // interval of trying refused processes again
 )
 
-// refusal is why a process that is meant is not observed.
+// refusal is why a process of the target is not observed.
 type refusal struct {
-	image image // of which it is said
-	final bool  // another time would be no better
+	image image // the image that was refused
+	final bool  // not worth trying again
 	again time.Time
 }
 
-// source is what both ways of observing have in common: processes with variables,
-// and a goroutine that alone uses them and the sink from Start until Stop, until the
-// context ends, or until every process named by number has ended.
+// source is what both methods of observation share: processes with variables,
+// and one goroutine that alone uses them and the sink, from Start until Stop,
+// until the context ends, or until all processes given by pid have ended.
 type source struct {
 	probes.Base
 	provider *Provider
@@ -51,32 +51,32 @@ type source struct {
 	names    []string
 	modules  []string
 	matcher  *process.Matcher
-	grows    bool           // there may be more processes later
-	numbered map[int]uint64 // processes that are meant whatever they execute: when they began
+	grows    bool           // more processes may match later
+	numbered map[int]uint64 // processes given by pid, whatever they execute: their start times
 	subjects map[int]*subject
 	layouts  layouts
-	refusals map[int]refusal // of processes that are meant and are no subjects
-	changed  map[int]bool    // those of these that were, and executed another program
+	refusals map[int]refusal // of processes of the target that are not observed
+	changed  map[int]bool    // those of numbered that were subjects and executed another program
 	loads    bool            // see awaits
-	watcher  *watcher        // nil: not watched
-	tracer   *tracer         // nil: they are no variables of functions
-	ends     *ends           // nil: nobody can come unseen, or it is not told
+	watcher  *watcher        // nil: no watchpoints are used
+	tracer   *tracer         // nil: the variables are not local
+	ends     *ends           // nil: no process can be missed, or the kernel does not report ends
 	rows     *rows.Writer[observation]
 	notices  []string
-	cut      uint64 // texts that were longer than what is read of one
-	failed   uint64 // and that could not be read at all
+	cut      uint64 // texts longer than the limit
+	failed   uint64 // texts that could not be read
 	clock    func() int64
 	scanned  time.Time
-	sites    atomic.Pointer[[]probes.Site] // of what is probed, as it is known now
+	sites    atomic.Pointer[[]probes.Site] // current probe sites
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	started bool
 	stopped bool
 	stop    chan struct{} // closed by Stop
 	ended   chan struct{} // closed when the goroutine has ended
 }
 
-// info is the Info of a source with these sites.
+// info returns the Info of a source with these sites.
 func (s *source) info(sites []probes.Site) probes.Info {
 	return probes.Info{Sites: sites, Notices: s.notices, Residual: s.spec.Filter, Live: true}
 }
@@ -95,7 +95,7 @@ func (s *source) begin(ctx context.Context, sink probes.Sink, run func(ctx conte
 	}()
 }
 
-// Stop ends the stream.
+// Stop implements probes.Source.
 func (s *source) Stop() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +112,7 @@ func (s *source) Stop() error {
 }
 
 func (s *source) free() {
-	if s.ends != nil { // it never began
+	if s.ends != nil { // it was never started
 		_ = s.ends.source.Stop()
 		s.ends = nil
 	}
@@ -129,19 +129,19 @@ func (s *source) free() {
 	}
 }
 
-// refresh takes in processes that are meant now, and forgets those that have ended or
-// execute something else; it reports whether there may be any more.
+// refresh adds processes that match now, and removes those that have ended or
+// execute something else; it reports whether more may match later.
 func (s *source) refresh(now time.Time, sink probes.Sink) bool {
 	if pause := now.Sub(s.scanned); pause < poll || pause < rescan && !s.awaits() {
 		return true
 	}
 	s.scanned = now
 	s.countUnseen(sink)
-	s.unsettle() // what the kernel writes to pointers is not seen
+	s.unsettle() // kernel writes to pointers are not seen
 	changed := s.forget(sink)
 	all, err := s.candidates()
 	if err != nil {
-		return true // there will be another time
+		return true // tried again at the next interval
 	}
 	meant := map[int]bool{}
 	for _, p := range all {
@@ -163,8 +163,8 @@ func (s *source) refresh(now time.Time, sink probes.Sink) bool {
 	return s.grows || len(s.numbered) > 0
 }
 
-// awaits reports whether a process that was named has only begun, and is about to load
-// what is observed. It is looked for that more often, for a while.
+// awaits reports whether a process given by pid has only begun and may still
+// load what is observed. For a while refresh then runs more often.
 func (s *source) awaits() bool {
 	if !s.loads || s.grows {
 		return false
@@ -177,8 +177,8 @@ func (s *source) awaits() bool {
 	return s.loads
 }
 
-// forget lets go of the subjects that have ended or execute something else, when all
-// that they have written is given; it returns the latter.
+// forget removes the subjects that have ended or execute something else, once
+// all their writes are delivered; it returns the latter.
 func (s *source) forget(sink probes.Sink) (changed map[int]bool) {
 	changed = map[int]bool{}
 	var gone []*subject
@@ -215,7 +215,7 @@ func (s *source) forget(sink probes.Sink) (changed map[int]bool) {
 // probes reports whether processes are probed, not sampled.
 func (s *source) probes() bool { return s.watcher != nil || s.tracer != nil }
 
-// remove ends what is probed in a process.
+// remove removes the probes of a process.
 func (s *source) remove(pid int) {
 	if s.tracer != nil {
 		s.tracer.remove(pid)
@@ -224,7 +224,7 @@ func (s *source) remove(pid int) {
 	}
 }
 
-// candidates are the processes among which those are that are meant.
+// candidates returns the processes that may be in the target.
 func (s *source) candidates() (all []process.Process, err error) {
 	if s.grows {
 		return process.List()
@@ -240,15 +240,16 @@ func (s *source) candidates() (all []process.Process, err error) {
 	return all, nil
 }
 
-// means reports whether the target is about a process.
+// means reports whether a process is in the target.
 func (s *source) means(p process.Process) bool {
 	start, ok := s.numbered[p.PID]
 	return ok && start == p.StartTime || s.grows && s.matcher.Matches(p)
 }
 
-// take makes a process a subject. One that cannot be is counted once; it is tried again
-// when it executes something else, or for reasons that pass. One that has come since,
-// by a fork or a program that it executed, may have written already: it is counted.
+// take starts observing a process. A failure is counted once; it is tried again
+// when the process executes something else, or after retry if the reason is
+// transient. A process that appeared since, by a fork or an exec, may have
+// written already, which is counted.
 func (s *source) take(p process.Process, now time.Time, sink probes.Sink) {
 	last, isRefused := s.refusals[p.PID]
 	isRefused = isRefused && last.image.runs(p.PID)
@@ -257,7 +258,7 @@ func (s *source) take(p process.Process, now time.Time, sink probes.Sink) {
 	}
 	before, err := imageOf(p.PID)
 	if err != nil {
-		return // it has ended, or is only about to execute the program
+		return // it has ended, or is in execve
 	}
 	one, err := s.subject(p)
 	if err == nil && s.probes() {
@@ -276,7 +277,7 @@ func (s *source) take(p process.Process, now time.Time, sink probes.Sink) {
 		return
 	}
 	if after, gone := imageOf(p.PID); gone != nil || after != before || errors.Is(err, errUnmapped) {
-		return // there will be another time
+		return // tried again at the next interval
 	}
 	if !isRefused {
 		sink.Count(refused, 1)
@@ -292,13 +293,13 @@ func (s *source) subject(p process.Process) (one *subject, err error) {
 	}
 	if one, err = newSubject(p, s.names, s.modules, s.layouts); err == nil {
 		one.writers.cache = &s.provider.cache
-		one.writers.refresh(p.PID) // while it has not ended
+		one.writers.refresh(p.PID) // before it ends
 		one.watch = newWatch(one.variables)
 	}
 	return one, err
 }
 
-// watch probes what reads or writes the variables of a process.
+// watch attaches the probes for the variables of a process.
 func (s *source) watch(one *subject) error {
 	if s.tracer != nil {
 		return s.tracer.add(one)
@@ -321,7 +322,7 @@ func (s *source) watch(one *subject) error {
 		return err
 	}
 	if !one.image.runs(one.process.PID) {
-		s.watcher.remove(one.process.PID) // they may be at addresses of another program
+		s.watcher.remove(one.process.PID) // the addresses may be those of another program
 		return errNoImage
 	}
 	return nil

@@ -43,8 +43,8 @@ func sourceOf(made probes.Source) *source {
 	return made.(*sampled).source
 }
 
-// A process that executes another program is sampled at its variables there, and never
-// at the addresses of those before; where there are none it is counted once.
+// A process that executes another program is sampled at that program's
+// variables, never at the old addresses; if it has none, it is counted once.
 func TestExecute(t *testing.T) {
 	testenv.NeedUprobes(t)
 	first := testenv.CompileC(t, "testdata/vars.c", "-O1", "-g", "-pthread")
@@ -91,7 +91,7 @@ func TestExecute(t *testing.T) {
 	}
 }
 
-// The writes of what a process executes later are rows too.
+// Writes by a program executed later are rows too.
 func TestWritesAfterExecute(t *testing.T) {
 	testenv.NeedUprobes(t)
 	program := testenv.CompileC(t, "testdata/vars.c", "-O1", "-g", "-pthread")
@@ -114,7 +114,7 @@ func TestWritesAfterExecute(t *testing.T) {
 	}
 }
 
-// The writes of a process that comes are rows, and it is counted that its first ones may
+// Writes of a new process are rows, and it is counted that its first ones may
 // be missing.
 func TestWritesOfNewcomers(t *testing.T) {
 	testenv.NeedUprobes(t)
@@ -144,7 +144,7 @@ func TestWritesOfNewcomers(t *testing.T) {
 	}
 }
 
-// Others may ask what is probed while processes are taken in and let go.
+// Info may be called while processes are added and removed.
 func TestSitesWhileProcessesCome(t *testing.T) {
 	testenv.NeedUprobes(t)
 	program := testenv.CompileC(t, "testdata/vars.c", "-O1", "-g", "-pthread")
@@ -172,7 +172,8 @@ func TestSitesWhileProcessesCome(t *testing.T) {
 	<-got.ended
 }
 
-// What a process wrote before it ended is given, however late it is seen that it has.
+// All writes of a process that has ended are delivered, however late its end is
+// seen.
 func TestLastWrites(t *testing.T) {
 	testenv.NeedUprobes(t)
 	r := run(t, testenv.CompileC(t, "testdata/vars.c", "-O1", "-g", "-pthread"))
@@ -193,8 +194,8 @@ func TestLastWrites(t *testing.T) {
 	}
 }
 
-// A write of which it is not known any more what it was to is counted, and nothing is
-// left in the kernel of a process that is not watched any more.
+// A write whose variable is unknown by now is counted, and the kernel keeps
+// nothing of a process that is not watched any more.
 func TestLetGo(t *testing.T) {
 	testenv.NeedUprobes(t)
 	r := run(t, testenv.CompileC(t, "testdata/vars.c", "-O1", "-g", "-pthread"))
@@ -211,7 +212,7 @@ func TestLetGo(t *testing.T) {
 	if processes, threads := entries(bpf.VariableMapProcesses), entries(bpf.VariableMapOwn); processes != 1 || threads != 2 {
 		t.Errorf("%d processes and %d threads are watched", processes, threads)
 	}
-	// Another process has the number of one of the threads by now.
+	// Another process has the number of one of the threads now.
 	own, reused := s.watcher.objects.Maps[bpf.VariableMapOwn], uint32(r.pid)
 	if err := own.Update(reused, uint64(1), ebpf.UpdateExist); err != nil {
 		t.Fatal(err)
@@ -228,8 +229,7 @@ func TestLetGo(t *testing.T) {
 	}
 }
 
-// Processes that end before it is looked who is there are counted; others that end
-// are not.
+// Processes that end before a refresh are counted; others that end are not.
 func TestWritesOfProcessesThatEndAtOnce(t *testing.T) {
 	testenv.NeedUprobes(t)
 	program := testenv.CompileCText(t, `
@@ -264,7 +264,7 @@ int main(void)
 		t.Fatal(err)
 	}
 	got.normal = []string{passed, arrived, refused}
-	// What stop leaves out is counted until then, and when it ends.
+	// Processes missed until Stop are counted, and when the query ends.
 	testenv.Until(t, "what is left out is counted", func() bool {
 		got.mu.Lock()
 		defer got.mu.Unlock()

@@ -12,8 +12,9 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// compileStatics builds testdata/statics.c as units main.c, a/unit.c and b/unit.c, the
-// latter by a name without its folder, as make does that calls itself.
+// compileStatics builds testdata/statics.c as units main.c, a/unit.c and
+// b/unit.c, the latter by a name without its directory, as a recursive make
+// does.
 func compileStatics(t *testing.T, flags ...string) string {
 	t.Helper()
 	text, err := os.ReadFile("testdata/statics.c")
@@ -44,7 +45,7 @@ func compileStatics(t *testing.T, flags ...string) string {
 	return testenv.CompileC(t, filepath.Join(dir, "main.c"), append(slices.Clone(flags), objects...)...)
 }
 
-// Of static variables of one name the file says which is meant.
+// The file name selects among static variables of one name.
 func TestStaticsOfFiles(t *testing.T) {
 	testenv.NeedUprobes(t)
 	for _, flags := range [][]string{{"-O1", "-g"}, {"-O2", "-gdwarf-4"}, {"-O1", "-g", "-flto"}} {
@@ -65,7 +66,7 @@ func TestStaticsOfFiles(t *testing.T) {
 	}
 }
 
-// Without the file they are refused, in words that say how to ask for each.
+// Without the file they are refused; the error lists the name of each.
 func TestStaticsOfOneName(t *testing.T) {
 	testenv.NeedUprobes(t)
 	r, bare := run(t, compileStatics(t, "-O1", "-g")), run(t, compileStatics(t, "-O1"))
@@ -77,7 +78,7 @@ func TestStaticsOfOneName(t *testing.T) {
 		{r.pid, "conf.limit", "there are 3 static variables of that name: ask for a/unit.c::conf or b/unit.c::conf or main.c::conf"},
 		{r.pid, "unit.c::count", "there are 2 static variables of that name: ask for a/unit.c::count or b/unit.c::count"},
 		{r.pid, "nit.c::count", "target has no variable nit.c::count"},
-		{bare.pid, "count", "several files have a static variable of that name, and without debug information (-g) none tells which is whose"},
+		{bare.pid, "count", "several files have a static variable of that name, which cannot be distinguished without debug information (-g)"},
 	} {
 		_, err := New().Prepare(t.Context(), asked(c.pid, 0, c.name))
 		if err == nil || !strings.Contains(err.Error(), c.want) {

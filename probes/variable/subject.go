@@ -12,29 +12,31 @@ import (
 	"endoscope/probes/process"
 )
 
-// subject is a process with the variables that are observed in it.
+// subject is a process with the variables observed in it.
 type subject struct {
 	process   process.Process
-	image     image // in which the variables are
+	image     image // image that has the variables
 	variables []observed
 	watch     watch
 	writers   writers
-	traced    []tracedPart // whose functions have the variables
+	traced    []tracedPart // files whose functions have the variables
 }
 
 // observed is a variable of a process.
 type observed struct {
-	name   string // as it was asked for
+	name   string // name as in the query
 	module string
-	addr   uint64 // in the process
+	addr   uint64 // address in the process
 	follow []step
 	form   form
 }
 
-// errNoVariable is of processes that have no variable of a name, which follows.
+// errNoVariable precedes the name in errors about a process that has no such
+// variable.
 var errNoVariable = errors.New("has no variable")
 
-// bareError is of variables that may be there, but modules have no debug information.
+// bareError is returned if a variable was not found and some module has no
+// debug information.
 type bareError struct {
 	error
 	modules []string
@@ -42,10 +44,10 @@ type bareError struct {
 
 func (e *bareError) Unwrap() error { return e.error }
 
-// errUnmapped is of processes that have none of the modules that are asked for.
+// errUnmapped is returned for a process that has none of the modules mapped.
 var errUnmapped = errors.New("not loaded")
 
-// unmapped says that none of some modules is among those that a process has mapped.
+// unmapped returns an error if a process has mapped none of the modules.
 func unmapped(modules []string, text []process.Mapping) error {
 	verb := "is"
 	if len(modules) > 1 {
@@ -66,7 +68,7 @@ func unmapped(modules []string, text []process.Mapping) error {
 	return err
 }
 
-// newSubject finds variables in a process: in the modules of those names, or in its
+// newSubject finds variables in a process: in the named modules, or in its
 // executable if none are named.
 func newSubject(p process.Process, names, modules []string, known layouts) (*subject, error) {
 	s := &subject{process: p}
@@ -115,8 +117,8 @@ func newSubject(p process.Process, names, modules []string, known layouts) (*sub
 	return s, nil
 }
 
-// newTraced finds variables of functions in a process: in the modules of those names, or
-// in its executable if none are named.
+// newTraced finds local variables in a process: in the named modules, or in its
+// executable if none are named.
 func newTraced(p process.Process, modules []string, t *tracer) (*subject, error) {
 	s := &subject{process: p}
 	var err error
@@ -186,8 +188,8 @@ func orExe(modules []string, p process.Process) []string {
 	return modules
 }
 
-// findIn finds variables in the module that m is a mapping of.
-// described says that it has debug information.
+// findIn finds variables in the module that m maps. described reports whether
+// it has debug information.
 func findIn(pid int, m process.Mapping, names []string, known layouts) (found []observed, described bool, err error) {
 	f, err := process.OpenModule(pid, m)
 	if err != nil {
@@ -211,8 +213,8 @@ func findIn(pid int, m process.Mapping, names []string, known layouts) (found []
 	return found, !l.bare, nil
 }
 
-// biasOf is by how much the addresses of a process exceed those of a file of which
-// it has code mapped.
+// biasOf returns the difference between addresses in a process and in a file
+// whose code it has mapped.
 func biasOf(progs []elf.ProgHeader, m process.Mapping) (uint64, bool) {
 	for _, p := range progs {
 		if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 && m.Offset+4095 >= p.Off && m.Offset < p.Off+p.Filesz {
@@ -222,8 +224,8 @@ func biasOf(progs []elf.ProgHeader, m process.Mapping) (uint64, bool) {
 	return 0, false
 }
 
-// memory reads a process' memory; nil where not all of it can be, or the process
-// executes something else.
+// memory reads memory of the process; it returns nil if part of it is
+// unreadable, or if the process executes something else.
 func (s *subject) memory(addr uint64, n int) []byte {
 	return s.image.read(s.process.PID, addr, n)
 }

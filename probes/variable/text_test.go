@@ -11,8 +11,8 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// Texts are read as they are at the write, or at the sample: std::string in the object and
-// outside of it, Go's strings, and what a pointer of C leads to.
+// Texts are read as they are at the write, or at the sample: std::string inside
+// and outside the object, Go strings, and C strings behind a pointer.
 func TestTexts(t *testing.T) {
 	testenv.NeedUprobes(t)
 	c := testenv.CompileC(t, "testdata/texts.c", "-O1", "-g")
@@ -33,7 +33,7 @@ func TestTexts(t *testing.T) {
 		if s := told(got); s != one.want {
 			t.Errorf("%s:\n%s, want\n%s", one.name, s, one.want)
 		}
-		// The last value is what a sample has.
+		// A sample has the last value.
 		got, stop = observe(t, asked(r.pid, 2*time.Millisecond, one.name))
 		got.await(t, 2)
 		stop()
@@ -44,8 +44,8 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// What is longer than what is read of a text is counted, whether it is sampled or watched,
-// which give the same; so is one that cannot be read. A whole one is neither.
+// A text longer than the limit is counted, sampled and watched alike; so is an
+// unreadable one. A complete one is not.
 func TestLongTexts(t *testing.T) {
 	testenv.NeedUprobes(t)
 	r := run(t, testenv.CompileCText(t, `
@@ -94,8 +94,8 @@ int main(void) {
 	}
 }
 
-// lossy starts a source whose losses are looked at, and stops it once there are n rows; 0:
-// by what is returned.
+// lossy starts a source whose losses are examined, and stops it once there are
+// n rows; if n is 0, the returned function stops it.
 func lossy(t *testing.T, spec *plan.Acquire, n int) (got *record, stop func()) {
 	t.Helper()
 	s, err := New().Prepare(context.Background(), spec)

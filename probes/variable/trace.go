@@ -26,66 +26,66 @@ import (
 	"endoscope/probes/rows"
 )
 
-// tracer is the kernel's side of variables of functions: for each file a program that
-// reads them where lines begin, and one ring in which what they read comes.
+// tracer is the kernel side of local variables: for each file a program that
+// reads them where lines begin, and one ring for the records.
 type tracer struct {
 	names, functions []string
 	cache            *elf.Cache
-	maps             map[string]*ebpf.Map // that all programs share
+	maps             map[string]*ebpf.Map // shared by all programs
 	ring             *ringbuf.Ring
 	files            map[layoutKey]*tracedFile
-	numbered         []*tracedFile       // as in cookies
+	numbered         []*tracedFile       // by the file number in cookies
 	links            map[int][]link.Link // by process
-	told             uint64              // reads that found no room, of which the sink knows
+	told             uint64              // lost records already reported to the sink
 	frames           map[frameKey]*localFrame
 }
 
-// tracedFile are the variables of a file's functions, and the program that reads them.
+// tracedFile is the local variables of a file, and the program that reads them.
 type tracedFile struct {
 	*locals
 	base    string // its name
-	err     error  // why there are none
+	err     error  // why it cannot be traced
 	number  int
-	program *ebpf.Collection // nil: not loaded yet
+	program *ebpf.Collection // nil: not loaded
 }
 
-// frameKey is a call under way: a frame of a function.
+// frameKey identifies an open call: a frame of a function.
 type frameKey struct {
 	tgid      uint32
 	file      uint32
 	function  int
 	goroutine uint64
-	cfa       uint64 // of Go, as far from the end of the stack
+	cfa       uint64 // for Go, the distance from the end of the stack
 }
 
-// localFrame is what is known of a call.
+// localFrame is the state of a call.
 type localFrame struct {
-	joined bool // it was under way when it was seen first
+	joined bool // already open when first seen
 	values []localValue
-	// By the lines that give variables their first value: they have been executed, and
-	// the variables have been destroyed since.
+	// Addresses of initialising lines that were executed, and of those whose
+	// variables have been destroyed since.
 	declared, ended map[uint64]bool
 }
 
-// localValue is what a variable had last in a call.
+// localValue is the last value of a variable in a call.
 type localValue struct {
-	known  bool // it has been read in this call
+	known  bool // it was read in this call
 	absent bool
 	number uint64
 	text   string
 }
 
-// maxFrames is how many are remembered. Calls that are forgotten while they are under way
-// have their values told again, as have those that were when they were probed.
+// maxFrames limits the calls remembered. An open call that was evicted reports
+// its values again, as does one that was open when the probes were attached.
 const maxFrames = 1 << 16
 
-// newTracer makes the ring.
+// newTracer returns a tracer; the ring is created later.
 func newTracer(names, functions []string, cache *elf.Cache) *tracer {
 	return &tracer{names: names, functions: functions, cache: cache, files: map[layoutKey]*tracedFile{},
 		links: map[int][]link.Link{}, frames: map[frameKey]*localFrame{}}
 }
 
-// file is what is known of the variables in a file.
+// file returns the variables of a file, cached.
 func (t *tracer) file(f *os.File, base string) (*tracedFile, error) {
 	key, err := keyOf(f, nil)
 	if err != nil {
@@ -101,7 +101,7 @@ func (t *tracer) file(f *os.File, base string) (*tracedFile, error) {
 	return known, known.err
 }
 
-// open makes what all programs share, once.
+// open creates the shared maps, once.
 func (t *tracer) open() error {
 	if t.ring != nil {
 		return nil
@@ -120,7 +120,7 @@ func (t *tracer) open() error {
 	return err
 }
 
-// places are those in a record of local.bpf.c.
+// localPlaces returns the places of fields in a record of local.bpf.c.
 func localPlaces() codegen.Places {
 	var l bpf.LocalLocal
 	p := codegen.Places{Absent: int16(unsafe.Offsetof(l.Absent)), TextBit: firstLocalText, Cookie: int16(unsafe.Offsetof(l.Cookie)), Functions: maxSiteNumber,
@@ -132,14 +132,16 @@ func localPlaces() codegen.Places {
 	return p
 }
 
-// A cookie has the number of a site, and above it that of its file.
+// A cookie has the number of a site in its low bits, and that of the file
+// above.
 const (
 	maxSiteNumber = 1<<16 - 1
 	firstFileBit  = 32
 )
 
-// A Go function has its goroutine (struct g of the runtime) in r14, whose stack ends at
-// stack.hi: what lies on it is as far from there wherever the stack is copied to.
+// A Go function has its goroutine (struct g of the runtime) in r14; its stack
+// ends at stack.hi. The distance of a frame from there stays the same when the
+// stack is copied.
 const (
 	regR14  = 8 // in struct pt_regs
 	stackHi = 8
@@ -171,7 +173,7 @@ func (t *tracer) load(f *tracedFile) error {
 			if c < len(s.values) && s.values[c] != nil {
 				if v = s.values[c].Value.Value; v.Number != nil {
 					n := *v.Number
-					n.Fits = false // a number without a sign is told as it is
+					n.Fits = false // unsigned numbers are reported unchanged
 					v.Number = &n
 				}
 			}
@@ -200,7 +202,7 @@ func (t *tracer) load(f *tracedFile) error {
 	return nil
 }
 
-// add probes the lines in a process, in all the files in which there are such.
+// add attaches probes at the lines in a process, in all files that have some.
 func (t *tracer) add(one *subject) (err error) {
 	defer func() {
 		if err != nil {
@@ -231,8 +233,9 @@ func (t *tracer) attach(one *subject, part tracedPart) error {
 		if got == nil {
 			return fmt.Errorf("the code of %s cannot be read", s.function)
 		}
-		// A probe that is there already, ours or another tool's, has replaced the
-		// first byte, or a nop by a call (arch/x86/kernel/uprobes.c).
+		// A probe that is attached already, ours or another tool's, has
+		// replaced the first byte, or a nop by a call
+		// (arch/x86/kernel/uprobes.c).
 		if probed := got[0] == 0xcc || s.Method == codesite.Nop && got[0] == 0xe8; !probed && !bytes.Equal(got, s.Bytes) {
 			return fmt.Errorf("the process has changed the code of %s", s.function)
 		}
@@ -254,8 +257,8 @@ func (t *tracer) attach(one *subject, part tracedPart) error {
 	return nil
 }
 
-// restrictsProcesses reports whether a link can be restricted to a process (Linux 6.10;
-// from 6.6 on it is to a thread).
+// restrictsProcesses reports whether a link can be restricted to a process
+// (Linux 6.10; from 6.6 it can be restricted to a thread only).
 func restrictsProcesses() bool {
 	var u unix.Utsname
 	var major, minor int
@@ -266,7 +269,7 @@ func restrictsProcesses() bool {
 	return n == 2 && (major > 6 || major == 6 && minor >= 10)
 }
 
-// remove ends what is probed in a process.
+// remove detaches the probes of a process.
 func (t *tracer) remove(pid int) {
 	for _, l := range t.links[pid] {
 		l.Close()
@@ -274,7 +277,7 @@ func (t *tracer) remove(pid int) {
 	delete(t.links, pid)
 }
 
-// forget is of a process whose last values have been given.
+// forget drops the state of a process whose last values are delivered.
 func (t *tracer) forget(pid int) {
 	for key := range t.frames {
 		if key.tgid == uint32(pid) {
@@ -300,10 +303,10 @@ func (t *tracer) close() {
 	}
 }
 
-// lost is how many reads found no room in the ring so far.
+// lost returns the number of records that found no room in the ring.
 func (t *tracer) lost() (n uint64) {
 	if m := t.maps[bpf.LocalMapMissed]; m != nil {
-		_ = m.Lookup(uint32(0), &n) // it has one element
+		_ = m.Lookup(uint32(0), &n) // the map has one element
 	}
 	return n
 }
@@ -314,8 +317,8 @@ const (
 	localCut
 )
 
-// read makes rows of what was read at a line: of the variables that the call had not been
-// seen with, or with other values.
+// read makes rows of a record: of the variables that the call has not reported
+// before, or that have changed.
 func (t *tracer) read(record []byte, subjects map[int]*subject, give func(observation)) (failed uint32, known bool) {
 	if len(record) < int(unsafe.Sizeof(bpf.LocalLocal{})) {
 		return 0, false
@@ -403,7 +406,7 @@ func (t *tracer) read(record []byte, subjects map[int]*subject, give func(observ
 	return failed, true
 }
 
-// isBeyond reports whether what was read is no element of its slice, which is too short.
+// isBeyond reports whether an element is beyond the length of its slice.
 func (f *tracedFile) isBeyond(column int, v *signature.Live, l *bpf.LocalLocal) bool {
 	if v.Length == nil {
 		return false
@@ -416,7 +419,7 @@ func (f *tracedFile) isBeyond(column int, v *signature.Live, l *bpf.LocalLocal) 
 	return false
 }
 
-// localTexts are the texts of a record, by slot; nil: there is none.
+// localTexts returns the texts of a record, by slot; nil: none.
 func localTexts(record []byte) (out [maxLocalTexts][]byte) {
 	at := int(unsafe.Sizeof(bpf.LocalLocal{}))
 	var t bpf.LocalLocalTexts
@@ -425,7 +428,7 @@ func localTexts(record []byte) (out [maxLocalTexts][]byte) {
 		return out
 	}
 	lengths := (*bpf.LocalLocalTexts)(unsafe.Pointer(&record[at])).Length
-	// They lie in the order in which they are read, which is that of their slots.
+	// They are in reading order, which is the order of slots.
 	for i, n := range lengths {
 		if n == 0xffff || bytes+int(n) > len(record) {
 			continue
@@ -443,7 +446,7 @@ type tracedPart struct {
 	bias    uint64
 }
 
-// drain makes rows of the reads in the ring.
+// drain makes rows of the records in the ring.
 func (t *tracer) drain(subjects map[int]*subject, rows *rows.Writer[observation], sink probes.Sink) {
 	if t.ring == nil {
 		return
@@ -482,7 +485,7 @@ func (t *tracer) drain(subjects map[int]*subject, rows *rows.Writer[observation]
 	}
 }
 
-// notices are what is to be told of the variables.
+// notices returns notices about the variables.
 func (t *tracer) notices() (out []string) {
 	for _, f := range t.numbered {
 		if f.locals != nil {
@@ -492,7 +495,7 @@ func (t *tracer) notices() (out []string) {
 	return out
 }
 
-// sites are the lines at which variables are read.
+// sites returns the lines at which variables are read.
 func (t *tracer) sites() []probes.Site {
 	var out []probes.Site
 	for _, f := range t.numbered {

@@ -11,18 +11,19 @@ import (
 	"endoscope/probes/sched"
 )
 
-// ends hears of the processes of a target that end, of which some may have come
-// since it was last looked for them, and written: they are counted.
+// ends observes process ends in a target. A process may start, write and end
+// between two refreshes; such processes are counted.
 type ends struct {
 	source probes.Source
-	former map[int]bool // have been subjects: their ends are still to be heard of
+	former map[int]bool // former subjects whose end event is still to come
 
 	mu   sync.Mutex
-	pids []int  // that have ended, in order
-	lost uint64 // ends that were not heard of
+	pids []int  // pids that have ended, in order
+	lost uint64 // lost end events
 }
 
-// watchEnds begins to hear of them; nil where the kernel does not tell.
+// watchEnds starts observing ends; it returns nil where the kernel does not
+// report them.
 func watchEnds(ctx context.Context, target plan.Target) *ends {
 	spec := &plan.Acquire{Stream: sched.ThreadEnd, Target: target, Out: types.Schema{Time: -1, Fields: []types.Field{
 		{Name: "pid", Type: types.Bigint}, {Name: "tid", Type: types.Bigint},
@@ -39,7 +40,8 @@ func watchEnds(ctx context.Context, target plan.Target) *ends {
 	return e
 }
 
-// Push implements probes.Sink: of a process its first thread counts.
+// Push implements probes.Sink: the end of a process is that of its first
+// thread.
 func (e *ends) Push(b *batch.Batch) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -70,8 +72,8 @@ func (e *ends) Count(string, uint64) {}
 // End implements probes.Sink.
 func (e *ends) End(error) {}
 
-// take returns those that have ended since it was asked last, and how many ends were not
-// heard of.
+// take returns the pids that have ended since the last call, and the number of
+// lost end events.
 func (e *ends) take() (pids []int, lost uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -80,11 +82,11 @@ func (e *ends) take() (pids []int, lost uint64) {
 	return pids, lost
 }
 
-// unheard is of processes of which it is not known whether they were observed.
-const unheard = "ends of threads that were not heard of, perhaps of processes that were never observed"
+// unheard is the cause counted for lost end events.
+const unheard = "lost ends of threads, perhaps of processes that were never observed"
 
-// countUnseen counts the processes that have ended and were never observed, nor
-// refused. It comes before those that have ended are forgotten.
+// countUnseen counts the processes that have ended without being observed or
+// refused. It runs before forget.
 func (s *source) countUnseen(sink probes.Sink) {
 	if s.ends == nil {
 		return
@@ -102,7 +104,7 @@ func (s *source) countUnseen(sink probes.Sink) {
 	}
 }
 
-// endUnseen counts the last ones, when nothing is observed any more.
+// endUnseen counts the last ones when the source ends.
 func (s *source) endUnseen(sink probes.Sink) {
 	if s.ends == nil {
 		return

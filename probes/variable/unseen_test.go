@@ -2,7 +2,7 @@ package variable
 
 import "testing"
 
-// Whether those were observed whose ends were not heard of is not known, which is told.
+// Processes whose end events were lost may have been missed, which is counted.
 func TestEndsNotHeardOf(t *testing.T) {
 	s := &source{ends: &ends{former: map[int]bool{}, pids: []int{7}}}
 	s.ends.Lost("no room", 3)

@@ -14,7 +14,7 @@ import (
 	"endoscope/probes/codegen"
 )
 
-// kind is what a variable's bytes mean.
+// kind says how the bytes of a variable are interpreted.
 type kind uint8
 
 const (
@@ -23,41 +23,41 @@ const (
 	boolean
 	real
 	pointer
-	text      // an array of characters, up to its NUL
-	goString  // a pointer and a length
-	cppString // the same, of std::string as GCC's library has it
-	cString   // a pointer to characters, up to a NUL
+	text      // a character array, up to its NUL
+	goString  // pointer and length
+	cppString // the same, in libstdc++'s std::string
+	cString   // pointer to characters, up to a NUL
 )
 
 // form is how a variable is read.
 type form struct {
 	kind kind
-	size int // bytes
-	// names are those of an enumeration's values.
+	size int // in bytes
+	// names of the values of an enumeration.
 	names map[int64]string
-	// longer: an array of characters of which only the first are read.
+	// longer: a character array of which only a prefix is read.
 	longer bool
 }
 
-// maxText is how much of a string is read, and maxCString of one that ends with a NUL:
-// in the kernel the NUL takes room.
+// maxText limits the bytes read of a string, maxCString those of a
+// NUL-terminated one: in the kernel the NUL takes room.
 const (
 	maxText    = 256
 	maxCString = maxText - 1
 )
 
-// value is what a variable has.
+// value is the value of a variable.
 type value struct {
-	number   int64 // of a whole number, a pointer, an enumeration or a boolean
+	number   int64 // of an integer, pointer, enumeration or boolean
 	isNumber bool
-	real     float64 // of a real number, or nearest to a whole one
+	real     float64 // of a floating-point number, or the nearest to an integer
 	isReal   bool
-	text     string // as its language writes it
+	text     string // in the syntax of its language
 	isText   bool
-	cut      bool // the text is longer than what is read of it
+	cut      bool // the text was longer than the limit
 }
 
-// equal reports whether values are the same, as what is not a number is as well.
+// equal reports whether two values are the same; NaN equals NaN.
 func (v value) equal(w value) bool {
 	same := math.Float64bits(v.real) == math.Float64bits(w.real)
 	v.real, w.real = 0, 0
@@ -65,8 +65,7 @@ func (v value) equal(w value) bool {
 	return same && v == w
 }
 
-// formOf is how a variable of a type is read; an error in the user's words if that
-// cannot be.
+// formOf returns how a variable of a type is read, or a user-readable error.
 func formOf(t dwarf.Type) (form, error) {
 	size := int(t.Size())
 	switch t := t.(type) {
@@ -117,7 +116,7 @@ func formOf(t dwarf.Type) (form, error) {
 	return form{}, fmt.Errorf("values of its type (%s) are not read", spelled(t))
 }
 
-// isChar reports whether a type is C's char, whatever its sign.
+// isChar reports whether a type is C's char, signed or not.
 func isChar(t dwarf.Type) bool {
 	switch t.(type) {
 	case *dwarf.CharType, *dwarf.UcharType:
@@ -126,7 +125,7 @@ func isChar(t dwarf.Type) bool {
 	return false
 }
 
-// fieldAt is where a field lies; -1: there is none.
+// fieldAt returns the offset of a field, or -1.
 func fieldAt(t *dwarf.StructType, name string) int64 {
 	for _, f := range t.Field {
 		if f.Name == name {
@@ -136,8 +135,8 @@ func fieldAt(t *dwarf.StructType, name string) int64 {
 	return -1
 }
 
-// stringAt reads up to a NUL, and no further than the page in which that is; nil: it
-// cannot be read. cut says that no NUL was found.
+// stringAt reads up to a NUL, at most to the end of the page in which the limit
+// is; nil: unreadable. cut reports that no NUL was found.
 func stringAt(at uint64, far func(addr uint64, n int) []byte) (out []byte, cut bool) {
 	const page = 4096
 	for out = []byte{}; len(out) <= maxCString; {
@@ -154,7 +153,7 @@ func stringAt(at uint64, far func(addr uint64, n int) []byte) (out []byte, cut b
 	return out[:maxCString], true
 }
 
-// unread reports whether what is there is a text that could not be read.
+// unread reports whether v is a text that could not be read.
 func (f form) unread(v value) bool {
 	return readings[f.kind] != 0 && !v.isText && (f.kind != cString || v.number != 0)
 }
@@ -176,7 +175,7 @@ func whole(k kind, size int, names map[int64]string) (form, error) {
 	return form{}, fmt.Errorf("it is a number of %d bytes, and only 1, 2, 4 and 8 are read", size)
 }
 
-// read makes a value of a variable's bytes; far reads memory of its process.
+// read decodes the bytes of a variable; far reads memory of its process.
 func (f form) read(b []byte, far func(addr uint64, n int) []byte) (v value) {
 	if len(b) < f.size {
 		return v
@@ -243,8 +242,8 @@ func (f form) read(b []byte, far func(addr uint64, n int) []byte) (v value) {
 	return v
 }
 
-// written makes a value of what a watchpoint has seen, a record of variable.bpf.c: a text
-// is in it as it was then.
+// written decodes a record of variable.bpf.c, which contains a text as it was
+// at the write.
 func (f form) written(word, record []byte) (v value) {
 	if readings[f.kind] == 0 {
 		return f.read(word, nil)
@@ -260,7 +259,7 @@ func (f form) written(word, record []byte) (v value) {
 	if w.Length != ^uint64(0) {
 		text := unsafe.Slice((*byte)(unsafe.Pointer(&w.Text)), len(w.Text))
 		v.text, v.isText = string(text[:min(w.Length, uint64(len(w.Text)))]), true
-		v.cut = w.Length > maxText || f.kind == cString && w.Length == maxCString // or it ends just there
+		v.cut = w.Length > maxText || f.kind == cString && w.Length == maxCString // or it ends exactly there
 	}
 	return v
 }

@@ -15,8 +15,8 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// Every write of a program is a row, with the new value and the function that wrote,
-// in each of its threads, those that it makes later too, and in no child.
+// Every write of a program is a row, with the new value and the function that
+// wrote, in each of its threads, also those created later, and in no child.
 func TestEveryWriteIsARow(t *testing.T) {
 	testenv.NeedUprobes(t)
 	c := testenv.CompileC(t, "testdata/vars.c", "-O1", "-g", "-pthread")
@@ -57,7 +57,7 @@ func TestEveryWriteIsARow(t *testing.T) {
 	}
 }
 
-// Samples have the value at the moment, of each kind, without a trap.
+// Samples have the current value, of each kind, without a trap.
 func TestSamples(t *testing.T) {
 	testenv.NeedUprobes(t)
 	c := testenv.CompileC(t, "testdata/vars.c", "-O1", "-g", "-pthread")
@@ -113,7 +113,8 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// Who wrote last is known although the process has ended before anybody looks.
+// The last writer is known although the process has ended before the ring is
+// read.
 func TestWriterOfProcessThatHasEnded(t *testing.T) {
 	testenv.NeedUprobes(t)
 	r := run(t, testenv.CompileCText(t, `
@@ -132,7 +133,7 @@ int main(void) { puts("ready"); fflush(stdout); getchar(); for (int i = 1; i <= 
 	}
 }
 
-// Without debug information plain numbers are known by the symbol table.
+// Without debug information integers are found by the symbol table.
 func TestSymbols(t *testing.T) {
 	testenv.NeedUprobes(t)
 	r := run(t, testenv.CompileC(t, "testdata/vars.c", "-O1", "-pthread"))
@@ -144,7 +145,7 @@ func TestSymbols(t *testing.T) {
 	}
 }
 
-// What cannot be observed is refused in words that help.
+// What cannot be observed is refused with a helpful message.
 func TestRefusals(t *testing.T) {
 	testenv.NeedUprobes(t)
 	r := run(t, testenv.CompileC(t, "testdata/vars.c", "-O1", "-g", "-pthread"))
@@ -166,7 +167,7 @@ func TestRefusals(t *testing.T) {
 		{r.pid, 0, "list[4]", "the array has 4 elements"},
 		{r.pid, 0, "own", "each thread has one of its own"},
 		{r.pid, 0, "where.tag", "a watchpoint covers 1, 2, 4 or 8 bytes"},
-		{bare.pid, time.Second, "where.x", "no debug information (-g), which tells the fields of where"},
+		{bare.pid, time.Second, "where.x", "no debug information (-g), which is needed for the fields of where"},
 		{bare.pid, time.Second, "whera", "target has no debug information, without which only the variables of its symbol table are known"},
 		{bare.pid, time.Second, "where", "without debug information (-g) only 1, 2, 4 and 8 are read"},
 	} {
@@ -177,8 +178,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Variables of a library that a process loads later are observed from then on; until then
-// a notice names the library, and what may be meant.
+// Variables of a library that a process loads later are observed from then on;
+// until then a notice names the library, and what may be meant.
 func TestLibraryLoadedLater(t *testing.T) {
 	testenv.NeedUprobes(t)
 	library := testenv.CompileCText(t, "volatile long total; void add(long n) { total += n; }", "-O1", "-g", "-shared", "-fPIC")
@@ -242,8 +243,8 @@ int main(int argc, char **argv) {
 	}
 }
 
-// When all watchpoints are taken a query says so; when they are let go the next has
-// them, and a program's threads are none the worse.
+// When all watchpoints are in use a query says so; when they are released the
+// next query gets them, and the program's threads are not affected.
 func TestAllTaken(t *testing.T) {
 	testenv.NeedUprobes(t)
 	r := run(t, testenv.CompileC(t, "testdata/vars.c", "-O1", "-g", "-pthread"))

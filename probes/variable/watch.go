@@ -20,33 +20,33 @@ import (
 )
 
 const (
-	ringBytes = 1 << 22 // of the map writes
-	// maxWatched is how many watchpoints a processor has (x86: DR0 to DR3).
+	ringBytes = 1 << 22 // size of the map writes
+	// maxWatched is the number of watchpoints of a processor (x86: DR0 to DR3).
 	maxWatched = 4
-	// maxPasses is how often the threads of a process are listed until there is no
-	// other one.
+	// maxPasses limits the listings of a process's threads until no new one
+	// appears.
 	maxPasses = 20
 )
 
-// watcher is the kernel's side: a program, the ring in which writes come, and the
-// watchpoints that lead there.
+// watcher is the kernel side: a program, the ring for writes, and the
+// watchpoints that run it.
 type watcher struct {
 	objects *ebpf.Collection
 	ring    *ringbuf.Ring
 	waiter  *ringbuf.Waiter
 	links   map[int]*links // by process
-	told    uint64         // writes that found no room, of which the sink knows
-	unsure  uint64         // threads of which it is not known whether they are watched
+	told    uint64         // lost writes already reported to the sink
+	unsure  uint64         // threads that may not be watched
 }
 
-// links are what is kept of a process that is watched.
+// links is the kernel resources of a watched process.
 type links struct {
-	fds     []int             // of the links, and of what else is kept open
-	moving  [maxWatched][]int // the events of watchpoints that follow pointers
-	threads map[int]uint64    // of the map own: when they began, by tid
+	fds     []int             // links and other file descriptors
+	moving  [maxWatched][]int // perf events of watchpoints that follow pointers
+	threads map[int]uint64    // entries of the map own: start times, by tid
 }
 
-// newWatcher loads the program. Nothing is watched yet.
+// newWatcher loads the program; it watches nothing yet.
 func newWatcher() (*watcher, error) {
 	spec, err := bpf.LoadVariable()
 	if err != nil {
@@ -73,12 +73,12 @@ func refuseLoad(err error) error {
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
 		return plan.Errorf(-1, -1, "the kernel refuses to load the program that watches variables: %v", err).WithHint("run as root, or with CAP_BPF and CAP_PERFMON")
 	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, btf.ErrNotFound):
-		return plan.Errorf(-1, -1, "this kernel cannot watch variables: %v", err).WithHint("it takes Linux 5.15 with BTF")
+		return plan.Errorf(-1, -1, "this kernel cannot watch variables: %v", err).WithHint("Linux 5.15 with BTF is required")
 	}
 	return fmt.Errorf("loading the program that watches variables: %w", err)
 }
 
-// close lets go of all watchpoints.
+// close removes all watchpoints.
 func (w *watcher) close() {
 	for pid := range w.links {
 		w.remove(pid)
@@ -88,7 +88,7 @@ func (w *watcher) close() {
 	w.objects.Close()
 }
 
-// lost is how many writes found no room in the ring so far.
+// lost returns the number of writes that found no room in the ring.
 func (w *watcher) lost() (n uint64) {
 	_ = w.objects.Variables[bpf.VariableVarLost].Get(&n) // mapped memory, or one lookup
 	return n
@@ -97,8 +97,8 @@ func (w *watcher) lost() (n uint64) {
 // readings are the kinds of struct variable in variable.bpf.c.
 var readings = map[kind]uint32{cString: 1, goString: 2, cppString: 3}
 
-// add watches the variables of a process in all threads that it has, and in those that
-// they make. Either all are watched when it returns, or none.
+// add watches the variables of a process in all its threads, and in those that
+// they create. It watches all or, on error, none.
 func (w *watcher) add(one *subject) (err error) {
 	pid := one.process.PID
 	defer func() {
@@ -111,14 +111,14 @@ func (w *watcher) add(one *subject) (err error) {
 	if err := w.put(one); err != nil {
 		return err
 	}
-	// Threads that are made meanwhile inherit the watchpoints of those that make
-	// them, if these have theirs already: the program tells which is which. None
-	// works until all are set.
+	// Threads created meanwhile inherit the watchpoints of their creator if it
+	// has them already; the program tells the two cases apart. None is enabled
+	// until all are set.
 	var events []watchEvent
 	defer func() {
 		for _, e := range events {
 			if one.watch.points[e.point].parent < 0 {
-				unix.Close(e.fd) // its link keeps it
+				unix.Close(e.fd) // the link keeps it open
 			}
 		}
 	}()
@@ -133,7 +133,7 @@ func (w *watcher) add(one *subject) (err error) {
 			return !ok || done[tid] == start
 		})
 		if pass == maxPasses {
-			w.unsure += uint64(len(fresh)) // those have watchpoints whose maker had them
+			w.unsure += uint64(len(fresh)) // they have watchpoints if their creator had
 			break
 		}
 		if len(fresh) == 0 {
@@ -142,7 +142,7 @@ func (w *watcher) add(one *subject) (err error) {
 		for _, tid := range fresh {
 			start, ok := startOf(pid, tid)
 			if !ok {
-				continue // it has ended
+				continue // the thread has ended
 			}
 			made, err := w.thread(pid, tid, &one.watch)
 			events = append(events, made...)
@@ -169,7 +169,7 @@ func (w *watcher) add(one *subject) (err error) {
 	return nil
 }
 
-// put tells the programs where the watchpoints of a process are.
+// put writes the addresses of a process's watchpoints to the maps.
 func (w *watcher) put(one *subject) error {
 	if err := w.objects.Maps[bpf.VariableMapProcesses].Put(uint32(one.process.PID), one.watch.process(one.variables)); err != nil {
 		return fmt.Errorf("watching process %d: %w", one.process.PID, err)
@@ -177,9 +177,10 @@ func (w *watcher) put(one *subject) error {
 	return nil
 }
 
-// move has watchpoints of a process follow their pointers, in all its threads: the kernel
-// changes those with them that threads have inherited (perf_event_modify_attr in
-// kernel/events/core.c). Those of a thread that is made meanwhile may stay where they were.
+// move moves the watchpoints of a process after their pointers, in all its
+// threads; the kernel changes inherited ones too (perf_event_modify_attr in
+// kernel/events/core.c). Those of a thread created meanwhile may stay where
+// they were.
 func (w *watcher) move(one *subject, at []uint64) error {
 	pid := one.process.PID
 	before, _ := threads(pid) // none: it has ended
@@ -215,7 +216,7 @@ func (w *watcher) move(one *subject, at []uint64) error {
 	return nil
 }
 
-// remove ends the watching of a process.
+// remove stops watching a process.
 func (w *watcher) remove(pid int) {
 	kept := w.links[pid]
 	if kept == nil {
@@ -229,10 +230,10 @@ func (w *watcher) remove(pid int) {
 			unix.Close(fd)
 		}
 	}
-	_ = w.objects.Maps[bpf.VariableMapProcesses].Delete(uint32(pid)) // it is there
+	_ = w.objects.Maps[bpf.VariableMapProcesses].Delete(uint32(pid)) // the entry exists
 	own := w.objects.Maps[bpf.VariableMapOwn]
 	for tid, start := range kept.threads {
-		var now uint64 // a thread of another process has the number by now, if it differs
+		var now uint64 // a thread of another process has the number now if the start differs
 		if own.Lookup(uint32(tid), &now) == nil && now == start {
 			_ = own.Delete(uint32(tid))
 		}
@@ -242,17 +243,17 @@ func (w *watcher) remove(pid int) {
 
 // Bits of perf_event_attr that x/sys does not name (include/uapi/linux/perf_event.h).
 const (
-	inheritThread = 1 << 35 // by threads only, not by the children of a fork; since Linux 5.13
+	inheritThread = 1 << 35 // inherited by threads only, not by forked children; Linux 5.13
 	removeOnExec  = 1 << 36 // another program has other variables
 )
 
-// thread sets the watchpoints of a thread, none of which works yet.
+// thread creates the disabled watchpoints of a thread.
 //
-// With them goes an event that does nothing and is not inherited: where all of a
-// thread's events are, the kernel has it change them with a thread that it has made,
-// instead of setting the processor anew at a switch from one to the other
-// (perf_event_context_sched_out in kernel/events/core.c), and it would no longer be
-// known whose a watchpoint is.
+// It adds an event that does nothing and is not inherited. If all events of a
+// thread were inherited, the kernel would swap them with those of the thread it
+// created at a context switch, instead of reprogramming the processor
+// (perf_event_context_sched_out in kernel/events/core.c), and the owner of a
+// watchpoint would be unknown.
 func (w *watcher) thread(pid, tid int, points *watch) (events []watchEvent, err error) {
 	dummy := unix.PerfEventAttr{Type: unix.PERF_TYPE_SOFTWARE, Config: unix.PERF_COUNT_SW_DUMMY, Size: uint32(unsafe.Sizeof(unix.PerfEventAttr{})), Bits: unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv}
 	own, err := unix.PerfEventOpen(&dummy, tid, -1, -1, unix.PERF_FLAG_FD_CLOEXEC)
@@ -286,8 +287,8 @@ type watchEvent struct{ point, fd int }
 // programs are those of variable.bpf.c, by the number of the watchpoint.
 var programs = [maxWatched]string{bpf.VariableProgWritten0, bpf.VariableProgWritten1, bpf.VariableProgWritten2, bpf.VariableProgWritten3}
 
-// attr is what the kernel is asked for a watchpoint. One that is nowhere is where its first
-// pointer is, and does not work: the processor's is its own all the same.
+// attr returns the perf attributes of a watchpoint. One without an address is
+// set on its first pointer and disabled, so that it keeps its register.
 func (w *watch) attr(i int) unix.PerfEventAttr {
 	at := w.at[i]
 	if at == 0 {
@@ -322,7 +323,7 @@ func refuseWatch(pid int, err error) error {
 	return fmt.Errorf("watching process %d: %w", pid, err)
 }
 
-// linkEvent has a program run at a perf event, which the link keeps.
+// linkEvent attaches a program to a perf event; the link keeps the event open.
 func linkEvent(prog *ebpf.Program, event int, cookie uint64) (int, error) {
 	const (
 		linkCreate = 28 // BPF_LINK_CREATE
@@ -337,7 +338,7 @@ func linkEvent(prog *ebpf.Program, event int, cookie uint64) (int, error) {
 		runtime.KeepAlive(prog)
 		switch errno {
 		case 0:
-			return int(fd), nil // it closes on exec of its own accord
+			return int(fd), nil // it is close-on-exec by default
 		case unix.EINTR, unix.EAGAIN:
 		default:
 			return -1, errno
@@ -345,7 +346,7 @@ func linkEvent(prog *ebpf.Program, event int, cookie uint64) (int, error) {
 	}
 }
 
-// threads lists those of a process.
+// threads lists the threads of a process.
 func threads(pid int) (tids []int, err error) {
 	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 	if err != nil {
@@ -359,8 +360,8 @@ func threads(pid int) (tids []int, err error) {
 	return tids, nil
 }
 
-// startOf is when a thread began, in clock ticks since the machine did; false if it
-// has ended.
+// startOf returns the start time of a thread, in clock ticks since boot; false
+// if it has ended.
 func startOf(pid, tid int) (uint64, bool) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/stat", pid, tid))
 	var s process.Stat

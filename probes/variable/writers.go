@@ -10,31 +10,31 @@ import (
 	"endoscope/probes/process"
 )
 
-// writers finds the functions that a process' instructions are of.
+// writers finds the functions that contain instructions of a process.
 type writers struct {
 	cache   *elf.Cache
-	image   image // that the instructions are of
+	image   image // image that has the instructions
 	regions []region
 	read    time.Time
-	modules map[string]*elf.Module // by path; nil: it cannot be read
+	modules map[string]*elf.Module // by path; nil: unreadable
 	names   map[uint64]string      // by address
 }
 
-// region is where code is mapped; its module is opened when an instruction is of it.
+// region is a mapping of code; its module is opened on first use.
 type region struct {
 	start, end uint64
 	mapping    process.Mapping
 }
 
-// Limits on what is remembered, and how often mappings are read again where an
-// address is in none.
+// Limits of the caches, and of rereading mappings for an address outside all of
+// them.
 const (
 	maxNames = 1 << 16
 	again    = 100 * time.Millisecond
 )
 
-// function is the one that has the instruction before an address; "" if none is
-// known.
+// function returns the function with the instruction before an address; "" if
+// unknown.
 func (w *writers) function(pid int, next uint64) string {
 	if name, ok := w.names[next]; ok {
 		return name
@@ -79,8 +79,7 @@ func (w *writers) find(addr uint64) *region {
 	return &w.regions[i]
 }
 
-// refresh reads the mappings of a process that has not ended, nor executed something
-// else.
+// refresh reads the mappings of a process that still runs the image.
 func (w *writers) refresh(pid int) {
 	w.read = time.Now()
 	text, err := process.Text(pid)

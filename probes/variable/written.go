@@ -12,17 +12,18 @@ import (
 	"endoscope/probes/bpf"
 )
 
-// watched is a source of writes, and of what variables of functions have.
+// watched is a source of writes, and of values of local variables.
 type watched struct{ *source }
 
-// watchNs is what a write costs that traps: more on a virtual machine.
+// watchNs is the cost of a write that traps; on a virtual machine it is higher.
 const watchNs = 18000
 
-// Info implements probes.Source. Its sites are the watchpoints, or the lines at which
-// variables are read. Others ask while the goroutine takes processes in.
+// Info implements probes.Source. Its sites are the watchpoints, or the lines at
+// which variables are read. It may be called while the goroutine adds
+// processes.
 func (s *watched) Info() probes.Info { return s.info(*s.sites.Load()) }
 
-// describe notes what the sites are.
+// describe publishes the sites.
 func (s *source) describe() {
 	if s.probes() {
 		sites := s.probed()
@@ -57,7 +58,7 @@ func (s *source) probed() []probes.Site {
 	return sites
 }
 
-// Start sets the watchpoints.
+// Start implements probes.Source.
 func (s *watched) Start(ctx context.Context, sink probes.Sink, _ probes.Options) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,14 +66,14 @@ func (s *watched) Start(ctx context.Context, sink probes.Sink, _ probes.Options)
 		sink.End(nil)
 		return nil
 	}
-	if s.grows && s.ends == nil { // before it is looked who is there
+	if s.grows && s.ends == nil { // before the first refresh
 		s.ends = watchEnds(ctx, s.spec.Target)
 		s.describe()
 	}
 	for pid, one := range s.subjects {
 		err := s.watch(one)
 		if errors.Is(err, errNoImage) {
-			delete(s.subjects, pid) // refresh finds the variables of what it executes now
+			delete(s.subjects, pid) // refresh finds the variables of the new program
 			continue
 		}
 		if err != nil {
@@ -96,7 +97,7 @@ func (s *watched) run(ctx context.Context, sink probes.Sink) error {
 		default:
 		case <-s.stop:
 			for pid := range s.subjects {
-				s.remove(pid) // what was written until now is given
+				s.remove(pid) // all writes until now are delivered
 			}
 			s.drain(sink)
 			return nil
@@ -113,7 +114,8 @@ func (s *watched) run(ctx context.Context, sink probes.Sink) error {
 	}
 }
 
-// drain makes rows of the writes in the ring, and has watchpoints follow what they say.
+// drain makes rows of the writes in the ring, and moves watchpoints after
+// changed pointers.
 func (s *source) drain(sink probes.Sink) {
 	if s.tracer != nil {
 		s.tracer.drain(s.subjects, s.rows, sink)
@@ -158,7 +160,7 @@ func (s *source) collect(sink probes.Sink) {
 	}
 }
 
-// give makes a row of a write, and reports whether it is known whose.
+// give makes a row of a write, and reports whether its process is known.
 func (s *source) give(record []byte) bool {
 	if len(record) < int(unsafe.Sizeof(bpf.VariableWrite{})) {
 		return false
@@ -194,7 +196,8 @@ func (s *source) give(record []byte) bool {
 	return true
 }
 
-// unsettle has watchpoints follow their pointers, though no write to these has been seen.
+// unsettle makes the next settle recompute all watchpoints, though no write to
+// a pointer was seen.
 func (s *source) unsettle() {
 	for _, one := range s.subjects {
 		one.watch.unsettled = one.watch.follows()

@@ -6,17 +6,18 @@ import (
 	"time"
 )
 
-// memory is that of the debug information of all modules together.
+// memory limits the debug information of all modules together.
 var memory = &budget{limit: 2 << 30}
 
-// budget is how many bytes may be memory.
+// budget is a limit in bytes.
 type budget struct {
 	mu    sync.Mutex
 	limit uint64
 	taken uint64
 }
 
-// reserve takes n bytes. If they do not fit, what nobody uses any more is collected first.
+// reserve reserves n bytes. If they do not fit, it runs the garbage collector
+// to free unreferenced debug information first.
 func (b *budget) reserve(n uint64) bool {
 	for range 5 {
 		if b.fits(n) {

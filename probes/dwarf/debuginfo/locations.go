@@ -10,9 +10,9 @@ import (
 
 var errLocation = errors.New("has damaged debug information")
 
-// Location is the location expression of an entry, which is in a unit, that holds at pc.
-// whole: it does in all of the function's code. nil: there is none. spend is called for each
-// element of a list.
+// Location returns the location expression of an entry of a unit that is valid
+// at pc; nil if there is none. whole reports that it is valid in all of the
+// function's code. spend is called for each element of a list.
 func (d *Info) Location(unit, e *dwarf.Entry, pc uint64, spend func(n int) error) (expr []byte, whole bool, err error) {
 	field := e.AttrField(dwarf.AttrLocation)
 	if field == nil {
@@ -32,7 +32,7 @@ func (d *Info) Location(unit, e *dwarf.Entry, pc uint64, spend func(n int) error
 	case uint64: // an index
 		start, ok := unit.Val(dwarf.AttrLoclistsBase).(int64)
 		if !ok {
-			start = 12 // behind the header of the only table
+			start = 12 // after the header of the only table
 		}
 		at := uint64(start) + 4*v
 		if at+4 > uint64(len(d.LocationLists)) {
@@ -44,13 +44,14 @@ func (d *Info) Location(unit, e *dwarf.Entry, pc uint64, spend func(n int) error
 	return nil, false, nil
 }
 
-// isVersion5 reports whether a unit is of DWARF 5, as far as its attributes tell.
+// isVersion5 reports whether a unit is of DWARF 5, as far as its attributes
+// show.
 func (d *Info) isVersion5(unit *dwarf.Entry) bool {
 	return d.LocationLists != nil && (unit.Val(dwarf.AttrLoclistsBase) != nil || unit.Val(dwarf.AttrRnglistsBase) != nil ||
 		unit.Val(dwarf.AttrAddrBase) != nil || d.Locations == nil)
 }
 
-// findLocation4 looks through a list of .debug_loc.
+// findLocation4 searches a list of .debug_loc.
 func (d *Info) findLocation4(at, base, pc uint64, spend func(n int) error) ([]byte, error) {
 	r := leb128.NewReaderAt(d.Locations, at)
 	for r.Len() > 0 {
@@ -73,7 +74,7 @@ func (d *Info) findLocation4(at, base, pc uint64, spend func(n int) error) ([]by
 	return nil, errLocation
 }
 
-// findLocation5 looks through a list of .debug_loclists (DWARF 5, 7.7.3).
+// findLocation5 searches a list of .debug_loclists (DWARF 5, 7.7.3).
 func (d *Info) findLocation5(unit *dwarf.Entry, at, base, pc uint64, spend func(n int) error) ([]byte, error) {
 	table, _ := unit.Val(dwarf.AttrAddrBase).(int64)
 	address := func(i uint64) uint64 { return d.Address(table, i) }

@@ -12,10 +12,9 @@ import (
 
 var errRanges = errors.New("has damaged debug information: a list of ranges that does not end")
 
-// Ranges are the addresses that the code of an entry has, which is in a unit. spend is
-// called for each element of a list: entries may share one that is as long as the file, so
-// that only the caller knows how much of it is too much. It is dwarf.Data's Ranges but
-// for that.
+// Ranges returns the address ranges of the code of an entry of a unit. Unlike
+// dwarf.Data's Ranges it calls spend for each element of a list: entries may
+// share a list as long as the file, so only the caller can limit the total.
 func (d *Info) Ranges(unit, e *dwarf.Entry, spend func(n int) error) (out [][2]uint64, err error) {
 	if low, ok := e.Val(dwarf.AttrLowpc).(uint64); ok {
 		switch high := e.Val(dwarf.AttrHighpc).(type) {
@@ -58,7 +57,8 @@ func (d *Info) Ranges(unit, e *dwarf.Entry, spend func(n int) error) (out [][2]u
 	return r.out, nil
 }
 
-// Address is address i of a unit's part of .debug_addr, 0 if there is none.
+// Address returns address i of a unit's part of .debug_addr, 0 if there is
+// none.
 func (d *Info) Address(table int64, i uint64) uint64 {
 	if table < 0 || uint64(table) > uint64(len(d.Addresses)) || i >= (uint64(len(d.Addresses))-uint64(table))/8 {
 		return 0
@@ -66,7 +66,7 @@ func (d *Info) Address(table int64, i uint64) uint64 {
 	return binary.LittleEndian.Uint64(d.Addresses[uint64(table)+8*i:])
 }
 
-// versionAt is the version of the unit that has an entry.
+// versionAt returns the DWARF version of the unit that contains an entry.
 func (d *Info) versionAt(at dwarf.Offset) int {
 	i, found := slices.BinarySearchFunc(d.units, at, func(u unitVersion, at dwarf.Offset) int { return cmp.Compare(u.at, at) })
 	if !found {
@@ -78,14 +78,14 @@ func (d *Info) versionAt(at dwarf.Offset) int {
 	return int(d.units[i].version)
 }
 
-// unitVersion is the version of a unit that begins at an offset.
+// unitVersion is the version of the unit that begins at an offset.
 type unitVersion struct {
 	at      dwarf.Offset
 	version uint8
 }
 
 func versionsOf(info []byte) []unitVersion {
-	units, _ := unitsOf(info, false) // package dwarf has read them
+	units, _ := unitsOf(info, false) // no error: package dwarf has read them
 	out := make([]unitVersion, len(units))
 	for i, u := range units {
 		out[i] = unitVersion{dwarf.Offset(u.at), uint8(u.version)}

@@ -11,7 +11,7 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// Ranges are those that package dwarf finds, in either version.
+// Ranges equal those that package dwarf finds, in either version.
 func TestRanges(t *testing.T) {
 	src := filepath.Join(t.TempDir(), "target.c")
 	err := os.WriteFile(src, []byte(`
@@ -58,8 +58,8 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// What lists cost is told while they are read: one that gives no range, too, of which many
-// entries could have the same.
+// The cost of a list is reported during reading, also of one that yields no
+// range, which many entries could share.
 func TestRangesAreSpent(t *testing.T) {
 	enough := errors.New("enough")
 	bases := make([]byte, 16*1000)

@@ -8,7 +8,7 @@ import (
 	"runtime"
 )
 
-// maxDebugBytes bounds what is read of one file, unpacked.
+// maxDebugBytes limits the bytes read of one file, uncompressed.
 const maxDebugBytes = 1 << 30
 
 // Info is the debug information of a file.
@@ -29,7 +29,8 @@ func recovered(err *error) {
 	}
 }
 
-// Section finds a section of debug information by its name without .debug_, compressed or not.
+// Section returns a section of debug information by its name without .debug_,
+// compressed or not.
 func Section(f *elf.File, name string) *elf.Section {
 	for _, s := range f.Sections {
 		if s.Type != elf.SHT_NOBITS && (s.Name == ".debug_"+name || s.Name == ".zdebug_"+name) {
@@ -39,11 +40,11 @@ func Section(f *elf.File, name string) *elf.Section {
 	return nil
 }
 
-// Read reads the debug information that is in a file.
+// Read reads the debug information of a file.
 func Read(f *elf.File) (*Info, error) { return ReadShared(f, nil) }
 
-// ReadShared reads the debug information that is in a file and in the supplementary file
-// that it shares with others; nil: it has none.
+// ReadShared reads the debug information of a file and of the supplementary
+// file that it refers to; shared may be nil.
 func ReadShared(f, shared *elf.File) (d *Info, err error) {
 	defer recovered(&err)
 	size := uint64(0)
@@ -83,7 +84,8 @@ func ReadShared(f, shared *elf.File) (d *Info, err error) {
 	return Parse(read)
 }
 
-// sections finds those that are read of a file, and adds up what they take.
+// sections returns the sections to read of a file, and adds their sizes to
+// size.
 func sections(f *elf.File, size *uint64) (map[string]*elf.Section, error) {
 	found := map[string]*elf.Section{}
 	for _, name := range []string{"abbrev", "info", "types", "str", "line", "ranges", "rnglists", "line_str", "str_offsets", "addr", "loc", "loclists"} {
@@ -91,8 +93,8 @@ func sections(f *elf.File, size *uint64) (map[string]*elf.Section, error) {
 		if s == nil {
 			continue
 		}
-		s.Open() // sets Size to the unpacked one where the name says that it is compressed
-		// What it says of its size is only believed so far.
+		s.Open() // sets Size to the uncompressed one if the name says that it is compressed
+		// The size is only claimed by the file so far.
 		if *size += s.Size; s.Size > maxDebugBytes || *size > maxDebugBytes {
 			return nil, fmt.Errorf("has more than %d MiB of debug information", maxDebugBytes>>20)
 		}
@@ -116,7 +118,8 @@ func unpackAll(found map[string]*elf.Section) (map[string][]byte, error) {
 	return read, nil
 }
 
-// Parse returns the debug information of sections by their names without .debug_.
+// Parse returns the debug information of sections, by their names without
+// .debug_.
 func Parse(sections map[string][]byte) (d *Info, err error) {
 	defer recovered(&err)
 	abbrev, info, err := joinTypes(sections["abbrev"], sections["info"], sections["types"])
@@ -138,16 +141,16 @@ func Parse(sections map[string][]byte) (d *Info, err error) {
 		ranges: sections["ranges"], rangeLists: sections["rnglists"], units: versionsOf(info)}, nil
 }
 
-// maxRangeBytes bounds the lists of ranges: a whole one is unpacked to several times of its
-// size.
+// maxRangeBytes limits the lists of ranges: decoded, a list takes several times
+// its size.
 var maxRangeBytes = map[string]uint64{"ranges": 128 << 20, "rnglists": 64 << 20}
 
-// unpack reads a section into memory that is taken once, as much as it says it has.
+// unpack reads a section into one allocation of its stated size.
 func unpack(s *elf.Section) ([]byte, error) {
 	b := make([]byte, s.Size)
 	n, err := io.ReadFull(s.Open(), b)
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
-		err = nil // cut short: as far as it goes
+		err = nil // truncated: use what there is
 	}
 	return b[:n], err
 }

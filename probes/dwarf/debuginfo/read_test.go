@@ -48,7 +48,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// What is read takes of the budget until nobody uses it.
+// Debug information uses the budget until it is unreferenced.
 func TestDebugInfoTakesOfBudget(t *testing.T) {
 	path := compile(t, "int main(void) { return 0; }", "-g")
 	old := memory
@@ -64,7 +64,7 @@ func TestDebugInfoTakesOfBudget(t *testing.T) {
 		t.Errorf("read twice: %v", err)
 	}
 	runtime.KeepAlive(d)
-	// It is given back once the collector has found that out.
+	// The memory is released once the collector has found it unreferenced.
 	for deadline := time.Now().Add(2 * time.Minute); ; {
 		if _, err = readFile(t, path); err == nil {
 			break
@@ -75,7 +75,7 @@ func TestDebugInfoTakesOfBudget(t *testing.T) {
 	}
 }
 
-// Sections say of themselves how large they are, unpacked.
+// The stated uncompressed sizes of sections are checked.
 func TestDebugInfoTooLarge(t *testing.T) {
 	path := compile(t, "int main(void) { return 0; }", "-g")
 	var packed bytes.Buffer
@@ -97,7 +97,7 @@ func TestDebugInfoTooLarge(t *testing.T) {
 	}
 }
 
-// Debug information is read from sections that are compressed in either way.
+// Sections may be compressed in either format.
 func TestCompressedDebugInfo(t *testing.T) {
 	for _, way := range []string{"none", "zlib-gabi", "zlib-gnu"} {
 		path := compile(t, "int lucky = 7; int main(void) { return lucky; }", "-g")

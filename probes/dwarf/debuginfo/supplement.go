@@ -8,17 +8,17 @@ import (
 	"endoscope/probes/dwarf/leb128"
 )
 
-// A tool (dwz -m) moves what several programs' debug information has in common to a
-// supplementary file, to which each then refers with forms of their own (GNU's in DWARF 2
-// to 4; DWARF 5, 7.3.6). Package dwarf does not follow these. So the sections of both files
-// are joined, the supplementary ones behind the others, and every offset that this changes
-// is changed:
+// A tool (dwz -m) moves the common debug information of several programs to a
+// supplementary file, to which each refers with special forms (GNU's in DWARF 2
+// to 4; DWARF 5, 7.3.6). Package dwarf does not support these. So the sections
+// of both files are joined, the supplementary ones last, and all affected
+// offsets are adjusted:
 //
 //   - References into the supplementary file (DW_FORM_GNU_ref_alt, DW_FORM_ref_sup4,
 //     DW_FORM_GNU_strp_alt, DW_FORM_strp_sup) become those within one file
-//     (DW_FORM_ref_addr, DW_FORM_strp), with the other's length added.
+//     (DW_FORM_ref_addr, DW_FORM_strp), with the length of the own section added.
 //   - In the supplementary file's units the offsets of abbreviations, texts, lines and of
-//     other units grow by these lengths.
+//     other units are increased by these lengths.
 
 // Attributes and forms of DWARF 5, 7.5, and GNU's extensions.
 const (
@@ -35,13 +35,13 @@ const (
 
 var errSupplement = errors.New("has damaged debug information: references to another file that cannot be followed")
 
-// field is an attribute of the entries of a shape.
+// field is an attribute in an abbreviation.
 type field struct {
 	attr, form     uint64
-	formAt, formTo int // where .debug_abbrev says the form
+	formAt, formTo int // range of the form in .debug_abbrev
 }
 
-// shapes are the attributes of a table of .debug_abbrev, by code.
+// shapes maps the codes of a table of .debug_abbrev to attributes.
 type shapes map[uint64][]field
 
 func shapesAt(abbrev []byte, at uint64) (shapes, error) {
@@ -78,15 +78,15 @@ func shapesAt(abbrev []byte, at uint64) (shapes, error) {
 	}
 }
 
-// shifter adds to offsets in the entries of units. by says how much is added to a value,
-// and of what form it is from then on.
+// shifter adds to offsets in the entries of units. by returns how much is added
+// to a value, and its new form.
 type shifter struct {
-	abbrev, edited []byte // edited is what abbrev becomes
+	abbrev, edited []byte // edited is the new abbrev
 	tables         map[uint64]shapes
 	by             func(f field) (add, form uint64)
 }
 
-// run shifts what is in the units of a section, in place.
+// run adjusts the units of a section in place.
 func (s *shifter) run(section []byte, types bool) error {
 	units, err := unitsOf(section, types)
 	if err != nil {
@@ -135,7 +135,7 @@ func (s *shifter) unit(section []byte, u unit) error {
 			if add == 0 && form == f.form {
 				continue
 			}
-			// All of these are as wide as offsets are.
+			// All of these have the size of an offset.
 			if form == formRefAddr && u.version == 2 || f.form == formRefSup4 && u.wide || !shift(section[at:r.Pos()], add) {
 				return errSupplement
 			}
@@ -144,7 +144,8 @@ func (s *shifter) unit(section []byte, u unit) error {
 	return nil
 }
 
-// shift adds to an offset of 4 or 8 bytes; false if it is none, or then too large.
+// shift adds to an offset of 4 or 8 bytes; false if b is none, or the sum is
+// too large.
 func shift(b []byte, add uint64) bool {
 	switch len(b) {
 	case 4:
@@ -159,7 +160,7 @@ func shift(b []byte, add uint64) bool {
 	return false
 }
 
-// join joins the sections of a file with those of its supplementary one.
+// join joins the sections of a file with those of its supplementary file.
 func join(own, more map[string][]byte) (map[string][]byte, error) {
 	out := map[string][]byte{}
 	for name, b := range own {
@@ -200,7 +201,7 @@ func join(own, more map[string][]byte) (map[string][]byte, error) {
 	}
 	units, _ := unitsOf(moved, false)
 	for _, u := range units {
-		at, width := u.at+6, 4 // behind the length and the version
+		at, width := u.at+6, 4 // after the length and the version
 		if u.wide {
 			at, width = u.at+14, 8
 		}

@@ -15,7 +15,8 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// common is what two programs have in common, and more than each has by itself.
+// common is the code that two programs share; its debug information is larger
+// than that of the rest.
 const common = `
 	struct list { struct list *next; const char *name_of_this; enum colour { RED, GREEN, BLUE } colour; };
 	typedef struct list *list_pointer;
@@ -28,7 +29,7 @@ const common = `
 	static int visit_one(struct list *l, unsigned char c) { return l->colour == c; }
 	int main(int n, char **v) { struct list l = {0, v[0], BLUE}; union either e = {n}; return walk_along_the_list(&l, &e, visit_one); }`
 
-// functionsOf lists functions with the types of what is in them, their fields included.
+// functionsOf lists functions with the types inside them and their fields.
 func functionsOf(t *testing.T, d *Info) (out []string) {
 	t.Helper()
 	named := map[string]dwarf.Type{}
@@ -56,7 +57,7 @@ func functionsOf(t *testing.T, d *Info) (out []string) {
 	return out
 }
 
-// What several programs share is read as if each had it by itself.
+// Shared debug information is read as if each program had its own copy.
 func TestSupplement(t *testing.T) {
 	dwz := testenv.NeedProgram(t, "dwz")
 	for _, flags := range []string{"-gdwarf-4", "-gdwarf-5", "-gdwarf-5 --dwarf-5"} {
@@ -95,7 +96,7 @@ func TestSupplement(t *testing.T) {
 	}
 }
 
-// Damaged files, of which any byte may be anything, give an error or something to read.
+// Damaged files, with arbitrary bytes, yield an error or debug information.
 func TestSupplementTakesAnything(t *testing.T) {
 	b, err := os.ReadFile(compile(t, common, "-O1", "-gdwarf-4"))
 	if err != nil {

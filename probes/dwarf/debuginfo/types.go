@@ -6,12 +6,12 @@ import (
 	"fmt"
 )
 
-// Bounds of a type with all that it refers to. Package dwarf reads one with a frame of its
-// stack (some 2 KiB) for each type that leads to another, and a stack that is exhausted
-// ends the process.
+// Limits of a type with all types that it refers to. Package dwarf reads
+// recursively, with a stack frame (some 2 KiB) per nested type, and stack
+// exhaustion ends the process.
 const (
 	maxTypeDepth   = 50_000
-	maxTypeChain   = 64      // of types that have their size of the next
+	maxTypeChain   = 64      // of types whose size is that of the next
 	maxTypeEntries = 1 << 21 // that are read for one type
 )
 
@@ -20,7 +20,7 @@ var (
 	errEndless   = errors.New("has damaged debug information: a type that has no end")
 )
 
-// ReadType is dwarf.Data's Type for debug information that nobody vouches for.
+// ReadType is dwarf.Data's Type for untrusted debug information.
 func ReadType(d *dwarf.Data, at dwarf.Offset) (t dwarf.Type, err error) {
 	defer recovered(&err)
 	if err := checkType(d, at); err != nil {
@@ -29,10 +29,11 @@ func ReadType(d *dwarf.Data, at dwarf.Offset) (t dwarf.Type, err error) {
 	return d.Type(at)
 }
 
-// checkType follows what Type would, in its order, on a stack of its own.
+// checkType visits the types that Type would read, in its order, without
+// recursion.
 func checkType(d *dwarf.Data, at dwarf.Offset) error {
 	left := maxTypeEntries
-	sized := map[dwarf.Offset]dwarf.Offset{} // types that have their size of another
+	sized := map[dwarf.Offset]dwarf.Offset{} // types whose size is another's
 	seen := map[dwarf.Offset]bool{at: true}
 	first, err := typesOf(d, at, sized, &left)
 	if err != nil {
@@ -73,8 +74,8 @@ func checkType(d *dwarf.Data, at dwarf.Offset) error {
 	return nil
 }
 
-// typesOf are the types that Type reads for the one at an offset. left is how many more
-// entries may be read.
+// typesOf returns the types that Type reads for the one at an offset. left is
+// the remaining number of entries to read.
 func typesOf(d *dwarf.Data, at dwarf.Offset, sized map[dwarf.Offset]dwarf.Offset, left *int) (refs []dwarf.Offset, err error) {
 	r := d.Reader()
 	r.Seek(at)
@@ -87,7 +88,7 @@ func typesOf(d *dwarf.Data, at dwarf.Offset, sized map[dwarf.Offset]dwarf.Offset
 	}
 	*left -= 1 + len(e.Field)
 	own, hasOwn := e.Val(dwarf.AttrType).(dwarf.Offset)
-	var of dwarf.Tag // children that have types
+	var of dwarf.Tag // tag of children that have types
 	switch e.Tag {
 	case dwarf.TagArrayType, dwarf.TagTypedef, dwarf.TagConstType, dwarf.TagVolatileType, dwarf.TagRestrictType:
 		if hasOwn {
@@ -136,9 +137,9 @@ func typesOf(d *dwarf.Data, at dwarf.Offset, sized map[dwarf.Offset]dwarf.Offset
 	return refs, nil
 }
 
-// SkipChildren goes to behind the children of e, which r has just read, and says how many
-// entries it has read for that. Reader's own needs a frame of the stack for each level
-// there is, and follows siblings that lie behind.
+// SkipChildren moves r past the children of e, which it has just read, and
+// returns the number of entries read. Reader's own method recurses for each
+// level, and follows siblings that point backwards.
 func SkipChildren(r *dwarf.Reader, e *dwarf.Entry) (read int) {
 	if !e.Children || toSibling(r, e) {
 		return 0
@@ -147,7 +148,7 @@ func SkipChildren(r *dwarf.Reader, e *dwarf.Entry) (read int) {
 		c, err := r.Next()
 		switch {
 		case err != nil || c == nil:
-			return read // as the next Next says
+			return read // the following Next reports the error
 		case c.Tag == 0:
 			depth--
 		case c.Children && !toSibling(r, c):
@@ -157,7 +158,7 @@ func SkipChildren(r *dwarf.Reader, e *dwarf.Entry) (read int) {
 	return read
 }
 
-// toSibling goes to an entry's sibling, if it has one that lies ahead.
+// toSibling moves to an entry's sibling, if it has one further on.
 func toSibling(r *dwarf.Reader, e *dwarf.Entry) bool {
 	at, ok := e.Val(dwarf.AttrSibling).(dwarf.Offset)
 	if ok = ok && at > e.Offset; ok {

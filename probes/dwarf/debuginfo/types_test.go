@@ -14,7 +14,8 @@ import (
 
 type attrs = map[dwarf.Attr]any
 
-// chain is n types of which each is of the next, and the last of end (nil: an int).
+// chain returns n types, each referring to the next, and the last to end (nil:
+// an int).
 func chain(tag dwarf.Tag, n int, end *debugtree.Entry) []*debugtree.Entry {
 	if end == nil {
 		end = &debugtree.Entry{Tag: dwarf.TagBaseType, Attrs: attrs{dwarf.AttrName: "int", dwarf.AttrEncoding: int64(5), dwarf.AttrByteSize: int64(4)}}
@@ -55,12 +56,12 @@ func TestReadType(t *testing.T) {
 	}
 }
 
-// All of these exhaust the stack of package dwarf.
+// All of these would exhaust the stack in package dwarf.
 func TestReadEndlessType(t *testing.T) {
 	for _, tag := range []dwarf.Tag{dwarf.TagTypedef, dwarf.TagConstType, dwarf.TagArrayType} {
 		e := &debugtree.Entry{Tag: tag, Attrs: attrs{}}
 		e.Attrs[dwarf.AttrType] = e
-		// It need not be the type that is asked for.
+		// The cycle need not include the requested type.
 		pointer := &debugtree.Entry{Tag: dwarf.TagPointerType, Attrs: attrs{dwarf.AttrType: e}}
 		for _, of := range []*debugtree.Entry{e, pointer} {
 			if _, err := readTypeOf(t, of, e, pointer); !errors.Is(err, errEndless) {
@@ -74,8 +75,8 @@ func TestReadEndlessType(t *testing.T) {
 	}
 }
 
-// nested is .debug_info of a unit within whose entry others are so deep, each the child of
-// the one before, with an abbreviation that has nothing but children.
+// nested returns .debug_info of a unit with entries nested to a depth, with an
+// abbreviation that has children and no attributes.
 func nested(t testing.TB, depth int) *dwarf.Data {
 	info := []byte{0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 8}
 	info = append(info, bytes.Repeat([]byte{1}, depth)...)
@@ -88,7 +89,7 @@ func nested(t testing.TB, depth int) *dwarf.Data {
 	return d
 }
 
-// So many levels take more stack than a goroutine may have here.
+// This depth would need more stack than a goroutine may have here.
 func TestSkipDeepChildren(t *testing.T) {
 	const depth = 1_000_000
 	defer debug.SetMaxStack(debug.SetMaxStack(16 << 20))

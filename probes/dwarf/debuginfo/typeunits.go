@@ -8,17 +8,18 @@ import (
 	"endoscope/probes/dwarf/leb128"
 )
 
-// Compilers can put each type into a unit of its own, of which the linker keeps one
-// (-fdebug-types-section): in .debug_types in DWARF 4, in .debug_info in DWARF 5. What
-// refers to such a type has its signature of 8 bytes, which package dwarf follows in some
-// places only. So, before it reads them, the sections are changed to mean the same with
-// offsets:
+// Compilers can put each type into a unit of its own, of which the linker keeps
+// one copy (-fdebug-types-section): in .debug_types in DWARF 4, in .debug_info
+// in DWARF 5. References to such a type are 8-byte signatures, which package
+// dwarf supports in some places only. So the sections are rewritten to
+// equivalent ones with offsets first:
 //
-//   - Units of .debug_types become units of .debug_info. What their header has more of is
-//     overwritten with zeroes, which are empty entries, so that no offset changes.
+//   - Units of .debug_types become units of .debug_info. The additional fields of their
+//     header are overwritten with zeroes, which are empty entries, so that no offset
+//     changes.
 //   - Signatures (DW_FORM_ref_sig8) become offsets of 8 bytes (DW_FORM_ref8).
-//   - A type that is only declared, with the signature of its definition, becomes another
-//     name of that (DW_TAG_typedef).
+//   - A type that is only declared, with the signature of its definition, becomes a
+//     typedef of that (DW_TAG_typedef).
 
 // Attributes, forms and tags of DWARF 5, 7.5.
 const (
@@ -29,14 +30,14 @@ const (
 	formRefSig8     = 0x20
 	formImplicit    = 0x21
 	formIndirect    = 0x16
-	maxAbbrev       = 1 << 22 // of a table
+	maxAbbrev       = 1 << 22 // bytes of a table
 	nowhere         = 0xffffffff
 	maxAbbrevTables = 1 << 20
 )
 
 var errAbbrev = errors.New("has damaged debug information: entries without a known form")
 
-// abbrevTable are the shapes that entries of a unit have, by code.
+// abbrevTable maps the abbreviation codes of a unit to attributes.
 type abbrevTable struct {
 	forms  map[uint64][]uint64
 	refers bool // some have signatures
@@ -49,12 +50,12 @@ type edit struct {
 	to byte
 }
 
-// joinTypes gives what follows from abbrev, info and types as said above. Without type
-// units the first two are as they are.
+// joinTypes returns abbrev and info, rewritten as described above. Without type
+// units both are unchanged.
 func joinTypes(abbrev, info, types []byte) (newAbbrev, newInfo []byte, err error) {
 	units, err := unitsOf(info, false)
 	if err != nil {
-		return abbrev, info, nil // as package dwarf says
+		return abbrev, info, nil // package dwarf reports the error
 	}
 	own, err := unitsOf(types, true)
 	if err != nil {
@@ -120,7 +121,7 @@ func readAbbrev(abbrev []byte, at uint64) (*abbrevTable, error) {
 		tag := r.Pos()
 		r.Uleb()
 		tagBytes := r.Pos() - tag
-		r.Skip(1) // whether it has children
+		r.Skip(1) // flag: it has children
 		var forms []uint64
 		for {
 			attr := r.Pos()
@@ -151,7 +152,7 @@ func readAbbrev(abbrev []byte, at uint64) (*abbrevTable, error) {
 	}
 }
 
-// resolve puts offsets in place of the signatures in a unit's entries.
+// resolve replaces the signatures in a unit's entries by offsets.
 func (t *abbrevTable) resolve(info []byte, u unit, signatures map[uint64]uint64) error {
 	r := leb128.NewReaderAt(info[:u.end], uint64(u.entries))
 	for r.Pos() < u.end {
@@ -184,7 +185,8 @@ func (t *abbrevTable) resolve(info []byte, u unit, signatures map[uint64]uint64)
 	return nil
 }
 
-// skipForm passes over a value of a form; false if it is not known, or goes too far.
+// skipForm skips a value of a form; false if the form is unknown, or the value
+// exceeds the section.
 func skipForm(r *leb128.Reader, form uint64, u unit) bool {
 	if form == formIndirect {
 		if form = r.Uleb(); form == formIndirect || form == formRefSig8 || form == formImplicit {

@@ -30,7 +30,8 @@ func compileTypes(t testing.TB, flags ...string) string {
 	return testenv.CompileC(t, src, flags...)
 }
 
-// layoutOf is the variable point's type, with the types of its fields.
+// layoutOf returns the type of the variable point, with the types of its
+// fields.
 func layoutOf(t *testing.T, d *Info) string {
 	t.Helper()
 	for r := d.Reader(); ; {
@@ -70,7 +71,7 @@ func describe(t dwarf.Type, depth int) string {
 	return t.String()
 }
 
-// Types in units of their own are what they are elsewhere.
+// Types in units of their own are the same as elsewhere.
 func TestTypeUnits(t *testing.T) {
 	const want = "Point{x int, in Inner{a int, b long int}, next *Point{x int, in Inner, next *Point}}"
 	for _, flags := range []string{"-gdwarf-4", "-gdwarf-5", "-gdwarf-4 -fdebug-types-section", "-gdwarf-5 -fdebug-types-section"} {
@@ -86,7 +87,7 @@ func TestTypeUnits(t *testing.T) {
 	}
 }
 
-// Damaged type units end in an error, or in other types.
+// Damaged type units yield an error, or other types.
 func TestDamagedTypeUnits(t *testing.T) {
 	for _, flags := range []string{"-gdwarf-4", "-gdwarf-5"} {
 		f, err := elf.Open(compileTypes(t, flags, "-fdebug-types-section"))

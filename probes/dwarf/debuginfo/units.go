@@ -6,16 +6,17 @@ import (
 	"endoscope/probes/dwarf/leb128"
 )
 
-// unit is where a unit of .debug_info is, or of .debug_types.
+// unit locates a unit of .debug_info or .debug_types.
 type unit struct {
-	at      int // its header
-	entries int // its first entry
+	at      int // offset of its header
+	entries int // offset of its first entry
 	end     int
 	version int
-	wide    bool // of the 64-bit format
+	wide    bool // 64-bit DWARF format
 	abbrev  uint64
-	address int // bytes of an address
-	// Of type units: the type's signature, and its entry from at on.
+	address int // size of an address
+	// For type units: the type's signature, and the offset of its entry from
+	// at.
 	isType    bool
 	signature uint64
 	typeAt    uint64
@@ -71,7 +72,7 @@ func unitsOf(b []byte, types bool) (out []unit, err error) {
 	return out, nil
 }
 
-// offset reads an offset into a section, as wide as the format of a unit has them.
+// offset reads an offset, in the size of a unit's format.
 func offset(r *leb128.Reader, wide bool) uint64 {
 	if wide {
 		return r.Uint(8)

@@ -1,3 +1,4 @@
-// Package leb128 reads and writes the numbers of debug information and unwind tables:
-// LEB128, integers of fixed size, blocks and strings. It must not know what they mean.
+// Package leb128 reads and writes the encoded values of debug information and
+// unwind tables: LEB128, integers of fixed size, blocks and strings. It must
+// not know their meaning.
 package leb128

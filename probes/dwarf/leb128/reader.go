@@ -5,8 +5,9 @@ import (
 	"encoding/binary"
 )
 
-// Reader reads numbers from bytes of a file, which may be damaged. The first read that
-// does not fit fails the reader: from then on it is at the end, and reads zeros.
+// Reader reads numbers from bytes of a file, which may be damaged. The first
+// read that does not fit fails the reader: it moves to the end, and all further
+// reads return zero.
 type Reader struct {
 	data   []byte
 	pos    int
@@ -16,20 +17,21 @@ type Reader struct {
 // NewReader returns a Reader at the beginning of data.
 func NewReader(data []byte) Reader { return Reader{data: data} }
 
-// NewReaderAt returns a Reader of data at byte pos. It has failed if that is outside.
+// NewReaderAt returns a Reader of data at byte pos. It has failed if pos is
+// outside.
 func NewReaderAt(data []byte, pos uint64) Reader {
 	r := Reader{data: data}
 	r.Skip(pos)
 	return r
 }
 
-// Pos is the number of bytes before the next one.
+// Pos returns the number of bytes read.
 func (r *Reader) Pos() int { return r.pos }
 
-// Len is the number of bytes that are left.
+// Len returns the number of bytes left.
 func (r *Reader) Len() int { return len(r.data) - r.pos }
 
-// Rest returns the bytes that are left.
+// Rest returns the bytes left.
 func (r *Reader) Rest() []byte { return r.data[r.pos:] }
 
 // Failed reports whether a read did not fit.
@@ -79,7 +81,7 @@ func (r *Reader) Uint(n int) uint64 {
 	return binary.LittleEndian.Uint64(b[:])
 }
 
-// Int is Uint of an integer with a sign.
+// Int is Uint for a signed integer.
 func (r *Reader) Int(n int) int64 {
 	v := r.Uint(n)
 	if r.failed {
@@ -89,9 +91,8 @@ func (r *Reader) Int(n int) int64 {
 	return int64(v<<shift) >> shift
 }
 
-// maxBytes is the length of the longest number that fits into 64 bits. What a signed one
-// has beyond them is dropped from an unsigned one, so that either may be passed over by
-// Uleb.
+// maxBytes is the length of the longest number that fits into 64 bits. Uleb
+// drops bits beyond 64, so that it can skip signed numbers, too.
 const maxBytes = 10
 
 // Uleb reads an unsigned LEB128.
@@ -149,10 +150,10 @@ func (r *Reader) Bytes(n uint64) []byte {
 	return b
 }
 
-// Block returns the bytes behind an unsigned LEB128 that says how many they are.
+// Block reads an unsigned LEB128 length and returns that many bytes after it.
 func (r *Reader) Block() []byte { return r.Bytes(r.Uleb()) }
 
-// String returns the bytes before a zero byte, and passes over that.
+// String returns the bytes before a zero byte, and skips that.
 func (r *Reader) String() string {
 	from := r.pos
 	if r.SkipString(); r.failed {
@@ -161,7 +162,7 @@ func (r *Reader) String() string {
 	return string(r.data[from : r.pos-1])
 }
 
-// SkipString passes over the bytes up to a zero byte, and over that.
+// SkipString skips a string and its zero byte.
 func (r *Reader) SkipString() {
 	n := bytes.IndexByte(r.Rest(), 0)
 	if n < 0 {

@@ -16,8 +16,8 @@ func AppendSleb(b []byte, v int64) []byte {
 	return append(b, byte(v)&0x7f)
 }
 
-// PutUleb writes v as an unsigned LEB128 that takes all of b. It reports false if v does
-// not fit.
+// PutUleb writes v as an unsigned LEB128 that fills all of b. It returns false
+// if v does not fit.
 func PutUleb(b []byte, v uint64) bool {
 	for i := range b {
 		b[i] = byte(v & 0x7f)

@@ -2,21 +2,22 @@ package op
 
 import "endoscope/probes/dwarf/leb128"
 
-// Memory is what an expression reads.
+// Memory is the memory that an expression reads.
 type Memory interface {
 	// Word reads the 8 bytes at addr.
 	Word(addr uint64) (uint64, bool)
 }
 
-// Limits on expressions, which may loop. Those of compilers and of glibc have a
-// dozen steps.
+// Limits on expressions, which may loop. Those of compilers and of glibc have
+// about a dozen steps.
 const (
 	maxSteps = 1000
 	maxStack = 64
 )
 
-// Evaluate computes an expression of an unwind rule (DWARF 5, 2.5.1; what 6.4.2
-// forbids is refused). initial, if any, is the CFA, on the stack from the start.
+// Evaluate computes an expression of an unwind rule (DWARF 5, 2.5.1; operations
+// that 6.4.2 forbids are refused). initial is the initial stack, the CFA if
+// there is one.
 func Evaluate(code []byte, regs []uint64, memory Memory, initial ...uint64) (uint64, bool) {
 	m := machine{regs: regs, memory: memory}
 	for _, v := range initial {
@@ -76,7 +77,7 @@ func (m *machine) pick(i int) {
 	m.push(m.stack[m.n-1-i])
 }
 
-// execute executes an operation. r is behind it, and moved by jumps.
+// execute executes an operation. r is after it, and moved by jumps.
 func (m *machine) execute(o Operation, r *leb128.Reader) {
 	switch o.Code {
 	case Addr, Consts:
@@ -124,7 +125,7 @@ func (m *machine) execute(o Operation, r *leb128.Reader) {
 	}
 }
 
-// compute executes an operation on the two top entries.
+// compute applies an operation to the two top entries.
 func compute(code byte, a, b uint64) (uint64, bool) {
 	truth := func(is bool) (uint64, bool) {
 		if is {

@@ -19,7 +19,7 @@ func (w words) Word(addr uint64) (uint64, bool) {
 	return v, ok
 }
 
-// Every operation on numbers.
+// TestOperations: every operation on numbers.
 func TestOperations(t *testing.T) {
 	const minus1 = ^uint64(0)
 	regs := make([]uint64, 17)
@@ -84,8 +84,9 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// The expressions that programs have: the linkage table's, which depends on how
-// far a stub has got, and a frame's that was realigned.
+// TestExpressions: the expressions that programs have. That of the linkage
+// table depends on the position in a stub, another belongs to a realigned
+// frame.
 func TestExpressions(t *testing.T) {
 	regs := []uint64{bp: 1000, sp: 2000, ip: 0x100b}
 	memory := words{992: 3000}
@@ -114,8 +115,8 @@ func TestExpressions(t *testing.T) {
 	}
 }
 
-// An expression is bounded in time and space, whatever it is, and what it locates does not
-// depend on bytes behind it.
+// An expression is bounded in time and space, and its location does not depend
+// on bytes after it.
 func FuzzExpression(f *testing.F) {
 	f.Add([]byte{0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22})
 	f.Add([]byte{0x35, 0x31, 0x1c, 0x12, 0x28, 0xfa, 0xff, 0x23, 7})

@@ -7,15 +7,15 @@ import (
 	"endoscope/probes/dwarf/leb128"
 )
 
-// Piece is where some bytes of an object are.
+// Piece is the location of some bytes of an object.
 type Piece struct {
 	Kind     Kind
-	Register int   // DWARF's number, or CFA
-	Offset   int64 // of memory, from what the register has; of a constant, itself
-	At       int64 // of the object's bytes, the first one here
-	Size     int64 // bytes; 0: all that is left
-	// Follow are offsets at which addresses are read, one behind the other, before Offset is
-	// added.
+	Register int   // DWARF register number, or CFA
+	Offset   int64 // in memory: added to the register; for a constant: its value
+	At       int64 // offset of the piece in the object
+	Size     int64 // in bytes; 0: the rest of the object
+	// Follow are offsets of addresses to load, one after the other, before
+	// Offset is added.
 	Follow []int64
 }
 
@@ -25,26 +25,26 @@ type Kind uint8
 // The kinds of pieces.
 const (
 	Nowhere    Kind = iota
-	InRegister      // the register has them
-	InMemory        // they lie Offset bytes from where the register points
+	InRegister      // the register contains the bytes
+	InMemory        // they are at the register's value plus Offset
 	Constant
-	Computed // what the register has plus Offset is the number itself
+	Computed // the register's value plus Offset is the number itself
 )
 
-// CFA stands for the canonical frame address among registers: it is 8 bytes above the
+// CFA is the pseudo-register of the canonical frame address, 8 bytes above the
 // return address.
 const CFA = -1
 
-// MaxPieces is how many pieces an object may be in.
+// MaxPieces limits the pieces of an object.
 const MaxPieces = 64
 
-// MaxFollow is how many addresses may be read on the way to a piece.
+// MaxFollow limits the addresses loaded to reach a piece.
 const MaxFollow = 8
 
-// lastRegister is the last register that is an integer.
+// lastRegister is the last integer register.
 const lastRegister = 15
 
-// Why Locate cannot say where an object is.
+// Reasons why Locate fails.
 var (
 	ErrDamaged    = errors.New("the expression is cut short")
 	ErrOperation  = errors.New("the expression has an operation that is not followed")
@@ -54,26 +54,27 @@ var (
 	ErrNowhere    = errors.New("the object is nowhere")
 )
 
-// Scope is what an expression refers to beside registers.
+// Scope is what an expression refers to besides registers.
 type Scope struct {
-	// Entry: the expression is evaluated at the entry of a function, where registers have
-	// what they had at the entry.
+	// Entry: the expression is evaluated at the entry of a function, where
+	// registers have their entry values.
 	Entry bool
 	// CFA is the canonical frame address: a register plus an offset.
 	CFA Frame
-	// FrameBase is the function's DW_AT_frame_base, which DW_OP_fbreg refers to.
+	// FrameBase is the function's DW_AT_frame_base, which DW_OP_fbreg refers
+	// to.
 	FrameBase []byte
 
-	within bool // the expression is the operand of a DW_OP_entry_value, which has none within it
+	within bool // the expression is the operand of a DW_OP_entry_value, which must not be nested
 }
 
-// Frame is an address: what a register has, plus an offset.
+// Frame is an address: a register's value plus an offset.
 type Frame struct {
 	Register int
 	Offset   int64
 }
 
-// frameBase is where the frame base is.
+// frameBase returns the location of the frame base.
 func (s *Scope) frameBase() (Piece, bool) {
 	r := leb128.NewReader(s.FrameBase)
 	if r.Len() == 0 {
@@ -84,9 +85,9 @@ func (s *Scope) frameBase() (Piece, bool) {
 	switch {
 	case o.Code == CallFrameCFA:
 		p.Register, p.Offset = s.CFA.Register, s.CFA.Offset
-	case s.Entry: // registers may be set up by the first instructions
+	case s.Entry: // the first instructions may change registers
 		return p, false
-	case o.Code == Reg0: // clang: the frame is where the register points
+	case o.Code == Reg0: // clang: the register contains the frame's address
 		p.Register = o.Register
 	case o.Code == Breg0:
 		p.Register, p.Offset = o.Register, o.Value
@@ -101,11 +102,11 @@ type locator struct {
 	scope   *Scope
 	done    []Piece
 	cur     Piece
-	at      int64 // how many of the object's bytes done has
-	isValue bool  // cur is said to be the value itself
+	at      int64 // number of the object's bytes in done
+	isValue bool  // cur is the value itself, not its address
 }
 
-// Locate follows a location expression as far as those go that compilers make.
+// Locate evaluates a location expression, as far as compilers emit them.
 func Locate(code []byte, scope Scope) ([]Piece, error) {
 	l := locator{scope: &scope}
 	r := leb128.NewReader(code)
@@ -136,7 +137,7 @@ func Locate(code []byte, scope Scope) ([]Piece, error) {
 	return l.done, nil
 }
 
-// execute follows an operation.
+// execute applies an operation.
 func (l *locator) execute(o Operation) error {
 	switch o.Code {
 	case Reg0:
@@ -191,7 +192,8 @@ func (l *locator) execute(o Operation) error {
 	return nil
 }
 
-// stackValue makes what has been computed the value of the object, not its address.
+// stackValue makes the computed result the value of the object, not its
+// address.
 func (l *locator) stackValue() error {
 	l.isValue = true
 	switch {
@@ -209,7 +211,8 @@ func (l *locator) stackValue() error {
 	return nil
 }
 
-// entryValue sets what a register had at the entry, which at the entry it has.
+// entryValue pushes the entry value of a register, which at the entry is its
+// current one.
 func (l *locator) entryValue(code []byte) error {
 	if !l.scope.Entry || l.scope.within {
 		return ErrEntryValue

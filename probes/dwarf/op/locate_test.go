@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Where an object is at the entry of a function, and in the middle of one.
+// Locations of an object at the entry of a function, and in the middle of one.
 func TestLocate(t *testing.T) {
 	cfaBase := []byte{CallFrameCFA}
 	entry := Scope{Entry: true, CFA: Frame{Register: CFA}, FrameBase: cfaBase}

@@ -2,8 +2,8 @@ package op
 
 import "endoscope/probes/dwarf/leb128"
 
-// Operations (DWARF 5, 7.7.1). Of those that differ only in their operand the one with the
-// most general operand stands for all.
+// Operations (DWARF 5, 7.7.1). Among those that differ only in their operand,
+// the one with the most general operand represents all.
 const (
 	Addr          = 0x03
 	Deref         = 0x06
@@ -12,7 +12,7 @@ const (
 	Const8u       = 0x0e
 	Const8s       = 0x0f
 	Constu        = 0x10
-	Consts        = 0x11 // of an Operation: any constant, Lit0 and on among them
+	Consts        = 0x11 // in an Operation: any constant, including Lit0 and following
 	Dup           = 0x12
 	Drop          = 0x13
 	Over          = 0x14
@@ -40,9 +40,9 @@ const (
 	Skip          = 0x2f
 	Lit0          = 0x30
 	Lit31         = 0x4f
-	Reg0          = 0x50 // of an Operation: of any register
+	Reg0          = 0x50 // in an Operation: any register
 	Reg31         = 0x6f
-	Breg0         = 0x70 // of an Operation: of any register
+	Breg0         = 0x70 // in an Operation: any register
 	Breg31        = 0x8f
 	Fbreg         = 0x91
 	PieceOf       = 0x93
@@ -59,13 +59,13 @@ const (
 // Operation is an operation with its operands.
 type Operation struct {
 	Code     byte
-	Register int    // of Reg0 and Breg0
+	Register int    // for Reg0 and Breg0
 	Value    int64  // the number, if the operation has one
-	Block    []byte // of ImplicitValue and EntryValue
+	Block    []byte // for ImplicitValue and EntryValue
 }
 
-// Next reads an operation. It reports false if that is not known. Whether its operands are
-// there r tells.
+// Next reads an operation; ok is false if it is unknown. r reports whether its
+// operands are complete.
 func Next(r *leb128.Reader) (o Operation, ok bool) {
 	o.Code = r.Byte()
 	switch code := o.Code; {

@@ -5,5 +5,5 @@ package op
 // r15, rip 16.
 type Register int8
 
-// NoRegister is the register of what has none.
+// NoRegister means that there is no register.
 const NoRegister Register = -1

@@ -14,48 +14,48 @@ import (
 	"endoscope/probes/elf"
 )
 
-// Body is what debug information says of what is inside a function: where its lines
-// begin, and the variables that live there. Copies that were inlined into other functions
-// are not part of it.
+// Body is the debug information about the inside of a function: where its lines
+// begin, and the variables that are live there. Copies inlined into other
+// functions are not part of it.
 type Body struct {
-	// Copies is how many times it was inlined into other functions of its unit.
+	// Copies is the number of copies inlined into other functions of its unit.
 	Copies int
-	// Lines are the instructions that begin a statement, by address, one for each.
+	// Lines are the instructions that begin a statement, by address, one each.
 	Lines []Line
 
 	fn        *Function
 	unit      *dwarf.Entry
 	lang      elf.Lang
-	frame     []byte // the expression of the frame base
+	frame     []byte // expression of the frame base
 	entry     uint64
-	prologue  uint64 // where what is passed has been stored
+	prologue  uint64 // address after the prologue, where arguments have been stored
 	variables []*variable
 	named     map[string][]*variable
-	left      int // of what all calls of At may read
+	left      int // remaining reads for all calls of At
 }
 
-// Line is where a line of the source begins in the code.
+// Line is the first instruction of a source line.
 type Line struct {
-	Addr   uint64 // as the file numbers it
+	Addr   uint64 // address in the file
 	Number int
 	column int
 }
 
-// variable is one that is declared in a function.
+// variable is a variable declared in a function.
 type variable struct {
 	name      string
 	entry     *dwarf.Entry
 	t         *Type
 	parameter bool
-	escaped   bool // a Go variable on the heap, of which there is a pointer
-	depth     int  // of the block that it is declared in
+	escaped   bool // a Go variable on the heap, accessed by a pointer
+	depth     int  // nesting of the block that declares it
 	scope     [][2]uint64
-	// line and column are where it is declared.
+	// line and column are those of the declaration.
 	line, column int64
-	// What its lines tell, found when it is asked for.
+	// Derived from the lines on first use.
 	asked    bool
 	declared uint64
-	last     int // line of its block
+	last     int // last line of its block
 }
 
 const (
@@ -64,7 +64,7 @@ const (
 	maxSpentBody = 4 * maxSpent
 )
 
-// Body finds what is known of the inside of function i of module m.
+// Body returns the body of function i of module m.
 func (f *Info) Body(m *elf.Module, i int) (*Body, error) { return f.body(m.Function(i)) }
 
 func (f *Info) body(of elf.Function) (b *Body, err error) {
@@ -95,14 +95,14 @@ func (f *Info) body(of elf.Function) (b *Body, err error) {
 	return b, b.readLines(of, ranges)
 }
 
-// countCopies finds the inlined copies of the function, whose entry is e.
+// countCopies counts the inlined copies of the function, whose entry is e.
 func (b *Body) countCopies(e *dwarf.Entry) error {
 	of, ok := e.Val(dwarf.AttrAbstractOrigin).(dwarf.Offset)
 	if b.lang == elf.Go && !ok {
 		of, ok = e.Offset, true
 	}
 	if !ok {
-		return nil // it is inlined nowhere
+		return nil // never inlined
 	}
 	r := b.fn.info.d.Reader()
 	r.Seek(b.unit.Offset)
@@ -126,7 +126,7 @@ func (b *Body) countCopies(e *dwarf.Entry) error {
 	}
 }
 
-// collect reads the variables that are declared in an entry whose code is in scope.
+// collect reads the variables declared in an entry whose code is in scope.
 func (b *Body) collect(e *dwarf.Entry, scope [][2]uint64, golang bool, depth int) error {
 	if depth > maxDepth {
 		return errors.New("has blocks in too many others")
@@ -174,8 +174,9 @@ func (b *Body) collect(e *dwarf.Entry, scope [][2]uint64, golang bool, depth int
 	return nil
 }
 
-// readLines finds where the lines of a function begin, and its prologue ends: where the
-// line table says so, or, as debuggers take it, at its second line.
+// readLines finds where the lines of a function begin, and where its prologue
+// ends: where the line table marks it or, as debuggers assume, at its second
+// line.
 func (b *Body) readLines(of elf.Function, ranges [][2]uint64) error {
 	f := b.fn.info
 	r, err := f.d.LineReader(b.unit)
@@ -206,7 +207,7 @@ func (b *Body) readLines(of elf.Function, ranges [][2]uint64) error {
 			return fmt.Errorf("has more than %d lines", maxLines)
 		}
 	}
-	// Of several lines that begin at an instruction the last one is what it is of.
+	// An instruction that begins several lines belongs to the last one.
 	slices.Reverse(b.Lines)
 	slices.SortStableFunc(b.Lines, func(x, y Line) int { return cmp.Compare(x.Addr, y.Addr) })
 	b.Lines = slices.CompactFunc(b.Lines, func(x, y Line) bool { return x.Addr == y.Addr })
@@ -226,7 +227,7 @@ func within(addr uint64, ranges [][2]uint64) bool {
 	return slices.ContainsFunc(ranges, func(r [2]uint64) bool { return r[0] <= addr && addr < r[1] })
 }
 
-// Variables are the names of those that the function has.
+// Variables returns the names of the function's variables.
 func (b *Body) Variables() []string {
 	var names []string
 	for _, v := range b.variables {
@@ -237,39 +238,38 @@ func (b *Body) Variables() []string {
 	return names
 }
 
-// Frame is where the frame of a call is at some instruction: its canonical frame address
-// is what a register has, of DWARF's number, plus an offset.
+// Frame locates the frame of a call at an instruction: its canonical frame
+// address is the value of a register, by DWARF's number, plus an offset.
 type Frame = op.Frame
 
-// Register is the frame's address as a program of the kernel computes it; false if
-// the register is none that it has.
+// Register returns the frame's address as an expression for a program in the
+// kernel; false if such a program cannot read the register.
 func Register(f Frame) (codegen.Integer, bool) {
 	reg, ok := registers[f.Register]
 	return codegen.Integer{Register: reg, Sum: true, Offset: f.Offset}, ok
 }
 
-// ErrNotLive is of variables that do not exist at an instruction.
+// ErrNotLive is returned for a variable that does not exist at an instruction.
 var ErrNotLive = errors.New("does not live there")
 
-// Live is a variable that lives at an instruction.
+// Live is a variable that is live at an instruction.
 type Live struct {
 	Value
-	// Declared is the line whose code gives the variable its first value, if the variable
-	// has a place before: a call in which that has not been executed has something else
-	// there. 0: it has a value.
+	// Declared is the line that initialises the variable, if the variable has a
+	// location before it: until a call has executed that line, the location has
+	// another content. 0: the variable is initialised.
 	Declared uint64
-	// Ends: what the line executes destroys the variable, an object of C++.
+	// Ends: the line destroys the variable, a C++ object.
 	Ends bool
-	// Length is that of the slice of which the value is an element: it is none unless that
-	// is at least Needs. nil: it is of no slice.
+	// Length is the length of the slice that contains the value: the value
+	// exists only if it is at least Needs. nil: the value is in no slice.
 	Length *codegen.Integer
 	Needs  int64
 }
 
-// At is how what path names is read at the instruction at pc: a variable, and fields and
-// elements ([n]) of it.
-// Other errors than ErrNotLive say why a variable that lives there cannot be read, after
-// its name.
+// At returns how to read the value that path names at the instruction at pc: a
+// variable, and fields and elements ([n]) of it. Errors other than ErrNotLive,
+// to be read after the variable's name, say why a live variable cannot be read.
 func (b *Body) At(path []string, pc uint64, frame Frame, at Where) (v Live, err error) {
 	defer recovered(&err)
 	f := b.fn.info
@@ -355,9 +355,9 @@ func (b *Body) At(path []string, pc uint64, frame Frame, at Where) (v Live, err 
 // attrDeclColumn is DW_AT_decl_column.
 const attrDeclColumn = dwarf.Attr(0x39)
 
-// readLinesOf finds the line of a variable's block that gives it its first value: where the
-// column tells, its own part of it; none where it is declared without a value. And the
-// block's last line.
+// readLinesOf finds the line of a variable's block that initialises it, by the
+// column if the line table has one; 0 if it is declared without a value. It
+// also finds the block's last line.
 func (b *Body) readLinesOf(v *variable) {
 	if v.asked {
 		return
@@ -378,7 +378,8 @@ func (b *Body) readLinesOf(v *variable) {
 	}
 }
 
-// plainly is how the function would have to be compiled.
+// plainly returns the compiler options without which the function would be
+// described completely.
 func (b *Body) plainly() string {
 	if b.lang == elf.Go {
 		return "build it with -gcflags='-N -l'"

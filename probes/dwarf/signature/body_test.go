@@ -9,10 +9,11 @@ import (
 	"endoscope/probes/dwarf/op"
 )
 
-// cfaBase is the frame base that most compilers give.
+// cfaBase is the frame base that most compilers emit.
 var cfaBase = []byte{op.CallFrameCFA}
 
-// Where a variable is in the middle of a function, by its location expression.
+// TestLocate: the location of a variable inside a function, by its location
+// expression.
 func TestLocate(t *testing.T) {
 	at := Frame{Register: dwSP, Offset: 32}
 	rbpBase := []byte{op.Reg0 + 6}
@@ -43,7 +44,7 @@ func TestLocate(t *testing.T) {
 	}
 }
 
-// A constant is cut to the bits that are asked for, with its sign.
+// A constant is cut to the requested bits, with its sign.
 func TestBitsOf(t *testing.T) {
 	for _, c := range []struct {
 		n, from, bits int64

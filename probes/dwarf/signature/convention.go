@@ -6,18 +6,18 @@ import (
 	"endoscope/probes/dwarf/op"
 )
 
-// convention hands out registers and stack to what is passed.
+// convention assigns registers and stack slots to arguments or results.
 type convention struct {
 	f      *Info
 	golang bool
 	rust   bool
-	ints   []int // DWARF's numbers of registers that are left
-	floats int   // how many registers for floating point are left
-	float  int   // and how many are taken
-	stack  int64 // bytes of the stack that are taken, from the canonical frame address on
+	ints   []int // DWARF numbers of the registers left
+	floats int   // number of floating-point registers left
+	float  int   // number of floating-point registers used
+	stack  int64 // bytes of stack used, from the canonical frame address on
 }
 
-// DWARF's numbers of registers (System V ABI for x86-64, figure 3.36).
+// DWARF register numbers (System V ABI for x86-64, figure 3.36).
 const (
 	dwAX, dwDX, dwCX, dwBX, dwSI, dwDI = 0, 1, 2, 3, 4, 5
 	dwSP                               = 7
@@ -36,14 +36,14 @@ const (
 	goFloats      = 15
 )
 
-// takeFloat hands out the next register for floating point.
+// takeFloat assigns the next floating-point register.
 func (c *convention) takeFloat() int {
 	c.floats--
 	c.float++
 	return dwXMM0 + c.float - 1
 }
 
-// class of eight bytes of an object.
+// class is the ABI class of eight bytes of an object.
 type class uint8
 
 const (
@@ -53,10 +53,10 @@ const (
 	memory
 )
 
-// errFloat is why numbers with a fraction are not read.
+// errFloat is why floating-point numbers are not read.
 var errFloat = errors.New("is floating point and in an XMM register, which programs in the kernel cannot read")
 
-// pass says where the next parameter, or result, of a type is.
+// pass returns the location of the next parameter, or result, of a type.
 func (c *convention) pass(t *Type) ([]op.Piece, error) {
 	if c.golang {
 		return c.passGo(t)
@@ -100,7 +100,7 @@ func (c *convention) pass(t *Type) ([]op.Piece, error) {
 		case integer:
 			p.Register = c.ints[0]
 			c.ints = c.ints[1:]
-		default: // of an empty class
+		default: // an empty class
 			continue
 		}
 		out = append(out, p)
@@ -108,10 +108,11 @@ func (c *convention) pass(t *Type) ([]op.Piece, error) {
 	return out, nil
 }
 
-// passRust passes what has 16 bytes at most by Rust's own convention, which is not
-// promised but what its compiler does (rustc_target/src/callconv/mod.rs,
-// adjust_for_rust_abi): one or two scalars, in however many structs, are passed as
-// these; what has more in 8 bytes as an integer, and else by a pointer.
+// passRust implements Rust's own convention for objects of at most 16 bytes. It
+// is not documented, but implemented by its compiler
+// (rustc_target/src/callconv/mod.rs, adjust_for_rust_abi): one or two scalars,
+// in any nesting of structs, are passed as scalars; other objects of at most 8
+// bytes are passed as an integer, larger ones by a pointer.
 func (c *convention) passRust(t *Type) ([]op.Piece, error) {
 	var scalars []member
 	flat, err := c.scalars(t, 0, &scalars, maxDepth)
@@ -149,8 +150,8 @@ func (c *convention) passRust(t *Type) ([]op.Piece, error) {
 	return out, nil
 }
 
-// scalars adds what a type is made of; false: it has parts of which that is not known, or
-// are too many.
+// scalars adds the scalars that a type consists of; false if some are unknown,
+// or there are too many.
 func (c *convention) scalars(t *Type, at int64, out *[]member, depth int) (bool, error) {
 	if depth == 0 {
 		return false, errors.New("has damaged debug information")
@@ -176,7 +177,7 @@ func (c *convention) scalars(t *Type, at int64, out *[]member, depth int) (bool,
 	return len(*out) <= 2, nil
 }
 
-// pointed is where something is to which a pointer is passed.
+// pointed returns the location of an object passed by pointer.
 func (c *convention) pointed() ([]op.Piece, error) {
 	p := op.Piece{Kind: op.InMemory}
 	if len(c.ints) == 0 {
@@ -193,8 +194,8 @@ func (c *convention) onStack(t *Type) []op.Piece {
 	return []op.Piece{p}
 }
 
-// classify says of which class the bytes of an object from offset on are (System V ABI,
-// 3.2.3).
+// classify computes the classes of the bytes of an object from offset on
+// (System V ABI, 3.2.3).
 func (c *convention) classify(t *Type, offset int64, classes []class, depth int) error {
 	if depth == 0 {
 		return errors.New("has damaged debug information")
@@ -204,7 +205,8 @@ func (c *convention) classify(t *Type, offset int64, classes []class, depth int)
 		return errors.New("has damaged debug information")
 	}
 	merge := func(k class) error {
-		// What lies behind the object, as of a field of no bytes at its end, is of no class.
+		// Bytes after the object, as of a field of size zero at its end, have
+		// no class.
 		for at, end := offset, offset+min(max(t.Size, 1), bytes); at < min(end, bytes); at += 8 - at%8 {
 			classes[at/8] = merged(classes[at/8], k)
 		}
@@ -254,7 +256,8 @@ func merged(a, b class) class {
 	return a
 }
 
-// passGo passes by Go's convention: all of an object in registers, or all on the stack.
+// passGo implements Go's convention: an object is passed entirely in registers,
+// or entirely on the stack.
 func (c *convention) passGo(t *Type) ([]op.Piece, error) {
 	ints, floats, float := c.ints, c.floats, c.float
 	var out []op.Piece
@@ -272,8 +275,8 @@ func (c *convention) passGo(t *Type) ([]op.Piece, error) {
 	return []op.Piece{p}, nil
 }
 
-// goAlign is the alignment of a type, of those that are on the stack: nearly all have
-// words in them.
+// goAlign returns the alignment of a type that is passed on the stack: nearly
+// all contain words.
 func goAlign(t *Type) int64 {
 	if t.Size > 0 && t.Size < 8 && t.Size&(t.Size-1) == 0 {
 		return t.Size
@@ -281,7 +284,8 @@ func goAlign(t *Type) int64 {
 	return 8
 }
 
-// assignGo adds the registers of an object (abi-internal.md, "Register assignment").
+// assignGo assigns registers to an object (abi-internal.md, "Register
+// assignment").
 func (c *convention) assignGo(t *Type, at int64, out *[]op.Piece, depth int) (bool, error) {
 	if depth == 0 {
 		return false, errors.New("has damaged debug information")

@@ -8,14 +8,14 @@ import (
 	"endoscope/probes/codegen"
 )
 
-// bound is that an element of a slice is none unless the slice is long enough.
+// bound is the condition that a slice is long enough to contain an element.
 type bound struct {
 	length codegen.Integer
 	needs  int64
 }
 
-// Path are the parts of a name, list[2].id: each but the first is a field, or, as [n], an
-// element.
+// Path splits a name such as list[2].id into parts: each but the first is a
+// field or, as [n], an element.
 func Path(name string) (path []string) {
 	for part := range strings.SplitSeq(name, ".") {
 		head, rest, more := strings.Cut(part, "[")
@@ -29,12 +29,12 @@ func Path(name string) (path []string) {
 	return path
 }
 
-// named is the name of which path are the parts.
+// named joins the parts of path to a name.
 func named(path ...string) string {
 	return strings.ReplaceAll(strings.Join(path, "."), ".[", "[")
 }
 
-// part is what name is of an object: a field, or, as [n], an element.
+// part returns a part of an object: a field or, as [n], an element.
 func (f *Function) part(o object, name string, at Where) (object, error) {
 	digits, ok := strings.CutPrefix(name, "[")
 	if !ok {
@@ -43,18 +43,18 @@ func (f *Function) part(o object, name string, at Where) (object, error) {
 	digits, closed := strings.CutSuffix(digits, "]")
 	n, err := strconv.ParseUint(digits, 10, 31)
 	if err != nil || !closed {
-		return o, fmt.Errorf("is asked for with %s, which is no index", name)
+		return o, fmt.Errorf("has an invalid index %s", name)
 	}
 	return f.element(o, int64(n), at)
 }
 
-// isSlice reports whether a struct is a slice of Go, or of Rust.
+// isSlice reports whether a struct is a Go or Rust slice.
 func isSlice(t *Type) bool {
 	return strings.HasPrefix(t.bare, "[]") || strings.HasPrefix(t.bare, "&[") || strings.HasPrefix(t.bare, "&mut [")
 }
 
-// element is an element of an array, of what a pointer leads to, or of a slice of Go or
-// Rust.
+// element returns an element of an array, of what a pointer leads to, or of a
+// Go or Rust slice.
 func (f *Function) element(o object, n int64, at Where) (object, error) {
 	if o.t.Kind == Reference {
 		next, err := f.follow(o, at)
@@ -97,7 +97,7 @@ func (f *Function) element(o object, n int64, at Where) (object, error) {
 			return o, fmt.Errorf("is too many pointers away")
 		}
 		if next.t.Kind == Array && strings.ContainsAny(o.t.bare[:min(1, len(o.t.bare))], "&*") {
-			return f.element(next, n, at) // Rust and Go, which name such pointers, mean those of what it leads to
+			return f.element(next, n, at) // in Rust and Go, an index on a pointer means one on what it leads to
 		}
 		next.offset += n * next.t.Size
 		return next, nil
@@ -109,8 +109,8 @@ func (f *Function) element(o object, n int64, at Where) (object, error) {
 		if len(o.t.dimensions) == 0 {
 			return o, fmt.Errorf("has %s, of which it is not told how many elements it has", o.t.Name)
 		}
-		// What is told to have no elements, as the last field of a struct, has as many as
-		// there is room for.
+		// An array declared without elements, as the last field of a struct,
+		// has as many as there is room for.
 		if first := o.t.dimensions[0]; n >= first && (first > 0 || !o.memory) {
 			return o, fmt.Errorf("is not there: %s has %d elements", o.t.Name, max(first, 0))
 		}

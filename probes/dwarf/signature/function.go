@@ -11,13 +11,13 @@ import (
 	"endoscope/probes/elf"
 )
 
-// Function is what debug information says of one function.
+// Function is the debug information of one function.
 type Function struct {
 	Name   string
 	Params []Param
-	// Result is what the function returns, the first thing of several; nil: nothing.
+	// Result is the first result; nil: none.
 	Result *Param
-	// More are the results of a Go function behind the first.
+	// More are the further results of a Go function.
 	More     []Param
 	Variadic bool
 	File     string
@@ -35,13 +35,13 @@ type Param struct {
 	err    error // why it cannot be read
 }
 
-// Function finds what is known of function i of module m.
+// Function returns the debug information of function i of module m.
 func (f *Info) Function(m *elf.Module, i int) (*Function, error) {
 	return f.function(m.Function(i), m.IsLocal(i), &moduleUses{m, i})
 }
 
-// function finds what is known of a function. local: no other file can have called it when
-// it was compiled.
+// function returns the debug information of a function. local: no other file
+// can have called it when it was compiled.
 func (f *Info) function(of elf.Function, local bool, uses uses) (out *Function, err error) {
 	defer recovered(&err)
 	f.mu.Lock()
@@ -73,21 +73,21 @@ func (f *Info) function(of elf.Function, local bool, uses uses) (out *Function, 
 // nocall is DW_CC_nocall.
 const nocall = 3
 
-// reader is the state of one Function.
+// reader is the state of one call of Function.
 type reader struct {
 	*Info
 	unit      *dwarf.Entry
 	of        elf.Function
 	frameBase []byte
 	external  bool
-	nocall    bool // it is not called as its type says
+	nocall    bool // DW_CC_nocall: it is not called by the standard convention
 	by        compiler
 	local     bool // no other file can have called it when it was compiled
 	uses      uses
-	moved     bool // parameters may be in other registers than their types say
+	moved     bool // parameters may be in other registers than their types imply
 }
 
-// conventions are those of the function's arguments and results.
+// conventions returns the conventions for the function's arguments and results.
 func (r *reader) conventions() (args, results *convention) {
 	if r.of.Lang == elf.Go {
 		return &convention{f: r.Info, golang: true, ints: goRegisters, floats: goFloats}, &convention{f: r.Info, golang: true, ints: goRegisters, floats: goFloats}
@@ -96,7 +96,7 @@ func (r *reader) conventions() (args, results *convention) {
 	return &convention{f: r.Info, rust: rust, ints: systemVArguments, floats: systemVFloats}, &convention{f: r.Info, rust: rust, ints: systemVResults, floats: 2}
 }
 
-// parameters reads what the function takes and gives.
+// parameters reads the parameters and results of the function.
 func (r *reader) parameters(out *Function, e *dwarf.Entry) error {
 	children, err := r.children(e)
 	if err != nil {
@@ -158,7 +158,7 @@ func (r *reader) parameters(out *Function, e *dwarf.Entry) error {
 	return nil
 }
 
-// result is where what is returned will be.
+// result returns the location of the result.
 func (r *reader) result(t *Type, results, args *convention) Param {
 	p := Param{Type: t}
 	if t.Size == 0 && t.Kind == Void {
@@ -173,8 +173,8 @@ func (r *reader) result(t *Type, results, args *convention) Param {
 		p.err = errors.New("is floating point and returned in a register that probes of the kernel do not have")
 		return p
 	}
-	// It is written where a pointer leads that is passed in front of the arguments, and
-	// returned.
+	// It is written to memory whose address is passed as a hidden first
+	// argument, and returned.
 	if args != nil {
 		args.ints = args.ints[1:]
 	}
@@ -182,16 +182,16 @@ func (r *reader) result(t *Type, results, args *convention) Param {
 	return p
 }
 
-// parameter is where a parameter is when the function is entered.
+// parameter returns the location of a parameter at the function's entry.
 func (r *reader) parameter(c *dwarf.Entry, t *Type, args *convention) ([]op.Piece, error) {
 	expr, whole, err := r.located(r.unit, c, r.of.Addr)
 	if err != nil {
 		return nil, err
 	}
 	pieces, evaluateErr := locateAtEntry(expr, r.frameBase)
-	// A class that must not be copied byte by byte is passed by a pointer to it. Its
-	// description may not say so, but where the pointer has been stored does, and what the
-	// pointer is in.
+	// A class that must not be copied byte by byte is passed by a pointer. Its
+	// type may not say so, but the stored pointer, and the pointer's location,
+	// do.
 	if n := len(expr); t.Kind == Struct && n > 0 && (expr[n-1] == op.Deref || evaluateErr == nil && isPointer(pieces[0])) {
 		copied := *t
 		copied.indirect = true
@@ -206,7 +206,7 @@ func (r *reader) parameter(c *dwarf.Entry, t *Type, args *convention) ([]op.Piec
 		if !r.by.gnu && r.of.Lang != elf.Go {
 			return nil, errUnreadArgument
 		}
-		return byConvention, conventionErr // nothing reads it, but it is passed
+		return byConvention, conventionErr // unused, but passed
 	case expr == nil && c.AttrField(dwarf.AttrConstValue) != nil:
 		n, ok := c.Val(dwarf.AttrConstValue).(int64)
 		if !ok {
@@ -214,22 +214,23 @@ func (r *reader) parameter(c *dwarf.Entry, t *Type, args *convention) ([]op.Piec
 		}
 		return []op.Piece{{Kind: op.Constant, Offset: n}}, nil
 	case expr == nil && c.Val(dwarf.AttrLocation) != nil:
-		return nil, errNotAtEntry // but where the function has gone on
+		return nil, errNotAtEntry // valid further on only
 	case expr == nil:
 		return nil, errors.New("was optimised away: the compiled function is not passed it")
 	case whole && r.changed() && (evaluateErr != nil || pieces[0].Kind == op.InMemory && !isPassed(pieces[0])):
 		return nil, errNotAtEntry // it may not be passed at all
 	case !whole && r.changed() && evaluateErr == nil && !r.areRead(pieces):
-		return nil, errUnreadArgument // GCC may have found a register for what is not passed
+		return nil, errUnreadArgument // GCC may describe a register for a parameter that is not passed
 	case whole && (evaluateErr != nil || pieces[0].Kind == op.InMemory && !isPointer(pieces[0])):
-		// Where it is kept once the function has stored it there.
+		// The location of the parameter once the function has stored it.
 		return byConvention, conventionErr
 	}
 	return pieces, evaluateErr
 }
 
-// isPartOf reports whether what is said to be all of a parameter on the stack is a part of
-// it: Go's compiler says so of a slice of which only the length is used.
+// isPartOf reports whether the stated location of a whole parameter on the
+// stack is only a part of it: Go's compiler describes a slice like that if only
+// its length is used.
 func isPartOf(said, passed []op.Piece, size int64) bool {
 	if len(said) != 1 || len(passed) != 1 || said[0].Kind != op.InMemory || passed[0].Kind != op.InMemory || said[0].Register != op.CFA || passed[0].Register != op.CFA {
 		return false
@@ -238,18 +239,19 @@ func isPartOf(said, passed []op.Piece, size int64) bool {
 	return 0 < off && off < size
 }
 
-// isPointer reports whether the piece lies where a register points that arguments are
-// passed in.
+// isPointer reports whether the piece is behind a pointer in an argument
+// register.
 func isPointer(p op.Piece) bool {
 	return p.Kind == op.InMemory && p.Offset == 0 && slices.Contains(systemVArguments, p.Register)
 }
 
-// isPassed reports whether the piece lies where arguments are passed, not where the
-// function keeps what it has been passed.
+// isPassed reports whether the piece is where arguments are passed, not where
+// the function keeps a copy.
 func isPassed(p op.Piece) bool { return isPointer(p) || p.Register == op.CFA && p.Offset >= 0 }
 
-// changed reports whether the compiler may pass parameters in a way of its own, as it may
-// where it knows all callers: LLVM says so, and GCC in the name.
+// changed reports whether the compiler may pass parameters by its own
+// convention, as it may if it knows all callers: LLVM marks such functions, and
+// GCC changes the name.
 func (r *reader) changed() bool {
 	if r.nocall || r.moved {
 		return true
@@ -262,7 +264,7 @@ func (r *reader) changed() bool {
 	return false
 }
 
-// Signature is the function as its language writes it.
+// Signature returns the function's signature in its language's syntax.
 func (f *Function) Signature(lang elf.Lang) string {
 	var params []string
 	for _, p := range f.Params {
@@ -313,13 +315,14 @@ func declared(lang elf.Lang, p Param) string {
 	return p.Type.Name + " " + p.Name
 }
 
-// names of registers as DWARF numbers them.
+// registerNames maps DWARF numbers to names.
 var registerNames = map[int]string{
 	dwAX: "rax", dwDX: "rdx", dwCX: "rcx", dwBX: "rbx", dwSI: "rsi", dwDI: "rdi", 6: "rbp", dwSP: "rsp",
 	dwR8: "r8", dwR9: "r9", dwR10: "r10", dwR11: "r11", 12: "r12", 13: "r13", 14: "r14", 15: "r15",
 }
 
-// registerName is a register's name; the numbers from 17 on are those of xmm0 to xmm15.
+// registerName returns a register's name; the numbers from 17 on are xmm0 to
+// xmm15.
 func registerName(n int) string {
 	if n >= dwXMM0 {
 		return fmt.Sprintf("xmm%d", n-dwXMM0)
@@ -327,7 +330,7 @@ func registerName(n int) string {
 	return registerNames[n]
 }
 
-// Where says where a parameter is when the function is entered.
+// Where describes the location of a parameter at the function's entry.
 func (p *Param) Where() string {
 	if p.err != nil {
 		return p.err.Error()

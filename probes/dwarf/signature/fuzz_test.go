@@ -14,7 +14,7 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// exercise asks debug information everything that can be asked. Nothing may panic or hang.
+// exercise calls everything on debug information. Nothing may panic or hang.
 func exercise(abbrev, info, str, addr, locations, ranges, lines []byte) (functions int) {
 	d, err := debuginfo.Parse(map[string][]byte{"abbrev": abbrev, "info": info, "str": str, "addr": addr, "loclists": locations, "rnglists": ranges, "line_str": lines})
 	if err != nil {
@@ -60,7 +60,7 @@ func exercise(abbrev, info, str, addr, locations, ranges, lines []byte) (functio
 	return functions
 }
 
-// sections are those of a program that has types of all kinds.
+// sections returns the sections of a program that has types of all kinds.
 func sections(t testing.TB) [7][]byte {
 	src := filepath.Join(t.TempDir(), "target.c")
 	err := os.WriteFile(src, []byte(`
@@ -101,7 +101,7 @@ func FuzzSignature(f *testing.F) {
 	})
 }
 
-// FuzzLocation needs no debug information around the expression.
+// FuzzLocation needs no debug information other than the expression.
 func FuzzLocation(f *testing.F) {
 	f.Add([]byte{op.Reg0 + dwDI}, true)
 	f.Add([]byte{op.Fbreg, 0x70}, true)

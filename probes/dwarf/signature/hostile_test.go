@@ -20,7 +20,7 @@ type (
 	attrs = map[dwarf.Attr]any
 )
 
-// infoOf is the debug information of a unit with these entries.
+// infoOf returns the debug information of a unit with these entries.
 func infoOf(t testing.TB, entries ...*entry) (f *Info, at map[*entry]dwarf.Offset) {
 	t.Helper()
 	d, at, err := debugtree.Data(debugtree.Unit(entries...))
@@ -41,7 +41,8 @@ func base(name string, encoding, size int64) *entry {
 
 func of(tag dwarf.Tag, t *entry) *entry { return &entry{Tag: tag, Attrs: attrs{dwarf.AttrType: t}} }
 
-// structOf is a struct of so many bytes; the name of a member may be empty.
+// structOf returns a struct of a size in bytes; the name of a member may be
+// empty.
 func structOf(size int64, members ...*entry) *entry {
 	return &entry{Tag: dwarf.TagStructType, Attrs: attrs{dwarf.AttrByteSize: size}, Children: members}
 }
@@ -76,7 +77,7 @@ func TestTypesWithoutEnd(t *testing.T) {
 		if _, err := f.typeOf(at[self]); !errors.Is(err, errEndless) {
 			t.Errorf("%v of itself: %v", tag, err)
 		}
-		// By way of another.
+		// Through another type.
 		other := of(dwarf.TagPointerType, self)
 		self.Attrs[dwarf.AttrType] = other
 		f, at = infoOf(t, self, other)
@@ -113,7 +114,7 @@ func TestPiecesAreFew(t *testing.T) {
 	}
 }
 
-// What a type says of its size is not how long it takes to pass it.
+// The time to pass a type does not depend on its stated size.
 func TestSizesOutOfBounds(t *testing.T) {
 	for _, size := range []int64{-1, math.MinInt64, 1 << 62, math.MaxInt64} {
 		for _, offset := range []int64{0, 8, 1 << 62, math.MaxInt64, -8, math.MinInt64} {
@@ -135,7 +136,7 @@ func TestSizesOutOfBounds(t *testing.T) {
 			}
 		}
 	}
-	// What there is of a struct decides of its registers, however large it says that is.
+	// The registers of a struct depend on its members, whatever size it states.
 	huge := base("huge", 5, 1<<62)
 	outer := structOf(16, field("a", 0, huge))
 	f, at := infoOf(t, huge, outer)
@@ -149,7 +150,7 @@ func TestSizesOutOfBounds(t *testing.T) {
 	}
 }
 
-// Each of the structs has the next one twice: there are 2^60 ways through them.
+// Each struct contains the next one twice: there are 2^60 paths.
 func TestStructsInManyWays(t *testing.T) {
 	entries := []*entry{structOf(16)}
 	for range 60 {
@@ -173,7 +174,7 @@ func TestStructsInManyWays(t *testing.T) {
 	}
 }
 
-// A struct that has itself as a field without a name.
+// A struct that has itself as an unnamed field.
 func TestStructInItself(t *testing.T) {
 	self := structOf(8)
 	self.Children = []*entry{field("", 0, self)}
@@ -203,7 +204,7 @@ func TestDimensionsAreFew(t *testing.T) {
 	}
 }
 
-// Many units may have the same list of ranges.
+// Many units may share one list of ranges.
 func TestRangesAreBounded(t *testing.T) {
 	const inList = 1 << 15
 	unit := debugtree.Unit()
@@ -228,7 +229,7 @@ func TestRangesAreBounded(t *testing.T) {
 	}
 }
 
-// A list may be long and give no range.
+// A list may be long and yield no range.
 func TestRangeElementsAreBounded(t *testing.T) {
 	const inList = 1 << 17
 	unit := debugtree.Unit()
@@ -247,7 +248,7 @@ func TestRangeElementsAreBounded(t *testing.T) {
 	}
 }
 
-// Debug information is indexed once for all that ask.
+// Debug information is indexed once for all users.
 func TestOpenedOnce(t *testing.T) {
 	d, _, err := debugtree.Data(debugtree.Unit())
 	if err != nil {

@@ -17,11 +17,11 @@ type Info struct {
 	d     *elf.DebugInfo
 	mu    sync.Mutex
 	units []unitRange
-	found map[dwarf.Offset]map[uint64]dwarf.Offset // by unit: subprograms, by entry
-	left  int                                      // of what a look-up may read, see spend
+	found map[dwarf.Offset]map[uint64]dwarf.Offset // by unit: subprograms, by the address of their code
+	left  int                                      // remaining budget of a look-up, see spend
 }
 
-// unitRange is what a unit covers.
+// unitRange is an address range of a unit.
 type unitRange struct {
 	low, high uint64
 	at        dwarf.Offset
@@ -48,11 +48,12 @@ func open(d *elf.DebugInfo) (*Info, error) {
 	return info, nil
 }
 
-// maxSpent bounds what one look-up reads: entries, their attributes, and texts by 64 bytes.
-// Types may refer to each other in ways in which a walk does not end in any useful time.
+// maxSpent limits what one look-up reads: entries, their attributes, and texts
+// by 64 bytes. Types may refer to each other so that a walk takes exponential
+// time.
 const maxSpent = 1 << 22
 
-// spend counts what a look-up reads.
+// spend reduces the budget of a look-up.
 func (f *Info) spend(n int) error {
 	if f.left -= n; f.left < 0 {
 		return errors.New("has debug information that leads too far")
@@ -60,7 +61,7 @@ func (f *Info) spend(n int) error {
 	return nil
 }
 
-// price is what an entry takes of what may be read.
+// price returns the cost of an entry.
 func price(e *dwarf.Entry) int {
 	n := 1 + len(e.Field)
 	for i := range e.Field {
@@ -74,16 +75,16 @@ func price(e *dwarf.Entry) int {
 	return n
 }
 
-// maxRangeElements is how many elements the lists of ranges of all units may have.
+// maxRangeElements limits the elements of the range lists of all units.
 const maxRangeElements = 1 << 24
 
-// maxRanges is how many ranges of addresses the units of a module may have.
+// maxRanges limits the address ranges of the units of a module.
 const maxRanges = 1 << 22
 
-// errSplit is where the types are elsewhere.
+// errSplit is returned where the types are in other files.
 var errSplit = errors.New("has its debug information in .dwo files, which are not read: compile it without -gsplit-dwarf")
 
-// index finds what the units cover.
+// index reads the address ranges of the units.
 func (f *Info) index() (err error) {
 	defer recovered(&err)
 	f.left = maxRangeElements
@@ -123,16 +124,16 @@ func recovered(err *error) {
 
 const (
 	attrGNUDwoName = dwarf.Attr(0x2130)
-	maxDepth       = 64 // of what refers to something else
+	maxDepth       = 64 // of references
 )
 
-// unit is the compilation unit that has the code at addr.
+// unit returns the compilation unit that contains the code at addr.
 func (f *Info) unit(addr uint64) (*dwarf.Entry, error) {
 	i, found := slices.BinarySearchFunc(f.units, addr, func(u unitRange, addr uint64) int { return cmp.Compare(u.low, addr) })
 	if !found {
 		i--
 	}
-	// Ranges of units do not overlap but in damaged files.
+	// Ranges of units overlap in damaged files only.
 	if i < 0 || addr >= f.units[i].high {
 		return nil, errors.New("was compiled without debug information")
 	}
@@ -160,7 +161,7 @@ func (f *Info) entry(at dwarf.Offset) (*dwarf.Entry, error) {
 	return e, f.spend(price(e))
 }
 
-// subprogram finds the function whose code begins at addr.
+// subprogram returns the function whose code begins at addr.
 func (f *Info) subprogram(addr uint64) (unit, e *dwarf.Entry, err error) {
 	unit, err = f.unit(addr)
 	if err != nil {
@@ -181,7 +182,7 @@ func (f *Info) subprogram(addr uint64) (unit, e *dwarf.Entry, err error) {
 	return unit, e, err
 }
 
-// subprograms are the functions of a unit, by where their code begins.
+// subprograms returns the functions of a unit, by the start of their code.
 func (f *Info) subprograms(unit *dwarf.Entry) (map[uint64]dwarf.Offset, error) {
 	out := map[uint64]dwarf.Offset{}
 	r := f.d.Reader()
@@ -229,7 +230,7 @@ func holdsFunctions(t dwarf.Tag) bool {
 	return false
 }
 
-// begins is where the code of a function begins.
+// begins returns the start of a function's code.
 func (f *Info) begins(unit, e *dwarf.Entry) (uint64, bool) {
 	if low, ok := e.Val(dwarf.AttrLowpc).(uint64); ok {
 		return low, true
@@ -244,7 +245,8 @@ func (f *Info) begins(unit, e *dwarf.Entry) (uint64, bool) {
 	return ranges[0][0], true
 }
 
-// val is an attribute of an entry, or of what the entry is the concrete form of.
+// val returns an attribute of an entry, or of its abstract origin or
+// specification.
 func (f *Info) val(e *dwarf.Entry, a dwarf.Attr) any {
 	for range maxDepth {
 		if v := e.Val(a); v != nil {
@@ -269,7 +271,7 @@ func (f *Info) name(e *dwarf.Entry) string {
 	return s
 }
 
-// children are the direct children of an entry.
+// children returns the direct children of an entry.
 func (f *Info) children(e *dwarf.Entry) ([]*dwarf.Entry, error) {
 	if !e.Children {
 		return nil, nil

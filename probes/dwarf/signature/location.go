@@ -13,11 +13,11 @@ var (
 	errEntryOnly  = errors.New("is only known as what was passed in a register that has been used for something else since (DW_OP_entry_value)")
 	errStatic     = errors.New("is static, and has an address of its own: WHERE var_name = 'function::name' watches it")
 	errComputed   = errors.New("is computed by its location expression in a way that is not followed")
-	errUnframed   = errors.New("is in a frame that cannot be found: its debug information gives no frame base that is understood")
+	errUnframed   = errors.New("is in a frame that cannot be found: its debug information has no frame base that is understood")
 )
 
-// locateAtEntry is where an object is at the entry of a function, by its location
-// expression and the function's frame base.
+// locateAtEntry returns the location of an object at the entry of a function,
+// by its location expression and the function's frame base.
 func locateAtEntry(expr, base []byte) ([]op.Piece, error) {
 	pieces, err := op.Locate(expr, op.Scope{Entry: true, CFA: op.Frame{Register: op.CFA}, FrameBase: base})
 	switch err {
@@ -29,8 +29,8 @@ func locateAtEntry(expr, base []byte) ([]op.Piece, error) {
 	return nil, errNotAtEntry
 }
 
-// locate is where an object is at an instruction in the middle of a function, whose frame
-// is there.
+// locate returns the location of an object at an instruction inside a function,
+// with the given frame.
 func locate(expr, base []byte, frame Frame) ([]op.Piece, error) {
 	pieces, err := op.Locate(expr, op.Scope{CFA: frame, FrameBase: base})
 	switch err {
@@ -50,8 +50,8 @@ func locate(expr, base []byte, frame Frame) ([]op.Piece, error) {
 	return nil, errComputed
 }
 
-// located is the expression of a location that holds at pc. whole: it does in all of the
-// function's code. nil: there is none.
+// located returns the expression of a location that is valid at pc; nil if
+// there is none. whole reports that it is valid in all of the function's code.
 func (f *Info) located(unit, e *dwarf.Entry, pc uint64) (expr []byte, whole bool, err error) {
 	return f.d.Location(unit, e, pc, f.spend)
 }

@@ -13,23 +13,27 @@ import (
 	"endoscope/probes/elf"
 )
 
-// What a compiler may do where it knows who calls a function:
+// Optimisations that a compiler may apply if it knows the callers of a
+// function:
 //
-// LLVM (DeadArgumentElimination.cpp) lets the callers of a function that does not look at
-// an argument pass anything, also if other files may call the function, and leaves the
-// location of the parameter out. If no other file can, it takes away arguments and results
-// that nobody looks at: those behind move up. It says so by DW_CC_nocall, since version 16,
-// but not of functions with a DW_AT_specification, as methods are.
+// LLVM (DeadArgumentElimination.cpp) lets the callers of a function that does
+// not use an argument pass any value, even if other files may call the
+// function, and omits the location of the parameter. If no other file can call
+// it, LLVM removes unused arguments and results: later ones move up. It marks
+// that by DW_CC_nocall since version 16, but not for functions with a
+// DW_AT_specification, as methods have.
 //
-// GCC (ipa-sra.cc, ipa-cp.cc, ipa-split.cc) gives the function that it makes so a name of its
-// own.
+// GCC (ipa-sra.cc, ipa-cp.cc, ipa-split.cc) gives the changed function a name
+// of its own.
 
-// uses tells from the code of a module which registers are read, of a function and by those
-// who call it.
+// uses analyses the code of a module: which registers are read, by a function
+// and by its callers.
 type uses interface {
-	// entryRead reports whether the function reads what a register has at its entry.
+	// entryRead reports whether the function reads the entry value of a
+	// register.
 	entryRead(reg int) bool
-	// resultRead reports whether a caller reads what the function returns in a register.
+	// resultRead reports whether a caller reads the function's result from a
+	// register.
 	resultRead(reg int) bool
 }
 
@@ -45,8 +49,8 @@ func (u *moduleUses) resultRead(reg int) bool {
 	return codesite.In(u.m).ResultRead(u.i, op.Register(reg))
 }
 
-// areRead reports whether the function reads the registers that the pieces are in, or lie
-// behind.
+// areRead reports whether the function reads the registers that the pieces are
+// in or based on.
 func (r *reader) areRead(pieces []op.Piece) bool {
 	for _, p := range pieces {
 		inRegister := p.Kind == op.InRegister || p.Kind == op.Computed || p.Kind == op.InMemory && p.Register != op.CFA
@@ -57,8 +61,9 @@ func (r *reader) areRead(pieces []op.Piece) bool {
 	return true
 }
 
-// isTaken reports whether an earlier parameter is in one of the registers: GCC describes
-// those that are passed first, and may find a register for one that is not.
+// isTaken reports whether an earlier parameter is in one of the registers: GCC
+// describes parameters that are passed first, and may describe a register for
+// one that is not.
 func (r *reader) isTaken(pieces []op.Piece, earlier []Param) bool {
 	return slices.ContainsFunc(earlier, func(e Param) bool {
 		return slices.ContainsFunc(e.pieces, func(a op.Piece) bool {
@@ -69,16 +74,17 @@ func (r *reader) isTaken(pieces []op.Piece, earlier []Param) bool {
 	})
 }
 
-// compiler is what made a unit.
+// compiler is the producer of a unit.
 type compiler struct {
 	gnu   bool
 	clang bool
-	marks bool // it marks functions that it does not call as their types say
+	marks bool // it marks functions that are not called by the standard convention
 }
 
 var versionOf = regexp.MustCompile(`(clang|rustc) version (\d+)\.(\d+)`)
 
-// compilerOf reads DW_AT_producer. What is not known is taken to do what LLVM does.
+// compilerOf reads DW_AT_producer. An unknown compiler is assumed to behave
+// like LLVM.
 func compilerOf(unit *dwarf.Entry) (c compiler) {
 	producer, _ := unit.Val(dwarf.AttrProducer).(string)
 	c.gnu = strings.HasPrefix(producer, "GNU ")
@@ -89,16 +95,18 @@ func compilerOf(unit *dwarf.Entry) (c compiler) {
 	major, _ := strconv.Atoi(v[2])
 	minor, _ := strconv.Atoi(v[3])
 	c.clang = v[1] == "clang"
-	c.marks = c.clang && major >= 16 || !c.clang && (major > 1 || minor >= 70) // which has LLVM 16
+	c.marks = c.clang && major >= 16 || !c.clang && (major > 1 || minor >= 70) // it has LLVM 16
 	return c
 }
 
-// Attributes that say that all calls in a function are described, or all tail calls: Clang
-// has one of them on what it optimises (getCallSiteRelatedAttrs).
+// Attributes that say that all calls, or all tail calls, in a function are
+// described: Clang sets one of them on optimised functions
+// (getCallSiteRelatedAttrs).
 var callsDescribed = []dwarf.Attr{0x7a, 0x7b, 0x7c, 0x2116, 0x2117, 0x2118}
 
-// isOptimised reports whether a function of LLVM's is, as far as that can be told:
-// parameters of what is not are in memory, wherever the function is.
+// isOptimised reports whether a function compiled by LLVM is optimised, as far
+// as can be told: in unoptimised code all parameters are in memory throughout
+// the function.
 func (r *reader) isOptimised(e *dwarf.Entry, params []*dwarf.Entry) bool {
 	if r.by.clang {
 		return slices.ContainsFunc(callsDescribed, func(a dwarf.Attr) bool { return e.Val(a) != nil })
@@ -109,12 +117,12 @@ func (r *reader) isOptimised(e *dwarf.Entry, params []*dwarf.Entry) bool {
 	})
 }
 
-// mayRemoveParameters reports whether the compiler may take arguments and results from a function
-// without a word.
+// mayRemoveParameters reports whether the compiler may remove arguments and
+// results of a function without marking it.
 func (r *reader) mayRemoveParameters() bool { return !r.by.gnu && r.of.Lang != elf.Go && r.local }
 
-// parametersMoved reports whether a parameter is missing, so that others may be in other registers
-// than their types say.
+// parametersMoved reports whether a parameter is missing, so that others may be
+// in other registers than their types imply.
 func (r *reader) parametersMoved(params []*dwarf.Entry) bool {
 	if !r.mayRemoveParameters() {
 		return false
@@ -137,8 +145,8 @@ var (
 	errUnreadResult   = errors.New("is read by no caller that is known: the compiler may have made the function return nothing")
 )
 
-// returnsResult reports whether the function returns what its type says. What it returns in
-// registers is known to be returned where a caller reads it.
+// returnsResult reports whether the function returns what its type says. A
+// result in registers is certain if a caller reads it.
 func (r *reader) returnsResult(e *dwarf.Entry, params []*dwarf.Entry, result *Param) bool {
 	mayChange := r.changed()
 	if r.mayRemoveParameters() && !mayChange {
@@ -149,7 +157,7 @@ func (r *reader) returnsResult(e *dwarf.Entry, params []*dwarf.Entry, result *Pa
 	}
 	for _, p := range result.pieces {
 		switch {
-		case p.Kind == op.InMemory: // the caller says where: that is an argument
+		case p.Kind == op.InMemory: // the caller passes the address, as an argument
 		case p.Kind == op.InRegister && (p.Register == dwAX || p.Register == dwDX) && r.uses.resultRead(p.Register):
 		default:
 			return false

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Kind is what values of a type are, whatever it is called.
+// Kind is the kind of a type's values, independent of the type's name.
 type Kind uint8
 
 // Kinds of types.
@@ -23,27 +23,27 @@ const (
 	Struct // also classes
 	Union
 	Array
-	Code // of a function
+	Code // a function
 	Other
 )
 
 // Type is a type of the program's source.
 type Type struct {
-	Name string // as the source spells it
+	Name string // name in the source
 	bare string // without const
 	Kind Kind
 	Size int64
-	// Char: a character of C, or a byte of one's text.
+	// Char: a C character, or a byte of a text.
 	Char bool
-	// goKind is what a type of Go is (reflect.Kind), whatever it is called.
+	// goKind is the kind of a Go type (reflect.Kind), independent of its name.
 	goKind int64
 
-	elem  dwarf.Offset // of what pointers lead to and arrays are of; 0: void
-	at    dwarf.Offset // of the members
-	count int64        // of an array
-	// dimensions are those of an array: how many elements each has.
+	elem  dwarf.Offset // target of a pointer, element of an array; 0: void
+	at    dwarf.Offset // entry that has the members
+	count int64        // number of elements of an array
+	// dimensions are the lengths of an array in each dimension.
 	dimensions []int64
-	indirect   bool // a class that is passed by a pointer to it
+	indirect   bool // a class that is passed by pointer
 }
 
 // member is a field of a struct.
@@ -51,14 +51,15 @@ type member struct {
 	name   string
 	offset int64
 	t      *Type
-	// bit and bits say where a bit field is, from offset on; bits 0: it is none.
+	// bit and bits locate a bit field, relative to offset; bits 0: not a bit
+	// field.
 	bit, bits int64
 }
 
 // passByReference is DW_CC_pass_by_reference.
 const passByReference = 4
 
-// What Go's debug information says beyond DWARF (cmd/internal/dwarf, DW_AT_go_kind).
+// Go's extensions of DWARF (cmd/internal/dwarf, DW_AT_go_kind).
 const (
 	attrGoKind = dwarf.Attr(0x2900)
 	goString   = 24
@@ -69,14 +70,13 @@ var errEndless = errors.New("has damaged debug information: a type that has no e
 // typeOf reads the type at an offset; 0 is void.
 func (f *Info) typeOf(at dwarf.Offset) (*Type, error) { return f.typeWithin(at, maxDepth) }
 
-// typeWithin is typeOf for a type that may lead to so many others until it has its name
-// and size.
+// typeWithin is typeOf, limited to depth references to other types.
 func (f *Info) typeWithin(at dwarf.Offset, depth int) (*Type, error) {
 	t := &Type{Name: "void"}
 	if at == 0 {
 		return t, nil
 	}
-	name := "" // what it is called by typedefs
+	name := "" // the name given by typedefs
 	prefix := ""
 	for ; depth > 0; depth-- {
 		e, err := f.entry(at)
@@ -117,7 +117,7 @@ func (f *Info) typeWithin(at dwarf.Offset, depth int) (*Type, error) {
 	return nil, errEndless
 }
 
-// plain reads a type that is no other's name.
+// plain reads a type that is no typedef or qualifier.
 func (f *Info) plain(t *Type, e *dwarf.Entry, name string, depth int) error {
 	t.Size, _ = e.Val(dwarf.AttrByteSize).(int64)
 	t.Name, t.at = name, e.Offset
@@ -201,7 +201,7 @@ func spelled(kind, name string) string {
 	return name
 }
 
-// array reads how many elements an array has.
+// array reads the dimensions of an array.
 func (f *Info) array(t *Type, e *dwarf.Entry, name string, depth int) error {
 	cs, err := f.children(e)
 	if err != nil {
@@ -241,7 +241,8 @@ func (f *Info) array(t *Type, e *dwarf.Entry, name string, depth int) error {
 	return nil
 }
 
-// nameOf is the name of the type at an offset. It follows no pointers to structs.
+// nameOf returns the name of the type at an offset. It follows no pointers to
+// structs.
 func (f *Info) nameOf(at dwarf.Offset, depth int) (string, error) {
 	if at == 0 {
 		return "void", nil
@@ -261,8 +262,8 @@ func (f *Info) nameOf(at dwarf.Offset, depth int) (string, error) {
 	return t.Name, nil
 }
 
-// definition is a struct where its members are: one that is only declared is looked for
-// among those of its unit.
+// members returns the members of a struct. If it is only declared, its
+// definition is looked up in its unit.
 func (f *Info) members(t *Type) ([]member, error) {
 	e, err := f.entry(t.at)
 	if err != nil {
@@ -288,7 +289,7 @@ func (f *Info) members(t *Type) ([]member, error) {
 		}
 		if loc := c.Val(dwarf.AttrDataMemberLoc); loc != nil {
 			if m.offset, ok = loc.(int64); !ok {
-				continue // of a virtual base
+				continue // a virtual base
 			}
 		}
 		if m.t, err = f.typeOf(at); err != nil {
@@ -296,7 +297,7 @@ func (f *Info) members(t *Type) ([]member, error) {
 		}
 		if m.bits, _ = c.Val(dwarf.AttrBitSize).(int64); m.bits > 0 {
 			bit, ok := c.Val(dwarf.AttrDataBitOffset).(int64)
-			if !ok { // before DWARF 4: from the highest bit of the storage on
+			if !ok { // before DWARF 4: counted from the highest bit of the storage
 				high, _ := c.Val(dwarf.AttrBitOffset).(int64)
 				size := m.t.Size
 				if n, ok := c.Val(dwarf.AttrByteSize).(int64); ok {
@@ -316,8 +317,8 @@ func (f *Info) members(t *Type) ([]member, error) {
 
 const maxMembers = 10_000
 
-// member finds a field by name: its own, of what it is derived from, or of a struct
-// without a name within it.
+// member finds a field by name: its own, of a base class, or of an unnamed
+// struct inside.
 func (f *Info) member(t *Type, name string, depth int) (*member, error) {
 	if depth == 0 {
 		return nil, nil
@@ -347,7 +348,7 @@ func (f *Info) member(t *Type, name string, depth int) (*member, error) {
 	return nil, nil
 }
 
-// enumerators are the names of an enum's values.
+// enumerators returns the names of an enum's values.
 func (f *Info) enumerators(t *Type) (map[int64]string, bool, error) {
 	e, err := f.entry(t.at)
 	if err != nil {

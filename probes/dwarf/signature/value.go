@@ -12,33 +12,33 @@ import (
 	"endoscope/probes/dwarf/op"
 )
 
-// Value is how something that a function takes or gives is read.
+// Value is how an argument or result is read.
 type Value struct {
 	codegen.Value
 	Type types.Type
-	// Names are those of an enum's numbers, whose Type is VARCHAR.
+	// Names are the names of an enum's values; its Type is VARCHAR.
 	Names map[int64]string
-	// Float: the number is the bits of a floating point number of so many bytes, whose
-	// Type is DOUBLE. 0: it is none.
+	// Float is the size in bytes of a floating-point number, of which the
+	// number has the bits; its Type is DOUBLE. 0: not a floating-point number.
 	Float int64
-	// Pointer: the number is an address. Unsigned: it has no sign.
+	// Pointer: the number is an address. Unsigned: it is unsigned.
 	Pointer, Unsigned bool
 }
 
-// Where tells of a place what the kernel knows there.
+// Where describes a probe site and how values are wanted there.
 type Where struct {
-	// SPOffset is what is added to the stack pointer to get the address of the return
+	// SPOffset is added to the stack pointer to get the address of the return
 	// address.
 	SPOffset int64
-	// MaxText is how many bytes of a text are read at most.
+	// MaxText limits the bytes read of a text.
 	MaxText int
-	// AsText: what pointers lead to is a text, whatever they are pointers to.
+	// AsText: pointers of any type are read as texts.
 	AsText bool
-	// AsNumber: pointers, enums and truth values are numbers.
+	// AsNumber: pointers, enums and booleans are read as numbers.
 	AsNumber bool
 }
 
-// Argument is the value that path names: a parameter, and fields of it.
+// Argument returns the value that path names: a parameter, and fields of it.
 func (f *Function) Argument(path []string, at Where) (Value, error) {
 	var names []string
 	for i := range f.Params {
@@ -60,9 +60,9 @@ func (f *Function) Argument(path []string, at Where) (Value, error) {
 	return Value{}, e.WithHint("it has args.%s", strings.Join(names, ", args."))
 }
 
-// Return is the value that the function returns, or a field of it. Of several that a
-// function of Go returns it is the first, unless path begins with the name of another:
-// r1 is that of the second one that has none.
+// Return returns the result of the function, or a field of it. Of several
+// results of a Go function it is the first, unless path begins with the name of
+// another: r1 is that of the second one if it is unnamed.
 func (f *Function) Return(path []string, at Where) (Value, error) {
 	if f.Result == nil {
 		return Value{}, plan.Errorf(-1, -1, "%s returns nothing", f.Name)
@@ -83,7 +83,7 @@ func (f *Function) Return(path []string, at Where) (Value, error) {
 	return f.value(p, full, at)
 }
 
-// value reads what path names of p.
+// value returns the part of p that path names.
 func (f *Function) value(p *Param, path []string, at Where) (Value, error) {
 	f.info.mu.Lock()
 	defer f.info.mu.Unlock()
@@ -111,17 +111,17 @@ func (f *Function) value(p *Param, path []string, at Where) (Value, error) {
 	return v, e
 }
 
-// object is something of a type, and where it is.
+// object is an object with its type and location.
 type object struct {
 	t      *Type
-	pieces []op.Piece // of what is in registers, else
-	// base is the address from which the object lies offset bytes away.
+	pieces []op.Piece // for an object in registers; else nil
+	// base is the address to which offset is added.
 	base   codegen.Integer
 	offset int64
 	memory bool
-	// bit and bits are those of a bit field; bits 0: it is none.
+	// bit and bits locate a bit field; bits 0: not a bit field.
 	bit, bits int64
-	bound     *bound // of the slice that it is an element of; nil: it is none
+	bound     *bound // of the slice that contains it; nil: none
 }
 
 func (f *Function) read(p *Param, path []string, at Where) (v Value, err error) {
@@ -149,7 +149,7 @@ func (f *Function) read(p *Param, path []string, at Where) (v Value, err error) 
 	return v, err
 }
 
-// place puts an object into memory.
+// place sets the location in memory.
 func (o *object) place(p op.Piece, at Where) {
 	o.memory, o.offset = true, p.Offset
 	o.base = codegen.Integer{Register: registers[p.Register], Follow: p.Follow}
@@ -159,13 +159,13 @@ func (o *object) place(p op.Piece, at Where) {
 	}
 }
 
-// registers are the offsets of registers in struct pt_regs, by DWARF's numbers.
+// registers maps DWARF register numbers to offsets in struct pt_regs.
 var registers = map[int]int16{
 	dwAX: 80, dwDX: 96, dwCX: 88, dwBX: 40, dwSI: 104, dwDI: 112, 6: 32, dwSP: 152,
 	dwR8: 72, dwR9: 64, dwR10: 56, dwR11: 48, 12: 24, 13: 16, 14: 8, 15: 0,
 }
 
-// number is the object as an integer of so many bits from a bit on.
+// number returns the object's bits [bit, bit+bits) as an integer.
 func (o *object) number(bit, bits int64, signed bool) (codegen.Integer, error) {
 	n := o.base
 	if o.memory {
@@ -213,7 +213,7 @@ func (o *object) number(bit, bits int64, signed bool) (codegen.Integer, error) {
 	return n, errNotAtEntry
 }
 
-// bitsOf are some bits of a number, as a number.
+// bitsOf extracts bits of a number.
 func bitsOf(n, from, bits int64, signed bool) int64 {
 	if from < 0 || from >= 64 || bits <= 0 || from+bits > 64 {
 		return n
@@ -225,7 +225,7 @@ func bitsOf(n, from, bits int64, signed bool) int64 {
 	return int64(u >> (64 - bits))
 }
 
-// follow is what a pointer leads to.
+// follow returns what a pointer leads to.
 func (f *Function) follow(o object, _ Where) (object, error) {
 	n, err := o.number(0, 64, false)
 	if err != nil {
@@ -247,10 +247,10 @@ func (f *Function) follow(o object, _ Where) (object, error) {
 	return next, nil
 }
 
-// maxFollow is how many pointers a value may be away.
+// maxFollow limits the pointers on the path to a value.
 const maxFollow = 8
 
-// field is a field of a struct, or of what a pointer to one leads to.
+// field returns a field of a struct, or of the struct that a pointer leads to.
 func (f *Function) field(o object, name string, at Where) (object, error) {
 	for o.t.Kind == Pointer || o.t.Kind == Reference {
 		next, err := f.follow(o, at)
@@ -292,8 +292,8 @@ func (f *Function) noField(t *Type, name string) error {
 	return e.WithHint("its fields are %s", strings.Join(names[:min(len(names), 12)], ", "))
 }
 
-// fieldNames are the names by which fields are found: a type's own, and those of what it
-// is derived from and of structs without a name in it.
+// fieldNames returns the names of the accessible fields: a type's own, and
+// those of base classes and unnamed structs.
 func (f *Function) fieldNames(t *Type, depth int) (names []string, err error) {
 	if depth == 0 {
 		return nil, nil
@@ -304,7 +304,7 @@ func (f *Function) fieldNames(t *Type, depth int) (names []string, err error) {
 	}
 	for _, m := range ms {
 		switch {
-		case strings.Contains(m.name, "."): // _vptr.Base, which is the compiler's own
+		case strings.Contains(m.name, "."): // _vptr.Base, added by the compiler
 		case m.name != "":
 			names = append(names, m.name)
 		case m.t.Kind == Struct || m.t.Kind == Union:
@@ -318,7 +318,7 @@ func (f *Function) fieldNames(t *Type, depth int) (names []string, err error) {
 	return names, nil
 }
 
-// final is how an object is read.
+// final returns how an object is read.
 func (f *Function) final(o object, at Where) (Value, error) {
 	t := o.t
 	bit, bits := o.bit, o.bits
@@ -403,14 +403,14 @@ func (f *Function) final(o object, at Where) (Value, error) {
 	return Value{}, fmt.Errorf("is %s, which is not read", t.Name)
 }
 
-// wholeArray refuses an array of that name as a whole.
+// wholeArray is the error for an array of that name read as a whole.
 type wholeArray string
 
 func (t wholeArray) Error() string {
 	return fmt.Sprintf("is %s, of which one element is read at a time", string(t))
 }
 
-// askField refuses a struct as a whole.
+// askField returns the error for a struct read as a whole.
 func (f *Function) askField(t *Type) error {
 	names, err := f.fieldNames(t, maxDepth)
 	if err != nil {
@@ -426,19 +426,19 @@ func (f *Function) askField(t *Type) error {
 	return e.WithHint("its fields are .%s", strings.Join(names[:min(len(names), 12)], ", ."))
 }
 
-// textStructs are the structs that are texts, by the names of their fields: a pointer, and
-// how many bytes there are.
+// textStructs are the structs that are texts, by their fields: a pointer, and a
+// length in bytes.
 var textStructs = []struct {
 	is      func(t *Type) bool
 	pointer []string
 	length  []string
 }{
-	// Go's string, under whatever name
+	// Go's string, under any name
 	{func(t *Type) bool { return t.bare == "string" || t.goKind == goString }, []string{"str"}, []string{"len"}},
 	// Rust's &str and String
 	{func(t *Type) bool { return t.bare == "&str" }, []string{"data_ptr"}, []string{"length"}},
 	{isRustString, []string{"vec", "buf", firstPointer}, []string{"vec", "len"}},
-	// std::string and std::string_view of GCC's library, and string_view of LLVM's
+	// std::string and std::string_view of libstdc++, and string_view of libc++
 	{func(t *Type) bool { return t.bare == "string" || strings.HasPrefix(t.bare, "basic_string<char") },
 		[]string{"_M_dataplus", "_M_p"}, []string{"_M_string_length"}},
 	{isStringView, []string{"_M_str"}, []string{"_M_len"}},
@@ -451,11 +451,11 @@ func isStringView(t *Type) bool {
 	return t.bare == "string_view" || strings.HasPrefix(t.bare, "basic_string_view<char,")
 }
 
-// firstPointer stands for the first pointer in a struct, through whatever structs it is
-// wrapped in: those between a Vec of Rust and its memory differ by version.
+// firstPointer is the first pointer in a struct, in any nesting of structs: the
+// nesting between a Rust Vec and its memory differs by version.
 const firstPointer = "*"
 
-// textStruct reads those structs that are texts. ok is false for others.
+// textStruct reads a struct that is a text. ok is false for others.
 func (f *Function) textStruct(o object, at Where) (v Value, ok bool, err error) {
 	for _, known := range textStructs {
 		if !known.is(o.t) {
@@ -479,7 +479,7 @@ func (f *Function) textStruct(o object, at Where) (v Value, ok bool, err error) 
 	return v, false, nil
 }
 
-// within is a field of a field.
+// within returns a field of a field.
 func (f *Function) within(o object, path []string, at Where) (object, error) {
 	for _, name := range path {
 		var err error
@@ -495,7 +495,7 @@ func (f *Function) within(o object, path []string, at Where) (object, error) {
 	return o, nil
 }
 
-// pointerIn finds the first pointer that an object has.
+// pointerIn returns the first pointer in an object.
 func (f *Function) pointerIn(o object, depth int) (object, error) {
 	none := plan.Errorf(-1, -1, "%s has no pointer", o.t.Name)
 	switch {
@@ -520,7 +520,7 @@ func (f *Function) pointerIn(o object, depth int) (object, error) {
 	return o, none
 }
 
-// textOf is the text of a length at a pointer.
+// textOf returns the text with a pointer and a length.
 func textOf(p, n object, at Where) (v Value, err error) {
 	address, err := p.number(0, 64, false)
 	if err != nil {

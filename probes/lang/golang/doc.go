@@ -1,11 +1,11 @@
-// Package golang lists the goroutines of running Go programs, which the kernel
-// does not know: those that wait have no thread.
+// Package golang lists the goroutines of running Go programs. The kernel does
+// not know them: a waiting goroutine has no thread.
 //
-// It reads the runtime's own list (runtime.allgs) from the program's memory,
-// where the program's debug information says that it is. Nothing is stopped:
-// what it reads may change meanwhile, so a goroutine is read twice and dropped
-// where it has moved. Memory of a target is hostile: all that is read of it is
-// bounded and checked.
+// It reads the runtime's own list (runtime.allgs) from the memory of the
+// program, at addresses from its debug information. Nothing is stopped: memory
+// may change meanwhile, so a goroutine is read twice and dropped if it has
+// moved. Memory of a target is hostile: what is read from it is bounded and
+// checked.
 //
 // It must not know eBPF, unwinding, SQL or streams.
 package golang

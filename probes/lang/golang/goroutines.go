@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Status is what the runtime says of a goroutine (runtime/runtime2.go).
+// Status is the runtime's status of a goroutine (runtime/runtime2.go).
 type Status uint32
 
-// The statuses of goroutines that have something to do.
+// The statuses of goroutines that are not idle or dead.
 const (
 	Runnable Status = 1
 	Running  Status = 2
@@ -19,19 +19,19 @@ const (
 	Waiting  Status = 4
 )
 
-const statusScan = 0x1000 // _Gscan: the collector looks at the stack
+const statusScan = 0x1000 // _Gscan: the collector scans the stack
 
-// Goroutine is one that has no thread, at the moment it was read.
+// Goroutine is a goroutine without a thread, at the time it was read.
 type Goroutine struct {
 	ID         uint64
 	Status     Status
-	Reason     string // of Waiting: "chan receive", "IO wait" ...
-	PC, SP, FP uint64 // where it will go on
+	Reason     string // for Waiting: "chan receive", "IO wait" ...
+	PC, SP, FP uint64 // where it will resume
 	Stack      []byte // its memory from SP on; valid until the next Parked
-	room       int    // how much of that there is
+	room       int    // number of bytes of the stack from SP on
 }
 
-// Process is a Go program that runs. It is used by one goroutine at a time.
+// Process is a running Go program. It is used by one goroutine at a time.
 type Process struct {
 	pid     int
 	layout  *Layout
@@ -42,28 +42,28 @@ type Process struct {
 	gs, again []byte
 	stacks    []byte
 	found     []Goroutine
-	kept      []int // of found: index of addresses
+	kept      []int // for each of found, its index in addresses
 	local     []unix.Iovec
 	remote    []unix.RemoteIovec
 }
 
-// Limits on what a program is believed.
+// Limits on the values accepted from a program.
 const (
 	maxGoroutines = 1 << 20
-	maxStack      = 64 << 10 // of one, copied; deeper ones are cut
+	maxStack      = 64 << 10 // bytes copied of one; deeper ones are cut
 	maxReason     = 64
 	batch         = 1024 // parts of a process_vm_readv: UIO_MAXIOV
 )
 
-// Open begins to look at a program whose code is loaded at an offset (bias)
-// from where its file says.
+// Open prepares reading a program whose code is loaded with an offset (bias)
+// from the addresses in its file.
 func Open(pid int, l *Layout, bias uint64) *Process {
 	return &Process{pid: pid, layout: l, bias: bias}
 }
 
 var errMemory = errors.New("memory cannot be read")
 
-// read reads memory of the process. It is all or nothing.
+// read reads memory of the process, all or nothing.
 func (p *Process) read(addr uint64, b []byte) error {
 	if len(b) == 0 {
 		return nil
@@ -76,8 +76,8 @@ func (p *Process) read(addr uint64, b []byte) error {
 	return nil
 }
 
-// readAll reads equally long parts of memory, one behind the other into b. A
-// part that cannot be read is left as it is.
+// readAll reads equally long parts of memory, one after the other into b. A
+// part that cannot be read is left unchanged.
 func (p *Process) readAll(addrs []uint64, size int, b []byte) {
 	for len(addrs) > 0 {
 		n := min(len(addrs), batch)
@@ -90,7 +90,7 @@ func (p *Process) readAll(addrs []uint64, size int, b []byte) {
 		if err != nil {
 			got = 0
 		}
-		if done := got / size; done < n { // the next one is missing
+		if done := got / size; done < n { // the next one is unreadable
 			n = done + 1
 		}
 		addrs, b = addrs[n:], b[n*size:]
@@ -99,8 +99,9 @@ func (p *Process) readAll(addrs []uint64, size int, b []byte) {
 
 func word(b []byte, at uint64) uint64 { return binary.LittleEndian.Uint64(b[at:]) }
 
-// Parked lists the goroutines that wait, or wait for a thread. torn is how many
-// moved while they were read. The result is valid until the next call.
+// Parked lists the goroutines that wait, or wait for a thread. torn is the
+// number of those that moved while they were read. The result is valid until
+// the next call.
 func (p *Process) Parked() (gs []Goroutine, torn int, err error) {
 	var header [16]byte
 	if err := p.read(p.layout.allgs+p.bias, header[:8]); err != nil {
@@ -139,8 +140,8 @@ func (p *Process) Parked() (gs []Goroutine, torn int, err error) {
 	return p.found, torn, nil
 }
 
-// readStacks reads the stacks of gs into memory. One that cannot be read stays
-// nil: its goroutine has moved.
+// readStacks reads the stacks of gs into memory. An unreadable one stays nil:
+// its goroutine has moved.
 func (p *Process) readStacks(gs []Goroutine, memory []byte) {
 	for len(gs) > 0 {
 		n := min(len(gs), batch)
@@ -162,7 +163,7 @@ func (p *Process) readStacks(gs []Goroutine, memory []byte) {
 			got -= g.room
 			read++
 		}
-		if read < n { // the next one is missing
+		if read < n { // the next one is unreadable
 			memory = memory[gs[read].room:]
 			read++
 		}
@@ -170,7 +171,7 @@ func (p *Process) readStacks(gs []Goroutine, memory []byte) {
 	}
 }
 
-// parse reads a g; false for those that are parked nowhere.
+// parse decodes a g; false if it is not parked.
 func (p *Process) parse(b []byte) (g Goroutine, ok bool) {
 	l := p.layout
 	g.Status = Status(binary.LittleEndian.Uint32(b[l.status:]) &^ statusScan)
@@ -186,8 +187,8 @@ func (p *Process) parse(b []byte) (g Goroutine, ok bool) {
 	return g, true
 }
 
-// keepSettled drops the goroutines of which another reading differs, and returns
-// how many those are.
+// keepSettled drops the goroutines of which a second reading differs, and
+// returns their number.
 func (p *Process) keepSettled(before []byte, size int) (torn int) {
 	addrs := p.addresses[:0:0]
 	for _, i := range p.kept {
@@ -212,7 +213,7 @@ func (p *Process) keepSettled(before []byte, size int) (torn int) {
 	return torn
 }
 
-// reason is the text of a wait reason.
+// reason returns the text of a wait reason.
 func (p *Process) reason(i int) string {
 	if p.reasons == nil {
 		p.readReasons()
@@ -238,7 +239,7 @@ func (p *Process) readReasons() {
 	}
 }
 
-// resized is a slice of n bytes in *b, which grows for it.
+// resized returns a slice of n bytes in *b, and grows it if needed.
 func resized(b *[]byte, n int) []byte {
 	if cap(*b) < n {
 		*b = make([]byte, n+n/4)

@@ -11,28 +11,28 @@ import (
 	"endoscope/probes/dwarf/debuginfo"
 )
 
-// Layout says where the runtime of one Go program keeps its goroutines.
+// Layout is where the runtime of one Go program keeps its goroutines.
 type Layout struct {
-	allgs, allglen uint64 // addresses, as the file numbers them
-	reasons        uint64 // of runtime.waitReasonStrings
+	allgs, allglen uint64 // addresses in the file
+	reasons        uint64 // address of runtime.waitReasonStrings
 	reasonCount    int
 
-	size uint64 // of runtime.g
-	// Offsets in it.
+	size uint64 // size of runtime.g
+	// Offsets in runtime.g.
 	goid, status, reason         uint64
 	stackLow, stackHigh          uint64
 	schedPC, schedSP, schedFrame uint64
 }
 
-// ErrNoDebugInformation is the answer for programs that were stripped.
+// ErrNoDebugInformation is returned for stripped programs.
 var ErrNoDebugInformation = errors.New("it has no debug information")
 
-// maxGSize bounds runtime.g, which has some 450 bytes.
+// maxGSize limits runtime.g, which has about 450 bytes.
 const maxGSize = 4096
 
-// ReadLayout reads it from the debug information of a program.
+// ReadLayout reads the layout from the debug information of a program.
 func ReadLayout(file io.ReaderAt) (l *Layout, err error) {
-	defer func() { // debug/elf and debug/dwarf trust what they read too much
+	defer func() { // debug/elf and debug/dwarf may panic on damaged files
 		if p := recover(); p != nil {
 			l, err = nil, fmt.Errorf("damaged debug information: %v", p)
 		}
@@ -78,8 +78,8 @@ func (l *Layout) readSymbols(f *elf.File) error {
 }
 
 // readTypes finds type g, which the linker puts into one of the runtime's
-// compilation units. The others are stepped over by the lengths that they begin
-// with: they are most of the information.
+// compilation units. The others, most of the data, are skipped by their
+// lengths.
 func (l *Layout) readTypes(f *elf.File, data *dwarf.Data) error {
 	section := f.Section(".debug_info")
 	if section == nil {
@@ -94,7 +94,7 @@ func (l *Layout) readTypes(f *elf.File, data *dwarf.Data) error {
 	}
 	for at := 0; at+12 <= len(info); {
 		length := uint64(binary.LittleEndian.Uint32(info[at:]))
-		if length > uint64(len(info)-at-4) || length < 8 { // the 64-bit format too, which Go does not write
+		if length > uint64(len(info)-at-4) || length < 8 { // also rejects the 64-bit format, which Go does not write
 			return ErrNoDebugInformation
 		}
 		header := 11 // length, version, abbreviations, size of addresses
@@ -110,10 +110,10 @@ func (l *Layout) readTypes(f *elf.File, data *dwarf.Data) error {
 	return ErrNoDebugInformation
 }
 
-// maxInfo bounds the debug information of a program that is read.
+// maxInfo limits the debug information of a program that is read.
 const maxInfo = 512 << 20
 
-// readUnit looks for type g in the unit whose first entry is at an offset.
+// readUnit searches for type g in the unit whose first entry is at an offset.
 func (l *Layout) readUnit(data *dwarf.Data, at dwarf.Offset) (found bool, err error) {
 	r := data.Reader()
 	r.Seek(at)
@@ -170,7 +170,7 @@ func (l *Layout) readG(t dwarf.Type) error {
 	return nil
 }
 
-// offsetOf is where a field of a field of a struct lies.
+// offsetOf returns the offset of a nested field of a struct.
 func offsetOf(t dwarf.Type, path []string) (offset uint64, ok bool) {
 	for _, name := range path {
 		for {

@@ -10,7 +10,7 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// A program tells where its goroutines are unless it was stripped; damage is an
+// The layout of a program is found unless it is stripped; damage yields an
 // error and no panic.
 func TestReadLayout(t *testing.T) {
 	dir := t.TempDir()

@@ -10,15 +10,14 @@ import (
 	"endoscope/probes/dwarf/debuginfo"
 )
 
-// maxUnit bounds the debug information of one package, which is 2 MB of the
-// runtime's.
+// maxUnit limits the debug information of one package; the runtime's has 2 MB.
 const maxUnit = 64 << 20
 
-// NumberOffset is where in its g a goroutine has its number (goid), as the
-// debug information of a program says. Of that it reads no more than up to the
-// runtime's part: all of it, of a large program, takes a second to unpack.
+// NumberOffset returns the offset in g of a goroutine's number (goid), from the
+// debug information of a program. It reads only up to the runtime's part:
+// decompressing all of a large program's takes a second.
 func NumberOffset(file io.ReaderAt) (offset uint64, err error) {
-	defer func() { // debug/elf and debug/dwarf trust what they read too much
+	defer func() { // debug/elf and debug/dwarf may panic on damaged files
 		if p := recover(); p != nil {
 			offset, err = 0, fmt.Errorf("damaged debug information: %v", p)
 		}
@@ -61,7 +60,7 @@ func NumberOffset(file io.ReaderAt) (offset uint64, err error) {
 	return 0, ErrNoDebugInformation
 }
 
-// nextUnit reads a unit with its header into buf, which it may replace.
+// nextUnit reads a unit with its header into buf, which it may reallocate.
 func nextUnit(info io.Reader, buf []byte) ([]byte, error) {
 	var length [4]byte
 	if _, err := io.ReadFull(info, length[:]); err != nil {
@@ -77,7 +76,8 @@ func nextUnit(info io.Reader, buf []byte) ([]byte, error) {
 	return unit, err
 }
 
-// memberOfG looks for a member of type g in a unit, if that is the runtime's.
+// memberOfG searches for a member of type g in a unit, if that is the
+// runtime's.
 func memberOfG(r *dwarf.Reader, member string) (offset uint64, found bool) {
 	inG := false
 	for {
@@ -91,7 +91,7 @@ func memberOfG(r *dwarf.Reader, member string) (offset uint64, found bool) {
 			if name != "runtime" {
 				return 0, false
 			}
-			continue // to what is in it
+			continue // into its children
 		case inG && e.Tag == 0:
 			return 0, false
 		case inG && name == member:

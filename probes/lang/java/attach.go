@@ -16,18 +16,19 @@ import (
 	"endoscope/probes/process"
 )
 
-// Limits of a conversation.
+// Timeouts of the attach protocol.
 const (
 	attachWait = 3 * time.Second // for the socket to appear
-	answerWait = 2 * time.Second // for a whole answer
+	answerWait = 2 * time.Second // for a complete answer
 	maxAnswer  = 64 << 20
 )
 
-// What is said of machines that cannot be asked.
+// Errors for machines that cannot be asked.
 var (
-	// ErrSignal is of those that SIGQUIT would kill.
+	// ErrSignal is returned for machines that SIGQUIT would kill.
 	ErrSignal = errors.New("it does not handle SIGQUIT, and has no attach socket: it cannot be asked")
-	// ErrDisabled is of those that would write a dump to their own output instead.
+	// ErrDisabled is returned for machines that would write a thread dump to
+	// their own output instead.
 	ErrDisabled = errors.New("it was started with -XX:+DisableAttachMechanism: it cannot be asked")
 )
 
@@ -36,13 +37,13 @@ var errRefused = errors.New("the virtual machine refuses")
 // Machine is a running Java virtual machine.
 type Machine struct {
 	pid   int
-	inner int   // its number for itself
+	inner int   // pid in its own namespace
 	tmp   int   // descriptor of its /tmp
-	own   []int // threads that make dumps, by tid; nil: not known yet
+	own   []int // threads that write dumps, by tid; nil: unknown
 }
 
-// Attach makes sure that a machine can be asked. It takes some 10 ms the first
-// time, and may signal the machine.
+// Attach makes sure that a machine accepts commands. It takes about 10 ms the
+// first time, and may signal the machine.
 func Attach(pid int) (*Machine, error) {
 	m := &Machine{pid: pid, inner: process.InnerPID(pid), tmp: -1}
 	if m.inner == 0 {
@@ -66,7 +67,7 @@ func Attach(pid int) (*Machine, error) {
 	return m, nil
 }
 
-// Close lets go of it. The machine keeps its socket.
+// Close releases our resources. The machine keeps its socket.
 func (m *Machine) Close() {
 	if m.tmp >= 0 {
 		unix.Close(m.tmp)
@@ -82,7 +83,7 @@ func (m *Machine) hasSocket() bool {
 	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFSOCK
 }
 
-// start has the machine make its socket (AttachListener::is_init_trigger).
+// start makes the machine create its socket (AttachListener::is_init_trigger).
 func (m *Machine) start() error {
 	if b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", m.pid)); err == nil && bytes.Contains(b, []byte("-XX:+DisableAttachMechanism\x00")) {
 		return ErrDisabled
@@ -100,15 +101,15 @@ func (m *Machine) start() error {
 	how := &unix.OpenHow{Flags: unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_WRONLY | unix.O_CLOEXEC, Mode: 0o600,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS}
 	fd, err := unix.Openat2(dir, name, how)
-	if err != nil { // where it cannot be made in its folder, the machine looks into /tmp
+	if err != nil { // if the file cannot be created in its working directory, the machine looks into /tmp
 		dir = m.tmp
 		if fd, err = unix.Openat2(dir, name, how); err != nil {
 			return fmt.Errorf("the file that asks for its socket cannot be made: %w", err)
 		}
 	}
 	unix.Close(fd)
-	defer func() { _ = unix.Unlinkat(dir, name, 0) }() // the machine may have done it
-	// Again, for meanwhile it may have become another program.
+	defer func() { _ = unix.Unlinkat(dir, name, 0) }() // the machine may have removed it
+	// Checked again, since it may have executed another program meanwhile.
 	if !catches(m.pid, unix.SIGQUIT) {
 		return ErrSignal
 	}
@@ -138,10 +139,10 @@ func catches(pid int, signal unix.Signal) bool {
 	return err == nil && set>>(uint(signal)-1)&1 != 0
 }
 
-// ask sends a command and returns its answer.
+// ask sends a command and returns the answer.
 func (m *Machine) ask(command string, arguments ...string) ([]byte, error) {
-	// By way of the descriptor no symbolic link of the path counts but the last,
-	// and whoever that leads to must be the machine.
+	// The path through the descriptor follows no symbolic link except the last
+	// component; isPeer checks that the machine is at the other end.
 	c, err := net.DialTimeout("unix", fmt.Sprintf("/proc/self/fd/%d/%s", m.tmp, m.socketName()), answerWait)
 	if err != nil {
 		return nil, err
@@ -174,7 +175,7 @@ func (m *Machine) ask(command string, arguments ...string) ([]byte, error) {
 	return text, nil
 }
 
-// isPeer checks that the machine is at the other end.
+// isPeer checks that the peer of the connection is the machine.
 func (m *Machine) isPeer(c *net.UnixConn) error {
 	raw, err := c.SyscallConn()
 	if err != nil {

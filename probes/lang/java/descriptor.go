@@ -2,9 +2,9 @@ package java
 
 import "strings"
 
-// Parameters writes the parameters of a method's descriptor (JVMS 4.3.3) as
-// java.lang.reflect.Method does: "int,java.lang.String,long[]" of
-// "(ILjava/lang/String;[J)V". What is no descriptor has none: false.
+// Parameters converts the parameters of a method's descriptor (JVMS 4.3.3) to
+// the form of java.lang.reflect.Method: "int,java.lang.String,long[]" for
+// "(ILjava/lang/String;[J)V". It returns false for an invalid descriptor.
 func Parameters(descriptor string) (string, bool) {
 	list, _, ok := strings.Cut(strings.TrimPrefix(descriptor, "("), ")")
 	if !ok || !strings.HasPrefix(descriptor, "(") {

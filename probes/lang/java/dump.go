@@ -10,10 +10,11 @@ import (
 	"time"
 )
 
-// State is what a thread is doing, as the virtual machine and its stack say.
+// State is the state of a thread, by the virtual machine and the thread's
+// stack.
 type State uint8
 
-// A thread in Locking waits for a lock that another one has.
+// A thread in Locking waits for a lock that another thread holds.
 const (
 	Running State = iota
 	Waiting
@@ -24,28 +25,28 @@ const (
 
 // Frame is a call of a method.
 type Frame struct {
-	Method string // with package and class
-	Module string // java.base, or the source file; "" if it is not known
-	System bool   // of a module with a version: Java's own
+	Method string // qualified by package and class
+	Module string // java.base, or the source file; "" if unknown
+	System bool   // in a module with a version: part of Java itself
 }
 
-// Thread is a Java thread at the instant of a dump.
+// Thread is a Java thread at the time of a dump.
 type Thread struct {
 	Name   string
-	TID    int // as the host numbers it; 0: none is known
+	TID    int // in our namespace; 0: unknown
 	State  State
 	Frames []Frame // innermost first
 }
 
-// Limits on what a machine is believed.
+// Limits on the values accepted from a machine.
 const (
 	maxThreads = 1 << 17
 	maxFrames  = 2048
 	maxName    = 400
 )
 
-// Threads asks for all threads that execute Java. The machine halts for it; cost is
-// the CPU time that its own threads took.
+// Threads dumps all threads that execute Java. The machine stops for it; cost
+// is the CPU time that its own threads used.
 func (m *Machine) Threads() (ts []Thread, cost time.Duration, err error) {
 	before := m.ownTime()
 	text, err := m.ask("threaddump")
@@ -68,10 +69,10 @@ func (m *Machine) Threads() (ts []Thread, cost time.Duration, err error) {
 	return slices.DeleteFunc(ts, func(t Thread) bool { return len(t.Frames) == 0 }), cost, nil
 }
 
-// ownTime is the CPU time of the threads that make dumps.
+// ownTime returns the CPU time of the threads that write dumps.
 func (m *Machine) ownTime() time.Duration { return m.timeOf(m.own...) }
 
-// timeOf is the CPU time of threads.
+// timeOf returns the CPU time of threads.
 func (m *Machine) timeOf(tids ...int) (sum time.Duration) {
 	for _, tid := range tids {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/schedstat", m.pid, tid))
@@ -85,7 +86,7 @@ func (m *Machine) timeOf(tids ...int) (sum time.Duration) {
 	return sum
 }
 
-// translate replaces the numbers that threads have in their container by ours.
+// translate replaces tids of a container's namespace by ours.
 func (m *Machine) translate(ts []Thread) {
 	ours := map[int]int{}
 	dir := fmt.Sprintf("/proc/%d/task", m.pid)
@@ -112,7 +113,7 @@ func (m *Machine) translate(ts []Thread) {
 	}
 }
 
-// Parse reads a thread dump. Each thread begins with a line such as
+// Parse parses a thread dump. Each thread begins with a line such as
 //
 //	"worker-0" #12 prio=5 os_prio=0 cpu=1.23ms elapsed=1.0s tid=0x7f nid=0x1f2 in Object.wait()  [0x7f]
 //	   java.lang.Thread.State: WAITING (on object monitor)
@@ -120,7 +121,7 @@ func (m *Machine) translate(ts []Thread) {
 //		- waiting on <0x71> (a java.util.LinkedList)
 //		at app.Server.nextJob(Server.java:13)
 //
-// Threads of the machine's own have no frames.
+// Threads internal to the machine have no frames.
 func Parse(text []byte) (ts []Thread) {
 	var t *Thread
 	var state string
@@ -150,7 +151,7 @@ func Parse(text []byte) (ts []Thread) {
 	return ts
 }
 
-// threadOf reads a thread's first line. Its name may have quotes in it.
+// threadOf parses a thread's first line. Its name may contain quotes.
 func threadOf(line string) (t Thread) {
 	end := strings.LastIndexByte(line, '"')
 	t.Name = line[1:max(end, 1)]
@@ -166,8 +167,8 @@ func threadOf(line string) (t Thread) {
 	return t
 }
 
-// frameOf reads what follows "at": a method and, in parentheses, the module that it
-// is of and its place. Classes of the application's loader have app// before.
+// frameOf parses what follows "at": a method and, in parentheses, its module
+// and place. Classes of the application's loader are prefixed by app//.
 func frameOf(text string) (f Frame) {
 	method, place, _ := strings.Cut(text, "(")
 	place = strings.TrimSuffix(place, ")")
@@ -190,8 +191,8 @@ func frameOf(text string) (f Frame) {
 	return f
 }
 
-// Methods in which threads that the machine holds for running read, write, or wait
-// for something to happen; a part of the name each, the innermost frames first.
+// Methods in which threads that the machine considers running read, write, or
+// wait for events; parts of the names, the innermost frames first.
 var (
 	waitMethods  = []string{"sun.nio.ch.EPoll.wait", "sun.nio.ch.WEPoll", "sun.nio.ch.PollSelector", "java.lang.ProcessHandleImpl.waitForProcessExit", "java.lang.ref.Reference.waitForReferencePendingList"}
 	readMethods  = []string{".accept", ".read", ".receive", ".recv", "sun.nio.ch.Net.poll", "sun.nio.ch.NioSocketImpl.park"}
@@ -200,7 +201,7 @@ var (
 	lockMethods  = []string{"java.util.concurrent.locks.ReentrantLock", "java.util.concurrent.locks.ReentrantReadWriteLock", "java.util.concurrent.locks.StampedLock"}
 )
 
-// ioDepth is how far from the innermost frame input and output are looked for.
+// ioDepth is the number of innermost frames searched for input and output.
 const ioDepth = 6
 
 func stateOf(state string, frames []Frame) State {
@@ -246,8 +247,8 @@ func stateOf(state string, frames []Frame) State {
 	return Running
 }
 
-// Locks reports whether a method takes a lock of Java's library, for which it parks
-// its thread.
+// Locks reports whether a method acquires a lock of Java's library, for which
+// it parks its thread.
 func Locks(method string) bool { return hasPrefix(method, lockMethods) && !Awaits(method) }
 
 // Awaits reports whether a method waits for a condition of such a lock.

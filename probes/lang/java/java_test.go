@@ -104,7 +104,7 @@ func TestParse(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	for cut := range len(dump) { // half a dump is no panic
+	for cut := range len(dump) { // a truncated dump causes no panic
 		Parse([]byte(dump[:cut]))
 	}
 }
@@ -148,8 +148,8 @@ func start(t *testing.T, options ...string) *exec.Cmd {
 	return cmd
 }
 
-// A machine that was never asked before tells its threads, with the numbers that
-// the kernel knows them by, and nothing is left of how it was asked.
+// A machine that was not attached before returns its threads, with tids of our
+// namespace, and no file is left behind.
 func TestThreads(t *testing.T) {
 	cmd := start(t)
 	m, err := Attach(cmd.Process.Pid)
@@ -187,8 +187,8 @@ func TestThreads(t *testing.T) {
 	}
 }
 
-// A machine that SIGQUIT would kill is not signalled: it has its socket from the
-// start (-Xrs), or cannot be asked.
+// A machine that SIGQUIT would kill is not signalled: it has its socket from
+// the start (-Xrs), or cannot be asked.
 func TestUnpreparedMachineIsNotSignalled(t *testing.T) {
 	for options, want := range map[string]error{"-Xrs": nil, "-Xrs -XX:+DisableAttachMechanism": ErrDisabled, "-XX:+DisableAttachMechanism": ErrDisabled} {
 		cmd := start(t, strings.Fields(options)...)
@@ -207,7 +207,7 @@ func TestUnpreparedMachineIsNotSignalled(t *testing.T) {
 			t.Errorf("%s: SIGQUIT has killed it", options)
 		}
 	}
-	sleep := exec.Command(testenv.NeedProgram(t, "sleep"), "100") // no machine, and without a handler
+	sleep := exec.Command(testenv.NeedProgram(t, "sleep"), "100") // no Java machine, and without a handler
 	if err := sleep.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -217,8 +217,8 @@ func TestUnpreparedMachineIsNotSignalled(t *testing.T) {
 	}
 }
 
-// A symbolic link where the file is to be made is not followed; nobody else may
-// answer in the machine's place.
+// A symbolic link in place of the file is not followed, and no other process
+// may answer instead of the machine.
 func TestPlantedLinkIsNotFollowed(t *testing.T) {
 	cmd := start(t)
 	pid := cmd.Process.Pid

@@ -12,10 +12,11 @@ import (
 	"endoscope/probes/process"
 )
 
-// Which classes a machine has loaded is read from its memory, by the description of
-// its own structures that it exports for debuggers (gHotSpotVMStructs,
-// src/hotspot/share/runtime/vmStructs.cpp): it is not halted, and does nothing for it.
-// As it runs on, classes that are loaded or unloaded meanwhile may be missing.
+// The loaded classes are read from the machine's memory, by the description of
+// its structures that it exports for debuggers (gHotSpotVMStructs,
+// src/hotspot/share/runtime/vmStructs.cpp): it is not stopped, and does no
+// work. Since it runs on, classes that are loaded or unloaded meanwhile may be
+// missing.
 
 // Library is the file of a Java machine.
 const Library = "libjvm.so"
@@ -25,14 +26,14 @@ type Method struct {
 	Class      string // java.util.Map$Entry
 	Name       string // or <init>, <clinit>
 	Descriptor string // (ILjava/lang/String;)V
-	Size       int    // bytes of code as the class file has it; 0: it has none
+	Size       int    // size of its code in the class file, in bytes; 0: none
 }
 
-// Function is what the method is called among functions.
+// Function returns the function name of the method.
 func (m *Method) Function() string { return m.Class + "." + m.Name }
 
-// Aliases are what it is called besides, which tell it from others that are
-// overloaded: with its parameters, and with its descriptor.
+// Aliases returns further names that distinguish overloaded methods: with
+// parameters, and with the descriptor.
 func (m *Method) Aliases() []string {
 	if list, ok := Parameters(m.Descriptor); ok {
 		return []string{m.Function() + "(" + list + ")", m.Function() + m.Descriptor}
@@ -40,20 +41,20 @@ func (m *Method) Aliases() []string {
 	return nil
 }
 
-// Limits on what memory is believed.
+// Limits on the values accepted from memory.
 const (
 	maxStructs = 1 << 14
 	maxLoaders = 1 << 16
 	maxClasses = 1 << 20
 	maxMethods = 1 << 21
-	maxPages   = 1 << 12 // that are kept
+	maxPages   = 1 << 12 // cached pages
 	pageBytes  = 1 << 12
 )
 
 var errNotDescribed = errors.New("the machine does not describe its structures")
 
-// Loaded lists the methods of the classes that a process' machine, mapped at library,
-// has loaded.
+// Loaded lists the methods of the classes that a process's machine, mapped at
+// library, has loaded.
 func Loaded(pid int, library process.Mapping) ([]Method, error) {
 	m := &memory{pid: pid, pages: map[uint64][]byte{}, symbols: map[uint64]string{}}
 	s, err := m.describe(library)
@@ -66,7 +67,7 @@ func Loaded(pid int, library process.Mapping) ([]Method, error) {
 	return s.methods()
 }
 
-// memory reads a process' memory by pages. What cannot be read is zeros.
+// memory reads a process's memory by pages. Unreadable memory yields zeros.
 type memory struct {
 	pid     int
 	pages   map[uint64][]byte
@@ -122,7 +123,7 @@ func (m *memory) quarter(addr uint64) uint16 {
 	return binary.LittleEndian.Uint16(b[:])
 }
 
-// text is the text with an end at addr.
+// text returns the NUL-terminated text at addr.
 func (m *memory) text(addr uint64) string {
 	var b [maxName]byte
 	m.read(b[:], addr)
@@ -130,7 +131,7 @@ func (m *memory) text(addr uint64) string {
 	return text
 }
 
-// structures are the places of a machine's structures: offsets of fields, addresses of
+// structures describes a machine's structures: offsets of fields, addresses of
 // static ones, and sizes.
 type structures struct {
 	*memory
@@ -138,7 +139,7 @@ type structures struct {
 	sizes map[string]uint64 // by type
 }
 
-// needs is an error if the machine says nothing of a field or type.
+// needs returns an error if the machine does not describe a field or type.
 func (s *structures) needs(fields []string, sized string) error {
 	for _, f := range fields {
 		if _, ok := s.at[f]; !ok {
@@ -151,7 +152,7 @@ func (s *structures) needs(fields []string, sized string) error {
 	return nil
 }
 
-// fields are those that lead to methods.
+// fields are those on the path to methods.
 var fields = []string{
 	"ClassLoaderDataGraph::_head", "ClassLoaderData::_next", "ClassLoaderData::_klasses",
 	"Klass::_next_link", "Klass::_name", "Klass::_layout_helper", "InstanceKlass::_methods",
@@ -160,13 +161,13 @@ var fields = []string{
 	"Symbol::_length", "Symbol::_body",
 }
 
-// describe reads what the machine says of its structures.
+// describe reads the machine's description of its structures.
 func (m *memory) describe(library process.Mapping) (*structures, error) {
 	exported, err := exports(m.pid, library)
 	if err != nil {
 		return nil, err
 	}
-	// A variable of the machine's, 0 if it has no such one.
+	// The value of a variable of the machine, 0 if it does not exist.
 	variable := func(name string) uint64 {
 		if addr := exported[name]; addr != 0 {
 			return m.word(addr)
@@ -185,7 +186,8 @@ func (m *memory) describe(library process.Mapping) (*structures, error) {
 		if name == 0 {
 			break
 		}
-		// Of arrays at the end of a structure the first element is a field, [0].
+		// Arrays at the end of a structure are described by their first
+		// element, [0].
 		field := strings.TrimSuffix(m.text(m.word(entry+fieldName)), "[0]")
 		where := entry + offset
 		if m.half(entry+static) != 0 {
@@ -207,8 +209,8 @@ func (m *memory) describe(library process.Mapping) (*structures, error) {
 	return s, nil
 }
 
-// exports are the addresses in a process of what its machine's library exports for
-// debuggers.
+// exports returns the addresses in a process of what its machine's library
+// exports for debuggers.
 func exports(pid int, library process.Mapping) (map[string]uint64, error) {
 	f, err := process.OpenModule(pid, library)
 	if err != nil {
@@ -240,18 +242,18 @@ func exports(pid int, library process.Mapping) (map[string]uint64, error) {
 	return nil, errNotDescribed
 }
 
-// methods goes through the classes of all class loaders.
+// methods iterates over the classes of all class loaders.
 func (s *structures) methods() (out []Method, err error) {
 	at := func(field string) uint64 { return s.at[field] }
 	loader := s.word(at("ClassLoaderDataGraph::_head"))
 	if loader == 0 {
-		return nil, errNotDescribed // or not begun yet
+		return nil, errNotDescribed // or not initialised yet
 	}
 	classes := 0
 	for i := 0; loader != 0 && i < maxLoaders; i++ {
 		class := s.word(loader + at("ClassLoaderData::_klasses"))
 		for ; class != 0 && classes < maxClasses; classes++ {
-			// Arrays have negative ones (Klass::layout_helper).
+			// Arrays have negative values (Klass::layout_helper).
 			if int32(s.half(class+at("Klass::_layout_helper"))) > 0 {
 				out = s.add(out, class)
 			}
@@ -271,7 +273,7 @@ func (s *structures) add(out []Method, class uint64) []Method {
 		return out
 	}
 	n := s.half(list + at("Array<int>::_length"))
-	for i := range min(n, 1<<16) { // as many as a class can have
+	for i := range min(n, 1<<16) { // the maximum number in a class
 		if len(out) >= maxMethods {
 			break
 		}
@@ -281,14 +283,14 @@ func (s *structures) add(out []Method, class uint64) []Method {
 		own := s.symbol(s.word(pool + 8*uint64(s.quarter(fixed+at("ConstMethod::_name_index")))))
 		descriptor := s.symbol(s.word(pool + 8*uint64(s.quarter(fixed+at("ConstMethod::_signature_index")))))
 		if !strings.HasPrefix(descriptor, "(") || own == "" {
-			continue // it is just being unloaded
+			continue // being unloaded
 		}
 		out = append(out, Method{name, own, descriptor, int(s.quarter(fixed + at("ConstMethod::_code_size")))})
 	}
 	return out
 }
 
-// symbol is the text of one of the machine's Symbols.
+// symbol returns the text of one of the machine's Symbols.
 func (s *structures) symbol(addr uint64) string {
 	if addr == 0 {
 		return ""

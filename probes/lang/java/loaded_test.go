@@ -15,7 +15,7 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// disassembled lists name and descriptor of a class' methods, as javap has them.
+// disassembled lists name and descriptor of a class's methods, from javap.
 func disassembled(t *testing.T, dir, class string) (out []string) {
 	t.Helper()
 	text, err := exec.Command(testenv.NeedProgram(t, "javap"), "-p", "-s", "-cp", dir, class).Output()
@@ -41,7 +41,7 @@ func disassembled(t *testing.T, dir, class string) (out []string) {
 	return out
 }
 
-// The methods of classes that a machine has loaded are those of their class files.
+// The methods of a machine's loaded classes are those of the class files.
 func TestLoadedMethodsAgreeWithClassFiles(t *testing.T) {
 	cmd := start(t)
 	mappings, err := process.Modules(cmd.Process.Pid)
@@ -69,7 +69,8 @@ func TestLoadedMethodsAgreeWithClassFiles(t *testing.T) {
 	}
 }
 
-// Whether methods are told is as the machine has it, be it by a file of arguments.
+// TellsMethods agrees with the machine's setting, even if that comes from an
+// arguments file.
 func TestTellsMethods(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "arguments")
 	if err := os.WriteFile(file, []byte(Switch+"\n"), 0o600); err != nil {

@@ -12,13 +12,13 @@ import (
 	"endoscope/probes/process"
 )
 
-// Owners tells which thread of a machine has a monitor: it reads that in the machine's
-// memory, where the machine says itself what lies where (gHotSpotVMStructs, which is
-// made for debuggers: src/hotspot/share/runtime/vmStructs.cpp). Nothing is halted.
-// It is used by one goroutine at a time.
+// Owners finds the thread that holds a monitor of a machine, in the machine's
+// memory, by the description that it exports for debuggers (gHotSpotVMStructs:
+// src/hotspot/share/runtime/vmStructs.cpp). Nothing is stopped. It is used by
+// one goroutine at a time.
 type Owners struct {
 	pid    int
-	fields [numFields]uint64 // offsets, of a static one its address
+	fields [numFields]uint64 // offsets; for a static field its address
 	buf    []byte
 }
 
@@ -49,7 +49,7 @@ var fieldNames = map[string]int{
 	"OSThread._thread_id":                 osThreadID,
 }
 
-// Bounds of what a machine is believed.
+// Limits on the values accepted from a machine.
 const (
 	mostFields   = 1 << 15
 	longestField = 1 << 10
@@ -57,7 +57,7 @@ const (
 	longestName  = 64
 )
 
-// OpenOwners reads what the machine of a process says of its structures.
+// OpenOwners reads the description of structures from the machine of a process.
 func OpenOwners(pid int) (*Owners, error) {
 	symbols, err := vmSymbols(pid)
 	if err != nil {
@@ -65,7 +65,7 @@ func OpenOwners(pid int) (*Owners, error) {
 	}
 	o := &Owners{pid: pid}
 	var entries, stride uint64
-	var at [5]uint64 // of an entry's parts
+	var at [5]uint64 // offsets of an entry's fields
 	for _, x := range []struct {
 		name string
 		to   *uint64
@@ -124,8 +124,8 @@ func nameOfField(f int) string {
 	return ""
 }
 
-// Of is the thread, as the kernel numbers it, that has a monitor at a moment between
-// the call and its return; false: none has, or it cannot be said.
+// Of returns the tid, in our namespace, of the thread that holds a monitor at
+// some time during the call; false if none does, or it is unknown.
 func (o *Owners) Of(monitor uint64) (tid int, ok bool) {
 	owner, ok := o.word(monitor + o.fields[monitorOwner])
 	if !ok || owner == 0 {
@@ -145,7 +145,8 @@ func (o *Owners) Of(monitor uint64) (tid int, ok bool) {
 	for i := range n {
 		thread := binary.LittleEndian.Uint64(all[8*i:])
 		if thread != owner {
-			// Who took it while nobody else wanted it is known by an address on its stack.
+			// If it was acquired without contention, the owner is an address on
+			// the holder's stack.
 			base, ok1 := o.word(thread + o.fields[stackBase])
 			size, ok2 := o.word(thread + o.fields[stackSize])
 			if !ok1 || !ok2 || owner >= base || owner < base-size {
@@ -159,7 +160,7 @@ func (o *Owners) Of(monitor uint64) (tid int, ok bool) {
 	return 0, false
 }
 
-// read reads memory of the machine; nil: it cannot be read as a whole. What it gives
+// read reads memory of the machine; nil if part of it is unreadable. The result
 // is valid until the next call.
 func (o *Owners) read(at uint64, n int) []byte {
 	if cap(o.buf) < n {
@@ -197,8 +198,8 @@ func (o *Owners) text(at uint64) string {
 	return ""
 }
 
-// vmSymbols are the addresses of what the library of a process' machine exports for
-// debuggers.
+// vmSymbols returns the addresses of what the library of a process's machine
+// exports for debuggers.
 func vmSymbols(pid int) (map[string]uint64, error) {
 	mappings, err := process.Modules(pid)
 	if err != nil {

@@ -11,18 +11,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What is said of machines whose compiled code cannot be told.
+// Errors for machines whose compiled code cannot be listed.
 var (
-	// ErrFramePointers is of those whose methods leave no trace of their callers.
-	ErrFramePointers = errors.New("it was started without -XX:+PreserveFramePointer: who called a compiled method is not to be seen")
-	// ErrPerfMap is of those before JDK 17.
+	// ErrFramePointers is returned for machines whose methods do not keep frame
+	// pointers.
+	ErrFramePointers = errors.New("it was started without -XX:+PreserveFramePointer: callers of compiled methods are not visible")
+	// ErrPerfMap is returned for machines before JDK 17.
 	ErrPerfMap = errors.New("it does not know the command Compiler.perfmap, which JDK 17 has and later ones")
-	// ErrPlanted is of those that would write through what another user has put there.
+	// ErrPlanted is returned for machines that would write through a file of
+	// another user.
 	ErrPlanted = errors.New("the file that it would write its methods to is another user's, or none")
 )
 
-// WritePerfMap has the machine write where its compiled methods are, into the file
-// of package perfmap. It halts no thread. cost is the CPU time that this took it.
+// WritePerfMap makes the machine write the addresses of its compiled methods
+// into the file that package perfmap reads. It stops no thread. cost is the CPU
+// time that the machine used.
 func (m *Machine) WritePerfMap() (cost time.Duration, err error) {
 	flag, err := m.ask("printflag", "PreserveFramePointer")
 	if err != nil {
@@ -44,8 +47,8 @@ func (m *Machine) WritePerfMap() (cost time.Duration, err error) {
 	return m.timeOf(listener) - before, nil
 }
 
-// ownsPerfMap reports whether the file is not there yet, or a regular one of the
-// machine's user: the machine follows symbolic links.
+// ownsPerfMap reports whether the file does not exist yet, or is a regular one
+// of the machine's user: the machine follows symbolic links.
 func (m *Machine) ownsPerfMap() bool {
 	var file, self unix.Stat_t
 	err := unix.Fstatat(m.tmp, fmt.Sprintf("perf-%d.map", m.inner), &file, unix.AT_SYMLINK_NOFOLLOW)
@@ -55,8 +58,7 @@ func (m *Machine) ownsPerfMap() bool {
 	return file.Mode&unix.S_IFMT == unix.S_IFREG && unix.Stat(fmt.Sprintf("/proc/%d", m.pid), &self) == nil && self.Uid == file.Uid
 }
 
-// threadNamed finds a thread by its name, as far as the kernel keeps it; 0: there
-// is none.
+// threadNamed finds a thread by its name, as truncated by the kernel; 0: none.
 func (m *Machine) threadNamed(name string) int {
 	dir := fmt.Sprintf("/proc/%d/task", m.pid)
 	entries, _ := os.ReadDir(dir) // none if it has ended

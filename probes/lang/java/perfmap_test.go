@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A machine that keeps frame pointers says where its methods are; one that does not
-// is told so, and writes nothing. What stands in the file's place is left alone.
+// A machine with frame pointers writes its methods; one without is refused, and
+// writes nothing. Another file at the path is left alone.
 func TestWritePerfMap(t *testing.T) {
 	for option, want := range map[string]error{"-XX:+PreserveFramePointer": nil, "-XX:-PreserveFramePointer": ErrFramePointers} {
 		cmd := start(t, option, "-Xcomp", "-XX:TieredStopAtLevel=1", "-XX:CompileCommand=quiet", "-XX:CompileCommand=compileonly,Waits::*")

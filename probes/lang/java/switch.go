@@ -8,24 +8,24 @@ import (
 	"endoscope/probes/process"
 )
 
-// Switch has a machine pass all of HotSpot's probes, newSwitch those at each call of a
-// method: newer ones refuse to start with the former.
+// Switch enables all of HotSpot's probes in a machine, newSwitch those at each
+// call of a method: newer machines refuse to start with the former.
 const (
 	Switch    = "-XX:+ExtendedDTraceProbes"
 	newSwitch = "-XX:+DTraceMethodProbes"
 )
 
-// Hint is how methods become visible.
+// Hint says how to make methods observable.
 const Hint = "methods of Java can be observed where the machine is started with " + Switch + " (JDK 19 and newer: " + newSwitch + ")"
 
-// flagFields are those that lead to the settings of a machine (JVMFlag).
+// flagFields are the fields on the path to the settings of a machine (JVMFlag).
 var flagFields = []string{"JVMFlag::flags", "JVMFlag::numFlags", "JVMFlag::_name", "JVMFlag::_addr"}
 
 const maxFlags = 1 << 13
 
-// TellsMethods reports whether a process' machine, mapped at library, passes the probes
-// of calls: as it has it itself, or where it has not read its settings yet, or does not
-// say where they are, by its command and environment.
+// TellsMethods reports whether a process's machine, mapped at library, fires
+// the probes of calls: by its settings in memory or, if it has not read them
+// yet or does not describe them, by its command line and environment.
 func TellsMethods(pid int, library process.Mapping) bool {
 	m := &memory{pid: pid, pages: map[uint64][]byte{}}
 	if s, err := m.describe(library); err == nil && s.needs(flagFields, "JVMFlag") == nil && s.flag("DTraceMethodProbes") {
@@ -34,7 +34,7 @@ func TellsMethods(pid int, library process.Mapping) bool {
 	return isToldTo(pid)
 }
 
-// flag is the value of a setting that is true or false.
+// flag returns the value of a boolean setting.
 func (s *structures) flag(name string) bool {
 	flag := s.word(s.at["JVMFlag::flags"])
 	for range min(s.word(s.at["JVMFlag::numFlags"]), maxFlags) {
@@ -46,8 +46,8 @@ func (s *structures) flag(name string) bool {
 	return false
 }
 
-// isToldTo is what a machine's command and its environment (JAVA_TOOL_OPTIONS and the
-// like) say.
+// isToldTo reports whether a machine's command line or environment
+// (JAVA_TOOL_OPTIONS and the like) enables the probes.
 func isToldTo(pid int) bool {
 	for _, file := range []string{"cmdline", "environ"} {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))

@@ -22,38 +22,38 @@ type Entry struct {
 type Map struct {
 	pid     int
 	path    string
-	read    int64 // how much of the file
+	read    int64 // bytes of the file read
 	partial []byte
 	entries btree.Map[uint64, Entry] // by start; none overlap
 	looked  time.Time
-	whole   bool // the file does not grow: another takes its place, which Renew reads
+	whole   bool // the file is not appended to but replaced; Renew reads it
 }
 
-// Limits on what a file is believed, and how often it is looked at.
+// Limits on the values accepted from a file, and intervals of reading it again.
 const (
 	maxFile    = 256 << 20
 	maxEntries = 1 << 20
 	maxName    = 400
-	again      = 100 * time.Millisecond // where an address is in no code known
-	late       = time.Second            // where it is
+	again      = 100 * time.Millisecond // after an address in no known code
+	late       = time.Second            // after one in known code
 )
 
-// Open reads the file of a process; an error if it has none.
+// Open reads the file of a process; it returns an error if there is none.
 func Open(pid int) (*Map, error) {
 	inner := process.InnerPID(pid)
 	m := &Map{pid: pid, path: fmt.Sprintf("/tmp/perf-%d.map", inner)}
 	return m, m.refresh()
 }
 
-// Renew reads the file from its beginning: of a process that does not add to it, but
-// writes it anew when it is asked to. From then on it is read no more in between.
+// Renew reads the file from its beginning, for a process that rewrites it on
+// request instead of appending. From then on only Renew reads it.
 func (m *Map) Renew() error {
 	m.whole, m.read, m.partial = true, 0, nil
 	m.entries.Clear()
 	return m.refresh()
 }
 
-// refresh takes in what the file has grown by.
+// refresh reads what was appended to the file.
 func (m *Map) refresh() error {
 	m.looked = time.Now()
 	f, err := process.OpenOwn(m.pid, m.path)
@@ -65,7 +65,7 @@ func (m *Map) refresh() error {
 	if err != nil {
 		return err
 	}
-	if st.Size() < m.read { // it was begun anew
+	if st.Size() < m.read { // it was truncated
 		m.read, m.partial = 0, nil
 		m.entries.Clear()
 	}
@@ -92,7 +92,7 @@ func (m *Map) refresh() error {
 	return nil
 }
 
-// add enters code, in place of what was there before.
+// add enters code, and removes what was at its addresses before.
 func (m *Map) add(e Entry) {
 	var gone []uint64
 	m.entries.Descend(e.End-1, func(start uint64, have Entry) bool {
@@ -108,7 +108,7 @@ func (m *Map) add(e Entry) {
 	m.entries.Set(e.Start, e)
 }
 
-// parse reads a line: start and size in hexadecimal, and a name.
+// parse parses a line: start and size in hexadecimal, and a name.
 func parse(line []byte) (e Entry, ok bool) {
 	start, rest, ok1 := bytes.Cut(line, []byte{' '})
 	size, name, ok2 := bytes.Cut(rest, []byte{' '})
@@ -123,14 +123,14 @@ func parse(line []byte) (e Entry, ok bool) {
 	return Entry{from, from + n, string(name[:min(len(name), maxName)])}, true
 }
 
-// Find is the code at an address; false if none is known. Now and then it looks
-// whether the file has grown: other code may be at the address.
+// Find returns the code at an address; false if none is known. It checks at
+// intervals whether the file has grown, since other code may be at the address.
 func (m *Map) Find(addr uint64) (e Entry, ok bool) {
 	e, ok = m.find(addr)
 	if since := time.Since(m.looked); m.whole || ok && since < late || since < again {
 		return e, ok
 	}
-	_ = m.refresh() // if it is gone, what is known is kept
+	_ = m.refresh() // if the file is gone, the known entries are kept
 	return m.find(addr)
 }
 

@@ -11,8 +11,9 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// A process writes its map while it is read: later code takes the place of
-// earlier code, lines that are none are left out, and half a line waits.
+// A process appends to its map while it is read: later code replaces earlier
+// code at its addresses, malformed lines are skipped, and an incomplete line is
+// read later.
 func TestMap(t *testing.T) {
 	testenv.NeedRoot(t)
 	cmd := exec.Command(testenv.NeedProgram(t, "sleep"), "100")
@@ -55,7 +56,7 @@ func TestMap(t *testing.T) {
 	find(0x1010, "")
 	find(0x2050, "")
 	find(0x4000, "hexadecimal")
-	// What is written anew, longer or not, is read when it is said to be.
+	// A rewritten file, longer or not, is read by Renew.
 	if err := f.Truncate(0); err != nil {
 		t.Fatal(err)
 	}
@@ -70,11 +71,11 @@ func TestMap(t *testing.T) {
 	if _, err := f.WriteAt([]byte("1000 100 other\n"), 0); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(again) // after which new code is looked for
+	time.Sleep(again) // interval after which new code is looked for
 	if e, ok := m.Find(0x1010); !ok || e.Name != "moved" {
 		t.Errorf("what was not said to be new is read: %v", e)
 	}
-	// Nobody else's file is read, and no link is followed.
+	// Files of other users are not read, and links are not followed.
 	os.Remove(path)
 	if err := os.Symlink("/etc/passwd", path); err != nil {
 		t.Fatal(err)

@@ -9,36 +9,36 @@ import (
 	"strconv"
 )
 
-// Layout says where one build of CPython keeps its threads and their frames.
+// Layout is where one build of CPython keeps its threads and their frames.
 type Layout struct {
-	Version string // 3.11
-	runtime uint64 // address of _PyRuntime, as the file numbers them
+	Version string // such as 3.11
+	runtime uint64 // address of _PyRuntime in the file
 	offsets
 }
 
-// offsets in the interpreter's structures. All were taken from the headers of the
-// version named (Include/internal, with Py_BUILD_CORE).
+// offsets in the interpreter's structures, from the headers of the named
+// version (Include/internal, with Py_BUILD_CORE).
 type offsets struct {
 	interpreters uint64 // _PyRuntimeState.interpreters.head
 	nextInterp   uint64 // PyInterpreterState.next
 	threads      uint64 // PyInterpreterState.threads.head
 	nextThread   uint64 // PyThreadState.next
 	threadID     uint64 // PyThreadState.thread_id: pthread_self
-	nativeID     uint64 // PyThreadState.native_thread_id; 0: it has none
+	nativeID     uint64 // PyThreadState.native_thread_id; 0: not present
 	frame        uint64 // PyThreadState.current_frame, frame, or cframe
-	inCFrame     bool   // it is cframe, and the frame is in that at:
+	inCFrame     bool   // frame is the offset of cframe, which contains the frame at:
 	cframe       uint64 // _PyCFrame.current_frame
 	code         uint64 // frame: its code object
-	previous     uint64 // frame: who called it
-	owner        uint64 // frame: who owns it; 0: it does not say
+	previous     uint64 // frame: its caller
+	owner        uint64 // frame: its owner; 0: not present
 	frameSize    uint64
 	filename     uint64 // PyCodeObject.co_filename
 	name         uint64 // PyCodeObject.co_qualname, or co_name
-	text         uint64 // where an ASCII string's characters begin
-	wideText     uint64 // those of another string
+	text         uint64 // offset of the characters of an ASCII string
+	wideText     uint64 // offset of those of other strings
 }
 
-// ownedByC is the owner of a frame that stands for a call from C.
+// ownedByC is the owner of a frame that represents a call from C.
 const ownedByC = 3
 
 var layouts = map[int]offsets{
@@ -54,22 +54,22 @@ var layouts = map[int]offsets{
 		code: 0, previous: 8, owner: 70, frameSize: 72, filename: 112, name: 128, text: 40, wideText: 56},
 }
 
-// ErrVersion is the answer for versions that are not known.
+// ErrVersion is returned for unknown versions.
 type ErrVersion struct{ Version string }
 
 func (e *ErrVersion) Error() string {
 	return fmt.Sprintf("Python %s is not known: 3.9 to 3.13 are", e.Version)
 }
 
-// ErrNone is the answer for files that are no Python.
+// ErrNone is returned for files that are no Python.
 var ErrNone = fmt.Errorf("it is no CPython")
 
 var versionInName = regexp.MustCompile(`python3\.(\d+)`)
 
-// ReadLayout reads it from an interpreter, which is an executable or a library;
-// path is what the file is called.
+// ReadLayout reads the layout of an interpreter, an executable or a library;
+// path is the name of the file.
 func ReadLayout(file io.ReaderAt, path string) (l *Layout, err error) {
-	defer func() { // debug/elf trusts what it reads too much
+	defer func() { // debug/elf may panic on damaged files
 		if p := recover(); p != nil {
 			l, err = nil, fmt.Errorf("damaged file: %v", p)
 		}
@@ -102,7 +102,7 @@ func ReadLayout(file io.ReaderAt, path string) (l *Layout, err error) {
 		return nil, ErrNone
 	}
 	major, minor := 3, -1
-	if version != 0 { // since 3.11: its number in hexadecimal, 0x030b02f0
+	if version != 0 { // since 3.11: the version number in hexadecimal, 0x030b02f0
 		if n, ok := wordAt(f, version); ok {
 			major, minor = int(n>>24), int(n>>16&0xff)
 		}
@@ -119,7 +119,7 @@ func ReadLayout(file io.ReaderAt, path string) (l *Layout, err error) {
 	return &Layout{Version: fmt.Sprintf("3.%d", minor), runtime: runtime, offsets: offsets}, nil
 }
 
-// wordAt reads a number of 4 bytes from a file, by its address.
+// wordAt reads a 4-byte number at an address of a file.
 func wordAt(f *elf.File, addr uint64) (uint32, bool) {
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_LOAD && addr >= p.Vaddr && addr+4 <= p.Vaddr+p.Filesz {

@@ -16,7 +16,7 @@ type Frame struct {
 	File     string
 }
 
-// Process is a Python program that runs. It is used by one goroutine at a time.
+// Process is a running Python program. It is used by one goroutine at a time.
 type Process struct {
 	pid    int
 	layout *Layout
@@ -30,30 +30,31 @@ type Process struct {
 	again   []uint64
 }
 
-// Limits on what a program is believed.
+// Limits on the values accepted from a program.
 const (
 	maxThreads = 1 << 16
 	maxFrames  = 1024
 	maxName    = 300
-	// forget is how long names of code are believed: a code object may have gone,
-	// and another be where it was.
+	// forget is how long names of code objects are cached: another object may
+	// be at the address later.
 	forget = 10 * time.Second
-	// relist is how often, at most, threads are listed because one is missing.
+	// relist is the minimum interval between listings of threads because one is
+	// missing.
 	relist = 50 * time.Millisecond
 )
 
-// Open begins to look at a program whose interpreter is loaded at an offset
-// (bias) from where its file says.
+// Open prepares reading a program whose interpreter is loaded with an offset
+// (bias) from the addresses in its file.
 func Open(pid int, l *Layout, bias uint64) *Process {
 	return &Process{pid: pid, layout: l, bias: bias, codes: map[uint64]Frame{}}
 }
 
-// Version is that of the interpreter.
+// Version returns the version of the interpreter.
 func (p *Process) Version() string { return p.layout.Version }
 
 var errMemory = errors.New("memory cannot be read")
 
-// read reads memory of the process. It is all or nothing.
+// read reads memory of the process, all or nothing.
 func (p *Process) read(addr uint64, b []byte) error {
 	local := []unix.Iovec{{Base: &b[0], Len: uint64(len(b))}}
 	n, err := unix.ProcessVMReadv(p.pid, local, []unix.RemoteIovec{{Base: uintptr(addr), Len: len(b)}}, 0)
@@ -69,8 +70,8 @@ func (p *Process) word(addr uint64) (uint64, error) {
 	return binary.LittleEndian.Uint64(b[:]), err
 }
 
-// tidInPthread is where glibc's struct pthread, which pthread_self points to, has
-// the thread's number (x86-64, since 2.4).
+// tidInPthread is the offset of the thread's number in glibc's struct pthread,
+// which pthread_self points to (x86-64, since 2.4).
 const tidInPthread = 0x2d0
 
 // list finds the thread states of all interpreters.
@@ -98,8 +99,9 @@ func (p *Process) list() {
 	}
 }
 
-// Stack is what a thread executes, innermost first; false where it has no Python,
-// or cannot be read. It is valid until the next call.
+// Stack returns the Python functions that a thread executes, innermost first;
+// false if it runs no Python, or cannot be read. The result is valid until the
+// next call.
 func (p *Process) Stack(tid int, frames []Frame) ([]Frame, bool) {
 	state, ok := p.threads[tid]
 	if !ok {
@@ -111,8 +113,8 @@ func (p *Process) Stack(tid int, frames []Frame) ([]Frame, bool) {
 			return frames, false
 		}
 	}
-	// A thread that runs changes its frames: two readings in a row that are equal
-	// are believed, and after some the last.
+	// A running thread changes its frames: two equal readings in a row are
+	// accepted, and after some attempts the last one.
 	for attempt := 0; ; attempt++ {
 		if p.chain, ok = p.walk(state, p.chain[:0]); !ok {
 			delete(p.threads, tid)
@@ -206,7 +208,7 @@ func (p *Process) text(addr uint64) (string, bool) {
 	}
 	n = min(n, maxName)
 	flags := binary.LittleEndian.Uint32(head[state:])
-	if p.layout.text == 40 { // 3.12 and later keep 8 bits more before them where strings are immortal
+	if p.layout.text == 40 { // 3.12 and later keep 8 more bits before these since strings can be immortal
 		flags &= 0xff
 	}
 	kind, compact, ascii := flags>>2&7, flags>>5&1, flags>>6&1

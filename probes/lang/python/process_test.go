@@ -18,8 +18,8 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// threads is a program with three threads, each of which waits in functions of
-// its own, and prints their numbers.
+// threads is a program with three threads, each of which waits in different
+// functions, and prints their numbers.
 const threads = `
 import threading, sys, time
 class Queue:
@@ -39,7 +39,7 @@ def last(): print("go", flush=True); sys.stdin.read()
 last()
 `
 
-// interpreters are those that are installed: the system's, and by version.
+// interpreters returns the installed ones: the system's, and by version.
 func interpreters(t *testing.T) []string {
 	found := []string{testenv.NeedProgram(t, "/usr/bin/python3")}
 	home, _ := os.UserHomeDir()
@@ -50,8 +50,8 @@ func interpreters(t *testing.T) []string {
 	return found
 }
 
-// Each thread's functions are found, whatever the version; of versions that are
-// not known it is said.
+// Each thread's functions are found in every known version; unknown versions
+// are refused.
 func TestStacks(t *testing.T) {
 	testenv.NeedRoot(t)
 	script := filepath.Join(t.TempDir(), "threads.py")
@@ -112,7 +112,7 @@ func TestStacks(t *testing.T) {
 	}
 }
 
-// open finds the interpreter of a process.
+// open opens the interpreter of a process.
 func open(pid int) (*Process, error) {
 	text, err := process.Text(pid)
 	if err != nil {
@@ -140,7 +140,7 @@ func open(pid int) (*Process, error) {
 	return nil, err
 }
 
-// bias is how far from where a file says its code is mapped.
+// bias returns the difference between addresses in a process and in the file.
 func bias(file io.ReaderAt, m process.Mapping) uint64 {
 	f, err := elf.NewFile(file)
 	if err != nil {
@@ -154,7 +154,7 @@ func bias(file io.ReaderAt, m process.Mapping) uint64 {
 	return 0
 }
 
-// Damaged files are errors and no panics.
+// Damaged files yield errors and no panics.
 func TestDamagedFilesAreErrors(t *testing.T) {
 	b, err := os.ReadFile(testenv.NeedProgram(t, "/usr/bin/python3"))
 	if err != nil {

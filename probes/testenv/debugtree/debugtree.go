@@ -1,5 +1,5 @@
-// Package debugtree makes debug information of trees that tests write down, also of such
-// as no compiler makes. Only tests use it.
+// Package debugtree builds debug information from trees written in tests,
+// including some that no compiler emits. It is for tests only.
 package debugtree
 
 import (
@@ -12,9 +12,9 @@ import (
 	"endoscope/probes/dwarf/leb128"
 )
 
-// Entry is one entry of the debug information. Attributes are a string, an int64, a uint64
-// (an address), a bool, a []byte (an expression) or an *Entry that is referred to, of the
-// same tree.
+// Entry is one entry of the debug information. Attributes are a string, an
+// int64, a uint64 (an address), a bool, a []byte (an expression) or an *Entry
+// of the same tree (a reference).
 type Entry struct {
 	Tag      dwarf.Tag
 	Attrs    map[dwarf.Attr]any
@@ -31,11 +31,11 @@ const (
 	formExprloc = 0x18
 )
 
-// Sections are .debug_abbrev and .debug_info of one unit, whose entry is root; at has the
-// offsets of all entries in the latter.
+// Sections returns .debug_abbrev and .debug_info of one unit, whose entry is
+// root; at has the offsets of all entries in the latter.
 func Sections(root *Entry) (abbrev, info []byte, at map[*Entry]dwarf.Offset) {
 	at = map[*Entry]dwarf.Offset{}
-	refs := map[int]*Entry{} // by where in info they stand
+	refs := map[int]*Entry{} // by position in info
 	info = []byte{0, 0, 0, 0, 4, 0, 0, 0, 0, 0, 8}
 	code := uint64(0)
 	var write func(e *Entry)
@@ -83,12 +83,12 @@ func Sections(root *Entry) (abbrev, info []byte, at map[*Entry]dwarf.Offset) {
 	return append(abbrev, 0), info, at
 }
 
-// Unit is a tree whose entry of the unit has the children.
+// Unit returns a tree whose unit entry has the children.
 func Unit(children ...*Entry) *Entry {
 	return &Entry{Tag: dwarf.TagCompileUnit, Attrs: map[dwarf.Attr]any{dwarf.AttrName: "unit"}, Children: children}
 }
 
-// Data is the debug information of a tree.
+// Data returns the debug information of a tree.
 func Data(root *Entry) (d *dwarf.Data, at map[*Entry]dwarf.Offset, err error) {
 	abbrev, info, at := Sections(root)
 	d, err = dwarf.New(abbrev, nil, nil, info, nil, nil, nil, nil)
