@@ -42,6 +42,40 @@ zzzz-zzzzz r-xp 00000000 fe:01 200 /letters
 	}
 }
 
+// A program that has just been started is in the middle of exec for a moment, in which
+// it has no code.
+func TestLoadedModulesOfNewProcess(t *testing.T) {
+	cat := testenv.NeedProgram(t, "cat")
+	for range 100 {
+		cmd := exec.Command(cat, "/dev/zero")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		mappings, err := LoadedModules(cmd.Process.Pid)
+		cmd.Process.Kill()
+		cmd.Wait()
+		if err != nil || len(mappings) == 0 || filepath.Base(mappings[0].Path) != filepath.Base(cat) {
+			t.Fatalf("mapped are %v, %v", mappings, err)
+		}
+	}
+}
+
+// Nothing is awaited of a process that has ended.
+func TestLoadedModulesOfEndedProcess(t *testing.T) {
+	cmd := exec.Command(testenv.NeedProgram(t, "true"))
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	testenv.Until(t, "the process has ended", func() bool {
+		p, err := procfs.NewProc(cmd.Process.Pid)
+		return err == nil && ended(p)
+	})
+	if mappings, err := LoadedModules(cmd.Process.Pid); err != nil || len(mappings) != 0 {
+		t.Errorf("mapped are %v, %v", mappings, err)
+	}
+}
+
 func TestModulesAgainstOracle(t *testing.T) {
 	pid := start(t, testenv.NeedProgram(t, "cat"), "/dev/zero").Process.Pid
 	// The dynamic linker may still be mapping libraries.

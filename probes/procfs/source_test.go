@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"endoscope/operators/batch"
@@ -107,7 +108,7 @@ func (r *recorder) batch() {
 	case <-r.ended:
 		r.t.Fatalf("the stream ended: %v", r.err)
 	case <-time.After(2 * time.Minute):
-		r.t.Fatal("no sample in 10 s")
+		r.t.Fatal("no sample in two minutes")
 	}
 }
 
@@ -225,29 +226,41 @@ func TestOnlyTheColumnsWanted(t *testing.T) {
 }
 
 func TestMissedTicksAreCountedAndTheScheduleKept(t *testing.T) {
-	const every = 20 * time.Millisecond
-	spec := &plan.Acquire{Stream: "memory_usage", Every: every, Out: schemaOf(t, "memory_usage", "timestamp")}
-	r := newRecorder(t, spec.Out)
-	r.delay = func(n int) {
-		if n == 1 {
-			time.Sleep(10*every + every/2) // it is a slow sink
+	synctest.Test(t, func(t *testing.T) {
+		const every = 20 * time.Millisecond
+		p := &Provider{clock: func() int64 { return time.Now().UnixNano() }}
+		spec := &plan.Acquire{Stream: "memory_usage", Every: every, Out: schemaOf(t, "memory_usage", "timestamp")}
+		src, err := p.Prepare(t.Context(), spec)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	acquireInto(t, spec, r)
-	for range 6 {
-		r.batch()
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if n := r.lost[overrun]; n < 9 {
-		t.Errorf("%d samples counted as missed in a delay of 10 intervals", n)
-	}
-	// Samples and missed ticks together are all the ticks of the time passed.
-	span := time.Duration(r.rows[len(r.rows)-1][0].I - r.rows[0][0].I)
-	ticks := float64(span) / float64(every)
-	if got := float64(len(r.rows)-1) + float64(r.lost[overrun]); math.Abs(got-ticks) > 1 {
-		t.Errorf("%v taken or counted in %.2f intervals", got, ticks)
-	}
+		r := newRecorder(t, spec.Out)
+		r.delay = func(n int) {
+			if n == 1 {
+				time.Sleep(10*every + every/2) // it is a slow sink
+			}
+		}
+		began := time.Now().UnixNano()
+		if err := src.Start(context.Background(), r, probes.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(15*every + every/2)
+		if err := src.Stop(); err != nil {
+			t.Error(err)
+		}
+		<-r.ended
+		var ticks []int64
+		for _, row := range r.rows {
+			ticks = append(ticks, (row[0].I-began)*2/int64(every))
+		}
+		// The sink takes the second sample until 12.5 intervals have passed.
+		if want := []int64{2, 4, 25, 26, 28, 30}; !slices.Equal(ticks, want) {
+			t.Errorf("samples after %d half intervals, want %d", ticks, want)
+		}
+		if n := r.lost[overrun]; n != 9 {
+			t.Errorf("%d samples counted as missed, want 9", n)
+		}
+	})
 }
 
 func TestWatermarkAdvancesBetweenSamples(t *testing.T) {

@@ -71,7 +71,13 @@ public class Main {
 // runJava compiles and starts the program.
 func runJava(t *testing.T, flags ...string) *running {
 	t.Helper()
-	javac, java := testenv.NeedProgram(t, "javac"), testenv.NeedProgram(t, "java")
+	return runJavaBy(t, testenv.NeedProgram(t, "java"), flags...)
+}
+
+// runJavaBy is runJava by a launcher of the caller's choice.
+func runJavaBy(t *testing.T, java string, flags ...string) *running {
+	t.Helper()
+	javac := testenv.NeedProgram(t, "javac")
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "Main.java"), []byte(javaProgram), 0o644); err != nil {
 		t.Fatal(err)
@@ -80,6 +86,26 @@ func runJava(t *testing.T, flags ...string) *running {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return run(t, java, append(append([]string{"-Xmx64m"}, flags...), "-cp", dir, "app.Main")...)
+}
+
+// ownJava is a copy of the launcher, with the installation beside it as it expects: no
+// other test's machine is of this executable.
+func ownJava(t *testing.T) string {
+	t.Helper()
+	installed, err := filepath.EvalSymlinks(testenv.NeedProgram(t, "java"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	home, dir := filepath.Dir(filepath.Dir(installed)), t.TempDir()
+	for _, name := range []string{"lib", "conf"} {
+		if err := os.Symlink(filepath.Join(home, name), filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "bin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return testenv.CopyFile(t, installed, filepath.Join(dir, "bin", "java"))
 }
 
 func ofApp() plan.Expr { return call("like", selColumn(selClass), constant("app.Main%")) }
@@ -381,13 +407,10 @@ func TestJavaDurations(t *testing.T) {
 func TestJavaSilentNewcomer(t *testing.T) {
 	testenv.NeedUprobes(t)
 	p := provider(t, Options{})
-	r := runJava(t, "-XX:+ExtendedDTraceProbes")
-	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", r.cmd.Process.Pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	exe := ownJava(t)
+	r := runJavaBy(t, exe, "-XX:+ExtendedDTraceProbes")
 	src, got := start(t, p, acquisition(FunctionStart, plan.Target{Exes: []string{exe}}, named("app.Main.fib"), "timestamp"))
-	telling, silent := runJava(t, "-XX:+ExtendedDTraceProbes"), runJava(t)
+	telling, silent := runJavaBy(t, exe, "-XX:+ExtendedDTraceProbes"), runJavaBy(t, exe)
 	testenv.Until(t, "the silent machine is counted", func() bool { return len(got.causes()) > 0 })
 	silent.finish(success)
 	telling.finish(success)

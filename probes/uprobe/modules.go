@@ -120,7 +120,11 @@ func findModules(t plan.Target, running []process.Process, sel *selector) (*modu
 		return sel.inModule("", "", filepath.Base(path))
 	}
 	for _, p := range running {
-		mappings, err := process.Modules(p.PID)
+		read := process.Modules
+		if p.Exe != "" && len(t.PIDs) > 0 {
+			read = process.LoadedModules
+		}
+		mappings, err := read(p.PID)
 		if err != nil {
 			if _, runs := process.Lookup(p.PID); !runs && len(t.PIDs) == 0 {
 				continue // one of several, and it has just ended

@@ -2,10 +2,12 @@ package uprobe
 
 import (
 	"math"
+	"runtime"
 	"slices"
 	"time"
 
 	"endoscope/planner/plan"
+	"endoscope/probes/clock"
 	"endoscope/probes/elf"
 	"endoscope/probes/process"
 )
@@ -70,8 +72,8 @@ type received struct {
 }
 
 const (
-	// rereadRest is how much longer than it takes to read a process' mappings it
-	// is until they are read again, to find what was mapped since.
+	// rereadRest is how many times the processor time of reading a process' mappings
+	// has to pass until they are read again, to find what was mapped since.
 	rereadRest = 50
 	// readAhead is how much of that rest may be owed: what is mapped is looked at
 	// more often where values that are no tables and a new library come together.
@@ -296,13 +298,17 @@ func (r *receivers) space(pid uint32) *space {
 
 // read reads the mappings; those of a process that has ended remain.
 func (sp *space) read(pid uint32) {
-	began := time.Now()
+	// The cost is processor time: on a busy machine the time until the file is read
+	// says nothing about it, and libraries that are loaded would be missed.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	began, used := time.Now(), clock.Thread()
 	defer func() {
 		next := sp.nextRead
 		if next.Before(began) {
 			next = began
 		}
-		sp.nextRead = next.Add(rereadRest * time.Since(began))
+		sp.nextRead = next.Add(rereadRest * time.Duration(clock.Thread()-used))
 	}()
 	if ms, err := process.Mappings(int(pid)); err == nil && len(ms) > 0 {
 		sp.mappings = ms

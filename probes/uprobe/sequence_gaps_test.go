@@ -75,7 +75,7 @@ func TestGapsAreMarked(t *testing.T) {
 	define(1, loop+"d2[i]();")
 	define(0, loop+"d1[i]();")
 	target := testenv.CompileCText(t, prelude+text.String()+`
-static void *work(void *name) { pthread_setname_np(pthread_self(), name); `+loop+`d0[i](); return 0; }
+static void *work(void *name) { pthread_setname_np(pthread_self(), name); `+loop+`{ d0[i](); usleep(1000); } return 0; }
 int main(void) {
 	ready();
 	pthread_t t[3]; const char *names[] = { "w0", "w1", "w2" };
@@ -96,6 +96,36 @@ int main(void) {
 		}
 	}
 	walk(0)
+	// lose runs the program and returns how many events came, and how many marks of
+	// what was lost for a cause.
+	lose := func(t *testing.T, o Options, cause string, rate int64) (rows, gaps int) {
+		p := provider(t, o)
+		r := run(t, target)
+		spec := acquisition(FunctionCall, r.target(), named(list...), sequenceColumns...)
+		spec.Settings.MaxEventRate = rate
+		_, got := start(t, p, spec)
+		r.finish(success)
+		got.wait(t)
+		all := got.sequences(t)
+		for _, thread := range []string{"w0", "w1", "w2"} {
+			lines := all[thread]
+			if err := aligned(truth, lines); err != nil {
+				t.Errorf("%s, thread %s: %v", cause, thread, err)
+			}
+			for _, l := range lines {
+				if strings.HasPrefix(l, eventGap) {
+					gaps++
+				} else {
+					rows++
+				}
+			}
+		}
+		lost := got.lost[cause]
+		if want := 3 * len(truth); rows+int(lost) != want || lost > 0 && len(got.lost) != 1 {
+			t.Errorf("%s: %d events and %v lost, want %d together", cause, rows, got.lost, want)
+		}
+		return rows, gaps
+	}
 	multiModes(t, func(t *testing.T, o Options) {
 		for _, c := range []struct {
 			cause string
@@ -103,35 +133,22 @@ int main(void) {
 			rate  int64
 		}{{"ring buffer full", 4096, 0}, {"rate limit", 0, 4000}} {
 			o.RingBytes = c.ring
-			p := provider(t, o)
-			r := run(t, target)
-			spec := acquisition(FunctionCall, r.target(), named(list...), sequenceColumns...)
-			spec.Settings.MaxEventRate = c.rate
-			_, got := start(t, p, spec)
-			r.finish(success)
-			got.wait(t)
-			all := got.sequences(t)
-			rows, gaps := 0, 0
-			for _, thread := range []string{"w0", "w1", "w2"} {
-				lines := all[thread]
-				if err := aligned(truth, lines); err != nil {
-					t.Errorf("%s, thread %s: %v", c.cause, thread, err)
+			// How many are lost is a matter of how fast the program and the reader are:
+			// the rate is adapted until there are enough of both.
+			rate := c.rate
+			testenv.Once(t, func() error {
+				rows, gaps := lose(t, o, c.cause, rate)
+				if rows >= 100 && gaps >= 10 {
+					return nil
 				}
-				for _, l := range lines {
-					if strings.HasPrefix(l, eventGap) {
-						gaps++
-					} else {
-						rows++
-					}
+				err := fmt.Errorf("%s of %d: %d events and %d gaps: too few to show anything", c.cause, rate, rows, gaps)
+				if gaps < 10 {
+					rate /= 2
+				} else {
+					rate *= 2
 				}
-			}
-			lost := got.lost[c.cause]
-			if want := 3 * len(truth); rows+int(lost) != want || len(got.lost) != 1 {
-				t.Errorf("%s: %d events and %v lost, want %d together", c.cause, rows, got.lost, want)
-			}
-			if rows < 100 || gaps < 10 {
-				t.Errorf("%s: %d events and %d gaps: too few to show anything", c.cause, rows, gaps)
-			}
+				return err
+			})
 		}
 	})
 }
