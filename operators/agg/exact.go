@@ -85,6 +85,17 @@ func addSquare(w *fixedSquares, x float64) {
 	}
 }
 
+// addShifted adds v·2^bit to w, which has a word after those that v's digits are in.
+func addShifted(w []uint64, v int64, bit uint) {
+	i, s, sign := bit>>6, bit&63, uint64(v>>63)
+	var c uint64
+	w[i], c = bits.Add64(w[i], uint64(v)<<s, 0)
+	w[i+1], c = bits.Add64(w[i+1], uint64(v>>1>>(63-s)), c)
+	for i += 2; i < uint(len(w)); i++ {
+		w[i], c = bits.Add64(w[i], sign, c)
+	}
+}
+
 // addMultiword adds from to into. Both have as many words, least significant first.
 func addMultiword(into, from []uint64) {
 	c := uint64(0)

@@ -141,7 +141,8 @@ func (a plainVariance) update(in *fold.Input) {
 	}
 }
 
-// BenchmarkSumDouble folds a batch of doubles into one and into 100 groups.
+// BenchmarkSumDouble folds a batch of doubles into one, 100 and 10,000 groups; the sum
+// of 10,000 groups has no lanes.
 func BenchmarkSumDouble(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	c := batch.Column{Type: types.Double}
@@ -161,8 +162,8 @@ func BenchmarkSumDouble(b *testing.B) {
 		}
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/batch.MaxRows, "ns/row")
 	}
-	for _, groups := range []int{1, 100} {
-		name := map[int]string{1: "one group", 100: "100 groups"}[groups]
+	for _, groups := range []int{1, 100, 10_000} {
+		name := map[int]string{1: "one group", 100: "100 groups", 10_000: "10000 groups"}[groups]
 		b.Run("plain, "+name, func(b *testing.B) {
 			l := &fold.Lanes{}
 			a := plainSum{fold.Lane{Lanes: l, At: l.Reserve(2)}}
@@ -173,6 +174,7 @@ func BenchmarkSumDouble(b *testing.B) {
 			l := &fold.Lanes{}
 			a := newFloatSum(l)
 			l.Grow(groups)
+			a.Grow(groups)
 			run(b, groups, a.Update)
 		})
 		b.Run("plain variance, "+name, func(b *testing.B) { run(b, groups, make(plainVariance, groups).update) })
