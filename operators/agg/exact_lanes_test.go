@@ -51,12 +51,15 @@ func TestLanesAreExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		groups := rapid.IntRange(1, 4).Draw(t, "groups")
 		l := &fold.Lanes{}
-		sum, v := newFloatSum(l), newVariance(types.Double, false).(*varianceFloat)
-		want := newVariance(types.Double, false).(*varianceFloat)
-		l.Grow(groups)
-		sum.Grow(groups)
-		v.Grow(groups)
-		want.Grow(groups)
+		sum, v := newFloatSum(l), doubleMoments(nil)
+		want := doubleMoments(nil)
+		grow := func(n int) {
+			l.Grow(n)
+			sum.Grow(n)
+			v.Grow(n)
+			want.Grow(n)
+		}
+		grow(groups)
 		for range rapid.IntRange(1, 4).Draw(t, "batches") {
 			in := drawDoubles(t, groups)
 			for range rapid.SampledFrom([]int{1, 2, 9}).Draw(t, "times") {
@@ -66,9 +69,18 @@ func TestLanesAreExact(t *testing.T) {
 					want.add(in.Groups[r], in.Arg.Float[r])
 				}
 			}
-			if rapid.Bool().Draw(t, "preview") {
+			switch rapid.IntRange(0, 9).Draw(t, "between") {
+			case 0, 1, 2:
 				sum.settle()
 				v.settle()
+			case 3:
+				grow(maxLaneGroups + 1)
+			case 4:
+				l.Reset()
+				sum.Reset()
+				v.Reset()
+				want.Reset()
+				grow(groups)
 			}
 		}
 		sum.settle()

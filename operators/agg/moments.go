@@ -13,6 +13,15 @@ import (
 	"endoscope/planner/types"
 )
 
+func init() {
+	define(func(_ *plan.Agg, arg types.Type, l *fold.Lanes) (fold.Accumulator, error) {
+		return newAvg(arg, l), nil
+	}, "avg")
+	define(func(f *plan.Agg, arg types.Type, _ *fold.Lanes) (fold.Accumulator, error) {
+		return newVariance(arg, f.Fn == "stddev"), nil
+	}, "stddev", "variance")
+}
+
 func newAvg(arg types.Type, l *fold.Lanes) fold.Accumulator {
 	if arg.Physical() == types.PhysFloat {
 		return avgFloat{newFloatSum(l)}

@@ -1,6 +1,7 @@
 package agg
 
 import (
+	"math"
 	"math/bits"
 
 	"endoscope/operators/agg/fold"
@@ -148,9 +149,7 @@ func (a floatSum) Grow(n int) {
 func (a floatSum) Update(in *fold.Input) {
 	s, x := a.lanes, in.Arg.Float
 	if len(s.groups) == 0 {
-		for _, r := range in.Rows {
-			a.add(in.Groups[r], x[r])
-		}
+		a.addAll(in)
 		return
 	}
 	if top, settle := s.next(in, len(s.groups), sumRows); settle {
@@ -163,6 +162,38 @@ func (a floatSum) Update(in *fold.Input) {
 	for _, r := range in.Rows {
 		if s.outside(x[r]) {
 			a.add(in.Groups[r], x[r])
+		}
+	}
+}
+
+// addAll adds the rows to the words. Nearly all values change the same three; the loop
+// is without a call for these.
+func (a floatSum) addAll(in *fold.Input) {
+	x, groups, width, others := in.Arg.Float, in.Groups, a.Width, false
+	words := a.OneChunk()
+	for _, r := range in.Rows {
+		b := math.Float64bits(x[r])
+		shift := uint(b>>52)&0x7ff - exponentOfUnit
+		if words == nil || shift>>6 != 1 {
+			others = true
+			continue
+		}
+		i := int(groups[r]) * width
+		w := words[i : i+5 : i+5]
+		m, sign := b&(hidden-1)|hidden, uint64(int64(b)>>63)
+		lo, c := bits.Add64(m<<(shift&63)^sign, sign&1, 0)
+		hi := m>>1>>(63-shift&63) ^ sign + c
+		w[1], c = bits.Add64(w[1], lo, 0)
+		w[2], c = bits.Add64(w[2], hi, c)
+		w[3] += sign + c
+		w[4]++
+	}
+	if !others {
+		return
+	}
+	for _, r := range in.Rows {
+		if shift := uint(math.Float64bits(x[r])>>52)&0x7ff - exponentOfUnit; words == nil || shift>>6 != 1 {
+			a.add(groups[r], x[r])
 		}
 	}
 }
@@ -233,11 +264,13 @@ func (a floatSum) sum(g uint32) *fixedSum { return (*fixedSum)(a.Words(g)) }
 
 func (a floatSum) n(g uint32) int64 { return int64(a.Words(g)[4]) }
 
-func newSum(f *plan.Agg, arg types.Type, l *fold.Lanes) fold.Accumulator {
+func init() { define(newSum, "sum") }
+
+func newSum(f *plan.Agg, arg types.Type, l *fold.Lanes) (fold.Accumulator, error) {
 	if arg.Physical() == types.PhysFloat {
-		return sumFloat{newFloatSum(l)}
+		return sumFloat{newFloatSum(l)}, nil
 	}
-	return sumInt{newIntSum(l), f}
+	return sumInt{newIntSum(l), f}, nil
 }
 
 // sumInt is SUM over BIGINT and DURATION.
