@@ -16,6 +16,8 @@ import (
 // 2^63, and smaller ones with few digits; 2^63 of them do not overflow. Other values
 // are added to a wideDouble, which covers every DOUBLE and exists only in groups that
 // need it. Squares are added to 448 bits with the unit 2^-256.
+//
+// The last values of a group may be in lanes (exact_lanes.go), which are faster.
 
 // fixedSum is a fixed-point number in two's complement, the least significant word
 // first, in units of 2^-128.

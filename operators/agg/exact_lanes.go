@@ -55,7 +55,7 @@ func (w *window) middle(in *fold.Input) (top int, ok bool) {
 		return 0, false
 	}
 	top = sum/n + (w.octaves+1)/2 + 1
-	return min(max(top, w.octaves+53+fixedUnit), maxTop), true
+	return min(max(top, w.octaves+52+fixedUnit), maxTop), true
 }
 
 // set moves the window.
@@ -99,10 +99,10 @@ func addLane(w []uint64, sum uint64, n int64, cut float64, bit int) {
 	addShifted(w, int64(sum-uint64(n)*math.Float64bits(cut)), uint(bit))
 }
 
-// The lanes of a sum cover 46 octaves in two lanes: 99 bits, as a DOUBLE has 53.
+// The lanes of a sum cover 47 octaves. Values have 99 bits then, in two lanes.
 // 2^14 values of 2^49 units do not overflow.
 const (
-	sumOctaves = 46
+	sumOctaves = 47
 	sumLane0   = 49
 	sumLane1   = sumLane0 + 50
 	sumRows    = 1<<14 - 1
@@ -162,14 +162,14 @@ func (s *sumLanes) set(top int) {
 	s.cut = [2]float64{cutter(top - sumLane0), cutter(top - sumLane1)}
 }
 
-// The lanes of a variance cover 23 octaves. A square has 152 bits then, in three
+// The lanes of a variance cover 24 octaves. A square has 152 bits then, in three
 // lanes; it is the sum of its rounding to a DOUBLE, which is a multiple of the second
 // lane's unit, and of an error of at most 2^-53 of it, cut at the second and third.
 // 2^13 values of 2^50 units do not overflow; the errors add an eighth to the second.
 const (
-	varianceOctaves = 23
+	varianceOctaves = 24
 	varianceLane0   = 50
-	varianceLane1   = varianceOctaves + 53
+	varianceLane1   = varianceOctaves + 52
 	squareLane0     = 50
 	squareLane1     = squareLane0 + 51
 	squareLane2     = squareLane1 + 51
