@@ -25,9 +25,8 @@
 //
 //	operator         its file in operators/graph (or a package beside join), and a
 //	                 case of builder.operator in operators/graph/build.go
-//	aggregate        a file in operators/agg that implements fold.Accumulator, a case
-//	                 of newAccumulator in operators/agg/functions.go, and a row of
-//	                 plan.AggFuncs
+//	aggregate        a file in operators/agg that implements fold.Accumulator and calls
+//	                 define, and a row of plan.AggFuncs
 //	encoder          a file in operators/encoders or encoders/structure that implements
 //	                 encoders.Encoder, an entry of encoderMakers in
 //	                 operators/agg/encode, and a row of plan.Encoders

@@ -3,7 +3,18 @@ package agg
 import (
 	"endoscope/operators/agg/fold"
 	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
+
+func init() {
+	define(func(f *plan.Agg, arg types.Type, l *fold.Lanes) (fold.Accumulator, error) {
+		if f.Distinct {
+			return newCountDistinct(arg), nil
+		}
+		return newCount(l), nil
+	}, "count")
+}
 
 // count is COUNT(*) and COUNT(x): NULLs do not reach it.
 type count struct{ fold.Lane }

@@ -16,6 +16,8 @@ import (
 // 2^63, and smaller ones with few digits; 2^63 of them do not overflow. Other values
 // are added to a wideDouble, which covers every DOUBLE and exists only in groups that
 // need it. Squares are added to 448 bits with the unit 2^-256.
+//
+// The last values of a group may be in lanes (exact_lanes.go), which are faster.
 
 // fixedSum is a fixed-point number in two's complement, the least significant word
 // first, in units of 2^-128.
@@ -82,6 +84,17 @@ func addSquare(w *fixedSquares, x float64) {
 	w[i+2], c = bits.Add64(w[i+2], top, c)
 	for i += 3; c != 0 && i < uint(len(w)); i++ {
 		w[i], c = bits.Add64(w[i], 0, c)
+	}
+}
+
+// addShifted adds v·2^bit to w, which has a word after those that v's digits are in.
+func addShifted(w []uint64, v int64, bit uint) {
+	i, s, sign := bit>>6, bit&63, uint64(v>>63)
+	var c uint64
+	w[i], c = bits.Add64(w[i], uint64(v)<<s, 0)
+	w[i+1], c = bits.Add64(w[i+1], uint64(v>>1>>(63-s)), c)
+	for i += 2; i < uint(len(w)); i++ {
+		w[i], c = bits.Add64(w[i], sign, c)
 	}
 }
 

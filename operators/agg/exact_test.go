@@ -141,45 +141,50 @@ func (a plainVariance) update(in *fold.Input) {
 	}
 }
 
-// BenchmarkSumDouble folds a batch of doubles into one and into 100 groups.
+// BenchmarkSumDouble folds a batch of doubles into one, 100 and 10,000 groups; the sum
+// of 10,000 groups has no lanes. Doubles of 100 octaves are mostly outside a window.
 func BenchmarkSumDouble(b *testing.B) {
+	for _, c := range []struct {
+		name            string
+		groups, octaves int
+	}{{"one group", 1, 20}, {"100 groups", 100, 20}, {"10000 groups", 10_000, 20}, {"100 groups, 100 octaves", 100, 100}} {
+		benchmarkSum(b, c.name, c.groups, c.octaves)
+	}
+}
+
+func benchmarkSum(b *testing.B, name string, groups, octaves int) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	c := batch.Column{Type: types.Double}
-	var rows []uint16
+	in := &fold.Input{Alone: groups == 1, Arg: &c}
 	for i := range batch.MaxRows {
-		c.Float = append(c.Float, math.Ldexp(rng.Float64(), rng.IntN(20)))
-		rows = append(rows, uint16(i))
+		c.Float = append(c.Float, math.Ldexp(rng.Float64(), rng.IntN(octaves)-max(octaves-60, 0)))
+		in.Rows = append(in.Rows, uint16(i))
+		in.Groups = append(in.Groups, uint32(rng.IntN(groups)))
 	}
-	run := func(b *testing.B, groups int, update func(*fold.Input)) {
-		in := &fold.Input{Rows: rows, Groups: make([]uint32, batch.MaxRows), Alone: groups == 1, Arg: &c}
-		for i := range in.Groups {
-			in.Groups[i] = uint32(rng.IntN(groups))
-		}
+	run := func(b *testing.B, update func(*fold.Input)) {
 		b.ReportAllocs()
 		for b.Loop() {
 			update(in)
 		}
 		b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/batch.MaxRows, "ns/row")
 	}
-	for _, groups := range []int{1, 100} {
-		name := map[int]string{1: "one group", 100: "100 groups"}[groups]
-		b.Run("plain, "+name, func(b *testing.B) {
-			l := &fold.Lanes{}
-			a := plainSum{fold.Lane{Lanes: l, At: l.Reserve(2)}}
-			l.Grow(groups)
-			run(b, groups, a.update)
-		})
-		b.Run("exact, "+name, func(b *testing.B) {
-			l := &fold.Lanes{}
-			a := newFloatSum(l)
-			l.Grow(groups)
-			run(b, groups, a.Update)
-		})
-		b.Run("plain variance, "+name, func(b *testing.B) { run(b, groups, make(plainVariance, groups).update) })
-		b.Run("exact variance, "+name, func(b *testing.B) {
-			a := newVariance(types.Double, false)
-			a.Grow(groups)
-			run(b, groups, a.Update)
-		})
-	}
+	b.Run("plain, "+name, func(b *testing.B) {
+		l := &fold.Lanes{}
+		a := plainSum{fold.Lane{Lanes: l, At: l.Reserve(2)}}
+		l.Grow(groups)
+		run(b, a.update)
+	})
+	b.Run("exact, "+name, func(b *testing.B) {
+		l := &fold.Lanes{}
+		a := newFloatSum(l)
+		l.Grow(groups)
+		a.Grow(groups)
+		run(b, a.Update)
+	})
+	b.Run("plain variance, "+name, func(b *testing.B) { run(b, make(plainVariance, groups).update) })
+	b.Run("exact variance, "+name, func(b *testing.B) {
+		a := newVariance(types.Double, false)
+		a.Grow(groups)
+		run(b, a.Update)
+	})
 }

@@ -4,8 +4,15 @@ import (
 	"endoscope/operators/agg/fold"
 	"endoscope/operators/batch"
 	"endoscope/operators/rowstore"
+	"endoscope/planner/plan"
 	"endoscope/planner/types"
 )
+
+func init() {
+	define(func(f *plan.Agg, arg types.Type, _ *fold.Lanes) (fold.Accumulator, error) {
+		return newFirstLast(arg, f.Fn == "last"), nil
+	}, "first", "last")
+}
 
 func newFirstLast(arg types.Type, last bool) fold.Accumulator {
 	switch arg.Physical() {

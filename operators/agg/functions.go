@@ -7,48 +7,30 @@ import (
 	"endoscope/planner/types"
 )
 
-// newAccumulator makes the state of f, whose argument (if it has one) is of
-// type arg. A small state of fixed size goes into l.
-func newAccumulator(f *plan.Agg, arg types.Type, l *fold.Lanes) (fold.Accumulator, error) {
-	switch f.Fn {
-	case "count":
-		if f.Distinct {
-			return newCountDistinct(arg), nil
-		}
-		return newCount(l), nil
-	case "sum":
-		return newSum(f, arg, l), nil
-	case "avg":
-		return newAvg(arg, l), nil
-	case "stddev", "variance":
-		return newVariance(arg, f.Fn == "stddev"), nil
-	case "min", "max":
-		return newMinMax(arg, f.Fn == "max"), nil
-	case "first", "last":
-		return newFirstLast(arg, f.Fn == "last"), nil
-	case "median":
-		return newQuantile(f, 0.5)
-	case "quantile":
-		if len(f.Params) != 1 {
-			return nil, plan.Errorf(-1, -1, "%s needs the quantile", f)
-		}
-		return newQuantile(f, parameter(f.Params[0]))
-	case "sketch":
-		return &sketch{}, nil
-	case "sketch_quantile":
-		return newSketchQuantile(f)
-	case "histogram":
-		return newHistogram(f, arg)
-	case "topk":
-		return newTopK(f, arg)
-	case "trie":
-		return &trie{}, nil
-	case "live_objects", "invocation_tree", "wait_graph", "object_graph":
-		return encode.NewPresents(f)
-	case "rate":
-		return rowRate{newCount(l)}, nil
+// constructor makes the state of f, whose argument (if it has one) is of type arg. A
+// small state of fixed size goes into l.
+type constructor func(f *plan.Agg, arg types.Type, l *fold.Lanes) (fold.Accumulator, error)
+
+var constructors = map[string]constructor{}
+
+// define adds aggregate functions. The file of each one calls it.
+func define(c constructor, names ...string) {
+	for _, name := range names {
+		constructors[name] = c
 	}
-	return nil, plan.Errorf(-1, -1, "there is no aggregate function %s", f.Fn)
+}
+
+func init() {
+	define(func(f *plan.Agg, _ types.Type, _ *fold.Lanes) (fold.Accumulator, error) { return encode.NewPresents(f) },
+		"live_objects", "invocation_tree", "wait_graph", "object_graph")
+}
+
+func newAccumulator(f *plan.Agg, arg types.Type, l *fold.Lanes) (fold.Accumulator, error) {
+	c := constructors[f.Fn]
+	if c == nil {
+		return nil, plan.Errorf(-1, -1, "there is no aggregate function %s", f.Fn)
+	}
+	return c(f, arg, l)
 }
 
 // parameter is a numeric parameter as a float.

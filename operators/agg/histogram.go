@@ -30,6 +30,12 @@ type buckets interface {
 	borders(i int64, t types.Type) (low, high types.Value)
 }
 
+func init() {
+	define(func(f *plan.Agg, arg types.Type, _ *fold.Lanes) (fold.Accumulator, error) {
+		return newHistogram(f, arg)
+	}, "histogram")
+}
+
 func newHistogram(f *plan.Agg, arg types.Type) (fold.Accumulator, error) {
 	a := &histogram{typ: arg}
 	switch {

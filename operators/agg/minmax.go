@@ -8,8 +8,15 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/operators/rowstore"
 	"endoscope/operators/sort"
+	"endoscope/planner/plan"
 	"endoscope/planner/types"
 )
+
+func init() {
+	define(func(f *plan.Agg, arg types.Type, _ *fold.Lanes) (fold.Accumulator, error) {
+		return newMinMax(arg, f.Fn == "max"), nil
+	}, "min", "max")
+}
 
 func newMinMax(arg types.Type, largest bool) fold.Accumulator {
 	switch arg.Physical() {

@@ -13,6 +13,15 @@ import (
 	"endoscope/planner/types"
 )
 
+func init() {
+	define(func(_ *plan.Agg, arg types.Type, l *fold.Lanes) (fold.Accumulator, error) {
+		return newAvg(arg, l), nil
+	}, "avg")
+	define(func(f *plan.Agg, arg types.Type, _ *fold.Lanes) (fold.Accumulator, error) {
+		return newVariance(arg, f.Fn == "stddev"), nil
+	}, "stddev", "variance")
+}
+
 func newAvg(arg types.Type, l *fold.Lanes) fold.Accumulator {
 	if arg.Physical() == types.PhysFloat {
 		return avgFloat{newFloatSum(l)}
@@ -43,6 +52,7 @@ func (a avgInt) Output(groups []uint32, out *batch.Column, _ fold.Instant) error
 type avgFloat struct{ floatSum }
 
 func (a avgFloat) Output(groups []uint32, out *batch.Column, _ fold.Instant) error {
+	a.settle()
 	for i, g := range groups {
 		n := a.n(g)
 		if n == 0 {
@@ -56,7 +66,7 @@ func (a avgFloat) Output(groups []uint32, out *batch.Column, _ fold.Instant) err
 
 func newVariance(arg types.Type, root bool) fold.Accumulator {
 	if arg.Physical() == types.PhysFloat {
-		return &varianceFloat{root: root, wide: wideDoubles{}}
+		return &varianceFloat{root: root, wide: wideDoubles{}, lanes: newVarianceLanes()}
 	}
 	return &varianceInt{root: root}
 }
@@ -192,8 +202,9 @@ func (b *bigVariance) set(x *big.Int, words ...uint64) {
 // and of their squares: as exact as a DOUBLE is, and the same in whatever order and
 // pieces the values come.
 type varianceFloat struct {
-	state []floatMoments
+	state []floatMoments // the last rows may be in lanes
 	wide  wideDoubles
+	lanes varianceLanes
 	root  bool
 }
 
@@ -203,21 +214,58 @@ type floatMoments struct {
 	sq  fixedSquares
 }
 
-func (a *varianceFloat) Grow(n int) { a.state = rowstore.Extended(a.state, n) }
+func (a *varianceFloat) Grow(n int) {
+	a.state = rowstore.Extended(a.state, n)
+	if n > maxLaneGroups {
+		a.settle()
+		a.lanes.groups = nil
+		return
+	}
+	a.lanes.groups = rowstore.Extended(a.lanes.groups, n)
+}
 
 func (a *varianceFloat) Reset() {
 	a.state = a.state[:0]
 	clear(a.wide)
+	a.lanes.groups, a.lanes.rows = a.lanes.groups[:0], 0
 }
 
 // Bytes implements valueHolder.
 func (a *varianceFloat) Bytes() int64 { return a.wide.Bytes() }
 
 func (a *varianceFloat) Update(in *fold.Input) {
-	x := in.Arg.Float
-	for _, r := range in.Rows {
-		a.add(in.Groups[r], x[r])
+	s, x := &a.lanes, in.Arg.Float
+	if len(s.groups) == 0 {
+		for _, r := range in.Rows {
+			a.add(in.Groups[r], x[r])
+		}
+		return
 	}
+	if top, settle := s.next(in, len(s.groups), varianceRows); settle {
+		a.settle()
+		s.set(top)
+	}
+	if s.add(in) == 0 {
+		return
+	}
+	for _, r := range in.Rows {
+		if s.outside(x[r]) {
+			a.add(in.Groups[r], x[r])
+		}
+	}
+}
+
+// settle adds the lanes to the state.
+func (a *varianceFloat) settle() {
+	if a.lanes.rows == 0 {
+		return
+	}
+	for g := range a.lanes.groups {
+		if l := &a.lanes.groups[g]; l.n > 0 {
+			a.lanes.settle(l, &a.state[g])
+		}
+	}
+	a.lanes.rows = 0
 }
 
 func (a *varianceFloat) add(g uint32, x float64) {
@@ -252,6 +300,7 @@ func (a *varianceFloat) Merge(in *fold.Input, state []batch.Column) error {
 }
 
 func (a *varianceFloat) States(groups []uint32, out []batch.Column) {
+	a.settle()
 	for k, g := range groups {
 		s := &a.state[g]
 		for i, w := range s.sum {
@@ -266,6 +315,7 @@ func (a *varianceFloat) States(groups []uint32, out []batch.Column) {
 }
 
 func (a *varianceFloat) Output(groups []uint32, out *batch.Column, _ fold.Instant) error {
+	a.settle()
 	for i, g := range groups {
 		s, v := &a.state[g], 0.0
 		if s.n < 2 {

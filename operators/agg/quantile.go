@@ -71,6 +71,18 @@ type quantile struct {
 	sorted []pair   // scratch
 }
 
+func init() {
+	define(func(f *plan.Agg, _ types.Type, _ *fold.Lanes) (fold.Accumulator, error) {
+		return newQuantile(f, 0.5)
+	}, "median")
+	define(func(f *plan.Agg, _ types.Type, _ *fold.Lanes) (fold.Accumulator, error) {
+		if len(f.Params) != 1 {
+			return nil, plan.Errorf(-1, -1, "%s needs the quantile", f)
+		}
+		return newQuantile(f, parameter(f.Params[0]))
+	}, "quantile")
+}
+
 func newQuantile(f *plan.Agg, q float64) (fold.Accumulator, error) {
 	if !(q >= 0 && q <= 1) {
 		return nil, plan.Errorf(-1, -1, "%s: a quantile lies between 0 and 1", f).WithHint("the 99th percentile is quantile 0.99")

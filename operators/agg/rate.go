@@ -3,7 +3,15 @@ package agg
 import (
 	"endoscope/operators/agg/fold"
 	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
+
+func init() {
+	define(func(_ *plan.Agg, _ types.Type, l *fold.Lanes) (fold.Accumulator, error) {
+		return rowRate{newCount(l)}, nil
+	}, "rate")
+}
 
 // rowRate is RATE(*): rows per second of the query's life so far, or of the
 // window. It is NULL while no time has passed.

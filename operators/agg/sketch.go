@@ -24,13 +24,20 @@ func (a *sketch) Output(groups []uint32, out *batch.Column, _ fold.Instant) erro
 	})
 }
 
+func init() {
+	define(func(_ *plan.Agg, _ types.Type, _ *fold.Lanes) (fold.Accumulator, error) {
+		return &sketch{}, nil
+	}, "sketch")
+	define(newSketchQuantile, "sketch_quantile")
+}
+
 // sketchQuantile is SKETCH_QUANTILE(s, q): QUANTILE over all values of the sketches.
 type sketchQuantile struct {
 	quantile
 	bad bool // one of them is no sketch
 }
 
-func newSketchQuantile(f *plan.Agg) (fold.Accumulator, error) {
+func newSketchQuantile(f *plan.Agg, _ types.Type, _ *fold.Lanes) (fold.Accumulator, error) {
 	if len(f.Params) != 1 {
 		return nil, plan.Errorf(-1, -1, "%s needs the quantile", f)
 	}

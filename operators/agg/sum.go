@@ -3,11 +3,11 @@ package agg
 import (
 	"math"
 	"math/bits"
-	"sync"
 
 	"endoscope/operators/agg/fold"
 	"endoscope/operators/agg/states"
 	"endoscope/operators/batch"
+	"endoscope/operators/rowstore"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 )
@@ -126,106 +126,103 @@ func (a intSum) sum(g uint32) int128 { w := a.Words(g); return int128{int64(w[1]
 func (a intSum) n(g uint32) int64 { return int64(a.Words(g)[2]) }
 
 // floatSum is SUM and AVG over doubles, exact as fixedSum has it. Its words are
-// those of a fixedSum and the number of values.
+// those of a fixedSum and the number of values; the last rows may be in lanes.
 type floatSum struct {
 	fold.Lane
-	wide wideDoubles
+	wide  wideDoubles
+	lanes *sumLanes
 }
 
 func newFloatSum(l *fold.Lanes) floatSum {
-	return floatSum{fold.Lane{Lanes: l, At: l.Reserve(5)}, wideDoubles{}}
+	return floatSum{fold.Lane{Lanes: l, At: l.Reserve(5)}, wideDoubles{}, newSumLanes()}
+}
+
+func (a floatSum) Grow(n int) {
+	if n > maxLaneGroups {
+		a.settle()
+		a.lanes.groups = nil
+		return
+	}
+	a.lanes.groups = rowstore.Extended(a.lanes.groups, n)
 }
 
 func (a floatSum) Update(in *fold.Input) {
-	x := in.Arg.Float
-	if words := a.OneChunk(); words != nil {
-		a.updateSingle(in, words)
+	s, x := a.lanes, in.Arg.Float
+	if len(s.groups) == 0 {
+		a.addAll(in)
+		return
+	}
+	if top, settle := s.next(in, len(s.groups), sumRows); settle {
+		a.settle()
+		s.set(top)
+	}
+	if s.add(in) == 0 {
 		return
 	}
 	for _, r := range in.Rows {
-		w := a.Words(in.Groups[r])[:5:5]
-		if !addDouble(w, x[r]) {
-			a.wide.entry(in.Groups[r]).add(x[r], false)
-		}
-		w[4]++
-	}
-}
-
-// updateSingle is update where the words of all groups lie in one chunk. Nearly all
-// values change the same words; it is without a call for these.
-func (a floatSum) updateSingle(in *fold.Input, words []uint64) {
-	s := shiftedPool.Get().(*shiftedDoubles)
-	defer shiftedPool.Put(s)
-	others := s.shift(in)
-	if in.Alone {
-		s.addAll(words[:5:5], len(in.Rows))
-	} else {
-		groups, width := in.Groups, a.Width
-		for k, r := range in.Rows {
-			i := int(groups[r]) * width
-			w := words[i : i+5 : i+5]
-			var c uint64
-			w[1], c = bits.Add64(w[1], s.lo[k&(batch.MaxRows-1)], 0)
-			h := s.hi[k&(batch.MaxRows-1)]
-			w[2], c = bits.Add64(w[2], h, c)
-			w[3] += uint64(int64(h)>>63) + c
-			w[4]++
-		}
-	}
-	for _, r := range others {
-		g := in.Groups[r]
-		if x := in.Arg.Float[r]; !addDouble(words[int(g)*a.Width:], x) {
-			a.wide.entry(g).add(x, false)
+		if s.outside(x[r]) {
+			a.add(in.Groups[r], x[r])
 		}
 	}
 }
 
-// shiftedDoubles are values as fixedSum has them, from its second word on.
-type shiftedDoubles struct {
-	lo, hi [batch.MaxRows]uint64
-	others [batch.MaxRows]uint16
-}
-
-var shiftedPool = sync.Pool{New: func() any { return &shiftedDoubles{} }}
-
-// addAll adds the first n to one group.
-func (s *shiftedDoubles) addAll(w []uint64, n int) {
-	w1, w2, w3 := w[1], w[2], w[3]
-	for k := range n {
-		var c uint64
-		w1, c = bits.Add64(w1, s.lo[k&(batch.MaxRows-1)], 0)
-		h := s.hi[k&(batch.MaxRows-1)]
-		w2, c = bits.Add64(w2, h, c)
-		w3 += uint64(int64(h)>>63) + c
-	}
-	w[1], w[2], w[3] = w1, w2, w3
-	w[4] += uint64(n)
-}
-
-// shift makes lo and hi those of the rows, and returns the rows that have other words,
-// of which they are 0.
-func (s *shiftedDoubles) shift(in *fold.Input) (others []uint16) {
-	x, n := in.Arg.Float, 0
-	for k, r := range in.Rows {
+// addAll adds the rows to the words. Nearly all values change the same three; the loop
+// is without a call for these.
+func (a floatSum) addAll(in *fold.Input) {
+	x, groups, width, others := in.Arg.Float, in.Groups, a.Width, false
+	words := a.OneChunk()
+	for _, r := range in.Rows {
 		b := math.Float64bits(x[r])
 		shift := uint(b>>52)&0x7ff - exponentOfUnit
-		m, sign := b&(hidden-1)|hidden, uint64(int64(b)>>63)
-		if shift>>6 != 1 {
-			s.others[n&(batch.MaxRows-1)] = r
-			n++
-			m, sign = 0, 0
+		if words == nil || shift>>6 != 1 {
+			others = true
+			continue
 		}
+		i := int(groups[r]) * width
+		w := words[i : i+5 : i+5]
+		m, sign := b&(hidden-1)|hidden, uint64(int64(b)>>63)
 		lo, c := bits.Add64(m<<(shift&63)^sign, sign&1, 0)
-		s.lo[k&(batch.MaxRows-1)] = lo
-		s.hi[k&(batch.MaxRows-1)] = m>>1>>(63-shift&63) ^ sign + c
+		hi := m>>1>>(63-shift&63) ^ sign + c
+		w[1], c = bits.Add64(w[1], lo, 0)
+		w[2], c = bits.Add64(w[2], hi, c)
+		w[3] += sign + c
+		w[4]++
 	}
-	return s.others[:n]
+	if !others {
+		return
+	}
+	for _, r := range in.Rows {
+		if shift := uint(math.Float64bits(x[r])>>52)&0x7ff - exponentOfUnit; words == nil || shift>>6 != 1 {
+			a.add(groups[r], x[r])
+		}
+	}
 }
 
-func (a floatSum) Reset() { clear(a.wide) }
+func (a floatSum) add(g uint32, x float64) {
+	w := a.Words(g)[:5:5]
+	if !addDouble(w, x) {
+		a.wide.entry(g).add(x, false)
+	}
+	w[4]++
+}
 
-// Bytes implements valueHolder.
-func (a floatSum) Bytes() int64 { return a.wide.Bytes() }
+// settle adds the lanes to the words.
+func (a floatSum) settle() {
+	if a.lanes.rows == 0 {
+		return
+	}
+	for g := range a.lanes.groups {
+		if l := &a.lanes.groups[g]; l.n > 0 {
+			a.lanes.settle(l, a.Words(uint32(g)))
+		}
+	}
+	a.lanes.rows = 0
+}
+
+func (a floatSum) Reset() {
+	clear(a.wide)
+	a.lanes.groups, a.lanes.rows = a.lanes.groups[:0], 0
+}
 
 func (a floatSum) Merge(in *fold.Input, state []batch.Column) error {
 	n, rest := state[4].Int, &state[5]
@@ -244,6 +241,7 @@ func (a floatSum) Merge(in *fold.Input, state []batch.Column) error {
 }
 
 func (a floatSum) States(groups []uint32, out []batch.Column) {
+	a.settle()
 	for _, g := range groups {
 		w := a.Words(g)[:5]
 		for i := range w {
@@ -266,11 +264,13 @@ func (a floatSum) sum(g uint32) *fixedSum { return (*fixedSum)(a.Words(g)) }
 
 func (a floatSum) n(g uint32) int64 { return int64(a.Words(g)[4]) }
 
-func newSum(f *plan.Agg, arg types.Type, l *fold.Lanes) fold.Accumulator {
+func init() { define(newSum, "sum") }
+
+func newSum(f *plan.Agg, arg types.Type, l *fold.Lanes) (fold.Accumulator, error) {
 	if arg.Physical() == types.PhysFloat {
-		return sumFloat{newFloatSum(l)}
+		return sumFloat{newFloatSum(l)}, nil
 	}
-	return sumInt{newIntSum(l), f}
+	return sumInt{newIntSum(l), f}, nil
 }
 
 // sumInt is SUM over BIGINT and DURATION.
@@ -298,6 +298,7 @@ func (a sumInt) Output(groups []uint32, out *batch.Column, _ fold.Instant) error
 type sumFloat struct{ floatSum }
 
 func (a sumFloat) Output(groups []uint32, out *batch.Column, _ fold.Instant) error {
+	a.settle()
 	for i, g := range groups {
 		if a.n(g) == 0 {
 			out.Nulls.Set(i)

@@ -35,6 +35,12 @@ type topK struct {
 	sorted    []pair // scratch
 }
 
+func init() {
+	define(func(f *plan.Agg, arg types.Type, _ *fold.Lanes) (fold.Accumulator, error) {
+		return newTopK(f, arg)
+	}, "topk")
+}
+
 func newTopK(f *plan.Agg, arg types.Type) (fold.Accumulator, error) {
 	if len(f.Params) != 1 || f.Params[0].IsNull || f.Params[0].I < 1 || f.Params[0].I > exactValues {
 		return nil, plan.Errorf(-1, -1, "%s: TOPK gives 1 to %d values", f, exactValues).WithHint("TOPK(x, 10)")

@@ -6,8 +6,15 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/operators/handlers"
 	"endoscope/operators/rowstore"
+	"endoscope/planner/plan"
 	"endoscope/planner/types"
 )
+
+func init() {
+	define(func(_ *plan.Agg, _ types.Type, _ *fold.Lanes) (fold.Accumulator, error) {
+		return &trie{}, nil
+	}, "trie")
+}
 
 // trie is TRIE(stack, state, syscall): what stacks add up to, an ENCODING. State
 // and system call may be left out; a thread without a state runs.
