@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"endoscope/parser"
+	"endoscope/planner/catalog"
 	"endoscope/planner/distribute"
 	"endoscope/planner/plan"
 	"endoscope/planner/rules"
@@ -57,8 +58,8 @@ func PlanShare(q *parser.Query, src string, env *Env) (*plan.Query, *plan.Fragme
 
 func (r *resolver) shared() bool { return r.share != nil }
 
-// owns notes whether each host's result is its own: with GROUP BY host, or where an
-// aggregate only makes sense within a host.
+// owns notes whether each host's result is its own: with GROUP BY host, or where a key or
+// an aggregate only makes sense within a host.
 func (r *resolver) owns(q *parser.Query) {
 	if len(q.Selects) != 1 {
 		return
@@ -70,6 +71,13 @@ func (r *resolver) owns(q *parser.Query) {
 	}) {
 		r.share.own = true
 		return
+	}
+	for _, e := range sel.GroupBy {
+		if x, err := r.groupItem(e, sel); err == nil && namesOneHost(x) && ofStreams(sel.From) {
+			r.share.own = true
+			r.notice("groups are of one host each, as %s is", r.src[x.Pos().Start:x.Pos().Stop])
+			return
+		}
 	}
 	var all []parser.Expr
 	for _, i := range sel.Items {
@@ -99,6 +107,30 @@ func (r *resolver) owns(q *parser.Query) {
 func isHost(e parser.Expr) bool {
 	c, ok := e.(*parser.ColumnRef)
 	return ok && len(c.Parts) == 1 && strings.EqualFold(c.Parts[0].Name, plan.HostColumn)
+}
+
+// oneHost are columns of which equal values mean different things on two hosts.
+var oneHost = []string{"pid", "tid", "goroutine", "address"}
+
+// namesOneHost reports whether a key is one of those columns.
+func namesOneHost(e parser.Expr) bool {
+	c, ok := e.(*parser.ColumnRef)
+	return ok && slices.Contains(oneHost, strings.ToLower(c.Parts[len(c.Parts)-1].Name))
+}
+
+// ofStreams reports whether all that is read is streams of the catalog: columns of
+// sub-queries and files may have any meaning.
+func ofStreams(f *parser.From) bool {
+	if f == nil {
+		return false
+	}
+	is := func(s *parser.Source) bool {
+		for s.Src != nil {
+			s = s.Src
+		}
+		return s.Name != nil && s.Query == nil && catalog.Find(strings.ToLower(s.Name.Name)) != nil
+	}
+	return is(f.First) && !slices.ContainsFunc(f.Joins, func(j *parser.Join) bool { return !is(j.Right) })
 }
 
 // host is the column host, where no source has one.

@@ -37,6 +37,7 @@ type outlet struct {
 	unread  int64 // wire.Options.Unread
 	marks   bool  // wire.Options.Marks
 	timed   bool  // watermarks are times, and not numbers of lines
+	whole   bool  // rows are states of groups: none is dropped
 	// hurried is set while a live source runs: the query must not wait.
 	hurried atomic.Bool
 
@@ -165,7 +166,7 @@ func (o *outlet) send(ctx context.Context, ev wire.Event) (kept bool, err error)
 		if o.put(ev) {
 			return true, nil
 		}
-		if o.unread > 0 && o.hurried.Load() && ev.Batch != nil && ev.Port != wire.PortStates {
+		if o.unread > 0 && o.hurried.Load() && ev.Batch != nil && ev.Port != wire.PortStates && !o.whole {
 			ev.Batch.Release()
 			return false, nil
 		}
@@ -223,7 +224,7 @@ func (o *outlet) put(ev wire.Event) bool {
 // crowded reports whether so much waits for the client of a query that must not wait
 // that rows will soon be dropped.
 func (o *outlet) crowded() bool {
-	if o.unread == 0 || !o.hurried.Load() {
+	if o.unread == 0 || !o.hurried.Load() || o.whole {
 		return false
 	}
 	o.mu.Lock()

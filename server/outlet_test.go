@@ -95,11 +95,18 @@ func TestUnreadRowsAreDroppedAndCounted(t *testing.T) {
 
 // Where nothing would be lost by it, the query waits for its client.
 func TestWaitsWhereNothingIsLost(t *testing.T) {
-	for _, unread := range []int64{0, 8} {
+	for _, of := range []struct {
+		unread         int64
+		whole, hurried bool
+	}{
+		{0, false, true}, // such a client is always waited for
+		{8, false, false},
+		{8, true, true}, // states of groups: without some of them others would mean something else
+	} {
+		unread := of.unread
 		o := newOutlet(newTally(), unread)
-		if unread == 0 {
-			o.hurried.Store(true) // such a client is always waited for
-		}
+		o.whole = of.whole
+		o.hurried.Store(of.hurried)
 		ctx, cancel := context.WithCancel(t.Context())
 		var err error
 		for i := 0; err == nil; i++ {

@@ -129,7 +129,7 @@ func (q *query) start() (err error) {
 		return planner.Placed(err, q.text)
 	}
 	q.out = newOutlet(q.t, q.unread)
-	q.out.marks, q.out.timed = q.marks, timed(q.plan.Root)
+	q.out.marks, q.out.timed, q.out.whole = q.marks, timed(q.plan.Root), givesStates(q.plan.Root)
 	q.out.hurried.Store(slices.ContainsFunc(q.feeds, func(f *feed) bool { return f.live }))
 	last, root := q.last, q.plan.Root
 	if last == nil {
@@ -204,6 +204,13 @@ func (q *query) start() (err error) {
 	}
 	go q.run(q.ctx)
 	return nil
+}
+
+// givesStates reports whether the rows of a plan are states of groups, for the root of
+// several hosts.
+func givesStates(root plan.Node) bool {
+	a, ok := root.(*plan.Aggregate)
+	return ok && a.States
 }
 
 // standsBy reports whether the source of a feed is started and waits for Begin.

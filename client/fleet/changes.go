@@ -41,8 +41,10 @@ func (c *changes) settle(context.Context) error { return nil }
 // accept notes what a host gives of groups that have changed, up to the Flush after them.
 func (c *changes) accept(ctx context.Context, x given) error {
 	switch {
+	case x.over:
+		x.part.take(true)
 	case x.ev.Kind == wire.Flush:
-		defer func() { release(x.part.queue); x.part.queue = nil }()
+		defer x.part.take(true)
 		if c.full() {
 			return nil
 		}

@@ -25,10 +25,13 @@ type part struct {
 
 	// What follows is known to who reads the gathered result, alone.
 	over   bool      // it says no more
+	lost   bool      // it ended with an error, or was dropped
+	drop   bool      // what it still sends is released
 	mark   int64     // all its rows before then have been given, by its clock, ns since 1970
 	heard  time.Time // when it last gave rows, or went on in time
 	silent bool      // it is not waited for, and the user knows
 	queue  []*batch.Batch
+	queued int   // rows of queue, where these are the states of one result
 	row    int   // of queue[0]: the first that was not given
 	newest int64 // time of its rows that were given, by this machine's clock, ns since 1970; 0: none was
 	rounds [][]*batch.Batch
@@ -153,10 +156,12 @@ func (g *gathered) read(p *part) {
 			return
 		case err != nil:
 			g.mu.Lock()
-			p.err = err
-			if !gone(err) && g.err == nil {
-				g.err = placed(p.name, err)
-				g.cancel()
+			if p.err == nil { // else it is excluded
+				p.err = err
+				if !gone(err) && g.err == nil {
+					g.err = placed(p.name, err)
+					g.cancel()
+				}
 			}
 			g.mu.Unlock()
 			g.deliver(given{part: p, over: true})
@@ -261,6 +266,12 @@ func (g *gathered) next(ctx context.Context, late <-chan time.Time) (given, erro
 	case x, ok := <-g.events:
 		if ok {
 			g.hear(x)
+			if x.part.drop {
+				if x.ev.Batch != nil {
+					x.ev.Batch.Release()
+				}
+				x.ev = wire.Event{Kind: wire.Mark}
+			}
 			return x, nil
 		}
 	case <-late:
@@ -288,7 +299,7 @@ func (g *gathered) hear(x given) {
 		g.mu.Lock()
 		why := p.err
 		g.mu.Unlock()
-		if why != nil && gone(why) {
+		if p.lost = why != nil; p.lost && !p.drop && gone(why) {
 			g.note("%s is lost, and the others go on: %v", p.name, why)
 		}
 	case x.ev.Mark > p.mark, x.ev.Batch != nil:
@@ -298,6 +309,47 @@ func (g *gathered) hear(x given) {
 			g.note("%s goes on: it is waited for again", p.name)
 		}
 	}
+}
+
+// exclude stops reading a host that sends what cannot be part of the result.
+func (g *gathered) exclude(p *part, format string, args ...any) {
+	g.mu.Lock()
+	if p.err == nil {
+		p.err = fmt.Errorf(format, args...)
+	}
+	why := p.err
+	g.mu.Unlock()
+	p.over, p.lost, p.drop = true, true, true
+	g.note("%s is left out, and the others go on: %v", p.name, why)
+	p.take(true)
+	p.res.Stop()
+}
+
+// take empties the queue of a host. With discard the rows are released.
+func (p *part) take(discard bool) []*batch.Batch {
+	all := p.queue
+	p.queue, p.queued = nil, 0
+	if discard {
+		release(all)
+		return nil
+	}
+	return all
+}
+
+// complete returns the states that a host has sent once all those of a result are
+// there: with Flush, or at the host's end. States of a result that a lost host has begun
+// are dropped: part of a group would be merged as if it were all of it. Too many rows
+// do not wait.
+func (g *gathered) complete(x given) []*batch.Batch {
+	p := x.part
+	if x.ev.Batch != nil {
+		p.queue = append(p.queue, x.ev.Batch)
+		p.queued += x.ev.Batch.Len()
+	}
+	if x.over || x.ev.Kind == wire.Flush || p.queued > mostPending {
+		return p.take(x.over && p.lost)
+	}
+	return nil
 }
 
 // note has the user told something about a host.

@@ -132,12 +132,11 @@ func (s *session) result(parts []*part, u *upper) (wire.Result, error) {
 	x := u.Exchange
 	g := s.gather(parts, -1, 0)
 	g.says, g.shift = x.Notices, u.timed()
-	_, plain := u.Upper.(*plan.Acquire)
 	switch {
-	case plain && x.Kind == plan.MergeOrdered:
+	case u.plain() && x.Kind == plan.MergeOrdered:
 		g.cols, g.limit = u.cols, x.Limit
 		return &ordered{paced: paced{gathered: g}, column: x.Time}, nil
-	case plain:
+	case u.plain():
 		g.cols, g.limit = u.cols, x.Limit
 		return g, nil
 	}
@@ -197,19 +196,34 @@ func (m *merged) Next(ctx context.Context) (wire.Event, error) {
 			return wire.Event{}, err
 		case x.ev.Kind == wire.Notice && !x.over:
 			return x.ev, nil
-		case x.ev.Batch != nil:
-			if m.enough {
-				x.ev.Batch.Release()
-				continue
-			}
-			if err := m.push(ctx, x.ev.Batch); err != nil {
+		case m.upper.states() != nil:
+			if err := m.accept(ctx, m.complete(x)); err != nil {
 				return wire.Event{}, err
 			}
-			if m.enough {
-				m.Stop() // the hosts need not go on
+		case x.ev.Batch != nil:
+			if err := m.accept(ctx, []*batch.Batch{x.ev.Batch}); err != nil {
+				return wire.Event{}, err
 			}
 		}
 	}
+}
+
+// accept gives the upper part what hosts sent, and releases it.
+func (m *merged) accept(ctx context.Context, all []*batch.Batch) error {
+	for i, b := range all {
+		if m.enough {
+			b.Release()
+			continue
+		}
+		if err := m.push(ctx, b); err != nil {
+			release(all[i+1:])
+			return err
+		}
+		if m.enough {
+			m.Stop() // the hosts need not go on
+		}
+	}
+	return nil
 }
 
 // end has the upper part give what it has, when all hosts are through.

@@ -30,7 +30,7 @@ func (o *ordered) Next(ctx context.Context) (wire.Event, error) { return o.advan
 
 func (o *ordered) accept(_ context.Context, x given) error {
 	switch {
-	case x.ev.Kind == wire.Mark:
+	case x.over, x.ev.Kind == wire.Mark:
 	case x.ev.Batch != nil:
 		x.part.queue = append(x.part.queue, x.ev.Batch)
 		o.pending += x.ev.Batch.Len()

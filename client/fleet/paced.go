@@ -21,7 +21,8 @@ type paced struct {
 
 // pacing is what results differ in.
 type pacing interface {
-	// accept is told what a host gave, rows of which it has to release.
+	// accept is told what a host gave, rows of which it has to release, or that it gives
+	// no more.
 	accept(ctx context.Context, x given) error
 	// settle moves what has nothing to wait for to out.
 	settle(ctx context.Context) error
@@ -57,7 +58,6 @@ func (p *paced) advance(ctx context.Context, how pacing) (wire.Event, error) {
 			p.over = true
 		case err != nil:
 			return wire.Event{}, err
-		case x.over:
 		case x.ev.Kind == wire.Notice:
 			p.out = append(p.out, x.ev)
 		default:

@@ -27,7 +27,7 @@ type rounds struct {
 	paced
 	by     plan.Again
 	open   []*window // by their ends, then by their beginnings
-	held   int       // rows of them
+	held   int       // rows of them, or of totals that wait
 	closed int64     // windows that end here or before are closed
 
 	given  atomic.Uint64 // rows of results
@@ -47,14 +47,22 @@ func (r *rounds) Message() string        { return "" }
 func (r *rounds) Next(ctx context.Context) (wire.Event, error) { return r.advance(ctx, r) }
 
 func (r *rounds) accept(_ context.Context, x given) error {
+	p := x.part
 	switch {
-	case x.ev.Kind == wire.Flush && r.by == plan.PerRound:
-		x.part.rounds = append(x.part.rounds, x.part.queue)
-		x.part.queue = nil
-	case x.ev.Batch != nil && r.by == plan.PerRound:
-		x.part.queue = append(x.part.queue, x.ev.Batch)
+	case r.by != plan.PerRound:
+		for _, b := range r.complete(x) {
+			r.divide(b)
+		}
+	case x.over:
+		p.take(true)
+	case x.ev.Kind == wire.Flush:
+		r.held += p.queued
+		p.rounds = append(p.rounds, p.take(false))
 	case x.ev.Batch != nil:
-		r.divide(x.ev.Batch)
+		p.queue = append(p.queue, x.ev.Batch)
+		if p.queued += x.ev.Batch.Len(); p.queued > mostPending {
+			r.exclude(p, "it sends more than %d rows at once", mostPending)
+		}
 	}
 	return nil
 }
@@ -124,15 +132,21 @@ func (r *rounds) settle(ctx context.Context) error {
 	return nil
 }
 
-// settleRounds gives totals as often as each host has given its own.
+// mostRounds is how many totals of a host may wait for those of others.
+const mostRounds = 16
+
+// settleRounds gives totals as often as each host has given its own. When those of one
+// wait for too many of another, they wait no longer: totals that are given late would be
+// late for as long as the query runs.
 func (r *rounds) settleRounds(ctx context.Context) error {
+	crowded := r.held > mostPending || slices.ContainsFunc(r.parts, func(p *part) bool { return len(p.rounds) > mostRounds })
 	for {
 		some := false
 		for _, p := range r.parts {
 			switch {
 			case len(p.rounds) > 0:
 				some = true
-			case !r.over && r.awaited(p):
+			case !r.over && r.awaited(p) && !crowded:
 				return nil
 			}
 		}
@@ -144,6 +158,9 @@ func (r *rounds) settleRounds(ctx context.Context) error {
 			if len(p.rounds) > 0 {
 				release(p.last)
 				p.last, p.rounds = p.rounds[0], p.rounds[1:]
+				for _, b := range p.last {
+					r.held -= b.Len()
+				}
 			}
 			for _, b := range p.last {
 				all = append(all, b.Retain())

@@ -100,13 +100,13 @@ func TestWindowsThatWaitForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := newScripted("a", windowColumns...), newScripted("b", windowColumns...)
 		const windows = mostPending/batch.MaxRows + 1 // of as many groups as a batch has: one too many
-		a.steps = make(chan step, 2*windows)
+		a.steps = make(chan step, 3*windows)
 		rows := make([][]int64, batch.MaxRows)
 		for w := range int64(windows) {
 			for i := range rows {
 				rows[i] = []int64{0, int64(i), 10 * w, 10*w + 10, 1}
 			}
-			a.give(a.rows(rows...))
+			a.give(a.rows(rows...), flush)
 		}
 		r := results(t, sessionOf(a, b), windowStatement)
 		given := 0

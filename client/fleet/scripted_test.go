@@ -28,7 +28,8 @@ type scripted struct {
 	ahead time.Duration // of its clock, and
 	by    time.Duration // how far that may be wrong
 	steps chan step
-	other string // the statement that it takes another one for
+	other string               // the statement that it takes another one for
+	edit  func(*plan.Fragment) // of the plan that it sends; nil: nothing
 	// mute: it never answers to statements with this in them, nor to questions of what they would give.
 	mute string
 	// hung, unless it is nil, is closed when the host goes on: until then it neither
@@ -120,6 +121,9 @@ func (x scriptedSession) ExecuteShare(ctx context.Context, host, statement strin
 	}
 	if kinds := lower.Root.Schema().Types(); !slices.Equal(kinds, typesOf(x.s.cols)) {
 		return nil, fmt.Errorf("the test's columns are %v, the plan's %v", typesOf(x.s.cols), kinds)
+	}
+	if x.s.edit != nil {
+		x.s.edit(upper)
 	}
 	encoded, err := planpb.Encode(upper)
 	if err != nil {

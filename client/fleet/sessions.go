@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"endoscope/operators/batch"
+	"endoscope/operators/rowstore"
 	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
@@ -48,35 +49,39 @@ func (s *sessions) Next(ctx context.Context) (wire.Event, error) { return s.adva
 func (s *sessions) gap() int64 { return int64(s.upper.Exchange.Gap) }
 
 func (s *sessions) accept(_ context.Context, x given) error {
-	if x.ev.Kind == wire.Flush { // a window is whole
+	for _, b := range s.complete(x) {
+		s.add(x.part, b)
+	}
+	if x.over || x.ev.Kind == wire.Flush { // a window is whole
 		delete(s.coming, x.part)
 	}
-	b := x.ev.Batch
-	if b == nil {
-		return nil
-	}
+	return nil
+}
+
+// add adds the pieces that rows of a host are, and releases these.
+func (s *sessions) add(of *part, b *batch.Batch) {
 	defer b.Release()
-	coming := s.coming[x.part]
+	coming := s.coming[of]
 	if coming == nil {
 		coming = map[string]*piece{}
-		s.coming[x.part] = coming
+		s.coming[of] = coming
 	}
-	of := s.upper.Exchange
-	ahead := int64(s.s.clocks.ahead(x.part.member))
+	x := s.upper.Exchange
+	ahead := int64(s.s.clocks.ahead(of.member))
 	var key, partition []byte
 	for i := range b.Len() {
 		r := b.Row(i)
 		partition = partition[:0]
-		for c := range of.Spans.Partitions {
-			partition = appendKey(partition, b.Cols[of.Spans.Partition+c].Value(r))
+		for c := range x.Spans.Partitions {
+			partition = appendKey(partition, b.Cols[x.Spans.Partition+c].Value(r))
 		}
 		key = append(key[:0], partition...)
-		for _, c := range of.Pick[1 : 1+len(s.upper.states().Keys)] {
+		for _, c := range x.Pick[1 : 1+len(s.upper.states().Keys)] {
 			key = appendKey(key, b.Cols[c].Value(r))
 		}
 		p, more := coming[string(key)]
 		if !more {
-			p = &piece{first: b.Cols[of.Spans.First].Int[r] - ahead, last: b.Cols[of.Spans.Last].Int[r] - ahead}
+			p = &piece{first: b.Cols[x.Spans.First].Int[r] - ahead, last: b.Cols[x.Spans.Last].Int[r] - ahead}
 			if p.last+s.gap() <= s.closed {
 				s.late.Add(1)
 				p = nil
@@ -88,22 +93,24 @@ func (s *sessions) accept(_ context.Context, x given) error {
 				s.open[string(partition)] = slices.Insert(list, at, p)
 			}
 		}
-		if p != nil && (len(p.rows) > 0 || b.Cols[of.Spans.Count].Int[r] > 0) {
+		if p != nil && (len(p.rows) > 0 || b.Cols[x.Spans.Count].Int[r] > 0) {
 			p.rows = append(p.rows, b.View([]uint16{uint16(r)}))
 			s.held++
 		}
 	}
-	return nil
 }
 
-// appendKey appends a value so that equal ones of a column are equal, and others are
-// not.
+// appendKey appends a value so that values of a column that are one group are equal, and
+// others are not.
 func appendKey(b []byte, v types.Value) []byte {
 	if v.IsNull {
 		return append(b, 0)
 	}
 	b = binary.LittleEndian.AppendUint64(append(b, 1), uint64(v.I))
-	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v.F))
+	b = binary.LittleEndian.AppendUint64(b, rowstore.CanonicalBits(v.F))
+	if v.A != nil {
+		v.S = rowstore.AnyText(v.A)
+	}
 	b = binary.LittleEndian.AppendUint64(b, uint64(len(v.S)))
 	return append(b, v.S...)
 }

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -30,11 +31,11 @@ func upperOf(p *part) (*upper, error) {
 	s := r.Share()
 	f, err := planpb.Decode(s.Plan)
 	if err != nil {
-		return nil, placed(p.name, err)
+		return nil, err
 	}
 	u := &upper{Fragment: f, cols: s.Columns, running: s.Running}
 	if f.Exchange == nil || !u.fits(p.res.Columns()) {
-		return nil, fmt.Errorf("%s: the plan that the host sent does not fit its rows", p.name)
+		return nil, errors.New("the plan that the host sent does not fit its rows")
 	}
 	return u, nil
 }
@@ -45,6 +46,12 @@ func (u *upper) states() *plan.Partial {
 		return nil
 	}
 	return u.Partial()
+}
+
+// plain reports whether the rows of hosts are the result.
+func (u *upper) plain() bool {
+	_, leaf := u.Upper.(*plan.Acquire)
+	return leaf
 }
 
 // fits reports whether the columns of a host's rows are those that the plan reads.
@@ -63,14 +70,16 @@ func (u *upper) fits(cols []wire.Column) bool {
 	times := []types.Type{types.Timestamp, types.Bigint}
 	ok := slices.Equal(u.Upper.Schema().Types(), typesOf(u.cols)) && len(x.Pick) == len(in.Fields) &&
 		(x.Kind != plan.MergeOrdered || is(x.Time, types.Timestamp))
+	plain := u.plain()
+	ok = ok && (!plain || len(cols) == len(x.Pick))
 	for i, c := range x.Pick {
-		ok = ok && is(c, in.Fields[i].Type)
+		ok = ok && is(c, in.Fields[i].Type) && (!plain || c == i)
 	}
 	switch x.Again {
 	case plan.PerSession:
 		s := x.Spans
 		ok = ok && x.Gap > 0 && is(s.First, times...) && is(s.Last, times...) && is(s.Count, types.Bigint) &&
-			s.Partition >= 0 && s.Partitions >= 0 && s.Partition+s.Partitions <= len(cols)
+			s.Partition >= 0 && s.Partition <= len(cols) && s.Partitions >= 0 && s.Partitions <= len(cols)-s.Partition
 		fallthrough
 	case plan.PerWindow:
 		ok = ok && is(x.Start, times...) && is(x.End, times...)
@@ -142,23 +151,29 @@ func exchanged(x *plan.Exchange) string {
 }
 
 // agreed is the upper part of a query of whose shares there are several: that of the
-// first host that sent one. Hosts whose shares do not go with it are declined. nil: no
-// host sent one.
+// first host that sent one. Hosts whose shares do not go with it, or cannot be read, are
+// declined. nil: no host sent one.
 func agreed(parts []*part) (*upper, error) {
 	var first *part
 	var of *upper
 	uppers := map[*part]*upper{}
+	var misfit error
 	for _, p := range parts {
 		if p.res == nil {
 			continue
 		}
 		u, err := upperOf(p)
 		if err != nil {
-			return nil, err
+			_ = p.res.Close()
+			p.res, p.err, misfit = nil, err, err
+			continue
 		}
 		if uppers[p] = u; first == nil || of != nil && of.Exchange.Nothing {
 			first, of = p, u
 		}
+	}
+	if first == nil {
+		return nil, misfit
 	}
 	for _, p := range parts {
 		u := uppers[p]

@@ -20,7 +20,7 @@ import (
 func TestOtherContractsAreDeclined(t *testing.T) {
 	for _, of := range []struct{ other, why string }{
 		{strings.Replace(totalStatement, "EMIT EVERY 1s", "", 1), "(b: the query means something else there: it sends states of groups once where the others send states of groups again and again)"},
-		{strings.Replace(totalStatement, "COUNT(*)", "COUNT(arg1)", 1), "(b: the query means something else there: it computes count(argument) where the others compute count(*))"},
+		{strings.Replace(totalStatement, "COUNT(*)", "COUNT(arg1)", 1), "(b: the query means something else there: it computes count(arg1) where the others compute count(*))"},
 	} {
 		a, b := newScripted("a", totalColumns...), newScripted("b", totalColumns...)
 		b.other = of.other

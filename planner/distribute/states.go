@@ -120,7 +120,7 @@ func (d *divider) firstStage(a *plan.Aggregate, x *plan.Exchange) (lower, upper 
 		f.Filter = nil
 		f.Args = slices.Clone(f.Args)
 		for k, arg := range f.Args {
-			f.Args[k] = column(&plan.Col{Name: "argument", T: arg.Type()})
+			f.Args[k] = column(&plan.Col{Name: arg.String(), T: arg.Type()})
 		}
 	}
 	for i, k := range merge.Keys {
