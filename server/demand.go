@@ -2,11 +2,9 @@ package server
 
 import (
 	"context"
-	"slices"
 
 	"endoscope/operators/batch"
 	"endoscope/operators/graph"
-	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/uprobe"
 )
@@ -45,12 +43,11 @@ func (d *demand) sample(ctx context.Context) error {
 	return err
 }
 
-// onDemand is how operators ask for the value of a leaf.
-func (q *query) onDemand(a *plan.Acquire) func(context.Context) error {
-	i := slices.IndexFunc(q.feeds, func(f *feed) bool { return f.spec == a })
-	d := &demand{feed: q.feeds[i]}
-	q.feeds[i].asked = d
-	return d.sample
+// onDemand has the source give its value when it is asked, which the function that is
+// returned does.
+func (f *feed) onDemand() (sample func(context.Context) error) {
+	f.asked = &demand{feed: f}
+	return f.asked.sample
 }
 
 // sink is what the source of f gives to.

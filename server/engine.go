@@ -124,6 +124,11 @@ func matchFunction(sel plan.Expr) (func(name, class, module string) (bool, error
 	}, nil
 }
 
+// prepare prepares a query of a plan; nothing is attached yet.
+func (e *Engine) prepare(ctx context.Context, text string, p *plan.Query) (*query, error) {
+	return prepareQuery(ctx, text, p, environment{providers: e.providers, shares: e.shares, batches: e.options.QueueBatches})
+}
+
 // Close ends every trigger and query, and unloads what the providers keep.
 func (e *Engine) Close() error {
 	e.mu.Lock()
@@ -198,22 +203,16 @@ func (e *Engine) add(q *query) error {
 // remove takes a query that has ended off the list. When it returns, nothing of it
 // counts among what its user uses, whoever has removed it.
 func (e *Engine) remove(q *query) {
-	q.leaving.Lock()
-	defer q.leaving.Unlock()
-	e.mu.Lock()
-	known := e.queries[q.id] == q
-	delete(e.queries, q.id)
-	if known {
-		e.totals.add(q)
-	}
-	e.mu.Unlock()
-	if !known {
-		return
-	}
-	if q.discharge != nil {
-		q.discharge()
-	}
-	q.recordEnd()
+	q.leave(func() (listed bool) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		listed = e.queries[q.id] == q
+		delete(e.queries, q.id)
+		if listed {
+			e.totals.add(q)
+		}
+		return listed
+	})
 }
 
 func (e *Engine) query(id int64) *query {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"endoscope/planner/catalog"
 	"slices"
 	"sync/atomic"
 
@@ -33,12 +34,10 @@ type feed struct {
 	rows    atomic.Uint64  // taken from the source
 }
 
-// addFeed adds the feed of the query's next leaf.
-func (q *query) addFeed(spec *plan.Acquire, own probes.Source) *feed {
+// newFeed returns the feed of a leaf, by its number among those of its query.
+func newFeed(leaf int, spec *plan.Acquire, own probes.Source, q *queue, t *tally) *feed {
 	i := own.Info()
-	f := &feed{leaf: len(q.feeds), spec: spec, source: own, info: i, own: own, ownInfo: i, live: i.Live, q: q.q, t: q.t}
-	q.feeds = append(q.feeds, f)
-	return f
+	return &feed{leaf: leaf, spec: spec, source: own, info: i, own: own, ownInfo: i, live: i.Live, q: q, t: t}
 }
 
 // share makes the feed's source a part in one that others share.
@@ -57,6 +56,12 @@ func (f *feed) control(c probes.Command) error {
 // are not read by the engine.
 func (f *feed) attaches() bool {
 	return slices.ContainsFunc(f.source.Info().Sites, func(s probes.Site) bool { return s.Address != 0 })
+}
+
+// aboutTarget reports whether the feed ends with the processes of a target.
+func (f *feed) aboutTarget() bool {
+	s := catalog.Find(f.spec.Stream)
+	return s != nil && s.Process
 }
 
 // overRate is the cause of what a user's events were too many.

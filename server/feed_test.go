@@ -23,7 +23,7 @@ func (r *retold) Control(context.Context, probes.Command) (probes.Reply, error) 
 // TestWhatNobodyTookIsToldAnew: a source whose rows rest on each other hears of those
 // that the engine had to drop, and not of its own losses, of which it knows.
 func TestWhatNobodyTookIsToldAnew(t *testing.T) {
-	f := newFeed(1)
+	f := feedOfGroups(1)
 	r := &retold{}
 	f.source, f.info.Resends = r, true
 	push := func() {

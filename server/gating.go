@@ -29,8 +29,9 @@ type gating struct {
 	inputs []*gatedInput
 	plans  []joinPlan // the first acquires everything
 	inForce
-	mode string     // SET join_plan
-	life *lifecycle // of the query
+	mode      string      // SET join_plan
+	mayAttach func() bool // the query is in a phase in which probes may be attached and detached
+	feeds     []*feed     // of the query
 
 	gates gatesPhase
 	set   *gate.Set // of gates that are made
@@ -122,29 +123,31 @@ const maxPlans = 32
 // evaluateEvery is how often plans are compared.
 const evaluateEvery = cost.Every
 
-// newGating looks for ways to gate the joins of a query; nil if it has none.
-func newGating(q *query) (*gating, error) {
-	if !slices.ContainsFunc(q.feeds, func(f *feed) bool { return f.ownInfo.Gateable }) {
+// newGating looks for ways to gate the joins of a query's plan, of which text is the
+// statement; nil if it has none. mayAttach reports whether the query is in a phase in
+// which probes may be attached and detached.
+func newGating(feeds []*feed, root plan.Node, text string, mayAttach func() bool) (*gating, error) {
+	if !slices.ContainsFunc(feeds, func(f *feed) bool { return f.ownInfo.Gateable }) {
 		return nil, nil
 	}
-	settings := q.feeds[0].spec.Settings
-	g := &gating{mode: settings.JoinPlan, life: &q.life, stop: make(chan struct{})}
-	g.ways = planner.Gatings(q.plan.Root, func(a *plan.Acquire) plan.Ability { return q.ability(a) }, settings.JoinGated)
+	settings := feeds[0].spec.Settings
+	g := &gating{mode: settings.JoinPlan, feeds: feeds, mayAttach: mayAttach, stop: make(chan struct{})}
+	g.ways = planner.Gatings(root, g.ability, settings.JoinGated)
 	if len(g.ways) == 0 {
 		return nil, nil
 	}
 	for i := range g.ways {
-		g.consider(q, i, settings.JoinGated)
+		g.consider(i, settings.JoinGated)
 	}
 	g.enumerate()
 	if err := g.force(); err != nil {
-		return nil, planner.Placed(err, q.text)
+		return nil, planner.Placed(err, text)
 	}
 	return g, nil
 }
 
-func (q *query) feedOf(a *plan.Acquire) *feed {
-	for _, f := range q.feeds {
+func (g *gating) feedOf(a *plan.Acquire) *feed {
+	for _, f := range g.feeds {
 		if f.spec == a {
 			return f
 		}
@@ -153,8 +156,8 @@ func (q *query) feedOf(a *plan.Acquire) *feed {
 }
 
 // ability is what the source of an acquisition can do about gates.
-func (q *query) ability(a *plan.Acquire) plan.Ability {
-	if f := q.feedOf(a); f != nil && f.ownInfo.Gateable {
+func (g *gating) ability(a *plan.Acquire) plan.Ability {
+	if f := g.feedOf(a); f != nil && f.ownInfo.Gateable {
 		return f.ownInfo.Ability
 	}
 	return plan.Ability{Why: fmt.Sprintf("%s cannot be shut", a.Stream), Closed: fmt.Sprintf("the conditions on %s are not tested in the kernel", a.Stream)}
@@ -162,7 +165,7 @@ func (q *query) ability(a *plan.Acquire) plan.Ability {
 
 // consider makes an edge of a way that can be taken, and says why of one that
 // cannot.
-func (g *gating) consider(q *query, i int, inexact bool) {
+func (g *gating) consider(i int, inexact bool) {
 	w := &g.ways[i]
 	if w.Refused != "" {
 		return
@@ -181,7 +184,7 @@ func (g *gating) consider(q *query, i int, inexact bool) {
 		w.Refused = fmt.Sprintf("%s opens %d other gates", w.OpenerName, probes.MaxOpened)
 		return
 	}
-	g.edges = append(g.edges, &edge{Gating: *w, way: i, opener: g.input(q, w.Opener, w.OpenerName), gated: g.input(q, w.Gated, w.GatedName)})
+	g.edges = append(g.edges, &edge{Gating: *w, way: i, opener: g.input(w.Opener, w.OpenerName), gated: g.input(w.Gated, w.GatedName)})
 }
 
 // opens is how many gates an acquisition opens in the kernel.
@@ -195,8 +198,8 @@ func (g *gating) opens(a *plan.Acquire) (n int) {
 }
 
 // input is the index of an acquisition among the inputs.
-func (g *gating) input(q *query, a *plan.Acquire, name string) int {
-	f := q.feedOf(a)
+func (g *gating) input(a *plan.Acquire, name string) int {
+	f := g.feedOf(a)
 	i := slices.IndexFunc(g.inputs, func(in *gatedInput) bool { return in.feed == f })
 	if i < 0 {
 		i = len(g.inputs)

@@ -60,7 +60,7 @@ func detached(t *testing.T) (*gating, *edge, *busyWhenAttached) {
 	src := &busyWhenAttached{}
 	e := &edge{gate: set.Gate(0)}
 	e.source, e.detached, e.price = src, true, flipPrice{attach: time.Millisecond}
-	g := &gating{edges: []*edge{e}, inputs: []*gatedInput{{source: src, feed: &feed{spec: &plan.Acquire{}}}}, life: runs(), stop: make(chan struct{})}
+	g := &gating{edges: []*edge{e}, inputs: []*gatedInput{{source: src, feed: &feed{spec: &plan.Acquire{}}}}, mayAttach: always, stop: make(chan struct{})}
 	e.counted.at = time.Now().Add(-2 * evaluateEvery)
 	return g, e, src
 }
@@ -187,3 +187,5 @@ func TestNobodyHurries(t *testing.T) {
 		}
 	}
 }
+
+func always() bool { return true }

@@ -76,7 +76,7 @@ func (g *gating) flips(e *edge) {
 		case <-g.stop:
 			return
 		}
-		if !g.life.may(stepAttach) {
+		if !g.mayAttach() {
 			continue // until it runs, or is stopped
 		}
 		err := e.attach()

@@ -140,7 +140,7 @@ func TestProbesAreTriedAgain(t *testing.T) {
 	defer set.Close()
 	e := &edge{gate: set.Gate(0)}
 	e.source, e.detached = &moody{refusals: 2}, true
-	g := &gating{life: runs(), stop: make(chan struct{})}
+	g := &gating{mayAttach: always, stop: make(chan struct{})}
 	g.done.Go(func() { g.flips(e) })
 	e.gate.Force(true)
 	testenv.Until(t, "the probes are attached again", func() bool { return !e.isDetached() })

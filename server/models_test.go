@@ -1,36 +1,24 @@
 package server
 
 import (
-	"context"
+	"endoscope/operators/encoders"
+	"endoscope/operators/encoders/structure"
+	"fmt"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"endoscope/server/wire"
 )
 
 // While a file is read that takes long, other models can be got, made, dropped and
 // listed; and what is dropped meanwhile does not come back.
 func TestModelsDoNotWaitForAFile(t *testing.T) {
 	dir := t.TempDir()
-	e, err := New(Options{ModelDir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.Close()
-	s, err := e.NewSession(t.Context(), wire.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	made := newModels(dir)
 	for _, name := range []string{"fast", "slow"} {
-		r, err := s.Execute(t.Context(), "CREATE MODEL "+name+" AS SELECT AUTOMATON(n % 3) FROM series(9)")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for err == nil {
-			_, err = r.Next(context.Background())
+		if ok, err := made.put(counter(t, name, 9), false); !ok || err != nil {
+			t.Fatalf("%s was not kept: %v, %v", name, ok, err)
 		}
 	}
 	m := newModels(dir) // which knows none of them yet
@@ -93,24 +81,10 @@ func TestModelsDoNotWaitForAFile(t *testing.T) {
 // in memory.
 func TestModelsAreListedOnce(t *testing.T) {
 	dir := t.TempDir()
-	e, err := New(Options{ModelDir: dir})
-	if err != nil {
-		t.Fatal(err)
+	made := newModels(dir)
+	if ok, err := made.put(counter(t, "m", 9), false); !ok || err != nil {
+		t.Fatalf("m was not kept: %v, %v", ok, err)
 	}
-	defer e.Close()
-	s, err := e.NewSession(t.Context(), wire.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	create := func(statement string) {
-		t.Helper()
-		r, err := s.Execute(t.Context(), statement)
-		for err == nil {
-			_, err = r.Next(context.Background())
-		}
-	}
-	create("CREATE MODEL m AS SELECT AUTOMATON(n % 3) FROM series(9)")
 	m, reads := newModels(dir), 0
 	m.read = func(path string) (*model, error) {
 		reads++
@@ -132,11 +106,31 @@ func TestModelsAreListedOnce(t *testing.T) {
 	if reads != 1 || len(m.known) > 0 {
 		t.Errorf("read %d times, %d are kept", reads, len(m.known))
 	}
-	create("CREATE OR REPLACE MODEL m AS SELECT AUTOMATON(n % 3) FROM series(12)") // by another engine
+	if ok, err := made.put(counter(t, "m", 12), true); !ok || err != nil { // by another engine
+		t.Fatalf("m was not replaced: %v, %v", ok, err)
+	}
 	if n := symbols(); n != 12 || reads != 2 {
 		t.Errorf("it has %d symbols after %d readings", n, reads)
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, "*")); err != nil || len(left) != 1 {
 		t.Errorf("files %q", left)
 	}
+}
+
+// counter is a model of n symbols, of three kinds in turn.
+func counter(t *testing.T, name string, n int) *model {
+	t.Helper()
+	a := encoders.NewAlphabet()
+	e, err := structure.NewAutomatonEncoder(a, structure.AutomatonOptions{K: 2}, encoders.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		e.Append([]encoders.Symbol{a.Symbol(fmt.Sprint(i % 3))}, nil)
+	}
+	m, err := structure.NewModel(e.Encode())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &model{Name: name, Definition: "CREATE MODEL " + name, Created: time.Now().UTC(), Model: m}
 }

@@ -283,6 +283,20 @@ func (o *outlet) finish(err error, elapsed time.Duration) {
 	token(o.ready)
 }
 
+// failure is why the query ended, once it has; nil if as it should.
+func (o *outlet) failure() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.err
+}
+
+// lasted is how long the query ran, once it has ended.
+func (o *outlet) lasted() time.Duration {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.elapsed
+}
+
 // next is the client's side.
 func (o *outlet) next(ctx context.Context) (wire.Event, error) {
 	for {

@@ -83,7 +83,7 @@ func TestOverloadedQueryShowsAndStops(t *testing.T) {
 
 // A round takes what there was when it began, however much is merged meanwhile.
 func TestRoundIsNotMerged(t *testing.T) {
-	f := newFeed(512)
+	f := feedOfGroups(512)
 	for i := range int64(3) {
 		f.Partial(groups(0, i, 1))
 	}

@@ -15,8 +15,8 @@ type part struct {
 	of    *shares
 	own   probes.Source // the query's; started if it is the first
 	spec  *plan.Acquire
-	key   string // what is acquired
-	query *query
+	key   string       // what is acquired
+	query func() int64 // the number of its query; 0 before it is on the list
 
 	phase atomic.Uint32 // a partPhase
 	share *share        // once it has joined

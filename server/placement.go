@@ -83,27 +83,35 @@ const (
 	placeAuto, placeServer, placeClient = "auto", "server", "client"
 )
 
-// divide divides a query that is prepared, if its client may execute a part of it.
-func (q *query) divide(path wire.Path, how string, steer func(uint64) int) error {
+// divided is what there is to know of a query that may be divided.
+type divided struct {
+	root     plan.Node
+	residual func(*plan.Acquire) plan.Expr // what the source of an acquisition leaves of its filter
+	live     time.Duration                 // interval of previews; 0: none
+	text     string
+}
+
+// newPlacement divides a query, if its client may execute a part of it; nil: it may not.
+func newPlacement(q divided, path wire.Path, how string, steer func(uint64) int) (*placement, error) {
 	if how == placeServer {
-		return nil
+		return nil, nil
 	}
-	d := planner.Divide(q.plan.Root, q.residual)
+	d := planner.Divide(q.root, q.residual)
 	if d == nil || how == placeAuto && !d.Fragment.Moves() {
-		return nil
+		return nil, nil
 	}
 	encoded, err := d.Fragment.Encode()
 	if err != nil {
-		return nil // it has a model, which stays here
+		return nil, nil // it has a model, which stays here
 	}
 	p := &placement{Division: d, encoded: encoded, path: path, steer: steer, marks: windowed(d.Fragment.Upper)}
 	if partial := d.Fragment.Partial(); partial != nil {
 		if p.stage, err = agg.NewFirstStage(partial, d.Fragment.Lowered()); err != nil {
-			return planner.Placed(err, q.text)
+			return nil, planner.Placed(err, q.text)
 		}
 	}
 	if p.lower, err = graph.Build(d.Fragment.Lower, lowered{p}, &operators.Options{}); err != nil {
-		return planner.Placed(err, q.text)
+		return nil, planner.Placed(err, q.text)
 	}
 	p.at = slices.Max(p.divisions())
 	if how == placeClient {
@@ -111,19 +119,8 @@ func (q *query) divide(path wire.Path, how string, steer func(uint64) int) error
 	}
 	p.first = p.at
 	p.mover = cost.NewMover(slices.Index(p.divisions(), p.at))
-	p.meters = newMeters(d.Fragment, emissions(q.plan.Root, q.live))
-	q.placement = p
-	return nil
-}
-
-// residual is what the source of an acquisition leaves of its filter.
-func (q *query) residual(a *plan.Acquire) plan.Expr {
-	for _, f := range q.feeds {
-		if f.spec == a {
-			return f.info.Residual
-		}
-	}
-	return a.Filter
+	p.meters = newMeters(d.Fragment, emissions(q.root, q.live))
+	return p, nil
 }
 
 // begin notes when the query was armed: before anything is pushed.

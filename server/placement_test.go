@@ -1,6 +1,7 @@
 package server
 
 import (
+	"endoscope/operators/batch"
 	"testing"
 	"time"
 
@@ -16,7 +17,8 @@ import (
 func TestCrowdedPathsMoveOperators(t *testing.T) {
 	leaf := &plan.Acquire{Stream: plan.FragmentStream, Out: types.Schema{Time: -1, Fields: []types.Field{{Name: "c0", Type: types.Bigint}}}}
 	f := &plan.Fragment{Lower: &plan.Filter{Input: leaf, Cond: &plan.Const{V: types.Bool(true)}}, Upper: leaf}
-	o := newOutlet(newTally(), 64<<10)
+	losses := newTally()
+	o := newOutlet(losses, 64<<10)
 	p := &placement{Division: &planner.Division{Fragment: f}, out: o, at: atBase, mover: cost.NewMover(0), armed: time.Now(), judged: time.Now()}
 	give := func(want division) {
 		t.Helper()
@@ -24,29 +26,35 @@ func TestCrowdedPathsMoveOperators(t *testing.T) {
 			t.Fatal(err)
 		}
 		if p.at != want {
-			t.Fatalf("%d bytes wait, and it is %s", o.held.bytes, p.at)
+			t.Fatalf("%d rows wait, and it is %s", o.untaken(), p.at)
 		}
-		if err := p.give(t.Context(), wire.PortRows, rowsOf(1024)); err != nil {
+		if err := p.give(t.Context(), wire.PortRows, numbered(1024)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for o.held.bytes <= o.unread/2 {
+	for range 6 { // more than half of what may wait; a query that can wait does
 		give(atBase)
 	}
-	give(atBase) // a query that can wait does
-	for ev, ok, _ := o.take(); ok; ev, ok, _ = o.take() {
-		ev.Batch.Release()
-	}
+	o.discard()
 	o.hurried.Store(true)
-	for o.held.bytes <= o.unread/2 {
+	for !o.crowded() {
 		give(atBase)
 	}
 	give(atLower)
-	if lost := o.t.losses(); len(lost) > 0 || len(p.moves) != 1 {
+	if lost := losses.losses(); len(lost) > 0 || len(p.moves) != 1 {
 		t.Errorf("lost %v, moves %v", lost, p.moves)
 	}
 	if p.mover.Current() != 1 || p.mover.Next([]float64{0, 1e9}) != 1 || p.mover.Next([]float64{0, 1e9}) != 1 {
 		t.Error("it does not stay there")
 	}
 	o.discard()
+}
+
+// numbered is a batch of n rows of one column.
+func numbered(n int) *batch.Batch {
+	b := batch.New([]types.Type{types.Bigint})
+	for i := range n {
+		b.AppendRow(types.Int(int64(i)))
+	}
+	return b
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"endoscope/server/wire"
 	"errors"
 	"slices"
 	"sync"
@@ -56,9 +57,16 @@ type query struct {
 	placement     *placement         // what its client executes of it; nil: nothing
 }
 
-// prepare resolves every acquisition of a plan; nothing is attached yet.
-func (e *Engine) prepare(ctx context.Context, text string, p *plan.Query) (*query, error) {
-	q := &query{text: text, plan: p, q: newQueue(e.options.QueueBatches), t: newTally(),
+// environment is what queries are prepared with.
+type environment struct {
+	providers map[string]probes.Provider // by stream
+	shares    *shares
+	batches   int // how many a query may be behind its sources
+}
+
+// prepareQuery resolves every acquisition of a plan; nothing is attached yet.
+func prepareQuery(ctx context.Context, text string, p *plan.Query, e environment) (*query, error) {
+	q := &query{text: text, plan: p, q: newQueue(e.batches), t: newTally(),
 		stop: make(chan struct{}), done: make(chan struct{})}
 	q.ctx, q.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	for _, leaf := range plan.Leaves(p.Root) {
@@ -72,22 +80,45 @@ func (e *Engine) prepare(ctx context.Context, text string, p *plan.Query) (*quer
 			q.abandon()
 			return nil, planner.Placed(err, text)
 		}
-		f := q.addFeed(leaf, src)
+		f := newFeed(len(q.feeds), leaf, src, q.q, q.t)
+		q.feeds = append(q.feeds, f)
 		if leaf.OnDemand && !f.info.OnDemand {
 			q.abandon()
 			return nil, planner.Placed(plan.Errorf(leaf.Start, leaf.Stop, "the value of %s cannot be acquired on demand yet", leaf.Stream), text)
 		}
-		if p := e.shares.offer(src, &f.ownInfo, leaf, q); p != nil {
+		if p := e.shares.offer(src, &f.ownInfo, leaf, func() int64 { return q.id }); p != nil {
 			f.share(p)
 		}
 	}
 	q.settle()
 	var err error
-	if q.gating, err = newGating(q); err != nil {
+	if q.gating, err = newGating(q.feeds, q.plan.Root, text, func() bool { return q.life.may(stepAttach) }); err != nil {
 		q.abandon()
 		return nil, err
 	}
 	return q, nil
+}
+
+// feedOf is the feed of an acquisition.
+func (q *query) feedOf(a *plan.Acquire) *feed {
+	return q.feeds[slices.IndexFunc(q.feeds, func(f *feed) bool { return f.spec == a })]
+}
+
+// residual is what the source of an acquisition leaves of its filter.
+func (q *query) residual(a *plan.Acquire) plan.Expr {
+	for _, f := range q.feeds {
+		if f.spec == a {
+			return f.info.Residual
+		}
+	}
+	return a.Filter
+}
+
+// divide divides a query that is prepared between the engine and the client at the end of
+// a path, as SET placement and steer say.
+func (q *query) divide(path wire.Path, how string, steer func(uint64) int) (err error) {
+	q.placement, err = newPlacement(divided{root: q.plan.Root, residual: q.residual, live: q.live, text: q.text}, path, how, steer)
+	return err
 }
 
 // notices gathers what the planner and the sources have to say. Sources of one
@@ -143,7 +174,7 @@ func (q *query) start() (err error) {
 		Clock:      q.now,
 		Stats:      true,
 		JoinMemory: q.joinMemory, EncoderBudget: q.encoderBudget,
-		Demand: q.onDemand,
+		Demand: func(a *plan.Acquire) func(context.Context) error { return q.feedOf(a).onDemand() },
 		Tap:    q.gating.tap,
 		Residual: func(a *plan.Acquire) plan.Expr {
 			if p := q.placement; p != nil && p.Tested && a == p.Base {
@@ -402,9 +433,22 @@ func (q *query) abandon() {
 	close(q.done) // who wants to see the end of all queries waits for this one, too
 }
 
+// leave takes a query that has ended off the engine's list by a function, which reports
+// whether the query was on it. The first call that finds it there ends what it counts
+// for among what its user uses; the others wait for that.
+func (q *query) leave(remove func() (listed bool)) {
+	q.leaving.Lock()
+	defer q.leaving.Unlock()
+	if !remove() {
+		return
+	}
+	if q.discharge != nil {
+		q.discharge()
+	}
+	q.recordEnd()
+}
+
 // failure is why the query ended, once it is done; nil if as it should.
 func (q *query) failure() error {
-	q.out.mu.Lock()
-	defer q.out.mu.Unlock()
-	return q.out.err
+	return q.out.failure()
 }

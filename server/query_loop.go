@@ -6,7 +6,6 @@ import (
 
 	"endoscope/operators"
 	"endoscope/operators/graph"
-	"endoscope/planner/catalog"
 	"endoscope/probes/clock"
 )
 
@@ -28,7 +27,7 @@ func (q *query) loop(ctx context.Context) error {
 	for _, f := range q.feeds {
 		if f.asked == nil {
 			r.open++
-			if aboutTarget(f) {
+			if f.aboutTarget() {
 				r.targets++
 			}
 		}
@@ -106,12 +105,6 @@ func closeAll(ctx context.Context, leaves []graph.Leaf) error {
 	return nil
 }
 
-// aboutTarget reports whether a feed ends with the processes of a target.
-func aboutTarget(f *feed) bool {
-	s := catalog.Find(f.spec.Stream)
-	return s != nil && s.Process
-}
-
 // halt asks the sources to stop, once; their Ends come through the queue.
 func (r *runner) halt() {
 	if r.beginEnd() {
@@ -144,7 +137,7 @@ func (r *runner) drainQueue(ctx context.Context) error {
 			if !r.ended[it.leaf] {
 				r.ended[it.leaf] = true
 				r.open--
-				if aboutTarget(r.feeds[it.leaf]) {
+				if r.feeds[it.leaf].aboutTarget() {
 					if r.targets--; r.targets == 0 {
 						r.halt() // what else is acquired was for the target's sake
 					}

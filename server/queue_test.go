@@ -26,7 +26,7 @@ func groups(pane, first, n int64) *batch.Batch {
 	return b
 }
 
-func newFeed(limit int) *feed {
+func feedOfGroups(limit int) *feed {
 	return &feed{spec: &plan.Acquire{Partial: counting}, live: true, q: newQueue(limit), t: newTally()}
 }
 
@@ -60,7 +60,7 @@ func taken(t *testing.T, f *feed) (batches int, events map[int64]int64) {
 
 // A query that is not taken from keeps all states of few groups in little room.
 func TestPartialRowsAreMerged(t *testing.T) {
-	f := newFeed(512)
+	f := feedOfGroups(512)
 	for i := range int64(10_000) {
 		f.Partial(groups(i/1000*10, i%7, 3))
 		f.Watermark(i / 1000 * 10)
@@ -81,7 +81,7 @@ func TestPartialRowsAreMerged(t *testing.T) {
 
 // Where reporting is suspended and resumed, partial rows stay on their side of it.
 func TestPartialRowsAreNotMergedAcrossSuspend(t *testing.T) {
-	f := newFeed(512)
+	f := feedOfGroups(512)
 	signals := []operators.SignalKind{operators.Suspend, operators.Resume}
 	const each = 3 * leastMerged
 	for i := range 3 {
@@ -115,7 +115,7 @@ func TestPartialRowsAreNotMergedAcrossSuspend(t *testing.T) {
 // Where no two rows are of one group there is a limit; what is beyond it is
 // counted, in events. It does not touch rows, nor do they touch it.
 func TestPartialRowsAreBounded(t *testing.T) {
-	f := newFeed(100)
+	f := feedOfGroups(100)
 	const n = 250
 	for i := range int64(n) {
 		f.Partial(groups(0, 1000*i, 1000))
@@ -133,7 +133,7 @@ func TestPartialRowsAreBounded(t *testing.T) {
 		t.Errorf("%d events came, %d were lost, of %d", events[0], lost, 1000*n)
 	}
 	// There is room again, and merging.
-	f = newFeed(100)
+	f = feedOfGroups(100)
 	for i := range int64(110) {
 		f.Partial(groups(0, 1000*i, 1000))
 	}
@@ -191,7 +191,7 @@ func TestWatermarksAreBounded(t *testing.T) {
 // it and those behind it, once however often it is told; and what is refused by a
 // queue that is full, too.
 func TestGapsStandWhereRowsAreMissing(t *testing.T) {
-	f := newFeed(2)
+	f := feedOfGroups(2)
 	push := func() {
 		b := batch.New([]types.Type{types.Timestamp})
 		b.AppendRow(types.Time(0))

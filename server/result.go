@@ -54,9 +54,7 @@ func (r *queryResult) Close() error {
 
 func (r *queryResult) Summary() wire.Summary {
 	t := r.q.t
-	r.q.out.mu.Lock()
-	defer r.q.out.mu.Unlock()
-	return wire.Summary{Rows: t.rows.Load(), Elapsed: r.q.out.elapsed, Losses: t.losses(), Counts: t.counts(), Notes: t.said()}
+	return wire.Summary{Rows: t.rows.Load(), Elapsed: r.q.out.lasted(), Losses: t.losses(), Counts: t.counts(), Notes: t.said()}
 }
 
 // doneResult answers a statement without rows.

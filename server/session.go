@@ -300,7 +300,7 @@ func (q *query) endWith(c *process.Command) {
 func (q *query) ofCommand() bool {
 	found := false
 	for _, f := range q.feeds {
-		if aboutTarget(f) {
+		if f.aboutTarget() {
 			if found = f.spec.Target.Command; !found {
 				return false
 			}

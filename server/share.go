@@ -61,7 +61,7 @@ func newShares() *shares { return &shares{open: map[string]*share{}} }
 // offer makes a query's source, with its Info, one that others can have a part in; nil
 // if that is not possible. Only sources that nobody waits for are: of the parts of
 // another one the slowest would hold up the rest.
-func (all *shares) offer(own probes.Source, i *probes.Info, spec *plan.Acquire, q *query) *part {
+func (all *shares) offer(own probes.Source, i *probes.Info, spec *plan.Acquire, query func() int64) *part {
 	if i.Identity == "" || !i.Live || spec.Settings.Unshared || spec.Out.Time < 0 {
 		return nil
 	}
@@ -69,7 +69,7 @@ func (all *shares) offer(own probes.Source, i *probes.Info, spec *plan.Acquire, 
 	if !ok {
 		return nil
 	}
-	return &part{of: all, own: own, spec: spec, key: fmt.Sprintf("%s %+v %s %s", key, spec.Settings, spec.Target.Viewer.Identity(), i.Identity), query: q}
+	return &part{of: all, own: own, spec: spec, key: fmt.Sprintf("%s %+v %s %s", key, spec.Settings, spec.Target.Viewer.Identity(), i.Identity), query: query}
 }
 
 // get returns the acquisition with a key, a new one if there is none.
@@ -112,7 +112,7 @@ func (all *shares) queries() map[probes.Source][]int64 {
 func (s *share) ids(but *part) (ids []int64) {
 	for _, p := range s.parts {
 		if p != but {
-			ids = append(ids, p.query.id)
+			ids = append(ids, p.query())
 		}
 	}
 	slices.Sort(ids)

@@ -229,8 +229,8 @@ func TestShare(t *testing.T) {
 	if got := finish(t, third); got != "100 104 100 105 1 of before" {
 		t.Errorf("the third: %s", got)
 	}
-	if len(p.sources) != 0 || len(s.e.shares.open) != 0 {
-		t.Errorf("%d sources still run, %d are kept", len(p.sources), len(s.e.shares.open))
+	if len(p.sources) != 0 || len(s.e.shares.queries()) != 0 {
+		t.Errorf("%d sources still run, %d are kept", len(p.sources), len(s.e.shares.queries()))
 	}
 	execute(t, s, eachCall)
 	if p.started != 2 {
@@ -326,8 +326,8 @@ func TestFailedDivide(t *testing.T) {
 	if got := rest(t, first); !strings.HasSuffix(got, "error: the map cannot be read") {
 		t.Errorf("the first: %s", got)
 	}
-	if len(p.sources) != 0 || len(s.e.shares.open) != 0 {
-		t.Errorf("%d sources still run, %d are kept", len(p.sources), len(s.e.shares.open))
+	if len(p.sources) != 0 || len(s.e.shares.queries()) != 0 {
+		t.Errorf("%d sources still run, %d are kept", len(p.sources), len(s.e.shares.queries()))
 	}
 }
 

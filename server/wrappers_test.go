@@ -56,7 +56,7 @@ func TestWrappersStateEveryCommand(t *testing.T) {
 	}{
 		{"part", func(t *testing.T, under *sourcetest.Provider) probes.Source {
 			spec := &plan.Acquire{Out: types.Schema{Fields: []types.Field{{Name: "timestamp", Type: types.Timestamp}}}}
-			return &part{of: newShares(), own: prepared(t, under, spec), spec: spec, query: &query{}}
+			return offered(t, newShares(), prepared(t, under, spec), spec)
 		}, map[string]verdict{"Collect": forwards, "Resend": forwards}},
 		{"handlers", handlers(&plan.Acquire{Every: time.Second}), nil},
 		{"handlers on demand", handlers(&plan.Acquire{OnDemand: true}), map[string]verdict{"Sample": own}},
@@ -120,7 +120,7 @@ func TestSecondPartControlsTheRunningSource(t *testing.T) {
 	var sinks []*sourcetest.Discard
 	for range 2 {
 		f := &sourcetest.Fake{Has: sourcetest.Capable()}
-		p := &part{of: all, own: f, spec: spec, query: &query{}}
+		p := offered(t, all, f, spec)
 		sink := &sourcetest.Discard{Ended: make(chan struct{})}
 		if err := p.Start(t.Context(), sink, probes.Options{}); err != nil {
 			t.Fatal(err)
@@ -150,4 +150,14 @@ func TestSecondPartControlsTheRunningSource(t *testing.T) {
 	for _, s := range sinks {
 		<-s.Ended
 	}
+}
+
+// offered is the part of a query whose source can be shared.
+func offered(t *testing.T, all *shares, own probes.Source, spec *plan.Acquire) *part {
+	t.Helper()
+	p := all.offer(own, &probes.Info{Identity: "fake", Live: true}, spec, func() int64 { return 0 })
+	if p == nil {
+		t.Fatal("the source cannot be shared")
+	}
+	return p
 }
