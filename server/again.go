@@ -12,9 +12,6 @@ import (
 // again: where all that one of its SELECTs reads has a beginning, as a file has.
 func (r *queryResult) StartsOver() bool { return startsOver(r.q.plan.Root, true) }
 
-// StartsOver: an answer begins anew.
-func (r *relation) StartsOver() bool { return true }
-
 // startsOver reports whether n gives its rows again. A LIMIT at the top is the
 // client's to account for; one below is of the first rows.
 func startsOver(n plan.Node, top bool) bool {

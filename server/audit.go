@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"endoscope/parser"
+	"endoscope/server/answer"
 )
 
 // auditedFunctions is how many functions a record names; it says how many there
@@ -47,10 +48,10 @@ func (q *query) recordAttached(event string) {
 			functions, modules = append(functions, site.Function), append(modules, site.Module)
 		}
 	}
-	functions = distinct(functions)
+	functions = answer.Distinct(functions)
 	slices.Sort(pids)
-	q.may.Record(event, "query", q.id, "statement", q.text, "streams", distinct(streams), "targets", distinct(targets), "pids", slices.Compact(pids),
-		"probes", probed, "modules", distinct(modules), "functions", functions[:min(len(functions), auditedFunctions)])
+	q.may.Record(event, "query", q.id, "statement", q.text, "streams", answer.Distinct(streams), "targets", answer.Distinct(targets), "pids", slices.Compact(pids),
+		"probes", probed, "modules", answer.Distinct(modules), "functions", functions[:min(len(functions), auditedFunctions)])
 }
 
 // recordEnd puts on record that nothing of a query is attached any more.

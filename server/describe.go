@@ -15,6 +15,7 @@ import (
 	"endoscope/probes/codesite"
 	"endoscope/probes/dwarf/signature"
 	"endoscope/probes/elf"
+	"endoscope/server/answer"
 	"endoscope/server/wire"
 )
 
@@ -32,23 +33,23 @@ func (s *session) describe(_ context.Context, st *parser.Describe, src string) (
 	}
 	cs := catalog.Find(strings.ToLower(name))
 	if cs == nil {
-		if k, err := s.e.models.get(name); err == nil && k != nil && s.may.Owns(k.Owner) {
+		if k, err := s.e.models.Get(name); err == nil && k != nil && s.may.Owns(k.Owner) {
 			return describeModel(k), nil
 		}
 		var names []string
 		for _, st := range catalog.Streams {
 			names = append(names, st.Name)
 		}
-		return nil, refuse(st.Name, src, nearest(name, slices.Concat(names, s.views.Names(), s.triggerNames())), "there is no stream %s", name)
+		return nil, answer.Refuse(st.Name, src, answer.Nearest(name, slices.Concat(names, s.views.Names(), s.triggerNames())), "there is no stream %s", name)
 	}
 	if cs.Later {
-		return nil, unsupported(st.Name, src, cs.Name)
+		return nil, answer.Unsupported(st.Name, src, cs.Name)
 	}
-	rel := newRelation(text("column"), text("type"), text("unit"), text("description"))
+	rel := answer.NewTable(answer.Text("column"), answer.Text("type"), answer.Text("unit"), answer.Text("description"))
 	for _, c := range cs.All() {
-		rel.add(types.Str(c.Name), types.Str(c.Type.String()), types.Str(c.Unit), types.Str(c.Doc))
+		rel.Add(types.Str(c.Name), types.Str(c.Type.String()), types.Str(c.Unit), types.Str(c.Doc))
 	}
-	rel.notices = []string{
+	rel.Notices = []string{
 		cs.Name + ": " + cs.Doc + " (" + cs.Kind.String() + ")",
 		"acquired by " + cs.How,
 		"costs " + cs.Cost,
@@ -65,32 +66,32 @@ func (s *session) describeView(v *parser.CreateStream) (wire.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	rel := newRelation(text("column"), text("type"))
+	rel := answer.NewTable(answer.Text("column"), answer.Text("type"))
 	for _, f := range sch {
-		rel.add(types.Str(f.Name), types.Str(f.Type.String()))
+		rel.Add(types.Str(f.Name), types.Str(f.Type.String()))
 	}
-	rel.notices = []string{v.Name.Name + ": " + src}
+	rel.Notices = []string{v.Name.Name + ": " + src}
 	return rel, nil
 }
 
 // describeFunction explains a function of the language, or of the target.
 func (s *session) describeFunction(st *parser.Describe, src string) (wire.Result, error) {
 	name := st.Name.Name
-	rel := newRelation(text("function"), text("signature"), text("description"))
+	rel := answer.NewTable(answer.Text("function"), answer.Text("signature"), answer.Text("description"))
 	if f := plan.FindScalar(strings.ToLower(name)); f != nil {
-		rel.add(types.Str(f.Name), types.Str(planner.Signature(f)), types.Str(f.Doc))
+		rel.Add(types.Str(f.Name), types.Str(planner.Signature(f)), types.Str(f.Doc))
 		return rel, nil
 	}
 	if f := plan.FindAgg(strings.ToLower(name)); f != nil {
-		rel.add(types.Str(f.Name), types.Str(planner.AggSignature(f)), types.Str(f.Doc))
+		rel.Add(types.Str(f.Name), types.Str(planner.AggSignature(f)), types.Str(f.Doc))
 		return rel, nil
 	}
 	m, err := s.module()
 	if err != nil {
 		if s.hasTarget() {
-			return nil, at(planner.Placed(err, src), st, src)
+			return nil, answer.WithPlace(planner.Placed(err, src), st, src)
 		}
-		return nil, refuse(st.Name, src, cmp.Or(planner.NearestFunctions(name), "for a function of a program, say USE 'name' first"), "there is no function %s in the language", name)
+		return nil, answer.Refuse(st.Name, src, cmp.Or(planner.NearestFunctions(name), "for a function of a program, say USE 'name' first"), "there is no function %s in the language", name)
 	}
 	defer m.Close()
 	found := m.Find(name)
@@ -105,9 +106,9 @@ func (s *session) describeFunction(st *parser.Describe, src string) (wire.Result
 		if near := m.Nearest(name, 3); hint == "" && len(near) > 0 {
 			hint = "did you mean " + strings.Join(near, " or ") + "?"
 		}
-		return nil, refuse(st.Name, src, hint, "no function named %s in %s", name, m.Name())
+		return nil, answer.Refuse(st.Name, src, hint, "no function named %s in %s", name, m.Name())
 	}
-	rel = newRelation(text("function_name"), text("class"), text("module"), text("address"), number("size"), text("aliases"), text("entry"), text("return"), text("signature"), text("arguments"), text("declared"))
+	rel = answer.NewTable(answer.Text("function_name"), answer.Text("class"), answer.Text("module"), answer.Text("address"), answer.Number("size"), answer.Text("aliases"), answer.Text("entry"), answer.Text("return"), answer.Text("signature"), answer.Text("arguments"), answer.Text("declared"))
 	info, noInfo := signature.Open(m)
 	for _, i := range found {
 		f := m.Function(i)
@@ -126,7 +127,7 @@ func (s *session) describeFunction(st *parser.Describe, src string) (wire.Result
 				ret = fmt.Sprintf("observed at %d exits: %s", len(exits), why)
 			}
 		}
-		rel.add(append([]types.Value{types.Str(f.Name), types.Str(f.Class), types.Str(m.Name()), types.Str(fmt.Sprintf("%#x", f.Addr)),
+		rel.Add(append([]types.Value{types.Str(f.Name), types.Str(f.Class), types.Str(m.Name()), types.Str(fmt.Sprintf("%#x", f.Addr)),
 			types.Int(int64(f.Size)), types.Str(strings.Join(otherNames(&f), ", ")), types.Str(entry), types.Str(ret)},
 			describeSignature(m, i, info, noInfo)...)...)
 	}

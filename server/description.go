@@ -6,6 +6,7 @@ import (
 	"endoscope/parser"
 	"endoscope/planner"
 	"endoscope/planner/plan"
+	"endoscope/server/answer"
 	"endoscope/server/wire"
 )
 
@@ -35,7 +36,7 @@ func (s *session) Describe(ctx context.Context, text string) (wire.Description, 
 		return d, res.Close()
 	}
 	if p != nil {
-		d.Columns, d.ParamTypes = columnsOf(p.Root.Schema()), env.Unbound.Types(d.Params)
+		d.Columns, d.ParamTypes = answer.ColumnsOf(p.Root.Schema()), env.Unbound.Types(d.Params)
 	}
 	return d, err
 }

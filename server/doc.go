@@ -62,18 +62,16 @@
 //	acquirer.relieve     discards what stood by; acquirer.discarding
 //	shutter.run          shutter.done; its timer calls expire
 //	webhook.run, .finish webhook.done; finish gives up those that take too long
-//	sysSource, triggerSource, handlerCostSource   Stop of each
+//	sysSource, triggerSource   Stop of each
 //
 // Locks are taken in this order; those of one line are never held together, and
 // those of a group below another may be taken while one of that is held. Sources
 // are started and stopped, and files written, under those of the first group alone.
 //
 //	a trigger's name     (Engine.claim) while it is made, replaced or dropped
-//	models.writing       while a model is made or dropped
-//	kept.mu              what is kept, and its files
 //	share.life           while a part begins or ends: Start, Divide and Stop
 //	rounds.working       while a source collects
-//	gating.mu            the plan in force; waits for flipping to tell of it
+//	inForce.mu           the plan in force; waits for flipping to tell of it
 //	detaching.flipping   while an edge's probes come or go
 //	query.leaving        while a query is taken off the list, and out of its user's account
 //
@@ -81,7 +79,6 @@
 //	rounds.turn          which round is next
 //	Engine.mu            queries, triggers, owners, totals
 //	session.mu           target, settings, open queries
-//	models.mu            models in memory; no file is read under it
 //	shares.mu            acquisitions by key
 //	acquirer.mu          what is wanted of an action
 //	shutter.mu           whether its gate is open
@@ -94,8 +91,6 @@
 //	triggerStream.mu     while a trigger's rows are handed on
 //
 //	triggerSource.mu     while it gives, as those that follow
-//	handlersSource.mu
-//	handlerCostSource.mu
 //	holder.mu
 //	inbox.mu             a session's rows of triggers
 //

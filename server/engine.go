@@ -21,7 +21,10 @@ import (
 	"endoscope/probes/stack"
 	"endoscope/probes/uprobe"
 	"endoscope/probes/variable"
+	"endoscope/server/answer"
 	"endoscope/server/grant"
+	"endoscope/server/handlerstream"
+	"endoscope/server/store"
 	"endoscope/server/wire"
 )
 
@@ -54,8 +57,8 @@ type Engine struct {
 	uprobes   *uprobe.Provider
 	options   Options
 	views     *definitions.Views
-	models    *models
-	kept      *kept
+	models    *store.Models
+	kept      *store.Definitions
 	modules   *elf.Cache
 	shares    *shares
 
@@ -79,17 +82,17 @@ func New(o Options) (*Engine, error) {
 	if o.QueueBatches == 0 {
 		o.QueueBatches = 512
 	}
-	kept, err := openKept(o.StateDir)
+	kept, err := store.OpenDefinitions(o.StateDir)
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{kept: kept, options: o, providers: map[string]probes.Provider{}, attaches: map[string]bool{}, views: definitions.NewViews(), models: newModels(o.ModelDir), queries: map[int64]*query{},
+	e := &Engine{kept: kept, options: o, providers: map[string]probes.Provider{}, attaches: map[string]bool{}, views: definitions.NewViews(), models: store.NewModels(o.ModelDir), queries: map[int64]*query{},
 		triggers: map[string]*trigger{}, claimed: map[string]chan struct{}{}, flows: definitions.NewTriggers(), modules: &elf.Cache{}, shares: newShares()}
 	e.uprobes = uprobe.New(uprobe.Options{Match: matchFunction, RingBytes: o.RingBytes})
 	stacks, lives := stack.New(), sched.New()
-	found, followed := &handlersProvider{stacks: stacks}, &handlersProvider{stacks: stacks, forgets: true}
-	e.all = []probes.Provider{e.uprobes, procfs.New(), stacks, found, &handlerCostProvider{followed, e.uprobes}, lives, entities.New(e.uprobes, lives, e.modules), variable.New(), replay.New(), &sysProvider{e}, &triggerProvider{e}}
-	for _, streams := range [][]string{e.uprobes.Streams(), stacks.Streams(), {handlersStream, handlerCostStream}, lives.Streams(), {entities.EntityEvents, entities.ActivityEvents}, {variable.Stream}} {
+	found, followed := &handlerstream.Provider{Stacks: stacks}, &handlerstream.Provider{Stacks: stacks, Forgets: true}
+	e.all = []probes.Provider{e.uprobes, procfs.New(), stacks, found, &handlerstream.CostProvider{Handlers: followed, Calls: e.uprobes}, lives, entities.New(e.uprobes, lives, e.modules), variable.New(), replay.New(), &sysProvider{e}, &triggerProvider{e}}
+	for _, streams := range [][]string{e.uprobes.Streams(), stacks.Streams(), {handlerstream.Stream, handlerstream.CostStream}, lives.Streams(), {entities.EntityEvents, entities.ActivityEvents}, {variable.Stream}} {
 		for _, s := range streams {
 			e.attaches[s] = true
 		}
@@ -183,7 +186,7 @@ func (e *Engine) add(q *query) error {
 	}
 	if err := q.charge(); err != nil {
 		q.abandon()
-		return placedAt(err, -1, -1, q.text)
+		return answer.PlacedAt(err, -1, -1, q.text)
 	}
 	e.mu.Lock()
 	closed := e.closed

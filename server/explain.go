@@ -14,6 +14,7 @@ import (
 	"endoscope/planner"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
+	"endoscope/server/answer"
 	"endoscope/server/wire"
 )
 
@@ -24,7 +25,7 @@ const analyzeFor = 5 * time.Second
 const maxSites = 20
 
 // planColumn is the one that EXPLAIN gives.
-var planColumn = text("plan")
+var planColumn = answer.Text("plan")
 
 // explain answers EXPLAIN [ANALYZE] query: the plan, where each operator runs,
 // what would be attached, and which rules fired; with ANALYZE the query is run
@@ -44,7 +45,7 @@ func (s *session) explain(ctx context.Context, path wire.Path, st *parser.Explai
 		if p, err = s.permitted(p, src); err != nil {
 			return nil, err
 		}
-		rel := newRelation(planColumn)
+		rel := answer.NewTable(planColumn)
 		return rel, s.explainPlan(ctx, path, rel, p, src, "", nil)
 	}
 	if p.For == 0 || p.For > analyzeFor {
@@ -77,26 +78,26 @@ func (s *session) explain(ctx context.Context, path wire.Path, st *parser.Explai
 }
 
 // analysis says what was measured of a query that has ended.
-func (q *query) analysis(res *queryResult) *relation {
+func (q *query) analysis(res *queryResult) *answer.Table {
 	sum := res.Summary()
 	_ = res.Close()
-	rel := newRelation(planColumn)
-	rel.lines(q.explain())
+	rel := answer.NewTable(planColumn)
+	rel.AddLines(q.explain())
 	acquired := fmt.Sprintf("%d tuples acquired", q.t.acquired.Load())
 	if len(q.collector.sources) > 0 {
 		acquired += fmt.Sprintf(", %d partial rows from the kernel", q.t.groups.Load())
 	}
-	rel.lines(fmt.Sprintf("ran %s: %s, %d rows given", sum.Elapsed.Round(time.Millisecond), acquired, sum.Rows))
+	rel.AddLines(fmt.Sprintf("ran %s: %s, %d rows given", sum.Elapsed.Round(time.Millisecond), acquired, sum.Rows))
 	for _, l := range sum.Losses {
-		rel.lines(fmt.Sprintf("lost %d: %s", l.N, l.Cause))
+		rel.AddLines(fmt.Sprintf("lost %d: %s", l.N, l.Cause))
 	}
 	if len(sum.Losses) == 0 {
-		rel.lines("complete: nothing was lost")
+		rel.AddLines("complete: nothing was lost")
 	}
 	for _, l := range sum.Counts {
-		rel.lines(fmt.Sprintf("%d %s", l.N, l.Cause))
+		rel.AddLines(fmt.Sprintf("%d %s", l.N, l.Cause))
 	}
-	rel.notices = q.notices()
+	rel.Notices = q.notices()
 	return rel
 }
 
@@ -104,7 +105,7 @@ func (q *query) analysis(res *queryResult) *relation {
 // client's fragment, and then come those that say what was measured.
 type explained struct {
 	*queryResult
-	said atomic.Pointer[relation] // once the query has ended
+	said atomic.Pointer[answer.Table] // once the query has ended
 }
 
 func (r *explained) Columns() []wire.Column { return []wire.Column{planColumn} }
@@ -136,7 +137,7 @@ func (r *explained) Summary() wire.Summary {
 
 // explainPlan says what would be done for a plan that is permitted, each line behind the indent. more
 // may add to that while the plan's sources are prepared.
-func (s *session) explainPlan(ctx context.Context, path wire.Path, rel *relation, p *plan.Query, src, indent string, more func(*query) string) error {
+func (s *session) explainPlan(ctx context.Context, path wire.Path, rel *answer.Table, p *plan.Query, src, indent string, more func(*query) string) error {
 	q, err := s.prepare(ctx, src, p)
 	if err != nil {
 		return err
@@ -150,20 +151,13 @@ func (s *session) explainPlan(ctx context.Context, path wire.Path, rel *relation
 		said += more(q)
 	}
 	for line := range strings.Lines(said) {
-		rel.lines(indent + line)
+		rel.AddLines(indent + line)
 	}
-	rel.notices = append(rel.notices, q.notices()...)
+	rel.Notices = append(rel.Notices, q.notices()...)
 	if err := q.refusal(); err != nil {
-		rel.notices = append(rel.notices, "it would be refused: "+err.Error())
+		rel.Notices = append(rel.Notices, "it would be refused: "+err.Error())
 	}
 	return nil
-}
-
-// lines adds a row for each line of a text.
-func (r *relation) lines(text string) {
-	for line := range strings.Lines(text) {
-		r.add(types.Str(strings.TrimRight(line, "\n")))
-	}
 }
 
 // explain prints the plan: a line for each operator, with the site and, after
@@ -262,7 +256,7 @@ func (q *query) explainSites(b *strings.Builder, a *plan.Acquire, indent string)
 		}
 		if f.part != nil {
 			if ids := f.part.others(); len(ids) > 0 {
-				fmt.Fprintf(b, "%sshared with query %s\n", indent, listed(ids))
+				fmt.Fprintf(b, "%sshared with query %s\n", indent, answer.FormatIDs(ids))
 			}
 		}
 		if f.aggregates() {

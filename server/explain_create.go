@@ -7,6 +7,7 @@ import (
 	"endoscope/parser"
 	"endoscope/planner"
 	"endoscope/planner/plan"
+	"endoscope/server/answer"
 	"endoscope/server/wire"
 )
 
@@ -20,9 +21,9 @@ func (s *session) explainTrigger(ctx context.Context, st *parser.CreateTrigger, 
 	if err := refuseSelf(t, st.Name, src); err != nil {
 		return nil, err
 	}
-	rel := newRelation(text("plan"))
-	rel.notices = t.Notices
-	rel.lines(describeMode(t))
+	rel := answer.NewTable(answer.Text("plan"))
+	rel.Notices = t.Notices
+	rel.AddLines(describeMode(t))
 	when, err := s.permitted(t.When, src)
 	if err != nil {
 		return nil, err
@@ -32,12 +33,12 @@ func (s *session) explainTrigger(ctx context.Context, st *parser.CreateTrigger, 
 	}
 	for i := range t.Actions {
 		a := &t.Actions[i]
-		rel.lines(a.Text)
+		rel.AddLines(a.Text)
 		if a.Kind == planner.ActWebhook {
 			if err := s.may.MayPost(a.Str); err != nil {
-				return nil, placedAt(err, -1, -1, src)
+				return nil, answer.PlacedAt(err, -1, -1, src)
 			}
-			rel.lines(fmt.Sprintf("  posted in order; up to %d wait", webhookQueue))
+			rel.AddLines(fmt.Sprintf("  posted in order; up to %d wait", webhookQueue))
 		}
 		if a.Query == nil {
 			continue
@@ -52,7 +53,7 @@ func (s *session) explainTrigger(ctx context.Context, st *parser.CreateTrigger, 
 			return nil, err
 		}
 	}
-	rel.notices = distinct(rel.notices)
+	rel.Notices = answer.Distinct(rel.Notices)
 	return rel, nil
 }
 
@@ -105,14 +106,14 @@ func (s *session) explainModel(ctx context.Context, st *parser.CreateModel, src 
 	if p, err = s.permitted(p, src); err != nil {
 		return nil, err
 	}
-	rel := newRelation(text("plan"))
+	rel := answer.NewTable(answer.Text("plan"))
 	does := fmt.Sprintf("model %s: made when its query ends", st.Name.Name)
 	if st.Replace {
 		does += ", in place of the one of that name"
 	}
-	if dir := s.e.models.dir; dir != "" {
+	if dir := s.e.models.Dir; dir != "" {
 		does += ", and kept in " + dir
 	}
-	rel.lines(does)
+	rel.AddLines(does)
 	return rel, s.explainPlan(ctx, nil, rel, p, src, "  ", nil)
 }

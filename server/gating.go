@@ -366,7 +366,7 @@ func (g *gating) start() {
 		return
 	}
 	g.mu.Lock()
-	g.began, g.at, g.spent = time.Now(), time.Now(), processTime()
+	g.began, g.at, g.spent = time.Now(), time.Now(), clock.ProcessTime()
 	g.enforce(g.current)
 	g.mu.Unlock()
 	if g.gates == gatesMade {

@@ -7,12 +7,11 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"endoscope/planner/cost"
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/clock"
+	"endoscope/server/answer"
 )
 
 // detaching takes the probes of an input away while its gate is shut for long,
@@ -163,11 +162,11 @@ func (e *edge) flipped(detached bool) error {
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	began := threadTime()
+	began := clock.ThreadTime()
 	if _, err := e.source.Control(context.Background(), c); err != nil {
 		return err
 	}
-	took, mean := threadTime()-began, &e.price.attach
+	took, mean := clock.ThreadTime()-began, &e.price.attach
 	if detached {
 		mean = &e.price.detach
 	}
@@ -180,15 +179,6 @@ func (e *edge) flipped(detached bool) error {
 // flip is the processor time that it takes to detach and to attach. e.flipping is
 // held.
 func (e *edge) flip() time.Duration { return e.price.attach + e.price.detach }
-
-// threadTime is the processor time that this thread has used.
-func threadTime() time.Duration {
-	var t unix.Timespec
-	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) != nil {
-		return 0 // the clock exists
-	}
-	return time.Duration(t.Nano())
-}
 
 // isDetached reports whether nothing of the edge's input is attached.
 func (e *edge) isDetached() bool {
@@ -232,5 +222,5 @@ func (e *edge) attached() string {
 	if e.times == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %d times its probes had to be attached again, which took %s", e.times, ns(float64(e.late)/float64(e.times)))
+	return fmt.Sprintf("; %d times its probes had to be attached again, which took %s", e.times, answer.FormatNs(float64(e.late)/float64(e.times)))
 }

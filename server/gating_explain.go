@@ -8,6 +8,7 @@ import (
 
 	"endoscope/planner/cost"
 	"endoscope/planner/plan"
+	"endoscope/server/answer"
 )
 
 // explain prints the ways to acquire the inputs of the query's joins, why some
@@ -40,7 +41,7 @@ func (g *gating) explain(b *strings.Builder) {
 		switch {
 		case !measured && !g.static(p):
 		case !measured || g.isKnown(i):
-			fmt.Fprintf(b, " = %s per second", ns(cost.Of(model, p.strategy)))
+			fmt.Fprintf(b, " = %s per second", answer.FormatNs(cost.Of(model, p.strategy)))
 		default:
 			b.WriteString(": not known")
 		}
@@ -67,7 +68,7 @@ func (g *gating) explain(b *strings.Builder) {
 		fmt.Fprintf(b, "  %s\n", line)
 	}
 	for _, s := range g.switches {
-		fmt.Fprintf(b, "  after %s: from %s (%s per second) to %s (%s)\n", s.after.Round(100*time.Millisecond), g.plans[s.from].name, ns(s.before), g.plans[s.to].name, ns(s.expect))
+		fmt.Fprintf(b, "  after %s: from %s (%s per second) to %s (%s)\n", s.after.Round(100*time.Millisecond), g.plans[s.from].name, answer.FormatNs(s.before), g.plans[s.to].name, answer.FormatNs(s.expect))
 	}
 }
 
@@ -114,16 +115,16 @@ func (g *gating) formula(model []cost.Input, s cost.Strategy) string {
 			f = fmt.Sprintf("%.4g/s", 1/every.Seconds())
 		}
 		if s[i] == cost.None {
-			terms = append(terms, fmt.Sprintf("%s·%s", f, ns(model[i].Open)))
+			terms = append(terms, fmt.Sprintf("%s·%s", f, answer.FormatNs(model[i].Open)))
 			continue
 		}
-		shut := ns(model[i].Shut)
+		shut := answer.FormatNs(model[i].Shut)
 		if model[i].Flip > 0 {
 			shut = "at most " + shut
 		}
-		term := fmt.Sprintf("%s·(T(%s)·%s + (1-T)·%s)", f, in.name, ns(model[i].Open), shut)
+		term := fmt.Sprintf("%s·(T(%s)·%s + (1-T)·%s)", f, in.name, answer.FormatNs(model[i].Open), shut)
 		if model[i].Wake > 0 {
-			term += fmt.Sprintf(" + n(%s)·%s", in.name, ns(model[i].Wake))
+			term += fmt.Sprintf(" + n(%s)·%s", in.name, answer.FormatNs(model[i].Wake))
 		}
 		terms = append(terms, term)
 	}
@@ -180,7 +181,7 @@ func (e *edge) delays() string {
 	if rows == 0 {
 		return fmt.Sprintf(", for no row of %s came", e.OpenerName)
 	}
-	return fmt.Sprintf(", from %s behind rows of %s on, %s at most", ns(float64(latency)/float64(rows)), e.OpenerName, ns(float64(worst))) + e.attached()
+	return fmt.Sprintf(", from %s behind rows of %s on, %s at most", answer.FormatNs(float64(latency)/float64(rows)), e.OpenerName, answer.FormatNs(float64(worst))) + e.attached()
 }
 
 // used reports whether an edge is or was part of the plan in force.
@@ -214,13 +215,4 @@ func (g *gating) footnotes() (out []string) {
 		return nil
 	}
 	return g.report()
-}
-
-// ns prints a number of ns with three digits.
-func ns(x float64) string {
-	unit := 1.0
-	for x/unit >= 1000 {
-		unit *= 10
-	}
-	return time.Duration(float64(int64(x/unit+0.5)) * unit).String()
 }

@@ -68,7 +68,7 @@ func (g *gating) observe() time.Duration {
 			in.rate.Doubt()
 		}
 	}
-	used := processTime()
+	used := clock.ProcessTime()
 	g.ticks.observe(d, float64(used-g.spent)/d.Seconds(), sampled/d.Seconds(), others/d.Seconds())
 	g.spent = used
 	var unseen []*edge

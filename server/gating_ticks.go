@@ -4,8 +4,6 @@ import (
 	"math"
 	"slices"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // ticks learns what the samples of a query's inputs take of this process' time, beside
@@ -51,13 +49,4 @@ func (t *ticks) ratio() float64 {
 	}
 	sorted := slices.Sorted(slices.Values(t.ratios))
 	return min(mostRatio, max(leastRatio, sorted[len(sorted)/2]))
-}
-
-// processTime is what this process has used of processors, ns.
-func processTime() int64 {
-	var ts unix.Timespec
-	if unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &ts) != nil {
-		return 0
-	}
-	return ts.Nano()
 }

@@ -12,6 +12,7 @@ import (
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
+	"endoscope/server/answer"
 	"endoscope/server/wire"
 )
 
@@ -166,7 +167,7 @@ type triggered struct {
 }
 
 func (r *triggered) Columns() []wire.Column {
-	return []wire.Column{{Name: "timestamp", Type: types.Timestamp}, text("trigger"), number("activation"), text("action"), text("row")}
+	return []wire.Column{{Name: "timestamp", Type: types.Timestamp}, answer.Text("trigger"), answer.Number("activation"), answer.Text("action"), answer.Text("row")}
 }
 func (r *triggered) Message() string { return "" }
 func (r *triggered) Stop()           { r.once.Do(func() { close(r.stop) }) }

@@ -10,6 +10,7 @@ import (
 	"endoscope/planner/types"
 	"endoscope/probes/lang/java"
 	"endoscope/probes/process"
+	"endoscope/server/answer"
 )
 
 // javaMethods lists the methods that can be monitored in the session's target: those
@@ -50,21 +51,21 @@ func (s *session) javaMethods() (methods []java.Method, remark string, err error
 
 // describeJava is the answer of DESCRIBE FUNCTION for a method of Java; nil and what to
 // do if the target has none of this name.
-func (s *session) describeJava(name string) (rel *relation, hint string, err error) {
+func (s *session) describeJava(name string) (rel *answer.Table, hint string, err error) {
 	methods, remark, err := s.javaMethods()
 	if err != nil || remark == "" {
 		return nil, "", err
 	}
-	rel = newRelation(text("function_name"), text("class"), number("size"), text("aliases"), text("entry"))
+	rel = answer.NewTable(answer.Text("function_name"), answer.Text("class"), answer.Number("size"), answer.Text("aliases"), answer.Text("entry"))
 	var names []string
 	for i := range methods {
 		m := &methods[i]
 		aliases := m.Aliases()
 		if names = append(names, m.Function()); m.Function() == name || slices.Contains(aliases, name) {
-			rel.add(types.Str(m.Function()), types.Str(m.Class), types.Int(int64(m.Size)), types.Str(strings.Join(aliases, ", ")), types.Str("told by the machine"))
+			rel.Add(types.Str(m.Function()), types.Str(m.Class), types.Int(int64(m.Size)), types.Str(strings.Join(aliases, ", ")), types.Str("told by the machine"))
 		}
 	}
-	if len(rel.rows) > 0 {
+	if len(rel.Rows) > 0 {
 		return rel, "", nil
 	}
 	if near := plan.Nearest(name, names, 3); len(near) > 0 {

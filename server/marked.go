@@ -8,6 +8,7 @@ import (
 	"endoscope/planner/types"
 	"endoscope/probes/process"
 	"endoscope/probes/usdt"
+	"endoscope/server/answer"
 )
 
 // marked is a place that the author of a program or library has marked (USDT).
@@ -63,12 +64,12 @@ func markedIn(out []marked, f *os.File, path string) []marked {
 
 // describeMarked is the answer of DESCRIBE FUNCTION for a marked place, nil if the
 // target has none of this name.
-func (s *session) describeMarked(name string) (*relation, error) {
+func (s *session) describeMarked(name string) (*answer.Table, error) {
 	all, err := s.marked()
 	if err != nil {
 		return nil, err
 	}
-	rel := newRelation(text("function_name"), text("module"), text("address"), text("arguments"), text("entry"))
+	rel := answer.NewTable(answer.Text("function_name"), answer.Text("module"), answer.Text("address"), answer.Text("arguments"), answer.Text("entry"))
 	for _, m := range all {
 		if m.String() != name {
 			continue
@@ -77,9 +78,9 @@ func (s *session) describeMarked(name string) (*relation, error) {
 		if m.Refused != nil {
 			entry = "cannot be probed: " + m.Refused.Error()
 		}
-		rel.add(types.Str(name), types.Str(m.module), types.Str(fmt.Sprintf("%#x", m.Site.Addr)), types.Str(m.Signature()), types.Str(entry))
+		rel.Add(types.Str(name), types.Str(m.module), types.Str(fmt.Sprintf("%#x", m.Site.Addr)), types.Str(m.Signature()), types.Str(entry))
 	}
-	if len(rel.rows) == 0 {
+	if len(rel.Rows) == 0 {
 		return nil, nil
 	}
 	return rel, nil

@@ -9,30 +9,15 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/parser"
-	"endoscope/planner"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/entities"
 	"endoscope/probes/process"
 	"endoscope/probes/replay"
+	"endoscope/server/answer"
 	"endoscope/server/grant"
 )
-
-// This file is where plans meet what their session may do (package grant). What
-// reaches the kernel is checked again there for each event (probes/bpf/visible.h).
-
-// forbidden is a refusal of a grant, placed at a part of the statement.
-func forbidden(err error, at parser.Node, text string) error {
-	var r *grant.Refusal
-	if !errors.As(err, &r) {
-		return err
-	}
-	if at == nil {
-		return planner.Placed(plan.Errorf(-1, -1, "%s", r.Msg).WithHint("%s", r.Hint), text)
-	}
-	return refuse(at, text, r.Hint, "%s", r.Msg)
-}
 
 // permitted hands the session's settings to every acquisition of a plan, and what
 // it may observe; it refuses a plan that does what the session may not.
@@ -50,13 +35,13 @@ func (s *session) permitted(p *plan.Query, text string) (*plan.Query, error) {
 		case *plan.Acquire:
 			c := *n
 			if err := s.permit(&c, out); err != nil {
-				first = placedAt(err, n.Start, n.Stop, text)
+				first = answer.PlacedAt(err, n.Start, n.Stop, text)
 			}
 			return &c
 		case *plan.Insert:
 			path, err := s.may.MayWrite(n.Path)
 			if err != nil {
-				first = placedAt(err, -1, -1, text)
+				first = answer.PlacedAt(err, -1, -1, text)
 				return n
 			}
 			c := *n
@@ -66,15 +51,6 @@ func (s *session) permitted(p *plan.Query, text string) (*plan.Query, error) {
 		return n
 	})
 	return out, first
-}
-
-// placedAt places what has no place, and what a grant refuses.
-func placedAt(err error, start, stop int, text string) error {
-	var r *grant.Refusal
-	if errors.As(err, &r) {
-		err = plan.Errorf(start, stop, "%s", r.Msg).WithHint("%s", r.Hint)
-	}
-	return planner.Placed(err, text)
 }
 
 // permit restricts an acquisition to what the session may do. a is its own copy.
@@ -165,7 +141,7 @@ func (s *session) mayDrop(kind, owner string, name *parser.Ident, text string) e
 	if s.may.Owns(owner) {
 		return nil
 	}
-	return refuse(name, text, "", "%s %s is another user's", kind, name.Name)
+	return answer.Refuse(name, text, "", "%s %s is another user's", kind, name.Name)
 }
 
 // mayReplace refuses to define anew what another user has made, whoever asks: with
@@ -178,7 +154,7 @@ func (s *session) mayReplace(kind, owner string, name *parser.Ident, text string
 	if owner == "" {
 		of = "the engine's own user"
 	}
-	return refuse(name, text, "DROP "+strings.ToUpper(kind)+" "+name.Name+" before, if it is to be yours", "the %s %s is that of %s", kind, name.Name, of)
+	return answer.Refuse(name, text, "DROP "+strings.ToUpper(kind)+" "+name.Name+" before, if it is to be yours", "the %s %s is that of %s", kind, name.Name, of)
 }
 
 func (s *session) mayReplaceTrigger(st *parser.CreateTrigger, text string) error {

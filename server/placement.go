@@ -12,6 +12,7 @@ import (
 	"endoscope/planner"
 	"endoscope/planner/cost"
 	"endoscope/planner/plan"
+	"endoscope/server/answer"
 	"endoscope/server/wire"
 )
 
@@ -104,7 +105,7 @@ func newPlacement(q divided, path wire.Path, how string, steer func(uint64) int)
 	if err != nil {
 		return nil, nil // it has a model, which stays here
 	}
-	p := &placement{Division: d, encoded: encoded, path: path, steer: steer, marks: windowed(d.Fragment.Upper)}
+	p := &placement{Division: d, encoded: encoded, path: path, steer: steer, marks: plan.Windowed(d.Fragment.Upper)}
 	if partial := d.Fragment.Partial(); partial != nil {
 		if p.stage, err = agg.NewFirstStage(partial, d.Fragment.Lowered()); err != nil {
 			return nil, planner.Placed(err, q.text)
@@ -353,10 +354,10 @@ func (p *placement) costs() (out []cost.Placement) {
 // fragment is what the client needs.
 func (p *placement) fragment(now int64) *wire.Fragment {
 	f := &wire.Fragment{Plan: p.encoded, Running: now - p.began, Port: [...]wire.Port{atBase: wire.PortRows, atLower: wire.PortLowered, atStage: wire.PortStates}[p.first]}
-	f.Sections[wire.PortRows] = columnsOf(plan.Source(p.Fragment.Lower).Out)
-	f.Sections[wire.PortLowered] = columnsOf(p.Fragment.Lowered())
+	f.Sections[wire.PortRows] = answer.ColumnsOf(plan.Source(p.Fragment.Lower).Out)
+	f.Sections[wire.PortLowered] = answer.ColumnsOf(p.Fragment.Lowered())
 	if partial := p.Fragment.Partial(); partial != nil {
-		f.Sections[wire.PortStates] = columnsOf(partial.Out)
+		f.Sections[wire.PortStates] = answer.ColumnsOf(partial.Out)
 	}
 	return f
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"endoscope/planner/plan"
+	"endoscope/server/answer"
 )
 
 // explain says what the divisions cost, and where operators have moved.
@@ -21,7 +22,7 @@ func (p *placement) explain(b *strings.Builder) {
 		if d == p.at {
 			mark = "*"
 		}
-		fmt.Fprintf(b, "%s %s: %.4g·%s + %.4g·%s = %s\n", mark, d, c.In, ns(c.Tuple), c.Out, ns(c.Net), ns(c.Cost()))
+		fmt.Fprintf(b, "%s %s: %.4g·%s + %.4g·%s = %s\n", mark, d, c.In, answer.FormatNs(c.Tuple), c.Out, answer.FormatNs(c.Net), answer.FormatNs(c.Cost()))
 	}
 	fmt.Fprintf(b, "  %s\n", p.meters.describe(p))
 	for _, line := range p.footnotes() {

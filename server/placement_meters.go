@@ -12,6 +12,8 @@ import (
 	"endoscope/planner/cost"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
+	"endoscope/probes/clock"
+	"endoscope/server/answer"
 	"endoscope/server/wire"
 )
 
@@ -86,7 +88,7 @@ func emissions(root plan.Node, live time.Duration) (n float64) {
 	if live > 0 {
 		n += 1 / live.Seconds()
 	}
-	if every := emitEvery(root); every > 0 {
+	if every := plan.EmitEvery(root); every > 0 {
 		n += 1 / every.Seconds()
 	}
 	for x := root; len(x.Inputs()) == 1; x = x.Inputs()[0] {
@@ -125,9 +127,9 @@ func (m *meters) measure(b *batch.Batch, run func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	m.sampling, m.inner, m.given = true, 0, 0
-	began := threadTime()
+	began := clock.ThreadTime()
 	err := run()
-	m.took = threadTime() - began
+	m.took = clock.ThreadTime() - began
 	m.sampling = false
 	if n := b.Len(); n > 0 && err == nil {
 		m.lower.Observe(float64(m.took-m.inner)/float64(n), sampling)
@@ -153,9 +155,9 @@ func (m *meters) lowered(b *batch.Batch, stage func() error) error {
 	if !m.sampling {
 		return stage()
 	}
-	began := threadTime()
+	began := clock.ThreadTime()
 	err := stage()
-	m.inner += threadTime() - began
+	m.inner += clock.ThreadTime() - began
 	return err
 }
 
@@ -228,9 +230,9 @@ func (p *placement) link() wire.Link {
 // describe says what the costs are computed of.
 func (m *meters) describe(p *placement) string {
 	lower, stage, _ := m.times()
-	s := fmt.Sprintf("processor time of a tuple %s", ns(lower))
+	s := fmt.Sprintf("processor time of a tuple %s", answer.FormatNs(lower))
 	if p.stage != nil {
-		s += fmt.Sprintf(" and %s to fold it", ns(stage))
+		s += fmt.Sprintf(" and %s to fold it", answer.FormatNs(stage))
 	}
 	if m.load.Confidence() > 0 {
 		s += fmt.Sprintf(", which takes %.2g times as long with %.2g threads running", m.busy(), m.load.Value())

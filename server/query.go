@@ -3,7 +3,6 @@ package server
 import (
 	"cmp"
 	"context"
-	"endoscope/server/wire"
 	"errors"
 	"slices"
 	"sync"
@@ -16,7 +15,9 @@ import (
 	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/clock"
+	"endoscope/server/answer"
 	"endoscope/server/grant"
+	"endoscope/server/wire"
 )
 
 // query is one running plan.
@@ -128,7 +129,7 @@ func (q *query) notices() []string {
 	for _, f := range q.feeds {
 		out = append(out, f.source.Info().Notices...)
 	}
-	return distinct(append(out, q.gating.notices()...))
+	return answer.Distinct(append(out, q.gating.notices()...))
 }
 
 // refusal is why a source will refuse to be armed because of what it costs.
@@ -313,59 +314,6 @@ func (q *query) disarm(all bool) *sync.WaitGroup {
 	return &wg
 }
 
-// emitEvery is the interval of the plan's EMIT EVERY, or 0.
-func emitEvery(n plan.Node) time.Duration {
-	var e plan.Emit
-	switch n := n.(type) {
-	case *plan.Aggregate:
-		e = n.Emit
-	case *plan.Sort:
-		e = n.Emit
-	}
-	if e.Mode == plan.Every {
-		return e.Every
-	}
-	for _, in := range n.Inputs() {
-		if d := emitEvery(in); d > 0 {
-			return d
-		}
-	}
-	return 0
-}
-
-// hasFinal reports whether the plan gives its result only at the end, so that
-// a preview is of use.
-func hasFinal(n plan.Node) bool {
-	switch n := n.(type) {
-	case *plan.Aggregate:
-		if !n.Windowed && n.Emit.Mode == plan.Final {
-			return true
-		}
-	case *plan.Sort:
-		if n.Emit.Mode == plan.Final && len(plan.Leaves(n)) > 0 && !windowed(n) {
-			return true
-		}
-	}
-	for _, in := range n.Inputs() {
-		if hasFinal(in) {
-			return true
-		}
-	}
-	return false
-}
-
-func windowed(n plan.Node) bool {
-	if _, ok := n.(*plan.Window); ok {
-		return true
-	}
-	for _, in := range n.Inputs() {
-		if windowed(in) {
-			return true
-		}
-	}
-	return false
-}
-
 var _ probes.Sink = (*feed)(nil)
 
 // load loads the sources, which takes long, and attaches nothing.
@@ -398,7 +346,7 @@ func (q *query) standBy(ctx context.Context) error {
 		return err
 	}
 	if err := q.charge(); err != nil {
-		return placedAt(err, -1, -1, q.text)
+		return answer.PlacedAt(err, -1, -1, q.text)
 	}
 	for _, f := range q.feeds {
 		if !f.options.Standby {

@@ -6,6 +6,7 @@ import (
 
 	"endoscope/operators"
 	"endoscope/operators/graph"
+	"endoscope/planner/plan"
 	"endoscope/probes/clock"
 )
 
@@ -23,7 +24,7 @@ type runner struct {
 }
 
 func (q *query) loop(ctx context.Context) error {
-	r := &runner{query: q, ended: make([]bool, len(q.feeds)), every: emitEvery(q.plan.Root)}
+	r := &runner{query: q, ended: make([]bool, len(q.feeds)), every: plan.EmitEvery(q.plan.Root)}
 	for _, f := range q.feeds {
 		if f.asked == nil {
 			r.open++
@@ -50,7 +51,7 @@ func (q *query) loop(ctx context.Context) error {
 	if r.every > 0 {
 		timers.tick = time.NewTimer(r.every)
 	}
-	if q.live > 0 && hasFinal(q.plan.Root) {
+	if q.live > 0 && plan.HasFinal(q.plan.Root) {
 		timers.preview = time.NewTicker(q.live)
 	}
 	stop := q.stop

@@ -2,10 +2,7 @@ package server
 
 import (
 	"context"
-	"io"
-	"time"
 
-	"endoscope/planner/types"
 	"endoscope/probes/clock"
 	"endoscope/server/wire"
 )
@@ -19,7 +16,8 @@ type queryResult struct {
 }
 
 func (r *queryResult) Columns() []wire.Column { return r.columns }
-func (r *queryResult) Message() string        { return "" }
+
+func (r *queryResult) Message() string { return "" }
 
 // Fragment implements wire.Fragmented.
 func (r *queryResult) Fragment() *wire.Fragment {
@@ -55,34 +53,4 @@ func (r *queryResult) Close() error {
 func (r *queryResult) Summary() wire.Summary {
 	t := r.q.t
 	return wire.Summary{Rows: t.rows.Load(), Elapsed: r.q.out.lasted(), Losses: t.losses(), Counts: t.counts(), Notes: t.said()}
-}
-
-// doneResult answers a statement without rows.
-type doneResult struct {
-	message string
-	notices []string
-	began   time.Time
-}
-
-func (r *doneResult) Columns() []wire.Column { return nil }
-func (r *doneResult) Message() string        { return r.message }
-func (r *doneResult) Stop()                  {}
-func (r *doneResult) Close() error           { return nil }
-func (r *doneResult) Summary() wire.Summary  { return wire.Summary{Elapsed: time.Since(r.began)} }
-
-func (r *doneResult) Next(context.Context) (wire.Event, error) {
-	if len(r.notices) > 0 {
-		text := r.notices[0]
-		r.notices = r.notices[1:]
-		return wire.Event{Kind: wire.Notice, Text: text}, nil
-	}
-	return wire.Event{}, io.EOF
-}
-
-func columnsOf(s types.Schema) []wire.Column {
-	out := make([]wire.Column, len(s.Fields))
-	for i, f := range s.Fields {
-		out[i] = wire.Column{Name: f.Name, Type: f.Type}
-	}
-	return out
 }

@@ -17,6 +17,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/process"
+	"endoscope/server/answer"
 	"endoscope/server/grant"
 	"endoscope/server/wire"
 )
@@ -48,7 +49,7 @@ type session struct {
 func newSession(_ context.Context, e *Engine, o wire.Options, may *grant.Grant) (*session, error) {
 	leave, err := may.Uses().Enter()
 	if err != nil {
-		return nil, forbidden(err, nil, "")
+		return nil, answer.Forbidden(err, nil, "")
 	}
 	s, err := openSession(e, o, may)
 	if err != nil {
@@ -64,7 +65,7 @@ func openSession(e *Engine, o wire.Options, may *grant.Grant) (*session, error) 
 	switch {
 	case len(o.Command) > 0:
 		if err := may.MayStart(); err != nil {
-			return nil, forbidden(err, nil, "")
+			return nil, answer.Forbidden(err, nil, "")
 		}
 		c, err := process.Launch(o.Command, os.Stdin, os.Stdout, os.Stderr, os.Environ())
 		if err != nil {
@@ -143,7 +144,7 @@ func (s *session) ExecuteSplit(ctx context.Context, path wire.Path, text string,
 func (s *session) execute(ctx context.Context, path wire.Path, stmt parser.Statement, text string, args []types.Value) (wire.Result, error) {
 	if len(args) > 0 {
 		if n := parser.Params(text); n != len(args) {
-			return nil, refuse(stmt, text, "", "the statement has %d parameters, and %d values were given", n, len(args))
+			return nil, answer.Refuse(stmt, text, "", "the statement has %d parameters, and %d values were given", n, len(args))
 		}
 	}
 	switch st := stmt.(type) {
@@ -178,10 +179,10 @@ func (s *session) execute(ctx context.Context, path wire.Path, stmt parser.State
 	case *parser.Stop:
 		q := s.e.query(st.ID.Int)
 		if q == nil || !s.may.Owns(q.may.Name()) {
-			return nil, refuse(st.ID, text, "SHOW QUERIES lists them", "no query %d is running", st.ID.Int)
+			return nil, answer.Refuse(st.ID, text, "SHOW QUERIES lists them", "no query %d is running", st.ID.Int)
 		}
 		q.end()
-		return done("query %d is ending", q.id), nil
+		return answer.Messagef("query %d is ending", q.id), nil
 	case *parser.Show:
 		return s.show(ctx, st, text)
 	case *parser.Describe:
@@ -195,7 +196,7 @@ func (s *session) execute(ctx context.Context, path wire.Path, stmt parser.State
 	case *parser.Resume:
 		return s.suspend(st.Thread, false), nil
 	}
-	return nil, unsupported(stmt, text, "this statement")
+	return nil, answer.Unsupported(stmt, text, "this statement")
 }
 
 // run prepares and arms a plan.
@@ -204,7 +205,7 @@ func (s *session) run(ctx context.Context, path wire.Path, text string, p *plan.
 	if err != nil {
 		return nil, err
 	}
-	return &queryResult{q: q, forget: func() { s.forget(q) }, notices: q.notices(), columns: columnsOf(p.Root.Schema())}, nil
+	return &queryResult{q: q, forget: func() { s.forget(q) }, notices: q.notices(), columns: answer.ColumnsOf(p.Root.Schema())}, nil
 }
 
 // startQuery prepares and arms a plan and enters it in the engine's list. With a path
@@ -268,7 +269,7 @@ func (s *session) enter(q *query) error {
 func (s *session) holdBack(q *query) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(q.feeds) == 0 && emitEvery(q.plan.Root) == 0 {
+	if len(q.feeds) == 0 && plan.EmitEvery(q.plan.Root) == 0 {
 		return // it is over at once
 	}
 	c, armed := s.command, s.armed
@@ -353,9 +354,9 @@ func (s *session) use(st *parser.Use, text string) (wire.Result, error) {
 	s.target = t
 	s.mu.Unlock()
 	if t.IsZero() {
-		return done("no target"), nil
+		return answer.Messagef("no target"), nil
 	}
-	return done("target is %s", what), nil
+	return answer.Messagef("target is %s", what), nil
 }
 
 // Complete lists names for the REPL.
@@ -428,24 +429,4 @@ func (s *session) Info() []string {
 		target = "none"
 	}
 	return []string{"engine: in this process", "target: " + target, fmt.Sprintf("queries running: %d", len(s.open))}
-}
-
-// refuse, unsupported, done and nearest word answers.
-func refuse(at parser.Node, text, hint, format string, args ...any) error {
-	return &parser.Error{Msg: fmt.Sprintf(format, args...), Hint: hint, Pos: at.Pos(), Src: text}
-}
-
-func unsupported(at parser.Node, text, what string) error {
-	return &parser.Error{Msg: what + " is not supported yet", Pos: at.Pos(), Src: text}
-}
-
-func done(format string, args ...any) *doneResult {
-	return &doneResult{message: fmt.Sprintf(format, args...), began: time.Now()}
-}
-
-func nearest(name string, names []string) string {
-	if near := plan.Nearest(name, names, 3); len(near) > 0 {
-		return "did you mean " + strings.Join(near, " or ") + "?"
-	}
-	return ""
 }

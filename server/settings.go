@@ -9,6 +9,7 @@ import (
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
+	"endoscope/server/answer"
 	"endoscope/server/wire"
 )
 
@@ -31,33 +32,33 @@ func (s *session) set(st *parser.Set, text string) (wire.Result, error) {
 		for _, k := range catalog.Settings {
 			names = append(names, k.Name)
 		}
-		hint := nearest(key, names)
+		hint := answer.Nearest(key, names)
 		if hint == "" {
 			hint = "SHOW SETTINGS lists them"
 		}
-		return nil, refuse(st.Key, text, hint, "there is no setting %s", st.Key.Name)
+		return nil, answer.Refuse(st.Key, text, hint, "there is no setting %s", st.Key.Name)
 	}
 	if k.Later {
-		return nil, unsupported(st.Key, text, "SET "+k.Name)
+		return nil, answer.Unsupported(st.Key, text, "SET "+k.Name)
 	}
 	v, ok := settingValue(k.Type, st.Value)
 	if !ok {
-		return nil, refuse(st.Value, text, "its default is "+plan.FormatValue(k.Default), "%s needs %s", k.Name, settingWords[k.Type])
+		return nil, answer.Refuse(st.Value, text, "its default is "+plan.FormatValue(k.Default), "%s needs %s", k.Name, settingWords[k.Type])
 	}
 	if !k.Min.IsNull && (v.I < k.Min.I || v.I > k.Max.I || v.F < k.Min.F || v.F > k.Max.F) {
-		return nil, refuse(st.Value, text, "", "%s lies between %s and %s", k.Name, plan.FormatValue(k.Min), plan.FormatValue(k.Max))
+		return nil, answer.Refuse(st.Value, text, "", "%s lies between %s and %s", k.Name, plan.FormatValue(k.Min), plan.FormatValue(k.Max))
 	}
 	if k.Values != nil {
 		v.S = strings.ToLower(v.S)
 		if !slices.Contains(k.Values, v.S) {
-			return nil, refuse(st.Value, text, "", "%s is one of %s", k.Name, strings.Join(k.Values, ", "))
+			return nil, answer.Refuse(st.Value, text, "", "%s is one of %s", k.Name, strings.Join(k.Values, ", "))
 		}
 	}
 	s.mu.Lock()
 	s.settings[k.Name] = v
 	s.said[k.Name] = st.String()
 	s.mu.Unlock()
-	return done("%s is %s", k.Name, plan.FormatValue(v)), nil
+	return answer.Messagef("%s is %s", k.Name, plan.FormatValue(v)), nil
 }
 
 func settingValue(t types.Type, l *parser.Literal) (types.Value, bool) {

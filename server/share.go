@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	"endoscope/operators/batch"
@@ -128,11 +127,6 @@ func (q *query) sharedWith() (ids []int64) {
 	}
 	slices.Sort(ids)
 	return slices.DeleteFunc(slices.Compact(ids), func(id int64) bool { return id == q.id })
-}
-
-// listed writes numbers of queries.
-func listed(ids []int64) string {
-	return strings.Trim(strings.ReplaceAll(fmt.Sprint(ids), " ", ", "), "[]")
 }
 
 // join begins p. It reports false if the acquisition is over.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"endoscope/probes/clock"
 	"math"
 	"runtime"
 	"strconv"
@@ -81,7 +82,7 @@ func TestThreadsThatWaited(t *testing.T) {
 	s.since()
 	tid := strconv.Itoa(unix.Gettid())
 	before := s.threads[tid]
-	for began := threadTime(); threadTime()-began < 40*time.Millisecond; {
+	for began := clock.ThreadTime(); clock.ThreadTime()-began < 40*time.Millisecond; {
 	}
 	s.since()
 	if ran := s.threads[tid].ran - before.ran; ran < 20*time.Millisecond { // the kernel counts when it ticks

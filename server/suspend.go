@@ -11,6 +11,7 @@ import (
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes"
+	"endoscope/server/answer"
 	"endoscope/server/wire"
 )
 
@@ -63,7 +64,7 @@ func (s *session) suspend(thread *parser.Literal, yes bool) wire.Result {
 	}
 	s.mu.Unlock()
 	slices.SortFunc(open, func(a, b *query) int { return int(a.id - b.id) })
-	r := done("%s %s", what, how)
+	r := answer.Messagef("%s %s", what, how)
 	var deaf []string
 	for _, q := range open {
 		q.report(signal)
@@ -73,7 +74,7 @@ func (s *session) suspend(thread *parser.Literal, yes bool) wire.Result {
 		}
 	}
 	if len(deaf) > 0 {
-		r.notices = append(r.notices, fmt.Sprintf("query %s does not read thread_name, and goes on to report all threads", strings.Join(deaf, ", ")))
+		r.Notices = append(r.Notices, fmt.Sprintf("query %s does not read thread_name, and goes on to report all threads", strings.Join(deaf, ", ")))
 	}
 	return r
 }

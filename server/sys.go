@@ -12,6 +12,7 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/clock"
 	"endoscope/probes/rows"
+	"endoscope/server/answer"
 )
 
 // sysProvider serves the sys streams: what the engine knows of itself.
@@ -207,9 +208,9 @@ func usersOf(sources []probes.Source, users map[probes.Source][]int64) (n int, l
 			list += ", "
 		}
 		if len(ids) > 1 {
-			list += "(" + listed(ids) + ")"
+			list += "(" + answer.FormatIDs(ids) + ")"
 		} else {
-			list += listed(ids)
+			list += answer.FormatIDs(ids)
 		}
 	}
 	return n, list

@@ -5,6 +5,7 @@ import (
 	"endoscope/planner/catalog"
 	"endoscope/probes"
 	"endoscope/probes/rows"
+	"endoscope/server/answer"
 	"endoscope/server/wire"
 )
 
@@ -26,7 +27,7 @@ var queryTable = rows.NewTable(catalog.SysQueries, rows.Columns[queryRow]{
 	"acquired":  rows.Int(func(r *queryRow) int64 { return int64(r.q.t.acquired.Load() + r.q.t.groups.Load()) }),
 	"lost":      rows.Int(func(r *queryRow) int64 { return int64(r.q.t.totalLost()) }),
 	"shares_with": rows.String(func(r *queryRow) string {
-		return listed(r.sharesWith)
+		return answer.FormatIDs(r.sharesWith)
 	}),
 })
 

@@ -47,6 +47,6 @@ func (e *Engine) Expel(user string) {
 	for _, t := range theirs {
 		<-t.over
 		e.leaveTrigger(t, nil)
-		_, _ = e.kept.drop("trigger", t.plan.Name) // nobody is there to be told
+		_, _ = e.kept.Drop("trigger", t.plan.Name) // nobody is there to be told
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"endoscope/planner"
 	"endoscope/planner/plan"
 	"endoscope/probes/clock"
+	"endoscope/server/answer"
 	"endoscope/server/wire"
 )
 
@@ -171,7 +172,7 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 		t.abandon()
 		var e *plan.Error
 		if errors.As(err, &e) {
-			err = refuse(st.Name, text, e.Hint, "%s", e.Msg)
+			err = answer.Refuse(st.Name, text, e.Hint, "%s", e.Msg)
 		}
 		return nil, err
 	}
@@ -189,7 +190,7 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 		old.drop()
 		<-old.over
 	}
-	r := done("trigger %s created", p.Name)
+	r := answer.Messagef("trigger %s created", p.Name)
 	plans := []*plan.Query{t.when.plan}
 	for i := range p.Actions {
 		if q := p.Actions[i].Query; q != nil {
@@ -199,7 +200,7 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 	if err := s.keep("trigger", p.Name, text, plans...); err != nil {
 		t.notices = append(t.notices, err.Error())
 	}
-	r.notices = distinct(t.notices)
+	r.Notices = answer.Distinct(t.notices)
 	return r, nil
 }
 
@@ -212,7 +213,7 @@ func (s *session) actor(ctx context.Context, t *trigger, a *planner.Action, text
 		return &stopper{t: t, act: a, e: s.e, rules: s.may.Rules()}, nil
 	case planner.ActWebhook:
 		if err := s.may.MayPost(a.Str); err != nil {
-			return nil, placedAt(err, -1, -1, text)
+			return nil, answer.PlacedAt(err, -1, -1, text)
 		}
 		return newWebhook(t, a, s.setting("webhook_format").S), nil
 	}
@@ -384,19 +385,6 @@ func (t *trigger) state() string {
 	}
 }
 
-// distinct keeps the first of equal texts.
-func distinct(texts []string) []string {
-	seen := map[string]bool{}
-	var out []string
-	for _, s := range texts {
-		if !seen[s] {
-			seen[s] = true
-			out = append(out, s)
-		}
-	}
-	return out
-}
-
 // dropTrigger runs DROP TRIGGER. When it returns nothing of the trigger is
 // attached.
 func (s *session) dropTrigger(ctx context.Context, st *parser.Drop, text string) (wire.Result, error) {
@@ -408,17 +396,17 @@ func (s *session) dropTrigger(ctx context.Context, st *parser.Drop, text string)
 	defer release()
 	t := s.e.trigger(name)
 	if t == nil {
-		if owner, waits := s.e.kept.ownerOf("trigger", name); waits && s.may.Owns(owner) {
-			if _, err := s.e.kept.drop("trigger", name); err != nil {
+		if owner, waits := s.e.kept.Owner("trigger", name); waits && s.may.Owns(owner) {
+			if _, err := s.e.kept.Drop("trigger", name); err != nil {
 				return nil, err
 			}
-			return done("trigger %s dropped: it waited for what it is about", name), nil
+			return answer.Messagef("trigger %s dropped: it waited for what it is about", name), nil
 		}
-		hint := nearest(name, s.triggerNames())
+		hint := answer.Nearest(name, s.triggerNames())
 		if hint == "" {
 			hint = "SHOW TRIGGERS lists them"
 		}
-		return nil, refuse(st.Name, text, hint, "there is no trigger %s", name)
+		return nil, answer.Refuse(st.Name, text, hint, "there is no trigger %s", name)
 	}
 	if err := s.mayDrop("trigger", t.user, st.Name, text); err != nil {
 		return nil, err
@@ -426,18 +414,11 @@ func (s *session) dropTrigger(ctx context.Context, st *parser.Drop, text string)
 	s.e.leaveTrigger(t, nil)
 	t.drop()
 	<-t.over
-	r := done("trigger %s dropped after %s", name, plural(t.op.Activations(), "activation"))
-	if _, err := s.e.kept.drop("trigger", name); err != nil {
-		r.notices = append(r.notices, err.Error())
+	r := answer.Messagef("trigger %s dropped after %s", name, answer.Plural(t.op.Activations(), "activation"))
+	if _, err := s.e.kept.Drop("trigger", name); err != nil {
+		r.Notices = append(r.Notices, err.Error())
 	}
 	return r, nil
-}
-
-func plural(n int64, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // notifier is NOTIFY 'text'.
@@ -450,9 +431,13 @@ func (n *notifier) activate(a activation) {
 	n.t.stream.give(streamRow{at: a.at, activation: a.n, action: n.act.Text, row: a.tuple})
 	n.t.owner.tell(n.t.plan.Name + ": " + n.act.Str)
 }
-func (n *notifier) relent(int64)        {}
-func (n *notifier) finish()             {}
-func (n *notifier) wait()               {}
+
+func (n *notifier) relent(int64) {}
+
+func (n *notifier) finish() {}
+
+func (n *notifier) wait() {}
+
 func (n *notifier) status() actorStatus { return actorStatus{} }
 
 // stopper is STOP stream: it ends what any trigger acquires from that stream.
@@ -477,7 +462,11 @@ func (s *stopper) activate(a activation) {
 	}
 	s.t.stream.give(streamRow{at: a.at, activation: a.n, action: s.act.Text, row: a.tuple})
 }
-func (s *stopper) relent(int64)        {}
-func (s *stopper) finish()             {}
-func (s *stopper) wait()               {}
+
+func (s *stopper) relent(int64) {}
+
+func (s *stopper) finish() {}
+
+func (s *stopper) wait() {}
+
 func (s *stopper) status() actorStatus { return actorStatus{} }

@@ -8,6 +8,7 @@ import (
 	"endoscope/parser"
 	"endoscope/planner"
 	"endoscope/planner/plan"
+	"endoscope/server/answer"
 )
 
 // No trigger may activate itself without end. What it reads of triggers' streams
@@ -21,7 +22,7 @@ import (
 func refuseSelf(p *planner.Trigger, name *parser.Ident, text string) error {
 	for _, leaf := range plan.Leaves(p.When.Root) {
 		if ofFunctions(leaf) && isSelf(&leaf.Target) {
-			return refuse(name, text, "observe another process",
+			return answer.Refuse(name, text, "observe another process",
 				"%s would feed itself: it waits for calls in the process that runs it", p.Name)
 		}
 	}

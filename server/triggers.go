@@ -10,6 +10,7 @@ import (
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
+	"endoscope/server/answer"
 )
 
 // claim has the name of a trigger to oneself until release: who creates or drops
@@ -151,13 +152,13 @@ func (e *Engine) triggerRows(now int64, w whose) (out []triggerRow) {
 }
 
 // describeTrigger lists the columns of a trigger's stream.
-func describeTrigger(t *trigger) *relation {
-	rel := newRelation(text("column"), text("type"), text("description"))
+func describeTrigger(t *trigger) *answer.Table {
+	rel := answer.NewTable(answer.Text("column"), answer.Text("type"), answer.Text("description"))
 	for _, c := range catalog.Trigger.Columns {
-		rel.add(types.Str(c.Name), types.Str(c.Type.String()), types.Str(c.Doc))
+		rel.Add(types.Str(c.Name), types.Str(c.Type.String()), types.Str(c.Doc))
 	}
 	if t != nil {
-		rel.notices = []string{fmt.Sprintf("%s: %s", t.plan.Name, t.text)}
+		rel.Notices = []string{fmt.Sprintf("%s: %s", t.plan.Name, t.text)}
 	}
 	return rel
 }

@@ -12,6 +12,7 @@ import (
 	"endoscope/probes/elf"
 	"endoscope/probes/entities"
 	"endoscope/probes/sourcetest"
+	"endoscope/server/handlerstream"
 )
 
 // verdict is what a wrapper does with a command.
@@ -45,8 +46,8 @@ func TestWrappersStateEveryCommand(t *testing.T) {
 	}
 	handlers := func(spec *plan.Acquire) func(*testing.T, *sourcetest.Provider) probes.Source {
 		return func(t *testing.T, under *sourcetest.Provider) probes.Source {
-			spec.Stream = handlersStream
-			return prepared(t, &handlersProvider{stacks: under}, spec)
+			spec.Stream = handlerstream.Stream
+			return prepared(t, &handlerstream.Provider{Stacks: under}, spec)
 		}
 	}
 	for _, w := range []struct {
@@ -61,7 +62,7 @@ func TestWrappersStateEveryCommand(t *testing.T) {
 		{"handlers", handlers(&plan.Acquire{Every: time.Second}), nil},
 		{"handlers on demand", handlers(&plan.Acquire{OnDemand: true}), map[string]verdict{"Sample": own}},
 		{"handler_cost", func(t *testing.T, under *sourcetest.Provider) probes.Source {
-			return prepared(t, &handlerCostProvider{under, under}, &plan.Acquire{Stream: handlerCostStream})
+			return prepared(t, &handlerstream.CostProvider{Handlers: under, Calls: under}, &plan.Acquire{Stream: handlerstream.CostStream})
 		}, nil},
 		{"entities", func(t *testing.T, under *sourcetest.Provider) probes.Source {
 			p := entities.New(under, under, &elf.Cache{})

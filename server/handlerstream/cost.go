@@ -1,4 +1,4 @@
-package server
+package handlerstream
 
 import (
 	"context"
@@ -16,9 +16,9 @@ import (
 	"endoscope/probes/uprobe"
 )
 
-// handlerCostStream is the stream that this file acquires: calls of the event
+// CostStream is the stream that this file acquires: calls of the event
 // handlers that are found, while they are found.
-const handlerCostStream = catalog.HandlerCost
+const CostStream = catalog.HandlerCost
 
 const (
 	// lookForHandlers is how often what is probed is compared with what is found.
@@ -31,7 +31,7 @@ const (
 // callColumns are the columns of function_duration that its columns are, by name.
 var callColumns = func() map[string]string {
 	from := map[string]string{}
-	for _, c := range catalog.Must(handlerCostStream).All() {
+	for _, c := range catalog.Must(CostStream).All() {
 		from[c.Name] = c.Name
 	}
 	from["handler"] = "function_name"
@@ -41,17 +41,18 @@ var callColumns = func() map[string]string {
 	return from
 }()
 
-// handlerCostProvider probes the functions that another provider finds to be
+// CostProvider probes the functions that another provider finds to be
 // event handlers.
-type handlerCostProvider struct {
-	handlers probes.Provider
-	calls    probes.Provider
+type CostProvider struct {
+	Handlers probes.Provider
+	Calls    probes.Provider
 }
 
-func (p *handlerCostProvider) Streams() []string { return []string{handlerCostStream} }
-func (p *handlerCostProvider) Close() error      { return nil }
+func (p *CostProvider) Streams() []string { return []string{CostStream} }
 
-func (p *handlerCostProvider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Source, error) {
+func (p *CostProvider) Close() error { return nil }
+
+func (p *CostProvider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Source, error) {
 	s := &handlerCostSource{provider: p, spec: *spec, probed: map[handlerName]*probedHandlers{}, refused: map[handlerName]bool{}, missing: map[handlerName]int{}}
 	s.spec.Stream, s.spec.Select, s.spec.Filter, s.spec.FilterOnly, s.spec.Partial = uprobe.FunctionDuration, nil, nil, nil, nil
 	s.spec.Out.Fields = slices.Clone(spec.Out.Fields)
@@ -59,15 +60,15 @@ func (p *handlerCostProvider) Prepare(ctx context.Context, spec *plan.Acquire) (
 		f := &s.spec.Out.Fields[i]
 		from := callColumns[f.Name]
 		if from == "" {
-			return nil, plan.Errorf(spec.Start, spec.Stop, "%s has no column %s", handlerCostStream, f.Name)
+			return nil, plan.Errorf(spec.Start, spec.Stop, "%s has no column %s", CostStream, f.Name)
 		}
 		f.Name = from
 	}
 	found := *spec
-	found.Stream, found.Every, found.Select, found.Filter, found.FilterOnly, found.Partial = handlersStream, lookForHandlers, nil, nil, nil, nil
+	found.Stream, found.Every, found.Select, found.Filter, found.FilterOnly, found.Partial = Stream, lookForHandlers, nil, nil, nil, nil
 	found.Out = types.Schema{Time: 0, Fields: []types.Field{{Name: "timestamp", Type: types.Timestamp}, {Name: "handler", Type: types.Varchar}, {Name: "module", Type: types.Varchar}}}
 	var err error
-	if s.finder, err = p.handlers.Prepare(ctx, &found); err != nil {
+	if s.finder, err = p.Handlers.Prepare(ctx, &found); err != nil {
 		return nil, err
 	}
 	s.filter = spec.Filter
@@ -90,7 +91,7 @@ type probedHandlers struct {
 // handlerCostSource gives the calls of handlers. Probes come and go on a goroutine
 // of its own, since it takes longer than samplers may wait.
 type handlerCostSource struct {
-	provider *handlerCostProvider
+	provider *CostProvider
 	spec     plan.Acquire // of function_duration
 	filter   plan.Expr
 	finder   probes.Source
@@ -237,7 +238,7 @@ func (s *handlerCostSource) probe(ctx context.Context, names []handlerName) erro
 	}
 	spec.Select = &plan.Call{Fn: "and", T: types.Boolean, Args: []plan.Expr{in, &plan.Call{Fn: "=", T: types.Boolean,
 		Args: []plan.Expr{&plan.Col{Index: 2, Name: "module", T: types.Varchar}, &plan.Const{V: types.Str(names[0].module)}}}}}
-	source, err := s.provider.calls.Prepare(ctx, &spec)
+	source, err := s.provider.Calls.Prepare(ctx, &spec)
 	if err != nil {
 		return err
 	}

@@ -1,30 +1,30 @@
-package server
+package store
 
 import (
-	"endoscope/operators/encoders"
-	"endoscope/operators/encoders/structure"
 	"fmt"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"endoscope/operators/encoders"
+	"endoscope/operators/encoders/structure"
 )
 
 // While a file is read that takes long, other models can be got, made, dropped and
 // listed; and what is dropped meanwhile does not come back.
 func TestModelsDoNotWaitForAFile(t *testing.T) {
 	dir := t.TempDir()
-	made := newModels(dir)
+	made := NewModels(dir)
 	for _, name := range []string{"fast", "slow"} {
-		if ok, err := made.put(counter(t, name, 9), false); !ok || err != nil {
+		if ok, err := made.Put(counter(t, name, 9), false); !ok || err != nil {
 			t.Fatalf("%s was not kept: %v, %v", name, ok, err)
 		}
 	}
-	m := newModels(dir) // which knows none of them yet
+	m := NewModels(dir) // which knows none of them yet
 	slow, begun, goOn := m.path("slow"), make(chan bool), make(chan bool)
 	var reads atomic.Int64
-	m.read = func(path string) (*model, error) {
+	m.read = func(path string) (*Model, error) {
 		k, err := readModel(path)
 		if path == slow && reads.Add(1) == 1 {
 			begun <- true
@@ -32,9 +32,9 @@ func TestModelsDoNotWaitForAFile(t *testing.T) {
 		}
 		return k, err
 	}
-	got := make(chan *model, 2)
+	got := make(chan *Model, 2)
 	get := func() {
-		k, err := m.get("slow")
+		k, err := m.Get("slow")
 		if err != nil {
 			t.Error(err)
 		}
@@ -43,22 +43,22 @@ func TestModelsDoNotWaitForAFile(t *testing.T) {
 	go get()
 	<-begun
 	go get()
-	if k, err := m.get("fast"); k == nil || err != nil {
+	if k, err := m.Get("fast"); k == nil || err != nil {
 		t.Fatalf("fast: %v, %v", k, err)
 	}
-	fast, _ := m.get("fast")
+	fast, _ := m.Get("fast")
 	other := *fast
 	other.Name = "other"
-	if ok, err := m.put(&other, false); !ok || err != nil {
+	if ok, err := m.Put(&other, false); !ok || err != nil {
 		t.Fatalf("other was not kept: %v, %v", ok, err)
 	}
-	if sum, err := m.summary("other"); err != nil || sum.kind != "automaton" {
+	if sum, err := m.Summary("other"); err != nil || sum.Kind != "automaton" {
 		t.Errorf("other is %+v: %v", sum, err)
 	}
 	if names := m.ModelNames(); len(names) != 3 {
 		t.Errorf("there are %q", names)
 	}
-	if found, err := m.drop("slow"); !found || err != nil {
+	if found, err := m.Drop("slow"); !found || err != nil {
 		t.Fatalf("slow was not dropped: %v, %v", found, err)
 	}
 	close(goOn)
@@ -72,7 +72,7 @@ func TestModelsDoNotWaitForAFile(t *testing.T) {
 			t.Fatal("nobody gets slow")
 		}
 	}
-	if k, err := m.get("slow"); k != nil || err != nil {
+	if k, err := m.Get("slow"); k != nil || err != nil {
 		t.Errorf("slow is still there: %v, %v", k, err)
 	}
 }
@@ -81,22 +81,22 @@ func TestModelsDoNotWaitForAFile(t *testing.T) {
 // in memory.
 func TestModelsAreListedOnce(t *testing.T) {
 	dir := t.TempDir()
-	made := newModels(dir)
-	if ok, err := made.put(counter(t, "m", 9), false); !ok || err != nil {
+	made := NewModels(dir)
+	if ok, err := made.Put(counter(t, "m", 9), false); !ok || err != nil {
 		t.Fatalf("m was not kept: %v, %v", ok, err)
 	}
-	m, reads := newModels(dir), 0
-	m.read = func(path string) (*model, error) {
+	m, reads := NewModels(dir), 0
+	m.read = func(path string) (*Model, error) {
 		reads++
 		return readModel(path)
 	}
 	symbols := func() int64 {
 		t.Helper()
-		k, err := m.summary("m")
+		k, err := m.Summary("m")
 		if err != nil {
 			t.Fatal(err)
 		}
-		return k.symbols
+		return k.Symbols
 	}
 	for range 3 {
 		if n := symbols(); n != 9 {
@@ -106,7 +106,7 @@ func TestModelsAreListedOnce(t *testing.T) {
 	if reads != 1 || len(m.known) > 0 {
 		t.Errorf("read %d times, %d are kept", reads, len(m.known))
 	}
-	if ok, err := made.put(counter(t, "m", 12), true); !ok || err != nil { // by another engine
+	if ok, err := made.Put(counter(t, "m", 12), true); !ok || err != nil { // by another engine
 		t.Fatalf("m was not replaced: %v, %v", ok, err)
 	}
 	if n := symbols(); n != 12 || reads != 2 {
@@ -118,7 +118,7 @@ func TestModelsAreListedOnce(t *testing.T) {
 }
 
 // counter is a model of n symbols, of three kinds in turn.
-func counter(t *testing.T, name string, n int) *model {
+func counter(t *testing.T, name string, n int) *Model {
 	t.Helper()
 	a := encoders.NewAlphabet()
 	e, err := structure.NewAutomatonEncoder(a, structure.AutomatonOptions{K: 2}, encoders.Limits{})
@@ -132,5 +132,5 @@ func counter(t *testing.T, name string, n int) *model {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &model{Name: name, Definition: "CREATE MODEL " + name, Created: time.Now().UTC(), Model: m}
+	return &Model{Name: name, Definition: "CREATE MODEL " + name, Created: time.Now().UTC(), Model: m}
 }

@@ -1,4 +1,4 @@
-package server
+package handlerstream
 
 import (
 	"context"
@@ -15,14 +15,14 @@ import (
 	"endoscope/probes/stack"
 )
 
-// handlersStream is the stream that this file acquires, from samples of stacks.
-const handlersStream = catalog.EventHandlers
+// Stream is the stream that this file acquires, from samples of stacks.
+const Stream = catalog.EventHandlers
 
 // handlersSampling is how often stacks are sampled for it.
 const handlersSampling = 10 * time.Millisecond
 
 // handlerTable makes its rows.
-var handlerTable = rows.NewTable(handlersStream, rows.Columns[handlerRow]{
+var handlerTable = rows.NewTable(Stream, rows.Columns[handlerRow]{
 	"timestamp":  rows.Word(func(r *handlerRow) *int64 { return &r.at }),
 	"handler":    rows.String(func(r *handlerRow) string { return r.Function }),
 	"module":     rows.String(func(r *handlerRow) string { return r.Module }),
@@ -38,32 +38,33 @@ type handlerRow struct {
 	handlers.Handler
 }
 
-// handlersProvider finds event handlers in the stacks that another provider
+// Provider finds event handlers in the stacks that another provider
 // samples.
-type handlersProvider struct {
-	stacks  probes.Provider
-	forgets bool // what was seen longer ago than SET handler_memory
+type Provider struct {
+	Stacks  probes.Provider
+	Forgets bool // what was seen longer ago than SET handler_memory
 }
 
-func (p *handlersProvider) Streams() []string { return []string{handlersStream} }
-func (p *handlersProvider) Close() error      { return nil }
+func (p *Provider) Streams() []string { return []string{Stream} }
 
-func (p *handlersProvider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Source, error) {
+func (p *Provider) Close() error { return nil }
+
+func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Source, error) {
 	if spec.Every <= 0 && !spec.OnDemand {
-		return nil, plan.Errorf(spec.Start, spec.Stop, "%s has a value at every instant and cannot be read tuple by tuple", handlersStream).
-			WithHint("SAMPLE(%s, 5s)", handlersStream)
+		return nil, plan.Errorf(spec.Start, spec.Stop, "%s has a value at every instant and cannot be read tuple by tuple", Stream).
+			WithHint("SAMPLE(%s, 5s)", Stream)
 	}
 	samples := *spec
 	samples.Stream, samples.Every, samples.OnDemand = stack.Stream, handlersSampling, false
 	samples.Out = types.Schema{Time: -1, Fields: []types.Field{
 		{Name: "state", Type: types.Varchar}, {Name: "stack", Type: types.List}, {Name: "syscall", Type: types.Varchar}}}
 	samples.Filter, samples.FilterOnly, samples.Partial = nil, nil, nil
-	in, err := p.stacks.Prepare(ctx, &samples)
+	in, err := p.Stacks.Prepare(ctx, &samples)
 	if err != nil {
 		return nil, err
 	}
 	h := &handlersSource{stacks: in, settings: handlers.Settings(spec.Settings.Handlers), filter: spec.Filter, every: int64(spec.Every), onDemand: spec.OnDemand}
-	if p.forgets {
+	if p.Forgets {
 		h.trie.Span = int64(spec.Settings.HandlerMemory)
 	}
 	if h.rows, err = handlerTable.Writer(spec, 0); err != nil {
@@ -121,7 +122,7 @@ func (h *handlersSource) Control(_ context.Context, c probes.Command) (probes.Re
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.sink != nil && !h.over {
-		h.give(h.now)
+		h.emit(h.now)
 	}
 	return probes.Reply{}, nil
 }
@@ -167,13 +168,14 @@ func (h *handlersSource) Watermark(t int64) {
 		h.due = t + h.every
 	}
 	if h.every > 0 && t >= h.due {
-		h.give(t)
+		h.emit(t)
 		h.due += (t - h.due + h.every) / h.every * h.every
 	}
 	h.sink.Watermark(t)
 }
 
-func (h *handlersSource) Lost(cause string, n uint64)  { h.locked(func() { h.sink.Count(cause, n) }) }
+func (h *handlersSource) Lost(cause string, n uint64) { h.locked(func() { h.sink.Count(cause, n) }) }
+
 func (h *handlersSource) Count(cause string, n uint64) { h.locked(func() { h.sink.Count(cause, n) }) }
 
 func (h *handlersSource) locked(do func()) {
@@ -186,15 +188,15 @@ func (h *handlersSource) locked(do func()) {
 func (h *handlersSource) End(err error) {
 	h.locked(func() {
 		if h.every > 0 && h.fresh && err == nil {
-			h.give(h.now)
+			h.emit(h.now)
 		}
 		h.over = true
 		h.sink.End(err)
 	})
 }
 
-// give pushes a row for each handler.
-func (h *handlersSource) give(t int64) {
+// emit pushes a row for each handler.
+func (h *handlersSource) emit(t int64) {
 	h.fresh = false
 	for _, found := range h.trie.Analyse(h.settings) {
 		h.rows.Put(handlerRow{t, found})

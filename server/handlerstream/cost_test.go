@@ -1,4 +1,4 @@
-package server
+package handlerstream
 
 import (
 	"context"
@@ -31,7 +31,8 @@ type callsSource struct {
 }
 
 func (p *callsNoted) Streams() []string { return nil }
-func (p *callsNoted) Close() error      { return nil }
+
+func (p *callsNoted) Close() error { return nil }
 
 func (p *callsNoted) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source, error) {
 	s := &callsSource{of: p}
@@ -77,7 +78,9 @@ func (p *callsNoted) String() string {
 type handlersTold struct{ sink probes.Sink }
 
 func (p *handlersTold) Streams() []string { return nil }
-func (p *handlersTold) Close() error      { return nil }
+
+func (p *handlersTold) Close() error { return nil }
+
 func (p *handlersTold) Prepare(context.Context, *plan.Acquire) (probes.Source, error) {
 	return &toldSource{p: p}, nil
 }
@@ -112,14 +115,19 @@ func (c *countsOf) Push(b *batch.Batch) {
 	c.rows += b.Len()
 	b.Release()
 }
-func (c *countsOf) Partial(b *batch.Batch)      { b.Release() }
-func (c *countsOf) Watermark(int64)             {}
+
+func (c *countsOf) Partial(b *batch.Batch) { b.Release() }
+
+func (c *countsOf) Watermark(int64) {}
+
 func (c *countsOf) Lost(cause string, _ uint64) { c.Count("lost: "+cause, 1) }
+
 func (c *countsOf) Count(cause string, n uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.counts[cause] += n
 }
+
 func (c *countsOf) End(error) { c.ended = true }
 
 // of is how often something was counted whose cause has a part.
@@ -138,9 +146,9 @@ func (c *countsOf) of(part string) (n uint64) {
 // those alone that are not found either.
 func TestHandlerCostFollows(t *testing.T) {
 	handlers, calls := &handlersTold{}, &callsNoted{refuses: "absent"}
-	p := &handlerCostProvider{handlers, calls}
+	p := &CostProvider{handlers, calls}
 	out := types.Schema{Fields: []types.Field{{Name: "timestamp", Type: types.Timestamp}, {Name: "handler", Type: types.Varchar}}}
-	source, err := p.Prepare(context.Background(), &plan.Acquire{Stream: handlerCostStream, Out: out})
+	source, err := p.Prepare(context.Background(), &plan.Acquire{Stream: CostStream, Out: out})
 	if err != nil {
 		t.Fatal(err)
 	}

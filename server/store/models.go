@@ -1,4 +1,4 @@
-package server
+package store
 
 import (
 	"encoding/json"
@@ -19,19 +19,19 @@ import (
 	"endoscope/planner/types"
 )
 
-// models are those that CREATE MODEL made. Each is a file, which outlives the
+// Models are those that CREATE MODEL made. Each is a file, which outlives the
 // engine; where it cannot be written the model lives as long as the engine.
 // It is safe for concurrent use.
-type models struct {
-	dir  string // "": there is none
-	read func(path string) (*model, error)
+type Models struct {
+	Dir  string // "": there is none
+	read func(path string) (*Model, error)
 
 	// writing is held while a model is made or dropped, with its file; taken before
 	// mu, under which no file is read or written.
 	writing sync.Mutex
 
 	mu        sync.Mutex               // guards what follows
-	known     map[string]*model        // those of files once they were needed
+	known     map[string]*Model        // those of files once they were needed
 	loading   map[string]*modelFile    // that are being read for known
 	summaries map[string]*modelSummary // of those that were only listed
 }
@@ -39,23 +39,23 @@ type models struct {
 // modelFile is a file that is being read.
 type modelFile struct {
 	read  chan struct{} // closed when the rest is there
-	model *model
+	model *Model
 	err   error
 }
 
 // modelSummary is what SHOW MODELS says of a model.
 type modelSummary struct {
-	kind, size         string
-	sequences, symbols int64
-	created            time.Time
-	definition, owner  string
+	Kind, Size         string
+	Sequences, Symbols int64
+	Created            time.Time
+	Definition, Owner  string
 
 	modified time.Time // the file that this is of
 	bytes    int64
 }
 
-// model is what a file of a model holds.
-type model struct {
+// Model is what a file of a model holds.
+type Model struct {
 	Name       string           `json:"name"`
 	Definition string           `json:"definition"`      // the CREATE MODEL statement
 	Owner      string           `json:"owner,omitempty"` // of a server's: whose it is
@@ -63,11 +63,11 @@ type model struct {
 	Model      *structure.Model `json:"model"`
 }
 
-func newModels(dir string) *models {
+func NewModels(dir string) *Models {
 	if dir == "" {
 		dir = modelDirectory()
 	}
-	return &models{dir: dir, read: readModel, known: map[string]*model{}, loading: map[string]*modelFile{}, summaries: map[string]*modelSummary{}}
+	return &Models{Dir: dir, read: readModel, known: map[string]*Model{}, loading: map[string]*modelFile{}, summaries: map[string]*modelSummary{}}
 }
 
 // modelDirectory is where the user's programs keep what should stay, by the XDG
@@ -87,18 +87,18 @@ func modelDirectory() string {
 const modelSuffix = ".json"
 
 // path is the file of a model. Any name can be that of a file.
-func (m *models) path(name string) string {
-	return filepath.Join(m.dir, strings.ReplaceAll(url.PathEscape(name), ".", "%2E")+modelSuffix)
+func (m *Models) path(name string) string {
+	return filepath.Join(m.Dir, strings.ReplaceAll(url.PathEscape(name), ".", "%2E")+modelSuffix)
 }
 
 // mostModelBytes bounds what is read of a model's file.
 const mostModelBytes = 1 << 30
 
-// get is the model of that name, or nil. Its file is read once, and while it is
+// Get is the model of that name, or nil. Its file is read once, and while it is
 // nobody waits who wants another.
-func (m *models) get(name string) (*model, error) {
+func (m *Models) Get(name string) (*Model, error) {
 	m.mu.Lock()
-	if k := m.known[name]; k != nil || m.dir == "" {
+	if k := m.known[name]; k != nil || m.Dir == "" {
 		m.mu.Unlock()
 		return k, nil
 	}
@@ -125,7 +125,7 @@ func (m *models) get(name string) (*model, error) {
 }
 
 // load reads the file of a model; nil: there is none.
-func (m *models) load(name string) (*model, error) {
+func (m *Models) load(name string) (*Model, error) {
 	k, err := m.read(m.path(name))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil, nil
@@ -139,9 +139,9 @@ func (m *models) load(name string) (*model, error) {
 	return k, nil
 }
 
-// summary is what is to be said of a model; nil: there is none. Of a file that
+// Summary is what is to be said of a model; nil: there is none. Of a file that
 // nobody has needed so far nothing else is kept.
-func (m *models) summary(name string) (*modelSummary, error) {
+func (m *Models) Summary(name string) (*modelSummary, error) {
 	m.mu.Lock()
 	k, old := m.known[name], m.summaries[name]
 	m.mu.Unlock()
@@ -169,12 +169,12 @@ func (m *models) summary(name string) (*modelSummary, error) {
 	return s, nil
 }
 
-func summarise(k *model) *modelSummary {
+func summarise(k *Model) *modelSummary {
 	of := k.Model.Encoding().Of()
-	return &modelSummary{kind: k.Model.Kind(), size: k.Model.Size(), sequences: int64(of.Sequences), symbols: of.Symbols, created: k.Created, definition: k.Definition, owner: k.Owner}
+	return &modelSummary{Kind: k.Model.Kind(), Size: k.Model.Size(), Sequences: int64(of.Sequences), Symbols: of.Symbols, Created: k.Created, Definition: k.Definition, Owner: k.Owner}
 }
 
-func readModel(path string) (*model, error) {
+func readModel(path string) (*Model, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
@@ -186,7 +186,7 @@ func readModel(path string) (*model, error) {
 	if err != nil {
 		return nil, err
 	}
-	var k model
+	var k Model
 	if err := json.Unmarshal(data, &k); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -196,9 +196,9 @@ func readModel(path string) (*model, error) {
 	return &k, nil
 }
 
-// put keeps a model. Without replace it is refused, by false, if there is one
+// Put keeps a model. Without replace it is refused, by false, if there is one
 // of that name. An error says why it is not in a file; it is kept all the same.
-func (m *models) put(k *model, replace bool) (ok bool, unsaved error) {
+func (m *Models) Put(k *Model, replace bool) (ok bool, unsaved error) {
 	m.writing.Lock()
 	defer m.writing.Unlock()
 	if !replace && m.has(k.Name) {
@@ -209,7 +209,7 @@ func (m *models) put(k *model, replace bool) (ok bool, unsaved error) {
 }
 
 // settle says what the model of a name is from now on; nil: nothing is known.
-func (m *models) settle(name string, k *model) {
+func (m *Models) settle(name string, k *Model) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.known, name)
@@ -221,14 +221,14 @@ func (m *models) settle(name string, k *model) {
 }
 
 // has reports whether there is a model of that name; m.writing is held.
-func (m *models) has(name string) bool {
+func (m *Models) has(name string) bool {
 	m.mu.Lock()
 	known := m.known[name] != nil
 	m.mu.Unlock()
 	if known {
 		return true
 	}
-	if m.dir == "" {
+	if m.Dir == "" {
 		return false
 	}
 	_, err := os.Lstat(m.path(name))
@@ -236,15 +236,15 @@ func (m *models) has(name string) bool {
 }
 
 // save writes a model's file.
-func (m *models) save(k *model) error {
-	if m.dir == "" {
+func (m *Models) save(k *Model) error {
+	if m.Dir == "" {
 		return errors.New("there is no home directory")
 	}
 	data, err := json.Marshal(k)
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(m.dir, 0o700); err != nil {
+	if err := os.MkdirAll(m.Dir, 0o700); err != nil {
 		return err
 	}
 	return replaceFile(m.path(k.Name), data)
@@ -272,14 +272,14 @@ func replaceFile(path string, data []byte) error {
 	return err
 }
 
-// drop forgets a model and its file, and reports whether there was one.
-func (m *models) drop(name string) (bool, error) {
+// Drop forgets a model and its file, and reports whether there was one.
+func (m *Models) Drop(name string) (bool, error) {
 	m.writing.Lock()
 	defer m.writing.Unlock()
 	if !m.has(name) {
 		return false, nil
 	}
-	if m.dir != "" {
+	if m.Dir != "" {
 		if err := os.Remove(m.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return true, err
 		}
@@ -289,12 +289,12 @@ func (m *models) drop(name string) (bool, error) {
 }
 
 // ModelNames implements planner.Models.
-func (m *models) ModelNames() []string {
+func (m *Models) ModelNames() []string {
 	m.mu.Lock()
 	names := slices.Collect(maps.Keys(m.known))
 	m.mu.Unlock()
-	if m.dir != "" {
-		entries, _ := os.ReadDir(m.dir) // none if it is not there
+	if m.Dir != "" {
+		entries, _ := os.ReadDir(m.Dir) // none if it is not there
 		for _, e := range entries {
 			base, ok := strings.CutSuffix(e.Name(), modelSuffix)
 			if name, err := url.PathUnescape(base); ok && err == nil {
@@ -307,8 +307,8 @@ func (m *models) ModelNames() []string {
 }
 
 // Model implements planner.Models.
-func (m *models) Model(name string) (v types.Value, found bool, err error) {
-	k, err := m.get(name)
+func (m *Models) Model(name string) (v types.Value, found bool, err error) {
+	k, err := m.Get(name)
 	if err != nil || k == nil {
 		return v, err != nil, err
 	}
