@@ -35,12 +35,12 @@ func (q *query) recordAttached(event string) {
 	var pids []int
 	probed := 0
 	for _, f := range q.feeds {
-		streams = append(streams, f.spec.Stream)
-		if t := f.spec.Target.String(); t != "" {
+		streams = append(streams, f.Spec.Stream)
+		if t := f.Spec.Target.String(); t != "" {
 			targets = append(targets, t)
 		}
-		pids = append(pids, f.spec.Target.PIDs...)
-		for _, site := range f.source.Info().Sites {
+		pids = append(pids, f.Spec.Target.PIDs...)
+		for _, site := range f.Source.Info().Sites {
 			if site.Address == 0 {
 				continue
 			}
@@ -60,5 +60,5 @@ func (q *query) recordEnd() {
 		return
 	}
 	q.may.Record("ended", "query", q.id, "after", time.Since(q.started).Round(time.Millisecond).String(),
-		"rows", q.t.rows.Load(), "events", q.t.acquired.Load(), "lost", q.t.totalLost())
+		"rows", q.t.Rows.Load(), "events", q.t.Acquired.Load(), "lost", q.t.TotalLost())
 }

@@ -7,6 +7,7 @@ import (
 
 	"endoscope/planner/plan"
 	"endoscope/probes"
+	"endoscope/server/flow"
 )
 
 // collector asks the sources that aggregate for what they have, before a result
@@ -14,18 +15,18 @@ import (
 // so that the runner still takes what they give, and hears when it is told to
 // stop.
 type collector struct {
-	sources []*feed
+	sources []*flow.Feed
 	panes   []bool     // by source: it gives them when they are over
 	result  chan error // of a round; has room for it
 	asking  sync.WaitGroup
 }
 
-func newCollector(feeds []*feed) *collector {
+func newCollector(feeds []*flow.Feed) *collector {
 	c := &collector{result: make(chan error, 1)}
 	for _, f := range feeds {
-		if f.aggregates() {
+		if f.Aggregates() {
 			c.sources = append(c.sources, f)
-			c.panes = append(c.panes, f.spec.Partial.Pane > 0)
+			c.panes = append(c.panes, f.Spec.Partial.Pane > 0)
 		}
 	}
 	return c
@@ -41,26 +42,23 @@ func (c *collector) ask() {
 			if c.panes[i] {
 				continue // nothing is shown of a window before its end
 			}
-			all.Go(func() { errs[i] = s.control(probes.Collect{}) })
+			all.Go(func() { errs[i] = s.Control(probes.Collect{}) })
 		}
 		all.Wait()
 		c.result <- errors.Join(errs...)
 	})
 }
 
-// aggregates reports whether the feed's source runs the first stage of an aggregate.
-func (f *feed) aggregates() bool { return f.spec.Partial != nil && f.info.Aggregates }
-
 // settle takes out of the plan the aggregates that sources were offered and do
 // not run, so that it says what is done.
 func (q *query) settle() {
 	alone := map[plan.Node]*plan.Acquire{}
 	for _, f := range q.feeds {
-		if f.spec.Partial != nil && !f.aggregates() {
-			c := *f.spec
+		if f.Spec.Partial != nil && !f.Aggregates() {
+			c := *f.Spec
 			c.Partial = nil
-			alone[f.spec] = &c
-			f.spec = &c
+			alone[f.Spec] = &c
+			f.Spec = &c
 		}
 	}
 	if len(alone) == 0 {

@@ -69,17 +69,10 @@
 // are started and stopped, and files written, under those of the first group alone.
 //
 //	a trigger's name     (Engine.claim) while it is made, replaced or dropped
-//	share.life           while a part begins or ends: Start, Divide and Stop
-//	rounds.working       while a source collects
-//	inForce.mu           the plan in force; waits for flipping to tell of it
-//	detaching.flipping   while an edge's probes come or go
 //	query.leaving        while a query is taken off the list, and out of its user's account
 //
-//	edge.mu              how late an edge was opened
-//	rounds.turn          which round is next
 //	Engine.mu            queries, triggers, owners, totals
 //	session.mu           target, settings, open queries
-//	shares.mu            acquisitions by key
 //	acquirer.mu          what is wanted of an action
 //	shutter.mu           whether its gate is open
 //	ledger.mu            the queries of a trigger
@@ -87,16 +80,11 @@
 //
 //	query.reports        while a query moves to running, and while SUSPEND or RESUME is
 //	                     reported; sources collect under it
-//	share.mu             while a shared source gives; taken under shares.mu, too
 //	triggerStream.mu     while a trigger's rows are handed on
 //
 //	triggerSource.mu     while it gives, as those that follow
-//	holder.mu
 //	inbox.mu             a session's rows of triggers
 //
-//	queue.mu             innermost, as those that follow
-//	outlet.mu
-//	tally.mu
 //
 // What belongs to packages below (catalog's lists, uprobe.Provider.mu and what it
 // says there, grant.Account) is taken last; a source's calls of a sink are made

@@ -24,6 +24,7 @@ import (
 	"endoscope/server/answer"
 	"endoscope/server/grant"
 	"endoscope/server/handlerstream"
+	"endoscope/server/sharing"
 	"endoscope/server/store"
 	"endoscope/server/wire"
 )
@@ -60,7 +61,7 @@ type Engine struct {
 	models    *store.Models
 	kept      *store.Definitions
 	modules   *elf.Cache
-	shares    *shares
+	shares    *sharing.Shares
 
 	mu      sync.Mutex
 	queries map[int64]*query
@@ -87,7 +88,7 @@ func New(o Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{kept: kept, options: o, providers: map[string]probes.Provider{}, attaches: map[string]bool{}, views: definitions.NewViews(), models: store.NewModels(o.ModelDir), queries: map[int64]*query{},
-		triggers: map[string]*trigger{}, claimed: map[string]chan struct{}{}, flows: definitions.NewTriggers(), modules: &elf.Cache{}, shares: newShares()}
+		triggers: map[string]*trigger{}, claimed: map[string]chan struct{}{}, flows: definitions.NewTriggers(), modules: &elf.Cache{}, shares: sharing.New()}
 	e.uprobes = uprobe.New(uprobe.Options{Match: matchFunction, RingBytes: o.RingBytes})
 	stacks, lives := stack.New(), sched.New()
 	found, followed := &handlerstream.Provider{Stacks: stacks}, &handlerstream.Provider{Stacks: stacks, Forgets: true}
@@ -180,7 +181,7 @@ var errClosed = errors.New("the engine is closed")
 // that is refused is abandoned.
 func (e *Engine) add(q *query) error {
 	// It may change the sources, which others look at from here on.
-	if err := q.gating.prepare(); err != nil {
+	if err := q.gating.Prepare(); err != nil {
 		q.abandon()
 		return err
 	}

@@ -83,9 +83,9 @@ func (q *query) analysis(res *queryResult) *answer.Table {
 	_ = res.Close()
 	rel := answer.NewTable(planColumn)
 	rel.AddLines(q.explain())
-	acquired := fmt.Sprintf("%d tuples acquired", q.t.acquired.Load())
+	acquired := fmt.Sprintf("%d tuples acquired", q.t.Acquired.Load())
 	if len(q.collector.sources) > 0 {
-		acquired += fmt.Sprintf(", %d partial rows from the kernel", q.t.groups.Load())
+		acquired += fmt.Sprintf(", %d partial rows from the kernel", q.t.Groups.Load())
 	}
 	rel.AddLines(fmt.Sprintf("ran %s: %s, %d rows given", sum.Elapsed.Round(time.Millisecond), acquired, sum.Rows))
 	for _, l := range sum.Losses {
@@ -191,9 +191,9 @@ func (q *query) explain() string {
 		}
 	}
 	walk(q.plan.Root, 0)
-	q.gating.explain(&b)
+	q.gating.Explain(&b)
 	if q.placement != nil {
-		q.placement.explain(&b)
+		q.placement.Explain(&b)
 	}
 	if q.plan.For > 0 {
 		fmt.Fprintf(&b, "for %s\n", plan.FormatDuration(int64(q.plan.For)))
@@ -208,12 +208,12 @@ func (q *query) explain() string {
 // with the filter and the aggregate that its acquisition was given.
 func (q *query) site(n plan.Node) string {
 	if q.placement != nil {
-		if at := q.placement.site(q.plan.Root, n); at != "" {
+		if at := q.placement.ExecutesAt(q.plan.Root, n); at != "" {
 			return at
 		}
 	}
 	for _, f := range q.feeds {
-		if f.spec == n && f.attaches() {
+		if f.Spec == n && f.Attaches() {
 			return "kernel"
 		}
 	}
@@ -222,10 +222,10 @@ func (q *query) site(n plan.Node) string {
 
 func (q *query) explainSites(b *strings.Builder, a *plan.Acquire, indent string) {
 	for _, f := range q.feeds {
-		if f.spec != a {
+		if f.Spec != a {
 			continue
 		}
-		info := f.source.Info()
+		info := f.Source.Info()
 		sites := info.Sites
 		for i, s := range sites {
 			if i == maxSites {
@@ -254,13 +254,13 @@ func (q *query) explainSites(b *strings.Builder, a *plan.Acquire, indent string)
 			}
 			b.WriteString("\n")
 		}
-		if f.part != nil {
-			if ids := f.part.others(); len(ids) > 0 {
+		if f.Part != nil {
+			if ids := f.Part.Others(); len(ids) > 0 {
 				fmt.Fprintf(b, "%sshared with query %s\n", indent, answer.FormatIDs(ids))
 			}
 		}
-		if f.aggregates() {
-			fmt.Fprintf(b, "%saggregate %s: %s  (kernel)\n", indent, f.spec.Partial, info.Aggregation)
+		if f.Aggregates() {
+			fmt.Fprintf(b, "%saggregate %s: %s  (kernel)\n", indent, f.Spec.Partial, info.Aggregation)
 		}
 		left := info.Residual
 		if a.Filter != nil && left != a.Filter {
@@ -269,7 +269,7 @@ func (q *query) explainSites(b *strings.Builder, a *plan.Acquire, indent string)
 		if left != nil {
 			at := "server"
 			if p := q.placement; p != nil && p.Tested && p.Base == a {
-				at = p.lowerSite()
+				at = p.LowerSite()
 			}
 			fmt.Fprintf(b, "%sfilter %s  (%s)\n", indent, left, at)
 		}

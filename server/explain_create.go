@@ -75,8 +75,8 @@ func describeMode(t *planner.Trigger) string {
 func describeArming(a *planner.Action, q *query, arming string) string {
 	waits, ns := false, 0.0
 	for _, f := range q.feeds {
-		if f.info.Standby {
-			waits, ns = true, max(ns, f.info.WaitNs)
+		if f.Info.Standby {
+			waits, ns = true, max(ns, f.Info.WaitNs)
 		}
 	}
 	if !waits {

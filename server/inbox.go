@@ -13,6 +13,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/server/answer"
+	"endoscope/server/flow"
 	"endoscope/server/wire"
 )
 
@@ -216,10 +217,10 @@ func (r *triggered) Summary() wire.Summary {
 	r.in.mu.Lock()
 	made, unread := slices.Clone(r.in.made), r.in.lost // unfollow shifts them
 	r.in.mu.Unlock()
-	sum := newTally()
+	sum := flow.NewTally()
 	for _, t := range made {
-		sum.merge(t.losses())
+		sum.Merge(t.losses())
 	}
-	sum.addLost(fmt.Sprintf("more than %d rows unread", inboxRows), unread)
-	return wire.Summary{Rows: r.rows, Elapsed: r.ended.Sub(r.began), Losses: sum.losses(), Counts: sum.counts()}
+	sum.AddLost(fmt.Sprintf("more than %d rows unread", inboxRows), unread)
+	return wire.Summary{Rows: r.rows, Elapsed: r.ended.Sub(r.began), Losses: sum.Losses(), Counts: sum.Counts()}
 }

@@ -130,7 +130,7 @@ func (s *session) prepare(ctx context.Context, text string, p *plan.Query) (*que
 	if err == nil {
 		q.may = s.may
 		for _, f := range q.feeds {
-			f.account = s.may.Uses()
+			f.Account = s.may.Uses()
 		}
 	}
 	return q, err
@@ -182,15 +182,15 @@ func (q *query) charge() (err error) {
 func (q *query) demand() (d grant.Demand) {
 	columns := 0
 	for _, f := range q.feeds {
-		for _, site := range f.source.Info().Sites {
+		for _, site := range f.Source.Info().Sites {
 			if site.Address != 0 {
 				d.Probes++
 			}
 		}
-		columns = max(columns, len(f.spec.Out.Fields))
+		columns = max(columns, len(f.Spec.Out.Fields))
 	}
 	const bytesPerValue = 16
-	d.Memory = int64(q.q.limit) * batch.MaxRows * int64(columns) * bytesPerValue
+	d.Memory = int64(q.q.Limit) * batch.MaxRows * int64(columns) * bytesPerValue
 	joins, encoders := false, false
 	plan.TransformNodes(q.plan.Root, func(n plan.Node) plan.Node {
 		switch n := n.(type) {

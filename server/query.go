@@ -16,7 +16,11 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/clock"
 	"endoscope/server/answer"
+	"endoscope/server/flow"
+	"endoscope/server/gating"
 	"endoscope/server/grant"
+	"endoscope/server/placement"
+	"endoscope/server/sharing"
 	"endoscope/server/wire"
 )
 
@@ -25,13 +29,13 @@ type query struct {
 	id        int64
 	text      string
 	plan      *plan.Query
-	feeds     []*feed
+	feeds     []*flow.Feed
 	graph     *graph.Graph
 	leaves    []graph.Leaf // what each feed feeds
 	collector *collector   // set when it is started
-	q         *queue
-	t         *tally
-	out       *outlet
+	q         *flow.Queue
+	t         *flow.Tally
+	out       *flow.Outlet
 	last      operators.Operator // takes the rows; nil: out does
 	life      lifecycle
 	started   time.Time // set before it runs
@@ -45,29 +49,29 @@ type query struct {
 	encoderBudget int64         // bytes
 	stop          chan struct{} // closed: end, and give what there is
 	stopOnce      sync.Once
-	ctx           context.Context    // of its runner
-	cancel        context.CancelFunc // abandon; from the beginning, since others may
-	done          chan struct{}      // closed when nothing is attached any more, or it could not be started
-	release       func()             // lets a held command run, once armed
-	may           *grant.Grant       // of whoever runs it
-	discharge     func()             // what it uses is free again; nil: nothing is counted
-	leaving       sync.Mutex         // held while it is removed
-	gating        *gating            // of its joins; nil: it has none
-	reports       sync.Mutex         // held while the query starts to run, and while SUSPEND or RESUME is told
-	said          []operators.Signal // of these, those before it ran
-	placement     *placement         // what its client executes of it; nil: nothing
+	ctx           context.Context      // of its runner
+	cancel        context.CancelFunc   // abandon; from the beginning, since others may
+	done          chan struct{}        // closed when nothing is attached any more, or it could not be started
+	release       func()               // lets a held command run, once armed
+	may           *grant.Grant         // of whoever runs it
+	discharge     func()               // what it uses is free again; nil: nothing is counted
+	leaving       sync.Mutex           // held while it is removed
+	gating        *gating.Gating       // of its joins; nil: it has none
+	reports       sync.Mutex           // held while the query starts to run, and while SUSPEND or RESUME is told
+	said          []operators.Signal   // of these, those before it ran
+	placement     *placement.Placement // what its client executes of it; nil: nothing
 }
 
 // environment is what queries are prepared with.
 type environment struct {
 	providers map[string]probes.Provider // by stream
-	shares    *shares
+	shares    *sharing.Shares
 	batches   int // how many a query may be behind its sources
 }
 
 // prepareQuery resolves every acquisition of a plan; nothing is attached yet.
 func prepareQuery(ctx context.Context, text string, p *plan.Query, e environment) (*query, error) {
-	q := &query{text: text, plan: p, q: newQueue(e.batches), t: newTally(),
+	q := &query{text: text, plan: p, q: flow.NewQueue(e.batches), t: flow.NewTally(),
 		stop: make(chan struct{}), done: make(chan struct{})}
 	q.ctx, q.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	for _, leaf := range plan.Leaves(p.Root) {
@@ -81,19 +85,19 @@ func prepareQuery(ctx context.Context, text string, p *plan.Query, e environment
 			q.abandon()
 			return nil, planner.Placed(err, text)
 		}
-		f := newFeed(len(q.feeds), leaf, src, q.q, q.t)
+		f := flow.NewFeed(len(q.feeds), leaf, src, q.q, q.t)
 		q.feeds = append(q.feeds, f)
-		if leaf.OnDemand && !f.info.OnDemand {
+		if leaf.OnDemand && !f.Info.OnDemand {
 			q.abandon()
 			return nil, planner.Placed(plan.Errorf(leaf.Start, leaf.Stop, "the value of %s cannot be acquired on demand yet", leaf.Stream), text)
 		}
-		if p := e.shares.offer(src, &f.ownInfo, leaf, func() int64 { return q.id }); p != nil {
-			f.share(p)
+		if p := e.shares.Offer(src, &f.OwnInfo, leaf, func() int64 { return q.id }); p != nil {
+			f.Share(p)
 		}
 	}
 	q.settle()
 	var err error
-	if q.gating, err = newGating(q.feeds, q.plan.Root, text, func() bool { return q.life.may(stepAttach) }); err != nil {
+	if q.gating, err = gating.New(q.feeds, q.plan.Root, text, func() bool { return q.life.may(stepAttach) }); err != nil {
 		q.abandon()
 		return nil, err
 	}
@@ -101,15 +105,15 @@ func prepareQuery(ctx context.Context, text string, p *plan.Query, e environment
 }
 
 // feedOf is the feed of an acquisition.
-func (q *query) feedOf(a *plan.Acquire) *feed {
-	return q.feeds[slices.IndexFunc(q.feeds, func(f *feed) bool { return f.spec == a })]
+func (q *query) feedOf(a *plan.Acquire) *flow.Feed {
+	return q.feeds[slices.IndexFunc(q.feeds, func(f *flow.Feed) bool { return f.Spec == a })]
 }
 
 // residual is what the source of an acquisition leaves of its filter.
 func (q *query) residual(a *plan.Acquire) plan.Expr {
 	for _, f := range q.feeds {
-		if f.spec == a {
-			return f.info.Residual
+		if f.Spec == a {
+			return f.Info.Residual
 		}
 	}
 	return a.Filter
@@ -118,7 +122,7 @@ func (q *query) residual(a *plan.Acquire) plan.Expr {
 // divide divides a query that is prepared between the engine and the client at the end of
 // a path, as SET placement and steer say.
 func (q *query) divide(path wire.Path, how string, steer func(uint64) int) (err error) {
-	q.placement, err = newPlacement(divided{root: q.plan.Root, residual: q.residual, live: q.live, text: q.text}, path, how, steer)
+	q.placement, err = placement.New(placement.Query{Root: q.plan.Root, Residual: q.residual, Live: q.live, Text: q.text}, path, how, steer)
 	return err
 }
 
@@ -127,18 +131,18 @@ func (q *query) divide(path wire.Path, how string, steer func(uint64) int) (err 
 func (q *query) notices() []string {
 	out := slices.Clone(q.plan.Notices)
 	for _, f := range q.feeds {
-		out = append(out, f.source.Info().Notices...)
+		out = append(out, f.Source.Info().Notices...)
 	}
-	return answer.Distinct(append(out, q.gating.notices()...))
+	return answer.Distinct(append(out, q.gating.Notices()...))
 }
 
 // refusal is why a source will refuse to be armed because of what it costs.
 func (q *query) refusal() error {
 	for _, f := range q.feeds {
-		if f.ownInfo.Refusal == nil {
+		if f.OwnInfo.Refusal == nil {
 			continue
 		}
-		if err := f.source.Info().Refusal; err != nil { // now, perhaps with others
+		if err := f.Source.Info().Refusal; err != nil { // now, perhaps with others
 			return err
 		}
 	}
@@ -160,23 +164,23 @@ func (q *query) start() (err error) {
 	if err := q.refusal(); err != nil { // before any source is armed
 		return planner.Placed(err, q.text)
 	}
-	q.out = newOutlet(q.t, q.unread)
-	q.out.marks, q.out.timed = q.marks, timed(q.plan.Root)
-	q.out.hurried.Store(slices.ContainsFunc(q.feeds, func(f *feed) bool { return f.live }))
+	q.out = flow.NewOutlet(q.t, q.unread)
+	q.out.Marks, q.out.Timed = q.marks, timed(q.plan.Root)
+	q.out.Hurried.Store(slices.ContainsFunc(q.feeds, func(f *flow.Feed) bool { return f.Live }))
 	last, root := q.last, q.plan.Root
 	if last == nil {
 		last = q.out
 	}
 	if q.placement != nil {
 		last, root = q.placement, q.placement.Base
-		q.placement.out, q.placement.now = q.out, q.now
+		q.placement.Out, q.placement.Now = q.out, q.now
 	}
 	built, err := graph.Build(root, last, &operators.Options{
 		Clock:      q.now,
 		Stats:      true,
 		JoinMemory: q.joinMemory, EncoderBudget: q.encoderBudget,
-		Demand: func(a *plan.Acquire) func(context.Context) error { return q.feedOf(a).onDemand() },
-		Tap:    q.gating.tap,
+		Demand: func(a *plan.Acquire) func(context.Context) error { return q.feedOf(a).OnDemand() },
+		Tap:    q.gating.Tap,
 		Residual: func(a *plan.Acquire) plan.Expr {
 			if p := q.placement; p != nil && p.Tested && a == p.Base {
 				return nil
@@ -194,7 +198,7 @@ func (q *query) start() (err error) {
 		}
 	}()
 	for _, f := range q.feeds {
-		i := slices.IndexFunc(built.Leaves, func(l graph.Leaf) bool { return l.Acquire == f.spec })
+		i := slices.IndexFunc(built.Leaves, func(l graph.Leaf) bool { return l.Acquire == f.Spec })
 		q.leaves = append(q.leaves, built.Leaves[i])
 	}
 	q.collector = newCollector(q.feeds)
@@ -203,24 +207,24 @@ func (q *query) start() (err error) {
 	}
 	// Values that others will ask for come first.
 	order := slices.Clone(q.feeds)
-	slices.SortStableFunc(order, func(a, b *feed) int { return cmp.Compare(a.rank(), b.rank()) })
+	slices.SortStableFunc(order, func(a, b *flow.Feed) int { return cmp.Compare(a.Rank(), b.Rank()) })
 	for _, f := range order {
 		if q.standsBy(f) {
 			continue // it is started
 		}
-		if err := f.source.Start(q.ctx, f.sink(q.leaves), f.options); err != nil {
+		if err := f.Source.Start(q.ctx, f.Sink(q.leaves), f.Options); err != nil {
 			return planner.Placed(err, q.text)
 		}
 	}
-	q.gating.start()
+	q.gating.Start()
 	q.started, q.began = time.Now(), clock.Now()
 	built.Armed(q.began)
-	q.placement.begin(q.started, q.began)
+	q.placement.Begin(q.started, q.began)
 	for _, f := range q.feeds {
 		if !q.standsBy(f) {
 			continue
 		}
-		if err := f.control(probes.Begin{}); err != nil {
+		if err := f.Control(probes.Begin{}); err != nil {
 			return planner.Placed(err, q.text)
 		}
 	}
@@ -239,8 +243,8 @@ func (q *query) start() (err error) {
 }
 
 // standsBy reports whether the source of a feed is started and waits for Begin.
-func (q *query) standsBy(f *feed) bool {
-	return f.options.Standby && q.life.phase() == phaseStandby
+func (q *query) standsBy(f *flow.Feed) bool {
+	return f.Options.Standby && q.life.phase() == phaseStandby
 }
 
 // now is the time by which rates count: once the query ends, that of its end. What was
@@ -268,15 +272,15 @@ func (q *query) run(ctx context.Context) {
 	defer close(q.done)
 	err := q.loop(ctx)
 	q.beginEnd()
-	q.q.close()
+	q.q.Close()
 	q.disarm(true).Wait()
 	q.collector.asking.Wait()
-	q.gating.end()
-	for _, line := range q.gating.footnotes() {
-		q.t.addNote(line)
+	q.gating.End()
+	for _, line := range q.gating.Footnotes() {
+		q.t.AddNote(line)
 	}
-	for _, line := range q.placement.footnotes() {
-		q.t.addNote(line)
+	for _, line := range q.placement.Footnotes() {
+		q.t.AddNote(line)
 	}
 	if err != nil {
 		_ = q.graph.Abandon()
@@ -284,7 +288,7 @@ func (q *query) run(ctx context.Context) {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = nil
 	}
-	q.out.finish(planner.Placed(err, q.text), time.Since(q.started))
+	q.out.Finish(planner.Placed(err, q.text), time.Since(q.started))
 	q.cancel()
 	q.life.move(phaseDone)
 }
@@ -295,37 +299,37 @@ func (q *query) run(ctx context.Context) {
 // stopped with all.
 func (q *query) disarm(all bool) *sync.WaitGroup {
 	var wg, first sync.WaitGroup
-	stop := func(f *feed) {
-		if err := f.source.Stop(); err != nil {
-			f.t.addNoted("detach: "+err.Error(), 1)
+	stop := func(f *flow.Feed) {
+		if err := f.Source.Stop(); err != nil {
+			f.Tally.AddNoted("detach: "+err.Error(), 1)
 		}
 	}
 	for _, f := range q.feeds {
-		if (f.asked == nil || all) && !f.outlives() {
+		if (f.Asked == nil || all) && !f.Outlives() {
 			first.Add(1)
 			wg.Go(func() { defer first.Done(); stop(f) })
 		}
 	}
 	for _, f := range q.feeds {
-		if f.outlives() {
+		if f.Outlives() {
 			wg.Go(func() { first.Wait(); stop(f) })
 		}
 	}
 	return &wg
 }
 
-var _ probes.Sink = (*feed)(nil)
+var _ probes.Sink = (*flow.Feed)(nil)
 
 // load loads the sources, which takes long, and attaches nothing.
 func (q *query) load(ctx context.Context) error {
 	if err := q.life.check(stepLoad); err != nil {
 		return err
 	}
-	if err := q.gating.prepare(); err != nil {
+	if err := q.gating.Prepare(); err != nil {
 		return err
 	}
 	for _, f := range q.feeds {
-		if err := f.source.Load(ctx, f.options); err != nil {
+		if err := f.Source.Load(ctx, f.Options); err != nil {
 			return planner.Placed(err, q.text)
 		}
 	}
@@ -337,7 +341,7 @@ func (q *query) load(ctx context.Context) error {
 // give nothing before start.
 func (q *query) standBy(ctx context.Context) error {
 	for _, f := range q.feeds {
-		f.options.Standby = f.info.Standby
+		f.Options.Standby = f.Info.Standby
 	}
 	if err := q.load(ctx); err != nil {
 		return err
@@ -349,14 +353,14 @@ func (q *query) standBy(ctx context.Context) error {
 		return answer.PlacedAt(err, -1, -1, q.text)
 	}
 	for _, f := range q.feeds {
-		if !f.options.Standby {
+		if !f.Options.Standby {
 			continue
 		}
-		if err := f.source.Start(q.ctx, f, f.options); err != nil {
+		if err := f.Source.Start(q.ctx, f, f.Options); err != nil {
 			return planner.Placed(err, q.text)
 		}
 	}
-	if slices.ContainsFunc(q.feeds, func(f *feed) bool { return f.options.Standby }) {
+	if slices.ContainsFunc(q.feeds, func(f *flow.Feed) bool { return f.Options.Standby }) {
 		q.recordAttached("standing by")
 	}
 	q.life.move(phaseStandby)
@@ -369,14 +373,14 @@ func (q *query) abandon() {
 	if !q.life.move(phaseAbandoned) {
 		return
 	}
-	q.q.close() // sources that were armed must not wait for a runner
+	q.q.Close() // sources that were armed must not wait for a runner
 	for _, f := range q.feeds {
-		_ = f.source.Stop() // its End says why it could not
+		_ = f.Source.Stop() // its End says why it could not
 	}
 	if q.discharge != nil { // it is counted
 		q.discharge()
 	}
-	q.gating.end()
+	q.gating.End()
 	q.cancel()
 	close(q.done) // who wants to see the end of all queries waits for this one, too
 }
@@ -398,5 +402,16 @@ func (q *query) leave(remove func() (listed bool)) {
 
 // failure is why the query ended, once it is done; nil if as it should.
 func (q *query) failure() error {
-	return q.out.failure()
+	return q.out.Failure()
+}
+
+// sharedWith are the other queries that have a part in what q acquires.
+func (q *query) sharedWith() (ids []int64) {
+	for _, f := range q.feeds {
+		if f.Part != nil {
+			ids = append(ids, f.Part.Others()...)
+		}
+	}
+	slices.Sort(ids)
+	return slices.DeleteFunc(slices.Compact(ids), func(id int64) bool { return id == q.id })
 }

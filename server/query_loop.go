@@ -26,9 +26,9 @@ type runner struct {
 func (q *query) loop(ctx context.Context) error {
 	r := &runner{query: q, ended: make([]bool, len(q.feeds)), every: plan.EmitEvery(q.plan.Root)}
 	for _, f := range q.feeds {
-		if f.asked == nil {
+		if f.Asked == nil {
 			r.open++
-			if f.aboutTarget() {
+			if f.AboutTarget() {
 				r.targets++
 			}
 		}
@@ -55,7 +55,7 @@ func (q *query) loop(ctx context.Context) error {
 		timers.preview = time.NewTicker(q.live)
 	}
 	stop := q.stop
-	r.out.stop, r.out.deadline, r.out.halt = q.stop, timers.deadlineC(), r.halt
+	r.out.Stop, r.out.Deadline, r.out.Halt = q.stop, timers.deadlineC(), r.halt
 	for r.open > 0 || standing && r.life.phase() == phaseRunning {
 		if err := r.drainQueue(ctx); err != nil {
 			return err
@@ -64,7 +64,7 @@ func (q *query) loop(ctx context.Context) error {
 			break
 		}
 		select {
-		case <-q.q.ready:
+		case <-q.q.Ready:
 		case <-timers.deadlineC():
 			r.halt()
 		case <-stop:
@@ -87,7 +87,7 @@ func (q *query) loop(ctx context.Context) error {
 		}
 	}
 	r.beginEnd()
-	r.out.hurried.Store(false) // nothing comes any more that could be lost by waiting
+	r.out.Hurried.Store(false) // nothing comes any more that could be lost by waiting
 	// An interval that ends with the query is an interval.
 	if r.every > 0 && q.plan.For > 0 && q.plan.For%r.every == 0 && time.Since(q.started) >= q.plan.For && r.ticks < int64(q.plan.For/r.every) {
 		if err := r.tick(ctx); err != nil {
@@ -109,7 +109,7 @@ func closeAll(ctx context.Context, leaves []graph.Leaf) error {
 // halt asks the sources to stop, once; their Ends come through the queue.
 func (r *runner) halt() {
 	if r.beginEnd() {
-		r.out.hurried.Store(false)
+		r.out.Hurried.Store(false)
 		r.disarm(false)
 	}
 }
@@ -118,43 +118,43 @@ func (r *runner) halt() {
 // comes meanwhile waits until the loop has looked at its timers and at who wants
 // it to stop: if sources are faster than operators, the queue is never empty.
 func (r *runner) drainQueue(ctx context.Context) error {
-	for n := r.q.round(); n > 0; n-- {
-		it, ok := r.q.pop()
+	for n := r.q.Round(); n > 0; n-- {
+		it, ok := r.q.Pop()
 		if !ok {
 			return nil
 		}
 		if ctx.Err() != nil {
-			if it.batch != nil {
-				it.batch.Release()
+			if it.Batch != nil {
+				it.Batch.Release()
 			}
 			return ctx.Err()
 		}
-		leaf := r.leaves[it.leaf]
+		leaf := r.leaves[it.Leaf]
 		switch {
-		case it.end:
-			if it.err != nil {
-				return it.err
+		case it.End:
+			if it.Err != nil {
+				return it.Err
 			}
-			if !r.ended[it.leaf] {
-				r.ended[it.leaf] = true
+			if !r.ended[it.Leaf] {
+				r.ended[it.Leaf] = true
 				r.open--
-				if r.feeds[it.leaf].aboutTarget() {
+				if r.feeds[it.Leaf].AboutTarget() {
 					if r.targets--; r.targets == 0 {
 						r.halt() // what else is acquired was for the target's sake
 					}
 				}
 			}
-		case it.batch != nil:
+		case it.Batch != nil:
 			if r.drained {
-				it.batch.Release()
+				it.Batch.Release()
 				continue
 			}
 			op, port := leaf.Op, leaf.Port
-			if it.partial != nil {
+			if it.Partial != nil {
 				op, port = leaf.Partial, 0
 			}
-			st, err := op.Push(ctx, port, it.batch)
-			it.batch.Release()
+			st, err := op.Push(ctx, port, it.Batch)
+			it.Batch.Release()
 			if err != nil {
 				return err
 			}
@@ -164,13 +164,13 @@ func (r *runner) drainQueue(ctx context.Context) error {
 			}
 		default:
 			if !r.drained {
-				if _, err := leaf.Op.Signal(ctx, leaf.Port, it.signal); err != nil {
+				if _, err := leaf.Op.Signal(ctx, leaf.Port, it.Signal); err != nil {
 					return err
 				}
 			}
 		}
 	}
-	r.q.rouse()
+	r.q.Wake()
 	return nil
 }
 
@@ -193,8 +193,8 @@ func (r *runner) tick(ctx context.Context) error {
 }
 
 func (r *runner) preview(ctx context.Context) error {
-	r.out.preview = true
-	defer func() { r.out.preview = false }()
+	r.out.Preview = true
+	defer func() { r.out.Preview = false }()
 	return r.signal(ctx, operators.Signal{Kind: operators.Tick, Time: clock.Now(), Preview: true})
 }
 

@@ -115,7 +115,7 @@ func preparedQuery(t *testing.T) (*query, *sourcetest.Fake) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q.feeds[0].unshare()
+	q.feeds[0].Unshare()
 	return q, provider.Fakes()[0]
 }
 

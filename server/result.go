@@ -24,7 +24,7 @@ func (r *queryResult) Fragment() *wire.Fragment {
 	if r.q.placement == nil {
 		return nil
 	}
-	f := r.q.placement.fragment(clock.Now())
+	f := r.q.placement.ForClient(clock.Now())
 	f.Columns = r.columns
 	return f
 }
@@ -35,7 +35,7 @@ func (r *queryResult) Next(ctx context.Context) (wire.Event, error) {
 		r.notices = r.notices[1:]
 		return wire.Event{Kind: wire.Notice, Text: text}, nil
 	}
-	return r.q.out.next(ctx)
+	return r.q.out.Next(ctx)
 }
 
 func (r *queryResult) Stop() { r.q.end() }
@@ -45,12 +45,12 @@ func (r *queryResult) Stop() { r.q.end() }
 func (r *queryResult) Close() error {
 	r.q.cancel()
 	<-r.q.done
-	r.q.out.discard()
+	r.q.out.Discard()
 	r.forget()
 	return nil
 }
 
 func (r *queryResult) Summary() wire.Summary {
 	t := r.q.t
-	return wire.Summary{Rows: t.rows.Load(), Elapsed: r.q.out.lasted(), Losses: t.losses(), Counts: t.counts(), Notes: t.said()}
+	return wire.Summary{Rows: t.Rows.Load(), Elapsed: r.q.out.Lasted(), Losses: t.Losses(), Counts: t.Counts(), Notes: t.Notes()}
 }

@@ -301,8 +301,8 @@ func (q *query) endWith(c *process.Command) {
 func (q *query) ofCommand() bool {
 	found := false
 	for _, f := range q.feeds {
-		if f.aboutTarget() {
-			if found = f.spec.Target.Command; !found {
+		if f.AboutTarget() {
+			if found = f.Spec.Target.Command; !found {
 				return false
 			}
 		}

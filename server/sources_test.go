@@ -75,14 +75,14 @@ func TestSourcesKeepTheContract(t *testing.T) {
 			for _, want := range c.supports {
 				found := false
 				for _, f := range q.feeds {
-					found = found || f.ownInfo.Supports(want)
+					found = found || f.OwnInfo.Supports(want)
 				}
 				if !found {
 					t.Errorf("no source supports %s", sourcetest.Name(want))
 				}
 			}
 			for _, f := range q.feeds {
-				sourcetest.Contract(t, f.own, nil)
+				sourcetest.Contract(t, f.Own, nil)
 			}
 		})
 	}

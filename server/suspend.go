@@ -12,6 +12,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/server/answer"
+	"endoscope/server/flow"
 	"endoscope/server/wire"
 )
 
@@ -89,7 +90,7 @@ func (q *query) report(s operators.Signal) {
 		q.said = append(q.said, s)
 	case q.life.may(stepReport):
 		for _, f := range q.collector.sources {
-			_ = f.control(probes.Collect{}) // why it could not, the end of the source says
+			_ = f.Control(probes.Collect{}) // why it could not, the end of the source says
 		}
 		q.pushAll(s)
 	}
@@ -99,9 +100,9 @@ func (q *query) report(s operators.Signal) {
 func (q *query) suspendSources(now quiet) {
 	tracked := plan.Tracked(q.plan.Root)
 	for _, f := range q.feeds {
-		if f.info.Suspends && tracked[f.spec] {
+		if f.Info.Suspends && tracked[f.Spec] {
 			// A source that cannot suspend goes on, and the operators leave out the rest.
-			_ = f.control(probes.Suspend{All: now.all, Threads: slices.Sorted(maps.Keys(now.threads))})
+			_ = f.Control(probes.Suspend{All: now.all, Threads: slices.Sorted(maps.Keys(now.threads))})
 		}
 	}
 }
@@ -118,15 +119,15 @@ func (q *query) taken() []operators.Signal {
 // pushAll has all leaves get a signal, but those that tell of the engine itself.
 func (q *query) pushAll(s operators.Signal) {
 	for _, f := range q.feeds {
-		if c := catalog.Find(f.spec.Stream); c == nil || c.Kind != catalog.Snapshot {
-			q.q.push(item{leaf: f.leaf, signal: s}, false)
+		if c := catalog.Find(f.Spec.Stream); c == nil || c.Kind != catalog.Snapshot {
+			q.q.Push(flow.Item{Leaf: f.Leaf, Signal: s}, false)
 		}
 	}
 }
 
 // nameless reports whether a query cannot tell threads by their names.
 func (q *query) nameless() bool {
-	return slices.ContainsFunc(q.feeds, func(f *feed) bool {
-		return plan.ThreadColumn(f.spec) < 0 || f.aggregates()
+	return slices.ContainsFunc(q.feeds, func(f *flow.Feed) bool {
+		return plan.ThreadColumn(f.Spec) < 0 || f.Aggregates()
 	})
 }

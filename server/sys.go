@@ -131,10 +131,10 @@ func (e *Engine) snapshot(stream string, w whose) [][]types.Value {
 		case catalog.SysQueries:
 			queries = append(queries, queryRow{now, q, among(q.sharedWith(), e.queriesOf(w))})
 		case catalog.SysDrops:
-			for _, l := range q.t.losses() {
+			for _, l := range q.t.Losses() {
 				drops = append(drops, dropRow{now, q.id, l, true})
 			}
-			for _, l := range q.t.counts() {
+			for _, l := range q.t.Counts() {
 				drops = append(drops, dropRow{now, q.id, l, false})
 			}
 		case catalog.SysOperators:
@@ -177,15 +177,15 @@ func among(ids []int64, all []*query) []int64 {
 
 // users are the queries of each source that runs.
 func (e *Engine) users(w whose) map[probes.Source][]int64 {
-	users := e.shares.queries()
+	users := e.shares.Queries()
 	all := e.queriesOf(w)
 	for s, ids := range users {
 		users[s] = among(ids, all)
 	}
 	for _, q := range all {
 		for _, f := range q.feeds {
-			if f.part == nil {
-				users[f.source] = []int64{q.id}
+			if f.Part == nil {
+				users[f.Source] = []int64{q.id}
 			}
 		}
 	}

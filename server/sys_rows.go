@@ -23,9 +23,9 @@ var queryTable = rows.NewTable(catalog.SysQueries, rows.Columns[queryRow]{
 	"state":     rows.String(func(r *queryRow) string { return r.q.life.shown() }),
 	"statement": rows.String(func(r *queryRow) string { return r.q.text }),
 	"started":   rows.IntOr(func(r *queryRow) (int64, bool) { t := r.q.armedAt(); return t.I, !t.IsNull }),
-	"rows":      rows.Int(func(r *queryRow) int64 { return int64(r.q.t.rows.Load()) }),
-	"acquired":  rows.Int(func(r *queryRow) int64 { return int64(r.q.t.acquired.Load() + r.q.t.groups.Load()) }),
-	"lost":      rows.Int(func(r *queryRow) int64 { return int64(r.q.t.totalLost()) }),
+	"rows":      rows.Int(func(r *queryRow) int64 { return int64(r.q.t.Rows.Load()) }),
+	"acquired":  rows.Int(func(r *queryRow) int64 { return int64(r.q.t.Acquired.Load() + r.q.t.Groups.Load()) }),
+	"lost":      rows.Int(func(r *queryRow) int64 { return int64(r.q.t.TotalLost()) }),
 	"shares_with": rows.String(func(r *queryRow) string {
 		return answer.FormatIDs(r.sharesWith)
 	}),
@@ -97,7 +97,7 @@ var triggerTable = rows.NewTable(catalog.SysTriggers, rows.Columns[triggerRow]{
 	"activations": rows.Int(func(r *triggerRow) int64 { return r.t.op.Activations() }),
 	"skipped":     rows.Word(func(r *triggerRow) *uint64 { return &r.skipped }),
 	"rows":        rows.Int(func(r *triggerRow) int64 { return int64(r.t.stream.count()) }),
-	"lost":        rows.Int(func(r *triggerRow) int64 { return int64(r.t.losses().totalLost()) }),
+	"lost":        rows.Int(func(r *triggerRow) int64 { return int64(r.t.losses().TotalLost()) }),
 	"arming":      rows.Str(func(r *triggerRow) *string { return &r.arming }),
 	"latency":     rows.Count(func(r *triggerRow) int64 { return max(r.t.latency.Load(), 0) }),
 	"error":       rows.Text(func(r *triggerRow) string { return r.t.errors.get() }),

@@ -5,9 +5,9 @@ type totals struct{ queries, rows, events, lost uint64 }
 
 func (t *totals) add(q *query) {
 	t.queries++
-	t.rows += q.t.rows.Load()
-	t.events += q.t.acquired.Load() + q.t.groups.Load()
-	t.lost += q.t.totalLost()
+	t.rows += q.t.Rows.Load()
+	t.events += q.t.Acquired.Load() + q.t.Groups.Load()
+	t.lost += q.t.TotalLost()
 }
 
 // Stats is what the engine does and has done.

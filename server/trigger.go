@@ -15,6 +15,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes/clock"
 	"endoscope/server/answer"
+	"endoscope/server/flow"
 	"endoscope/server/wire"
 )
 
@@ -298,13 +299,13 @@ func (t *trigger) Relent(b *batch.Batch, row int) {
 }
 
 // Lost implements operators.Actor.
-func (t *trigger) Lost(cause string, n uint64) { t.when.t.addLost(cause, n) }
+func (t *trigger) Lost(cause string, n uint64) { t.when.t.AddLost(cause, n) }
 
 // losses are those of all that the trigger has run, and counts what is none.
-func (t *trigger) losses() *tally {
+func (t *trigger) losses() *flow.Tally {
 	sum := t.ledger.total()
 	for _, a := range t.actors {
-		sum.addLost("webhook not delivered", a.status().lost)
+		sum.AddLost("webhook not delivered", a.status().lost)
 	}
 	return sum
 }

@@ -327,7 +327,7 @@ func newPublisher(stream *triggerStream, q *query, number *atomic.Int64, action 
 
 // Push implements operators.Operator.
 func (p *publisher) Push(_ context.Context, _ int, b *batch.Batch) (operators.Status, error) {
-	p.q.t.rows.Add(uint64(b.Len()))
+	p.q.t.Rows.Add(uint64(b.Len()))
 	if !p.stream.heard(b.Len()) {
 		return operators.More, nil
 	}
@@ -348,7 +348,7 @@ func (p *publisher) Push(_ context.Context, _ int, b *batch.Batch) (operators.St
 // Signal implements operators.Operator.
 func (p *publisher) Signal(_ context.Context, _ int, s operators.Signal) (operators.Status, error) {
 	if s.Kind == operators.Gap {
-		p.q.t.addLost(s.Cause, s.N)
+		p.q.t.AddLost(s.Cause, s.N)
 	}
 	return operators.More, nil
 }

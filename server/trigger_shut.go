@@ -11,6 +11,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/gate"
+	"endoscope/server/flow"
 )
 
 // shutter is a MONITOR of functions that is attached when the trigger is made,
@@ -27,7 +28,7 @@ type shutter struct {
 	act    *planner.Action
 	q      *query
 	gates  *gate.Set
-	source *feed
+	source *flow.Feed
 	number atomic.Int64
 	wake   chan struct{}
 	done   chan struct{}
@@ -69,7 +70,7 @@ func (s *session) shut(ctx context.Context, t *trigger, act *planner.Action, p *
 		m = nil
 		return nil, err
 	}
-	f.options.Gates = probes.Gates{Set: m.gates, Own: m.gates.Gate(0), Way: plan.AtEntry, Detaches: f.info.Detaches}
+	f.Options.Gates = probes.Gates{Set: m.gates, Own: m.gates.Gate(0), Way: plan.AtEntry, Detaches: f.Info.Detaches}
 	bounds.give(q)
 	q.last = newPublisher(t.stream, q, &m.number, act.Text)
 	if err := s.e.begin(t, q); err != nil {
@@ -77,7 +78,7 @@ func (s *session) shut(ctx context.Context, t *trigger, act *planner.Action, p *
 		m = nil
 		return nil, err
 	}
-	m.vigil.shut(f.source)
+	m.vigil.shut(f.Source)
 	if m.late = m.vigil.first(ctx); m.late != "" {
 		m.rouse()
 	}
@@ -95,7 +96,7 @@ func shuttable(act *planner.Action, q *query, arming string) bool {
 	if !mayBeShut(act, q.plan, arming) {
 		return false
 	}
-	i := &q.feeds[0].info
+	i := &q.feeds[0].Info
 	return i.Standby && i.Gateable && i.Ability.Gate == plan.AtEntry && (i.Detaches || arming == "gate")
 }
 
@@ -276,11 +277,11 @@ func (m *shutter) follow() {
 	}
 	var err error
 	if open {
-		if err = m.source.control(probes.Attach{}); err == nil {
+		if err = m.source.Control(probes.Attach{}); err == nil {
 			m.t.armed(since)
 		}
 	} else {
-		err = m.source.control(probes.Detach{})
+		err = m.source.Control(probes.Detach{})
 	}
 	if err != nil {
 		m.t.fail(err) // the next activation tries again

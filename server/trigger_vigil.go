@@ -80,8 +80,8 @@ func (v *vigil) watch(q *query) {
 		return
 	}
 	for _, f := range q.feeds {
-		if f.options.Standby {
-			v.sources = append(v.sources, f.source)
+		if f.Options.Standby {
+			v.sources = append(v.sources, f.Source)
 		}
 	}
 	v.begin()

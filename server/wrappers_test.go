@@ -13,6 +13,7 @@ import (
 	"endoscope/probes/entities"
 	"endoscope/probes/sourcetest"
 	"endoscope/server/handlerstream"
+	"endoscope/server/sharing"
 )
 
 // verdict is what a wrapper does with a command.
@@ -57,7 +58,7 @@ func TestWrappersStateEveryCommand(t *testing.T) {
 	}{
 		{"part", func(t *testing.T, under *sourcetest.Provider) probes.Source {
 			spec := &plan.Acquire{Out: types.Schema{Fields: []types.Field{{Name: "timestamp", Type: types.Timestamp}}}}
-			return offered(t, newShares(), prepared(t, under, spec), spec)
+			return offered(t, sharing.New(), prepared(t, under, spec), spec)
 		}, map[string]verdict{"Collect": forwards, "Resend": forwards}},
 		{"handlers", handlers(&plan.Acquire{Every: time.Second}), nil},
 		{"handlers on demand", handlers(&plan.Acquire{OnDemand: true}), map[string]verdict{"Sample": own}},
@@ -115,9 +116,9 @@ func TestWrappersStateEveryCommand(t *testing.T) {
 // TestSecondPartControlsTheRunningSource: commands of a part that has joined reach the
 // source that acquires, and not its own, which is stopped.
 func TestSecondPartControlsTheRunningSource(t *testing.T) {
-	all, spec := newShares(), &plan.Acquire{Out: types.Schema{Fields: []types.Field{{Name: "timestamp", Type: types.Timestamp}}}}
+	all, spec := sharing.New(), &plan.Acquire{Out: types.Schema{Fields: []types.Field{{Name: "timestamp", Type: types.Timestamp}}}}
 	var fakes []*sourcetest.Fake
-	var parts []*part
+	var parts []*sharing.Part
 	var sinks []*sourcetest.Discard
 	for range 2 {
 		f := &sourcetest.Fake{Has: sourcetest.Capable()}
@@ -154,9 +155,9 @@ func TestSecondPartControlsTheRunningSource(t *testing.T) {
 }
 
 // offered is the part of a query whose source can be shared.
-func offered(t *testing.T, all *shares, own probes.Source, spec *plan.Acquire) *part {
+func offered(t *testing.T, all *sharing.Shares, own probes.Source, spec *plan.Acquire) *sharing.Part {
 	t.Helper()
-	p := all.offer(own, &probes.Info{Identity: "fake", Live: true}, spec, func() int64 { return 0 })
+	p := all.Offer(own, &probes.Info{Identity: "fake", Live: true}, spec, func() int64 { return 0 })
 	if p == nil {
 		t.Fatal("the source cannot be shared")
 	}
