@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"endoscope/probes/testenv"
+	"endoscope/server/query"
 )
 
 // changing is a setting in which the functions are cheap to watch by night, when
@@ -71,7 +72,7 @@ func BenchmarkChangingLoad(b *testing.B) {
 
 // switchesOf are a query's changes of plan so far.
 func switchesOf(q *asked) string {
-	g := q.result.(*queryResult).q.gating
+	g := q.result.(*query.Result).Query.Gating
 	g.Mu.Lock()
 	defer g.Mu.Unlock()
 	s := "all"

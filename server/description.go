@@ -7,6 +7,7 @@ import (
 	"endoscope/planner"
 	"endoscope/planner/plan"
 	"endoscope/server/answer"
+	"endoscope/server/query"
 	"endoscope/server/wire"
 )
 
@@ -26,7 +27,7 @@ func (s *session) Describe(ctx context.Context, text string) (wire.Description, 
 	case *parser.Insert:
 		p, err = planner.PlanInsert(st, text, env)
 	case *parser.Explain:
-		d.Columns = []wire.Column{planColumn}
+		d.Columns = []wire.Column{query.PlanColumn}
 	case *parser.Show, *parser.Describe: // they only look
 		res, err := s.execute(ctx, nil, stmt, text, nil)
 		if err != nil {

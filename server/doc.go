@@ -69,7 +69,6 @@
 // are started and stopped, and files written, under those of the first group alone.
 //
 //	a trigger's name     (Engine.claim) while it is made, replaced or dropped
-//	query.leaving        while a query is taken off the list, and out of its user's account
 //
 //	Engine.mu            queries, triggers, owners, totals
 //	session.mu           target, settings, open queries
@@ -78,8 +77,6 @@
 //	ledger.mu            the queries of a trigger
 //	lastError.mu         what went wrong with it
 //
-//	query.reports        while a query moves to running, and while SUSPEND or RESUME is
-//	                     reported; sources collect under it
 //	triggerStream.mu     while a trigger's rows are handed on
 //
 //	triggerSource.mu     while it gives, as those that follow

@@ -24,6 +24,7 @@ import (
 	"endoscope/server/answer"
 	"endoscope/server/grant"
 	"endoscope/server/handlerstream"
+	"endoscope/server/query"
 	"endoscope/server/sharing"
 	"endoscope/server/store"
 	"endoscope/server/wire"
@@ -64,7 +65,7 @@ type Engine struct {
 	shares    *sharing.Shares
 
 	mu      sync.Mutex
-	queries map[int64]*query
+	queries map[int64]*query.Query
 	nextID  int64
 	closed  bool // no query and no trigger begins any more
 
@@ -87,7 +88,7 @@ func New(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{kept: kept, options: o, providers: map[string]probes.Provider{}, attaches: map[string]bool{}, views: definitions.NewViews(), models: store.NewModels(o.ModelDir), queries: map[int64]*query{},
+	e := &Engine{kept: kept, options: o, providers: map[string]probes.Provider{}, attaches: map[string]bool{}, views: definitions.NewViews(), models: store.NewModels(o.ModelDir), queries: map[int64]*query.Query{},
 		triggers: map[string]*trigger{}, claimed: map[string]chan struct{}{}, flows: definitions.NewTriggers(), modules: &elf.Cache{}, shares: sharing.New()}
 	e.uprobes = uprobe.New(uprobe.Options{Match: matchFunction, RingBytes: o.RingBytes})
 	stacks, lives := stack.New(), sched.New()
@@ -129,8 +130,8 @@ func matchFunction(sel plan.Expr) (func(name, class, module string) (bool, error
 }
 
 // prepare prepares a query of a plan; nothing is attached yet.
-func (e *Engine) prepare(ctx context.Context, text string, p *plan.Query) (*query, error) {
-	return prepareQuery(ctx, text, p, environment{providers: e.providers, shares: e.shares, batches: e.options.QueueBatches})
+func (e *Engine) prepare(ctx context.Context, text string, p *plan.Query) (*query.Query, error) {
+	return query.Prepare(ctx, text, p, query.Environment{Providers: e.providers, Shares: e.shares, Batches: e.options.QueueBatches})
 }
 
 // Close ends every trigger and query, and unloads what the providers keep.
@@ -150,8 +151,8 @@ func (e *Engine) Close() error {
 		}
 	}
 	for _, q := range e.running() {
-		q.cancel()
-		<-q.done
+		q.Cancel()
+		<-q.Done
 	}
 	var first error
 	for _, p := range e.all {
@@ -163,14 +164,14 @@ func (e *Engine) Close() error {
 }
 
 // running lists the queries in order of their ids.
-func (e *Engine) running() []*query {
+func (e *Engine) running() []*query.Query {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	out := make([]*query, 0, len(e.queries))
+	out := make([]*query.Query, 0, len(e.queries))
 	for _, q := range e.queries {
 		out = append(out, q)
 	}
-	sort.Slice(out, func(i, j int) bool { return out[i].id < out[j].id })
+	sort.Slice(out, func(i, j int) bool { return out[i].Id < out[j].Id })
 	return out
 }
 
@@ -179,26 +180,26 @@ var errClosed = errors.New("the engine is closed")
 
 // add enters a query that is about to be started in the engine's list. The query
 // that is refused is abandoned.
-func (e *Engine) add(q *query) error {
+func (e *Engine) add(q *query.Query) error {
 	// It may change the sources, which others look at from here on.
-	if err := q.gating.Prepare(); err != nil {
-		q.abandon()
+	if err := q.Gating.Prepare(); err != nil {
+		q.Abandon()
 		return err
 	}
-	if err := q.charge(); err != nil {
-		q.abandon()
-		return answer.PlacedAt(err, -1, -1, q.text)
+	if err := q.Charge(); err != nil {
+		q.Abandon()
+		return answer.PlacedAt(err, -1, -1, q.Text)
 	}
 	e.mu.Lock()
 	closed := e.closed
 	if !closed {
 		e.nextID++
-		q.id = e.nextID
-		e.queries[q.id] = q
+		q.Id = e.nextID
+		e.queries[q.Id] = q
 	}
 	e.mu.Unlock()
 	if closed {
-		q.abandon()
+		q.Abandon()
 		return errClosed
 	}
 	return nil
@@ -206,12 +207,12 @@ func (e *Engine) add(q *query) error {
 
 // remove takes a query that has ended off the list. When it returns, nothing of it
 // counts among what its user uses, whoever has removed it.
-func (e *Engine) remove(q *query) {
-	q.leave(func() (listed bool) {
+func (e *Engine) remove(q *query.Query) {
+	q.Leave(func() (listed bool) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		listed = e.queries[q.id] == q
-		delete(e.queries, q.id)
+		listed = e.queries[q.Id] == q
+		delete(e.queries, q.Id)
 		if listed {
 			e.totals.add(q)
 		}
@@ -219,7 +220,7 @@ func (e *Engine) remove(q *query) {
 	})
 }
 
-func (e *Engine) query(id int64) *query {
+func (e *Engine) query(id int64) *query.Query {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.queries[id]

@@ -8,6 +8,7 @@ import (
 	"endoscope/planner"
 	"endoscope/planner/plan"
 	"endoscope/server/answer"
+	"endoscope/server/query"
 	"endoscope/server/wire"
 )
 
@@ -48,7 +49,7 @@ func (s *session) explainTrigger(ctx context.Context, st *parser.CreateTrigger, 
 			return nil, err
 		}
 		arming := s.setting("trigger_arming").S
-		err = s.explainPlan(ctx, nil, rel, unshared(p), src, "  ", func(q *query) string { return describeArming(a, q, arming) + "\n" })
+		err = s.explainPlan(ctx, nil, rel, unshared(p), src, "  ", func(q *query.Query) string { return describeArming(a, q, arming) + "\n" })
 		if err != nil {
 			return nil, err
 		}
@@ -72,9 +73,9 @@ func describeMode(t *planner.Trigger) string {
 }
 
 // describeArming says how the query of an action would be armed.
-func describeArming(a *planner.Action, q *query, arming string) string {
+func describeArming(a *planner.Action, q *query.Query, arming string) string {
 	waits, ns := false, 0.0
-	for _, f := range q.feeds {
+	for _, f := range q.Feeds {
 		if f.Info.Standby {
 			waits, ns = true, max(ns, f.Info.WaitNs)
 		}
@@ -82,7 +83,7 @@ func describeArming(a *planner.Action, q *query, arming string) string {
 	if !waits {
 		return "armed at once: nothing has to be attached"
 	}
-	if late := lateBySetting(arming, q.plan); late != "" {
+	if late := lateBySetting(arming, q.Plan); late != "" {
 		return "armed some 10 ms after the tuple, by attaching its probes then: " + late
 	}
 	by := "its probes stand by, and have nothing of before"

@@ -12,6 +12,7 @@ import (
 	"endoscope/probes/clock"
 	"endoscope/probes/testenv"
 	"endoscope/server/gating"
+	"endoscope/server/query"
 	"endoscope/server/wire"
 )
 
@@ -43,7 +44,7 @@ func TestProbesGoWhileTheGateIsShut(t *testing.T) {
 	// No memory is so full.
 	r := execute(t, s, `SELECT b.arg1 FROM SAMPLE(memory_usage, 50ms) m WINDOW JOIN function_start b WINDOW 100ms
 WHERE b.function_name = 'work' AND m.percent_used > 200`)
-	g := r.(*queryResult).q.gating
+	g := r.(*query.Result).Query.Gating
 	way := g.Edges[0]
 	if way.Source == nil {
 		t.Fatal("the probes could not be detached")
@@ -102,8 +103,8 @@ func TestGatesAreThereBeforeOthersLook(t *testing.T) {
 	}()
 	for range 20 {
 		r := execute(t, s, "SELECT c.percent_user FROM SAMPLE(memory_usage, 50ms) m WINDOW JOIN SAMPLE(cpu_usage, 10ms) c WINDOW 10ms WHERE m.percent_used > 200")
-		q := r.(*queryResult).q
-		if !slices.ContainsFunc(q.gating.Inputs, func(in *gating.GatedInput) bool { return in.Gated }) {
+		q := r.(*query.Result).Query
+		if !slices.ContainsFunc(q.Gating.Inputs, func(in *gating.GatedInput) bool { return in.Gated }) {
 			t.Error("nothing is gated")
 		}
 		r.Close()

@@ -14,6 +14,7 @@ import (
 
 	"endoscope/probes/testenv"
 	"endoscope/server/gating"
+	"endoscope/server/query"
 	"endoscope/server/wire"
 )
 
@@ -50,7 +51,7 @@ func switched(t *testing.T, during func(*gating.Gating)) *gating.Gating {
 	defer s.Close()
 	r := execute(t, s, `SELECT b.arg0, b.arg1 FROM function_start a WINDOW JOIN function_start b WINDOW 100ms a FOLLOWED BY b
 ON a.arg0 = b.arg0 WHERE a.function_name = 'request' AND a.arg1 = 1 AND b.function_name = 'work'`)
-	g := r.(*queryResult).q.gating
+	g := r.(*query.Result).Query.Gating
 	if len(g.Plans) != 2 || g.Plans[1].Name != "left" {
 		t.Fatalf("the plans are %+v", g.Plans)
 	}

@@ -16,6 +16,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/server/answer"
+	"endoscope/server/query"
 	"endoscope/server/store"
 	"endoscope/server/wire"
 )
@@ -32,8 +33,8 @@ func (s *session) createModel(ctx context.Context, st *parser.CreateModel, text 
 		return nil, err
 	}
 	return &modelResult{
-		queryResult: queryResult{q: q, forget: func() { s.forget(q) }, notices: q.notices()},
-		models:      s.e.models, statement: st, text: text,
+		Result: query.Result{Query: q, Forget: func() { s.forget(q) }, Notices: q.Notices()},
+		models: s.e.models, statement: st, text: text,
 	}, nil
 }
 
@@ -61,7 +62,7 @@ func modelExists(st *parser.CreateModel, text string) error {
 // modelResult is the answer to CREATE MODEL. It takes the rows of the query
 // itself, and has a message when they have become a model.
 type modelResult struct {
-	queryResult
+	query.Result
 	models    *store.Models
 	statement *parser.CreateModel
 	text      string
@@ -78,7 +79,7 @@ func (r *modelResult) Message() string {
 
 func (r *modelResult) Next(ctx context.Context) (wire.Event, error) {
 	for {
-		ev, err := r.queryResult.Next(ctx)
+		ev, err := r.Result.Next(ctx)
 		switch {
 		case errors.Is(err, io.EOF) && r.message.Load() == nil:
 			return r.make()
@@ -111,7 +112,7 @@ func (r *modelResult) make() (wire.Event, error) {
 		return wire.Event{}, answer.Refuse(r.statement.Name, r.text, "", "%v", err)
 	}
 	name := r.statement.Name.Name
-	ok, unsaved := r.models.Put(&store.Model{Name: name, Definition: r.statement.String(), Owner: r.q.may.Name(), Created: time.Now().UTC(), Model: m}, r.statement.Replace)
+	ok, unsaved := r.models.Put(&store.Model{Name: name, Definition: r.statement.String(), Owner: r.Query.Grant.Name(), Created: time.Now().UTC(), Model: m}, r.statement.Replace)
 	if !ok {
 		return wire.Event{}, modelExists(r.statement, r.text)
 	}

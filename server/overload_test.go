@@ -2,16 +2,12 @@ package server
 
 import (
 	"context"
-	"slices"
 	"testing"
-	"time"
 
 	"endoscope/operators"
 	"endoscope/operators/batch"
-	"endoscope/operators/graph"
 	"endoscope/planner/plan"
 	"endoscope/probes"
-	"endoscope/server/flow"
 	"endoscope/server/wire"
 )
 
@@ -28,7 +24,7 @@ func (s *torrent) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sourc
 }
 
 func (s *torrent) Start(ctx context.Context, sink probes.Sink, o probes.Options) error {
-	leaf := &s.e.running()[0].leaves[0]
+	leaf := &s.e.running()[0].Leaves[0]
 	over := make(chan struct{})
 	s.stop = func(*aggregator) { close(over) }
 	leaf.Op = &refilling{leaf.Op, func() {
@@ -80,33 +76,4 @@ func TestOverloadedQueryShowsAndStops(t *testing.T) {
 	if err != nil || results < 3 {
 		t.Errorf("%d results, %v", results, err)
 	}
-}
-
-// A result of an interval has what came in it, if that was queued while the
-// runner was busy.
-func TestTickTakesWhatIsQueued(t *testing.T) {
-	var got []string
-	op := &said{say: func(s string) { got = append(got, s) }}
-	q := flow.NewQueue(10)
-	r := &runner{query: &query{q: q, collector: &collector{}, leaves: []graph.Leaf{{Op: op}}, started: time.Now()}, every: time.Second}
-	q.Push(flow.Item{Batch: batch.New(nil)}, false)
-	if err := r.tickDue(t.Context()); err != nil || !slices.Equal(got, []string{"rows", "signal"}) {
-		t.Errorf("%q, %v", got, err)
-	}
-}
-
-// said is an operator that says what it is given.
-type said struct {
-	operators.Operator
-	say func(string)
-}
-
-func (o *said) Push(context.Context, int, *batch.Batch) (operators.Status, error) {
-	o.say("rows")
-	return operators.More, nil
-}
-
-func (o *said) Signal(context.Context, int, operators.Signal) (operators.Status, error) {
-	o.say("signal")
-	return operators.More, nil
 }

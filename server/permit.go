@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"endoscope/operators/batch"
 	"endoscope/parser"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
@@ -17,6 +16,7 @@ import (
 	"endoscope/probes/replay"
 	"endoscope/server/answer"
 	"endoscope/server/grant"
+	"endoscope/server/query"
 )
 
 // permitted hands the session's settings to every acquisition of a plan, and what
@@ -125,11 +125,11 @@ func (s *session) describeFile(path string) (types.Schema, error) {
 }
 
 // prepare is Engine.prepare of a plan that is permitted.
-func (s *session) prepare(ctx context.Context, text string, p *plan.Query) (*query, error) {
+func (s *session) prepare(ctx context.Context, text string, p *plan.Query) (*query.Query, error) {
 	q, err := s.e.prepare(ctx, text, p)
 	if err == nil {
-		q.may = s.may
-		for _, f := range q.feeds {
+		q.Grant = s.may
+		for _, f := range q.Feeds {
 			f.Account = s.may.Uses()
 		}
 	}
@@ -166,49 +166,4 @@ func (s *session) mayReplaceTrigger(st *parser.CreateTrigger, text string) error
 		return s.mayReplace("trigger", old.user, st.Name, text)
 	}
 	return s.mayDrop("trigger", old.user, st.Name, text)
-}
-
-// charge counts a query among what its user uses.
-func (q *query) charge() (err error) {
-	if q.may == nil || q.discharge != nil {
-		return nil
-	}
-	q.discharge, err = q.may.Uses().Begin(q.demand())
-	return err
-}
-
-// demand is what a query takes: the functions that it probes, and what its queue
-// and its operators may hold at most.
-func (q *query) demand() (d grant.Demand) {
-	columns := 0
-	for _, f := range q.feeds {
-		for _, site := range f.Source.Info().Sites {
-			if site.Address != 0 {
-				d.Probes++
-			}
-		}
-		columns = max(columns, len(f.Spec.Out.Fields))
-	}
-	const bytesPerValue = 16
-	d.Memory = int64(q.q.Limit) * batch.MaxRows * int64(columns) * bytesPerValue
-	joins, encoders := false, false
-	plan.TransformNodes(q.plan.Root, func(n plan.Node) plan.Node {
-		switch n := n.(type) {
-		case *plan.Join:
-			joins = true
-		case *plan.Aggregate:
-			encoders = encoders || slices.ContainsFunc(n.Aggs, func(a plan.Agg) bool {
-				f := plan.FindAgg(a.Fn)
-				return f != nil && f.Encoder != nil
-			})
-		}
-		return n
-	})
-	if joins {
-		d.Memory += q.joinMemory
-	}
-	if encoders {
-		d.Memory += q.encoderBudget
-	}
-	return d
 }

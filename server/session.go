@@ -19,6 +19,7 @@ import (
 	"endoscope/probes/process"
 	"endoscope/server/answer"
 	"endoscope/server/grant"
+	"endoscope/server/query"
 	"endoscope/server/wire"
 )
 
@@ -36,9 +37,9 @@ type session struct {
 	command  *process.Command // held until the first query is armed
 	settings map[string]types.Value
 	said     map[string]string // the statements that set them
-	open     map[*query]bool
+	open     map[*query.Query]bool
 	closed   bool // no query begins any more
-	quiet    quiet
+	quiet    query.Suspended
 
 	inbox  *inbox            // of its triggers
 	leave  func()            // no session of its user any more
@@ -61,7 +62,7 @@ func newSession(_ context.Context, e *Engine, o wire.Options, may *grant.Grant) 
 }
 
 func openSession(e *Engine, o wire.Options, may *grant.Grant) (*session, error) {
-	s := &session{e: e, may: may, views: e.views.As(may.Owns), live: o.Live, unread: o.Unread, marks: o.Marks, settings: map[string]types.Value{}, said: map[string]string{}, open: map[*query]bool{}, inbox: newInbox(), notify: o.Notify, armed: o.Armed}
+	s := &session{e: e, may: may, views: e.views.As(may.Owns), live: o.Live, unread: o.Unread, marks: o.Marks, settings: map[string]types.Value{}, said: map[string]string{}, open: map[*query.Query]bool{}, inbox: newInbox(), notify: o.Notify, armed: o.Armed}
 	switch {
 	case len(o.Command) > 0:
 		if err := may.MayStart(); err != nil {
@@ -95,7 +96,7 @@ func openSession(e *Engine, o wire.Options, may *grant.Grant) (*session, error) 
 func (s *session) Close() error {
 	s.mu.Lock()
 	s.closed = true
-	open := make([]*query, 0, len(s.open))
+	open := make([]*query.Query, 0, len(s.open))
 	for q := range s.open {
 		open = append(open, q)
 	}
@@ -106,8 +107,8 @@ func (s *session) Close() error {
 	s.inbox.close() // its triggers go on without it
 	defer s.leave()
 	for _, q := range open {
-		q.cancel()
-		<-q.done
+		q.Cancel()
+		<-q.Done
 		s.e.remove(q)
 	}
 	if c == nil {
@@ -121,7 +122,7 @@ func (s *session) env(args ...types.Value) *planner.Env {
 	noKernel, resolves := s.noKernel(), webhookFormats[s.setting("webhook_format").S].resolves
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &planner.Env{Params: args, Resolves: resolves, Views: s.views, Triggers: s.e.flows, Hidden: s.hidden, Models: s.models(), Target: s.target, ByThread: len(s.quiet.threads) > 0, NoKernel: noKernel, File: s.describeFile, Values: s.valueTypes, Eval: expr.EvalConst}
+	return &planner.Env{Params: args, Resolves: resolves, Views: s.views, Triggers: s.e.flows, Hidden: s.hidden, Models: s.models(), Target: s.target, ByThread: len(s.quiet.Threads) > 0, NoKernel: noKernel, File: s.describeFile, Values: s.valueTypes, Eval: expr.EvalConst}
 }
 
 // Execute runs one statement, and has what is refused on record.
@@ -178,11 +179,11 @@ func (s *session) execute(ctx context.Context, path wire.Path, stmt parser.State
 		return s.set(st, text)
 	case *parser.Stop:
 		q := s.e.query(st.ID.Int)
-		if q == nil || !s.may.Owns(q.may.Name()) {
+		if q == nil || !s.may.Owns(q.Grant.Name()) {
 			return nil, answer.Refuse(st.ID, text, "SHOW QUERIES lists them", "no query %d is running", st.ID.Int)
 		}
-		q.end()
-		return answer.Messagef("query %d is ending", q.id), nil
+		q.End()
+		return answer.Messagef("query %d is ending", q.Id), nil
 	case *parser.Show:
 		return s.show(ctx, st, text)
 	case *parser.Describe:
@@ -205,12 +206,12 @@ func (s *session) run(ctx context.Context, path wire.Path, text string, p *plan.
 	if err != nil {
 		return nil, err
 	}
-	return &queryResult{q: q, forget: func() { s.forget(q) }, notices: q.notices(), columns: answer.ColumnsOf(p.Root.Schema())}, nil
+	return &query.Result{Query: q, Forget: func() { s.forget(q) }, Notices: q.Notices(), Header: answer.ColumnsOf(p.Root.Schema())}, nil
 }
 
 // startQuery prepares and arms a plan and enters it in the engine's list. With a path
 // it may be divided.
-func (s *session) startQuery(ctx context.Context, path wire.Path, text string, p *plan.Query) (*query, error) {
+func (s *session) startQuery(ctx context.Context, path wire.Path, text string, p *plan.Query) (*query.Query, error) {
 	p, err := s.permitted(p, text)
 	if err != nil {
 		return nil, err
@@ -219,10 +220,10 @@ func (s *session) startQuery(ctx context.Context, path wire.Path, text string, p
 	if err != nil {
 		return nil, err
 	}
-	q.live, q.unread, q.marks = s.live, s.unread, s.marks
+	q.Live, q.Unread, q.Marks = s.live, s.unread, s.marks
 	s.budgets().give(q)
 	if err := s.divide(q, path); err != nil {
-		q.abandon()
+		q.Abandon()
 		return nil, err
 	}
 	s.holdBack(q)
@@ -230,7 +231,7 @@ func (s *session) startQuery(ctx context.Context, path wire.Path, text string, p
 		return nil, err
 	}
 	if err = s.e.add(q); err == nil {
-		err = q.start()
+		err = q.Start()
 	}
 	if err != nil {
 		s.forget(q)
@@ -238,7 +239,7 @@ func (s *session) startQuery(ctx context.Context, path wire.Path, text string, p
 	}
 	read := s.inbox.reading(p)
 	go func() {
-		<-q.done
+		<-q.Done
 		read()
 		s.forget(q)
 	}()
@@ -247,17 +248,17 @@ func (s *session) startQuery(ctx context.Context, path wire.Path, text string, p
 
 // enter has Close end a query that is about to be started. The query that is
 // refused is abandoned.
-func (s *session) enter(q *query) error {
+func (s *session) enter(q *query.Query) error {
 	s.mu.Lock()
 	closed := s.closed
 	if !closed {
 		s.open[q] = true
-		q.said = s.quiet.signals()
-		q.suspendSources(s.quiet)
+		q.Signals = s.quiet.Signals()
+		q.SuspendSources(s.quiet)
 	}
 	s.mu.Unlock()
 	if closed {
-		q.abandon()
+		q.Abandon()
 		return errors.New("the session is closed")
 	}
 	return nil
@@ -266,48 +267,25 @@ func (s *session) enter(q *query) error {
 // holdBack has the session's command, if it has one, run when q is armed, and
 // tells who wants to know it. A query that observes something else meanwhile ends
 // with the command.
-func (s *session) holdBack(q *query) {
+func (s *session) holdBack(q *query.Query) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(q.feeds) == 0 && plan.EmitEvery(q.plan.Root) == 0 {
+	if len(q.Feeds) == 0 && plan.EmitEvery(q.Plan.Root) == 0 {
 		return // it is over at once
 	}
 	c, armed := s.command, s.armed
-	q.release = func() {
+	q.Release = func() {
 		if c != nil {
 			over := c.ExitCode() >= 0
 			_ = c.Release() // it may have been killed meanwhile
-			if !over && !q.ofCommand() {
-				go q.endWith(c)
+			if !over && !q.AboutCommand() {
+				go q.EndWith(c)
 			}
 		}
 		if armed != nil {
 			armed()
 		}
 	}
-}
-
-// endWith ends q when a command has ended.
-func (q *query) endWith(c *process.Command) {
-	select {
-	case <-c.Wait():
-		q.end()
-	case <-q.done:
-	}
-}
-
-// ofCommand reports whether what q says of processes is of its session's command alone:
-// then it ends by itself, with the last of these.
-func (q *query) ofCommand() bool {
-	found := false
-	for _, f := range q.feeds {
-		if f.AboutTarget() {
-			if found = f.Spec.Target.Command; !found {
-				return false
-			}
-		}
-	}
-	return found
 }
 
 // tell notifies the user, if they still listen.
@@ -320,7 +298,7 @@ func (s *session) tell(text string) {
 	}
 }
 
-func (s *session) forget(q *query) {
+func (s *session) forget(q *query.Query) {
 	s.e.remove(q)
 	s.mu.Lock()
 	delete(s.open, q)

@@ -10,6 +10,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/server/answer"
+	"endoscope/server/query"
 	"endoscope/server/wire"
 )
 
@@ -79,11 +80,11 @@ func settingValue(t types.Type, l *parser.Literal) (types.Value, bool) {
 
 // divide divides a query that is prepared between the engine and the client at the end
 // of a path.
-func (s *session) divide(q *query, path wire.Path) error {
+func (s *session) divide(q *query.Query, path wire.Path) error {
 	if path == nil {
 		return nil
 	}
-	return q.divide(path, s.setting("placement").S, s.e.options.Steer)
+	return q.Divide(path, s.setting("placement").S, s.e.options.Steer)
 }
 
 func (s *session) noKernel() bool { return s.setting("kernel").S == "off" }
@@ -98,7 +99,7 @@ func (s *session) budgets() budgets {
 	return budgets{join: s.setting("join_memory").I, encoder: s.setting("encoder_budget").I}
 }
 
-func (b budgets) give(q *query) { q.joinMemory, q.encoderBudget = b.join, b.encoder }
+func (b budgets) give(q *query.Query) { q.JoinMemory, q.EncoderBudget = b.join, b.encoder }
 
 // settingWords say what a setting of a type needs.
 var settingWords = map[types.Type]string{

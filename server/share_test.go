@@ -14,6 +14,7 @@ import (
 	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/testenv"
+	"endoscope/server/query"
 	"endoscope/server/wire"
 )
 
@@ -368,7 +369,7 @@ func TestSlowReaderAloneLosesRows(t *testing.T) {
 	for i := range int64(500) {
 		p.call(1000 + i)
 		q := s.e.running()[1]
-		testenv.Until(t, "the fast one has read the row", func() bool { return q.t.Rows.Load() >= uint64(i) }) // 100 was the first
+		testenv.Until(t, "the fast one has read the row", func() bool { return q.Tally.Rows.Load() >= uint64(i) }) // 100 was the first
 	}
 	fast.Stop()
 	if got := <-read; strings.Contains(got, "too slow") || len(strings.Fields(got)) < 500 {
@@ -391,7 +392,7 @@ func TestSlowReaderAloneLosesRows(t *testing.T) {
 func TestNoticesOnce(t *testing.T) {
 	s := shareSession(t, &shareable{}, Options{})
 	r := execute(t, s, "SELECT a.arg0 FROM function_start a WINDOW JOIN function_start b WINDOW 1s WHERE a.pid = 1 AND b.pid = 1 AND b.arg0 > 3")
-	if got, want := r.(*queryResult).notices, []string{"f is dear"}; !reflect.DeepEqual(got, want) {
+	if got, want := r.(*query.Result).Notices, []string{"f is dear"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("notices: %q", got)
 	}
 }

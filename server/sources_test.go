@@ -71,17 +71,17 @@ func TestSourcesKeepTheContract(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer q.abandon()
+			defer q.Abandon()
 			for _, want := range c.supports {
 				found := false
-				for _, f := range q.feeds {
+				for _, f := range q.Feeds {
 					found = found || f.OwnInfo.Supports(want)
 				}
 				if !found {
 					t.Errorf("no source supports %s", sourcetest.Name(want))
 				}
 			}
-			for _, f := range q.feeds {
+			for _, f := range q.Feeds {
 				sourcetest.Contract(t, f.Own, nil)
 			}
 		})

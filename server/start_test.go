@@ -10,6 +10,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/testenv"
+	"endoscope/server/query"
 	"endoscope/server/wire"
 )
 
@@ -128,7 +129,7 @@ func TestCloseWhileQueryStarts(t *testing.T) {
 			case <-time.After(2 * time.Minute):
 				t.Fatal("closing waits for a query that has ended, or never began")
 			}
-			if r != nil && !stopped(r.(*queryResult).q.done) {
+			if r != nil && !stopped(r.(*query.Result).Query.Done) {
 				t.Error("the query goes on")
 			}
 			if _, err := s.Execute(t.Context(), "SELECT * FROM SAMPLE(cpu_usage, 50ms)"); err == nil {

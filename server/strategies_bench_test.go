@@ -14,6 +14,7 @@ import (
 	"endoscope/planner/cost"
 	"endoscope/probes/testenv"
 	"endoscope/server/gating"
+	"endoscope/server/query"
 )
 
 var (
@@ -213,7 +214,7 @@ func watchBy(b *testing.B, d *database, setting strategySetting, functions []cal
 
 func steer(b *testing.B, d *database, setting strategySetting, functions []callCount) *steered {
 	q := watchBy(b, d, setting, functions, "auto")
-	g := q.result.(*queryResult).q.gating
+	g := q.result.(*query.Result).Query.Gating
 	if len(g.Plans) != 3 {
 		b.Fatalf("the plans are %+v", g.Plans)
 	}

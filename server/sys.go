@@ -13,6 +13,7 @@ import (
 	"endoscope/probes/clock"
 	"endoscope/probes/rows"
 	"endoscope/server/answer"
+	"endoscope/server/query"
 )
 
 // sysProvider serves the sys streams: what the engine knows of itself.
@@ -110,8 +111,8 @@ func whoseOf(v *plan.Viewer) whose {
 func (w whose) has(user string) bool { return !w.one || w.user == user }
 
 // queriesOf lists the running queries of some users, in order of their ids.
-func (e *Engine) queriesOf(w whose) []*query {
-	return slices.DeleteFunc(e.running(), func(q *query) bool { return !w.has(q.may.Name()) })
+func (e *Engine) queriesOf(w whose) []*query.Query {
+	return slices.DeleteFunc(e.running(), func(q *query.Query) bool { return !w.has(q.Grant.Name()) })
 }
 
 // snapshot returns the rows of a sys stream, with all its columns.
@@ -129,19 +130,19 @@ func (e *Engine) snapshot(stream string, w whose) [][]types.Value {
 	for _, q := range e.queriesOf(w) {
 		switch stream {
 		case catalog.SysQueries:
-			queries = append(queries, queryRow{now, q, among(q.sharedWith(), e.queriesOf(w))})
+			queries = append(queries, queryRow{now, q, among(q.SharedWith(), e.queriesOf(w))})
 		case catalog.SysDrops:
-			for _, l := range q.t.Losses() {
-				drops = append(drops, dropRow{now, q.id, l, true})
+			for _, l := range q.Tally.Losses() {
+				drops = append(drops, dropRow{now, q.Id, l, true})
 			}
-			for _, l := range q.t.Counts() {
-				drops = append(drops, dropRow{now, q.id, l, false})
+			for _, l := range q.Tally.Counts() {
+				drops = append(drops, dropRow{now, q.Id, l, false})
 			}
 		case catalog.SysOperators:
-			if !q.life.started() {
+			if !q.Life.Started() {
 				continue
 			}
-			for _, st := range q.graph.Stats {
+			for _, st := range q.Graph.Stats {
 				ops = append(ops, operatorRow{now, q, st})
 			}
 		}
@@ -169,9 +170,9 @@ func (e *Engine) probeRows(now int64, w whose) (out []probeRow) {
 }
 
 // among keeps the ids that are of one of these queries.
-func among(ids []int64, all []*query) []int64 {
+func among(ids []int64, all []*query.Query) []int64 {
 	return slices.DeleteFunc(ids, func(id int64) bool {
-		return !slices.ContainsFunc(all, func(q *query) bool { return q.id == id })
+		return !slices.ContainsFunc(all, func(q *query.Query) bool { return q.Id == id })
 	})
 }
 
@@ -183,9 +184,9 @@ func (e *Engine) users(w whose) map[probes.Source][]int64 {
 		users[s] = among(ids, all)
 	}
 	for _, q := range all {
-		for _, f := range q.feeds {
+		for _, f := range q.Feeds {
 			if f.Part == nil {
-				users[f.Source] = []int64{q.id}
+				users[f.Source] = []int64{q.Id}
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/rows"
 	"endoscope/server/answer"
+	"endoscope/server/query"
 	"endoscope/server/wire"
 )
 
@@ -13,19 +14,19 @@ import (
 
 type queryRow struct {
 	at         int64
-	q          *query
+	q          *query.Query
 	sharesWith []int64
 }
 
 var queryTable = rows.NewTable(catalog.SysQueries, rows.Columns[queryRow]{
 	"timestamp": rows.Word(func(r *queryRow) *int64 { return &r.at }),
-	"query_id":  rows.Int(func(r *queryRow) int64 { return r.q.id }),
-	"state":     rows.String(func(r *queryRow) string { return r.q.life.shown() }),
-	"statement": rows.String(func(r *queryRow) string { return r.q.text }),
-	"started":   rows.IntOr(func(r *queryRow) (int64, bool) { t := r.q.armedAt(); return t.I, !t.IsNull }),
-	"rows":      rows.Int(func(r *queryRow) int64 { return int64(r.q.t.Rows.Load()) }),
-	"acquired":  rows.Int(func(r *queryRow) int64 { return int64(r.q.t.Acquired.Load() + r.q.t.Groups.Load()) }),
-	"lost":      rows.Int(func(r *queryRow) int64 { return int64(r.q.t.TotalLost()) }),
+	"query_id":  rows.Int(func(r *queryRow) int64 { return r.q.Id }),
+	"state":     rows.String(func(r *queryRow) string { return r.q.Life.Shown() }),
+	"statement": rows.String(func(r *queryRow) string { return r.q.Text }),
+	"started":   rows.IntOr(func(r *queryRow) (int64, bool) { t := r.q.ArmedAt(); return t.I, !t.IsNull }),
+	"rows":      rows.Int(func(r *queryRow) int64 { return int64(r.q.Tally.Rows.Load()) }),
+	"acquired":  rows.Int(func(r *queryRow) int64 { return int64(r.q.Tally.Acquired.Load() + r.q.Tally.Groups.Load()) }),
+	"lost":      rows.Int(func(r *queryRow) int64 { return int64(r.q.Tally.TotalLost()) }),
 	"shares_with": rows.String(func(r *queryRow) string {
 		return answer.FormatIDs(r.sharesWith)
 	}),
@@ -68,15 +69,15 @@ var dropTable = rows.NewTable(catalog.SysDrops, rows.Columns[dropRow]{
 
 type operatorRow struct {
 	at int64
-	q  *query
+	q  *query.Query
 	st *graph.Stats
 }
 
 var operatorTable = rows.NewTable(catalog.SysOperators, rows.Columns[operatorRow]{
 	"timestamp": rows.Word(func(r *operatorRow) *int64 { return &r.at }),
-	"query_id":  rows.Int(func(r *operatorRow) int64 { return r.q.id }),
+	"query_id":  rows.Int(func(r *operatorRow) int64 { return r.q.Id }),
 	"operator":  rows.String(func(r *operatorRow) string { return r.st.Node.Describe() }),
-	"site":      rows.String(func(r *operatorRow) string { return r.q.site(r.st.Node) }),
+	"site":      rows.String(func(r *operatorRow) string { return r.q.Site(r.st.Node) }),
 	"rows_in":   rows.Int(func(r *operatorRow) int64 { return int64(r.st.RowsIn.Load()) }),
 	"rows_out":  rows.Int(func(r *operatorRow) int64 { return int64(r.st.RowsOut.Load()) }),
 	"time":      rows.Int(func(r *operatorRow) int64 { return r.st.Nanos.Load() }),

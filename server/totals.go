@@ -1,13 +1,15 @@
 package server
 
+import "endoscope/server/query"
+
 // totals are sums over queries that have ended.
 type totals struct{ queries, rows, events, lost uint64 }
 
-func (t *totals) add(q *query) {
+func (t *totals) add(q *query.Query) {
 	t.queries++
-	t.rows += q.t.Rows.Load()
-	t.events += q.t.Acquired.Load() + q.t.Groups.Load()
-	t.lost += q.t.TotalLost()
+	t.rows += q.Tally.Rows.Load()
+	t.events += q.Tally.Acquired.Load() + q.Tally.Groups.Load()
+	t.lost += q.Tally.TotalLost()
 }
 
 // Stats is what the engine does and has done.

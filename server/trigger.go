@@ -16,6 +16,7 @@ import (
 	"endoscope/probes/clock"
 	"endoscope/server/answer"
 	"endoscope/server/flow"
+	"endoscope/server/query"
 	"endoscope/server/wire"
 )
 
@@ -33,7 +34,7 @@ type trigger struct {
 	plan   *planner.Trigger
 	text   string
 	mode   string
-	when   *query
+	when   *query.Query
 	op     *graph.Trigger
 	actors []actor
 	stream *triggerStream
@@ -138,9 +139,9 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 		return nil, err
 	}
 	s.budgets().give(t.when)
-	t.notices = append(p.Notices, t.when.notices()...)
+	t.notices = append(p.Notices, t.when.Notices()...)
 	t.op = graph.NewTrigger(p.Condition, t)
-	t.when.last = t.op
+	t.when.Last = t.op
 	for i := range p.Actions {
 		a, err := s.actor(ctx, t, &p.Actions[i], text)
 		if err != nil {
@@ -151,7 +152,7 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 		case *acquirer:
 			t.notices = append(t.notices, a.notices...)
 		case *shutter:
-			t.notices = append(t.notices, a.q.notices()...)
+			t.notices = append(t.notices, a.q.Notices()...)
 		}
 		if late := a.status().late; late != "" && late != asRequested {
 			t.notices = append(t.notices, lateNotice(&p.Actions[i], late))
@@ -192,7 +193,7 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 		<-old.over
 	}
 	r := answer.Messagef("trigger %s created", p.Name)
-	plans := []*plan.Query{t.when.plan}
+	plans := []*plan.Query{t.when.Plan}
 	for i := range p.Actions {
 		if q := p.Actions[i].Query; q != nil {
 			plans = append(plans, q)
@@ -231,7 +232,7 @@ func (s *session) actor(ctx context.Context, t *trigger, a *planner.Action, text
 		return m, nil
 	}
 	arming := s.setting("trigger_arming").S
-	return newAcquirer(ctx, t, a, s.e, lateBySetting(arming, p), newVigil(arming), func(ctx context.Context, attached bool) (*query, error) {
+	return newAcquirer(ctx, t, a, s.e, lateBySetting(arming, p), newVigil(arming), func(ctx context.Context, attached bool) (*query.Query, error) {
 		p := p
 		if attached {
 			p = unshared(p)
@@ -241,16 +242,16 @@ func (s *session) actor(ctx context.Context, t *trigger, a *planner.Action, text
 			return nil, err
 		}
 		bounds.give(q)
-		err = planner.Placed(q.refusal(), text)
+		err = planner.Placed(q.Refusal(), text)
 		switch {
 		case err != nil:
 		case attached:
-			err = q.standBy(ctx)
+			err = q.StandBy(ctx)
 		default:
-			err = q.load(ctx)
+			err = q.Load(ctx)
 		}
 		if err != nil {
-			q.abandon()
+			q.Abandon()
 			return nil, err
 		}
 		return q, nil
@@ -260,7 +261,7 @@ func (s *session) actor(ctx context.Context, t *trigger, a *planner.Action, text
 // abandon lets go of a trigger that could not be started.
 func (t *trigger) abandon() {
 	t.drop()
-	t.when.abandon()
+	t.when.Abandon()
 	t.stream.close()
 	for _, a := range t.actors {
 		a.finish()
@@ -299,7 +300,7 @@ func (t *trigger) Relent(b *batch.Batch, row int) {
 }
 
 // Lost implements operators.Actor.
-func (t *trigger) Lost(cause string, n uint64) { t.when.t.AddLost(cause, n) }
+func (t *trigger) Lost(cause string, n uint64) { t.when.Tally.AddLost(cause, n) }
 
 // losses are those of all that the trigger has run, and counts what is none.
 func (t *trigger) losses() *flow.Tally {
@@ -313,12 +314,12 @@ func (t *trigger) losses() *flow.Tally {
 // run waits for the trigger's end.
 func (t *trigger) run(e *Engine) {
 	select {
-	case <-t.when.done:
+	case <-t.when.Done:
 	case <-t.quit:
 		t.cancel(t.when)
 	}
 	e.over(t, t.when)
-	if err := t.when.failure(); err != nil {
+	if err := t.when.Failure(); err != nil {
 		t.fail(err)
 	}
 	t.ended.Store(true)
@@ -335,10 +336,10 @@ func (t *trigger) run(e *Engine) {
 
 // cancel abandons a query of a trigger that was dropped: what is under way is not
 // wanted, and not lost.
-func (t *trigger) cancel(q *query) {
+func (t *trigger) cancel(q *query.Query) {
 	t.ledger.settle(q)
-	q.cancel()
-	<-q.done
+	q.Cancel()
+	<-q.Done
 }
 
 // drop asks the trigger to end now.
@@ -379,7 +380,7 @@ func (t *trigger) state() string {
 		}
 	}
 	select {
-	case <-t.when.done:
+	case <-t.when.Done:
 		return "ending"
 	default:
 		return "waiting"

@@ -13,6 +13,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/clock"
+	"endoscope/server/query"
 )
 
 // acquirer is an action that runs a query: SAMPLE and MONITOR, which are on or
@@ -28,15 +29,15 @@ type acquirer struct {
 	t       *trigger
 	act     *planner.Action
 	e       *Engine
-	prepare func(ctx context.Context, attached bool) (*query, error)
+	prepare func(ctx context.Context, attached bool) (*query.Query, error)
 	notices []string // of the query, for whoever makes the trigger
 	wake    chan struct{}
 	done    chan struct{}
 
 	// Of the goroutine.
-	standby         *query
-	coming          chan *query // of a standby that is being prepared; nil: none is
-	running, ending *query
+	standby         *query.Query
+	coming          chan *query.Query // of a standby that is being prepared; nil: none is
+	running, ending *query.Query
 	number          *atomic.Int64 // of the activation that running belongs to
 	vigil           *vigil
 	discarding      sync.WaitGroup // of what stood by and was too dear
@@ -53,7 +54,7 @@ type acquirer struct {
 
 // newAcquirer has the action's query stand by. late says why its probes are to be
 // attached when they are wanted; "": before.
-func newAcquirer(ctx context.Context, t *trigger, act *planner.Action, e *Engine, late string, v *vigil, prepare func(context.Context, bool) (*query, error)) (*acquirer, error) {
+func newAcquirer(ctx context.Context, t *trigger, act *planner.Action, e *Engine, late string, v *vigil, prepare func(context.Context, bool) (*query.Query, error)) (*acquirer, error) {
 	q := &acquirer{t: t, act: act, e: e, late: late, vigil: v, prepare: prepare, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	var err error
 	if q.standby, err = prepare(ctx, late == ""); err != nil {
@@ -63,13 +64,13 @@ func newAcquirer(ctx context.Context, t *trigger, act *planner.Action, e *Engine
 		v.watch(q.standby)
 		if late = v.first(ctx); late != "" {
 			q.late = late
-			q.standby.abandon()
+			q.standby.Abandon()
 			if q.standby, err = prepare(ctx, false); err != nil {
 				return nil, err
 			}
 		}
 	}
-	q.notices = q.standby.notices()
+	q.notices = q.standby.Notices()
 	go q.run()
 	return q, nil
 }
@@ -168,7 +169,7 @@ func (q *acquirer) run() {
 		case wanted:
 			q.number.Store(since.n) // it was off and on again meanwhile
 		case q.running != nil:
-			q.running.end()
+			q.running.End()
 			q.settle()
 			q.ending, q.running = q.running, nil
 			continue
@@ -214,7 +215,7 @@ func (q *acquirer) disperse() {
 		q.standby = <-q.coming
 	}
 	if q.standby != nil {
-		q.standby.abandon()
+		q.standby.Abandon()
 	}
 	q.discarding.Wait()
 }
@@ -226,7 +227,7 @@ func (q *acquirer) relieve(late string) {
 	q.mu.Unlock()
 	dear := q.standby
 	q.standby = nil
-	q.discarding.Go(dear.abandon)
+	q.discarding.Go(dear.Abandon)
 	q.come()
 	q.t.owner.tell(q.t.plan.Name + ": " + lateNotice(q.act, late))
 }
@@ -234,25 +235,25 @@ func (q *acquirer) relieve(late string) {
 // settle waits until the query that is ending has ended, if there is one.
 func (q *acquirer) settle() {
 	if q.ending != nil {
-		<-q.ending.done
+		<-q.ending.Done
 		q.ended(q.ending)
 		q.ending = nil
 	}
 }
 
-func (q *acquirer) ended(run *query) {
+func (q *acquirer) ended(run *query.Query) {
 	q.e.over(q.t, run)
-	if err := run.failure(); err != nil {
+	if err := run.Failure(); err != nil {
 		q.t.fail(err)
 	}
 }
 
 // doneOf is closed when a query has ended; nil of none.
-func doneOf(q *query) <-chan struct{} {
+func doneOf(q *query.Query) <-chan struct{} {
 	if q == nil {
 		return nil
 	}
-	return q.done
+	return q.Done
 }
 
 // arm starts the query that stands by, and has the next one prepared.
@@ -273,7 +274,7 @@ func (q *acquirer) arm(since activation) {
 	}
 	q.number = &atomic.Int64{}
 	q.number.Store(since.n)
-	run.last = newPublisher(q.t.stream, run, q.number, q.act.Text)
+	run.Last = newPublisher(q.t.stream, run, q.number, q.act.Text)
 	if err := q.e.begin(q.t, run); err != nil {
 		q.satisfied()
 		q.t.fail(err)
@@ -290,7 +291,7 @@ func (q *acquirer) come() {
 	q.mu.Lock()
 	attached := q.late == ""
 	q.mu.Unlock()
-	coming := make(chan *query, 1)
+	coming := make(chan *query.Query, 1)
 	q.coming = coming
 	go func() {
 		next, err := q.prepare(context.Background(), attached)
@@ -305,15 +306,15 @@ func (q *acquirer) come() {
 // trigger's stream.
 type publisher struct {
 	stream *triggerStream
-	q      *query
+	q      *query.Query
 	number *atomic.Int64
 	action string
 	time   int // column of the rows' time; -1: none
 	row    func([]byte, *batch.Batch, int) []byte
 }
 
-func newPublisher(stream *triggerStream, q *query, number *atomic.Int64, action string) *publisher {
-	sch := q.plan.Root.Schema()
+func newPublisher(stream *triggerStream, q *query.Query, number *atomic.Int64, action string) *publisher {
+	sch := q.Plan.Root.Schema()
 	names := make([]string, len(sch.Fields))
 	for i, f := range sch.Fields {
 		names[i] = f.Name
@@ -327,7 +328,7 @@ func newPublisher(stream *triggerStream, q *query, number *atomic.Int64, action 
 
 // Push implements operators.Operator.
 func (p *publisher) Push(_ context.Context, _ int, b *batch.Batch) (operators.Status, error) {
-	p.q.t.Rows.Add(uint64(b.Len()))
+	p.q.Tally.Rows.Add(uint64(b.Len()))
 	if !p.stream.heard(b.Len()) {
 		return operators.More, nil
 	}
@@ -348,7 +349,7 @@ func (p *publisher) Push(_ context.Context, _ int, b *batch.Batch) (operators.St
 // Signal implements operators.Operator.
 func (p *publisher) Signal(_ context.Context, _ int, s operators.Signal) (operators.Status, error) {
 	if s.Kind == operators.Gap {
-		p.q.t.AddLost(s.Cause, s.N)
+		p.q.Tally.AddLost(s.Cause, s.N)
 	}
 	return operators.More, nil
 }

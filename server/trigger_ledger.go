@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"endoscope/server/flow"
+	"endoscope/server/query"
 )
 
 // ledger adds up what the queries of a trigger lost and counted: its own, and
@@ -11,25 +12,25 @@ import (
 type ledger struct {
 	mu   sync.Mutex
 	sum  *flow.Tally // of those that have ended
-	open map[*query]bool
+	open map[*query.Query]bool
 }
 
-func newLedger() *ledger { return &ledger{sum: flow.NewTally(), open: map[*query]bool{}} }
+func newLedger() *ledger { return &ledger{sum: flow.NewTally(), open: map[*query.Query]bool{}} }
 
 // enter adds a query that begins.
-func (l *ledger) enter(q *query) {
+func (l *ledger) enter(q *query.Query) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open[q] = true
 }
 
 // settle adds up a query that has ended.
-func (l *ledger) settle(q *query) {
+func (l *ledger) settle(q *query.Query) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.open[q] {
 		delete(l.open, q)
-		l.sum.Merge(q.t)
+		l.sum.Merge(q.Tally)
 	}
 }
 
@@ -40,7 +41,7 @@ func (l *ledger) total() *flow.Tally {
 	out := flow.NewTally()
 	out.Merge(l.sum)
 	for q := range l.open {
-		out.Merge(q.t)
+		out.Merge(q.Tally)
 	}
 	return out
 }

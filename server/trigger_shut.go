@@ -12,6 +12,7 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/gate"
 	"endoscope/server/flow"
+	"endoscope/server/query"
 )
 
 // shutter is a MONITOR of functions that is attached when the trigger is made,
@@ -26,7 +27,7 @@ import (
 type shutter struct {
 	t      *trigger
 	act    *planner.Action
-	q      *query
+	q      *query.Query
 	gates  *gate.Set
 	source *flow.Feed
 	number atomic.Int64
@@ -58,10 +59,10 @@ func (s *session) shut(ctx context.Context, t *trigger, act *planner.Action, p *
 	}
 	defer func() {
 		if m == nil {
-			q.abandon()
+			q.Abandon()
 		}
 	}()
-	f := q.feeds[0]
+	f := q.Feeds[0]
 	if !shuttable(act, q, mode) {
 		return nil, nil
 	}
@@ -72,7 +73,7 @@ func (s *session) shut(ctx context.Context, t *trigger, act *planner.Action, p *
 	}
 	f.Options.Gates = probes.Gates{Set: m.gates, Own: m.gates.Gate(0), Way: plan.AtEntry, Detaches: f.Info.Detaches}
 	bounds.give(q)
-	q.last = newPublisher(t.stream, q, &m.number, act.Text)
+	q.Last = newPublisher(t.stream, q, &m.number, act.Text)
 	if err := s.e.begin(t, q); err != nil {
 		m.gates.Close()
 		m = nil
@@ -92,11 +93,11 @@ func mayBeShut(act *planner.Action, p *plan.Query, arming string) bool {
 }
 
 // shuttable reports whether the one source of an action's query can be behind a gate.
-func shuttable(act *planner.Action, q *query, arming string) bool {
-	if !mayBeShut(act, q.plan, arming) {
+func shuttable(act *planner.Action, q *query.Query, arming string) bool {
+	if !mayBeShut(act, q.Plan, arming) {
 		return false
 	}
-	i := &q.feeds[0].Info
+	i := &q.Feeds[0].Info
 	return i.Standby && i.Gateable && i.Ability.Gate == plan.AtEntry && (i.Detaches || arming == "gate")
 }
 
@@ -186,7 +187,7 @@ func (m *shutter) close() {
 	m.gates.Gate(0).Force(false)
 	m.rouse()
 	if m.t.ended.Load() {
-		m.q.end()
+		m.q.End()
 	}
 }
 
@@ -195,7 +196,7 @@ func (m *shutter) finish() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.open {
-		m.q.end()
+		m.q.End()
 	}
 }
 
@@ -218,7 +219,7 @@ func (m *shutter) run(e *Engine) {
 	defer close(m.done)
 	m.attend()
 	e.over(m.t, m.q)
-	if err := m.q.failure(); err != nil {
+	if err := m.q.Failure(); err != nil {
 		m.t.fail(err)
 	}
 	m.mu.Lock()
@@ -235,7 +236,7 @@ func (m *shutter) attend() {
 	defer m.vigil.end()
 	for {
 		select {
-		case <-m.q.done:
+		case <-m.q.Done:
 			return
 		case <-m.t.quit:
 			m.t.cancel(m.q)
@@ -269,7 +270,7 @@ func (m *shutter) follow() {
 		return
 	}
 	m.vigil.end()
-	if !m.q.life.may(stepAttach) {
+	if !m.q.Life.May(query.StepAttach) {
 		return
 	}
 	if m.bare == !open {

@@ -9,6 +9,7 @@ import (
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes"
+	"endoscope/server/query"
 )
 
 // vigil watches what it costs the target that probes of an action are attached
@@ -73,13 +74,13 @@ func lateNotice(act *planner.Action, why string) string {
 }
 
 // watch begins to look at a query that stands by; nil: at nothing.
-func (v *vigil) watch(q *query) {
+func (v *vigil) watch(q *query.Query) {
 	v.end()
 	v.sources = nil
 	if q == nil || v.limit == 0 {
 		return
 	}
-	for _, f := range q.feeds {
+	for _, f := range q.Feeds {
 		if f.Options.Standby {
 			v.sources = append(v.sources, f.Source)
 		}

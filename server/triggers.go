@@ -11,6 +11,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/server/answer"
+	"endoscope/server/query"
 )
 
 // claim has the name of a trigger to oneself until release: who creates or drops
@@ -96,19 +97,19 @@ func (e *Engine) leaveTrigger(t, before *trigger) {
 
 // begin starts a query of a trigger, which is in the engine's list from before on;
 // over takes it off.
-func (e *Engine) begin(t *trigger, q *query) error {
+func (e *Engine) begin(t *trigger, q *query.Query) error {
 	err := e.add(q)
 	if err != nil {
 		return err
 	}
 	t.ledger.enter(q)
-	if err = q.start(); err != nil {
+	if err = q.Start(); err != nil {
 		e.over(t, q)
 	}
 	return err
 }
 
-func (e *Engine) over(t *trigger, q *query) {
+func (e *Engine) over(t *trigger, q *query.Query) {
 	e.remove(q)
 	t.ledger.settle(q)
 }

@@ -1,4 +1,4 @@
-package server
+package query
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 	"endoscope/probes/clock"
 )
 
-// queryPhase is where a query is in its life.
+// Phase is where a query is in its life.
 //
 //	from                       to         who moves it                 under which lock
 //	prepared                   loaded     its owner, by query.load     none
@@ -22,30 +22,30 @@ import (
 // one atomic step, so that one that is not in the table, or comes twice, is refused
 // whoever tries it. Everybody may ask for the phase; who acts on the answer "before
 // running" holds query.reports, so that the query does not start meanwhile.
-type queryPhase uint32
+type Phase uint32
 
 const (
-	phasePrepared  queryPhase = iota // the sources are prepared; nothing is loaded or attached
-	phaseLoaded                      // what takes long is loaded; nothing is attached
-	phaseStandby                     // what has to be attached is, and gives nothing
-	phaseRunning                     // the sources give, and the runner takes
-	phaseEnding                      // the sources are stopped, and the runner takes what is under way
-	phaseDone                        // nothing is attached any more
-	phaseAbandoned                   // likewise, of a query that has never run
-	queryPhases                      // how many there are
+	phasePrepared  Phase = iota // the sources are prepared; nothing is loaded or attached
+	phaseLoaded                 // what takes long is loaded; nothing is attached
+	phaseStandby                // what has to be attached is, and gives nothing
+	PhaseRunning                // the sources give, and the runner takes
+	phaseEnding                 // the sources are stopped, and the runner takes what is under way
+	PhaseDone                   // nothing is attached any more
+	PhaseAbandoned              // likewise, of a query that has never run
+	queryPhases                 // how many there are
 )
 
-func (p queryPhase) String() string {
+func (p Phase) String() string {
 	return [...]string{"prepared", "loaded", "standing by", "running", "ending", "done", "abandoned"}[p]
 }
 
 // moves are the phases that may follow a phase.
-var moves = [queryPhases][]queryPhase{
-	phasePrepared: {phaseLoaded, phaseRunning, phaseAbandoned},
-	phaseLoaded:   {phaseStandby, phaseRunning, phaseAbandoned},
-	phaseStandby:  {phaseRunning, phaseAbandoned},
-	phaseRunning:  {phaseEnding},
-	phaseEnding:   {phaseDone},
+var moves = [queryPhases][]Phase{
+	phasePrepared: {phaseLoaded, PhaseRunning, PhaseAbandoned},
+	phaseLoaded:   {phaseStandby, PhaseRunning, PhaseAbandoned},
+	phaseStandby:  {PhaseRunning, PhaseAbandoned},
+	PhaseRunning:  {phaseEnding},
+	phaseEnding:   {PhaseDone},
 }
 
 // step is something that is done to a query.
@@ -58,7 +58,7 @@ const (
 	stepRemember             // remember a SUSPEND or RESUME until the query runs
 	stepReport               // have a SUSPEND or RESUME follow what happened before it
 	stepCollect              // ask the sources for what they have aggregated, to show it
-	stepAttach               // take probes away while a gate is shut, and put them back
+	StepAttach               // take probes away while a gate is shut, and put them back
 	stepEnd                  // stop the sources, which leave the shared ones
 	steps                    // how many there are
 )
@@ -73,30 +73,30 @@ var permitted = [steps][queryPhases]bool{
 	stepStandBy:  {phaseLoaded: true},
 	stepStart:    {phasePrepared: true, phaseLoaded: true, phaseStandby: true},
 	stepRemember: {phasePrepared: true, phaseLoaded: true, phaseStandby: true},
-	stepReport:   {phaseRunning: true, phaseEnding: true},
-	stepCollect:  {phaseRunning: true},
-	stepAttach:   {phaseRunning: true},
-	stepEnd:      {phaseRunning: true},
+	stepReport:   {PhaseRunning: true, phaseEnding: true},
+	stepCollect:  {PhaseRunning: true},
+	StepAttach:   {PhaseRunning: true},
+	stepEnd:      {PhaseRunning: true},
 }
 
 // lifecycle is the phase of one query. The zero value is a prepared one's.
 type lifecycle struct{ now atomic.Uint32 }
 
-func (l *lifecycle) phase() queryPhase { return queryPhase(l.now.Load()) }
+func (l *lifecycle) Phase() Phase { return Phase(l.now.Load()) }
 
-// may reports whether a step may be done now.
-func (l *lifecycle) may(s step) bool { return permitted[s][l.phase()] }
+// May reports whether a step may be done now.
+func (l *lifecycle) May(s step) bool { return permitted[s][l.Phase()] }
 
 // check is may, as an error.
 func (l *lifecycle) check(s step) error {
-	if p := l.phase(); !permitted[s][p] {
+	if p := l.Phase(); !permitted[s][p] {
 		return fmt.Errorf("a query that is %s cannot %s", p, s)
 	}
 	return nil
 }
 
 // move makes a move of the table, and reports whether it has.
-func (l *lifecycle) move(to queryPhase) bool {
+func (l *lifecycle) move(to Phase) bool {
 	for {
 		from := l.now.Load()
 		allowed := false
@@ -112,19 +112,19 @@ func (l *lifecycle) move(to queryPhase) bool {
 	}
 }
 
-// started reports whether the query runs or has run: its operators and the time at
+// Started reports whether the query runs or has run: its operators and the time at
 // which it was armed may be read.
-func (l *lifecycle) started() bool {
-	p := l.phase()
-	return p == phaseRunning || p == phaseEnding || p == phaseDone
+func (l *lifecycle) Started() bool {
+	p := l.Phase()
+	return p == PhaseRunning || p == phaseEnding || p == PhaseDone
 }
 
-// shown is the phase in sys.queries.
-func (l *lifecycle) shown() string {
-	switch l.phase() {
-	case phaseRunning:
+// Shown is the phase in sys.queries.
+func (l *lifecycle) Shown() string {
+	switch l.Phase() {
+	case PhaseRunning:
 		return "running"
-	case phaseEnding, phaseDone:
+	case phaseEnding, PhaseDone:
 		return "ending"
 	}
 	return "preparing"
@@ -133,13 +133,13 @@ func (l *lifecycle) shown() string {
 // beginEnd begins to end the query, and reports whether it was not ending yet. What
 // happens from now on is not the query's, nor what happened since FOR was over. Only
 // the runner calls it.
-func (q *query) beginEnd() bool {
-	if !q.life.may(stepEnd) {
+func (q *Query) beginEnd() bool {
+	if !q.Life.May(stepEnd) {
 		return false
 	}
 	q.until = clock.Now()
-	if q.plan.For > 0 {
-		q.until = min(q.until, q.began+int64(q.plan.For))
+	if q.Plan.For > 0 {
+		q.until = min(q.until, q.began+int64(q.Plan.For))
 	}
-	return q.life.move(phaseEnding)
+	return q.Life.move(phaseEnding)
 }

@@ -1,4 +1,4 @@
-package server
+package query
 
 import (
 	"slices"
@@ -10,7 +10,7 @@ import (
 
 // StartsOver reports whether the query, executed again, would give its first rows
 // again: where all that one of its SELECTs reads has a beginning, as a file has.
-func (r *queryResult) StartsOver() bool { return startsOver(r.q.plan.Root, true) }
+func (r *Result) StartsOver() bool { return startsOver(r.Query.Plan.Root, true) }
 
 // startsOver reports whether n gives its rows again. A LIMIT at the top is the
 // client's to account for; one below is of the first rows.

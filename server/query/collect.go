@@ -1,4 +1,4 @@
-package server
+package query
 
 import (
 	"context"
@@ -51,9 +51,9 @@ func (c *collector) ask() {
 
 // settle takes out of the plan the aggregates that sources were offered and do
 // not run, so that it says what is done.
-func (q *query) settle() {
+func (q *Query) settle() {
 	alone := map[plan.Node]*plan.Acquire{}
-	for _, f := range q.feeds {
+	for _, f := range q.Feeds {
 		if f.Spec.Partial != nil && !f.Aggregates() {
 			c := *f.Spec
 			c.Partial = nil
@@ -64,14 +64,14 @@ func (q *query) settle() {
 	if len(alone) == 0 {
 		return
 	}
-	p := *q.plan
+	p := *q.Plan
 	p.Root = plan.TransformNodes(p.Root, func(n plan.Node) plan.Node {
 		if a := alone[n]; a != nil {
 			return a
 		}
 		return n
 	})
-	q.plan = &p
+	q.Plan = &p
 }
 
 // showing is what a loop has to show, and what waits for a round.
@@ -89,7 +89,7 @@ func (r *runner) tickDue(ctx context.Context) error {
 			return err
 		}
 		return r.tick(ctx)
-	case !r.life.may(stepCollect): // the end collects, and shows it
+	case !r.Life.May(stepCollect): // the end collects, and shows it
 	case r.show.asking:
 		r.show.late = true
 	default:
@@ -103,7 +103,7 @@ func (r *runner) tickDue(ctx context.Context) error {
 // wait for the next time.
 func (r *runner) previewDue(ctx context.Context) error {
 	switch {
-	case !r.life.may(stepCollect):
+	case !r.Life.May(stepCollect):
 	case len(r.collector.sources) == 0:
 		return r.preview(ctx)
 	case !r.show.asking:
@@ -122,7 +122,7 @@ func (r *runner) ask() {
 func (r *runner) collected(ctx context.Context, err error) error {
 	s := r.show
 	r.show = showing{}
-	if err != nil || !r.life.may(stepCollect) {
+	if err != nil || !r.Life.May(stepCollect) {
 		return err
 	}
 	if err := r.drainQueue(ctx); err != nil {

@@ -1,4 +1,4 @@
-package server
+package query
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 
 // runner is the state of one loop.
 type runner struct {
-	*query
+	*Query
 	open    int // leaves that have not ended
 	targets int // of these, those about the processes of a target
 	ended   []bool
@@ -23,9 +23,9 @@ type runner struct {
 	timers  timers
 }
 
-func (q *query) loop(ctx context.Context) error {
-	r := &runner{query: q, ended: make([]bool, len(q.feeds)), every: plan.EmitEvery(q.plan.Root)}
-	for _, f := range q.feeds {
+func (q *Query) loop(ctx context.Context) error {
+	r := &runner{Query: q, ended: make([]bool, len(q.Feeds)), every: plan.EmitEvery(q.Plan.Root)}
+	for _, f := range q.Feeds {
 		if f.Asked == nil {
 			r.open++
 			if f.AboutTarget() {
@@ -33,30 +33,30 @@ func (q *query) loop(ctx context.Context) error {
 			}
 		}
 	}
-	if err := q.graph.StartValues(ctx); err != nil {
+	if err := q.Graph.StartValues(ctx); err != nil {
 		return err
 	}
 	// Of what cannot bring rows there are only results at intervals.
-	standing := r.open == 0 && r.every > 0 && len(q.graph.Standing) > 0
+	standing := r.open == 0 && r.every > 0 && len(q.Graph.Standing) > 0
 	if standing {
-		q.leaves = append(q.leaves, q.graph.Standing...)
-	} else if err := closeAll(ctx, q.graph.Standing); err != nil {
+		q.Leaves = append(q.Leaves, q.Graph.Standing...)
+	} else if err := closeAll(ctx, q.Graph.Standing); err != nil {
 		return err
 	}
 	timers := &r.timers
 	defer timers.stop()
-	if q.plan.For > 0 {
-		timers.deadline = time.NewTimer(time.Until(q.started.Add(q.plan.For)))
+	if q.Plan.For > 0 {
+		timers.deadline = time.NewTimer(time.Until(q.started.Add(q.Plan.For)))
 	}
 	if r.every > 0 {
 		timers.tick = time.NewTimer(r.every)
 	}
-	if q.live > 0 && plan.HasFinal(q.plan.Root) {
-		timers.preview = time.NewTicker(q.live)
+	if q.Live > 0 && plan.HasFinal(q.Plan.Root) {
+		timers.preview = time.NewTicker(q.Live)
 	}
 	stop := q.stop
 	r.out.Stop, r.out.Deadline, r.out.Halt = q.stop, timers.deadlineC(), r.halt
-	for r.open > 0 || standing && r.life.phase() == phaseRunning {
+	for r.open > 0 || standing && r.Life.Phase() == PhaseRunning {
 		if err := r.drainQueue(ctx); err != nil {
 			return err
 		}
@@ -64,7 +64,7 @@ func (q *query) loop(ctx context.Context) error {
 			break
 		}
 		select {
-		case <-q.q.Ready:
+		case <-q.queue.Ready:
 		case <-timers.deadlineC():
 			r.halt()
 		case <-stop:
@@ -89,12 +89,12 @@ func (q *query) loop(ctx context.Context) error {
 	r.beginEnd()
 	r.out.Hurried.Store(false) // nothing comes any more that could be lost by waiting
 	// An interval that ends with the query is an interval.
-	if r.every > 0 && q.plan.For > 0 && q.plan.For%r.every == 0 && time.Since(q.started) >= q.plan.For && r.ticks < int64(q.plan.For/r.every) {
+	if r.every > 0 && q.Plan.For > 0 && q.Plan.For%r.every == 0 && time.Since(q.started) >= q.Plan.For && r.ticks < int64(q.Plan.For/r.every) {
 		if err := r.tick(ctx); err != nil {
 			return err
 		}
 	}
-	return closeAll(ctx, q.leaves)
+	return closeAll(ctx, q.Leaves)
 }
 
 func closeAll(ctx context.Context, leaves []graph.Leaf) error {
@@ -118,8 +118,8 @@ func (r *runner) halt() {
 // comes meanwhile waits until the loop has looked at its timers and at who wants
 // it to stop: if sources are faster than operators, the queue is never empty.
 func (r *runner) drainQueue(ctx context.Context) error {
-	for n := r.q.Round(); n > 0; n-- {
-		it, ok := r.q.Pop()
+	for n := r.queue.Round(); n > 0; n-- {
+		it, ok := r.queue.Pop()
 		if !ok {
 			return nil
 		}
@@ -129,7 +129,7 @@ func (r *runner) drainQueue(ctx context.Context) error {
 			}
 			return ctx.Err()
 		}
-		leaf := r.leaves[it.Leaf]
+		leaf := r.Leaves[it.Leaf]
 		switch {
 		case it.End:
 			if it.Err != nil {
@@ -138,7 +138,7 @@ func (r *runner) drainQueue(ctx context.Context) error {
 			if !r.ended[it.Leaf] {
 				r.ended[it.Leaf] = true
 				r.open--
-				if r.feeds[it.Leaf].AboutTarget() {
+				if r.Feeds[it.Leaf].AboutTarget() {
 					if r.targets--; r.targets == 0 {
 						r.halt() // what else is acquired was for the target's sake
 					}
@@ -170,13 +170,13 @@ func (r *runner) drainQueue(ctx context.Context) error {
 			}
 		}
 	}
-	r.q.Wake()
+	r.queue.Wake()
 	return nil
 }
 
 // signal sends a signal in at every leaf.
 func (r *runner) signal(ctx context.Context, s operators.Signal) error {
-	for _, l := range r.leaves {
+	for _, l := range r.Leaves {
 		if _, err := l.Op.Signal(ctx, l.Port, s); err != nil {
 			return err
 		}
@@ -205,7 +205,8 @@ type timers struct {
 }
 
 func (t *timers) deadlineC() <-chan time.Time { return timerC(t.deadline) }
-func (t *timers) tickC() <-chan time.Time     { return timerC(t.tick) }
+
+func (t *timers) tickC() <-chan time.Time { return timerC(t.tick) }
 
 func timerC(t *time.Timer) <-chan time.Time {
 	if t == nil {
