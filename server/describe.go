@@ -23,12 +23,12 @@ import (
 func (s *session) describe(_ context.Context, st *parser.Describe, src string) (wire.Result, error) {
 	name := st.Name.Name
 	if st.Function {
-		return s.describeFunction(st, src)
+		return s.program().describeFunction(st, src)
 	}
 	if v := s.views.Get(name); v != nil {
 		return s.describeView(v)
 	}
-	if t := s.e.trigger(name); t != nil && s.may.Owns(t.user) {
+	if t := s.e.triggers.get(name); t != nil && s.may.Owns(t.user) {
 		return describeTrigger(t), nil
 	}
 	cs := catalog.Find(strings.ToLower(name))
@@ -75,7 +75,7 @@ func (s *session) describeView(v *parser.CreateStream) (wire.Result, error) {
 }
 
 // describeFunction explains a function of the language, or of the target.
-func (s *session) describeFunction(st *parser.Describe, src string) (wire.Result, error) {
+func (p program) describeFunction(st *parser.Describe, src string) (wire.Result, error) {
 	name := st.Name.Name
 	rel := answer.NewTable(answer.Text("function"), answer.Text("signature"), answer.Text("description"))
 	if f := plan.FindScalar(strings.ToLower(name)); f != nil {
@@ -86,9 +86,9 @@ func (s *session) describeFunction(st *parser.Describe, src string) (wire.Result
 		rel.Add(types.Str(f.Name), types.Str(planner.AggSignature(f)), types.Str(f.Doc))
 		return rel, nil
 	}
-	m, err := s.module()
+	m, err := p.module()
 	if err != nil {
-		if s.hasTarget() {
+		if !p.target.IsZero() {
 			return nil, answer.WithPlace(planner.Placed(err, src), st, src)
 		}
 		return nil, answer.Refuse(st.Name, src, cmp.Or(planner.NearestFunctions(name), "for a function of a program, say USE 'name' first"), "there is no function %s in the language", name)
@@ -96,10 +96,10 @@ func (s *session) describeFunction(st *parser.Describe, src string) (wire.Result
 	defer m.Close()
 	found := m.Find(name)
 	if len(found) == 0 {
-		if rel, err := s.describeMarked(name); rel != nil || err != nil {
+		if rel, err := p.describeMarked(name); rel != nil || err != nil {
 			return rel, err
 		}
-		rel, hint, err := s.describeJava(name)
+		rel, hint, err := p.describeJava(name)
 		if rel != nil || err != nil {
 			return rel, err
 		}
@@ -141,10 +141,4 @@ func otherNames(f *elf.Function) []string {
 		return f.Aliases
 	}
 	return append([]string{f.Mangled}, f.Aliases...)
-}
-
-func (s *session) hasTarget() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return !s.target.IsZero()
 }

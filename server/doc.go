@@ -82,7 +82,6 @@
 //	triggerSource.mu     while it gives, as those that follow
 //	inbox.mu             a session's rows of triggers
 //
-//
 // What belongs to packages below (catalog's lists, uprobe.Provider.mu and what it
 // says there, grant.Account) is taken last; a source's calls of a sink are made
 // under none of theirs but the ones that are there for that.

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"sort"
 	"sync"
 
@@ -63,16 +62,15 @@ type Engine struct {
 	kept      *store.Definitions
 	modules   *elf.Cache
 	shares    *sharing.Shares
+	triggers  *registry
+	system    *system
 
 	mu      sync.Mutex
 	queries map[int64]*query.Query
 	nextID  int64
 	closed  bool // no query and no trigger begins any more
 
-	triggers map[string]*trigger      // guarded by mu
-	claimed  map[string]chan struct{} // their names that are, until it is closed; guarded by mu
-	flows    *definitions.Triggers    // what they read and write
-	totals   totals                   // of queries that have ended; guarded by mu
+	totals totals // of queries that have ended; guarded by mu
 }
 
 // What operators ask the time of is what events have theirs of.
@@ -88,12 +86,14 @@ func New(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{kept: kept, options: o, providers: map[string]probes.Provider{}, attaches: map[string]bool{}, views: definitions.NewViews(), models: store.NewModels(o.ModelDir), queries: map[int64]*query.Query{},
-		triggers: map[string]*trigger{}, claimed: map[string]chan struct{}{}, flows: definitions.NewTriggers(), modules: &elf.Cache{}, shares: sharing.New()}
+	e := &Engine{kept: kept, options: o, providers: map[string]probes.Provider{}, attaches: map[string]bool{}, views: definitions.NewViews(), models: store.NewModels(o.ModelDir), queries: map[int64]*query.Query{}, modules: &elf.Cache{}, shares: sharing.New()}
+	e.triggers = newRegistry(e.views.Taken)
 	e.uprobes = uprobe.New(uprobe.Options{Match: matchFunction, RingBytes: o.RingBytes})
 	stacks, lives := stack.New(), sched.New()
 	found, followed := &handlerstream.Provider{Stacks: stacks}, &handlerstream.Provider{Stacks: stacks, Forgets: true}
-	e.all = []probes.Provider{e.uprobes, procfs.New(), stacks, found, &handlerstream.CostProvider{Handlers: followed, Calls: e.uprobes}, lives, entities.New(e.uprobes, lives, e.modules), variable.New(), replay.New(), &sysProvider{e}, &triggerProvider{e}}
+	e.system = &system{running: e.running, shares: e.shares, triggers: e.triggers}
+	e.all = []probes.Provider{e.uprobes, procfs.New(), stacks, found, &handlerstream.CostProvider{Handlers: followed, Calls: e.uprobes}, lives, entities.New(e.uprobes, lives, e.modules), variable.New(), replay.New(), &sysProvider{e.system}, &triggerProvider{e.triggers}}
+	e.system.providers = e.all
 	for _, streams := range [][]string{e.uprobes.Streams(), stacks.Streams(), {handlerstream.Stream, handlerstream.CostStream}, lives.Streams(), {entities.EntityEvents, entities.ActivityEvents}, {variable.Stream}} {
 		for _, s := range streams {
 			e.attaches[s] = true
@@ -139,15 +139,16 @@ func (e *Engine) Close() error {
 	e.mu.Lock()
 	e.closed = true
 	e.mu.Unlock()
+	e.triggers.close()
 	// One that cannot be started gives its name back to the one before, which is
 	// there only then.
-	for all := e.allTriggers(); len(all) > 0; all = e.allTriggers() {
+	for all := e.triggers.list(); len(all) > 0; all = e.triggers.list() {
 		for _, t := range all {
 			t.drop()
 		}
 		for _, t := range all {
 			<-t.over
-			e.leaveTrigger(t, nil)
+			e.triggers.leave(t, nil)
 		}
 	}
 	for _, q := range e.running() {
@@ -174,9 +175,6 @@ func (e *Engine) running() []*query.Query {
 	sort.Slice(out, func(i, j int) bool { return out[i].Id < out[j].Id })
 	return out
 }
-
-// errClosed is why nothing begins any more.
-var errClosed = errors.New("the engine is closed")
 
 // add enters a query that is about to be started in the engine's list. The query
 // that is refused is abandoned.
@@ -219,6 +217,12 @@ func (e *Engine) remove(q *query.Query) {
 		return listed
 	})
 }
+
+// queryHost has triggers run their queries in the engine.
+type queryHost struct{ e *Engine }
+
+func (h queryHost) Enter(q *query.Query) error { return h.e.add(q) }
+func (h queryHost) Leave(q *query.Query)       { h.e.remove(q) }
 
 func (e *Engine) query(id int64) *query.Query {
 	e.mu.Lock()

@@ -9,10 +9,23 @@ import (
 	"endoscope/probes/process"
 )
 
+// program is what a session is about.
+type program struct {
+	target  plan.Target
+	modules *elf.Cache
+}
+
+// program is the session's target.
+func (s *session) program() program {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return program{s.target, s.e.modules}
+}
+
 // functions lists the functions of the session's target: those of the main
 // executable of its first process.
-func (s *session) functions() ([]elf.Function, error) {
-	m, err := s.module()
+func (p program) functions() ([]elf.Function, error) {
+	m, err := p.module()
 	if err != nil {
 		return nil, err
 	}
@@ -25,10 +38,8 @@ func (s *session) functions() ([]elf.Function, error) {
 }
 
 // module is the main executable of the session's target.
-func (s *session) module() (*elf.Module, error) {
-	s.mu.Lock()
-	t := s.target
-	s.mu.Unlock()
+func (p program) module() (*elf.Module, error) {
+	t := p.target
 	if t.IsZero() {
 		return nil, (&plan.Error{Msg: "this needs to know which program"}).WithHint("say USE 'name', or start with -p PID")
 	}
@@ -41,7 +52,7 @@ func (s *session) module() (*elf.Module, error) {
 		if err != nil {
 			return nil, err
 		}
-		return s.e.modules.Open(f, filepath.Base(t.Exes[0]))
+		return p.modules.Open(f, filepath.Base(t.Exes[0]))
 	}
 	maps, err := process.Modules(ps[0].PID)
 	if err != nil {
@@ -53,7 +64,7 @@ func (s *session) module() (*elf.Module, error) {
 			if err != nil {
 				return nil, err
 			}
-			return s.e.modules.Open(f, filepath.Base(m.Path))
+			return p.modules.Open(f, filepath.Base(m.Path))
 		}
 	}
 	return nil, &plan.Error{Msg: "the executable of process " + strconv.Itoa(ps[0].PID) + " cannot be read"}

@@ -98,7 +98,7 @@ func TestGatesAreThereBeforeOthersLook(t *testing.T) {
 	go func() {
 		defer close(looked)
 		for !stopped(over) {
-			e.users(whose{})
+			e.system.users(whose{})
 		}
 	}()
 	for range 20 {

@@ -151,9 +151,10 @@ func (in *inbox) take() (rows []inboxRow, more bool) {
 	return rows, len(in.live) > 0
 }
 
-// Triggered implements wire.Session.
-func (s *session) Triggered(follow bool) wire.Result {
-	return &triggered{in: s.inbox, follow: follow, stop: make(chan struct{}), began: time.Now()}
+// result gives the rows, to the end of the session if follow is set, and otherwise to
+// that of its triggers.
+func (in *inbox) result(follow bool) wire.Result {
+	return &triggered{in: in, follow: follow, stop: make(chan struct{}), began: time.Now()}
 }
 
 // triggered is the client's view of an inbox.

@@ -16,10 +16,8 @@ import (
 // javaMethods lists the methods that can be monitored in the session's target: those
 // of the classes that its first process' Java machine has loaded. remark says so, or
 // why there are none; "": it is no Java machine.
-func (s *session) javaMethods() (methods []java.Method, remark string, err error) {
-	s.mu.Lock()
-	t := s.target
-	s.mu.Unlock()
+func (p program) javaMethods() (methods []java.Method, remark string, err error) {
+	t := p.target
 	if t.IsZero() {
 		return nil, "", nil
 	}
@@ -51,8 +49,8 @@ func (s *session) javaMethods() (methods []java.Method, remark string, err error
 
 // describeJava is the answer of DESCRIBE FUNCTION for a method of Java; nil and what to
 // do if the target has none of this name.
-func (s *session) describeJava(name string) (rel *answer.Table, hint string, err error) {
-	methods, remark, err := s.javaMethods()
+func (p program) describeJava(name string) (rel *answer.Table, hint string, err error) {
+	methods, remark, err := p.javaMethods()
 	if err != nil || remark == "" {
 		return nil, "", err
 	}

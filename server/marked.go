@@ -19,10 +19,8 @@ type marked struct {
 
 // marked lists the marked places of the session's target: of its executable, and
 // of the libraries that its first process has mapped. What cannot be read has none.
-func (s *session) marked() ([]marked, error) {
-	s.mu.Lock()
-	t := s.target
-	s.mu.Unlock()
+func (p program) marked() ([]marked, error) {
+	t := p.target
 	running, err := process.Resolve(t)
 	if err != nil {
 		return nil, err
@@ -64,8 +62,8 @@ func markedIn(out []marked, f *os.File, path string) []marked {
 
 // describeMarked is the answer of DESCRIBE FUNCTION for a marked place, nil if the
 // target has none of this name.
-func (s *session) describeMarked(name string) (*answer.Table, error) {
-	all, err := s.marked()
+func (p program) describeMarked(name string) (*answer.Table, error) {
+	all, err := p.marked()
 	if err != nil {
 		return nil, err
 	}

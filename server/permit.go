@@ -70,7 +70,7 @@ func (s *session) permit(a *plan.Acquire, p *plan.Query) error {
 		a.Args[0].V = types.Str(path)
 		return nil
 	case a.Stream == catalog.TriggerStream:
-		if t := s.e.trigger(a.Args[0].V.S); t != nil && !s.may.Owns(t.user) {
+		if t := s.e.triggers.get(a.Args[0].V.S); t != nil && !s.may.Owns(t.user) {
 			return plan.Errorf(a.Start, a.Stop, "trigger %s is another user's", a.Args[0].V.S)
 		}
 		return nil
@@ -158,7 +158,7 @@ func (s *session) mayReplace(kind, owner string, name *parser.Ident, text string
 }
 
 func (s *session) mayReplaceTrigger(st *parser.CreateTrigger, text string) error {
-	old := s.e.trigger(st.Name.Name)
+	old := s.e.triggers.get(st.Name.Name)
 	switch {
 	case old == nil:
 		return nil

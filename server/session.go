@@ -122,7 +122,7 @@ func (s *session) env(args ...types.Value) *planner.Env {
 	noKernel, resolves := s.noKernel(), webhookFormats[s.setting("webhook_format").S].resolves
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &planner.Env{Params: args, Resolves: resolves, Views: s.views, Triggers: s.e.flows, Hidden: s.hidden, Models: s.models(), Target: s.target, ByThread: len(s.quiet.Threads) > 0, NoKernel: noKernel, File: s.describeFile, Values: s.valueTypes, Eval: expr.EvalConst}
+	return &planner.Env{Params: args, Resolves: resolves, Views: s.views, Triggers: s.e.triggers.flows, Hidden: s.hidden, Models: s.models(), Target: s.target, ByThread: len(s.quiet.Threads) > 0, NoKernel: noKernel, File: s.describeFile, Values: s.valueTypes, Eval: expr.EvalConst}
 }
 
 // Execute runs one statement, and has what is refused on record.
@@ -373,11 +373,11 @@ func (s *session) Complete(_ context.Context, kind, of, prefix string) []string 
 			names = append(names, p.Comm)
 		}
 	case "function":
-		fs, _ := s.functions()
+		fs, _ := s.program().functions()
 		for _, f := range fs {
 			names = append(names, f.Name)
 		}
-		methods, _, _ := s.javaMethods()
+		methods, _, _ := s.program().javaMethods()
 		for _, m := range methods {
 			names = append(names, m.Function())
 		}
@@ -397,6 +397,9 @@ func withPrefix(names []string, prefix string) []string {
 	}
 	return out
 }
+
+// Triggered implements wire.Session.
+func (s *session) Triggered(follow bool) wire.Result { return s.inbox.result(follow) }
 
 // Info is for \conninfo.
 func (s *session) Info() []string {

@@ -411,17 +411,17 @@ func TestSharedIsSaid(t *testing.T) {
 	}
 	execute(t, s, "SELECT arg1 FROM function_start WHERE pid = 1")
 	var got []string
-	for _, row := range s.e.snapshot("sys.queries", whose{}) {
+	for _, row := range s.e.system.snapshot("sys.queries", whose{}) {
 		got = append(got, row[8].S)
 	}
 	if want := []string{"2", "1", ""}; !reflect.DeepEqual(got, want) {
 		t.Errorf("shares_with: %q", got)
 	}
 	var sources []probes.Source
-	for source := range s.e.users(whose{}) {
+	for source := range s.e.system.users(whose{}) {
 		sources = append(sources, source)
 	}
-	if n, list := usersOf(sources, s.e.users(whose{})); n != 3 || list != "(1, 2), 3" {
+	if n, list := usersOf(sources, s.e.system.users(whose{})); n != 3 || list != "(1, 2), 3" {
 		t.Errorf("%d queries: %s", n, list)
 	}
 }

@@ -155,7 +155,7 @@ func TestFailedTriggerGivesItsNameBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		execute(t, s, "CREATE TRIGGER t ON SAMPLE(cpu_usage, 20ms) WHEN TRUE BEGIN NOTIFY 'x' END")
-		before := e.trigger("t")
+		before := e.triggers.get("t")
 		memory, _ := watch(e)
 		did := make(chan error, 1)
 		memory.refuses = true
@@ -183,7 +183,7 @@ func TestFailedTriggerGivesItsNameBack(t *testing.T) {
 		if !stopped(before.over) {
 			t.Errorf("%q: the trigger before goes on", meanwhile)
 		}
-		if now := e.trigger("t"); (now != nil) != (meanwhile == other) || now == before {
+		if now := e.triggers.get("t"); (now != nil) != (meanwhile == other) || now == before {
 			t.Errorf("%q: the name is of %v", meanwhile, now)
 		}
 		s.Close()

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"endoscope/server/sharing"
+
 	"context"
 	"slices"
 	"sync"
@@ -16,8 +18,16 @@ import (
 	"endoscope/server/query"
 )
 
+// system is what the engine knows of itself, as streams and for SHOW.
+type system struct {
+	running   func() []*query.Query // in order of their ids
+	shares    *sharing.Shares
+	triggers  *registry
+	providers []probes.Provider
+}
+
 // sysProvider serves the sys streams: what the engine knows of itself.
-type sysProvider struct{ e *Engine }
+type sysProvider struct{ of *system }
 
 func (p *sysProvider) Streams() []string {
 	return []string{catalog.SysQueries, catalog.SysProbes, catalog.SysDrops, catalog.SysOperators, catalog.SysTriggers}
@@ -26,7 +36,7 @@ func (p *sysProvider) Streams() []string {
 func (p *sysProvider) Close() error { return nil }
 
 func (p *sysProvider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source, error) {
-	s := &sysSource{e: p.e, spec: spec, quit: make(chan struct{})}
+	s := &sysSource{of: p.of, spec: spec, quit: make(chan struct{})}
 	var err error
 	s.rows, err = rows.Values(spec.Stream).Writer(spec, 0)
 	return s, err
@@ -35,7 +45,7 @@ func (p *sysProvider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Sou
 // sysSource gives one snapshot, or one each interval.
 type sysSource struct {
 	probes.Base
-	e    *Engine
+	of   *system
 	spec *plan.Acquire
 	rows *rows.Writer[rows.Row]
 	quit chan struct{}
@@ -82,7 +92,7 @@ func (s *sysSource) Start(_ context.Context, sink probes.Sink, _ probes.Options)
 
 func (s *sysSource) give(sink probes.Sink) {
 	s.rows.Push = sink.Push
-	for _, row := range s.e.snapshot(s.spec.Stream, whoseOf(s.spec.Target.Viewer)) {
+	for _, row := range s.of.snapshot(s.spec.Stream, whoseOf(s.spec.Target.Viewer)) {
 		s.rows.Put(row)
 	}
 	s.rows.Flush()
@@ -111,12 +121,12 @@ func whoseOf(v *plan.Viewer) whose {
 func (w whose) has(user string) bool { return !w.one || w.user == user }
 
 // queriesOf lists the running queries of some users, in order of their ids.
-func (e *Engine) queriesOf(w whose) []*query.Query {
+func (e *system) queriesOf(w whose) []*query.Query {
 	return slices.DeleteFunc(e.running(), func(q *query.Query) bool { return !w.has(q.Grant.Name()) })
 }
 
 // snapshot returns the rows of a sys stream, with all its columns.
-func (e *Engine) snapshot(stream string, w whose) [][]types.Value {
+func (e *system) snapshot(stream string, w whose) [][]types.Value {
 	now := clock.Now()
 	switch stream {
 	case catalog.SysTriggers:
@@ -151,9 +161,9 @@ func (e *Engine) snapshot(stream string, w whose) [][]types.Value {
 }
 
 // probeRows are the rows of sys.probes.
-func (e *Engine) probeRows(now int64, w whose) (out []probeRow) {
+func (e *system) probeRows(now int64, w whose) (out []probeRow) {
 	users := e.users(w)
-	for _, p := range e.all {
+	for _, p := range e.providers {
 		lister, ok := p.(interface{ Probes() []probes.Site })
 		if !ok {
 			continue
@@ -177,7 +187,7 @@ func among(ids []int64, all []*query.Query) []int64 {
 }
 
 // users are the queries of each source that runs.
-func (e *Engine) users(w whose) map[probes.Source][]int64 {
+func (e *system) users(w whose) map[probes.Source][]int64 {
 	users := e.shares.Queries()
 	all := e.queriesOf(w)
 	for s, ids := range users {
@@ -215,4 +225,17 @@ func usersOf(sources []probes.Source, users map[probes.Source][]int64) (n int, l
 		}
 	}
 	return n, list
+}
+
+// triggerRows are the rows of sys.triggers.
+func (e *system) triggerRows(now int64, w whose) (out []triggerRow) {
+	for _, t := range e.triggers.list() {
+		if !w.has(t.user) {
+			continue
+		}
+		row := triggerRow{at: now, t: t}
+		row.skipped, row.arming = t.arming()
+		out = append(out, row)
+	}
+	return out
 }

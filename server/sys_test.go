@@ -34,7 +34,7 @@ func TestSysStreamsAreAlive(t *testing.T) {
 	for _, c := range cs.Columns {
 		spec.Out.Fields = append(spec.Out.Fields, types.Field{Name: c.Name, Type: c.Type})
 	}
-	s, err := (&sysProvider{e}).Prepare(t.Context(), spec)
+	s, err := (&sysProvider{e.system}).Prepare(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ type Stats struct {
 func (e *Engine) Stats() Stats {
 	e.mu.Lock()
 	sum := e.totals
-	s := Stats{Queries: len(e.queries), Triggers: len(e.triggers)}
+	s := Stats{Queries: len(e.queries), Triggers: e.triggers.count()}
 	for _, q := range e.queries {
 		sum.add(q)
 	}
@@ -40,7 +40,7 @@ func (e *Engine) Stats() Stats {
 // Expel ends the triggers that a user has made.
 func (e *Engine) Expel(user string) {
 	var theirs []*trigger
-	for _, t := range e.allTriggers() {
+	for _, t := range e.triggers.list() {
 		if t.user == user {
 			theirs = append(theirs, t)
 			t.drop()
@@ -48,7 +48,7 @@ func (e *Engine) Expel(user string) {
 	}
 	for _, t := range theirs {
 		<-t.over
-		e.leaveTrigger(t, nil)
+		e.triggers.leave(t, nil)
 		_, _ = e.kept.Drop("trigger", t.plan.Name) // nobody is there to be told
 	}
 }

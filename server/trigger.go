@@ -1,6 +1,8 @@
 package server
 
 import (
+	"cmp"
+
 	"context"
 	"errors"
 	"fmt"
@@ -39,7 +41,9 @@ type trigger struct {
 	actors []actor
 	stream *triggerStream
 	ledger *ledger
-	owner  *session
+	host   host
+	inbox  *inbox                                 // of the session that made it
+	tell   func(text string)                      // notifies the user who made it
 	user   string                                 // whose it is
 	tuple  func([]byte, *batch.Batch, int) []byte // as JSON
 
@@ -50,6 +54,47 @@ type trigger struct {
 	quit     chan struct{} // closed: end at once
 	quitOnce sync.Once
 	over     chan struct{} // closed when nothing of it is attached any more
+}
+
+// host runs the queries of triggers.
+type host interface {
+	// Enter adds a query that is about to be started to the engine's list. A query that
+	// is refused is abandoned.
+	Enter(q *query.Query) error
+	// Leave takes a query that has ended off the list.
+	Leave(q *query.Query)
+}
+
+// beginQuery starts a query of the trigger, which is in the engine's list from before on;
+// endQuery takes it off.
+func (t *trigger) beginQuery(q *query.Query) error {
+	err := t.host.Enter(q)
+	if err != nil {
+		return err
+	}
+	t.ledger.enter(q)
+	if err = q.Start(); err != nil {
+		t.endQuery(q)
+	}
+	return err
+}
+
+func (t *trigger) endQuery(q *query.Query) {
+	t.host.Leave(q)
+	t.ledger.settle(q)
+}
+
+// arming is for sys.triggers: the activations for which nothing was done, and why what
+// the actions acquire is attached late, if anything is acquired.
+func (t *trigger) arming() (skipped uint64, arming string) {
+	for _, a := range t.actors {
+		st := a.status()
+		skipped += st.skipped
+		if _, ok := a.(acquiring); ok && (arming == "" || st.late != "") {
+			arming = cmp.Or(st.late, "at once")
+		}
+	}
+	return skipped, arming
 }
 
 // actor is one action of a trigger. activate and relent do not block.
@@ -117,7 +162,7 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 	if err != nil {
 		return nil, err
 	}
-	t := &trigger{plan: p, text: text, mode: "continuous", stream: newTriggerStream(), ledger: newLedger(), owner: s, user: s.may.Name(), quit: make(chan struct{}), over: make(chan struct{})}
+	t := &trigger{plan: p, text: text, mode: "continuous", stream: newTriggerStream(), ledger: newLedger(), host: queryHost{s.e}, inbox: s.inbox, tell: s.tell, user: s.may.Name(), quit: make(chan struct{}), over: make(chan struct{})}
 	if err := refuseSelf(p, st.Name, text); err != nil {
 		return nil, err
 	}
@@ -159,7 +204,7 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 		}
 		t.actors = append(t.actors, a)
 	}
-	release, err := s.e.claim(ctx, p.Name)
+	release, err := s.e.triggers.claim(ctx, p.Name)
 	if err != nil {
 		t.abandon()
 		return nil, err
@@ -169,7 +214,7 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 		t.abandon()
 		return nil, err
 	}
-	old, err := s.e.enterTrigger(t, st.Replace)
+	old, err := s.e.triggers.enter(t, st.Replace)
 	if err != nil {
 		t.abandon()
 		var e *plan.Error
@@ -180,14 +225,14 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 	}
 	s.inbox.follow(t)
 	s.holdBack(t.when)
-	if err := s.e.begin(t, t.when); err != nil {
-		s.e.leaveTrigger(t, old)
+	if err := t.beginQuery(t.when); err != nil {
+		s.e.triggers.leave(t, old)
 		s.inbox.unfollow(t)
 		t.abandon()
 		return nil, err
 	}
-	s.e.settleTrigger(t)
-	go t.run(s.e)
+	s.e.triggers.settle(t)
+	go t.run()
 	if old != nil {
 		old.drop()
 		<-old.over
@@ -212,7 +257,7 @@ func (s *session) actor(ctx context.Context, t *trigger, a *planner.Action, text
 	case planner.ActNotify:
 		return &notifier{t: t, act: a}, nil
 	case planner.ActStop:
-		return &stopper{t: t, act: a, e: s.e, rules: s.may.Rules()}, nil
+		return &stopper{t: t, act: a, all: s.e.triggers, rules: s.may.Rules()}, nil
 	case planner.ActWebhook:
 		if err := s.may.MayPost(a.Str); err != nil {
 			return nil, answer.PlacedAt(err, -1, -1, text)
@@ -224,15 +269,21 @@ func (s *session) actor(ctx context.Context, t *trigger, a *planner.Action, text
 		return nil, err
 	}
 	bounds := s.budgets() // as they are now
-	m, err := s.shut(ctx, t, a, p, bounds, text)
+	arming := s.setting("trigger_arming").S
+	m, err := newShutter(ctx, t, a, p, arming, func(p *plan.Query) (*query.Query, error) {
+		q, err := s.prepare(ctx, text, p)
+		if err == nil {
+			bounds.give(q)
+		}
+		return q, err
+	})
 	if err != nil {
 		return nil, err
 	}
 	if m != nil {
 		return m, nil
 	}
-	arming := s.setting("trigger_arming").S
-	return newAcquirer(ctx, t, a, s.e, lateBySetting(arming, p), newVigil(arming), func(ctx context.Context, attached bool) (*query.Query, error) {
+	return newAcquirer(ctx, t, a, lateBySetting(arming, p), newVigil(arming), func(ctx context.Context, attached bool) (*query.Query, error) {
 		p := p
 		if attached {
 			p = unshared(p)
@@ -312,13 +363,13 @@ func (t *trigger) losses() *flow.Tally {
 }
 
 // run waits for the trigger's end.
-func (t *trigger) run(e *Engine) {
+func (t *trigger) run() {
 	select {
 	case <-t.when.Done:
 	case <-t.quit:
 		t.cancel(t.when)
 	}
-	e.over(t, t.when)
+	t.endQuery(t.when)
 	if err := t.when.Failure(); err != nil {
 		t.fail(err)
 	}
@@ -331,7 +382,7 @@ func (t *trigger) run(e *Engine) {
 	}
 	t.stream.close()
 	close(t.over)
-	t.owner.inbox.ended(t)
+	t.inbox.ended(t)
 }
 
 // cancel abandons a query of a trigger that was dropped: what is under way is not
@@ -352,7 +403,7 @@ func (t *trigger) fail(err error) {
 		err = errors.New(e.Msg) // its place was told when the trigger was made
 	}
 	if t.errors.set(err) {
-		t.owner.tell(fmt.Sprintf("trigger %s: %v", t.plan.Name, err))
+		t.tell(fmt.Sprintf("trigger %s: %v", t.plan.Name, err))
 	}
 }
 
@@ -391,12 +442,12 @@ func (t *trigger) state() string {
 // attached.
 func (s *session) dropTrigger(ctx context.Context, st *parser.Drop, text string) (wire.Result, error) {
 	name := st.Name.Name
-	release, err := s.e.claim(ctx, name)
+	release, err := s.e.triggers.claim(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	t := s.e.trigger(name)
+	t := s.e.triggers.get(name)
 	if t == nil {
 		if owner, waits := s.e.kept.Owner("trigger", name); waits && s.may.Owns(owner) {
 			if _, err := s.e.kept.Drop("trigger", name); err != nil {
@@ -413,7 +464,7 @@ func (s *session) dropTrigger(ctx context.Context, st *parser.Drop, text string)
 	if err := s.mayDrop("trigger", t.user, st.Name, text); err != nil {
 		return nil, err
 	}
-	s.e.leaveTrigger(t, nil)
+	s.e.triggers.leave(t, nil)
 	t.drop()
 	<-t.over
 	r := answer.Messagef("trigger %s dropped after %s", name, answer.Plural(t.op.Activations(), "activation"))
@@ -431,7 +482,7 @@ type notifier struct {
 
 func (n *notifier) activate(a activation) {
 	n.t.stream.give(streamRow{at: a.at, activation: a.n, action: n.act.Text, row: a.tuple})
-	n.t.owner.tell(n.t.plan.Name + ": " + n.act.Str)
+	n.t.tell(n.t.plan.Name + ": " + n.act.Str)
 }
 
 func (n *notifier) relent(int64) {}
@@ -446,13 +497,13 @@ func (n *notifier) status() actorStatus { return actorStatus{} }
 type stopper struct {
 	t   *trigger
 	act *planner.Action
-	e   *Engine
+	all *registry
 	// rules: it may stop what other users' triggers acquire.
 	rules bool
 }
 
 func (s *stopper) activate(a activation) {
-	for _, t := range s.e.allTriggers() {
+	for _, t := range s.all.list() {
 		if t.user != s.t.user && !s.rules {
 			continue
 		}

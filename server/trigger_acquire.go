@@ -28,7 +28,6 @@ import (
 type acquirer struct {
 	t       *trigger
 	act     *planner.Action
-	e       *Engine
 	prepare func(ctx context.Context, attached bool) (*query.Query, error)
 	notices []string // of the query, for whoever makes the trigger
 	wake    chan struct{}
@@ -54,8 +53,8 @@ type acquirer struct {
 
 // newAcquirer has the action's query stand by. late says why its probes are to be
 // attached when they are wanted; "": before.
-func newAcquirer(ctx context.Context, t *trigger, act *planner.Action, e *Engine, late string, v *vigil, prepare func(context.Context, bool) (*query.Query, error)) (*acquirer, error) {
-	q := &acquirer{t: t, act: act, e: e, late: late, vigil: v, prepare: prepare, wake: make(chan struct{}, 1), done: make(chan struct{})}
+func newAcquirer(ctx context.Context, t *trigger, act *planner.Action, late string, v *vigil, prepare func(context.Context, bool) (*query.Query, error)) (*acquirer, error) {
+	q := &acquirer{t: t, act: act, late: late, vigil: v, prepare: prepare, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	var err error
 	if q.standby, err = prepare(ctx, late == ""); err != nil {
 		return nil, err
@@ -229,7 +228,7 @@ func (q *acquirer) relieve(late string) {
 	q.standby = nil
 	q.discarding.Go(dear.Abandon)
 	q.come()
-	q.t.owner.tell(q.t.plan.Name + ": " + lateNotice(q.act, late))
+	q.t.tell(q.t.plan.Name + ": " + lateNotice(q.act, late))
 }
 
 // settle waits until the query that is ending has ended, if there is one.
@@ -242,7 +241,7 @@ func (q *acquirer) settle() {
 }
 
 func (q *acquirer) ended(run *query.Query) {
-	q.e.over(q.t, run)
+	q.t.endQuery(run)
 	if err := run.Failure(); err != nil {
 		q.t.fail(err)
 	}
@@ -275,7 +274,7 @@ func (q *acquirer) arm(since activation) {
 	q.number = &atomic.Int64{}
 	q.number.Store(since.n)
 	run.Last = newPublisher(q.t.stream, run, q.number, q.act.Text)
-	if err := q.e.begin(q.t, run); err != nil {
+	if err := q.t.beginQuery(run); err != nil {
 		q.satisfied()
 		q.t.fail(err)
 		return

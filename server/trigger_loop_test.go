@@ -71,7 +71,7 @@ func TestLoopsAreRefused(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	if all := s.e.allTriggers(); len(all) > 0 {
+	if all := s.e.triggers.list(); len(all) > 0 {
 		t.Errorf("%d triggers are left", len(all))
 	}
 }
@@ -95,10 +95,10 @@ func TestLoopOfTwoAtOnce(t *testing.T) {
 		}
 		both = append(both, &trigger{plan: p})
 	}
-	if _, err := s.e.enterTrigger(both[0], false); err != nil {
+	if _, err := s.e.triggers.enter(both[0], false); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.e.enterTrigger(both[1], false); err == nil || !strings.Contains(err.Error(), "b would feed itself through a") {
+	if _, err := s.e.triggers.enter(both[1], false); err == nil || !strings.Contains(err.Error(), "b would feed itself through a") {
 		t.Errorf("the second is not refused: %v", err)
 	}
 	// What is being replaced may come back: until then nothing may feed it.
@@ -108,18 +108,18 @@ func TestLoopOfTwoAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	next := &trigger{plan: p}
-	if _, err := s.e.enterTrigger(next, true); err != nil {
+	if _, err := s.e.triggers.enter(next, true); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.e.enterTrigger(both[1], false); err == nil {
+	if _, err := s.e.triggers.enter(both[1], false); err == nil {
 		t.Error("what would feed the one before is not refused while that may come back")
 	}
-	s.e.settleTrigger(next)
-	if _, err := s.e.enterTrigger(both[1], false); err != nil {
+	s.e.triggers.settle(next)
+	if _, err := s.e.triggers.enter(both[1], false); err != nil {
 		t.Errorf("refused for what is gone: %v", err)
 	}
-	s.e.leaveTrigger(both[1], nil)
-	s.e.leaveTrigger(next, nil)
+	s.e.triggers.leave(both[1], nil)
+	s.e.triggers.leave(next, nil)
 }
 
 // A condition on what activations change is activated once for each row of a sample,
@@ -139,7 +139,7 @@ func TestLoopThroughSysIsBounded(t *testing.T) {
 	time.Sleep(600 * time.Millisecond) // in which a loop without bounds would have grown
 	// There are two triggers; and queries: two of triggers, and one of each action.
 	for name, rows := range map[string]int64{"t": 2, "q": 4} {
-		op := s.e.trigger(name).op
+		op := s.e.triggers.get(name).op
 		testenv.Until(t, name+" is activated", func() bool { return op.Activations() > 0 })
 		n := op.Activations()
 		samples := int64(time.Since(began)/(50*time.Millisecond)) + 2

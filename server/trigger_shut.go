@@ -46,14 +46,13 @@ type shutter struct {
 	skipped  uint64 // activations since
 }
 
-// shut makes a MONITOR whose probes are attached already, or nil where that
+// newShutter makes a MONITOR whose probes are attached already, or nil where that
 // cannot be done.
-func (s *session) shut(ctx context.Context, t *trigger, act *planner.Action, p *plan.Query, bounds budgets, text string) (m *shutter, err error) {
-	mode := s.setting("trigger_arming").S
+func newShutter(ctx context.Context, t *trigger, act *planner.Action, p *plan.Query, mode string, prepare func(*plan.Query) (*query.Query, error)) (m *shutter, err error) {
 	if !mayBeShut(act, p, mode) {
 		return nil, nil
 	}
-	q, err := s.prepare(ctx, text, unshared(p))
+	q, err := prepare(unshared(p))
 	if err != nil {
 		return nil, err
 	}
@@ -72,9 +71,8 @@ func (s *session) shut(ctx context.Context, t *trigger, act *planner.Action, p *
 		return nil, err
 	}
 	f.Options.Gates = probes.Gates{Set: m.gates, Own: m.gates.Gate(0), Way: plan.AtEntry, Detaches: f.Info.Detaches}
-	bounds.give(q)
 	q.Last = newPublisher(t.stream, q, &m.number, act.Text)
-	if err := s.e.begin(t, q); err != nil {
+	if err := t.beginQuery(q); err != nil {
 		m.gates.Close()
 		m = nil
 		return nil, err
@@ -83,7 +81,7 @@ func (s *session) shut(ctx context.Context, t *trigger, act *planner.Action, p *
 	if m.late = m.vigil.first(ctx); m.late != "" {
 		m.rouse()
 	}
-	go m.run(s.e)
+	go m.run()
 	return m, nil
 }
 
@@ -215,10 +213,10 @@ func (m *shutter) rouse() {
 	}
 }
 
-func (m *shutter) run(e *Engine) {
+func (m *shutter) run() {
 	defer close(m.done)
 	m.attend()
-	e.over(m.t, m.q)
+	m.t.endQuery(m.q)
 	if err := m.q.Failure(); err != nil {
 		m.t.fail(err)
 	}
@@ -256,7 +254,7 @@ func (m *shutter) relieve(late string) {
 	m.mu.Lock()
 	m.late = late
 	m.mu.Unlock()
-	m.t.owner.tell(m.t.plan.Name + ": " + lateNotice(m.act, late))
+	m.t.tell(m.t.plan.Name + ": " + lateNotice(m.act, late))
 	m.follow()
 }
 

@@ -92,14 +92,14 @@ func (s *triggerStream) close() {
 }
 
 // triggerProvider serves the streams of triggers.
-type triggerProvider struct{ e *Engine }
+type triggerProvider struct{ all *registry }
 
 func (p *triggerProvider) Streams() []string { return []string{catalog.TriggerStream} }
 func (p *triggerProvider) Close() error      { return nil }
 
 func (p *triggerProvider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source, error) {
 	name := spec.Args[0]
-	t := p.e.trigger(name.V.S)
+	t := p.all.get(name.V.S)
 	if t == nil {
 		return nil, plan.Errorf(spec.Start, spec.Stop, "there is no trigger %s any more", name.V.S)
 	}

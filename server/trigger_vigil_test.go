@@ -1,7 +1,12 @@
 package server
 
 import (
-	"context"
+	"endoscope/planner/plan"
+	"endoscope/planner/types"
+	"endoscope/probes/sourcetest"
+	"endoscope/server/query"
+	"endoscope/server/sharing"
+
 	"testing"
 
 	"endoscope/planner"
@@ -19,22 +24,17 @@ func (d *costly) Stats() probes.Stats { d.calls += 1 << 40; return probes.Stats{
 
 // Where what stood by could not begin, nothing stands by any more that could be too dear.
 func TestNobodyLooksAtWhatDidNotBegin(t *testing.T) {
-	s, dir := loopSession(t)
-	text := "CREATE TRIGGER t ON file('" + dir + "/in.csv') WHEN n > 0 BEGIN SELECT n FROM series(3) END"
-	p, err := planner.PlanTrigger(parsed(t, text), text, s.env())
-	if err != nil {
-		t.Fatal(err)
-	}
-	ready, err := s.prepare(context.Background(), text, p.Actions[0].Query)
+	spec := &plan.Acquire{Stream: "fake", Out: types.Schema{Time: -1}}
+	ready, err := query.Prepare(t.Context(), "", &plan.Query{Root: spec}, query.Environment{
+		Providers: map[string]probes.Provider{"fake": &sourcetest.Provider{}}, Shares: sharing.New(), Batches: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	v := &vigil{limit: waitingShare, sources: []probes.Source{&costly{}}}
 	v.begin()
 	defer v.end()
-	tr := &trigger{plan: p, owner: s, stream: newTriggerStream(), ledger: newLedger()}
-	q := &acquirer{t: tr, act: &p.Actions[0], e: s.e, vigil: v, standby: ready}
-	s.e.Close()
+	tr := &trigger{plan: &planner.Trigger{Name: "t"}, host: full{}, tell: func(string) {}, stream: newTriggerStream(), ledger: newLedger()}
+	q := &acquirer{t: tr, act: &planner.Action{}, vigil: v, standby: ready}
 	q.arm(activation{n: 1})
 	if q.running != nil || tr.errors.get() != errClosed.Error() {
 		t.Fatalf("it began, or failed for %q", tr.errors.get())
@@ -43,3 +43,9 @@ func TestNobodyLooksAtWhatDidNotBegin(t *testing.T) {
 		t.Error("the goroutine would let go of a query that is not there")
 	}
 }
+
+// full is a host that is closed.
+type full struct{}
+
+func (full) Enter(q *query.Query) error { q.Abandon(); return errClosed }
+func (full) Leave(*query.Query)         {}

@@ -1,7 +1,10 @@
 package server
 
 import (
-	"cmp"
+	"endoscope/planner/definitions"
+	"errors"
+	"sync"
+
 	"context"
 	"fmt"
 	"slices"
@@ -11,28 +14,59 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/server/answer"
-	"endoscope/server/query"
 )
 
-// claim has the name of a trigger to oneself until release: who creates or drops
-// one of that name meanwhile waits. A trigger that is being created may yet fail,
-// and its name is then that of the one before again.
-func (e *Engine) claim(ctx context.Context, name string) (release func(), err error) {
+// registry is the triggers of an engine, by name. It is safe for concurrent use.
+type registry struct {
+	taken func(name string) bool // reports whether a stream has the name
+
+	mu      sync.Mutex
+	all     map[string]*trigger
+	claimed map[string]chan struct{} // names that are reserved, until it is closed
+	flows   *definitions.Triggers    // what they read and write
+	closed  bool                     // no trigger begins any more
+}
+
+func newRegistry(taken func(name string) bool) *registry {
+	return &registry{taken: taken, all: map[string]*trigger{}, claimed: map[string]chan struct{}{}, flows: definitions.NewTriggers()}
+}
+
+// errClosed is why no trigger begins any more.
+var errClosed = errors.New("the engine is closed")
+
+// close has no trigger begin any more.
+func (r *registry) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+}
+
+// count is how many triggers there are.
+func (r *registry) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.all)
+}
+
+// claim reserves a name until release is called; others who claim it wait for that. A
+// trigger that is being created may yet fail, and its name is then that of the one
+// before again.
+func (r *registry) claim(ctx context.Context, name string) (release func(), err error) {
 	for {
-		e.mu.Lock()
-		busy := e.claimed[name]
+		r.mu.Lock()
+		busy := r.claimed[name]
 		if busy == nil {
 			mine := make(chan struct{})
-			e.claimed[name] = mine
-			e.mu.Unlock()
+			r.claimed[name] = mine
+			r.mu.Unlock()
 			return func() {
-				e.mu.Lock()
-				delete(e.claimed, name)
-				e.mu.Unlock()
+				r.mu.Lock()
+				delete(r.claimed, name)
+				r.mu.Unlock()
 				close(mine)
 			}, nil
 		}
-		e.mu.Unlock()
+		r.mu.Unlock()
 		select {
 		case <-busy:
 		case <-ctx.Done():
@@ -41,114 +75,76 @@ func (e *Engine) claim(ctx context.Context, name string) (release func(), err er
 	}
 }
 
-// enterTrigger gives a trigger its name. The one that had it is returned, if it
-// may be replaced.
-func (e *Engine) enterTrigger(t *trigger, replace bool) (old *trigger, err error) {
+// enter gives a trigger its name. The one that had it is returned, if it may be
+// replaced.
+func (r *registry) enter(t *trigger, replace bool) (old *trigger, err error) {
 	name := t.plan.Name
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
 		return nil, errClosed
 	}
-	if old = e.triggers[name]; old != nil && !replace {
+	if old = r.all[name]; old != nil && !replace {
 		return nil, plan.Errorf(-1, -1, "there is a trigger %s already", name)
 	}
 	// Others may have come since it was planned.
-	if e.views.Taken(name) {
+	if r.taken(name) {
 		return nil, plan.Errorf(-1, -1, "there is a stream %s already, and a trigger's name is a stream, too", name)
 	}
-	if loop := t.plan.Feeds(e.flows); loop != nil {
+	if loop := t.plan.Feeds(r.flows); loop != nil {
 		return nil, loop
 	}
-	e.triggers[name] = t
+	r.all[name] = t
 	flow := t.plan.Flow
 	if old != nil { // which may yet get its name back
 		flow = flow.And(old.plan.Flow)
 	}
-	e.flows.Put(name, flow)
+	r.flows.Put(name, flow)
 	return old, nil
 }
 
-// settleTrigger is called when a trigger that was entered has begun.
-func (e *Engine) settleTrigger(t *trigger) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.triggers[t.plan.Name] == t {
-		e.flows.Put(t.plan.Name, t.plan.Flow)
+// settle is called when a trigger that was entered has begun.
+func (r *registry) settle(t *trigger) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.all[t.plan.Name] == t {
+		r.flows.Put(t.plan.Name, t.plan.Flow)
 	}
 }
 
-// leaveTrigger takes the name of a trigger away, if it still has it, and gives it
-// back to the one that had it before.
-func (e *Engine) leaveTrigger(t, before *trigger) {
+// leave takes the name of a trigger away, if it still has it, and gives it back to the
+// one that had it before.
+func (r *registry) leave(t, before *trigger) {
 	name := t.plan.Name
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	switch {
-	case e.triggers[name] != t:
+	case r.all[name] != t:
 	case before != nil:
-		e.triggers[name] = before
-		e.flows.Put(name, before.plan.Flow)
+		r.all[name] = before
+		r.flows.Put(name, before.plan.Flow)
 	default:
-		delete(e.triggers, name)
-		e.flows.Drop(name)
+		delete(r.all, name)
+		r.flows.Drop(name)
 	}
 }
 
-// begin starts a query of a trigger, which is in the engine's list from before on;
-// over takes it off.
-func (e *Engine) begin(t *trigger, q *query.Query) error {
-	err := e.add(q)
-	if err != nil {
-		return err
-	}
-	t.ledger.enter(q)
-	if err = q.Start(); err != nil {
-		e.over(t, q)
-	}
-	return err
+// get is the trigger of that name, or nil.
+func (r *registry) get(name string) *trigger {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.all[name]
 }
 
-func (e *Engine) over(t *trigger, q *query.Query) {
-	e.remove(q)
-	t.ledger.settle(q)
-}
-
-// trigger is the one of that name, or nil.
-func (e *Engine) trigger(name string) *trigger {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.triggers[name]
-}
-
-// allTriggers lists the triggers by name.
-func (e *Engine) allTriggers() []*trigger {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	out := make([]*trigger, 0, len(e.triggers))
-	for _, t := range e.triggers {
+// list lists the triggers by name.
+func (r *registry) list() []*trigger {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := make([]*trigger, 0, len(r.all))
+	for _, t := range r.all {
 		out = append(out, t)
 	}
 	slices.SortFunc(out, func(a, b *trigger) int { return strings.Compare(a.plan.Name, b.plan.Name) })
-	return out
-}
-
-// triggerRows are the rows of sys.triggers.
-func (e *Engine) triggerRows(now int64, w whose) (out []triggerRow) {
-	for _, t := range e.allTriggers() {
-		if !w.has(t.user) {
-			continue
-		}
-		row := triggerRow{at: now, t: t}
-		for _, a := range t.actors {
-			st := a.status()
-			row.skipped += st.skipped
-			if _, ok := a.(acquiring); ok && (row.arming == "" || st.late != "") {
-				row.arming = cmp.Or(st.late, "at once")
-			}
-		}
-		out = append(out, row)
-	}
 	return out
 }
 
