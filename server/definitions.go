@@ -22,7 +22,7 @@ import (
 // something of that name.
 func (s *session) createStream(ctx context.Context, st *parser.CreateStream, text string) (wire.Result, error) {
 	name := st.Name.Name
-	release, err := s.e.triggers.claim(ctx, name)
+	release, err := s.e.triggers.Claim(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (s *session) createStream(ctx context.Context, st *parser.CreateStream, tex
 // dropStream runs DROP STREAM.
 func (s *session) dropStream(ctx context.Context, st *parser.Drop, text string) (wire.Result, error) {
 	name := st.Name.Name
-	release, err := s.e.triggers.claim(ctx, name)
+	release, err := s.e.triggers.Claim(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -78,9 +78,9 @@ func (s *session) dropStream(ctx context.Context, st *parser.Drop, text string) 
 // triggerNames are the triggers that the session sees, sorted.
 func (s *session) triggerNames() []string {
 	var names []string
-	for _, t := range s.e.triggers.list() {
-		if s.may.Owns(t.user) {
-			names = append(names, t.plan.Name)
+	for _, t := range s.e.triggers.List() {
+		if s.may.Owns(t.Owner) {
+			names = append(names, t.Plan.Name)
 		}
 	}
 	return names
@@ -88,8 +88,8 @@ func (s *session) triggerNames() []string {
 
 // hidden reports whether a trigger is another user's.
 func (s *session) hidden(trigger string) bool {
-	t := s.e.triggers.get(trigger)
-	return t != nil && !s.may.Owns(t.user)
+	t := s.e.triggers.Get(trigger)
+	return t != nil && !s.may.Owns(t.Owner)
 }
 
 // models are those that the session sees.

@@ -16,6 +16,7 @@ import (
 	"endoscope/probes/dwarf/signature"
 	"endoscope/probes/elf"
 	"endoscope/server/answer"
+	"endoscope/server/trigger"
 	"endoscope/server/wire"
 )
 
@@ -28,8 +29,8 @@ func (s *session) describe(_ context.Context, st *parser.Describe, src string) (
 	if v := s.views.Get(name); v != nil {
 		return s.describeView(v)
 	}
-	if t := s.e.triggers.get(name); t != nil && s.may.Owns(t.user) {
-		return describeTrigger(t), nil
+	if t := s.e.triggers.Get(name); t != nil && s.may.Owns(t.Owner) {
+		return trigger.Describe(t), nil
 	}
 	cs := catalog.Find(strings.ToLower(name))
 	if cs == nil {

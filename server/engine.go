@@ -26,6 +26,7 @@ import (
 	"endoscope/server/query"
 	"endoscope/server/sharing"
 	"endoscope/server/store"
+	"endoscope/server/trigger"
 	"endoscope/server/wire"
 )
 
@@ -62,7 +63,7 @@ type Engine struct {
 	kept      *store.Definitions
 	modules   *elf.Cache
 	shares    *sharing.Shares
-	triggers  *registry
+	triggers  *trigger.Registry
 	system    *system
 
 	mu      sync.Mutex
@@ -87,12 +88,12 @@ func New(o Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{kept: kept, options: o, providers: map[string]probes.Provider{}, attaches: map[string]bool{}, views: definitions.NewViews(), models: store.NewModels(o.ModelDir), queries: map[int64]*query.Query{}, modules: &elf.Cache{}, shares: sharing.New()}
-	e.triggers = newRegistry(e.views.Taken)
+	e.triggers = trigger.NewRegistry(e.views.Taken)
 	e.uprobes = uprobe.New(uprobe.Options{Match: matchFunction, RingBytes: o.RingBytes})
 	stacks, lives := stack.New(), sched.New()
 	found, followed := &handlerstream.Provider{Stacks: stacks}, &handlerstream.Provider{Stacks: stacks, Forgets: true}
 	e.system = &system{running: e.running, shares: e.shares, triggers: e.triggers}
-	e.all = []probes.Provider{e.uprobes, procfs.New(), stacks, found, &handlerstream.CostProvider{Handlers: followed, Calls: e.uprobes}, lives, entities.New(e.uprobes, lives, e.modules), variable.New(), replay.New(), &sysProvider{e.system}, &triggerProvider{e.triggers}}
+	e.all = []probes.Provider{e.uprobes, procfs.New(), stacks, found, &handlerstream.CostProvider{Handlers: followed, Calls: e.uprobes}, lives, entities.New(e.uprobes, lives, e.modules), variable.New(), replay.New(), &sysProvider{e.system}, &trigger.Provider{All: e.triggers}}
 	e.system.providers = e.all
 	for _, streams := range [][]string{e.uprobes.Streams(), stacks.Streams(), {handlerstream.Stream, handlerstream.CostStream}, lives.Streams(), {entities.EntityEvents, entities.ActivityEvents}, {variable.Stream}} {
 		for _, s := range streams {
@@ -139,16 +140,16 @@ func (e *Engine) Close() error {
 	e.mu.Lock()
 	e.closed = true
 	e.mu.Unlock()
-	e.triggers.close()
+	e.triggers.Close()
 	// One that cannot be started gives its name back to the one before, which is
 	// there only then.
-	for all := e.triggers.list(); len(all) > 0; all = e.triggers.list() {
+	for all := e.triggers.List(); len(all) > 0; all = e.triggers.List() {
 		for _, t := range all {
-			t.drop()
+			t.Drop()
 		}
 		for _, t := range all {
-			<-t.over
-			e.triggers.leave(t, nil)
+			<-t.Over
+			e.triggers.Leave(t, nil)
 		}
 	}
 	for _, q := range e.running() {
@@ -198,7 +199,7 @@ func (e *Engine) add(q *query.Query) error {
 	e.mu.Unlock()
 	if closed {
 		q.Abandon()
-		return errClosed
+		return trigger.ErrClosed
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/server/answer"
 	"endoscope/server/query"
+	"endoscope/server/trigger"
 	"endoscope/server/wire"
 )
 
@@ -19,7 +20,7 @@ func (s *session) explainTrigger(ctx context.Context, st *parser.CreateTrigger, 
 	if err != nil {
 		return nil, err
 	}
-	if err := refuseSelf(t, st.Name, src); err != nil {
+	if err := trigger.RefuseSelf(t, st.Name, src); err != nil {
 		return nil, err
 	}
 	rel := answer.NewTable(answer.Text("plan"))
@@ -29,7 +30,7 @@ func (s *session) explainTrigger(ctx context.Context, st *parser.CreateTrigger, 
 	if err != nil {
 		return nil, err
 	}
-	if err := s.explainPlan(ctx, nil, rel, promptly(when), src, "  ", nil); err != nil {
+	if err := s.explainPlan(ctx, nil, rel, trigger.Promptly(when), src, "  ", nil); err != nil {
 		return nil, err
 	}
 	for i := range t.Actions {
@@ -39,7 +40,7 @@ func (s *session) explainTrigger(ctx context.Context, st *parser.CreateTrigger, 
 			if err := s.may.MayPost(a.Str); err != nil {
 				return nil, answer.PlacedAt(err, -1, -1, src)
 			}
-			rel.AddLines(fmt.Sprintf("  posted in order; up to %d wait", webhookQueue))
+			rel.AddLines(fmt.Sprintf("  posted in order; up to %d wait", trigger.WebhookQueue))
 		}
 		if a.Query == nil {
 			continue
@@ -49,7 +50,7 @@ func (s *session) explainTrigger(ctx context.Context, st *parser.CreateTrigger, 
 			return nil, err
 		}
 		arming := s.setting("trigger_arming").S
-		err = s.explainPlan(ctx, nil, rel, unshared(p), src, "  ", func(q *query.Query) string { return describeArming(a, q, arming) + "\n" })
+		err = s.explainPlan(ctx, nil, rel, trigger.Unshared(p), src, "  ", func(q *query.Query) string { return describeArming(a, q, arming) + "\n" })
 		if err != nil {
 			return nil, err
 		}
@@ -83,16 +84,16 @@ func describeArming(a *planner.Action, q *query.Query, arming string) string {
 	if !waits {
 		return "armed at once: nothing has to be attached"
 	}
-	if late := lateBySetting(arming, q.Plan); late != "" {
+	if late := trigger.LateBySetting(arming, q.Plan); late != "" {
 		return "armed some 10 ms after the tuple, by attaching its probes then: " + late
 	}
 	by := "its probes stand by, and have nothing of before"
-	if shuttable(a, q, arming) {
+	if trigger.Shuttable(a, q, arming) {
 		by = "its probes are attached before, behind a gate that is opened"
 	}
 	said := fmt.Sprintf("armed at once: %s; until then a call costs about %s", by, plan.FormatDuration(int64(ns)))
 	if arming == "auto" {
-		said += fmt.Sprintf("\n  if calls come to take more than %.0f %% of a CPU meanwhile, armed some 10 ms after the tuple (SET trigger_arming)", 100*waitingShare)
+		said += fmt.Sprintf("\n  if calls come to take more than %.0f %% of a CPU meanwhile, armed some 10 ms after the tuple (SET trigger_arming)", 100*trigger.WaitingShare)
 	}
 	return said
 }

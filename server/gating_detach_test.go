@@ -13,6 +13,7 @@ import (
 	"endoscope/probes/testenv"
 	"endoscope/server/gating"
 	"endoscope/server/query"
+	"endoscope/server/trigger"
 	"endoscope/server/wire"
 )
 
@@ -97,7 +98,7 @@ func TestGatesAreThereBeforeOthersLook(t *testing.T) {
 	over, looked := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(looked)
-		for !stopped(over) {
+		for !trigger.Stopped(over) {
 			e.system.users(whose{})
 		}
 	}()

@@ -8,6 +8,7 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
 	"endoscope/probes"
+	"endoscope/server/trigger"
 	"endoscope/server/wire"
 )
 
@@ -28,7 +29,7 @@ func (s *torrent) Start(ctx context.Context, sink probes.Sink, o probes.Options)
 	over := make(chan struct{})
 	s.stop = func(*aggregator) { close(over) }
 	leaf.Op = &refilling{leaf.Op, func() {
-		if !stopped(over) {
+		if !trigger.Stopped(over) {
 			s.call()
 		}
 	}}

@@ -70,7 +70,7 @@ func (s *session) permit(a *plan.Acquire, p *plan.Query) error {
 		a.Args[0].V = types.Str(path)
 		return nil
 	case a.Stream == catalog.TriggerStream:
-		if t := s.e.triggers.get(a.Args[0].V.S); t != nil && !s.may.Owns(t.user) {
+		if t := s.e.triggers.Get(a.Args[0].V.S); t != nil && !s.may.Owns(t.Owner) {
 			return plan.Errorf(a.Start, a.Stop, "trigger %s is another user's", a.Args[0].V.S)
 		}
 		return nil
@@ -158,12 +158,12 @@ func (s *session) mayReplace(kind, owner string, name *parser.Ident, text string
 }
 
 func (s *session) mayReplaceTrigger(st *parser.CreateTrigger, text string) error {
-	old := s.e.triggers.get(st.Name.Name)
+	old := s.e.triggers.Get(st.Name.Name)
 	switch {
 	case old == nil:
 		return nil
 	case st.Replace:
-		return s.mayReplace("trigger", old.user, st.Name, text)
+		return s.mayReplace("trigger", old.Owner, st.Name, text)
 	}
-	return s.mayDrop("trigger", old.user, st.Name, text)
+	return s.mayDrop("trigger", old.Owner, st.Name, text)
 }

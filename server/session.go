@@ -20,6 +20,7 @@ import (
 	"endoscope/server/answer"
 	"endoscope/server/grant"
 	"endoscope/server/query"
+	"endoscope/server/trigger"
 	"endoscope/server/wire"
 )
 
@@ -41,7 +42,7 @@ type session struct {
 	closed   bool // no query begins any more
 	quiet    query.Suspended
 
-	inbox  *inbox            // of its triggers
+	inbox  *trigger.Inbox    // of its triggers
 	leave  func()            // no session of its user any more
 	notify func(text string) // tells the user; nil: nobody listens
 	armed  func()            // wire.Options.Armed
@@ -62,7 +63,7 @@ func newSession(_ context.Context, e *Engine, o wire.Options, may *grant.Grant) 
 }
 
 func openSession(e *Engine, o wire.Options, may *grant.Grant) (*session, error) {
-	s := &session{e: e, may: may, views: e.views.As(may.Owns), live: o.Live, unread: o.Unread, marks: o.Marks, settings: map[string]types.Value{}, said: map[string]string{}, open: map[*query.Query]bool{}, inbox: newInbox(), notify: o.Notify, armed: o.Armed}
+	s := &session{e: e, may: may, views: e.views.As(may.Owns), live: o.Live, unread: o.Unread, marks: o.Marks, settings: map[string]types.Value{}, said: map[string]string{}, open: map[*query.Query]bool{}, inbox: trigger.NewInbox(), notify: o.Notify, armed: o.Armed}
 	switch {
 	case len(o.Command) > 0:
 		if err := may.MayStart(); err != nil {
@@ -104,7 +105,7 @@ func (s *session) Close() error {
 	s.command = nil
 	s.notify = nil
 	s.mu.Unlock()
-	s.inbox.close() // its triggers go on without it
+	s.inbox.Close() // its triggers go on without it
 	defer s.leave()
 	for _, q := range open {
 		q.Cancel()
@@ -119,10 +120,10 @@ func (s *session) Close() error {
 
 // env is what the planner may know of the session.
 func (s *session) env(args ...types.Value) *planner.Env {
-	noKernel, resolves := s.noKernel(), webhookFormats[s.setting("webhook_format").S].resolves
+	noKernel, resolves := s.noKernel(), trigger.Formats[s.setting("webhook_format").S].Resolves
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &planner.Env{Params: args, Resolves: resolves, Views: s.views, Triggers: s.e.triggers.flows, Hidden: s.hidden, Models: s.models(), Target: s.target, ByThread: len(s.quiet.Threads) > 0, NoKernel: noKernel, File: s.describeFile, Values: s.valueTypes, Eval: expr.EvalConst}
+	return &planner.Env{Params: args, Resolves: resolves, Views: s.views, Triggers: s.e.triggers.Flows, Hidden: s.hidden, Models: s.models(), Target: s.target, ByThread: len(s.quiet.Threads) > 0, NoKernel: noKernel, File: s.describeFile, Values: s.valueTypes, Eval: expr.EvalConst}
 }
 
 // Execute runs one statement, and has what is refused on record.
@@ -237,7 +238,7 @@ func (s *session) startQuery(ctx context.Context, path wire.Path, text string, p
 		s.forget(q)
 		return nil, err
 	}
-	read := s.inbox.reading(p)
+	read := s.inbox.Reading(p)
 	go func() {
 		<-q.Done
 		read()
@@ -399,7 +400,7 @@ func withPrefix(names []string, prefix string) []string {
 }
 
 // Triggered implements wire.Session.
-func (s *session) Triggered(follow bool) wire.Result { return s.inbox.result(follow) }
+func (s *session) Triggered(follow bool) wire.Result { return s.inbox.Result(follow) }
 
 // Info is for \conninfo.
 func (s *session) Info() []string {

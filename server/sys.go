@@ -2,6 +2,7 @@ package server
 
 import (
 	"endoscope/server/sharing"
+	"endoscope/server/trigger"
 
 	"context"
 	"slices"
@@ -22,7 +23,7 @@ import (
 type system struct {
 	running   func() []*query.Query // in order of their ids
 	shares    *sharing.Shares
-	triggers  *registry
+	triggers  *trigger.Registry
 	providers []probes.Provider
 }
 
@@ -229,12 +230,12 @@ func usersOf(sources []probes.Source, users map[probes.Source][]int64) (n int, l
 
 // triggerRows are the rows of sys.triggers.
 func (e *system) triggerRows(now int64, w whose) (out []triggerRow) {
-	for _, t := range e.triggers.list() {
-		if !w.has(t.user) {
+	for _, t := range e.triggers.List() {
+		if !w.has(t.Owner) {
 			continue
 		}
 		row := triggerRow{at: now, t: t}
-		row.skipped, row.arming = t.arming()
+		row.skipped, row.arming = t.Arming()
 		out = append(out, row)
 	}
 	return out

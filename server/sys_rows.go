@@ -7,6 +7,7 @@ import (
 	"endoscope/probes/rows"
 	"endoscope/server/answer"
 	"endoscope/server/query"
+	"endoscope/server/trigger"
 	"endoscope/server/wire"
 )
 
@@ -85,22 +86,22 @@ var operatorTable = rows.NewTable(catalog.SysOperators, rows.Columns[operatorRow
 
 type triggerRow struct {
 	at      int64
-	t       *trigger
+	t       *trigger.Trigger
 	skipped uint64
 	arming  string // "": no action has probes
 }
 
 var triggerTable = rows.NewTable(catalog.SysTriggers, rows.Columns[triggerRow]{
 	"timestamp":   rows.Word(func(r *triggerRow) *int64 { return &r.at }),
-	"trigger":     rows.String(func(r *triggerRow) string { return r.t.plan.Name }),
-	"mode":        rows.String(func(r *triggerRow) string { return r.t.mode }),
-	"state":       rows.String(func(r *triggerRow) string { return r.t.state() }),
-	"activations": rows.Int(func(r *triggerRow) int64 { return r.t.op.Activations() }),
+	"trigger":     rows.String(func(r *triggerRow) string { return r.t.Plan.Name }),
+	"mode":        rows.String(func(r *triggerRow) string { return r.t.Mode }),
+	"state":       rows.String(func(r *triggerRow) string { return r.t.State() }),
+	"activations": rows.Int(func(r *triggerRow) int64 { return r.t.Operator.Activations() }),
 	"skipped":     rows.Word(func(r *triggerRow) *uint64 { return &r.skipped }),
-	"rows":        rows.Int(func(r *triggerRow) int64 { return int64(r.t.stream.count()) }),
-	"lost":        rows.Int(func(r *triggerRow) int64 { return int64(r.t.losses().TotalLost()) }),
+	"rows":        rows.Int(func(r *triggerRow) int64 { return int64(r.t.Stream.Count()) }),
+	"lost":        rows.Int(func(r *triggerRow) int64 { return int64(r.t.Losses().TotalLost()) }),
 	"arming":      rows.Str(func(r *triggerRow) *string { return &r.arming }),
-	"latency":     rows.Count(func(r *triggerRow) int64 { return max(r.t.latency.Load(), 0) }),
-	"error":       rows.Text(func(r *triggerRow) string { return r.t.errors.get() }),
-	"statement":   rows.String(func(r *triggerRow) string { return r.t.text }),
+	"latency":     rows.Count(func(r *triggerRow) int64 { return max(r.t.Latency.Load(), 0) }),
+	"error":       rows.Text(func(r *triggerRow) string { return r.t.Errors.Get() }),
+	"statement":   rows.String(func(r *triggerRow) string { return r.t.Text }),
 })

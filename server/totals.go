@@ -1,6 +1,9 @@
 package server
 
-import "endoscope/server/query"
+import (
+	"endoscope/server/query"
+	"endoscope/server/trigger"
+)
 
 // totals are sums over queries that have ended.
 type totals struct{ queries, rows, events, lost uint64 }
@@ -27,7 +30,7 @@ type Stats struct {
 func (e *Engine) Stats() Stats {
 	e.mu.Lock()
 	sum := e.totals
-	s := Stats{Queries: len(e.queries), Triggers: e.triggers.count()}
+	s := Stats{Queries: len(e.queries), Triggers: e.triggers.Count()}
 	for _, q := range e.queries {
 		sum.add(q)
 	}
@@ -39,16 +42,16 @@ func (e *Engine) Stats() Stats {
 
 // Expel ends the triggers that a user has made.
 func (e *Engine) Expel(user string) {
-	var theirs []*trigger
-	for _, t := range e.triggers.list() {
-		if t.user == user {
+	var theirs []*trigger.Trigger
+	for _, t := range e.triggers.List() {
+		if t.Owner == user {
 			theirs = append(theirs, t)
-			t.drop()
+			t.Drop()
 		}
 	}
 	for _, t := range theirs {
-		<-t.over
-		e.triggers.leave(t, nil)
-		_, _ = e.kept.Drop("trigger", t.plan.Name) // nobody is there to be told
+		<-t.Over
+		e.triggers.Leave(t, nil)
+		_, _ = e.kept.Drop("trigger", t.Plan.Name) // nobody is there to be told
 	}
 }

@@ -1,4 +1,4 @@
-package server
+package trigger
 
 import (
 	"context"
@@ -21,13 +21,13 @@ import (
 // further ones are lost, and counted.
 const inboxRows = 1 << 16
 
-// inbox keeps the rows of a session's triggers until the session reads them.
-type inbox struct {
+// Inbox keeps the rows of a session's triggers until the session reads them.
+type Inbox struct {
 	mu      sync.Mutex
 	rows    []inboxRow
 	lost    uint64
-	made    []*trigger                 // by the session
-	live    map[*trigger]*subscription // that have not ended
+	made    []*Trigger                 // by the session
+	live    map[*Trigger]*subscription // that have not ended
 	read    map[string]int             // how many of the session's queries read a trigger's stream
 	changed chan struct{}              // has a token after a change
 	closed  bool
@@ -40,15 +40,15 @@ type inboxRow struct {
 
 // subscription is the session's ear at one trigger.
 type subscription struct {
-	in   *inbox
+	in   *Inbox
 	name string
 }
 
-func newInbox() *inbox {
-	return &inbox{live: map[*trigger]*subscription{}, read: map[string]int{}, changed: make(chan struct{}, 1)}
+func NewInbox() *Inbox {
+	return &Inbox{live: map[*Trigger]*subscription{}, read: map[string]int{}, changed: make(chan struct{}, 1)}
 }
 
-func (s *subscription) take(rows []streamRow) {
+func (s *subscription) deliver(rows []streamRow) {
 	in := s.in
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -67,25 +67,25 @@ func (s *subscription) take(rows []streamRow) {
 
 func (s *subscription) end() {}
 
-func (in *inbox) rouse() {
+func (in *Inbox) rouse() {
 	select {
 	case in.changed <- struct{}{}:
 	default:
 	}
 }
 
-// follow subscribes to a trigger that the session makes.
-func (in *inbox) follow(t *trigger) {
-	sub := &subscription{in: in, name: t.plan.Name}
+// Follow subscribes to a trigger that the session makes.
+func (in *Inbox) Follow(t *Trigger) {
+	sub := &subscription{in: in, name: t.Plan.Name}
 	in.mu.Lock()
 	in.live[t], in.made = sub, append(in.made, t)
 	in.mu.Unlock()
-	t.stream.listen(sub)
+	t.Stream.listen(sub)
 }
 
-// reading says that a query of the session reads the streams of triggers, which
+// Reading says that a query of the session reads the streams of triggers, which
 // need not be told beside until the function that is returned is called.
-func (in *inbox) reading(p *plan.Query) (done func()) {
+func (in *Inbox) Reading(p *plan.Query) (done func()) {
 	var names []string
 	for _, leaf := range plan.Leaves(p.Root) {
 		if leaf.Stream == catalog.TriggerStream {
@@ -104,30 +104,30 @@ func (in *inbox) reading(p *plan.Query) (done func()) {
 }
 
 // ended is called when a trigger gives nothing any more.
-func (in *inbox) ended(t *trigger) {
+func (in *Inbox) ended(t *Trigger) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	delete(in.live, t)
 	in.rouse()
 }
 
-// unfollow takes back a follow.
-func (in *inbox) unfollow(t *trigger) {
+// Unfollow takes back a follow.
+func (in *Inbox) Unfollow(t *Trigger) {
 	in.mu.Lock()
 	sub := in.live[t]
-	in.made = slices.DeleteFunc(in.made, func(o *trigger) bool { return o == t })
+	in.made = slices.DeleteFunc(in.made, func(o *Trigger) bool { return o == t })
 	in.mu.Unlock()
 	if sub != nil {
-		t.stream.ignore(sub)
+		t.Stream.ignore(sub)
 	}
 	in.ended(t)
 }
 
-// close is called when nobody reads any more: the triggers go on without.
-func (in *inbox) close() {
+// Close is called when nobody reads any more: the triggers go on without.
+func (in *Inbox) Close() {
 	in.mu.Lock()
 	in.closed = true
-	live := make([]*trigger, 0, len(in.live))
+	live := make([]*Trigger, 0, len(in.live))
 	for t := range in.live {
 		live = append(live, t)
 	}
@@ -135,12 +135,12 @@ func (in *inbox) close() {
 	in.rouse()
 	in.mu.Unlock()
 	for _, t := range live {
-		in.unfollow(t)
+		in.Unfollow(t)
 	}
 }
 
-// take removes the oldest rows, up to a batch. more says that others may come.
-func (in *inbox) take() (rows []inboxRow, more bool) {
+// next removes the oldest rows, up to a batch. more says that others may come.
+func (in *Inbox) next() (rows []inboxRow, more bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	n := min(len(in.rows), batch.MaxRows)
@@ -151,15 +151,15 @@ func (in *inbox) take() (rows []inboxRow, more bool) {
 	return rows, len(in.live) > 0
 }
 
-// result gives the rows, to the end of the session if follow is set, and otherwise to
+// Result gives the rows, to the end of the session if follow is set, and otherwise to
 // that of its triggers.
-func (in *inbox) result(follow bool) wire.Result {
+func (in *Inbox) Result(follow bool) wire.Result {
 	return &triggered{in: in, follow: follow, stop: make(chan struct{}), began: time.Now()}
 }
 
 // triggered is the client's view of an inbox.
 type triggered struct {
-	in     *inbox
+	in     *Inbox
 	follow bool // to the end of the session, and not just of its triggers
 	stop   chan struct{}
 	once   sync.Once
@@ -171,13 +171,16 @@ type triggered struct {
 func (r *triggered) Columns() []wire.Column {
 	return []wire.Column{{Name: "timestamp", Type: types.Timestamp}, answer.Text("trigger"), answer.Number("activation"), answer.Text("action"), answer.Text("row")}
 }
+
 func (r *triggered) Message() string { return "" }
-func (r *triggered) Stop()           { r.once.Do(func() { close(r.stop) }) }
-func (r *triggered) Close() error    { r.Stop(); return nil }
+
+func (r *triggered) Stop() { r.once.Do(func() { close(r.stop) }) }
+
+func (r *triggered) Close() error { r.Stop(); return nil }
 
 func (r *triggered) Next(ctx context.Context) (wire.Event, error) {
 	for {
-		rows, more := r.in.take()
+		rows, more := r.in.next()
 		if len(rows) > 0 {
 			r.rows += uint64(len(rows))
 			b := batch.New([]types.Type{types.Timestamp, types.Varchar, types.Bigint, types.Varchar, types.Varchar})
@@ -186,7 +189,7 @@ func (r *triggered) Next(ctx context.Context) (wire.Event, error) {
 			}
 			return wire.Event{Kind: wire.Rows, Batch: b}, nil
 		}
-		if stopped(r.stop) || r.in.gone() || !more && !r.follow {
+		if Stopped(r.stop) || r.in.gone() || !more && !r.follow {
 			r.ended = time.Now()
 			return wire.Event{}, io.EOF
 		}
@@ -199,7 +202,7 @@ func (r *triggered) Next(ctx context.Context) (wire.Event, error) {
 	}
 }
 
-func stopped(c <-chan struct{}) bool {
+func Stopped(c <-chan struct{}) bool {
 	select {
 	case <-c:
 		return true
@@ -208,7 +211,7 @@ func stopped(c <-chan struct{}) bool {
 	}
 }
 
-func (in *inbox) gone() bool {
+func (in *Inbox) gone() bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return in.closed
@@ -220,7 +223,7 @@ func (r *triggered) Summary() wire.Summary {
 	r.in.mu.Unlock()
 	sum := flow.NewTally()
 	for _, t := range made {
-		sum.Merge(t.losses())
+		sum.Merge(t.Losses())
 	}
 	sum.AddLost(fmt.Sprintf("more than %d rows unread", inboxRows), unread)
 	return wire.Summary{Rows: r.rows, Elapsed: r.ended.Sub(r.began), Losses: sum.Losses(), Counts: sum.Counts()}

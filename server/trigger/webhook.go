@@ -1,4 +1,4 @@
-package server
+package trigger
 
 import (
 	"bytes"
@@ -19,9 +19,9 @@ import (
 // receiver that is slow or away makes deliveries wait in a queue; what finds the
 // queue full, or is refused to the last, is counted as lost.
 type webhook struct {
-	t      *trigger
+	t      *Trigger
 	act    *planner.Action
-	format webhookFormat
+	format format
 	client *http.Client
 	queue  chan post
 	done   chan struct{}
@@ -38,7 +38,7 @@ type webhook struct {
 }
 
 const (
-	webhookQueue   = 256
+	WebhookQueue   = 256
 	webhookTimeout = 5 * time.Second
 	// A delivery is tried so often, after pauses that double: 6 s in all.
 	webhookTries = 6
@@ -55,20 +55,20 @@ type post struct {
 	ended int64 // when it was no longer; 0: it is
 }
 
-// webhookFormat is a value of SET webhook_format.
-type webhookFormat struct {
+// format is a value of SET webhook_format.
+type format struct {
 	body func(trigger string, p *post) ([]byte, error)
 	// resolves: what ends is posted, too.
-	resolves bool
+	Resolves bool
 }
 
-var webhookFormats = map[string]webhookFormat{
+var Formats = map[string]format{
 	"json":         {plainBody, false},
 	"alertmanager": {alertBody, true},
 }
 
-func newWebhook(t *trigger, act *planner.Action, format string) *webhook {
-	w := &webhook{t: t, act: act, format: webhookFormats[format], queue: make(chan post, webhookQueue), done: make(chan struct{}),
+func NewWebhook(t *Trigger, act *planner.Action, format string) *webhook {
+	w := &webhook{t: t, act: act, format: Formats[format], queue: make(chan post, WebhookQueue), done: make(chan struct{}),
 		client: &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute}, Timeout: webhookTimeout,
 			CheckRedirect: stay}}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
@@ -87,7 +87,7 @@ func (w *webhook) activate(a activation) {
 	}
 	w.firing = &p
 	w.enqueue(p)
-	w.t.stream.give(streamRow{at: a.at, activation: a.n, action: w.act.Text, row: a.tuple})
+	w.t.Stream.publish(streamRow{at: a.at, activation: a.n, action: w.act.Text, row: a.tuple})
 }
 
 func (w *webhook) enqueue(p post) {
@@ -102,7 +102,7 @@ func (w *webhook) enqueue(p post) {
 
 // relent says that the alert is over. With ONCE it is for ever.
 func (w *webhook) relent(at int64) {
-	if p := w.firing; p != nil && w.format.resolves && !w.t.plan.Once {
+	if p := w.firing; p != nil && w.format.Resolves && !w.t.Plan.Once {
 		p.ended = max(at, p.since)
 		w.enqueue(*p)
 	}
@@ -121,7 +121,7 @@ func (w *webhook) finish() {
 		select {
 		case <-w.done:
 			return
-		case <-w.t.quit:
+		case <-w.t.Quit:
 		}
 		select {
 		case <-w.done:
@@ -133,7 +133,7 @@ func (w *webhook) finish() {
 
 func (w *webhook) wait() { <-w.done }
 
-func (w *webhook) status() actorStatus {
+func (w *webhook) Status() actorStatus {
 	return actorStatus{acting: w.pending.Load() > 0, lost: w.lost.Load()}
 }
 
@@ -152,7 +152,7 @@ func (w *webhook) run() {
 
 // deliver tries until the receiver accepts, or refuses for good.
 func (w *webhook) deliver(p *post) error {
-	body, err := w.format.body(w.t.plan.Name, p)
+	body, err := w.format.body(w.t.Plan.Name, p)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package server
+package trigger
 
 import (
 	"context"
@@ -12,12 +12,12 @@ import (
 	"endoscope/server/query"
 )
 
-// vigil watches what it costs the target that probes of an action are attached
+// CostMonitor watches what it costs the target that probes of an action are attached
 // while the action waits: each call is a trap, and overlooked. That is measured,
 // since neither the rates of calls nor what a trap costs is the same everywhere:
 // where the kernel must step the instruction by itself, it is forty times as much.
 // Its methods are for one goroutine at a time.
-type vigil struct {
+type CostMonitor struct {
 	limit   float64 // processors; 0: none
 	sources []probes.Source
 	waitNs  []float64 // what a call costs that each ignores
@@ -27,8 +27,8 @@ type vigil struct {
 }
 
 const (
-	// waitingShare is what an action that waits may take of a processor.
-	waitingShare = 0.02
+	// WaitingShare is what an action that waits may take of a processor.
+	WaitingShare = 0.02
 	// firstLook is for how long calls are counted when a trigger is made, so that
 	// it can be said then, and lookInterval how often it is looked at later: rates
 	// change.
@@ -36,45 +36,45 @@ const (
 	lookInterval = 500 * time.Millisecond
 )
 
-// asRequested is why an action's probes are attached late where SET trigger_arming
+// AsRequested is why an action's probes are attached late where SET trigger_arming
 // says so.
-const asRequested = "trigger_arming is attach"
+const AsRequested = "trigger_arming is attach"
 
-// newVigil heeds SET trigger_arming.
-func newVigil(arming string) *vigil {
+// NewCostMonitor heeds SET trigger_arming.
+func NewCostMonitor(arming string) *CostMonitor {
 	if arming == "gate" {
-		return &vigil{}
+		return &CostMonitor{}
 	}
-	return &vigil{limit: waitingShare}
+	return &CostMonitor{limit: WaitingShare}
 }
 
-// lateBySetting is why the probes of a plan are to be attached late; "": they are
+// LateBySetting is why the probes of a plan are to be attached late; "": they are
 // not, or there are none.
-func lateBySetting(arming string, p *plan.Query) string {
+func LateBySetting(arming string, p *plan.Query) string {
 	if arming != "attach" {
 		return ""
 	}
 	for _, a := range plan.Leaves(p.Root) {
-		if ofFunctions(a) {
-			return asRequested
+		if ObservesFunctions(a) {
+			return AsRequested
 		}
 	}
 	return ""
 }
 
-// ofFunctions reports whether an acquisition is of calls of functions.
-func ofFunctions(a *plan.Acquire) bool {
+// ObservesFunctions reports whether an acquisition is of calls of functions.
+func ObservesFunctions(a *plan.Acquire) bool {
 	c := catalog.Find(a.Stream)
 	return c != nil && c.Functions
 }
 
-// lateNotice says that an action is armed late.
-func lateNotice(act *planner.Action, why string) string {
+// LateNotice says that an action is armed late.
+func LateNotice(act *planner.Action, why string) string {
 	return fmt.Sprintf("%s is attached when the trigger is activated, which takes some 10 ms: %s", act.Text, why)
 }
 
 // watch begins to look at a query that stands by; nil: at nothing.
-func (v *vigil) watch(q *query.Query) {
+func (v *CostMonitor) watch(q *query.Query) {
 	v.end()
 	v.sources = nil
 	if q == nil || v.limit == 0 {
@@ -89,7 +89,7 @@ func (v *vigil) watch(q *query.Query) {
 }
 
 // shut begins to look at a source whose gate is shut.
-func (v *vigil) shut(s probes.Source) {
+func (v *CostMonitor) shut(s probes.Source) {
 	if v.limit > 0 {
 		v.sources = []probes.Source{s}
 		v.begin()
@@ -97,7 +97,7 @@ func (v *vigil) shut(s probes.Source) {
 }
 
 // begin looks at the sources for the first time.
-func (v *vigil) begin() {
+func (v *CostMonitor) begin() {
 	if len(v.sources) == 0 {
 		return
 	}
@@ -105,12 +105,12 @@ func (v *vigil) begin() {
 	for _, s := range v.sources {
 		v.waitNs = append(v.waitNs, s.Info().WaitNs)
 	}
-	v.look()
+	v.check()
 	v.ticker = time.NewTicker(lookInterval)
 }
 
 // end looks no more.
-func (v *vigil) end() {
+func (v *CostMonitor) end() {
 	if v.ticker != nil {
 		v.ticker.Stop()
 		v.ticker = nil
@@ -118,7 +118,7 @@ func (v *vigil) end() {
 }
 
 // tick says when to look.
-func (v *vigil) tick() <-chan time.Time {
+func (v *CostMonitor) tick() <-chan time.Time {
 	if v.ticker == nil {
 		return nil
 	}
@@ -126,7 +126,7 @@ func (v *vigil) tick() <-chan time.Time {
 }
 
 // first looks after a moment.
-func (v *vigil) first(ctx context.Context) (late string) {
+func (v *CostMonitor) first(ctx context.Context) (late string) {
 	if v.ticker == nil {
 		return ""
 	}
@@ -134,12 +134,12 @@ func (v *vigil) first(ctx context.Context) (late string) {
 	case <-time.After(firstLook):
 	case <-ctx.Done():
 	}
-	return v.look()
+	return v.check()
 }
 
-// look is why waiting costs too much, going by what it cost since the last look;
+// check is why waiting costs too much, going by what it cost since the last look;
 // "": it does not.
-func (v *vigil) look() (late string) {
+func (v *CostMonitor) check() (late string) {
 	now, busy := time.Now(), 0.0
 	for i, s := range v.sources {
 		calls := s.Stats().Waited

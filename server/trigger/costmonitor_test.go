@@ -1,16 +1,15 @@
-package server
+package trigger
 
 import (
-	"endoscope/planner/plan"
-	"endoscope/planner/types"
-	"endoscope/probes/sourcetest"
-	"endoscope/server/query"
-	"endoscope/server/sharing"
-
 	"testing"
 
 	"endoscope/planner"
+	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes"
+	"endoscope/probes/sourcetest"
+	"endoscope/server/query"
+	"endoscope/server/sharing"
 )
 
 // costly is a source that stands by and whose calls cost too much.
@@ -19,7 +18,8 @@ type costly struct {
 	calls uint64
 }
 
-func (d *costly) Info() probes.Info   { return probes.Info{Standby: true, WaitNs: 1e3} }
+func (d *costly) Info() probes.Info { return probes.Info{Standby: true, WaitNs: 1e3} }
+
 func (d *costly) Stats() probes.Stats { d.calls += 1 << 40; return probes.Stats{Waited: d.calls} }
 
 // Where what stood by could not begin, nothing stands by any more that could be too dear.
@@ -30,14 +30,14 @@ func TestNobodyLooksAtWhatDidNotBegin(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := &vigil{limit: waitingShare, sources: []probes.Source{&costly{}}}
+	v := &CostMonitor{limit: WaitingShare, sources: []probes.Source{&costly{}}}
 	v.begin()
 	defer v.end()
-	tr := &trigger{plan: &planner.Trigger{Name: "t"}, host: full{}, tell: func(string) {}, stream: newTriggerStream(), ledger: newLedger()}
-	q := &acquirer{t: tr, act: &planner.Action{}, vigil: v, standby: ready}
+	tr := &Trigger{Plan: &planner.Trigger{Name: "t"}, Host: full{}, Tell: func(string) {}, Stream: NewStream(), Ledger: NewLedger()}
+	q := &Acquirer{t: tr, act: &planner.Action{}, vigil: v, standby: ready}
 	q.arm(activation{n: 1})
-	if q.running != nil || tr.errors.get() != errClosed.Error() {
-		t.Fatalf("it began, or failed for %q", tr.errors.get())
+	if q.running != nil || tr.Errors.Get() != ErrClosed.Error() {
+		t.Fatalf("it began, or failed for %q", tr.Errors.Get())
 	}
 	if q.vigil.tick() != nil {
 		t.Error("the goroutine would let go of a query that is not there")
@@ -47,5 +47,6 @@ func TestNobodyLooksAtWhatDidNotBegin(t *testing.T) {
 // full is a host that is closed.
 type full struct{}
 
-func (full) Enter(q *query.Query) error { q.Abandon(); return errClosed }
-func (full) Leave(*query.Query)         {}
+func (full) Enter(q *query.Query) error { q.Abandon(); return ErrClosed }
+
+func (full) Leave(*query.Query) {}

@@ -1,4 +1,4 @@
-package server
+package trigger
 
 import (
 	"sync"
@@ -9,18 +9,18 @@ import (
 
 // The summary of a session's triggers may be asked for while some are taken back.
 func TestSummaryWhileTriggersGo(t *testing.T) {
-	in := newInbox()
-	var made []*trigger
+	in := NewInbox()
+	var made []*Trigger
 	for range 1000 {
-		tr := &trigger{plan: &planner.Trigger{Name: "t"}, stream: newTriggerStream(), ledger: newLedger()}
-		in.follow(tr)
+		tr := &Trigger{Plan: &planner.Trigger{Name: "t"}, Stream: NewStream(), Ledger: NewLedger()}
+		in.Follow(tr)
 		made = append(made, tr)
 	}
 	r := &triggered{in: in, stop: make(chan struct{})}
 	var all sync.WaitGroup
 	all.Go(func() {
 		for _, tr := range made {
-			in.unfollow(tr)
+			in.Unfollow(tr)
 		}
 	})
 	for range 100 {

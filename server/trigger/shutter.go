@@ -1,4 +1,4 @@
-package server
+package trigger
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"endoscope/server/query"
 )
 
-// shutter is a MONITOR of functions that is attached when the trigger is made,
+// Shutter is a MONITOR of functions that is attached when the trigger is made,
 // behind a gate that is shut: an activation opens it at once, however soon after
 // the one before. To attach probes takes the kernel 5 to 20 ms, for it waits until
 // no CPU is in a section that reads what it changes (percpu_down_write in
@@ -24,16 +24,16 @@ import (
 // Meanwhile each call costs the target a trap and a look at the gate. Where that
 // comes to too much (vigil), the probes are attached when the gate is opened, and
 // detached when it is shut, by a goroutine that nothing else waits for.
-type shutter struct {
-	t      *trigger
+type Shutter struct {
+	t      *Trigger
 	act    *planner.Action
-	q      *query.Query
+	Q      *query.Query
 	gates  *gate.Set
 	source *flow.Feed
 	number atomic.Int64
 	wake   chan struct{}
 	done   chan struct{}
-	vigil  *vigil
+	vigil  *CostMonitor
 	bare   bool // of the goroutine: nothing is attached
 
 	mu       sync.Mutex // guards what follows
@@ -46,13 +46,13 @@ type shutter struct {
 	skipped  uint64 // activations since
 }
 
-// newShutter makes a MONITOR whose probes are attached already, or nil where that
+// NewShutter makes a MONITOR whose probes are attached already, or nil where that
 // cannot be done.
-func newShutter(ctx context.Context, t *trigger, act *planner.Action, p *plan.Query, mode string, prepare func(*plan.Query) (*query.Query, error)) (m *shutter, err error) {
+func NewShutter(ctx context.Context, t *Trigger, act *planner.Action, p *plan.Query, mode string, prepare func(*plan.Query) (*query.Query, error)) (m *Shutter, err error) {
 	if !mayBeShut(act, p, mode) {
 		return nil, nil
 	}
-	q, err := prepare(unshared(p))
+	q, err := prepare(Unshared(p))
 	if err != nil {
 		return nil, err
 	}
@@ -62,17 +62,17 @@ func newShutter(ctx context.Context, t *trigger, act *planner.Action, p *plan.Qu
 		}
 	}()
 	f := q.Feeds[0]
-	if !shuttable(act, q, mode) {
+	if !Shuttable(act, q, mode) {
 		return nil, nil
 	}
-	m = &shutter{t: t, act: act, q: q, source: f, wake: make(chan struct{}, 1), done: make(chan struct{}), vigil: newVigil(mode)}
+	m = &Shutter{t: t, act: act, Q: q, source: f, wake: make(chan struct{}, 1), done: make(chan struct{}), vigil: NewCostMonitor(mode)}
 	if m.gates, err = gate.NewSet(1, true); err != nil {
 		m = nil
 		return nil, err
 	}
 	f.Options.Gates = probes.Gates{Set: m.gates, Own: m.gates.Gate(0), Way: plan.AtEntry, Detaches: f.Info.Detaches}
-	q.Last = newPublisher(t.stream, q, &m.number, act.Text)
-	if err := t.beginQuery(q); err != nil {
+	q.Last = newPublisher(t.Stream, q, &m.number, act.Text)
+	if err := t.BeginQuery(q); err != nil {
 		m.gates.Close()
 		m = nil
 		return nil, err
@@ -90,8 +90,8 @@ func mayBeShut(act *planner.Action, p *plan.Query, arming string) bool {
 	return act.Kind == planner.ActMonitor && arming != "attach" && passesRows(p.Root)
 }
 
-// shuttable reports whether the one source of an action's query can be behind a gate.
-func shuttable(act *planner.Action, q *query.Query, arming string) bool {
+// Shuttable reports whether the one source of an action's query can be behind a gate.
+func Shuttable(act *planner.Action, q *query.Query, arming string) bool {
 	if !mayBeShut(act, q.Plan, arming) {
 		return false
 	}
@@ -104,24 +104,24 @@ func shuttable(act *planner.Action, q *query.Query, arming string) bool {
 func passesRows(n plan.Node) bool {
 	switch n := n.(type) {
 	case *plan.Acquire:
-		return ofFunctions(n)
+		return ObservesFunctions(n)
 	case *plan.Filter, *plan.Project:
 		return passesRows(n.Inputs()[0])
 	}
 	return false
 }
 
-// unshared has a plan acquire calls for itself alone: others must not find them
+// Unshared has a plan acquire calls for itself alone: others must not find them
 // shut out.
-func unshared(p *plan.Query) *plan.Query {
+func Unshared(p *plan.Query) *plan.Query {
 	return withAcquires(p, func(a *plan.Acquire) {
-		if ofFunctions(a) {
+		if ObservesFunctions(a) {
 			a.Settings.Unshared = true
 		}
 	})
 }
 
-func (m *shutter) activate(a activation) {
+func (m *Shutter) activate(a activation) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.over {
@@ -151,7 +151,7 @@ func (m *shutter) activate(a activation) {
 
 // expire is called when FOR is over, unless an activation came just then: the
 // timer may have gone off before that and wait for mu.
-func (m *shutter) expire() {
+func (m *Shutter) expire() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !time.Now().Before(m.deadline) {
@@ -159,25 +159,25 @@ func (m *shutter) expire() {
 	}
 }
 
-func (m *shutter) relent(int64) { m.relax() }
+func (m *Shutter) relent(int64) { m.relax() }
 
 // relax turns off what does not stay on for ever.
-func (m *shutter) relax() {
-	if !m.t.plan.Once {
+func (m *Shutter) relax() {
+	if !m.t.Plan.Once {
 		m.off()
 	}
 }
 
-func (m *shutter) stream() string { return m.act.Stream }
+func (m *Shutter) stream() string { return m.act.Stream }
 
-func (m *shutter) off() {
+func (m *Shutter) off() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.close()
 }
 
 // close shuts the gate. mu is held.
-func (m *shutter) close() {
+func (m *Shutter) close() {
 	if !m.open {
 		return
 	}
@@ -185,39 +185,39 @@ func (m *shutter) close() {
 	m.gates.Gate(0).Force(false)
 	m.rouse()
 	if m.t.ended.Load() {
-		m.q.End()
+		m.Q.End()
 	}
 }
 
-func (m *shutter) finish() {
+func (m *Shutter) finish() {
 	m.relax()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !m.open {
-		m.q.End()
+		m.Q.End()
 	}
 }
 
-func (m *shutter) wait() { <-m.done }
+func (m *Shutter) wait() { <-m.done }
 
-func (m *shutter) status() actorStatus {
+func (m *Shutter) Status() actorStatus {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return actorStatus{acting: m.open && !stopped(m.done), skipped: m.skipped, late: m.late}
+	return actorStatus{acting: m.open && !Stopped(m.done), skipped: m.skipped, Late: m.late}
 }
 
-func (m *shutter) rouse() {
+func (m *Shutter) rouse() {
 	select {
 	case m.wake <- struct{}{}:
 	default:
 	}
 }
 
-func (m *shutter) run() {
+func (m *Shutter) run() {
 	defer close(m.done)
 	m.attend()
-	m.t.endQuery(m.q)
-	if err := m.q.Failure(); err != nil {
+	m.t.endQuery(m.Q)
+	if err := m.Q.Failure(); err != nil {
 		m.t.fail(err)
 	}
 	m.mu.Lock()
@@ -230,18 +230,18 @@ func (m *shutter) run() {
 }
 
 // attend attaches and detaches until the query has ended.
-func (m *shutter) attend() {
+func (m *Shutter) attend() {
 	defer m.vigil.end()
 	for {
 		select {
-		case <-m.q.Done:
+		case <-m.Q.Done:
 			return
-		case <-m.t.quit:
-			m.t.cancel(m.q)
+		case <-m.t.Quit:
+			m.t.cancel(m.Q)
 			return
 		case <-m.vigil.tick():
-			if late := m.vigil.look(); late != "" {
-				m.relieve(late)
+			if late := m.vigil.check(); late != "" {
+				m.armLate(late)
 			}
 		case <-m.wake:
 			m.follow()
@@ -249,18 +249,18 @@ func (m *shutter) attend() {
 	}
 }
 
-// relieve has probes attached only while the gate is open, and says why.
-func (m *shutter) relieve(late string) {
+// armLate has probes attached only while the gate is open, and says why.
+func (m *Shutter) armLate(late string) {
 	m.mu.Lock()
 	m.late = late
 	m.mu.Unlock()
-	m.t.tell(m.t.plan.Name + ": " + lateNotice(m.act, late))
+	m.t.Tell(m.t.Plan.Name + ": " + LateNotice(m.act, late))
 	m.follow()
 }
 
 // follow has probes attached if the gate is open, where they are not all the time.
 // What changes meanwhile wakes the goroutine again.
-func (m *shutter) follow() {
+func (m *Shutter) follow() {
 	m.mu.Lock()
 	open, late, since := m.open, m.late, m.since
 	m.mu.Unlock()
@@ -268,7 +268,7 @@ func (m *shutter) follow() {
 		return
 	}
 	m.vigil.end()
-	if !m.q.Life.May(query.StepAttach) {
+	if !m.Q.Life.May(query.StepAttach) {
 		return
 	}
 	if m.bare == !open {

@@ -1,4 +1,4 @@
-package server
+package trigger
 
 import (
 	"sync"
@@ -15,7 +15,7 @@ type ledger struct {
 	open map[*query.Query]bool
 }
 
-func newLedger() *ledger { return &ledger{sum: flow.NewTally(), open: map[*query.Query]bool{}} }
+func NewLedger() *ledger { return &ledger{sum: flow.NewTally(), open: map[*query.Query]bool{}} }
 
 // enter adds a query that begins.
 func (l *ledger) enter(q *query.Query) {

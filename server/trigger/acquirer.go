@@ -1,4 +1,4 @@
-package server
+package trigger
 
 import (
 	"context"
@@ -16,7 +16,7 @@ import (
 	"endoscope/server/query"
 )
 
-// acquirer is an action that runs a query: SAMPLE and MONITOR, which are on or
+// Acquirer is an action that runs a query: SAMPLE and MONITOR, which are on or
 // off, and SELECT and INSERT, which run once for each activation, one at a time.
 //
 // Its query stands by before it is wanted, with all probes attached, and the next
@@ -25,20 +25,20 @@ import (
 // anything, the query that stands by is only loaded, and attached when it is wanted.
 // One goroutine arms and ends queries; it does not wait for an end, since the
 // kernel takes tens of milliseconds to detach.
-type acquirer struct {
-	t       *trigger
+type Acquirer struct {
+	t       *Trigger
 	act     *planner.Action
 	prepare func(ctx context.Context, attached bool) (*query.Query, error)
-	notices []string // of the query, for whoever makes the trigger
+	Notices []string // of the query, for whoever makes the trigger
 	wake    chan struct{}
 	done    chan struct{}
 
 	// Of the goroutine.
 	standby         *query.Query
-	coming          chan *query.Query // of a standby that is being prepared; nil: none is
+	preparing       chan *query.Query // of a standby that is being prepared; nil: none is
 	running, ending *query.Query
 	number          *atomic.Int64 // of the activation that running belongs to
-	vigil           *vigil
+	vigil           *CostMonitor
 	discarding      sync.WaitGroup // of what stood by and was too dear
 
 	mu       sync.Mutex // guards what follows
@@ -51,10 +51,10 @@ type acquirer struct {
 	skipped  uint64
 }
 
-// newAcquirer has the action's query stand by. late says why its probes are to be
+// NewAcquirer has the action's query stand by. late says why its probes are to be
 // attached when they are wanted; "": before.
-func newAcquirer(ctx context.Context, t *trigger, act *planner.Action, late string, v *vigil, prepare func(context.Context, bool) (*query.Query, error)) (*acquirer, error) {
-	q := &acquirer{t: t, act: act, late: late, vigil: v, prepare: prepare, wake: make(chan struct{}, 1), done: make(chan struct{})}
+func NewAcquirer(ctx context.Context, t *Trigger, act *planner.Action, late string, v *CostMonitor, prepare func(context.Context, bool) (*query.Query, error)) (*Acquirer, error) {
+	q := &Acquirer{t: t, act: act, late: late, vigil: v, prepare: prepare, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	var err error
 	if q.standby, err = prepare(ctx, late == ""); err != nil {
 		return nil, err
@@ -69,12 +69,12 @@ func newAcquirer(ctx context.Context, t *trigger, act *planner.Action, late stri
 			}
 		}
 	}
-	q.notices = q.standby.Notices()
+	q.Notices = q.standby.Notices()
 	go q.run()
 	return q, nil
 }
 
-func (q *acquirer) activate(a activation) {
+func (q *Acquirer) activate(a activation) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.act.For > 0 {
@@ -90,19 +90,19 @@ func (q *acquirer) activate(a activation) {
 	q.rouse()
 }
 
-func (q *acquirer) relent(int64) { q.relax() }
+func (q *Acquirer) relent(int64) { q.relax() }
 
 // relax turns off what does not stay on for ever.
-func (q *acquirer) relax() {
-	if !q.t.plan.Once {
+func (q *Acquirer) relax() {
+	if !q.t.Plan.Once {
 		q.off()
 	}
 }
 
-func (q *acquirer) stream() string { return q.act.Stream }
+func (q *Acquirer) stream() string { return q.act.Stream }
 
 // off turns SAMPLE and MONITOR off.
-func (q *acquirer) off() {
+func (q *Acquirer) off() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.wanted && q.act.Acquires() {
@@ -112,7 +112,7 @@ func (q *acquirer) off() {
 }
 
 // finish leaves on what is to stay on, and lets a query come to its end.
-func (q *acquirer) finish() {
+func (q *Acquirer) finish() {
 	q.relax()
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -120,15 +120,15 @@ func (q *acquirer) finish() {
 	q.rouse()
 }
 
-func (q *acquirer) wait() { <-q.done }
+func (q *Acquirer) wait() { <-q.done }
 
-func (q *acquirer) status() actorStatus {
+func (q *Acquirer) Status() actorStatus {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return actorStatus{acting: q.wanted || q.busy, skipped: q.skipped, late: q.late}
+	return actorStatus{acting: q.wanted || q.busy, skipped: q.skipped, Late: q.late}
 }
 
-func (q *acquirer) rouse() {
+func (q *Acquirer) rouse() {
 	select {
 	case q.wake <- struct{}{}:
 	default:
@@ -136,7 +136,7 @@ func (q *acquirer) rouse() {
 }
 
 // wish is what is wanted now. due is when FOR is over; zero: never.
-func (q *acquirer) wish() (wanted, last bool, since activation, due time.Time) {
+func (q *Acquirer) wish() (wanted, last bool, since activation, due time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if !q.deadline.IsZero() && !time.Now().Before(q.deadline) {
@@ -147,15 +147,15 @@ func (q *acquirer) wish() (wanted, last bool, since activation, due time.Time) {
 }
 
 // satisfied notes that what was wanted has come to its end by itself.
-func (q *acquirer) satisfied() {
+func (q *Acquirer) satisfied() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.wanted, q.deadline = false, time.Time{}
 }
 
-func (q *acquirer) run() {
+func (q *Acquirer) run() {
 	defer close(q.done)
-	defer q.disperse()
+	defer q.abandonAll()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	defer q.vigil.end()
@@ -190,28 +190,28 @@ func (q *acquirer) run() {
 			q.satisfied()
 		case <-doneOf(q.ending):
 			q.settle()
-		case s := <-q.coming:
-			q.standby, q.coming = s, nil
+		case s := <-q.preparing:
+			q.standby, q.preparing = s, nil
 			q.vigil.watch(s)
 		case <-q.vigil.tick():
-			if late := q.vigil.look(); late != "" {
-				q.relieve(late)
+			if late := q.vigil.check(); late != "" {
+				q.armLate(late)
 			}
-		case <-q.t.quit:
+		case <-q.t.Quit:
 			return
 		}
 	}
 }
 
-// disperse abandons what there still is.
-func (q *acquirer) disperse() {
+// abandonAll abandons what there still is.
+func (q *Acquirer) abandonAll() {
 	if q.running != nil {
 		q.t.cancel(q.running)
 		q.ended(q.running)
 	}
 	q.settle()
-	if q.coming != nil {
-		q.standby = <-q.coming
+	if q.preparing != nil {
+		q.standby = <-q.preparing
 	}
 	if q.standby != nil {
 		q.standby.Abandon()
@@ -219,20 +219,20 @@ func (q *acquirer) disperse() {
 	q.discarding.Wait()
 }
 
-// relieve has what stands by wait without probes from now on, and says why.
-func (q *acquirer) relieve(late string) {
+// armLate has what stands by wait without probes from now on, and says why.
+func (q *Acquirer) armLate(late string) {
 	q.mu.Lock()
 	q.late = late
 	q.mu.Unlock()
 	dear := q.standby
 	q.standby = nil
 	q.discarding.Go(dear.Abandon)
-	q.come()
-	q.t.tell(q.t.plan.Name + ": " + lateNotice(q.act, late))
+	q.prepareNext()
+	q.t.Tell(q.t.Plan.Name + ": " + LateNotice(q.act, late))
 }
 
 // settle waits until the query that is ending has ended, if there is one.
-func (q *acquirer) settle() {
+func (q *Acquirer) settle() {
 	if q.ending != nil {
 		<-q.ending.Done
 		q.ended(q.ending)
@@ -240,7 +240,7 @@ func (q *acquirer) settle() {
 	}
 }
 
-func (q *acquirer) ended(run *query.Query) {
+func (q *Acquirer) ended(run *query.Query) {
 	q.t.endQuery(run)
 	if err := run.Failure(); err != nil {
 		q.t.fail(err)
@@ -256,12 +256,12 @@ func doneOf(q *query.Query) <-chan struct{} {
 }
 
 // arm starts the query that stands by, and has the next one prepared.
-func (q *acquirer) arm(since activation) {
+func (q *Acquirer) arm(since activation) {
 	run := q.standby
 	q.standby = nil
 	q.vigil.watch(nil) // also where it does not begin
-	if run == nil && q.coming != nil {
-		run, q.coming = <-q.coming, nil
+	if run == nil && q.preparing != nil {
+		run, q.preparing = <-q.preparing, nil
 	}
 	if run == nil {
 		var err error
@@ -273,25 +273,25 @@ func (q *acquirer) arm(since activation) {
 	}
 	q.number = &atomic.Int64{}
 	q.number.Store(since.n)
-	run.Last = newPublisher(q.t.stream, run, q.number, q.act.Text)
-	if err := q.t.beginQuery(run); err != nil {
+	run.Last = newPublisher(q.t.Stream, run, q.number, q.act.Text)
+	if err := q.t.BeginQuery(run); err != nil {
 		q.satisfied()
 		q.t.fail(err)
 		return
 	}
 	q.running = run
 	q.t.armed(since)
-	q.come()
+	q.prepareNext()
 }
 
-// come has the next query stand by.
-func (q *acquirer) come() {
+// prepareNext has the next query stand by.
+func (q *Acquirer) prepareNext() {
 	q.vigil.watch(nil)
 	q.mu.Lock()
 	attached := q.late == ""
 	q.mu.Unlock()
 	coming := make(chan *query.Query, 1)
-	q.coming = coming
+	q.preparing = coming
 	go func() {
 		next, err := q.prepare(context.Background(), attached)
 		if err != nil {
@@ -304,7 +304,7 @@ func (q *acquirer) come() {
 // publisher is the last operator of an action's query: its rows go to the
 // trigger's stream.
 type publisher struct {
-	stream *triggerStream
+	stream *Stream
 	q      *query.Query
 	number *atomic.Int64
 	action string
@@ -312,7 +312,7 @@ type publisher struct {
 	row    func([]byte, *batch.Batch, int) []byte
 }
 
-func newPublisher(stream *triggerStream, q *query.Query, number *atomic.Int64, action string) *publisher {
+func newPublisher(stream *Stream, q *query.Query, number *atomic.Int64, action string) *publisher {
 	sch := q.Plan.Root.Schema()
 	names := make([]string, len(sch.Fields))
 	for i, f := range sch.Fields {
@@ -341,7 +341,7 @@ func (p *publisher) Push(_ context.Context, _ int, b *batch.Batch) (operators.St
 		}
 		rows[i] = r
 	}
-	p.stream.give(rows...)
+	p.stream.publish(rows...)
 	return operators.More, nil
 }
 
@@ -356,8 +356,8 @@ func (p *publisher) Signal(_ context.Context, _ int, s operators.Signal) (operat
 // Close implements operators.Operator.
 func (p *publisher) Close(context.Context, int) error { return nil }
 
-// promptly has the events of a plan's functions brought as they happen.
-func promptly(p *plan.Query) *plan.Query {
+// Promptly has the events of a plan's functions brought as they happen.
+func Promptly(p *plan.Query) *plan.Query {
 	return withAcquires(p, func(a *plan.Acquire) { a.Settings.Prompt = true })
 }
 

@@ -1,4 +1,4 @@
-package server
+package trigger
 
 import (
 	"context"
@@ -23,23 +23,23 @@ type streamRow struct {
 // listener gets the rows of a trigger's stream. take does not block; it is
 // called by one goroutine at a time.
 type listener interface {
-	take(rows []streamRow)
+	deliver(rows []streamRow)
 	end() // no row follows
 }
 
-// triggerStream hands the rows of a trigger to whoever listens.
-type triggerStream struct {
+// Stream hands the rows of a trigger to whoever listens.
+type Stream struct {
 	mu        sync.Mutex
 	listeners map[listener]bool
 	rows      uint64
 	closed    bool
 }
 
-func newTriggerStream() *triggerStream { return &triggerStream{listeners: map[listener]bool{}} }
+func NewStream() *Stream { return &Stream{listeners: map[listener]bool{}} }
 
 // heard reports whether anybody listens; if not, it counts the n rows that need
 // not be made.
-func (s *triggerStream) heard(n int) bool {
+func (s *Stream) heard(n int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.listeners) == 0 {
@@ -48,23 +48,23 @@ func (s *triggerStream) heard(n int) bool {
 	return len(s.listeners) > 0
 }
 
-func (s *triggerStream) give(rows ...streamRow) {
+func (s *Stream) publish(rows ...streamRow) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rows += uint64(len(rows))
 	for l := range s.listeners {
-		l.take(rows)
+		l.deliver(rows)
 	}
 }
 
-func (s *triggerStream) count() uint64 {
+func (s *Stream) Count() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.rows
 }
 
 // listen gives l what follows; if the stream has ended, its end.
-func (s *triggerStream) listen(l listener) {
+func (s *Stream) listen(l listener) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -75,13 +75,13 @@ func (s *triggerStream) listen(l listener) {
 }
 
 // ignore ends what listen began: l gets nothing more.
-func (s *triggerStream) ignore(l listener) {
+func (s *Stream) ignore(l listener) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.listeners, l)
 }
 
-func (s *triggerStream) close() {
+func (s *Stream) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
@@ -91,15 +91,16 @@ func (s *triggerStream) close() {
 	clear(s.listeners)
 }
 
-// triggerProvider serves the streams of triggers.
-type triggerProvider struct{ all *registry }
+// Provider serves the streams of triggers.
+type Provider struct{ All *Registry }
 
-func (p *triggerProvider) Streams() []string { return []string{catalog.TriggerStream} }
-func (p *triggerProvider) Close() error      { return nil }
+func (p *Provider) Streams() []string { return []string{catalog.TriggerStream} }
 
-func (p *triggerProvider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source, error) {
+func (p *Provider) Close() error { return nil }
+
+func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source, error) {
 	name := spec.Args[0]
-	t := p.all.get(name.V.S)
+	t := p.All.Get(name.V.S)
 	if t == nil {
 		return nil, plan.Errorf(spec.Start, spec.Stop, "there is no trigger %s any more", name.V.S)
 	}
@@ -107,7 +108,7 @@ func (p *triggerProvider) Prepare(_ context.Context, spec *plan.Acquire) (probes
 	if err != nil {
 		return nil, err
 	}
-	return &triggerSource{stream: t.stream, spec: spec, rows: w, quit: make(chan struct{})}, nil
+	return &source{stream: t.Stream, spec: spec, rows: w, quit: make(chan struct{})}, nil
 }
 
 // streamTable makes the rows of a trigger's stream.
@@ -118,10 +119,10 @@ var streamTable = rows.NewTableOf(catalog.Trigger, rows.Columns[streamRow]{
 	"row":        rows.String(func(r *streamRow) string { return r.row }),
 })
 
-// triggerSource gives the rows of a trigger's stream from Start on.
-type triggerSource struct {
+// source gives the rows of a trigger's stream from Start on.
+type source struct {
 	probes.Base
-	stream *triggerStream
+	stream *Stream
 	spec   *plan.Acquire
 	sink   probes.Sink
 	quit   chan struct{} // closed: no watermark any more
@@ -133,7 +134,7 @@ type triggerSource struct {
 }
 
 // Info implements probes.Source.
-func (s *triggerSource) Info() probes.Info {
+func (s *source) Info() probes.Info {
 	return probes.Info{
 		Sites:    []probes.Site{{Provider: catalog.TriggerStream, Function: s.spec.Args[0].V.S, Method: "activations", Kind: "stream"}},
 		Residual: s.spec.Filter, Live: true,
@@ -148,7 +149,7 @@ const (
 	markDelay    = 100 * time.Millisecond
 )
 
-func (s *triggerSource) Start(_ context.Context, sink probes.Sink, _ probes.Options) error {
+func (s *source) Start(_ context.Context, sink probes.Sink, _ probes.Options) error {
 	s.sink, s.rows.Push = sink, sink.Push
 	s.marks.Go(func() {
 		tick := time.NewTicker(markInterval)
@@ -170,7 +171,7 @@ func (s *triggerSource) Start(_ context.Context, sink probes.Sink, _ probes.Opti
 	return nil
 }
 
-func (s *triggerSource) take(rows []streamRow) {
+func (s *source) deliver(rows []streamRow) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended {
@@ -182,7 +183,7 @@ func (s *triggerSource) take(rows []streamRow) {
 	s.rows.Flush()
 }
 
-func (s *triggerSource) end() {
+func (s *source) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.ended {
@@ -194,7 +195,7 @@ func (s *triggerSource) end() {
 	}
 }
 
-func (s *triggerSource) Stop() error {
+func (s *source) Stop() error {
 	s.stream.ignore(s)
 	s.end()
 	s.marks.Wait()

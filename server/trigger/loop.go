@@ -1,4 +1,4 @@
-package server
+package trigger
 
 import (
 	"os"
@@ -18,10 +18,10 @@ import (
 // that is sampled activates it once a sample and row, a query runs once at a time,
 // and webhooks are posted one after the other out of a queue.
 
-// refuseSelf refuses conditions on calls that the engine makes when it sees one.
-func refuseSelf(p *planner.Trigger, name *parser.Ident, text string) error {
+// RefuseSelf refuses conditions on calls that the engine makes when it sees one.
+func RefuseSelf(p *planner.Trigger, name *parser.Ident, text string) error {
 	for _, leaf := range plan.Leaves(p.When.Root) {
-		if ofFunctions(leaf) && isSelf(&leaf.Target) {
+		if ObservesFunctions(leaf) && isSelf(&leaf.Target) {
 			return answer.Refuse(name, text, "observe another process",
 				"%s would feed itself: it waits for calls in the process that runs it", p.Name)
 		}

@@ -1,4 +1,4 @@
-package server
+package trigger
 
 import (
 	"testing"
@@ -17,17 +17,17 @@ func TestLaterActivationOutlivesFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	const d = 20 * time.Millisecond
-	m := &shutter{t: &trigger{plan: &planner.Trigger{}}, act: &planner.Action{For: d}, gates: set, wake: make(chan struct{}, 1)}
+	m := &Shutter{t: &Trigger{Plan: &planner.Trigger{}}, act: &planner.Action{For: d}, gates: set, wake: make(chan struct{}, 1)}
 	m.activate(activation{n: 1})
 	defer m.timer.Stop()
 	m.mu.Lock()
-	testenv.Until(t, "the timer has gone off, and waits", func() bool { return testenv.Blocked("(*shutter).") == 1 })
+	testenv.Until(t, "the timer has gone off, and waits", func() bool { return testenv.Blocked("(*Shutter).") == 1 })
 	m.mu.Unlock()
 	testenv.Until(t, "the gate is shut when FOR is over", func() bool { return !set.Gate(0).Forced() })
 	m.act = &planner.Action{For: time.Hour}
 	m.activate(activation{n: 2})
 	m.expire() // as a timer does that went off just before
-	if !set.Gate(0).Forced() || !m.status().acting {
+	if !set.Gate(0).Forced() || !m.Status().acting {
 		t.Error("the activation before which FOR was over was undone by it")
 	}
 	m.deadline = time.Now()
