@@ -23,6 +23,7 @@ import (
 	"endoscope/server/answer"
 	"endoscope/server/grant"
 	"endoscope/server/handlerstream"
+	"endoscope/server/introspect"
 	"endoscope/server/query"
 	"endoscope/server/sharing"
 	"endoscope/server/store"
@@ -64,7 +65,7 @@ type Engine struct {
 	modules   *elf.Cache
 	shares    *sharing.Shares
 	triggers  *trigger.Registry
-	system    *system
+	system    *introspect.System
 
 	mu      sync.Mutex
 	queries map[int64]*query.Query
@@ -92,9 +93,9 @@ func New(o Options) (*Engine, error) {
 	e.uprobes = uprobe.New(uprobe.Options{Match: matchFunction, RingBytes: o.RingBytes})
 	stacks, lives := stack.New(), sched.New()
 	found, followed := &handlerstream.Provider{Stacks: stacks}, &handlerstream.Provider{Stacks: stacks, Forgets: true}
-	e.system = &system{running: e.running, shares: e.shares, triggers: e.triggers}
-	e.all = []probes.Provider{e.uprobes, procfs.New(), stacks, found, &handlerstream.CostProvider{Handlers: followed, Calls: e.uprobes}, lives, entities.New(e.uprobes, lives, e.modules), variable.New(), replay.New(), &sysProvider{e.system}, &trigger.Provider{All: e.triggers}}
-	e.system.providers = e.all
+	e.system = &introspect.System{Running: e.running, Shares: e.shares, Triggers: e.triggers}
+	e.all = []probes.Provider{e.uprobes, procfs.New(), stacks, found, &handlerstream.CostProvider{Handlers: followed, Calls: e.uprobes}, lives, entities.New(e.uprobes, lives, e.modules), variable.New(), replay.New(), &introspect.Provider{System: e.system}, &trigger.Provider{All: e.triggers}}
+	e.system.Providers = e.all
 	for _, streams := range [][]string{e.uprobes.Streams(), stacks.Streams(), {handlerstream.Stream, handlerstream.CostStream}, lives.Streams(), {entities.EntityEvents, entities.ActivityEvents}, {variable.Stream}} {
 		for _, s := range streams {
 			e.attaches[s] = true

@@ -12,6 +12,7 @@ import (
 	"endoscope/probes/clock"
 	"endoscope/probes/testenv"
 	"endoscope/server/gating"
+	"endoscope/server/introspect"
 	"endoscope/server/query"
 	"endoscope/server/trigger"
 	"endoscope/server/wire"
@@ -99,7 +100,7 @@ func TestGatesAreThereBeforeOthersLook(t *testing.T) {
 	go func() {
 		defer close(looked)
 		for !trigger.Stopped(over) {
-			e.system.users(whose{})
+			e.system.Users(introspect.Users{})
 		}
 	}()
 	for range 20 {

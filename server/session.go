@@ -19,6 +19,7 @@ import (
 	"endoscope/probes/process"
 	"endoscope/server/answer"
 	"endoscope/server/grant"
+	"endoscope/server/introspect"
 	"endoscope/server/query"
 	"endoscope/server/trigger"
 	"endoscope/server/wire"
@@ -374,11 +375,11 @@ func (s *session) Complete(_ context.Context, kind, of, prefix string) []string 
 			names = append(names, p.Comm)
 		}
 	case "function":
-		fs, _ := s.program().functions()
+		fs, _ := s.program().Functions()
 		for _, f := range fs {
 			names = append(names, f.Name)
 		}
-		methods, _, _ := s.program().javaMethods()
+		methods, _, _ := s.program().JavaMethods()
 		for _, m := range methods {
 			names = append(names, m.Function())
 		}
@@ -411,4 +412,11 @@ func (s *session) Info() []string {
 		target = "none"
 	}
 	return []string{"engine: in this process", "target: " + target, fmt.Sprintf("queries running: %d", len(s.open))}
+}
+
+// program is the session's target.
+func (s *session) program() introspect.Program {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return introspect.Program{Target: s.target, Modules: s.e.modules}
 }

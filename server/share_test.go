@@ -14,6 +14,7 @@ import (
 	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/testenv"
+	"endoscope/server/introspect"
 	"endoscope/server/query"
 	"endoscope/server/wire"
 )
@@ -411,17 +412,17 @@ func TestSharedIsSaid(t *testing.T) {
 	}
 	execute(t, s, "SELECT arg1 FROM function_start WHERE pid = 1")
 	var got []string
-	for _, row := range s.e.system.snapshot("sys.queries", whose{}) {
+	for _, row := range s.e.system.Snapshot("sys.queries", introspect.Users{}) {
 		got = append(got, row[8].S)
 	}
 	if want := []string{"2", "1", ""}; !reflect.DeepEqual(got, want) {
 		t.Errorf("shares_with: %q", got)
 	}
 	var sources []probes.Source
-	for source := range s.e.system.users(whose{}) {
+	for source := range s.e.system.Users(introspect.Users{}) {
 		sources = append(sources, source)
 	}
-	if n, list := usersOf(sources, s.e.system.users(whose{})); n != 3 || list != "(1, 2), 3" {
+	if n, list := introspect.QueriesOf(sources, s.e.system.Users(introspect.Users{})); n != 3 || list != "(1, 2), 3" {
 		t.Errorf("%d queries: %s", n, list)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"endoscope/planner/types"
 	"endoscope/probes/process"
 	"endoscope/server/answer"
+	"endoscope/server/introspect"
 	"endoscope/server/wire"
 )
 
@@ -23,7 +24,7 @@ func (s *session) show(ctx context.Context, st *parser.Show, src string) (wire.R
 	case "STREAMS":
 		rel = s.showStreams()
 	case "FUNCTIONS":
-		fs, err := s.program().functions()
+		fs, err := s.program().Functions()
 		if err != nil {
 			return nil, answer.WithPlace(planner.Placed(err, src), st, src)
 		}
@@ -31,7 +32,7 @@ func (s *session) show(ctx context.Context, st *parser.Show, src string) (wire.R
 		for _, f := range fs {
 			rel.Add(types.Str(f.Name), types.Str(f.Class), types.Int(int64(f.Size)), types.Str(fmt.Sprintf("%#x", f.Addr)))
 		}
-		methods, remark, err := s.program().javaMethods()
+		methods, remark, err := s.program().JavaMethods()
 		if err != nil {
 			return nil, answer.WithPlace(planner.Placed(err, src), st, src)
 		}
@@ -41,7 +42,7 @@ func (s *session) show(ctx context.Context, st *parser.Show, src string) (wire.R
 		if remark != "" {
 			rel.Notices = append(rel.Notices, remark)
 		}
-		places, err := s.program().marked()
+		places, err := s.program().Marked()
 		if err != nil {
 			return nil, answer.WithPlace(planner.Placed(err, src), st, src)
 		}
@@ -73,7 +74,7 @@ func (s *session) show(ctx context.Context, st *parser.Show, src string) (wire.R
 		for _, c := range sch.Columns[1:] { // the time of a SHOW is now
 			rel.Header = append(rel.Header, wire.Column{Name: c.Name, Type: c.Type})
 		}
-		for _, row := range s.e.system.snapshot(name, whoseOf(s.may.Sees())) {
+		for _, row := range s.e.system.Snapshot(name, introspect.UsersOf(s.may.Sees())) {
 			rel.Add(row[1:]...)
 		}
 	default:

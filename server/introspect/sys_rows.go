@@ -1,4 +1,4 @@
-package server
+package introspect
 
 import (
 	"endoscope/operators/graph"

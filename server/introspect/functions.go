@@ -1,4 +1,4 @@
-package server
+package introspect
 
 import (
 	"path/filepath"
@@ -9,22 +9,9 @@ import (
 	"endoscope/probes/process"
 )
 
-// program is what a session is about.
-type program struct {
-	target  plan.Target
-	modules *elf.Cache
-}
-
-// program is the session's target.
-func (s *session) program() program {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return program{s.target, s.e.modules}
-}
-
-// functions lists the functions of the session's target: those of the main
+// Functions lists the functions of the session's target: those of the main
 // executable of its first process.
-func (p program) functions() ([]elf.Function, error) {
+func (p Program) Functions() ([]elf.Function, error) {
 	m, err := p.module()
 	if err != nil {
 		return nil, err
@@ -38,8 +25,8 @@ func (p program) functions() ([]elf.Function, error) {
 }
 
 // module is the main executable of the session's target.
-func (p program) module() (*elf.Module, error) {
-	t := p.target
+func (p Program) module() (*elf.Module, error) {
+	t := p.Target
 	if t.IsZero() {
 		return nil, (&plan.Error{Msg: "this needs to know which program"}).WithHint("say USE 'name', or start with -p PID")
 	}
@@ -52,7 +39,7 @@ func (p program) module() (*elf.Module, error) {
 		if err != nil {
 			return nil, err
 		}
-		return p.modules.Open(f, filepath.Base(t.Exes[0]))
+		return p.Modules.Open(f, filepath.Base(t.Exes[0]))
 	}
 	maps, err := process.Modules(ps[0].PID)
 	if err != nil {
@@ -64,7 +51,7 @@ func (p program) module() (*elf.Module, error) {
 			if err != nil {
 				return nil, err
 			}
-			return p.modules.Open(f, filepath.Base(m.Path))
+			return p.Modules.Open(f, filepath.Base(m.Path))
 		}
 	}
 	return nil, &plan.Error{Msg: "the executable of process " + strconv.Itoa(ps[0].PID) + " cannot be read"}

@@ -1,9 +1,6 @@
-package server
+package introspect
 
 import (
-	"endoscope/server/sharing"
-	"endoscope/server/trigger"
-
 	"context"
 	"slices"
 	"sync"
@@ -17,27 +14,29 @@ import (
 	"endoscope/probes/rows"
 	"endoscope/server/answer"
 	"endoscope/server/query"
+	"endoscope/server/sharing"
+	"endoscope/server/trigger"
 )
 
-// system is what the engine knows of itself, as streams and for SHOW.
-type system struct {
-	running   func() []*query.Query // in order of their ids
-	shares    *sharing.Shares
-	triggers  *trigger.Registry
-	providers []probes.Provider
+// System is what the engine knows of itself, as streams and for SHOW.
+type System struct {
+	Running   func() []*query.Query // in order of their ids
+	Shares    *sharing.Shares
+	Triggers  *trigger.Registry
+	Providers []probes.Provider
 }
 
-// sysProvider serves the sys streams: what the engine knows of itself.
-type sysProvider struct{ of *system }
+// Provider serves the sys streams: what the engine knows of itself.
+type Provider struct{ System *System }
 
-func (p *sysProvider) Streams() []string {
+func (p *Provider) Streams() []string {
 	return []string{catalog.SysQueries, catalog.SysProbes, catalog.SysDrops, catalog.SysOperators, catalog.SysTriggers}
 }
 
-func (p *sysProvider) Close() error { return nil }
+func (p *Provider) Close() error { return nil }
 
-func (p *sysProvider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source, error) {
-	s := &sysSource{of: p.of, spec: spec, quit: make(chan struct{})}
+func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source, error) {
+	s := &sysSource{of: p.System, spec: spec, quit: make(chan struct{})}
 	var err error
 	s.rows, err = rows.Values(spec.Stream).Writer(spec, 0)
 	return s, err
@@ -46,7 +45,7 @@ func (p *sysProvider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Sou
 // sysSource gives one snapshot, or one each interval.
 type sysSource struct {
 	probes.Base
-	of   *system
+	of   *System
 	spec *plan.Acquire
 	rows *rows.Writer[rows.Row]
 	quit chan struct{}
@@ -93,7 +92,7 @@ func (s *sysSource) Start(_ context.Context, sink probes.Sink, _ probes.Options)
 
 func (s *sysSource) give(sink probes.Sink) {
 	s.rows.Push = sink.Push
-	for _, row := range s.of.snapshot(s.spec.Stream, whoseOf(s.spec.Target.Viewer)) {
+	for _, row := range s.of.Snapshot(s.spec.Stream, UsersOf(s.spec.Target.Viewer)) {
 		s.rows.Put(row)
 	}
 	s.rows.Flush()
@@ -106,28 +105,28 @@ func (s *sysSource) Stop() error {
 	return nil
 }
 
-// whose says whose queries a list is of; the zero value: everybody's.
-type whose struct {
+// Users says whose queries a list is of; the zero value: everybody's.
+type Users struct {
 	one  bool
 	user string
 }
 
-func whoseOf(v *plan.Viewer) whose {
+func UsersOf(v *plan.Viewer) Users {
 	if v == nil || v.Name == "" {
-		return whose{}
+		return Users{}
 	}
-	return whose{true, v.Name}
+	return Users{true, v.Name}
 }
 
-func (w whose) has(user string) bool { return !w.one || w.user == user }
+func (w Users) has(user string) bool { return !w.one || w.user == user }
 
 // queriesOf lists the running queries of some users, in order of their ids.
-func (e *system) queriesOf(w whose) []*query.Query {
-	return slices.DeleteFunc(e.running(), func(q *query.Query) bool { return !w.has(q.Grant.Name()) })
+func (e *System) queriesOf(w Users) []*query.Query {
+	return slices.DeleteFunc(e.Running(), func(q *query.Query) bool { return !w.has(q.Grant.Name()) })
 }
 
-// snapshot returns the rows of a sys stream, with all its columns.
-func (e *system) snapshot(stream string, w whose) [][]types.Value {
+// Snapshot returns the rows of a sys stream, with all its columns.
+func (e *System) Snapshot(stream string, w Users) [][]types.Value {
 	now := clock.Now()
 	switch stream {
 	case catalog.SysTriggers:
@@ -162,15 +161,15 @@ func (e *system) snapshot(stream string, w whose) [][]types.Value {
 }
 
 // probeRows are the rows of sys.probes.
-func (e *system) probeRows(now int64, w whose) (out []probeRow) {
-	users := e.users(w)
-	for _, p := range e.providers {
+func (e *System) probeRows(now int64, w Users) (out []probeRow) {
+	users := e.Users(w)
+	for _, p := range e.Providers {
 		lister, ok := p.(interface{ Probes() []probes.Site })
 		if !ok {
 			continue
 		}
 		for _, s := range lister.Probes() {
-			n, ids := usersOf(s.Sources, users)
+			n, ids := QueriesOf(s.Sources, users)
 			if n == 0 && w.one {
 				continue
 			}
@@ -187,9 +186,9 @@ func among(ids []int64, all []*query.Query) []int64 {
 	})
 }
 
-// users are the queries of each source that runs.
-func (e *system) users(w whose) map[probes.Source][]int64 {
-	users := e.shares.Queries()
+// Users are the queries of each source that runs.
+func (e *System) Users(w Users) map[probes.Source][]int64 {
+	users := e.Shares.Queries()
 	all := e.queriesOf(w)
 	for s, ids := range users {
 		users[s] = among(ids, all)
@@ -204,9 +203,9 @@ func (e *system) users(w whose) map[probes.Source][]int64 {
 	return users
 }
 
-// usersOf counts the queries of some sources, and lists them: those that share
+// QueriesOf counts the queries of some sources, and lists them: those that share
 // one in brackets.
-func usersOf(sources []probes.Source, users map[probes.Source][]int64) (n int, list string) {
+func QueriesOf(sources []probes.Source, users map[probes.Source][]int64) (n int, list string) {
 	var of [][]int64
 	for _, s := range sources {
 		if ids := users[s]; len(ids) > 0 {
@@ -229,8 +228,8 @@ func usersOf(sources []probes.Source, users map[probes.Source][]int64) (n int, l
 }
 
 // triggerRows are the rows of sys.triggers.
-func (e *system) triggerRows(now int64, w whose) (out []triggerRow) {
-	for _, t := range e.triggers.List() {
+func (e *System) triggerRows(now int64, w Users) (out []triggerRow) {
+	for _, t := range e.Triggers.List() {
 		if !w.has(t.Owner) {
 			continue
 		}

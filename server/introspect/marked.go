@@ -1,4 +1,4 @@
-package server
+package introspect
 
 import (
 	"fmt"
@@ -17,10 +17,10 @@ type marked struct {
 	module string
 }
 
-// marked lists the marked places of the session's target: of its executable, and
+// Marked lists the marked places of the session's target: of its executable, and
 // of the libraries that its first process has mapped. What cannot be read has none.
-func (p program) marked() ([]marked, error) {
-	t := p.target
+func (p Program) Marked() ([]marked, error) {
+	t := p.Target
 	running, err := process.Resolve(t)
 	if err != nil {
 		return nil, err
@@ -62,8 +62,8 @@ func markedIn(out []marked, f *os.File, path string) []marked {
 
 // describeMarked is the answer of DESCRIBE FUNCTION for a marked place, nil if the
 // target has none of this name.
-func (p program) describeMarked(name string) (*answer.Table, error) {
-	all, err := p.marked()
+func (p Program) describeMarked(name string) (*answer.Table, error) {
+	all, err := p.Marked()
 	if err != nil {
 		return nil, err
 	}

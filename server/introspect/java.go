@@ -1,4 +1,4 @@
-package server
+package introspect
 
 import (
 	"cmp"
@@ -13,11 +13,11 @@ import (
 	"endoscope/server/answer"
 )
 
-// javaMethods lists the methods that can be monitored in the session's target: those
+// JavaMethods lists the methods that can be monitored in the session's target: those
 // of the classes that its first process' Java machine has loaded. remark says so, or
 // why there are none; "": it is no Java machine.
-func (p program) javaMethods() (methods []java.Method, remark string, err error) {
-	t := p.target
+func (p Program) JavaMethods() (methods []java.Method, remark string, err error) {
+	t := p.Target
 	if t.IsZero() {
 		return nil, "", nil
 	}
@@ -49,8 +49,8 @@ func (p program) javaMethods() (methods []java.Method, remark string, err error)
 
 // describeJava is the answer of DESCRIBE FUNCTION for a method of Java; nil and what to
 // do if the target has none of this name.
-func (p program) describeJava(name string) (rel *answer.Table, hint string, err error) {
-	methods, remark, err := p.javaMethods()
+func (p Program) describeJava(name string) (rel *answer.Table, hint string, err error) {
+	methods, remark, err := p.JavaMethods()
 	if err != nil || remark == "" {
 		return nil, "", err
 	}
