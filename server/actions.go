@@ -21,7 +21,7 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 	if err != nil {
 		return nil, err
 	}
-	t := &trigger.Trigger{Plan: p, Text: text, Mode: "continuous", Stream: trigger.NewStream(), Ledger: trigger.NewLedger(), Host: queryHost{s.e}, Inbox: s.inbox, Tell: s.tell, Owner: s.may.Name(), Quit: make(chan struct{}), Over: make(chan struct{})}
+	t := &trigger.Trigger{Plan: p, Text: text, Mode: "continuous", Stream: trigger.NewStream(), Ledger: trigger.NewLedger(), Host: queryHost{s.e}, Inbox: s.inbox, Tell: s.notifyUser, Owner: s.may.Name(), Quit: make(chan struct{}), Over: make(chan struct{})}
 	if err := trigger.RefuseSelf(p, st.Name, text); err != nil {
 		return nil, err
 	}
@@ -42,7 +42,7 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 	if t.When, err = s.prepare(ctx, text, trigger.Promptly(when)); err != nil {
 		return nil, err
 	}
-	s.budgets().give(t.When)
+	s.budgets().apply(t.When)
 	t.Notices = append(p.Notices, t.When.Notices()...)
 	t.Operator = graph.NewTrigger(p.Condition, t)
 	t.When.Last = t.Operator
@@ -58,7 +58,7 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 		case *trigger.Shutter:
 			t.Notices = append(t.Notices, a.Q.Notices()...)
 		}
-		if late := a.Status().Late; late != "" && late != trigger.AsRequested {
+		if late := a.Status().Late; late != "" && late != trigger.LateAsRequested {
 			t.Notices = append(t.Notices, trigger.LateNotice(&p.Actions[i], late))
 		}
 		t.Actors = append(t.Actors, a)
@@ -83,7 +83,7 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 		return nil, err
 	}
 	s.inbox.Follow(t)
-	s.holdBack(t.When)
+	s.releaseWhenStarted(t.When)
 	if err := t.BeginQuery(t.When); err != nil {
 		s.e.triggers.Leave(t, old)
 		s.inbox.Unfollow(t)
@@ -132,7 +132,7 @@ func (s *session) actor(ctx context.Context, t *trigger.Trigger, a *planner.Acti
 	m, err := trigger.NewShutter(ctx, t, a, p, arming, func(p *plan.Query) (*query.Query, error) {
 		q, err := s.prepare(ctx, text, p)
 		if err == nil {
-			bounds.give(q)
+			bounds.apply(q)
 		}
 		return q, err
 	})
@@ -151,7 +151,7 @@ func (s *session) actor(ctx context.Context, t *trigger.Trigger, a *planner.Acti
 		if err != nil {
 			return nil, err
 		}
-		bounds.give(q)
+		bounds.apply(q)
 		err = planner.Placed(q.Refusal(), text)
 		switch {
 		case err != nil:

@@ -174,7 +174,7 @@ func (e *Engine) running() []*query.Query {
 	for _, q := range e.queries {
 		out = append(out, q)
 	}
-	sort.Slice(out, func(i, j int) bool { return out[i].Id < out[j].Id })
+	sort.Slice(out, func(i, j int) bool { return out[i].ID < out[j].ID })
 	return out
 }
 
@@ -194,8 +194,8 @@ func (e *Engine) add(q *query.Query) error {
 	closed := e.closed
 	if !closed {
 		e.nextID++
-		q.Id = e.nextID
-		e.queries[q.Id] = q
+		q.ID = e.nextID
+		e.queries[q.ID] = q
 	}
 	e.mu.Unlock()
 	if closed {
@@ -211,8 +211,8 @@ func (e *Engine) remove(q *query.Query) {
 	q.Leave(func() (listed bool) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		listed = e.queries[q.Id] == q
-		delete(e.queries, q.Id)
+		listed = e.queries[q.ID] == q
+		delete(e.queries, q.ID)
 		if listed {
 			e.totals.add(q)
 		}

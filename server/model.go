@@ -86,13 +86,13 @@ func (r *modelResult) Next(ctx context.Context) (wire.Event, error) {
 		case err != nil || ev.Kind == wire.Notice:
 			return ev, err
 		case ev.Kind == wire.Rows:
-			r.take(&ev)
+			r.collect(&ev)
 		}
 	}
 }
 
-// take keeps the encodings of final rows.
-func (r *modelResult) take(ev *wire.Event) {
+// collect keeps the encodings of final rows.
+func (r *modelResult) collect(ev *wire.Event) {
 	defer ev.Batch.Release()
 	if ev.Preview {
 		return
@@ -107,7 +107,7 @@ func (r *modelResult) take(ev *wire.Event) {
 
 // make makes the model. What of it could not be saved is a notice.
 func (r *modelResult) make() (wire.Event, error) {
-	m, err := joined(r.found)
+	m, err := mergeEncodings(r.found)
 	if err != nil {
 		return wire.Event{}, answer.Refuse(r.statement.Name, r.text, "", "%v", err)
 	}
@@ -132,8 +132,8 @@ func an(noun string) string {
 	return "a " + noun
 }
 
-// joined is the model of all encodings together.
-func joined(all []encoders.Encoding) (*structure.Model, error) {
+// mergeEncodings is the model of all encodings together.
+func mergeEncodings(all []encoders.Encoding) (*structure.Model, error) {
 	if len(all) == 0 {
 		return nil, errors.New("no sequence came: there is nothing to make a model of")
 	}

@@ -19,6 +19,9 @@ import (
 	"endoscope/server/query"
 )
 
+// This file is where plans meet what their session may do (package grant). What
+// reaches the kernel is checked again there for each event (probes/bpf/visible.h).
+
 // permitted hands the session's settings to every acquisition of a plan, and what
 // it may observe; it refuses a plan that does what the session may not.
 func (s *session) permitted(p *plan.Query, text string) (*plan.Query, error) {
@@ -144,8 +147,8 @@ func (s *session) mayDrop(kind, owner string, name *parser.Ident, text string) e
 	return answer.Refuse(name, text, "", "%s %s is another user's", kind, name.Name)
 }
 
-// mayReplace refuses to define anew what another user has made, whoever asks: with
-// the definition the rights would change hands that go with it.
+// mayReplace refuses to redefine what another user has made, whoever asks: with the
+// definition its rights would pass to another user.
 func (s *session) mayReplace(kind, owner string, name *parser.Ident, text string) error {
 	if err := s.mayDrop(kind, owner, name, text); err != nil || owner == s.may.Name() {
 		return err

@@ -53,8 +53,8 @@ func TestQueryGoesThroughItsPhases(t *testing.T) {
 			t.Errorf("%s: loaded %d times", name, loads)
 		}
 		q.Report(operators.Signal{Kind: operators.Suspend})
-		if len(q.Signals) != 1 {
-			t.Errorf("%s: %d signals are remembered", name, len(q.Signals))
+		if len(q.PendingSignals) != 1 {
+			t.Errorf("%s: %d signals are remembered", name, len(q.PendingSignals))
 		}
 		if err := q.Start(); err != nil {
 			t.Fatal(err)

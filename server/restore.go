@@ -28,7 +28,7 @@ func (s *session) keep(kind, name, statement string, plans ...*plan.Query) error
 	if use := useOf(s.target); use != "" && kind == "trigger" {
 		d.Session = append(d.Session, use)
 	}
-	d.Session = append(d.Session, slices.Sorted(maps.Values(s.said))...)
+	d.Session = append(d.Session, slices.Sorted(maps.Values(s.statements))...)
 	s.mu.Unlock()
 	seen := map[int]bool{}
 	for _, p := range plans {

@@ -34,14 +34,14 @@ type session struct {
 	unread int64 // of queries: wire.Options.Unread
 	marks  bool  // and wire.Options.Marks
 
-	mu       sync.Mutex
-	target   plan.Target
-	command  *process.Command // held until the first query is armed
-	settings map[string]types.Value
-	said     map[string]string // the statements that set them
-	open     map[*query.Query]bool
-	closed   bool // no query begins any more
-	quiet    query.Suspended
+	mu         sync.Mutex
+	target     plan.Target
+	command    *process.Command // held until the first query is armed
+	settings   map[string]types.Value
+	statements map[string]string // the statements that set them
+	open       map[*query.Query]bool
+	closed     bool // no query begins any more
+	quiet      query.Suspended
 
 	inbox  *trigger.Inbox    // of its triggers
 	leave  func()            // no session of its user any more
@@ -64,7 +64,7 @@ func newSession(_ context.Context, e *Engine, o wire.Options, may *grant.Grant) 
 }
 
 func openSession(e *Engine, o wire.Options, may *grant.Grant) (*session, error) {
-	s := &session{e: e, may: may, views: e.views.As(may.Owns), live: o.Live, unread: o.Unread, marks: o.Marks, settings: map[string]types.Value{}, said: map[string]string{}, open: map[*query.Query]bool{}, inbox: trigger.NewInbox(), notify: o.Notify, armed: o.Armed}
+	s := &session{e: e, may: may, views: e.views.As(may.Owns), live: o.Live, unread: o.Unread, marks: o.Marks, settings: map[string]types.Value{}, statements: map[string]string{}, open: map[*query.Query]bool{}, inbox: trigger.NewInbox(), notify: o.Notify, armed: o.Armed}
 	switch {
 	case len(o.Command) > 0:
 		if err := may.MayStart(); err != nil {
@@ -185,7 +185,7 @@ func (s *session) execute(ctx context.Context, path wire.Path, stmt parser.State
 			return nil, answer.Refuse(st.ID, text, "SHOW QUERIES lists them", "no query %d is running", st.ID.Int)
 		}
 		q.End()
-		return answer.Messagef("query %d is ending", q.Id), nil
+		return answer.Messagef("query %d is ending", q.ID), nil
 	case *parser.Show:
 		return s.show(ctx, st, text)
 	case *parser.Describe:
@@ -223,12 +223,12 @@ func (s *session) startQuery(ctx context.Context, path wire.Path, text string, p
 		return nil, err
 	}
 	q.Live, q.Unread, q.Marks = s.live, s.unread, s.marks
-	s.budgets().give(q)
+	s.budgets().apply(q)
 	if err := s.divide(q, path); err != nil {
 		q.Abandon()
 		return nil, err
 	}
-	s.holdBack(q)
+	s.releaseWhenStarted(q)
 	if err := s.enter(q); err != nil {
 		return nil, err
 	}
@@ -255,7 +255,7 @@ func (s *session) enter(q *query.Query) error {
 	closed := s.closed
 	if !closed {
 		s.open[q] = true
-		q.Signals = s.quiet.Signals()
+		q.PendingSignals = s.quiet.Signals()
 		q.SuspendSources(s.quiet)
 	}
 	s.mu.Unlock()
@@ -266,10 +266,10 @@ func (s *session) enter(q *query.Query) error {
 	return nil
 }
 
-// holdBack has the session's command, if it has one, run when q is armed, and
-// tells who wants to know it. A query that observes something else meanwhile ends
+// releaseWhenStarted has the session's command, if it has one, run when q is armed, and
+// reports that (wire.Options.Armed). A query that observes something else meanwhile ends
 // with the command.
-func (s *session) holdBack(q *query.Query) {
+func (s *session) releaseWhenStarted(q *query.Query) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(q.Feeds) == 0 && plan.EmitEvery(q.Plan.Root) == 0 {
@@ -290,8 +290,8 @@ func (s *session) holdBack(q *query.Query) {
 	}
 }
 
-// tell notifies the user, if they still listen.
-func (s *session) tell(text string) {
+// notifyUser notifies the user, if they still listen.
+func (s *session) notifyUser(text string) {
 	s.mu.Lock()
 	notify := s.notify
 	s.mu.Unlock()

@@ -57,7 +57,7 @@ func (s *session) set(st *parser.Set, text string) (wire.Result, error) {
 	}
 	s.mu.Lock()
 	s.settings[k.Name] = v
-	s.said[k.Name] = st.String()
+	s.statements[k.Name] = st.String()
 	s.mu.Unlock()
 	return answer.Messagef("%s is %s", k.Name, plan.FormatValue(v)), nil
 }
@@ -99,7 +99,7 @@ func (s *session) budgets() budgets {
 	return budgets{join: s.setting("join_memory").I, encoder: s.setting("encoder_budget").I}
 }
 
-func (b budgets) give(q *query.Query) { q.JoinMemory, q.EncoderBudget = b.join, b.encoder }
+func (b budgets) apply(q *query.Query) { q.JoinMemory, q.EncoderBudget = b.join, b.encoder }
 
 // settingWords say what a setting of a type needs.
 var settingWords = map[types.Type]string{

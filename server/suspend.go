@@ -43,14 +43,14 @@ func (s *session) suspend(thread *parser.Literal, yes bool) wire.Result {
 		open = append(open, q)
 	}
 	s.mu.Unlock()
-	slices.SortFunc(open, func(a, b *query.Query) int { return int(a.Id - b.Id) })
+	slices.SortFunc(open, func(a, b *query.Query) int { return int(a.ID - b.ID) })
 	r := answer.Messagef("%s %s", what, how)
 	var deaf []string
 	for _, q := range open {
 		q.Report(signal)
 		q.SuspendSources(quiet)
 		if yes && thread != nil && q.Nameless() {
-			deaf = append(deaf, fmt.Sprint(q.Id))
+			deaf = append(deaf, fmt.Sprint(q.ID))
 		}
 	}
 	if len(deaf) > 0 {

@@ -35,6 +35,7 @@ func (r *Message) Next(context.Context) (wire.Event, error) {
 	return wire.Event{}, io.EOF
 }
 
+// Messagef returns a message.
 func Messagef(format string, args ...any) *Message {
 	return &Message{text: fmt.Sprintf(format, args...), began: time.Now()}
 }

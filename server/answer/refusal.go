@@ -11,9 +11,6 @@ import (
 	"endoscope/server/grant"
 )
 
-// This file is where plans meet what their session may do (package grant). What
-// reaches the kernel is checked again there for each event (probes/bpf/visible.h).
-
 // Forbidden is a refusal of a grant, placed at a part of the statement.
 func Forbidden(err error, at parser.Node, text string) error {
 	var r *grant.Refusal
@@ -35,15 +32,17 @@ func PlacedAt(err error, start, stop int, text string) error {
 	return planner.Placed(err, text)
 }
 
-// refuse, unsupported, done and nearest word answers.
+// Refuse is an error at a part of a statement.
 func Refuse(at parser.Node, text, hint, format string, args ...any) error {
 	return &parser.Error{Msg: fmt.Sprintf(format, args...), Hint: hint, Pos: at.Pos(), Src: text}
 }
 
+// Unsupported is the error of a part of a statement that cannot be executed yet.
 func Unsupported(at parser.Node, text, what string) error {
 	return &parser.Error{Msg: what + " is not supported yet", Pos: at.Pos(), Src: text}
 }
 
+// Nearest is a hint that names what is spelled like name; "" if nothing is.
 func Nearest(name string, names []string) string {
 	if near := plan.Nearest(name, names, 3); len(near) > 0 {
 		return "did you mean " + strings.Join(near, " or ") + "?"

@@ -66,7 +66,7 @@ func Text(name string) wire.Column { return wire.Column{Name: name, Type: types.
 
 func Number(name string) wire.Column { return wire.Column{Name: name, Type: types.Bigint} }
 
-// StartsOver: an answer begins anew.
+// StartsOver is always true: the table is computed for each execution.
 func (r *Table) StartsOver() bool { return true }
 
 // AddLines adds a row for each line of a text.

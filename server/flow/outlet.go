@@ -243,7 +243,7 @@ func (o *Outlet) Untaken() (n uint64) {
 	return n
 }
 
-// advance notes that all rows before t were given, and tells who wants to know it:
+// advance notes that all rows before t were given, and reports it to the client:
 // with what they take next, or as an event of its own where nothing waits.
 func (o *Outlet) advance(t int64) {
 	o.mu.Lock()

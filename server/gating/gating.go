@@ -253,7 +253,7 @@ func (g *Gating) enumerate() {
 	}
 }
 
-// force heeds SET join_plan: left and right ask for that side first in every join.
+// force applies SET join_plan: left and right ask for that side first in every join.
 func (g *Gating) force() error {
 	if g.Mode != "left" && g.Mode != "right" {
 		return nil

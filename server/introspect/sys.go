@@ -140,13 +140,13 @@ func (e *System) Snapshot(stream string, w Users) [][]types.Value {
 	for _, q := range e.queriesOf(w) {
 		switch stream {
 		case catalog.SysQueries:
-			queries = append(queries, queryRow{now, q, among(q.SharedWith(), e.queriesOf(w))})
+			queries = append(queries, queryRow{now, q, intersect(q.SharedWith(), e.queriesOf(w))})
 		case catalog.SysDrops:
 			for _, l := range q.Tally.Losses() {
-				drops = append(drops, dropRow{now, q.Id, l, true})
+				drops = append(drops, dropRow{now, q.ID, l, true})
 			}
 			for _, l := range q.Tally.Counts() {
-				drops = append(drops, dropRow{now, q.Id, l, false})
+				drops = append(drops, dropRow{now, q.ID, l, false})
 			}
 		case catalog.SysOperators:
 			if !q.Life.Started() {
@@ -179,10 +179,10 @@ func (e *System) probeRows(now int64, w Users) (out []probeRow) {
 	return out
 }
 
-// among keeps the ids that are of one of these queries.
-func among(ids []int64, all []*query.Query) []int64 {
+// intersect keeps the ids that are of one of these queries.
+func intersect(ids []int64, all []*query.Query) []int64 {
 	return slices.DeleteFunc(ids, func(id int64) bool {
-		return !slices.ContainsFunc(all, func(q *query.Query) bool { return q.Id == id })
+		return !slices.ContainsFunc(all, func(q *query.Query) bool { return q.ID == id })
 	})
 }
 
@@ -191,12 +191,12 @@ func (e *System) Users(w Users) map[probes.Source][]int64 {
 	users := e.Shares.Queries()
 	all := e.queriesOf(w)
 	for s, ids := range users {
-		users[s] = among(ids, all)
+		users[s] = intersect(ids, all)
 	}
 	for _, q := range all {
 		for _, f := range q.Feeds {
 			if f.Part == nil {
-				users[f.Source] = []int64{q.Id}
+				users[f.Source] = []int64{q.ID}
 			}
 		}
 	}

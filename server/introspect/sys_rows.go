@@ -21,7 +21,7 @@ type queryRow struct {
 
 var queryTable = rows.NewTable(catalog.SysQueries, rows.Columns[queryRow]{
 	"timestamp": rows.Word(func(r *queryRow) *int64 { return &r.at }),
-	"query_id":  rows.Int(func(r *queryRow) int64 { return r.q.Id }),
+	"query_id":  rows.Int(func(r *queryRow) int64 { return r.q.ID }),
 	"state":     rows.String(func(r *queryRow) string { return r.q.Life.Shown() }),
 	"statement": rows.String(func(r *queryRow) string { return r.q.Text }),
 	"started":   rows.IntOr(func(r *queryRow) (int64, bool) { t := r.q.ArmedAt(); return t.I, !t.IsNull }),
@@ -76,7 +76,7 @@ type operatorRow struct {
 
 var operatorTable = rows.NewTable(catalog.SysOperators, rows.Columns[operatorRow]{
 	"timestamp": rows.Word(func(r *operatorRow) *int64 { return &r.at }),
-	"query_id":  rows.Int(func(r *operatorRow) int64 { return r.q.Id }),
+	"query_id":  rows.Int(func(r *operatorRow) int64 { return r.q.ID }),
 	"operator":  rows.String(func(r *operatorRow) string { return r.st.Node.Describe() }),
 	"site":      rows.String(func(r *operatorRow) string { return r.q.Site(r.st.Node) }),
 	"rows_in":   rows.Int(func(r *operatorRow) int64 { return int64(r.st.RowsIn.Load()) }),

@@ -36,7 +36,7 @@ func (q *Query) recordAttached(event string) {
 	}
 	functions = answer.Distinct(functions)
 	slices.Sort(pids)
-	q.Grant.Record(event, "query", q.Id, "statement", q.Text, "streams", answer.Distinct(streams), "targets", answer.Distinct(targets), "pids", slices.Compact(pids),
+	q.Grant.Record(event, "query", q.ID, "statement", q.Text, "streams", answer.Distinct(streams), "targets", answer.Distinct(targets), "pids", slices.Compact(pids),
 		"probes", probed, "modules", answer.Distinct(modules), "functions", functions[:min(len(functions), auditedFunctions)])
 }
 
@@ -45,6 +45,6 @@ func (q *Query) recordEnd() {
 	if q.Grant == nil || !q.Life.Started() {
 		return
 	}
-	q.Grant.Record("ended", "query", q.Id, "after", time.Since(q.started).Round(time.Millisecond).String(),
+	q.Grant.Record("ended", "query", q.ID, "after", time.Since(q.started).Round(time.Millisecond).String(),
 		"rows", q.Tally.Rows.Load(), "events", q.Tally.Acquired.Load(), "lost", q.Tally.TotalLost())
 }

@@ -27,7 +27,7 @@ import (
 
 // Query is one running plan.
 type Query struct {
-	Id        int64
+	ID        int64
 	Text      string
 	Plan      *plan.Query
 	Feeds     []*flow.Feed
@@ -43,24 +43,24 @@ type Query struct {
 	began     int64     // the same by the clock of events, ns since the epoch
 	until     int64     // when it began to end, by that clock
 
-	Live          time.Duration // interval of previews; 0: none
-	Marks         bool          // wire.Options.Marks
-	Unread        int64         // bytes of rows that its client may leave unread; 0: it waits
-	JoinMemory    int64         // bytes
-	EncoderBudget int64         // bytes
-	stop          chan struct{} // closed: end, and give what there is
-	stopOnce      sync.Once
-	ctx           context.Context      // of its runner
-	Cancel        context.CancelFunc   // abandon; from the beginning, since others may
-	Done          chan struct{}        // closed when nothing is attached any more, or it could not be started
-	Release       func()               // lets a held command run, once armed
-	Grant         *grant.Grant         // of whoever runs it
-	discharge     func()               // what it uses is free again; nil: nothing is counted
-	leaving       sync.Mutex           // held while it is removed
-	Gating        *gating.Gating       // of its joins; nil: it has none
-	reports       sync.Mutex           // held while the query starts to run, and while SUSPEND or RESUME is told
-	Signals       []operators.Signal   // of these, those before it ran
-	Placement     *placement.Placement // what its client executes of it; nil: nothing
+	Live           time.Duration // interval of previews; 0: none
+	Marks          bool          // wire.Options.Marks
+	Unread         int64         // bytes of rows that its client may leave unread; 0: it waits
+	JoinMemory     int64         // bytes
+	EncoderBudget  int64         // bytes
+	stop           chan struct{} // closed: end, and give what there is
+	stopOnce       sync.Once
+	ctx            context.Context      // of its runner
+	Cancel         context.CancelFunc   // abandon; from the beginning, since others may
+	Done           chan struct{}        // closed when nothing is attached any more, or it could not be started
+	Release        func()               // lets a held command run, once armed
+	Grant          *grant.Grant         // of whoever runs it
+	discharge      func()               // what it uses is free again; nil: nothing is counted
+	leaving        sync.Mutex           // held while it is removed
+	Gating         *gating.Gating       // of its joins; nil: it has none
+	reports        sync.Mutex           // held while the query starts to run, and while SUSPEND or RESUME is told
+	PendingSignals []operators.Signal   // of these, those before it ran
+	Placement      *placement.Placement // what its client executes of it; nil: nothing
 }
 
 // Environment is what queries are prepared with.
@@ -92,7 +92,7 @@ func Prepare(ctx context.Context, text string, p *plan.Query, e Environment) (*Q
 			q.Abandon()
 			return nil, planner.Placed(plan.Errorf(leaf.Start, leaf.Stop, "the value of %s cannot be acquired on demand yet", leaf.Stream), text)
 		}
-		if p := e.Shares.Offer(src, &f.OwnInfo, leaf, func() int64 { return q.Id }); p != nil {
+		if p := e.Shares.Offer(src, &f.OwnInfo, leaf, func() int64 { return q.ID }); p != nil {
 			f.Share(p)
 		}
 	}
@@ -230,7 +230,7 @@ func (q *Query) Start() (err error) {
 		}
 	}
 	q.reports.Lock()
-	for _, s := range q.Signals {
+	for _, s := range q.PendingSignals {
 		q.pushAll(s)
 	}
 	q.Life.move(PhaseRunning)
@@ -383,7 +383,7 @@ func (q *Query) Abandon() {
 	}
 	q.Gating.End()
 	q.Cancel()
-	close(q.Done) // who wants to see the end of all queries waits for this one, too
+	close(q.Done) // Engine.Close waits for it, too
 }
 
 // Leave takes a query that has ended off the engine's list by a function, which reports
@@ -414,7 +414,7 @@ func (q *Query) SharedWith() (ids []int64) {
 		}
 	}
 	slices.Sort(ids)
-	return slices.DeleteFunc(slices.Compact(ids), func(id int64) bool { return id == q.Id })
+	return slices.DeleteFunc(slices.Compact(ids), func(id int64) bool { return id == q.ID })
 }
 
 // EndWith ends q when a command has ended.

@@ -36,7 +36,7 @@ func (q *Query) Report(s operators.Signal) {
 	defer q.reports.Unlock()
 	switch {
 	case q.Life.May(stepRemember):
-		q.Signals = append(q.Signals, s)
+		q.PendingSignals = append(q.PendingSignals, s)
 	case q.Life.May(stepReport):
 		for _, f := range q.collector.sources {
 			_ = f.Control(probes.Collect{}) // why it could not, the end of the source says
@@ -60,8 +60,8 @@ func (q *Query) SuspendSources(now Suspended) {
 func (q *Query) takeSignals() []operators.Signal {
 	q.reports.Lock()
 	defer q.reports.Unlock()
-	out := q.Signals
-	q.Signals = nil
+	out := q.PendingSignals
+	q.PendingSignals = nil
 	return out
 }
 

@@ -94,8 +94,8 @@ func (m *Models) path(name string) string {
 // mostModelBytes bounds what is read of a model's file.
 const mostModelBytes = 1 << 30
 
-// Get is the model of that name, or nil. Its file is read once, and while it is
-// nobody waits who wants another.
+// Get is the model of that name, or nil. Its file is read once. Loading one
+// model does not block lookups of others.
 func (m *Models) Get(name string) (*Model, error) {
 	m.mu.Lock()
 	if k := m.known[name]; k != nil || m.Dir == "" {

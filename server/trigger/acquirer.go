@@ -21,7 +21,7 @@ import (
 //
 // Its query stands by before it is wanted, with all probes attached, and the next
 // one as soon as it has begun, so that an activation has only to let it begin.
-// Where what waits would cost the target too much (vigil), or is not to cost
+// Where what waits would cost the target too much (CostMonitor), or is not to cost
 // anything, the query that stands by is only loaded, and attached when it is wanted.
 // One goroutine arms and ends queries; it does not wait for an end, since the
 // kernel takes tens of milliseconds to detach.
@@ -38,7 +38,7 @@ type Acquirer struct {
 	preparing       chan *query.Query // of a standby that is being prepared; nil: none is
 	running, ending *query.Query
 	number          *atomic.Int64 // of the activation that running belongs to
-	vigil           *CostMonitor
+	monitor         *CostMonitor
 	discarding      sync.WaitGroup // of what stood by and was too dear
 
 	mu       sync.Mutex // guards what follows
@@ -54,7 +54,7 @@ type Acquirer struct {
 // NewAcquirer has the action's query stand by. late says why its probes are to be
 // attached when they are wanted; "": before.
 func NewAcquirer(ctx context.Context, t *Trigger, act *planner.Action, late string, v *CostMonitor, prepare func(context.Context, bool) (*query.Query, error)) (*Acquirer, error) {
-	q := &Acquirer{t: t, act: act, late: late, vigil: v, prepare: prepare, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	q := &Acquirer{t: t, act: act, late: late, monitor: v, prepare: prepare, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	var err error
 	if q.standby, err = prepare(ctx, late == ""); err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func (q *Acquirer) activate(a activation) {
 		return
 	}
 	q.wanted, q.since = true, a
-	q.rouse()
+	q.signal()
 }
 
 func (q *Acquirer) relent(int64) { q.relax() }
@@ -107,7 +107,7 @@ func (q *Acquirer) off() {
 	defer q.mu.Unlock()
 	if q.wanted && q.act.Acquires() {
 		q.wanted = false
-		q.rouse()
+		q.signal()
 	}
 }
 
@@ -117,7 +117,7 @@ func (q *Acquirer) finish() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.last = true
-	q.rouse()
+	q.signal()
 }
 
 func (q *Acquirer) wait() { <-q.done }
@@ -128,7 +128,7 @@ func (q *Acquirer) Status() actorStatus {
 	return actorStatus{acting: q.wanted || q.busy, skipped: q.skipped, Late: q.late}
 }
 
-func (q *Acquirer) rouse() {
+func (q *Acquirer) signal() {
 	select {
 	case q.wake <- struct{}{}:
 	default:
@@ -158,7 +158,7 @@ func (q *Acquirer) run() {
 	defer q.abandonAll()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	defer q.vigil.end()
+	defer q.monitor.end()
 	for {
 		wanted, last, since, due := q.wish()
 		switch {
@@ -192,9 +192,9 @@ func (q *Acquirer) run() {
 			q.settle()
 		case s := <-q.preparing:
 			q.standby, q.preparing = s, nil
-			q.vigil.watch(s)
-		case <-q.vigil.tick():
-			if late := q.vigil.check(); late != "" {
+			q.monitor.watch(s)
+		case <-q.monitor.tick():
+			if late := q.monitor.check(); late != "" {
 				q.armLate(late)
 			}
 		case <-q.t.Quit:
@@ -259,7 +259,7 @@ func doneOf(q *query.Query) <-chan struct{} {
 func (q *Acquirer) arm(since activation) {
 	run := q.standby
 	q.standby = nil
-	q.vigil.watch(nil) // also where it does not begin
+	q.monitor.watch(nil) // also where it does not begin
 	if run == nil && q.preparing != nil {
 		run, q.preparing = <-q.preparing, nil
 	}
@@ -286,7 +286,7 @@ func (q *Acquirer) arm(since activation) {
 
 // prepareNext has the next query stand by.
 func (q *Acquirer) prepareNext() {
-	q.vigil.watch(nil)
+	q.monitor.watch(nil)
 	q.mu.Lock()
 	attached := q.late == ""
 	q.mu.Unlock()

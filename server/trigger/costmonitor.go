@@ -36,11 +36,11 @@ const (
 	lookInterval = 500 * time.Millisecond
 )
 
-// AsRequested is why an action's probes are attached late where SET trigger_arming
+// LateAsRequested is why an action's probes are attached late where SET trigger_arming
 // says so.
-const AsRequested = "trigger_arming is attach"
+const LateAsRequested = "trigger_arming is attach"
 
-// NewCostMonitor heeds SET trigger_arming.
+// NewCostMonitor returns a monitor configured by SET trigger_arming.
 func NewCostMonitor(arming string) *CostMonitor {
 	if arming == "gate" {
 		return &CostMonitor{}
@@ -56,7 +56,7 @@ func LateBySetting(arming string, p *plan.Query) string {
 	}
 	for _, a := range plan.Leaves(p.Root) {
 		if ObservesFunctions(a) {
-			return AsRequested
+			return LateAsRequested
 		}
 	}
 	return ""

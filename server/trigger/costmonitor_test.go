@@ -34,12 +34,12 @@ func TestNobodyLooksAtWhatDidNotBegin(t *testing.T) {
 	v.begin()
 	defer v.end()
 	tr := &Trigger{Plan: &planner.Trigger{Name: "t"}, Host: full{}, Tell: func(string) {}, Stream: NewStream(), Ledger: NewLedger()}
-	q := &Acquirer{t: tr, act: &planner.Action{}, vigil: v, standby: ready}
+	q := &Acquirer{t: tr, act: &planner.Action{}, monitor: v, standby: ready}
 	q.arm(activation{n: 1})
 	if q.running != nil || tr.Errors.Get() != ErrClosed.Error() {
 		t.Fatalf("it began, or failed for %q", tr.Errors.Get())
 	}
-	if q.vigil.tick() != nil {
+	if q.monitor.tick() != nil {
 		t.Error("the goroutine would let go of a query that is not there")
 	}
 }

@@ -62,12 +62,12 @@ func (s *subscription) deliver(rows []streamRow) {
 		}
 		in.rows = append(in.rows, inboxRow{s.name, r})
 	}
-	in.rouse()
+	in.signal()
 }
 
 func (s *subscription) end() {}
 
-func (in *Inbox) rouse() {
+func (in *Inbox) signal() {
 	select {
 	case in.changed <- struct{}{}:
 	default:
@@ -108,7 +108,7 @@ func (in *Inbox) ended(t *Trigger) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	delete(in.live, t)
-	in.rouse()
+	in.signal()
 }
 
 // Unfollow takes back a follow.
@@ -132,15 +132,15 @@ func (in *Inbox) Close() {
 		live = append(live, t)
 	}
 	in.rows = nil
-	in.rouse()
+	in.signal()
 	in.mu.Unlock()
 	for _, t := range live {
 		in.Unfollow(t)
 	}
 }
 
-// next removes the oldest rows, up to a batch. more says that others may come.
-func (in *Inbox) next() (rows []inboxRow, more bool) {
+// takeRows removes the oldest rows, up to a batch. more says that others may come.
+func (in *Inbox) takeRows() (rows []inboxRow, more bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	n := min(len(in.rows), batch.MaxRows)
@@ -180,7 +180,7 @@ func (r *triggered) Close() error { r.Stop(); return nil }
 
 func (r *triggered) Next(ctx context.Context) (wire.Event, error) {
 	for {
-		rows, more := r.in.next()
+		rows, more := r.in.takeRows()
 		if len(rows) > 0 {
 			r.rows += uint64(len(rows))
 			b := batch.New([]types.Type{types.Timestamp, types.Varchar, types.Bigint, types.Varchar, types.Varchar})

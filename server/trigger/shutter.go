@@ -22,19 +22,19 @@ import (
 // kernel/events/uprobes.c).
 //
 // Meanwhile each call costs the target a trap and a look at the gate. Where that
-// comes to too much (vigil), the probes are attached when the gate is opened, and
+// comes to too much (CostMonitor), the probes are attached when the gate is opened, and
 // detached when it is shut, by a goroutine that nothing else waits for.
 type Shutter struct {
-	t      *Trigger
-	act    *planner.Action
-	Q      *query.Query
-	gates  *gate.Set
-	source *flow.Feed
-	number atomic.Int64
-	wake   chan struct{}
-	done   chan struct{}
-	vigil  *CostMonitor
-	bare   bool // of the goroutine: nothing is attached
+	t       *Trigger
+	act     *planner.Action
+	Q       *query.Query
+	gates   *gate.Set
+	source  *flow.Feed
+	number  atomic.Int64
+	wake    chan struct{}
+	done    chan struct{}
+	monitor *CostMonitor
+	bare    bool // of the goroutine: nothing is attached
 
 	mu       sync.Mutex // guards what follows
 	open     bool
@@ -65,7 +65,7 @@ func NewShutter(ctx context.Context, t *Trigger, act *planner.Action, p *plan.Qu
 	if !Shuttable(act, q, mode) {
 		return nil, nil
 	}
-	m = &Shutter{t: t, act: act, Q: q, source: f, wake: make(chan struct{}, 1), done: make(chan struct{}), vigil: NewCostMonitor(mode)}
+	m = &Shutter{t: t, act: act, Q: q, source: f, wake: make(chan struct{}, 1), done: make(chan struct{}), monitor: NewCostMonitor(mode)}
 	if m.gates, err = gate.NewSet(1, true); err != nil {
 		m = nil
 		return nil, err
@@ -77,9 +77,9 @@ func NewShutter(ctx context.Context, t *Trigger, act *planner.Action, p *plan.Qu
 		m = nil
 		return nil, err
 	}
-	m.vigil.shut(f.Source)
-	if m.late = m.vigil.first(ctx); m.late != "" {
-		m.rouse()
+	m.monitor.shut(f.Source)
+	if m.late = m.monitor.first(ctx); m.late != "" {
+		m.signal()
 	}
 	go m.run()
 	return m, nil
@@ -145,7 +145,7 @@ func (m *Shutter) activate(a activation) {
 	if m.late == "" {
 		m.t.armed(a)
 	} else {
-		m.rouse()
+		m.signal()
 	}
 }
 
@@ -183,7 +183,7 @@ func (m *Shutter) close() {
 	}
 	m.open = false
 	m.gates.Gate(0).Force(false)
-	m.rouse()
+	m.signal()
 	if m.t.ended.Load() {
 		m.Q.End()
 	}
@@ -206,7 +206,7 @@ func (m *Shutter) Status() actorStatus {
 	return actorStatus{acting: m.open && !Stopped(m.done), skipped: m.skipped, Late: m.late}
 }
 
-func (m *Shutter) rouse() {
+func (m *Shutter) signal() {
 	select {
 	case m.wake <- struct{}{}:
 	default:
@@ -231,7 +231,7 @@ func (m *Shutter) run() {
 
 // attend attaches and detaches until the query has ended.
 func (m *Shutter) attend() {
-	defer m.vigil.end()
+	defer m.monitor.end()
 	for {
 		select {
 		case <-m.Q.Done:
@@ -239,8 +239,8 @@ func (m *Shutter) attend() {
 		case <-m.t.Quit:
 			m.t.cancel(m.Q)
 			return
-		case <-m.vigil.tick():
-			if late := m.vigil.check(); late != "" {
+		case <-m.monitor.tick():
+			if late := m.monitor.check(); late != "" {
 				m.armLate(late)
 			}
 		case <-m.wake:
@@ -267,7 +267,7 @@ func (m *Shutter) follow() {
 	if late == "" {
 		return
 	}
-	m.vigil.end()
+	m.monitor.end()
 	if !m.Q.Life.May(query.StepAttach) {
 		return
 	}
