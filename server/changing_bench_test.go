@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"endoscope/probes/testenv"
+	"endoscope/server/query"
 )
 
 // changing is a setting in which the functions are cheap to watch by night, when
@@ -71,12 +72,12 @@ func BenchmarkChangingLoad(b *testing.B) {
 
 // switchesOf are a query's changes of plan so far.
 func switchesOf(q *asked) string {
-	g := q.result.(*queryResult).q.gating
-	g.mu.Lock()
-	defer g.mu.Unlock()
+	g := q.result.(*query.Result).Query.Gating
+	g.Mu.Lock()
+	defer g.Mu.Unlock()
 	s := "all"
-	for _, x := range g.switches {
-		s += fmt.Sprintf(", after %.0f s %s", x.after.Seconds(), g.plans[x.to].name)
+	for _, x := range g.Switches {
+		s += fmt.Sprintf(", after %.0f s %s", x.After.Seconds(), g.Plans[x.To].Name)
 	}
 	return s
 }

@@ -15,6 +15,7 @@ import (
 	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/testenv"
+	"endoscope/server/introspect"
 	"endoscope/server/wire"
 )
 
@@ -350,7 +351,7 @@ func TestCountsOfPartialRows(t *testing.T) {
 	a.calls(5)
 	testenv.UntilNil(t, "sys.operators counts the rows", func() error {
 		got = ""
-		for _, row := range s.e.snapshot("sys.operators", whose{}) {
+		for _, row := range s.e.system.Snapshot("sys.operators", introspect.Users{}) {
 			got += fmt.Sprintf("%.9s %s %d; ", row[2].S, row[3].S, row[4].I)
 		}
 		if got != "aggregate server 1; acquire f kernel 1; " {
@@ -358,7 +359,7 @@ func TestCountsOfPartialRows(t *testing.T) {
 		}
 		return nil
 	})
-	if q := s.e.snapshot("sys.queries", whose{}); q[0][6].I != 1 {
+	if q := s.e.system.Snapshot("sys.queries", introspect.Users{}); q[0][6].I != 1 {
 		t.Errorf("sys.queries: %v", q)
 	}
 }

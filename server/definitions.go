@@ -8,6 +8,7 @@ import (
 	"endoscope/parser"
 	"endoscope/planner"
 	"endoscope/planner/types"
+	"endoscope/server/answer"
 	"endoscope/server/wire"
 )
 
@@ -21,7 +22,7 @@ import (
 // something of that name.
 func (s *session) createStream(ctx context.Context, st *parser.CreateStream, text string) (wire.Result, error) {
 	name := st.Name.Name
-	release, err := s.e.claim(ctx, name)
+	release, err := s.e.triggers.Claim(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +35,7 @@ func (s *session) createStream(ctx context.Context, st *parser.CreateStream, tex
 	if err != nil {
 		return nil, fmt.Errorf("the definition of %s does not read back: %w", name, err)
 	}
-	owner, waits := s.e.kept.ownerOf("stream", name)
+	owner, waits := s.e.kept.Owner("stream", name)
 	if defined, ok := s.views.Owner(name); ok {
 		owner, waits = defined, true
 	}
@@ -45,13 +46,13 @@ func (s *session) createStream(ctx context.Context, st *parser.CreateStream, tex
 	}
 	switch {
 	case waits && !s.may.Owns(owner), s.views.Taken(name) && s.views.Get(name) == nil:
-		return nil, refuse(st.Name, text, "choose another name", "the name %s is taken", name)
+		return nil, answer.Refuse(st.Name, text, "choose another name", "the name %s is taken", name)
 	case !s.views.Put(again.(*parser.CreateStream), s.may.Name(), st.Replace):
-		return nil, refuse(st.Name, text, "CREATE OR REPLACE STREAM, or DROP STREAM "+name, "there is a stream %s already", name)
+		return nil, answer.Refuse(st.Name, text, "CREATE OR REPLACE STREAM, or DROP STREAM "+name, "there is a stream %s already", name)
 	}
-	r := done("stream %s created", name)
+	r := answer.Messagef("stream %s created", name)
 	if err := s.keep("stream", name, again.String()); err != nil {
-		r.notices = append(r.notices, err.Error())
+		r.Notices = append(r.Notices, err.Error())
 	}
 	return r, nil
 }
@@ -59,17 +60,17 @@ func (s *session) createStream(ctx context.Context, st *parser.CreateStream, tex
 // dropStream runs DROP STREAM.
 func (s *session) dropStream(ctx context.Context, st *parser.Drop, text string) (wire.Result, error) {
 	name := st.Name.Name
-	release, err := s.e.claim(ctx, name)
+	release, err := s.e.triggers.Claim(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
 	if !s.views.Drop(name) {
-		return nil, refuse(st.Name, text, nearest(name, s.views.Names()), "there is no stream %s that CREATE STREAM made", name)
+		return nil, answer.Refuse(st.Name, text, answer.Nearest(name, s.views.Names()), "there is no stream %s that CREATE STREAM made", name)
 	}
-	r := done("stream %s dropped", name)
-	if _, err := s.e.kept.drop("stream", name); err != nil {
-		r.notices = append(r.notices, err.Error())
+	r := answer.Messagef("stream %s dropped", name)
+	if _, err := s.e.kept.Drop("stream", name); err != nil {
+		r.Notices = append(r.Notices, err.Error())
 	}
 	return r, nil
 }
@@ -77,9 +78,9 @@ func (s *session) dropStream(ctx context.Context, st *parser.Drop, text string) 
 // triggerNames are the triggers that the session sees, sorted.
 func (s *session) triggerNames() []string {
 	var names []string
-	for _, t := range s.e.allTriggers() {
-		if s.may.Owns(t.user) {
-			names = append(names, t.plan.Name)
+	for _, t := range s.e.triggers.List() {
+		if s.may.Owns(t.Owner) {
+			names = append(names, t.Plan.Name)
 		}
 	}
 	return names
@@ -87,8 +88,8 @@ func (s *session) triggerNames() []string {
 
 // hidden reports whether a trigger is another user's.
 func (s *session) hidden(trigger string) bool {
-	t := s.e.trigger(trigger)
-	return t != nil && !s.may.Owns(t.user)
+	t := s.e.triggers.Get(trigger)
+	return t != nil && !s.may.Owns(t.Owner)
 }
 
 // models are those that the session sees.
@@ -101,8 +102,8 @@ func (m seenModels) sees(name string) bool {
 	if m.s.may.Rules() {
 		return true
 	}
-	k, err := m.s.e.models.summary(name)
-	return err == nil && k != nil && m.s.may.Owns(k.owner)
+	k, err := m.s.e.models.Summary(name)
+	return err == nil && k != nil && m.s.may.Owns(k.Owner)
 }
 
 func (m seenModels) Model(name string) (v types.Value, found bool, err error) {

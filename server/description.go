@@ -6,6 +6,8 @@ import (
 	"endoscope/parser"
 	"endoscope/planner"
 	"endoscope/planner/plan"
+	"endoscope/server/answer"
+	"endoscope/server/query"
 	"endoscope/server/wire"
 )
 
@@ -25,7 +27,7 @@ func (s *session) Describe(ctx context.Context, text string) (wire.Description, 
 	case *parser.Insert:
 		p, err = planner.PlanInsert(st, text, env)
 	case *parser.Explain:
-		d.Columns = []wire.Column{planColumn}
+		d.Columns = []wire.Column{query.PlanColumn}
 	case *parser.Show, *parser.Describe: // they only look
 		res, err := s.execute(ctx, nil, stmt, text, nil)
 		if err != nil {
@@ -35,7 +37,7 @@ func (s *session) Describe(ctx context.Context, text string) (wire.Description, 
 		return d, res.Close()
 	}
 	if p != nil {
-		d.Columns, d.ParamTypes = columnsOf(p.Root.Schema()), env.Unbound.Types(d.Params)
+		d.Columns, d.ParamTypes = answer.ColumnsOf(p.Root.Schema()), env.Unbound.Types(d.Params)
 	}
 	return d, err
 }

@@ -1,5 +1,5 @@
-// Package server is the engine: sessions, the life of a query, and what brings
-// planner, operators and probes together.
+// Package server is the engine: sessions, the dispatch of their statements, and what
+// brings planner, operators and probes together.
 //
 //	statement ─► parser ─► planner ─► Prepare sources ─► Build operators
 //	                                        │ Start             ▲
@@ -8,104 +8,50 @@
 //	                                                            ▼
 //	                                                     result (wire.Result)
 //
-// Goroutines of a query: each source has its own and ends in a feed, which
-// never blocks a live source: a full queue drops and counts. One runner
-// goroutine takes batches from the queue and drives all operators; it alone
-// touches them. The client reads events from a bounded channel; a slow client
-// makes the runner wait, and so, in the end, the feeds drop.
+// Beside it are its rooms, which do not know it:
+//
+//	query          one running plan: its phases, its loop, its result
+//	flow           the edges of a query: feeds, queue, outlet, and what is lost there
+//	sharing        queries that acquire the same have one source
+//	gating         which inputs of a join are acquired only behind a gate
+//	placement      which operators of a query the client executes
+//	trigger        triggers, their actions and their streams
+//	introspect     sys.* and what there is to say of a program
+//	store          what outlives the engine: definitions and models
+//	answer         tables, messages and refusals
+//	handlerstream  the streams of event handlers
+//
+// Goroutines of a query: each source has its own and ends in a feed, which never blocks
+// a live source: a full queue drops and counts. One runner goroutine takes batches from
+// the queue and drives all operators; it alone touches them. The client reads events
+// from a bounded channel; a slow client makes the runner wait, and so, in the end, the
+// feeds drop.
 //
 // A client elsewhere that can execute fragments of plans has a query divided
-// (distribute.Divide): filters, projections and the first stage of an aggregate are
-// executed here or there, what is above them there. The server is sent the statement,
-// and plans it itself; it sends the fragment. Once a second placement compares what it
-// costs the server to end its share here or there, N·Ttup + N'·Tnet, of what it
-// measures, and moves operators between two batches of the runner: what the first
-// stage has folded until then goes ahead of the rows that follow, so that each row is
-// in the result once. What cannot be merged, such as an encoder, does not move: it is
-// executed here, or, with SET placement = 'client', there.
+// (distribute.Divide). The server is sent the statement, and plans it itself; it sends
+// the fragment. See package placement.
 //
-// A query has a phase: prepared, loaded, standby, running, ending, done, or abandoned
-// before it ran (query_state.go). Which steps may be taken follows from that alone.
-// Shares, their parts and sets of gates have phases of their own.
+// What a session may do and use is its grant (package grant, permit.go): it is held to
+// where a plan meets the session, and what may be observed again by the kernel's
+// programs. The owner of a query or a definition decides who sees it and may end it.
 //
-// Sources that run the first stage of an aggregate (probes.Info.Aggregates) give
-// partial rows, of which a full queue merges those of one group, and drops none
-// before it is full of groups. They are asked for them, in goroutines of the
-// collector, before each result that is not the last.
+// Goroutines: session.startQuery forgets a query that has ended; nothing waits for it.
+// Those of the rooms are in their doc.go.
 //
-// A trigger is a query whose last operator is a graph.Trigger, and actions
-// (trigger.go): those that acquire have a query each that stands by, with its
-// probes attached unless that is too dear (trigger_vigil.go), and a goroutine that
-// arms it and ends it (trigger_acquire.go), or one behind a gate that is opened and
-// shut (trigger_shut.go); WEBHOOK has a goroutine that delivers. The
-// runner of the trigger's query waits for none of them.
+// Locks are taken in this order; those of one group are never held together, and those
+// of a group below another may be taken while one of that is held. Sources are started
+// and stopped, and files written, under those of the first group alone; a trigger's name
+// (Registry.Claim) belongs to it, too, while the trigger is made, replaced or dropped.
+// Of the rooms, those of store, sharing, gating and query that are in the first group
+// of their doc.go are of the first group; then come
 //
-// Queries whose leaves acquire the same have a part each in one source (share):
-// its goroutine gives to the feeds of all of them.
-//
-// Where a join allows it, one input is acquired only behind a gate that the other
-// opens (gating): a goroutine compares the plans once a second, and changes gates.
-//
-// What a session may do and use is its grant (package grant, permit.go): it is held
-// to where a plan meets the session, and what may be observed again by the kernel's
-// programs. Whose a query or a definition is decides who sees it and may end it.
-//
-// Goroutines, by who waits for them:
-//
-//	query.run            the runner; query.done. It waits for those that stop the
-//	                     sources (query.disarm), the collector's and gating's
-//	collector.ask        one round of Collect; collector.asking
-//	gating.run, .flips   one, and one for each edge that detaches; gating.done
-//	session.startQuery   forgets a query that has ended; nobody
-//	trigger.run          trigger.over. It waits for its query and for its actors
-//	acquirer.run, .come  acquirer.done; come prepares, and run takes what it made
-//	acquirer.relieve     discards what stood by; acquirer.discarding
-//	shutter.run          shutter.done; its timer calls expire
-//	webhook.run, .finish webhook.done; finish gives up those that take too long
-//	sysSource, triggerSource, handlerCostSource   Stop of each
-//
-// Locks are taken in this order; those of one line are never held together, and
-// those of a group below another may be taken while one of that is held. Sources
-// are started and stopped, and files written, under those of the first group alone.
-//
-//	a trigger's name     (Engine.claim) while it is made, replaced or dropped
-//	models.writing       while a model is made or dropped
-//	kept.mu              what is kept, and its files
-//	share.life           while a part begins or ends: Start, Divide and Stop
-//	rounds.working       while a source collects
-//	gating.mu            the plan in force; waits for flipping to tell of it
-//	detaching.flipping   while an edge's probes come or go
-//	query.leaving        while a query is taken off the list, and out of its user's account
-//
-//	edge.mu              how late an edge was opened
-//	rounds.turn          which round is next
-//	Engine.mu            queries, triggers, owners, totals
+//	Engine.mu            queries, totals
 //	session.mu           target, settings, open queries
-//	models.mu            models in memory; no file is read under it
-//	shares.mu            acquisitions by key
-//	acquirer.mu          what is wanted of an action
-//	shutter.mu           whether its gate is open
-//	ledger.mu            the queries of a trigger
-//	lastError.mu         what went wrong with it
 //
-//	query.reports        while a query moves to running, and while SUSPEND or RESUME is
-//	                     reported; sources collect under it
-//	share.mu             while a shared source gives; taken under shares.mu, too
-//	triggerStream.mu     while a trigger's rows are handed on
-//
-//	triggerSource.mu     while it gives, as those that follow
-//	handlersSource.mu
-//	handlerCostSource.mu
-//	holder.mu
-//	inbox.mu             a session's rows of triggers
-//
-//	queue.mu             innermost, as those that follow
-//	outlet.mu
-//	tally.mu
-//
-// What belongs to packages below (catalog's lists, uprobe.Provider.mu and what it
-// says there, grant.Account) is taken last; a source's calls of a sink are made
-// under none of theirs but the ones that are there for that.
+// with the rest of those of trigger, store and query, and then those of flow. What
+// belongs to packages below (catalog's lists, uprobe.Provider.mu and what it says there,
+// grant.Account) is taken last; a source's calls of a sink are made under none of theirs
+// but the ones that are there for that.
 //
 // It must not know how results are shown, nor the details of any probe.
 package server

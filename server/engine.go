@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"sort"
 	"sync"
 
@@ -21,7 +20,14 @@ import (
 	"endoscope/probes/stack"
 	"endoscope/probes/uprobe"
 	"endoscope/probes/variable"
+	"endoscope/server/answer"
 	"endoscope/server/grant"
+	"endoscope/server/handlerstream"
+	"endoscope/server/introspect"
+	"endoscope/server/query"
+	"endoscope/server/sharing"
+	"endoscope/server/store"
+	"endoscope/server/trigger"
 	"endoscope/server/wire"
 )
 
@@ -54,20 +60,19 @@ type Engine struct {
 	uprobes   *uprobe.Provider
 	options   Options
 	views     *definitions.Views
-	models    *models
-	kept      *kept
+	models    *store.Models
+	kept      *store.Definitions
 	modules   *elf.Cache
-	shares    *shares
+	shares    *sharing.Shares
+	triggers  *trigger.Registry
+	system    *introspect.System
 
 	mu      sync.Mutex
-	queries map[int64]*query
+	queries map[int64]*query.Query
 	nextID  int64
 	closed  bool // no query and no trigger begins any more
 
-	triggers map[string]*trigger      // guarded by mu
-	claimed  map[string]chan struct{} // their names that are, until it is closed; guarded by mu
-	flows    *definitions.Triggers    // what they read and write
-	totals   totals                   // of queries that have ended; guarded by mu
+	totals totals // of queries that have ended; guarded by mu
 }
 
 // What operators ask the time of is what events have theirs of.
@@ -79,17 +84,19 @@ func New(o Options) (*Engine, error) {
 	if o.QueueBatches == 0 {
 		o.QueueBatches = 512
 	}
-	kept, err := openKept(o.StateDir)
+	kept, err := store.OpenDefinitions(o.StateDir)
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{kept: kept, options: o, providers: map[string]probes.Provider{}, attaches: map[string]bool{}, views: definitions.NewViews(), models: newModels(o.ModelDir), queries: map[int64]*query{},
-		triggers: map[string]*trigger{}, claimed: map[string]chan struct{}{}, flows: definitions.NewTriggers(), modules: &elf.Cache{}, shares: newShares()}
+	e := &Engine{kept: kept, options: o, providers: map[string]probes.Provider{}, attaches: map[string]bool{}, views: definitions.NewViews(), models: store.NewModels(o.ModelDir), queries: map[int64]*query.Query{}, modules: &elf.Cache{}, shares: sharing.New()}
+	e.triggers = trigger.NewRegistry(e.views.Taken)
 	e.uprobes = uprobe.New(uprobe.Options{Match: matchFunction, RingBytes: o.RingBytes})
 	stacks, lives := stack.New(), sched.New()
-	found, followed := &handlersProvider{stacks: stacks}, &handlersProvider{stacks: stacks, forgets: true}
-	e.all = []probes.Provider{e.uprobes, procfs.New(), stacks, found, &handlerCostProvider{followed, e.uprobes}, lives, entities.New(e.uprobes, lives, e.modules), variable.New(), replay.New(), &sysProvider{e}, &triggerProvider{e}}
-	for _, streams := range [][]string{e.uprobes.Streams(), stacks.Streams(), {handlersStream, handlerCostStream}, lives.Streams(), {entities.EntityEvents, entities.ActivityEvents}, {variable.Stream}} {
+	found, followed := &handlerstream.Provider{Stacks: stacks}, &handlerstream.Provider{Stacks: stacks, Forgets: true}
+	e.system = &introspect.System{Running: e.running, Shares: e.shares, Triggers: e.triggers}
+	e.all = []probes.Provider{e.uprobes, procfs.New(), stacks, found, &handlerstream.CostProvider{Handlers: followed, Calls: e.uprobes}, lives, entities.New(e.uprobes, lives, e.modules), variable.New(), replay.New(), &introspect.Provider{System: e.system}, &trigger.Provider{All: e.triggers}}
+	e.system.Providers = e.all
+	for _, streams := range [][]string{e.uprobes.Streams(), stacks.Streams(), {handlerstream.Stream, handlerstream.CostStream}, lives.Streams(), {entities.EntityEvents, entities.ActivityEvents}, {variable.Stream}} {
 		for _, s := range streams {
 			e.attaches[s] = true
 		}
@@ -124,25 +131,31 @@ func matchFunction(sel plan.Expr) (func(name, class, module string) (bool, error
 	}, nil
 }
 
+// prepare prepares a query of a plan; nothing is attached yet.
+func (e *Engine) prepare(ctx context.Context, text string, p *plan.Query) (*query.Query, error) {
+	return query.Prepare(ctx, text, p, query.Environment{Providers: e.providers, Shares: e.shares, Batches: e.options.QueueBatches})
+}
+
 // Close ends every trigger and query, and unloads what the providers keep.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	e.closed = true
 	e.mu.Unlock()
+	e.triggers.Close()
 	// One that cannot be started gives its name back to the one before, which is
 	// there only then.
-	for all := e.allTriggers(); len(all) > 0; all = e.allTriggers() {
+	for all := e.triggers.List(); len(all) > 0; all = e.triggers.List() {
 		for _, t := range all {
-			t.drop()
+			t.Drop()
 		}
 		for _, t := range all {
-			<-t.over
-			e.leaveTrigger(t, nil)
+			<-t.Over
+			e.triggers.Leave(t, nil)
 		}
 	}
 	for _, q := range e.running() {
-		q.cancel()
-		<-q.done
+		q.Cancel()
+		<-q.Done
 	}
 	var first error
 	for _, p := range e.all {
@@ -154,69 +167,66 @@ func (e *Engine) Close() error {
 }
 
 // running lists the queries in order of their ids.
-func (e *Engine) running() []*query {
+func (e *Engine) running() []*query.Query {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	out := make([]*query, 0, len(e.queries))
+	out := make([]*query.Query, 0, len(e.queries))
 	for _, q := range e.queries {
 		out = append(out, q)
 	}
-	sort.Slice(out, func(i, j int) bool { return out[i].id < out[j].id })
+	sort.Slice(out, func(i, j int) bool { return out[i].ID < out[j].ID })
 	return out
 }
 
-// errClosed is why nothing begins any more.
-var errClosed = errors.New("the engine is closed")
-
 // add enters a query that is about to be started in the engine's list. The query
 // that is refused is abandoned.
-func (e *Engine) add(q *query) error {
+func (e *Engine) add(q *query.Query) error {
 	// It may change the sources, which others look at from here on.
-	if err := q.gating.prepare(); err != nil {
-		q.abandon()
+	if err := q.Gating.Prepare(); err != nil {
+		q.Abandon()
 		return err
 	}
-	if err := q.charge(); err != nil {
-		q.abandon()
-		return placedAt(err, -1, -1, q.text)
+	if err := q.Charge(); err != nil {
+		q.Abandon()
+		return answer.PlacedAt(err, -1, -1, q.Text)
 	}
 	e.mu.Lock()
 	closed := e.closed
 	if !closed {
 		e.nextID++
-		q.id = e.nextID
-		e.queries[q.id] = q
+		q.ID = e.nextID
+		e.queries[q.ID] = q
 	}
 	e.mu.Unlock()
 	if closed {
-		q.abandon()
-		return errClosed
+		q.Abandon()
+		return trigger.ErrClosed
 	}
 	return nil
 }
 
 // remove takes a query that has ended off the list. When it returns, nothing of it
 // counts among what its user uses, whoever has removed it.
-func (e *Engine) remove(q *query) {
-	q.leaving.Lock()
-	defer q.leaving.Unlock()
-	e.mu.Lock()
-	known := e.queries[q.id] == q
-	delete(e.queries, q.id)
-	if known {
-		e.totals.add(q)
-	}
-	e.mu.Unlock()
-	if !known {
-		return
-	}
-	if q.discharge != nil {
-		q.discharge()
-	}
-	q.recordEnd()
+func (e *Engine) remove(q *query.Query) {
+	q.Leave(func() (listed bool) {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		listed = e.queries[q.ID] == q
+		delete(e.queries, q.ID)
+		if listed {
+			e.totals.add(q)
+		}
+		return listed
+	})
 }
 
-func (e *Engine) query(id int64) *query {
+// queryHost has triggers run their queries in the engine.
+type queryHost struct{ e *Engine }
+
+func (h queryHost) Enter(q *query.Query) error { return h.e.add(q) }
+func (h queryHost) Leave(q *query.Query)       { h.e.remove(q) }
+
+func (e *Engine) query(id int64) *query.Query {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.queries[id]

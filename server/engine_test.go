@@ -50,8 +50,8 @@ func start(t testing.TB, s wire.Session, statement string) wire.Result {
 	return r
 }
 
-// answer is everything that a result gave.
-type answer struct {
+// reply is everything that a result gave.
+type reply struct {
 	rows    [][]string
 	notices []string
 	flushes int
@@ -60,11 +60,11 @@ type answer struct {
 }
 
 // read takes a result to its end.
-func read(t testing.TB, r wire.Result) answer {
+func read(t testing.TB, r wire.Result) reply {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	var a answer
+	var a reply
 	shown := 0 // rows before the result that is coming
 	for {
 		ev, err := r.Next(ctx)
@@ -108,7 +108,7 @@ func cell(v types.Value) string {
 }
 
 // number asks for one number.
-func number(t testing.TB, a answer, row, col int) int64 {
+func number(t testing.TB, a reply, row, col int) int64 {
 	t.Helper()
 	if len(a.rows) <= row || len(a.rows[row]) <= col {
 		t.Fatalf("no row %d, column %d in %v", row, col, a.rows)
@@ -121,7 +121,7 @@ func number(t testing.TB, a answer, row, col int) int64 {
 }
 
 // complete fails if anything was lost.
-func complete(t testing.TB, a answer) {
+func complete(t testing.TB, a reply) {
 	t.Helper()
 	for _, l := range a.summary.Losses {
 		t.Errorf("lost %d: %s", l.N, l.Cause)

@@ -7,6 +7,9 @@ import (
 	"endoscope/parser"
 	"endoscope/planner"
 	"endoscope/planner/plan"
+	"endoscope/server/answer"
+	"endoscope/server/query"
+	"endoscope/server/trigger"
 	"endoscope/server/wire"
 )
 
@@ -17,27 +20,27 @@ func (s *session) explainTrigger(ctx context.Context, st *parser.CreateTrigger, 
 	if err != nil {
 		return nil, err
 	}
-	if err := refuseSelf(t, st.Name, src); err != nil {
+	if err := trigger.RefuseSelf(t, st.Name, src); err != nil {
 		return nil, err
 	}
-	rel := newRelation(text("plan"))
-	rel.notices = t.Notices
-	rel.lines(describeMode(t))
+	rel := answer.NewTable(answer.Text("plan"))
+	rel.Notices = t.Notices
+	rel.AddLines(describeMode(t))
 	when, err := s.permitted(t.When, src)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.explainPlan(ctx, nil, rel, promptly(when), src, "  ", nil); err != nil {
+	if err := s.explainPlan(ctx, nil, rel, trigger.Promptly(when), src, "  ", nil); err != nil {
 		return nil, err
 	}
 	for i := range t.Actions {
 		a := &t.Actions[i]
-		rel.lines(a.Text)
+		rel.AddLines(a.Text)
 		if a.Kind == planner.ActWebhook {
 			if err := s.may.MayPost(a.Str); err != nil {
-				return nil, placedAt(err, -1, -1, src)
+				return nil, answer.PlacedAt(err, -1, -1, src)
 			}
-			rel.lines(fmt.Sprintf("  posted in order; up to %d wait", webhookQueue))
+			rel.AddLines(fmt.Sprintf("  posted in order; up to %d wait", trigger.WebhookQueue))
 		}
 		if a.Query == nil {
 			continue
@@ -47,12 +50,12 @@ func (s *session) explainTrigger(ctx context.Context, st *parser.CreateTrigger, 
 			return nil, err
 		}
 		arming := s.setting("trigger_arming").S
-		err = s.explainPlan(ctx, nil, rel, unshared(p), src, "  ", func(q *query) string { return describeArming(a, q, arming) + "\n" })
+		err = s.explainPlan(ctx, nil, rel, trigger.Unshared(p), src, "  ", func(q *query.Query) string { return describeArming(a, q, arming) + "\n" })
 		if err != nil {
 			return nil, err
 		}
 	}
-	rel.notices = distinct(rel.notices)
+	rel.Notices = answer.Distinct(rel.Notices)
 	return rel, nil
 }
 
@@ -71,26 +74,26 @@ func describeMode(t *planner.Trigger) string {
 }
 
 // describeArming says how the query of an action would be armed.
-func describeArming(a *planner.Action, q *query, arming string) string {
+func describeArming(a *planner.Action, q *query.Query, arming string) string {
 	waits, ns := false, 0.0
-	for _, f := range q.feeds {
-		if f.info.Standby {
-			waits, ns = true, max(ns, f.info.WaitNs)
+	for _, f := range q.Feeds {
+		if f.Info.Standby {
+			waits, ns = true, max(ns, f.Info.WaitNs)
 		}
 	}
 	if !waits {
 		return "armed at once: nothing has to be attached"
 	}
-	if late := lateBySetting(arming, q.plan); late != "" {
+	if late := trigger.LateBySetting(arming, q.Plan); late != "" {
 		return "armed some 10 ms after the tuple, by attaching its probes then: " + late
 	}
 	by := "its probes stand by, and have nothing of before"
-	if shuttable(a, q, arming) {
+	if trigger.Shuttable(a, q, arming) {
 		by = "its probes are attached before, behind a gate that is opened"
 	}
 	said := fmt.Sprintf("armed at once: %s; until then a call costs about %s", by, plan.FormatDuration(int64(ns)))
 	if arming == "auto" {
-		said += fmt.Sprintf("\n  if calls come to take more than %.0f %% of a CPU meanwhile, armed some 10 ms after the tuple (SET trigger_arming)", 100*waitingShare)
+		said += fmt.Sprintf("\n  if calls come to take more than %.0f %% of a CPU meanwhile, armed some 10 ms after the tuple (SET trigger_arming)", 100*trigger.WaitingShare)
 	}
 	return said
 }
@@ -105,14 +108,14 @@ func (s *session) explainModel(ctx context.Context, st *parser.CreateModel, src 
 	if p, err = s.permitted(p, src); err != nil {
 		return nil, err
 	}
-	rel := newRelation(text("plan"))
+	rel := answer.NewTable(answer.Text("plan"))
 	does := fmt.Sprintf("model %s: made when its query ends", st.Name.Name)
 	if st.Replace {
 		does += ", in place of the one of that name"
 	}
-	if dir := s.e.models.dir; dir != "" {
+	if dir := s.e.models.Dir; dir != "" {
 		does += ", and kept in " + dir
 	}
-	rel.lines(does)
+	rel.AddLines(does)
 	return rel, s.explainPlan(ctx, nil, rel, p, src, "  ", nil)
 }

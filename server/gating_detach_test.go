@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,10 +9,12 @@ import (
 	"strings"
 	"testing"
 
-	"endoscope/probes"
 	"endoscope/probes/clock"
-	"endoscope/probes/gate"
 	"endoscope/probes/testenv"
+	"endoscope/server/gating"
+	"endoscope/server/introspect"
+	"endoscope/server/query"
+	"endoscope/server/trigger"
 	"endoscope/server/wire"
 )
 
@@ -45,21 +46,21 @@ func TestProbesGoWhileTheGateIsShut(t *testing.T) {
 	// No memory is so full.
 	r := execute(t, s, `SELECT b.arg1 FROM SAMPLE(memory_usage, 50ms) m WINDOW JOIN function_start b WINDOW 100ms
 WHERE b.function_name = 'work' AND m.percent_used > 200`)
-	g := r.(*queryResult).q.gating
-	way := g.edges[0]
-	if way.source == nil {
+	g := r.(*query.Result).Query.Gating
+	way := g.Edges[0]
+	if way.Source == nil {
 		t.Fatal("the probes could not be detached")
 	}
-	way.flipping.Lock()
-	way.price = flipPrice{attach: 1} // which few calls have paid
-	way.flipping.Unlock()
+	way.Flipping.Lock()
+	way.Price = gating.FlipPrice{Attach: 1} // which few calls have paid
+	way.Flipping.Unlock()
 	fmt.Fprintln(in, "go")
-	testenv.Until(t, "the probes are detached", way.isDetached)
+	testenv.Until(t, "the probes are detached", way.IsDetached)
 	if n := len(e.uprobes.Probes()); n != 0 {
 		t.Errorf("%d probes are attached", n)
 	}
-	way.arrived(clock.Now())
-	testenv.Until(t, "the probes are attached again", func() bool { return !way.isDetached() })
+	way.Arrived(clock.Now())
+	testenv.Until(t, "the probes are attached again", func() bool { return !way.IsDetached() })
 	if n := len(e.uprobes.Probes()); n != 1 {
 		t.Errorf("%d probes are attached", n)
 	}
@@ -98,58 +99,18 @@ func TestGatesAreThereBeforeOthersLook(t *testing.T) {
 	over, looked := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(looked)
-		for !stopped(over) {
-			e.users(whose{})
+		for !trigger.Stopped(over) {
+			e.system.Users(introspect.Users{})
 		}
 	}()
 	for range 20 {
 		r := execute(t, s, "SELECT c.percent_user FROM SAMPLE(memory_usage, 50ms) m WINDOW JOIN SAMPLE(cpu_usage, 10ms) c WINDOW 10ms WHERE m.percent_used > 200")
-		q := r.(*queryResult).q
-		if !slices.ContainsFunc(q.gating.inputs, func(in *gatedInput) bool { return in.gated }) {
+		q := r.(*query.Result).Query
+		if !slices.ContainsFunc(q.Gating.Inputs, func(in *gating.GatedInput) bool { return in.Gated }) {
 			t.Error("nothing is gated")
 		}
 		r.Close()
 	}
 	close(over)
 	<-looked
-}
-
-// moody is a source whose probes cannot always be attached again.
-type moody struct {
-	probes.Source
-	refusals int
-}
-
-func (m *moody) Control(_ context.Context, c probes.Command) (r probes.Reply, err error) {
-	if _, ok := c.(probes.Attach); ok {
-		if m.refusals--; m.refusals >= 0 {
-			return r, errors.New("not now")
-		}
-	}
-	return r, nil
-}
-func (m *moody) Stats() probes.Stats { return probes.Stats{} }
-
-// Probes that could not be attached again are tried again while the gate is open,
-// and for how long they were missed is told.
-func TestProbesAreTriedAgain(t *testing.T) {
-	set, err := gate.NewSet(1, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer set.Close()
-	e := &edge{gate: set.Gate(0)}
-	e.source, e.detached = &moody{refusals: 2}, true
-	g := &gating{life: runs(), stop: make(chan struct{})}
-	g.done.Go(func() { g.flips(e) })
-	e.gate.Force(true)
-	testenv.Until(t, "the probes are attached again", func() bool { return !e.isDetached() })
-	close(g.stop)
-	g.done.Wait()
-	if late := e.unattached(); late < lookEvery {
-		t.Errorf("nothing was attached for %v", late)
-	}
-	if len(g.troubles) != 1 || !strings.Contains(g.troubles[0], "not now") {
-		t.Errorf("it tells of %q", g.troubles)
-	}
 }

@@ -13,13 +13,15 @@ import (
 	"time"
 
 	"endoscope/probes/testenv"
+	"endoscope/server/gating"
+	"endoscope/server/query"
 	"endoscope/server/wire"
 )
 
 // switched runs testdata/rounds.c and a join over it; during is called again and
 // again meanwhile. It compares what the join gives with what the program prints,
 // and returns the query's gating.
-func switched(t *testing.T, during func(*gating)) *gating {
+func switched(t *testing.T, during func(*gating.Gating)) *gating.Gating {
 	testenv.NeedUprobes(t)
 	cmd := exec.Command(testenv.CompileC(t, "testdata/rounds.c", "-O0"))
 	in, err := cmd.StdinPipe()
@@ -49,9 +51,9 @@ func switched(t *testing.T, during func(*gating)) *gating {
 	defer s.Close()
 	r := execute(t, s, `SELECT b.arg0, b.arg1 FROM function_start a WINDOW JOIN function_start b WINDOW 100ms a FOLLOWED BY b
 ON a.arg0 = b.arg0 WHERE a.function_name = 'request' AND a.arg1 = 1 AND b.function_name = 'work'`)
-	g := r.(*queryResult).q.gating
-	if len(g.plans) != 2 || g.plans[1].name != "left" {
-		t.Fatalf("the plans are %+v", g.plans)
+	g := r.(*query.Result).Query.Gating
+	if len(g.Plans) != 2 || g.Plans[1].Name != "left" {
+		t.Fatalf("the plans are %+v", g.Plans)
 	}
 	fmt.Fprintln(in, "go")
 	var want, got []string
@@ -102,10 +104,10 @@ ON a.arg0 = b.arg0 WHERE a.function_name = 'request' AND a.arg1 = 1 AND b.functi
 // and none is given twice.
 func TestPlansChangeWhileRunning(t *testing.T) {
 	changes := 0
-	switched(t, func(g *gating) {
-		g.mu.Lock()
-		g.enforce(1 - g.current)
-		g.mu.Unlock()
+	switched(t, func(g *gating.Gating) {
+		g.Mu.Lock()
+		g.Enforce(1 - g.Current)
+		g.Mu.Unlock()
 		changes++
 		time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond) // for which this plan runs
 	})
@@ -117,21 +119,21 @@ func TestPlansChangeWhileRunning(t *testing.T) {
 // TestPlanIsChosen: the query begins with everything, sees that it is needed for
 // a quarter of the time only, and changes once.
 func TestPlanIsChosen(t *testing.T) {
-	g := switched(t, func(g *gating) {
+	g := switched(t, func(g *gating.Gating) {
 		time.Sleep(130 * time.Millisecond) // in which it measures
-		g.evaluate()
+		g.Evaluate()
 	})
-	if len(g.switches) != 1 || g.switches[0].from != 0 || g.switches[0].to != 1 || g.switches[0].expect >= g.switches[0].before {
-		t.Errorf("changes of plan: %+v", g.switches)
+	if len(g.Switches) != 1 || g.Switches[0].From != 0 || g.Switches[0].To != 1 || g.Switches[0].Expect >= g.Switches[0].Before {
+		t.Errorf("changes of plan: %+v", g.Switches)
 	}
-	if needed := g.edges[0].needed.Value(); needed < 0.03 || needed > 0.6 {
+	if needed := g.Edges[0].Needed.Value(); needed < 0.03 || needed > 0.6 {
 		t.Errorf("the gate's opener keeps it open for %.2g of the time", needed)
 	}
-	if rate := g.inputs[g.edges[0].gated].rate.Value(); rate < 100 || rate > 3000 {
+	if rate := g.Inputs[g.Edges[0].GatedInput].Rate.Value(); rate < 100 || rate > 3000 {
 		t.Errorf("there are %.4g calls of work a second, shut out or not", rate)
 	}
 	var b strings.Builder
-	g.explain(&b)
+	g.Explain(&b)
 	if !strings.Contains(b.String(), "from all (") || !strings.Contains(b.String(), "* left: f(a)") {
 		t.Errorf("EXPLAIN says\n%s", &b)
 	}

@@ -174,7 +174,7 @@ func TestInferredCounts(t *testing.T) {
 	}
 }
 
-func lines(a answer) string {
+func lines(a reply) string {
 	var b strings.Builder
 	for _, row := range a.rows {
 		b.WriteString(row[0] + "\n")

@@ -15,6 +15,9 @@ import (
 	"endoscope/planner"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
+	"endoscope/server/answer"
+	"endoscope/server/query"
+	"endoscope/server/store"
 	"endoscope/server/wire"
 )
 
@@ -30,8 +33,8 @@ func (s *session) createModel(ctx context.Context, st *parser.CreateModel, text 
 		return nil, err
 	}
 	return &modelResult{
-		queryResult: queryResult{q: q, forget: func() { s.forget(q) }, notices: q.notices()},
-		models:      s.e.models, statement: st, text: text,
+		Result: query.Result{Query: q, Forget: func() { s.forget(q) }, Notices: q.Notices()},
+		models: s.e.models, statement: st, text: text,
 	}, nil
 }
 
@@ -39,13 +42,13 @@ func (s *session) createModel(ctx context.Context, st *parser.CreateModel, text 
 func (s *session) planModel(st *parser.CreateModel, text string) (*plan.Query, error) {
 	name := st.Name.Name
 	if err := s.may.MayModel(); err != nil {
-		return nil, forbidden(err, st.Name, text)
+		return nil, answer.Forbidden(err, st.Name, text)
 	}
 	if err := s.mayChangeModel(st.Name, text, s.mayReplace); st.Replace && err != nil {
 		return nil, err
 	}
 	if !st.Replace {
-		if old, err := s.e.models.get(name); old != nil || err != nil {
+		if old, err := s.e.models.Get(name); old != nil || err != nil {
 			return nil, modelExists(st, text)
 		}
 	}
@@ -53,14 +56,14 @@ func (s *session) planModel(st *parser.CreateModel, text string) (*plan.Query, e
 }
 
 func modelExists(st *parser.CreateModel, text string) error {
-	return refuse(st.Name, text, "CREATE OR REPLACE MODEL, or DROP MODEL "+st.Name.Name, "there is a model %s already", st.Name.Name)
+	return answer.Refuse(st.Name, text, "CREATE OR REPLACE MODEL, or DROP MODEL "+st.Name.Name, "there is a model %s already", st.Name.Name)
 }
 
 // modelResult is the answer to CREATE MODEL. It takes the rows of the query
 // itself, and has a message when they have become a model.
 type modelResult struct {
-	queryResult
-	models    *models
+	query.Result
+	models    *store.Models
 	statement *parser.CreateModel
 	text      string
 	found     []encoders.Encoding
@@ -76,20 +79,20 @@ func (r *modelResult) Message() string {
 
 func (r *modelResult) Next(ctx context.Context) (wire.Event, error) {
 	for {
-		ev, err := r.queryResult.Next(ctx)
+		ev, err := r.Result.Next(ctx)
 		switch {
 		case errors.Is(err, io.EOF) && r.message.Load() == nil:
 			return r.make()
 		case err != nil || ev.Kind == wire.Notice:
 			return ev, err
 		case ev.Kind == wire.Rows:
-			r.take(&ev)
+			r.collect(&ev)
 		}
 	}
 }
 
-// take keeps the encodings of final rows.
-func (r *modelResult) take(ev *wire.Event) {
+// collect keeps the encodings of final rows.
+func (r *modelResult) collect(ev *wire.Event) {
 	defer ev.Batch.Release()
 	if ev.Preview {
 		return
@@ -104,16 +107,16 @@ func (r *modelResult) take(ev *wire.Event) {
 
 // make makes the model. What of it could not be saved is a notice.
 func (r *modelResult) make() (wire.Event, error) {
-	m, err := joined(r.found)
+	m, err := mergeEncodings(r.found)
 	if err != nil {
-		return wire.Event{}, refuse(r.statement.Name, r.text, "", "%v", err)
+		return wire.Event{}, answer.Refuse(r.statement.Name, r.text, "", "%v", err)
 	}
 	name := r.statement.Name.Name
-	ok, unsaved := r.models.put(&model{Name: name, Definition: r.statement.String(), Owner: r.q.may.Name(), Created: time.Now().UTC(), Model: m}, r.statement.Replace)
+	ok, unsaved := r.models.Put(&store.Model{Name: name, Definition: r.statement.String(), Owner: r.Query.Grant.Name(), Created: time.Now().UTC(), Model: m}, r.statement.Replace)
 	if !ok {
 		return wire.Event{}, modelExists(r.statement, r.text)
 	}
-	message := fmt.Sprintf("model %s created: %s of %s, %s", name, an(m.Kind()), plural(int64(m.Encoding().Of().Sequences), "sequence"), m.Size())
+	message := fmt.Sprintf("model %s created: %s of %s, %s", name, an(m.Kind()), answer.Plural(int64(m.Encoding().Of().Sequences), "sequence"), m.Size())
 	r.message.Store(&message)
 	if unsaved != nil {
 		return wire.Event{Kind: wire.Notice, Text: fmt.Sprintf("the model is not saved, and ends with this program: %v", unsaved)}, nil
@@ -129,8 +132,8 @@ func an(noun string) string {
 	return "a " + noun
 }
 
-// joined is the model of all encodings together.
-func joined(all []encoders.Encoding) (*structure.Model, error) {
+// mergeEncodings is the model of all encodings together.
+func mergeEncodings(all []encoders.Encoding) (*structure.Model, error) {
 	if len(all) == 0 {
 		return nil, errors.New("no sequence came: there is nothing to make a model of")
 	}
@@ -154,54 +157,54 @@ func joined(all []encoders.Encoding) (*structure.Model, error) {
 // dropModel runs DROP MODEL. What uses the model goes on with it.
 func (s *session) dropModel(st *parser.Drop, text string) (wire.Result, error) {
 	if err := s.may.MayModel(); err != nil {
-		return nil, forbidden(err, st.Name, text)
+		return nil, answer.Forbidden(err, st.Name, text)
 	}
 	if err := s.mayChangeModel(st.Name, text, s.mayDrop); err != nil {
 		return nil, err
 	}
-	found, err := s.e.models.drop(st.Name.Name)
+	found, err := s.e.models.Drop(st.Name.Name)
 	if err != nil {
-		return nil, refuse(st.Name, text, "", "model %s cannot be removed: %v", st.Name.Name, err)
+		return nil, answer.Refuse(st.Name, text, "", "model %s cannot be removed: %v", st.Name.Name, err)
 	}
 	if !found {
-		return nil, refuse(st.Name, text, nearest(st.Name.Name, s.models().ModelNames()), "there is no model %s", st.Name.Name)
+		return nil, answer.Refuse(st.Name, text, answer.Nearest(st.Name.Name, s.models().ModelNames()), "there is no model %s", st.Name.Name)
 	}
-	return done("model %s dropped", st.Name.Name), nil
+	return answer.Messagef("model %s dropped", st.Name.Name), nil
 }
 
 // mayChangeModel refuses to change another user's model; may is mayDrop or mayReplace.
 func (s *session) mayChangeModel(name *parser.Ident, text string, may func(kind, owner string, name *parser.Ident, text string) error) error {
-	if k, err := s.e.models.get(name.Name); err == nil && k != nil {
+	if k, err := s.e.models.Get(name.Name); err == nil && k != nil {
 		return may("model", k.Owner, name, text)
 	}
 	return nil // the statement says what is wrong with it
 }
 
 // describeModel answers DESCRIBE model: its text, a line a row.
-func describeModel(k *model) *relation {
-	rel := newRelation(text(k.Model.Kind()))
+func describeModel(k *store.Model) *answer.Table {
+	rel := answer.NewTable(answer.Text(k.Model.Kind()))
 	for _, line := range strings.Split(k.Model.Encoding().String(), "\n") {
-		rel.add(types.Str(line))
+		rel.Add(types.Str(line))
 	}
-	rel.notices = []string{k.Definition}
+	rel.Notices = []string{k.Definition}
 	return rel
 }
 
 // showModels answers SHOW MODELS. A model that cannot be read says so.
-func (s *session) showModels() *relation {
-	rel := newRelation(text("model"), text("kind"), text("size"), number("sequences"), number("symbols"),
-		wire.Column{Name: "created", Type: types.Timestamp}, text("definition"))
+func (s *session) showModels() *answer.Table {
+	rel := answer.NewTable(answer.Text("model"), answer.Text("kind"), answer.Text("size"), answer.Number("sequences"), answer.Number("symbols"),
+		wire.Column{Name: "created", Type: types.Timestamp}, answer.Text("definition"))
 	for _, name := range s.e.models.ModelNames() {
-		k, err := s.e.models.summary(name)
+		k, err := s.e.models.Summary(name)
 		if err != nil && s.may.Rules() {
-			rel.notices = append(rel.notices, fmt.Sprintf("model %s cannot be read: %v", name, err))
+			rel.Notices = append(rel.Notices, fmt.Sprintf("model %s cannot be read: %v", name, err))
 			continue
 		}
-		if k == nil || !s.may.Owns(k.owner) {
+		if k == nil || !s.may.Owns(k.Owner) {
 			continue // it was dropped just now, or is another user's
 		}
-		rel.add(types.Str(name), types.Str(k.kind), types.Str(k.size), types.Int(k.sequences), types.Int(k.symbols),
-			types.Time(k.created.UnixNano()), types.Str(k.definition))
+		rel.Add(types.Str(name), types.Str(k.Kind), types.Str(k.Size), types.Int(k.Sequences), types.Int(k.Symbols),
+			types.Time(k.Created.UnixNano()), types.Str(k.Definition))
 	}
 	return rel
 }

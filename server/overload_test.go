@@ -2,15 +2,13 @@ package server
 
 import (
 	"context"
-	"slices"
 	"testing"
-	"time"
 
 	"endoscope/operators"
 	"endoscope/operators/batch"
-	"endoscope/operators/graph"
 	"endoscope/planner/plan"
 	"endoscope/probes"
+	"endoscope/server/trigger"
 	"endoscope/server/wire"
 )
 
@@ -27,11 +25,11 @@ func (s *torrent) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sourc
 }
 
 func (s *torrent) Start(ctx context.Context, sink probes.Sink, o probes.Options) error {
-	leaf := &s.e.running()[0].leaves[0]
+	leaf := &s.e.running()[0].Leaves[0]
 	over := make(chan struct{})
 	s.stop = func(*aggregator) { close(over) }
 	leaf.Op = &refilling{leaf.Op, func() {
-		if !stopped(over) {
+		if !trigger.Stopped(over) {
 			s.call()
 		}
 	}}
@@ -79,61 +77,4 @@ func TestOverloadedQueryShowsAndStops(t *testing.T) {
 	if err != nil || results < 3 {
 		t.Errorf("%d results, %v", results, err)
 	}
-}
-
-// A round takes what there was when it began, however much is merged meanwhile.
-func TestRoundIsNotMerged(t *testing.T) {
-	f := newFeed(512)
-	for i := range int64(3) {
-		f.Partial(groups(0, i, 1))
-	}
-	f.End(nil)
-	n := f.q.round()
-	for i := range int64(5 * leastMerged) {
-		f.Partial(groups(0, 10+1000*i, 1000))
-	}
-	var first []int64
-	for range n {
-		if it, _ := f.q.pop(); it.partial != nil {
-			first = append(first, it.batch.Cols[1].Int[0])
-			it.batch.Release()
-		} else if !it.end {
-			t.Error("a round has what is no part of it")
-		}
-	}
-	if !slices.Equal(first, []int64{0, 1, 2}) {
-		t.Errorf("a round had the groups %v", first)
-	}
-	if _, events := taken(t, f); events[0]+int64(f.t.totalLost()) != 5*leastMerged*1000 {
-		t.Errorf("%d events came behind it, %d were lost", events[0], f.t.totalLost())
-	}
-}
-
-// A result of an interval has what came in it, if that was queued while the
-// runner was busy.
-func TestTickTakesWhatIsQueued(t *testing.T) {
-	var got []string
-	op := &said{say: func(s string) { got = append(got, s) }}
-	q := newQueue(10)
-	r := &runner{query: &query{q: q, collector: &collector{}, leaves: []graph.Leaf{{Op: op}}, started: time.Now()}, every: time.Second}
-	q.push(item{batch: batch.New(nil)}, false)
-	if err := r.tickDue(t.Context()); err != nil || !slices.Equal(got, []string{"rows", "signal"}) {
-		t.Errorf("%q, %v", got, err)
-	}
-}
-
-// said is an operator that says what it is given.
-type said struct {
-	operators.Operator
-	say func(string)
-}
-
-func (o *said) Push(context.Context, int, *batch.Batch) (operators.Status, error) {
-	o.say("rows")
-	return operators.More, nil
-}
-
-func (o *said) Signal(context.Context, int, operators.Signal) (operators.Status, error) {
-	o.say("signal")
-	return operators.More, nil
 }

@@ -40,28 +40,28 @@ type callVariant struct {
 var callVariants = []callVariant{
 	{name: "no probe", attach: func(*testing.B, callTarget, int) func() { return func() {} }},
 	{name: "empty", attach: emptyAt(countQuery, false)},
-	{name: "count", over: "empty", attach: query(countQuery)},
-	{name: "1 in 1000 counted", over: "empty at args", attach: query(rareQuery)},
+	{name: "count", over: "empty", attach: selecting(countQuery)},
+	{name: "1 in 1000 counted", over: "empty at args", attach: selecting(rareQuery)},
 	{name: "empty at args", attach: emptyAt(rareQuery, false)},
-	{name: "32-byte record", over: "empty", attach: query("SELECT timestamp FROM function_start WHERE function_name = '%s'")},
+	{name: "32-byte record", over: "empty", attach: selecting("SELECT timestamp FROM function_start WHERE function_name = '%s'")},
 	{name: "empty session", attach: emptyAt(durationQuery, true)},
-	{name: "duration", over: "empty session", attach: query(durationQuery)},
-	{name: "refused at entry", over: "empty at args", attach: query(
+	{name: "duration", over: "empty session", attach: selecting(durationQuery)},
+	{name: "refused at entry", over: "empty at args", attach: selecting(
 		"SELECT COUNT(*), AVG(duration) FROM function_duration WHERE function_name = '%s' AND arg0 < 0")},
-	{name: "record with caller", over: "empty", attach: query("SELECT caller FROM function_start WHERE function_name = '%s'")},
-	{name: "record with stack", over: "empty", attach: query("SELECT stack FROM function_start WHERE function_name = '%s'")},
-	{name: "duration record", over: "empty session", attach: query("SELECT duration FROM function_duration WHERE function_name = '%s'")},
-	{name: "self_time record", over: "empty session", attach: query("SELECT self_time FROM function_duration WHERE function_name = '%s'")},
-	{name: "sum of self_time", over: "empty session", attach: query("SELECT function_name, SUM(self_time) FROM function_duration WHERE function_name = '%s' GROUP BY function_name")},
-	{name: "record with args.n", over: "empty", attach: query("SELECT args.n FROM function_start WHERE function_name = '%s'")},
-	{name: "record with a field, args.item.id", over: "empty", attach: query("SELECT args.item.id FROM function_start WHERE function_name = '%s'")},
-	{name: "record with a text, args.text", over: "empty", attach: query("SELECT args.text FROM function_start WHERE function_name = '%s'")},
-	{name: "refused by args.text", over: "empty", attach: query("SELECT args.n FROM function_start WHERE function_name = '%s' AND args.text = 'SELECT 2'")},
+	{name: "record with caller", over: "empty", attach: selecting("SELECT caller FROM function_start WHERE function_name = '%s'")},
+	{name: "record with stack", over: "empty", attach: selecting("SELECT stack FROM function_start WHERE function_name = '%s'")},
+	{name: "duration record", over: "empty session", attach: selecting("SELECT duration FROM function_duration WHERE function_name = '%s'")},
+	{name: "self_time record", over: "empty session", attach: selecting("SELECT self_time FROM function_duration WHERE function_name = '%s'")},
+	{name: "sum of self_time", over: "empty session", attach: selecting("SELECT function_name, SUM(self_time) FROM function_duration WHERE function_name = '%s' GROUP BY function_name")},
+	{name: "record with args.n", over: "empty", attach: selecting("SELECT args.n FROM function_start WHERE function_name = '%s'")},
+	{name: "record with a field, args.item.id", over: "empty", attach: selecting("SELECT args.item.id FROM function_start WHERE function_name = '%s'")},
+	{name: "record with a text, args.text", over: "empty", attach: selecting("SELECT args.text FROM function_start WHERE function_name = '%s'")},
+	{name: "refused by args.text", over: "empty", attach: selecting("SELECT args.n FROM function_start WHERE function_name = '%s' AND args.text = 'SELECT 2'")},
 	{name: "record with str(arg1)", over: "empty", attach: ofTyped("SELECT str(arg1) FROM function_start WHERE function_name = '%s'")},
-	{name: "duration record with args.text", over: "empty session", attach: query("SELECT duration, args.text FROM function_duration WHERE function_name = '%s'")},
+	{name: "duration record with args.text", over: "empty session", attach: selecting("SELECT duration, args.text FROM function_duration WHERE function_name = '%s'")},
 	{name: "duration record with retval, an int", over: "empty session", attach: ofTyped("SELECT duration, retval FROM function_duration WHERE function_name = '%s'")},
-	{name: "duration histogram", over: "empty session", attach: query("SELECT HISTOGRAM(duration) FROM function_duration WHERE function_name = '%s'")},
-	{name: "count by stack", over: "empty", attach: query("SELECT folded_stack(stack) AS stack, COUNT(*) FROM function_start WHERE function_name = '%s' GROUP BY stack")},
+	{name: "duration histogram", over: "empty session", attach: selecting("SELECT HISTOGRAM(duration) FROM function_duration WHERE function_name = '%s'")},
+	{name: "count by stack", over: "empty", attach: selecting("SELECT folded_stack(stack) AS stack, COUNT(*) FROM function_start WHERE function_name = '%s' GROUP BY stack")},
 	{name: "bpftrace count", over: "empty", attach: bpftrace("uprobe:%[1]s:%[2]s { @ = count(); }")},
 	{name: "bpftrace 1 in 1000", over: "empty at args", attach: bpftrace("uprobe:%[1]s:%[2]s / arg0 %% 1000 == 0 / { @ = count(); }")},
 	{name: "bpftrace duration", over: "empty session", attach: bpftrace(
@@ -137,8 +137,8 @@ func perCall(b *testing.B, t callTarget) {
 	fmt.Printf("\na call of a function that begins with %s takes %.1f ns; beyond that\n%s", t.name, plain, table.String())
 }
 
-// query attaches the probes of a statement that names the function by %s.
-func query(statement string) func(*testing.B, callTarget, int) func() {
+// selecting attaches the probes of a statement that names the function by %s.
+func selecting(statement string) func(*testing.B, callTarget, int) func() {
 	return func(b *testing.B, t callTarget, pid int) func() {
 		s, text := engineFor(b, pid), fmt.Sprintf(statement, t.function)
 		r, err := s.Execute(context.Background(), text)
@@ -172,7 +172,7 @@ func query(statement string) func(*testing.B, callTarget, int) func() {
 // ofTyped is query for the target with types only: the others' second argument is
 // nothing, and what they return is of no known type.
 func ofTyped(statement string) func(*testing.B, callTarget, int) func() {
-	return ofTypedBy(query(statement))
+	return ofTypedBy(selecting(statement))
 }
 
 func ofTypedBy(attach func(*testing.B, callTarget, int) func()) func(*testing.B, callTarget, int) func() {

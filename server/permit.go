@@ -7,32 +7,20 @@ import (
 	"slices"
 	"strings"
 
-	"endoscope/operators/batch"
 	"endoscope/parser"
-	"endoscope/planner"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/entities"
 	"endoscope/probes/process"
 	"endoscope/probes/replay"
+	"endoscope/server/answer"
 	"endoscope/server/grant"
+	"endoscope/server/query"
 )
 
 // This file is where plans meet what their session may do (package grant). What
 // reaches the kernel is checked again there for each event (probes/bpf/visible.h).
-
-// forbidden is a refusal of a grant, placed at a part of the statement.
-func forbidden(err error, at parser.Node, text string) error {
-	var r *grant.Refusal
-	if !errors.As(err, &r) {
-		return err
-	}
-	if at == nil {
-		return planner.Placed(plan.Errorf(-1, -1, "%s", r.Msg).WithHint("%s", r.Hint), text)
-	}
-	return refuse(at, text, r.Hint, "%s", r.Msg)
-}
 
 // permitted hands the session's settings to every acquisition of a plan, and what
 // it may observe; it refuses a plan that does what the session may not.
@@ -50,13 +38,13 @@ func (s *session) permitted(p *plan.Query, text string) (*plan.Query, error) {
 		case *plan.Acquire:
 			c := *n
 			if err := s.permit(&c, out); err != nil {
-				first = placedAt(err, n.Start, n.Stop, text)
+				first = answer.PlacedAt(err, n.Start, n.Stop, text)
 			}
 			return &c
 		case *plan.Insert:
 			path, err := s.may.MayWrite(n.Path)
 			if err != nil {
-				first = placedAt(err, -1, -1, text)
+				first = answer.PlacedAt(err, -1, -1, text)
 				return n
 			}
 			c := *n
@@ -66,15 +54,6 @@ func (s *session) permitted(p *plan.Query, text string) (*plan.Query, error) {
 		return n
 	})
 	return out, first
-}
-
-// placedAt places what has no place, and what a grant refuses.
-func placedAt(err error, start, stop int, text string) error {
-	var r *grant.Refusal
-	if errors.As(err, &r) {
-		err = plan.Errorf(start, stop, "%s", r.Msg).WithHint("%s", r.Hint)
-	}
-	return planner.Placed(err, text)
 }
 
 // permit restricts an acquisition to what the session may do. a is its own copy.
@@ -94,7 +73,7 @@ func (s *session) permit(a *plan.Acquire, p *plan.Query) error {
 		a.Args[0].V = types.Str(path)
 		return nil
 	case a.Stream == catalog.TriggerStream:
-		if t := s.e.trigger(a.Args[0].V.S); t != nil && !s.may.Owns(t.user) {
+		if t := s.e.triggers.Get(a.Args[0].V.S); t != nil && !s.may.Owns(t.Owner) {
 			return plan.Errorf(a.Start, a.Stop, "trigger %s is another user's", a.Args[0].V.S)
 		}
 		return nil
@@ -149,12 +128,12 @@ func (s *session) describeFile(path string) (types.Schema, error) {
 }
 
 // prepare is Engine.prepare of a plan that is permitted.
-func (s *session) prepare(ctx context.Context, text string, p *plan.Query) (*query, error) {
+func (s *session) prepare(ctx context.Context, text string, p *plan.Query) (*query.Query, error) {
 	q, err := s.e.prepare(ctx, text, p)
 	if err == nil {
-		q.may = s.may
-		for _, f := range q.feeds {
-			f.account = s.may.Uses()
+		q.Grant = s.may
+		for _, f := range q.Feeds {
+			f.Account = s.may.Uses()
 		}
 	}
 	return q, err
@@ -165,11 +144,11 @@ func (s *session) mayDrop(kind, owner string, name *parser.Ident, text string) e
 	if s.may.Owns(owner) {
 		return nil
 	}
-	return refuse(name, text, "", "%s %s is another user's", kind, name.Name)
+	return answer.Refuse(name, text, "", "%s %s is another user's", kind, name.Name)
 }
 
-// mayReplace refuses to define anew what another user has made, whoever asks: with
-// the definition the rights would change hands that go with it.
+// mayReplace refuses to redefine what another user has made, whoever asks: with the
+// definition its rights would pass to another user.
 func (s *session) mayReplace(kind, owner string, name *parser.Ident, text string) error {
 	if err := s.mayDrop(kind, owner, name, text); err != nil || owner == s.may.Name() {
 		return err
@@ -178,61 +157,16 @@ func (s *session) mayReplace(kind, owner string, name *parser.Ident, text string
 	if owner == "" {
 		of = "the engine's own user"
 	}
-	return refuse(name, text, "DROP "+strings.ToUpper(kind)+" "+name.Name+" before, if it is to be yours", "the %s %s is that of %s", kind, name.Name, of)
+	return answer.Refuse(name, text, "DROP "+strings.ToUpper(kind)+" "+name.Name+" before, if it is to be yours", "the %s %s is that of %s", kind, name.Name, of)
 }
 
 func (s *session) mayReplaceTrigger(st *parser.CreateTrigger, text string) error {
-	old := s.e.trigger(st.Name.Name)
+	old := s.e.triggers.Get(st.Name.Name)
 	switch {
 	case old == nil:
 		return nil
 	case st.Replace:
-		return s.mayReplace("trigger", old.user, st.Name, text)
+		return s.mayReplace("trigger", old.Owner, st.Name, text)
 	}
-	return s.mayDrop("trigger", old.user, st.Name, text)
-}
-
-// charge counts a query among what its user uses.
-func (q *query) charge() (err error) {
-	if q.may == nil || q.discharge != nil {
-		return nil
-	}
-	q.discharge, err = q.may.Uses().Begin(q.demand())
-	return err
-}
-
-// demand is what a query takes: the functions that it probes, and what its queue
-// and its operators may hold at most.
-func (q *query) demand() (d grant.Demand) {
-	columns := 0
-	for _, f := range q.feeds {
-		for _, site := range f.source.Info().Sites {
-			if site.Address != 0 {
-				d.Probes++
-			}
-		}
-		columns = max(columns, len(f.spec.Out.Fields))
-	}
-	const bytesPerValue = 16
-	d.Memory = int64(q.q.limit) * batch.MaxRows * int64(columns) * bytesPerValue
-	joins, encoders := false, false
-	plan.TransformNodes(q.plan.Root, func(n plan.Node) plan.Node {
-		switch n := n.(type) {
-		case *plan.Join:
-			joins = true
-		case *plan.Aggregate:
-			encoders = encoders || slices.ContainsFunc(n.Aggs, func(a plan.Agg) bool {
-				f := plan.FindAgg(a.Fn)
-				return f != nil && f.Encoder != nil
-			})
-		}
-		return n
-	})
-	if joins {
-		d.Memory += q.joinMemory
-	}
-	if encoders {
-		d.Memory += q.encoderBudget
-	}
-	return d
+	return s.mayDrop("trigger", old.Owner, st.Name, text)
 }

@@ -18,7 +18,11 @@ import (
 	"endoscope/planner/plan/planpb"
 	"endoscope/planner/types"
 	"endoscope/probes/process"
+	"endoscope/server/answer"
 	"endoscope/server/grant"
+	"endoscope/server/introspect"
+	"endoscope/server/query"
+	"endoscope/server/trigger"
 	"endoscope/server/wire"
 )
 
@@ -31,16 +35,16 @@ type session struct {
 	unread int64 // of queries: wire.Options.Unread
 	marks  bool  // and wire.Options.Marks
 
-	mu       sync.Mutex
-	target   plan.Target
-	command  *process.Command // held until the first query is armed
-	settings map[string]types.Value
-	said     map[string]string // the statements that set them
-	open     map[*query]bool
-	closed   bool // no query begins any more
-	quiet    quiet
+	mu         sync.Mutex
+	target     plan.Target
+	command    *process.Command // held until the first query is armed
+	settings   map[string]types.Value
+	statements map[string]string // the statements that set them
+	open       map[*query.Query]bool
+	closed     bool // no query begins any more
+	quiet      query.Suspended
 
-	inbox  *inbox            // of its triggers
+	inbox  *trigger.Inbox    // of its triggers
 	leave  func()            // no session of its user any more
 	notify func(text string) // tells the user; nil: nobody listens
 	armed  func()            // wire.Options.Armed
@@ -49,7 +53,7 @@ type session struct {
 func newSession(_ context.Context, e *Engine, o wire.Options, may *grant.Grant) (*session, error) {
 	leave, err := may.Uses().Enter()
 	if err != nil {
-		return nil, forbidden(err, nil, "")
+		return nil, answer.Forbidden(err, nil, "")
 	}
 	s, err := openSession(e, o, may)
 	if err != nil {
@@ -61,11 +65,11 @@ func newSession(_ context.Context, e *Engine, o wire.Options, may *grant.Grant) 
 }
 
 func openSession(e *Engine, o wire.Options, may *grant.Grant) (*session, error) {
-	s := &session{e: e, may: may, views: e.views.As(may.Owns), live: o.Live, unread: o.Unread, marks: o.Marks, settings: map[string]types.Value{}, said: map[string]string{}, open: map[*query]bool{}, inbox: newInbox(), notify: o.Notify, armed: o.Armed}
+	s := &session{e: e, may: may, views: e.views.As(may.Owns), live: o.Live, unread: o.Unread, marks: o.Marks, settings: map[string]types.Value{}, statements: map[string]string{}, open: map[*query.Query]bool{}, inbox: trigger.NewInbox(), notify: o.Notify, armed: o.Armed}
 	switch {
 	case len(o.Command) > 0:
 		if err := may.MayStart(); err != nil {
-			return nil, forbidden(err, nil, "")
+			return nil, answer.Forbidden(err, nil, "")
 		}
 		c, err := process.Launch(o.Command, os.Stdin, os.Stdout, os.Stderr, os.Environ())
 		if err != nil {
@@ -95,7 +99,7 @@ func openSession(e *Engine, o wire.Options, may *grant.Grant) (*session, error) 
 func (s *session) Close() error {
 	s.mu.Lock()
 	s.closed = true
-	open := make([]*query, 0, len(s.open))
+	open := make([]*query.Query, 0, len(s.open))
 	for q := range s.open {
 		open = append(open, q)
 	}
@@ -103,11 +107,11 @@ func (s *session) Close() error {
 	s.command = nil
 	s.notify = nil
 	s.mu.Unlock()
-	s.inbox.close() // its triggers go on without it
+	s.inbox.Close() // its triggers go on without it
 	defer s.leave()
 	for _, q := range open {
-		q.cancel()
-		<-q.done
+		q.Cancel()
+		<-q.Done
 		s.e.remove(q)
 	}
 	if c == nil {
@@ -118,10 +122,10 @@ func (s *session) Close() error {
 
 // env is what the planner may know of the session.
 func (s *session) env(args ...types.Value) *planner.Env {
-	noKernel, resolves := s.noKernel(), webhookFormats[s.setting("webhook_format").S].resolves
+	noKernel, resolves := s.noKernel(), trigger.Formats[s.setting("webhook_format").S].Resolves
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &planner.Env{Params: args, Resolves: resolves, Views: s.views, Triggers: s.e.flows, Hidden: s.hidden, Models: s.models(), Target: s.target, ByThread: len(s.quiet.threads) > 0, NoKernel: noKernel, File: s.describeFile, Values: s.valueTypes, Eval: expr.EvalConst}
+	return &planner.Env{Params: args, Resolves: resolves, Views: s.views, Triggers: s.e.triggers.Flows, Hidden: s.hidden, Models: s.models(), Target: s.target, ByThread: len(s.quiet.Threads) > 0, NoKernel: noKernel, File: s.describeFile, Values: s.valueTypes, Eval: expr.EvalConst}
 }
 
 // Execute runs one statement, and has what is refused on record.
@@ -144,7 +148,7 @@ func (s *session) ExecuteSplit(ctx context.Context, path wire.Path, text string,
 func (s *session) execute(ctx context.Context, path wire.Path, stmt parser.Statement, text string, args []types.Value) (wire.Result, error) {
 	if len(args) > 0 {
 		if n := parser.Params(text); n != len(args) {
-			return nil, refuse(stmt, text, "", "the statement has %d parameters, and %d values were given", n, len(args))
+			return nil, answer.Refuse(stmt, text, "", "the statement has %d parameters, and %d values were given", n, len(args))
 		}
 	}
 	switch st := stmt.(type) {
@@ -178,11 +182,11 @@ func (s *session) execute(ctx context.Context, path wire.Path, stmt parser.State
 		return s.set(st, text)
 	case *parser.Stop:
 		q := s.e.query(st.ID.Int)
-		if q == nil || !s.may.Owns(q.may.Name()) {
-			return nil, refuse(st.ID, text, "SHOW QUERIES lists them", "no query %d is running", st.ID.Int)
+		if q == nil || !s.may.Owns(q.Grant.Name()) {
+			return nil, answer.Refuse(st.ID, text, "SHOW QUERIES lists them", "no query %d is running", st.ID.Int)
 		}
-		q.end()
-		return done("query %d is ending", q.id), nil
+		q.End()
+		return answer.Messagef("query %d is ending", q.ID), nil
 	case *parser.Show:
 		return s.show(ctx, st, text)
 	case *parser.Describe:
@@ -196,7 +200,7 @@ func (s *session) execute(ctx context.Context, path wire.Path, stmt parser.State
 	case *parser.Resume:
 		return s.suspend(st.Thread, false), nil
 	}
-	return nil, unsupported(stmt, text, "this statement")
+	return nil, answer.Unsupported(stmt, text, "this statement")
 }
 
 // ExecuteShare implements wire.Sharer.
@@ -239,9 +243,9 @@ func (s *session) share(ctx context.Context, host string, q *parser.Query, text 
 	if err != nil {
 		return nil, err
 	}
-	of := r.(*queryResult)
-	of.share = &wire.Share{Plan: encoded, Columns: columnsOf(upper.Upper.Schema())}
-	return of, nil
+	share := r.(*query.Result)
+	share.Shared = &wire.Share{Plan: encoded, Columns: answer.ColumnsOf(upper.Upper.Schema())}
+	return share, nil
 }
 
 // run prepares and arms a plan.
@@ -250,12 +254,12 @@ func (s *session) run(ctx context.Context, path wire.Path, text string, p *plan.
 	if err != nil {
 		return nil, err
 	}
-	return &queryResult{q: q, forget: func() { s.forget(q) }, notices: q.notices(), columns: columnsOf(p.Root.Schema())}, nil
+	return &query.Result{Query: q, Forget: func() { s.forget(q) }, Notices: q.Notices(), Header: answer.ColumnsOf(p.Root.Schema())}, nil
 }
 
 // startQuery prepares and arms a plan and enters it in the engine's list. With a path
 // it may be divided.
-func (s *session) startQuery(ctx context.Context, path wire.Path, text string, p *plan.Query) (*query, error) {
+func (s *session) startQuery(ctx context.Context, path wire.Path, text string, p *plan.Query) (*query.Query, error) {
 	p, err := s.permitted(p, text)
 	if err != nil {
 		return nil, err
@@ -264,26 +268,26 @@ func (s *session) startQuery(ctx context.Context, path wire.Path, text string, p
 	if err != nil {
 		return nil, err
 	}
-	q.live, q.unread, q.marks = s.live, s.unread, s.marks
-	s.budgets().give(q)
+	q.Live, q.Unread, q.Marks = s.live, s.unread, s.marks
+	s.budgets().apply(q)
 	if err := s.divide(q, path); err != nil {
-		q.abandon()
+		q.Abandon()
 		return nil, err
 	}
-	s.holdBack(q)
+	s.releaseWhenStarted(q)
 	if err := s.enter(q); err != nil {
 		return nil, err
 	}
 	if err = s.e.add(q); err == nil {
-		err = q.start()
+		err = q.Start()
 	}
 	if err != nil {
 		s.forget(q)
 		return nil, err
 	}
-	read := s.inbox.reading(p)
+	read := s.inbox.Reading(p)
 	go func() {
-		<-q.done
+		<-q.Done
 		read()
 		s.forget(q)
 	}()
@@ -292,38 +296,38 @@ func (s *session) startQuery(ctx context.Context, path wire.Path, text string, p
 
 // enter has Close end a query that is about to be started. The query that is
 // refused is abandoned.
-func (s *session) enter(q *query) error {
+func (s *session) enter(q *query.Query) error {
 	s.mu.Lock()
 	closed := s.closed
 	if !closed {
 		s.open[q] = true
-		q.said = s.quiet.signals()
-		q.suspendSources(s.quiet)
+		q.PendingSignals = s.quiet.Signals()
+		q.SuspendSources(s.quiet)
 	}
 	s.mu.Unlock()
 	if closed {
-		q.abandon()
+		q.Abandon()
 		return errors.New("the session is closed")
 	}
 	return nil
 }
 
-// holdBack has the session's command, if it has one, run when q is armed, and
-// tells who wants to know it. A query that observes something else meanwhile ends
+// releaseWhenStarted has the session's command, if it has one, run when q is armed, and
+// reports that (wire.Options.Armed). A query that observes something else meanwhile ends
 // with the command.
-func (s *session) holdBack(q *query) {
+func (s *session) releaseWhenStarted(q *query.Query) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(q.feeds) == 0 && emitEvery(q.plan.Root) == 0 {
+	if len(q.Feeds) == 0 && plan.EmitEvery(q.Plan.Root) == 0 {
 		return // it is over at once
 	}
 	c, armed := s.command, s.armed
-	q.release = func() {
+	q.Release = func() {
 		if c != nil {
 			over := c.ExitCode() >= 0
 			_ = c.Release() // it may have been killed meanwhile
-			if !over && !q.ofCommand() {
-				go q.endWith(c)
+			if !over && !q.AboutCommand() {
+				go q.EndWith(c)
 			}
 		}
 		if armed != nil {
@@ -332,31 +336,8 @@ func (s *session) holdBack(q *query) {
 	}
 }
 
-// endWith ends q when a command has ended.
-func (q *query) endWith(c *process.Command) {
-	select {
-	case <-c.Wait():
-		q.end()
-	case <-q.done:
-	}
-}
-
-// ofCommand reports whether what q says of processes is of its session's command alone:
-// then it ends by itself, with the last of these.
-func (q *query) ofCommand() bool {
-	found := false
-	for _, f := range q.feeds {
-		if aboutTarget(f) {
-			if found = f.spec.Target.Command; !found {
-				return false
-			}
-		}
-	}
-	return found
-}
-
-// tell notifies the user, if they still listen.
-func (s *session) tell(text string) {
+// notifyUser notifies the user, if they still listen.
+func (s *session) notifyUser(text string) {
 	s.mu.Lock()
 	notify := s.notify
 	s.mu.Unlock()
@@ -365,7 +346,7 @@ func (s *session) tell(text string) {
 	}
 }
 
-func (s *session) forget(q *query) {
+func (s *session) forget(q *query.Query) {
 	s.e.remove(q)
 	s.mu.Lock()
 	delete(s.open, q)
@@ -399,9 +380,9 @@ func (s *session) use(st *parser.Use, text string) (wire.Result, error) {
 	s.target = t
 	s.mu.Unlock()
 	if t.IsZero() {
-		return done("no target"), nil
+		return answer.Messagef("no target"), nil
 	}
-	return done("target is %s", what), nil
+	return answer.Messagef("target is %s", what), nil
 }
 
 // Complete lists names for the REPL.
@@ -440,11 +421,11 @@ func (s *session) Complete(_ context.Context, kind, of, prefix string) []string 
 			names = append(names, p.Comm)
 		}
 	case "function":
-		fs, _ := s.functions()
+		fs, _ := s.program().Functions()
 		for _, f := range fs {
 			names = append(names, f.Name)
 		}
-		methods, _, _ := s.javaMethods()
+		methods, _, _ := s.program().JavaMethods()
 		for _, m := range methods {
 			names = append(names, m.Function())
 		}
@@ -465,6 +446,9 @@ func withPrefix(names []string, prefix string) []string {
 	return out
 }
 
+// Triggered implements wire.Session.
+func (s *session) Triggered(follow bool) wire.Result { return s.inbox.Result(follow) }
+
 // Info is for \conninfo.
 func (s *session) Info() []string {
 	s.mu.Lock()
@@ -476,22 +460,9 @@ func (s *session) Info() []string {
 	return []string{"engine: in this process", "target: " + target, fmt.Sprintf("queries running: %d", len(s.open))}
 }
 
-// refuse, unsupported, done and nearest word answers.
-func refuse(at parser.Node, text, hint, format string, args ...any) error {
-	return &parser.Error{Msg: fmt.Sprintf(format, args...), Hint: hint, Pos: at.Pos(), Src: text}
-}
-
-func unsupported(at parser.Node, text, what string) error {
-	return &parser.Error{Msg: what + " is not supported yet", Pos: at.Pos(), Src: text}
-}
-
-func done(format string, args ...any) *doneResult {
-	return &doneResult{message: fmt.Sprintf(format, args...), began: time.Now()}
-}
-
-func nearest(name string, names []string) string {
-	if near := plan.Nearest(name, names, 3); len(near) > 0 {
-		return "did you mean " + strings.Join(near, " or ") + "?"
-	}
-	return ""
+// program is the session's target.
+func (s *session) program() introspect.Program {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return introspect.Program{Target: s.target, Modules: s.e.modules}
 }

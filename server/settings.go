@@ -9,6 +9,8 @@ import (
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
+	"endoscope/server/answer"
+	"endoscope/server/query"
 	"endoscope/server/wire"
 )
 
@@ -31,33 +33,33 @@ func (s *session) set(st *parser.Set, text string) (wire.Result, error) {
 		for _, k := range catalog.Settings {
 			names = append(names, k.Name)
 		}
-		hint := nearest(key, names)
+		hint := answer.Nearest(key, names)
 		if hint == "" {
 			hint = "SHOW SETTINGS lists them"
 		}
-		return nil, refuse(st.Key, text, hint, "there is no setting %s", st.Key.Name)
+		return nil, answer.Refuse(st.Key, text, hint, "there is no setting %s", st.Key.Name)
 	}
 	if k.Later {
-		return nil, unsupported(st.Key, text, "SET "+k.Name)
+		return nil, answer.Unsupported(st.Key, text, "SET "+k.Name)
 	}
 	v, ok := settingValue(k.Type, st.Value)
 	if !ok {
-		return nil, refuse(st.Value, text, "its default is "+plan.FormatValue(k.Default), "%s needs %s", k.Name, settingWords[k.Type])
+		return nil, answer.Refuse(st.Value, text, "its default is "+plan.FormatValue(k.Default), "%s needs %s", k.Name, settingWords[k.Type])
 	}
 	if !k.Min.IsNull && (v.I < k.Min.I || v.I > k.Max.I || v.F < k.Min.F || v.F > k.Max.F) {
-		return nil, refuse(st.Value, text, "", "%s lies between %s and %s", k.Name, plan.FormatValue(k.Min), plan.FormatValue(k.Max))
+		return nil, answer.Refuse(st.Value, text, "", "%s lies between %s and %s", k.Name, plan.FormatValue(k.Min), plan.FormatValue(k.Max))
 	}
 	if k.Values != nil {
 		v.S = strings.ToLower(v.S)
 		if !slices.Contains(k.Values, v.S) {
-			return nil, refuse(st.Value, text, "", "%s is one of %s", k.Name, strings.Join(k.Values, ", "))
+			return nil, answer.Refuse(st.Value, text, "", "%s is one of %s", k.Name, strings.Join(k.Values, ", "))
 		}
 	}
 	s.mu.Lock()
 	s.settings[k.Name] = v
-	s.said[k.Name] = st.String()
+	s.statements[k.Name] = st.String()
 	s.mu.Unlock()
-	return done("%s is %s", k.Name, plan.FormatValue(v)), nil
+	return answer.Messagef("%s is %s", k.Name, plan.FormatValue(v)), nil
 }
 
 func settingValue(t types.Type, l *parser.Literal) (types.Value, bool) {
@@ -78,11 +80,11 @@ func settingValue(t types.Type, l *parser.Literal) (types.Value, bool) {
 
 // divide divides a query that is prepared between the engine and the client at the end
 // of a path.
-func (s *session) divide(q *query, path wire.Path) error {
+func (s *session) divide(q *query.Query, path wire.Path) error {
 	if path == nil {
 		return nil
 	}
-	return q.divide(path, s.setting("placement").S, s.e.options.Steer)
+	return q.Divide(path, s.setting("placement").S, s.e.options.Steer)
 }
 
 func (s *session) noKernel() bool { return s.setting("kernel").S == "off" }
@@ -97,7 +99,7 @@ func (s *session) budgets() budgets {
 	return budgets{join: s.setting("join_memory").I, encoder: s.setting("encoder_budget").I}
 }
 
-func (b budgets) give(q *query) { q.joinMemory, q.encoderBudget = b.join, b.encoder }
+func (b budgets) apply(q *query.Query) { q.JoinMemory, q.EncoderBudget = b.join, b.encoder }
 
 // settingWords say what a setting of a type needs.
 var settingWords = map[types.Type]string{

@@ -31,13 +31,13 @@ func BenchmarkSharing(b *testing.B) {
 	} {
 		b.Run(what.name, func(b *testing.B) {
 			for b.Loop() {
-				sharing(b, target, what.statement)
+				sharedBy(b, target, what.statement)
 			}
 		})
 	}
 }
 
-func sharing(b *testing.B, t callTarget, statement string) {
+func sharedBy(b *testing.B, t callTarget, statement string) {
 	c := t.start(b)
 	c.measure(1)
 	s := newSession(b, wire.Options{PID: c.cmd.Process.Pid})

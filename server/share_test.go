@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"endoscope/operators/batch"
@@ -15,6 +14,8 @@ import (
 	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/testenv"
+	"endoscope/server/introspect"
+	"endoscope/server/query"
 	"endoscope/server/wire"
 )
 
@@ -39,7 +40,9 @@ type sharedSource struct {
 }
 
 func (p *shareable) Streams() []string { return nil }
-func (p *shareable) Close() error      { return nil }
+
+func (p *shareable) Close() error { return nil }
+
 func (p *shareable) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source, error) {
 	return &sharedSource{shareable: p, spec: spec}, nil
 }
@@ -229,8 +232,8 @@ func TestShare(t *testing.T) {
 	if got := finish(t, third); got != "100 104 100 105 1 of before" {
 		t.Errorf("the third: %s", got)
 	}
-	if len(p.sources) != 0 || len(s.e.shares.open) != 0 {
-		t.Errorf("%d sources still run, %d are kept", len(p.sources), len(s.e.shares.open))
+	if len(p.sources) != 0 || len(s.e.shares.Queries()) != 0 {
+		t.Errorf("%d sources still run, %d are kept", len(p.sources), len(s.e.shares.Queries()))
 	}
 	execute(t, s, eachCall)
 	if p.started != 2 {
@@ -326,8 +329,8 @@ func TestFailedDivide(t *testing.T) {
 	if got := rest(t, first); !strings.HasSuffix(got, "error: the map cannot be read") {
 		t.Errorf("the first: %s", got)
 	}
-	if len(p.sources) != 0 || len(s.e.shares.open) != 0 {
-		t.Errorf("%d sources still run, %d are kept", len(p.sources), len(s.e.shares.open))
+	if len(p.sources) != 0 || len(s.e.shares.Queries()) != 0 {
+		t.Errorf("%d sources still run, %d are kept", len(p.sources), len(s.e.shares.Queries()))
 	}
 }
 
@@ -367,7 +370,7 @@ func TestSlowReaderAloneLosesRows(t *testing.T) {
 	for i := range int64(500) {
 		p.call(1000 + i)
 		q := s.e.running()[1]
-		testenv.Until(t, "the fast one has read the row", func() bool { return q.t.rows.Load() >= uint64(i) }) // 100 was the first
+		testenv.Until(t, "the fast one has read the row", func() bool { return q.Tally.Rows.Load() >= uint64(i) }) // 100 was the first
 	}
 	fast.Stop()
 	if got := <-read; strings.Contains(got, "too slow") || len(strings.Fields(got)) < 500 {
@@ -390,7 +393,7 @@ func TestSlowReaderAloneLosesRows(t *testing.T) {
 func TestNoticesOnce(t *testing.T) {
 	s := shareSession(t, &shareable{}, Options{})
 	r := execute(t, s, "SELECT a.arg0 FROM function_start a WINDOW JOIN function_start b WINDOW 1s WHERE a.pid = 1 AND b.pid = 1 AND b.arg0 > 3")
-	if got, want := r.(*queryResult).notices, []string{"f is dear"}; !reflect.DeepEqual(got, want) {
+	if got, want := r.(*query.Result).Notices, []string{"f is dear"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("notices: %q", got)
 	}
 }
@@ -409,48 +412,17 @@ func TestSharedIsSaid(t *testing.T) {
 	}
 	execute(t, s, "SELECT arg1 FROM function_start WHERE pid = 1")
 	var got []string
-	for _, row := range s.e.snapshot("sys.queries", whose{}) {
+	for _, row := range s.e.system.Snapshot("sys.queries", introspect.Users{}) {
 		got = append(got, row[8].S)
 	}
 	if want := []string{"2", "1", ""}; !reflect.DeepEqual(got, want) {
 		t.Errorf("shares_with: %q", got)
 	}
 	var sources []probes.Source
-	for source := range s.e.users(whose{}) {
+	for source := range s.e.system.Users(introspect.Users{}) {
 		sources = append(sources, source)
 	}
-	if n, list := usersOf(sources, s.e.users(whose{})); n != 3 || list != "(1, 2), 3" {
+	if n, list := introspect.QueriesOf(sources, s.e.system.Users(introspect.Users{})); n != 3 || list != "(1, 2), 3" {
 		t.Errorf("%d queries: %s", n, list)
 	}
-}
-
-// One round of collecting serves all that ask while another is under way, and
-// nobody one that had begun before.
-func TestOneRoundServesAllThatWait(t *testing.T) {
-	var r rounds
-	begun, end := make(chan bool), make(chan bool)
-	work := func() error {
-		begun <- true
-		<-end
-		return nil
-	}
-	var all sync.WaitGroup
-	all.Go(func() { r.collect(work) })
-	<-begun
-	var served atomic.Int32
-	for range 7 {
-		all.Add(1)
-		testenv.Alongside(t, func() {
-			defer all.Done()
-			r.collect(work)
-			served.Add(1)
-		})
-	}
-	end <- true
-	<-begun
-	if n := served.Load(); n != 0 {
-		t.Errorf("%d were told of nothing that began after they asked", n)
-	}
-	end <- true
-	all.Wait() // there is no third round, which nobody would end
 }

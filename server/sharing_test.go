@@ -13,7 +13,7 @@ import (
 )
 
 // ask runs a statement to its end.
-func ask(t testing.TB, s wire.Session, statement string) answer {
+func ask(t testing.TB, s wire.Session, statement string) reply {
 	t.Helper()
 	return read(t, start(t, s, statement))
 }
@@ -83,7 +83,7 @@ func TestStopAndShow(t *testing.T) {
 	testenv.Until(t, "samples", func() bool {
 		return number(t, ask(t, s, "SELECT acquired FROM sys.queries WHERE statement LIKE 'SELECT COUNT%'"), 0, 0) >= 5
 	})
-	var a answer
+	var a reply
 	testenv.Until(t, "the queries that asked have ended", func() bool {
 		a = ask(t, s, "SHOW QUERIES")
 		return len(a.rows) == 1

@@ -75,24 +75,24 @@ func TestSourcesKeepTheContract(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer q.abandon()
+			defer q.Abandon()
 			for _, want := range c.supports {
 				found := false
-				for _, f := range q.feeds {
-					found = found || f.ownInfo.Supports(want)
+				for _, f := range q.Feeds {
+					found = found || f.OwnInfo.Supports(want)
 				}
 				if !found {
 					t.Errorf("no source supports %s", sourcetest.Name(want))
 				}
 			}
-			for _, f := range q.feeds {
+			for _, f := range q.Feeds {
 				for _, other := range sourcetest.Commands() {
 					wanted := slices.ContainsFunc(c.supports, func(s probes.Command) bool { return sourcetest.Name(s) == sourcetest.Name(other) })
-					if c.only && !wanted && f.ownInfo.Supports(other) {
+					if c.only && !wanted && f.OwnInfo.Supports(other) {
 						t.Errorf("it supports %s", sourcetest.Name(other))
 					}
 				}
-				sourcetest.Contract(t, f.own, nil)
+				sourcetest.Contract(t, f.Own, nil)
 			}
 		})
 	}

@@ -10,6 +10,8 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/testenv"
+	"endoscope/server/query"
+	"endoscope/server/trigger"
 	"endoscope/server/wire"
 )
 
@@ -128,7 +130,7 @@ func TestCloseWhileQueryStarts(t *testing.T) {
 			case <-time.After(2 * time.Minute):
 				t.Fatal("closing waits for a query that has ended, or never began")
 			}
-			if r != nil && !stopped(r.(*queryResult).q.done) {
+			if r != nil && !trigger.Stopped(r.(*query.Result).Query.Done) {
 				t.Error("the query goes on")
 			}
 			if _, err := s.Execute(t.Context(), "SELECT * FROM SAMPLE(cpu_usage, 50ms)"); err == nil {
@@ -154,7 +156,7 @@ func TestFailedTriggerGivesItsNameBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		execute(t, s, "CREATE TRIGGER t ON SAMPLE(cpu_usage, 20ms) WHEN TRUE BEGIN NOTIFY 'x' END")
-		before := e.trigger("t")
+		before := e.triggers.Get("t")
 		memory, _ := watch(e)
 		did := make(chan error, 1)
 		memory.refuses = true
@@ -179,10 +181,10 @@ func TestFailedTriggerGivesItsNameBack(t *testing.T) {
 		case <-time.After(2 * time.Minute):
 			t.Fatalf("%q waits for a trigger that was never started", meanwhile)
 		}
-		if !stopped(before.over) {
+		if !trigger.Stopped(before.Over) {
 			t.Errorf("%q: the trigger before goes on", meanwhile)
 		}
-		if now := e.trigger("t"); (now != nil) != (meanwhile == other) || now == before {
+		if now := e.triggers.Get("t"); (now != nil) != (meanwhile == other) || now == before {
 			t.Errorf("%q: the name is of %v", meanwhile, now)
 		}
 		s.Close()

@@ -13,6 +13,8 @@ import (
 
 	"endoscope/planner/cost"
 	"endoscope/probes/testenv"
+	"endoscope/server/gating"
+	"endoscope/server/query"
 )
 
 var (
@@ -188,7 +190,7 @@ func compareStrategies(b *testing.B, path string, functions []callCount, s strat
 // steered is a query whose plan is chosen by the benchmark.
 type steered struct {
 	query *asked
-	g     *gating
+	g     *gating.Gating
 	plan  int // of strategyPlans
 	knows knowledge
 }
@@ -212,9 +214,9 @@ func watchBy(b *testing.B, d *database, setting strategySetting, functions []cal
 
 func steer(b *testing.B, d *database, setting strategySetting, functions []callCount) *steered {
 	q := watchBy(b, d, setting, functions, "auto")
-	g := q.result.(*queryResult).q.gating
-	if len(g.plans) != 3 {
-		b.Fatalf("the plans are %+v", g.plans)
+	g := q.result.(*query.Result).Query.Gating
+	if len(g.Plans) != 3 {
+		b.Fatalf("the plans are %+v", g.Plans)
 	}
 	return &steered{query: q, g: g, plan: auto}
 }
@@ -222,21 +224,21 @@ func steer(b *testing.B, d *database, setting strategySetting, functions []callC
 // follow puts a plan into force, or leaves that to the optimiser.
 func (s *steered) follow(plan int) {
 	g := s.g
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.observe()
+	g.Mu.Lock()
+	defer g.Mu.Unlock()
+	g.Observe()
 	if s.plan == auto {
-		s.knows = knowledge{chooser: g.chooser}
-		for _, in := range g.inputs {
-			s.knows.rates = append(s.knows.rates, in.rate)
+		s.knows = knowledge{chooser: g.Chooser}
+		for _, in := range g.Inputs {
+			s.knows.rates = append(s.knows.rates, in.Rate)
 		}
-		for _, e := range g.edges {
-			s.knows.needed = append(s.knows.needed, e.needed)
+		for _, e := range g.Edges {
+			s.knows.needed = append(s.knows.needed, e.Needed)
 		}
 	}
-	s.plan, g.mode = plan, strategyPlans[plan]
+	s.plan, g.Mode = plan, strategyPlans[plan]
 	if plan != auto {
-		g.enforce(plan)
+		g.Enforce(plan)
 		return
 	}
 	s.recall()
@@ -245,10 +247,10 @@ func (s *steered) follow(plan int) {
 // settled says that the plan has settled: what it saw meanwhile, while the program had
 // less to do than it is measured by, the optimiser forgets.
 func (s *steered) settled() {
-	s.g.mu.Lock()
-	defer s.g.mu.Unlock()
+	s.g.Mu.Lock()
+	defer s.g.Mu.Unlock()
 	if s.plan == auto {
-		s.g.observe()
+		s.g.Observe()
 		s.recall()
 	}
 }
@@ -256,32 +258,32 @@ func (s *steered) settled() {
 // recall gives the optimiser its knowledge back. g.mu is held.
 func (s *steered) recall() {
 	g := s.g
-	g.chooser = s.knows.chooser
-	for i, in := range g.inputs {
-		in.rate = s.knows.rates[i]
+	g.Chooser = s.knows.chooser
+	for i, in := range g.Inputs {
+		in.Rate = s.knows.rates[i]
 	}
-	for i, e := range g.edges {
-		e.needed = s.knows.needed[i]
+	for i, e := range g.Edges {
+		e.Needed = s.knows.needed[i]
 	}
-	g.enforce(g.chooser.Current())
+	g.Enforce(g.Chooser.Current())
 }
 
 // estimates are what the optimiser takes the plans to cost in a time, ns.
 func (s *steered) estimates(time float64) (ns [3]float64) {
 	s.follow(auto)
-	s.g.mu.Lock()
-	defer s.g.mu.Unlock()
-	for i, p := range s.g.plans {
-		ns[i] = cost.Of(s.g.model(), p.strategy) * time / 1e9
+	s.g.Mu.Lock()
+	defer s.g.Mu.Unlock()
+	for i, p := range s.g.Plans {
+		ns[i] = cost.Of(s.g.Model(), p.Strategy) * time / 1e9
 	}
 	return ns
 }
 
 // inForce is the plan that is followed.
 func (s *steered) inForce() int {
-	s.g.mu.Lock()
-	defer s.g.mu.Unlock()
-	return s.g.current
+	s.g.Mu.Lock()
+	defer s.g.Mu.Unlock()
+	return s.g.Current
 }
 
 func (s *steered) end() { s.query.rows(true) }

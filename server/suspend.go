@@ -8,29 +8,10 @@ import (
 
 	"endoscope/operators"
 	"endoscope/parser"
-	"endoscope/planner/catalog"
-	"endoscope/planner/plan"
-	"endoscope/probes"
+	"endoscope/server/answer"
+	"endoscope/server/query"
 	"endoscope/server/wire"
 )
-
-// quiet is of what a session has suspended reporting. The zero value is nothing.
-type quiet struct {
-	all     bool
-	threads map[string]bool // by name
-}
-
-// signals say it to operators.
-func (q quiet) signals() []operators.Signal {
-	var out []operators.Signal
-	if q.all {
-		out = append(out, operators.Signal{Kind: operators.Suspend})
-	}
-	for _, name := range slices.Sorted(maps.Keys(q.threads)) {
-		out = append(out, operators.Signal{Kind: operators.Suspend, Thread: name})
-	}
-	return out
-}
 
 // suspend runs SUSPEND and RESUME: they concern the session's queries, those that
 // run and those that begin later. What is CONSISTENT goes on to be tracked.
@@ -47,85 +28,33 @@ func (s *session) suspend(thread *parser.Literal, yes bool) wire.Result {
 	s.mu.Lock()
 	switch {
 	case thread == nil:
-		s.quiet.all = yes
+		s.quiet.All = yes
 	case yes:
-		if s.quiet.threads == nil {
-			s.quiet.threads = map[string]bool{}
+		if s.quiet.Threads == nil {
+			s.quiet.Threads = map[string]bool{}
 		}
-		s.quiet.threads[thread.Str] = true
+		s.quiet.Threads[thread.Str] = true
 	default:
-		delete(s.quiet.threads, thread.Str)
+		delete(s.quiet.Threads, thread.Str)
 	}
-	quiet := quiet{s.quiet.all, maps.Clone(s.quiet.threads)}
-	open := make([]*query, 0, len(s.open))
+	quiet := query.Suspended{All: s.quiet.All, Threads: maps.Clone(s.quiet.Threads)}
+	open := make([]*query.Query, 0, len(s.open))
 	for q := range s.open {
 		open = append(open, q)
 	}
 	s.mu.Unlock()
-	slices.SortFunc(open, func(a, b *query) int { return int(a.id - b.id) })
-	r := done("%s %s", what, how)
+	slices.SortFunc(open, func(a, b *query.Query) int { return int(a.ID - b.ID) })
+	r := answer.Messagef("%s %s", what, how)
 	var deaf []string
 	for _, q := range open {
-		q.report(signal)
-		q.suspendSources(quiet)
-		if yes && thread != nil && q.nameless() {
-			deaf = append(deaf, fmt.Sprint(q.id))
+		q.Report(signal)
+		q.SuspendSources(quiet)
+		if yes && thread != nil && q.Nameless() {
+			deaf = append(deaf, fmt.Sprint(q.ID))
 		}
 	}
 	if len(deaf) > 0 {
-		r.notices = append(r.notices, fmt.Sprintf("query %s does not read thread_name, and goes on to report all threads", strings.Join(deaf, ", ")))
+		r.Notices = append(r.Notices, fmt.Sprintf("query %s does not read thread_name, and goes on to report all threads", strings.Join(deaf, ", ")))
 	}
 	return r
-}
-
-// report tells a query's operators of a SUSPEND or RESUME, behind what happened
-// before it. What sources have aggregated until then is of before.
-func (q *query) report(s operators.Signal) {
-	q.reports.Lock()
-	defer q.reports.Unlock()
-	switch {
-	case q.life.may(stepRemember):
-		q.said = append(q.said, s)
-	case q.life.may(stepReport):
-		for _, f := range q.collector.sources {
-			_ = f.control(probes.Collect{}) // why it could not, the end of the source says
-		}
-		q.pushAll(s)
-	}
-}
-
-// suspendSources tells sources that a query tracks what of it is not reported.
-func (q *query) suspendSources(now quiet) {
-	tracked := plan.Tracked(q.plan.Root)
-	for _, f := range q.feeds {
-		if f.info.Suspends && tracked[f.spec] {
-			// A source that cannot suspend goes on, and the operators leave out the rest.
-			_ = f.control(probes.Suspend{All: now.all, Threads: slices.Sorted(maps.Keys(now.threads))})
-		}
-	}
-}
-
-// taken are the signals that were not pushed yet.
-func (q *query) taken() []operators.Signal {
-	q.reports.Lock()
-	defer q.reports.Unlock()
-	out := q.said
-	q.said = nil
-	return out
-}
-
-// pushAll has all leaves get a signal, but those that tell of the engine itself.
-func (q *query) pushAll(s operators.Signal) {
-	for _, f := range q.feeds {
-		if c := catalog.Find(f.spec.Stream); c == nil || c.Kind != catalog.Snapshot {
-			q.q.push(item{leaf: f.leaf, signal: s}, false)
-		}
-	}
-}
-
-// nameless reports whether a query cannot tell threads by their names.
-func (q *query) nameless() bool {
-	return slices.ContainsFunc(q.feeds, func(f *feed) bool {
-		return plan.ThreadColumn(f.spec) < 0 || f.aggregates()
-	})
 }

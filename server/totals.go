@@ -1,13 +1,18 @@
 package server
 
+import (
+	"endoscope/server/query"
+	"endoscope/server/trigger"
+)
+
 // totals are sums over queries that have ended.
 type totals struct{ queries, rows, events, lost uint64 }
 
-func (t *totals) add(q *query) {
+func (t *totals) add(q *query.Query) {
 	t.queries++
-	t.rows += q.t.rows.Load()
-	t.events += q.t.acquired.Load() + q.t.groups.Load()
-	t.lost += q.t.totalLost()
+	t.rows += q.Tally.Rows.Load()
+	t.events += q.Tally.Acquired.Load() + q.Tally.Groups.Load()
+	t.lost += q.Tally.TotalLost()
 }
 
 // Stats is what the engine does and has done.
@@ -25,7 +30,7 @@ type Stats struct {
 func (e *Engine) Stats() Stats {
 	e.mu.Lock()
 	sum := e.totals
-	s := Stats{Queries: len(e.queries), Triggers: len(e.triggers)}
+	s := Stats{Queries: len(e.queries), Triggers: e.triggers.Count()}
 	for _, q := range e.queries {
 		sum.add(q)
 	}
@@ -37,16 +42,16 @@ func (e *Engine) Stats() Stats {
 
 // Expel ends the triggers that a user has made.
 func (e *Engine) Expel(user string) {
-	var theirs []*trigger
-	for _, t := range e.allTriggers() {
-		if t.user == user {
+	var theirs []*trigger.Trigger
+	for _, t := range e.triggers.List() {
+		if t.Owner == user {
 			theirs = append(theirs, t)
-			t.drop()
+			t.Drop()
 		}
 	}
 	for _, t := range theirs {
-		<-t.over
-		e.leaveTrigger(t, nil)
-		_, _ = e.kept.drop("trigger", t.plan.Name) // nobody is there to be told
+		<-t.Over
+		e.triggers.Leave(t, nil)
+		_, _ = e.kept.Drop("trigger", t.Plan.Name) // nobody is there to be told
 	}
 }

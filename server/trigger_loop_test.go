@@ -12,6 +12,7 @@ import (
 	"endoscope/parser"
 	"endoscope/planner"
 	"endoscope/probes/testenv"
+	"endoscope/server/trigger"
 	"endoscope/server/wire"
 )
 
@@ -71,7 +72,7 @@ func TestLoopsAreRefused(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	if all := s.e.allTriggers(); len(all) > 0 {
+	if all := s.e.triggers.List(); len(all) > 0 {
 		t.Errorf("%d triggers are left", len(all))
 	}
 }
@@ -84,7 +85,7 @@ func TestLoopOfTwoAtOnce(t *testing.T) {
 	if err := os.WriteFile(other, []byte("n\n1\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	var both []*trigger
+	var both []*trigger.Trigger
 	for _, text := range []string{
 		"CREATE TRIGGER a ON file('" + dir + "/in.csv') WHEN TRUE BEGIN INSERT INTO file('" + other + "') SELECT n FROM series(1) END",
 		"CREATE TRIGGER b ON file('" + other + "') WHEN TRUE BEGIN INSERT INTO file('" + dir + "/in.csv') SELECT n FROM series(1) END",
@@ -93,12 +94,12 @@ func TestLoopOfTwoAtOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		both = append(both, &trigger{plan: p})
+		both = append(both, &trigger.Trigger{Plan: p})
 	}
-	if _, err := s.e.enterTrigger(both[0], false); err != nil {
+	if _, err := s.e.triggers.Enter(both[0], false); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.e.enterTrigger(both[1], false); err == nil || !strings.Contains(err.Error(), "b would feed itself through a") {
+	if _, err := s.e.triggers.Enter(both[1], false); err == nil || !strings.Contains(err.Error(), "b would feed itself through a") {
 		t.Errorf("the second is not refused: %v", err)
 	}
 	// What is being replaced may come back: until then nothing may feed it.
@@ -107,19 +108,19 @@ func TestLoopOfTwoAtOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	next := &trigger{plan: p}
-	if _, err := s.e.enterTrigger(next, true); err != nil {
+	next := &trigger.Trigger{Plan: p}
+	if _, err := s.e.triggers.Enter(next, true); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.e.enterTrigger(both[1], false); err == nil {
+	if _, err := s.e.triggers.Enter(both[1], false); err == nil {
 		t.Error("what would feed the one before is not refused while that may come back")
 	}
-	s.e.settleTrigger(next)
-	if _, err := s.e.enterTrigger(both[1], false); err != nil {
+	s.e.triggers.Settle(next)
+	if _, err := s.e.triggers.Enter(both[1], false); err != nil {
 		t.Errorf("refused for what is gone: %v", err)
 	}
-	s.e.leaveTrigger(both[1], nil)
-	s.e.leaveTrigger(next, nil)
+	s.e.triggers.Leave(both[1], nil)
+	s.e.triggers.Leave(next, nil)
 }
 
 // A condition on what activations change is activated once for each row of a sample,
@@ -139,7 +140,7 @@ func TestLoopThroughSysIsBounded(t *testing.T) {
 	time.Sleep(600 * time.Millisecond) // in which a loop without bounds would have grown
 	// There are two triggers; and queries: two of triggers, and one of each action.
 	for name, rows := range map[string]int64{"t": 2, "q": 4} {
-		op := s.e.trigger(name).op
+		op := s.e.triggers.Get(name).Operator
 		testenv.Until(t, name+" is activated", func() bool { return op.Activations() > 0 })
 		n := op.Activations()
 		samples := int64(time.Since(began)/(50*time.Millisecond)) + 2

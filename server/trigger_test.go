@@ -52,7 +52,7 @@ func (h *heard) all() []string {
 }
 
 // run runs a statement to its end.
-func run(t testing.TB, s wire.Session, statement string) answer {
+func run(t testing.TB, s wire.Session, statement string) reply {
 	t.Helper()
 	return read(t, start(t, s, statement))
 }
@@ -79,7 +79,7 @@ func triggerColumn(t testing.TB, s wire.Session, trigger, column string) string 
 }
 
 // triggered reads the rows of a session's triggers until all have ended.
-func triggered(t testing.TB, s wire.Session) answer {
+func triggered(t testing.TB, s wire.Session) reply {
 	t.Helper()
 	return read(t, s.Triggered(false))
 }

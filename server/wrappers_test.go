@@ -12,6 +12,8 @@ import (
 	"endoscope/probes/elf"
 	"endoscope/probes/entities"
 	"endoscope/probes/sourcetest"
+	"endoscope/server/handlerstream"
+	"endoscope/server/sharing"
 )
 
 // verdict is what a wrapper does with a command.
@@ -45,8 +47,8 @@ func TestWrappersStateEveryCommand(t *testing.T) {
 	}
 	handlers := func(spec *plan.Acquire) func(*testing.T, *sourcetest.Provider) probes.Source {
 		return func(t *testing.T, under *sourcetest.Provider) probes.Source {
-			spec.Stream = handlersStream
-			return prepared(t, &handlersProvider{stacks: under}, spec)
+			spec.Stream = handlerstream.Stream
+			return prepared(t, &handlerstream.Provider{Stacks: under}, spec)
 		}
 	}
 	for _, w := range []struct {
@@ -56,12 +58,12 @@ func TestWrappersStateEveryCommand(t *testing.T) {
 	}{
 		{"part", func(t *testing.T, under *sourcetest.Provider) probes.Source {
 			spec := &plan.Acquire{Out: types.Schema{Fields: []types.Field{{Name: "timestamp", Type: types.Timestamp}}}}
-			return &part{of: newShares(), own: prepared(t, under, spec), spec: spec, query: &query{}}
+			return offered(t, sharing.New(), prepared(t, under, spec), spec)
 		}, map[string]verdict{"Collect": forwards, "Resend": forwards}},
 		{"handlers", handlers(&plan.Acquire{Every: time.Second}), nil},
 		{"handlers on demand", handlers(&plan.Acquire{OnDemand: true}), map[string]verdict{"Sample": own}},
 		{"handler_cost", func(t *testing.T, under *sourcetest.Provider) probes.Source {
-			return prepared(t, &handlerCostProvider{under, under}, &plan.Acquire{Stream: handlerCostStream})
+			return prepared(t, &handlerstream.CostProvider{Handlers: under, Calls: under}, &plan.Acquire{Stream: handlerstream.CostStream})
 		}, nil},
 		{"entities", func(t *testing.T, under *sourcetest.Provider) probes.Source {
 			p := entities.New(under, under, &elf.Cache{})
@@ -114,13 +116,13 @@ func TestWrappersStateEveryCommand(t *testing.T) {
 // TestSecondPartControlsTheRunningSource: commands of a part that has joined reach the
 // source that acquires, and not its own, which is stopped.
 func TestSecondPartControlsTheRunningSource(t *testing.T) {
-	all, spec := newShares(), &plan.Acquire{Out: types.Schema{Fields: []types.Field{{Name: "timestamp", Type: types.Timestamp}}}}
+	all, spec := sharing.New(), &plan.Acquire{Out: types.Schema{Fields: []types.Field{{Name: "timestamp", Type: types.Timestamp}}}}
 	var fakes []*sourcetest.Fake
-	var parts []*part
+	var parts []*sharing.Part
 	var sinks []*sourcetest.Discard
 	for range 2 {
 		f := &sourcetest.Fake{Has: sourcetest.Capable()}
-		p := &part{of: all, own: f, spec: spec, query: &query{}}
+		p := offered(t, all, f, spec)
 		sink := &sourcetest.Discard{Ended: make(chan struct{})}
 		if err := p.Start(t.Context(), sink, probes.Options{}); err != nil {
 			t.Fatal(err)
@@ -150,4 +152,14 @@ func TestSecondPartControlsTheRunningSource(t *testing.T) {
 	for _, s := range sinks {
 		<-s.Ended
 	}
+}
+
+// offered is the part of a query whose source can be shared.
+func offered(t *testing.T, all *sharing.Shares, own probes.Source, spec *plan.Acquire) *sharing.Part {
+	t.Helper()
+	p := all.Offer(own, &probes.Info{Identity: "fake", Live: true}, spec, func() int64 { return 0 })
+	if p == nil {
+		t.Fatal("the source cannot be shared")
+	}
+	return p
 }

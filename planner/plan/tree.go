@@ -1,6 +1,9 @@
 package plan
 
-import "strings"
+import (
+	"strings"
+	"time"
+)
 
 // TransformNodes rebuilds a plan bottom-up: f is called with each node after its inputs. A
 // sub-plan that is shared (one pointer in two places) stays shared.
@@ -84,4 +87,57 @@ func Tree(n Node) string {
 	}
 	walk(n, "")
 	return b.String()
+}
+
+// EmitEvery is the interval of the plan's EMIT EVERY, or 0.
+func EmitEvery(n Node) time.Duration {
+	var e Emit
+	switch n := n.(type) {
+	case *Aggregate:
+		e = n.Emit
+	case *Sort:
+		e = n.Emit
+	}
+	if e.Mode == Every {
+		return e.Every
+	}
+	for _, in := range n.Inputs() {
+		if d := EmitEvery(in); d > 0 {
+			return d
+		}
+	}
+	return 0
+}
+
+// HasFinal reports whether the plan gives its result only at the end, so that
+// a preview is of use.
+func HasFinal(n Node) bool {
+	switch n := n.(type) {
+	case *Aggregate:
+		if !n.Windowed && n.Emit.Mode == Final {
+			return true
+		}
+	case *Sort:
+		if n.Emit.Mode == Final && len(Leaves(n)) > 0 && !Windowed(n) {
+			return true
+		}
+	}
+	for _, in := range n.Inputs() {
+		if HasFinal(in) {
+			return true
+		}
+	}
+	return false
+}
+
+func Windowed(n Node) bool {
+	if _, ok := n.(*Window); ok {
+		return true
+	}
+	for _, in := range n.Inputs() {
+		if Windowed(in) {
+			return true
+		}
+	}
+	return false
 }

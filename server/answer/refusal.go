@@ -1,0 +1,59 @@
+package answer
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"endoscope/parser"
+	"endoscope/planner"
+	"endoscope/planner/plan"
+	"endoscope/server/grant"
+)
+
+// Forbidden is a refusal of a grant, placed at a part of the statement.
+func Forbidden(err error, at parser.Node, text string) error {
+	var r *grant.Refusal
+	if !errors.As(err, &r) {
+		return err
+	}
+	if at == nil {
+		return planner.Placed(plan.Errorf(-1, -1, "%s", r.Msg).WithHint("%s", r.Hint), text)
+	}
+	return Refuse(at, text, r.Hint, "%s", r.Msg)
+}
+
+// PlacedAt places what has no place, and what a grant refuses.
+func PlacedAt(err error, start, stop int, text string) error {
+	var r *grant.Refusal
+	if errors.As(err, &r) {
+		err = plan.Errorf(start, stop, "%s", r.Msg).WithHint("%s", r.Hint)
+	}
+	return planner.Placed(err, text)
+}
+
+// Refuse is an error at a part of a statement.
+func Refuse(at parser.Node, text, hint, format string, args ...any) error {
+	return &parser.Error{Msg: fmt.Sprintf(format, args...), Hint: hint, Pos: at.Pos(), Src: text}
+}
+
+// Unsupported is the error of a part of a statement that cannot be executed yet.
+func Unsupported(at parser.Node, text, what string) error {
+	return &parser.Error{Msg: what + " is not supported yet", Pos: at.Pos(), Src: text}
+}
+
+// Nearest is a hint that names what is spelled like name; "" if nothing is.
+func Nearest(name string, names []string) string {
+	if near := plan.Nearest(name, names, 3); len(near) > 0 {
+		return "did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return ""
+}
+
+// WithPlace gives an error the statement's place, if it has none.
+func WithPlace(err error, n parser.Node, src string) error {
+	if e, ok := err.(*parser.Error); ok && e.Src == "" {
+		e.Pos, e.Src = n.Pos(), src
+	}
+	return err
+}

@@ -1,0 +1,161 @@
+package flow
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+
+	"endoscope/operators"
+	"endoscope/operators/agg"
+	"endoscope/operators/batch"
+	"endoscope/operators/graph"
+	"endoscope/planner/catalog"
+	"endoscope/planner/plan"
+	"endoscope/probes"
+	"endoscope/probes/uprobe"
+	"endoscope/server/grant"
+	"endoscope/server/sharing"
+)
+
+// Feed is the sink of one source: the edge where a probe's goroutine meets the
+// query's.
+type Feed struct {
+	Leaf    int
+	Spec    *plan.Acquire
+	Source  probes.Source // own, or a part in a source that others share
+	Info    probes.Info   // of source, as it was prepared
+	Own     probes.Source // the query's own
+	OwnInfo probes.Info
+	Part    *sharing.Part  // source, if it is shared; nil: it is not
+	Options probes.Options // of Load and Start
+	Live    bool
+	Asked   *demand // of a source that gives its value when it is asked
+	Holder  *Holder // of a source whose rows are held until they are needed; nil: none
+	Queue   *Queue
+	Tally   *Tally
+	Account *grant.Account // of whoever runs the query; nil: nothing is counted
+	Rows    atomic.Uint64  // taken from the source
+}
+
+// NewFeed returns the feed of a leaf, by its number among those of its query.
+func NewFeed(leaf int, spec *plan.Acquire, own probes.Source, q *Queue, t *Tally) *Feed {
+	i := own.Info()
+	return &Feed{Leaf: leaf, Spec: spec, Source: own, Info: i, Own: own, OwnInfo: i, Live: i.Live, Queue: q, Tally: t}
+}
+
+// Share makes the feed's source a part in one that others share.
+func (f *Feed) Share(p *sharing.Part) { f.Source, f.Info, f.Part = p, p.Describe(f.OwnInfo), p }
+
+// Unshare makes the feed's source the query's own. It has not been started.
+func (f *Feed) Unshare() { f.Source, f.Info, f.Part = f.Own, f.OwnInfo, nil }
+
+// Control gives the source a command that has no reply.
+func (f *Feed) Control(c probes.Command) error {
+	_, err := f.Source.Control(context.Background(), c)
+	return err
+}
+
+// Attaches reports whether events come from what is attached in the kernel, and
+// are not read by the engine.
+func (f *Feed) Attaches() bool {
+	return slices.ContainsFunc(f.Source.Info().Sites, func(s probes.Site) bool { return s.Address != 0 })
+}
+
+// AboutTarget reports whether the feed ends with the processes of a target.
+func (f *Feed) AboutTarget() bool {
+	s := catalog.Find(f.Spec.Stream)
+	return s != nil && s.Process
+}
+
+// overRate is the cause of what a user's events were too many.
+const overRate = "your limit of events per second"
+
+func (f *Feed) Push(b *batch.Batch) {
+	n := uint64(b.Len())
+	f.Tally.Acquired.Add(n)
+	f.Rows.Add(n)
+	if !f.Account.Admit(n) {
+		f.missed(overRate, n)
+		b.Release()
+		return
+	}
+	if !f.Queue.Push(Item{Leaf: f.Leaf, Batch: b}, !f.Live) {
+		b.Release()
+		if !f.Queue.Closed() { // else nobody wants the query's result any more
+			f.missed("query too slow", n)
+		}
+	}
+}
+
+func (f *Feed) Partial(b *batch.Batch) {
+	f.Tally.Groups.Add(uint64(b.Len()))
+	if !f.Queue.Push(Item{Leaf: f.Leaf, Batch: b, Partial: f.Spec.Partial}, false) {
+		if !f.Queue.Closed() {
+			f.Lost("query too slow", agg.PartialEvents(f.Spec.Partial, b))
+		}
+		b.Release()
+	}
+}
+
+func (f *Feed) Watermark(t int64) {
+	f.Queue.Push(Item{Leaf: f.Leaf, Signal: operators.Signal{Kind: operators.Watermark, Time: t}}, false)
+}
+
+// missed counts rows that the source has given and nobody took.
+func (f *Feed) missed(cause string, n uint64) {
+	f.Lost(cause, n)
+	if f.Info.Resends {
+		_ = f.Control(probes.Resend{}) // it is supported
+	}
+}
+
+// Lost counts, and has the operators know where in their rows it was.
+func (f *Feed) Lost(cause string, n uint64) {
+	if n == 0 {
+		return
+	}
+	f.Tally.AddLost(cause, n)
+	f.Queue.Push(Item{Leaf: f.Leaf, Signal: operators.Signal{Kind: operators.Gap, Cause: cause}}, false)
+}
+
+func (f *Feed) Count(cause string, n uint64) { f.Tally.AddNoted(cause, n) }
+
+func (f *Feed) End(err error) { f.Queue.Push(Item{Leaf: f.Leaf, End: true, Err: err}, false) }
+
+// Aggregates reports whether the feed's source runs the first stage of an aggregate.
+func (f *Feed) Aggregates() bool { return f.Spec.Partial != nil && f.Info.Aggregates }
+
+// OnDemand has the source give its value when it is asked, which the function that is
+// returned does.
+func (f *Feed) OnDemand() (sample func(context.Context) error) {
+	f.Asked = &demand{Feed: f}
+	return f.Asked.sample
+}
+
+// Sink is what the source of f gives to.
+func (f *Feed) Sink(leaves []graph.Leaf) probes.Sink {
+	if f.Holder != nil {
+		return f.Holder
+	}
+	if f.Asked == nil {
+		return f
+	}
+	f.Asked.to = leaves[f.Leaf]
+	return f.Asked
+}
+
+// Rank orders feeds by when they are started.
+func (f *Feed) Rank() int {
+	switch {
+	case f.Asked != nil:
+		return 0
+	case f.Outlives():
+		return 1
+	}
+	return 2
+}
+
+// Outlives reports whether a feed is acquired before and after others, so that
+// what happens to theirs is seen: where memory is not released that was allocated,
+// it leaks.
+func (f *Feed) Outlives() bool { return f.Spec.Stream == uprobe.Deallocation }

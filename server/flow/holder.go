@@ -1,0 +1,130 @@
+package flow
+
+import (
+	"math"
+	"sync"
+
+	"endoscope/operators/batch"
+	"endoscope/probes"
+	"endoscope/probes/gate"
+)
+
+// Holder keeps the rows of a sampler until it is known whether the join above
+// needs them (plan.Holding). A row is needed if it is not more than `before`
+// older than a row of the opener, or comes while the gate is open. The opener's
+// watermark says which rows nobody will need any more.
+//
+// What it gives is more than is needed, never less, and in order. Its watermark
+// stays behind at what it holds. Nor does it hold more than `most` batches: where
+// the runner does not come to say what arrived, as its client reads nothing, those
+// go where there is a limit, and what is beyond it is counted. The source gives
+// from its goroutine, the query's runner says what arrives.
+type Holder struct {
+	probes.Sink
+	gate   *gate.Gate
+	before int64 // ns
+	time   int   // index of the time column
+	most   int   // batches held
+
+	mu   sync.Mutex
+	held []heldRows // in order of arrival
+	mark int64      // the source's watermark
+	sent int64      // the watermark given
+}
+
+type heldRows struct {
+	b              *batch.Batch
+	oldest, latest int64
+}
+
+func NewHolder(sink probes.Sink, g *gate.Gate, before int64, time, most int) *Holder {
+	return &Holder{Sink: sink, gate: g, before: before, time: time, most: most, mark: math.MinInt64, sent: math.MinInt64}
+}
+
+// Push implements probes.Sink.
+func (h *Holder) Push(b *batch.Batch) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := heldRows{b: b, oldest: math.MaxInt64, latest: math.MinInt64}
+	for i := range b.Len() {
+		t := b.Cols[h.time].Int[b.Row(i)]
+		r.oldest, r.latest = min(r.oldest, t), max(r.latest, t)
+	}
+	h.held = append(h.held, r)
+	if h.gate.Admits(r.oldest) || len(h.held) > h.most {
+		h.emit()
+	}
+}
+
+// Watermark implements probes.Sink. Promises that follow from rows being held
+// are made when those go.
+func (h *Holder) Watermark(t int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.mark = t
+	if len(h.held) == 0 {
+		h.promise()
+	}
+}
+
+// End implements probes.Sink: whatever is held may be needed by rows of the
+// opener that are still to come.
+func (h *Holder) End(err error) {
+	h.Release()
+	h.Sink.End(err)
+}
+
+// Arrived is told of a row of the opener, at a time within which the rows of
+// `within` behind it are needed, too.
+func (h *Holder) Arrived(at, within int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.gate.Open(at-h.before, at+within)
+	h.emit()
+}
+
+// Passed is told that the opener has no more rows before t.
+func (h *Holder) Passed(t int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := 0
+	for n < len(h.held) && h.held[n].latest < t && t-h.held[n].latest > h.before {
+		h.held[n].b.Release()
+		n++
+	}
+	h.drop(n)
+	h.promise()
+}
+
+// Release gives all that is held.
+func (h *Holder) Release() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.emit()
+}
+
+func (h *Holder) emit() {
+	for _, r := range h.held {
+		h.Sink.Push(r.b)
+	}
+	h.drop(len(h.held))
+	h.promise()
+}
+
+// drop forgets the first n batches.
+func (h *Holder) drop(n int) {
+	left := copy(h.held, h.held[n:])
+	clear(h.held[left:])
+	h.held = h.held[:left]
+}
+
+func (h *Holder) promise() {
+	t := h.mark
+	if len(h.held) > 0 {
+		t = min(t, h.held[0].oldest)
+	}
+	if t > h.sent {
+		h.sent = t
+		h.Sink.Watermark(t)
+	}
+}

@@ -1,0 +1,192 @@
+package gating
+
+import (
+	"context"
+	"math"
+	"testing"
+	"time"
+
+	"endoscope/planner/plan"
+	"endoscope/probes"
+	"endoscope/probes/clock"
+	"endoscope/probes/gate"
+	"endoscope/server/flow"
+)
+
+// busyWhenAttached is a source with a call each ms while its probes are attached.
+type busyWhenAttached struct {
+	probes.Source
+	attached time.Time // zero: they are not
+	before   time.Duration
+	passes   int
+	used     time.Duration
+}
+
+func (s *busyWhenAttached) Control(_ context.Context, c probes.Command) (r probes.Reply, err error) {
+	switch c.(type) {
+	case probes.Attach:
+		s.attached = time.Now()
+		s.passes++
+	case probes.Detach:
+		s.before += time.Since(s.attached)
+		s.attached = time.Time{}
+	case probes.ProcessorTime:
+		r.Used, r.Known = s.used, s.used > 0
+	default:
+		return probes.Unsupported(c)
+	}
+	return r, nil
+}
+
+func (s *busyWhenAttached) Stats() (st probes.Stats) {
+	n := s.before
+	if !s.attached.IsZero() {
+		n += time.Since(s.attached)
+	}
+	calls := uint64(n / time.Millisecond)
+	st.Events, st.Shut = calls, calls
+	for way := range st.Prices {
+		st.Prices[way].Shut = 500
+	}
+	return st
+}
+
+// detached is a gating whose one gated input is detached behind a shut gate.
+func detached(t *testing.T) (*Gating, *edge, *busyWhenAttached) {
+	set, err := gate.NewSet(1, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { set.Close() })
+	src := &busyWhenAttached{}
+	e := &edge{gate: set.Gate(0)}
+	e.Source, e.detached, e.Price = src, true, FlipPrice{Attach: time.Millisecond}
+	g := &Gating{Edges: []*edge{e}, Inputs: []*GatedInput{{source: src, feed: &flow.Feed{Spec: &plan.Acquire{}}}}, mayAttach: always, stop: make(chan struct{})}
+	e.counted.at = time.Now().Add(-2 * evaluateEvery)
+	return g, e, src
+}
+
+// TestCountingPass: the calls of a detached input are counted in passes, and their
+// rate is what was counted, not what was counted over the whole time.
+func TestCountingPass(t *testing.T) {
+	g, e, src := detached(t)
+	e.save(1e9, 2*time.Second)
+	if err := g.perhapsCount(e); err != nil {
+		t.Fatal(err)
+	}
+	if src.passes != 1 || !e.IsDetached() || !src.attached.IsZero() {
+		t.Fatalf("%d passes; detached: %v", src.passes, e.IsDetached())
+	}
+	// The next is due after a while, and when enough is put by again.
+	e.counted.at = time.Now().Add(-2 * evaluateEvery)
+	if err := g.perhapsCount(e); err != nil || src.passes != 1 {
+		t.Fatalf("%d passes, %v", src.passes, err)
+	}
+	e.save(1e9, 2*time.Second)
+	e.counted.at = time.Now()
+	if err := g.perhapsCount(e); err != nil || src.passes != 1 {
+		t.Fatalf("%d passes, %v", src.passes, err)
+	}
+	in := g.Inputs[0]
+	in.observe(time.Second, e)
+	if r := in.Rate.Value(); r < 900 || r > 1050 {
+		t.Errorf("a call each ms, and the rate is %v", r)
+	}
+	if r := e.takeCounted(); !math.IsNaN(r) {
+		t.Errorf("nothing was counted since, and the rate is %v", r)
+	}
+	in.observe(time.Second, e)
+	if r := in.Rate.Value(); r < 900 || r > 1050 {
+		t.Errorf("without a pass the rate becomes %v", r)
+	}
+}
+
+// TestCountingPassesAreCheap: there are none where they would cost more than a
+// small share of the plan, nor where the plan is the user's choice.
+func TestCountingPassesAreCheap(t *testing.T) {
+	g, e, src := detached(t)
+	for name, c := range map[string]struct {
+		mode     string
+		spending float64
+	}{"a plan that costs nothing": {"auto", 1e6}, "a fixed plan": {"right", 1e9}} {
+		g.Mode, e.counted.saved = c.mode, 0
+		e.save(c.spending, 2*time.Second)
+		if err := g.perhapsCount(e); err != nil || src.passes != 0 {
+			t.Errorf("%s: %d passes, %v", name, src.passes, err)
+		}
+	}
+}
+
+// TestPassAtAnOpenGate: probes that are attached when the gate opens stay.
+func TestPassAtAnOpenGate(t *testing.T) {
+	g, e, src := detached(t)
+	e.save(1e9, 2*time.Second)
+	now := clock.Now()
+	e.gate.Open(now, now+int64(time.Minute))
+	if err := g.perhapsCount(e); err != nil {
+		t.Fatal(err)
+	}
+	if e.IsDetached() || src.attached.IsZero() {
+		t.Error("the gate is open, and the probes are gone")
+	}
+}
+
+// TestHurriedPass: when a program whose calls nobody sees uses more or less of a CPU
+// than before, they are counted as soon as that may cost something more, and what
+// the pass finds is believed at once.
+func TestHurriedPass(t *testing.T) {
+	g, e, src := detached(t)
+	in := g.Inputs[0]
+	for range 10 {
+		in.Rate.Observe(20_000, time.Second)
+	}
+	src.used = time.Second
+	uses := func(share float64) (hurried, changed bool) {
+		g.evaluations++
+		changed = in.observe(time.Second, e)
+		src.used += time.Duration(share * float64(time.Second))
+		if hurried = e.watch(time.Second, g.evaluations); hurried {
+			in.Rate.Doubt()
+		}
+		return hurried, changed
+	}
+	// What it used while its probes went is not what it uses without them.
+	for i, share := range []float64{0.9, 0.4, 0.5, 0.4, 0.45} {
+		if hurried, changed := uses(share); hurried || changed {
+			t.Fatalf("second %d, with %v of a CPU: hurried %v, changed %v", i, share, hurried, changed)
+		}
+	}
+	e.save(5e7, time.Second) // a third of what a pass costs
+	if err := g.perhapsCount(e); err != nil || src.passes != 0 {
+		t.Fatalf("%d passes, %v", src.passes, err)
+	}
+	if hurried, _ := uses(0.05); !hurried {
+		t.Fatal("it uses a tenth of what it did, and nothing happens")
+	}
+	if err := g.perhapsCount(e); err != nil || src.passes != 1 {
+		t.Fatalf("%d passes, %v", src.passes, err)
+	}
+	if _, changed := uses(0.05); !changed {
+		t.Error("the pass found another rate, and that is no change")
+	}
+	if r := in.Rate.Value(); r < 900 || r > 1050 {
+		t.Errorf("a call each ms, and the rate is %v", r)
+	}
+	if e.counted.hurried {
+		t.Error("it hurries still")
+	}
+}
+
+// TestNobodyHurries: calls that are seen need no pass.
+func TestNobodyHurries(t *testing.T) {
+	_, e, src := detached(t)
+	e.detached = false
+	for i := range 6 {
+		src.used += time.Second >> (6 * (i / 4))
+		if e.watch(time.Second, i+1) {
+			t.Errorf("second %d: hurried", i)
+		}
+	}
+}
+
+func always() bool { return true }

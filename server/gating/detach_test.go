@@ -1,0 +1,53 @@
+package gating
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"endoscope/probes"
+	"endoscope/probes/gate"
+	"endoscope/probes/testenv"
+)
+
+// moody is a source whose probes cannot always be attached again.
+type moody struct {
+	probes.Source
+	refusals int
+}
+
+func (m *moody) Control(_ context.Context, c probes.Command) (r probes.Reply, err error) {
+	if _, ok := c.(probes.Attach); ok {
+		if m.refusals--; m.refusals >= 0 {
+			return r, errors.New("not now")
+		}
+	}
+	return r, nil
+}
+
+func (m *moody) Stats() probes.Stats { return probes.Stats{} }
+
+// Probes that could not be attached again are tried again while the gate is open,
+// and for how long they were missed is told.
+func TestProbesAreTriedAgain(t *testing.T) {
+	set, err := gate.NewSet(1, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer set.Close()
+	e := &edge{gate: set.Gate(0)}
+	e.Source, e.detached = &moody{refusals: 2}, true
+	g := &Gating{mayAttach: always, stop: make(chan struct{})}
+	g.done.Go(func() { g.flips(e) })
+	e.gate.Force(true)
+	testenv.Until(t, "the probes are attached again", func() bool { return !e.IsDetached() })
+	close(g.stop)
+	g.done.Wait()
+	if late := e.unattached(); late < lookEvery {
+		t.Errorf("nothing was attached for %v", late)
+	}
+	if len(g.troubles) != 1 || !strings.Contains(g.troubles[0], "not now") {
+		t.Errorf("it tells of %q", g.troubles)
+	}
+}

@@ -1,0 +1,196 @@
+package gating
+
+import (
+	"math"
+	"time"
+
+	"endoscope/planner/cost"
+	"endoscope/planner/plan"
+	"endoscope/probes"
+	"endoscope/probes/clock"
+)
+
+// settled is how many evaluations after a change of plan a changed load is taken to
+// be the program's doing, and not the plan's: what is probed uses more of a CPU.
+const settled = 3
+
+// Evaluate looks at what happened since the last time, and changes the plan if
+// another is clearly cheaper.
+func (g *Gating) Evaluate() {
+	g.Mu.Lock()
+	defer g.Mu.Unlock()
+	d := g.Observe()
+	if g.Mode != "auto" && g.Mode != "" || d <= 0 {
+		return
+	}
+	model := g.Model()
+	var cs []cost.Candidate
+	for i, p := range g.Plans {
+		known, doubted := g.known(i)
+		cs = append(cs, cost.Candidate{Cost: cost.Of(model, p.Strategy), Known: known, Doubted: doubted})
+	}
+	from := g.Current
+	for _, e := range g.Edges {
+		e.save(cs[from].Cost, d)
+	}
+	if to := g.Chooser.Next(cs, d); to != from {
+		g.Switches = append(g.Switches, planSwitch{time.Since(g.began), from, to, cs[from].Cost, cs[to].Cost})
+		g.Enforce(to)
+	}
+}
+
+// Observe updates the means, and returns the time since it last did. Where what is
+// seen changes, what is not seen may have changed, too. g.mu is held.
+func (g *Gating) Observe() time.Duration {
+	now, wall := clock.Now(), time.Now()
+	d := wall.Sub(g.at)
+	g.at = wall
+	if d <= 0 {
+		return 0
+	}
+	g.evaluations++
+	changed, sampled, others := false, 0.0, 0.0
+	for i, in := range g.Inputs {
+		e := g.edgeOf(i)
+		was, wasRows := in.was, in.wasRows
+		changed = in.observe(d, e) || changed
+		switch {
+		case in.samples():
+			open, p := in.price(in.way(e))
+			a := in.source.Stats().Activity
+			due, shut := float64(a.Events-was.Events), float64(a.Shut-was.Shut)
+			sampled += open*max(0, due-shut) + p.Shut*shut
+			in.was = a
+		case in.source != nil:
+			others += in.source.Stats().Prices[plan.NoGate].Row * float64(in.wasRows-wasRows)
+		}
+		if e != nil && e.Source != nil && e.watch(d, g.evaluations) {
+			in.Rate.Doubt()
+		}
+	}
+	used := clock.ProcessTime()
+	g.ticks.observe(d, float64(used-g.spent)/d.Seconds(), sampled/d.Seconds(), others/d.Seconds())
+	g.spent = used
+	var unseen []*edge
+	for _, e := range g.Edges {
+		ns, times := e.gate.Opened(now)
+		share := min(1, max(0, float64(ns-e.was))/float64(d))
+		openings := float64(times-e.wasTimes) / d.Seconds()
+		e.was, e.wasTimes = max(ns, e.was), times
+		if e.gate.Forced() {
+			e.open += d
+		} else {
+			e.open += time.Duration(share * float64(d))
+		}
+		e.gate.Rest(now)
+		if g.Plans[g.Current].Strategy[e.opener] == cost.None {
+			changed = e.Needed.Observe(share, d) || changed
+			e.openings.Observe(openings, d)
+		} else { // its rows are not all seen
+			e.Needed.Pass(d)
+			e.openings.Pass(d)
+			unseen = append(unseen, e)
+		}
+	}
+	if changed && g.evaluations > settled {
+		for _, e := range unseen {
+			e.Needed.Doubt()
+			e.openings.Doubt()
+		}
+	}
+	return d
+}
+
+// observe updates the means of an input, whose gate e has if it has one, and
+// reports whether its rate has changed.
+func (in *GatedInput) observe(d time.Duration, e *edge) (changed bool) {
+	if every := in.feed.Spec.Every; every > 0 {
+		in.Rate.Observe(1/every.Seconds(), d)
+		return false
+	}
+	if in.source == nil {
+		return false
+	}
+	flips, seen := 0, true
+	if e != nil {
+		flips, seen = e.flippings()
+	}
+	a, rows := in.source.Stats().Activity, in.feed.Rows.Load()
+	if seen && flips == in.flips {
+		changed = in.Rate.Count(float64(a.Events-in.was.Events), d)
+	} else if rate := e.takeCounted(); math.IsNaN(rate) {
+		in.Rate.Pass(d) // while nothing was attached, calls were not seen
+	} else {
+		changed = in.Rate.Observe(rate, d)
+	}
+	if n := float64(a.Events-in.was.Events) - float64(a.Shut-in.was.Shut); n >= 1 {
+		in.awaited.Observe(min(1, float64(a.Awaited-in.was.Awaited)/n), d)
+		in.rows.Observe(min(1, float64(rows-in.wasRows)/n), d)
+	}
+	in.was, in.wasRows, in.flips = a, rows, flips
+	return changed
+}
+
+// price is what an event of the input costs that is acquired, and what else its
+// source says.
+func (in *GatedInput) price(way plan.GateWay) (open float64, p probes.Price) {
+	p = in.source.Stats().Prices[way]
+	share := func(m *cost.Mean) float64 {
+		if !m.Known() {
+			return 1
+		}
+		return m.Value()
+	}
+	return p.Open + share(&in.awaited)*p.Return + share(&in.rows)*p.Row, p
+}
+
+// way is how the input is shut by a gate, which may be nil.
+func (in *GatedInput) way(e *edge) plan.GateWay {
+	if e == nil {
+		return plan.NoGate
+	}
+	return e.Way
+}
+
+// samples reports whether the input is sampled, by this process.
+func (in *GatedInput) samples() bool { return in.source != nil && in.feed.Spec.Every > 0 }
+
+// ratio is what an event of the input costs, as a multiple of its price.
+func (g *Gating) ratio(in *GatedInput) float64 {
+	if in.samples() {
+		return g.ticks.ratio()
+	}
+	return 1
+}
+
+// Model is what the cost model knows.
+func (g *Gating) Model() []cost.Input {
+	inputs := make([]cost.Input, len(g.Inputs))
+	for i, in := range g.Inputs {
+		inputs[i].Rate = in.Rate.Value()
+		if in.source != nil {
+			inputs[i].Open, _ = in.price(plan.NoGate)
+			inputs[i].Open *= g.ratio(in)
+		}
+	}
+	for _, e := range g.Edges {
+		in := &inputs[e.GatedInput]
+		open, p := g.Inputs[e.GatedInput].price(e.Way)
+		ratio := g.ratio(g.Inputs[e.GatedInput])
+		in.Open, in.Shut, in.Wake = ratio*open, ratio*p.Shut, ratio*p.Wake
+		in.Needed, in.Openings = e.Needed.Value(), e.openings.Value()
+		in.Flip = e.flipCost()
+	}
+	return inputs
+}
+
+// known reports whether what a plan's cost rests on has been seen lately, and
+// whether it is doubted since.
+func (g *Gating) known(p int) (known, doubted bool) {
+	known = true
+	for _, i := range g.Plans[p].edges {
+		known = known && g.Edges[i].Needed.Known()
+		doubted = doubted || g.Edges[i].Needed.Doubted()
+	}
+	return known, doubted
+}

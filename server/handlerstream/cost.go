@@ -1,0 +1,406 @@
+package handlerstream
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/catalog"
+	"endoscope/planner/plan"
+	"endoscope/planner/types"
+	"endoscope/probes"
+	"endoscope/probes/uprobe"
+)
+
+// CostStream is the stream that this file acquires: calls of the event
+// handlers that are found, while they are found.
+const CostStream = catalog.HandlerCost
+
+const (
+	// lookForHandlers is how often what is probed is compared with what is found.
+	lookForHandlers = 2 * time.Second
+	// keepHandlers is at how many comparisons in a row a handler may be missing
+	// before its probes go.
+	keepHandlers = 3
+)
+
+// callColumns are the columns of function_duration that its columns are, by name.
+var callColumns = func() map[string]string {
+	from := map[string]string{}
+	for _, c := range catalog.Must(CostStream).All() {
+		from[c.Name] = c.Name
+	}
+	from["handler"] = "function_name"
+	for _, name := range from {
+		catalog.Position(uprobe.FunctionDuration, name)
+	}
+	return from
+}()
+
+// CostProvider probes the functions that another provider finds to be
+// event handlers.
+type CostProvider struct {
+	Handlers probes.Provider
+	Calls    probes.Provider
+}
+
+func (p *CostProvider) Streams() []string { return []string{CostStream} }
+
+func (p *CostProvider) Close() error { return nil }
+
+func (p *CostProvider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Source, error) {
+	s := &handlerCostSource{provider: p, spec: *spec, probed: map[handlerName]*probedHandlers{}, refused: map[handlerName]bool{}, missing: map[handlerName]int{}}
+	s.spec.Stream, s.spec.Select, s.spec.Filter, s.spec.FilterOnly, s.spec.Partial = uprobe.FunctionDuration, nil, nil, nil, nil
+	s.spec.Out.Fields = slices.Clone(spec.Out.Fields)
+	for i := range s.spec.Out.Fields {
+		f := &s.spec.Out.Fields[i]
+		from := callColumns[f.Name]
+		if from == "" {
+			return nil, plan.Errorf(spec.Start, spec.Stop, "%s has no column %s", CostStream, f.Name)
+		}
+		f.Name = from
+	}
+	found := *spec
+	found.Stream, found.Every, found.Select, found.Filter, found.FilterOnly, found.Partial = Stream, lookForHandlers, nil, nil, nil, nil
+	found.Out = types.Schema{Time: 0, Fields: []types.Field{{Name: "timestamp", Type: types.Timestamp}, {Name: "handler", Type: types.Varchar}, {Name: "module", Type: types.Varchar}}}
+	var err error
+	if s.finder, err = p.Handlers.Prepare(ctx, &found); err != nil {
+		return nil, err
+	}
+	s.filter = spec.Filter
+	return s, nil
+}
+
+// handlerName is a function in a module.
+type handlerName struct{ function, module string }
+
+// probedHandlers are handlers that have their probes in common: those that were
+// found in one module at one time. Towards their source it is the sink.
+type probedHandlers struct {
+	of     *handlerCostSource
+	source probes.Source
+	names  []handlerName
+	mark   int64 // its last watermark
+	over   bool
+}
+
+// handlerCostSource gives the calls of handlers. Probes come and go on a goroutine
+// of its own, since it takes longer than samplers may wait.
+type handlerCostSource struct {
+	provider *CostProvider
+	spec     plan.Acquire // of function_duration
+	filter   plan.Expr
+	finder   probes.Source
+	cancel   context.CancelFunc
+	changes  chan map[handlerName]bool // what is found; the last that was not looked at yet
+	done     chan struct{}             // closed when no probe is left
+
+	mu      sync.Mutex // guards what follows, and the use of sink
+	sink    probes.Sink
+	probed  map[handlerName]*probedHandlers
+	groups  []*probedHandlers
+	refused map[handlerName]bool
+	missing map[handlerName]int // comparisons in a row without it
+	now     int64               // the finder's last watermark
+	given   int64
+	over    bool
+	err     error
+}
+
+// Info implements probes.Source. Sites are the sampler's, and the probes that there are
+// now. The source is not shared or gated: its probes come and go as the finder says.
+func (s *handlerCostSource) Info() probes.Info {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of := s.finder.Info()
+	i := probes.Info{Sites: slices.Clone(of.Sites), Refusal: of.Refusal, Residual: s.filter, Live: true}
+	for _, g := range s.groups {
+		i.Sites = append(i.Sites, g.source.Info().Sites...)
+	}
+	i.Notices = append(slices.Clone(of.Notices), fmt.Sprintf("handlers are looked for all the time, and probed when they are found: after some %v, if the program is busy", 2*lookForHandlers))
+	return i
+}
+
+// Load implements probes.Source: it is forwarded to the finder.
+func (s *handlerCostSource) Load(ctx context.Context, _ probes.Options) error {
+	return s.finder.Load(ctx, probes.Options{})
+}
+
+// Control implements probes.Source: every command is refused, see Info.
+func (s *handlerCostSource) Control(_ context.Context, c probes.Command) (probes.Reply, error) {
+	return probes.Unsupported(c)
+}
+
+// Stats implements probes.Source: the sum of the probes that there are now would not
+// count monotonically.
+func (s *handlerCostSource) Stats() probes.Stats { return probes.Stats{} }
+
+func (s *handlerCostSource) Start(ctx context.Context, sink probes.Sink, _ probes.Options) error {
+	ctx, s.cancel = context.WithCancel(ctx)
+	s.sink, s.changes, s.done = sink, make(chan map[handlerName]bool, 1), make(chan struct{})
+	go s.follow(ctx)
+	if err := s.finder.Start(ctx, (*handlerFinder)(s), probes.Options{}); err != nil {
+		s.mu.Lock()
+		s.over = true // Start's error says it all
+		s.mu.Unlock()
+		s.cancel()
+		<-s.done
+		return err
+	}
+	return nil
+}
+
+func (s *handlerCostSource) Stop() error {
+	err := s.finder.Stop() // which ends the stream, by End
+	if s.cancel != nil {
+		s.cancel()
+		<-s.done
+	}
+	return err
+}
+
+// follow attaches and detaches probes, until the finder ends or nobody wants them
+// any more. Then it ends the stream.
+func (s *handlerCostSource) follow(ctx context.Context) {
+	defer close(s.done)
+	for open := true; open; {
+		var found map[handlerName]bool
+		select {
+		case found, open = <-s.changes:
+		case <-ctx.Done():
+			open = false
+		}
+		if open {
+			s.attach(ctx, found, s.detach(found))
+		}
+	}
+	s.mu.Lock()
+	groups := s.groups
+	s.mu.Unlock()
+	for _, g := range groups {
+		_ = g.source.Stop() // its rows are given, or its End has said why not
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.over {
+		s.over = true
+		s.sink.End(s.err)
+	}
+}
+
+// attach probes the handlers that are new, and those that lost their probes with
+// others' (bared), a source for those of each module.
+func (s *handlerCostSource) attach(ctx context.Context, found map[handlerName]bool, bared []handlerName) {
+	fresh := map[string][]handlerName{}
+	for _, name := range bared {
+		fresh[name.module] = append(fresh[name.module], name)
+	}
+	s.mu.Lock()
+	for name := range found {
+		if s.probed[name] == nil && !s.refused[name] && !slices.Contains(bared, name) {
+			fresh[name.module] = append(fresh[name.module], name)
+		}
+	}
+	for name := range s.refused {
+		if !found[name] {
+			delete(s.refused, name)
+		}
+	}
+	s.mu.Unlock()
+	for _, names := range fresh {
+		slices.SortFunc(names, func(a, b handlerName) int { return strings.Compare(a.function, b.function) })
+		err := s.probe(ctx, names)
+		for i := 0; i < len(names) && err != nil && ctx.Err() == nil; i++ { // one of them may be why
+			name, why := names[i], err
+			if len(names) > 1 {
+				why = s.probe(ctx, names[i:i+1])
+			}
+			if why != nil {
+				s.mu.Lock()
+				s.refused[name] = true
+				s.sink.Count(fmt.Sprintf("handlers that cannot be probed (%s: %v)", name.function, why), 1)
+				s.mu.Unlock()
+			}
+		}
+	}
+}
+
+// probe begins to observe handlers of one module.
+func (s *handlerCostSource) probe(ctx context.Context, names []handlerName) error {
+	spec := s.spec
+	in := &plan.In{X: &plan.Col{Index: 0, Name: "function_name", T: types.Varchar}}
+	for _, name := range names {
+		in.List = append(in.List, plan.Const{V: types.Str(name.function)})
+	}
+	spec.Select = &plan.Call{Fn: "and", T: types.Boolean, Args: []plan.Expr{in, &plan.Call{Fn: "=", T: types.Boolean,
+		Args: []plan.Expr{&plan.Col{Index: 2, Name: "module", T: types.Varchar}, &plan.Const{V: types.Str(names[0].module)}}}}}
+	source, err := s.provider.Calls.Prepare(ctx, &spec)
+	if err != nil {
+		return err
+	}
+	g := &probedHandlers{of: s, source: source, names: names}
+	s.mu.Lock()
+	g.mark = s.now
+	s.mu.Unlock()
+	if err := source.Start(ctx, g, probes.Options{}); err != nil {
+		_ = source.Stop() // the error of Start says it
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.groups = append(s.groups, g)
+	for _, name := range names {
+		s.probed[name] = g
+	}
+	return nil
+}
+
+// detach takes off the probes of handlers that have not been found for long. Probes
+// that were set together are taken off together: bared are the handlers that go on
+// and lost theirs so.
+func (s *handlerCostSource) detach(found map[handlerName]bool) (bared []handlerName) {
+	var gone []*probedHandlers
+	s.mu.Lock()
+	for name := range s.probed {
+		if s.missing[name]++; found[name] {
+			s.missing[name] = 0
+		}
+	}
+	ended := func(name handlerName) bool { return s.missing[name] >= keepHandlers }
+	s.groups = slices.DeleteFunc(s.groups, func(g *probedHandlers) bool {
+		if !g.over && !slices.ContainsFunc(g.names, ended) {
+			return false
+		}
+		gone = append(gone, g)
+		return true
+	})
+	for _, g := range gone {
+		for _, name := range g.names {
+			if !g.over && !ended(name) {
+				bared = append(bared, name)
+			}
+			delete(s.probed, name)
+			delete(s.missing, name)
+		}
+	}
+	if len(bared) > 0 {
+		s.sink.Count(withoutProbes, uint64(len(bared)))
+	}
+	s.mu.Unlock()
+	for _, g := range gone {
+		_ = g.source.Stop() // see follow
+	}
+	return bared
+}
+
+// withoutProbes is under which is counted that handlers had none for a moment.
+const withoutProbes = "times that a handler had no probes for some 0.1 s, while others' were taken off"
+
+// advance gives the watermark that all sources have reached. mu is held.
+func (s *handlerCostSource) advance() {
+	t := s.now
+	for _, g := range s.groups {
+		if !g.over {
+			t = min(t, g.mark)
+		}
+	}
+	if t > s.given && !s.over {
+		s.given = t
+		s.sink.Watermark(t)
+	}
+}
+
+func (g *probedHandlers) Push(b *batch.Batch) {
+	g.of.mu.Lock()
+	defer g.of.mu.Unlock()
+	if g.of.over {
+		b.Release()
+		return
+	}
+	g.of.sink.Push(b)
+}
+
+// Partial does not occur: no aggregate is asked.
+func (g *probedHandlers) Partial(b *batch.Batch) { b.Release() }
+
+func (g *probedHandlers) Watermark(t int64) {
+	g.of.mu.Lock()
+	defer g.of.mu.Unlock()
+	g.mark = t
+	g.of.advance()
+}
+
+func (g *probedHandlers) Lost(cause string, n uint64) {
+	g.of.mu.Lock()
+	defer g.of.mu.Unlock()
+	g.of.sink.Lost(cause, n)
+}
+
+func (g *probedHandlers) Count(cause string, n uint64) {
+	g.of.mu.Lock()
+	defer g.of.mu.Unlock()
+	g.of.sink.Count(cause, n)
+}
+
+// End is of the probes of these handlers alone.
+func (g *probedHandlers) End(err error) {
+	g.of.mu.Lock()
+	defer g.of.mu.Unlock()
+	g.over = true
+	if err != nil && g.of.err == nil {
+		g.of.err = err
+	}
+	g.of.advance()
+}
+
+// handlerFinder is a handlerCostSource towards the source of event_handlers.
+type handlerFinder handlerCostSource
+
+// Push hands on what one analysis has found.
+func (f *handlerFinder) Push(b *batch.Batch) {
+	defer b.Release()
+	found := map[handlerName]bool{}
+	for i := range b.Len() {
+		row := b.Row(i)
+		found[handlerName{textAt(b, 1, row), textAt(b, 2, row)}] = true
+	}
+	select { // what was not looked at yet is out of date
+	case <-f.changes:
+	default:
+	}
+	f.changes <- found
+}
+
+func (f *handlerFinder) Partial(b *batch.Batch) { b.Release() }
+
+func (f *handlerFinder) Watermark(t int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.now = t
+	(*handlerCostSource)(f).advance()
+}
+
+func (f *handlerFinder) Lost(cause string, n uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sink.Count(cause, n) // of samples, not of calls
+}
+
+func (f *handlerFinder) Count(cause string, n uint64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sink.Count(cause, n)
+}
+
+func (f *handlerFinder) End(err error) {
+	f.mu.Lock()
+	if err != nil && f.err == nil {
+		f.err = err
+	}
+	f.mu.Unlock()
+	close(f.changes)
+}

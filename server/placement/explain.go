@@ -1,0 +1,84 @@
+package placement
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"endoscope/planner/plan"
+	"endoscope/server/answer"
+)
+
+// Explain says what the divisions cost, and where operators have moved.
+func (p *Placement) Explain(b *strings.Builder) {
+	of := "one row"
+	if p.meters.known() {
+		of = "a second"
+	}
+	fmt.Fprintf(b, "placements, by what %s of it costs the server, N·Ttup + N'·Tnet:\n", of)
+	for i, c := range p.costs() {
+		d := p.divisions()[i]
+		mark := " "
+		if d == p.at {
+			mark = "*"
+		}
+		fmt.Fprintf(b, "%s %s: %.4g·%s + %.4g·%s = %s\n", mark, d, c.In, answer.FormatNs(c.Tuple), c.Out, answer.FormatNs(c.Net), answer.FormatNs(c.Cost()))
+	}
+	fmt.Fprintf(b, "  %s\n", p.meters.describe(p))
+	for _, line := range p.Footnotes() {
+		fmt.Fprintf(b, "  %s\n", line)
+	}
+}
+
+// mostMoves is how many moves a result's footer tells of, the last ones.
+const mostMoves = 10
+
+// Footnotes say where operators have moved.
+func (p *Placement) Footnotes() (lines []string) {
+	if p == nil {
+		return nil
+	}
+	if n := len(p.moves); n > mostMoves {
+		lines = append(lines, fmt.Sprintf("operators moved %d times, lastly:", n))
+	}
+	for _, m := range p.moves[max(0, len(p.moves)-mostMoves):] {
+		lines = append(lines, m.String())
+	}
+	return lines
+}
+
+func (m move) String() string {
+	return fmt.Sprintf("moved after %s, behind row %d: from %s to %s", m.after.Round(time.Millisecond), m.rows, m.from, m.to)
+}
+
+// ExecutesAt is where a node is executed; "": the placement has no say in that.
+func (p *Placement) ExecutesAt(root, n plan.Node) string {
+	switch upper, lower := p.Site(root, n); {
+	case upper:
+		if a, ok := n.(*plan.Aggregate); ok && p.at == atStage && p.begun(a) {
+			return "client, merges states of the server's"
+		}
+		return "client"
+	case lower:
+		return p.LowerSite()
+	}
+	return ""
+}
+
+// begun reports whether the first stage is that of an aggregate: the lowest.
+func (p *Placement) begun(a *plan.Aggregate) bool {
+	for n := a.Input; len(n.Inputs()) == 1; n = n.Inputs()[0] {
+		if _, ok := n.(*plan.Aggregate); ok {
+			return false
+		}
+	}
+	return p.stage != nil
+}
+
+// LowerSite is where Lower is executed.
+func (p *Placement) LowerSite() string {
+	if p.at == atBase {
+		return "client"
+	}
+	return "server"
+}

@@ -1,0 +1,70 @@
+package placement
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+// A query that gets slower by a move to its client goes back, and stays until what is
+// done at the server has become dearer.
+func TestQuerySlowedByAMoveGoesBack(t *testing.T) {
+	ds := []division{atBase, atLower, atStage}
+	for _, c := range []struct {
+		name          string
+		before, after float64 // rows a second
+		back          bool
+	}{
+		{"slower", 4e6, 3.2e6, true},
+		{"as fast, but for noise", 4e6, 3.9e6, false},
+		{"faster", 2e6, 3.2e6, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var p pace
+			rows := uint64(0)
+			second := func(rate float64) {
+				rows += uint64(rate)
+				p.observe(rows, time.Second)
+			}
+			second(c.before)
+			p.watch(atStage)
+			second(8e6) // while what is on the way fills
+			if _, ok := p.disappoints(atBase); ok {
+				t.Error("judged too early")
+			}
+			second(c.after)
+			if back, ok := p.disappoints(atBase); ok != c.back || back != atStage {
+				t.Errorf("back %t to %s, want %t", ok, back, c.back)
+			}
+			second(1)
+			if _, ok := p.disappoints(atBase); ok {
+				t.Error("judged twice")
+			}
+		})
+	}
+
+	var p pace
+	left := func(at division, here float64) (out int) {
+		costs := []float64{1, 2, 3}
+		p.leaveOut(ds, at, costs, here)
+		for _, c := range costs {
+			if math.IsInf(c, 1) {
+				out++
+			}
+		}
+		return out
+	}
+	if n := left(atStage, 100); n != 0 {
+		t.Errorf("%d divisions are left out before any was tried", n)
+	}
+	p.refuse(atBase, 100)
+	if n := left(atStage, 110); n != 1 {
+		t.Errorf("%d divisions are left out, want the one that was slower", n)
+	}
+	if n := left(atStage, 130); n != 0 {
+		t.Errorf("%d are left out though the work here has become dearer", n)
+	}
+	if n := left(atStage, 100); n != 0 {
+		t.Errorf("%d are left out for what was long ago", n)
+	}
+}

@@ -1,0 +1,366 @@
+package placement
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"endoscope/operators"
+	"endoscope/operators/agg"
+	"endoscope/operators/batch"
+	"endoscope/operators/graph"
+	"endoscope/planner"
+	"endoscope/planner/cost"
+	"endoscope/planner/distribute"
+	"endoscope/planner/plan"
+	"endoscope/planner/plan/planpb"
+	"endoscope/server/answer"
+	"endoscope/server/flow"
+	"endoscope/server/wire"
+)
+
+// Placement is the last operator of a query that is divided between this site and
+// its client (distribute.Division): of each batch it executes what is this site's share
+// at that moment, and gives the rest to the client.
+//
+// A move takes effect between two batches: what the first stage has folded until then
+// is sent before the rows that follow. So each row is in the result once, and in
+// order, whatever moves when.
+type Placement struct {
+	*distribute.Division
+	encoded []byte // the fragment
+	Out     *flow.Outlet
+	first   division
+	armed   time.Time    // when the query was
+	began   int64        // the same by the clock of events
+	Now     func() int64 // by that clock; at the query's end: when it was over
+
+	lower *graph.Graph          // Lower at this site
+	stage *agg.FirstStage       // nil: there is none
+	marks bool                  // Upper goes by watermarks
+	steer func(rows uint64) int // decides instead of the costs; nil: they do
+
+	// What follows is the runner's, and who asks after it.
+	at     division
+	picked []batch.Column // scratch
+	trying bool           // what is executed here is not sent
+	rows   uint64         // of Base
+	pane   int64          // the last one that had begun before the watermark
+	judged time.Time
+	meters meters
+	mover  *cost.Mover
+	pace   pace
+	path   wire.Path
+	moves  []move
+}
+
+// division is where this site's share ends.
+type division int
+
+const (
+	atBase  division = iota // with Base, whose rows are sent
+	atLower                 // with Lower, whose rows are
+	atStage                 // with the first stage, whose states are
+)
+
+func (d division) String() string {
+	return [...]string{"all at the client", "rows of filters and projections sent", "all at the server that can be"}[d]
+}
+
+// move is one that has happened.
+type move struct {
+	rows     uint64 // of Base before it
+	after    time.Duration
+	from, to division
+}
+
+const (
+	// judging is how often the costs are compared.
+	judging = time.Second
+	// Of so many groups states are kept here, and so many bytes besides; then they
+	// are sent.
+	statesHeld, statesBytes = 1 << 16, 16 << 20
+)
+
+// How SET placement divides queries.
+const (
+	placeAuto, placeServer, placeClient = "auto", "server", "client"
+)
+
+// Query is what there is to know of a query that may be divided.
+type Query struct {
+	Root     plan.Node
+	Residual func(*plan.Acquire) plan.Expr // what the source of an acquisition leaves of its filter
+	Live     time.Duration                 // interval of previews; 0: none
+	Text     string
+}
+
+// New divides a query, if its client may execute a part of it; nil: it may not.
+func New(q Query, path wire.Path, how string, steer func(uint64) int) (*Placement, error) {
+	if how == placeServer {
+		return nil, nil
+	}
+	d := distribute.Divide(q.Root, q.Residual)
+	if d == nil || how == placeAuto && !d.Fragment.Moves() {
+		return nil, nil
+	}
+	encoded, err := planpb.Encode(d.Fragment)
+	if err != nil {
+		return nil, nil // it has a model, which stays here
+	}
+	p := &Placement{Division: d, encoded: encoded, path: path, steer: steer, marks: plan.Windowed(d.Fragment.Upper)}
+	if partial := d.Fragment.Partial(); partial != nil {
+		if p.stage, err = agg.NewFirstStage(partial, d.Fragment.Lowered()); err != nil {
+			return nil, planner.Placed(err, q.Text)
+		}
+	}
+	if p.lower, err = graph.Build(d.Fragment.Lower, lowered{p}, &operators.Options{}); err != nil {
+		return nil, planner.Placed(err, q.Text)
+	}
+	p.at = slices.Max(p.divisions())
+	if how == placeClient {
+		p.at, p.steer = atBase, func(uint64) int { return int(atBase) }
+	}
+	p.first = p.at
+	p.mover = cost.NewMover(slices.Index(p.divisions(), p.at))
+	p.meters = newMeters(d.Fragment, emissions(q.Root, q.Live))
+	return p, nil
+}
+
+// Begin notes when the query was armed: before anything is pushed.
+func (p *Placement) Begin(at time.Time, clock int64) {
+	if p != nil {
+		p.armed, p.began = at, clock
+	}
+}
+
+// divisions are those that there are of the query.
+func (p *Placement) divisions() []division {
+	ds := []division{atBase}
+	if plan.Depth(p.Fragment.Lower) > 0 {
+		ds = append(ds, atLower)
+	}
+	if p.stage != nil {
+		ds = append(ds, atStage)
+	}
+	return ds
+}
+
+func (p *Placement) Push(ctx context.Context, _ int, b *batch.Batch) (operators.Status, error) {
+	now := time.Now()
+	if err := p.decide(ctx, now); err != nil {
+		return operators.More, err
+	}
+	p.rows += uint64(b.Len())
+	if len(p.Columns) < len(b.Cols) {
+		cols := p.picked[:0]
+		for _, c := range p.Columns {
+			cols = append(cols, b.Cols[c])
+		}
+		p.picked = cols
+		b = b.Derive(nil, cols)
+		defer b.Release()
+	}
+	sample := p.meters.due(now) && p.steer == nil
+	if p.at == atBase {
+		if sample {
+			if err := p.try(ctx, b); err != nil {
+				return operators.More, err
+			}
+		}
+		return operators.More, p.send(ctx, wire.PortRows, b)
+	}
+	if sample {
+		return operators.More, p.meters.measure(b, func() error { return p.execute(ctx, b) })
+	}
+	return operators.More, p.execute(ctx, b)
+}
+
+// execute does this site's share of a batch.
+func (p *Placement) execute(ctx context.Context, b *batch.Batch) error {
+	leaf := p.lower.Leaves[0]
+	_, err := leaf.Op.Push(ctx, leaf.Port, b)
+	return err
+}
+
+// try does what would be this site's share, to see what it costs.
+func (p *Placement) try(ctx context.Context, b *batch.Batch) error {
+	p.trying = true
+	err := p.meters.measure(b, func() error { return p.execute(ctx, b) })
+	p.trying = false
+	if p.stage != nil {
+		p.meters.groups.Observe(float64(p.stage.Groups()), sampling)
+		p.stage.Forget()
+	}
+	p.meters.rest()
+	return err
+}
+
+// lowered takes the rows that Lower gives here.
+type lowered struct{ *Placement }
+
+func (p lowered) Push(ctx context.Context, _ int, b *batch.Batch) (operators.Status, error) {
+	folds := p.stage != nil && (p.at == atStage || p.trying) && p.stage.Accepts(b)
+	if !folds && !p.trying {
+		p.meters.lowered(b, nil)
+		return operators.More, p.send(ctx, wire.PortLowered, b)
+	}
+	if !folds {
+		p.meters.lowered(b, nil)
+		return operators.More, nil
+	}
+	err := p.meters.lowered(b, func() error { return p.stage.Push(ctx, b) })
+	if err == nil && !p.trying && (p.stage.Groups() > statesHeld || p.stage.Held() > statesBytes) {
+		err = p.flush(ctx)
+	}
+	return operators.More, err
+}
+
+func (p lowered) Signal(context.Context, int, operators.Signal) (operators.Status, error) {
+	return operators.More, nil
+}
+
+func (p lowered) Close(context.Context, int) error { return nil }
+
+// flush sends what the first stage has folded.
+func (p *Placement) flush(ctx context.Context) error {
+	if p.stage == nil {
+		return nil
+	}
+	if n := p.stage.Groups(); n > 0 {
+		p.meters.groups.Observe(float64(n), sampling)
+	}
+	return p.stage.Emit(func(b *batch.Batch) error {
+		defer b.Release()
+		return p.send(ctx, wire.PortStates, b)
+	})
+}
+
+func (p *Placement) send(ctx context.Context, port wire.Port, b *batch.Batch) error {
+	return p.Out.SendRows(ctx, port, b)
+}
+
+// Signal passes on what the client's share must know, behind the states of what came
+// before it.
+func (p *Placement) Signal(ctx context.Context, port int, s operators.Signal) (operators.Status, error) {
+	if err := p.decide(ctx, time.Now()); err != nil {
+		return operators.More, err
+	}
+	m := wire.Cue{Time: s.Time, Preview: s.Preview}
+	switch s.Kind {
+	case operators.Watermark:
+		if !p.marks || !p.passes(s.Time) {
+			return operators.More, nil
+		}
+	case operators.Tick:
+		m.Kind, m.Time = wire.CueTick, s.Time-p.began
+	case operators.Flush:
+		m.Kind, m.Time = wire.CueFlush, 0
+	default:
+		return p.Out.Signal(ctx, port, s)
+	}
+	if err := p.flush(ctx); err != nil {
+		return operators.More, err
+	}
+	return operators.More, p.Out.SendCue(ctx, m)
+}
+
+// passes reports whether a watermark may close a window: where windows consist of
+// panes, it does if it passes the end of one.
+func (p *Placement) passes(t int64) bool {
+	partial := p.Fragment.Partial()
+	if partial == nil || partial.Pane == 0 {
+		return true
+	}
+	pane := t / int64(partial.Pane)
+	if pane <= p.pane {
+		return false
+	}
+	p.pane = pane
+	return true
+}
+
+func (p *Placement) Close(ctx context.Context, port int) error {
+	if err := p.flush(ctx); err != nil {
+		return err
+	}
+	if err := p.Out.SendCue(ctx, wire.Cue{Kind: wire.CueEnd, Time: p.Now() - p.began}); err != nil {
+		return err
+	}
+	return p.Out.Close(ctx, port)
+}
+
+// decide moves operators if it is time to.
+func (p *Placement) decide(ctx context.Context, now time.Time) error {
+	to := p.at
+	switch {
+	case p.steer != nil:
+		to = division(p.steer(p.rows))
+	case p.Out.Crowded(): // rows would be lost soon
+		to = slices.Max(p.divisions())
+		p.mover.Move(slices.Index(p.divisions(), to))
+	case now.Sub(p.judged) >= judging:
+		if !p.judged.IsZero() {
+			to = p.judge(now.Sub(p.judged))
+		}
+		p.judged = now
+	}
+	if to == p.at || !slices.Contains(p.divisions(), to) {
+		return nil
+	}
+	if err := p.flush(ctx); err != nil {
+		return err
+	}
+	p.moves = append(p.moves, move{p.rows, now.Sub(p.armed), p.at, to})
+	p.at = to
+	return nil
+}
+
+// judge compares the costs after d. What the network carries is known when it was
+// full; to send more than before is a trial until then. A query that waits for its
+// client does not go on where that is slower (pace).
+func (p *Placement) judge(d time.Duration) division {
+	p.meters.settle(p, d)
+	p.pace.observe(p.rows-p.Out.Untaken(), d)
+	ds, all := p.divisions(), p.costs()
+	waits := !p.Out.Hurried.Load()
+	if back, slow := p.pace.disappoints(p.at); slow && waits {
+		p.pace.refuse(p.at, perRow(all[slices.Index(ds, back)]))
+		p.mover.Move(slices.Index(ds, back))
+		return back
+	}
+	var costs []float64
+	for _, c := range all {
+		costs = append(costs, c.Cost())
+	}
+	if waits {
+		p.pace.leaveOut(ds, p.at, costs, perRow(all[slices.Index(ds, p.at)]))
+	}
+	to := ds[p.mover.Next(costs)]
+	if to < p.at {
+		p.pace.watch(p.at)
+		if !p.link().Limited {
+			p.mover.Try()
+		}
+	}
+	return to
+}
+
+// costs are those of the divisions as they are known now.
+func (p *Placement) costs() (out []cost.Placement) {
+	for _, d := range p.divisions() {
+		out = append(out, p.meters.cost(p, d))
+	}
+	return out
+}
+
+// ForClient is what the client needs.
+func (p *Placement) ForClient(now int64) *wire.Fragment {
+	f := &wire.Fragment{Plan: p.encoded, Running: now - p.began, Port: [...]wire.Port{atBase: wire.PortRows, atLower: wire.PortLowered, atStage: wire.PortStates}[p.first]}
+	f.Sections[wire.PortRows] = answer.ColumnsOf(plan.Source(p.Fragment.Lower).Out)
+	f.Sections[wire.PortLowered] = answer.ColumnsOf(p.Fragment.Lowered())
+	if partial := p.Fragment.Partial(); partial != nil {
+		f.Sections[wire.PortStates] = answer.ColumnsOf(partial.Out)
+	}
+	return f
+}

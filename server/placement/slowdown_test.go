@@ -1,0 +1,92 @@
+package placement
+
+import (
+	"math"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"endoscope/probes/clock"
+)
+
+// A stretch is what threads waited that wanted processors all the time, follows the
+// number of runnable threads while none did, and is no more than what all waited.
+func TestStretchFollowsRunnableThreads(t *testing.T) {
+	const ms = time.Millisecond
+	about := func(got, want float64) {
+		t.Helper()
+		if math.Abs(got-want) > 1e-9 {
+			t.Errorf("the stretch is %v, want %v", got, want)
+		}
+	}
+	light := func(ran, stood time.Duration) waited {
+		return waited{ran, stood, int64(ran / (100 * time.Microsecond))}
+	}
+	var s slowdown
+	about(s.at(6, 2), 3) // nothing is known yet: what is fair
+	about(s.at(1, 2), 1)
+	some := waited{ran: 5 * ms, stood: 900 * ms, times: 5}
+	s.learn(some, waited{}, time.Second, 5)
+	about(s.at(6, 2), 3) // some long waits say little
+	all := waited{ran: 200 * ms, stood: 800 * ms, times: 60}
+	s.learn(all, all, time.Second, 5) // all on our one processor
+	about(s.at(5, 2), 5)
+	about(s.at(2.5, 2), 2.5) // half of them have gone
+	for range 2 {            // nothing is computed here, and who runs waits for slices of others
+		s.learn(waited{}, light(20*ms, 680*ms), time.Second, 5)
+	}
+	about(s.at(5, 2), 5)
+	for range 2 { // the others have gone, whoever else runs elsewhere
+		s.learn(waited{}, light(100*ms, 20*ms), time.Second, 5)
+	}
+	about(s.at(5, 2), 1.2)
+	s.learn(waited{}, waited{}, time.Second, 0)
+	about(s.at(5, 2), 1.2)
+
+	var pinned slowdown // on one of many processors
+	for range 3 {
+		pinned.learn(waited{ran: 900 * ms}, waited{ran: 900 * ms}, time.Second, 33)
+	}
+	about(pinned.at(33, 1), 1)
+}
+
+// Threads that sleep between short runs wait otherwise than those that compute.
+func TestHungryThreads(t *testing.T) {
+	for w, want := range map[waited]bool{
+		{ran: 30 * time.Millisecond, stood: 800 * time.Millisecond, times: 600}: false,
+		{ran: 250 * time.Millisecond, stood: 750 * time.Millisecond, times: 80}: true,
+		{ran: time.Second}: true, // it still does
+	} {
+		if w.hungry() != want {
+			t.Errorf("%v is hungry: %t", w, !want)
+		}
+	}
+}
+
+// What the kernel says of threads is read as it is written.
+func TestThreadsThatWaited(t *testing.T) {
+	w, ok := parseSchedstat([]byte("1324678 1977215 2\n"))
+	if !ok || w != (waited{1324678, 1977215, 2}) {
+		t.Errorf("read as %v, %t", w, ok)
+	}
+	for _, text := range []string{"", "17", "17 4", "x y 2", "17 y 2"} {
+		if _, ok := parseSchedstat([]byte(text)); ok {
+			t.Errorf("%q is read", text)
+		}
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var s slowdown
+	s.since()
+	tid := strconv.Itoa(unix.Gettid())
+	before := s.threads[tid]
+	for began := clock.ThreadTime(); clock.ThreadTime()-began < 40*time.Millisecond; {
+	}
+	s.since()
+	if ran := s.threads[tid].ran - before.ran; ran < 20*time.Millisecond { // the kernel counts when it ticks
+		t.Errorf("a thread that ran for 40 ms ran for %v", ran)
+	}
+}

@@ -1,0 +1,54 @@
+package query
+
+import (
+	"slices"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+	"endoscope/server/grant"
+)
+
+// Charge counts a query among what its user uses.
+func (q *Query) Charge() (err error) {
+	if q.Grant == nil || q.discharge != nil {
+		return nil
+	}
+	q.discharge, err = q.Grant.Uses().Begin(q.demand())
+	return err
+}
+
+// demand is what a query takes: the functions that it probes, and what its queue
+// and its operators may hold at most.
+func (q *Query) demand() (d grant.Demand) {
+	columns := 0
+	for _, f := range q.Feeds {
+		for _, site := range f.Source.Info().Sites {
+			if site.Address != 0 {
+				d.Probes++
+			}
+		}
+		columns = max(columns, len(f.Spec.Out.Fields))
+	}
+	const bytesPerValue = 16
+	d.Memory = int64(q.queue.Limit) * batch.MaxRows * int64(columns) * bytesPerValue
+	joins, encoders := false, false
+	plan.TransformNodes(q.Plan.Root, func(n plan.Node) plan.Node {
+		switch n := n.(type) {
+		case *plan.Join:
+			joins = true
+		case *plan.Aggregate:
+			encoders = encoders || slices.ContainsFunc(n.Aggs, func(a plan.Agg) bool {
+				f := plan.FindAgg(a.Fn)
+				return f != nil && f.Encoder != nil
+			})
+		}
+		return n
+	})
+	if joins {
+		d.Memory += q.JoinMemory
+	}
+	if encoders {
+		d.Memory += q.EncoderBudget
+	}
+	return d
+}

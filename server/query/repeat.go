@@ -1,0 +1,48 @@
+package query
+
+import (
+	"slices"
+
+	"endoscope/planner/catalog"
+	"endoscope/planner/plan"
+	"endoscope/planner/types"
+)
+
+// StartsOver reports whether the query, executed again, would give its first rows
+// again: where all that one of its SELECTs reads has a beginning, as a file has.
+func (r *Result) StartsOver() bool { return startsOver(r.Query.Plan.Root, true) }
+
+// startsOver reports whether n gives its rows again. A LIMIT at the top is the
+// client's to account for; one below is of the first rows.
+func startsOver(n plan.Node, top bool) bool {
+	switch n := n.(type) {
+	case *plan.Acquire:
+		if n.OnDemand { // it is the other side's rows that come
+			return true
+		}
+		if n.Every > 0 {
+			return false
+		}
+		s := catalog.Find(n.Stream)
+		return n.Stream == "file" || n.Stream == "series" || s != nil && s.Kind == catalog.Snapshot
+	case *plan.Values:
+		return true
+	case *plan.Limit:
+		return !top || startsOver(n.Input, false)
+	case *plan.Sort:
+		return n.Limit > 0 && !top || startsOver(n.Input, false)
+	case *plan.Union:
+		return slices.ContainsFunc(n.Ins, func(in plan.Node) bool { return startsOver(in, false) })
+	case *plan.Project:
+		return startsOver(n.Input, top)
+	}
+	return !slices.ContainsFunc(n.Inputs(), func(in plan.Node) bool { return !startsOver(in, false) })
+}
+
+// timed reports whether the watermarks of a plan are times, and not numbers of
+// lines.
+func timed(root plan.Node) bool {
+	return !slices.ContainsFunc(plan.Leaves(root), func(a *plan.Acquire) bool {
+		return a.Out.Time >= 0 && a.Out.Fields[a.Out.Time].Type != types.Timestamp
+	})
+}

@@ -1,0 +1,67 @@
+package query
+
+import (
+	"context"
+
+	"endoscope/probes/clock"
+	"endoscope/server/wire"
+)
+
+// Result is the client's view of a running query.
+type Result struct {
+	Query   *Query
+	Forget  func() // takes the query off the engine's list
+	Notices []string
+	Header  []wire.Column
+	Shared  *wire.Share // of a query over several hosts; nil: it is not one
+}
+
+func (r *Result) Columns() []wire.Column { return r.Header }
+
+func (r *Result) Message() string { return "" }
+
+// Fragment implements wire.Fragmented.
+func (r *Result) Fragment() *wire.Fragment {
+	if r.Query.Placement == nil {
+		return nil
+	}
+	f := r.Query.Placement.ForClient(clock.Now())
+	f.Columns = r.Header
+	return f
+}
+
+// Share implements wire.Shared.
+func (r *Result) Share() *wire.Share {
+	if r.Shared == nil {
+		return nil
+	}
+	s := *r.Shared
+	s.Running = clock.Now() - r.Query.began
+	return &s
+}
+
+func (r *Result) Next(ctx context.Context) (wire.Event, error) {
+	if len(r.Notices) > 0 {
+		text := r.Notices[0]
+		r.Notices = r.Notices[1:]
+		return wire.Event{Kind: wire.Notice, Text: text}, nil
+	}
+	return r.Query.out.Next(ctx)
+}
+
+func (r *Result) Stop() { r.Query.End() }
+
+// Close abandons the query if it still runs. Nothing of it is attached when
+// Close returns.
+func (r *Result) Close() error {
+	r.Query.Cancel()
+	<-r.Query.Done
+	r.Query.out.Discard()
+	r.Forget()
+	return nil
+}
+
+func (r *Result) Summary() wire.Summary {
+	t := r.Query.Tally
+	return wire.Summary{Rows: t.Rows.Load(), Elapsed: r.Query.out.Lasted(), Losses: t.Losses(), Counts: t.Counts(), Notes: t.Notes()}
+}

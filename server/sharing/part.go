@@ -1,0 +1,202 @@
+package sharing
+
+import (
+	"context"
+	"math"
+	"slices"
+	"sync/atomic"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+	"endoscope/probes"
+)
+
+// Part is one query's part in an acquisition. To its query it is the source.
+type Part struct {
+	shares *Shares
+	own    probes.Source // the query's; started if it is the first
+	spec   *plan.Acquire
+	key    string       // what is acquired
+	query  func() int64 // the number of its query; 0 before it is on the list
+
+	phase atomic.Uint32 // a partPhase
+	share *share        // once it has joined
+	sink  probes.Sink
+	// options are of the source, if the part is the first.
+	options probes.Options
+	// The rows of this part are of events that began after one cut and ended before
+	// another; of which zero is none.
+	from, until probes.Cut
+	joining     bool // what is no row is of before the part
+}
+
+// partPhase is where a part is in its life. It goes from each phase to the next, under
+// share.mu. A part that is alone controls the query's own source, one that has joined
+// leaves by a cut, and one that has left has nothing to stop.
+type partPhase uint32
+
+const (
+	partAlone partPhase = iota
+	partJoined
+	partLeft
+)
+
+// Start takes part in the acquisition, or begins it.
+func (p *Part) Start(ctx context.Context, sink probes.Sink, o probes.Options) error {
+	p.sink, p.options = sink, o
+	for {
+		joined, err := p.shares.get(p.key).join(ctx, p)
+		if joined || err != nil {
+			return err
+		}
+	}
+}
+
+// join makes p one of s. s.mu is held.
+func (p *Part) join(s *share) {
+	p.share = s
+	p.phase.Store(uint32(partJoined))
+}
+
+// is reports whether the part is in a phase.
+func (p *Part) is(phase partPhase) bool { return partPhase(p.phase.Load()) == phase }
+
+// Stop ends the part, and with the last one the acquisition.
+func (p *Part) Stop() error {
+	if p.is(partAlone) {
+		return p.own.Stop()
+	}
+	s := p.share
+	s.life.Lock()
+	defer s.life.Unlock()
+	s.mu.Lock()
+	last := len(s.parts) == 1
+	left := p.is(partLeft)
+	s.mu.Unlock()
+	switch {
+	case left:
+		return nil
+	case last:
+		s.end()
+		return s.source.Stop()
+	}
+	err := s.divide(func(c probes.Cut) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		p.until = c
+	}, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if left = s.phase == shareOpen; left {
+			s.leave(p)
+		}
+	})
+	if err != nil {
+		s.fail(err)
+	}
+	if !left {
+		return s.source.Stop() // it is ending
+	}
+	return nil
+}
+
+// rows returns those of b that are p's, with a reference; nil: none. begun is nil
+// of events that begin when they end.
+func (p *Part) rows(b *batch.Batch, begun []int64) *batch.Batch {
+	if p.from == (probes.Cut{}) && p.until == (probes.Cut{}) {
+		return b.Retain()
+	}
+	times := b.Cols[p.spec.Out.Time].Int
+	if begun == nil {
+		begun = times
+	}
+	until := int64(math.MaxInt64)
+	if p.until != (probes.Cut{}) {
+		until = p.until.At
+	}
+	sel := make([]uint16, 0, b.Len())
+	for i := range b.Len() {
+		if row := b.Row(i); begun[row] >= p.from.At && times[row] < until {
+			sel = append(sel, uint16(row))
+		}
+	}
+	switch len(sel) {
+	case b.Len():
+		return b.Retain()
+	case 0:
+		return nil
+	}
+	return b.View(sel)
+}
+
+// Others are the queries that acquire what p does.
+func (p *Part) Others() []int64 {
+	p.shares.mu.Lock()
+	defer p.shares.mu.Unlock()
+	s := p.shares.open[p.key]
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ids(p)
+}
+
+// running is the source that acquires for p, or will.
+func (p *Part) running() probes.Source {
+	if p.is(partAlone) {
+		return p.own
+	}
+	return p.share.source
+}
+
+// Info implements probes.Source. Sites are those of the source that acquires; notices
+// are those of before, and those of when it was armed. Refusal is nil where the cost is
+// borne already. What would concern all parts is not offered: gates, standby,
+// detaching and suspending; nor is another division.
+func (p *Part) Info() probes.Info { return p.Describe(p.own.Info()) }
+
+// Describe is Info, given that of the query's own source.
+func (p *Part) Describe(own probes.Info) probes.Info {
+	i := probes.Info{
+		Sites: own.Sites, Notices: own.Notices, Residual: own.Residual, Live: true,
+		Aggregates: own.Aggregates, Aggregation: own.Aggregation, Resends: own.Resends,
+	}
+	if running := p.running(); running != p.own {
+		r := running.Info()
+		i.Sites, i.Notices = r.Sites, slices.Concat(own.Notices, r.Notices)
+	}
+	if own.Refusal != nil && len(p.Others()) == 0 {
+		i.Refusal = own.Refusal
+	}
+	return i
+}
+
+// Load implements probes.Source: it is forwarded to the query's own source. It is not
+// known yet whether another query will be there when it starts.
+func (p *Part) Load(ctx context.Context, o probes.Options) error { return p.own.Load(ctx, o) }
+
+// Control implements probes.Source. Collect is combined: one call serves all parts that
+// wait for one. Resend is forwarded: all parts are given everything again. All other
+// commands are refused, see Info.
+func (p *Part) Control(ctx context.Context, c probes.Command) (r probes.Reply, err error) {
+	switch c.(type) {
+	case probes.Collect, probes.Resend:
+	default:
+		return probes.Unsupported(c)
+	}
+	if p.is(partAlone) {
+		return p.own.Control(ctx, c) // which has not been started
+	}
+	s := p.share
+	if _, ok := c.(probes.Collect); ok {
+		return r, s.collect(func() error {
+			_, err := s.source.Control(ctx, c)
+			return err
+		})
+	}
+	return s.source.Control(ctx, c)
+}
+
+// Stats implements probes.Source: that of the source that acquires, for all its parts.
+func (p *Part) Stats() probes.Stats { return p.running().Stats() }

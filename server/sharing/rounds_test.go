@@ -1,0 +1,40 @@
+package sharing
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"endoscope/probes/testenv"
+)
+
+// One round of collecting serves all that ask while another is under way, and
+// nobody one that had begun before.
+func TestOneRoundServesAllThatWait(t *testing.T) {
+	var r rounds
+	begun, end := make(chan bool), make(chan bool)
+	work := func() error {
+		begun <- true
+		<-end
+		return nil
+	}
+	var all sync.WaitGroup
+	all.Go(func() { r.collect(work) })
+	<-begun
+	var served atomic.Int32
+	for range 7 {
+		all.Add(1)
+		testenv.Alongside(t, func() {
+			defer all.Done()
+			r.collect(work)
+			served.Add(1)
+		})
+	}
+	end <- true
+	<-begun
+	if n := served.Load(); n != 0 {
+		t.Errorf("%d were told of nothing that began after they asked", n)
+	}
+	end <- true
+	all.Wait() // there is no third round, which nobody would end
+}

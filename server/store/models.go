@@ -1,0 +1,316 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"endoscope/operators/encoders/structure"
+	"endoscope/planner/types"
+)
+
+// Models are those that CREATE MODEL made. Each is a file, which outlives the
+// engine; where it cannot be written the model lives as long as the engine.
+// It is safe for concurrent use.
+type Models struct {
+	Dir  string // "": there is none
+	read func(path string) (*Model, error)
+
+	// writing is held while a model is made or dropped, with its file; taken before
+	// mu, under which no file is read or written.
+	writing sync.Mutex
+
+	mu        sync.Mutex               // guards what follows
+	known     map[string]*Model        // those of files once they were needed
+	loading   map[string]*modelFile    // that are being read for known
+	summaries map[string]*modelSummary // of those that were only listed
+}
+
+// modelFile is a file that is being read.
+type modelFile struct {
+	read  chan struct{} // closed when the rest is there
+	model *Model
+	err   error
+}
+
+// modelSummary is what SHOW MODELS says of a model.
+type modelSummary struct {
+	Kind, Size         string
+	Sequences, Symbols int64
+	Created            time.Time
+	Definition, Owner  string
+
+	modified time.Time // the file that this is of
+	bytes    int64
+}
+
+// Model is what a file of a model holds.
+type Model struct {
+	Name       string           `json:"name"`
+	Definition string           `json:"definition"`      // the CREATE MODEL statement
+	Owner      string           `json:"owner,omitempty"` // of a server's: whose it is
+	Created    time.Time        `json:"created"`
+	Model      *structure.Model `json:"model"`
+}
+
+func NewModels(dir string) *Models {
+	if dir == "" {
+		dir = modelDirectory()
+	}
+	return &Models{Dir: dir, read: readModel, known: map[string]*Model{}, loading: map[string]*modelFile{}, summaries: map[string]*modelSummary{}}
+}
+
+// modelDirectory is where the user's programs keep what should stay, by the XDG
+// base directory specification; "" if the user has no home.
+func modelDirectory() string {
+	state := os.Getenv("XDG_STATE_HOME")
+	if !filepath.IsAbs(state) { // as the specification asks for
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return ""
+		}
+		state = filepath.Join(home, ".local", "state")
+	}
+	return filepath.Join(state, "endoscope", "models")
+}
+
+const modelSuffix = ".json"
+
+// path is the file of a model. Any name can be that of a file.
+func (m *Models) path(name string) string {
+	return filepath.Join(m.Dir, strings.ReplaceAll(url.PathEscape(name), ".", "%2E")+modelSuffix)
+}
+
+// mostModelBytes bounds what is read of a model's file.
+const mostModelBytes = 1 << 30
+
+// Get is the model of that name, or nil. Its file is read once. Loading one
+// model does not block lookups of others.
+func (m *Models) Get(name string) (*Model, error) {
+	m.mu.Lock()
+	if k := m.known[name]; k != nil || m.Dir == "" {
+		m.mu.Unlock()
+		return k, nil
+	}
+	f := m.loading[name]
+	if f != nil {
+		m.mu.Unlock()
+		<-f.read
+		return f.model, f.err
+	}
+	f = &modelFile{read: make(chan struct{})}
+	m.loading[name] = f
+	m.mu.Unlock()
+	f.model, f.err = m.load(name)
+	m.mu.Lock()
+	if m.loading[name] == f { // else it was made or dropped meanwhile
+		delete(m.loading, name)
+		if f.model != nil {
+			m.known[name] = f.model
+		}
+	}
+	m.mu.Unlock()
+	close(f.read)
+	return f.model, f.err
+}
+
+// load reads the file of a model; nil: there is none.
+func (m *Models) load(name string) (*Model, error) {
+	k, err := m.read(m.path(name))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil, nil
+	}
+	if err == nil && k.Name != name {
+		err = fmt.Errorf("%s is of model %s", m.path(name), k.Name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+// Summary is what is to be said of a model; nil: there is none. Of a file that
+// nobody has needed so far nothing else is kept.
+func (m *Models) Summary(name string) (*modelSummary, error) {
+	m.mu.Lock()
+	k, old := m.known[name], m.summaries[name]
+	m.mu.Unlock()
+	if k != nil {
+		return summarise(k), nil
+	}
+	info, err := os.Stat(m.path(name))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if err == nil && old != nil && old.modified.Equal(info.ModTime()) && old.bytes == info.Size() {
+		return old, nil
+	}
+	k, err = m.load(name)
+	if k == nil || err != nil {
+		return nil, err
+	}
+	s := summarise(k)
+	if info != nil {
+		s.modified, s.bytes = info.ModTime(), info.Size()
+		m.mu.Lock()
+		m.summaries[name] = s
+		m.mu.Unlock()
+	}
+	return s, nil
+}
+
+func summarise(k *Model) *modelSummary {
+	of := k.Model.Encoding().Of()
+	return &modelSummary{Kind: k.Model.Kind(), Size: k.Model.Size(), Sequences: int64(of.Sequences), Symbols: of.Symbols, Created: k.Created, Definition: k.Definition, Owner: k.Owner}
+}
+
+func readModel(path string) (*Model, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > mostModelBytes || !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no model", path)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var k Model
+	if err := json.Unmarshal(data, &k); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if k.Model == nil {
+		return nil, fmt.Errorf("%s is no model", path)
+	}
+	return &k, nil
+}
+
+// Put keeps a model. Without replace it is refused, by false, if there is one
+// of that name. An error says why it is not in a file; it is kept all the same.
+func (m *Models) Put(k *Model, replace bool) (ok bool, unsaved error) {
+	m.writing.Lock()
+	defer m.writing.Unlock()
+	if !replace && m.has(k.Name) {
+		return false, nil
+	}
+	m.settle(k.Name, k)
+	return true, m.save(k)
+}
+
+// settle says what the model of a name is from now on; nil: nothing is known.
+func (m *Models) settle(name string, k *Model) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.known, name)
+	delete(m.loading, name)
+	delete(m.summaries, name)
+	if k != nil {
+		m.known[name] = k
+	}
+}
+
+// has reports whether there is a model of that name; m.writing is held.
+func (m *Models) has(name string) bool {
+	m.mu.Lock()
+	known := m.known[name] != nil
+	m.mu.Unlock()
+	if known {
+		return true
+	}
+	if m.Dir == "" {
+		return false
+	}
+	_, err := os.Lstat(m.path(name))
+	return err == nil
+}
+
+// save writes a model's file.
+func (m *Models) save(k *Model) error {
+	if m.Dir == "" {
+		return errors.New("there is no home directory")
+	}
+	data, err := json.Marshal(k)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(m.Dir, 0o700); err != nil {
+		return err
+	}
+	return replaceFile(m.path(k.Name), data)
+}
+
+// replaceFile writes a file so that there is never half of one.
+func replaceFile(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		_ = os.Remove(f.Name())
+	}
+	return err
+}
+
+// Drop forgets a model and its file, and reports whether there was one.
+func (m *Models) Drop(name string) (bool, error) {
+	m.writing.Lock()
+	defer m.writing.Unlock()
+	if !m.has(name) {
+		return false, nil
+	}
+	if m.Dir != "" {
+		if err := os.Remove(m.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return true, err
+		}
+	}
+	m.settle(name, nil)
+	return true, nil
+}
+
+// ModelNames implements planner.Models.
+func (m *Models) ModelNames() []string {
+	m.mu.Lock()
+	names := slices.Collect(maps.Keys(m.known))
+	m.mu.Unlock()
+	if m.Dir != "" {
+		entries, _ := os.ReadDir(m.Dir) // none if it is not there
+		for _, e := range entries {
+			base, ok := strings.CutSuffix(e.Name(), modelSuffix)
+			if name, err := url.PathUnescape(base); ok && err == nil {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// Model implements planner.Models.
+func (m *Models) Model(name string) (v types.Value, found bool, err error) {
+	k, err := m.Get(name)
+	if err != nil || k == nil {
+		return v, err != nil, err
+	}
+	return types.Value{Type: types.Encoding, A: k.Model}, true, nil
+}

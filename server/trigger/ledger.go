@@ -1,0 +1,47 @@
+package trigger
+
+import (
+	"sync"
+
+	"endoscope/server/flow"
+	"endoscope/server/query"
+)
+
+// ledger adds up what the queries of a trigger lost and counted: its own, and
+// those that its actions have run and run.
+type ledger struct {
+	mu   sync.Mutex
+	sum  *flow.Tally // of those that have ended
+	open map[*query.Query]bool
+}
+
+func NewLedger() *ledger { return &ledger{sum: flow.NewTally(), open: map[*query.Query]bool{}} }
+
+// enter adds a query that begins.
+func (l *ledger) enter(q *query.Query) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open[q] = true
+}
+
+// settle adds up a query that has ended.
+func (l *ledger) settle(q *query.Query) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open[q] {
+		delete(l.open, q)
+		l.sum.Merge(q.Tally)
+	}
+}
+
+// total is what there is so far.
+func (l *ledger) total() *flow.Tally {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := flow.NewTally()
+	out.Merge(l.sum)
+	for q := range l.open {
+		out.Merge(q.Tally)
+	}
+	return out
+}

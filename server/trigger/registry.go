@@ -1,0 +1,160 @@
+package trigger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"endoscope/planner/catalog"
+	"endoscope/planner/definitions"
+	"endoscope/planner/plan"
+	"endoscope/planner/types"
+	"endoscope/server/answer"
+)
+
+// Registry is the triggers of an engine, by name. It is safe for concurrent use.
+type Registry struct {
+	taken func(name string) bool // reports whether a stream has the name
+
+	mu      sync.Mutex
+	all     map[string]*Trigger
+	claimed map[string]chan struct{} // names that are reserved, until it is closed
+	Flows   *definitions.Triggers    // what they read and write
+	closed  bool                     // no trigger begins any more
+}
+
+func NewRegistry(taken func(name string) bool) *Registry {
+	return &Registry{taken: taken, all: map[string]*Trigger{}, claimed: map[string]chan struct{}{}, Flows: definitions.NewTriggers()}
+}
+
+// ErrClosed is why no trigger begins any more.
+var ErrClosed = errors.New("the engine is closed")
+
+// Close has no trigger begin any more.
+func (r *Registry) Close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+}
+
+// Count is how many triggers there are.
+func (r *Registry) Count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.all)
+}
+
+// Claim reserves a name until release is called; others who claim it wait for that. A
+// trigger that is being created may yet fail, and its name is then that of the one
+// before again.
+func (r *Registry) Claim(ctx context.Context, name string) (release func(), err error) {
+	for {
+		r.mu.Lock()
+		busy := r.claimed[name]
+		if busy == nil {
+			mine := make(chan struct{})
+			r.claimed[name] = mine
+			r.mu.Unlock()
+			return func() {
+				r.mu.Lock()
+				delete(r.claimed, name)
+				r.mu.Unlock()
+				close(mine)
+			}, nil
+		}
+		r.mu.Unlock()
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// Enter gives a trigger its name. The one that had it is returned, if it may be
+// replaced.
+func (r *Registry) Enter(t *Trigger, replace bool) (old *Trigger, err error) {
+	name := t.Plan.Name
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil, ErrClosed
+	}
+	if old = r.all[name]; old != nil && !replace {
+		return nil, plan.Errorf(-1, -1, "there is a trigger %s already", name)
+	}
+	// Others may have come since it was planned.
+	if r.taken(name) {
+		return nil, plan.Errorf(-1, -1, "there is a stream %s already, and a trigger's name is also a stream", name)
+	}
+	if loop := t.Plan.Feeds(r.Flows); loop != nil {
+		return nil, loop
+	}
+	r.all[name] = t
+	flow := t.Plan.Flow
+	if old != nil { // which may yet get its name back
+		flow = flow.And(old.Plan.Flow)
+	}
+	r.Flows.Put(name, flow)
+	return old, nil
+}
+
+// Settle is called when a trigger that was entered has begun.
+func (r *Registry) Settle(t *Trigger) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.all[t.Plan.Name] == t {
+		r.Flows.Put(t.Plan.Name, t.Plan.Flow)
+	}
+}
+
+// Leave takes the name of a trigger away, if it still has it, and gives it back to the
+// one that had it before.
+func (r *Registry) Leave(t, before *Trigger) {
+	name := t.Plan.Name
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.all[name] != t:
+	case before != nil:
+		r.all[name] = before
+		r.Flows.Put(name, before.Plan.Flow)
+	default:
+		delete(r.all, name)
+		r.Flows.Drop(name)
+	}
+}
+
+// Get is the trigger of that name, or nil.
+func (r *Registry) Get(name string) *Trigger {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.all[name]
+}
+
+// List lists the triggers by name.
+func (r *Registry) List() []*Trigger {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := make([]*Trigger, 0, len(r.all))
+	for _, t := range r.all {
+		out = append(out, t)
+	}
+	slices.SortFunc(out, func(a, b *Trigger) int { return strings.Compare(a.Plan.Name, b.Plan.Name) })
+	return out
+}
+
+// Describe lists the columns of a trigger's stream.
+func Describe(t *Trigger) *answer.Table {
+	rel := answer.NewTable(answer.Text("column"), answer.Text("type"), answer.Text("description"))
+	for _, c := range catalog.Trigger.Columns {
+		rel.Add(types.Str(c.Name), types.Str(c.Type.String()), types.Str(c.Doc))
+	}
+	if t != nil {
+		rel.Notices = []string{fmt.Sprintf("%s: %s", t.Plan.Name, t.Text)}
+	}
+	return rel
+}
