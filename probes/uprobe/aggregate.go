@@ -9,6 +9,7 @@ import (
 	"github.com/cilium/ebpf"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
 	"endoscope/probes/codegen"
@@ -64,7 +65,7 @@ type aggregation struct {
 // aggregate; nil: no. inferred is how many functions follow from ws.
 func (p *Provider) compileAggregate(spec *plan.Acquire, f *filter, ws []want, inferred int) *aggregation {
 	part := spec.Partial
-	if part == nil || spec.Stream == FunctionCall || spec.Settings.NoKernel || f.program.Residual != nil || part.Pane != 0 && part.Pane < minPane {
+	if part == nil || spec.Stream == catalog.FunctionCall || spec.Settings.NoKernel || f.program.Residual != nil || part.Pane != 0 && part.Pane < minPane {
 		return nil
 	}
 	cpus, err := ebpf.PossibleCPU()
@@ -112,7 +113,7 @@ func (p *Provider) compileAggregate(spec *plan.Acquire, f *filter, ws []want, in
 	if code.Update != nil {
 		a.options |= updated
 	}
-	if spec.Stream == FunctionStart && !slices.ContainsFunc(ws, func(w want) bool { return w.returns != unseen }) {
+	if spec.Stream == catalog.FunctionStart && !slices.ContainsFunc(ws, func(w want) bool { return w.returns != unseen }) {
 		if !code.Timed && !f.program.Reads[spec.Out.Time] && a.pane == endless {
 			a.options |= untimed
 		}

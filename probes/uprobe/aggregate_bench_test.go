@@ -1,11 +1,12 @@
 package uprobe
 
 import (
-	"endoscope/probes"
 	"testing"
 	"time"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
+	"endoscope/probes"
 	"endoscope/probes/testenv"
 )
 
@@ -28,14 +29,14 @@ func BenchmarkAggregate(b *testing.B) {
 		keys         []plan.Expr
 		aggs         []plan.Agg
 	}{
-		{"count by function", FunctionStart, 0, fn, []plan.Agg{agg("count")}},
-		{"count by function in panes", FunctionStart, time.Second, fn, []plan.Agg{agg("count")}},
-		{"count by thread", FunctionStart, 0, []plan.Expr{col("tid")}, []plan.Agg{agg("count")}},
-		{"sum of an argument", FunctionStart, 0, fn, []plan.Agg{agg("sum", col("arg0"))}},
-		{"histogram of an argument", FunctionStart, 0, fn, []plan.Agg{agg("histogram", col("arg0"))}},
-		{"duration by function", FunctionDuration, 0, fn, []plan.Agg{agg("count"), agg("avg", took), agg("max", took)}},
-		{"quantiles of duration", FunctionDuration, 0, fn, []plan.Agg{agg("quantile", took)}},
-		{"duration by thread name", FunctionDuration, 0, []plan.Expr{col("thread_name")}, []plan.Agg{agg("avg", took)}},
+		{"count by function", catalog.FunctionStart, 0, fn, []plan.Agg{agg("count")}},
+		{"count by function in panes", catalog.FunctionStart, time.Second, fn, []plan.Agg{agg("count")}},
+		{"count by thread", catalog.FunctionStart, 0, []plan.Expr{col("tid")}, []plan.Agg{agg("count")}},
+		{"sum of an argument", catalog.FunctionStart, 0, fn, []plan.Agg{agg("sum", col("arg0"))}},
+		{"histogram of an argument", catalog.FunctionStart, 0, fn, []plan.Agg{agg("histogram", col("arg0"))}},
+		{"duration by function", catalog.FunctionDuration, 0, fn, []plan.Agg{agg("count"), agg("avg", took), agg("max", took)}},
+		{"quantiles of duration", catalog.FunctionDuration, 0, fn, []plan.Agg{agg("quantile", took)}},
+		{"duration by thread name", catalog.FunctionDuration, 0, []plan.Expr{col("thread_name")}, []plan.Agg{agg("avg", took)}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			measureCalls(b, target, func(r *running) func() *discard {

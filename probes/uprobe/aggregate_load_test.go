@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/testenv"
@@ -60,13 +61,13 @@ func TestCollectingUnderLoad(t *testing.T) {
 		keys   []plan.Expr
 		aggs   []plan.Agg // the first is COUNT, the second, if any, SUM(arg0)
 	}{
-		{"count", FunctionStart, 0, []plan.Expr{col("function_name")}, []plan.Agg{agg("count")}},
-		{"dense", FunctionStart, 0, nil, []plan.Agg{agg("count"), agg("sum", col("arg0")), agg("stddev", col("arg0"))}},
-		{"hash", FunctionStart, 0, []plan.Expr{col("tid")}, []plan.Agg{agg("count"), agg("sum", col("arg0")), agg("quantile", col("arg0"))}},
-		{"durations", FunctionDuration, 0, []plan.Expr{col("function_name")}, []plan.Agg{agg("count"), agg("sum", col("arg0")), agg("max", col("duration"))}},
-		{"times in panes", FunctionStart, minPane, nil, []plan.Agg{agg("count"), agg("sum", col("arg0")), agg("min", col("timestamp")), agg("max", col("timestamp"))}},
-		{"count in panes", FunctionStart, minPane, []plan.Expr{col("function_name")}, []plan.Agg{agg("count")}},
-		{"hash in panes", FunctionStart, minPane, []plan.Expr{col("tid")}, []plan.Agg{agg("count"), agg("sum", col("arg0")), agg("histogram", col("arg0"))}},
+		{"count", catalog.FunctionStart, 0, []plan.Expr{col("function_name")}, []plan.Agg{agg("count")}},
+		{"dense", catalog.FunctionStart, 0, nil, []plan.Agg{agg("count"), agg("sum", col("arg0")), agg("stddev", col("arg0"))}},
+		{"hash", catalog.FunctionStart, 0, []plan.Expr{col("tid")}, []plan.Agg{agg("count"), agg("sum", col("arg0")), agg("quantile", col("arg0"))}},
+		{"durations", catalog.FunctionDuration, 0, []plan.Expr{col("function_name")}, []plan.Agg{agg("count"), agg("sum", col("arg0")), agg("max", col("duration"))}},
+		{"times in panes", catalog.FunctionStart, minPane, nil, []plan.Agg{agg("count"), agg("sum", col("arg0")), agg("min", col("timestamp")), agg("max", col("timestamp"))}},
+		{"count in panes", catalog.FunctionStart, minPane, []plan.Expr{col("function_name")}, []plan.Agg{agg("count")}},
+		{"hash in panes", catalog.FunctionStart, minPane, []plan.Expr{col("tid")}, []plan.Agg{agg("count"), agg("sum", col("arg0")), agg("histogram", col("arg0"))}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := provider(t, Options{})
@@ -76,7 +77,7 @@ func TestCollectingUnderLoad(t *testing.T) {
 			}
 			r := run(t, target, strconv.Itoa(ms))
 			cols := []string{"timestamp", "tid", "function_name", "arg0"}
-			if c.stream == FunctionDuration {
+			if c.stream == catalog.FunctionDuration {
 				cols = append(cols, "duration")
 			}
 			spec := aggregate(acquisition(c.stream, r.target(), named("f"), cols...), c.pane, c.keys, c.aggs...)
@@ -161,7 +162,7 @@ func TestPanesThatNobodyCollects(t *testing.T) {
 	target := testenv.CompileCText(t, crowd, "-O1", "-fcf-protection=none")
 	r := run(t, target, "1750")
 	aggs := []plan.Agg{agg("count"), agg("sum", col("arg0")), agg("min", col("timestamp")), agg("max", col("timestamp"))}
-	spec := aggregate(acquisition(FunctionStart, r.target(), named("f"), "timestamp", "arg0"), minPane, nil, aggs...)
+	spec := aggregate(acquisition(catalog.FunctionStart, r.target(), named("f"), "timestamp", "arg0"), minPane, nil, aggs...)
 	src, got := start(t, provider(t, Options{}), spec)
 	a := src.(*source).aggregator
 	go func() {
@@ -188,7 +189,7 @@ func TestPanesOfABusyReader(t *testing.T) {
 	p := provider(t, Options{})
 	r := run(t, target, "0")
 	aggs := []plan.Agg{agg("count"), agg("sum", col("arg0")), agg("min", col("timestamp")), agg("max", col("timestamp"))}
-	spec := aggregate(acquisition(FunctionStart, r.target(), named("f"), "timestamp", "arg0"), minPane, nil, aggs...)
+	spec := aggregate(acquisition(catalog.FunctionStart, r.target(), named("f"), "timestamp", "arg0"), minPane, nil, aggs...)
 	src, got := start(t, p, spec)
 	r.step()
 	somePanes(t, got)

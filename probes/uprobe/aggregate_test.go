@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"endoscope/operators/expr"
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes"
@@ -272,8 +273,8 @@ func TestAggregatesOfCalls(t *testing.T) {
 			if !c.singly {
 				cond = and(cond, call("<", x, num(1<<40)))
 			}
-			spec := aggregate(filtered(FunctionStart, r.target(), sel, cond, cols...), 0, c.keys, c.aggs...)
-			raw := filtered(FunctionStart, r.target(), sel, cond, cols...)
+			spec := aggregate(filtered(catalog.FunctionStart, r.target(), sel, cond, cols...), 0, c.keys, c.aggs...)
+			raw := filtered(catalog.FunctionStart, r.target(), sel, cond, cols...)
 			src, got := start(t, p, spec)
 			_, all := start(t, p, raw)
 			if how := src.Info().Aggregation; !strings.HasPrefix(how, c.how) {
@@ -320,10 +321,10 @@ func durationsAgree(t *testing.T, target string, o Options) (differ error) {
 	r := run(t, target)
 	cols := []string{"timestamp", "function_name", "duration", "arg0"}
 	long := dur(10 * time.Millisecond)
-	spec := aggregate(acquisition(FunctionDuration, r.target(), named("alpha", "slow"), cols...), 0, []plan.Expr{col("function_name")},
+	spec := aggregate(acquisition(catalog.FunctionDuration, r.target(), named("alpha", "slow"), cols...), 0, []plan.Expr{col("function_name")},
 		agg("count"), agg("max", col("duration")), agg("sum", col("duration")), agg("last", col("arg0")), where(agg("count"), call(">", col("duration"), long)))
 	src, got := start(t, p, spec)
-	_, all := start(t, p, acquisition(FunctionDuration, r.target(), named("alpha", "slow"), cols...))
+	_, all := start(t, p, acquisition(catalog.FunctionDuration, r.target(), named("alpha", "slow"), cols...))
 	if how := src.Info().Aggregation; how != "dense by function" {
 		t.Errorf("aggregates %q", how)
 	}
@@ -370,7 +371,7 @@ func TestMoreGroupsThanRoom(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := run(t, target)
-			spec := aggregate(acquisition(FunctionStart, r.target(), named("f"), "timestamp", "arg0"), 0, c.keys, c.aggs...)
+			spec := aggregate(acquisition(catalog.FunctionStart, r.target(), named("f"), "timestamp", "arg0"), 0, c.keys, c.aggs...)
 			p := provider(t, Options{})
 			src, err := p.Prepare(t.Context(), spec)
 			if err != nil {
@@ -407,7 +408,7 @@ func TestInterruptedPrograms(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, distinct, "-O1", "-fcf-protection=none")
 	r := run(t, target)
-	spec := aggregate(acquisition(FunctionStart, r.target(), named("f"), "timestamp", "arg0"), 0, nil, agg("count"), agg("sum", col("arg0")))
+	spec := aggregate(acquisition(catalog.FunctionStart, r.target(), named("f"), "timestamp", "arg0"), 0, nil, agg("count"), agg("sum", col("arg0")))
 	src, got := start(t, provider(t, Options{}), spec)
 	a := src.(*source).aggregator
 	a.mu.Lock()
@@ -433,7 +434,7 @@ int main(void) { ready(); for (long i = 0; i < 30; i++) { f(i); if (i % 3) g(i);
 `, "-O1")
 	p := provider(t, Options{})
 	r := run(t, target)
-	spec := aggregate(acquisition(FunctionStart, r.target(), named("f", "g"), "timestamp", "function_name"), 0, []plan.Expr{col("function_name")}, agg("count"))
+	spec := aggregate(acquisition(catalog.FunctionStart, r.target(), named("f", "g"), "timestamp", "function_name"), 0, []plan.Expr{col("function_name")}, agg("count"))
 	src, got := start(t, p, spec)
 	if src.(*source).aggregation.options&noHits == 0 {
 		t.Error("hits are counted apart")
@@ -488,7 +489,7 @@ func TestWhatIsNotAggregated(t *testing.T) {
 		},
 		"a key that is text": func(a *plan.Acquire) { a.Partial.Keys = []plan.Expr{constant("text")} },
 	} {
-		spec := aggregate(acquisition(FunctionStart, r.target(), named("f"), "timestamp", "exe", "arg0"), 0, nil, agg("sum", col("arg0")))
+		spec := aggregate(acquisition(catalog.FunctionStart, r.target(), named("f"), "timestamp", "exe", "arg0"), 0, nil, agg("sum", col("arg0")))
 		change(spec)
 		src, err := p.Prepare(t.Context(), spec)
 		if err != nil {

@@ -13,13 +13,6 @@ import (
 	"endoscope/probes/process"
 )
 
-// The streams of memory that is allocated and released: of the calls of
-// allocators, the outermost of each thread or goroutine.
-const (
-	Allocation   = catalog.Allocation
-	Deallocation = catalog.Deallocation
-)
-
 // memoryFields are what these have beside the function and where it was called
 // from. The address of an allocation is known at its return, and so it happens
 // then; a deallocation happens when its call begins, for from then on others may
@@ -30,7 +23,7 @@ var memoryFields = []types.Field{{Name: "address", Type: types.Bigint}, {Name: "
 
 // ofMemory reports whether a query is of one of these streams.
 func ofMemory(spec *plan.Acquire) bool {
-	return spec.Stream == Allocation || spec.Stream == Deallocation
+	return spec.Stream == catalog.Allocation || spec.Stream == catalog.Deallocation
 }
 
 // arguments is what an allocator's function is given (enum in memory.h).
@@ -72,7 +65,7 @@ const (
 // testsSizes reports whether the kernel may test, or add up, the sizes of allocations.
 func testsSizes(spec *plan.Acquire) bool {
 	size := spec.Out.Index("size")
-	if spec.Stream != Allocation || size < 0 {
+	if spec.Stream != catalog.Allocation || size < 0 {
 		return false
 	}
 	tests := spec.Partial != nil
@@ -83,18 +76,6 @@ func testsSizes(spec *plan.Acquire) bool {
 		})
 	}
 	return tests
-}
-
-// sizesBeside is what a module has to do that comes beside those of a source; nil: there
-// are none.
-func sizesBeside(spec *plan.Acquire, first *source) sizing {
-	switch {
-	case !testsSizes(spec):
-		return asTheyAre
-	case first != nil && slices.ContainsFunc(first.resolution.wants, func(w want) bool { return w.unsized }):
-		return mayBeUnknown
-	}
-	return areKnown
 }
 
 // allocatorsOfC are the functions of C, to which allocators that may be beside the
@@ -204,7 +185,7 @@ func isOperatorNamed(name string) bool {
 func (s *selector) allocators(m *elf.Module, module string) (out []choice, err error) {
 	for i, f := range m.All() {
 		a := allocator(&f)
-		if a == 0 || s.memory == Allocation && !a.allocates() || s.memory == Deallocation && !a.releases() {
+		if a == 0 || s.memory == catalog.Allocation && !a.allocates() || s.memory == catalog.Deallocation && !a.releases() {
 			continue
 		}
 		if isOperator(&f) && !codesite.In(m).MayAvoid(i, isAllocator) {
@@ -235,68 +216,4 @@ func (s *moduleSet) addStarting(t plan.Target, running []process.Process) error 
 	}
 	defer programs.close()
 	return s.addComing(programs, func(string) bool { return true })
-}
-
-// allocatorTrap reports whether the return of an allocator's function may be
-// trapped. Nothing is thrown or unwound through those of C, nor through operators
-// that release: they call nobody back, and are no cancellation points. reason
-// says why not.
-func allocatorTrap(sym *elf.Module, i int) (safe bool, reason string) {
-	f := sym.Function(i)
-	if isOperator(&f) && !allocator(&f).releases() {
-		return codesite.In(sym).ReturnTrap(i)
-	}
-	return codesite.In(sym).ReturnTrapOfNoexcept(i)
-}
-
-// allocatorExits are the exits of a function that allocates, with those of the
-// functions that it goes on as: they return the address. A call that goes on as
-// another allocator's is one of that: nothing is returned at such an exit. reason says why the exits are not known.
-func (r *resolver) allocatorExits(sym *elf.Module, i int, exits []codesite.Site) (all []codesite.Site, reason string) {
-	f := sym.Function(i)
-	a := allocator(&f)
-	if !a.allocates() {
-		all = slices.Clone(exits)
-		for k := range all {
-			all[k].RetvalReady = !codesite.In(sym).LeavesTo(all[k], isAllocator)
-		}
-		return all, ""
-	}
-	if f.Lang == elf.Go || codesite.In(sym).CallsAny(i, isAllocator) {
-		return exits, ""
-	}
-	seen := map[int]bool{i: true}
-	for n := 0; n < len(exits); n++ {
-		s := exits[n]
-		if s.RetvalReady {
-			all = append(all, s)
-			continue
-		}
-		target, ok := codesite.In(sym).TailTarget(s)
-		if !ok || len(seen) > maxTails {
-			return nil, "it leaves by a jump to a function that is not observed, which returns the address"
-		}
-		if seen[target] {
-			continue
-		}
-		seen[target] = true
-		more, err := codesite.In(sym).ExitSitesFor(target, codesite.Need{Value: true, Prices: r.costs.sites()})
-		if err != nil {
-			return nil, "it leaves by a jump to " + sym.Function(target).Name + ", which " + err.Error()
-		}
-		exits = append(exits, more...)
-	}
-	return all, ""
-}
-
-// maxTails bounds how many functions one goes on as.
-const maxTails = 8
-
-// noAllocator is the refusal where no module has an allocator.
-func (r *resolver) noAllocator(opened []*elf.Module) *plan.Error {
-	e := plan.Errorf(r.spec.Start, r.spec.Stop, "no functions that %s are known in %s", map[string]string{Allocation: "allocate memory", Deallocation: "release memory"}[r.spec.Stream], r.where())
-	if r.spec.Stream == Deallocation && slices.ContainsFunc(opened, func(m *elf.Module) bool { return m.HasGo() }) {
-		return e.WithHint("Go's garbage collector releases memory without calls that could be observed")
-	}
-	return e.WithHint("malloc and its like are looked for in all modules of the target that are loaded, operators new and delete, and Go's mallocgc")
 }

@@ -144,7 +144,7 @@ func (s *source) otherProgram(pid int) string {
 	if !runs || unix.Stat(fmt.Sprintf("/proc/%d/exe", pid), &st) != nil {
 		return ""
 	}
-	id := fileID{st.Dev, st.Ino}
+	id := process.FileID{Dev: st.Dev, Inode: st.Ino}
 	if slices.ContainsFunc(s.resolution.modules.list, func(m *module) bool { return m.id == id }) {
 		return ""
 	}

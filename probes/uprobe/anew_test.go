@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
 )
@@ -113,22 +114,22 @@ var watchings = []struct {
 	spec func(plan.Target) *plan.Acquire
 }{
 	{"entries", true, func(t plan.Target) *plan.Acquire {
-		return acquisition(FunctionStart, t, named("work"), "timestamp", "arg0")
+		return acquisition(catalog.FunctionStart, t, named("work"), "timestamp", "arg0")
 	}},
 	{"aggregated", true, func(t plan.Target) *plan.Acquire {
-		return aggregate(acquisition(FunctionStart, t, named("work"), "timestamp"), 0, nil, agg("count"))
+		return aggregate(acquisition(catalog.FunctionStart, t, named("work"), "timestamp"), 0, nil, agg("count"))
 	}},
 	{"traps", false, func(t plan.Target) *plan.Acquire {
-		return acquisition(FunctionDuration, t, named("work"), "timestamp", "retval")
+		return acquisition(catalog.FunctionDuration, t, named("work"), "timestamp", "retval")
 	}},
 	{"exits", true, func(t plan.Target) *plan.Acquire {
-		return byExits(FunctionDuration, t, named("work"), "timestamp", "retval")
+		return byExits(catalog.FunctionDuration, t, named("work"), "timestamp", "retval")
 	}},
 	{"depth", true, func(t plan.Target) *plan.Acquire {
-		return byExits(FunctionDuration, t, named("work"), "timestamp", "depth")
+		return byExits(catalog.FunctionDuration, t, named("work"), "timestamp", "depth")
 	}},
 	{"marked place", true, func(t plan.Target) *plan.Acquire {
-		return acquisition(FunctionStart, t, named("usdt:app:work"), "timestamp", "arg0")
+		return acquisition(catalog.FunctionStart, t, named("usdt:app:work"), "timestamp", "arg0")
 	}},
 }
 
@@ -175,7 +176,7 @@ func TestSemaphoreOfExecutedProgram(t *testing.T) {
 	target := testenv.CompileCText(t, reborn, "-O1", "-pthread")
 	p := provider(t, Options{})
 	r := run(t, target, "thread")
-	_, got := start(t, p, acquisition(FunctionStart, r.target(), named("usdt:app:guarded"), "timestamp"))
+	_, got := start(t, p, acquisition(catalog.FunctionStart, r.target(), named("usdt:app:guarded"), "timestamp"))
 	r.step()
 	callsSaid(t, r.line())
 	r.line()
@@ -194,7 +195,7 @@ func TestGapOfExecutedProgram(t *testing.T) {
 	p := provider(t, Options{})
 	r, other := run(t, target, "thread"), run(t, target, "second")
 	both := plan.Target{PIDs: []int{r.cmd.Process.Pid, other.cmd.Process.Pid}}
-	_, got := start(t, p, byExits(FunctionCall, both, named("work"), "timestamp", "pid", "event", "thread_name"))
+	_, got := start(t, p, byExits(catalog.FunctionCall, both, named("work"), "timestamp", "pid", "event", "thread_name"))
 	r.step()
 	callsSaid(t, r.line())
 	r.line()
@@ -247,7 +248,7 @@ func TestChildThatExecutesIsNoTarget(t *testing.T) {
 	target := testenv.CompileCText(t, reborn, "-O1", "-pthread")
 	p := provider(t, Options{})
 	r := run(t, target, "vfork")
-	_, got := start(t, p, acquisition(FunctionStart, r.target(), named("work"), "timestamp"))
+	_, got := start(t, p, acquisition(catalog.FunctionStart, r.target(), named("work"), "timestamp"))
 	r.step()
 	r.line()
 	lines := r.finish(success)
@@ -265,7 +266,7 @@ func TestExecutedInContainer(t *testing.T) {
 	cmd := exec.Command(target, "thread")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS}
 	r := runCommand(t, cmd)
-	_, got := start(t, p, acquisition(FunctionStart, r.target(), named("work"), "timestamp"))
+	_, got := start(t, p, acquisition(catalog.FunctionStart, r.target(), named("work"), "timestamp"))
 	r.step()
 	first := callsSaid(t, r.line())
 	r.line()
@@ -283,7 +284,7 @@ func TestOtherProgramExecutedByThread(t *testing.T) {
 	other := copyAs(t, target, "other")
 	p := provider(t, Options{})
 	r := run(t, target, "thread", other)
-	_, got := start(t, p, acquisition(FunctionStart, r.target(), named("work"), "timestamp"))
+	_, got := start(t, p, acquisition(catalog.FunctionStart, r.target(), named("work"), "timestamp"))
 	r.step()
 	first := callsSaid(t, r.line())
 	r.line()
@@ -311,7 +312,7 @@ func TestQueryThatEndsBeforeItsLinksAreAnew(t *testing.T) {
 	target := testenv.CompileCText(t, reborn, "-O1", "-pthread")
 	p := provider(t, Options{})
 	r := run(t, target, "thread")
-	src, got := start(t, p, acquisition(FunctionStart, r.target(), named("work"), "timestamp"))
+	src, got := start(t, p, acquisition(catalog.FunctionStart, r.target(), named("work"), "timestamp"))
 	s := src.(*source)
 	s.flip.Lock() // nothing is made anew meanwhile
 	r.step()

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/catalog"
 	"endoscope/planner/types"
 	"endoscope/probes/bpf"
 	"endoscope/probes/codegen"
@@ -85,7 +86,7 @@ var appenders = rows.Columns[event]{
 
 // streams holds the appenders to the catalog: a column that either lacks stops the
 // program at its start.
-var streams = rows.NewTables([]string{FunctionStart, FunctionEnd, FunctionDuration, FunctionCall, Allocation, Deallocation}, appenders)
+var streams = rows.NewTables([]string{catalog.FunctionStart, catalog.FunctionEnd, catalog.FunctionDuration, catalog.FunctionCall, catalog.Allocation, catalog.Deallocation}, appenders)
 
 // frame is the appender of frameColumn.
 var frame = rows.Word(func(e *event) *uint64 { return &e.frame })

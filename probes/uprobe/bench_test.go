@@ -1,7 +1,6 @@
 package uprobe
 
 import (
-	"endoscope/probes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -16,7 +15,9 @@ import (
 	"github.com/cilium/ebpf/asm"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
+	"endoscope/probes"
 	"endoscope/probes/bpf"
 	"endoscope/probes/codegen"
 	"endoscope/probes/testenv"
@@ -38,7 +39,7 @@ func (d *discard) End(error)                    { close(d.ended) }
 
 // subscribed is a subscription of usual columns, and a record for it.
 func subscribed(tb testing.TB, sink *discard) (*subscription, []byte) {
-	spec := acquisition(FunctionDuration, plan.Target{}, nil,
+	spec := acquisition(catalog.FunctionDuration, plan.Target{}, nil,
 		"timestamp", "pid", "tid", "function_name", "module", "duration", "arg0", "process")
 	cols, err := columnsOf(spec, valuesOf(spec))
 	if err != nil {
@@ -153,7 +154,7 @@ func emptyProgram(b *testing.B, target string, attachType uint32) func(r *runnin
 	}
 	b.Cleanup(func() { file.Close() })
 	return func(r *running) func() *discard {
-		src, err := provider(b, Options{}).Prepare(b.Context(), acquisition(FunctionStart, r.target(), named("pushes"), "timestamp"))
+		src, err := provider(b, Options{}).Prepare(b.Context(), acquisition(catalog.FunctionStart, r.target(), named("pushes"), "timestamp"))
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -188,29 +189,29 @@ func BenchmarkCall(b *testing.B) {
 		queries            int
 		cols               []string
 	}{
-		{"entry", FunctionStart, "session", nil, 1, []string{"timestamp"}},
-		{"entry with arguments and names", FunctionStart, "session", nil, 1, []string{"timestamp", "arg0", "process"}},
-		{"entry, 1 in 1000 wanted", FunctionStart, "session", rare, 1, []string{"timestamp", "arg0"}},
-		{"entry, none wanted", FunctionStart, "session", never, 1, []string{"timestamp", "arg0"}},
-		{"entry, none wanted by two queries", FunctionStart, "session", never, 2, []string{"timestamp", "arg0"}},
-		{"entry, two queries", FunctionStart, "session", nil, 2, []string{"timestamp"}},
-		{"session", FunctionDuration, "session", nil, 1, []string{"timestamp", "duration"}},
-		{"session, two queries", FunctionDuration, "session", nil, 2, []string{"timestamp", "duration"}},
-		{"session, refused at the entry", FunctionDuration, "session", never, 1, []string{"timestamp", "duration", "arg0"}},
-		{"session, refused at the return", FunctionDuration, "session", long, 1, []string{"timestamp", "duration"}},
-		{"session with depth", FunctionDuration, "session", nil, 1, []string{"timestamp", "duration", "depth"}},
-		{"sequence", FunctionCall, "session", nil, 1, []string{"timestamp", "event", "depth"}},
-		{"sequence, refused at the entry", FunctionCall, "session", nobody, 1, []string{"timestamp", "event", "tid"}},
-		{"sequence, entries alone", FunctionCall, "session", entries, 1, []string{"timestamp", "depth", "event"}},
-		{"sequence by a pair", FunctionCall, "multi", nil, 1, []string{"timestamp", "event", "depth"}},
-		{"pair", FunctionDuration, "multi", nil, 1, []string{"timestamp", "duration"}},
-		{"pair, refused at the entry", FunctionDuration, "multi", never, 1, []string{"timestamp", "duration", "arg0"}},
-		{"exits", FunctionDuration, "exits", nil, 1, []string{"timestamp", "duration"}},
-		{"exits, refused at the entry", FunctionDuration, "exits", never, 1, []string{"timestamp", "duration", "arg0"}},
-		{"exits, refused at the return", FunctionDuration, "exits", long, 1, []string{"timestamp", "duration"}},
-		{"exits with depth", FunctionDuration, "exits", nil, 1, []string{"timestamp", "duration", "depth"}},
-		{"exits, sequence", FunctionCall, "exits", nil, 1, []string{"timestamp", "event", "depth"}},
-		{"exits, stepped", FunctionDuration, "exits", nil, 1, []string{"timestamp", "duration"}},
+		{"entry", catalog.FunctionStart, "session", nil, 1, []string{"timestamp"}},
+		{"entry with arguments and names", catalog.FunctionStart, "session", nil, 1, []string{"timestamp", "arg0", "process"}},
+		{"entry, 1 in 1000 wanted", catalog.FunctionStart, "session", rare, 1, []string{"timestamp", "arg0"}},
+		{"entry, none wanted", catalog.FunctionStart, "session", never, 1, []string{"timestamp", "arg0"}},
+		{"entry, none wanted by two queries", catalog.FunctionStart, "session", never, 2, []string{"timestamp", "arg0"}},
+		{"entry, two queries", catalog.FunctionStart, "session", nil, 2, []string{"timestamp"}},
+		{"session", catalog.FunctionDuration, "session", nil, 1, []string{"timestamp", "duration"}},
+		{"session, two queries", catalog.FunctionDuration, "session", nil, 2, []string{"timestamp", "duration"}},
+		{"session, refused at the entry", catalog.FunctionDuration, "session", never, 1, []string{"timestamp", "duration", "arg0"}},
+		{"session, refused at the return", catalog.FunctionDuration, "session", long, 1, []string{"timestamp", "duration"}},
+		{"session with depth", catalog.FunctionDuration, "session", nil, 1, []string{"timestamp", "duration", "depth"}},
+		{"sequence", catalog.FunctionCall, "session", nil, 1, []string{"timestamp", "event", "depth"}},
+		{"sequence, refused at the entry", catalog.FunctionCall, "session", nobody, 1, []string{"timestamp", "event", "tid"}},
+		{"sequence, entries alone", catalog.FunctionCall, "session", entries, 1, []string{"timestamp", "depth", "event"}},
+		{"sequence by a pair", catalog.FunctionCall, "multi", nil, 1, []string{"timestamp", "event", "depth"}},
+		{"pair", catalog.FunctionDuration, "multi", nil, 1, []string{"timestamp", "duration"}},
+		{"pair, refused at the entry", catalog.FunctionDuration, "multi", never, 1, []string{"timestamp", "duration", "arg0"}},
+		{"exits", catalog.FunctionDuration, "exits", nil, 1, []string{"timestamp", "duration"}},
+		{"exits, refused at the entry", catalog.FunctionDuration, "exits", never, 1, []string{"timestamp", "duration", "arg0"}},
+		{"exits, refused at the return", catalog.FunctionDuration, "exits", long, 1, []string{"timestamp", "duration"}},
+		{"exits with depth", catalog.FunctionDuration, "exits", nil, 1, []string{"timestamp", "duration", "depth"}},
+		{"exits, sequence", catalog.FunctionCall, "exits", nil, 1, []string{"timestamp", "event", "depth"}},
+		{"exits, stepped", catalog.FunctionDuration, "exits", nil, 1, []string{"timestamp", "duration"}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			if c.mode == "session" && !featureSession.has() {
@@ -317,10 +318,10 @@ func BenchmarkGoCall(b *testing.B) {
 		name, stream string
 		cols         []string
 	}{
-		{"entry", FunctionStart, []string{"timestamp"}},
-		{"exits", FunctionDuration, []string{"timestamp", "duration"}},
-		{"exits with depth", FunctionDuration, []string{"timestamp", "duration", "depth"}},
-		{"exits, sequence", FunctionCall, []string{"timestamp", "event", "depth", "goroutine"}},
+		{"entry", catalog.FunctionStart, []string{"timestamp"}},
+		{"exits", catalog.FunctionDuration, []string{"timestamp", "duration"}},
+		{"exits with depth", catalog.FunctionDuration, []string{"timestamp", "duration", "depth"}},
+		{"exits, sequence", catalog.FunctionCall, []string{"timestamp", "event", "depth", "goroutine"}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			measureCalls(b, target, func(r *running) func() *discard {

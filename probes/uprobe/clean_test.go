@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"endoscope/probes"
 	"errors"
 	"fmt"
 	"os"
@@ -16,7 +15,9 @@ import (
 	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
+	"endoscope/probes"
 	"endoscope/probes/testenv"
 )
 
@@ -105,7 +106,7 @@ func attachAndHang() {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	spec := acquisition(FunctionDuration, plan.Target{PIDs: []int{o.PID}}, named(o.Functions...), "timestamp")
+	spec := acquisition(catalog.FunctionDuration, plan.Target{PIDs: []int{o.PID}}, named(o.Functions...), "timestamp")
 	p := New(Options{Match: matchExpr, Links: o.Links, Prices: estimates})
 	src, err := p.Prepare(context.Background(), spec)
 	if err == nil {

@@ -9,14 +9,6 @@ import (
 	"endoscope/probes/codegen"
 )
 
-// The streams of this package.
-const (
-	FunctionStart    = catalog.FunctionStart
-	FunctionEnd      = catalog.FunctionEnd
-	FunctionDuration = catalog.FunctionDuration
-	FunctionCall     = catalog.FunctionCall
-)
-
 // maxArgs is how many argument registers there are in the calling conventions.
 const maxArgs = 6
 
@@ -140,15 +132,15 @@ func wantsOf(spec *plan.Acquire, cols []column, values *readings, test codegen.P
 	w := wants{cols: slices.Clone(cols), values: values}
 	used := make([]bool, len(cols)) // of values
 	switch spec.Stream {
-	case FunctionEnd:
+	case catalog.FunctionEnd:
 		w.options |= atReturn | lateNames
-	case FunctionDuration:
+	case catalog.FunctionDuration:
 		w.options |= atReturn
-	case FunctionCall:
+	case catalog.FunctionCall:
 		w.options |= sequence
-	case Allocation:
+	case catalog.Allocation:
 		w.options |= atReturn | useDepth | useArgs | allocates
-	case Deallocation:
+	case catalog.Deallocation:
 		w.options |= atReturn | useDepth | useArgs | frees
 	}
 	read := make([]bool, len(cols))
@@ -215,7 +207,7 @@ const frameColumn = "frame"
 
 func hasColumn(stream, name string) bool {
 	if name == frameColumn {
-		return stream == FunctionCall
+		return stream == catalog.FunctionCall
 	}
 	s := catalog.Find(stream)
 	if s == nil {

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"endoscope/planner/catalog"
 	"endoscope/probes/testenv"
 )
 
@@ -39,7 +40,7 @@ func TestCosts(t *testing.T) {
 	returnModes(t, func(t *testing.T, o Options) {
 		p := provider(t, o)
 		r := run(t, target)
-		_, calls := start(t, p, acquisition(FunctionDuration, r.target(), named("works", "rests", "reads", "writes"),
+		_, calls := start(t, p, acquisition(catalog.FunctionDuration, r.target(), named("works", "rests", "reads", "writes"),
 			"function_name", "duration", "cpu_time", "read_bytes", "written_bytes", "retval"))
 		r.finish(success)
 		calls.wait(t)

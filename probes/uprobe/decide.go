@@ -5,6 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"endoscope/planner/catalog"
 	"endoscope/probes/codesite"
 	"endoscope/probes/elf"
 )
@@ -46,7 +47,7 @@ func (r *resolver) decideOne(sym *elf.Module, c choice) decision {
 	w := want{size: sym.Size(c.index), label: label{function: c.name, class: c.class}}
 	if c.lang == elf.Go {
 		w.flags = goRegisters
-		if r.spec.Stream == FunctionCall {
+		if r.spec.Stream == catalog.FunctionCall {
 			w.flags |= goidFlag(sym.GoidOffset())
 		}
 	}

@@ -2,6 +2,7 @@ package uprobe
 
 import (
 	"bytes"
+	"encoding/binary"
 	"unsafe"
 
 	"endoscope/probes/bpf"
@@ -142,16 +143,16 @@ func behind(options uint32) (n int) {
 // short.
 func (e *event) more(b []byte, options uint32) bool {
 	if options&sendSelf != 0 {
-		e.self, b = le64(b), b[8:]
+		e.self, b = binary.LittleEndian.Uint64(b), b[8:]
 	}
 	if options&sendCaller != 0 {
-		e.caller, e.image, b = le64(b), le64(b[8:]), b[16:]
+		e.caller, e.image, b = binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:]), b[16:]
 	}
 	if options&(allocates|frees) != 0 {
-		e.address, e.size, b = le64(b), le64(b[8:]), b[16:]
+		e.address, e.size, b = binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:]), b[16:]
 	}
 	if options&sendFrame != 0 {
-		e.frame, b = le64(b), b[8:]
+		e.frame, b = binary.LittleEndian.Uint64(b), b[8:]
 	}
 	if options&sendStack != 0 {
 		e.copied = (*bpf.FunctionCopied)(unsafe.Pointer(unsafe.SliceData(b)))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/planner/catalog"
 	"endoscope/probes/testenv"
 )
 
@@ -27,9 +28,9 @@ func TestDepthInGo(t *testing.T) {
 	names := named("main.worker", "main.step", "main.leaf", "main.lone", "main.catches", "main.throws")
 	p := provider(t, Options{})
 	r := run(t, target)
-	_, starts := start(t, p, acquisition(FunctionStart, r.target(), names, "function_name", "depth"))
-	_, ends := start(t, p, acquisition(FunctionDuration, r.target(), names, "function_name", "depth"))
-	_, deep := start(t, p, acquisition(FunctionDuration, r.target(), named("main.down"), "depth", "arg0"))
+	_, starts := start(t, p, acquisition(catalog.FunctionStart, r.target(), names, "function_name", "depth"))
+	_, ends := start(t, p, acquisition(catalog.FunctionDuration, r.target(), names, "function_name", "depth"))
+	_, deep := start(t, p, acquisition(catalog.FunctionDuration, r.target(), named("main.down"), "depth", "arg0"))
 	r.finish(success)
 	const half = 600 // of the goroutines
 	want := map[string]int{
@@ -76,8 +77,8 @@ int main() { ready(); for (long i = 0; i < 100; i++) { round_(i); free_(malloc(1
 	want := map[string]int{"round_ 0": 100, "leaf 1": 400, "free_ 0": 100}
 	p := provider(t, Options{})
 	r := run(t, target)
-	_, ends := start(t, p, acquisition(FunctionDuration, r.target(), named("leaf", "down", "round_", "free_"), "function_name", "depth"))
-	_, starts := start(t, p, acquisition(FunctionStart, r.target(), named("leaf", "down", "round_", "free_"), "function_name", "depth"))
+	_, ends := start(t, p, acquisition(catalog.FunctionDuration, r.target(), named("leaf", "down", "round_", "free_"), "function_name", "depth"))
+	_, starts := start(t, p, acquisition(catalog.FunctionStart, r.target(), named("leaf", "down", "round_", "free_"), "function_name", "depth"))
 	r.finish(success)
 	if diff := cmp.Diff(want, depths(ends.wait(t))); diff != "" || ends.counts["unfinished"] != 1000 {
 		t.Error("returns:", diff, ends.counts)
@@ -110,7 +111,7 @@ int main(void) { ready(); for (int i = 0; i < 100; i++) outer(i); return 0; }
 		}
 		p := provider(t, Options{Links: "multi"})
 		r := run(t, target)
-		src, got := start(t, p, acquisition(FunctionDuration, r.target(), named("leaf", "pthread_unwind", "outer"), cols...))
+		src, got := start(t, p, acquisition(catalog.FunctionDuration, r.target(), named("leaf", "pthread_unwind", "outer"), cols...))
 		kinds := map[string]int{}
 		for _, s := range src.Info().Sites {
 			if s.Kind != kindExit && s.Kind != kindLandmark {

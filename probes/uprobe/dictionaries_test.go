@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"endoscope/operators/batch"
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
 	"endoscope/probes/codegen"
@@ -21,7 +22,7 @@ func (r *reread) Push(b *batch.Batch) { r.given = append(r.given, b) }
 // Strings without end, as processes' names and texts of calls are, move to new
 // dictionaries; what is coded once for each function still means the same.
 func TestDictionariesAreBounded(t *testing.T) {
-	spec := acquisition(FunctionCall, plan.Target{}, nil, "timestamp", "event", "function_name", "module", "process", "exe")
+	spec := acquisition(catalog.FunctionCall, plan.Target{}, nil, "timestamp", "event", "function_name", "module", "process", "exe")
 	cols, err := columnsOf(spec, valuesOf(spec))
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/process"
@@ -30,7 +31,7 @@ func manyFunctions() string {
 }
 
 func many(limit float64, t plan.Target) *plan.Acquire {
-	a := acquisition(FunctionStart, t, call("like", selColumn(selName), constant("many%")), "timestamp", "function_name")
+	a := acquisition(catalog.FunctionStart, t, call("like", selColumn(selName), constant("many%")), "timestamp", "function_name")
 	a.Settings.MaxOverhead = limit
 	return a
 }

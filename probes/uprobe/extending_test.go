@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/process"
 	"endoscope/probes/testenv"
@@ -92,7 +93,7 @@ func TestNestingInLibraryLoadedLater(t *testing.T) {
 	}
 	t.Run("function_call", func(t *testing.T) {
 		multiModes(t, func(t *testing.T, o Options) {
-			got := follow(t, o, acquisition(FunctionCall, plan.Target{}, nil, sequenceColumns...))
+			got := follow(t, o, acquisition(catalog.FunctionCall, plan.Target{}, nil, sequenceColumns...))
 			main := process.TruncateComm(filepath.Base(program))
 			sameSequences(t, map[string][]string{
 				main:    append(append(times(3, past), "GAP  0"), times(2, through)...),
@@ -102,7 +103,7 @@ func TestNestingInLibraryLoadedLater(t *testing.T) {
 	})
 	t.Run("depth and self_time", func(t *testing.T) {
 		multiModes(t, func(t *testing.T, o Options) {
-			got := follow(t, o, acquisition(FunctionDuration, plan.Target{}, nil, "timestamp", "function_name", "depth", "duration", "self_time"))
+			got := follow(t, o, acquisition(catalog.FunctionDuration, plan.Target{}, nil, "timestamp", "function_name", "depth", "duration", "self_time"))
 			var lines []string
 			var inner int64 // duration of the call before, which the one around it made
 			for _, row := range got.rows {

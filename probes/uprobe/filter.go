@@ -4,6 +4,7 @@ import (
 	"slices"
 	"unsafe"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/bpf"
@@ -56,7 +57,7 @@ func (p *Provider) noteFact(spec *plan.Acquire, e plan.Expr, ws []want, facts []
 	if slices.ContainsFunc(ws, func(w want) bool { return w.returns >= javaEntry }) {
 		return false // whose methods are not known yet
 	}
-	if spec.Stream == FunctionCall && p.mayHoldOfNone(e) {
+	if spec.Stream == catalog.FunctionCall && p.mayHoldOfNone(e) {
 		return false
 	}
 	other := false
@@ -117,7 +118,7 @@ func layoutOf(spec *plan.Acquire, offset int64, values *readings, ws []want) []c
 	var m bpf.FunctionMoment
 	number := func(at uintptr) codegen.Column { return codegen.Column{Kind: codegen.Number, Offset: int16(at)} }
 	name := func(at uintptr) codegen.Column {
-		return codegen.Column{Kind: codegen.Name, Offset: int16(at), Late: spec.Stream == FunctionEnd}
+		return codegen.Column{Kind: codegen.Name, Offset: int16(at), Late: spec.Stream == catalog.FunctionEnd}
 	}
 	out := make([]codegen.Column, len(spec.Out.Fields))
 	for i, f := range spec.Out.Fields {
@@ -132,7 +133,7 @@ func layoutOf(spec *plan.Acquire, offset int64, values *readings, ws []want) []c
 		switch col := columnByName[f.Name]; col {
 		case colTime:
 			c = number(unsafe.Offsetof(m.Time))
-			c.Shift, c.Late = offset, spec.Stream != FunctionStart
+			c.Shift, c.Late = offset, spec.Stream != catalog.FunctionStart
 		case colStart:
 			c = number(unsafe.Offsetof(m.Start))
 			c.Shift = offset
@@ -146,7 +147,7 @@ func layoutOf(spec *plan.Acquire, offset int64, values *readings, ws []want) []c
 			c = number(unsafe.Offsetof(m.Address))
 			c.Late = true
 		case colSize:
-			if spec.Stream == Allocation && !slices.ContainsFunc(ws, func(w want) bool { return w.unsized }) { // else it may be NULL
+			if spec.Stream == catalog.Allocation && !slices.ContainsFunc(ws, func(w want) bool { return w.unsized }) { // else it may be NULL
 				c = number(unsafe.Offsetof(m.Size))
 			}
 		case colRetval:
@@ -158,7 +159,7 @@ func layoutOf(spec *plan.Acquire, offset int64, values *readings, ws []want) []c
 			c = number(unsafe.Offsetof(m.Pid))
 		case colTID:
 			c = number(unsafe.Offsetof(m.Tid))
-			c.Late = exits && spec.Stream == FunctionEnd
+			c.Late = exits && spec.Stream == catalog.FunctionEnd
 		case colDepth:
 			c = number(unsafe.Offsetof(m.Depth))
 		case colProcess:

@@ -10,6 +10,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/operators/expr"
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/bpf"
@@ -199,7 +200,7 @@ func conditions() []condition {
 	}
 }
 
-var streamLetters = map[byte]string{'s': FunctionStart, 'e': FunctionEnd, 'd': FunctionDuration, 'c': FunctionCall}
+var streamLetters = map[byte]string{'s': catalog.FunctionStart, 'e': catalog.FunctionEnd, 'd': catalog.FunctionDuration, 'c': catalog.FunctionCall}
 
 // Conditions tested in the kernel give the rows that they give in the engine.
 // All of them run at once, at the same sites.
@@ -209,7 +210,7 @@ func TestFilteredInTheKernel(t *testing.T) {
 	functions := named("alpha", "beta", "gamma_", "slow")
 	returnModes(t, func(t *testing.T, o Options) {
 		for letter, stream := range streamLetters {
-			if o.Returns == plan.ExitReturns && stream == FunctionCall {
+			if o.Returns == plan.ExitReturns && stream == catalog.FunctionCall {
 				continue // refused
 			}
 			t.Run(stream, func(t *testing.T) {
@@ -357,8 +358,8 @@ func TestRefusedAtTheEntry(t *testing.T) {
 		p := provider(t, o)
 		r := run(t, target)
 		cond := call("=", col("arg0"), num(1)) // of the second of three rounds
-		src, got := start(t, p, filtered(FunctionDuration, r.target(), named("alpha"), cond, "timestamp", "arg0"))
-		deep, all := start(t, p, filtered(FunctionDuration, r.target(), named("alpha", "beta"), cond, "timestamp", "arg0", "depth"))
+		src, got := start(t, p, filtered(catalog.FunctionDuration, r.target(), named("alpha"), cond, "timestamp", "arg0"))
+		deep, all := start(t, p, filtered(catalog.FunctionDuration, r.target(), named("alpha", "beta"), cond, "timestamp", "arg0", "depth"))
 		for range 3 {
 			r.round()
 		}
@@ -406,9 +407,9 @@ func filteredByTime(t *testing.T, target string, ahead time.Duration) bool {
 		before, after  *record
 	}
 	var all []division
-	for stream, cols := range map[string][]string{FunctionStart: {"timestamp"}, FunctionDuration: {"timestamp", "start_time"}, FunctionCall: {"timestamp"}} {
+	for stream, cols := range map[string][]string{catalog.FunctionStart: {"timestamp"}, catalog.FunctionDuration: {"timestamp", "start_time"}, catalog.FunctionCall: {"timestamp"}} {
 		each := 1
-		if stream == FunctionCall {
+		if stream == catalog.FunctionCall {
 			each = 2
 		}
 		for _, c := range cols {
@@ -452,7 +453,7 @@ func TestColumnsOfTheFilterAreNotSent(t *testing.T) {
 		{"left to the engine", engine, []int{1, 2, 3}, false, sendNames},
 		{"all left to the engine", kernel, []int{1, 2, 3}, true, sendArgs | sendNames},
 	} {
-		spec := filtered(FunctionStart, r.target(), named("alpha"), c.cond, "timestamp", "arg0", "thread_name", "process")
+		spec := filtered(catalog.FunctionStart, r.target(), named("alpha"), c.cond, "timestamp", "arg0", "thread_name", "process")
 		spec.FilterOnly, spec.Settings.NoKernel = c.only, c.without
 		src, got := start(t, p, spec)
 		if sent := src.(*source).wants.options & (sendArgs | sendNames); sent != c.sent {
@@ -486,7 +487,7 @@ func TestMoreFactsThanBits(t *testing.T) {
 	for i := range maxFacts {
 		cond = and(cond, either(i+1))
 	}
-	spec := filtered(FunctionStart, r.target(), named("alpha", "beta"), cond, "function_name", "arg0")
+	spec := filtered(catalog.FunctionStart, r.target(), named("alpha", "beta"), cond, "function_name", "arg0")
 	src, got := start(t, p, spec)
 	if want := bound(either(maxFacts), spec.Out).String(); src.Info().Residual == nil || src.Info().Residual.String() != want {
 		t.Errorf("%v is left, want %s", src.Info().Residual, want)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/bpf"
@@ -14,7 +15,7 @@ import (
 func (s *source) ability() plan.Ability {
 	var a plan.Ability
 	switch {
-	case s.spec.Stream == FunctionCall:
+	case s.spec.Stream == catalog.FunctionCall:
 		a.Why = "a sequence of calls must not have holes"
 		a.Closed = "events of a sequence open no gates"
 		return a

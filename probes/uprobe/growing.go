@@ -474,3 +474,15 @@ func (g *growing) refuse(name string, err error) {
 		g.merge.lost(fmt.Sprintf("%s was loaded and is not probed: %v", name, err), 1)
 	}
 }
+
+// sizesBeside is what a module has to do that comes beside those of a source; nil: there
+// are none.
+func sizesBeside(spec *plan.Acquire, first *source) sizing {
+	switch {
+	case !testsSizes(spec):
+		return asTheyAre
+	case first != nil && slices.ContainsFunc(first.resolution.wants, func(w want) bool { return w.unsized }):
+		return mayBeUnknown
+	}
+	return areKnown
+}

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
 )
@@ -78,7 +79,7 @@ func inPlugin() plan.Expr { return call("and", named("plug_run"), is(selModule, 
 func TestLibraryLoadedLater(t *testing.T) {
 	testenv.NeedUprobes(t)
 	program, library := testenv.CompileCText(t, host, "-O1", "-ldl"), compilePlugin(t)
-	for _, stream := range []string{FunctionStart, FunctionDuration} {
+	for _, stream := range []string{catalog.FunctionStart, catalog.FunctionDuration} {
 		t.Run(stream, func(t *testing.T) {
 			p := provider(t, Options{})
 			r := run(t, program)
@@ -130,7 +131,7 @@ func TestLibraryExpected(t *testing.T) {
 	p := provider(t, Options{})
 	r := run(t, program)
 	r.step()
-	_, got := start(t, p, acquisition(FunctionStart, r.target(), inPlugin(), "timestamp"))
+	_, got := start(t, p, acquisition(catalog.FunctionStart, r.target(), inPlugin(), "timestamp"))
 	r.tell("load libplug.so")
 	r.tell("call 100")
 	fmt.Fprintln(r.in, "end")
@@ -146,7 +147,7 @@ func TestLibraryLoadedInLaterProcesses(t *testing.T) {
 	testenv.NeedUprobes(t)
 	program, library := testenv.CompileCText(t, host, "-O1", "-ldl"), compilePlugin(t)
 	p := provider(t, Options{})
-	src, got := start(t, p, acquisition(FunctionStart, plan.Target{Exes: []string{program}}, inPlugin(), "timestamp", "pid", "exe"))
+	src, got := start(t, p, acquisition(catalog.FunctionStart, plan.Target{Exes: []string{program}}, inPlugin(), "timestamp", "pid", "exe"))
 	r := run(t, program)
 	r.step()
 	r.tell("load %s", library)
@@ -179,7 +180,7 @@ func TestLibraryLoadedInContainer(t *testing.T) {
 	p := provider(t, Options{})
 	r := runCommand(t, &exec.Cmd{Path: "/app", Args: []string{"/app"}, Dir: "/", SysProcAttr: &syscall.SysProcAttr{Chroot: root, Cloneflags: syscall.CLONE_NEWNS}})
 	r.step()
-	_, got := start(t, p, acquisition(FunctionStart, r.target(), inPlugin(), "timestamp", "module"))
+	_, got := start(t, p, acquisition(catalog.FunctionStart, r.target(), inPlugin(), "timestamp", "module"))
 	r.tell("load /plugins/libplug.so")
 	probed(t, p, 1)
 	r.tell("call 10")
@@ -221,7 +222,7 @@ func TestModuleThatIsNotLoaded(t *testing.T) {
 	p := provider(t, Options{})
 	r := run(t, testenv.CompileCText(t, host, "-O1", "-ldl"))
 	of := func(module string) *plan.Acquire {
-		return acquisition(FunctionStart, r.target(), call("and", named("malloc"), is(selModule, module)), "timestamp")
+		return acquisition(catalog.FunctionStart, r.target(), call("and", named("malloc"), is(selModule, module)), "timestamp")
 	}
 	if _, err := p.Prepare(context.Background(), of("hots")); err == nil || !strings.Contains(err.Error(), "no module of the target satisfies") {
 		t.Errorf("a module that is no library: %v", err)
@@ -245,14 +246,14 @@ func TestModuleThatIsNotLoaded(t *testing.T) {
 	src.Stop()
 	// Where calls nest functions are added to those that are probed, whose programs know
 	// no more classes then.
-	spec := acquisition(FunctionCall, r.target(), call("and", named("malloc"), is(selModule, "libc.so.7")), "timestamp", "receiver_class")
+	spec := acquisition(catalog.FunctionCall, r.target(), call("and", named("malloc"), is(selModule, "libc.so.7")), "timestamp", "receiver_class")
 	if _, err := p.Prepare(context.Background(), spec); err == nil {
 		t.Error("a sequence with classes waits for a module")
 	}
 	// A library that has come and has no such function is told.
 	library := compilePlugin(t)
 	r.step()
-	_, got := start(t, p, acquisition(FunctionStart, r.target(), call("and", named("plug_rum"), is(selModule, "libplug.so")), "timestamp"))
+	_, got := start(t, p, acquisition(catalog.FunctionStart, r.target(), call("and", named("plug_rum"), is(selModule, "libplug.so")), "timestamp"))
 	r.tell("load %s", library)
 	testenv.Until(t, "the library without such a function is counted", func() bool {
 		return hasCounted(got, "no function named plug_rum in libplug.so; did you mean plug_run?")
@@ -268,9 +269,9 @@ func TestLibraryTriedAgain(t *testing.T) {
 	testenv.NeedUprobes(t)
 	program, library := testenv.CompileCText(t, host, "-O1", "-ldl"), compilePlugin(t)
 	p := provider(t, Options{MaxProbes: 1})
-	src, got := start(t, p, acquisition(FunctionStart, plan.Target{Exes: []string{program}}, inPlugin(), "timestamp", "pid"))
+	src, got := start(t, p, acquisition(catalog.FunctionStart, plan.Target{Exes: []string{program}}, inPlugin(), "timestamp", "pid"))
 	r := run(t, program)
-	other, _ := start(t, p, acquisition(FunctionStart, r.target(), named("main"), "timestamp"))
+	other, _ := start(t, p, acquisition(catalog.FunctionStart, r.target(), named("main"), "timestamp"))
 	r.step()
 	r.tell("load %s", library)
 	refused := func() bool {
@@ -303,7 +304,7 @@ func TestLibraryChanged(t *testing.T) {
 	p := provider(t, Options{})
 	r := run(t, program)
 	r.step()
-	_, got := start(t, p, acquisition(FunctionStart, r.target(), inPlugin(), "timestamp"))
+	_, got := start(t, p, acquisition(catalog.FunctionStart, r.target(), inPlugin(), "timestamp"))
 	r.tell("load %s", lacking)
 	testenv.Until(t, "the library without the function is counted", func() bool {
 		return hasCounted(got, "no function named plug_run in libplug.so; SHOW FUNCTIONS LIKE '%' lists what can be monitored")

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
 )
@@ -215,8 +216,8 @@ func TestHeapByProgram(t *testing.T) {
 			p := provider(t, Options{})
 			r := runCommand(t, cmd)
 			exe := plan.Target{Exes: []string{target}} // its child, too
-			srcA, allocated := start(t, p, acquisition(Allocation, exe, nil, heapColumns...))
-			srcB, released := start(t, p, acquisition(Deallocation, exe, nil, heapColumns...))
+			srcA, allocated := start(t, p, acquisition(catalog.Allocation, exe, nil, heapColumns...))
+			srcB, released := start(t, p, acquisition(catalog.Deallocation, exe, nil, heapColumns...))
 			t.Log(strings.Join(append(srcA.Info().Notices, srcB.Info().Notices...), "\n"))
 			lines := r.finish(success)
 			srcA.Stop()

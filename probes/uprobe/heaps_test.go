@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/planner/catalog"
 	"endoscope/probes/testenv"
 )
 
@@ -80,8 +81,8 @@ func TestAllocationsOfHeaps(t *testing.T) {
 	target := testenv.CompileCText(t, heaps, "-O1", "-fno-builtin", "-Wl,--no-as-needed", library, "-Wl,-rpath,"+filepath.Dir(library))
 	p := provider(t, Options{})
 	r := runCommand(t, exec.Command(target))
-	_, allocated := start(t, p, acquisition(Allocation, r.target(), nil, heapColumns...))
-	_, released := start(t, p, acquisition(Deallocation, r.target(), nil, heapColumns...))
+	_, allocated := start(t, p, acquisition(catalog.Allocation, r.target(), nil, heapColumns...))
+	_, released := start(t, p, acquisition(catalog.Deallocation, r.target(), nil, heapColumns...))
 	want := r.finish(success)
 	allocated.wait(t)
 	released.wait(t)
@@ -120,8 +121,8 @@ int main() { ready(); for (long i = 1; i <= 100; i++) { drops(makes()); arrays(i
 	p := provider(t, Options{})
 	r := run(t, target)
 	own := call("like", selColumn(selName), constant("operator %"))
-	_, allocated := start(t, p, acquisition(Allocation, r.target(), own, "function_name", "size"))
-	_, released := start(t, p, acquisition(Deallocation, r.target(), own, "function_name", "size"))
+	_, allocated := start(t, p, acquisition(catalog.Allocation, r.target(), own, "function_name", "size"))
+	_, released := start(t, p, acquisition(catalog.Deallocation, r.target(), own, "function_name", "size"))
 	r.finish(success)
 	total := func(rec *record) (n, size int64) {
 		for _, row := range rec.wait(t).rows {

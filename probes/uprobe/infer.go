@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/codesite"
@@ -80,7 +81,7 @@ var sameInCaller = []column{colPID, colTID, colProcess, colThread, colExe}
 // common. Where time matters, it must not to the few instructions between them.
 func infers(spec *plan.Acquire) bool {
 	p := spec.Partial
-	if spec.Stream != FunctionStart || p == nil || spec.Settings.NoKernel || spec.Settings.AllProbed {
+	if spec.Stream != catalog.FunctionStart || p == nil || spec.Settings.NoKernel || spec.Settings.AllProbed {
 		return false
 	}
 	only := func(e plan.Expr, extra ...column) bool {

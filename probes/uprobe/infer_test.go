@@ -1,13 +1,14 @@
 package uprobe
 
 import (
-	"endoscope/probes"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
+	"endoscope/probes"
 	"endoscope/probes/testenv"
 )
 
@@ -21,7 +22,7 @@ int main(void) { ready(); for (int i = 0; i < 100; i++) { sink += left(i) + alon
 `
 
 func countByFunction(r *running, names ...string) *plan.Acquire {
-	return aggregate(acquisition(FunctionStart, r.target(), named(names...), "timestamp", "function_name"), 0,
+	return aggregate(acquisition(catalog.FunctionStart, r.target(), named(names...), "timestamp", "function_name"), 0,
 		[]plan.Expr{col("function_name")}, agg("count"))
 }
 
@@ -41,7 +42,7 @@ func TestInferredRows(t *testing.T) {
 	testenv.NeedUprobes(t)
 	r := run(t, testenv.CompileCText(t, inferable, "-O1", "-rdynamic"))
 	p := provider(t, Options{})
-	spec := aggregate(acquisition(FunctionStart, r.target(), named("left", "right", "shared"), "timestamp", "function_name", "tid"), 0,
+	spec := aggregate(acquisition(catalog.FunctionStart, r.target(), named("left", "right", "shared"), "timestamp", "function_name", "tid"), 0,
 		[]plan.Expr{col("function_name"), col("tid")}, agg("count"))
 	src, err := p.Prepare(t.Context(), spec)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
 	"endoscope/probes/lang/java"
@@ -108,7 +109,7 @@ func ofNames(have, want map[string]int) map[string]int {
 // whether it returns or throws.
 func TestJavaMethods(t *testing.T) {
 	testenv.NeedUprobes(t)
-	for _, stream := range []string{FunctionStart, FunctionEnd, FunctionDuration} {
+	for _, stream := range []string{catalog.FunctionStart, catalog.FunctionEnd, catalog.FunctionDuration} {
 		t.Run(stream, func(t *testing.T) {
 			p := provider(t, Options{})
 			r := runJava(t, "-XX:+ExtendedDTraceProbes")
@@ -149,7 +150,7 @@ func TestJavaOverloads(t *testing.T) {
 	}
 	var all []*record
 	for _, c := range cases {
-		_, got := start(t, p, acquisition(FunctionDuration, r.target(), c.sel, "timestamp", "function_name"))
+		_, got := start(t, p, acquisition(catalog.FunctionDuration, r.target(), c.sel, "timestamp", "function_name"))
 		all = append(all, got)
 	}
 	r.finish(success)
@@ -168,7 +169,7 @@ func TestJavaNames(t *testing.T) {
 	p := provider(t, Options{})
 	r := runJava(t, java.Switch)
 	prepare := func(sel plan.Expr) ([]string, error) {
-		src, err := p.Prepare(context.Background(), acquisition(FunctionStart, r.target(), sel, "timestamp"))
+		src, err := p.Prepare(context.Background(), acquisition(catalog.FunctionStart, r.target(), sel, "timestamp"))
 		if err != nil {
 			return nil, err
 		}
@@ -244,7 +245,7 @@ int main(void) {
 	for _, c := range []struct {
 		stream     string
 		rows, lost int
-	}{{FunctionStart, 13, 0}, {FunctionDuration, 3, 10}, {FunctionCall, 6, 10}} {
+	}{{catalog.FunctionStart, 13, 0}, {catalog.FunctionDuration, 3, 10}, {catalog.FunctionCall, 6, 10}} {
 		p := provider(t, Options{})
 		r := run(t, program, java.Switch)
 		_, got := start(t, p, acquisition(c.stream, r.target(), named("app.V.nap"), "timestamp"))
@@ -274,7 +275,7 @@ int main(void) {
 `, far), "-O1", "-Wl,--no-as-needed", "-Wl,-rpath,"+filepath.Dir(library), library)
 	p := provider(t, Options{})
 	r := run(t, program, "-XX:+ExtendedDTraceProbes")
-	_, got := start(t, p, acquisition(FunctionDuration, r.target(), call("not", call("like", selColumn(selClass), constant("lib.%"))), "timestamp", "class", "function_name"))
+	_, got := start(t, p, acquisition(catalog.FunctionDuration, r.target(), call("not", call("like", selColumn(selClass), constant("lib.%"))), "timestamp", "class", "function_name"))
 	r.finish(success)
 	got.wait(t)
 	calls := map[string]int{}
@@ -294,7 +295,7 @@ func TestJavaMethodsTooMany(t *testing.T) {
 	testenv.NeedUprobes(t)
 	p := provider(t, Options{})
 	r := runJava(t, "-XX:+ExtendedDTraceProbes")
-	src, got := start(t, p, acquisition(FunctionStart, r.target(), ofApp(), "timestamp", "function_name"))
+	src, got := start(t, p, acquisition(catalog.FunctionStart, r.target(), ofApp(), "timestamp", "function_name"))
 	p.mu.Lock()
 	err := p.active[src.(*source)].objects.Variables[bpf.FunctionVarMethodsKnown].Set(uint32(maxMethods))
 	p.mu.Unlock()
@@ -322,7 +323,7 @@ func TestJavaSequence(t *testing.T) {
 	testenv.NeedUprobes(t)
 	p := provider(t, Options{})
 	r := runJava(t, "-XX:+ExtendedDTraceProbes")
-	_, got := start(t, p, acquisition(FunctionCall, r.target(), ofApp(), "timestamp", "tid", "event", "class", "function_name"))
+	_, got := start(t, p, acquisition(catalog.FunctionCall, r.target(), ofApp(), "timestamp", "tid", "event", "class", "function_name"))
 	want := said(t, r.finish(success))
 	got.wait(t)
 	stacks := map[int64][]string{}
@@ -357,7 +358,7 @@ func TestJavaDurations(t *testing.T) {
 	testenv.NeedUprobes(t)
 	p := provider(t, Options{})
 	r := runJava(t, "-XX:+ExtendedDTraceProbes")
-	_, got := start(t, p, acquisition(FunctionDuration, r.target(), call("and", named("app.Main.through", "app.Main.throwsSometimes"), is(selClass, "app.Main")), "timestamp", "function_name", "start_time", "duration"))
+	_, got := start(t, p, acquisition(catalog.FunctionDuration, r.target(), call("and", named("app.Main.through", "app.Main.throwsSometimes"), is(selClass, "app.Main")), "timestamp", "function_name", "start_time", "duration"))
 	r.finish(success)
 	got.wait(t)
 	var inner [3]int64
@@ -386,7 +387,7 @@ func TestJavaSilentNewcomer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	src, got := start(t, p, acquisition(FunctionStart, plan.Target{Exes: []string{exe}}, named("app.Main.fib"), "timestamp"))
+	src, got := start(t, p, acquisition(catalog.FunctionStart, plan.Target{Exes: []string{exe}}, named("app.Main.fib"), "timestamp"))
 	telling, silent := runJava(t, "-XX:+ExtendedDTraceProbes"), runJava(t)
 	testenv.Until(t, "the silent machine is counted", func() bool { return len(got.causes()) > 0 })
 	silent.finish(success)
@@ -404,14 +405,14 @@ func TestJavaRefused(t *testing.T) {
 	testenv.NeedUprobes(t)
 	p := provider(t, Options{})
 	r := runJava(t)
-	_, err := p.Prepare(context.Background(), acquisition(FunctionStart, r.target(), named("app.Main.fib"), "timestamp"))
+	_, err := p.Prepare(context.Background(), acquisition(catalog.FunctionStart, r.target(), named("app.Main.fib"), "timestamp"))
 	if err == nil || !strings.Contains(err.Error(), "no function named app.Main.fib in java") || !strings.Contains(err.Error(), java.Hint) {
 		t.Errorf("without probes of calls: %v", err)
 	}
 	silent := r
 	r = runJava(t, "-XX:+ExtendedDTraceProbes")
 	both := plan.Target{PIDs: append(silent.target().PIDs, r.target().PIDs...)}
-	src, err := p.Prepare(context.Background(), acquisition(FunctionStart, both, named("app.Main.fib"), "timestamp"))
+	src, err := p.Prepare(context.Background(), acquisition(catalog.FunctionStart, both, named("app.Main.fib"), "timestamp"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -421,12 +422,12 @@ func TestJavaRefused(t *testing.T) {
 	src.Stop()
 	silent.finish(success)
 	for _, column := range []string{"arg0", "retval", "cpu_time", "receiver_class"} {
-		_, err := p.Prepare(context.Background(), acquisition(FunctionDuration, r.target(), named("app.Main.fib"), column))
+		_, err := p.Prepare(context.Background(), acquisition(catalog.FunctionDuration, r.target(), named("app.Main.fib"), column))
 		if want := fmt.Sprintf("calls of Java methods have no column %s", column); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", column, err)
 		}
 	}
-	for _, stream := range []string{FunctionStart, FunctionDuration, FunctionCall} {
+	for _, stream := range []string{catalog.FunctionStart, catalog.FunctionDuration, catalog.FunctionCall} {
 		for _, column := range []string{"caller", "stack"} {
 			_, err := p.Prepare(context.Background(), acquisition(stream, r.target(), ofApp(), "timestamp", column))
 			var refused *plan.Error
@@ -436,7 +437,7 @@ func TestJavaRefused(t *testing.T) {
 		}
 	}
 	// The machine's own functions, and the program that starts it, are in modules.
-	src, err = p.Prepare(context.Background(), acquisition(FunctionStart, r.target(), call("and", named("JNI_CreateJavaVM"), is(selModule, java.Library)), "timestamp"))
+	src, err = p.Prepare(context.Background(), acquisition(catalog.FunctionStart, r.target(), call("and", named("JNI_CreateJavaVM"), is(selModule, java.Library)), "timestamp"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
 	"endoscope/probes/codesite"
@@ -59,7 +60,7 @@ func (r *resolver) addLandmarks(m *module, sym *elf.Module, texts []*text) error
 			site, err := landmarkSite(sym, i, texts)
 			if err != nil {
 				e := plan.Errorf(r.spec.Start, r.spec.Stop, "cannot tell how calls nest in %s: %s cannot be probed: %v", m.name(), l.function, err)
-				if r.spec.Stream != FunctionCall {
+				if r.spec.Stream != catalog.FunctionCall {
 					e = e.WithHint("leave out %s", strings.Join(nesting(r.spec), " and "))
 				}
 				return e
@@ -81,7 +82,7 @@ func (r *resolver) addJumps(set *moduleSet, running []process.Process) error {
 			native[w.returns] = true
 		}
 	}
-	if !native[atExits] && !(native[trapped] && r.spec.Stream == FunctionCall) || !nests(r.spec) && !ofMemory(r.spec) {
+	if !native[atExits] && !(native[trapped] && r.spec.Stream == catalog.FunctionCall) || !nests(r.spec) && !ofMemory(r.spec) {
 		return nil
 	}
 	runtime := func(_, _, module string) (bool, error) { return isLibgcc(module) || isLibc(module), nil }
@@ -173,7 +174,7 @@ func (r *resolver) addJumpsOf(m *module, sym *elf.Module, traps bool) error {
 	if u, ok := codesite.In(sym).Unwinder(); ok && !traps {
 		marks = append(marks, mark{u.SetIP, bpf.FunctionProgFrameUnwinding, u.CFA})
 	}
-	if r.spec.Stream == FunctionCall && (isLibc(m.name()) || len(sym.Find("__libc_start_main")) > 0) {
+	if r.spec.Stream == catalog.FunctionCall && (isLibc(m.name()) || len(sym.Find("__libc_start_main")) > 0) {
 		program := bpf.FunctionProgFrameJump
 		if traps {
 			program = bpf.FunctionProgCallJump

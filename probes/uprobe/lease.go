@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"endoscope/probes/process"
 )
 
 // The kernel keeps probes by file and offset. Whoever writes into a probed file has it
@@ -31,29 +33,29 @@ const (
 // are not ours to take, the files are probed without.
 type leases struct {
 	// broken takes the probes of a file away, before somebody writes into it.
-	broken func(fileID)
+	broken func(process.FileID)
 
 	mu    sync.Mutex
-	files map[fileID]*lease
+	files map[process.FileID]*lease
 	stop  chan struct{} // closed to end watch; nil while there are no leases
 	done  sync.WaitGroup
 }
 
 // lease is on one file, however many queries probe it.
 type lease struct {
-	id       fileID
+	id       process.FileID
 	file     *os.File
 	users    int
 	breaking bool // somebody waits for it: nobody takes part any more
 }
 
-func newLeases(broken func(fileID)) *leases {
-	return &leases{broken: broken, files: map[fileID]*lease{}}
+func newLeases(broken func(process.FileID)) *leases {
+	return &leases{broken: broken, files: map[process.FileID]*lease{}}
 }
 
 // take takes a lease on a file, or takes part in the one there is; nil where there can be
 // none. It fails with errBeingWritten.
-func (l *leases) take(f *os.File, id fileID) (*lease, error) {
+func (l *leases) take(f *os.File, id process.FileID) (*lease, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if have := l.files[id]; have != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
 )
@@ -49,7 +50,7 @@ int main(int argc, char **argv) {
 	for (long i = 0; i < n; i++) printf("%ld\n", times[i]);
 }`, "-O1", "-ldl")
 	library := copyAs(t, testenv.CompileCText(t, visited, "-O1", "-shared", "-fPIC"), "libplug.so")
-	for _, stream := range []string{FunctionStart, FunctionDuration} {
+	for _, stream := range []string{catalog.FunctionStart, catalog.FunctionDuration} {
 		t.Run(stream, func(t *testing.T) {
 			p := provider(t, Options{})
 			r := run(t, program, library)
@@ -115,7 +116,7 @@ int main(int argc, char **argv) {
 			}
 			p := provider(t, Options{})
 			run(t, path) // for a name there must be a process
-			src, got := start(t, p, acquisition(FunctionStart, target, inPlugin(), "timestamp", "pid"))
+			src, got := start(t, p, acquisition(catalog.FunctionStart, target, inPlugin(), "timestamp", "pid"))
 			for i := range programs {
 				own := copyAs(t, library, "libplug.so")
 				args := [][]string{{own}, {own, "unlink"}, {own, "unlink", "leave"}}[i%3]

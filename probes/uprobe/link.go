@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"endoscope/probes/clock"
+	"endoscope/probes/process"
 )
 
 // Attach types of include/uapi/linux/bpf.h (and attachPerf). cilium/ebpf loads
@@ -42,9 +43,9 @@ type linkCreate struct {
 // those, or dying, detaches.
 type link struct {
 	fds  []int
-	pid  int    // to which it is restricted; 0: to none
-	made int64  // not before this, of the boot clock
-	file fileID // that is probed; none of a tracepoint
+	pid  int            // to which it is restricted; 0: to none
+	made int64          // not before this, of the boot clock
+	file process.FileID // that is probed; none of a tracepoint
 }
 
 // places are instructions of a file: their offsets in it, for each the cookie that

@@ -1,15 +1,16 @@
 package uprobe
 
 import (
-	"endoscope/probes"
 	"fmt"
 	"strings"
 	"testing"
 
-	"endoscope/planner/plan"
-	"endoscope/probes/testenv"
-
 	"golang.org/x/sys/unix"
+
+	"endoscope/planner/catalog"
+	"endoscope/planner/plan"
+	"endoscope/probes"
+	"endoscope/probes/testenv"
 )
 
 // auto takes the best that a kernel has; what is asked for by name is had or
@@ -29,7 +30,7 @@ func TestChoiceOfLinks(t *testing.T) {
 		{"5.10", "perf", "this kernel has no perf-event links with cookies, which came with Linux 5.15"},
 		{"6.13", "kprobe", "there are no links of the kind kprobe"},
 	} {
-		spec := acquisition(FunctionStart, plan.Target{}, nil)
+		spec := acquisition(catalog.FunctionStart, plan.Target{}, nil)
 		kind, err := chooseLinks(spec, c.wanted, func(k linkKind) bool {
 			for _, has := range kernels[c.kernel] {
 				if k == has {
@@ -78,7 +79,7 @@ func TestSettingDecidesLinks(t *testing.T) {
 		if setting == "session" && !featureSession.has() {
 			continue
 		}
-		spec := acquisition(FunctionDuration, plan.Target{Exes: []string{target}}, named("work"), "timestamp")
+		spec := acquisition(catalog.FunctionDuration, plan.Target{Exes: []string{target}}, named("work"), "timestamp")
 		spec.Settings.ProbeLinks = setting
 		src, got := start(t, p, spec)
 		if s := src.Info().Sites; len(s) != 1 || s[0].Kind != want {
@@ -106,7 +107,7 @@ func TestKindsOfLinkAtOneSite(t *testing.T) {
 		if !k.needs().has() {
 			continue
 		}
-		spec := acquisition(FunctionDuration, r.target(), named("work"), "arg0", "retval")
+		spec := acquisition(catalog.FunctionDuration, r.target(), named("work"), "arg0", "retval")
 		spec.Settings.ProbeLinks = k.String()
 		_, got := start(t, p, spec)
 		all = append(all, got)
@@ -129,7 +130,7 @@ static void *rest(void *p) { pthread_join(first, 0); for (long i = 0; i < 20; i+
 int main(void) { ready(); pthread_t t; first = pthread_self(); work(1); pthread_create(&t, 0, rest, 0); pthread_exit(0); }
 `, "-O1", "-pthread")
 	returnModes(t, func(t *testing.T, o Options) {
-		for _, stream := range []string{FunctionStart, FunctionDuration} {
+		for _, stream := range []string{catalog.FunctionStart, catalog.FunctionDuration} {
 			t.Run(stream, func(t *testing.T) {
 				p := provider(t, o)
 				r := run(t, target)
@@ -156,7 +157,7 @@ func TestLimitsOfPerfEvents(t *testing.T) {
 	target := testenv.CompileCText(t, text.String()+"int main(void) { ready(); }", "-O1")
 	p := provider(t, Options{Links: "perf"})
 	like := func(pattern string) *plan.Acquire {
-		return acquisition(FunctionDuration, plan.Target{Exes: []string{target}}, call("like", selColumn(selName), constant(pattern)), "timestamp")
+		return acquisition(catalog.FunctionDuration, plan.Target{Exes: []string{target}}, call("like", selColumn(selName), constant(pattern)), "timestamp")
 	}
 	_, err := p.Prepare(t.Context(), like("fn%"))
 	refused(t, err, "600 functions would take 1200 probes by perf events", "choose functions by name; SET probe_links = multi")
@@ -189,7 +190,7 @@ func TestRefusedPerfEvent(t *testing.T) {
 	target := testenv.CompileCText(t, worker, "-O1")
 	r := run(t, target, "1")
 	p := provider(t, Options{Links: "perf"})
-	src, err := p.Prepare(t.Context(), acquisition(FunctionStart, r.target(), named("work"), "timestamp"))
+	src, err := p.Prepare(t.Context(), acquisition(catalog.FunctionStart, r.target(), named("work"), "timestamp"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/procfs"
 
+	"endoscope/planner/catalog"
 	"endoscope/probes"
 	"endoscope/probes/bpf"
 	"endoscope/probes/testenv"
@@ -37,7 +38,7 @@ func TestLoad(t *testing.T) {
 	target := testenv.CompileCText(t, steps, "-O1", "-fno-optimize-sibling-calls")
 	p := provider(t, Options{})
 	r := run(t, target)
-	spec := acquisition(FunctionDuration, r.target(), named("alpha"), "timestamp", "duration")
+	spec := acquisition(catalog.FunctionDuration, r.target(), named("alpha"), "timestamp", "duration")
 	prepare := func() probes.Source {
 		src, err := p.Prepare(context.Background(), spec)
 		if err != nil {
@@ -94,7 +95,7 @@ func TestPrompt(t *testing.T) {
 	p := provider(t, Options{})
 	r := run(t, target)
 	for _, prompt := range []bool{true, false} {
-		spec := acquisition(FunctionStart, r.target(), named("beta"), "timestamp")
+		spec := acquisition(catalog.FunctionStart, r.target(), named("beta"), "timestamp")
 		spec.Settings.Prompt = prompt
 		src, _ := start(t, p, spec)
 		p.mu.Lock()

@@ -4,30 +4,27 @@ import (
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
+
 	"endoscope/planner/plan"
 	"endoscope/probes/process"
-
-	"golang.org/x/sys/unix"
 )
-
-// fileID identifies a file as the kernel does. It stays unique while the file is open.
-type fileID struct{ dev, ino uint64 }
 
 // written is how large a file is and when it was written into, ns since the epoch.
 type written struct{ size, at int64 }
 
-func stateOf(f *os.File) (fileID, written, error) {
+func stateOf(f *os.File) (process.FileID, written, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return fileID{}, written{}, err
+		return process.FileID{}, written{}, err
 	}
-	return fileID{st.Dev, st.Ino}, written{st.Size, st.Mtim.Nano()}, nil
+	return process.FileID{Dev: st.Dev, Inode: st.Ino}, written{st.Size, st.Mtim.Nano()}, nil
 }
 
 // module is a file with functions that a target executes.
 type module struct {
 	file *os.File
-	id   fileID
+	id   process.FileID
 	read written // when its functions were looked up
 	path string  // as the target sees it
 	exe  bool    // it is a target's main executable
@@ -57,12 +54,12 @@ func (m *module) name() string { return filepath.Base(m.path) }
 // moduleSet collects modules, each file once.
 type moduleSet struct {
 	list     []*module
-	byFile   map[fileID]*module
-	byMapped map[fileID]*module // by device and inode as maps tells them
+	byFile   map[process.FileID]*module
+	byMapped map[process.FileID]*module // by device and inode as maps tells them
 }
 
 func newModuleSet() *moduleSet {
-	return &moduleSet{byFile: map[fileID]*module{}, byMapped: map[fileID]*module{}}
+	return &moduleSet{byFile: map[process.FileID]*module{}, byMapped: map[process.FileID]*module{}}
 }
 
 // close closes the files of modules that nobody took.
@@ -90,7 +87,7 @@ func (s *moduleSet) add(f *os.File, path string, exe bool) (*module, error) {
 }
 
 func (s *moduleSet) addMapped(p process.Process, mp process.Mapping, exe bool) error {
-	key := fileID{mp.Dev, mp.Inode}
+	key := process.FileID{Dev: mp.Dev, Inode: mp.Inode}
 	m := s.byMapped[key]
 	if m == nil {
 		f, err := process.OpenModule(p.PID, mp)

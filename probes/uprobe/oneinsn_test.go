@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/planner/catalog"
 	"endoscope/probes/testenv"
 )
 
@@ -40,7 +41,7 @@ int main(void) {
 			t.Run(links+" "+col, func(t *testing.T) {
 				r := run(t, target)
 				p := provider(t, Options{Links: links})
-				spec := byExits(FunctionDuration, r.target(), named("returns", "jumps", "jumps_on", "lands", "pads", "late"), "function_name", "duration", col)
+				spec := byExits(catalog.FunctionDuration, r.target(), named("returns", "jumps", "jumps_on", "lands", "pads", "late"), "function_name", "duration", col)
 				src, got := start(t, p, spec)
 				probes := map[uint64]int{}
 				shared := 0

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"endoscope/planner/catalog"
 	"endoscope/probes/testenv"
 )
 
@@ -29,7 +30,7 @@ int main(void) {
 	ready();
 	for (;;) { `+calls.String()+` usleep(100); }
 }`, "-O1", "-fno-omit-frame-pointer") // which begin with push: a turn takes less than to attach them
-	for _, stream := range []string{FunctionStart, FunctionDuration} {
+	for _, stream := range []string{catalog.FunctionStart, catalog.FunctionDuration} {
 		t.Run(stream, func(t *testing.T) {
 			p := provider(t, Options{})
 			r := run(t, target)

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
 )
@@ -34,7 +35,7 @@ int main(int argc, char **argv) { ready(); for (long i = 0; i < atol(argv[1]); i
 	sel := call("and", named("lib_work"), is(selModule, filepath.Base(lib)))
 	p := provider(t, Options{})
 	r, other := run(t, target, "30"), run(t, stranger, "40")
-	calls, got := start(t, p, acquisition(FunctionStart, plan.Target{Exes: []string{target}}, sel, "process"))
+	calls, got := start(t, p, acquisition(catalog.FunctionStart, plan.Target{Exes: []string{target}}, sel, "process"))
 	later := run(t, target, "5")
 	other.finish(success)
 	r.finish(success)

@@ -6,6 +6,7 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
 	"endoscope/probes/testenv"
@@ -76,9 +77,9 @@ int main(void) { ready(); for (int i = 0; i < 30; i++) down(99); return 0; }
 		}
 	}
 	r := run(t, target)
-	src, calls := start(t, p, byExits(FunctionDuration, r.target(), named("down"), "arg0", "retval", "depth"))
+	src, calls := start(t, p, byExits(catalog.FunctionDuration, r.target(), named("down"), "arg0", "retval", "depth"))
 	check(src)
-	spec := aggregate(acquisition(FunctionStart, plan.Target{Exes: []string{target}}, named("down"), "timestamp", "arg0"), 0,
+	spec := aggregate(acquisition(catalog.FunctionStart, plan.Target{Exes: []string{target}}, named("down"), "timestamp", "arg0"), 0,
 		[]plan.Expr{col("arg0")}, agg("count"), agg("quantile", col("arg0")))
 	counting, counted := start(t, p, spec)
 	check(counting)

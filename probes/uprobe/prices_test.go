@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/calibrate"
@@ -71,12 +72,12 @@ int main(void) { ready(); either(1); return 0; }
 		nop                 float64
 		want                told
 	}{
-		{"the nop is cheaper", "multi", FunctionStart, plan.AutoReturns, 50, told{codesite.Nop, 50, false}},
-		{"the kernel steps the nop", "multi", FunctionStart, plan.AutoReturns, 9999, told{codesite.Emulated, 111, false}},
-		{"with the return", "multi", FunctionDuration, plan.AutoReturns, 9999, told{codesite.Emulated, 222, false}},
-		{"by perf events", "perf", FunctionDuration, plan.AutoReturns, 9999, told{codesite.Emulated, 222, false}},
-		{"with the exit", "multi", FunctionDuration, plan.ExitReturns, 9999, told{codesite.Emulated, 444, false}},
-		{"of another kind of link than was measured", "session", FunctionDuration, plan.AutoReturns, 9999,
+		{"the nop is cheaper", "multi", catalog.FunctionStart, plan.AutoReturns, 50, told{codesite.Nop, 50, false}},
+		{"the kernel steps the nop", "multi", catalog.FunctionStart, plan.AutoReturns, 9999, told{codesite.Emulated, 111, false}},
+		{"with the return", "multi", catalog.FunctionDuration, plan.AutoReturns, 9999, told{codesite.Emulated, 222, false}},
+		{"by perf events", "perf", catalog.FunctionDuration, plan.AutoReturns, 9999, told{codesite.Emulated, 222, false}},
+		{"with the exit", "multi", catalog.FunctionDuration, plan.ExitReturns, 9999, told{codesite.Emulated, 444, false}},
+		{"of another kind of link than was measured", "session", catalog.FunctionDuration, plan.AutoReturns, 9999,
 			told{codesite.Emulated, estimates[priceSession][codesite.Emulated], true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -142,7 +143,7 @@ func TestPricesAreKept(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		src, err := p.Prepare(context.Background(), acquisition(FunctionStart, plan.Target{Exes: []string{self}}, named("main.main"), "timestamp"))
+		src, err := p.Prepare(context.Background(), acquisition(catalog.FunctionStart, plan.Target{Exes: []string{self}}, named("main.main"), "timestamp"))
 		if err != nil {
 			t.Fatal(err)
 		}

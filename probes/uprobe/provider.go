@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/calibrate"
@@ -71,7 +72,7 @@ type Provider struct {
 	active map[*source]*installation
 	closed bool
 	// overwrites is how often files have been opened to write that were probed.
-	overwrites map[fileID]uint64
+	overwrites map[process.FileID]uint64
 	// executions is nil where no link is restricted to a process.
 	executions *executions
 	following  sync.WaitGroup // the ends of such
@@ -95,7 +96,7 @@ func New(o Options) *Provider {
 	if o.Lateness == 0 {
 		o.Lateness = defaultLateness
 	}
-	p := &Provider{o: o, offset: clock.Offset(), compiled: sync.OnceValues(readCompiled), active: map[*source]*installation{}, overwrites: map[fileID]uint64{}}
+	p := &Provider{o: o, offset: clock.Offset(), compiled: sync.OnceValues(readCompiled), active: map[*source]*installation{}, overwrites: map[process.FileID]uint64{}}
 	p.costs = sync.OnceValue(p.knownCosts)
 	p.leases = newLeases(p.overwritten)
 	return p
@@ -103,7 +104,7 @@ func New(o Options) *Provider {
 
 // Streams implements probes.Provider.
 func (p *Provider) Streams() []string {
-	return []string{FunctionStart, FunctionEnd, FunctionDuration, FunctionCall, Allocation, Deallocation}
+	return []string{catalog.FunctionStart, catalog.FunctionEnd, catalog.FunctionDuration, catalog.FunctionCall, catalog.Allocation, catalog.Deallocation}
 }
 
 // Prepare implements probes.Provider.
@@ -145,7 +146,7 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sour
 // prepare is Prepare without what it costs.
 func (p *Provider) prepare(spec *plan.Acquire, cols []column, links linkKind, find finder) (_ *source, err error) {
 	vs, executables := valuesOf(spec), executablesAt(spec.Target.Exes)
-	r, err := resolve(spec, p.o.Match, &p.modules, vs, links, spec.Stream != FunctionStart || slices.Contains(cols, colDepth), p.returnsBy(spec), p.costs, find)
+	r, err := resolve(spec, p.o.Match, &p.modules, vs, links, spec.Stream != catalog.FunctionStart || slices.Contains(cols, colDepth), p.returnsBy(spec), p.costs, find)
 	if err != nil {
 		return nil, err
 	}

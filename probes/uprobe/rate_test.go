@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"endoscope/planner/catalog"
 	"endoscope/probes/testenv"
 )
 
@@ -40,10 +41,10 @@ func TestEventRateIsLimited(t *testing.T) {
 		calls         int
 		within        bool
 	}{
-		{"below", FunctionStart, "2", "9500", 19_000, true},
-		{"one thread", FunctionStart, "1", "200000", 200_000, false},
-		{"several threads", FunctionStart, "4", "50000", 200_000, false},
-		{"returns", FunctionDuration, "2", "100000", 200_000, false},
+		{"below", catalog.FunctionStart, "2", "9500", 19_000, true},
+		{"one thread", catalog.FunctionStart, "1", "200000", 200_000, false},
+		{"several threads", catalog.FunctionStart, "4", "50000", 200_000, false},
+		{"returns", catalog.FunctionDuration, "2", "100000", 200_000, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := provider(t, Options{})
@@ -87,7 +88,7 @@ func TestRateNeedsNoRoundNumber(t *testing.T) {
 	for _, limit := range []int64{1, 7, 999, 1001, 1_000_000_000} {
 		p := provider(t, Options{})
 		r := run(t, target, "1", "3000")
-		spec := acquisition(FunctionStart, r.target(), named("drop"), "timestamp")
+		spec := acquisition(catalog.FunctionStart, r.target(), named("drop"), "timestamp")
 		spec.Settings.MaxEventRate = limit
 		began := time.Now()
 		_, sink := start(t, p, spec)

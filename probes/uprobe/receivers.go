@@ -22,8 +22,8 @@ type receivers struct {
 	cache   *elf.Cache
 	methods []methodClass // by function
 	classes map[string]*class
-	files   map[fileID]*objectModule // as maps tells them; nil: cannot be read
-	spaces  map[uint32]*space        // by process
+	files   map[process.FileID]*objectModule // as maps tells them; nil: cannot be read
+	spaces  map[uint32]*space                // by process
 	opened  []*elf.Module
 }
 
@@ -84,7 +84,7 @@ const (
 
 // newReceivers opens the modules that wants are functions of.
 func newReceivers(cache *elf.Cache, wants []want) (*receivers, error) {
-	r := &receivers{cache: cache, classes: map[string]*class{}, files: map[fileID]*objectModule{}, spaces: map[uint32]*space{}}
+	r := &receivers{cache: cache, classes: map[string]*class{}, files: map[process.FileID]*objectModule{}, spaces: map[uint32]*space{}}
 	modules := map[*module]*objectModule{}
 	for _, w := range wants {
 		m := methodClass{method: w.method, entry: w.site.Addr}
@@ -101,7 +101,7 @@ func newReceivers(cache *elf.Cache, wants []want) (*receivers, error) {
 			r.opened = append(r.opened, sym)
 			modules[w.module] = &objectModule{sym.Classes(), map[uint64]*class{}}
 			for _, pl := range w.module.in {
-				r.files[fileID{pl.mapping.Dev, pl.mapping.Inode}] = modules[w.module]
+				r.files[process.FileID{Dev: pl.mapping.Dev, Inode: pl.mapping.Inode}] = modules[w.module]
 				r.space(uint32(pl.process.PID)) // it may end before its first event is read
 			}
 		}
@@ -346,7 +346,7 @@ func (r *receivers) elsewhere(sp *space, pid uint32, addr uint64) (m *objectModu
 
 // file is the module of a mapping, nil if it cannot be read.
 func (r *receivers) file(mp process.Mapping, pid uint32) *objectModule {
-	id := fileID{mp.Dev, mp.Inode}
+	id := process.FileID{Dev: mp.Dev, Inode: mp.Inode}
 	m, ok := r.files[id]
 	if ok {
 		return m

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/testenv"
@@ -166,7 +167,7 @@ func TestReceivers(t *testing.T) {
 			target := compileCC(t, objectsProgram, append(flags, "-rdynamic")...)
 			p := provider(t, Options{})
 			r := run(t, target, args...)
-			_, got := start(t, p, acquisition(FunctionStart, r.target(), named(observedMethods...), "timestamp", "function_name", "receiver_class", "receiver", "receiver_lineage", "class_lineage", "lookup_distance"))
+			_, got := start(t, p, acquisition(catalog.FunctionStart, r.target(), named(observedMethods...), "timestamp", "function_name", "receiver_class", "receiver", "receiver_lineage", "class_lineage", "lookup_distance"))
 			if args != nil {
 				r.step()
 				if line := r.line(); line != "loaded" {
@@ -224,7 +225,7 @@ func TestReceiversAtReturns(t *testing.T) {
 			methods = append(methods, m)
 		}
 	}
-	for _, stream := range []string{FunctionEnd, FunctionDuration, FunctionCall} {
+	for _, stream := range []string{catalog.FunctionEnd, catalog.FunctionDuration, catalog.FunctionCall} {
 		t.Run(stream, func(t *testing.T) {
 			p := provider(t, Options{})
 			r := run(t, target)
@@ -233,7 +234,7 @@ func TestReceiversAtReturns(t *testing.T) {
 			for _, call := range noted(t, r.finish(success)) {
 				if slices.Contains(methods, call[0]) {
 					want = append(want, call)
-					if stream == FunctionCall {
+					if stream == catalog.FunctionCall {
 						want = append(want, call)
 					}
 				}
@@ -265,7 +266,7 @@ func TestReceiversStripped(t *testing.T) {
 			}
 			p := provider(t, Options{})
 			r := run(t, stripped)
-			_, got := start(t, p, acquisition(FunctionStart, r.target(), named(synthetic...), "timestamp", "function_name", "receiver_class", "receiver"))
+			_, got := start(t, p, acquisition(catalog.FunctionStart, r.target(), named(synthetic...), "timestamp", "function_name", "receiver_class", "receiver"))
 			var want [][3]string
 			for _, call := range noted(t, r.finish(success)) {
 				for _, method := range names {
@@ -340,7 +341,7 @@ int main() {
 `, "-O1", "-fno-delete-null-pointer-checks")
 	p := provider(t, Options{})
 	r := run(t, target)
-	spec := acquisition(FunctionStart, r.target(), named("Plain::get", "Virtual::get", "alone", "space::free_"), "timestamp", "function_name", "receiver_class", "receiver", "lookup_distance", "arg0")
+	spec := acquisition(catalog.FunctionStart, r.target(), named("Plain::get", "Virtual::get", "alone", "space::free_"), "timestamp", "function_name", "receiver_class", "receiver", "lookup_distance", "arg0")
 	_, got := start(t, p, spec)
 	r.finish(success)
 	counts := map[string]int{}
@@ -387,7 +388,7 @@ func TestReceiversGdb(t *testing.T) {
 	}
 	p := provider(t, Options{})
 	r := run(t, target)
-	_, got := start(t, p, acquisition(FunctionStart, r.target(), named("Shape::scaled"), "timestamp", "receiver_class"))
+	_, got := start(t, p, acquisition(catalog.FunctionStart, r.target(), named("Shape::scaled"), "timestamp", "receiver_class"))
 	r.finish(success)
 	if diff := cmp.Diff(want, got.wait(t).strings("receiver_class")); diff != "" || len(want) < 100 {
 		t.Errorf("%d calls in gdb, - as it says\n%s", len(want), diff)
@@ -400,7 +401,7 @@ func TestMethods(t *testing.T) {
 	p := provider(t, Options{})
 	target := testenv.CompileGo(t, "testdata/goprog")
 	r := run(t, target)
-	spec := acquisition(FunctionStart, r.target(), call("like", selColumn(selName), constant("main.%")), "timestamp", "function_name", "class", "receiver_class", "method_size", "is_native")
+	spec := acquisition(catalog.FunctionStart, r.target(), call("like", selColumn(selName), constant("main.%")), "timestamp", "function_name", "class", "receiver_class", "method_size", "is_native")
 	_, got := start(t, p, spec)
 	r.finish(success)
 	for _, row := range got.wait(t).rows {

@@ -1,7 +1,6 @@
 package uprobe
 
 import (
-	"endoscope/probes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/planner/catalog"
+	"endoscope/probes"
 	"endoscope/probes/testenv"
 )
 
@@ -28,7 +29,7 @@ int main(void) { ready(); for (int i = 0; i < 5; i++) sink += one(i) + two(i) + 
 		t.Run("links "+links, func(t *testing.T) {
 			r := run(t, target)
 			p := provider(t, Options{Links: links})
-			spec := acquisition(FunctionDuration, r.target(), named("one", "two", "three", "four"), "function_name")
+			spec := acquisition(catalog.FunctionDuration, r.target(), named("one", "two", "three", "four"), "function_name")
 			src, err := p.Prepare(t.Context(), spec)
 			if err != nil {
 				t.Fatal(err)
@@ -139,7 +140,7 @@ int main(void) {
 			}
 			r := run(t, testenv.CompileC(t, file, "-O1", "-Wl,--no-as-needed", "-Wl,-rpath,"+dir, lib))
 			p := provider(t, Options{})
-			src, err := p.Prepare(t.Context(), acquisition(FunctionDuration, r.target(), is(selModule, "libwalk.so"), "function_name"))
+			src, err := p.Prepare(t.Context(), acquisition(catalog.FunctionDuration, r.target(), is(selModule, "libwalk.so"), "function_name"))
 			if err != nil {
 				t.Fatal(err)
 			}

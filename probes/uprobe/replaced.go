@@ -6,9 +6,10 @@ import (
 	"slices"
 	"sync"
 
-	"endoscope/planner/plan"
-
 	"golang.org/x/sys/unix"
+
+	"endoscope/planner/plan"
+	"endoscope/probes/process"
 )
 
 // executable is the file that a path of the target led to when its functions were
@@ -56,7 +57,7 @@ func (s *source) lookAtExecutables() (now []executable) {
 func (p *Provider) tellReplaced(s *source, now []executable) {
 	s.executables = slices.DeleteFunc(s.executables, func(x executable) bool {
 		i := slices.IndexFunc(now, func(n executable) bool { return n.path == x.path })
-		if i < 0 || now[i].inode == 0 || now[i] == x || s.hasWritten(fileID{now[i].dev, now[i].inode}) {
+		if i < 0 || now[i].inode == 0 || now[i] == x || s.hasWritten(process.FileID{Dev: now[i].dev, Inode: now[i].inode}) {
 			return false
 		}
 		said := fmt.Sprintf("calls of processes that have executed %s since it was replaced", x.path)
@@ -97,7 +98,7 @@ var errWritten = errors.New("somebody has written into it since its functions we
 
 // overwritten takes the probes of a file away that somebody has opened to write: who
 // waits for it.
-func (p *Provider) overwritten(id fileID) {
+func (p *Provider) overwritten(id process.FileID) {
 	p.mu.Lock()
 	p.overwrites[id]++
 	var concerned []*source
@@ -126,10 +127,10 @@ func (p *Provider) countOverwrites(of *moduleSet) (n uint64) {
 
 // probes reports whether a file is among those that the source probes. Provider.mu is
 // held.
-func (s *source) probes(id fileID) bool { return len(s.modulesOf(id)) > 0 }
+func (s *source) probes(id process.FileID) bool { return len(s.modulesOf(id)) > 0 }
 
 // modulesOf lists what the source knows a probed file as. Provider.mu is held.
-func (s *source) modulesOf(id fileID) (list []*module) {
+func (s *source) modulesOf(id process.FileID) (list []*module) {
 	add := func(m *module) {
 		if m.id == id && !slices.Contains(list, m) {
 			list = append(list, m)
@@ -146,12 +147,12 @@ func (s *source) modulesOf(id fileID) (list []*module) {
 
 // hasWritten reports whether somebody has written into a file since it was probed, and
 // that was told. Provider.mu is held.
-func (s *source) hasWritten(id fileID) bool {
+func (s *source) hasWritten(id process.FileID) bool {
 	return slices.ContainsFunc(s.modulesOf(id), func(m *module) bool { return m.written })
 }
 
 // abandon takes the probes of a file away, for good, and tells the sink.
-func (s *source) abandon(id fileID) {
+func (s *source) abandon(id process.FileID) {
 	s.flip.Lock()
 	defer s.flip.Unlock()
 	p := s.provider

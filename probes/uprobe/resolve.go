@@ -2,13 +2,13 @@ package uprobe
 
 import (
 	"cmp"
-	"encoding/binary"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/bpf"
@@ -18,8 +18,6 @@ import (
 	"endoscope/probes/process"
 	"endoscope/probes/usdt"
 )
-
-func le64(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
 
 // want is one function of one module in one scope, to be probed.
 type want struct {
@@ -538,7 +536,7 @@ func (r *resolver) noneLeft() error {
 		e = plan.Errorf(start, stop, "cannot %s any of the %d functions selected: %s", verb, len(r.skipped), listSkipped(r.skipped))
 	}
 	if r.noReturn > 0 {
-		if r.spec.Stream == FunctionStart {
+		if r.spec.Stream == catalog.FunctionStart {
 			return e.WithHint("without depth, function_start needs no return")
 		}
 		if r.returnsBy == plan.TrapReturns {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/codesite"
 	"endoscope/probes/elf"
@@ -72,7 +73,9 @@ func both(trap, exits string) string {
 }
 
 // nests reports whether a query must know which calls enclose which.
-func nests(spec *plan.Acquire) bool { return spec.Stream == FunctionCall || len(nesting(spec)) > 0 }
+func nests(spec *plan.Acquire) bool {
+	return spec.Stream == catalog.FunctionCall || len(nesting(spec)) > 0
+}
 
 // nesting are the columns of a query, but of function_call, that say how calls nest.
 func nesting(spec *plan.Acquire) (names []string) {
@@ -100,7 +103,7 @@ func checkNesting(spec *plan.Acquire, ws []want) error {
 	if !nests(spec) && !ofMemory(spec) || featureLoop.has() && featureFindVMA.has() {
 		return nil
 	}
-	if spec.Stream == FunctionCall {
+	if spec.Stream == catalog.FunctionCall {
 		return plan.Errorf(spec.Start, spec.Stop, "%s needs Linux %s or newer: this kernel has no %s", spec.Stream, featureLoop.since, featureLoop.name)
 	}
 	if !slices.ContainsFunc(ws, func(w want) bool { return w.returns == atExits }) {

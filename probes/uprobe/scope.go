@@ -1,15 +1,16 @@
 package uprobe
 
 import (
+	"encoding/binary"
 	"fmt"
 	"sort"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
 	"endoscope/probes/process"
-
-	"golang.org/x/sys/unix"
 )
 
 // scope says of which processes a probe's events are wanted.
@@ -57,17 +58,17 @@ func members(t plan.Target, running []process.Process) (list []bpf.FunctionTarge
 		return list, only
 	}
 	only |= onlyExes
-	files := map[fileID]bool{}
-	note := func(id fileID) {
+	files := map[process.FileID]bool{}
+	note := func(id process.FileID) {
 		if !files[id] {
 			files[id] = true
-			list = append(list, exeTarget(id.dev, id.ino))
+			list = append(list, exeTarget(id.Dev, id.Inode))
 		}
 	}
 	add := func(path string) {
 		var st unix.Stat_t
 		if unix.Stat(path, &st) == nil {
-			note(fileID{st.Dev, st.Ino})
+			note(process.FileID{Dev: st.Dev, Inode: st.Ino})
 		}
 		// The program compares what the kernel knows, not what stat says.
 		f, err := process.OpenExe(path)
@@ -76,7 +77,7 @@ func members(t plan.Target, running []process.Process) (list []bpf.FunctionTarge
 		}
 		defer f.Close()
 		if id, err := process.MappedID(f); err == nil {
-			note(fileID{id.Dev, id.Inode})
+			note(process.FileID{Dev: id.Dev, Inode: id.Inode})
 		}
 	}
 	for _, exe := range t.Exes {
@@ -110,7 +111,7 @@ func pidTarget(pid int) bpf.FunctionTarget {
 func commTarget(name string) bpf.FunctionTarget {
 	var b [16]byte
 	copy(b[:], process.TruncateComm(name))
-	return bpf.FunctionTarget{Kind: targetComm, Id: [2]uint64{le64(b[:8]), le64(b[8:])}}
+	return bpf.FunctionTarget{Kind: targetComm, Id: [2]uint64{binary.LittleEndian.Uint64(b[:8]), binary.LittleEndian.Uint64(b[8:])}}
 }
 
 // exeTarget takes a device number as stat gives it, which is not as the

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"endoscope/planner/catalog"
 	"endoscope/probes/testenv"
 )
 
@@ -151,7 +152,7 @@ int main(void) {
 	returnModes(t, func(t *testing.T, o Options) {
 		p := provider(t, o)
 		r := run(t, target)
-		_, got := start(t, p, acquisition(FunctionDuration, r.target(), names, selfColumns...))
+		_, got := start(t, p, acquisition(catalog.FunctionDuration, r.target(), names, selfColumns...))
 		told := spansOf(t, r.finish(success))
 		rows := map[int64][]interval{}
 		for _, c := range intervals(got.wait(t), "tid") {
@@ -195,7 +196,7 @@ int main(void) {
 }`, "-O1", "-fno-optimize-sibling-calls")
 	p := provider(t, Options{})
 	r := run(t, target)
-	_, got := start(t, p, acquisition(FunctionDuration, r.target(), named("leaf", "step", "coroutine", "loops"), selfColumns...))
+	_, got := start(t, p, acquisition(catalog.FunctionDuration, r.target(), named("leaf", "step", "coroutine", "loops"), selfColumns...))
 	told := spansOf(t, r.finish(success))
 	rows := intervals(got.wait(t), "tid")
 	for _, spans := range told {

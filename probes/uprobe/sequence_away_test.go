@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/planner/catalog"
 	"endoscope/probes/testenv"
 )
 
@@ -20,8 +21,8 @@ func TestGoroutinesThatCannotBeRead(t *testing.T) {
 	functions := named("main.outer", "main.inner")
 	p := provider(t, Options{})
 	r := run(t, target)
-	_, sequence := start(t, p, acquisition(FunctionCall, r.target(), functions, append(sequenceColumns, "goroutine")...))
-	_, durations := start(t, p, acquisition(FunctionDuration, r.target(), functions, "timestamp", "function_name", "duration"))
+	_, sequence := start(t, p, acquisition(catalog.FunctionCall, r.target(), functions, append(sequenceColumns, "goroutine")...))
+	_, durations := start(t, p, acquisition(catalog.FunctionDuration, r.target(), functions, "timestamp", "function_name", "duration"))
 	r.finish(success)
 
 	all := sequence.wait(t).goroutines(t)

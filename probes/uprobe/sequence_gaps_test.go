@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
 )
@@ -105,7 +106,7 @@ int main(void) {
 			o.RingBytes = c.ring
 			p := provider(t, o)
 			r := run(t, target)
-			spec := acquisition(FunctionCall, r.target(), named(list...), sequenceColumns...)
+			spec := acquisition(catalog.FunctionCall, r.target(), named(list...), sequenceColumns...)
 			spec.Settings.MaxEventRate = c.rate
 			_, got := start(t, p, spec)
 			r.finish(success)
@@ -189,13 +190,13 @@ int main(void) {
 				p := provider(t, o)
 				r := run(t, target)
 				sel := named("up", "home", "hop")
-				_, got := start(t, p, acquisition(FunctionCall, r.target(), sel, sequenceColumns...))
-				_, gaps := start(t, p, filtered(FunctionCall, r.target(), sel, call("=", col("event"), constant(eventGap)), sequenceColumns...))
+				_, got := start(t, p, acquisition(catalog.FunctionCall, r.target(), sel, sequenceColumns...))
+				_, gaps := start(t, p, filtered(catalog.FunctionCall, r.target(), sel, call("=", col("event"), constant(eventGap)), sequenceColumns...))
 				// A gap has no function: this is true of home's events alone.
 				named := or(call("=", col("function_name"), constant("home")), call("<", col("depth"), num(0)))
-				_, homes := start(t, p, filtered(FunctionCall, r.target(), sel, named, sequenceColumns...))
+				_, homes := start(t, p, filtered(catalog.FunctionCall, r.target(), sel, named, sequenceColumns...))
 				none := or(call("is null", col("function_name")), call("<", col("depth"), num(0)))
-				spec := filtered(FunctionCall, r.target(), sel, none, sequenceColumns...)
+				spec := filtered(catalog.FunctionCall, r.target(), sel, none, sequenceColumns...)
 				src, nobody := start(t, p, spec)
 				r.finish(success)
 				if diff := cmp.Diff(c.want, got.wait(t).sequences(t)["target"]); diff != "" {
@@ -237,7 +238,7 @@ int main(void) { ready(); up(299); home(1); }
 `, "-O1", "-fno-optimize-sibling-calls")
 	p := provider(t, Options{MaxCalls: 100})
 	r := run(t, target)
-	_, got := start(t, p, byExits(FunctionCall, r.target(), named("up", "home"), sequenceColumns...))
+	_, got := start(t, p, byExits(catalog.FunctionCall, r.target(), named("up", "home"), sequenceColumns...))
 	r.finish(success)
 	lines := got.wait(t).sequences(t)["target"]
 	room := 300 - int(got.lost["no room for calls in progress"])

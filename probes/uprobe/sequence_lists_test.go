@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
 	"endoscope/probes/testenv"
@@ -21,11 +22,11 @@ func TestNestingNeedsLoops(t *testing.T) {
 		returns        returns
 		msg, hint      string // "": it is not refused
 	}{
-		{FunctionCall, "event", trapped, "function_call needs Linux 5.17 or newer: this kernel has no bpf_loop", ""},
-		{FunctionCall, "event", atExits, "function_call needs Linux 5.17 or newer: this kernel has no bpf_loop", ""},
-		{FunctionDuration, "depth", atExits, "the depth of calls whose exits are probed needs Linux 5.17 or newer", "leave out"},
-		{FunctionDuration, "depth", trapped, "", ""},
-		{FunctionDuration, "duration", atExits, "", ""},
+		{catalog.FunctionCall, "event", trapped, "function_call needs Linux 5.17 or newer: this kernel has no bpf_loop", ""},
+		{catalog.FunctionCall, "event", atExits, "function_call needs Linux 5.17 or newer: this kernel has no bpf_loop", ""},
+		{catalog.FunctionDuration, "depth", atExits, "the depth of calls whose exits are probed needs Linux 5.17 or newer", "leave out"},
+		{catalog.FunctionDuration, "depth", trapped, "", ""},
+		{catalog.FunctionDuration, "duration", atExits, "", ""},
 	} {
 		err := checkNesting(acquisition(c.stream, plan.Target{}, nil, c.column), []want{{returns: c.returns}})
 		if c.msg != "" {
@@ -71,7 +72,7 @@ int main(void) {
 `, "-O1", "-pthread")
 	p := provider(t, Options{})
 	r := run(t, target)
-	_, got := start(t, p, byExits(FunctionCall, r.target(), named("leaf", "home", "borrow"), sequenceColumns...))
+	_, got := start(t, p, byExits(catalog.FunctionCall, r.target(), named("leaf", "home", "borrow"), sequenceColumns...))
 	r.finish(success)
 	all := got.wait(t).sequences(t)
 	want := []string{
@@ -98,7 +99,7 @@ int main(void) { ready(); outer(1); last(1); return 0; }
 `, "-O1", "-fno-optimize-sibling-calls")
 	p := provider(t, Options{})
 	r := run(t, target)
-	src, got := start(t, p, byExits(FunctionCall, r.target(), named("leaf", "inner", "next", "outer", "last"), sequenceColumns...))
+	src, got := start(t, p, byExits(catalog.FunctionCall, r.target(), named("leaf", "inner", "next", "outer", "last"), sequenceColumns...))
 	r.step()
 	if line := r.line(); line != "ready" {
 		t.Fatalf("target said %q", line)
@@ -135,7 +136,7 @@ func TestGapsThatCannotBeNotedAreCounted(t *testing.T) {
 	target := testenv.CompileGo(t, "testdata/goholds")
 	p := provider(t, Options{MaxCalls: 1})
 	r := run(t, target)
-	spec := acquisition(FunctionCall, r.target(), named("main.hold", "main.step"), append(sequenceColumns, "goroutine")...)
+	spec := acquisition(catalog.FunctionCall, r.target(), named("main.hold", "main.step"), append(sequenceColumns, "goroutine")...)
 	spec.Settings.MaxEventRate = 100
 	_, got := start(t, p, spec)
 	r.finish(success)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
 )
@@ -206,10 +207,10 @@ func TestSequencesAreTheProgramsOwn(t *testing.T) {
 		}
 		p := provider(t, o)
 		r := run(t, target)
-		_, got := start(t, p, acquisition(FunctionCall, r.target(), named(windingFunctions...), sequenceColumns...))
+		_, got := start(t, p, acquisition(catalog.FunctionCall, r.target(), named(windingFunctions...), sequenceColumns...))
 		both := []*record{got}
 		if o.Links != linkPerf.String() { // slow to detach
-			_, again := start(t, p, acquisition(FunctionCall, r.target(), named(windingFunctions...), sequenceColumns...))
+			_, again := start(t, p, acquisition(catalog.FunctionCall, r.target(), named(windingFunctions...), sequenceColumns...))
 			both = append(both, again)
 		}
 		r.finish(success)
@@ -236,7 +237,7 @@ int main(void) { sink = outermost(1) + outermost(2); }
 	returnModes(t, func(t *testing.T, o Options) {
 		p := provider(t, o)
 		r := run(t, target) // stops in the first outer
-		src, got := start(t, p, acquisition(FunctionCall, r.target(), named("leaf", "outer", "outermost"), sequenceColumns...))
+		src, got := start(t, p, acquisition(catalog.FunctionCall, r.target(), named("leaf", "outer", "outermost"), sequenceColumns...))
 		for range 2 {
 			r.step()
 			if line := r.line(); line != "ready" {
@@ -286,7 +287,7 @@ int main(int argc, char **argv) {
 		p := provider(t, o)
 		r := run(t, target)
 		sel := named("leaf", "split", "again", "leave", "die")
-		src, got := start(t, p, acquisition(FunctionCall, plan.Target{Exes: []string{target}}, sel, sequenceColumns...))
+		src, got := start(t, p, acquisition(catalog.FunctionCall, plan.Target{Exes: []string{target}}, sel, sequenceColumns...))
 		r.finish(success)
 		src.Stop()
 		want := map[string][]string{
@@ -330,7 +331,7 @@ int main(void) {
 	multiModes(t, func(t *testing.T, o Options) {
 		p := provider(t, o)
 		r := run(t, target)
-		src, got := start(t, p, acquisition(FunctionCall, r.target(), call("like", selColumn(selName), constant("f%")), sequenceColumns...))
+		src, got := start(t, p, acquisition(catalog.FunctionCall, r.target(), call("like", selColumn(selName), constant("f%")), sequenceColumns...))
 		testenv.Until(t, "there are calls", func() bool { return got.len() > 2*functions })
 		src.Stop()
 		r.finish(success)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/planner/catalog"
 	"endoscope/probes/testenv"
 )
 
@@ -113,7 +114,7 @@ func TestSequencesOfExceptions(t *testing.T) {
 			target := compileCC(t, throwing, append(flags, "-pthread")...)
 			p := provider(t, Options{})
 			r := run(t, target)
-			src, got := start(t, p, acquisition(FunctionCall, r.target(), named(names...), sequenceColumns...))
+			src, got := start(t, p, acquisition(catalog.FunctionCall, r.target(), named(names...), sequenceColumns...))
 			for _, s := range src.Info().Sites {
 				if !strings.HasPrefix(s.Kind, kindExits) && s.Kind != kindExit && s.Kind != kindLandmark {
 					t.Errorf("%s is observed by %s", s.Function, s.Kind)
@@ -149,7 +150,7 @@ int main(void) { ready(); outer(0); outer(1); thunk(1); return 0; }
 			needFeature(t, links.needs())
 			p := provider(t, Options{Links: links.String()})
 			r := run(t, target)
-			_, got := start(t, p, byExits(FunctionCall, r.target(), named("first", "second", "third", "outer", "thunk"), sequenceColumns...))
+			_, got := start(t, p, byExits(catalog.FunctionCall, r.target(), named("first", "second", "third", "outer", "thunk"), sequenceColumns...))
 			r.finish(success)
 			want := []string{
 				"ENTER outer 0", "ENTER first 1", "LEAVE first 1", "ENTER second 1", "LEAVE second 1", "LEAVE outer 0",
@@ -183,7 +184,7 @@ int main(void) {
 	returnModes(t, func(t *testing.T, o Options) {
 		p := provider(t, o)
 		r := run(t, target)
-		_, got := start(t, p, acquisition(FunctionCall, r.target(), named("cleanup", "ends", "middle", "outer", "killed"), sequenceColumns...))
+		_, got := start(t, p, acquisition(catalog.FunctionCall, r.target(), named("cleanup", "ends", "middle", "outer", "killed"), sequenceColumns...))
 		r.finish("signal: killed")
 		want := map[string][]string{
 			"w0": {

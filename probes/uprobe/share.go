@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"endoscope/planner/catalog"
 	"endoscope/probes"
 	"endoscope/probes/clock"
 )
@@ -104,7 +105,7 @@ func (s *subscription) cut() (probes.Cut, error) {
 // identify is the source's Info.Identity. A sequence begins and ends for all its
 // functions at one instant, and can have one reader only.
 func (s *source) identify() string {
-	if s.spec.Stream == FunctionCall || s.spec.Settings.Unshared {
+	if s.spec.Stream == catalog.FunctionCall || s.spec.Settings.Unshared {
 		return ""
 	}
 	r := s.resolution
@@ -126,21 +127,21 @@ func (s *source) identify() string {
 	// What was probed before somebody wrote into it is probed no more.
 	number(s.overwrites, uint64(len(r.wants)), uint64(len(r.inferred)), uint64(len(r.landmarks)))
 	for _, w := range r.wants {
-		number(w.module.id.dev, w.module.id.ino, w.site.Offset, uint64(w.flags), uint64(w.returns), uint64(len(w.exits)))
+		number(w.module.id.Dev, w.module.id.Inode, w.site.Offset, uint64(w.flags), uint64(w.returns), uint64(len(w.exits)))
 		for _, x := range w.exits {
 			number(x.Offset)
 		}
 		text(w.scope.key, w.scope.exe, w.label.function, w.label.class, w.label.module, w.label.exe)
 	}
 	for _, f := range r.inferred {
-		number(f.module.id.dev, f.module.id.ino, f.entry, uint64(len(f.sum)))
+		number(f.module.id.Dev, f.module.id.Inode, f.entry, uint64(len(f.sum)))
 		for _, t := range f.sum {
 			number(uint64(t.want), uint64(t.times))
 		}
 		text(f.label.function, f.label.class, f.label.module, f.label.exe)
 	}
 	for _, g := range r.landmarks {
-		number(g.module.id.dev, g.module.id.ino, g.site.Offset)
+		number(g.module.id.Dev, g.module.id.Inode, g.site.Offset)
 		text(g.scope.key)
 	}
 	// A pid may be given to another process; names mean whoever bears them.

@@ -8,11 +8,12 @@ import (
 
 	"endoscope/probes"
 	"endoscope/probes/codesite"
+	"endoscope/probes/process"
 )
 
 // site identifies what several queries probe alike.
 type site struct {
-	file   fileID
+	file   process.FileID
 	offset uint64
 	kind   string
 	scope  string

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/types"
 	"endoscope/probes/testenv"
 )
@@ -64,7 +65,7 @@ func TestStacksAreThoseOfPeers(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := run(t, c.path)
-			_, got := start(t, provider(t, Options{}), acquisition(FunctionStart, r.target(), named(c.function), "timestamp", "stack"))
+			_, got := start(t, provider(t, Options{}), acquisition(catalog.FunctionStart, r.target(), named(c.function), "timestamp", "stack"))
 			r.step()
 			r.line()
 			of := ustacks(t, bpftrace, c.path, c.symbol, c.calls)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/planner/catalog"
 	"endoscope/probes/testenv"
 )
 
@@ -115,7 +116,7 @@ int main(void) { ready(); work(0); pthread_t t; pthread_create(&t, 0, work, 0); 
 			target := testenv.CompileCText(t, c.text, "-O1", "-pthread", "-fno-optimize-sibling-calls")
 			p := provider(t, Options{Links: "session"})
 			r := run(t, target)
-			_, got := start(t, p, acquisition(FunctionDuration, r.target(), named("hop", "home"), "function_name", "depth"))
+			_, got := start(t, p, acquisition(catalog.FunctionDuration, r.target(), named("hop", "home"), "function_name", "depth"))
 			r.finish(success)
 			got.wait(t)
 			if diff := cmp.Diff(c.rows, tally(got.strings("function_name"))); diff != "" {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/testenv"
@@ -50,13 +51,13 @@ int main(void)
 func TestStandby(t *testing.T) {
 	testenv.NeedUprobes(t)
 	streams := map[string][]string{
-		FunctionStart:    {"function_name", "arg0", "tid"},
-		FunctionDuration: {"function_name", "arg0", "depth"},
-		FunctionCall:     {"event", "function_name", "depth"},
+		catalog.FunctionStart:    {"function_name", "arg0", "tid"},
+		catalog.FunctionDuration: {"function_name", "arg0", "depth"},
+		catalog.FunctionCall:     {"event", "function_name", "depth"},
 	}
 	for stream, cols := range streams {
 		modes := returnModes
-		if stream == FunctionCall {
+		if stream == catalog.FunctionCall {
 			modes = trapModes
 		}
 		t.Run(stream, func(t *testing.T) {
@@ -99,7 +100,7 @@ func TestStandby(t *testing.T) {
 func TestStandbyAggregates(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := run(t, testenv.CompileCText(t, standbyProgram))
-	spec := aggregate(acquisition(FunctionStart, target.target(), named("inner", "outer"), "timestamp", "function_name"), 0, nil, agg("count"))
+	spec := aggregate(acquisition(catalog.FunctionStart, target.target(), named("inner", "outer"), "timestamp", "function_name"), 0, nil, agg("count"))
 	p := provider(t, Options{})
 	unused, err := p.Prepare(t.Context(), spec)
 	if err != nil {
@@ -132,11 +133,11 @@ func TestStandbyEnds(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := run(t, testenv.CompileCText(t, standbyProgram))
 	p := provider(t, Options{})
-	stopped, a := standingBy(t, p, acquisition(FunctionDuration, target.target(), named("inner"), "arg0"))
+	stopped, a := standingBy(t, p, acquisition(catalog.FunctionDuration, target.target(), named("inner"), "arg0"))
 	if err := stopped.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	orphan, b := standingBy(t, p, acquisition(FunctionDuration, target.target(), named("inner"), "arg0"))
+	orphan, b := standingBy(t, p, acquisition(catalog.FunctionDuration, target.target(), named("inner"), "arg0"))
 	target.step()
 	target.line()
 	target.finish(success)

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/calibrate"
 	"endoscope/probes/codesite"
@@ -36,7 +37,7 @@ func TestTextCopyIsLimited(t *testing.T) {
 		{a.target(), []string{"cheap", "dear"}, 2 * pageSize},
 		{both, []string{"cheap", "dear"}, 4 * pageSize},
 	} {
-		spec := acquisition(FunctionStart, c.target, named(c.names...), "timestamp")
+		spec := acquisition(catalog.FunctionStart, c.target, named(c.names...), "timestamp")
 		spec.Settings.MaxTextCopy = c.need
 		src, err := p.Prepare(t.Context(), spec)
 		if err != nil {
@@ -62,7 +63,7 @@ func TestSteppedFunctionsAreNamed(t *testing.T) {
 	target := testenv.CompileCText(t, pages, "-O1")
 	p := provider(t, Options{Prices: calibrate.Table{priceEntry: {codesite.Emulated: 500, codesite.Nop: 300, codesite.Stepped: 4_321}}})
 	r := run(t, target)
-	src, err := p.Prepare(t.Context(), acquisition(FunctionStart, r.target(), named("cheap", "dear"), "arg0"))
+	src, err := p.Prepare(t.Context(), acquisition(catalog.FunctionStart, r.target(), named("cheap", "dear"), "arg0"))
 	if err != nil {
 		t.Fatal(err)
 	}

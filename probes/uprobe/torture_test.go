@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
 )
@@ -110,7 +111,7 @@ func TestProgramsSurviveExitProbes(t *testing.T) {
 			records := map[string]*record{}
 			var stops []func() error
 			for name, sel := range sources {
-				src, got := start(t, p, byExits(FunctionDuration, exe, sel, "function_name", "duration"))
+				src, got := start(t, p, byExits(catalog.FunctionDuration, exe, sel, "function_name", "duration"))
 				records[name] = got
 				stops = append(stops, src.Stop)
 			}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/testenv"
@@ -46,7 +47,7 @@ int main(void) {
 	for _, tested := range []bool{false, true} {
 		p := provider(t, Options{})
 		r := run(t, program)
-		spec := acquisition(Allocation, r.target(), nil, "function_name", "size")
+		spec := acquisition(catalog.Allocation, r.target(), nil, "function_name", "size")
 		want := 10
 		if tested {
 			spec.Filter = bound(call(">", col("size"), &plan.Const{V: types.Int(4150)}), spec.Out)

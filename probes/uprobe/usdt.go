@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/bpf"
@@ -20,49 +21,6 @@ import (
 // Places that a program's author has marked (USDT, <sys/sdt.h>) are functions of
 // function_start that are called usdt:provider:name. They have arguments where
 // their notes say so, and no return.
-
-// markedPrefix begins the names of marked places, and what is said of them.
-const markedPrefix = "usdt:"
-
-// speaksOfMarked reports whether a selection means marked places, too: only if it
-// says so, for whoever asks for all functions asks for calls.
-func speaksOfMarked(sel plan.Expr) (yes bool) {
-	plan.Walk(sel, func(e plan.Expr) {
-		switch e := e.(type) {
-		case *plan.Const:
-			yes = yes || isMarkedName(e)
-		case *plan.In:
-			for i := range e.List {
-				yes = yes || isMarkedName(&e.List[i])
-			}
-		}
-	})
-	return yes
-}
-
-// meansOnlyMarked reports whether a selection that speaks of marked places can
-// mean nothing else.
-func meansOnlyMarked(sel plan.Expr) bool {
-	if names := nameList(sel); names != nil {
-		return !slices.ContainsFunc(names, func(c *plan.Const) bool { return !isMarkedName(c) })
-	}
-	for _, c := range conjuncts(sel) {
-		if mentions(c) != 1<<selName {
-			continue
-		}
-		if call, ok := c.(*plan.Call); ok && len(call.Args) == 2 {
-			if text, ok := call.Args[1].(*plan.Const); ok && isMarkedName(text) && call.Fn != "<>" && call.Fn != "!=" {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// isMarkedName is of names, and of patterns that only such names fit.
-func isMarkedName(c *plan.Const) bool {
-	return c.V.Type == types.Varchar && strings.HasPrefix(strings.TrimPrefix(c.V.S, "^"), markedPrefix)
-}
 
 // marked adds the marked places of a module.
 func (r *resolver) marked(m *module) error {
@@ -115,7 +73,7 @@ func (r *resolver) marked(m *module) error {
 // refuseMarked is the refusal of a query that needs more than entries.
 func (r *resolver) refuseMarked(name string) error {
 	start, stop := r.at(name)
-	if r.spec.Stream == FunctionStart {
+	if r.spec.Stream == catalog.FunctionStart {
 		return plan.Errorf(start, stop, "%s is a place that is passed, which has no depth", name).WithHint("leave out the column depth")
 	}
 	return plan.Errorf(start, stop, "%s is a place that is passed, not a call that returns", name).

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/testenv"
@@ -70,7 +71,7 @@ func TestMarkedPlaces(t *testing.T) {
 				p := provider(t, Options{Links: k.String()})
 				r := run(t, target)
 				sel := call("like", selColumn(selName), constant("usdt:app:%"))
-				src, got := start(t, p, acquisition(FunctionStart, r.target(), sel, "function_name", "class", "arg0", "arg1", "arg2", "arg3"))
+				src, got := start(t, p, acquisition(catalog.FunctionStart, r.target(), sel, "function_name", "class", "arg0", "arg1", "arg2", "arg3"))
 				r.step()
 				if line := r.line(); line != "1" {
 					t.Errorf("the semaphore is %s while the place is probed", line)
@@ -110,7 +111,7 @@ func TestConditionOnMarkedArgument(t *testing.T) {
 	testenv.NeedUprobes(t)
 	p := provider(t, Options{})
 	r := run(t, testenv.CompileCText(t, marked, "-O2"))
-	spec := acquisition(FunctionStart, r.target(), named("usdt:app:twice"), "arg0")
+	spec := acquisition(catalog.FunctionStart, r.target(), named("usdt:app:twice"), "arg0")
 	spec.Filter = bound(call("<", col("arg0"), &plan.Const{V: types.Int(-90)}), spec.Out)
 	src, got := start(t, p, spec)
 	if src.Info().Residual != nil {
@@ -135,10 +136,10 @@ func TestMarkedPlacesRefused(t *testing.T) {
 		stream, name, column string
 		want                 string
 	}{
-		{FunctionDuration, "usdt:app:twice", "duration", "usdt:app:twice is a place that is passed, not a call that returns"},
-		{FunctionCall, "usdt:app:twice", "event", "usdt:app:twice is a place that is passed, not a call that returns"},
-		{FunctionStart, "usdt:app:twice", "depth", "usdt:app:twice is a place that is passed, which has no depth"},
-		{FunctionStart, "usdt:app:twize", "arg0", "no function named usdt:app:twize"},
+		{catalog.FunctionDuration, "usdt:app:twice", "duration", "usdt:app:twice is a place that is passed, not a call that returns"},
+		{catalog.FunctionCall, "usdt:app:twice", "event", "usdt:app:twice is a place that is passed, not a call that returns"},
+		{catalog.FunctionStart, "usdt:app:twice", "depth", "usdt:app:twice is a place that is passed, which has no depth"},
+		{catalog.FunctionStart, "usdt:app:twize", "arg0", "no function named usdt:app:twize"},
 	} {
 		_, err := p.Prepare(context.Background(), acquisition(test.stream, r.target(), named(test.name), test.column))
 		if err == nil || !strings.Contains(err.Error(), test.want) {
@@ -149,10 +150,10 @@ func TestMarkedPlacesRefused(t *testing.T) {
 			t.Errorf("the hint does not name the nearest: %+v", e)
 		}
 	}
-	_, err := p.Prepare(context.Background(), acquisition(FunctionStart, r.target(), named("usdt:nope:x"), "timestamp"))
+	_, err := p.Prepare(context.Background(), acquisition(catalog.FunctionStart, r.target(), named("usdt:nope:x"), "timestamp"))
 	refused(t, err, "no function named usdt:nope:x", "SHOW FUNCTIONS LIKE 'usdt:%'")
 	// Who asks for all functions asks for calls.
-	src, err := p.Prepare(context.Background(), acquisition(FunctionStart, r.target(), nil, "function_name"))
+	src, err := p.Prepare(context.Background(), acquisition(catalog.FunctionStart, r.target(), nil, "function_name"))
 	if err != nil {
 		t.Fatal(err)
 	}

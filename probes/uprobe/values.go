@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unsafe"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/bpf"
@@ -83,12 +84,12 @@ func valuesOf(spec *plan.Acquire) []*readValue {
 // hasValue reports whether a stream has values of that kind.
 func hasValue(stream string, v *readValue) bool {
 	switch stream {
-	case FunctionStart:
+	case catalog.FunctionStart:
 		return !v.result
-	case FunctionEnd:
+	case catalog.FunctionEnd:
 		return v.result
 	}
-	return stream == FunctionDuration
+	return stream == catalog.FunctionDuration
 }
 
 // retvalName is the column of what functions return.
@@ -320,7 +321,7 @@ func (v *readValue) options(stream string, send bool) (o uint32) {
 			o |= sendArgs
 		}
 		return o
-	case send && !v.result && stream != FunctionStart:
+	case send && !v.result && stream != catalog.FunctionStart:
 		o |= keepTexts
 	}
 	if send {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
 )
@@ -102,7 +103,7 @@ func TestViewerSeesTheirOwn(t *testing.T) {
 	returnModes(t, func(t *testing.T, o Options) {
 		p := provider(t, o)
 		mine, roots := runAs(t, viewerUID, target), runAs(t, 0, target)
-		src, got := start(t, p, acquisition(FunctionDuration, plan.Target{Exes: []string{target}, Viewer: viewer(true)}, named("work"), "pid"))
+		src, got := start(t, p, acquisition(catalog.FunctionDuration, plan.Target{Exes: []string{target}, Viewer: viewer(true)}, named("work"), "pid"))
 		later, others := runAs(t, viewerUID, target), runAs(t, otherUID, target)
 		for _, r := range []*running{mine, roots, later, others} {
 			r.work()
@@ -126,7 +127,7 @@ func TestViewerLosesSetUserID(t *testing.T) {
 			target := public(t, testenv.CompileCText(t, changer, "-O1"))
 			p := provider(t, Options{})
 			r := runAs(t, viewerUID, target)
-			spec := acquisition(FunctionStart, r.target(), named("work"), "pid")
+			spec := acquisition(catalog.FunctionStart, r.target(), named("work"), "pid")
 			spec.Target.Viewer = viewer(shared)
 			src, got := start(t, p, spec)
 			r.work()
@@ -160,7 +161,7 @@ func TestPrivateProbes(t *testing.T) {
 	target := public(t, testenv.CompileCText(t, changer, "-O1"))
 	p := provider(t, Options{})
 	mine, others := runAs(t, viewerUID, target), runAs(t, otherUID, target)
-	spec := acquisition(FunctionDuration, mine.target(), named("work"), "pid")
+	spec := acquisition(catalog.FunctionDuration, mine.target(), named("work"), "pid")
 	spec.Target.Viewer = viewer(false)
 	src, got := start(t, p, spec)
 	for _, w := range src.(*source).resolution.wants {
@@ -187,7 +188,7 @@ func TestPrivateProbes(t *testing.T) {
 		{mine.target(), plan.Settings{ProbeLinks: "perf"}, `probes cannot be restricted to one process on this kernel, and others need the grant "shared"`},
 		{others.target(), plan.Settings{}, fmt.Sprintf("there is no process %d", others.cmd.Process.Pid)},
 	} {
-		spec := acquisition(FunctionDuration, c.target, named("work"), "pid")
+		spec := acquisition(catalog.FunctionDuration, c.target, named("work"), "pid")
 		spec.Target.Viewer, spec.Settings = viewer(false), c.settings
 		if _, err := p.Prepare(context.Background(), spec); err == nil || err.(*plan.Error).Msg != c.want {
 			t.Errorf("%+v: %v, want %s", c.settings, err, c.want)
@@ -219,7 +220,7 @@ func TestViewerOfCgroup(t *testing.T) {
 	}
 	t.Cleanup(func() { granted.cmd.Process.Kill(); granted.cmd.Wait() })
 	v := &plan.Viewer{Cgroups: []string{"es-granted"}, Shared: true}
-	src, got := start(t, p, acquisition(FunctionStart, plan.Target{Processes: []string{"es-changer"}, Viewer: v}, named("work"), "pid"))
+	src, got := start(t, p, acquisition(catalog.FunctionStart, plan.Target{Processes: []string{"es-changer"}, Viewer: v}, named("work"), "pid"))
 	granted.work()
 	other.work()
 	if err := src.Stop(); err != nil {

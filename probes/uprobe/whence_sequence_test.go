@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/types"
 	"endoscope/probes/testenv"
 )
@@ -56,7 +57,7 @@ int main(void) { ready(); for (long i = 0; i < 10; i++) all(i); leaf(0); return 
 	multiModes(t, func(t *testing.T, o Options) {
 		p := provider(t, o)
 		r := run(t, target)
-		_, got := start(t, p, acquisition(FunctionCall, r.target(), named(functions...), "timestamp", "event", "function_name", "depth", "caller", "stack"))
+		_, got := start(t, p, acquisition(catalog.FunctionCall, r.target(), named(functions...), "timestamp", "event", "function_name", "depth", "caller", "stack"))
 		r.finish(success)
 		if got.wait(t); len(got.lost) > 0 || len(got.counts) > 0 {
 			t.Fatalf("lost %v, counted %v", got.lost, got.counts)
@@ -107,7 +108,7 @@ int main(void) {
 	return 0;
 }`
 	target := testenv.CompileCText(t, program, "-O1", "-fno-optimize-sibling-calls")
-	for _, stream := range []string{FunctionStart, FunctionDuration} {
+	for _, stream := range []string{catalog.FunctionStart, catalog.FunctionDuration} {
 		for _, more := range [][]string{nil, {"process", "caller", "depth"}} {
 			t.Run(fmt.Sprint(stream, len(more)), func(t *testing.T) {
 				multiModes(t, func(t *testing.T, o Options) {
