@@ -6,6 +6,7 @@ import (
 
 	"endoscope/planner/plan"
 	"endoscope/probes"
+	"endoscope/probes/uprobe/attach"
 
 	"golang.org/x/sys/unix"
 )
@@ -98,7 +99,7 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 // the link and way to observe returns.
 func (p *Provider) attachAll(s *source, in *installation) error {
 	if name := threadEnd(s.wants.options, s.resolution.returns()); name != "" {
-		l, err := attachTracepoint(in.objects.Programs[name], "sched_process_exit")
+		l, err := attach.Tracepoint(in.objects.Programs[name], "sched_process_exit")
 		if err != nil {
 			return plan.Errorf(s.spec.Start, s.spec.Stop, "the kernel refuses to tell when threads end: %v", err)
 		}
@@ -138,11 +139,11 @@ func (p *Provider) attachFrom(s *source, in *installation, from, landmarks, pid 
 		if err := p.lease(s, in, g.module); err != nil {
 			return err
 		}
-		l, err := attach(in.objects.Programs[g.program], g.module.file, s.links.attachType(), 0, g.scope.pid, places{offsets: []uint64{g.site.Offset}, cookies: []uint64{g.cookie}})
+		l, err := attach.Uprobes(in.objects.Programs[g.program], g.module.file, s.links.AttachType(), 0, g.scope.pid, attach.Places{Offsets: []uint64{g.site.Offset}, Cookies: []uint64{g.cookie}})
 		if err != nil {
 			return plan.Errorf(s.spec.Start, s.spec.Stop, "the kernel refuses to probe %s in %s: %v", g.function, g.module.name(), err)
 		}
-		l.file = g.module.id
+		l.File = g.module.id
 		in.links = append(in.links, l)
 	}
 	for _, g := range order {
@@ -161,20 +162,20 @@ func (p *Provider) attachFrom(s *source, in *installation, from, landmarks, pid 
 
 // attach attaches probes of one module, scope and way to observe returns; which
 // are indexes of wants.
-func (p *Provider) attach(s *source, in *installation, which []int) ([]*link, error) {
+func (p *Provider) attach(s *source, in *installation, which []int) ([]*attach.Link, error) {
 	first := s.resolution.wants[which[0]]
-	var links []*link
+	var links []*attach.Link
 	for _, a := range programs(s.links, first.returns) {
-		var at places
+		var at attach.Places
 		var owners []int // of which, of each offset
 		add := func(n int, offset, cookie, semaphore uint64) {
-			if semaphore != 0 && at.semaphores == nil {
-				at.semaphores = make([]uint64, len(at.offsets))
+			if semaphore != 0 && at.Semaphores == nil {
+				at.Semaphores = make([]uint64, len(at.Offsets))
 			}
-			if at.semaphores != nil {
-				at.semaphores = append(at.semaphores, semaphore)
+			if at.Semaphores != nil {
+				at.Semaphores = append(at.Semaphores, semaphore)
 			}
-			at.offsets, at.cookies, owners = append(at.offsets, offset), append(at.cookies, cookie), append(owners, n)
+			at.Offsets, at.Cookies, owners = append(at.Offsets, offset), append(at.Cookies, cookie), append(owners, n)
 		}
 		for n, i := range which {
 			w := s.resolution.wants[i]
@@ -186,20 +187,20 @@ func (p *Provider) attach(s *source, in *installation, which []int) ([]*link, er
 				add(n, x.Offset, exitCookie(i, w, x), 0)
 			}
 		}
-		if len(at.offsets) == 0 { // functions that never return
+		if len(at.Offsets) == 0 { // functions that never return
 			continue
 		}
-		l, err := attach(in.objects.Programs[a.program], first.module.file, a.attachType, a.flags, first.scope.pid, at)
+		l, err := attach.Uprobes(in.objects.Programs[a.program], first.module.file, a.attachType, a.flags, first.scope.pid, at)
 		if err != nil {
-			closeLinks(links)
-			var one *siteError
+			attach.CloseAll(links)
+			var one *attach.SiteError
 			if errors.As(err, &one) {
-				err = &siteError{owners[one.index], one.err}
+				err = &attach.SiteError{Index: owners[one.Index], Err: one.Err}
 			}
 			return nil, err
 		}
-		l.file = first.module.id
-		links = append([]*link{l}, links...)
+		l.File = first.module.id
+		links = append([]*attach.Link{l}, links...)
 	}
 	return links, nil
 }
@@ -235,7 +236,7 @@ func (p *Provider) release(s *source) error {
 	}
 	in.detach()
 	for _, one := range in.leases {
-		p.leases.give(one)
+		p.leases.Release(one)
 	}
 	p.tellUnheard(s, in)
 	p.tellReplaced(s, s.atEnd)

@@ -8,6 +8,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/attach"
 )
 
 // BenchmarkAggregate is what a call costs the target where it is aggregated in
@@ -19,9 +20,9 @@ func BenchmarkAggregate(b *testing.B) {
 	b.Run("unprobed", func(b *testing.B) {
 		measureCalls(b, target, func(*running) func() *discard { return func() *discard { return nil } })
 	})
-	b.Run("empty entry", func(b *testing.B) { measureCalls(b, target, emptyProgram(b, target, attachMulti)) })
-	if featureSession.has() {
-		b.Run("empty session", func(b *testing.B) { measureCalls(b, target, emptyProgram(b, target, attachSession)) })
+	b.Run("empty entry", func(b *testing.B) { measureCalls(b, target, emptyProgram(b, target, attach.TypeMulti)) })
+	if attach.FeatureSession.Has() {
+		b.Run("empty session", func(b *testing.B) { measureCalls(b, target, emptyProgram(b, target, attach.TypeSession)) })
 	}
 	for _, c := range []struct {
 		name, stream string

@@ -12,6 +12,7 @@ import (
 	"endoscope/probes/bpf"
 	"endoscope/probes/clock"
 	"endoscope/probes/process"
+	"endoscope/probes/uprobe/attach"
 )
 
 // A link that is restricted to a process knows it by its leader's task, which ends when
@@ -76,8 +77,8 @@ func (p *Provider) executedUnheard() {
 
 // stale takes out the links that were restricted to a process before it executed a
 // program. Provider.mu is held.
-func (in *installation) stale(e execution) (stale []*link) {
-	is := func(l *link) bool { return l.pid == e.pid && l.made <= e.time }
+func (in *installation) stale(e execution) (stale []*attach.Link) {
+	is := func(l *attach.Link) bool { return l.Pid == e.pid && l.Made <= e.time }
 	for _, l := range in.links {
 		if is(l) {
 			stale = append(stale, l)
@@ -106,7 +107,7 @@ func (s *source) renew(e execution) {
 	}
 	var each sync.WaitGroup
 	for _, l := range stale {
-		each.Go(l.close)
+		each.Go(l.Close)
 	}
 	each.Wait()
 	said := untilEnd(e.pid)
@@ -192,7 +193,7 @@ func (p *Provider) tellUnheard(s *source, in *installation) {
 		return
 	}
 	for _, pid := range s.restricted() {
-		if slices.ContainsFunc(in.links, func(l *link) bool { return l.pid == pid && p.executions.since(pid, l.made) }) {
+		if slices.ContainsFunc(in.links, func(l *attach.Link) bool { return l.Pid == pid && p.executions.since(pid, l.Made) }) {
 			p.reader.do(func() { s.sub.sink.Lost(untilEnd(pid), 1) })
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/attach"
 )
 
 // reborn executes itself, by a thread that is its leader or is not, or has a child do
@@ -151,7 +152,7 @@ func TestExecutedByAnyThread(t *testing.T) {
 					t.Fatalf("the target said %q", line)
 				}
 				gaps := 0
-				if w.anew && way == "thread" && linkSession.scopesProcess() {
+				if w.anew && way == "thread" && attach.Session.ScopesProcess() {
 					gaps = 1
 				}
 				got.missedExecutions(t, gaps)

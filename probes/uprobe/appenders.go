@@ -10,6 +10,7 @@ import (
 	"endoscope/probes/codegen"
 	"endoscope/probes/rows"
 	"endoscope/probes/stack"
+	"endoscope/probes/uprobe/abi"
 )
 
 // appenders make the columns of all streams of this package from an event. A
@@ -98,8 +99,8 @@ func recorded(c rows.Column[bpf.FunctionEvent]) rows.Column[event] {
 
 // argument is the column of a raw argument.
 func argument(i int) rows.Column[event] {
-	return rows.Through(func(e *event) **[maxArgs]uint64 { return &e.args },
-		rows.Word(func(args *[maxArgs]uint64) *uint64 { return &args[i] }))
+	return rows.Through(func(e *event) **[abi.MaxArgs]uint64 { return &e.args },
+		rows.Word(func(args *[abi.MaxArgs]uint64) *uint64 { return &args[i] }))
 }
 
 // costOf is a column of what a call used.

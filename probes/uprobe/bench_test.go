@@ -21,6 +21,7 @@ import (
 	"endoscope/probes/bpf"
 	"endoscope/probes/codegen"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/attach"
 )
 
 // discard takes rows and keeps nothing.
@@ -158,11 +159,11 @@ func emptyProgram(b *testing.B, target string, attachType uint32) func(r *runnin
 		if err != nil {
 			b.Fatal(err)
 		}
-		l, err := attach(prog, file, attachType, 0, 0, places{offsets: []uint64{src.Info().Sites[0].Address}, cookies: []uint64{0}})
+		l, err := attach.Uprobes(prog, file, attachType, 0, 0, attach.Places{Offsets: []uint64{src.Info().Sites[0].Address}, Cookies: []uint64{0}})
 		if err != nil {
 			b.Fatal(err)
 		}
-		return func() *discard { l.close(); src.Stop(); return nil }
+		return func() *discard { l.Close(); src.Stop(); return nil }
 	}
 }
 
@@ -176,7 +177,7 @@ func BenchmarkCall(b *testing.B) {
 	})
 	// What the kernel takes to do nothing at this site.
 	b.Run("empty program", func(b *testing.B) {
-		measureCalls(b, target, emptyProgram(b, target, attachMulti))
+		measureCalls(b, target, emptyProgram(b, target, attach.TypeMulti))
 	})
 	rare := call("=", big("%", col("arg0"), num(1000)), num(0))
 	never := call("<", col("arg0"), num(0))
@@ -214,7 +215,7 @@ func BenchmarkCall(b *testing.B) {
 		{"exits, stepped", catalog.FunctionDuration, "exits", nil, 1, []string{"timestamp", "duration"}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			if c.mode == "session" && !featureSession.has() {
+			if c.mode == "session" && !attach.FeatureSession.Has() {
 				b.Skip("needs Linux 6.13")
 			}
 			function, args := "pushes", []string(nil)

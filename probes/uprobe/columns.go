@@ -7,10 +7,8 @@ import (
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/codegen"
+	"endoscope/probes/uprobe/abi"
 )
-
-// maxArgs is how many argument registers there are in the calling conventions.
-const maxArgs = 6
 
 // column says what fills a column of a batch.
 type column uint8
@@ -53,7 +51,7 @@ const (
 )
 
 // colValue is what readings tell, by the column's index.
-const colValue = colArg0 + maxArgs
+const colValue = colArg0 + abi.MaxArgs
 
 var columnByName = func() map[string]column {
 	m := map[string]column{
@@ -65,7 +63,7 @@ var columnByName = func() map[string]column {
 		"cpu_time": colCPUTime, "read_bytes": colReadBytes, "written_bytes": colWrittenBytes,
 	}
 	m[frameColumn] = colFrame
-	for i := range maxArgs {
+	for i := range abi.MaxArgs {
 		m["arg"+strconv.Itoa(i)] = colArg0 + column(i)
 	}
 	return m
@@ -133,15 +131,15 @@ func wantsOf(spec *plan.Acquire, cols []column, values *readings, test codegen.P
 	used := make([]bool, len(cols)) // of values
 	switch spec.Stream {
 	case catalog.FunctionEnd:
-		w.options |= atReturn | lateNames
+		w.options |= abi.AtReturn | abi.LateNames
 	case catalog.FunctionDuration:
-		w.options |= atReturn
+		w.options |= abi.AtReturn
 	case catalog.FunctionCall:
-		w.options |= sequence
+		w.options |= abi.Sequence
 	case catalog.Allocation:
-		w.options |= atReturn | useDepth | useArgs | allocates
+		w.options |= abi.AtReturn | abi.UseDepth | abi.UseArgs | abi.Allocates
 	case catalog.Deallocation:
-		w.options |= atReturn | useDepth | useArgs | frees
+		w.options |= abi.AtReturn | abi.UseDepth | abi.UseArgs | abi.Frees
 	}
 	read := make([]bool, len(cols))
 	for i := range cols {
@@ -165,37 +163,37 @@ func wantsOf(spec *plan.Acquire, cols []column, values *readings, test codegen.P
 			used[i] = true
 			w.options |= values.columns[i].options(spec.Stream, send)
 		case c == colProcess || c == colThread:
-			w.options |= useNames
+			w.options |= abi.UseNames
 			if send {
-				w.options |= sendNames
+				w.options |= abi.SendNames
 			}
 		case c == colDepth:
-			w.options |= useDepth
+			w.options |= abi.UseDepth
 		case c == colSelf:
-			w.options |= useDepth | useSelf
+			w.options |= abi.UseDepth | abi.UseSelf
 			if send {
-				w.options |= sendSelf
+				w.options |= abi.SendSelf
 			}
 		case c == colCaller && send:
-			w.options |= sendCaller
+			w.options |= abi.SendCaller
 		case c == colStack && send:
-			w.options |= sendStack
+			w.options |= abi.SendStack
 		case c.ofReceiver():
-			w.options |= useArgs | sendReceiver
+			w.options |= abi.UseArgs | abi.SendReceiver
 		case c.ofCost():
-			w.options |= sendCost
+			w.options |= abi.SendCost
 		case c == colFrame:
-			w.options |= sendFrame
+			w.options |= abi.SendFrame
 		case c == colGoroutine:
-			w.options |= sendGoroutine
+			w.options |= abi.SendGoroutine
 		case c.isArg():
-			w.options |= useArgs
+			w.options |= abi.UseArgs
 			if send {
-				w.options |= sendArgs
+				w.options |= abi.SendArgs
 			}
 		}
 	}
-	if w.options&(useValues|useResult) != 0 {
+	if w.options&(abi.UseValues|abi.UseResult) != 0 {
 		w.reading = &reading{entry: values.reader(used, false), result: values.reader(used, true), textBytes: values.textBytes(used)}
 	}
 	return w

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"endoscope/probes"
+	"endoscope/probes/uprobe/abi"
 )
 
 // Info implements probes.Source.
@@ -20,7 +21,7 @@ func (s *source) describe() probes.Info {
 		Sites: s.resolution.sites(s.links, s.aggregation != nil), Notices: s.notices(), Refusal: s.refuses(), Residual: s.residual(),
 		Live:       true, // calls happen whether or not anybody looks
 		Aggregates: s.aggregation != nil, Aggregation: s.aggregation.describe(),
-		Suspends: s.wants.options&sendFrame != 0,
+		Suspends: s.wants.options&abi.SendFrame != 0,
 		Gateable: true, Ability: s.ability(), Detaches: s.detaches(),
 		Standby: true, WaitNs: s.overlookedNs(),
 	}
@@ -50,7 +51,7 @@ func (s *source) Control(_ context.Context, c probes.Command) (r probes.Reply, e
 			return r, s.collect()
 		}
 	case probes.Suspend:
-		if s.wants.options&sendFrame != 0 {
+		if s.wants.options&abi.SendFrame != 0 {
 			return r, s.suspend(c)
 		}
 	case probes.Begin:

@@ -8,6 +8,7 @@ import (
 	"endoscope/planner/catalog"
 	"endoscope/probes/codesite"
 	"endoscope/probes/elf"
+	"endoscope/probes/uprobe/abi"
 )
 
 // decision is how a function is observed, or why it is not.
@@ -46,7 +47,7 @@ func (r *resolver) decide(sym *elf.Module, chosen []choice) []decision {
 func (r *resolver) decideOne(sym *elf.Module, c choice) decision {
 	w := want{size: sym.Size(c.index), label: label{function: c.name, class: c.class}}
 	if c.lang == elf.Go {
-		w.flags = goRegisters
+		w.flags = abi.GoRegisters
 		if r.spec.Stream == catalog.FunctionCall {
 			w.flags |= goidFlag(sym.GoidOffset())
 		}
@@ -60,7 +61,7 @@ func (r *resolver) decideOne(sym *elf.Module, c choice) decision {
 	if asksMethods(r.spec.Out) {
 		w.method = methodOf(sym, c)
 		if w.method.called != onNothing {
-			w.flags |= aMethod
+			w.flags |= abi.Method
 		}
 	}
 	how, exits, reason := r.returnsOf(sym, c.index)

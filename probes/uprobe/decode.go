@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"endoscope/probes/bpf"
+	"endoscope/probes/uprobe/abi"
 )
 
 // event is one record of the ring, in place: valid until the reader moves on.
@@ -18,18 +19,18 @@ type event struct {
 	goroutine     uint64 // of a sequence's, if it is wanted; 0: none
 	process       []byte // without trailing zeros; nil if not wanted
 	thread        []byte
-	args          *[maxArgs]uint64    // nil if not wanted
-	ip            uint64              // of the entry's probe, where receivers are wanted,
-	tables        [2]uint64           // and what the first arguments point to
-	cost          *[3]uint64          // nil if not wanted
-	self          uint64              // if it is wanted
-	address, size uint64              // of memory
-	frame         uint64              // if it is wanted
-	caller, image uint64              // where it returns to, and in which program, if the caller is wanted
-	copied        *bpf.FunctionCopied // nil if the stack is not wanted,
-	taken         []bpf.FunctionTaken // the return addresses that traps took,
-	stack         []byte              // and the stack
-	texts         texts               // nil if not wanted
+	args          *[abi.MaxArgs]uint64 // nil if not wanted
+	ip            uint64               // of the entry's probe, where receivers are wanted,
+	tables        [2]uint64            // and what the first arguments point to
+	cost          *[3]uint64           // nil if not wanted
+	self          uint64               // if it is wanted
+	address, size uint64               // of memory
+	frame         uint64               // if it is wanted
+	caller, image uint64               // where it returns to, and in which program, if the caller is wanted
+	copied        *bpf.FunctionCopied  // nil if the stack is not wanted,
+	taken         []bpf.FunctionTaken  // the return addresses that traps took,
+	stack         []byte               // and the stack
+	texts         texts                // nil if not wanted
 
 	// What a subscription adds.
 	of     *subscription
@@ -57,21 +58,21 @@ const (
 // of e, and leave the others as they are.
 func decode(b []byte, options uint32, e *event) bool {
 	need := sizeEntry
-	switch layout := options & (sendArgs | sendNames | sendReceiver | sendCost | sendStack | sendTexts); {
-	case layout&sendTexts != 0 && layout&(sendNames|sendReceiver|sendCost|sendStack) == 0:
+	switch layout := options & (abi.SendArgs | abi.SendNames | abi.SendReceiver | abi.SendCost | abi.SendStack | abi.SendTexts); {
+	case layout&abi.SendTexts != 0 && layout&(abi.SendNames|abi.SendReceiver|abi.SendCost|abi.SendStack) == 0:
 		need = sizeArgs
-	case layout&(sendCost|sendStack|sendTexts) != 0:
+	case layout&(abi.SendCost|abi.SendStack|abi.SendTexts) != 0:
 		need = sizeCost
-	case layout&sendReceiver != 0:
+	case layout&abi.SendReceiver != 0:
 		need = sizeObject
-	case layout == sendArgs|sendNames:
+	case layout == abi.SendArgs|abi.SendNames:
 		need = sizeFull
-	case layout == sendArgs:
+	case layout == abi.SendArgs:
 		need = sizeArgs
-	case layout == sendNames:
+	case layout == abi.SendNames:
 		need = sizeNames
 	default:
-		if options&(atReturn|sendGoroutine) != 0 {
+		if options&(abi.AtReturn|abi.SendGoroutine) != 0 {
 			need = sizeReturn
 		}
 	}
@@ -82,19 +83,19 @@ func decode(b []byte, options uint32, e *event) bool {
 		return false
 	}
 	e.FunctionEvent = (*bpf.FunctionEvent)(unsafe.Pointer(unsafe.SliceData(b)))
-	e.function = e.Function & (maxFunctions - 1)
-	if options&sequence != 0 {
+	e.function = e.Function & (abi.MaxFunctions - 1)
+	if options&abi.Sequence != 0 {
 		e.kind = byte(e.Function >> 24)
 	}
 	if need == sizeEntry {
 		return true
 	}
-	if options&(sendTexts|sendStack) == sendTexts {
+	if options&(abi.SendTexts|abi.SendStack) == abi.SendTexts {
 		e.texts = b[need+behind(options):]
 	}
 	r := (*bpf.FunctionEventReturn)(unsafe.Pointer(unsafe.SliceData(b)))
 	e.start, e.retval, e.duration = r.Start, r.Retval, e.Time-r.Start
-	if options&sequence != 0 {
+	if options&abi.Sequence != 0 {
 		e.goroutine = r.Retval
 	}
 	switch need {
@@ -121,19 +122,19 @@ func decode(b []byte, options uint32, e *event) bool {
 
 // behind is how many bytes follow an event's layout, at least.
 func behind(options uint32) (n int) {
-	if options&sendSelf != 0 {
+	if options&abi.SendSelf != 0 {
 		n += 8
 	}
-	if options&sendCaller != 0 {
+	if options&abi.SendCaller != 0 {
 		n += 16
 	}
-	if options&(allocates|frees) != 0 {
+	if options&(abi.Allocates|abi.Frees) != 0 {
 		n += 16
 	}
-	if options&sendFrame != 0 {
+	if options&abi.SendFrame != 0 {
 		n += 8
 	}
-	if options&sendStack != 0 {
+	if options&abi.SendStack != 0 {
 		n += sizeCopied
 	}
 	return n
@@ -142,19 +143,19 @@ func behind(options uint32) (n int) {
 // more reads what follows an event's layout (fill_more, send_copied); false: it is too
 // short.
 func (e *event) more(b []byte, options uint32) bool {
-	if options&sendSelf != 0 {
+	if options&abi.SendSelf != 0 {
 		e.self, b = binary.LittleEndian.Uint64(b), b[8:]
 	}
-	if options&sendCaller != 0 {
+	if options&abi.SendCaller != 0 {
 		e.caller, e.image, b = binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:]), b[16:]
 	}
-	if options&(allocates|frees) != 0 {
+	if options&(abi.Allocates|abi.Frees) != 0 {
 		e.address, e.size, b = binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:]), b[16:]
 	}
-	if options&sendFrame != 0 {
+	if options&abi.SendFrame != 0 {
 		e.frame, b = binary.LittleEndian.Uint64(b), b[8:]
 	}
-	if options&sendStack != 0 {
+	if options&abi.SendStack != 0 {
 		e.copied = (*bpf.FunctionCopied)(unsafe.Pointer(unsafe.SliceData(b)))
 		behind := b[sizeCopied:]
 		taken, texts := uint64(e.copied.Returns)*uint64(sizeTaken), uint64(e.copied.Texts)
@@ -162,7 +163,7 @@ func (e *event) more(b []byte, options uint32) bool {
 			return false
 		}
 		e.taken = unsafe.Slice((*bpf.FunctionTaken)(unsafe.Pointer(unsafe.SliceData(behind))), e.copied.Returns)
-		if options&sendTexts != 0 {
+		if options&abi.SendTexts != 0 {
 			e.texts = behind[taken : taken+texts]
 		}
 		e.stack = behind[taken+texts:][:e.copied.Bytes]

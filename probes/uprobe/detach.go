@@ -4,12 +4,14 @@ import (
 	"slices"
 
 	"endoscope/planner/plan"
+	"endoscope/probes/uprobe/abi"
+	"endoscope/probes/uprobe/attach"
 )
 
 // detaches reports whether the source can do without its probes for a while.
 // Goroutines that end meanwhile would leave calls behind that others seem to be in.
 func (s *source) detaches() bool {
-	return s.ability().Gate == plan.AtEntry && !slices.ContainsFunc(s.resolution.landmarks, func(l landmark) bool { return l.cookie&goRegisters != 0 })
+	return s.ability().Gate == plan.AtEntry && !slices.ContainsFunc(s.resolution.landmarks, func(l landmark) bool { return l.cookie&abi.GoRegisters != 0 })
 }
 
 // detach implements probes.Detach. Calls that are under way then are
@@ -27,7 +29,7 @@ func (s *source) detach() error {
 	links := slices.Clone(in.links)
 	in.links = nil
 	p.mu.Unlock()
-	closeLinks(links) // which takes long, and holds up nobody
+	attach.CloseAll(links) // which takes long, and holds up nobody
 	return nil
 }
 
@@ -44,7 +46,7 @@ func (s *source) attach() error {
 	}
 	in.sweeper.forget()
 	if err := p.attachAll(s, in); err != nil {
-		closeLinks(in.links) // all or none, so that it can be tried again
+		attach.CloseAll(in.links) // all or none, so that it can be tried again
 		in.links = nil
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 
 	"endoscope/probes/bpf"
 	"endoscope/probes/clock"
+	"endoscope/probes/uprobe/abi"
 )
 
 // generations is how many divisions of a source are told apart (counters.h). Of older
@@ -37,7 +38,7 @@ const divideAhead = 20 * time.Microsecond
 // divide divides the calls at a boot time that has passed when it returns.
 func (s *subscription) divide() (at int64, err error) {
 	d, vars := &s.divisions, s.in.objects.Variables
-	if s.options&atReturn == 0 { // nothing is under way
+	if s.options&abi.AtReturn == 0 { // nothing is under way
 		d.number++
 		return clock.Boot(), nil
 	}
@@ -71,7 +72,7 @@ func (s *subscription) divide() (at int64, err error) {
 // from and before the division until; 0: no matter when. It goes by what was
 // accounted for last.
 func (s *subscription) between(from, until uint64) uint64 {
-	if s.options&atReturn == 0 {
+	if s.options&abi.AtReturn == 0 {
 		return 0
 	}
 	n := s.after(from)

@@ -11,6 +11,7 @@ import (
 
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
+	"endoscope/probes/uprobe/attach"
 )
 
 // execution is a program that a thread other than its process' leader has executed:
@@ -25,7 +26,7 @@ type execution struct {
 // has such links. It belongs to a provider, whose mutex may be held while it is asked.
 type executions struct {
 	objects *ebpf.Collection
-	link    *link
+	link    *attach.Link
 	ring    *ring
 	over    chan struct{} // closed when nobody is told any more
 
@@ -56,7 +57,7 @@ func followExecutions(types *btf.Cache, told func(execution), missed func()) (*e
 		x.objects.Close()
 		return nil, err
 	}
-	if x.link, err = attachTracepoint(x.objects.Programs[bpf.ExecutionProgExecuted], "sched_process_exec"); err != nil {
+	if x.link, err = attach.Tracepoint(x.objects.Programs[bpf.ExecutionProgExecuted], "sched_process_exec"); err != nil {
 		x.ring.close()
 		x.objects.Close()
 		return nil, plan.Errorf(-1, -1, "the kernel refuses to tell what processes execute: %v", err)
@@ -126,7 +127,7 @@ func (x *executions) stop(ending *sync.WaitGroup) {
 	x.mu.Lock()
 	x.ended = true
 	x.mu.Unlock()
-	x.link.close()
+	x.link.Close()
 	x.ring.Wake()
 	ending.Go(func() {
 		<-x.over

@@ -16,6 +16,7 @@ import (
 	"endoscope/probes/bpf"
 	"endoscope/probes/clock"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/attach"
 )
 
 // byExits is an acquisition that observes returns where functions leave.
@@ -230,9 +231,9 @@ __asm__(".text\n.globl thunk\n.type thunk,@function\nthunk: jmp third\n.size thu
 	".globl nothing\n.type nothing,@function\nnothing: ret\n.size nothing,.-nothing\n");
 int main(void) { ready(); for (int i = 0; i < 100; i++) { first(i); early(i % 10); thunk(i); nothing(); } return 0; }
 `, "-O2", "-fcf-protection=none")
-	for _, links := range []linkKind{linkMulti, linkPerf} {
+	for _, links := range []attach.Kind{attach.Multi, attach.Perf} {
 		t.Run(links.String(), func(t *testing.T) {
-			needFeature(t, links.needs())
+			needFeature(t, links.Needs())
 			p := provider(t, Options{Links: links.String()})
 			r := run(t, target)
 			src, got := start(t, p, byExits(catalog.FunctionDuration, r.target(), named("first", "second", "third", "early", "thunk", "nothing"), "function_name", "arg0", "retval", "duration"))

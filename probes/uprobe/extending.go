@@ -8,6 +8,8 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
 	"endoscope/probes/process"
+	"endoscope/probes/uprobe/abi"
+	"endoscope/probes/uprobe/attach"
 )
 
 // maxExtension is how many functions may be added to a query while it runs.
@@ -23,11 +25,11 @@ func extends(spec *plan.Acquire) bool {
 func landmarkPrograms(how map[returns]bool, options uint32) (names []string) {
 	if how[atExits] {
 		names = append(names, bpf.FunctionProgFrameUnwinding, bpf.FunctionProgGoroutineEnd, bpf.FunctionProgFrameLanding)
-		if options&sequence != 0 {
+		if options&abi.Sequence != 0 {
 			names = append(names, bpf.FunctionProgFrameJump)
 		}
 	}
-	if how[trapped] && options&sequence != 0 {
+	if how[trapped] && options&abi.Sequence != 0 {
 		names = append(names, bpf.FunctionProgCallJump)
 	}
 	return names
@@ -119,10 +121,10 @@ func (s *source) add(in *installation, r *resolution, facts []uint64) error {
 		in.room -= len(r.wants)
 		return nil
 	}
-	closeLinks(slices.DeleteFunc(in.links, func(l *link) bool { return slices.Contains(links, l) }))
+	attach.CloseAll(slices.DeleteFunc(in.links, func(l *attach.Link) bool { return slices.Contains(links, l) }))
 	in.links = links
 	for _, one := range in.leases[leases:] {
-		s.provider.leases.give(one)
+		s.provider.leases.Release(one)
 	}
 	in.leases = in.leases[:leases]
 	own.wants, own.landmarks, s.filter.facts = own.wants[:wants], own.landmarks[:landmarks], s.filter.facts[:wants]

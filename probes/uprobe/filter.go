@@ -10,6 +10,7 @@ import (
 	"endoscope/probes/bpf"
 	"endoscope/probes/codegen"
 	"endoscope/probes/codesite"
+	"endoscope/probes/uprobe/abi"
 )
 
 // filter is a query's condition, as far as the kernel tests it.
@@ -22,9 +23,9 @@ type filter struct {
 // compileFilter compiles spec.Filter for the functions that ws are.
 func (p *Provider) compileFilter(spec *plan.Acquire, values *readings, ws []want) *filter {
 	f := &filter{facts: make([]uint64, len(ws))}
-	used, most := 0, maxFacts
+	used, most := 0, abi.MaxFacts
 	if slices.ContainsFunc(ws, func(w want) bool { return w.returns == atExits }) || asksWhence(spec.Out) {
-		most = maxFactsExits
+		most = abi.MaxFactsExits
 	}
 	f.layout = codegen.Layout{
 		Columns: layoutOf(spec, p.offset, values, ws),
@@ -32,7 +33,7 @@ func (p *Provider) compileFilter(spec *plan.Acquire, values *readings, ws []want
 		Text:    values.test,
 		Facts:   int16(unsafe.Offsetof(bpf.FunctionMoment{}.Cookie)),
 		Fact: func(e plan.Expr) (uint8, bool) {
-			bit := firstFact + used
+			bit := abi.FirstFact + used
 			if used == most || !p.noteFact(spec, e, ws, f.facts, 1<<bit) {
 				return 0, false
 			}

@@ -15,6 +15,7 @@ import (
 	"endoscope/planner/types"
 	"endoscope/probes/bpf"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/abi"
 )
 
 // matchEngine evaluates conditions on functions as the engine does.
@@ -449,14 +450,14 @@ func TestColumnsOfTheFilterAreNotSent(t *testing.T) {
 		sent    uint32
 	}{
 		{"decided in the kernel", kernel, []int{1, 2, 3}, false, 0},
-		{"read by the query too", kernel, []int{2, 3}, false, sendArgs},
-		{"left to the engine", engine, []int{1, 2, 3}, false, sendNames},
-		{"all left to the engine", kernel, []int{1, 2, 3}, true, sendArgs | sendNames},
+		{"read by the query too", kernel, []int{2, 3}, false, abi.SendArgs},
+		{"left to the engine", engine, []int{1, 2, 3}, false, abi.SendNames},
+		{"all left to the engine", kernel, []int{1, 2, 3}, true, abi.SendArgs | abi.SendNames},
 	} {
 		spec := filtered(catalog.FunctionStart, r.target(), named("alpha"), c.cond, "timestamp", "arg0", "thread_name", "process")
 		spec.FilterOnly, spec.Settings.NoKernel = c.only, c.without
 		src, got := start(t, p, spec)
-		if sent := src.(*source).wants.options & (sendArgs | sendNames); sent != c.sent {
+		if sent := src.(*source).wants.options & (abi.SendArgs | abi.SendNames); sent != c.sent {
 			t.Errorf("%s: sends %#x, want %#x", c.name, sent, c.sent)
 		}
 		if c.without && src.Info().Residual != spec.Filter {
@@ -484,12 +485,12 @@ func TestMoreFactsThanBits(t *testing.T) {
 		return or(call("=", col("function_name"), constant(fmt.Sprint("f", i))), call("=", col("arg0"), num(0)))
 	}
 	cond := either(0)
-	for i := range maxFacts {
+	for i := range abi.MaxFacts {
 		cond = and(cond, either(i+1))
 	}
 	spec := filtered(catalog.FunctionStart, r.target(), named("alpha", "beta"), cond, "function_name", "arg0")
 	src, got := start(t, p, spec)
-	if want := bound(either(maxFacts), spec.Out).String(); src.Info().Residual == nil || src.Info().Residual.String() != want {
+	if want := bound(either(abi.MaxFacts), spec.Out).String(); src.Info().Residual == nil || src.Info().Residual.String() != want {
 		t.Errorf("%v is left, want %s", src.Info().Residual, want)
 	}
 	r.round()

@@ -9,6 +9,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/bpf"
+	"endoscope/probes/uprobe/abi"
 )
 
 // ability is what the source can do about gates.
@@ -70,7 +71,7 @@ func (k *kernel) useGates(g probes.Gates, spec *ebpf.CollectionSpec, options *ui
 	replace[bpf.FunctionMapGates] = g.Set.Map()
 	spec.Maps[bpf.FunctionMapGates].MaxEntries = g.Set.Map().MaxEntries()
 	if g.Own != nil {
-		*options |= gated
+		*options |= abi.Gated
 		if err := spec.Variables[bpf.FunctionVarOwnGate].Set(uint32(g.Own.Index)); err != nil {
 			return err
 		}

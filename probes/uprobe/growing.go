@@ -13,6 +13,7 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/clock"
 	"endoscope/probes/process"
+	"endoscope/probes/uprobe/attach"
 )
 
 // growing is a source whose modules may be mapped while it runs (dlopen, exec):
@@ -28,7 +29,7 @@ type growing struct {
 	provider *Provider
 	spec     *plan.Acquire
 	cols     []column
-	links    linkKind
+	links    attach.Kind
 	coming   *coming
 	residual plan.Expr
 	merge    *merge
@@ -62,7 +63,7 @@ const (
 	maxHeard = 4096 // mappings that wait to be looked at
 )
 
-func newGrowing(p *Provider, spec *plan.Acquire, cols []column, links linkKind, c *coming, first *source) *growing {
+func newGrowing(p *Provider, spec *plan.Acquire, cols []column, links attach.Kind, c *coming, first *source) *growing {
 	g := &growing{
 		provider: p, spec: spec, cols: cols, links: links, coming: c,
 		known: map[mappedIn]change{}, since: map[mappedIn]int64{}, done: make(chan struct{}), heard: make(chan process.Mapped, maxHeard), matcher: process.NewMatcher(spec.Target),

@@ -1,6 +1,7 @@
 package uprobe
 
 import (
+	"endoscope/probes/uprobe/attach"
 	"fmt"
 	"os"
 	"testing"
@@ -23,7 +24,7 @@ func TestHarmedByTraps(t *testing.T) {
 		{"6.14.0", "", ""},
 		{"6.18.5", "", ""},
 	} {
-		why := harmedByTraps(func(version string) bool { return !olderThan(c.release, version) })
+		why := harmedByTraps(func(version string) bool { return !attach.OlderThan(c.release, version) })
 		if why == nil {
 			why = func(string) string { return "" }
 		}

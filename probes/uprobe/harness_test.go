@@ -21,6 +21,7 @@ import (
 	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/attach"
 )
 
 func TestMain(m *testing.M) {
@@ -361,18 +362,18 @@ func returnModes(t *testing.T, f func(t *testing.T, o Options)) {
 // trapModes runs a test with return traps, through each kind of link that the
 // kernel has.
 func trapModes(t *testing.T, f func(t *testing.T, o Options)) {
-	for k := linkSession; k <= linkPerf; k++ {
+	for k := attach.Session; k <= attach.Perf; k++ {
 		t.Run(k.String(), func(t *testing.T) {
-			needFeature(t, k.needs())
+			needFeature(t, k.Needs())
 			f(t, Options{Links: k.String()})
 		})
 	}
 }
 
-func needFeature(t testing.TB, f feature) {
+func needFeature(t testing.TB, f attach.Feature) {
 	t.Helper()
-	if !f.has() {
-		testenv.Skip(t, "needs Linux %s: the kernel has no %s", f.since, f.name)
+	if !f.Has() {
+		testenv.Skip(t, "needs Linux %s: the kernel has no %s", f.Since, f.Name)
 	}
 }
 

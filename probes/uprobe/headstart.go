@@ -1,6 +1,7 @@
 package uprobe
 
 import (
+	"endoscope/probes/uprobe/attach"
 	"fmt"
 	"os"
 	"sync"
@@ -34,7 +35,7 @@ func (h *headstart) close() { h.underWay.Wait() }
 // touch sets the probe and takes it away.
 func touch() error {
 	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{
-		Type: ebpf.Kprobe, AttachType: attachMulti, License: "GPL",
+		Type: ebpf.Kprobe, AttachType: attach.TypeMulti, License: "GPL",
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
 	})
 	if err != nil {
@@ -50,10 +51,10 @@ func touch() error {
 	if err := file.Truncate(int64(os.Getpagesize())); err != nil {
 		return err
 	}
-	l, err := attach(program, file, attachMulti, 0, 0, places{offsets: []uint64{0}, cookies: []uint64{0}})
+	l, err := attach.Uprobes(program, file, attach.TypeMulti, 0, 0, attach.Places{Offsets: []uint64{0}, Cookies: []uint64{0}})
 	if err != nil {
 		return err
 	}
-	l.close()
+	l.Close()
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"endoscope/probes/bpf"
+	"endoscope/probes/uprobe/attach"
 
 	"github.com/cilium/ebpf"
 )
@@ -13,8 +14,8 @@ import (
 type installation struct {
 	query   uint16
 	objects *ebpf.Collection
-	links   []*link // in the order in which to close them
-	leases  []*lease
+	links   []*attach.Link // in the order in which to close them
+	leases  []*attach.Lease
 	once    sync.Once
 	// aggregator is nil where events become rows.
 	aggregator *aggregator
@@ -44,7 +45,7 @@ func (in *installation) detach() {
 	in.once.Do(func() {
 		in.arm(false)
 		in.open(false)
-		closeLinks(in.links)
+		attach.CloseAll(in.links)
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"endoscope/probes/bpf"
 	"endoscope/probes/lang/java"
 	"endoscope/probes/process"
+	"endoscope/probes/uprobe/attach"
 	"endoscope/probes/usdt"
 )
 
@@ -76,8 +77,8 @@ func (r *resolver) java(set *moduleSet, running []process.Process) (bool, error)
 		return true, plan.Errorf(r.spec.Start, r.spec.Stop, "the depth of calls of Java methods is known only if all methods are monitored").
 			WithHint("leave out the column depth, or the condition on functions")
 	}
-	if !featureLoop.has() {
-		return true, plan.Errorf(r.spec.Start, r.spec.Stop, "calls of Java methods need Linux %s or newer: this kernel has no %s", featureLoop.since, featureLoop.name)
+	if !attach.FeatureLoop.Has() {
+		return true, plan.Errorf(r.spec.Start, r.spec.Stop, "calls of Java methods need Linux %s or newer: this kernel has no %s", attach.FeatureLoop.Since, attach.FeatureLoop.Name)
 	}
 	if err := r.unknownMethods(list); err != nil {
 		return true, err

@@ -6,86 +6,16 @@ import (
 	"math"
 	"os"
 
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+	"golang.org/x/sys/unix"
+
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/bpf"
 	"endoscope/probes/codegen"
-
-	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/btf"
-	"golang.org/x/sys/unix"
-)
-
-// What a query's programs do (enum in function.bpf.c).
-const (
-	atReturn = 1 << iota
-	useArgs
-	useNames
-	lateNames
-	useDepth
-	sendArgs
-	sendNames
-	pair
-	onlyPIDs
-	onlyComms
-	onlyExes
-	sequence
-	before517
-	gated
-	guarded
-	standby
-	sendReceiver
-	sendGoroutine
-	sendCost
-	useSelf
-	sendSelf
-	sendCaller
-	sendStack
-	allocates
-	frees
-)
-
-// And with values (values.h).
-const (
-	useValues = 1 << (25 + iota)
-	useResult
-	useTexts
-	keepTexts
-	sendTexts
-	sendFrame
-)
-
-// Flags in the cookie of a probe, beside the function's number and facts.
-const (
-	goRegisters = 1 << 24
-	onlyTargets = 1 << 25
-	noRetval    = 1 << 26
-	aMethod     = 1 << 27
-	placed      = 1 << 28 // without goRegisters
-	required    = 1 << 29 // likewise
-	firstGoid   = 28      // bit of where in its g a goroutine has its number, in words from minGoid
-	minGoid     = 16
-	maxGoid     = minGoid + 15
-
-	maxFunctions = 1 << 24
-	firstFact    = 32 // bit of the cookie
-	maxFacts     = 32
-
-	// Where exits are probed, the upper 16 bits have the site's SPOffset.
-	maxFactsExits = 16
-	maxSPOffset   = 8 * math.MaxUint16
-)
-
-// Kinds of bpf.FunctionTarget.
-const (
-	targetPID = iota + 1
-	targetComm
-	targetExe
-	targetUser
-	targetOwner
-	targetGroup
-	targetRoot
-	targetCgroup
+	"endoscope/probes/uprobe/abi"
+	"endoscope/probes/uprobe/attach"
 )
 
 // kernel is what all queries share: the ring, and the programs as they are
@@ -152,7 +82,7 @@ func load(o Options, c compiled) (*kernel, error) {
 			return nil, refuseLoad(err)
 		}
 	}
-	k.ahead.possible = featureMulti.has()
+	k.ahead.possible = attach.FeatureMulti.Has()
 	return k, nil
 }
 
@@ -176,7 +106,7 @@ func (k *kernel) close() {
 // setup is what makes the programs those of one query.
 type setup struct {
 	options   uint32
-	links     linkKind
+	links     attach.Kind
 	returns   map[returns]bool // how the functions' are observed
 	landmarks []landmark
 	test      codegen.Program
@@ -204,8 +134,8 @@ type setup struct {
 // Returns come before entries: an entry that was noted finds its return. Where
 // one instruction is entry and exit, the kernel runs first what was attached
 // last (consumer_add in kernel/events/uprobes.c).
-func programs(links linkKind, how returns) []attachable {
-	plain := links.attachType()
+func programs(links attach.Kind, how returns) []attachable {
+	plain := links.AttachType()
 	switch {
 	case how == unseen:
 		return []attachable{{program: bpf.FunctionProgFunctionEntry, attachType: plain}}
@@ -218,11 +148,11 @@ func programs(links linkKind, how returns) []attachable {
 			{program: bpf.FunctionProgFrameExit, attachType: plain, exits: true},
 			{program: bpf.FunctionProgFrameEntry, attachType: plain},
 		}
-	case links == linkSession:
-		return []attachable{{program: bpf.FunctionProgFunctionSession, attachType: attachSession}}
+	case links == attach.Session:
+		return []attachable{{program: bpf.FunctionProgFunctionSession, attachType: attach.TypeSession}}
 	}
 	return []attachable{
-		{program: bpf.FunctionProgPairReturn, attachType: plain, flags: multiReturn},
+		{program: bpf.FunctionProgPairReturn, attachType: plain, flags: attach.MultiReturn},
 		{program: bpf.FunctionProgPairEntry, attachType: plain},
 	}
 }
@@ -231,7 +161,7 @@ func programs(links linkKind, how returns) []attachable {
 // nothing to end.
 func threadEnd(options uint32, how map[returns]bool) string {
 	switch {
-	case options&sequence == 0:
+	case options&abi.Sequence == 0:
 		return ""
 	case how[atExits]:
 		return bpf.FunctionProgFrameThreadEnd
@@ -295,11 +225,11 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 	}
 	if s.growing {
 		for _, name := range landmarkPrograms(s.returns, s.options) {
-			wanted[name] = s.links.attachType()
+			wanted[name] = s.links.AttachType()
 		}
 	}
 	for _, l := range s.landmarks {
-		wanted[l.program] = s.links.attachType()
+		wanted[l.program] = s.links.AttachType()
 	}
 	if name := threadEnd(s.options, s.returns); name != "" {
 		wanted[name] = 0 // which is no uprobe
@@ -310,7 +240,7 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 			delete(spec.Programs, name)
 			continue
 		}
-		if attachType == attachPerf {
+		if attachType == attach.TypePerf {
 			p.AttachType = ebpf.AttachNone // to no kind of link alone
 		}
 		if testsOf[name].entry {
@@ -326,15 +256,15 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 	}
 	if !s.returns[trapped] {
 		delete(spec.Maps, bpf.FunctionMapThreads)
-	} else if s.links != linkSession {
-		s.options |= pair
+	} else if s.links != attach.Session {
+		s.options |= abi.Pair
 	}
-	if s.returns[trapped] && !featureFindVMA.has() {
-		s.options |= before517
+	if s.returns[trapped] && !attach.FeatureFindVMA.Has() {
+		s.options |= abi.Before517
 	}
 	if s.returns[atExits] {
 		spec.Maps[bpf.FunctionMapOpenCalls].MaxEntries = k.calls
-		if s.options&(useDepth|sequence) != 0 {
+		if s.options&(abi.UseDepth|abi.Sequence) != 0 {
 			spec.Maps[bpf.FunctionMapGoroutines].MaxEntries = k.calls
 		}
 	} else {
@@ -352,10 +282,10 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 	}
 	spec.Maps[bpf.FunctionMapTargets].MaxEntries = uint32(max(1, len(s.members)))
 	replace := map[string]*ebpf.Map{bpf.FunctionMapEvents: k.events}
-	if s.options&useTexts == 0 {
+	if s.options&abi.UseTexts == 0 {
 		replace[bpf.FunctionMapScratch] = k.unused[bpf.FunctionMapScratch]
 	}
-	if s.options&sendFrame == 0 {
+	if s.options&abi.SendFrame == 0 {
 		replace[bpf.FunctionMapHushedNames] = k.unused[bpf.FunctionMapHushedNames]
 	}
 	if s.reading != nil {
@@ -377,7 +307,7 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 			return nil, err
 		}
 	}
-	if s.options&sendStack != 0 && s.stackBytes > 0 {
+	if s.options&abi.SendStack != 0 && s.stackBytes > 0 {
 		if err := spec.Variables[bpf.FunctionVarStackBytes].Set(uint32(s.stackBytes)); err != nil {
 			return nil, err
 		}
@@ -444,12 +374,12 @@ func (k *kernel) placeOperands(list []bpf.FunctionOperands, spec *ebpf.Collectio
 
 // onlyPID is the process that is the one target; 0: there may be others.
 func onlyPID(members []bpf.FunctionTarget, options uint32) (pid uint32) {
-	if options&(onlyComms|onlyExes) != 0 {
+	if options&(abi.OnlyComms|abi.OnlyExes) != 0 {
 		return 0
 	}
 	for _, m := range members {
 		switch {
-		case m.Kind != targetPID: // who may be observed
+		case m.Kind != abi.TargetPID: // who may be observed
 		case pid != 0:
 			return 0
 		default:

@@ -13,6 +13,7 @@ import (
 	"endoscope/probes/codesite"
 	"endoscope/probes/elf"
 	"endoscope/probes/process"
+	"endoscope/probes/uprobe/abi"
 )
 
 // landmark is a place in the run-time support of a language that is passed when
@@ -51,7 +52,7 @@ var goLandmarks = []struct{ function, program string }{
 // that need them.
 func (r *resolver) addLandmarks(m *module, sym *elf.Module, texts []*text) error {
 	if !nests(r.spec) || !slices.ContainsFunc(r.wants, func(w want) bool {
-		return w.module == m && w.returns == atExits && w.flags&goRegisters != 0
+		return w.module == m && w.returns == atExits && w.flags&abi.GoRegisters != 0
 	}) {
 		return nil
 	}
@@ -65,7 +66,7 @@ func (r *resolver) addLandmarks(m *module, sym *elf.Module, texts []*text) error
 				}
 				return e
 			}
-			r.addLandmark(m, sym, i, site, l.program, goRegisters|spOffset(site))
+			r.addLandmark(m, sym, i, site, l.program, abi.GoRegisters|spOffset(site))
 		}
 	}
 	return nil
@@ -78,7 +79,7 @@ func (r *resolver) addLandmarks(m *module, sym *elf.Module, texts []*text) error
 func (r *resolver) addJumps(set *moduleSet, running []process.Process) error {
 	native := map[returns]bool{}
 	for _, w := range r.wants {
-		if w.flags&goRegisters == 0 {
+		if w.flags&abi.GoRegisters == 0 {
 			native[w.returns] = true
 		}
 	}

@@ -8,15 +8,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"endoscope/planner/plan"
+	"endoscope/probes/uprobe/attach"
 )
 
 // linksFor is how spec's probes are attached.
-func (p *Provider) linksFor(spec *plan.Acquire) (linkKind, error) {
+func (p *Provider) linksFor(spec *plan.Acquire) (attach.Kind, error) {
 	wanted := spec.Settings.ProbeLinks
 	if wanted == "" || wanted == "auto" {
 		wanted = p.o.Links
 	}
-	return chooseLinks(spec, wanted, func(k linkKind) bool { return k.needs().has() })
+	return attach.ChooseKind(spec, wanted, func(k attach.Kind) bool { return k.Needs().Has() })
 }
 
 const (
@@ -37,8 +38,8 @@ const (
 // checkEvents refuses what would take too many perf events, each with a file
 // descriptor, and says where ending the query will take long. (The Go runtime
 // has raised the limit of descriptors as far as that goes.)
-func checkEvents(spec *plan.Acquire, links linkKind, wants []want) (notice string, err error) {
-	if links != linkPerf {
+func checkEvents(spec *plan.Acquire, links attach.Kind, wants []want) (notice string, err error) {
+	if links != attach.Perf {
 		return "", nil
 	}
 	n := 0

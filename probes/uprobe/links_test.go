@@ -11,12 +11,13 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/attach"
 )
 
 // auto takes the best that a kernel has; what is asked for by name is had or
 // refused, never replaced.
 func TestChoiceOfLinks(t *testing.T) {
-	kernels := map[string][]linkKind{"5.10": nil, "5.15": {linkPerf}, "6.6": {linkPerf, linkMulti}, "6.13": {linkPerf, linkMulti, linkSession}}
+	kernels := map[string][]attach.Kind{"5.10": nil, "5.15": {attach.Perf}, "6.6": {attach.Perf, attach.Multi}, "6.13": {attach.Perf, attach.Multi, attach.Session}}
 	for _, c := range []struct{ kernel, wanted, got string }{
 		{"6.13", "", "session"},
 		{"6.6", "", "multi"},
@@ -31,7 +32,7 @@ func TestChoiceOfLinks(t *testing.T) {
 		{"6.13", "kprobe", "there are no links of the kind kprobe"},
 	} {
 		spec := acquisition(catalog.FunctionStart, plan.Target{}, nil)
-		kind, err := chooseLinks(spec, c.wanted, func(k linkKind) bool {
+		kind, err := attach.ChooseKind(spec, c.wanted, func(k attach.Kind) bool {
 			for _, has := range kernels[c.kernel] {
 				if k == has {
 					return true
@@ -49,25 +50,6 @@ func TestChoiceOfLinks(t *testing.T) {
 	}
 }
 
-func TestReleases(t *testing.T) {
-	for _, c := range []struct {
-		release, version string
-		older            bool
-	}{
-		{"6.9.12-generic", "6.10", true},
-		{"6.10.0-rc1", "6.10", false},
-		{"6.18.44", "6.10", false},
-		{"7.0", "6.10", false},
-		{"5.15", "6.6", true},
-		{"", "6.6", true},
-		{"unknown", "6.6", true},
-	} {
-		if got := olderThan(c.release, c.version); got != c.older {
-			t.Errorf("%q is older than %s: %v", c.release, c.version, got)
-		}
-	}
-}
-
 // The session's setting decides over what the provider would take.
 func TestSettingDecidesLinks(t *testing.T) {
 	testenv.NeedUprobes(t)
@@ -76,7 +58,7 @@ func TestSettingDecidesLinks(t *testing.T) {
 	for setting, want := range map[string]string{
 		"": "entry+return (multi)", "auto": "entry+return (multi)", "perf": "entry+return (perf)", "session": "entry+return (session)",
 	} {
-		if setting == "session" && !featureSession.has() {
+		if setting == "session" && !attach.FeatureSession.Has() {
 			continue
 		}
 		spec := acquisition(catalog.FunctionDuration, plan.Target{Exes: []string{target}}, named("work"), "timestamp")
@@ -103,8 +85,8 @@ func TestKindsOfLinkAtOneSite(t *testing.T) {
 	r := run(t, target, "50")
 	p := provider(t, Options{})
 	var all []*record
-	for k := linkSession; k <= linkPerf; k++ {
-		if !k.needs().has() {
+	for k := attach.Session; k <= attach.Perf; k++ {
+		if !k.Needs().Has() {
 			continue
 		}
 		spec := acquisition(catalog.FunctionDuration, r.target(), named("work"), "arg0", "retval")
@@ -148,7 +130,7 @@ int main(void) { ready(); pthread_t t; first = pthread_self(); work(1); pthread_
 // refused before anything is attached.
 func TestLimitsOfPerfEvents(t *testing.T) {
 	testenv.NeedUprobes(t)
-	needFeature(t, featurePerf)
+	needFeature(t, attach.FeaturePerf)
 	var text strings.Builder
 	text.WriteString(prelude)
 	for i := range 600 {
@@ -186,7 +168,7 @@ func TestLimitsOfPerfEvents(t *testing.T) {
 // A site that the kernel refuses is told by its index, and nothing stays.
 func TestRefusedPerfEvent(t *testing.T) {
 	testenv.NeedUprobes(t)
-	needFeature(t, featurePerf)
+	needFeature(t, attach.FeaturePerf)
 	target := testenv.CompileCText(t, worker, "-O1")
 	r := run(t, target, "1")
 	p := provider(t, Options{Links: "perf"})

@@ -1,6 +1,7 @@
 package uprobe
 
 import (
+	"endoscope/probes/uprobe/attach"
 	"golang.org/x/sys/unix"
 
 	"github.com/cilium/ebpf"
@@ -38,4 +39,4 @@ func preallocated(keyBytes, valueBytes int) int {
 }
 
 // preallocates reports whether the provider's hash tables are preallocated.
-func (o Options) preallocates() bool { return o.Preallocate || !featureAllocation.has() }
+func (o Options) preallocates() bool { return o.Preallocate || !attach.FeatureAllocation.Has() }

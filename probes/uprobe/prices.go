@@ -10,6 +10,8 @@ import (
 	"endoscope/probes/calibrate"
 	"endoscope/probes/codegen"
 	"endoscope/probes/codesite"
+	"endoscope/probes/uprobe/abi"
+	"endoscope/probes/uprobe/attach"
 )
 
 // What has a price, of an event that reaches the reader unless it is another.
@@ -57,12 +59,12 @@ func (c costs) sites() codesite.Prices {
 
 // site is what a hit at a site of w costs; at an entry whose return is trapped,
 // with the return.
-func (c costs) site(w want, method string, links linkKind, aggregated bool) (ns float64, estimated bool) {
+func (c costs) site(w want, method string, links attach.Kind, aggregated bool) (ns float64, estimated bool) {
 	price, share := priceEntry, 1.0
 	switch {
 	case w.returns == atExits:
 		price, share = priceExits, 0.5
-	case w.returns == trapped && links == linkSession:
+	case w.returns == trapped && links == attach.Session:
 		price = priceSession
 	case w.returns == trapped:
 		price = pricePair
@@ -99,7 +101,7 @@ func (p *Provider) knownCosts() costs {
 	if p.o.Prices != nil {
 		return costs{p.o.Prices}
 	}
-	links, err := chooseLinks(&plan.Acquire{}, "", func(k linkKind) bool { return k.needs().has() })
+	links, err := attach.ChooseKind(&plan.Acquire{}, "", func(k attach.Kind) bool { return k.Needs().Has() })
 	if err != nil {
 		return costs{}
 	}
@@ -112,11 +114,11 @@ func (p *Provider) knownCosts() costs {
 
 // pricesOf lists what is measured through a kind of link, the best that the
 // kernel has. Perf events take so long to detach that only entries are.
-func pricesOf(links linkKind) []string {
+func pricesOf(links attach.Kind) []string {
 	switch links {
-	case linkSession:
+	case attach.Session:
 		return []string{priceEntry, priceCounted, priceSession, priceExits}
-	case linkMulti:
+	case attach.Multi:
 		return []string{priceEntry, priceCounted, pricePair, priceExits}
 	}
 	return []string{priceEntry}
@@ -124,7 +126,7 @@ func pricesOf(links linkKind) []string {
 
 // measure finds prices by attaching the programs of queries to a program of
 // package calibrate.
-func (p *Provider) measure(links linkKind) (calibrate.Table, error) {
+func (p *Provider) measure(links attach.Kind) (calibrate.Table, error) {
 	// What is measured fits in a quarter of the ring: the reader that there is
 	// not is not woken.
 	c, err := p.compiled()
@@ -170,12 +172,12 @@ func returnsPriced(price string) returns {
 }
 
 // priced is a query of n functions that all events reach.
-func priced(price string, links linkKind, n int) setup {
+func priced(price string, links attach.Kind, n int) setup {
 	how := returnsPriced(price)
 	s := setup{links: links, returns: map[returns]bool{how: true}, functions: n, rate: int64(time.Second)}
 	switch {
 	case how != unseen:
-		s.options = atReturn
+		s.options = abi.AtReturn
 	case price == priceCounted:
 		s.test = codegen.Program{Entry: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}}
 	}
@@ -183,22 +185,22 @@ func priced(price string, links linkKind, n int) setup {
 }
 
 // attachPriced attaches as Provider.attach does.
-func (in *installation) attachPriced(price string, links linkKind, file *os.File, fs []calibrate.Function) error {
+func (in *installation) attachPriced(price string, links attach.Kind, file *os.File, fs []calibrate.Function) error {
 	for _, a := range programs(links, returnsPriced(price)) {
-		var at places
+		var at attach.Places
 		for i, f := range fs {
 			if a.exits {
-				at.offsets = append(at.offsets, f.Exit)
-				at.cookies = append(at.cookies, exitCookie(i, want{}, codesite.Site{SPOffset: f.ExitDepth, RetvalReady: true}))
+				at.Offsets = append(at.Offsets, f.Exit)
+				at.Cookies = append(at.Cookies, exitCookie(i, want{}, codesite.Site{SPOffset: f.ExitDepth, RetvalReady: true}))
 				continue
 			}
-			at.offsets, at.cookies = append(at.offsets, f.Entry), append(at.cookies, uint64(i))
+			at.Offsets, at.Cookies = append(at.Offsets, f.Entry), append(at.Cookies, uint64(i))
 		}
-		l, err := attach(in.objects.Programs[a.program], file, a.attachType, a.flags, 0, at)
+		l, err := attach.Uprobes(in.objects.Programs[a.program], file, a.attachType, a.flags, 0, at)
 		if err != nil {
 			return err
 		}
-		in.links = append([]*link{l}, in.links...)
+		in.links = append([]*attach.Link{l}, in.links...)
 	}
 	return nil
 }

@@ -13,15 +13,16 @@ import (
 	"endoscope/probes/calibrate"
 	"endoscope/probes/codesite"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/attach"
 )
 
 // What is measured is all that can be had through each kind of link, and
 // nothing of it stays.
 func TestPricesAreMeasured(t *testing.T) {
 	testenv.NeedUprobes(t)
-	for k := linkSession; k <= linkPerf; k++ {
+	for k := attach.Session; k <= attach.Perf; k++ {
 		t.Run(k.String(), func(t *testing.T) {
-			needFeature(t, k.needs())
+			needFeature(t, k.Needs())
 			p := provider(t, Options{})
 			table, err := p.measure(k)
 			if err != nil {
@@ -82,7 +83,7 @@ int main(void) { ready(); either(1); return 0; }
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.links == "session" {
-				needFeature(t, featureSession)
+				needFeature(t, attach.FeatureSession)
 			}
 			p := provider(t, Options{Links: c.links, Returns: c.returns, Prices: prices(c.nop)})
 			src, err := p.Prepare(t.Context(), acquisition(c.stream, plan.Target{Exes: []string{target}}, named("either"), "timestamp"))
@@ -109,7 +110,7 @@ func TestPriceOfWhatIsAggregated(t *testing.T) {
 		returns returns
 		want    float64
 	}{{unseen, 100}, {trapped, 350}} {
-		if got, estimated := c.site(want{returns: x.returns}, codesite.Emulated, linkSession, true); got != x.want || estimated {
+		if got, estimated := c.site(want{returns: x.returns}, codesite.Emulated, attach.Session, true); got != x.want || estimated {
 			t.Errorf("%v: %v, estimated %v; want %v", x.returns, got, estimated, x.want)
 		}
 	}
@@ -166,7 +167,7 @@ func TestPricesAreKept(t *testing.T) {
 // BenchmarkMeasure is what the first query of a machine waits for.
 func BenchmarkMeasure(b *testing.B) {
 	testenv.NeedUprobes(b)
-	links, err := chooseLinks(&plan.Acquire{}, "", func(k linkKind) bool { return k.needs().has() })
+	links, err := attach.ChooseKind(&plan.Acquire{}, "", func(k attach.Kind) bool { return k.Needs().Has() })
 	if err != nil {
 		b.Fatal(err)
 	}

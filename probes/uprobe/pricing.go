@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"endoscope/probes"
+	"endoscope/probes/uprobe/abi"
+	"endoscope/probes/uprobe/attach"
 )
 
 // rowNs is what it costs to bring a record to the engine and into a join, in ns
@@ -28,7 +30,7 @@ type pricing struct {
 func (s *source) price() probes.Price {
 	r := s.resolution
 	p := s.pricing.mean(r.wants, func(w want) probes.Price { return r.costs.call(w, s.links) })
-	if s.wants.options&useDepth != 0 || s.links != linkSession && slices.ContainsFunc(r.wants, func(w want) bool { return w.returns == trapped }) {
+	if s.wants.options&abi.UseDepth != 0 || s.links != attach.Session && slices.ContainsFunc(r.wants, func(w want) bool { return w.returns == trapped }) {
 		p.Open, p.Return = p.Open+p.Return, 0
 		p.Shut = p.Open
 	}
@@ -36,7 +38,7 @@ func (s *source) price() probes.Price {
 }
 
 // call is what a call of w costs.
-func (c costs) call(w want, links linkKind) probes.Price {
+func (c costs) call(w want, links attach.Kind) probes.Price {
 	entry, _ := c.of(priceCounted, w.site.Method)
 	record, _ := c.of(priceEntry, w.site.Method)
 	whole, _ := c.site(w, w.site.Method, links, true)

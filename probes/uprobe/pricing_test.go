@@ -5,6 +5,7 @@ import (
 
 	"endoscope/probes"
 	"endoscope/probes/codesite"
+	"endoscope/probes/uprobe/attach"
 )
 
 // TestPriceOfCalls: a call that is not wanted costs the entry; awaiting its return
@@ -12,17 +13,17 @@ import (
 func TestPriceOfCalls(t *testing.T) {
 	var c costs // the estimates
 	trap := want{site: codesite.Site{Method: codesite.Emulated}, returns: trapped}
-	p := c.call(trap, linkSession)
+	p := c.call(trap, attach.Session)
 	if p.Open != 480 || p.Shut != 480 || p.Open+p.Return+p.Row != 850+rowNs {
 		t.Errorf("by a trap: %+v", p)
 	}
 	start := want{site: codesite.Site{Method: codesite.Stepped}}
-	if p := c.call(start, linkSession); p.Open != 17_900 || p.Return != 0 || p.Row != 100+rowNs {
+	if p := c.call(start, attach.Session); p.Open != 17_900 || p.Return != 0 || p.Row != 100+rowNs {
 		t.Errorf("a stepped entry alone: %+v", p)
 	}
 	// Exits trap whether or not anybody awaits the return.
 	exits := want{site: codesite.Site{Method: codesite.Emulated}, returns: atExits, exits: []codesite.Site{{Method: codesite.Emulated}}}
-	if p := c.call(exits, linkSession); p.Return != 0 || p.Shut != 2*480 || p.Open <= p.Shut {
+	if p := c.call(exits, attach.Session); p.Return != 0 || p.Shut != 2*480 || p.Open <= p.Shut {
 		t.Errorf("by exits: %+v", p)
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"endoscope/probes/clock"
 	"endoscope/probes/elf"
 	"endoscope/probes/process"
+	"endoscope/probes/uprobe/abi"
+	"endoscope/probes/uprobe/attach"
 )
 
 // Options configure a Provider. The zero value of a field takes its default.
@@ -64,7 +66,7 @@ type Provider struct {
 	compiled func() (compiled, error)
 
 	background sync.WaitGroup // detaching of what was attached to measure and to estimate
-	leases     *leases
+	leases     *attach.Leases
 
 	mu     sync.Mutex // held while probes come and go
 	kernel *kernel    // nil before the first Start
@@ -98,7 +100,7 @@ func New(o Options) *Provider {
 	}
 	p := &Provider{o: o, offset: clock.Offset(), compiled: sync.OnceValues(readCompiled), active: map[*source]*installation{}, overwrites: map[process.FileID]uint64{}}
 	p.costs = sync.OnceValue(p.knownCosts)
-	p.leases = newLeases(p.overwritten)
+	p.leases = attach.NewLeases(p.overwritten)
 	return p
 }
 
@@ -113,7 +115,7 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sour
 	if err != nil {
 		return nil, err
 	}
-	if err := checkRights(spec); err != nil {
+	if err := attach.CheckRights(spec); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
@@ -144,7 +146,7 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sour
 }
 
 // prepare is Prepare without what it costs.
-func (p *Provider) prepare(spec *plan.Acquire, cols []column, links linkKind, find finder) (_ *source, err error) {
+func (p *Provider) prepare(spec *plan.Acquire, cols []column, links attach.Kind, find finder) (_ *source, err error) {
 	vs, executables := valuesOf(spec), executablesAt(spec.Target.Exes)
 	r, err := resolve(spec, p.o.Match, &p.modules, vs, links, spec.Stream != catalog.FunctionStart || slices.Contains(cols, colDepth), p.returnsBy(spec), p.costs, find)
 	if err != nil {
@@ -161,7 +163,7 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []column, links linkKind, fi
 			return nil, refuseTarget(spec.Target, "cannot tell classes of %v", err)
 		}
 	}
-	if n := r.probes(); n > min(p.maxProbes(spec), maxFunctions) {
+	if n := r.probes(); n > min(p.maxProbes(spec), abi.MaxFunctions) {
 		return nil, p.tooMany(spec, r, n)
 	}
 	if err := checkNesting(spec, r.wants); err != nil {
@@ -196,8 +198,8 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []column, links linkKind, fi
 		aggregated = p.compileAggregate(spec, f, r.wants, len(r.inferred))
 	}
 	w := wantsOf(spec, cols, values, f.program)
-	if !slices.ContainsFunc(r.wants, func(w want) bool { return w.flags&goRegisters != 0 }) {
-		w.options &^= sendGoroutine
+	if !slices.ContainsFunc(r.wants, func(w want) bool { return w.flags&abi.GoRegisters != 0 }) {
+		w.options &^= abi.SendGoroutine
 	}
 	s := &source{
 		provider: p, spec: spec, links: links, wants: w, values: values, filter: f, aggregation: aggregated,
@@ -252,7 +254,7 @@ func (p *Provider) Probes() []probes.Site {
 // Close frees what is kept between queries. Queries should have been stopped:
 // one that still runs gets no more rows, and ends when it is stopped.
 func (p *Provider) Close() error {
-	defer p.leases.close()   // for whom waits for the lock
+	defer p.leases.Close()   // for whom waits for the lock
 	defer p.following.Wait() // likewise
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,6 +11,7 @@ import (
 
 	"endoscope/probes/bpf"
 	"endoscope/probes/codegen"
+	"endoscope/probes/uprobe/abi"
 )
 
 // reading is what makes programs read a query's values.
@@ -45,11 +46,11 @@ func (r *reading) specialise(spec *ebpf.CollectionSpec, options uint32, returns 
 	if err := spec.Variables[bpf.FunctionVarResultArgs].Set(r.resultArgs()); err != nil {
 		return err
 	}
-	if options&useTexts == 0 {
+	if options&abi.UseTexts == 0 {
 		return nil
 	}
 	slots := 0
-	if options&keepTexts != 0 && returns[trapped] {
+	if options&abi.KeepTexts != 0 && returns[trapped] {
 		slots = max(1, min(maxCalls, maxKept/r.textBytes))
 	}
 	size := uint32(textsAt + (slots+1)*r.textBytes)
@@ -60,7 +61,7 @@ func (r *reading) specialise(spec *ebpf.CollectionSpec, options uint32, returns 
 	m.ValueSize = size
 	// Storage of tasks wants to know of what type its values are.
 	m.Value = &btf.Array{Index: &btf.Int{Name: "unsigned int", Size: 4}, Type: &btf.Int{Name: "char", Size: 1, Encoding: btf.Char}, Nelems: size}
-	if returns[atExits] && options&keepTexts != 0 {
+	if returns[atExits] && options&abi.KeepTexts != 0 {
 		m := spec.Maps[bpf.FunctionMapOpenCalls]
 		m.ValueSize += uint32(r.textBytes)
 		m.Key, m.Value = nil, nil

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
@@ -184,27 +182,6 @@ func TestProbedCodeIsNotPatchedCode(t *testing.T) {
 		r.finish(success)
 		if x, y := len(a.wait(t).rows), len(b.wait(t).rows); x != 10 || y != 10 {
 			t.Errorf("%v: %d and %d rows, want 10 each", flags, x, y)
-		}
-	}
-}
-
-func TestMissingRights(t *testing.T) {
-	for _, c := range []struct {
-		caps []uint
-		want string
-	}{
-		{nil, "CAP_BPF and CAP_PERFMON"},
-		{[]uint{unix.CAP_BPF}, "CAP_PERFMON"},
-		{[]uint{unix.CAP_PERFMON, unix.CAP_NET_ADMIN}, "CAP_BPF"},
-		{[]uint{unix.CAP_BPF, unix.CAP_PERFMON}, ""},
-		{[]uint{unix.CAP_SYS_ADMIN}, ""},
-	} {
-		var set uint64
-		for _, b := range c.caps {
-			set |= 1 << b
-		}
-		if got := missingRights(set); got != c.want {
-			t.Errorf("with %v: missing %q, want %q", c.caps, got, c.want)
 		}
 	}
 }

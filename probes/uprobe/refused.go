@@ -1,6 +1,7 @@
 package uprobe
 
 import (
+	"endoscope/probes/uprobe/attach"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,7 +16,7 @@ const maxRefused = 16
 // attachMost is attach without the functions that the kernel refuses although
 // nothing known of their code told that it would: kernels differ in what they
 // can decode. Their names become a notice.
-func (p *Provider) attachMost(s *source, in *installation, which []int) ([]*link, error) {
+func (p *Provider) attachMost(s *source, in *installation, which []int) ([]*attach.Link, error) {
 	var left []skipped
 	for {
 		links, err := p.attach(s, in, which)
@@ -43,13 +44,13 @@ func (p *Provider) attachMost(s *source, in *installation, which []int) ([]*link
 // refusedOf is the index in which of the function for which attach failed, and
 // the kernel's reason; -1 if it is no single one.
 func (p *Provider) refusedOf(s *source, in *installation, err error, which []int) (int, error) {
-	var one *siteError
+	var one *attach.SiteError
 	if errors.As(err, &one) {
-		return one.index, one.err
+		return one.Index, one.Err
 	}
-	return culprit(func(lo, hi int) error {
+	return attach.RefusedSite(func(lo, hi int) error {
 		links, err := p.attach(s, in, which[lo:hi])
-		closeLinks(links)
+		attach.CloseAll(links)
 		return err
 	}, len(which))
 }

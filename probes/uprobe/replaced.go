@@ -10,6 +10,7 @@ import (
 
 	"endoscope/planner/plan"
 	"endoscope/probes/process"
+	"endoscope/probes/uprobe/attach"
 )
 
 // executable is the file that a path of the target led to when its functions were
@@ -71,8 +72,8 @@ func (p *Provider) tellReplaced(s *source, now []executable) {
 
 // lease sees to it that nobody writes into a file that is probed. Provider.mu is held.
 func (p *Provider) lease(s *source, in *installation, m *module) error {
-	if i := slices.IndexFunc(in.leases, func(one *lease) bool { return one.id == m.id }); i >= 0 {
-		if p.leases.holds(in.leases[i]) {
+	if i := slices.IndexFunc(in.leases, func(one *attach.Lease) bool { return one.Id == m.id }); i >= 0 {
+		if p.leases.Holds(in.leases[i]) {
 			return nil
 		}
 		in.leases = slices.Delete(in.leases, i, i+1)
@@ -80,7 +81,7 @@ func (p *Provider) lease(s *source, in *installation, m *module) error {
 	refuse := func(why error) error {
 		return plan.Errorf(s.spec.Start, s.spec.Stop, "cannot probe %s: %v", m.path, why).WithHint("ask again when that is done")
 	}
-	one, err := p.leases.take(m.file, m.id)
+	one, err := p.leases.Acquire(m.file, m.id)
 	if err != nil {
 		return refuse(err)
 	}
@@ -171,18 +172,18 @@ func (s *source) abandon(id process.FileID) {
 	for _, m := range s.modulesOf(id) {
 		m.written, path = true, m.path
 	}
-	var left, gone []*link
+	var left, gone []*attach.Link
 	for _, l := range in.links {
-		if l.file == id {
+		if l.File == id {
 			gone = append(gone, l)
 		} else {
 			left = append(left, l)
 		}
 	}
 	in.links = left
-	in.leases = slices.DeleteFunc(in.leases, func(one *lease) bool { return one.id == id })
+	in.leases = slices.DeleteFunc(in.leases, func(one *attach.Lease) bool { return one.Id == id })
 	p.mu.Unlock()
-	closeLinks(gone) // which takes long, and holds up nobody but who waits for it
+	attach.CloseAll(gone) // which takes long, and holds up nobody but who waits for it
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.active[s] == in {

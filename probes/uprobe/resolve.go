@@ -16,6 +16,8 @@ import (
 	"endoscope/probes/elf"
 	"endoscope/probes/lang/java"
 	"endoscope/probes/process"
+	"endoscope/probes/uprobe/abi"
+	"endoscope/probes/uprobe/attach"
 	"endoscope/probes/usdt"
 )
 
@@ -89,7 +91,7 @@ func (r *resolution) knows(p process.Process) bool {
 type finder func(plan.Target, []process.Process, *selector) (*moduleSet, error)
 
 // resolve finds what spec means on this machine. It attaches nothing.
-func resolve(spec *plan.Acquire, compile Matcher, cache *elf.Cache, values []*readValue, links linkKind, returns bool, by plan.ReturnProbes, prices func() costs, find finder) (*resolution, error) {
+func resolve(spec *plan.Acquire, compile Matcher, cache *elf.Cache, values []*readValue, links attach.Kind, returns bool, by plan.ReturnProbes, prices func() costs, find finder) (*resolution, error) {
 	if spec.Target.IsZero() {
 		return nil, plan.Errorf(spec.Start, spec.Stop, "%s needs a process", spec.Stream).
 			WithHint("add WHERE pid = N, process = 'name' or exe = '/path', or say USE 'name' before")
@@ -128,9 +130,9 @@ func resolve(spec *plan.Acquire, compile Matcher, cache *elf.Cache, values []*re
 	list, only := members(spec.Target, running)
 	who, cgroups := guard(spec.Target.Viewer)
 	if len(who) > 0 {
-		only |= guarded
+		only |= abi.Guarded
 	}
-	harmed := harmedByTraps(kernelAtLeast)
+	harmed := harmedByTraps(attach.KernelAtLeast)
 	r := &resolver{returnsHarmed: harmed, values: values, spec: spec, sel: sel, links: links, prices: prices, returns: returns, returnsBy: by, members: keyOf(list), cache: cache}
 	if len(set.list) == 0 {
 		return nil, &noModules{r.noModules(running), sel, running}
@@ -167,7 +169,7 @@ type resolver struct {
 	values     []*readValue // by column; nil: it is none
 	signatures signatures   // of the module looked at
 	sel        *selector
-	links      linkKind
+	links      attach.Kind
 	prices     func() costs // asked for when there is something to be probed
 	costs      costs
 	returns    bool // are observed,
@@ -395,7 +397,7 @@ func reads(out types.Schema, c column) bool {
 func (r *resolver) scopes(m *module, how returns) []*scope {
 	t := r.spec.Target
 	onlyPIDs := t.Viewer.Private() || len(t.Processes) == 0 && len(t.Exes) == 0
-	if onlyPIDs && how != trapped && r.links.scopesProcess() {
+	if onlyPIDs && how != trapped && r.links.ScopesProcess() {
 		var out []*scope
 		for _, pl := range m.in {
 			out = append(out, pidScope(pl))
@@ -405,7 +407,7 @@ func (r *resolver) scopes(m *module, how returns) []*scope {
 		}
 		return out
 	}
-	s := &scope{flags: onlyTargets, key: r.members}
+	s := &scope{flags: abi.OnlyTargets, key: r.members}
 	switch {
 	case onlyPIDs:
 		s.exe = ownExe(m.in)

@@ -11,6 +11,8 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes/codesite"
 	"endoscope/probes/elf"
+	"endoscope/probes/uprobe/abi"
+	"endoscope/probes/uprobe/attach"
 )
 
 // returns is how the returns of a function are observed.
@@ -100,20 +102,20 @@ func (r *resolver) mixed() bool {
 // checkNesting refuses to follow how calls nest where the kernel cannot: their
 // order however returns are observed, and their depth where exits are probed.
 func checkNesting(spec *plan.Acquire, ws []want) error {
-	if !nests(spec) && !ofMemory(spec) || featureLoop.has() && featureFindVMA.has() {
+	if !nests(spec) && !ofMemory(spec) || attach.FeatureLoop.Has() && attach.FeatureFindVMA.Has() {
 		return nil
 	}
 	if spec.Stream == catalog.FunctionCall {
-		return plan.Errorf(spec.Start, spec.Stop, "%s needs Linux %s or newer: this kernel has no %s", spec.Stream, featureLoop.since, featureLoop.name)
+		return plan.Errorf(spec.Start, spec.Stop, "%s needs Linux %s or newer: this kernel has no %s", spec.Stream, attach.FeatureLoop.Since, attach.FeatureLoop.Name)
 	}
 	if !slices.ContainsFunc(ws, func(w want) bool { return w.returns == atExits }) {
 		return nil
 	}
 	if ofMemory(spec) {
-		return plan.Errorf(spec.Start, spec.Stop, "%s of functions whose exits are probed needs Linux %s or newer: this kernel has no %s", spec.Stream, featureLoop.since, featureLoop.name)
+		return plan.Errorf(spec.Start, spec.Stop, "%s of functions whose exits are probed needs Linux %s or newer: this kernel has no %s", spec.Stream, attach.FeatureLoop.Since, attach.FeatureLoop.Name)
 	}
 	columns := strings.Join(nesting(spec), " and ")
-	return plan.Errorf(spec.Start, spec.Stop, "the %s of calls whose exits are probed needs Linux %s or newer: this kernel has no %s", columns, featureLoop.since, featureLoop.name).
+	return plan.Errorf(spec.Start, spec.Stop, "the %s of calls whose exits are probed needs Linux %s or newer: this kernel has no %s", columns, attach.FeatureLoop.Since, attach.FeatureLoop.Name).
 		WithHint("leave out %s", columns)
 }
 
@@ -121,7 +123,7 @@ func checkNesting(spec *plan.Acquire, ws []want) error {
 // by its frame at both. The function begins at the address begin.
 func pairable(begin uint64, entry codesite.Site, exits []codesite.Site) error {
 	for _, s := range append([]codesite.Site{entry}, exits...) {
-		if s.SPOffset < 0 || s.SPOffset%8 != 0 || s.SPOffset > maxSPOffset {
+		if s.SPOffset < 0 || s.SPOffset%8 != 0 || s.SPOffset > abi.MaxSPOffset {
 			return fmt.Errorf("has a stack frame of %d bytes at +%d", s.SPOffset, s.Addr-begin)
 		}
 	}
@@ -138,7 +140,7 @@ func pairable(begin uint64, entry codesite.Site, exits []codesite.Site) error {
 func exitCookie(i int, w want, exit codesite.Site) uint64 {
 	c := uint64(i) | uint64(w.flags) | spOffset(exit)
 	if !exit.RetvalReady {
-		c |= noRetval
+		c |= abi.NoRetval
 	}
 	return c
 }

@@ -11,6 +11,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
 	"endoscope/probes/process"
+	"endoscope/probes/uprobe/abi"
 )
 
 // scope says of which processes a probe's events are wanted.
@@ -48,16 +49,16 @@ func ownExe(in []place) string {
 func members(t plan.Target, running []process.Process) (list []bpf.FunctionTarget, only uint32) {
 	for _, pid := range t.PIDs {
 		list = append(list, pidTarget(pid))
-		only |= onlyPIDs
+		only |= abi.OnlyPIDs
 	}
 	for _, name := range t.Processes {
 		list = append(list, commTarget(name))
-		only |= onlyComms
+		only |= abi.OnlyComms
 	}
 	if len(t.Exes) == 0 {
 		return list, only
 	}
-	only |= onlyExes
+	only |= abi.OnlyExes
 	files := map[process.FileID]bool{}
 	note := func(id process.FileID) {
 		if !files[id] {
@@ -105,17 +106,17 @@ func keyOf(members []bpf.FunctionTarget) string {
 }
 
 func pidTarget(pid int) bpf.FunctionTarget {
-	return bpf.FunctionTarget{Kind: targetPID, Id: [2]uint64{uint64(pid)}}
+	return bpf.FunctionTarget{Kind: abi.TargetPID, Id: [2]uint64{uint64(pid)}}
 }
 
 func commTarget(name string) bpf.FunctionTarget {
 	var b [16]byte
 	copy(b[:], process.TruncateComm(name))
-	return bpf.FunctionTarget{Kind: targetComm, Id: [2]uint64{binary.LittleEndian.Uint64(b[:8]), binary.LittleEndian.Uint64(b[8:])}}
+	return bpf.FunctionTarget{Kind: abi.TargetComm, Id: [2]uint64{binary.LittleEndian.Uint64(b[:8]), binary.LittleEndian.Uint64(b[8:])}}
 }
 
 // exeTarget takes a device number as stat gives it, which is not as the
 // kernel keeps it (include/linux/kdev_t.h).
 func exeTarget(dev, ino uint64) bpf.FunctionTarget {
-	return bpf.FunctionTarget{Kind: targetExe, Id: [2]uint64{uint64(unix.Major(dev))<<20 | uint64(unix.Minor(dev)), ino}}
+	return bpf.FunctionTarget{Kind: abi.TargetExe, Id: [2]uint64{uint64(unix.Major(dev))<<20 | uint64(unix.Minor(dev)), ino}}
 }

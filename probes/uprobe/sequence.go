@@ -1,5 +1,7 @@
 package uprobe
 
+import "endoscope/probes/uprobe/abi"
+
 // Events of a thread's sequence of calls, or a goroutine's: the stream
 // function_call.
 const (
@@ -15,10 +17,10 @@ const (
 // goidFlag is in the cookie of a function of Go where in its g a goroutine has
 // its number, for the programs to tell sequences apart; 0: not known.
 func goidFlag(offset uint64) uint32 {
-	if offset%8 != 0 || offset <= 8*minGoid || offset > 8*maxGoid {
+	if offset%8 != 0 || offset <= 8*abi.MinGoid || offset > 8*abi.MaxGoid {
 		return 0
 	}
-	return uint32(offset/8-minGoid) << firstGoid
+	return uint32(offset/8-abi.MinGoid) << abi.FirstGoid
 }
 
 // nameEvents notes the codes of the events' names.

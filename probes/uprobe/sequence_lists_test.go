@@ -9,14 +9,15 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/attach"
 )
 
 // What a kernel cannot follow is refused before anything is loaded, however
 // returns are observed.
 func TestNestingNeedsLoops(t *testing.T) {
-	has := featureLoop.has
-	t.Cleanup(func() { featureLoop.has = has })
-	featureLoop.has = func() bool { return false }
+	has := attach.FeatureLoop.Has
+	t.Cleanup(func() { attach.FeatureLoop.Has = has })
+	attach.FeatureLoop.Has = func() bool { return false }
 	for _, c := range []struct {
 		stream, column string
 		returns        returns

@@ -12,6 +12,7 @@ import (
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/attach"
 )
 
 // Columns of the tests' acquisitions of function_call.
@@ -54,7 +55,7 @@ func (r *record) len() int {
 // each of those takes the kernel tens of milliseconds to detach.
 func multiModes(t *testing.T, f func(t *testing.T, o Options)) {
 	returnModes(t, func(t *testing.T, o Options) {
-		if o.Links != linkPerf.String() {
+		if o.Links != attach.Perf.String() {
 			f(t, o)
 		}
 	})
@@ -209,7 +210,7 @@ func TestSequencesAreTheProgramsOwn(t *testing.T) {
 		r := run(t, target)
 		_, got := start(t, p, acquisition(catalog.FunctionCall, r.target(), named(windingFunctions...), sequenceColumns...))
 		both := []*record{got}
-		if o.Links != linkPerf.String() { // slow to detach
+		if o.Links != attach.Perf.String() { // slow to detach
 			_, again := start(t, p, acquisition(catalog.FunctionCall, r.target(), named(windingFunctions...), sequenceColumns...))
 			both = append(both, again)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"endoscope/planner/catalog"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/attach"
 )
 
 // toldBy are the sequences that a target has printed, as "thread EVENT f depth"
@@ -145,9 +146,9 @@ long thunk(long);
 __asm__(".text\n.globl thunk\n.type thunk,@function\nthunk: jmp third\n.size thunk,.-thunk\n");
 int main(void) { ready(); outer(0); outer(1); thunk(1); return 0; }
 `, "-O2", "-fcf-protection=none")
-	for _, links := range []linkKind{linkMulti, linkPerf} {
+	for _, links := range []attach.Kind{attach.Multi, attach.Perf} {
 		t.Run(links.String(), func(t *testing.T) {
-			needFeature(t, links.needs())
+			needFeature(t, links.Needs())
 			p := provider(t, Options{Links: links.String()})
 			r := run(t, target)
 			_, got := start(t, p, byExits(catalog.FunctionCall, r.target(), named("first", "second", "third", "outer", "thunk"), sequenceColumns...))

@@ -404,7 +404,7 @@ func TestEventsOfAnEndedQuery(t *testing.T) {
 	start(t, p, acquisition(catalog.FunctionStart, r.target(), named("beta"), "function_name")) // keeps the reader
 	ended, _ := start(t, p, acquisition(catalog.FunctionStart, r.target(), named("alpha", "beta"), "function_name"))
 	for _, l := range p.active[ended.(*source)].links {
-		for _, fd := range l.fds {
+		for _, fd := range l.Fds {
 			held, err := unix.Dup(fd)
 			if err != nil {
 				t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/codesite"
 	"endoscope/probes/process"
+	"endoscope/probes/uprobe/attach"
 )
 
 // site identifies what several queries probe alike.
@@ -63,7 +64,7 @@ func (s *source) shown() probes.Source {
 
 // sites describes the wants, for EXPLAIN: entries, and exits where those are
 // probed.
-func (r *resolution) sites(links linkKind, aggregated bool) []probes.Site {
+func (r *resolution) sites(links attach.Kind, aggregated bool) []probes.Site {
 	out := make([]probes.Site, 0, len(r.wants))
 	for _, w := range r.wants {
 		if w.refused {
@@ -98,7 +99,7 @@ func (r *resolution) sites(links linkKind, aggregated bool) []probes.Site {
 }
 
 // siteOf describes the entry of a want.
-func (r *resolution) siteOf(w want, links linkKind, aggregated bool) probes.Site {
+func (r *resolution) siteOf(w want, links attach.Kind, aggregated bool) probes.Site {
 	s := probes.Site{
 		Provider: "uprobe", Function: w.label.function, Module: w.label.module,
 		Address: w.site.Offset, Behind: w.behind, Method: w.site.Method, Kind: kindOf(w, links),
@@ -108,7 +109,7 @@ func (r *resolution) siteOf(w want, links linkKind, aggregated bool) probes.Site
 }
 
 // kindOf is the probes.Site.Kind of a want.
-func kindOf(w want, links linkKind) string {
+func kindOf(w want, links attach.Kind) string {
 	switch w.returns {
 	case trapped:
 		return "entry+return (" + links.String() + ")"
@@ -121,8 +122,8 @@ func kindOf(w want, links linkKind) string {
 }
 
 // suffix tells of links that are not the usual ones.
-func suffix(links linkKind) string {
-	if links == linkPerf {
+func suffix(links attach.Kind) string {
+	if links == attach.Perf {
 		return " (perf)"
 	}
 	return ""

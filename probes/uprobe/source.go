@@ -9,6 +9,8 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/bpf"
 	"endoscope/probes/process"
+	"endoscope/probes/uprobe/abi"
+	"endoscope/probes/uprobe/attach"
 )
 
 // source is one query's use of the provider. Its life is Prepare, Start, Stop;
@@ -17,7 +19,7 @@ import (
 type source struct {
 	provider   *Provider
 	spec       *plan.Acquire
-	links      linkKind
+	links      attach.Kind
 	wants      wants
 	values     *readings
 	filter     *filter
@@ -73,7 +75,7 @@ func (s *source) residual() plan.Expr { return s.filter.program.Residual }
 func (s *source) setup() setup {
 	options := s.wants.options | s.resolution.only
 	if s.options.Standby {
-		options |= standby
+		options |= abi.Standby
 	}
 	return setup{
 		options: options, links: s.links, returns: s.resolution.returns(), landmarks: s.resolution.landmarks, test: s.filter.program,
@@ -91,10 +93,10 @@ func (s *source) setup() setup {
 func (s *source) cookie(i int) uint64 {
 	w := s.resolution.wants[i]
 	c := uint64(i) | uint64(w.flags|w.scope.flags) | s.filter.facts[i]
-	if is := s.options.Required; is != nil && c&goRegisters == 0 && is(w.label.function) {
-		c |= required
+	if is := s.options.Required; is != nil && c&abi.GoRegisters == 0 && is(w.label.function) {
+		c |= abi.Required
 	}
-	if w.returns == atExits || s.wants.options&(sendCaller|sendStack) != 0 {
+	if w.returns == atExits || s.wants.options&(abi.SendCaller|abi.SendStack) != 0 {
 		c |= spOffset(w.site)
 	}
 	return c

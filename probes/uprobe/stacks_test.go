@@ -7,6 +7,7 @@ import (
 
 	"endoscope/planner/catalog"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/attach"
 )
 
 // contextSwitch is a program's own: where it is the C library's no function has
@@ -28,7 +29,7 @@ static void *begin(char *stack, long size, void (*body)(void)) {
 // skipped; calls on the thread's own stack give rows all the while.
 func TestForeignStacks(t *testing.T) {
 	testenv.NeedUprobes(t)
-	needFeature(t, featureSession) // without, the kernel sets its trap before we can look at the stack
+	needFeature(t, attach.FeatureSession) // without, the kernel sets its trap before we can look at the stack
 	coroutines := prelude + contextSwitch + `
 #include <sys/mman.h>
 static void *host, *guest;

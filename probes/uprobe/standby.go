@@ -1,6 +1,9 @@
 package uprobe
 
-import "errors"
+import (
+	"endoscope/probes/uprobe/attach"
+	"errors"
+)
 
 // begin implements probes.Begin.
 func (s *source) begin() error {
@@ -35,7 +38,7 @@ func (s *source) overlookedNs() float64 {
 		}
 		n++
 		ns, _ := r.costs.of(priceCounted, w.site.Method)
-		if w.returns == trapped && s.links != linkSession { // the return is trapped all the same
+		if w.returns == trapped && s.links != attach.Session { // the return is trapped all the same
 			ns, _ = r.costs.of(pricePair, w.site.Method)
 		}
 		sum += ns

@@ -9,6 +9,7 @@ import (
 	"endoscope/probes/bpf"
 	"endoscope/probes/rows"
 	"endoscope/probes/stack"
+	"endoscope/probes/uprobe/abi"
 )
 
 // label is what a query calls a probed function.
@@ -70,7 +71,7 @@ func newSubscription(s []types.Type, w wants, sink probes.Sink, offset int64, ex
 	sub := &subscription{sink: sink, cols: w.cols, options: w.options, offset: offset, exes: exes, in: in, bound: math.MaxInt64}
 	sub.rows = rows.NewWriter(s, appendersOf(w, s), offset)
 	sub.rows.Push, sub.rows.Renewed = sub.push, sub.recode
-	if sub.options&atReturn != 0 {
+	if sub.options&abi.AtReturn != 0 {
 		sub.shared, _ = sink.(probes.SharedSink)
 	}
 	sub.nameEvents()
@@ -121,7 +122,7 @@ func (s *subscription) row(e *event, l *codes) {
 	if e.kind == gapInitial { // it is the thread's
 		e.label = codes{function: rows.Null, class: rows.Null, module: rows.Null, exe: l.exe}
 		e.object = received{}
-	} else if s.options&sendReceiver != 0 {
+	} else if s.options&abi.SendReceiver != 0 {
 		e.object = s.receivers.of(e)
 	}
 	if s.shared != nil {

@@ -2,7 +2,6 @@ package uprobe
 
 import (
 	"bytes"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +19,7 @@ import (
 	"endoscope/probes/bpf"
 	"endoscope/probes/elf"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/abi"
 )
 
 func TestNameList(t *testing.T) {
@@ -106,30 +106,6 @@ func TestMatchedByAnyName(t *testing.T) {
 	}
 }
 
-// culprit finds a refused site among any number of good ones.
-func TestCulpritFindsTheRefusedSite(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		n := rapid.IntRange(1, 50).Draw(t, "sites")
-		bad := rapid.SliceOfNDistinct(rapid.IntRange(0, n-1), 0, min(n, 4), rapid.ID).Draw(t, "refused")
-		reason := errors.New("refused")
-		i, err := culprit(func(lo, hi int) error {
-			if slices.ContainsFunc(bad, func(b int) bool { return lo <= b && b < hi }) {
-				return reason
-			}
-			return nil
-		}, n)
-		if len(bad) == 0 {
-			if i != -1 || err != nil {
-				t.Fatalf("found %d, %v where all are good", i, err)
-			}
-			return
-		}
-		if !slices.Contains(bad, i) || err != reason {
-			t.Fatalf("found %d, %v; refused are %v", i, err, bad)
-		}
-	})
-}
-
 func TestIDsAreReused(t *testing.T) {
 	p := idPool{max: 3}
 	take := func() (ids []uint32) {
@@ -197,7 +173,7 @@ func TestDecodeOfShortRecords(t *testing.T) {
 			return
 		}
 		need := sizeEntry
-		if options&atReturn != 0 {
+		if options&abi.AtReturn != 0 {
 			need = sizeReturn
 		}
 		if e.process != nil {

@@ -15,6 +15,7 @@ import (
 	"endoscope/probes/codegen"
 	"endoscope/probes/dwarf/op"
 	"endoscope/probes/dwarf/signature"
+	"endoscope/probes/uprobe/abi"
 	"endoscope/probes/usdt"
 )
 
@@ -62,7 +63,7 @@ func (r *resolver) marked(m *module) error {
 		}
 		for _, s := range scopes {
 			r.wants = append(r.wants, want{
-				module: m, scope: s, site: p.Site, flags: placed, marked: p,
+				module: m, scope: s, site: p.Site, flags: abi.Placed, marked: p,
 				label: label{function: name, module: m.name(), exe: s.exe},
 			})
 		}
@@ -85,7 +86,7 @@ func (r *resolver) refusesMarked(p *usdt.Probe, texts []*text) string {
 	if p.Refused != nil {
 		return p.Refused.Error()
 	}
-	for i := range min(maxArgs, len(p.Args)) {
+	for i := range min(abi.MaxArgs, len(p.Args)) {
 		switch a := &p.Args[i]; {
 		case !readsArg(r.spec.Out, i):
 		case a.Refused != nil:
@@ -122,7 +123,7 @@ var registerWords = [...]uint8{10, 12, 11, 5, 13, 14, 4, 19, 9, 8, 7, 6, 3, 2, 1
 // operandsOf is where the programs find the arguments of a marked place. Those
 // that cannot be read nobody reads: they are 0.
 func operandsOf(args []usdt.Operand) (out bpf.FunctionOperands) {
-	for i := range min(len(args), maxArgs) {
+	for i := range min(len(args), abi.MaxArgs) {
 		a, o := &args[i], &out.Of[i]
 		*o = bpf.FunctionOperand{Kind: operandConstant, Base: noRegister, Index: noRegister}
 		if a.Refused != nil {

@@ -13,6 +13,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/attach"
 )
 
 // marks is what <sys/sdt.h> makes of DTRACE_PROBE2, and a counter that says
@@ -65,9 +66,9 @@ func TestMarkedPlaces(t *testing.T) {
 	testenv.NeedUprobes(t)
 	for _, optimize := range []string{"-O0", "-O2"} {
 		target := testenv.CompileCText(t, marked, optimize, "-Wno-psabi")
-		for k := linkMulti; k <= linkPerf; k++ {
+		for k := attach.Multi; k <= attach.Perf; k++ {
 			t.Run(optimize+" "+k.String(), func(t *testing.T) {
-				needFeature(t, k.needs())
+				needFeature(t, k.Needs())
 				p := provider(t, Options{Links: k.String()})
 				r := run(t, target)
 				sel := call("like", selColumn(selName), constant("usdt:app:%"))

@@ -14,6 +14,7 @@ import (
 	"endoscope/probes/bpf"
 	"endoscope/probes/codegen"
 	"endoscope/probes/dwarf/signature"
+	"endoscope/probes/uprobe/abi"
 )
 
 // What is shared with values.h.
@@ -23,7 +24,7 @@ const (
 	textsHeader = 2 + 2*maxTexts
 	textsAt     = 512
 	// In the moment's word of what is NULL, behind a bit for each of the args.
-	retvalSlot, firstText, firstTest = maxArgs, 8, 16
+	retvalSlot, firstText, firstTest = abi.MaxArgs, 8, 16
 
 	// In the function's word of an event.
 	firstAbsent = 24
@@ -133,7 +134,7 @@ func parseValue(name string) (*readValue, bool) {
 		return v, true
 	}
 	n, err := strconv.Atoi(strings.TrimPrefix(inner, "arg"))
-	if err != nil || n < 0 || n >= maxArgs {
+	if err != nil || n < 0 || n >= abi.MaxArgs {
 		return nil, false
 	}
 	v.raw = n
@@ -149,8 +150,8 @@ const (
 
 // The registers of the first arguments.
 var (
-	argumentsOfC  = [maxArgs]int16{regDI, regSI, regDX, regCX, regR8, regR9}
-	argumentsOfGo = [maxArgs]int16{regAX, regBX, regCX, regDI, regSI, regR8}
+	argumentsOfC  = [abi.MaxArgs]int16{regDI, regSI, regDX, regCX, regR8, regR9}
+	argumentsOfGo = [abi.MaxArgs]int16{regAX, regBX, regCX, regDI, regSI, regR8}
 )
 
 // rawText is the text at a register.
@@ -170,7 +171,7 @@ type readings struct {
 	columns []*readValue // by column; nil: it is none
 	tests   []codegen.TextTest
 	tested  []*readValue // of tests
-	args    [maxArgs]bool
+	args    [abi.MaxArgs]bool
 	results bool // the place of what is returned is taken
 	texts   int
 }
@@ -232,7 +233,7 @@ func (r *readings) keepNumbers() {
 			continue
 		}
 		for _, x := range v.reads {
-			for n, at := range valuePlaces.Numbers[:maxArgs] {
+			for n, at := range valuePlaces.Numbers[:abi.MaxArgs] {
 				if x.Number != nil && x.Number.Moment && x.Number.Register == at || x.Text != nil && x.Text.At.Moment && x.Text.At.Register == at {
 					r.args[n] = true
 				}
@@ -254,7 +255,7 @@ func (r *readings) place(v *readValue) error {
 	default:
 		free := slices.Index(r.args[:], false)
 		if free < 0 {
-			return fmt.Errorf("at most %d arguments can be read at a time", maxArgs)
+			return fmt.Errorf("at most %d arguments can be read at a time", abi.MaxArgs)
 		}
 		r.args[free], v.slot = true, free
 	}
@@ -306,28 +307,28 @@ func (r *readings) test(index int, t codegen.TextTest) (uint8, bool) {
 // options are those of a value that is read, and sent if send is set.
 func (v *readValue) options(stream string, send bool) (o uint32) {
 	if v.result {
-		o |= useResult
+		o |= abi.UseResult
 	} else {
-		o |= useValues
+		o |= abi.UseValues
 	}
 	if slices.ContainsFunc(v.reads, func(x codegen.Value) bool {
 		return x.Text != nil && x.Text.At.Moment || x.Number != nil && x.Number.Moment
 	}) {
-		o |= useArgs
+		o |= abi.UseArgs
 	}
 	switch {
 	case !v.text:
 		if send && v.slot != retvalSlot {
-			o |= sendArgs
+			o |= abi.SendArgs
 		}
 		return o
 	case send && !v.result && stream != catalog.FunctionStart:
-		o |= keepTexts
+		o |= abi.KeepTexts
 	}
 	if send {
-		o |= sendTexts
+		o |= abi.SendTexts
 	}
-	return o | useTexts
+	return o | abi.UseTexts
 }
 
 // reader is what reads the values used, at the entry or at the return; nil: none are.
@@ -384,9 +385,9 @@ var valuePlaces = func() codegen.Places {
 	var m bpf.FunctionMoment
 	p := codegen.Places{
 		Absent: int16(unsafe.Offsetof(m.Absent)), TextBit: firstText,
-		Cookie: int16(unsafe.Offsetof(m.Cookie)), Functions: maxFunctions - 1, Header: textsHeader,
+		Cookie: int16(unsafe.Offsetof(m.Cookie)), Functions: abi.MaxFunctions - 1, Header: textsHeader,
 	}
-	for i := range maxArgs {
+	for i := range abi.MaxArgs {
 		p.Numbers = append(p.Numbers, int16(unsafe.Offsetof(m.Args))+8*int16(i))
 	}
 	p.Numbers = append(p.Numbers, int16(unsafe.Offsetof(m.Retval)))

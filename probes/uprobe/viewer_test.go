@@ -16,6 +16,7 @@ import (
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/attach"
 )
 
 // changer calls work ten times for each line it reads; at "exec" it executes
@@ -157,7 +158,7 @@ func TestViewerLosesSetUserID(t *testing.T) {
 // the same file do not run the program at all, and have no return traps.
 func TestPrivateProbes(t *testing.T) {
 	testenv.NeedUprobes(t)
-	needFeature(t, featureProcess)
+	needFeature(t, attach.FeatureProcess)
 	target := public(t, testenv.CompileCText(t, changer, "-O1"))
 	p := provider(t, Options{})
 	mine, others := runAs(t, viewerUID, target), runAs(t, otherUID, target)

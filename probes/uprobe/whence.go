@@ -8,6 +8,8 @@ import (
 	"endoscope/planner/types"
 	"endoscope/probes/process"
 	"endoscope/probes/stack"
+	"endoscope/probes/uprobe/abi"
+	"endoscope/probes/uprobe/attach"
 )
 
 // asksWhence reports whether a query asks where calls come from.
@@ -15,17 +17,17 @@ func asksWhence(out types.Schema) bool { return reads(out, colCaller) || reads(o
 
 // checkStack refuses to copy stacks where the kernel cannot.
 func checkStack(spec *plan.Acquire) error {
-	if !reads(spec.Out, colStack) || featureDynptr.has() {
+	if !reads(spec.Out, colStack) || attach.FeatureDynptr.Has() {
 		return nil
 	}
-	return plan.Errorf(spec.Start, spec.Stop, "the stacks of calls need Linux %s or newer: this kernel has no %s", featureDynptr.since, featureDynptr.name).
+	return plan.Errorf(spec.Start, spec.Stop, "the stacks of calls need Linux %s or newer: this kernel has no %s", attach.FeatureDynptr.Since, attach.FeatureDynptr.Name).
 		WithHint("leave out stack; caller works")
 }
 
 // newStacks is what makes stacks of s's events; nil if nobody asks for any. Provider.mu is
 // held.
 func (p *Provider) newStacks(s *source) *stack.Stacks {
-	if s.wants.options&(sendCaller|sendStack) == 0 {
+	if s.wants.options&(abi.SendCaller|abi.SendStack) == 0 {
 		return nil
 	}
 	var left stack.Left

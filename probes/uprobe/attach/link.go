@@ -1,4 +1,4 @@
-package uprobe
+package attach
 
 import (
 	"fmt"
@@ -19,10 +19,10 @@ import (
 // programs of all kinds, but cannot link a session: its call always sets the
 // type to MULTI.
 const (
-	attachMulti   = 48 // BPF_TRACE_UPROBE_MULTI, Linux 6.6
-	attachSession = 57 // BPF_TRACE_UPROBE_SESSION, Linux 6.13
+	TypeMulti   = 48 // BPF_TRACE_UPROBE_MULTI, Linux 6.6
+	TypeSession = 57 // BPF_TRACE_UPROBE_SESSION, Linux 6.13
 
-	multiReturn = 1 // BPF_F_UPROBE_MULTI_RETURN
+	MultiReturn = 1 // BPF_F_UPROBE_MULTI_RETURN
 )
 
 // Commands of bpf(2), of the same file.
@@ -38,25 +38,25 @@ type linkCreate struct {
 	count, multiFlags, pid, _          uint32
 }
 
-// link is a set of probes attached together. It lives as long as its file
+// Link is a set of probes attached together. It lives as long as its file
 // descriptors, of which a perf event's link has one for each probe: closing
 // those, or dying, detaches.
-type link struct {
-	fds  []int
-	pid  int            // to which it is restricted; 0: to none
-	made int64          // not before this, of the boot clock
-	file process.FileID // that is probed; none of a tracepoint
+type Link struct {
+	Fds  []int
+	Pid  int            // to which it is restricted; 0: to none
+	Made int64          // not before this, of the boot clock
+	File process.FileID // that is probed; none of a tracepoint
 }
 
-// places are instructions of a file: their offsets in it, for each the cookie that
+// Places are instructions of a file: their offsets in it, for each the cookie that
 // goes to the program, and unless that is nil the offset of the counter that the
 // kernel is to raise meanwhile, 0 for none.
-type places struct{ offsets, cookies, semaphores []uint64 }
+type Places struct{ Offsets, Cookies, Semaphores []uint64 }
 
-// attach probes the instructions at places of f. pid restricts it to one process, 0 to none;
+// Uprobes probes the instructions at places of f. pid restricts it to one process, 0 to none;
 // perf events cannot be restricted (linkKind.scopesProcess).
-func attach(prog *ebpf.Program, f *os.File, attachType, flags uint32, pid int, at places) (*link, error) {
-	if attachType == attachPerf {
+func Uprobes(prog *ebpf.Program, f *os.File, attachType, flags uint32, pid int, at Places) (*Link, error) {
+	if attachType == TypePerf {
 		return attachEvents(prog, f, flags, at)
 	}
 	// The descriptor is the file that was examined; its name may by now lead
@@ -69,10 +69,10 @@ func attach(prog *ebpf.Program, f *os.File, attachType, flags uint32, pid int, a
 		programFD:  uint32(prog.FD()),
 		attachType: attachType,
 		path:       uint64(uintptr(unsafe.Pointer(path))),
-		offsets:    uint64(uintptr(unsafe.Pointer(unsafe.SliceData(at.offsets)))),
-		semaphores: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(at.semaphores)))),
-		cookies:    uint64(uintptr(unsafe.Pointer(unsafe.SliceData(at.cookies)))),
-		count:      uint32(len(at.offsets)),
+		offsets:    uint64(uintptr(unsafe.Pointer(unsafe.SliceData(at.Offsets)))),
+		semaphores: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(at.Semaphores)))),
+		cookies:    uint64(uintptr(unsafe.Pointer(unsafe.SliceData(at.Cookies)))),
+		count:      uint32(len(at.Offsets)),
 		multiFlags: flags,
 		pid:        uint32(pid),
 	}
@@ -81,7 +81,7 @@ func attach(prog *ebpf.Program, f *os.File, attachType, flags uint32, pid int, a
 	var pin runtime.Pinner
 	defer pin.Unpin()
 	pin.Pin(path)
-	for _, list := range [][]uint64{at.offsets, at.semaphores, at.cookies} {
+	for _, list := range [][]uint64{at.Offsets, at.Semaphores, at.Cookies} {
 		if list != nil {
 			pin.Pin(unsafe.SliceData(list))
 		}
@@ -92,12 +92,12 @@ func attach(prog *ebpf.Program, f *os.File, attachType, flags uint32, pid int, a
 	if err != nil {
 		return nil, err
 	}
-	return &link{fds: []int{fd}, pid: pid, made: made}, nil
+	return &Link{Fds: []int{fd}, Pid: pid, Made: made}, nil
 }
 
-// attachTracepoint runs a program, of the type RawTracepoint, at a tracepoint of the
+// Tracepoint runs a program, of the type RawTracepoint, at a tracepoint of the
 // kernel's.
-func attachTracepoint(prog *ebpf.Program, tracepoint string) (*link, error) {
+func Tracepoint(prog *ebpf.Program, tracepoint string) (*Link, error) {
 	name, err := unix.BytePtrFromString(tracepoint)
 	if err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func attachTracepoint(prog *ebpf.Program, tracepoint string) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &link{fds: []int{fd}}, nil
+	return &Link{Fds: []int{fd}}, nil
 }
 
 // createLink is BPF_LINK_CREATE of prog, as attr describes.
@@ -150,33 +150,33 @@ func retry(f func() (int, error)) (int, error) {
 // under its one lock: 0.08 s an event in place of 0.25 s on Linux 6.18.
 const closers = 8
 
-// close detaches. When it returns, no program of the link runs any more.
-func (l *link) close() {
+// Close detaches. When it returns, no program of the link runs any more.
+func (l *Link) Close() {
 	if l == nil {
 		return
 	}
 	var next atomic.Int64
 	var wg sync.WaitGroup
-	for range min(closers, len(l.fds)) {
+	for range min(closers, len(l.Fds)) {
 		wg.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(l.fds)); i = next.Add(1) - 1 {
-				unix.Close(l.fds[i])
+			for i := next.Add(1) - 1; i < int64(len(l.Fds)); i = next.Add(1) - 1 {
+				unix.Close(l.Fds[i])
 			}
 		})
 	}
 	wg.Wait()
 }
 
-func closeLinks(links []*link) {
+func CloseAll(links []*Link) {
 	for _, l := range links {
-		l.close()
+		l.Close()
 	}
 }
 
-// culprit finds an offset that the kernel refuses, by halving: one such site
+// RefusedSite finds an offset that the kernel refuses, by halving: one such site
 // fails the whole link. It returns an index, and the kernel's reason; -1 if
 // each half attaches by itself.
-func culprit(try func(lo, hi int) error, n int) (int, error) {
+func RefusedSite(try func(lo, hi int) error, n int) (int, error) {
 	lo, hi := 0, n
 	var reason error
 	for hi-lo > 1 {

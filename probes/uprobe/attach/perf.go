@@ -1,4 +1,4 @@
-package uprobe
+package attach
 
 import (
 	"fmt"
@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attachPerf is BPF_PERF_EVENT of include/uapi/linux/bpf.h: a link between a
+// TypePerf is BPF_PERF_EVENT of include/uapi/linux/bpf.h: a link between a
 // program and a perf event, with a cookie since Linux 5.15.
-const attachPerf = 41
+const TypePerf = 41
 
 // perfLinkCreate is the part of union bpf_attr that creates such a link. It is
 // no longer than kernels of its time know: they refuse what is beyond.
@@ -51,34 +51,35 @@ var perfUprobes = sync.OnceValues(func() (pmu struct {
 	return pmu, err
 })
 
-// siteError is the kernel's refusal of one of several sites.
-type siteError struct {
-	index int
-	err   error
+// SiteError is the kernel's refusal of one of several sites.
+type SiteError struct {
+	Index int
+	Err   error
 }
 
-func (e *siteError) Error() string { return e.err.Error() }
-func (e *siteError) Unwrap() error { return e.err }
+func (e *SiteError) Error() string { return e.Err.Error() }
+
+func (e *SiteError) Unwrap() error { return e.Err }
 
 // attachEvents probes each place of f by a perf event of its own, to which
 // the program is linked. An error is a *siteError.
-func attachEvents(prog *ebpf.Program, f *os.File, flags uint32, at places) (*link, error) {
+func attachEvents(prog *ebpf.Program, f *os.File, flags uint32, at Places) (*Link, error) {
 	path, err := unix.BytePtrFromString("/proc/self/fd/" + strconv.Itoa(int(f.Fd())))
 	if err != nil {
 		return nil, err
 	}
-	l := &link{fds: make([]int, 0, len(at.offsets))}
-	for i, offset := range at.offsets {
+	l := &Link{Fds: make([]int, 0, len(at.Offsets))}
+	for i, offset := range at.Offsets {
 		semaphore := uint64(0)
-		if at.semaphores != nil {
-			semaphore = at.semaphores[i]
+		if at.Semaphores != nil {
+			semaphore = at.Semaphores[i]
 		}
-		fd, err := attachEvent(prog, path, flags&multiReturn != 0, offset, semaphore, at.cookies[i])
+		fd, err := attachEvent(prog, path, flags&MultiReturn != 0, offset, semaphore, at.Cookies[i])
 		if err != nil {
-			l.close()
-			return nil, &siteError{i, err}
+			l.Close()
+			return nil, &SiteError{i, err}
 		}
-		l.fds = append(l.fds, fd)
+		l.Fds = append(l.Fds, fd)
 	}
 	runtime.KeepAlive(f)
 	return l, nil
@@ -122,6 +123,6 @@ func attachEvent(prog *ebpf.Program, path *byte, atReturn bool, offset, semaphor
 	// The link keeps the event.
 	defer unix.Close(event)
 	return retry(func() (int, error) {
-		return createLink(prog, &perfLinkCreate{programFD: uint32(prog.FD()), eventFD: uint32(event), attachType: attachPerf, cookie: cookie})
+		return createLink(prog, &perfLinkCreate{programFD: uint32(prog.FD()), eventFD: uint32(event), attachType: TypePerf, cookie: cookie})
 	})
 }

@@ -1,4 +1,4 @@
-package uprobe
+package attach
 
 import (
 	"errors"
@@ -29,33 +29,33 @@ const (
 	leasePause = 10 * time.Millisecond
 )
 
-// leases are those on the files that are probed. Where a file system has none, or they
+// Leases are those on the files that are probed. Where a file system has none, or they
 // are not ours to take, the files are probed without.
-type leases struct {
-	// broken takes the probes of a file away, before somebody writes into it.
-	broken func(process.FileID)
+type Leases struct {
+	// revoke takes the probes of a file away, before somebody writes into it.
+	revoke func(process.FileID)
 
 	mu    sync.Mutex
-	files map[process.FileID]*lease
+	files map[process.FileID]*Lease
 	stop  chan struct{} // closed to end watch; nil while there are no leases
 	done  sync.WaitGroup
 }
 
-// lease is on one file, however many queries probe it.
-type lease struct {
-	id       process.FileID
+// Lease is on one file, however many queries probe it.
+type Lease struct {
+	Id       process.FileID
 	file     *os.File
 	users    int
 	breaking bool // somebody waits for it: nobody takes part any more
 }
 
-func newLeases(broken func(process.FileID)) *leases {
-	return &leases{broken: broken, files: map[process.FileID]*lease{}}
+func NewLeases(broken func(process.FileID)) *Leases {
+	return &Leases{revoke: broken, files: map[process.FileID]*Lease{}}
 }
 
-// take takes a lease on a file, or takes part in the one there is; nil where there can be
+// Acquire takes a lease on a file, or takes part in the one there is; nil where there can be
 // none. It fails with errBeingWritten.
-func (l *leases) take(f *os.File, id process.FileID) (*lease, error) {
+func (l *Leases) Acquire(f *os.File, id process.FileID) (*Lease, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if have := l.files[id]; have != nil {
@@ -88,7 +88,7 @@ func (l *leases) take(f *os.File, id process.FileID) (*lease, error) {
 		err = nil
 	}
 	if err == nil {
-		l.files[id] = &lease{id: id, file: own, users: 1}
+		l.files[id] = &Lease{Id: id, file: own, users: 1}
 		return l.files[id], nil
 	}
 	own.Close()
@@ -98,15 +98,15 @@ func (l *leases) take(f *os.File, id process.FileID) (*lease, error) {
 	return nil, nil
 }
 
-// holds reports whether a lease has not been broken.
-func (l *leases) holds(one *lease) bool {
+// Holds reports whether a lease has not been broken.
+func (l *Leases) Holds(one *Lease) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.files[one.id] == one && !one.breaking
+	return l.files[one.Id] == one && !one.breaking
 }
 
-// give gives back what take took.
-func (l *leases) give(one *lease) {
+// Release gives back what take took.
+func (l *Leases) Release(one *Lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if one.users--; one.users == 0 {
@@ -115,16 +115,16 @@ func (l *leases) give(one *lease) {
 }
 
 // end gives a lease up, if that has not been done. mu is held.
-func (l *leases) end(one *lease) {
-	if l.files[one.id] == one {
-		delete(l.files, one.id)
+func (l *Leases) end(one *Lease) {
+	if l.files[one.Id] == one {
+		delete(l.files, one.Id)
 		one.file.Close()
 	}
 }
 
 // watch has the leases broken that somebody waits for, until stop is closed. The kernel
 // tells that there is one with a signal, and not which.
-func (l *leases) watch(asked chan os.Signal, stop chan struct{}) {
+func (l *Leases) watch(asked chan os.Signal, stop chan struct{}) {
 	defer l.done.Done()
 	defer signal.Stop(asked)
 	for {
@@ -134,7 +134,7 @@ func (l *leases) watch(asked chan os.Signal, stop chan struct{}) {
 		case <-asked:
 		}
 		for _, one := range l.waitedFor() {
-			l.broken(one.id)
+			l.revoke(one.Id)
 			l.mu.Lock()
 			l.end(one)
 			l.mu.Unlock()
@@ -144,7 +144,7 @@ func (l *leases) watch(asked chan os.Signal, stop chan struct{}) {
 
 // waitedFor lists the files that somebody wants to write into: their leases are already
 // given as what they are to become.
-func (l *leases) waitedFor() (list []*lease) {
+func (l *Leases) waitedFor() (list []*Lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, one := range l.files {
@@ -156,8 +156,8 @@ func (l *leases) waitedFor() (list []*lease) {
 	return list
 }
 
-// close gives up all.
-func (l *leases) close() {
+// Close gives up all.
+func (l *Leases) Close() {
 	l.mu.Lock()
 	for _, one := range l.files {
 		l.end(one)

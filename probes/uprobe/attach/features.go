@@ -1,4 +1,4 @@
-package uprobe
+package attach
 
 import (
 	"errors"
@@ -7,50 +7,50 @@ import (
 	"strings"
 	"sync"
 
-	"endoscope/planner/plan"
-	"endoscope/probes/process"
-
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/features"
 	"golang.org/x/sys/unix"
+
+	"endoscope/planner/plan"
+	"endoscope/probes/process"
 )
 
-// feature is something that not every kernel has. It is looked for once, when
+// Feature is something that not every kernel has. It is looked for once, when
 // first asked for.
-type feature struct {
-	name  string // completes "this kernel has no ..."
-	since string // the version of Linux that brought it
-	has   func() bool
+type Feature struct {
+	Name  string // completes "this kernel has no ..."
+	Since string // the version of Linux that brought it
+	Has   func() bool
 }
 
 // The features of kernels that decide how probes are attached.
 var (
 	// A program for entry and return in one.
-	featureSession = feature{"uprobe sessions", "6.13", sync.OnceValue(func() bool { return linkable(attachSession) })}
+	FeatureSession = Feature{"uprobe sessions", "6.13", sync.OnceValue(func() bool { return linkable(TypeSession) })}
 	// Many probes in one link.
-	featureMulti = feature{"links of many uprobes", "6.6", sync.OnceValue(func() bool { return linkable(attachMulti) })}
+	FeatureMulti = Feature{"links of many uprobes", "6.6", sync.OnceValue(func() bool { return linkable(TypeMulti) })}
 	// A perf event's link with a cookie.
-	featurePerf = feature{"perf-event links with cookies", "5.15", sync.OnceValue(func() bool {
+	FeaturePerf = Feature{"perf-event links with cookies", "5.15", sync.OnceValue(func() bool {
 		_, err := perfUprobes()
-		return err == nil && linkable(attachPerf)
+		return err == nil && linkable(TypePerf)
 	})}
 	// A multi link's pid means the process. Before it means one thread of it,
 	// and the program has to filter; that cannot be told from outside.
-	featureProcess = feature{"uprobe links restricted to a process", "6.10", sync.OnceValue(func() bool { return kernelAtLeast("6.10") })}
+	FeatureProcess = Feature{"uprobe links restricted to a process", "6.10", sync.OnceValue(func() bool { return KernelAtLeast("6.10") })}
 	// A program can look up the mapping of a stack (bpf_find_vma).
-	featureFindVMA = feature{"bpf_find_vma", "5.17", sync.OnceValue(func() bool {
+	FeatureFindVMA = Feature{"bpf_find_vma", "5.17", sync.OnceValue(func() bool {
 		return features.HaveProgramHelper(ebpf.Kprobe, asm.FnFindVma) == nil
 	})}
 	// A program can allocate an entry of a hash table; see preallocate. It always
 	// could, so that only the version tells whether it should.
-	featureAllocation = feature{"allocation by programs", "6.1", sync.OnceValue(func() bool { return kernelAtLeast("6.1") })}
+	FeatureAllocation = Feature{"allocation by programs", "6.1", sync.OnceValue(func() bool { return KernelAtLeast("6.1") })}
 	// A program can follow a list of any length.
-	featureLoop = feature{"bpf_loop", "5.17", sync.OnceValue(func() bool {
+	FeatureLoop = Feature{"bpf_loop", "5.17", sync.OnceValue(func() bool {
 		return features.HaveProgramHelper(ebpf.Kprobe, asm.FnLoop) == nil
 	})}
 	// A record of the ring can have a length that is known when it is written.
-	featureDynptr = feature{"bpf_ringbuf_reserve_dynptr", "5.19", sync.OnceValue(func() bool {
+	FeatureDynptr = Feature{"bpf_ringbuf_reserve_dynptr", "5.19", sync.OnceValue(func() bool {
 		return features.HaveProgramHelper(ebpf.Kprobe, asm.FnRingbufReserveDynptr) == nil
 	})}
 )
@@ -64,7 +64,7 @@ func linkable(attachType uint32) bool {
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
 		License:      "GPL",
 	}
-	if attachType == attachPerf {
+	if attachType == TypePerf {
 		spec.AttachType = ebpf.AttachNone
 	}
 	prog, err := ebpf.NewProgram(spec)
@@ -77,29 +77,29 @@ func linkable(attachType uint32) bool {
 		return false
 	}
 	defer dir.Close()
-	var l *link
-	if attachType == attachPerf {
-		_, err = createLink(prog, &perfLinkCreate{programFD: uint32(prog.FD()), eventFD: uint32(dir.Fd()), attachType: attachPerf})
+	var l *Link
+	if attachType == TypePerf {
+		_, err = createLink(prog, &perfLinkCreate{programFD: uint32(prog.FD()), eventFD: uint32(dir.Fd()), attachType: TypePerf})
 	} else {
-		l, err = attach(prog, dir, attachType, 0, 0, places{offsets: []uint64{0}, cookies: []uint64{0}})
+		l, err = Uprobes(prog, dir, attachType, 0, 0, Places{Offsets: []uint64{0}, Cookies: []uint64{0}})
 	}
-	l.close()
+	l.Close()
 	return errors.Is(err, unix.EBADF)
 }
 
-// kernelAtLeast reports whether the running kernel calls itself that version
+// KernelAtLeast reports whether the running kernel calls itself that version
 // of Linux, such as "6.10", or a later one.
-func kernelAtLeast(version string) bool {
+func KernelAtLeast(version string) bool {
 	var u unix.Utsname
 	if unix.Uname(&u) != nil {
 		return false
 	}
-	return !olderThan(unix.ByteSliceToString(u.Release[:]), version)
+	return !OlderThan(unix.ByteSliceToString(u.Release[:]), version)
 }
 
-// olderThan reports whether a release, such as "6.9.12-generic", is older than
+// OlderThan reports whether a release, such as "6.9.12-generic", is older than
 // a version. One that cannot be understood is.
-func olderThan(release, version string) bool {
+func OlderThan(release, version string) bool {
 	var x, y, major, minor int
 	if n, _ := fmt.Sscanf(release, "%d.%d", &x, &y); n < 2 {
 		return true
@@ -108,9 +108,9 @@ func olderThan(release, version string) bool {
 	return x < major || x == major && y < minor
 }
 
-// checkRights refuses where the kernel would, in words that help more than
+// CheckRights refuses where the kernel would, in words that help more than
 // its EPERM.
-func checkRights(spec *plan.Acquire) error {
+func CheckRights(spec *plan.Acquire) error {
 	if !process.Numbered() {
 		return plan.Errorf(spec.Start, spec.Stop, "%s cannot be acquired from within a PID namespace: the kernel's programs see other numbers of processes", spec.Stream).
 			WithHint("run on the host, or in a container that has the host's PID namespace (--pid=host)")
