@@ -7,6 +7,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/selection"
 
 	"golang.org/x/sys/unix"
 )
@@ -112,7 +113,7 @@ func (p *Provider) attachAll(s *source, in *installation) error {
 // probed alone; where pid is not 0, only of what is restricted to that process.
 func (p *Provider) attachFrom(s *source, in *installation, from, landmarks, pid int) error {
 	type group struct {
-		module  *module
+		module  *selection.Module
 		pid     int
 		returns returns
 	}
@@ -120,30 +121,30 @@ func (p *Provider) attachFrom(s *source, in *installation, from, landmarks, pid 
 	members := map[group][]int{}
 	for k, w := range s.resolution.wants[from:] {
 		i := from + k
-		if w.refused || w.module.written { // when it was attached before
+		if w.refused || w.module.Written { // when it was attached before
 			continue
 		}
-		if pid != 0 && w.scope.pid != pid {
+		if pid != 0 && w.scope.Pid != pid {
 			continue
 		}
-		g := group{w.module, w.scope.pid, w.returns}
+		g := group{w.module, w.scope.Pid, w.returns}
 		if members[g] == nil {
 			order = append(order, g)
 		}
 		members[g] = append(members[g], i)
 	}
 	for _, g := range s.resolution.landmarks[landmarks:] {
-		if pid != 0 && g.scope.pid != pid || g.module.written {
+		if pid != 0 && g.scope.Pid != pid || g.module.Written {
 			continue
 		}
 		if err := p.lease(s, in, g.module); err != nil {
 			return err
 		}
-		l, err := attach.Uprobes(in.objects.Programs[g.program], g.module.file, s.links.AttachType(), 0, g.scope.pid, attach.Places{Offsets: []uint64{g.site.Offset}, Cookies: []uint64{g.cookie}})
+		l, err := attach.Uprobes(in.objects.Programs[g.program], g.module.File, s.links.AttachType(), 0, g.scope.Pid, attach.Places{Offsets: []uint64{g.site.Offset}, Cookies: []uint64{g.cookie}})
 		if err != nil {
-			return plan.Errorf(s.spec.Start, s.spec.Stop, "the kernel refuses to probe %s in %s: %v", g.function, g.module.name(), err)
+			return plan.Errorf(s.spec.Start, s.spec.Stop, "the kernel refuses to probe %s in %s: %v", g.function, g.module.Name(), err)
 		}
-		l.File = g.module.id
+		l.File = g.module.Id
 		in.links = append(in.links, l)
 	}
 	for _, g := range order {
@@ -190,7 +191,7 @@ func (p *Provider) attach(s *source, in *installation, which []int) ([]*attach.L
 		if len(at.Offsets) == 0 { // functions that never return
 			continue
 		}
-		l, err := attach.Uprobes(in.objects.Programs[a.program], first.module.file, a.attachType, a.flags, first.scope.pid, at)
+		l, err := attach.Uprobes(in.objects.Programs[a.program], first.module.File, a.attachType, a.flags, first.scope.Pid, at)
 		if err != nil {
 			attach.CloseAll(links)
 			var one *attach.SiteError
@@ -199,7 +200,7 @@ func (p *Provider) attach(s *source, in *installation, which []int) ([]*attach.L
 			}
 			return nil, err
 		}
-		l.File = first.module.id
+		l.File = first.module.Id
 		links = append([]*attach.Link{l}, links...)
 	}
 	return links, nil
@@ -209,9 +210,9 @@ func (p *Provider) attach(s *source, in *installation, which []int) ([]*attach.L
 func (p *Provider) refuseAttach(s *source, in *installation, err error, which []int) error {
 	start, stop := s.spec.Start, s.spec.Stop
 	first := s.resolution.wants[which[0]]
-	switch name := first.module.name(); {
+	switch name := first.module.Name(); {
 	case errors.Is(err, unix.ESRCH):
-		return refuseTarget(s.spec.Target, "process %d has ended", first.scope.pid)
+		return selection.RefuseTarget(s.spec.Target, "process %d has ended", first.scope.Pid)
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
 		return plan.Errorf(start, stop, "the kernel does not allow probes in %s", name).WithHint("run as root")
 	case errors.Is(err, unix.ENOMEM):
@@ -221,9 +222,9 @@ func (p *Provider) refuseAttach(s *source, in *installation, err error, which []
 	}
 	i, reason := p.refusedOf(s, in, err, which)
 	if i < 0 {
-		return plan.Errorf(start, stop, "the kernel refuses to attach %d probes in %s: %v", len(which), first.module.name(), err)
+		return plan.Errorf(start, stop, "the kernel refuses to attach %d probes in %s: %v", len(which), first.module.Name(), err)
 	}
-	return plan.Errorf(start, stop, "the kernel refuses to probe %s in %s: %v", s.resolution.wants[which[i]].label.function, first.module.name(), reason).
+	return plan.Errorf(start, stop, "the kernel refuses to probe %s in %s: %v", s.resolution.wants[which[i]].label.function, first.module.Name(), reason).
 		WithHint("leave it out of the functions selected")
 }
 

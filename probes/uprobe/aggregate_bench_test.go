@@ -9,6 +9,7 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/testenv"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // BenchmarkAggregate is what a call costs the target where it is aggregated in
@@ -61,7 +62,7 @@ func BenchmarkAggregate(b *testing.B) {
 						cols = append(cols, name)
 					}
 				}
-				spec := aggregate(acquisition(c.stream, r.target(), named("pushes"), cols...), c.pane, c.keys, c.aggs...)
+				spec := aggregate(testplan.Acquire(c.stream, r.target(), testplan.Named("pushes"), cols...), c.pane, c.keys, c.aggs...)
 				src, err := provider(b, Options{}).Prepare(b.Context(), spec)
 				if err != nil {
 					b.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // crowd is a target whose threads call f without pause for as many milliseconds
@@ -80,7 +81,7 @@ func TestCollectingUnderLoad(t *testing.T) {
 			if c.stream == catalog.FunctionDuration {
 				cols = append(cols, "duration")
 			}
-			spec := aggregate(acquisition(c.stream, r.target(), named("f"), cols...), c.pane, c.keys, c.aggs...)
+			spec := aggregate(testplan.Acquire(c.stream, r.target(), testplan.Named("f"), cols...), c.pane, c.keys, c.aggs...)
 			src, got := start(t, p, spec)
 			stop, collected := make(chan struct{}), make(chan int)
 			go func() {
@@ -162,7 +163,7 @@ func TestPanesThatNobodyCollects(t *testing.T) {
 	target := testenv.CompileCText(t, crowd, "-O1", "-fcf-protection=none")
 	r := run(t, target, "1750")
 	aggs := []plan.Agg{agg("count"), agg("sum", col("arg0")), agg("min", col("timestamp")), agg("max", col("timestamp"))}
-	spec := aggregate(acquisition(catalog.FunctionStart, r.target(), named("f"), "timestamp", "arg0"), minPane, nil, aggs...)
+	spec := aggregate(testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("f"), "timestamp", "arg0"), minPane, nil, aggs...)
 	src, got := start(t, provider(t, Options{}), spec)
 	a := src.(*source).aggregator
 	go func() {
@@ -189,7 +190,7 @@ func TestPanesOfABusyReader(t *testing.T) {
 	p := provider(t, Options{})
 	r := run(t, target, "0")
 	aggs := []plan.Agg{agg("count"), agg("sum", col("arg0")), agg("min", col("timestamp")), agg("max", col("timestamp"))}
-	spec := aggregate(acquisition(catalog.FunctionStart, r.target(), named("f"), "timestamp", "arg0"), minPane, nil, aggs...)
+	spec := aggregate(testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("f"), "timestamp", "arg0"), minPane, nil, aggs...)
 	src, got := start(t, p, spec)
 	r.step()
 	somePanes(t, got)

@@ -5,6 +5,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes/codesite"
 	"endoscope/probes/elf"
+	"endoscope/probes/uprobe/selection"
 	"slices"
 )
 
@@ -14,7 +15,7 @@ import (
 // says why not.
 func allocatorTrap(sym *elf.Module, i int) (safe bool, reason string) {
 	f := sym.Function(i)
-	if isOperator(&f) && !allocator(&f).releases() {
+	if selection.IsOperator(&f) && !selection.Allocator(&f).Releases() {
 		return codesite.In(sym).ReturnTrap(i)
 	}
 	return codesite.In(sym).ReturnTrapOfNoexcept(i)
@@ -25,15 +26,15 @@ func allocatorTrap(sym *elf.Module, i int) (safe bool, reason string) {
 // another allocator's is one of that: nothing is returned at such an exit. reason says why the exits are not known.
 func (r *resolver) allocatorExits(sym *elf.Module, i int, exits []codesite.Site) (all []codesite.Site, reason string) {
 	f := sym.Function(i)
-	a := allocator(&f)
-	if !a.allocates() {
+	a := selection.Allocator(&f)
+	if !a.Allocates() {
 		all = slices.Clone(exits)
 		for k := range all {
-			all[k].RetvalReady = !codesite.In(sym).LeavesTo(all[k], isAllocator)
+			all[k].RetvalReady = !codesite.In(sym).LeavesTo(all[k], selection.IsAllocator)
 		}
 		return all, ""
 	}
-	if f.Lang == elf.Go || codesite.In(sym).CallsAny(i, isAllocator) {
+	if f.Lang == elf.Go || codesite.In(sym).CallsAny(i, selection.IsAllocator) {
 		return exits, ""
 	}
 	seen := map[int]bool{i: true}

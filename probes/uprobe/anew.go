@@ -13,6 +13,7 @@ import (
 	"endoscope/probes/clock"
 	"endoscope/probes/process"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/selection"
 )
 
 // A link that is restricted to a process knows it by its leader's task, which ends when
@@ -137,7 +138,7 @@ func (s *source) runs(pid int) bool {
 // otherProgram is the executable of a process if that is none in which the query's
 // functions are looked for, else "".
 func (s *source) otherProgram(pid int) string {
-	if s.resolution.selector.inModule != nil || s.resolution.selector.marked {
+	if s.resolution.selector.InModule != nil || s.resolution.selector.Marked {
 		return ""
 	}
 	var st unix.Stat_t
@@ -146,7 +147,7 @@ func (s *source) otherProgram(pid int) string {
 		return ""
 	}
 	id := process.FileID{Dev: st.Dev, Inode: st.Ino}
-	if slices.ContainsFunc(s.resolution.modules.list, func(m *module) bool { return m.id == id }) {
+	if slices.ContainsFunc(s.resolution.modules.List, func(m *selection.Module) bool { return m.Id == id }) {
 		return ""
 	}
 	return q.Exe

@@ -15,6 +15,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // reborn executes itself, by a thread that is its leader or is not, or has a child do
@@ -115,22 +116,22 @@ var watchings = []struct {
 	spec func(plan.Target) *plan.Acquire
 }{
 	{"entries", true, func(t plan.Target) *plan.Acquire {
-		return acquisition(catalog.FunctionStart, t, named("work"), "timestamp", "arg0")
+		return testplan.Acquire(catalog.FunctionStart, t, testplan.Named("work"), "timestamp", "arg0")
 	}},
 	{"aggregated", true, func(t plan.Target) *plan.Acquire {
-		return aggregate(acquisition(catalog.FunctionStart, t, named("work"), "timestamp"), 0, nil, agg("count"))
+		return aggregate(testplan.Acquire(catalog.FunctionStart, t, testplan.Named("work"), "timestamp"), 0, nil, agg("count"))
 	}},
 	{"traps", false, func(t plan.Target) *plan.Acquire {
-		return acquisition(catalog.FunctionDuration, t, named("work"), "timestamp", "retval")
+		return testplan.Acquire(catalog.FunctionDuration, t, testplan.Named("work"), "timestamp", "retval")
 	}},
 	{"exits", true, func(t plan.Target) *plan.Acquire {
-		return byExits(catalog.FunctionDuration, t, named("work"), "timestamp", "retval")
+		return byExits(catalog.FunctionDuration, t, testplan.Named("work"), "timestamp", "retval")
 	}},
 	{"depth", true, func(t plan.Target) *plan.Acquire {
-		return byExits(catalog.FunctionDuration, t, named("work"), "timestamp", "depth")
+		return byExits(catalog.FunctionDuration, t, testplan.Named("work"), "timestamp", "depth")
 	}},
 	{"marked place", true, func(t plan.Target) *plan.Acquire {
-		return acquisition(catalog.FunctionStart, t, named("usdt:app:work"), "timestamp", "arg0")
+		return testplan.Acquire(catalog.FunctionStart, t, testplan.Named("usdt:app:work"), "timestamp", "arg0")
 	}},
 }
 
@@ -177,7 +178,7 @@ func TestSemaphoreOfExecutedProgram(t *testing.T) {
 	target := testenv.CompileCText(t, reborn, "-O1", "-pthread")
 	p := provider(t, Options{})
 	r := run(t, target, "thread")
-	_, got := start(t, p, acquisition(catalog.FunctionStart, r.target(), named("usdt:app:guarded"), "timestamp"))
+	_, got := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("usdt:app:guarded"), "timestamp"))
 	r.step()
 	callsSaid(t, r.line())
 	r.line()
@@ -196,7 +197,7 @@ func TestGapOfExecutedProgram(t *testing.T) {
 	p := provider(t, Options{})
 	r, other := run(t, target, "thread"), run(t, target, "second")
 	both := plan.Target{PIDs: []int{r.cmd.Process.Pid, other.cmd.Process.Pid}}
-	_, got := start(t, p, byExits(catalog.FunctionCall, both, named("work"), "timestamp", "pid", "event", "thread_name"))
+	_, got := start(t, p, byExits(catalog.FunctionCall, both, testplan.Named("work"), "timestamp", "pid", "event", "thread_name"))
 	r.step()
 	callsSaid(t, r.line())
 	r.line()
@@ -249,7 +250,7 @@ func TestChildThatExecutesIsNoTarget(t *testing.T) {
 	target := testenv.CompileCText(t, reborn, "-O1", "-pthread")
 	p := provider(t, Options{})
 	r := run(t, target, "vfork")
-	_, got := start(t, p, acquisition(catalog.FunctionStart, r.target(), named("work"), "timestamp"))
+	_, got := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("work"), "timestamp"))
 	r.step()
 	r.line()
 	lines := r.finish(success)
@@ -267,7 +268,7 @@ func TestExecutedInContainer(t *testing.T) {
 	cmd := exec.Command(target, "thread")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS}
 	r := runCommand(t, cmd)
-	_, got := start(t, p, acquisition(catalog.FunctionStart, r.target(), named("work"), "timestamp"))
+	_, got := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("work"), "timestamp"))
 	r.step()
 	first := callsSaid(t, r.line())
 	r.line()
@@ -285,7 +286,7 @@ func TestOtherProgramExecutedByThread(t *testing.T) {
 	other := copyAs(t, target, "other")
 	p := provider(t, Options{})
 	r := run(t, target, "thread", other)
-	_, got := start(t, p, acquisition(catalog.FunctionStart, r.target(), named("work"), "timestamp"))
+	_, got := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("work"), "timestamp"))
 	r.step()
 	first := callsSaid(t, r.line())
 	r.line()
@@ -313,7 +314,7 @@ func TestQueryThatEndsBeforeItsLinksAreAnew(t *testing.T) {
 	target := testenv.CompileCText(t, reborn, "-O1", "-pthread")
 	p := provider(t, Options{})
 	r := run(t, target, "thread")
-	src, got := start(t, p, acquisition(catalog.FunctionStart, r.target(), named("work"), "timestamp"))
+	src, got := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("work"), "timestamp"))
 	s := src.(*source)
 	s.flip.Lock() // nothing is made anew meanwhile
 	r.step()

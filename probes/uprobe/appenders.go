@@ -11,6 +11,7 @@ import (
 	"endoscope/probes/rows"
 	"endoscope/probes/stack"
 	"endoscope/probes/uprobe/abi"
+	"endoscope/probes/uprobe/selection"
 )
 
 // appenders make the columns of all streams of this package from an event. A
@@ -45,7 +46,7 @@ var appenders = rows.Columns[event]{
 	"arg0": argument(0), "arg1": argument(1), "arg2": argument(2), "arg3": argument(3), "arg4": argument(4), "arg5": argument(5),
 
 	"address": rows.Word(func(e *event) *uint64 { return &e.address }),
-	"size":    rows.IntOr(func(e *event) (int64, bool) { return int64(e.size), e.size != noSize }),
+	"size":    rows.IntOr(func(e *event) (int64, bool) { return int64(e.size), e.size != selection.NoSize }),
 
 	// Where the call comes from: the function that it returns to, and the stack at its
 	// entry. NULL where the address lies in no code, or none that has a name.
@@ -85,9 +86,9 @@ var appenders = rows.Columns[event]{
 	"is_native":   rows.BoolOr(func(e *event) (bool, bool) { return e.about().native, e.kind != gapInitial }),
 }
 
-// streams holds the appenders to the catalog: a column that either lacks stops the
+// Streams holds the appenders to the catalog: a column that either lacks stops the
 // program at its start.
-var streams = rows.NewTables([]string{catalog.FunctionStart, catalog.FunctionEnd, catalog.FunctionDuration, catalog.FunctionCall, catalog.Allocation, catalog.Deallocation}, appenders)
+var Streams = rows.NewTables([]string{catalog.FunctionStart, catalog.FunctionEnd, catalog.FunctionDuration, catalog.FunctionCall, catalog.Allocation, catalog.Deallocation}, appenders)
 
 // frame is the appender of frameColumn.
 var frame = rows.Word(func(e *event) *uint64 { return &e.frame })

@@ -22,6 +22,7 @@ import (
 	"endoscope/probes/codegen"
 	"endoscope/probes/testenv"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // discard takes rows and keeps nothing.
@@ -40,7 +41,7 @@ func (d *discard) End(error)                    { close(d.ended) }
 
 // subscribed is a subscription of usual columns, and a record for it.
 func subscribed(tb testing.TB, sink *discard) (*subscription, []byte) {
-	spec := acquisition(catalog.FunctionDuration, plan.Target{}, nil,
+	spec := testplan.Acquire(catalog.FunctionDuration, plan.Target{}, nil,
 		"timestamp", "pid", "tid", "function_name", "module", "duration", "arg0", "process")
 	cols, err := columnsOf(spec, valuesOf(spec))
 	if err != nil {
@@ -155,7 +156,7 @@ func emptyProgram(b *testing.B, target string, attachType uint32) func(r *runnin
 	}
 	b.Cleanup(func() { file.Close() })
 	return func(r *running) func() *discard {
-		src, err := provider(b, Options{}).Prepare(b.Context(), acquisition(catalog.FunctionStart, r.target(), named("pushes"), "timestamp"))
+		src, err := provider(b, Options{}).Prepare(b.Context(), testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("pushes"), "timestamp"))
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -179,11 +180,11 @@ func BenchmarkCall(b *testing.B) {
 	b.Run("empty program", func(b *testing.B) {
 		measureCalls(b, target, emptyProgram(b, target, attach.TypeMulti))
 	})
-	rare := call("=", big("%", col("arg0"), num(1000)), num(0))
-	never := call("<", col("arg0"), num(0))
-	long := call(">", col("duration"), dur(time.Second))
-	nobody := call("<", col("tid"), num(0))
-	entries := call("=", col("event"), constant(eventEnter))
+	rare := testplan.Call("=", big("%", col("arg0"), num(1000)), num(0))
+	never := testplan.Call("<", col("arg0"), num(0))
+	long := testplan.Call(">", col("duration"), dur(time.Second))
+	nobody := testplan.Call("<", col("tid"), num(0))
+	entries := testplan.Call("=", col("event"), testplan.Constant(eventEnter))
 	for _, c := range []struct {
 		name, stream, mode string
 		cond               plan.Expr
@@ -230,7 +231,7 @@ func BenchmarkCall(b *testing.B) {
 				p := provider(b, o)
 				ds := make([]*discard, c.queries)
 				for i := range ds {
-					spec := acquisition(c.stream, r.target(), named(function), c.cols...)
+					spec := testplan.Acquire(c.stream, r.target(), testplan.Named(function), c.cols...)
 					if c.cond != nil {
 						spec.Filter = bound(c.cond, spec.Out)
 						spec.FilterOnly = []int{len(c.cols) - 1}
@@ -326,7 +327,7 @@ func BenchmarkGoCall(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			measureCalls(b, target, func(r *running) func() *discard {
-				d := discarded(b, provider(b, Options{}), acquisition(c.stream, r.target(), named("main.work"), c.cols...))
+				d := discarded(b, provider(b, Options{}), testplan.Acquire(c.stream, r.target(), testplan.Named("main.work"), c.cols...))
 				return func() *discard { <-d.ended; return d }
 			})
 		})
@@ -342,7 +343,7 @@ func BenchmarkInstall(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			k, err := load(New(Options{Match: matchExpr}).o, c)
+			k, err := load(New(Options{Match: testplan.Match}).o, c)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -19,6 +19,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // linkCount is how many links probe the program at path, whoever made them,
@@ -106,8 +107,8 @@ func attachAndHang() {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	spec := acquisition(catalog.FunctionDuration, plan.Target{PIDs: []int{o.PID}}, named(o.Functions...), "timestamp")
-	p := New(Options{Match: matchExpr, Links: o.Links, Prices: estimates})
+	spec := testplan.Acquire(catalog.FunctionDuration, plan.Target{PIDs: []int{o.PID}}, testplan.Named(o.Functions...), "timestamp")
+	p := New(Options{Match: testplan.Match, Links: o.Links, Prices: estimates})
 	src, err := p.Prepare(context.Background(), spec)
 	if err == nil {
 		err = src.Start(context.Background(), newRecord(spec), probes.Options{})

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"endoscope/planner/plan"
-	"endoscope/planner/types"
 	"endoscope/probes/process"
+	"endoscope/probes/uprobe/selection"
 )
 
 // coming says which modules a query waits for that are mapped while it runs.
@@ -22,33 +22,34 @@ type coming struct {
 // noModules is the refusal of a query none of whose modules is mapped.
 type noModules struct {
 	why     *plan.Error
-	sel     *selector
+	sel     *selection.Selector
 	running []process.Process
 }
 
 // noFunction is the refusal of a query whose modules have no function that it means.
 type noFunction struct{ why *plan.Error }
 
-func (e *noModules) Error() string  { return e.why.Error() }
+func (e *noModules) Error() string { return e.why.Error() }
+
 func (e *noFunction) Error() string { return e.why.Error() }
 
 // comingOf is what a query over these processes waits for, nil if for nothing.
 // set has the modules that were found. Who may not observe everything is not told
 // what the machine's processes map.
-func comingOf(spec *plan.Acquire, sel *selector, running []process.Process, set *moduleSet) *coming {
-	if sel.inModule == nil || nests(spec) && !extends(spec) || !spec.Target.Viewer.Everything() {
+func comingOf(spec *plan.Acquire, sel *selection.Selector, running []process.Process, set *selection.ModuleSet) *coming {
+	if sel.InModule == nil || nests(spec) && !extends(spec) || !spec.Target.Viewer.Everything() {
 		return nil
 	}
-	c := &coming{inModule: sel.inModule, names: moduleList(spec.Select)}
+	c := &coming{inModule: sel.InModule, names: selection.ModuleList(spec.Select)}
 	var loaded []string
-	for _, m := range set.list {
-		if len(m.in) > 0 {
-			loaded = append(loaded, m.name())
+	for _, m := range set.List {
+		if len(m.Mapped) > 0 {
+			loaded = append(loaded, m.Name())
 		}
 	}
 	if c.names == nil {
-		if len(set.list) == 0 {
-			if !speaksOfLibraries(spec.Select) {
+		if len(set.List) == 0 {
+			if !selection.SpeaksOfLibraries(spec.Select) {
 				return nil
 			}
 			c.notices = []string{fmt.Sprintf("no module satisfies %s yet: those that are loaded later are monitored from then on", spec.Select)}
@@ -57,7 +58,7 @@ func comingOf(spec *plan.Acquire, sel *selector, running []process.Process, set 
 	}
 	waits := false
 	for _, name := range c.names {
-		if !isLibraryName(name) {
+		if !selection.IsLibraryName(name) {
 			continue
 		}
 		if staysLoaded(name, running, set) {
@@ -95,17 +96,17 @@ func notLoaded(name string, running []process.Process) string {
 // staysLoaded reports whether every process has mapped the module, or will before
 // its first instruction, because its executable needs it: no other file takes its
 // place.
-func staysLoaded(name string, running []process.Process, set *moduleSet) bool {
+func staysLoaded(name string, running []process.Process, set *selection.ModuleSet) bool {
 	for _, p := range running {
-		has := slices.ContainsFunc(set.list, func(m *module) bool {
-			return m.name() == name && (slices.ContainsFunc(m.in, func(pl place) bool { return pl.process.PID == p.PID }) ||
-				slices.ContainsFunc(m.coming, func(q process.Process) bool { return q.PID == p.PID }))
+		has := slices.ContainsFunc(set.List, func(m *selection.Module) bool {
+			return m.Name() == name && (slices.ContainsFunc(m.Mapped, func(pl selection.Place) bool { return pl.Process.PID == p.PID }) ||
+				slices.ContainsFunc(m.Expected, func(q process.Process) bool { return q.PID == p.PID }))
 		})
 		if !has || !isNeeded(p, name) {
 			return false
 		}
 	}
-	return len(running) > 0 || slices.ContainsFunc(set.list, func(m *module) bool { return m.name() == name })
+	return len(running) > 0 || slices.ContainsFunc(set.List, func(m *selection.Module) bool { return m.Name() == name })
 }
 
 // isNeeded reports whether a process' executable will not start without a library
@@ -120,78 +121,13 @@ func isNeeded(p process.Process, name string) bool {
 	}
 	defer f.Close()
 	if !process.SharesRoot(p.PID) {
-		return namesLibrary(f, name) // its libraries are not where ours are
+		return selection.NamesLibrary(f, name) // its libraries are not where ours are
 	}
-	return slices.ContainsFunc(needed(f, p.Exe), func(path string) bool { return filepath.Base(path) == name })
-}
-
-// addExpected adds the libraries of these names that p has not mapped, where the
-// loader would find them: probed there before they are mapped, they leave no gap.
-// Others are waited for.
-func (s *moduleSet) addExpected(p process.Process, names []string) {
-	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-		return !isLibraryName(name) || slices.ContainsFunc(s.list, func(m *module) bool {
-			return m.name() == name && slices.ContainsFunc(m.in, func(pl place) bool { return pl.process.PID == p.PID })
-		})
-	})
-	if len(names) == 0 || !process.SharesRoot(p.PID) {
-		return
-	}
-	exe, err := os.Open(fmt.Sprintf("/proc/%d/exe", p.PID))
-	if err != nil {
-		return
-	}
-	defer exe.Close()
-	for _, name := range names {
-		path := findExpected(exe, p.Exe, name)
-		if path == "" {
-			continue
-		}
-		f, err := process.OpenExe(path)
-		if err != nil {
-			continue
-		}
-		if m, err := s.add(f, path, false); err == nil {
-			m.coming = append(m.coming, p)
-		}
-	}
-}
-
-// isLibraryName reports whether a module of this name may be loaded by a program
-// that runs: it is no misspelt executable.
-func isLibraryName(name string) bool {
-	return strings.HasSuffix(name, ".so") || strings.Contains(name, ".so.") || strings.HasSuffix(name, ".node")
-}
-
-// speaksOfLibraries is isLibraryName of patterns.
-func speaksOfLibraries(sel plan.Expr) (yes bool) {
-	of := func(c *plan.Const) bool {
-		return c.V.Type == types.Varchar && (strings.Contains(c.V.S, ".so") || strings.Contains(c.V.S, ".node") || strings.HasPrefix(strings.TrimPrefix(c.V.S, "^"), "lib"))
-	}
-	for _, e := range conjuncts(sel) {
-		if mentions(e) != 1<<selModule {
-			continue
-		}
-		plan.Walk(e, func(e plan.Expr) {
-			if c, ok := e.(*plan.Const); ok {
-				yes = yes || of(c)
-			}
-		})
-	}
-	return yes
-}
-
-// moduleList are the only modules that a selection means, nil if it may mean
-// others.
-func moduleList(sel plan.Expr) (names []string) {
-	for _, c := range listOf(sel, selModule) {
-		names = append(names, c.V.S)
-	}
-	return names
+	return slices.ContainsFunc(selection.Libraries(f, p.Exe), func(path string) bool { return filepath.Base(path) == name })
 }
 
 // text prints an expression, which may be nil.
-func textOf(e plan.Expr) string {
+func TextOf(e plan.Expr) string {
 	if e == nil {
 		return ""
 	}

@@ -9,6 +9,7 @@ import (
 	"endoscope/probes/codesite"
 	"endoscope/probes/elf"
 	"endoscope/probes/uprobe/abi"
+	"endoscope/probes/uprobe/selection"
 )
 
 // decision is how a function is observed, or why it is not.
@@ -23,7 +24,7 @@ const decideBlock = 64
 
 // decide looks at the code of the functions chosen. That is what a query of
 // thousands of functions waits for most, so all processors do it.
-func (r *resolver) decide(sym *elf.Module, chosen []choice) []decision {
+func (r *resolver) decide(sym *elf.Module, chosen []selection.Choice) []decision {
 	out := make([]decision, len(chosen))
 	blocks := (len(chosen) + decideBlock - 1) / decideBlock
 	var next atomic.Int64
@@ -44,19 +45,19 @@ func (r *resolver) decide(sym *elf.Module, chosen []choice) []decision {
 }
 
 // decideOne decides about one function. It only reads r.
-func (r *resolver) decideOne(sym *elf.Module, c choice) decision {
-	w := want{size: sym.Size(c.index), label: label{function: c.name, class: c.class}}
-	if c.lang == elf.Go {
+func (r *resolver) decideOne(sym *elf.Module, c selection.Choice) decision {
+	w := want{size: sym.Size(c.Index), label: label{function: c.Name, class: c.Class}}
+	if c.Lang == elf.Go {
 		w.flags = abi.GoRegisters
 		if r.spec.Stream == catalog.FunctionCall {
 			w.flags |= goidFlag(sym.GoidOffset())
 		}
 	}
-	if ofMemory(r.spec) {
-		f := sym.Function(c.index)
-		a := allocator(&f)
-		w.flags |= uint32(a) << firstArguments
-		w.unsized = a == takesText || r.sel.sizes == mayBeUnknown
+	if selection.OfMemory(r.spec) {
+		f := sym.Function(c.Index)
+		a := selection.Allocator(&f)
+		w.flags |= uint32(a) << selection.FirstArguments
+		w.unsized = a == selection.TakesText || r.sel.Sizes == selection.MayBeUnknown
 	}
 	if asksMethods(r.spec.Out) {
 		w.method = methodOf(sym, c)
@@ -64,20 +65,20 @@ func (r *resolver) decideOne(sym *elf.Module, c choice) decision {
 			w.flags |= abi.Method
 		}
 	}
-	how, exits, reason := r.returnsOf(sym, c.index)
+	how, exits, reason := r.returnsOf(sym, c.Index)
 	if reason != "" {
 		return decision{skipped: reason, noReturn: true}
 	}
 	// What the query does not read may be changed before the probe is hit, which
 	// gives more functions an instruction that is cheap to probe.
-	need := codesite.Need{Args: readsArgs(r.spec.Out) || ofMemory(r.spec), Return: how == trapped, Entry: r.spec.Settings.PlainEntries, Prices: r.costs.sites()}
-	site, err := codesite.In(sym).EntrySiteFor(c.index, need)
-	addr, offset := sym.Entry(c.index)
+	need := codesite.Need{Args: readsArgs(r.spec.Out) || selection.OfMemory(r.spec), Return: how == trapped, Entry: r.spec.Settings.PlainEntries, Prices: r.costs.sites()}
+	site, err := codesite.In(sym).EntrySiteFor(c.Index, need)
+	addr, offset := sym.Entry(c.Index)
 	if err == nil && (how == atExits || asksWhence(r.spec.Out)) {
 		err = pairable(addr, site, exits)
 	}
-	if err == nil && how == atExits && c.lang == elf.Go {
-		err = r.slots.findable(sym, c.index)
+	if err == nil && how == atExits && c.Lang == elf.Go {
+		err = r.slots.findable(sym, c.Index)
 	}
 	if err != nil {
 		return decision{skipped: err.Error()}

@@ -9,6 +9,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
 	"endoscope/probes/codegen"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // reread is a sink that looks at all rows once they have been given.
@@ -22,7 +23,7 @@ func (r *reread) Push(b *batch.Batch) { r.given = append(r.given, b) }
 // Strings without end, as processes' names and texts of calls are, move to new
 // dictionaries; what is coded once for each function still means the same.
 func TestDictionariesAreBounded(t *testing.T) {
-	spec := acquisition(catalog.FunctionCall, plan.Target{}, nil, "timestamp", "event", "function_name", "module", "process", "exe")
+	spec := testplan.Acquire(catalog.FunctionCall, plan.Target{}, nil, "timestamp", "event", "function_name", "module", "process", "exe")
 	cols, err := columnsOf(spec, valuesOf(spec))
 	if err != nil {
 		t.Fatal(err)

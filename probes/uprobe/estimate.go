@@ -10,6 +10,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes/process"
 	"endoscope/probes/rates"
+	"endoscope/probes/uprobe/selection"
 )
 
 // estimateFrom is from how many functions on a query's cost is estimated before
@@ -23,7 +24,7 @@ func (p *Provider) beginEstimate(spec *plan.Acquire) *rates.Meter {
 	if spec.Settings.MaxOverhead == 0 || spec.Target.IsZero() {
 		return nil
 	}
-	if names := nameList(spec.Select); names != nil && len(names) <= estimateFrom {
+	if names := selection.NameList(spec.Select); names != nil && len(names) <= estimateFrom {
 		return nil
 	}
 	return rates.Begin()
@@ -171,7 +172,7 @@ func (r *resolution) functions() int {
 
 // functionAt identifies a function by where its file has it.
 type functionAt struct {
-	module *module
+	module *selection.Module
 	entry  uint64
 }
 
@@ -179,22 +180,22 @@ type functionAt struct {
 func candidates(s *source, a rates.Activity) []rates.Candidate {
 	r, aggregated := s.resolution, s.aggregation != nil
 	out := make([]rates.Candidate, len(r.wants))
-	byEntry := map[*module][]int{}
+	byEntry := map[*selection.Module][]int{}
 	for i, w := range r.wants {
 		price := r.siteOf(w, s.links, aggregated).CostNs
 		for _, x := range w.exits {
 			ns, _ := r.costs.site(w, x.Method, s.links, aggregated)
 			price += ns / float64(len(w.exits)) // a call takes one of them
 		}
-		out[i] = rates.Candidate{Place: rates.Place{File: w.module.file, Offset: w.site.Offset, PID: w.scope.pid}, CostNs: price}
+		out[i] = rates.Candidate{Place: rates.Place{File: w.module.File, Offset: w.site.Offset, PID: w.scope.Pid}, CostNs: price}
 		byEntry[w.module] = append(byEntry[w.module], i)
 	}
 	entry := func(i int) uint64 { return r.wants[i].site.Offset - r.wants[i].behind }
 	places := map[int][]moduleAt{}
-	for _, m := range r.modules.list {
+	for _, m := range r.modules.List {
 		slices.SortFunc(byEntry[m], func(a, b int) int { return cmp.Compare(entry(a), entry(b)) })
-		for _, pl := range m.in {
-			places[pl.process.PID] = append(places[pl.process.PID], moduleAt{m, pl.mapping})
+		for _, pl := range m.Mapped {
+			places[pl.Process.PID] = append(places[pl.Process.PID], moduleAt{m, pl.Mapping})
 		}
 	}
 	for spot, n := range a.Samples {
@@ -204,7 +205,7 @@ func candidates(s *source, a rates.Activity) []rates.Candidate {
 		end, _ := slices.BinarySearchFunc(list, offset+1, func(i int, o uint64) int { return cmp.Compare(entry(i), o) })
 		for k := end - 1; k >= 0 && entry(list[k]) == entry(list[end-1]); k-- {
 			w := &r.wants[list[k]]
-			if offset-entry(list[k]) < w.size && (w.scope.pid == 0 || w.scope.pid == spot.PID) {
+			if offset-entry(list[k]) < w.size && (w.scope.Pid == 0 || w.scope.Pid == spot.PID) {
 				out[list[k]].Samples += n
 			}
 		}
@@ -214,12 +215,12 @@ func candidates(s *source, a rates.Activity) []rates.Candidate {
 
 // moduleAt is a module where a process has it.
 type moduleAt struct {
-	module  *module
+	module  *selection.Module
 	mapping process.Mapping
 }
 
 // locate finds the module and the offset in its file of an address; nil: none.
-func locate(in []moduleAt, addr uint64) (*module, uint64) {
+func locate(in []moduleAt, addr uint64) (*selection.Module, uint64) {
 	for _, x := range in {
 		if x.mapping.Start <= addr && addr < x.mapping.End {
 			return x.module, addr - x.mapping.Start + x.mapping.Offset

@@ -12,6 +12,7 @@ import (
 	"endoscope/probes/process"
 	"endoscope/probes/rates"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // manyFunctions has 120 functions, all of which it calls in turn, without end,
@@ -31,7 +32,7 @@ func manyFunctions() string {
 }
 
 func many(limit float64, t plan.Target) *plan.Acquire {
-	a := acquisition(catalog.FunctionStart, t, call("like", selColumn(selName), constant("many%")), "timestamp", "function_name")
+	a := testplan.Acquire(catalog.FunctionStart, t, testplan.Call("like", testplan.SelectColumn(plan.SelectName), testplan.Constant("many%")), "timestamp", "function_name")
 	a.Settings.MaxOverhead = limit
 	return a
 }
@@ -149,7 +150,7 @@ func TestCandidates(t *testing.T) {
 	// Where many7 is in memory: its file's text is mapped in one piece.
 	var at uint64
 	for _, w := range r.wants {
-		if m := w.module.in[0].mapping; w.label.function == "many7" {
+		if m := w.module.Mapped[0].Mapping; w.label.function == "many7" {
 			at = w.site.Offset - w.behind - m.Offset + m.Start
 		}
 	}

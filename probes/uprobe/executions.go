@@ -12,6 +12,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/selection"
 )
 
 // execution is a program that a thread other than its process' leader has executed:
@@ -138,9 +139,9 @@ func (x *executions) stop(ending *sync.WaitGroup) {
 
 // restricted are the processes to which links of the source are restricted.
 func (s *source) restricted() (pids []int) {
-	add := func(sc *scope) {
-		if sc.pid != 0 && !slices.Contains(pids, sc.pid) {
-			pids = append(pids, sc.pid)
+	add := func(sc *selection.Scope) {
+		if sc.Pid != 0 && !slices.Contains(pids, sc.Pid) {
+			pids = append(pids, sc.Pid)
 		}
 	}
 	for _, w := range s.resolution.wants {

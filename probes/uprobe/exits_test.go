@@ -17,11 +17,12 @@ import (
 	"endoscope/probes/clock"
 	"endoscope/probes/testenv"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // byExits is an acquisition that observes returns where functions leave.
 func byExits(stream string, t plan.Target, sel plan.Expr, cols ...string) *plan.Acquire {
-	a := acquisition(stream, t, sel, cols...)
+	a := testplan.Acquire(stream, t, sel, cols...)
 	a.Settings.Returns = plan.ExitReturns
 	return a
 }
@@ -84,7 +85,7 @@ int main() {
 			target := compileCC(t, text, flags...)
 			p := provider(t, Options{})
 			r := run(t, target)
-			_, got := start(t, p, acquisition(catalog.FunctionDuration, r.target(), named("Shape::area", "Square::area", "Odd::area", "through", "deep", "caught"),
+			_, got := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("Shape::area", "Square::area", "Odd::area", "through", "deep", "caught"),
 				"function_name", "class", "duration", "retval"))
 			r.finish(success)
 			want := map[string]int{
@@ -148,8 +149,8 @@ int main(void) {
 `, coroutines, rounds), "-O1", "-pthread")
 	p := provider(t, Options{})
 	r := run(t, target)
-	_, got := start(t, p, byExits(catalog.FunctionDuration, r.target(), named("hop", "outer", "yield_"), "function_name", "arg1", "retval"))
-	_, ends := start(t, p, byExits(catalog.FunctionEnd, r.target(), named("hop"), "tid"))
+	_, got := start(t, p, byExits(catalog.FunctionDuration, r.target(), testplan.Named("hop", "outer", "yield_"), "function_name", "arg1", "retval"))
+	_, ends := start(t, p, byExits(catalog.FunctionEnd, r.target(), testplan.Named("hop"), "tid"))
 	r.finish(success)
 	rows := tally(got.wait(t).strings("function_name"))
 	if rows["hop"] != 2*coroutines*rounds || rows["outer"] != coroutines*rounds {
@@ -179,7 +180,7 @@ int main(void) { ready(); for (int i = 0; i < 3; i++) if (down(4999) != 4999) re
 `, "-O1", "-fno-optimize-sibling-calls")
 	p := provider(t, Options{})
 	r := run(t, target)
-	_, got := start(t, p, byExits(catalog.FunctionDuration, r.target(), named("down"), "arg0", "retval", "duration"))
+	_, got := start(t, p, byExits(catalog.FunctionDuration, r.target(), testplan.Named("down"), "arg0", "retval", "duration"))
 	r.finish(success)
 	if n := len(got.wait(t).rows); n != 3*5000 || len(got.counts)+len(got.lost) > 0 {
 		t.Fatalf("%d rows, want %d; %v, %v", n, 3*5000, got.counts, got.lost)
@@ -206,7 +207,7 @@ int main(void) { ready(); for (int i = 0; i < 3; i++) down(999); return 0; }
 `, "-O1", "-fno-optimize-sibling-calls")
 	p := provider(t, Options{MaxCalls: 100})
 	r := run(t, target)
-	_, got := start(t, p, byExits(catalog.FunctionDuration, r.target(), named("down"), "arg0", "retval"))
+	_, got := start(t, p, byExits(catalog.FunctionDuration, r.target(), testplan.Named("down"), "arg0", "retval"))
 	r.finish(success)
 	n, lost := len(got.wait(t).rows), int(got.lost["no room for calls in progress"])
 	if n+lost != 3000 || n < 300 || lost < 2000 || len(got.counts) > 0 {
@@ -236,7 +237,7 @@ int main(void) { ready(); for (int i = 0; i < 100; i++) { first(i); early(i % 10
 			needFeature(t, links.Needs())
 			p := provider(t, Options{Links: links.String()})
 			r := run(t, target)
-			src, got := start(t, p, byExits(catalog.FunctionDuration, r.target(), named("first", "second", "third", "early", "thunk", "nothing"), "function_name", "arg0", "retval", "duration"))
+			src, got := start(t, p, byExits(catalog.FunctionDuration, r.target(), testplan.Named("first", "second", "third", "early", "thunk", "nothing"), "function_name", "arg0", "retval", "duration"))
 			r.finish(success)
 			rows := map[string]int{}
 			for _, row := range got.wait(t).rows {
@@ -300,7 +301,7 @@ int main(void) {
 	rows := 0
 	for i := range 12 {
 		began := clock.Boot() + p.offset
-		src, got := start(t, p, byExits(catalog.FunctionDuration, r.target(), named("inner", "outer"), "function_name", "arg0", "arg1", "retval", "start_time", "duration", "depth"))
+		src, got := start(t, p, byExits(catalog.FunctionDuration, r.target(), testplan.Named("inner", "outer"), "function_name", "arg0", "arg1", "retval", "start_time", "duration", "depth"))
 		time.Sleep(time.Duration(i*5) * time.Millisecond) // which the query lasts
 		if err := src.Stop(); err != nil {
 			t.Fatal(err)
@@ -345,7 +346,7 @@ int main(void) {
 `, children), "-O1")
 	p := provider(t, Options{})
 	r := run(t, target)
-	src, got := start(t, p, byExits(catalog.FunctionDuration, plan.Target{Exes: []string{target}}, named("leave", "middle", "stay"), "function_name", "depth"))
+	src, got := start(t, p, byExits(catalog.FunctionDuration, plan.Target{Exes: []string{target}}, testplan.Named("leave", "middle", "stay"), "function_name", "depth"))
 	r.step()
 	if line := r.line(); line != "staying" {
 		t.Fatalf("target said %q", line)
@@ -395,10 +396,10 @@ int main(void) { ready(); for (int i = 0; i < 3; i++) { cheap(i); dear(i); } ret
 `, "-O1")
 	p := provider(t, Options{MaxProbes: 4})
 	r := run(t, target)
-	_, err := p.Prepare(t.Context(), byExits(catalog.FunctionDuration, r.target(), named("cheap", "dear"), "duration"))
+	_, err := p.Prepare(t.Context(), byExits(catalog.FunctionDuration, r.target(), testplan.Named("cheap", "dear"), "duration"))
 	refused(t, err, "5 entries and exits of functions would be probed, and at most 4 may be at a time", "choose functions by name, or raise the limit: SET max_probes = 5")
 
-	spec := byExits(catalog.FunctionDuration, r.target(), named("dear"), "duration", "retval")
+	spec := byExits(catalog.FunctionDuration, r.target(), testplan.Named("dear"), "duration", "retval")
 	spec.Settings.MaxTextCopy = 2*pageSize - 1
 	_, err = p.Prepare(t.Context(), spec)
 	refused(t, err, "probing 1 functions in 1 processes would copy 8 KiB of code", "")

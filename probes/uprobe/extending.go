@@ -10,6 +10,7 @@ import (
 	"endoscope/probes/process"
 	"endoscope/probes/uprobe/abi"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/selection"
 )
 
 // maxExtension is how many functions may be added to a query while it runs.
@@ -38,17 +39,17 @@ func landmarkPrograms(how map[returns]bool, options uint32) (names []string) {
 // extend adds the functions of a module that was found to those of a source that has
 // begun: their calls are kept with those of the others. How returns are observed is
 // settled: where that is not possible the functions are refused.
-func (s *source) extend(f *found) error {
+func (s *source) extend(f *selection.Mapping) error {
 	p, spec := s.provider, s.spec
 	by := plan.TrapReturns
 	if s.resolution.returns()[atExits] {
 		by = plan.ExitReturns
 	}
-	r, err := resolve(spec, p.o.Match, &p.modules, valuesOf(spec), s.links, true, by, p.costs, func(_ plan.Target, _ []process.Process, sel *selector) (*moduleSet, error) {
-		sel.sizes = sizesBeside(spec, s)
-		set := newModuleSet()
-		if err := set.addFound(f); err != nil {
-			set.close()
+	r, err := resolve(spec, p.o.Match, &p.modules, valuesOf(spec), s.links, true, by, p.costs, func(_ plan.Target, _ []process.Process, sel *selection.Selector) (*selection.ModuleSet, error) {
+		sel.Sizes = sizesBeside(spec, s)
+		set := selection.NewModuleSet()
+		if err := set.AddFound(f); err != nil {
+			set.Close()
 			return nil, err
 		}
 		return set, nil
@@ -59,7 +60,7 @@ func (s *source) extend(f *found) error {
 	kept := false
 	defer func() {
 		if !kept {
-			r.modules.close()
+			r.modules.Close()
 		}
 	}()
 	if r.java() {
@@ -92,7 +93,7 @@ func (s *source) extend(f *found) error {
 		return err
 	}
 	if kept = s.keepsFiles(); kept {
-		s.resolution.modules.list = append(s.resolution.modules.list, r.modules.list...)
+		s.resolution.modules.List = append(s.resolution.modules.List, r.modules.List...)
 	}
 	return p.follow(s)
 }
@@ -133,13 +134,13 @@ func (s *source) add(in *installation, r *resolution, facts []uint64) error {
 
 // is reports whether two landmarks are one.
 func (l landmark) is(o landmark) bool {
-	return l.module.id == o.module.id && l.site.Offset == o.site.Offset && l.scope.key == o.scope.key
+	return l.module.Id == o.module.Id && l.site.Offset == o.site.Offset && l.scope.Key == o.scope.Key
 }
 
 // sameTests reports whether the kernel tests the calls of both by the same programs.
 func sameTests(a, b *filter) bool {
 	text := func(f *filter) string {
-		return fmt.Sprint(f.program.Entry, f.program.Return, textOf(f.program.Residual))
+		return fmt.Sprint(f.program.Entry, f.program.Return, TextOf(f.program.Residual))
 	}
 	return text(a) == text(b)
 }

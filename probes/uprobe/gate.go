@@ -10,6 +10,7 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/bpf"
 	"endoscope/probes/uprobe/abi"
+	"endoscope/probes/uprobe/selection"
 )
 
 // ability is what the source can do about gates.
@@ -20,7 +21,7 @@ func (s *source) ability() plan.Ability {
 		a.Why = "a sequence of calls must not have holes"
 		a.Closed = "events of a sequence open no gates"
 		return a
-	case ofMemory(s.spec):
+	case selection.OfMemory(s.spec):
 		a.Why = "which of an allocator's calls is the outermost must be known"
 		a.Closed = "memory is released before its row is there"
 		return a

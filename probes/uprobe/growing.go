@@ -14,6 +14,7 @@ import (
 	"endoscope/probes/clock"
 	"endoscope/probes/process"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/selection"
 )
 
 // growing is a source whose modules may be mapped while it runs (dlopen, exec):
@@ -42,9 +43,9 @@ type growing struct {
 	looking sync.WaitGroup
 
 	mu        sync.Mutex
-	parts     []*source           // the first one included
-	known     map[mappedIn]change // probed, or as of that change without a function to probe
-	since     map[mappedIn]int64  // when files were mapped first that could not be probed then
+	parts     []*source                     // the first one included
+	known     map[mappedIn]selection.Change // probed, or as of that change without a function to probe
+	since     map[mappedIn]int64            // when files were mapped first that could not be probed then
 	stopped   bool
 	options   probes.Options // of Start, for the parts that come
 	suspended probes.Suspend // as was said last
@@ -66,7 +67,7 @@ const (
 func newGrowing(p *Provider, spec *plan.Acquire, cols []column, links attach.Kind, c *coming, first *source) *growing {
 	g := &growing{
 		provider: p, spec: spec, cols: cols, links: links, coming: c,
-		known: map[mappedIn]change{}, since: map[mappedIn]int64{}, done: make(chan struct{}), heard: make(chan process.Mapped, maxHeard), matcher: process.NewMatcher(spec.Target),
+		known: map[mappedIn]selection.Change{}, since: map[mappedIn]int64{}, done: make(chan struct{}), heard: make(chan process.Mapped, maxHeard), matcher: process.NewMatcher(spec.Target),
 	}
 	// What is left to be tested does not depend on the functions.
 	if values, err := newReadings(spec, slices.Clone(cols), valuesOf(spec), nil); err == nil {
@@ -83,16 +84,16 @@ func newGrowing(p *Provider, spec *plan.Acquire, cols []column, links attach.Kin
 // note remembers the modules of a part, by the lock's holder or before Start.
 func (g *growing) note(s *source) {
 	s.owner = g
-	for _, m := range s.resolution.modules.list {
-		if id, err := process.MappedID(m.file); err == nil && len(m.coming) > 0 {
-			for _, p := range m.coming {
+	for _, m := range s.resolution.modules.List {
+		if id, err := process.MappedID(m.File); err == nil && len(m.Expected) > 0 {
+			for _, p := range m.Expected {
 				g.known[g.key(id, p.PID)] = 0
 			}
-		} else if err == nil && len(m.in) == 0 {
+		} else if err == nil && len(m.Mapped) == 0 {
 			g.known[g.key(id, 0)] = 0
 		}
-		for _, pl := range m.in {
-			g.known[g.key(process.FileID{Dev: pl.mapping.Dev, Inode: pl.mapping.Inode}, pl.process.PID)] = 0
+		for _, pl := range m.Mapped {
+			g.known[g.key(process.FileID{Dev: pl.Mapping.Dev, Inode: pl.Mapping.Inode}, pl.Process.PID)] = 0
 		}
 	}
 }
@@ -231,7 +232,7 @@ func (g *growing) look() {
 	for _, p := range running {
 		mappings, _ := process.Modules(p.PID)
 		for _, mp := range mappings {
-			g.consider(found{process: p, mapping: mp})
+			g.consider(selection.Mapping{Process: p, Mapping: mp})
 		}
 	}
 }
@@ -277,7 +278,7 @@ func (g *growing) mapped(m process.Mapped) {
 	there := false
 	for _, mp := range mappings {
 		if mp.Dev == m.Dev && mp.Inode == m.Inode {
-			g.consider(found{process: p, mapping: mp, at: m.Time})
+			g.consider(selection.Mapping{Process: p, Mapping: mp, At: m.Time})
 			there = true
 		}
 	}
@@ -285,7 +286,7 @@ func (g *growing) mapped(m process.Mapped) {
 		if !runs || !named && !g.matcher.Matches(p) {
 			p = process.Process{PID: m.PID} // another has the pid now
 		}
-		g.consider(found{process: p, mapping: m.Mapping, at: m.Time, left: true})
+		g.consider(selection.Mapping{Process: p, Mapping: m.Mapping, At: m.Time, Left: true})
 	}
 }
 
@@ -301,23 +302,23 @@ func (g *growing) missed(n uint64) {
 }
 
 // consider probes what was found unless that has been done.
-func (g *growing) consider(f found) {
-	name := filepath.Base(f.mapping.Path)
+func (g *growing) consider(f selection.Mapping) {
+	name := filepath.Base(f.Mapping.Path)
 	if ok, err := g.coming.inModule("", "", name); err != nil || !ok {
 		return
 	}
-	key := g.key(process.FileID{Dev: f.mapping.Dev, Inode: f.mapping.Inode}, f.process.PID)
+	key := g.key(process.FileID{Dev: f.Mapping.Dev, Inode: f.Mapping.Inode}, f.Process.PID)
 	g.mu.Lock()
 	as, known := g.known[key]
 	g.mu.Unlock()
 	if known && as == 0 {
 		return
 	}
-	changed, there := f.changed()
+	changed, there := f.Changed()
 	if known && (!there || changed == as) {
 		return
 	}
-	if !there && f.left {
+	if !there && f.Left {
 		g.merge.lost(fmt.Sprintf("calls in %s, which was gone before it could be probed", name), 1)
 		return
 	}
@@ -337,32 +338,32 @@ func (g *growing) consider(f found) {
 		return
 	}
 	err := g.grow(&f)
-	if err != nil && !f.left && !f.still() {
-		f.left = true // while it was looked at: what was found there does not count
+	if err != nil && !f.Left && !f.Still() {
+		f.Left = true // while it was looked at: what was found there does not count
 		err = g.grow(&f)
 	}
 	if err != nil {
-		g.forget(key, changed, f.at, err)
+		g.forget(key, changed, f.At, err)
 		g.refuse(name, err)
 		return
 	}
 	g.mu.Lock()
 	if first := g.since[key]; first != 0 {
-		f.at = first
+		f.At = first
 	}
 	g.mu.Unlock()
-	if f.at == 0 {
+	if f.At == 0 {
 		g.merge.lost(fmt.Sprintf("calls in %s before it was probed", name), 1)
 		return
 	}
-	gap := time.Duration(clock.Boot() - f.at)
+	gap := time.Duration(clock.Boot() - f.At)
 	g.merge.lost(fmt.Sprintf("calls in %s from its mapping until it was probed, a gap of %v", name, gap.Round(10*time.Microsecond)), 1)
 }
 
 // forget has a file that was not probed for err tried again when it is mapped
 // next, by whomever: what failed was perhaps this process, or the moment. One that
 // has no such function is, once it has changed.
-func (g *growing) forget(key mappedIn, changed change, at int64, err error) {
+func (g *growing) forget(key mappedIn, changed selection.Change, at int64, err error) {
 	var none *noFunction
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -376,49 +377,32 @@ func (g *growing) forget(key mappedIn, changed change, at int64, err error) {
 	}
 }
 
-// addFound adds the module that was found: where it was left it is one that will be
-// mapped again.
-func (s *moduleSet) addFound(f *found) error {
-	if !f.left {
-		return s.addMapped(f.process, f.mapping, f.mapping.Path == f.process.Exe)
-	}
-	file, err := f.open()
-	if err != nil {
-		return err
-	}
-	m, err := s.add(file, f.mapping.Path, false)
-	if err == nil && f.process.StartTime != 0 {
-		m.coming = append(m.coming, f.process)
-	}
-	return err
-}
-
 // grow probes the functions of a module that has come.
-func (g *growing) grow(f *found) error {
+func (g *growing) grow(f *selection.Mapping) error {
 	if first := g.first(); first != nil && nests(g.spec) {
 		return first.extend(f)
 	}
 	spec := *g.spec
 	if t := spec.Target; len(t.Processes)+len(t.Exes) == 0 {
-		spec.Target.PIDs = []int{f.process.PID}
+		spec.Target.PIDs = []int{f.Process.PID}
 	}
-	var by *selector
-	s, err := g.provider.prepare(&spec, g.cols, g.links, func(_ plan.Target, _ []process.Process, sel *selector) (*moduleSet, error) {
-		by, sel.sizes = sel, sizesBeside(&spec, g.first())
-		set := newModuleSet()
-		if err := set.addFound(f); err != nil {
-			set.close()
+	var by *selection.Selector
+	s, err := g.provider.prepare(&spec, g.cols, g.links, func(_ plan.Target, _ []process.Process, sel *selection.Selector) (*selection.ModuleSet, error) {
+		by, sel.Sizes = sel, sizesBeside(&spec, g.first())
+		set := selection.NewModuleSet()
+		if err := set.AddFound(f); err != nil {
+			set.Close()
 			return nil, err
 		}
 		return set, nil
 	})
 	if err != nil {
-		if _, runs := process.Lookup(f.process.PID); !runs && !g.byName() {
+		if _, runs := process.Lookup(f.Process.PID); !runs && !g.byName() {
 			return errGone
 		}
 		return err
 	}
-	if textOf(s.residual()) != textOf(g.residual) {
+	if TextOf(s.residual()) != TextOf(g.residual) {
 		s.Stop()
 		return errOtherwise
 	}
@@ -439,8 +423,8 @@ func (g *growing) grow(f *found) error {
 		g.mu.Unlock()
 		return err
 	}
-	if by.leftOut.Load() {
-		g.merge.lost(fmt.Sprintf("calls of functions of %s that allocate what a text takes", filepath.Base(f.mapping.Path)), 1)
+	if by.LeftOut.Load() {
+		g.merge.lost(fmt.Sprintf("calls of functions of %s that allocate what a text takes", filepath.Base(f.Mapping.Path)), 1)
 	}
 	return nil
 }
@@ -478,12 +462,12 @@ func (g *growing) refuse(name string, err error) {
 
 // sizesBeside is what a module has to do that comes beside those of a source; nil: there
 // are none.
-func sizesBeside(spec *plan.Acquire, first *source) sizing {
+func sizesBeside(spec *plan.Acquire, first *source) selection.Sizing {
 	switch {
-	case !testsSizes(spec):
-		return asTheyAre
+	case !selection.TestsSizes(spec):
+		return selection.AsTheyAre
 	case first != nil && slices.ContainsFunc(first.resolution.wants, func(w want) bool { return w.unsized }):
-		return mayBeUnknown
+		return selection.MayBeUnknown
 	}
-	return areKnown
+	return selection.AreKnown
 }

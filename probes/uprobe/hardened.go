@@ -1,6 +1,7 @@
 package uprobe
 
 import (
+	"endoscope/probes/uprobe/selection"
 	"fmt"
 	"os"
 	"slices"
@@ -23,12 +24,12 @@ const (
 //     the replaced return address before 6.11.
 //
 // Of programs that start later nothing is known.
-func (r *resolver) hardened(m *module) string {
+func (r *resolver) hardened(m *selection.Module) string {
 	if r.returnsHarmed == nil {
 		return ""
 	}
-	for _, pl := range m.in {
-		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pl.process.PID))
+	for _, pl := range m.Mapped {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pl.Process.PID))
 		if err != nil {
 			continue // it has ended
 		}

@@ -10,12 +10,13 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/codesite"
 	"endoscope/probes/elf"
+	"endoscope/probes/uprobe/selection"
 )
 
 // inferred is a selected function of one module in one scope that has no probe,
 // because its calls follow from those of others.
 type inferred struct {
-	module *module
+	module *selection.Module
 	label  label
 	entry  uint64 // file offset
 	sum    []summand
@@ -130,14 +131,14 @@ type inference struct {
 type sum struct{ selected, times int }
 
 // worthInferring reports whether some functions may be saved, and not too dearly.
-func worthInferring(sym *elf.Module, chosen []choice) bool {
+func worthInferring(sym *elf.Module, chosen []selection.Choice) bool {
 	return len(chosen) > 1 && codesite.In(sym).TextBytes() <= uint64(len(chosen))*textPerFunction &&
-		slices.ContainsFunc(chosen, func(c choice) bool { return !codesite.In(sym).IsExported(c.index) })
+		slices.ContainsFunc(chosen, func(c selection.Choice) bool { return !codesite.In(sym).IsExported(c.Index) })
 }
 
 // infer returns, by selected function, from which others its calls follow; nil
 // for those that are to be probed. usable are those that can be.
-func infer(sym *elf.Module, texts []*text, chosen []choice, usable []bool) [][]sum {
+func infer(sym *elf.Module, texts []*text, chosen []selection.Choice, usable []bool) [][]sum {
 	out := make([][]sum, len(chosen))
 	if !worthInferring(sym, chosen) {
 		return out
@@ -145,14 +146,14 @@ func infer(sym *elf.Module, texts []*text, chosen []choice, usable []bool) [][]s
 	in := inference{sym: sym, texts: texts, usable: map[int]int{}, sums: map[int][]sum{}, probed: map[int]bool{}}
 	for k, c := range chosen {
 		if usable[k] {
-			in.usable[c.index] = k
+			in.usable[c.Index] = k
 		}
 	}
 	for k, c := range chosen {
 		if !usable[k] {
 			continue
 		}
-		if s := in.of(c.index); !in.probed[c.index] {
+		if s := in.of(c.Index); !in.probed[c.Index] {
 			out[k] = s
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 const inferable = prelude + `
@@ -22,7 +23,7 @@ int main(void) { ready(); for (int i = 0; i < 100; i++) { sink += left(i) + alon
 `
 
 func countByFunction(r *running, names ...string) *plan.Acquire {
-	return aggregate(acquisition(catalog.FunctionStart, r.target(), named(names...), "timestamp", "function_name"), 0,
+	return aggregate(testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named(names...), "timestamp", "function_name"), 0,
 		[]plan.Expr{col("function_name")}, agg("count"))
 }
 
@@ -42,7 +43,7 @@ func TestInferredRows(t *testing.T) {
 	testenv.NeedUprobes(t)
 	r := run(t, testenv.CompileCText(t, inferable, "-O1", "-rdynamic"))
 	p := provider(t, Options{})
-	spec := aggregate(acquisition(catalog.FunctionStart, r.target(), named("left", "right", "shared"), "timestamp", "function_name", "tid"), 0,
+	spec := aggregate(testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("left", "right", "shared"), "timestamp", "function_name", "tid"), 0,
 		[]plan.Expr{col("function_name"), col("tid")}, agg("count"))
 	src, err := p.Prepare(t.Context(), spec)
 	if err != nil {
@@ -82,7 +83,7 @@ func TestInferredFromRefused(t *testing.T) {
 	// As if right had been taken to have an instruction that the kernel refuses.
 	w := &s.resolution.wants[slices.IndexFunc(s.resolution.wants, func(w want) bool { return w.label.function == "right" })]
 	code := make([]byte, 64)
-	if _, err := s.resolution.modules.list[0].file.ReadAt(code, int64(w.site.Offset)); err != nil {
+	if _, err := s.resolution.modules.List[0].File.ReadAt(code, int64(w.site.Offset)); err != nil {
 		t.Fatal(err)
 	}
 	at := strings.Index(string(code), "\xc4\xe3")

@@ -16,6 +16,7 @@ import (
 	"endoscope/probes/lang/java"
 	"endoscope/probes/process"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/selection"
 	"endoscope/probes/usdt"
 )
 
@@ -40,12 +41,12 @@ var javaColumns = map[column]bool{
 
 // machines are the places of Java machines, of those that tell methods alone if
 // telling.
-func machines(running []process.Process, telling bool) (out []place) {
+func machines(running []process.Process, telling bool) (out []selection.Place) {
 	for _, p := range running {
 		mappings, _ := process.Modules(p.PID)
 		for _, m := range mappings {
 			if filepath.Base(m.Path) == java.Library && (!telling || java.TellsMethods(p.PID, m)) {
-				out = append(out, place{p, m})
+				out = append(out, selection.Place{Process: p, Mapping: m})
 			}
 		}
 	}
@@ -55,8 +56,8 @@ func machines(running []process.Process, telling bool) (out []place) {
 // java adds the probes of calls of the machines that the target runs, and reports
 // whether there are any: then the selection, which speaks of no module, means
 // methods.
-func (r *resolver) java(set *moduleSet, running []process.Process) (bool, error) {
-	if r.sel.inModule != nil || r.sel.marked {
+func (r *resolver) java(set *selection.ModuleSet, running []process.Process) (bool, error) {
+	if r.sel.InModule != nil || r.sel.Marked {
 		return false, nil
 	}
 	list := machines(running, true)
@@ -86,12 +87,12 @@ func (r *resolver) java(set *moduleSet, running []process.Process) (bool, error)
 	r.silent(running, list)
 	r.costs = r.prices()
 	for _, pl := range list {
-		if err := set.addMapped(pl.process, pl.mapping, false); err != nil {
-			return true, refuseTarget(r.spec.Target, "%v", err)
+		if err := set.AddMapped(pl.Process, pl.Mapping, false); err != nil {
+			return true, selection.RefuseTarget(r.spec.Target, "%v", err)
 		}
 	}
-	for _, m := range set.list {
-		if m.name() != java.Library {
+	for _, m := range set.List {
+		if m.Name() != java.Library {
 			continue
 		}
 		if err := r.machine(m); err != nil {
@@ -103,11 +104,11 @@ func (r *resolver) java(set *moduleSet, running []process.Process) (bool, error)
 }
 
 // silent says which machines of the target do not tell methods, where others do.
-func (r *resolver) silent(running []process.Process, telling []place) {
+func (r *resolver) silent(running []process.Process, telling []selection.Place) {
 	var pids []string
 	for _, pl := range machines(running, false) {
-		if !slices.ContainsFunc(telling, func(t place) bool { return t.process.PID == pl.process.PID }) {
-			pids = append(pids, strconv.Itoa(pl.process.PID))
+		if !slices.ContainsFunc(telling, func(t selection.Place) bool { return t.Process.PID == pl.Process.PID }) {
+			pids = append(pids, strconv.Itoa(pl.Process.PID))
 		}
 	}
 	if len(pids) > 0 {
@@ -116,10 +117,10 @@ func (r *resolver) silent(running []process.Process, telling []place) {
 }
 
 // machine adds the probes of one library.
-func (r *resolver) machine(m *module) error {
-	all, err := usdt.Probes(m.file)
+func (r *resolver) machine(m *selection.Module) error {
+	all, err := usdt.Probes(m.File)
 	if err != nil {
-		return refuseTarget(r.spec.Target, "%s: %v", m.name(), err)
+		return selection.RefuseTarget(r.spec.Target, "%s: %v", m.Name(), err)
 	}
 	texts, err := r.texts(m)
 	defer closeTexts(texts)
@@ -147,7 +148,7 @@ func (r *resolver) machine(m *module) error {
 		}
 	}
 	if len(exits) == 0 || len(entries) == 0 {
-		return plan.Errorf(r.spec.Start, r.spec.Stop, "the Java machine %s was built without probes of calls", m.path)
+		return plan.Errorf(r.spec.Start, r.spec.Stop, "the Java machine %s was built without probes of calls", m.Path)
 	}
 	// In the order in which they are attached: an entry that was noted finds its
 	// return.
@@ -159,7 +160,7 @@ func (r *resolver) machine(m *module) error {
 		for _, s := range r.scopes(m, unseen) {
 			r.wants = append(r.wants, want{
 				module: m, scope: s, site: p.Site, marked: p, returns: how,
-				label: label{function: p.String(), module: m.name()},
+				label: label{function: p.String(), module: m.Name()},
 			})
 		}
 	}
@@ -183,7 +184,7 @@ func refusesMethod(p *usdt.Probe) string {
 
 // methods is what a subscription knows of the methods that its programs tell.
 type methods struct {
-	sel      *selector
+	sel      *selection.Selector
 	module   string
 	table    *ebpf.Map // by bpf.FunctionMethodKey
 	unwanted map[uint32]bool
@@ -211,21 +212,6 @@ func methodsOf(s *source, in *installation) *methods {
 // java reports whether the functions are methods that a machine tells.
 func (r *resolution) java() bool { return len(r.wants) > 0 && r.wants[0].returns >= javaEntry }
 
-// means reports whether a method is selected, and by which of its names: that
-// without parameters is the one that users see first, the others tell overloaded ones
-// apart.
-func (s *selector) means(m *java.Method, module string) (name string, ok bool) {
-	if name = m.Function(); s.match == nil {
-		return name, true
-	}
-	for _, n := range append([]string{name}, m.Aliases()...) {
-		if ok, _ = s.match(n, m.Class, module); ok {
-			return n, true
-		}
-	}
-	return name, false
-}
-
 // define notes what a method is called, and has the programs leave it alone
 // unless it is selected.
 func (s *subscription) define(record []byte) {
@@ -241,7 +227,7 @@ func (s *subscription) define(record []byte) {
 		Name:       textIn(e.Name[:], uint32(e.Key.NameLength)),
 		Descriptor: textIn(e.Signature[:], e.SignatureLength),
 	}
-	name, wanted := s.java.sel.means(&m, s.java.module)
+	name, wanted := s.java.sel.Means(&m, s.java.module)
 	s.name(e.Id, label{function: name, class: m.Class, module: s.java.module})
 	if wanted {
 		return

@@ -6,24 +6,25 @@ import (
 
 	"endoscope/planner/plan"
 	"endoscope/probes/lang/java"
+	"endoscope/probes/uprobe/selection"
 )
 
 // unknownMethods looks for what is selected among the methods of the classes that
 // the machines have loaded. A name that none has is refused, or listed where others
 // have one; of a class that is not loaded yet, and of patterns, it is only said.
-func (r *resolver) unknownMethods(machines []place) error {
-	if r.sel.match == nil {
+func (r *resolver) unknownMethods(machines []selection.Place) error {
+	if r.sel.Match == nil {
 		return nil
 	}
 	var loaded []java.Method
 	for _, pl := range machines {
-		list, err := java.Loaded(pl.process.PID, pl.mapping)
+		list, err := java.Loaded(pl.Process.PID, pl.Mapping)
 		if err != nil {
 			return nil // nothing is known of one: none can be said to be missing
 		}
 		loaded = append(loaded, list...)
 	}
-	if r.sel.names == nil {
+	if r.sel.Names == nil {
 		r.noneLoaded(loaded)
 		return nil
 	}
@@ -48,7 +49,7 @@ func (r *resolver) unknownMethods(machines []place) error {
 		return ""
 	}
 	var missing []string
-	for _, c := range r.sel.names {
+	for _, c := range r.sel.Names {
 		name := c.V.S
 		class := classOf(name)
 		switch {
@@ -63,7 +64,7 @@ func (r *resolver) unknownMethods(machines []place) error {
 			r.remarks = append(r.remarks, text)
 		}
 	}
-	if len(missing) < len(r.sel.names) {
+	if len(missing) < len(r.sel.Names) {
 		for _, name := range missing {
 			reason := "there is no such method"
 			if hint := near(name); hint != "" {
@@ -74,7 +75,7 @@ func (r *resolver) unknownMethods(machines []place) error {
 		return nil
 	}
 	start, stop := r.at(missing[0])
-	e := plan.Errorf(start, stop, "no method named %s in %s", missing[0], machines[0].process.Comm)
+	e := plan.Errorf(start, stop, "no method named %s in %s", missing[0], machines[0].Process.Comm)
 	if hint := near(missing[0]); hint != "" {
 		return e.WithHint("%s", hint)
 	}
@@ -85,7 +86,7 @@ func (r *resolver) unknownMethods(machines []place) error {
 func (r *resolver) noneLoaded(loaded []java.Method) {
 	module := "" // conditions on modules mean no methods
 	for i := range loaded {
-		if _, ok := r.sel.means(&loaded[i], module); ok {
+		if _, ok := r.sel.Means(&loaded[i], module); ok {
 			return
 		}
 	}

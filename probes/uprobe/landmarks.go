@@ -3,7 +3,6 @@ package uprobe
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -14,14 +13,15 @@ import (
 	"endoscope/probes/elf"
 	"endoscope/probes/process"
 	"endoscope/probes/uprobe/abi"
+	"endoscope/probes/uprobe/selection"
 )
 
 // landmark is a place in the run-time support of a language that is passed when
 // calls are left without returning. What comes behind must not be taken for
 // being enclosed by them, which matters to how calls nest alone.
 type landmark struct {
-	module   *module
-	scope    *scope
+	module   *selection.Module
+	scope    *selection.Scope
 	function string
 	behind   uint64 // bytes from the function's entry to the site
 	site     codesite.Site
@@ -31,7 +31,7 @@ type landmark struct {
 
 // addLandmark adds a landmark at the entry of function i of a module, in all its
 // scopes.
-func (r *resolver) addLandmark(m *module, sym *elf.Module, i int, site codesite.Site, program string, cookie uint64) {
+func (r *resolver) addLandmark(m *selection.Module, sym *elf.Module, i int, site codesite.Site, program string, cookie uint64) {
 	_, begin := sym.Entry(i)
 	for _, s := range r.scopes(m, atExits) {
 		r.landmarks = append(r.landmarks, landmark{m, s, sym.Function(i).Name, site.Offset - begin, site, program, cookie})
@@ -50,7 +50,7 @@ var goLandmarks = []struct{ function, program string }{
 
 // addLandmarks adds the landmarks of Go's runtime in a module, if it has wants
 // that need them.
-func (r *resolver) addLandmarks(m *module, sym *elf.Module, texts []*text) error {
+func (r *resolver) addLandmarks(m *selection.Module, sym *elf.Module, texts []*text) error {
 	if !nests(r.spec) || !slices.ContainsFunc(r.wants, func(w want) bool {
 		return w.module == m && w.returns == atExits && w.flags&abi.GoRegisters != 0
 	}) {
@@ -60,7 +60,7 @@ func (r *resolver) addLandmarks(m *module, sym *elf.Module, texts []*text) error
 		for _, i := range sym.Find(l.function) { // not there if it is never called
 			site, err := landmarkSite(sym, i, texts)
 			if err != nil {
-				e := plan.Errorf(r.spec.Start, r.spec.Stop, "cannot tell how calls nest in %s: %s cannot be probed: %v", m.name(), l.function, err)
+				e := plan.Errorf(r.spec.Start, r.spec.Stop, "cannot tell how calls nest in %s: %s cannot be probed: %v", m.Name(), l.function, err)
 				if r.spec.Stream != catalog.FunctionCall {
 					e = e.WithHint("leave out %s", strings.Join(nesting(r.spec), " and "))
 				}
@@ -76,37 +76,39 @@ func (r *resolver) addLandmarks(m *module, sym *elf.Module, texts []*text) error
 // them: the unwinder, and longjmp. Without one such calls are seen to be left by
 // others in their frames, which is what depth makes do with for longjmp: that is
 // rare, and would cost the many queries that have the column two probes more.
-func (r *resolver) addJumps(set *moduleSet, running []process.Process) error {
+func (r *resolver) addJumps(set *selection.ModuleSet, running []process.Process) error {
 	native := map[returns]bool{}
 	for _, w := range r.wants {
 		if w.flags&abi.GoRegisters == 0 {
 			native[w.returns] = true
 		}
 	}
-	if !native[atExits] && !(native[trapped] && r.spec.Stream == catalog.FunctionCall) || !nests(r.spec) && !ofMemory(r.spec) {
+	if !native[atExits] && !(native[trapped] && r.spec.Stream == catalog.FunctionCall) || !nests(r.spec) && !selection.OfMemory(r.spec) {
 		return nil
 	}
-	runtime := func(_, _, module string) (bool, error) { return isLibgcc(module) || isLibc(module), nil }
-	libraries, err := findModules(r.spec.Target, running, &selector{inModule: runtime})
+	runtime := func(_, _, module string) (bool, error) {
+		return selection.IsLibgcc(module) || selection.IsLibc(module), nil
+	}
+	libraries, err := selection.Find(r.spec.Target, running, &selection.Selector{InModule: runtime})
 	if err != nil {
 		return err
 	}
-	if err := libraries.addComing(set, func(name string) bool { return isLibgcc(name) || isLibc(name) }); err != nil {
-		libraries.close()
+	if err := libraries.AddLibraries(set, func(name string) bool { return selection.IsLibgcc(name) || selection.IsLibc(name) }); err != nil {
+		libraries.Close()
 		return err
 	}
-	modules := slices.Clone(set.list) // of which some may be linked statically
-	for _, m := range libraries.list {
-		if set.byFile[m.id] != nil {
-			m.file.Close()
+	modules := slices.Clone(set.List) // of which some may be linked statically
+	for _, m := range libraries.List {
+		if set.ByFile[m.Id] != nil {
+			m.File.Close()
 			continue
 		}
-		set.byFile[m.id] = m
-		set.list = append(set.list, m)
+		set.ByFile[m.Id] = m
+		set.List = append(set.List, m)
 		modules = append(modules, m)
 	}
 	for _, m := range modules {
-		sym, err := r.cache.Open(m.file, m.name())
+		sym, err := r.cache.Open(m.File, m.Name())
 		if err != nil {
 			continue
 		}
@@ -119,53 +121,12 @@ func (r *resolver) addJumps(set *moduleSet, running []process.Process) error {
 	return nil
 }
 
-// addComing adds the libraries that processes will map which are held before
-// their first instruction, as a command that is started to be observed is.
-// programs has their executables, and wanted says which libraries.
-func (s *moduleSet) addComing(programs *moduleSet, wanted func(name string) bool) error {
-	begun := map[int]bool{}
-	for _, m := range s.list {
-		for _, pl := range m.in {
-			begun[pl.process.PID] = begun[pl.process.PID] || isLibc(m.name())
-		}
-	}
-	for _, m := range programs.list {
-		for _, pl := range m.in {
-			if begun[pl.process.PID] || pl.mapping.Path != pl.process.Exe {
-				continue
-			}
-			for _, path := range needed(m.file, pl.process.Exe) {
-				if !wanted(filepath.Base(path)) {
-					continue
-				}
-				f, err := process.OpenExe(path)
-				if err != nil {
-					continue // no regular ELF file: the loader would not take it either
-				}
-				lib, err := s.add(f, path, false)
-				if err != nil {
-					return err
-				}
-				lib.coming = append(lib.coming, pl.process)
-			}
-		}
-	}
-	return nil
-}
-
-func isLibgcc(module string) bool { return strings.HasPrefix(module, "libgcc_s.so") }
-
-// isLibc is true for glibc, also as it was called before 2.34, and musl.
-func isLibc(module string) bool {
-	return strings.HasPrefix(module, "libc.") || strings.HasPrefix(module, "libc-") || strings.HasPrefix(module, "ld-musl-")
-}
-
 // longjmps are the C library's functions that go on where setjmp was called.
 var longjmps = []string{"longjmp", "_longjmp", "siglongjmp", "__longjmp_chk"}
 
 // addJumpsOf adds the landmarks of a module. Traps are not set where exceptions
 // unwind.
-func (r *resolver) addJumpsOf(m *module, sym *elf.Module, traps bool) error {
+func (r *resolver) addJumpsOf(m *selection.Module, sym *elf.Module, traps bool) error {
 	type mark struct {
 		function int
 		program  string
@@ -175,7 +136,7 @@ func (r *resolver) addJumpsOf(m *module, sym *elf.Module, traps bool) error {
 	if u, ok := codesite.In(sym).Unwinder(); ok && !traps {
 		marks = append(marks, mark{u.SetIP, bpf.FunctionProgFrameUnwinding, u.CFA})
 	}
-	if r.spec.Stream == catalog.FunctionCall && (isLibc(m.name()) || len(sym.Find("__libc_start_main")) > 0) {
+	if r.spec.Stream == catalog.FunctionCall && (selection.IsLibc(m.Name()) || len(sym.Find("__libc_start_main")) > 0) {
 		program := bpf.FunctionProgFrameJump
 		if traps {
 			program = bpf.FunctionProgCallJump
@@ -199,7 +160,7 @@ func (r *resolver) addJumpsOf(m *module, sym *elf.Module, traps bool) error {
 	for _, k := range marks {
 		site, err := landmarkSite(sym, k.function, texts)
 		if err != nil {
-			r.remarks = append(r.remarks, fmt.Sprintf("calls that are left without returning are seen late: %s in %s cannot be probed: %v", sym.Function(k.function).Name, m.name(), err))
+			r.remarks = append(r.remarks, fmt.Sprintf("calls that are left without returning are seen late: %s in %s cannot be probed: %v", sym.Function(k.function).Name, m.Name(), err))
 			continue
 		}
 		r.addLandmark(m, sym, k.function, site, k.program, k.cookie)

@@ -11,6 +11,7 @@ import (
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // visited is a library that does nothing of its own accord.
@@ -54,7 +55,7 @@ int main(int argc, char **argv) {
 		t.Run(stream, func(t *testing.T) {
 			p := provider(t, Options{})
 			r := run(t, program, library)
-			_, got := start(t, p, acquisition(stream, r.target(), inPlugin(), "timestamp", "arg0"))
+			_, got := start(t, p, testplan.Acquire(stream, r.target(), testplan.InPlugin(), "timestamp", "arg0"))
 			r.step()
 			probed(t, p, 1)
 			fmt.Fprintln(r.in)
@@ -116,7 +117,7 @@ int main(int argc, char **argv) {
 			}
 			p := provider(t, Options{})
 			run(t, path) // for a name there must be a process
-			src, got := start(t, p, acquisition(catalog.FunctionStart, target, inPlugin(), "timestamp", "pid"))
+			src, got := start(t, p, testplan.Acquire(catalog.FunctionStart, target, testplan.InPlugin(), "timestamp", "pid"))
 			for i := range programs {
 				own := copyAs(t, library, "libplug.so")
 				args := [][]string{{own}, {own, "unlink"}, {own, "unlink", "leave"}}[i%3]

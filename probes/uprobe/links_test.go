@@ -12,43 +12,8 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/testenv"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/internal/testplan"
 )
-
-// auto takes the best that a kernel has; what is asked for by name is had or
-// refused, never replaced.
-func TestChoiceOfLinks(t *testing.T) {
-	kernels := map[string][]attach.Kind{"5.10": nil, "5.15": {attach.Perf}, "6.6": {attach.Perf, attach.Multi}, "6.13": {attach.Perf, attach.Multi, attach.Session}}
-	for _, c := range []struct{ kernel, wanted, got string }{
-		{"6.13", "", "session"},
-		{"6.6", "", "multi"},
-		{"5.15", "", "perf"},
-		{"5.10", "", "function_start needs Linux 5.15 or newer: this kernel has no perf-event links with cookies"},
-		{"6.13", "perf", "perf"},
-		{"6.13", "multi", "multi"},
-		{"6.13", "session", "session"},
-		{"6.6", "session", "this kernel has no uprobe sessions, which came with Linux 6.13"},
-		{"5.15", "multi", "this kernel has no links of many uprobes, which came with Linux 6.6"},
-		{"5.10", "perf", "this kernel has no perf-event links with cookies, which came with Linux 5.15"},
-		{"6.13", "kprobe", "there are no links of the kind kprobe"},
-	} {
-		spec := acquisition(catalog.FunctionStart, plan.Target{}, nil)
-		kind, err := attach.ChooseKind(spec, c.wanted, func(k attach.Kind) bool {
-			for _, has := range kernels[c.kernel] {
-				if k == has {
-					return true
-				}
-			}
-			return false
-		})
-		got := kind.String()
-		if err != nil {
-			got, _, _ = strings.Cut(err.Error(), " (hint: ")
-		}
-		if got != c.got {
-			t.Errorf("Linux %s, probe_links %q: %s, want %s", c.kernel, c.wanted, got, c.got)
-		}
-	}
-}
 
 // The session's setting decides over what the provider would take.
 func TestSettingDecidesLinks(t *testing.T) {
@@ -61,7 +26,7 @@ func TestSettingDecidesLinks(t *testing.T) {
 		if setting == "session" && !attach.FeatureSession.Has() {
 			continue
 		}
-		spec := acquisition(catalog.FunctionDuration, plan.Target{Exes: []string{target}}, named("work"), "timestamp")
+		spec := testplan.Acquire(catalog.FunctionDuration, plan.Target{Exes: []string{target}}, testplan.Named("work"), "timestamp")
 		spec.Settings.ProbeLinks = setting
 		src, got := start(t, p, spec)
 		if s := src.Info().Sites; len(s) != 1 || s[0].Kind != want {
@@ -89,7 +54,7 @@ func TestKindsOfLinkAtOneSite(t *testing.T) {
 		if !k.Needs().Has() {
 			continue
 		}
-		spec := acquisition(catalog.FunctionDuration, r.target(), named("work"), "arg0", "retval")
+		spec := testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("work"), "arg0", "retval")
 		spec.Settings.ProbeLinks = k.String()
 		_, got := start(t, p, spec)
 		all = append(all, got)
@@ -116,7 +81,7 @@ int main(void) { ready(); pthread_t t; first = pthread_self(); work(1); pthread_
 			t.Run(stream, func(t *testing.T) {
 				p := provider(t, o)
 				r := run(t, target)
-				_, got := start(t, p, acquisition(stream, r.target(), named("work"), "arg0"))
+				_, got := start(t, p, testplan.Acquire(stream, r.target(), testplan.Named("work"), "arg0"))
 				r.finish(success)
 				if n := len(got.wait(t).rows); n != 21 {
 					t.Errorf("%d rows, want 21", n)
@@ -139,7 +104,7 @@ func TestLimitsOfPerfEvents(t *testing.T) {
 	target := testenv.CompileCText(t, text.String()+"int main(void) { ready(); }", "-O1")
 	p := provider(t, Options{Links: "perf"})
 	like := func(pattern string) *plan.Acquire {
-		return acquisition(catalog.FunctionDuration, plan.Target{Exes: []string{target}}, call("like", selColumn(selName), constant(pattern)), "timestamp")
+		return testplan.Acquire(catalog.FunctionDuration, plan.Target{Exes: []string{target}}, testplan.Call("like", testplan.SelectColumn(plan.SelectName), testplan.Constant(pattern)), "timestamp")
 	}
 	_, err := p.Prepare(t.Context(), like("fn%"))
 	refused(t, err, "600 functions would take 1200 probes by perf events", "choose functions by name; SET probe_links = multi")
@@ -172,7 +137,7 @@ func TestRefusedPerfEvent(t *testing.T) {
 	target := testenv.CompileCText(t, worker, "-O1")
 	r := run(t, target, "1")
 	p := provider(t, Options{Links: "perf"})
-	src, err := p.Prepare(t.Context(), acquisition(catalog.FunctionStart, r.target(), named("work"), "timestamp"))
+	src, err := p.Prepare(t.Context(), testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("work"), "timestamp"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/bpf"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // programCount counts the descriptors of eBPF programs that this process holds.
@@ -38,7 +39,7 @@ func TestLoad(t *testing.T) {
 	target := testenv.CompileCText(t, steps, "-O1", "-fno-optimize-sibling-calls")
 	p := provider(t, Options{})
 	r := run(t, target)
-	spec := acquisition(catalog.FunctionDuration, r.target(), named("alpha"), "timestamp", "duration")
+	spec := testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("alpha"), "timestamp", "duration")
 	prepare := func() probes.Source {
 		src, err := p.Prepare(context.Background(), spec)
 		if err != nil {
@@ -95,7 +96,7 @@ func TestPrompt(t *testing.T) {
 	p := provider(t, Options{})
 	r := run(t, target)
 	for _, prompt := range []bool{true, false} {
-		spec := acquisition(catalog.FunctionStart, r.target(), named("beta"), "timestamp")
+		spec := testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("beta"), "timestamp")
 		spec.Settings.Prompt = prompt
 		src, _ := start(t, p, spec)
 		p.mu.Lock()

@@ -81,8 +81,8 @@ func (l *lookout) silent() (n uint64) {
 		}
 	}
 	for _, pl := range machines(came, false) {
-		switch p := pl.process; {
-		case java.TellsMethods(p.PID, pl.mapping):
+		switch p := pl.Process; {
+		case java.TellsMethods(p.PID, pl.Mapping):
 			known = append(known, p)
 		case !in(l.suspects, p):
 			suspects = append(suspects, p)

@@ -6,6 +6,7 @@ import (
 
 	"endoscope/planner/types"
 	"endoscope/probes/elf"
+	"endoscope/probes/uprobe/selection"
 )
 
 // method is what is known of a function as the method of a class.
@@ -39,9 +40,9 @@ func asksMethods(out types.Schema) bool {
 	return slices.ContainsFunc(out.Fields, func(f types.Field) bool { return columnByName[f.Name].aboutMethods() })
 }
 
-func methodOf(sym *elf.Module, c choice) method {
-	f := sym.Function(c.index)
-	m := method{size: int64(f.Size), native: sym.Native(c.index), class: f.Class}
+func methodOf(sym *elf.Module, c selection.Choice) method {
+	f := sym.Function(c.Index)
+	m := method{size: int64(f.Size), native: sym.Native(c.Index), class: f.Class}
 	switch {
 	case f.Synthetic && !sym.HasGo():
 		m.called = onAnything

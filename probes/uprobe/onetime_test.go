@@ -7,6 +7,7 @@ import (
 
 	"endoscope/planner/catalog"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // A query begins and ends for all of its functions at one instant, though the kernel
@@ -35,7 +36,7 @@ int main(void) {
 			p := provider(t, Options{})
 			r := run(t, target)
 			r.step() // it is in the middle of its turns all the time
-			src, got := start(t, p, acquisition(stream, r.target(), named(names...), "function_name"))
+			src, got := start(t, p, testplan.Acquire(stream, r.target(), testplan.Named(names...), "function_name"))
 			rows := func() int {
 				got.mu.Lock()
 				defer got.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // Every hash table of the programs is told to have its memory from the
@@ -77,9 +78,9 @@ int main(void) { ready(); for (int i = 0; i < 30; i++) down(99); return 0; }
 		}
 	}
 	r := run(t, target)
-	src, calls := start(t, p, byExits(catalog.FunctionDuration, r.target(), named("down"), "arg0", "retval", "depth"))
+	src, calls := start(t, p, byExits(catalog.FunctionDuration, r.target(), testplan.Named("down"), "arg0", "retval", "depth"))
 	check(src)
-	spec := aggregate(acquisition(catalog.FunctionStart, plan.Target{Exes: []string{target}}, named("down"), "timestamp", "arg0"), 0,
+	spec := aggregate(testplan.Acquire(catalog.FunctionStart, plan.Target{Exes: []string{target}}, testplan.Named("down"), "timestamp", "arg0"), 0,
 		[]plan.Expr{col("arg0")}, agg("count"), agg("quantile", col("arg0")))
 	counting, counted := start(t, p, spec)
 	check(counting)

@@ -14,6 +14,7 @@ import (
 	"endoscope/probes/codesite"
 	"endoscope/probes/testenv"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // What is measured is all that can be had through each kind of link, and
@@ -86,7 +87,7 @@ int main(void) { ready(); either(1); return 0; }
 				needFeature(t, attach.FeatureSession)
 			}
 			p := provider(t, Options{Links: c.links, Returns: c.returns, Prices: prices(c.nop)})
-			src, err := p.Prepare(t.Context(), acquisition(c.stream, plan.Target{Exes: []string{target}}, named("either"), "timestamp"))
+			src, err := p.Prepare(t.Context(), testplan.Acquire(c.stream, plan.Target{Exes: []string{target}}, testplan.Named("either"), "timestamp"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -138,13 +139,13 @@ func TestPricesAreKept(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", dir)
 	sites := func() []probes.Site {
-		p := New(Options{Match: matchExpr})
+		p := New(Options{Match: testplan.Match})
 		defer p.Close()
 		self, err := os.Executable()
 		if err != nil {
 			t.Fatal(err)
 		}
-		src, err := p.Prepare(context.Background(), acquisition(catalog.FunctionStart, plan.Target{Exes: []string{self}}, named("main.main"), "timestamp"))
+		src, err := p.Prepare(context.Background(), testplan.Acquire(catalog.FunctionStart, plan.Target{Exes: []string{self}}, testplan.Named("main.main"), "timestamp"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,12 +16,13 @@ import (
 	"endoscope/probes/process"
 	"endoscope/probes/uprobe/abi"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/selection"
 )
 
 // Options configure a Provider. The zero value of a field takes its default.
 type Options struct {
 	// Match compiles a query's selection of functions. Required.
-	Match Matcher
+	Match selection.Matcher
 	// RingBytes is the size of the buffer between kernel and reader, a power
 	// of two of at least a page. Default 16 MiB.
 	RingBytes int
@@ -127,12 +128,12 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sour
 	}
 	meter := p.beginEstimate(spec)
 	go p.compiled() // read while the symbols are
-	s, err := p.prepare(spec, cols, links, findModules)
+	s, err := p.prepare(spec, cols, links, selection.Find)
 	if err != nil {
 		p.endEstimate(meter)
 		var none *noModules
 		if errors.As(err, &none) {
-			if c := comingOf(spec, none.sel, none.running, newModuleSet()); c != nil {
+			if c := comingOf(spec, none.sel, none.running, selection.NewModuleSet()); c != nil {
 				return newGrowing(p, spec, cols, links, c, nil), nil
 			}
 		}
@@ -154,13 +155,13 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []column, links attach.Kind,
 	}
 	defer func() {
 		if err != nil {
-			r.modules.close()
+			r.modules.Close()
 			r.receivers.close()
 		}
 	}()
 	if asksMethods(spec.Out) {
 		if r.receivers, err = newReceivers(&p.modules, r.wants); err != nil {
-			return nil, refuseTarget(spec.Target, "cannot tell classes of %v", err)
+			return nil, selection.RefuseTarget(spec.Target, "cannot tell classes of %v", err)
 		}
 	}
 	if n := r.probes(); n > min(p.maxProbes(spec), abi.MaxFunctions) {

@@ -8,6 +8,7 @@ import (
 
 	"endoscope/planner/catalog"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // flood calls one function from some threads, as fast as it can. Its first
@@ -49,7 +50,7 @@ func TestEventRateIsLimited(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := provider(t, Options{})
 			r := run(t, target, c.threads, c.each)
-			spec := acquisition(c.stream, r.target(), named("drop"), "timestamp")
+			spec := testplan.Acquire(c.stream, r.target(), testplan.Named("drop"), "timestamp")
 			spec.Settings.MaxEventRate = limit
 			began := time.Now()
 			_, sink := start(t, p, spec)
@@ -88,7 +89,7 @@ func TestRateNeedsNoRoundNumber(t *testing.T) {
 	for _, limit := range []int64{1, 7, 999, 1001, 1_000_000_000} {
 		p := provider(t, Options{})
 		r := run(t, target, "1", "3000")
-		spec := acquisition(catalog.FunctionStart, r.target(), named("drop"), "timestamp")
+		spec := testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("drop"), "timestamp")
 		spec.Settings.MaxEventRate = limit
 		began := time.Now()
 		_, sink := start(t, p, spec)

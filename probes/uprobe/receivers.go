@@ -8,6 +8,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes/elf"
 	"endoscope/probes/process"
+	"endoscope/probes/uprobe/selection"
 )
 
 // receivers tells on which objects methods are called, and of which classes
@@ -85,7 +86,7 @@ const (
 // newReceivers opens the modules that wants are functions of.
 func newReceivers(cache *elf.Cache, wants []want) (*receivers, error) {
 	r := &receivers{cache: cache, classes: map[string]*class{}, files: map[process.FileID]*objectModule{}, spaces: map[uint32]*space{}}
-	modules := map[*module]*objectModule{}
+	modules := map[*selection.Module]*objectModule{}
 	for _, w := range wants {
 		m := methodClass{method: w.method, entry: w.site.Addr}
 		if m.called == onNothing {
@@ -93,16 +94,16 @@ func newReceivers(cache *elf.Cache, wants []want) (*receivers, error) {
 			continue
 		}
 		if modules[w.module] == nil {
-			sym, err := cache.Open(w.module.file, w.module.name())
+			sym, err := cache.Open(w.module.File, w.module.Name())
 			if err != nil {
 				r.close()
 				return nil, err
 			}
 			r.opened = append(r.opened, sym)
 			modules[w.module] = &objectModule{sym.Classes(), map[uint64]*class{}}
-			for _, pl := range w.module.in {
-				r.files[process.FileID{Dev: pl.mapping.Dev, Inode: pl.mapping.Inode}] = modules[w.module]
-				r.space(uint32(pl.process.PID)) // it may end before its first event is read
+			for _, pl := range w.module.Mapped {
+				r.files[process.FileID{Dev: pl.Mapping.Dev, Inode: pl.Mapping.Inode}] = modules[w.module]
+				r.space(uint32(pl.Process.PID)) // it may end before its first event is read
 			}
 		}
 		m.module = modules[w.module]
@@ -121,11 +122,11 @@ func newReceivers(cache *elf.Cache, wants []want) (*receivers, error) {
 }
 
 // anyPID is a process that has mapped the module, 0 if none is known.
-func anyPID(m *module) uint32 {
-	if len(m.in) == 0 {
+func anyPID(m *selection.Module) uint32 {
+	if len(m.Mapped) == 0 {
 		return 0
 	}
-	return uint32(m.in[0].process.PID)
+	return uint32(m.Mapped[0].Process.PID)
 }
 
 // close gives the modules back. The receivers know nothing more after it.

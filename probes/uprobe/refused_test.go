@@ -9,8 +9,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"endoscope/planner/catalog"
+	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // A function of which only the kernel knows that it cannot be probed is left
@@ -29,7 +31,7 @@ int main(void) { ready(); for (int i = 0; i < 5; i++) sink += one(i) + two(i) + 
 		t.Run("links "+links, func(t *testing.T) {
 			r := run(t, target)
 			p := provider(t, Options{Links: links})
-			spec := acquisition(catalog.FunctionDuration, r.target(), named("one", "two", "three", "four"), "function_name")
+			spec := testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("one", "two", "three", "four"), "function_name")
 			src, err := p.Prepare(t.Context(), spec)
 			if err != nil {
 				t.Fatal(err)
@@ -42,7 +44,7 @@ int main(void) { ready(); for (int i = 0; i < 5; i++) sink += one(i) + two(i) + 
 					continue
 				}
 				code := make([]byte, 64)
-				if _, err := s.resolution.modules.list[0].file.ReadAt(code, int64(w.site.Offset)); err != nil {
+				if _, err := s.resolution.modules.List[0].File.ReadAt(code, int64(w.site.Offset)); err != nil {
 					t.Fatal(err)
 				}
 				at := strings.Index(string(code), "\xc4\xe3")
@@ -140,7 +142,7 @@ int main(void) {
 			}
 			r := run(t, testenv.CompileC(t, file, "-O1", "-Wl,--no-as-needed", "-Wl,-rpath,"+dir, lib))
 			p := provider(t, Options{})
-			src, err := p.Prepare(t.Context(), acquisition(catalog.FunctionDuration, r.target(), is(selModule, "libwalk.so"), "function_name"))
+			src, err := p.Prepare(t.Context(), testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Is(plan.SelectModule, "libwalk.so"), "function_name"))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -11,6 +11,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes/process"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/selection"
 )
 
 // executable is the file that a path of the target led to when its functions were
@@ -71,24 +72,24 @@ func (p *Provider) tellReplaced(s *source, now []executable) {
 }
 
 // lease sees to it that nobody writes into a file that is probed. Provider.mu is held.
-func (p *Provider) lease(s *source, in *installation, m *module) error {
-	if i := slices.IndexFunc(in.leases, func(one *attach.Lease) bool { return one.Id == m.id }); i >= 0 {
+func (p *Provider) lease(s *source, in *installation, m *selection.Module) error {
+	if i := slices.IndexFunc(in.leases, func(one *attach.Lease) bool { return one.Id == m.Id }); i >= 0 {
 		if p.leases.Holds(in.leases[i]) {
 			return nil
 		}
 		in.leases = slices.Delete(in.leases, i, i+1)
 	}
 	refuse := func(why error) error {
-		return plan.Errorf(s.spec.Start, s.spec.Stop, "cannot probe %s: %v", m.path, why).WithHint("ask again when that is done")
+		return plan.Errorf(s.spec.Start, s.spec.Stop, "cannot probe %s: %v", m.Path, why).WithHint("ask again when that is done")
 	}
-	one, err := p.leases.Acquire(m.file, m.id)
+	one, err := p.leases.Acquire(m.File, m.Id)
 	if err != nil {
 		return refuse(err)
 	}
 	if one != nil {
 		in.leases = append(in.leases, one)
 	}
-	if !m.isAsRead() {
+	if !m.IsAsRead() {
 		return refuse(errWritten)
 	}
 	return nil
@@ -117,11 +118,11 @@ func (p *Provider) overwritten(id process.FileID) {
 }
 
 // countOverwrites is how often modules were opened to write while they were probed.
-func (p *Provider) countOverwrites(of *moduleSet) (n uint64) {
+func (p *Provider) countOverwrites(of *selection.ModuleSet) (n uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, m := range of.list {
-		n += p.overwrites[m.id]
+	for _, m := range of.List {
+		n += p.overwrites[m.Id]
 	}
 	return n
 }
@@ -131,9 +132,9 @@ func (p *Provider) countOverwrites(of *moduleSet) (n uint64) {
 func (s *source) probes(id process.FileID) bool { return len(s.modulesOf(id)) > 0 }
 
 // modulesOf lists what the source knows a probed file as. Provider.mu is held.
-func (s *source) modulesOf(id process.FileID) (list []*module) {
-	add := func(m *module) {
-		if m.id == id && !slices.Contains(list, m) {
+func (s *source) modulesOf(id process.FileID) (list []*selection.Module) {
+	add := func(m *selection.Module) {
+		if m.Id == id && !slices.Contains(list, m) {
 			list = append(list, m)
 		}
 	}
@@ -149,7 +150,7 @@ func (s *source) modulesOf(id process.FileID) (list []*module) {
 // hasWritten reports whether somebody has written into a file since it was probed, and
 // that was told. Provider.mu is held.
 func (s *source) hasWritten(id process.FileID) bool {
-	return slices.ContainsFunc(s.modulesOf(id), func(m *module) bool { return m.written })
+	return slices.ContainsFunc(s.modulesOf(id), func(m *selection.Module) bool { return m.Written })
 }
 
 // abandon takes the probes of a file away, for good, and tells the sink.
@@ -170,7 +171,7 @@ func (s *source) abandon(id process.FileID) {
 	}
 	path := ""
 	for _, m := range s.modulesOf(id) {
-		m.written, path = true, m.path
+		m.Written, path = true, m.Path
 	}
 	var left, gone []*attach.Link
 	for _, l := range in.links {

@@ -18,13 +18,14 @@ import (
 	"endoscope/probes/process"
 	"endoscope/probes/uprobe/abi"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/selection"
 	"endoscope/probes/usdt"
 )
 
 // want is one function of one module in one scope, to be probed.
 type want struct {
-	module  *module
-	scope   *scope
+	module  *selection.Module
+	scope   *selection.Scope
 	site    codesite.Site
 	behind  uint64 // bytes from the function's entry to the site
 	size    uint64 // of the function; 0: unknown
@@ -45,9 +46,9 @@ func (w want) probes() int { return 1 + len(w.exits) }
 // resolution is what Prepare found out.
 type resolution struct {
 	running []process.Process
-	modules *moduleSet
+	modules *selection.ModuleSet
 	// selector is what the modules were chosen by.
-	selector *selector
+	selector *selection.Selector
 	wants    []want
 	// inferred have no probes, but what is counted at wants tells of them, too.
 	inferred  []inferred
@@ -88,10 +89,10 @@ func (r *resolution) knows(p process.Process) bool {
 }
 
 // finder finds the modules whose functions a selection can mean.
-type finder func(plan.Target, []process.Process, *selector) (*moduleSet, error)
+type finder func(plan.Target, []process.Process, *selection.Selector) (*selection.ModuleSet, error)
 
 // resolve finds what spec means on this machine. It attaches nothing.
-func resolve(spec *plan.Acquire, compile Matcher, cache *elf.Cache, values []*readValue, links attach.Kind, returns bool, by plan.ReturnProbes, prices func() costs, find finder) (*resolution, error) {
+func resolve(spec *plan.Acquire, compile selection.Matcher, cache *elf.Cache, values []*readValue, links attach.Kind, returns bool, by plan.ReturnProbes, prices func() costs, find finder) (*resolution, error) {
 	if spec.Target.IsZero() {
 		return nil, plan.Errorf(spec.Start, spec.Stop, "%s needs a process", spec.Stream).
 			WithHint("add WHERE pid = N, process = 'name' or exe = '/path', or say USE 'name' before")
@@ -104,37 +105,37 @@ func resolve(spec *plan.Acquire, compile Matcher, cache *elf.Cache, values []*re
 	if err != nil {
 		return nil, err
 	}
-	if err := refusePaths(spec); err != nil {
+	if err := selection.RefusePaths(spec); err != nil {
 		return nil, err
 	}
-	sel, err := newSelector(spec.Select, compile)
+	sel, err := selection.New(spec.Select, compile)
 	if err != nil {
 		return nil, err
 	}
-	if ofMemory(spec) {
-		sel.memory = spec.Stream
-		if sel.inModule == nil {
-			sel.inModule = func(string, string, string) (bool, error) { return true, nil }
+	if selection.OfMemory(spec) {
+		sel.Memory = spec.Stream
+		if sel.InModule == nil {
+			sel.InModule = func(string, string, string) (bool, error) { return true, nil }
 		}
 	}
 	set, err := find(spec.Target, running, sel)
 	if err != nil {
 		return nil, err
 	}
-	if ofMemory(spec) {
-		if err := set.addStarting(spec.Target, running); err != nil {
-			set.close()
+	if selection.OfMemory(spec) {
+		if err := set.AddStarting(spec.Target, running); err != nil {
+			set.Close()
 			return nil, err
 		}
 	}
-	list, only := members(spec.Target, running)
+	list, only := selection.Members(spec.Target, running)
 	who, cgroups := guard(spec.Target.Viewer)
 	if len(who) > 0 {
 		only |= abi.Guarded
 	}
 	harmed := harmedByTraps(attach.KernelAtLeast)
-	r := &resolver{returnsHarmed: harmed, values: values, spec: spec, sel: sel, links: links, prices: prices, returns: returns, returnsBy: by, members: keyOf(list), cache: cache}
-	if len(set.list) == 0 {
+	r := &resolver{returnsHarmed: harmed, values: values, spec: spec, sel: sel, links: links, prices: prices, returns: returns, returnsBy: by, members: selection.KeyOf(list), cache: cache}
+	if len(set.List) == 0 {
 		return nil, &noModules{r.noModules(running), sel, running}
 	}
 	methods, err := r.java(set, running)
@@ -146,18 +147,18 @@ func resolve(spec *plan.Acquire, compile Matcher, cache *elf.Cache, values []*re
 		err = r.resolve(set, cache)
 	}
 	if err != nil {
-		if none, ok := err.(*noFunction); ok && len(machines(running, false)) > 0 && sel.inModule == nil && !sel.marked {
+		if none, ok := err.(*noFunction); ok && len(machines(running, false)) > 0 && sel.InModule == nil && !sel.Marked {
 			none.why = none.why.WithHint(java.Hint)
 		}
-		set.close()
+		set.Close()
 		return nil, err
 	}
 	if err := r.addJumps(set, running); err != nil {
-		set.close()
+		set.Close()
 		return nil, err
 	}
 	if err := checkTextCopy(spec, set, r.wants, r.landmarks); err != nil {
-		set.close()
+		set.Close()
 		return nil, err
 	}
 	return &resolution{running: running, modules: set, selector: sel, wants: r.wants, inferred: r.inferred, landmarks: r.landmarks, members: append(list, who...), only: only, cgroups: cgroups, costs: r.costs, notices: r.notices(), slots: r.slots}, nil
@@ -168,7 +169,7 @@ type resolver struct {
 	spec       *plan.Acquire
 	values     []*readValue // by column; nil: it is none
 	signatures signatures   // of the module looked at
-	sel        *selector
+	sel        *selection.Selector
 	links      attach.Kind
 	prices     func() costs // asked for when there is something to be probed
 	costs      costs
@@ -199,7 +200,7 @@ type resolver struct {
 	markedNames []string
 }
 
-func (r *resolver) resolve(set *moduleSet, cache *elf.Cache) error {
+func (r *resolver) resolve(set *selection.ModuleSet, cache *elf.Cache) error {
 	r.found = map[string]bool{}
 	var opened []*elf.Module
 	defer func() {
@@ -207,22 +208,22 @@ func (r *resolver) resolve(set *moduleSet, cache *elf.Cache) error {
 			m.Close()
 		}
 	}()
-	for _, m := range set.list {
-		if r.sel.marked {
+	for _, m := range set.List {
+		if r.sel.Marked {
 			if err := r.marked(m); err != nil {
 				return err
 			}
-			if !r.sel.hasFunctions(m) {
-				r.looked = append(r.looked, m.name())
+			if !r.sel.HasFunctions(m) {
+				r.looked = append(r.looked, m.Name())
 				continue
 			}
 		}
-		sym, err := cache.Open(m.file, m.name())
+		sym, err := cache.Open(m.File, m.Name())
 		if err != nil {
-			return refuseTarget(r.spec.Target, "cannot monitor functions of %v", err)
+			return selection.RefuseTarget(r.spec.Target, "cannot monitor functions of %v", err)
 		}
 		opened = append(opened, sym)
-		r.looked = append(r.looked, m.name())
+		r.looked = append(r.looked, m.Name())
 		if err := r.module(m, sym); err != nil {
 			return err
 		}
@@ -253,12 +254,12 @@ func (r *resolver) noModules(running []process.Process) *plan.Error {
 }
 
 // module adds the functions of one module.
-func (r *resolver) module(m *module, sym *elf.Module) error {
-	chosen, err := r.sel.choose(sym, m.name())
+func (r *resolver) module(m *selection.Module, sym *elf.Module) error {
+	chosen, err := r.sel.Choose(sym, m.Name())
 	if err != nil {
 		return err
 	}
-	for _, c := range r.sel.names {
+	for _, c := range r.sel.Names {
 		if len(sym.Find(c.V.S)) > 0 {
 			r.found[c.V.S] = true
 		}
@@ -275,7 +276,7 @@ func (r *resolver) module(m *module, sym *elf.Module) error {
 	r.selected += len(chosen)
 	if r.returns && r.returnsBy != plan.ExitReturns {
 		r.through = r.hardened(m)
-		if !ofMemory(r.spec) {
+		if !selection.OfMemory(r.spec) {
 			r.through = cmp.Or(r.unwound(m), r.through)
 		}
 	}
@@ -289,7 +290,7 @@ func (r *resolver) module(m *module, sym *elf.Module) error {
 	if inferring && worthInferring(sym, chosen) {
 		proving.Go(codesite.In(sym).ProveCallSources) // much of which is for one processor
 	}
-	if slices.ContainsFunc(chosen, func(c choice) bool { return c.lang == elf.Go }) {
+	if slices.ContainsFunc(chosen, func(c selection.Choice) bool { return c.Lang == elf.Go }) {
 		r.slots.note(sym.GoSlot())
 	}
 	decided := r.decide(sym, chosen)
@@ -297,12 +298,12 @@ func (r *resolver) module(m *module, sym *elf.Module) error {
 	for k, d := range decided {
 		reason := d.skipped
 		if reason == "" {
-			reason = changed(texts, sym, chosen[k].index, d.want)
+			reason = changed(texts, sym, chosen[k].Index, d.want)
 		} else if d.noReturn {
 			r.noReturn++
 		}
 		if usable[k] = reason == ""; !usable[k] {
-			r.skip(chosen[k].name, "%s", reason)
+			r.skip(chosen[k].Name, "%s", reason)
 		}
 	}
 	sums := make([][]sum, len(chosen))
@@ -315,15 +316,15 @@ func (r *resolver) module(m *module, sym *elf.Module) error {
 
 // texts opens the code of a module in the processes that have mapped it. It is to
 // be closed in any case.
-func (r *resolver) texts(m *module) ([]*text, error) {
+func (r *resolver) texts(m *selection.Module) ([]*text, error) {
 	var texts []*text
-	for _, pl := range m.in {
-		t, err := openText(pl, m.file)
+	for _, pl := range m.Mapped {
+		t, err := openText(pl, m.File)
 		if err != nil {
-			if _, runs := process.Lookup(pl.process.PID); !runs && len(r.spec.Target.PIDs) == 0 {
+			if _, runs := process.Lookup(pl.Process.PID); !runs && len(r.spec.Target.PIDs) == 0 {
 				continue
 			}
-			return texts, refuseTarget(r.spec.Target, "the code of process %d cannot be read: %v", pl.process.PID, err)
+			return texts, selection.RefuseTarget(r.spec.Target, "the code of process %d cannot be read: %v", pl.Process.PID, err)
 		}
 		texts = append(texts, t)
 	}
@@ -338,8 +339,8 @@ func closeTexts(texts []*text) {
 
 // add adds functions of a module in all their scopes: those with a sum as
 // inferred, and the others to be probed.
-func (r *resolver) add(m *module, sym *elf.Module, decided []decision, usable []bool, sums [][]sum) {
-	scopes := map[returns][]*scope{}
+func (r *resolver) add(m *selection.Module, sym *elf.Module, decided []decision, usable []bool, sums [][]sum) {
+	scopes := map[returns][]*selection.Scope{}
 	r.wants = slices.Grow(r.wants, len(decided))
 	first := make([]int, len(decided)) // of the wants of each
 	for k, d := range decided {
@@ -348,13 +349,13 @@ func (r *resolver) add(m *module, sym *elf.Module, decided []decision, usable []
 			continue
 		}
 		w := d.want
-		w.module, w.label.module = m, m.name()
+		w.module, w.label.module = m, m.Name()
 		if scopes[w.returns] == nil {
 			scopes[w.returns] = r.scopes(m, w.returns)
 		}
 		for _, s := range scopes[w.returns] {
 			w.scope = s
-			w.label.exe = s.exe
+			w.label.exe = s.Exe
 			r.wants = append(r.wants, w)
 		}
 	}
@@ -363,9 +364,9 @@ func (r *resolver) add(m *module, sym *elf.Module, decided []decision, usable []
 			continue
 		}
 		f := inferred{module: m, label: d.want.label, entry: d.want.site.Offset - d.want.behind}
-		f.label.module = m.name()
+		f.label.module = m.Name()
 		for n, s := range scopes[d.want.returns] {
-			f.label.exe, f.sum = s.exe, nil
+			f.label.exe, f.sum = s.Exe, nil
 			for _, t := range sums[k] {
 				f.sum = append(f.sum, summand{first[t.selected] + n, t.times})
 			}
@@ -394,31 +395,31 @@ func reads(out types.Schema, c column) bool {
 // scopes are those in which a module's functions are probed: a scope for each
 // process of a target of pids, unless returns are trapped (see pidScope), else
 // one that takes in what starts later.
-func (r *resolver) scopes(m *module, how returns) []*scope {
+func (r *resolver) scopes(m *selection.Module, how returns) []*selection.Scope {
 	t := r.spec.Target
 	onlyPIDs := t.Viewer.Private() || len(t.Processes) == 0 && len(t.Exes) == 0
 	if onlyPIDs && how != trapped && r.links.ScopesProcess() {
-		var out []*scope
-		for _, pl := range m.in {
-			out = append(out, pidScope(pl))
+		var out []*selection.Scope
+		for _, pl := range m.Mapped {
+			out = append(out, selection.PidScope(pl))
 		}
-		for _, p := range m.coming {
-			out = append(out, &scope{pid: p.PID, key: fmt.Sprintf("pid %d", p.PID)})
+		for _, p := range m.Expected {
+			out = append(out, &selection.Scope{Pid: p.PID, Key: fmt.Sprintf("pid %d", p.PID)})
 		}
 		return out
 	}
-	s := &scope{flags: abi.OnlyTargets, key: r.members}
+	s := &selection.Scope{Flags: abi.OnlyTargets, Key: r.members}
 	switch {
 	case onlyPIDs:
-		s.exe = ownExe(m.in)
-	case m.exe:
-		s.exe = m.path
+		s.Exe = selection.OwnExe(m.Mapped)
+	case m.Exe:
+		s.Exe = m.Path
 		if len(t.PIDs) == 0 && len(t.Processes) == 0 {
 			// Whoever executes the file's own functions has it as executable.
-			s.flags, s.key = 0, "all"
+			s.Flags, s.Key = 0, "all"
 		}
 	}
-	return []*scope{s}
+	return []*selection.Scope{s}
 }
 
 func (r *resolver) skip(name, format string, args ...any) {
@@ -428,7 +429,7 @@ func (r *resolver) skip(name, format string, args ...any) {
 // at is where the selection stands in the statement: a name where it names
 // one, else the stream.
 func (r *resolver) at(name string) (start, stop int) {
-	for _, c := range r.sel.names {
+	for _, c := range r.sel.Names {
 		if (name == "" || c.V.S == name) && c.Stop > c.Start {
 			return c.Start, c.Stop
 		}
@@ -448,10 +449,10 @@ func (r *resolver) where() string {
 // noMatch is the refusal of a selection that means no function.
 func (r *resolver) noMatch(opened []*elf.Module) *plan.Error {
 	where := r.where()
-	if ofMemory(r.spec) && r.spec.Select == nil {
+	if selection.OfMemory(r.spec) && r.spec.Select == nil {
 		return r.noAllocator(opened)
 	}
-	for _, c := range r.sel.names {
+	for _, c := range r.sel.Names {
 		if r.found[c.V.S] {
 			continue // it exists; another condition excludes it
 		}
@@ -463,7 +464,7 @@ func (r *resolver) noMatch(opened []*elf.Module) *plan.Error {
 		if near := r.nearestOf(opened, c.V.S); len(near) > 0 {
 			return e.WithHint("did you mean %s?", strings.Join(near, ", "))
 		}
-		if strings.HasPrefix(c.V.S, markedPrefix) {
+		if strings.HasPrefix(c.V.S, selection.MarkedPrefix) {
 			return e.WithHint("SHOW FUNCTIONS LIKE 'usdt:%%' lists the places that are marked")
 		}
 		for _, m := range opened {
@@ -481,7 +482,7 @@ func (r *resolver) noMatch(opened []*elf.Module) *plan.Error {
 		return plan.Errorf(start, stop, "no functions are known in %s", where)
 	}
 	e := plan.Errorf(start, stop, "no function in %s satisfies %s", where, r.spec.Select)
-	if mentions(r.spec.Select)&(1<<selClass) != 0 && !slices.ContainsFunc(opened, hasClasses) {
+	if selection.Mentions(r.spec.Select)&(1<<plan.SelectClass) != 0 && !slices.ContainsFunc(opened, hasClasses) {
 		return e.WithHint("none of the functions there is a method: C has no classes")
 	}
 	return e.WithHint("SHOW FUNCTIONS LIKE '%%' lists what can be monitored")
@@ -500,7 +501,7 @@ func hasClasses(m *elf.Module) bool {
 const nearestNames = 3
 
 func (r *resolver) nearestOf(opened []*elf.Module, name string) []string {
-	if strings.HasPrefix(name, markedPrefix) {
+	if strings.HasPrefix(name, selection.MarkedPrefix) {
 		return plan.Nearest(name, r.markedNames, nearestNames)
 	}
 	return nearest(opened, name)
@@ -551,7 +552,7 @@ func (r *resolver) noneLeft() error {
 
 // missing notes the names of a list that no module has, where others exist.
 func (r *resolver) missing() {
-	for _, c := range r.sel.names {
+	for _, c := range r.sel.Names {
 		if r.found[c.V.S] {
 			continue
 		}

@@ -13,6 +13,7 @@ import (
 	"endoscope/probes/elf"
 	"endoscope/probes/uprobe/abi"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/selection"
 )
 
 // returns is how the returns of a function are observed.
@@ -38,7 +39,7 @@ func (r *resolver) returnsOf(sym *elf.Module, i int) (how returns, exits []codes
 	if r.returnsBy != plan.ExitReturns {
 		var safe bool
 		trap := codesite.In(sym).ReturnTrap
-		if ofMemory(r.spec) {
+		if selection.OfMemory(r.spec) {
 			trap = func(i int) (bool, string) { return allocatorTrap(sym, i) }
 		}
 		if safe, reason = trap(i); safe {
@@ -53,12 +54,12 @@ func (r *resolver) returnsOf(sym *elf.Module, i int) (how returns, exits []codes
 		}
 	}
 	need := codesite.Need{Results: readsResults(r.spec.Out, r.spec.Results), Prices: r.costs.sites()}
-	need.Value = need.Results || reads(r.spec.Out, colRetval) || ofMemory(r.spec)
+	need.Value = need.Results || reads(r.spec.Out, colRetval) || selection.OfMemory(r.spec)
 	exits, err := codesite.In(sym).ExitSitesFor(i, need)
 	if err != nil {
 		return unseen, nil, both(reason, "it "+err.Error())
 	}
-	if ofMemory(r.spec) {
+	if selection.OfMemory(r.spec) {
 		if exits, reason = r.allocatorExits(sym, i, exits); reason != "" {
 			return unseen, nil, reason
 		}
@@ -102,7 +103,7 @@ func (r *resolver) mixed() bool {
 // checkNesting refuses to follow how calls nest where the kernel cannot: their
 // order however returns are observed, and their depth where exits are probed.
 func checkNesting(spec *plan.Acquire, ws []want) error {
-	if !nests(spec) && !ofMemory(spec) || attach.FeatureLoop.Has() && attach.FeatureFindVMA.Has() {
+	if !nests(spec) && !selection.OfMemory(spec) || attach.FeatureLoop.Has() && attach.FeatureFindVMA.Has() {
 		return nil
 	}
 	if spec.Stream == catalog.FunctionCall {
@@ -111,7 +112,7 @@ func checkNesting(spec *plan.Acquire, ws []want) error {
 	if !slices.ContainsFunc(ws, func(w want) bool { return w.returns == atExits }) {
 		return nil
 	}
-	if ofMemory(spec) {
+	if selection.OfMemory(spec) {
 		return plan.Errorf(spec.Start, spec.Stop, "%s of functions whose exits are probed needs Linux %s or newer: this kernel has no %s", spec.Stream, attach.FeatureLoop.Since, attach.FeatureLoop.Name)
 	}
 	columns := strings.Join(nesting(spec), " and ")

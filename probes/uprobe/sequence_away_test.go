@@ -9,6 +9,7 @@ import (
 
 	"endoscope/planner/catalog"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // Where a goroutine's g cannot be read, because the kernel is just moving its
@@ -18,11 +19,11 @@ func TestGoroutinesThatCannotBeRead(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileGo(t, "testdata/gohides")
 	const cause = "goroutine that could not be read"
-	functions := named("main.outer", "main.inner")
+	functions := testplan.Named("main.outer", "main.inner")
 	p := provider(t, Options{})
 	r := run(t, target)
-	_, sequence := start(t, p, acquisition(catalog.FunctionCall, r.target(), functions, append(sequenceColumns, "goroutine")...))
-	_, durations := start(t, p, acquisition(catalog.FunctionDuration, r.target(), functions, "timestamp", "function_name", "duration"))
+	_, sequence := start(t, p, testplan.Acquire(catalog.FunctionCall, r.target(), functions, append(sequenceColumns, "goroutine")...))
+	_, durations := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), functions, "timestamp", "function_name", "duration"))
 	r.finish(success)
 
 	all := sequence.wait(t).goroutines(t)

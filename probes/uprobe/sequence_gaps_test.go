@@ -11,6 +11,7 @@ import (
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // aligned checks that got is want with holes that are marked: what lies between
@@ -106,7 +107,7 @@ int main(void) {
 			o.RingBytes = c.ring
 			p := provider(t, o)
 			r := run(t, target)
-			spec := acquisition(catalog.FunctionCall, r.target(), named(list...), sequenceColumns...)
+			spec := testplan.Acquire(catalog.FunctionCall, r.target(), testplan.Named(list...), sequenceColumns...)
 			spec.Settings.MaxEventRate = c.rate
 			_, got := start(t, p, spec)
 			r.finish(success)
@@ -189,13 +190,13 @@ int main(void) {
 				o.Match = matchEngine
 				p := provider(t, o)
 				r := run(t, target)
-				sel := named("up", "home", "hop")
-				_, got := start(t, p, acquisition(catalog.FunctionCall, r.target(), sel, sequenceColumns...))
-				_, gaps := start(t, p, filtered(catalog.FunctionCall, r.target(), sel, call("=", col("event"), constant(eventGap)), sequenceColumns...))
+				sel := testplan.Named("up", "home", "hop")
+				_, got := start(t, p, testplan.Acquire(catalog.FunctionCall, r.target(), sel, sequenceColumns...))
+				_, gaps := start(t, p, filtered(catalog.FunctionCall, r.target(), sel, testplan.Call("=", col("event"), testplan.Constant(eventGap)), sequenceColumns...))
 				// A gap has no function: this is true of home's events alone.
-				named := or(call("=", col("function_name"), constant("home")), call("<", col("depth"), num(0)))
+				named := or(testplan.Call("=", col("function_name"), testplan.Constant("home")), testplan.Call("<", col("depth"), num(0)))
 				_, homes := start(t, p, filtered(catalog.FunctionCall, r.target(), sel, named, sequenceColumns...))
-				none := or(call("is null", col("function_name")), call("<", col("depth"), num(0)))
+				none := or(testplan.Call("is null", col("function_name")), testplan.Call("<", col("depth"), num(0)))
 				spec := filtered(catalog.FunctionCall, r.target(), sel, none, sequenceColumns...)
 				src, nobody := start(t, p, spec)
 				r.finish(success)
@@ -238,7 +239,7 @@ int main(void) { ready(); up(299); home(1); }
 `, "-O1", "-fno-optimize-sibling-calls")
 	p := provider(t, Options{MaxCalls: 100})
 	r := run(t, target)
-	_, got := start(t, p, byExits(catalog.FunctionCall, r.target(), named("up", "home"), sequenceColumns...))
+	_, got := start(t, p, byExits(catalog.FunctionCall, r.target(), testplan.Named("up", "home"), sequenceColumns...))
 	r.finish(success)
 	lines := got.wait(t).sequences(t)["target"]
 	room := 300 - int(got.lost["no room for calls in progress"])

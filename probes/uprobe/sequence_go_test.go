@@ -11,6 +11,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 var goSequenceFunctions = []string{"main.leaf", "main.deep", "main.fib", "main.relay", "main.catches", "main.fails", "main.ends", "main.(*T).work", "main.sums", "main.sum"}
@@ -48,7 +49,7 @@ func TestSequencesOfGoroutines(t *testing.T) {
 			target := build.compile(t, "testdata/gosequence", build.flags...)
 			p := provider(t, Options{RingBytes: 64 << 20})
 			r := run(t, target, fmt.Sprint(goroutines), fmt.Sprint(rounds))
-			_, got := start(t, p, acquisition(catalog.FunctionCall, r.target(), named(goSequenceFunctions...), append(sequenceColumns, "tid", "goroutine")...))
+			_, got := start(t, p, testplan.Acquire(catalog.FunctionCall, r.target(), testplan.Named(goSequenceFunctions...), append(sequenceColumns, "tid", "goroutine")...))
 			told := toldBy(r.finish(success))
 			if len(told) < goroutines {
 				t.Fatalf("%d goroutines told of calls", len(told))
@@ -80,7 +81,7 @@ func TestGoroutinesOfProgramThatEnds(t *testing.T) {
 			other := run(t, target, "3", "exit")
 			r := run(t, target, fmt.Sprint(goroutines), c.how)
 			both := plan.Target{PIDs: []int{r.cmd.Process.Pid, other.cmd.Process.Pid}}
-			_, got := start(t, p, acquisition(catalog.FunctionCall, both, named("main.down", "main.waits", "main.returns"), append(sequenceColumns, "goroutine", "pid")...))
+			_, got := start(t, p, testplan.Acquire(catalog.FunctionCall, both, testplan.Named("main.down", "main.waits", "main.returns"), append(sequenceColumns, "goroutine", "pid")...))
 			others := other.finish(success)
 			told := toldBy(r.finish(c.end))
 			if len(told) != goroutines {
@@ -107,7 +108,7 @@ func TestGapsOfGoroutines(t *testing.T) {
 	target := testenv.CompileGo(t, "testdata/gosequence")
 	p := provider(t, Options{RingBytes: 4096})
 	r := run(t, target, "30", "42")
-	_, got := start(t, p, acquisition(catalog.FunctionCall, r.target(), named(goSequenceFunctions...), append(sequenceColumns, "goroutine")...))
+	_, got := start(t, p, testplan.Acquire(catalog.FunctionCall, r.target(), testplan.Named(goSequenceFunctions...), append(sequenceColumns, "goroutine")...))
 	told := toldBy(r.finish(success))
 	events, rows, gaps := 0, 0, 0
 	all := got.wait(t).goroutines(t)
@@ -141,7 +142,7 @@ func TestSequencesOfStrippedGo(t *testing.T) {
 	target := testenv.CompileGo(t, "testdata/gosequence", "-ldflags=-s")
 	p := provider(t, Options{RingBytes: 64 << 20})
 	r := run(t, target, "20", "14")
-	_, got := start(t, p, acquisition(catalog.FunctionCall, r.target(), named(goSequenceFunctions...), append(sequenceColumns, "goroutine")...))
+	_, got := start(t, p, testplan.Acquire(catalog.FunctionCall, r.target(), testplan.Named(goSequenceFunctions...), append(sequenceColumns, "goroutine")...))
 	told := toldBy(r.finish(success))
 	// One may have had the place of another, behind whose calls its own come.
 	var want, have []string
@@ -168,7 +169,7 @@ func TestGoroutineThatIsNotToBeFound(t *testing.T) {
 	target := testenv.CompileGoWithC(t, "testdata/gosequence", "-ldflags=-s")
 	p := provider(t, Options{RingBytes: 64 << 20})
 	r := run(t, target, "20", "21")
-	src, got := start(t, p, acquisition(catalog.FunctionCall, r.target(), named(goSequenceFunctions...), append(sequenceColumns, "goroutine")...))
+	src, got := start(t, p, testplan.Acquire(catalog.FunctionCall, r.target(), testplan.Named(goSequenceFunctions...), append(sequenceColumns, "goroutine")...))
 	if said := strings.Join(src.Info().Notices, "\n"); !strings.Contains(said, "main.sum") || !strings.Contains(said, "runtime.tlsg") {
 		t.Errorf("notices %q", said)
 	}

@@ -10,6 +10,7 @@ import (
 	"endoscope/probes/bpf"
 	"endoscope/probes/testenv"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // What a kernel cannot follow is refused before anything is loaded, however
@@ -29,7 +30,7 @@ func TestNestingNeedsLoops(t *testing.T) {
 		{catalog.FunctionDuration, "depth", trapped, "", ""},
 		{catalog.FunctionDuration, "duration", atExits, "", ""},
 	} {
-		err := checkNesting(acquisition(c.stream, plan.Target{}, nil, c.column), []want{{returns: c.returns}})
+		err := checkNesting(testplan.Acquire(c.stream, plan.Target{}, nil, c.column), []want{{returns: c.returns}})
 		if c.msg != "" {
 			refused(t, err, c.msg, c.hint)
 		} else if err != nil {
@@ -73,7 +74,7 @@ int main(void) {
 `, "-O1", "-pthread")
 	p := provider(t, Options{})
 	r := run(t, target)
-	_, got := start(t, p, byExits(catalog.FunctionCall, r.target(), named("leaf", "home", "borrow"), sequenceColumns...))
+	_, got := start(t, p, byExits(catalog.FunctionCall, r.target(), testplan.Named("leaf", "home", "borrow"), sequenceColumns...))
 	r.finish(success)
 	all := got.wait(t).sequences(t)
 	want := []string{
@@ -100,7 +101,7 @@ int main(void) { ready(); outer(1); last(1); return 0; }
 `, "-O1", "-fno-optimize-sibling-calls")
 	p := provider(t, Options{})
 	r := run(t, target)
-	src, got := start(t, p, byExits(catalog.FunctionCall, r.target(), named("leaf", "inner", "next", "outer", "last"), sequenceColumns...))
+	src, got := start(t, p, byExits(catalog.FunctionCall, r.target(), testplan.Named("leaf", "inner", "next", "outer", "last"), sequenceColumns...))
 	r.step()
 	if line := r.line(); line != "ready" {
 		t.Fatalf("target said %q", line)
@@ -137,7 +138,7 @@ func TestGapsThatCannotBeNotedAreCounted(t *testing.T) {
 	target := testenv.CompileGo(t, "testdata/goholds")
 	p := provider(t, Options{MaxCalls: 1})
 	r := run(t, target)
-	spec := acquisition(catalog.FunctionCall, r.target(), named("main.hold", "main.step"), append(sequenceColumns, "goroutine")...)
+	spec := testplan.Acquire(catalog.FunctionCall, r.target(), testplan.Named("main.hold", "main.step"), append(sequenceColumns, "goroutine")...)
 	spec.Settings.MaxEventRate = 100
 	_, got := start(t, p, spec)
 	r.finish(success)

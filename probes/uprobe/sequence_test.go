@@ -13,6 +13,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // Columns of the tests' acquisitions of function_call.
@@ -208,10 +209,10 @@ func TestSequencesAreTheProgramsOwn(t *testing.T) {
 		}
 		p := provider(t, o)
 		r := run(t, target)
-		_, got := start(t, p, acquisition(catalog.FunctionCall, r.target(), named(windingFunctions...), sequenceColumns...))
+		_, got := start(t, p, testplan.Acquire(catalog.FunctionCall, r.target(), testplan.Named(windingFunctions...), sequenceColumns...))
 		both := []*record{got}
 		if o.Links != attach.Perf.String() { // slow to detach
-			_, again := start(t, p, acquisition(catalog.FunctionCall, r.target(), named(windingFunctions...), sequenceColumns...))
+			_, again := start(t, p, testplan.Acquire(catalog.FunctionCall, r.target(), testplan.Named(windingFunctions...), sequenceColumns...))
 			both = append(both, again)
 		}
 		r.finish(success)
@@ -238,7 +239,7 @@ int main(void) { sink = outermost(1) + outermost(2); }
 	returnModes(t, func(t *testing.T, o Options) {
 		p := provider(t, o)
 		r := run(t, target) // stops in the first outer
-		src, got := start(t, p, acquisition(catalog.FunctionCall, r.target(), named("leaf", "outer", "outermost"), sequenceColumns...))
+		src, got := start(t, p, testplan.Acquire(catalog.FunctionCall, r.target(), testplan.Named("leaf", "outer", "outermost"), sequenceColumns...))
 		for range 2 {
 			r.step()
 			if line := r.line(); line != "ready" {
@@ -287,8 +288,8 @@ int main(int argc, char **argv) {
 	returnModes(t, func(t *testing.T, o Options) {
 		p := provider(t, o)
 		r := run(t, target)
-		sel := named("leaf", "split", "again", "leave", "die")
-		src, got := start(t, p, acquisition(catalog.FunctionCall, plan.Target{Exes: []string{target}}, sel, sequenceColumns...))
+		sel := testplan.Named("leaf", "split", "again", "leave", "die")
+		src, got := start(t, p, testplan.Acquire(catalog.FunctionCall, plan.Target{Exes: []string{target}}, sel, sequenceColumns...))
 		r.finish(success)
 		src.Stop()
 		want := map[string][]string{
@@ -332,7 +333,7 @@ int main(void) {
 	multiModes(t, func(t *testing.T, o Options) {
 		p := provider(t, o)
 		r := run(t, target)
-		src, got := start(t, p, acquisition(catalog.FunctionCall, r.target(), call("like", selColumn(selName), constant("f%")), sequenceColumns...))
+		src, got := start(t, p, testplan.Acquire(catalog.FunctionCall, r.target(), testplan.Call("like", testplan.SelectColumn(plan.SelectName), testplan.Constant("f%")), sequenceColumns...))
 		testenv.Until(t, "there are calls", func() bool { return got.len() > 2*functions })
 		src.Stop()
 		r.finish(success)

@@ -9,6 +9,7 @@ import (
 	"endoscope/planner/catalog"
 	"endoscope/probes/testenv"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // toldBy are the sequences that a target has printed, as "thread EVENT f depth"
@@ -115,7 +116,7 @@ func TestSequencesOfExceptions(t *testing.T) {
 			target := compileCC(t, throwing, append(flags, "-pthread")...)
 			p := provider(t, Options{})
 			r := run(t, target)
-			src, got := start(t, p, acquisition(catalog.FunctionCall, r.target(), named(names...), sequenceColumns...))
+			src, got := start(t, p, testplan.Acquire(catalog.FunctionCall, r.target(), testplan.Named(names...), sequenceColumns...))
 			for _, s := range src.Info().Sites {
 				if !strings.HasPrefix(s.Kind, kindExits) && s.Kind != kindExit && s.Kind != kindLandmark {
 					t.Errorf("%s is observed by %s", s.Function, s.Kind)
@@ -151,7 +152,7 @@ int main(void) { ready(); outer(0); outer(1); thunk(1); return 0; }
 			needFeature(t, links.Needs())
 			p := provider(t, Options{Links: links.String()})
 			r := run(t, target)
-			_, got := start(t, p, byExits(catalog.FunctionCall, r.target(), named("first", "second", "third", "outer", "thunk"), sequenceColumns...))
+			_, got := start(t, p, byExits(catalog.FunctionCall, r.target(), testplan.Named("first", "second", "third", "outer", "thunk"), sequenceColumns...))
 			r.finish(success)
 			want := []string{
 				"ENTER outer 0", "ENTER first 1", "LEAVE first 1", "ENTER second 1", "LEAVE second 1", "LEAVE outer 0",
@@ -185,7 +186,7 @@ int main(void) {
 	returnModes(t, func(t *testing.T, o Options) {
 		p := provider(t, o)
 		r := run(t, target)
-		_, got := start(t, p, acquisition(catalog.FunctionCall, r.target(), named("cleanup", "ends", "middle", "outer", "killed"), sequenceColumns...))
+		_, got := start(t, p, testplan.Acquire(catalog.FunctionCall, r.target(), testplan.Named("cleanup", "ends", "middle", "outer", "killed"), sequenceColumns...))
 		r.finish("signal: killed")
 		want := map[string][]string{
 			"w0": {

@@ -10,6 +10,7 @@ import (
 	"endoscope/planner/catalog"
 	"endoscope/probes"
 	"endoscope/probes/clock"
+	"endoscope/probes/uprobe/selection"
 )
 
 // divide implements probes.Divide.
@@ -109,7 +110,7 @@ func (s *source) identify() string {
 		return ""
 	}
 	r := s.resolution
-	id := fmt.Appendln(nil, s.links, s.wants.cols, s.wants.options, s.wants.reading.identity(), s.aggregation.describe(), s.residual(), r.only, keyOf(r.members))
+	id := fmt.Appendln(nil, s.links, s.wants.cols, s.wants.options, s.wants.reading.identity(), s.aggregation.describe(), s.residual(), r.only, selection.KeyOf(r.members))
 	// There may be ten thousand functions.
 	number := func(ns ...uint64) {
 		for _, n := range ns {
@@ -127,22 +128,22 @@ func (s *source) identify() string {
 	// What was probed before somebody wrote into it is probed no more.
 	number(s.overwrites, uint64(len(r.wants)), uint64(len(r.inferred)), uint64(len(r.landmarks)))
 	for _, w := range r.wants {
-		number(w.module.id.Dev, w.module.id.Inode, w.site.Offset, uint64(w.flags), uint64(w.returns), uint64(len(w.exits)))
+		number(w.module.Id.Dev, w.module.Id.Inode, w.site.Offset, uint64(w.flags), uint64(w.returns), uint64(len(w.exits)))
 		for _, x := range w.exits {
 			number(x.Offset)
 		}
-		text(w.scope.key, w.scope.exe, w.label.function, w.label.class, w.label.module, w.label.exe)
+		text(w.scope.Key, w.scope.Exe, w.label.function, w.label.class, w.label.module, w.label.exe)
 	}
 	for _, f := range r.inferred {
-		number(f.module.id.Dev, f.module.id.Inode, f.entry, uint64(len(f.sum)))
+		number(f.module.Id.Dev, f.module.Id.Inode, f.entry, uint64(len(f.sum)))
 		for _, t := range f.sum {
 			number(uint64(t.want), uint64(t.times))
 		}
 		text(f.label.function, f.label.class, f.label.module, f.label.exe)
 	}
 	for _, g := range r.landmarks {
-		number(g.module.id.Dev, g.module.id.Inode, g.site.Offset)
-		text(g.scope.key)
+		number(g.module.Id.Dev, g.module.Id.Inode, g.site.Offset)
+		text(g.scope.Key)
 	}
 	// A pid may be given to another process; names mean whoever bears them.
 	for _, p := range r.running {

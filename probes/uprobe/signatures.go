@@ -12,6 +12,7 @@ import (
 	"endoscope/probes/dwarf/signature"
 	"endoscope/probes/elf"
 	"endoscope/probes/process"
+	"endoscope/probes/uprobe/selection"
 	"endoscope/probes/usdt"
 )
 
@@ -24,7 +25,7 @@ type functionValue struct {
 
 // valuesOfFunction says how a query's values are read of one function, which is probed at
 // site.
-func (r *resolver) valuesOfFunction(sym *elf.Module, c choice, site codesite.Site) []functionValue {
+func (r *resolver) valuesOfFunction(sym *elf.Module, c selection.Choice, site codesite.Site) []functionValue {
 	if !anyValue(r.values) {
 		return nil
 	}
@@ -59,7 +60,7 @@ func openSignatures(sym *elf.Module, vs []*readValue, functions int) (s signatur
 }
 
 // values says how values are read of one function.
-func (s signatures) values(vs []*readValue, sym *elf.Module, c choice, at signature.Where) []functionValue {
+func (s signatures) values(vs []*readValue, sym *elf.Module, c selection.Choice, at signature.Where) []functionValue {
 	out := make([]functionValue, len(vs))
 	var f *signature.Function
 	err := s.err
@@ -68,18 +69,18 @@ func (s signatures) values(vs []*readValue, sym *elf.Module, c choice, at signat
 		case v == nil:
 			continue
 		case v.path == nil:
-			out[i].Value = signature.Value{Value: v.rawText(c.lang == elf.Go), Type: types.Varchar}
+			out[i].Value = signature.Value{Value: v.rawText(c.Lang == elf.Go), Type: types.Varchar}
 			continue
 		}
 		if f == nil && err == nil {
-			f, err = s.info.Function(sym, c.index)
+			f, err = s.info.Function(sym, c.Index)
 		}
 		switch {
 		case err != nil && v.whole && v.mayBe(types.Bigint):
 			out[i].Value = registerValue
 			continue
 		case err != nil:
-			out[i].err = withoutTypes(sym, c.name, err)
+			out[i].err = withoutTypes(sym, c.Name, err)
 			continue
 		}
 		where := at
@@ -95,9 +96,9 @@ func (s signatures) values(vs []*readValue, sym *elf.Module, c choice, at signat
 		switch {
 		case out[i].err != nil:
 		case v.asText && out[i].Type != types.Varchar:
-			out[i].err = plan.Errorf(-1, -1, "%s of %s is no pointer", strings.TrimSuffix(strings.TrimPrefix(v.name, "str("), ")"), c.name)
+			out[i].err = plan.Errorf(-1, -1, "%s of %s is no pointer", strings.TrimSuffix(strings.TrimPrefix(v.name, "str("), ")"), c.Name)
 		case v.whole && !v.mayBe(out[i].Type):
-			out[i].err = plan.Errorf(-1, -1, "%s of %s is %s", v.name, c.name, out[i].Type)
+			out[i].err = plan.Errorf(-1, -1, "%s of %s is %s", v.name, c.Name, out[i].Type)
 		}
 	}
 	return out
@@ -247,7 +248,7 @@ func (p *Provider) noneFound(spec *plan.Acquire) error {
 	if err != nil {
 		return err
 	}
-	s, err := p.prepare(spec, nil, links, findModules)
+	s, err := p.prepare(spec, nil, links, selection.Find)
 	if err != nil {
 		return refusal(err)
 	}
@@ -262,34 +263,34 @@ func (p *Provider) lookUp(spec *plan.Acquire, vs []*readValue) (found [][]functi
 	if err != nil {
 		return nil, nil, false, err
 	}
-	if err := refusePaths(spec); err != nil {
+	if err := selection.RefusePaths(spec); err != nil {
 		return nil, nil, false, err
 	}
-	sel, err := newSelector(spec.Select, p.o.Match)
+	sel, err := selection.New(spec.Select, p.o.Match)
 	if err != nil {
 		return nil, nil, false, err
 	}
-	set, err := findModules(spec.Target, running, sel)
+	set, err := selection.Find(spec.Target, running, sel)
 	if err != nil {
 		return nil, nil, false, err
 	}
-	defer set.close()
-	for _, m := range set.list {
-		if speaksOfMarked(spec.Select) {
-			list, _ := usdt.Probes(m.file) // on an error nothing is marked in it
+	defer set.Close()
+	for _, m := range set.List {
+		if selection.SpeaksOfMarked(spec.Select) {
+			list, _ := usdt.Probes(m.File) // on an error nothing is marked in it
 			for i := range list {
 				w := want{marked: &list[i], label: label{function: list[i].String()}}
-				if ok, err := sel.match(w.label.function, "", m.name()); ok && err == nil {
+				if ok, err := sel.Match(w.label.function, "", m.Name()); ok && err == nil {
 					found, names = append(found, valuesOfMarked(vs, w)), append(names, w.label.function)
 				}
 			}
 		}
-		sym, err := p.modules.Open(m.file, m.name())
+		sym, err := p.modules.Open(m.File, m.Name())
 		if err != nil {
-			return nil, nil, false, refuseTarget(spec.Target, "cannot monitor functions of %v", err)
+			return nil, nil, false, selection.RefuseTarget(spec.Target, "cannot monitor functions of %v", err)
 		}
 		defer sym.Close()
-		chosen, err := sel.choose(sym, m.name())
+		chosen, err := sel.Choose(sym, m.Name())
 		if err != nil {
 			return nil, nil, false, err
 		}
@@ -298,7 +299,7 @@ func (p *Provider) lookUp(spec *plan.Acquire, vs []*readValue) (found [][]functi
 		}
 		s := openSignatures(sym, vs, len(chosen))
 		for _, c := range chosen {
-			found, names = append(found, s.values(vs, sym, c, signature.Where{})), append(names, c.name)
+			found, names = append(found, s.values(vs, sym, c, signature.Where{})), append(names, c.Name)
 		}
 	}
 	return found, names, comingOf(spec, sel, running, set) != nil, nil

@@ -30,10 +30,10 @@ func sitesOf(active map[*source]*installation) []probes.Site {
 			continue
 		}
 		for i, w := range s.resolution.wants {
-			if w.refused || w.module.written {
+			if w.refused || w.module.Written {
 				continue
 			}
-			key := site{w.module.id, w.site.Offset, kindOf(w, s.links), w.scope.key}
+			key := site{w.module.Id, w.site.Offset, kindOf(w, s.links), w.scope.Key}
 			at := bySite[key]
 			if at == nil {
 				described := s.resolution.siteOf(w, s.links, s.aggregation != nil)
@@ -89,7 +89,7 @@ func (r *resolution) sites(links attach.Kind, aggregated bool) []probes.Site {
 			continue // of another scope
 		}
 		s := probes.Site{
-			Provider: "uprobe", Function: l.function, Module: l.module.name(),
+			Provider: "uprobe", Function: l.function, Module: l.module.Name(),
 			Address: l.site.Offset, Behind: l.behind, Method: l.site.Method, Kind: kindLandmark + suffix(links),
 		}
 		s.CostNs, s.Estimated = r.costs.of(priceCounted, l.site.Method)

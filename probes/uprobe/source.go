@@ -11,6 +11,7 @@ import (
 	"endoscope/probes/process"
 	"endoscope/probes/uprobe/abi"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/selection"
 )
 
 // source is one query's use of the provider. Its life is Prepare, Start, Stop;
@@ -92,7 +93,7 @@ func (s *source) setup() setup {
 // its frame.
 func (s *source) cookie(i int) uint64 {
 	w := s.resolution.wants[i]
-	c := uint64(i) | uint64(w.flags|w.scope.flags) | s.filter.facts[i]
+	c := uint64(i) | uint64(w.flags|w.scope.Flags) | s.filter.facts[i]
 	if is := s.options.Required; is != nil && c&abi.GoRegisters == 0 && is(w.label.function) {
 		c |= abi.Required
 	}
@@ -121,7 +122,7 @@ func (s *source) Start(ctx context.Context, sink probes.Sink, o probes.Options) 
 	}
 	// The links refer to files, not to our descriptors of them.
 	if err != nil || !s.keepsFiles() {
-		s.resolution.modules.close()
+		s.resolution.modules.Close()
 	}
 	if err != nil {
 		s.resolution.receivers.close()
@@ -197,13 +198,13 @@ func watchAll(t plan.Target, known func(process.Process) bool) (<-chan struct{},
 	for _, pid := range t.PIDs {
 		c, cancel, err := process.Watch(pid)
 		if err != nil {
-			return nil, forget, refuseTarget(t, "%v", err)
+			return nil, forget, selection.RefuseTarget(t, "%v", err)
 		}
 		cancels = append(cancels, cancel)
 		each = append(each, c)
 		// From here on the pid cannot be reused unseen; until here it can.
 		if p, runs := process.Lookup(pid); !runs || !known(p) {
-			return nil, forget, refuseTarget(t, "process %d has ended", pid)
+			return nil, forget, selection.RefuseTarget(t, "process %d has ended", pid)
 		}
 	}
 	all := make(chan struct{})
@@ -235,7 +236,7 @@ func (s *source) Stop() error {
 	switch s.phase {
 	case prepared:
 		s.phase = stopping
-		s.resolution.modules.close()
+		s.resolution.modules.Close()
 		s.resolution.receivers.close()
 		close(s.state)
 		s.mu.Unlock()
@@ -262,7 +263,7 @@ func (s *source) Stop() error {
 	}
 	s.flip.Unlock()
 	if s.keepsFiles() {
-		s.resolution.modules.close()
+		s.resolution.modules.Close()
 	}
 	p.mu.Lock()
 	err := errors.Join(failure, p.release(s))

@@ -8,6 +8,7 @@ import (
 	"endoscope/planner/catalog"
 	"endoscope/probes/testenv"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // contextSwitch is a program's own: where it is the C library's no function has
@@ -117,7 +118,7 @@ int main(void) { ready(); work(0); pthread_t t; pthread_create(&t, 0, work, 0); 
 			target := testenv.CompileCText(t, c.text, "-O1", "-pthread", "-fno-optimize-sibling-calls")
 			p := provider(t, Options{Links: "session"})
 			r := run(t, target)
-			_, got := start(t, p, acquisition(catalog.FunctionDuration, r.target(), named("hop", "home"), "function_name", "depth"))
+			_, got := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("hop", "home"), "function_name", "depth"))
 			r.finish(success)
 			got.wait(t)
 			if diff := cmp.Diff(c.rows, tally(got.strings("function_name"))); diff != "" {

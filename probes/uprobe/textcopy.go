@@ -3,6 +3,7 @@ package uprobe
 import (
 	"endoscope/planner/plan"
 	"endoscope/probes/codesite"
+	"endoscope/probes/uprobe/selection"
 )
 
 const pageSize = 4096
@@ -10,12 +11,12 @@ const pageSize = 4096
 // checkTextCopy refuses what would make the kernel copy more code than the
 // session allows: each page with a probe becomes private to each process that
 // has mapped it, and every fork and exec copies it anew.
-func checkTextCopy(spec *plan.Acquire, set *moduleSet, wants []want, landmarks []landmark) error {
+func checkTextCopy(spec *plan.Acquire, set *selection.ModuleSet, wants []want, landmarks []landmark) error {
 	limit := spec.Settings.MaxTextCopy
 	if limit <= 0 {
 		return nil
 	}
-	sites := map[*module][]codesite.Site{}
+	sites := map[*selection.Module][]codesite.Site{}
 	for _, w := range wants {
 		if sites[w.module] == nil {
 			sites[w.module] = make([]codesite.Site, 0, len(wants))
@@ -27,9 +28,9 @@ func checkTextCopy(spec *plan.Acquire, set *moduleSet, wants []want, landmarks [
 	}
 	var bytes int64
 	processes := 0
-	for _, m := range set.list {
+	for _, m := range set.List {
 		// A scope for each process repeats a module's sites; pages count once.
-		n := max(len(m.in), 1)
+		n := max(len(m.Mapped), 1)
 		bytes += int64(codesite.TextPages(sites[m])) * pageSize * int64(n)
 		processes = max(processes, n)
 	}

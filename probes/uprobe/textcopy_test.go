@@ -9,6 +9,7 @@ import (
 	"endoscope/probes/calibrate"
 	"endoscope/probes/codesite"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // Two functions on pages of their own, one that has a cheap instruction to
@@ -37,7 +38,7 @@ func TestTextCopyIsLimited(t *testing.T) {
 		{a.target(), []string{"cheap", "dear"}, 2 * pageSize},
 		{both, []string{"cheap", "dear"}, 4 * pageSize},
 	} {
-		spec := acquisition(catalog.FunctionStart, c.target, named(c.names...), "timestamp")
+		spec := testplan.Acquire(catalog.FunctionStart, c.target, testplan.Named(c.names...), "timestamp")
 		spec.Settings.MaxTextCopy = c.need
 		src, err := p.Prepare(t.Context(), spec)
 		if err != nil {
@@ -63,7 +64,7 @@ func TestSteppedFunctionsAreNamed(t *testing.T) {
 	target := testenv.CompileCText(t, pages, "-O1")
 	p := provider(t, Options{Prices: calibrate.Table{priceEntry: {codesite.Emulated: 500, codesite.Nop: 300, codesite.Stepped: 4_321}}})
 	r := run(t, target)
-	src, err := p.Prepare(t.Context(), acquisition(catalog.FunctionStart, r.target(), named("cheap", "dear"), "arg0"))
+	src, err := p.Prepare(t.Context(), testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("cheap", "dear"), "arg0"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // torture does whatever kills programs with return traps. It prints what it
@@ -106,7 +107,7 @@ func TestProgramsSurviveExitProbes(t *testing.T) {
 			exe := plan.Target{Exes: []string{target}}
 			sources := map[string]plan.Expr{"own": nil}
 			if flags[0] == "-O2" && len(flags) == 1 {
-				sources["libc"] = is(selModule, "libc.so.6")
+				sources["libc"] = testplan.Is(plan.SelectModule, "libc.so.6")
 			}
 			records := map[string]*record{}
 			var stops []func() error

@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 	"unsafe"
@@ -15,96 +14,10 @@ import (
 	"pgregory.net/rapid"
 
 	_ "endoscope/operators/optest/seeds" // the same cases in every run
-	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
-	"endoscope/probes/elf"
 	"endoscope/probes/testenv"
 	"endoscope/probes/uprobe/abi"
 )
-
-func TestNameList(t *testing.T) {
-	x := call("like", selColumn(selName), constant("x%"))
-	for _, c := range []struct {
-		name string
-		sel  plan.Expr
-		want []string // nil: no restriction to names
-	}{
-		{"equality", is(selName, "a"), []string{"a"}},
-		{"equality, reversed", call("=", constant("a"), selColumn(selName)), []string{"a"}},
-		{"list", named("a", "b"), []string{"a", "b"}},
-		{"conjunct", call("and", x, is(selName, "a")), []string{"a"}},
-		{"disjunction of names", call("or", is(selName, "a"), named("b", "c")), []string{"a", "b", "c"}},
-		{"disjunction with a pattern", call("or", is(selName, "a"), x), nil},
-		{"disjunction with another column", call("or", is(selName, "a"), is(selClass, "c")), nil},
-		{"of another column", is(selClass, "a"), nil},
-		{"negated", call("not", is(selName, "a")), nil},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			var got []string
-			for _, l := range nameList(c.sel) {
-				got = append(got, l.V.S)
-			}
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
-}
-
-func TestSelectorAndModules(t *testing.T) {
-	onlyModule := is(selModule, "libc.so.6")
-	for _, c := range []struct {
-		name    string
-		sel     plan.Expr
-		mention bool // modules at all
-		libc    bool // libc.so.6 may have some
-		other   bool // so may libm.so.6
-	}{
-		{"everything", nil, false, false, false},
-		{"names only", named("a"), false, false, false},
-		{"one module", call("and", named("a"), onlyModule), true, true, false},
-		{"not one module", call("and", named("a"), call("not", onlyModule)), true, false, true},
-		{"module and name entangled", call("or", named("a"), onlyModule), true, true, true},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			s, err := newSelector(c.sel, matchExpr)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if s.inModule == nil {
-				if c.mention {
-					t.Fatal("the predicate mentions modules")
-				}
-				return
-			}
-			libc, _ := s.inModule("", "", "libc.so.6")
-			other, _ := s.inModule("", "", "libm.so.6")
-			if !c.mention || libc != c.libc || other != c.other {
-				t.Errorf("libc %v, libm %v", libc, other)
-			}
-		})
-	}
-}
-
-// A function has several names; the row shows the one that was asked for.
-func TestMatchedByAnyName(t *testing.T) {
-	f := &elf.Function{Name: "ns::f", Mangled: "_ZN2ns1fEv", Aliases: []string{"f_alias"}, Class: "ns"}
-	for _, name := range []string{f.Name, f.Mangled, f.Aliases[0]} {
-		s, _ := newSelector(is(selName, name), matchExpr)
-		got, ok, err := s.matched(f, "m")
-		if got != name || !ok || err != nil {
-			t.Errorf("asked for %s: %s, %v, %v", name, got, ok, err)
-		}
-	}
-	s, _ := newSelector(named("f_alias", "ns::f"), matchExpr)
-	if got, _, _ := s.matched(f, "m"); got != "ns::f" {
-		t.Errorf("of several names asked for, %s is shown, not the one users see first", got)
-	}
-	s, _ = newSelector(is(selName, "g"), matchExpr)
-	if _, ok, _ := s.matched(f, "m"); ok {
-		t.Error("g matched f")
-	}
-}
 
 func TestIDsAreReused(t *testing.T) {
 	p := idPool{max: 3}
@@ -189,72 +102,6 @@ func TestDecodeOfShortRecords(t *testing.T) {
 			t.Fatalf("%d bytes were taken for an event of %d", n, need)
 		}
 	})
-}
-
-// needsTwice is a program that needs a library which another of its libraries
-// needs, too, and would find elsewhere.
-func needsTwice(t *testing.T) string {
-	here, there := t.TempDir(), t.TempDir()
-	library := func(to, text string, flags ...string) string {
-		if err := os.Rename(testenv.CompileCText(t, text, append([]string{"-shared", "-fPIC"}, flags...)...), to); err != nil {
-			t.Fatal(err)
-		}
-		return to
-	}
-	own := library(filepath.Join(here, "libshared.so"), "int shared(void) { return 1; }", "-Wl,-soname,libshared.so")
-	others := library(filepath.Join(there, "libshared.so"), "int shared(void) { return 2; }", "-Wl,-soname,libshared.so")
-	user := library(filepath.Join(here, "libuser.so"), "int shared(void); int user(void) { return shared(); }",
-		"-Wl,-soname,libuser.so", "-Wl,--no-as-needed", "-Wl,-rpath,"+there, others)
-	return testenv.CompileCText(t, "int main(void) { return 0; }", "-Wl,--no-as-needed", "-Wl,-rpath,"+here, user, own)
-}
-
-// The libraries of a program that does not run are those that the loader finds.
-func TestNeededAgainstTheLoader(t *testing.T) {
-	testenv.NeedProgram(t, "ldd")
-	for _, path := range []string{testenv.NeedProgram(t, "ls"), testenv.NeedProgram(t, "bash"), testenv.NeedProgram(t, "git"), needsTwice(t)} {
-		out, err := exec.Command("ldd", path).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		f, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		got := map[string]bool{}
-		for _, lib := range needed(f, path) {
-			real, _ := filepath.EvalSymlinks(lib)
-			got[real] = true
-		}
-		for _, line := range strings.Split(string(out), "\n") {
-			// libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x...)
-			if _, rest, ok := strings.Cut(line, "=> "); ok {
-				lib, _, _ := strings.Cut(rest, " ")
-				if real, err := filepath.EvalSymlinks(lib); err == nil && !got[real] {
-					t.Errorf("%s: %s is missing in %v", path, real, got)
-				}
-			}
-		}
-	}
-}
-
-func TestConfiguredDirs(t *testing.T) {
-	dir := t.TempDir()
-	write := func(name, text string) {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("main.conf", "# comment\n/one # and more\ninclude sub-*.conf\n/four\n")
-	write("sub-a.conf", "/two\nrelative\n")
-	write("sub-b.conf", "/three\ninclude main.conf\n") // a cycle ends
-	got := configuredDirs(filepath.Join(dir, "main.conf"), 0, new(int))
-	if diff := cmp.Diff([]string{"/one", "/two", "/three"}, got[:3]); diff != "" {
-		t.Error(diff)
-	}
-	if got[len(got)-1] != "/four" || len(got) > 4*maxConfFiles {
-		t.Errorf("%d directories, the last %s", len(got), got[len(got)-1])
-	}
 }
 
 // Names outlive their processes, and are asked for anew while they live.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"endoscope/probes/process"
+	"endoscope/probes/uprobe/selection"
 )
 
 // unwound says why calls of a library's functions may be left by unwinding
@@ -17,15 +18,15 @@ import (
 // It is said of libraries alone. An executable of C that uses a library of C++
 // is common (PostgreSQL has one for its collations), and exceptions do not leave
 // such a library.
-func (r *resolver) unwound(m *module) string {
-	if m.exe {
+func (r *resolver) unwound(m *selection.Module) string {
+	if m.Exe {
 		return ""
 	}
 	if r.unwindingProcesses == nil {
 		r.unwindingProcesses, r.unwindingPrograms = map[int]bool{}, map[string]bool{}
 	}
-	for _, pl := range m.in {
-		if r.hasUnwinder(pl.process) {
+	for _, pl := range m.Mapped {
+		if r.hasUnwinder(pl.Process) {
 			return throughLibrary
 		}
 	}
@@ -63,7 +64,7 @@ func (r *resolver) willUnwind(path string) (will bool) {
 	if err != nil {
 		return false
 	}
-	if slices.ContainsFunc(needed(f, path), isUnwinder) {
+	if slices.ContainsFunc(selection.Libraries(f, path), isUnwinder) {
 		f.Close()
 		return true
 	}

@@ -16,6 +16,7 @@ import (
 	"endoscope/probes/dwarf/op"
 	"endoscope/probes/dwarf/signature"
 	"endoscope/probes/uprobe/abi"
+	"endoscope/probes/uprobe/selection"
 	"endoscope/probes/usdt"
 )
 
@@ -24,8 +25,8 @@ import (
 // their notes say so, and no return.
 
 // marked adds the marked places of a module.
-func (r *resolver) marked(m *module) error {
-	list, err := usdt.Probes(m.file)
+func (r *resolver) marked(m *selection.Module) error {
+	list, err := usdt.Probes(m.File)
 	if err != nil || len(list) == 0 {
 		return nil // nothing is marked in it
 	}
@@ -34,14 +35,14 @@ func (r *resolver) marked(m *module) error {
 	if err != nil {
 		return err
 	}
-	var scopes []*scope
+	var scopes []*selection.Scope
 	for i := range list {
 		p := &list[i]
 		name := p.String()
 		if i == 0 || name != r.markedNames[len(r.markedNames)-1] {
 			r.markedNames = append(r.markedNames, name)
 		}
-		ok, err := r.sel.match(name, "", m.name())
+		ok, err := r.sel.Match(name, "", m.Name())
 		if err != nil {
 			return err
 		}
@@ -64,7 +65,7 @@ func (r *resolver) marked(m *module) error {
 		for _, s := range scopes {
 			r.wants = append(r.wants, want{
 				module: m, scope: s, site: p.Site, flags: abi.Placed, marked: p,
-				label: label{function: name, module: m.name(), exe: s.exe},
+				label: label{function: name, module: m.Name(), exe: s.Exe},
 			})
 		}
 	}

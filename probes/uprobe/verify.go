@@ -10,6 +10,7 @@ import (
 
 	"endoscope/probes/codesite"
 	"endoscope/probes/elf"
+	"endoscope/probes/uprobe/selection"
 )
 
 // breakpoint is what a uprobe puts in the place of an instruction's first byte.
@@ -33,8 +34,8 @@ type text struct {
 	want   []byte
 }
 
-func openText(pl place, file *os.File) (*text, error) {
-	proc, err := procfs.NewProc(pl.process.PID)
+func openText(pl selection.Place, file *os.File) (*text, error) {
+	proc, err := procfs.NewProc(pl.Process.PID)
 	if err != nil {
 		return nil, err
 	}
@@ -42,13 +43,13 @@ func openText(pl place, file *os.File) (*text, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &text{file: pageReader{r: file}, name: filepath.Base(pl.mapping.Path)}
+	t := &text{file: pageReader{r: file}, name: filepath.Base(pl.Mapping.Path)}
 	for _, m := range maps {
-		if m.Perms.Execute && m.Dev == pl.mapping.Dev && m.Inode == pl.mapping.Inode {
+		if m.Perms.Execute && m.Dev == pl.Mapping.Dev && m.Inode == pl.Mapping.Inode {
 			t.parts = append(t.parts, m)
 		}
 	}
-	if t.memory, err = os.Open(fmt.Sprintf("/proc/%d/mem", pl.process.PID)); err != nil {
+	if t.memory, err = os.Open(fmt.Sprintf("/proc/%d/mem", pl.Process.PID)); err != nil {
 		return nil, err
 	}
 	t.code.r = t.memory

@@ -17,6 +17,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // changer calls work ten times for each line it reads; at "exec" it executes
@@ -104,7 +105,7 @@ func TestViewerSeesTheirOwn(t *testing.T) {
 	returnModes(t, func(t *testing.T, o Options) {
 		p := provider(t, o)
 		mine, roots := runAs(t, viewerUID, target), runAs(t, 0, target)
-		src, got := start(t, p, acquisition(catalog.FunctionDuration, plan.Target{Exes: []string{target}, Viewer: viewer(true)}, named("work"), "pid"))
+		src, got := start(t, p, testplan.Acquire(catalog.FunctionDuration, plan.Target{Exes: []string{target}, Viewer: viewer(true)}, testplan.Named("work"), "pid"))
 		later, others := runAs(t, viewerUID, target), runAs(t, otherUID, target)
 		for _, r := range []*running{mine, roots, later, others} {
 			r.work()
@@ -128,7 +129,7 @@ func TestViewerLosesSetUserID(t *testing.T) {
 			target := public(t, testenv.CompileCText(t, changer, "-O1"))
 			p := provider(t, Options{})
 			r := runAs(t, viewerUID, target)
-			spec := acquisition(catalog.FunctionStart, r.target(), named("work"), "pid")
+			spec := testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("work"), "pid")
 			spec.Target.Viewer = viewer(shared)
 			src, got := start(t, p, spec)
 			r.work()
@@ -162,12 +163,12 @@ func TestPrivateProbes(t *testing.T) {
 	target := public(t, testenv.CompileCText(t, changer, "-O1"))
 	p := provider(t, Options{})
 	mine, others := runAs(t, viewerUID, target), runAs(t, otherUID, target)
-	spec := acquisition(catalog.FunctionDuration, mine.target(), named("work"), "pid")
+	spec := testplan.Acquire(catalog.FunctionDuration, mine.target(), testplan.Named("work"), "pid")
 	spec.Target.Viewer = viewer(false)
 	src, got := start(t, p, spec)
 	for _, w := range src.(*source).resolution.wants {
-		if w.scope.pid != mine.cmd.Process.Pid || w.returns == trapped {
-			t.Errorf("a probe of process %d, with return trap: %t", w.scope.pid, w.returns == trapped)
+		if w.scope.Pid != mine.cmd.Process.Pid || w.returns == trapped {
+			t.Errorf("a probe of process %d, with return trap: %t", w.scope.Pid, w.returns == trapped)
 		}
 	}
 	mine.work()
@@ -189,7 +190,7 @@ func TestPrivateProbes(t *testing.T) {
 		{mine.target(), plan.Settings{ProbeLinks: "perf"}, `probes cannot be restricted to one process on this kernel, and others need the grant "shared"`},
 		{others.target(), plan.Settings{}, fmt.Sprintf("there is no process %d", others.cmd.Process.Pid)},
 	} {
-		spec := acquisition(catalog.FunctionDuration, c.target, named("work"), "pid")
+		spec := testplan.Acquire(catalog.FunctionDuration, c.target, testplan.Named("work"), "pid")
 		spec.Target.Viewer, spec.Settings = viewer(false), c.settings
 		if _, err := p.Prepare(context.Background(), spec); err == nil || err.(*plan.Error).Msg != c.want {
 			t.Errorf("%+v: %v, want %s", c.settings, err, c.want)
@@ -221,7 +222,7 @@ func TestViewerOfCgroup(t *testing.T) {
 	}
 	t.Cleanup(func() { granted.cmd.Process.Kill(); granted.cmd.Wait() })
 	v := &plan.Viewer{Cgroups: []string{"es-granted"}, Shared: true}
-	src, got := start(t, p, acquisition(catalog.FunctionStart, plan.Target{Processes: []string{"es-changer"}, Viewer: v}, named("work"), "pid"))
+	src, got := start(t, p, testplan.Acquire(catalog.FunctionStart, plan.Target{Processes: []string{"es-changer"}, Viewer: v}, testplan.Named("work"), "pid"))
 	granted.work()
 	other.work()
 	if err := src.Stop(); err != nil {

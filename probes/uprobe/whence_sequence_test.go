@@ -9,6 +9,7 @@ import (
 	"endoscope/planner/catalog"
 	"endoscope/planner/types"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // followed are the stacks of a sequence's thread as its own events tell them, without
@@ -57,7 +58,7 @@ int main(void) { ready(); for (long i = 0; i < 10; i++) all(i); leaf(0); return 
 	multiModes(t, func(t *testing.T, o Options) {
 		p := provider(t, o)
 		r := run(t, target)
-		_, got := start(t, p, acquisition(catalog.FunctionCall, r.target(), named(functions...), "timestamp", "event", "function_name", "depth", "caller", "stack"))
+		_, got := start(t, p, testplan.Acquire(catalog.FunctionCall, r.target(), testplan.Named(functions...), "timestamp", "event", "function_name", "depth", "caller", "stack"))
 		r.finish(success)
 		if got.wait(t); len(got.lost) > 0 || len(got.counts) > 0 {
 			t.Fatalf("lost %v, counted %v", got.lost, got.counts)
@@ -115,7 +116,7 @@ int main(void) {
 					p := provider(t, o)
 					r := run(t, target)
 					out := append([]string{"arg1", "stack"}, more...)
-					spec := acquisition(stream, r.target(), named("say"), out...)
+					spec := testplan.Acquire(stream, r.target(), testplan.Named("say"), out...)
 					spec.Out.Fields = append(spec.Out.Fields, types.Field{Name: "str(arg0)", Type: types.Varchar})
 					_, got := start(t, p, spec)
 					r.finish(success)

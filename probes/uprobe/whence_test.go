@@ -12,6 +12,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // paths is a program whose function target is called in ways that its argument
@@ -99,12 +100,12 @@ func checkPaths(t *testing.T, o Options, target string, roots ...string) {
 	r := run(t, target)
 	columns := []string{"arg0", "caller", "stack", "function_name"}
 	// The others' returns are trapped, too: their return addresses are not where they were.
-	names := named("target", "one", "two", "varies", "deep", "compare", "sorts", "raises", "all")
-	_, others := start(t, p, acquisition(catalog.FunctionDuration, r.target(), names, "duration"))
-	_, starts := start(t, p, acquisition(catalog.FunctionStart, r.target(), named("target"), columns...))
-	_, nested := start(t, p, acquisition(catalog.FunctionStart, r.target(), named("target"), append(columns, "depth")...))
-	_, ends := start(t, p, acquisition(catalog.FunctionDuration, r.target(), named("target"), columns...))
-	_, alone := start(t, p, acquisition(catalog.FunctionEnd, r.target(), names, "caller", "function_name"))
+	names := testplan.Named("target", "one", "two", "varies", "deep", "compare", "sorts", "raises", "all")
+	_, others := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), names, "duration"))
+	_, starts := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("target"), columns...))
+	_, nested := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("target"), append(columns, "depth")...))
+	_, ends := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("target"), columns...))
+	_, alone := start(t, p, testplan.Acquire(catalog.FunctionEnd, r.target(), names, "caller", "function_name"))
 	r.finish(success)
 	others.wait(t)
 	const times = 41
@@ -158,8 +159,8 @@ int main() { ready(); Circle c; Group g{&c}; for (long i = 0; i < 100; i++) sink
 		p := provider(t, Options{})
 		r := run(t, target)
 		columns := []string{"arg1", "caller", "stack"}
-		_, starts := start(t, p, acquisition(catalog.FunctionStart, r.target(), named("Circle::area"), columns...))
-		_, ends := start(t, p, acquisition(catalog.FunctionDuration, r.target(), named("Circle::area"), columns...))
+		_, starts := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("Circle::area"), columns...))
+		_, ends := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("Circle::area"), columns...))
 		r.finish(success)
 		for _, got := range []*record{starts.wait(t), ends.wait(t)} {
 			if len(got.rows) != 100 || len(got.counts) > 0 {
@@ -182,9 +183,9 @@ int main() { ready(); Circle c; Group g{&c}; for (long i = 0; i < 100; i++) sink
 		p := provider(t, Options{})
 		r := run(t, target)
 		columns := []string{"arg0", "caller", "stack"}
-		_, leaves := start(t, p, acquisition(catalog.FunctionStart, r.target(), named("main.leaf"), columns...))
-		deep := acquisition(catalog.FunctionDuration, r.target(), named("main.down"), columns...)
-		deep.Filter = bound(call("=", &plan.Call{Fn: "%", Args: []plan.Expr{&plan.Col{Name: "arg0"}, &plan.Const{V: types.Int(50)}}, T: types.Bigint}, &plan.Const{V: types.Int(0)}), deep.Out)
+		_, leaves := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("main.leaf"), columns...))
+		deep := testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("main.down"), columns...)
+		deep.Filter = bound(testplan.Call("=", &plan.Call{Fn: "%", Args: []plan.Expr{&plan.Col{Name: "arg0"}, &plan.Const{V: types.Int(50)}}, T: types.Bigint}, &plan.Const{V: types.Int(0)}), deep.Out)
 		deep.Settings.StackBytes = 64 << 10
 		_, downs := start(t, p, deep)
 		r.finish(success)
@@ -246,7 +247,7 @@ int main(void) {
 }`, "-O2")
 	p := provider(t, Options{})
 	const runs = 20
-	src, got := start(t, p, acquisition(catalog.FunctionStart, plan.Target{Exes: []string{program}}, named("compare"), "stack", "caller"))
+	src, got := start(t, p, testplan.Acquire(catalog.FunctionStart, plan.Target{Exes: []string{program}}, testplan.Named("compare"), "stack", "caller"))
 	for range runs {
 		if out, err := exec.Command(program).CombinedOutput(); err != nil {
 			t.Fatalf("%s%v", out, err)

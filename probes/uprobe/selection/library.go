@@ -1,4 +1,4 @@
-package uprobe
+package selection
 
 import (
 	"bufio"
@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/process"
 )
 
@@ -25,10 +27,10 @@ var defaultLibraryDirs = []string{
 	"/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib",
 }
 
-// needed lists the paths of the libraries that an executable will load when it
+// Libraries lists the paths of the libraries that an executable will load when it
 // starts, in the loader's order: DT_NEEDED, searched along RPATH or RUNPATH,
 // the configured directories and the default ones. Nothing has to run for it.
-func needed(exe *os.File, path string) []string {
+func Libraries(exe *os.File, path string) []string {
 	dirs := append(configuredDirs("/etc/ld.so.conf", 0, new(int)), defaultLibraryDirs...)
 	var out []string
 	seen := map[string]bool{}
@@ -72,8 +74,8 @@ func findExpected(exe *os.File, path, name string) string {
 	return findLibrary(name, runPaths(e, path), dirs, e.Machine)
 }
 
-// namesLibrary reports whether an executable itself names a library that it needs.
-func namesLibrary(exe *os.File, library string) bool {
+// NamesLibrary reports whether an executable itself names a library that it needs.
+func NamesLibrary(exe *os.File, library string) bool {
 	e, err := elf.NewFile(exe)
 	if err != nil {
 		return false
@@ -155,4 +157,44 @@ func configuredDirs(file string, level int, files *int) []string {
 		}
 	}
 	return out
+}
+
+// IsLibraryName reports whether a module of this name may be loaded by a program
+// that runs: it is no misspelt executable.
+func IsLibraryName(name string) bool {
+	return strings.HasSuffix(name, ".so") || strings.Contains(name, ".so.") || strings.HasSuffix(name, ".node")
+}
+
+// SpeaksOfLibraries is isLibraryName of patterns.
+func SpeaksOfLibraries(sel plan.Expr) (yes bool) {
+	of := func(c *plan.Const) bool {
+		return c.V.Type == types.Varchar && (strings.Contains(c.V.S, ".so") || strings.Contains(c.V.S, ".node") || strings.HasPrefix(strings.TrimPrefix(c.V.S, "^"), "lib"))
+	}
+	for _, e := range conjuncts(sel) {
+		if Mentions(e) != 1<<plan.SelectModule {
+			continue
+		}
+		plan.Walk(e, func(e plan.Expr) {
+			if c, ok := e.(*plan.Const); ok {
+				yes = yes || of(c)
+			}
+		})
+	}
+	return yes
+}
+
+// ModuleList are the only modules that a selection means, nil if it may mean
+// others.
+func ModuleList(sel plan.Expr) (names []string) {
+	for _, c := range listOf(sel, plan.SelectModule) {
+		names = append(names, c.V.S)
+	}
+	return names
+}
+
+func IsLibgcc(module string) bool { return strings.HasPrefix(module, "libgcc_s.so") }
+
+// IsLibc is true for glibc, also as it was called before 2.34, and musl.
+func IsLibc(module string) bool {
+	return strings.HasPrefix(module, "libc.") || strings.HasPrefix(module, "libc-") || strings.HasPrefix(module, "ld-musl-")
 }

@@ -1,4 +1,4 @@
-package uprobe
+package selection
 
 import (
 	"encoding/binary"
@@ -14,39 +14,39 @@ import (
 	"endoscope/probes/uprobe/abi"
 )
 
-// scope says of which processes a probe's events are wanted.
-type scope struct {
-	pid   int    // of which the link is restricted; 0: none
-	flags uint32 // onlyTargets, if the program has to look
-	exe   string // of the processes, if that is the module itself
-	key   string // equal for equal scopes
+// Scope says of which processes a probe's events are wanted.
+type Scope struct {
+	Pid   int    // of which the link is restricted; 0: none
+	Flags uint32 // onlyTargets, if the program has to look
+	Exe   string // of the processes, if that is the module itself
+	Key   string // equal for equal scopes
 }
 
-// pidScope is one process, to which the link is restricted: others of the same
+// PidScope is one process, to which the link is restricted: others of the same
 // file pay nothing. It is for entries only. A forked child keeps the
 // breakpoints of its parent, and for a process other than the link's the kernel
 // does not run the program but sets the return trap all the same. Without our
 // check of the stack that killed a child which switched stacks.
-func pidScope(pl place) *scope {
-	return &scope{pid: pl.process.PID, exe: ownExe([]place{pl}), key: fmt.Sprintf("pid %d", pl.process.PID)}
+func PidScope(pl Place) *Scope {
+	return &Scope{Pid: pl.Process.PID, Exe: OwnExe([]Place{pl}), Key: fmt.Sprintf("pid %d", pl.Process.PID)}
 }
 
-// ownExe is the path by which all these processes run the module as their
+// OwnExe is the path by which all these processes run the module as their
 // executable, "" if there is none.
-func ownExe(in []place) string {
+func OwnExe(in []Place) string {
 	exe := ""
 	for i, pl := range in {
-		if pl.mapping.Path != pl.process.Exe || i > 0 && pl.process.Exe != exe {
+		if pl.Mapping.Path != pl.Process.Exe || i > 0 && pl.Process.Exe != exe {
 			return ""
 		}
-		exe = pl.process.Exe
+		exe = pl.Process.Exe
 	}
 	return exe
 }
 
-// members are the processes that the target means, those that start later
+// Members are the processes that the target means, those that start later
 // included, and by what they are known.
-func members(t plan.Target, running []process.Process) (list []bpf.FunctionTarget, only uint32) {
+func Members(t plan.Target, running []process.Process) (list []bpf.FunctionTarget, only uint32) {
 	for _, pid := range t.PIDs {
 		list = append(list, pidTarget(pid))
 		only |= abi.OnlyPIDs
@@ -95,8 +95,8 @@ func members(t plan.Target, running []process.Process) (list []bpf.FunctionTarge
 	return list, only
 }
 
-// keyOf names a set of processes.
-func keyOf(members []bpf.FunctionTarget) string {
+// KeyOf names a set of processes.
+func KeyOf(members []bpf.FunctionTarget) string {
 	keys := make([]string, len(members))
 	for i, m := range members {
 		keys[i] = fmt.Sprintf("%d:%x:%x", m.Kind, m.Id[0], m.Id[1])

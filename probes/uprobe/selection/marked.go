@@ -1,18 +1,19 @@
-package uprobe
+package selection
 
 import (
-	"endoscope/planner/plan"
-	"endoscope/planner/types"
 	"slices"
 	"strings"
+
+	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
-// markedPrefix begins the names of marked places, and what is said of them.
-const markedPrefix = "usdt:"
+// MarkedPrefix begins the names of marked places, and what is said of them.
+const MarkedPrefix = "usdt:"
 
-// speaksOfMarked reports whether a selection means marked places, too: only if it
+// SpeaksOfMarked reports whether a selection means marked places, too: only if it
 // says so, for whoever asks for all functions asks for calls.
-func speaksOfMarked(sel plan.Expr) (yes bool) {
+func SpeaksOfMarked(sel plan.Expr) (yes bool) {
 	plan.Walk(sel, func(e plan.Expr) {
 		switch e := e.(type) {
 		case *plan.Const:
@@ -29,11 +30,11 @@ func speaksOfMarked(sel plan.Expr) (yes bool) {
 // meansOnlyMarked reports whether a selection that speaks of marked places can
 // mean nothing else.
 func meansOnlyMarked(sel plan.Expr) bool {
-	if names := nameList(sel); names != nil {
+	if names := NameList(sel); names != nil {
 		return !slices.ContainsFunc(names, func(c *plan.Const) bool { return !isMarkedName(c) })
 	}
 	for _, c := range conjuncts(sel) {
-		if mentions(c) != 1<<selName {
+		if Mentions(c) != 1<<plan.SelectName {
 			continue
 		}
 		if call, ok := c.(*plan.Call); ok && len(call.Args) == 2 {
@@ -47,5 +48,5 @@ func meansOnlyMarked(sel plan.Expr) bool {
 
 // isMarkedName is of names, and of patterns that only such names fit.
 func isMarkedName(c *plan.Const) bool {
-	return c.V.Type == types.Varchar && strings.HasPrefix(strings.TrimPrefix(c.V.S, "^"), markedPrefix)
+	return c.V.Type == types.Varchar && strings.HasPrefix(strings.TrimPrefix(c.V.S, "^"), MarkedPrefix)
 }

@@ -1,4 +1,4 @@
-package uprobe
+package selection
 
 import (
 	"regexp"
@@ -7,22 +7,18 @@ import (
 
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
-	"endoscope/planner/types"
-	"endoscope/probes/codesite"
 	"endoscope/probes/elf"
-	"endoscope/probes/process"
 )
 
-// memoryFields are what these have beside the function and where it was called
-// from. The address of an allocation is known at its return, and so it happens
-// then; a deallocation happens when its call begins, for from then on others may
-// be given the memory. A realloc that succeeds is both, even if the memory stays
-// where it is. What failed, and free(NULL), is neither. size is what was asked
-// for; of a deallocation NULL, unless it is given.
-var memoryFields = []types.Field{{Name: "address", Type: types.Bigint}, {Name: "size", Type: types.Bigint}}
-
-// ofMemory reports whether a query is of one of these streams.
-func ofMemory(spec *plan.Acquire) bool {
+// OfMemory reports whether a query is of a stream of memory that allocators give out
+// and take back.
+//
+// The address of an allocation is known at its return, and so it happens then; a
+// deallocation happens when its call begins, for from then on others may be given the
+// memory. A realloc that succeeds is both, even if the memory stays where it is. What
+// failed, and free(NULL), is neither. The size is what was asked for; of a
+// deallocation NULL, unless it is given.
+func OfMemory(spec *plan.Acquire) bool {
 	return spec.Stream == catalog.Allocation || spec.Stream == catalog.Deallocation
 }
 
@@ -41,29 +37,30 @@ const (
 	resizesSecondToProduct
 	releases
 	releasesSized
-	takesText // as much as a text takes, which is not known
+	TakesText // as much as a text takes, which is not known
 
-	firstArguments = 28 // bit of the cookie
+	FirstArguments = 28 // bit of the cookie
 
-	noSize = ^uint64(0)
+	NoSize = ^uint64(0)
 )
 
-// allocates and releases report of which streams a function is.
-func (a arguments) allocates() bool { return a < releases || a == takesText }
-func (a arguments) releases() bool  { return a >= resizes && a != takesText }
+// Allocates and releases report of which streams a function is.
+func (a arguments) Allocates() bool { return a < releases || a == TakesText }
 
-// sizing says of allocations whether their sizes are told, which makes of a test of the size
+func (a arguments) Releases() bool { return a >= resizes && a != TakesText }
+
+// Sizing says of allocations whether their sizes are told, which makes of a test of the size
 // another in the kernel. Modules that come while a query runs do as those before.
-type sizing uint8
+type Sizing uint8
 
 const (
-	asTheyAre    sizing = iota
-	mayBeUnknown        // because one's is
-	areKnown            // functions of which they are not are left out
+	AsTheyAre    Sizing = iota
+	MayBeUnknown        // because one's is
+	AreKnown            // functions of which they are not are left out
 )
 
-// testsSizes reports whether the kernel may test, or add up, the sizes of allocations.
-func testsSizes(spec *plan.Acquire) bool {
+// TestsSizes reports whether the kernel may test, or add up, the sizes of allocations.
+func TestsSizes(spec *plan.Acquire) bool {
 	size := spec.Out.Index("size")
 	if spec.Stream != catalog.Allocation || size < 0 {
 		return false
@@ -103,7 +100,7 @@ var allocatorsOfMimalloc = map[string]arguments{
 	"mi_new_realloc": resizes, "mi_new_reallocn": resizesToProduct,
 	"mi_free_size": releasesSized, "mi_free_size_aligned": releasesSized, "mi_free_aligned": releases,
 	// The others of the kind call these, or mi_malloc.
-	"mi_strdup": takesText, "mi_strndup": takesText, "mi_wcsdup": takesText, "mi_heap_strdup": takesText, "mi_heap_strndup": takesText,
+	"mi_strdup": TakesText, "mi_strndup": TakesText, "mi_wcsdup": TakesText, "mi_heap_strdup": TakesText, "mi_heap_strndup": TakesText,
 	"mi_aligned_recalloc": resizesToProduct, "mi_aligned_offset_recalloc": resizesToProduct,
 	// Their first argument is a heap.
 	"mi_heap_malloc": takesSizeSecond, "mi_heap_malloc_small": takesSizeSecond, "mi_heap_malloc_aligned": takesSizeSecond, "mi_heap_malloc_aligned_at": takesSizeSecond,
@@ -129,8 +126,8 @@ const doesNotThrow = "RKSt9nothrow_t"
 // since Go 1.26 those for each size class of small objects, too.
 var allocatorsOfGo = regexp.MustCompile(`^runtime\.mallocgc((SmallScanNoHeader|SmallNoScan)SC\d+|TinySize\d+)?$`)
 
-// allocator is what a function does of that; 0: it is none.
-func allocator(f *elf.Function) arguments {
+// Allocator is what a function does of that; 0: it is none.
+func Allocator(f *elf.Function) arguments {
 	if f.Lang == elf.Go {
 		if allocatorsOfGo.MatchString(f.Name) {
 			return takesSize
@@ -161,11 +158,11 @@ func allocatorNamed(name string) arguments {
 	return 0
 }
 
-func isAllocator(name string) bool { return allocatorNamed(name) != 0 }
+func IsAllocator(name string) bool { return allocatorNamed(name) != 0 }
 
-// isOperator reports whether an allocator's function is an operator of C++, be it by
+// IsOperator reports whether an allocator's function is an operator of C++, be it by
 // another name that it has: those that allocate may throw.
-func isOperator(f *elf.Function) bool {
+func IsOperator(f *elf.Function) bool {
 	return isOperatorNamed(f.Mangled) || slices.ContainsFunc(f.Aliases, isOperatorNamed)
 }
 
@@ -176,44 +173,4 @@ func isOperatorNamed(name string) bool {
 		}
 	}
 	return false
-}
-
-// allocators are the functions of a module that a query of such a stream is
-// about. The operators of C++ are, where they are an allocator's or the program's
-// own: the C++ library's always call malloc and free, which are observed at less
-// cost. An allocator's may call them for some blocks alone.
-func (s *selector) allocators(m *elf.Module, module string) (out []choice, err error) {
-	for i, f := range m.All() {
-		a := allocator(&f)
-		if a == 0 || s.memory == catalog.Allocation && !a.allocates() || s.memory == catalog.Deallocation && !a.releases() {
-			continue
-		}
-		if isOperator(&f) && !codesite.In(m).MayAvoid(i, isAllocator) {
-			continue
-		}
-		if a == takesText && s.sizes == areKnown {
-			s.leftOut.Store(true)
-			continue
-		}
-		name, ok := f.Name, true
-		if s.match != nil {
-			if name, ok, err = s.matched(&f, module); err != nil {
-				return nil, err
-			}
-		}
-		if ok {
-			out = append(out, choice{i, name, f.Class, f.Lang})
-		}
-	}
-	return out, nil
-}
-
-// addStarting adds the libraries of processes that have only begun.
-func (s *moduleSet) addStarting(t plan.Target, running []process.Process) error {
-	programs, err := findModules(t, running, &selector{})
-	if err != nil {
-		return err
-	}
-	defer programs.close()
-	return s.addComing(programs, func(string) bool { return true })
 }
