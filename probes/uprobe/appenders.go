@@ -201,3 +201,19 @@ func (v *readValue) number(e *event) (n uint64, known bool) {
 	}
 	return e.args[v.slot], true
 }
+
+// nameOf is columnByName the other way round. Every column has an appender.
+var nameOf = func() map[column]string {
+	m := map[column]string{colFrame: frameColumn}
+	for name := range appenders {
+		c, ok := columnByName[name]
+		if !ok {
+			panic("uprobe: no column is called " + name)
+		}
+		m[c] = name
+	}
+	if len(m) != len(columnByName) {
+		panic("uprobe: a column is not made")
+	}
+	return m
+}()

@@ -69,22 +69,6 @@ var columnByName = func() map[string]column {
 	return m
 }()
 
-// nameOf is columnByName the other way round. Every column has an appender.
-var nameOf = func() map[column]string {
-	m := map[column]string{colFrame: frameColumn}
-	for name := range appenders {
-		c, ok := columnByName[name]
-		if !ok {
-			panic("uprobe: no column is called " + name)
-		}
-		m[c] = name
-	}
-	if len(m) != len(columnByName) {
-		panic("uprobe: a column is not made")
-	}
-	return m
-}()
-
 // ofReceiver reports whether the column is about the object of a call.
 func (c column) ofReceiver() bool { return colReceiver <= c && c < colFrame }
 

@@ -127,7 +127,7 @@ func isNeeded(p process.Process, name string) bool {
 }
 
 // text prints an expression, which may be nil.
-func TextOf(e plan.Expr) string {
+func textOf(e plan.Expr) string {
 	if e == nil {
 		return ""
 	}

@@ -179,3 +179,26 @@ func comm(c *[16]int8) []byte {
 	}
 	return b
 }
+
+// texts are the texts of an event, in place.
+type texts []byte
+
+// of is the text in a slot; false: NULL.
+func (t texts) of(slot int) ([]byte, bool) {
+	if len(t) < textsHeader {
+		return nil, false
+	}
+	at := textsHeader
+	for i := range slot {
+		if n := t.length(i); n != noText {
+			at += n
+		}
+	}
+	n := t.length(slot)
+	if n == noText || at+n > len(t) {
+		return nil, false
+	}
+	return t[at : at+n], true
+}
+
+func (t texts) length(slot int) int { return int(binary.LittleEndian.Uint16(t[2+2*slot:])) }

@@ -140,7 +140,7 @@ func (l landmark) is(o landmark) bool {
 // sameTests reports whether the kernel tests the calls of both by the same programs.
 func sameTests(a, b *filter) bool {
 	text := func(f *filter) string {
-		return fmt.Sprint(f.program.Entry, f.program.Return, TextOf(f.program.Residual))
+		return fmt.Sprint(f.program.Entry, f.program.Return, textOf(f.program.Residual))
 	}
 	return text(a) == text(b)
 }

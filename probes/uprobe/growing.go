@@ -402,7 +402,7 @@ func (g *growing) grow(f *selection.Mapping) error {
 		}
 		return err
 	}
-	if TextOf(s.residual()) != TextOf(g.residual) {
+	if textOf(s.residual()) != textOf(g.residual) {
 		s.Stop()
 		return errOtherwise
 	}

@@ -1,10 +1,10 @@
 package uprobe
 
 import (
-	"endoscope/probes/uprobe/attach"
+	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
-	"github.com/cilium/ebpf"
+	"endoscope/probes/uprobe/attach"
 )
 
 // maxPreallocated is how much memory a hash table may take that has it all from

@@ -1,7 +1,6 @@
 package uprobe
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
 	"strconv"
@@ -101,26 +100,3 @@ func (r *reading) identity() string {
 
 // maxCalls is how many calls of a thread with return traps there may be (calls.h).
 const maxCalls = 64
-
-// texts are the texts of an event, in place.
-type texts []byte
-
-// of is the text in a slot; false: NULL.
-func (t texts) of(slot int) ([]byte, bool) {
-	if len(t) < textsHeader {
-		return nil, false
-	}
-	at := textsHeader
-	for i := range slot {
-		if n := t.length(i); n != noText {
-			at += n
-		}
-	}
-	n := t.length(slot)
-	if n == noText || at+n > len(t) {
-		return nil, false
-	}
-	return t[at : at+n], true
-}
-
-func (t texts) length(slot int) int { return int(binary.LittleEndian.Uint16(t[2+2*slot:])) }

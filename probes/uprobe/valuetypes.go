@@ -1,0 +1,123 @@
+package uprobe
+
+import (
+	"endoscope/planner/plan"
+	"endoscope/planner/types"
+	"endoscope/probes/codesite"
+	"endoscope/probes/dwarf/signature"
+	"endoscope/probes/elf"
+	"endoscope/probes/process"
+	"endoscope/probes/uprobe/selection"
+	"endoscope/probes/usdt"
+)
+
+// valuesOfFunction says how a query's values are read of one function, which is probed at
+// site.
+func (r *resolver) valuesOfFunction(sym *elf.Module, c selection.Choice, site codesite.Site) []functionValue {
+	if !anyValue(r.values) {
+		return nil
+	}
+	return r.signatures.values(r.values, sym, c, signature.Where{SPOffset: site.SPOffset})
+}
+
+// Values gives the types of those columns of spec that are values; of the others, those
+// that they have. The type that a value has in spec, if it is not NULL, is what the
+// statement casts it to: it counts where functions do not agree, or are not there yet. It
+// attaches nothing.
+func (p *Provider) Values(spec *plan.Acquire) ([]types.Type, error) {
+	out := spec.Out.Types()
+	vs := valuesOf(spec)
+	if !anyNamed(vs) {
+		return out, nil
+	}
+	found, names, waits, err := p.lookUp(spec, vs)
+	if only := wholeOnly(vs); err != nil && only >= 0 {
+		out[only] = types.Bigint // what there is to say of the target, Prepare says
+		return out, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i, v := range vs {
+		switch {
+		case v == nil || v.path == nil:
+		case v.whole:
+			if out[i], err = common(found, i); err != nil && spec.Results == plan.NamedResults {
+				return nil, &plan.InColumn{Column: v.name, Err: placedAt(err, spec)}
+			}
+		case len(found) == 0 && !waits:
+			return nil, p.noneFound(spec)
+		case len(found) == 0 && v.t == types.Null:
+			return nil, v.unknown(spec)
+		case len(found) == 0: // as it is cast
+		default:
+			if out[i], err = v.typeIn(len(found), func(f int) (functionValue, string) { return found[f][i], names[f] }); err != nil {
+				return nil, &plan.InColumn{Column: v.name, Err: placedAt(err, spec)}
+			}
+		}
+	}
+	return out, nil
+}
+
+// noneFound says why no function is that spec chooses.
+func (p *Provider) noneFound(spec *plan.Acquire) error {
+	links, err := p.linksFor(spec)
+	if err != nil {
+		return err
+	}
+	s, err := p.prepare(spec, nil, links, selection.Find)
+	if err != nil {
+		return refusal(err)
+	}
+	s.Stop() // it has come between
+	return plan.Errorf(spec.Start, spec.Stop, "the functions of %s change while they are looked up", spec.Select).WithHint("ask again")
+}
+
+// lookUp says how values are read of the functions that spec chooses, what these are
+// called, and whether others may come with modules that are not loaded.
+func (p *Provider) lookUp(spec *plan.Acquire, vs []*readValue) (found [][]functionValue, names []string, waits bool, err error) {
+	running, err := process.Resolve(spec.Target)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	if err := selection.RefusePaths(spec); err != nil {
+		return nil, nil, false, err
+	}
+	sel, err := selection.New(spec.Select, p.o.Match)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	set, err := selection.Find(spec.Target, running, sel)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	defer set.Close()
+	for _, m := range set.List {
+		if selection.SpeaksOfMarked(spec.Select) {
+			list, _ := usdt.Probes(m.File) // on an error nothing is marked in it
+			for i := range list {
+				w := want{marked: &list[i], label: label{function: list[i].String()}}
+				if ok, err := sel.Match(w.label.function, "", m.Name()); ok && err == nil {
+					found, names = append(found, valuesOfMarked(vs, w)), append(names, w.label.function)
+				}
+			}
+		}
+		sym, err := p.modules.Open(m.File, m.Name())
+		if err != nil {
+			return nil, nil, false, selection.RefuseTarget(spec.Target, "cannot monitor functions of %v", err)
+		}
+		defer sym.Close()
+		chosen, err := sel.Choose(sym, m.Name())
+		if err != nil {
+			return nil, nil, false, err
+		}
+		if len(chosen) == 0 {
+			continue
+		}
+		s := openSignatures(sym, vs, len(chosen))
+		for _, c := range chosen {
+			found, names = append(found, s.values(vs, sym, c, signature.Where{})), append(names, c.Name)
+		}
+	}
+	return found, names, comingOf(spec, sel, running, set) != nil, nil
+}
