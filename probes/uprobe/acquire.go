@@ -7,6 +7,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/selection"
 
 	"golang.org/x/sys/unix"
@@ -52,25 +53,25 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 	s.sub.groups = p.reader.groups
 	s.sub.lateness = p.lateness(s.spec)
 	if s.sub.java = methodsOf(s, in); s.sub.java != nil {
-		s.sub.name(0, label{}) // of gaps
+		s.sub.name(0, calls.Label{}) // of gaps
 	} else {
 		for i, w := range s.resolution.wants {
-			s.sub.name(uint32(i), w.label)
+			s.sub.name(uint32(i), w.Label)
 		}
 	}
 	for k, f := range s.resolution.inferred {
-		s.sub.name(uint32(len(s.resolution.wants)+k), f.label)
+		s.sub.name(uint32(len(s.resolution.wants)+k), f.Label)
 	}
 	s.sub.know(s.resolution.receivers)
 	s.sub.stacks = p.newStacks(s)
-	s.sub.shares = sharesOf(s.resolution.wants, s.resolution.inferred)
+	s.sub.shares = calls.SharesOf(s.resolution.wants, s.resolution.inferred)
 	if a := in.aggregator; a != nil {
 		a.sub, a.reader = s.sub, p.reader
 		a.rows = newPartialRows(s.spec.Partial, a.code, s.spec.Out, s.resolution)
 		s.sub.bound = a.begins
 		s.aggregates(a)
 	}
-	if slices.Contains(s.wants.cols, colContainer) {
+	if slices.Contains(s.wants.Cols, calls.ColContainer) {
 		// While they are there: rows may come when they have ended.
 		p.reader.do(func() {
 			for _, q := range s.resolution.running {
@@ -99,7 +100,7 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 // attachAll attaches the probes of s: in one go for each module, restriction of
 // the link and way to observe returns.
 func (p *Provider) attachAll(s *source, in *installation) error {
-	if name := threadEnd(s.wants.options, s.resolution.returns()); name != "" {
+	if name := threadEnd(s.wants.Options, s.resolution.returns()); name != "" {
 		l, err := attach.Tracepoint(in.objects.Programs[name], "sched_process_exit")
 		if err != nil {
 			return plan.Errorf(s.spec.Start, s.spec.Stop, "the kernel refuses to tell when threads end: %v", err)
@@ -115,36 +116,36 @@ func (p *Provider) attachFrom(s *source, in *installation, from, landmarks, pid 
 	type group struct {
 		module  *selection.Module
 		pid     int
-		returns returns
+		returns calls.Returns
 	}
 	var order []group
 	members := map[group][]int{}
 	for k, w := range s.resolution.wants[from:] {
 		i := from + k
-		if w.refused || w.module.Written { // when it was attached before
+		if w.Refused || w.Module.Written { // when it was attached before
 			continue
 		}
-		if pid != 0 && w.scope.Pid != pid {
+		if pid != 0 && w.Scope.Pid != pid {
 			continue
 		}
-		g := group{w.module, w.scope.Pid, w.returns}
+		g := group{w.Module, w.Scope.Pid, w.Returns}
 		if members[g] == nil {
 			order = append(order, g)
 		}
 		members[g] = append(members[g], i)
 	}
 	for _, g := range s.resolution.landmarks[landmarks:] {
-		if pid != 0 && g.scope.Pid != pid || g.module.Written {
+		if pid != 0 && g.Scope.Pid != pid || g.Module.Written {
 			continue
 		}
-		if err := p.lease(s, in, g.module); err != nil {
+		if err := p.lease(s, in, g.Module); err != nil {
 			return err
 		}
-		l, err := attach.Uprobes(in.objects.Programs[g.program], g.module.File, s.links.AttachType(), 0, g.scope.Pid, attach.Places{Offsets: []uint64{g.site.Offset}, Cookies: []uint64{g.cookie}})
+		l, err := attach.Uprobes(in.objects.Programs[g.Program], g.Module.File, s.links.AttachType(), 0, g.Scope.Pid, attach.Places{Offsets: []uint64{g.Site.Offset}, Cookies: []uint64{g.Cookie}})
 		if err != nil {
-			return plan.Errorf(s.spec.Start, s.spec.Stop, "the kernel refuses to probe %s in %s: %v", g.function, g.module.Name(), err)
+			return plan.Errorf(s.spec.Start, s.spec.Stop, "the kernel refuses to probe %s in %s: %v", g.Function, g.Module.Name(), err)
 		}
-		l.File = g.module.Id
+		l.File = g.Module.Id
 		in.links = append(in.links, l)
 	}
 	for _, g := range order {
@@ -166,7 +167,7 @@ func (p *Provider) attachFrom(s *source, in *installation, from, landmarks, pid 
 func (p *Provider) attach(s *source, in *installation, which []int) ([]*attach.Link, error) {
 	first := s.resolution.wants[which[0]]
 	var links []*attach.Link
-	for _, a := range programs(s.links, first.returns) {
+	for _, a := range programs(s.links, first.Returns) {
 		var at attach.Places
 		var owners []int // of which, of each offset
 		add := func(n int, offset, cookie, semaphore uint64) {
@@ -181,17 +182,17 @@ func (p *Provider) attach(s *source, in *installation, which []int) ([]*attach.L
 		for n, i := range which {
 			w := s.resolution.wants[i]
 			if !a.exits {
-				add(n, w.site.Offset, s.cookie(i), w.semaphore())
+				add(n, w.Site.Offset, s.cookie(i), w.Semaphore())
 				continue
 			}
-			for _, x := range w.exits {
-				add(n, x.Offset, exitCookie(i, w, x), 0)
+			for _, x := range w.Exits {
+				add(n, x.Offset, calls.ExitCookie(i, w, x), 0)
 			}
 		}
 		if len(at.Offsets) == 0 { // functions that never return
 			continue
 		}
-		l, err := attach.Uprobes(in.objects.Programs[a.program], first.module.File, a.attachType, a.flags, first.scope.Pid, at)
+		l, err := attach.Uprobes(in.objects.Programs[a.program], first.Module.File, a.attachType, a.flags, first.Scope.Pid, at)
 		if err != nil {
 			attach.CloseAll(links)
 			var one *attach.SiteError
@@ -200,7 +201,7 @@ func (p *Provider) attach(s *source, in *installation, which []int) ([]*attach.L
 			}
 			return nil, err
 		}
-		l.File = first.module.Id
+		l.File = first.Module.Id
 		links = append([]*attach.Link{l}, links...)
 	}
 	return links, nil
@@ -210,9 +211,9 @@ func (p *Provider) attach(s *source, in *installation, which []int) ([]*attach.L
 func (p *Provider) refuseAttach(s *source, in *installation, err error, which []int) error {
 	start, stop := s.spec.Start, s.spec.Stop
 	first := s.resolution.wants[which[0]]
-	switch name := first.module.Name(); {
+	switch name := first.Module.Name(); {
 	case errors.Is(err, unix.ESRCH):
-		return selection.RefuseTarget(s.spec.Target, "process %d has ended", first.scope.Pid)
+		return selection.RefuseTarget(s.spec.Target, "process %d has ended", first.Scope.Pid)
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
 		return plan.Errorf(start, stop, "the kernel does not allow probes in %s", name).WithHint("run as root")
 	case errors.Is(err, unix.ENOMEM):
@@ -222,9 +223,9 @@ func (p *Provider) refuseAttach(s *source, in *installation, err error, which []
 	}
 	i, reason := p.refusedOf(s, in, err, which)
 	if i < 0 {
-		return plan.Errorf(start, stop, "the kernel refuses to attach %d probes in %s: %v", len(which), first.module.Name(), err)
+		return plan.Errorf(start, stop, "the kernel refuses to attach %d probes in %s: %v", len(which), first.Module.Name(), err)
 	}
-	return plan.Errorf(start, stop, "the kernel refuses to probe %s in %s: %v", s.resolution.wants[which[i]].label.function, first.module.Name(), reason).
+	return plan.Errorf(start, stop, "the kernel refuses to probe %s in %s: %v", s.resolution.wants[which[i]].Label.Function, first.Module.Name(), reason).
 		WithHint("leave it out of the functions selected")
 }
 

@@ -13,6 +13,8 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
 	"endoscope/probes/codegen"
+	"endoscope/probes/uprobe/abi"
+	"endoscope/probes/uprobe/calls"
 )
 
 // What becomes of events (enum in query.h).
@@ -63,7 +65,7 @@ type aggregation struct {
 
 // compileAggregate decides whether the kernel runs the first stage of spec's
 // aggregate; nil: no. inferred is how many functions follow from ws.
-func (p *Provider) compileAggregate(spec *plan.Acquire, f *filter, ws []want, inferred int) *aggregation {
+func (p *Provider) compileAggregate(spec *plan.Acquire, f *filter, ws []calls.Function, inferred int) *aggregation {
 	part := spec.Partial
 	if part == nil || spec.Stream == catalog.FunctionCall || spec.Settings.NoKernel || f.program.Residual != nil || part.Pane != 0 && part.Pane < minPane {
 		return nil
@@ -113,7 +115,7 @@ func (p *Provider) compileAggregate(spec *plan.Acquire, f *filter, ws []want, in
 	if code.Update != nil {
 		a.options |= updated
 	}
-	if spec.Stream == catalog.FunctionStart && !slices.ContainsFunc(ws, func(w want) bool { return w.returns != unseen }) {
+	if spec.Stream == catalog.FunctionStart && !slices.ContainsFunc(ws, func(w calls.Function) bool { return w.Returns != calls.Unseen }) {
 		if !code.Timed && !f.program.Reads[spec.Out.Time] && a.pane == endless {
 			a.options |= untimed
 		}
@@ -177,7 +179,7 @@ func (a *aggregation) entries(n, keyWords, valueWords int) int {
 // specialise makes the programs and maps in spec those of the aggregation.
 func (a *aggregation) specialise(spec *ebpf.CollectionSpec) error {
 	for name, p := range spec.Programs {
-		if !testsOf[name].call {
+		if !abi.TestsOf[name].Call {
 			continue
 		}
 		if err := codegen.Install(p, "derive", a.code.Derive); err != nil {

@@ -10,6 +10,7 @@ import (
 	"endoscope/planner/types"
 	"endoscope/probes/codegen"
 	"endoscope/probes/rows"
+	"endoscope/probes/uprobe/calls"
 )
 
 // partialRows makes partial rows of states. It has one user at a time.
@@ -18,7 +19,7 @@ type partialRows struct {
 	pane int64 // the rows' first column
 	// labels are, for each key that the function decides, its codes by function.
 	labels [][]uint32
-	shares [][]share // by function with a probe; nil where nothing is inferred
+	shares [][]calls.Share // by function with a probe; nil where nothing is inferred
 	rows   *rows.Writer[partialRow]
 	full   []*batch.Batch
 }
@@ -34,7 +35,7 @@ type partialRow struct {
 }
 
 func newPartialRows(p *plan.Partial, code *codegen.Aggregate, out types.Schema, found *resolution) *partialRows {
-	r := &partialRows{code: code, labels: make([][]uint32, len(code.Keys)), shares: sharesOf(found.wants, found.inferred)}
+	r := &partialRows{code: code, labels: make([][]uint32, len(code.Keys)), shares: calls.SharesOf(found.wants, found.inferred)}
 	columns := []rows.Column[partialRow]{rows.Word(func(x *partialRow) *int64 { return &x.pane })}
 	for i, k := range code.Keys {
 		columns = append(columns, r.keyColumn(i, k, p.Keys[i].Type()))
@@ -51,23 +52,23 @@ func newPartialRows(p *plan.Partial, code *codegen.Aggregate, out types.Schema, 
 		if k.Column < 0 {
 			continue
 		}
-		label := func(l label) {
-			name := l.function
-			switch columnByName[out.Fields[k.Column].Name] {
-			case colClass:
-				name = l.class
-			case colModule:
-				name = l.module
-			case colExe:
-				name = l.exe
+		label := func(l calls.Label) {
+			name := l.Function
+			switch calls.ColumnByName[out.Fields[k.Column].Name] {
+			case calls.ColClass:
+				name = l.Class
+			case calls.ColModule:
+				name = l.Module
+			case calls.ColExe:
+				name = l.Exe
 			}
 			r.labels[i] = append(r.labels[i], r.rows.Code(1+i, name))
 		}
 		for _, w := range found.wants {
-			label(w.label)
+			label(w.Label)
 		}
 		for _, f := range found.inferred {
-			label(f.label)
+			label(f.Label)
 		}
 	}
 	return r
@@ -144,8 +145,8 @@ func (r *partialRows) group(key, state []uint64) {
 	}
 	own := key[0]
 	for _, f := range r.shares[own>>32] { // which have counts alone
-		key[0] = uint64(f.function)<<32 | own&math.MaxUint32
-		row.times = int64(f.times)
+		key[0] = uint64(f.Function)<<32 | own&math.MaxUint32
+		row.times = int64(f.Times)
 		r.rows.Put(row)
 	}
 	key[0] = own

@@ -52,7 +52,7 @@ func (r *resolver) allocatorExits(sym *elf.Module, i int, exits []codesite.Site)
 			continue
 		}
 		seen[target] = true
-		more, err := codesite.In(sym).ExitSitesFor(target, codesite.Need{Value: true, Prices: r.costs.sites()})
+		more, err := codesite.In(sym).ExitSitesFor(target, codesite.Need{Value: true, Prices: r.costs.Sites()})
 		if err != nil {
 			return nil, "it leaves by a jump to " + sym.Function(target).Name + ", which " + err.Error()
 		}

@@ -11,6 +11,7 @@ import (
 	"endoscope/probes/rows"
 	"endoscope/probes/stack"
 	"endoscope/probes/uprobe/abi"
+	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/selection"
 )
 
@@ -41,7 +42,7 @@ var appenders = rows.Columns[event]{
 	"self_time":     rows.Word(func(e *event) *uint64 { return &e.self }),
 	"goroutine":     rows.Count(func(e *event) int64 { return int64(e.goroutine) }),
 	"retval": rows.IntOr(func(e *event) (int64, bool) {
-		return int64(e.retval), e.Function&(1<<(firstAbsent+retvalSlot)) == 0
+		return int64(e.retval), e.Function&(1<<(calls.FirstAbsent+calls.RetvalSlot)) == 0
 	}),
 	"arg0": argument(0), "arg1": argument(1), "arg2": argument(2), "arg3": argument(3), "arg4": argument(4), "arg5": argument(5),
 
@@ -110,15 +111,15 @@ func costOf(i int) rows.Column[event] {
 }
 
 // appendersOf are those of a query's columns, of the given types.
-func appendersOf(w wants, types []types.Type) []rows.Column[event] {
-	columns := make([]rows.Column[event], len(w.cols))
-	for i, c := range w.cols {
+func appendersOf(w calls.Request, types []types.Type) []rows.Column[event] {
+	columns := make([]rows.Column[event], len(w.Cols))
+	for i, c := range w.Cols {
 		switch c {
-		case colUnread:
+		case calls.ColUnread:
 			columns[i] = rows.Unread[event](types[i].Physical())
-		case colValue:
-			columns[i] = valueColumn(w.values.columns[i])
-		case colFrame:
+		case calls.ColValue:
+			columns[i] = valueColumn(w.Values.Columns[i])
+		case calls.ColFrame:
 			columns[i] = frame
 		default:
 			columns[i] = appenders[nameOf[c]]
@@ -162,16 +163,16 @@ func (s *subscription) stackOf(e *event) any {
 }
 
 // valueColumn is the column of a value that is read by rules of its own.
-func valueColumn(v *readValue) rows.Column[event] {
+func valueColumn(v *calls.Value) rows.Column[event] {
 	switch {
-	case v.text:
-		return rows.BytesOr(func(e *event) ([]byte, bool) { return e.texts.of(v.slot) })
-	case v.t == types.Boolean:
-		return rows.BoolOr(func(e *event) (bool, bool) { n, known := v.number(e); return n != 0, known })
-	case v.t == types.Double:
+	case v.Text:
+		return rows.BytesOr(func(e *event) ([]byte, bool) { return e.texts.of(v.Slot) })
+	case v.T == types.Boolean:
+		return rows.BoolOr(func(e *event) (bool, bool) { n, known := number(v, e); return n != 0, known })
+	case v.T == types.Double:
 		return rows.RealOr(func(e *event) (float64, bool) {
-			n, known := v.number(e)
-			switch v.floats[e.function] {
+			n, known := number(v, e)
+			switch v.Floats[e.function] {
 			case 0:
 				return float64(int64(n)), known // cast from a number without a fraction
 			case 4:
@@ -179,40 +180,40 @@ func valueColumn(v *readValue) rows.Column[event] {
 			}
 			return math.Float64frombits(n), known
 		})
-	case v.t == types.Varchar:
+	case v.T == types.Varchar:
 		return rows.TextOr(func(e *event) (string, bool) {
-			n, known := v.number(e)
+			n, known := number(v, e)
 			if !known {
 				return "", false
 			}
-			return codegen.EnumName(v.enums[e.function], int64(n)), true
+			return codegen.EnumName(v.Enums[e.function], int64(n)), true
 		})
 	}
-	return rows.IntOr(func(e *event) (int64, bool) { n, known := v.number(e); return int64(n), known })
+	return rows.IntOr(func(e *event) (int64, bool) { n, known := number(v, e); return int64(n), known })
 }
 
-// number is the value as the event has it; 0 and false: it could not be read.
-func (v *readValue) number(e *event) (n uint64, known bool) {
-	if e.Function>>(firstAbsent+v.slot)&1 != 0 {
+// number is a value as the event has it; 0 and false: it could not be read.
+func number(v *calls.Value, e *event) (n uint64, known bool) {
+	if e.Function>>(calls.FirstAbsent+v.Slot)&1 != 0 {
 		return 0, false
 	}
-	if v.slot == retvalSlot {
+	if v.Slot == calls.RetvalSlot {
 		return e.retval, true
 	}
-	return e.args[v.slot], true
+	return e.args[v.Slot], true
 }
 
 // nameOf is columnByName the other way round. Every column has an appender.
-var nameOf = func() map[column]string {
-	m := map[column]string{colFrame: frameColumn}
+var nameOf = func() map[calls.Column]string {
+	m := map[calls.Column]string{calls.ColFrame: calls.FrameColumn}
 	for name := range appenders {
-		c, ok := columnByName[name]
+		c, ok := calls.ColumnByName[name]
 		if !ok {
 			panic("uprobe: no column is called " + name)
 		}
 		m[c] = name
 	}
-	if len(m) != len(columnByName) {
+	if len(m) != len(calls.ColumnByName) {
 		panic("uprobe: a column is not made")
 	}
 	return m

@@ -22,6 +22,7 @@ import (
 	"endoscope/probes/codegen"
 	"endoscope/probes/testenv"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
@@ -43,13 +44,13 @@ func (d *discard) End(error)                    { close(d.ended) }
 func subscribed(tb testing.TB, sink *discard) (*subscription, []byte) {
 	spec := testplan.Acquire(catalog.FunctionDuration, plan.Target{}, nil,
 		"timestamp", "pid", "tid", "function_name", "module", "duration", "arg0", "process")
-	cols, err := columnsOf(spec, valuesOf(spec))
+	cols, err := calls.ColumnsOf(spec, calls.ValuesOf(spec))
 	if err != nil {
 		tb.Fatal(err)
 	}
-	w := wantsOf(spec, cols, &readings{columns: valuesOf(spec)}, codegen.Program{})
+	w := calls.NewRequest(spec, cols, &calls.Values{Columns: calls.ValuesOf(spec)}, codegen.Program{})
 	s := newSubscription(spec.Out.Types(), w, sink, 0, newExeNames(), nil)
-	s.name(3, label{function: "f", module: "m"})
+	s.name(3, calls.Label{Function: "f", Module: "m"})
 	e := &bpf.FunctionEventFull{}
 	e.R.E = bpf.FunctionEvent{Time: 2000, Function: 3, Pid: 10, Tid: 11}
 	e.R.Start = 1000
@@ -337,7 +338,7 @@ func BenchmarkGoCall(b *testing.B) {
 // BenchmarkInstall is what a query waits for before its probes are attached.
 func BenchmarkInstall(b *testing.B) {
 	testenv.NeedUprobes(b)
-	for name, how := range map[string]returns{"entries": unseen, "traps": trapped, "exits": atExits} {
+	for name, how := range map[string]calls.Returns{"entries": calls.Unseen, "traps": calls.Trapped, "exits": calls.AtExits} {
 		b.Run(name, func(b *testing.B) {
 			c, err := readCompiled()
 			if err != nil {
@@ -349,7 +350,7 @@ func BenchmarkInstall(b *testing.B) {
 			}
 			defer k.close()
 			for b.Loop() {
-				in, err := k.install(setup{returns: map[returns]bool{how: true}, functions: 1})
+				in, err := k.install(setup{returns: map[calls.Returns]bool{how: true}, functions: 1})
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -19,6 +19,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
@@ -108,7 +109,7 @@ func attachAndHang() {
 		os.Exit(1)
 	}
 	spec := testplan.Acquire(catalog.FunctionDuration, plan.Target{PIDs: []int{o.PID}}, testplan.Named(o.Functions...), "timestamp")
-	p := New(Options{Match: testplan.Match, Links: o.Links, Prices: estimates})
+	p := New(Options{Match: testplan.Match, Links: o.Links, Prices: calls.Estimates})
 	src, err := p.Prepare(context.Background(), spec)
 	if err == nil {
 		err = src.Start(context.Background(), newRecord(spec), probes.Options{})

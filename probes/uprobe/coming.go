@@ -9,6 +9,7 @@ import (
 
 	"endoscope/planner/plan"
 	"endoscope/probes/process"
+	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/selection"
 )
 
@@ -37,7 +38,7 @@ func (e *noFunction) Error() string { return e.why.Error() }
 // set has the modules that were found. Who may not observe everything is not told
 // what the machine's processes map.
 func comingOf(spec *plan.Acquire, sel *selection.Selector, running []process.Process, set *selection.ModuleSet) *coming {
-	if sel.InModule == nil || nests(spec) && !extends(spec) || !spec.Target.Viewer.Everything() {
+	if sel.InModule == nil || calls.Nests(spec) && !extends(spec) || !spec.Target.Viewer.Everything() {
 		return nil
 	}
 	c := &coming{inModule: sel.InModule, names: selection.ModuleList(spec.Select)}

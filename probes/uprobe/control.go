@@ -6,6 +6,7 @@ import (
 
 	"endoscope/probes"
 	"endoscope/probes/uprobe/abi"
+	"endoscope/probes/uprobe/calls"
 )
 
 // Info implements probes.Source.
@@ -21,7 +22,7 @@ func (s *source) describe() probes.Info {
 		Sites: s.resolution.sites(s.links, s.aggregation != nil), Notices: s.notices(), Refusal: s.refuses(), Residual: s.residual(),
 		Live:       true, // calls happen whether or not anybody looks
 		Aggregates: s.aggregation != nil, Aggregation: s.aggregation.describe(),
-		Suspends: s.wants.options&abi.SendFrame != 0,
+		Suspends: s.wants.Options&abi.SendFrame != 0,
 		Gateable: true, Ability: s.ability(), Detaches: s.detaches(),
 		Standby: true, WaitNs: s.overlookedNs(),
 	}
@@ -51,7 +52,7 @@ func (s *source) Control(_ context.Context, c probes.Command) (r probes.Reply, e
 			return r, s.collect()
 		}
 	case probes.Suspend:
-		if s.wants.options&abi.SendFrame != 0 {
+		if s.wants.Options&abi.SendFrame != 0 {
 			return r, s.suspend(c)
 		}
 	case probes.Begin:
@@ -100,13 +101,13 @@ func (g *growing) Info() probes.Info {
 	}
 	i.Residual, i.Live, i.Suspends = g.residual, true, g.suspends()
 	i.Notices = append(i.Notices, g.coming.notices...)
-	if said := saidNotice(g.spec); said != "" && len(g.coming.notices) > 0 {
+	if said := calls.SaidNotice(g.spec); said != "" && len(g.coming.notices) > 0 {
 		i.Notices = append(i.Notices, said)
 	}
 	return i
 }
 
-func (g *growing) suspends() bool { return slices.Contains(g.cols, colFrame) }
+func (g *growing) suspends() bool { return slices.Contains(g.cols, calls.ColFrame) }
 
 // Load implements probes.Source: it is forwarded to the first part. Those that come
 // later load when they start.

@@ -9,12 +9,13 @@ import (
 	"endoscope/probes/codesite"
 	"endoscope/probes/elf"
 	"endoscope/probes/uprobe/abi"
+	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/selection"
 )
 
 // decision is how a function is observed, or why it is not.
 type decision struct {
-	want     want // without its module and scope
+	want     calls.Function // without its module and scope
 	skipped  string
 	noReturn bool // it is only the return that cannot be observed
 }
@@ -46,23 +47,23 @@ func (r *resolver) decide(sym *elf.Module, chosen []selection.Choice) []decision
 
 // decideOne decides about one function. It only reads r.
 func (r *resolver) decideOne(sym *elf.Module, c selection.Choice) decision {
-	w := want{size: sym.Size(c.Index), label: label{function: c.Name, class: c.Class}}
+	w := calls.Function{Size: sym.Size(c.Index), Label: calls.Label{Function: c.Name, Class: c.Class}}
 	if c.Lang == elf.Go {
-		w.flags = abi.GoRegisters
+		w.Flags = abi.GoRegisters
 		if r.spec.Stream == catalog.FunctionCall {
-			w.flags |= goidFlag(sym.GoidOffset())
+			w.Flags |= abi.GoidFlag(sym.GoidOffset())
 		}
 	}
 	if selection.OfMemory(r.spec) {
 		f := sym.Function(c.Index)
 		a := selection.Allocator(&f)
-		w.flags |= uint32(a) << selection.FirstArguments
-		w.unsized = a == selection.TakesText || r.sel.Sizes == selection.MayBeUnknown
+		w.Flags |= uint32(a) << selection.FirstArguments
+		w.Unsized = a == selection.TakesText || r.sel.Sizes == selection.MayBeUnknown
 	}
-	if asksMethods(r.spec.Out) {
-		w.method = methodOf(sym, c)
-		if w.method.called != onNothing {
-			w.flags |= abi.Method
+	if calls.AsksMethods(r.spec.Out) {
+		w.Method = calls.MethodOf(sym, c)
+		if w.Method.On != calls.OnNothing {
+			w.Flags |= abi.Method
 		}
 	}
 	how, exits, reason := r.returnsOf(sym, c.Index)
@@ -71,19 +72,19 @@ func (r *resolver) decideOne(sym *elf.Module, c selection.Choice) decision {
 	}
 	// What the query does not read may be changed before the probe is hit, which
 	// gives more functions an instruction that is cheap to probe.
-	need := codesite.Need{Args: readsArgs(r.spec.Out) || selection.OfMemory(r.spec), Return: how == trapped, Entry: r.spec.Settings.PlainEntries, Prices: r.costs.sites()}
+	need := codesite.Need{Args: calls.ReadsArgs(r.spec.Out) || selection.OfMemory(r.spec), Return: how == calls.Trapped, Entry: r.spec.Settings.PlainEntries, Prices: r.costs.Sites()}
 	site, err := codesite.In(sym).EntrySiteFor(c.Index, need)
 	addr, offset := sym.Entry(c.Index)
-	if err == nil && (how == atExits || asksWhence(r.spec.Out)) {
-		err = pairable(addr, site, exits)
+	if err == nil && (how == calls.AtExits || asksWhence(r.spec.Out)) {
+		err = calls.Pairable(addr, site, exits)
 	}
-	if err == nil && how == atExits && c.Lang == elf.Go {
-		err = r.slots.findable(sym, c.Index)
+	if err == nil && how == calls.AtExits && c.Lang == elf.Go {
+		err = r.slots.Findable(sym, c.Index)
 	}
 	if err != nil {
 		return decision{skipped: err.Error()}
 	}
-	w.site, w.behind, w.returns, w.exits = site, site.Offset-offset, how, exits
-	w.values = r.valuesOfFunction(sym, c, site)
+	w.Site, w.Behind, w.Returns, w.Exits = site, site.Offset-offset, how, exits
+	w.Values = r.valuesOfFunction(sym, c, site)
 	return decision{want: w}
 }

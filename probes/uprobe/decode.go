@@ -7,6 +7,7 @@ import (
 
 	"endoscope/probes/bpf"
 	"endoscope/probes/uprobe/abi"
+	"endoscope/probes/uprobe/calls"
 )
 
 // event is one record of the ring, in place: valid until the reader moves on.
@@ -185,17 +186,17 @@ type texts []byte
 
 // of is the text in a slot; false: NULL.
 func (t texts) of(slot int) ([]byte, bool) {
-	if len(t) < textsHeader {
+	if len(t) < calls.TextsHeader {
 		return nil, false
 	}
-	at := textsHeader
+	at := calls.TextsHeader
 	for i := range slot {
-		if n := t.length(i); n != noText {
+		if n := t.length(i); n != calls.NoText {
 			at += n
 		}
 	}
 	n := t.length(slot)
-	if n == noText || at+n > len(t) {
+	if n == calls.NoText || at+n > len(t) {
 		return nil, false
 	}
 	return t[at : at+n], true

@@ -9,6 +9,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
 	"endoscope/probes/codegen"
+	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
@@ -24,16 +25,16 @@ func (r *reread) Push(b *batch.Batch) { r.given = append(r.given, b) }
 // dictionaries; what is coded once for each function still means the same.
 func TestDictionariesAreBounded(t *testing.T) {
 	spec := testplan.Acquire(catalog.FunctionCall, plan.Target{}, nil, "timestamp", "event", "function_name", "module", "process", "exe")
-	cols, err := columnsOf(spec, valuesOf(spec))
+	cols, err := calls.ColumnsOf(spec, calls.ValuesOf(spec))
 	if err != nil {
 		t.Fatal(err)
 	}
 	executable := func(pid int) string { return fmt.Sprintf("/bin/%d", pid) }
 	sink := &reread{}
-	w := wantsOf(spec, cols, &readings{columns: valuesOf(spec)}, codegen.Program{})
+	w := calls.NewRequest(spec, cols, &calls.Values{Columns: calls.ValuesOf(spec)}, codegen.Program{})
 	s := newSubscription(spec.Out.Types(), w, sink, 0, newNames(executable), nil)
-	s.name(0, label{function: "in_program", module: "program", exe: "/bin/program"})
-	s.name(1, label{function: "in_library", module: "library"})
+	s.name(0, calls.Label{Function: "in_program", Module: "program", Exe: "/bin/program"})
+	s.name(1, calls.Label{Function: "in_library", Module: "library"})
 	const rows = 3*batch.DictLimit + 100
 	for i := range rows {
 		s.add(&event{FunctionEvent: &bpf.FunctionEvent{Pid: uint32(i)}, function: uint32(i % 2), kind: eventEnter[0], process: fmt.Appendf(nil, "worker %d", i)})

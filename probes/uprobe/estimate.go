@@ -119,7 +119,7 @@ func (c cost) describe(r *resolution, verb string) string {
 	if c.CPUs < 0.01 {
 		share = "less than 1 % of one CPU"
 	}
-	s := fmt.Sprintf("at the current call rates %s %s (%s calls/s", verb, share, calls(c.PerSecond))
+	s := fmt.Sprintf("at the current call rates %s %s (%s calls/s", verb, share, callsIn(c.PerSecond))
 	if names := c.hottest(r); len(names) > 0 {
 		s += ", mostly " + strings.Join(names, ", ")
 	}
@@ -130,7 +130,7 @@ func (c cost) describe(r *resolution, verb string) string {
 func (c cost) hottest(r *resolution) (names []string) {
 	byName := map[string]float64{} // a function may be probed in several processes
 	for i, rate := range c.Calls {
-		byName[r.wants[i].label.function] += rate
+		byName[r.wants[i].Label.Function] += rate
 	}
 	for name := range byName {
 		names = append(names, name)
@@ -141,8 +141,8 @@ func (c cost) hottest(r *resolution) (names []string) {
 	return names[:min(len(names), maxNamed)]
 }
 
-// calls is a number of calls as one says it.
-func calls(n float64) string {
+// callsIn is a number of calls as one says it.
+func callsIn(n float64) string {
 	switch {
 	case n >= 999_500:
 		return twoDigits(n/1e6) + " M"
@@ -165,7 +165,7 @@ func twoDigits(x float64) string {
 func (r *resolution) functions() int {
 	seen := map[functionAt]bool{}
 	for _, w := range r.wants {
-		seen[functionAt{w.module, w.site.Offset - w.behind}] = true
+		seen[functionAt{w.Module, w.Site.Offset - w.Behind}] = true
 	}
 	return len(seen)
 }
@@ -183,14 +183,14 @@ func candidates(s *source, a rates.Activity) []rates.Candidate {
 	byEntry := map[*selection.Module][]int{}
 	for i, w := range r.wants {
 		price := r.siteOf(w, s.links, aggregated).CostNs
-		for _, x := range w.exits {
-			ns, _ := r.costs.site(w, x.Method, s.links, aggregated)
-			price += ns / float64(len(w.exits)) // a call takes one of them
+		for _, x := range w.Exits {
+			ns, _ := r.costs.Site(w, x.Method, s.links, aggregated)
+			price += ns / float64(len(w.Exits)) // a call takes one of them
 		}
-		out[i] = rates.Candidate{Place: rates.Place{File: w.module.File, Offset: w.site.Offset, PID: w.scope.Pid}, CostNs: price}
-		byEntry[w.module] = append(byEntry[w.module], i)
+		out[i] = rates.Candidate{Place: rates.Place{File: w.Module.File, Offset: w.Site.Offset, PID: w.Scope.Pid}, CostNs: price}
+		byEntry[w.Module] = append(byEntry[w.Module], i)
 	}
-	entry := func(i int) uint64 { return r.wants[i].site.Offset - r.wants[i].behind }
+	entry := func(i int) uint64 { return r.wants[i].Site.Offset - r.wants[i].Behind }
 	places := map[int][]moduleAt{}
 	for _, m := range r.modules.List {
 		slices.SortFunc(byEntry[m], func(a, b int) int { return cmp.Compare(entry(a), entry(b)) })
@@ -205,7 +205,7 @@ func candidates(s *source, a rates.Activity) []rates.Candidate {
 		end, _ := slices.BinarySearchFunc(list, offset+1, func(i int, o uint64) int { return cmp.Compare(entry(i), o) })
 		for k := end - 1; k >= 0 && entry(list[k]) == entry(list[end-1]); k-- {
 			w := &r.wants[list[k]]
-			if offset-entry(list[k]) < w.size && (w.scope.Pid == 0 || w.scope.Pid == spot.PID) {
+			if offset-entry(list[k]) < w.Size && (w.Scope.Pid == 0 || w.Scope.Pid == spot.PID) {
 				out[list[k]].Samples += n
 			}
 		}

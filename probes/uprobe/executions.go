@@ -145,10 +145,10 @@ func (s *source) restricted() (pids []int) {
 		}
 	}
 	for _, w := range s.resolution.wants {
-		add(w.scope)
+		add(w.Scope)
 	}
 	for _, l := range s.resolution.landmarks {
-		add(l.scope)
+		add(l.Scope)
 	}
 	return pids
 }

@@ -10,6 +10,7 @@ import (
 	"endoscope/probes/process"
 	"endoscope/probes/uprobe/abi"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/selection"
 )
 
@@ -19,18 +20,18 @@ const maxExtension = 4096
 // extends reports whether functions can be added to the programs of a query that must
 // know how calls nest. Values and classes are read by rules that are in the programs.
 func extends(spec *plan.Acquire) bool {
-	return !asksMethods(spec.Out) && !slices.ContainsFunc(valuesOf(spec), func(v *readValue) bool { return v != nil })
+	return !calls.AsksMethods(spec.Out) && !slices.ContainsFunc(calls.ValuesOf(spec), func(v *calls.Value) bool { return v != nil })
 }
 
 // landmarkPrograms are the programs of landmarks that may come with modules.
-func landmarkPrograms(how map[returns]bool, options uint32) (names []string) {
-	if how[atExits] {
+func landmarkPrograms(how map[calls.Returns]bool, options uint32) (names []string) {
+	if how[calls.AtExits] {
 		names = append(names, bpf.FunctionProgFrameUnwinding, bpf.FunctionProgGoroutineEnd, bpf.FunctionProgFrameLanding)
 		if options&abi.Sequence != 0 {
 			names = append(names, bpf.FunctionProgFrameJump)
 		}
 	}
-	if how[trapped] && options&abi.Sequence != 0 {
+	if how[calls.Trapped] && options&abi.Sequence != 0 {
 		names = append(names, bpf.FunctionProgCallJump)
 	}
 	return names
@@ -42,10 +43,10 @@ func landmarkPrograms(how map[returns]bool, options uint32) (names []string) {
 func (s *source) extend(f *selection.Mapping) error {
 	p, spec := s.provider, s.spec
 	by := plan.TrapReturns
-	if s.resolution.returns()[atExits] {
+	if s.resolution.returns()[calls.AtExits] {
 		by = plan.ExitReturns
 	}
-	r, err := resolve(spec, p.o.Match, &p.modules, valuesOf(spec), s.links, true, by, p.costs, func(_ plan.Target, _ []process.Process, sel *selection.Selector) (*selection.ModuleSet, error) {
+	r, err := resolve(spec, p.o.Match, &p.modules, calls.ValuesOf(spec), s.links, true, by, p.costs, func(_ plan.Target, _ []process.Process, sel *selection.Selector) (*selection.ModuleSet, error) {
 		sel.Sizes = sizesBeside(spec, s)
 		set := selection.NewModuleSet()
 		if err := set.AddFound(f); err != nil {
@@ -66,7 +67,7 @@ func (s *source) extend(f *selection.Mapping) error {
 	if r.java() {
 		return errors.New("its methods cannot be followed together with functions")
 	}
-	if !s.resolution.slots.hold(r.slots) {
+	if !s.resolution.slots.Holds(r.slots) {
 		return errors.New("it has its goroutines elsewhere than the others")
 	}
 	more := p.compileFilter(spec, s.values, r.wants)
@@ -105,13 +106,13 @@ func (s *source) add(in *installation, r *resolution, facts []uint64) error {
 	own.wants = append(own.wants, r.wants...)
 	s.filter.facts = append(s.filter.facts, facts...)
 	for _, l := range r.landmarks {
-		if !slices.ContainsFunc(own.landmarks, func(o landmark) bool { return o.is(l) }) {
+		if !slices.ContainsFunc(own.landmarks, func(o calls.Landmark) bool { return o.Is(l) }) {
 			own.landmarks = append(own.landmarks, l)
 		}
 	}
 	s.provider.reader.do(func() {
 		for i, w := range r.wants {
-			s.sub.name(uint32(wants+i), w.label)
+			s.sub.name(uint32(wants+i), w.Label)
 		}
 	})
 	err := s.provider.attachFrom(s, in, wants, landmarks, 0)
@@ -130,11 +131,6 @@ func (s *source) add(in *installation, r *resolution, facts []uint64) error {
 	in.leases = in.leases[:leases]
 	own.wants, own.landmarks, s.filter.facts = own.wants[:wants], own.landmarks[:landmarks], s.filter.facts[:wants]
 	return err
-}
-
-// is reports whether two landmarks are one.
-func (l landmark) is(o landmark) bool {
-	return l.module.Id == o.module.Id && l.site.Offset == o.site.Offset && l.scope.Key == o.scope.Key
 }
 
 // sameTests reports whether the kernel tests the calls of both by the same programs.

@@ -11,6 +11,7 @@ import (
 	"endoscope/probes/codegen"
 	"endoscope/probes/codesite"
 	"endoscope/probes/uprobe/abi"
+	"endoscope/probes/uprobe/calls"
 )
 
 // filter is a query's condition, as far as the kernel tests it.
@@ -21,16 +22,16 @@ type filter struct {
 }
 
 // compileFilter compiles spec.Filter for the functions that ws are.
-func (p *Provider) compileFilter(spec *plan.Acquire, values *readings, ws []want) *filter {
+func (p *Provider) compileFilter(spec *plan.Acquire, values *calls.Values, ws []calls.Function) *filter {
 	f := &filter{facts: make([]uint64, len(ws))}
 	used, most := 0, abi.MaxFacts
-	if slices.ContainsFunc(ws, func(w want) bool { return w.returns == atExits }) || asksWhence(spec.Out) {
+	if slices.ContainsFunc(ws, func(w calls.Function) bool { return w.Returns == calls.AtExits }) || asksWhence(spec.Out) {
 		most = abi.MaxFactsExits
 	}
 	f.layout = codegen.Layout{
 		Columns: layoutOf(spec, p.offset, values, ws),
-		Absent:  valuePlaces.Absent,
-		Text:    values.test,
+		Absent:  calls.ValuePlaces.Absent,
+		Text:    values.Test,
 		Facts:   int16(unsafe.Offsetof(bpf.FunctionMoment{}.Cookie)),
 		Fact: func(e plan.Expr) (uint8, bool) {
 			bit := abi.FirstFact + used
@@ -54,8 +55,8 @@ func (p *Provider) compileFilter(spec *plan.Acquire, values *readings, ws []want
 // noteFact sets a bit for the functions for which e is true, unless e cannot be
 // evaluated for all of them. Nor can it be a fact if it is true where there is
 // no function, of a gap: no call would be followed that could have one.
-func (p *Provider) noteFact(spec *plan.Acquire, e plan.Expr, ws []want, facts []uint64, bit uint64) bool {
-	if slices.ContainsFunc(ws, func(w want) bool { return w.returns >= javaEntry }) {
+func (p *Provider) noteFact(spec *plan.Acquire, e plan.Expr, ws []calls.Function, facts []uint64, bit uint64) bool {
+	if slices.ContainsFunc(ws, func(w calls.Function) bool { return w.Returns >= calls.JavaEntry }) {
 		return false // whose methods are not known yet
 	}
 	if spec.Stream == catalog.FunctionCall && p.mayHoldOfNone(e) {
@@ -80,7 +81,7 @@ func (p *Provider) noteFact(spec *plan.Acquire, e plan.Expr, ws []want, facts []
 		return false
 	}
 	for i, w := range ws {
-		yes, err := match(w.label.function, w.label.class, w.label.module)
+		yes, err := match(w.Label.Function, w.Label.Class, w.Label.Module)
 		if err != nil {
 			return false
 		}
@@ -110,11 +111,11 @@ func (p *Provider) mayHoldOfNone(e plan.Expr) bool {
 // time time since the epoch. Where exits are probed, a call may return on
 // another thread; and it has no retval if it leaves by a tail call, of which the
 // programs' tests know nothing.
-func layoutOf(spec *plan.Acquire, offset int64, values *readings, ws []want) []codegen.Column {
+func layoutOf(spec *plan.Acquire, offset int64, values *calls.Values, ws []calls.Function) []codegen.Column {
 	exits, tails := false, false
 	for _, w := range ws {
-		exits = exits || w.returns == atExits
-		tails = tails || slices.ContainsFunc(w.exits, func(s codesite.Site) bool { return !s.RetvalReady })
+		exits = exits || w.Returns == calls.AtExits
+		tails = tails || slices.ContainsFunc(w.Exits, func(s codesite.Site) bool { return !s.RetvalReady })
 	}
 	var m bpf.FunctionMoment
 	number := func(at uintptr) codegen.Column { return codegen.Column{Kind: codegen.Number, Offset: int16(at)} }
@@ -124,64 +125,64 @@ func layoutOf(spec *plan.Acquire, offset int64, values *readings, ws []want) []c
 	out := make([]codegen.Column, len(spec.Out.Fields))
 	for i, f := range spec.Out.Fields {
 		c := codegen.Column{}
-		if v := values.columns[i]; v != nil {
-			if !v.result || !tails {
-				c = v.layout()
+		if v := values.Columns[i]; v != nil {
+			if !v.Result || !tails {
+				c = v.Layout()
 			}
 			out[i] = c
 			continue
 		}
-		switch col := columnByName[f.Name]; col {
-		case colTime:
+		switch col := calls.ColumnByName[f.Name]; col {
+		case calls.ColTime:
 			c = number(unsafe.Offsetof(m.Time))
 			c.Shift, c.Late = offset, spec.Stream != catalog.FunctionStart
-		case colStart:
+		case calls.ColStart:
 			c = number(unsafe.Offsetof(m.Start))
 			c.Shift = offset
-		case colDuration:
+		case calls.ColDuration:
 			c = number(unsafe.Offsetof(m.Duration))
 			c.Late = true
-		case colSelf:
+		case calls.ColSelf:
 			c = number(unsafe.Offsetof(m.Self))
 			c.Late = true
-		case colAddress:
+		case calls.ColAddress:
 			c = number(unsafe.Offsetof(m.Address))
 			c.Late = true
-		case colSize:
-			if spec.Stream == catalog.Allocation && !slices.ContainsFunc(ws, func(w want) bool { return w.unsized }) { // else it may be NULL
+		case calls.ColSize:
+			if spec.Stream == catalog.Allocation && !slices.ContainsFunc(ws, func(w calls.Function) bool { return w.Unsized }) { // else it may be NULL
 				c = number(unsafe.Offsetof(m.Size))
 			}
-		case colRetval:
+		case calls.ColRetval:
 			if !tails {
 				c = number(unsafe.Offsetof(m.Retval))
 				c.Late = true
 			}
-		case colPID:
+		case calls.ColPID:
 			c = number(unsafe.Offsetof(m.Pid))
-		case colTID:
+		case calls.ColTID:
 			c = number(unsafe.Offsetof(m.Tid))
 			c.Late = exits && spec.Stream == catalog.FunctionEnd
-		case colDepth:
+		case calls.ColDepth:
 			c = number(unsafe.Offsetof(m.Depth))
-		case colProcess:
+		case calls.ColProcess:
 			c = name(unsafe.Offsetof(m.Process))
-		case colThread:
+		case calls.ColThread:
 			c = name(unsafe.Offsetof(m.Thread))
-		case colFunction, colClass, colModule:
+		case calls.ColFunction, calls.ColClass, calls.ColModule:
 			c.Kind = codegen.Function
-		case colEvent:
+		case calls.ColEvent:
 			c = name(unsafe.Offsetof(m.Event))
 			c.Late = true
-		case colExe: // a path, which the kernel does not have at hand
-			if !slices.ContainsFunc(ws, func(w want) bool { return w.label.exe == "" }) {
+		case calls.ColExe: // a path, which the kernel does not have at hand
+			if !slices.ContainsFunc(ws, func(w calls.Function) bool { return w.Label.Exe == "" }) {
 				c.Kind = codegen.Function
 			}
-		case colClassLineage, colMethodSize, colNative, colReceiver, colReceiverClass, colReceiverLineage, colDistance:
+		case calls.ColClassLineage, calls.ColMethodSize, calls.ColNative, calls.ColReceiver, calls.ColReceiverClass, calls.ColReceiverLineage, calls.ColDistance:
 			// Of the receiver the kernel knows two words, not what they mean.
-		case colGoroutine, colCPUTime, colReadBytes, colWrittenBytes: // which may be NULL
-		case colCaller, colStack: // of which the kernel knows addresses
+		case calls.ColGoroutine, calls.ColCPUTime, calls.ColReadBytes, calls.ColWrittenBytes: // which may be NULL
+		case calls.ColCaller, calls.ColStack: // of which the kernel knows addresses
 		default:
-			c = number(unsafe.Offsetof(m.Args) + 8*uintptr(col-colArg0))
+			c = number(unsafe.Offsetof(m.Args) + 8*uintptr(col-calls.ColArg0))
 		}
 		out[i] = c
 	}

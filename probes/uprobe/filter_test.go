@@ -16,6 +16,7 @@ import (
 	"endoscope/probes/bpf"
 	"endoscope/probes/testenv"
 	"endoscope/probes/uprobe/abi"
+	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
@@ -221,7 +222,7 @@ func TestFilteredInTheKernel(t *testing.T) {
 				r := run(t, target)
 				var cols []string
 				for _, f := range Streams[stream].Fields() {
-					if c := columnByName[f.Name]; !c.aboutMethods() && !c.ofCost() { // of which the kernel tests none; costs are of one observation
+					if c := calls.ColumnByName[f.Name]; !c.AboutMethods() && !c.OfCost() { // of which the kernel tests none; costs are of one observation
 						cols = append(cols, f.Name)
 					}
 				}
@@ -458,7 +459,7 @@ func TestColumnsOfTheFilterAreNotSent(t *testing.T) {
 		spec := filtered(catalog.FunctionStart, r.target(), testplan.Named("alpha"), c.cond, "timestamp", "arg0", "thread_name", "process")
 		spec.FilterOnly, spec.Settings.NoKernel = c.only, c.without
 		src, got := start(t, p, spec)
-		if sent := src.(*source).wants.options & (abi.SendArgs | abi.SendNames); sent != c.sent {
+		if sent := src.(*source).wants.Options & (abi.SendArgs | abi.SendNames); sent != c.sent {
 			t.Errorf("%s: sends %#x, want %#x", c.name, sent, c.sent)
 		}
 		if c.without && src.Info().Residual != spec.Filter {

@@ -14,6 +14,7 @@ import (
 	"endoscope/probes/clock"
 	"endoscope/probes/process"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/selection"
 )
 
@@ -29,7 +30,7 @@ import (
 type growing struct {
 	provider *Provider
 	spec     *plan.Acquire
-	cols     []column
+	cols     []calls.Column
 	links    attach.Kind
 	coming   *coming
 	residual plan.Expr
@@ -64,13 +65,13 @@ const (
 	maxHeard = 4096 // mappings that wait to be looked at
 )
 
-func newGrowing(p *Provider, spec *plan.Acquire, cols []column, links attach.Kind, c *coming, first *source) *growing {
+func newGrowing(p *Provider, spec *plan.Acquire, cols []calls.Column, links attach.Kind, c *coming, first *source) *growing {
 	g := &growing{
 		provider: p, spec: spec, cols: cols, links: links, coming: c,
 		known: map[mappedIn]selection.Change{}, since: map[mappedIn]int64{}, done: make(chan struct{}), heard: make(chan process.Mapped, maxHeard), matcher: process.NewMatcher(spec.Target),
 	}
 	// What is left to be tested does not depend on the functions.
-	if values, err := newReadings(spec, slices.Clone(cols), valuesOf(spec), nil); err == nil {
+	if values, err := calls.NewValues(spec, slices.Clone(cols), calls.ValuesOf(spec), nil); err == nil {
 		g.residual = p.compileFilter(spec, values, nil).program.Residual
 	}
 	if first != nil {
@@ -379,7 +380,7 @@ func (g *growing) forget(key mappedIn, changed selection.Change, at int64, err e
 
 // grow probes the functions of a module that has come.
 func (g *growing) grow(f *selection.Mapping) error {
-	if first := g.first(); first != nil && nests(g.spec) {
+	if first := g.first(); first != nil && calls.Nests(g.spec) {
 		return first.extend(f)
 	}
 	spec := *g.spec
@@ -466,7 +467,7 @@ func sizesBeside(spec *plan.Acquire, first *source) selection.Sizing {
 	switch {
 	case !selection.TestsSizes(spec):
 		return selection.AsTheyAre
-	case first != nil && slices.ContainsFunc(first.resolution.wants, func(w want) bool { return w.unsized }):
+	case first != nil && slices.ContainsFunc(first.resolution.wants, func(w calls.Function) bool { return w.Unsized }):
 		return selection.MayBeUnknown
 	}
 	return selection.AreKnown

@@ -22,6 +22,7 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/testenv"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
@@ -253,7 +254,7 @@ func provider(t testing.TB, o Options) *Provider {
 		o.Match = testplan.Match
 	}
 	if o.Prices == nil {
-		o.Prices = estimates // the same sites on every machine
+		o.Prices = calls.Estimates // the same sites on every machine
 	}
 	p := New(o)
 	t.Cleanup(func() {

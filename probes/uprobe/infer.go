@@ -10,44 +10,9 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/codesite"
 	"endoscope/probes/elf"
+	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/selection"
 )
-
-// inferred is a selected function of one module in one scope that has no probe,
-// because its calls follow from those of others.
-type inferred struct {
-	module *selection.Module
-	label  label
-	entry  uint64 // file offset
-	sum    []summand
-	// withdrawn: one of those is not probed after all, and this one not counted.
-	withdrawn bool
-}
-
-// summand is a function with a probe, each call of which brings so many of the
-// inferred one.
-type summand struct{ want, times int }
-
-// share is what a call of a function with a probe brings: so many of an inferred
-// one, which is numbered behind the wants.
-type share struct{ function, times int }
-
-// sharesOf lists by want what its calls bring; nil where nothing is inferred.
-func sharesOf(ws []want, list []inferred) [][]share {
-	if len(list) == 0 {
-		return nil
-	}
-	out := make([][]share, len(ws))
-	for k, f := range list {
-		if f.withdrawn {
-			continue
-		}
-		for _, s := range f.sum {
-			out[s.want] = append(out[s.want], share{len(ws) + k, s.times})
-		}
-	}
-	return out
-}
 
 // withdraw gives up the functions that follow from want i, which is not probed
 // after all, and says so.
@@ -55,11 +20,11 @@ func (p *Provider) withdraw(s *source, in *installation, i int) (left []skipped)
 	r := s.resolution
 	for k := range r.inferred {
 		f := &r.inferred[k]
-		if f.withdrawn || !slices.ContainsFunc(f.sum, func(t summand) bool { return t.want == i }) {
+		if f.Withdrawn || !slices.ContainsFunc(f.Sum, func(t calls.Summand) bool { return t.Want == i }) {
 			continue
 		}
-		f.withdrawn = true
-		left = append(left, skipped{f.label.function, "it would be inferred from " + r.wants[i].label.function + ", which is not monitored"})
+		f.Withdrawn = true
+		left = append(left, skipped{f.Label.Function, "it would be inferred from " + r.wants[i].Label.Function + ", which is not monitored"})
 	}
 	if left == nil {
 		return nil
@@ -67,15 +32,15 @@ func (p *Provider) withdraw(s *source, in *installation, i int) (left []skipped)
 	if a := in.aggregator; a != nil {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		a.rows.shares = sharesOf(r.wants, r.inferred)
+		a.rows.shares = calls.SharesOf(r.wants, r.inferred)
 	}
-	p.reader.do(func() { s.sub.shares = sharesOf(r.wants, r.inferred) })
+	p.reader.do(func() { s.sub.shares = calls.SharesOf(r.wants, r.inferred) })
 	return left
 }
 
 // sameInCaller are columns that a call has in common with the call in which it
 // is made.
-var sameInCaller = []column{colPID, colTID, colProcess, colThread, colExe}
+var sameInCaller = []calls.Column{calls.ColPID, calls.ColTID, calls.ColProcess, calls.ColThread, calls.ColExe}
 
 // infers reports whether only numbers of calls are asked, so that some may
 // follow from others: groups by function, and by what caller and called have in
@@ -85,11 +50,11 @@ func infers(spec *plan.Acquire) bool {
 	if spec.Stream != catalog.FunctionStart || p == nil || spec.Settings.NoKernel || spec.Settings.AllProbed {
 		return false
 	}
-	only := func(e plan.Expr, extra ...column) bool {
+	only := func(e plan.Expr, extra ...calls.Column) bool {
 		ok := true
 		plan.Walk(e, func(x plan.Expr) {
 			if c, isCol := x.(*plan.Col); isCol {
-				col := columnByName[spec.Out.Fields[c.Index].Name]
+				col := calls.ColumnByName[spec.Out.Fields[c.Index].Name]
 				ok = ok && (slices.Contains(sameInCaller, col) || slices.Contains(extra, col))
 			}
 		})
@@ -97,7 +62,7 @@ func infers(spec *plan.Acquire) bool {
 	}
 	byFunction := len(p.Keys) == 0
 	for _, k := range p.Keys {
-		if !only(k, colFunction, colClass, colModule) {
+		if !only(k, calls.ColFunction, calls.ColClass, calls.ColModule) {
 			return false
 		}
 		byFunction = byFunction || !only(k)
@@ -205,32 +170,32 @@ func (in *inference) follow(i int) (total []sum) {
 func (in *inference) unchanged(f codesite.CallSource) bool {
 	_, entry := in.sym.Entry(f.From)
 	last := codesite.Site{Offset: entry + f.Through - 1, Bytes: make([]byte, 1)}
-	return changed(in.texts, in.sym, f.From, want{site: last}) == ""
+	return changed(in.texts, in.sym, f.From, calls.Function{Site: last}) == ""
 }
 
 // inferredSites describes what has no probe, for EXPLAIN.
-func inferredSites(list []inferred, ws []want) (out []probes.Site) {
+func inferredSites(list []calls.Inferred, ws []calls.Function) (out []probes.Site) {
 	for _, f := range list {
-		if f.withdrawn {
+		if f.Withdrawn {
 			continue
 		}
 		var names []string
-		for i, s := range f.sum {
+		for i, s := range f.Sum {
 			if i == maxNamed {
 				break
 			}
-			name := ws[s.want].label.function
-			if s.times > 1 {
-				name = fmt.Sprintf("%d x %s", s.times, name)
+			name := ws[s.Want].Label.Function
+			if s.Times > 1 {
+				name = fmt.Sprintf("%d x %s", s.Times, name)
 			}
 			names = append(names, name)
 		}
 		from := strings.Join(names, " + ")
-		if n := len(f.sum); n > maxNamed {
+		if n := len(f.Sum); n > maxNamed {
 			from += fmt.Sprintf(" and %d more", n-maxNamed)
 		}
 		out = append(out, probes.Site{
-			Provider: "uprobe", Function: f.label.function, Module: f.label.module, Address: f.entry,
+			Provider: "uprobe", Function: f.Label.Function, Module: f.Label.Module, Address: f.Entry,
 			Kind: "no probe, inferred from " + from,
 		})
 	}

@@ -10,6 +10,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
@@ -81,16 +82,16 @@ func TestInferredFromRefused(t *testing.T) {
 		t.Fatalf("%d functions are inferred, want shared alone", len(s.resolution.inferred))
 	}
 	// As if right had been taken to have an instruction that the kernel refuses.
-	w := &s.resolution.wants[slices.IndexFunc(s.resolution.wants, func(w want) bool { return w.label.function == "right" })]
+	w := &s.resolution.wants[slices.IndexFunc(s.resolution.wants, func(w calls.Function) bool { return w.Label.Function == "right" })]
 	code := make([]byte, 64)
-	if _, err := s.resolution.modules.List[0].File.ReadAt(code, int64(w.site.Offset)); err != nil {
+	if _, err := s.resolution.modules.List[0].File.ReadAt(code, int64(w.Site.Offset)); err != nil {
 		t.Fatal(err)
 	}
 	at := strings.Index(string(code), "\xc4\xe3")
 	if at < 0 {
 		t.Fatalf("no such instruction in % x", code)
 	}
-	w.site.Offset += uint64(at)
+	w.Site.Offset += uint64(at)
 	sink := newRecord(spec)
 	if err := src.Start(t.Context(), sink, probes.Options{}); err != nil {
 		t.Fatal(err)

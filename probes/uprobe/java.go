@@ -16,6 +16,7 @@ import (
 	"endoscope/probes/lang/java"
 	"endoscope/probes/process"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/selection"
 	"endoscope/probes/usdt"
 )
@@ -34,9 +35,9 @@ const (
 )
 
 // javaColumns are those that calls of methods have.
-var javaColumns = map[column]bool{
-	colTime: true, colPID: true, colTID: true, colProcess: true, colThread: true, colExe: true, colEvent: true,
-	colFunction: true, colClass: true, colModule: true, colStart: true, colDuration: true, colDepth: true, colContainer: true,
+var javaColumns = map[calls.Column]bool{
+	calls.ColTime: true, calls.ColPID: true, calls.ColTID: true, calls.ColProcess: true, calls.ColThread: true, calls.ColExe: true, calls.ColEvent: true,
+	calls.ColFunction: true, calls.ColClass: true, calls.ColModule: true, calls.ColStart: true, calls.ColDuration: true, calls.ColDepth: true, calls.ColContainer: true,
 }
 
 // machines are the places of Java machines, of those that tell methods alone if
@@ -65,8 +66,8 @@ func (r *resolver) java(set *selection.ModuleSet, running []process.Process) (bo
 		return false, nil
 	}
 	for _, f := range r.spec.Out.Fields {
-		c := columnByName[f.Name]
-		if c == colCaller || c == colStack {
+		c := calls.ColumnByName[f.Name]
+		if c == calls.ColCaller || c == calls.ColStack {
 			return true, plan.Errorf(r.spec.Start, r.spec.Stop, "calls of Java methods have no column %s: the frames around them are as their machine makes them, interpreted or compiled, and only it can tell whose they are", f.Name).
 				WithHint("function_call tells with event and depth who calls whom; SELECT stack FROM stack_sample with SET java_stacks = 'threaddump' has the stacks of threads")
 		}
@@ -74,7 +75,7 @@ func (r *resolver) java(set *selection.ModuleSet, running []process.Process) (bo
 			return true, plan.Errorf(r.spec.Start, r.spec.Stop, "calls of Java methods have no column %s", f.Name)
 		}
 	}
-	if reads(r.spec.Out, colDepth) && r.spec.Select != nil {
+	if calls.Reads(r.spec.Out, calls.ColDepth) && r.spec.Select != nil {
 		return true, plan.Errorf(r.spec.Start, r.spec.Stop, "the depth of calls of Java methods is known only if all methods are monitored").
 			WithHint("leave out the column depth, or the condition on functions")
 	}
@@ -153,14 +154,14 @@ func (r *resolver) machine(m *selection.Module) error {
 	// In the order in which they are attached: an entry that was noted finds its
 	// return.
 	for _, p := range append(exits, entries...) {
-		how := javaEntry
+		how := calls.JavaEntry
 		if p.String() == hotspotReturn {
-			how = javaReturn
+			how = calls.JavaReturn
 		}
-		for _, s := range r.scopes(m, unseen) {
-			r.wants = append(r.wants, want{
-				module: m, scope: s, site: p.Site, marked: p, returns: how,
-				label: label{function: p.String(), module: m.Name()},
+		for _, s := range r.scopes(m, calls.Unseen) {
+			r.wants = append(r.wants, calls.Function{
+				Module: m, Scope: s, Site: p.Site, Marked: p, Returns: how,
+				Label: calls.Label{Function: p.String(), Module: m.Name()},
 			})
 		}
 	}
@@ -210,7 +211,7 @@ func methodsOf(s *source, in *installation) *methods {
 }
 
 // java reports whether the functions are methods that a machine tells.
-func (r *resolution) java() bool { return len(r.wants) > 0 && r.wants[0].returns >= javaEntry }
+func (r *resolution) java() bool { return len(r.wants) > 0 && r.wants[0].Returns >= calls.JavaEntry }
 
 // define notes what a method is called, and has the programs leave it alone
 // unless it is selected.
@@ -228,7 +229,7 @@ func (s *subscription) define(record []byte) {
 		Descriptor: textIn(e.Signature[:], e.SignatureLength),
 	}
 	name, wanted := s.java.sel.Means(&m, s.java.module)
-	s.name(e.Id, label{function: name, class: m.Class, module: s.java.module})
+	s.name(e.Id, calls.Label{Function: name, Class: m.Class, Module: s.java.module})
 	if wanted {
 		return
 	}

@@ -16,6 +16,7 @@ import (
 	"endoscope/probes/codegen"
 	"endoscope/probes/uprobe/abi"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/calls"
 )
 
 // kernel is what all queries share: the ring, and the programs as they are
@@ -107,14 +108,14 @@ func (k *kernel) close() {
 type setup struct {
 	options   uint32
 	links     attach.Kind
-	returns   map[returns]bool // how the functions' are observed
-	landmarks []landmark
+	returns   map[calls.Returns]bool // how the functions' are observed
+	landmarks []calls.Landmark
 	test      codegen.Program
 	members   []bpf.FunctionTarget
 	functions int
 	rate      int64 // events per second; 0: any number
 	prompt    bool  // the reader is woken for each event
-	slots     goSlots
+	slots     calls.GoSlots
 	// stackBytes is how much of a stack is copied at most; 0: the usual.
 	stackBytes int
 	offset     int64 // from the boot clock to the epoch
@@ -126,7 +127,7 @@ type setup struct {
 	// convention puts them.
 	operands []bpf.FunctionOperands
 	// reading is nil where no values are read.
-	reading *reading
+	reading *calls.Reading
 	growing bool // functions may be added while the query runs
 }
 
@@ -134,16 +135,16 @@ type setup struct {
 // Returns come before entries: an entry that was noted finds its return. Where
 // one instruction is entry and exit, the kernel runs first what was attached
 // last (consumer_add in kernel/events/uprobes.c).
-func programs(links attach.Kind, how returns) []attachable {
+func programs(links attach.Kind, how calls.Returns) []attachable {
 	plain := links.AttachType()
 	switch {
-	case how == unseen:
+	case how == calls.Unseen:
 		return []attachable{{program: bpf.FunctionProgFunctionEntry, attachType: plain}}
-	case how == javaEntry:
+	case how == calls.JavaEntry:
 		return []attachable{{program: bpf.FunctionProgJavaEntry, attachType: plain}}
-	case how == javaReturn:
+	case how == calls.JavaReturn:
 		return []attachable{{program: bpf.FunctionProgJavaReturn, attachType: plain}}
-	case how == atExits:
+	case how == calls.AtExits:
 		return []attachable{
 			{program: bpf.FunctionProgFrameExit, attachType: plain, exits: true},
 			{program: bpf.FunctionProgFrameEntry, attachType: plain},
@@ -159,13 +160,13 @@ func programs(links attach.Kind, how returns) []attachable {
 
 // threadEnd is the program that ends a sequence with its thread, "" if there is
 // nothing to end.
-func threadEnd(options uint32, how map[returns]bool) string {
+func threadEnd(options uint32, how map[calls.Returns]bool) string {
 	switch {
 	case options&abi.Sequence == 0:
 		return ""
-	case how[atExits]:
+	case how[calls.AtExits]:
 		return bpf.FunctionProgFrameThreadEnd
-	case how[javaEntry]:
+	case how[calls.JavaEntry]:
 		return bpf.FunctionProgJavaThreadEnd
 	}
 	return bpf.FunctionProgThreadEnd
@@ -177,28 +178,6 @@ type attachable struct {
 	program           string
 	attachType, flags uint32
 	exits             bool // at the functions' exits
-}
-
-// testsOf says which of a query's tests a program makes: both where it can send
-// events of a sequence, for any may be told with a gap in front of it. Programs
-// that are no calls' send nothing else.
-var testsOf = map[string]struct{ entry, exit, call bool }{
-	bpf.FunctionProgFunctionEntry:   {entry: true, call: true},
-	bpf.FunctionProgFunctionSession: {entry: true, exit: true, call: true},
-	bpf.FunctionProgPairEntry:       {entry: true, exit: true, call: true},
-	bpf.FunctionProgPairReturn:      {entry: true, exit: true, call: true},
-	bpf.FunctionProgFrameEntry:      {entry: true, exit: true, call: true},
-	bpf.FunctionProgFrameExit:       {entry: true, exit: true, call: true},
-	bpf.FunctionProgThreadEnd:       {entry: true, exit: true},
-	bpf.FunctionProgGoroutineEnd:    {entry: true, exit: true},
-	bpf.FunctionProgFrameLanding:    {entry: true, exit: true},
-	bpf.FunctionProgFrameUnwinding:  {entry: true, exit: true},
-	bpf.FunctionProgFrameJump:       {entry: true, exit: true},
-	bpf.FunctionProgCallJump:        {entry: true, exit: true},
-	bpf.FunctionProgFrameThreadEnd:  {entry: true, exit: true},
-	bpf.FunctionProgJavaEntry:       {entry: true, exit: true, call: true},
-	bpf.FunctionProgJavaReturn:      {entry: true, exit: true, call: true},
-	bpf.FunctionProgJavaThreadEnd:   {entry: true, exit: true},
 }
 
 // install loads a query's programs. Nothing is attached by it.
@@ -229,7 +208,7 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 		}
 	}
 	for _, l := range s.landmarks {
-		wanted[l.program] = s.links.AttachType()
+		wanted[l.Program] = s.links.AttachType()
 	}
 	if name := threadEnd(s.options, s.returns); name != "" {
 		wanted[name] = 0 // which is no uprobe
@@ -243,26 +222,26 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 		if attachType == attach.TypePerf {
 			p.AttachType = ebpf.AttachNone // to no kind of link alone
 		}
-		if testsOf[name].entry {
+		if abi.TestsOf[name].Entry {
 			if err := codegen.Install(p, "test_entry", s.test.Entry); err != nil {
 				return nil, err
 			}
 		}
-		if testsOf[name].exit {
+		if abi.TestsOf[name].Exit {
 			if err := codegen.Install(p, "test_return", s.test.Return); err != nil {
 				return nil, err
 			}
 		}
 	}
-	if !s.returns[trapped] {
+	if !s.returns[calls.Trapped] {
 		delete(spec.Maps, bpf.FunctionMapThreads)
 	} else if s.links != attach.Session {
 		s.options |= abi.Pair
 	}
-	if s.returns[trapped] && !attach.FeatureFindVMA.Has() {
+	if s.returns[calls.Trapped] && !attach.FeatureFindVMA.Has() {
 		s.options |= abi.Before517
 	}
-	if s.returns[atExits] {
+	if s.returns[calls.AtExits] {
 		spec.Maps[bpf.FunctionMapOpenCalls].MaxEntries = k.calls
 		if s.options&(abi.UseDepth|abi.Sequence) != 0 {
 			spec.Maps[bpf.FunctionMapGoroutines].MaxEntries = k.calls
@@ -272,7 +251,7 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 			delete(spec.Maps, name)
 		}
 	}
-	if !s.returns[javaEntry] {
+	if !s.returns[calls.JavaEntry] {
 		delete(spec.Maps, bpf.FunctionMapMethods)
 		delete(spec.Maps, bpf.FunctionMapJavaThreads)
 	}
@@ -289,7 +268,7 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 		replace[bpf.FunctionMapHushedNames] = k.unused[bpf.FunctionMapHushedNames]
 	}
 	if s.reading != nil {
-		if err := s.reading.specialise(spec, s.options, s.returns); err != nil {
+		if err := s.reading.Specialise(spec, s.options, s.returns); err != nil {
 			return nil, err
 		}
 	}
@@ -312,7 +291,7 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 			return nil, err
 		}
 	}
-	if err := s.slots.specialise(spec); err != nil {
+	if err := s.slots.Specialise(spec); err != nil {
 		return nil, err
 	}
 	if pid := onlyPID(s.members, s.options); pid != 0 {

@@ -13,28 +13,16 @@ import (
 	"endoscope/probes/elf"
 	"endoscope/probes/process"
 	"endoscope/probes/uprobe/abi"
+	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/selection"
 )
-
-// landmark is a place in the run-time support of a language that is passed when
-// calls are left without returning. What comes behind must not be taken for
-// being enclosed by them, which matters to how calls nest alone.
-type landmark struct {
-	module   *selection.Module
-	scope    *selection.Scope
-	function string
-	behind   uint64 // bytes from the function's entry to the site
-	site     codesite.Site
-	program  string
-	cookie   uint64
-}
 
 // addLandmark adds a landmark at the entry of function i of a module, in all its
 // scopes.
 func (r *resolver) addLandmark(m *selection.Module, sym *elf.Module, i int, site codesite.Site, program string, cookie uint64) {
 	_, begin := sym.Entry(i)
-	for _, s := range r.scopes(m, atExits) {
-		r.landmarks = append(r.landmarks, landmark{m, s, sym.Function(i).Name, site.Offset - begin, site, program, cookie})
+	for _, s := range r.scopes(m, calls.AtExits) {
+		r.landmarks = append(r.landmarks, calls.Landmark{Module: m, Scope: s, Function: sym.Function(i).Name, Behind: site.Offset - begin, Site: site, Program: program, Cookie: cookie})
 	}
 }
 
@@ -51,8 +39,8 @@ var goLandmarks = []struct{ function, program string }{
 // addLandmarks adds the landmarks of Go's runtime in a module, if it has wants
 // that need them.
 func (r *resolver) addLandmarks(m *selection.Module, sym *elf.Module, texts []*text) error {
-	if !nests(r.spec) || !slices.ContainsFunc(r.wants, func(w want) bool {
-		return w.module == m && w.returns == atExits && w.flags&abi.GoRegisters != 0
+	if !calls.Nests(r.spec) || !slices.ContainsFunc(r.wants, func(w calls.Function) bool {
+		return w.Module == m && w.Returns == calls.AtExits && w.Flags&abi.GoRegisters != 0
 	}) {
 		return nil
 	}
@@ -62,11 +50,11 @@ func (r *resolver) addLandmarks(m *selection.Module, sym *elf.Module, texts []*t
 			if err != nil {
 				e := plan.Errorf(r.spec.Start, r.spec.Stop, "cannot tell how calls nest in %s: %s cannot be probed: %v", m.Name(), l.function, err)
 				if r.spec.Stream != catalog.FunctionCall {
-					e = e.WithHint("leave out %s", strings.Join(nesting(r.spec), " and "))
+					e = e.WithHint("leave out %s", strings.Join(calls.Nesting(r.spec), " and "))
 				}
 				return e
 			}
-			r.addLandmark(m, sym, i, site, l.program, abi.GoRegisters|spOffset(site))
+			r.addLandmark(m, sym, i, site, l.program, abi.GoRegisters|calls.SpOffset(site))
 		}
 	}
 	return nil
@@ -77,13 +65,13 @@ func (r *resolver) addLandmarks(m *selection.Module, sym *elf.Module, texts []*t
 // others in their frames, which is what depth makes do with for longjmp: that is
 // rare, and would cost the many queries that have the column two probes more.
 func (r *resolver) addJumps(set *selection.ModuleSet, running []process.Process) error {
-	native := map[returns]bool{}
+	native := map[calls.Returns]bool{}
 	for _, w := range r.wants {
-		if w.flags&abi.GoRegisters == 0 {
-			native[w.returns] = true
+		if w.Flags&abi.GoRegisters == 0 {
+			native[w.Returns] = true
 		}
 	}
-	if !native[atExits] && !(native[trapped] && r.spec.Stream == catalog.FunctionCall) || !nests(r.spec) && !selection.OfMemory(r.spec) {
+	if !native[calls.AtExits] && !(native[calls.Trapped] && r.spec.Stream == catalog.FunctionCall) || !calls.Nests(r.spec) && !selection.OfMemory(r.spec) {
 		return nil
 	}
 	runtime := func(_, _, module string) (bool, error) {
@@ -112,7 +100,7 @@ func (r *resolver) addJumps(set *selection.ModuleSet, running []process.Process)
 		if err != nil {
 			continue
 		}
-		err = r.addJumpsOf(m, sym, native[trapped])
+		err = r.addJumpsOf(m, sym, native[calls.Trapped])
 		sym.Close()
 		if err != nil {
 			return err
@@ -175,10 +163,10 @@ func landmarkSite(sym *elf.Module, i int, texts []*text) (codesite.Site, error) 
 		return site, err
 	}
 	addr, _ := sym.Entry(i)
-	if err := pairable(addr, site, nil); err != nil {
+	if err := calls.Pairable(addr, site, nil); err != nil {
 		return site, err
 	}
-	if reason := changed(texts, sym, i, want{site: site}); reason != "" {
+	if reason := changed(texts, sym, i, calls.Function{Site: site}); reason != "" {
 		return site, errors.New(reason)
 	}
 	return site, nil

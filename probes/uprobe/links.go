@@ -9,6 +9,7 @@ import (
 
 	"endoscope/planner/plan"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/calls"
 )
 
 // linksFor is how spec's probes are attached.
@@ -38,14 +39,14 @@ const (
 // checkEvents refuses what would take too many perf events, each with a file
 // descriptor, and says where ending the query will take long. (The Go runtime
 // has raised the limit of descriptors as far as that goes.)
-func checkEvents(spec *plan.Acquire, links attach.Kind, wants []want) (notice string, err error) {
+func checkEvents(spec *plan.Acquire, links attach.Kind, wants []calls.Function) (notice string, err error) {
 	if links != attach.Perf {
 		return "", nil
 	}
 	n := 0
 	for _, w := range wants {
-		n += w.probes()
-		if w.returns == trapped {
+		n += w.Probes()
+		if w.Returns == calls.Trapped {
 			n++
 		}
 	}

@@ -144,7 +144,7 @@ func TestRefusedPerfEvent(t *testing.T) {
 	s := src.(*source)
 	// An offset beyond the file, as if it had changed since.
 	bad := s.resolution.wants[0]
-	bad.site.Offset, bad.label.function = 1<<40, "gone"
+	bad.Site.Offset, bad.Label.Function = 1<<40, "gone"
 	s.resolution.wants = append(s.resolution.wants, bad)
 	s.filter.facts = append(s.filter.facts, 0)
 	err = src.Start(t.Context(), newRecord(s.spec), probes.Options{})

@@ -14,6 +14,7 @@ import (
 	"endoscope/probes/codesite"
 	"endoscope/probes/testenv"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
@@ -57,10 +58,10 @@ int main(void) { ready(); either(1); return 0; }
 `, "-O1")
 	prices := func(nop float64) calibrate.Table {
 		return calibrate.Table{
-			priceEntry:   {codesite.Emulated: 111, codesite.Nop: nop, codesite.Stepped: 9999},
-			priceCounted: {codesite.Emulated: 100, codesite.Nop: nop - 1, codesite.Stepped: 9000},
-			pricePair:    {codesite.Emulated: 222, codesite.Nop: 2 * nop, codesite.Stepped: 19999},
-			priceExits:   {codesite.Emulated: 888, codesite.Nop: 4 * nop, codesite.Stepped: 39999},
+			calls.PriceEntry:   {codesite.Emulated: 111, codesite.Nop: nop, codesite.Stepped: 9999},
+			calls.PriceCounted: {codesite.Emulated: 100, codesite.Nop: nop - 1, codesite.Stepped: 9000},
+			calls.PricePair:    {codesite.Emulated: 222, codesite.Nop: 2 * nop, codesite.Stepped: 19999},
+			calls.PriceExits:   {codesite.Emulated: 888, codesite.Nop: 4 * nop, codesite.Stepped: 39999},
 		}
 	}
 	type told struct {
@@ -80,7 +81,7 @@ int main(void) { ready(); either(1); return 0; }
 		{"by perf events", "perf", catalog.FunctionDuration, plan.AutoReturns, 9999, told{codesite.Emulated, 222, false}},
 		{"with the exit", "multi", catalog.FunctionDuration, plan.ExitReturns, 9999, told{codesite.Emulated, 444, false}},
 		{"of another kind of link than was measured", "session", catalog.FunctionDuration, plan.AutoReturns, 9999,
-			told{codesite.Emulated, estimates[priceSession][codesite.Emulated], true}},
+			told{codesite.Emulated, calls.Estimates[calls.PriceSession][codesite.Emulated], true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.links == "session" {
@@ -102,16 +103,16 @@ int main(void) { ready(); either(1); return 0; }
 
 // What is aggregated in the kernel costs no record.
 func TestPriceOfWhatIsAggregated(t *testing.T) {
-	c := costs{calibrate.Table{
-		priceEntry:   {codesite.Emulated: 150},
-		priceCounted: {codesite.Emulated: 100},
-		priceSession: {codesite.Emulated: 400},
+	c := calls.Costs{Measured: calibrate.Table{
+		calls.PriceEntry:   {codesite.Emulated: 150},
+		calls.PriceCounted: {codesite.Emulated: 100},
+		calls.PriceSession: {codesite.Emulated: 400},
 	}}
 	for _, x := range []struct {
-		returns returns
+		returns calls.Returns
 		want    float64
-	}{{unseen, 100}, {trapped, 350}} {
-		if got, estimated := c.site(want{returns: x.returns}, codesite.Emulated, attach.Session, true); got != x.want || estimated {
+	}{{calls.Unseen, 100}, {calls.Trapped, 350}} {
+		if got, estimated := c.Site(calls.Function{Returns: x.returns}, codesite.Emulated, attach.Session, true); got != x.want || estimated {
 			t.Errorf("%v: %v, estimated %v; want %v", x.returns, got, estimated, x.want)
 		}
 	}
@@ -119,15 +120,15 @@ func TestPriceOfWhatIsAggregated(t *testing.T) {
 
 // Where nothing was measured the estimates hold, and are said to be that.
 func TestEstimates(t *testing.T) {
-	for price := range estimates {
+	for price := range calls.Estimates {
 		for _, m := range calibrate.Methods {
-			if ns, estimated := (costs{}).of(price, m); ns <= 0 || !estimated {
+			if ns, estimated := (calls.Costs{}).Price(price, m); ns <= 0 || !estimated {
 				t.Errorf("%s, %s: %v, estimated %v", price, m, ns, estimated)
 			}
 		}
 	}
 	for ns, want := range map[float64]float64{0: 0, 7.4: 7, 99: 99, 123: 120, 17_440: 17_000, 18_777: 19_000} {
-		if got := rounded(ns); got != want {
+		if got := calls.Rounded(ns); got != want {
 			t.Errorf("%v is about %v, want %v", ns, got, want)
 		}
 	}

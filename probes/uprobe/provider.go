@@ -16,6 +16,7 @@ import (
 	"endoscope/probes/process"
 	"endoscope/probes/uprobe/abi"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/selection"
 )
 
@@ -62,7 +63,7 @@ type Provider struct {
 	o       Options
 	offset  int64 // from the boot clock to the epoch
 	modules elf.Cache
-	costs   func() costs // of probes on this machine
+	costs   func() calls.Costs // of probes on this machine
 	// compiled is what programs are made of.
 	compiled func() (compiled, error)
 
@@ -112,7 +113,7 @@ func (p *Provider) Streams() []string {
 
 // Prepare implements probes.Provider.
 func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Source, error) {
-	cols, err := columnsOf(spec, valuesOf(spec))
+	cols, err := calls.ColumnsOf(spec, calls.ValuesOf(spec))
 	if err != nil {
 		return nil, err
 	}
@@ -147,9 +148,9 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sour
 }
 
 // prepare is Prepare without what it costs.
-func (p *Provider) prepare(spec *plan.Acquire, cols []column, links attach.Kind, find finder) (_ *source, err error) {
-	vs, executables := valuesOf(spec), executablesAt(spec.Target.Exes)
-	r, err := resolve(spec, p.o.Match, &p.modules, vs, links, spec.Stream != catalog.FunctionStart || slices.Contains(cols, colDepth), p.returnsBy(spec), p.costs, find)
+func (p *Provider) prepare(spec *plan.Acquire, cols []calls.Column, links attach.Kind, find finder) (_ *source, err error) {
+	vs, executables := calls.ValuesOf(spec), executablesAt(spec.Target.Exes)
+	r, err := resolve(spec, p.o.Match, &p.modules, vs, links, spec.Stream != catalog.FunctionStart || slices.Contains(cols, calls.ColDepth), p.returnsBy(spec), p.costs, find)
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +160,7 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []column, links attach.Kind,
 			r.receivers.close()
 		}
 	}()
-	if asksMethods(spec.Out) {
+	if calls.AsksMethods(spec.Out) {
 		if r.receivers, err = newReceivers(&p.modules, r.wants); err != nil {
 			return nil, selection.RefuseTarget(spec.Target, "cannot tell classes of %v", err)
 		}
@@ -167,7 +168,7 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []column, links attach.Kind,
 	if n := r.probes(); n > min(p.maxProbes(spec), abi.MaxFunctions) {
 		return nil, p.tooMany(spec, r, n)
 	}
-	if err := checkNesting(spec, r.wants); err != nil {
+	if err := calls.CheckNesting(spec, r.wants); err != nil {
 		return nil, err
 	}
 	if err := checkStack(spec); err != nil {
@@ -181,26 +182,26 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []column, links attach.Kind,
 		r.notices = append(r.notices, slow)
 	}
 	cols = slices.Clone(cols)
-	values, err := newReadings(spec, cols, vs, r.wants)
+	values, err := calls.NewValues(spec, cols, vs, r.wants)
 	if err != nil {
 		return nil, err
 	}
 	if spec.Filter != nil {
-		if err := checkEnumerators(spec.Filter, vs); err != nil {
-			return nil, placedAt(err, spec)
+		if err := calls.CheckEnumerators(spec.Filter, vs); err != nil {
+			return nil, calls.PlaceAt(err, spec)
 		}
 	}
-	r.notices = append(r.notices, unreadValues(vs, r.wants)...)
+	r.notices = append(r.notices, calls.UnreadValues(vs, r.wants)...)
 	f := p.compileFilter(spec, values, r.wants)
 	// It may test texts, which have to be read then.
 	var aggregated *aggregation
-	extensible := nests(spec) && !r.java() && comingOf(spec, r.selector, r.running, r.modules) != nil
+	extensible := calls.Nests(spec) && !r.java() && comingOf(spec, r.selector, r.running, r.modules) != nil
 	if !r.java() && !extensible {
 		aggregated = p.compileAggregate(spec, f, r.wants, len(r.inferred))
 	}
-	w := wantsOf(spec, cols, values, f.program)
-	if !slices.ContainsFunc(r.wants, func(w want) bool { return w.flags&abi.GoRegisters != 0 }) {
-		w.options &^= abi.SendGoroutine
+	w := calls.NewRequest(spec, cols, values, f.program)
+	if !slices.ContainsFunc(r.wants, func(w calls.Function) bool { return w.Flags&abi.GoRegisters != 0 }) {
+		w.Options &^= abi.SendGoroutine
 	}
 	s := &source{
 		provider: p, spec: spec, links: links, wants: w, values: values, filter: f, aggregation: aggregated,
@@ -230,7 +231,7 @@ func (p *Provider) lateness(spec *plan.Acquire) int64 {
 // tooMany refuses to add the probes of r, which would make n.
 func (p *Provider) tooMany(spec *plan.Acquire, r *resolution, n int) error {
 	what := "functions would be probed"
-	if slices.ContainsFunc(r.wants, func(w want) bool { return w.returns == atExits }) {
+	if slices.ContainsFunc(r.wants, func(w calls.Function) bool { return w.Returns == calls.AtExits }) {
 		what = "entries and exits of functions would be probed"
 	}
 	return plan.Errorf(spec.Start, spec.Stop, "%d %s, and at most %d may be at a time", n, what, p.maxProbes(spec)).

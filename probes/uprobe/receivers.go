@@ -8,6 +8,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes/elf"
 	"endoscope/probes/process"
+	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/selection"
 )
 
@@ -30,7 +31,7 @@ type receivers struct {
 
 // methodClass is a method and the class of its objects.
 type methodClass struct {
-	method
+	calls.Method
 	module *objectModule
 	entry  uint64 // of the probe, as the module numbers it
 	own    *class // nil: it is not known
@@ -84,36 +85,36 @@ const (
 )
 
 // newReceivers opens the modules that wants are functions of.
-func newReceivers(cache *elf.Cache, wants []want) (*receivers, error) {
+func newReceivers(cache *elf.Cache, wants []calls.Function) (*receivers, error) {
 	r := &receivers{cache: cache, classes: map[string]*class{}, files: map[process.FileID]*objectModule{}, spaces: map[uint32]*space{}}
 	modules := map[*selection.Module]*objectModule{}
 	for _, w := range wants {
-		m := methodClass{method: w.method, entry: w.site.Addr}
-		if m.called == onNothing {
+		m := methodClass{Method: w.Method, entry: w.Site.Addr}
+		if m.On == calls.OnNothing {
 			r.methods = append(r.methods, m)
 			continue
 		}
-		if modules[w.module] == nil {
-			sym, err := cache.Open(w.module.File, w.module.Name())
+		if modules[w.Module] == nil {
+			sym, err := cache.Open(w.Module.File, w.Module.Name())
 			if err != nil {
 				r.close()
 				return nil, err
 			}
 			r.opened = append(r.opened, sym)
-			modules[w.module] = &objectModule{sym.Classes(), map[uint64]*class{}}
-			for _, pl := range w.module.Mapped {
-				r.files[process.FileID{Dev: pl.Mapping.Dev, Inode: pl.Mapping.Inode}] = modules[w.module]
+			modules[w.Module] = &objectModule{sym.Classes(), map[uint64]*class{}}
+			for _, pl := range w.Module.Mapped {
+				r.files[process.FileID{Dev: pl.Mapping.Dev, Inode: pl.Mapping.Inode}] = modules[w.Module]
 				r.space(uint32(pl.Process.PID)) // it may end before its first event is read
 			}
 		}
-		m.module = modules[w.module]
-		switch m.called {
-		case onPointer, onValue:
-			m.own = r.named(m.class)
+		m.module = modules[w.Module]
+		switch m.On {
+		case calls.OnPointer, calls.OnValue:
+			m.own = r.named(m.Class)
 			m.own.asked = true // Go's types derive from nothing
-		case onObject, onPart:
-			if k, ok := m.module.classes.Named(m.class); ok {
-				m.own = r.learn(k, m.module, anyPID(w.module))
+		case calls.OnObject, calls.OnPart:
+			if k, ok := m.module.classes.Named(m.Class); ok {
+				m.own = r.learn(k, m.module, anyPID(w.Module))
 			}
 		}
 		r.methods = append(r.methods, m)
@@ -143,14 +144,14 @@ func (r *receivers) close() {
 // of is the object on which an event's function is called.
 func (r *receivers) of(e *event) received {
 	m := &r.methods[e.function]
-	switch m.called {
-	case onPointer:
+	switch m.On {
+	case calls.OnPointer:
 		return received{address: e.args[0], known: true, class: m.own}
-	case onValue:
+	case calls.OnValue:
 		return received{class: m.own}
-	case onPart:
+	case calls.OnPart:
 		return received{address: e.args[0], known: true, class: m.own}
-	case onObject:
+	case calls.OnObject:
 		bias := e.ip - m.entry
 		for i, table := range e.tables {
 			if k := r.at(m.module, bias, e.Pid, table); k != nil {
@@ -160,7 +161,7 @@ func (r *receivers) of(e *event) received {
 			}
 		}
 		return received{address: e.args[0], known: true, distance: unrelated}
-	case onAnything:
+	case calls.OnAnything:
 		if k := r.at(m.module, e.ip-m.entry, e.Pid, e.tables[0]); k != nil {
 			return received{e.args[0], true, k, unrelated}
 		}
@@ -272,7 +273,7 @@ func (r *receivers) distance(k *class, m *methodClass, pid uint32) int {
 	}
 	if m.own == nil {
 		// The module of the method does not know the class, but a receiver's does.
-		m.own = r.classes[m.class]
+		m.own = r.classes[m.Class]
 	}
 	m.last, m.distance = k, unrelated
 	if m.own != nil {
@@ -422,9 +423,9 @@ func (s *subscription) know(r *receivers) {
 	}
 	s.methods = make([]about, len(r.methods))
 	for f, m := range r.methods {
-		a := about{size: m.size, native: m.native}
+		a := about{size: m.Size, native: m.Native}
 		text, known := r.lineage(f)
-		if i := slices.Index(s.cols, colClassLineage); i >= 0 && known {
+		if i := slices.Index(s.cols, calls.ColClassLineage); i >= 0 && known {
 			a.lineage, a.known = s.rows.Code(i, text), true
 		}
 		s.methods[f] = a

@@ -34,8 +34,8 @@ func (p *Provider) attachMost(s *source, in *installation, which []int) ([]*atta
 			return nil, p.refuseAttach(s, in, err, which)
 		}
 		w := &s.resolution.wants[which[i]]
-		w.refused = true
-		left = append(left, skipped{w.label.function, fmt.Sprintf("the kernel refuses to probe it: %v", reason)})
+		w.Refused = true
+		left = append(left, skipped{w.Label.Function, fmt.Sprintf("the kernel refuses to probe it: %v", reason)})
 		left = append(left, p.withdraw(s, in, which[i])...)
 		which = slices.Delete(slices.Clone(which), i, i+1)
 	}

@@ -40,18 +40,18 @@ int main(void) { ready(); for (int i = 0; i < 5; i++) sink += one(i) + two(i) + 
 			s := src.(*source)
 			for i := range s.resolution.wants {
 				w := &s.resolution.wants[i]
-				if w.label.function != "four" {
+				if w.Label.Function != "four" {
 					continue
 				}
 				code := make([]byte, 64)
-				if _, err := s.resolution.modules.List[0].File.ReadAt(code, int64(w.site.Offset)); err != nil {
+				if _, err := s.resolution.modules.List[0].File.ReadAt(code, int64(w.Site.Offset)); err != nil {
 					t.Fatal(err)
 				}
 				at := strings.Index(string(code), "\xc4\xe3")
 				if at < 0 {
 					t.Fatalf("no such instruction in % x", code)
 				}
-				w.site.Offset += uint64(at)
+				w.Site.Offset += uint64(at)
 			}
 			sink := newRecord(spec)
 			if err := src.Start(t.Context(), sink, probes.Options{}); err != nil {

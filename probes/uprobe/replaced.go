@@ -139,10 +139,10 @@ func (s *source) modulesOf(id process.FileID) (list []*selection.Module) {
 		}
 	}
 	for _, w := range s.resolution.wants {
-		add(w.module)
+		add(w.Module)
 	}
 	for _, l := range s.resolution.landmarks {
-		add(l.module)
+		add(l.Module)
 	}
 	return list
 }

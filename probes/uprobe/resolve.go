@@ -10,7 +10,6 @@ import (
 
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
-	"endoscope/planner/types"
 	"endoscope/probes/bpf"
 	"endoscope/probes/codesite"
 	"endoscope/probes/elf"
@@ -18,30 +17,9 @@ import (
 	"endoscope/probes/process"
 	"endoscope/probes/uprobe/abi"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/selection"
-	"endoscope/probes/usdt"
 )
-
-// want is one function of one module in one scope, to be probed.
-type want struct {
-	module  *selection.Module
-	scope   *selection.Scope
-	site    codesite.Site
-	behind  uint64 // bytes from the function's entry to the site
-	size    uint64 // of the function; 0: unknown
-	label   label
-	flags   uint32 // goRegisters, aMethod, and what goidFlag says
-	method  method // if that is asked for
-	returns returns
-	exits   []codesite.Site // if returns is atExits
-	values  []functionValue // by column; nil: none are read
-	refused bool            // by the kernel, and therefore not probed
-	unsized bool            // of an allocation the size may not be known
-	marked  *usdt.Probe     // nil: a function
-}
-
-// probes is how many places are probed.
-func (w want) probes() int { return 1 + len(w.exits) }
 
 // resolution is what Prepare found out.
 type resolution struct {
@@ -49,33 +27,33 @@ type resolution struct {
 	modules *selection.ModuleSet
 	// selector is what the modules were chosen by.
 	selector *selection.Selector
-	wants    []want
+	wants    []calls.Function
 	// inferred have no probes, but what is counted at wants tells of them, too.
-	inferred  []inferred
-	landmarks []landmark
+	inferred  []calls.Inferred
+	landmarks []calls.Landmark
 	members   []bpf.FunctionTarget // processes, for wants whose programs look
 	only      uint32               // by what these are known
 	cgroups   uint32               // levels of those of the viewer
-	costs     costs
+	costs     calls.Costs
 	notices   []string
 	// receivers is nil where nothing is asked of objects and methods.
 	receivers *receivers
-	slots     goSlots
+	slots     calls.GoSlots
 }
 
 // probes is how many places are probed.
 func (r *resolution) probes() (n int) {
 	for _, w := range r.wants {
-		n += w.probes()
+		n += w.Probes()
 	}
 	return n + len(r.landmarks)
 }
 
 // returns are the ways in which the functions' returns are observed.
-func (r *resolution) returns() map[returns]bool {
-	how := map[returns]bool{}
+func (r *resolution) returns() map[calls.Returns]bool {
+	how := map[calls.Returns]bool{}
 	for _, w := range r.wants {
-		how[w.returns] = true
+		how[w.Returns] = true
 	}
 	return how
 }
@@ -92,7 +70,7 @@ func (r *resolution) knows(p process.Process) bool {
 type finder func(plan.Target, []process.Process, *selection.Selector) (*selection.ModuleSet, error)
 
 // resolve finds what spec means on this machine. It attaches nothing.
-func resolve(spec *plan.Acquire, compile selection.Matcher, cache *elf.Cache, values []*readValue, links attach.Kind, returns bool, by plan.ReturnProbes, prices func() costs, find finder) (*resolution, error) {
+func resolve(spec *plan.Acquire, compile selection.Matcher, cache *elf.Cache, values []*calls.Value, links attach.Kind, returns bool, by plan.ReturnProbes, prices func() calls.Costs, find finder) (*resolution, error) {
 	if spec.Target.IsZero() {
 		return nil, plan.Errorf(spec.Start, spec.Stop, "%s needs a process", spec.Stream).
 			WithHint("add WHERE pid = N, process = 'name' or exe = '/path', or say USE 'name' before")
@@ -167,12 +145,12 @@ func resolve(spec *plan.Acquire, compile selection.Matcher, cache *elf.Cache, va
 // resolver is the state of one resolve.
 type resolver struct {
 	spec       *plan.Acquire
-	values     []*readValue // by column; nil: it is none
-	signatures signatures   // of the module looked at
+	values     []*calls.Value   // by column; nil: it is none
+	signatures calls.Signatures // of the module looked at
 	sel        *selection.Selector
 	links      attach.Kind
-	prices     func() costs // asked for when there is something to be probed
-	costs      costs
+	prices     func() calls.Costs // asked for when there is something to be probed
+	costs      calls.Costs
 	returns    bool // are observed,
 	returnsBy  plan.ReturnProbes
 	members    string // names the target's processes
@@ -185,13 +163,13 @@ type resolver struct {
 	unwindingProcesses map[int]bool    // what hasUnwinder says
 	unwindingPrograms  map[string]bool // what willUnwind says
 
-	wants     []want
-	inferred  []inferred
-	landmarks []landmark
+	wants     []calls.Function
+	inferred  []calls.Inferred
+	landmarks []calls.Landmark
 	selected  int
 	skipped   []skipped
 	remarks   []string
-	slots     goSlots
+	slots     calls.GoSlots
 	noReturn  int             // of skipped: it is only the return
 	found     map[string]bool // of sel.names: some module has it
 	looked    []string        // names of the modules searched
@@ -280,7 +258,7 @@ func (r *resolver) module(m *selection.Module, sym *elf.Module) error {
 			r.through = cmp.Or(r.unwound(m), r.through)
 		}
 	}
-	r.signatures = openSignatures(sym, r.values, len(chosen))
+	r.signatures = calls.OpenSignatures(sym, r.values, len(chosen))
 	if len(chosen) > decideBlock {
 		defer sym.Hold()()
 	}
@@ -291,7 +269,7 @@ func (r *resolver) module(m *selection.Module, sym *elf.Module) error {
 		proving.Go(codesite.In(sym).ProveCallSources) // much of which is for one processor
 	}
 	if slices.ContainsFunc(chosen, func(c selection.Choice) bool { return c.Lang == elf.Go }) {
-		r.slots.note(sym.GoSlot())
+		r.slots.Note(sym.GoSlot())
 	}
 	decided := r.decide(sym, chosen)
 	usable := make([]bool, len(chosen))
@@ -340,7 +318,7 @@ func closeTexts(texts []*text) {
 // add adds functions of a module in all their scopes: those with a sum as
 // inferred, and the others to be probed.
 func (r *resolver) add(m *selection.Module, sym *elf.Module, decided []decision, usable []bool, sums [][]sum) {
-	scopes := map[returns][]*selection.Scope{}
+	scopes := map[calls.Returns][]*selection.Scope{}
 	r.wants = slices.Grow(r.wants, len(decided))
 	first := make([]int, len(decided)) // of the wants of each
 	for k, d := range decided {
@@ -349,13 +327,13 @@ func (r *resolver) add(m *selection.Module, sym *elf.Module, decided []decision,
 			continue
 		}
 		w := d.want
-		w.module, w.label.module = m, m.Name()
-		if scopes[w.returns] == nil {
-			scopes[w.returns] = r.scopes(m, w.returns)
+		w.Module, w.Label.Module = m, m.Name()
+		if scopes[w.Returns] == nil {
+			scopes[w.Returns] = r.scopes(m, w.Returns)
 		}
-		for _, s := range scopes[w.returns] {
-			w.scope = s
-			w.label.exe = s.Exe
+		for _, s := range scopes[w.Returns] {
+			w.Scope = s
+			w.Label.Exe = s.Exe
 			r.wants = append(r.wants, w)
 		}
 	}
@@ -363,42 +341,25 @@ func (r *resolver) add(m *selection.Module, sym *elf.Module, decided []decision,
 		if sums[k] == nil {
 			continue
 		}
-		f := inferred{module: m, label: d.want.label, entry: d.want.site.Offset - d.want.behind}
-		f.label.module = m.Name()
-		for n, s := range scopes[d.want.returns] {
-			f.label.exe, f.sum = s.Exe, nil
+		f := calls.Inferred{Module: m, Label: d.want.Label, Entry: d.want.Site.Offset - d.want.Behind}
+		f.Label.Module = m.Name()
+		for n, s := range scopes[d.want.Returns] {
+			f.Label.Exe, f.Sum = s.Exe, nil
 			for _, t := range sums[k] {
-				f.sum = append(f.sum, summand{first[t.selected] + n, t.times})
+				f.Sum = append(f.Sum, calls.Summand{Want: first[t.selected] + n, Times: t.times})
 			}
 			r.inferred = append(r.inferred, f)
 		}
 	}
 }
 
-// readsArgs reports whether a query reads argument registers, be it only in
-// its condition.
-func readsArgs(out types.Schema) bool {
-	return slices.ContainsFunc(out.Fields, func(f types.Field) bool {
-		if v, ok := parseValue(f.Name); ok {
-			return !v.result
-		}
-		c, ok := columnByName[f.Name]
-		return ok && c >= colReceiver
-	})
-}
-
-// reads reports whether a query reads a column, be it only in its condition.
-func reads(out types.Schema, c column) bool {
-	return slices.ContainsFunc(out.Fields, func(f types.Field) bool { return columnByName[f.Name] == c })
-}
-
 // scopes are those in which a module's functions are probed: a scope for each
 // process of a target of pids, unless returns are trapped (see pidScope), else
 // one that takes in what starts later.
-func (r *resolver) scopes(m *selection.Module, how returns) []*selection.Scope {
+func (r *resolver) scopes(m *selection.Module, how calls.Returns) []*selection.Scope {
 	t := r.spec.Target
 	onlyPIDs := t.Viewer.Private() || len(t.Processes) == 0 && len(t.Exes) == 0
-	if onlyPIDs && how != trapped && r.links.ScopesProcess() {
+	if onlyPIDs && how != calls.Trapped && r.links.ScopesProcess() {
 		var out []*selection.Scope
 		for _, pl := range m.Mapped {
 			out = append(out, selection.PidScope(pl))

@@ -7,14 +7,15 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes/codesite"
 	"endoscope/probes/elf"
+	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/selection"
 )
 
 // returnsOf decides how the returns of function i of sym are observed, and where
 // if at exits; a reason says why they cannot be.
-func (r *resolver) returnsOf(sym *elf.Module, i int) (how returns, exits []codesite.Site, reason string) {
+func (r *resolver) returnsOf(sym *elf.Module, i int) (how calls.Returns, exits []codesite.Site, reason string) {
 	if !r.returns {
-		return unseen, nil, ""
+		return calls.Unseen, nil, ""
 	}
 	if r.returnsBy != plan.ExitReturns {
 		var safe bool
@@ -27,24 +28,24 @@ func (r *resolver) returnsOf(sym *elf.Module, i int) (how returns, exits []codes
 			safe = reason == ""
 		}
 		if safe {
-			return trapped, nil, ""
+			return calls.Trapped, nil, ""
 		}
 		if r.returnsBy == plan.TrapReturns {
-			return unseen, nil, reason
+			return calls.Unseen, nil, reason
 		}
 	}
-	need := codesite.Need{Results: readsResults(r.spec.Out, r.spec.Results), Prices: r.costs.sites()}
-	need.Value = need.Results || reads(r.spec.Out, colRetval) || selection.OfMemory(r.spec)
+	need := codesite.Need{Results: calls.ReadsResults(r.spec.Out, r.spec.Results), Prices: r.costs.Sites()}
+	need.Value = need.Results || calls.Reads(r.spec.Out, calls.ColRetval) || selection.OfMemory(r.spec)
 	exits, err := codesite.In(sym).ExitSitesFor(i, need)
 	if err != nil {
-		return unseen, nil, both(reason, "it "+err.Error())
+		return calls.Unseen, nil, both(reason, "it "+err.Error())
 	}
 	if selection.OfMemory(r.spec) {
 		if exits, reason = r.allocatorExits(sym, i, exits); reason != "" {
-			return unseen, nil, reason
+			return calls.Unseen, nil, reason
 		}
 	}
-	return atExits, exits, ""
+	return calls.AtExits, exits, ""
 }
 
 // both joins the reasons against a trap and against exits, which may be the same.
@@ -58,9 +59,9 @@ func both(trap, exits string) string {
 // mixed reports whether calls are wanted as they nest of which some returns are
 // trapped and some observed at exits: neither would know of the others.
 func (r *resolver) mixed() bool {
-	how := map[returns]bool{}
+	how := map[calls.Returns]bool{}
 	for _, w := range r.wants {
-		how[w.returns] = true
+		how[w.Returns] = true
 	}
-	return how[trapped] && how[atExits] && nests(r.spec)
+	return how[calls.Trapped] && how[calls.AtExits] && calls.Nests(r.spec)
 }

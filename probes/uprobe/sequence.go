@@ -1,6 +1,8 @@
 package uprobe
 
-import "endoscope/probes/uprobe/abi"
+import (
+	"endoscope/probes/uprobe/calls"
+)
 
 // Events of a thread's sequence of calls, or a goroutine's: the stream
 // function_call.
@@ -14,19 +16,10 @@ const (
 	gapInitial = 'G'
 )
 
-// goidFlag is in the cookie of a function of Go where in its g a goroutine has
-// its number, for the programs to tell sequences apart; 0: not known.
-func goidFlag(offset uint64) uint32 {
-	if offset%8 != 0 || offset <= 8*abi.MinGoid || offset > 8*abi.MaxGoid {
-		return 0
-	}
-	return uint32(offset/8-abi.MinGoid) << abi.FirstGoid
-}
-
 // nameEvents notes the codes of the events' names.
 func (s *subscription) nameEvents() {
 	for i, col := range s.cols {
-		if col != colEvent {
+		if col != calls.ColEvent {
 			continue
 		}
 		for _, name := range []string{eventEnter, eventLeave, eventUnwind, eventGap, eventOver} {

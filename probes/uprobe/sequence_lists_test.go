@@ -10,6 +10,7 @@ import (
 	"endoscope/probes/bpf"
 	"endoscope/probes/testenv"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
@@ -21,16 +22,16 @@ func TestNestingNeedsLoops(t *testing.T) {
 	attach.FeatureLoop.Has = func() bool { return false }
 	for _, c := range []struct {
 		stream, column string
-		returns        returns
+		returns        calls.Returns
 		msg, hint      string // "": it is not refused
 	}{
-		{catalog.FunctionCall, "event", trapped, "function_call needs Linux 5.17 or newer: this kernel has no bpf_loop", ""},
-		{catalog.FunctionCall, "event", atExits, "function_call needs Linux 5.17 or newer: this kernel has no bpf_loop", ""},
-		{catalog.FunctionDuration, "depth", atExits, "the depth of calls whose exits are probed needs Linux 5.17 or newer", "leave out"},
-		{catalog.FunctionDuration, "depth", trapped, "", ""},
-		{catalog.FunctionDuration, "duration", atExits, "", ""},
+		{catalog.FunctionCall, "event", calls.Trapped, "function_call needs Linux 5.17 or newer: this kernel has no bpf_loop", ""},
+		{catalog.FunctionCall, "event", calls.AtExits, "function_call needs Linux 5.17 or newer: this kernel has no bpf_loop", ""},
+		{catalog.FunctionDuration, "depth", calls.AtExits, "the depth of calls whose exits are probed needs Linux 5.17 or newer", "leave out"},
+		{catalog.FunctionDuration, "depth", calls.Trapped, "", ""},
+		{catalog.FunctionDuration, "duration", calls.AtExits, "", ""},
 	} {
-		err := checkNesting(testplan.Acquire(c.stream, plan.Target{}, nil, c.column), []want{{returns: c.returns}})
+		err := calls.CheckNesting(testplan.Acquire(c.stream, plan.Target{}, nil, c.column), []calls.Function{{Returns: c.returns}})
 		if c.msg != "" {
 			refused(t, err, c.msg, c.hint)
 		} else if err != nil {
@@ -110,7 +111,7 @@ int main(void) { ready(); outer(1); last(1); return 0; }
 	lost := 0
 	p.mu.Lock() // the maps are closed under it
 	prune(s.sub.in.objects.Maps[bpf.FunctionMapOpenCalls], func(f bpf.FunctionFrame, c bpf.FunctionPending) bool {
-		if s.resolution.wants[f.Function].label.function != "inner" {
+		if s.resolution.wants[f.Function].Label.Function != "inner" {
 			return false
 		}
 		lost++

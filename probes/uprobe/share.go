@@ -110,7 +110,7 @@ func (s *source) identify() string {
 		return ""
 	}
 	r := s.resolution
-	id := fmt.Appendln(nil, s.links, s.wants.cols, s.wants.options, s.wants.reading.identity(), s.aggregation.describe(), s.residual(), r.only, selection.KeyOf(r.members))
+	id := fmt.Appendln(nil, s.links, s.wants.Cols, s.wants.Options, s.wants.Reading.Identity(), s.aggregation.describe(), s.residual(), r.only, selection.KeyOf(r.members))
 	// There may be ten thousand functions.
 	number := func(ns ...uint64) {
 		for _, n := range ns {
@@ -128,22 +128,22 @@ func (s *source) identify() string {
 	// What was probed before somebody wrote into it is probed no more.
 	number(s.overwrites, uint64(len(r.wants)), uint64(len(r.inferred)), uint64(len(r.landmarks)))
 	for _, w := range r.wants {
-		number(w.module.Id.Dev, w.module.Id.Inode, w.site.Offset, uint64(w.flags), uint64(w.returns), uint64(len(w.exits)))
-		for _, x := range w.exits {
+		number(w.Module.Id.Dev, w.Module.Id.Inode, w.Site.Offset, uint64(w.Flags), uint64(w.Returns), uint64(len(w.Exits)))
+		for _, x := range w.Exits {
 			number(x.Offset)
 		}
-		text(w.scope.Key, w.scope.Exe, w.label.function, w.label.class, w.label.module, w.label.exe)
+		text(w.Scope.Key, w.Scope.Exe, w.Label.Function, w.Label.Class, w.Label.Module, w.Label.Exe)
 	}
 	for _, f := range r.inferred {
-		number(f.module.Id.Dev, f.module.Id.Inode, f.entry, uint64(len(f.sum)))
-		for _, t := range f.sum {
-			number(uint64(t.want), uint64(t.times))
+		number(f.Module.Id.Dev, f.Module.Id.Inode, f.Entry, uint64(len(f.Sum)))
+		for _, t := range f.Sum {
+			number(uint64(t.Want), uint64(t.Times))
 		}
-		text(f.label.function, f.label.class, f.label.module, f.label.exe)
+		text(f.Label.Function, f.Label.Class, f.Label.Module, f.Label.Exe)
 	}
 	for _, g := range r.landmarks {
-		number(g.module.Id.Dev, g.module.Id.Inode, g.site.Offset)
-		text(g.scope.Key)
+		number(g.Module.Id.Dev, g.Module.Id.Inode, g.Site.Offset)
+		text(g.Scope.Key)
 	}
 	// A pid may be given to another process; names mean whoever bears them.
 	for _, p := range r.running {

@@ -10,6 +10,7 @@ import (
 	"endoscope/probes/codesite"
 	"endoscope/probes/process"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/calls"
 )
 
 // site identifies what several queries probe alike.
@@ -30,10 +31,10 @@ func sitesOf(active map[*source]*installation) []probes.Site {
 			continue
 		}
 		for i, w := range s.resolution.wants {
-			if w.refused || w.module.Written {
+			if w.Refused || w.Module.Written {
 				continue
 			}
-			key := site{w.module.Id, w.site.Offset, kindOf(w, s.links), w.scope.Key}
+			key := site{w.Module.Id, w.Site.Offset, kindOf(w, s.links), w.Scope.Key}
 			at := bySite[key]
 			if at == nil {
 				described := s.resolution.siteOf(w, s.links, s.aggregation != nil)
@@ -67,15 +68,15 @@ func (s *source) shown() probes.Source {
 func (r *resolution) sites(links attach.Kind, aggregated bool) []probes.Site {
 	out := make([]probes.Site, 0, len(r.wants))
 	for _, w := range r.wants {
-		if w.refused {
+		if w.Refused {
 			continue
 		}
 		entry := r.siteOf(w, links, aggregated)
 		out = append(out, entry)
-		for _, x := range w.exits {
+		for _, x := range w.Exits {
 			exit := entry
 			exit.Address, exit.Method, exit.Kind = x.Offset, x.Method, kindExit+suffix(links)
-			exit.CostNs, exit.Estimated = r.costs.site(w, x.Method, links, aggregated)
+			exit.CostNs, exit.Estimated = r.costs.Site(w, x.Method, links, aggregated)
 			// A cold path may lie anywhere.
 			exit.Behind = 0
 			if begin := entry.Address - entry.Behind; x.Offset > begin {
@@ -85,38 +86,38 @@ func (r *resolution) sites(links attach.Kind, aggregated bool) []probes.Site {
 		}
 	}
 	for i, l := range r.landmarks {
-		if slices.ContainsFunc(r.landmarks[:i], func(o landmark) bool { return o.module == l.module && o.site.Offset == l.site.Offset }) {
+		if slices.ContainsFunc(r.landmarks[:i], func(o calls.Landmark) bool { return o.Module == l.Module && o.Site.Offset == l.Site.Offset }) {
 			continue // of another scope
 		}
 		s := probes.Site{
-			Provider: "uprobe", Function: l.function, Module: l.module.Name(),
-			Address: l.site.Offset, Behind: l.behind, Method: l.site.Method, Kind: kindLandmark + suffix(links),
+			Provider: "uprobe", Function: l.Function, Module: l.Module.Name(),
+			Address: l.Site.Offset, Behind: l.Behind, Method: l.Site.Method, Kind: kindLandmark + suffix(links),
 		}
-		s.CostNs, s.Estimated = r.costs.of(priceCounted, l.site.Method)
+		s.CostNs, s.Estimated = r.costs.Price(calls.PriceCounted, l.Site.Method)
 		out = append(out, s)
 	}
 	return append(out, inferredSites(r.inferred, r.wants)...)
 }
 
 // siteOf describes the entry of a want.
-func (r *resolution) siteOf(w want, links attach.Kind, aggregated bool) probes.Site {
+func (r *resolution) siteOf(w calls.Function, links attach.Kind, aggregated bool) probes.Site {
 	s := probes.Site{
-		Provider: "uprobe", Function: w.label.function, Module: w.label.module,
-		Address: w.site.Offset, Behind: w.behind, Method: w.site.Method, Kind: kindOf(w, links),
+		Provider: "uprobe", Function: w.Label.Function, Module: w.Label.Module,
+		Address: w.Site.Offset, Behind: w.Behind, Method: w.Site.Method, Kind: kindOf(w, links),
 	}
-	s.CostNs, s.Estimated = r.costs.site(w, w.site.Method, links, aggregated)
+	s.CostNs, s.Estimated = r.costs.Site(w, w.Site.Method, links, aggregated)
 	return s
 }
 
 // kindOf is the probes.Site.Kind of a want.
-func kindOf(w want, links attach.Kind) string {
-	switch w.returns {
-	case trapped:
+func kindOf(w calls.Function, links attach.Kind) string {
+	switch w.Returns {
+	case calls.Trapped:
 		return "entry+return (" + links.String() + ")"
-	case javaReturn:
+	case calls.JavaReturn:
 		return kindExit + suffix(links)
-	case atExits:
-		return fmt.Sprintf("%s (%d)%s", kindExits, len(w.exits), suffix(links))
+	case calls.AtExits:
+		return fmt.Sprintf("%s (%d)%s", kindExits, len(w.Exits), suffix(links))
 	}
 	return kindEntry + suffix(links)
 }
@@ -140,14 +141,14 @@ const (
 
 // steppedNotices name the functions that have no instruction that is cheap to
 // probe, be it where they begin or where they return.
-func steppedNotices(ws []want, c costs) (out []string) {
-	name := func(event string, dear func(want) bool) {
+func steppedNotices(ws []calls.Function, c calls.Costs) (out []string) {
+	name := func(event string, dear func(calls.Function) bool) {
 		var names []string
 		seen := map[string]bool{}
 		for _, w := range ws {
-			if dear(w) && !seen[w.label.function] {
-				seen[w.label.function] = true
-				names = append(names, w.label.function)
+			if dear(w) && !seen[w.Label.Function] {
+				seen[w.Label.Function] = true
+				names = append(names, w.Label.Function)
 			}
 		}
 		if len(names) == 0 {
@@ -157,11 +158,11 @@ func steppedNotices(ws []want, c costs) (out []string) {
 		if len(names) > maxNamed {
 			shown, more = names[:maxNamed], fmt.Sprintf(" and %d more", len(names)-maxNamed)
 		}
-		out = append(out, fmt.Sprintf("a %s of %s%s costs about %s more: the kernel must single-step what is probed there", event, strings.Join(shown, ", "), more, c.singleStep()))
+		out = append(out, fmt.Sprintf("a %s of %s%s costs about %s more: the kernel must single-step what is probed there", event, strings.Join(shown, ", "), more, c.SingleStep()))
 	}
-	name("call", func(w want) bool { return w.site.Method == codesite.Stepped })
-	name("return", func(w want) bool {
-		return len(w.exits) > 0 && !slices.ContainsFunc(w.exits, func(s codesite.Site) bool { return s.Method != codesite.Stepped })
+	name("call", func(w calls.Function) bool { return w.Site.Method == codesite.Stepped })
+	name("return", func(w calls.Function) bool {
+		return len(w.Exits) > 0 && !slices.ContainsFunc(w.Exits, func(s codesite.Site) bool { return s.Method != codesite.Stepped })
 	})
 	return out
 }

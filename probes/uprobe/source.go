@@ -11,6 +11,7 @@ import (
 	"endoscope/probes/process"
 	"endoscope/probes/uprobe/abi"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/selection"
 )
 
@@ -21,8 +22,8 @@ type source struct {
 	provider   *Provider
 	spec       *plan.Acquire
 	links      attach.Kind
-	wants      wants
-	values     *readings
+	wants      calls.Request
+	values     *calls.Values
 	filter     *filter
 	resolution *resolution
 	// executables are those of the target; a part that comes later has none of its own.
@@ -74,7 +75,7 @@ func (s *source) residual() plan.Expr { return s.filter.program.Residual }
 
 // setup is what makes the kernel's programs this query's.
 func (s *source) setup() setup {
-	options := s.wants.options | s.resolution.only
+	options := s.wants.Options | s.resolution.only
 	if s.options.Standby {
 		options |= abi.Standby
 	}
@@ -83,7 +84,7 @@ func (s *source) setup() setup {
 		members: s.resolution.members, functions: len(s.resolution.wants), rate: s.spec.Settings.MaxEventRate,
 		prompt: s.spec.Settings.Prompt, stackBytes: s.spec.Settings.StackBytes, offset: s.provider.offset, aggregation: s.aggregation, gates: s.options.Gates, cgroups: s.resolution.cgroups, slots: s.resolution.slots,
 		operands: s.resolution.operands(),
-		reading:  s.wants.reading,
+		reading:  s.wants.Reading,
 		growing:  s.extensible,
 	}
 }
@@ -93,12 +94,12 @@ func (s *source) setup() setup {
 // its frame.
 func (s *source) cookie(i int) uint64 {
 	w := s.resolution.wants[i]
-	c := uint64(i) | uint64(w.flags|w.scope.Flags) | s.filter.facts[i]
-	if is := s.options.Required; is != nil && c&abi.GoRegisters == 0 && is(w.label.function) {
+	c := uint64(i) | uint64(w.Flags|w.Scope.Flags) | s.filter.facts[i]
+	if is := s.options.Required; is != nil && c&abi.GoRegisters == 0 && is(w.Label.Function) {
 		c |= abi.Required
 	}
-	if w.returns == atExits || s.wants.options&(abi.SendCaller|abi.SendStack) != 0 {
-		c |= spOffset(w.site)
+	if w.Returns == calls.AtExits || s.wants.Options&(abi.SendCaller|abi.SendStack) != 0 {
+		c |= calls.SpOffset(w.Site)
 	}
 	return c
 }

@@ -2,6 +2,7 @@ package uprobe
 
 import (
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/calls"
 	"errors"
 )
 
@@ -33,17 +34,17 @@ func (s *source) overlookedNs() float64 {
 	defer s.provider.mu.Unlock()
 	r, sum, n := s.resolution, 0.0, 0.0
 	for _, w := range r.wants {
-		if w.refused {
+		if w.Refused {
 			continue
 		}
 		n++
-		ns, _ := r.costs.of(priceCounted, w.site.Method)
-		if w.returns == trapped && s.links != attach.Session { // the return is trapped all the same
-			ns, _ = r.costs.of(pricePair, w.site.Method)
+		ns, _ := r.costs.Price(calls.PriceCounted, w.Site.Method)
+		if w.Returns == calls.Trapped && s.links != attach.Session { // the return is trapped all the same
+			ns, _ = r.costs.Price(calls.PricePair, w.Site.Method)
 		}
 		sum += ns
-		if len(w.exits) > 0 { // a call leaves by one of them
-			ns, _ = r.costs.of(priceCounted, w.exits[0].Method)
+		if len(w.Exits) > 0 { // a call leaves by one of them
+			ns, _ = r.costs.Price(calls.PriceCounted, w.Exits[0].Method)
 			sum += ns
 		}
 	}

@@ -10,13 +10,8 @@ import (
 	"endoscope/probes/rows"
 	"endoscope/probes/stack"
 	"endoscope/probes/uprobe/abi"
+	"endoscope/probes/uprobe/calls"
 )
-
-// label is what a query calls a probed function.
-type label struct {
-	function, class, module string
-	exe                     string // "" unless the module is an executable itself
-}
 
 // about is what the columns of methods say of a function.
 type about struct {
@@ -33,7 +28,7 @@ type codes struct{ function, class, module, exe uint32 }
 // subscribe to unsubscribe; before and after, its source does.
 type subscription struct {
 	sink     probes.Sink
-	cols     []column
+	cols     []calls.Column
 	options  uint32
 	offset   int64 // from the boot clock to the epoch
 	lateness int64 // how far watermarks stay behind the clock, ns
@@ -45,9 +40,9 @@ type subscription struct {
 	// receivers is nil where nothing is asked of objects and methods; then there
 	// are no methods.
 	receivers *receivers
-	methods   []about     // by function with a probe
-	shares    [][]share   // by function with a probe; nil where nothing is inferred
-	events    [256]uint32 // codes of names of events, by initial
+	methods   []about         // by function with a probe
+	shares    [][]calls.Share // by function with a probe; nil where nothing is inferred
+	events    [256]uint32     // codes of names of events, by initial
 	// stacks is nil where no callers are asked for; torn counts stacks that are not
 	// whole, by why.
 	stacks *stack.Stacks
@@ -67,8 +62,8 @@ type subscription struct {
 	bound     int64 // boot time from which aggregates are still to be given
 }
 
-func newSubscription(s []types.Type, w wants, sink probes.Sink, offset int64, exes *exeNames, in *installation) *subscription {
-	sub := &subscription{sink: sink, cols: w.cols, options: w.options, offset: offset, exes: exes, in: in, bound: math.MaxInt64}
+func newSubscription(s []types.Type, w calls.Request, sink probes.Sink, offset int64, exes *exeNames, in *installation) *subscription {
+	sub := &subscription{sink: sink, cols: w.Cols, options: w.Options, offset: offset, exes: exes, in: in, bound: math.MaxInt64}
 	sub.rows = rows.NewWriter(s, appendersOf(w, s), offset)
 	sub.rows.Push, sub.rows.Renewed = sub.push, sub.recode
 	if sub.options&abi.AtReturn != 0 {
@@ -80,21 +75,21 @@ func newSubscription(s []types.Type, w wants, sink probes.Sink, offset int64, ex
 
 // name gives function id its label. Called before the subscription is the
 // reader's: dictionaries have one writer at a time.
-func (s *subscription) name(id uint32, l label) {
+func (s *subscription) name(id uint32, l calls.Label) {
 	for uint32(len(s.labels)) <= id {
 		s.labels = append(s.labels, codes{})
 	}
 	var c codes
 	for i, col := range s.cols {
 		switch col {
-		case colFunction:
-			c.function = s.rows.Code(i, l.function)
-		case colClass:
-			c.class = s.rows.Code(i, l.class)
-		case colModule:
-			c.module = s.rows.Code(i, l.module)
-		case colExe:
-			c.exe = s.rows.Code(i, l.exe)
+		case calls.ColFunction:
+			c.function = s.rows.Code(i, l.Function)
+		case calls.ColClass:
+			c.class = s.rows.Code(i, l.Class)
+		case calls.ColModule:
+			c.module = s.rows.Code(i, l.Module)
+		case calls.ColExe:
+			c.exe = s.rows.Code(i, l.Exe)
 		}
 	}
 	s.labels[id] = c
@@ -110,8 +105,8 @@ func (s *subscription) add(e *event) {
 		return
 	}
 	for _, f := range s.shares[e.function] {
-		for range f.times {
-			s.row(e, &s.labels[f.function])
+		for range f.Times {
+			s.row(e, &s.labels[f.Function])
 		}
 	}
 }
@@ -147,7 +142,7 @@ func (s *subscription) push(b *batch.Batch) {
 // recode codes what is coded once for each function again, when a column has a new
 // dictionary.
 func (s *subscription) recode(i int, old, now *batch.Dict) {
-	if s.cols[i] == colExe {
+	if s.cols[i] == calls.ColExe {
 		for l := range s.labels {
 			s.labels[l].exe = now.Code(old.Values()[s.labels[l].exe])
 		}

@@ -14,6 +14,7 @@ import (
 	"endoscope/planner/types"
 	"endoscope/probes/process"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
@@ -304,7 +305,7 @@ func TestEveryColumn(t *testing.T) {
 			}
 			for i, v := range got.rows[2] {
 				// A function of C has no object and is of no class, nor of a goroutine.
-				none := columnByName[names[i]].ofReceiver() || names[i] == "class_lineage" || names[i] == "goroutine"
+				none := calls.ColumnByName[names[i]].OfReceiver() || names[i] == "class_lineage" || names[i] == "goroutine"
 				if v.Type != fields[i].Type || v.IsNull != none {
 					t.Errorf("%s is %+v, want a %s", names[i], v, fields[i].Type)
 				}

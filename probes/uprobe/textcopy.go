@@ -3,6 +3,7 @@ package uprobe
 import (
 	"endoscope/planner/plan"
 	"endoscope/probes/codesite"
+	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/selection"
 )
 
@@ -11,20 +12,20 @@ const pageSize = 4096
 // checkTextCopy refuses what would make the kernel copy more code than the
 // session allows: each page with a probe becomes private to each process that
 // has mapped it, and every fork and exec copies it anew.
-func checkTextCopy(spec *plan.Acquire, set *selection.ModuleSet, wants []want, landmarks []landmark) error {
+func checkTextCopy(spec *plan.Acquire, set *selection.ModuleSet, wants []calls.Function, landmarks []calls.Landmark) error {
 	limit := spec.Settings.MaxTextCopy
 	if limit <= 0 {
 		return nil
 	}
 	sites := map[*selection.Module][]codesite.Site{}
 	for _, w := range wants {
-		if sites[w.module] == nil {
-			sites[w.module] = make([]codesite.Site, 0, len(wants))
+		if sites[w.Module] == nil {
+			sites[w.Module] = make([]codesite.Site, 0, len(wants))
 		}
-		sites[w.module] = append(append(sites[w.module], w.site), w.exits...)
+		sites[w.Module] = append(append(sites[w.Module], w.Site), w.Exits...)
 	}
 	for _, g := range landmarks {
-		sites[g.module] = append(sites[g.module], g.site)
+		sites[g.Module] = append(sites[g.Module], g.Site)
 	}
 	var bytes int64
 	processes := 0

@@ -9,6 +9,7 @@ import (
 	"endoscope/probes/calibrate"
 	"endoscope/probes/codesite"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
@@ -62,7 +63,7 @@ func TestTextCopyIsLimited(t *testing.T) {
 func TestSteppedFunctionsAreNamed(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, pages, "-O1")
-	p := provider(t, Options{Prices: calibrate.Table{priceEntry: {codesite.Emulated: 500, codesite.Nop: 300, codesite.Stepped: 4_321}}})
+	p := provider(t, Options{Prices: calibrate.Table{calls.PriceEntry: {codesite.Emulated: 500, codesite.Nop: 300, codesite.Stepped: 4_321}}})
 	r := run(t, target)
 	src, err := p.Prepare(t.Context(), testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("cheap", "dear"), "arg0"))
 	if err != nil {

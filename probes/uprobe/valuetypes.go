@@ -7,17 +7,18 @@ import (
 	"endoscope/probes/dwarf/signature"
 	"endoscope/probes/elf"
 	"endoscope/probes/process"
+	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/selection"
 	"endoscope/probes/usdt"
 )
 
 // valuesOfFunction says how a query's values are read of one function, which is probed at
 // site.
-func (r *resolver) valuesOfFunction(sym *elf.Module, c selection.Choice, site codesite.Site) []functionValue {
-	if !anyValue(r.values) {
+func (r *resolver) valuesOfFunction(sym *elf.Module, c selection.Choice, site codesite.Site) []calls.FunctionValue {
+	if !calls.AnyValue(r.values) {
 		return nil
 	}
-	return r.signatures.values(r.values, sym, c, signature.Where{SPOffset: site.SPOffset})
+	return r.signatures.Values(r.values, sym, c, signature.Where{SPOffset: site.SPOffset})
 }
 
 // Values gives the types of those columns of spec that are values; of the others, those
@@ -26,12 +27,12 @@ func (r *resolver) valuesOfFunction(sym *elf.Module, c selection.Choice, site co
 // attaches nothing.
 func (p *Provider) Values(spec *plan.Acquire) ([]types.Type, error) {
 	out := spec.Out.Types()
-	vs := valuesOf(spec)
-	if !anyNamed(vs) {
+	vs := calls.ValuesOf(spec)
+	if !calls.AnyNamed(vs) {
 		return out, nil
 	}
 	found, names, waits, err := p.lookUp(spec, vs)
-	if only := wholeOnly(vs); err != nil && only >= 0 {
+	if only := calls.WholeOnly(vs); err != nil && only >= 0 {
 		out[only] = types.Bigint // what there is to say of the target, Prepare says
 		return out, nil
 	}
@@ -40,19 +41,19 @@ func (p *Provider) Values(spec *plan.Acquire) ([]types.Type, error) {
 	}
 	for i, v := range vs {
 		switch {
-		case v == nil || v.path == nil:
-		case v.whole:
-			if out[i], err = common(found, i); err != nil && spec.Results == plan.NamedResults {
-				return nil, &plan.InColumn{Column: v.name, Err: placedAt(err, spec)}
+		case v == nil || v.Path == nil:
+		case v.Whole:
+			if out[i], err = calls.Common(found, i); err != nil && spec.Results == plan.NamedResults {
+				return nil, &plan.InColumn{Column: v.Name, Err: calls.PlaceAt(err, spec)}
 			}
 		case len(found) == 0 && !waits:
 			return nil, p.noneFound(spec)
-		case len(found) == 0 && v.t == types.Null:
-			return nil, v.unknown(spec)
+		case len(found) == 0 && v.T == types.Null:
+			return nil, v.Unknown(spec)
 		case len(found) == 0: // as it is cast
 		default:
-			if out[i], err = v.typeIn(len(found), func(f int) (functionValue, string) { return found[f][i], names[f] }); err != nil {
-				return nil, &plan.InColumn{Column: v.name, Err: placedAt(err, spec)}
+			if out[i], err = v.TypeIn(len(found), func(f int) (calls.FunctionValue, string) { return found[f][i], names[f] }); err != nil {
+				return nil, &plan.InColumn{Column: v.Name, Err: calls.PlaceAt(err, spec)}
 			}
 		}
 	}
@@ -75,7 +76,7 @@ func (p *Provider) noneFound(spec *plan.Acquire) error {
 
 // lookUp says how values are read of the functions that spec chooses, what these are
 // called, and whether others may come with modules that are not loaded.
-func (p *Provider) lookUp(spec *plan.Acquire, vs []*readValue) (found [][]functionValue, names []string, waits bool, err error) {
+func (p *Provider) lookUp(spec *plan.Acquire, vs []*calls.Value) (found [][]calls.FunctionValue, names []string, waits bool, err error) {
 	running, err := process.Resolve(spec.Target)
 	if err != nil {
 		return nil, nil, false, err
@@ -96,9 +97,9 @@ func (p *Provider) lookUp(spec *plan.Acquire, vs []*readValue) (found [][]functi
 		if selection.SpeaksOfMarked(spec.Select) {
 			list, _ := usdt.Probes(m.File) // on an error nothing is marked in it
 			for i := range list {
-				w := want{marked: &list[i], label: label{function: list[i].String()}}
-				if ok, err := sel.Match(w.label.function, "", m.Name()); ok && err == nil {
-					found, names = append(found, valuesOfMarked(vs, w)), append(names, w.label.function)
+				w := calls.Function{Marked: &list[i], Label: calls.Label{Function: list[i].String()}}
+				if ok, err := sel.Match(w.Label.Function, "", m.Name()); ok && err == nil {
+					found, names = append(found, calls.ValuesOfMarked(vs, w)), append(names, w.Label.Function)
 				}
 			}
 		}
@@ -114,9 +115,9 @@ func (p *Provider) lookUp(spec *plan.Acquire, vs []*readValue) (found [][]functi
 		if len(chosen) == 0 {
 			continue
 		}
-		s := openSignatures(sym, vs, len(chosen))
+		s := calls.OpenSignatures(sym, vs, len(chosen))
 		for _, c := range chosen {
-			found, names = append(found, s.values(vs, sym, c, signature.Where{})), append(names, c.Name)
+			found, names = append(found, s.Values(vs, sym, c, signature.Where{})), append(names, c.Name)
 		}
 	}
 	return found, names, comingOf(spec, sel, running, set) != nil, nil

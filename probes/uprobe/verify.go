@@ -10,6 +10,7 @@ import (
 
 	"endoscope/probes/codesite"
 	"endoscope/probes/elf"
+	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/selection"
 )
 
@@ -60,12 +61,12 @@ func (t *text) close() { t.memory.Close() }
 
 // changed says why function i of sym cannot be probed as w says in one of the
 // processes whose texts are given; "": it can.
-func changed(texts []*text, sym *elf.Module, i int, w want) string {
+func changed(texts []*text, sym *elf.Module, i int, w calls.Function) string {
 	if len(texts) == 0 {
 		return ""
 	}
 	_, begin := sym.Entry(i)
-	sites := append([]codesite.Site{w.site}, w.exits...)
+	sites := append([]codesite.Site{w.Site}, w.Exits...)
 	probed := offsetsOf(begin, sites)
 	// A function with exits is compared up to the last of them, for a jump that
 	// was put anywhere may leave it unseen; of a cold path, the site alone.

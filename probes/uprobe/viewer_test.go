@@ -17,6 +17,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
@@ -167,8 +168,8 @@ func TestPrivateProbes(t *testing.T) {
 	spec.Target.Viewer = viewer(false)
 	src, got := start(t, p, spec)
 	for _, w := range src.(*source).resolution.wants {
-		if w.scope.Pid != mine.cmd.Process.Pid || w.returns == trapped {
-			t.Errorf("a probe of process %d, with return trap: %t", w.scope.Pid, w.returns == trapped)
+		if w.Scope.Pid != mine.cmd.Process.Pid || w.Returns == calls.Trapped {
+			t.Errorf("a probe of process %d, with return trap: %t", w.Scope.Pid, w.Returns == calls.Trapped)
 		}
 	}
 	mine.work()

@@ -10,14 +10,17 @@ import (
 	"endoscope/probes/stack"
 	"endoscope/probes/uprobe/abi"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/calls"
 )
 
 // asksWhence reports whether a query asks where calls come from.
-func asksWhence(out types.Schema) bool { return reads(out, colCaller) || reads(out, colStack) }
+func asksWhence(out types.Schema) bool {
+	return calls.Reads(out, calls.ColCaller) || calls.Reads(out, calls.ColStack)
+}
 
 // checkStack refuses to copy stacks where the kernel cannot.
 func checkStack(spec *plan.Acquire) error {
-	if !reads(spec.Out, colStack) || attach.FeatureDynptr.Has() {
+	if !calls.Reads(spec.Out, calls.ColStack) || attach.FeatureDynptr.Has() {
 		return nil
 	}
 	return plan.Errorf(spec.Start, spec.Stop, "the stacks of calls need Linux %s or newer: this kernel has no %s", attach.FeatureDynptr.Since, attach.FeatureDynptr.Name).
@@ -27,7 +30,7 @@ func checkStack(spec *plan.Acquire) error {
 // newStacks is what makes stacks of s's events; nil if nobody asks for any. Provider.mu is
 // held.
 func (p *Provider) newStacks(s *source) *stack.Stacks {
-	if s.wants.options&(abi.SendCaller|abi.SendStack) == 0 {
+	if s.wants.Options&(abi.SendCaller|abi.SendStack) == 0 {
 		return nil
 	}
 	var left stack.Left

@@ -24,3 +24,12 @@ const (
 	MaxFactsExits = 16
 	MaxSPOffset   = 8 * math.MaxUint16
 )
+
+// GoidFlag is in the cookie of a function of Go where in its g a goroutine has
+// its number, for the programs to tell sequences apart; 0: not known.
+func GoidFlag(offset uint64) uint32 {
+	if offset%8 != 0 || offset <= 8*MinGoid || offset > 8*MaxGoid {
+		return 0
+	}
+	return uint32(offset/8-MinGoid) << FirstGoid
+}

@@ -1,4 +1,4 @@
-package uprobe
+package calls
 
 import (
 	"errors"
@@ -9,11 +9,11 @@ import (
 	"endoscope/probes/elf"
 )
 
-// goSlots says where the threads of a query's Go programs have the g that they run
+// GoSlots says where the threads of a query's Go programs have the g that they run
 // (elf.Module.GoSlot): a program looks there where the register of the goroutine
 // has something else in it, as in assembler. All programs of a query look at one
 // place, that of the first module.
-type goSlots struct {
+type GoSlots struct {
 	known bool // there is a module of Go
 	at    int64
 }
@@ -21,23 +21,23 @@ type goSlots struct {
 // usualSlot is what programs take that are not told of a module of Go (exit.h).
 const usualSlot = -8
 
-func (s goSlots) place() int64 {
+func (s GoSlots) place() int64 {
 	if s.known {
 		return s.at
 	}
 	return usualSlot
 }
 
-// note notes where a module of Go has it.
-func (s *goSlots) note(at int64) {
+// Note notes where a module of Go has it.
+func (s *GoSlots) Note(at int64) {
 	if !s.known {
-		*s = goSlots{known: true, at: at}
+		*s = GoSlots{known: true, at: at}
 	}
 }
 
-// findable is nil if the calls of function i, one of Go's that is observed at its exits,
+// Findable is nil if the calls of function i, one of Go's that is observed at its exits,
 // can be told apart by goroutine.
-func (s goSlots) findable(sym *elf.Module, i int) error {
+func (s GoSlots) Findable(sym *elf.Module, i int) error {
 	switch at := sym.GoSlot(); {
 	case at != 0 && at == s.place() || !sym.Native(i):
 		return nil
@@ -48,9 +48,9 @@ func (s goSlots) findable(sym *elf.Module, i int) error {
 	}
 }
 
-// hold reports whether programs that were made for s do for the modules of more.
-func (s goSlots) hold(more goSlots) bool { return !more.known || more.at == s.place() }
+// Holds reports whether programs that were made for s do for the modules of more.
+func (s GoSlots) Holds(more GoSlots) bool { return !more.known || more.at == s.place() }
 
-func (s goSlots) specialise(spec *ebpf.CollectionSpec) error {
+func (s GoSlots) Specialise(spec *ebpf.CollectionSpec) error {
 	return spec.Variables[bpf.FunctionVarSlotOfG].Set(s.place())
 }

@@ -1,4 +1,4 @@
-package uprobe
+package calls
 
 import (
 	"fmt"
@@ -13,15 +13,15 @@ import (
 	"endoscope/probes/uprobe/abi"
 )
 
-// reading is what makes programs read a query's values.
-type reading struct {
+// Reading is what makes programs read a query's values.
+type Reading struct {
 	entry, result *codegen.Reader
 	textBytes     int
 }
 
-// specialise makes the programs and maps in spec read the values. returns are how those of
+// Specialise makes the programs and maps in spec read the values. returns are how those of
 // the functions are observed.
-func (r *reading) specialise(spec *ebpf.CollectionSpec, options uint32, returns map[returns]bool) error {
+func (r *Reading) Specialise(spec *ebpf.CollectionSpec, options uint32, returns map[Returns]bool) error {
 	for _, part := range []struct {
 		function string
 		reader   *codegen.Reader
@@ -29,12 +29,12 @@ func (r *reading) specialise(spec *ebpf.CollectionSpec, options uint32, returns 
 		if part.reader == nil {
 			continue
 		}
-		code, err := part.reader.Compile(valuePlaces)
+		code, err := part.reader.Compile(ValuePlaces)
 		if err != nil {
 			return err
 		}
 		for name, p := range spec.Programs {
-			if !testsOf[name].call || !codegen.Calls(p, part.function) {
+			if !abi.TestsOf[name].Call || !codegen.Calls(p, part.function) {
 				continue
 			}
 			if err := codegen.Install(p, part.function, code); err != nil {
@@ -49,7 +49,7 @@ func (r *reading) specialise(spec *ebpf.CollectionSpec, options uint32, returns 
 		return nil
 	}
 	slots := 0
-	if options&abi.KeepTexts != 0 && returns[trapped] {
+	if options&abi.KeepTexts != 0 && returns[Trapped] {
 		slots = max(1, min(maxCalls, maxKept/r.textBytes))
 	}
 	size := uint32(textsAt + (slots+1)*r.textBytes)
@@ -60,7 +60,7 @@ func (r *reading) specialise(spec *ebpf.CollectionSpec, options uint32, returns 
 	m.ValueSize = size
 	// Storage of tasks wants to know of what type its values are.
 	m.Value = &btf.Array{Index: &btf.Int{Name: "unsigned int", Size: 4}, Type: &btf.Int{Name: "char", Size: 1, Encoding: btf.Char}, Nelems: size}
-	if returns[atExits] && options&abi.KeepTexts != 0 {
+	if returns[AtExits] && options&abi.KeepTexts != 0 {
 		m := spec.Maps[bpf.FunctionMapOpenCalls]
 		m.ValueSize += uint32(r.textBytes)
 		m.Key, m.Value = nil, nil
@@ -72,20 +72,20 @@ func (r *reading) specialise(spec *ebpf.CollectionSpec, options uint32, returns 
 }
 
 // resultArgs are the args that are of results, a bit each.
-func (r *reading) resultArgs() (bits uint32) {
+func (r *Reading) resultArgs() (bits uint32) {
 	if r.result == nil {
 		return 0
 	}
 	for _, c := range r.result.Columns {
-		if !c.Text && c.Slot < retvalSlot {
+		if !c.Text && c.Slot < RetvalSlot {
 			bits |= 1 << c.Slot
 		}
 	}
 	return bits
 }
 
-// identity is equal for equal readings only.
-func (r *reading) identity() string {
+// Identity is equal for equal readings only.
+func (r *Reading) Identity() string {
 	if r == nil {
 		return ""
 	}

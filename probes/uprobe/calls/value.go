@@ -1,4 +1,4 @@
-package uprobe
+package calls
 
 import (
 	"fmt"
@@ -20,14 +20,14 @@ import (
 // What is shared with values.h.
 const (
 	maxTexts    = 7
-	noText      = 0xffff
-	textsHeader = 2 + 2*maxTexts
+	NoText      = 0xffff
+	TextsHeader = 2 + 2*maxTexts
 	textsAt     = 512
 	// In the moment's word of what is NULL, behind a bit for each of the args.
-	retvalSlot, firstText, firstTest = abi.MaxArgs, 8, 16
+	RetvalSlot, firstText, firstTest = abi.MaxArgs, 8, 16
 
 	// In the function's word of an event.
-	firstAbsent = 24
+	FirstAbsent = 24
 
 	// maxKept bounds what is kept for a thread of the texts of calls under way.
 	maxKept = 32 << 10
@@ -37,41 +37,41 @@ const (
 	defaultMaxString = 200
 )
 
-// readValue is a column that is read by rules of its own, which may differ by function.
-type readValue struct {
-	name   string
-	text   bool
-	result bool // of the return
-	slot   int  // of the args, or of the texts
+// Value is a column that is read by rules of its own, which may differ by function.
+type Value struct {
+	Name   string
+	Text   bool
+	Result bool // of the return
+	Slot   int  // of the args, or of the texts
 	limit  int  // bytes of a text
 	prefix bool // the statement says the limit: what is longer is not lost
 	raw    int  // register of a text that is not named
-	// path is what is named, "args.a[1].b" without args; nil: raw is meant.
-	path []string
+	// Path is what is named, "args.a[1].b" without args; nil: raw is meant.
+	Path []string
 	// whole: what is returned, by its type as far as the functions have one in common.
-	whole bool
+	Whole bool
 	// asText: the text at a pointer, whatever it is a pointer to.
 	asText bool
-	t      types.Type
+	T      types.Type
 	// reads and enums are by function. An enum's number is named by its map.
 	reads  []codegen.Value
-	enums  []map[int64]string
-	floats []int64 // bytes of a number with a fraction
+	Enums  []map[int64]string
+	Floats []int64 // bytes of a number with a fraction
 }
 
-// valuesOf finds the columns of a specification that are values, by index; others are
+// ValuesOf finds the columns of a specification that are values, by index; others are
 // nil.
-func valuesOf(spec *plan.Acquire) []*readValue {
-	out := make([]*readValue, len(spec.Out.Fields))
+func ValuesOf(spec *plan.Acquire) []*Value {
+	out := make([]*Value, len(spec.Out.Fields))
 	for i, f := range spec.Out.Fields {
 		v, ok := parseValue(f.Name)
 		if f.Name == retvalName && spec.Results != plan.RawResults {
-			v, ok = &readValue{result: true, whole: true, path: []string{}}, true
+			v, ok = &Value{Result: true, Whole: true, Path: []string{}}, true
 		}
 		if !ok || !hasValue(spec.Stream, v) {
 			continue
 		}
-		v.name, v.t = f.Name, f.Type
+		v.Name, v.T = f.Name, f.Type
 		if v.limit == 0 {
 			if v.limit = spec.Settings.MaxString; v.limit == 0 {
 				v.limit = defaultMaxString
@@ -83,12 +83,12 @@ func valuesOf(spec *plan.Acquire) []*readValue {
 }
 
 // hasValue reports whether a stream has values of that kind.
-func hasValue(stream string, v *readValue) bool {
+func hasValue(stream string, v *Value) bool {
 	switch stream {
 	case catalog.FunctionStart:
-		return !v.result
+		return !v.Result
 	case catalog.FunctionEnd:
-		return v.result
+		return v.Result
 	}
 	return stream == catalog.FunctionDuration
 }
@@ -97,19 +97,19 @@ func hasValue(stream string, v *readValue) bool {
 const retvalName = "retval"
 
 // parsePath reads args.a[1].b, retval.a.b, retval[1].
-func (v *readValue) parsePath(name string) bool {
+func (v *Value) parsePath(name string) bool {
 	path := signature.Path(name)
 	if len(path) < 2 || path[0] != "args" && path[0] != retvalName {
 		return false
 	}
-	v.path, v.result = path[1:], path[0] == retvalName
+	v.Path, v.Result = path[1:], path[0] == retvalName
 	return true
 }
 
 // parseValue reads the name of a column: args.a.b, retval.a.b, str(arg0),
 // str(args.a.b, 64), str(retval), str(retval.a).
-func parseValue(name string) (*readValue, bool) {
-	v := &readValue{}
+func parseValue(name string) (*Value, bool) {
+	v := &Value{}
 	if v.parsePath(name) {
 		return v, true
 	}
@@ -130,7 +130,7 @@ func parseValue(name string) (*readValue, bool) {
 		return v, true
 	}
 	if inner == retvalName {
-		v.result = true
+		v.Result = true
 		return v, true
 	}
 	n, err := strconv.Atoi(strings.TrimPrefix(inner, "arg"))
@@ -155,9 +155,9 @@ var (
 )
 
 // rawText is the text at a register.
-func (v *readValue) rawText(golang bool) codegen.Value {
+func (v *Value) rawText(golang bool) codegen.Value {
 	at := codegen.Integer{Register: regAX}
-	if !v.result {
+	if !v.Result {
 		at.Register = argumentsOfC[v.raw]
 		if golang {
 			at.Register = argumentsOfGo[v.raw]
@@ -166,56 +166,56 @@ func (v *readValue) rawText(golang bool) codegen.Value {
 	return codegen.Value{Text: &codegen.Text{At: at, Max: v.limit}}
 }
 
-// readings are how the values of a query are read.
-type readings struct {
-	columns []*readValue // by column; nil: it is none
+// Values are how the values of a query are read.
+type Values struct {
+	Columns []*Value // by column; nil: it is none
 	tests   []codegen.TextTest
-	tested  []*readValue // of tests
+	tested  []*Value // of tests
 	args    [abi.MaxArgs]bool
 	results bool // the place of what is returned is taken
 	texts   int
 }
 
-// newReadings gives the values their places. cols are those of the specification; those
+// NewValues gives the values their places. cols are those of the specification; those
 // that are no values have theirs.
-func newReadings(spec *plan.Acquire, cols []column, vs []*readValue, wants []want) (*readings, error) {
-	r := &readings{columns: vs}
+func NewValues(spec *plan.Acquire, cols []Column, vs []*Value, wants []Function) (*Values, error) {
+	r := &Values{Columns: vs}
 	for _, c := range cols {
 		if c.isArg() {
-			r.args[c-colArg0] = true
+			r.args[c-ColArg0] = true
 		}
-		r.results = r.results || c == colRetval
+		r.results = r.results || c == ColRetval
 	}
 	for i, v := range vs {
 		if v == nil {
 			continue
 		}
 		for f, w := range wants {
-			if w.values == nil {
-				wants[f].values = valuesOfMarked(vs, w)
+			if w.Values == nil {
+				wants[f].Values = ValuesOfMarked(vs, w)
 			}
 		}
-		if v.whole && v.isRegister(wants, i) {
-			vs[i], cols[i], r.results = nil, colRetval, true
+		if v.Whole && v.isRegister(wants, i) {
+			vs[i], cols[i], r.results = nil, ColRetval, true
 			continue
 		}
 		if err := v.agree(wants, i); err != nil {
-			return nil, &plan.InColumn{Column: v.name, Err: placedAt(err, spec)}
+			return nil, &plan.InColumn{Column: v.Name, Err: PlaceAt(err, spec)}
 		}
 		for _, w := range wants {
-			x := w.values[i].Value
+			x := w.Values[i].Value
 			if x.Text != nil {
 				x.Text.Prefix = v.prefix
 			}
-			v.reads, v.enums, v.floats = append(v.reads, x.Value), append(v.enums, x.Names), append(v.floats, x.Float)
+			v.reads, v.Enums, v.Floats = append(v.reads, x.Value), append(v.Enums, x.Names), append(v.Floats, x.Float)
 		}
-		v.text = slices.ContainsFunc(v.reads, func(x codegen.Value) bool { return x.Text != nil }) || len(wants) == 0 && v.t == types.Varchar
+		v.Text = slices.ContainsFunc(v.reads, func(x codegen.Value) bool { return x.Text != nil }) || len(wants) == 0 && v.T == types.Varchar
 	}
 	r.keepNumbers()
 	// Texts of the return lie behind those of the entry.
 	for _, result := range []bool{false, true} {
 		for _, v := range vs {
-			if v == nil || v.result != result {
+			if v == nil || v.Result != result {
 				continue
 			}
 			if err := r.place(v); err != nil {
@@ -227,13 +227,13 @@ func newReadings(spec *plan.Acquire, cols []column, vs []*readValue, wants []wan
 }
 
 // keepNumbers keeps the args that others are read by.
-func (r *readings) keepNumbers() {
-	for _, v := range r.columns {
+func (r *Values) keepNumbers() {
+	for _, v := range r.Columns {
 		if v == nil {
 			continue
 		}
 		for _, x := range v.reads {
-			for n, at := range valuePlaces.Numbers[:abi.MaxArgs] {
+			for n, at := range ValuePlaces.Numbers[:abi.MaxArgs] {
 				if x.Number != nil && x.Number.Moment && x.Number.Register == at || x.Text != nil && x.Text.At.Moment && x.Text.At.Register == at {
 					r.args[n] = true
 				}
@@ -243,70 +243,70 @@ func (r *readings) keepNumbers() {
 }
 
 // place finds room for a value.
-func (r *readings) place(v *readValue) error {
+func (r *Values) place(v *Value) error {
 	switch {
-	case v.text && r.texts == maxTexts:
+	case v.Text && r.texts == maxTexts:
 		return fmt.Errorf("at most %d texts of calls can be read at a time", maxTexts)
-	case v.text:
-		v.slot = r.texts
+	case v.Text:
+		v.Slot = r.texts
 		r.texts++
-	case v.result && !r.results:
-		r.results, v.slot = true, retvalSlot
+	case v.Result && !r.results:
+		r.results, v.Slot = true, RetvalSlot
 	default:
 		free := slices.Index(r.args[:], false)
 		if free < 0 {
 			return fmt.Errorf("at most %d arguments can be read at a time", abi.MaxArgs)
 		}
-		r.args[free], v.slot = true, free
+		r.args[free], v.Slot = true, free
 	}
 	return nil
 }
 
 // nullable reports whether a value may be NULL.
-func (v *readValue) nullable() bool {
-	return v.text || slices.ContainsFunc(v.reads, func(x codegen.Value) bool {
+func (v *Value) nullable() bool {
+	return v.Text || slices.ContainsFunc(v.reads, func(x codegen.Value) bool {
 		n := x.Number
 		return n == nil || x.Length != nil || n.Memory || n.Fits || len(n.Follow) > 0
 	})
 }
 
-// layout says where the programs find the value.
-func (v *readValue) layout() codegen.Column {
+// Layout says where the programs find the value.
+func (v *Value) Layout() codegen.Column {
 	var m bpf.FunctionMoment
 	switch {
-	case v.text:
-		return codegen.Column{Kind: codegen.Words, Late: v.result, Null: firstText + uint8(v.slot) + 1}
-	case v.t == types.Double:
+	case v.Text:
+		return codegen.Column{Kind: codegen.Words, Late: v.Result, Null: firstText + uint8(v.Slot) + 1}
+	case v.T == types.Double:
 		return codegen.Column{} // the kernel has no floating point
-	case v.t == types.Varchar && (len(v.enums) == 0 || slices.ContainsFunc(v.enums, func(names map[int64]string) bool { return names == nil }) || slices.ContainsFunc(v.enums, func(names map[int64]string) bool { return !maps.Equal(names, v.enums[0]) })):
+	case v.T == types.Varchar && (len(v.Enums) == 0 || slices.ContainsFunc(v.Enums, func(names map[int64]string) bool { return names == nil }) || slices.ContainsFunc(v.Enums, func(names map[int64]string) bool { return !maps.Equal(names, v.Enums[0]) })):
 		return codegen.Column{} // which number has a name is a matter of the function
 	}
-	c := codegen.Column{Kind: codegen.Number, Late: v.result, Offset: int16(unsafe.Offsetof(m.Args)) + 8*int16(v.slot)}
-	if v.slot == retvalSlot {
+	c := codegen.Column{Kind: codegen.Number, Late: v.Result, Offset: int16(unsafe.Offsetof(m.Args)) + 8*int16(v.Slot)}
+	if v.Slot == RetvalSlot {
 		c.Offset = int16(unsafe.Offsetof(m.Retval))
 	}
-	if v.t == types.Varchar {
-		c.Kind, c.Names = codegen.Enum, v.enums[0]
+	if v.T == types.Varchar {
+		c.Kind, c.Names = codegen.Enum, v.Enums[0]
 	}
 	if v.nullable() {
-		c.Null = uint8(v.slot) + 1
+		c.Null = uint8(v.Slot) + 1
 	}
 	return c
 }
 
-// test gives a test of a text a bit.
-func (r *readings) test(index int, t codegen.TextTest) (uint8, bool) {
+// Test gives a test of a text a bit.
+func (r *Values) Test(index int, t codegen.TextTest) (uint8, bool) {
 	if firstTest+len(r.tests) > 63 {
 		return 0, false
 	}
 	r.tests = append(r.tests, t)
-	r.tested = append(r.tested, r.columns[index])
+	r.tested = append(r.tested, r.Columns[index])
 	return firstTest + uint8(len(r.tests)-1), true
 }
 
 // options are those of a value that is read, and sent if send is set.
-func (v *readValue) options(stream string, send bool) (o uint32) {
-	if v.result {
+func (v *Value) options(stream string, send bool) (o uint32) {
+	if v.Result {
 		o |= abi.UseResult
 	} else {
 		o |= abi.UseValues
@@ -317,12 +317,12 @@ func (v *readValue) options(stream string, send bool) (o uint32) {
 		o |= abi.UseArgs
 	}
 	switch {
-	case !v.text:
-		if send && v.slot != retvalSlot {
+	case !v.Text:
+		if send && v.Slot != RetvalSlot {
 			o |= abi.SendArgs
 		}
 		return o
-	case send && !v.result && stream != catalog.FunctionStart:
+	case send && !v.Result && stream != catalog.FunctionStart:
 		o |= abi.KeepTexts
 	}
 	if send {
@@ -332,16 +332,16 @@ func (v *readValue) options(stream string, send bool) (o uint32) {
 }
 
 // reader is what reads the values used, at the entry or at the return; nil: none are.
-func (r *readings) reader(used []bool, result bool) *codegen.Reader {
+func (r *Values) reader(used []bool, result bool) *codegen.Reader {
 	out := &codegen.Reader{}
-	var vs []*readValue
-	for i, v := range r.columns {
+	var vs []*Value
+	for i, v := range r.Columns {
 		if v == nil || !used[i] {
 			continue
 		}
-		if v.result == result {
+		if v.Result == result {
 			vs = append(vs, v)
-		} else if result && v.text {
+		} else if result && v.Text {
 			out.Before += v.limit
 		}
 	}
@@ -349,7 +349,7 @@ func (r *readings) reader(used []bool, result bool) *codegen.Reader {
 		return nil
 	}
 	for k, v := range vs {
-		out.Columns = append(out.Columns, codegen.ReadColumn{Text: v.text, Slot: v.slot})
+		out.Columns = append(out.Columns, codegen.ReadColumn{Text: v.Text, Slot: v.Slot})
 		for t := range r.tests {
 			if r.tested[t] != v {
 				continue
@@ -370,22 +370,22 @@ func (r *readings) reader(used []bool, result bool) *codegen.Reader {
 }
 
 // textBytes is what the texts of a call take at most, their header included.
-func (r *readings) textBytes(used []bool) int {
-	n := textsHeader + textSlack
-	for i, v := range r.columns {
-		if v != nil && v.text && used[i] {
+func (r *Values) textBytes(used []bool) int {
+	n := TextsHeader + textSlack
+	for i, v := range r.Columns {
+		if v != nil && v.Text && used[i] {
 			n += v.limit
 		}
 	}
 	return (n + 7) &^ 7
 }
 
-// valuePlaces are where reading programs put what they read.
-var valuePlaces = func() codegen.Places {
+// ValuePlaces are where reading programs put what they read.
+var ValuePlaces = func() codegen.Places {
 	var m bpf.FunctionMoment
 	p := codegen.Places{
 		Absent: int16(unsafe.Offsetof(m.Absent)), TextBit: firstText,
-		Cookie: int16(unsafe.Offsetof(m.Cookie)), Functions: abi.MaxFunctions - 1, Header: textsHeader,
+		Cookie: int16(unsafe.Offsetof(m.Cookie)), Functions: abi.MaxFunctions - 1, Header: TextsHeader,
 	}
 	for i := range abi.MaxArgs {
 		p.Numbers = append(p.Numbers, int16(unsafe.Offsetof(m.Args))+8*int16(i))

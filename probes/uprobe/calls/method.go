@@ -1,4 +1,4 @@
-package uprobe
+package calls
 
 import (
 	"slices"
@@ -9,52 +9,52 @@ import (
 	"endoscope/probes/uprobe/selection"
 )
 
-// method is what is known of a function as the method of a class.
-type method struct {
-	size   int64 // bytes of code; 0: not known
-	native bool
-	class  string // as the label's
-	called called
+// Method is what is known of a function as the method of a class.
+type Method struct {
+	Size   int64 // bytes of code; 0: not known
+	Native bool
+	Class  string // as the label's
+	On     called
 }
 
 // called says on what a method is called.
 type called uint8
 
 const (
-	onNothing called = iota
-	// onObject is C++'s: `this` is the first argument, or the second behind the
+	OnNothing called = iota
+	// OnObject is C++'s: `this` is the first argument, or the second behind the
 	// address of where to put the result. That of a static method and of a
 	// function of a namespace, which have the same names, is what they are given.
-	onObject
-	// onPart is a constructor's or destructor's: the object is one of their own
+	OnObject
+	// OnPart is a constructor's or destructor's: the object is one of their own
 	// class, whatever its pointer says at the entry ([class.cdtor] of the standard).
-	onPart
-	// onAnything is without a name: an object, if the first argument is one.
-	onAnything
-	onPointer // Go's: the first argument
-	onValue   // Go's: it has no address
+	OnPart
+	// OnAnything is without a name: an object, if the first argument is one.
+	OnAnything
+	OnPointer // Go's: the first argument
+	OnValue   // Go's: it has no address
 )
 
-// asksMethods reports whether a query reads what receivers tell.
-func asksMethods(out types.Schema) bool {
-	return slices.ContainsFunc(out.Fields, func(f types.Field) bool { return columnByName[f.Name].aboutMethods() })
+// AsksMethods reports whether a query reads what receivers tell.
+func AsksMethods(out types.Schema) bool {
+	return slices.ContainsFunc(out.Fields, func(f types.Field) bool { return ColumnByName[f.Name].AboutMethods() })
 }
 
-func methodOf(sym *elf.Module, c selection.Choice) method {
+func MethodOf(sym *elf.Module, c selection.Choice) Method {
 	f := sym.Function(c.Index)
-	m := method{size: int64(f.Size), native: sym.Native(c.Index), class: f.Class}
+	m := Method{Size: int64(f.Size), Native: sym.Native(c.Index), Class: f.Class}
 	switch {
 	case f.Synthetic && !sym.HasGo():
-		m.called = onAnything
+		m.On = OnAnything
 	case f.Class == "":
 	case f.Lang == elf.CPP && isStructor(f.Name, f.Class):
-		m.called = onPart
+		m.On = OnPart
 	case f.Lang == elf.CPP:
-		m.called = onObject
+		m.On = OnObject
 	case f.Lang == elf.Go && strings.Contains(f.Name, ".(*"):
-		m.called = onPointer
+		m.On = OnPointer
 	case f.Lang == elf.Go:
-		m.called = onValue
+		m.On = OnValue
 	}
 	return m
 }

@@ -1,4 +1,4 @@
-package uprobe
+package calls
 
 import (
 	"errors"
@@ -25,14 +25,14 @@ var errManyTypes = errors.New("is one of many")
 // registerValue is what is returned where nothing is known of it.
 var registerValue = signature.Value{Value: codegen.Value{Number: &codegen.Integer{Register: regAX}}, Type: types.Bigint}
 
-// wholeOnly is the column of what functions return if nothing else of theirs is read by
+// WholeOnly is the column of what functions return if nothing else of theirs is read by
 // its type; -1: it is not so.
-func wholeOnly(vs []*readValue) int {
+func WholeOnly(vs []*Value) int {
 	only := -1
 	for i, v := range vs {
 		switch {
-		case v == nil || v.path == nil:
-		case !v.whole:
+		case v == nil || v.Path == nil:
+		case !v.Whole:
 			return -1
 		default:
 			only = i
@@ -42,11 +42,11 @@ func wholeOnly(vs []*readValue) int {
 }
 
 // mayBe reports whether the value's type is t, or not known yet.
-func (v *readValue) mayBe(t types.Type) bool { return v.t == types.Null || v.t == t }
+func (v *Value) mayBe(t types.Type) bool { return v.T == types.Null || v.T == t }
 
-// common is the type of what functions return, by their values in a column. The error
+// Common is the type of what functions return, by their values in a column. The error
 // says why none can be read.
-func common(found [][]functionValue, column int) (t types.Type, err error) {
+func Common(found [][]FunctionValue, column int) (t types.Type, err error) {
 	have, text := false, false
 	for _, f := range found {
 		x := f[column]
@@ -68,15 +68,15 @@ func common(found [][]functionValue, column int) (t types.Type, err error) {
 }
 
 // isRegister reports whether the value is the register as it is in all functions.
-func (v *readValue) isRegister(wants []want, column int) bool {
-	if v.t != types.Bigint {
+func (v *Value) isRegister(wants []Function, column int) bool {
+	if v.T != types.Bigint {
 		return false
 	}
 	if len(wants) > maxTyped {
 		return true
 	}
 	for _, w := range wants {
-		x := w.values[column]
+		x := w.Values[column]
 		if n := x.Number; x.err != nil || n == nil || n.Register != regAX || n.Memory || n.Address || n.Known || n.Fits || len(n.Follow) > 0 || n.Shift > 0 || n.Bits%64 != 0 {
 			return false
 		}
@@ -86,30 +86,30 @@ func (v *readValue) isRegister(wants []want, column int) bool {
 
 // conform makes the value NULL in functions where it is a text and an enum's name in
 // others, or the other way round: those of modules that come later are as they are.
-func (v *readValue) conform(wants []want, column int) {
+func (v *Value) conform(wants []Function, column int) {
 	have, text := false, false
 	for f := range wants {
-		x := &wants[f].values[column]
+		x := &wants[f].Values[column]
 		switch {
 		case x.err != nil:
 		case !have:
 			have, text = true, x.Text != nil
 		case (x.Text != nil) != text:
-			x.Value, x.err = signature.Value{}, plan.Errorf(-1, -1, "%s of %s is another kind of text", v.name, wants[f].label.function)
+			x.Value, x.err = signature.Value{}, plan.Errorf(-1, -1, "%s of %s is another kind of text", v.Name, wants[f].Label.Function)
 		}
 	}
 }
 
-// unreadValues says what cannot be read of some of the functions that have it, and why.
-func unreadValues(vs []*readValue, wants []want) (notices []string) {
+// UnreadValues says what cannot be read of some of the functions that have it, and why.
+func UnreadValues(vs []*Value, wants []Function) (notices []string) {
 	for i, v := range vs {
-		if v == nil || v.path == nil {
+		if v == nil || v.Path == nil {
 			continue
 		}
 		var first error
 		more := -1
 		for _, w := range wants {
-			if x := w.values[i]; x.err != nil && !x.none {
+			if x := w.Values[i]; x.err != nil && !x.none {
 				if more++; first == nil {
 					first = x.err
 				}
@@ -125,11 +125,11 @@ func unreadValues(vs []*readValue, wants []want) (notices []string) {
 	return notices
 }
 
-// readsResults reports whether a query reads more of what functions return than the
+// ReadsResults reports whether a query reads more of what functions return than the
 // register of numbers: texts, and fields.
-func readsResults(out types.Schema, by plan.Results) bool {
+func ReadsResults(out types.Schema, by plan.Results) bool {
 	return slices.ContainsFunc(out.Fields, func(f types.Field) bool {
 		v, ok := parseValue(f.Name)
-		return ok && v.result || f.Name == retvalName && by != plan.RawResults && f.Type == types.Varchar
+		return ok && v.Result || f.Name == retvalName && by != plan.RawResults && f.Type == types.Varchar
 	})
 }

@@ -1,4 +1,4 @@
-package uprobe
+package calls
 
 import (
 	"maps"
@@ -10,20 +10,20 @@ import (
 	"endoscope/probes/codegen"
 )
 
-// checkEnumerators refuses a condition that compares an enum with what no number of it is
+// CheckEnumerators refuses a condition that compares an enum with what no number of it is
 // shown as: nobody asks for what can never be.
-func checkEnumerators(filter plan.Expr, columns []*readValue) (err error) {
+func CheckEnumerators(filter plan.Expr, columns []*Value) (err error) {
 	check := func(x plan.Expr, consts ...plan.Const) {
 		c, ok := x.(*plan.Col)
 		if !ok || columns[c.Index] == nil {
 			return
 		}
 		v := columns[c.Index]
-		if len(v.enums) == 0 || v.t != types.Varchar || slices.ContainsFunc(v.enums, func(names map[int64]string) bool { return names == nil }) {
+		if len(v.Enums) == 0 || v.T != types.Varchar || slices.ContainsFunc(v.Enums, func(names map[int64]string) bool { return names == nil }) {
 			return
 		}
 		for _, k := range consts {
-			shown := slices.ContainsFunc(v.enums, func(names map[int64]string) bool {
+			shown := slices.ContainsFunc(v.Enums, func(names map[int64]string) bool {
 				_, ok := codegen.EnumNumber(names, k.V.S)
 				return ok
 			})
@@ -51,14 +51,14 @@ func checkEnumerators(filter plan.Expr, columns []*readValue) (err error) {
 }
 
 // noEnumerator says that an enum has no number that is shown as a constant, and what it has.
-func noEnumerator(v *readValue, k plan.Const) error {
+func noEnumerator(v *Value, k plan.Const) error {
 	var names []string
-	for _, e := range v.enums {
+	for _, e := range v.Enums {
 		names = slices.AppendSeq(names, maps.Values(e))
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
-	e := plan.Errorf(k.Start, k.Stop, "%s is an enum that has no %s", v.name, k.V.S)
+	e := plan.Errorf(k.Start, k.Stop, "%s is an enum that has no %s", v.Name, k.V.S)
 	if near := plan.Nearest(k.V.S, names, 2); len(near) > 0 {
 		return e.WithHint("did you mean '%s'?", strings.Join(near, "' or '"))
 	}

@@ -1,4 +1,4 @@
-package uprobe
+package calls
 
 import (
 	"errors"
@@ -14,58 +14,58 @@ import (
 	"endoscope/probes/uprobe/selection"
 )
 
-// returns is how the returns of a function are observed.
-type returns uint8
+// Returns is how the returns of a function are observed.
+type Returns uint8
 
 const (
-	unseen  returns = iota
-	trapped         // by the kernel's return trap, set at the entry
-	atExits         // by probes at the instructions by which the function leaves
+	Unseen  Returns = iota
+	Trapped         // by the kernel's return trap, set at the entry
+	AtExits         // by probes at the instructions by which the function leaves
 
 	// Not functions, but what a Java machine passes when one of its methods
 	// begins and ends.
-	javaEntry
-	javaReturn
+	JavaEntry
+	JavaReturn
 )
 
-// nests reports whether a query must know which calls enclose which.
-func nests(spec *plan.Acquire) bool {
-	return spec.Stream == catalog.FunctionCall || len(nesting(spec)) > 0
+// Nests reports whether a query must know which calls enclose which.
+func Nests(spec *plan.Acquire) bool {
+	return spec.Stream == catalog.FunctionCall || len(Nesting(spec)) > 0
 }
 
-// nesting are the columns of a query, but of function_call, that say how calls nest.
-func nesting(spec *plan.Acquire) (names []string) {
+// Nesting are the columns of a query, but of function_call, that say how calls nest.
+func Nesting(spec *plan.Acquire) (names []string) {
 	for _, f := range spec.Out.Fields {
-		if c := columnByName[f.Name]; c == colDepth || c == colSelf {
+		if c := ColumnByName[f.Name]; c == ColDepth || c == ColSelf {
 			names = append(names, f.Name)
 		}
 	}
 	return names
 }
 
-// checkNesting refuses to follow how calls nest where the kernel cannot: their
+// CheckNesting refuses to follow how calls nest where the kernel cannot: their
 // order however returns are observed, and their depth where exits are probed.
-func checkNesting(spec *plan.Acquire, ws []want) error {
-	if !nests(spec) && !selection.OfMemory(spec) || attach.FeatureLoop.Has() && attach.FeatureFindVMA.Has() {
+func CheckNesting(spec *plan.Acquire, ws []Function) error {
+	if !Nests(spec) && !selection.OfMemory(spec) || attach.FeatureLoop.Has() && attach.FeatureFindVMA.Has() {
 		return nil
 	}
 	if spec.Stream == catalog.FunctionCall {
 		return plan.Errorf(spec.Start, spec.Stop, "%s needs Linux %s or newer: this kernel has no %s", spec.Stream, attach.FeatureLoop.Since, attach.FeatureLoop.Name)
 	}
-	if !slices.ContainsFunc(ws, func(w want) bool { return w.returns == atExits }) {
+	if !slices.ContainsFunc(ws, func(w Function) bool { return w.Returns == AtExits }) {
 		return nil
 	}
 	if selection.OfMemory(spec) {
 		return plan.Errorf(spec.Start, spec.Stop, "%s of functions whose exits are probed needs Linux %s or newer: this kernel has no %s", spec.Stream, attach.FeatureLoop.Since, attach.FeatureLoop.Name)
 	}
-	columns := strings.Join(nesting(spec), " and ")
+	columns := strings.Join(Nesting(spec), " and ")
 	return plan.Errorf(spec.Start, spec.Stop, "the %s of calls whose exits are probed needs Linux %s or newer: this kernel has no %s", columns, attach.FeatureLoop.Since, attach.FeatureLoop.Name).
 		WithHint("leave out %s", columns)
 }
 
-// pairable reports whether a call's entry can be told from its exits, and found
+// Pairable reports whether a call's entry can be told from its exits, and found
 // by its frame at both. The function begins at the address begin.
-func pairable(begin uint64, entry codesite.Site, exits []codesite.Site) error {
+func Pairable(begin uint64, entry codesite.Site, exits []codesite.Site) error {
 	for _, s := range append([]codesite.Site{entry}, exits...) {
 		if s.SPOffset < 0 || s.SPOffset%8 != 0 || s.SPOffset > abi.MaxSPOffset {
 			return fmt.Errorf("has a stack frame of %d bytes at +%d", s.SPOffset, s.Addr-begin)
@@ -79,15 +79,15 @@ func pairable(begin uint64, entry codesite.Site, exits []codesite.Site) error {
 	return nil
 }
 
-// exitCookie is what the program at an exit of function i knows: which function
+// ExitCookie is what the program at an exit of function i knows: which function
 // it is, where the return address lies, and whether a value is returned.
-func exitCookie(i int, w want, exit codesite.Site) uint64 {
-	c := uint64(i) | uint64(w.flags) | spOffset(exit)
+func ExitCookie(i int, w Function, exit codesite.Site) uint64 {
+	c := uint64(i) | uint64(w.Flags) | SpOffset(exit)
 	if !exit.RetvalReady {
 		c |= abi.NoRetval
 	}
 	return c
 }
 
-// spOffset is a site's SPOffset in a cookie.
-func spOffset(s codesite.Site) uint64 { return uint64(s.SPOffset) >> 3 << 48 }
+// SpOffset is a site's SPOffset in a cookie.
+func SpOffset(s codesite.Site) uint64 { return uint64(s.SPOffset) >> 3 << 48 }

@@ -1,4 +1,4 @@
-package uprobe
+package calls
 
 import (
 	"fmt"
@@ -18,11 +18,11 @@ import (
 
 // readAs reads a value as a number if the column's type takes it for one, by what read
 // does for where.
-func (v *readValue) readAs(read func([]string, signature.Where) (signature.Value, error), where signature.Where) (signature.Value, error) {
-	x, err := read(v.path, where)
-	if err == nil && v.t == types.Bigint && x.Text == nil && (x.Type == types.Varchar || x.Type == types.Boolean) {
+func (v *Value) readAs(read func([]string, signature.Where) (signature.Value, error), where signature.Where) (signature.Value, error) {
+	x, err := read(v.Path, where)
+	if err == nil && v.T == types.Bigint && x.Text == nil && (x.Type == types.Varchar || x.Type == types.Boolean) {
 		where.AsNumber = true
-		return read(v.path, where)
+		return read(v.Path, where)
 	}
 	return x, err
 }
@@ -41,7 +41,7 @@ func castable(x signature.Value, t types.Type) bool {
 }
 
 // checkCast refuses a value that cannot be of type t in one of n functions.
-func (v *readValue) checkCast(t types.Type, n int, of func(f int) (functionValue, string)) error {
+func (v *Value) checkCast(t types.Type, n int, of func(f int) (FunctionValue, string)) error {
 	have, text, first := false, false, ""
 	for f := range n {
 		x, name := of(f)
@@ -49,30 +49,30 @@ func (v *readValue) checkCast(t types.Type, n int, of func(f int) (functionValue
 			continue
 		}
 		if !castable(x.Value, t) {
-			return plan.Errorf(-1, -1, "%s is %s in %s, which is not read as %s", v.name, x.Type, name, t).WithHint("choose functions that agree, or cast it to %s", x.Type)
+			return plan.Errorf(-1, -1, "%s is %s in %s, which is not read as %s", v.Name, x.Type, name, t).WithHint("choose functions that agree, or cast it to %s", x.Type)
 		}
 		isText := t == types.Varchar && x.Text != nil
 		if have && isText != text {
-			return plan.Errorf(-1, -1, "%s is a text in one of %s and %s, and a number in the other", v.name, first, name).WithHint("choose functions that agree")
+			return plan.Errorf(-1, -1, "%s is a text in one of %s and %s, and a number in the other", v.Name, first, name).WithHint("choose functions that agree")
 		}
 		have, text, first = true, isText, name
 	}
 	return nil
 }
 
-// unknown refuses a value that is of no type yet.
-func (v *readValue) unknown(spec *plan.Acquire) error {
-	err := plan.Errorf(spec.Start, spec.Stop, "what type %s has is not known yet: nothing that is loaded has a function with %s", v.name, spec.Select)
-	return &plan.InColumn{Column: v.name, Err: err.WithHint("say it: CAST(%s AS BIGINT), or VARCHAR, DOUBLE, BOOLEAN; or ask once the library is loaded", v.name)}
+// Unknown refuses a value that is of no type yet.
+func (v *Value) Unknown(spec *plan.Acquire) error {
+	err := plan.Errorf(spec.Start, spec.Stop, "what type %s has is not known yet: nothing that is loaded has a function with %s", v.Name, spec.Select)
+	return &plan.InColumn{Column: v.Name, Err: err.WithHint("say it: CAST(%s AS BIGINT), or VARCHAR, DOUBLE, BOOLEAN; or ask once the library is loaded", v.Name)}
 }
 
-// saidNotice says by what values are read whose functions are not there yet; "": there
+// SaidNotice says by what values are read whose functions are not there yet; "": there
 // are none.
-func saidNotice(spec *plan.Acquire) string {
+func SaidNotice(spec *plan.Acquire) string {
 	var said []string
-	for _, v := range valuesOf(spec) {
-		if v != nil && v.path != nil && !v.whole && !v.asText {
-			said = append(said, fmt.Sprintf("%s as %s", v.name, v.t))
+	for _, v := range ValuesOf(spec) {
+		if v != nil && v.Path != nil && !v.Whole && !v.asText {
+			said = append(said, fmt.Sprintf("%s as %s", v.Name, v.T))
 		}
 	}
 	if len(said) == 0 {
