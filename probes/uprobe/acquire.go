@@ -4,13 +4,13 @@ import (
 	"errors"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/uprobe/attach"
 	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/selection"
-
-	"golang.org/x/sys/unix"
 )
 
 // acquire attaches what s wants and routes its events to sink. On an error
@@ -52,7 +52,8 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 	s.sub = newSubscription(s.spec.Out.Types(), s.wants, sink, p.offset, p.reader.exes, in)
 	s.sub.groups = p.reader.groups
 	s.sub.lateness = p.lateness(s.spec)
-	if s.sub.java = methodsOf(s, in); s.sub.java != nil {
+	if s.resolution.java() {
+		s.sub.java = newMethods(s.resolution.selector, s.resolution.running[0].Exe, in)
 		s.sub.name(0, calls.Label{}) // of gaps
 	} else {
 		for i, w := range s.resolution.wants {
@@ -62,12 +63,12 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 	for k, f := range s.resolution.inferred {
 		s.sub.name(uint32(len(s.resolution.wants)+k), f.Label)
 	}
-	s.sub.know(s.resolution.receivers)
+	s.sub.know(s.receivers)
 	s.sub.stacks = p.newStacks(s)
 	s.sub.shares = calls.SharesOf(s.resolution.wants, s.resolution.inferred)
 	if a := in.aggregator; a != nil {
 		a.sub, a.reader = s.sub, p.reader
-		a.rows = newPartialRows(s.spec.Partial, a.code, s.spec.Out, s.resolution)
+		a.rows = newPartialRows(s.spec.Partial, a.code, s.spec.Out, s.resolution.wants, s.resolution.inferred)
 		s.sub.bound = a.begins
 		s.aggregates(a)
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/cilium/ebpf"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
@@ -65,7 +64,7 @@ type aggregation struct {
 
 // compileAggregate decides whether the kernel runs the first stage of spec's
 // aggregate; nil: no. inferred is how many functions follow from ws.
-func (p *Provider) compileAggregate(spec *plan.Acquire, f *filter, ws []calls.Function, inferred int) *aggregation {
+func compileAggregate(spec *plan.Acquire, f *filter, ws []calls.Function, inferred int, preallocated bool) *aggregation {
 	part := spec.Partial
 	if part == nil || spec.Stream == catalog.FunctionCall || spec.Settings.NoKernel || f.program.Residual != nil || part.Pane != 0 && part.Pane < minPane {
 		return nil
@@ -80,7 +79,7 @@ func (p *Provider) compileAggregate(spec *plan.Acquire, f *filter, ws []calls.Fu
 	}
 	// What follows from a function is known of its own states alone.
 	code.ByFunction = code.ByFunction || inferred > 0
-	a := &aggregation{partial: part, code: code, pane: int64(part.Pane), cpus: cpus, inferred: inferred, preallocated: p.o.preallocates()}
+	a := &aggregation{partial: part, code: code, pane: int64(part.Pane), cpus: cpus, inferred: inferred, preallocated: preallocated}
 	if a.pane == 0 {
 		a.pane = endless
 	}
@@ -270,43 +269,4 @@ func newBoundaries() (*ebpf.Map, error) {
 		return nil, err
 	}
 	return m, nil
-}
-
-// collect implements probes.Collect.
-func (s *source) collect() error {
-	s.mu.Lock()
-	a := s.aggregator
-	s.mu.Unlock()
-	if a == nil {
-		return nil
-	}
-	return a.collect()
-}
-
-// aggregates notes that a collects what the source's programs aggregate, and
-// has it give panes when they are over.
-func (s *source) aggregates(a *aggregator) {
-	s.mu.Lock()
-	s.aggregator = a
-	s.mu.Unlock()
-	if a.pane != endless {
-		go a.run(s.state, s.fail)
-	}
-}
-
-// fail ends the source.
-func (s *source) fail(err error) {
-	s.mu.Lock()
-	s.failure = err
-	s.mu.Unlock()
-	s.Stop()
-}
-
-// endAggregate ends the collecting of aggregates, and returns what had not been
-// given. The query's programs have been detached.
-func (in *installation) endAggregate() ([]*batch.Batch, error) {
-	if in.aggregator == nil {
-		return nil, nil
-	}
-	return in.aggregator.end()
 }

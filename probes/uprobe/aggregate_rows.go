@@ -34,8 +34,8 @@ type partialRow struct {
 	count      int64
 }
 
-func newPartialRows(p *plan.Partial, code *codegen.Aggregate, out types.Schema, found *resolution) *partialRows {
-	r := &partialRows{code: code, labels: make([][]uint32, len(code.Keys)), shares: calls.SharesOf(found.wants, found.inferred)}
+func newPartialRows(p *plan.Partial, code *codegen.Aggregate, out types.Schema, wants []calls.Function, inferred []calls.Inferred) *partialRows {
+	r := &partialRows{code: code, labels: make([][]uint32, len(code.Keys)), shares: calls.SharesOf(wants, inferred)}
 	columns := []rows.Column[partialRow]{rows.Word(func(x *partialRow) *int64 { return &x.pane })}
 	for i, k := range code.Keys {
 		columns = append(columns, r.keyColumn(i, k, p.Keys[i].Type()))
@@ -64,10 +64,10 @@ func newPartialRows(p *plan.Partial, code *codegen.Aggregate, out types.Schema, 
 			}
 			r.labels[i] = append(r.labels[i], r.rows.Code(1+i, name))
 		}
-		for _, w := range found.wants {
+		for _, w := range wants {
 			label(w.Label)
 		}
-		for _, f := range found.inferred {
+		for _, f := range inferred {
 			label(f.Label)
 		}
 	}

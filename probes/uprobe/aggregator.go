@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"endoscope/operators/batch"
+	"endoscope/probes"
 	"endoscope/probes/bpf"
 	"endoscope/probes/clock"
 )
@@ -37,8 +38,8 @@ import (
 type aggregator struct {
 	*aggregation
 	in     *installation
-	sub    *subscription
-	reader *reader
+	sub    subscriber
+	reader executor
 	offset int64 // from the boot clock to the epoch
 
 	// mu is held while a slot is collected, not while the reader gives what was in
@@ -60,8 +61,29 @@ type aggregator struct {
 	scratch []*tables
 }
 
+// executor is the goroutine that reads what programs send.
+type executor interface {
+	// post has f executed behind what was posted before. The channel is closed then.
+	post(f func()) (done <-chan struct{})
+	// do has f executed, and waits for it.
+	do(f func())
+	// drainAll gives everything that was written until now. It is called in the executor.
+	drainAll()
+}
+
+// subscriber takes what a query's programs tell. It is called in the executor.
+type subscriber interface {
+	flush()
+	give(rows []*batch.Batch, bound int64)
+	cut() (probes.Cut, error)
+	account()
+}
+
 // maxUngiven is how many panes that are over may wait for the reader to give them.
 const maxUngiven = 8
+
+// afterPane is how long after its end a pane is collected.
+const afterPane = 10 * time.Millisecond
 
 // Flags of panes, beside the slot (aggregate.h).
 const (
@@ -429,7 +451,7 @@ func (a *aggregator) run(stop <-chan struct{}, fail func(error)) {
 		}
 		// A little later than the end: most of those that were interrupted
 		// between looking at the clock and at the panes have gone on.
-		timer.Reset(time.Duration(over-clock.Boot()) + pollInterval)
+		timer.Reset(time.Duration(over-clock.Boot()) + afterPane)
 		select {
 		case <-timer.C:
 		case <-stop:

@@ -1,12 +1,13 @@
 package uprobe
 
 import (
+	"slices"
+
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/codesite"
 	"endoscope/probes/elf"
 	"endoscope/probes/uprobe/selection"
-	"slices"
 )
 
 // allocatorTrap reports whether the return of an allocator's function may be

@@ -344,7 +344,7 @@ func BenchmarkInstall(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			k, err := load(New(Options{Match: testplan.Match}).o, c)
+			k, err := load(defaultRingBytes, defaultMaxCalls, Options{}.preallocates(), c)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -146,3 +146,9 @@ func refusal(err error) error {
 	}
 	return err
 }
+
+// extends reports whether functions can be added to the programs of a query that must
+// know how calls nest. Values and classes are read by rules that are in the programs.
+func extends(spec *plan.Acquire) bool {
+	return !calls.AsksMethods(spec.Out) && !slices.ContainsFunc(calls.ValuesOf(spec), func(v *calls.Value) bool { return v != nil })
+}

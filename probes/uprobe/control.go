@@ -163,3 +163,33 @@ func (g *growing) Stats() (sum probes.Stats) {
 	}
 	return sum
 }
+
+// collect implements probes.Collect.
+func (s *source) collect() error {
+	s.mu.Lock()
+	a := s.aggregator
+	s.mu.Unlock()
+	if a == nil {
+		return nil
+	}
+	return a.collect()
+}
+
+// aggregates notes that a collects what the source's programs aggregate, and
+// has it give panes when they are over.
+func (s *source) aggregates(a *aggregator) {
+	s.mu.Lock()
+	s.aggregator = a
+	s.mu.Unlock()
+	if a.pane != endless {
+		go a.run(s.state, s.fail)
+	}
+}
+
+// fail ends the source.
+func (s *source) fail(err error) {
+	s.mu.Lock()
+	s.failure = err
+	s.mu.Unlock()
+	s.Stop()
+}

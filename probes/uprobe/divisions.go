@@ -3,23 +3,11 @@ package uprobe
 import (
 	"time"
 
+	"endoscope/probes"
 	"endoscope/probes/bpf"
 	"endoscope/probes/clock"
 	"endoscope/probes/uprobe/abi"
 )
-
-// generations is how many divisions of a source are told apart (counters.h). Of older
-// ones the calls that are still under way are those of the oldest.
-const generations = len(bpf.FunctionCounters{}.Armed)
-
-// awaited is how many calls had their return awaited so far, and how many returned.
-func awaited(c *bpf.FunctionCounters) (armed, returned uint64) {
-	for g := range generations {
-		armed += c.Armed[g]
-		returned += c.Returned[g]
-	}
-	return armed, returned
-}
 
 // divisions are the times at which a query's calls were divided into those that
 // began before and after. They are numbered from 1, and the reader's.
@@ -94,4 +82,10 @@ func (s *subscription) after(number uint64) (n int64) {
 		n += int64(c.Armed[slot]-c.Returned[slot]) - d.before[slot]
 	}
 	return n
+}
+
+// cut divides the calls.
+func (s *subscription) cut() (probes.Cut, error) {
+	at, err := s.divide()
+	return probes.Cut{At: at + s.offset, Number: s.divisions.number}, err
 }

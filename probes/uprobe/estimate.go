@@ -161,21 +161,6 @@ func twoDigits(x float64) string {
 	return fmt.Sprintf("%.0f", math.Round(x/step)*step)
 }
 
-// functions is how many functions are probed, in whichever processes.
-func (r *resolution) functions() int {
-	seen := map[functionAt]bool{}
-	for _, w := range r.wants {
-		seen[functionAt{w.Module, w.Site.Offset - w.Behind}] = true
-	}
-	return len(seen)
-}
-
-// functionAt identifies a function by where its file has it.
-type functionAt struct {
-	module *selection.Module
-	entry  uint64
-}
-
 // candidates are the wants, with the samples that met their functions.
 func candidates(s *source, a rates.Activity) []rates.Candidate {
 	r, aggregated := s.resolution, s.aggregation != nil

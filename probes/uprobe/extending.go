@@ -6,36 +6,11 @@ import (
 	"slices"
 
 	"endoscope/planner/plan"
-	"endoscope/probes/bpf"
 	"endoscope/probes/process"
-	"endoscope/probes/uprobe/abi"
 	"endoscope/probes/uprobe/attach"
 	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/selection"
 )
-
-// maxExtension is how many functions may be added to a query while it runs.
-const maxExtension = 4096
-
-// extends reports whether functions can be added to the programs of a query that must
-// know how calls nest. Values and classes are read by rules that are in the programs.
-func extends(spec *plan.Acquire) bool {
-	return !calls.AsksMethods(spec.Out) && !slices.ContainsFunc(calls.ValuesOf(spec), func(v *calls.Value) bool { return v != nil })
-}
-
-// landmarkPrograms are the programs of landmarks that may come with modules.
-func landmarkPrograms(how map[calls.Returns]bool, options uint32) (names []string) {
-	if how[calls.AtExits] {
-		names = append(names, bpf.FunctionProgFrameUnwinding, bpf.FunctionProgGoroutineEnd, bpf.FunctionProgFrameLanding)
-		if options&abi.Sequence != 0 {
-			names = append(names, bpf.FunctionProgFrameJump)
-		}
-	}
-	if how[calls.Trapped] && options&abi.Sequence != 0 {
-		names = append(names, bpf.FunctionProgCallJump)
-	}
-	return names
-}
 
 // extend adds the functions of a module that was found to those of a source that has
 // begun: their calls are kept with those of the others. How returns are observed is
@@ -70,7 +45,7 @@ func (s *source) extend(f *selection.Mapping) error {
 	if !s.resolution.slots.Holds(r.slots) {
 		return errors.New("it has its goroutines elsewhere than the others")
 	}
-	more := p.compileFilter(spec, s.values, r.wants)
+	more := compileFilter(p.o.Match, p.offset, spec, s.values, r.wants)
 	if !sameTests(s.filter, more) {
 		return errOtherwise
 	}

@@ -12,6 +12,7 @@ import (
 	"endoscope/probes/codesite"
 	"endoscope/probes/uprobe/abi"
 	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/selection"
 )
 
 // filter is a query's condition, as far as the kernel tests it.
@@ -22,20 +23,20 @@ type filter struct {
 }
 
 // compileFilter compiles spec.Filter for the functions that ws are.
-func (p *Provider) compileFilter(spec *plan.Acquire, values *calls.Values, ws []calls.Function) *filter {
+func compileFilter(matcher selection.Matcher, offset int64, spec *plan.Acquire, values *calls.Values, ws []calls.Function) *filter {
 	f := &filter{facts: make([]uint64, len(ws))}
 	used, most := 0, abi.MaxFacts
 	if slices.ContainsFunc(ws, func(w calls.Function) bool { return w.Returns == calls.AtExits }) || asksWhence(spec.Out) {
 		most = abi.MaxFactsExits
 	}
 	f.layout = codegen.Layout{
-		Columns: layoutOf(spec, p.offset, values, ws),
+		Columns: layoutOf(spec, offset, values, ws),
 		Absent:  calls.ValuePlaces.Absent,
 		Text:    values.Test,
 		Facts:   int16(unsafe.Offsetof(bpf.FunctionMoment{}.Cookie)),
 		Fact: func(e plan.Expr) (uint8, bool) {
 			bit := abi.FirstFact + used
-			if used == most || !p.noteFact(spec, e, ws, f.facts, 1<<bit) {
+			if used == most || !noteFact(matcher, spec, e, ws, f.facts, 1<<bit) {
 				return 0, false
 			}
 			used++
@@ -55,11 +56,11 @@ func (p *Provider) compileFilter(spec *plan.Acquire, values *calls.Values, ws []
 // noteFact sets a bit for the functions for which e is true, unless e cannot be
 // evaluated for all of them. Nor can it be a fact if it is true where there is
 // no function, of a gap: no call would be followed that could have one.
-func (p *Provider) noteFact(spec *plan.Acquire, e plan.Expr, ws []calls.Function, facts []uint64, bit uint64) bool {
+func noteFact(matcher selection.Matcher, spec *plan.Acquire, e plan.Expr, ws []calls.Function, facts []uint64, bit uint64) bool {
 	if slices.ContainsFunc(ws, func(w calls.Function) bool { return w.Returns >= calls.JavaEntry }) {
 		return false // whose methods are not known yet
 	}
-	if spec.Stream == catalog.FunctionCall && p.mayHoldOfNone(e) {
+	if spec.Stream == catalog.FunctionCall && mayHoldOfNone(matcher, e) {
 		return false
 	}
 	other := false
@@ -67,10 +68,10 @@ func (p *Provider) noteFact(spec *plan.Acquire, e plan.Expr, ws []calls.Function
 		c, ok := x.(*plan.Col)
 		other = other || ok && !slices.Contains(plan.SelectColumns, spec.Out.Fields[c.Index].Name)
 	})
-	if other { // the executable, which p.o.Match does not take
+	if other { // the executable, which the matcher does not take
 		return false
 	}
-	match, err := p.o.Match(plan.Transform(e, func(x plan.Expr) plan.Expr {
+	match, err := matcher(plan.Transform(e, func(x plan.Expr) plan.Expr {
 		if c, ok := x.(*plan.Col); ok {
 			i := slices.Index(plan.SelectColumns, spec.Out.Fields[c.Index].Name)
 			return &plan.Col{Index: i, Name: c.Name, T: c.T}
@@ -93,8 +94,8 @@ func (p *Provider) noteFact(spec *plan.Acquire, e plan.Expr, ws []calls.Function
 }
 
 // mayHoldOfNone evaluates a condition on functions for a row that has none.
-func (p *Provider) mayHoldOfNone(e plan.Expr) bool {
-	match, err := p.o.Match(plan.Transform(e, func(x plan.Expr) plan.Expr {
+func mayHoldOfNone(matcher selection.Matcher, e plan.Expr) bool {
+	match, err := matcher(plan.Transform(e, func(x plan.Expr) plan.Expr {
 		if c, ok := x.(*plan.Col); ok {
 			return &plan.Const{V: types.NullOf(c.T)}
 		}

@@ -1,11 +1,12 @@
 package uprobe
 
 import (
-	"endoscope/probes/uprobe/selection"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
+
+	"endoscope/probes/uprobe/selection"
 )
 
 // Why processes that protect themselves have no return traps.

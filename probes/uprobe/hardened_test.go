@@ -1,10 +1,11 @@
 package uprobe
 
 import (
-	"endoscope/probes/uprobe/attach"
 	"fmt"
 	"os"
 	"testing"
+
+	"endoscope/probes/uprobe/attach"
 )
 
 // TestHarmedByTraps has what each kernel's return traps do to processes that

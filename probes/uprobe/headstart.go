@@ -1,7 +1,6 @@
 package uprobe
 
 import (
-	"endoscope/probes/uprobe/attach"
 	"fmt"
 	"os"
 	"sync"
@@ -9,6 +8,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"golang.org/x/sys/unix"
+
+	"endoscope/probes/uprobe/attach"
 )
 
 // headstart begins what the kernel does before it sets a probe while a query's

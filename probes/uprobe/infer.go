@@ -1,42 +1,15 @@
 package uprobe
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
-	"endoscope/probes"
 	"endoscope/probes/codesite"
 	"endoscope/probes/elf"
 	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/selection"
 )
-
-// withdraw gives up the functions that follow from want i, which is not probed
-// after all, and says so.
-func (p *Provider) withdraw(s *source, in *installation, i int) (left []skipped) {
-	r := s.resolution
-	for k := range r.inferred {
-		f := &r.inferred[k]
-		if f.Withdrawn || !slices.ContainsFunc(f.Sum, func(t calls.Summand) bool { return t.Want == i }) {
-			continue
-		}
-		f.Withdrawn = true
-		left = append(left, skipped{f.Label.Function, "it would be inferred from " + r.wants[i].Label.Function + ", which is not monitored"})
-	}
-	if left == nil {
-		return nil
-	}
-	if a := in.aggregator; a != nil {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		a.rows.shares = calls.SharesOf(r.wants, r.inferred)
-	}
-	p.reader.do(func() { s.sub.shares = calls.SharesOf(r.wants, r.inferred) })
-	return left
-}
 
 // sameInCaller are columns that a call has in common with the call in which it
 // is made.
@@ -171,33 +144,4 @@ func (in *inference) unchanged(f codesite.CallSource) bool {
 	_, entry := in.sym.Entry(f.From)
 	last := codesite.Site{Offset: entry + f.Through - 1, Bytes: make([]byte, 1)}
 	return changed(in.texts, in.sym, f.From, calls.Function{Site: last}) == ""
-}
-
-// inferredSites describes what has no probe, for EXPLAIN.
-func inferredSites(list []calls.Inferred, ws []calls.Function) (out []probes.Site) {
-	for _, f := range list {
-		if f.Withdrawn {
-			continue
-		}
-		var names []string
-		for i, s := range f.Sum {
-			if i == maxNamed {
-				break
-			}
-			name := ws[s.Want].Label.Function
-			if s.Times > 1 {
-				name = fmt.Sprintf("%d x %s", s.Times, name)
-			}
-			names = append(names, name)
-		}
-		from := strings.Join(names, " + ")
-		if n := len(f.Sum); n > maxNamed {
-			from += fmt.Sprintf(" and %d more", n-maxNamed)
-		}
-		out = append(out, probes.Site{
-			Provider: "uprobe", Function: f.Label.Function, Module: f.Label.Module, Address: f.Entry,
-			Kind: "no probe, inferred from " + from,
-		})
-	}
-	return out
 }

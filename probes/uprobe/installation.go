@@ -4,10 +4,11 @@ import (
 	"math"
 	"sync"
 
+	"github.com/cilium/ebpf"
+
+	"endoscope/operators/batch"
 	"endoscope/probes/bpf"
 	"endoscope/probes/uprobe/attach"
-
-	"github.com/cilium/ebpf"
 )
 
 // installation is a query's programs and maps in the kernel, and its links.
@@ -137,4 +138,13 @@ func (in *installation) hits(function uint32, per *[]uint64) (sum uint64) {
 		sum += n
 	}
 	return sum
+}
+
+// endAggregate ends the collecting of aggregates, and returns what had not been
+// given. The query's programs have been detached.
+func (in *installation) endAggregate() ([]*batch.Batch, error) {
+	if in.aggregator == nil {
+		return nil, nil
+	}
+	return in.aggregator.end()
 }

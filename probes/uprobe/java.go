@@ -1,18 +1,13 @@
 package uprobe
 
 import (
-	"bytes"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"unsafe"
-
-	"github.com/cilium/ebpf"
 
 	"endoscope/planner/plan"
-	"endoscope/probes/bpf"
 	"endoscope/probes/lang/java"
 	"endoscope/probes/process"
 	"endoscope/probes/uprobe/attach"
@@ -183,75 +178,5 @@ func refusesMethod(p *usdt.Probe) string {
 	return ""
 }
 
-// methods is what a subscription knows of the methods that its programs tell.
-type methods struct {
-	sel      *selection.Selector
-	module   string
-	table    *ebpf.Map // by bpf.FunctionMethodKey
-	unwanted map[uint32]bool
-}
-
-// Of a method in its table, and of a record that defines one.
-const (
-	unwantedMethod = 1 << 31
-	definesMethod  = 1<<32 - 1
-	maxMethods     = 1 << 18 // METHODS of java.h
-	sizeMethod     = int(unsafe.Sizeof(bpf.FunctionEventMethod{}))
-)
-
-// methodsOf is nil where the source is of no Java machine.
-func methodsOf(s *source, in *installation) *methods {
-	if !s.resolution.java() {
-		return nil
-	}
-	return &methods{
-		sel: s.resolution.selector, module: filepath.Base(s.resolution.running[0].Exe),
-		table: in.objects.Maps[bpf.FunctionMapMethods], unwanted: map[uint32]bool{},
-	}
-}
-
 // java reports whether the functions are methods that a machine tells.
 func (r *resolution) java() bool { return len(r.wants) > 0 && r.wants[0].Returns >= calls.JavaEntry }
-
-// define notes what a method is called, and has the programs leave it alone
-// unless it is selected.
-func (s *subscription) define(record []byte) {
-	if len(record) < sizeMethod {
-		return
-	}
-	e := (*bpf.FunctionEventMethod)(unsafe.Pointer(unsafe.SliceData(record)))
-	if e.Id > maxMethods {
-		return // no program gives such a number
-	}
-	m := java.Method{
-		Class:      strings.ReplaceAll(textIn(e.Class[:], uint32(e.Key.ClassLength)), "/", "."),
-		Name:       textIn(e.Name[:], uint32(e.Key.NameLength)),
-		Descriptor: textIn(e.Signature[:], e.SignatureLength),
-	}
-	name, wanted := s.java.sel.Means(&m, s.java.module)
-	s.name(e.Id, calls.Label{Function: name, Class: m.Class, Module: s.java.module})
-	if wanted {
-		return
-	}
-	s.java.unwanted[e.Id] = true
-	// Another thread may have defined it at the same time: the number in the table
-	// is what counts, which need not be this one.
-	var id uint32
-	if s.java.table.Lookup(&e.Key, &id) == nil {
-		_ = s.java.table.Put(&e.Key, id|unwantedMethod)
-	}
-}
-
-// tells reports whether the event is of a method that is selected, or of none.
-func (m *methods) tells(e *event, labels int) bool {
-	return e.kind == gapInitial || int(e.function) < labels && !m.unwanted[e.function]
-}
-
-// textIn is a text of so many bytes, or as much of it as there was room for.
-func textIn(b []int8, length uint32) string {
-	out := make([]byte, min(int(length), len(b)))
-	for i := range out {
-		out[i] = byte(b[i])
-	}
-	return string(bytes.ToValidUTF8(out, []byte("\uFFFD")))
-}

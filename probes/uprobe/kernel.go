@@ -51,13 +51,13 @@ func readCompiled() (compiled, error) {
 }
 
 // load makes the ring. Nothing is attached by it.
-func load(o Options, c compiled) (*kernel, error) {
-	size := o.RingBytes
+func load(ringBytes, maxCalls int, preallocated bool, c compiled) (*kernel, error) {
+	size := ringBytes
 	if page := os.Getpagesize(); size < page || size&(size-1) != 0 {
 		return nil, fmt.Errorf("uprobe: a ring of %d bytes is no power of two of at least a page", size)
 	}
 	spec := c.programs.Copy()
-	if o.preallocates() {
+	if preallocated {
 		preallocate(spec.Maps)
 	}
 	spec.Maps[bpf.FunctionMapEvents].MaxEntries = uint32(size)
@@ -73,7 +73,7 @@ func load(o Options, c compiled) (*kernel, error) {
 		events.Close()
 		return nil, err
 	}
-	k := &kernel{spec: spec, calls: uint32(o.MaxCalls), events: events, ring: r, types: c.types, ids: idPool{max: math.MaxUint16}, unused: map[string]*ebpf.Map{}}
+	k := &kernel{spec: spec, calls: uint32(maxCalls), events: events, ring: r, types: c.types, ids: idPool{max: math.MaxUint16}, unused: map[string]*ebpf.Map{}}
 	for _, name := range append(unusedMaps(nil), bpf.FunctionMapGates, bpf.FunctionMapArguments, bpf.FunctionMapScratch, bpf.FunctionMapHushedNames) {
 		if name != bpf.FunctionMapScratch && name != bpf.FunctionMapHushedNames {
 			spec.Maps[name].Key, spec.Maps[name].Value = nil, nil // sizes differ by query

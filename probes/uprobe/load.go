@@ -34,7 +34,7 @@ func (p *Provider) install(s *source) (*installation, error) {
 		if err != nil {
 			return nil, err
 		}
-		k, err := load(p.o, c)
+		k, err := load(p.o.RingBytes, p.o.MaxCalls, p.o.preallocates(), c)
 		if err != nil {
 			return nil, err
 		}

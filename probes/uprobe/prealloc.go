@@ -3,8 +3,6 @@ package uprobe
 import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
-
-	"endoscope/probes/uprobe/attach"
 )
 
 // maxPreallocated is how much memory a hash table may take that has it all from
@@ -37,6 +35,3 @@ func boundPreallocated(maps map[string]*ebpf.MapSpec) {
 func preallocated(keyBytes, valueBytes int) int {
 	return maxPreallocated / (hashOverhead + keyBytes + valueBytes)
 }
-
-// preallocates reports whether the provider's hash tables are preallocated.
-func (o Options) preallocates() bool { return o.Preallocate || !attach.FeatureAllocation.Has() }

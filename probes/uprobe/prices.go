@@ -53,7 +53,7 @@ func (p *Provider) measure(links attach.Kind) (calibrate.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	k, err := load(Options{RingBytes: 1 << 20, MaxCalls: 64}, c)
+	k, err := load(1<<20, 64, Options{}.preallocates(), c)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (p *Provider) measure(links attach.Kind) (calibrate.Table, error) {
 				in.detach()
 				in.objects.Close()
 			}
-			if err := in.attachPriced(price, links, file, fs); err != nil {
+			if err := attachPriced(in, price, links, file, fs); err != nil {
 				undo()
 				return nil, err
 			}
@@ -105,7 +105,7 @@ func priced(price string, links attach.Kind, n int) setup {
 }
 
 // attachPriced attaches as Provider.attach does.
-func (in *installation) attachPriced(price string, links attach.Kind, file *os.File, fs []calibrate.Function) error {
+func attachPriced(in *installation, price string, links attach.Kind, file *os.File, fs []calibrate.Function) error {
 	for _, a := range programs(links, returnsPriced(price)) {
 		var at attach.Places
 		for i, f := range fs {

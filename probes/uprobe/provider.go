@@ -154,14 +154,15 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []calls.Column, links attach
 	if err != nil {
 		return nil, err
 	}
+	var classes *receivers
 	defer func() {
 		if err != nil {
 			r.modules.Close()
-			r.receivers.close()
+			classes.close()
 		}
 	}()
 	if calls.AsksMethods(spec.Out) {
-		if r.receivers, err = newReceivers(&p.modules, r.wants); err != nil {
+		if classes, err = newReceivers(&p.modules, r.wants); err != nil {
 			return nil, selection.RefuseTarget(spec.Target, "cannot tell classes of %v", err)
 		}
 	}
@@ -192,12 +193,12 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []calls.Column, links attach
 		}
 	}
 	r.notices = append(r.notices, calls.UnreadValues(vs, r.wants)...)
-	f := p.compileFilter(spec, values, r.wants)
+	f := compileFilter(p.o.Match, p.offset, spec, values, r.wants)
 	// It may test texts, which have to be read then.
 	var aggregated *aggregation
 	extensible := calls.Nests(spec) && !r.java() && comingOf(spec, r.selector, r.running, r.modules) != nil
 	if !r.java() && !extensible {
-		aggregated = p.compileAggregate(spec, f, r.wants, len(r.inferred))
+		aggregated = compileAggregate(spec, f, r.wants, len(r.inferred), p.o.preallocates())
 	}
 	w := calls.NewRequest(spec, cols, values, f.program)
 	if !slices.ContainsFunc(r.wants, func(w calls.Function) bool { return w.Flags&abi.GoRegisters != 0 }) {
@@ -205,7 +206,7 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []calls.Column, links attach
 	}
 	s := &source{
 		provider: p, spec: spec, links: links, wants: w, values: values, filter: f, aggregation: aggregated,
-		resolution: r, executables: executables, state: make(chan struct{}), extensible: extensible, overwrites: p.countOverwrites(r.modules),
+		resolution: r, receivers: classes, executables: executables, state: make(chan struct{}), extensible: extensible, overwrites: p.countOverwrites(r.modules),
 	}
 	s.identity = sync.OnceValue(s.identify)
 	return s, nil
@@ -285,3 +286,6 @@ func (p *Provider) Close() error {
 	p.background.Wait()
 	return p.modules.Close()
 }
+
+// preallocates reports whether the provider's hash tables are preallocated.
+func (o Options) preallocates() bool { return o.Preallocate || !attach.FeatureAllocation.Has() }

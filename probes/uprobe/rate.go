@@ -3,9 +3,9 @@ package uprobe
 import (
 	"time"
 
-	"endoscope/probes/bpf"
-
 	"github.com/cilium/ebpf"
+
+	"endoscope/probes/bpf"
 )
 
 // limitRate makes programs send at most rate events a second; 0: any number.

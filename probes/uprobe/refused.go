@@ -1,12 +1,14 @@
 package uprobe
 
 import (
-	"endoscope/probes/uprobe/attach"
 	"errors"
 	"fmt"
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/calls"
 )
 
 // maxRefused is how many functions of one module the kernel may refuse before
@@ -66,4 +68,28 @@ func ofInstruction(err error) bool {
 		}
 	}
 	return false
+}
+
+// withdraw gives up the functions that follow from want i, which is not probed
+// after all, and says so.
+func (p *Provider) withdraw(s *source, in *installation, i int) (left []skipped) {
+	r := s.resolution
+	for k := range r.inferred {
+		f := &r.inferred[k]
+		if f.Withdrawn || !slices.ContainsFunc(f.Sum, func(t calls.Summand) bool { return t.Want == i }) {
+			continue
+		}
+		f.Withdrawn = true
+		left = append(left, skipped{f.Label.Function, "it would be inferred from " + r.wants[i].Label.Function + ", which is not monitored"})
+	}
+	if left == nil {
+		return nil
+	}
+	if a := in.aggregator; a != nil {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.rows.shares = calls.SharesOf(r.wants, r.inferred)
+	}
+	p.reader.do(func() { s.sub.shares = calls.SharesOf(r.wants, r.inferred) })
+	return left
 }

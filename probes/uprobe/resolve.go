@@ -36,8 +36,6 @@ type resolution struct {
 	cgroups   uint32               // levels of those of the viewer
 	costs     calls.Costs
 	notices   []string
-	// receivers is nil where nothing is asked of objects and methods.
-	receivers *receivers
 	slots     calls.GoSlots
 }
 
@@ -533,4 +531,19 @@ func (r *resolver) notices() []string {
 	}
 	out = append(out, r.remarks...)
 	return append(out, steppedNotices(r.wants, r.costs)...)
+}
+
+// functions is how many functions are probed, in whichever processes.
+func (r *resolution) functions() int {
+	seen := map[functionAt]bool{}
+	for _, w := range r.wants {
+		seen[functionAt{w.Module, w.Site.Offset - w.Behind}] = true
+	}
+	return len(seen)
+}
+
+// functionAt identifies a function by where its file has it.
+type functionAt struct {
+	module *selection.Module
+	entry  uint64
 }

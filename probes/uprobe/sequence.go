@@ -1,8 +1,6 @@
 package uprobe
 
-import (
-	"endoscope/probes/uprobe/calls"
-)
+import "endoscope/probes/uprobe/calls"
 
 // Events of a thread's sequence of calls, or a goroutine's: the stream
 // function_call.

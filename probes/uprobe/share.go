@@ -5,11 +5,9 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
-	"sync/atomic"
 
 	"endoscope/planner/catalog"
 	"endoscope/probes"
-	"endoscope/probes/clock"
 	"endoscope/probes/uprobe/selection"
 )
 
@@ -48,59 +46,6 @@ func (s *source) unfinished(from, until probes.Cut) uint64 {
 		return 0 // it was not started
 	}
 	return s.sub.between(from.Number, until.Number)
-}
-
-// divide cuts where it changes to the other slot of states: partial rows are
-// sums, so that whoever gets those from the cut on has the sum from the cut on.
-func (a *aggregator) divide(begin func(probes.Cut), done func()) error {
-	given, err := a.divideNow(begin, done)
-	if given != nil {
-		<-given
-	}
-	return err
-}
-
-// divideNow is divide, but for waiting until the reader gave what came before.
-func (a *aggregator) divideNow(begin func(probes.Cut), done func()) (given <-chan struct{}, err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.ended {
-		return nil, nil
-	}
-	if a.pane != endless {
-		if err := a.halve(clock.Boot()); err != nil {
-			return nil, err
-		}
-	}
-	slot, pane := a.slot, a.begins
-	a.reader.do(func() {
-		// Here, so that events that find no slot are divided as those that do.
-		var cut probes.Cut
-		if cut, err = a.sub.cut(); err != nil {
-			return
-		}
-		begin(cut)
-		at := cut.At - a.offset
-		atomic.StoreUint64(a.divided, uint64(at))
-		if a.pane == endless {
-			a.advance(at)
-		} else {
-			a.advance(pane)
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	return a.finish(slot, pane, a.pane != endless, func() {
-		a.sub.account()
-		done()
-	})
-}
-
-// cut divides the calls.
-func (s *subscription) cut() (probes.Cut, error) {
-	at, err := s.divide()
-	return probes.Cut{At: at + s.offset, Number: s.divisions.number}, err
 }
 
 // identify is the source's Info.Identity. A sequence begins and ends for all its

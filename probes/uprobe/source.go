@@ -26,6 +26,8 @@ type source struct {
 	values     *calls.Values
 	filter     *filter
 	resolution *resolution
+	// receivers is nil where nothing is asked of objects and methods.
+	receivers *receivers
 	// executables are those of the target; a part that comes later has none of its own.
 	executables []executable
 	// aggregation is nil where events become rows.
@@ -126,7 +128,7 @@ func (s *source) Start(ctx context.Context, sink probes.Sink, o probes.Options) 
 		s.resolution.modules.Close()
 	}
 	if err != nil {
-		s.resolution.receivers.close()
+		s.receivers.close()
 		s.provider.unload(s)
 		s.mu.Lock()
 		first := s.phase != stopping // or Stop came before we were armed
@@ -238,7 +240,7 @@ func (s *source) Stop() error {
 	case prepared:
 		s.phase = stopping
 		s.resolution.modules.Close()
-		s.resolution.receivers.close()
+		s.receivers.close()
 		close(s.state)
 		s.mu.Unlock()
 		s.provider.unload(s)
@@ -269,7 +271,7 @@ func (s *source) Stop() error {
 	p.mu.Lock()
 	err := errors.Join(failure, p.release(s))
 	p.mu.Unlock()
-	s.resolution.receivers.close()
+	s.receivers.close()
 	// Closed before End, whose receiver may call Stop.
 	close(s.state)
 	sink.End(err)

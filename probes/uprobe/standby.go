@@ -1,9 +1,10 @@
 package uprobe
 
 import (
+	"errors"
+
 	"endoscope/probes/uprobe/attach"
 	"endoscope/probes/uprobe/calls"
-	"errors"
 )
 
 // begin implements probes.Begin.

@@ -2,6 +2,7 @@ package uprobe
 
 import (
 	"math"
+	"slices"
 
 	"endoscope/operators/batch"
 	"endoscope/planner/types"
@@ -214,4 +215,26 @@ func (s *subscription) report() {
 	if n := s.between(0, 0); n > 0 {
 		s.sink.Count(probes.Unfinished, n)
 	}
+}
+
+// closeStacks lets go of what stacks are made with, when the reader has none of s's
+// events any more.
+func (s *subscription) closeStacks() {
+	if s != nil && s.stacks != nil {
+		s.stacks.Close()
+		s.stacks = nil
+	}
+}
+
+// tellTorn tells the sink of stacks that are not whole.
+func (s *subscription) tellTorn() {
+	var causes []string
+	for why := range s.torn {
+		causes = append(causes, why)
+	}
+	slices.Sort(causes)
+	for _, why := range causes {
+		s.sink.Count(why, s.torn[why])
+	}
+	clear(s.torn)
 }

@@ -76,25 +76,3 @@ func (p *Provider) forgetHistory() {
 		p.history = nil
 	}
 }
-
-// closeStacks lets go of what stacks are made with, when the reader has none of s's
-// events any more.
-func (s *subscription) closeStacks() {
-	if s != nil && s.stacks != nil {
-		s.stacks.Close()
-		s.stacks = nil
-	}
-}
-
-// tellTorn tells the sink of stacks that are not whole.
-func (s *subscription) tellTorn() {
-	var causes []string
-	for why := range s.torn {
-		causes = append(causes, why)
-	}
-	slices.Sort(causes)
-	for _, why := range causes {
-		s.sink.Count(why, s.torn[why])
-	}
-	clear(s.torn)
-}

@@ -1,0 +1,56 @@
+package uprobe
+
+import (
+	"errors"
+
+	"endoscope/probes"
+	"endoscope/probes/bpf"
+)
+
+// maxSuspended is how many names of threads the programs know.
+const maxSuspended = 256
+
+// suspend writes the command to the programs' maps: names before the level that has
+// them looked at.
+func (in *installation) suspend(c probes.Suspend) error {
+	level := uint32(suspendNone)
+	switch {
+	case c.All:
+		level = suspendAll
+	case len(c.Threads) > maxSuspended:
+		return errors.New("uprobe: too many threads are suspended")
+	case len(c.Threads) > 0:
+		level = suspendSome
+	}
+	names, v := in.objects.Maps[bpf.FunctionMapHushedNames], in.objects.Variables[bpf.FunctionVarHush]
+	if names == nil || v == nil {
+		return nil // there are no programs that are told
+	}
+	want := map[bpf.FunctionHushedName]bool{}
+	for _, name := range c.Threads {
+		var key bpf.FunctionHushedName
+		for i := range min(len(name), len(key.Comm)-1) {
+			key.Comm[i] = int8(name[i])
+		}
+		want[key] = true
+	}
+	var stale []bpf.FunctionHushedName
+	var key bpf.FunctionHushedName
+	var set uint8
+	for each := names.Iterate(); each.Next(&key, &set); {
+		if !want[key] {
+			stale = append(stale, key)
+		}
+	}
+	for _, key := range stale {
+		if err := names.Delete(key); err != nil {
+			return err
+		}
+	}
+	for key := range want {
+		if err := names.Put(key, uint8(1)); err != nil {
+			return err
+		}
+	}
+	return v.Set(level)
+}
