@@ -17,6 +17,7 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/bpf"
 	"endoscope/probes/clock"
+	"endoscope/probes/uprobe/calls"
 )
 
 // aggregator collects what a query's programs aggregate.
@@ -129,6 +130,13 @@ func mapped(m *ebpf.Map) ([]byte, error) {
 		return nil, fmt.Errorf("mapping the states of groups: %w", err)
 	}
 	return b, nil
+}
+
+// share says what a call of a function with a probe brings, where that has changed.
+func (a *aggregator) share(shares [][]calls.Share) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.rows.shares = shares
 }
 
 // close gives back what open took.

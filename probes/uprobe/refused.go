@@ -86,9 +86,7 @@ func (p *Provider) withdraw(s *source, in *installation, i int) (left []skipped)
 		return nil
 	}
 	if a := in.aggregator; a != nil {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		a.rows.shares = calls.SharesOf(r.wants, r.inferred)
+		a.share(calls.SharesOf(r.wants, r.inferred))
 	}
 	p.reader.do(func() { s.sub.shares = calls.SharesOf(r.wants, r.inferred) })
 	return left
