@@ -10,6 +10,7 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/uprobe/attach"
 	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/program"
 	"endoscope/probes/uprobe/selection"
 )
 
@@ -40,12 +41,12 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 		}
 	}
 	if err := p.follow(s); err != nil {
-		p.kernel.remove(in)
+		p.kernel.Remove(in)
 		p.unfollow()
 		return err
 	}
 	if p.reader == nil {
-		p.reader = startReader(p.kernel.ring)
+		p.reader = startReader(p.kernel.Ring)
 	}
 	p.active[s] = in
 	// Attached when its events have somewhere to go.
@@ -66,15 +67,15 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 	s.sub.know(s.receivers)
 	s.sub.stacks = p.newStacks(s)
 	s.sub.shares = calls.SharesOf(s.resolution.wants, s.resolution.inferred)
-	if a := in.aggregator; a != nil {
-		a.sub, a.reader = s.sub, p.reader
-		a.rows = newPartialRows(s.spec.Partial, a.code, s.spec.Out, s.resolution.wants, s.resolution.inferred)
-		s.sub.bound = a.begins
+	if a := in.Aggregator; a != nil {
+		a.Sub, a.Reader = s.sub, p.reader
+		a.Rows = program.NewPartialRows(s.spec.Partial, a.Code, s.spec.Out, s.resolution.wants, s.resolution.inferred)
+		s.sub.bound = a.Begins
 		s.aggregates(a)
 	}
 	if slices.Contains(s.wants.Cols, calls.ColContainer) {
 		// While they are there: rows may come when they have ended.
-		p.reader.do(func() {
+		p.reader.Do(func() {
 			for _, q := range s.resolution.running {
 				p.reader.groups.of(q.PID)
 			}
@@ -83,13 +84,13 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 	p.reader.subscribe(s.sub)
 	err := p.attachAll(s, in)
 	if err == nil {
-		err = in.arm(true)
+		err = in.Arm(true)
 	}
 	if err == nil && (s.suspended.All || len(s.suspended.Threads) > 0) {
-		err = in.suspend(s.suspended)
+		err = in.Suspend(s.suspended)
 	}
 	if err == nil && !s.options.Standby {
-		err = in.open(true)
+		err = in.Open(true)
 	}
 	if err != nil {
 		p.release(s)
@@ -100,20 +101,20 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 
 // attachAll attaches the probes of s: in one go for each module, restriction of
 // the link and way to observe returns.
-func (p *Provider) attachAll(s *source, in *installation) error {
-	if name := threadEnd(s.wants.Options, s.resolution.returns()); name != "" {
-		l, err := attach.Tracepoint(in.objects.Programs[name], "sched_process_exit")
+func (p *Provider) attachAll(s *source, in *program.Installation) error {
+	if name := program.ThreadEnd(s.wants.Options, s.resolution.returns()); name != "" {
+		l, err := attach.Tracepoint(in.Objects.Programs[name], "sched_process_exit")
 		if err != nil {
 			return plan.Errorf(s.spec.Start, s.spec.Stop, "the kernel refuses to tell when threads end: %v", err)
 		}
-		in.links = append(in.links, l)
+		in.Links = append(in.Links, l)
 	}
 	return p.attachFrom(s, in, 0, 0, 0)
 }
 
 // attachFrom is attachAll of wants and landmarks from these indexes on, and of what is
 // probed alone; where pid is not 0, only of what is restricted to that process.
-func (p *Provider) attachFrom(s *source, in *installation, from, landmarks, pid int) error {
+func (p *Provider) attachFrom(s *source, in *program.Installation, from, landmarks, pid int) error {
 	type group struct {
 		module  *selection.Module
 		pid     int
@@ -126,28 +127,28 @@ func (p *Provider) attachFrom(s *source, in *installation, from, landmarks, pid 
 		if w.Refused || w.Module.Written { // when it was attached before
 			continue
 		}
-		if pid != 0 && w.Scope.Pid != pid {
+		if pid != 0 && w.Scope.PID != pid {
 			continue
 		}
-		g := group{w.Module, w.Scope.Pid, w.Returns}
+		g := group{w.Module, w.Scope.PID, w.Returns}
 		if members[g] == nil {
 			order = append(order, g)
 		}
 		members[g] = append(members[g], i)
 	}
 	for _, g := range s.resolution.landmarks[landmarks:] {
-		if pid != 0 && g.Scope.Pid != pid || g.Module.Written {
+		if pid != 0 && g.Scope.PID != pid || g.Module.Written {
 			continue
 		}
 		if err := p.lease(s, in, g.Module); err != nil {
 			return err
 		}
-		l, err := attach.Uprobes(in.objects.Programs[g.Program], g.Module.File, s.links.AttachType(), 0, g.Scope.Pid, attach.Places{Offsets: []uint64{g.Site.Offset}, Cookies: []uint64{g.Cookie}})
+		l, err := attach.Uprobes(in.Objects.Programs[g.Program], g.Module.File, s.links.AttachType(), 0, g.Scope.PID, attach.Places{Offsets: []uint64{g.Site.Offset}, Cookies: []uint64{g.Cookie}})
 		if err != nil {
 			return plan.Errorf(s.spec.Start, s.spec.Stop, "the kernel refuses to probe %s in %s: %v", g.Function, g.Module.Name(), err)
 		}
-		l.File = g.Module.Id
-		in.links = append(in.links, l)
+		l.File = g.Module.ID
+		in.Links = append(in.Links, l)
 	}
 	for _, g := range order {
 		if err := p.lease(s, in, g.module); err != nil {
@@ -158,17 +159,17 @@ func (p *Provider) attachFrom(s *source, in *installation, from, landmarks, pid 
 			return err
 		}
 		// Those attached last are closed first.
-		in.links = append(links, in.links...)
+		in.Links = append(links, in.Links...)
 	}
 	return nil
 }
 
 // attach attaches probes of one module, scope and way to observe returns; which
 // are indexes of wants.
-func (p *Provider) attach(s *source, in *installation, which []int) ([]*attach.Link, error) {
+func (p *Provider) attach(s *source, in *program.Installation, which []int) ([]*attach.Link, error) {
 	first := s.resolution.wants[which[0]]
 	var links []*attach.Link
-	for _, a := range programs(s.links, first.Returns) {
+	for _, a := range program.ProgramsOf(s.links, first.Returns) {
 		var at attach.Places
 		var owners []int // of which, of each offset
 		add := func(n int, offset, cookie, semaphore uint64) {
@@ -182,7 +183,7 @@ func (p *Provider) attach(s *source, in *installation, which []int) ([]*attach.L
 		}
 		for n, i := range which {
 			w := s.resolution.wants[i]
-			if !a.exits {
+			if !a.Exits {
 				add(n, w.Site.Offset, s.cookie(i), w.Semaphore())
 				continue
 			}
@@ -193,7 +194,7 @@ func (p *Provider) attach(s *source, in *installation, which []int) ([]*attach.L
 		if len(at.Offsets) == 0 { // functions that never return
 			continue
 		}
-		l, err := attach.Uprobes(in.objects.Programs[a.program], first.Module.File, a.attachType, a.flags, first.Scope.Pid, at)
+		l, err := attach.Uprobes(in.Objects.Programs[a.Program], first.Module.File, a.AttachType, a.Flags, first.Scope.PID, at)
 		if err != nil {
 			attach.CloseAll(links)
 			var one *attach.SiteError
@@ -202,19 +203,19 @@ func (p *Provider) attach(s *source, in *installation, which []int) ([]*attach.L
 			}
 			return nil, err
 		}
-		l.File = first.Module.Id
+		l.File = first.Module.ID
 		links = append([]*attach.Link{l}, links...)
 	}
 	return links, nil
 }
 
 // refuseAttach puts the kernel's refusal into the user's words.
-func (p *Provider) refuseAttach(s *source, in *installation, err error, which []int) error {
+func (p *Provider) refuseAttach(s *source, in *program.Installation, err error, which []int) error {
 	start, stop := s.spec.Start, s.spec.Stop
 	first := s.resolution.wants[which[0]]
 	switch name := first.Module.Name(); {
 	case errors.Is(err, unix.ESRCH):
-		return selection.RefuseTarget(s.spec.Target, "process %d has ended", first.Scope.Pid)
+		return selection.RefuseTarget(s.spec.Target, "process %d has ended", first.Scope.PID)
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
 		return plan.Errorf(start, stop, "the kernel does not allow probes in %s", name).WithHint("run as root")
 	case errors.Is(err, unix.ENOMEM):
@@ -237,17 +238,17 @@ func (p *Provider) release(s *source) error {
 	if in == nil { // nothing was ever attached, or the provider was closed
 		return nil
 	}
-	in.detach()
-	for _, one := range in.leases {
+	in.Detach()
+	for _, one := range in.Leases {
 		p.leases.Release(one)
 	}
 	p.tellUnheard(s, in)
 	p.tellReplaced(s, s.atEnd)
-	left, err := in.endAggregate()
+	left, err := in.EndAggregate()
 	p.reader.unsubscribe(s.sub, left)
 	s.note(in)
 	s.sub.closeStacks()
-	p.kernel.remove(in)
+	p.kernel.Remove(in)
 	delete(p.active, s)
 	p.unfollow()
 	p.forgetHistory()

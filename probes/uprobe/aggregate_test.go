@@ -19,6 +19,7 @@ import (
 	"endoscope/probes/codegen"
 	"endoscope/probes/testenv"
 	"endoscope/probes/uprobe/internal/testplan"
+	"endoscope/probes/uprobe/program"
 )
 
 // aggregate gives an acquisition the first stage of an aggregate.
@@ -380,7 +381,7 @@ func TestMoreGroupsThanRoom(t *testing.T) {
 			}
 			a := src.(*source).aggregation
 			room := 20_000
-			a.limit = room
+			a.Limit = room
 			sink := newRecord(spec)
 			if err := src.Start(t.Context(), sink, probes.Options{}); err != nil {
 				t.Fatal(err)
@@ -412,11 +413,11 @@ func TestInterruptedPrograms(t *testing.T) {
 	spec := aggregate(testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("f"), "timestamp", "arg0"), 0, nil, agg("count"), agg("sum", col("arg0")))
 	src, got := start(t, provider(t, Options{}), spec)
 	a := src.(*source).aggregator
-	a.mu.Lock()
-	for cpu := range a.cpus {
-		a.dense(0)[cpu*a.groups*a.code.StateWords] = 1
+	a.Mu.Lock()
+	for cpu := range a.Cpus {
+		a.Dense(0)[cpu*a.Groups*a.Code.StateWords] = 1
 	}
-	a.mu.Unlock()
+	a.Mu.Unlock()
 	r.finish(success)
 	got.wait(t)
 	if len(got.rows) != 60_000 || len(got.parts) > 0 {
@@ -437,7 +438,7 @@ int main(void) { ready(); for (long i = 0; i < 30; i++) { f(i); if (i % 3) g(i);
 	r := run(t, target)
 	spec := aggregate(testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("f", "g"), "timestamp", "function_name"), 0, []plan.Expr{col("function_name")}, agg("count"))
 	src, got := start(t, p, spec)
-	if src.(*source).aggregation.options&noHits == 0 {
+	if src.(*source).aggregation.Options&program.NoHits == 0 {
 		t.Error("hits are counted apart")
 	}
 	expect := func(f, g uint64) {
@@ -480,7 +481,7 @@ func TestWhatIsNotAggregated(t *testing.T) {
 		"a residual": func(a *plan.Acquire) {
 			a.Filter = bound(testplan.Call("=", col("exe"), testplan.Constant("/x")), a.Out)
 		},
-		"too short a pane": func(a *plan.Acquire) { a.Partial.Pane = minPane / 2 },
+		"too short a pane": func(a *plan.Acquire) { a.Partial.Pane = program.MinPane / 2 },
 		"a key of no use": func(a *plan.Acquire) {
 			a.Partial.Keys = []plan.Expr{&plan.Cast{X: bound(col("arg0"), a.Out), T: types.Double}}
 		},

@@ -9,10 +9,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"endoscope/probes/bpf"
 	"endoscope/probes/clock"
 	"endoscope/probes/process"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/program"
 	"endoscope/probes/uprobe/selection"
 )
 
@@ -26,7 +26,7 @@ import (
 // held.
 func (p *Provider) follow(s *source) (err error) {
 	if p.executions == nil && len(s.restricted()) > 0 {
-		p.executions, err = followExecutions(p.kernel.types, p.executed, p.executedUnheard)
+		p.executions, err = followExecutions(p.kernel.Types, p.executed, p.executedUnheard)
 	}
 	return err
 }
@@ -76,19 +76,6 @@ func (p *Provider) executedUnheard() {
 	}
 }
 
-// stale takes out the links that were restricted to a process before it executed a
-// program. Provider.mu is held.
-func (in *installation) stale(e execution) (stale []*attach.Link) {
-	is := func(l *attach.Link) bool { return l.Pid == e.pid && l.Made <= e.time }
-	for _, l := range in.links {
-		if is(l) {
-			stale = append(stale, l)
-		}
-	}
-	in.links = slices.DeleteFunc(slices.Clone(in.links), is)
-	return stale
-}
-
 // renew makes the links anew that are restricted to a process. The old ones are closed
 // before: the kernel runs their programs where the new ones have set breakpoints (it
 // compares task->signal there, which is the process'), and calls would count twice.
@@ -102,7 +89,7 @@ func (s *source) renew(e execution) {
 	if in == nil || s.stopped {
 		return
 	}
-	stale := in.stale(e)
+	stale := in.TakeLinks(e.pid, e.time)
 	if len(stale) == 0 {
 		return // they were made since, or are detached
 	}
@@ -126,7 +113,7 @@ func (s *source) renew(e execution) {
 			said = fmt.Sprintf("calls of process %d from when a thread other than its leader executed a program until that was probed, a gap of %v", e.pid, gap)
 		}
 	}
-	p.reader.do(func() { s.sub.sink.Lost(said, 1) })
+	p.reader.Do(func() { s.sub.sink.Lost(said, 1) })
 }
 
 // runs reports whether a process of the target has not ended.
@@ -147,7 +134,7 @@ func (s *source) otherProgram(pid int) string {
 		return ""
 	}
 	id := process.FileID{Dev: st.Dev, Inode: st.Ino}
-	if slices.ContainsFunc(s.resolution.modules.List, func(m *selection.Module) bool { return m.Id == id }) {
+	if slices.ContainsFunc(s.resolution.modules.List, func(m *selection.Module) bool { return m.ID == id }) {
 		return ""
 	}
 	return q.Exe
@@ -155,47 +142,26 @@ func (s *source) otherProgram(pid int) string {
 
 // attachAnew attaches what is restricted to a process. The sequences of what it executes
 // now have a gap in front where they began before.
-func (s *source) attachAnew(in *installation, e execution) error {
+func (s *source) attachAnew(in *program.Installation, e execution) error {
 	// As long as not every probe is there, whoever begins may have begun before.
-	if err := in.overlooks(e, math.MaxInt64); err != nil {
+	if err := in.Overlook(e.pid, e.image, math.MaxInt64); err != nil {
 		return err
 	}
 	if err := s.provider.attachFrom(s, in, 0, 0, e.pid); err != nil {
 		return err
 	}
-	return in.overlooks(e, clock.Boot())
-}
-
-// overlooks tells the programs that calls of a process were missed until then.
-func (in *installation) overlooks(e execution, until int64) error {
-	for _, v := range []struct {
-		name  string
-		value uint64
-	}{
-		{bpf.FunctionVarAnewUntil, uint64(until)},
-		{bpf.FunctionVarAnewImage, e.image},
-		{bpf.FunctionVarAnewPid, uint64(e.pid)},
-	} {
-		variable := in.objects.Variables[v.name]
-		if variable == nil {
-			return nil // the programs have no sequence
-		}
-		if err := variable.Set(v.value); err != nil {
-			return err
-		}
-	}
-	return nil
+	return in.Overlook(e.pid, e.image, clock.Boot())
 }
 
 // tellUnheard tells the sink of processes that have executed a program, and whose links
 // were not made anew before the end. Provider.mu is held.
-func (p *Provider) tellUnheard(s *source, in *installation) {
+func (p *Provider) tellUnheard(s *source, in *program.Installation) {
 	if p.executions == nil {
 		return
 	}
 	for _, pid := range s.restricted() {
-		if slices.ContainsFunc(in.links, func(l *attach.Link) bool { return l.Pid == pid && p.executions.since(pid, l.Made) }) {
-			p.reader.do(func() { s.sub.sink.Lost(untilEnd(pid), 1) })
+		if slices.ContainsFunc(in.Links, func(l *attach.Link) bool { return l.Pid == pid && p.executions.since(pid, l.Made) }) {
+			p.reader.Do(func() { s.sub.sink.Lost(untilEnd(pid), 1) })
 		}
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"endoscope/probes/uprobe/attach"
 	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/internal/testplan"
+	"endoscope/probes/uprobe/program"
 )
 
 // discard takes rows and keeps nothing.
@@ -340,21 +341,21 @@ func BenchmarkInstall(b *testing.B) {
 	testenv.NeedUprobes(b)
 	for name, how := range map[string]calls.Returns{"entries": calls.Unseen, "traps": calls.Trapped, "exits": calls.AtExits} {
 		b.Run(name, func(b *testing.B) {
-			c, err := readCompiled()
+			c, err := program.Read()
 			if err != nil {
 				b.Fatal(err)
 			}
-			k, err := load(defaultRingBytes, defaultMaxCalls, Options{}.preallocates(), c)
+			k, err := program.New(defaultRingBytes, defaultMaxCalls, Options{}.preallocates(), c)
 			if err != nil {
 				b.Fatal(err)
 			}
-			defer k.close()
+			defer k.Close()
 			for b.Loop() {
-				in, err := k.install(setup{returns: map[calls.Returns]bool{how: true}, functions: 1})
+				in, err := k.Install(program.Setup{Returns: map[calls.Returns]bool{how: true}, Functions: 1})
 				if err != nil {
 					b.Fatal(err)
 				}
-				k.remove(in)
+				k.Remove(in)
 			}
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/uprobe/abi"
 	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/program"
 )
 
 // Info implements probes.Source.
@@ -21,7 +22,7 @@ func (s *source) describe() probes.Info {
 	return probes.Info{
 		Sites: s.resolution.sites(s.links, s.aggregation != nil), Notices: s.notices(), Refusal: s.refuses(), Residual: s.residual(),
 		Live:       true, // calls happen whether or not anybody looks
-		Aggregates: s.aggregation != nil, Aggregation: s.aggregation.describe(),
+		Aggregates: s.aggregation != nil, Aggregation: s.aggregation.Describe(),
 		Suspends: s.wants.Options&abi.SendFrame != 0,
 		Gateable: true, Ability: s.ability(), Detaches: s.detaches(),
 		Standby: true, WaitNs: s.overlookedNs(),
@@ -172,17 +173,17 @@ func (s *source) collect() error {
 	if a == nil {
 		return nil
 	}
-	return a.collect()
+	return a.Collect()
 }
 
 // aggregates notes that a collects what the source's programs aggregate, and
 // has it give panes when they are over.
-func (s *source) aggregates(a *aggregator) {
+func (s *source) aggregates(a *program.Aggregator) {
 	s.mu.Lock()
 	s.aggregator = a
 	s.mu.Unlock()
-	if a.pane != endless {
-		go a.run(s.state, s.fail)
+	if a.Pane != program.Endless {
+		go a.Run(s.state, s.fail)
 	}
 }
 

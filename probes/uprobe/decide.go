@@ -75,7 +75,7 @@ func (r *resolver) decideOne(sym *elf.Module, c selection.Choice) decision {
 	need := codesite.Need{Args: calls.ReadsArgs(r.spec.Out) || selection.OfMemory(r.spec), Return: how == calls.Trapped, Entry: r.spec.Settings.PlainEntries, Prices: r.costs.Sites()}
 	site, err := codesite.In(sym).EntrySiteFor(c.Index, need)
 	addr, offset := sym.Entry(c.Index)
-	if err == nil && (how == calls.AtExits || asksWhence(r.spec.Out)) {
+	if err == nil && (how == calls.AtExits || calls.AsksCaller(r.spec.Out)) {
 		err = calls.Pairable(addr, site, exits)
 	}
 	if err == nil && how == calls.AtExits && c.Lang == elf.Go {

@@ -27,8 +27,8 @@ func (s *source) detach() error {
 		p.mu.Unlock()
 		return nil
 	}
-	links := slices.Clone(in.links)
-	in.links = nil
+	links := slices.Clone(in.Links)
+	in.Links = nil
 	p.mu.Unlock()
 	attach.CloseAll(links) // which takes long, and holds up nobody
 	return nil
@@ -42,13 +42,13 @@ func (s *source) attach() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	in := p.active[s]
-	if in == nil || s.stopped || len(in.links) > 0 {
+	if in == nil || s.stopped || len(in.Links) > 0 {
 		return nil
 	}
-	in.sweeper.forget()
+	in.Sweeper.Forget()
 	if err := p.attachAll(s, in); err != nil {
-		attach.CloseAll(in.links) // all or none, so that it can be tried again
-		in.links = nil
+		attach.CloseAll(in.Links) // all or none, so that it can be tried again
+		in.Links = nil
 		return err
 	}
 	return nil

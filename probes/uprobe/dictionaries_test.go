@@ -39,7 +39,7 @@ func TestDictionariesAreBounded(t *testing.T) {
 	for i := range rows {
 		s.add(&event{FunctionEvent: &bpf.FunctionEvent{Pid: uint32(i)}, function: uint32(i % 2), kind: eventEnter[0], process: fmt.Appendf(nil, "worker %d", i)})
 	}
-	s.flush()
+	s.Flush()
 	i, dictionaries := 0, map[*batch.Dict]bool{}
 	for _, b := range sink.given {
 		for _, c := range b.Cols[1:] {

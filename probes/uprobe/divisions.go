@@ -7,16 +7,17 @@ import (
 	"endoscope/probes/bpf"
 	"endoscope/probes/clock"
 	"endoscope/probes/uprobe/abi"
+	"endoscope/probes/uprobe/program"
 )
 
 // divisions are the times at which a query's calls were divided into those that
 // began before and after. They are numbered from 1, and the reader's.
 type divisions struct {
 	number uint64
-	times  [generations]uint64
+	times  [program.Generations]uint64
 	// before is how many calls were under way of an older generation when a
 	// newer one took its place among the counts.
-	before [generations]int64
+	before [program.Generations]int64
 }
 
 // divideAhead is how far ahead a division lies when programs are told of it: they
@@ -25,15 +26,15 @@ const divideAhead = 20 * time.Microsecond
 
 // divide divides the calls at a boot time that has passed when it returns.
 func (s *subscription) divide() (at int64, err error) {
-	d, vars := &s.divisions, s.in.objects.Variables
+	d, vars := &s.divisions, s.in.Objects.Variables
 	if s.options&abi.AtReturn == 0 { // nothing is under way
 		d.number++
 		return clock.Boot(), nil
 	}
 	for {
 		d.number++
-		slot := d.number % uint64(generations)
-		c, err := s.in.counters(&s.percpu)
+		slot := d.number % uint64(program.Generations)
+		c, err := s.in.Counters(&s.percpu)
 		if err != nil {
 			return 0, err
 		}
@@ -73,19 +74,19 @@ func (s *subscription) between(from, until uint64) uint64 {
 // after is how many calls that began after a division have not ended. Of one that is too old to be told apart it is all calls.
 func (s *subscription) after(number uint64) (n int64) {
 	d, c := &s.divisions, &s.told
-	if number == 0 || number+uint64(generations) <= d.number {
-		armed, returned := awaited(c)
+	if number == 0 || number+uint64(program.Generations) <= d.number {
+		armed, returned := program.Awaited(c)
 		return int64(armed - returned)
 	}
 	for k := number; k <= d.number; k++ {
-		slot := k % uint64(generations)
+		slot := k % uint64(program.Generations)
 		n += int64(c.Armed[slot]-c.Returned[slot]) - d.before[slot]
 	}
 	return n
 }
 
-// cut divides the calls.
-func (s *subscription) cut() (probes.Cut, error) {
+// Cut divides the calls.
+func (s *subscription) Cut() (probes.Cut, error) {
 	at, err := s.divide()
 	return probes.Cut{At: at + s.offset, Number: s.divisions.number}, err
 }

@@ -172,7 +172,7 @@ func candidates(s *source, a rates.Activity) []rates.Candidate {
 			ns, _ := r.costs.Site(w, x.Method, s.links, aggregated)
 			price += ns / float64(len(w.Exits)) // a call takes one of them
 		}
-		out[i] = rates.Candidate{Place: rates.Place{File: w.Module.File, Offset: w.Site.Offset, PID: w.Scope.Pid}, CostNs: price}
+		out[i] = rates.Candidate{Place: rates.Place{File: w.Module.File, Offset: w.Site.Offset, PID: w.Scope.PID}, CostNs: price}
 		byEntry[w.Module] = append(byEntry[w.Module], i)
 	}
 	entry := func(i int) uint64 { return r.wants[i].Site.Offset - r.wants[i].Behind }
@@ -190,7 +190,7 @@ func candidates(s *source, a rates.Activity) []rates.Candidate {
 		end, _ := slices.BinarySearchFunc(list, offset+1, func(i int, o uint64) int { return cmp.Compare(entry(i), o) })
 		for k := end - 1; k >= 0 && entry(list[k]) == entry(list[end-1]); k-- {
 			w := &r.wants[list[k]]
-			if offset-entry(list[k]) < w.Size && (w.Scope.Pid == 0 || w.Scope.Pid == spot.PID) {
+			if offset-entry(list[k]) < w.Size && (w.Scope.PID == 0 || w.Scope.PID == spot.PID) {
 				out[list[k]].Samples += n
 			}
 		}

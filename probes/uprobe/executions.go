@@ -12,6 +12,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/program"
 	"endoscope/probes/uprobe/selection"
 )
 
@@ -28,7 +29,7 @@ type execution struct {
 type executions struct {
 	objects *ebpf.Collection
 	link    *attach.Link
-	ring    *ring
+	ring    *program.Ring
 	over    chan struct{} // closed when nobody is told any more
 
 	mu      sync.Mutex // guards what follows, and the ring but for its waiting
@@ -51,15 +52,15 @@ func followExecutions(types *btf.Cache, told func(execution), missed func()) (*e
 	}
 	x := &executions{over: make(chan struct{}), last: map[int]int64{}}
 	if x.objects, err = ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: types}); err != nil {
-		return nil, refuseLoad(err)
+		return nil, program.RefuseLoad(err)
 	}
 	m := x.objects.Maps[bpf.ExecutionMapExecutions]
-	if x.ring, err = newRing(m.FD(), int(m.MaxEntries())); err != nil {
+	if x.ring, err = program.NewRing(m.FD(), int(m.MaxEntries())); err != nil {
 		x.objects.Close()
 		return nil, err
 	}
 	if x.link, err = attach.Tracepoint(x.objects.Programs[bpf.ExecutionProgExecuted], "sched_process_exec"); err != nil {
-		x.ring.close()
+		x.ring.Close()
 		x.objects.Close()
 		return nil, plan.Errorf(-1, -1, "the kernel refuses to tell what processes execute: %v", err)
 	}
@@ -132,7 +133,7 @@ func (x *executions) stop(ending *sync.WaitGroup) {
 	x.ring.Wake()
 	ending.Go(func() {
 		<-x.over
-		x.ring.close()
+		x.ring.Close()
 		x.objects.Close()
 	})
 }
@@ -140,8 +141,8 @@ func (x *executions) stop(ending *sync.WaitGroup) {
 // restricted are the processes to which links of the source are restricted.
 func (s *source) restricted() (pids []int) {
 	add := func(sc *selection.Scope) {
-		if sc.Pid != 0 && !slices.Contains(pids, sc.Pid) {
-			pids = append(pids, sc.Pid)
+		if sc.PID != 0 && !slices.Contains(pids, sc.PID) {
+			pids = append(pids, sc.PID)
 		}
 	}
 	for _, w := range s.resolution.wants {

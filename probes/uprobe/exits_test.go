@@ -18,6 +18,7 @@ import (
 	"endoscope/probes/testenv"
 	"endoscope/probes/uprobe/attach"
 	"endoscope/probes/uprobe/internal/testplan"
+	"endoscope/probes/uprobe/program"
 )
 
 // byExits is an acquisition that observes returns where functions leave.
@@ -355,7 +356,7 @@ int main(void) {
 	held := func() (n int) {
 		var f bpf.FunctionFrame
 		var c bpf.FunctionPending
-		for it := in.sweeper.calls.Iterate(); it.Next(&f, &c); {
+		for it := in.Sweeper.Calls.Iterate(); it.Next(&f, &c); {
 			n++
 		}
 		return n
@@ -364,11 +365,11 @@ int main(void) {
 		t.Errorf("%d calls are under way or left, want %d", n, 2*children+1)
 	}
 	sweepAfter := func(every uint64) {
-		p.reader.do(func() {
-			in.sweeper.every = every
-			in.sweeper.consider(bpf.FunctionCounters{Armed: [generations]uint64{1000 + 2*children}, Returned: [generations]uint64{1000}})
+		p.reader.Do(func() {
+			in.Sweeper.Every = every
+			in.Sweeper.Consider(bpf.FunctionCounters{Armed: [program.Generations]uint64{1000 + 2*children}, Returned: [program.Generations]uint64{1000}})
 		})
-		in.sweeper.wait()
+		in.Sweeper.Wait()
 	}
 	sweepAfter(1000)
 	if n := held(); n != 2*children+1 {

@@ -9,6 +9,7 @@ import (
 	"endoscope/probes/process"
 	"endoscope/probes/uprobe/attach"
 	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/program"
 	"endoscope/probes/uprobe/selection"
 )
 
@@ -45,7 +46,7 @@ func (s *source) extend(f *selection.Mapping) error {
 	if !s.resolution.slots.Holds(r.slots) {
 		return errors.New("it has its goroutines elsewhere than the others")
 	}
-	more := compileFilter(p.o.Match, p.offset, spec, s.values, r.wants)
+	more := calls.CompileFilter(p.o.Match, p.offset, spec, s.values, r.wants)
 	if !sameTests(s.filter, more) {
 		return errOtherwise
 	}
@@ -62,10 +63,10 @@ func (s *source) extend(f *selection.Mapping) error {
 	if n > p.maxProbes(spec) {
 		return p.tooMany(spec, r, n)
 	}
-	if len(r.wants) > in.room {
-		return fmt.Errorf("more than %d functions would be added", maxExtension)
+	if len(r.wants) > in.Room {
+		return fmt.Errorf("more than %d functions would be added", program.MaxExtension)
 	}
-	if err := s.add(in, r, more.facts); err != nil {
+	if err := s.add(in, r, more.Facts); err != nil {
 		return err
 	}
 	if kept = s.keepsFiles(); kept {
@@ -75,43 +76,43 @@ func (s *source) extend(f *selection.Mapping) error {
 }
 
 // add attaches what was found, or nothing. Provider.mu is held.
-func (s *source) add(in *installation, r *resolution, facts []uint64) error {
+func (s *source) add(in *program.Installation, r *resolution, facts []uint64) error {
 	own := s.resolution
-	wants, landmarks, links, leases := len(own.wants), len(own.landmarks), slices.Clone(in.links), len(in.leases)
+	wants, landmarks, links, leases := len(own.wants), len(own.landmarks), slices.Clone(in.Links), len(in.Leases)
 	own.wants = append(own.wants, r.wants...)
-	s.filter.facts = append(s.filter.facts, facts...)
+	s.filter.Facts = append(s.filter.Facts, facts...)
 	for _, l := range r.landmarks {
 		if !slices.ContainsFunc(own.landmarks, func(o calls.Landmark) bool { return o.Is(l) }) {
 			own.landmarks = append(own.landmarks, l)
 		}
 	}
-	s.provider.reader.do(func() {
+	s.provider.reader.Do(func() {
 		for i, w := range r.wants {
 			s.sub.name(uint32(wants+i), w.Label)
 		}
 	})
 	err := s.provider.attachFrom(s, in, wants, landmarks, 0)
 	if err == nil {
-		err = in.extend(len(own.wants))
+		err = in.Extend(len(own.wants))
 	}
 	if err == nil {
-		in.room -= len(r.wants)
+		in.Room -= len(r.wants)
 		return nil
 	}
-	attach.CloseAll(slices.DeleteFunc(in.links, func(l *attach.Link) bool { return slices.Contains(links, l) }))
-	in.links = links
-	for _, one := range in.leases[leases:] {
+	attach.CloseAll(slices.DeleteFunc(in.Links, func(l *attach.Link) bool { return slices.Contains(links, l) }))
+	in.Links = links
+	for _, one := range in.Leases[leases:] {
 		s.provider.leases.Release(one)
 	}
-	in.leases = in.leases[:leases]
-	own.wants, own.landmarks, s.filter.facts = own.wants[:wants], own.landmarks[:landmarks], s.filter.facts[:wants]
+	in.Leases = in.Leases[:leases]
+	own.wants, own.landmarks, s.filter.Facts = own.wants[:wants], own.landmarks[:landmarks], s.filter.Facts[:wants]
 	return err
 }
 
 // sameTests reports whether the kernel tests the calls of both by the same programs.
-func sameTests(a, b *filter) bool {
-	text := func(f *filter) string {
-		return fmt.Sprint(f.program.Entry, f.program.Return, textOf(f.program.Residual))
+func sameTests(a, b *calls.Filter) bool {
+	text := func(f *calls.Filter) string {
+		return fmt.Sprint(f.Program.Entry, f.Program.Return, textOf(f.Program.Residual))
 	}
 	return text(a) == text(b)
 }

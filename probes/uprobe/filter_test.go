@@ -18,6 +18,7 @@ import (
 	"endoscope/probes/uprobe/abi"
 	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/internal/testplan"
+	"endoscope/probes/uprobe/program"
 )
 
 // matchEngine evaluates conditions on functions as the engine does.
@@ -367,11 +368,11 @@ func TestRefusedAtTheEntry(t *testing.T) {
 			r.round()
 		}
 		per := p.active[src.(*source)]
-		c, err := per.counters(new([]bpf.FunctionCounters))
-		if armed, returned := awaited(&c); err != nil || armed != 10 || returned != 10 {
+		c, err := per.Counters(new([]bpf.FunctionCounters))
+		if armed, returned := program.Awaited(&c); err != nil || armed != 10 || returned != 10 {
 			t.Errorf("%d returns armed, %d returned, %v; want 10", armed, returned, err)
 		}
-		if hits := per.hits(0, new([]uint64)); hits != 30 {
+		if hits := per.Hits(0, new([]uint64)); hits != 30 {
 			t.Errorf("%d hits, want 30", hits)
 		}
 		src.Stop()

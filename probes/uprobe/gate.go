@@ -6,6 +6,7 @@ import (
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes"
+	"endoscope/probes/uprobe/program"
 	"endoscope/probes/uprobe/selection"
 )
 
@@ -25,8 +26,8 @@ func (s *source) ability() plan.Ability {
 		a.Why = "its calls are aggregated in the kernel"
 		a.Closed = a.Why
 		return a
-	case s.filter.program.Residual != nil:
-		a.Closed = fmt.Sprintf("the condition %s is not tested in the kernel", s.filter.program.Residual)
+	case s.filter.Program.Residual != nil:
+		a.Closed = fmt.Sprintf("the condition %s is not tested in the kernel", s.filter.Program.Residual)
 	default:
 		a.Opens = true
 	}
@@ -51,10 +52,10 @@ func (s *source) Stats() probes.Stats {
 }
 
 // note remembers what has happened so far. Provider.mu is held.
-func (s *source) note(in *installation) {
+func (s *source) note(in *program.Installation) {
 	s.pricing.look(in, len(s.resolution.wants))
-	if c, err := in.counters(&s.percpu); err == nil {
-		armed, _ := awaited(&c)
+	if c, err := in.Counters(&s.percpu); err == nil {
+		armed, _ := program.Awaited(&c)
 		s.activity = probes.Activity{Events: c.Offered, Shut: c.Shut - s.overlooked, Awaited: armed}
 	}
 }

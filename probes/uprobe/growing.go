@@ -72,7 +72,7 @@ func newGrowing(p *Provider, spec *plan.Acquire, cols []calls.Column, links atta
 	}
 	// What is left to be tested does not depend on the functions.
 	if values, err := calls.NewValues(spec, slices.Clone(cols), calls.ValuesOf(spec), nil); err == nil {
-		g.residual = compileFilter(p.o.Match, p.offset, spec, values, nil).program.Residual
+		g.residual = calls.CompileFilter(p.o.Match, p.offset, spec, values, nil).Program.Residual
 	}
 	if first != nil {
 		g.parts = []*source{first}

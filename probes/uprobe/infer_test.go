@@ -50,7 +50,7 @@ func TestInferredRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	src.(*source).aggregation.limit = 1
+	src.(*source).aggregation.Limit = 1
 	sink := newRecord(spec)
 	if err := src.Start(t.Context(), sink, probes.Options{}); err != nil {
 		t.Fatal(err)

@@ -300,7 +300,7 @@ func TestJavaMethodsTooMany(t *testing.T) {
 	r := runJava(t, "-XX:+ExtendedDTraceProbes")
 	src, got := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), ofApp(), "timestamp", "function_name"))
 	p.mu.Lock()
-	err := p.active[src.(*source)].objects.Variables[bpf.FunctionVarMethodsKnown].Set(uint32(maxMethods))
+	err := p.active[src.(*source)].Objects.Variables[bpf.FunctionVarMethodsKnown].Set(uint32(maxMethods))
 	p.mu.Unlock()
 	if err != nil {
 		t.Fatal(err)

@@ -87,11 +87,11 @@ func (r *resolver) addJumps(set *selection.ModuleSet, running []process.Process)
 	}
 	modules := slices.Clone(set.List) // of which some may be linked statically
 	for _, m := range libraries.List {
-		if set.ByFile[m.Id] != nil {
+		if set.ByFile[m.ID] != nil {
 			m.File.Close()
 			continue
 		}
-		set.ByFile[m.Id] = m
+		set.ByFile[m.ID] = m
 		set.List = append(set.List, m)
 		modules = append(modules, m)
 	}

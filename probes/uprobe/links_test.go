@@ -146,7 +146,7 @@ func TestRefusedPerfEvent(t *testing.T) {
 	bad := s.resolution.wants[0]
 	bad.Site.Offset, bad.Label.Function = 1<<40, "gone"
 	s.resolution.wants = append(s.resolution.wants, bad)
-	s.filter.facts = append(s.filter.facts, 0)
+	s.filter.Facts = append(s.filter.Facts, 0)
 	err = src.Start(t.Context(), newRecord(s.spec), probes.Options{})
 	refused(t, err, "the kernel refuses to probe gone in target", "leave it out")
 	if isPatched(t, r) {

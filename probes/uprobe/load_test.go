@@ -72,7 +72,7 @@ func TestLoad(t *testing.T) {
 	if n := len(sink.rows); n != 10 {
 		t.Errorf("%d rows of 10 calls", n)
 	}
-	p.kernel.ahead.close() // which may still be at it
+	p.kernel.WarmUp.Close() // which may still be at it
 	if n := programCount(t); n != before {
 		t.Errorf("%d programs are left, %d were before", n, before)
 	}
@@ -82,7 +82,7 @@ func TestLoad(t *testing.T) {
 	if err := late.Start(context.Background(), newRecord(spec), probes.Options{}); err == nil {
 		t.Error("a process that has ended was probed")
 	}
-	p.kernel.ahead.close() // which may still be at it
+	p.kernel.WarmUp.Close() // which may still be at it
 	if n := programCount(t); n != before {
 		t.Errorf("%d programs are left of a start that failed, %d were before", n, before)
 	}
@@ -101,7 +101,7 @@ func TestPrompt(t *testing.T) {
 		src, _ := start(t, p, spec)
 		p.mu.Lock()
 		var wake uint64
-		err := p.active[src.(*source)].objects.Variables[bpf.FunctionVarWakeBytes].Get(&wake)
+		err := p.active[src.(*source)].Objects.Variables[bpf.FunctionVarWakeBytes].Get(&wake)
 		p.mu.Unlock()
 		if err != nil || (wake == 0) != prompt {
 			t.Errorf("prompt is %v, and the reader is woken when %d bytes wait (%v)", prompt, wake, err)

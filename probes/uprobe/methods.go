@@ -11,6 +11,7 @@ import (
 	"endoscope/probes/bpf"
 	"endoscope/probes/lang/java"
 	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/program"
 	"endoscope/probes/uprobe/selection"
 )
 
@@ -32,8 +33,8 @@ const (
 
 // newMethods is what is known of the methods that a machine of Java tells which runs
 // an executable.
-func newMethods(sel *selection.Selector, exe string, in *installation) *methods {
-	return &methods{sel: sel, module: filepath.Base(exe), table: in.objects.Maps[bpf.FunctionMapMethods], unwanted: map[uint32]bool{}}
+func newMethods(sel *selection.Selector, exe string, in *program.Installation) *methods {
+	return &methods{sel: sel, module: filepath.Base(exe), table: in.Objects.Maps[bpf.FunctionMapMethods], unwanted: map[uint32]bool{}}
 }
 
 // define notes what a method is called, and has the programs leave it alone

@@ -13,6 +13,7 @@ import (
 	"endoscope/probes/uprobe/abi"
 	"endoscope/probes/uprobe/attach"
 	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/program"
 )
 
 // knownCosts are the prices that were measured on this machine before; else
@@ -53,21 +54,21 @@ func (p *Provider) measure(links attach.Kind) (calibrate.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	k, err := load(1<<20, 64, Options{}.preallocates(), c)
+	k, err := program.New(1<<20, 64, Options{}.preallocates(), c)
 	if err != nil {
 		return nil, err
 	}
-	defer k.close()
+	defer k.Close()
 	var all []calibrate.Observation
 	for _, price := range pricesOf(links) {
 		all = append(all, calibrate.Observation{Kind: price, Attach: func(file *os.File, fs []calibrate.Function) (func(), error) {
-			in, err := k.load(priced(price, links, len(fs)), 0)
+			in, err := k.Load(priced(price, links, len(fs)), 0)
 			if err != nil {
 				return nil, err
 			}
 			undo := func() {
-				in.detach()
-				in.objects.Close()
+				in.Detach()
+				in.Objects.Close()
 			}
 			if err := attachPriced(in, price, links, file, fs); err != nil {
 				undo()
@@ -92,35 +93,35 @@ func returnsPriced(price string) calls.Returns {
 }
 
 // priced is a query of n functions that all events reach.
-func priced(price string, links attach.Kind, n int) setup {
+func priced(price string, links attach.Kind, n int) program.Setup {
 	how := returnsPriced(price)
-	s := setup{links: links, returns: map[calls.Returns]bool{how: true}, functions: n, rate: int64(time.Second)}
+	s := program.Setup{Links: links, Returns: map[calls.Returns]bool{how: true}, Functions: n, Rate: int64(time.Second)}
 	switch {
 	case how != calls.Unseen:
-		s.options = abi.AtReturn
+		s.Options = abi.AtReturn
 	case price == calls.PriceCounted:
-		s.test = codegen.Program{Entry: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}}
+		s.Test = codegen.Program{Entry: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()}}
 	}
 	return s
 }
 
 // attachPriced attaches as Provider.attach does.
-func attachPriced(in *installation, price string, links attach.Kind, file *os.File, fs []calibrate.Function) error {
-	for _, a := range programs(links, returnsPriced(price)) {
+func attachPriced(in *program.Installation, price string, links attach.Kind, file *os.File, fs []calibrate.Function) error {
+	for _, a := range program.ProgramsOf(links, returnsPriced(price)) {
 		var at attach.Places
 		for i, f := range fs {
-			if a.exits {
+			if a.Exits {
 				at.Offsets = append(at.Offsets, f.Exit)
 				at.Cookies = append(at.Cookies, calls.ExitCookie(i, calls.Function{}, codesite.Site{SPOffset: f.ExitDepth, RetvalReady: true}))
 				continue
 			}
 			at.Offsets, at.Cookies = append(at.Offsets, f.Entry), append(at.Cookies, uint64(i))
 		}
-		l, err := attach.Uprobes(in.objects.Programs[a.program], file, a.attachType, a.flags, 0, at)
+		l, err := attach.Uprobes(in.Objects.Programs[a.Program], file, a.AttachType, a.Flags, 0, at)
 		if err != nil {
 			return err
 		}
-		in.links = append([]*attach.Link{l}, in.links...)
+		in.Links = append([]*attach.Link{l}, in.Links...)
 	}
 	return nil
 }

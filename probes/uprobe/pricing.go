@@ -9,6 +9,7 @@ import (
 	"endoscope/probes/uprobe/abi"
 	"endoscope/probes/uprobe/attach"
 	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/program"
 )
 
 // pricing is what the calls of a source's functions cost on average. What
@@ -36,7 +37,7 @@ func (s *source) price() probes.Price {
 
 // look counts what was called since the last look, if that was long enough ago
 // for the number of functions.
-func (p *pricing) look(in *installation, functions int) {
+func (p *pricing) look(in *program.Installation, functions int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if now := time.Now(); now.Sub(p.at) >= max(time.Second/2, time.Duration(functions)*time.Millisecond) {
@@ -49,7 +50,7 @@ func (p *pricing) look(in *installation, functions int) {
 	}
 	since, calls := make([]uint64, functions), uint64(0)
 	for i := range since {
-		n := in.hits(uint32(i), &p.per)
+		n := in.Hits(uint32(i), &p.per)
 		since[i] = n - p.hits[i]
 		calls += since[i]
 		p.hits[i] = n

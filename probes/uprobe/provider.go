@@ -17,6 +17,7 @@ import (
 	"endoscope/probes/uprobe/abi"
 	"endoscope/probes/uprobe/attach"
 	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/program"
 	"endoscope/probes/uprobe/selection"
 )
 
@@ -65,15 +66,15 @@ type Provider struct {
 	modules elf.Cache
 	costs   func() calls.Costs // of probes on this machine
 	// compiled is what programs are made of.
-	compiled func() (compiled, error)
+	compiled func() (program.Compiled, error)
 
 	background sync.WaitGroup // detaching of what was attached to measure and to estimate
 	leases     *attach.Leases
 
-	mu     sync.Mutex // held while probes come and go
-	kernel *kernel    // nil before the first Start
-	reader *reader    // nil while no query runs
-	active map[*source]*installation
+	mu     sync.Mutex      // held while probes come and go
+	kernel *program.Kernel // nil before the first Start
+	reader *reader         // nil while no query runs
+	active map[*source]*program.Installation
 	closed bool
 	// overwrites is how often files have been opened to write that were probed.
 	overwrites map[process.FileID]uint64
@@ -100,7 +101,7 @@ func New(o Options) *Provider {
 	if o.Lateness == 0 {
 		o.Lateness = defaultLateness
 	}
-	p := &Provider{o: o, offset: clock.Offset(), compiled: sync.OnceValues(readCompiled), active: map[*source]*installation{}, overwrites: map[process.FileID]uint64{}}
+	p := &Provider{o: o, offset: clock.Offset(), compiled: sync.OnceValues(program.Read), active: map[*source]*program.Installation{}, overwrites: map[process.FileID]uint64{}}
 	p.costs = sync.OnceValue(p.knownCosts)
 	p.leases = attach.NewLeases(p.overwritten)
 	return p
@@ -172,7 +173,7 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []calls.Column, links attach
 	if err := calls.CheckNesting(spec, r.wants); err != nil {
 		return nil, err
 	}
-	if err := checkStack(spec); err != nil {
+	if err := calls.CheckStack(spec); err != nil {
 		return nil, err
 	}
 	slow, err := checkEvents(spec, links, r.wants)
@@ -193,14 +194,14 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []calls.Column, links attach
 		}
 	}
 	r.notices = append(r.notices, calls.UnreadValues(vs, r.wants)...)
-	f := compileFilter(p.o.Match, p.offset, spec, values, r.wants)
+	f := calls.CompileFilter(p.o.Match, p.offset, spec, values, r.wants)
 	// It may test texts, which have to be read then.
-	var aggregated *aggregation
+	var aggregated *program.Aggregation
 	extensible := calls.Nests(spec) && !r.java() && comingOf(spec, r.selector, r.running, r.modules) != nil
 	if !r.java() && !extensible {
-		aggregated = compileAggregate(spec, f, r.wants, len(r.inferred), p.o.preallocates())
+		aggregated = program.CompileAggregation(spec, f, r.wants, len(r.inferred), p.o.preallocates())
 	}
-	w := calls.NewRequest(spec, cols, values, f.program)
+	w := calls.NewRequest(spec, cols, values, f.Program)
 	if !slices.ContainsFunc(r.wants, func(w calls.Function) bool { return w.Flags&abi.GoRegisters != 0 }) {
 		w.Options &^= abi.SendGoroutine
 	}
@@ -266,7 +267,7 @@ func (p *Provider) Close() error {
 	}
 	p.closed = true
 	for _, in := range p.active {
-		in.endAggregate() // before the reader stops, whom collecting needs
+		in.EndAggregate() // before the reader stops, whom collecting needs
 	}
 	if p.reader != nil {
 		p.reader.stop()
@@ -275,12 +276,12 @@ func (p *Provider) Close() error {
 	if p.kernel != nil {
 		for s, in := range p.active {
 			s.sub.closeStacks()
-			p.kernel.remove(in)
+			p.kernel.Remove(in)
 		}
 		clear(p.active)
 		p.unfollow()
 		p.forgetHistory()
-		p.kernel.close()
+		p.kernel.Close()
 		p.kernel = nil
 	}
 	p.background.Wait()

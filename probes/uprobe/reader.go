@@ -9,6 +9,7 @@ import (
 	"endoscope/probes/bpf"
 	"endoscope/probes/clock"
 	"endoscope/probes/process"
+	"endoscope/probes/uprobe/program"
 )
 
 const (
@@ -25,7 +26,7 @@ const (
 // reader is the goroutine between the ring and the subscriptions, one for all
 // of them.
 type reader struct {
-	ring     *ring
+	ring     *program.Ring
 	exes     *exeNames
 	groups   *exeNames // containers
 	commands chan func()
@@ -41,7 +42,7 @@ type reader struct {
 	dispatch func([]byte) // r.give, bound once
 }
 
-func startReader(ring *ring) *reader {
+func startReader(ring *program.Ring) *reader {
 	r := &reader{
 		ring:     ring,
 		exes:     newExeNames(),
@@ -55,20 +56,20 @@ func startReader(ring *ring) *reader {
 	return r
 }
 
-// do has f executed by the reader between two drains, and waits for it.
-func (r *reader) do(f func()) { <-r.post(f) }
+// Do has f executed by the reader between two drains, and waits for it.
+func (r *reader) Do(f func()) { <-r.Post(f) }
 
-// post has f executed by the reader between two drains, behind what was posted
+// Post has f executed by the reader between two drains, behind what was posted
 // before. The channel is closed then. It waits only where maxPosted wait already.
-func (r *reader) post(f func()) (done <-chan struct{}) {
+func (r *reader) Post(f func()) (done <-chan struct{}) {
 	executed := make(chan struct{})
 	r.commands <- func() { f(); close(executed) }
 	r.ring.Wake()
 	return executed
 }
 
-// drainAll gives everything that was written until now. The reader calls it.
-func (r *reader) drainAll() {
+// DrainAll gives everything that was written until now. The reader calls it.
+func (r *reader) DrainAll() {
 	for end := r.ring.Produced(); r.ring.Drain(end, r.dispatch) < end; {
 		// Another query's program is in the middle of writing a record.
 		time.Sleep(50 * time.Microsecond)
@@ -77,7 +78,7 @@ func (r *reader) drainAll() {
 
 // stop ends the reader and waits for it.
 func (r *reader) stop() {
-	r.do(func() { r.stopping = true })
+	r.Do(func() { r.stopping = true })
 	<-r.stopped
 }
 
@@ -101,7 +102,7 @@ func (r *reader) cycle() {
 		r.drained = now // else a record is still being written, and hides those behind it
 	}
 	for _, s := range r.subs {
-		s.flush()
+		s.Flush()
 	}
 	at := time.Now()
 	if at.Sub(r.markedAt) >= markInterval-pollInterval {
@@ -113,7 +114,7 @@ func (r *reader) cycle() {
 	if at.Sub(r.lookedAt) >= lossInterval {
 		r.lookedAt = at
 		for _, s := range r.subs {
-			s.account()
+			s.Account()
 		}
 	}
 }
@@ -139,11 +140,11 @@ func (r *reader) give(record []byte) {
 
 // subscribe routes the events of s's query to s from now on.
 func (r *reader) subscribe(s *subscription) {
-	r.do(func() {
-		for int(s.in.query) >= len(r.routes) {
+	r.Do(func() {
+		for int(s.in.Query) >= len(r.routes) {
 			r.routes = append(r.routes, nil)
 		}
-		r.routes[s.in.query] = s
+		r.routes[s.in.Query] = s
 		r.subs = append(r.subs, s)
 	})
 }
@@ -152,12 +153,12 @@ func (r *reader) subscribe(s *subscription) {
 // and forgets it. Its probes are detached before; left is what was aggregated
 // and not given.
 func (r *reader) unsubscribe(s *subscription, left []*batch.Batch) {
-	r.do(func() {
-		r.drainAll()
-		r.routes[s.in.query] = nil
+	r.Do(func() {
+		r.DrainAll()
+		r.routes[s.in.Query] = nil
 		r.subs = slices.DeleteFunc(r.subs, func(t *subscription) bool { return t == s })
-		s.flush()
-		s.give(left, s.bound)
+		s.Flush()
+		s.Give(left, s.bound)
 		s.report()
 	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"endoscope/probes/uprobe/attach"
 	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/program"
 )
 
 // maxRefused is how many functions of one module the kernel may refuse before
@@ -18,7 +19,7 @@ const maxRefused = 16
 // attachMost is attach without the functions that the kernel refuses although
 // nothing known of their code told that it would: kernels differ in what they
 // can decode. Their names become a notice.
-func (p *Provider) attachMost(s *source, in *installation, which []int) ([]*attach.Link, error) {
+func (p *Provider) attachMost(s *source, in *program.Installation, which []int) ([]*attach.Link, error) {
 	var left []skipped
 	for {
 		links, err := p.attach(s, in, which)
@@ -45,7 +46,7 @@ func (p *Provider) attachMost(s *source, in *installation, which []int) ([]*atta
 
 // refusedOf is the index in which of the function for which attach failed, and
 // the kernel's reason; -1 if it is no single one.
-func (p *Provider) refusedOf(s *source, in *installation, err error, which []int) (int, error) {
+func (p *Provider) refusedOf(s *source, in *program.Installation, err error, which []int) (int, error) {
 	var one *attach.SiteError
 	if errors.As(err, &one) {
 		return one.Index, one.Err
@@ -72,7 +73,7 @@ func ofInstruction(err error) bool {
 
 // withdraw gives up the functions that follow from want i, which is not probed
 // after all, and says so.
-func (p *Provider) withdraw(s *source, in *installation, i int) (left []skipped) {
+func (p *Provider) withdraw(s *source, in *program.Installation, i int) (left []skipped) {
 	r := s.resolution
 	for k := range r.inferred {
 		f := &r.inferred[k]
@@ -85,9 +86,9 @@ func (p *Provider) withdraw(s *source, in *installation, i int) (left []skipped)
 	if left == nil {
 		return nil
 	}
-	if a := in.aggregator; a != nil {
-		a.share(calls.SharesOf(r.wants, r.inferred))
+	if a := in.Aggregator; a != nil {
+		a.Share(calls.SharesOf(r.wants, r.inferred))
 	}
-	p.reader.do(func() { s.sub.shares = calls.SharesOf(r.wants, r.inferred) })
+	p.reader.Do(func() { s.sub.shares = calls.SharesOf(r.wants, r.inferred) })
 	return left
 }

@@ -11,6 +11,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes/process"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/program"
 	"endoscope/probes/uprobe/selection"
 )
 
@@ -66,28 +67,28 @@ func (p *Provider) tellReplaced(s *source, now []executable) {
 		if now[i].dev == x.dev && now[i].inode == x.inode {
 			said = fmt.Sprintf("calls of processes that have executed %s since it was written to", x.path)
 		}
-		p.reader.do(func() { s.sub.sink.Lost(said, 1) })
+		p.reader.Do(func() { s.sub.sink.Lost(said, 1) })
 		return true
 	})
 }
 
 // lease sees to it that nobody writes into a file that is probed. Provider.mu is held.
-func (p *Provider) lease(s *source, in *installation, m *selection.Module) error {
-	if i := slices.IndexFunc(in.leases, func(one *attach.Lease) bool { return one.Id == m.Id }); i >= 0 {
-		if p.leases.Holds(in.leases[i]) {
+func (p *Provider) lease(s *source, in *program.Installation, m *selection.Module) error {
+	if i := slices.IndexFunc(in.Leases, func(one *attach.Lease) bool { return one.Id == m.ID }); i >= 0 {
+		if p.leases.Holds(in.Leases[i]) {
 			return nil
 		}
-		in.leases = slices.Delete(in.leases, i, i+1)
+		in.Leases = slices.Delete(in.Leases, i, i+1)
 	}
 	refuse := func(why error) error {
 		return plan.Errorf(s.spec.Start, s.spec.Stop, "cannot probe %s: %v", m.Path, why).WithHint("ask again when that is done")
 	}
-	one, err := p.leases.Acquire(m.File, m.Id)
+	one, err := p.leases.Acquire(m.File, m.ID)
 	if err != nil {
 		return refuse(err)
 	}
 	if one != nil {
-		in.leases = append(in.leases, one)
+		in.Leases = append(in.Leases, one)
 	}
 	if !m.IsAsRead() {
 		return refuse(errWritten)
@@ -122,7 +123,7 @@ func (p *Provider) countOverwrites(of *selection.ModuleSet) (n uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, m := range of.List {
-		n += p.overwrites[m.Id]
+		n += p.overwrites[m.ID]
 	}
 	return n
 }
@@ -134,7 +135,7 @@ func (s *source) probes(id process.FileID) bool { return len(s.modulesOf(id)) > 
 // modulesOf lists what the source knows a probed file as. Provider.mu is held.
 func (s *source) modulesOf(id process.FileID) (list []*selection.Module) {
 	add := func(m *selection.Module) {
-		if m.Id == id && !slices.Contains(list, m) {
+		if m.ID == id && !slices.Contains(list, m) {
 			list = append(list, m)
 		}
 	}
@@ -166,7 +167,7 @@ func (s *source) abandon(id process.FileID) {
 	}
 	if s.stopped { // and Stop is about to take all away
 		p.mu.Unlock()
-		in.detach()
+		in.Detach()
 		return
 	}
 	path := ""
@@ -174,21 +175,21 @@ func (s *source) abandon(id process.FileID) {
 		m.Written, path = true, m.Path
 	}
 	var left, gone []*attach.Link
-	for _, l := range in.links {
+	for _, l := range in.Links {
 		if l.File == id {
 			gone = append(gone, l)
 		} else {
 			left = append(left, l)
 		}
 	}
-	in.links = left
-	in.leases = slices.DeleteFunc(in.leases, func(one *attach.Lease) bool { return one.Id == id })
+	in.Links = left
+	in.Leases = slices.DeleteFunc(in.Leases, func(one *attach.Lease) bool { return one.Id == id })
 	p.mu.Unlock()
 	attach.CloseAll(gone) // which takes long, and holds up nobody but who waits for it
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.active[s] == in {
-		p.reader.do(func() {
+		p.reader.Do(func() {
 			s.sub.sink.Lost(fmt.Sprintf("calls in %s from when somebody opened it to write", path), 1)
 		})
 	}

@@ -363,7 +363,7 @@ func (r *resolver) scopes(m *selection.Module, how calls.Returns) []*selection.S
 			out = append(out, selection.PidScope(pl))
 		}
 		for _, p := range m.Expected {
-			out = append(out, &selection.Scope{Pid: p.PID, Key: fmt.Sprintf("pid %d", p.PID)})
+			out = append(out, &selection.Scope{PID: p.PID, Key: fmt.Sprintf("pid %d", p.PID)})
 		}
 		return out
 	}

@@ -12,6 +12,7 @@ import (
 	"endoscope/probes/uprobe/attach"
 	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/internal/testplan"
+	"endoscope/probes/uprobe/program"
 )
 
 // What a kernel cannot follow is refused before anything is loaded, however
@@ -110,7 +111,7 @@ int main(void) { ready(); outer(1); last(1); return 0; }
 	s := src.(*source)
 	lost := 0
 	p.mu.Lock() // the maps are closed under it
-	prune(s.sub.in.objects.Maps[bpf.FunctionMapOpenCalls], func(f bpf.FunctionFrame, c bpf.FunctionPending) bool {
+	program.Prune(s.sub.in.Objects.Maps[bpf.FunctionMapOpenCalls], func(f bpf.FunctionFrame, c bpf.FunctionPending) bool {
 		if s.resolution.wants[f.Function].Label.Function != "inner" {
 			return false
 		}

@@ -17,7 +17,7 @@ func (s *source) divide(begin func(probes.Cut), done func()) error {
 	a := s.aggregator
 	s.mu.Unlock()
 	if a != nil {
-		return a.divide(begin, done)
+		return a.Divide(begin, done)
 	}
 	p := s.provider
 	p.mu.Lock()
@@ -26,15 +26,15 @@ func (s *source) divide(begin func(probes.Cut), done func()) error {
 		return nil
 	}
 	var err error
-	p.reader.do(func() {
+	p.reader.Do(func() {
 		var cut probes.Cut
-		if cut, err = s.sub.cut(); err != nil {
+		if cut, err = s.sub.Cut(); err != nil {
 			return
 		}
 		begin(cut)
-		p.reader.drainAll()
-		s.sub.flush()
-		s.sub.account()
+		p.reader.DrainAll()
+		s.sub.Flush()
+		s.sub.Account()
 		done()
 	})
 	return err
@@ -55,7 +55,7 @@ func (s *source) identify() string {
 		return ""
 	}
 	r := s.resolution
-	id := fmt.Appendln(nil, s.links, s.wants.Cols, s.wants.Options, s.wants.Reading.Identity(), s.aggregation.describe(), s.residual(), r.only, selection.KeyOf(r.members))
+	id := fmt.Appendln(nil, s.links, s.wants.Cols, s.wants.Options, s.wants.Reading.Identity(), s.aggregation.Describe(), s.residual(), r.only, selection.KeyOf(r.members))
 	// There may be ten thousand functions.
 	number := func(ns ...uint64) {
 		for _, n := range ns {
@@ -73,21 +73,21 @@ func (s *source) identify() string {
 	// What was probed before somebody wrote into it is probed no more.
 	number(s.overwrites, uint64(len(r.wants)), uint64(len(r.inferred)), uint64(len(r.landmarks)))
 	for _, w := range r.wants {
-		number(w.Module.Id.Dev, w.Module.Id.Inode, w.Site.Offset, uint64(w.Flags), uint64(w.Returns), uint64(len(w.Exits)))
+		number(w.Module.ID.Dev, w.Module.ID.Inode, w.Site.Offset, uint64(w.Flags), uint64(w.Returns), uint64(len(w.Exits)))
 		for _, x := range w.Exits {
 			number(x.Offset)
 		}
 		text(w.Scope.Key, w.Scope.Exe, w.Label.Function, w.Label.Class, w.Label.Module, w.Label.Exe)
 	}
 	for _, f := range r.inferred {
-		number(f.Module.Id.Dev, f.Module.Id.Inode, f.Entry, uint64(len(f.Sum)))
+		number(f.Module.ID.Dev, f.Module.ID.Inode, f.Entry, uint64(len(f.Sum)))
 		for _, t := range f.Sum {
 			number(uint64(t.Want), uint64(t.Times))
 		}
 		text(f.Label.Function, f.Label.Class, f.Label.Module, f.Label.Exe)
 	}
 	for _, g := range r.landmarks {
-		number(g.Module.Id.Dev, g.Module.Id.Inode, g.Site.Offset)
+		number(g.Module.ID.Dev, g.Module.ID.Inode, g.Site.Offset)
 		text(g.Scope.Key)
 	}
 	// A pid may be given to another process; names mean whoever bears them.

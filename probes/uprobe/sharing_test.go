@@ -195,8 +195,8 @@ int main(void) { ready(); calm(1); for (int i = 0; i < %d; i++) busy(i); ready()
 				// The reader empties the ring before there is room for calm: what it
 				// does between the two is a drain that begins after all busy calls.
 				p.mu.Lock()
-				p.reader.do(func() {})
-				p.reader.do(func() {})
+				p.reader.Do(func() {})
+				p.reader.Do(func() {})
 				p.mu.Unlock()
 				r.finish(success)
 				sink.wait(t)
@@ -404,7 +404,7 @@ func TestEventsOfAnEndedQuery(t *testing.T) {
 	r := run(t, target)
 	start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("beta"), "function_name")) // keeps the reader
 	ended, _ := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("alpha", "beta"), "function_name"))
-	for _, l := range p.active[ended.(*source)].links {
+	for _, l := range p.active[ended.(*source)].Links {
 		for _, fd := range l.Fds {
 			held, err := unix.Dup(fd)
 			if err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"endoscope/probes"
 	"endoscope/probes/process"
+	"endoscope/probes/uprobe/program"
 )
 
 // site identifies what several queries probe alike.
@@ -18,18 +19,18 @@ type site struct {
 
 // sitesOf lists the functions that are probed, once for each site, with the
 // sources that do and how often it was hit since the first of those began.
-func sitesOf(active map[*source]*installation) []probes.Site {
+func sitesOf(active map[*source]*program.Installation) []probes.Site {
 	bySite := map[site]*probes.Site{}
 	var per []uint64
 	for s, in := range active {
-		if len(in.links) == 0 { // behind a gate that is shut for long
+		if len(in.Links) == 0 { // behind a gate that is shut for long
 			continue
 		}
 		for i, w := range s.resolution.wants {
 			if w.Refused || w.Module.Written {
 				continue
 			}
-			key := site{w.Module.Id, w.Site.Offset, kindOf(w, s.links), w.Scope.Key}
+			key := site{w.Module.ID, w.Site.Offset, kindOf(w, s.links), w.Scope.Key}
 			at := bySite[key]
 			if at == nil {
 				described := s.resolution.siteOf(w, s.links, s.aggregation != nil)
@@ -37,7 +38,7 @@ func sitesOf(active map[*source]*installation) []probes.Site {
 				bySite[key] = at
 			}
 			at.Sources = append(at.Sources, s.shown())
-			at.Hits = max(at.Hits, in.hits(uint32(i), &per))
+			at.Hits = max(at.Hits, in.Hits(uint32(i), &per))
 		}
 	}
 	var out []probes.Site

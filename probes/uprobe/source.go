@@ -12,6 +12,7 @@ import (
 	"endoscope/probes/uprobe/abi"
 	"endoscope/probes/uprobe/attach"
 	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/program"
 	"endoscope/probes/uprobe/selection"
 )
 
@@ -24,14 +25,14 @@ type source struct {
 	links      attach.Kind
 	wants      calls.Request
 	values     *calls.Values
-	filter     *filter
+	filter     *calls.Filter
 	resolution *resolution
 	// receivers is nil where nothing is asked of objects and methods.
 	receivers *receivers
 	// executables are those of the target; a part that comes later has none of its own.
 	executables []executable
 	// aggregation is nil where events become rows.
-	aggregation *aggregation
+	aggregation *program.Aggregation
 	estimate    string         // of the cost, in words; "": none was made
 	refusal     *plan.Error    // of the cost; nil: it is allowed
 	options     probes.Options // of Load or Start
@@ -45,9 +46,9 @@ type source struct {
 
 	// Guarded by Provider.mu.
 	sub        *subscription
-	owner      probes.Source // the source that this one is a part of; nil: none
-	loaded     *installation // by Load, until it is attached
-	stopped    bool          // before or after it was armed
+	owner      probes.Source         // the source that this one is a part of; nil: none
+	loaded     *program.Installation // by Load, until it is attached
+	stopped    bool                  // before or after it was armed
 	percpu     []bpf.FunctionCounters
 	activity   probes.Activity // as it was when last asked for
 	overlooked uint64          // calls before it began, of a source that stood by
@@ -56,7 +57,7 @@ type source struct {
 	atEnd      []executable    // those at the end
 
 	mu         sync.Mutex // guards the following
-	aggregator *aggregator
+	aggregator *program.Aggregator
 	failure    error // why it ended
 	sink       probes.Sink
 	watches    []func()      // give up watching the target
@@ -73,21 +74,21 @@ const (
 )
 
 // residual is what the programs leave of the filter.
-func (s *source) residual() plan.Expr { return s.filter.program.Residual }
+func (s *source) residual() plan.Expr { return s.filter.Program.Residual }
 
 // setup is what makes the kernel's programs this query's.
-func (s *source) setup() setup {
+func (s *source) setup() program.Setup {
 	options := s.wants.Options | s.resolution.only
 	if s.options.Standby {
 		options |= abi.Standby
 	}
-	return setup{
-		options: options, links: s.links, returns: s.resolution.returns(), landmarks: s.resolution.landmarks, test: s.filter.program,
-		members: s.resolution.members, functions: len(s.resolution.wants), rate: s.spec.Settings.MaxEventRate,
-		prompt: s.spec.Settings.Prompt, stackBytes: s.spec.Settings.StackBytes, offset: s.provider.offset, aggregation: s.aggregation, gates: s.options.Gates, cgroups: s.resolution.cgroups, slots: s.resolution.slots,
-		operands: s.resolution.operands(),
-		reading:  s.wants.Reading,
-		growing:  s.extensible,
+	return program.Setup{
+		Options: options, Links: s.links, Returns: s.resolution.returns(), Landmarks: s.resolution.landmarks, Test: s.filter.Program,
+		Members: s.resolution.members, Functions: len(s.resolution.wants), Rate: s.spec.Settings.MaxEventRate,
+		Prompt: s.spec.Settings.Prompt, StackBytes: s.spec.Settings.StackBytes, Offset: s.provider.offset, Aggregation: s.aggregation, Gates: s.options.Gates, Cgroups: s.resolution.cgroups, Slots: s.resolution.slots,
+		Operands: s.resolution.operands(),
+		Reading:  s.wants.Reading,
+		Growing:  s.extensible,
 	}
 }
 
@@ -96,7 +97,7 @@ func (s *source) setup() setup {
 // its frame.
 func (s *source) cookie(i int) uint64 {
 	w := s.resolution.wants[i]
-	c := uint64(i) | uint64(w.Flags|w.Scope.Flags) | s.filter.facts[i]
+	c := uint64(i) | uint64(w.Flags|w.Scope.Flags) | s.filter.Facts[i]
 	if is := s.options.Required; is != nil && c&abi.GoRegisters == 0 && is(w.Label.Function) {
 		c |= abi.Required
 	}
@@ -262,7 +263,7 @@ func (s *source) Stop() error {
 	p.mu.Unlock()
 	s.flip.Lock() // no more Attach comes
 	if in != nil {
-		in.detach() // here, so that queries that end together wait together
+		in.Detach() // here, so that queries that end together wait together
 	}
 	s.flip.Unlock()
 	if s.keepsFiles() {

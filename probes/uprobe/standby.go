@@ -19,10 +19,10 @@ func (s *source) begin() error {
 	if !s.options.Standby {
 		return errors.New("uprobe: the source does not stand by")
 	}
-	if err := in.open(true); err != nil {
+	if err := in.Open(true); err != nil {
 		return err
 	}
-	if c, err := in.counters(&s.percpu); err == nil {
+	if c, err := in.Counters(&s.percpu); err == nil {
 		s.overlooked = c.Shut
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"endoscope/probes/stack"
 	"endoscope/probes/uprobe/abi"
 	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/program"
 )
 
 // about is what the columns of methods say of a function.
@@ -35,7 +36,7 @@ type subscription struct {
 	lateness int64 // how far watermarks stay behind the clock, ns
 	exes     *exeNames
 	groups   *exeNames // containers
-	in       *installation
+	in       *program.Installation
 
 	labels []codes // by function
 	// receivers is nil where nothing is asked of objects and methods; then there
@@ -63,7 +64,7 @@ type subscription struct {
 	bound     int64 // boot time from which aggregates are still to be given
 }
 
-func newSubscription(s []types.Type, w calls.Request, sink probes.Sink, offset int64, exes *exeNames, in *installation) *subscription {
+func newSubscription(s []types.Type, w calls.Request, sink probes.Sink, offset int64, exes *exeNames, in *program.Installation) *subscription {
 	sub := &subscription{sink: sink, cols: w.Cols, options: w.Options, offset: offset, exes: exes, in: in, bound: math.MaxInt64}
 	sub.rows = rows.NewWriter(s, appendersOf(w, s), offset)
 	sub.rows.Push, sub.rows.Renewed = sub.push, sub.recode
@@ -127,8 +128,8 @@ func (s *subscription) row(e *event, l *codes) {
 	s.rows.Add(e)
 }
 
-// flush gives the rows collected so far to the sink.
-func (s *subscription) flush() { s.rows.Flush() }
+// Flush gives the rows collected so far to the sink.
+func (s *subscription) Flush() { s.rows.Flush() }
 
 // push gives the sink a batch of rows.
 func (s *subscription) push(b *batch.Batch) {
@@ -158,22 +159,22 @@ func (s *subscription) watermark(t int64) {
 	}
 }
 
-// give gives partial rows to the sink; those to come are of the boot time bound
+// Give gives partial rows to the sink; those to come are of the boot time bound
 // or later.
-func (s *subscription) give(rows []*batch.Batch, bound int64) {
+func (s *subscription) Give(rows []*batch.Batch, bound int64) {
 	for _, b := range rows {
 		s.sink.Partial(b)
 	}
 	s.bound = bound
 }
 
-// account tells the sink of calls that gave no row and were not told of yet.
-func (s *subscription) account() {
-	c, err := s.in.counters(&s.percpu)
+// Account tells the sink of calls that gave no row and were not told of yet.
+func (s *subscription) Account() {
+	c, err := s.in.Counters(&s.percpu)
 	if err != nil {
 		return
 	}
-	s.in.sweeper.consider(c)
+	s.in.Sweeper.Consider(c)
 	inferred := ""
 	if s.shares != nil {
 		inferred = ", and what was inferred from them"
@@ -211,7 +212,7 @@ func (s *subscription) account() {
 
 // report accounts for the calls that gave no row, at the end.
 func (s *subscription) report() {
-	s.account()
+	s.Account()
 	if n := s.between(0, 0); n > 0 {
 		s.sink.Count(probes.Unfinished, n)
 	}

@@ -14,12 +14,5 @@ func (s *source) suspend(c probes.Suspend) error {
 	if in == nil || s.stopped {
 		return nil
 	}
-	return in.suspend(c)
+	return in.Suspend(c)
 }
-
-// Values of the programs' variable hush.
-const (
-	suspendNone = iota
-	suspendAll
-	suspendSome
-)

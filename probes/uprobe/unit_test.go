@@ -10,7 +10,6 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	_ "endoscope/operators/optest/seeds" // the same cases in every run
@@ -18,28 +17,6 @@ import (
 	"endoscope/probes/testenv"
 	"endoscope/probes/uprobe/abi"
 )
-
-func TestIDsAreReused(t *testing.T) {
-	p := idPool{max: 3}
-	take := func() (ids []uint32) {
-		for {
-			id, ok := p.get()
-			if !ok {
-				return ids
-			}
-			ids = append(ids, id)
-		}
-	}
-	if diff := cmp.Diff([]uint32{0, 1, 2}, take()); diff != "" {
-		t.Error(diff)
-	}
-	for _, id := range []uint32{2, 0, 1} {
-		p.put(id)
-	}
-	if diff := cmp.Diff([]uint32{2, 0, 1}, take()); diff != "" {
-		t.Error(diff)
-	}
-}
 
 func TestRestoreOfProbedCode(t *testing.T) {
 	nopEntry := append(slices.Clone(nop5), 0x55, 0xc3)

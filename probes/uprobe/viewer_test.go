@@ -168,8 +168,8 @@ func TestPrivateProbes(t *testing.T) {
 	spec.Target.Viewer = viewer(false)
 	src, got := start(t, p, spec)
 	for _, w := range src.(*source).resolution.wants {
-		if w.Scope.Pid != mine.cmd.Process.Pid || w.Returns == calls.Trapped {
-			t.Errorf("a probe of process %d, with return trap: %t", w.Scope.Pid, w.Returns == calls.Trapped)
+		if w.Scope.PID != mine.cmd.Process.Pid || w.Returns == calls.Trapped {
+			t.Errorf("a probe of process %d, with return trap: %t", w.Scope.PID, w.Returns == calls.Trapped)
 		}
 	}
 	mine.work()

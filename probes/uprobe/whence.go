@@ -4,28 +4,10 @@ import (
 	"slices"
 	"time"
 
-	"endoscope/planner/plan"
-	"endoscope/planner/types"
 	"endoscope/probes/process"
 	"endoscope/probes/stack"
 	"endoscope/probes/uprobe/abi"
-	"endoscope/probes/uprobe/attach"
-	"endoscope/probes/uprobe/calls"
 )
-
-// asksWhence reports whether a query asks where calls come from.
-func asksWhence(out types.Schema) bool {
-	return calls.Reads(out, calls.ColCaller) || calls.Reads(out, calls.ColStack)
-}
-
-// checkStack refuses to copy stacks where the kernel cannot.
-func checkStack(spec *plan.Acquire) error {
-	if !calls.Reads(spec.Out, calls.ColStack) || attach.FeatureDynptr.Has() {
-		return nil
-	}
-	return plan.Errorf(spec.Start, spec.Stop, "the stacks of calls need Linux %s or newer: this kernel has no %s", attach.FeatureDynptr.Since, attach.FeatureDynptr.Name).
-		WithHint("leave out stack; caller works")
-}
 
 // newStacks is what makes stacks of s's events; nil if nobody asks for any. Provider.mu is
 // held.

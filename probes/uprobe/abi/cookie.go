@@ -1,8 +1,6 @@
 package abi
 
-import (
-	"math"
-)
+import "math"
 
 // Flags in the cookie of a probe, beside the function's number and facts.
 const (

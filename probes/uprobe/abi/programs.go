@@ -1,8 +1,6 @@
 package abi
 
-import (
-	"endoscope/probes/bpf"
-)
+import "endoscope/probes/bpf"
 
 // TestsOf says which of a query's tests a program makes: both where it can send
 // events of a sequence, for any may be told with a gap in front of it. Programs

@@ -1,8 +1,6 @@
 package attach
 
-import (
-	"endoscope/planner/plan"
-)
+import "endoscope/planner/plan"
 
 // Kind is a way to attach a query's programs, which are the same in each.
 type Kind uint8

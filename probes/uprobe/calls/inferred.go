@@ -1,8 +1,6 @@
 package calls
 
-import (
-	"endoscope/probes/uprobe/selection"
-)
+import "endoscope/probes/uprobe/selection"
 
 // Inferred is a selected function of one module in one scope that has no probe,
 // because its calls follow from those of others.

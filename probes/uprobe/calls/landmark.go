@@ -7,7 +7,7 @@ import (
 
 // Is reports whether two landmarks are one.
 func (l Landmark) Is(o Landmark) bool {
-	return l.Module.Id == o.Module.Id && l.Site.Offset == o.Site.Offset && l.Scope.Key == o.Scope.Key
+	return l.Module.ID == o.Module.ID && l.Site.Offset == o.Site.Offset && l.Scope.Key == o.Scope.Key
 }
 
 // Landmark is a place in the run-time support of a language that is passed when

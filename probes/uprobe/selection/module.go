@@ -24,7 +24,7 @@ func stateOf(f *os.File) (process.FileID, State, error) {
 // Module is a file with functions that a target executes.
 type Module struct {
 	File   *os.File
-	Id     process.FileID
+	ID     process.FileID
 	read   State  // when its functions were looked up
 	Path   string // as the target sees it
 	Exe    bool   // it is a target's main executable

@@ -132,7 +132,7 @@ func (s *ModuleSet) add(f *os.File, path string, exe bool) (*Module, error) {
 		m.Exe = m.Exe || exe
 		return m, nil
 	}
-	m := &Module{File: f, Id: id, read: read, Path: path, Exe: exe}
+	m := &Module{File: f, ID: id, read: read, Path: path, Exe: exe}
 	s.ByFile[id] = m
 	s.List = append(s.List, m)
 	return m, nil

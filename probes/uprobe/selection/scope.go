@@ -16,7 +16,7 @@ import (
 
 // Scope says of which processes a probe's events are wanted.
 type Scope struct {
-	Pid   int    // of which the link is restricted; 0: none
+	PID   int    // of which the link is restricted; 0: none
 	Flags uint32 // onlyTargets, if the program has to look
 	Exe   string // of the processes, if that is the module itself
 	Key   string // equal for equal scopes
@@ -28,7 +28,7 @@ type Scope struct {
 // does not run the program but sets the return trap all the same. Without our
 // check of the stack that killed a child which switched stacks.
 func PidScope(pl Place) *Scope {
-	return &Scope{Pid: pl.Process.PID, Exe: OwnExe([]Place{pl}), Key: fmt.Sprintf("pid %d", pl.Process.PID)}
+	return &Scope{PID: pl.Process.PID, Exe: OwnExe([]Place{pl}), Key: fmt.Sprintf("pid %d", pl.Process.PID)}
 }
 
 // OwnExe is the path by which all these processes run the module as their

@@ -1,4 +1,4 @@
-package uprobe
+package program
 
 import (
 	"endoscope/probes/bpf"
@@ -6,8 +6,8 @@ import (
 	"endoscope/probes/uprobe/calls"
 )
 
-// maxExtension is how many functions may be added to a query while it runs.
-const maxExtension = 4096
+// MaxExtension is how many functions may be added to a query while it runs.
+const MaxExtension = 4096
 
 // landmarkPrograms are the programs of landmarks that may come with modules.
 func landmarkPrograms(how map[calls.Returns]bool, options uint32) (names []string) {

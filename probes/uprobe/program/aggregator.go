@@ -1,4 +1,4 @@
-package uprobe
+package program
 
 import (
 	"errors"
@@ -20,7 +20,7 @@ import (
 	"endoscope/probes/uprobe/calls"
 )
 
-// aggregator collects what a query's programs aggregate.
+// Aggregator collects what a query's programs aggregate.
 //
 // There are two slots of states. Time is divided into panes, and an event is
 // folded into the slot of its pane: of the pane that is current or, unless that
@@ -36,22 +36,22 @@ import (
 // A query without panes has one that begins when the last was collected, and
 // does not end. A row's time is the beginning of its pane, so watermarks wait
 // there until the pane is given.
-type aggregator struct {
-	*aggregation
-	in     *installation
-	sub    subscriber
-	reader executor
+type Aggregator struct {
+	*Aggregation
+	in     *Installation
+	Sub    Subscriber
+	Reader Executor
 	offset int64 // from the boot clock to the epoch
 
-	// mu is held while a slot is collected, not while the reader gives what was in
+	// Mu is held while a slot is collected, not while the reader gives what was in
 	// it, and never while something waits for Provider.mu.
-	mu     sync.Mutex
+	Mu     sync.Mutex
 	ended  bool
 	slot   int     // of the current pane
 	next   bool    // the other slot is open for the pane behind it
-	begins int64   // the current pane, by the boot clock
+	Begins int64   // the current pane, by the boot clock
 	hits   []int64 // by dense group, of what was collected: see noHits
-	rows   *partialRows
+	Rows   *partialRows
 
 	page    []byte  // of the programs' variables
 	panes   *uint64 // two of them: see aggregate.h
@@ -62,26 +62,26 @@ type aggregator struct {
 	scratch []*tables
 }
 
-// executor is the goroutine that reads what programs send.
-type executor interface {
-	// post has f executed behind what was posted before. The channel is closed then.
-	post(f func()) (done <-chan struct{})
-	// do has f executed, and waits for it.
-	do(f func())
-	// drainAll gives everything that was written until now. It is called in the executor.
-	drainAll()
+// Executor is the goroutine that reads what programs send.
+type Executor interface {
+	// Post has f executed behind what was posted before. The channel is closed then.
+	Post(f func()) (done <-chan struct{})
+	// Do has f executed, and waits for it.
+	Do(f func())
+	// DrainAll gives everything that was written until now. It is called in the executor.
+	DrainAll()
 }
 
-// subscriber takes what a query's programs tell. It is called in the executor.
-type subscriber interface {
-	flush()
-	give(rows []*batch.Batch, bound int64)
-	cut() (probes.Cut, error)
-	account()
+// Subscriber takes what a query's programs tell. It is called in the executor.
+type Subscriber interface {
+	Flush()
+	Give(rows []*batch.Batch, bound int64)
+	Cut() (probes.Cut, error)
+	Account()
 }
 
-// maxUngiven is how many panes that are over may wait for the reader to give them.
-const maxUngiven = 8
+// MaxUngiven is how many panes that are over may wait for the reader to give them.
+const MaxUngiven = 8
 
 // afterPane is how long after its end a pane is collected.
 const afterPane = 10 * time.Millisecond
@@ -93,7 +93,7 @@ const (
 )
 
 // open maps the memory that programs and user space share.
-func (a *aggregator) open(objects *ebpf.Collection, panesAt, dividedAt int) (err error) {
+func (a *Aggregator) open(objects *ebpf.Collection, panesAt, dividedAt int) (err error) {
 	defer func() {
 		if err != nil {
 			a.close()
@@ -104,7 +104,7 @@ func (a *aggregator) open(objects *ebpf.Collection, panesAt, dividedAt int) (err
 	}
 	a.panes = (*uint64)(unsafe.Pointer(&a.page[panesAt]))
 	a.divided = (*uint64)(unsafe.Pointer(&a.page[dividedAt]))
-	if a.options&dense != 0 {
+	if a.Options&dense != 0 {
 		if a.states, err = mapped(objects.Maps[bpf.FunctionMapStates]); err != nil {
 			return err
 		}
@@ -116,7 +116,7 @@ func (a *aggregator) open(objects *ebpf.Collection, panesAt, dividedAt int) (err
 	if a.outer, err = ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.ArrayOfMaps, KeySize: 4, ValueSize: 4, MaxEntries: 1, InnerMap: small}); err != nil {
 		return err
 	}
-	a.hits = make([]int64, a.groups)
+	a.hits = make([]int64, a.Groups)
 	a.begin(clock.Boot())
 	return nil
 }
@@ -132,15 +132,15 @@ func mapped(m *ebpf.Map) ([]byte, error) {
 	return b, nil
 }
 
-// share says what a call of a function with a probe brings, where that has changed.
-func (a *aggregator) share(shares [][]calls.Share) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.rows.shares = shares
+// Share says what a call of a function with a probe brings, where that has changed.
+func (a *Aggregator) Share(shares [][]calls.Share) {
+	a.Mu.Lock()
+	defer a.Mu.Unlock()
+	a.Rows.shares = shares
 }
 
 // close gives back what open took.
-func (a *aggregator) close() {
+func (a *Aggregator) close() {
 	if a.page != nil {
 		unix.Munmap(a.page)
 	}
@@ -153,25 +153,25 @@ func (a *aggregator) close() {
 }
 
 // begin makes the pane that holds the time now the current one.
-func (a *aggregator) begin(now int64) {
-	a.begins = a.paneOf(now)
-	a.publish(a.pane != endless)
+func (a *Aggregator) begin(now int64) {
+	a.Begins = a.paneOf(now)
+	a.publish(a.Pane != Endless)
 }
 
 // paneOf is where the pane that holds the time now begins.
-func (a *aggregator) paneOf(now int64) int64 {
-	if a.pane == endless {
+func (a *Aggregator) paneOf(now int64) int64 {
+	if a.Pane == Endless {
 		return now
 	}
 	t := now + a.offset
-	return t - t%a.pane - a.offset
+	return t - t%a.Pane - a.offset
 }
 
 // publish tells the programs what pane is the current one, and whether the
 // other slot is free for the next.
-func (a *aggregator) publish(next bool) {
+func (a *Aggregator) publish(next bool) {
 	a.next = next
-	word := uint64(a.begins)<<paneBits | uint64(a.slot)
+	word := uint64(a.Begins)<<paneBits | uint64(a.slot)
 	if next {
 		word |= nextToo
 	}
@@ -180,16 +180,16 @@ func (a *aggregator) publish(next bool) {
 
 // settle waits for the programs that run now. The kernel does so when an entry
 // of an array of maps is changed (maybe_wait_bpf_programs).
-func (a *aggregator) settle() error {
+func (a *Aggregator) settle() error {
 	if err := a.outer.Put(uint32(0), a.inner); err != nil {
 		return fmt.Errorf("waiting for the programs that run: %w", err)
 	}
 	return nil
 }
 
-// collect gives what was aggregated before the call. Of a pane that is not over
+// Collect gives what was aggregated before the call. Of a pane that is not over
 // the rest follows: its rows are merged.
-func (a *aggregator) collect() error {
+func (a *Aggregator) Collect() error {
 	given, err := a.collectNow()
 	if given != nil {
 		<-given
@@ -198,25 +198,25 @@ func (a *aggregator) collect() error {
 }
 
 // collectNow is collect, but for waiting until the reader gave it.
-func (a *aggregator) collectNow() (given <-chan struct{}, err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+func (a *Aggregator) collectNow() (given <-chan struct{}, err error) {
+	a.Mu.Lock()
+	defer a.Mu.Unlock()
 	if a.ended {
 		return nil, nil
 	}
 	now := clock.Boot()
-	if a.pane == endless {
+	if a.Pane == Endless {
 		return a.turn(now, false)
 	}
 	if err := a.halve(now); err != nil {
 		return nil, err
 	}
-	return a.turn(a.begins, true)
+	return a.turn(a.Begins, true)
 }
 
 // halve readies the pane that is under way at the time now to be given in two
 // halves. The second goes into the other slot, where the next pane may have begun.
-func (a *aggregator) halve(now int64) error {
+func (a *Aggregator) halve(now int64) error {
 	if _, err := a.turnOver(now); err != nil {
 		return err
 	}
@@ -224,14 +224,14 @@ func (a *aggregator) halve(now int64) error {
 	if err := a.settle(); err != nil {
 		return err
 	}
-	return a.read(1-a.slot, a.begins+a.pane)
+	return a.read(1-a.slot, a.Begins+a.Pane)
 }
 
 // collectOver has the reader give the panes that are over at the time now: given
 // is closed then, and nil if there are none.
-func (a *aggregator) collectOver(now int64) (given <-chan struct{}, err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+func (a *Aggregator) collectOver(now int64) (given <-chan struct{}, err error) {
+	a.Mu.Lock()
+	defer a.Mu.Unlock()
 	if a.ended {
 		return nil, nil
 	}
@@ -239,16 +239,16 @@ func (a *aggregator) collectOver(now int64) (given <-chan struct{}, err error) {
 }
 
 // turnOver is collectOver of who holds mu.
-func (a *aggregator) turnOver(now int64) (given <-chan struct{}, err error) {
-	for now >= a.begins+a.pane {
-		to := a.begins + a.pane
+func (a *Aggregator) turnOver(now int64) (given <-chan struct{}, err error) {
+	for now >= a.Begins+a.Pane {
+		to := a.Begins + a.Pane
 		if !a.next {
 			// Nothing is in the other slot: on to the pane of now.
 			to = a.paneOf(now)
 		}
 		// Where nobody came for long, as on a machine that slept, the pane in
 		// the other slot is over, too. It is closed, and read next.
-		if given, err = a.turn(to, now < to+a.pane); err != nil {
+		if given, err = a.turn(to, now < to+a.Pane); err != nil {
 			return given, err
 		}
 	}
@@ -258,22 +258,22 @@ func (a *aggregator) turnOver(now int64) (given <-chan struct{}, err error) {
 // turn makes the pane that begins at to the current one, whose slot is the other
 // one, and has the reader give the one before. next says whether to open the slot
 // again.
-func (a *aggregator) turn(to int64, next bool) (given <-chan struct{}, err error) {
-	slot, pane := a.slot, a.begins
+func (a *Aggregator) turn(to int64, next bool) (given <-chan struct{}, err error) {
+	slot, pane := a.slot, a.Begins
 	a.advance(to)
 	return a.finish(slot, pane, next, nil)
 }
 
 // advance makes the pane that begins at to the current one, in the other slot.
-func (a *aggregator) advance(to int64) {
-	a.slot, a.begins = 1-a.slot, to
+func (a *Aggregator) advance(to int64) {
+	a.slot, a.Begins = 1-a.slot, to
 	a.publish(false)
 }
 
 // finish reads what is in a slot that is not open any more, and then opens it
 // again for the next pane, if next says so. The reader gives what was read, in
 // the order of calls, and calls then.
-func (a *aggregator) finish(slot int, pane int64, next bool, then func()) (given <-chan struct{}, err error) {
+func (a *Aggregator) finish(slot int, pane int64, next bool, then func()) (given <-chan struct{}, err error) {
 	if err := a.settle(); err != nil {
 		return nil, err
 	}
@@ -283,12 +283,12 @@ func (a *aggregator) finish(slot int, pane int64, next bool, then func()) (given
 	if next {
 		a.publish(true)
 	}
-	batches, bound := a.rows.take(), a.begins
-	return a.reader.post(func() {
+	batches, bound := a.Rows.take(), a.Begins
+	return a.Reader.Post(func() {
 		// What went singly happened before, too.
-		a.reader.drainAll()
-		a.sub.flush()
-		a.sub.give(batches, bound)
+		a.Reader.DrainAll()
+		a.Sub.Flush()
+		a.Sub.Give(batches, bound)
 		if then != nil {
 			then()
 		}
@@ -297,65 +297,65 @@ func (a *aggregator) finish(slot int, pane int64, next bool, then func()) (given
 
 // end reads what is left, when no program runs any more. Nothing is collected
 // after it.
-func (a *aggregator) end() (left []*batch.Batch, err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+func (a *Aggregator) end() (left []*batch.Batch, err error) {
+	a.Mu.Lock()
+	defer a.Mu.Unlock()
 	if a.ended {
 		return nil, nil
 	}
 	a.ended = true
 	defer a.close()
-	if a.rows == nil {
+	if a.Rows == nil {
 		return nil, nil // it was loaded, and never attached
 	}
-	if err := a.read(a.slot, a.begins); err != nil {
+	if err := a.read(a.slot, a.Begins); err != nil {
 		return nil, err
 	}
-	if a.pane != endless {
-		err = a.read(1-a.slot, a.begins+a.pane)
+	if a.Pane != Endless {
+		err = a.read(1-a.slot, a.Begins+a.Pane)
 	}
-	return a.rows.take(), err
+	return a.Rows.take(), err
 }
 
 // read makes rows of what is in a slot, and clears it. Nobody else uses the
 // slot meanwhile.
-func (a *aggregator) read(slot int, pane int64) error {
-	a.rows.pane = pane + a.offset
-	if a.options&dense != 0 {
+func (a *Aggregator) read(slot int, pane int64) error {
+	a.Rows.pane = pane + a.offset
+	if a.Options&dense != 0 {
 		a.readDense(slot)
 	}
-	if a.options&hashed != 0 {
-		err := a.readTable(stateMaps[slot], 1+a.code.KeyWords, a.code.StateWords, a.rows.group)
+	if a.Options&hashed != 0 {
+		err := a.readTable(stateMaps[slot], 1+a.Code.KeyWords, a.Code.StateWords, a.Rows.group)
 		if err != nil {
 			return err
 		}
 	}
-	if a.options&sketched != 0 {
-		return a.readTable(bucketMaps[slot], 2+a.code.KeyWords, 1, a.rows.bucket)
+	if a.Options&sketched != 0 {
+		return a.readTable(bucketMaps[slot], 2+a.Code.KeyWords, 1, a.Rows.bucket)
 	}
 	return nil
 }
 
-// dense are the states of a slot, as words.
-func (a *aggregator) dense(slot int) []uint64 {
+// Dense are the states of a slot, as words.
+func (a *Aggregator) Dense(slot int) []uint64 {
 	all := unsafe.Slice((*uint64)(unsafe.Pointer(&a.states[0])), len(a.states)/8)
-	n := a.cpus * a.groups * a.code.StateWords
+	n := a.Cpus * a.Groups * a.Code.StateWords
 	return all[slot*n:][:n]
 }
 
-func (a *aggregator) readDense(slot int) {
-	words := a.dense(slot)
-	n := a.code.StateWords
+func (a *Aggregator) readDense(slot int) {
+	words := a.Dense(slot)
+	n := a.Code.StateWords
 	key := []uint64{0}
-	for cpu := range a.cpus {
-		for g := range a.groups {
-			state := words[(cpu*a.groups+g)*n:][:n]
-			events := state[a.code.Events]
+	for cpu := range a.Cpus {
+		for g := range a.Groups {
+			state := words[(cpu*a.Groups+g)*n:][:n]
+			events := state[a.Code.Events]
 			if events == 0 {
 				continue
 			}
 			key[0] = uint64(g) << 32
-			a.rows.group(key, state)
+			a.Rows.group(key, state)
 			a.hits[g] += int64(events)
 		}
 	}
@@ -363,10 +363,10 @@ func (a *aggregator) readDense(slot int) {
 }
 
 // entered is how often a function was entered, of a query with noHits.
-func (a *aggregator) entered(function int) uint64 {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if !a.code.ByFunction {
+func (a *Aggregator) entered(function int) uint64 {
+	a.Mu.Lock()
+	defer a.Mu.Unlock()
+	if !a.Code.ByFunction {
 		function = 0
 	}
 	n := uint64(a.hits[function])
@@ -374,9 +374,9 @@ func (a *aggregator) entered(function int) uint64 {
 		return n
 	}
 	for slot := range 2 {
-		words := a.dense(slot)
-		for cpu := range a.cpus {
-			n += atomic.LoadUint64(&words[cpu*a.groups+function])
+		words := a.Dense(slot)
+		for cpu := range a.Cpus {
+			n += atomic.LoadUint64(&words[cpu*a.Groups+function])
 		}
 	}
 	return n
@@ -406,7 +406,7 @@ func newTables(keyWords, valueWords int) *tables {
 	return t
 }
 
-func (a *aggregator) buffers(keyWords, valueWords int) *tables {
+func (a *Aggregator) buffers(keyWords, valueWords int) *tables {
 	for _, t := range a.scratch {
 		if t.keyWords == keyWords && t.valueWords == valueWords {
 			return t
@@ -418,8 +418,8 @@ func (a *aggregator) buffers(keyWords, valueWords int) *tables {
 }
 
 // readTable gives the entries of a hash table to f and removes them.
-func (a *aggregator) readTable(name string, keyWords, valueWords int, f func(key, value []uint64)) error {
-	m, t := a.in.objects.Maps[name], a.buffers(keyWords, valueWords)
+func (a *Aggregator) readTable(name string, keyWords, valueWords int, f func(key, value []uint64)) error {
+	m, t := a.in.Objects.Maps[name], a.buffers(keyWords, valueWords)
 	var cursor ebpf.MapBatchCursor
 	for {
 		n, err := m.BatchLookupAndDelete(&cursor, t.keys.Interface(), t.values.Interface(), nil)
@@ -435,15 +435,15 @@ func (a *aggregator) readTable(name string, keyWords, valueWords int, f func(key
 	}
 }
 
-// run has each pane given when it is over, until stop is closed. Where the reader
+// Run has each pane given when it is over, until stop is closed. Where the reader
 // is busy for long, it goes on making panes the current one, so that events do not
 // go to the reader, too, for want of a slot.
-func (a *aggregator) run(stop <-chan struct{}, fail func(error)) {
+func (a *Aggregator) Run(stop <-chan struct{}, fail func(error)) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	var ungiven []<-chan struct{}
 	for {
-		if len(ungiven) == maxUngiven {
+		if len(ungiven) == MaxUngiven {
 			select {
 			case <-ungiven[0]:
 				ungiven = slices.Delete(ungiven, 0, 1)
@@ -451,9 +451,9 @@ func (a *aggregator) run(stop <-chan struct{}, fail func(error)) {
 				return
 			}
 		}
-		a.mu.Lock()
-		over, ended := a.begins+a.pane, a.ended
-		a.mu.Unlock()
+		a.Mu.Lock()
+		over, ended := a.Begins+a.Pane, a.ended
+		a.Mu.Unlock()
 		if ended {
 			return
 		}

@@ -1,4 +1,4 @@
-package uprobe
+package program
 
 import (
 	"errors"
@@ -19,16 +19,16 @@ import (
 	"endoscope/probes/uprobe/calls"
 )
 
-// kernel is what all queries share: the ring, and the programs as they are
+// Kernel is what all queries share: the ring, and the programs as they are
 // before they are made a query's own.
-type kernel struct {
+type Kernel struct {
 	spec   *ebpf.CollectionSpec
 	calls  uint32 // how many may be under way where exits are probed
 	events *ebpf.Map
-	ring   *ring
-	types  *btf.Cache // the kernel's
+	Ring   *Ring
+	Types  *btf.Cache // the kernel's
 	ids    idPool
-	ahead  headstart
+	WarmUp warmUp
 
 	// What programs refer to that have no use for it.
 	unused map[string]*ebpf.Map
@@ -36,22 +36,22 @@ type kernel struct {
 	boundaries *ebpf.Map
 }
 
-// compiled is what a provider reads once: the programs, and the kernel's types,
+// Compiled is what a provider reads once: the programs, and the kernel's types,
 // which they are relocated by. It takes longer than to load the programs.
-type compiled struct {
+type Compiled struct {
 	programs *ebpf.CollectionSpec
 	types    *btf.Cache
 }
 
-func readCompiled() (compiled, error) {
+func Read() (Compiled, error) {
 	spec, err := bpf.LoadFunction()
-	c := compiled{spec, btf.NewCache()}
+	c := Compiled{spec, btf.NewCache()}
 	_, _ = c.types.Kernel() // loading the programs reports the error
 	return c, err
 }
 
-// load makes the ring. Nothing is attached by it.
-func load(ringBytes, maxCalls int, preallocated bool, c compiled) (*kernel, error) {
+// New makes the ring. Nothing is attached by it.
+func New(ringBytes, maxCalls int, preallocated bool, c Compiled) (*Kernel, error) {
 	size := ringBytes
 	if page := os.Getpagesize(); size < page || size&(size-1) != 0 {
 		return nil, fmt.Errorf("uprobe: a ring of %d bytes is no power of two of at least a page", size)
@@ -66,37 +66,37 @@ func load(ringBytes, maxCalls int, preallocated bool, c compiled) (*kernel, erro
 	}
 	events, err := ebpf.NewMap(spec.Maps[bpf.FunctionMapEvents])
 	if err != nil {
-		return nil, refuseLoad(err)
+		return nil, RefuseLoad(err)
 	}
-	r, err := newRing(events.FD(), size)
+	r, err := NewRing(events.FD(), size)
 	if err != nil {
 		events.Close()
 		return nil, err
 	}
-	k := &kernel{spec: spec, calls: uint32(maxCalls), events: events, ring: r, types: c.types, ids: idPool{max: math.MaxUint16}, unused: map[string]*ebpf.Map{}}
+	k := &Kernel{spec: spec, calls: uint32(maxCalls), events: events, Ring: r, Types: c.types, ids: idPool{max: math.MaxUint16}, unused: map[string]*ebpf.Map{}}
 	for _, name := range append(unusedMaps(nil), bpf.FunctionMapGates, bpf.FunctionMapArguments, bpf.FunctionMapScratch, bpf.FunctionMapHushedNames) {
 		if name != bpf.FunctionMapScratch && name != bpf.FunctionMapHushedNames {
 			spec.Maps[name].Key, spec.Maps[name].Value = nil, nil // sizes differ by query
 		}
 		if k.unused[name], err = ebpf.NewMap(spec.Maps[name]); err != nil {
-			k.close()
-			return nil, refuseLoad(err)
+			k.Close()
+			return nil, RefuseLoad(err)
 		}
 	}
-	k.ahead.possible = attach.FeatureMulti.Has()
+	k.WarmUp.possible = attach.FeatureMulti.Has()
 	return k, nil
 }
 
-func refuseLoad(err error) error {
+func RefuseLoad(err error) error {
 	if errors.Is(err, unix.EPERM) {
 		return plan.Errorf(-1, -1, "the kernel refuses to load programs: %v", err).WithHint("run as root")
 	}
 	return fmt.Errorf("loading the programs of uprobe: %w", err)
 }
 
-func (k *kernel) close() {
-	k.ahead.close()
-	k.ring.close()
+func (k *Kernel) Close() {
+	k.WarmUp.Close()
+	k.Ring.Close()
 	k.events.Close()
 	k.boundaries.Close()
 	for _, m := range k.unused {
@@ -104,63 +104,63 @@ func (k *kernel) close() {
 	}
 }
 
-// setup is what makes the programs those of one query.
-type setup struct {
-	options   uint32
-	links     attach.Kind
-	returns   map[calls.Returns]bool // how the functions' are observed
-	landmarks []calls.Landmark
-	test      codegen.Program
-	members   []bpf.FunctionTarget
-	functions int
-	rate      int64 // events per second; 0: any number
-	prompt    bool  // the reader is woken for each event
-	slots     calls.GoSlots
-	// stackBytes is how much of a stack is copied at most; 0: the usual.
-	stackBytes int
-	offset     int64 // from the boot clock to the epoch
-	// aggregation is nil where events become rows.
-	aggregation *aggregation
-	gates       probes.Gates
-	cgroups     uint32 // levels of those among members
+// Setup is what makes the programs those of one query.
+type Setup struct {
+	Options   uint32
+	Links     attach.Kind
+	Returns   map[calls.Returns]bool // how the functions' are observed
+	Landmarks []calls.Landmark
+	Test      codegen.Program
+	Members   []bpf.FunctionTarget
+	Functions int
+	Rate      int64 // events per second; 0: any number
+	Prompt    bool  // the reader is woken for each event
+	Slots     calls.GoSlots
+	// StackBytes is how much of a stack is copied at most; 0: the usual.
+	StackBytes int
+	Offset     int64 // from the boot clock to the epoch
+	// Aggregation is nil where events become rows.
+	Aggregation *Aggregation
+	Gates       probes.Gates
+	Cgroups     uint32 // levels of those among members
 	// operands, by function, is nil where all arguments are where the calling
 	// convention puts them.
-	operands []bpf.FunctionOperands
-	// reading is nil where no values are read.
-	reading *calls.Reading
-	growing bool // functions may be added while the query runs
+	Operands []bpf.FunctionOperands
+	// Reading is nil where no values are read.
+	Reading *calls.Reading
+	Growing bool // functions may be added while the query runs
 }
 
-// programs lists what is attached to functions, in the order in which to attach.
+// ProgramsOf lists what is attached to functions, in the order in which to attach.
 // Returns come before entries: an entry that was noted finds its return. Where
 // one instruction is entry and exit, the kernel runs first what was attached
 // last (consumer_add in kernel/events/uprobes.c).
-func programs(links attach.Kind, how calls.Returns) []attachable {
+func ProgramsOf(links attach.Kind, how calls.Returns) []attachable {
 	plain := links.AttachType()
 	switch {
 	case how == calls.Unseen:
-		return []attachable{{program: bpf.FunctionProgFunctionEntry, attachType: plain}}
+		return []attachable{{Program: bpf.FunctionProgFunctionEntry, AttachType: plain}}
 	case how == calls.JavaEntry:
-		return []attachable{{program: bpf.FunctionProgJavaEntry, attachType: plain}}
+		return []attachable{{Program: bpf.FunctionProgJavaEntry, AttachType: plain}}
 	case how == calls.JavaReturn:
-		return []attachable{{program: bpf.FunctionProgJavaReturn, attachType: plain}}
+		return []attachable{{Program: bpf.FunctionProgJavaReturn, AttachType: plain}}
 	case how == calls.AtExits:
 		return []attachable{
-			{program: bpf.FunctionProgFrameExit, attachType: plain, exits: true},
-			{program: bpf.FunctionProgFrameEntry, attachType: plain},
+			{Program: bpf.FunctionProgFrameExit, AttachType: plain, Exits: true},
+			{Program: bpf.FunctionProgFrameEntry, AttachType: plain},
 		}
 	case links == attach.Session:
-		return []attachable{{program: bpf.FunctionProgFunctionSession, attachType: attach.TypeSession}}
+		return []attachable{{Program: bpf.FunctionProgFunctionSession, AttachType: attach.TypeSession}}
 	}
 	return []attachable{
-		{program: bpf.FunctionProgPairReturn, attachType: plain, flags: attach.MultiReturn},
-		{program: bpf.FunctionProgPairEntry, attachType: plain},
+		{Program: bpf.FunctionProgPairReturn, AttachType: plain, Flags: attach.MultiReturn},
+		{Program: bpf.FunctionProgPairEntry, AttachType: plain},
 	}
 }
 
-// threadEnd is the program that ends a sequence with its thread, "" if there is
+// ThreadEnd is the program that ends a sequence with its thread, "" if there is
 // nothing to end.
-func threadEnd(options uint32, how map[calls.Returns]bool) string {
+func ThreadEnd(options uint32, how map[calls.Returns]bool) string {
 	switch {
 	case options&abi.Sequence == 0:
 		return ""
@@ -175,42 +175,42 @@ func threadEnd(options uint32, how map[calls.Returns]bool) string {
 // attachable is a program and how it is attached. flags are those of a multi
 // link, and mean the same where the attach type is another.
 type attachable struct {
-	program           string
-	attachType, flags uint32
-	exits             bool // at the functions' exits
+	Program           string
+	AttachType, Flags uint32
+	Exits             bool // at the functions' exits
 }
 
-// install loads a query's programs. Nothing is attached by it.
-func (k *kernel) install(s setup) (*installation, error) {
+// Install loads a query's programs. Nothing is attached by it.
+func (k *Kernel) Install(s Setup) (*Installation, error) {
 	id, ok := k.ids.get()
 	if !ok {
 		return nil, errors.New("uprobe: too many queries")
 	}
-	in, err := k.load(s, uint16(id))
+	in, err := k.Load(s, uint16(id))
 	if err != nil {
 		k.ids.put(id)
-		return nil, refuseLoad(err)
+		return nil, RefuseLoad(err)
 	}
 	return in, nil
 }
 
-func (k *kernel) load(s setup, query uint16) (*installation, error) {
+func (k *Kernel) Load(s Setup, query uint16) (*Installation, error) {
 	spec := k.spec.Copy()
 	wanted := map[string]uint32{}
-	for how := range s.returns {
-		for _, a := range programs(s.links, how) {
-			wanted[a.program] = a.attachType
+	for how := range s.Returns {
+		for _, a := range ProgramsOf(s.Links, how) {
+			wanted[a.Program] = a.AttachType
 		}
 	}
-	if s.growing {
-		for _, name := range landmarkPrograms(s.returns, s.options) {
-			wanted[name] = s.links.AttachType()
+	if s.Growing {
+		for _, name := range landmarkPrograms(s.Returns, s.Options) {
+			wanted[name] = s.Links.AttachType()
 		}
 	}
-	for _, l := range s.landmarks {
-		wanted[l.Program] = s.links.AttachType()
+	for _, l := range s.Landmarks {
+		wanted[l.Program] = s.Links.AttachType()
 	}
-	if name := threadEnd(s.options, s.returns); name != "" {
+	if name := ThreadEnd(s.Options, s.Returns); name != "" {
 		wanted[name] = 0 // which is no uprobe
 	}
 	for name, p := range spec.Programs {
@@ -223,27 +223,27 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 			p.AttachType = ebpf.AttachNone // to no kind of link alone
 		}
 		if abi.TestsOf[name].Entry {
-			if err := codegen.Install(p, "test_entry", s.test.Entry); err != nil {
+			if err := codegen.Install(p, "test_entry", s.Test.Entry); err != nil {
 				return nil, err
 			}
 		}
 		if abi.TestsOf[name].Exit {
-			if err := codegen.Install(p, "test_return", s.test.Return); err != nil {
+			if err := codegen.Install(p, "test_return", s.Test.Return); err != nil {
 				return nil, err
 			}
 		}
 	}
-	if !s.returns[calls.Trapped] {
+	if !s.Returns[calls.Trapped] {
 		delete(spec.Maps, bpf.FunctionMapThreads)
-	} else if s.links != attach.Session {
-		s.options |= abi.Pair
+	} else if s.Links != attach.Session {
+		s.Options |= abi.Pair
 	}
-	if s.returns[calls.Trapped] && !attach.FeatureFindVMA.Has() {
-		s.options |= abi.Before517
+	if s.Returns[calls.Trapped] && !attach.FeatureFindVMA.Has() {
+		s.Options |= abi.Before517
 	}
-	if s.returns[calls.AtExits] {
+	if s.Returns[calls.AtExits] {
 		spec.Maps[bpf.FunctionMapOpenCalls].MaxEntries = k.calls
-		if s.options&(abi.UseDepth|abi.Sequence) != 0 {
+		if s.Options&(abi.UseDepth|abi.Sequence) != 0 {
 			spec.Maps[bpf.FunctionMapGoroutines].MaxEntries = k.calls
 		}
 	} else {
@@ -251,89 +251,89 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 			delete(spec.Maps, name)
 		}
 	}
-	if !s.returns[calls.JavaEntry] {
+	if !s.Returns[calls.JavaEntry] {
 		delete(spec.Maps, bpf.FunctionMapMethods)
 		delete(spec.Maps, bpf.FunctionMapJavaThreads)
 	}
-	spec.Maps[bpf.FunctionMapHits].MaxEntries = uint32(s.functions)
-	if s.growing {
-		spec.Maps[bpf.FunctionMapHits].MaxEntries += maxExtension
+	spec.Maps[bpf.FunctionMapHits].MaxEntries = uint32(s.Functions)
+	if s.Growing {
+		spec.Maps[bpf.FunctionMapHits].MaxEntries += MaxExtension
 	}
-	spec.Maps[bpf.FunctionMapTargets].MaxEntries = uint32(max(1, len(s.members)))
+	spec.Maps[bpf.FunctionMapTargets].MaxEntries = uint32(max(1, len(s.Members)))
 	replace := map[string]*ebpf.Map{bpf.FunctionMapEvents: k.events}
-	if s.options&abi.UseTexts == 0 {
+	if s.Options&abi.UseTexts == 0 {
 		replace[bpf.FunctionMapScratch] = k.unused[bpf.FunctionMapScratch]
 	}
-	if s.options&abi.SendFrame == 0 {
+	if s.Options&abi.SendFrame == 0 {
 		replace[bpf.FunctionMapHushedNames] = k.unused[bpf.FunctionMapHushedNames]
 	}
-	if s.reading != nil {
-		if err := s.reading.Specialise(spec, s.options, s.returns); err != nil {
+	if s.Reading != nil {
+		if err := s.Reading.Specialise(spec, s.Options, s.Returns); err != nil {
 			return nil, err
 		}
 	}
-	if err := k.useGates(s.gates, spec, &s.options, replace); err != nil {
+	if err := k.useGates(s.Gates, spec, &s.Options, replace); err != nil {
 		return nil, err
 	}
-	if err := spec.Variables[bpf.FunctionVarOptions].Set(s.options); err != nil {
+	if err := spec.Variables[bpf.FunctionVarOptions].Set(s.Options); err != nil {
 		return nil, err
 	}
 	if err := spec.Variables[bpf.FunctionVarQuery].Set(query); err != nil {
 		return nil, err
 	}
-	if s.cgroups != 0 {
-		if err := spec.Variables[bpf.FunctionVarCgroupLevels].Set(s.cgroups); err != nil {
+	if s.Cgroups != 0 {
+		if err := spec.Variables[bpf.FunctionVarCgroupLevels].Set(s.Cgroups); err != nil {
 			return nil, err
 		}
 	}
-	if s.options&abi.SendStack != 0 && s.stackBytes > 0 {
-		if err := spec.Variables[bpf.FunctionVarStackBytes].Set(uint32(s.stackBytes)); err != nil {
+	if s.Options&abi.SendStack != 0 && s.StackBytes > 0 {
+		if err := spec.Variables[bpf.FunctionVarStackBytes].Set(uint32(s.StackBytes)); err != nil {
 			return nil, err
 		}
 	}
-	if err := s.slots.Specialise(spec); err != nil {
+	if err := s.Slots.Specialise(spec); err != nil {
 		return nil, err
 	}
-	if pid := onlyPID(s.members, s.options); pid != 0 {
+	if pid := onlyPID(s.Members, s.Options); pid != 0 {
 		if err := spec.Variables[bpf.FunctionVarOnlyPid].Set(pid); err != nil {
 			return nil, err
 		}
 	}
-	if err := limitRate(spec, s.rate); err != nil {
+	if err := limitRate(spec, s.Rate); err != nil {
 		return nil, err
 	}
-	if s.prompt {
+	if s.Prompt {
 		if err := spec.Variables[bpf.FunctionVarWakeBytes].Set(uint64(0)); err != nil {
 			return nil, err
 		}
 	}
-	if err := k.aggregate(s.aggregation, spec, replace); err != nil {
+	if err := k.aggregate(s.Aggregation, spec, replace); err != nil {
 		return nil, err
 	}
-	if err := k.placeOperands(s.operands, spec, replace); err != nil {
+	if err := k.placeOperands(s.Operands, spec, replace); err != nil {
 		return nil, err
 	}
 	boundPreallocated(spec.Maps)
-	objects, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: replace, Cache: k.types})
+	objects, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: replace, Cache: k.Types})
 	if err != nil {
 		return nil, err
 	}
-	for _, m := range s.members {
+	for _, m := range s.Members {
 		if err := objects.Maps[bpf.FunctionMapTargets].Put(&m, uint8(1)); err != nil {
 			objects.Close()
 			return nil, fmt.Errorf("noting the target: %w", err)
 		}
 	}
-	for i := range s.operands {
-		if err := objects.Maps[bpf.FunctionMapArguments].Put(uint32(i), &s.operands[i]); err != nil {
+	for i := range s.Operands {
+		if err := objects.Maps[bpf.FunctionMapArguments].Put(uint32(i), &s.Operands[i]); err != nil {
 			objects.Close()
 			return nil, fmt.Errorf("noting where arguments are: %w", err)
 		}
 	}
-	in := &installation{query: query, objects: objects, sweeper: newSweeper(objects), growing: s.growing, functions: s.functions, room: maxExtension}
-	if s.aggregation != nil {
-		in.aggregator = &aggregator{aggregation: s.aggregation, in: in, offset: s.offset}
-		if err := in.aggregator.open(objects, int(spec.Variables[bpf.FunctionVarPanes].Offset), int(spec.Variables[bpf.FunctionVarDivided].Offset)); err != nil {
+	in := &Installation{Query: query, Objects: objects, Sweeper: newSweeper(objects), growing: s.Growing, functions: s.Functions, Room: MaxExtension}
+	if s.Aggregation != nil {
+		in.Aggregator = &Aggregator{Aggregation: s.Aggregation, in: in, offset: s.Offset}
+		if err := in.Aggregator.open(objects, int(spec.Variables[bpf.FunctionVarPanes].Offset), int(spec.Variables[bpf.FunctionVarDivided].Offset)); err != nil {
 			objects.Close()
 			return nil, err
 		}
@@ -342,7 +342,7 @@ func (k *kernel) load(s setup, query uint16) (*installation, error) {
 }
 
 // placeOperands makes room for where arguments are, if the programs look for it.
-func (k *kernel) placeOperands(list []bpf.FunctionOperands, spec *ebpf.CollectionSpec, replace map[string]*ebpf.Map) error {
+func (k *Kernel) placeOperands(list []bpf.FunctionOperands, spec *ebpf.CollectionSpec, replace map[string]*ebpf.Map) error {
 	if list == nil {
 		replace[bpf.FunctionMapArguments] = k.unused[bpf.FunctionMapArguments]
 		return nil
@@ -370,7 +370,7 @@ func onlyPID(members []bpf.FunctionTarget, options uint32) (pid uint32) {
 
 // aggregate prepares a query's programs for its aggregation, if it has one, and
 // adds the maps that need not be its own.
-func (k *kernel) aggregate(a *aggregation, spec *ebpf.CollectionSpec, replace map[string]*ebpf.Map) error {
+func (k *Kernel) aggregate(a *Aggregation, spec *ebpf.CollectionSpec, replace map[string]*ebpf.Map) error {
 	for _, name := range unusedMaps(a) {
 		replace[name] = k.unused[name]
 	}

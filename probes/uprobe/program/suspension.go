@@ -1,4 +1,4 @@
-package uprobe
+package program
 
 import (
 	"errors"
@@ -10,9 +10,9 @@ import (
 // maxSuspended is how many names of threads the programs know.
 const maxSuspended = 256
 
-// suspend writes the command to the programs' maps: names before the level that has
+// Suspend writes the command to the programs' maps: names before the level that has
 // them looked at.
-func (in *installation) suspend(c probes.Suspend) error {
+func (in *Installation) Suspend(c probes.Suspend) error {
 	level := uint32(suspendNone)
 	switch {
 	case c.All:
@@ -22,7 +22,7 @@ func (in *installation) suspend(c probes.Suspend) error {
 	case len(c.Threads) > 0:
 		level = suspendSome
 	}
-	names, v := in.objects.Maps[bpf.FunctionMapHushedNames], in.objects.Variables[bpf.FunctionVarHush]
+	names, v := in.Objects.Maps[bpf.FunctionMapHushedNames], in.Objects.Variables[bpf.FunctionVarHush]
 	if names == nil || v == nil {
 		return nil // there are no programs that are told
 	}
@@ -54,3 +54,10 @@ func (in *installation) suspend(c probes.Suspend) error {
 	}
 	return v.Set(level)
 }
+
+// Values of the programs' variable hush.
+const (
+	suspendNone = iota
+	suspendAll
+	suspendSome
+)

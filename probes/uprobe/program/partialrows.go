@@ -1,4 +1,4 @@
-package uprobe
+package program
 
 import (
 	"bytes"
@@ -34,7 +34,7 @@ type partialRow struct {
 	count      int64
 }
 
-func newPartialRows(p *plan.Partial, code *codegen.Aggregate, out types.Schema, wants []calls.Function, inferred []calls.Inferred) *partialRows {
+func NewPartialRows(p *plan.Partial, code *codegen.Aggregate, out types.Schema, wants []calls.Function, inferred []calls.Inferred) *partialRows {
 	r := &partialRows{code: code, labels: make([][]uint32, len(code.Keys)), shares: calls.SharesOf(wants, inferred)}
 	columns := []rows.Column[partialRow]{rows.Word(func(x *partialRow) *int64 { return &x.pane })}
 	for i, k := range code.Keys {

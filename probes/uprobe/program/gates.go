@@ -1,4 +1,4 @@
-package uprobe
+package program
 
 import (
 	"github.com/cilium/ebpf"
@@ -9,7 +9,7 @@ import (
 )
 
 // useGates prepares programs for the gates that they pass and open.
-func (k *kernel) useGates(g probes.Gates, spec *ebpf.CollectionSpec, options *uint32, replace map[string]*ebpf.Map) error {
+func (k *Kernel) useGates(g probes.Gates, spec *ebpf.CollectionSpec, options *uint32, replace map[string]*ebpf.Map) error {
 	replace[bpf.FunctionMapGates] = k.unused[bpf.FunctionMapGates]
 	if g.Set == nil {
 		return nil

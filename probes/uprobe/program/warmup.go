@@ -1,4 +1,4 @@
-package uprobe
+package program
 
 import (
 	"fmt"
@@ -12,26 +12,26 @@ import (
 	"endoscope/probes/uprobe/attach"
 )
 
-// headstart begins what the kernel does before it sets a probe while a query's
+// warmUp begins what the kernel does before it sets a probe while a query's
 // programs are still being loaded. The first probe after a while waits until
 // each processor has passed a quiescent state, 6 ms and more; those that follow
 // soon do not (percpu_down_write of dup_mmap_sem in register_for_each_vma,
 // kernel/events/uprobes.c, and rcu_sync_enter). So a probe is set, and taken
 // away, which nobody can hit: in a file in memory that nobody executes.
-type headstart struct {
+type warmUp struct {
 	possible bool
 	underWay sync.WaitGroup
 }
 
-// begin does not wait. Where it fails nothing is gained, and nothing lost.
-func (h *headstart) begin() {
+// Begin does not wait. Where it fails nothing is gained, and nothing lost.
+func (h *warmUp) Begin() {
 	if h.possible {
 		h.underWay.Go(func() { _ = touch() })
 	}
 }
 
-// close waits for what is under way.
-func (h *headstart) close() { h.underWay.Wait() }
+// Close waits for what is under way.
+func (h *warmUp) Close() { h.underWay.Wait() }
 
 // touch sets the probe and takes it away.
 func touch() error {

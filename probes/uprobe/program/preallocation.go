@@ -1,4 +1,4 @@
-package uprobe
+package program
 
 import (
 	"github.com/cilium/ebpf"

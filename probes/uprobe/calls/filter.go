@@ -1,4 +1,4 @@
-package uprobe
+package calls
 
 import (
 	"slices"
@@ -11,32 +11,31 @@ import (
 	"endoscope/probes/codegen"
 	"endoscope/probes/codesite"
 	"endoscope/probes/uprobe/abi"
-	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/selection"
 )
 
-// filter is a query's condition, as far as the kernel tests it.
-type filter struct {
-	layout  codegen.Layout
-	program codegen.Program
-	facts   []uint64 // by function: the upper half of its cookie; the layout adds to them
+// Filter is a query's condition, as far as the kernel tests it.
+type Filter struct {
+	Layout  codegen.Layout
+	Program codegen.Program
+	Facts   []uint64 // by function: the upper half of its cookie; the layout adds to them
 }
 
-// compileFilter compiles spec.Filter for the functions that ws are.
-func compileFilter(matcher selection.Matcher, offset int64, spec *plan.Acquire, values *calls.Values, ws []calls.Function) *filter {
-	f := &filter{facts: make([]uint64, len(ws))}
+// CompileFilter compiles spec.Filter for the functions that ws are.
+func CompileFilter(matcher selection.Matcher, offset int64, spec *plan.Acquire, values *Values, ws []Function) *Filter {
+	f := &Filter{Facts: make([]uint64, len(ws))}
 	used, most := 0, abi.MaxFacts
-	if slices.ContainsFunc(ws, func(w calls.Function) bool { return w.Returns == calls.AtExits }) || asksWhence(spec.Out) {
+	if slices.ContainsFunc(ws, func(w Function) bool { return w.Returns == AtExits }) || AsksCaller(spec.Out) {
 		most = abi.MaxFactsExits
 	}
-	f.layout = codegen.Layout{
+	f.Layout = codegen.Layout{
 		Columns: layoutOf(spec, offset, values, ws),
-		Absent:  calls.ValuePlaces.Absent,
+		Absent:  ValuePlaces.Absent,
 		Text:    values.Test,
 		Facts:   int16(unsafe.Offsetof(bpf.FunctionMoment{}.Cookie)),
 		Fact: func(e plan.Expr) (uint8, bool) {
 			bit := abi.FirstFact + used
-			if used == most || !noteFact(matcher, spec, e, ws, f.facts, 1<<bit) {
+			if used == most || !noteFact(matcher, spec, e, ws, f.Facts, 1<<bit) {
 				return 0, false
 			}
 			used++
@@ -46,9 +45,9 @@ func compileFilter(matcher selection.Matcher, offset int64, spec *plan.Acquire, 
 	switch {
 	case spec.Filter == nil:
 	case spec.Settings.NoKernel:
-		f.program.Residual = spec.Filter
+		f.Program.Residual = spec.Filter
 	default:
-		f.program = codegen.Compile(spec.Filter, f.layout)
+		f.Program = codegen.Compile(spec.Filter, f.Layout)
 	}
 	return f
 }
@@ -56,8 +55,8 @@ func compileFilter(matcher selection.Matcher, offset int64, spec *plan.Acquire, 
 // noteFact sets a bit for the functions for which e is true, unless e cannot be
 // evaluated for all of them. Nor can it be a fact if it is true where there is
 // no function, of a gap: no call would be followed that could have one.
-func noteFact(matcher selection.Matcher, spec *plan.Acquire, e plan.Expr, ws []calls.Function, facts []uint64, bit uint64) bool {
-	if slices.ContainsFunc(ws, func(w calls.Function) bool { return w.Returns >= calls.JavaEntry }) {
+func noteFact(matcher selection.Matcher, spec *plan.Acquire, e plan.Expr, ws []Function, facts []uint64, bit uint64) bool {
+	if slices.ContainsFunc(ws, func(w Function) bool { return w.Returns >= JavaEntry }) {
 		return false // whose methods are not known yet
 	}
 	if spec.Stream == catalog.FunctionCall && mayHoldOfNone(matcher, e) {
@@ -112,10 +111,10 @@ func mayHoldOfNone(matcher selection.Matcher, e plan.Expr) bool {
 // time time since the epoch. Where exits are probed, a call may return on
 // another thread; and it has no retval if it leaves by a tail call, of which the
 // programs' tests know nothing.
-func layoutOf(spec *plan.Acquire, offset int64, values *calls.Values, ws []calls.Function) []codegen.Column {
+func layoutOf(spec *plan.Acquire, offset int64, values *Values, ws []Function) []codegen.Column {
 	exits, tails := false, false
 	for _, w := range ws {
-		exits = exits || w.Returns == calls.AtExits
+		exits = exits || w.Returns == AtExits
 		tails = tails || slices.ContainsFunc(w.Exits, func(s codesite.Site) bool { return !s.RetvalReady })
 	}
 	var m bpf.FunctionMoment
@@ -133,57 +132,57 @@ func layoutOf(spec *plan.Acquire, offset int64, values *calls.Values, ws []calls
 			out[i] = c
 			continue
 		}
-		switch col := calls.ColumnByName[f.Name]; col {
-		case calls.ColTime:
+		switch col := ColumnByName[f.Name]; col {
+		case ColTime:
 			c = number(unsafe.Offsetof(m.Time))
 			c.Shift, c.Late = offset, spec.Stream != catalog.FunctionStart
-		case calls.ColStart:
+		case ColStart:
 			c = number(unsafe.Offsetof(m.Start))
 			c.Shift = offset
-		case calls.ColDuration:
+		case ColDuration:
 			c = number(unsafe.Offsetof(m.Duration))
 			c.Late = true
-		case calls.ColSelf:
+		case ColSelf:
 			c = number(unsafe.Offsetof(m.Self))
 			c.Late = true
-		case calls.ColAddress:
+		case ColAddress:
 			c = number(unsafe.Offsetof(m.Address))
 			c.Late = true
-		case calls.ColSize:
-			if spec.Stream == catalog.Allocation && !slices.ContainsFunc(ws, func(w calls.Function) bool { return w.Unsized }) { // else it may be NULL
+		case ColSize:
+			if spec.Stream == catalog.Allocation && !slices.ContainsFunc(ws, func(w Function) bool { return w.Unsized }) { // else it may be NULL
 				c = number(unsafe.Offsetof(m.Size))
 			}
-		case calls.ColRetval:
+		case ColRetval:
 			if !tails {
 				c = number(unsafe.Offsetof(m.Retval))
 				c.Late = true
 			}
-		case calls.ColPID:
+		case ColPID:
 			c = number(unsafe.Offsetof(m.Pid))
-		case calls.ColTID:
+		case ColTID:
 			c = number(unsafe.Offsetof(m.Tid))
 			c.Late = exits && spec.Stream == catalog.FunctionEnd
-		case calls.ColDepth:
+		case ColDepth:
 			c = number(unsafe.Offsetof(m.Depth))
-		case calls.ColProcess:
+		case ColProcess:
 			c = name(unsafe.Offsetof(m.Process))
-		case calls.ColThread:
+		case ColThread:
 			c = name(unsafe.Offsetof(m.Thread))
-		case calls.ColFunction, calls.ColClass, calls.ColModule:
+		case ColFunction, ColClass, ColModule:
 			c.Kind = codegen.Function
-		case calls.ColEvent:
+		case ColEvent:
 			c = name(unsafe.Offsetof(m.Event))
 			c.Late = true
-		case calls.ColExe: // a path, which the kernel does not have at hand
-			if !slices.ContainsFunc(ws, func(w calls.Function) bool { return w.Label.Exe == "" }) {
+		case ColExe: // a path, which the kernel does not have at hand
+			if !slices.ContainsFunc(ws, func(w Function) bool { return w.Label.Exe == "" }) {
 				c.Kind = codegen.Function
 			}
-		case calls.ColClassLineage, calls.ColMethodSize, calls.ColNative, calls.ColReceiver, calls.ColReceiverClass, calls.ColReceiverLineage, calls.ColDistance:
+		case ColClassLineage, ColMethodSize, ColNative, ColReceiver, ColReceiverClass, ColReceiverLineage, ColDistance:
 			// Of the receiver the kernel knows two words, not what they mean.
-		case calls.ColGoroutine, calls.ColCPUTime, calls.ColReadBytes, calls.ColWrittenBytes: // which may be NULL
-		case calls.ColCaller, calls.ColStack: // of which the kernel knows addresses
+		case ColGoroutine, ColCPUTime, ColReadBytes, ColWrittenBytes: // which may be NULL
+		case ColCaller, ColStack: // of which the kernel knows addresses
 		default:
-			c = number(unsafe.Offsetof(m.Args) + 8*uintptr(col-calls.ColArg0))
+			c = number(unsafe.Offsetof(m.Args) + 8*uintptr(col-ColArg0))
 		}
 		out[i] = c
 	}

@@ -1,4 +1,4 @@
-package uprobe
+package program
 
 import (
 	"fmt"
@@ -24,7 +24,7 @@ const (
 	derived
 	updated
 	untimed
-	noHits
+	NoHits
 	sketched
 )
 
@@ -35,53 +35,53 @@ const (
 	// maxGroups is how many groups there can be on each CPU, where not the
 	// function says which, and maxBuckets how many buckets of groups.
 	maxGroups, maxBuckets = 16 << 10, 64 << 10
-	// minPane is longer than it takes to collect a pane: 10 to 20 ms, for which
+	// MinPane is longer than it takes to collect a pane: 10 to 20 ms, for which
 	// the kernel waits for its programs, and more where all processors are busy.
-	minPane = 250 * time.Millisecond
+	MinPane = 250 * time.Millisecond
 	// hashOverhead is what an entry of a hash table takes besides key and value.
 	hashOverhead = 48
-	// endless is a pane that has no end.
-	endless = 1 << 62
+	// Endless is a pane that has no end.
+	Endless = 1 << 62
 
 	boundariesMap = "boundaries"
 )
 
-// aggregation is how a query's events are aggregated in the kernel. It does not
+// Aggregation is how a query's events are aggregated in the kernel. It does not
 // change; aggregator is what runs.
-type aggregation struct {
+type Aggregation struct {
 	partial  *plan.Partial
-	code     *codegen.Aggregate
-	options  uint32
-	pane     int64  // ns, or endless
+	Code     *codegen.Aggregate
+	Options  uint32
+	Pane     int64  // ns, or endless
 	inferred int    // functions without probes, whose states follow
-	groups   int    // dense: states of one slot and CPU, padding included
-	cpus     int    // there can be
+	Groups   int    // dense: states of one slot and CPU, padding included
+	Cpus     int    // there can be
 	keys     string // for Describe
 	// preallocated: hash tables have their memory from the beginning.
 	preallocated bool
-	limit        int // most entries of a hash table, for tests; 0: as many as usual
+	Limit        int // most entries of a hash table, for tests; 0: as many as usual
 }
 
-// compileAggregate decides whether the kernel runs the first stage of spec's
+// CompileAggregation decides whether the kernel runs the first stage of spec's
 // aggregate; nil: no. inferred is how many functions follow from ws.
-func compileAggregate(spec *plan.Acquire, f *filter, ws []calls.Function, inferred int, preallocated bool) *aggregation {
+func CompileAggregation(spec *plan.Acquire, f *calls.Filter, ws []calls.Function, inferred int, preallocated bool) *Aggregation {
 	part := spec.Partial
-	if part == nil || spec.Stream == catalog.FunctionCall || spec.Settings.NoKernel || f.program.Residual != nil || part.Pane != 0 && part.Pane < minPane {
+	if part == nil || spec.Stream == catalog.FunctionCall || spec.Settings.NoKernel || f.Program.Residual != nil || part.Pane != 0 && part.Pane < MinPane {
 		return nil
 	}
 	cpus, err := ebpf.PossibleCPU()
 	if err != nil {
 		return nil
 	}
-	code, ok := codegen.CompileAggregate(part, f.layout, spec.Out.Time, boundariesMap)
+	code, ok := codegen.CompileAggregate(part, f.Layout, spec.Out.Time, boundariesMap)
 	if !ok {
 		return nil
 	}
 	// What follows from a function is known of its own states alone.
 	code.ByFunction = code.ByFunction || inferred > 0
-	a := &aggregation{partial: part, code: code, pane: int64(part.Pane), cpus: cpus, inferred: inferred, preallocated: preallocated}
-	if a.pane == 0 {
-		a.pane = endless
+	a := &Aggregation{partial: part, Code: code, Pane: int64(part.Pane), Cpus: cpus, inferred: inferred, preallocated: preallocated}
+	if a.Pane == 0 {
+		a.Pane = Endless
 	}
 	for _, k := range part.Keys {
 		a.keys += ", " + k.String()
@@ -90,37 +90,37 @@ func compileAggregate(spec *plan.Acquire, f *filter, ws []calls.Function, inferr
 	switch {
 	case code.StateWords == 0:
 	case code.KeyWords > 0:
-		a.options |= hashed
+		a.Options |= hashed
 	default:
-		a.options |= dense
+		a.Options |= dense
 		n := 1
 		if code.ByFunction {
 			n = len(ws)
 		}
-		a.groups = padded(n, code.StateWords)
-		if 2*a.cpus*a.groups*code.StateWords*8 > maxStateBytes {
+		a.Groups = padded(n, code.StateWords)
+		if 2*a.Cpus*a.Groups*code.StateWords*8 > maxStateBytes {
 			return nil
 		}
 	}
 	if code.ByFunction {
-		a.options |= byFunction
+		a.Options |= byFunction
 	}
 	if code.Sketches > 0 {
-		a.options |= sketched
+		a.Options |= sketched
 	}
 	if code.Derive != nil {
-		a.options |= derived
+		a.Options |= derived
 	}
 	if code.Update != nil {
-		a.options |= updated
+		a.Options |= updated
 	}
 	if spec.Stream == catalog.FunctionStart && !slices.ContainsFunc(ws, func(w calls.Function) bool { return w.Returns != calls.Unseen }) {
-		if !code.Timed && !f.program.Reads[spec.Out.Time] && a.pane == endless {
-			a.options |= untimed
+		if !code.Timed && !f.Program.Reads[spec.Out.Time] && a.Pane == Endless {
+			a.Options |= untimed
 		}
 		// A lone count of all entries of each function is how often it was hit.
-		if a.options&(dense|derived|updated) == dense && (code.ByFunction || len(ws) == 1) && f.program.Entry == nil {
-			a.options |= noHits
+		if a.Options&(dense|derived|updated) == dense && (code.ByFunction || len(ws) == 1) && f.Program.Entry == nil {
+			a.Options |= NoHits
 		}
 	}
 	return a
@@ -136,8 +136,8 @@ func padded(n, words int) int {
 	return n
 }
 
-// describe says how, for EXPLAIN.
-func (a *aggregation) describe() string {
+// Describe says how, for EXPLAIN.
+func (a *Aggregation) Describe() string {
 	if a == nil {
 		return ""
 	}
@@ -147,16 +147,16 @@ func (a *aggregation) describe() string {
 	return a.groupsBy()
 }
 
-func (a *aggregation) groupsBy() string {
+func (a *Aggregation) groupsBy() string {
 	switch {
-	case a.options&dense != 0 && a.code.ByFunction:
+	case a.Options&dense != 0 && a.Code.ByFunction:
 		return "dense by function"
-	case a.options&dense != 0:
+	case a.Options&dense != 0:
 		return "one group"
-	case a.options&hashed != 0:
-		return fmt.Sprintf("hash by %s, %d groups", a.keys, a.entries(maxGroups, 1+a.code.KeyWords, a.code.StateWords))
+	case a.Options&hashed != 0:
+		return fmt.Sprintf("hash by %s, %d groups", a.keys, a.entries(maxGroups, 1+a.Code.KeyWords, a.Code.StateWords))
 	}
-	n := a.entries(maxBuckets, 2+a.code.KeyWords, 1)
+	n := a.entries(maxBuckets, 2+a.Code.KeyWords, 1)
 	if a.keys == "" {
 		return fmt.Sprintf("hash by bucket, %d buckets", n)
 	}
@@ -164,37 +164,37 @@ func (a *aggregation) groupsBy() string {
 }
 
 // entries is how many entries a hash table has of which there are n for a CPU.
-func (a *aggregation) entries(n, keyWords, valueWords int) int {
-	n = min(n*a.cpus, maxStateBytes/2/(hashOverhead+8*keyWords+8*valueWords))
+func (a *Aggregation) entries(n, keyWords, valueWords int) int {
+	n = min(n*a.Cpus, maxStateBytes/2/(hashOverhead+8*keyWords+8*valueWords))
 	if a.preallocated {
 		n = min(n, preallocated(8*keyWords, 8*valueWords))
 	}
-	if a.limit > 0 {
-		n = min(n, a.limit)
+	if a.Limit > 0 {
+		n = min(n, a.Limit)
 	}
 	return n
 }
 
 // specialise makes the programs and maps in spec those of the aggregation.
-func (a *aggregation) specialise(spec *ebpf.CollectionSpec) error {
+func (a *Aggregation) specialise(spec *ebpf.CollectionSpec) error {
 	for name, p := range spec.Programs {
 		if !abi.TestsOf[name].Call {
 			continue
 		}
-		if err := codegen.Install(p, "derive", a.code.Derive); err != nil {
+		if err := codegen.Install(p, "derive", a.Code.Derive); err != nil {
 			return err
 		}
-		if err := codegen.Install(p, "update", a.code.Update); err != nil {
+		if err := codegen.Install(p, "update", a.Code.Update); err != nil {
 			return err
 		}
 	}
 	for name, value := range map[string]any{
-		bpf.FunctionVarAggregate: a.options,
-		bpf.FunctionVarGroups:    uint32(max(1, a.groups)),
-		bpf.FunctionVarCpus:      uint32(a.cpus),
-		bpf.FunctionVarKeyWords:  uint32(a.code.KeyWords),
-		bpf.FunctionVarSketches:  uint32(a.code.Sketches),
-		bpf.FunctionVarPane:      uint64(a.pane),
+		bpf.FunctionVarAggregate: a.Options,
+		bpf.FunctionVarGroups:    uint32(max(1, a.Groups)),
+		bpf.FunctionVarCpus:      uint32(a.Cpus),
+		bpf.FunctionVarKeyWords:  uint32(a.Code.KeyWords),
+		bpf.FunctionVarSketches:  uint32(a.Code.Sketches),
+		bpf.FunctionVarPane:      uint64(a.Pane),
 	} {
 		if err := spec.Variables[name].Set(value); err != nil {
 			return err
@@ -204,14 +204,14 @@ func (a *aggregation) specialise(spec *ebpf.CollectionSpec) error {
 		m := spec.Maps[name]
 		m.MaxEntries, m.KeySize, m.ValueSize = uint32(entries), uint32(keyBytes), uint32(8*valueWords)
 	}
-	if a.options&dense != 0 {
-		size(bpf.FunctionMapStates, 2*a.cpus*a.groups, 4, a.code.StateWords)
+	if a.Options&dense != 0 {
+		size(bpf.FunctionMapStates, 2*a.Cpus*a.Groups, 4, a.Code.StateWords)
 	}
 	for i := range 2 {
-		if key := 1 + a.code.KeyWords; a.options&hashed != 0 {
-			size(stateMaps[i], a.entries(maxGroups, key, a.code.StateWords), 8*key, a.code.StateWords)
+		if key := 1 + a.Code.KeyWords; a.Options&hashed != 0 {
+			size(stateMaps[i], a.entries(maxGroups, key, a.Code.StateWords), 8*key, a.Code.StateWords)
 		}
-		if key := 2 + a.code.KeyWords; a.options&sketched != 0 {
+		if key := 2 + a.Code.KeyWords; a.Options&sketched != 0 {
 			size(bucketMaps[i], a.entries(maxBuckets, key, 1), 8*key, 1)
 		}
 	}
@@ -225,14 +225,14 @@ var (
 
 // unusedMaps are those that a query does not use, which its programs refer to
 // nevertheless. a is nil for a query that does not aggregate.
-func unusedMaps(a *aggregation) (list []string) {
-	if a == nil || a.options&dense == 0 {
+func unusedMaps(a *Aggregation) (list []string) {
+	if a == nil || a.Options&dense == 0 {
 		list = append(list, bpf.FunctionMapStates)
 	}
-	if a == nil || a.options&hashed == 0 {
+	if a == nil || a.Options&hashed == 0 {
 		list = append(list, stateMaps...)
 	}
-	if a == nil || a.options&sketched == 0 {
+	if a == nil || a.Options&sketched == 0 {
 		list = append(list, bucketMaps...)
 	}
 	return list

@@ -1,4 +1,4 @@
-package uprobe
+package program
 
 import (
 	"fmt"
@@ -18,8 +18,8 @@ import (
 // middle of calls have left there. What an abandoned call of a living process
 // leaves is replaced by the next call in its frame.
 type sweeper struct {
-	calls, goroutines *ebpf.Map
-	every             uint64 // calls that do not return between two sweeps
+	Calls, goroutines *ebpf.Map
+	Every             uint64 // calls that do not return between two sweeps
 
 	// The reader's: calls that had not returned when the last sweep began, and
 	// those for which there was no room until then.
@@ -34,20 +34,20 @@ func newSweeper(objects *ebpf.Collection) *sweeper {
 	if calls == nil {
 		return nil
 	}
-	return &sweeper{calls: calls, goroutines: objects.Maps[bpf.FunctionMapGoroutines], every: uint64(calls.MaxEntries()) / 4}
+	return &sweeper{Calls: calls, goroutines: objects.Maps[bpf.FunctionMapGoroutines], Every: uint64(calls.MaxEntries()) / 4}
 }
 
-// consider starts a sweep if there may be much to remove: many calls have not
+// Consider starts a sweep if there may be much to remove: many calls have not
 // returned, or there is no room for others. The reader calls it once a second,
 // and does not wait.
-func (w *sweeper) consider(c bpf.FunctionCounters) {
+func (w *sweeper) Consider(c bpf.FunctionCounters) {
 	if w == nil {
 		return
 	}
-	armed, returned := awaited(&c)
+	armed, returned := Awaited(&c)
 	open := armed - min(returned, armed) // the two are not read at one instant
 	w.swept = min(w.swept, open)
-	if open < w.swept+w.every && c.Overflown == w.overflown || !w.busy.CompareAndSwap(false, true) {
+	if open < w.swept+w.Every && c.Overflown == w.overflown || !w.busy.CompareAndSwap(false, true) {
 		return
 	}
 	w.swept, w.overflown = open, c.Overflown
@@ -57,8 +57,8 @@ func (w *sweeper) consider(c bpf.FunctionCounters) {
 	})
 }
 
-// wait waits for a sweep that is under way.
-func (w *sweeper) wait() {
+// Wait waits for a sweep that is under way.
+func (w *sweeper) Wait() {
 	if w != nil {
 		w.sweeps.Wait()
 	}
@@ -66,22 +66,22 @@ func (w *sweeper) wait() {
 
 func (w *sweeper) sweep() {
 	p := processes{}
-	pruneCalls(w.calls, func(f bpf.FunctionFrame, c *bpf.FunctionPending) bool { return !p.has(f.Tgid, c.M.Start) })
-	prune(w.goroutines, func(g bpf.FunctionGoroutine, o bpf.FunctionOwner) bool { return !p.has(uint32(g.Tgid), o.Born) })
+	pruneCalls(w.Calls, func(f bpf.FunctionFrame, c *bpf.FunctionPending) bool { return !p.has(f.Tgid, c.M.Start) })
+	Prune(w.goroutines, func(g bpf.FunctionGoroutine, o bpf.FunctionOwner) bool { return !p.has(uint32(g.Tgid), o.Born) })
 }
 
-// forget removes all calls under way, while nothing is attached: they return
+// Forget removes all calls under way, while nothing is attached: they return
 // unseen, and others begin in their frames.
-func (w *sweeper) forget() {
+func (w *sweeper) Forget() {
 	if w == nil {
 		return
 	}
-	pruneCalls(w.calls, func(bpf.FunctionFrame, *bpf.FunctionPending) bool { return true })
-	prune(w.goroutines, func(bpf.FunctionGoroutine, bpf.FunctionOwner) bool { return true })
+	pruneCalls(w.Calls, func(bpf.FunctionFrame, *bpf.FunctionPending) bool { return true })
+	Prune(w.goroutines, func(bpf.FunctionGoroutine, bpf.FunctionOwner) bool { return true })
 }
 
-// prune deletes the entries of a map that are dead.
-func prune[K, V any](m *ebpf.Map, dead func(K, V) bool) {
+// Prune deletes the entries of a map that are dead.
+func Prune[K, V any](m *ebpf.Map, dead func(K, V) bool) {
 	values := make([]V, pruned)
 	pruneAll(m, values, func(i int, k K) bool { return dead(k, values[i]) })
 }

@@ -1,18 +1,18 @@
-package uprobe
+package program
 
 import "endoscope/probes/ringbuf"
 
-// ring is the consumer of the ring buffer of all queries, and how it sleeps. It
+// Ring is the consumer of the ring buffer of all queries, and how it sleeps. It
 // has one user, who must not call it concurrently; only Wake may be called from
 // elsewhere.
 //
 // The kernel submits without waking anybody unless much is waiting.
-type ring struct {
+type Ring struct {
 	*ringbuf.Ring
 	*ringbuf.Waiter
 }
 
-func newRing(mapFD, size int) (*ring, error) {
+func NewRing(mapFD, size int) (*Ring, error) {
 	mapped, err := ringbuf.Map(mapFD, size)
 	if err != nil {
 		return nil, err
@@ -22,10 +22,10 @@ func newRing(mapFD, size int) (*ring, error) {
 		mapped.Unmap()
 		return nil, err
 	}
-	return &ring{mapped, waiter}, nil
+	return &Ring{mapped, waiter}, nil
 }
 
-func (r *ring) close() {
+func (r *Ring) Close() {
 	r.Waiter.Close()
 	r.Unmap()
 }
