@@ -10,6 +10,7 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/uprobe/attach"
 	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/decode"
 	"endoscope/probes/uprobe/program"
 	"endoscope/probes/uprobe/selection"
 )
@@ -46,42 +47,42 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 		return err
 	}
 	if p.reader == nil {
-		p.reader = startReader(p.kernel.Ring)
+		p.reader = decode.Start(p.kernel.Ring)
 	}
 	p.active[s] = in
 	// Attached when its events have somewhere to go.
-	s.sub = newSubscription(s.spec.Out.Types(), s.wants, sink, p.offset, p.reader.exes, in)
-	s.sub.groups = p.reader.groups
-	s.sub.lateness = p.lateness(s.spec)
+	s.sub = decode.NewSubscription(s.spec.Out.Types(), s.wants, sink, p.offset, p.reader.Executables, in)
+	s.sub.Containers = p.reader.Containers
+	s.sub.Lateness = p.lateness(s.spec)
 	if s.resolution.java() {
-		s.sub.java = newMethods(s.resolution.selector, s.resolution.running[0].Exe, in)
-		s.sub.name(0, calls.Label{}) // of gaps
+		s.sub.Java = decode.NewMethods(s.resolution.selector, s.resolution.running[0].Exe, in)
+		s.sub.Name(0, calls.Label{}) // of gaps
 	} else {
 		for i, w := range s.resolution.wants {
-			s.sub.name(uint32(i), w.Label)
+			s.sub.Name(uint32(i), w.Label)
 		}
 	}
 	for k, f := range s.resolution.inferred {
-		s.sub.name(uint32(len(s.resolution.wants)+k), f.Label)
+		s.sub.Name(uint32(len(s.resolution.wants)+k), f.Label)
 	}
-	s.sub.know(s.receivers)
-	s.sub.stacks = p.newStacks(s)
-	s.sub.shares = calls.SharesOf(s.resolution.wants, s.resolution.inferred)
+	s.sub.SetReceivers(s.receivers)
+	s.sub.Stacks = p.newStacks(s)
+	s.sub.Shares = calls.SharesOf(s.resolution.wants, s.resolution.inferred)
 	if a := in.Aggregator; a != nil {
 		a.Sub, a.Reader = s.sub, p.reader
 		a.Rows = program.NewPartialRows(s.spec.Partial, a.Code, s.spec.Out, s.resolution.wants, s.resolution.inferred)
-		s.sub.bound = a.Begins
+		s.sub.Bound = a.Begins
 		s.aggregates(a)
 	}
 	if slices.Contains(s.wants.Cols, calls.ColContainer) {
 		// While they are there: rows may come when they have ended.
 		p.reader.Do(func() {
 			for _, q := range s.resolution.running {
-				p.reader.groups.of(q.PID)
+				p.reader.Containers.Find(q.PID)
 			}
 		})
 	}
-	p.reader.subscribe(s.sub)
+	p.reader.Subscribe(s.sub)
 	err := p.attachAll(s, in)
 	if err == nil {
 		err = in.Arm(true)
@@ -245,15 +246,15 @@ func (p *Provider) release(s *source) error {
 	p.tellUnheard(s, in)
 	p.tellReplaced(s, s.atEnd)
 	left, err := in.EndAggregate()
-	p.reader.unsubscribe(s.sub, left)
+	p.reader.Unsubscribe(s.sub, left)
 	s.note(in)
-	s.sub.closeStacks()
+	s.sub.CloseStacks()
 	p.kernel.Remove(in)
 	delete(p.active, s)
 	p.unfollow()
 	p.forgetHistory()
 	if len(p.active) == 0 {
-		p.reader.stop()
+		p.reader.Stop()
 		p.reader = nil
 	}
 	return err

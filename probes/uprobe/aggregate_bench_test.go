@@ -19,7 +19,7 @@ func BenchmarkAggregate(b *testing.B) {
 	target := benchTarget(b)
 	fn, took := []plan.Expr{col("function_name")}, col("duration")
 	b.Run("unprobed", func(b *testing.B) {
-		measureCalls(b, target, func(*running) func() *discard { return func() *discard { return nil } })
+		measureCalls(b, target, func(*running) func() *testplan.Discard { return func() *testplan.Discard { return nil } })
 	})
 	b.Run("empty entry", func(b *testing.B) { measureCalls(b, target, emptyProgram(b, target, attach.TypeMulti)) })
 	if attach.FeatureSession.Has() {
@@ -41,7 +41,7 @@ func BenchmarkAggregate(b *testing.B) {
 		{"duration by thread name", catalog.FunctionDuration, 0, []plan.Expr{col("thread_name")}, []plan.Agg{agg("avg", took)}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			measureCalls(b, target, func(r *running) func() *discard {
+			measureCalls(b, target, func(r *running) func() *testplan.Discard {
 				cols := []string{"timestamp"}
 				for _, name := range []string{"tid", "thread_name", "function_name", "duration", "arg0"} {
 					reads := false
@@ -67,11 +67,11 @@ func BenchmarkAggregate(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				d := &discard{ended: make(chan struct{})}
+				d := &testplan.Discard{Ended: make(chan struct{})}
 				if err := src.Start(b.Context(), d, probes.Options{}); err != nil {
 					b.Fatal(err)
 				}
-				return func() *discard { <-d.ended; return d }
+				return func() *testplan.Discard { <-d.Ended; return d }
 			})
 		})
 	}

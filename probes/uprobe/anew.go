@@ -113,7 +113,7 @@ func (s *source) renew(e execution) {
 			said = fmt.Sprintf("calls of process %d from when a thread other than its leader executed a program until that was probed, a gap of %v", e.pid, gap)
 		}
 	}
-	p.reader.Do(func() { s.sub.sink.Lost(said, 1) })
+	p.reader.Do(func() { s.sub.Sink.Lost(said, 1) })
 }
 
 // runs reports whether a process of the target has not ended.
@@ -160,8 +160,8 @@ func (p *Provider) tellUnheard(s *source, in *program.Installation) {
 		return
 	}
 	for _, pid := range s.restricted() {
-		if slices.ContainsFunc(in.Links, func(l *attach.Link) bool { return l.Pid == pid && p.executions.since(pid, l.Made) }) {
-			p.reader.Do(func() { s.sub.sink.Lost(untilEnd(pid), 1) })
+		if slices.ContainsFunc(in.Links, func(l *attach.Link) bool { return l.PID == pid && p.executions.since(pid, l.Made) }) {
+			p.reader.Do(func() { s.sub.Sink.Lost(untilEnd(pid), 1) })
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/decode"
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
@@ -216,7 +217,7 @@ func TestGapOfExecutedProgram(t *testing.T) {
 		k := key{pids[i], threads[i]}
 		if sequences[k] == nil {
 			sequences[k] = map[string]int{}
-			if event == eventGap {
+			if event == decode.EventGap {
 				led = append(led, k)
 			}
 		}
@@ -224,9 +225,9 @@ func TestGapOfExecutedProgram(t *testing.T) {
 	}
 	pid, own := int64(r.cmd.Process.Pid), int64(other.cmd.Process.Pid)
 	calls := func(n, gaps int) map[string]int {
-		m := map[string]int{eventEnter: n, eventLeave: n}
+		m := map[string]int{decode.EventEnter: n, decode.EventLeave: n}
 		if gaps > 0 {
-			m[eventGap] = gaps
+			m[decode.EventGap] = gaps
 		}
 		return m
 	}

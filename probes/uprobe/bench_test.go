@@ -9,88 +9,20 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unsafe"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes"
-	"endoscope/probes/bpf"
-	"endoscope/probes/codegen"
 	"endoscope/probes/testenv"
 	"endoscope/probes/uprobe/attach"
 	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/decode"
 	"endoscope/probes/uprobe/internal/testplan"
 	"endoscope/probes/uprobe/program"
 )
-
-// discard takes rows and keeps nothing.
-type discard struct {
-	rows  int
-	lost  uint64
-	ended chan struct{}
-}
-
-func (d *discard) Push(b *batch.Batch)          { d.rows += b.Len(); b.Release() }
-func (*discard) Partial(b *batch.Batch)         { b.Release() }
-func (d *discard) Watermark(int64)              {}
-func (d *discard) Lost(cause string, n uint64)  { d.lost += n }
-func (d *discard) Count(cause string, n uint64) {}
-func (d *discard) End(error)                    { close(d.ended) }
-
-// subscribed is a subscription of usual columns, and a record for it.
-func subscribed(tb testing.TB, sink *discard) (*subscription, []byte) {
-	spec := testplan.Acquire(catalog.FunctionDuration, plan.Target{}, nil,
-		"timestamp", "pid", "tid", "function_name", "module", "duration", "arg0", "process")
-	cols, err := calls.ColumnsOf(spec, calls.ValuesOf(spec))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	w := calls.NewRequest(spec, cols, &calls.Values{Columns: calls.ValuesOf(spec)}, codegen.Program{})
-	s := newSubscription(spec.Out.Types(), w, sink, 0, newExeNames(), nil)
-	s.name(3, calls.Label{Function: "f", Module: "m"})
-	e := &bpf.FunctionEventFull{}
-	e.R.E = bpf.FunctionEvent{Time: 2000, Function: 3, Pid: 10, Tid: 11}
-	e.R.Start = 1000
-	copy(e.Process[:], []int8{'p', 'r', 'o', 'c'})
-	return s, unsafe.Slice((*byte)(unsafe.Pointer(e)), unsafe.Sizeof(*e))
-}
-
-func TestRowsAllocateNothing(t *testing.T) {
-	if raceEnabled {
-		t.Skip("the race detector makes pools forget")
-	}
-	s, raw := subscribed(t, &discard{})
-	var e event
-	fill := func() {
-		for range batch.MaxRows {
-			if !decode(raw, s.options, &e) {
-				t.Fatal("record not understood")
-			}
-			s.add(&e)
-		}
-	}
-	fill() // the columns grow
-	// Now and then the collector empties the pool of batches.
-	if n := testing.AllocsPerRun(200, fill); n >= 1 {
-		t.Errorf("%v allocations for %d rows", n, batch.MaxRows)
-	}
-}
-
-// BenchmarkDecode is the reader's work from record to row.
-func BenchmarkDecode(b *testing.B) {
-	s, raw := subscribed(b, &discard{})
-	var e event
-	b.ReportAllocs()
-	for b.Loop() {
-		decode(raw, s.options, &e)
-		s.add(&e)
-	}
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "rows/s")
-}
 
 // benchCalls is how often the benchmarks' target calls pushes.
 const benchCalls = 300_000
@@ -118,7 +50,7 @@ int main(int argc, char **argv) {
 }
 
 // measureCalls reports what a call costs the target, and what reaches the sink.
-func measureCalls(b *testing.B, target string, attach func(r *running) func() *discard, args ...string) {
+func measureCalls(b *testing.B, target string, attach func(r *running) func() *testplan.Discard, args ...string) {
 	var ns []float64
 	var rows, lost float64
 	var elapsed time.Duration
@@ -130,8 +62,8 @@ func measureCalls(b *testing.B, target string, attach func(r *running) func() *d
 		elapsed += time.Since(began)
 		ns = append(ns, own/benchCalls)
 		if d := done(); d != nil {
-			rows += float64(d.rows)
-			lost += float64(d.lost)
+			rows += float64(d.Rows)
+			lost += float64(d.LostRows)
 		}
 	}
 	slices.Sort(ns)
@@ -143,7 +75,7 @@ func measureCalls(b *testing.B, target string, attach func(r *running) func() *d
 }
 
 // emptyProgram attaches a program that does nothing to pushes.
-func emptyProgram(b *testing.B, target string, attachType uint32) func(r *running) func() *discard {
+func emptyProgram(b *testing.B, target string, attachType uint32) func(r *running) func() *testplan.Discard {
 	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Type: ebpf.Kprobe, AttachType: ebpf.AttachType(attachType), License: "GPL",
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
@@ -157,7 +89,7 @@ func emptyProgram(b *testing.B, target string, attachType uint32) func(r *runnin
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { file.Close() })
-	return func(r *running) func() *discard {
+	return func(r *running) func() *testplan.Discard {
 		src, err := provider(b, Options{}).Prepare(b.Context(), testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("pushes"), "timestamp"))
 		if err != nil {
 			b.Fatal(err)
@@ -166,7 +98,7 @@ func emptyProgram(b *testing.B, target string, attachType uint32) func(r *runnin
 		if err != nil {
 			b.Fatal(err)
 		}
-		return func() *discard { l.Close(); src.Stop(); return nil }
+		return func() *testplan.Discard { l.Close(); src.Stop(); return nil }
 	}
 }
 
@@ -176,7 +108,7 @@ func BenchmarkCall(b *testing.B) {
 	testenv.NeedUprobes(b)
 	target := benchTarget(b)
 	b.Run("unprobed", func(b *testing.B) {
-		measureCalls(b, target, func(*running) func() *discard { return func() *discard { return nil } })
+		measureCalls(b, target, func(*running) func() *testplan.Discard { return func() *testplan.Discard { return nil } })
 	})
 	// What the kernel takes to do nothing at this site.
 	b.Run("empty program", func(b *testing.B) {
@@ -186,7 +118,7 @@ func BenchmarkCall(b *testing.B) {
 	never := testplan.Call("<", col("arg0"), num(0))
 	long := testplan.Call(">", col("duration"), dur(time.Second))
 	nobody := testplan.Call("<", col("tid"), num(0))
-	entries := testplan.Call("=", col("event"), testplan.Constant(eventEnter))
+	entries := testplan.Call("=", col("event"), testplan.Constant(decode.EventEnter))
 	for _, c := range []struct {
 		name, stream, mode string
 		cond               plan.Expr
@@ -225,13 +157,13 @@ func BenchmarkCall(b *testing.B) {
 			if strings.HasPrefix(c.name, "exits") && c.name != "exits, stepped" {
 				function, args = "jumps", []string{"jumps"}
 			}
-			measureCalls(b, target, func(r *running) func() *discard {
+			measureCalls(b, target, func(r *running) func() *testplan.Discard {
 				o := Options{Links: c.mode}
 				if c.mode == "exits" {
 					o = Options{Returns: plan.ExitReturns}
 				}
 				p := provider(b, o)
-				ds := make([]*discard, c.queries)
+				ds := make([]*testplan.Discard, c.queries)
 				for i := range ds {
 					spec := testplan.Acquire(c.stream, r.target(), testplan.Named(function), c.cols...)
 					if c.cond != nil {
@@ -240,9 +172,9 @@ func BenchmarkCall(b *testing.B) {
 					}
 					ds[i] = discarded(b, p, spec)
 				}
-				return func() *discard {
+				return func() *testplan.Discard {
 					for _, d := range ds {
-						<-d.ended
+						<-d.Ended
 					}
 					return ds[0]
 				}
@@ -252,12 +184,12 @@ func BenchmarkCall(b *testing.B) {
 }
 
 // discarded starts an acquisition whose rows nobody needs.
-func discarded(b *testing.B, p *Provider, spec *plan.Acquire) *discard {
+func discarded(b *testing.B, p *Provider, spec *plan.Acquire) *testplan.Discard {
 	src, err := p.Prepare(b.Context(), spec)
 	if err != nil {
 		b.Fatal(err)
 	}
-	d := &discard{ended: make(chan struct{})}
+	d := &testplan.Discard{Ended: make(chan struct{})}
 	if err := src.Start(b.Context(), d, probes.Options{}); err != nil {
 		b.Fatal(err)
 	}
@@ -316,7 +248,7 @@ func BenchmarkGoCall(b *testing.B) {
 	testenv.NeedUprobes(b)
 	target := goBenchTarget(b)
 	b.Run("unprobed", func(b *testing.B) {
-		measureCalls(b, target, func(*running) func() *discard { return func() *discard { return nil } })
+		measureCalls(b, target, func(*running) func() *testplan.Discard { return func() *testplan.Discard { return nil } })
 	})
 	for _, c := range []struct {
 		name, stream string
@@ -328,9 +260,9 @@ func BenchmarkGoCall(b *testing.B) {
 		{"exits, sequence", catalog.FunctionCall, []string{"timestamp", "event", "depth", "goroutine"}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			measureCalls(b, target, func(r *running) func() *discard {
+			measureCalls(b, target, func(r *running) func() *testplan.Discard {
 				d := discarded(b, provider(b, Options{}), testplan.Acquire(c.stream, r.target(), testplan.Named("main.work"), c.cols...))
-				return func() *discard { <-d.ended; return d }
+				return func() *testplan.Discard { <-d.Ended; return d }
 			})
 		})
 	}

@@ -88,7 +88,7 @@ func (s *source) add(in *program.Installation, r *resolution, facts []uint64) er
 	}
 	s.provider.reader.Do(func() {
 		for i, w := range r.wants {
-			s.sub.name(uint32(wants+i), w.Label)
+			s.sub.Name(uint32(wants+i), w.Label)
 		}
 	})
 	err := s.provider.attachFrom(s, in, wants, landmarks, 0)

@@ -17,6 +17,7 @@ import (
 	"endoscope/probes/testenv"
 	"endoscope/probes/uprobe/abi"
 	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/decode"
 	"endoscope/probes/uprobe/internal/testplan"
 	"endoscope/probes/uprobe/program"
 )
@@ -222,7 +223,7 @@ func TestFilteredInTheKernel(t *testing.T) {
 				p := provider(t, o)
 				r := run(t, target)
 				var cols []string
-				for _, f := range Streams[stream].Fields() {
+				for _, f := range decode.Streams[stream].Fields() {
 					if c := calls.ColumnByName[f.Name]; !c.AboutMethods() && !c.OfCost() { // of which the kernel tests none; costs are of one observation
 						cols = append(cols, f.Name)
 					}

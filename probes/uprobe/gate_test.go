@@ -352,7 +352,7 @@ func BenchmarkGate(b *testing.B) {
 		{"session, forced", catalog.FunctionDuration, true, false},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			measureCalls(b, target, func(r *running) func() *discard {
+			measureCalls(b, target, func(r *running) func() *testplan.Discard {
 				set, err := gate.NewSet(2, true)
 				if err != nil {
 					b.Fatal(err)
@@ -367,12 +367,12 @@ func BenchmarkGate(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				d := &discard{ended: make(chan struct{})}
+				d := &testplan.Discard{Ended: make(chan struct{})}
 				if err := src.Start(b.Context(), d, probes.Options{Gates: gates}); err != nil {
 					b.Fatal(err)
 				}
-				return func() *discard {
-					<-d.ended
+				return func() *testplan.Discard {
+					<-d.Ended
 					set.Close()
 					return d
 				}

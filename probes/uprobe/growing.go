@@ -15,6 +15,7 @@ import (
 	"endoscope/probes/process"
 	"endoscope/probes/uprobe/attach"
 	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/decode"
 	"endoscope/probes/uprobe/selection"
 )
 
@@ -184,7 +185,7 @@ func (g *growing) Start(ctx context.Context, sink probes.Sink, o probes.Options)
 // processes.
 func (g *growing) keep(ended <-chan struct{}, forget func()) {
 	defer forget()
-	ticker := time.NewTicker(markInterval)
+	ticker := time.NewTicker(decode.MarkInterval)
 	defer ticker.Stop()
 	for {
 		select {

@@ -18,6 +18,7 @@ import (
 	"endoscope/probes/bpf"
 	"endoscope/probes/lang/java"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/decode"
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
@@ -300,7 +301,7 @@ func TestJavaMethodsTooMany(t *testing.T) {
 	r := runJava(t, "-XX:+ExtendedDTraceProbes")
 	src, got := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), ofApp(), "timestamp", "function_name"))
 	p.mu.Lock()
-	err := p.active[src.(*source)].Objects.Variables[bpf.FunctionVarMethodsKnown].Set(uint32(maxMethods))
+	err := p.active[src.(*source)].Objects.Variables[bpf.FunctionVarMethodsKnown].Set(uint32(decode.MaxMethods))
 	p.mu.Unlock()
 	if err != nil {
 		t.Fatal(err)
@@ -334,10 +335,10 @@ func TestJavaSequence(t *testing.T) {
 	for i, row := range got.rows {
 		tid, name := row[1].I, row[4].S
 		switch stack := stacks[tid]; row[2].S {
-		case eventEnter:
+		case decode.EventEnter:
 			stacks[tid] = append(stack, name)
 			entered[name]++
-		case eventLeave:
+		case decode.EventLeave:
 			if len(stack) == 0 || stack[len(stack)-1] != name {
 				t.Fatalf("row %d leaves %s, the stack is %v", i, name, stack)
 			}

@@ -52,7 +52,7 @@ func (l *lookout) run() {
 		if p.active[s] != nil && !s.stopped {
 			p.tellReplaced(s, now)
 			if silent > 0 {
-				p.reader.Do(func() { s.sub.sink.Lost(silentMachines, silent) })
+				p.reader.Do(func() { s.sub.Sink.Lost(silentMachines, silent) })
 			}
 		}
 		p.mu.Unlock()

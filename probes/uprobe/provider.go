@@ -17,6 +17,7 @@ import (
 	"endoscope/probes/uprobe/abi"
 	"endoscope/probes/uprobe/attach"
 	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/decode"
 	"endoscope/probes/uprobe/program"
 	"endoscope/probes/uprobe/selection"
 )
@@ -73,7 +74,7 @@ type Provider struct {
 
 	mu     sync.Mutex      // held while probes come and go
 	kernel *program.Kernel // nil before the first Start
-	reader *reader         // nil while no query runs
+	reader *decode.Reader  // nil while no query runs
 	active map[*source]*program.Installation
 	closed bool
 	// overwrites is how often files have been opened to write that were probed.
@@ -155,15 +156,15 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []calls.Column, links attach
 	if err != nil {
 		return nil, err
 	}
-	var classes *receivers
+	var classes *decode.Receivers
 	defer func() {
 		if err != nil {
 			r.modules.Close()
-			classes.close()
+			classes.Close()
 		}
 	}()
 	if calls.AsksMethods(spec.Out) {
-		if classes, err = newReceivers(&p.modules, r.wants); err != nil {
+		if classes, err = decode.NewReceivers(&p.modules, r.wants); err != nil {
 			return nil, selection.RefuseTarget(spec.Target, "cannot tell classes of %v", err)
 		}
 	}
@@ -270,12 +271,12 @@ func (p *Provider) Close() error {
 		in.EndAggregate() // before the reader stops, whom collecting needs
 	}
 	if p.reader != nil {
-		p.reader.stop()
+		p.reader.Stop()
 		p.reader = nil
 	}
 	if p.kernel != nil {
 		for s, in := range p.active {
-			s.sub.closeStacks()
+			s.sub.CloseStacks()
 			p.kernel.Remove(in)
 		}
 		clear(p.active)

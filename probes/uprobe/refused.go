@@ -89,6 +89,6 @@ func (p *Provider) withdraw(s *source, in *program.Installation, i int) (left []
 	if a := in.Aggregator; a != nil {
 		a.Share(calls.SharesOf(r.wants, r.inferred))
 	}
-	p.reader.Do(func() { s.sub.shares = calls.SharesOf(r.wants, r.inferred) })
+	p.reader.Do(func() { s.sub.Shares = calls.SharesOf(r.wants, r.inferred) })
 	return left
 }

@@ -67,7 +67,7 @@ func (p *Provider) tellReplaced(s *source, now []executable) {
 		if now[i].dev == x.dev && now[i].inode == x.inode {
 			said = fmt.Sprintf("calls of processes that have executed %s since it was written to", x.path)
 		}
-		p.reader.Do(func() { s.sub.sink.Lost(said, 1) })
+		p.reader.Do(func() { s.sub.Sink.Lost(said, 1) })
 		return true
 	})
 }
@@ -190,7 +190,7 @@ func (s *source) abandon(id process.FileID) {
 	defer p.mu.Unlock()
 	if p.active[s] == in {
 		p.reader.Do(func() {
-			s.sub.sink.Lost(fmt.Sprintf("calls in %s from when somebody opened it to write", path), 1)
+			s.sub.Sink.Lost(fmt.Sprintf("calls in %s from when somebody opened it to write", path), 1)
 		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/decode"
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
@@ -18,7 +19,7 @@ import (
 // two marks is one piece of want, the pieces come in order, and the first begins
 // where want does.
 func aligned(want, got []string) error {
-	isGap := func(line string) bool { return strings.HasPrefix(line, eventGap) }
+	isGap := func(line string) bool { return strings.HasPrefix(line, decode.EventGap) }
 	at := 0 // want[:at] is accounted for
 	for i := 0; i < len(got); {
 		if end := slices.IndexFunc(got[i:], isGap); end != 0 {
@@ -120,7 +121,7 @@ int main(void) {
 					t.Errorf("%s, thread %s: %v", c.cause, thread, err)
 				}
 				for _, l := range lines {
-					if strings.HasPrefix(l, eventGap) {
+					if strings.HasPrefix(l, decode.EventGap) {
 						gaps++
 					} else {
 						rows++
@@ -192,7 +193,7 @@ int main(void) {
 				r := run(t, target)
 				sel := testplan.Named("up", "home", "hop")
 				_, got := start(t, p, testplan.Acquire(catalog.FunctionCall, r.target(), sel, sequenceColumns...))
-				_, gaps := start(t, p, filtered(catalog.FunctionCall, r.target(), sel, testplan.Call("=", col("event"), testplan.Constant(eventGap)), sequenceColumns...))
+				_, gaps := start(t, p, filtered(catalog.FunctionCall, r.target(), sel, testplan.Call("=", col("event"), testplan.Constant(decode.EventGap)), sequenceColumns...))
 				// A gap has no function: this is true of home's events alone.
 				named := or(testplan.Call("=", col("function_name"), testplan.Constant("home")), testplan.Call("<", col("depth"), num(0)))
 				_, homes := start(t, p, filtered(catalog.FunctionCall, r.target(), sel, named, sequenceColumns...))

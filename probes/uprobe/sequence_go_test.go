@@ -11,6 +11,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/decode"
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
@@ -56,7 +57,7 @@ func TestSequencesOfGoroutines(t *testing.T) {
 			}
 			sameSequences(t, told, got.wait(t).goroutines(t))
 			events := tally(got.strings("event"))
-			if events[eventEnter] != events[eventLeave]+events[eventUnwind] || events[eventUnwind] < 500 || len(events) != 3 {
+			if events[decode.EventEnter] != events[decode.EventLeave]+events[decode.EventUnwind] || events[decode.EventUnwind] < 500 || len(events) != 3 {
 				t.Errorf("events %v", events)
 			}
 			if len(got.lost)+len(got.counts) > 0 {
@@ -118,7 +119,7 @@ func TestGapsOfGoroutines(t *testing.T) {
 			t.Errorf("goroutine %s: %v", goroutine, err)
 		}
 		for _, l := range all[goroutine] {
-			if strings.HasPrefix(l, eventGap) {
+			if strings.HasPrefix(l, decode.EventGap) {
 				gaps++
 			} else {
 				rows++

@@ -11,6 +11,7 @@ import (
 	"endoscope/probes/testenv"
 	"endoscope/probes/uprobe/attach"
 	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/decode"
 	"endoscope/probes/uprobe/internal/testplan"
 	"endoscope/probes/uprobe/program"
 )
@@ -111,7 +112,7 @@ int main(void) { ready(); outer(1); last(1); return 0; }
 	s := src.(*source)
 	lost := 0
 	p.mu.Lock() // the maps are closed under it
-	program.Prune(s.sub.in.Objects.Maps[bpf.FunctionMapOpenCalls], func(f bpf.FunctionFrame, c bpf.FunctionPending) bool {
+	program.Prune(s.sub.Installation.Objects.Maps[bpf.FunctionMapOpenCalls], func(f bpf.FunctionFrame, c bpf.FunctionPending) bool {
 		if s.resolution.wants[f.Function].Label.Function != "inner" {
 			return false
 		}
@@ -148,7 +149,7 @@ func TestGapsThatCannotBeNotedAreCounted(t *testing.T) {
 	const steps = 4 * 500
 	events := tally(got.strings("event"))
 	unsent, room := int(got.lost["rate limit"]), int(got.lost["no room for calls in progress"])
-	if room != steps || events[eventGap] == 0 || unsent == 0 {
+	if room != steps || events[decode.EventGap] == 0 || unsent == 0 {
 		t.Errorf("%d calls without room, want %d; events %v, %d not sent", room, steps, events, unsent)
 	}
 	if told := len(got.rows) + unsent; told != steps+2 {

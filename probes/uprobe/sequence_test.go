@@ -13,6 +13,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/decode"
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
@@ -33,7 +34,7 @@ func (r *record) sequences(t testing.TB) map[string][]string {
 			t.Fatalf("thread %s: %v happened before the event in front of it", key, row)
 		}
 		last[key] = row[time].I
-		if isGap := row[event].S == eventGap; isGap != row[function].IsNull {
+		if isGap := row[event].S == decode.EventGap; isGap != row[function].IsNull {
 			t.Fatalf("thread %s: event %s of function %s", key, row[event].S, plan.FormatValue(row[function]))
 		}
 		line := row[event].S + " " + row[function].S
@@ -350,7 +351,7 @@ int main(void) {
 		}
 		first := number(lines[0])
 		for i, line := range lines {
-			want := fmt.Sprintf("%s f%d 0", []string{eventEnter, eventLeave}[i%2], (first+i/2)%functions)
+			want := fmt.Sprintf("%s f%d 0", []string{decode.EventEnter, decode.EventLeave}[i%2], (first+i/2)%functions)
 			if line != want {
 				t.Fatalf("event %d of %d is %q, want %q", i, len(lines), line, want)
 			}

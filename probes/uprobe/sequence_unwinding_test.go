@@ -9,6 +9,7 @@ import (
 	"endoscope/planner/catalog"
 	"endoscope/probes/testenv"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/decode"
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
@@ -125,7 +126,7 @@ func TestSequencesOfExceptions(t *testing.T) {
 			told := toldBy(r.finish(success))
 			sameSequences(t, told, got.wait(t).sequences(t))
 			events := tally(got.strings("event"))
-			if events[eventUnwind] < 500 || events[eventLeave] < 1000 || events[eventEnter] != events[eventUnwind]+events[eventLeave] || len(events) != 3 {
+			if events[decode.EventUnwind] < 500 || events[decode.EventLeave] < 1000 || events[decode.EventEnter] != events[decode.EventUnwind]+events[decode.EventLeave] || len(events) != 3 {
 				t.Errorf("events %v", events)
 			}
 			if len(got.lost)+len(got.counts) > 0 {

@@ -45,7 +45,7 @@ func (s *source) unfinished(from, until probes.Cut) uint64 {
 	if s.sub == nil {
 		return 0 // it was not started
 	}
-	return s.sub.between(from.Number, until.Number)
+	return s.sub.Between(from.Number, until.Number)
 }
 
 // identify is the source's Info.Identity. A sequence begins and ends for all its

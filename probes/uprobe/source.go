@@ -12,6 +12,7 @@ import (
 	"endoscope/probes/uprobe/abi"
 	"endoscope/probes/uprobe/attach"
 	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/decode"
 	"endoscope/probes/uprobe/program"
 	"endoscope/probes/uprobe/selection"
 )
@@ -28,7 +29,7 @@ type source struct {
 	filter     *calls.Filter
 	resolution *resolution
 	// receivers is nil where nothing is asked of objects and methods.
-	receivers *receivers
+	receivers *decode.Receivers
 	// executables are those of the target; a part that comes later has none of its own.
 	executables []executable
 	// aggregation is nil where events become rows.
@@ -45,7 +46,7 @@ type source struct {
 	flip       sync.Mutex // held while probes are detached or attached again; taken before Provider.mu
 
 	// Guarded by Provider.mu.
-	sub        *subscription
+	sub        *decode.Subscription
 	owner      probes.Source         // the source that this one is a part of; nil: none
 	loaded     *program.Installation // by Load, until it is attached
 	stopped    bool                  // before or after it was armed
@@ -129,7 +130,7 @@ func (s *source) Start(ctx context.Context, sink probes.Sink, o probes.Options) 
 		s.resolution.modules.Close()
 	}
 	if err != nil {
-		s.receivers.close()
+		s.receivers.Close()
 		s.provider.unload(s)
 		s.mu.Lock()
 		first := s.phase != stopping // or Stop came before we were armed
@@ -241,7 +242,7 @@ func (s *source) Stop() error {
 	case prepared:
 		s.phase = stopping
 		s.resolution.modules.Close()
-		s.receivers.close()
+		s.receivers.Close()
 		close(s.state)
 		s.mu.Unlock()
 		s.provider.unload(s)
@@ -272,7 +273,7 @@ func (s *source) Stop() error {
 	p.mu.Lock()
 	err := errors.Join(failure, p.release(s))
 	p.mu.Unlock()
-	s.receivers.close()
+	s.receivers.Close()
 	// Closed before End, whose receiver may call Stop.
 	close(s.state)
 	sink.End(err)

@@ -15,6 +15,7 @@ import (
 	"endoscope/probes/process"
 	"endoscope/probes/testenv"
 	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/decode"
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
@@ -282,7 +283,7 @@ int main() {
 func TestEveryColumn(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, worker, "-O1")
-	for stream, table := range Streams {
+	for stream, table := range decode.Streams {
 		fields := table.Fields()
 		if stream == catalog.Allocation || stream == catalog.Deallocation {
 			continue // of functions that are allocators'

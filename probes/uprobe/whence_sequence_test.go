@@ -9,6 +9,7 @@ import (
 	"endoscope/planner/catalog"
 	"endoscope/planner/types"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/decode"
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
@@ -19,10 +20,10 @@ func followed(t *testing.T, rows [][]types.Value, event, function int) (stacks [
 	var under []string
 	for i, row := range rows {
 		switch name := row[function].S; row[event].S {
-		case eventEnter:
+		case decode.EventEnter:
 			under = append(under, name)
 			stacks = append(stacks, strings.Join(reversed(under), " "))
-		case eventLeave, eventUnwind:
+		case decode.EventLeave, decode.EventUnwind:
 			if len(under) == 0 || under[len(under)-1] != name {
 				t.Fatalf("event %d: %s of %s in %v", i, row[event].S, name, under)
 			}
@@ -73,7 +74,7 @@ int main(void) { ready(); for (long i = 0; i < 10; i++) all(i); leaf(0); return 
 			if row[caller].S != callers[0] {
 				t.Fatalf("event %d: %s of %s is called by %q, want %s", i, what, row[function].S, row[caller].S, callers[0])
 			}
-			if what == eventUnwind {
+			if what == decode.EventUnwind {
 				if !row[stack].IsNull {
 					t.Fatalf("event %d: a call that was abandoned has the stack %v", i, frames(row[stack]))
 				}
@@ -85,7 +86,7 @@ int main(void) { ready(); for (long i = 0; i < 10; i++) all(i); leaf(0); return 
 			}
 		}
 		// 15 calls of fib and 8 of leaf in them, and leaf, catch_ and all, each ten times; leaf once more; leap(i).
-		if want := (map[string]int{eventEnter: 261 + 55, eventLeave: 261, eventUnwind: 55}); fmt.Sprint(seen) != fmt.Sprint(want) {
+		if want := (map[string]int{decode.EventEnter: 261 + 55, decode.EventLeave: 261, decode.EventUnwind: 55}); fmt.Sprint(seen) != fmt.Sprint(want) {
 			t.Errorf("%v, want %v", seen, want)
 		}
 	})

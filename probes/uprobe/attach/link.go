@@ -43,7 +43,7 @@ type linkCreate struct {
 // those, or dying, detaches.
 type Link struct {
 	Fds  []int
-	Pid  int            // to which it is restricted; 0: to none
+	PID  int            // to which it is restricted; 0: to none
 	Made int64          // not before this, of the boot clock
 	File process.FileID // that is probed; none of a tracepoint
 }
@@ -92,7 +92,7 @@ func Uprobes(prog *ebpf.Program, f *os.File, attachType, flags uint32, pid int, 
 	if err != nil {
 		return nil, err
 	}
-	return &Link{Fds: []int{fd}, Pid: pid, Made: made}, nil
+	return &Link{Fds: []int{fd}, PID: pid, Made: made}, nil
 }
 
 // Tracepoint runs a program, of the type RawTracepoint, at a tracepoint of the

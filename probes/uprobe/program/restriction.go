@@ -10,7 +10,7 @@ import (
 // TakeLinks takes out the links that are restricted to a process and were made at this
 // boot time or before. The provider's mutex is held.
 func (in *Installation) TakeLinks(pid int, until int64) (taken []*attach.Link) {
-	is := func(l *attach.Link) bool { return l.Pid == pid && l.Made <= until }
+	is := func(l *attach.Link) bool { return l.PID == pid && l.Made <= until }
 	for _, l := range in.Links {
 		if is(l) {
 			taken = append(taken, l)

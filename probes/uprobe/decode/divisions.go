@@ -1,4 +1,4 @@
-package uprobe
+package decode
 
 import (
 	"time"
@@ -25,8 +25,8 @@ type divisions struct {
 const divideAhead = 20 * time.Microsecond
 
 // divide divides the calls at a boot time that has passed when it returns.
-func (s *subscription) divide() (at int64, err error) {
-	d, vars := &s.divisions, s.in.Objects.Variables
+func (s *Subscription) divide() (at int64, err error) {
+	d, vars := &s.divisions, s.Installation.Objects.Variables
 	if s.options&abi.AtReturn == 0 { // nothing is under way
 		d.number++
 		return clock.Boot(), nil
@@ -34,7 +34,7 @@ func (s *subscription) divide() (at int64, err error) {
 	for {
 		d.number++
 		slot := d.number % uint64(program.Generations)
-		c, err := s.in.Counters(&s.percpu)
+		c, err := s.Installation.Counters(&s.percpu)
 		if err != nil {
 			return 0, err
 		}
@@ -57,10 +57,10 @@ func (s *subscription) divide() (at int64, err error) {
 	return at, nil
 }
 
-// between is how many calls have not ended of those that began after the division
+// Between is how many calls have not ended of those that began after the division
 // from and before the division until; 0: no matter when. It goes by what was
 // accounted for last.
-func (s *subscription) between(from, until uint64) uint64 {
+func (s *Subscription) Between(from, until uint64) uint64 {
 	if s.options&abi.AtReturn == 0 {
 		return 0
 	}
@@ -72,7 +72,7 @@ func (s *subscription) between(from, until uint64) uint64 {
 }
 
 // after is how many calls that began after a division have not ended. Of one that is too old to be told apart it is all calls.
-func (s *subscription) after(number uint64) (n int64) {
+func (s *Subscription) after(number uint64) (n int64) {
 	d, c := &s.divisions, &s.told
 	if number == 0 || number+uint64(program.Generations) <= d.number {
 		armed, returned := program.Awaited(c)
@@ -86,7 +86,7 @@ func (s *subscription) after(number uint64) (n int64) {
 }
 
 // Cut divides the calls.
-func (s *subscription) Cut() (probes.Cut, error) {
+func (s *Subscription) Cut() (probes.Cut, error) {
 	at, err := s.divide()
 	return probes.Cut{At: at + s.offset, Number: s.divisions.number}, err
 }

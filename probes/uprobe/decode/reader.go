@@ -1,4 +1,4 @@
-package uprobe
+package decode
 
 import (
 	"slices"
@@ -15,41 +15,41 @@ import (
 const (
 	// pollInterval bounds how long an event waits when events are few.
 	pollInterval = 10 * time.Millisecond
-	// markInterval bounds the distance of watermarks, busy or idle.
-	markInterval = 20 * time.Millisecond
+	// MarkInterval bounds the distance of watermarks, busy or idle.
+	MarkInterval = 20 * time.Millisecond
 	// lossInterval bounds how late a query hears of losses.
 	lossInterval = time.Second
 	// maxPosted is how many commands may wait for the reader.
 	maxPosted = 64
 )
 
-// reader is the goroutine between the ring and the subscriptions, one for all
+// Reader is the goroutine between the ring and the subscriptions, one for all
 // of them.
-type reader struct {
-	ring     *program.Ring
-	exes     *exeNames
-	groups   *exeNames // containers
-	commands chan func()
-	stopped  chan struct{}
+type Reader struct {
+	ring        *program.Ring
+	Executables *Names
+	Containers  *Names // containers
+	commands    chan func()
+	stopped     chan struct{}
 
 	// Owned by the goroutine.
 	stopping bool
-	routes   []*subscription // by query
-	subs     []*subscription
+	routes   []*Subscription // by query
+	subs     []*Subscription
 	drained  int64 // boot time up to which all records have been read
 	lookedAt time.Time
 	markedAt time.Time
 	dispatch func([]byte) // r.give, bound once
 }
 
-func startReader(ring *program.Ring) *reader {
-	r := &reader{
-		ring:     ring,
-		exes:     newExeNames(),
-		groups:   newNames(process.Container),
-		commands: make(chan func(), maxPosted),
-		stopped:  make(chan struct{}),
-		drained:  clock.Boot(),
+func Start(ring *program.Ring) *Reader {
+	r := &Reader{
+		ring:        ring,
+		Executables: newExeNames(),
+		Containers:  newNames(process.Container),
+		commands:    make(chan func(), maxPosted),
+		stopped:     make(chan struct{}),
+		drained:     clock.Boot(),
 	}
 	r.dispatch = r.give
 	go r.run()
@@ -57,11 +57,11 @@ func startReader(ring *program.Ring) *reader {
 }
 
 // Do has f executed by the reader between two drains, and waits for it.
-func (r *reader) Do(f func()) { <-r.Post(f) }
+func (r *Reader) Do(f func()) { <-r.Post(f) }
 
 // Post has f executed by the reader between two drains, behind what was posted
 // before. The channel is closed then. It waits only where maxPosted wait already.
-func (r *reader) Post(f func()) (done <-chan struct{}) {
+func (r *Reader) Post(f func()) (done <-chan struct{}) {
 	executed := make(chan struct{})
 	r.commands <- func() { f(); close(executed) }
 	r.ring.Wake()
@@ -69,20 +69,20 @@ func (r *reader) Post(f func()) (done <-chan struct{}) {
 }
 
 // DrainAll gives everything that was written until now. The reader calls it.
-func (r *reader) DrainAll() {
+func (r *Reader) DrainAll() {
 	for end := r.ring.Produced(); r.ring.Drain(end, r.dispatch) < end; {
 		// Another query's program is in the middle of writing a record.
 		time.Sleep(50 * time.Microsecond)
 	}
 }
 
-// stop ends the reader and waits for it.
-func (r *reader) stop() {
+// Stop ends the reader and waits for it.
+func (r *Reader) Stop() {
 	r.Do(func() { r.stopping = true })
 	<-r.stopped
 }
 
-func (r *reader) run() {
+func (r *Reader) run() {
 	defer close(r.stopped)
 	for !r.stopping {
 		r.cycle()
@@ -96,7 +96,7 @@ func (r *reader) run() {
 }
 
 // cycle drains what is there and tells subscriptions how far time has come.
-func (r *reader) cycle() {
+func (r *Reader) cycle() {
 	now := clock.Boot()
 	if end := r.ring.Produced(); r.ring.Drain(end, r.dispatch) == end {
 		r.drained = now // else a record is still being written, and hides those behind it
@@ -105,10 +105,10 @@ func (r *reader) cycle() {
 		s.Flush()
 	}
 	at := time.Now()
-	if at.Sub(r.markedAt) >= markInterval-pollInterval {
+	if at.Sub(r.markedAt) >= MarkInterval-pollInterval {
 		r.markedAt = at
 		for _, s := range r.subs {
-			s.watermark(r.drained - s.lateness)
+			s.watermark(r.drained - s.Lateness)
 		}
 	}
 	if at.Sub(r.lookedAt) >= lossInterval {
@@ -120,7 +120,7 @@ func (r *reader) cycle() {
 }
 
 // give hands a record to the subscription of its query.
-func (r *reader) give(record []byte) {
+func (r *Reader) give(record []byte) {
 	if len(record) < sizeEntry {
 		return
 	}
@@ -129,36 +129,36 @@ func (r *reader) give(record []byte) {
 		return
 	}
 	s := r.routes[query]
-	if s.java != nil && (*bpf.FunctionEvent)(unsafe.Pointer(unsafe.SliceData(record))).Function == definesMethod {
+	if s.Java != nil && (*bpf.FunctionEvent)(unsafe.Pointer(unsafe.SliceData(record))).Function == definesMethod {
 		s.define(record)
 		return
 	}
-	if decode(record, s.options, &s.event) {
+	if Decode(record, s.options, &s.event) {
 		s.add(&s.event)
 	}
 }
 
-// subscribe routes the events of s's query to s from now on.
-func (r *reader) subscribe(s *subscription) {
+// Subscribe routes the events of s's query to s from now on.
+func (r *Reader) Subscribe(s *Subscription) {
 	r.Do(func() {
-		for int(s.in.Query) >= len(r.routes) {
+		for int(s.Installation.Query) >= len(r.routes) {
 			r.routes = append(r.routes, nil)
 		}
-		r.routes[s.in.Query] = s
+		r.routes[s.Installation.Query] = s
 		r.subs = append(r.subs, s)
 	})
 }
 
-// unsubscribe gives s what happened until now, accounts for what gave no row,
+// Unsubscribe gives s what happened until now, accounts for what gave no row,
 // and forgets it. Its probes are detached before; left is what was aggregated
 // and not given.
-func (r *reader) unsubscribe(s *subscription, left []*batch.Batch) {
+func (r *Reader) Unsubscribe(s *Subscription, left []*batch.Batch) {
 	r.Do(func() {
 		r.DrainAll()
-		r.routes[s.in.Query] = nil
-		r.subs = slices.DeleteFunc(r.subs, func(t *subscription) bool { return t == s })
+		r.routes[s.Installation.Query] = nil
+		r.subs = slices.DeleteFunc(r.subs, func(t *Subscription) bool { return t == s })
 		s.Flush()
-		s.Give(left, s.bound)
+		s.Give(left, s.Bound)
 		s.report()
 	})
 }

@@ -1,4 +1,4 @@
-package uprobe
+package decode
 
 import (
 	"math"
@@ -36,7 +36,7 @@ var appenders = rows.Columns[event]{
 	"class":         rows.Code(func(e *event) *uint32 { return &e.label.class }),
 	"module":        rows.Code(func(e *event) *uint32 { return &e.label.module }),
 	"exe":           rows.Other(types.PhysCode, false, appendExe),
-	"container":     rows.Text(func(e *event) string { return e.of.groups.of(int(e.Pid)) }),
+	"container":     rows.Text(func(e *event) string { return e.of.Containers.Find(int(e.Pid)) }),
 	"start_time":    rows.Time(func(e *event) *uint64 { return &e.start }),
 	"duration":      rows.Word(func(e *event) *uint64 { return &e.duration }),
 	"self_time":     rows.Word(func(e *event) *uint64 { return &e.self }),
@@ -55,10 +55,10 @@ var appenders = rows.Columns[event]{
 		if e.kind == gapInitial {
 			return "", false
 		}
-		return e.of.stacks.Caller(int(e.Pid), int64(e.Time), e.image, e.caller)
+		return e.of.Stacks.Caller(int(e.Pid), int64(e.Time), e.image, e.caller)
 	}),
 	"stack": rows.List(func(e *event) any {
-		if e.kind == gapInitial || e.kind == eventUnwind[0] {
+		if e.kind == gapInitial || e.kind == EventUnwind[0] {
 			return nil
 		}
 		return e.of.stackOf(e)
@@ -136,7 +136,7 @@ func appendExe(c *batch.Column, row int, e *event) {
 		c.Code = append(c.Code, own)
 		return
 	}
-	exe := e.of.exes.of(int(e.Pid))
+	exe := e.of.Executables.Find(int(e.Pid))
 	if exe == "" {
 		c.Nulls.Set(row)
 		c.Code = append(c.Code, own)
@@ -146,13 +146,13 @@ func appendExe(c *batch.Column, row int, e *event) {
 }
 
 // stackOf is the stack that came with an event.
-func (s *subscription) stackOf(e *event) any {
+func (s *Subscription) stackOf(e *event) any {
 	k := e.copied
 	copied := stack.Copied{
 		PID: int(e.Pid), Time: int64(e.Time), Image: k.Image, Regs: k.Regs, Trampoline: k.Trampoline, Returned: k.Returned, ReturnAt: k.ReturnAt,
 		Taken: e.taken, Stack: e.stack,
 	}
-	value, why := s.stacks.Of(&copied)
+	value, why := s.Stacks.Of(&copied)
 	if why != "" {
 		if s.torn == nil {
 			s.torn = map[string]uint64{}
@@ -166,7 +166,7 @@ func (s *subscription) stackOf(e *event) any {
 func valueColumn(v *calls.Value) rows.Column[event] {
 	switch {
 	case v.Text:
-		return rows.BytesOr(func(e *event) ([]byte, bool) { return e.texts.of(v.Slot) })
+		return rows.BytesOr(func(e *event) ([]byte, bool) { return e.texts.Text(v.Slot) })
 	case v.T == types.Boolean:
 		return rows.BoolOr(func(e *event) (bool, bool) { n, known := number(v, e); return n != 0, known })
 	case v.T == types.Double:

@@ -1,4 +1,4 @@
-package uprobe
+package decode
 
 import (
 	"bytes"
@@ -27,24 +27,24 @@ type methods struct {
 const (
 	unwantedMethod = 1 << 31
 	definesMethod  = 1<<32 - 1
-	maxMethods     = 1 << 18 // METHODS of java.h
+	MaxMethods     = 1 << 18 // METHODS of java.h
 	sizeMethod     = int(unsafe.Sizeof(bpf.FunctionEventMethod{}))
 )
 
-// newMethods is what is known of the methods that a machine of Java tells which runs
+// NewMethods is what is known of the methods that a machine of Java tells which runs
 // an executable.
-func newMethods(sel *selection.Selector, exe string, in *program.Installation) *methods {
+func NewMethods(sel *selection.Selector, exe string, in *program.Installation) *methods {
 	return &methods{sel: sel, module: filepath.Base(exe), table: in.Objects.Maps[bpf.FunctionMapMethods], unwanted: map[uint32]bool{}}
 }
 
 // define notes what a method is called, and has the programs leave it alone
 // unless it is selected.
-func (s *subscription) define(record []byte) {
+func (s *Subscription) define(record []byte) {
 	if len(record) < sizeMethod {
 		return
 	}
 	e := (*bpf.FunctionEventMethod)(unsafe.Pointer(unsafe.SliceData(record)))
-	if e.Id > maxMethods {
+	if e.Id > MaxMethods {
 		return // no program gives such a number
 	}
 	m := java.Method{
@@ -52,17 +52,17 @@ func (s *subscription) define(record []byte) {
 		Name:       textIn(e.Name[:], uint32(e.Key.NameLength)),
 		Descriptor: textIn(e.Signature[:], e.SignatureLength),
 	}
-	name, wanted := s.java.sel.Means(&m, s.java.module)
-	s.name(e.Id, calls.Label{Function: name, Class: m.Class, Module: s.java.module})
+	name, wanted := s.Java.sel.Means(&m, s.Java.module)
+	s.Name(e.Id, calls.Label{Function: name, Class: m.Class, Module: s.Java.module})
 	if wanted {
 		return
 	}
-	s.java.unwanted[e.Id] = true
+	s.Java.unwanted[e.Id] = true
 	// Another thread may have defined it at the same time: the number in the table
 	// is what counts, which need not be this one.
 	var id uint32
-	if s.java.table.Lookup(&e.Key, &id) == nil {
-		_ = s.java.table.Put(&e.Key, id|unwantedMethod)
+	if s.Java.table.Lookup(&e.Key, &id) == nil {
+		_ = s.Java.table.Put(&e.Key, id|unwantedMethod)
 	}
 }
 

@@ -1,5 +1,5 @@
 //go:build !race
 
-package uprobe
+package decode
 
 const raceEnabled = false

@@ -1,4 +1,4 @@
-package uprobe
+package decode
 
 import (
 	"time"
@@ -6,9 +6,9 @@ import (
 	"endoscope/probes/process"
 )
 
-// exeNames knows the executables of processes, for events of libraries, or their
+// Names knows the executables of processes, for events of libraries, or their
 // containers. It belongs to the reader.
-type exeNames struct {
+type Names struct {
 	byPID map[int]exeName
 	find  func(pid int) string // "": it is not known
 	now   func() time.Time
@@ -24,10 +24,10 @@ const (
 	maxExeNames = 8192
 )
 
-func newExeNames() *exeNames { return newNames(exeOf) }
+func newExeNames() *Names { return newNames(exeOf) }
 
-func newNames(find func(pid int) string) *exeNames {
-	return &exeNames{byPID: map[int]exeName{}, find: find, now: time.Now}
+func newNames(find func(pid int) string) *Names {
+	return &Names{byPID: map[int]exeName{}, find: find, now: time.Now}
 }
 
 func exeOf(pid int) string {
@@ -35,9 +35,9 @@ func exeOf(pid int) string {
 	return p.Exe
 }
 
-// of is what is known of process pid, "" if nothing is. A
+// Find is what is known of process pid, "" if nothing is. A
 // process that has ended keeps the name that was last seen.
-func (x *exeNames) of(pid int) string {
+func (x *Names) Find(pid int) string {
 	known, ok := x.byPID[pid]
 	now := x.now()
 	if ok && now.Before(known.until) {

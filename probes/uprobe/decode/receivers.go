@@ -1,4 +1,4 @@
-package uprobe
+package decode
 
 import (
 	"math"
@@ -12,7 +12,7 @@ import (
 	"endoscope/probes/uprobe/selection"
 )
 
-// receivers tells on which objects methods are called, and of which classes
+// Receivers tells on which objects methods are called, and of which classes
 // those are and what they derive from. That is learnt as objects are seen: from
 // the module that has their virtual table, which is where the probed function's
 // is or elsewhere in the process, be it loaded later. Where a pointer leads to no
@@ -20,7 +20,7 @@ import (
 // that the event has, and its mappings.
 //
 // It belongs to the reader from subscribe to unsubscribe.
-type receivers struct {
+type Receivers struct {
 	cache   *elf.Cache
 	methods []methodClass // by function
 	classes map[string]*class
@@ -84,9 +84,9 @@ const (
 	unrelated  = -1
 )
 
-// newReceivers opens the modules that wants are functions of.
-func newReceivers(cache *elf.Cache, wants []calls.Function) (*receivers, error) {
-	r := &receivers{cache: cache, classes: map[string]*class{}, files: map[process.FileID]*objectModule{}, spaces: map[uint32]*space{}}
+// NewReceivers opens the modules that wants are functions of.
+func NewReceivers(cache *elf.Cache, wants []calls.Function) (*Receivers, error) {
+	r := &Receivers{cache: cache, classes: map[string]*class{}, files: map[process.FileID]*objectModule{}, spaces: map[uint32]*space{}}
 	modules := map[*selection.Module]*objectModule{}
 	for _, w := range wants {
 		m := methodClass{Method: w.Method, entry: w.Site.Addr}
@@ -97,7 +97,7 @@ func newReceivers(cache *elf.Cache, wants []calls.Function) (*receivers, error) 
 		if modules[w.Module] == nil {
 			sym, err := cache.Open(w.Module.File, w.Module.Name())
 			if err != nil {
-				r.close()
+				r.Close()
 				return nil, err
 			}
 			r.opened = append(r.opened, sym)
@@ -130,8 +130,8 @@ func anyPID(m *selection.Module) uint32 {
 	return uint32(m.Mapped[0].Process.PID)
 }
 
-// close gives the modules back. The receivers know nothing more after it.
-func (r *receivers) close() {
+// Close gives the modules back. The receivers know nothing more after it.
+func (r *Receivers) Close() {
 	if r == nil {
 		return
 	}
@@ -141,8 +141,8 @@ func (r *receivers) close() {
 	r.opened = nil
 }
 
-// of is the object on which an event's function is called.
-func (r *receivers) of(e *event) received {
+// Object is the object on which an event's function is called.
+func (r *Receivers) Object(e *event) received {
 	m := &r.methods[e.function]
 	switch m.On {
 	case calls.OnPointer:
@@ -171,7 +171,7 @@ func (r *receivers) of(e *event) received {
 
 // at is the class of objects that point to table, nil if that is no virtual
 // table. bias is where the module m lies.
-func (r *receivers) at(m *objectModule, bias uint64, pid uint32, table uint64) *class {
+func (r *Receivers) at(m *objectModule, bias uint64, pid uint32, table uint64) *class {
 	if table == 0 || table%8 != 0 {
 		return nil
 	}
@@ -190,7 +190,7 @@ func (r *receivers) at(m *objectModule, bias uint64, pid uint32, table uint64) *
 	return r.in(m, addr, pid)
 }
 
-func (r *receivers) in(m *objectModule, addr uint64, pid uint32) *class {
+func (r *Receivers) in(m *objectModule, addr uint64, pid uint32) *class {
 	k, ok := m.known[addr]
 	if !ok {
 		if c, found := m.classes.At(addr); found {
@@ -204,7 +204,7 @@ func (r *receivers) in(m *objectModule, addr uint64, pid uint32) *class {
 }
 
 // learn notes a class of module m, and what it derives from.
-func (r *receivers) learn(c elf.Class, m *objectModule, pid uint32) *class {
+func (r *Receivers) learn(c elf.Class, m *objectModule, pid uint32) *class {
 	k := r.named(c.Name)
 	if !c.Defined && !k.asked && k.bases == nil {
 		c, m = r.definition(c, pid)
@@ -230,7 +230,7 @@ func (r *receivers) learn(c elf.Class, m *objectModule, pid uint32) *class {
 }
 
 // forget drops what followed from what was known of classes so far.
-func (r *receivers) forget() {
+func (r *Receivers) forget() {
 	for _, k := range r.classes {
 		clear(k.distances)
 		k.lineage = ""
@@ -240,7 +240,7 @@ func (r *receivers) forget() {
 	}
 }
 
-func (r *receivers) named(name string) *class {
+func (r *Receivers) named(name string) *class {
 	k := r.classes[name]
 	if k == nil {
 		k = &class{name: name, distances: map[*class]int{}}
@@ -252,7 +252,7 @@ func (r *receivers) named(name string) *class {
 }
 
 // definition looks for a class in all that the process has mapped.
-func (r *receivers) definition(c elf.Class, pid uint32) (elf.Class, *objectModule) {
+func (r *Receivers) definition(c elf.Class, pid uint32) (elf.Class, *objectModule) {
 	for _, mp := range r.space(pid).mappings {
 		if mp.Inode == 0 || mp.Offset != 0 {
 			continue
@@ -267,7 +267,7 @@ func (r *receivers) definition(c elf.Class, pid uint32) (elf.Class, *objectModul
 }
 
 // distance is from a receiver's class to that of the method.
-func (r *receivers) distance(k *class, m *methodClass, pid uint32) int {
+func (r *Receivers) distance(k *class, m *methodClass, pid uint32) int {
 	if m.last == k {
 		return m.distance
 	}
@@ -283,7 +283,7 @@ func (r *receivers) distance(k *class, m *methodClass, pid uint32) int {
 }
 
 // space is what a process has mapped, or had when it was looked at last.
-func (r *receivers) space(pid uint32) *space {
+func (r *Receivers) space(pid uint32) *space {
 	sp := r.spaces[pid]
 	if sp == nil {
 		if len(r.spaces) >= maxSpaces {
@@ -313,7 +313,7 @@ func (sp *space) read(pid uint32) {
 
 // elsewhere is the module that a process has mapped at an address, and that
 // address as the module numbers it. found: it is mapped, be it of no file.
-func (r *receivers) elsewhere(sp *space, pid uint32, addr uint64) (m *objectModule, at uint64, found bool) {
+func (r *Receivers) elsewhere(sp *space, pid uint32, addr uint64) (m *objectModule, at uint64, found bool) {
 	i, _ := slices.BinarySearchFunc(sp.mappings, addr, func(mp process.Mapping, addr uint64) int {
 		if mp.End <= addr {
 			return -1
@@ -347,7 +347,7 @@ func (r *receivers) elsewhere(sp *space, pid uint32, addr uint64) (m *objectModu
 }
 
 // file is the module of a mapping, nil if it cannot be read.
-func (r *receivers) file(mp process.Mapping, pid uint32) *objectModule {
+func (r *Receivers) file(mp process.Mapping, pid uint32) *objectModule {
 	id := process.FileID{Dev: mp.Dev, Inode: mp.Inode}
 	m, ok := r.files[id]
 	if ok {
@@ -416,8 +416,8 @@ func (k *class) lineageOf() string {
 	return k.lineage
 }
 
-// know notes what is constant of the functions with probes. Called as name is.
-func (s *subscription) know(r *receivers) {
+// SetReceivers notes what is constant of the functions with probes. Called as name is.
+func (s *Subscription) SetReceivers(r *Receivers) {
 	if s.receivers = r; r == nil {
 		return
 	}
@@ -459,7 +459,7 @@ func (o *received) lineage() (string, bool) {
 }
 
 // lineage is the class_lineage of function f, false if its class is not known.
-func (r *receivers) lineage(f int) (string, bool) {
+func (r *Receivers) lineage(f int) (string, bool) {
 	if r == nil || r.methods[f].own == nil {
 		return "", false
 	}

@@ -1,4 +1,4 @@
-package uprobe
+package decode
 
 import (
 	"bytes"
@@ -34,7 +34,7 @@ type event struct {
 	texts         texts                // nil if not wanted
 
 	// What a subscription adds.
-	of     *subscription
+	of     *Subscription
 	label  codes    // of the function
 	named  uint32   // code of the kind
 	object received // on which it is called
@@ -53,11 +53,11 @@ const (
 	sizeTaken  = int(unsafe.Sizeof(bpf.FunctionTaken{}))
 )
 
-// decode finds the parts of a record of a query with these options. The kernel
+// Decode finds the parts of a record of a query with these options. The kernel
 // wrote it, so its layout is trusted as far as its length allows; false: too
 // short to be one of the query's. All records of the same options set the same parts
 // of e, and leave the others as they are.
-func decode(b []byte, options uint32, e *event) bool {
+func Decode(b []byte, options uint32, e *event) bool {
 	need := sizeEntry
 	switch layout := options & (abi.SendArgs | abi.SendNames | abi.SendReceiver | abi.SendCost | abi.SendStack | abi.SendTexts); {
 	case layout&abi.SendTexts != 0 && layout&(abi.SendNames|abi.SendReceiver|abi.SendCost|abi.SendStack) == 0:
@@ -184,8 +184,8 @@ func comm(c *[16]int8) []byte {
 // texts are the texts of an event, in place.
 type texts []byte
 
-// of is the text in a slot; false: NULL.
-func (t texts) of(slot int) ([]byte, bool) {
+// Text is the text in a slot; false: NULL.
+func (t texts) Text(slot int) ([]byte, bool) {
 	if len(t) < calls.TextsHeader {
 		return nil, false
 	}

@@ -1,4 +1,4 @@
-package uprobe
+package decode
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 
 // reread is a sink that looks at all rows once they have been given.
 type reread struct {
-	discard
+	testplan.Discard
 	given []*batch.Batch
 }
 
@@ -32,12 +32,12 @@ func TestDictionariesAreBounded(t *testing.T) {
 	executable := func(pid int) string { return fmt.Sprintf("/bin/%d", pid) }
 	sink := &reread{}
 	w := calls.NewRequest(spec, cols, &calls.Values{Columns: calls.ValuesOf(spec)}, codegen.Program{})
-	s := newSubscription(spec.Out.Types(), w, sink, 0, newNames(executable), nil)
-	s.name(0, calls.Label{Function: "in_program", Module: "program", Exe: "/bin/program"})
-	s.name(1, calls.Label{Function: "in_library", Module: "library"})
+	s := NewSubscription(spec.Out.Types(), w, sink, 0, newNames(executable), nil)
+	s.Name(0, calls.Label{Function: "in_program", Module: "program", Exe: "/bin/program"})
+	s.Name(1, calls.Label{Function: "in_library", Module: "library"})
 	const rows = 3*batch.DictLimit + 100
 	for i := range rows {
-		s.add(&event{FunctionEvent: &bpf.FunctionEvent{Pid: uint32(i)}, function: uint32(i % 2), kind: eventEnter[0], process: fmt.Appendf(nil, "worker %d", i)})
+		s.add(&event{FunctionEvent: &bpf.FunctionEvent{Pid: uint32(i)}, function: uint32(i % 2), kind: EventEnter[0], process: fmt.Appendf(nil, "worker %d", i)})
 	}
 	s.Flush()
 	i, dictionaries := 0, map[*batch.Dict]bool{}
@@ -49,9 +49,9 @@ func TestDictionariesAreBounded(t *testing.T) {
 			}
 		}
 		for row := range b.N {
-			want := []string{eventEnter, "in_program", "program", fmt.Sprintf("worker %d", i), "/bin/program"}
+			want := []string{EventEnter, "in_program", "program", fmt.Sprintf("worker %d", i), "/bin/program"}
 			if i%2 == 1 {
-				want = []string{eventEnter, "in_library", "library", fmt.Sprintf("worker %d", i), executable(i)}
+				want = []string{EventEnter, "in_library", "library", fmt.Sprintf("worker %d", i), executable(i)}
 			}
 			for k, text := range want {
 				if c := b.Cols[1+k]; c.Values[c.Code[row]] != text {

@@ -1,4 +1,4 @@
-package uprobe
+package decode
 
 import (
 	"math"
@@ -26,46 +26,46 @@ type about struct {
 // codes are a label in the dictionaries of a subscription's columns.
 type codes struct{ function, class, module, exe uint32 }
 
-// subscription makes rows of one query's events. The reader owns it from
+// Subscription makes rows of one query's events. The reader owns it from
 // subscribe to unsubscribe; before and after, its source does.
-type subscription struct {
-	sink     probes.Sink
-	cols     []calls.Column
-	options  uint32
-	offset   int64 // from the boot clock to the epoch
-	lateness int64 // how far watermarks stay behind the clock, ns
-	exes     *exeNames
-	groups   *exeNames // containers
-	in       *program.Installation
+type Subscription struct {
+	Sink         probes.Sink
+	cols         []calls.Column
+	options      uint32
+	offset       int64 // from the boot clock to the epoch
+	Lateness     int64 // how far watermarks stay behind the clock, ns
+	Executables  *Names
+	Containers   *Names // containers
+	Installation *program.Installation
 
 	labels []codes // by function
 	// receivers is nil where nothing is asked of objects and methods; then there
 	// are no methods.
-	receivers *receivers
+	receivers *Receivers
 	methods   []about         // by function with a probe
-	shares    [][]calls.Share // by function with a probe; nil where nothing is inferred
+	Shares    [][]calls.Share // by function with a probe; nil where nothing is inferred
 	events    [256]uint32     // codes of names of events, by initial
-	// stacks is nil where no callers are asked for; torn counts stacks that are not
+	// Stacks is nil where no callers are asked for; torn counts stacks that are not
 	// whole, by why.
-	stacks *stack.Stacks
+	Stacks *stack.Stacks
 	torn   map[string]uint64
 	rows   *rows.Writer[event]
 	event  event // that is being read
 
 	// shared is the sink, if that wants to know when the rows' calls began.
 	shared probes.SharedSink
-	java   *methods // nil: of functions that were known beforehand
+	Java   *methods // nil: of functions that were known beforehand
 	begun  []int64  // of the rows not pushed yet, ns since the epoch
 
 	percpu    []bpf.FunctionCounters
 	told      bpf.FunctionCounters // to the sink
 	divisions divisions
 	mark      int64 // last watermark sent
-	bound     int64 // boot time from which aggregates are still to be given
+	Bound     int64 // boot time from which aggregates are still to be given
 }
 
-func newSubscription(s []types.Type, w calls.Request, sink probes.Sink, offset int64, exes *exeNames, in *program.Installation) *subscription {
-	sub := &subscription{sink: sink, cols: w.Cols, options: w.Options, offset: offset, exes: exes, in: in, bound: math.MaxInt64}
+func NewSubscription(s []types.Type, w calls.Request, sink probes.Sink, offset int64, exes *Names, in *program.Installation) *Subscription {
+	sub := &Subscription{Sink: sink, cols: w.Cols, options: w.Options, offset: offset, Executables: exes, Installation: in, Bound: math.MaxInt64}
 	sub.rows = rows.NewWriter(s, appendersOf(w, s), offset)
 	sub.rows.Push, sub.rows.Renewed = sub.push, sub.recode
 	if sub.options&abi.AtReturn != 0 {
@@ -75,9 +75,9 @@ func newSubscription(s []types.Type, w calls.Request, sink probes.Sink, offset i
 	return sub
 }
 
-// name gives function id its label. Called before the subscription is the
+// Name gives function id its label. Called before the subscription is the
 // reader's: dictionaries have one writer at a time.
-func (s *subscription) name(id uint32, l calls.Label) {
+func (s *Subscription) Name(id uint32, l calls.Label) {
 	for uint32(len(s.labels)) <= id {
 		s.labels = append(s.labels, codes{})
 	}
@@ -98,15 +98,15 @@ func (s *subscription) name(id uint32, l calls.Label) {
 }
 
 // add makes the event a row, and as many of the functions whose calls follow.
-func (s *subscription) add(e *event) {
-	if s.java != nil && !s.java.tells(e, len(s.labels)) {
+func (s *Subscription) add(e *event) {
+	if s.Java != nil && !s.Java.tells(e, len(s.labels)) {
 		return
 	}
 	s.row(e, &s.labels[e.function])
-	if s.shares == nil {
+	if s.Shares == nil {
 		return
 	}
-	for _, f := range s.shares[e.function] {
+	for _, f := range s.Shares[e.function] {
 		for range f.Times {
 			s.row(e, &s.labels[f.Function])
 		}
@@ -114,13 +114,13 @@ func (s *subscription) add(e *event) {
 }
 
 // row makes a row of the event, as one of the function that l names.
-func (s *subscription) row(e *event, l *codes) {
+func (s *Subscription) row(e *event, l *codes) {
 	e.of, e.label, e.named = s, *l, s.events[e.kind]
 	if e.kind == gapInitial { // it is the thread's
 		e.label = codes{function: rows.Null, class: rows.Null, module: rows.Null, exe: l.exe}
 		e.object = received{}
 	} else if s.options&abi.SendReceiver != 0 {
-		e.object = s.receivers.of(e)
+		e.object = s.receivers.Object(e)
 	}
 	if s.shared != nil {
 		s.begun = append(s.begun, int64(e.start)+s.offset)
@@ -129,12 +129,12 @@ func (s *subscription) row(e *event, l *codes) {
 }
 
 // Flush gives the rows collected so far to the sink.
-func (s *subscription) Flush() { s.rows.Flush() }
+func (s *Subscription) Flush() { s.rows.Flush() }
 
 // push gives the sink a batch of rows.
-func (s *subscription) push(b *batch.Batch) {
+func (s *Subscription) push(b *batch.Batch) {
 	if s.shared == nil {
-		s.sink.Push(b)
+		s.Sink.Push(b)
 		return
 	}
 	s.shared.PushBegun(b, s.begun)
@@ -143,7 +143,7 @@ func (s *subscription) push(b *batch.Batch) {
 
 // recode codes what is coded once for each function again, when a column has a new
 // dictionary.
-func (s *subscription) recode(i int, old, now *batch.Dict) {
+func (s *Subscription) recode(i int, old, now *batch.Dict) {
 	if s.cols[i] == calls.ColExe {
 		for l := range s.labels {
 			s.labels[l].exe = now.Code(old.Values()[s.labels[l].exe])
@@ -152,31 +152,31 @@ func (s *subscription) recode(i int, old, now *batch.Dict) {
 }
 
 // watermark promises that no event before the boot time t follows.
-func (s *subscription) watermark(t int64) {
-	if m := min(t, s.bound) + s.offset; m > s.mark {
+func (s *Subscription) watermark(t int64) {
+	if m := min(t, s.Bound) + s.offset; m > s.mark {
 		s.mark = m
-		s.sink.Watermark(m)
+		s.Sink.Watermark(m)
 	}
 }
 
 // Give gives partial rows to the sink; those to come are of the boot time bound
 // or later.
-func (s *subscription) Give(rows []*batch.Batch, bound int64) {
+func (s *Subscription) Give(rows []*batch.Batch, bound int64) {
 	for _, b := range rows {
-		s.sink.Partial(b)
+		s.Sink.Partial(b)
 	}
-	s.bound = bound
+	s.Bound = bound
 }
 
 // Account tells the sink of calls that gave no row and were not told of yet.
-func (s *subscription) Account() {
-	c, err := s.in.Counters(&s.percpu)
+func (s *Subscription) Account() {
+	c, err := s.Installation.Counters(&s.percpu)
 	if err != nil {
 		return
 	}
-	s.in.Sweeper.Consider(c)
+	s.Installation.Sweeper.Consider(c)
 	inferred := ""
-	if s.shares != nil {
+	if s.Shares != nil {
 		inferred = ", and what was inferred from them"
 	}
 	told := &s.told
@@ -185,22 +185,22 @@ func (s *subscription) Account() {
 		cause       string
 		before, now uint64
 	}{
-		{s.sink.Lost, "ring buffer full" + inferred, told.Lost, c.Lost},
-		{s.sink.Lost, "rate limit" + inferred, told.Limited, c.Limited},
-		{s.sink.Lost, "no memory for calls in progress", told.Unstored, c.Unstored},
-		{s.sink.Lost, "no room for calls in progress", told.Overflown, c.Overflown},
-		{s.sink.Lost, "goroutine that could not be read", told.Missed, c.Missed},
-		{s.sink.Lost, "too many methods of Java", told.Undefined, c.Undefined},
-		{s.sink.Lost, "virtual threads of Java", told.Carried, c.Carried},
-		{s.sink.Count, "no room for more groups in the kernel", told.Ungrouped, c.Ungrouped},
-		{s.sink.Count, "foreign stack", told.Foreign, c.Foreign},
-		{s.sink.Count, "stack not known", told.Unchecked, c.Unchecked},
-		{s.sink.Count, "nesting", told.Nesting, c.Nesting},
-		{s.sink.Count, "inherited", told.Inherited, c.Inherited},
-		{s.sink.Count, "arguments that could not be read", told.Unreadable, c.Unreadable},
-		{s.sink.Count, "text cut off at max_string", told.Cut, c.Cut},
-		{s.sink.Count, "unsigned number above 9223372036854775807", told.TooLarge, c.TooLarge},
-		{s.sink.Count, "texts not kept: too many calls under way", told.Unkept, c.Unkept},
+		{s.Sink.Lost, "ring buffer full" + inferred, told.Lost, c.Lost},
+		{s.Sink.Lost, "rate limit" + inferred, told.Limited, c.Limited},
+		{s.Sink.Lost, "no memory for calls in progress", told.Unstored, c.Unstored},
+		{s.Sink.Lost, "no room for calls in progress", told.Overflown, c.Overflown},
+		{s.Sink.Lost, "goroutine that could not be read", told.Missed, c.Missed},
+		{s.Sink.Lost, "too many methods of Java", told.Undefined, c.Undefined},
+		{s.Sink.Lost, "virtual threads of Java", told.Carried, c.Carried},
+		{s.Sink.Count, "no room for more groups in the kernel", told.Ungrouped, c.Ungrouped},
+		{s.Sink.Count, "foreign stack", told.Foreign, c.Foreign},
+		{s.Sink.Count, "stack not known", told.Unchecked, c.Unchecked},
+		{s.Sink.Count, "nesting", told.Nesting, c.Nesting},
+		{s.Sink.Count, "inherited", told.Inherited, c.Inherited},
+		{s.Sink.Count, "arguments that could not be read", told.Unreadable, c.Unreadable},
+		{s.Sink.Count, "text cut off at max_string", told.Cut, c.Cut},
+		{s.Sink.Count, "unsigned number above 9223372036854775807", told.TooLarge, c.TooLarge},
+		{s.Sink.Count, "texts not kept: too many calls under way", told.Unkept, c.Unkept},
 	} {
 		if n.now > n.before {
 			n.tell(n.cause, n.now-n.before)
@@ -211,31 +211,31 @@ func (s *subscription) Account() {
 }
 
 // report accounts for the calls that gave no row, at the end.
-func (s *subscription) report() {
+func (s *Subscription) report() {
 	s.Account()
-	if n := s.between(0, 0); n > 0 {
-		s.sink.Count(probes.Unfinished, n)
+	if n := s.Between(0, 0); n > 0 {
+		s.Sink.Count(probes.Unfinished, n)
 	}
 }
 
-// closeStacks lets go of what stacks are made with, when the reader has none of s's
+// CloseStacks lets go of what stacks are made with, when the reader has none of s's
 // events any more.
-func (s *subscription) closeStacks() {
-	if s != nil && s.stacks != nil {
-		s.stacks.Close()
-		s.stacks = nil
+func (s *Subscription) CloseStacks() {
+	if s != nil && s.Stacks != nil {
+		s.Stacks.Close()
+		s.Stacks = nil
 	}
 }
 
 // tellTorn tells the sink of stacks that are not whole.
-func (s *subscription) tellTorn() {
+func (s *Subscription) tellTorn() {
 	var causes []string
 	for why := range s.torn {
 		causes = append(causes, why)
 	}
 	slices.Sort(causes)
 	for _, why := range causes {
-		s.sink.Count(why, s.torn[why])
+		s.Sink.Count(why, s.torn[why])
 	}
 	clear(s.torn)
 }
