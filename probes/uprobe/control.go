@@ -2,10 +2,15 @@ package uprobe
 
 import (
 	"context"
+	"errors"
 	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"endoscope/probes"
 	"endoscope/probes/uprobe/abi"
+	"endoscope/probes/uprobe/attach"
 	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/program"
 )
@@ -193,4 +198,84 @@ func (s *source) fail(err error) {
 	s.failure = err
 	s.mu.Unlock()
 	s.Stop()
+}
+
+// begin implements probes.Begin.
+func (s *source) begin() error {
+	p := s.provider
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	in := p.active[s]
+	if in == nil || s.stopped {
+		return nil // its end has been told, or will be
+	}
+	if !s.options.Standby {
+		return errors.New("uprobe: the source does not stand by")
+	}
+	if err := in.Open(true); err != nil {
+		return err
+	}
+	if c, err := in.Counters(&s.percpu); err == nil {
+		s.overlooked = c.Shut
+	}
+	return nil
+}
+
+// overlookedNs is what a call costs that is overlooked: a mean over the
+// functions, whose rates are not told apart.
+func (s *source) overlookedNs() float64 {
+	s.provider.mu.Lock()
+	defer s.provider.mu.Unlock()
+	r, sum, n := s.resolution, 0.0, 0.0
+	for _, w := range r.wants {
+		if w.Refused {
+			continue
+		}
+		n++
+		ns, _ := r.costs.Price(calls.PriceCounted, w.Site.Method)
+		if w.Returns == calls.Trapped && s.links != attach.Session { // the return is trapped all the same
+			ns, _ = r.costs.Price(calls.PricePair, w.Site.Method)
+		}
+		sum += ns
+		if len(w.Exits) > 0 { // a call leaves by one of them
+			ns, _ = r.costs.Price(calls.PriceCounted, w.Exits[0].Method)
+			sum += ns
+		}
+	}
+	return sum / max(n, 1)
+}
+
+// processorTime implements probes.ProcessorTime. It asks the processes' own clocks, of which
+// each takes a system call and no file.
+func (s *source) processorTime() (used time.Duration, known bool) {
+	for _, p := range s.resolution.running {
+		var t unix.Timespec
+		if unix.ClockGettime(processClock(p.PID), &t) != nil {
+			return 0, false // it has ended
+		}
+		used += time.Duration(t.Nano())
+	}
+	return used, len(s.resolution.running) > 0
+}
+
+// processClock is the clock of the processor time that a process has used
+// (include/linux/posix-timers.h: MAKE_PROCESS_CPUCLOCK).
+func processClock(pid int) int32 {
+	const cpuClockSched = 2
+	return int32(^pid)<<3 | cpuClockSched
+}
+
+// suspend implements probes.Suspend for a sequence with frames: calls that begin
+// from now on are ignored, all or those on threads of these names. Those that were
+// given are followed to their end. Before Start it is remembered.
+func (s *source) suspend(c probes.Suspend) error {
+	p := s.provider
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.suspended = c
+	in := p.active[s]
+	if in == nil || s.stopped {
+		return nil
+	}
+	return in.Suspend(c)
 }

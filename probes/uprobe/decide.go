@@ -7,6 +7,7 @@ import (
 
 	"endoscope/planner/catalog"
 	"endoscope/probes/codesite"
+	"endoscope/probes/dwarf/signature"
 	"endoscope/probes/elf"
 	"endoscope/probes/uprobe/abi"
 	"endoscope/probes/uprobe/calls"
@@ -87,4 +88,13 @@ func (r *resolver) decideOne(sym *elf.Module, c selection.Choice) decision {
 	w.Site, w.Behind, w.Returns, w.Exits = site, site.Offset-offset, how, exits
 	w.Values = r.valuesOfFunction(sym, c, site)
 	return decision{want: w}
+}
+
+// valuesOfFunction says how a query's values are read of one function, which is probed at
+// site.
+func (r *resolver) valuesOfFunction(sym *elf.Module, c selection.Choice, site codesite.Site) []calls.FunctionValue {
+	if !calls.AnyValue(r.values) {
+		return nil
+	}
+	return r.signatures.Values(r.values, sym, c, signature.Where{SPOffset: site.SPOffset})
 }

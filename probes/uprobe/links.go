@@ -12,15 +12,6 @@ import (
 	"endoscope/probes/uprobe/calls"
 )
 
-// linksFor is how spec's probes are attached.
-func (p *Provider) linksFor(spec *plan.Acquire) (attach.Kind, error) {
-	wanted := spec.Settings.ProbeLinks
-	if wanted == "" || wanted == "auto" {
-		wanted = p.o.Links
-	}
-	return attach.ChooseKind(spec, wanted, func(k attach.Kind) bool { return k.Needs().Has() })
-}
-
 const (
 	// maxEvents bounds a query's perf events. The kernel detaches them one by
 	// one, also those of a process that was killed: what is beyond some minutes

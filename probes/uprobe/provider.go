@@ -291,3 +291,27 @@ func (p *Provider) Close() error {
 
 // preallocates reports whether the provider's hash tables are preallocated.
 func (o Options) preallocates() bool { return o.Preallocate || !attach.FeatureAllocation.Has() }
+
+// linksFor is how spec's probes are attached.
+func (p *Provider) linksFor(spec *plan.Acquire) (attach.Kind, error) {
+	wanted := spec.Settings.ProbeLinks
+	if wanted == "" || wanted == "auto" {
+		wanted = p.o.Links
+	}
+	return attach.ChooseKind(spec, wanted, func(k attach.Kind) bool { return k.Needs().Has() })
+}
+
+// The streams of this package.
+const (
+	FunctionStart    = catalog.FunctionStart
+	FunctionEnd      = catalog.FunctionEnd
+	FunctionDuration = catalog.FunctionDuration
+	FunctionCall     = catalog.FunctionCall
+)
+
+// The streams of memory that is allocated and released: of the calls of
+// allocators, the outermost of each thread or goroutine.
+const (
+	Allocation   = catalog.Allocation
+	Deallocation = catalog.Deallocation
+)

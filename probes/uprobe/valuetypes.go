@@ -3,23 +3,12 @@ package uprobe
 import (
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
-	"endoscope/probes/codesite"
 	"endoscope/probes/dwarf/signature"
-	"endoscope/probes/elf"
 	"endoscope/probes/process"
 	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/selection"
 	"endoscope/probes/usdt"
 )
-
-// valuesOfFunction says how a query's values are read of one function, which is probed at
-// site.
-func (r *resolver) valuesOfFunction(sym *elf.Module, c selection.Choice, site codesite.Site) []calls.FunctionValue {
-	if !calls.AnyValue(r.values) {
-		return nil
-	}
-	return r.signatures.Values(r.values, sym, c, signature.Where{SPOffset: site.SPOffset})
-}
 
 // Values gives the types of those columns of spec that are values; of the others, those
 // that they have. The type that a value has in spec, if it is not NULL, is what the
