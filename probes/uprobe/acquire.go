@@ -12,6 +12,7 @@ import (
 	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/decode"
 	"endoscope/probes/uprobe/program"
+	"endoscope/probes/uprobe/resolve"
 	"endoscope/probes/uprobe/selection"
 )
 
@@ -26,9 +27,9 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 	if s.stopped {
 		return errors.New("uprobe: the source was stopped")
 	}
-	n := s.resolution.probes()
+	n := s.resolution.Probes()
 	for other := range p.active {
-		n += other.resolution.probes()
+		n += other.resolution.Probes()
 	}
 	if n > p.maxProbes(s.spec) {
 		return p.tooMany(s.spec, s.resolution, n)
@@ -54,30 +55,30 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 	s.sub = decode.NewSubscription(s.spec.Out.Types(), s.wants, sink, p.offset, p.reader.Executables, in)
 	s.sub.Containers = p.reader.Containers
 	s.sub.Lateness = p.lateness(s.spec)
-	if s.resolution.java() {
-		s.sub.Java = decode.NewMethods(s.resolution.selector, s.resolution.running[0].Exe, in)
+	if s.resolution.IsJava() {
+		s.sub.Java = decode.NewMethods(s.resolution.Selector, s.resolution.Running[0].Exe, in)
 		s.sub.Name(0, calls.Label{}) // of gaps
 	} else {
-		for i, w := range s.resolution.wants {
+		for i, w := range s.resolution.Functions {
 			s.sub.Name(uint32(i), w.Label)
 		}
 	}
-	for k, f := range s.resolution.inferred {
-		s.sub.Name(uint32(len(s.resolution.wants)+k), f.Label)
+	for k, f := range s.resolution.Inferred {
+		s.sub.Name(uint32(len(s.resolution.Functions)+k), f.Label)
 	}
 	s.sub.SetReceivers(s.receivers)
 	s.sub.Stacks = p.newStacks(s)
-	s.sub.Shares = calls.SharesOf(s.resolution.wants, s.resolution.inferred)
+	s.sub.Shares = calls.SharesOf(s.resolution.Functions, s.resolution.Inferred)
 	if a := in.Aggregator; a != nil {
 		a.Sub, a.Reader = s.sub, p.reader
-		a.Rows = program.NewPartialRows(s.spec.Partial, a.Code, s.spec.Out, s.resolution.wants, s.resolution.inferred)
+		a.Rows = program.NewPartialRows(s.spec.Partial, a.Code, s.spec.Out, s.resolution.Functions, s.resolution.Inferred)
 		s.sub.Bound = a.Begins
 		s.aggregates(a)
 	}
 	if slices.Contains(s.wants.Cols, calls.ColContainer) {
 		// While they are there: rows may come when they have ended.
 		p.reader.Do(func() {
-			for _, q := range s.resolution.running {
+			for _, q := range s.resolution.Running {
 				p.reader.Containers.Find(q.PID)
 			}
 		})
@@ -103,7 +104,7 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 // attachAll attaches the probes of s: in one go for each module, restriction of
 // the link and way to observe returns.
 func (p *Provider) attachAll(s *source, in *program.Installation) error {
-	if name := program.ThreadEnd(s.wants.Options, s.resolution.returns()); name != "" {
+	if name := program.ThreadEnd(s.wants.Options, s.resolution.ReturnKinds()); name != "" {
 		l, err := attach.Tracepoint(in.Objects.Programs[name], "sched_process_exit")
 		if err != nil {
 			return plan.Errorf(s.spec.Start, s.spec.Stop, "the kernel refuses to tell when threads end: %v", err)
@@ -123,7 +124,7 @@ func (p *Provider) attachFrom(s *source, in *program.Installation, from, landmar
 	}
 	var order []group
 	members := map[group][]int{}
-	for k, w := range s.resolution.wants[from:] {
+	for k, w := range s.resolution.Functions[from:] {
 		i := from + k
 		if w.Refused || w.Module.Written { // when it was attached before
 			continue
@@ -137,7 +138,7 @@ func (p *Provider) attachFrom(s *source, in *program.Installation, from, landmar
 		}
 		members[g] = append(members[g], i)
 	}
-	for _, g := range s.resolution.landmarks[landmarks:] {
+	for _, g := range s.resolution.Landmarks[landmarks:] {
 		if pid != 0 && g.Scope.PID != pid || g.Module.Written {
 			continue
 		}
@@ -168,7 +169,7 @@ func (p *Provider) attachFrom(s *source, in *program.Installation, from, landmar
 // attach attaches probes of one module, scope and way to observe returns; which
 // are indexes of wants.
 func (p *Provider) attach(s *source, in *program.Installation, which []int) ([]*attach.Link, error) {
-	first := s.resolution.wants[which[0]]
+	first := s.resolution.Functions[which[0]]
 	var links []*attach.Link
 	for _, a := range program.ProgramsOf(s.links, first.Returns) {
 		var at attach.Places
@@ -183,7 +184,7 @@ func (p *Provider) attach(s *source, in *program.Installation, which []int) ([]*
 			at.Offsets, at.Cookies, owners = append(at.Offsets, offset), append(at.Cookies, cookie), append(owners, n)
 		}
 		for n, i := range which {
-			w := s.resolution.wants[i]
+			w := s.resolution.Functions[i]
 			if !a.Exits {
 				add(n, w.Site.Offset, s.cookie(i), w.Semaphore())
 				continue
@@ -213,7 +214,7 @@ func (p *Provider) attach(s *source, in *program.Installation, which []int) ([]*
 // refuseAttach puts the kernel's refusal into the user's words.
 func (p *Provider) refuseAttach(s *source, in *program.Installation, err error, which []int) error {
 	start, stop := s.spec.Start, s.spec.Stop
-	first := s.resolution.wants[which[0]]
+	first := s.resolution.Functions[which[0]]
 	switch name := first.Module.Name(); {
 	case errors.Is(err, unix.ESRCH):
 		return selection.RefuseTarget(s.spec.Target, "process %d has ended", first.Scope.PID)
@@ -222,13 +223,13 @@ func (p *Provider) refuseAttach(s *source, in *program.Installation, err error, 
 	case errors.Is(err, unix.ENOMEM):
 		return plan.Errorf(start, stop, "there is not enough memory for %d probes", len(which))
 	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
-		return plan.Errorf(start, stop, "there are not enough file descriptors for %d probes: %v", len(which), err).WithHint("%s", hintDescriptors)
+		return plan.Errorf(start, stop, "there are not enough file descriptors for %d probes: %v", len(which), err).WithHint("%s", resolve.HintDescriptors)
 	}
 	i, reason := p.refusedOf(s, in, err, which)
 	if i < 0 {
 		return plan.Errorf(start, stop, "the kernel refuses to attach %d probes in %s: %v", len(which), first.Module.Name(), err)
 	}
-	return plan.Errorf(start, stop, "the kernel refuses to probe %s in %s: %v", s.resolution.wants[which[i]].Label.Function, first.Module.Name(), reason).
+	return plan.Errorf(start, stop, "the kernel refuses to probe %s in %s: %v", s.resolution.Functions[which[i]].Label.Function, first.Module.Name(), reason).
 		WithHint("leave it out of the functions selected")
 }
 

@@ -119,13 +119,13 @@ func (s *source) renew(e execution) {
 // runs reports whether a process of the target has not ended.
 func (s *source) runs(pid int) bool {
 	q, runs := process.Lookup(pid)
-	return runs && s.resolution.knows(q)
+	return runs && s.resolution.Knows(q)
 }
 
 // otherProgram is the executable of a process if that is none in which the query's
 // functions are looked for, else "".
 func (s *source) otherProgram(pid int) string {
-	if s.resolution.selector.InModule != nil || s.resolution.selector.Marked {
+	if s.resolution.Selector.InModule != nil || s.resolution.Selector.Marked {
 		return ""
 	}
 	var st unix.Stat_t
@@ -134,7 +134,7 @@ func (s *source) otherProgram(pid int) string {
 		return ""
 	}
 	id := process.FileID{Dev: st.Dev, Inode: st.Ino}
-	if slices.ContainsFunc(s.resolution.modules.List, func(m *selection.Module) bool { return m.ID == id }) {
+	if slices.ContainsFunc(s.resolution.Modules.List, func(m *selection.Module) bool { return m.ID == id }) {
 		return ""
 	}
 	return q.Exe

@@ -25,7 +25,7 @@ func (s *source) Info() probes.Info {
 // describe is Info without the identity, which takes longer.
 func (s *source) describe() probes.Info {
 	return probes.Info{
-		Sites: s.resolution.sites(s.links, s.aggregation != nil), Notices: s.notices(), Refusal: s.refuses(), Residual: s.residual(),
+		Sites: s.resolution.Sites(s.links, s.aggregation != nil), Notices: s.notices(), Refusal: s.refuses(), Residual: s.residual(),
 		Live:       true, // calls happen whether or not anybody looks
 		Aggregates: s.aggregation != nil, Aggregation: s.aggregation.Describe(),
 		Suspends: s.wants.Options&abi.SendFrame != 0,
@@ -36,9 +36,9 @@ func (s *source) describe() probes.Info {
 
 func (s *source) notices() []string {
 	if s.estimate == "" {
-		return s.resolution.notices
+		return s.resolution.Notices
 	}
-	return append(slices.Clone(s.resolution.notices), s.estimate)
+	return append(slices.Clone(s.resolution.Notices), s.estimate)
 }
 
 // refuses is why the source refuses to start because of its cost; nil if it does
@@ -106,8 +106,8 @@ func (g *growing) Info() probes.Info {
 		i = probes.Info{Sites: d.Sites, Notices: slices.Clone(d.Notices), Refusal: d.Refusal, Aggregates: i.Aggregates, Aggregation: d.Aggregation}
 	}
 	i.Residual, i.Live, i.Suspends = g.residual, true, g.suspends()
-	i.Notices = append(i.Notices, g.coming.notices...)
-	if said := calls.SaidNotice(g.spec); said != "" && len(g.coming.notices) > 0 {
+	i.Notices = append(i.Notices, g.coming.Notices...)
+	if said := calls.SaidNotice(g.spec); said != "" && len(g.coming.Notices) > 0 {
 		i.Notices = append(i.Notices, said)
 	}
 	return i
@@ -227,18 +227,18 @@ func (s *source) overlookedNs() float64 {
 	s.provider.mu.Lock()
 	defer s.provider.mu.Unlock()
 	r, sum, n := s.resolution, 0.0, 0.0
-	for _, w := range r.wants {
+	for _, w := range r.Functions {
 		if w.Refused {
 			continue
 		}
 		n++
-		ns, _ := r.costs.Price(calls.PriceCounted, w.Site.Method)
+		ns, _ := r.Costs.Price(calls.PriceCounted, w.Site.Method)
 		if w.Returns == calls.Trapped && s.links != attach.Session { // the return is trapped all the same
-			ns, _ = r.costs.Price(calls.PricePair, w.Site.Method)
+			ns, _ = r.Costs.Price(calls.PricePair, w.Site.Method)
 		}
 		sum += ns
 		if len(w.Exits) > 0 { // a call leaves by one of them
-			ns, _ = r.costs.Price(calls.PriceCounted, w.Exits[0].Method)
+			ns, _ = r.Costs.Price(calls.PriceCounted, w.Exits[0].Method)
 			sum += ns
 		}
 	}
@@ -248,14 +248,14 @@ func (s *source) overlookedNs() float64 {
 // processorTime implements probes.ProcessorTime. It asks the processes' own clocks, of which
 // each takes a system call and no file.
 func (s *source) processorTime() (used time.Duration, known bool) {
-	for _, p := range s.resolution.running {
+	for _, p := range s.resolution.Running {
 		var t unix.Timespec
 		if unix.ClockGettime(processClock(p.PID), &t) != nil {
 			return 0, false // it has ended
 		}
 		used += time.Duration(t.Nano())
 	}
-	return used, len(s.resolution.running) > 0
+	return used, len(s.resolution.Running) > 0
 }
 
 // processClock is the clock of the processor time that a process has used

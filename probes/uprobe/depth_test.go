@@ -9,6 +9,7 @@ import (
 	"endoscope/planner/catalog"
 	"endoscope/probes/testenv"
 	"endoscope/probes/uprobe/internal/testplan"
+	"endoscope/probes/uprobe/resolve"
 )
 
 // depths counts rows by function and depth.
@@ -115,7 +116,7 @@ int main(void) { ready(); for (int i = 0; i < 100; i++) outer(i); return 0; }
 		src, got := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("leaf", "pthread_unwind", "outer"), cols...))
 		kinds := map[string]int{}
 		for _, s := range src.Info().Sites {
-			if s.Kind != kindExit && s.Kind != kindLandmark {
+			if s.Kind != resolve.KindExit && s.Kind != resolve.KindLandmark {
 				kinds[s.Kind]++
 			}
 		}

@@ -12,7 +12,7 @@ import (
 // detaches reports whether the source can do without its probes for a while.
 // Goroutines that end meanwhile would leave calls behind that others seem to be in.
 func (s *source) detaches() bool {
-	return s.ability().Gate == plan.AtEntry && !slices.ContainsFunc(s.resolution.landmarks, func(l calls.Landmark) bool { return l.Cookie&abi.GoRegisters != 0 })
+	return s.ability().Gate == plan.AtEntry && !slices.ContainsFunc(s.resolution.Landmarks, func(l calls.Landmark) bool { return l.Cookie&abi.GoRegisters != 0 })
 }
 
 // detach implements probes.Detach. Calls that are under way then are

@@ -10,6 +10,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes/process"
 	"endoscope/probes/rates"
+	"endoscope/probes/uprobe/resolve"
 	"endoscope/probes/uprobe/selection"
 )
 
@@ -42,16 +43,16 @@ func (p *Provider) endEstimate(m *rates.Meter) {
 // a notice, and why that is too much, nil if it is not. m may be nil.
 func (p *Provider) estimate(s *source, m *rates.Meter) (notice string, refusal *plan.Error) {
 	spec, r := s.spec, s.resolution
-	if spec.Settings.MaxOverhead == 0 || len(r.wants) <= estimateFrom {
+	if spec.Settings.MaxOverhead == 0 || len(r.Functions) <= estimateFrom {
 		p.endEstimate(m)
 		return "", nil
 	}
 	if m == nil {
 		m = rates.Begin()
 	}
-	n := r.functions()
+	n := r.CountFunctions()
 	will := fmt.Sprintf("%d functions will be probed; ", n)
-	if !slices.ContainsFunc(r.running, func(q process.Process) bool { return !process.Stopped(q.PID) }) {
+	if !slices.ContainsFunc(r.Running, func(q process.Process) bool { return !process.Stopped(q.PID) }) {
 		p.endEstimate(m)
 		return will + "what that costs is not known before the program runs", nil
 	}
@@ -82,7 +83,7 @@ type cost struct {
 // processors that the program keeps busy, of one at least.
 func measure(s *source, m *rates.Meter) (c cost, err error) {
 	var pids []int
-	for _, q := range s.resolution.running {
+	for _, q := range s.resolution.Running {
 		pids = append(pids, q.PID)
 	}
 	if c.activity, err = m.Observe(pids); err != nil || c.activity.CPUs == 0 {
@@ -94,7 +95,7 @@ func measure(s *source, m *rates.Meter) (c cost, err error) {
 }
 
 // refuse is the refusal of what is not allowed.
-func (c cost) refuse(spec *plan.Acquire, r *resolution, n int) *plan.Error {
+func (c cost) refuse(spec *plan.Acquire, r *resolve.Resolution, n int) *plan.Error {
 	of := ""
 	if c.activity.CPUs >= 1.05 {
 		of = fmt.Sprintf(" of the %.1f CPUs that the program uses", c.activity.CPUs)
@@ -110,7 +111,7 @@ func (c cost) refuse(spec *plan.Acquire, r *resolution, n int) *plan.Error {
 }
 
 // describe is the estimate in words, verb being what the costs do.
-func (c cost) describe(r *resolution, verb string) string {
+func (c cost) describe(r *resolve.Resolution, verb string) string {
 	about := "about"
 	if c.AtLeast {
 		about = "at least"
@@ -127,10 +128,10 @@ func (c cost) describe(r *resolution, verb string) string {
 }
 
 // hottest names the functions that are called most.
-func (c cost) hottest(r *resolution) (names []string) {
+func (c cost) hottest(r *resolve.Resolution) (names []string) {
 	byName := map[string]float64{} // a function may be probed in several processes
 	for i, rate := range c.Calls {
-		byName[r.wants[i].Label.Function] += rate
+		byName[r.Functions[i].Label.Function] += rate
 	}
 	for name := range byName {
 		names = append(names, name)
@@ -138,7 +139,7 @@ func (c cost) hottest(r *resolution) (names []string) {
 	slices.SortFunc(names, func(a, b string) int {
 		return cmp.Or(cmp.Compare(byName[b], byName[a]), strings.Compare(a, b))
 	})
-	return names[:min(len(names), maxNamed)]
+	return names[:min(len(names), resolve.MaxNamed)]
 }
 
 // callsIn is a number of calls as one says it.
@@ -164,20 +165,20 @@ func twoDigits(x float64) string {
 // candidates are the wants, with the samples that met their functions.
 func candidates(s *source, a rates.Activity) []rates.Candidate {
 	r, aggregated := s.resolution, s.aggregation != nil
-	out := make([]rates.Candidate, len(r.wants))
+	out := make([]rates.Candidate, len(r.Functions))
 	byEntry := map[*selection.Module][]int{}
-	for i, w := range r.wants {
-		price := r.siteOf(w, s.links, aggregated).CostNs
+	for i, w := range r.Functions {
+		price := r.SiteOf(w, s.links, aggregated).CostNs
 		for _, x := range w.Exits {
-			ns, _ := r.costs.Site(w, x.Method, s.links, aggregated)
+			ns, _ := r.Costs.Site(w, x.Method, s.links, aggregated)
 			price += ns / float64(len(w.Exits)) // a call takes one of them
 		}
 		out[i] = rates.Candidate{Place: rates.Place{File: w.Module.File, Offset: w.Site.Offset, PID: w.Scope.PID}, CostNs: price}
 		byEntry[w.Module] = append(byEntry[w.Module], i)
 	}
-	entry := func(i int) uint64 { return r.wants[i].Site.Offset - r.wants[i].Behind }
+	entry := func(i int) uint64 { return r.Functions[i].Site.Offset - r.Functions[i].Behind }
 	places := map[int][]moduleAt{}
-	for _, m := range r.modules.List {
+	for _, m := range r.Modules.List {
 		slices.SortFunc(byEntry[m], func(a, b int) int { return cmp.Compare(entry(a), entry(b)) })
 		for _, pl := range m.Mapped {
 			places[pl.Process.PID] = append(places[pl.Process.PID], moduleAt{m, pl.Mapping})
@@ -189,7 +190,7 @@ func candidates(s *source, a rates.Activity) []rates.Candidate {
 		// The last function that begins before, in each of its scopes.
 		end, _ := slices.BinarySearchFunc(list, offset+1, func(i int, o uint64) int { return cmp.Compare(entry(i), o) })
 		for k := end - 1; k >= 0 && entry(list[k]) == entry(list[end-1]); k-- {
-			w := &r.wants[list[k]]
+			w := &r.Functions[list[k]]
 			if offset-entry(list[k]) < w.Size && (w.Scope.PID == 0 || w.Scope.PID == spot.PID) {
 				out[list[k]].Samples += n
 			}

@@ -144,12 +144,12 @@ func TestCandidates(t *testing.T) {
 	}
 	defer src.Stop()
 	r := src.(*source).resolution
-	if n := r.functions(); n != 120 || len(r.wants) != 240 {
-		t.Errorf("%d functions, %d wants", n, len(r.wants))
+	if n := r.CountFunctions(); n != 120 || len(r.Functions) != 240 {
+		t.Errorf("%d functions, %d wants", n, len(r.Functions))
 	}
 	// Where many7 is in memory: its file's text is mapped in one piece.
 	var at uint64
-	for _, w := range r.wants {
+	for _, w := range r.Functions {
 		if m := w.Module.Mapped[0].Mapping; w.Label.Function == "many7" {
 			at = w.Site.Offset - w.Behind - m.Offset + m.Start
 		}
@@ -163,7 +163,7 @@ func TestCandidates(t *testing.T) {
 	for i, c := range got {
 		want := 0
 		if c.PID == pid {
-			switch r.wants[i].Label.Function {
+			switch r.Functions[i].Label.Function {
 			case "many7":
 				want = 7
 			case "many8":
@@ -171,7 +171,7 @@ func TestCandidates(t *testing.T) {
 			}
 		}
 		if c.Samples != want {
-			t.Errorf("%s in process %d: %d samples, want %d", r.wants[i].Label.Function, c.PID, c.Samples, want)
+			t.Errorf("%s in process %d: %d samples, want %d", r.Functions[i].Label.Function, c.PID, c.Samples, want)
 		}
 		if c.CostNs != src.Info().Sites[i].CostNs || c.CostNs == 0 {
 			t.Errorf("a call costs %f ns", c.CostNs)

@@ -145,10 +145,10 @@ func (s *source) restricted() (pids []int) {
 			pids = append(pids, sc.PID)
 		}
 	}
-	for _, w := range s.resolution.wants {
+	for _, w := range s.resolution.Functions {
 		add(w.Scope)
 	}
-	for _, l := range s.resolution.landmarks {
+	for _, l := range s.resolution.Landmarks {
 		add(l.Scope)
 	}
 	return pids

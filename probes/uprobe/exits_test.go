@@ -19,6 +19,7 @@ import (
 	"endoscope/probes/uprobe/attach"
 	"endoscope/probes/uprobe/internal/testplan"
 	"endoscope/probes/uprobe/program"
+	"endoscope/probes/uprobe/resolve"
 )
 
 // byExits is an acquisition that observes returns where functions leave.
@@ -401,10 +402,10 @@ int main(void) { ready(); for (int i = 0; i < 3; i++) { cheap(i); dear(i); } ret
 	refused(t, err, "5 entries and exits of functions would be probed, and at most 4 may be at a time", "choose functions by name, or raise the limit: SET max_probes = 5")
 
 	spec := byExits(catalog.FunctionDuration, r.target(), testplan.Named("dear"), "duration", "retval")
-	spec.Settings.MaxTextCopy = 2*pageSize - 1
+	spec.Settings.MaxTextCopy = 2*resolve.PageSize - 1
 	_, err = p.Prepare(t.Context(), spec)
 	refused(t, err, "probing 1 functions in 1 processes would copy 8 KiB of code", "")
-	spec.Settings.MaxTextCopy = 2 * pageSize
+	spec.Settings.MaxTextCopy = 2 * resolve.PageSize
 	src, got := start(t, p, spec)
 	if ns := src.Info().Notices; len(ns) != 1 || !strings.HasPrefix(ns[0], "a return of dear costs about 17us more") {
 		t.Errorf("notices %q", ns)

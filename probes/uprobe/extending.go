@@ -10,6 +10,7 @@ import (
 	"endoscope/probes/uprobe/attach"
 	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/program"
+	"endoscope/probes/uprobe/resolve"
 	"endoscope/probes/uprobe/selection"
 )
 
@@ -19,10 +20,10 @@ import (
 func (s *source) extend(f *selection.Mapping) error {
 	p, spec := s.provider, s.spec
 	by := plan.TrapReturns
-	if s.resolution.returns()[calls.AtExits] {
+	if s.resolution.ReturnKinds()[calls.AtExits] {
 		by = plan.ExitReturns
 	}
-	r, err := resolve(spec, p.o.Match, &p.modules, calls.ValuesOf(spec), s.links, true, by, p.costs, func(_ plan.Target, _ []process.Process, sel *selection.Selector) (*selection.ModuleSet, error) {
+	r, err := resolve.Resolve(spec, p.o.Match, &p.modules, calls.ValuesOf(spec), s.links, true, by, p.costs, func(_ plan.Target, _ []process.Process, sel *selection.Selector) (*selection.ModuleSet, error) {
 		sel.Sizes = sizesBeside(spec, s)
 		set := selection.NewModuleSet()
 		if err := set.AddFound(f); err != nil {
@@ -37,16 +38,16 @@ func (s *source) extend(f *selection.Mapping) error {
 	kept := false
 	defer func() {
 		if !kept {
-			r.modules.Close()
+			r.Modules.Close()
 		}
 	}()
-	if r.java() {
+	if r.IsJava() {
 		return errors.New("its methods cannot be followed together with functions")
 	}
-	if !s.resolution.slots.Holds(r.slots) {
+	if !s.resolution.Slots.Holds(r.Slots) {
 		return errors.New("it has its goroutines elsewhere than the others")
 	}
-	more := calls.CompileFilter(p.o.Match, p.offset, spec, s.values, r.wants)
+	more := calls.CompileFilter(p.o.Match, p.offset, spec, s.values, r.Functions)
 	if !sameTests(s.filter, more) {
 		return errOtherwise
 	}
@@ -56,47 +57,47 @@ func (s *source) extend(f *selection.Mapping) error {
 	if s.stopped || in == nil {
 		return errStopped
 	}
-	n := r.probes()
+	n := r.Probes()
 	for other := range p.active {
-		n += other.resolution.probes()
+		n += other.resolution.Probes()
 	}
 	if n > p.maxProbes(spec) {
 		return p.tooMany(spec, r, n)
 	}
-	if len(r.wants) > in.Room {
+	if len(r.Functions) > in.Room {
 		return fmt.Errorf("more than %d functions would be added", program.MaxExtension)
 	}
 	if err := s.add(in, r, more.Facts); err != nil {
 		return err
 	}
 	if kept = s.keepsFiles(); kept {
-		s.resolution.modules.List = append(s.resolution.modules.List, r.modules.List...)
+		s.resolution.Modules.List = append(s.resolution.Modules.List, r.Modules.List...)
 	}
 	return p.follow(s)
 }
 
 // add attaches what was found, or nothing. Provider.mu is held.
-func (s *source) add(in *program.Installation, r *resolution, facts []uint64) error {
+func (s *source) add(in *program.Installation, r *resolve.Resolution, facts []uint64) error {
 	own := s.resolution
-	wants, landmarks, links, leases := len(own.wants), len(own.landmarks), slices.Clone(in.Links), len(in.Leases)
-	own.wants = append(own.wants, r.wants...)
+	wants, landmarks, links, leases := len(own.Functions), len(own.Landmarks), slices.Clone(in.Links), len(in.Leases)
+	own.Functions = append(own.Functions, r.Functions...)
 	s.filter.Facts = append(s.filter.Facts, facts...)
-	for _, l := range r.landmarks {
-		if !slices.ContainsFunc(own.landmarks, func(o calls.Landmark) bool { return o.Is(l) }) {
-			own.landmarks = append(own.landmarks, l)
+	for _, l := range r.Landmarks {
+		if !slices.ContainsFunc(own.Landmarks, func(o calls.Landmark) bool { return o.Is(l) }) {
+			own.Landmarks = append(own.Landmarks, l)
 		}
 	}
 	s.provider.reader.Do(func() {
-		for i, w := range r.wants {
+		for i, w := range r.Functions {
 			s.sub.Name(uint32(wants+i), w.Label)
 		}
 	})
 	err := s.provider.attachFrom(s, in, wants, landmarks, 0)
 	if err == nil {
-		err = in.Extend(len(own.wants))
+		err = in.Extend(len(own.Functions))
 	}
 	if err == nil {
-		in.Room -= len(r.wants)
+		in.Room -= len(r.Functions)
 		return nil
 	}
 	attach.CloseAll(slices.DeleteFunc(in.Links, func(l *attach.Link) bool { return slices.Contains(links, l) }))
@@ -105,14 +106,14 @@ func (s *source) add(in *program.Installation, r *resolution, facts []uint64) er
 		s.provider.leases.Release(one)
 	}
 	in.Leases = in.Leases[:leases]
-	own.wants, own.landmarks, s.filter.Facts = own.wants[:wants], own.landmarks[:landmarks], s.filter.Facts[:wants]
+	own.Functions, own.Landmarks, s.filter.Facts = own.Functions[:wants], own.Landmarks[:landmarks], s.filter.Facts[:wants]
 	return err
 }
 
 // sameTests reports whether the kernel tests the calls of both by the same programs.
 func sameTests(a, b *calls.Filter) bool {
 	text := func(f *calls.Filter) string {
-		return fmt.Sprint(f.Program.Entry, f.Program.Return, textOf(f.Program.Residual))
+		return fmt.Sprint(f.Program.Entry, f.Program.Return, resolve.TextOf(f.Program.Residual))
 	}
 	return text(a) == text(b)
 }

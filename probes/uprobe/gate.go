@@ -53,7 +53,7 @@ func (s *source) Stats() probes.Stats {
 
 // note remembers what has happened so far. Provider.mu is held.
 func (s *source) note(in *program.Installation) {
-	s.pricing.look(in, len(s.resolution.wants))
+	s.pricing.look(in, len(s.resolution.Functions))
 	if c, err := in.Counters(&s.percpu); err == nil {
 		armed, _ := program.Awaited(&c)
 		s.activity = probes.Activity{Events: c.Offered, Shut: c.Shut - s.overlooked, Awaited: armed}

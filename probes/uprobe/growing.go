@@ -16,6 +16,7 @@ import (
 	"endoscope/probes/uprobe/attach"
 	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/decode"
+	"endoscope/probes/uprobe/resolve"
 	"endoscope/probes/uprobe/selection"
 )
 
@@ -33,7 +34,7 @@ type growing struct {
 	spec     *plan.Acquire
 	cols     []calls.Column
 	links    attach.Kind
-	coming   *coming
+	coming   *resolve.Pending
 	residual plan.Expr
 	merge    *merge
 	watch    *process.MapWatch // nil before Start
@@ -66,7 +67,7 @@ const (
 	maxHeard = 4096 // mappings that wait to be looked at
 )
 
-func newGrowing(p *Provider, spec *plan.Acquire, cols []calls.Column, links attach.Kind, c *coming, first *source) *growing {
+func newGrowing(p *Provider, spec *plan.Acquire, cols []calls.Column, links attach.Kind, c *resolve.Pending, first *source) *growing {
 	g := &growing{
 		provider: p, spec: spec, cols: cols, links: links, coming: c,
 		known: map[mappedIn]selection.Change{}, since: map[mappedIn]int64{}, done: make(chan struct{}), heard: make(chan process.Mapped, maxHeard), matcher: process.NewMatcher(spec.Target),
@@ -86,7 +87,7 @@ func newGrowing(p *Provider, spec *plan.Acquire, cols []calls.Column, links atta
 // note remembers the modules of a part, by the lock's holder or before Start.
 func (g *growing) note(s *source) {
 	s.owner = g
-	for _, m := range s.resolution.modules.List {
+	for _, m := range s.resolution.Modules.List {
 		if id, err := process.MappedID(m.File); err == nil && len(m.Expected) > 0 {
 			for _, p := range m.Expected {
 				g.known[g.key(id, p.PID)] = 0
@@ -249,7 +250,7 @@ func (g *growing) unwatch(watch *process.MapWatch) {
 
 // hear is called for each executable mapping of the machine.
 func (g *growing) hear(m process.Mapped) {
-	if ok, err := g.coming.inModule("", "", filepath.Base(m.Path)); err != nil || !ok {
+	if ok, err := g.coming.InModule("", "", filepath.Base(m.Path)); err != nil || !ok {
 		return
 	}
 	if !g.byName() && !slices.Contains(g.spec.Target.PIDs, m.PID) {
@@ -306,7 +307,7 @@ func (g *growing) missed(n uint64) {
 // consider probes what was found unless that has been done.
 func (g *growing) consider(f selection.Mapping) {
 	name := filepath.Base(f.Mapping.Path)
-	if ok, err := g.coming.inModule("", "", name); err != nil || !ok {
+	if ok, err := g.coming.InModule("", "", name); err != nil || !ok {
 		return
 	}
 	key := g.key(process.FileID{Dev: f.Mapping.Dev, Inode: f.Mapping.Inode}, f.Process.PID)
@@ -366,7 +367,7 @@ func (g *growing) consider(f selection.Mapping) {
 // next, by whomever: what failed was perhaps this process, or the moment. One that
 // has no such function is, once it has changed.
 func (g *growing) forget(key mappedIn, changed selection.Change, at int64, err error) {
-	var none *noFunction
+	var none *resolve.NoFunction
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if errors.As(err, &none) {
@@ -404,7 +405,7 @@ func (g *growing) grow(f *selection.Mapping) error {
 		}
 		return err
 	}
-	if textOf(s.residual()) != textOf(g.residual) {
+	if resolve.TextOf(s.residual()) != resolve.TextOf(g.residual) {
 		s.Stop()
 		return errOtherwise
 	}
@@ -442,17 +443,17 @@ var errStopped = errors.New("the query has ended")
 
 // refuse says that a module which has come is not probed.
 func (g *growing) refuse(name string, err error) {
-	var none *noFunction
+	var none *resolve.NoFunction
 	switch {
 	case errors.Is(err, errStopped):
 		g.merge.lost(fmt.Sprintf("calls in %s from its mapping until the query ended", name), 1)
 	case errors.As(err, &none):
-		if g.coming.names == nil {
+		if g.coming.Names == nil {
 			return // one of many, which need not have it
 		}
-		said := none.why.Msg
-		if none.why.Hint != "" {
-			said += "; " + none.why.Hint
+		said := none.Why.Msg
+		if none.Why.Hint != "" {
+			said += "; " + none.Why.Hint
 		}
 		g.merge.count(said, 1)
 	case errors.Is(err, errGone):
@@ -468,7 +469,7 @@ func sizesBeside(spec *plan.Acquire, first *source) selection.Sizing {
 	switch {
 	case !selection.TestsSizes(spec):
 		return selection.AsTheyAre
-	case first != nil && slices.ContainsFunc(first.resolution.wants, func(w calls.Function) bool { return w.Unsized }):
+	case first != nil && slices.ContainsFunc(first.resolution.Functions, func(w calls.Function) bool { return w.Unsized }):
 		return selection.MayBeUnknown
 	}
 	return selection.AreKnown

@@ -78,13 +78,13 @@ func TestInferredFromRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := src.(*source)
-	if len(s.resolution.inferred) != 1 {
-		t.Fatalf("%d functions are inferred, want shared alone", len(s.resolution.inferred))
+	if len(s.resolution.Inferred) != 1 {
+		t.Fatalf("%d functions are inferred, want shared alone", len(s.resolution.Inferred))
 	}
 	// As if right had been taken to have an instruction that the kernel refuses.
-	w := &s.resolution.wants[slices.IndexFunc(s.resolution.wants, func(w calls.Function) bool { return w.Label.Function == "right" })]
+	w := &s.resolution.Functions[slices.IndexFunc(s.resolution.Functions, func(w calls.Function) bool { return w.Label.Function == "right" })]
 	code := make([]byte, 64)
-	if _, err := s.resolution.modules.List[0].File.ReadAt(code, int64(w.Site.Offset)); err != nil {
+	if _, err := s.resolution.Modules.List[0].File.ReadAt(code, int64(w.Site.Offset)); err != nil {
 		t.Fatal(err)
 	}
 	at := strings.Index(string(code), "\xc4\xe3")
@@ -140,7 +140,7 @@ int main(int argc, char **argv) {
 		r := run(t, target, c.args...)
 		spec := countByFunction(r, "left", "shared", "instead")
 		src, sink := start(t, provider(t, Options{}), spec)
-		if n := len(src.(*source).resolution.inferred); n != c.inferred {
+		if n := len(src.(*source).resolution.Inferred); n != c.inferred {
 			t.Errorf("%v: %d functions are inferred, want %d; %v", c.args, n, c.inferred, src.Info().Notices)
 		}
 		r.finish(success)

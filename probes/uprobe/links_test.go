@@ -143,9 +143,9 @@ func TestRefusedPerfEvent(t *testing.T) {
 	}
 	s := src.(*source)
 	// An offset beyond the file, as if it had changed since.
-	bad := s.resolution.wants[0]
+	bad := s.resolution.Functions[0]
 	bad.Site.Offset, bad.Label.Function = 1<<40, "gone"
-	s.resolution.wants = append(s.resolution.wants, bad)
+	s.resolution.Functions = append(s.resolution.Functions, bad)
 	s.filter.Facts = append(s.filter.Facts, 0)
 	err = src.Start(t.Context(), newRecord(s.spec), probes.Options{})
 	refused(t, err, "the kernel refuses to probe gone in target", "leave it out")

@@ -6,6 +6,7 @@ import (
 
 	"endoscope/probes/lang/java"
 	"endoscope/probes/process"
+	"endoscope/probes/uprobe/resolve"
 )
 
 // lookEvery is how often it is looked whether what a source observes is still what it
@@ -24,7 +25,7 @@ type lookout struct {
 // newLookout is nil where there is nothing to look after. The source is not armed yet.
 func (s *source) newLookout() *lookout {
 	t := s.spec.Target
-	l := &lookout{source: s, machines: s.resolution.java() && len(t.Processes)+len(t.Exes) > 0, known: s.resolution.running}
+	l := &lookout{source: s, machines: s.resolution.IsJava() && len(t.Processes)+len(t.Exes) > 0, known: s.resolution.Running}
 	if !l.machines && len(s.executables) == 0 {
 		return nil
 	}
@@ -80,7 +81,7 @@ func (l *lookout) silent() (n uint64) {
 			came = append(came, p)
 		}
 	}
-	for _, pl := range machines(came, false) {
+	for _, pl := range resolve.Machines(came, false) {
 		switch p := pl.Process; {
 		case java.TellsMethods(p.PID, pl.Mapping):
 			known = append(known, p)

@@ -27,8 +27,8 @@ type pricing struct {
 // cannot be refused, a shut gate saves the row alone.
 func (s *source) price() probes.Price {
 	r := s.resolution
-	p := s.pricing.mean(r.wants, func(w calls.Function) probes.Price { return r.costs.Call(w, s.links) })
-	if s.wants.Options&abi.UseDepth != 0 || s.links != attach.Session && slices.ContainsFunc(r.wants, func(w calls.Function) bool { return w.Returns == calls.Trapped }) {
+	p := s.pricing.mean(r.Functions, func(w calls.Function) probes.Price { return r.Costs.Call(w, s.links) })
+	if s.wants.Options&abi.UseDepth != 0 || s.links != attach.Session && slices.ContainsFunc(r.Functions, func(w calls.Function) bool { return w.Returns == calls.Trapped }) {
 		p.Open, p.Return = p.Open+p.Return, 0
 		p.Shut = p.Open
 	}

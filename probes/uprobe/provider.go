@@ -19,6 +19,7 @@ import (
 	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/decode"
 	"endoscope/probes/uprobe/program"
+	"endoscope/probes/uprobe/resolve"
 	"endoscope/probes/uprobe/selection"
 )
 
@@ -134,58 +135,58 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sour
 	s, err := p.prepare(spec, cols, links, selection.Find)
 	if err != nil {
 		p.endEstimate(meter)
-		var none *noModules
+		var none *resolve.NoModules
 		if errors.As(err, &none) {
-			if c := comingOf(spec, none.sel, none.running, selection.NewModuleSet()); c != nil {
+			if c := resolve.PendingModules(spec, none.Sel, none.Running, selection.NewModuleSet()); c != nil {
 				return newGrowing(p, spec, cols, links, c, nil), nil
 			}
 		}
-		return nil, refusal(err)
+		return nil, resolve.Refusal(err)
 	}
 	s.estimate, s.refusal = p.estimate(s, meter)
-	if c := comingOf(spec, s.resolution.selector, s.resolution.running, s.resolution.modules); c != nil {
+	if c := resolve.PendingModules(spec, s.resolution.Selector, s.resolution.Running, s.resolution.Modules); c != nil {
 		return newGrowing(p, spec, cols, links, c, s), nil
 	}
 	return s, nil
 }
 
 // prepare is Prepare without what it costs.
-func (p *Provider) prepare(spec *plan.Acquire, cols []calls.Column, links attach.Kind, find finder) (_ *source, err error) {
+func (p *Provider) prepare(spec *plan.Acquire, cols []calls.Column, links attach.Kind, find resolve.Finder) (_ *source, err error) {
 	vs, executables := calls.ValuesOf(spec), executablesAt(spec.Target.Exes)
-	r, err := resolve(spec, p.o.Match, &p.modules, vs, links, spec.Stream != catalog.FunctionStart || slices.Contains(cols, calls.ColDepth), p.returnsBy(spec), p.costs, find)
+	r, err := resolve.Resolve(spec, p.o.Match, &p.modules, vs, links, spec.Stream != catalog.FunctionStart || slices.Contains(cols, calls.ColDepth), p.returnsBy(spec), p.costs, find)
 	if err != nil {
 		return nil, err
 	}
 	var classes *decode.Receivers
 	defer func() {
 		if err != nil {
-			r.modules.Close()
+			r.Modules.Close()
 			classes.Close()
 		}
 	}()
 	if calls.AsksMethods(spec.Out) {
-		if classes, err = decode.NewReceivers(&p.modules, r.wants); err != nil {
+		if classes, err = decode.NewReceivers(&p.modules, r.Functions); err != nil {
 			return nil, selection.RefuseTarget(spec.Target, "cannot tell classes of %v", err)
 		}
 	}
-	if n := r.probes(); n > min(p.maxProbes(spec), abi.MaxFunctions) {
+	if n := r.Probes(); n > min(p.maxProbes(spec), abi.MaxFunctions) {
 		return nil, p.tooMany(spec, r, n)
 	}
-	if err := calls.CheckNesting(spec, r.wants); err != nil {
+	if err := calls.CheckNesting(spec, r.Functions); err != nil {
 		return nil, err
 	}
 	if err := calls.CheckStack(spec); err != nil {
 		return nil, err
 	}
-	slow, err := checkEvents(spec, links, r.wants)
+	slow, err := resolve.CheckEvents(spec, links, r.Functions)
 	if err != nil {
 		return nil, err
 	}
 	if slow != "" {
-		r.notices = append(r.notices, slow)
+		r.Notices = append(r.Notices, slow)
 	}
 	cols = slices.Clone(cols)
-	values, err := calls.NewValues(spec, cols, vs, r.wants)
+	values, err := calls.NewValues(spec, cols, vs, r.Functions)
 	if err != nil {
 		return nil, err
 	}
@@ -194,21 +195,21 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []calls.Column, links attach
 			return nil, calls.PlaceAt(err, spec)
 		}
 	}
-	r.notices = append(r.notices, calls.UnreadValues(vs, r.wants)...)
-	f := calls.CompileFilter(p.o.Match, p.offset, spec, values, r.wants)
+	r.Notices = append(r.Notices, calls.UnreadValues(vs, r.Functions)...)
+	f := calls.CompileFilter(p.o.Match, p.offset, spec, values, r.Functions)
 	// It may test texts, which have to be read then.
 	var aggregated *program.Aggregation
-	extensible := calls.Nests(spec) && !r.java() && comingOf(spec, r.selector, r.running, r.modules) != nil
-	if !r.java() && !extensible {
-		aggregated = program.CompileAggregation(spec, f, r.wants, len(r.inferred), p.o.preallocates())
+	extensible := calls.Nests(spec) && !r.IsJava() && resolve.PendingModules(spec, r.Selector, r.Running, r.Modules) != nil
+	if !r.IsJava() && !extensible {
+		aggregated = program.CompileAggregation(spec, f, r.Functions, len(r.Inferred), p.o.preallocates())
 	}
 	w := calls.NewRequest(spec, cols, values, f.Program)
-	if !slices.ContainsFunc(r.wants, func(w calls.Function) bool { return w.Flags&abi.GoRegisters != 0 }) {
+	if !slices.ContainsFunc(r.Functions, func(w calls.Function) bool { return w.Flags&abi.GoRegisters != 0 }) {
 		w.Options &^= abi.SendGoroutine
 	}
 	s := &source{
 		provider: p, spec: spec, links: links, wants: w, values: values, filter: f, aggregation: aggregated,
-		resolution: r, receivers: classes, executables: executables, state: make(chan struct{}), extensible: extensible, overwrites: p.countOverwrites(r.modules),
+		resolution: r, receivers: classes, executables: executables, state: make(chan struct{}), extensible: extensible, overwrites: p.countOverwrites(r.Modules),
 	}
 	s.identity = sync.OnceValue(s.identify)
 	return s, nil
@@ -232,9 +233,9 @@ func (p *Provider) lateness(spec *plan.Acquire) int64 {
 }
 
 // tooMany refuses to add the probes of r, which would make n.
-func (p *Provider) tooMany(spec *plan.Acquire, r *resolution, n int) error {
+func (p *Provider) tooMany(spec *plan.Acquire, r *resolve.Resolution, n int) error {
 	what := "functions would be probed"
-	if slices.ContainsFunc(r.wants, func(w calls.Function) bool { return w.Returns == calls.AtExits }) {
+	if slices.ContainsFunc(r.Functions, func(w calls.Function) bool { return w.Returns == calls.AtExits }) {
 		what = "entries and exits of functions would be probed"
 	}
 	return plan.Errorf(spec.Start, spec.Stop, "%d %s, and at most %d may be at a time", n, what, p.maxProbes(spec)).

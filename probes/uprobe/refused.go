@@ -10,6 +10,7 @@ import (
 	"endoscope/probes/uprobe/attach"
 	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/program"
+	"endoscope/probes/uprobe/resolve"
 )
 
 // maxRefused is how many functions of one module the kernel may refuse before
@@ -20,12 +21,12 @@ const maxRefused = 16
 // nothing known of their code told that it would: kernels differ in what they
 // can decode. Their names become a notice.
 func (p *Provider) attachMost(s *source, in *program.Installation, which []int) ([]*attach.Link, error) {
-	var left []skipped
+	var left []resolve.Skipped
 	for {
 		links, err := p.attach(s, in, which)
 		if err == nil {
 			if len(left) > 0 {
-				s.resolution.notices = append(s.resolution.notices, notMonitored(left))
+				s.resolution.Notices = append(s.resolution.Notices, resolve.NotMonitored(left))
 			}
 			return links, nil
 		}
@@ -36,9 +37,9 @@ func (p *Provider) attachMost(s *source, in *program.Installation, which []int) 
 		if i < 0 || !ofInstruction(reason) {
 			return nil, p.refuseAttach(s, in, err, which)
 		}
-		w := &s.resolution.wants[which[i]]
+		w := &s.resolution.Functions[which[i]]
 		w.Refused = true
-		left = append(left, skipped{w.Label.Function, fmt.Sprintf("the kernel refuses to probe it: %v", reason)})
+		left = append(left, resolve.Skipped{Name: w.Label.Function, Reason: fmt.Sprintf("the kernel refuses to probe it: %v", reason)})
 		left = append(left, p.withdraw(s, in, which[i])...)
 		which = slices.Delete(slices.Clone(which), i, i+1)
 	}
@@ -73,22 +74,22 @@ func ofInstruction(err error) bool {
 
 // withdraw gives up the functions that follow from want i, which is not probed
 // after all, and says so.
-func (p *Provider) withdraw(s *source, in *program.Installation, i int) (left []skipped) {
+func (p *Provider) withdraw(s *source, in *program.Installation, i int) (left []resolve.Skipped) {
 	r := s.resolution
-	for k := range r.inferred {
-		f := &r.inferred[k]
+	for k := range r.Inferred {
+		f := &r.Inferred[k]
 		if f.Withdrawn || !slices.ContainsFunc(f.Sum, func(t calls.Summand) bool { return t.Want == i }) {
 			continue
 		}
 		f.Withdrawn = true
-		left = append(left, skipped{f.Label.Function, "it would be inferred from " + r.wants[i].Label.Function + ", which is not monitored"})
+		left = append(left, resolve.Skipped{Name: f.Label.Function, Reason: "it would be inferred from " + r.Functions[i].Label.Function + ", which is not monitored"})
 	}
 	if left == nil {
 		return nil
 	}
 	if a := in.Aggregator; a != nil {
-		a.Share(calls.SharesOf(r.wants, r.inferred))
+		a.Share(calls.SharesOf(r.Functions, r.Inferred))
 	}
-	p.reader.Do(func() { s.sub.Shares = calls.SharesOf(r.wants, r.inferred) })
+	p.reader.Do(func() { s.sub.Shares = calls.SharesOf(r.Functions, r.Inferred) })
 	return left
 }

@@ -139,10 +139,10 @@ func (s *source) modulesOf(id process.FileID) (list []*selection.Module) {
 			list = append(list, m)
 		}
 	}
-	for _, w := range s.resolution.wants {
+	for _, w := range s.resolution.Functions {
 		add(w.Module)
 	}
-	for _, l := range s.resolution.landmarks {
+	for _, l := range s.resolution.Landmarks {
 		add(l.Module)
 	}
 	return list

@@ -113,7 +113,7 @@ int main(void) { ready(); outer(1); last(1); return 0; }
 	lost := 0
 	p.mu.Lock() // the maps are closed under it
 	program.Prune(s.sub.Installation.Objects.Maps[bpf.FunctionMapOpenCalls], func(f bpf.FunctionFrame, c bpf.FunctionPending) bool {
-		if s.resolution.wants[f.Function].Label.Function != "inner" {
+		if s.resolution.Functions[f.Function].Label.Function != "inner" {
 			return false
 		}
 		lost++

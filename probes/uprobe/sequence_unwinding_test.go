@@ -11,6 +11,7 @@ import (
 	"endoscope/probes/uprobe/attach"
 	"endoscope/probes/uprobe/decode"
 	"endoscope/probes/uprobe/internal/testplan"
+	"endoscope/probes/uprobe/resolve"
 )
 
 // toldBy are the sequences that a target has printed, as "thread EVENT f depth"
@@ -119,7 +120,7 @@ func TestSequencesOfExceptions(t *testing.T) {
 			r := run(t, target)
 			src, got := start(t, p, testplan.Acquire(catalog.FunctionCall, r.target(), testplan.Named(names...), sequenceColumns...))
 			for _, s := range src.Info().Sites {
-				if !strings.HasPrefix(s.Kind, kindExits) && s.Kind != kindExit && s.Kind != kindLandmark {
+				if !strings.HasPrefix(s.Kind, resolve.KindExits) && s.Kind != resolve.KindExit && s.Kind != resolve.KindLandmark {
 					t.Errorf("%s is observed by %s", s.Function, s.Kind)
 				}
 			}

@@ -55,7 +55,7 @@ func (s *source) identify() string {
 		return ""
 	}
 	r := s.resolution
-	id := fmt.Appendln(nil, s.links, s.wants.Cols, s.wants.Options, s.wants.Reading.Identity(), s.aggregation.Describe(), s.residual(), r.only, selection.KeyOf(r.members))
+	id := fmt.Appendln(nil, s.links, s.wants.Cols, s.wants.Options, s.wants.Reading.Identity(), s.aggregation.Describe(), s.residual(), r.Only, selection.KeyOf(r.Members))
 	// There may be ten thousand functions.
 	number := func(ns ...uint64) {
 		for _, n := range ns {
@@ -69,29 +69,29 @@ func (s *source) identify() string {
 		}
 	}
 	const usual = 160 // bytes for a function
-	id = slices.Grow(id, usual*len(r.wants))
+	id = slices.Grow(id, usual*len(r.Functions))
 	// What was probed before somebody wrote into it is probed no more.
-	number(s.overwrites, uint64(len(r.wants)), uint64(len(r.inferred)), uint64(len(r.landmarks)))
-	for _, w := range r.wants {
+	number(s.overwrites, uint64(len(r.Functions)), uint64(len(r.Inferred)), uint64(len(r.Landmarks)))
+	for _, w := range r.Functions {
 		number(w.Module.ID.Dev, w.Module.ID.Inode, w.Site.Offset, uint64(w.Flags), uint64(w.Returns), uint64(len(w.Exits)))
 		for _, x := range w.Exits {
 			number(x.Offset)
 		}
 		text(w.Scope.Key, w.Scope.Exe, w.Label.Function, w.Label.Class, w.Label.Module, w.Label.Exe)
 	}
-	for _, f := range r.inferred {
+	for _, f := range r.Inferred {
 		number(f.Module.ID.Dev, f.Module.ID.Inode, f.Entry, uint64(len(f.Sum)))
 		for _, t := range f.Sum {
 			number(uint64(t.Want), uint64(t.Times))
 		}
 		text(f.Label.Function, f.Label.Class, f.Label.Module, f.Label.Exe)
 	}
-	for _, g := range r.landmarks {
+	for _, g := range r.Landmarks {
 		number(g.Module.ID.Dev, g.Module.ID.Inode, g.Site.Offset)
 		text(g.Scope.Key)
 	}
 	// A pid may be given to another process; names mean whoever bears them.
-	for _, p := range r.running {
+	for _, p := range r.Running {
 		if slices.Contains(s.spec.Target.PIDs, p.PID) {
 			number(uint64(p.PID), uint64(p.StartTime))
 		}

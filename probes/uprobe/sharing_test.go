@@ -302,7 +302,7 @@ func TestManyFunctions(t *testing.T) {
 		armed, got := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Call("like", testplan.SelectColumn(plan.SelectName), testplan.Constant(pattern)), "function_name", "depth"))
 		want := links[o.Links]
 		if o.Links == "perf" { // which do not say what file they are of
-			want += len(armed.(*source).resolution.landmarks)
+			want += len(armed.(*source).resolution.Landmarks)
 		}
 		if n := linkCount(t, target); n != want {
 			t.Errorf("%d links, want %d", n, want)

@@ -7,6 +7,7 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/process"
 	"endoscope/probes/uprobe/program"
+	"endoscope/probes/uprobe/resolve"
 )
 
 // site identifies what several queries probe alike.
@@ -26,14 +27,14 @@ func sitesOf(active map[*source]*program.Installation) []probes.Site {
 		if len(in.Links) == 0 { // behind a gate that is shut for long
 			continue
 		}
-		for i, w := range s.resolution.wants {
+		for i, w := range s.resolution.Functions {
 			if w.Refused || w.Module.Written {
 				continue
 			}
-			key := site{w.Module.ID, w.Site.Offset, kindOf(w, s.links), w.Scope.Key}
+			key := site{w.Module.ID, w.Site.Offset, resolve.KindOf(w, s.links), w.Scope.Key}
 			at := bySite[key]
 			if at == nil {
-				described := s.resolution.siteOf(w, s.links, s.aggregation != nil)
+				described := s.resolution.SiteOf(w, s.links, s.aggregation != nil)
 				at = &described
 				bySite[key] = at
 			}

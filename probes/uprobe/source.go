@@ -14,6 +14,7 @@ import (
 	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/decode"
 	"endoscope/probes/uprobe/program"
+	"endoscope/probes/uprobe/resolve"
 	"endoscope/probes/uprobe/selection"
 )
 
@@ -27,7 +28,7 @@ type source struct {
 	wants      calls.Request
 	values     *calls.Values
 	filter     *calls.Filter
-	resolution *resolution
+	resolution *resolve.Resolution
 	// receivers is nil where nothing is asked of objects and methods.
 	receivers *decode.Receivers
 	// executables are those of the target; a part that comes later has none of its own.
@@ -79,15 +80,15 @@ func (s *source) residual() plan.Expr { return s.filter.Program.Residual }
 
 // setup is what makes the kernel's programs this query's.
 func (s *source) setup() program.Setup {
-	options := s.wants.Options | s.resolution.only
+	options := s.wants.Options | s.resolution.Only
 	if s.options.Standby {
 		options |= abi.Standby
 	}
 	return program.Setup{
-		Options: options, Links: s.links, Returns: s.resolution.returns(), Landmarks: s.resolution.landmarks, Test: s.filter.Program,
-		Members: s.resolution.members, Functions: len(s.resolution.wants), Rate: s.spec.Settings.MaxEventRate,
-		Prompt: s.spec.Settings.Prompt, StackBytes: s.spec.Settings.StackBytes, Offset: s.provider.offset, Aggregation: s.aggregation, Gates: s.options.Gates, Cgroups: s.resolution.cgroups, Slots: s.resolution.slots,
-		Operands: s.resolution.operands(),
+		Options: options, Links: s.links, Returns: s.resolution.ReturnKinds(), Landmarks: s.resolution.Landmarks, Test: s.filter.Program,
+		Members: s.resolution.Members, Functions: len(s.resolution.Functions), Rate: s.spec.Settings.MaxEventRate,
+		Prompt: s.spec.Settings.Prompt, StackBytes: s.spec.Settings.StackBytes, Offset: s.provider.offset, Aggregation: s.aggregation, Gates: s.options.Gates, Cgroups: s.resolution.Cgroups, Slots: s.resolution.Slots,
+		Operands: s.resolution.Operands(),
 		Reading:  s.wants.Reading,
 		Growing:  s.extensible,
 	}
@@ -97,7 +98,7 @@ func (s *source) setup() program.Setup {
 // its flags, its facts, and where exits are probed or callers are asked for, too,
 // its frame.
 func (s *source) cookie(i int) uint64 {
-	w := s.resolution.wants[i]
+	w := s.resolution.Functions[i]
 	c := uint64(i) | uint64(w.Flags|w.Scope.Flags) | s.filter.Facts[i]
 	if is := s.options.Required; is != nil && c&abi.GoRegisters == 0 && is(w.Label.Function) {
 		c |= abi.Required
@@ -127,7 +128,7 @@ func (s *source) Start(ctx context.Context, sink probes.Sink, o probes.Options) 
 	}
 	// The links refer to files, not to our descriptors of them.
 	if err != nil || !s.keepsFiles() {
-		s.resolution.modules.Close()
+		s.resolution.Modules.Close()
 	}
 	if err != nil {
 		s.receivers.Close()
@@ -176,7 +177,7 @@ func (s *source) arm(sink probes.Sink) error {
 // watch returns a channel that is closed when every process of the target is
 // gone, nil where later ones may join it.
 func (s *source) watch() (<-chan struct{}, error) {
-	ended, forget, err := watchAll(s.spec.Target, s.resolution.knows)
+	ended, forget, err := watchAll(s.spec.Target, s.resolution.Knows)
 	s.mu.Lock()
 	s.watches = append(s.watches, forget)
 	s.mu.Unlock()
@@ -241,7 +242,7 @@ func (s *source) Stop() error {
 	switch s.phase {
 	case prepared:
 		s.phase = stopping
-		s.resolution.modules.Close()
+		s.resolution.Modules.Close()
 		s.receivers.Close()
 		close(s.state)
 		s.mu.Unlock()
@@ -268,7 +269,7 @@ func (s *source) Stop() error {
 	}
 	s.flip.Unlock()
 	if s.keepsFiles() {
-		s.resolution.modules.Close()
+		s.resolution.Modules.Close()
 	}
 	p.mu.Lock()
 	err := errors.Join(failure, p.release(s))

@@ -11,6 +11,7 @@ import (
 	"endoscope/probes/testenv"
 	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/internal/testplan"
+	"endoscope/probes/uprobe/resolve"
 )
 
 // Two functions on pages of their own, one that has a cheap instruction to
@@ -35,9 +36,9 @@ func TestTextCopyIsLimited(t *testing.T) {
 		names  []string
 		need   int64
 	}{
-		{a.target(), []string{"cheap"}, 1 * pageSize},
-		{a.target(), []string{"cheap", "dear"}, 2 * pageSize},
-		{both, []string{"cheap", "dear"}, 4 * pageSize},
+		{a.target(), []string{"cheap"}, 1 * resolve.PageSize},
+		{a.target(), []string{"cheap", "dear"}, 2 * resolve.PageSize},
+		{both, []string{"cheap", "dear"}, 4 * resolve.PageSize},
 	} {
 		spec := testplan.Acquire(catalog.FunctionStart, c.target, testplan.Named(c.names...), "timestamp")
 		spec.Settings.MaxTextCopy = c.need

@@ -6,6 +6,7 @@ import (
 	"endoscope/probes/dwarf/signature"
 	"endoscope/probes/process"
 	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/resolve"
 	"endoscope/probes/uprobe/selection"
 	"endoscope/probes/usdt"
 )
@@ -57,7 +58,7 @@ func (p *Provider) noneFound(spec *plan.Acquire) error {
 	}
 	s, err := p.prepare(spec, nil, links, selection.Find)
 	if err != nil {
-		return refusal(err)
+		return resolve.Refusal(err)
 	}
 	s.Stop() // it has come between
 	return plan.Errorf(spec.Start, spec.Stop, "the functions of %s change while they are looked up", spec.Select).WithHint("ask again")
@@ -109,5 +110,5 @@ func (p *Provider) lookUp(spec *plan.Acquire, vs []*calls.Value) (found [][]call
 			found, names = append(found, s.Values(vs, sym, c, signature.Where{})), append(names, c.Name)
 		}
 	}
-	return found, names, comingOf(spec, sel, running, set) != nil, nil
+	return found, names, resolve.PendingModules(spec, sel, running, set) != nil, nil
 }

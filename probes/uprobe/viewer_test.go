@@ -167,7 +167,7 @@ func TestPrivateProbes(t *testing.T) {
 	spec := testplan.Acquire(catalog.FunctionDuration, mine.target(), testplan.Named("work"), "pid")
 	spec.Target.Viewer = viewer(false)
 	src, got := start(t, p, spec)
-	for _, w := range src.(*source).resolution.wants {
+	for _, w := range src.(*source).resolution.Functions {
 		if w.Scope.PID != mine.cmd.Process.Pid || w.Returns == calls.Trapped {
 			t.Errorf("a probe of process %d, with return trap: %t", w.Scope.PID, w.Returns == calls.Trapped)
 		}

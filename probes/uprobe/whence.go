@@ -25,7 +25,7 @@ func (p *Provider) newStacks(s *source) *stack.Stacks {
 		}
 	}
 	stacks := stack.NewStacks(&p.modules, s.spec.Settings.SystemModules, left)
-	for _, q := range s.resolution.running {
+	for _, q := range s.resolution.Running {
 		stacks.Know(q.PID)
 		if s.remembers {
 			p.history.Know(q.PID)
@@ -43,7 +43,7 @@ func (s *source) mayEndSoon() bool {
 	if t := s.spec.Target; len(t.Processes)+len(t.Exes) > 0 {
 		return true
 	}
-	return slices.ContainsFunc(s.resolution.running, func(p process.Process) bool { return p.Age() < young })
+	return slices.ContainsFunc(s.resolution.Running, func(p process.Process) bool { return p.Age() < young })
 }
 
 // forgetHistory ends it when no source needs it. Provider.mu is held.

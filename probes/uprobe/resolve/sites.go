@@ -1,4 +1,4 @@
-package uprobe
+package resolve
 
 import (
 	"fmt"
@@ -11,20 +11,20 @@ import (
 	"endoscope/probes/uprobe/calls"
 )
 
-// sites describes the wants, for EXPLAIN: entries, and exits where those are
+// Sites describes the wants, for EXPLAIN: entries, and exits where those are
 // probed.
-func (r *resolution) sites(links attach.Kind, aggregated bool) []probes.Site {
-	out := make([]probes.Site, 0, len(r.wants))
-	for _, w := range r.wants {
+func (r *Resolution) Sites(links attach.Kind, aggregated bool) []probes.Site {
+	out := make([]probes.Site, 0, len(r.Functions))
+	for _, w := range r.Functions {
 		if w.Refused {
 			continue
 		}
-		entry := r.siteOf(w, links, aggregated)
+		entry := r.SiteOf(w, links, aggregated)
 		out = append(out, entry)
 		for _, x := range w.Exits {
 			exit := entry
-			exit.Address, exit.Method, exit.Kind = x.Offset, x.Method, kindExit+suffix(links)
-			exit.CostNs, exit.Estimated = r.costs.Site(w, x.Method, links, aggregated)
+			exit.Address, exit.Method, exit.Kind = x.Offset, x.Method, KindExit+suffix(links)
+			exit.CostNs, exit.Estimated = r.Costs.Site(w, x.Method, links, aggregated)
 			// A cold path may lie anywhere.
 			exit.Behind = 0
 			if begin := entry.Address - entry.Behind; x.Offset > begin {
@@ -33,39 +33,39 @@ func (r *resolution) sites(links attach.Kind, aggregated bool) []probes.Site {
 			out = append(out, exit)
 		}
 	}
-	for i, l := range r.landmarks {
-		if slices.ContainsFunc(r.landmarks[:i], func(o calls.Landmark) bool { return o.Module == l.Module && o.Site.Offset == l.Site.Offset }) {
+	for i, l := range r.Landmarks {
+		if slices.ContainsFunc(r.Landmarks[:i], func(o calls.Landmark) bool { return o.Module == l.Module && o.Site.Offset == l.Site.Offset }) {
 			continue // of another scope
 		}
 		s := probes.Site{
 			Provider: "uprobe", Function: l.Function, Module: l.Module.Name(),
-			Address: l.Site.Offset, Behind: l.Behind, Method: l.Site.Method, Kind: kindLandmark + suffix(links),
+			Address: l.Site.Offset, Behind: l.Behind, Method: l.Site.Method, Kind: KindLandmark + suffix(links),
 		}
-		s.CostNs, s.Estimated = r.costs.Price(calls.PriceCounted, l.Site.Method)
+		s.CostNs, s.Estimated = r.Costs.Price(calls.PriceCounted, l.Site.Method)
 		out = append(out, s)
 	}
-	return append(out, inferredSites(r.inferred, r.wants)...)
+	return append(out, inferredSites(r.Inferred, r.Functions)...)
 }
 
-// siteOf describes the entry of a want.
-func (r *resolution) siteOf(w calls.Function, links attach.Kind, aggregated bool) probes.Site {
+// SiteOf describes the entry of a want.
+func (r *Resolution) SiteOf(w calls.Function, links attach.Kind, aggregated bool) probes.Site {
 	s := probes.Site{
 		Provider: "uprobe", Function: w.Label.Function, Module: w.Label.Module,
-		Address: w.Site.Offset, Behind: w.Behind, Method: w.Site.Method, Kind: kindOf(w, links),
+		Address: w.Site.Offset, Behind: w.Behind, Method: w.Site.Method, Kind: KindOf(w, links),
 	}
-	s.CostNs, s.Estimated = r.costs.Site(w, w.Site.Method, links, aggregated)
+	s.CostNs, s.Estimated = r.Costs.Site(w, w.Site.Method, links, aggregated)
 	return s
 }
 
-// kindOf is the probes.Site.Kind of a want.
-func kindOf(w calls.Function, links attach.Kind) string {
+// KindOf is the probes.Site.Kind of a want.
+func KindOf(w calls.Function, links attach.Kind) string {
 	switch w.Returns {
 	case calls.Trapped:
 		return "entry+return (" + links.String() + ")"
 	case calls.JavaReturn:
-		return kindExit + suffix(links)
+		return KindExit + suffix(links)
 	case calls.AtExits:
-		return fmt.Sprintf("%s (%d)%s", kindExits, len(w.Exits), suffix(links))
+		return fmt.Sprintf("%s (%d)%s", KindExits, len(w.Exits), suffix(links))
 	}
 	return kindEntry + suffix(links)
 }
@@ -81,10 +81,10 @@ func suffix(links attach.Kind) string {
 // In probes.Site.Kind.
 const (
 	kindEntry = "entry"
-	kindExits = "entry+exits" // with how many
-	kindExit  = "exit"
-	// kindLandmark is not of the functions that the query means.
-	kindLandmark = "calls left without returning"
+	KindExits = "entry+exits" // with how many
+	KindExit  = "exit"
+	// KindLandmark is not of the functions that the query means.
+	KindLandmark = "calls left without returning"
 )
 
 // steppedNotices name the functions that have no instruction that is cheap to
@@ -103,8 +103,8 @@ func steppedNotices(ws []calls.Function, c calls.Costs) (out []string) {
 			return
 		}
 		shown, more := names, ""
-		if len(names) > maxNamed {
-			shown, more = names[:maxNamed], fmt.Sprintf(" and %d more", len(names)-maxNamed)
+		if len(names) > MaxNamed {
+			shown, more = names[:MaxNamed], fmt.Sprintf(" and %d more", len(names)-MaxNamed)
 		}
 		out = append(out, fmt.Sprintf("a %s of %s%s costs about %s more: the kernel must single-step what is probed there", event, strings.Join(shown, ", "), more, c.SingleStep()))
 	}
@@ -123,7 +123,7 @@ func inferredSites(list []calls.Inferred, ws []calls.Function) (out []probes.Sit
 		}
 		var names []string
 		for i, s := range f.Sum {
-			if i == maxNamed {
+			if i == MaxNamed {
 				break
 			}
 			name := ws[s.Want].Label.Function
@@ -133,8 +133,8 @@ func inferredSites(list []calls.Inferred, ws []calls.Function) (out []probes.Sit
 			names = append(names, name)
 		}
 		from := strings.Join(names, " + ")
-		if n := len(f.Sum); n > maxNamed {
-			from += fmt.Sprintf(" and %d more", n-maxNamed)
+		if n := len(f.Sum); n > MaxNamed {
+			from += fmt.Sprintf(" and %d more", n-MaxNamed)
 		}
 		out = append(out, probes.Site{
 			Provider: "uprobe", Function: f.Label.Function, Module: f.Label.Module, Address: f.Entry,

@@ -1,4 +1,4 @@
-package uprobe
+package resolve
 
 import (
 	"fmt"
@@ -103,14 +103,14 @@ func (r *resolver) refusesMarked(p *usdt.Probe, texts []*text) string {
 // condition.
 func readsArg(out types.Schema, i int) bool { return calls.Reads(out, calls.ColArg0+calls.Column(i)) }
 
-// operands lists by want where its arguments are; nil where all are where the
+// Operands lists by want where its arguments are; nil where all are where the
 // calling convention puts them.
-func (r *resolution) operands() []bpf.FunctionOperands {
-	if !slices.ContainsFunc(r.wants, func(w calls.Function) bool { return w.Marked != nil }) {
+func (r *Resolution) Operands() []bpf.FunctionOperands {
+	if !slices.ContainsFunc(r.Functions, func(w calls.Function) bool { return w.Marked != nil }) {
 		return nil
 	}
-	out := make([]bpf.FunctionOperands, len(r.wants))
-	for i, w := range r.wants {
+	out := make([]bpf.FunctionOperands, len(r.Functions))
+	for i, w := range r.Functions {
 		if w.Marked != nil {
 			args := w.Marked.Args
 			if w.Returns >= calls.JavaEntry {

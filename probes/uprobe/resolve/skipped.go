@@ -1,4 +1,4 @@
-package uprobe
+package resolve
 
 import (
 	"cmp"
@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// skipped is a selected function that is left alone. The reason is to be read
+// Skipped is a selected function that is left alone. The reason is to be read
 // after "not monitored:".
-type skipped struct{ name, reason string }
+type Skipped struct{ Name, Reason string }
 
 const (
-	maxNamed   = 3 // functions that a notice names for a reason
+	MaxNamed   = 3 // functions that a notice names for a reason
 	maxReasons = 6 // that it gives
 )
 
@@ -31,8 +31,8 @@ func likenessOf(reason string) string {
 	})
 }
 
-// notMonitored is the notice of functions that are left alone.
-func notMonitored(list []skipped) string {
+// NotMonitored is the notice of functions that are left alone.
+func NotMonitored(list []Skipped) string {
 	noun := "functions are"
 	if len(list) == 1 {
 		noun = "function is"
@@ -42,7 +42,7 @@ func notMonitored(list []skipped) string {
 
 // listSkipped says why functions are left alone: each reason once, that of most
 // functions first, with the first few of their names and the number of the rest.
-func listSkipped(list []skipped) string {
+func listSkipped(list []Skipped) string {
 	type group struct {
 		reason string
 		names  []string
@@ -50,17 +50,17 @@ func listSkipped(list []skipped) string {
 	var groups []*group
 	byLikeness := map[string]*group{}
 	for _, s := range list {
-		like := likenessOf(s.reason)
+		like := likenessOf(s.Reason)
 		g := byLikeness[like]
 		if g == nil {
-			g = &group{reason: s.reason}
+			g = &group{reason: s.Reason}
 			byLikeness[like] = g
 			groups = append(groups, g)
-		} else if g.reason != s.reason {
+		} else if g.reason != s.Reason {
 			g.reason = like
 		}
-		if !slices.Contains(g.names, s.name) {
-			g.names = append(g.names, s.name)
+		if !slices.Contains(g.names, s.Name) {
+			g.names = append(g.names, s.Name)
 		}
 	}
 	slices.SortStableFunc(groups, func(a, b *group) int { return cmp.Compare(len(b.names), len(a.names)) })
@@ -81,8 +81,8 @@ func listSkipped(list []skipped) string {
 
 // nameSome lists the first few names and counts the rest.
 func nameSome(names []string) string {
-	if len(names) <= maxNamed+1 {
+	if len(names) <= MaxNamed+1 {
 		return strings.Join(names, ", ")
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamed], ", "), len(names)-maxNamed)
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:MaxNamed], ", "), len(names)-MaxNamed)
 }

@@ -1,4 +1,4 @@
-package uprobe
+package resolve
 
 import (
 	"endoscope/planner/plan"
@@ -7,7 +7,7 @@ import (
 	"endoscope/probes/uprobe/selection"
 )
 
-const pageSize = 4096
+const PageSize = 4096
 
 // checkTextCopy refuses what would make the kernel copy more code than the
 // session allows: each page with a probe becomes private to each process that
@@ -32,7 +32,7 @@ func checkTextCopy(spec *plan.Acquire, set *selection.ModuleSet, wants []calls.F
 	for _, m := range set.List {
 		// A scope for each process repeats a module's sites; pages count once.
 		n := max(len(m.Mapped), 1)
-		bytes += int64(codesite.TextPages(sites[m])) * pageSize * int64(n)
+		bytes += int64(codesite.TextPages(sites[m])) * PageSize * int64(n)
 		processes = max(processes, n)
 	}
 	if bytes <= limit {

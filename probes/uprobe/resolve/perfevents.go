@@ -1,4 +1,4 @@
-package uprobe
+package resolve
 
 import (
 	"fmt"
@@ -24,13 +24,13 @@ const (
 	// spareDescriptors are left for all else that the process opens.
 	spareDescriptors = 64
 
-	hintDescriptors = "choose functions by name, or raise the limit (ulimit -n) for this process"
+	HintDescriptors = "choose functions by name, or raise the limit (ulimit -n) for this process"
 )
 
-// checkEvents refuses what would take too many perf events, each with a file
+// CheckEvents refuses what would take too many perf events, each with a file
 // descriptor, and says where ending the query will take long. (The Go runtime
 // has raised the limit of descriptors as far as that goes.)
-func checkEvents(spec *plan.Acquire, links attach.Kind, wants []calls.Function) (notice string, err error) {
+func CheckEvents(spec *plan.Acquire, links attach.Kind, wants []calls.Function) (notice string, err error) {
 	if links != attach.Perf {
 		return "", nil
 	}
@@ -50,7 +50,7 @@ func checkEvents(spec *plan.Acquire, links attach.Kind, wants []calls.Function) 
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err == nil && errFDs == nil {
 		if spare := int(min(limit.Cur, 1<<30)) - len(open) - spareDescriptors; n > spare {
 			return "", plan.Errorf(spec.Start, spec.Stop, "%d functions would take %d probes by perf events, and this process may open %d more files", len(wants), n, max(spare, 0)).
-				WithHint("%s", hintDescriptors)
+				WithHint("%s", HintDescriptors)
 		}
 	}
 	if d := time.Duration(n) * detachEvent; d >= sayDetach {

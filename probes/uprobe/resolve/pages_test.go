@@ -1,4 +1,4 @@
-package uprobe
+package resolve
 
 import (
 	"bytes"
@@ -19,30 +19,30 @@ func (r *countedReads) ReadAt(b []byte, at int64) (int, error) {
 }
 
 func TestPages(t *testing.T) {
-	data := make([]byte, 5*pageSize+100)
+	data := make([]byte, 5*PageSize+100)
 	for i := range data {
 		data[i] = byte(rand.Int())
 	}
 	p := &pageReader{r: bytes.NewReader(data)}
 	for range 10_000 {
 		at := rand.IntN(len(data))
-		b := make([]byte, rand.IntN(min(len(data)-at, 3*pageSize)))
+		b := make([]byte, rand.IntN(min(len(data)-at, 3*PageSize)))
 		if err := p.read(b, int64(at)); err != nil || !bytes.Equal(b, data[at:at+len(b)]) {
 			t.Fatalf("%d bytes at %d: %v", len(b), at, err)
 		}
 	}
-	if err := p.read(make([]byte, 101), 5*pageSize); err != io.EOF {
+	if err := p.read(make([]byte, 101), 5*PageSize); err != io.EOF {
 		t.Errorf("behind the end: %v", err)
 	}
-	if err := p.read(make([]byte, 100), 5*pageSize); err != nil {
+	if err := p.read(make([]byte, 100), 5*PageSize); err != nil {
 		t.Errorf("up to the end: %v", err)
 	}
 }
 
 func TestPagesReadOnce(t *testing.T) {
-	r := &countedReads{ReaderAt: bytes.NewReader(make([]byte, 4*pageSize))}
+	r := &countedReads{ReaderAt: bytes.NewReader(make([]byte, 4*PageSize))}
 	p := &pageReader{r: r}
-	for at := int64(0); at < 4*pageSize; at += 64 {
+	for at := int64(0); at < 4*PageSize; at += 64 {
 		if err := p.read(make([]byte, 64), at); err != nil {
 			t.Fatal(err)
 		}

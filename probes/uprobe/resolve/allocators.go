@@ -1,4 +1,4 @@
-package uprobe
+package resolve
 
 import (
 	"slices"

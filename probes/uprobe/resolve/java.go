@@ -1,4 +1,4 @@
-package uprobe
+package resolve
 
 import (
 	"fmt"
@@ -35,9 +35,9 @@ var javaColumns = map[calls.Column]bool{
 	calls.ColFunction: true, calls.ColClass: true, calls.ColModule: true, calls.ColStart: true, calls.ColDuration: true, calls.ColDepth: true, calls.ColContainer: true,
 }
 
-// machines are the places of Java machines, of those that tell methods alone if
+// Machines are the places of Java machines, of those that tell methods alone if
 // telling.
-func machines(running []process.Process, telling bool) (out []selection.Place) {
+func Machines(running []process.Process, telling bool) (out []selection.Place) {
 	for _, p := range running {
 		mappings, _ := process.Modules(p.PID)
 		for _, m := range mappings {
@@ -56,7 +56,7 @@ func (r *resolver) java(set *selection.ModuleSet, running []process.Process) (bo
 	if r.sel.InModule != nil || r.sel.Marked {
 		return false, nil
 	}
-	list := machines(running, true)
+	list := Machines(running, true)
 	if len(list) == 0 {
 		return false, nil
 	}
@@ -102,7 +102,7 @@ func (r *resolver) java(set *selection.ModuleSet, running []process.Process) (bo
 // silent says which machines of the target do not tell methods, where others do.
 func (r *resolver) silent(running []process.Process, telling []selection.Place) {
 	var pids []string
-	for _, pl := range machines(running, false) {
+	for _, pl := range Machines(running, false) {
 		if !slices.ContainsFunc(telling, func(t selection.Place) bool { return t.Process.PID == pl.Process.PID }) {
 			pids = append(pids, strconv.Itoa(pl.Process.PID))
 		}
@@ -178,5 +178,7 @@ func refusesMethod(p *usdt.Probe) string {
 	return ""
 }
 
-// java reports whether the functions are methods that a machine tells.
-func (r *resolution) java() bool { return len(r.wants) > 0 && r.wants[0].Returns >= calls.JavaEntry }
+// IsJava reports whether the functions are methods that a machine tells.
+func (r *Resolution) IsJava() bool {
+	return len(r.Functions) > 0 && r.Functions[0].Returns >= calls.JavaEntry
+}

@@ -1,4 +1,4 @@
-package uprobe
+package resolve
 
 import (
 	"cmp"
@@ -21,54 +21,54 @@ import (
 	"endoscope/probes/uprobe/selection"
 )
 
-// resolution is what Prepare found out.
-type resolution struct {
-	running []process.Process
-	modules *selection.ModuleSet
-	// selector is what the modules were chosen by.
-	selector *selection.Selector
-	wants    []calls.Function
-	// inferred have no probes, but what is counted at wants tells of them, too.
-	inferred  []calls.Inferred
-	landmarks []calls.Landmark
-	members   []bpf.FunctionTarget // processes, for wants whose programs look
-	only      uint32               // by what these are known
-	cgroups   uint32               // levels of those of the viewer
-	costs     calls.Costs
-	notices   []string
-	slots     calls.GoSlots
+// Resolution is what Prepare found out.
+type Resolution struct {
+	Running []process.Process
+	Modules *selection.ModuleSet
+	// Selector is what the modules were chosen by.
+	Selector  *selection.Selector
+	Functions []calls.Function
+	// Inferred have no probes, but what is counted at wants tells of them, too.
+	Inferred  []calls.Inferred
+	Landmarks []calls.Landmark
+	Members   []bpf.FunctionTarget // processes, for wants whose programs look
+	Only      uint32               // by what these are known
+	Cgroups   uint32               // levels of those of the viewer
+	Costs     calls.Costs
+	Notices   []string
+	Slots     calls.GoSlots
 }
 
-// probes is how many places are probed.
-func (r *resolution) probes() (n int) {
-	for _, w := range r.wants {
+// Probes is how many places are probed.
+func (r *Resolution) Probes() (n int) {
+	for _, w := range r.Functions {
 		n += w.Probes()
 	}
-	return n + len(r.landmarks)
+	return n + len(r.Landmarks)
 }
 
-// returns are the ways in which the functions' returns are observed.
-func (r *resolution) returns() map[calls.Returns]bool {
+// ReturnKinds are the ways in which the functions' returns are observed.
+func (r *Resolution) ReturnKinds() map[calls.Returns]bool {
 	how := map[calls.Returns]bool{}
-	for _, w := range r.wants {
+	for _, w := range r.Functions {
 		how[w.Returns] = true
 	}
 	return how
 }
 
-// knows reports whether p is one of the processes found, not one that was
+// Knows reports whether p is one of the processes found, not one that was
 // given the pid of one.
-func (r *resolution) knows(p process.Process) bool {
-	return slices.ContainsFunc(r.running, func(q process.Process) bool {
+func (r *Resolution) Knows(p process.Process) bool {
+	return slices.ContainsFunc(r.Running, func(q process.Process) bool {
 		return q.PID == p.PID && q.StartTime == p.StartTime
 	})
 }
 
-// finder finds the modules whose functions a selection can mean.
-type finder func(plan.Target, []process.Process, *selection.Selector) (*selection.ModuleSet, error)
+// Finder finds the modules whose functions a selection can mean.
+type Finder func(plan.Target, []process.Process, *selection.Selector) (*selection.ModuleSet, error)
 
-// resolve finds what spec means on this machine. It attaches nothing.
-func resolve(spec *plan.Acquire, compile selection.Matcher, cache *elf.Cache, values []*calls.Value, links attach.Kind, returns bool, by plan.ReturnProbes, prices func() calls.Costs, find finder) (*resolution, error) {
+// Resolve finds what spec means on this machine. It attaches nothing.
+func Resolve(spec *plan.Acquire, compile selection.Matcher, cache *elf.Cache, values []*calls.Value, links attach.Kind, returns bool, by plan.ReturnProbes, prices func() calls.Costs, find Finder) (*Resolution, error) {
 	if spec.Target.IsZero() {
 		return nil, plan.Errorf(spec.Start, spec.Stop, "%s needs a process", spec.Stream).
 			WithHint("add WHERE pid = N, process = 'name' or exe = '/path', or say USE 'name' before")
@@ -112,7 +112,7 @@ func resolve(spec *plan.Acquire, compile selection.Matcher, cache *elf.Cache, va
 	harmed := harmedByTraps(attach.KernelAtLeast)
 	r := &resolver{returnsHarmed: harmed, values: values, spec: spec, sel: sel, links: links, prices: prices, returns: returns, returnsBy: by, members: selection.KeyOf(list), cache: cache}
 	if len(set.List) == 0 {
-		return nil, &noModules{r.noModules(running), sel, running}
+		return nil, &NoModules{r.noModules(running), sel, running}
 	}
 	methods, err := r.java(set, running)
 	if err == nil && !methods {
@@ -123,8 +123,8 @@ func resolve(spec *plan.Acquire, compile selection.Matcher, cache *elf.Cache, va
 		err = r.resolve(set, cache)
 	}
 	if err != nil {
-		if none, ok := err.(*noFunction); ok && len(machines(running, false)) > 0 && sel.InModule == nil && !sel.Marked {
-			none.why = none.why.WithHint(java.Hint)
+		if none, ok := err.(*NoFunction); ok && len(Machines(running, false)) > 0 && sel.InModule == nil && !sel.Marked {
+			none.Why = none.Why.WithHint(java.Hint)
 		}
 		set.Close()
 		return nil, err
@@ -137,7 +137,7 @@ func resolve(spec *plan.Acquire, compile selection.Matcher, cache *elf.Cache, va
 		set.Close()
 		return nil, err
 	}
-	return &resolution{running: running, modules: set, selector: sel, wants: r.wants, inferred: r.inferred, landmarks: r.landmarks, members: append(list, who...), only: only, cgroups: cgroups, costs: r.costs, notices: r.notices(), slots: r.slots}, nil
+	return &Resolution{Running: running, Modules: set, Selector: sel, Functions: r.wants, Inferred: r.inferred, Landmarks: r.landmarks, Members: append(list, who...), Only: only, Cgroups: cgroups, Costs: r.costs, Notices: r.notices(), Slots: r.slots}, nil
 }
 
 // resolver is the state of one resolve.
@@ -165,7 +165,7 @@ type resolver struct {
 	inferred  []calls.Inferred
 	landmarks []calls.Landmark
 	selected  int
-	skipped   []skipped
+	skipped   []Skipped
 	remarks   []string
 	slots     calls.GoSlots
 	noReturn  int             // of skipped: it is only the return
@@ -205,7 +205,7 @@ func (r *resolver) resolve(set *selection.ModuleSet, cache *elf.Cache) error {
 		}
 	}
 	if r.selected == 0 {
-		return &noFunction{r.noMatch(opened)}
+		return &NoFunction{r.noMatch(opened)}
 	}
 	if len(r.wants) == 0 {
 		return r.noneLeft()
@@ -382,7 +382,7 @@ func (r *resolver) scopes(m *selection.Module, how calls.Returns) []*selection.S
 }
 
 func (r *resolver) skip(name, format string, args ...any) {
-	r.skipped = append(r.skipped, skipped{name, fmt.Sprintf(format, args...)})
+	r.skipped = append(r.skipped, Skipped{name, fmt.Sprintf(format, args...)})
 }
 
 // at is where the selection stands in the statement: a name where it names
@@ -486,14 +486,14 @@ func nearest(opened []*elf.Module, name string) []string {
 // noneLeft is the refusal where every selected function is skipped.
 func (r *resolver) noneLeft() error {
 	first := r.skipped[0]
-	start, stop := r.at(first.name)
+	start, stop := r.at(first.Name)
 	verb := "probe"
 	if r.noReturn == len(r.skipped) {
 		verb = "observe the return of"
 	}
 	var e *plan.Error
 	if len(r.skipped) == 1 {
-		e = plan.Errorf(start, stop, "cannot %s %s: %s", verb, first.name, first.reason)
+		e = plan.Errorf(start, stop, "cannot %s %s: %s", verb, first.Name, first.Reason)
 	} else {
 		e = plan.Errorf(start, stop, "cannot %s any of the %d functions selected: %s", verb, len(r.skipped), listSkipped(r.skipped))
 	}
@@ -527,16 +527,16 @@ func (r *resolver) missing() {
 func (r *resolver) notices() []string {
 	var out []string
 	if len(r.skipped) > 0 {
-		out = append(out, notMonitored(r.skipped))
+		out = append(out, NotMonitored(r.skipped))
 	}
 	out = append(out, r.remarks...)
 	return append(out, steppedNotices(r.wants, r.costs)...)
 }
 
-// functions is how many functions are probed, in whichever processes.
-func (r *resolution) functions() int {
+// CountFunctions is how many functions are probed, in whichever processes.
+func (r *Resolution) CountFunctions() int {
 	seen := map[functionAt]bool{}
-	for _, w := range r.wants {
+	for _, w := range r.Functions {
 		seen[functionAt{w.Module, w.Site.Offset - w.Behind}] = true
 	}
 	return len(seen)

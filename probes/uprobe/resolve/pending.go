@@ -1,4 +1,4 @@
-package uprobe
+package resolve
 
 import (
 	"fmt"
@@ -13,52 +13,52 @@ import (
 	"endoscope/probes/uprobe/selection"
 )
 
-// coming says which modules a query waits for that are mapped while it runs.
-type coming struct {
-	inModule func(name, class, module string) (bool, error)
-	names    []string // the only ones that can come; nil: others can
-	notices  []string
+// Pending says which modules a query waits for that are mapped while it runs.
+type Pending struct {
+	InModule func(name, class, module string) (bool, error)
+	Names    []string // the only ones that can come; nil: others can
+	Notices  []string
 }
 
-// noModules is the refusal of a query none of whose modules is mapped.
-type noModules struct {
+// NoModules is the refusal of a query none of whose modules is mapped.
+type NoModules struct {
 	why     *plan.Error
-	sel     *selection.Selector
-	running []process.Process
+	Sel     *selection.Selector
+	Running []process.Process
 }
 
-// noFunction is the refusal of a query whose modules have no function that it means.
-type noFunction struct{ why *plan.Error }
+// NoFunction is the refusal of a query whose modules have no function that it means.
+type NoFunction struct{ Why *plan.Error }
 
-func (e *noModules) Error() string { return e.why.Error() }
+func (e *NoModules) Error() string { return e.why.Error() }
 
-func (e *noFunction) Error() string { return e.why.Error() }
+func (e *NoFunction) Error() string { return e.Why.Error() }
 
-// comingOf is what a query over these processes waits for, nil if for nothing.
+// PendingModules is what a query over these processes waits for, nil if for nothing.
 // set has the modules that were found. Who may not observe everything is not told
 // what the machine's processes map.
-func comingOf(spec *plan.Acquire, sel *selection.Selector, running []process.Process, set *selection.ModuleSet) *coming {
+func PendingModules(spec *plan.Acquire, sel *selection.Selector, running []process.Process, set *selection.ModuleSet) *Pending {
 	if sel.InModule == nil || calls.Nests(spec) && !extends(spec) || !spec.Target.Viewer.Everything() {
 		return nil
 	}
-	c := &coming{inModule: sel.InModule, names: selection.ModuleList(spec.Select)}
+	c := &Pending{InModule: sel.InModule, Names: selection.ModuleList(spec.Select)}
 	var loaded []string
 	for _, m := range set.List {
 		if len(m.Mapped) > 0 {
 			loaded = append(loaded, m.Name())
 		}
 	}
-	if c.names == nil {
+	if c.Names == nil {
 		if len(set.List) == 0 {
 			if !selection.SpeaksOfLibraries(spec.Select) {
 				return nil
 			}
-			c.notices = []string{fmt.Sprintf("no module satisfies %s yet: those that are loaded later are monitored from then on", spec.Select)}
+			c.Notices = []string{fmt.Sprintf("no module satisfies %s yet: those that are loaded later are monitored from then on", spec.Select)}
 		}
 		return c
 	}
 	waits := false
-	for _, name := range c.names {
+	for _, name := range c.Names {
 		if !selection.IsLibraryName(name) {
 			continue
 		}
@@ -67,7 +67,7 @@ func comingOf(spec *plan.Acquire, sel *selection.Selector, running []process.Pro
 		}
 		waits = true
 		if !slices.Contains(loaded, name) {
-			c.notices = append(c.notices, notLoaded(name, running))
+			c.Notices = append(c.Notices, notLoaded(name, running))
 		}
 	}
 	if !waits {
@@ -128,21 +128,21 @@ func isNeeded(p process.Process, name string) bool {
 }
 
 // text prints an expression, which may be nil.
-func textOf(e plan.Expr) string {
+func TextOf(e plan.Expr) string {
 	if e == nil {
 		return ""
 	}
 	return fmt.Sprint(e)
 }
 
-// refusal is what Prepare says: of the package's own errors what they say to the
+// Refusal is what Prepare says: of the package's own errors what they say to the
 // user.
-func refusal(err error) error {
+func Refusal(err error) error {
 	switch e := err.(type) {
-	case *noModules:
+	case *NoModules:
 		return e.why
-	case *noFunction:
-		return e.why
+	case *NoFunction:
+		return e.Why
 	}
 	return err
 }

@@ -1,4 +1,4 @@
-package uprobe
+package resolve
 
 import "io"
 
@@ -15,8 +15,8 @@ type pageReader struct {
 func (p *pageReader) read(b []byte, offset int64) error {
 	end := offset + int64(len(b))
 	if offset < p.at || end > p.at+int64(len(p.kept)) {
-		first := offset &^ (pageSize - 1)
-		size := int((end+pageSize-1)&^(pageSize-1) - first)
+		first := offset &^ (PageSize - 1)
+		size := int((end+PageSize-1)&^(PageSize-1) - first)
 		if cap(p.kept) < size {
 			p.kept = make([]byte, size)
 		}
