@@ -2,7 +2,7 @@ package stack
 
 import (
 	"context"
-	"endoscope/probes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,43 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"endoscope/planner/plan"
+	"endoscope/probes"
+	"endoscope/probes/stack/pacing"
 	"endoscope/probes/testenv"
 )
-
-// A sleep ends in time, and at once when it is rung, also before it began; what
-// is rung after the end reaches nobody.
-func TestAlarm(t *testing.T) {
-	a, err := newAlarm()
-	if err != nil {
-		t.Fatal(err)
-	}
-	const long, short = time.Hour, 2 * time.Millisecond
-	a.ring()
-	a.ring()
-	a.sleep(long)
-	begin := time.Now()
-	for time.Since(begin) < short { // it may wake early
-		a.sleep(short - time.Since(begin))
-	}
-	woken := make(chan struct{})
-	rung := make(chan struct{})
-	go func() {
-		defer close(woken)
-		for {
-			a.sleep(long)
-			select {
-			case <-rung:
-				return
-			default:
-			}
-		}
-	}()
-	close(rung)
-	a.ring()
-	<-woken
-	a.close()
-	a.ring()
-}
 
 // While it waits for its next snapshot a sampler's thread goes before others, and
 // no thread does when it has ended.
@@ -62,24 +29,24 @@ func TestSamplerGoesBeforeOthersOnlyWhileItWaits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var p priority
+	var p pacing.Priority
 	for range 2 {
-		p.raise()
-		p.raise()
+		p.Raise()
+		p.Raise()
 		now, err := unix.SchedGetAttr(0, 0)
-		if err != nil || now.Policy != unix.SCHED_NORMAL || now.Nice > usual.Nice || !p.raised {
+		if err != nil || now.Policy != unix.SCHED_NORMAL || now.Nice > usual.Nice || !p.Raised {
 			t.Errorf("raised, it is of policy %d and nice %d, error %v", now.Policy, now.Nice, err)
 		}
-		p.lower()
-		p.lower()
+		p.Lower()
+		p.Lower()
 		now, err = unix.SchedGetAttr(0, 0)
 		if err != nil || now.Policy != usual.Policy || now.Nice != usual.Nice {
 			t.Errorf("lowered, it is of policy %d and nice %d, error %v", now.Policy, now.Nice, err)
 		}
 	}
-	var none *priority // of collectors that nobody waits for
-	none.raise()
-	none.lower()
+	var none *pacing.Priority // of collectors that nobody waits for
+	none.Raise()
+	none.Lower()
 }
 
 func TestNoPriorityIsLeft(t *testing.T) {
@@ -118,11 +85,11 @@ func mayHurry(t *testing.T) bool {
 	t.Helper()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	var p priority
-	p.raise()
-	defer p.lower()
+	var p pacing.Priority
+	p.Raise()
+	defer p.Lower()
 	now, err := unix.SchedGetAttr(0, 0)
-	return err == nil && now.Nice == firstNice
+	return err == nil && now.Nice == pacing.FirstNice
 }
 
 // hurried is how many threads of this process go before others.
@@ -135,9 +102,52 @@ func hurried(t *testing.T) (n int) {
 	for _, f := range files {
 		b, _ := os.ReadFile(f)
 		i := strings.LastIndexByte(string(b), ')')
-		if fields := strings.Fields(string(b[i+1:])); len(fields) > 16 && fields[16] == fmt.Sprint(firstNice) {
+		if fields := strings.Fields(string(b[i+1:])); len(fields) > 16 && fields[16] == fmt.Sprint(pacing.FirstNice) {
 			n++
 		}
 	}
 	return n
+}
+
+// A rate that would cost more than was allowed is not kept, which is said.
+func TestOverhead(t *testing.T) {
+	testenv.NeedUprobes(t)
+	r := run(t, testenv.CompileCText(t, crowd, "-O2", "-pthread", "-fno-optimize-sibling-calls"), "100", "20")
+	r.number(t)
+	spec := specification(plan.Target{PIDs: []int{r.pid}}, time.Millisecond)
+	spec.Settings.StackOverhead = 0.001
+	s, err := provider.Prepare(context.Background(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := s.Info().Sites[0].Function; text != "threads of the target, every 1ms if that costs no more than 0.1% of a CPU" {
+		t.Errorf("before: %s", text)
+	}
+	got := newRecord()
+	began := time.Now()
+	if err := s.Start(context.Background(), got, probes.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	testenv.UntilNil(t, "it samples more rarely", func() error {
+		text := s.Info().Sites[0].Function
+		if strings.HasPrefix(text, "threads of the target, every ") && strings.HasSuffix(text, " instead of 1ms: 0.1% of a CPU") {
+			return nil
+		}
+		return errors.New(text)
+	})
+	if err := s.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	<-got.ended
+	rate := false
+	for cause := range got.counts {
+		rate = rate || strings.HasPrefix(cause, "snapshots taken, one every ")
+	}
+	if got.counts[leftOut] < 10*got.lost[overrun] || !rate {
+		t.Errorf("%v, lost %v", got.counts, got.lost)
+	}
+	// The share is 1 ms of a second, saved up 2, and a snapshot takes 0.1.
+	if n, most := got.len()/121, 100+50*int(time.Since(began).Seconds()); n > most {
+		t.Errorf("%d snapshots, at most %d were expected", n, most)
+	}
 }

@@ -1,4 +1,4 @@
-package stack
+package pacing
 
 import (
 	"runtime"
@@ -7,12 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// governor keeps the cost of sampling to a share of a CPU, by saying when the next
+// Governor keeps the cost of sampling to a share of a CPU, by saying when the next
 // snapshot may be taken. What was not used can be made up for later, up to what
 // burst takes.
-type governor struct {
-	share float64 // of a CPU; 0: any
-	start time.Time
+type Governor struct {
+	Share float64 // of a CPU; 0: any
+	Start time.Time
 	spent time.Duration
 }
 
@@ -20,23 +20,23 @@ type governor struct {
 // meet code that was not seen before, and cost more.
 const burst = 2 * time.Second
 
-// due is when the next snapshot may be taken.
-func (g *governor) due() time.Time {
-	if g.share <= 0 {
-		return g.start
+// Due is when the next snapshot may be taken.
+func (g *Governor) Due() time.Time {
+	if g.Share <= 0 {
+		return g.Start
 	}
-	return g.start.Add(time.Duration(float64(g.spent)/g.share) - burst)
+	return g.Start.Add(time.Duration(float64(g.spent)/g.Share) - burst)
 }
 
-// spend notes what a snapshot has cost, which ended at a time. A share that was
+// Spend notes what a snapshot has cost, which ended at a time. A share that was
 // not used for longer than burst is lost.
-func (g *governor) spend(cost time.Duration, now time.Time) {
+func (g *Governor) Spend(cost time.Duration, now time.Time) {
 	g.spent += cost
-	if g.share <= 0 {
+	if g.Share <= 0 {
 		return
 	}
-	if idle := now.Sub(g.due()); idle > 2*burst {
-		g.start = g.start.Add(idle - 2*burst)
+	if idle := now.Sub(g.Due()); idle > 2*burst {
+		g.Start = g.Start.Add(idle - 2*burst)
 	}
 }
 
@@ -45,12 +45,12 @@ func (g *governor) spend(cost time.Duration, now time.Time) {
 // used by a goroutine that is bound to its thread.
 type stopwatch struct{ begin int64 }
 
-func startWatch() stopwatch {
+func StartWatch() stopwatch {
 	runtime.LockOSThread()
 	return stopwatch{threadTime()}
 }
 
-func (w stopwatch) stop() time.Duration {
+func (w stopwatch) Stop() time.Duration {
 	d := time.Duration(threadTime() - w.begin)
 	runtime.UnlockOSThread()
 	return d
