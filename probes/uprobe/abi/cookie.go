@@ -8,9 +8,9 @@ const (
 	OnlyTargets = 1 << 25
 	NoRetval    = 1 << 26
 	Method      = 1 << 27
-	Placed      = 1 << 28 // without goRegisters
+	Placed      = 1 << 28 // without GoRegisters
 	Required    = 1 << 29 // likewise
-	FirstGoid   = 28      // bit of where in its g a goroutine has its number, in words from minGoid
+	FirstGoid   = 28      // bit of where in its g a goroutine has its number, in words from MinGoid
 	MinGoid     = 16
 	MaxGoid     = MinGoid + 15
 

@@ -7,13 +7,13 @@ type Kind uint8
 
 // Kinds of link, the best first. All can be asked for (SET probe_links).
 const (
-	// linkSession: one link for all sites of a module; returns in one program
+	// Session: one link for all sites of a module; returns in one program
 	// with entries, and trapped only for calls that it wants.
 	Session Kind = iota
-	// linkMulti: one link for all sites, two where returns are observed. The
+	// Multi: one link for all sites, two where returns are observed. The
 	// kernel traps every call's return.
 	Multi
-	// linkPerf: as linkMulti, but a perf event and a link for every single
+	// Perf: as Multi, but a perf event and a link for every single
 	// site, which the kernel detaches one after the other.
 	Perf
 )

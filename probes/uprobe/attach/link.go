@@ -54,7 +54,7 @@ type Link struct {
 type Places struct{ Offsets, Cookies, Semaphores []uint64 }
 
 // Uprobes probes the instructions at places of f. pid restricts it to one process, 0 to none;
-// perf events cannot be restricted (linkKind.scopesProcess).
+// perf events cannot be restricted (Kind.ScopesProcess).
 func Uprobes(prog *ebpf.Program, f *os.File, attachType, flags uint32, pid int, at Places) (*Link, error) {
 	if attachType == TypePerf {
 		return attachEvents(prog, f, flags, at)

@@ -62,7 +62,7 @@ func (e *SiteError) Error() string { return e.Err.Error() }
 func (e *SiteError) Unwrap() error { return e.Err }
 
 // attachEvents probes each place of f by a perf event of its own, to which
-// the program is linked. An error is a *siteError.
+// the program is linked. An error is a *SiteError.
 func attachEvents(prog *ebpf.Program, f *os.File, flags uint32, at Places) (*Link, error) {
 	path, err := unix.BytePtrFromString("/proc/self/fd/" + strconv.Itoa(int(f.Fd())))
 	if err != nil {

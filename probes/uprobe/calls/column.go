@@ -48,7 +48,7 @@ const (
 	ColReceiverLineage
 	ColDistance
 	ColFrame
-	ColArg0 // and the maxArgs-1 after it
+	ColArg0 // and the MaxArgs-1 after it
 )
 
 // ColValue is what readings tell, by the column's index.

@@ -14,10 +14,10 @@ type Function struct {
 	Behind  uint64 // bytes from the function's entry to the site
 	Size    uint64 // of the function; 0: unknown
 	Label   Label
-	Flags   uint32 // goRegisters, aMethod, and what goidFlag says
+	Flags   uint32 // GoRegisters, aMethod, and what GoidFlag says
 	Method  Method // if that is asked for
 	Returns Returns
-	Exits   []codesite.Site // if returns is atExits
+	Exits   []codesite.Site // if returns is AtExits
 	Values  []FunctionValue // by column; nil: none are read
 	Refused bool            // by the kernel, and therefore not probed
 	Unsized bool            // of an allocation the size may not be known

@@ -9,7 +9,7 @@ type Inferred struct {
 	Label  Label
 	Entry  uint64 // file offset
 	Sum    []Summand
-	// withdrawn: one of those is not probed after all, and this one not counted.
+	// Withdrawn: one of those is not probed after all, and this one not counted.
 	Withdrawn bool
 }
 

@@ -48,7 +48,7 @@ type Value struct {
 	raw    int  // register of a text that is not named
 	// Path is what is named, "args.a[1].b" without args; nil: raw is meant.
 	Path []string
-	// whole: what is returned, by its type as far as the functions have one in common.
+	// Whole: what is returned, by its type as far as the functions have one in common.
 	Whole bool
 	// asText: the text at a pointer, whatever it is a pointer to.
 	asText bool

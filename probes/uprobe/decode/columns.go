@@ -91,7 +91,7 @@ var appenders = rows.Columns[event]{
 // program at its start.
 var Streams = rows.NewTables([]string{catalog.FunctionStart, catalog.FunctionEnd, catalog.FunctionDuration, catalog.FunctionCall, catalog.Allocation, catalog.Deallocation}, appenders)
 
-// frame is the appender of frameColumn.
+// frame is the appender of FrameColumn.
 var frame = rows.Word(func(e *event) *uint64 { return &e.frame })
 
 // recorded is a column of what every record of the ring begins with.
@@ -203,7 +203,7 @@ func number(v *calls.Value, e *event) (n uint64, known bool) {
 	return e.args[v.Slot], true
 }
 
-// nameOf is columnByName the other way round. Every column has an appender.
+// nameOf is ColumnByName the other way round. Every column has an appender.
 var nameOf = func() map[calls.Column]string {
 	m := map[calls.Column]string{calls.ColFrame: calls.FrameColumn}
 	for name := range appenders {

@@ -207,7 +207,7 @@ func (s *Subscription) Account() {
 		}
 	}
 	s.told = c
-	s.tellTorn()
+	s.reportIncomplete()
 }
 
 // report accounts for the calls that gave no row, at the end.
@@ -227,8 +227,8 @@ func (s *Subscription) CloseStacks() {
 	}
 }
 
-// tellTorn tells the sink of stacks that are not whole.
-func (s *Subscription) tellTorn() {
+// reportIncomplete tells the sink of stacks that are not whole.
+func (s *Subscription) reportIncomplete() {
 	var causes []string
 	for why := range s.torn {
 		causes = append(causes, why)

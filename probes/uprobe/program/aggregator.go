@@ -50,7 +50,7 @@ type Aggregator struct {
 	slot   int     // of the current pane
 	next   bool    // the other slot is open for the pane behind it
 	Begins int64   // the current pane, by the boot clock
-	hits   []int64 // by dense group, of what was collected: see noHits
+	hits   []int64 // by dense group, of what was collected: see NoHits
 	Rows   *partialRows
 
 	page    []byte  // of the programs' variables
@@ -362,7 +362,7 @@ func (a *Aggregator) readDense(slot int) {
 	clear(words)
 }
 
-// entered is how often a function was entered, of a query with noHits.
+// entered is how often a function was entered, of a query with NoHits.
 func (a *Aggregator) entered(function int) uint64 {
 	a.Mu.Lock()
 	defer a.Mu.Unlock()

@@ -123,7 +123,7 @@ type Setup struct {
 	Aggregation *Aggregation
 	Gates       probes.Gates
 	Cgroups     uint32 // levels of those among members
-	// operands, by function, is nil where all arguments are where the calling
+	// Operands, by function, is nil where all arguments are where the calling
 	// convention puts them.
 	Operands []bpf.FunctionOperands
 	// Reading is nil where no values are read.

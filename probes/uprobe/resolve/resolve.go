@@ -352,7 +352,7 @@ func (r *resolver) add(m *selection.Module, sym *elf.Module, decided []decision,
 }
 
 // scopes are those in which a module's functions are probed: a scope for each
-// process of a target of pids, unless returns are trapped (see pidScope), else
+// process of a target of pids, unless returns are trapped (see PIDScope), else
 // one that takes in what starts later.
 func (r *resolver) scopes(m *selection.Module, how calls.Returns) []*selection.Scope {
 	t := r.spec.Target

@@ -10,7 +10,7 @@ import (
 
 // privately is how returns are observed where probes must be restricted to
 // single processes: not by traps, which are set in whatever process executes the
-// file (see pidScope). by is what was asked for.
+// file (see PIDScope). by is what was asked for.
 func privately(spec *plan.Acquire, links attach.Kind, by plan.ReturnProbes) (plan.ReturnProbes, error) {
 	t := spec.Target
 	if !t.Viewer.Private() {

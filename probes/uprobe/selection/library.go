@@ -165,7 +165,7 @@ func IsLibraryName(name string) bool {
 	return strings.HasSuffix(name, ".so") || strings.Contains(name, ".so.") || strings.HasSuffix(name, ".node")
 }
 
-// SpeaksOfLibraries is isLibraryName of patterns.
+// SpeaksOfLibraries is IsLibraryName of patterns.
 func SpeaksOfLibraries(sel plan.Expr) (yes bool) {
 	of := func(c *plan.Const) bool {
 		return c.V.Type == types.Varchar && (strings.Contains(c.V.S, ".so") || strings.Contains(c.V.S, ".node") || strings.HasPrefix(strings.TrimPrefix(c.V.S, "^"), "lib"))

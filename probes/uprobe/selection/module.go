@@ -31,7 +31,7 @@ type Module struct {
 	Mapped []Place
 	// Expected are processes that have only begun, and will map it.
 	Expected []process.Process
-	// written: somebody has written into it since it was probed, and it is not any more.
+	// Written: somebody has written into it since it was probed, and it is not any more.
 	// Provider.mu guards it.
 	Written bool
 }

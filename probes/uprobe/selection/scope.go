@@ -17,7 +17,7 @@ import (
 // Scope says of which processes a probe's events are wanted.
 type Scope struct {
 	PID   int    // of which the link is restricted; 0: none
-	Flags uint32 // onlyTargets, if the program has to look
+	Flags uint32 // OnlyTargets, if the program has to look
 	Exe   string // of the processes, if that is the module itself
 	Key   string // equal for equal scopes
 }

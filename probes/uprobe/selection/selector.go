@@ -25,7 +25,7 @@ type Selector struct {
 	// decide before a module's symbols are read; nil: the predicate does not
 	// mention modules, so that the main executable is meant. Any goroutine may call it.
 	InModule func(name, class, module string) (bool, error)
-	// marked: marked places are meant, too, which are in any module if the
+	// Marked: marked places are meant, too, which are in any module if the
 	// predicate does not mention modules; only they if onlyMarked.
 	Marked, onlyMarked bool
 	// Names are the only names that can match, if the predicate says so.

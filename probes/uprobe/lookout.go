@@ -51,7 +51,7 @@ func (l *lookout) run() {
 		silent := l.silent()
 		p.mu.Lock()
 		if p.active[s] != nil && !s.stopped {
-			p.tellReplaced(s, now)
+			p.reportReplaced(s, now)
 			if silent > 0 {
 				p.reader.Do(func() { s.sub.Sink.Lost(silentMachines, silent) })
 			}

@@ -100,7 +100,7 @@ func (s *source) renew(e execution) {
 	each.Wait()
 	said := untilEnd(e.pid)
 	if s.runs(e.pid) {
-		err := s.attachAnew(in, e)
+		err := s.reattach(in, e)
 		other := s.otherProgram(e.pid)
 		switch {
 		case !s.runs(e.pid): // it has ended meanwhile, and what was found does not count
@@ -140,9 +140,9 @@ func (s *source) otherProgram(pid int) string {
 	return q.Exe
 }
 
-// attachAnew attaches what is restricted to a process. The sequences of what it executes
+// reattach attaches what is restricted to a process. The sequences of what it executes
 // now have a gap in front where they began before.
-func (s *source) attachAnew(in *program.Installation, e execution) error {
+func (s *source) reattach(in *program.Installation, e execution) error {
 	// As long as not every probe is there, whoever begins may have begun before.
 	if err := in.Overlook(e.pid, e.image, math.MaxInt64); err != nil {
 		return err
@@ -153,9 +153,9 @@ func (s *source) attachAnew(in *program.Installation, e execution) error {
 	return in.Overlook(e.pid, e.image, clock.Boot())
 }
 
-// tellUnheard tells the sink of processes that have executed a program, and whose links
+// reportMissedProcesses tells the sink of processes that have executed a program, and whose links
 // were not made anew before the end. Provider.mu is held.
-func (p *Provider) tellUnheard(s *source, in *program.Installation) {
+func (p *Provider) reportMissedProcesses(s *source, in *program.Installation) {
 	if p.executions == nil {
 		return
 	}

@@ -244,8 +244,8 @@ func (p *Provider) release(s *source) error {
 	for _, one := range in.Leases {
 		p.leases.Release(one)
 	}
-	p.tellUnheard(s, in)
-	p.tellReplaced(s, s.atEnd)
+	p.reportMissedProcesses(s, in)
+	p.reportReplaced(s, s.atEnd)
 	left, err := in.EndAggregate()
 	p.reader.Unsubscribe(s.sub, left)
 	s.note(in)

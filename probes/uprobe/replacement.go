@@ -54,10 +54,10 @@ func (s *source) lookAtExecutables() (now []executable) {
 	return now
 }
 
-// tellReplaced tells the sink of executables that are not any more what they were, of each
+// reportReplaced tells the sink of executables that are not any more what they were, of each
 // once: whoever has executed them since was not observed, or not as was meant. Where a path
 // leads nowhere, nobody executes it. Provider.mu is held.
-func (p *Provider) tellReplaced(s *source, now []executable) {
+func (p *Provider) reportReplaced(s *source, now []executable) {
 	s.executables = slices.DeleteFunc(s.executables, func(x executable) bool {
 		i := slices.IndexFunc(now, func(n executable) bool { return n.path == x.path })
 		if i < 0 || now[i].inode == 0 || now[i] == x || s.hasWritten(process.FileID{Dev: now[i].dev, Inode: now[i].inode}) {
