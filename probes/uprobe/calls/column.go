@@ -185,7 +185,7 @@ func NewRequest(spec *plan.Acquire, cols []Column, values *Values, test codegen.
 }
 
 // FrameColumn is a column of function_call for package entities, which users cannot
-// name: the address of a call's return address (hush.h).
+// name: the address of a call's return address (suspension.h).
 const FrameColumn = "frame"
 
 func hasColumn(stream, name string) bool {

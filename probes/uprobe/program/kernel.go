@@ -74,8 +74,8 @@ func New(ringBytes, maxCalls int, preallocated bool, c Compiled) (*Kernel, error
 		return nil, err
 	}
 	k := &Kernel{spec: spec, calls: uint32(maxCalls), events: events, Ring: r, Types: c.types, ids: idPool{max: math.MaxUint16}, unused: map[string]*ebpf.Map{}}
-	for _, name := range append(unusedMaps(nil), bpf.FunctionMapGates, bpf.FunctionMapArguments, bpf.FunctionMapScratch, bpf.FunctionMapHushedNames) {
-		if name != bpf.FunctionMapScratch && name != bpf.FunctionMapHushedNames {
+	for _, name := range append(unusedMaps(nil), bpf.FunctionMapGates, bpf.FunctionMapArguments, bpf.FunctionMapScratch, bpf.FunctionMapSuspendedNames) {
+		if name != bpf.FunctionMapScratch && name != bpf.FunctionMapSuspendedNames {
 			spec.Maps[name].Key, spec.Maps[name].Value = nil, nil // sizes differ by query
 		}
 		if k.unused[name], err = ebpf.NewMap(spec.Maps[name]); err != nil {
@@ -265,7 +265,7 @@ func (k *Kernel) Load(s Setup, query uint16) (*Installation, error) {
 		replace[bpf.FunctionMapScratch] = k.unused[bpf.FunctionMapScratch]
 	}
 	if s.Options&abi.SendFrame == 0 {
-		replace[bpf.FunctionMapHushedNames] = k.unused[bpf.FunctionMapHushedNames]
+		replace[bpf.FunctionMapSuspendedNames] = k.unused[bpf.FunctionMapSuspendedNames]
 	}
 	if s.Reading != nil {
 		if err := s.Reading.Specialise(spec, s.Options, s.Returns); err != nil {

@@ -27,9 +27,9 @@ func (in *Installation) Overlook(pid int, image uint64, until int64) error {
 		name  string
 		value uint64
 	}{
-		{bpf.FunctionVarAnewUntil, uint64(until)},
-		{bpf.FunctionVarAnewImage, image},
-		{bpf.FunctionVarAnewPid, uint64(pid)},
+		{bpf.FunctionVarReattachUntil, uint64(until)},
+		{bpf.FunctionVarReattachImage, image},
+		{bpf.FunctionVarReattachPid, uint64(pid)},
 	} {
 		variable := in.Objects.Variables[v.name]
 		if variable == nil {

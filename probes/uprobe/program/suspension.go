@@ -22,20 +22,20 @@ func (in *Installation) Suspend(c probes.Suspend) error {
 	case len(c.Threads) > 0:
 		level = suspendSome
 	}
-	names, v := in.Objects.Maps[bpf.FunctionMapHushedNames], in.Objects.Variables[bpf.FunctionVarHush]
+	names, v := in.Objects.Maps[bpf.FunctionMapSuspendedNames], in.Objects.Variables[bpf.FunctionVarSuspension]
 	if names == nil || v == nil {
 		return nil // there are no programs that are told
 	}
-	want := map[bpf.FunctionHushedName]bool{}
+	want := map[bpf.FunctionSuspendedName]bool{}
 	for _, name := range c.Threads {
-		var key bpf.FunctionHushedName
+		var key bpf.FunctionSuspendedName
 		for i := range min(len(name), len(key.Comm)-1) {
 			key.Comm[i] = int8(name[i])
 		}
 		want[key] = true
 	}
-	var stale []bpf.FunctionHushedName
-	var key bpf.FunctionHushedName
+	var stale []bpf.FunctionSuspendedName
+	var key bpf.FunctionSuspendedName
 	var set uint8
 	for each := names.Iterate(); each.Next(&key, &set); {
 		if !want[key] {
@@ -55,7 +55,7 @@ func (in *Installation) Suspend(c probes.Suspend) error {
 	return v.Set(level)
 }
 
-// Values of the programs' variable hush.
+// Values of the programs' variable suspension.
 const (
 	suspendNone = iota
 	suspendAll

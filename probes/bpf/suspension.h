@@ -8,39 +8,39 @@
  * certain names. Entries are then ignored, except of functions that are NEEDED. Calls
  * that were reported before are followed to their end.
  */
-#ifndef ENDOSCOPE_HUSH_H
-#define ENDOSCOPE_HUSH_H
+#ifndef ENDOSCOPE_SUSPENSION_H
+#define ENDOSCOPE_SUSPENSION_H
 
 #include "sequence.h"
 #include "target.h"
 
-enum { HUSH_NONE, HUSH_ALL, HUSH_SOME };
-volatile __u32 hush;
+enum { SUSPEND_NONE, SUSPEND_ALL, SUSPEND_SOME };
+volatile __u32 suspension;
 
-#define MAX_HUSHED 256
+#define MAX_SUSPENDED 256
 
 /* Names of threads, padded with 0. */
-struct hushed_name {
+struct suspended_name {
 	char comm[TASK_COMM_LEN];
 };
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, MAX_HUSHED);
+	__uint(max_entries, MAX_SUSPENDED);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct hushed_name);
+	__type(key, struct suspended_name);
 	__type(value, __u8);
-} hushed_names SEC(".maps");
+} suspended_names SEC(".maps");
 
-/* hushed reports whether an entry is to be ignored. */
-static __always_inline bool hushed(__u64 cookie)
+/* is_suspended reports whether an entry is to be ignored. */
+static __always_inline bool is_suspended(__u64 cookie)
 {
-	if (!(options & SEND_FRAME) || !hush || (cookie & NEEDED))
+	if (!(options & SEND_FRAME) || !suspension || (cookie & NEEDED))
 		return false;
-	if (hush == HUSH_ALL)
+	if (suspension == SUSPEND_ALL)
 		return true;
-	struct hushed_name n = {};
+	struct suspended_name n = {};
 	bpf_get_current_comm(n.comm, sizeof(n.comm));
-	return bpf_map_lookup_elem(&hushed_names, &n);
+	return bpf_map_lookup_elem(&suspended_names, &n);
 }
 
 /* tell_over reports the exit, from frame at, of a call whose entry was not seen. */
@@ -49,7 +49,7 @@ static __noinline int tell_over(__u64 cookie, __u64 at)
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct moment m = {};
 
-	if (!(options & SEND_FRAME) || hush || !targeted(cookie, task))
+	if (!(options & SEND_FRAME) || suspension || !targeted(cookie, task))
 		return 0;
 	__u64 id = bpf_get_current_pid_tgid();
 	m.cookie = cookie;
