@@ -17,7 +17,7 @@
 #include "entry.h"
 #include "gate.h"
 #include "generation.h"
-#include "hush.h"
+#include "suspension.h"
 #include "memory.h"
 #include "self.h"
 #include "sequence.h"
@@ -526,7 +526,7 @@ static __always_inline void begin(struct pt_regs *ctx, __u64 cookie)
 	bool followed = false;
 	struct frame f;
 
-	if (stands_by() || hushed(cookie))
+	if (stands_by() || is_suspended(cookie))
 		return;
 	bool open = admitted();
 	if (!open && !NESTED) {

@@ -36,7 +36,7 @@
 #include "entry.h"
 #include "exit.h"
 #include "gate.h"
-#include "hush.h"
+#include "suspension.h"
 #include "java.h"
 #include "sequence.h"
 #include "target.h"
@@ -115,7 +115,7 @@ static __always_inline bool enter(struct pt_regs *ctx, __u64 cookie, __u64 *star
 	struct moment m = {};
 	__u32 n;
 
-	if (stands_by() || hushed(cookie))
+	if (stands_by() || is_suspended(cookie))
 		return false;
 	bool open = admitted();
 	if (!open && !STACK_FIRST)

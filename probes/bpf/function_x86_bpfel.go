@@ -134,11 +134,6 @@ type FunctionGoroutine struct {
 	Tgid uint64
 }
 
-type FunctionHushedName struct {
-	_    structs.HostLayout
-	Comm [16]int8
-}
-
 type FunctionJavaThread struct {
 	_       structs.HostLayout
 	ExecId  uint64
@@ -243,6 +238,11 @@ type FunctionPending struct {
 	M FunctionMoment
 }
 
+type FunctionSuspendedName struct {
+	_    structs.HostLayout
+	Comm [16]int8
+}
+
 type FunctionTaken struct {
 	_       structs.HostLayout
 	At      uint64
@@ -294,7 +294,6 @@ const (
 	FunctionMapGates             = "gates"
 	FunctionMapGoroutines        = "goroutines"
 	FunctionMapHits              = "hits"
-	FunctionMapHushedNames       = "hushed_names"
 	FunctionMapJavaThreads       = "java_threads"
 	FunctionMapMethods           = "methods"
 	FunctionMapOpenCalls         = "open_calls"
@@ -304,6 +303,7 @@ const (
 	FunctionMapStates            = "states"
 	FunctionMapStates0           = "states_0"
 	FunctionMapStates1           = "states_1"
+	FunctionMapSuspendedNames    = "suspended_names"
 	FunctionMapTargets           = "targets"
 	FunctionMapThreads           = "threads"
 	FunctionProgCallJump         = "call_jump"
@@ -323,9 +323,6 @@ const (
 	FunctionProgPairReturn       = "pair_return"
 	FunctionProgThreadEnd        = "thread_end"
 	FunctionVarAggregate         = "aggregate"
-	FunctionVarAnewImage         = "anew_image"
-	FunctionVarAnewPid           = "anew_pid"
-	FunctionVarAnewUntil         = "anew_until"
 	FunctionVarArmed             = "armed"
 	FunctionVarCgroupLevels      = "cgroup_levels"
 	FunctionVarCpus              = "cpus"
@@ -333,7 +330,6 @@ const (
 	FunctionVarDivisions         = "divisions"
 	FunctionVarGeneration        = "generation"
 	FunctionVarGroups            = "groups"
-	FunctionVarHush              = "hush"
 	FunctionVarKeyWords          = "key_words"
 	FunctionVarMethodsKnown      = "methods_known"
 	FunctionVarOnlyPid           = "only_pid"
@@ -350,10 +346,14 @@ const (
 	FunctionVarRateChunk         = "rate_chunk"
 	FunctionVarRateChunkNs       = "rate_chunk_ns"
 	FunctionVarRatePaid          = "rate_paid"
+	FunctionVarReattachImage     = "reattach_image"
+	FunctionVarReattachPid       = "reattach_pid"
+	FunctionVarReattachUntil     = "reattach_until"
 	FunctionVarResultArgs        = "result_args"
 	FunctionVarSketches          = "sketches"
 	FunctionVarSlotOfG           = "slot_of_g"
 	FunctionVarStackBytes        = "stack_bytes"
+	FunctionVarSuspension        = "suspension"
 	FunctionVarTextBytes         = "text_bytes"
 	FunctionVarTextSlots         = "text_slots"
 	FunctionVarTypeCopied        = "type_copied"
@@ -441,27 +441,27 @@ type FunctionProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type FunctionMapSpecs struct {
-	Arguments   *ebpf.MapSpec `ebpf:"arguments"`
-	Beginning   *ebpf.MapSpec `ebpf:"beginning"`
-	Buckets0    *ebpf.MapSpec `ebpf:"buckets_0"`
-	Buckets1    *ebpf.MapSpec `ebpf:"buckets_1"`
-	Counts      *ebpf.MapSpec `ebpf:"counts"`
-	Events      *ebpf.MapSpec `ebpf:"events"`
-	Gates       *ebpf.MapSpec `ebpf:"gates"`
-	Goroutines  *ebpf.MapSpec `ebpf:"goroutines"`
-	Hits        *ebpf.MapSpec `ebpf:"hits"`
-	HushedNames *ebpf.MapSpec `ebpf:"hushed_names"`
-	JavaThreads *ebpf.MapSpec `ebpf:"java_threads"`
-	Methods     *ebpf.MapSpec `ebpf:"methods"`
-	OpenCalls   *ebpf.MapSpec `ebpf:"open_calls"`
-	Owners      *ebpf.MapSpec `ebpf:"owners"`
-	RateLeft    *ebpf.MapSpec `ebpf:"rate_left"`
-	Scratch     *ebpf.MapSpec `ebpf:"scratch"`
-	States      *ebpf.MapSpec `ebpf:"states"`
-	States0     *ebpf.MapSpec `ebpf:"states_0"`
-	States1     *ebpf.MapSpec `ebpf:"states_1"`
-	Targets     *ebpf.MapSpec `ebpf:"targets"`
-	Threads     *ebpf.MapSpec `ebpf:"threads"`
+	Arguments      *ebpf.MapSpec `ebpf:"arguments"`
+	Beginning      *ebpf.MapSpec `ebpf:"beginning"`
+	Buckets0       *ebpf.MapSpec `ebpf:"buckets_0"`
+	Buckets1       *ebpf.MapSpec `ebpf:"buckets_1"`
+	Counts         *ebpf.MapSpec `ebpf:"counts"`
+	Events         *ebpf.MapSpec `ebpf:"events"`
+	Gates          *ebpf.MapSpec `ebpf:"gates"`
+	Goroutines     *ebpf.MapSpec `ebpf:"goroutines"`
+	Hits           *ebpf.MapSpec `ebpf:"hits"`
+	JavaThreads    *ebpf.MapSpec `ebpf:"java_threads"`
+	Methods        *ebpf.MapSpec `ebpf:"methods"`
+	OpenCalls      *ebpf.MapSpec `ebpf:"open_calls"`
+	Owners         *ebpf.MapSpec `ebpf:"owners"`
+	RateLeft       *ebpf.MapSpec `ebpf:"rate_left"`
+	Scratch        *ebpf.MapSpec `ebpf:"scratch"`
+	States         *ebpf.MapSpec `ebpf:"states"`
+	States0        *ebpf.MapSpec `ebpf:"states_0"`
+	States1        *ebpf.MapSpec `ebpf:"states_1"`
+	SuspendedNames *ebpf.MapSpec `ebpf:"suspended_names"`
+	Targets        *ebpf.MapSpec `ebpf:"targets"`
+	Threads        *ebpf.MapSpec `ebpf:"threads"`
 }
 
 // FunctionVariableSpecs contains global variables before they are loaded into the kernel.
@@ -469,9 +469,6 @@ type FunctionMapSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type FunctionVariableSpecs struct {
 	Aggregate         *ebpf.VariableSpec `ebpf:"aggregate"`
-	AnewImage         *ebpf.VariableSpec `ebpf:"anew_image"`
-	AnewPid           *ebpf.VariableSpec `ebpf:"anew_pid"`
-	AnewUntil         *ebpf.VariableSpec `ebpf:"anew_until"`
 	Armed             *ebpf.VariableSpec `ebpf:"armed"`
 	CgroupLevels      *ebpf.VariableSpec `ebpf:"cgroup_levels"`
 	Cpus              *ebpf.VariableSpec `ebpf:"cpus"`
@@ -479,7 +476,6 @@ type FunctionVariableSpecs struct {
 	Divisions         *ebpf.VariableSpec `ebpf:"divisions"`
 	Generation        *ebpf.VariableSpec `ebpf:"generation"`
 	Groups            *ebpf.VariableSpec `ebpf:"groups"`
-	Hush              *ebpf.VariableSpec `ebpf:"hush"`
 	KeyWords          *ebpf.VariableSpec `ebpf:"key_words"`
 	MethodsKnown      *ebpf.VariableSpec `ebpf:"methods_known"`
 	OnlyPid           *ebpf.VariableSpec `ebpf:"only_pid"`
@@ -496,10 +492,14 @@ type FunctionVariableSpecs struct {
 	RateChunk         *ebpf.VariableSpec `ebpf:"rate_chunk"`
 	RateChunkNs       *ebpf.VariableSpec `ebpf:"rate_chunk_ns"`
 	RatePaid          *ebpf.VariableSpec `ebpf:"rate_paid"`
+	ReattachImage     *ebpf.VariableSpec `ebpf:"reattach_image"`
+	ReattachPid       *ebpf.VariableSpec `ebpf:"reattach_pid"`
+	ReattachUntil     *ebpf.VariableSpec `ebpf:"reattach_until"`
 	ResultArgs        *ebpf.VariableSpec `ebpf:"result_args"`
 	Sketches          *ebpf.VariableSpec `ebpf:"sketches"`
 	SlotOfG           *ebpf.VariableSpec `ebpf:"slot_of_g"`
 	StackBytes        *ebpf.VariableSpec `ebpf:"stack_bytes"`
+	Suspension        *ebpf.VariableSpec `ebpf:"suspension"`
 	TextBytes         *ebpf.VariableSpec `ebpf:"text_bytes"`
 	TextSlots         *ebpf.VariableSpec `ebpf:"text_slots"`
 	TypeCopied        *ebpf.VariableSpec `ebpf:"type_copied"`
@@ -543,27 +543,27 @@ func (o *FunctionObjects) Close() error {
 //
 // It can be passed to LoadFunctionObjects or ebpf.CollectionSpec.LoadAndAssign.
 type FunctionMaps struct {
-	Arguments   *ebpf.Map `ebpf:"arguments"`
-	Beginning   *ebpf.Map `ebpf:"beginning"`
-	Buckets0    *ebpf.Map `ebpf:"buckets_0"`
-	Buckets1    *ebpf.Map `ebpf:"buckets_1"`
-	Counts      *ebpf.Map `ebpf:"counts"`
-	Events      *ebpf.Map `ebpf:"events"`
-	Gates       *ebpf.Map `ebpf:"gates"`
-	Goroutines  *ebpf.Map `ebpf:"goroutines"`
-	Hits        *ebpf.Map `ebpf:"hits"`
-	HushedNames *ebpf.Map `ebpf:"hushed_names"`
-	JavaThreads *ebpf.Map `ebpf:"java_threads"`
-	Methods     *ebpf.Map `ebpf:"methods"`
-	OpenCalls   *ebpf.Map `ebpf:"open_calls"`
-	Owners      *ebpf.Map `ebpf:"owners"`
-	RateLeft    *ebpf.Map `ebpf:"rate_left"`
-	Scratch     *ebpf.Map `ebpf:"scratch"`
-	States      *ebpf.Map `ebpf:"states"`
-	States0     *ebpf.Map `ebpf:"states_0"`
-	States1     *ebpf.Map `ebpf:"states_1"`
-	Targets     *ebpf.Map `ebpf:"targets"`
-	Threads     *ebpf.Map `ebpf:"threads"`
+	Arguments      *ebpf.Map `ebpf:"arguments"`
+	Beginning      *ebpf.Map `ebpf:"beginning"`
+	Buckets0       *ebpf.Map `ebpf:"buckets_0"`
+	Buckets1       *ebpf.Map `ebpf:"buckets_1"`
+	Counts         *ebpf.Map `ebpf:"counts"`
+	Events         *ebpf.Map `ebpf:"events"`
+	Gates          *ebpf.Map `ebpf:"gates"`
+	Goroutines     *ebpf.Map `ebpf:"goroutines"`
+	Hits           *ebpf.Map `ebpf:"hits"`
+	JavaThreads    *ebpf.Map `ebpf:"java_threads"`
+	Methods        *ebpf.Map `ebpf:"methods"`
+	OpenCalls      *ebpf.Map `ebpf:"open_calls"`
+	Owners         *ebpf.Map `ebpf:"owners"`
+	RateLeft       *ebpf.Map `ebpf:"rate_left"`
+	Scratch        *ebpf.Map `ebpf:"scratch"`
+	States         *ebpf.Map `ebpf:"states"`
+	States0        *ebpf.Map `ebpf:"states_0"`
+	States1        *ebpf.Map `ebpf:"states_1"`
+	SuspendedNames *ebpf.Map `ebpf:"suspended_names"`
+	Targets        *ebpf.Map `ebpf:"targets"`
+	Threads        *ebpf.Map `ebpf:"threads"`
 }
 
 func (m *FunctionMaps) Close() error {
@@ -577,7 +577,6 @@ func (m *FunctionMaps) Close() error {
 		m.Gates,
 		m.Goroutines,
 		m.Hits,
-		m.HushedNames,
 		m.JavaThreads,
 		m.Methods,
 		m.OpenCalls,
@@ -587,6 +586,7 @@ func (m *FunctionMaps) Close() error {
 		m.States,
 		m.States0,
 		m.States1,
+		m.SuspendedNames,
 		m.Targets,
 		m.Threads,
 	)
@@ -597,9 +597,6 @@ func (m *FunctionMaps) Close() error {
 // It can be passed to LoadFunctionObjects or ebpf.CollectionSpec.LoadAndAssign.
 type FunctionVariables struct {
 	Aggregate         *ebpf.Variable `ebpf:"aggregate"`
-	AnewImage         *ebpf.Variable `ebpf:"anew_image"`
-	AnewPid           *ebpf.Variable `ebpf:"anew_pid"`
-	AnewUntil         *ebpf.Variable `ebpf:"anew_until"`
 	Armed             *ebpf.Variable `ebpf:"armed"`
 	CgroupLevels      *ebpf.Variable `ebpf:"cgroup_levels"`
 	Cpus              *ebpf.Variable `ebpf:"cpus"`
@@ -607,7 +604,6 @@ type FunctionVariables struct {
 	Divisions         *ebpf.Variable `ebpf:"divisions"`
 	Generation        *ebpf.Variable `ebpf:"generation"`
 	Groups            *ebpf.Variable `ebpf:"groups"`
-	Hush              *ebpf.Variable `ebpf:"hush"`
 	KeyWords          *ebpf.Variable `ebpf:"key_words"`
 	MethodsKnown      *ebpf.Variable `ebpf:"methods_known"`
 	OnlyPid           *ebpf.Variable `ebpf:"only_pid"`
@@ -624,10 +620,14 @@ type FunctionVariables struct {
 	RateChunk         *ebpf.Variable `ebpf:"rate_chunk"`
 	RateChunkNs       *ebpf.Variable `ebpf:"rate_chunk_ns"`
 	RatePaid          *ebpf.Variable `ebpf:"rate_paid"`
+	ReattachImage     *ebpf.Variable `ebpf:"reattach_image"`
+	ReattachPid       *ebpf.Variable `ebpf:"reattach_pid"`
+	ReattachUntil     *ebpf.Variable `ebpf:"reattach_until"`
 	ResultArgs        *ebpf.Variable `ebpf:"result_args"`
 	Sketches          *ebpf.Variable `ebpf:"sketches"`
 	SlotOfG           *ebpf.Variable `ebpf:"slot_of_g"`
 	StackBytes        *ebpf.Variable `ebpf:"stack_bytes"`
+	Suspension        *ebpf.Variable `ebpf:"suspension"`
 	TextBytes         *ebpf.Variable `ebpf:"text_bytes"`
 	TextSlots         *ebpf.Variable `ebpf:"text_slots"`
 	TypeCopied        *ebpf.Variable `ebpf:"type_copied"`

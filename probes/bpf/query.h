@@ -50,7 +50,7 @@ enum {
 	USE_TEXTS = 1 << 27,     /* texts are among the values */
 	KEEP_TEXTS = 1 << 28,    /* texts are kept until the return */
 	SEND_TEXTS = 1 << 29,    /* texts follow events */
-	SEND_FRAME = 1 << 30,    /* events of a sequence carry the frame: hush.h */
+	SEND_FRAME = 1 << 30,    /* events of a sequence carry the frame: suspension.h */
 };
 const volatile __u32 options = 0;
 
@@ -85,7 +85,7 @@ const volatile __u16 query = 0;
 /* The map `arguments` says where the arguments are. Never set for functions of Go. */
 #define PLACED (1ULL << 28)
 #define MIN_GOID 16
-/* Its calls are reported even while the sequence is suspended: hush.h. Never set for functions of Go. */
+/* Its calls are reported even while the sequence is suspended: suspension.h. Never set for functions of Go. */
 #define NEEDED (1ULL << 29)
 /*
  * The distance from the stack pointer at a site to the address of the return address,

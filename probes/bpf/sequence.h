@@ -11,7 +11,7 @@
 #ifndef ENDOSCOPE_SEQUENCE_H
 #define ENDOSCOPE_SEQUENCE_H
 
-#include "anew.h"
+#include "reattach.h"
 #include "caller.h"
 #include "copy.h"
 #include "event.h"
@@ -24,7 +24,7 @@
 #define LEAVE NAME('L', 'E', 'A', 'V', 'E', 0)
 #define UNWIND NAME('U', 'N', 'W', 'I', 'N', 'D')
 #define GAP NAME('G', 'A', 'P', 0, 0, 0)
-#define OVER NAME('O', 'V', 'E', 'R', 0, 0) /* hush.h */
+#define OVER NAME('O', 'V', 'E', 'R', 0, 0) /* suspension.h */
 
 /* is_closed reports whether only some probes are attached: events of the others would be missing. */
 static __always_inline bool is_closed(void)

@@ -12,6 +12,7 @@ import (
 	"unsafe"
 
 	"endoscope/probes/process"
+	"endoscope/probes/stack/pacing"
 )
 
 // thread is what is known of a thread since it was sampled last.
@@ -48,10 +49,10 @@ type collector struct {
 	snapshot uint64
 	java     string // how the stacks of Java programs are made: JavaOff, or one of the others
 	chased   []chased
-	pids     []int         // of processes to look at
-	current  observation   // the one that is visited
-	halted   time.Duration // CPU time that Java machines took to answer
-	priority *priority     // of the thread that takes snapshots; nil: as it is
+	pids     []int            // of processes to look at
+	current  observation      // the one that is visited
+	halted   time.Duration    // CPU time that Java machines took to answer
+	priority *pacing.Priority // of the thread that takes snapshots; nil: as it is
 
 	tally
 }
@@ -127,7 +128,7 @@ func (c *collector) take(visit func(*observation)) error {
 				failed = err
 			}
 		}
-		c.priority.lower() // the rest is about what has been copied
+		c.priority.Lower() // the rest is about what has been copied
 		c.kernel.drain(heed)
 		c.pids = c.pids[:0]
 		for _, t := range c.chased {

@@ -2,7 +2,6 @@ package stack
 
 import (
 	"context"
-	"endoscope/probes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,6 +12,7 @@ import (
 	"time"
 
 	"endoscope/planner/plan"
+	"endoscope/probes"
 	"endoscope/probes/process"
 	"endoscope/probes/testenv"
 )

@@ -35,7 +35,7 @@ func (s *source) divide(begin func(probes.Cut), done func()) error {
 	}
 	select {
 	case s.between <- cut:
-		s.alarm.ring()
+		s.alarm.Ring()
 	case <-s.ended:
 		return nil
 	}

@@ -2,13 +2,13 @@ package stack
 
 import (
 	"context"
-	"endoscope/probes"
 	"fmt"
 	"os"
 	"testing"
 	"time"
 
 	"endoscope/planner/plan"
+	"endoscope/probes"
 	"endoscope/probes/testenv"
 )
 

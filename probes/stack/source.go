@@ -12,6 +12,7 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/process"
 	"endoscope/probes/rows"
+	"endoscope/probes/stack/pacing"
 )
 
 // Causes under which is counted what became no row.
@@ -51,7 +52,7 @@ type source struct {
 	stop    chan struct{} // closed by Stop
 	between chan func()   // to be called between two snapshots, after the alarm was rung
 	ended   chan struct{} // closed when the goroutine has ended
-	alarm   *alarm        // of the goroutine
+	alarm   *pacing.Alarm // of the goroutine
 }
 
 // threadNs is what a sample of a thread costs, about: most have not run since
@@ -118,12 +119,12 @@ func (s *source) Start(ctx context.Context, sink probes.Sink, _ probes.Options) 
 			return err
 		}
 	}
-	if s.alarm, err = newAlarm(); err != nil {
+	if s.alarm, err = pacing.NewAlarm(); err != nil {
 		c.close()
 		return err
 	}
 	c.tally = tally{}
-	c.priority = &priority{}
+	c.priority = &pacing.Priority{}
 	s.rows.Push = sink.Push
 	s.started = true
 	s.stop, s.between, s.ended = make(chan struct{}), make(chan func(), 1), make(chan struct{})
@@ -132,10 +133,10 @@ func (s *source) Start(ctx context.Context, sink probes.Sink, _ probes.Options) 
 		defer close(s.ended)
 		runtime.LockOSThread()
 		err := s.run(ctx, c, sink, start)
-		if c.priority.lower() {
+		if c.priority.Lower() {
 			runtime.UnlockOSThread() // else the thread ends with its goroutine
 		}
-		s.alarm.close()
+		s.alarm.Close()
 		c.close()
 		sink.End(err)
 	}()
@@ -148,7 +149,7 @@ func (s *source) Stop() error {
 	defer s.mu.Unlock()
 	if s.started && !s.stopped {
 		close(s.stop)
-		s.alarm.ring()
+		s.alarm.Ring()
 		<-s.ended
 	}
 	if s.loaded != nil {
@@ -207,8 +208,8 @@ func (s *source) hidden(seen map[int]bool, t tally) error {
 // run samples at start + k·every, but for those k at which the snapshots before
 // have cost too much yet.
 func (s *source) run(ctx context.Context, c *collector, sink probes.Sink, start time.Time) error {
-	defer context.AfterFunc(ctx, s.alarm.ring)()
-	pace := governor{share: s.spec.Settings.StackOverhead, start: start}
+	defer context.AfterFunc(ctx, s.alarm.Ring)()
+	pace := pacing.Governor{Share: s.spec.Settings.StackOverhead, Start: start}
 	taken := 0
 	defer func() {
 		if interval := time.Duration(s.interval.Load()); interval > 0 {
@@ -217,7 +218,7 @@ func (s *source) run(ctx context.Context, c *collector, sink probes.Sink, start 
 	}()
 	for k := int64(1); ; {
 		due := start.Add(time.Duration(k) * s.every)
-		if allowed := pace.due(); allowed.After(due) {
+		if allowed := pace.Due(); allowed.After(due) {
 			later := int64((allowed.Sub(start) + s.every - 1) / s.every)
 			sink.Count(leftOut, uint64(later-k))
 			k = later
@@ -226,8 +227,8 @@ func (s *source) run(ctx context.Context, c *collector, sink probes.Sink, start 
 				s.interval.Store(int64(time.Since(start)) / int64(taken))
 			}
 		}
-		c.priority.raise()
-		s.alarm.sleep(min(time.Until(due), idle))
+		c.priority.Raise()
+		s.alarm.Sleep(min(time.Until(due), idle))
 		select {
 		case f := <-s.between:
 			f()
@@ -247,9 +248,9 @@ func (s *source) run(ctx context.Context, c *collector, sink probes.Sink, start 
 			sink.Lost(overrun, uint64(now-k))
 			k = now
 		}
-		watch := startWatch()
+		watch := pacing.StartWatch()
 		err := s.snapshot(c, sink)
-		pace.spend(watch.stop()+c.halted, time.Now())
+		pace.Spend(watch.Stop()+c.halted, time.Now())
 		c.halted = 0
 		taken++
 		if err != nil {

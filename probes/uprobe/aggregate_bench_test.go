@@ -1,12 +1,15 @@
 package uprobe
 
 import (
-	"endoscope/probes"
 	"testing"
 	"time"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
+	"endoscope/probes"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // BenchmarkAggregate is what a call costs the target where it is aggregated in
@@ -16,11 +19,11 @@ func BenchmarkAggregate(b *testing.B) {
 	target := benchTarget(b)
 	fn, took := []plan.Expr{col("function_name")}, col("duration")
 	b.Run("unprobed", func(b *testing.B) {
-		measureCalls(b, target, func(*running) func() *discard { return func() *discard { return nil } })
+		measureCalls(b, target, func(*running) func() *testplan.Discard { return func() *testplan.Discard { return nil } })
 	})
-	b.Run("empty entry", func(b *testing.B) { measureCalls(b, target, emptyProgram(b, target, attachMulti)) })
-	if featureSession.has() {
-		b.Run("empty session", func(b *testing.B) { measureCalls(b, target, emptyProgram(b, target, attachSession)) })
+	b.Run("empty entry", func(b *testing.B) { measureCalls(b, target, emptyProgram(b, target, attach.TypeMulti)) })
+	if attach.FeatureSession.Has() {
+		b.Run("empty session", func(b *testing.B) { measureCalls(b, target, emptyProgram(b, target, attach.TypeSession)) })
 	}
 	for _, c := range []struct {
 		name, stream string
@@ -28,17 +31,17 @@ func BenchmarkAggregate(b *testing.B) {
 		keys         []plan.Expr
 		aggs         []plan.Agg
 	}{
-		{"count by function", FunctionStart, 0, fn, []plan.Agg{agg("count")}},
-		{"count by function in panes", FunctionStart, time.Second, fn, []plan.Agg{agg("count")}},
-		{"count by thread", FunctionStart, 0, []plan.Expr{col("tid")}, []plan.Agg{agg("count")}},
-		{"sum of an argument", FunctionStart, 0, fn, []plan.Agg{agg("sum", col("arg0"))}},
-		{"histogram of an argument", FunctionStart, 0, fn, []plan.Agg{agg("histogram", col("arg0"))}},
-		{"duration by function", FunctionDuration, 0, fn, []plan.Agg{agg("count"), agg("avg", took), agg("max", took)}},
-		{"quantiles of duration", FunctionDuration, 0, fn, []plan.Agg{agg("quantile", took)}},
-		{"duration by thread name", FunctionDuration, 0, []plan.Expr{col("thread_name")}, []plan.Agg{agg("avg", took)}},
+		{"count by function", catalog.FunctionStart, 0, fn, []plan.Agg{agg("count")}},
+		{"count by function in panes", catalog.FunctionStart, time.Second, fn, []plan.Agg{agg("count")}},
+		{"count by thread", catalog.FunctionStart, 0, []plan.Expr{col("tid")}, []plan.Agg{agg("count")}},
+		{"sum of an argument", catalog.FunctionStart, 0, fn, []plan.Agg{agg("sum", col("arg0"))}},
+		{"histogram of an argument", catalog.FunctionStart, 0, fn, []plan.Agg{agg("histogram", col("arg0"))}},
+		{"duration by function", catalog.FunctionDuration, 0, fn, []plan.Agg{agg("count"), agg("avg", took), agg("max", took)}},
+		{"quantiles of duration", catalog.FunctionDuration, 0, fn, []plan.Agg{agg("quantile", took)}},
+		{"duration by thread name", catalog.FunctionDuration, 0, []plan.Expr{col("thread_name")}, []plan.Agg{agg("avg", took)}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			measureCalls(b, target, func(r *running) func() *discard {
+			measureCalls(b, target, func(r *running) func() *testplan.Discard {
 				cols := []string{"timestamp"}
 				for _, name := range []string{"tid", "thread_name", "function_name", "duration", "arg0"} {
 					reads := false
@@ -59,16 +62,16 @@ func BenchmarkAggregate(b *testing.B) {
 						cols = append(cols, name)
 					}
 				}
-				spec := aggregate(acquisition(c.stream, r.target(), named("pushes"), cols...), c.pane, c.keys, c.aggs...)
+				spec := aggregate(testplan.Acquire(c.stream, r.target(), testplan.Named("pushes"), cols...), c.pane, c.keys, c.aggs...)
 				src, err := provider(b, Options{}).Prepare(b.Context(), spec)
 				if err != nil {
 					b.Fatal(err)
 				}
-				d := &discard{ended: make(chan struct{})}
+				d := &testplan.Discard{Ended: make(chan struct{})}
 				if err := src.Start(b.Context(), d, probes.Options{}); err != nil {
 					b.Fatal(err)
 				}
-				return func() *discard { <-d.ended; return d }
+				return func() *testplan.Discard { <-d.Ended; return d }
 			})
 		})
 	}

@@ -7,9 +7,12 @@ import (
 	"testing"
 	"time"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
+	"endoscope/probes/uprobe/program"
 )
 
 // crowd is a target whose threads call f without pause for as many milliseconds
@@ -60,13 +63,13 @@ func TestCollectingUnderLoad(t *testing.T) {
 		keys   []plan.Expr
 		aggs   []plan.Agg // the first is COUNT, the second, if any, SUM(arg0)
 	}{
-		{"count", FunctionStart, 0, []plan.Expr{col("function_name")}, []plan.Agg{agg("count")}},
-		{"dense", FunctionStart, 0, nil, []plan.Agg{agg("count"), agg("sum", col("arg0")), agg("stddev", col("arg0"))}},
-		{"hash", FunctionStart, 0, []plan.Expr{col("tid")}, []plan.Agg{agg("count"), agg("sum", col("arg0")), agg("quantile", col("arg0"))}},
-		{"durations", FunctionDuration, 0, []plan.Expr{col("function_name")}, []plan.Agg{agg("count"), agg("sum", col("arg0")), agg("max", col("duration"))}},
-		{"times in panes", FunctionStart, minPane, nil, []plan.Agg{agg("count"), agg("sum", col("arg0")), agg("min", col("timestamp")), agg("max", col("timestamp"))}},
-		{"count in panes", FunctionStart, minPane, []plan.Expr{col("function_name")}, []plan.Agg{agg("count")}},
-		{"hash in panes", FunctionStart, minPane, []plan.Expr{col("tid")}, []plan.Agg{agg("count"), agg("sum", col("arg0")), agg("histogram", col("arg0"))}},
+		{"count", catalog.FunctionStart, 0, []plan.Expr{col("function_name")}, []plan.Agg{agg("count")}},
+		{"dense", catalog.FunctionStart, 0, nil, []plan.Agg{agg("count"), agg("sum", col("arg0")), agg("stddev", col("arg0"))}},
+		{"hash", catalog.FunctionStart, 0, []plan.Expr{col("tid")}, []plan.Agg{agg("count"), agg("sum", col("arg0")), agg("quantile", col("arg0"))}},
+		{"durations", catalog.FunctionDuration, 0, []plan.Expr{col("function_name")}, []plan.Agg{agg("count"), agg("sum", col("arg0")), agg("max", col("duration"))}},
+		{"times in panes", catalog.FunctionStart, program.MinPane, nil, []plan.Agg{agg("count"), agg("sum", col("arg0")), agg("min", col("timestamp")), agg("max", col("timestamp"))}},
+		{"count in panes", catalog.FunctionStart, program.MinPane, []plan.Expr{col("function_name")}, []plan.Agg{agg("count")}},
+		{"hash in panes", catalog.FunctionStart, program.MinPane, []plan.Expr{col("tid")}, []plan.Agg{agg("count"), agg("sum", col("arg0")), agg("histogram", col("arg0"))}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := provider(t, Options{})
@@ -76,10 +79,10 @@ func TestCollectingUnderLoad(t *testing.T) {
 			}
 			r := run(t, target, strconv.Itoa(ms))
 			cols := []string{"timestamp", "tid", "function_name", "arg0"}
-			if c.stream == FunctionDuration {
+			if c.stream == catalog.FunctionDuration {
 				cols = append(cols, "duration")
 			}
-			spec := aggregate(acquisition(c.stream, r.target(), named("f"), cols...), c.pane, c.keys, c.aggs...)
+			spec := aggregate(testplan.Acquire(c.stream, r.target(), testplan.Named("f"), cols...), c.pane, c.keys, c.aggs...)
 			src, got := start(t, p, spec)
 			stop, collected := make(chan struct{}), make(chan int)
 			go func() {
@@ -161,14 +164,14 @@ func TestPanesThatNobodyCollects(t *testing.T) {
 	target := testenv.CompileCText(t, crowd, "-O1", "-fcf-protection=none")
 	r := run(t, target, "1750")
 	aggs := []plan.Agg{agg("count"), agg("sum", col("arg0")), agg("min", col("timestamp")), agg("max", col("timestamp"))}
-	spec := aggregate(acquisition(FunctionStart, r.target(), named("f"), "timestamp", "arg0"), minPane, nil, aggs...)
+	spec := aggregate(testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("f"), "timestamp", "arg0"), program.MinPane, nil, aggs...)
 	src, got := start(t, provider(t, Options{}), spec)
 	a := src.(*source).aggregator
 	go func() {
 		time.Sleep(300 * time.Millisecond) // in which panes are collected
-		a.mu.Lock()
-		time.Sleep(4 * minPane) // in which they are not
-		a.mu.Unlock()
+		a.Mu.Lock()
+		time.Sleep(4 * program.MinPane) // in which they are not
+		a.Mu.Unlock()
 	}()
 	printed := r.finish(success)
 	got.wait(t)
@@ -177,7 +180,7 @@ func TestPanesThatNobodyCollects(t *testing.T) {
 	if lost := got.lost["ring buffer full"]; decimal(all[0].N+int64(lost)) != printed[0] || len(got.rows) == 0 {
 		t.Errorf("%d calls, %d of them singly, and %d lost; the target made %s", all[0].N, len(got.rows), lost, printed[0])
 	}
-	checkPanes(t, got, int64(minPane))
+	checkPanes(t, got, int64(program.MinPane))
 }
 
 // The reader is busy for several panes: they are over when their time is, are given
@@ -188,26 +191,26 @@ func TestPanesOfABusyReader(t *testing.T) {
 	p := provider(t, Options{})
 	r := run(t, target, "0")
 	aggs := []plan.Agg{agg("count"), agg("sum", col("arg0")), agg("min", col("timestamp")), agg("max", col("timestamp"))}
-	spec := aggregate(acquisition(FunctionStart, r.target(), named("f"), "timestamp", "arg0"), minPane, nil, aggs...)
+	spec := aggregate(testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("f"), "timestamp", "arg0"), program.MinPane, nil, aggs...)
 	src, got := start(t, p, spec)
 	r.step()
 	somePanes(t, got)
 	a := src.(*source).aggregator
 	release := make(chan struct{})
-	busy := p.reader.post(func() { <-release })
+	busy := p.reader.Post(func() { <-release })
 	var first int64
 	letGo := sync.OnceFunc(func() { close(release) })
 	defer letGo()
 	testenv.Until(t, "panes end while the reader is busy", func() bool {
-		if !a.mu.TryLock() {
+		if !a.Mu.TryLock() {
 			return false
 		}
-		at := a.begins
-		a.mu.Unlock()
+		at := a.Begins
+		a.Mu.Unlock()
 		if first == 0 {
 			first = at
 		}
-		return at >= first+(maxUngiven-2)*int64(minPane)
+		return at >= first+(program.MaxUngiven-2)*int64(program.MinPane)
 	})
 	letGo()
 	<-busy
@@ -218,7 +221,7 @@ func TestPanesOfABusyReader(t *testing.T) {
 	if lost := got.lost["ring buffer full"]; decimal(all[0].N+int64(lost)) != printed[0] {
 		t.Errorf("%d calls and %d lost; the target made %s", all[0].N, lost, printed[0])
 	}
-	checkPanes(t, got, int64(minPane))
+	checkPanes(t, got, int64(program.MinPane))
 }
 
 // checkPanes: each row is of its pane alone, and none is behind a watermark.

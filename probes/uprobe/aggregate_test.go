@@ -12,11 +12,14 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"endoscope/operators/expr"
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/codegen"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
+	"endoscope/probes/uprobe/program"
 )
 
 // aggregate gives an acquisition the first stage of an aggregate.
@@ -205,19 +208,19 @@ func whole() []plan.Agg {
 	return []plan.Agg{
 		agg("count"), agg("rate"), agg("count", y), agg("sum", x), agg("avg", y), agg("min", x), agg("max", y),
 		agg("first", x), agg("last", x), agg("stddev", x), agg("variance", y),
-		where(agg("count"), call(">", x, num(3))), where(agg("sum", y), call("=", big("%", x, num(2)), num(0))),
-		where(agg("max", x), call("=", col("function_name"), constant("beta"))),
+		where(agg("count"), testplan.Call(">", x, num(3))), where(agg("sum", y), testplan.Call("=", big("%", x, num(2)), num(0))),
+		where(agg("max", x), testplan.Call("=", col("function_name"), testplan.Constant("beta"))),
 		agg("histogram", x), agg("quantile", y),
-		where(plan.Agg{Fn: "histogram", Args: []plan.Expr{x}, Params: []types.Value{types.Int(-5), types.Int(10), types.Int(4)}}, call("<", x, y)),
+		where(plan.Agg{Fn: "histogram", Args: []plan.Expr{x}, Params: []types.Value{types.Int(-5), types.Int(10), types.Int(4)}}, testplan.Call("<", x, y)),
 	}
 }
 
 // sizes is CASE WHEN x < 0 THEN NULL WHEN x > 5 THEN 'large' ELSE 'small' END.
 func sizes(x plan.Expr) plan.Expr {
 	return &plan.Case{T: types.Varchar, Whens: []plan.When{
-		{Cond: call("<", x, num(0)), Then: &plan.Const{V: types.NullOf(types.Varchar)}},
-		{Cond: call(">", x, num(5)), Then: constant("large")},
-	}, Else: constant("small")}
+		{Cond: testplan.Call("<", x, num(0)), Then: &plan.Const{V: types.NullOf(types.Varchar)}},
+		{Cond: testplan.Call(">", x, num(5)), Then: testplan.Constant("large")},
+	}, Else: testplan.Constant("small")}
 }
 
 // quick is mixed without waiting.
@@ -247,9 +250,9 @@ func TestAggregatesOfCalls(t *testing.T) {
 		{"by an expression", []plan.Expr{big("*", x, y)}, []plan.Agg{agg("count"), agg("min", big("%", x, num(7)))}, "hash by arg0 * arg1", true},
 		{"histogram alone", []plan.Expr{fn}, []plan.Agg{agg("histogram", x)}, "hash by function_name and bucket", false},
 		{"median of all", nil, []plan.Agg{agg("median", y), agg("quantile", y)}, "hash by bucket", false},
-		{"a filtered histogram", []plan.Expr{fn}, []plan.Agg{where(agg("histogram", x), call(">", x, num(0)))}, "dense by function", false},
+		{"a filtered histogram", []plan.Expr{fn}, []plan.Agg{where(agg("histogram", x), testplan.Call(">", x, num(0)))}, "dense by function", false},
 		{"by executable", []plan.Expr{col("exe")}, []plan.Agg{agg("count"), agg("sum", x)}, "dense by function", false},
-		{"by a condition", []plan.Expr{call(">", x, y), call("=", fn, constant("beta"))}, []plan.Agg{agg("count"), agg("sum", x)}, "hash by arg0 > arg1, function_name = 'beta'", false},
+		{"by a condition", []plan.Expr{testplan.Call(">", x, y), testplan.Call("=", fn, testplan.Constant("beta"))}, []plan.Agg{agg("count"), agg("sum", x)}, "hash by arg0 > arg1, function_name = 'beta'", false},
 		{"by a case", []plan.Expr{sizes(x), fn}, []plan.Agg{agg("count"), agg("histogram", y)}, "hash by case", false},
 		{"all by a case that may overflow", []plan.Expr{sizes(big("*", x, y))}, nil, "hash by case", true},
 		{"depth", []plan.Expr{col("depth")}, []plan.Agg{agg("count"), agg("max", x)}, "hash by depth", false},
@@ -267,13 +270,13 @@ func TestAggregatesOfCalls(t *testing.T) {
 			}
 			p := provider(t, Options{})
 			r := run(t, target)
-			sel := named("alpha", "beta", "gamma_")
-			cond := call(">", x, num(-1<<40)) // the product of the others fits
+			sel := testplan.Named("alpha", "beta", "gamma_")
+			cond := testplan.Call(">", x, num(-1<<40)) // the product of the others fits
 			if !c.singly {
-				cond = and(cond, call("<", x, num(1<<40)))
+				cond = and(cond, testplan.Call("<", x, num(1<<40)))
 			}
-			spec := aggregate(filtered(FunctionStart, r.target(), sel, cond, cols...), 0, c.keys, c.aggs...)
-			raw := filtered(FunctionStart, r.target(), sel, cond, cols...)
+			spec := aggregate(filtered(catalog.FunctionStart, r.target(), sel, cond, cols...), 0, c.keys, c.aggs...)
+			raw := filtered(catalog.FunctionStart, r.target(), sel, cond, cols...)
 			src, got := start(t, p, spec)
 			_, all := start(t, p, raw)
 			if how := src.Info().Aggregation; !strings.HasPrefix(how, c.how) {
@@ -320,10 +323,10 @@ func durationsAgree(t *testing.T, target string, o Options) (differ error) {
 	r := run(t, target)
 	cols := []string{"timestamp", "function_name", "duration", "arg0"}
 	long := dur(10 * time.Millisecond)
-	spec := aggregate(acquisition(FunctionDuration, r.target(), named("alpha", "slow"), cols...), 0, []plan.Expr{col("function_name")},
-		agg("count"), agg("max", col("duration")), agg("sum", col("duration")), agg("last", col("arg0")), where(agg("count"), call(">", col("duration"), long)))
+	spec := aggregate(testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("alpha", "slow"), cols...), 0, []plan.Expr{col("function_name")},
+		agg("count"), agg("max", col("duration")), agg("sum", col("duration")), agg("last", col("arg0")), where(agg("count"), testplan.Call(">", col("duration"), long)))
 	src, got := start(t, p, spec)
-	_, all := start(t, p, acquisition(FunctionDuration, r.target(), named("alpha", "slow"), cols...))
+	_, all := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("alpha", "slow"), cols...))
 	if how := src.Info().Aggregation; how != "dense by function" {
 		t.Errorf("aggregates %q", how)
 	}
@@ -370,7 +373,7 @@ func TestMoreGroupsThanRoom(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := run(t, target)
-			spec := aggregate(acquisition(FunctionStart, r.target(), named("f"), "timestamp", "arg0"), 0, c.keys, c.aggs...)
+			spec := aggregate(testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("f"), "timestamp", "arg0"), 0, c.keys, c.aggs...)
 			p := provider(t, Options{})
 			src, err := p.Prepare(t.Context(), spec)
 			if err != nil {
@@ -378,7 +381,7 @@ func TestMoreGroupsThanRoom(t *testing.T) {
 			}
 			a := src.(*source).aggregation
 			room := 20_000
-			a.limit = room
+			a.Limit = room
 			sink := newRecord(spec)
 			if err := src.Start(t.Context(), sink, probes.Options{}); err != nil {
 				t.Fatal(err)
@@ -407,14 +410,14 @@ func TestInterruptedPrograms(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, distinct, "-O1", "-fcf-protection=none")
 	r := run(t, target)
-	spec := aggregate(acquisition(FunctionStart, r.target(), named("f"), "timestamp", "arg0"), 0, nil, agg("count"), agg("sum", col("arg0")))
+	spec := aggregate(testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("f"), "timestamp", "arg0"), 0, nil, agg("count"), agg("sum", col("arg0")))
 	src, got := start(t, provider(t, Options{}), spec)
 	a := src.(*source).aggregator
-	a.mu.Lock()
-	for cpu := range a.cpus {
-		a.dense(0)[cpu*a.groups*a.code.StateWords] = 1
+	a.Mu.Lock()
+	for cpu := range a.Cpus {
+		a.Dense(0)[cpu*a.Groups*a.Code.StateWords] = 1
 	}
-	a.mu.Unlock()
+	a.Mu.Unlock()
 	r.finish(success)
 	got.wait(t)
 	if len(got.rows) != 60_000 || len(got.parts) > 0 {
@@ -433,9 +436,9 @@ int main(void) { ready(); for (long i = 0; i < 30; i++) { f(i); if (i % 3) g(i);
 `, "-O1")
 	p := provider(t, Options{})
 	r := run(t, target)
-	spec := aggregate(acquisition(FunctionStart, r.target(), named("f", "g"), "timestamp", "function_name"), 0, []plan.Expr{col("function_name")}, agg("count"))
+	spec := aggregate(testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("f", "g"), "timestamp", "function_name"), 0, []plan.Expr{col("function_name")}, agg("count"))
 	src, got := start(t, p, spec)
-	if src.(*source).aggregation.options&noHits == 0 {
+	if src.(*source).aggregation.Options&program.NoHits == 0 {
 		t.Error("hits are counted apart")
 	}
 	expect := func(f, g uint64) {
@@ -473,22 +476,24 @@ func TestWhatIsNotAggregated(t *testing.T) {
 	r := run(t, target)
 	p := provider(t, Options{})
 	for name, change := range map[string]func(a *plan.Acquire){
-		"no aggregate":     func(a *plan.Acquire) { a.Partial = nil },
-		"kernel off":       func(a *plan.Acquire) { a.Settings.NoKernel = true },
-		"a residual":       func(a *plan.Acquire) { a.Filter = bound(call("=", col("exe"), constant("/x")), a.Out) },
-		"too short a pane": func(a *plan.Acquire) { a.Partial.Pane = minPane / 2 },
+		"no aggregate": func(a *plan.Acquire) { a.Partial = nil },
+		"kernel off":   func(a *plan.Acquire) { a.Settings.NoKernel = true },
+		"a residual": func(a *plan.Acquire) {
+			a.Filter = bound(testplan.Call("=", col("exe"), testplan.Constant("/x")), a.Out)
+		},
+		"too short a pane": func(a *plan.Acquire) { a.Partial.Pane = program.MinPane / 2 },
 		"a key of no use": func(a *plan.Acquire) {
 			a.Partial.Keys = []plan.Expr{&plan.Cast{X: bound(col("arg0"), a.Out), T: types.Double}}
 		},
 		"a case of no use": func(a *plan.Acquire) {
-			a.Partial.Keys = []plan.Expr{bound(&plan.Case{T: types.Bigint, Whens: []plan.When{{Cond: call("=", col("exe"), constant("/x")), Then: num(1)}}, Else: num(2)}, a.Out)}
+			a.Partial.Keys = []plan.Expr{bound(&plan.Case{T: types.Bigint, Whens: []plan.When{{Cond: testplan.Call("=", col("exe"), testplan.Constant("/x")), Then: num(1)}}, Else: num(2)}, a.Out)}
 		},
 		"a case of more": func(a *plan.Acquire) {
-			a.Partial.Keys = []plan.Expr{bound(&plan.Case{T: types.Bigint, Whens: []plan.When{{Cond: call("=", col("arg0"), num(0)), Then: col("arg0")}}}, a.Out)}
+			a.Partial.Keys = []plan.Expr{bound(&plan.Case{T: types.Bigint, Whens: []plan.When{{Cond: testplan.Call("=", col("arg0"), num(0)), Then: col("arg0")}}}, a.Out)}
 		},
-		"a key that is text": func(a *plan.Acquire) { a.Partial.Keys = []plan.Expr{constant("text")} },
+		"a key that is text": func(a *plan.Acquire) { a.Partial.Keys = []plan.Expr{testplan.Constant("text")} },
 	} {
-		spec := aggregate(acquisition(FunctionStart, r.target(), named("f"), "timestamp", "exe", "arg0"), 0, nil, agg("sum", col("arg0")))
+		spec := aggregate(testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("f"), "timestamp", "exe", "arg0"), 0, nil, agg("sum", col("arg0")))
 		change(spec)
 		src, err := p.Prepare(t.Context(), spec)
 		if err != nil {

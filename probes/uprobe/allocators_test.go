@@ -9,8 +9,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // allocating is a program that uses every function of C's that allocates, and says
@@ -114,8 +116,8 @@ func checkAllocations(t *testing.T, o Options, target string) {
 	p := provider(t, o)
 	r := run(t, target)
 	os.Unsetenv("LD_PRELOAD")
-	_, allocated := start(t, p, acquisition(Allocation, r.target(), nil, memoryColumns...))
-	_, released := start(t, p, acquisition(Deallocation, r.target(), nil, memoryColumns...))
+	_, allocated := start(t, p, testplan.Acquire(catalog.Allocation, r.target(), nil, memoryColumns...))
+	_, released := start(t, p, testplan.Acquire(catalog.Deallocation, r.target(), nil, memoryColumns...))
 	kept := r.finish(success)
 	allocated.wait(t)
 	released.wait(t)
@@ -179,8 +181,8 @@ int main() { ready(); for (long i = 1; i <= 100; i++) { drops(makes()); lists(i)
 			r := run(t, target)
 			os.Unsetenv("LD_PRELOAD")
 			columns := append(memoryColumns, "stack")
-			_, allocated := start(t, p, acquisition(Allocation, r.target(), nil, columns...))
-			_, released := start(t, p, acquisition(Deallocation, r.target(), nil, columns...))
+			_, allocated := start(t, p, testplan.Acquire(catalog.Allocation, r.target(), nil, columns...))
+			_, released := start(t, p, testplan.Acquire(catalog.Deallocation, r.target(), nil, columns...))
 			r.finish(success)
 			made, sizes := map[string]int{}, map[int64]int{}
 			for _, row := range allocated.wait(t).rows {
@@ -222,7 +224,7 @@ func TestAllocationsInGo(t *testing.T) {
 	target := testenv.CompileGo(t, "testdata/goallocates")
 	p := provider(t, Options{})
 	r := run(t, target)
-	_, allocated := start(t, p, acquisition(Allocation, r.target(), nil, "function_name", "address", "size", "stack"))
+	_, allocated := start(t, p, testplan.Acquire(catalog.Allocation, r.target(), nil, "function_name", "address", "size", "stack"))
 	r.finish(success)
 	sizes := map[string]map[int64]int{}
 	addresses := map[int64]bool{}
@@ -247,7 +249,7 @@ func TestAllocationsInGo(t *testing.T) {
 	if diff := cmp.Diff(want, sizes); diff != "" || len(allocated.lost) > 0 {
 		t.Error(diff, allocated.lost)
 	}
-	if _, err := p.Prepare(t.Context(), acquisition(Deallocation, run(t, target).target(), nil, "address")); err == nil || !strings.Contains(err.Error(), "release memory") {
+	if _, err := p.Prepare(t.Context(), testplan.Acquire(catalog.Deallocation, run(t, target).target(), nil, "address")); err == nil || !strings.Contains(err.Error(), "release memory") {
 		t.Errorf("deallocations of Go: %v", err)
 	}
 }

@@ -1,7 +1,6 @@
 package uprobe
 
 import (
-	"endoscope/probes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,82 +9,20 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unsafe"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 
-	"endoscope/operators/batch"
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
-	"endoscope/probes/bpf"
-	"endoscope/probes/codegen"
+	"endoscope/probes"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/decode"
+	"endoscope/probes/uprobe/internal/testplan"
+	"endoscope/probes/uprobe/program"
 )
-
-// discard takes rows and keeps nothing.
-type discard struct {
-	rows  int
-	lost  uint64
-	ended chan struct{}
-}
-
-func (d *discard) Push(b *batch.Batch)          { d.rows += b.Len(); b.Release() }
-func (*discard) Partial(b *batch.Batch)         { b.Release() }
-func (d *discard) Watermark(int64)              {}
-func (d *discard) Lost(cause string, n uint64)  { d.lost += n }
-func (d *discard) Count(cause string, n uint64) {}
-func (d *discard) End(error)                    { close(d.ended) }
-
-// subscribed is a subscription of usual columns, and a record for it.
-func subscribed(tb testing.TB, sink *discard) (*subscription, []byte) {
-	spec := acquisition(FunctionDuration, plan.Target{}, nil,
-		"timestamp", "pid", "tid", "function_name", "module", "duration", "arg0", "process")
-	cols, err := columnsOf(spec, valuesOf(spec))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	w := wantsOf(spec, cols, &readings{columns: valuesOf(spec)}, codegen.Program{})
-	s := newSubscription(spec.Out.Types(), w, sink, 0, newExeNames(), nil)
-	s.name(3, label{function: "f", module: "m"})
-	e := &bpf.FunctionEventFull{}
-	e.R.E = bpf.FunctionEvent{Time: 2000, Function: 3, Pid: 10, Tid: 11}
-	e.R.Start = 1000
-	copy(e.Process[:], []int8{'p', 'r', 'o', 'c'})
-	return s, unsafe.Slice((*byte)(unsafe.Pointer(e)), unsafe.Sizeof(*e))
-}
-
-func TestRowsAllocateNothing(t *testing.T) {
-	if raceEnabled {
-		t.Skip("the race detector makes pools forget")
-	}
-	s, raw := subscribed(t, &discard{})
-	var e event
-	fill := func() {
-		for range batch.MaxRows {
-			if !decode(raw, s.options, &e) {
-				t.Fatal("record not understood")
-			}
-			s.add(&e)
-		}
-	}
-	fill() // the columns grow
-	// Now and then the collector empties the pool of batches.
-	if n := testing.AllocsPerRun(200, fill); n >= 1 {
-		t.Errorf("%v allocations for %d rows", n, batch.MaxRows)
-	}
-}
-
-// BenchmarkDecode is the reader's work from record to row.
-func BenchmarkDecode(b *testing.B) {
-	s, raw := subscribed(b, &discard{})
-	var e event
-	b.ReportAllocs()
-	for b.Loop() {
-		decode(raw, s.options, &e)
-		s.add(&e)
-	}
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "rows/s")
-}
 
 // benchCalls is how often the benchmarks' target calls pushes.
 const benchCalls = 300_000
@@ -113,7 +50,7 @@ int main(int argc, char **argv) {
 }
 
 // measureCalls reports what a call costs the target, and what reaches the sink.
-func measureCalls(b *testing.B, target string, attach func(r *running) func() *discard, args ...string) {
+func measureCalls(b *testing.B, target string, attach func(r *running) func() *testplan.Discard, args ...string) {
 	var ns []float64
 	var rows, lost float64
 	var elapsed time.Duration
@@ -125,8 +62,8 @@ func measureCalls(b *testing.B, target string, attach func(r *running) func() *d
 		elapsed += time.Since(began)
 		ns = append(ns, own/benchCalls)
 		if d := done(); d != nil {
-			rows += float64(d.rows)
-			lost += float64(d.lost)
+			rows += float64(d.Rows)
+			lost += float64(d.LostRows)
 		}
 	}
 	slices.Sort(ns)
@@ -138,7 +75,7 @@ func measureCalls(b *testing.B, target string, attach func(r *running) func() *d
 }
 
 // emptyProgram attaches a program that does nothing to pushes.
-func emptyProgram(b *testing.B, target string, attachType uint32) func(r *running) func() *discard {
+func emptyProgram(b *testing.B, target string, attachType uint32) func(r *running) func() *testplan.Discard {
 	prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Type: ebpf.Kprobe, AttachType: ebpf.AttachType(attachType), License: "GPL",
 		Instructions: asm.Instructions{asm.Mov.Imm(asm.R0, 0), asm.Return()},
@@ -152,16 +89,16 @@ func emptyProgram(b *testing.B, target string, attachType uint32) func(r *runnin
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { file.Close() })
-	return func(r *running) func() *discard {
-		src, err := provider(b, Options{}).Prepare(b.Context(), acquisition(FunctionStart, r.target(), named("pushes"), "timestamp"))
+	return func(r *running) func() *testplan.Discard {
+		src, err := provider(b, Options{}).Prepare(b.Context(), testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("pushes"), "timestamp"))
 		if err != nil {
 			b.Fatal(err)
 		}
-		l, err := attach(prog, file, attachType, 0, 0, places{offsets: []uint64{src.Info().Sites[0].Address}, cookies: []uint64{0}})
+		l, err := attach.Uprobes(prog, file, attachType, 0, 0, attach.Places{Offsets: []uint64{src.Info().Sites[0].Address}, Cookies: []uint64{0}})
 		if err != nil {
 			b.Fatal(err)
 		}
-		return func() *discard { l.close(); src.Stop(); return nil }
+		return func() *testplan.Discard { l.Close(); src.Stop(); return nil }
 	}
 }
 
@@ -171,73 +108,73 @@ func BenchmarkCall(b *testing.B) {
 	testenv.NeedUprobes(b)
 	target := benchTarget(b)
 	b.Run("unprobed", func(b *testing.B) {
-		measureCalls(b, target, func(*running) func() *discard { return func() *discard { return nil } })
+		measureCalls(b, target, func(*running) func() *testplan.Discard { return func() *testplan.Discard { return nil } })
 	})
 	// What the kernel takes to do nothing at this site.
 	b.Run("empty program", func(b *testing.B) {
-		measureCalls(b, target, emptyProgram(b, target, attachMulti))
+		measureCalls(b, target, emptyProgram(b, target, attach.TypeMulti))
 	})
-	rare := call("=", big("%", col("arg0"), num(1000)), num(0))
-	never := call("<", col("arg0"), num(0))
-	long := call(">", col("duration"), dur(time.Second))
-	nobody := call("<", col("tid"), num(0))
-	entries := call("=", col("event"), constant(eventEnter))
+	rare := testplan.Call("=", big("%", col("arg0"), num(1000)), num(0))
+	never := testplan.Call("<", col("arg0"), num(0))
+	long := testplan.Call(">", col("duration"), dur(time.Second))
+	nobody := testplan.Call("<", col("tid"), num(0))
+	entries := testplan.Call("=", col("event"), testplan.Constant(decode.EventEnter))
 	for _, c := range []struct {
 		name, stream, mode string
 		cond               plan.Expr
 		queries            int
 		cols               []string
 	}{
-		{"entry", FunctionStart, "session", nil, 1, []string{"timestamp"}},
-		{"entry with arguments and names", FunctionStart, "session", nil, 1, []string{"timestamp", "arg0", "process"}},
-		{"entry, 1 in 1000 wanted", FunctionStart, "session", rare, 1, []string{"timestamp", "arg0"}},
-		{"entry, none wanted", FunctionStart, "session", never, 1, []string{"timestamp", "arg0"}},
-		{"entry, none wanted by two queries", FunctionStart, "session", never, 2, []string{"timestamp", "arg0"}},
-		{"entry, two queries", FunctionStart, "session", nil, 2, []string{"timestamp"}},
-		{"session", FunctionDuration, "session", nil, 1, []string{"timestamp", "duration"}},
-		{"session, two queries", FunctionDuration, "session", nil, 2, []string{"timestamp", "duration"}},
-		{"session, refused at the entry", FunctionDuration, "session", never, 1, []string{"timestamp", "duration", "arg0"}},
-		{"session, refused at the return", FunctionDuration, "session", long, 1, []string{"timestamp", "duration"}},
-		{"session with depth", FunctionDuration, "session", nil, 1, []string{"timestamp", "duration", "depth"}},
-		{"sequence", FunctionCall, "session", nil, 1, []string{"timestamp", "event", "depth"}},
-		{"sequence, refused at the entry", FunctionCall, "session", nobody, 1, []string{"timestamp", "event", "tid"}},
-		{"sequence, entries alone", FunctionCall, "session", entries, 1, []string{"timestamp", "depth", "event"}},
-		{"sequence by a pair", FunctionCall, "multi", nil, 1, []string{"timestamp", "event", "depth"}},
-		{"pair", FunctionDuration, "multi", nil, 1, []string{"timestamp", "duration"}},
-		{"pair, refused at the entry", FunctionDuration, "multi", never, 1, []string{"timestamp", "duration", "arg0"}},
-		{"exits", FunctionDuration, "exits", nil, 1, []string{"timestamp", "duration"}},
-		{"exits, refused at the entry", FunctionDuration, "exits", never, 1, []string{"timestamp", "duration", "arg0"}},
-		{"exits, refused at the return", FunctionDuration, "exits", long, 1, []string{"timestamp", "duration"}},
-		{"exits with depth", FunctionDuration, "exits", nil, 1, []string{"timestamp", "duration", "depth"}},
-		{"exits, sequence", FunctionCall, "exits", nil, 1, []string{"timestamp", "event", "depth"}},
-		{"exits, stepped", FunctionDuration, "exits", nil, 1, []string{"timestamp", "duration"}},
+		{"entry", catalog.FunctionStart, "session", nil, 1, []string{"timestamp"}},
+		{"entry with arguments and names", catalog.FunctionStart, "session", nil, 1, []string{"timestamp", "arg0", "process"}},
+		{"entry, 1 in 1000 wanted", catalog.FunctionStart, "session", rare, 1, []string{"timestamp", "arg0"}},
+		{"entry, none wanted", catalog.FunctionStart, "session", never, 1, []string{"timestamp", "arg0"}},
+		{"entry, none wanted by two queries", catalog.FunctionStart, "session", never, 2, []string{"timestamp", "arg0"}},
+		{"entry, two queries", catalog.FunctionStart, "session", nil, 2, []string{"timestamp"}},
+		{"session", catalog.FunctionDuration, "session", nil, 1, []string{"timestamp", "duration"}},
+		{"session, two queries", catalog.FunctionDuration, "session", nil, 2, []string{"timestamp", "duration"}},
+		{"session, refused at the entry", catalog.FunctionDuration, "session", never, 1, []string{"timestamp", "duration", "arg0"}},
+		{"session, refused at the return", catalog.FunctionDuration, "session", long, 1, []string{"timestamp", "duration"}},
+		{"session with depth", catalog.FunctionDuration, "session", nil, 1, []string{"timestamp", "duration", "depth"}},
+		{"sequence", catalog.FunctionCall, "session", nil, 1, []string{"timestamp", "event", "depth"}},
+		{"sequence, refused at the entry", catalog.FunctionCall, "session", nobody, 1, []string{"timestamp", "event", "tid"}},
+		{"sequence, entries alone", catalog.FunctionCall, "session", entries, 1, []string{"timestamp", "depth", "event"}},
+		{"sequence by a pair", catalog.FunctionCall, "multi", nil, 1, []string{"timestamp", "event", "depth"}},
+		{"pair", catalog.FunctionDuration, "multi", nil, 1, []string{"timestamp", "duration"}},
+		{"pair, refused at the entry", catalog.FunctionDuration, "multi", never, 1, []string{"timestamp", "duration", "arg0"}},
+		{"exits", catalog.FunctionDuration, "exits", nil, 1, []string{"timestamp", "duration"}},
+		{"exits, refused at the entry", catalog.FunctionDuration, "exits", never, 1, []string{"timestamp", "duration", "arg0"}},
+		{"exits, refused at the return", catalog.FunctionDuration, "exits", long, 1, []string{"timestamp", "duration"}},
+		{"exits with depth", catalog.FunctionDuration, "exits", nil, 1, []string{"timestamp", "duration", "depth"}},
+		{"exits, sequence", catalog.FunctionCall, "exits", nil, 1, []string{"timestamp", "event", "depth"}},
+		{"exits, stepped", catalog.FunctionDuration, "exits", nil, 1, []string{"timestamp", "duration"}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			if c.mode == "session" && !featureSession.has() {
+			if c.mode == "session" && !attach.FeatureSession.Has() {
 				b.Skip("needs Linux 6.13")
 			}
 			function, args := "pushes", []string(nil)
 			if strings.HasPrefix(c.name, "exits") && c.name != "exits, stepped" {
 				function, args = "jumps", []string{"jumps"}
 			}
-			measureCalls(b, target, func(r *running) func() *discard {
+			measureCalls(b, target, func(r *running) func() *testplan.Discard {
 				o := Options{Links: c.mode}
 				if c.mode == "exits" {
 					o = Options{Returns: plan.ExitReturns}
 				}
 				p := provider(b, o)
-				ds := make([]*discard, c.queries)
+				ds := make([]*testplan.Discard, c.queries)
 				for i := range ds {
-					spec := acquisition(c.stream, r.target(), named(function), c.cols...)
+					spec := testplan.Acquire(c.stream, r.target(), testplan.Named(function), c.cols...)
 					if c.cond != nil {
 						spec.Filter = bound(c.cond, spec.Out)
 						spec.FilterOnly = []int{len(c.cols) - 1}
 					}
 					ds[i] = discarded(b, p, spec)
 				}
-				return func() *discard {
+				return func() *testplan.Discard {
 					for _, d := range ds {
-						<-d.ended
+						<-d.Ended
 					}
 					return ds[0]
 				}
@@ -247,12 +184,12 @@ func BenchmarkCall(b *testing.B) {
 }
 
 // discarded starts an acquisition whose rows nobody needs.
-func discarded(b *testing.B, p *Provider, spec *plan.Acquire) *discard {
+func discarded(b *testing.B, p *Provider, spec *plan.Acquire) *testplan.Discard {
 	src, err := p.Prepare(b.Context(), spec)
 	if err != nil {
 		b.Fatal(err)
 	}
-	d := &discard{ended: make(chan struct{})}
+	d := &testplan.Discard{Ended: make(chan struct{})}
 	if err := src.Start(b.Context(), d, probes.Options{}); err != nil {
 		b.Fatal(err)
 	}
@@ -311,21 +248,21 @@ func BenchmarkGoCall(b *testing.B) {
 	testenv.NeedUprobes(b)
 	target := goBenchTarget(b)
 	b.Run("unprobed", func(b *testing.B) {
-		measureCalls(b, target, func(*running) func() *discard { return func() *discard { return nil } })
+		measureCalls(b, target, func(*running) func() *testplan.Discard { return func() *testplan.Discard { return nil } })
 	})
 	for _, c := range []struct {
 		name, stream string
 		cols         []string
 	}{
-		{"entry", FunctionStart, []string{"timestamp"}},
-		{"exits", FunctionDuration, []string{"timestamp", "duration"}},
-		{"exits with depth", FunctionDuration, []string{"timestamp", "duration", "depth"}},
-		{"exits, sequence", FunctionCall, []string{"timestamp", "event", "depth", "goroutine"}},
+		{"entry", catalog.FunctionStart, []string{"timestamp"}},
+		{"exits", catalog.FunctionDuration, []string{"timestamp", "duration"}},
+		{"exits with depth", catalog.FunctionDuration, []string{"timestamp", "duration", "depth"}},
+		{"exits, sequence", catalog.FunctionCall, []string{"timestamp", "event", "depth", "goroutine"}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			measureCalls(b, target, func(r *running) func() *discard {
-				d := discarded(b, provider(b, Options{}), acquisition(c.stream, r.target(), named("main.work"), c.cols...))
-				return func() *discard { <-d.ended; return d }
+			measureCalls(b, target, func(r *running) func() *testplan.Discard {
+				d := discarded(b, provider(b, Options{}), testplan.Acquire(c.stream, r.target(), testplan.Named("main.work"), c.cols...))
+				return func() *testplan.Discard { <-d.Ended; return d }
 			})
 		})
 	}
@@ -334,23 +271,23 @@ func BenchmarkGoCall(b *testing.B) {
 // BenchmarkInstall is what a query waits for before its probes are attached.
 func BenchmarkInstall(b *testing.B) {
 	testenv.NeedUprobes(b)
-	for name, how := range map[string]returns{"entries": unseen, "traps": trapped, "exits": atExits} {
+	for name, how := range map[string]calls.Returns{"entries": calls.Unseen, "traps": calls.Trapped, "exits": calls.AtExits} {
 		b.Run(name, func(b *testing.B) {
-			c, err := readCompiled()
+			c, err := program.Read()
 			if err != nil {
 				b.Fatal(err)
 			}
-			k, err := load(New(Options{Match: matchExpr}).o, c)
+			k, err := program.New(defaultRingBytes, defaultMaxCalls, Options{}.preallocates(), c)
 			if err != nil {
 				b.Fatal(err)
 			}
-			defer k.close()
+			defer k.Close()
 			for b.Loop() {
-				in, err := k.install(setup{returns: map[returns]bool{how: true}, functions: 1})
+				in, err := k.Install(program.Setup{Returns: map[calls.Returns]bool{how: true}, Functions: 1})
 				if err != nil {
 					b.Fatal(err)
 				}
-				k.remove(in)
+				k.Remove(in)
 			}
 		})
 	}

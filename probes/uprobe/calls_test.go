@@ -8,8 +8,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // prelude is what every target begins with. Functions to be monitored are
@@ -39,7 +41,7 @@ int main(void) { ready(); printf("%ld\n", fib(10)); }
 	t.Run("function_start", func(t *testing.T) {
 		p := provider(t, Options{})
 		r := run(t, target)
-		_, got := start(t, p, acquisition(FunctionStart, r.target(), named("fib"), "timestamp", "function_name", "arg0"))
+		_, got := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("fib"), "timestamp", "function_name", "arg0"))
 		r.finish(success)
 		got.wait(t)
 		if n := len(got.rows); n != calls {
@@ -52,7 +54,7 @@ int main(void) { ready(); printf("%ld\n", fib(10)); }
 	returnModes(t, func(t *testing.T, o Options) {
 		p := provider(t, o)
 		r := run(t, target)
-		_, got := start(t, p, acquisition(FunctionDuration, r.target(), named("fib"), "timestamp", "start_time", "duration", "depth", "arg0", "retval"))
+		_, got := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("fib"), "timestamp", "start_time", "duration", "depth", "arg0", "retval"))
 		r.finish(success)
 		got.wait(t)
 		if n := len(got.rows); n != calls {
@@ -90,7 +92,7 @@ int main(void) { ready(); for (int i = 0; i < 3; i++) down(99); }
 	returnModes(t, func(t *testing.T, o Options) {
 		p := provider(t, o)
 		r := run(t, target)
-		_, got := start(t, p, acquisition(FunctionDuration, r.target(), named("down"), "depth"))
+		_, got := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("down"), "depth"))
 		r.finish(success)
 		got.wait(t)
 		most := 64
@@ -123,7 +125,7 @@ int main(void) {
 	returnModes(t, func(t *testing.T, o Options) {
 		p := provider(t, o)
 		r := run(t, target)
-		_, got := start(t, p, acquisition(FunctionDuration, r.target(), named("inner", "outer"),
+		_, got := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("inner", "outer"),
 			"timestamp", "tid", "pid", "process", "thread_name", "exe", "function_name", "module", "depth", "arg0", "retval"))
 		r.finish(success)
 		got.wait(t)
@@ -169,7 +171,7 @@ int main(void) { ready(); for (int i = 0; i < 100; i++) sink += first(i) + third
 	returnModes(t, func(t *testing.T, o Options) {
 		p := provider(t, o)
 		r := run(t, target)
-		_, got := start(t, p, acquisition(FunctionDuration, r.target(), named("first", "second", "third"), "function_name", "depth", "arg0", "retval"))
+		_, got := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("first", "second", "third"), "function_name", "depth", "arg0", "retval"))
 		r.finish(success)
 		got.wait(t)
 		type kind struct {
@@ -207,7 +209,7 @@ int main(void) { ready(); for (int i = 0; i < 50; i++) { round_(); plain(2); } }
 	returnModes(t, func(t *testing.T, o Options) {
 		p := provider(t, o)
 		r := run(t, target)
-		_, got := start(t, p, acquisition(FunctionDuration, r.target(), named("leap", "plain"), "function_name", "depth"))
+		_, got := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("leap", "plain"), "function_name", "depth"))
 		r.finish(success)
 		got.wait(t)
 		if diff := cmp.Diff(map[string]int{"plain": 100}, tally(got.strings("function_name"))); diff != "" {
@@ -243,7 +245,7 @@ int main(void) {
 		t.Run("by pid", func(t *testing.T) {
 			p := provider(t, o)
 			r := run(t, target)
-			_, got := start(t, p, acquisition(FunctionDuration, r.target(), named("leaf", "split"), "pid", "function_name"))
+			_, got := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("leaf", "split"), "pid", "function_name"))
 			r.finish(success)
 			got.wait(t)
 			if diff := cmp.Diff(map[string]int{"split": 1, "leaf": 2}, tally(got.strings("function_name"))); diff != "" {
@@ -253,7 +255,7 @@ int main(void) {
 		t.Run("by executable", func(t *testing.T) {
 			p := provider(t, o)
 			r := run(t, target)
-			src, got := start(t, p, acquisition(FunctionDuration, plan.Target{Exes: []string{target}}, named("leaf", "split"), "pid", "function_name"))
+			src, got := start(t, p, testplan.Acquire(catalog.FunctionDuration, plan.Target{Exes: []string{target}}, testplan.Named("leaf", "split"), "pid", "function_name"))
 			r.finish(success)
 			src.Stop()
 			got.wait(t)
@@ -288,7 +290,7 @@ int main(int argc, char **argv) {
 	returnModes(t, func(t *testing.T, o Options) {
 		p := provider(t, o)
 		r := run(t, target)
-		_, got := start(t, p, acquisition(FunctionDuration, r.target(), named("leaf", "again", "die", "leave"), "function_name", "depth"))
+		_, got := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("leaf", "again", "die", "leave"), "function_name", "depth"))
 		r.finish(success)
 		got.wait(t)
 		if diff := cmp.Diff(map[string]int{"leaf": 3}, tally(got.strings("function_name"))); diff != "" {
@@ -314,7 +316,7 @@ int main(void) { ready(); for (long us = 1000; us <= 20000; us += 1000) { long t
 	returnModes(t, func(t *testing.T, o Options) {
 		p := provider(t, o)
 		r := run(t, target)
-		_, got := start(t, p, acquisition(FunctionDuration, r.target(), named("nap"), "duration", "arg0"))
+		_, got := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("nap"), "duration", "arg0"))
 		lines := r.finish(success)
 		got.wait(t)
 		if len(got.rows) != len(lines) {
@@ -345,7 +347,7 @@ int main(void) { ready(); for (int i = 0; i < 10; i++) square(i - 5); }
 	returnModes(t, func(t *testing.T, o Options) {
 		p := provider(t, o)
 		r := run(t, target)
-		_, got := start(t, p, acquisition(FunctionEnd, r.target(), named("square"), "retval", "depth"))
+		_, got := start(t, p, testplan.Acquire(catalog.FunctionEnd, r.target(), testplan.Named("square"), "retval", "depth"))
 		r.finish(success)
 		got.wait(t)
 		if diff := cmp.Diff([]int64{25, 16, 9, 4, 1, 0, 1, 4, 9, 16}, got.ints("retval")); diff != "" {
@@ -367,8 +369,8 @@ int main(void) { ready(); a(1); a(2); }
 		p := provider(t, o)
 		r := run(t, target)
 		// b is not monitored and does not count.
-		_, all := start(t, p, acquisition(FunctionStart, r.target(), named("a", "b", "c"), "timestamp", "function_name", "depth"))
-		_, two := start(t, p, acquisition(FunctionStart, r.target(), named("a", "c"), "timestamp", "function_name", "depth"))
+		_, all := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("a", "b", "c"), "timestamp", "function_name", "depth"))
+		_, two := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("a", "c"), "timestamp", "function_name", "depth"))
 		r.finish(success)
 		show := func(r *record) (out []string) {
 			for i, name := range r.wait(t).strings("function_name") {

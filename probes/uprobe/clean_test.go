@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"endoscope/probes"
 	"errors"
 	"fmt"
 	"os"
@@ -16,8 +15,12 @@ import (
 	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
+	"endoscope/probes"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // linkCount is how many links probe the program at path, whoever made them,
@@ -105,8 +108,8 @@ func attachAndHang() {
 		fmt.Println(err)
 		os.Exit(1)
 	}
-	spec := acquisition(FunctionDuration, plan.Target{PIDs: []int{o.PID}}, named(o.Functions...), "timestamp")
-	p := New(Options{Match: matchExpr, Links: o.Links, Prices: estimates})
+	spec := testplan.Acquire(catalog.FunctionDuration, plan.Target{PIDs: []int{o.PID}}, testplan.Named(o.Functions...), "timestamp")
+	p := New(Options{Match: testplan.Match, Links: o.Links, Prices: calls.Estimates})
 	src, err := p.Prepare(context.Background(), spec)
 	if err == nil {
 		err = src.Start(context.Background(), newRecord(spec), probes.Options{})

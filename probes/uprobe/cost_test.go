@@ -5,7 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"endoscope/planner/catalog"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // costly is a program with functions whose cost it knows itself.
@@ -39,7 +41,7 @@ func TestCosts(t *testing.T) {
 	returnModes(t, func(t *testing.T, o Options) {
 		p := provider(t, o)
 		r := run(t, target)
-		_, calls := start(t, p, acquisition(FunctionDuration, r.target(), named("works", "rests", "reads", "writes"),
+		_, calls := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("works", "rests", "reads", "writes"),
 			"function_name", "duration", "cpu_time", "read_bytes", "written_bytes", "retval"))
 		r.finish(success)
 		calls.wait(t)

@@ -6,7 +6,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/planner/catalog"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
+	"endoscope/probes/uprobe/resolve"
 )
 
 // depths counts rows by function and depth.
@@ -24,12 +27,12 @@ func depths(r *record) map[string]int {
 func TestDepthInGo(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileGo(t, "testdata/godepth")
-	names := named("main.worker", "main.step", "main.leaf", "main.lone", "main.catches", "main.throws")
+	names := testplan.Named("main.worker", "main.step", "main.leaf", "main.lone", "main.catches", "main.throws")
 	p := provider(t, Options{})
 	r := run(t, target)
-	_, starts := start(t, p, acquisition(FunctionStart, r.target(), names, "function_name", "depth"))
-	_, ends := start(t, p, acquisition(FunctionDuration, r.target(), names, "function_name", "depth"))
-	_, deep := start(t, p, acquisition(FunctionDuration, r.target(), named("main.down"), "depth", "arg0"))
+	_, starts := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), names, "function_name", "depth"))
+	_, ends := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), names, "function_name", "depth"))
+	_, deep := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("main.down"), "depth", "arg0"))
 	r.finish(success)
 	const half = 600 // of the goroutines
 	want := map[string]int{
@@ -76,8 +79,8 @@ int main() { ready(); for (long i = 0; i < 100; i++) { round_(i); free_(malloc(1
 	want := map[string]int{"round_ 0": 100, "leaf 1": 400, "free_ 0": 100}
 	p := provider(t, Options{})
 	r := run(t, target)
-	_, ends := start(t, p, acquisition(FunctionDuration, r.target(), named("leaf", "down", "round_", "free_"), "function_name", "depth"))
-	_, starts := start(t, p, acquisition(FunctionStart, r.target(), named("leaf", "down", "round_", "free_"), "function_name", "depth"))
+	_, ends := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("leaf", "down", "round_", "free_"), "function_name", "depth"))
+	_, starts := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("leaf", "down", "round_", "free_"), "function_name", "depth"))
 	r.finish(success)
 	if diff := cmp.Diff(want, depths(ends.wait(t))); diff != "" || ends.counts["unfinished"] != 1000 {
 		t.Error("returns:", diff, ends.counts)
@@ -110,10 +113,10 @@ int main(void) { ready(); for (int i = 0; i < 100; i++) outer(i); return 0; }
 		}
 		p := provider(t, Options{Links: "multi"})
 		r := run(t, target)
-		src, got := start(t, p, acquisition(FunctionDuration, r.target(), named("leaf", "pthread_unwind", "outer"), cols...))
+		src, got := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("leaf", "pthread_unwind", "outer"), cols...))
 		kinds := map[string]int{}
 		for _, s := range src.Info().Sites {
-			if s.Kind != kindExit && s.Kind != kindLandmark {
+			if s.Kind != resolve.KindExit && s.Kind != resolve.KindLandmark {
 				kinds[s.Kind]++
 			}
 		}

@@ -22,6 +22,19 @@
 // are exact. There are two slots of states, for two ranges of time; aggregator
 // says how one is read while calls go on into the other.
 //
+// The rooms, each of which may import those before it:
+//
+//	abi        the numbers that the programs in the kernel and user space agree on
+//	attach     links of the kernel between programs and instructions, leases on files
+//	selection  the modules, functions and processes that a query means
+//	calls      what is observed of a function's calls, how values are read, what it costs
+//	program    a query's programs and maps in the kernel, and what they aggregate
+//	decode     from the ring to rows
+//	resolve    what is probed for a query on this machine
+//	uprobe     the provider and its sources: what is attached, when, and for whom
+//
+// decode and resolve do not know each other.
+//
 // On which objects methods are called the programs tell by two words of memory,
 // which are pointers to virtual tables if there is an object; receivers finds out
 // of which class, from the modules (symbols.Classes).
@@ -42,7 +55,7 @@
 // of, of which those alone become rows that no other of them encloses.
 //
 // Probes are attached by the best kind of link that the kernel has, or the one
-// that is asked for (linkKind): the programs are the same. What a probe costs is
+// that is asked for (attach.Kind): the programs are the same. What a probe costs is
 // measured by package calibrate, once for each machine (costs): that decides
 // between instructions, and is what EXPLAIN says.
 //
@@ -93,8 +106,8 @@
 //
 // Where only entries or exits are probed, a link is restricted to the process that is
 // asked for by its number. When a thread that is not its leader executes a program,
-// such links are made anew (executions, anew): what the new program calls until then is
-// missing, and told.
+// such links are attached again (executions, reattach): calls of the new program until
+// then are missing, and counted as lost.
 //
 // Perf events, of kernels before Linux 6.6, are of all processes that execute
 // the file, and their detaching takes the kernel 0.1 s each.

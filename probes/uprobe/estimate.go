@@ -10,6 +10,8 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes/process"
 	"endoscope/probes/rates"
+	"endoscope/probes/uprobe/resolve"
+	"endoscope/probes/uprobe/selection"
 )
 
 // estimateFrom is from how many functions on a query's cost is estimated before
@@ -23,7 +25,7 @@ func (p *Provider) beginEstimate(spec *plan.Acquire) *rates.Meter {
 	if spec.Settings.MaxOverhead == 0 || spec.Target.IsZero() {
 		return nil
 	}
-	if names := nameList(spec.Select); names != nil && len(names) <= estimateFrom {
+	if names := selection.NameList(spec.Select); names != nil && len(names) <= estimateFrom {
 		return nil
 	}
 	return rates.Begin()
@@ -41,16 +43,16 @@ func (p *Provider) endEstimate(m *rates.Meter) {
 // a notice, and why that is too much, nil if it is not. m may be nil.
 func (p *Provider) estimate(s *source, m *rates.Meter) (notice string, refusal *plan.Error) {
 	spec, r := s.spec, s.resolution
-	if spec.Settings.MaxOverhead == 0 || len(r.wants) <= estimateFrom {
+	if spec.Settings.MaxOverhead == 0 || len(r.Functions) <= estimateFrom {
 		p.endEstimate(m)
 		return "", nil
 	}
 	if m == nil {
 		m = rates.Begin()
 	}
-	n := r.functions()
+	n := r.CountFunctions()
 	will := fmt.Sprintf("%d functions will be probed; ", n)
-	if !slices.ContainsFunc(r.running, func(q process.Process) bool { return !process.Stopped(q.PID) }) {
+	if !slices.ContainsFunc(r.Running, func(q process.Process) bool { return !process.Stopped(q.PID) }) {
 		p.endEstimate(m)
 		return will + "what that costs is not known before the program runs", nil
 	}
@@ -81,7 +83,7 @@ type cost struct {
 // processors that the program keeps busy, of one at least.
 func measure(s *source, m *rates.Meter) (c cost, err error) {
 	var pids []int
-	for _, q := range s.resolution.running {
+	for _, q := range s.resolution.Running {
 		pids = append(pids, q.PID)
 	}
 	if c.activity, err = m.Observe(pids); err != nil || c.activity.CPUs == 0 {
@@ -93,7 +95,7 @@ func measure(s *source, m *rates.Meter) (c cost, err error) {
 }
 
 // refuse is the refusal of what is not allowed.
-func (c cost) refuse(spec *plan.Acquire, r *resolution, n int) *plan.Error {
+func (c cost) refuse(spec *plan.Acquire, r *resolve.Resolution, n int) *plan.Error {
 	of := ""
 	if c.activity.CPUs >= 1.05 {
 		of = fmt.Sprintf(" of the %.1f CPUs that the program uses", c.activity.CPUs)
@@ -109,7 +111,7 @@ func (c cost) refuse(spec *plan.Acquire, r *resolution, n int) *plan.Error {
 }
 
 // describe is the estimate in words, verb being what the costs do.
-func (c cost) describe(r *resolution, verb string) string {
+func (c cost) describe(r *resolve.Resolution, verb string) string {
 	about := "about"
 	if c.AtLeast {
 		about = "at least"
@@ -118,7 +120,7 @@ func (c cost) describe(r *resolution, verb string) string {
 	if c.CPUs < 0.01 {
 		share = "less than 1 % of one CPU"
 	}
-	s := fmt.Sprintf("at the current call rates %s %s (%s calls/s", verb, share, calls(c.PerSecond))
+	s := fmt.Sprintf("at the current call rates %s %s (%s calls/s", verb, share, callsIn(c.PerSecond))
 	if names := c.hottest(r); len(names) > 0 {
 		s += ", mostly " + strings.Join(names, ", ")
 	}
@@ -126,10 +128,10 @@ func (c cost) describe(r *resolution, verb string) string {
 }
 
 // hottest names the functions that are called most.
-func (c cost) hottest(r *resolution) (names []string) {
+func (c cost) hottest(r *resolve.Resolution) (names []string) {
 	byName := map[string]float64{} // a function may be probed in several processes
 	for i, rate := range c.Calls {
-		byName[r.wants[i].label.function] += rate
+		byName[r.Functions[i].Label.Function] += rate
 	}
 	for name := range byName {
 		names = append(names, name)
@@ -137,11 +139,11 @@ func (c cost) hottest(r *resolution) (names []string) {
 	slices.SortFunc(names, func(a, b string) int {
 		return cmp.Or(cmp.Compare(byName[b], byName[a]), strings.Compare(a, b))
 	})
-	return names[:min(len(names), maxNamed)]
+	return names[:min(len(names), resolve.MaxNamed)]
 }
 
-// calls is a number of calls as one says it.
-func calls(n float64) string {
+// callsIn is a number of calls as one says it.
+func callsIn(n float64) string {
 	switch {
 	case n >= 999_500:
 		return twoDigits(n/1e6) + " M"
@@ -160,41 +162,26 @@ func twoDigits(x float64) string {
 	return fmt.Sprintf("%.0f", math.Round(x/step)*step)
 }
 
-// functions is how many functions are probed, in whichever processes.
-func (r *resolution) functions() int {
-	seen := map[functionAt]bool{}
-	for _, w := range r.wants {
-		seen[functionAt{w.module, w.site.Offset - w.behind}] = true
-	}
-	return len(seen)
-}
-
-// functionAt identifies a function by where its file has it.
-type functionAt struct {
-	module *module
-	entry  uint64
-}
-
 // candidates are the wants, with the samples that met their functions.
 func candidates(s *source, a rates.Activity) []rates.Candidate {
 	r, aggregated := s.resolution, s.aggregation != nil
-	out := make([]rates.Candidate, len(r.wants))
-	byEntry := map[*module][]int{}
-	for i, w := range r.wants {
-		price := r.siteOf(w, s.links, aggregated).CostNs
-		for _, x := range w.exits {
-			ns, _ := r.costs.site(w, x.Method, s.links, aggregated)
-			price += ns / float64(len(w.exits)) // a call takes one of them
+	out := make([]rates.Candidate, len(r.Functions))
+	byEntry := map[*selection.Module][]int{}
+	for i, w := range r.Functions {
+		price := r.SiteOf(w, s.links, aggregated).CostNs
+		for _, x := range w.Exits {
+			ns, _ := r.Costs.Site(w, x.Method, s.links, aggregated)
+			price += ns / float64(len(w.Exits)) // a call takes one of them
 		}
-		out[i] = rates.Candidate{Place: rates.Place{File: w.module.file, Offset: w.site.Offset, PID: w.scope.pid}, CostNs: price}
-		byEntry[w.module] = append(byEntry[w.module], i)
+		out[i] = rates.Candidate{Place: rates.Place{File: w.Module.File, Offset: w.Site.Offset, PID: w.Scope.PID}, CostNs: price}
+		byEntry[w.Module] = append(byEntry[w.Module], i)
 	}
-	entry := func(i int) uint64 { return r.wants[i].site.Offset - r.wants[i].behind }
+	entry := func(i int) uint64 { return r.Functions[i].Site.Offset - r.Functions[i].Behind }
 	places := map[int][]moduleAt{}
-	for _, m := range r.modules.list {
+	for _, m := range r.Modules.List {
 		slices.SortFunc(byEntry[m], func(a, b int) int { return cmp.Compare(entry(a), entry(b)) })
-		for _, pl := range m.in {
-			places[pl.process.PID] = append(places[pl.process.PID], moduleAt{m, pl.mapping})
+		for _, pl := range m.Mapped {
+			places[pl.Process.PID] = append(places[pl.Process.PID], moduleAt{m, pl.Mapping})
 		}
 	}
 	for spot, n := range a.Samples {
@@ -203,8 +190,8 @@ func candidates(s *source, a rates.Activity) []rates.Candidate {
 		// The last function that begins before, in each of its scopes.
 		end, _ := slices.BinarySearchFunc(list, offset+1, func(i int, o uint64) int { return cmp.Compare(entry(i), o) })
 		for k := end - 1; k >= 0 && entry(list[k]) == entry(list[end-1]); k-- {
-			w := &r.wants[list[k]]
-			if offset-entry(list[k]) < w.size && (w.scope.pid == 0 || w.scope.pid == spot.PID) {
+			w := &r.Functions[list[k]]
+			if offset-entry(list[k]) < w.Size && (w.Scope.PID == 0 || w.Scope.PID == spot.PID) {
 				out[list[k]].Samples += n
 			}
 		}
@@ -214,12 +201,12 @@ func candidates(s *source, a rates.Activity) []rates.Candidate {
 
 // moduleAt is a module where a process has it.
 type moduleAt struct {
-	module  *module
+	module  *selection.Module
 	mapping process.Mapping
 }
 
 // locate finds the module and the offset in its file of an address; nil: none.
-func locate(in []moduleAt, addr uint64) (*module, uint64) {
+func locate(in []moduleAt, addr uint64) (*selection.Module, uint64) {
 	for _, x := range in {
 		if x.mapping.Start <= addr && addr < x.mapping.End {
 			return x.module, addr - x.mapping.Start + x.mapping.Offset

@@ -6,11 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/process"
 	"endoscope/probes/rates"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // manyFunctions has 120 functions, all of which it calls in turn, without end,
@@ -30,7 +32,7 @@ func manyFunctions() string {
 }
 
 func many(limit float64, t plan.Target) *plan.Acquire {
-	a := acquisition(FunctionStart, t, call("like", selColumn(selName), constant("many%")), "timestamp", "function_name")
+	a := testplan.Acquire(catalog.FunctionStart, t, testplan.Call("like", testplan.SelectColumn(plan.SelectName), testplan.Constant("many%")), "timestamp", "function_name")
 	a.Settings.MaxOverhead = limit
 	return a
 }
@@ -142,14 +144,14 @@ func TestCandidates(t *testing.T) {
 	}
 	defer src.Stop()
 	r := src.(*source).resolution
-	if n := r.functions(); n != 120 || len(r.wants) != 240 {
-		t.Errorf("%d functions, %d wants", n, len(r.wants))
+	if n := r.CountFunctions(); n != 120 || len(r.Functions) != 240 {
+		t.Errorf("%d functions, %d wants", n, len(r.Functions))
 	}
 	// Where many7 is in memory: its file's text is mapped in one piece.
 	var at uint64
-	for _, w := range r.wants {
-		if m := w.module.in[0].mapping; w.label.function == "many7" {
-			at = w.site.Offset - w.behind - m.Offset + m.Start
+	for _, w := range r.Functions {
+		if m := w.Module.Mapped[0].Mapping; w.Label.Function == "many7" {
+			at = w.Site.Offset - w.Behind - m.Offset + m.Start
 		}
 	}
 	pid := b.cmd.Process.Pid
@@ -161,7 +163,7 @@ func TestCandidates(t *testing.T) {
 	for i, c := range got {
 		want := 0
 		if c.PID == pid {
-			switch r.wants[i].label.function {
+			switch r.Functions[i].Label.Function {
 			case "many7":
 				want = 7
 			case "many8":
@@ -169,7 +171,7 @@ func TestCandidates(t *testing.T) {
 			}
 		}
 		if c.Samples != want {
-			t.Errorf("%s in process %d: %d samples, want %d", r.wants[i].label.function, c.PID, c.Samples, want)
+			t.Errorf("%s in process %d: %d samples, want %d", r.Functions[i].Label.Function, c.PID, c.Samples, want)
 		}
 		if c.CostNs != src.Info().Sites[i].CostNs || c.CostNs == 0 {
 			t.Errorf("a call costs %f ns", c.CostNs)
@@ -190,7 +192,7 @@ func TestNumbersAsOneSaysThem(t *testing.T) {
 	for n, want := range map[float64]string{
 		7: "7", 1234: "1200", 73_600: "74,000", 999_499: "999,000", 999_501: "1 M", 1_234_567: "1.2 M", 41_700_000: "42 M",
 	} {
-		if got := calls(n); got != want {
+		if got := callsIn(n); got != want {
 			t.Errorf("calls(%g) is %s, want %s", n, got, want)
 		}
 	}

@@ -11,6 +11,9 @@ import (
 
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
+	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/program"
+	"endoscope/probes/uprobe/selection"
 )
 
 // execution is a program that a thread other than its process' leader has executed:
@@ -25,8 +28,8 @@ type execution struct {
 // has such links. It belongs to a provider, whose mutex may be held while it is asked.
 type executions struct {
 	objects *ebpf.Collection
-	link    *link
-	ring    *ring
+	link    *attach.Link
+	ring    *program.Ring
 	over    chan struct{} // closed when nobody is told any more
 
 	mu      sync.Mutex // guards what follows, and the ring but for its waiting
@@ -49,15 +52,15 @@ func followExecutions(types *btf.Cache, told func(execution), missed func()) (*e
 	}
 	x := &executions{over: make(chan struct{}), last: map[int]int64{}}
 	if x.objects, err = ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: types}); err != nil {
-		return nil, refuseLoad(err)
+		return nil, program.RefuseLoad(err)
 	}
 	m := x.objects.Maps[bpf.ExecutionMapExecutions]
-	if x.ring, err = newRing(m.FD(), int(m.MaxEntries())); err != nil {
+	if x.ring, err = program.NewRing(m.FD(), int(m.MaxEntries())); err != nil {
 		x.objects.Close()
 		return nil, err
 	}
-	if x.link, err = attachTracepoint(x.objects.Programs[bpf.ExecutionProgExecuted], "sched_process_exec"); err != nil {
-		x.ring.close()
+	if x.link, err = attach.Tracepoint(x.objects.Programs[bpf.ExecutionProgExecuted], "sched_process_exec"); err != nil {
+		x.ring.Close()
 		x.objects.Close()
 		return nil, plan.Errorf(-1, -1, "the kernel refuses to tell what processes execute: %v", err)
 	}
@@ -126,27 +129,27 @@ func (x *executions) stop(ending *sync.WaitGroup) {
 	x.mu.Lock()
 	x.ended = true
 	x.mu.Unlock()
-	x.link.close()
+	x.link.Close()
 	x.ring.Wake()
 	ending.Go(func() {
 		<-x.over
-		x.ring.close()
+		x.ring.Close()
 		x.objects.Close()
 	})
 }
 
 // restricted are the processes to which links of the source are restricted.
 func (s *source) restricted() (pids []int) {
-	add := func(sc *scope) {
-		if sc.pid != 0 && !slices.Contains(pids, sc.pid) {
-			pids = append(pids, sc.pid)
+	add := func(sc *selection.Scope) {
+		if sc.PID != 0 && !slices.Contains(pids, sc.PID) {
+			pids = append(pids, sc.PID)
 		}
 	}
-	for _, w := range s.resolution.wants {
-		add(w.scope)
+	for _, w := range s.resolution.Functions {
+		add(w.Scope)
 	}
-	for _, l := range s.resolution.landmarks {
-		add(l.scope)
+	for _, l := range s.resolution.Landmarks {
+		add(l.Scope)
 	}
 	return pids
 }

@@ -11,15 +11,20 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
 	"endoscope/probes/clock"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/internal/testplan"
+	"endoscope/probes/uprobe/program"
+	"endoscope/probes/uprobe/resolve"
 )
 
 // byExits is an acquisition that observes returns where functions leave.
 func byExits(stream string, t plan.Target, sel plan.Expr, cols ...string) *plan.Acquire {
-	a := acquisition(stream, t, sel, cols...)
+	a := testplan.Acquire(stream, t, sel, cols...)
 	a.Settings.Returns = plan.ExitReturns
 	return a
 }
@@ -82,7 +87,7 @@ int main() {
 			target := compileCC(t, text, flags...)
 			p := provider(t, Options{})
 			r := run(t, target)
-			_, got := start(t, p, acquisition(FunctionDuration, r.target(), named("Shape::area", "Square::area", "Odd::area", "through", "deep", "caught"),
+			_, got := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("Shape::area", "Square::area", "Odd::area", "through", "deep", "caught"),
 				"function_name", "class", "duration", "retval"))
 			r.finish(success)
 			want := map[string]int{
@@ -146,8 +151,8 @@ int main(void) {
 `, coroutines, rounds), "-O1", "-pthread")
 	p := provider(t, Options{})
 	r := run(t, target)
-	_, got := start(t, p, byExits(FunctionDuration, r.target(), named("hop", "outer", "yield_"), "function_name", "arg1", "retval"))
-	_, ends := start(t, p, byExits(FunctionEnd, r.target(), named("hop"), "tid"))
+	_, got := start(t, p, byExits(catalog.FunctionDuration, r.target(), testplan.Named("hop", "outer", "yield_"), "function_name", "arg1", "retval"))
+	_, ends := start(t, p, byExits(catalog.FunctionEnd, r.target(), testplan.Named("hop"), "tid"))
 	r.finish(success)
 	rows := tally(got.wait(t).strings("function_name"))
 	if rows["hop"] != 2*coroutines*rounds || rows["outer"] != coroutines*rounds {
@@ -177,7 +182,7 @@ int main(void) { ready(); for (int i = 0; i < 3; i++) if (down(4999) != 4999) re
 `, "-O1", "-fno-optimize-sibling-calls")
 	p := provider(t, Options{})
 	r := run(t, target)
-	_, got := start(t, p, byExits(FunctionDuration, r.target(), named("down"), "arg0", "retval", "duration"))
+	_, got := start(t, p, byExits(catalog.FunctionDuration, r.target(), testplan.Named("down"), "arg0", "retval", "duration"))
 	r.finish(success)
 	if n := len(got.wait(t).rows); n != 3*5000 || len(got.counts)+len(got.lost) > 0 {
 		t.Fatalf("%d rows, want %d; %v, %v", n, 3*5000, got.counts, got.lost)
@@ -204,7 +209,7 @@ int main(void) { ready(); for (int i = 0; i < 3; i++) down(999); return 0; }
 `, "-O1", "-fno-optimize-sibling-calls")
 	p := provider(t, Options{MaxCalls: 100})
 	r := run(t, target)
-	_, got := start(t, p, byExits(FunctionDuration, r.target(), named("down"), "arg0", "retval"))
+	_, got := start(t, p, byExits(catalog.FunctionDuration, r.target(), testplan.Named("down"), "arg0", "retval"))
 	r.finish(success)
 	n, lost := len(got.wait(t).rows), int(got.lost["no room for calls in progress"])
 	if n+lost != 3000 || n < 300 || lost < 2000 || len(got.counts) > 0 {
@@ -229,12 +234,12 @@ __asm__(".text\n.globl thunk\n.type thunk,@function\nthunk: jmp third\n.size thu
 	".globl nothing\n.type nothing,@function\nnothing: ret\n.size nothing,.-nothing\n");
 int main(void) { ready(); for (int i = 0; i < 100; i++) { first(i); early(i % 10); thunk(i); nothing(); } return 0; }
 `, "-O2", "-fcf-protection=none")
-	for _, links := range []linkKind{linkMulti, linkPerf} {
+	for _, links := range []attach.Kind{attach.Multi, attach.Perf} {
 		t.Run(links.String(), func(t *testing.T) {
-			needFeature(t, links.needs())
+			needFeature(t, links.Needs())
 			p := provider(t, Options{Links: links.String()})
 			r := run(t, target)
-			src, got := start(t, p, byExits(FunctionDuration, r.target(), named("first", "second", "third", "early", "thunk", "nothing"), "function_name", "arg0", "retval", "duration"))
+			src, got := start(t, p, byExits(catalog.FunctionDuration, r.target(), testplan.Named("first", "second", "third", "early", "thunk", "nothing"), "function_name", "arg0", "retval", "duration"))
 			r.finish(success)
 			rows := map[string]int{}
 			for _, row := range got.wait(t).rows {
@@ -298,7 +303,7 @@ int main(void) {
 	rows := 0
 	for i := range 12 {
 		began := clock.Boot() + p.offset
-		src, got := start(t, p, byExits(FunctionDuration, r.target(), named("inner", "outer"), "function_name", "arg0", "arg1", "retval", "start_time", "duration", "depth"))
+		src, got := start(t, p, byExits(catalog.FunctionDuration, r.target(), testplan.Named("inner", "outer"), "function_name", "arg0", "arg1", "retval", "start_time", "duration", "depth"))
 		time.Sleep(time.Duration(i*5) * time.Millisecond) // which the query lasts
 		if err := src.Stop(); err != nil {
 			t.Fatal(err)
@@ -343,7 +348,7 @@ int main(void) {
 `, children), "-O1")
 	p := provider(t, Options{})
 	r := run(t, target)
-	src, got := start(t, p, byExits(FunctionDuration, plan.Target{Exes: []string{target}}, named("leave", "middle", "stay"), "function_name", "depth"))
+	src, got := start(t, p, byExits(catalog.FunctionDuration, plan.Target{Exes: []string{target}}, testplan.Named("leave", "middle", "stay"), "function_name", "depth"))
 	r.step()
 	if line := r.line(); line != "staying" {
 		t.Fatalf("target said %q", line)
@@ -352,7 +357,7 @@ int main(void) {
 	held := func() (n int) {
 		var f bpf.FunctionFrame
 		var c bpf.FunctionPending
-		for it := in.sweeper.calls.Iterate(); it.Next(&f, &c); {
+		for it := in.Sweeper.Calls.Iterate(); it.Next(&f, &c); {
 			n++
 		}
 		return n
@@ -361,11 +366,11 @@ int main(void) {
 		t.Errorf("%d calls are under way or left, want %d", n, 2*children+1)
 	}
 	sweepAfter := func(every uint64) {
-		p.reader.do(func() {
-			in.sweeper.every = every
-			in.sweeper.consider(bpf.FunctionCounters{Armed: [generations]uint64{1000 + 2*children}, Returned: [generations]uint64{1000}})
+		p.reader.Do(func() {
+			in.Sweeper.Every = every
+			in.Sweeper.Consider(bpf.FunctionCounters{Armed: [program.Generations]uint64{1000 + 2*children}, Returned: [program.Generations]uint64{1000}})
 		})
-		in.sweeper.wait()
+		in.Sweeper.Wait()
 	}
 	sweepAfter(1000)
 	if n := held(); n != 2*children+1 {
@@ -393,14 +398,14 @@ int main(void) { ready(); for (int i = 0; i < 3; i++) { cheap(i); dear(i); } ret
 `, "-O1")
 	p := provider(t, Options{MaxProbes: 4})
 	r := run(t, target)
-	_, err := p.Prepare(t.Context(), byExits(FunctionDuration, r.target(), named("cheap", "dear"), "duration"))
+	_, err := p.Prepare(t.Context(), byExits(catalog.FunctionDuration, r.target(), testplan.Named("cheap", "dear"), "duration"))
 	refused(t, err, "5 entries and exits of functions would be probed, and at most 4 may be at a time", "choose functions by name, or raise the limit: SET max_probes = 5")
 
-	spec := byExits(FunctionDuration, r.target(), named("dear"), "duration", "retval")
-	spec.Settings.MaxTextCopy = 2*pageSize - 1
+	spec := byExits(catalog.FunctionDuration, r.target(), testplan.Named("dear"), "duration", "retval")
+	spec.Settings.MaxTextCopy = 2*resolve.PageSize - 1
 	_, err = p.Prepare(t.Context(), spec)
 	refused(t, err, "probing 1 functions in 1 processes would copy 8 KiB of code", "")
-	spec.Settings.MaxTextCopy = 2 * pageSize
+	spec.Settings.MaxTextCopy = 2 * resolve.PageSize
 	src, got := start(t, p, spec)
 	if ns := src.Info().Notices; len(ns) != 1 || !strings.HasPrefix(ns[0], "a return of dear costs about 17us more") {
 		t.Errorf("notices %q", ns)

@@ -8,9 +8,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/process"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // calling is a library that calls back whoever calls it.
@@ -55,7 +57,7 @@ func TestNestingInLibraryLoadedLater(t *testing.T) {
 	testenv.NeedUprobes(t)
 	program := testenv.CompileCText(t, caller, "-O1", "-ldl", "-pthread", "-fno-optimize-sibling-calls")
 	library := copyAs(t, testenv.CompileCText(t, calling, "-O1", "-shared", "-fPIC"), "libplug.so")
-	names := call("and", named("outer", "plug_run", "back"), call("or", is(selModule, filepath.Base(program)), is(selModule, "libplug.so")))
+	names := testplan.Call("and", testplan.Named("outer", "plug_run", "back"), testplan.Call("or", testplan.Is(plan.SelectModule, filepath.Base(program)), testplan.Is(plan.SelectModule, "libplug.so")))
 	follow := func(t *testing.T, o Options, spec *plan.Acquire) *record {
 		p := provider(t, o)
 		r := run(t, program)
@@ -92,7 +94,7 @@ func TestNestingInLibraryLoadedLater(t *testing.T) {
 	}
 	t.Run("function_call", func(t *testing.T) {
 		multiModes(t, func(t *testing.T, o Options) {
-			got := follow(t, o, acquisition(FunctionCall, plan.Target{}, nil, sequenceColumns...))
+			got := follow(t, o, testplan.Acquire(catalog.FunctionCall, plan.Target{}, nil, sequenceColumns...))
 			main := process.TruncateComm(filepath.Base(program))
 			sameSequences(t, map[string][]string{
 				main:    append(append(times(3, past), "GAP  0"), times(2, through)...),
@@ -102,7 +104,7 @@ func TestNestingInLibraryLoadedLater(t *testing.T) {
 	})
 	t.Run("depth and self_time", func(t *testing.T) {
 		multiModes(t, func(t *testing.T, o Options) {
-			got := follow(t, o, acquisition(FunctionDuration, plan.Target{}, nil, "timestamp", "function_name", "depth", "duration", "self_time"))
+			got := follow(t, o, testplan.Acquire(catalog.FunctionDuration, plan.Target{}, nil, "timestamp", "function_name", "depth", "duration", "self_time"))
 			var lines []string
 			var inner int64 // duration of the call before, which the one around it made
 			for _, row := range got.rows {

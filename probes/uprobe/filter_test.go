@@ -10,10 +10,16 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/operators/expr"
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/bpf"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/abi"
+	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/decode"
+	"endoscope/probes/uprobe/internal/testplan"
+	"endoscope/probes/uprobe/program"
 )
 
 // matchEngine evaluates conditions on functions as the engine does.
@@ -34,9 +40,9 @@ func col(name string) plan.Expr     { return &plan.Col{Name: name} }
 func num(i int64) plan.Expr         { return &plan.Const{V: types.Int(i)} }
 func dur(d time.Duration) plan.Expr { return &plan.Const{V: types.Dur(int64(d))} }
 func stamp(t time.Time) plan.Expr   { return &plan.Const{V: types.Time(t.UnixNano())} }
-func and(l, r plan.Expr) plan.Expr  { return call("and", l, r) }
-func or(l, r plan.Expr) plan.Expr   { return call("or", l, r) }
-func not(x plan.Expr) plan.Expr     { return call("not", x) }
+func and(l, r plan.Expr) plan.Expr  { return testplan.Call("and", l, r) }
+func or(l, r plan.Expr) plan.Expr   { return testplan.Call("or", l, r) }
+func not(x plan.Expr) plan.Expr     { return testplan.Call("not", x) }
 func big(fn string, args ...plan.Expr) plan.Expr {
 	return &plan.Call{Fn: fn, Args: args, T: types.Bigint}
 }
@@ -63,7 +69,7 @@ func bound(e plan.Expr, out types.Schema) plan.Expr {
 // filtered is an acquisition of columns with a condition, all of which the
 // kernel is asked to test.
 func filtered(stream string, t plan.Target, sel, cond plan.Expr, cols ...string) *plan.Acquire {
-	a := acquisition(stream, t, sel, cols...)
+	a := testplan.Acquire(stream, t, sel, cols...)
 	a.Filter = bound(cond, a.Out)
 	return a
 }
@@ -140,76 +146,76 @@ func conditions() []condition {
 	thread, name, event := col("thread_name"), col("function_name"), col("event")
 	ten := dur(10 * time.Millisecond)
 	return []condition{
-		{call("=", arg0, num(3)), "sd", true},
-		{call("<>", arg0, num(3)), "sd", true},
-		{call("<", arg0, num(-5)), "sd", true},
-		{call(">=", arg0, num(1<<40)), "sd", true},
-		{call("<=", arg1, num(-3_000_000_000)), "sd", true},
-		{call(">", arg0, arg1), "sd", true},
-		{and(call(">=", arg0, num(2)), call("<=", arg0, num(6))), "sd", true},
-		{or(call("=", arg0, num(-20)), call("=", arg1, num(7))), "sd", true},
-		{not(or(call("<", arg0, num(0)), call(">", arg0, num(9)))), "sd", true},
+		{testplan.Call("=", arg0, num(3)), "sd", true},
+		{testplan.Call("<>", arg0, num(3)), "sd", true},
+		{testplan.Call("<", arg0, num(-5)), "sd", true},
+		{testplan.Call(">=", arg0, num(1<<40)), "sd", true},
+		{testplan.Call("<=", arg1, num(-3_000_000_000)), "sd", true},
+		{testplan.Call(">", arg0, arg1), "sd", true},
+		{and(testplan.Call(">=", arg0, num(2)), testplan.Call("<=", arg0, num(6))), "sd", true},
+		{or(testplan.Call("=", arg0, num(-20)), testplan.Call("=", arg1, num(7))), "sd", true},
+		{not(or(testplan.Call("<", arg0, num(0)), testplan.Call(">", arg0, num(9)))), "sd", true},
 		{among(arg0, types.Int, 1, 5, -7), "sd", true},
 		{not(among(arg0, types.Int, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 1<<62)), "sd", true},
-		{call("=", big("%", arg0, num(4)), num(3)), "sd", true},
-		{call("=", big("/", arg0, num(-7)), num(2)), "sd", true},
-		{call(">", arg0, &plan.Const{V: types.NullOf(types.Bigint)}), "sd", false},
-		{call("=", retval, num(0)), "ed", true},
-		{call("<", retval, num(-4)), "ed", true},
-		{or(call("=", arg0, num(4)), call(">", retval, num(50))), "d", true},
-		{and(call("=", arg1, num(2)), call("<", retval, num(0))), "d", true},
-		{call(">", duration, ten), "d", true},
-		{and(call("<", duration, ten), call("=", name, constant("slow"))), "d", true},
-		{or(call(">", duration, ten), call("=", name, constant("beta"))), "d", true},
-		{call(">", &plan.Cast{X: duration, T: types.Double}, &plan.Const{V: types.Float(1e7)}), "d", false},
-		{and(call(">", &plan.Cast{X: duration, T: types.Double}, &plan.Const{V: types.Float(1e7)}), call("=", arg0, num(10))), "d", false},
-		{call("<", &plan.Call{Fn: "-", Args: []plan.Expr{col("timestamp"), col("start_time")}, T: types.Duration}, ten), "d", false},
-		{call("<", col("start_time"), stamp(time.Unix(0, 0))), "d", true},
-		{call(">", col("timestamp"), stamp(time.Unix(0, 0))), "sedc", true},
-		{call("=", col("depth"), num(0)), "sedc", true},
-		{call(">", col("depth"), num(2)), "sedc", true},
-		{and(call("=", col("depth"), num(1)), call("=", arg0, num(5))), "sd", true},
-		{call("=", thread, constant("worker-1")), "sedc", true},
-		{call("<>", thread, constant("worker-1")), "sedc", true},
-		{call("like", thread, constant("worker-1%")), "sedc", true},
-		{not(call("like", thread, constant("worker%"))), "sedc", true},
-		{call("like", thread, constant("%-1")), "sedc", false},
-		{call("=", thread, constant("fifteen-letters")), "sedc", true},
-		{call("=", thread, constant("fifteen-letters-and-more")), "sedc", true},
+		{testplan.Call("=", big("%", arg0, num(4)), num(3)), "sd", true},
+		{testplan.Call("=", big("/", arg0, num(-7)), num(2)), "sd", true},
+		{testplan.Call(">", arg0, &plan.Const{V: types.NullOf(types.Bigint)}), "sd", false},
+		{testplan.Call("=", retval, num(0)), "ed", true},
+		{testplan.Call("<", retval, num(-4)), "ed", true},
+		{or(testplan.Call("=", arg0, num(4)), testplan.Call(">", retval, num(50))), "d", true},
+		{and(testplan.Call("=", arg1, num(2)), testplan.Call("<", retval, num(0))), "d", true},
+		{testplan.Call(">", duration, ten), "d", true},
+		{and(testplan.Call("<", duration, ten), testplan.Call("=", name, testplan.Constant("slow"))), "d", true},
+		{or(testplan.Call(">", duration, ten), testplan.Call("=", name, testplan.Constant("beta"))), "d", true},
+		{testplan.Call(">", &plan.Cast{X: duration, T: types.Double}, &plan.Const{V: types.Float(1e7)}), "d", false},
+		{and(testplan.Call(">", &plan.Cast{X: duration, T: types.Double}, &plan.Const{V: types.Float(1e7)}), testplan.Call("=", arg0, num(10))), "d", false},
+		{testplan.Call("<", &plan.Call{Fn: "-", Args: []plan.Expr{col("timestamp"), col("start_time")}, T: types.Duration}, ten), "d", false},
+		{testplan.Call("<", col("start_time"), stamp(time.Unix(0, 0))), "d", true},
+		{testplan.Call(">", col("timestamp"), stamp(time.Unix(0, 0))), "sedc", true},
+		{testplan.Call("=", col("depth"), num(0)), "sedc", true},
+		{testplan.Call(">", col("depth"), num(2)), "sedc", true},
+		{and(testplan.Call("=", col("depth"), num(1)), testplan.Call("=", arg0, num(5))), "sd", true},
+		{testplan.Call("=", thread, testplan.Constant("worker-1")), "sedc", true},
+		{testplan.Call("<>", thread, testplan.Constant("worker-1")), "sedc", true},
+		{testplan.Call("like", thread, testplan.Constant("worker-1%")), "sedc", true},
+		{not(testplan.Call("like", thread, testplan.Constant("worker%"))), "sedc", true},
+		{testplan.Call("like", thread, testplan.Constant("%-1")), "sedc", false},
+		{testplan.Call("=", thread, testplan.Constant("fifteen-letters")), "sedc", true},
+		{testplan.Call("=", thread, testplan.Constant("fifteen-letters-and-more")), "sedc", true},
 		{among(thread, types.Str, "io", "fifteen-letters", "nobody"), "sedc", true},
-		{call("starts_with", thread, constant("fif")), "sedc", true},
-		{call("=", col("process"), constant("target")), "sedc", true},
-		{call("<>", col("process"), constant("target")), "sedc", true},
-		{call("~", name, constant("^[ab]")), "sedc", true},
-		{not(call("like", name, constant("%m%"))), "sedc", true},
-		{or(call("=", name, constant("alpha")), call("=", thread, constant("io"))), "sedc", true},
-		{or(and(call("=", name, constant("slow")), call("=", arg0, num(0))), and(call("=", name, constant("beta")), call("=", arg1, num(1)))), "sd", true},
-		{call("like", col("exe"), constant("/%")), "sedc", false},
-		{and(call("=", col("module"), constant("target")), call("=", arg0, num(1))), "sd", true},
-		{call("=", event, constant("ENTER")), "c", true},
-		{call("<>", event, constant("LEAVE")), "c", true},
+		{testplan.Call("starts_with", thread, testplan.Constant("fif")), "sedc", true},
+		{testplan.Call("=", col("process"), testplan.Constant("target")), "sedc", true},
+		{testplan.Call("<>", col("process"), testplan.Constant("target")), "sedc", true},
+		{testplan.Call("~", name, testplan.Constant("^[ab]")), "sedc", true},
+		{not(testplan.Call("like", name, testplan.Constant("%m%"))), "sedc", true},
+		{or(testplan.Call("=", name, testplan.Constant("alpha")), testplan.Call("=", thread, testplan.Constant("io"))), "sedc", true},
+		{or(and(testplan.Call("=", name, testplan.Constant("slow")), testplan.Call("=", arg0, num(0))), and(testplan.Call("=", name, testplan.Constant("beta")), testplan.Call("=", arg1, num(1)))), "sd", true},
+		{testplan.Call("like", col("exe"), testplan.Constant("/%")), "sedc", false},
+		{and(testplan.Call("=", col("module"), testplan.Constant("target")), testplan.Call("=", arg0, num(1))), "sd", true},
+		{testplan.Call("=", event, testplan.Constant("ENTER")), "c", true},
+		{testplan.Call("<>", event, testplan.Constant("LEAVE")), "c", true},
 		{among(event, types.Str, "LEAVE", "UNWIND"), "c", true},
-		{call("=", event, constant("ENTER, or what begins so")), "c", true},
-		{or(call("=", name, constant("beta")), call("like", event, constant("L%"))), "c", true},
-		{and(call("=", event, constant("LEAVE")), call("=", col("depth"), num(1))), "c", true},
-		{or(call("=", event, constant("GAP")), call("=", thread, constant("io"))), "c", true},
+		{testplan.Call("=", event, testplan.Constant("ENTER, or what begins so")), "c", true},
+		{or(testplan.Call("=", name, testplan.Constant("beta")), testplan.Call("like", event, testplan.Constant("L%"))), "c", true},
+		{and(testplan.Call("=", event, testplan.Constant("LEAVE")), testplan.Call("=", col("depth"), num(1))), "c", true},
+		{or(testplan.Call("=", event, testplan.Constant("GAP")), testplan.Call("=", thread, testplan.Constant("io"))), "c", true},
 		// These may overflow, and for some rows the kernel cannot tell.
-		{and(call("<", arg0, num(1000)), call("=", big("+", arg0, num(1)), num(3))), "sd", false},
-		{and(and(call("<", arg0, num(1000)), call(">", arg0, num(-1000))), call("=", big("*", arg0, arg0), num(9))), "sd", false},
+		{and(testplan.Call("<", arg0, num(1000)), testplan.Call("=", big("+", arg0, num(1)), num(3))), "sd", false},
+		{and(and(testplan.Call("<", arg0, num(1000)), testplan.Call(">", arg0, num(-1000))), testplan.Call("=", big("*", arg0, arg0), num(9))), "sd", false},
 	}
 }
 
-var streamLetters = map[byte]string{'s': FunctionStart, 'e': FunctionEnd, 'd': FunctionDuration, 'c': FunctionCall}
+var streamLetters = map[byte]string{'s': catalog.FunctionStart, 'e': catalog.FunctionEnd, 'd': catalog.FunctionDuration, 'c': catalog.FunctionCall}
 
 // Conditions tested in the kernel give the rows that they give in the engine.
 // All of them run at once, at the same sites.
 func TestFilteredInTheKernel(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, mixed, "-O1", "-pthread", "-fno-optimize-sibling-calls")
-	functions := named("alpha", "beta", "gamma_", "slow")
+	functions := testplan.Named("alpha", "beta", "gamma_", "slow")
 	returnModes(t, func(t *testing.T, o Options) {
 		for letter, stream := range streamLetters {
-			if o.Returns == plan.ExitReturns && stream == FunctionCall {
+			if o.Returns == plan.ExitReturns && stream == catalog.FunctionCall {
 				continue // refused
 			}
 			t.Run(stream, func(t *testing.T) {
@@ -217,12 +223,12 @@ func TestFilteredInTheKernel(t *testing.T) {
 				p := provider(t, o)
 				r := run(t, target)
 				var cols []string
-				for _, f := range streams[stream].Fields() {
-					if c := columnByName[f.Name]; !c.aboutMethods() && !c.ofCost() { // of which the kernel tests none; costs are of one observation
+				for _, f := range decode.Streams[stream].Fields() {
+					if c := calls.ColumnByName[f.Name]; !c.AboutMethods() && !c.OfCost() { // of which the kernel tests none; costs are of one observation
 						cols = append(cols, f.Name)
 					}
 				}
-				_, base := start(t, p, acquisition(stream, r.target(), functions, cols...))
+				_, base := start(t, p, testplan.Acquire(stream, r.target(), functions, cols...))
 				type running struct {
 					condition
 					spec *plan.Acquire
@@ -356,18 +362,18 @@ func TestRefusedAtTheEntry(t *testing.T) {
 	returnModes(t, func(t *testing.T, o Options) {
 		p := provider(t, o)
 		r := run(t, target)
-		cond := call("=", col("arg0"), num(1)) // of the second of three rounds
-		src, got := start(t, p, filtered(FunctionDuration, r.target(), named("alpha"), cond, "timestamp", "arg0"))
-		deep, all := start(t, p, filtered(FunctionDuration, r.target(), named("alpha", "beta"), cond, "timestamp", "arg0", "depth"))
+		cond := testplan.Call("=", col("arg0"), num(1)) // of the second of three rounds
+		src, got := start(t, p, filtered(catalog.FunctionDuration, r.target(), testplan.Named("alpha"), cond, "timestamp", "arg0"))
+		deep, all := start(t, p, filtered(catalog.FunctionDuration, r.target(), testplan.Named("alpha", "beta"), cond, "timestamp", "arg0", "depth"))
 		for range 3 {
 			r.round()
 		}
 		per := p.active[src.(*source)]
-		c, err := per.counters(new([]bpf.FunctionCounters))
-		if armed, returned := awaited(&c); err != nil || armed != 10 || returned != 10 {
+		c, err := per.Counters(new([]bpf.FunctionCounters))
+		if armed, returned := program.Awaited(&c); err != nil || armed != 10 || returned != 10 {
 			t.Errorf("%d returns armed, %d returned, %v; want 10", armed, returned, err)
 		}
-		if hits := per.hits(0, new([]uint64)); hits != 30 {
+		if hits := per.Hits(0, new([]uint64)); hits != 30 {
 			t.Errorf("%d hits, want 30", hits)
 		}
 		src.Stop()
@@ -406,14 +412,14 @@ func filteredByTime(t *testing.T, target string, ahead time.Duration) bool {
 		before, after  *record
 	}
 	var all []division
-	for stream, cols := range map[string][]string{FunctionStart: {"timestamp"}, FunctionDuration: {"timestamp", "start_time"}, FunctionCall: {"timestamp"}} {
+	for stream, cols := range map[string][]string{catalog.FunctionStart: {"timestamp"}, catalog.FunctionDuration: {"timestamp", "start_time"}, catalog.FunctionCall: {"timestamp"}} {
 		each := 1
-		if stream == FunctionCall {
+		if stream == catalog.FunctionCall {
 			each = 2
 		}
 		for _, c := range cols {
-			_, before := start(t, p, filtered(stream, r.target(), named("alpha"), call("<", col(c), stamp(limit)), cols...))
-			_, after := start(t, p, filtered(stream, r.target(), named("alpha"), call(">=", col(c), stamp(limit)), cols...))
+			_, before := start(t, p, filtered(stream, r.target(), testplan.Named("alpha"), testplan.Call("<", col(c), stamp(limit)), cols...))
+			_, after := start(t, p, filtered(stream, r.target(), testplan.Named("alpha"), testplan.Call(">=", col(c), stamp(limit)), cols...))
 			all = append(all, division{stream, c, each, before, after})
 		}
 	}
@@ -438,8 +444,8 @@ func TestColumnsOfTheFilterAreNotSent(t *testing.T) {
 	target := testenv.CompileCText(t, steps, "-O1", "-fno-optimize-sibling-calls")
 	p := provider(t, Options{})
 	r := run(t, target)
-	kernel := and(call("=", col("arg0"), num(0)), call("like", col("thread_name"), constant("t%")))
-	engine := and(kernel, call("like", col("process"), constant("%t")))
+	kernel := and(testplan.Call("=", col("arg0"), num(0)), testplan.Call("like", col("thread_name"), testplan.Constant("t%")))
+	engine := and(kernel, testplan.Call("like", col("process"), testplan.Constant("%t")))
 	for _, c := range []struct {
 		name    string
 		cond    plan.Expr
@@ -448,14 +454,14 @@ func TestColumnsOfTheFilterAreNotSent(t *testing.T) {
 		sent    uint32
 	}{
 		{"decided in the kernel", kernel, []int{1, 2, 3}, false, 0},
-		{"read by the query too", kernel, []int{2, 3}, false, sendArgs},
-		{"left to the engine", engine, []int{1, 2, 3}, false, sendNames},
-		{"all left to the engine", kernel, []int{1, 2, 3}, true, sendArgs | sendNames},
+		{"read by the query too", kernel, []int{2, 3}, false, abi.SendArgs},
+		{"left to the engine", engine, []int{1, 2, 3}, false, abi.SendNames},
+		{"all left to the engine", kernel, []int{1, 2, 3}, true, abi.SendArgs | abi.SendNames},
 	} {
-		spec := filtered(FunctionStart, r.target(), named("alpha"), c.cond, "timestamp", "arg0", "thread_name", "process")
+		spec := filtered(catalog.FunctionStart, r.target(), testplan.Named("alpha"), c.cond, "timestamp", "arg0", "thread_name", "process")
 		spec.FilterOnly, spec.Settings.NoKernel = c.only, c.without
 		src, got := start(t, p, spec)
-		if sent := src.(*source).wants.options & (sendArgs | sendNames); sent != c.sent {
+		if sent := src.(*source).wants.Options & (abi.SendArgs | abi.SendNames); sent != c.sent {
 			t.Errorf("%s: sends %#x, want %#x", c.name, sent, c.sent)
 		}
 		if c.without && src.Info().Residual != spec.Filter {
@@ -480,15 +486,15 @@ func TestMoreFactsThanBits(t *testing.T) {
 	p := provider(t, Options{Match: matchEngine})
 	r := run(t, target)
 	either := func(i int) plan.Expr {
-		return or(call("=", col("function_name"), constant(fmt.Sprint("f", i))), call("=", col("arg0"), num(0)))
+		return or(testplan.Call("=", col("function_name"), testplan.Constant(fmt.Sprint("f", i))), testplan.Call("=", col("arg0"), num(0)))
 	}
 	cond := either(0)
-	for i := range maxFacts {
+	for i := range abi.MaxFacts {
 		cond = and(cond, either(i+1))
 	}
-	spec := filtered(FunctionStart, r.target(), named("alpha", "beta"), cond, "function_name", "arg0")
+	spec := filtered(catalog.FunctionStart, r.target(), testplan.Named("alpha", "beta"), cond, "function_name", "arg0")
 	src, got := start(t, p, spec)
-	if want := bound(either(maxFacts), spec.Out).String(); src.Info().Residual == nil || src.Info().Residual.String() != want {
+	if want := bound(either(abi.MaxFacts), spec.Out).String(); src.Info().Residual == nil || src.Info().Residual.String() != want {
 		t.Errorf("%v is left, want %s", src.Info().Residual, want)
 	}
 	r.round()

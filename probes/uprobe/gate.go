@@ -3,22 +3,22 @@ package uprobe
 import (
 	"fmt"
 
-	"github.com/cilium/ebpf"
-
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes"
-	"endoscope/probes/bpf"
+	"endoscope/probes/uprobe/program"
+	"endoscope/probes/uprobe/selection"
 )
 
 // ability is what the source can do about gates.
 func (s *source) ability() plan.Ability {
 	var a plan.Ability
 	switch {
-	case s.spec.Stream == FunctionCall:
+	case s.spec.Stream == catalog.FunctionCall:
 		a.Why = "a sequence of calls must not have holes"
 		a.Closed = "events of a sequence open no gates"
 		return a
-	case ofMemory(s.spec):
+	case selection.OfMemory(s.spec):
 		a.Why = "which of an allocator's calls is the outermost must be known"
 		a.Closed = "memory is released before its row is there"
 		return a
@@ -26,8 +26,8 @@ func (s *source) ability() plan.Ability {
 		a.Why = "its calls are aggregated in the kernel"
 		a.Closed = a.Why
 		return a
-	case s.filter.program.Residual != nil:
-		a.Closed = fmt.Sprintf("the condition %s is not tested in the kernel", s.filter.program.Residual)
+	case s.filter.Program.Residual != nil:
+		a.Closed = fmt.Sprintf("the condition %s is not tested in the kernel", s.filter.Program.Residual)
 	default:
 		a.Opens = true
 	}
@@ -52,37 +52,10 @@ func (s *source) Stats() probes.Stats {
 }
 
 // note remembers what has happened so far. Provider.mu is held.
-func (s *source) note(in *installation) {
-	s.pricing.look(in, len(s.resolution.wants))
-	if c, err := in.counters(&s.percpu); err == nil {
-		armed, _ := awaited(&c)
+func (s *source) note(in *program.Installation) {
+	s.pricing.look(in, len(s.resolution.Functions))
+	if c, err := in.Counters(&s.percpu); err == nil {
+		armed, _ := program.Awaited(&c)
 		s.activity = probes.Activity{Events: c.Offered, Shut: c.Shut - s.overlooked, Awaited: armed}
 	}
-}
-
-// useGates prepares programs for the gates that they pass and open.
-func (k *kernel) useGates(g probes.Gates, spec *ebpf.CollectionSpec, options *uint32, replace map[string]*ebpf.Map) error {
-	replace[bpf.FunctionMapGates] = k.unused[bpf.FunctionMapGates]
-	if g.Set == nil {
-		return nil
-	}
-	replace[bpf.FunctionMapGates] = g.Set.Map()
-	spec.Maps[bpf.FunctionMapGates].MaxEntries = g.Set.Map().MaxEntries()
-	if g.Own != nil {
-		*options |= gated
-		if err := spec.Variables[bpf.FunctionVarOwnGate].Set(uint32(g.Own.Index)); err != nil {
-			return err
-		}
-	}
-	var index, within [probes.MaxOpened]uint64
-	for i, o := range g.Opens {
-		index[i], within[i] = uint64(o.Gate.Index), uint64(o.Within)
-	}
-	if err := spec.Variables[bpf.FunctionVarOpens].Set(uint32(len(g.Opens))); err != nil {
-		return err
-	}
-	if err := spec.Variables[bpf.FunctionVarOpenedGates].Set(index); err != nil {
-		return err
-	}
-	return spec.Variables[bpf.FunctionVarOpenedWithin].Set(within)
 }

@@ -7,12 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/clock"
 	"endoscope/probes/gate"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // One thread calls opener now and then, the other calls gated all the time,
@@ -145,7 +147,7 @@ func runGate(t *testing.T, program string, o Options, opener, gated *plan.Acquir
 			out.gated = sink
 		}
 	}
-	_, out.all = start(t, p, acquisition(FunctionStart, target.target(), named("gated"), "timestamp", "arg0"))
+	_, out.all = start(t, p, testplan.Acquire(catalog.FunctionStart, target.target(), testplan.Named("gated"), "timestamp", "arg0"))
 	if during != nil {
 		target.step()
 		during(g)
@@ -242,9 +244,9 @@ func (r gateRun) looks() (seen, looked []int64) {
 
 // TestGateBehindStart: the opener's rows are entries.
 func TestGateBehindStart(t *testing.T) {
-	opener := acquisition(FunctionStart, plan.Target{}, named("opener"), "timestamp", "arg0")
-	opener.Filter = call("<", columnOf(opener, "arg0"), &plan.Const{V: types.Int(70)})
-	gated := acquisition(FunctionStart, plan.Target{}, named("gated"), "timestamp", "arg0")
+	opener := testplan.Acquire(catalog.FunctionStart, plan.Target{}, testplan.Named("opener"), "timestamp", "arg0")
+	opener.Filter = testplan.Call("<", columnOf(opener, "arg0"), &plan.Const{V: types.Int(70)})
+	gated := testplan.Acquire(catalog.FunctionStart, plan.Target{}, testplan.Named("gated"), "timestamp", "arg0")
 	gatedRuns(t, Options{}, opener, gated, nil, func(r gateRun) error {
 		if n := len(r.opener.rows); n != 70 {
 			t.Errorf("%d rows of the opener", n)
@@ -257,9 +259,9 @@ func TestGateBehindStart(t *testing.T) {
 // what passes is calls with their durations.
 func TestGateBehindDuration(t *testing.T) {
 	returnModes(t, func(t *testing.T, o Options) {
-		opener := acquisition(FunctionDuration, plan.Target{}, named("opener"), "timestamp", "duration", "arg0", "start_time")
-		opener.Filter = call(">", columnOf(opener, "duration"), &plan.Const{V: types.Dur(200_000)})
-		gated := acquisition(FunctionDuration, plan.Target{}, named("gated"), "timestamp", "start_time", "arg0")
+		opener := testplan.Acquire(catalog.FunctionDuration, plan.Target{}, testplan.Named("opener"), "timestamp", "duration", "arg0", "start_time")
+		opener.Filter = testplan.Call(">", columnOf(opener, "duration"), &plan.Const{V: types.Dur(200_000)})
+		gated := testplan.Acquire(catalog.FunctionDuration, plan.Target{}, testplan.Named("gated"), "timestamp", "start_time", "arg0")
 		gatedRuns(t, o, opener, gated, nil, func(r gateRun) error {
 			if n := len(r.opener.rows); n < 40 { // the machine may hold up short ones
 				t.Errorf("%d rows of the opener", n)
@@ -278,8 +280,8 @@ func TestGateBehindDuration(t *testing.T) {
 // TestForcedGate: a gate that is forced open lets all calls pass, and is as if
 // it had never been when it is not.
 func TestForcedGate(t *testing.T) {
-	opener := acquisition(FunctionStart, plan.Target{}, named("opener"), "timestamp")
-	gated := acquisition(FunctionStart, plan.Target{}, named("gated"), "timestamp", "arg0")
+	opener := testplan.Acquire(catalog.FunctionStart, plan.Target{}, testplan.Named("opener"), "timestamp")
+	gated := testplan.Acquire(catalog.FunctionStart, plan.Target{}, testplan.Named("gated"), "timestamp", "arg0")
 	var from, to int64
 	force := func(g *gate.Gate) {
 		time.Sleep(100 * time.Millisecond) // in which the opener decides
@@ -318,7 +320,7 @@ func TestForcedGate(t *testing.T) {
 func TestSequenceHasNoGate(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := run(t, testenv.CompileCText(t, gateProgram, "-pthread"))
-	src, err := provider(t, Options{}).Prepare(t.Context(), acquisition(FunctionCall, target.target(), named("gated"), "timestamp", "event"))
+	src, err := provider(t, Options{}).Prepare(t.Context(), testplan.Acquire(catalog.FunctionCall, target.target(), testplan.Named("gated"), "timestamp", "event"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -343,14 +345,14 @@ func BenchmarkGate(b *testing.B) {
 		forced       bool
 		opens        bool
 	}{
-		{"entry, shut", FunctionStart, false, false},
-		{"entry, forced", FunctionStart, true, false},
-		{"entry, opens", FunctionStart, true, true},
-		{"session, shut", FunctionDuration, false, false},
-		{"session, forced", FunctionDuration, true, false},
+		{"entry, shut", catalog.FunctionStart, false, false},
+		{"entry, forced", catalog.FunctionStart, true, false},
+		{"entry, opens", catalog.FunctionStart, true, true},
+		{"session, shut", catalog.FunctionDuration, false, false},
+		{"session, forced", catalog.FunctionDuration, true, false},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			measureCalls(b, target, func(r *running) func() *discard {
+			measureCalls(b, target, func(r *running) func() *testplan.Discard {
 				set, err := gate.NewSet(2, true)
 				if err != nil {
 					b.Fatal(err)
@@ -360,17 +362,17 @@ func BenchmarkGate(b *testing.B) {
 				if c.opens {
 					gates.Opens = []probes.Opened{{Gate: set.Gate(1), Within: 100 * time.Millisecond}}
 				}
-				spec := acquisition(c.stream, r.target(), named("pushes"), "timestamp")
+				spec := testplan.Acquire(c.stream, r.target(), testplan.Named("pushes"), "timestamp")
 				src, err := provider(b, Options{}).Prepare(b.Context(), spec)
 				if err != nil {
 					b.Fatal(err)
 				}
-				d := &discard{ended: make(chan struct{})}
+				d := &testplan.Discard{Ended: make(chan struct{})}
 				if err := src.Start(b.Context(), d, probes.Options{Gates: gates}); err != nil {
 					b.Fatal(err)
 				}
-				return func() *discard {
-					<-d.ended
+				return func() *testplan.Discard {
+					<-d.Ended
 					set.Close()
 					return d
 				}
@@ -400,7 +402,7 @@ func TestDetachAndAttach(t *testing.T) {
 			}
 			defer set.Close()
 			set.Gate(0).Force(true)
-			spec := acquisition(FunctionDuration, target.target(), named("gated"), "timestamp", "arg0")
+			spec := testplan.Acquire(catalog.FunctionDuration, target.target(), testplan.Named("gated"), "timestamp", "arg0")
 			src, err := p.Prepare(t.Context(), spec)
 			if err != nil {
 				t.Fatal(err)
@@ -474,7 +476,7 @@ int main(void) { ready(); for (int n = 1; n <= 3; n++) f(n); }
 	for name, o := range map[string]Options{"session": {}, "pair": {Links: "multi"}, "exits": {Returns: plan.ExitReturns}} {
 		t.Run(name, func(t *testing.T) {
 			target := run(t, program)
-			spec := acquisition(FunctionDuration, target.target(), named("f"), "timestamp", "arg0")
+			spec := testplan.Acquire(catalog.FunctionDuration, target.target(), testplan.Named("f"), "timestamp", "arg0")
 			src, err := provider(t, o).Prepare(t.Context(), spec)
 			if err != nil {
 				t.Fatal(err)

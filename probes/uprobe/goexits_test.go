@@ -9,7 +9,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/planner/catalog"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // soak is how long tests that stress run: the duration in ENDOSCOPE_SOAK, and
@@ -36,7 +38,7 @@ func TestGoReturns(t *testing.T) {
 	target := testenv.CompileGo(t, "testdata/goexits")
 	p := provider(t, Options{RingBytes: 64 << 20})
 	r := run(t, target, "200", fmt.Sprint(lasts.Seconds()))
-	_, got := start(t, p, acquisition(FunctionDuration, r.target(), named("main.deep", "main.nap", "main.relay", "main.risky", "main.fails", "main.ends"),
+	_, got := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("main.deep", "main.nap", "main.relay", "main.risky", "main.fails", "main.ends"),
 		"timestamp", "start_time", "duration", "function_name", "tid", "arg0", "retval"))
 	lines := r.finish(success)
 	got.wait(t)

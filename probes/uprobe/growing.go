@@ -13,6 +13,11 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/clock"
 	"endoscope/probes/process"
+	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/decode"
+	"endoscope/probes/uprobe/resolve"
+	"endoscope/probes/uprobe/selection"
 )
 
 // growing is a source whose modules may be mapped while it runs (dlopen, exec):
@@ -27,9 +32,9 @@ import (
 type growing struct {
 	provider *Provider
 	spec     *plan.Acquire
-	cols     []column
-	links    linkKind
-	coming   *coming
+	cols     []calls.Column
+	links    attach.Kind
+	coming   *resolve.Pending
 	residual plan.Expr
 	merge    *merge
 	watch    *process.MapWatch // nil before Start
@@ -41,9 +46,9 @@ type growing struct {
 	looking sync.WaitGroup
 
 	mu        sync.Mutex
-	parts     []*source           // the first one included
-	known     map[mappedIn]change // probed, or as of that change without a function to probe
-	since     map[mappedIn]int64  // when files were mapped first that could not be probed then
+	parts     []*source                     // the first one included
+	known     map[mappedIn]selection.Change // probed, or as of that change without a function to probe
+	since     map[mappedIn]int64            // when files were mapped first that could not be probed then
 	stopped   bool
 	options   probes.Options // of Start, for the parts that come
 	suspended probes.Suspend // as was said last
@@ -62,14 +67,14 @@ const (
 	maxHeard = 4096 // mappings that wait to be looked at
 )
 
-func newGrowing(p *Provider, spec *plan.Acquire, cols []column, links linkKind, c *coming, first *source) *growing {
+func newGrowing(p *Provider, spec *plan.Acquire, cols []calls.Column, links attach.Kind, c *resolve.Pending, first *source) *growing {
 	g := &growing{
 		provider: p, spec: spec, cols: cols, links: links, coming: c,
-		known: map[mappedIn]change{}, since: map[mappedIn]int64{}, done: make(chan struct{}), heard: make(chan process.Mapped, maxHeard), matcher: process.NewMatcher(spec.Target),
+		known: map[mappedIn]selection.Change{}, since: map[mappedIn]int64{}, done: make(chan struct{}), heard: make(chan process.Mapped, maxHeard), matcher: process.NewMatcher(spec.Target),
 	}
 	// What is left to be tested does not depend on the functions.
-	if values, err := newReadings(spec, slices.Clone(cols), valuesOf(spec), nil); err == nil {
-		g.residual = p.compileFilter(spec, values, nil).program.Residual
+	if values, err := calls.NewValues(spec, slices.Clone(cols), calls.ValuesOf(spec), nil); err == nil {
+		g.residual = calls.CompileFilter(p.o.Match, p.offset, spec, values, nil).Program.Residual
 	}
 	if first != nil {
 		g.parts = []*source{first}
@@ -82,16 +87,16 @@ func newGrowing(p *Provider, spec *plan.Acquire, cols []column, links linkKind, 
 // note remembers the modules of a part, by the lock's holder or before Start.
 func (g *growing) note(s *source) {
 	s.owner = g
-	for _, m := range s.resolution.modules.list {
-		if id, err := process.MappedID(m.file); err == nil && len(m.coming) > 0 {
-			for _, p := range m.coming {
+	for _, m := range s.resolution.Modules.List {
+		if id, err := process.MappedID(m.File); err == nil && len(m.Expected) > 0 {
+			for _, p := range m.Expected {
 				g.known[g.key(id, p.PID)] = 0
 			}
-		} else if err == nil && len(m.in) == 0 {
+		} else if err == nil && len(m.Mapped) == 0 {
 			g.known[g.key(id, 0)] = 0
 		}
-		for _, pl := range m.in {
-			g.known[g.key(process.FileID{Dev: pl.mapping.Dev, Inode: pl.mapping.Inode}, pl.process.PID)] = 0
+		for _, pl := range m.Mapped {
+			g.known[g.key(process.FileID{Dev: pl.Mapping.Dev, Inode: pl.Mapping.Inode}, pl.Process.PID)] = 0
 		}
 	}
 }
@@ -181,7 +186,7 @@ func (g *growing) Start(ctx context.Context, sink probes.Sink, o probes.Options)
 // processes.
 func (g *growing) keep(ended <-chan struct{}, forget func()) {
 	defer forget()
-	ticker := time.NewTicker(markInterval)
+	ticker := time.NewTicker(decode.MarkInterval)
 	defer ticker.Stop()
 	for {
 		select {
@@ -230,7 +235,7 @@ func (g *growing) look() {
 	for _, p := range running {
 		mappings, _ := process.Modules(p.PID)
 		for _, mp := range mappings {
-			g.consider(found{process: p, mapping: mp})
+			g.consider(selection.Mapping{Process: p, Mapping: mp})
 		}
 	}
 }
@@ -245,7 +250,7 @@ func (g *growing) unwatch(watch *process.MapWatch) {
 
 // hear is called for each executable mapping of the machine.
 func (g *growing) hear(m process.Mapped) {
-	if ok, err := g.coming.inModule("", "", filepath.Base(m.Path)); err != nil || !ok {
+	if ok, err := g.coming.InModule("", "", filepath.Base(m.Path)); err != nil || !ok {
 		return
 	}
 	if !g.byName() && !slices.Contains(g.spec.Target.PIDs, m.PID) {
@@ -276,7 +281,7 @@ func (g *growing) mapped(m process.Mapped) {
 	there := false
 	for _, mp := range mappings {
 		if mp.Dev == m.Dev && mp.Inode == m.Inode {
-			g.consider(found{process: p, mapping: mp, at: m.Time})
+			g.consider(selection.Mapping{Process: p, Mapping: mp, At: m.Time})
 			there = true
 		}
 	}
@@ -284,7 +289,7 @@ func (g *growing) mapped(m process.Mapped) {
 		if !runs || !named && !g.matcher.Matches(p) {
 			p = process.Process{PID: m.PID} // another has the pid now
 		}
-		g.consider(found{process: p, mapping: m.Mapping, at: m.Time, left: true})
+		g.consider(selection.Mapping{Process: p, Mapping: m.Mapping, At: m.Time, Left: true})
 	}
 }
 
@@ -300,23 +305,23 @@ func (g *growing) missed(n uint64) {
 }
 
 // consider probes what was found unless that has been done.
-func (g *growing) consider(f found) {
-	name := filepath.Base(f.mapping.Path)
-	if ok, err := g.coming.inModule("", "", name); err != nil || !ok {
+func (g *growing) consider(f selection.Mapping) {
+	name := filepath.Base(f.Mapping.Path)
+	if ok, err := g.coming.InModule("", "", name); err != nil || !ok {
 		return
 	}
-	key := g.key(process.FileID{Dev: f.mapping.Dev, Inode: f.mapping.Inode}, f.process.PID)
+	key := g.key(process.FileID{Dev: f.Mapping.Dev, Inode: f.Mapping.Inode}, f.Process.PID)
 	g.mu.Lock()
 	as, known := g.known[key]
 	g.mu.Unlock()
 	if known && as == 0 {
 		return
 	}
-	changed, there := f.changed()
+	changed, there := f.Changed()
 	if known && (!there || changed == as) {
 		return
 	}
-	if !there && f.left {
+	if !there && f.Left {
 		g.merge.lost(fmt.Sprintf("calls in %s, which was gone before it could be probed", name), 1)
 		return
 	}
@@ -336,33 +341,33 @@ func (g *growing) consider(f found) {
 		return
 	}
 	err := g.grow(&f)
-	if err != nil && !f.left && !f.still() {
-		f.left = true // while it was looked at: what was found there does not count
+	if err != nil && !f.Left && !f.Still() {
+		f.Left = true // while it was looked at: what was found there does not count
 		err = g.grow(&f)
 	}
 	if err != nil {
-		g.forget(key, changed, f.at, err)
+		g.forget(key, changed, f.At, err)
 		g.refuse(name, err)
 		return
 	}
 	g.mu.Lock()
 	if first := g.since[key]; first != 0 {
-		f.at = first
+		f.At = first
 	}
 	g.mu.Unlock()
-	if f.at == 0 {
+	if f.At == 0 {
 		g.merge.lost(fmt.Sprintf("calls in %s before it was probed", name), 1)
 		return
 	}
-	gap := time.Duration(clock.Boot() - f.at)
+	gap := time.Duration(clock.Boot() - f.At)
 	g.merge.lost(fmt.Sprintf("calls in %s from its mapping until it was probed, a gap of %v", name, gap.Round(10*time.Microsecond)), 1)
 }
 
 // forget has a file that was not probed for err tried again when it is mapped
 // next, by whomever: what failed was perhaps this process, or the moment. One that
 // has no such function is, once it has changed.
-func (g *growing) forget(key mappedIn, changed change, at int64, err error) {
-	var none *noFunction
+func (g *growing) forget(key mappedIn, changed selection.Change, at int64, err error) {
+	var none *resolve.NoFunction
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if errors.As(err, &none) {
@@ -375,49 +380,32 @@ func (g *growing) forget(key mappedIn, changed change, at int64, err error) {
 	}
 }
 
-// addFound adds the module that was found: where it was left it is one that will be
-// mapped again.
-func (s *moduleSet) addFound(f *found) error {
-	if !f.left {
-		return s.addMapped(f.process, f.mapping, f.mapping.Path == f.process.Exe)
-	}
-	file, err := f.open()
-	if err != nil {
-		return err
-	}
-	m, err := s.add(file, f.mapping.Path, false)
-	if err == nil && f.process.StartTime != 0 {
-		m.coming = append(m.coming, f.process)
-	}
-	return err
-}
-
 // grow probes the functions of a module that has come.
-func (g *growing) grow(f *found) error {
-	if first := g.first(); first != nil && nests(g.spec) {
+func (g *growing) grow(f *selection.Mapping) error {
+	if first := g.first(); first != nil && calls.Nests(g.spec) {
 		return first.extend(f)
 	}
 	spec := *g.spec
 	if t := spec.Target; len(t.Processes)+len(t.Exes) == 0 {
-		spec.Target.PIDs = []int{f.process.PID}
+		spec.Target.PIDs = []int{f.Process.PID}
 	}
-	var by *selector
-	s, err := g.provider.prepare(&spec, g.cols, g.links, func(_ plan.Target, _ []process.Process, sel *selector) (*moduleSet, error) {
-		by, sel.sizes = sel, sizesBeside(&spec, g.first())
-		set := newModuleSet()
-		if err := set.addFound(f); err != nil {
-			set.close()
+	var by *selection.Selector
+	s, err := g.provider.prepare(&spec, g.cols, g.links, func(_ plan.Target, _ []process.Process, sel *selection.Selector) (*selection.ModuleSet, error) {
+		by, sel.Sizes = sel, sizesBeside(&spec, g.first())
+		set := selection.NewModuleSet()
+		if err := set.AddFound(f); err != nil {
+			set.Close()
 			return nil, err
 		}
 		return set, nil
 	})
 	if err != nil {
-		if _, runs := process.Lookup(f.process.PID); !runs && !g.byName() {
+		if _, runs := process.Lookup(f.Process.PID); !runs && !g.byName() {
 			return errGone
 		}
 		return err
 	}
-	if textOf(s.residual()) != textOf(g.residual) {
+	if resolve.TextOf(s.residual()) != resolve.TextOf(g.residual) {
 		s.Stop()
 		return errOtherwise
 	}
@@ -438,8 +426,8 @@ func (g *growing) grow(f *found) error {
 		g.mu.Unlock()
 		return err
 	}
-	if by.leftOut.Load() {
-		g.merge.lost(fmt.Sprintf("calls of functions of %s that allocate what a text takes", filepath.Base(f.mapping.Path)), 1)
+	if by.LeftOut.Load() {
+		g.merge.lost(fmt.Sprintf("calls of functions of %s that allocate what a text takes", filepath.Base(f.Mapping.Path)), 1)
 	}
 	return nil
 }
@@ -455,17 +443,17 @@ var errStopped = errors.New("the query has ended")
 
 // refuse says that a module which has come is not probed.
 func (g *growing) refuse(name string, err error) {
-	var none *noFunction
+	var none *resolve.NoFunction
 	switch {
 	case errors.Is(err, errStopped):
 		g.merge.lost(fmt.Sprintf("calls in %s from its mapping until the query ended", name), 1)
 	case errors.As(err, &none):
-		if g.coming.names == nil {
+		if g.coming.Names == nil {
 			return // one of many, which need not have it
 		}
-		said := none.why.Msg
-		if none.why.Hint != "" {
-			said += "; " + none.why.Hint
+		said := none.Why.Msg
+		if none.Why.Hint != "" {
+			said += "; " + none.Why.Hint
 		}
 		g.merge.count(said, 1)
 	case errors.Is(err, errGone):
@@ -473,4 +461,16 @@ func (g *growing) refuse(name string, err error) {
 	default:
 		g.merge.lost(fmt.Sprintf("%s was loaded and is not probed: %v", name, err), 1)
 	}
+}
+
+// sizesBeside is what a module has to do that comes beside those of a source; nil: there
+// are none.
+func sizesBeside(spec *plan.Acquire, first *source) selection.Sizing {
+	switch {
+	case !selection.TestsSizes(spec):
+		return selection.AsTheyAre
+	case first != nil && slices.ContainsFunc(first.resolution.Functions, func(w calls.Function) bool { return w.Unsized }):
+		return selection.MayBeUnknown
+	}
+	return selection.AreKnown
 }

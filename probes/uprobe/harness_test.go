@@ -21,6 +21,9 @@ import (
 	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 func TestMain(m *testing.M) {
@@ -28,78 +31,6 @@ func TestMain(m *testing.M) {
 		attachAndHang()
 	}
 	goleak.VerifyTestMain(m)
-}
-
-// matchExpr is a small evaluator of selections: =, IN, AND, OR, NOT, LIKE 'p%'.
-func matchExpr(sel plan.Expr) (func(name, class, module string) (bool, error), error) {
-	return func(name, class, module string) (bool, error) {
-		return evalSelect(sel, []string{name, class, module})
-	}, nil
-}
-
-func evalSelect(e plan.Expr, row []string) (bool, error) {
-	text := func(x plan.Expr) string {
-		if c, ok := x.(*plan.Col); ok {
-			return row[c.Index]
-		}
-		return x.(*plan.Const).V.S
-	}
-	switch e := e.(type) {
-	case *plan.In:
-		return slices.ContainsFunc(e.List, func(c plan.Const) bool { return c.V.S == text(e.X) }), nil
-	case *plan.Call:
-		switch e.Fn {
-		case "=":
-			return text(e.Args[0]) == text(e.Args[1]), nil
-		case "like":
-			return strings.HasPrefix(text(e.Args[0]), strings.TrimSuffix(text(e.Args[1]), "%")), nil
-		case "not":
-			ok, err := evalSelect(e.Args[0], row)
-			return !ok, err
-		case "and", "or":
-			l, err := evalSelect(e.Args[0], row)
-			if err != nil || l == (e.Fn == "or") {
-				return l, err
-			}
-			return evalSelect(e.Args[1], row)
-		}
-	}
-	return false, fmt.Errorf("cannot evaluate %s", e)
-}
-
-func selColumn(i int) plan.Expr {
-	return &plan.Col{Index: i, Name: plan.SelectColumns[i], T: types.Varchar}
-}
-
-func call(fn string, args ...plan.Expr) plan.Expr {
-	return &plan.Call{Fn: fn, Args: args, T: types.Boolean}
-}
-
-func is(column int, value string) plan.Expr {
-	return call("=", selColumn(column), &plan.Const{V: types.Str(value)})
-}
-
-// named selects functions by name.
-func named(names ...string) plan.Expr {
-	in := &plan.In{X: selColumn(selName)}
-	for _, n := range names {
-		in.List = append(in.List, plan.Const{V: types.Str(n)})
-	}
-	return in
-}
-
-// acquisition is a specification of some of a stream's columns.
-func acquisition(stream string, t plan.Target, sel plan.Expr, cols ...string) *plan.Acquire {
-	a := &plan.Acquire{Stream: stream, Target: t, Select: sel, Out: types.Schema{Time: -1}}
-	for _, name := range cols {
-		for _, f := range streams[stream].Fields() {
-			if f.Name == name {
-				a.Out.Fields = append(a.Out.Fields, f)
-			}
-		}
-	}
-	a.Out.Time = a.Out.Index("timestamp")
-	return a
 }
 
 // record is a sink that keeps everything.
@@ -320,10 +251,10 @@ const success = "<nil>"
 func provider(t testing.TB, o Options) *Provider {
 	t.Helper()
 	if o.Match == nil {
-		o.Match = matchExpr
+		o.Match = testplan.Match
 	}
 	if o.Prices == nil {
-		o.Prices = estimates // the same sites on every machine
+		o.Prices = calls.Estimates // the same sites on every machine
 	}
 	p := New(o)
 	t.Cleanup(func() {
@@ -361,19 +292,17 @@ func returnModes(t *testing.T, f func(t *testing.T, o Options)) {
 // trapModes runs a test with return traps, through each kind of link that the
 // kernel has.
 func trapModes(t *testing.T, f func(t *testing.T, o Options)) {
-	for k := linkSession; k <= linkPerf; k++ {
+	for k := attach.Session; k <= attach.Perf; k++ {
 		t.Run(k.String(), func(t *testing.T) {
-			needFeature(t, k.needs())
+			needFeature(t, k.Needs())
 			f(t, Options{Links: k.String()})
 		})
 	}
 }
 
-func needFeature(t testing.TB, f feature) {
+func needFeature(t testing.TB, f attach.Feature) {
 	t.Helper()
-	if !f.has() {
-		testenv.Skip(t, "needs Linux %s: the kernel has no %s", f.since, f.name)
+	if !f.Has() {
+		testenv.Skip(t, "needs Linux %s: the kernel has no %s", f.Since, f.Name)
 	}
 }
-
-func constant(s string) plan.Expr { return &plan.Const{V: types.Str(s)} }

@@ -11,8 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // told is a line of testdata/heap.c: what a thread says that it did.
@@ -215,8 +217,8 @@ func TestHeapByProgram(t *testing.T) {
 			p := provider(t, Options{})
 			r := runCommand(t, cmd)
 			exe := plan.Target{Exes: []string{target}} // its child, too
-			srcA, allocated := start(t, p, acquisition(Allocation, exe, nil, heapColumns...))
-			srcB, released := start(t, p, acquisition(Deallocation, exe, nil, heapColumns...))
+			srcA, allocated := start(t, p, testplan.Acquire(catalog.Allocation, exe, nil, heapColumns...))
+			srcB, released := start(t, p, testplan.Acquire(catalog.Deallocation, exe, nil, heapColumns...))
 			t.Log(strings.Join(append(srcA.Info().Notices, srcB.Info().Notices...), "\n"))
 			lines := r.finish(success)
 			srcA.Stop()

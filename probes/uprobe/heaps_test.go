@@ -10,7 +10,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/planner/catalog"
+	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // heaps calls the functions that mimalloc has besides C's, and says what each gave
@@ -80,8 +83,8 @@ func TestAllocationsOfHeaps(t *testing.T) {
 	target := testenv.CompileCText(t, heaps, "-O1", "-fno-builtin", "-Wl,--no-as-needed", library, "-Wl,-rpath,"+filepath.Dir(library))
 	p := provider(t, Options{})
 	r := runCommand(t, exec.Command(target))
-	_, allocated := start(t, p, acquisition(Allocation, r.target(), nil, heapColumns...))
-	_, released := start(t, p, acquisition(Deallocation, r.target(), nil, heapColumns...))
+	_, allocated := start(t, p, testplan.Acquire(catalog.Allocation, r.target(), nil, heapColumns...))
+	_, released := start(t, p, testplan.Acquire(catalog.Deallocation, r.target(), nil, heapColumns...))
 	want := r.finish(success)
 	allocated.wait(t)
 	released.wait(t)
@@ -119,9 +122,9 @@ int main() { ready(); for (long i = 1; i <= 100; i++) { drops(makes()); arrays(i
 `, "-O1", "-fno-builtin", "-fno-optimize-sibling-calls")
 	p := provider(t, Options{})
 	r := run(t, target)
-	own := call("like", selColumn(selName), constant("operator %"))
-	_, allocated := start(t, p, acquisition(Allocation, r.target(), own, "function_name", "size"))
-	_, released := start(t, p, acquisition(Deallocation, r.target(), own, "function_name", "size"))
+	own := testplan.Call("like", testplan.SelectColumn(plan.SelectName), testplan.Constant("operator %"))
+	_, allocated := start(t, p, testplan.Acquire(catalog.Allocation, r.target(), own, "function_name", "size"))
+	_, released := start(t, p, testplan.Acquire(catalog.Deallocation, r.target(), own, "function_name", "size"))
 	r.finish(success)
 	total := func(rec *record) (n, size int64) {
 		for _, row := range rec.wait(t).rows {

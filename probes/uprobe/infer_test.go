@@ -1,14 +1,17 @@
 package uprobe
 
 import (
-	"endoscope/probes"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
+	"endoscope/probes"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 const inferable = prelude + `
@@ -21,7 +24,7 @@ int main(void) { ready(); for (int i = 0; i < 100; i++) { sink += left(i) + alon
 `
 
 func countByFunction(r *running, names ...string) *plan.Acquire {
-	return aggregate(acquisition(FunctionStart, r.target(), named(names...), "timestamp", "function_name"), 0,
+	return aggregate(testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named(names...), "timestamp", "function_name"), 0,
 		[]plan.Expr{col("function_name")}, agg("count"))
 }
 
@@ -41,13 +44,13 @@ func TestInferredRows(t *testing.T) {
 	testenv.NeedUprobes(t)
 	r := run(t, testenv.CompileCText(t, inferable, "-O1", "-rdynamic"))
 	p := provider(t, Options{})
-	spec := aggregate(acquisition(FunctionStart, r.target(), named("left", "right", "shared"), "timestamp", "function_name", "tid"), 0,
+	spec := aggregate(testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("left", "right", "shared"), "timestamp", "function_name", "tid"), 0,
 		[]plan.Expr{col("function_name"), col("tid")}, agg("count"))
 	src, err := p.Prepare(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
 	}
-	src.(*source).aggregation.limit = 1
+	src.(*source).aggregation.Limit = 1
 	sink := newRecord(spec)
 	if err := src.Start(t.Context(), sink, probes.Options{}); err != nil {
 		t.Fatal(err)
@@ -75,20 +78,20 @@ func TestInferredFromRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := src.(*source)
-	if len(s.resolution.inferred) != 1 {
-		t.Fatalf("%d functions are inferred, want shared alone", len(s.resolution.inferred))
+	if len(s.resolution.Inferred) != 1 {
+		t.Fatalf("%d functions are inferred, want shared alone", len(s.resolution.Inferred))
 	}
 	// As if right had been taken to have an instruction that the kernel refuses.
-	w := &s.resolution.wants[slices.IndexFunc(s.resolution.wants, func(w want) bool { return w.label.function == "right" })]
+	w := &s.resolution.Functions[slices.IndexFunc(s.resolution.Functions, func(w calls.Function) bool { return w.Label.Function == "right" })]
 	code := make([]byte, 64)
-	if _, err := s.resolution.modules.list[0].file.ReadAt(code, int64(w.site.Offset)); err != nil {
+	if _, err := s.resolution.Modules.List[0].File.ReadAt(code, int64(w.Site.Offset)); err != nil {
 		t.Fatal(err)
 	}
 	at := strings.Index(string(code), "\xc4\xe3")
 	if at < 0 {
 		t.Fatalf("no such instruction in % x", code)
 	}
-	w.site.Offset += uint64(at)
+	w.Site.Offset += uint64(at)
 	sink := newRecord(spec)
 	if err := src.Start(t.Context(), sink, probes.Options{}); err != nil {
 		t.Fatal(err)
@@ -137,7 +140,7 @@ int main(int argc, char **argv) {
 		r := run(t, target, c.args...)
 		spec := countByFunction(r, "left", "shared", "instead")
 		src, sink := start(t, provider(t, Options{}), spec)
-		if n := len(src.(*source).resolution.inferred); n != c.inferred {
+		if n := len(src.(*source).resolution.Inferred); n != c.inferred {
 			t.Errorf("%v: %d functions are inferred, want %d; %v", c.args, n, c.inferred, src.Info().Notices)
 		}
 		r.finish(success)

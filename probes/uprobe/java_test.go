@@ -13,10 +13,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
 	"endoscope/probes/lang/java"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/decode"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // javaProgram calls methods, and says how often: some recursive, some often
@@ -108,7 +111,9 @@ func ownJava(t *testing.T) string {
 	return testenv.CopyFile(t, installed, filepath.Join(dir, "bin", "java"))
 }
 
-func ofApp() plan.Expr { return call("like", selColumn(selClass), constant("app.Main%")) }
+func ofApp() plan.Expr {
+	return testplan.Call("like", testplan.SelectColumn(plan.SelectClass), testplan.Constant("app.Main%"))
+}
 
 // said is what the program counted.
 func said(t *testing.T, lines []string) map[string]int {
@@ -134,11 +139,11 @@ func ofNames(have, want map[string]int) map[string]int {
 // whether it returns or throws.
 func TestJavaMethods(t *testing.T) {
 	testenv.NeedUprobes(t)
-	for _, stream := range []string{FunctionStart, FunctionEnd, FunctionDuration} {
+	for _, stream := range []string{catalog.FunctionStart, catalog.FunctionEnd, catalog.FunctionDuration} {
 		t.Run(stream, func(t *testing.T) {
 			p := provider(t, Options{})
 			r := runJava(t, "-XX:+ExtendedDTraceProbes")
-			_, got := start(t, p, acquisition(stream, r.target(), ofApp(), "timestamp", "function_name", "class", "module", "tid"))
+			_, got := start(t, p, testplan.Acquire(stream, r.target(), ofApp(), "timestamp", "function_name", "class", "module", "tid"))
 			want := said(t, r.finish(success))
 			got.wait(t)
 			if diff := cmp.Diff(want, ofNames(tally(got.strings("function_name")), want)); diff != "" {
@@ -168,14 +173,14 @@ func TestJavaOverloads(t *testing.T) {
 		sel  plan.Expr
 		want map[string]int
 	}{
-		{named("app.Main.over"), map[string]int{"app.Main.over": 50}},
-		{named("app.Main.over(int)"), map[string]int{"app.Main.over(int)": 30}},
-		{named("app.Main.over(Ljava/lang/String;[J)I", "app.Main.none"), map[string]int{"app.Main.over(Ljava/lang/String;[J)I": 20}},
-		{call("like", selColumn(selName), constant("app.Main.over(%")), map[string]int{"app.Main.over(int)": 30, "app.Main.over(java.lang.String,long[])": 20}},
+		{testplan.Named("app.Main.over"), map[string]int{"app.Main.over": 50}},
+		{testplan.Named("app.Main.over(int)"), map[string]int{"app.Main.over(int)": 30}},
+		{testplan.Named("app.Main.over(Ljava/lang/String;[J)I", "app.Main.none"), map[string]int{"app.Main.over(Ljava/lang/String;[J)I": 20}},
+		{testplan.Call("like", testplan.SelectColumn(plan.SelectName), testplan.Constant("app.Main.over(%")), map[string]int{"app.Main.over(int)": 30, "app.Main.over(java.lang.String,long[])": 20}},
 	}
 	var all []*record
 	for _, c := range cases {
-		_, got := start(t, p, acquisition(FunctionDuration, r.target(), c.sel, "timestamp", "function_name"))
+		_, got := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), c.sel, "timestamp", "function_name"))
 		all = append(all, got)
 	}
 	r.finish(success)
@@ -194,7 +199,7 @@ func TestJavaNames(t *testing.T) {
 	p := provider(t, Options{})
 	r := runJava(t, java.Switch)
 	prepare := func(sel plan.Expr) ([]string, error) {
-		src, err := p.Prepare(context.Background(), acquisition(FunctionStart, r.target(), sel, "timestamp"))
+		src, err := p.Prepare(context.Background(), testplan.Acquire(catalog.FunctionStart, r.target(), sel, "timestamp"))
 		if err != nil {
 			return nil, err
 		}
@@ -202,16 +207,16 @@ func TestJavaNames(t *testing.T) {
 		return src.Info().Notices, nil
 	}
 	for name, near := range map[string]string{"app.Main.wrok": "did you mean app.Main.work", "over": "did you mean app.Main.over", "app.Main.over(short)": "did you mean app.Main.over", "x": "a method is called by its class"} {
-		_, err := prepare(named(name))
+		_, err := prepare(testplan.Named(name))
 		refused(t, err, "no method named "+name+" in java", near)
 	}
 	for _, c := range []struct {
 		sel  plan.Expr
 		want string
 	}{
-		{named("app.Main.fib", "app.Main.hto"), "app.Main.hto (there is no such method; did you mean app.Main.hot"},
-		{named("app.Main$Square.area"), "no class app.Main$Square is loaded: app.Main$Square.area is observed once it is"},
-		{is(selClass, "app.Nain"), "no method of a class that is loaded satisfies class = 'app.Nain': those of later ones are observed"},
+		{testplan.Named("app.Main.fib", "app.Main.hto"), "app.Main.hto (there is no such method; did you mean app.Main.hot"},
+		{testplan.Named("app.Main$Square.area"), "no class app.Main$Square is loaded: app.Main$Square.area is observed once it is"},
+		{testplan.Is(plan.SelectClass, "app.Nain"), "no method of a class that is loaded satisfies class = 'app.Nain': those of later ones are observed"},
 	} {
 		notices, err := prepare(c.sel)
 		if err != nil || !strings.Contains(strings.Join(notices, "\n"), c.want) {
@@ -270,10 +275,10 @@ int main(void) {
 	for _, c := range []struct {
 		stream     string
 		rows, lost int
-	}{{FunctionStart, 13, 0}, {FunctionDuration, 3, 10}, {FunctionCall, 6, 10}} {
+	}{{catalog.FunctionStart, 13, 0}, {catalog.FunctionDuration, 3, 10}, {catalog.FunctionCall, 6, 10}} {
 		p := provider(t, Options{})
 		r := run(t, program, java.Switch)
-		_, got := start(t, p, acquisition(c.stream, r.target(), named("app.V.nap"), "timestamp"))
+		_, got := start(t, p, testplan.Acquire(c.stream, r.target(), testplan.Named("app.V.nap"), "timestamp"))
 		r.finish(success)
 		got.wait(t)
 		if lost := got.lost["virtual threads of Java"]; len(got.rows) != c.rows || lost < uint64(c.lost) || c.lost == 0 && lost > 0 {
@@ -300,7 +305,7 @@ int main(void) {
 `, far), "-O1", "-Wl,--no-as-needed", "-Wl,-rpath,"+filepath.Dir(library), library)
 	p := provider(t, Options{})
 	r := run(t, program, "-XX:+ExtendedDTraceProbes")
-	_, got := start(t, p, acquisition(FunctionDuration, r.target(), call("not", call("like", selColumn(selClass), constant("lib.%"))), "timestamp", "class", "function_name"))
+	_, got := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Call("not", testplan.Call("like", testplan.SelectColumn(plan.SelectClass), testplan.Constant("lib.%"))), "timestamp", "class", "function_name"))
 	r.finish(success)
 	got.wait(t)
 	calls := map[string]int{}
@@ -320,9 +325,9 @@ func TestJavaMethodsTooMany(t *testing.T) {
 	testenv.NeedUprobes(t)
 	p := provider(t, Options{})
 	r := runJava(t, "-XX:+ExtendedDTraceProbes")
-	src, got := start(t, p, acquisition(FunctionStart, r.target(), ofApp(), "timestamp", "function_name"))
+	src, got := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), ofApp(), "timestamp", "function_name"))
 	p.mu.Lock()
-	err := p.active[src.(*source)].objects.Variables[bpf.FunctionVarMethodsKnown].Set(uint32(maxMethods))
+	err := p.active[src.(*source)].Objects.Variables[bpf.FunctionVarMethodsKnown].Set(uint32(decode.MaxMethods))
 	p.mu.Unlock()
 	if err != nil {
 		t.Fatal(err)
@@ -348,7 +353,7 @@ func TestJavaSequence(t *testing.T) {
 	testenv.NeedUprobes(t)
 	p := provider(t, Options{})
 	r := runJava(t, "-XX:+ExtendedDTraceProbes")
-	_, got := start(t, p, acquisition(FunctionCall, r.target(), ofApp(), "timestamp", "tid", "event", "class", "function_name"))
+	_, got := start(t, p, testplan.Acquire(catalog.FunctionCall, r.target(), ofApp(), "timestamp", "tid", "event", "class", "function_name"))
 	want := said(t, r.finish(success))
 	got.wait(t)
 	stacks := map[int64][]string{}
@@ -356,10 +361,10 @@ func TestJavaSequence(t *testing.T) {
 	for i, row := range got.rows {
 		tid, name := row[1].I, row[4].S
 		switch stack := stacks[tid]; row[2].S {
-		case eventEnter:
+		case decode.EventEnter:
 			stacks[tid] = append(stack, name)
 			entered[name]++
-		case eventLeave:
+		case decode.EventLeave:
 			if len(stack) == 0 || stack[len(stack)-1] != name {
 				t.Fatalf("row %d leaves %s, the stack is %v", i, name, stack)
 			}
@@ -383,7 +388,7 @@ func TestJavaDurations(t *testing.T) {
 	testenv.NeedUprobes(t)
 	p := provider(t, Options{})
 	r := runJava(t, "-XX:+ExtendedDTraceProbes")
-	_, got := start(t, p, acquisition(FunctionDuration, r.target(), call("and", named("app.Main.through", "app.Main.throwsSometimes"), is(selClass, "app.Main")), "timestamp", "function_name", "start_time", "duration"))
+	_, got := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Call("and", testplan.Named("app.Main.through", "app.Main.throwsSometimes"), testplan.Is(plan.SelectClass, "app.Main")), "timestamp", "function_name", "start_time", "duration"))
 	r.finish(success)
 	got.wait(t)
 	var inner [3]int64
@@ -409,7 +414,7 @@ func TestJavaSilentNewcomer(t *testing.T) {
 	p := provider(t, Options{})
 	exe := ownJava(t)
 	r := runJavaBy(t, exe, "-XX:+ExtendedDTraceProbes")
-	src, got := start(t, p, acquisition(FunctionStart, plan.Target{Exes: []string{exe}}, named("app.Main.fib"), "timestamp"))
+	src, got := start(t, p, testplan.Acquire(catalog.FunctionStart, plan.Target{Exes: []string{exe}}, testplan.Named("app.Main.fib"), "timestamp"))
 	telling, silent := runJavaBy(t, exe, "-XX:+ExtendedDTraceProbes"), runJavaBy(t, exe)
 	testenv.Until(t, "the silent machine is counted", func() bool { return len(got.causes()) > 0 })
 	silent.finish(success)
@@ -427,14 +432,14 @@ func TestJavaRefused(t *testing.T) {
 	testenv.NeedUprobes(t)
 	p := provider(t, Options{})
 	r := runJava(t)
-	_, err := p.Prepare(context.Background(), acquisition(FunctionStart, r.target(), named("app.Main.fib"), "timestamp"))
+	_, err := p.Prepare(context.Background(), testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("app.Main.fib"), "timestamp"))
 	if err == nil || !strings.Contains(err.Error(), "no function named app.Main.fib in java") || !strings.Contains(err.Error(), java.Hint) {
 		t.Errorf("without probes of calls: %v", err)
 	}
 	silent := r
 	r = runJava(t, "-XX:+ExtendedDTraceProbes")
 	both := plan.Target{PIDs: append(silent.target().PIDs, r.target().PIDs...)}
-	src, err := p.Prepare(context.Background(), acquisition(FunctionStart, both, named("app.Main.fib"), "timestamp"))
+	src, err := p.Prepare(context.Background(), testplan.Acquire(catalog.FunctionStart, both, testplan.Named("app.Main.fib"), "timestamp"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -444,14 +449,14 @@ func TestJavaRefused(t *testing.T) {
 	src.Stop()
 	silent.finish(success)
 	for _, column := range []string{"arg0", "retval", "cpu_time", "receiver_class"} {
-		_, err := p.Prepare(context.Background(), acquisition(FunctionDuration, r.target(), named("app.Main.fib"), column))
+		_, err := p.Prepare(context.Background(), testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("app.Main.fib"), column))
 		if want := fmt.Sprintf("calls of Java methods have no column %s", column); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", column, err)
 		}
 	}
-	for _, stream := range []string{FunctionStart, FunctionDuration, FunctionCall} {
+	for _, stream := range []string{catalog.FunctionStart, catalog.FunctionDuration, catalog.FunctionCall} {
 		for _, column := range []string{"caller", "stack"} {
-			_, err := p.Prepare(context.Background(), acquisition(stream, r.target(), ofApp(), "timestamp", column))
+			_, err := p.Prepare(context.Background(), testplan.Acquire(stream, r.target(), ofApp(), "timestamp", column))
 			var refused *plan.Error
 			if !errors.As(err, &refused) || !strings.Contains(refused.Error(), "calls of Java methods have no column "+column+": the frames") || !strings.Contains(refused.Hint, "java_stacks") {
 				t.Errorf("%s of %s: %v", column, stream, err)
@@ -459,7 +464,7 @@ func TestJavaRefused(t *testing.T) {
 		}
 	}
 	// The machine's own functions, and the program that starts it, are in modules.
-	src, err = p.Prepare(context.Background(), acquisition(FunctionStart, r.target(), call("and", named("JNI_CreateJavaVM"), is(selModule, java.Library)), "timestamp"))
+	src, err = p.Prepare(context.Background(), testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Call("and", testplan.Named("JNI_CreateJavaVM"), testplan.Is(plan.SelectModule, java.Library)), "timestamp"))
 	if err != nil {
 		t.Fatal(err)
 	}

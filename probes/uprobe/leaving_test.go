@@ -8,8 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // visited is a library that does nothing of its own accord.
@@ -49,11 +51,11 @@ int main(int argc, char **argv) {
 	for (long i = 0; i < n; i++) printf("%ld\n", times[i]);
 }`, "-O1", "-ldl")
 	library := copyAs(t, testenv.CompileCText(t, visited, "-O1", "-shared", "-fPIC"), "libplug.so")
-	for _, stream := range []string{FunctionStart, FunctionDuration} {
+	for _, stream := range []string{catalog.FunctionStart, catalog.FunctionDuration} {
 		t.Run(stream, func(t *testing.T) {
 			p := provider(t, Options{})
 			r := run(t, program, library)
-			_, got := start(t, p, acquisition(stream, r.target(), inPlugin(), "timestamp", "arg0"))
+			_, got := start(t, p, testplan.Acquire(stream, r.target(), testplan.InPlugin(), "timestamp", "arg0"))
 			r.step()
 			probed(t, p, 1)
 			fmt.Fprintln(r.in)
@@ -115,7 +117,7 @@ int main(int argc, char **argv) {
 			}
 			p := provider(t, Options{})
 			run(t, path) // for a name there must be a process
-			src, got := start(t, p, acquisition(FunctionStart, target, inPlugin(), "timestamp", "pid"))
+			src, got := start(t, p, testplan.Acquire(catalog.FunctionStart, target, testplan.InPlugin(), "timestamp", "pid"))
 			for i := range programs {
 				own := copyAs(t, library, "libplug.so")
 				args := [][]string{{own}, {own, "unlink"}, {own, "unlink", "leave"}}[i%3]

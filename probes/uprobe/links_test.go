@@ -1,71 +1,19 @@
 package uprobe
 
 import (
-	"endoscope/probes"
 	"fmt"
 	"strings"
 	"testing"
 
-	"endoscope/planner/plan"
-	"endoscope/probes/testenv"
-
 	"golang.org/x/sys/unix"
+
+	"endoscope/planner/catalog"
+	"endoscope/planner/plan"
+	"endoscope/probes"
+	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/internal/testplan"
 )
-
-// auto takes the best that a kernel has; what is asked for by name is had or
-// refused, never replaced.
-func TestChoiceOfLinks(t *testing.T) {
-	kernels := map[string][]linkKind{"5.10": nil, "5.15": {linkPerf}, "6.6": {linkPerf, linkMulti}, "6.13": {linkPerf, linkMulti, linkSession}}
-	for _, c := range []struct{ kernel, wanted, got string }{
-		{"6.13", "", "session"},
-		{"6.6", "", "multi"},
-		{"5.15", "", "perf"},
-		{"5.10", "", "function_start needs Linux 5.15 or newer: this kernel has no perf-event links with cookies"},
-		{"6.13", "perf", "perf"},
-		{"6.13", "multi", "multi"},
-		{"6.13", "session", "session"},
-		{"6.6", "session", "this kernel has no uprobe sessions, which came with Linux 6.13"},
-		{"5.15", "multi", "this kernel has no links of many uprobes, which came with Linux 6.6"},
-		{"5.10", "perf", "this kernel has no perf-event links with cookies, which came with Linux 5.15"},
-		{"6.13", "kprobe", "there are no links of the kind kprobe"},
-	} {
-		spec := acquisition(FunctionStart, plan.Target{}, nil)
-		kind, err := chooseLinks(spec, c.wanted, func(k linkKind) bool {
-			for _, has := range kernels[c.kernel] {
-				if k == has {
-					return true
-				}
-			}
-			return false
-		})
-		got := kind.String()
-		if err != nil {
-			got, _, _ = strings.Cut(err.Error(), " (hint: ")
-		}
-		if got != c.got {
-			t.Errorf("Linux %s, probe_links %q: %s, want %s", c.kernel, c.wanted, got, c.got)
-		}
-	}
-}
-
-func TestReleases(t *testing.T) {
-	for _, c := range []struct {
-		release, version string
-		older            bool
-	}{
-		{"6.9.12-generic", "6.10", true},
-		{"6.10.0-rc1", "6.10", false},
-		{"6.18.44", "6.10", false},
-		{"7.0", "6.10", false},
-		{"5.15", "6.6", true},
-		{"", "6.6", true},
-		{"unknown", "6.6", true},
-	} {
-		if got := olderThan(c.release, c.version); got != c.older {
-			t.Errorf("%q is older than %s: %v", c.release, c.version, got)
-		}
-	}
-}
 
 // The session's setting decides over what the provider would take.
 func TestSettingDecidesLinks(t *testing.T) {
@@ -75,10 +23,10 @@ func TestSettingDecidesLinks(t *testing.T) {
 	for setting, want := range map[string]string{
 		"": "entry+return (multi)", "auto": "entry+return (multi)", "perf": "entry+return (perf)", "session": "entry+return (session)",
 	} {
-		if setting == "session" && !featureSession.has() {
+		if setting == "session" && !attach.FeatureSession.Has() {
 			continue
 		}
-		spec := acquisition(FunctionDuration, plan.Target{Exes: []string{target}}, named("work"), "timestamp")
+		spec := testplan.Acquire(catalog.FunctionDuration, plan.Target{Exes: []string{target}}, testplan.Named("work"), "timestamp")
 		spec.Settings.ProbeLinks = setting
 		src, got := start(t, p, spec)
 		if s := src.Info().Sites; len(s) != 1 || s[0].Kind != want {
@@ -102,11 +50,11 @@ func TestKindsOfLinkAtOneSite(t *testing.T) {
 	r := run(t, target, "50")
 	p := provider(t, Options{})
 	var all []*record
-	for k := linkSession; k <= linkPerf; k++ {
-		if !k.needs().has() {
+	for k := attach.Session; k <= attach.Perf; k++ {
+		if !k.Needs().Has() {
 			continue
 		}
-		spec := acquisition(FunctionDuration, r.target(), named("work"), "arg0", "retval")
+		spec := testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("work"), "arg0", "retval")
 		spec.Settings.ProbeLinks = k.String()
 		_, got := start(t, p, spec)
 		all = append(all, got)
@@ -129,11 +77,11 @@ static void *rest(void *p) { pthread_join(first, 0); for (long i = 0; i < 20; i+
 int main(void) { ready(); pthread_t t; first = pthread_self(); work(1); pthread_create(&t, 0, rest, 0); pthread_exit(0); }
 `, "-O1", "-pthread")
 	returnModes(t, func(t *testing.T, o Options) {
-		for _, stream := range []string{FunctionStart, FunctionDuration} {
+		for _, stream := range []string{catalog.FunctionStart, catalog.FunctionDuration} {
 			t.Run(stream, func(t *testing.T) {
 				p := provider(t, o)
 				r := run(t, target)
-				_, got := start(t, p, acquisition(stream, r.target(), named("work"), "arg0"))
+				_, got := start(t, p, testplan.Acquire(stream, r.target(), testplan.Named("work"), "arg0"))
 				r.finish(success)
 				if n := len(got.wait(t).rows); n != 21 {
 					t.Errorf("%d rows, want 21", n)
@@ -147,7 +95,7 @@ int main(void) { ready(); pthread_t t; first = pthread_self(); work(1); pthread_
 // refused before anything is attached.
 func TestLimitsOfPerfEvents(t *testing.T) {
 	testenv.NeedUprobes(t)
-	needFeature(t, featurePerf)
+	needFeature(t, attach.FeaturePerf)
 	var text strings.Builder
 	text.WriteString(prelude)
 	for i := range 600 {
@@ -156,7 +104,7 @@ func TestLimitsOfPerfEvents(t *testing.T) {
 	target := testenv.CompileCText(t, text.String()+"int main(void) { ready(); }", "-O1")
 	p := provider(t, Options{Links: "perf"})
 	like := func(pattern string) *plan.Acquire {
-		return acquisition(FunctionDuration, plan.Target{Exes: []string{target}}, call("like", selColumn(selName), constant(pattern)), "timestamp")
+		return testplan.Acquire(catalog.FunctionDuration, plan.Target{Exes: []string{target}}, testplan.Call("like", testplan.SelectColumn(plan.SelectName), testplan.Constant(pattern)), "timestamp")
 	}
 	_, err := p.Prepare(t.Context(), like("fn%"))
 	refused(t, err, "600 functions would take 1200 probes by perf events", "choose functions by name; SET probe_links = multi")
@@ -185,20 +133,20 @@ func TestLimitsOfPerfEvents(t *testing.T) {
 // A site that the kernel refuses is told by its index, and nothing stays.
 func TestRefusedPerfEvent(t *testing.T) {
 	testenv.NeedUprobes(t)
-	needFeature(t, featurePerf)
+	needFeature(t, attach.FeaturePerf)
 	target := testenv.CompileCText(t, worker, "-O1")
 	r := run(t, target, "1")
 	p := provider(t, Options{Links: "perf"})
-	src, err := p.Prepare(t.Context(), acquisition(FunctionStart, r.target(), named("work"), "timestamp"))
+	src, err := p.Prepare(t.Context(), testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("work"), "timestamp"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := src.(*source)
 	// An offset beyond the file, as if it had changed since.
-	bad := s.resolution.wants[0]
-	bad.site.Offset, bad.label.function = 1<<40, "gone"
-	s.resolution.wants = append(s.resolution.wants, bad)
-	s.filter.facts = append(s.filter.facts, 0)
+	bad := s.resolution.Functions[0]
+	bad.Site.Offset, bad.Label.Function = 1<<40, "gone"
+	s.resolution.Functions = append(s.resolution.Functions, bad)
+	s.filter.Facts = append(s.filter.Facts, 0)
 	err = src.Start(t.Context(), newRecord(s.spec), probes.Options{})
 	refused(t, err, "the kernel refuses to probe gone in target", "leave it out")
 	if isPatched(t, r) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"endoscope/probes"
+	"endoscope/probes/uprobe/program"
 )
 
 // Load implements probes.Source: it loads the query's programs, which takes
@@ -28,20 +29,20 @@ func (s *source) Load(ctx context.Context, o probes.Options) error {
 }
 
 // install loads s's programs. Provider.mu is held.
-func (p *Provider) install(s *source) (*installation, error) {
+func (p *Provider) install(s *source) (*program.Installation, error) {
 	if p.kernel == nil {
 		c, err := p.compiled()
 		if err != nil {
 			return nil, err
 		}
-		k, err := load(p.o, c)
+		k, err := program.New(p.o.RingBytes, p.o.MaxCalls, p.o.preallocates(), c)
 		if err != nil {
 			return nil, err
 		}
 		p.kernel = k
 	}
-	p.kernel.ahead.begin()
-	return p.kernel.install(s.setup())
+	p.kernel.WarmUp.Begin()
+	return p.kernel.Install(s.setup())
 }
 
 // unload undoes Load, if what it loaded was not used.
@@ -52,9 +53,9 @@ func (p *Provider) unload(s *source) {
 		return
 	}
 	if p.kernel != nil {
-		p.kernel.remove(s.loaded)
+		p.kernel.Remove(s.loaded)
 	} else { // the provider was closed
-		s.loaded.objects.Close()
+		s.loaded.Objects.Close()
 	}
 	s.loaded = nil
 }

@@ -6,9 +6,11 @@ import (
 
 	"github.com/prometheus/procfs"
 
+	"endoscope/planner/catalog"
 	"endoscope/probes"
 	"endoscope/probes/bpf"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // programCount counts the descriptors of eBPF programs that this process holds.
@@ -37,7 +39,7 @@ func TestLoad(t *testing.T) {
 	target := testenv.CompileCText(t, steps, "-O1", "-fno-optimize-sibling-calls")
 	p := provider(t, Options{})
 	r := run(t, target)
-	spec := acquisition(FunctionDuration, r.target(), named("alpha"), "timestamp", "duration")
+	spec := testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("alpha"), "timestamp", "duration")
 	prepare := func() probes.Source {
 		src, err := p.Prepare(context.Background(), spec)
 		if err != nil {
@@ -70,7 +72,7 @@ func TestLoad(t *testing.T) {
 	if n := len(sink.rows); n != 10 {
 		t.Errorf("%d rows of 10 calls", n)
 	}
-	p.kernel.ahead.close() // which may still be at it
+	p.kernel.WarmUp.Close() // which may still be at it
 	if n := programCount(t); n != before {
 		t.Errorf("%d programs are left, %d were before", n, before)
 	}
@@ -80,7 +82,7 @@ func TestLoad(t *testing.T) {
 	if err := late.Start(context.Background(), newRecord(spec), probes.Options{}); err == nil {
 		t.Error("a process that has ended was probed")
 	}
-	p.kernel.ahead.close() // which may still be at it
+	p.kernel.WarmUp.Close() // which may still be at it
 	if n := programCount(t); n != before {
 		t.Errorf("%d programs are left of a start that failed, %d were before", n, before)
 	}
@@ -94,12 +96,12 @@ func TestPrompt(t *testing.T) {
 	p := provider(t, Options{})
 	r := run(t, target)
 	for _, prompt := range []bool{true, false} {
-		spec := acquisition(FunctionStart, r.target(), named("beta"), "timestamp")
+		spec := testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("beta"), "timestamp")
 		spec.Settings.Prompt = prompt
 		src, _ := start(t, p, spec)
 		p.mu.Lock()
 		var wake uint64
-		err := p.active[src.(*source)].objects.Variables[bpf.FunctionVarWakeBytes].Get(&wake)
+		err := p.active[src.(*source)].Objects.Variables[bpf.FunctionVarWakeBytes].Get(&wake)
 		p.mu.Unlock()
 		if err != nil || (wake == 0) != prompt {
 			t.Errorf("prompt is %v, and the reader is woken when %d bytes wait (%v)", prompt, wake, err)

@@ -8,7 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/planner/catalog"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // Where the instruction by which a function is entered is also the one by which
@@ -40,7 +42,7 @@ int main(void) {
 			t.Run(links+" "+col, func(t *testing.T) {
 				r := run(t, target)
 				p := provider(t, Options{Links: links})
-				spec := byExits(FunctionDuration, r.target(), named("returns", "jumps", "jumps_on", "lands", "pads", "late"), "function_name", "duration", col)
+				spec := byExits(catalog.FunctionDuration, r.target(), testplan.Named("returns", "jumps", "jumps_on", "lands", "pads", "late"), "function_name", "duration", col)
 				src, got := start(t, p, spec)
 				probes := map[uint64]int{}
 				shared := 0

@@ -5,7 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"endoscope/planner/catalog"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // A query begins and ends for all of its functions at one instant, though the kernel
@@ -29,12 +31,12 @@ int main(void) {
 	ready();
 	for (;;) { `+calls.String()+` usleep(100); }
 }`, "-O1", "-fno-omit-frame-pointer") // which begin with push: a turn takes less than to attach them
-	for _, stream := range []string{FunctionStart, FunctionDuration} {
+	for _, stream := range []string{catalog.FunctionStart, catalog.FunctionDuration} {
 		t.Run(stream, func(t *testing.T) {
 			p := provider(t, Options{})
 			r := run(t, target)
 			r.step() // it is in the middle of its turns all the time
-			src, got := start(t, p, acquisition(stream, r.target(), named(names...), "function_name"))
+			src, got := start(t, p, testplan.Acquire(stream, r.target(), testplan.Named(names...), "function_name"))
 			rows := func() int {
 				got.mu.Lock()
 				defer got.mu.Unlock()

@@ -6,8 +6,10 @@ import (
 	"path/filepath"
 	"testing"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // Of a library that all processes share only the calls of an executable are
@@ -31,10 +33,10 @@ int main(int argc, char **argv) { ready(); for (long i = 0; i < atol(argv[1]); i
 	target, stranger := filepath.Join(dir, "es-mine"), filepath.Join(dir, "es-stranger")
 	testenv.CopyFile(t, built, target)
 	testenv.CopyFile(t, built, stranger)
-	sel := call("and", named("lib_work"), is(selModule, filepath.Base(lib)))
+	sel := testplan.Call("and", testplan.Named("lib_work"), testplan.Is(plan.SelectModule, filepath.Base(lib)))
 	p := provider(t, Options{})
 	r, other := run(t, target, "30"), run(t, stranger, "40")
-	calls, got := start(t, p, acquisition(FunctionStart, plan.Target{Exes: []string{target}}, sel, "process"))
+	calls, got := start(t, p, testplan.Acquire(catalog.FunctionStart, plan.Target{Exes: []string{target}}, sel, "process"))
 	later := run(t, target, "5")
 	other.finish(success)
 	r.finish(success)

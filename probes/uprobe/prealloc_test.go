@@ -6,54 +6,11 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
-	"endoscope/probes/bpf"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
-
-// Every hash table of the programs is told to have its memory from the
-// beginning, and no other map is: thread storage cannot, arrays have it anyway.
-func TestPreallocate(t *testing.T) {
-	spec, err := bpf.LoadFunction()
-	if err != nil {
-		t.Fatal(err)
-	}
-	was := map[string]uint32{}
-	for name, m := range spec.Maps {
-		was[name] = m.Flags
-		m.MaxEntries = max(m.MaxEntries, 1<<18)
-	}
-	boundPreallocated(spec.Maps)
-	for name, m := range spec.Maps {
-		if m.MaxEntries < 1<<18 {
-			t.Errorf("%s is bounded before it is preallocated", name)
-		}
-	}
-	preallocate(spec.Maps)
-	boundPreallocated(spec.Maps)
-	tables := 0
-	for name, m := range spec.Maps {
-		if m.Type != ebpf.Hash {
-			if m.Flags != was[name] || m.MaxEntries < 1<<18 {
-				t.Errorf("%s, a %s, has been changed", name, m.Type)
-			}
-			continue
-		}
-		tables++
-		if was[name]&unix.BPF_F_NO_PREALLOC == 0 {
-			t.Errorf("%s is preallocated where it need not be", name)
-		}
-		if m.Flags&unix.BPF_F_NO_PREALLOC != 0 {
-			t.Errorf("%s is not preallocated", name)
-		}
-		if size := m.MaxEntries * (m.KeySize + m.ValueSize); size > maxPreallocated || size < maxPreallocated/4 {
-			t.Errorf("%s takes %d bytes", name, size)
-		}
-	}
-	if tables != 9 {
-		t.Errorf("there are %d hash tables", tables)
-	}
-}
 
 // What the kernel is given when tables are preallocated, and that queries that
 // use each of them are none the worse: targets, calls under way, goroutines,
@@ -69,16 +26,16 @@ int main(void) { ready(); for (int i = 0; i < 30; i++) down(99); return 0; }
 		t.Helper()
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		for name, m := range p.active[src.(*source)].objects.Maps {
+		for name, m := range p.active[src.(*source)].Objects.Maps {
 			if m.Type() == ebpf.Hash && m.Flags()&unix.BPF_F_NO_PREALLOC != 0 {
 				t.Errorf("the kernel allocates entries of %s as they come", name)
 			}
 		}
 	}
 	r := run(t, target)
-	src, calls := start(t, p, byExits(FunctionDuration, r.target(), named("down"), "arg0", "retval", "depth"))
+	src, calls := start(t, p, byExits(catalog.FunctionDuration, r.target(), testplan.Named("down"), "arg0", "retval", "depth"))
 	check(src)
-	spec := aggregate(acquisition(FunctionStart, plan.Target{Exes: []string{target}}, named("down"), "timestamp", "arg0"), 0,
+	spec := aggregate(testplan.Acquire(catalog.FunctionStart, plan.Target{Exes: []string{target}}, testplan.Named("down"), "timestamp", "arg0"), 0,
 		[]plan.Expr{col("arg0")}, agg("count"), agg("quantile", col("arg0")))
 	counting, counted := start(t, p, spec)
 	check(counting)

@@ -7,20 +7,24 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/calibrate"
 	"endoscope/probes/codesite"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // What is measured is all that can be had through each kind of link, and
 // nothing of it stays.
 func TestPricesAreMeasured(t *testing.T) {
 	testenv.NeedUprobes(t)
-	for k := linkSession; k <= linkPerf; k++ {
+	for k := attach.Session; k <= attach.Perf; k++ {
 		t.Run(k.String(), func(t *testing.T) {
-			needFeature(t, k.needs())
+			needFeature(t, k.Needs())
 			p := provider(t, Options{})
 			table, err := p.measure(k)
 			if err != nil {
@@ -54,10 +58,10 @@ int main(void) { ready(); either(1); return 0; }
 `, "-O1")
 	prices := func(nop float64) calibrate.Table {
 		return calibrate.Table{
-			priceEntry:   {codesite.Emulated: 111, codesite.Nop: nop, codesite.Stepped: 9999},
-			priceCounted: {codesite.Emulated: 100, codesite.Nop: nop - 1, codesite.Stepped: 9000},
-			pricePair:    {codesite.Emulated: 222, codesite.Nop: 2 * nop, codesite.Stepped: 19999},
-			priceExits:   {codesite.Emulated: 888, codesite.Nop: 4 * nop, codesite.Stepped: 39999},
+			calls.PriceEntry:   {codesite.Emulated: 111, codesite.Nop: nop, codesite.Stepped: 9999},
+			calls.PriceCounted: {codesite.Emulated: 100, codesite.Nop: nop - 1, codesite.Stepped: 9000},
+			calls.PricePair:    {codesite.Emulated: 222, codesite.Nop: 2 * nop, codesite.Stepped: 19999},
+			calls.PriceExits:   {codesite.Emulated: 888, codesite.Nop: 4 * nop, codesite.Stepped: 39999},
 		}
 	}
 	type told struct {
@@ -71,20 +75,20 @@ int main(void) { ready(); either(1); return 0; }
 		nop                 float64
 		want                told
 	}{
-		{"the nop is cheaper", "multi", FunctionStart, plan.AutoReturns, 50, told{codesite.Nop, 50, false}},
-		{"the kernel steps the nop", "multi", FunctionStart, plan.AutoReturns, 9999, told{codesite.Emulated, 111, false}},
-		{"with the return", "multi", FunctionDuration, plan.AutoReturns, 9999, told{codesite.Emulated, 222, false}},
-		{"by perf events", "perf", FunctionDuration, plan.AutoReturns, 9999, told{codesite.Emulated, 222, false}},
-		{"with the exit", "multi", FunctionDuration, plan.ExitReturns, 9999, told{codesite.Emulated, 444, false}},
-		{"of another kind of link than was measured", "session", FunctionDuration, plan.AutoReturns, 9999,
-			told{codesite.Emulated, estimates[priceSession][codesite.Emulated], true}},
+		{"the nop is cheaper", "multi", catalog.FunctionStart, plan.AutoReturns, 50, told{codesite.Nop, 50, false}},
+		{"the kernel steps the nop", "multi", catalog.FunctionStart, plan.AutoReturns, 9999, told{codesite.Emulated, 111, false}},
+		{"with the return", "multi", catalog.FunctionDuration, plan.AutoReturns, 9999, told{codesite.Emulated, 222, false}},
+		{"by perf events", "perf", catalog.FunctionDuration, plan.AutoReturns, 9999, told{codesite.Emulated, 222, false}},
+		{"with the exit", "multi", catalog.FunctionDuration, plan.ExitReturns, 9999, told{codesite.Emulated, 444, false}},
+		{"of another kind of link than was measured", "session", catalog.FunctionDuration, plan.AutoReturns, 9999,
+			told{codesite.Emulated, calls.Estimates[calls.PriceSession][codesite.Emulated], true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.links == "session" {
-				needFeature(t, featureSession)
+				needFeature(t, attach.FeatureSession)
 			}
 			p := provider(t, Options{Links: c.links, Returns: c.returns, Prices: prices(c.nop)})
-			src, err := p.Prepare(t.Context(), acquisition(c.stream, plan.Target{Exes: []string{target}}, named("either"), "timestamp"))
+			src, err := p.Prepare(t.Context(), testplan.Acquire(c.stream, plan.Target{Exes: []string{target}}, testplan.Named("either"), "timestamp"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -99,16 +103,16 @@ int main(void) { ready(); either(1); return 0; }
 
 // What is aggregated in the kernel costs no record.
 func TestPriceOfWhatIsAggregated(t *testing.T) {
-	c := costs{calibrate.Table{
-		priceEntry:   {codesite.Emulated: 150},
-		priceCounted: {codesite.Emulated: 100},
-		priceSession: {codesite.Emulated: 400},
+	c := calls.Costs{Measured: calibrate.Table{
+		calls.PriceEntry:   {codesite.Emulated: 150},
+		calls.PriceCounted: {codesite.Emulated: 100},
+		calls.PriceSession: {codesite.Emulated: 400},
 	}}
 	for _, x := range []struct {
-		returns returns
+		returns calls.Returns
 		want    float64
-	}{{unseen, 100}, {trapped, 350}} {
-		if got, estimated := c.site(want{returns: x.returns}, codesite.Emulated, linkSession, true); got != x.want || estimated {
+	}{{calls.Unseen, 100}, {calls.Trapped, 350}} {
+		if got, estimated := c.Site(calls.Function{Returns: x.returns}, codesite.Emulated, attach.Session, true); got != x.want || estimated {
 			t.Errorf("%v: %v, estimated %v; want %v", x.returns, got, estimated, x.want)
 		}
 	}
@@ -116,15 +120,15 @@ func TestPriceOfWhatIsAggregated(t *testing.T) {
 
 // Where nothing was measured the estimates hold, and are said to be that.
 func TestEstimates(t *testing.T) {
-	for price := range estimates {
+	for price := range calls.Estimates {
 		for _, m := range calibrate.Methods {
-			if ns, estimated := (costs{}).of(price, m); ns <= 0 || !estimated {
+			if ns, estimated := (calls.Costs{}).Price(price, m); ns <= 0 || !estimated {
 				t.Errorf("%s, %s: %v, estimated %v", price, m, ns, estimated)
 			}
 		}
 	}
 	for ns, want := range map[float64]float64{0: 0, 7.4: 7, 99: 99, 123: 120, 17_440: 17_000, 18_777: 19_000} {
-		if got := rounded(ns); got != want {
+		if got := calls.Rounded(ns); got != want {
 			t.Errorf("%v is about %v, want %v", ns, got, want)
 		}
 	}
@@ -136,13 +140,13 @@ func TestPricesAreKept(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", dir)
 	sites := func() []probes.Site {
-		p := New(Options{Match: matchExpr})
+		p := New(Options{Match: testplan.Match})
 		defer p.Close()
 		self, err := os.Executable()
 		if err != nil {
 			t.Fatal(err)
 		}
-		src, err := p.Prepare(context.Background(), acquisition(FunctionStart, plan.Target{Exes: []string{self}}, named("main.main"), "timestamp"))
+		src, err := p.Prepare(context.Background(), testplan.Acquire(catalog.FunctionStart, plan.Target{Exes: []string{self}}, testplan.Named("main.main"), "timestamp"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,7 +169,7 @@ func TestPricesAreKept(t *testing.T) {
 // BenchmarkMeasure is what the first query of a machine waits for.
 func BenchmarkMeasure(b *testing.B) {
 	testenv.NeedUprobes(b)
-	links, err := chooseLinks(&plan.Acquire{}, "", func(k linkKind) bool { return k.needs().has() })
+	links, err := attach.ChooseKind(&plan.Acquire{}, "", func(k attach.Kind) bool { return k.Needs().Has() })
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"endoscope/probes"
+	"endoscope/probes/uprobe/abi"
+	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/program"
 )
-
-// rowNs is what it costs to bring a record to the engine and into a join, in ns
-// of the machine's time: of the former there are 1.0 to 1.7 million a second.
-const rowNs = 1_000
 
 // pricing is what the calls of a source's functions cost on average. What
 // evaluates plans and what detaches probes ask for it by turns.
@@ -27,31 +27,17 @@ type pricing struct {
 // cannot be refused, a shut gate saves the row alone.
 func (s *source) price() probes.Price {
 	r := s.resolution
-	p := s.pricing.mean(r.wants, func(w want) probes.Price { return r.costs.call(w, s.links) })
-	if s.wants.options&useDepth != 0 || s.links != linkSession && slices.ContainsFunc(r.wants, func(w want) bool { return w.returns == trapped }) {
+	p := s.pricing.mean(r.Functions, func(w calls.Function) probes.Price { return r.Costs.Call(w, s.links) })
+	if s.wants.Options&abi.UseDepth != 0 || s.links != attach.Session && slices.ContainsFunc(r.Functions, func(w calls.Function) bool { return w.Returns == calls.Trapped }) {
 		p.Open, p.Return = p.Open+p.Return, 0
 		p.Shut = p.Open
 	}
 	return p
 }
 
-// call is what a call of w costs.
-func (c costs) call(w want, links linkKind) probes.Price {
-	entry, _ := c.of(priceCounted, w.site.Method)
-	record, _ := c.of(priceEntry, w.site.Method)
-	whole, _ := c.site(w, w.site.Method, links, true)
-	p := probes.Price{Open: entry, Shut: entry, Return: max(0, whole-entry), Row: max(0, record-entry) + rowNs}
-	if len(w.exits) > 0 { // a call leaves by one of them, awaited or not
-		exit, _ := c.site(w, w.exits[0].Method, links, true)
-		trap, _ := c.of(priceCounted, w.exits[0].Method)
-		p.Open, p.Return, p.Shut = whole+exit, 0, entry+trap
-	}
-	return p
-}
-
 // look counts what was called since the last look, if that was long enough ago
 // for the number of functions.
-func (p *pricing) look(in *installation, functions int) {
+func (p *pricing) look(in *program.Installation, functions int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if now := time.Now(); now.Sub(p.at) >= max(time.Second/2, time.Duration(functions)*time.Millisecond) {
@@ -64,7 +50,7 @@ func (p *pricing) look(in *installation, functions int) {
 	}
 	since, calls := make([]uint64, functions), uint64(0)
 	for i := range since {
-		n := in.hits(uint32(i), &p.per)
+		n := in.Hits(uint32(i), &p.per)
 		since[i] = n - p.hits[i]
 		calls += since[i]
 		p.hits[i] = n
@@ -76,7 +62,7 @@ func (p *pricing) look(in *installation, functions int) {
 
 // mean is the price of a call of the functions, as they were called lately; of
 // all alike, if they were not.
-func (p *pricing) mean(wants []want, of func(want) probes.Price) (sum probes.Price) {
+func (p *pricing) mean(wants []calls.Function, of func(calls.Function) probes.Price) (sum probes.Price) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.each == nil {
@@ -94,7 +80,7 @@ func (p *pricing) mean(wants []want, of func(want) probes.Price) (sum probes.Pri
 		if calls > 0 {
 			weight = float64(p.lately[i])
 		}
-		if wants[i].refused {
+		if wants[i].Refused {
 			continue
 		}
 		weights += weight

@@ -5,32 +5,34 @@ import (
 
 	"endoscope/probes"
 	"endoscope/probes/codesite"
+	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/calls"
 )
 
 // TestPriceOfCalls: a call that is not wanted costs the entry; awaiting its return
 // and making a row of it come on top, and add up to the price of all.
 func TestPriceOfCalls(t *testing.T) {
-	var c costs // the estimates
-	trap := want{site: codesite.Site{Method: codesite.Emulated}, returns: trapped}
-	p := c.call(trap, linkSession)
-	if p.Open != 480 || p.Shut != 480 || p.Open+p.Return+p.Row != 850+rowNs {
+	var c calls.Costs // the estimates
+	trap := calls.Function{Site: codesite.Site{Method: codesite.Emulated}, Returns: calls.Trapped}
+	p := c.Call(trap, attach.Session)
+	if p.Open != 480 || p.Shut != 480 || p.Open+p.Return+p.Row != 850+calls.RowNs {
 		t.Errorf("by a trap: %+v", p)
 	}
-	start := want{site: codesite.Site{Method: codesite.Stepped}}
-	if p := c.call(start, linkSession); p.Open != 17_900 || p.Return != 0 || p.Row != 100+rowNs {
+	start := calls.Function{Site: codesite.Site{Method: codesite.Stepped}}
+	if p := c.Call(start, attach.Session); p.Open != 17_900 || p.Return != 0 || p.Row != 100+calls.RowNs {
 		t.Errorf("a stepped entry alone: %+v", p)
 	}
 	// Exits trap whether or not anybody awaits the return.
-	exits := want{site: codesite.Site{Method: codesite.Emulated}, returns: atExits, exits: []codesite.Site{{Method: codesite.Emulated}}}
-	if p := c.call(exits, linkSession); p.Return != 0 || p.Shut != 2*480 || p.Open <= p.Shut {
+	exits := calls.Function{Site: codesite.Site{Method: codesite.Emulated}, Returns: calls.AtExits, Exits: []codesite.Site{{Method: codesite.Emulated}}}
+	if p := c.Call(exits, attach.Session); p.Return != 0 || p.Shut != 2*480 || p.Open <= p.Shut {
 		t.Errorf("by exits: %+v", p)
 	}
 }
 
 // TestPriceOfManyFunctions: what is called often decides.
 func TestPriceOfManyFunctions(t *testing.T) {
-	wants := []want{{size: 1}, {size: 2}, {size: 3, refused: true}}
-	each := func(w want) probes.Price { return probes.Price{Open: float64(w.size) * 100, Shut: 10} }
+	wants := []calls.Function{{Size: 1}, {Size: 2}, {Size: 3, Refused: true}}
+	each := func(w calls.Function) probes.Price { return probes.Price{Open: float64(w.Size) * 100, Shut: 10} }
 	var p pricing
 	if got := p.mean(wants, each); got.Open != 150 || got.Shut != 10 {
 		t.Errorf("nothing is known of calls, and the mean is %+v", got)

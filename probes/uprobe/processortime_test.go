@@ -8,16 +8,17 @@ import (
 	"time"
 
 	"endoscope/probes/process"
+	"endoscope/probes/uprobe/resolve"
 )
 
 // TestUsedAgreesWithGetrusage: the processor time of the processes is what getrusage says, and is not
 // known when one has ended.
 func TestUsedAgreesWithGetrusage(t *testing.T) {
-	s := &source{resolution: &resolution{}}
+	s := &source{resolution: &resolve.Resolution{}}
 	if _, known := s.processorTime(); known {
 		t.Error("no process has used anything")
 	}
-	s.resolution.running = []process.Process{{PID: os.Getpid()}}
+	s.resolution.Running = []process.Process{{PID: os.Getpid()}}
 	rusage := func() time.Duration {
 		var r syscall.Rusage
 		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
@@ -35,7 +36,7 @@ func TestUsedAgreesWithGetrusage(t *testing.T) {
 	if err := ended.Run(); err != nil {
 		t.Fatal(err)
 	}
-	s.resolution.running = append(s.resolution.running, process.Process{PID: ended.Process.Pid})
+	s.resolution.Running = append(s.resolution.Running, process.Process{PID: ended.Process.Pid})
 	if used, known := s.processorTime(); known {
 		t.Errorf("a process has ended, and all have used %v", used)
 	}

@@ -7,18 +7,26 @@ import (
 	"sync"
 	"time"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/calibrate"
 	"endoscope/probes/clock"
 	"endoscope/probes/elf"
 	"endoscope/probes/process"
+	"endoscope/probes/uprobe/abi"
+	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/decode"
+	"endoscope/probes/uprobe/program"
+	"endoscope/probes/uprobe/resolve"
+	"endoscope/probes/uprobe/selection"
 )
 
 // Options configure a Provider. The zero value of a field takes its default.
 type Options struct {
 	// Match compiles a query's selection of functions. Required.
-	Match Matcher
+	Match selection.Matcher
 	// RingBytes is the size of the buffer between kernel and reader, a power
 	// of two of at least a page. Default 16 MiB.
 	RingBytes int
@@ -58,20 +66,20 @@ type Provider struct {
 	o       Options
 	offset  int64 // from the boot clock to the epoch
 	modules elf.Cache
-	costs   func() costs // of probes on this machine
+	costs   func() calls.Costs // of probes on this machine
 	// compiled is what programs are made of.
-	compiled func() (compiled, error)
+	compiled func() (program.Compiled, error)
 
 	background sync.WaitGroup // detaching of what was attached to measure and to estimate
-	leases     *leases
+	leases     *attach.Leases
 
-	mu     sync.Mutex // held while probes come and go
-	kernel *kernel    // nil before the first Start
-	reader *reader    // nil while no query runs
-	active map[*source]*installation
+	mu     sync.Mutex      // held while probes come and go
+	kernel *program.Kernel // nil before the first Start
+	reader *decode.Reader  // nil while no query runs
+	active map[*source]*program.Installation
 	closed bool
 	// overwrites is how often files have been opened to write that were probed.
-	overwrites map[fileID]uint64
+	overwrites map[process.FileID]uint64
 	// executions is nil where no link is restricted to a process.
 	executions *executions
 	following  sync.WaitGroup // the ends of such
@@ -95,24 +103,24 @@ func New(o Options) *Provider {
 	if o.Lateness == 0 {
 		o.Lateness = defaultLateness
 	}
-	p := &Provider{o: o, offset: clock.Offset(), compiled: sync.OnceValues(readCompiled), active: map[*source]*installation{}, overwrites: map[fileID]uint64{}}
+	p := &Provider{o: o, offset: clock.Offset(), compiled: sync.OnceValues(program.Read), active: map[*source]*program.Installation{}, overwrites: map[process.FileID]uint64{}}
 	p.costs = sync.OnceValue(p.knownCosts)
-	p.leases = newLeases(p.overwritten)
+	p.leases = attach.NewLeases(p.overwritten)
 	return p
 }
 
 // Streams implements probes.Provider.
 func (p *Provider) Streams() []string {
-	return []string{FunctionStart, FunctionEnd, FunctionDuration, FunctionCall, Allocation, Deallocation}
+	return []string{catalog.FunctionStart, catalog.FunctionEnd, catalog.FunctionDuration, catalog.FunctionCall, catalog.Allocation, catalog.Deallocation}
 }
 
 // Prepare implements probes.Provider.
 func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Source, error) {
-	cols, err := columnsOf(spec, valuesOf(spec))
+	cols, err := calls.ColumnsOf(spec, calls.ValuesOf(spec))
 	if err != nil {
 		return nil, err
 	}
-	if err := checkRights(spec); err != nil {
+	if err := attach.CheckRights(spec); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
@@ -124,83 +132,84 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sour
 	}
 	meter := p.beginEstimate(spec)
 	go p.compiled() // read while the symbols are
-	s, err := p.prepare(spec, cols, links, findModules)
+	s, err := p.prepare(spec, cols, links, selection.Find)
 	if err != nil {
 		p.endEstimate(meter)
-		var none *noModules
+		var none *resolve.NoModules
 		if errors.As(err, &none) {
-			if c := comingOf(spec, none.sel, none.running, newModuleSet()); c != nil {
+			if c := resolve.PendingModules(spec, none.Sel, none.Running, selection.NewModuleSet()); c != nil {
 				return newGrowing(p, spec, cols, links, c, nil), nil
 			}
 		}
-		return nil, refusal(err)
+		return nil, resolve.Refusal(err)
 	}
 	s.estimate, s.refusal = p.estimate(s, meter)
-	if c := comingOf(spec, s.resolution.selector, s.resolution.running, s.resolution.modules); c != nil {
+	if c := resolve.PendingModules(spec, s.resolution.Selector, s.resolution.Running, s.resolution.Modules); c != nil {
 		return newGrowing(p, spec, cols, links, c, s), nil
 	}
 	return s, nil
 }
 
 // prepare is Prepare without what it costs.
-func (p *Provider) prepare(spec *plan.Acquire, cols []column, links linkKind, find finder) (_ *source, err error) {
-	vs, executables := valuesOf(spec), executablesAt(spec.Target.Exes)
-	r, err := resolve(spec, p.o.Match, &p.modules, vs, links, spec.Stream != FunctionStart || slices.Contains(cols, colDepth), p.returnsBy(spec), p.costs, find)
+func (p *Provider) prepare(spec *plan.Acquire, cols []calls.Column, links attach.Kind, find resolve.Finder) (_ *source, err error) {
+	vs, executables := calls.ValuesOf(spec), executablesAt(spec.Target.Exes)
+	r, err := resolve.Resolve(spec, p.o.Match, &p.modules, vs, links, spec.Stream != catalog.FunctionStart || slices.Contains(cols, calls.ColDepth), p.returnsBy(spec), p.costs, find)
 	if err != nil {
 		return nil, err
 	}
+	var classes *decode.Receivers
 	defer func() {
 		if err != nil {
-			r.modules.close()
-			r.receivers.close()
+			r.Modules.Close()
+			classes.Close()
 		}
 	}()
-	if asksMethods(spec.Out) {
-		if r.receivers, err = newReceivers(&p.modules, r.wants); err != nil {
-			return nil, refuseTarget(spec.Target, "cannot tell classes of %v", err)
+	if calls.AsksMethods(spec.Out) {
+		if classes, err = decode.NewReceivers(&p.modules, r.Functions); err != nil {
+			return nil, selection.RefuseTarget(spec.Target, "cannot tell classes of %v", err)
 		}
 	}
-	if n := r.probes(); n > min(p.maxProbes(spec), maxFunctions) {
+	if n := r.Probes(); n > min(p.maxProbes(spec), abi.MaxFunctions) {
 		return nil, p.tooMany(spec, r, n)
 	}
-	if err := checkNesting(spec, r.wants); err != nil {
+	if err := calls.CheckNesting(spec, r.Functions); err != nil {
 		return nil, err
 	}
-	if err := checkStack(spec); err != nil {
+	if err := calls.CheckStack(spec); err != nil {
 		return nil, err
 	}
-	slow, err := checkEvents(spec, links, r.wants)
+	slow, err := resolve.CheckEvents(spec, links, r.Functions)
 	if err != nil {
 		return nil, err
 	}
 	if slow != "" {
-		r.notices = append(r.notices, slow)
+		r.Notices = append(r.Notices, slow)
 	}
 	cols = slices.Clone(cols)
-	values, err := newReadings(spec, cols, vs, r.wants)
+	values, err := calls.NewValues(spec, cols, vs, r.Functions)
 	if err != nil {
 		return nil, err
 	}
 	if spec.Filter != nil {
-		if err := checkEnumerators(spec.Filter, vs); err != nil {
-			return nil, placedAt(err, spec)
+		if err := calls.CheckEnumerators(spec.Filter, vs); err != nil {
+			return nil, calls.PlaceAt(err, spec)
 		}
 	}
-	r.notices = append(r.notices, unreadValues(vs, r.wants)...)
-	f := p.compileFilter(spec, values, r.wants)
+	r.Notices = append(r.Notices, calls.UnreadValues(vs, r.Functions)...)
+	f := calls.CompileFilter(p.o.Match, p.offset, spec, values, r.Functions)
 	// It may test texts, which have to be read then.
-	var aggregated *aggregation
-	extensible := nests(spec) && !r.java() && comingOf(spec, r.selector, r.running, r.modules) != nil
-	if !r.java() && !extensible {
-		aggregated = p.compileAggregate(spec, f, r.wants, len(r.inferred))
+	var aggregated *program.Aggregation
+	extensible := calls.Nests(spec) && !r.IsJava() && resolve.PendingModules(spec, r.Selector, r.Running, r.Modules) != nil
+	if !r.IsJava() && !extensible {
+		aggregated = program.CompileAggregation(spec, f, r.Functions, len(r.Inferred), p.o.preallocates())
 	}
-	w := wantsOf(spec, cols, values, f.program)
-	if !slices.ContainsFunc(r.wants, func(w want) bool { return w.flags&goRegisters != 0 }) {
-		w.options &^= sendGoroutine
+	w := calls.NewRequest(spec, cols, values, f.Program)
+	if !slices.ContainsFunc(r.Functions, func(w calls.Function) bool { return w.Flags&abi.GoRegisters != 0 }) {
+		w.Options &^= abi.SendGoroutine
 	}
 	s := &source{
 		provider: p, spec: spec, links: links, wants: w, values: values, filter: f, aggregation: aggregated,
-		resolution: r, executables: executables, state: make(chan struct{}), extensible: extensible, overwrites: p.countOverwrites(r.modules),
+		resolution: r, receivers: classes, executables: executables, state: make(chan struct{}), extensible: extensible, overwrites: p.countOverwrites(r.Modules),
 	}
 	s.identity = sync.OnceValue(s.identify)
 	return s, nil
@@ -224,9 +233,9 @@ func (p *Provider) lateness(spec *plan.Acquire) int64 {
 }
 
 // tooMany refuses to add the probes of r, which would make n.
-func (p *Provider) tooMany(spec *plan.Acquire, r *resolution, n int) error {
+func (p *Provider) tooMany(spec *plan.Acquire, r *resolve.Resolution, n int) error {
 	what := "functions would be probed"
-	if slices.ContainsFunc(r.wants, func(w want) bool { return w.returns == atExits }) {
+	if slices.ContainsFunc(r.Functions, func(w calls.Function) bool { return w.Returns == calls.AtExits }) {
 		what = "entries and exits of functions would be probed"
 	}
 	return plan.Errorf(spec.Start, spec.Stop, "%d %s, and at most %d may be at a time", n, what, p.maxProbes(spec)).
@@ -251,7 +260,7 @@ func (p *Provider) Probes() []probes.Site {
 // Close frees what is kept between queries. Queries should have been stopped:
 // one that still runs gets no more rows, and ends when it is stopped.
 func (p *Provider) Close() error {
-	defer p.leases.close()   // for whom waits for the lock
+	defer p.leases.Close()   // for whom waits for the lock
 	defer p.following.Wait() // likewise
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -260,23 +269,50 @@ func (p *Provider) Close() error {
 	}
 	p.closed = true
 	for _, in := range p.active {
-		in.endAggregate() // before the reader stops, whom collecting needs
+		in.EndAggregate() // before the reader stops, whom collecting needs
 	}
 	if p.reader != nil {
-		p.reader.stop()
+		p.reader.Stop()
 		p.reader = nil
 	}
 	if p.kernel != nil {
 		for s, in := range p.active {
-			s.sub.closeStacks()
-			p.kernel.remove(in)
+			s.sub.CloseStacks()
+			p.kernel.Remove(in)
 		}
 		clear(p.active)
 		p.unfollow()
 		p.forgetHistory()
-		p.kernel.close()
+		p.kernel.Close()
 		p.kernel = nil
 	}
 	p.background.Wait()
 	return p.modules.Close()
 }
+
+// preallocates reports whether the provider's hash tables are preallocated.
+func (o Options) preallocates() bool { return o.Preallocate || !attach.FeatureAllocation.Has() }
+
+// linksFor is how spec's probes are attached.
+func (p *Provider) linksFor(spec *plan.Acquire) (attach.Kind, error) {
+	wanted := spec.Settings.ProbeLinks
+	if wanted == "" || wanted == "auto" {
+		wanted = p.o.Links
+	}
+	return attach.ChooseKind(spec, wanted, func(k attach.Kind) bool { return k.Needs().Has() })
+}
+
+// The streams of this package.
+const (
+	FunctionStart    = catalog.FunctionStart
+	FunctionEnd      = catalog.FunctionEnd
+	FunctionDuration = catalog.FunctionDuration
+	FunctionCall     = catalog.FunctionCall
+)
+
+// The streams of memory that is allocated and released: of the calls of
+// allocators, the outermost of each thread or goroutine.
+const (
+	Allocation   = catalog.Allocation
+	Deallocation = catalog.Deallocation
+)

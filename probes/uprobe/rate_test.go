@@ -6,7 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"endoscope/planner/catalog"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // flood calls one function from some threads, as fast as it can. Its first
@@ -40,15 +42,15 @@ func TestEventRateIsLimited(t *testing.T) {
 		calls         int
 		within        bool
 	}{
-		{"below", FunctionStart, "2", "9500", 19_000, true},
-		{"one thread", FunctionStart, "1", "200000", 200_000, false},
-		{"several threads", FunctionStart, "4", "50000", 200_000, false},
-		{"returns", FunctionDuration, "2", "100000", 200_000, false},
+		{"below", catalog.FunctionStart, "2", "9500", 19_000, true},
+		{"one thread", catalog.FunctionStart, "1", "200000", 200_000, false},
+		{"several threads", catalog.FunctionStart, "4", "50000", 200_000, false},
+		{"returns", catalog.FunctionDuration, "2", "100000", 200_000, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := provider(t, Options{})
 			r := run(t, target, c.threads, c.each)
-			spec := acquisition(c.stream, r.target(), named("drop"), "timestamp")
+			spec := testplan.Acquire(c.stream, r.target(), testplan.Named("drop"), "timestamp")
 			spec.Settings.MaxEventRate = limit
 			began := time.Now()
 			_, sink := start(t, p, spec)
@@ -87,7 +89,7 @@ func TestRateNeedsNoRoundNumber(t *testing.T) {
 	for _, limit := range []int64{1, 7, 999, 1001, 1_000_000_000} {
 		p := provider(t, Options{})
 		r := run(t, target, "1", "3000")
-		spec := acquisition(FunctionStart, r.target(), named("drop"), "timestamp")
+		spec := testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("drop"), "timestamp")
 		spec.Settings.MaxEventRate = limit
 		began := time.Now()
 		_, sink := start(t, p, spec)

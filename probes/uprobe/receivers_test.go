@@ -13,9 +13,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // objectsHeader declares classes, each of whose methods notes its name, the class
@@ -166,7 +168,7 @@ func TestReceivers(t *testing.T) {
 			target := compileCC(t, objectsProgram, append(flags, "-rdynamic")...)
 			p := provider(t, Options{})
 			r := run(t, target, args...)
-			_, got := start(t, p, acquisition(FunctionStart, r.target(), named(observedMethods...), "timestamp", "function_name", "receiver_class", "receiver", "receiver_lineage", "class_lineage", "lookup_distance"))
+			_, got := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named(observedMethods...), "timestamp", "function_name", "receiver_class", "receiver", "receiver_lineage", "class_lineage", "lookup_distance"))
 			if args != nil {
 				r.step()
 				if line := r.line(); line != "loaded" {
@@ -224,16 +226,16 @@ func TestReceiversAtReturns(t *testing.T) {
 			methods = append(methods, m)
 		}
 	}
-	for _, stream := range []string{FunctionEnd, FunctionDuration, FunctionCall} {
+	for _, stream := range []string{catalog.FunctionEnd, catalog.FunctionDuration, catalog.FunctionCall} {
 		t.Run(stream, func(t *testing.T) {
 			p := provider(t, Options{})
 			r := run(t, target)
-			_, got := start(t, p, acquisition(stream, r.target(), named(methods...), "timestamp", "function_name", "receiver_class", "receiver"))
+			_, got := start(t, p, testplan.Acquire(stream, r.target(), testplan.Named(methods...), "timestamp", "function_name", "receiver_class", "receiver"))
 			var want [][3]string
 			for _, call := range noted(t, r.finish(success)) {
 				if slices.Contains(methods, call[0]) {
 					want = append(want, call)
-					if stream == FunctionCall {
+					if stream == catalog.FunctionCall {
 						want = append(want, call)
 					}
 				}
@@ -265,7 +267,7 @@ func TestReceiversStripped(t *testing.T) {
 			}
 			p := provider(t, Options{})
 			r := run(t, stripped)
-			_, got := start(t, p, acquisition(FunctionStart, r.target(), named(synthetic...), "timestamp", "function_name", "receiver_class", "receiver"))
+			_, got := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named(synthetic...), "timestamp", "function_name", "receiver_class", "receiver"))
 			var want [][3]string
 			for _, call := range noted(t, r.finish(success)) {
 				for _, method := range names {
@@ -340,7 +342,7 @@ int main() {
 `, "-O1", "-fno-delete-null-pointer-checks")
 	p := provider(t, Options{})
 	r := run(t, target)
-	spec := acquisition(FunctionStart, r.target(), named("Plain::get", "Virtual::get", "alone", "space::free_"), "timestamp", "function_name", "receiver_class", "receiver", "lookup_distance", "arg0")
+	spec := testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("Plain::get", "Virtual::get", "alone", "space::free_"), "timestamp", "function_name", "receiver_class", "receiver", "lookup_distance", "arg0")
 	_, got := start(t, p, spec)
 	r.finish(success)
 	counts := map[string]int{}
@@ -387,7 +389,7 @@ func TestReceiversGdb(t *testing.T) {
 	}
 	p := provider(t, Options{})
 	r := run(t, target)
-	_, got := start(t, p, acquisition(FunctionStart, r.target(), named("Shape::scaled"), "timestamp", "receiver_class"))
+	_, got := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("Shape::scaled"), "timestamp", "receiver_class"))
 	r.finish(success)
 	if diff := cmp.Diff(want, got.wait(t).strings("receiver_class")); diff != "" || len(want) < 100 {
 		t.Errorf("%d calls in gdb, - as it says\n%s", len(want), diff)
@@ -400,7 +402,7 @@ func TestMethods(t *testing.T) {
 	p := provider(t, Options{})
 	target := testenv.CompileGo(t, "testdata/goprog")
 	r := run(t, target)
-	spec := acquisition(FunctionStart, r.target(), call("like", selColumn(selName), constant("main.%")), "timestamp", "function_name", "class", "receiver_class", "method_size", "is_native")
+	spec := testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Call("like", testplan.SelectColumn(plan.SelectName), testplan.Constant("main.%")), "timestamp", "function_name", "class", "receiver_class", "method_size", "is_native")
 	_, got := start(t, p, spec)
 	r.finish(success)
 	for _, row := range got.wait(t).rows {

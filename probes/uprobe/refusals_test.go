@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/testenv"
-
-	"golang.org/x/sys/unix"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // refused checks an error's message and hint by what they begin with.
@@ -37,7 +37,7 @@ func TestRefusals(t *testing.T) {
 	exe := plan.Target{Exes: []string{target}}
 	stripped := testenv.CompileCText(t, manyNames, "-O1", "-s")
 	at := func(name string) plan.Expr {
-		return call("=", selColumn(selName), &plan.Const{V: types.Str(name), Start: 40, Stop: 54})
+		return testplan.Call("=", testplan.SelectColumn(plan.SelectName), &plan.Const{V: types.Str(name), Start: 40, Stop: 54})
 	}
 	for _, c := range []struct {
 		name        string
@@ -47,36 +47,36 @@ func TestRefusals(t *testing.T) {
 		msg, hint   string
 		start, stop int
 	}{
-		{"misspelt", FunctionStart, exe, at("processComand"),
+		{"misspelt", catalog.FunctionStart, exe, at("processComand"),
 			"no function named processComand in target", "did you mean processCommand", 40, 54},
-		{"no such pattern", FunctionStart, exe, call("like", selColumn(selName), constant("zz%")),
+		{"no such pattern", catalog.FunctionStart, exe, testplan.Call("like", testplan.SelectColumn(plan.SelectName), testplan.Constant("zz%")),
 			"no function in target satisfies function_name like 'zz%'", "SHOW FUNCTIONS", 7, 21},
-		{"excluded by another condition", FunctionStart, exe, call("and", at("processCommand"), is(selClass, "Server")),
+		{"excluded by another condition", catalog.FunctionStart, exe, testplan.Call("and", at("processCommand"), testplan.Is(plan.SelectClass, "Server")),
 			"no function in target satisfies", "none of the functions there is a method", 40, 54},
-		{"excluded by one on its own name", FunctionStart, exe, call("and", at("processCommand"), call("like", selColumn(selName), constant("zz%"))),
+		{"excluded by one on its own name", catalog.FunctionStart, exe, testplan.Call("and", at("processCommand"), testplan.Call("like", testplan.SelectColumn(plan.SelectName), testplan.Constant("zz%"))),
 			"no function in target satisfies", "SHOW FUNCTIONS", 40, 54},
-		{"no such module", FunctionStart, exe, call("and", at("processCommand"), is(selModule, "none")),
+		{"no such module", catalog.FunctionStart, exe, testplan.Call("and", at("processCommand"), testplan.Is(plan.SelectModule, "none")),
 			"no module of the target satisfies", "a module is called by its file", 7, 21},
-		{"module by its path", FunctionStart, exe, call("and", at("processCommand"), is(selModule, target)),
+		{"module by its path", catalog.FunctionStart, exe, testplan.Call("and", at("processCommand"), testplan.Is(plan.SelectModule, target)),
 			"no module is called '/", "module = 'target'", 7, 21},
-		{"library by its path", FunctionStart, exe, call("and", at("processCommand"), is(selModule, "/usr/lib/libc.so.6")),
+		{"library by its path", catalog.FunctionStart, exe, testplan.Call("and", at("processCommand"), testplan.Is(plan.SelectModule, "/usr/lib/libc.so.6")),
 			"no module is called '/usr/lib/libc.so.6'", "module = 'libc.so.6'", 7, 21},
-		{"one of several by its path", FunctionStart, exe, call("and", at("processCommand"), &plan.In{X: selColumn(selModule), List: []plan.Const{{V: types.Str("libm.so.6")}, {V: types.Str("lib/libc.so.6"), Start: 50, Stop: 65}}}),
+		{"one of several by its path", catalog.FunctionStart, exe, testplan.Call("and", at("processCommand"), &plan.In{X: testplan.SelectColumn(plan.SelectModule), List: []plan.Const{{V: types.Str("libm.so.6")}, {V: types.Str("lib/libc.so.6"), Start: 50, Stop: 65}}}),
 			"no module is called 'lib/libc.so.6'", "module = 'libc.so.6'", 50, 65},
-		{"pattern of paths", FunctionStart, exe, call("and", at("processCommand"), call("like", selColumn(selModule), constant("/usr/lib/%/libc%"))),
+		{"pattern of paths", catalog.FunctionStart, exe, testplan.Call("and", at("processCommand"), testplan.Call("like", testplan.SelectColumn(plan.SelectModule), testplan.Constant("/usr/lib/%/libc%"))),
 			"no module is called '/usr/lib/%/libc%'", "module LIKE 'libc%'", 7, 21},
-		{"near to what only addresses are called", FunctionStart, plan.Target{Exes: []string{stripped}}, at("sub"),
+		{"near to what only addresses are called", catalog.FunctionStart, plan.Target{Exes: []string{stripped}}, at("sub"),
 			"no function named sub in target", "target has been stripped", 40, 54},
-		{"no target", FunctionDuration, plan.Target{}, at("processCommand"),
+		{"no target", catalog.FunctionDuration, plan.Target{}, at("processCommand"),
 			"function_duration needs a process", "add WHERE pid", 7, 21},
-		{"no process", FunctionStart, plan.Target{PIDs: []int{1 << 22}, Start: 60, Stop: 68}, at("processCommand"),
+		{"no process", catalog.FunctionStart, plan.Target{PIDs: []int{1 << 22}, Start: 60, Stop: 68}, at("processCommand"),
 			"there is no process 4194304", "SHOW PROCESSES", 60, 68},
-		{"no file", FunctionStart, plan.Target{Exes: []string{"/nowhere/program"}, Start: 60, Stop: 68}, at("processCommand"),
+		{"no file", catalog.FunctionStart, plan.Target{Exes: []string{"/nowhere/program"}, Start: 60, Stop: 68}, at("processCommand"),
 			"/nowhere/program does not exist", "", 60, 68},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := provider(t, Options{})
-			spec := acquisition(c.stream, c.target, c.sel, "timestamp")
+			spec := testplan.Acquire(c.stream, c.target, c.sel, "timestamp")
 			spec.Start, spec.Stop = 7, 21
 			_, err := p.Prepare(t.Context(), spec)
 			e := refused(t, err, c.msg, c.hint)
@@ -93,7 +93,7 @@ func TestSomeNamesDoNotExist(t *testing.T) {
 	target := testenv.CompileCText(t, manyNames, "-O1")
 	p := provider(t, Options{})
 	r := run(t, target)
-	src, got := start(t, p, acquisition(FunctionStart, r.target(), named("processCommand", "processComandAndReset"), "function_name"))
+	src, got := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("processCommand", "processComandAndReset"), "function_name"))
 	r.finish(success)
 	got.wait(t)
 	if n := len(got.rows); n != 1 {
@@ -118,11 +118,11 @@ int main(void) { ready(); for (int i = 0; i < 5; i++) plain(locked(i)); return c
 `, "-O1", "-no-pie")
 	p := provider(t, Options{})
 	r := run(t, target)
-	src, got := start(t, p, acquisition(FunctionStart, r.target(), named("plain", "locked"), "function_name", "arg0"))
-	_, err := p.Prepare(t.Context(), acquisition(FunctionStart, r.target(), named("locked"), "arg0"))
+	src, got := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("plain", "locked"), "function_name", "arg0"))
+	_, err := p.Prepare(t.Context(), testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("locked"), "arg0"))
 	refused(t, err, "cannot probe locked: ", "")
 	// A query that reads no arguments can have it at its second instruction.
-	_, counted := start(t, p, acquisition(FunctionStart, r.target(), named("locked"), "function_name"))
+	_, counted := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("locked"), "function_name"))
 	r.finish(success)
 	if n := len(counted.wait(t).rows); n != 5 {
 		t.Errorf("%d rows at the second instruction, want 5", n)
@@ -153,8 +153,8 @@ int main(int argc, char **argv) {
 `, "-O1", "-fcf-protection=none")
 	p := provider(t, Options{})
 	r := run(t, target)
-	src, got := start(t, p, acquisition(FunctionStart, r.target(), named("before", "patched"), "function_name"))
-	_, err := p.Prepare(t.Context(), acquisition(FunctionStart, r.target(), named("patched"), "function_name"))
+	src, got := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("before", "patched"), "function_name"))
+	_, err := p.Prepare(t.Context(), testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("patched"), "function_name"))
 	refused(t, err, "cannot probe patched: the process has changed its code", "")
 	r.finish(success)
 	if n := len(got.wait(t).rows); n != 1 {
@@ -165,7 +165,7 @@ int main(int argc, char **argv) {
 	}
 	t.Run("left writable", func(t *testing.T) {
 		r := run(t, target, "writable")
-		_, err := p.Prepare(t.Context(), acquisition(FunctionStart, r.target(), named("before"), "function_name"))
+		_, err := p.Prepare(t.Context(), testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("before"), "function_name"))
 		refused(t, err, "cannot probe before: the process has made its code writable", "")
 		r.finish(success)
 	})
@@ -178,32 +178,11 @@ func TestProbedCodeIsNotPatchedCode(t *testing.T) {
 		target := testenv.CompileCText(t, worker, flags...)
 		ours, theirs := provider(t, Options{}), provider(t, Options{})
 		r := run(t, target, "10")
-		_, a := start(t, ours, acquisition(FunctionStart, r.target(), named("work"), "timestamp"))
-		_, b := start(t, theirs, acquisition(FunctionDuration, r.target(), named("work"), "timestamp"))
+		_, a := start(t, ours, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("work"), "timestamp"))
+		_, b := start(t, theirs, testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("work"), "timestamp"))
 		r.finish(success)
 		if x, y := len(a.wait(t).rows), len(b.wait(t).rows); x != 10 || y != 10 {
 			t.Errorf("%v: %d and %d rows, want 10 each", flags, x, y)
-		}
-	}
-}
-
-func TestMissingRights(t *testing.T) {
-	for _, c := range []struct {
-		caps []uint
-		want string
-	}{
-		{nil, "CAP_BPF and CAP_PERFMON"},
-		{[]uint{unix.CAP_BPF}, "CAP_PERFMON"},
-		{[]uint{unix.CAP_PERFMON, unix.CAP_NET_ADMIN}, "CAP_BPF"},
-		{[]uint{unix.CAP_BPF, unix.CAP_PERFMON}, ""},
-		{[]uint{unix.CAP_SYS_ADMIN}, ""},
-	} {
-		var set uint64
-		for _, b := range c.caps {
-			set |= 1 << b
-		}
-		if got := missingRights(set); got != c.want {
-			t.Errorf("with %v: missing %q, want %q", c.caps, got, c.want)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package uprobe
 
 import (
-	"endoscope/probes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,7 +8,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/planner/catalog"
+	"endoscope/planner/plan"
+	"endoscope/probes"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
+	"endoscope/probes/uprobe/resolve"
 )
 
 // A function of which only the kernel knows that it cannot be probed is left
@@ -28,27 +32,27 @@ int main(void) { ready(); for (int i = 0; i < 5; i++) sink += one(i) + two(i) + 
 		t.Run("links "+links, func(t *testing.T) {
 			r := run(t, target)
 			p := provider(t, Options{Links: links})
-			spec := acquisition(FunctionDuration, r.target(), named("one", "two", "three", "four"), "function_name")
+			spec := testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("one", "two", "three", "four"), "function_name")
 			src, err := p.Prepare(t.Context(), spec)
 			if err != nil {
 				t.Fatal(err)
 			}
 			// As if we had taken the instruction for one of the first block.
 			s := src.(*source)
-			for i := range s.resolution.wants {
-				w := &s.resolution.wants[i]
-				if w.label.function != "four" {
+			for i := range s.resolution.Functions {
+				w := &s.resolution.Functions[i]
+				if w.Label.Function != "four" {
 					continue
 				}
 				code := make([]byte, 64)
-				if _, err := s.resolution.modules.list[0].file.ReadAt(code, int64(w.site.Offset)); err != nil {
+				if _, err := s.resolution.Modules.List[0].File.ReadAt(code, int64(w.Site.Offset)); err != nil {
 					t.Fatal(err)
 				}
 				at := strings.Index(string(code), "\xc4\xe3")
 				if at < 0 {
 					t.Fatalf("no such instruction in % x", code)
 				}
-				w.site.Offset += uint64(at)
+				w.Site.Offset += uint64(at)
 			}
 			sink := newRecord(spec)
 			if err := src.Start(t.Context(), sink, probes.Options{}); err != nil {
@@ -66,37 +70,6 @@ int main(void) { ready(); for (int i = 0; i < 5; i++) sink += one(i) + two(i) + 
 				t.Error(diff)
 			}
 		})
-	}
-}
-
-// What is left out is told once for each reason, whatever its number.
-func TestNoticeOfManySkipped(t *testing.T) {
-	var list []skipped
-	for _, name := range []string{"a1", "a2", "a3", "a4", "a5"} {
-		list = append(list, skipped{name, "begins with `lock inc dword ptr [" + name + "]`, which has a lock prefix (f0) that the kernel refuses to probe"})
-	}
-	list = append(list, skipped{"strlen", "is an indirect function; probe a variant: __strlen_avx2"},
-		skipped{"memcpy", "is an indirect function; probe a variant: __memcpy_avx2"},
-		skipped{"alone", "jumps into the middle of an instruction at +17"})
-	for _, c := range []struct {
-		list []skipped
-		want string
-	}{
-		{list[:1], "1 function is not monitored: a1 (begins with `lock inc dword ptr [a1]`, which has a lock prefix (f0) that the kernel refuses to probe)"},
-		{list[5:6], "1 function is not monitored: strlen (is an indirect function; probe a variant: __strlen_avx2)"},
-		{list, "8 functions are not monitored: a1, a2, a3 and 2 more (begins with ..., which has a lock prefix (f0) that the kernel refuses to probe); " +
-			"strlen, memcpy (is an indirect function); alone (jumps into the middle of an instruction at +17)"},
-	} {
-		if got := notMonitored(c.list); got != c.want {
-			t.Errorf("%s\nwant\n%s", got, c.want)
-		}
-	}
-	var many []skipped
-	for r := range 20 {
-		many = append(many, skipped{"f" + string(rune('a'+r)), "reason " + string(rune('a'+r))})
-	}
-	if got := notMonitored(many); !strings.HasSuffix(got, "ff (reason f); and 14 more for other reasons") {
-		t.Error(got)
 	}
 }
 
@@ -139,7 +112,7 @@ int main(void) {
 			}
 			r := run(t, testenv.CompileC(t, file, "-O1", "-Wl,--no-as-needed", "-Wl,-rpath,"+dir, lib))
 			p := provider(t, Options{})
-			src, err := p.Prepare(t.Context(), acquisition(FunctionDuration, r.target(), is(selModule, "libwalk.so"), "function_name"))
+			src, err := p.Prepare(t.Context(), testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Is(plan.SelectModule, "libwalk.so"), "function_name"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -149,7 +122,7 @@ int main(void) {
 			t.Cleanup(func() { src.Stop() })
 			kinds := map[string]string{}
 			for _, s := range src.Info().Sites {
-				if s.Kind != kindExit && s.Kind != kindLandmark {
+				if s.Kind != resolve.KindExit && s.Kind != resolve.KindLandmark {
 					kinds[s.Function] = s.Kind
 				}
 			}

@@ -8,9 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // An executable that is replaced goes on to be observed where it runs; that its
@@ -21,7 +23,7 @@ func TestExecutableReplaced(t *testing.T) {
 	for _, replaced := range []bool{false, true} {
 		exe, next := copyAs(t, program, "program"), copyAs(t, program, "program")
 		p := provider(t, Options{})
-		src, got := start(t, p, acquisition(FunctionStart, plan.Target{Exes: []string{exe}}, named("work"), "pid"))
+		src, got := start(t, p, testplan.Acquire(catalog.FunctionStart, plan.Target{Exes: []string{exe}}, testplan.Named("work"), "pid"))
 		before := run(t, exe, "5")
 		if replaced {
 			if err := os.Rename(next, exe); err != nil {
@@ -58,7 +60,7 @@ func TestExecutableWrittenInto(t *testing.T) {
 	for _, links := range []string{"", "perf"} {
 		exe := copyAs(t, program, "program")
 		p := provider(t, Options{Links: links})
-		src, got := start(t, p, acquisition(FunctionDuration, plan.Target{Exes: []string{exe}}, named("work", "main"), "pid"))
+		src, got := start(t, p, testplan.Acquire(catalog.FunctionDuration, plan.Target{Exes: []string{exe}}, testplan.Named("work", "main"), "pid"))
 		run(t, exe, "5").finish(success)
 		before := time.Now()
 		f, err := os.OpenFile(exe, os.O_WRONLY|os.O_TRUNC, 0)
@@ -97,7 +99,7 @@ func TestExecutableBeingWritten(t *testing.T) {
 	}
 	defer f.Close()
 	p := provider(t, Options{})
-	spec := acquisition(FunctionStart, plan.Target{Exes: []string{exe}}, named("work"), "pid")
+	spec := testplan.Acquire(catalog.FunctionStart, plan.Target{Exes: []string{exe}}, testplan.Named("work"), "pid")
 	src, err := p.Prepare(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +118,7 @@ func TestExecutableProbedAgain(t *testing.T) {
 	testenv.NeedUprobes(t)
 	exe := copyAs(t, testenv.CompileCText(t, worker, "-O1"), "program")
 	p := provider(t, Options{})
-	spec := acquisition(FunctionStart, plan.Target{Exes: []string{exe}}, named("work"), "pid")
+	spec := testplan.Acquire(catalog.FunctionStart, plan.Target{Exes: []string{exe}}, testplan.Named("work"), "pid")
 	open := func() *os.File {
 		f, err := os.OpenFile(exe, os.O_WRONLY|os.O_APPEND, 0)
 		if err != nil {

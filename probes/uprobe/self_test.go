@@ -5,9 +5,11 @@ import (
 	"slices"
 	"testing"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // interval is a call as a row tells it. whose is its thread or goroutine.
@@ -90,7 +92,7 @@ int main(void) {
 	returnModes(t, func(t *testing.T, o Options) {
 		p := provider(t, o)
 		r := run(t, target)
-		_, got := start(t, p, acquisition(FunctionDuration, r.target(), named("root", "leaf", "tail", "fib", "tries", "leaves"), selfColumns...))
+		_, got := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("root", "leaf", "tail", "fib", "tries", "leaves"), selfColumns...))
 		r.finish(success)
 		calls := intervals(got.wait(t), "tid")
 		n := tally(got.strings("function_name"))
@@ -113,7 +115,7 @@ int main() { ready(); for (long i = 0; i < 100; i++) round_(i); return 0; }
 `, "-O1")
 	p := provider(t, Options{})
 	r := run(t, target)
-	_, got := start(t, p, acquisition(FunctionDuration, r.target(), named("leaf", "down", "round_"), selfColumns...))
+	_, got := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("leaf", "down", "round_"), selfColumns...))
 	r.finish(success)
 	calls := intervals(got.wait(t), "tid")
 	if n := tally(got.strings("function_name")); n["round_"] != 100 || n["leaf"] != 1300 || got.counts["unfinished"] != 1000 {
@@ -129,7 +131,7 @@ func TestSelfTimeInGo(t *testing.T) {
 	target := testenv.CompileGo(t, "testdata/godepth")
 	p := provider(t, Options{})
 	r := run(t, target)
-	_, got := start(t, p, acquisition(FunctionDuration, r.target(), named("main.worker", "main.step", "main.leaf", "main.lone", "main.catches", "main.throws", "main.down"),
+	_, got := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("main.worker", "main.step", "main.leaf", "main.lone", "main.catches", "main.throws", "main.down"),
 		append(selfColumns, "depth", "arg0")...))
 	r.finish(success)
 	self, roots, deepest := int64(0), int64(0), int64(0)
@@ -162,14 +164,14 @@ int main(void) { ready(); for (int i = 0; i < 200; i++) root(i % 2); return 0; }
 	returnModes(t, func(t *testing.T, o Options) {
 		p := provider(t, o)
 		r := run(t, target)
-		names := named("root", "inner", "leaf")
-		_, all := start(t, p, acquisition(FunctionDuration, r.target(), names, append(selfColumns, "depth")...))
+		names := testplan.Named("root", "inner", "leaf")
+		_, all := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), names, append(selfColumns, "depth")...))
 		// By what is known at the entry, and at the return.
-		early := acquisition(FunctionDuration, r.target(), names, append(selfColumns, "depth")...)
-		early.Filter = bound(call("=", &plan.Col{Name: "depth"}, &plan.Const{V: types.Int(0)}), early.Out)
+		early := testplan.Acquire(catalog.FunctionDuration, r.target(), names, append(selfColumns, "depth")...)
+		early.Filter = bound(testplan.Call("=", &plan.Col{Name: "depth"}, &plan.Const{V: types.Int(0)}), early.Out)
 		_, roots := start(t, p, early)
-		late := acquisition(FunctionDuration, r.target(), names, append(selfColumns, "depth")...)
-		late.Filter = bound(call("<", &plan.Col{Name: "self_time"}, &plan.Col{Name: "duration"}), late.Out)
+		late := testplan.Acquire(catalog.FunctionDuration, r.target(), names, append(selfColumns, "depth")...)
+		late.Filter = bound(testplan.Call("<", &plan.Col{Name: "self_time"}, &plan.Col{Name: "duration"}), late.Out)
 		_, callers := start(t, p, late)
 		r.finish(success)
 		calls := intervals(all.wait(t), "tid")

@@ -6,7 +6,9 @@ import (
 	"slices"
 	"testing"
 
+	"endoscope/planner/catalog"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // accounting has a program note when each of its calls begins and ends, and within
@@ -147,11 +149,11 @@ int main(void) {
 	for (int i = 0; i < 2; i++) pthread_join(t[i], 0);
 	return 0;
 }`, "-O1", "-pthread", "-fno-optimize-sibling-calls")
-	names := named("leaf", "compares", "sorts", "handler", "signals", "recurs", "jumps", "catches", "lands", "root")
+	names := testplan.Named("leaf", "compares", "sorts", "handler", "signals", "recurs", "jumps", "catches", "lands", "root")
 	returnModes(t, func(t *testing.T, o Options) {
 		p := provider(t, o)
 		r := run(t, target)
-		_, got := start(t, p, acquisition(FunctionDuration, r.target(), names, selfColumns...))
+		_, got := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), names, selfColumns...))
 		told := spansOf(t, r.finish(success))
 		rows := map[int64][]interval{}
 		for _, c := range intervals(got.wait(t), "tid") {
@@ -195,7 +197,7 @@ int main(void) {
 }`, "-O1", "-fno-optimize-sibling-calls")
 	p := provider(t, Options{})
 	r := run(t, target)
-	_, got := start(t, p, acquisition(FunctionDuration, r.target(), named("leaf", "step", "coroutine", "loops"), selfColumns...))
+	_, got := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("leaf", "step", "coroutine", "loops"), selfColumns...))
 	told := spansOf(t, r.finish(success))
 	rows := intervals(got.wait(t), "tid")
 	for _, spans := range told {

@@ -7,7 +7,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/planner/catalog"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // Where a goroutine's g cannot be read, because the kernel is just moving its
@@ -17,11 +19,11 @@ func TestGoroutinesThatCannotBeRead(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileGo(t, "testdata/gohides")
 	const cause = "goroutine that could not be read"
-	functions := named("main.outer", "main.inner")
+	functions := testplan.Named("main.outer", "main.inner")
 	p := provider(t, Options{})
 	r := run(t, target)
-	_, sequence := start(t, p, acquisition(FunctionCall, r.target(), functions, append(sequenceColumns, "goroutine")...))
-	_, durations := start(t, p, acquisition(FunctionDuration, r.target(), functions, "timestamp", "function_name", "duration"))
+	_, sequence := start(t, p, testplan.Acquire(catalog.FunctionCall, r.target(), functions, append(sequenceColumns, "goroutine")...))
+	_, durations := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), functions, "timestamp", "function_name", "duration"))
 	r.finish(success)
 
 	all := sequence.wait(t).goroutines(t)

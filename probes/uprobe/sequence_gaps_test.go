@@ -8,15 +8,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/decode"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // aligned checks that got is want with holes that are marked: what lies between
 // two marks is one piece of want, the pieces come in order, and the first begins
 // where want does.
 func aligned(want, got []string) error {
-	isGap := func(line string) bool { return strings.HasPrefix(line, eventGap) }
+	isGap := func(line string) bool { return strings.HasPrefix(line, decode.EventGap) }
 	at := 0 // want[:at] is accounted for
 	for i := 0; i < len(got); {
 		if end := slices.IndexFunc(got[i:], isGap); end != 0 {
@@ -101,7 +104,7 @@ int main(void) {
 	lose := func(t *testing.T, o Options, cause string, rate int64) (rows, gaps int) {
 		p := provider(t, o)
 		r := run(t, target)
-		spec := acquisition(FunctionCall, r.target(), named(list...), sequenceColumns...)
+		spec := testplan.Acquire(catalog.FunctionCall, r.target(), testplan.Named(list...), sequenceColumns...)
 		spec.Settings.MaxEventRate = rate
 		_, got := start(t, p, spec)
 		r.finish(success)
@@ -113,7 +116,7 @@ int main(void) {
 				t.Errorf("%s, thread %s: %v", cause, thread, err)
 			}
 			for _, l := range lines {
-				if strings.HasPrefix(l, eventGap) {
+				if strings.HasPrefix(l, decode.EventGap) {
 					gaps++
 				} else {
 					rows++
@@ -205,14 +208,14 @@ int main(void) {
 				o.Match = matchEngine
 				p := provider(t, o)
 				r := run(t, target)
-				sel := named("up", "home", "hop")
-				_, got := start(t, p, acquisition(FunctionCall, r.target(), sel, sequenceColumns...))
-				_, gaps := start(t, p, filtered(FunctionCall, r.target(), sel, call("=", col("event"), constant(eventGap)), sequenceColumns...))
+				sel := testplan.Named("up", "home", "hop")
+				_, got := start(t, p, testplan.Acquire(catalog.FunctionCall, r.target(), sel, sequenceColumns...))
+				_, gaps := start(t, p, filtered(catalog.FunctionCall, r.target(), sel, testplan.Call("=", col("event"), testplan.Constant(decode.EventGap)), sequenceColumns...))
 				// A gap has no function: this is true of home's events alone.
-				named := or(call("=", col("function_name"), constant("home")), call("<", col("depth"), num(0)))
-				_, homes := start(t, p, filtered(FunctionCall, r.target(), sel, named, sequenceColumns...))
-				none := or(call("is null", col("function_name")), call("<", col("depth"), num(0)))
-				spec := filtered(FunctionCall, r.target(), sel, none, sequenceColumns...)
+				named := or(testplan.Call("=", col("function_name"), testplan.Constant("home")), testplan.Call("<", col("depth"), num(0)))
+				_, homes := start(t, p, filtered(catalog.FunctionCall, r.target(), sel, named, sequenceColumns...))
+				none := or(testplan.Call("is null", col("function_name")), testplan.Call("<", col("depth"), num(0)))
+				spec := filtered(catalog.FunctionCall, r.target(), sel, none, sequenceColumns...)
 				src, nobody := start(t, p, spec)
 				r.finish(success)
 				if diff := cmp.Diff(c.want, got.wait(t).sequences(t)["target"]); diff != "" {
@@ -254,7 +257,7 @@ int main(void) { ready(); up(299); home(1); }
 `, "-O1", "-fno-optimize-sibling-calls")
 	p := provider(t, Options{MaxCalls: 100})
 	r := run(t, target)
-	_, got := start(t, p, byExits(FunctionCall, r.target(), named("up", "home"), sequenceColumns...))
+	_, got := start(t, p, byExits(catalog.FunctionCall, r.target(), testplan.Named("up", "home"), sequenceColumns...))
 	r.finish(success)
 	lines := got.wait(t).sequences(t)["target"]
 	room := 300 - int(got.lost["no room for calls in progress"])

@@ -7,9 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/decode"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 var goSequenceFunctions = []string{"main.leaf", "main.deep", "main.fib", "main.relay", "main.catches", "main.fails", "main.ends", "main.(*T).work", "main.sums", "main.sum"}
@@ -47,14 +50,14 @@ func TestSequencesOfGoroutines(t *testing.T) {
 			target := build.compile(t, "testdata/gosequence", build.flags...)
 			p := provider(t, Options{RingBytes: 64 << 20})
 			r := run(t, target, fmt.Sprint(goroutines), fmt.Sprint(rounds))
-			_, got := start(t, p, acquisition(FunctionCall, r.target(), named(goSequenceFunctions...), append(sequenceColumns, "tid", "goroutine")...))
+			_, got := start(t, p, testplan.Acquire(catalog.FunctionCall, r.target(), testplan.Named(goSequenceFunctions...), append(sequenceColumns, "tid", "goroutine")...))
 			told := toldBy(r.finish(success))
 			if len(told) < goroutines {
 				t.Fatalf("%d goroutines told of calls", len(told))
 			}
 			sameSequences(t, told, got.wait(t).goroutines(t))
 			events := tally(got.strings("event"))
-			if events[eventEnter] != events[eventLeave]+events[eventUnwind] || events[eventUnwind] < 500 || len(events) != 3 {
+			if events[decode.EventEnter] != events[decode.EventLeave]+events[decode.EventUnwind] || events[decode.EventUnwind] < 500 || len(events) != 3 {
 				t.Errorf("events %v", events)
 			}
 			if len(got.lost)+len(got.counts) > 0 {
@@ -79,7 +82,7 @@ func TestGoroutinesOfProgramThatEnds(t *testing.T) {
 			other := run(t, target, "3", "exit")
 			r := run(t, target, fmt.Sprint(goroutines), c.how)
 			both := plan.Target{PIDs: []int{r.cmd.Process.Pid, other.cmd.Process.Pid}}
-			_, got := start(t, p, acquisition(FunctionCall, both, named("main.down", "main.waits", "main.returns"), append(sequenceColumns, "goroutine", "pid")...))
+			_, got := start(t, p, testplan.Acquire(catalog.FunctionCall, both, testplan.Named("main.down", "main.waits", "main.returns"), append(sequenceColumns, "goroutine", "pid")...))
 			others := other.finish(success)
 			told := toldBy(r.finish(c.end))
 			if len(told) != goroutines {
@@ -106,7 +109,7 @@ func TestGapsOfGoroutines(t *testing.T) {
 	target := testenv.CompileGo(t, "testdata/gosequence")
 	p := provider(t, Options{RingBytes: 4096})
 	r := run(t, target, "30", "42")
-	_, got := start(t, p, acquisition(FunctionCall, r.target(), named(goSequenceFunctions...), append(sequenceColumns, "goroutine")...))
+	_, got := start(t, p, testplan.Acquire(catalog.FunctionCall, r.target(), testplan.Named(goSequenceFunctions...), append(sequenceColumns, "goroutine")...))
 	told := toldBy(r.finish(success))
 	events, rows, gaps := 0, 0, 0
 	all := got.wait(t).goroutines(t)
@@ -116,7 +119,7 @@ func TestGapsOfGoroutines(t *testing.T) {
 			t.Errorf("goroutine %s: %v", goroutine, err)
 		}
 		for _, l := range all[goroutine] {
-			if strings.HasPrefix(l, eventGap) {
+			if strings.HasPrefix(l, decode.EventGap) {
 				gaps++
 			} else {
 				rows++
@@ -140,7 +143,7 @@ func TestSequencesOfStrippedGo(t *testing.T) {
 	target := testenv.CompileGo(t, "testdata/gosequence", "-ldflags=-s")
 	p := provider(t, Options{RingBytes: 64 << 20})
 	r := run(t, target, "20", "14")
-	_, got := start(t, p, acquisition(FunctionCall, r.target(), named(goSequenceFunctions...), append(sequenceColumns, "goroutine")...))
+	_, got := start(t, p, testplan.Acquire(catalog.FunctionCall, r.target(), testplan.Named(goSequenceFunctions...), append(sequenceColumns, "goroutine")...))
 	told := toldBy(r.finish(success))
 	// One may have had the place of another, behind whose calls its own come.
 	var want, have []string
@@ -167,7 +170,7 @@ func TestGoroutineThatIsNotToBeFound(t *testing.T) {
 	target := testenv.CompileGoWithC(t, "testdata/gosequence", "-ldflags=-s")
 	p := provider(t, Options{RingBytes: 64 << 20})
 	r := run(t, target, "20", "21")
-	src, got := start(t, p, acquisition(FunctionCall, r.target(), named(goSequenceFunctions...), append(sequenceColumns, "goroutine")...))
+	src, got := start(t, p, testplan.Acquire(catalog.FunctionCall, r.target(), testplan.Named(goSequenceFunctions...), append(sequenceColumns, "goroutine")...))
 	if said := strings.Join(src.Info().Notices, "\n"); !strings.Contains(said, "main.sum") || !strings.Contains(said, "runtime.tlsg") {
 		t.Errorf("notices %q", said)
 	}

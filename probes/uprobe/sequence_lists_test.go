@@ -5,29 +5,35 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/decode"
+	"endoscope/probes/uprobe/internal/testplan"
+	"endoscope/probes/uprobe/program"
 )
 
 // What a kernel cannot follow is refused before anything is loaded, however
 // returns are observed.
 func TestNestingNeedsLoops(t *testing.T) {
-	has := featureLoop.has
-	t.Cleanup(func() { featureLoop.has = has })
-	featureLoop.has = func() bool { return false }
+	has := attach.FeatureLoop.Has
+	t.Cleanup(func() { attach.FeatureLoop.Has = has })
+	attach.FeatureLoop.Has = func() bool { return false }
 	for _, c := range []struct {
 		stream, column string
-		returns        returns
+		returns        calls.Returns
 		msg, hint      string // "": it is not refused
 	}{
-		{FunctionCall, "event", trapped, "function_call needs Linux 5.17 or newer: this kernel has no bpf_loop", ""},
-		{FunctionCall, "event", atExits, "function_call needs Linux 5.17 or newer: this kernel has no bpf_loop", ""},
-		{FunctionDuration, "depth", atExits, "the depth of calls whose exits are probed needs Linux 5.17 or newer", "leave out"},
-		{FunctionDuration, "depth", trapped, "", ""},
-		{FunctionDuration, "duration", atExits, "", ""},
+		{catalog.FunctionCall, "event", calls.Trapped, "function_call needs Linux 5.17 or newer: this kernel has no bpf_loop", ""},
+		{catalog.FunctionCall, "event", calls.AtExits, "function_call needs Linux 5.17 or newer: this kernel has no bpf_loop", ""},
+		{catalog.FunctionDuration, "depth", calls.AtExits, "the depth of calls whose exits are probed needs Linux 5.17 or newer", "leave out"},
+		{catalog.FunctionDuration, "depth", calls.Trapped, "", ""},
+		{catalog.FunctionDuration, "duration", calls.AtExits, "", ""},
 	} {
-		err := checkNesting(acquisition(c.stream, plan.Target{}, nil, c.column), []want{{returns: c.returns}})
+		err := calls.CheckNesting(testplan.Acquire(c.stream, plan.Target{}, nil, c.column), []calls.Function{{Returns: c.returns}})
 		if c.msg != "" {
 			refused(t, err, c.msg, c.hint)
 		} else if err != nil {
@@ -71,7 +77,7 @@ int main(void) {
 `, "-O1", "-pthread")
 	p := provider(t, Options{})
 	r := run(t, target)
-	_, got := start(t, p, byExits(FunctionCall, r.target(), named("leaf", "home", "borrow"), sequenceColumns...))
+	_, got := start(t, p, byExits(catalog.FunctionCall, r.target(), testplan.Named("leaf", "home", "borrow"), sequenceColumns...))
 	r.finish(success)
 	all := got.wait(t).sequences(t)
 	want := []string{
@@ -98,7 +104,7 @@ int main(void) { ready(); outer(1); last(1); return 0; }
 `, "-O1", "-fno-optimize-sibling-calls")
 	p := provider(t, Options{})
 	r := run(t, target)
-	src, got := start(t, p, byExits(FunctionCall, r.target(), named("leaf", "inner", "next", "outer", "last"), sequenceColumns...))
+	src, got := start(t, p, byExits(catalog.FunctionCall, r.target(), testplan.Named("leaf", "inner", "next", "outer", "last"), sequenceColumns...))
 	r.step()
 	if line := r.line(); line != "ready" {
 		t.Fatalf("target said %q", line)
@@ -106,8 +112,8 @@ int main(void) { ready(); outer(1); last(1); return 0; }
 	s := src.(*source)
 	lost := 0
 	p.mu.Lock() // the maps are closed under it
-	prune(s.sub.in.objects.Maps[bpf.FunctionMapOpenCalls], func(f bpf.FunctionFrame, c bpf.FunctionPending) bool {
-		if s.resolution.wants[f.Function].label.function != "inner" {
+	program.Prune(s.sub.Installation.Objects.Maps[bpf.FunctionMapOpenCalls], func(f bpf.FunctionFrame, c bpf.FunctionPending) bool {
+		if s.resolution.Functions[f.Function].Label.Function != "inner" {
 			return false
 		}
 		lost++
@@ -135,7 +141,7 @@ func TestGapsThatCannotBeNotedAreCounted(t *testing.T) {
 	target := testenv.CompileGo(t, "testdata/goholds")
 	p := provider(t, Options{MaxCalls: 1})
 	r := run(t, target)
-	spec := acquisition(FunctionCall, r.target(), named("main.hold", "main.step"), append(sequenceColumns, "goroutine")...)
+	spec := testplan.Acquire(catalog.FunctionCall, r.target(), testplan.Named("main.hold", "main.step"), append(sequenceColumns, "goroutine")...)
 	spec.Settings.MaxEventRate = 100
 	_, got := start(t, p, spec)
 	r.finish(success)
@@ -143,7 +149,7 @@ func TestGapsThatCannotBeNotedAreCounted(t *testing.T) {
 	const steps = 4 * 500
 	events := tally(got.strings("event"))
 	unsent, room := int(got.lost["rate limit"]), int(got.lost["no room for calls in progress"])
-	if room != steps || events[eventGap] == 0 || unsent == 0 {
+	if room != steps || events[decode.EventGap] == 0 || unsent == 0 {
 		t.Errorf("%d calls without room, want %d; events %v, %d not sent", room, steps, events, unsent)
 	}
 	if told := len(got.rows) + unsent; told != steps+2 {

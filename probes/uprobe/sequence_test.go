@@ -9,8 +9,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/decode"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // Columns of the tests' acquisitions of function_call.
@@ -30,7 +34,7 @@ func (r *record) sequences(t testing.TB) map[string][]string {
 			t.Fatalf("thread %s: %v happened before the event in front of it", key, row)
 		}
 		last[key] = row[time].I
-		if isGap := row[event].S == eventGap; isGap != row[function].IsNull {
+		if isGap := row[event].S == decode.EventGap; isGap != row[function].IsNull {
 			t.Fatalf("thread %s: event %s of function %s", key, row[event].S, plan.FormatValue(row[function]))
 		}
 		line := row[event].S + " " + row[function].S
@@ -53,7 +57,7 @@ func (r *record) len() int {
 // each of those takes the kernel tens of milliseconds to detach.
 func multiModes(t *testing.T, f func(t *testing.T, o Options)) {
 	returnModes(t, func(t *testing.T, o Options) {
-		if o.Links != linkPerf.String() {
+		if o.Links != attach.Perf.String() {
 			f(t, o)
 		}
 	})
@@ -206,10 +210,10 @@ func TestSequencesAreTheProgramsOwn(t *testing.T) {
 		}
 		p := provider(t, o)
 		r := run(t, target)
-		_, got := start(t, p, acquisition(FunctionCall, r.target(), named(windingFunctions...), sequenceColumns...))
+		_, got := start(t, p, testplan.Acquire(catalog.FunctionCall, r.target(), testplan.Named(windingFunctions...), sequenceColumns...))
 		both := []*record{got}
-		if o.Links != linkPerf.String() { // slow to detach
-			_, again := start(t, p, acquisition(FunctionCall, r.target(), named(windingFunctions...), sequenceColumns...))
+		if o.Links != attach.Perf.String() { // slow to detach
+			_, again := start(t, p, testplan.Acquire(catalog.FunctionCall, r.target(), testplan.Named(windingFunctions...), sequenceColumns...))
 			both = append(both, again)
 		}
 		r.finish(success)
@@ -236,7 +240,7 @@ int main(void) { sink = outermost(1) + outermost(2); }
 	returnModes(t, func(t *testing.T, o Options) {
 		p := provider(t, o)
 		r := run(t, target) // stops in the first outer
-		src, got := start(t, p, acquisition(FunctionCall, r.target(), named("leaf", "outer", "outermost"), sequenceColumns...))
+		src, got := start(t, p, testplan.Acquire(catalog.FunctionCall, r.target(), testplan.Named("leaf", "outer", "outermost"), sequenceColumns...))
 		for range 2 {
 			r.step()
 			if line := r.line(); line != "ready" {
@@ -285,8 +289,8 @@ int main(int argc, char **argv) {
 	returnModes(t, func(t *testing.T, o Options) {
 		p := provider(t, o)
 		r := run(t, target)
-		sel := named("leaf", "split", "again", "leave", "die")
-		src, got := start(t, p, acquisition(FunctionCall, plan.Target{Exes: []string{target}}, sel, sequenceColumns...))
+		sel := testplan.Named("leaf", "split", "again", "leave", "die")
+		src, got := start(t, p, testplan.Acquire(catalog.FunctionCall, plan.Target{Exes: []string{target}}, sel, sequenceColumns...))
 		r.finish(success)
 		src.Stop()
 		want := map[string][]string{
@@ -330,7 +334,7 @@ int main(void) {
 	multiModes(t, func(t *testing.T, o Options) {
 		p := provider(t, o)
 		r := run(t, target)
-		src, got := start(t, p, acquisition(FunctionCall, r.target(), call("like", selColumn(selName), constant("f%")), sequenceColumns...))
+		src, got := start(t, p, testplan.Acquire(catalog.FunctionCall, r.target(), testplan.Call("like", testplan.SelectColumn(plan.SelectName), testplan.Constant("f%")), sequenceColumns...))
 		testenv.Until(t, "there are calls", func() bool { return got.len() > 2*functions })
 		src.Stop()
 		r.finish(success)
@@ -347,7 +351,7 @@ int main(void) {
 		}
 		first := number(lines[0])
 		for i, line := range lines {
-			want := fmt.Sprintf("%s f%d 0", []string{eventEnter, eventLeave}[i%2], (first+i/2)%functions)
+			want := fmt.Sprintf("%s f%d 0", []string{decode.EventEnter, decode.EventLeave}[i%2], (first+i/2)%functions)
 			if line != want {
 				t.Fatalf("event %d of %d is %q, want %q", i, len(lines), line, want)
 			}

@@ -6,7 +6,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/planner/catalog"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/decode"
+	"endoscope/probes/uprobe/internal/testplan"
+	"endoscope/probes/uprobe/resolve"
 )
 
 // toldBy are the sequences that a target has printed, as "thread EVENT f depth"
@@ -113,16 +118,16 @@ func TestSequencesOfExceptions(t *testing.T) {
 			target := compileCC(t, throwing, append(flags, "-pthread")...)
 			p := provider(t, Options{})
 			r := run(t, target)
-			src, got := start(t, p, acquisition(FunctionCall, r.target(), named(names...), sequenceColumns...))
+			src, got := start(t, p, testplan.Acquire(catalog.FunctionCall, r.target(), testplan.Named(names...), sequenceColumns...))
 			for _, s := range src.Info().Sites {
-				if !strings.HasPrefix(s.Kind, kindExits) && s.Kind != kindExit && s.Kind != kindLandmark {
+				if !strings.HasPrefix(s.Kind, resolve.KindExits) && s.Kind != resolve.KindExit && s.Kind != resolve.KindLandmark {
 					t.Errorf("%s is observed by %s", s.Function, s.Kind)
 				}
 			}
 			told := toldBy(r.finish(success))
 			sameSequences(t, told, got.wait(t).sequences(t))
 			events := tally(got.strings("event"))
-			if events[eventUnwind] < 500 || events[eventLeave] < 1000 || events[eventEnter] != events[eventUnwind]+events[eventLeave] || len(events) != 3 {
+			if events[decode.EventUnwind] < 500 || events[decode.EventLeave] < 1000 || events[decode.EventEnter] != events[decode.EventUnwind]+events[decode.EventLeave] || len(events) != 3 {
 				t.Errorf("events %v", events)
 			}
 			if len(got.lost)+len(got.counts) > 0 {
@@ -144,12 +149,12 @@ long thunk(long);
 __asm__(".text\n.globl thunk\n.type thunk,@function\nthunk: jmp third\n.size thunk,.-thunk\n");
 int main(void) { ready(); outer(0); outer(1); thunk(1); return 0; }
 `, "-O2", "-fcf-protection=none")
-	for _, links := range []linkKind{linkMulti, linkPerf} {
+	for _, links := range []attach.Kind{attach.Multi, attach.Perf} {
 		t.Run(links.String(), func(t *testing.T) {
-			needFeature(t, links.needs())
+			needFeature(t, links.Needs())
 			p := provider(t, Options{Links: links.String()})
 			r := run(t, target)
-			_, got := start(t, p, byExits(FunctionCall, r.target(), named("first", "second", "third", "outer", "thunk"), sequenceColumns...))
+			_, got := start(t, p, byExits(catalog.FunctionCall, r.target(), testplan.Named("first", "second", "third", "outer", "thunk"), sequenceColumns...))
 			r.finish(success)
 			want := []string{
 				"ENTER outer 0", "ENTER first 1", "LEAVE first 1", "ENTER second 1", "LEAVE second 1", "LEAVE outer 0",
@@ -183,7 +188,7 @@ int main(void) {
 	returnModes(t, func(t *testing.T, o Options) {
 		p := provider(t, o)
 		r := run(t, target)
-		_, got := start(t, p, acquisition(FunctionCall, r.target(), named("cleanup", "ends", "middle", "outer", "killed"), sequenceColumns...))
+		_, got := start(t, p, testplan.Acquire(catalog.FunctionCall, r.target(), testplan.Named("cleanup", "ends", "middle", "outer", "killed"), sequenceColumns...))
 		r.finish("signal: killed")
 		want := map[string][]string{
 			"w0": {

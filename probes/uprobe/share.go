@@ -5,10 +5,10 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
-	"sync/atomic"
 
+	"endoscope/planner/catalog"
 	"endoscope/probes"
-	"endoscope/probes/clock"
+	"endoscope/probes/uprobe/selection"
 )
 
 // divide implements probes.Divide.
@@ -17,7 +17,7 @@ func (s *source) divide(begin func(probes.Cut), done func()) error {
 	a := s.aggregator
 	s.mu.Unlock()
 	if a != nil {
-		return a.divide(begin, done)
+		return a.Divide(begin, done)
 	}
 	p := s.provider
 	p.mu.Lock()
@@ -26,15 +26,15 @@ func (s *source) divide(begin func(probes.Cut), done func()) error {
 		return nil
 	}
 	var err error
-	p.reader.do(func() {
+	p.reader.Do(func() {
 		var cut probes.Cut
-		if cut, err = s.sub.cut(); err != nil {
+		if cut, err = s.sub.Cut(); err != nil {
 			return
 		}
 		begin(cut)
-		p.reader.drainAll()
-		s.sub.flush()
-		s.sub.account()
+		p.reader.DrainAll()
+		s.sub.Flush()
+		s.sub.Account()
 		done()
 	})
 	return err
@@ -45,70 +45,17 @@ func (s *source) unfinished(from, until probes.Cut) uint64 {
 	if s.sub == nil {
 		return 0 // it was not started
 	}
-	return s.sub.between(from.Number, until.Number)
-}
-
-// divide cuts where it changes to the other slot of states: partial rows are
-// sums, so that whoever gets those from the cut on has the sum from the cut on.
-func (a *aggregator) divide(begin func(probes.Cut), done func()) error {
-	given, err := a.divideNow(begin, done)
-	if given != nil {
-		<-given
-	}
-	return err
-}
-
-// divideNow is divide, but for waiting until the reader gave what came before.
-func (a *aggregator) divideNow(begin func(probes.Cut), done func()) (given <-chan struct{}, err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.ended {
-		return nil, nil
-	}
-	if a.pane != endless {
-		if err := a.halve(clock.Boot()); err != nil {
-			return nil, err
-		}
-	}
-	slot, pane := a.slot, a.begins
-	a.reader.do(func() {
-		// Here, so that events that find no slot are divided as those that do.
-		var cut probes.Cut
-		if cut, err = a.sub.cut(); err != nil {
-			return
-		}
-		begin(cut)
-		at := cut.At - a.offset
-		atomic.StoreUint64(a.divided, uint64(at))
-		if a.pane == endless {
-			a.advance(at)
-		} else {
-			a.advance(pane)
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	return a.finish(slot, pane, a.pane != endless, func() {
-		a.sub.account()
-		done()
-	})
-}
-
-// cut divides the calls.
-func (s *subscription) cut() (probes.Cut, error) {
-	at, err := s.divide()
-	return probes.Cut{At: at + s.offset, Number: s.divisions.number}, err
+	return s.sub.Between(from.Number, until.Number)
 }
 
 // identify is the source's Info.Identity. A sequence begins and ends for all its
 // functions at one instant, and can have one reader only.
 func (s *source) identify() string {
-	if s.spec.Stream == FunctionCall || s.spec.Settings.Unshared {
+	if s.spec.Stream == catalog.FunctionCall || s.spec.Settings.Unshared {
 		return ""
 	}
 	r := s.resolution
-	id := fmt.Appendln(nil, s.links, s.wants.cols, s.wants.options, s.wants.reading.identity(), s.aggregation.describe(), s.residual(), r.only, keyOf(r.members))
+	id := fmt.Appendln(nil, s.links, s.wants.Cols, s.wants.Options, s.wants.Reading.Identity(), s.aggregation.Describe(), s.residual(), r.Only, selection.KeyOf(r.Members))
 	// There may be ten thousand functions.
 	number := func(ns ...uint64) {
 		for _, n := range ns {
@@ -122,29 +69,29 @@ func (s *source) identify() string {
 		}
 	}
 	const usual = 160 // bytes for a function
-	id = slices.Grow(id, usual*len(r.wants))
+	id = slices.Grow(id, usual*len(r.Functions))
 	// What was probed before somebody wrote into it is probed no more.
-	number(s.overwrites, uint64(len(r.wants)), uint64(len(r.inferred)), uint64(len(r.landmarks)))
-	for _, w := range r.wants {
-		number(w.module.id.dev, w.module.id.ino, w.site.Offset, uint64(w.flags), uint64(w.returns), uint64(len(w.exits)))
-		for _, x := range w.exits {
+	number(s.overwrites, uint64(len(r.Functions)), uint64(len(r.Inferred)), uint64(len(r.Landmarks)))
+	for _, w := range r.Functions {
+		number(w.Module.ID.Dev, w.Module.ID.Inode, w.Site.Offset, uint64(w.Flags), uint64(w.Returns), uint64(len(w.Exits)))
+		for _, x := range w.Exits {
 			number(x.Offset)
 		}
-		text(w.scope.key, w.scope.exe, w.label.function, w.label.class, w.label.module, w.label.exe)
+		text(w.Scope.Key, w.Scope.Exe, w.Label.Function, w.Label.Class, w.Label.Module, w.Label.Exe)
 	}
-	for _, f := range r.inferred {
-		number(f.module.id.dev, f.module.id.ino, f.entry, uint64(len(f.sum)))
-		for _, t := range f.sum {
-			number(uint64(t.want), uint64(t.times))
+	for _, f := range r.Inferred {
+		number(f.Module.ID.Dev, f.Module.ID.Inode, f.Entry, uint64(len(f.Sum)))
+		for _, t := range f.Sum {
+			number(uint64(t.Want), uint64(t.Times))
 		}
-		text(f.label.function, f.label.class, f.label.module, f.label.exe)
+		text(f.Label.Function, f.Label.Class, f.Label.Module, f.Label.Exe)
 	}
-	for _, g := range r.landmarks {
-		number(g.module.id.dev, g.module.id.ino, g.site.Offset)
-		text(g.scope.key)
+	for _, g := range r.Landmarks {
+		number(g.Module.ID.Dev, g.Module.ID.Inode, g.Site.Offset)
+		text(g.Scope.Key)
 	}
 	// A pid may be given to another process; names mean whoever bears them.
-	for _, p := range r.running {
+	for _, p := range r.Running {
 		if slices.Contains(s.spec.Target.PIDs, p.PID) {
 			number(uint64(p.PID), uint64(p.StartTime))
 		}

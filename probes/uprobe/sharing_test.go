@@ -10,9 +10,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // steps is a target that does a round of calls for each line it reads.
@@ -51,9 +53,9 @@ func TestTwoQueriesAtOneSite(t *testing.T) {
 	returnModes(t, func(t *testing.T, o Options) {
 		p := provider(t, o)
 		r := run(t, target)
-		first, a := start(t, p, acquisition(FunctionDuration, r.target(), named("alpha"), "timestamp", "duration"))
+		first, a := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("alpha"), "timestamp", "duration"))
 		r.round()
-		second, b := start(t, p, acquisition(FunctionDuration, r.target(), named("alpha", "beta"), "timestamp", "function_name", "arg0", "thread_name"))
+		second, b := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("alpha", "beta"), "timestamp", "function_name", "arg0", "thread_name"))
 		r.round()
 		queries := map[string]int{}
 		hits := map[string]uint64{}
@@ -111,14 +113,14 @@ func TestQueriesComeAndGo(t *testing.T) {
 	target := testenv.CompileCText(t, steps, "-O1", "-fno-optimize-sibling-calls")
 	p := provider(t, Options{})
 	r := run(t, target)
-	both, _ := start(t, p, acquisition(FunctionStart, r.target(), named("alpha", "beta"), "function_name"))
-	alpha, a := start(t, p, acquisition(FunctionStart, r.target(), named("alpha"), "function_name"))
+	both, _ := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("alpha", "beta"), "function_name"))
+	alpha, a := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("alpha"), "function_name"))
 	both.Stop()
 	r.round()
 	if s := p.Probes(); len(s) != 1 || s[0].Function != "alpha" || s[0].Hits != 10 {
 		t.Errorf("attached: %+v", s)
 	}
-	beta, b := start(t, p, acquisition(FunctionStart, r.target(), named("beta"), "function_name"))
+	beta, b := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("beta"), "function_name"))
 	r.round()
 	alpha.Stop()
 	beta.Stop()
@@ -143,11 +145,11 @@ int main(void) { slow(); slow(); }
 	returnModes(t, func(t *testing.T, o Options) {
 		p := provider(t, o)
 		r := run(t, target)
-		older, a := start(t, p, acquisition(FunctionDuration, r.target(), named("slow", "leaf"), "function_name"))
+		older, a := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("slow", "leaf"), "function_name"))
 		// The first slow began before anybody looked; the second is in flight now.
 		r.step()
 		r.line()
-		_, b := start(t, p, acquisition(FunctionDuration, r.target(), named("slow"), "function_name"))
+		_, b := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("slow"), "function_name"))
 		older.Stop()
 		r.finish(success)
 		if diff := cmp.Diff(map[string]int{"leaf": 1}, tally(a.wait(t).strings("function_name"))); diff != "" {
@@ -172,29 +174,29 @@ NOINLINE long calm(long n) { sink += n; return n; }
 int main(void) { ready(); calm(1); for (int i = 0; i < %d; i++) busy(i); ready(); calm(2); }
 `, calls), "-O1")
 	returnModes(t, func(t *testing.T, o Options) {
-		for _, stream := range []string{FunctionStart, FunctionDuration} {
+		for _, stream := range []string{catalog.FunctionStart, catalog.FunctionDuration} {
 			t.Run(stream, func(t *testing.T) {
 				o.RingBytes = 4096
 				p := provider(t, o)
 				r := run(t, target)
-				src, err := p.Prepare(t.Context(), acquisition(stream, r.target(), named("busy"), "timestamp"))
+				src, err := p.Prepare(t.Context(), testplan.Acquire(stream, r.target(), testplan.Named("busy"), "timestamp"))
 				if err != nil {
 					t.Fatal(err)
 				}
-				sink := newRecord(acquisition(stream, r.target(), nil, "timestamp"))
+				sink := newRecord(testplan.Acquire(stream, r.target(), nil, "timestamp"))
 				sink.hold = make(chan struct{}) // the reader waits for it in its first Push
 				if err := src.Start(t.Context(), sink, probes.Options{}); err != nil {
 					t.Fatal(err)
 				}
-				_, other := start(t, p, acquisition(stream, r.target(), named("calm"), "timestamp"))
+				_, other := start(t, p, testplan.Acquire(stream, r.target(), testplan.Named("calm"), "timestamp"))
 				r.step()
 				r.line() // "ready" again: all is called
 				close(sink.hold)
 				// The reader empties the ring before there is room for calm: what it
 				// does between the two is a drain that begins after all busy calls.
 				p.mu.Lock()
-				p.reader.do(func() {})
-				p.reader.do(func() {})
+				p.reader.Do(func() {})
+				p.reader.Do(func() {})
 				p.mu.Unlock()
 				r.finish(success)
 				sink.wait(t)
@@ -222,7 +224,7 @@ func TestWatermarksOfAnIdleSource(t *testing.T) {
 	target := testenv.CompileCText(t, steps, "-O1", "-fno-optimize-sibling-calls")
 	p := provider(t, Options{Lateness: 50 * time.Millisecond})
 	r := run(t, target)
-	_, got := start(t, p, acquisition(FunctionStart, r.target(), named("alpha"), "timestamp"))
+	_, got := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("alpha"), "timestamp"))
 	began := time.Now().UnixNano()
 	testenv.Until(t, "there are watermarks while nothing happens", func() bool {
 		got.mu.Lock()
@@ -252,14 +254,14 @@ func TestLimitOfProbes(t *testing.T) {
 	target := testenv.CompileCText(t, steps, "-O1", "-fno-optimize-sibling-calls")
 	p := provider(t, Options{MaxProbes: 1})
 	r := run(t, target)
-	spec := acquisition(FunctionStart, r.target(), named("alpha", "beta"), "timestamp")
+	spec := testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("alpha", "beta"), "timestamp")
 	_, err := p.Prepare(t.Context(), spec)
 	if want := "2 functions would be probed, and at most 1 may be at a time"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("refusal: %v, want %s", err, want)
 	}
 	// Also where it takes two queries to get there.
-	src, a := start(t, p, acquisition(FunctionStart, r.target(), named("alpha"), "timestamp"))
-	two, err := p.Prepare(t.Context(), acquisition(FunctionStart, r.target(), named("beta"), "timestamp"))
+	src, a := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("alpha"), "timestamp"))
+	two, err := p.Prepare(t.Context(), testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("beta"), "timestamp"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -297,10 +299,10 @@ func TestManyFunctions(t *testing.T) {
 		if o.Links == "perf" {
 			pattern, first = "many199%", functions-10
 		}
-		armed, got := start(t, p, acquisition(FunctionDuration, r.target(), call("like", selColumn(selName), constant(pattern)), "function_name", "depth"))
+		armed, got := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Call("like", testplan.SelectColumn(plan.SelectName), testplan.Constant(pattern)), "function_name", "depth"))
 		want := links[o.Links]
 		if o.Links == "perf" { // which do not say what file they are of
-			want += len(armed.(*source).resolution.landmarks)
+			want += len(armed.(*source).resolution.Landmarks)
 		}
 		if n := linkCount(t, target); n != want {
 			t.Errorf("%d links, want %d", n, want)
@@ -321,7 +323,7 @@ func TestStopAtAnyTime(t *testing.T) {
 	target := testenv.CompileCText(t, steps, "-O1", "-fno-optimize-sibling-calls")
 	p := provider(t, Options{})
 	r := run(t, target)
-	spec := acquisition(FunctionStart, r.target(), named("alpha"), "timestamp")
+	spec := testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("alpha"), "timestamp")
 	prepared, err := p.Prepare(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
@@ -340,7 +342,7 @@ func TestStopAtAnyTime(t *testing.T) {
 	}
 	got.wait(t)
 	// After its provider.
-	q := New(Options{Match: matchExpr})
+	q := New(Options{Match: testplan.Match})
 	orphan, ended := start(t, q, spec)
 	q.Close()
 	if n := linkCount(t, target); n != 0 {
@@ -364,7 +366,7 @@ func TestSitesSayWhatWillBeDone(t *testing.T) {
 	target := testenv.CompileCText(t, steps, "-O1", "-fno-optimize-sibling-calls")
 	returnModes(t, func(t *testing.T, o Options) {
 		p := provider(t, o)
-		src, err := p.Prepare(t.Context(), acquisition(FunctionDuration, plan.Target{Exes: []string{target}}, named("beta"), "timestamp"))
+		src, err := p.Prepare(t.Context(), testplan.Acquire(catalog.FunctionDuration, plan.Target{Exes: []string{target}}, testplan.Named("beta"), "timestamp"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -400,10 +402,10 @@ func TestEventsOfAnEndedQuery(t *testing.T) {
 	target := testenv.CompileCText(t, steps, "-O1", "-fno-optimize-sibling-calls")
 	p := provider(t, Options{})
 	r := run(t, target)
-	start(t, p, acquisition(FunctionStart, r.target(), named("beta"), "function_name")) // keeps the reader
-	ended, _ := start(t, p, acquisition(FunctionStart, r.target(), named("alpha", "beta"), "function_name"))
-	for _, l := range p.active[ended.(*source)].links {
-		for _, fd := range l.fds {
+	start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("beta"), "function_name")) // keeps the reader
+	ended, _ := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("alpha", "beta"), "function_name"))
+	for _, l := range p.active[ended.(*source)].Links {
+		for _, fd := range l.Fds {
 			held, err := unix.Dup(fd)
 			if err != nil {
 				t.Fatal(err)
@@ -412,7 +414,7 @@ func TestEventsOfAnEndedQuery(t *testing.T) {
 		}
 	}
 	ended.Stop()
-	_, next := start(t, p, acquisition(FunctionStart, r.target(), named("alpha"), "function_name"))
+	_, next := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("alpha"), "function_name"))
 	r.round()
 	r.end()
 	if diff := cmp.Diff(map[string]int{"alpha": 10}, tally(next.wait(t).strings("function_name"))); diff != "" {

@@ -2,17 +2,17 @@ package uprobe
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
-	"strings"
 
 	"endoscope/probes"
-	"endoscope/probes/codesite"
+	"endoscope/probes/process"
+	"endoscope/probes/uprobe/program"
+	"endoscope/probes/uprobe/resolve"
 )
 
 // site identifies what several queries probe alike.
 type site struct {
-	file   fileID
+	file   process.FileID
 	offset uint64
 	kind   string
 	scope  string
@@ -20,26 +20,26 @@ type site struct {
 
 // sitesOf lists the functions that are probed, once for each site, with the
 // sources that do and how often it was hit since the first of those began.
-func sitesOf(active map[*source]*installation) []probes.Site {
+func sitesOf(active map[*source]*program.Installation) []probes.Site {
 	bySite := map[site]*probes.Site{}
 	var per []uint64
 	for s, in := range active {
-		if len(in.links) == 0 { // behind a gate that is shut for long
+		if len(in.Links) == 0 { // behind a gate that is shut for long
 			continue
 		}
-		for i, w := range s.resolution.wants {
-			if w.refused || w.module.written {
+		for i, w := range s.resolution.Functions {
+			if w.Refused || w.Module.Written {
 				continue
 			}
-			key := site{w.module.id, w.site.Offset, kindOf(w, s.links), w.scope.key}
+			key := site{w.Module.ID, w.Site.Offset, resolve.KindOf(w, s.links), w.Scope.Key}
 			at := bySite[key]
 			if at == nil {
-				described := s.resolution.siteOf(w, s.links, s.aggregation != nil)
+				described := s.resolution.SiteOf(w, s.links, s.aggregation != nil)
 				at = &described
 				bySite[key] = at
 			}
 			at.Sources = append(at.Sources, s.shown())
-			at.Hits = max(at.Hits, in.hits(uint32(i), &per))
+			at.Hits = max(at.Hits, in.Hits(uint32(i), &per))
 		}
 	}
 	var out []probes.Site
@@ -58,108 +58,4 @@ func (s *source) shown() probes.Source {
 		return s.owner
 	}
 	return s
-}
-
-// sites describes the wants, for EXPLAIN: entries, and exits where those are
-// probed.
-func (r *resolution) sites(links linkKind, aggregated bool) []probes.Site {
-	out := make([]probes.Site, 0, len(r.wants))
-	for _, w := range r.wants {
-		if w.refused {
-			continue
-		}
-		entry := r.siteOf(w, links, aggregated)
-		out = append(out, entry)
-		for _, x := range w.exits {
-			exit := entry
-			exit.Address, exit.Method, exit.Kind = x.Offset, x.Method, kindExit+suffix(links)
-			exit.CostNs, exit.Estimated = r.costs.site(w, x.Method, links, aggregated)
-			// A cold path may lie anywhere.
-			exit.Behind = 0
-			if begin := entry.Address - entry.Behind; x.Offset > begin {
-				exit.Behind = x.Offset - begin
-			}
-			out = append(out, exit)
-		}
-	}
-	for i, l := range r.landmarks {
-		if slices.ContainsFunc(r.landmarks[:i], func(o landmark) bool { return o.module == l.module && o.site.Offset == l.site.Offset }) {
-			continue // of another scope
-		}
-		s := probes.Site{
-			Provider: "uprobe", Function: l.function, Module: l.module.name(),
-			Address: l.site.Offset, Behind: l.behind, Method: l.site.Method, Kind: kindLandmark + suffix(links),
-		}
-		s.CostNs, s.Estimated = r.costs.of(priceCounted, l.site.Method)
-		out = append(out, s)
-	}
-	return append(out, inferredSites(r.inferred, r.wants)...)
-}
-
-// siteOf describes the entry of a want.
-func (r *resolution) siteOf(w want, links linkKind, aggregated bool) probes.Site {
-	s := probes.Site{
-		Provider: "uprobe", Function: w.label.function, Module: w.label.module,
-		Address: w.site.Offset, Behind: w.behind, Method: w.site.Method, Kind: kindOf(w, links),
-	}
-	s.CostNs, s.Estimated = r.costs.site(w, w.site.Method, links, aggregated)
-	return s
-}
-
-// kindOf is the probes.Site.Kind of a want.
-func kindOf(w want, links linkKind) string {
-	switch w.returns {
-	case trapped:
-		return "entry+return (" + links.String() + ")"
-	case javaReturn:
-		return kindExit + suffix(links)
-	case atExits:
-		return fmt.Sprintf("%s (%d)%s", kindExits, len(w.exits), suffix(links))
-	}
-	return kindEntry + suffix(links)
-}
-
-// suffix tells of links that are not the usual ones.
-func suffix(links linkKind) string {
-	if links == linkPerf {
-		return " (perf)"
-	}
-	return ""
-}
-
-// In probes.Site.Kind.
-const (
-	kindEntry = "entry"
-	kindExits = "entry+exits" // with how many
-	kindExit  = "exit"
-	// kindLandmark is not of the functions that the query means.
-	kindLandmark = "calls left without returning"
-)
-
-// steppedNotices name the functions that have no instruction that is cheap to
-// probe, be it where they begin or where they return.
-func steppedNotices(ws []want, c costs) (out []string) {
-	name := func(event string, dear func(want) bool) {
-		var names []string
-		seen := map[string]bool{}
-		for _, w := range ws {
-			if dear(w) && !seen[w.label.function] {
-				seen[w.label.function] = true
-				names = append(names, w.label.function)
-			}
-		}
-		if len(names) == 0 {
-			return
-		}
-		shown, more := names, ""
-		if len(names) > maxNamed {
-			shown, more = names[:maxNamed], fmt.Sprintf(" and %d more", len(names)-maxNamed)
-		}
-		out = append(out, fmt.Sprintf("a %s of %s%s costs about %s more: the kernel must single-step what is probed there", event, strings.Join(shown, ", "), more, c.singleStep()))
-	}
-	name("call", func(w want) bool { return w.site.Method == codesite.Stepped })
-	name("return", func(w want) bool {
-		return len(w.exits) > 0 && !slices.ContainsFunc(w.exits, func(s codesite.Site) bool { return s.Method != codesite.Stepped })
-	})
-	return out
 }

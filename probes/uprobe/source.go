@@ -9,6 +9,13 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/bpf"
 	"endoscope/probes/process"
+	"endoscope/probes/uprobe/abi"
+	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/decode"
+	"endoscope/probes/uprobe/program"
+	"endoscope/probes/uprobe/resolve"
+	"endoscope/probes/uprobe/selection"
 )
 
 // source is one query's use of the provider. Its life is Prepare, Start, Stop;
@@ -17,15 +24,17 @@ import (
 type source struct {
 	provider   *Provider
 	spec       *plan.Acquire
-	links      linkKind
-	wants      wants
-	values     *readings
-	filter     *filter
-	resolution *resolution
+	links      attach.Kind
+	wants      calls.Request
+	values     *calls.Values
+	filter     *calls.Filter
+	resolution *resolve.Resolution
+	// receivers is nil where nothing is asked of objects and methods.
+	receivers *decode.Receivers
 	// executables are those of the target; a part that comes later has none of its own.
 	executables []executable
 	// aggregation is nil where events become rows.
-	aggregation *aggregation
+	aggregation *program.Aggregation
 	estimate    string         // of the cost, in words; "": none was made
 	refusal     *plan.Error    // of the cost; nil: it is allowed
 	options     probes.Options // of Load or Start
@@ -38,10 +47,10 @@ type source struct {
 	flip       sync.Mutex // held while probes are detached or attached again; taken before Provider.mu
 
 	// Guarded by Provider.mu.
-	sub        *subscription
-	owner      probes.Source // the source that this one is a part of; nil: none
-	loaded     *installation // by Load, until it is attached
-	stopped    bool          // before or after it was armed
+	sub        *decode.Subscription
+	owner      probes.Source         // the source that this one is a part of; nil: none
+	loaded     *program.Installation // by Load, until it is attached
+	stopped    bool                  // before or after it was armed
 	percpu     []bpf.FunctionCounters
 	activity   probes.Activity // as it was when last asked for
 	overlooked uint64          // calls before it began, of a source that stood by
@@ -50,7 +59,7 @@ type source struct {
 	atEnd      []executable    // those at the end
 
 	mu         sync.Mutex // guards the following
-	aggregator *aggregator
+	aggregator *program.Aggregator
 	failure    error // why it ended
 	sink       probes.Sink
 	watches    []func()      // give up watching the target
@@ -67,21 +76,21 @@ const (
 )
 
 // residual is what the programs leave of the filter.
-func (s *source) residual() plan.Expr { return s.filter.program.Residual }
+func (s *source) residual() plan.Expr { return s.filter.Program.Residual }
 
 // setup is what makes the kernel's programs this query's.
-func (s *source) setup() setup {
-	options := s.wants.options | s.resolution.only
+func (s *source) setup() program.Setup {
+	options := s.wants.Options | s.resolution.Only
 	if s.options.Standby {
-		options |= standby
+		options |= abi.Standby
 	}
-	return setup{
-		options: options, links: s.links, returns: s.resolution.returns(), landmarks: s.resolution.landmarks, test: s.filter.program,
-		members: s.resolution.members, functions: len(s.resolution.wants), rate: s.spec.Settings.MaxEventRate,
-		prompt: s.spec.Settings.Prompt, stackBytes: s.spec.Settings.StackBytes, offset: s.provider.offset, aggregation: s.aggregation, gates: s.options.Gates, cgroups: s.resolution.cgroups, slots: s.resolution.slots,
-		operands: s.resolution.operands(),
-		reading:  s.wants.reading,
-		growing:  s.extensible,
+	return program.Setup{
+		Options: options, Links: s.links, Returns: s.resolution.ReturnKinds(), Landmarks: s.resolution.Landmarks, Test: s.filter.Program,
+		Members: s.resolution.Members, Functions: len(s.resolution.Functions), Rate: s.spec.Settings.MaxEventRate,
+		Prompt: s.spec.Settings.Prompt, StackBytes: s.spec.Settings.StackBytes, Offset: s.provider.offset, Aggregation: s.aggregation, Gates: s.options.Gates, Cgroups: s.resolution.Cgroups, Slots: s.resolution.Slots,
+		Operands: s.resolution.Operands(),
+		Reading:  s.wants.Reading,
+		Growing:  s.extensible,
 	}
 }
 
@@ -89,13 +98,13 @@ func (s *source) setup() setup {
 // its flags, its facts, and where exits are probed or callers are asked for, too,
 // its frame.
 func (s *source) cookie(i int) uint64 {
-	w := s.resolution.wants[i]
-	c := uint64(i) | uint64(w.flags|w.scope.flags) | s.filter.facts[i]
-	if is := s.options.Required; is != nil && c&goRegisters == 0 && is(w.label.function) {
-		c |= required
+	w := s.resolution.Functions[i]
+	c := uint64(i) | uint64(w.Flags|w.Scope.Flags) | s.filter.Facts[i]
+	if is := s.options.Required; is != nil && c&abi.GoRegisters == 0 && is(w.Label.Function) {
+		c |= abi.Required
 	}
-	if w.returns == atExits || s.wants.options&(sendCaller|sendStack) != 0 {
-		c |= spOffset(w.site)
+	if w.Returns == calls.AtExits || s.wants.Options&(abi.SendCaller|abi.SendStack) != 0 {
+		c |= calls.SpOffset(w.Site)
 	}
 	return c
 }
@@ -119,10 +128,10 @@ func (s *source) Start(ctx context.Context, sink probes.Sink, o probes.Options) 
 	}
 	// The links refer to files, not to our descriptors of them.
 	if err != nil || !s.keepsFiles() {
-		s.resolution.modules.close()
+		s.resolution.Modules.Close()
 	}
 	if err != nil {
-		s.resolution.receivers.close()
+		s.receivers.Close()
 		s.provider.unload(s)
 		s.mu.Lock()
 		first := s.phase != stopping // or Stop came before we were armed
@@ -168,7 +177,7 @@ func (s *source) arm(sink probes.Sink) error {
 // watch returns a channel that is closed when every process of the target is
 // gone, nil where later ones may join it.
 func (s *source) watch() (<-chan struct{}, error) {
-	ended, forget, err := watchAll(s.spec.Target, s.resolution.knows)
+	ended, forget, err := watchAll(s.spec.Target, s.resolution.Knows)
 	s.mu.Lock()
 	s.watches = append(s.watches, forget)
 	s.mu.Unlock()
@@ -195,13 +204,13 @@ func watchAll(t plan.Target, known func(process.Process) bool) (<-chan struct{},
 	for _, pid := range t.PIDs {
 		c, cancel, err := process.Watch(pid)
 		if err != nil {
-			return nil, forget, refuseTarget(t, "%v", err)
+			return nil, forget, selection.RefuseTarget(t, "%v", err)
 		}
 		cancels = append(cancels, cancel)
 		each = append(each, c)
 		// From here on the pid cannot be reused unseen; until here it can.
 		if p, runs := process.Lookup(pid); !runs || !known(p) {
-			return nil, forget, refuseTarget(t, "process %d has ended", pid)
+			return nil, forget, selection.RefuseTarget(t, "process %d has ended", pid)
 		}
 	}
 	all := make(chan struct{})
@@ -233,8 +242,8 @@ func (s *source) Stop() error {
 	switch s.phase {
 	case prepared:
 		s.phase = stopping
-		s.resolution.modules.close()
-		s.resolution.receivers.close()
+		s.resolution.Modules.Close()
+		s.receivers.Close()
 		close(s.state)
 		s.mu.Unlock()
 		s.provider.unload(s)
@@ -256,16 +265,16 @@ func (s *source) Stop() error {
 	p.mu.Unlock()
 	s.flip.Lock() // no more Attach comes
 	if in != nil {
-		in.detach() // here, so that queries that end together wait together
+		in.Detach() // here, so that queries that end together wait together
 	}
 	s.flip.Unlock()
 	if s.keepsFiles() {
-		s.resolution.modules.close()
+		s.resolution.Modules.Close()
 	}
 	p.mu.Lock()
 	err := errors.Join(failure, p.release(s))
 	p.mu.Unlock()
-	s.resolution.receivers.close()
+	s.receivers.Close()
 	// Closed before End, whose receiver may call Stop.
 	close(s.state)
 	sink.End(err)

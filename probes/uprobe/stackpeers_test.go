@@ -14,8 +14,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/types"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // pathsOfPeers is a C program whose function target is called in different ways, once in
@@ -64,7 +66,7 @@ func TestStacksAreThoseOfPeers(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := run(t, c.path)
-			_, got := start(t, provider(t, Options{}), acquisition(FunctionStart, r.target(), named(c.function), "timestamp", "stack"))
+			_, got := start(t, provider(t, Options{}), testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named(c.function), "timestamp", "stack"))
 			r.step()
 			r.line()
 			of := ustacks(t, bpftrace, c.path, c.symbol, c.calls)

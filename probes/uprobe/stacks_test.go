@@ -5,7 +5,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/planner/catalog"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // contextSwitch is a program's own: where it is the C library's no function has
@@ -27,7 +30,7 @@ static void *begin(char *stack, long size, void (*body)(void)) {
 // skipped; calls on the thread's own stack give rows all the while.
 func TestForeignStacks(t *testing.T) {
 	testenv.NeedUprobes(t)
-	needFeature(t, featureSession) // without, the kernel sets its trap before we can look at the stack
+	needFeature(t, attach.FeatureSession) // without, the kernel sets its trap before we can look at the stack
 	coroutines := prelude + contextSwitch + `
 #include <sys/mman.h>
 static void *host, *guest;
@@ -115,7 +118,7 @@ int main(void) { ready(); work(0); pthread_t t; pthread_create(&t, 0, work, 0); 
 			target := testenv.CompileCText(t, c.text, "-O1", "-pthread", "-fno-optimize-sibling-calls")
 			p := provider(t, Options{Links: "session"})
 			r := run(t, target)
-			_, got := start(t, p, acquisition(FunctionDuration, r.target(), named("hop", "home"), "function_name", "depth"))
+			_, got := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("hop", "home"), "function_name", "depth"))
 			r.finish(success)
 			got.wait(t)
 			if diff := cmp.Diff(c.rows, tally(got.strings("function_name"))); diff != "" {

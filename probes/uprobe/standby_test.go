@@ -6,9 +6,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // outer is under way when the second line comes.
@@ -50,13 +52,13 @@ int main(void)
 func TestStandby(t *testing.T) {
 	testenv.NeedUprobes(t)
 	streams := map[string][]string{
-		FunctionStart:    {"function_name", "arg0", "tid"},
-		FunctionDuration: {"function_name", "arg0", "depth"},
-		FunctionCall:     {"event", "function_name", "depth"},
+		catalog.FunctionStart:    {"function_name", "arg0", "tid"},
+		catalog.FunctionDuration: {"function_name", "arg0", "depth"},
+		catalog.FunctionCall:     {"event", "function_name", "depth"},
 	}
 	for stream, cols := range streams {
 		modes := returnModes
-		if stream == FunctionCall {
+		if stream == catalog.FunctionCall {
 			modes = trapModes
 		}
 		t.Run(stream, func(t *testing.T) {
@@ -64,7 +66,7 @@ func TestStandby(t *testing.T) {
 				target := run(t, testenv.CompileCText(t, standbyProgram))
 				p := provider(t, o)
 				spec := func() *plan.Acquire {
-					return acquisition(stream, target.target(), named("inner", "outer"), cols...)
+					return testplan.Acquire(stream, target.target(), testplan.Named("inner", "outer"), cols...)
 				}
 				src, early := standingBy(t, p, spec())
 				target.step()
@@ -99,7 +101,7 @@ func TestStandby(t *testing.T) {
 func TestStandbyAggregates(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := run(t, testenv.CompileCText(t, standbyProgram))
-	spec := aggregate(acquisition(FunctionStart, target.target(), named("inner", "outer"), "timestamp", "function_name"), 0, nil, agg("count"))
+	spec := aggregate(testplan.Acquire(catalog.FunctionStart, target.target(), testplan.Named("inner", "outer"), "timestamp", "function_name"), 0, nil, agg("count"))
 	p := provider(t, Options{})
 	unused, err := p.Prepare(t.Context(), spec)
 	if err != nil {
@@ -132,11 +134,11 @@ func TestStandbyEnds(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := run(t, testenv.CompileCText(t, standbyProgram))
 	p := provider(t, Options{})
-	stopped, a := standingBy(t, p, acquisition(FunctionDuration, target.target(), named("inner"), "arg0"))
+	stopped, a := standingBy(t, p, testplan.Acquire(catalog.FunctionDuration, target.target(), testplan.Named("inner"), "arg0"))
 	if err := stopped.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	orphan, b := standingBy(t, p, acquisition(FunctionDuration, target.target(), named("inner"), "arg0"))
+	orphan, b := standingBy(t, p, testplan.Acquire(catalog.FunctionDuration, target.target(), testplan.Named("inner"), "arg0"))
 	target.step()
 	target.line()
 	target.finish(success)

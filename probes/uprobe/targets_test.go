@@ -9,10 +9,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/process"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/decode"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // worker says ready, waits, and calls work as often as its argument says.
@@ -51,7 +55,7 @@ func TestTargetOfSeveralPIDs(t *testing.T) {
 	p := provider(t, Options{})
 	one, two, other := run(t, target, "10"), run(t, target, "20"), run(t, target, "40")
 	a, b := one.cmd.Process.Pid, two.cmd.Process.Pid
-	_, got := start(t, p, acquisition(FunctionDuration, plan.Target{PIDs: []int{a, b}}, named("work"), "pid"))
+	_, got := start(t, p, testplan.Acquire(catalog.FunctionDuration, plan.Target{PIDs: []int{a, b}}, testplan.Named("work"), "pid"))
 	other.finish(success)
 	one.finish(success)
 	select {
@@ -74,7 +78,7 @@ func TestTargetByProcessName(t *testing.T) {
 	returnModes(t, func(t *testing.T, o Options) {
 		p := provider(t, o)
 		one, other := run(t, target, "10"), run(t, alias, "40")
-		src, got := start(t, p, acquisition(FunctionDuration, plan.Target{Processes: []string{"es-named-target-long"}}, named("work"), "pid", "process"))
+		src, got := start(t, p, testplan.Acquire(catalog.FunctionDuration, plan.Target{Processes: []string{"es-named-target-long"}}, testplan.Named("work"), "pid", "process"))
 		later := run(t, target, "20")
 		one.finish(success)
 		later.finish(success)
@@ -91,7 +95,7 @@ func TestTargetByExecutable(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, worker, "-O1")
 	p := provider(t, Options{})
-	src, got := start(t, p, acquisition(FunctionStart, plan.Target{Exes: []string{target}}, named("work"), "pid", "exe"))
+	src, got := start(t, p, testplan.Acquire(catalog.FunctionStart, plan.Target{Exes: []string{target}}, testplan.Named("work"), "pid", "exe"))
 	for range 3 {
 		run(t, target, "5").finish(success)
 	}
@@ -120,7 +124,7 @@ int main(void) { for (int i = 0; i < 10; i++) work(i); return 3; }
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { cmd.Kill() })
-		_, got := start(t, p, acquisition(FunctionDuration, plan.Target{PIDs: []int{cmd.PID()}, Command: true}, named("work"), "arg0"))
+		_, got := start(t, p, testplan.Acquire(catalog.FunctionDuration, plan.Target{PIDs: []int{cmd.PID()}, Command: true}, testplan.Named("work"), "arg0"))
 		if err := cmd.Release(); err != nil {
 			t.Fatal(err)
 		}
@@ -151,7 +155,7 @@ long lib_work(long);
 int main(int argc, char **argv) { ready(); for (long i = 0; i < atol(argv[1]); i++) lib_work(i); }
 `, "-O1", "-Wl,-rpath,"+dir, "-Wl,--no-as-needed", lib), "es-libuser")
 	stranger := copyAs(t, target, "es-stranger")
-	sel := call("and", named("lib_work"), is(selModule, "libes_test.so"))
+	sel := testplan.Call("and", testplan.Named("lib_work"), testplan.Is(plan.SelectModule, "libes_test.so"))
 	for _, c := range []struct {
 		name    string
 		target  func(r *running) plan.Target
@@ -170,7 +174,7 @@ int main(int argc, char **argv) { ready(); for (long i = 0; i < atol(argv[1]); i
 					r = run(t, target, "30")
 				}
 				other := run(t, stranger, "40")
-				src, got := start(t, p, acquisition(FunctionDuration, c.target(r), sel, "module", "process", "exe"))
+				src, got := start(t, p, testplan.Acquire(catalog.FunctionDuration, c.target(r), sel, "module", "process", "exe"))
 				if !c.running {
 					r = run(t, target, "30")
 				}
@@ -201,7 +205,7 @@ func TestGoFunctions(t *testing.T) {
 	target := testenv.CompileGo(t, "testdata/goprog")
 	p := provider(t, Options{})
 	r := run(t, target)
-	_, got := start(t, p, acquisition(FunctionStart, r.target(), named("main.deep", "main.(*tree).grow", "main.sum"),
+	_, got := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("main.deep", "main.(*tree).grow", "main.sum"),
 		"function_name", "class", "arg0", "arg1", "arg2", "arg3"))
 	r.finish(success)
 	want := map[string]int{"main.deep": 20 * 500, "main.(*tree).grow": 1<<10 - 1, "main.sum": 100}
@@ -224,7 +228,7 @@ func TestGoFunctions(t *testing.T) {
 		next++
 	}
 	t.Run("return traps are refused", func(t *testing.T) {
-		spec := acquisition(FunctionDuration, plan.Target{Exes: []string{target}}, named("main.sum"), "duration")
+		spec := testplan.Acquire(catalog.FunctionDuration, plan.Target{Exes: []string{target}}, testplan.Named("main.sum"), "duration")
 		spec.Settings.Returns = plan.TrapReturns
 		_, err := p.Prepare(t.Context(), spec)
 		refused(t, err, "cannot observe the return of main.sum: ", "function_start works")
@@ -253,9 +257,9 @@ int main() {
 	target := testenv.CompileC(t, src, "-O1")
 	p := provider(t, Options{})
 	r := run(t, target)
-	_, demangled := start(t, p, acquisition(FunctionStart, r.target(), named("Account::deposit", "bank::audit"), "function_name", "class", "arg1"))
-	_, mangled := start(t, p, acquisition(FunctionStart, r.target(), named("_ZN7Account7depositEl"), "function_name", "class", "arg1"))
-	_, class := start(t, p, acquisition(FunctionStart, r.target(), is(selClass, "Account"), "function_name"))
+	_, demangled := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("Account::deposit", "bank::audit"), "function_name", "class", "arg1"))
+	_, mangled := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("_ZN7Account7depositEl"), "function_name", "class", "arg1"))
+	_, class := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Is(plan.SelectClass, "Account"), "function_name"))
 	r.finish(success)
 	if diff := cmp.Diff(map[string]int{"Account::deposit": 150, "bank::audit": 100}, tally(demangled.wait(t).strings("function_name"))); diff != "" {
 		t.Error("demangled:", diff)
@@ -269,7 +273,7 @@ int main() {
 	if n := len(class.wait(t).rows); n != 150 {
 		t.Errorf("by class: %d rows, want 150", n)
 	}
-	spec := acquisition(FunctionDuration, plan.Target{Exes: []string{target}}, named("bank::audit"), "duration")
+	spec := testplan.Acquire(catalog.FunctionDuration, plan.Target{Exes: []string{target}}, testplan.Named("bank::audit"), "duration")
 	spec.Settings.Returns = plan.TrapReturns
 	_, err := p.Prepare(t.Context(), spec)
 	refused(t, err, "cannot observe the return of bank::audit: ", "function_start works")
@@ -279,9 +283,9 @@ int main() {
 func TestEveryColumn(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, worker, "-O1")
-	for stream, table := range streams {
+	for stream, table := range decode.Streams {
 		fields := table.Fields()
-		if stream == Allocation || stream == Deallocation {
+		if stream == catalog.Allocation || stream == catalog.Deallocation {
 			continue // of functions that are allocators'
 		}
 		t.Run(stream, func(t *testing.T) {
@@ -291,10 +295,10 @@ func TestEveryColumn(t *testing.T) {
 			for i, f := range fields {
 				names[i] = f.Name
 			}
-			_, got := start(t, p, acquisition(stream, r.target(), named("work"), names...))
+			_, got := start(t, p, testplan.Acquire(stream, r.target(), testplan.Named("work"), names...))
 			r.finish(success)
 			want := 3
-			if stream == FunctionCall {
+			if stream == catalog.FunctionCall {
 				want = 6 // entries and returns
 			}
 			if n := len(got.wait(t).rows); n != want {
@@ -302,7 +306,7 @@ func TestEveryColumn(t *testing.T) {
 			}
 			for i, v := range got.rows[2] {
 				// A function of C has no object and is of no class, nor of a goroutine.
-				none := columnByName[names[i]].ofReceiver() || names[i] == "class_lineage" || names[i] == "goroutine"
+				none := calls.ColumnByName[names[i]].OfReceiver() || names[i] == "class_lineage" || names[i] == "goroutine"
 				if v.Type != fields[i].Type || v.IsNull != none {
 					t.Errorf("%s is %+v, want a %s", names[i], v, fields[i].Type)
 				}

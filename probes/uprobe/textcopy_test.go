@@ -4,10 +4,14 @@ import (
 	"strings"
 	"testing"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/calibrate"
 	"endoscope/probes/codesite"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/internal/testplan"
+	"endoscope/probes/uprobe/resolve"
 )
 
 // Two functions on pages of their own, one that has a cheap instruction to
@@ -32,11 +36,11 @@ func TestTextCopyIsLimited(t *testing.T) {
 		names  []string
 		need   int64
 	}{
-		{a.target(), []string{"cheap"}, 1 * pageSize},
-		{a.target(), []string{"cheap", "dear"}, 2 * pageSize},
-		{both, []string{"cheap", "dear"}, 4 * pageSize},
+		{a.target(), []string{"cheap"}, 1 * resolve.PageSize},
+		{a.target(), []string{"cheap", "dear"}, 2 * resolve.PageSize},
+		{both, []string{"cheap", "dear"}, 4 * resolve.PageSize},
 	} {
-		spec := acquisition(FunctionStart, c.target, named(c.names...), "timestamp")
+		spec := testplan.Acquire(catalog.FunctionStart, c.target, testplan.Named(c.names...), "timestamp")
 		spec.Settings.MaxTextCopy = c.need
 		src, err := p.Prepare(t.Context(), spec)
 		if err != nil {
@@ -60,9 +64,9 @@ func TestTextCopyIsLimited(t *testing.T) {
 func TestSteppedFunctionsAreNamed(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, pages, "-O1")
-	p := provider(t, Options{Prices: calibrate.Table{priceEntry: {codesite.Emulated: 500, codesite.Nop: 300, codesite.Stepped: 4_321}}})
+	p := provider(t, Options{Prices: calibrate.Table{calls.PriceEntry: {codesite.Emulated: 500, codesite.Nop: 300, codesite.Stepped: 4_321}}})
 	r := run(t, target)
-	src, err := p.Prepare(t.Context(), acquisition(FunctionStart, r.target(), named("cheap", "dear"), "arg0"))
+	src, err := p.Prepare(t.Context(), testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("cheap", "dear"), "arg0"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,8 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // torture does whatever kills programs with return traps. It prints what it
@@ -105,12 +107,12 @@ func TestProgramsSurviveExitProbes(t *testing.T) {
 			exe := plan.Target{Exes: []string{target}}
 			sources := map[string]plan.Expr{"own": nil}
 			if flags[0] == "-O2" && len(flags) == 1 {
-				sources["libc"] = is(selModule, "libc.so.6")
+				sources["libc"] = testplan.Is(plan.SelectModule, "libc.so.6")
 			}
 			records := map[string]*record{}
 			var stops []func() error
 			for name, sel := range sources {
-				src, got := start(t, p, byExits(FunctionDuration, exe, sel, "function_name", "duration"))
+				src, got := start(t, p, byExits(catalog.FunctionDuration, exe, sel, "function_name", "duration"))
 				records[name] = got
 				stops = append(stops, src.Stop)
 			}

@@ -5,9 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // An allocator whose texts are of sizes that are not told may come while the kernel tests
@@ -46,10 +48,10 @@ int main(void) {
 	for _, tested := range []bool{false, true} {
 		p := provider(t, Options{})
 		r := run(t, program)
-		spec := acquisition(Allocation, r.target(), nil, "function_name", "size")
+		spec := testplan.Acquire(catalog.Allocation, r.target(), nil, "function_name", "size")
 		want := 10
 		if tested {
-			spec.Filter = bound(call(">", col("size"), &plan.Const{V: types.Int(4150)}), spec.Out)
+			spec.Filter = bound(testplan.Call(">", col("size"), &plan.Const{V: types.Int(4150)}), spec.Out)
 			want = 3
 		}
 		_, got := start(t, p, spec)

@@ -13,8 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // conversation is a session with a PostgreSQL server.
@@ -144,7 +146,7 @@ func TestMarkedPlacesOfPostgres(t *testing.T) {
 	count := bpftrace(t, c.pid, "usdt:"+path+":postgresql:query__start")
 	p := provider(t, Options{})
 	target := plan.Target{PIDs: []int{c.pid}}
-	src, got := start(t, p, acquisition(FunctionStart, target, named("usdt:postgresql:query__start", "usdt:postgresql:transaction__commit"), "timestamp", "function_name", "pid"))
+	src, got := start(t, p, testplan.Acquire(catalog.FunctionStart, target, testplan.Named("usdt:postgresql:query__start", "usdt:postgresql:transaction__commit"), "timestamp", "function_name", "pid"))
 	const statements = 100
 	for i := range statements {
 		if answer := c.ask(fmt.Sprintf("SELECT %d;", i)); answer != strconv.Itoa(i) {

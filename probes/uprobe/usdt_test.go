@@ -9,9 +9,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/internal/testplan"
+	"endoscope/probes/uprobe/selection"
 )
 
 // marks is what <sys/sdt.h> makes of DTRACE_PROBE2, and a counter that says
@@ -64,13 +68,13 @@ func TestMarkedPlaces(t *testing.T) {
 	testenv.NeedUprobes(t)
 	for _, optimize := range []string{"-O0", "-O2"} {
 		target := testenv.CompileCText(t, marked, optimize, "-Wno-psabi")
-		for k := linkMulti; k <= linkPerf; k++ {
+		for k := attach.Multi; k <= attach.Perf; k++ {
 			t.Run(optimize+" "+k.String(), func(t *testing.T) {
-				needFeature(t, k.needs())
+				needFeature(t, k.Needs())
 				p := provider(t, Options{Links: k.String()})
 				r := run(t, target)
-				sel := call("like", selColumn(selName), constant("usdt:app:%"))
-				src, got := start(t, p, acquisition(FunctionStart, r.target(), sel, "function_name", "class", "arg0", "arg1", "arg2", "arg3"))
+				sel := testplan.Call("like", testplan.SelectColumn(plan.SelectName), testplan.Constant("usdt:app:%"))
+				src, got := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), sel, "function_name", "class", "arg0", "arg1", "arg2", "arg3"))
 				r.step()
 				if line := r.line(); line != "1" {
 					t.Errorf("the semaphore is %s while the place is probed", line)
@@ -110,8 +114,8 @@ func TestConditionOnMarkedArgument(t *testing.T) {
 	testenv.NeedUprobes(t)
 	p := provider(t, Options{})
 	r := run(t, testenv.CompileCText(t, marked, "-O2"))
-	spec := acquisition(FunctionStart, r.target(), named("usdt:app:twice"), "arg0")
-	spec.Filter = bound(call("<", col("arg0"), &plan.Const{V: types.Int(-90)}), spec.Out)
+	spec := testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("usdt:app:twice"), "arg0")
+	spec.Filter = bound(testplan.Call("<", col("arg0"), &plan.Const{V: types.Int(-90)}), spec.Out)
 	src, got := start(t, p, spec)
 	if src.Info().Residual != nil {
 		t.Errorf("%s is left to be tested", src.Info().Residual)
@@ -135,12 +139,12 @@ func TestMarkedPlacesRefused(t *testing.T) {
 		stream, name, column string
 		want                 string
 	}{
-		{FunctionDuration, "usdt:app:twice", "duration", "usdt:app:twice is a place that is passed, not a call that returns"},
-		{FunctionCall, "usdt:app:twice", "event", "usdt:app:twice is a place that is passed, not a call that returns"},
-		{FunctionStart, "usdt:app:twice", "depth", "usdt:app:twice is a place that is passed, which has no depth"},
-		{FunctionStart, "usdt:app:twize", "arg0", "no function named usdt:app:twize"},
+		{catalog.FunctionDuration, "usdt:app:twice", "duration", "usdt:app:twice is a place that is passed, not a call that returns"},
+		{catalog.FunctionCall, "usdt:app:twice", "event", "usdt:app:twice is a place that is passed, not a call that returns"},
+		{catalog.FunctionStart, "usdt:app:twice", "depth", "usdt:app:twice is a place that is passed, which has no depth"},
+		{catalog.FunctionStart, "usdt:app:twize", "arg0", "no function named usdt:app:twize"},
 	} {
-		_, err := p.Prepare(context.Background(), acquisition(test.stream, r.target(), named(test.name), test.column))
+		_, err := p.Prepare(context.Background(), testplan.Acquire(test.stream, r.target(), testplan.Named(test.name), test.column))
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s of %s: %v, want %s", test.stream, test.name, err, test.want)
 			continue
@@ -149,15 +153,15 @@ func TestMarkedPlacesRefused(t *testing.T) {
 			t.Errorf("the hint does not name the nearest: %+v", e)
 		}
 	}
-	_, err := p.Prepare(context.Background(), acquisition(FunctionStart, r.target(), named("usdt:nope:x"), "timestamp"))
+	_, err := p.Prepare(context.Background(), testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("usdt:nope:x"), "timestamp"))
 	refused(t, err, "no function named usdt:nope:x", "SHOW FUNCTIONS LIKE 'usdt:%'")
 	// Who asks for all functions asks for calls.
-	src, err := p.Prepare(context.Background(), acquisition(FunctionStart, r.target(), nil, "function_name"))
+	src, err := p.Prepare(context.Background(), testplan.Acquire(catalog.FunctionStart, r.target(), nil, "function_name"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range src.Info().Sites {
-		if strings.HasPrefix(s.Function, markedPrefix) {
+		if strings.HasPrefix(s.Function, selection.MarkedPrefix) {
 			t.Errorf("%s is probed, which was not asked for", s.Function)
 		}
 	}

@@ -13,8 +13,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
+	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/internal/testplan"
 )
 
 // changer calls work ten times for each line it reads; at "exec" it executes
@@ -102,7 +106,7 @@ func TestViewerSeesTheirOwn(t *testing.T) {
 	returnModes(t, func(t *testing.T, o Options) {
 		p := provider(t, o)
 		mine, roots := runAs(t, viewerUID, target), runAs(t, 0, target)
-		src, got := start(t, p, acquisition(FunctionDuration, plan.Target{Exes: []string{target}, Viewer: viewer(true)}, named("work"), "pid"))
+		src, got := start(t, p, testplan.Acquire(catalog.FunctionDuration, plan.Target{Exes: []string{target}, Viewer: viewer(true)}, testplan.Named("work"), "pid"))
 		later, others := runAs(t, viewerUID, target), runAs(t, otherUID, target)
 		for _, r := range []*running{mine, roots, later, others} {
 			r.work()
@@ -126,7 +130,7 @@ func TestViewerLosesSetUserID(t *testing.T) {
 			target := public(t, testenv.CompileCText(t, changer, "-O1"))
 			p := provider(t, Options{})
 			r := runAs(t, viewerUID, target)
-			spec := acquisition(FunctionStart, r.target(), named("work"), "pid")
+			spec := testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("work"), "pid")
 			spec.Target.Viewer = viewer(shared)
 			src, got := start(t, p, spec)
 			r.work()
@@ -156,16 +160,16 @@ func TestViewerLosesSetUserID(t *testing.T) {
 // the same file do not run the program at all, and have no return traps.
 func TestPrivateProbes(t *testing.T) {
 	testenv.NeedUprobes(t)
-	needFeature(t, featureProcess)
+	needFeature(t, attach.FeatureProcess)
 	target := public(t, testenv.CompileCText(t, changer, "-O1"))
 	p := provider(t, Options{})
 	mine, others := runAs(t, viewerUID, target), runAs(t, otherUID, target)
-	spec := acquisition(FunctionDuration, mine.target(), named("work"), "pid")
+	spec := testplan.Acquire(catalog.FunctionDuration, mine.target(), testplan.Named("work"), "pid")
 	spec.Target.Viewer = viewer(false)
 	src, got := start(t, p, spec)
-	for _, w := range src.(*source).resolution.wants {
-		if w.scope.pid != mine.cmd.Process.Pid || w.returns == trapped {
-			t.Errorf("a probe of process %d, with return trap: %t", w.scope.pid, w.returns == trapped)
+	for _, w := range src.(*source).resolution.Functions {
+		if w.Scope.PID != mine.cmd.Process.Pid || w.Returns == calls.Trapped {
+			t.Errorf("a probe of process %d, with return trap: %t", w.Scope.PID, w.Returns == calls.Trapped)
 		}
 	}
 	mine.work()
@@ -187,7 +191,7 @@ func TestPrivateProbes(t *testing.T) {
 		{mine.target(), plan.Settings{ProbeLinks: "perf"}, `probes cannot be restricted to one process on this kernel, and others need the grant "shared"`},
 		{others.target(), plan.Settings{}, fmt.Sprintf("there is no process %d", others.cmd.Process.Pid)},
 	} {
-		spec := acquisition(FunctionDuration, c.target, named("work"), "pid")
+		spec := testplan.Acquire(catalog.FunctionDuration, c.target, testplan.Named("work"), "pid")
 		spec.Target.Viewer, spec.Settings = viewer(false), c.settings
 		if _, err := p.Prepare(context.Background(), spec); err == nil || err.(*plan.Error).Msg != c.want {
 			t.Errorf("%+v: %v, want %s", c.settings, err, c.want)
@@ -219,7 +223,7 @@ func TestViewerOfCgroup(t *testing.T) {
 	}
 	t.Cleanup(func() { granted.cmd.Process.Kill(); granted.cmd.Wait() })
 	v := &plan.Viewer{Cgroups: []string{"es-granted"}, Shared: true}
-	src, got := start(t, p, acquisition(FunctionStart, plan.Target{Processes: []string{"es-changer"}, Viewer: v}, named("work"), "pid"))
+	src, got := start(t, p, testplan.Acquire(catalog.FunctionStart, plan.Target{Processes: []string{"es-changer"}, Viewer: v}, testplan.Named("work"), "pid"))
 	granted.work()
 	other.work()
 	if err := src.Stop(); err != nil {

@@ -1,0 +1,8 @@
+package plan
+
+// Indexes of SelectColumns.
+const (
+	SelectName = iota
+	SelectClass
+	SelectModule
+)

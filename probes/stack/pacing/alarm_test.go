@@ -1,0 +1,41 @@
+package pacing
+
+import (
+	"testing"
+	"time"
+)
+
+// A sleep ends in time, and at once when it is rung, also before it began; what
+// is rung after the end reaches nobody.
+func TestAlarm(t *testing.T) {
+	a, err := NewAlarm()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const long, short = time.Hour, 2 * time.Millisecond
+	a.Ring()
+	a.Ring()
+	a.Sleep(long)
+	begin := time.Now()
+	for time.Since(begin) < short { // it may wake early
+		a.Sleep(short - time.Since(begin))
+	}
+	woken := make(chan struct{})
+	rung := make(chan struct{})
+	go func() {
+		defer close(woken)
+		for {
+			a.Sleep(long)
+			select {
+			case <-rung:
+				return
+			default:
+			}
+		}
+	}()
+	close(rung)
+	a.Ring()
+	<-woken
+	a.Close()
+	a.Ring()
+}

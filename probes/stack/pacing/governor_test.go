@@ -1,0 +1,49 @@
+package pacing
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// However much snapshots cost and whenever they are asked for, all together cost
+// no more than their share, and as much where as much is wanted.
+func TestGovernor(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, share := range []float64{0.001, 0.01, 0.5} {
+		start := time.Unix(1000, 0)
+		g := Governor{Share: share, Start: start}
+		now, spent := start, time.Duration(0)
+		for now.Sub(start) < 100*time.Second {
+			if due := g.Due(); due.After(now) {
+				now = due
+			}
+			cost := time.Duration(random.IntN(int(time.Millisecond)))
+			now = now.Add(cost)
+			g.Spend(cost, now)
+			spent += cost
+			if most := share*float64(now.Sub(start)+burst) + float64(time.Millisecond); float64(spent) > most {
+				t.Fatalf("%v: %v spent after %v", share, spent, now.Sub(start))
+			}
+		}
+		if float64(spent) < 0.98*share*float64(now.Sub(start)) {
+			t.Errorf("%v: only %v of %v spent", share, spent, now.Sub(start))
+		}
+		// After a rest of an hour it does not make up for that.
+		now = now.Add(time.Hour)
+		g.Spend(0, now)
+		before := now
+		for spent = 0; !g.Due().After(now); spent += time.Millisecond {
+			now = now.Add(time.Millisecond)
+			g.Spend(time.Millisecond, now)
+		}
+		if most := share*float64(now.Sub(before)+2*burst) + float64(time.Millisecond); float64(spent) > most {
+			t.Errorf("%v: %v at once after a rest", share, spent)
+		}
+	}
+	free := Governor{Start: time.Unix(1000, 0)}
+	free.Spend(time.Hour, time.Unix(2000, 0))
+	if free.Due().After(time.Unix(1000, 0)) {
+		t.Error("without a limit there is one")
+	}
+}

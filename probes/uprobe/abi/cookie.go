@@ -1,0 +1,33 @@
+package abi
+
+import "math"
+
+// Flags in the cookie of a probe, beside the function's number and facts.
+const (
+	GoRegisters = 1 << 24
+	OnlyTargets = 1 << 25
+	NoRetval    = 1 << 26
+	Method      = 1 << 27
+	Placed      = 1 << 28 // without GoRegisters
+	Required    = 1 << 29 // likewise
+	FirstGoid   = 28      // bit of where in its g a goroutine has its number, in words from MinGoid
+	MinGoid     = 16
+	MaxGoid     = MinGoid + 15
+
+	MaxFunctions = 1 << 24
+	FirstFact    = 32 // bit of the cookie
+	MaxFacts     = 32
+
+	// Where exits are probed, the upper 16 bits have the site's SPOffset.
+	MaxFactsExits = 16
+	MaxSPOffset   = 8 * math.MaxUint16
+)
+
+// GoidFlag is in the cookie of a function of Go where in its g a goroutine has
+// its number, for the programs to tell sequences apart; 0: not known.
+func GoidFlag(offset uint64) uint32 {
+	if offset%8 != 0 || offset <= 8*MinGoid || offset > 8*MaxGoid {
+		return 0
+	}
+	return uint32(offset/8-MinGoid) << FirstGoid
+}

@@ -1,0 +1,262 @@
+package uprobe
+
+import (
+	"errors"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"endoscope/planner/plan"
+	"endoscope/probes"
+	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/decode"
+	"endoscope/probes/uprobe/program"
+	"endoscope/probes/uprobe/resolve"
+	"endoscope/probes/uprobe/selection"
+)
+
+// acquire attaches what s wants and routes its events to sink. On an error
+// nothing of it remains.
+func (p *Provider) acquire(s *source, sink probes.Sink) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return errors.New("uprobe: the provider is closed")
+	}
+	if s.stopped {
+		return errors.New("uprobe: the source was stopped")
+	}
+	n := s.resolution.Probes()
+	for other := range p.active {
+		n += other.resolution.Probes()
+	}
+	if n > p.maxProbes(s.spec) {
+		return p.tooMany(s.spec, s.resolution, n)
+	}
+	in := s.loaded
+	s.loaded = nil
+	if in == nil {
+		var err error
+		if in, err = p.install(s); err != nil {
+			return err
+		}
+	}
+	if err := p.follow(s); err != nil {
+		p.kernel.Remove(in)
+		p.unfollow()
+		return err
+	}
+	if p.reader == nil {
+		p.reader = decode.Start(p.kernel.Ring)
+	}
+	p.active[s] = in
+	// Attached when its events have somewhere to go.
+	s.sub = decode.NewSubscription(s.spec.Out.Types(), s.wants, sink, p.offset, p.reader.Executables, in)
+	s.sub.Containers = p.reader.Containers
+	s.sub.Lateness = p.lateness(s.spec)
+	if s.resolution.IsJava() {
+		s.sub.Java = decode.NewMethods(s.resolution.Selector, s.resolution.Running[0].Exe, in)
+		s.sub.Name(0, calls.Label{}) // of gaps
+	} else {
+		for i, w := range s.resolution.Functions {
+			s.sub.Name(uint32(i), w.Label)
+		}
+	}
+	for k, f := range s.resolution.Inferred {
+		s.sub.Name(uint32(len(s.resolution.Functions)+k), f.Label)
+	}
+	s.sub.SetReceivers(s.receivers)
+	s.sub.Stacks = p.newStacks(s)
+	s.sub.Shares = calls.SharesOf(s.resolution.Functions, s.resolution.Inferred)
+	if a := in.Aggregator; a != nil {
+		a.Sub, a.Reader = s.sub, p.reader
+		a.Rows = program.NewPartialRows(s.spec.Partial, a.Code, s.spec.Out, s.resolution.Functions, s.resolution.Inferred)
+		s.sub.Bound = a.Begins
+		s.aggregates(a)
+	}
+	if slices.Contains(s.wants.Cols, calls.ColContainer) {
+		// While they are there: rows may come when they have ended.
+		p.reader.Do(func() {
+			for _, q := range s.resolution.Running {
+				p.reader.Containers.Find(q.PID)
+			}
+		})
+	}
+	p.reader.Subscribe(s.sub)
+	err := p.attachAll(s, in)
+	if err == nil {
+		err = in.Arm(true)
+	}
+	if err == nil && (s.suspended.All || len(s.suspended.Threads) > 0) {
+		err = in.Suspend(s.suspended)
+	}
+	if err == nil && !s.options.Standby {
+		err = in.Open(true)
+	}
+	if err != nil {
+		p.release(s)
+		return err
+	}
+	return nil
+}
+
+// attachAll attaches the probes of s: in one go for each module, restriction of
+// the link and way to observe returns.
+func (p *Provider) attachAll(s *source, in *program.Installation) error {
+	if name := program.ThreadEnd(s.wants.Options, s.resolution.ReturnKinds()); name != "" {
+		l, err := attach.Tracepoint(in.Objects.Programs[name], "sched_process_exit")
+		if err != nil {
+			return plan.Errorf(s.spec.Start, s.spec.Stop, "the kernel refuses to tell when threads end: %v", err)
+		}
+		in.Links = append(in.Links, l)
+	}
+	return p.attachFrom(s, in, 0, 0, 0)
+}
+
+// attachFrom is attachAll of wants and landmarks from these indexes on, and of what is
+// probed alone; where pid is not 0, only of what is restricted to that process.
+func (p *Provider) attachFrom(s *source, in *program.Installation, from, landmarks, pid int) error {
+	type group struct {
+		module  *selection.Module
+		pid     int
+		returns calls.Returns
+	}
+	var order []group
+	members := map[group][]int{}
+	for k, w := range s.resolution.Functions[from:] {
+		i := from + k
+		if w.Refused || w.Module.Written { // when it was attached before
+			continue
+		}
+		if pid != 0 && w.Scope.PID != pid {
+			continue
+		}
+		g := group{w.Module, w.Scope.PID, w.Returns}
+		if members[g] == nil {
+			order = append(order, g)
+		}
+		members[g] = append(members[g], i)
+	}
+	for _, g := range s.resolution.Landmarks[landmarks:] {
+		if pid != 0 && g.Scope.PID != pid || g.Module.Written {
+			continue
+		}
+		if err := p.lease(s, in, g.Module); err != nil {
+			return err
+		}
+		l, err := attach.Uprobes(in.Objects.Programs[g.Program], g.Module.File, s.links.AttachType(), 0, g.Scope.PID, attach.Places{Offsets: []uint64{g.Site.Offset}, Cookies: []uint64{g.Cookie}})
+		if err != nil {
+			return plan.Errorf(s.spec.Start, s.spec.Stop, "the kernel refuses to probe %s in %s: %v", g.Function, g.Module.Name(), err)
+		}
+		l.File = g.Module.ID
+		in.Links = append(in.Links, l)
+	}
+	for _, g := range order {
+		if err := p.lease(s, in, g.module); err != nil {
+			return err
+		}
+		links, err := p.attachMost(s, in, members[g])
+		if err != nil {
+			return err
+		}
+		// Those attached last are closed first.
+		in.Links = append(links, in.Links...)
+	}
+	return nil
+}
+
+// attach attaches probes of one module, scope and way to observe returns; which
+// are indexes of wants.
+func (p *Provider) attach(s *source, in *program.Installation, which []int) ([]*attach.Link, error) {
+	first := s.resolution.Functions[which[0]]
+	var links []*attach.Link
+	for _, a := range program.ProgramsOf(s.links, first.Returns) {
+		var at attach.Places
+		var owners []int // of which, of each offset
+		add := func(n int, offset, cookie, semaphore uint64) {
+			if semaphore != 0 && at.Semaphores == nil {
+				at.Semaphores = make([]uint64, len(at.Offsets))
+			}
+			if at.Semaphores != nil {
+				at.Semaphores = append(at.Semaphores, semaphore)
+			}
+			at.Offsets, at.Cookies, owners = append(at.Offsets, offset), append(at.Cookies, cookie), append(owners, n)
+		}
+		for n, i := range which {
+			w := s.resolution.Functions[i]
+			if !a.Exits {
+				add(n, w.Site.Offset, s.cookie(i), w.Semaphore())
+				continue
+			}
+			for _, x := range w.Exits {
+				add(n, x.Offset, calls.ExitCookie(i, w, x), 0)
+			}
+		}
+		if len(at.Offsets) == 0 { // functions that never return
+			continue
+		}
+		l, err := attach.Uprobes(in.Objects.Programs[a.Program], first.Module.File, a.AttachType, a.Flags, first.Scope.PID, at)
+		if err != nil {
+			attach.CloseAll(links)
+			var one *attach.SiteError
+			if errors.As(err, &one) {
+				err = &attach.SiteError{Index: owners[one.Index], Err: one.Err}
+			}
+			return nil, err
+		}
+		l.File = first.Module.ID
+		links = append([]*attach.Link{l}, links...)
+	}
+	return links, nil
+}
+
+// refuseAttach puts the kernel's refusal into the user's words.
+func (p *Provider) refuseAttach(s *source, in *program.Installation, err error, which []int) error {
+	start, stop := s.spec.Start, s.spec.Stop
+	first := s.resolution.Functions[which[0]]
+	switch name := first.Module.Name(); {
+	case errors.Is(err, unix.ESRCH):
+		return selection.RefuseTarget(s.spec.Target, "process %d has ended", first.Scope.PID)
+	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
+		return plan.Errorf(start, stop, "the kernel does not allow probes in %s", name).WithHint("run as root")
+	case errors.Is(err, unix.ENOMEM):
+		return plan.Errorf(start, stop, "there is not enough memory for %d probes", len(which))
+	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
+		return plan.Errorf(start, stop, "there are not enough file descriptors for %d probes: %v", len(which), err).WithHint("%s", resolve.HintDescriptors)
+	}
+	i, reason := p.refusedOf(s, in, err, which)
+	if i < 0 {
+		return plan.Errorf(start, stop, "the kernel refuses to attach %d probes in %s: %v", len(which), first.Module.Name(), err)
+	}
+	return plan.Errorf(start, stop, "the kernel refuses to probe %s in %s: %v", s.resolution.Functions[which[i]].Label.Function, first.Module.Name(), reason).
+		WithHint("leave it out of the functions selected")
+}
+
+// release ends s's use of the kernel: detach, read what happened before,
+// account, forget. Provider.mu is held.
+func (p *Provider) release(s *source) error {
+	in := p.active[s]
+	if in == nil { // nothing was ever attached, or the provider was closed
+		return nil
+	}
+	in.Detach()
+	for _, one := range in.Leases {
+		p.leases.Release(one)
+	}
+	p.reportMissedProcesses(s, in)
+	p.reportReplaced(s, s.atEnd)
+	left, err := in.EndAggregate()
+	p.reader.Unsubscribe(s.sub, left)
+	s.note(in)
+	s.sub.CloseStacks()
+	p.kernel.Remove(in)
+	delete(p.active, s)
+	p.unfollow()
+	p.forgetHistory()
+	if len(p.active) == 0 {
+		p.reader.Stop()
+		p.reader = nil
+	}
+	return err
+}

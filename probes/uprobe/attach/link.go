@@ -1,0 +1,201 @@
+package attach
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"endoscope/probes/clock"
+	"endoscope/probes/process"
+)
+
+// Attach types of include/uapi/linux/bpf.h (and attachPerf). cilium/ebpf loads
+// programs of all kinds, but cannot link a session: its call always sets the
+// type to MULTI.
+const (
+	TypeMulti   = 48 // BPF_TRACE_UPROBE_MULTI, Linux 6.6
+	TypeSession = 57 // BPF_TRACE_UPROBE_SESSION, Linux 6.13
+
+	MultiReturn = 1 // BPF_F_UPROBE_MULTI_RETURN
+)
+
+// Commands of bpf(2), of the same file.
+const (
+	cmdRawTracepointOpen = 17 // BPF_RAW_TRACEPOINT_OPEN
+	cmdLinkCreate        = 28 // BPF_LINK_CREATE
+)
+
+// linkCreate is the part of union bpf_attr that creates a uprobe_multi link.
+type linkCreate struct {
+	programFD, _, attachType, _        uint32 // target_fd, flags
+	path, offsets, semaphores, cookies uint64 // ref_ctr_offsets
+	count, multiFlags, pid, _          uint32
+}
+
+// Link is a set of probes attached together. It lives as long as its file
+// descriptors, of which a perf event's link has one for each probe: closing
+// those, or dying, detaches.
+type Link struct {
+	Fds  []int
+	PID  int            // to which it is restricted; 0: to none
+	Made int64          // not before this, of the boot clock
+	File process.FileID // that is probed; none of a tracepoint
+}
+
+// Places are instructions of a file: their offsets in it, for each the cookie that
+// goes to the program, and unless that is nil the offset of the counter that the
+// kernel is to raise meanwhile, 0 for none.
+type Places struct{ Offsets, Cookies, Semaphores []uint64 }
+
+// Uprobes probes the instructions at places of f. pid restricts it to one process, 0 to none;
+// perf events cannot be restricted (Kind.ScopesProcess).
+func Uprobes(prog *ebpf.Program, f *os.File, attachType, flags uint32, pid int, at Places) (*Link, error) {
+	if attachType == TypePerf {
+		return attachEvents(prog, f, flags, at)
+	}
+	// The descriptor is the file that was examined; its name may by now lead
+	// elsewhere, or nowhere from our root.
+	path, err := unix.BytePtrFromString(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
+	if err != nil {
+		return nil, err
+	}
+	attr := linkCreate{
+		programFD:  uint32(prog.FD()),
+		attachType: attachType,
+		path:       uint64(uintptr(unsafe.Pointer(path))),
+		offsets:    uint64(uintptr(unsafe.Pointer(unsafe.SliceData(at.Offsets)))),
+		semaphores: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(at.Semaphores)))),
+		cookies:    uint64(uintptr(unsafe.Pointer(unsafe.SliceData(at.Cookies)))),
+		count:      uint32(len(at.Offsets)),
+		multiFlags: flags,
+		pid:        uint32(pid),
+	}
+	// The kernel is given addresses as numbers, which keep nothing alive and
+	// would not follow a stack that moves.
+	var pin runtime.Pinner
+	defer pin.Unpin()
+	pin.Pin(path)
+	for _, list := range [][]uint64{at.Offsets, at.Semaphores, at.Cookies} {
+		if list != nil {
+			pin.Pin(unsafe.SliceData(list))
+		}
+	}
+	made := clock.Boot()
+	fd, err := retry(func() (int, error) { return createLink(prog, &attr) })
+	runtime.KeepAlive(f)
+	if err != nil {
+		return nil, err
+	}
+	return &Link{Fds: []int{fd}, PID: pid, Made: made}, nil
+}
+
+// Tracepoint runs a program, of the type RawTracepoint, at a tracepoint of the
+// kernel's.
+func Tracepoint(prog *ebpf.Program, tracepoint string) (*Link, error) {
+	name, err := unix.BytePtrFromString(tracepoint)
+	if err != nil {
+		return nil, err
+	}
+	attr := struct {
+		name      uint64
+		programFD uint32
+		_         uint32
+	}{name: uint64(uintptr(unsafe.Pointer(name))), programFD: uint32(prog.FD())}
+	var pin runtime.Pinner
+	defer pin.Unpin()
+	pin.Pin(name)
+	fd, err := retry(func() (int, error) {
+		return bpfLink(cmdRawTracepointOpen, prog, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Link{Fds: []int{fd}}, nil
+}
+
+// createLink is BPF_LINK_CREATE of prog, as attr describes.
+func createLink[A linkCreate | perfLinkCreate](prog *ebpf.Program, attr *A) (int, error) {
+	return bpfLink(cmdLinkCreate, prog, unsafe.Pointer(attr), unsafe.Sizeof(*attr))
+}
+
+// bpfLink is a command of bpf(2) that answers with the descriptor of a link to prog.
+func bpfLink(command uintptr, prog *ebpf.Program, attr unsafe.Pointer, size uintptr) (int, error) {
+	fd, _, errno := unix.Syscall(unix.SYS_BPF, command, uintptr(attr), size)
+	runtime.KeepAlive(prog)
+	if errno != 0 {
+		return -1, errno
+	}
+	unix.CloseOnExec(int(fd))
+	return int(fd), nil
+}
+
+// retry calls f until it is not interrupted.
+func retry(f func() (int, error)) (int, error) {
+	for {
+		n, err := f()
+		if err != unix.EINTR && err != unix.EAGAIN {
+			return n, err
+		}
+	}
+}
+
+// closers is how many of a link's descriptors are closed at a time. The kernel
+// waits for several grace periods for each perf event, and not for all of them
+// under its one lock: 0.08 s an event in place of 0.25 s on Linux 6.18.
+const closers = 8
+
+// Close detaches. When it returns, no program of the link runs any more.
+func (l *Link) Close() {
+	if l == nil {
+		return
+	}
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(closers, len(l.Fds)) {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(l.Fds)); i = next.Add(1) - 1 {
+				unix.Close(l.Fds[i])
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func CloseAll(links []*Link) {
+	for _, l := range links {
+		l.Close()
+	}
+}
+
+// RefusedSite finds an offset that the kernel refuses, by halving: one such site
+// fails the whole link. It returns an index, and the kernel's reason; -1 if
+// each half attaches by itself.
+func RefusedSite(try func(lo, hi int) error, n int) (int, error) {
+	lo, hi := 0, n
+	var reason error
+	for hi-lo > 1 {
+		mid := (lo + hi) / 2
+		if err := try(lo, mid); err != nil {
+			hi, reason = mid, err
+			continue
+		}
+		if err := try(mid, hi); err != nil {
+			lo, reason = mid, err
+			continue
+		}
+		return -1, nil
+	}
+	if reason == nil {
+		reason = try(lo, hi)
+	}
+	if reason == nil {
+		return -1, nil
+	}
+	return lo, reason
+}

@@ -1,0 +1,21 @@
+package calls
+
+import (
+	"endoscope/planner/plan"
+	"endoscope/planner/types"
+	"endoscope/probes/uprobe/attach"
+)
+
+// AsksCaller reports whether a query asks where calls come from.
+func AsksCaller(out types.Schema) bool {
+	return Reads(out, ColCaller) || Reads(out, ColStack)
+}
+
+// CheckStack refuses to copy stacks where the kernel cannot.
+func CheckStack(spec *plan.Acquire) error {
+	if !Reads(spec.Out, ColStack) || attach.FeatureDynptr.Has() {
+		return nil
+	}
+	return plan.Errorf(spec.Start, spec.Stop, "the stacks of calls need Linux %s or newer: this kernel has no %s", attach.FeatureDynptr.Since, attach.FeatureDynptr.Name).
+		WithHint("leave out stack; caller works")
+}

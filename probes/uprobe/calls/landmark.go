@@ -1,0 +1,24 @@
+package calls
+
+import (
+	"endoscope/probes/codesite"
+	"endoscope/probes/uprobe/selection"
+)
+
+// Is reports whether two landmarks are one.
+func (l Landmark) Is(o Landmark) bool {
+	return l.Module.ID == o.Module.ID && l.Site.Offset == o.Site.Offset && l.Scope.Key == o.Scope.Key
+}
+
+// Landmark is a place in the run-time support of a language that is passed when
+// calls are left without returning. What comes behind must not be taken for
+// being enclosed by them, which matters to how calls nest alone.
+type Landmark struct {
+	Module   *selection.Module
+	Scope    *selection.Scope
+	Function string
+	Behind   uint64 // bytes from the function's entry to the site
+	Site     codesite.Site
+	Program  string
+	Cookie   uint64
+}

@@ -1,0 +1,112 @@
+package calls
+
+import (
+	"errors"
+	"math/bits"
+	"strconv"
+	"strings"
+
+	"endoscope/planner/types"
+	"endoscope/probes/bpf"
+	"endoscope/probes/codegen"
+	"endoscope/probes/dwarf/op"
+	"endoscope/probes/dwarf/signature"
+	"endoscope/probes/uprobe/abi"
+	"endoscope/probes/usdt"
+)
+
+// Kinds of bpf.FunctionOperand, and what has no register.
+const (
+	operandConstant = iota + 1
+	operandRegister
+	operandMemory
+	noRegister = 0xff
+)
+
+// registerWords has by op.Register the word of struct pt_regs that keeps it
+// (arch/x86/include/asm/ptrace.h).
+var registerWords = [...]uint8{10, 12, 11, 5, 13, 14, 4, 19, 9, 8, 7, 6, 3, 2, 1, 0, 16}
+
+// OperandsOf is where the programs find the arguments of a marked place. Those
+// that cannot be read nobody reads: they are 0.
+func OperandsOf(args []usdt.Operand) (out bpf.FunctionOperands) {
+	for i := range min(len(args), abi.MaxArgs) {
+		a, o := &args[i], &out.Of[i]
+		*o = bpf.FunctionOperand{Kind: operandConstant, Base: noRegister, Index: noRegister}
+		if a.Refused != nil {
+			continue
+		}
+		o.Value, o.Unused = uint64(a.Value), uint8(64-8*a.Size)
+		if a.Signed {
+			o.Sign = 1
+		}
+		switch {
+		case a.Memory:
+			o.Kind = operandMemory
+		case a.Base != op.NoRegister:
+			o.Kind = operandRegister
+		}
+		if a.Base != op.NoRegister {
+			o.Base = registerWords[a.Base]
+		}
+		if a.Index != op.NoRegister {
+			o.Index = registerWords[a.Index]
+			for s := a.Scale; s > 1; s >>= 1 {
+				o.Scale++
+			}
+		}
+	}
+	return out
+}
+
+// markedArgument is argument n of a marked place by its type, however many there are:
+// args.arg7.
+func markedArgument(args []usdt.Operand, n int) (signature.Value, error) {
+	a := &args[n]
+	if a.Refused != nil {
+		return signature.Value{}, a.Refused
+	}
+	i := codegen.Integer{Memory: a.Memory, Offset: a.Value, Bits: uint8(8 * a.Size), Signed: a.Signed}
+	switch {
+	case a.Index != op.NoRegister:
+		i.Indexed, i.Index, i.Scale = true, 8*int16(registerWords[a.Index]), uint8(bits.TrailingZeros64(uint64(a.Scale)))
+		if i.Register = codegen.NoRegister; a.Base != op.NoRegister {
+			i.Register = 8 * int16(registerWords[a.Base])
+		}
+	case a.Base == op.NoRegister && a.Memory:
+		return signature.Value{}, errors.New("is at an address that is none")
+	case a.Base == op.NoRegister:
+		i = codegen.Integer{Known: true, Constant: extended(a)}
+	default:
+		i.Register = 8 * int16(registerWords[a.Base])
+		i.Address = !a.Memory && a.Value != 0 // of a variable
+	}
+	v := signature.Value{Type: types.Bigint}
+	switch {
+	case a.Float:
+		v.Type, v.Float, i.Signed = types.Double, int64(a.Size), false
+	case a.Size == 8 && !a.Signed && !i.Known && !i.Address:
+		i.Fits = true
+	}
+	v.Number = &i
+	return v, nil
+}
+
+// extended is a constant, as wide as it is.
+func extended(a *usdt.Operand) int64 {
+	unused := 64 - 8*a.Size
+	if a.Signed {
+		return a.Value << unused >> unused
+	}
+	return int64(uint64(a.Value) << unused >> unused)
+}
+
+// markedNumber is n of a path argn.
+func markedNumber(path []string) (n int, ok bool) {
+	if len(path) != 1 {
+		return 0, false
+	}
+	digits, ok := strings.CutPrefix(path[0], "arg")
+	n, err := strconv.Atoi(digits)
+	return n, ok && err == nil && n >= 0
+}

@@ -1,0 +1,102 @@
+package calls
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+
+	"endoscope/probes/bpf"
+	"endoscope/probes/codegen"
+	"endoscope/probes/uprobe/abi"
+)
+
+// Reading is what makes programs read a query's values.
+type Reading struct {
+	entry, result *codegen.Reader
+	textBytes     int
+}
+
+// Specialise makes the programs and maps in spec read the values. returns are how those of
+// the functions are observed.
+func (r *Reading) Specialise(spec *ebpf.CollectionSpec, options uint32, returns map[Returns]bool) error {
+	for _, part := range []struct {
+		function string
+		reader   *codegen.Reader
+	}{{"read_entry", r.entry}, {"read_return", r.result}} {
+		if part.reader == nil {
+			continue
+		}
+		code, err := part.reader.Compile(ValuePlaces)
+		if err != nil {
+			return err
+		}
+		for name, p := range spec.Programs {
+			if !abi.TestsOf[name].Call || !codegen.Calls(p, part.function) {
+				continue
+			}
+			if err := codegen.Install(p, part.function, code); err != nil {
+				return err
+			}
+		}
+	}
+	if err := spec.Variables[bpf.FunctionVarResultArgs].Set(r.resultArgs()); err != nil {
+		return err
+	}
+	if options&abi.UseTexts == 0 {
+		return nil
+	}
+	slots := 0
+	if options&abi.KeepTexts != 0 && returns[Trapped] {
+		slots = max(1, min(maxCalls, maxKept/r.textBytes))
+	}
+	size := uint32(textsAt + (slots+1)*r.textBytes)
+	if size > math.MaxUint16-512 {
+		return fmt.Errorf("texts of %d bytes are more than can be read of a call", r.textBytes)
+	}
+	m := spec.Maps[bpf.FunctionMapScratch]
+	m.ValueSize = size
+	// Storage of tasks wants to know of what type its values are.
+	m.Value = &btf.Array{Index: &btf.Int{Name: "unsigned int", Size: 4}, Type: &btf.Int{Name: "char", Size: 1, Encoding: btf.Char}, Nelems: size}
+	if returns[AtExits] && options&abi.KeepTexts != 0 {
+		m := spec.Maps[bpf.FunctionMapOpenCalls]
+		m.ValueSize += uint32(r.textBytes)
+		m.Key, m.Value = nil, nil
+	}
+	if err := spec.Variables[bpf.FunctionVarTextBytes].Set(uint32(r.textBytes)); err != nil {
+		return err
+	}
+	return spec.Variables[bpf.FunctionVarTextSlots].Set(uint32(slots))
+}
+
+// resultArgs are the args that are of results, a bit each.
+func (r *Reading) resultArgs() (bits uint32) {
+	if r.result == nil {
+		return 0
+	}
+	for _, c := range r.result.Columns {
+		if !c.Text && c.Slot < RetvalSlot {
+			bits |= 1 << c.Slot
+		}
+	}
+	return bits
+}
+
+// Identity is equal for equal readings only.
+func (r *Reading) Identity() string {
+	if r == nil {
+		return ""
+	}
+	out := strconv.Itoa(r.textBytes)
+	for _, x := range []*codegen.Reader{r.entry, r.result} {
+		if x != nil {
+			out += x.Identity()
+		}
+	}
+	return out
+}
+
+// maxCalls is how many calls of a thread with return traps there may be (calls.h).
+const maxCalls = 64

@@ -1,0 +1,135 @@
+package calls
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"endoscope/planner/plan"
+	"endoscope/planner/types"
+	"endoscope/probes/codegen"
+	"endoscope/probes/dwarf/signature"
+)
+
+// What functions return is of the type that debug information says, where the functions
+// chosen have one in common. Where they differ it is BIGINT: a number as wide as the
+// function's, an address, an enum's number; and the register as it is where nothing is
+// known. What cannot be read is NULL.
+
+// maxTyped is of how many functions results are read by their types. Whoever asks for
+// more asks for all that there are, of which few are alike.
+const maxTyped = 256
+
+var errManyTypes = errors.New("is one of many")
+
+// registerValue is what is returned where nothing is known of it.
+var registerValue = signature.Value{Value: codegen.Value{Number: &codegen.Integer{Register: regAX}}, Type: types.Bigint}
+
+// WholeOnly is the column of what functions return if nothing else of theirs is read by
+// its type; -1: it is not so.
+func WholeOnly(vs []*Value) int {
+	only := -1
+	for i, v := range vs {
+		switch {
+		case v == nil || v.Path == nil:
+		case !v.Whole:
+			return -1
+		default:
+			only = i
+		}
+	}
+	return only
+}
+
+// mayBe reports whether the value's type is t, or not known yet.
+func (v *Value) mayBe(t types.Type) bool { return v.T == types.Null || v.T == t }
+
+// Common is the type of what functions return, by their values in a column. The error
+// says why none can be read.
+func Common(found [][]FunctionValue, column int) (t types.Type, err error) {
+	have, text := false, false
+	for _, f := range found {
+		x := f[column]
+		switch {
+		case x.err != nil:
+			if err == nil {
+				err = x.err
+			}
+		case !have:
+			t, text, have = x.Type, x.Text != nil, true
+		case x.Type != t || (x.Text != nil) != text:
+			return types.Bigint, nil
+		}
+	}
+	if !have {
+		return types.Bigint, err
+	}
+	return t, nil
+}
+
+// isRegister reports whether the value is the register as it is in all functions.
+func (v *Value) isRegister(wants []Function, column int) bool {
+	if v.T != types.Bigint {
+		return false
+	}
+	if len(wants) > maxTyped {
+		return true
+	}
+	for _, w := range wants {
+		x := w.Values[column]
+		if n := x.Number; x.err != nil || n == nil || n.Register != regAX || n.Memory || n.Address || n.Known || n.Fits || len(n.Follow) > 0 || n.Shift > 0 || n.Bits%64 != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// conform makes the value NULL in functions where it is a text and an enum's name in
+// others, or the other way round: those of modules that come later are as they are.
+func (v *Value) conform(wants []Function, column int) {
+	have, text := false, false
+	for f := range wants {
+		x := &wants[f].Values[column]
+		switch {
+		case x.err != nil:
+		case !have:
+			have, text = true, x.Text != nil
+		case (x.Text != nil) != text:
+			x.Value, x.err = signature.Value{}, plan.Errorf(-1, -1, "%s of %s is another kind of text", v.Name, wants[f].Label.Function)
+		}
+	}
+}
+
+// UnreadValues says what cannot be read of some of the functions that have it, and why.
+func UnreadValues(vs []*Value, wants []Function) (notices []string) {
+	for i, v := range vs {
+		if v == nil || v.Path == nil {
+			continue
+		}
+		var first error
+		more := -1
+		for _, w := range wants {
+			if x := w.Values[i]; x.err != nil && !x.none {
+				if more++; first == nil {
+					first = x.err
+				}
+			}
+		}
+		switch {
+		case more == 0:
+			notices = append(notices, first.Error()+": it is NULL")
+		case more > 0:
+			notices = append(notices, fmt.Sprintf("%v: it is NULL there, and of %d others", first, more))
+		}
+	}
+	return notices
+}
+
+// ReadsResults reports whether a query reads more of what functions return than the
+// register of numbers: texts, and fields.
+func ReadsResults(out types.Schema, by plan.Results) bool {
+	return slices.ContainsFunc(out.Fields, func(f types.Field) bool {
+		v, ok := parseValue(f.Name)
+		return ok && v.Result || f.Name == retvalName && by != plan.RawResults && f.Type == types.Varchar
+	})
+}

@@ -1,0 +1,192 @@
+package calls
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"endoscope/planner/plan"
+	"endoscope/planner/types"
+	"endoscope/probes/codegen"
+	"endoscope/probes/dwarf/signature"
+	"endoscope/probes/elf"
+	"endoscope/probes/uprobe/selection"
+)
+
+// FunctionValue is how a value is read of one function, or why it is NULL.
+type FunctionValue struct {
+	signature.Value
+	err  error
+	none bool // the function has no such argument, or returns nothing
+}
+
+func AnyValue(vs []*Value) bool {
+	return slices.ContainsFunc(vs, func(v *Value) bool { return v != nil })
+}
+
+// AnyNamed reports whether a value needs debug information.
+func AnyNamed(vs []*Value) bool {
+	return slices.ContainsFunc(vs, func(v *Value) bool { return v != nil && v.Path != nil })
+}
+
+// Signatures are those of a module's functions.
+type Signatures struct {
+	info *signature.Info
+	err  error // why there are none
+}
+
+// OpenSignatures reads a module's debug information, if a value needs it of so many
+// functions.
+func OpenSignatures(sym *elf.Module, vs []*Value, functions int) (s Signatures) {
+	if WholeOnly(vs) >= 0 && functions > maxTyped {
+		return Signatures{err: errManyTypes}
+	}
+	if AnyNamed(vs) {
+		s.info, s.err = signature.Open(sym)
+	}
+	return s
+}
+
+// Values says how values are read of one function.
+func (s Signatures) Values(vs []*Value, sym *elf.Module, c selection.Choice, at signature.Where) []FunctionValue {
+	out := make([]FunctionValue, len(vs))
+	var f *signature.Function
+	err := s.err
+	for i, v := range vs {
+		switch {
+		case v == nil:
+			continue
+		case v.Path == nil:
+			out[i].Value = signature.Value{Value: v.rawText(c.Lang == elf.Go), Type: types.Varchar}
+			continue
+		}
+		if f == nil && err == nil {
+			f, err = s.info.Function(sym, c.Index)
+		}
+		switch {
+		case err != nil && v.Whole && v.mayBe(types.Bigint):
+			out[i].Value = registerValue
+			continue
+		case err != nil:
+			out[i].err = withoutTypes(sym, c.Name, err)
+			continue
+		}
+		where := at
+		where.MaxText, where.AsText, where.AsNumber = v.limit, v.asText, v.Whole && v.T == types.Bigint
+		read := f.Argument
+		if v.Result {
+			read = f.Return
+			out[i].none = f.Result == nil
+		} else {
+			out[i].none = !slices.ContainsFunc(f.Params, func(p signature.Param) bool { return p.Name == v.Path[0] })
+		}
+		out[i].Value, out[i].err = v.readAs(read, where)
+		switch {
+		case out[i].err != nil:
+		case v.asText && out[i].Type != types.Varchar:
+			out[i].err = plan.Errorf(-1, -1, "%s of %s is no pointer", strings.TrimSuffix(strings.TrimPrefix(v.Name, "str("), ")"), c.Name)
+		case v.Whole && !v.mayBe(out[i].Type):
+			out[i].err = plan.Errorf(-1, -1, "%s of %s is %s", v.Name, c.Name, out[i].Type)
+		}
+	}
+	return out
+}
+
+// ValuesOfMarked says how values are read at a marked place: of its arguments the kernel
+// knows the numbers.
+func ValuesOfMarked(vs []*Value, w Function) []FunctionValue {
+	out := make([]FunctionValue, len(vs))
+	for i, v := range vs {
+		if v != nil && w.Marked != nil && w.Returns < JavaEntry && !v.Result {
+			if n, ok := markedNumber(v.Path); ok && n < len(w.Marked.Args) {
+				var err error
+				out[i].Value, err = markedArgument(w.Marked.Args, n)
+				if v.asText && err == nil {
+					out[i].Value = signature.Value{Value: codegen.Value{Text: &codegen.Text{At: *out[i].Number, Max: v.limit}}, Type: types.Varchar}
+				}
+				if err != nil {
+					out[i].err = plan.Errorf(-1, -1, "%s of %s cannot be read: %v", v.Name, w.Label.Function, err)
+				}
+				continue
+			}
+		}
+		switch {
+		case v == nil:
+		case v.Path != nil || v.Result || w.Marked == nil || w.Returns >= JavaEntry:
+			out[i].err = plan.Errorf(-1, -1, "%s has no %s", w.Label.Function, v.Name).WithHint("its arguments are arg0 to arg5, all of them by type args.arg0, args.arg1, ..., and str(arg0) is the text at one")
+		case v.raw >= len(w.Marked.Args) || w.Marked.Args[v.raw].Refused != nil:
+			out[i].err = plan.Errorf(-1, -1, "%s has no arg%d that can be read", w.Label.Function, v.raw)
+		default:
+			at := codegen.Integer{Moment: true, Register: ValuePlaces.Numbers[v.raw]}
+			out[i].Value = signature.Value{Value: codegen.Value{Text: &codegen.Text{At: at, Max: v.limit}}, Type: types.Varchar}
+		}
+	}
+	return out
+}
+
+// withoutTypes says that nothing is known of a function's types.
+func withoutTypes(sym *elf.Module, name string, err error) error {
+	if errors.Is(err, elf.ErrNoDebugInfo) {
+		return plan.Errorf(-1, -1, "the arguments of %s are not known by name: %s %v", name, sym.Name(), err).
+			WithHint("arg0 to arg5 are the raw arguments, str(arg0) the text at one; names take a program compiled with -g, or its debug file under /usr/lib/debug")
+	}
+	return plan.Errorf(-1, -1, "the arguments of %s are not known by name: it %v", name, err).WithHint("arg0 to arg5 are the raw arguments, str(arg0) the text at one")
+}
+
+// agree finds out whether a value is of one type in all functions that have it. It is NULL
+// in the others; but some must have it.
+func (v *Value) agree(wants []Function, column int) error {
+	if v.Whole {
+		v.conform(wants, column)
+		return nil
+	}
+	of := func(f int) (FunctionValue, string) { return wants[f].Values[column], wants[f].Label.Function }
+	lack, t, err := agreed(v, len(wants), of)
+	if lack == len(wants) || err == nil && t == v.T {
+		return err
+	}
+	return v.checkCast(v.T, len(wants), of)
+}
+
+// agreed is the type of a value of n functions, and how many lack it.
+func agreed(v *Value, n int, of func(f int) (FunctionValue, string)) (lack int, t types.Type, err error) {
+	first, have := "", false
+	for f := range n {
+		x, name := of(f)
+		switch {
+		case x.err != nil:
+			if lack++; err == nil {
+				err = x.err
+			}
+		case !have:
+			first, t, have = name, x.Type, true
+		case x.Type != t || (x.Text != nil) != (t == types.Varchar && x.Names == nil):
+			return lack, t, plan.Errorf(-1, -1, "%s is %s in %s and %s in %s", v.Name, t, first, x.Type, name).WithHint("choose functions that agree")
+		}
+	}
+	if !have {
+		return lack, t, err
+	}
+	return lack, t, nil
+}
+
+// TypeIn is the type of a value of n functions: the one that all have that have it or, where
+// they do not agree, what the statement casts it to.
+func (v *Value) TypeIn(n int, of func(f int) (FunctionValue, string)) (types.Type, error) {
+	lack, t, err := agreed(v, n, of)
+	if err == nil || lack == n || v.T == types.Null {
+		return t, err
+	}
+	return v.T, v.checkCast(v.T, n, of)
+}
+
+// PlaceAt places an error at the stream, if it has no place.
+func PlaceAt(err error, spec *plan.Acquire) error {
+	var e *plan.Error
+	if errors.As(err, &e) && e.Start < 0 {
+		c := *e
+		c.Start, c.Stop = spec.Start, spec.Stop
+		return &c
+	}
+	return err
+}

@@ -1,0 +1,395 @@
+package calls
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"endoscope/planner/catalog"
+	"endoscope/planner/plan"
+	"endoscope/planner/types"
+	"endoscope/probes/bpf"
+	"endoscope/probes/codegen"
+	"endoscope/probes/dwarf/signature"
+	"endoscope/probes/uprobe/abi"
+)
+
+// What is shared with values.h.
+const (
+	maxTexts    = 7
+	NoText      = 0xffff
+	TextsHeader = 2 + 2*maxTexts
+	textsAt     = 512
+	// In the moment's word of what is NULL, behind a bit for each of the args.
+	RetvalSlot, firstText, firstTest = abi.MaxArgs, 8, 16
+
+	// In the function's word of an event.
+	FirstAbsent = 24
+
+	// maxKept bounds what is kept for a thread of the texts of calls under way.
+	maxKept = 32 << 10
+	// textSlack is what may be read behind a text: a byte more, and a zero byte.
+	textSlack = 2
+	// defaultMaxString is how many bytes a text has at most where no session says so.
+	defaultMaxString = 200
+)
+
+// Value is a column that is read by rules of its own, which may differ by function.
+type Value struct {
+	Name   string
+	Text   bool
+	Result bool // of the return
+	Slot   int  // of the args, or of the texts
+	limit  int  // bytes of a text
+	prefix bool // the statement says the limit: what is longer is not lost
+	raw    int  // register of a text that is not named
+	// Path is what is named, "args.a[1].b" without args; nil: raw is meant.
+	Path []string
+	// Whole: what is returned, by its type as far as the functions have one in common.
+	Whole bool
+	// asText: the text at a pointer, whatever it is a pointer to.
+	asText bool
+	T      types.Type
+	// reads and enums are by function. An enum's number is named by its map.
+	reads  []codegen.Value
+	Enums  []map[int64]string
+	Floats []int64 // bytes of a number with a fraction
+}
+
+// ValuesOf finds the columns of a specification that are values, by index; others are
+// nil.
+func ValuesOf(spec *plan.Acquire) []*Value {
+	out := make([]*Value, len(spec.Out.Fields))
+	for i, f := range spec.Out.Fields {
+		v, ok := parseValue(f.Name)
+		if f.Name == retvalName && spec.Results != plan.RawResults {
+			v, ok = &Value{Result: true, Whole: true, Path: []string{}}, true
+		}
+		if !ok || !hasValue(spec.Stream, v) {
+			continue
+		}
+		v.Name, v.T = f.Name, f.Type
+		if v.limit == 0 {
+			if v.limit = spec.Settings.MaxString; v.limit == 0 {
+				v.limit = defaultMaxString
+			}
+		}
+		out[i] = v
+	}
+	return out
+}
+
+// hasValue reports whether a stream has values of that kind.
+func hasValue(stream string, v *Value) bool {
+	switch stream {
+	case catalog.FunctionStart:
+		return !v.Result
+	case catalog.FunctionEnd:
+		return v.Result
+	}
+	return stream == catalog.FunctionDuration
+}
+
+// retvalName is the column of what functions return.
+const retvalName = "retval"
+
+// parsePath reads args.a[1].b, retval.a.b, retval[1].
+func (v *Value) parsePath(name string) bool {
+	path := signature.Path(name)
+	if len(path) < 2 || path[0] != "args" && path[0] != retvalName {
+		return false
+	}
+	v.Path, v.Result = path[1:], path[0] == retvalName
+	return true
+}
+
+// parseValue reads the name of a column: args.a.b, retval.a.b, str(arg0),
+// str(args.a.b, 64), str(retval), str(retval.a).
+func parseValue(name string) (*Value, bool) {
+	v := &Value{}
+	if v.parsePath(name) {
+		return v, true
+	}
+	inner, ok := strings.CutPrefix(name, "str(")
+	if !ok {
+		return nil, false
+	}
+	v.asText = true
+	inner, limit, limited := strings.Cut(strings.TrimSuffix(inner, ")"), ", ")
+	if limited {
+		n, err := strconv.Atoi(limit)
+		if err != nil {
+			return nil, false
+		}
+		v.limit, v.prefix = n, true
+	}
+	if v.parsePath(inner) {
+		return v, true
+	}
+	if inner == retvalName {
+		v.Result = true
+		return v, true
+	}
+	n, err := strconv.Atoi(strings.TrimPrefix(inner, "arg"))
+	if err != nil || n < 0 || n >= abi.MaxArgs {
+		return nil, false
+	}
+	v.raw = n
+	return v, true
+}
+
+// Offsets of registers in struct pt_regs.
+const (
+	regBX, regR11, regR10, regR9, regR8 = 40, 48, 56, 64, 72
+	regAX, regCX, regDX, regSI, regDI   = 80, 88, 96, 104, 112
+	regSP                               = 152
+)
+
+// The registers of the first arguments.
+var (
+	argumentsOfC  = [abi.MaxArgs]int16{regDI, regSI, regDX, regCX, regR8, regR9}
+	argumentsOfGo = [abi.MaxArgs]int16{regAX, regBX, regCX, regDI, regSI, regR8}
+)
+
+// rawText is the text at a register.
+func (v *Value) rawText(golang bool) codegen.Value {
+	at := codegen.Integer{Register: regAX}
+	if !v.Result {
+		at.Register = argumentsOfC[v.raw]
+		if golang {
+			at.Register = argumentsOfGo[v.raw]
+		}
+	}
+	return codegen.Value{Text: &codegen.Text{At: at, Max: v.limit}}
+}
+
+// Values are how the values of a query are read.
+type Values struct {
+	Columns []*Value // by column; nil: it is none
+	tests   []codegen.TextTest
+	tested  []*Value // of tests
+	args    [abi.MaxArgs]bool
+	results bool // the place of what is returned is taken
+	texts   int
+}
+
+// NewValues gives the values their places. cols are those of the specification; those
+// that are no values have theirs.
+func NewValues(spec *plan.Acquire, cols []Column, vs []*Value, wants []Function) (*Values, error) {
+	r := &Values{Columns: vs}
+	for _, c := range cols {
+		if c.isArg() {
+			r.args[c-ColArg0] = true
+		}
+		r.results = r.results || c == ColRetval
+	}
+	for i, v := range vs {
+		if v == nil {
+			continue
+		}
+		for f, w := range wants {
+			if w.Values == nil {
+				wants[f].Values = ValuesOfMarked(vs, w)
+			}
+		}
+		if v.Whole && v.isRegister(wants, i) {
+			vs[i], cols[i], r.results = nil, ColRetval, true
+			continue
+		}
+		if err := v.agree(wants, i); err != nil {
+			return nil, &plan.InColumn{Column: v.Name, Err: PlaceAt(err, spec)}
+		}
+		for _, w := range wants {
+			x := w.Values[i].Value
+			if x.Text != nil {
+				x.Text.Prefix = v.prefix
+			}
+			v.reads, v.Enums, v.Floats = append(v.reads, x.Value), append(v.Enums, x.Names), append(v.Floats, x.Float)
+		}
+		v.Text = slices.ContainsFunc(v.reads, func(x codegen.Value) bool { return x.Text != nil }) || len(wants) == 0 && v.T == types.Varchar
+	}
+	r.keepNumbers()
+	// Texts of the return lie behind those of the entry.
+	for _, result := range []bool{false, true} {
+		for _, v := range vs {
+			if v == nil || v.Result != result {
+				continue
+			}
+			if err := r.place(v); err != nil {
+				return nil, plan.Errorf(spec.Start, spec.Stop, "%v", err)
+			}
+		}
+	}
+	return r, nil
+}
+
+// keepNumbers keeps the args that others are read by.
+func (r *Values) keepNumbers() {
+	for _, v := range r.Columns {
+		if v == nil {
+			continue
+		}
+		for _, x := range v.reads {
+			for n, at := range ValuePlaces.Numbers[:abi.MaxArgs] {
+				if x.Number != nil && x.Number.Moment && x.Number.Register == at || x.Text != nil && x.Text.At.Moment && x.Text.At.Register == at {
+					r.args[n] = true
+				}
+			}
+		}
+	}
+}
+
+// place finds room for a value.
+func (r *Values) place(v *Value) error {
+	switch {
+	case v.Text && r.texts == maxTexts:
+		return fmt.Errorf("at most %d texts of calls can be read at a time", maxTexts)
+	case v.Text:
+		v.Slot = r.texts
+		r.texts++
+	case v.Result && !r.results:
+		r.results, v.Slot = true, RetvalSlot
+	default:
+		free := slices.Index(r.args[:], false)
+		if free < 0 {
+			return fmt.Errorf("at most %d arguments can be read at a time", abi.MaxArgs)
+		}
+		r.args[free], v.Slot = true, free
+	}
+	return nil
+}
+
+// nullable reports whether a value may be NULL.
+func (v *Value) nullable() bool {
+	return v.Text || slices.ContainsFunc(v.reads, func(x codegen.Value) bool {
+		n := x.Number
+		return n == nil || x.Length != nil || n.Memory || n.Fits || len(n.Follow) > 0
+	})
+}
+
+// Layout says where the programs find the value.
+func (v *Value) Layout() codegen.Column {
+	var m bpf.FunctionMoment
+	switch {
+	case v.Text:
+		return codegen.Column{Kind: codegen.Words, Late: v.Result, Null: firstText + uint8(v.Slot) + 1}
+	case v.T == types.Double:
+		return codegen.Column{} // the kernel has no floating point
+	case v.T == types.Varchar && (len(v.Enums) == 0 || slices.ContainsFunc(v.Enums, func(names map[int64]string) bool { return names == nil }) || slices.ContainsFunc(v.Enums, func(names map[int64]string) bool { return !maps.Equal(names, v.Enums[0]) })):
+		return codegen.Column{} // which number has a name is a matter of the function
+	}
+	c := codegen.Column{Kind: codegen.Number, Late: v.Result, Offset: int16(unsafe.Offsetof(m.Args)) + 8*int16(v.Slot)}
+	if v.Slot == RetvalSlot {
+		c.Offset = int16(unsafe.Offsetof(m.Retval))
+	}
+	if v.T == types.Varchar {
+		c.Kind, c.Names = codegen.Enum, v.Enums[0]
+	}
+	if v.nullable() {
+		c.Null = uint8(v.Slot) + 1
+	}
+	return c
+}
+
+// Test gives a test of a text a bit.
+func (r *Values) Test(index int, t codegen.TextTest) (uint8, bool) {
+	if firstTest+len(r.tests) > 63 {
+		return 0, false
+	}
+	r.tests = append(r.tests, t)
+	r.tested = append(r.tested, r.Columns[index])
+	return firstTest + uint8(len(r.tests)-1), true
+}
+
+// options are those of a value that is read, and sent if send is set.
+func (v *Value) options(stream string, send bool) (o uint32) {
+	if v.Result {
+		o |= abi.UseResult
+	} else {
+		o |= abi.UseValues
+	}
+	if slices.ContainsFunc(v.reads, func(x codegen.Value) bool {
+		return x.Text != nil && x.Text.At.Moment || x.Number != nil && x.Number.Moment
+	}) {
+		o |= abi.UseArgs
+	}
+	switch {
+	case !v.Text:
+		if send && v.Slot != RetvalSlot {
+			o |= abi.SendArgs
+		}
+		return o
+	case send && !v.Result && stream != catalog.FunctionStart:
+		o |= abi.KeepTexts
+	}
+	if send {
+		o |= abi.SendTexts
+	}
+	return o | abi.UseTexts
+}
+
+// reader is what reads the values used, at the entry or at the return; nil: none are.
+func (r *Values) reader(used []bool, result bool) *codegen.Reader {
+	out := &codegen.Reader{}
+	var vs []*Value
+	for i, v := range r.Columns {
+		if v == nil || !used[i] {
+			continue
+		}
+		if v.Result == result {
+			vs = append(vs, v)
+		} else if result && v.Text {
+			out.Before += v.limit
+		}
+	}
+	if len(vs) == 0 {
+		return nil
+	}
+	for k, v := range vs {
+		out.Columns = append(out.Columns, codegen.ReadColumn{Text: v.Text, Slot: v.Slot})
+		for t := range r.tests {
+			if r.tested[t] != v {
+				continue
+			}
+			test := r.tests[t]
+			test.Column, test.Bit = k, firstTest+uint8(t)
+			out.Tests = append(out.Tests, test)
+		}
+	}
+	for f := range vs[0].reads {
+		var row []codegen.Value
+		for _, v := range vs {
+			row = append(row, v.reads[f])
+		}
+		out.Values = append(out.Values, row)
+	}
+	return out
+}
+
+// textBytes is what the texts of a call take at most, their header included.
+func (r *Values) textBytes(used []bool) int {
+	n := TextsHeader + textSlack
+	for i, v := range r.Columns {
+		if v != nil && v.Text && used[i] {
+			n += v.limit
+		}
+	}
+	return (n + 7) &^ 7
+}
+
+// ValuePlaces are where reading programs put what they read.
+var ValuePlaces = func() codegen.Places {
+	var m bpf.FunctionMoment
+	p := codegen.Places{
+		Absent: int16(unsafe.Offsetof(m.Absent)), TextBit: firstText,
+		Cookie: int16(unsafe.Offsetof(m.Cookie)), Functions: abi.MaxFunctions - 1, Header: TextsHeader,
+	}
+	for i := range abi.MaxArgs {
+		p.Numbers = append(p.Numbers, int16(unsafe.Offsetof(m.Args))+8*int16(i))
+	}
+	p.Numbers = append(p.Numbers, int16(unsafe.Offsetof(m.Retval)))
+	return p
+}()

@@ -1,0 +1,220 @@
+package decode
+
+import (
+	"math"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/catalog"
+	"endoscope/planner/types"
+	"endoscope/probes/bpf"
+	"endoscope/probes/codegen"
+	"endoscope/probes/rows"
+	"endoscope/probes/stack"
+	"endoscope/probes/uprobe/abi"
+	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/selection"
+)
+
+// appenders make the columns of all streams of this package from an event. A
+// subscription has those of the columns that its query reads, so that an event costs
+// a loop over them.
+//
+// arg0 to arg5 are the raw integer argument registers at the entry (System V:
+// rdi rsi rdx rcx r8 r9; Go: rax rbx rcx rdi rsi r8), whether or not the function has
+// so many; retval is rax at the return. function_duration's timestamp is the end; its
+// process and thread_name are those at the beginning. function_call has them, and tid,
+// so at each event of a call, and NULL for the function of a gap.
+var appenders = rows.Columns[event]{
+	"timestamp":     recorded(rows.Time(func(r *bpf.FunctionEvent) *uint64 { return &r.Time })),
+	"pid":           recorded(rows.Half(func(r *bpf.FunctionEvent) *uint32 { return &r.Pid })),
+	"tid":           recorded(rows.Half(func(r *bpf.FunctionEvent) *uint32 { return &r.Tid })),
+	"depth":         recorded(rows.Quarter(func(r *bpf.FunctionEvent) *uint16 { return &r.Depth })),
+	"process":       rows.Bytes(func(e *event) *[]byte { return &e.process }),
+	"thread_name":   rows.Bytes(func(e *event) *[]byte { return &e.thread }),
+	"event":         rows.Code(func(e *event) *uint32 { return &e.named }),
+	"function_name": rows.Code(func(e *event) *uint32 { return &e.label.function }),
+	"class":         rows.Code(func(e *event) *uint32 { return &e.label.class }),
+	"module":        rows.Code(func(e *event) *uint32 { return &e.label.module }),
+	"exe":           rows.Other(types.PhysCode, false, appendExe),
+	"container":     rows.Text(func(e *event) string { return e.of.Containers.Find(int(e.Pid)) }),
+	"start_time":    rows.Time(func(e *event) *uint64 { return &e.start }),
+	"duration":      rows.Word(func(e *event) *uint64 { return &e.duration }),
+	"self_time":     rows.Word(func(e *event) *uint64 { return &e.self }),
+	"goroutine":     rows.Count(func(e *event) int64 { return int64(e.goroutine) }),
+	"retval": rows.IntOr(func(e *event) (int64, bool) {
+		return int64(e.retval), e.Function&(1<<(calls.FirstAbsent+calls.RetvalSlot)) == 0
+	}),
+	"arg0": argument(0), "arg1": argument(1), "arg2": argument(2), "arg3": argument(3), "arg4": argument(4), "arg5": argument(5),
+
+	"address": rows.Word(func(e *event) *uint64 { return &e.address }),
+	"size":    rows.IntOr(func(e *event) (int64, bool) { return int64(e.size), e.size != selection.NoSize }),
+
+	// Where the call comes from: the function that it returns to, and the stack at its
+	// entry. NULL where the address lies in no code, or none that has a name.
+	"caller": rows.TextOr(func(e *event) (string, bool) {
+		if e.kind == gapInitial {
+			return "", false
+		}
+		return e.of.Stacks.Caller(int(e.Pid), int64(e.Time), e.image, e.caller)
+	}),
+	"stack": rows.List(func(e *event) any {
+		if e.kind == gapInitial || e.kind == EventUnwind[0] {
+			return nil
+		}
+		return e.of.stackOf(e)
+	}),
+
+	// What the call's thread used from its entry to its return: CPU time, and bytes
+	// through read(2), write(2) and the like, sockets' only if by these. NULL where the
+	// call returned on another thread, or the kernel does not count bytes.
+	"cpu_time": costOf(0), "read_bytes": costOf(1), "written_bytes": costOf(2),
+
+	// The call's object and method (receivers.go).
+	"receiver":         rows.IntOr(func(e *event) (int64, bool) { return int64(e.object.address), e.object.known }),
+	"receiver_class":   rows.TextOr(func(e *event) (string, bool) { return e.object.className() }),
+	"receiver_lineage": rows.TextOr(func(e *event) (string, bool) { return e.object.lineage() }),
+	"lookup_distance": rows.IntOr(func(e *event) (int64, bool) {
+		return int64(e.object.distance), e.object.class != nil && e.object.distance != unrelated
+	}),
+	"class_lineage": rows.Other(types.PhysCode, true, func(c *batch.Column, row int, e *event) {
+		m := e.about()
+		if !m.known {
+			c.Nulls.Set(row)
+		}
+		c.Code = append(c.Code, m.lineage)
+	}),
+	"method_size": rows.Count(func(e *event) int64 { return e.about().size }),
+	"is_native":   rows.BoolOr(func(e *event) (bool, bool) { return e.about().native, e.kind != gapInitial }),
+}
+
+// Streams holds the appenders to the catalog: a column that either lacks stops the
+// program at its start.
+var Streams = rows.NewTables([]string{catalog.FunctionStart, catalog.FunctionEnd, catalog.FunctionDuration, catalog.FunctionCall, catalog.Allocation, catalog.Deallocation}, appenders)
+
+// frame is the appender of FrameColumn.
+var frame = rows.Word(func(e *event) *uint64 { return &e.frame })
+
+// recorded is a column of what every record of the ring begins with.
+func recorded(c rows.Column[bpf.FunctionEvent]) rows.Column[event] {
+	return rows.Through(func(e *event) **bpf.FunctionEvent { return &e.FunctionEvent }, c)
+}
+
+// argument is the column of a raw argument.
+func argument(i int) rows.Column[event] {
+	return rows.Through(func(e *event) **[abi.MaxArgs]uint64 { return &e.args },
+		rows.Word(func(args *[abi.MaxArgs]uint64) *uint64 { return &args[i] }))
+}
+
+// costOf is a column of what a call used.
+func costOf(i int) rows.Column[event] {
+	return rows.IntOr(func(e *event) (int64, bool) { n := int64(e.cost[i]); return n, n != -1 })
+}
+
+// appendersOf are those of a query's columns, of the given types.
+func appendersOf(w calls.Request, types []types.Type) []rows.Column[event] {
+	columns := make([]rows.Column[event], len(w.Cols))
+	for i, c := range w.Cols {
+		switch c {
+		case calls.ColUnread:
+			columns[i] = rows.Unread[event](types[i].Physical())
+		case calls.ColValue:
+			columns[i] = valueColumn(w.Values.Columns[i])
+		case calls.ColFrame:
+			columns[i] = frame
+		default:
+			columns[i] = appenders[nameOf[c]]
+		}
+	}
+	return columns
+}
+
+// appendExe appends the executable of a process: the label's where the function is the
+// executable's own, else what /proc says or said, else NULL.
+func appendExe(c *batch.Column, row int, e *event) {
+	own := e.label.exe
+	if c.Dict.Values()[own] != "" {
+		c.Code = append(c.Code, own)
+		return
+	}
+	exe := e.of.Executables.Find(int(e.Pid))
+	if exe == "" {
+		c.Nulls.Set(row)
+		c.Code = append(c.Code, own)
+		return
+	}
+	c.Code = append(c.Code, c.Dict.Code(exe))
+}
+
+// stackOf is the stack that came with an event.
+func (s *Subscription) stackOf(e *event) any {
+	k := e.copied
+	copied := stack.Copied{
+		PID: int(e.Pid), Time: int64(e.Time), Image: k.Image, Regs: k.Regs, Trampoline: k.Trampoline, Returned: k.Returned, ReturnAt: k.ReturnAt,
+		Taken: e.taken, Stack: e.stack,
+	}
+	value, why := s.Stacks.Of(&copied)
+	if why != "" {
+		if s.torn == nil {
+			s.torn = map[string]uint64{}
+		}
+		s.torn[why]++
+	}
+	return value
+}
+
+// valueColumn is the column of a value that is read by rules of its own.
+func valueColumn(v *calls.Value) rows.Column[event] {
+	switch {
+	case v.Text:
+		return rows.BytesOr(func(e *event) ([]byte, bool) { return e.texts.Text(v.Slot) })
+	case v.T == types.Boolean:
+		return rows.BoolOr(func(e *event) (bool, bool) { n, known := number(v, e); return n != 0, known })
+	case v.T == types.Double:
+		return rows.RealOr(func(e *event) (float64, bool) {
+			n, known := number(v, e)
+			switch v.Floats[e.function] {
+			case 0:
+				return float64(int64(n)), known // cast from a number without a fraction
+			case 4:
+				return float64(math.Float32frombits(uint32(n))), known
+			}
+			return math.Float64frombits(n), known
+		})
+	case v.T == types.Varchar:
+		return rows.TextOr(func(e *event) (string, bool) {
+			n, known := number(v, e)
+			if !known {
+				return "", false
+			}
+			return codegen.EnumName(v.Enums[e.function], int64(n)), true
+		})
+	}
+	return rows.IntOr(func(e *event) (int64, bool) { n, known := number(v, e); return int64(n), known })
+}
+
+// number is a value as the event has it; 0 and false: it could not be read.
+func number(v *calls.Value, e *event) (n uint64, known bool) {
+	if e.Function>>(calls.FirstAbsent+v.Slot)&1 != 0 {
+		return 0, false
+	}
+	if v.Slot == calls.RetvalSlot {
+		return e.retval, true
+	}
+	return e.args[v.Slot], true
+}
+
+// nameOf is ColumnByName the other way round. Every column has an appender.
+var nameOf = func() map[calls.Column]string {
+	m := map[calls.Column]string{calls.ColFrame: calls.FrameColumn}
+	for name := range appenders {
+		c, ok := calls.ColumnByName[name]
+		if !ok {
+			panic("uprobe: no column is called " + name)
+		}
+		m[c] = name
+	}
+	if len(m) != len(calls.ColumnByName) {
+		panic("uprobe: a column is not made")
+	}
+	return m
+}()

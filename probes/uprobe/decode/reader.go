@@ -1,0 +1,164 @@
+package decode
+
+import (
+	"slices"
+	"time"
+	"unsafe"
+
+	"endoscope/operators/batch"
+	"endoscope/probes/bpf"
+	"endoscope/probes/clock"
+	"endoscope/probes/process"
+	"endoscope/probes/uprobe/program"
+)
+
+const (
+	// pollInterval bounds how long an event waits when events are few.
+	pollInterval = 10 * time.Millisecond
+	// MarkInterval bounds the distance of watermarks, busy or idle.
+	MarkInterval = 20 * time.Millisecond
+	// lossInterval bounds how late a query hears of losses.
+	lossInterval = time.Second
+	// maxPosted is how many commands may wait for the reader.
+	maxPosted = 64
+)
+
+// Reader is the goroutine between the ring and the subscriptions, one for all
+// of them.
+type Reader struct {
+	ring        *program.Ring
+	Executables *Names
+	Containers  *Names // containers
+	commands    chan func()
+	stopped     chan struct{}
+
+	// Owned by the goroutine.
+	stopping bool
+	routes   []*Subscription // by query
+	subs     []*Subscription
+	drained  int64 // boot time up to which all records have been read
+	lookedAt time.Time
+	markedAt time.Time
+	dispatch func([]byte) // r.give, bound once
+}
+
+func Start(ring *program.Ring) *Reader {
+	r := &Reader{
+		ring:        ring,
+		Executables: newExeNames(),
+		Containers:  newNames(process.Container),
+		commands:    make(chan func(), maxPosted),
+		stopped:     make(chan struct{}),
+		drained:     clock.Boot(),
+	}
+	r.dispatch = r.give
+	go r.run()
+	return r
+}
+
+// Do has f executed by the reader between two drains, and waits for it.
+func (r *Reader) Do(f func()) { <-r.Post(f) }
+
+// Post has f executed by the reader between two drains, behind what was posted
+// before. The channel is closed then. It waits only where maxPosted wait already.
+func (r *Reader) Post(f func()) (done <-chan struct{}) {
+	executed := make(chan struct{})
+	r.commands <- func() { f(); close(executed) }
+	r.ring.Wake()
+	return executed
+}
+
+// DrainAll gives everything that was written until now. The reader calls it.
+func (r *Reader) DrainAll() {
+	for end := r.ring.Produced(); r.ring.Drain(end, r.dispatch) < end; {
+		// Another query's program is in the middle of writing a record.
+		time.Sleep(50 * time.Microsecond)
+	}
+}
+
+// Stop ends the reader and waits for it.
+func (r *Reader) Stop() {
+	r.Do(func() { r.stopping = true })
+	<-r.stopped
+}
+
+func (r *Reader) run() {
+	defer close(r.stopped)
+	for !r.stopping {
+		r.cycle()
+		select {
+		case f := <-r.commands:
+			f()
+		default:
+			r.ring.Wait(pollInterval)
+		}
+	}
+}
+
+// cycle drains what is there and tells subscriptions how far time has come.
+func (r *Reader) cycle() {
+	now := clock.Boot()
+	if end := r.ring.Produced(); r.ring.Drain(end, r.dispatch) == end {
+		r.drained = now // else a record is still being written, and hides those behind it
+	}
+	for _, s := range r.subs {
+		s.Flush()
+	}
+	at := time.Now()
+	if at.Sub(r.markedAt) >= MarkInterval-pollInterval {
+		r.markedAt = at
+		for _, s := range r.subs {
+			s.watermark(r.drained - s.Lateness)
+		}
+	}
+	if at.Sub(r.lookedAt) >= lossInterval {
+		r.lookedAt = at
+		for _, s := range r.subs {
+			s.Account()
+		}
+	}
+}
+
+// give hands a record to the subscription of its query.
+func (r *Reader) give(record []byte) {
+	if len(record) < sizeEntry {
+		return
+	}
+	query := (*bpf.FunctionEvent)(unsafe.Pointer(unsafe.SliceData(record))).Query
+	if int(query) >= len(r.routes) || r.routes[query] == nil {
+		return
+	}
+	s := r.routes[query]
+	if s.Java != nil && (*bpf.FunctionEvent)(unsafe.Pointer(unsafe.SliceData(record))).Function == definesMethod {
+		s.define(record)
+		return
+	}
+	if Decode(record, s.options, &s.event) {
+		s.add(&s.event)
+	}
+}
+
+// Subscribe routes the events of s's query to s from now on.
+func (r *Reader) Subscribe(s *Subscription) {
+	r.Do(func() {
+		for int(s.Installation.Query) >= len(r.routes) {
+			r.routes = append(r.routes, nil)
+		}
+		r.routes[s.Installation.Query] = s
+		r.subs = append(r.subs, s)
+	})
+}
+
+// Unsubscribe gives s what happened until now, accounts for what gave no row,
+// and forgets it. Its probes are detached before; left is what was aggregated
+// and not given.
+func (r *Reader) Unsubscribe(s *Subscription, left []*batch.Batch) {
+	r.Do(func() {
+		r.DrainAll()
+		r.routes[s.Installation.Query] = nil
+		r.subs = slices.DeleteFunc(r.subs, func(t *Subscription) bool { return t == s })
+		s.Flush()
+		s.Give(left, s.Bound)
+		s.report()
+	})
+}

@@ -1,0 +1,241 @@
+package decode
+
+import (
+	"math"
+	"slices"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/types"
+	"endoscope/probes"
+	"endoscope/probes/bpf"
+	"endoscope/probes/rows"
+	"endoscope/probes/stack"
+	"endoscope/probes/uprobe/abi"
+	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/program"
+)
+
+// about is what the columns of methods say of a function.
+type about struct {
+	lineage uint32 // code
+	known   bool   // the lineage
+	size    int64
+	native  bool
+}
+
+// codes are a label in the dictionaries of a subscription's columns.
+type codes struct{ function, class, module, exe uint32 }
+
+// Subscription makes rows of one query's events. The reader owns it from
+// subscribe to unsubscribe; before and after, its source does.
+type Subscription struct {
+	Sink         probes.Sink
+	cols         []calls.Column
+	options      uint32
+	offset       int64 // from the boot clock to the epoch
+	Lateness     int64 // how far watermarks stay behind the clock, ns
+	Executables  *Names
+	Containers   *Names // containers
+	Installation *program.Installation
+
+	labels []codes // by function
+	// receivers is nil where nothing is asked of objects and methods; then there
+	// are no methods.
+	receivers *Receivers
+	methods   []about         // by function with a probe
+	Shares    [][]calls.Share // by function with a probe; nil where nothing is inferred
+	events    [256]uint32     // codes of names of events, by initial
+	// Stacks is nil where no callers are asked for; torn counts stacks that are not
+	// whole, by why.
+	Stacks *stack.Stacks
+	torn   map[string]uint64
+	rows   *rows.Writer[event]
+	event  event // that is being read
+
+	// shared is the sink, if that wants to know when the rows' calls began.
+	shared probes.SharedSink
+	Java   *methods // nil: of functions that were known beforehand
+	begun  []int64  // of the rows not pushed yet, ns since the epoch
+
+	percpu    []bpf.FunctionCounters
+	told      bpf.FunctionCounters // to the sink
+	divisions divisions
+	mark      int64 // last watermark sent
+	Bound     int64 // boot time from which aggregates are still to be given
+}
+
+func NewSubscription(s []types.Type, w calls.Request, sink probes.Sink, offset int64, exes *Names, in *program.Installation) *Subscription {
+	sub := &Subscription{Sink: sink, cols: w.Cols, options: w.Options, offset: offset, Executables: exes, Installation: in, Bound: math.MaxInt64}
+	sub.rows = rows.NewWriter(s, appendersOf(w, s), offset)
+	sub.rows.Push, sub.rows.Renewed = sub.push, sub.recode
+	if sub.options&abi.AtReturn != 0 {
+		sub.shared, _ = sink.(probes.SharedSink)
+	}
+	sub.nameEvents()
+	return sub
+}
+
+// Name gives function id its label. Called before the subscription is the
+// reader's: dictionaries have one writer at a time.
+func (s *Subscription) Name(id uint32, l calls.Label) {
+	for uint32(len(s.labels)) <= id {
+		s.labels = append(s.labels, codes{})
+	}
+	var c codes
+	for i, col := range s.cols {
+		switch col {
+		case calls.ColFunction:
+			c.function = s.rows.Code(i, l.Function)
+		case calls.ColClass:
+			c.class = s.rows.Code(i, l.Class)
+		case calls.ColModule:
+			c.module = s.rows.Code(i, l.Module)
+		case calls.ColExe:
+			c.exe = s.rows.Code(i, l.Exe)
+		}
+	}
+	s.labels[id] = c
+}
+
+// add makes the event a row, and as many of the functions whose calls follow.
+func (s *Subscription) add(e *event) {
+	if s.Java != nil && !s.Java.tells(e, len(s.labels)) {
+		return
+	}
+	s.row(e, &s.labels[e.function])
+	if s.Shares == nil {
+		return
+	}
+	for _, f := range s.Shares[e.function] {
+		for range f.Times {
+			s.row(e, &s.labels[f.Function])
+		}
+	}
+}
+
+// row makes a row of the event, as one of the function that l names.
+func (s *Subscription) row(e *event, l *codes) {
+	e.of, e.label, e.named = s, *l, s.events[e.kind]
+	if e.kind == gapInitial { // it is the thread's
+		e.label = codes{function: rows.Null, class: rows.Null, module: rows.Null, exe: l.exe}
+		e.object = received{}
+	} else if s.options&abi.SendReceiver != 0 {
+		e.object = s.receivers.Object(e)
+	}
+	if s.shared != nil {
+		s.begun = append(s.begun, int64(e.start)+s.offset)
+	}
+	s.rows.Add(e)
+}
+
+// Flush gives the rows collected so far to the sink.
+func (s *Subscription) Flush() { s.rows.Flush() }
+
+// push gives the sink a batch of rows.
+func (s *Subscription) push(b *batch.Batch) {
+	if s.shared == nil {
+		s.Sink.Push(b)
+		return
+	}
+	s.shared.PushBegun(b, s.begun)
+	s.begun = s.begun[:0]
+}
+
+// recode codes what is coded once for each function again, when a column has a new
+// dictionary.
+func (s *Subscription) recode(i int, old, now *batch.Dict) {
+	if s.cols[i] == calls.ColExe {
+		for l := range s.labels {
+			s.labels[l].exe = now.Code(old.Values()[s.labels[l].exe])
+		}
+	}
+}
+
+// watermark promises that no event before the boot time t follows.
+func (s *Subscription) watermark(t int64) {
+	if m := min(t, s.Bound) + s.offset; m > s.mark {
+		s.mark = m
+		s.Sink.Watermark(m)
+	}
+}
+
+// Give gives partial rows to the sink; those to come are of the boot time bound
+// or later.
+func (s *Subscription) Give(rows []*batch.Batch, bound int64) {
+	for _, b := range rows {
+		s.Sink.Partial(b)
+	}
+	s.Bound = bound
+}
+
+// Account tells the sink of calls that gave no row and were not told of yet.
+func (s *Subscription) Account() {
+	c, err := s.Installation.Counters(&s.percpu)
+	if err != nil {
+		return
+	}
+	s.Installation.Sweeper.Consider(c)
+	inferred := ""
+	if s.Shares != nil {
+		inferred = ", and what was inferred from them"
+	}
+	told := &s.told
+	for _, n := range []struct {
+		tell        func(cause string, n uint64)
+		cause       string
+		before, now uint64
+	}{
+		{s.Sink.Lost, "ring buffer full" + inferred, told.Lost, c.Lost},
+		{s.Sink.Lost, "rate limit" + inferred, told.Limited, c.Limited},
+		{s.Sink.Lost, "no memory for calls in progress", told.Unstored, c.Unstored},
+		{s.Sink.Lost, "no room for calls in progress", told.Overflown, c.Overflown},
+		{s.Sink.Lost, "goroutine that could not be read", told.Missed, c.Missed},
+		{s.Sink.Lost, "too many methods of Java", told.Undefined, c.Undefined},
+		{s.Sink.Lost, "virtual threads of Java", told.Carried, c.Carried},
+		{s.Sink.Count, "no room for more groups in the kernel", told.Ungrouped, c.Ungrouped},
+		{s.Sink.Count, "foreign stack", told.Foreign, c.Foreign},
+		{s.Sink.Count, "stack not known", told.Unchecked, c.Unchecked},
+		{s.Sink.Count, "nesting", told.Nesting, c.Nesting},
+		{s.Sink.Count, "inherited", told.Inherited, c.Inherited},
+		{s.Sink.Count, "arguments that could not be read", told.Unreadable, c.Unreadable},
+		{s.Sink.Count, "text cut off at max_string", told.Cut, c.Cut},
+		{s.Sink.Count, "unsigned number above 9223372036854775807", told.TooLarge, c.TooLarge},
+		{s.Sink.Count, "texts not kept: too many calls under way", told.Unkept, c.Unkept},
+	} {
+		if n.now > n.before {
+			n.tell(n.cause, n.now-n.before)
+		}
+	}
+	s.told = c
+	s.reportIncomplete()
+}
+
+// report accounts for the calls that gave no row, at the end.
+func (s *Subscription) report() {
+	s.Account()
+	if n := s.Between(0, 0); n > 0 {
+		s.Sink.Count(probes.Unfinished, n)
+	}
+}
+
+// CloseStacks lets go of what stacks are made with, when the reader has none of s's
+// events any more.
+func (s *Subscription) CloseStacks() {
+	if s != nil && s.Stacks != nil {
+		s.Stacks.Close()
+		s.Stacks = nil
+	}
+}
+
+// reportIncomplete tells the sink of stacks that are not whole.
+func (s *Subscription) reportIncomplete() {
+	var causes []string
+	for why := range s.torn {
+		causes = append(causes, why)
+	}
+	slices.Sort(causes)
+	for _, why := range causes {
+		s.Sink.Count(why, s.torn[why])
+	}
+	clear(s.torn)
+}

@@ -1,5 +1,0 @@
-//go:build !race
-
-package uprobe
-
-const raceEnabled = false

@@ -1,0 +1,477 @@
+package program
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+	"golang.org/x/sys/unix"
+
+	"endoscope/operators/batch"
+	"endoscope/probes"
+	"endoscope/probes/bpf"
+	"endoscope/probes/clock"
+	"endoscope/probes/uprobe/calls"
+)
+
+// Aggregator collects what a query's programs aggregate.
+//
+// There are two slots of states. Time is divided into panes, and an event is
+// folded into the slot of its pane: of the pane that is current or, unless that
+// slot is just being read, of the one behind it. An event of any other pane
+// goes to the reader as a row. To collect a pane:
+//
+//  1. The next one becomes the current one. From now on no program that begins
+//     folds into the slot of the pane that is over.
+//  2. Wait for the programs that began before.
+//  3. Read and clear the slot. Nobody else touches it.
+//  4. Give the rows, and open the slot for the pane behind the current one.
+//
+// A query without panes has one that begins when the last was collected, and
+// does not end. A row's time is the beginning of its pane, so watermarks wait
+// there until the pane is given.
+type Aggregator struct {
+	*Aggregation
+	in     *Installation
+	Sub    Subscriber
+	Reader Executor
+	offset int64 // from the boot clock to the epoch
+
+	// Mu is held while a slot is collected, not while the reader gives what was in
+	// it, and never while something waits for Provider.mu.
+	Mu     sync.Mutex
+	ended  bool
+	slot   int     // of the current pane
+	next   bool    // the other slot is open for the pane behind it
+	Begins int64   // the current pane, by the boot clock
+	hits   []int64 // by dense group, of what was collected: see NoHits
+	Rows   *partialRows
+
+	page    []byte  // of the programs' variables
+	panes   *uint64 // two of them: see aggregate.h
+	divided *uint64
+	states  []byte // of all dense states, slot 0 first
+	outer   *ebpf.Map
+	inner   *ebpf.Map
+	scratch []*tables
+}
+
+// Executor is the goroutine that reads what programs send.
+type Executor interface {
+	// Post has f executed behind what was posted before. The channel is closed then.
+	Post(f func()) (done <-chan struct{})
+	// Do has f executed, and waits for it.
+	Do(f func())
+	// DrainAll gives everything that was written until now. It is called in the executor.
+	DrainAll()
+}
+
+// Subscriber takes what a query's programs tell. It is called in the executor.
+type Subscriber interface {
+	Flush()
+	Give(rows []*batch.Batch, bound int64)
+	Cut() (probes.Cut, error)
+	Account()
+}
+
+// MaxUngiven is how many panes that are over may wait for the reader to give them.
+const MaxUngiven = 8
+
+// afterPane is how long after its end a pane is collected.
+const afterPane = 10 * time.Millisecond
+
+// Flags of panes, beside the slot (aggregate.h).
+const (
+	nextToo  = 2
+	paneBits = 2
+)
+
+// open maps the memory that programs and user space share.
+func (a *Aggregator) open(objects *ebpf.Collection, panesAt, dividedAt int) (err error) {
+	defer func() {
+		if err != nil {
+			a.close()
+		}
+	}()
+	if a.page, err = mapped(objects.Maps[".bss"]); err != nil {
+		return err
+	}
+	a.panes = (*uint64)(unsafe.Pointer(&a.page[panesAt]))
+	a.divided = (*uint64)(unsafe.Pointer(&a.page[dividedAt]))
+	if a.Options&dense != 0 {
+		if a.states, err = mapped(objects.Maps[bpf.FunctionMapStates]); err != nil {
+			return err
+		}
+	}
+	small := &ebpf.MapSpec{Type: ebpf.Array, KeySize: 4, ValueSize: 4, MaxEntries: 1}
+	if a.inner, err = ebpf.NewMap(small); err != nil {
+		return err
+	}
+	if a.outer, err = ebpf.NewMap(&ebpf.MapSpec{Type: ebpf.ArrayOfMaps, KeySize: 4, ValueSize: 4, MaxEntries: 1, InnerMap: small}); err != nil {
+		return err
+	}
+	a.hits = make([]int64, a.Groups)
+	a.begin(clock.Boot())
+	return nil
+}
+
+// mapped maps the values of an array.
+func mapped(m *ebpf.Map) ([]byte, error) {
+	page := uint32(unix.Getpagesize())
+	size := (m.MaxEntries()*((m.ValueSize()+7)&^7) + page - 1) &^ (page - 1)
+	b, err := unix.Mmap(m.FD(), 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("mapping the states of groups: %w", err)
+	}
+	return b, nil
+}
+
+// Share says what a call of a function with a probe brings, where that has changed.
+func (a *Aggregator) Share(shares [][]calls.Share) {
+	a.Mu.Lock()
+	defer a.Mu.Unlock()
+	a.Rows.shares = shares
+}
+
+// close gives back what open took.
+func (a *Aggregator) close() {
+	if a.page != nil {
+		unix.Munmap(a.page)
+	}
+	if a.states != nil {
+		unix.Munmap(a.states)
+	}
+	a.inner.Close()
+	a.outer.Close()
+	a.page, a.states, a.panes, a.divided = nil, nil, nil, nil
+}
+
+// begin makes the pane that holds the time now the current one.
+func (a *Aggregator) begin(now int64) {
+	a.Begins = a.paneOf(now)
+	a.publish(a.Pane != Endless)
+}
+
+// paneOf is where the pane that holds the time now begins.
+func (a *Aggregator) paneOf(now int64) int64 {
+	if a.Pane == Endless {
+		return now
+	}
+	t := now + a.offset
+	return t - t%a.Pane - a.offset
+}
+
+// publish tells the programs what pane is the current one, and whether the
+// other slot is free for the next.
+func (a *Aggregator) publish(next bool) {
+	a.next = next
+	word := uint64(a.Begins)<<paneBits | uint64(a.slot)
+	if next {
+		word |= nextToo
+	}
+	atomic.StoreUint64(a.panes, word)
+}
+
+// settle waits for the programs that run now. The kernel does so when an entry
+// of an array of maps is changed (maybe_wait_bpf_programs).
+func (a *Aggregator) settle() error {
+	if err := a.outer.Put(uint32(0), a.inner); err != nil {
+		return fmt.Errorf("waiting for the programs that run: %w", err)
+	}
+	return nil
+}
+
+// Collect gives what was aggregated before the call. Of a pane that is not over
+// the rest follows: its rows are merged.
+func (a *Aggregator) Collect() error {
+	given, err := a.collectNow()
+	if given != nil {
+		<-given
+	}
+	return err
+}
+
+// collectNow is collect, but for waiting until the reader gave it.
+func (a *Aggregator) collectNow() (given <-chan struct{}, err error) {
+	a.Mu.Lock()
+	defer a.Mu.Unlock()
+	if a.ended {
+		return nil, nil
+	}
+	now := clock.Boot()
+	if a.Pane == Endless {
+		return a.turn(now, false)
+	}
+	if err := a.halve(now); err != nil {
+		return nil, err
+	}
+	return a.turn(a.Begins, true)
+}
+
+// halve readies the pane that is under way at the time now to be given in two
+// halves. The second goes into the other slot, where the next pane may have begun.
+func (a *Aggregator) halve(now int64) error {
+	if _, err := a.turnOver(now); err != nil {
+		return err
+	}
+	a.publish(false)
+	if err := a.settle(); err != nil {
+		return err
+	}
+	return a.read(1-a.slot, a.Begins+a.Pane)
+}
+
+// collectOver has the reader give the panes that are over at the time now: given
+// is closed then, and nil if there are none.
+func (a *Aggregator) collectOver(now int64) (given <-chan struct{}, err error) {
+	a.Mu.Lock()
+	defer a.Mu.Unlock()
+	if a.ended {
+		return nil, nil
+	}
+	return a.turnOver(now)
+}
+
+// turnOver is collectOver of who holds mu.
+func (a *Aggregator) turnOver(now int64) (given <-chan struct{}, err error) {
+	for now >= a.Begins+a.Pane {
+		to := a.Begins + a.Pane
+		if !a.next {
+			// Nothing is in the other slot: on to the pane of now.
+			to = a.paneOf(now)
+		}
+		// Where nobody came for long, as on a machine that slept, the pane in
+		// the other slot is over, too. It is closed, and read next.
+		if given, err = a.turn(to, now < to+a.Pane); err != nil {
+			return given, err
+		}
+	}
+	return given, nil
+}
+
+// turn makes the pane that begins at to the current one, whose slot is the other
+// one, and has the reader give the one before. next says whether to open the slot
+// again.
+func (a *Aggregator) turn(to int64, next bool) (given <-chan struct{}, err error) {
+	slot, pane := a.slot, a.Begins
+	a.advance(to)
+	return a.finish(slot, pane, next, nil)
+}
+
+// advance makes the pane that begins at to the current one, in the other slot.
+func (a *Aggregator) advance(to int64) {
+	a.slot, a.Begins = 1-a.slot, to
+	a.publish(false)
+}
+
+// finish reads what is in a slot that is not open any more, and then opens it
+// again for the next pane, if next says so. The reader gives what was read, in
+// the order of calls, and calls then.
+func (a *Aggregator) finish(slot int, pane int64, next bool, then func()) (given <-chan struct{}, err error) {
+	if err := a.settle(); err != nil {
+		return nil, err
+	}
+	if err := a.read(slot, pane); err != nil {
+		return nil, err
+	}
+	if next {
+		a.publish(true)
+	}
+	batches, bound := a.Rows.take(), a.Begins
+	return a.Reader.Post(func() {
+		// What went singly happened before, too.
+		a.Reader.DrainAll()
+		a.Sub.Flush()
+		a.Sub.Give(batches, bound)
+		if then != nil {
+			then()
+		}
+	}), nil
+}
+
+// end reads what is left, when no program runs any more. Nothing is collected
+// after it.
+func (a *Aggregator) end() (left []*batch.Batch, err error) {
+	a.Mu.Lock()
+	defer a.Mu.Unlock()
+	if a.ended {
+		return nil, nil
+	}
+	a.ended = true
+	defer a.close()
+	if a.Rows == nil {
+		return nil, nil // it was loaded, and never attached
+	}
+	if err := a.read(a.slot, a.Begins); err != nil {
+		return nil, err
+	}
+	if a.Pane != Endless {
+		err = a.read(1-a.slot, a.Begins+a.Pane)
+	}
+	return a.Rows.take(), err
+}
+
+// read makes rows of what is in a slot, and clears it. Nobody else uses the
+// slot meanwhile.
+func (a *Aggregator) read(slot int, pane int64) error {
+	a.Rows.pane = pane + a.offset
+	if a.Options&dense != 0 {
+		a.readDense(slot)
+	}
+	if a.Options&hashed != 0 {
+		err := a.readTable(stateMaps[slot], 1+a.Code.KeyWords, a.Code.StateWords, a.Rows.group)
+		if err != nil {
+			return err
+		}
+	}
+	if a.Options&sketched != 0 {
+		return a.readTable(bucketMaps[slot], 2+a.Code.KeyWords, 1, a.Rows.bucket)
+	}
+	return nil
+}
+
+// Dense are the states of a slot, as words.
+func (a *Aggregator) Dense(slot int) []uint64 {
+	all := unsafe.Slice((*uint64)(unsafe.Pointer(&a.states[0])), len(a.states)/8)
+	n := a.Cpus * a.Groups * a.Code.StateWords
+	return all[slot*n:][:n]
+}
+
+func (a *Aggregator) readDense(slot int) {
+	words := a.Dense(slot)
+	n := a.Code.StateWords
+	key := []uint64{0}
+	for cpu := range a.Cpus {
+		for g := range a.Groups {
+			state := words[(cpu*a.Groups+g)*n:][:n]
+			events := state[a.Code.Events]
+			if events == 0 {
+				continue
+			}
+			key[0] = uint64(g) << 32
+			a.Rows.group(key, state)
+			a.hits[g] += int64(events)
+		}
+	}
+	clear(words)
+}
+
+// entered is how often a function was entered, of a query with NoHits.
+func (a *Aggregator) entered(function int) uint64 {
+	a.Mu.Lock()
+	defer a.Mu.Unlock()
+	if !a.Code.ByFunction {
+		function = 0
+	}
+	n := uint64(a.hits[function])
+	if a.ended {
+		return n
+	}
+	for slot := range 2 {
+		words := a.Dense(slot)
+		for cpu := range a.Cpus {
+			n += atomic.LoadUint64(&words[cpu*a.Groups+function])
+		}
+	}
+	return n
+}
+
+// batchEntries is how many entries of a hash table are read at a time. No chain
+// of the table may be longer.
+const batchEntries = 4096
+
+// tables are the buffers for reading hash tables with keys and values of these
+// sizes.
+type tables struct {
+	keyWords, valueWords int
+	keys, values         reflect.Value // slices of arrays of words
+	key, value           []uint64      // the same memory
+}
+
+func newTables(keyWords, valueWords int) *tables {
+	make := func(words int) (reflect.Value, []uint64) {
+		t := reflect.ArrayOf(words, reflect.TypeFor[uint64]())
+		v := reflect.MakeSlice(reflect.SliceOf(t), batchEntries, batchEntries)
+		return v, unsafe.Slice((*uint64)(v.UnsafePointer()), batchEntries*words)
+	}
+	t := &tables{keyWords: keyWords, valueWords: valueWords}
+	t.keys, t.key = make(keyWords)
+	t.values, t.value = make(valueWords)
+	return t
+}
+
+func (a *Aggregator) buffers(keyWords, valueWords int) *tables {
+	for _, t := range a.scratch {
+		if t.keyWords == keyWords && t.valueWords == valueWords {
+			return t
+		}
+	}
+	t := newTables(keyWords, valueWords)
+	a.scratch = append(a.scratch, t)
+	return t
+}
+
+// readTable gives the entries of a hash table to f and removes them.
+func (a *Aggregator) readTable(name string, keyWords, valueWords int, f func(key, value []uint64)) error {
+	m, t := a.in.Objects.Maps[name], a.buffers(keyWords, valueWords)
+	var cursor ebpf.MapBatchCursor
+	for {
+		n, err := m.BatchLookupAndDelete(&cursor, t.keys.Interface(), t.values.Interface(), nil)
+		if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) {
+			return fmt.Errorf("reading the groups: %w", err)
+		}
+		for i := range n {
+			f(t.key[i*keyWords:][:keyWords], t.value[i*valueWords:][:valueWords])
+		}
+		if err != nil {
+			return nil
+		}
+	}
+}
+
+// Run has each pane given when it is over, until stop is closed. Where the reader
+// is busy for long, it goes on making panes the current one, so that events do not
+// go to the reader, too, for want of a slot.
+func (a *Aggregator) Run(stop <-chan struct{}, fail func(error)) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var ungiven []<-chan struct{}
+	for {
+		if len(ungiven) == MaxUngiven {
+			select {
+			case <-ungiven[0]:
+				ungiven = slices.Delete(ungiven, 0, 1)
+			case <-stop:
+				return
+			}
+		}
+		a.Mu.Lock()
+		over, ended := a.Begins+a.Pane, a.ended
+		a.Mu.Unlock()
+		if ended {
+			return
+		}
+		// A little later than the end: most of those that were interrupted
+		// between looking at the clock and at the panes have gone on.
+		timer.Reset(time.Duration(over-clock.Boot()) + afterPane)
+		select {
+		case <-timer.C:
+		case <-stop:
+			return
+		}
+		given, err := a.collectOver(clock.Boot())
+		if err != nil {
+			fail(err)
+			return
+		}
+		if given != nil {
+			ungiven = append(ungiven, given)
+		}
+	}
+}

@@ -1,0 +1,418 @@
+package program
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+	"golang.org/x/sys/unix"
+
+	"endoscope/planner/plan"
+	"endoscope/probes"
+	"endoscope/probes/bpf"
+	"endoscope/probes/codegen"
+	"endoscope/probes/uprobe/abi"
+	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/calls"
+)
+
+// Kernel is what all queries share: the ring, and the programs as they are
+// before they are made a query's own.
+type Kernel struct {
+	spec   *ebpf.CollectionSpec
+	calls  uint32 // how many may be under way where exits are probed
+	events *ebpf.Map
+	Ring   *Ring
+	Types  *btf.Cache // the kernel's
+	ids    idPool
+	WarmUp warmUp
+
+	// What programs refer to that have no use for it.
+	unused map[string]*ebpf.Map
+	// boundaries of quantiles' buckets, nil until needed. Provider.mu guards it.
+	boundaries *ebpf.Map
+}
+
+// Compiled is what a provider reads once: the programs, and the kernel's types,
+// which they are relocated by. It takes longer than to load the programs.
+type Compiled struct {
+	programs *ebpf.CollectionSpec
+	types    *btf.Cache
+}
+
+func Read() (Compiled, error) {
+	spec, err := bpf.LoadFunction()
+	c := Compiled{spec, btf.NewCache()}
+	_, _ = c.types.Kernel() // loading the programs reports the error
+	return c, err
+}
+
+// New makes the ring. Nothing is attached by it.
+func New(ringBytes, maxCalls int, preallocated bool, c Compiled) (*Kernel, error) {
+	size := ringBytes
+	if page := os.Getpagesize(); size < page || size&(size-1) != 0 {
+		return nil, fmt.Errorf("uprobe: a ring of %d bytes is no power of two of at least a page", size)
+	}
+	spec := c.programs.Copy()
+	if preallocated {
+		preallocate(spec.Maps)
+	}
+	spec.Maps[bpf.FunctionMapEvents].MaxEntries = uint32(size)
+	if err := spec.Variables[bpf.FunctionVarWakeBytes].Set(uint64(size / 4)); err != nil {
+		return nil, err
+	}
+	events, err := ebpf.NewMap(spec.Maps[bpf.FunctionMapEvents])
+	if err != nil {
+		return nil, RefuseLoad(err)
+	}
+	r, err := NewRing(events.FD(), size)
+	if err != nil {
+		events.Close()
+		return nil, err
+	}
+	k := &Kernel{spec: spec, calls: uint32(maxCalls), events: events, Ring: r, Types: c.types, ids: idPool{max: math.MaxUint16}, unused: map[string]*ebpf.Map{}}
+	for _, name := range append(unusedMaps(nil), bpf.FunctionMapGates, bpf.FunctionMapArguments, bpf.FunctionMapScratch, bpf.FunctionMapSuspendedNames) {
+		if name != bpf.FunctionMapScratch && name != bpf.FunctionMapSuspendedNames {
+			spec.Maps[name].Key, spec.Maps[name].Value = nil, nil // sizes differ by query
+		}
+		if k.unused[name], err = ebpf.NewMap(spec.Maps[name]); err != nil {
+			k.Close()
+			return nil, RefuseLoad(err)
+		}
+	}
+	k.WarmUp.possible = attach.FeatureMulti.Has()
+	return k, nil
+}
+
+func RefuseLoad(err error) error {
+	if errors.Is(err, unix.EPERM) {
+		return plan.Errorf(-1, -1, "the kernel refuses to load programs: %v", err).WithHint("run as root")
+	}
+	return fmt.Errorf("loading the programs of uprobe: %w", err)
+}
+
+func (k *Kernel) Close() {
+	k.WarmUp.Close()
+	k.Ring.Close()
+	k.events.Close()
+	k.boundaries.Close()
+	for _, m := range k.unused {
+		m.Close()
+	}
+}
+
+// Setup is what makes the programs those of one query.
+type Setup struct {
+	Options   uint32
+	Links     attach.Kind
+	Returns   map[calls.Returns]bool // how the functions' are observed
+	Landmarks []calls.Landmark
+	Test      codegen.Program
+	Members   []bpf.FunctionTarget
+	Functions int
+	Rate      int64 // events per second; 0: any number
+	Prompt    bool  // the reader is woken for each event
+	Slots     calls.GoSlots
+	// StackBytes is how much of a stack is copied at most; 0: the usual.
+	StackBytes int
+	Offset     int64 // from the boot clock to the epoch
+	// Aggregation is nil where events become rows.
+	Aggregation *Aggregation
+	Gates       probes.Gates
+	Cgroups     uint32 // levels of those among members
+	// Operands, by function, is nil where all arguments are where the calling
+	// convention puts them.
+	Operands []bpf.FunctionOperands
+	// Reading is nil where no values are read.
+	Reading *calls.Reading
+	Growing bool // functions may be added while the query runs
+}
+
+// ProgramsOf lists what is attached to functions, in the order in which to attach.
+// Returns come before entries: an entry that was noted finds its return. Where
+// one instruction is entry and exit, the kernel runs first what was attached
+// last (consumer_add in kernel/events/uprobes.c).
+func ProgramsOf(links attach.Kind, how calls.Returns) []attachable {
+	plain := links.AttachType()
+	switch {
+	case how == calls.Unseen:
+		return []attachable{{Program: bpf.FunctionProgFunctionEntry, AttachType: plain}}
+	case how == calls.JavaEntry:
+		return []attachable{{Program: bpf.FunctionProgJavaEntry, AttachType: plain}}
+	case how == calls.JavaReturn:
+		return []attachable{{Program: bpf.FunctionProgJavaReturn, AttachType: plain}}
+	case how == calls.AtExits:
+		return []attachable{
+			{Program: bpf.FunctionProgFrameExit, AttachType: plain, Exits: true},
+			{Program: bpf.FunctionProgFrameEntry, AttachType: plain},
+		}
+	case links == attach.Session:
+		return []attachable{{Program: bpf.FunctionProgFunctionSession, AttachType: attach.TypeSession}}
+	}
+	return []attachable{
+		{Program: bpf.FunctionProgPairReturn, AttachType: plain, Flags: attach.MultiReturn},
+		{Program: bpf.FunctionProgPairEntry, AttachType: plain},
+	}
+}
+
+// ThreadEnd is the program that ends a sequence with its thread, "" if there is
+// nothing to end.
+func ThreadEnd(options uint32, how map[calls.Returns]bool) string {
+	switch {
+	case options&abi.Sequence == 0:
+		return ""
+	case how[calls.AtExits]:
+		return bpf.FunctionProgFrameThreadEnd
+	case how[calls.JavaEntry]:
+		return bpf.FunctionProgJavaThreadEnd
+	}
+	return bpf.FunctionProgThreadEnd
+}
+
+// attachable is a program and how it is attached. flags are those of a multi
+// link, and mean the same where the attach type is another.
+type attachable struct {
+	Program           string
+	AttachType, Flags uint32
+	Exits             bool // at the functions' exits
+}
+
+// Install loads a query's programs. Nothing is attached by it.
+func (k *Kernel) Install(s Setup) (*Installation, error) {
+	id, ok := k.ids.get()
+	if !ok {
+		return nil, errors.New("uprobe: too many queries")
+	}
+	in, err := k.Load(s, uint16(id))
+	if err != nil {
+		k.ids.put(id)
+		return nil, RefuseLoad(err)
+	}
+	return in, nil
+}
+
+func (k *Kernel) Load(s Setup, query uint16) (*Installation, error) {
+	spec := k.spec.Copy()
+	wanted := map[string]uint32{}
+	for how := range s.Returns {
+		for _, a := range ProgramsOf(s.Links, how) {
+			wanted[a.Program] = a.AttachType
+		}
+	}
+	if s.Growing {
+		for _, name := range landmarkPrograms(s.Returns, s.Options) {
+			wanted[name] = s.Links.AttachType()
+		}
+	}
+	for _, l := range s.Landmarks {
+		wanted[l.Program] = s.Links.AttachType()
+	}
+	if name := ThreadEnd(s.Options, s.Returns); name != "" {
+		wanted[name] = 0 // which is no uprobe
+	}
+	for name, p := range spec.Programs {
+		attachType, ok := wanted[name]
+		if !ok {
+			delete(spec.Programs, name)
+			continue
+		}
+		if attachType == attach.TypePerf {
+			p.AttachType = ebpf.AttachNone // to no kind of link alone
+		}
+		if abi.TestsOf[name].Entry {
+			if err := codegen.Install(p, "test_entry", s.Test.Entry); err != nil {
+				return nil, err
+			}
+		}
+		if abi.TestsOf[name].Exit {
+			if err := codegen.Install(p, "test_return", s.Test.Return); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if !s.Returns[calls.Trapped] {
+		delete(spec.Maps, bpf.FunctionMapThreads)
+	} else if s.Links != attach.Session {
+		s.Options |= abi.Pair
+	}
+	if s.Returns[calls.Trapped] && !attach.FeatureFindVMA.Has() {
+		s.Options |= abi.Before517
+	}
+	if s.Returns[calls.AtExits] {
+		spec.Maps[bpf.FunctionMapOpenCalls].MaxEntries = k.calls
+		if s.Options&(abi.UseDepth|abi.Sequence) != 0 {
+			spec.Maps[bpf.FunctionMapGoroutines].MaxEntries = k.calls
+		}
+	} else {
+		for _, name := range []string{bpf.FunctionMapOpenCalls, bpf.FunctionMapGoroutines, bpf.FunctionMapOwners, bpf.FunctionMapBeginning} {
+			delete(spec.Maps, name)
+		}
+	}
+	if !s.Returns[calls.JavaEntry] {
+		delete(spec.Maps, bpf.FunctionMapMethods)
+		delete(spec.Maps, bpf.FunctionMapJavaThreads)
+	}
+	spec.Maps[bpf.FunctionMapHits].MaxEntries = uint32(s.Functions)
+	if s.Growing {
+		spec.Maps[bpf.FunctionMapHits].MaxEntries += MaxExtension
+	}
+	spec.Maps[bpf.FunctionMapTargets].MaxEntries = uint32(max(1, len(s.Members)))
+	replace := map[string]*ebpf.Map{bpf.FunctionMapEvents: k.events}
+	if s.Options&abi.UseTexts == 0 {
+		replace[bpf.FunctionMapScratch] = k.unused[bpf.FunctionMapScratch]
+	}
+	if s.Options&abi.SendFrame == 0 {
+		replace[bpf.FunctionMapSuspendedNames] = k.unused[bpf.FunctionMapSuspendedNames]
+	}
+	if s.Reading != nil {
+		if err := s.Reading.Specialise(spec, s.Options, s.Returns); err != nil {
+			return nil, err
+		}
+	}
+	if err := k.useGates(s.Gates, spec, &s.Options, replace); err != nil {
+		return nil, err
+	}
+	if err := spec.Variables[bpf.FunctionVarOptions].Set(s.Options); err != nil {
+		return nil, err
+	}
+	if err := spec.Variables[bpf.FunctionVarQuery].Set(query); err != nil {
+		return nil, err
+	}
+	if s.Cgroups != 0 {
+		if err := spec.Variables[bpf.FunctionVarCgroupLevels].Set(s.Cgroups); err != nil {
+			return nil, err
+		}
+	}
+	if s.Options&abi.SendStack != 0 && s.StackBytes > 0 {
+		if err := spec.Variables[bpf.FunctionVarStackBytes].Set(uint32(s.StackBytes)); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.Slots.Specialise(spec); err != nil {
+		return nil, err
+	}
+	if pid := onlyPID(s.Members, s.Options); pid != 0 {
+		if err := spec.Variables[bpf.FunctionVarOnlyPid].Set(pid); err != nil {
+			return nil, err
+		}
+	}
+	if err := limitRate(spec, s.Rate); err != nil {
+		return nil, err
+	}
+	if s.Prompt {
+		if err := spec.Variables[bpf.FunctionVarWakeBytes].Set(uint64(0)); err != nil {
+			return nil, err
+		}
+	}
+	if err := k.aggregate(s.Aggregation, spec, replace); err != nil {
+		return nil, err
+	}
+	if err := k.placeOperands(s.Operands, spec, replace); err != nil {
+		return nil, err
+	}
+	boundPreallocated(spec.Maps)
+	objects, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: replace, Cache: k.Types})
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range s.Members {
+		if err := objects.Maps[bpf.FunctionMapTargets].Put(&m, uint8(1)); err != nil {
+			objects.Close()
+			return nil, fmt.Errorf("noting the target: %w", err)
+		}
+	}
+	for i := range s.Operands {
+		if err := objects.Maps[bpf.FunctionMapArguments].Put(uint32(i), &s.Operands[i]); err != nil {
+			objects.Close()
+			return nil, fmt.Errorf("noting where arguments are: %w", err)
+		}
+	}
+	in := &Installation{Query: query, Objects: objects, Sweeper: newSweeper(objects), growing: s.Growing, functions: s.Functions, Room: MaxExtension}
+	if s.Aggregation != nil {
+		in.Aggregator = &Aggregator{Aggregation: s.Aggregation, in: in, offset: s.Offset}
+		if err := in.Aggregator.open(objects, int(spec.Variables[bpf.FunctionVarPanes].Offset), int(spec.Variables[bpf.FunctionVarDivided].Offset)); err != nil {
+			objects.Close()
+			return nil, err
+		}
+	}
+	return in, nil
+}
+
+// placeOperands makes room for where arguments are, if the programs look for it.
+func (k *Kernel) placeOperands(list []bpf.FunctionOperands, spec *ebpf.CollectionSpec, replace map[string]*ebpf.Map) error {
+	if list == nil {
+		replace[bpf.FunctionMapArguments] = k.unused[bpf.FunctionMapArguments]
+		return nil
+	}
+	spec.Maps[bpf.FunctionMapArguments].MaxEntries = uint32(len(list))
+	return spec.Variables[bpf.FunctionVarPlaced].Set(true)
+}
+
+// onlyPID is the process that is the one target; 0: there may be others.
+func onlyPID(members []bpf.FunctionTarget, options uint32) (pid uint32) {
+	if options&(abi.OnlyComms|abi.OnlyExes) != 0 {
+		return 0
+	}
+	for _, m := range members {
+		switch {
+		case m.Kind != abi.TargetPID: // who may be observed
+		case pid != 0:
+			return 0
+		default:
+			pid = uint32(m.Id[0])
+		}
+	}
+	return pid
+}
+
+// aggregate prepares a query's programs for its aggregation, if it has one, and
+// adds the maps that need not be its own.
+func (k *Kernel) aggregate(a *Aggregation, spec *ebpf.CollectionSpec, replace map[string]*ebpf.Map) error {
+	for _, name := range unusedMaps(a) {
+		replace[name] = k.unused[name]
+	}
+	if a == nil {
+		return nil
+	}
+	if err := a.specialise(spec); err != nil {
+		return err
+	}
+	if !usesBoundaries(spec) {
+		return nil
+	}
+	if k.boundaries == nil {
+		m, err := newBoundaries()
+		if err != nil {
+			return err
+		}
+		k.boundaries = m
+	}
+	spec.Maps[boundariesMap] = boundariesSpec(int(k.boundaries.ValueSize()) / 8)
+	replace[boundariesMap] = k.boundaries
+	return nil
+}
+
+// idPool hands out numbers below max: new ones, and then the one given back
+// longest ago. What still comes under an old number finds nobody, not another.
+type idPool struct {
+	max, next uint32
+	free      []uint32 // in the order in which they were given back
+}
+
+func (p *idPool) get() (uint32, bool) {
+	if p.next < p.max {
+		p.next++
+		return p.next - 1, true
+	}
+	if len(p.free) == 0 {
+		return 0, false
+	}
+	id := p.free[0]
+	p.free = p.free[1:]
+	return id, true
+}
+
+func (p *idPool) put(id uint32) { p.free = append(p.free, id) }

@@ -1,0 +1,170 @@
+package program
+
+import (
+	"bytes"
+	"math"
+	"unsafe"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+	"endoscope/planner/types"
+	"endoscope/probes/codegen"
+	"endoscope/probes/rows"
+	"endoscope/probes/uprobe/calls"
+)
+
+// partialRows makes partial rows of states. It has one user at a time.
+type partialRows struct {
+	code *codegen.Aggregate
+	pane int64 // the rows' first column
+	// labels are, for each key that the function decides, its codes by function.
+	labels [][]uint32
+	shares [][]calls.Share // by function with a probe; nil where nothing is inferred
+	rows   *rows.Writer[partialRow]
+	full   []*batch.Batch
+}
+
+// partialRow is the state of a group, or the count of one of a sketch's buckets.
+type partialRow struct {
+	pane       int64
+	key, state []uint64 // no state: a bucket
+	times      int64    // how many times over the state is meant
+	sketch     int
+	bucket     int64
+	count      int64
+}
+
+func NewPartialRows(p *plan.Partial, code *codegen.Aggregate, out types.Schema, wants []calls.Function, inferred []calls.Inferred) *partialRows {
+	r := &partialRows{code: code, labels: make([][]uint32, len(code.Keys)), shares: calls.SharesOf(wants, inferred)}
+	columns := []rows.Column[partialRow]{rows.Word(func(x *partialRow) *int64 { return &x.pane })}
+	for i, k := range code.Keys {
+		columns = append(columns, r.keyColumn(i, k, p.Keys[i].Type()))
+	}
+	for i, a := range code.Aggs {
+		fields, _ := plan.StateFields(&p.Aggs[i])
+		for k := range fields {
+			columns = append(columns, stateColumn(a, k))
+		}
+	}
+	r.rows = rows.NewWriter(p.Out.Types(), columns, 0)
+	r.rows.Push = func(b *batch.Batch) { r.full = append(r.full, b) }
+	for i, k := range code.Keys {
+		if k.Column < 0 {
+			continue
+		}
+		label := func(l calls.Label) {
+			name := l.Function
+			switch calls.ColumnByName[out.Fields[k.Column].Name] {
+			case calls.ColClass:
+				name = l.Class
+			case calls.ColModule:
+				name = l.Module
+			case calls.ColExe:
+				name = l.Exe
+			}
+			r.labels[i] = append(r.labels[i], r.rows.Code(1+i, name))
+		}
+		for _, w := range wants {
+			label(w.Label)
+		}
+		for _, f := range inferred {
+			label(f.Label)
+		}
+	}
+	return r
+}
+
+// keyColumn is the column of key i.
+func (r *partialRows) keyColumn(i int, k codegen.Key, t types.Type) rows.Column[partialRow] {
+	switch {
+	case k.Column >= 0:
+		return rows.Other(types.PhysCode, true, func(c *batch.Column, _ int, x *partialRow) {
+			c.Code = append(c.Code, r.labels[i][x.key[0]>>32])
+		})
+	case k.Values != nil:
+		return rows.Other(t.Physical(), true, func(c *batch.Column, row int, x *partialRow) {
+			c.Append(row, k.Values[x.key[k.Word]])
+		})
+	case k.Name:
+		return rows.Other(types.PhysCode, false, func(c *batch.Column, _ int, x *partialRow) {
+			c.Code = append(c.Code, c.Dict.CodeBytes(nameIn(x.key[k.Word:k.Word+2])))
+		})
+	}
+	return rows.Int(func(x *partialRow) int64 { return int64(x.key[k.Word]) })
+}
+
+// stateColumn is column k of an aggregate's state.
+func stateColumn(a codegen.Agg, k int) rows.Column[partialRow] {
+	switch {
+	case a.Sketch < 0:
+		word := a.Words[k]
+		return rows.Int(func(x *partialRow) int64 {
+			if x.state == nil {
+				return 0
+			}
+			return int64(x.state[word]) * x.times
+		})
+	case k == 0:
+		return rows.Int(func(x *partialRow) int64 {
+			if a.Sketch != x.sketch {
+				return 0
+			}
+			return x.bucket
+		})
+	}
+	return rows.Int(func(x *partialRow) int64 {
+		if a.Sketch != x.sketch {
+			return 0
+		}
+		return x.count
+	})
+}
+
+// nameIn is a name as the kernel keeps it, in two words.
+func nameIn(words []uint64) []byte {
+	b := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), codegen.NameSize)
+	if i := bytes.IndexByte(b, 0); i >= 0 {
+		return b[:i]
+	}
+	return b
+}
+
+// noSketch is no aggregate's.
+const noSketch = -1
+
+// group makes a row of a group's state, and those of the functions whose calls
+// follow.
+func (r *partialRows) group(key, state []uint64) {
+	if state[r.code.Events] == 0 { // no event found room in all that it needed
+		return
+	}
+	row := partialRow{pane: r.pane, key: key, state: state, times: 1, sketch: noSketch}
+	r.rows.Put(row)
+	if r.shares == nil {
+		return
+	}
+	own := key[0]
+	for _, f := range r.shares[own>>32] { // which have counts alone
+		key[0] = uint64(f.Function)<<32 | own&math.MaxUint32
+		row.times = int64(f.Times)
+		r.rows.Put(row)
+	}
+	key[0] = own
+}
+
+// bucket makes a row of the count of a bucket; the key's last word says which.
+func (r *partialRows) bucket(key, count []uint64) {
+	if count[0] == 0 {
+		return
+	}
+	sketch, bucket := codegen.DecodeBucket(key[len(key)-1])
+	r.rows.Put(partialRow{pane: r.pane, key: key, sketch: sketch, bucket: bucket, count: int64(count[0])})
+}
+
+// take returns what was made since the last call.
+func (r *partialRows) take() []*batch.Batch {
+	r.rows.Flush()
+	full := r.full
+	r.full = nil
+	return full
+}

@@ -1,0 +1,139 @@
+package program
+
+import (
+	"fmt"
+	"os"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/cilium/ebpf"
+
+	"endoscope/probes/bpf"
+	"endoscope/probes/process"
+)
+
+// sweeper removes from the kernel's tables what processes that ended in the
+// middle of calls have left there. What an abandoned call of a living process
+// leaves is replaced by the next call in its frame.
+type sweeper struct {
+	Calls, goroutines *ebpf.Map
+	Every             uint64 // calls that do not return between two sweeps
+
+	// The reader's: calls that had not returned when the last sweep began, and
+	// those for which there was no room until then.
+	swept, overflown uint64
+	busy             atomic.Bool
+	sweeps           sync.WaitGroup
+}
+
+// newSweeper returns nil where nothing has to be swept.
+func newSweeper(objects *ebpf.Collection) *sweeper {
+	calls := objects.Maps[bpf.FunctionMapOpenCalls]
+	if calls == nil {
+		return nil
+	}
+	return &sweeper{Calls: calls, goroutines: objects.Maps[bpf.FunctionMapGoroutines], Every: uint64(calls.MaxEntries()) / 4}
+}
+
+// Consider starts a sweep if there may be much to remove: many calls have not
+// returned, or there is no room for others. The reader calls it once a second,
+// and does not wait.
+func (w *sweeper) Consider(c bpf.FunctionCounters) {
+	if w == nil {
+		return
+	}
+	armed, returned := Awaited(&c)
+	open := armed - min(returned, armed) // the two are not read at one instant
+	w.swept = min(w.swept, open)
+	if open < w.swept+w.Every && c.Overflown == w.overflown || !w.busy.CompareAndSwap(false, true) {
+		return
+	}
+	w.swept, w.overflown = open, c.Overflown
+	w.sweeps.Go(func() {
+		w.sweep()
+		w.busy.Store(false)
+	})
+}
+
+// Wait waits for a sweep that is under way.
+func (w *sweeper) Wait() {
+	if w != nil {
+		w.sweeps.Wait()
+	}
+}
+
+func (w *sweeper) sweep() {
+	p := processes{}
+	pruneCalls(w.Calls, func(f bpf.FunctionFrame, c *bpf.FunctionPending) bool { return !p.has(f.Tgid, c.M.Start) })
+	Prune(w.goroutines, func(g bpf.FunctionGoroutine, o bpf.FunctionOwner) bool { return !p.has(uint32(g.Tgid), o.Born) })
+}
+
+// Forget removes all calls under way, while nothing is attached: they return
+// unseen, and others begin in their frames.
+func (w *sweeper) Forget() {
+	if w == nil {
+		return
+	}
+	pruneCalls(w.Calls, func(bpf.FunctionFrame, *bpf.FunctionPending) bool { return true })
+	Prune(w.goroutines, func(bpf.FunctionGoroutine, bpf.FunctionOwner) bool { return true })
+}
+
+// Prune deletes the entries of a map that are dead.
+func Prune[K, V any](m *ebpf.Map, dead func(K, V) bool) {
+	values := make([]V, pruned)
+	pruneAll(m, values, func(i int, k K) bool { return dead(k, values[i]) })
+}
+
+// pruneCalls is prune for calls under way, which have texts behind them in some queries.
+func pruneCalls(m *ebpf.Map, dead func(bpf.FunctionFrame, *bpf.FunctionPending) bool) {
+	size := int(m.ValueSize())
+	values := reflect.MakeSlice(reflect.SliceOf(reflect.ArrayOf(size, reflect.TypeFor[byte]())), pruned, pruned)
+	first := values.UnsafePointer()
+	pruneAll(m, values.Interface(), func(i int, f bpf.FunctionFrame) bool {
+		return dead(f, (*bpf.FunctionPending)(unsafe.Add(first, i*size)))
+	})
+}
+
+// pruned is how many entries are looked at in one go.
+const pruned = 1024
+
+// pruneAll deletes the entries of a map that are dead; values is a slice of them that is
+// filled before dead is asked about the i'th.
+func pruneAll[K any](m *ebpf.Map, values any, dead func(i int, k K) bool) {
+	keys := make([]K, pruned)
+	var cursor ebpf.MapBatchCursor
+	for {
+		n, err := m.BatchLookup(&cursor, keys, values, nil)
+		for i := range n {
+			if dead(i, keys[i]) {
+				// It may just have been deleted.
+				_ = m.Delete(&keys[i])
+			}
+		}
+		if err != nil || n == 0 { // ErrKeyNotExist: the end
+			return
+		}
+	}
+}
+
+// processes remembers for a sweep when processes began, in boot time; none: 0.
+type processes map[uint32]uint64
+
+// tick is the unit of process.Process.StartTime (USER_HZ), in ns.
+const tick = 10_000_000
+
+// has reports whether the process that had a pid at a boot time still has it.
+func (p processes) has(pid uint32, at uint64) bool {
+	began, known := p[pid]
+	if !known {
+		if now, runs := process.Lookup(int(pid)); runs {
+			began = now.StartTime * tick
+		} else if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); err == nil {
+			began = 1 // its leader has ended; others of its threads may run
+		}
+		p[pid] = began
+	}
+	return began != 0 && at >= began
+}

@@ -1,0 +1,196 @@
+package uprobe
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"endoscope/planner/plan"
+	"endoscope/probes/process"
+	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/program"
+	"endoscope/probes/uprobe/selection"
+)
+
+// executable is the file that a path of the target led to when its functions were
+// looked up. Probes are in files: what takes its place has none, and what is written
+// into it may have them where they do not belong.
+type executable struct {
+	path    string
+	dev     uint64
+	inode   uint64 // 0: there was none
+	size    int64
+	written int64 // when, ns since the epoch
+}
+
+func executableAt(path string) executable {
+	x := executable{path: path}
+	var st unix.Stat_t
+	if unix.Stat(path, &st) == nil {
+		x.dev, x.inode, x.size, x.written = st.Dev, st.Ino, st.Size, st.Mtim.Nano()
+	}
+	return x
+}
+
+func executablesAt(paths []string) (list []executable) {
+	for _, path := range paths {
+		list = append(list, executableAt(path))
+	}
+	return list
+}
+
+// lookAtExecutables looks where the paths lead now. It may take long: Provider.mu is not
+// held.
+func (s *source) lookAtExecutables() (now []executable) {
+	s.provider.mu.Lock()
+	before := slices.Clone(s.executables)
+	s.provider.mu.Unlock()
+	for _, x := range before {
+		now = append(now, executableAt(x.path))
+	}
+	return now
+}
+
+// reportReplaced tells the sink of executables that are not any more what they were, of each
+// once: whoever has executed them since was not observed, or not as was meant. Where a path
+// leads nowhere, nobody executes it. Provider.mu is held.
+func (p *Provider) reportReplaced(s *source, now []executable) {
+	s.executables = slices.DeleteFunc(s.executables, func(x executable) bool {
+		i := slices.IndexFunc(now, func(n executable) bool { return n.path == x.path })
+		if i < 0 || now[i].inode == 0 || now[i] == x || s.hasWritten(process.FileID{Dev: now[i].dev, Inode: now[i].inode}) {
+			return false
+		}
+		said := fmt.Sprintf("calls of processes that have executed %s since it was replaced", x.path)
+		if now[i].dev == x.dev && now[i].inode == x.inode {
+			said = fmt.Sprintf("calls of processes that have executed %s since it was written to", x.path)
+		}
+		p.reader.Do(func() { s.sub.Sink.Lost(said, 1) })
+		return true
+	})
+}
+
+// lease sees to it that nobody writes into a file that is probed. Provider.mu is held.
+func (p *Provider) lease(s *source, in *program.Installation, m *selection.Module) error {
+	if i := slices.IndexFunc(in.Leases, func(one *attach.Lease) bool { return one.Id == m.ID }); i >= 0 {
+		if p.leases.Holds(in.Leases[i]) {
+			return nil
+		}
+		in.Leases = slices.Delete(in.Leases, i, i+1)
+	}
+	refuse := func(why error) error {
+		return plan.Errorf(s.spec.Start, s.spec.Stop, "cannot probe %s: %v", m.Path, why).WithHint("ask again when that is done")
+	}
+	one, err := p.leases.Acquire(m.File, m.ID)
+	if err != nil {
+		return refuse(err)
+	}
+	if one != nil {
+		in.Leases = append(in.Leases, one)
+	}
+	if !m.IsAsRead() {
+		return refuse(errWritten)
+	}
+	return nil
+}
+
+// errWritten is of a file of which it is not known any more where its functions are.
+var errWritten = errors.New("somebody has written into it since its functions were looked up")
+
+// overwritten takes the probes of a file away that somebody has opened to write: who
+// waits for it.
+func (p *Provider) overwritten(id process.FileID) {
+	p.mu.Lock()
+	p.overwrites[id]++
+	var concerned []*source
+	for s := range p.active {
+		if s.probes(id) {
+			concerned = append(concerned, s)
+		}
+	}
+	p.mu.Unlock()
+	var each sync.WaitGroup
+	for _, s := range concerned {
+		each.Go(func() { s.abandon(id) })
+	}
+	each.Wait()
+}
+
+// countOverwrites is how often modules were opened to write while they were probed.
+func (p *Provider) countOverwrites(of *selection.ModuleSet) (n uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, m := range of.List {
+		n += p.overwrites[m.ID]
+	}
+	return n
+}
+
+// probes reports whether a file is among those that the source probes. Provider.mu is
+// held.
+func (s *source) probes(id process.FileID) bool { return len(s.modulesOf(id)) > 0 }
+
+// modulesOf lists what the source knows a probed file as. Provider.mu is held.
+func (s *source) modulesOf(id process.FileID) (list []*selection.Module) {
+	add := func(m *selection.Module) {
+		if m.ID == id && !slices.Contains(list, m) {
+			list = append(list, m)
+		}
+	}
+	for _, w := range s.resolution.Functions {
+		add(w.Module)
+	}
+	for _, l := range s.resolution.Landmarks {
+		add(l.Module)
+	}
+	return list
+}
+
+// hasWritten reports whether somebody has written into a file since it was probed, and
+// that was told. Provider.mu is held.
+func (s *source) hasWritten(id process.FileID) bool {
+	return slices.ContainsFunc(s.modulesOf(id), func(m *selection.Module) bool { return m.Written })
+}
+
+// abandon takes the probes of a file away, for good, and tells the sink.
+func (s *source) abandon(id process.FileID) {
+	s.flip.Lock()
+	defer s.flip.Unlock()
+	p := s.provider
+	p.mu.Lock()
+	in := p.active[s]
+	if in == nil {
+		p.mu.Unlock()
+		return
+	}
+	if s.stopped { // and Stop is about to take all away
+		p.mu.Unlock()
+		in.Detach()
+		return
+	}
+	path := ""
+	for _, m := range s.modulesOf(id) {
+		m.Written, path = true, m.Path
+	}
+	var left, gone []*attach.Link
+	for _, l := range in.Links {
+		if l.File == id {
+			gone = append(gone, l)
+		} else {
+			left = append(left, l)
+		}
+	}
+	in.Links = left
+	in.Leases = slices.DeleteFunc(in.Leases, func(one *attach.Lease) bool { return one.Id == id })
+	p.mu.Unlock()
+	attach.CloseAll(gone) // which takes long, and holds up nobody but who waits for it
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.active[s] == in {
+		p.reader.Do(func() {
+			s.sub.Sink.Lost(fmt.Sprintf("calls in %s from when somebody opened it to write", path), 1)
+		})
+	}
+}

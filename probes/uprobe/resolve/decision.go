@@ -1,0 +1,100 @@
+package resolve
+
+import (
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"endoscope/planner/catalog"
+	"endoscope/probes/codesite"
+	"endoscope/probes/dwarf/signature"
+	"endoscope/probes/elf"
+	"endoscope/probes/uprobe/abi"
+	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/selection"
+)
+
+// decision is how a function is observed, or why it is not.
+type decision struct {
+	want     calls.Function // without its module and scope
+	skipped  string
+	noReturn bool // it is only the return that cannot be observed
+}
+
+// decideBlock is how many functions a worker takes at a time.
+const decideBlock = 64
+
+// decide looks at the code of the functions chosen. That is what a query of
+// thousands of functions waits for most, so all processors do it.
+func (r *resolver) decide(sym *elf.Module, chosen []selection.Choice) []decision {
+	out := make([]decision, len(chosen))
+	blocks := (len(chosen) + decideBlock - 1) / decideBlock
+	var next atomic.Int64
+	work := func() {
+		for b := int(next.Add(1)) - 1; b < blocks; b = int(next.Add(1)) - 1 {
+			for k := b * decideBlock; k < min((b+1)*decideBlock, len(chosen)); k++ {
+				out[k] = r.decideOne(sym, chosen[k])
+			}
+		}
+	}
+	var others sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), blocks) - 1 {
+		others.Go(work)
+	}
+	work()
+	others.Wait()
+	return out
+}
+
+// decideOne decides about one function. It only reads r.
+func (r *resolver) decideOne(sym *elf.Module, c selection.Choice) decision {
+	w := calls.Function{Size: sym.Size(c.Index), Label: calls.Label{Function: c.Name, Class: c.Class}}
+	if c.Lang == elf.Go {
+		w.Flags = abi.GoRegisters
+		if r.spec.Stream == catalog.FunctionCall {
+			w.Flags |= abi.GoidFlag(sym.GoidOffset())
+		}
+	}
+	if selection.OfMemory(r.spec) {
+		f := sym.Function(c.Index)
+		a := selection.Allocator(&f)
+		w.Flags |= uint32(a) << selection.FirstArguments
+		w.Unsized = a == selection.TakesText || r.sel.Sizes == selection.MayBeUnknown
+	}
+	if calls.AsksMethods(r.spec.Out) {
+		w.Method = calls.MethodOf(sym, c)
+		if w.Method.On != calls.OnNothing {
+			w.Flags |= abi.Method
+		}
+	}
+	how, exits, reason := r.returnsOf(sym, c.Index)
+	if reason != "" {
+		return decision{skipped: reason, noReturn: true}
+	}
+	// What the query does not read may be changed before the probe is hit, which
+	// gives more functions an instruction that is cheap to probe.
+	need := codesite.Need{Args: calls.ReadsArgs(r.spec.Out) || selection.OfMemory(r.spec), Return: how == calls.Trapped, Entry: r.spec.Settings.PlainEntries, Prices: r.costs.Sites()}
+	site, err := codesite.In(sym).EntrySiteFor(c.Index, need)
+	addr, offset := sym.Entry(c.Index)
+	if err == nil && (how == calls.AtExits || calls.AsksCaller(r.spec.Out)) {
+		err = calls.Pairable(addr, site, exits)
+	}
+	if err == nil && how == calls.AtExits && c.Lang == elf.Go {
+		err = r.slots.Findable(sym, c.Index)
+	}
+	if err != nil {
+		return decision{skipped: err.Error()}
+	}
+	w.Site, w.Behind, w.Returns, w.Exits = site, site.Offset-offset, how, exits
+	w.Values = r.valuesOfFunction(sym, c, site)
+	return decision{want: w}
+}
+
+// valuesOfFunction says how a query's values are read of one function, which is probed at
+// site.
+func (r *resolver) valuesOfFunction(sym *elf.Module, c selection.Choice, site codesite.Site) []calls.FunctionValue {
+	if !calls.AnyValue(r.values) {
+		return nil
+	}
+	return r.signatures.Values(r.values, sym, c, signature.Where{SPOffset: site.SPOffset})
+}

@@ -1,0 +1,184 @@
+package resolve
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"endoscope/planner/plan"
+	"endoscope/probes/lang/java"
+	"endoscope/probes/process"
+	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/selection"
+	"endoscope/probes/usdt"
+)
+
+// Methods of Java are functions where a machine passes HotSpot's own probes at
+// each call. Which there are shows as they are called: the programs give each a
+// number and say what it is called (java.h), the reader tests whether it is
+// selected, and the programs leave alone those that are not.
+
+// hotspot are the probes of calls; their arguments are the thread, and the class,
+// the method and its signature, each by address and length.
+const (
+	hotspotEntry  = "usdt:hotspot:method__entry"
+	hotspotReturn = "usdt:hotspot:method__return"
+	hotspotArgs   = 7
+)
+
+// javaColumns are those that calls of methods have.
+var javaColumns = map[calls.Column]bool{
+	calls.ColTime: true, calls.ColPID: true, calls.ColTID: true, calls.ColProcess: true, calls.ColThread: true, calls.ColExe: true, calls.ColEvent: true,
+	calls.ColFunction: true, calls.ColClass: true, calls.ColModule: true, calls.ColStart: true, calls.ColDuration: true, calls.ColDepth: true, calls.ColContainer: true,
+}
+
+// Machines are the places of Java machines, of those that tell methods alone if
+// telling.
+func Machines(running []process.Process, telling bool) (out []selection.Place) {
+	for _, p := range running {
+		mappings, _ := process.Modules(p.PID)
+		for _, m := range mappings {
+			if filepath.Base(m.Path) == java.Library && (!telling || java.TellsMethods(p.PID, m)) {
+				out = append(out, selection.Place{Process: p, Mapping: m})
+			}
+		}
+	}
+	return out
+}
+
+// java adds the probes of calls of the machines that the target runs, and reports
+// whether there are any: then the selection, which speaks of no module, means
+// methods.
+func (r *resolver) java(set *selection.ModuleSet, running []process.Process) (bool, error) {
+	if r.sel.InModule != nil || r.sel.Marked {
+		return false, nil
+	}
+	list := Machines(running, true)
+	if len(list) == 0 {
+		return false, nil
+	}
+	for _, f := range r.spec.Out.Fields {
+		c := calls.ColumnByName[f.Name]
+		if c == calls.ColCaller || c == calls.ColStack {
+			return true, plan.Errorf(r.spec.Start, r.spec.Stop, "calls of Java methods have no column %s: the frames around them are as their machine makes them, interpreted or compiled, and only it can tell whose they are", f.Name).
+				WithHint("function_call tells with event and depth who calls whom; SELECT stack FROM stack_sample with SET java_stacks = 'threaddump' has the stacks of threads")
+		}
+		if !javaColumns[c] {
+			return true, plan.Errorf(r.spec.Start, r.spec.Stop, "calls of Java methods have no column %s", f.Name)
+		}
+	}
+	if calls.Reads(r.spec.Out, calls.ColDepth) && r.spec.Select != nil {
+		return true, plan.Errorf(r.spec.Start, r.spec.Stop, "the depth of calls of Java methods is known only if all methods are monitored").
+			WithHint("leave out the column depth, or the condition on functions")
+	}
+	if !attach.FeatureLoop.Has() {
+		return true, plan.Errorf(r.spec.Start, r.spec.Stop, "calls of Java methods need Linux %s or newer: this kernel has no %s", attach.FeatureLoop.Since, attach.FeatureLoop.Name)
+	}
+	if err := r.unknownMethods(list); err != nil {
+		return true, err
+	}
+	r.silent(running, list)
+	r.costs = r.prices()
+	for _, pl := range list {
+		if err := set.AddMapped(pl.Process, pl.Mapping, false); err != nil {
+			return true, selection.RefuseTarget(r.spec.Target, "%v", err)
+		}
+	}
+	for _, m := range set.List {
+		if m.Name() != java.Library {
+			continue
+		}
+		if err := r.machine(m); err != nil {
+			return true, err
+		}
+	}
+	r.remarks = append(r.remarks, "methods of Java are told by their machine, and known from their first call on")
+	return true, nil
+}
+
+// silent says which machines of the target do not tell methods, where others do.
+func (r *resolver) silent(running []process.Process, telling []selection.Place) {
+	var pids []string
+	for _, pl := range Machines(running, false) {
+		if !slices.ContainsFunc(telling, func(t selection.Place) bool { return t.Process.PID == pl.Process.PID }) {
+			pids = append(pids, strconv.Itoa(pl.Process.PID))
+		}
+	}
+	if len(pids) > 0 {
+		r.remarks = append(r.remarks, fmt.Sprintf("no methods are told by %s: %s", "process "+strings.Join(pids, ", "), java.Hint))
+	}
+}
+
+// machine adds the probes of one library.
+func (r *resolver) machine(m *selection.Module) error {
+	all, err := usdt.Probes(m.File)
+	if err != nil {
+		return selection.RefuseTarget(r.spec.Target, "%s: %v", m.Name(), err)
+	}
+	texts, err := r.texts(m)
+	defer closeTexts(texts)
+	if err != nil {
+		return err
+	}
+	var entries, exits []*usdt.Probe
+	for i := range all {
+		p := &all[i]
+		name := p.String()
+		if name != hotspotEntry && name != hotspotReturn {
+			continue
+		}
+		reason := r.refusesMarked(p, texts)
+		if reason == "" {
+			reason = refusesMethod(p)
+		}
+		if reason != "" {
+			return plan.Errorf(r.spec.Start, r.spec.Stop, "cannot observe methods of Java: %s %s", name, reason)
+		}
+		if name == hotspotEntry {
+			entries = append(entries, p)
+		} else {
+			exits = append(exits, p)
+		}
+	}
+	if len(exits) == 0 || len(entries) == 0 {
+		return plan.Errorf(r.spec.Start, r.spec.Stop, "the Java machine %s was built without probes of calls", m.Path)
+	}
+	// In the order in which they are attached: an entry that was noted finds its
+	// return.
+	for _, p := range append(exits, entries...) {
+		how := calls.JavaEntry
+		if p.String() == hotspotReturn {
+			how = calls.JavaReturn
+		}
+		for _, s := range r.scopes(m, calls.Unseen) {
+			r.wants = append(r.wants, calls.Function{
+				Module: m, Scope: s, Site: p.Site, Marked: p, Returns: how,
+				Label: calls.Label{Function: p.String(), Module: m.Name()},
+			})
+		}
+	}
+	r.selected = len(r.wants)
+	return nil
+}
+
+// refusesMethod says why the arguments of a probe of calls cannot be read; "":
+// they can.
+func refusesMethod(p *usdt.Probe) string {
+	if len(p.Args) < hotspotArgs {
+		return fmt.Sprintf("has %d arguments, not %d", len(p.Args), hotspotArgs)
+	}
+	for _, a := range p.Args {
+		if a.Refused != nil {
+			return a.Refused.Error()
+		}
+	}
+	return ""
+}
+
+// IsJava reports whether the functions are methods that a machine tells.
+func (r *Resolution) IsJava() bool {
+	return len(r.Functions) > 0 && r.Functions[0].Returns >= calls.JavaEntry
+}

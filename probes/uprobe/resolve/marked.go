@@ -1,0 +1,123 @@
+package resolve
+
+import (
+	"fmt"
+	"slices"
+
+	"endoscope/planner/catalog"
+	"endoscope/planner/plan"
+	"endoscope/planner/types"
+	"endoscope/probes/bpf"
+	"endoscope/probes/uprobe/abi"
+	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/selection"
+	"endoscope/probes/usdt"
+)
+
+// Places that a program's author has marked (USDT, <sys/sdt.h>) are functions of
+// function_start that are called usdt:provider:name. They have arguments where
+// their notes say so, and no return.
+
+// marked adds the marked places of a module.
+func (r *resolver) marked(m *selection.Module) error {
+	list, err := usdt.Probes(m.File)
+	if err != nil || len(list) == 0 {
+		return nil // nothing is marked in it
+	}
+	texts, err := r.texts(m)
+	defer closeTexts(texts)
+	if err != nil {
+		return err
+	}
+	var scopes []*selection.Scope
+	for i := range list {
+		p := &list[i]
+		name := p.String()
+		if i == 0 || name != r.markedNames[len(r.markedNames)-1] {
+			r.markedNames = append(r.markedNames, name)
+		}
+		ok, err := r.sel.Match(name, "", m.Name())
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		r.found[name] = true
+		if r.returns {
+			return r.refuseMarked(name)
+		}
+		r.selected++
+		if reason := r.refusesMarked(p, texts); reason != "" {
+			r.skip(name, "%s", reason)
+			continue
+		}
+		if scopes == nil {
+			r.costs = r.prices()
+			scopes = r.scopes(m, calls.Unseen)
+		}
+		for _, s := range scopes {
+			r.wants = append(r.wants, calls.Function{
+				Module: m, Scope: s, Site: p.Site, Flags: abi.Placed, Marked: p,
+				Label: calls.Label{Function: name, Module: m.Name(), Exe: s.Exe},
+			})
+		}
+	}
+	return nil
+}
+
+// refuseMarked is the refusal of a query that needs more than entries.
+func (r *resolver) refuseMarked(name string) error {
+	start, stop := r.at(name)
+	if r.spec.Stream == catalog.FunctionStart {
+		return plan.Errorf(start, stop, "%s is a place that is passed, which has no depth", name).WithHint("leave out the column depth")
+	}
+	return plan.Errorf(start, stop, "%s is a place that is passed, not a call that returns", name).
+		WithHint("SELECT * FROM function_start WHERE function_name = '%s'", name)
+}
+
+// refusesMarked says why p is not probed; "": it is.
+func (r *resolver) refusesMarked(p *usdt.Probe, texts []*text) string {
+	if p.Refused != nil {
+		return p.Refused.Error()
+	}
+	for i := range min(abi.MaxArgs, len(p.Args)) {
+		switch a := &p.Args[i]; {
+		case !readsArg(r.spec.Out, i):
+		case a.Refused != nil:
+			return fmt.Sprintf("arg%d cannot be read: %v", i, a.Refused)
+		case a.Float:
+			return fmt.Sprintf("arg%d is a floating-point number: args.arg%d reads it", i, i)
+		}
+	}
+	begin, end := p.Site.Offset, p.Site.Offset+uint64(len(p.Site.Bytes))
+	for _, t := range texts {
+		if reason := t.check(begin, end, []uint64{begin}); reason != "" {
+			return reason
+		}
+	}
+	return ""
+}
+
+// readsArg reports whether a query reads an argument, be it only in its
+// condition.
+func readsArg(out types.Schema, i int) bool { return calls.Reads(out, calls.ColArg0+calls.Column(i)) }
+
+// Operands lists by want where its arguments are; nil where all are where the
+// calling convention puts them.
+func (r *Resolution) Operands() []bpf.FunctionOperands {
+	if !slices.ContainsFunc(r.Functions, func(w calls.Function) bool { return w.Marked != nil }) {
+		return nil
+	}
+	out := make([]bpf.FunctionOperands, len(r.Functions))
+	for i, w := range r.Functions {
+		if w.Marked != nil {
+			args := w.Marked.Args
+			if w.Returns >= calls.JavaEntry {
+				args = args[1:] // but for the thread
+			}
+			out[i] = calls.OperandsOf(args)
+		}
+	}
+	return out
+}

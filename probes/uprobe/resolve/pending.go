@@ -1,0 +1,154 @@
+package resolve
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"endoscope/planner/plan"
+	"endoscope/probes/process"
+	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/selection"
+)
+
+// Pending says which modules a query waits for that are mapped while it runs.
+type Pending struct {
+	InModule func(name, class, module string) (bool, error)
+	Names    []string // the only ones that can come; nil: others can
+	Notices  []string
+}
+
+// NoModules is the refusal of a query none of whose modules is mapped.
+type NoModules struct {
+	why     *plan.Error
+	Sel     *selection.Selector
+	Running []process.Process
+}
+
+// NoFunction is the refusal of a query whose modules have no function that it means.
+type NoFunction struct{ Why *plan.Error }
+
+func (e *NoModules) Error() string { return e.why.Error() }
+
+func (e *NoFunction) Error() string { return e.Why.Error() }
+
+// PendingModules is what a query over these processes waits for, nil if for nothing.
+// set has the modules that were found. Who may not observe everything is not told
+// what the machine's processes map.
+func PendingModules(spec *plan.Acquire, sel *selection.Selector, running []process.Process, set *selection.ModuleSet) *Pending {
+	if sel.InModule == nil || calls.Nests(spec) && !extends(spec) || !spec.Target.Viewer.Everything() {
+		return nil
+	}
+	c := &Pending{InModule: sel.InModule, Names: selection.ModuleList(spec.Select)}
+	var loaded []string
+	for _, m := range set.List {
+		if len(m.Mapped) > 0 {
+			loaded = append(loaded, m.Name())
+		}
+	}
+	if c.Names == nil {
+		if len(set.List) == 0 {
+			if !selection.SpeaksOfLibraries(spec.Select) {
+				return nil
+			}
+			c.Notices = []string{fmt.Sprintf("no module satisfies %s yet: those that are loaded later are monitored from then on", spec.Select)}
+		}
+		return c
+	}
+	waits := false
+	for _, name := range c.Names {
+		if !selection.IsLibraryName(name) {
+			continue
+		}
+		if staysLoaded(name, running, set) {
+			continue
+		}
+		waits = true
+		if !slices.Contains(loaded, name) {
+			c.Notices = append(c.Notices, notLoaded(name, running))
+		}
+	}
+	if !waits {
+		return nil
+	}
+	return c
+}
+
+// notLoaded is the notice of a module that no process has.
+func notLoaded(name string, running []process.Process) string {
+	said := name + " is not loaded: its functions are monitored from when it is"
+	var names []string
+	for _, p := range running {
+		mappings, _ := process.Modules(p.PID)
+		for _, m := range mappings {
+			if base := filepath.Base(m.Path); !slices.Contains(names, base) {
+				names = append(names, base)
+			}
+		}
+	}
+	if near := plan.Nearest(name, names, nearestNames); len(near) > 0 {
+		said += "; loaded is " + strings.Join(near, ", ")
+	}
+	return said
+}
+
+// staysLoaded reports whether every process has mapped the module, or will before
+// its first instruction, because its executable needs it: no other file takes its
+// place.
+func staysLoaded(name string, running []process.Process, set *selection.ModuleSet) bool {
+	for _, p := range running {
+		has := slices.ContainsFunc(set.List, func(m *selection.Module) bool {
+			return m.Name() == name && (slices.ContainsFunc(m.Mapped, func(pl selection.Place) bool { return pl.Process.PID == p.PID }) ||
+				slices.ContainsFunc(m.Expected, func(q process.Process) bool { return q.PID == p.PID }))
+		})
+		if !has || !isNeeded(p, name) {
+			return false
+		}
+	}
+	return len(running) > 0 || slices.ContainsFunc(set.List, func(m *selection.Module) bool { return m.Name() == name })
+}
+
+// isNeeded reports whether a process' executable will not start without a library
+// of this name. The loader itself is named by the kernel's reading of it.
+func isNeeded(p process.Process, name string) bool {
+	if filepath.Base(p.Exe) == name || strings.HasPrefix(name, "ld-linux") {
+		return true
+	}
+	f, err := os.Open(fmt.Sprintf("/proc/%d/exe", p.PID))
+	if err != nil {
+		return true // it has ended
+	}
+	defer f.Close()
+	if !process.SharesRoot(p.PID) {
+		return selection.NamesLibrary(f, name) // its libraries are not where ours are
+	}
+	return slices.ContainsFunc(selection.Libraries(f, p.Exe), func(path string) bool { return filepath.Base(path) == name })
+}
+
+// text prints an expression, which may be nil.
+func TextOf(e plan.Expr) string {
+	if e == nil {
+		return ""
+	}
+	return fmt.Sprint(e)
+}
+
+// Refusal is what Prepare says: of the package's own errors what they say to the
+// user.
+func Refusal(err error) error {
+	switch e := err.(type) {
+	case *NoModules:
+		return e.why
+	case *NoFunction:
+		return e.Why
+	}
+	return err
+}
+
+// extends reports whether functions can be added to the programs of a query that must
+// know how calls nest. Values and classes are read by rules that are in the programs.
+func extends(spec *plan.Acquire) bool {
+	return !calls.AsksMethods(spec.Out) && !slices.ContainsFunc(calls.ValuesOf(spec), func(v *calls.Value) bool { return v != nil })
+}

@@ -1,0 +1,60 @@
+package resolve
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"endoscope/planner/plan"
+	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/calls"
+)
+
+const (
+	// maxEvents bounds a query's perf events. The kernel detaches them one by
+	// one, also those of a process that was killed: what is beyond some minutes
+	// is better refused.
+	maxEvents = 1000
+	// detachEvent is what each takes: 0.08 to 0.11 s on Linux 6.18.
+	detachEvent = 100 * time.Millisecond
+	// sayDetach is from where on a user should know.
+	sayDetach = 2 * time.Second
+	// spareDescriptors are left for all else that the process opens.
+	spareDescriptors = 64
+
+	HintDescriptors = "choose functions by name, or raise the limit (ulimit -n) for this process"
+)
+
+// CheckEvents refuses what would take too many perf events, each with a file
+// descriptor, and says where ending the query will take long. (The Go runtime
+// has raised the limit of descriptors as far as that goes.)
+func CheckEvents(spec *plan.Acquire, links attach.Kind, wants []calls.Function) (notice string, err error) {
+	if links != attach.Perf {
+		return "", nil
+	}
+	n := 0
+	for _, w := range wants {
+		n += w.Probes()
+		if w.Returns == calls.Trapped {
+			n++
+		}
+	}
+	if n > maxEvents {
+		return "", plan.Errorf(spec.Start, spec.Stop, "%d functions would take %d probes by perf events, which this kernel detaches one by one: at most %d may be", len(wants), n, maxEvents).
+			WithHint("choose functions by name; SET probe_links = multi (Linux 6.6) has no such limit")
+	}
+	var limit unix.Rlimit
+	open, errFDs := os.ReadDir("/proc/self/fd")
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err == nil && errFDs == nil {
+		if spare := int(min(limit.Cur, 1<<30)) - len(open) - spareDescriptors; n > spare {
+			return "", plan.Errorf(spec.Start, spec.Stop, "%d functions would take %d probes by perf events, and this process may open %d more files", len(wants), n, max(spare, 0)).
+				WithHint("%s", HintDescriptors)
+		}
+	}
+	if d := time.Duration(n) * detachEvent; d >= sayDetach {
+		return fmt.Sprintf("ending the query takes about %s: its %d probes are perf events, which the kernel detaches one by one", d.Round(time.Second), n), nil
+	}
+	return "", nil
+}

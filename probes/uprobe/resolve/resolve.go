@@ -1,0 +1,549 @@
+package resolve
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"endoscope/planner/catalog"
+	"endoscope/planner/plan"
+	"endoscope/probes/bpf"
+	"endoscope/probes/codesite"
+	"endoscope/probes/elf"
+	"endoscope/probes/lang/java"
+	"endoscope/probes/process"
+	"endoscope/probes/uprobe/abi"
+	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/selection"
+)
+
+// Resolution is what Prepare found out.
+type Resolution struct {
+	Running []process.Process
+	Modules *selection.ModuleSet
+	// Selector is what the modules were chosen by.
+	Selector  *selection.Selector
+	Functions []calls.Function
+	// Inferred have no probes, but what is counted at wants tells of them, too.
+	Inferred  []calls.Inferred
+	Landmarks []calls.Landmark
+	Members   []bpf.FunctionTarget // processes, for wants whose programs look
+	Only      uint32               // by what these are known
+	Cgroups   uint32               // levels of those of the viewer
+	Costs     calls.Costs
+	Notices   []string
+	Slots     calls.GoSlots
+}
+
+// Probes is how many places are probed.
+func (r *Resolution) Probes() (n int) {
+	for _, w := range r.Functions {
+		n += w.Probes()
+	}
+	return n + len(r.Landmarks)
+}
+
+// ReturnKinds are the ways in which the functions' returns are observed.
+func (r *Resolution) ReturnKinds() map[calls.Returns]bool {
+	how := map[calls.Returns]bool{}
+	for _, w := range r.Functions {
+		how[w.Returns] = true
+	}
+	return how
+}
+
+// Knows reports whether p is one of the processes found, not one that was
+// given the pid of one.
+func (r *Resolution) Knows(p process.Process) bool {
+	return slices.ContainsFunc(r.Running, func(q process.Process) bool {
+		return q.PID == p.PID && q.StartTime == p.StartTime
+	})
+}
+
+// Finder finds the modules whose functions a selection can mean.
+type Finder func(plan.Target, []process.Process, *selection.Selector) (*selection.ModuleSet, error)
+
+// Resolve finds what spec means on this machine. It attaches nothing.
+func Resolve(spec *plan.Acquire, compile selection.Matcher, cache *elf.Cache, values []*calls.Value, links attach.Kind, returns bool, by plan.ReturnProbes, prices func() calls.Costs, find Finder) (*Resolution, error) {
+	if spec.Target.IsZero() {
+		return nil, plan.Errorf(spec.Start, spec.Stop, "%s needs a process", spec.Stream).
+			WithHint("add WHERE pid = N, process = 'name' or exe = '/path', or say USE 'name' before")
+	}
+	by, err := privately(spec, links, by)
+	if err != nil {
+		return nil, err
+	}
+	running, err := process.Resolve(spec.Target)
+	if err != nil {
+		return nil, err
+	}
+	if err := selection.RefusePaths(spec); err != nil {
+		return nil, err
+	}
+	sel, err := selection.New(spec.Select, compile)
+	if err != nil {
+		return nil, err
+	}
+	if selection.OfMemory(spec) {
+		sel.Memory = spec.Stream
+		if sel.InModule == nil {
+			sel.InModule = func(string, string, string) (bool, error) { return true, nil }
+		}
+	}
+	set, err := find(spec.Target, running, sel)
+	if err != nil {
+		return nil, err
+	}
+	if selection.OfMemory(spec) {
+		if err := set.AddStarting(spec.Target, running); err != nil {
+			set.Close()
+			return nil, err
+		}
+	}
+	list, only := selection.Members(spec.Target, running)
+	who, cgroups := guard(spec.Target.Viewer)
+	if len(who) > 0 {
+		only |= abi.Guarded
+	}
+	harmed := harmedByTraps(attach.KernelAtLeast)
+	r := &resolver{returnsHarmed: harmed, values: values, spec: spec, sel: sel, links: links, prices: prices, returns: returns, returnsBy: by, members: selection.KeyOf(list), cache: cache}
+	if len(set.List) == 0 {
+		return nil, &NoModules{r.noModules(running), sel, running}
+	}
+	methods, err := r.java(set, running)
+	if err == nil && !methods {
+		err = r.resolve(set, cache)
+	}
+	if err == nil && r.mixed() {
+		r = &resolver{returnsHarmed: harmed, values: values, spec: spec, sel: sel, links: links, prices: prices, returns: returns, returnsBy: plan.ExitReturns, members: r.members, cache: cache}
+		err = r.resolve(set, cache)
+	}
+	if err != nil {
+		if none, ok := err.(*NoFunction); ok && len(Machines(running, false)) > 0 && sel.InModule == nil && !sel.Marked {
+			none.Why = none.Why.WithHint(java.Hint)
+		}
+		set.Close()
+		return nil, err
+	}
+	if err := r.addJumps(set, running); err != nil {
+		set.Close()
+		return nil, err
+	}
+	if err := checkTextCopy(spec, set, r.wants, r.landmarks); err != nil {
+		set.Close()
+		return nil, err
+	}
+	return &Resolution{Running: running, Modules: set, Selector: sel, Functions: r.wants, Inferred: r.inferred, Landmarks: r.landmarks, Members: append(list, who...), Only: only, Cgroups: cgroups, Costs: r.costs, Notices: r.notices(), Slots: r.slots}, nil
+}
+
+// resolver is the state of one resolve.
+type resolver struct {
+	spec       *plan.Acquire
+	values     []*calls.Value   // by column; nil: it is none
+	signatures calls.Signatures // of the module looked at
+	sel        *selection.Selector
+	links      attach.Kind
+	prices     func() calls.Costs // asked for when there is something to be probed
+	costs      calls.Costs
+	returns    bool // are observed,
+	returnsBy  plan.ReturnProbes
+	members    string // names the target's processes
+
+	cache   *elf.Cache
+	through string // of the module looked at: what unwound and hardened say
+	// returnsHarmed says of a process' status why traps would harm it; nil: no traps do.
+	returnsHarmed func(status string) string
+
+	unwindingProcesses map[int]bool    // what hasUnwinder says
+	unwindingPrograms  map[string]bool // what willUnwind says
+
+	wants     []calls.Function
+	inferred  []calls.Inferred
+	landmarks []calls.Landmark
+	selected  int
+	skipped   []Skipped
+	remarks   []string
+	slots     calls.GoSlots
+	noReturn  int             // of skipped: it is only the return
+	found     map[string]bool // of sel.names: some module has it
+	looked    []string        // names of the modules searched
+	nearest   func(name string) []string
+	// markedNames are those of the marked places in the modules searched.
+	markedNames []string
+}
+
+func (r *resolver) resolve(set *selection.ModuleSet, cache *elf.Cache) error {
+	r.found = map[string]bool{}
+	var opened []*elf.Module
+	defer func() {
+		for _, m := range opened {
+			m.Close()
+		}
+	}()
+	for _, m := range set.List {
+		if r.sel.Marked {
+			if err := r.marked(m); err != nil {
+				return err
+			}
+			if !r.sel.HasFunctions(m) {
+				r.looked = append(r.looked, m.Name())
+				continue
+			}
+		}
+		sym, err := cache.Open(m.File, m.Name())
+		if err != nil {
+			return selection.RefuseTarget(r.spec.Target, "cannot monitor functions of %v", err)
+		}
+		opened = append(opened, sym)
+		r.looked = append(r.looked, m.Name())
+		if err := r.module(m, sym); err != nil {
+			return err
+		}
+	}
+	if r.selected == 0 {
+		return &NoFunction{r.noMatch(opened)}
+	}
+	if len(r.wants) == 0 {
+		return r.noneLeft()
+	}
+	r.nearest = func(name string) []string { return r.nearestOf(opened, name) }
+	r.missing()
+	return nil
+}
+
+// noModules is the refusal where no module fits. The program's own file may be
+// called unlike the program.
+func (r *resolver) noModules(running []process.Process) *plan.Error {
+	e := plan.Errorf(r.spec.Start, r.spec.Stop, "no module of the target satisfies %s", r.spec.Select)
+	own := r.spec.Target.Exes
+	if len(running) > 0 {
+		own = []string{running[0].Exe}
+	}
+	if len(own) == 0 || own[0] == "" {
+		return e.WithHint("a module is called by its file, such as 'libc.so.6'")
+	}
+	return e.WithHint("a module is called by its file, such as 'libc.so.6', or '%s' for the program's own", filepath.Base(own[0]))
+}
+
+// module adds the functions of one module.
+func (r *resolver) module(m *selection.Module, sym *elf.Module) error {
+	chosen, err := r.sel.Choose(sym, m.Name())
+	if err != nil {
+		return err
+	}
+	for _, c := range r.sel.Names {
+		if len(sym.Find(c.V.S)) > 0 {
+			r.found[c.V.S] = true
+		}
+	}
+	if len(chosen) == 0 {
+		return nil
+	}
+	r.costs = r.prices()
+	texts, err := r.texts(m)
+	defer closeTexts(texts)
+	if err != nil {
+		return err
+	}
+	r.selected += len(chosen)
+	if r.returns && r.returnsBy != plan.ExitReturns {
+		r.through = r.hardened(m)
+		if !selection.OfMemory(r.spec) {
+			r.through = cmp.Or(r.unwound(m), r.through)
+		}
+	}
+	r.signatures = calls.OpenSignatures(sym, r.values, len(chosen))
+	if len(chosen) > decideBlock {
+		defer sym.Hold()()
+	}
+	inferring := infers(r.spec) && !r.returns
+	var proving sync.WaitGroup
+	defer proving.Wait()
+	if inferring && worthInferring(sym, chosen) {
+		proving.Go(codesite.In(sym).ProveCallSources) // much of which is for one processor
+	}
+	if slices.ContainsFunc(chosen, func(c selection.Choice) bool { return c.Lang == elf.Go }) {
+		r.slots.Note(sym.GoSlot())
+	}
+	decided := r.decide(sym, chosen)
+	usable := make([]bool, len(chosen))
+	for k, d := range decided {
+		reason := d.skipped
+		if reason == "" {
+			reason = changed(texts, sym, chosen[k].Index, d.want)
+		} else if d.noReturn {
+			r.noReturn++
+		}
+		if usable[k] = reason == ""; !usable[k] {
+			r.skip(chosen[k].Name, "%s", reason)
+		}
+	}
+	sums := make([][]sum, len(chosen))
+	if inferring {
+		sums = infer(sym, texts, chosen, usable)
+	}
+	r.add(m, sym, decided, usable, sums)
+	return r.addLandmarks(m, sym, texts)
+}
+
+// texts opens the code of a module in the processes that have mapped it. It is to
+// be closed in any case.
+func (r *resolver) texts(m *selection.Module) ([]*text, error) {
+	var texts []*text
+	for _, pl := range m.Mapped {
+		t, err := openText(pl, m.File)
+		if err != nil {
+			if _, runs := process.Lookup(pl.Process.PID); !runs && len(r.spec.Target.PIDs) == 0 {
+				continue
+			}
+			return texts, selection.RefuseTarget(r.spec.Target, "the code of process %d cannot be read: %v", pl.Process.PID, err)
+		}
+		texts = append(texts, t)
+	}
+	return texts, nil
+}
+
+func closeTexts(texts []*text) {
+	for _, t := range texts {
+		t.close()
+	}
+}
+
+// add adds functions of a module in all their scopes: those with a sum as
+// inferred, and the others to be probed.
+func (r *resolver) add(m *selection.Module, sym *elf.Module, decided []decision, usable []bool, sums [][]sum) {
+	scopes := map[calls.Returns][]*selection.Scope{}
+	r.wants = slices.Grow(r.wants, len(decided))
+	first := make([]int, len(decided)) // of the wants of each
+	for k, d := range decided {
+		first[k] = len(r.wants)
+		if !usable[k] || sums[k] != nil {
+			continue
+		}
+		w := d.want
+		w.Module, w.Label.Module = m, m.Name()
+		if scopes[w.Returns] == nil {
+			scopes[w.Returns] = r.scopes(m, w.Returns)
+		}
+		for _, s := range scopes[w.Returns] {
+			w.Scope = s
+			w.Label.Exe = s.Exe
+			r.wants = append(r.wants, w)
+		}
+	}
+	for k, d := range decided {
+		if sums[k] == nil {
+			continue
+		}
+		f := calls.Inferred{Module: m, Label: d.want.Label, Entry: d.want.Site.Offset - d.want.Behind}
+		f.Label.Module = m.Name()
+		for n, s := range scopes[d.want.Returns] {
+			f.Label.Exe, f.Sum = s.Exe, nil
+			for _, t := range sums[k] {
+				f.Sum = append(f.Sum, calls.Summand{Want: first[t.selected] + n, Times: t.times})
+			}
+			r.inferred = append(r.inferred, f)
+		}
+	}
+}
+
+// scopes are those in which a module's functions are probed: a scope for each
+// process of a target of pids, unless returns are trapped (see PIDScope), else
+// one that takes in what starts later.
+func (r *resolver) scopes(m *selection.Module, how calls.Returns) []*selection.Scope {
+	t := r.spec.Target
+	onlyPIDs := t.Viewer.Private() || len(t.Processes) == 0 && len(t.Exes) == 0
+	if onlyPIDs && how != calls.Trapped && r.links.ScopesProcess() {
+		var out []*selection.Scope
+		for _, pl := range m.Mapped {
+			out = append(out, selection.PidScope(pl))
+		}
+		for _, p := range m.Expected {
+			out = append(out, &selection.Scope{PID: p.PID, Key: fmt.Sprintf("pid %d", p.PID)})
+		}
+		return out
+	}
+	s := &selection.Scope{Flags: abi.OnlyTargets, Key: r.members}
+	switch {
+	case onlyPIDs:
+		s.Exe = selection.OwnExe(m.Mapped)
+	case m.Exe:
+		s.Exe = m.Path
+		if len(t.PIDs) == 0 && len(t.Processes) == 0 {
+			// Whoever executes the file's own functions has it as executable.
+			s.Flags, s.Key = 0, "all"
+		}
+	}
+	return []*selection.Scope{s}
+}
+
+func (r *resolver) skip(name, format string, args ...any) {
+	r.skipped = append(r.skipped, Skipped{name, fmt.Sprintf(format, args...)})
+}
+
+// at is where the selection stands in the statement: a name where it names
+// one, else the stream.
+func (r *resolver) at(name string) (start, stop int) {
+	for _, c := range r.sel.Names {
+		if (name == "" || c.V.S == name) && c.Stop > c.Start {
+			return c.Start, c.Stop
+		}
+	}
+	return r.spec.Start, r.spec.Stop
+}
+
+// where names the modules that were searched; several files may have one name.
+func (r *resolver) where() string {
+	names := slices.Compact(slices.Sorted(slices.Values(r.looked)))
+	if len(names) > 3 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:3], ", "), len(names)-3)
+	}
+	return strings.Join(names, ", ")
+}
+
+// noMatch is the refusal of a selection that means no function.
+func (r *resolver) noMatch(opened []*elf.Module) *plan.Error {
+	where := r.where()
+	if selection.OfMemory(r.spec) && r.spec.Select == nil {
+		return r.noAllocator(opened)
+	}
+	for _, c := range r.sel.Names {
+		if r.found[c.V.S] {
+			continue // it exists; another condition excludes it
+		}
+		start, stop := r.at(c.V.S)
+		e := plan.Errorf(start, stop, "no function named %s in %s", c.V.S, where)
+		if plain, _, ok := strings.Cut(c.V.S, "("); ok && plain != "" && slices.ContainsFunc(opened, func(m *elf.Module) bool { return len(m.Find(plain)) > 0 }) {
+			return e.WithHint("a name is without parameters; DESCRIBE FUNCTION \"%s\" lists those called so, with names (aliases) that tell them apart", plain)
+		}
+		if near := r.nearestOf(opened, c.V.S); len(near) > 0 {
+			return e.WithHint("did you mean %s?", strings.Join(near, ", "))
+		}
+		if strings.HasPrefix(c.V.S, selection.MarkedPrefix) {
+			return e.WithHint("SHOW FUNCTIONS LIKE 'usdt:%%' lists the places that are marked")
+		}
+		for _, m := range opened {
+			switch id, stray, stripped := m.Stripped(); {
+			case stripped && stray != "":
+				return e.WithHint("%s has been stripped of the names of functions that it does not export, and %s, which has names, is of another build", m.Name(), stray)
+			case stripped && id != "":
+				return e.WithHint("%s has been stripped of the names of functions that it does not export; a debug file for build-id %s under /usr/lib/debug would have them", m.Name(), id)
+			}
+		}
+		return e.WithHint("SHOW FUNCTIONS LIKE '%%' lists what can be monitored")
+	}
+	start, stop := r.at("")
+	if r.spec.Select == nil {
+		return plan.Errorf(start, stop, "no functions are known in %s", where)
+	}
+	e := plan.Errorf(start, stop, "no function in %s satisfies %s", where, r.spec.Select)
+	if selection.Mentions(r.spec.Select)&(1<<plan.SelectClass) != 0 && !slices.ContainsFunc(opened, hasClasses) {
+		return e.WithHint("none of the functions there is a method: C has no classes")
+	}
+	return e.WithHint("SHOW FUNCTIONS LIKE '%%' lists what can be monitored")
+}
+
+// hasClasses reports whether any function of m is a method.
+func hasClasses(m *elf.Module) bool {
+	for _, f := range m.All() {
+		if f.Class != "" {
+			return true
+		}
+	}
+	return false
+}
+
+const nearestNames = 3
+
+func (r *resolver) nearestOf(opened []*elf.Module, name string) []string {
+	if strings.HasPrefix(name, selection.MarkedPrefix) {
+		return plan.Nearest(name, r.markedNames, nearestNames)
+	}
+	return nearest(opened, name)
+}
+
+// strippedPrefix begins the names of functions that have lost theirs.
+const strippedPrefix = "sub_"
+
+// nearest are the names of opened that may have been meant. Those made of the
+// addresses of stripped functions are only near to others of this kind.
+func nearest(opened []*elf.Module, name string) []string {
+	var out []string
+	for _, m := range opened {
+		for _, n := range m.Nearest(name, nearestNames) {
+			if !strings.HasPrefix(n, strippedPrefix) || strings.HasPrefix(name, strippedPrefix) {
+				out = append(out, n)
+			}
+		}
+	}
+	return out[:min(len(out), nearestNames)]
+}
+
+// noneLeft is the refusal where every selected function is skipped.
+func (r *resolver) noneLeft() error {
+	first := r.skipped[0]
+	start, stop := r.at(first.Name)
+	verb := "probe"
+	if r.noReturn == len(r.skipped) {
+		verb = "observe the return of"
+	}
+	var e *plan.Error
+	if len(r.skipped) == 1 {
+		e = plan.Errorf(start, stop, "cannot %s %s: %s", verb, first.Name, first.Reason)
+	} else {
+		e = plan.Errorf(start, stop, "cannot %s any of the %d functions selected: %s", verb, len(r.skipped), listSkipped(r.skipped))
+	}
+	if r.noReturn > 0 {
+		if r.spec.Stream == catalog.FunctionStart {
+			return e.WithHint("without depth, function_start needs no return")
+		}
+		if r.returnsBy == plan.TrapReturns {
+			return e.WithHint("function_start works: it needs no return; SET return_probes = 'auto' observes returns where functions leave")
+		}
+		return e.WithHint("function_start works: it needs no return")
+	}
+	return e
+}
+
+// missing notes the names of a list that no module has, where others exist.
+func (r *resolver) missing() {
+	for _, c := range r.sel.Names {
+		if r.found[c.V.S] {
+			continue
+		}
+		reason := "there is no such function"
+		if near := r.nearest(c.V.S); len(near) > 0 {
+			reason += "; did you mean " + strings.Join(near, ", ") + "?"
+		}
+		r.skip(c.V.S, "%s", reason)
+		r.found[c.V.S] = true
+	}
+}
+
+func (r *resolver) notices() []string {
+	var out []string
+	if len(r.skipped) > 0 {
+		out = append(out, NotMonitored(r.skipped))
+	}
+	out = append(out, r.remarks...)
+	return append(out, steppedNotices(r.wants, r.costs)...)
+}
+
+// CountFunctions is how many functions are probed, in whichever processes.
+func (r *Resolution) CountFunctions() int {
+	seen := map[functionAt]bool{}
+	for _, w := range r.Functions {
+		seen[functionAt{w.Module, w.Site.Offset - w.Behind}] = true
+	}
+	return len(seen)
+}
+
+// functionAt identifies a function by where its file has it.
+type functionAt struct {
+	module *selection.Module
+	entry  uint64
+}

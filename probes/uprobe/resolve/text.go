@@ -1,0 +1,185 @@
+package resolve
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/prometheus/procfs"
+
+	"endoscope/probes/codesite"
+	"endoscope/probes/elf"
+	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/selection"
+)
+
+// breakpoint is what a uprobe puts in the place of an instruction's first byte.
+const breakpoint = 0xCC
+
+// callInsn is what Linux 6.18 puts in the place of a 5-byte nop.
+const callInsn = 0xE8
+
+var nop5 = []byte{0x0f, 0x1f, 0x44, 0x00, 0x00}
+
+// text compares a process's code with the file it was mapped from. A probe
+// restores the file's bytes when it goes: in code that patched itself it would
+// run, or leave behind, what the program no longer means.
+type text struct {
+	memory *os.File   // /proc/PID/mem
+	code   pageReader // of it
+	file   pageReader
+	name   string
+	parts  []*procfs.ProcMap // of the file, executable
+	got    []byte
+	want   []byte
+}
+
+func openText(pl selection.Place, file *os.File) (*text, error) {
+	proc, err := procfs.NewProc(pl.Process.PID)
+	if err != nil {
+		return nil, err
+	}
+	maps, err := proc.ProcMaps()
+	if err != nil {
+		return nil, err
+	}
+	t := &text{file: pageReader{r: file}, name: filepath.Base(pl.Mapping.Path)}
+	for _, m := range maps {
+		if m.Perms.Execute && m.Dev == pl.Mapping.Dev && m.Inode == pl.Mapping.Inode {
+			t.parts = append(t.parts, m)
+		}
+	}
+	if t.memory, err = os.Open(fmt.Sprintf("/proc/%d/mem", pl.Process.PID)); err != nil {
+		return nil, err
+	}
+	t.code.r = t.memory
+	return t, nil
+}
+
+func (t *text) close() { t.memory.Close() }
+
+// changed says why function i of sym cannot be probed as w says in one of the
+// processes whose texts are given; "": it can.
+func changed(texts []*text, sym *elf.Module, i int, w calls.Function) string {
+	if len(texts) == 0 {
+		return ""
+	}
+	_, begin := sym.Entry(i)
+	sites := append([]codesite.Site{w.Site}, w.Exits...)
+	probed := offsetsOf(begin, sites)
+	// A function with exits is compared up to the last of them, for a jump that
+	// was put anywhere may leave it unseen; of a cold path, the site alone.
+	end := begin
+	ranges := [][2]uint64{{}}
+	for _, s := range sites {
+		after := s.Offset + uint64(len(s.Bytes))
+		if begin <= s.Offset && s.Offset-begin < maxCompared {
+			end = max(end, after)
+		} else {
+			ranges = append(ranges, [2]uint64{s.Offset, after})
+		}
+	}
+	ranges[0] = [2]uint64{begin, end}
+	for _, t := range texts {
+		for _, r := range ranges {
+			reason := t.check(r[0], r[1], probed)
+			if reason == differs {
+				reason = t.check(r[0], r[1], append(probed, otherSites(sym, i)...))
+			}
+			if reason != "" {
+				return reason
+			}
+		}
+	}
+	return ""
+}
+
+// maxCompared is how many bytes of a function are compared.
+const maxCompared = 1 << 20
+
+const differs = "the process has changed its code"
+
+func offsetsOf(entry uint64, sites []codesite.Site) []uint64 {
+	out := []uint64{entry}
+	for _, s := range sites {
+		out = append(out, s.Offset)
+	}
+	return out
+}
+
+// otherSites are where queries that read something else probe function i: with
+// them the code looks changed, and is not.
+func otherSites(sym *elf.Module, i int) (out []uint64) {
+	for _, need := range []codesite.Need{{}, {Args: true}, {Return: true}, {Args: true, Return: true}} {
+		if s, err := codesite.In(sym).EntrySiteFor(i, need); err == nil {
+			out = append(out, s.Offset)
+		}
+	}
+	for _, need := range []codesite.Need{{}, {Value: true}} {
+		exits, _ := codesite.In(sym).ExitSitesFor(i, need)
+		for _, s := range exits {
+			out = append(out, s.Offset)
+		}
+	}
+	return out
+}
+
+// check says why the code at file offsets [begin, end) cannot be probed; "": it
+// can. probed are file offsets at which there may be probes already.
+func (t *text) check(begin, end uint64, probed []uint64) string {
+	mapped := false
+	for _, m := range t.parts {
+		first, size := uint64(m.Offset), uint64(m.EndAddr-m.StartAddr)
+		if begin < first || end > first+size {
+			continue
+		}
+		mapped = true
+		// Attaching would succeed, and the probe never fire (valid_vma in
+		// kernel/events/uprobes.c).
+		if m.Perms.Write {
+			return "the process has made its code writable, where the kernel sets no probes"
+		}
+		if reason := t.compare(uint64(m.StartAddr)+(begin-first), begin, int(end-begin), probed); reason != "" {
+			return reason
+		}
+	}
+	if !mapped {
+		return "it is not in the part of " + t.name + " that the process has mapped"
+	}
+	return ""
+}
+
+// compare is check for one mapping, in which the code is at addr.
+func (t *text) compare(addr, begin uint64, size int, probed []uint64) string {
+	if cap(t.got) < size {
+		t.got, t.want = make([]byte, size), make([]byte, size)
+	}
+	got, want := t.got[:size], t.want[:size]
+	if err := t.file.read(want, int64(begin)); err != nil {
+		return "its code cannot be read from the file"
+	}
+	if err := t.code.read(got, int64(addr)); err != nil {
+		return "its code cannot be read from the process"
+	}
+	for _, at := range probed {
+		if begin <= at && at < begin+uint64(size) {
+			restore(got, want, int(at-begin))
+		}
+	}
+	if !bytes.Equal(got, want) {
+		return differs
+	}
+	return ""
+}
+
+// restore undoes in got, code that should be want, what a uprobe at offset at
+// has changed, ours or another tool's. Any other difference is the program's.
+func restore(got, want []byte, at int) {
+	switch {
+	case got[at] == breakpoint:
+		got[at] = want[at]
+	case got[at] == callInsn && bytes.HasPrefix(want[at:], nop5):
+		copy(got[at:], nop5)
+	}
+}

@@ -1,0 +1,68 @@
+package resolve
+
+import (
+	"endoscope/planner/plan"
+	"endoscope/probes/bpf"
+	"endoscope/probes/process"
+	"endoscope/probes/uprobe/abi"
+	"endoscope/probes/uprobe/attach"
+)
+
+// privately is how returns are observed where probes must be restricted to
+// single processes: not by traps, which are set in whatever process executes the
+// file (see PIDScope). by is what was asked for.
+func privately(spec *plan.Acquire, links attach.Kind, by plan.ReturnProbes) (plan.ReturnProbes, error) {
+	t := spec.Target
+	if !t.Viewer.Private() {
+		return by, nil
+	}
+	switch {
+	case len(t.Processes)+len(t.Exes) > 0:
+		return by, plan.Errorf(spec.Start, spec.Stop, "probes for whatever process bears a name need the grant \"shared\"").
+			WithHint("WHERE pid = N")
+	case !links.ScopesProcess():
+		return by, plan.Errorf(spec.Start, spec.Stop, "probes cannot be restricted to one process on this kernel, and others need the grant \"shared\"").
+			WithHint("SET probe_links = auto; it takes Linux %s", attach.FeatureProcess.Since)
+	case by == plan.TrapReturns:
+		return by, plan.Errorf(spec.Start, spec.Stop, "return traps are set in every process that executes the file, which needs the grant \"shared\"").
+			WithHint("SET return_probes = 'auto'")
+	}
+	return plan.ExitReturns, nil
+}
+
+// guard is what programs are told of whom their query's user may observe:
+// members of their targets, and levels of cgroups; nothing if that is everyone.
+func guard(v *plan.Viewer) (who []bpf.FunctionTarget, levels uint32) {
+	if v.Everything() {
+		return nil, 0
+	}
+	add := func(kind, id uint64) {
+		who = append(who, bpf.FunctionTarget{Kind: kind, Id: [2]uint64{id}})
+	}
+	switch {
+	case v.Local && v.UID == 0:
+		add(abi.TargetRoot, 0)
+	case v.Local:
+		add(abi.TargetOwner, uint64(v.UID))
+		for _, gid := range v.GIDs {
+			add(abi.TargetGroup, uint64(gid))
+		}
+	}
+	for _, uid := range v.Users {
+		add(abi.TargetUser, uint64(uid))
+	}
+	for _, path := range v.Cgroups {
+		if id, level, ok := process.CgroupID(path); ok && level < maxCgroupLevel {
+			add(abi.TargetCgroup, id)
+			levels |= 1 << level
+		}
+	}
+	if len(who) == 0 {
+		// Nobody is nobody, not everybody: no process has this user.
+		add(abi.TargetUser, 1<<32)
+	}
+	return who, levels
+}
+
+// maxCgroupLevel is how deep programs look for a cgroup (MAX_CGROUP_LEVEL).
+const maxCgroupLevel = 16

@@ -1,0 +1,145 @@
+package selection
+
+import (
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"endoscope/planner/plan"
+	"endoscope/probes/process"
+)
+
+// State is how large a file is and when it was written into, ns since the epoch.
+type State struct{ size, at int64 }
+
+func stateOf(f *os.File) (process.FileID, State, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return process.FileID{}, State{}, err
+	}
+	return process.FileID{Dev: st.Dev, Inode: st.Ino}, State{st.Size, st.Mtim.Nano()}, nil
+}
+
+// Module is a file with functions that a target executes.
+type Module struct {
+	File   *os.File
+	ID     process.FileID
+	read   State  // when its functions were looked up
+	Path   string // as the target sees it
+	Exe    bool   // it is a target's main executable
+	Mapped []Place
+	// Expected are processes that have only begun, and will map it.
+	Expected []process.Process
+	// Written: somebody has written into it since it was probed, and it is not any more.
+	// Provider.mu guards it.
+	Written bool
+}
+
+// Place is where a running process has mapped a module.
+type Place struct {
+	Process process.Process
+	Mapping process.Mapping
+}
+
+// IsAsRead reports whether nobody has written into it since its functions were looked up.
+func (m *Module) IsAsRead() bool {
+	_, now, err := stateOf(m.File)
+	return err == nil && now == m.read
+}
+
+// Name is what the column module says.
+func (m *Module) Name() string { return filepath.Base(m.Path) }
+
+// Find opens the files whose functions the query can mean: the main
+// executables of the target, or, where the selection speaks of modules, those
+// of the mapped ones that fit.
+func Find(t plan.Target, running []process.Process, sel *Selector) (*ModuleSet, error) {
+	set := NewModuleSet()
+	fail := func(err error) (*ModuleSet, error) {
+		set.Close()
+		return nil, err
+	}
+	fits := func(path string) (bool, error) {
+		return sel.InModule("", "", filepath.Base(path))
+	}
+	for _, p := range running {
+		read := process.Modules
+		if p.Exe != "" && len(t.PIDs) > 0 {
+			read = process.LoadedModules
+		}
+		mappings, err := read(p.PID)
+		if err != nil {
+			if _, runs := process.Lookup(p.PID); !runs && len(t.PIDs) == 0 {
+				continue // one of several, and it has just ended
+			}
+			return fail(RefuseTarget(t, "%v", err))
+		}
+		if len(mappings) == 0 && len(t.PIDs) == 0 {
+			continue // one of several, and it has no memory: it is ending, or in the middle of exec
+		}
+		found := false
+		for _, mp := range mappings {
+			exe := mp.Path == p.Exe
+			found = found || exe
+			take := exe || sel.Marked
+			if sel.InModule != nil {
+				if take, err = fits(mp.Path); err != nil {
+					return fail(err)
+				}
+			}
+			if !take {
+				continue
+			}
+			if err := set.AddMapped(p, mp, exe); err != nil {
+				if !exe && sel.InModule == nil {
+					continue // nobody has asked for it by its name
+				}
+				return fail(RefuseTarget(t, "%v", err))
+			}
+		}
+		if t.Viewer.Everything() {
+			set.addExpected(p, sel.modules)
+		}
+		if p.Exe == "" && sel.InModule == nil {
+			return fail(RefuseTarget(t, "the executable of process %d (%s) cannot be seen: permission denied", p.PID, p.Comm).
+				WithHint("it takes the rights of the process, or CAP_SYS_PTRACE: run as root"))
+		}
+		if !found && sel.InModule == nil {
+			return fail(RefuseTarget(t, "process %d (%s) has not mapped its executable %s as code", p.PID, p.Comm, p.Exe))
+		}
+	}
+	if !t.Viewer.Everything() {
+		return set, nil // what nobody visible executes may not be looked into
+	}
+	for _, path := range t.Exes {
+		if err := set.addExe(path, sel, fits); err != nil {
+			// The path may be gone although it still runs: its processes
+			// have been dealt with above.
+			if len(set.List) > 0 {
+				continue
+			}
+			return fail(placeAt(err, t))
+		}
+	}
+	return set, nil
+}
+
+// RefuseTarget makes an error at the target's place in the statement.
+func RefuseTarget(t plan.Target, format string, args ...any) *plan.Error {
+	start, stop := t.Start, t.Stop
+	if stop <= start {
+		start, stop = -1, -1
+	}
+	return plan.Errorf(start, stop, format, args...)
+}
+
+// placeAt gives a refusal without a place the target's.
+func placeAt(err error, t plan.Target) error {
+	if e, ok := err.(*plan.Error); ok && e.Start < 0 {
+		placed := RefuseTarget(t, "%s", e.Msg)
+		placed.Hint = e.Hint
+		return placed
+	}
+	return err
+}

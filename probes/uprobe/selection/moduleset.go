@@ -1,0 +1,198 @@
+package selection
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"endoscope/planner/plan"
+	"endoscope/probes/process"
+)
+
+// AddStarting adds the libraries of processes that have only begun.
+func (s *ModuleSet) AddStarting(t plan.Target, running []process.Process) error {
+	programs, err := Find(t, running, &Selector{})
+	if err != nil {
+		return err
+	}
+	defer programs.Close()
+	return s.AddLibraries(programs, func(string) bool { return true })
+}
+
+// addExpected adds the libraries of these names that p has not mapped, where the
+// loader would find them: probed there before they are mapped, they leave no gap.
+// Others are waited for.
+func (s *ModuleSet) addExpected(p process.Process, names []string) {
+	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return !IsLibraryName(name) || slices.ContainsFunc(s.List, func(m *Module) bool {
+			return m.Name() == name && slices.ContainsFunc(m.Mapped, func(pl Place) bool { return pl.Process.PID == p.PID })
+		})
+	})
+	if len(names) == 0 || !process.SharesRoot(p.PID) {
+		return
+	}
+	exe, err := os.Open(fmt.Sprintf("/proc/%d/exe", p.PID))
+	if err != nil {
+		return
+	}
+	defer exe.Close()
+	for _, name := range names {
+		path := findExpected(exe, p.Exe, name)
+		if path == "" {
+			continue
+		}
+		f, err := process.OpenExe(path)
+		if err != nil {
+			continue
+		}
+		if m, err := s.add(f, path, false); err == nil {
+			m.Expected = append(m.Expected, p)
+		}
+	}
+}
+
+// AddFound adds the module that was found: where it was left it is one that will be
+// mapped again.
+func (s *ModuleSet) AddFound(f *Mapping) error {
+	if !f.Left {
+		return s.AddMapped(f.Process, f.Mapping, f.Mapping.Path == f.Process.Exe)
+	}
+	file, err := f.open()
+	if err != nil {
+		return err
+	}
+	m, err := s.add(file, f.Mapping.Path, false)
+	if err == nil && f.Process.StartTime != 0 {
+		m.Expected = append(m.Expected, f.Process)
+	}
+	return err
+}
+
+// AddLibraries adds the libraries that processes will map which are held before
+// their first instruction, as a command that is started to be observed is.
+// programs has their executables, and wanted says which libraries.
+func (s *ModuleSet) AddLibraries(programs *ModuleSet, wanted func(name string) bool) error {
+	begun := map[int]bool{}
+	for _, m := range s.List {
+		for _, pl := range m.Mapped {
+			begun[pl.Process.PID] = begun[pl.Process.PID] || IsLibc(m.Name())
+		}
+	}
+	for _, m := range programs.List {
+		for _, pl := range m.Mapped {
+			if begun[pl.Process.PID] || pl.Mapping.Path != pl.Process.Exe {
+				continue
+			}
+			for _, path := range Libraries(m.File, pl.Process.Exe) {
+				if !wanted(filepath.Base(path)) {
+					continue
+				}
+				f, err := process.OpenExe(path)
+				if err != nil {
+					continue // no regular ELF file: the loader would not take it either
+				}
+				lib, err := s.add(f, path, false)
+				if err != nil {
+					return err
+				}
+				lib.Expected = append(lib.Expected, pl.Process)
+			}
+		}
+	}
+	return nil
+}
+
+// ModuleSet collects modules, each file once.
+type ModuleSet struct {
+	List     []*Module
+	ByFile   map[process.FileID]*Module
+	byMapped map[process.FileID]*Module // by device and inode as maps tells them
+}
+
+func NewModuleSet() *ModuleSet {
+	return &ModuleSet{ByFile: map[process.FileID]*Module{}, byMapped: map[process.FileID]*Module{}}
+}
+
+// Close closes the files of modules that nobody took.
+func (s *ModuleSet) Close() {
+	for _, m := range s.List {
+		m.File.Close()
+	}
+}
+
+func (s *ModuleSet) add(f *os.File, path string, exe bool) (*Module, error) {
+	id, read, err := stateOf(f)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	if m := s.ByFile[id]; m != nil {
+		f.Close()
+		m.Exe = m.Exe || exe
+		return m, nil
+	}
+	m := &Module{File: f, ID: id, read: read, Path: path, Exe: exe}
+	s.ByFile[id] = m
+	s.List = append(s.List, m)
+	return m, nil
+}
+
+func (s *ModuleSet) AddMapped(p process.Process, mp process.Mapping, exe bool) error {
+	key := process.FileID{Dev: mp.Dev, Inode: mp.Inode}
+	m := s.byMapped[key]
+	if m == nil {
+		f, err := process.OpenModule(p.PID, mp)
+		if err != nil {
+			return err
+		}
+		if m, err = s.add(f, mp.Path, exe); err != nil {
+			return err
+		}
+		s.byMapped[key] = m
+	}
+	m.Exe = m.Exe || exe
+	m.Mapped = append(m.Mapped, Place{p, mp})
+	return nil
+}
+
+// addExe adds what stands behind a path now, for processes that start later.
+func (s *ModuleSet) addExe(path string, sel *Selector, fits func(string) (bool, error)) error {
+	f, err := process.OpenExe(path)
+	if err != nil {
+		return err
+	}
+	if sel.InModule == nil && !sel.Marked {
+		_, err := s.add(f, path, true)
+		return err
+	}
+	if sel.InModule == nil {
+		fits = func(string) (bool, error) { return true, nil }
+	}
+	libraries := Libraries(f, path)
+	if take, err := fits(path); err != nil || !take {
+		f.Close()
+		if err != nil {
+			return err
+		}
+	} else if _, err := s.add(f, path, true); err != nil {
+		return err
+	}
+	for _, lib := range libraries {
+		take, err := fits(lib)
+		if err != nil {
+			return err
+		}
+		if !take {
+			continue
+		}
+		f, err := process.OpenExe(lib)
+		if err != nil {
+			continue // no regular ELF file: the loader would not take it either
+		}
+		if _, err := s.add(f, lib, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,60 @@
+package uprobe
+
+import (
+	"slices"
+	"time"
+
+	"endoscope/probes/process"
+	"endoscope/probes/stack"
+	"endoscope/probes/uprobe/abi"
+)
+
+// newStacks is what makes stacks of s's events; nil if nobody asks for any. Provider.mu is
+// held.
+func (p *Provider) newStacks(s *source) *stack.Stacks {
+	if s.wants.Options&(abi.SendCaller|abi.SendStack) == 0 {
+		return nil
+	}
+	var left stack.Left
+	if s.mayEndSoon() {
+		if p.history == nil {
+			p.history, _ = process.WatchHistory() // without it stacks of those that have ended lack names
+		}
+		if p.history != nil {
+			s.remembers, left = true, p.history.Left
+		}
+	}
+	stacks := stack.NewStacks(&p.modules, s.spec.Settings.SystemModules, left)
+	for _, q := range s.resolution.Running {
+		stacks.Know(q.PID)
+		if s.remembers {
+			p.history.Know(q.PID)
+		}
+	}
+	return stacks
+}
+
+// young is how long a process has run at most that may be one that runs for a moment.
+const young = 10 * time.Second
+
+// mayEndSoon reports whether processes may end before anybody has looked at what they
+// execute: those that come, and those that have just begun.
+func (s *source) mayEndSoon() bool {
+	if t := s.spec.Target; len(t.Processes)+len(t.Exes) > 0 {
+		return true
+	}
+	return slices.ContainsFunc(s.resolution.Running, func(p process.Process) bool { return p.Age() < young })
+}
+
+// forgetHistory ends it when no source needs it. Provider.mu is held.
+func (p *Provider) forgetHistory() {
+	for s := range p.active {
+		if s.remembers {
+			return
+		}
+	}
+	if p.history != nil {
+		p.history.Close()
+		p.history = nil
+	}
+}
