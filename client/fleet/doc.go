@@ -15,7 +15,8 @@
 //	MergeStates   states of groups, which the aggregate of the upper part merges
 //
 // A host's states are all that it has of a group: what it sends later takes the place of
-// what it sent before. There is a result once; for each window or session when no host
+// what it sent before. They count when all those of one result have come: of a host that is lost
+// in between none of them does. There is a result once; for each window or session when no host
 // has more of it; with EMIT EVERY, each time that all have sent their totals; or with EMIT
 // CHANGES, when a group of a host has changed.
 //

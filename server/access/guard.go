@@ -312,5 +312,7 @@ func (g *Guard) Close() error {
 var (
 	_ wire.Engine     = (*Guard)(nil)
 	_ wire.Splitter   = (*guarded)(nil)
+	_ wire.Sharer     = (*guarded)(nil)
 	_ wire.Fragmented = (*watched)(nil)
+	_ wire.Shared     = (*watched)(nil)
 )

@@ -189,8 +189,10 @@ func (s *Reader) Value(t types.Type, depth int) types.Value {
 			s.fail()
 			return v
 		}
-		list := make([]types.Value, 0, n)
-		for range n {
+		// A value is larger than its state, and lists may be nested: what is claimed is
+		// not allocated before it is read.
+		list := make([]types.Value, 0, min(n, 16))
+		for len(list) < n && !s.Bad {
 			elem := types.Type(s.byte())
 			if elem == types.Null {
 				list = append(list, types.NullOf(types.Null))
