@@ -13,5 +13,15 @@
 // command, whether it forwards, translates, combines or refuses it. Package
 // sourcetest checks the contract.
 //
+// To add something, write this:
+//
+//	stream     its row in the file of its family in planner/catalog (a new family is a
+//	           file and a place in catalog.Streams); a provider package with a
+//	           rows.Table of its columns and a Source that embeds [Base]; an entry of
+//	           Engine.all in server/engine.go. Table columns and catalog columns are
+//	           compared when the program starts
+//	language   a package in probes/lang, used by probes/stack
+//	BPF        a header in probes/bpf that includes what it uses; then go generate
+//
 // Providers must not know SQL, operators, sessions or the network.
 package probes

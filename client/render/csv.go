@@ -18,6 +18,10 @@ type csvRenderer struct {
 	scratch []byte // a cell that may need quotes
 }
 
+func init() {
+	define(CSV, implementation{endings: []string{".csv"}, new: func(w io.Writer, cols []wire.Column, _ Options) Renderer { return newCSV(w, cols) }})
+}
+
 func newCSV(w io.Writer, cols []wire.Column) *csvRenderer {
 	r := &csvRenderer{machine: machine{w: w}}
 	for i, c := range cols {

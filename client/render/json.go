@@ -14,6 +14,10 @@ type jsonRenderer struct {
 	some bool // a row has been written
 }
 
+func init() {
+	define(JSON, implementation{endings: []string{".json"}, new: func(w io.Writer, cols []wire.Column, _ Options) Renderer { return newJSON(w, cols) }})
+}
+
 func newJSON(w io.Writer, cols []wire.Column) *jsonRenderer {
 	return &jsonRenderer{jsonlRenderer: *newJSONL(w, cols)}
 }

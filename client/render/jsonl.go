@@ -15,6 +15,10 @@ type jsonlRenderer struct {
 	keys  [][]byte // `{"first":`, `,"second":`, ...
 }
 
+func init() {
+	define(JSONL, implementation{endings: []string{".jsonl", ".ndjson"}, new: func(w io.Writer, cols []wire.Column, _ Options) Renderer { return newJSONL(w, cols) }})
+}
+
 func newJSONL(w io.Writer, cols []wire.Column) *jsonlRenderer {
 	r := &jsonlRenderer{machine: machine{w: w}}
 	for i, name := range uniqueNames(cols) {

@@ -18,6 +18,10 @@ type markdownRenderer struct {
 	some   bool // a table has been written
 }
 
+func init() {
+	define(Markdown, implementation{endings: []string{".md"}, new: func(w io.Writer, cols []wire.Column, _ Options) Renderer { return newMarkdown(w, cols) }})
+}
+
 func newMarkdown(w io.Writer, cols []wire.Column) *markdownRenderer {
 	r := &markdownRenderer{machine: machine{w: w}}
 	for _, c := range cols {

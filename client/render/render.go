@@ -3,6 +3,8 @@ package render
 import (
 	"fmt"
 	"io"
+	"path/filepath"
+	"slices"
 	"strings"
 
 	"endoscope/operators/batch"
@@ -42,31 +44,33 @@ const (
 // Formats lists the formats in the order of the help text.
 var Formats = []Format{Table, CSV, JSON, JSONL, Markdown}
 
+// implementation is what the file of a format defines.
+type implementation struct {
+	endings []string // of files that have the format, in lower case
+	new     func(w io.Writer, cols []wire.Column, o Options) Renderer
+}
+
+var implementations = map[Format]implementation{}
+
+// define registers the implementation of a format. Each format's file calls it in init.
+func define(f Format, i implementation) { implementations[f] = i }
+
 // ParseFormat returns the format called name.
 func ParseFormat(name string) (Format, error) {
-	for _, f := range Formats {
-		if string(f) == strings.ToLower(name) {
-			return f, nil
-		}
+	f := Format(strings.ToLower(name))
+	if !slices.Contains(Formats, f) {
+		return "", fmt.Errorf("unknown format %q", name)
 	}
-	return "", fmt.Errorf("unknown format %q", name)
+	return f, nil
 }
 
 // FormatOf returns the format for a file name; Table if the name implies none.
 func FormatOf(path string) Format {
-	dot := strings.LastIndexByte(path, '.')
-	if dot < 0 {
-		return Table
-	}
-	switch strings.ToLower(path[dot:]) {
-	case ".csv":
-		return CSV
-	case ".json":
-		return JSON
-	case ".jsonl", ".ndjson":
-		return JSONL
-	case ".md":
-		return Markdown
+	ending := strings.ToLower(filepath.Ext(path))
+	for f, i := range implementations {
+		if slices.Contains(i.endings, ending) {
+			return f
+		}
 	}
 	return Table
 }
@@ -78,19 +82,13 @@ type Options struct {
 	Size     func() (width, height int) // table: terminal size in cells; nil: not a terminal
 }
 
-// New returns a renderer of rows with the given columns.
+// New returns a renderer of rows with the given columns. An unknown format is Table.
 func New(f Format, w io.Writer, cols []wire.Column, o Options) Renderer {
-	switch f {
-	case CSV:
-		return newCSV(w, cols)
-	case JSON:
-		return newJSON(w, cols)
-	case JSONL:
-		return newJSONL(w, cols)
-	case Markdown:
-		return newMarkdown(w, cols)
+	i, ok := implementations[f]
+	if !ok {
+		i = implementations[Table]
 	}
-	return newTable(w, cols, o)
+	return i.new(w, cols, o)
 }
 
 // machine is the common part of renderers that write each row at once and ignore

@@ -41,6 +41,10 @@ type tableRenderer struct {
 // firstRows is the number of rows from which a table's widths are determined.
 const firstRows = 100
 
+func init() {
+	define(Table, implementation{new: func(w io.Writer, cols []wire.Column, o Options) Renderer { return newTable(w, cols, o) }})
+}
+
 func newTable(w io.Writer, cols []wire.Column, o Options) *tableRenderer {
 	t := &tableRenderer{w: w, o: o, heads: headings(cols), printed: -1}
 	t.held.ncols, t.preview.ncols = len(cols), len(cols)

@@ -135,3 +135,28 @@ func TestOracleStaysInTests(t *testing.T) {
 }
 
 func within(pkg, part string) bool { return pkg == part || strings.HasPrefix(pkg, part+"/") }
+
+// TestRoomsAreSmall holds that a package has at most 25 files beside its tests, and a
+// doc.go that says what it is for. Generated files do not count.
+func TestRoomsAreSmall(t *testing.T) {
+	const most = 25
+	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}}|{{.Doc}}|{{join .GoFiles " "}}`, "endoscope/...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		part := strings.SplitN(strings.TrimSpace(line), "|", 3)
+		if len(part) < 3 || part[2] == "" {
+			continue // tests only
+		}
+		files := slices.DeleteFunc(strings.Fields(part[2]), func(f string) bool {
+			return strings.HasSuffix(f, "_bpfel.go") || strings.HasSuffix(f, ".pb.go")
+		})
+		if len(files) > most {
+			t.Errorf("%s has %d files beside its tests, at most %d are allowed", part[0], len(files), most)
+		}
+		if part[1] == "" {
+			t.Errorf("%s does not say what it is for", part[0])
+		}
+	}
+}
