@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	_ "endoscope/operators/optest/seeds" // the same cases in every run
 	"pgregory.net/rapid"
 )
 

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"unsafe"
 
+	_ "endoscope/operators/optest/seeds" // the same cases in every run
 	"pgregory.net/rapid"
 
 	"endoscope/probes/bpf"
