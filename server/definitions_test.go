@@ -138,7 +138,7 @@ func TestStreamsThatDouble(t *testing.T) {
 		statement := fmt.Sprintf("CREATE STREAM d%d AS SELECT timestamp, used FROM d%d UNION ALL SELECT timestamp, used FROM d%d", n+1, n, n)
 		r, err := ws.Execute(context.Background(), statement)
 		if err != nil {
-			if want := "stands for more than 1000 sources"; !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), statement) {
+			if want := "expands to more than 1000 sources"; !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), statement) {
 				t.Errorf("%v", err)
 			}
 			break
@@ -153,7 +153,7 @@ func TestStreamsThatDouble(t *testing.T) {
 	for i := range 12 {
 		text += fmt.Sprintf(", c%d AS (SELECT n FROM c%d UNION ALL SELECT n FROM c%d)", i+1, i, i)
 	}
-	if got := refusal(t, ws, text+" SELECT n FROM c12"); !strings.Contains(got, "stands for more than 1000 sources") {
+	if got := refusal(t, ws, text+" SELECT n FROM c12"); !strings.Contains(got, "expands to more than 1000 sources") {
 		t.Error(got)
 	}
 	if got := run(t, ws, "SELECT n FROM series(1)").rows; !slices.EqualFunc(got, [][]string{{"1"}}, slices.Equal) {

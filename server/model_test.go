@@ -114,10 +114,10 @@ func TestModelsAreRefused(t *testing.T) {
 	message(t, s, "CREATE MODEL m AS SELECT AUTOMATON(token)"+from)
 	message(t, s, "CREATE MODEL g AS SELECT GRAMMAR(token)"+from)
 	for statement, want := range map[string]string{
-		"CREATE MODEL n AS SELECT LOOP(token, 3)" + from:                      "LOOP does not say what may follow what",
+		"CREATE MODEL n AS SELECT LOOP(token, 3)" + from:                      "LOOP does not describe what may follow what",
 		"CREATE MODEL n AS SELECT token" + from:                               "one column, an automaton or a grammar",
 		"CREATE MODEL n AS SELECT AUTOMATON(token), COUNT(*)" + from:          "one column, an automaton or a grammar",
-		"CREATE MODEL n AS SELECT AUTOMATON(token)" + from + " EMIT EVERY 1s": "made of the final result",
+		"CREATE MODEL n AS SELECT AUTOMATON(token)" + from + " EMIT EVERY 1s": "made from the final result",
 		"SELECT CONFORMS(token, mm)" + from:                                   "there is no model mm",
 		"SELECT CONFORMS(token)" + from:                                       "the last argument of CONFORMS is the name of a model",
 		"SELECT ANOMALY(token, 3)" + from:                                     "the last argument of ANOMALY is the name of a model",
