@@ -131,8 +131,8 @@ func (g *growing) each(f func(*source) error) error {
 	return errors.Join(errs...)
 }
 
-// Start implements probes.Source. The watch begins first, so that mappings made while
-// functions are being probed are not missed.
+// Start implements probes.Source. Mappings made while the first part is being probed are
+// not missed: look finds those made before the watch began.
 func (g *growing) Start(ctx context.Context, sink probes.Sink, o probes.Options) error {
 	if s := g.first(); s != nil && s.refusal != nil {
 		return s.refusal
