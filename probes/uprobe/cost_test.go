@@ -33,8 +33,8 @@ int main(void) {
 	puts("done");
 }`
 
-// The costs of calls agree with the program's own measurements: CPU time exactly, and
-// the bytes read and written.
+// The costs of calls agree with the program's own measurements: CPU time without sleep,
+// and the bytes read and written.
 func TestCosts(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, costly, "-O1")
