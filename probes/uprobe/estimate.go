@@ -79,7 +79,7 @@ type cost struct {
 	allowed  float64 // processors
 }
 
-// measure estimates the cost of r's probes. The limit is a share of the processors that
+// measure estimates the cost of the probes of s. The limit is a share of the processors that
 // the program keeps busy, but at least of one.
 func measure(s *source, m *rates.Meter) (c cost, err error) {
 	var pids []int

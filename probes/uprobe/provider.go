@@ -195,7 +195,7 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []calls.Column, links attach
 	}
 	r.Notices = append(r.Notices, calls.UnreadValues(vs, r.Functions)...)
 	f := calls.CompileFilter(p.o.Match, p.offset, spec, values, r.Functions)
-	// It may test texts, which then have to be read.
+	// The filter may test texts, which then have to be read.
 	var aggregated *program.Aggregation
 	extensible := calls.Nests(spec) && !r.IsJava() && resolve.PendingModules(spec, r.Selector, r.Running, r.Modules) != nil
 	if !r.IsJava() && !extensible {

@@ -82,7 +82,7 @@ func TestEventRateIsLimited(t *testing.T) {
 	}
 }
 
-// Rates that divide neither the number of events nor a second in nanoseconds.
+// Rates that are neither divisible by chunks of events nor divisors of a second in ns.
 func TestRateNeedsNoRoundNumber(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, flood, "-O1", "-pthread")
