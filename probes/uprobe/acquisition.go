@@ -16,8 +16,8 @@ import (
 	"endoscope/probes/uprobe/selection"
 )
 
-// acquire attaches what s wants and routes its events to sink. On an error
-// nothing of it remains.
+// acquire attaches the probes of s and routes its events to sink. On an error it undoes
+// everything.
 func (p *Provider) acquire(s *source, sink probes.Sink) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -51,13 +51,13 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 		p.reader = decode.Start(p.kernel.Ring)
 	}
 	p.active[s] = in
-	// Attached when its events have somewhere to go.
+	// Probes are attached once there is a receiver for their events.
 	s.sub = decode.NewSubscription(s.spec.Out.Types(), s.wants, sink, p.offset, p.reader.Executables, in)
 	s.sub.Containers = p.reader.Containers
 	s.sub.Lateness = p.lateness(s.spec)
 	if s.resolution.IsJava() {
 		s.sub.Java = decode.NewMethods(s.resolution.Selector, s.resolution.Running[0].Exe, in)
-		s.sub.Name(0, calls.Label{}) // of gaps
+		s.sub.Name(0, calls.Label{}) // label of gaps
 	} else {
 		for i, w := range s.resolution.Functions {
 			s.sub.Name(uint32(i), w.Label)
@@ -76,7 +76,7 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 		s.aggregates(a)
 	}
 	if slices.Contains(s.wants.Cols, calls.ColContainer) {
-		// While they are there: rows may come when they have ended.
+		// Called while the processes exist: rows may arrive after they have ended.
 		p.reader.Do(func() {
 			for _, q := range s.resolution.Running {
 				p.reader.Containers.Find(q.PID)
@@ -101,8 +101,8 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 	return nil
 }
 
-// attachAll attaches the probes of s: in one go for each module, restriction of
-// the link and way to observe returns.
+// attachAll attaches the probes of s, with one link for each module, restricted process
+// and way of observing returns.
 func (p *Provider) attachAll(s *source, in *program.Installation) error {
 	if name := program.ThreadEnd(s.wants.Options, s.resolution.ReturnKinds()); name != "" {
 		l, err := attach.Tracepoint(in.Objects.Programs[name], "sched_process_exit")
@@ -114,8 +114,9 @@ func (p *Provider) attachAll(s *source, in *program.Installation) error {
 	return p.attachFrom(s, in, 0, 0, 0)
 }
 
-// attachFrom is attachAll of wants and landmarks from these indexes on, and of what is
-// probed alone; where pid is not 0, only of what is restricted to that process.
+// attachFrom is attachAll for wants and landmarks from these indexes on, and for
+// landmarks, which are probed one by one. If pid is not 0, it attaches only probes
+// restricted to that process.
 func (p *Provider) attachFrom(s *source, in *program.Installation, from, landmarks, pid int) error {
 	type group struct {
 		module  *selection.Module
@@ -126,7 +127,7 @@ func (p *Provider) attachFrom(s *source, in *program.Installation, from, landmar
 	members := map[group][]int{}
 	for k, w := range s.resolution.Functions[from:] {
 		i := from + k
-		if w.Refused || w.Module.Written { // when it was attached before
+		if w.Refused || w.Module.Written { // refused or overwritten at an earlier attachment
 			continue
 		}
 		if pid != 0 && w.Scope.PID != pid {
@@ -160,20 +161,20 @@ func (p *Provider) attachFrom(s *source, in *program.Installation, from, landmar
 		if err != nil {
 			return err
 		}
-		// Those attached last are closed first.
+		// Links are closed in reverse order of attachment.
 		in.Links = append(links, in.Links...)
 	}
 	return nil
 }
 
-// attach attaches probes of one module, scope and way to observe returns; which
-// are indexes of wants.
+// attach attaches probes of one module, scope and way of observing returns; which
+// contains indexes of wants.
 func (p *Provider) attach(s *source, in *program.Installation, which []int) ([]*attach.Link, error) {
 	first := s.resolution.Functions[which[0]]
 	var links []*attach.Link
 	for _, a := range program.ProgramsOf(s.links, first.Returns) {
 		var at attach.Places
-		var owners []int // of which, of each offset
+		var owners []int // for each offset, its index in which
 		add := func(n int, offset, cookie, semaphore uint64) {
 			if semaphore != 0 && at.Semaphores == nil {
 				at.Semaphores = make([]uint64, len(at.Offsets))
@@ -211,7 +212,7 @@ func (p *Provider) attach(s *source, in *program.Installation, which []int) ([]*
 	return links, nil
 }
 
-// refuseAttach puts the kernel's refusal into the user's words.
+// refuseAttach converts the kernel's error to an error for the user.
 func (p *Provider) refuseAttach(s *source, in *program.Installation, err error, which []int) error {
 	start, stop := s.spec.Start, s.spec.Stop
 	first := s.resolution.Functions[which[0]]
@@ -233,11 +234,11 @@ func (p *Provider) refuseAttach(s *source, in *program.Installation, err error, 
 		WithHint("leave it out of the functions selected")
 }
 
-// release ends s's use of the kernel: detach, read what happened before,
-// account, forget. Provider.mu is held.
+// release frees what s uses in the kernel: it detaches the probes, reads the remaining
+// events, updates the counters and unloads the programs. The caller holds Provider.mu.
 func (p *Provider) release(s *source) error {
 	in := p.active[s]
-	if in == nil { // nothing was ever attached, or the provider was closed
+	if in == nil { // never attached, or the provider was closed
 		return nil
 	}
 	in.Detach()

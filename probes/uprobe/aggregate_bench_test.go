@@ -12,8 +12,8 @@ import (
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
-// BenchmarkAggregate is what a call costs the target where it is aggregated in
-// the kernel, beside programs that do nothing.
+// BenchmarkAggregate measures the cost of a call for the target where it is aggregated
+// in the kernel, compared to programs that do nothing.
 func BenchmarkAggregate(b *testing.B) {
 	testenv.NeedUprobes(b)
 	target := benchTarget(b)

@@ -15,11 +15,10 @@ import (
 	"endoscope/probes/uprobe/program"
 )
 
-// crowd is a target whose threads call f without pause for as many milliseconds
-// as it is told, 0: until there is a line to read, and after a second with pauses,
-// for who is behind to catch up; it prints how often, and the sum of the arguments.
-// f begins with an instruction that the kernel need not step: the more calls are
-// there.
+// crowd is a target whose threads call f without pause for the given number of
+// milliseconds, or with 0 until there is a line to read and, after a second, with pauses
+// so that slow readers can catch up. It prints the number of calls and the sum of the
+// arguments. f begins with an instruction that the kernel need not step, for more calls.
 const crowd = prelude + `
 __asm__(".text\n.type f,@function\n.globl f\nf: .cfi_startproc\npush %rbx\n.cfi_adjust_cfa_offset 8\nmov %rdi,%rbx\nmov %rbx,%rax\npop %rbx\n.cfi_adjust_cfa_offset -8\nret\n.cfi_endproc\n.size f,.-f\n");
 long f(long);
@@ -51,8 +50,8 @@ int main(int argc, char **argv) {
 }
 `
 
-// Whatever is collected while all processors are busy: each call is counted
-// once, in a state or as a row.
+// While all processors are busy, each call is counted exactly once, in a state or as a
+// row.
 func TestCollectingUnderLoad(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, crowd, "-O1", "-fcf-protection=none")
@@ -124,8 +123,8 @@ func TestCollectingUnderLoad(t *testing.T) {
 				}
 			}
 			t.Logf("%d calls, collected %d times: %d partial rows, %d rows; counts %v", calls, n, len(got.parts), len(got.rows), got.counts)
-			// Where nobody came to collect for long, those that went singly instead
-			// may have found the ring full.
+			// After a long time without collection, events sent as rows may have found
+			// the ring full.
 			lost := int64(got.lost["ring buffer full"])
 			if c.pane == 0 {
 				lost = 0
@@ -143,7 +142,7 @@ func TestCollectingUnderLoad(t *testing.T) {
 	}
 }
 
-// somePanes waits until there are as many panes as checkPanes wants.
+// somePanes waits until there are as many panes as checkPanes requires.
 func somePanes(t *testing.T, r *record) {
 	t.Helper()
 	testenv.Until(t, "there are three panes", func() bool {
@@ -157,8 +156,8 @@ func somePanes(t *testing.T, r *record) {
 	})
 }
 
-// Nobody collects for several panes, as when the machine sleeps: what did not
-// fit the two that have slots goes singly, and no event is in another's pane.
+// Nothing is collected for several panes, as when the machine sleeps: events that do not
+// fit into the two panes with slots become rows, and no event is in a wrong pane.
 func TestPanesThatNobodyCollects(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, crowd, "-O1", "-fcf-protection=none")
@@ -168,9 +167,9 @@ func TestPanesThatNobodyCollects(t *testing.T) {
 	src, got := start(t, provider(t, Options{}), spec)
 	a := src.(*source).aggregator
 	go func() {
-		time.Sleep(300 * time.Millisecond) // in which panes are collected
+		time.Sleep(300 * time.Millisecond) // panes are collected meanwhile
 		a.Mu.Lock()
-		time.Sleep(4 * program.MinPane) // in which they are not
+		time.Sleep(4 * program.MinPane) // panes are not collected meanwhile
 		a.Mu.Unlock()
 	}()
 	printed := r.finish(success)
@@ -183,8 +182,8 @@ func TestPanesThatNobodyCollects(t *testing.T) {
 	checkPanes(t, got, int64(program.MinPane))
 }
 
-// The reader is busy for several panes: they are over when their time is, are given
-// in order when it comes to them, and all calls are in them.
+// The reader is busy for several panes: the panes end on time, are delivered in order
+// once the reader is free, and contain all calls.
 func TestPanesOfABusyReader(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, crowd, "-O1", "-fcf-protection=none")
@@ -224,14 +223,14 @@ func TestPanesOfABusyReader(t *testing.T) {
 	checkPanes(t, got, int64(program.MinPane))
 }
 
-// checkPanes: each row is of its pane alone, and none is behind a watermark.
+// checkPanes checks that each row belongs to one pane only, and that none is late.
 func checkPanes(t *testing.T, got *record, pane int64) {
 	t.Helper()
 	var begins []int64
 	for _, row := range got.parts {
 		begins = append(begins, row[0].I)
 	}
-	// Where a pane is given in halves, the next may have begun meanwhile.
+	// Where a pane is delivered in halves, the next may have begun meanwhile.
 	slices.Sort(begins)
 	begins = slices.Compact(begins)
 	for _, b := range begins {
@@ -241,7 +240,7 @@ func checkPanes(t *testing.T, got *record, pane int64) {
 	}
 	for _, row := range got.parts {
 		if len(row) != 1+1+3+2+2 {
-			break // without the least and the most time
+			break // except the shortest and the longest time
 		}
 		if from, to := row[5].I, row[7].I; from < row[0].I || to >= row[0].I+pane || from > to {
 			t.Errorf("events from %d to %d in the pane of %d", from, to, row[0].I)

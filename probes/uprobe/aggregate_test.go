@@ -22,7 +22,7 @@ import (
 	"endoscope/probes/uprobe/program"
 )
 
-// aggregate gives an acquisition the first stage of an aggregate.
+// aggregate adds the first stage of an aggregate to an acquisition.
 func aggregate(a *plan.Acquire, pane time.Duration, keys []plan.Expr, aggs ...plan.Agg) *plan.Acquire {
 	var bk []plan.Expr
 	for _, k := range keys {
@@ -50,8 +50,7 @@ func agg(fn string, args ...plan.Expr) plan.Agg {
 
 func where(f plan.Agg, e plan.Expr) plan.Agg { f.Filter = e; return f }
 
-// merged is the state of one aggregate of one group, from partial rows and from
-// rows alike.
+// merged is the state of one aggregate of one group, from partial rows and rows.
 type merged struct {
 	N           int64
 	Sum, Square string // of the numbers in decimal
@@ -62,7 +61,7 @@ type merged struct {
 	time        int64
 }
 
-// groups merges partial rows with rows, of which each is an event.
+// groups merges partial rows with rows; each row is one event.
 func groups(t testing.TB, spec *plan.Acquire, parts, rows [][]types.Value) map[string][]*merged {
 	t.Helper()
 	p := spec.Partial
@@ -127,7 +126,7 @@ func value(t testing.TB, e plan.Expr, row []types.Value) types.Value {
 	return v
 }
 
-// single is the state of one value.
+// single returns the state of one value.
 func single(f *plan.Agg, x, when int64) []int64 {
 	switch f.Fn {
 	case "count", "rate":
@@ -202,7 +201,7 @@ func (m *merged) merge(fn string, w []int64) {
 	m.N += n
 }
 
-// whole are aggregates of which the kernel does everything.
+// whole lists aggregates that the kernel computes completely.
 func whole() []plan.Agg {
 	x, y := col("arg0"), col("arg1")
 	return []plan.Agg{
@@ -215,7 +214,7 @@ func whole() []plan.Agg {
 	}
 }
 
-// sizes is CASE WHEN x < 0 THEN NULL WHEN x > 5 THEN 'large' ELSE 'small' END.
+// sizes returns CASE WHEN x < 0 THEN NULL WHEN x > 5 THEN 'large' ELSE 'small' END.
 func sizes(x plan.Expr) plan.Expr {
 	return &plan.Case{T: types.Varchar, Whens: []plan.When{
 		{Cond: testplan.Call("<", x, num(0)), Then: &plan.Const{V: types.NullOf(types.Varchar)}},
@@ -226,8 +225,8 @@ func sizes(x plan.Expr) plan.Expr {
 // quick is mixed without waiting.
 var quick = strings.Replace(mixed, "usleep(30000)", "sink++", 1)
 
-// Every aggregate and every kind of key: what the kernel gives with what it
-// left is what comes of the rows of a query that observes the same calls.
+// Every aggregate and every kind of key: the kernel's states plus the rows it could not
+// aggregate equal the result of a query that observes the same calls as rows.
 func TestAggregatesOfCalls(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, quick, "-O1")
@@ -299,13 +298,13 @@ func TestAggregatesOfCalls(t *testing.T) {
 	}
 }
 
-// bigInt and decimal are for tests where the name of the package is taken.
+// bigInt and decimal are for tests in which the package name is shadowed.
 type bigInt = bigint.Int
 
 func decimal(n int64) string { return bigint.NewInt(n).String() }
 
-// Durations are aggregated however returns are observed: as many and as long as
-// a query of the same calls says, within what another probe takes.
+// Durations are aggregated for each way of observing returns: their number and sum agree
+// with a query of the same calls, up to the cost of another probe.
 func TestAggregatesOfDurations(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, mixed, "-O1")
@@ -314,9 +313,8 @@ func TestAggregatesOfDurations(t *testing.T) {
 	})
 }
 
-// durationsAgree says in what the durations of two queries differ: a thread that is
-// interrupted between the probe of the one and that of the other is longer in its call
-// for one of them.
+// durationsAgree returns how the durations of two queries differ. If a thread is
+// interrupted between the probes of the two queries, its call is longer for one of them.
 func durationsAgree(t *testing.T, target string, o Options) (differ error) {
 	t.Helper()
 	p := provider(t, o)
@@ -358,7 +356,7 @@ NOINLINE long f(long i) { sink += i; return i; }
 int main(void) { ready(); for (long i = 0; i < 60000; i++) f(i); }
 `
 
-// Groups that the kernel has no room for go singly: the result is exact.
+// Groups for which the kernel has no room become rows: the result is exact.
 func TestMoreGroupsThanRoom(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, distinct, "-O1", "-fcf-protection=none")
@@ -404,8 +402,8 @@ func TestMoreGroupsThanRoom(t *testing.T) {
 	}
 }
 
-// A state that a program was interrupted in is left alone: the events of those
-// that interrupted it go singly.
+// A state is not updated while an interrupted program is using it: the interrupting
+// events become rows.
 func TestInterruptedPrograms(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, distinct, "-O1", "-fcf-protection=none")
@@ -425,8 +423,8 @@ func TestInterruptedPrograms(t *testing.T) {
 	}
 }
 
-// How often functions were entered is known without a count of its own; what
-// happened before is given when asked for.
+// The hits of functions are known without a separate count; earlier calls are delivered
+// on request.
 func TestHitsOfCounts(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, prelude+`
@@ -469,7 +467,7 @@ int main(void) { ready(); for (long i = 0; i < 30; i++) { f(i); if (i % 3) g(i);
 	r.finish(success)
 }
 
-// What makes events rows as before.
+// Aggregates whose events still become rows.
 func TestWhatIsNotAggregated(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, distinct, "-O1")

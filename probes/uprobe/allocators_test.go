@@ -15,8 +15,8 @@ import (
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
-// allocating is a program that uses every function of C's that allocates, and says
-// what it does not free.
+// allocating is a program that uses every allocating function of C, and prints what it
+// does not free.
 const allocating = prelude + `
 #include <malloc.h>
 #include <stdint.h>
@@ -46,8 +46,8 @@ int main(void) {
 
 var memoryColumns = []string{"timestamp", "function_name", "address", "size", "caller", "tid"}
 
-// memory is what became of rows: those of some callers, by function and size, and
-// the addresses that are allocated and not released afterwards.
+// memory evaluates rows: it returns the calls of the given callers, by function and
+// size, and the addresses allocated and not released afterwards.
 func memory(t *testing.T, allocated, released *record, callers ...string) (calls map[string]int, left map[int64]int64) {
 	t.Helper()
 	calls, left = map[string]int{}, map[int64]int64{}
@@ -87,8 +87,8 @@ func memory(t *testing.T, allocated, released *record, callers ...string) (calls
 	return calls, left
 }
 
-// What a program allocates and releases is told to the byte, and what is left at
-// its end is what it kept.
+// Allocations and deallocations of a program are reported to the byte, and what is left
+// at its end is what it kept.
 func TestAllocationsInC(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, allocating, "-O1", "-fno-builtin", "-pthread", "-fno-optimize-sibling-calls")
@@ -102,7 +102,7 @@ func TestAllocationsInC(t *testing.T) {
 	}
 }
 
-// preloaded is the path of an allocator's library.
+// preloaded returns the path of an allocator's library.
 func preloaded(t *testing.T, lib string) string {
 	t.Helper()
 	found, _ := filepath.Glob("/usr/lib/*/" + lib)
@@ -129,8 +129,8 @@ func checkAllocations(t *testing.T, o Options, target string) {
 		"-realloc": 3 * times, "-reallocarray": times, "-free": 5 * times,
 	}
 	if o.Returns == plan.ExitReturns {
-		// A call that leaves by a tail call is the one it goes on as. Where that is no
-		// allocator's it is not observed, which a notice says.
+		// A call that leaves by a tail call is attributed to the function it continues
+		// as. If that is no allocator's, it is not observed, and a notice says so.
 		want["malloc 30"], want["realloc 44"], want["-realloc"] = times, times, 4*times
 		for _, name := range []string{"realloc 30", "reallocarray 44", "-reallocarray", "calloc 21"} {
 			delete(want, name)
@@ -158,8 +158,8 @@ func checkAllocations(t *testing.T, o Options, target string) {
 	}
 }
 
-// Operators new and delete are one allocation with the malloc and free that they
-// call, and are told themselves where an allocator has its own.
+// Operators new and delete are one allocation with the malloc and free that they call,
+// and are reported as such where an allocator has its own.
 func TestAllocationsInCPlusPlus(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := compileCC(t, prelude+`
@@ -218,7 +218,7 @@ int main() { ready(); for (long i = 1; i <= 100; i++) { drops(makes()); lists(i)
 	}
 }
 
-// Go's allocations are those of its runtime, of whatever size and goroutine.
+// Allocations of Go are those of its runtime, of any size and in any goroutine.
 func TestAllocationsInGo(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileGo(t, "testdata/goallocates")

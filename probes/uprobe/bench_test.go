@@ -24,10 +24,10 @@ import (
 	"endoscope/probes/uprobe/program"
 )
 
-// benchCalls is how often the benchmarks' target calls pushes.
+// benchCalls is the number of calls of pushes by the benchmarks' target.
 const benchCalls = 300_000
 
-// benchTarget calls pushes and prints the processor time that it took.
+// benchTarget returns a program that calls pushes and prints the processor time used.
 func benchTarget(b *testing.B) string {
 	// Saving a register makes the first instruction a push, which the kernel
 	// emulates; the other begins with an instruction that it has to step.
@@ -49,7 +49,8 @@ int main(int argc, char **argv) {
 `, benchCalls), "-O1", "-fcf-protection=none")
 }
 
-// measureCalls reports what a call costs the target, and what reaches the sink.
+// measureCalls reports the cost of a call for the target, and the events that reach the
+// sink.
 func measureCalls(b *testing.B, target string, attach func(r *running) func() *testplan.Discard, args ...string) {
 	var ns []float64
 	var rows, lost float64
@@ -67,7 +68,7 @@ func measureCalls(b *testing.B, target string, attach func(r *running) func() *t
 		}
 	}
 	slices.Sort(ns)
-	b.ReportMetric(ns[len(ns)/2], "ns/call") // others' work on the machine makes outliers
+	b.ReportMetric(ns[len(ns)/2], "ns/call") // other load on the machine makes outliers
 	if rows > 0 {
 		b.ReportMetric(rows/elapsed.Seconds(), "rows/s")
 		b.ReportMetric(lost/float64(b.N), "lost")
@@ -102,15 +103,15 @@ func emptyProgram(b *testing.B, target string, attachType uint32) func(r *runnin
 	}
 }
 
-// BenchmarkCall is what a call costs the target beyond itself, in its own
-// processor time, and how many rows a second reach the sink meanwhile.
+// BenchmarkCall measures the additional processor time of a call in the target, and the
+// rows a second that reach the sink meanwhile.
 func BenchmarkCall(b *testing.B) {
 	testenv.NeedUprobes(b)
 	target := benchTarget(b)
 	b.Run("unprobed", func(b *testing.B) {
 		measureCalls(b, target, func(*running) func() *testplan.Discard { return func() *testplan.Discard { return nil } })
 	})
-	// What the kernel takes to do nothing at this site.
+	// The kernel's cost of an empty program at this site.
 	b.Run("empty program", func(b *testing.B) {
 		measureCalls(b, target, emptyProgram(b, target, attach.TypeMulti))
 	})
@@ -183,7 +184,7 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// discarded starts an acquisition whose rows nobody needs.
+// discarded starts an acquisition and discards its rows.
 func discarded(b *testing.B, p *Provider, spec *plan.Acquire) *testplan.Discard {
 	src, err := p.Prepare(b.Context(), spec)
 	if err != nil {
@@ -242,8 +243,8 @@ func main() {
 	return testenv.CompileGo(b, dir)
 }
 
-// BenchmarkGoCall is BenchmarkCall of a function of Go, at whose only exit the
-// kernel must single-step a RET.
+// BenchmarkGoCall is BenchmarkCall for a Go function, at whose only exit the kernel must
+// single-step a RET.
 func BenchmarkGoCall(b *testing.B) {
 	testenv.NeedUprobes(b)
 	target := goBenchTarget(b)
@@ -268,7 +269,7 @@ func BenchmarkGoCall(b *testing.B) {
 	}
 }
 
-// BenchmarkInstall is what a query waits for before its probes are attached.
+// BenchmarkInstall measures the time before a query's probes are attached.
 func BenchmarkInstall(b *testing.B) {
 	testenv.NeedUprobes(b)
 	for name, how := range map[string]calls.Returns{"entries": calls.Unseen, "traps": calls.Trapped, "exits": calls.AtExits} {

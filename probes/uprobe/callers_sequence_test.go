@@ -13,8 +13,8 @@ import (
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
-// followed are the stacks of a sequence's thread as its own events tell them, without
-// the calls that nobody observes: the call of each event and those around it.
+// followed returns the stacks of a sequence's thread as derived from its events, without
+// calls that are not observed: the call of each event and those around it.
 func followed(t *testing.T, rows [][]types.Value, event, function int) (stacks []string) {
 	t.Helper()
 	var under []string
@@ -42,8 +42,8 @@ func reversed(list []string) []string {
 	return list
 }
 
-// The stack of each event of a sequence is what the events before it say, and its caller
-// the next function on it; a call that was abandoned has its caller all the same.
+// The stack of each event of a sequence agrees with the events before it, and its caller
+// is the next function on it, also for an abandoned call.
 func TestStacksOfSequences(t *testing.T) {
 	testenv.NeedUprobes(t)
 	const program = prelude + `

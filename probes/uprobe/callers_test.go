@@ -15,8 +15,8 @@ import (
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
-// paths is a program whose function target is called in ways that its argument
-// tells, the last of them from a library. No frame has a pointer to the next.
+// paths is a program whose function target is called in ways selected by its argument,
+// the last of them from a library. It has no frame pointers.
 const paths = prelude + `
 #include <alloca.h>
 #include <signal.h>
@@ -42,7 +42,8 @@ int main(void) {
 	return 0;
 }`
 
-// pathsTaken are the functions of paths and of the system's between them, by argument.
+// pathsTaken lists, by argument, the functions of paths and of the system's libraries
+// between them.
 var pathsTaken = []string{
 	"target all",
 	"target one all",
@@ -52,7 +53,7 @@ var pathsTaken = []string{
 	"target one two handle [signal] * raises all",
 }
 
-// frames are the names in a stack.
+// frames returns the names in a stack.
 func frames(v types.Value) (names []string) {
 	list, _ := v.A.([]types.Value)
 	for _, f := range list {
@@ -61,8 +62,8 @@ func frames(v types.Value) (names []string) {
 	return names
 }
 
-// matches reports whether names are those of a pattern, of which * stands for any of the
-// system's, up to the thread's first function.
+// matches reports whether names match a pattern, in which * stands for any functions of
+// the system up to the thread's first function.
 func matches(names []string, pattern string, roots ...string) bool {
 	want := strings.Fields(pattern)
 	for len(want) > 0 && len(names) > 0 {
@@ -80,8 +81,8 @@ func matches(names []string, pattern string, roots ...string) bool {
 	return len(want) == 0 && len(names) > 0 && slices.Contains(roots, names[0])
 }
 
-// Each call's stack is the way in which the program came there, though return
-// addresses on it are taken by traps, and its caller is the function above.
+// Each call's stack is the path by which the program got there, although return traps
+// replace return addresses on it, and its caller is the function above.
 func TestStacksOfCalls(t *testing.T) {
 	testenv.NeedUprobes(t)
 	for name, flags := range map[string][]string{
@@ -99,7 +100,7 @@ func checkPaths(t *testing.T, o Options, target string, roots ...string) {
 	p := provider(t, o)
 	r := run(t, target)
 	columns := []string{"arg0", "caller", "stack", "function_name"}
-	// The others' returns are trapped, too: their return addresses are not where they were.
+	// The others' returns are trapped as well: their return addresses are replaced.
 	names := testplan.Named("target", "one", "two", "varies", "deep", "compare", "sorts", "raises", "all")
 	_, others := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), names, "duration"))
 	_, starts := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("target"), columns...))
@@ -205,7 +206,8 @@ int main() { ready(); Circle c; Group g{&c}; for (long i = 0; i < 100; i++) sink
 		if diff := cmp.Diff(want, got); diff != "" || len(leaves.counts) > 0 {
 			t.Error(diff, leaves.counts)
 		}
-		// What was not copied, or is too deep, is said to be missing, and nothing else is.
+		// Parts that were not copied, or are too deep, are reported as missing, and
+		// nothing else.
 		cut, told := 0, 0
 		for _, row := range downs.wait(t).rows {
 			stack, n := frames(row[2]), 3000-int(row[0].I)+1
@@ -227,8 +229,8 @@ int main() { ready(); Circle c; Group g{&c}; for (long i = 0; i < 100; i++) sink
 	})
 }
 
-// The stacks of programs that have ended before anybody looks are whole, and those of
-// processes that were only forked.
+// The stacks of programs that ended before their modules could be read are complete, and
+// so are those of processes that only forked.
 func TestStacksOfShortPrograms(t *testing.T) {
 	testenv.NeedUprobes(t)
 	program := testenv.CompileCText(t, `

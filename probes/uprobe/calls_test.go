@@ -14,8 +14,8 @@ import (
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
-// prelude is what every target begins with. Functions to be monitored are
-// noinline and have an effect, so that calls are calls.
+// prelude is the beginning of every target. Functions to be monitored are noinline and
+// have an effect, so that their calls are not optimised away.
 const prelude = `
 #define _GNU_SOURCE
 #include <stdio.h>
@@ -60,7 +60,7 @@ int main(void) { ready(); printf("%ld\n", fib(10)); }
 		if n := len(got.rows); n != calls {
 			t.Fatalf("%d rows, want %d", n, calls)
 		}
-		// An argument decides the result, and the depth: fib(10) is at depth 0
+		// The argument determines the result and bounds the depth: fib(10) is at depth 0
 		// and a call at depth d has an argument of at most 10-d.
 		fib := []int64{0, 1, 1, 2, 3, 5, 8, 13, 21, 34, 55}
 		start, end, duration := got.ints("start_time"), got.ints("timestamp"), got.ints("duration")
@@ -195,8 +195,8 @@ int main(void) { ready(); for (int i = 0; i < 100; i++) sink += first(i) + third
 	})
 }
 
-// longjmp leaves calls that never return. They are counted, and neither later
-// calls nor depths are confused by them.
+// longjmp leaves calls that never return. They are counted, and later calls and depths
+// are not affected by them.
 func TestLongjmpOverMonitoredCalls(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, prelude+`
@@ -224,8 +224,8 @@ int main(void) { ready(); for (int i = 0; i < 50; i++) { round_(); plain(2); } }
 	})
 }
 
-// A fork in the middle of a call: the child inherits the call and returns from
-// it, but the call began once and gives one row.
+// A fork during a call: the child inherits the call and returns from it, but the call
+// began once and is one row.
 func TestForkInMidCall(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, prelude+`
@@ -272,8 +272,8 @@ int main(void) {
 	})
 }
 
-// exec and exit in the middle of a call leave it unfinished, and nothing of
-// the old program is confused with the new one.
+// exec and exit during a call leave it unfinished, and no call of the old program is
+// paired with the new one.
 func TestExecAndExitInMidCall(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, prelude+`
@@ -305,7 +305,7 @@ int main(int argc, char **argv) {
 	})
 }
 
-// The durations are those that the program measures around its calls.
+// The durations agree with those that the program measures around its calls.
 func TestDurationsAreTheProgramsOwn(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, prelude+`
@@ -330,8 +330,8 @@ int main(void) { ready(); for (long us = 1000; us <= 20000; us += 1000) { long t
 			}
 			beyond = append(beyond, own-d)
 		}
-		// Entering and leaving the traps lies between the two, and now and then
-		// another program that was given the processor just there.
+		// The difference contains the time to enter and leave the traps, and
+		// occasionally that of another program scheduled at that point.
 		if least := slices.Min(beyond); least > 2_000_000 {
 			t.Errorf("the program measured %d more at least", least)
 		}
@@ -356,7 +356,7 @@ int main(void) { ready(); for (int i = 0; i < 10; i++) square(i - 5); }
 	})
 }
 
-// depth needs returns also where the stream is of entries.
+// depth needs returns even for a stream of entries.
 func TestDepthOfEntries(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, prelude+`

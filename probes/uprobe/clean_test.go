@@ -23,8 +23,8 @@ import (
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
-// linkCount is how many links probe the program at path, whoever made them,
-// and those of perf events of this process: they do not tell their program.
+// linkCount returns the number of links that probe the program at path, of any process,
+// and of perf event links of this process, which do not identify their program.
 func linkCount(t testing.TB, path string) int {
 	t.Helper()
 	n := 0
@@ -33,14 +33,14 @@ func linkCount(t testing.TB, path string) int {
 	for it.Next() {
 		info, err := it.Link.Info()
 		if err != nil {
-			continue // gone meanwhile
+			continue // closed meanwhile
 		}
 		if u := info.UprobeMulti(); u != nil && u.File == path {
 			n++
 		}
 	}
 	if err := it.Err(); errors.Is(err, unix.EAGAIN) {
-		return linkCount(t, path) // somebody is in the middle of making one (bpf_link_by_id)
+		return linkCount(t, path) // another process is creating a link (bpf_link_by_id)
 	} else if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func isPatched(t testing.TB, r *running) bool {
 	return false
 }
 
-// attachEnv makes the test program attach to what it describes, and hang.
+// attachEnv makes the test program attach to the target described in it, and hang.
 const attachEnv = "ENDOSCOPE_TEST_ATTACH"
 
 type attachOrder struct {
@@ -122,7 +122,7 @@ func attachAndHang() {
 	select {}
 }
 
-// A monitor that is killed leaves nothing attached, and its target unharmed.
+// A monitor that is killed leaves nothing attached, and its target continues.
 func TestKilledMonitorLeavesNothing(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, steps, "-O1", "-fno-optimize-sibling-calls")
@@ -153,7 +153,7 @@ func TestKilledMonitorLeavesNothing(t *testing.T) {
 		}
 		monitor.Process.Kill()
 		monitor.Wait()
-		// The kernel frees a dead process's files on its own time.
+		// The kernel frees a dead process's files asynchronously.
 		testenv.UntilNil(t, "nothing of the monitor is attached", func() error {
 			if patched, links := isPatched(t, r), linkCount(t, target); patched || links != 0 {
 				return fmt.Errorf("%d links remain; the code has probes: %v", links, patched)

@@ -22,11 +22,11 @@ func (s *source) Info() probes.Info {
 	return i
 }
 
-// describe is Info without the identity, which takes longer.
+// describe returns Info without the identity, which is slow to compute.
 func (s *source) describe() probes.Info {
 	return probes.Info{
 		Sites: s.resolution.Sites(s.links, s.aggregation != nil), Notices: s.notices(), Refusal: s.refuses(), Residual: s.residual(),
-		Live:       true, // calls happen whether or not anybody looks
+		Live:       true, // calls happen whether or not they are observed
 		Aggregates: s.aggregation != nil, Aggregation: s.aggregation.Describe(),
 		Suspends: s.wants.Options&abi.SendFrame != 0,
 		Gateable: true, Ability: s.ability(), Detaches: s.detaches(),
@@ -41,11 +41,11 @@ func (s *source) notices() []string {
 	return append(slices.Clone(s.resolution.Notices), s.estimate)
 }
 
-// refuses is why the source refuses to start because of its cost; nil if it does
-// not.
+// refuses returns the error with which the source refuses to start because of its cost,
+// or nil.
 func (s *source) refuses() error {
 	if s.refusal == nil {
-		return nil // not a nil of another type
+		return nil // an untyped nil
 	}
 	return s.refusal
 }
@@ -80,7 +80,7 @@ func (s *source) Control(_ context.Context, c probes.Command) (r probes.Reply, e
 	return probes.Unsupported(c)
 }
 
-// controlProbes is Control of a source that detaches.
+// controlProbes implements Control for a source whose probes can be detached.
 func (s *source) controlProbes(c probes.Command) (r probes.Reply, err error) {
 	switch c.(type) {
 	case probes.Detach:
@@ -93,12 +93,12 @@ func (s *source) controlProbes(c probes.Command) (r probes.Reply, err error) {
 	return r, err
 }
 
-// Info implements probes.Source: that of the first part. As long as nothing has come
-// it is not known whether parts aggregate, and events that are not aggregated may
-// come singly.
+// Info implements probes.Source. It returns the info of the first part. Until there is
+// one, it is unknown whether parts aggregate, and events that are not aggregated may
+// arrive one at a time.
 //
-// A growing source is not shared, gated, detached or armed ahead: a part that comes
-// later would not be as the others are.
+// A growing source is not shared, gated, detached or armed ahead: a part added later
+// would differ from the others.
 func (g *growing) Info() probes.Info {
 	i := probes.Info{Aggregates: g.aggregates()}
 	if s := g.first(); s != nil {
@@ -115,8 +115,8 @@ func (g *growing) Info() probes.Info {
 
 func (g *growing) suspends() bool { return slices.Contains(g.cols, calls.ColFrame) }
 
-// Load implements probes.Source: it is forwarded to the first part. Those that come
-// later load when they start.
+// Load implements probes.Source. It loads the first part. Later parts load when they
+// start.
 func (g *growing) Load(ctx context.Context, o probes.Options) error {
 	if s := g.first(); s != nil {
 		return s.Load(ctx, o)
@@ -124,9 +124,8 @@ func (g *growing) Load(ctx context.Context, o probes.Options) error {
 	return nil
 }
 
-// Control implements probes.Source. Collect and Suspend are combined: they are
-// forwarded to all parts, and Suspend to those to come. All other commands are
-// refused, see Info.
+// Control implements probes.Source. Collect and Suspend are forwarded to all parts, and
+// Suspend also to later ones. All other commands are refused, see Info.
 func (g *growing) Control(ctx context.Context, c probes.Command) (probes.Reply, error) {
 	switch c := c.(type) {
 	case probes.Collect:
@@ -144,7 +143,7 @@ func (g *growing) Control(ctx context.Context, c probes.Command) (probes.Reply, 
 	return probes.Unsupported(c)
 }
 
-// aggregates is Info().Aggregates.
+// aggregates returns Info().Aggregates.
 func (g *growing) aggregates() bool {
 	if s := g.first(); s != nil {
 		return s.aggregation != nil
@@ -152,7 +151,8 @@ func (g *growing) aggregates() bool {
 	return g.spec.Partial != nil
 }
 
-// Stats implements probes.Source: the sum of all parts. Prices are the first part's.
+// Stats implements probes.Source. It returns the sum over all parts, with the prices of
+// the first.
 func (g *growing) Stats() (sum probes.Stats) {
 	g.mu.Lock()
 	parts := slices.Clone(g.parts)
@@ -181,8 +181,8 @@ func (s *source) collect() error {
 	return a.Collect()
 }
 
-// aggregates notes that a collects what the source's programs aggregate, and
-// has it give panes when they are over.
+// aggregates sets the aggregator that collects the states of the source's programs, and
+// starts its collection of panes.
 func (s *source) aggregates(a *program.Aggregator) {
 	s.mu.Lock()
 	s.aggregator = a
@@ -192,7 +192,7 @@ func (s *source) aggregates(a *program.Aggregator) {
 	}
 }
 
-// fail ends the source.
+// fail stops the source with an error.
 func (s *source) fail(err error) {
 	s.mu.Lock()
 	s.failure = err
@@ -207,7 +207,7 @@ func (s *source) begin() error {
 	defer p.mu.Unlock()
 	in := p.active[s]
 	if in == nil || s.stopped {
-		return nil // its end has been told, or will be
+		return nil // its end has been reported, or will be
 	}
 	if !s.options.Standby {
 		return errors.New("uprobe: the source does not stand by")
@@ -221,8 +221,8 @@ func (s *source) begin() error {
 	return nil
 }
 
-// overlookedNs is what a call costs that is overlooked: a mean over the
-// functions, whose rates are not told apart.
+// overlookedNs returns the cost of an ignored call in ns: the mean over the functions,
+// without weighting by their call rates.
 func (s *source) overlookedNs() float64 {
 	s.provider.mu.Lock()
 	defer s.provider.mu.Unlock()
@@ -233,7 +233,7 @@ func (s *source) overlookedNs() float64 {
 		}
 		n++
 		ns, _ := r.Costs.Price(calls.PriceCounted, w.Site.Method)
-		if w.Returns == calls.Trapped && s.links != attach.Session { // the return is trapped all the same
+		if w.Returns == calls.Trapped && s.links != attach.Session { // the kernel traps the return nevertheless
 			ns, _ = r.Costs.Price(calls.PricePair, w.Site.Method)
 		}
 		sum += ns
@@ -245,29 +245,29 @@ func (s *source) overlookedNs() float64 {
 	return sum / max(n, 1)
 }
 
-// processorTime implements probes.ProcessorTime. It asks the processes' own clocks, of which
-// each takes a system call and no file.
+// processorTime implements probes.ProcessorTime. It reads the CPU clock of each process,
+// which takes one system call and opens no file.
 func (s *source) processorTime() (used time.Duration, known bool) {
 	for _, p := range s.resolution.Running {
 		var t unix.Timespec
 		if unix.ClockGettime(processClock(p.PID), &t) != nil {
-			return 0, false // it has ended
+			return 0, false // the process has ended
 		}
 		used += time.Duration(t.Nano())
 	}
 	return used, len(s.resolution.Running) > 0
 }
 
-// processClock is the clock of the processor time that a process has used
+// processClock returns the id of a process's CPU-time clock
 // (include/linux/posix-timers.h: MAKE_PROCESS_CPUCLOCK).
 func processClock(pid int) int32 {
 	const cpuClockSched = 2
 	return int32(^pid)<<3 | cpuClockSched
 }
 
-// suspend implements probes.Suspend for a sequence with frames: calls that begin
-// from now on are ignored, all or those on threads of these names. Those that were
-// given are followed to their end. Before Start it is remembered.
+// suspend implements probes.Suspend for a sequence with frames: new calls are ignored,
+// all of them or those on threads with the given names. Calls already reported are
+// followed to their end. A command before Start is stored and applied then.
 func (s *source) suspend(c probes.Suspend) error {
 	p := s.provider
 	p.mu.Lock()

@@ -10,7 +10,7 @@ import (
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
-// costly is a program with functions whose cost it knows itself.
+// costly is a program that measures the costs of its own functions.
 const costly = `
 #include <fcntl.h>
 #include <stdio.h>
@@ -33,8 +33,8 @@ int main(void) {
 	puts("done");
 }`
 
-// What calls cost is what the program measures itself: CPU time without rest, and
-// the bytes that it read and wrote.
+// The costs of calls agree with the program's own measurements: CPU time without sleep,
+// and the bytes read and written.
 func TestCosts(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, costly, "-O1")
@@ -50,8 +50,8 @@ func TestCosts(t *testing.T) {
 		sum, off := map[string]int64{}, map[string][]int64{}
 		for i, name := range calls.strings("function_name") {
 			sum[name]++
-			// The two clocks are read one after the other: what interrupts the kernel
-			// there is in one of them.
+			// The two clocks are read one after the other: an interrupt in between
+			// counts for only one of them.
 			if times[i] > durations[i]+int64(time.Millisecond) {
 				t.Errorf("%s took %d ns of CPU time in %d", name, times[i], durations[i])
 			}
@@ -74,10 +74,10 @@ func TestCosts(t *testing.T) {
 			}
 		}
 		for _, name := range []string{"works", "rests"} {
-			// Where the thread changed its CPU in a call up to a tick is missing; the
-			// probe's own time is in both or in neither. What takes a virtual processor
-			// away between the readings of probe and program is in one of them, now
-			// and then tens of ms: two calls may be off to either side.
+			// If the thread moved to another CPU during a call, up to a tick is missing;
+			// the probe's own time is in both or in neither. Time stolen from a virtual
+			// processor between the readings of probe and program is in one of them,
+			// occasionally tens of ms: two calls may be off in either direction.
 			slices.Sort(off[name])
 			const ms = int64(time.Millisecond)
 			if n := len(off[name]); n == 20 && (off[name][2] < -ms || off[name][n-3] > ms) {

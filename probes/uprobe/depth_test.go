@@ -22,8 +22,8 @@ func depths(r *record) map[string]int {
 	return out
 }
 
-// A goroutine's calls nest among themselves, on whatever thread they run; what
-// was left by a panic or Goexit encloses nothing any more.
+// Calls of a goroutine nest among themselves, on any thread; calls left by a panic or
+// Goexit enclose nothing afterwards.
 func TestDepthInGo(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileGo(t, "testdata/godepth")
@@ -65,8 +65,8 @@ func TestDepthInGo(t *testing.T) {
 	}
 }
 
-// Exceptions leave calls that enclose nothing any more. Traps would be safe in a
-// library of the program, but depth counts calls of both.
+// Calls left by exceptions enclose nothing afterwards. Traps would be safe in a library
+// of the program, but depth counts the calls of both.
 func TestDepthInCPlusPlus(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := compileCC(t, prelude+`
@@ -93,11 +93,11 @@ int main() { ready(); for (long i = 0; i < 100; i++) { round_(i); free_(malloc(1
 	}
 }
 
-// One query may trap some returns and observe others at exits. Where it reads
-// depth all are observed alike.
+// One query may trap some returns and observe others at exits. Where it reads depth, all
+// are observed in the same way.
 func TestTrapsAndExitsTogether(t *testing.T) {
 	testenv.NeedUprobes(t)
-	// What is called like a function that unwinds is not trapped.
+	// A function with the name of an unwinding function is not trapped.
 	target := testenv.CompileCText(t, prelude+`
 NOINLINE long leaf(long n) { sink += n; return n; }
 NOINLINE long pthread_unwind(long n) { sink++; return leaf(n) + leaf(n); }

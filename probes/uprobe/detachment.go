@@ -9,14 +9,14 @@ import (
 	"endoscope/probes/uprobe/calls"
 )
 
-// detaches reports whether the source can do without its probes for a while.
-// Goroutines that end meanwhile would leave calls behind that others seem to be in.
+// detaches reports whether the source's probes may be detached for a while. Goroutines
+// that end meanwhile would leave stale calls, and later calls would appear nested in
+// them.
 func (s *source) detaches() bool {
 	return s.ability().Gate == plan.AtEntry && !slices.ContainsFunc(s.resolution.Landmarks, func(l calls.Landmark) bool { return l.Cookie&abi.GoRegisters != 0 })
 }
 
-// detach implements probes.Detach. Calls that are under way then are
-// unfinished.
+// detach implements probes.Detach. Calls under way become unfinished.
 func (s *source) detach() error {
 	s.flip.Lock()
 	defer s.flip.Unlock()
@@ -30,7 +30,7 @@ func (s *source) detach() error {
 	links := slices.Clone(in.Links)
 	in.Links = nil
 	p.mu.Unlock()
-	attach.CloseAll(links) // which takes long, and holds up nobody
+	attach.CloseAll(links) // slow; done without Provider.mu
 	return nil
 }
 
@@ -47,7 +47,7 @@ func (s *source) attach() error {
 	}
 	in.Sweeper.Forget()
 	if err := p.attachAll(s, in); err != nil {
-		attach.CloseAll(in.Links) // all or none, so that it can be tried again
+		attach.CloseAll(in.Links) // all or none, so that attach can be retried
 		in.Links = nil
 		return err
 	}

@@ -14,13 +14,13 @@ import (
 	"endoscope/probes/uprobe/selection"
 )
 
-// estimateFrom is from how many functions on a query's cost is estimated before
+// estimateFrom is the number of functions above which a query's cost is estimated before
 // it is armed.
 const estimateFrom = 100
 
-// beginEstimate starts to sample the machine if spec may select so many
-// functions that their cost has to be known, nil if not. That goes on while
-// their symbols are read.
+// beginEstimate starts to sample the machine if spec may select so many functions that
+// their cost has to be estimated; otherwise it returns nil. Sampling continues while the
+// symbols are read.
 func (p *Provider) beginEstimate(spec *plan.Acquire) *rates.Meter {
 	if spec.Settings.MaxOverhead == 0 || spec.Target.IsZero() {
 		return nil
@@ -31,16 +31,16 @@ func (p *Provider) beginEstimate(spec *plan.Acquire) *rates.Meter {
 	return rates.Begin()
 }
 
-// endEstimate takes away what a meter has attached, in the background: the
-// kernel takes its time for it. The provider's Close waits.
+// endEstimate detaches a meter in the background, because the kernel takes long for it.
+// Provider.Close waits for it.
 func (p *Provider) endEstimate(m *rates.Meter) {
 	if m != nil {
 		p.background.Go(m.Close)
 	}
 }
 
-// estimate says what the probes of s would cost at the current rates of calls:
-// a notice, and why that is too much, nil if it is not. m may be nil.
+// estimate estimates the cost of the probes of s at the current call rates. It returns a
+// notice, and a refusal if the cost is too high. m may be nil.
 func (p *Provider) estimate(s *source, m *rates.Meter) (notice string, refusal *plan.Error) {
 	spec, r := s.spec, s.resolution
 	if spec.Settings.MaxOverhead == 0 || len(r.Functions) <= estimateFrom {
@@ -65,22 +65,22 @@ func (p *Provider) estimate(s *source, m *rates.Meter) (notice string, refusal *
 		p.endEstimate(m)
 		return will + "the program is idle, so that this costs nothing now", nil
 	case c.CPUs > c.allowed:
-		m.Close() // nothing stays, when that is said
+		m.Close() // detached before the result is reported
 		return will + c.describe(r, "that costs"), c.refuse(spec, r, n)
 	}
 	p.endEstimate(m)
 	return will + c.describe(r, "that costs"), nil
 }
 
-// cost is what an estimate came to, and what is allowed.
+// cost is the result of an estimate, and the limit.
 type cost struct {
 	rates.Estimate
 	activity rates.Activity
 	allowed  float64 // processors
 }
 
-// measure estimates the cost of r's probes. What is allowed is a share of the
-// processors that the program keeps busy, of one at least.
+// measure estimates the cost of the probes of s. The limit is a share of the processors that
+// the program keeps busy, but at least of one.
 func measure(s *source, m *rates.Meter) (c cost, err error) {
 	var pids []int
 	for _, q := range s.resolution.Running {
@@ -94,7 +94,7 @@ func measure(s *source, m *rates.Meter) (c cost, err error) {
 	return c, err
 }
 
-// refuse is the refusal of what is not allowed.
+// refuse returns the error for a cost above the limit.
 func (c cost) refuse(spec *plan.Acquire, r *resolve.Resolution, n int) *plan.Error {
 	of := ""
 	if c.activity.CPUs >= 1.05 {
@@ -105,12 +105,12 @@ func (c cost) refuse(spec *plan.Acquire, r *resolve.Resolution, n int) *plan.Err
 	if c.AtLeast {
 		return e.WithHint("choose fewer functions, leave out the ones named, or lift the limit: SET max_overhead = 0")
 	}
-	// Rates change: what is just enough now may not be in a moment.
+	// Rates fluctuate: a limit that is just sufficient now may be too low in a moment.
 	enough := math.Ceil(12*c.CPUs/max(1, c.activity.CPUs)) * 10
 	return e.WithHint("choose fewer functions, or raise the limit: SET max_overhead = %.0f%%", enough)
 }
 
-// describe is the estimate in words, verb being what the costs do.
+// describe returns the estimate as text; verb is the verb for the costs.
 func (c cost) describe(r *resolve.Resolution, verb string) string {
 	about := "about"
 	if c.AtLeast {
@@ -127,7 +127,7 @@ func (c cost) describe(r *resolve.Resolution, verb string) string {
 	return s + ")"
 }
 
-// hottest names the functions that are called most.
+// hottest returns the names of the functions called most.
 func (c cost) hottest(r *resolve.Resolution) (names []string) {
 	byName := map[string]float64{} // a function may be probed in several processes
 	for i, rate := range c.Calls {
@@ -142,7 +142,7 @@ func (c cost) hottest(r *resolve.Resolution) (names []string) {
 	return names[:min(len(names), resolve.MaxNamed)]
 }
 
-// callsIn is a number of calls as one says it.
+// callsIn formats a number of calls.
 func callsIn(n float64) string {
 	switch {
 	case n >= 999_500:
@@ -153,7 +153,7 @@ func callsIn(n float64) string {
 	return twoDigits(n)
 }
 
-// twoDigits rounds to what an estimate can tell.
+// twoDigits rounds to the precision of an estimate.
 func twoDigits(x float64) string {
 	if x < 9.95 {
 		return strings.TrimSuffix(fmt.Sprintf("%.1f", x), ".0")
@@ -162,7 +162,7 @@ func twoDigits(x float64) string {
 	return fmt.Sprintf("%.0f", math.Round(x/step)*step)
 }
 
-// candidates are the wants, with the samples that met their functions.
+// candidates returns the wants with the samples in their functions.
 func candidates(s *source, a rates.Activity) []rates.Candidate {
 	r, aggregated := s.resolution, s.aggregation != nil
 	out := make([]rates.Candidate, len(r.Functions))
@@ -199,13 +199,14 @@ func candidates(s *source, a rates.Activity) []rates.Candidate {
 	return out
 }
 
-// moduleAt is a module where a process has it.
+// moduleAt is a module as mapped in a process.
 type moduleAt struct {
 	module  *selection.Module
 	mapping process.Mapping
 }
 
-// locate finds the module and the offset in its file of an address; nil: none.
+// locate returns the module that contains an address, and the offset in its file; nil if
+// there is none.
 func locate(in []moduleAt, addr uint64) (*selection.Module, uint64) {
 	for _, x := range in {
 		if x.mapping.Start <= addr && addr < x.mapping.End {

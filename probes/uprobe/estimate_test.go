@@ -15,8 +15,8 @@ import (
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
-// manyFunctions has 120 functions, all of which it calls in turn, without end,
-// if it is told to.
+// manyFunctions returns a program with 120 functions. On request it calls them in turn
+// without end.
 func manyFunctions() string {
 	var b strings.Builder
 	b.WriteString(prelude)
@@ -37,8 +37,8 @@ func many(limit float64, t plan.Target) *plan.Acquire {
 	return a
 }
 
-// The estimate of a program that calls many functions is a notice, its refusal
-// comes before anything is attached, and leaves nothing.
+// The estimate for a program that calls many functions is a notice. Its refusal comes
+// before anything is attached, and leaves nothing attached.
 func TestEstimateOfManyFunctions(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, manyFunctions(), "-O1")
@@ -86,7 +86,7 @@ func TestEstimateOfManyFunctions(t *testing.T) {
 	src.Stop()
 }
 
-// What is not known, or nothing, is said so.
+// An unknown or zero cost is reported as such.
 func TestEstimateOfWhatDoesNotRun(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, manyFunctions(), "-O1")
@@ -119,7 +119,7 @@ func TestEstimateOfWhatDoesNotRun(t *testing.T) {
 	r := run(t, target)
 	const idle = "120 functions will be probed; the program is idle, so that this costs nothing now"
 	n := notice(r.target())
-	for range 20 { // it says that it is ready, and then goes to wait
+	for range 20 { // it prints that it is ready, and then waits
 		if n != idle {
 			n = notice(r.target())
 		}
@@ -130,8 +130,8 @@ func TestEstimateOfWhatDoesNotRun(t *testing.T) {
 	r.finish(success)
 }
 
-// A query for many functions of several processes counts each function once,
-// and takes samples for the process that they are of.
+// A query for many functions of several processes counts each function once, and assigns
+// samples to the process they were taken in.
 func TestCandidates(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, manyFunctions(), "-O1", "-no-pie")
@@ -147,7 +147,7 @@ func TestCandidates(t *testing.T) {
 	if n := r.CountFunctions(); n != 120 || len(r.Functions) != 240 {
 		t.Errorf("%d functions, %d wants", n, len(r.Functions))
 	}
-	// Where many7 is in memory: its file's text is mapped in one piece.
+	// The address of many7 in memory: the file's text is mapped in one piece.
 	var at uint64
 	for _, w := range r.Functions {
 		if m := w.Module.Mapped[0].Mapping; w.Label.Function == "many7" {

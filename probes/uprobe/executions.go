@@ -16,35 +16,36 @@ import (
 	"endoscope/probes/uprobe/selection"
 )
 
-// execution is a program that a thread other than its process' leader has executed:
-// the links that are restricted to that process are heard no more.
+// execution is a call of exec by a thread other than the leader of its process. Links
+// restricted to that process no longer fire.
 type execution struct {
 	pid   int
 	time  int64  // boot clock, ns
-	image uint64 // which of the process' programs it is: its self_exec_id
+	image uint64 // the self_exec_id of the new program
 }
 
-// executions tells of those of the whole machine, where they are rare, while a query
-// has such links. It belongs to a provider, whose mutex may be held while it is asked.
+// executions watches for such calls of exec on the whole machine, where they are rare,
+// while a query has restricted links. It belongs to a provider, whose mutex may be held
+// by its callers.
 type executions struct {
 	objects *ebpf.Collection
 	link    *attach.Link
 	ring    *program.Ring
-	over    chan struct{} // closed when nobody is told any more
+	over    chan struct{} // closed when no more executions are reported
 
-	mu      sync.Mutex // guards what follows, and the ring but for its waiting
+	mu      sync.Mutex // guards the fields below, and the ring except for waiting
 	ended   bool
-	unheard uint64        // for which the kernel had no room
-	missed  bool          // there were such, and nobody was told of it
-	queue   []execution   // read, and not told of
+	unheard uint64        // number for which the kernel had no room
+	missed  bool          // some were lost, which has not been reported
+	queue   []execution   // read, not yet reported
 	last    map[int]int64 // time of the last, by process
 }
 
-// lull bounds a wait, for which there is nothing to come most of the time.
+// lull bounds a wait. Most of the time there are no records.
 const lull = time.Hour
 
-// followExecutions attaches the program that tells, whose told is called from one
-// goroutine; missed says how many it could not tell of.
+// followExecutions attaches the program that reports executions. told is called for
+// each, from one goroutine; missed is called when some were lost.
 func followExecutions(types *btf.Cache, told func(execution), missed func()) (*executions, error) {
 	spec, err := bpf.LoadExecution()
 	if err != nil {
@@ -90,7 +91,7 @@ func (x *executions) run(told func(execution), missed func()) {
 	}
 }
 
-// read reads what was executed until now. x.mu is held.
+// read drains the ring into the queue. The caller holds x.mu.
 func (x *executions) read() {
 	for end := x.ring.Produced(); x.ring.Drain(end, x.note) < end; {
 		time.Sleep(50 * time.Microsecond) // a record is being written
@@ -112,19 +113,20 @@ func (x *executions) note(record []byte) {
 	x.last[e.pid] = e.time
 }
 
-// since reports whether a process has executed a program so after that time.
+// since reports whether a non-leader thread of a process has called exec at or after
+// that time.
 func (x *executions) since(pid int, time int64) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.read()
 	if len(x.queue) > 0 || x.missed {
-		x.ring.Wake() // others are to be told
+		x.ring.Wake() // wake the goroutine to report the others
 	}
 	return x.last[pid] >= time
 }
 
-// stop detaches the program and ends the goroutine, for which ending waits: it may be
-// telling somebody who waits for the caller.
+// stop detaches the program and ends the goroutine. ending waits for the goroutine,
+// which may be in a callback that waits for the caller's lock.
 func (x *executions) stop(ending *sync.WaitGroup) {
 	x.mu.Lock()
 	x.ended = true
@@ -138,7 +140,7 @@ func (x *executions) stop(ending *sync.WaitGroup) {
 	})
 }
 
-// restricted are the processes to which links of the source are restricted.
+// restricted returns the processes to which links of the source are restricted.
 func (s *source) restricted() (pids []int) {
 	add := func(sc *selection.Scope) {
 		if sc.PID != 0 && !slices.Contains(pids, sc.PID) {

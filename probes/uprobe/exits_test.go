@@ -22,14 +22,14 @@ import (
 	"endoscope/probes/uprobe/resolve"
 )
 
-// byExits is an acquisition that observes returns where functions leave.
+// byExits returns an acquisition that observes returns at exits.
 func byExits(stream string, t plan.Target, sel plan.Expr, cols ...string) *plan.Acquire {
 	a := testplan.Acquire(stream, t, sel, cols...)
 	a.Settings.Returns = plan.ExitReturns
 	return a
 }
 
-// compileCC is CompileC for the text of a C++ program.
+// compileCC is CompileC for a C++ program.
 func compileCC(t *testing.T, text string, flags ...string) string {
 	t.Helper()
 	src := filepath.Join(t.TempDir(), "target.cc")
@@ -39,8 +39,8 @@ func compileCC(t *testing.T, text string, flags ...string) string {
 	return testenv.CompileC(t, src, flags...)
 }
 
-// Exceptions unwind through monitored calls, destructors run while they do, and
-// nobody is hurt. What was left that way is counted, what caught it returns.
+// Exceptions unwind through monitored calls, destructors run meanwhile, and the program
+// is unharmed. Calls left that way are counted; the call that catches it returns.
 func TestExceptions(t *testing.T) {
 	testenv.NeedUprobes(t)
 	const rounds = 300
@@ -110,8 +110,8 @@ int main() {
 	}
 }
 
-// Coroutines suspend in the middle of monitored calls and resume on another
-// thread, where the calls end.
+// Coroutines suspend during monitored calls and resume on another thread, where the
+// calls end.
 func TestCoroutines(t *testing.T) {
 	testenv.NeedUprobes(t)
 	const coroutines, rounds = 8, 200
@@ -200,7 +200,7 @@ int main(void) { ready(); for (int i = 0; i < 3; i++) if (down(4999) != 4999) re
 	}
 }
 
-// What finds the table of calls full is lost and said so; the others pair.
+// Calls that find the table full are reported as lost; the others pair.
 func TestTooManyCalls(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, prelude+`
@@ -220,8 +220,8 @@ int main(void) { ready(); for (int i = 0; i < 3; i++) down(999); return 0; }
 	}
 }
 
-// A tail call ends the call that makes it, before there is a value; an early
-// return, and one at the function's only instruction, are returns as others.
+// A tail call ends the call that makes it, before there is a value; an early return, and
+// one at the function's only instruction, are ordinary returns.
 func TestEveryWayOut(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, prelude+`
@@ -277,8 +277,8 @@ int main(void) { ready(); for (int i = 0; i < 100; i++) { first(i); early(i % 10
 	}
 }
 
-// Queries come and go in the middle of calls: a row is a call that began and
-// ended while its query was armed.
+// Queries start and stop during calls: a row is a call that began and ended while its
+// query was armed.
 func TestArmedInMidCall(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, prelude+`
@@ -304,7 +304,7 @@ int main(void) {
 	for i := range 12 {
 		began := clock.Boot() + p.offset
 		src, got := start(t, p, byExits(catalog.FunctionDuration, r.target(), testplan.Named("inner", "outer"), "function_name", "arg0", "arg1", "retval", "start_time", "duration", "depth"))
-		time.Sleep(time.Duration(i*5) * time.Millisecond) // which the query lasts
+		time.Sleep(time.Duration(i*5) * time.Millisecond) // duration of the query
 		if err := src.Stop(); err != nil {
 			t.Fatal(err)
 		}
@@ -331,8 +331,8 @@ int main(void) {
 	r.finish(success)
 }
 
-// Processes that end in the middle of calls leave nothing in the kernel's tables
-// for long; what is under way elsewhere stays.
+// Entries of processes that end during calls are removed from the kernel's tables soon;
+// calls under way elsewhere remain.
 func TestEndedProcessesAreSwept(t *testing.T) {
 	testenv.NeedUprobes(t)
 	const children = 100
@@ -387,7 +387,8 @@ int main(void) {
 	}
 }
 
-// Exits count as probes, copy code, and are named where they are dear.
+// Exits count as probes and copy code, and are reported by name where they are
+// expensive.
 func TestExitsAreAccountedFor(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, prelude+`

@@ -15,13 +15,13 @@ import (
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
-// calling is a library that calls back whoever calls it.
+// calling is a library that calls its caller back.
 const calling = `
 volatile long total;
 __attribute__((noinline)) long plug_run(long n, long (*back)(long)) { long r = back(n) + 1; total += r; return r; }
 `
 
-// caller's function outer goes through the library once it is loaded.
+// caller's function outer calls through the library once it is loaded.
 const caller = prelude + `
 #include <dlfcn.h>
 static long (*run)(long, long (*)(long));
@@ -51,8 +51,8 @@ int main(void) {
 	}
 }`
 
-// How calls nest is followed into a library that is loaded while the query runs: where
-// its calls were missing the sequence has a gap, and a thread that begins later has none.
+// The nesting of calls is followed into a library loaded while the query runs: where its
+// calls were missed the sequence has a gap; a thread that begins later has none.
 func TestNestingInLibraryLoadedLater(t *testing.T) {
 	testenv.NeedUprobes(t)
 	program := testenv.CompileCText(t, caller, "-O1", "-ldl", "-pthread", "-fno-optimize-sibling-calls")
@@ -106,7 +106,7 @@ func TestNestingInLibraryLoadedLater(t *testing.T) {
 		multiModes(t, func(t *testing.T, o Options) {
 			got := follow(t, o, testplan.Acquire(catalog.FunctionDuration, plan.Target{}, nil, "timestamp", "function_name", "depth", "duration", "self_time"))
 			var lines []string
-			var inner int64 // duration of the call before, which the one around it made
+			var inner int64 // duration of the previous call, made by the enclosing one
 			for _, row := range got.rows {
 				lines = append(lines, fmt.Sprint(row[1].S, row[2].I))
 				if row[1].S == "back" {

@@ -14,9 +14,9 @@ import (
 	"endoscope/probes/uprobe/selection"
 )
 
-// extend adds the functions of a module that was found to those of a source that has
-// begun: their calls are kept with those of the others. How returns are observed is
-// settled: where that is not possible the functions are refused.
+// extend adds the functions of a newly mapped module to a source that has begun, so that
+// their calls share its state. How returns are observed is fixed by then: functions for
+// which that is not possible are refused.
 func (s *source) extend(f *selection.Mapping) error {
 	p, spec := s.provider, s.spec
 	by := plan.TrapReturns
@@ -76,7 +76,7 @@ func (s *source) extend(f *selection.Mapping) error {
 	return p.follow(s)
 }
 
-// add attaches what was found, or nothing. Provider.mu is held.
+// add attaches all functions of r, or none. The caller holds Provider.mu.
 func (s *source) add(in *program.Installation, r *resolve.Resolution, facts []uint64) error {
 	own := s.resolution
 	wants, landmarks, links, leases := len(own.Functions), len(own.Landmarks), slices.Clone(in.Links), len(in.Leases)
@@ -110,7 +110,7 @@ func (s *source) add(in *program.Installation, r *resolve.Resolution, facts []ui
 	return err
 }
 
-// sameTests reports whether the kernel tests the calls of both by the same programs.
+// sameTests reports whether both filters compile to the same tests in the kernel.
 func sameTests(a, b *calls.Filter) bool {
 	text := func(f *calls.Filter) string {
 		return fmt.Sprint(f.Program.Entry, f.Program.Return, resolve.TextOf(f.Program.Residual))
@@ -118,5 +118,5 @@ func sameTests(a, b *calls.Filter) bool {
 	return text(a) == text(b)
 }
 
-// errOtherwise is of functions that cannot be added to others.
+// errOtherwise is returned for functions that cannot be added to others.
 var errOtherwise = errors.New("its functions cannot be told apart as those of the others are")

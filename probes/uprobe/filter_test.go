@@ -34,8 +34,8 @@ func matchEngine(sel plan.Expr) (func(name, class, module string) (bool, error),
 	}, nil
 }
 
-// Short names for building conditions. col refers to a column by name only;
-// bound puts it into a specification.
+// Short names for building conditions. col refers to a column by name only; bound
+// resolves it in a specification.
 func col(name string) plan.Expr     { return &plan.Col{Name: name} }
 func num(i int64) plan.Expr         { return &plan.Const{V: types.Int(i)} }
 func dur(d time.Duration) plan.Expr { return &plan.Const{V: types.Dur(int64(d))} }
@@ -55,7 +55,7 @@ func among[T any](x plan.Expr, value func(T) types.Value, list ...T) plan.Expr {
 	return in
 }
 
-// bound gives e's columns their indexes and types in out.
+// bound sets the indexes and types of e's columns from out.
 func bound(e plan.Expr, out types.Schema) plan.Expr {
 	return plan.Transform(e, func(x plan.Expr) plan.Expr {
 		if c, ok := x.(*plan.Col); ok {
@@ -66,15 +66,15 @@ func bound(e plan.Expr, out types.Schema) plan.Expr {
 	})
 }
 
-// filtered is an acquisition of columns with a condition, all of which the
-// kernel is asked to test.
+// filtered returns an acquisition of columns with a condition that the kernel is asked
+// to test completely.
 func filtered(stream string, t plan.Target, sel, cond plan.Expr, cols ...string) *plan.Acquire {
 	a := testplan.Acquire(stream, t, sel, cols...)
 	a.Filter = bound(cond, a.Out)
 	return a
 }
 
-// kept are the rows that satisfy cond, nil being satisfied by all.
+// kept returns the rows that satisfy cond; all rows if cond is nil.
 func kept(t *testing.T, cond plan.Expr, out types.Schema, rows [][]types.Value) (list [][]types.Value) {
 	t.Helper()
 	if cond == nil {
@@ -88,7 +88,7 @@ func kept(t *testing.T, cond plan.Expr, out types.Schema, rows [][]types.Value) 
 	return list
 }
 
-// satisfy says which rows satisfy cond.
+// satisfy reports for each row whether it satisfies cond.
 func satisfy(t *testing.T, cond plan.Expr, out types.Schema, rows [][]types.Value) []bool {
 	t.Helper()
 	f, err := expr.CompileFilter(cond, out.Types())
@@ -199,7 +199,7 @@ func conditions() []condition {
 		{or(testplan.Call("=", name, testplan.Constant("beta")), testplan.Call("like", event, testplan.Constant("L%"))), "c", true},
 		{and(testplan.Call("=", event, testplan.Constant("LEAVE")), testplan.Call("=", col("depth"), num(1))), "c", true},
 		{or(testplan.Call("=", event, testplan.Constant("GAP")), testplan.Call("=", thread, testplan.Constant("io"))), "c", true},
-		// These may overflow, and for some rows the kernel cannot tell.
+		// These may overflow, and for some rows the kernel cannot decide.
 		{and(testplan.Call("<", arg0, num(1000)), testplan.Call("=", big("+", arg0, num(1)), num(3))), "sd", false},
 		{and(and(testplan.Call("<", arg0, num(1000)), testplan.Call(">", arg0, num(-1000))), testplan.Call("=", big("*", arg0, arg0), num(9))), "sd", false},
 	}
@@ -207,8 +207,8 @@ func conditions() []condition {
 
 var streamLetters = map[byte]string{'s': catalog.FunctionStart, 'e': catalog.FunctionEnd, 'd': catalog.FunctionDuration, 'c': catalog.FunctionCall}
 
-// Conditions tested in the kernel give the rows that they give in the engine.
-// All of them run at once, at the same sites.
+// Conditions tested in the kernel select the same rows as in the engine. All of them run
+// at once, at the same sites.
 func TestFilteredInTheKernel(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, mixed, "-O1", "-pthread", "-fno-optimize-sibling-calls")
@@ -219,12 +219,12 @@ func TestFilteredInTheKernel(t *testing.T) {
 				continue // refused
 			}
 			t.Run(stream, func(t *testing.T) {
-				o.Match, o.RingBytes = matchEngine, 64<<20 // for a reader that is far behind
+				o.Match, o.RingBytes = matchEngine, 64<<20 // for a slow reader
 				p := provider(t, o)
 				r := run(t, target)
 				var cols []string
 				for _, f := range decode.Streams[stream].Fields() {
-					if c := calls.ColumnByName[f.Name]; !c.AboutMethods() && !c.OfCost() { // of which the kernel tests none; costs are of one observation
+					if c := calls.ColumnByName[f.Name]; !c.AboutMethods() && !c.OfCost() { // the kernel tests none of these; costs belong to one observation
 						cols = append(cols, f.Name)
 					}
 				}
@@ -284,7 +284,7 @@ func TestFilteredInTheKernel(t *testing.T) {
 	})
 }
 
-// stable are rows without what differs from query to query: times.
+// stable returns rows without the columns that differ from query to query: times.
 func stable(cols []string, rows [][]types.Value) []string {
 	var out []string
 	for _, row := range rows {
@@ -299,7 +299,7 @@ func stable(cols []string, rows [][]types.Value) []string {
 	return out
 }
 
-// ofTimes reports whether a condition is about what differs from query to query.
+// ofTimes reports whether a condition uses columns that differ from query to query.
 func ofTimes(cond plan.Expr) (is bool) {
 	plan.Transform(cond, func(x plan.Expr) plan.Expr {
 		c, ok := x.(*plan.Col)
@@ -309,14 +309,13 @@ func ofTimes(cond plan.Expr) (is bool) {
 	return is
 }
 
-// sameButForTimes checks that got has the rows of base of which the query's
-// condition is true. Each query has a look at the clock of its own: a call that
-// takes nearly as long as a condition says may satisfy it for one and not for
-// another, so that rows of which it would not be true if they had taken a bit more
-// or less may be missing, and the other way round.
+// sameButForTimes checks that got has the rows of base that satisfy the query's
+// condition. Each query reads the clock itself: a call whose duration is close to a
+// limit of the condition may satisfy it for one query and not for another. So rows that
+// would be excluded by a slightly different duration may be missing, and vice versa.
 func sameButForTimes(t *testing.T, spec *plan.Acquire, cols []string, base [][]types.Value, got []string) {
 	t.Helper()
-	const bit = 9 * time.Millisecond // of the 10 and 30 that conditions and calls have
+	const bit = 9 * time.Millisecond // of the 10 and 30 ms in conditions and calls
 	least, most := map[string]int{}, map[string]int{}
 	lines := stable(cols, base)
 	var satisfied [3][]bool
@@ -354,8 +353,8 @@ func sameButForTimes(t *testing.T, spec *plan.Acquire, cols []string, base [][]t
 	}
 }
 
-// A call that its arguments exclude is not followed to its return; with depth
-// it is, since it encloses others.
+// A call excluded by its arguments is not followed to its return; with depth it is,
+// since it encloses others.
 func TestRefusedAtTheEntry(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, steps, "-O1", "-fno-optimize-sibling-calls")
@@ -388,7 +387,7 @@ func TestRefusedAtTheEntry(t *testing.T) {
 	})
 }
 
-// The kernel's clock is not the wall's: conditions on times are shifted.
+// The kernel's clock differs from the wall clock: conditions on times are shifted.
 func TestFilteredByTime(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, steps, "-O1", "-fno-optimize-sibling-calls")
@@ -399,8 +398,8 @@ func TestFilteredByTime(t *testing.T) {
 	}
 }
 
-// filteredByTime divides calls by a time that is so far ahead; false: on this machine
-// it was over too soon.
+// filteredByTime divides calls by a time that lies the given interval ahead; false means
+// that the machine was too slow.
 func filteredByTime(t *testing.T, target string, ahead time.Duration) bool {
 	t.Helper()
 	p := provider(t, Options{})
@@ -425,7 +424,7 @@ func filteredByTime(t *testing.T, target string, ahead time.Duration) bool {
 	}
 	r.round()
 	inTime := time.Now().Before(limit)
-	time.Sleep(time.Until(limit) + time.Millisecond) // what follows is after the limit
+	time.Sleep(time.Until(limit) + time.Millisecond) // later calls are after the limit
 	r.round()
 	r.round()
 	r.end()
@@ -438,7 +437,7 @@ func filteredByTime(t *testing.T, target string, ahead time.Duration) bool {
 	return inTime
 }
 
-// A column that only the kernel's test reads does not reach user space.
+// A column read only by the kernel's test is not sent to user space.
 func TestColumnsOfTheFilterAreNotSent(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, steps, "-O1", "-fno-optimize-sibling-calls")
@@ -478,8 +477,8 @@ func TestColumnsOfTheFilterAreNotSent(t *testing.T) {
 	r.end()
 }
 
-// There are more conditions on functions than a cookie has bits: the rest is
-// the engine's.
+// There are more conditions on functions than a cookie has bits: the engine tests the
+// rest.
 func TestMoreFactsThanBits(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, steps, "-O1", "-fno-optimize-sibling-calls")

@@ -10,7 +10,7 @@ import (
 	"endoscope/probes/uprobe/selection"
 )
 
-// ability is what the source can do about gates.
+// ability returns which gate operations the source supports, and why others are not.
 func (s *source) ability() plan.Ability {
 	var a plan.Ability
 	switch {
@@ -35,7 +35,7 @@ func (s *source) ability() plan.Ability {
 	return a
 }
 
-// Stats implements probes.Source. Calls that meet a shut gate are ignored, too.
+// Stats implements probes.Source. Calls ignored at a shut gate are included.
 func (s *source) Stats() probes.Stats {
 	p := s.provider
 	p.mu.Lock()
@@ -51,7 +51,7 @@ func (s *source) Stats() probes.Stats {
 	return st
 }
 
-// note remembers what has happened so far. Provider.mu is held.
+// note stores the current counters. The caller holds Provider.mu.
 func (s *source) note(in *program.Installation) {
 	s.pricing.look(in, len(s.resolution.Functions))
 	if c, err := in.Counters(&s.percpu); err == nil {

@@ -17,8 +17,8 @@ import (
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
-// One thread calls opener now and then, the other calls gated all the time,
-// with numbers that tell the calls apart.
+// One thread calls opener occasionally, the other calls gated all the time, with numbers
+// that identify the calls.
 const gateProgram = `
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -82,8 +82,8 @@ int main(int argc, char **argv)
 	return 0;
 }`
 
-// gateRun is a run in which opener's rows open the gate of gated's. all has every
-// call of gated.
+// gateRun is a run in which rows of opener open the gate of gated. all has every call of
+// gated.
 type gateRun struct {
 	opener, gated, all *record
 	activity           probes.Activity
@@ -92,7 +92,7 @@ type gateRun struct {
 
 const gateWithin = time.Millisecond
 
-// gatedRuns runs the program until a run shows what is tested, and checks each run.
+// gatedRuns repeats the program until a run covers the tested case, and checks each run.
 func gatedRuns(t *testing.T, o Options, opener, gated *plan.Acquire, during func(*gate.Gate), check func(gateRun) (shows error)) {
 	t.Helper()
 	testenv.NeedUprobes(t)
@@ -106,9 +106,9 @@ func gatedRuns(t *testing.T, o Options, opener, gated *plan.Acquire, during func
 	})
 }
 
-// runGate runs the program. The probes of all are attached last and therefore
-// run first: its clock is read before the gate is looked at. Where a busy machine
-// loses rows there is nothing to compare.
+// runGate runs the program. The probes of all are attached last and therefore run first:
+// its clock is read before the gate is checked. Runs in which a busy machine loses rows
+// are not compared.
 func runGate(t *testing.T, program string, o Options, opener, gated *plan.Acquire, during func(*gate.Gate)) (out gateRun, lost error) {
 	t.Helper()
 	target := run(t, program)
@@ -118,7 +118,7 @@ func runGate(t *testing.T, program string, o Options, opener, gated *plan.Acquir
 		t.Fatal(err)
 	}
 	defer set.Close()
-	g := set.Gate(2) // the others are nobody's
+	g := set.Gate(2) // gates 0 and 1 are not used
 	opener.Target, gated.Target = target.target(), target.target()
 	var sources []probes.Source
 	for _, spec := range []*plan.Acquire{opener, gated} {
@@ -165,10 +165,10 @@ func runGate(t *testing.T, program string, o Options, opener, gated *plan.Acquir
 	return out, lost
 }
 
-// check holds the run to the rule: of what is needed nothing is missing. A call
-// is needed if it comes behind a row of the opener, however closely, and not
-// further behind than the window. It returns why a run shows nothing: who calls
-// must have been given a processor while the gate was open, and while it was not.
+// check verifies that no required call is missing. A call is required if it follows a
+// row of the opener, however closely, within the window. It returns why a run covers
+// nothing: the calling thread must have run while the gate was open, and while it was
+// shut.
 func (r gateRun) check(t *testing.T, began string) (shows error) {
 	t.Helper()
 	opened := r.opener.ints("timestamp")
@@ -223,9 +223,9 @@ func (r gateRun) check(t *testing.T, began string) (shows error) {
 	return nil
 }
 
-// looks are when each call of all was seen and when its gate had been looked at
-// at the latest, which is when the one thread that makes them began the next one:
-// the program may be held up between its two probes for as long as it likes.
+// looks returns when each call of all was seen, and the latest time at which its gate
+// was checked: the time at which its only calling thread began the next call. The
+// program may be preempted between its two probes for any time.
 func (r gateRun) looks() (seen, looked []int64) {
 	seen, ids := r.all.ints("timestamp"), r.all.ints("arg0")
 	at := make(map[int64]int64, len(ids))
@@ -255,15 +255,15 @@ func TestGateBehindStart(t *testing.T) {
 	})
 }
 
-// TestGateBehindDuration: the opener's rows are long calls, at their returns;
-// what passes is calls with their durations.
+// TestGateBehindDuration: the opener's rows are long calls, at their returns; calls with
+// their durations pass the gate.
 func TestGateBehindDuration(t *testing.T) {
 	returnModes(t, func(t *testing.T, o Options) {
 		opener := testplan.Acquire(catalog.FunctionDuration, plan.Target{}, testplan.Named("opener"), "timestamp", "duration", "arg0", "start_time")
 		opener.Filter = testplan.Call(">", columnOf(opener, "duration"), &plan.Const{V: types.Dur(200_000)})
 		gated := testplan.Acquire(catalog.FunctionDuration, plan.Target{}, testplan.Named("gated"), "timestamp", "start_time", "arg0")
 		gatedRuns(t, o, opener, gated, nil, func(r gateRun) error {
-			if n := len(r.opener.rows); n < 40 { // the machine may hold up short ones
+			if n := len(r.opener.rows); n < 40 { // the machine may delay short ones
 				t.Errorf("%d rows of the opener", n)
 			}
 			ends, starts := r.opener.ints("timestamp"), r.opener.ints("start_time")
@@ -277,17 +277,17 @@ func TestGateBehindDuration(t *testing.T) {
 	})
 }
 
-// TestForcedGate: a gate that is forced open lets all calls pass, and is as if
-// it had never been when it is not.
+// TestForcedGate: a gate that is forced open lets all calls pass, and has no effect on
+// later calls once it is released.
 func TestForcedGate(t *testing.T) {
 	opener := testplan.Acquire(catalog.FunctionStart, plan.Target{}, testplan.Named("opener"), "timestamp")
 	gated := testplan.Acquire(catalog.FunctionStart, plan.Target{}, testplan.Named("gated"), "timestamp", "arg0")
 	var from, to int64
 	force := func(g *gate.Gate) {
-		time.Sleep(100 * time.Millisecond) // in which the opener decides
+		time.Sleep(100 * time.Millisecond) // the opener decides meanwhile
 		g.Force(true)
 		from = clock.Now()
-		time.Sleep(40 * time.Millisecond) // in which all calls pass
+		time.Sleep(40 * time.Millisecond) // all calls pass meanwhile
 		to = clock.Now()
 		g.Force(false)
 	}
@@ -316,7 +316,7 @@ func TestForcedGate(t *testing.T) {
 	})
 }
 
-// TestSequenceHasNoGate: it would have holes.
+// TestSequenceHasNoGate: a gate would leave holes in a sequence.
 func TestSequenceHasNoGate(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := run(t, testenv.CompileCText(t, gateProgram, "-pthread"))
@@ -335,8 +335,8 @@ func columnOf(a *plan.Acquire, name string) plan.Expr {
 	return &plan.Col{Index: i, Name: name, T: a.Out.Fields[i].Type}
 }
 
-// BenchmarkGate is what a call costs the target, as BenchmarkCall has it, whose
-// gate is shut or forced open; and one that opens a gate, which is open already.
+// BenchmarkGate measures the cost of a call, like BenchmarkCall, with a gate that is
+// shut or forced open, and of a call that opens a gate which is already open.
 func BenchmarkGate(b *testing.B) {
 	testenv.NeedUprobes(b)
 	target := benchTarget(b)
@@ -381,15 +381,15 @@ func BenchmarkGate(b *testing.B) {
 	}
 }
 
-// more waits until r has more rows than it has.
+// more waits until r has additional rows.
 func more(t *testing.T, r *record) {
 	t.Helper()
 	before := r.len()
 	testenv.Until(t, "more rows come", func() bool { return r.len() > before })
 }
 
-// TestDetachAndAttach: what is detached for a while gives no rows, costs nothing,
-// and goes on afterwards.
+// TestDetachAndAttach: a source that is detached for a while sends no rows, costs
+// nothing, and continues afterwards.
 func TestDetachAndAttach(t *testing.T) {
 	for name, o := range map[string]Options{"session": {}, "exits": {Returns: plan.ExitReturns}} {
 		t.Run(name, func(t *testing.T) {
@@ -417,7 +417,7 @@ func TestDetachAndAttach(t *testing.T) {
 			}
 			target.step()
 			more(t, sink)
-			for range 2 { // the second time there is nothing to do
+			for range 2 { // the second time has no effect
 				if _, err := src.Control(t.Context(), probes.Detach{}); err != nil {
 					t.Fatal(err)
 				}
@@ -427,7 +427,7 @@ func TestDetachAndAttach(t *testing.T) {
 			if n := len(p.Probes()); n != 0 {
 				t.Errorf("%d probes are listed while none is attached", n)
 			}
-			time.Sleep(60 * time.Millisecond) // in which the target makes calls
+			time.Sleep(60 * time.Millisecond) // the target makes calls meanwhile
 			to := clock.Now()
 			if n := src.Stats().Activity.Events; n != before {
 				t.Errorf("%d calls trapped while nothing was attached", n-before)
@@ -464,8 +464,8 @@ func TestDetachAndAttach(t *testing.T) {
 	}
 }
 
-// TestCallsWhileDetached: calls that return, or begin, while nothing is attached
-// give no rows, nor are they mistaken for each other where they have one frame.
+// TestCallsWhileDetached: calls that return, or begin, while nothing is attached make no
+// rows, and are not paired with each other where they share a frame.
 func TestCallsWhileDetached(t *testing.T) {
 	testenv.NeedUprobes(t)
 	program := testenv.CompileCText(t, prelude+`

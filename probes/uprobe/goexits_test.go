@@ -14,8 +14,8 @@ import (
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
-// soak is how long tests that stress run: the duration in ENDOSCOPE_SOAK, and
-// short where it is not set.
+// soak returns how long stress tests run: the duration in ENDOSCOPE_SOAK, or short where
+// it is not set.
 func soak(t *testing.T, short time.Duration) (d time.Duration, long bool) {
 	t.Helper()
 	text := os.Getenv("ENDOSCOPE_SOAK")
@@ -29,9 +29,9 @@ func soak(t *testing.T, short time.Duration) (d time.Duration, long bool) {
 	return d, true
 }
 
-// Goroutines change threads and their stacks move while calls are under way.
-// Each call is a row, or was left by a panic or Goexit and is counted; and the
-// durations are those that the program measures.
+// Goroutines change threads and their stacks move while calls are under way. Each call
+// is a row, or was left by a panic or Goexit and is counted; the durations agree with
+// the program's measurements.
 func TestGoReturns(t *testing.T) {
 	testenv.NeedUprobes(t)
 	lasts, long := soak(t, time.Second)
@@ -95,8 +95,8 @@ func TestGoReturns(t *testing.T) {
 			beyond = append(beyond, ns-durations[i])
 		}
 	}
-	// The program's measurement has the traps in it, and now and then another
-	// goroutine or program that was given the processor just there.
+	// The program's measurement includes the traps, and occasionally another goroutine
+	// or program scheduled at that point.
 	slices.Sort(beyond)
 	at := func(q float64) time.Duration { return time.Duration(beyond[int(q*float64(len(beyond)-1))]) }
 	t.Logf("%d rows; %d naps: the program measured %v more (median), %v (90%%), %v (99%%), %v at most", len(got.rows), len(beyond), at(.5), at(.9), at(.99), at(1))

@@ -20,15 +20,14 @@ import (
 	"endoscope/probes/uprobe/selection"
 )
 
-// growing is a source whose modules may be mapped while it runs (dlopen, exec):
-// a source for those that are known when it begins, if any, and one more for each
-// that comes. It hears of a mapping when it has been made and stops nobody for it:
-// calls until the probes are there are a gap, which is told. A library whose file
-// can be found beforehand has none (findExpected).
+// growing is a source whose modules may be mapped while it runs (dlopen, exec): it
+// consists of a source for the modules known at the start, if any, and one more for each
+// module mapped later. It is notified after a mapping has been made and does not stop
+// the process: calls until the probes are attached are a gap, which is reported. A
+// library whose file is found in advance has no gap (findExpected).
 //
-// Stop and the handling of mappings exclude each other by the watch, which is
-// closed first. growing.mu guards what is said beside them, and is held for
-// moments only.
+// Stop excludes the handling of mappings by closing the watch first. growing.mu guards
+// the fields below it, and is held only briefly.
 type growing struct {
 	provider *Provider
 	spec     *plan.Acquire
@@ -40,31 +39,31 @@ type growing struct {
 	watch    *process.MapWatch // nil before Start
 	matcher  *process.Matcher
 
-	// heard are mappings that have to be looked at: it takes longer to probe a library
-	// than the kernel's buffers last.
+	// heard queues mappings to be examined. To probe a library takes longer than the
+	// kernel's buffers last.
 	heard   chan process.Mapped
 	looking sync.WaitGroup
 
 	mu        sync.Mutex
-	parts     []*source                     // the first one included
-	known     map[mappedIn]selection.Change // probed, or as of that change without a function to probe
-	since     map[mappedIn]int64            // when files were mapped first that could not be probed then
+	parts     []*source                     // including the first one
+	known     map[mappedIn]selection.Change // 0: probed; else the change time of a file without matching functions
+	since     map[mappedIn]int64            // time of the first mapping of files that could not be probed then
 	stopped   bool
-	options   probes.Options // of Start, for the parts that come
-	suspended probes.Suspend // as was said last
+	options   probes.Options // of Start, for later parts
+	suspended probes.Suspend // the last command
 	done      chan struct{}  // closed when nothing is attached any more
 }
 
-// mappedIn is a file as maps tells it, and the process for which it is probed; 0:
-// for all of the target.
+// mappedIn is a file as in /proc/pid/maps, and the process for which it is probed; 0
+// means all processes of the target.
 type mappedIn struct {
 	file process.FileID
 	pid  int
 }
 
 const (
-	maxGrown = 1024 // modules that may come
-	maxHeard = 4096 // mappings that wait to be looked at
+	maxGrown = 1024 // maximum number of modules added
+	maxHeard = 4096 // maximum length of the queue of mappings
 )
 
 func newGrowing(p *Provider, spec *plan.Acquire, cols []calls.Column, links attach.Kind, c *resolve.Pending, first *source) *growing {
@@ -72,7 +71,7 @@ func newGrowing(p *Provider, spec *plan.Acquire, cols []calls.Column, links atta
 		provider: p, spec: spec, cols: cols, links: links, coming: c,
 		known: map[mappedIn]selection.Change{}, since: map[mappedIn]int64{}, done: make(chan struct{}), heard: make(chan process.Mapped, maxHeard), matcher: process.NewMatcher(spec.Target),
 	}
-	// What is left to be tested does not depend on the functions.
+	// The residual condition does not depend on the functions.
 	if values, err := calls.NewValues(spec, slices.Clone(cols), calls.ValuesOf(spec), nil); err == nil {
 		g.residual = calls.CompileFilter(p.o.Match, p.offset, spec, values, nil).Program.Residual
 	}
@@ -84,7 +83,7 @@ func newGrowing(p *Provider, spec *plan.Acquire, cols []calls.Column, links atta
 	return g
 }
 
-// note remembers the modules of a part, by the lock's holder or before Start.
+// note records the modules of a part. The caller holds mu, or calls it before Start.
 func (g *growing) note(s *source) {
 	s.owner = g
 	for _, m := range s.resolution.Modules.List {
@@ -101,7 +100,7 @@ func (g *growing) note(s *source) {
 	}
 }
 
-// key says for whom a file is probed when it is for process pid.
+// key returns the key of a file mapped by process pid.
 func (g *growing) key(id process.FileID, pid int) mappedIn {
 	t := g.spec.Target
 	if len(t.Processes)+len(t.Exes) > 0 {
@@ -110,7 +109,7 @@ func (g *growing) key(id process.FileID, pid int) mappedIn {
 	return mappedIn{id, pid}
 }
 
-// first is what was there when the query was prepared; nil: nothing.
+// first returns the part made when the query was prepared; nil if there is none.
 func (g *growing) first() *source {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -132,8 +131,8 @@ func (g *growing) each(f func(*source) error) error {
 	return errors.Join(errs...)
 }
 
-// Start implements probes.Source. The watch comes first: what is mapped while
-// the functions that are there are being probed is heard of.
+// Start implements probes.Source. Mappings made while the first part is being probed are
+// not missed: look finds those made before the watch began.
 func (g *growing) Start(ctx context.Context, sink probes.Sink, o probes.Options) error {
 	if s := g.first(); s != nil && s.refusal != nil {
 		return s.refusal
@@ -151,8 +150,7 @@ func (g *growing) Start(ctx context.Context, sink probes.Sink, o probes.Options)
 			return err
 		}
 	}
-	// Those that are mapped already, and came after Prepare has looked, are found
-	// by looking again.
+	// Modules mapped after Prepare and before the watch are found by a second look.
 	watch, err := process.WatchMappings(g.hear, g.missed, g.byName())
 	if err != nil {
 		forget()
@@ -182,8 +180,8 @@ func (g *growing) Start(ctx context.Context, sink probes.Sink, o probes.Options)
 	return nil
 }
 
-// keep tells the time while nothing else does, and ends the source with its
-// processes.
+// keep advances the watermark while there is no part, and stops the source when its
+// processes have ended.
 func (g *growing) keep(ended <-chan struct{}, forget func()) {
 	defer forget()
 	ticker := time.NewTicker(decode.MarkInterval)
@@ -226,7 +224,7 @@ func (g *growing) Stop() error {
 	return nil
 }
 
-// look finds what processes of the target have mapped, of which nothing was heard.
+// look finds modules that processes of the target have mapped without a notification.
 func (g *growing) look() {
 	running, err := process.Resolve(g.spec.Target)
 	if err != nil {
@@ -240,15 +238,15 @@ func (g *growing) look() {
 	}
 }
 
-// unwatch ends the watch. No more parts come then; what was mapped and is not probed
-// has been told.
+// unwatch ends the watch. No parts are added afterwards; mappings that were not probed
+// have been reported.
 func (g *growing) unwatch(watch *process.MapWatch) {
 	watch.Close()
 	close(g.heard)
 	g.looking.Wait()
 }
 
-// hear is called for each executable mapping of the machine.
+// hear is called for each executable mapping on the machine.
 func (g *growing) hear(m process.Mapped) {
 	if ok, err := g.coming.InModule("", "", filepath.Base(m.Path)); err != nil || !ok {
 		return
@@ -269,14 +267,15 @@ func (g *growing) hear(m process.Mapped) {
 	}
 }
 
-// mapped looks at a mapping that a process of the target has made, perhaps.
+// mapped examines a mapping, if a process of the target made it.
 func (g *growing) mapped(m process.Mapped) {
 	named := slices.Contains(g.spec.Target.PIDs, m.PID)
 	p, runs := process.Lookup(m.PID)
 	if !named && !(runs && g.matcher.Matches(p)) && !g.matcher.Meant(m.Program) {
 		return
 	}
-	// As maps tells it now: whether the file has a name, and how far it reaches.
+	// The current state of maps: whether the file has a name, and the extent of the
+	// mapping.
 	mappings, _ := process.Modules(m.PID)
 	there := false
 	for _, mp := range mappings {
@@ -287,24 +286,23 @@ func (g *growing) mapped(m process.Mapped) {
 	}
 	if !there {
 		if !runs || !named && !g.matcher.Matches(p) {
-			p = process.Process{PID: m.PID} // another has the pid now
+			p = process.Process{PID: m.PID} // the pid belongs to another process now
 		}
 		g.consider(selection.Mapping{Process: p, Mapping: m.Mapping, At: m.Time, Left: true})
 	}
 }
 
-// byName reports whether the target's processes are not only those that have the pids
-// which it says.
+// byName reports whether the target contains processes other than those given by pid.
 func (g *growing) byName() bool { return len(g.spec.Target.Processes)+len(g.spec.Target.Exes) > 0 }
 
-// missed is called when the kernel had no room to tell of so many mappings, and what
-// else processes do that start and end.
+// missed is called when the kernel had no room for n notifications of mappings, starts
+// or ends of processes.
 func (g *growing) missed(n uint64) {
 	g.merge.lost("calls in libraries, perhaps: the kernel had no room to tell of all that was loaded", n)
 	g.look()
 }
 
-// consider probes what was found unless that has been done.
+// consider probes a mapping unless that has been done.
 func (g *growing) consider(f selection.Mapping) {
 	name := filepath.Base(f.Mapping.Path)
 	if ok, err := g.coming.InModule("", "", name); err != nil || !ok {
@@ -327,7 +325,7 @@ func (g *growing) consider(f selection.Mapping) {
 	}
 	g.mu.Lock()
 	now, still := g.known[key]
-	over := still != known || now != as // another has come first
+	over := still != known || now != as // another goroutine was first
 	grown := len(g.parts)
 	if !over {
 		g.known[key] = 0
@@ -342,7 +340,7 @@ func (g *growing) consider(f selection.Mapping) {
 	}
 	err := g.grow(&f)
 	if err != nil && !f.Left && !f.Still() {
-		f.Left = true // while it was looked at: what was found there does not count
+		f.Left = true // it was unmapped meanwhile: what was found does not count
 		err = g.grow(&f)
 	}
 	if err != nil {
@@ -363,9 +361,9 @@ func (g *growing) consider(f selection.Mapping) {
 	g.merge.lost(fmt.Sprintf("calls in %s from its mapping until it was probed, a gap of %v", name, gap.Round(10*time.Microsecond)), 1)
 }
 
-// forget has a file that was not probed for err tried again when it is mapped
-// next, by whomever: what failed was perhaps this process, or the moment. One that
-// has no such function is, once it has changed.
+// forget allows another attempt for a file that was not probed because of err, when any
+// process maps it next: the cause may have been this process, or the moment. A file
+// without matching functions is tried again only after it has changed.
 func (g *growing) forget(key mappedIn, changed selection.Change, at int64, err error) {
 	var none *resolve.NoFunction
 	g.mu.Lock()
@@ -380,7 +378,7 @@ func (g *growing) forget(key mappedIn, changed selection.Change, at int64, err e
 	}
 }
 
-// grow probes the functions of a module that has come.
+// grow probes the functions of a newly mapped module.
 func (g *growing) grow(f *selection.Mapping) error {
 	if first := g.first(); first != nil && calls.Nests(g.spec) {
 		return first.extend(f)
@@ -420,7 +418,7 @@ func (g *growing) grow(f *selection.Mapping) error {
 	g.mu.Unlock()
 	sink := g.merge.add()
 	if err := s.Start(context.Background(), sink, g.options); err != nil {
-		sink.End(nil) // it gives nothing, and keeps nobody waiting
+		sink.End(nil) // no rows; removes it from the watermark
 		g.mu.Lock()
 		g.parts = slices.DeleteFunc(g.parts, func(part *source) bool { return part == s })
 		g.mu.Unlock()
@@ -432,16 +430,17 @@ func (g *growing) grow(f *selection.Mapping) error {
 	return nil
 }
 
-// errGone is of a library of a process that was asked for by its pid, and has ended.
+// errGone is returned for a library of a process selected by pid that has ended.
 var errGone = errors.New("its process has ended")
 
-// endedFirst is why libraries are not probed, of which there may be many.
+// endedFirst is one text for all libraries whose process ended first, because there may
+// be many.
 const endedFirst = "libraries whose process ended before they could be probed"
 
-// errStopped is of what came too late.
+// errStopped is returned for modules mapped too late.
 var errStopped = errors.New("the query has ended")
 
-// refuse says that a module which has come is not probed.
+// refuse reports that a newly mapped module is not probed.
 func (g *growing) refuse(name string, err error) {
 	var none *resolve.NoFunction
 	switch {
@@ -449,7 +448,7 @@ func (g *growing) refuse(name string, err error) {
 		g.merge.lost(fmt.Sprintf("calls in %s from its mapping until the query ended", name), 1)
 	case errors.As(err, &none):
 		if g.coming.Names == nil {
-			return // one of many, which need not have it
+			return // not every one of many modules has the function
 		}
 		said := none.Why.Msg
 		if none.Why.Hint != "" {
@@ -463,8 +462,8 @@ func (g *growing) refuse(name string, err error) {
 	}
 }
 
-// sizesBeside is what a module has to do that comes beside those of a source; nil: there
-// are none.
+// sizesBeside returns the requirement on sizes in a module added to those of first;
+// first is nil if there are none.
 func sizesBeside(spec *plan.Acquire, first *source) selection.Sizing {
 	switch {
 	case !selection.TestsSizes(spec):

@@ -23,7 +23,7 @@ __attribute__((noinline)) long plug_run(long n) { total += n; return n; }
 __attribute__((constructor)) static void first(void) { plug_run(1); }
 `
 
-// host loads a library, calls it and lets go of it, as it is told.
+// host loads, calls and unloads a library on command.
 const host = prelude + `
 #include <dlfcn.h>
 int main(void) {
@@ -52,7 +52,7 @@ func compilePlugin(t *testing.T) string {
 	return copyAs(t, testenv.CompileCText(t, plugin, "-O1", "-shared", "-fPIC"), "libplug.so")
 }
 
-// tell gives a host a command and waits until it has done it.
+// tell sends a command to a host and waits until it has been executed.
 func (r *running) tell(format string, args ...any) {
 	r.t.Helper()
 	fmt.Fprintf(r.in, format+"\n", args...)
@@ -61,7 +61,7 @@ func (r *running) tell(format string, args ...any) {
 	}
 }
 
-// probed waits until p probes so many places.
+// probed waits until p probes n sites.
 func probed(t *testing.T, p *Provider, n int) {
 	t.Helper()
 	testenv.UntilNil(t, fmt.Sprintf("%d places are probed", n), func() error {
@@ -72,9 +72,9 @@ func probed(t *testing.T, p *Provider, n int) {
 	})
 }
 
-// A library is probed when it is loaded; it still is when it was let go of and
-// loaded again; so is another file that is loaded in its place; and what happened
-// before it was probed is known to be missing.
+// A library is probed when it is loaded, and still after it was unloaded and loaded
+// again; so is another file loaded in its place. Calls before it was probed are reported
+// as missing.
 func TestLibraryLoadedLater(t *testing.T) {
 	testenv.NeedUprobes(t)
 	program, library := testenv.CompileCText(t, host, "-O1", "-ldl"), compilePlugin(t)
@@ -121,8 +121,8 @@ func TestLibraryLoadedLater(t *testing.T) {
 	}
 }
 
-// A library that the loader will find along its usual ways is probed where it
-// lies: nothing is missing, not even its constructor.
+// A library that the loader will find on its usual search path is probed in its file:
+// nothing is missing, not even its constructor.
 func TestLibraryExpected(t *testing.T) {
 	testenv.NeedUprobes(t)
 	library := compilePlugin(t)
@@ -140,8 +140,8 @@ func TestLibraryExpected(t *testing.T) {
 	}
 }
 
-// Processes of an executable that start later load libraries, too, also one that
-// has its own copy of everything in a root and mounts of its own.
+// Libraries loaded by later processes of an executable are probed, even in a process
+// with its own root, its own copies of all files and its own mounts.
 func TestLibraryLoadedInLaterProcesses(t *testing.T) {
 	testenv.NeedUprobes(t)
 	program, library := testenv.CompileCText(t, host, "-O1", "-ldl"), compilePlugin(t)
@@ -152,7 +152,7 @@ func TestLibraryLoadedInLaterProcesses(t *testing.T) {
 	r.tell("load %s", library)
 	probed(t, p, 1)
 	r.tell("call 10")
-	again := run(t, program) // the file is probed for all
+	again := run(t, program) // the file is already probed for all
 	again.step()
 	again.tell("load %s", library)
 	again.tell("call 20")
@@ -164,8 +164,8 @@ func TestLibraryLoadedInLaterProcesses(t *testing.T) {
 	}
 }
 
-// In a container the library is another file behind the same path; it is found
-// behind the process' root.
+// In a container the library is another file at the same path; it is found in the root
+// of the process.
 func TestLibraryLoadedInContainer(t *testing.T) {
 	testenv.NeedUprobes(t)
 	testenv.NeedRoot(t)
@@ -190,7 +190,7 @@ func TestLibraryLoadedInContainer(t *testing.T) {
 	}
 }
 
-// loadedBy are the files that a program has mapped when it runs.
+// loadedBy returns the files that a program has mapped when it runs.
 func loadedBy(t *testing.T, program string) (files []string) {
 	t.Helper()
 	out, err := exec.Command("ldd", program).Output()
@@ -205,7 +205,7 @@ func loadedBy(t *testing.T, program string) (files []string) {
 	return files
 }
 
-// put copies a file, with the directories that lead to it.
+// put copies a file, and creates its directories.
 func put(t *testing.T, from, to string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
@@ -214,8 +214,8 @@ func put(t *testing.T, from, to string) {
 	testenv.CopyFile(t, from, to)
 }
 
-// A name that no library can have is a mistake, and a library that nobody loads
-// may be one.
+// A name that no library can have is an error; a library that is not loaded may be a
+// mistake, and is reported.
 func TestModuleThatIsNotLoaded(t *testing.T) {
 	testenv.NeedUprobes(t)
 	p := provider(t, Options{})
@@ -234,7 +234,7 @@ func TestModuleThatIsNotLoaded(t *testing.T) {
 		t.Errorf("the notices are %q", notices)
 	}
 	src.Stop()
-	// What is loaded with the program and stays is not waited for.
+	// Modules loaded with the program for good are not waited for.
 	src, err = p.Prepare(context.Background(), of("libc.so.6"))
 	if err != nil {
 		t.Fatal(err)
@@ -243,13 +243,13 @@ func TestModuleThatIsNotLoaded(t *testing.T) {
 		t.Errorf("a library that every process needs is waited for: %T", src)
 	}
 	src.Stop()
-	// Where calls nest functions are added to those that are probed, whose programs know
-	// no more classes then.
+	// Where calls nest, functions are added to those that are probed, whose programs
+	// support no further classes then.
 	spec := testplan.Acquire(catalog.FunctionCall, r.target(), testplan.Call("and", testplan.Named("malloc"), testplan.Is(plan.SelectModule, "libc.so.7")), "timestamp", "receiver_class")
 	if _, err := p.Prepare(context.Background(), spec); err == nil {
 		t.Error("a sequence with classes waits for a module")
 	}
-	// A library that has come and has no such function is told.
+	// A newly mapped library without such a function is reported.
 	library := compilePlugin(t)
 	r.step()
 	_, got := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Call("and", testplan.Named("plug_rum"), testplan.Is(plan.SelectModule, "libplug.so")), "timestamp"))
@@ -262,8 +262,8 @@ func TestModuleThatIsNotLoaded(t *testing.T) {
 	got.wait(t)
 }
 
-// Where a library could not be probed it is tried again when it is mapped again, by
-// any process: what hindered may be gone.
+// A library that could not be probed is tried again when any process maps it next: the
+// cause may be gone.
 func TestLibraryTriedAgain(t *testing.T) {
 	testenv.NeedUprobes(t)
 	program, library := testenv.CompileCText(t, host, "-O1", "-ldl"), compilePlugin(t)
@@ -285,7 +285,7 @@ func TestLibraryTriedAgain(t *testing.T) {
 	again.tell("load %s", library)
 	probed(t, p, 1)
 	again.tell("call 20")
-	r.tell("call 10") // the file is probed for all
+	r.tell("call 10") // the file is already probed for all
 	if err := src.Stop(); err != nil {
 		t.Fatal(err)
 	}
@@ -294,8 +294,8 @@ func TestLibraryTriedAgain(t *testing.T) {
 	}
 }
 
-// A library without such a function is looked at again once its file has changed:
-// its inode may have become another file's.
+// A library without such a function is examined again once its file has changed: its
+// inode may have been reused.
 func TestLibraryChanged(t *testing.T) {
 	testenv.NeedUprobes(t)
 	program, library := testenv.CompileCText(t, host, "-O1", "-ldl"), compilePlugin(t)
@@ -326,7 +326,7 @@ func TestLibraryChanged(t *testing.T) {
 	}
 }
 
-// hasLost reports whether something was lost for a cause that begins so.
+// hasLost reports whether there is a loss whose cause has this prefix.
 func hasLost(r *record, cause string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

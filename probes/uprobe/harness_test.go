@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// record is a sink that keeps everything.
+// record is a sink that stores everything.
 type record struct {
 	mu     sync.Mutex
 	names  []string
@@ -42,7 +42,7 @@ type record struct {
 	lost   map[string]uint64
 	counts map[string]uint64
 	marks  []int64
-	late   int // rows behind a watermark that was given before
+	late   int // rows at or before an earlier watermark
 	time   int // column of the time, -1: none
 	ended  chan struct{}
 	err    error
@@ -115,14 +115,14 @@ func (r *record) End(err error) {
 	close(r.ended)
 }
 
-// causes are what was lost for, up to now.
+// causes returns the causes of the losses so far.
 func (r *record) causes() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Sorted(maps.Keys(r.lost))
 }
 
-// has reports whether a row has come whose column name is value.
+// has reports whether a row has value in the column name.
 func (r *record) has(name, value string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -144,7 +144,7 @@ func (r *record) wait(t testing.TB) *record {
 	return r
 }
 
-// ints is a column of numbers.
+// ints returns a column of numbers.
 func (r *record) ints(name string) []int64 {
 	c := slices.Index(r.names, name)
 	out := make([]int64, len(r.rows))
@@ -154,7 +154,7 @@ func (r *record) ints(name string) []int64 {
 	return out
 }
 
-// strings is a column of strings.
+// strings returns a column of strings.
 func (r *record) strings(name string) []string {
 	c := slices.Index(r.names, name)
 	out := make([]string, len(r.rows))
@@ -188,7 +188,7 @@ func run(t testing.TB, path string, args ...string) *running {
 	return runCommand(t, exec.Command(path, args...))
 }
 
-// runCommand is run for a command that is started in some way.
+// runCommand is run for a given command.
 func runCommand(t testing.TB, cmd *exec.Cmd) *running {
 	t.Helper()
 	cmd.Stderr = os.Stderr
@@ -223,11 +223,11 @@ func (r *running) line() string {
 	return r.out.Text()
 }
 
-// step lets the target go on to its next wait or its end.
+// step lets the target continue to its next wait or its end.
 func (r *running) step() { fmt.Fprintln(r.in, "go") }
 
-// finish lets the target run to its end and returns what it printed. fatal
-// exits are the target's business: the test says how it should end.
+// finish lets the target run to its end and returns its output. want is the expected
+// exit status, because fatal exits may be intended.
 func (r *running) finish(want string) []string {
 	r.t.Helper()
 	r.step()
@@ -246,7 +246,7 @@ func (r *running) finish(want string) []string {
 
 const success = "<nil>"
 
-// provider makes a provider that is closed with the test, and checks that it
+// provider returns a provider that is closed at the end of the test, and checks that it
 // left nothing attached.
 func provider(t testing.TB, o Options) *Provider {
 	t.Helper()

@@ -17,9 +17,9 @@ import (
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
-// told is a line of testdata/heap.c: what a thread says that it did.
+// told is a line printed by testdata/heap.c: what a thread did.
 type told struct {
-	op            byte // + was given, - gave back, ~ result of a function that allocates, ! of one that releases, . the end
+	op            byte // + allocated, - released, ~ result of an allocating function, ! of a releasing one, . the end
 	name          string
 	address, size int64
 }
@@ -27,7 +27,7 @@ type told struct {
 // thread is a thread of a process.
 type thread struct{ pid, tid int64 }
 
-// histories reads what the program's threads say.
+// histories parses the lines of the program's threads.
 func histories(t *testing.T, lines []string) map[thread][]told {
 	t.Helper()
 	out := map[thread][]told{}
@@ -56,7 +56,7 @@ type observed struct {
 
 var heapColumns = []string{"timestamp", "function_name", "address", "size", "pid", "tid"}
 
-// byThread are the rows of each thread, in their order.
+// byThread returns the rows of each thread, in order.
 func byThread(allocated, released *record) map[thread][]observed {
 	out := map[thread][]observed{}
 	for op, r := range map[byte]*record{'+': allocated, '-': released} {
@@ -77,13 +77,13 @@ func byThread(allocated, released *record) map[thread][]observed {
 	return out
 }
 
-// allocatorLibrary is how an allocator's rows name what a program calls.
+// allocatorLibrary describes how an allocator's rows name the calls of a program.
 type allocatorLibrary struct {
-	operators bool // those of C++ are its own
+	operators bool // it has its own C++ operators
 	memalign  bool // is one function with aligned_alloc
 }
 
-// is reports whether a row is what a thread says.
+// is reports whether a row is the call that a thread printed.
 func (l allocatorLibrary) is(got observed, s told) bool {
 	if got.op != s.op || got.address != s.address {
 		return false
@@ -92,13 +92,13 @@ func (l allocatorLibrary) is(got observed, s told) bool {
 	if strings.HasPrefix(name, "operator ") {
 		switch {
 		case l.operators && s.op == '+':
-			return got.size == s.size // which of its names a function has is the linker's
+			return got.size == s.size // the linker decides which of its names a function has
 		case l.operators:
-			return got.size == s.size || got.size == -1 // some go on as others that are not told the size
+			return got.size == s.size || got.size == -1 // some continue as others that do not receive the size
 		case s.op == '-':
 			return got.name == "free" && got.size == -1
 		case alignment != "":
-			// The C++ library asks for a multiple of it.
+			// The C++ library requests a multiple of the alignment.
 			a, _ := strconv.ParseInt(alignment, 10, 64)
 			s.name, s.size = "aligned_alloc", (s.size+a-1)/a*a
 		default:
@@ -114,9 +114,9 @@ func (l allocatorLibrary) is(got observed, s told) bool {
 	return got.name == s.name && got.size == s.size
 }
 
-// checkHistory compares a thread's rows with what it says: each row that is not of
-// a function of a library in between, in their order; of such functions what is
-// there after them.
+// checkHistory compares a thread's rows with what it printed: each row that is not of an
+// internal function of a library, in order; for such functions only what is left after
+// them.
 func (l allocatorLibrary) checkHistory(t *testing.T, history []told, rows []observed) (n int) {
 	t.Helper()
 	start := slices.IndexFunc(rows, func(o observed) bool { return o.op == '+' && o.size == 4242 })
@@ -181,8 +181,8 @@ func (l allocatorLibrary) checkHistory(t *testing.T, history []told, rows []obse
 	return n
 }
 
-// What a program does with memory is told call by call: by C and C++, with each
-// allocator, by threads, at their end, in constructors and in a child.
+// A program's use of memory is reported call by call: by C and C++, with each allocator,
+// in threads, at their end, in constructors and in a child.
 func TestHeapByProgram(t *testing.T) {
 	testenv.NeedUprobes(t)
 	for _, c := range []struct {
@@ -190,7 +190,7 @@ func TestHeapByProgram(t *testing.T) {
 		compiler []string
 		preload  string
 		library  allocatorLibrary
-		throws   bool // its operators do, where there is no memory
+		throws   bool // its operators throw if there is no memory
 	}{
 		{"C, glibc", []string{"gcc", "-x", "c"}, "", allocatorLibrary{memalign: true}, false},
 		{"C++, glibc", []string{"g++", "-x", "c++"}, "", allocatorLibrary{memalign: true}, true},
@@ -216,7 +216,7 @@ func TestHeapByProgram(t *testing.T) {
 			}
 			p := provider(t, Options{})
 			r := runCommand(t, cmd)
-			exe := plan.Target{Exes: []string{target}} // its child, too
+			exe := plan.Target{Exes: []string{target}} // includes its child
 			srcA, allocated := start(t, p, testplan.Acquire(catalog.Allocation, exe, nil, heapColumns...))
 			srcB, released := start(t, p, testplan.Acquire(catalog.Deallocation, exe, nil, heapColumns...))
 			t.Log(strings.Join(append(srcA.Info().Notices, srcB.Info().Notices...), "\n"))

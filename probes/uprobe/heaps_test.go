@@ -16,8 +16,8 @@ import (
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
-// heaps calls the functions that mimalloc has besides C's, and says what each gave
-// and took back, and how much was asked for.
+// heaps calls the functions that mimalloc has besides C's, and prints what each
+// allocated and released, and the size requested.
 const heaps = prelude + `
 #include <stdint.h>
 typedef struct heap heap;
@@ -76,7 +76,8 @@ int main(void)
 	return 0;
 }`
 
-// What heaps of mimalloc give and take back is told call by call, a failed call as none.
+// Allocations and releases in heaps of mimalloc are reported call by call; a failed call
+// is no row.
 func TestAllocationsOfHeaps(t *testing.T) {
 	testenv.NeedUprobes(t)
 	library := preloaded(t, "libmimalloc.so.2.0")
@@ -94,7 +95,7 @@ func TestAllocationsOfHeaps(t *testing.T) {
 	var got, names []string
 	for _, rows := range byThread(allocated, released) {
 		rows = rows[max(0, slices.IndexFunc(rows, func(o observed) bool { return o.size == 4242 })):]
-		for _, o := range rows[:min(len(rows), len(want))] { // then it prints
+		for _, o := range rows[:min(len(rows), len(want))] { // later rows are from printing
 			got = append(got, fmt.Sprintf("%c %x %d", o.op, o.address, o.size))
 			names = append(names, o.name)
 		}
@@ -104,7 +105,8 @@ func TestAllocationsOfHeaps(t *testing.T) {
 	}
 }
 
-// Operators that a program has of its own, over memory of its own, are its allocator.
+// Operators that a program defines, over memory of its own, are treated as its
+// allocator.
 func TestAllocationsOfOwnOperators(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := compileCC(t, prelude+`
@@ -136,6 +138,6 @@ int main() { ready(); for (long i = 1; i <= 100; i++) { drops(makes()); arrays(i
 		t.Errorf("%d allocations of %d bytes", n, size)
 	}
 	if n, size := total(released); n != 200 || size != 100*40 {
-		t.Errorf("%d deallocations of %d bytes", n, size) // those of arrays are not told
+		t.Errorf("%d deallocations of %d bytes", n, size) // those of arrays are not reported
 	}
 }

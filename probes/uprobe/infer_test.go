@@ -28,7 +28,7 @@ func countByFunction(r *running, names ...string) *plan.Acquire {
 		[]plan.Expr{col("function_name")}, agg("count"))
 }
 
-// counted are the counts of a record, from partial rows and from rows.
+// counted returns the counts of a record, from partial rows and rows.
 func counted(t *testing.T, spec *plan.Acquire, r *record) map[string]int64 {
 	t.Helper()
 	out := map[string]int64{}
@@ -38,8 +38,8 @@ func counted(t *testing.T, spec *plan.Acquire, r *record) map[string]int64 {
 	return out
 }
 
-// Functions that follow are counted also where calls are given singly, because
-// the kernel finds no room for their groups.
+// Inferred functions are counted even where calls become rows because the kernel finds
+// no room for their groups.
 func TestInferredRows(t *testing.T) {
 	testenv.NeedUprobes(t)
 	r := run(t, testenv.CompileCText(t, inferable, "-O1", "-rdynamic"))
@@ -66,8 +66,8 @@ func TestInferredRows(t *testing.T) {
 	}
 }
 
-// What follows from a function that the kernel refuses is not counted by halves:
-// it is named.
+// Functions inferred from one that the kernel refuses are not counted partially; they
+// are reported by name.
 func TestInferredFromRefused(t *testing.T) {
 	testenv.NeedUprobes(t)
 	r := run(t, testenv.CompileCText(t, inferable, "-O1", "-rdynamic"))
@@ -81,7 +81,7 @@ func TestInferredFromRefused(t *testing.T) {
 	if len(s.resolution.Inferred) != 1 {
 		t.Fatalf("%d functions are inferred, want shared alone", len(s.resolution.Inferred))
 	}
-	// As if right had been taken to have an instruction that the kernel refuses.
+	// As if right had been assumed to have an instruction that the kernel refuses.
 	w := &s.resolution.Functions[slices.IndexFunc(s.resolution.Functions, func(w calls.Function) bool { return w.Label.Function == "right" })]
 	code := make([]byte, 64)
 	if _, err := s.resolution.Modules.List[0].File.ReadAt(code, int64(w.Site.Offset)); err != nil {
@@ -106,7 +106,7 @@ func TestInferredFromRefused(t *testing.T) {
 	}
 }
 
-// What the file says of calls does not hold of a program that has changed them.
+// Inferences from the file do not apply to a program that has modified its calls.
 func TestInferredOfPatchedCode(t *testing.T) {
 	testenv.NeedUprobes(t)
 	const text = prelude + `

@@ -22,8 +22,8 @@ import (
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
-// javaProgram calls methods, and says how often: some recursive, some often
-// enough to be compiled, some left by exceptions, some from several threads.
+// javaProgram calls methods and prints how often: some recursive, some often enough to
+// be compiled, some left by exceptions, some from several threads.
 const javaProgram = `
 package app;
 import java.util.concurrent.atomic.AtomicLong;
@@ -77,7 +77,7 @@ func runJava(t *testing.T, flags ...string) *running {
 	return runJavaBy(t, testenv.NeedProgram(t, "java"), flags...)
 }
 
-// runJavaBy is runJava by a launcher of the caller's choice.
+// runJavaBy is runJava with a given launcher.
 func runJavaBy(t *testing.T, java string, flags ...string) *running {
 	t.Helper()
 	javac := testenv.NeedProgram(t, "javac")
@@ -91,8 +91,8 @@ func runJavaBy(t *testing.T, java string, flags ...string) *running {
 	return run(t, java, append(append([]string{"-Xmx64m"}, flags...), "-cp", dir, "app.Main")...)
 }
 
-// ownJava is a copy of the launcher, with the installation beside it as it expects: no
-// other test's machine is of this executable.
+// ownJava returns a copy of the launcher, with the installation next to it where it
+// expects it: no other test's machine runs this executable.
 func ownJava(t *testing.T) string {
 	t.Helper()
 	installed, err := filepath.EvalSymlinks(testenv.NeedProgram(t, "java"))
@@ -115,7 +115,7 @@ func ofApp() plan.Expr {
 	return testplan.Call("like", testplan.SelectColumn(plan.SelectClass), testplan.Constant("app.Main%"))
 }
 
-// said is what the program counted.
+// said returns the counts that the program printed.
 func said(t *testing.T, lines []string) map[string]int {
 	t.Helper()
 	counts := map[string]int{}
@@ -126,7 +126,7 @@ func said(t *testing.T, lines []string) map[string]int {
 	return counts
 }
 
-// ofNames leaves the counts of functions that the program counts.
+// ofNames returns the counts in have of the functions that want contains.
 func ofNames(have, want map[string]int) map[string]int {
 	out := map[string]int{}
 	for name := range want {
@@ -135,8 +135,8 @@ func ofNames(have, want map[string]int) map[string]int {
 	return out
 }
 
-// Each call of a method is told, whether it is interpreted or compiled, and
-// whether it returns or throws.
+// Each call of a method is reported, interpreted or compiled, and whether it returns or
+// throws.
 func TestJavaMethods(t *testing.T) {
 	testenv.NeedUprobes(t)
 	for _, stream := range []string{catalog.FunctionStart, catalog.FunctionEnd, catalog.FunctionDuration} {
@@ -163,8 +163,8 @@ func TestJavaMethods(t *testing.T) {
 	}
 }
 
-// Methods that are overloaded have names with their parameters, and with their
-// descriptors, beside the one that they share; a method is selected by any.
+// Overloaded methods have names with their parameters, and with their descriptors,
+// besides the common name; a method is selected by any of them.
 func TestJavaOverloads(t *testing.T) {
 	testenv.NeedUprobes(t)
 	p := provider(t, Options{})
@@ -192,8 +192,8 @@ func TestJavaOverloads(t *testing.T) {
 	}
 }
 
-// A name that no method of a loaded class has is refused with those that resemble it;
-// of a class that is not loaded it is said, for it may be loaded yet.
+// A name of no method of a loaded class is refused with a list of similar names. If the
+// class is not loaded, a notice says so, because it may be loaded later.
 func TestJavaNames(t *testing.T) {
 	testenv.NeedUprobes(t)
 	p := provider(t, Options{})
@@ -226,8 +226,8 @@ func TestJavaNames(t *testing.T) {
 	r.finish(success)
 }
 
-// machine passes the probes of calls as a Java machine does that has unloaded a
-// class and put the texts of another one where its were.
+// machine passes the probes of calls like a Java machine that has unloaded a class and
+// placed the texts of another one at the same addresses.
 var machine = strings.ReplaceAll(marks, `\"app\"`, `\"hotspot\"`) + `
 static char class[200], method[200], signature[] = "()V";
 #define TEXTS "8@%0 8@%1 8@%2 8@%3 8@%4 8@%5 8@%6"
@@ -252,9 +252,9 @@ void play(const char *c, const char *m) {
 }
 `
 
-// A virtual thread goes on on another thread than the one on which it entered a
-// method: of threads that carry such ones no call is told as another's, and those that
-// would need returns are lost by that name.
+// A virtual thread may continue on a different thread than the one on which it entered a
+// method: calls on carrier threads are not attributed to other calls, and events that
+// need returns are reported as lost with this cause.
 func TestJavaVirtualThreads(t *testing.T) {
 	testenv.NeedUprobes(t)
 	library := copyAs(t, testenv.CompileCText(t, machine, "-O1", "-shared", "-fPIC"), java.Library)
@@ -287,8 +287,8 @@ int main(void) {
 	}
 }
 
-// Texts that lie where those of another method did are another method's, whether
-// that one was selected or not.
+// Texts at the former addresses of another method's texts belong to the new method,
+// whether or not the other was selected.
 func TestJavaTextsInTheSamePlace(t *testing.T) {
 	testenv.NeedUprobes(t)
 	library := copyAs(t, testenv.CompileCText(t, machine, "-O1", "-shared", "-fPIC"), java.Library)
@@ -319,8 +319,8 @@ int main(void) {
 	}
 }
 
-// When there is no number left for a method its calls are lost, and the loss named:
-// none is told as another method's.
+// When there is no number left for a method, its calls are lost with this cause, and
+// none is attributed to another method.
 func TestJavaMethodsTooMany(t *testing.T) {
 	testenv.NeedUprobes(t)
 	p := provider(t, Options{})
@@ -348,7 +348,7 @@ func TestJavaMethodsTooMany(t *testing.T) {
 	}
 }
 
-// In a thread's sequence each method that is entered is left, in turn.
+// In a thread's sequence each method that is entered is left, in reverse order.
 func TestJavaSequence(t *testing.T) {
 	testenv.NeedUprobes(t)
 	p := provider(t, Options{})
@@ -408,7 +408,7 @@ func TestJavaDurations(t *testing.T) {
 	}
 }
 
-// A machine that begins later and tells no methods is counted.
+// A machine that starts later and does not report methods is counted.
 func TestJavaSilentNewcomer(t *testing.T) {
 	testenv.NeedUprobes(t)
 	p := provider(t, Options{})
@@ -427,7 +427,7 @@ func TestJavaSilentNewcomer(t *testing.T) {
 	}
 }
 
-// A machine that does not tell its calls is refused with how it would.
+// A machine that does not report its calls is refused, with a hint how to enable it.
 func TestJavaRefused(t *testing.T) {
 	testenv.NeedUprobes(t)
 	p := provider(t, Options{})
@@ -463,7 +463,7 @@ func TestJavaRefused(t *testing.T) {
 			}
 		}
 	}
-	// The machine's own functions, and the program that starts it, are in modules.
+	// The machine's own functions, and those of its launcher, are in modules.
 	src, err = p.Prepare(context.Background(), testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Call("and", testplan.Named("JNI_CreateJavaVM"), testplan.Is(plan.SelectModule, java.Library)), "timestamp"))
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
-// visited is a library that does nothing of its own accord.
+// visited is a library without a constructor.
 const visited = `
 volatile long total;
 __attribute__((noinline)) long plug_run(long n) { total += n; return n; }
@@ -22,9 +22,9 @@ __attribute__((noinline)) long plug_run(long n) { total += n; return n; }
 
 const gapCause = "calls in libplug.so from its mapping until it was probed, a gap of "
 
-// A library that a program loads, calls and leaves, again and again, is probed though it
-// may be gone whenever anybody looks. Calls before that are the gap that is told, and
-// those after it are rows.
+// A library that a program loads, calls and unloads repeatedly is probed, although it
+// may be unmapped at any time it is examined. Calls before that are a gap, which is
+// reported; calls after it are rows.
 func TestLibraryThatLeaves(t *testing.T) {
 	testenv.NeedUprobes(t)
 	program := testenv.CompileCText(t, prelude+`
@@ -77,7 +77,7 @@ int main(int argc, char **argv) {
 			}
 			for cause, times := range got.lost {
 				if strings.HasPrefix(cause, "libplug.so was loaded and is not probed") {
-					continue // it was coming or going while it was looked at
+					continue // it was being loaded or unloaded at the time
 				}
 				gap, err := time.ParseDuration(strings.TrimPrefix(cause, gapCause))
 				if err != nil || times != 1 {
@@ -92,8 +92,8 @@ int main(int argc, char **argv) {
 	}
 }
 
-// Programs that load a library, call it and end may be gone, and the library's file, too:
-// each call is a row, or a gap is told.
+// Programs that load a library, call it and end may be gone, and the library's file as
+// well: each call is a row, or a gap is reported.
 func TestLibraryOfProgramsThatEnd(t *testing.T) {
 	testenv.NeedUprobes(t)
 	library := testenv.CompileCText(t, visited, "-O1", "-shared", "-fPIC")
@@ -116,7 +116,7 @@ int main(int argc, char **argv) {
 				target = plan.Target{Processes: []string{filepath.Base(path)}}
 			}
 			p := provider(t, Options{})
-			run(t, path) // for a name there must be a process
+			run(t, path) // a name needs a running process
 			src, got := start(t, p, testplan.Acquire(catalog.FunctionStart, target, testplan.InPlugin(), "timestamp", "pid"))
 			for i := range programs {
 				own := copyAs(t, library, "libplug.so")

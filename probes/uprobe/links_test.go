@@ -15,7 +15,7 @@ import (
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
-// The session's setting decides over what the provider would take.
+// The session's setting overrides the provider's choice.
 func TestSettingDecidesLinks(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, worker, "-O1")
@@ -67,7 +67,7 @@ func TestKindsOfLinkAtOneSite(t *testing.T) {
 	}
 }
 
-// A main thread that leaves does not take the probes of the others with it.
+// When the main thread exits, the probes of the other threads remain.
 func TestMainThreadLeaves(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, prelude+`
@@ -91,8 +91,8 @@ int main(void) { ready(); pthread_t t; first = pthread_self(); work(1); pthread_
 	})
 }
 
-// What perf events cannot do in reasonable time, or for want of descriptors, is
-// refused before anything is attached.
+// What perf events cannot do in reasonable time, or for lack of descriptors, is refused
+// before anything is attached.
 func TestLimitsOfPerfEvents(t *testing.T) {
 	testenv.NeedUprobes(t)
 	needFeature(t, attach.FeaturePerf)
@@ -130,7 +130,7 @@ func TestLimitsOfPerfEvents(t *testing.T) {
 	refused(t, err, "111 functions would take 222 probes by perf events, and this process may open ", "choose functions by name, or raise the limit (ulimit -n)")
 }
 
-// A site that the kernel refuses is told by its index, and nothing stays.
+// A refused site is reported by its index, and nothing stays attached.
 func TestRefusedPerfEvent(t *testing.T) {
 	testenv.NeedUprobes(t)
 	needFeature(t, attach.FeaturePerf)
@@ -142,7 +142,7 @@ func TestRefusedPerfEvent(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := src.(*source)
-	// An offset beyond the file, as if it had changed since.
+	// An offset beyond the end of the file, as after a change.
 	bad := s.resolution.Functions[0]
 	bad.Site.Offset, bad.Label.Function = 1<<40, "gone"
 	s.resolution.Functions = append(s.resolution.Functions, bad)

@@ -8,8 +8,8 @@ import (
 	"endoscope/probes/uprobe/program"
 )
 
-// Load implements probes.Source: it loads the query's programs, which takes
-// milliseconds, so that Start has only to attach them.
+// Load implements probes.Source. It loads the query's programs, which takes
+// milliseconds, so that Start only has to attach them.
 func (s *source) Load(ctx context.Context, o probes.Options) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -28,7 +28,7 @@ func (s *source) Load(ctx context.Context, o probes.Options) error {
 	return err
 }
 
-// install loads s's programs. Provider.mu is held.
+// install loads the programs of s. The caller holds Provider.mu.
 func (p *Provider) install(s *source) (*program.Installation, error) {
 	if p.kernel == nil {
 		c, err := p.compiled()
@@ -45,7 +45,7 @@ func (p *Provider) install(s *source) (*program.Installation, error) {
 	return p.kernel.Install(s.setup())
 }
 
-// unload undoes Load, if what it loaded was not used.
+// unload undoes Load if its programs were not used.
 func (p *Provider) unload(s *source) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -32,8 +32,8 @@ func programCount(t testing.TB) (n int) {
 	return n
 }
 
-// What is loaded attaches nothing, is used by Start, and goes with Stop whether it
-// was started or not.
+// Load attaches nothing. Start uses what was loaded, and Stop unloads it whether or not
+// the source was started.
 func TestLoad(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, steps, "-O1", "-fno-optimize-sibling-calls")
@@ -72,23 +72,23 @@ func TestLoad(t *testing.T) {
 	if n := len(sink.rows); n != 10 {
 		t.Errorf("%d rows of 10 calls", n)
 	}
-	p.kernel.WarmUp.Close() // which may still be at it
+	p.kernel.WarmUp.Close() // it may still be running
 	if n := programCount(t); n != before {
 		t.Errorf("%d programs are left, %d were before", n, before)
 	}
-	// A target that ends meanwhile is refused, and nothing is left of it.
+	// A target that has ended meanwhile is refused, and nothing is left loaded.
 	late := prepare()
 	r.end()
 	if err := late.Start(context.Background(), newRecord(spec), probes.Options{}); err == nil {
 		t.Error("a process that has ended was probed")
 	}
-	p.kernel.WarmUp.Close() // which may still be at it
+	p.kernel.WarmUp.Close() // it may still be running
 	if n := programCount(t); n != before {
 		t.Errorf("%d programs are left of a start that failed, %d were before", n, before)
 	}
 }
 
-// With Prompt the programs wake the reader for each event; else only when much is
+// With Prompt the programs wake the reader for each event; otherwise only when much is
 // waiting.
 func TestPrompt(t *testing.T) {
 	testenv.NeedUprobes(t)

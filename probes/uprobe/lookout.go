@@ -9,20 +9,21 @@ import (
 	"endoscope/probes/uprobe/resolve"
 )
 
-// lookEvery is how often it is looked whether what a source observes is still what it
-// was. Queries and triggers may run for weeks.
+// lookEvery is the interval of checks for changes in what a source observes. Queries and
+// triggers may run for weeks.
 const lookEvery = time.Second
 
-// lookout tells the sink, while a source runs, what it cannot observe of what comes.
+// lookout reports to the sink, while a source runs, new processes and files that it
+// cannot observe.
 type lookout struct {
 	source *source
-	// machines says that others may come, and known are the processes of which nothing
-	// is to be told any more; suspects have not told methods when they were seen first.
+	// machines: other Java machines may start. known are the processes that need no
+	// further report; suspects did not report methods when they were first seen.
 	machines        bool
 	known, suspects []process.Process
 }
 
-// newLookout is nil where there is nothing to look after. The source is not armed yet.
+// newLookout returns nil where there is nothing to check. The source is not armed yet.
 func (s *source) newLookout() *lookout {
 	t := s.spec.Target
 	l := &lookout{source: s, machines: s.resolution.IsJava() && len(t.Processes)+len(t.Exes) > 0, known: s.resolution.Running}
@@ -32,10 +33,10 @@ func (s *source) newLookout() *lookout {
 	return l
 }
 
-// silentMachines is why calls of machines are not observed that begin later.
+// silentMachines is why calls of later Java machines are not observed.
 const silentMachines = "Java machines that have begun and tell no methods: " + java.Hint
 
-// run looks until the source ends.
+// run checks until the source ends.
 func (l *lookout) run() {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -60,8 +61,8 @@ func (l *lookout) run() {
 	}
 }
 
-// silent counts the machines that have come since and do not tell of calls, when they are
-// seen the second time: one that has only begun may not have read its settings.
+// silent counts new machines that do not report calls. They are counted when seen for
+// the second time: a machine that has just started may not have read its settings yet.
 func (l *lookout) silent() (n uint64) {
 	if !l.machines {
 		return 0

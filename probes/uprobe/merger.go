@@ -10,17 +10,17 @@ import (
 	"endoscope/probes/clock"
 )
 
-// merge makes one stream of those of several sources, which come and go: its
-// watermark is the lowest of theirs. Its methods, and those of the parts' sinks,
-// may be called from several goroutines.
+// merge combines the streams of several sources, which are added and removed while it
+// runs. Its watermark is the minimum of theirs. Its methods, and those of the parts'
+// sinks, are safe for concurrent use.
 type merge struct {
 	sink     probes.Sink
-	lateness int64 // how far the watermark stays behind the clock where there is no part
+	lateness int64 // delay of the watermark behind the clock where there is no part
 
 	mu    sync.Mutex // held while the sink is called
 	parts map[*mergePart]bool
 	mark  int64
-	err   error // of the part that failed first
+	err   error // of the first part that failed
 	ended bool
 }
 
@@ -34,8 +34,7 @@ func newMerge(sink probes.Sink, lateness int64) *merge {
 	return &merge{sink: sink, lateness: lateness, parts: map[*mergePart]bool{}, mark: math.MinInt64}
 }
 
-// add makes the sink of another source. What that gives comes after everything
-// that was promised before the call.
+// add returns a sink for another source. Its rows come after the current watermark.
 func (m *merge) add() *mergePart {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -44,7 +43,7 @@ func (m *merge) add() *mergePart {
 	return p
 }
 
-// idle lets time go on where no part does it.
+// idle advances the watermark while there is no part.
 func (m *merge) idle() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -53,7 +52,7 @@ func (m *merge) idle() {
 	}
 }
 
-// advance tells the watermark, if it is later. m.mu is held.
+// advance sends the watermark if it has increased. The caller holds m.mu.
 func (m *merge) advance(t int64) {
 	for p := range m.parts {
 		t = min(t, p.mark)
@@ -80,13 +79,13 @@ func (m *merge) count(cause string, n uint64) {
 	}
 }
 
-// end ends the stream, for err or what a part ended for. Parts have ended.
+// end ends the stream with err, or with the error of a part. All parts have ended.
 func (m *merge) end(err error) {
 	m.mu.Lock()
 	m.ended = true
 	err = errors.Join(err, m.err)
 	m.mu.Unlock()
-	m.sink.End(err) // whose receiver may look at us
+	m.sink.End(err) // the receiver may call us
 }
 
 // Push implements probes.Sink.
@@ -117,7 +116,7 @@ func (p *mergePart) Lost(cause string, n uint64) { p.lost(cause, n) }
 // Count implements probes.Sink.
 func (p *mergePart) Count(cause string, n uint64) { p.count(cause, n) }
 
-// End implements probes.Sink: the others go on.
+// End implements probes.Sink. The other parts continue.
 func (p *mergePart) End(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

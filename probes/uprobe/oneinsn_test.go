@@ -13,9 +13,9 @@ import (
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
-// Where the instruction by which a function is entered is also the one by which
-// it leaves, its two probes are at one place, and the entry's must run first. If
-// it did not, each call would seem to last until the next.
+// Where a function is entered and left by the same instruction, its two probes are at
+// one site, and the entry's must run first. Otherwise each call would seem to last until
+// the next.
 func TestEnteredAndLeftAtOneInstruction(t *testing.T) {
 	testenv.NeedUprobes(t)
 	const calls, apart = 20, 2 * time.Millisecond
@@ -56,7 +56,7 @@ int main(void) {
 				}
 				want := maps.Clone(want)
 				if n := strings.Join(src.Info().Notices, "; "); !strings.Contains(n, "late (may leave before it comes to the instruction that counts its calls)") {
-					want["late"] = calls // a kernel to which both nops are the same
+					want["late"] = calls // if the kernel treats both nops alike
 				}
 				r.finish(success)
 				got.wait(t)
@@ -66,7 +66,7 @@ int main(void) {
 				if len(got.counts)+len(got.lost) > 0 {
 					t.Errorf("counts %v, lost %v", got.counts, got.lost)
 				}
-				// One or the other may have been interrupted.
+				// Some of them may have been interrupted.
 				durations, long := got.ints("duration"), 0
 				for _, d := range durations {
 					if d > int64(apart) {

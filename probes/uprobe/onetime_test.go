@@ -10,9 +10,9 @@ import (
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
-// A query begins and ends for all of its functions at one instant, though the kernel
-// attaches and detaches them one after the other: of functions that a program calls in
-// turn none has been called more than once more than another.
+// A query begins and ends for all of its functions at one instant, although the kernel
+// attaches and detaches them one after the other: for functions that a program calls in
+// turn, the numbers of calls differ by at most one.
 func TestFunctionsBeginAndEndTogether(t *testing.T) {
 	testenv.NeedUprobes(t)
 	const functions = 200
@@ -30,12 +30,12 @@ int main(void) {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	ready();
 	for (;;) { `+calls.String()+` usleep(100); }
-}`, "-O1", "-fno-omit-frame-pointer") // which begin with push: a turn takes less than to attach them
+}`, "-O1", "-fno-omit-frame-pointer") // they begin with push: a turn takes less time than attaching them
 	for _, stream := range []string{catalog.FunctionStart, catalog.FunctionDuration} {
 		t.Run(stream, func(t *testing.T) {
 			p := provider(t, Options{})
 			r := run(t, target)
-			r.step() // it is in the middle of its turns all the time
+			r.step() // it is always within a turn
 			src, got := start(t, p, testplan.Acquire(stream, r.target(), testplan.Named(names...), "function_name"))
 			rows := func() int {
 				got.mu.Lock()

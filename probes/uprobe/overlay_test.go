@@ -12,9 +12,9 @@ import (
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
-// Of a library that all processes share only the calls of an executable are
-// wanted: the program looks at the process's, and finds the number that the
-// kernel has of its device, though stat says another.
+// Of a library shared by all processes only the calls of one executable are selected:
+// the program checks the process's executable, by the device number of the kernel, which
+// differs from that of stat.
 func TestExecutableOnAnOverlay(t *testing.T) {
 	testenv.NeedUprobes(t)
 	dir := testenv.Overlay(t)

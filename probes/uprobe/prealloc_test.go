@@ -12,9 +12,8 @@ import (
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
-// What the kernel is given when tables are preallocated, and that queries that
-// use each of them are none the worse: targets, calls under way, goroutines,
-// groups and buckets.
+// The maps are created preallocated, and queries that use each of them still work:
+// targets, calls under way, goroutines, groups and buckets.
 func TestPreallocatedTables(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, prelude+`

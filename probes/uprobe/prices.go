@@ -16,8 +16,8 @@ import (
 	"endoscope/probes/uprobe/program"
 )
 
-// knownCosts are the prices that were measured on this machine before; else
-// they are measured now, which takes tens of milliseconds, and kept.
+// knownCosts returns the prices measured on this machine. Without a cached table it
+// measures them, which takes tens of milliseconds, and caches them.
 func (p *Provider) knownCosts() calls.Costs {
 	if p.o.Prices != nil {
 		return calls.Costs{Measured: p.o.Prices}
@@ -28,13 +28,13 @@ func (p *Provider) knownCosts() calls.Costs {
 	}
 	table, err := calibrate.UserCache().Table(pricesOf(links), func() (calibrate.Table, error) { return p.measure(links) })
 	if err != nil {
-		return calls.Costs{} // estimates are good enough to go on, and EXPLAIN says so
+		return calls.Costs{} // estimates suffice; EXPLAIN marks them as such
 	}
 	return calls.Costs{Measured: table}
 }
 
-// pricesOf lists what is measured through a kind of link, the best that the
-// kernel has. Perf events take so long to detach that only entries are.
+// pricesOf lists the prices that are measured with a kind of link, the best the kernel
+// has. With perf events only entries are measured, because detaching takes too long.
 func pricesOf(links attach.Kind) []string {
 	switch links {
 	case attach.Session:
@@ -45,11 +45,11 @@ func pricesOf(links attach.Kind) []string {
 	return []string{calls.PriceEntry}
 }
 
-// measure finds prices by attaching the programs of queries to a program of
-// package calibrate.
+// measure measures prices by attaching the programs of queries to a program of package
+// calibrate.
 func (p *Provider) measure(links attach.Kind) (calibrate.Table, error) {
-	// What is measured fits in a quarter of the ring: the reader that there is
-	// not is not woken.
+	// The events fit in a quarter of the ring, so that the kernel wakes no reader. There
+	// is none.
 	c, err := p.compiled()
 	if err != nil {
 		return nil, err
@@ -74,14 +74,14 @@ func (p *Provider) measure(links attach.Kind) (calibrate.Table, error) {
 				undo()
 				return nil, err
 			}
-			// The kernel takes longer to detach than all else takes.
+			// Detaching takes the kernel longer than everything else.
 			return func() { p.background.Go(undo) }, nil
 		}})
 	}
 	return calibrate.Measure(all)
 }
 
-// returnsPriced is how returns are observed in what has this price.
+// returnsPriced returns how returns are observed by the probes with a price.
 func returnsPriced(price string) calls.Returns {
 	switch price {
 	case calls.PriceSession, calls.PricePair:
@@ -92,7 +92,8 @@ func returnsPriced(price string) calls.Returns {
 	return calls.Unseen
 }
 
-// priced is a query of n functions that all events reach.
+// priced returns the setup of a query of n functions that measures a price. It restricts
+// no targets.
 func priced(price string, links attach.Kind, n int) program.Setup {
 	how := returnsPriced(price)
 	s := program.Setup{Links: links, Returns: map[calls.Returns]bool{how: true}, Functions: n, Rate: int64(time.Second)}
@@ -105,7 +106,7 @@ func priced(price string, links attach.Kind, n int) program.Setup {
 	return s
 }
 
-// attachPriced attaches as Provider.attach does.
+// attachPriced attaches programs in the same way as Provider.attach.
 func attachPriced(in *program.Installation, price string, links attach.Kind, file *os.File, fs []calibrate.Function) error {
 	for _, a := range program.ProgramsOf(links, returnsPriced(price)) {
 		var at attach.Places

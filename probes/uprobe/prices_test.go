@@ -18,8 +18,7 @@ import (
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
-// What is measured is all that can be had through each kind of link, and
-// nothing of it stays.
+// All prices that a kind of link allows are measured, and nothing stays attached.
 func TestPricesAreMeasured(t *testing.T) {
 	testenv.NeedUprobes(t)
 	for k := attach.Session; k <= attach.Perf; k++ {
@@ -46,8 +45,8 @@ func TestPricesAreMeasured(t *testing.T) {
 	}
 }
 
-// The prices that a provider is given are those that it says, and by which it
-// chooses where to probe.
+// The provider uses and reports the prices in its options, and chooses by them where to
+// probe.
 func TestPricesAreUsed(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, prelude+`
@@ -101,7 +100,7 @@ int main(void) { ready(); either(1); return 0; }
 	}
 }
 
-// What is aggregated in the kernel costs no record.
+// Calls aggregated in the kernel do not include the price of a record.
 func TestPriceOfWhatIsAggregated(t *testing.T) {
 	c := calls.Costs{Measured: calibrate.Table{
 		calls.PriceEntry:   {codesite.Emulated: 150},
@@ -118,7 +117,7 @@ func TestPriceOfWhatIsAggregated(t *testing.T) {
 	}
 }
 
-// Where nothing was measured the estimates hold, and are said to be that.
+// Without measurements the estimates are used, and marked as such.
 func TestEstimates(t *testing.T) {
 	for price := range calls.Estimates {
 		for _, m := range calibrate.Methods {
@@ -134,7 +133,7 @@ func TestEstimates(t *testing.T) {
 	}
 }
 
-// The first query of a machine measures; another process finds what it kept.
+// The first query on a machine measures; another process uses the cached prices.
 func TestPricesAreKept(t *testing.T) {
 	testenv.NeedUprobes(t)
 	dir := t.TempDir()
@@ -166,7 +165,7 @@ func TestPricesAreKept(t *testing.T) {
 	}
 }
 
-// BenchmarkMeasure is what the first query of a machine waits for.
+// BenchmarkMeasure measures the delay of the first query on a machine.
 func BenchmarkMeasure(b *testing.B) {
 	testenv.NeedUprobes(b)
 	links, err := attach.ChooseKind(&plan.Acquire{}, "", func(k attach.Kind) bool { return k.Needs().Has() })

@@ -12,19 +12,20 @@ import (
 	"endoscope/probes/uprobe/program"
 )
 
-// pricing is what the calls of a source's functions cost on average. What
-// evaluates plans and what detaches probes ask for it by turns.
+// pricing computes the average cost of calls of a source's functions. It is used
+// concurrently by plan evaluation and by the detaching of probes.
 type pricing struct {
 	mu     sync.Mutex
 	each   []probes.Price // by function
-	hits   []uint64       // of each function, when they were last looked at
-	lately []uint64       // of each, between the last two looks
+	hits   []uint64       // of each function, at the last look
+	lately []uint64       // calls of each function between the last two looks
 	at     time.Time      // of the last look
 	per    []uint64
 }
 
-// price is a mean over the functions, each as often as it was called lately. Where calls count for the depth of others, or returns
-// cannot be refused, a shut gate saves the row alone.
+// price returns the mean price over the functions, weighted by their recent calls. Where
+// calls count for the depth of others, or returns cannot be refused, a shut gate saves
+// the row alone.
 func (s *source) price() probes.Price {
 	r := s.resolution
 	p := s.pricing.mean(r.Functions, func(w calls.Function) probes.Price { return r.Costs.Call(w, s.links) })
@@ -35,8 +36,8 @@ func (s *source) price() probes.Price {
 	return p
 }
 
-// look counts what was called since the last look, if that was long enough ago
-// for the number of functions.
+// look counts the calls since the last look, unless that is too recent for the number of
+// functions.
 func (p *pricing) look(in *program.Installation, functions int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -55,13 +56,13 @@ func (p *pricing) look(in *program.Installation, functions int) {
 		calls += since[i]
 		p.hits[i] = n
 	}
-	if calls > 0 { // else they say more who called before
+	if calls > 0 { // without calls, keep the previous weights
 		p.lately = since
 	}
 }
 
-// mean is the price of a call of the functions, as they were called lately; of
-// all alike, if they were not.
+// mean returns the price of a call, weighted by the recent calls of the functions; with
+// equal weights if there were none.
 func (p *pricing) mean(wants []calls.Function, of func(calls.Function) probes.Price) (sum probes.Price) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

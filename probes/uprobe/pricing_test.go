@@ -9,8 +9,8 @@ import (
 	"endoscope/probes/uprobe/calls"
 )
 
-// TestPriceOfCalls: a call that is not wanted costs the entry; awaiting its return
-// and making a row of it come on top, and add up to the price of all.
+// TestPriceOfCalls: a rejected call costs the entry; awaiting its return and making a
+// row of it are added, and the sum is the price of the whole.
 func TestPriceOfCalls(t *testing.T) {
 	var c calls.Costs // the estimates
 	trap := calls.Function{Site: codesite.Site{Method: codesite.Emulated}, Returns: calls.Trapped}
@@ -22,14 +22,14 @@ func TestPriceOfCalls(t *testing.T) {
 	if p := c.Call(start, attach.Session); p.Open != 17_900 || p.Return != 0 || p.Row != 100+calls.RowNs {
 		t.Errorf("a stepped entry alone: %+v", p)
 	}
-	// Exits trap whether or not anybody awaits the return.
+	// Exits trap whether or not the return is awaited.
 	exits := calls.Function{Site: codesite.Site{Method: codesite.Emulated}, Returns: calls.AtExits, Exits: []codesite.Site{{Method: codesite.Emulated}}}
 	if p := c.Call(exits, attach.Session); p.Return != 0 || p.Shut != 2*480 || p.Open <= p.Shut {
 		t.Errorf("by exits: %+v", p)
 	}
 }
 
-// TestPriceOfManyFunctions: what is called often decides.
+// TestPriceOfManyFunctions: functions called often dominate the mean.
 func TestPriceOfManyFunctions(t *testing.T) {
 	wants := []calls.Function{{Size: 1}, {Size: 2}, {Size: 3, Refused: true}}
 	each := func(w calls.Function) probes.Price { return probes.Price{Open: float64(w.Size) * 100, Shut: 10} }

@@ -11,8 +11,8 @@ import (
 	"endoscope/probes/uprobe/resolve"
 )
 
-// TestUsedAgreesWithGetrusage: the processor time of the processes is what getrusage says, and is not
-// known when one has ended.
+// TestUsedAgreesWithGetrusage: the processor time of the processes agrees with
+// getrusage, and is unknown when one has ended.
 func TestUsedAgreesWithGetrusage(t *testing.T) {
 	s := &source{resolution: &resolve.Resolution{}}
 	if _, known := s.processorTime(); known {

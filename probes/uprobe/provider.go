@@ -30,25 +30,24 @@ type Options struct {
 	// RingBytes is the size of the buffer between kernel and reader, a power
 	// of two of at least a page. Default 16 MiB.
 	RingBytes int
-	// MaxProbes is how many probes there may be at a time, of all queries
-	// together: a function counts once for each, and with its exits where those
-	// are probed. Default 10,000.
+	// MaxProbes is the maximum number of probes of all queries together. A function
+	// counts once for each query, plus its exits where those are probed. Default 10,000.
 	MaxProbes int
-	// MaxCalls is how many calls may be under way at a time, for each query, in
-	// functions whose exits are probed. Default 262,144.
+	// MaxCalls is the maximum number of calls under way for each query, in functions
+	// whose exits are probed. Default 262,144.
 	MaxCalls int
-	// Lateness is how far watermarks stay behind the clock. Default 100 ms.
+	// Lateness is the delay of watermarks behind the clock. Default 100 ms.
 	Lateness time.Duration
-	// Links is what SET probe_links = auto means: one of its other values, or
-	// "" for the best that the kernel has. For tests.
+	// Links is the meaning of SET probe_links = auto: one of its other values, or "" for
+	// the best kind the kernel has. For tests.
 	Links string
-	// Prices are what probes cost, of some of what has a price here; nil: they
-	// are measured once for each machine. See package calibrate.
+	// Prices are the costs of probes, possibly incomplete; nil means that they are
+	// measured once for each machine. See package calibrate.
 	Prices calibrate.Table
-	// Returns is what SET return_probes = auto means. For tests.
+	// Returns is the meaning of SET return_probes = auto. For tests.
 	Returns plan.ReturnProbes
-	// Preallocate gives the kernel's tables their memory when they are made, and
-	// less of it, as is done before Linux 6.1. For tests.
+	// Preallocate makes hash tables allocate their memory on creation, and limits their
+	// size, as is done before Linux 6.1. For tests.
 	Preallocate bool
 }
 
@@ -56,34 +55,33 @@ const (
 	defaultRingBytes = 16 << 20
 	defaultMaxProbes = 10_000
 	defaultLateness  = 100 * time.Millisecond
-	// The table for so many takes 4 MiB; what is in it is allocated as needed.
+	// A table of this size takes 4 MiB; its entries are allocated as needed.
 	defaultMaxCalls = 1 << 18
 )
 
-// Provider acquires streams of function calls. Its methods may be called from
-// several goroutines.
+// Provider acquires streams of function calls. It is safe for concurrent use.
 type Provider struct {
 	o       Options
 	offset  int64 // from the boot clock to the epoch
 	modules elf.Cache
 	costs   func() calls.Costs // of probes on this machine
-	// compiled is what programs are made of.
+	// compiled returns the input for specialising programs.
 	compiled func() (program.Compiled, error)
 
-	background sync.WaitGroup // detaching of what was attached to measure and to estimate
+	background sync.WaitGroup // detaches probes used to measure and to estimate
 	leases     *attach.Leases
 
-	mu     sync.Mutex      // held while probes come and go
+	mu     sync.Mutex      // held while probes are attached and detached
 	kernel *program.Kernel // nil before the first Start
 	reader *decode.Reader  // nil while no query runs
 	active map[*source]*program.Installation
 	closed bool
-	// overwrites is how often files have been opened to write that were probed.
+	// overwrites counts, by file, how often a probed file was opened for writing.
 	overwrites map[process.FileID]uint64
 	// executions is nil where no link is restricted to a process.
 	executions *executions
-	following  sync.WaitGroup // the ends of such
-	// history is nil where no source remembers.
+	following  sync.WaitGroup // goroutines that end executions
+	// history is nil where no source needs it.
 	history *process.History
 }
 
@@ -131,7 +129,7 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sour
 		return nil, err
 	}
 	meter := p.beginEstimate(spec)
-	go p.compiled() // read while the symbols are
+	go p.compiled() // in parallel with reading the symbols
 	s, err := p.prepare(spec, cols, links, selection.Find)
 	if err != nil {
 		p.endEstimate(meter)
@@ -150,7 +148,7 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sour
 	return s, nil
 }
 
-// prepare is Prepare without what it costs.
+// prepare is Prepare without the estimate of costs.
 func (p *Provider) prepare(spec *plan.Acquire, cols []calls.Column, links attach.Kind, find resolve.Finder) (_ *source, err error) {
 	vs, executables := calls.ValuesOf(spec), executablesAt(spec.Target.Exes)
 	r, err := resolve.Resolve(spec, p.o.Match, &p.modules, vs, links, spec.Stream != catalog.FunctionStart || slices.Contains(cols, calls.ColDepth), p.returnsBy(spec), p.costs, find)
@@ -197,7 +195,7 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []calls.Column, links attach
 	}
 	r.Notices = append(r.Notices, calls.UnreadValues(vs, r.Functions)...)
 	f := calls.CompileFilter(p.o.Match, p.offset, spec, values, r.Functions)
-	// It may test texts, which have to be read then.
+	// The filter may test texts, which then have to be read.
 	var aggregated *program.Aggregation
 	extensible := calls.Nests(spec) && !r.IsJava() && resolve.PendingModules(spec, r.Selector, r.Running, r.Modules) != nil
 	if !r.IsJava() && !extensible {
@@ -215,8 +213,8 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []calls.Column, links attach
 	return s, nil
 }
 
-// maxProbes is how many probes there may be when spec's are added: the
-// session's limit, or the provider's.
+// maxProbes returns the maximum number of probes including spec's: the session's limit,
+// or the provider's.
 func (p *Provider) maxProbes(spec *plan.Acquire) int {
 	if n := spec.Settings.MaxProbes; n > 0 {
 		return n
@@ -224,7 +222,7 @@ func (p *Provider) maxProbes(spec *plan.Acquire) int {
 	return p.o.MaxProbes
 }
 
-// lateness is how far the watermarks of spec stay behind the clock, in ns.
+// lateness returns the delay of spec's watermarks behind the clock, in ns.
 func (p *Provider) lateness(spec *plan.Acquire) int64 {
 	if spec.Settings == (plan.Settings{}) {
 		return int64(p.o.Lateness)
@@ -232,7 +230,7 @@ func (p *Provider) lateness(spec *plan.Acquire) int64 {
 	return int64(spec.Settings.Lateness)
 }
 
-// tooMany refuses to add the probes of r, which would make n.
+// tooMany returns the error for adding the probes of r, for a total of n.
 func (p *Provider) tooMany(spec *plan.Acquire, r *resolve.Resolution, n int) error {
 	what := "functions would be probed"
 	if slices.ContainsFunc(r.Functions, func(w calls.Function) bool { return w.Returns == calls.AtExits }) {
@@ -242,7 +240,7 @@ func (p *Provider) tooMany(spec *plan.Acquire, r *resolve.Resolution, n int) err
 		WithHint("choose functions by name, or raise the limit: SET max_probes = %d", n)
 }
 
-// returnsBy is how spec's returns are observed.
+// returnsBy returns how spec's returns are observed.
 func (p *Provider) returnsBy(spec *plan.Acquire) plan.ReturnProbes {
 	if by := spec.Settings.Returns; by != plan.AutoReturns {
 		return by
@@ -250,17 +248,17 @@ func (p *Provider) returnsBy(spec *plan.Acquire) plan.ReturnProbes {
 	return p.o.Returns
 }
 
-// Probes lists what is attached, for sys.probes.
+// Probes lists the attached probes, for sys.probes.
 func (p *Provider) Probes() []probes.Site {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return sitesOf(p.active)
 }
 
-// Close frees what is kept between queries. Queries should have been stopped:
-// one that still runs gets no more rows, and ends when it is stopped.
+// Close frees what is kept between queries. Queries should have been stopped: one that
+// still runs receives no more rows, and ends when it is stopped.
 func (p *Provider) Close() error {
-	defer p.leases.Close()   // for whom waits for the lock
+	defer p.leases.Close()   // after the lock is released, for which revoke may wait
 	defer p.following.Wait() // likewise
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -269,7 +267,7 @@ func (p *Provider) Close() error {
 	}
 	p.closed = true
 	for _, in := range p.active {
-		in.EndAggregate() // before the reader stops, whom collecting needs
+		in.EndAggregate() // before the reader stops, which collecting needs
 	}
 	if p.reader != nil {
 		p.reader.Stop()
@@ -293,7 +291,7 @@ func (p *Provider) Close() error {
 // preallocates reports whether the provider's hash tables are preallocated.
 func (o Options) preallocates() bool { return o.Preallocate || !attach.FeatureAllocation.Has() }
 
-// linksFor is how spec's probes are attached.
+// linksFor returns the kind of link for spec's probes.
 func (p *Provider) linksFor(spec *plan.Acquire) (attach.Kind, error) {
 	wanted := spec.Settings.ProbeLinks
 	if wanted == "" || wanted == "auto" {
@@ -302,7 +300,7 @@ func (p *Provider) linksFor(spec *plan.Acquire) (attach.Kind, error) {
 	return attach.ChooseKind(spec, wanted, func(k attach.Kind) bool { return k.Needs().Has() })
 }
 
-// The streams of this package.
+// Streams of this package.
 const (
 	FunctionStart    = catalog.FunctionStart
 	FunctionEnd      = catalog.FunctionEnd
@@ -310,8 +308,8 @@ const (
 	FunctionCall     = catalog.FunctionCall
 )
 
-// The streams of memory that is allocated and released: of the calls of
-// allocators, the outermost of each thread or goroutine.
+// Streams of memory allocation and release: calls of allocators, the outermost of each
+// thread or goroutine.
 const (
 	Allocation   = catalog.Allocation
 	Deallocation = catalog.Deallocation

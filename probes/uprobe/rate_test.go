@@ -29,8 +29,8 @@ int main(int argc, char **argv) {
 }
 `
 
-// A query gets what one second allows at once, and from then on what its rate
-// allows; each call above that is counted. One processor may use it all.
+// A query may use one second's events at once, and from then on its rate; each call
+// above that is counted. One processor may use all of it.
 func TestEventRateIsLimited(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, flood, "-O1", "-pthread")
@@ -67,14 +67,14 @@ func TestEventRateIsLimited(t *testing.T) {
 				}
 				return
 			}
-			// A processor that sends nothing more may keep a chunk.
+			// A processor that stops sending may keep a chunk.
 			chunks := float64(runtime.NumCPU() * limit / 1000)
 			if most := limit*(1+seconds) + chunks; float64(got) > most {
 				t.Errorf("%d rows in %.3f s, at most %.0f are allowed", got, seconds, most)
 			}
 			times := sink.ints("timestamp")
 			busy := time.Duration(slices.Max(times) - slices.Min(times)).Seconds()
-			// A program that had too little of a processor did not make that many.
+			// A program with too little processor time makes fewer calls.
 			if least := 0.95*limit*(1+busy) - chunks; lost > 0 && float64(got) < least {
 				t.Errorf("%d rows in %.3f s, at least %.0f are allowed", got, busy, least)
 			}
@@ -82,7 +82,7 @@ func TestEventRateIsLimited(t *testing.T) {
 	}
 }
 
-// Rates that no number of events and no number of nanoseconds divides.
+// Rates that are neither divisible by chunks of events nor divisors of a second in ns.
 func TestRateNeedsNoRoundNumber(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, flood, "-O1", "-pthread")

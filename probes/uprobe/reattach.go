@@ -16,14 +16,14 @@ import (
 	"endoscope/probes/uprobe/selection"
 )
 
-// A link that is restricted to a process knows it by its leader's task, which ends when
-// another thread executes a program. To restrict none would be exact, and cost every
-// other process of the same file a trap for each call, 0.5 µs; that a thread which is no
-// leader executes a program is rare. So such links are made anew then, and it is told
-// that what was called in between is missing.
+// A link restricted to a process refers to its leader's task, which ends when another
+// thread calls exec. Unrestricted links would be exact, but cost every other process of
+// the same file a trap for each call, 0.5 µs; and exec by a thread that is not the
+// leader is rare. So the links are attached again after such an exec, and the missed
+// calls in between are reported.
 
-// follow has the source's links made anew when they are heard no more. Provider.mu is
-// held.
+// follow makes sure that the source's links are attached again when they stop firing.
+// The caller holds Provider.mu.
 func (p *Provider) follow(s *source) (err error) {
 	if p.executions == nil && len(s.restricted()) > 0 {
 		p.executions, err = followExecutions(p.kernel.Types, p.executed, p.executedUnheard)
@@ -31,7 +31,8 @@ func (p *Provider) follow(s *source) (err error) {
 	return err
 }
 
-// unfollow ends what follow began, when no source needs it. Provider.mu is held.
+// unfollow ends what follow started, when no source needs it. The caller holds
+// Provider.mu.
 func (p *Provider) unfollow() {
 	for s := range p.active {
 		if len(s.restricted()) > 0 {
@@ -44,7 +45,7 @@ func (p *Provider) unfollow() {
 	}
 }
 
-// executed is called when a thread that was not the leader has executed a program.
+// executed is called when a non-leader thread has called exec.
 func (p *Provider) executed(e execution) {
 	p.mu.Lock()
 	var concerned []*source
@@ -61,7 +62,8 @@ func (p *Provider) executed(e execution) {
 	each.Wait()
 }
 
-// executedUnheard is called when that happened and it is not known to whom.
+// executedUnheard is called when records of such calls were lost. Any restricted process
+// may be affected.
 func (p *Provider) executedUnheard() {
 	p.mu.Lock()
 	pids := map[int]bool{}
@@ -76,9 +78,9 @@ func (p *Provider) executedUnheard() {
 	}
 }
 
-// renew makes the links anew that are restricted to a process. The old ones are closed
-// before: the kernel runs their programs where the new ones have set breakpoints (it
-// compares task->signal there, which is the process'), and calls would count twice.
+// renew replaces the links that are restricted to a process. The old ones are closed
+// first: the kernel would run their programs at the breakpoints of the new ones (it
+// compares task->signal there, which belongs to the process), and count calls twice.
 func (s *source) renew(e execution) {
 	s.flip.Lock()
 	defer s.flip.Unlock()
@@ -91,7 +93,7 @@ func (s *source) renew(e execution) {
 	}
 	stale := in.TakeLinks(e.pid, e.time)
 	if len(stale) == 0 {
-		return // they were made since, or are detached
+		return // already replaced, or detached
 	}
 	var each sync.WaitGroup
 	for _, l := range stale {
@@ -103,7 +105,7 @@ func (s *source) renew(e execution) {
 		err := s.reattach(in, e)
 		other := s.otherProgram(e.pid)
 		switch {
-		case !s.runs(e.pid): // it has ended meanwhile, and what was found does not count
+		case !s.runs(e.pid): // it has ended meanwhile: the results do not count
 		case err != nil:
 			said = fmt.Sprintf("calls of process %d from when it executed a program: that cannot be probed: %v", e.pid, err)
 		case other != "":
@@ -116,14 +118,14 @@ func (s *source) renew(e execution) {
 	p.reader.Do(func() { s.sub.Sink.Lost(said, 1) })
 }
 
-// runs reports whether a process of the target has not ended.
+// runs reports whether a process of the target is still running.
 func (s *source) runs(pid int) bool {
 	q, runs := process.Lookup(pid)
 	return runs && s.resolution.Knows(q)
 }
 
-// otherProgram is the executable of a process if that is none in which the query's
-// functions are looked for, else "".
+// otherProgram returns the executable of a process if the query's functions are not
+// looked for in it, else "".
 func (s *source) otherProgram(pid int) string {
 	if s.resolution.Selector.InModule != nil || s.resolution.Selector.Marked {
 		return ""
@@ -140,10 +142,10 @@ func (s *source) otherProgram(pid int) string {
 	return q.Exe
 }
 
-// reattach attaches what is restricted to a process. The sequences of what it executes
-// now have a gap in front where they began before.
+// reattach attaches the probes restricted to a process. Sequences of the new program
+// that began earlier start with a gap.
 func (s *source) reattach(in *program.Installation, e execution) error {
-	// As long as not every probe is there, whoever begins may have begun before.
+	// Until all probes are attached, any sequence may have begun earlier.
 	if err := in.Overlook(e.pid, e.image, math.MaxInt64); err != nil {
 		return err
 	}
@@ -153,8 +155,8 @@ func (s *source) reattach(in *program.Installation, e execution) error {
 	return in.Overlook(e.pid, e.image, clock.Boot())
 }
 
-// reportMissedProcesses tells the sink of processes that have executed a program, and whose links
-// were not made anew before the end. Provider.mu is held.
+// reportMissedProcesses reports processes that have called exec and whose links were not
+// replaced before the end. The caller holds Provider.mu.
 func (p *Provider) reportMissedProcesses(s *source, in *program.Installation) {
 	if p.executions == nil {
 		return

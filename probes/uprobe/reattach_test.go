@@ -19,9 +19,9 @@ import (
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
-// reborn executes itself, by a thread that is its leader or is not, or has a child do
-// so, and says how often each of its programs has called work. In the second one a
-// thread begins before it can be known to be probed, and another later.
+// reborn executes itself, on its leader, on another thread or in a child, and prints how
+// often each of its programs has called work. In the second program one thread begins
+// before it can be probed, and another later.
 const reborn = marks + `
 extern char **environ;
 static char **args;
@@ -75,7 +75,7 @@ int main(int argc, char **argv) {
 }
 `
 
-// missedExecutions waits until the gap is told that n executions have left.
+// missedExecutions waits until the gaps of n executions have been reported.
 func (r *record) missedExecutions(t *testing.T, n int) {
 	t.Helper()
 	testenv.Until(t, fmt.Sprintf("%d gaps are counted", n), func() bool {
@@ -96,7 +96,8 @@ func (r *record) missedExecutions(t *testing.T, n int) {
 	})
 }
 
-// callsSaid adds up the counts that a target printed, the one of its first program included.
+// callsSaid adds up the counts that a target printed, including that of its first
+// program.
 func callsSaid(t *testing.T, lines ...string) (sum int) {
 	t.Helper()
 	for _, line := range lines {
@@ -109,8 +110,8 @@ func callsSaid(t *testing.T, lines ...string) (sum int) {
 	return sum
 }
 
-// watchings observe the calls of work in all ways; anew says that their links are those
-// of one process, which are to be made anew.
+// watchings observe the calls of work in all ways; anew means that their links are
+// restricted to one process and have to be replaced.
 var watchings = []struct {
 	name string
 	anew bool
@@ -136,9 +137,9 @@ var watchings = []struct {
 	}},
 }
 
-// A process that was asked for by its number is followed when it executes a program,
-// itself here, whichever thread does it: what the second program calls before it is
-// probed is a gap, which is told, and everything else is counted.
+// A process selected by pid is followed when any of its threads calls exec, here of its
+// own program: calls of the second program before it is probed are a gap, which is
+// reported, and all others are counted.
 func TestExecutedByAnyThread(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, reborn, "-O1", "-pthread")
@@ -173,7 +174,7 @@ func TestExecutedByAnyThread(t *testing.T) {
 	}
 }
 
-// A counter that says whether anybody looks is raised in the program that is executed.
+// The semaphore of a marked place is raised in the new program.
 func TestSemaphoreOfExecutedProgram(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, reborn, "-O1", "-pthread")
@@ -190,8 +191,8 @@ func TestSemaphoreOfExecutedProgram(t *testing.T) {
 	}
 }
 
-// The sequences of threads that began before their program was probed have a gap in
-// front, those that begin later and other processes' have none.
+// Sequences of threads that began before their program was probed start with a gap;
+// those of later threads and of other processes do not.
 func TestGapOfExecutedProgram(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, reborn, "-O1", "-pthread")
@@ -211,7 +212,7 @@ func TestGapOfExecutedProgram(t *testing.T) {
 		thread string
 	}
 	sequences := map[key]map[string]int{}
-	var led []key // by a gap
+	var led []key // threads that begin with a gap
 	pids, events, threads := got.ints("pid"), got.strings("event"), got.strings("thread_name")
 	for i, event := range events {
 		k := key{pids[i], threads[i]}
@@ -244,8 +245,8 @@ func TestGapOfExecutedProgram(t *testing.T) {
 	}
 }
 
-// A child that executes the same program is none of the target, and its calls are
-// nobody's loss.
+// A child that executes the same program is not part of the target, and its calls are
+// not lost.
 func TestChildThatExecutesIsNoTarget(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, reborn, "-O1", "-pthread")
@@ -260,8 +261,8 @@ func TestChildThatExecutesIsNoTarget(t *testing.T) {
 	}
 }
 
-// A process with numbers and mounts of its own, as in a container, is known by the
-// number that it has here.
+// A process with its own pid and mount namespaces, as in a container, is identified by
+// its pid in ours.
 func TestExecutedInContainer(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, reborn, "-O1", "-pthread", "-static")
@@ -280,7 +281,7 @@ func TestExecutedInContainer(t *testing.T) {
 	}
 }
 
-// Another program than the one that was asked for is not probed, which is told.
+// A program other than the selected one is not probed, which is reported.
 func TestOtherProgramExecutedByThread(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, reborn, "-O1", "-pthread")
@@ -302,14 +303,15 @@ func TestOtherProgramExecutedByThread(t *testing.T) {
 	}
 }
 
-// hasLost reports whether a loss was told.
+// hasLost reports whether there has been a loss.
 func (r *record) hasLost() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.lost) > 0
 }
 
-// What is executed when a query ends is told, too, also where it is not probed any more.
+// An exec just before a query ends is reported, even if the new program is not probed
+// any more.
 func TestQueryThatEndsBeforeItsLinksAreAnew(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, reborn, "-O1", "-pthread")
@@ -317,7 +319,7 @@ func TestQueryThatEndsBeforeItsLinksAreAnew(t *testing.T) {
 	r := run(t, target, "thread")
 	src, got := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("work"), "timestamp"))
 	s := src.(*source)
-	s.flip.Lock() // nothing is made anew meanwhile
+	s.flip.Lock() // blocks the replacement of links meanwhile
 	r.step()
 	callsSaid(t, r.line())
 	r.line()

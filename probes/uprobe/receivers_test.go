@@ -20,8 +20,8 @@ import (
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
-// objectsHeader declares classes, each of whose methods notes its name, the class
-// of the object as C++ knows it there, and its address.
+// objectsHeader declares classes, each of whose methods records its name, the class of
+// the object according to C++, and its address.
 const objectsHeader = `
 #include <cstdio>
 #include <cstdlib>
@@ -105,13 +105,13 @@ struct Loaded : Middle { METHOD long area() override { return 9; } };
 extern "C" Shape *make() { return new Loaded; }
 `
 
-// observedMethods are the methods whose calls the program notes.
+// observedMethods are the methods whose calls the program records.
 var observedMethods = []string{
 	"Shape::Shape", "Shape::~Shape", "Shape::area", "Shape::scaled", "Round::Round", "Round::area", "Circle::~Circle", "Named::name", "Named::length",
 	"Label::name", "Label::big", "Base::v", "Left::start", "Right::r", "Diamond::v", "shapes::Box<int>::opened",
 }
 
-// noted reads what the program printed: method, class and address of each call.
+// noted parses the program's output: method, class and address of each call.
 func noted(t *testing.T, lines []string) (out [][3]string) {
 	t.Helper()
 	for _, line := range lines {
@@ -124,7 +124,7 @@ func noted(t *testing.T, lines []string) (out [][3]string) {
 	return out
 }
 
-// calledOn lists the rows' functions, receivers' classes and addresses.
+// calledOn returns the rows' functions, receivers' classes and addresses.
 func calledOn(got *record) (out [][3]string) {
 	names, classes, objects := got.strings("function_name"), got.strings("receiver_class"), got.ints("receiver")
 	for i := range names {
@@ -133,9 +133,8 @@ func calledOn(got *record) (out [][3]string) {
 	return inOrder(out)
 }
 
-// inOrder sorts calls, since objects are noted when those that they are made of
-// have been. Of destructors that call another of the same name, as those do that
-// free the memory, too, one is left.
+// inOrder sorts calls, since an object is recorded after its subobjects. Where a
+// destructor calls another of the same name, as deleting destructors do, it keeps one.
 func inOrder(calls [][3]string) [][3]string {
 	var out [][3]string
 	for i, c := range calls {
@@ -148,10 +147,9 @@ func inOrder(calls [][3]string) [][3]string {
 	return out
 }
 
-// The class of each call's object is what the program itself finds, however it is
-// built: objects of derived classes, of several bases, with virtual bases, under
-// construction and destruction, at addresses that were other objects', and of a
-// library that is loaded while it runs.
+// The class of each call's object agrees with the program's own result: for objects of
+// derived classes, with several bases, with virtual bases, under construction and
+// destruction, at reused addresses, and of a library loaded while the program runs.
 func TestReceivers(t *testing.T) {
 	testenv.NeedUprobes(t)
 	header := filepath.Join(t.TempDir(), "library.cc")
@@ -174,7 +172,7 @@ func TestReceivers(t *testing.T) {
 				if line := r.line(); line != "loaded" {
 					t.Fatalf("the program said %q", line)
 				}
-				// What a process maps that has ended nobody can say.
+				// The mappings of a process that has ended are unknown.
 				testenv.Until(t, "the loaded class is seen", func() bool { return got.has("receiver_class", "Loaded") })
 			}
 			want := noted(t, r.finish(success))
@@ -216,13 +214,13 @@ func TestReceivers(t *testing.T) {
 	}
 }
 
-// At returns it is the object, and the class, that the call had at its entry.
+// At returns the object and its class are those at the call's entry.
 func TestReceiversAtReturns(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := compileCC(t, objectsProgram, "-O1")
 	var methods []string
 	for _, m := range observedMethods {
-		if !strings.Contains(m, "~") { // of which there are two of a name
+		if !strings.Contains(m, "~") { // destructors exist twice by that name
 			methods = append(methods, m)
 		}
 	}
@@ -247,7 +245,7 @@ func TestReceiversAtReturns(t *testing.T) {
 	}
 }
 
-// Without symbols there are no names; the classes are told all the same.
+// Without symbols there are no names; the classes are still reported.
 func TestReceiversStripped(t *testing.T) {
 	testenv.NeedUprobes(t)
 	strip := testenv.NeedProgram(t, "strip")
@@ -287,7 +285,7 @@ func TestReceiversStripped(t *testing.T) {
 	}
 }
 
-// methodAddresses are where methods lie, by their names without parameters.
+// methodAddresses returns the addresses of methods, by their names without parameters.
 func methodAddresses(t *testing.T, program string, mangled ...string) map[string]uint64 {
 	t.Helper()
 	f, err := elf.Open(program)
@@ -317,8 +315,8 @@ func methodAddresses(t *testing.T, program string, mangled ...string) map[string
 	return out
 }
 
-// What is no object, or has no virtual functions, has no class, and pointers that
-// lead nowhere hurt nobody.
+// Receivers that are no objects, or have no virtual functions, have no class, and
+// invalid pointers do no harm.
 func TestReceiversOfNoClass(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := compileCC(t, prelude+`
@@ -362,7 +360,7 @@ int main() {
 	}
 }
 
-// gdb stops in the same method and says of which class the object is.
+// gdb, stopped in the same method, reports the same class of the object.
 func TestReceiversGdb(t *testing.T) {
 	testenv.NeedUprobes(t)
 	gdb := testenv.NeedProgram(t, "gdb")
@@ -396,7 +394,7 @@ func TestReceiversGdb(t *testing.T) {
 	}
 }
 
-// What is known of functions before they run.
+// Descriptions of functions before they run.
 func TestMethods(t *testing.T) {
 	testenv.NeedUprobes(t)
 	p := provider(t, Options{})

@@ -13,13 +13,13 @@ import (
 	"endoscope/probes/uprobe/resolve"
 )
 
-// maxRefused is how many functions of one module the kernel may refuse before
-// the query is refused, too.
+// maxRefused is how many functions of one module the kernel may refuse before the query
+// fails.
 const maxRefused = 16
 
-// attachMost is attach without the functions that the kernel refuses although
-// nothing known of their code told that it would: kernels differ in what they
-// can decode. Their names become a notice.
+// attachMost is attach, but skips functions that the kernel refuses although their code
+// gave no reason to expect it: kernels differ in the instructions they can decode. The
+// skipped functions are listed in a notice.
 func (p *Provider) attachMost(s *source, in *program.Installation, which []int) ([]*attach.Link, error) {
 	var left []resolve.Skipped
 	for {
@@ -45,8 +45,8 @@ func (p *Provider) attachMost(s *source, in *program.Installation, which []int) 
 	}
 }
 
-// refusedOf is the index in which of the function for which attach failed, and
-// the kernel's reason; -1 if it is no single one.
+// refusedOf returns the index in which of the function that failed, and the kernel's
+// error; -1 if no single function failed.
 func (p *Provider) refusedOf(s *source, in *program.Installation, err error, which []int) (int, error) {
 	var one *attach.SiteError
 	if errors.As(err, &one) {
@@ -59,11 +59,10 @@ func (p *Provider) refusedOf(s *source, in *program.Installation, err error, whi
 	}, len(which))
 }
 
-// ofInstruction reports whether the kernel's refusal may be of an instruction
-// that it cannot decode, step or emulate (uprobe_init_insn in
-// arch/x86/kernel/uprobes.c).
+// ofInstruction reports whether the kernel's error may mean an instruction that it
+// cannot decode, step or emulate (uprobe_init_insn in arch/x86/kernel/uprobes.c).
 func ofInstruction(err error) bool {
-	const notSupported = unix.Errno(524) // ENOTSUPP, which is the kernel's own
+	const notSupported = unix.Errno(524) // ENOTSUPP, internal to the kernel
 	for _, e := range []error{unix.ENOEXEC, notSupported, unix.EOPNOTSUPP} {
 		if errors.Is(err, e) {
 			return true
@@ -72,8 +71,8 @@ func ofInstruction(err error) bool {
 	return false
 }
 
-// withdraw gives up the functions that follow from want i, which is not probed
-// after all, and says so.
+// withdraw removes the functions inferred from want i, which is not probed after all,
+// and returns them with the reason.
 func (p *Provider) withdraw(s *source, in *program.Installation, i int) (left []resolve.Skipped) {
 	r := s.resolution
 	for k := range r.Inferred {

@@ -12,7 +12,7 @@ import (
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
-// refused checks an error's message and hint by what they begin with.
+// refused checks the prefixes of an error's message and hint.
 func refused(t *testing.T, err error, msg, hint string) *plan.Error {
 	t.Helper()
 	var e *plan.Error
@@ -87,7 +87,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// Of a list, what exists is monitored and what does not is named.
+// Of a list of names, existing functions are monitored and the others are reported.
 func TestSomeNamesDoNotExist(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, manyNames, "-O1")
@@ -105,8 +105,8 @@ func TestSomeNamesDoNotExist(t *testing.T) {
 	}
 }
 
-// Functions whose entry cannot be probed are left out and named; the others of
-// the same link must not suffer.
+// Functions whose entry cannot be probed are skipped and reported by name; the others of
+// the same link are not affected.
 func TestUnprobeableFunctionsAreSkippedByName(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, prelude+`
@@ -121,7 +121,7 @@ int main(void) { ready(); for (int i = 0; i < 5; i++) plain(locked(i)); return c
 	src, got := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("plain", "locked"), "function_name", "arg0"))
 	_, err := p.Prepare(t.Context(), testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("locked"), "arg0"))
 	refused(t, err, "cannot probe locked: ", "")
-	// A query that reads no arguments can have it at its second instruction.
+	// A query that reads no arguments can probe the second instruction.
 	_, counted := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("locked"), "function_name"))
 	r.finish(success)
 	if n := len(counted.wait(t).rows); n != 5 {
@@ -135,7 +135,7 @@ int main(void) { ready(); for (int i = 0; i < 5; i++) plain(locked(i)); return c
 	}
 }
 
-// Code that the program has changed is not what the file says: hands off.
+// Code that the program has changed differs from the file, and is not probed.
 func TestPatchedCodeIsLeftAlone(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, prelude+`
@@ -171,7 +171,7 @@ int main(int argc, char **argv) {
 	})
 }
 
-// A function that is probed already looks patched and is not.
+// A function that is already probed looks patched but is not.
 func TestProbedCodeIsNotPatchedCode(t *testing.T) {
 	testenv.NeedUprobes(t)
 	for _, flags := range [][]string{{"-O1"}, {"-O1", "-fpatchable-function-entry=0"}, {"-O1", "-fcf-protection"}} {

@@ -16,8 +16,8 @@ import (
 	"endoscope/probes/uprobe/resolve"
 )
 
-// A function of which only the kernel knows that it cannot be probed is left
-// out by name; the others are observed, and the program runs as ever.
+// A function that only the kernel knows to be unsuitable is skipped and reported by
+// name; the others are observed, and the program runs as before.
 func TestFunctionThatTheKernelRefuses(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, prelude+`
@@ -37,7 +37,7 @@ int main(void) { ready(); for (int i = 0; i < 5; i++) sink += one(i) + two(i) + 
 			if err != nil {
 				t.Fatal(err)
 			}
-			// As if we had taken the instruction for one of the first block.
+			// As if the instruction had been classified as one of the first block.
 			s := src.(*source)
 			for i := range s.resolution.Functions {
 				w := &s.resolution.Functions[i]
@@ -73,8 +73,8 @@ int main(void) { ready(); for (int i = 0; i < 5; i++) sink += one(i) + two(i) + 
 	}
 }
 
-// An exception of C++ that a callback throws passes through the library that
-// called it, though that is of C. In a program of C there is none.
+// A C++ exception thrown by a callback passes through the library that called it,
+// although that is written in C. A program in C has no exceptions.
 func TestLibrariesThatExceptionsPassThrough(t *testing.T) {
 	testenv.NeedUprobes(t)
 	const library = `

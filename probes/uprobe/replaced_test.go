@@ -15,8 +15,8 @@ import (
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
-// An executable that is replaced goes on to be observed where it runs; that its
-// successor is not, is told while the query runs.
+// A replaced executable is still observed where it runs. It is reported while the query
+// runs that the new file is not observed.
 func TestExecutableReplaced(t *testing.T) {
 	testenv.NeedUprobes(t)
 	program := testenv.CompileCText(t, worker, "-O1")
@@ -47,8 +47,8 @@ func TestExecutableReplaced(t *testing.T) {
 	}
 }
 
-// Who writes into a file that is probed gets it without probes: what he puts there is
-// executed as it is, and that it is not observed is told.
+// A process that writes into a probed file finds it without probes: the new contents run
+// unchanged, and it is reported that they are not observed.
 func TestExecutableWrittenInto(t *testing.T) {
 	testenv.NeedUprobes(t)
 	program := testenv.CompileCText(t, worker, "-O1")
@@ -89,7 +89,7 @@ func TestExecutableWrittenInto(t *testing.T) {
 	}
 }
 
-// A file that somebody has open to write is not probed.
+// A file that is open for writing is not probed.
 func TestExecutableBeingWritten(t *testing.T) {
 	testenv.NeedUprobes(t)
 	exe := copyAs(t, testenv.CompileCText(t, worker, "-O1"), "program")
@@ -111,9 +111,9 @@ func TestExecutableBeingWritten(t *testing.T) {
 	}
 }
 
-// What is asked after somebody has had a probed file open to write is no part of what was
-// asked before, which observes nothing any more; and what was looked up before somebody
-// wrote is not probed.
+// A query made after a probed file was opened for writing does not share the source of
+// an earlier query, which observes nothing any more; and functions looked up before a
+// write are not probed.
 func TestExecutableProbedAgain(t *testing.T) {
 	testenv.NeedUprobes(t)
 	exe := copyAs(t, testenv.CompileCText(t, worker, "-O1"), "program")

@@ -15,15 +15,15 @@ import (
 	"endoscope/probes/uprobe/selection"
 )
 
-// executable is the file that a path of the target led to when its functions were
-// looked up. Probes are in files: what takes its place has none, and what is written
-// into it may have them where they do not belong.
+// executable identifies the file at a path of the target when its functions were looked
+// up. Probes belong to files: a file that replaces it has none, and after a write they
+// may be at wrong instructions.
 type executable struct {
 	path    string
 	dev     uint64
-	inode   uint64 // 0: there was none
+	inode   uint64 // 0: there was no file
 	size    int64
-	written int64 // when, ns since the epoch
+	written int64 // modification time, ns since the epoch
 }
 
 func executableAt(path string) executable {
@@ -42,8 +42,8 @@ func executablesAt(paths []string) (list []executable) {
 	return list
 }
 
-// lookAtExecutables looks where the paths lead now. It may take long: Provider.mu is not
-// held.
+// lookAtExecutables returns the current files at the paths. It may be slow, so
+// Provider.mu is not held.
 func (s *source) lookAtExecutables() (now []executable) {
 	s.provider.mu.Lock()
 	before := slices.Clone(s.executables)
@@ -54,9 +54,9 @@ func (s *source) lookAtExecutables() (now []executable) {
 	return now
 }
 
-// reportReplaced tells the sink of executables that are not any more what they were, of each
-// once: whoever has executed them since was not observed, or not as was meant. Where a path
-// leads nowhere, nobody executes it. Provider.mu is held.
+// reportReplaced reports executables that have changed, each once: processes that
+// executed them since were not observed, or not correctly. A path without a file is
+// skipped, because nothing can execute it. The caller holds Provider.mu.
 func (p *Provider) reportReplaced(s *source, now []executable) {
 	s.executables = slices.DeleteFunc(s.executables, func(x executable) bool {
 		i := slices.IndexFunc(now, func(n executable) bool { return n.path == x.path })
@@ -72,7 +72,8 @@ func (p *Provider) reportReplaced(s *source, now []executable) {
 	})
 }
 
-// lease sees to it that nobody writes into a file that is probed. Provider.mu is held.
+// lease acquires a lease on a probed file, so that it is not written meanwhile. The
+// caller holds Provider.mu.
 func (p *Provider) lease(s *source, in *program.Installation, m *selection.Module) error {
 	if i := slices.IndexFunc(in.Leases, func(one *attach.Lease) bool { return one.Id == m.ID }); i >= 0 {
 		if p.leases.Holds(in.Leases[i]) {
@@ -96,11 +97,11 @@ func (p *Provider) lease(s *source, in *program.Installation, m *selection.Modul
 	return nil
 }
 
-// errWritten is of a file of which it is not known any more where its functions are.
+// errWritten is returned for a file whose functions may have moved.
 var errWritten = errors.New("somebody has written into it since its functions were looked up")
 
-// overwritten takes the probes of a file away that somebody has opened to write: who
-// waits for it.
+// overwritten detaches the probes of a file that a process has opened for writing. That
+// process blocks until it returns.
 func (p *Provider) overwritten(id process.FileID) {
 	p.mu.Lock()
 	p.overwrites[id]++
@@ -118,7 +119,8 @@ func (p *Provider) overwritten(id process.FileID) {
 	each.Wait()
 }
 
-// countOverwrites is how often modules were opened to write while they were probed.
+// countOverwrites returns how often modules were opened for writing while they were
+// probed.
 func (p *Provider) countOverwrites(of *selection.ModuleSet) (n uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -128,11 +130,11 @@ func (p *Provider) countOverwrites(of *selection.ModuleSet) (n uint64) {
 	return n
 }
 
-// probes reports whether a file is among those that the source probes. Provider.mu is
-// held.
+// probes reports whether the source probes a file. The caller holds Provider.mu.
 func (s *source) probes(id process.FileID) bool { return len(s.modulesOf(id)) > 0 }
 
-// modulesOf lists what the source knows a probed file as. Provider.mu is held.
+// modulesOf lists the modules of the source that are the given file. The caller holds
+// Provider.mu.
 func (s *source) modulesOf(id process.FileID) (list []*selection.Module) {
 	add := func(m *selection.Module) {
 		if m.ID == id && !slices.Contains(list, m) {
@@ -148,13 +150,13 @@ func (s *source) modulesOf(id process.FileID) (list []*selection.Module) {
 	return list
 }
 
-// hasWritten reports whether somebody has written into a file since it was probed, and
-// that was told. Provider.mu is held.
+// hasWritten reports whether a file was opened for writing since it was probed, and that
+// was reported. The caller holds Provider.mu.
 func (s *source) hasWritten(id process.FileID) bool {
 	return slices.ContainsFunc(s.modulesOf(id), func(m *selection.Module) bool { return m.Written })
 }
 
-// abandon takes the probes of a file away, for good, and tells the sink.
+// abandon detaches the probes of a file for good, and reports it to the sink.
 func (s *source) abandon(id process.FileID) {
 	s.flip.Lock()
 	defer s.flip.Unlock()
@@ -165,7 +167,7 @@ func (s *source) abandon(id process.FileID) {
 		p.mu.Unlock()
 		return
 	}
-	if s.stopped { // and Stop is about to take all away
+	if s.stopped { // Stop is about to detach everything
 		p.mu.Unlock()
 		in.Detach()
 		return
@@ -185,7 +187,7 @@ func (s *source) abandon(id process.FileID) {
 	in.Links = left
 	in.Leases = slices.DeleteFunc(in.Leases, func(one *attach.Lease) bool { return one.Id == id })
 	p.mu.Unlock()
-	attach.CloseAll(gone) // which takes long, and holds up nobody but who waits for it
+	attach.CloseAll(gone) // slow; only the writer waits for it
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.active[s] == in {

@@ -12,14 +12,14 @@ import (
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
-// interval is a call as a row tells it. whose is its thread or goroutine.
+// interval is a call as reported by a row. whose is its thread or goroutine.
 type interval struct {
 	function             string
 	whose, start, end    int64
 	self, want, duration int64
 }
 
-// intervals reads rows with what tells calls of different goroutines apart.
+// intervals reads rows; whose is the column that identifies the thread or goroutine.
 func intervals(r *record, whose string) []interval {
 	ids, starts, durations, self := r.ints(whose), r.ints("start_time"), r.ints("duration"), r.ints("self_time")
 	var out []interval
@@ -29,8 +29,8 @@ func intervals(r *record, whose string) []interval {
 	return out
 }
 
-// checkSelf computes what self_time must be by which calls lie within which, and
-// that all of it together is the time of the outermost calls.
+// checkSelf computes the expected self_time from the nesting of calls, and checks that
+// the sum of all is the time of the outermost calls.
 func checkSelf(t *testing.T, calls []interval) {
 	t.Helper()
 	slices.SortFunc(calls, func(a, b interval) int {
@@ -67,8 +67,8 @@ func checkSelf(t *testing.T, calls []interval) {
 
 var selfColumns = []string{"function_name", "tid", "start_time", "duration", "self_time"}
 
-// Every nanosecond of the outermost call is in the self time of one call: with
-// recursion, tail calls, siblings, and calls that longjmp leaves.
+// Every nanosecond of the outermost call is in the self time of exactly one call: with
+// recursion, tail calls, siblings, and calls left by longjmp.
 func TestSelfTime(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, prelude+`
@@ -104,7 +104,7 @@ int main(void) {
 	})
 }
 
-// Exceptions leave calls in the middle, whose own time becomes their caller's.
+// Exceptions leave calls early; their own time is added to their caller's.
 func TestSelfTimeWithExceptions(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := compileCC(t, prelude+`
@@ -124,8 +124,8 @@ int main() { ready(); for (long i = 0; i < 100; i++) round_(i); return 0; }
 	checkSelf(t, calls)
 }
 
-// A goroutine's calls are told apart from those of others on its threads, and
-// those that Goexit and panics leave are nobody's.
+// A goroutine's calls are separated from those of others on its threads, and calls left
+// by Goexit and panics are not counted for any caller.
 func TestSelfTimeInGo(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileGo(t, "testdata/godepth")
@@ -146,14 +146,14 @@ func TestSelfTimeInGo(t *testing.T) {
 			t.Fatalf("self_time of a call of %s is %d of %d", c.function, c.self, c.duration)
 		}
 	}
-	// What a goroutine finished before it ended in the middle is in no call that
-	// returned: nothing is, here.
+	// Calls completed by a goroutine that ended early are in no call that returned; here
+	// there are none.
 	if self != roots || deepest != 3000 {
 		t.Errorf("self_time is %d in all, outermost calls took %d; the deepest call is %d", self, roots, deepest)
 	}
 }
 
-// Calls count for the self time of others whether or not they are rows.
+// Calls count for the self time of others even if they are not rows.
 func TestSelfTimeOfFiltered(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, prelude+`
@@ -166,7 +166,7 @@ int main(void) { ready(); for (int i = 0; i < 200; i++) root(i % 2); return 0; }
 		r := run(t, target)
 		names := testplan.Named("root", "inner", "leaf")
 		_, all := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), names, append(selfColumns, "depth")...))
-		// By what is known at the entry, and at the return.
+		// Filtered at the entry, and at the return.
 		early := testplan.Acquire(catalog.FunctionDuration, r.target(), names, append(selfColumns, "depth")...)
 		early.Filter = bound(testplan.Call("=", &plan.Col{Name: "depth"}, &plan.Const{V: types.Int(0)}), early.Out)
 		_, roots := start(t, p, early)

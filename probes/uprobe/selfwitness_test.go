@@ -11,8 +11,8 @@ import (
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
-// accounting has a program note when each of its calls begins and ends, and within
-// which other: it says so at its end, a line for each.
+// accounting makes a program record when each of its calls begins and ends, and within
+// which other call. The program prints one line for each at its end.
 const accounting = prelude + `
 #include <signal.h>
 #include <ucontext.h>
@@ -43,8 +43,8 @@ static void burns(long n) { for (long i = 0; i < n; i++) sink += i; }
 NOINLINE void leaf(long n) { SPAN; burns(n); END; }
 `
 
-// span is a call of a thread, whose, as the program accounts for it: around is the index of the call
-// that it is part of, -1: none. end is 0 where it was left by a jump.
+// span is a call on thread whose, as recorded by the program: around is the index of the
+// enclosing call, -1: none. end is 0 where it was left by a jump.
 type span struct {
 	whose      int64
 	name       string
@@ -52,7 +52,7 @@ type span struct {
 	around     int
 }
 
-// spansOf reads what threads tell of themselves.
+// spansOf parses the records printed by the threads.
 func spansOf(t *testing.T, lines []string) map[int64][]span {
 	t.Helper()
 	out := map[int64][]span{}
@@ -66,10 +66,10 @@ func spansOf(t *testing.T, lines []string) map[int64][]span {
 	return out
 }
 
-// checkAccount compares rows with what the program tells of a thread: each call is a
-// row, which encloses what the program measured within it and is not longer than
-// what was between the events around; its self_time is its duration less those of
-// the calls that the program made within it.
+// checkAccount compares rows with the program's records of a thread: each call is a row,
+// which encloses what the program measured within it and is not longer than the time
+// between the events around it; its self_time is its duration minus those of the calls
+// made within it.
 func checkAccount(t *testing.T, spans []span, rows []interval) (n int) {
 	t.Helper()
 	slices.SortFunc(rows, func(a, b interval) int {
@@ -106,7 +106,7 @@ func checkAccount(t *testing.T, spans []span, rows []interval) (n int) {
 		}
 		around := s.around
 		for around >= 0 && row[around] == nil {
-			around = spans[around].around // it was left: what it did is in the call around it
+			around = spans[around].around // it was left: its calls count for the enclosing one
 		}
 		if around >= 0 {
 			within[around] += row[i].duration
@@ -123,7 +123,7 @@ func checkAccount(t *testing.T, spans []span, rows []interval) (n int) {
 	return n
 }
 
-// What a call took and how much of that itself is what the program says: through
+// Duration and self time of calls agree with the program's own records: through
 // callbacks, recursion, signal handlers, longjmp and on several threads.
 func TestSelfTimeByProgram(t *testing.T) {
 	testenv.NeedUprobes(t)
@@ -173,8 +173,8 @@ int main(void) {
 	})
 }
 
-// Calls on stacks of a program's own have no account: they are counted, and are the
-// own time of the call by which the thread went there, which remains exact.
+// Calls on a program's own stacks have no account: they are counted, and are part of the
+// self time of the call by which the thread switched stacks, which remains exact.
 func TestSelfTimeOfCoroutines(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, accounting+`
@@ -205,7 +205,7 @@ int main(void) {
 		for i, s := range spans {
 			if root := outermost(spans, i); root.name == "coroutine" {
 				elsewhere++
-				spans[i].end = 0 // none that is awaited
+				spans[i].end = 0 // not expected
 			} else if s.end == 0 {
 				t.Errorf("call %d, of %s, did not end", i, s.name)
 			}
@@ -219,7 +219,7 @@ int main(void) {
 	}
 }
 
-// outermost is the call that has no other around it in which call i is.
+// outermost returns the outermost call that encloses call i.
 func outermost(spans []span, i int) span {
 	for spans[i].around >= 0 {
 		i = spans[i].around

@@ -12,9 +12,9 @@ import (
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
-// Where a goroutine's g cannot be read, because the kernel is just moving its
-// page, the call that ends is known all the same if it is the innermost of a
-// sequence. What is not known is counted, and marked in the sequence.
+// Where a goroutine's g cannot be read, because the kernel is moving its page, a call
+// that ends is still identified if it is the innermost of a sequence. Others are
+// counted, and marked in the sequence.
 func TestGoroutinesThatCannotBeRead(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileGo(t, "testdata/gohides")
@@ -32,9 +32,9 @@ func TestGoroutinesThatCannotBeRead(t *testing.T) {
 	}
 	whole := []string{"ENTER main.outer 0", "ENTER main.inner 1", "LEAVE main.inner 1", "LEAVE main.outer 0"}
 	want := slices.Concat(
-		whole, // nothing is away
-		whole, // g is away at both exits
-		[]string{"ENTER main.outer 0", "GAP  0", "LEAVE main.outer 0"}, // and from before the entry of inner
+		whole, // nothing is unreadable
+		whole, // g is unreadable at both exits
+		[]string{"ENTER main.outer 0", "GAP  0", "LEAVE main.outer 0"}, // and already at the entry of inner
 		whole,
 	)
 	for _, got := range all {
@@ -46,7 +46,7 @@ func TestGoroutinesThatCannotBeRead(t *testing.T) {
 		t.Errorf("lost: %s counts %v", diff, sequence.counts)
 	}
 
-	// Nobody keeps which call is the innermost where it does not matter.
+	// The innermost call is not recorded where it is not needed.
 	rows := tally(durations.wait(t).strings("function_name"))
 	if diff := cmp.Diff(map[string]int{"main.outer": 2, "main.inner": 2}, rows); diff != "" {
 		t.Error(diff)

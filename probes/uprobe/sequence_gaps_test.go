@@ -15,12 +15,11 @@ import (
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
-// aligned checks that got is want with holes that are marked: what lies between
-// two marks is one piece of want, the pieces come in order, and the first begins
-// where want does.
+// aligned checks that got is want with marked gaps: the events between two marks are one
+// piece of want, the pieces are in order, and the first begins at the start of want.
 func aligned(want, got []string) error {
 	isGap := func(line string) bool { return strings.HasPrefix(line, decode.EventGap) }
-	at := 0 // want[:at] is accounted for
+	at := 0 // want[:at] has been matched
 	for i := 0; i < len(got); {
 		if end := slices.IndexFunc(got[i:], isGap); end != 0 {
 			if end < 0 {
@@ -51,13 +50,13 @@ func aligned(want, got []string) error {
 	return nil
 }
 
-// With a ring that is far too small, or above the rate that is allowed, events
-// are lost, and each thread's sequence says where: replaying the truth finds no
-// other hole.
+// With a ring that is too small, or above the permitted rate, events are lost, and each
+// thread's sequence marks where: comparison with the complete sequence finds no other
+// gap.
 func TestGapsAreMarked(t *testing.T) {
 	testenv.NeedUprobes(t)
-	// Sixteen functions at each of three depths, of which each calls all of the
-	// next depth in order: a piece fits at few places.
+	// Sixteen functions at each of three depths, each of which calls all functions of
+	// the next depth in order: a piece matches at few positions.
 	const base = 16
 	var text strings.Builder
 	var list []string
@@ -99,8 +98,8 @@ int main(void) {
 		}
 	}
 	walk(0)
-	// lose runs the program and returns how many events came, and how many marks of
-	// what was lost for a cause.
+	// lose runs the program and returns the number of events received, and of marks for
+	// a cause.
 	lose := func(t *testing.T, o Options, cause string, rate int64) (rows, gaps int) {
 		p := provider(t, o)
 		r := run(t, target)
@@ -136,8 +135,8 @@ int main(void) {
 			rate  int64
 		}{{"ring buffer full", 4096, 0}, {"rate limit", 0, 4000}} {
 			o.RingBytes = c.ring
-			// How many are lost is a matter of how fast the program and the reader are:
-			// the rate is adapted until there are enough of both.
+			// The number of lost events depends on the speed of the program and of the
+			// reader: the rate is adapted until there are enough of both.
 			rate := c.rate
 			testenv.Once(t, func() error {
 				rows, gaps := lose(t, o, c.cause, rate)
@@ -156,8 +155,8 @@ int main(void) {
 	})
 }
 
-// A call whose return cannot be awaited is left out with a mark in its place,
-// and what it encloses is told as if it were not there.
+// A call whose return cannot be awaited is replaced by a mark, and the calls it encloses
+// are reported as if it did not exist.
 func TestGapsForCallsLeftOut(t *testing.T) {
 	testenv.NeedUprobes(t)
 	depths := func(event, name string, from, to int) (lines []string) {
@@ -174,8 +173,8 @@ func TestGapsForCallsLeftOut(t *testing.T) {
 		name, text string
 		want       []string
 		counts     map[string]uint64
-		exits      bool // it is also so where returns are observed at exits
-		perilous   bool // traps without sessions would hurt
+		exits      bool // also where returns are observed at exits
+		perilous   bool // traps without sessions would crash it
 	}{
 		{"deeper than the kernel traps", `
 NOINLINE long up(long n) { sink++; return n == 0 ? 0 : 1 + up(n-1); }
@@ -195,7 +194,7 @@ int main(void) {
 	home(1); home(2);
 	jump(&host, guest);
 }`,
-			// The last gap has nothing behind it.
+			// The last gap has no event after it.
 			[]string{"ENTER home 0", "GAP  0", "LEAVE home 0", "ENTER home 0", "GAP  0", "LEAVE home 0"},
 			map[string]uint64{"foreign stack": 3}, true, true},
 	} {
@@ -211,7 +210,7 @@ int main(void) {
 				sel := testplan.Named("up", "home", "hop")
 				_, got := start(t, p, testplan.Acquire(catalog.FunctionCall, r.target(), sel, sequenceColumns...))
 				_, gaps := start(t, p, filtered(catalog.FunctionCall, r.target(), sel, testplan.Call("=", col("event"), testplan.Constant(decode.EventGap)), sequenceColumns...))
-				// A gap has no function: this is true of home's events alone.
+				// A gap has no function: the condition is true for events of home only.
 				named := or(testplan.Call("=", col("function_name"), testplan.Constant("home")), testplan.Call("<", col("depth"), num(0)))
 				_, homes := start(t, p, filtered(catalog.FunctionCall, r.target(), sel, named, sequenceColumns...))
 				none := or(testplan.Call("is null", col("function_name")), testplan.Call("<", col("depth"), num(0)))
@@ -247,7 +246,7 @@ int main(void) {
 	}
 }
 
-// Where exits are probed, calls are as deep as there is room for in all.
+// Where exits are probed, the depth of calls is limited by the total room only.
 func TestGapsForWhatFindsNoRoom(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, prelude+`

@@ -17,7 +17,7 @@ import (
 
 var goSequenceFunctions = []string{"main.leaf", "main.deep", "main.fib", "main.relay", "main.catches", "main.fails", "main.ends", "main.(*T).work", "main.sums", "main.sum"}
 
-// goroutines are the events of each goroutine as text, in the order received.
+// goroutines returns the events of each goroutine as text, in the order received.
 func (r *record) goroutines(t testing.TB) map[string][]string {
 	t.Helper()
 	id := slices.Index(r.names, "goroutine")
@@ -30,9 +30,8 @@ func (r *record) goroutines(t testing.TB) map[string][]string {
 	return r.sequences(t)
 }
 
-// The sequence of each goroutine is the one that it writes down, on whatever
-// threads it runs, however its stack grows, whatever panics, whoever had its g
-// before and whatever is found where its g usually is.
+// The sequence of each goroutine agrees with the one it records itself, on any threads,
+// with growing stacks, panics, reused gs, and arbitrary contents where the g usually is.
 func TestSequencesOfGoroutines(t *testing.T) {
 	testenv.NeedUprobes(t)
 	for _, build := range []struct {
@@ -70,8 +69,8 @@ func TestSequencesOfGoroutines(t *testing.T) {
 	}
 }
 
-// A program that ends, however it does, leaves all calls of its goroutines: each
-// ENTER has its end. Other programs that end meanwhile are none of its business.
+// When a program ends, in any way, all calls of its goroutines are left: each ENTER has
+// its end. Other programs that end meanwhile have no effect.
 func TestGoroutinesOfProgramThatEnds(t *testing.T) {
 	testenv.NeedUprobes(t)
 	const goroutines = 120
@@ -102,8 +101,8 @@ func TestGoroutinesOfProgramThatEnds(t *testing.T) {
 	}
 }
 
-// With a ring that is far too small events are lost, and each goroutine's
-// sequence says where.
+// With a ring that is too small events are lost, and each goroutine's sequence marks
+// where.
 func TestGapsOfGoroutines(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileGo(t, "testdata/gosequence")
@@ -136,8 +135,8 @@ func TestGapsOfGoroutines(t *testing.T) {
 	}
 }
 
-// A program that was stripped says not where goroutines have their numbers: they
-// are told apart all the same.
+// A stripped program does not say where goroutines have their numbers: they are
+// distinguished nevertheless.
 func TestSequencesOfStrippedGo(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileGo(t, "testdata/gosequence", "-ldflags=-s")
@@ -145,7 +144,7 @@ func TestSequencesOfStrippedGo(t *testing.T) {
 	r := run(t, target, "20", "14")
 	_, got := start(t, p, testplan.Acquire(catalog.FunctionCall, r.target(), testplan.Named(goSequenceFunctions...), append(sequenceColumns, "goroutine")...))
 	told := toldBy(r.finish(success))
-	// One may have had the place of another, behind whose calls its own come.
+	// A goroutine may reuse the place of another; its calls then follow the other's.
 	var want, have []string
 	for _, lines := range told {
 		want = append(want, strings.Join(lines, "\n"))
@@ -163,8 +162,8 @@ func TestSequencesOfStrippedGo(t *testing.T) {
 	}
 }
 
-// Where it is not known where threads have their goroutine, assembler is not followed,
-// which would be told of as of no goroutine, or as calls that never returned.
+// Where the location of a thread's goroutine is unknown, assembly functions are not
+// followed: their calls would be reported without a goroutine, or as never returning.
 func TestGoroutineThatIsNotToBeFound(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileGoWithC(t, "testdata/gosequence", "-ldflags=-s")

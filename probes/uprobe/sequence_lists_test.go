@@ -16,8 +16,8 @@ import (
 	"endoscope/probes/uprobe/program"
 )
 
-// What a kernel cannot follow is refused before anything is loaded, however
-// returns are observed.
+// What a kernel cannot follow is refused before anything is loaded, for every way of
+// observing returns.
 func TestNestingNeedsLoops(t *testing.T) {
 	has := attach.FeatureLoop.Has
 	t.Cleanup(func() { attach.FeatureLoop.Has = has })
@@ -42,8 +42,8 @@ func TestNestingNeedsLoops(t *testing.T) {
 	}
 }
 
-// A thread that goes on with the stack of another, and returns from a call of
-// that, has abandoned none of its own. The call's end is told of neither.
+// A thread that continues on the stack of another, and returns from a call on it, has
+// not abandoned its own calls. The end of that call is reported for neither.
 func TestSequencesOverAnotherThreadsStack(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, prelude+contextSwitch+`
@@ -90,8 +90,7 @@ int main(void) {
 	}
 }
 
-// Of the calls under way some are not to be found any more: those around them
-// end in gaps.
+// Some of the calls under way cannot be found any more: those around them end in gaps.
 func TestGapsForCallsNotFound(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, prelude+`
@@ -111,7 +110,7 @@ int main(void) { ready(); outer(1); last(1); return 0; }
 	}
 	s := src.(*source)
 	lost := 0
-	p.mu.Lock() // the maps are closed under it
+	p.mu.Lock() // the maps are closed while it is held
 	program.Prune(s.sub.Installation.Objects.Maps[bpf.FunctionMapOpenCalls], func(f bpf.FunctionFrame, c bpf.FunctionPending) bool {
 		if s.resolution.Functions[f.Function].Label.Function != "inner" {
 			return false
@@ -125,8 +124,8 @@ int main(void) { ready(); outer(1); last(1); return 0; }
 	}
 	r.finish(success)
 	want := []string{
-		"ENTER outer 0", "ENTER inner 1", "ENTER leaf 2", "LEAVE leaf 2", // inner's return is not seen
-		"GAP  0", "ENTER next 0", "LEAVE next 0", // nor outer's
+		"ENTER outer 0", "ENTER inner 1", "ENTER leaf 2", "LEAVE leaf 2", // inner's return is missed
+		"GAP  0", "ENTER next 0", "LEAVE next 0", // and so is outer's
 		"GAP  0", "ENTER last 0", "LEAVE last 0",
 	}
 	if diff := cmp.Diff(want, got.wait(t).sequences(t)["target"]); diff != "" {
@@ -134,8 +133,8 @@ int main(void) { ready(); outer(1); last(1); return 0; }
 	}
 }
 
-// Where there is no memory for what is known of a goroutine each of its calls is
-// a gap, which is sent or counted.
+// Where there is no memory for the state of a goroutine, each of its calls is a gap,
+// which is sent or counted.
 func TestGapsThatCannotBeNotedAreCounted(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileGo(t, "testdata/goholds")

@@ -17,11 +17,11 @@ import (
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
-// Columns of the tests' acquisitions of function_call.
+// Columns of the acquisitions of function_call in these tests.
 var sequenceColumns = []string{"timestamp", "thread_name", "event", "function_name", "depth"}
 
-// sequences are the events of each thread as text, "ENTER f 0", in the order
-// received. Threads are told by their names. Their times never go back.
+// sequences returns the events of each thread as text, "ENTER f 0", in the order
+// received. Threads are identified by name. It checks that times do not decrease.
 func (r *record) sequences(t testing.TB) map[string][]string {
 	t.Helper()
 	out := map[string][]string{}
@@ -46,7 +46,7 @@ func (r *record) sequences(t testing.TB) map[string][]string {
 	return out
 }
 
-// len is how many rows there are so far.
+// len returns the number of rows so far.
 func (r *record) len() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -63,7 +63,7 @@ func multiModes(t *testing.T, f func(t *testing.T, o Options)) {
 	})
 }
 
-// sameSequences compares what was received with what the program told.
+// sameSequences compares the received sequences with those the program printed.
 func sameSequences(t testing.TB, want, got map[string][]string) {
 	t.Helper()
 	for thread, w := range want {
@@ -84,10 +84,9 @@ func sameSequences(t testing.TB, want, got map[string][]string) {
 	}
 }
 
-// witness makes a program write down its own calls: enter_ and leave_ around
-// the body of each function, by the compiler's instrumentation. A thread
-// prints its sequence when it calls tell, as "thread ENTER f depth" lines, and
-// says where calls were abandoned.
+// witness makes a program record its own calls: enter_ and leave_ around the body of
+// each function, by the compiler's instrumentation. A thread prints its sequence when it
+// calls tell, as "thread ENTER f depth" lines, and records where calls were abandoned.
 const witness = prelude + `
 #include <sys/syscall.h>
 #define PLAIN __attribute__((no_instrument_function))
@@ -121,8 +120,8 @@ static void tell(const char *thread) {}
 #endif
 `
 
-// twin compiles a program twice: as it is observed, and with instrumentation by
-// which it tells its own sequences. names are its functions.
+// twin compiles a program twice: as it is observed, and with instrumentation that prints
+// its own sequences. names are its functions.
 func twin(t *testing.T, body string, names []string, flags ...string) (observed string, told map[string][]string) {
 	t.Helper()
 	list := ""
@@ -140,9 +139,8 @@ func twin(t *testing.T, body string, names []string, flags ...string) (observed 
 	return testenv.CompileCText(t, text, flags...), told
 }
 
-// windings is a program of threads whose calls recurse, end in tail calls, are
-// abandoned by longjmp, and are interrupted by signals: each thread in an order
-// of its own.
+// windings is a program of threads whose calls recurse, end in tail calls, are abandoned
+// by longjmp, and are interrupted by signals: each thread in a different order.
 const windings = `
 #include <signal.h>
 static __thread jmp_buf env;
@@ -196,12 +194,12 @@ int main(void) {
 
 var windingFunctions = []string{"leaf", "fib", "first", "second", "third", "odd", "even", "leap", "catch_", "struck", "strike", "deep"}
 
-// The sequence of each thread is the one that the program itself writes down.
+// The sequence of each thread agrees with the one that the program itself records.
 func TestSequencesAreTheProgramsOwn(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target, told := twin(t, windings, windingFunctions, "-O2", "-fno-ipa-ra")
-	// At an exit by a tail call the call ends, to which the program's own
-	// instrumentation leaves no tail calls.
+	// At an exit by a tail call the call ends; the program's own instrumentation
+	// prevents tail calls.
 	calling, _ := twin(t, windings, windingFunctions, "-O2", "-fno-ipa-ra", "-fno-optimize-sibling-calls")
 	returnModes(t, func(t *testing.T, o Options) {
 		target := target
@@ -226,9 +224,9 @@ func TestSequencesAreTheProgramsOwn(t *testing.T) {
 	})
 }
 
-// Calls that are under way when the probes come are no part of the sequence:
-// they have no LEAVE without an ENTER, and do not count for the depth of
-// others. Those under way when they go stay open.
+// Calls under way when the probes are attached are not part of the sequence: they have
+// no LEAVE without an ENTER, and do not count for the depth of others. Those under way
+// when the probes are detached stay open.
 func TestSequencesThatBeginAndEndInMidCall(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, prelude+`
@@ -265,9 +263,8 @@ int main(void) { sink = outermost(1) + outermost(2); }
 	})
 }
 
-// A forked child begins with no calls; a program that is executed in mid-call
-// leaves the calls of the one before, and one that ends in mid-call those of its
-// threads.
+// A forked child begins with no calls; exec during a call leaves the calls of the
+// previous program, and a program that ends during a call leaves those of its threads.
 func TestSequencesOverForkExecAndExit(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, prelude+`

@@ -14,7 +14,7 @@ import (
 	"endoscope/probes/uprobe/resolve"
 )
 
-// toldBy are the sequences that a target has printed, as "thread EVENT f depth"
+// toldBy returns the sequences that a target has printed, as "thread EVENT f depth"
 // lines.
 func toldBy(lines []string) map[string][]string {
 	out := map[string][]string{}
@@ -106,8 +106,8 @@ int main() {
 }
 `
 
-// The sequence of each thread is the one that the program writes down: of what
-// exceptions pass, of destructors while they do, of what is caught and thrown
+// The sequence of each thread agrees with the one that the program records: for calls
+// that exceptions pass, for destructors meanwhile, and for exceptions caught and thrown
 // again.
 func TestSequencesOfExceptions(t *testing.T) {
 	testenv.NeedUprobes(t)
@@ -168,8 +168,8 @@ int main(void) { ready(); outer(0); outer(1); thunk(1); return 0; }
 	}
 }
 
-// Threads that end in the middle of calls leave none open: pthread_exit, by
-// which cleanups are called, and a program that is killed.
+// Threads that end during calls leave none open: pthread_exit, which runs cleanup
+// handlers, and a program that is killed.
 func TestSequencesEndWithTheirThreads(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, prelude+`

@@ -48,15 +48,15 @@ func (s *source) unfinished(from, until probes.Cut) uint64 {
 	return s.sub.Between(from.Number, until.Number)
 }
 
-// identify is the source's Info.Identity. A sequence begins and ends for all its
-// functions at one instant, and can have one reader only.
+// identify returns the source's Info.Identity. A sequence begins and ends for all its
+// functions at one instant, and can have only one reader, so it has no identity.
 func (s *source) identify() string {
 	if s.spec.Stream == catalog.FunctionCall || s.spec.Settings.Unshared {
 		return ""
 	}
 	r := s.resolution
 	id := fmt.Appendln(nil, s.links, s.wants.Cols, s.wants.Options, s.wants.Reading.Identity(), s.aggregation.Describe(), s.residual(), r.Only, selection.KeyOf(r.Members))
-	// There may be ten thousand functions.
+	// Binary, because there may be ten thousand functions.
 	number := func(ns ...uint64) {
 		for _, n := range ns {
 			id = binary.LittleEndian.AppendUint64(id, n)
@@ -70,7 +70,7 @@ func (s *source) identify() string {
 	}
 	const usual = 160 // bytes for a function
 	id = slices.Grow(id, usual*len(r.Functions))
-	// What was probed before somebody wrote into it is probed no more.
+	// Probes placed before a file was written are not used any more.
 	number(s.overwrites, uint64(len(r.Functions)), uint64(len(r.Inferred)), uint64(len(r.Landmarks)))
 	for _, w := range r.Functions {
 		number(w.Module.ID.Dev, w.Module.ID.Inode, w.Site.Offset, uint64(w.Flags), uint64(w.Returns), uint64(len(w.Exits)))
@@ -90,7 +90,7 @@ func (s *source) identify() string {
 		number(g.Module.ID.Dev, g.Module.ID.Inode, g.Site.Offset)
 		text(g.Scope.Key)
 	}
-	// A pid may be given to another process; names mean whoever bears them.
+	// A pid may be reused; names match any process that has them.
 	for _, p := range r.Running {
 		if slices.Contains(s.spec.Target.PIDs, p.PID) {
 			number(uint64(p.PID), uint64(p.StartTime))

@@ -45,8 +45,8 @@ func (r *running) end() {
 	r.ended = true
 }
 
-// Two queries over the same function have links of their own at one site. Each
-// gets what happened while it ran and asked for, and takes its own links away.
+// Two queries over the same function have separate links at one site. Each gets the
+// requested events of its own run time, and detaches its own links.
 func TestTwoQueriesAtOneSite(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, steps, "-O1", "-fno-optimize-sibling-calls")
@@ -107,7 +107,7 @@ func TestTwoQueriesAtOneSite(t *testing.T) {
 	})
 }
 
-// Queries come and go at one site; what remains goes on.
+// Queries start and stop at one site; the remaining ones continue.
 func TestQueriesComeAndGo(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, steps, "-O1", "-fno-optimize-sibling-calls")
@@ -133,8 +133,8 @@ func TestQueriesComeAndGo(t *testing.T) {
 	}
 }
 
-// A call in flight when a query begins is not the query's, also where an older
-// query's probe sees it; nor is it the query's unfinished call.
+// A call under way when a query begins does not belong to the query, even where an older
+// query's probe observes it; nor is it the query's unfinished call.
 func TestCallsBelongToTheQueryThatSawThemBegin(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, prelude+`
@@ -146,7 +146,7 @@ int main(void) { slow(); slow(); }
 		p := provider(t, o)
 		r := run(t, target)
 		older, a := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("slow", "leaf"), "function_name"))
-		// The first slow began before anybody looked; the second is in flight now.
+		// The first slow began before any query; the second is under way now.
 		r.step()
 		r.line()
 		_, b := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("slow"), "function_name"))
@@ -164,7 +164,7 @@ int main(void) { slow(); slow(); }
 	})
 }
 
-// What does not fit into the ring is counted: rows and losses are the calls.
+// Events that do not fit into the ring are counted: rows and losses add up to the calls.
 func TestRingOverflowIsCounted(t *testing.T) {
 	testenv.NeedUprobes(t)
 	const calls = 20_000
@@ -184,7 +184,7 @@ int main(void) { ready(); calm(1); for (int i = 0; i < %d; i++) busy(i); ready()
 					t.Fatal(err)
 				}
 				sink := newRecord(testplan.Acquire(stream, r.target(), nil, "timestamp"))
-				sink.hold = make(chan struct{}) // the reader waits for it in its first Push
+				sink.hold = make(chan struct{}) // the reader blocks on it in its first Push
 				if err := src.Start(t.Context(), sink, probes.Options{}); err != nil {
 					t.Fatal(err)
 				}
@@ -192,8 +192,8 @@ int main(void) { ready(); calm(1); for (int i = 0; i < %d; i++) busy(i); ready()
 				r.step()
 				r.line() // "ready" again: all is called
 				close(sink.hold)
-				// The reader empties the ring before there is room for calm: what it
-				// does between the two is a drain that begins after all busy calls.
+				// The reader empties the ring before there is room for calm: draining in
+				// between starts after all calls of busy.
 				p.mu.Lock()
 				p.reader.Do(func() {})
 				p.reader.Do(func() {})
@@ -218,7 +218,7 @@ int main(void) { ready(); calm(1); for (int i = 0; i < %d; i++) busy(i); ready()
 	})
 }
 
-// Watermarks go on while nothing happens, and no row comes behind one.
+// Watermarks advance while nothing happens, and no row follows that is older than one.
 func TestWatermarksOfAnIdleSource(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, steps, "-O1", "-fno-optimize-sibling-calls")
@@ -259,7 +259,7 @@ func TestLimitOfProbes(t *testing.T) {
 	if want := "2 functions would be probed, and at most 1 may be at a time"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("refusal: %v, want %s", err, want)
 	}
-	// Also where it takes two queries to get there.
+	// The same where it takes two queries to get there.
 	src, a := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("alpha"), "timestamp"))
 	two, err := p.Prepare(t.Context(), testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("beta"), "timestamp"))
 	if err != nil {
@@ -276,8 +276,8 @@ func TestLimitOfProbes(t *testing.T) {
 	r.end()
 }
 
-// Every function of a large program at once, through one link; or a few of
-// them, where each has links of its own.
+// Every function of a large program at once, through one link; or a few of them, each
+// with its own links.
 func TestManyFunctions(t *testing.T) {
 	testenv.NeedUprobes(t)
 	const functions, rounds = 2000, 3
@@ -301,7 +301,7 @@ func TestManyFunctions(t *testing.T) {
 		}
 		armed, got := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Call("like", testplan.SelectColumn(plan.SelectName), testplan.Constant(pattern)), "function_name", "depth"))
 		want := links[o.Links]
-		if o.Links == "perf" { // which do not say what file they are of
+		if o.Links == "perf" { // they do not identify their file
 			want += len(armed.(*source).resolution.Landmarks)
 		}
 		if n := linkCount(t, target); n != want {
@@ -317,7 +317,7 @@ func TestManyFunctions(t *testing.T) {
 	})
 }
 
-// Sources may be stopped at any point of their life, and twice.
+// Sources may be stopped in any phase, and twice.
 func TestStopAtAnyTime(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, steps, "-O1", "-fno-optimize-sibling-calls")
@@ -341,7 +341,7 @@ func TestStopAtAnyTime(t *testing.T) {
 		<-done
 	}
 	got.wait(t)
-	// After its provider.
+	// After its provider was closed.
 	q := New(Options{Match: testplan.Match})
 	orphan, ended := start(t, q, spec)
 	q.Close()
@@ -350,7 +350,7 @@ func TestStopAtAnyTime(t *testing.T) {
 	}
 	orphan.Stop()
 	ended.wait(t)
-	// A target that is gone already.
+	// A target that has already ended.
 	late, err := p.Prepare(t.Context(), spec)
 	if err != nil {
 		t.Fatal(err)
@@ -394,15 +394,15 @@ func TestSitesSayWhatWillBeDone(t *testing.T) {
 	})
 }
 
-// The programs of a query that has ended may run a little longer, while a process
-// that was just being started has copies of its links. What they send is no other
-// query's.
+// The programs of a query that has ended may run a little longer, while a process that
+// is being started has copies of its links. Their events are not attributed to another
+// query.
 func TestEventsOfAnEndedQuery(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, steps, "-O1", "-fno-optimize-sibling-calls")
 	p := provider(t, Options{})
 	r := run(t, target)
-	start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("beta"), "function_name")) // keeps the reader
+	start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("beta"), "function_name")) // keeps the reader running
 	ended, _ := start(t, p, testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("alpha", "beta"), "function_name"))
 	for _, l := range p.active[ended.(*source)].Links {
 		for _, fd := range l.Fds {

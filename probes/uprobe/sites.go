@@ -10,7 +10,7 @@ import (
 	"endoscope/probes/uprobe/resolve"
 )
 
-// site identifies what several queries probe alike.
+// site identifies a probe that several queries have in common.
 type site struct {
 	file   process.FileID
 	offset uint64
@@ -18,8 +18,8 @@ type site struct {
 	scope  string
 }
 
-// sitesOf lists the functions that are probed, once for each site, with the
-// sources that do and how often it was hit since the first of those began.
+// sitesOf lists the probed functions, once for each site, with the sources that probe it
+// and its hits since the first of them began.
 func sitesOf(active map[*source]*program.Installation) []probes.Site {
 	bySite := map[site]*probes.Site{}
 	var per []uint64
@@ -52,7 +52,7 @@ func sitesOf(active map[*source]*program.Installation) []probes.Site {
 	return out
 }
 
-// shown is the source that the engine knows.
+// shown returns the source known to the engine.
 func (s *source) shown() probes.Source {
 	if s.owner != nil {
 		return s.owner

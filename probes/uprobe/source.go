@@ -18,9 +18,8 @@ import (
 	"endoscope/probes/uprobe/selection"
 )
 
-// source is one query's use of the provider. Its life is Prepare, Start, Stop;
-// Stop may come from the engine, and from the end of the target at the same
-// time.
+// source is one query's use of the provider. Its life cycle is Prepare, Start, Stop. The
+// engine and the end of the target may call Stop concurrently.
 type source struct {
 	provider   *Provider
 	spec       *plan.Acquire
@@ -29,40 +28,40 @@ type source struct {
 	values     *calls.Values
 	filter     *calls.Filter
 	resolution *resolve.Resolution
-	// receivers is nil where nothing is asked of objects and methods.
+	// receivers is nil where the query uses no objects and methods.
 	receivers *decode.Receivers
-	// executables are those of the target; a part that comes later has none of its own.
+	// executables are those of the target; a part added later has none of its own.
 	executables []executable
 	// aggregation is nil where events become rows.
 	aggregation *program.Aggregation
-	estimate    string         // of the cost, in words; "": none was made
+	estimate    string         // of the cost, as text; "": none was made
 	refusal     *plan.Error    // of the cost; nil: it is allowed
 	options     probes.Options // of Load or Start
 	identity    func() string
 	pricing     pricing
-	// extensible: functions of modules that come are added to it, for it must be known
-	// how their calls and those of the others nest.
+	// extensible: functions of later modules are added to this source, because the
+	// nesting of their calls and of the others must be known.
 	extensible bool
-	overwrites uint64     // of its modules, when it was prepared
+	overwrites uint64     // of its modules, at Prepare
 	flip       sync.Mutex // held while probes are detached or attached again; taken before Provider.mu
 
 	// Guarded by Provider.mu.
 	sub        *decode.Subscription
 	owner      probes.Source         // the source that this one is a part of; nil: none
-	loaded     *program.Installation // by Load, until it is attached
-	stopped    bool                  // before or after it was armed
+	loaded     *program.Installation // by Load, until attached
+	stopped    bool                  // before or after arming
 	percpu     []bpf.FunctionCounters
-	activity   probes.Activity // as it was when last asked for
-	overlooked uint64          // calls before it began, of a source that stood by
-	suspended  probes.Suspend  // what was said last
+	activity   probes.Activity // at the last request
+	overlooked uint64          // calls ignored on standby, before it began
+	suspended  probes.Suspend  // the last command
 	remembers  bool            // Provider.history is needed
-	atEnd      []executable    // those at the end
+	atEnd      []executable    // executables at the end
 
 	mu         sync.Mutex // guards the following
 	aggregator *program.Aggregator
-	failure    error // why it ended
+	failure    error // why it failed
 	sink       probes.Sink
-	watches    []func()      // give up watching the target
+	watches    []func()      // cancel watching the target
 	state      chan struct{} // closed when nothing is attached any more
 	phase      phase
 }
@@ -75,10 +74,10 @@ const (
 	stopping
 )
 
-// residual is what the programs leave of the filter.
+// residual returns the part of the filter that is not evaluated in the kernel.
 func (s *source) residual() plan.Expr { return s.filter.Program.Residual }
 
-// setup is what makes the kernel's programs this query's.
+// setup returns what specialises the kernel's programs for this query.
 func (s *source) setup() program.Setup {
 	options := s.wants.Options | s.resolution.Only
 	if s.options.Standby {
@@ -94,9 +93,8 @@ func (s *source) setup() program.Setup {
 	}
 }
 
-// cookie is what the programs know of a function: its index among the wants,
-// its flags, its facts, and where exits are probed or callers are asked for, too,
-// its frame.
+// cookie encodes what the programs know of a function: its index among the wants, its
+// flags and its facts, and its frame where exits are probed or callers are requested.
 func (s *source) cookie(i int) uint64 {
 	w := s.resolution.Functions[i]
 	c := uint64(i) | uint64(w.Flags|w.Scope.Flags) | s.filter.Facts[i]
@@ -126,7 +124,7 @@ func (s *source) Start(ctx context.Context, sink probes.Sink, o probes.Options) 
 	if err == nil {
 		err = s.arm(sink)
 	}
-	// The links refer to files, not to our descriptors of them.
+	// Links refer to inodes, not to our file descriptors.
 	if err != nil || !s.keepsFiles() {
 		s.resolution.Modules.Close()
 	}
@@ -134,7 +132,7 @@ func (s *source) Start(ctx context.Context, sink probes.Sink, o probes.Options) 
 		s.receivers.Close()
 		s.provider.unload(s)
 		s.mu.Lock()
-		first := s.phase != stopping // or Stop came before we were armed
+		first := s.phase != stopping // else Stop came before arming
 		s.phase = stopping
 		s.mu.Unlock()
 		s.unwatch()
@@ -146,10 +144,10 @@ func (s *source) Start(ctx context.Context, sink probes.Sink, o probes.Options) 
 	return nil
 }
 
-// keepsFiles reports whether links may be made after Start.
+// keepsFiles reports whether links may be created after Start.
 func (s *source) keepsFiles() bool { return s.options.Gates.Detaches || len(s.restricted()) > 0 }
 
-// arm attaches, and sees to it that the stream ends with its target.
+// arm attaches the probes, and stops the source when its target ends.
 func (s *source) arm(sink probes.Sink) error {
 	ended, err := s.watch()
 	if err != nil {
@@ -174,8 +172,8 @@ func (s *source) arm(sink probes.Sink) error {
 	return nil
 }
 
-// watch returns a channel that is closed when every process of the target is
-// gone, nil where later ones may join it.
+// watch returns a channel that is closed when every process of the target has ended; nil
+// where later processes may join it.
 func (s *source) watch() (<-chan struct{}, error) {
 	ended, forget, err := watchAll(s.spec.Target, s.resolution.Knows)
 	s.mu.Lock()
@@ -184,10 +182,10 @@ func (s *source) watch() (<-chan struct{}, error) {
 	return ended, err
 }
 
-// watchAll returns a channel that is closed when every process of the target is
-// gone, nil where later ones may join it, and a function that gives up watching
-// (safe to call twice, and to be called in any case). known reports whether a
-// process is the one that is meant, not one that was given its pid.
+// watchAll returns a channel that is closed when every process of the target has ended,
+// nil where later processes may join it, and a function that cancels the watch. The
+// function is never nil and may be called twice. known reports whether a process is the
+// intended one, and not a later one with the same pid.
 func watchAll(t plan.Target, known func(process.Process) bool) (<-chan struct{}, func(), error) {
 	if len(t.PIDs) == 0 || len(t.Processes) > 0 || len(t.Exes) > 0 {
 		return nil, func() {}, nil
@@ -208,7 +206,7 @@ func watchAll(t plan.Target, known func(process.Process) bool) (<-chan struct{},
 		}
 		cancels = append(cancels, cancel)
 		each = append(each, c)
-		// From here on the pid cannot be reused unseen; until here it can.
+		// From here on a reuse of the pid is noticed; until here it is not.
 		if p, runs := process.Lookup(pid); !runs || !known(p) {
 			return nil, forget, selection.RefuseTarget(t, "process %d has ended", pid)
 		}
@@ -263,9 +261,9 @@ func (s *source) Stop() error {
 	s.stopped, s.atEnd = true, now
 	in := p.active[s]
 	p.mu.Unlock()
-	s.flip.Lock() // no more Attach comes
+	s.flip.Lock() // no Attach follows
 	if in != nil {
-		in.Detach() // here, so that queries that end together wait together
+		in.Detach() // without Provider.mu, so that queries that end together detach concurrently
 	}
 	s.flip.Unlock()
 	if s.keepsFiles() {
@@ -275,7 +273,7 @@ func (s *source) Stop() error {
 	err := errors.Join(failure, p.release(s))
 	p.mu.Unlock()
 	s.receivers.Close()
-	// Closed before End, whose receiver may call Stop.
+	// Closed before End, because the receiver may call Stop.
 	close(s.state)
 	sink.End(err)
 	return nil

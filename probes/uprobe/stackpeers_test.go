@@ -21,8 +21,8 @@ import (
 )
 
 // pathsOfPeers is a C program whose function target is called in different ways, once in
-// each, with frame pointers throughout: target has a frame, for by that alone others find
-// its caller.
+// each, with frame pointers throughout: target has a frame, because the other tools find
+// its caller only by it.
 const pathsOfPeers = prelude + `
 #include <signal.h>
 NOINLINE long target(long n) { volatile char room[16]; room[n % 16] = 1; sink += n + room[n % 16]; return n; }
@@ -46,9 +46,9 @@ NOINLINE long measure(Group &g, long n) { long r = g.total(n) + 1; sink += r; re
 NOINLINE long tries(plane::Group &g, long n) { try { if (n % 2) throw n; return plane::measure(g, n) + 1; } catch (long k) { return g.total(k) + 2; } }
 int main() { Circle c; plane::Group g{&c}; ready(); for (long i = 0; i < 4; i++) sink += tries(g, i); ready(); return 0; }`
 
-// Each call's stack has the functions that gdb's backtrace and bpftrace's ustack have of
-// the same program. gdb unwinds by tables, as we do; bpftrace follows frame pointers,
-// which the C library has not: what it calls back is left out there.
+// Each call's stack has the same functions as gdb's backtrace and bpftrace's ustack of
+// the program. gdb unwinds by tables, as we do; bpftrace follows frame pointers, which
+// the C library lacks: functions that it calls back are omitted there.
 func TestStacksAreThoseOfPeers(t *testing.T) {
 	testenv.NeedUprobes(t)
 	gdb, bpftrace := testenv.NeedProgram(t, "gdb"), testenv.NeedProgram(t, "bpftrace")
@@ -58,7 +58,7 @@ func TestStacksAreThoseOfPeers(t *testing.T) {
 		function, symbol string
 		roots            []string // the last functions that are compared
 		calls            int
-		callbacks        []string // in whose stacks are functions without frame pointers
+		callbacks        []string // their stacks contain functions without frame pointers
 	}{
 		{"C", testenv.CompileCText(t, pathsOfPeers, flags...), "target", "target", []string{"main"}, 6, []string{"compare", "handle"}},
 		{"C++", compileCC(t, methodsOfPeers, flags...), "Circle::area", "_ZN6Circle4areaEl", []string{"main"}, 4, nil},
@@ -79,7 +79,7 @@ func TestStacksAreThoseOfPeers(t *testing.T) {
 			if len(ours) != c.calls || len(got.lost) > 0 || len(got.counts) > 0 {
 				t.Fatalf("%d stacks, lost %v, counted %v", len(ours), got.lost, got.counts)
 			}
-			// Of the system's functions gdb has names of its own, by their debug information.
+			// gdb names the system's functions differently, by their debug information.
 			var program []string
 			for _, row := range got.rows {
 				for i, name := range frames(row[1]) {
@@ -120,15 +120,15 @@ func moduleOf(stack types.Value, i int) string {
 	return stack.A.([]types.Value)[i].A.([]types.Value)[1].S
 }
 
-// functionIn is the function in a line of gdb's or bpftrace's, without its arguments: in
-// one of gdb's behind the frame's number and address.
+// functionIn matches the function in a line of gdb's or bpftrace's output, without its
+// arguments; in gdb's it follows the number and address of the frame.
 var (
 	functionIn  = regexp.MustCompile(`^#\d+ +(?:0x[0-9a-f]+ in )?(<signal handler called>|.+?) (?:\(|$)|^\s+(\S.*)\+\d+$`)
 	argumentsIn = regexp.MustCompile(`\([^()]*\)$`)
 )
 
-// functionsIn are the functions of the stacks in lines, of which one that begins with
-// begin is in front of each.
+// functionsIn returns the functions of the stacks in lines, each preceded by a line that
+// starts with begin.
 func functionsIn(lines *bufio.Scanner, begin string) (stacks [][]string) {
 	for lines.Scan() {
 		line := lines.Text()
@@ -152,7 +152,7 @@ func functionsIn(lines *bufio.Scanner, begin string) (stacks [][]string) {
 	return stacks
 }
 
-// backtraces are gdb's of each call of a function.
+// backtraces returns gdb's backtrace of each call of a function.
 func backtraces(t *testing.T, gdb, path, symbol string) [][]string {
 	t.Helper()
 	script := filepath.Join(t.TempDir(), "script")
@@ -173,7 +173,7 @@ run < ` + script + `.in
 		}
 	}
 	cmd := exec.Command(gdb, "-batch", "-nx", "-x", script, path)
-	// A signal that interrupts at the breakpoint, such as Go's own, has it hit again.
+	// A signal that interrupts at the breakpoint, such as Go's own, makes it hit again.
 	cmd.Env = append(os.Environ(), "SHELL=/bin/sh", "GODEBUG=asyncpreemptoff=1")
 	var out strings.Builder
 	cmd.Stdout = &out
@@ -183,8 +183,8 @@ run < ` + script + `.in
 	return functionsIn(bufio.NewScanner(strings.NewReader(out.String())), "CALL")
 }
 
-// ustacks are bpftrace's of the n calls of a function. On a busy machine bpftrace has ended
-// before it had told anything: it is asked again, of another run, if it has not told all.
+// ustacks returns bpftrace's stacks of the n calls of a function. On a busy machine
+// bpftrace may end before it has printed everything: then it is run again.
 func ustacks(t *testing.T, bpftrace, path, symbol string, n int) [][]string {
 	t.Helper()
 	for range 3 {
@@ -198,7 +198,8 @@ func ustacks(t *testing.T, bpftrace, path, symbol string, n int) [][]string {
 	return nil
 }
 
-// ustacksOnce are those of one run, and how bpftrace ended and with what complaints.
+// ustacksOnce returns the stacks of one run, and bpftrace's exit status and error
+// output.
 func ustacksOnce(t *testing.T, bpftrace, path, symbol string, n int) (stacks [][]string, said string) {
 	t.Helper()
 	r := run(t, path)
@@ -220,7 +221,7 @@ func ustacksOnce(t *testing.T, bpftrace, path, symbol string, n int) (stacks [][
 	}
 	r.step()
 	r.line()
-	for done := 0; done < n && lines.Scan(); { // while the program is there to be asked for names
+	for done := 0; done < n && lines.Scan(); { // while the program still runs, so that names can be resolved
 		text.WriteString(lines.Text() + "\n")
 		if strings.HasSuffix(lines.Text(), "END") {
 			done++

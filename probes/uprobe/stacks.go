@@ -9,8 +9,8 @@ import (
 	"endoscope/probes/uprobe/abi"
 )
 
-// newStacks is what makes stacks of s's events; nil if nobody asks for any. Provider.mu is
-// held.
+// newStacks returns the unwinder for the events of s, or nil if no stacks are requested.
+// The caller holds Provider.mu.
 func (p *Provider) newStacks(s *source) *stack.Stacks {
 	if s.wants.Options&(abi.SendCaller|abi.SendStack) == 0 {
 		return nil
@@ -18,7 +18,7 @@ func (p *Provider) newStacks(s *source) *stack.Stacks {
 	var left stack.Left
 	if s.mayEndSoon() {
 		if p.history == nil {
-			p.history, _ = process.WatchHistory() // without it stacks of those that have ended lack names
+			p.history, _ = process.WatchHistory() // without it stacks of ended processes lack names
 		}
 		if p.history != nil {
 			s.remembers, left = true, p.history.Left
@@ -34,11 +34,11 @@ func (p *Provider) newStacks(s *source) *stack.Stacks {
 	return stacks
 }
 
-// young is how long a process has run at most that may be one that runs for a moment.
+// young is the maximum age of a process that is considered possibly short-lived.
 const young = 10 * time.Second
 
-// mayEndSoon reports whether processes may end before anybody has looked at what they
-// execute: those that come, and those that have just begun.
+// mayEndSoon reports whether processes may end before their modules have been read:
+// later processes, and those that have just started.
 func (s *source) mayEndSoon() bool {
 	if t := s.spec.Target; len(t.Processes)+len(t.Exes) > 0 {
 		return true
@@ -46,7 +46,7 @@ func (s *source) mayEndSoon() bool {
 	return slices.ContainsFunc(s.resolution.Running, func(p process.Process) bool { return p.Age() < young })
 }
 
-// forgetHistory ends it when no source needs it. Provider.mu is held.
+// forgetHistory ends the history when no source needs it. The caller holds Provider.mu.
 func (p *Provider) forgetHistory() {
 	for s := range p.active {
 		if s.remembers {

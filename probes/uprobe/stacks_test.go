@@ -11,9 +11,9 @@ import (
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
-// contextSwitch is a program's own: where it is the C library's no function has
-// a return trap. jump continues at to, a stack pointer, and notes its own in
-// from; begin makes a stack on which to begin body.
+// contextSwitch is a program's own implementation: where it is the C library's, no
+// function has a return trap. jump continues at to, a stack pointer, and stores its own
+// in from; begin makes a stack on which body begins.
 const contextSwitch = `
 void jump(void **from, void *to);
 asm(".text\n.type jump, @function\njump:\n push %rbp\n push %rbx\n push %r12\n push %r13\n push %r14\n push %r15\n"
@@ -25,12 +25,12 @@ static void *begin(char *stack, long size, void (*body)(void)) {
 }
 `
 
-// A return trap on a stack that is switched away from kills the target. Calls
-// on coroutines' and signals' stacks are told by their stack pointer and
-// skipped; calls on the thread's own stack give rows all the while.
+// A return trap on a stack that is switched away from crashes the target. Calls on
+// stacks of coroutines and signal handlers are recognised by their stack pointer and
+// skipped; calls on the thread's own stack make rows throughout.
 func TestForeignStacks(t *testing.T) {
 	testenv.NeedUprobes(t)
-	needFeature(t, attach.FeatureSession) // without, the kernel sets its trap before we can look at the stack
+	needFeature(t, attach.FeatureSession) // without, the kernel sets its trap before a program can check the stack
 	coroutines := prelude + contextSwitch + `
 #include <sys/mman.h>
 static void *host, *guest;

@@ -13,7 +13,7 @@ import (
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
-// outer is under way when the second line comes.
+// outer is under way when the second line arrives.
 const standbyProgram = `
 #include <stdio.h>
 #define NOINLINE __attribute__((noinline, noclone))
@@ -46,9 +46,8 @@ int main(void)
 	return 0;
 }`
 
-// What stood by gives what a source gives that is started when the other begins,
-// and nothing of what was before: neither calls that ended then nor the one that
-// was under way.
+// A source on standby reports the same as a source started at Begin, and nothing from
+// before: neither calls that ended earlier nor the one that was under way.
 func TestStandby(t *testing.T) {
 	testenv.NeedUprobes(t)
 	streams := map[string][]string{
@@ -97,7 +96,7 @@ func TestStandby(t *testing.T) {
 	}
 }
 
-// An aggregate has the calls from Begin on.
+// An aggregate contains the calls from Begin on.
 func TestStandbyAggregates(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := run(t, testenv.CompileCText(t, standbyProgram))
@@ -129,7 +128,7 @@ func TestStandbyAggregates(t *testing.T) {
 	}
 }
 
-// What stands by can be stopped, and is given up when its target goes.
+// A source on standby can be stopped, and ends with its target.
 func TestStandbyEnds(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := run(t, testenv.CompileCText(t, standbyProgram))
@@ -155,7 +154,7 @@ func TestStandbyEnds(t *testing.T) {
 	}
 }
 
-// standingBy prepares an acquisition and has it stand by.
+// standingBy prepares an acquisition and starts it on standby.
 func standingBy(t *testing.T, p *Provider, spec *plan.Acquire) (probes.Source, *record) {
 	t.Helper()
 	src, err := p.Prepare(t.Context(), spec)

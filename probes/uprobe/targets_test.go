@@ -19,7 +19,7 @@ import (
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
-// worker says ready, waits, and calls work as often as its argument says.
+// worker prints ready, waits, and calls work as often as its argument says.
 const worker = prelude + `
 NOINLINE long work(long n) { sink += n; return n; }
 int main(int argc, char **argv) { ready(); for (long i = 0; i < atol(argv[1]); i++) work(i); }
@@ -39,7 +39,7 @@ func copyAs(t *testing.T, from, name string) string {
 	return to
 }
 
-// link makes another name of the same file.
+// hardLink makes another name of the same file.
 func hardLink(t *testing.T, from, name string) string {
 	t.Helper()
 	to := filepath.Join(filepath.Dir(from), name)
@@ -69,8 +69,8 @@ func TestTargetOfSeveralPIDs(t *testing.T) {
 	}
 }
 
-// A name is that of the process' leader; whatever starts later under the name
-// is included, whatever has another name is not, though it runs the same file.
+// A name is that of the process's leader; later processes of that name are included, and
+// those of other names are not, even if they run the same file.
 func TestTargetByProcessName(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := copyAs(t, testenv.CompileCText(t, worker, "-O1"), "es-named-target-long") // longer than a comm
@@ -90,7 +90,7 @@ func TestTargetByProcessName(t *testing.T) {
 	})
 }
 
-// An executable is chosen before anybody runs it.
+// An executable can be selected before any process runs it.
 func TestTargetByExecutable(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, worker, "-O1")
@@ -108,8 +108,8 @@ func TestTargetByExecutable(t *testing.T) {
 	}
 }
 
-// A command is held until it is armed: not a call of it is missed, those of its
-// constructors included.
+// A command is held until the query is armed: none of its calls is missed, including
+// those of its constructors.
 func TestTargetThatIsACommand(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, prelude+`
@@ -138,7 +138,7 @@ int main(void) { for (int i = 0; i < 10; i++) work(i); return 3; }
 	})
 }
 
-// A library is probed for the target alone, though all processes share it.
+// A library is probed for the target only, although all processes share it.
 func TestFunctionsOfALibrary(t *testing.T) {
 	testenv.NeedUprobes(t)
 	dir := t.TempDir()
@@ -189,7 +189,7 @@ int main(int argc, char **argv) { ready(); for (long i = 0; i < atol(argv[1]); i
 					t.Error(diff)
 				}
 				for _, row := range got.rows {
-					// The process may be gone before its last events are read.
+					// The process may have ended before its last events are read.
 					if exe := row[2]; !exe.IsNull && exe.S != target {
 						t.Fatalf("exe %q, want %s or NULL", exe.S, target)
 					}
@@ -286,7 +286,7 @@ func TestEveryColumn(t *testing.T) {
 	for stream, table := range decode.Streams {
 		fields := table.Fields()
 		if stream == catalog.Allocation || stream == catalog.Deallocation {
-			continue // of functions that are allocators'
+			continue // of allocators' functions
 		}
 		t.Run(stream, func(t *testing.T) {
 			p := provider(t, Options{})
@@ -305,7 +305,7 @@ func TestEveryColumn(t *testing.T) {
 				t.Fatalf("%d rows, want %d", n, want)
 			}
 			for i, v := range got.rows[2] {
-				// A function of C has no object and is of no class, nor of a goroutine.
+				// A C function has no object, no class and no goroutine.
 				none := calls.ColumnByName[names[i]].OfReceiver() || names[i] == "class_lineage" || names[i] == "goroutine"
 				if v.Type != fields[i].Type || v.IsNull != none {
 					t.Errorf("%s is %+v, want a %s", names[i], v, fields[i].Type)

@@ -14,8 +14,8 @@ import (
 	"endoscope/probes/uprobe/resolve"
 )
 
-// Two functions on pages of their own, one that has a cheap instruction to
-// probe and one that has none.
+// Two functions on separate pages, one with an instruction that is cheap to probe and
+// one without.
 const pages = prelude + `
 __asm__(".text\n.balign 4096\n.globl cheap\n.type cheap,@function\ncheap: push %rbx\npop %rbx\nret\n.size cheap,.-cheap\n"
 	".balign 4096\n.globl dear\n.type dear,@function\ndear: xor %eax,%eax\nadd %rdi,%rax\nret\n.size dear,.-dear\n.balign 4096\n");
@@ -23,8 +23,8 @@ long cheap(long), dear(long);
 int main(void) { ready(); for (int i = 0; i < 3; i++) { cheap(i); dear(i); } return 0; }
 `
 
-// Code that would be copied is counted by page, over all processes of the
-// target, and refused above the session's limit before anything is attached.
+// Code that would be copied is counted in pages, over all processes of the target, and
+// refused above the session's limit before anything is attached.
 func TestTextCopyIsLimited(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, pages, "-O1")
@@ -60,7 +60,7 @@ func TestTextCopyIsLimited(t *testing.T) {
 	b.finish(success)
 }
 
-// What can only be single-stepped is dear, and that is said by name.
+// Instructions that can only be single-stepped are expensive, and are reported by name.
 func TestSteppedFunctionsAreNamed(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, pages, "-O1")

@@ -13,8 +13,8 @@ import (
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
-// torture does whatever kills programs with return traps. It prints what it
-// computes, and ends in the middle of calls.
+// torture does everything that crashes programs with return traps. It prints its
+// results, and ends during calls.
 const torture = prelude + `
 #include <signal.h>
 #include <ucontext.h>
@@ -84,9 +84,8 @@ int main(int argc, char **argv) {
 }
 `
 
-// All functions of a program, and of its C library, can have their exits probed:
-// the program does what it does otherwise, and every call that was entered is a
-// row or counted.
+// Exits of all functions of a program and of its C library can be probed: the program
+// behaves as without probes, and every call that was entered is a row or counted.
 func TestProgramsSurviveExitProbes(t *testing.T) {
 	testenv.NeedUprobes(t)
 	for _, flags := range [][]string{

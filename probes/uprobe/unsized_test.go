@@ -12,8 +12,8 @@ import (
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
-// An allocator whose texts are of sizes that are not told may come while the kernel tests
-// sizes: its other functions are observed, and that those are not is told.
+// An allocator whose texts have unknown sizes may be loaded while the kernel tests
+// sizes: its other functions are observed, and it is reported that those are not.
 func TestSizesTestedWhenAllocatorComes(t *testing.T) {
 	testenv.NeedUprobes(t)
 	library := copyAs(t, testenv.CompileCText(t, `

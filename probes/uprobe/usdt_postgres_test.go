@@ -27,7 +27,7 @@ type conversation struct {
 	pid int // of the process that serves it
 }
 
-// converse connects to the server that a postmaster is.
+// converse connects to the server of a postmaster.
 func converse(t *testing.T, postmaster int) *conversation {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cwd/postmaster.pid", postmaster))
@@ -57,7 +57,7 @@ func converse(t *testing.T, postmaster int) *conversation {
 	return c
 }
 
-// ask gives the answer to a statement that has one line.
+// ask returns the result of a statement, which has one line.
 func (c *conversation) ask(statement string) string {
 	c.t.Helper()
 	fmt.Fprintln(c.in, statement)
@@ -67,7 +67,7 @@ func (c *conversation) ask(statement string) string {
 	return c.out.Text()
 }
 
-// bpftrace counts passes of a marked place until it is told to stop.
+// bpftrace counts executions of a marked place until it is stopped.
 func bpftrace(t *testing.T, pid int, place string) (count func() string) {
 	t.Helper()
 	cmd := exec.Command(testenv.NeedProgram(t, "bpftrace"), "-p", strconv.Itoa(pid), "-e", place+" { @ = count(); }")
@@ -84,11 +84,11 @@ func bpftrace(t *testing.T, pid int, place string) (count func() string) {
 	if !lines.Scan() || !strings.HasPrefix(lines.Text(), "Attaching") {
 		t.Fatalf("bpftrace says %q", lines.Text())
 	}
-	// It says so before it has.
+	// It prints this before it is attached.
 	testenv.Until(t, "bpftrace has attached its probe", func() bool { return hasProbe(t, cmd.Process.Pid) })
 	return func() string {
-		// Again and again: a signal that comes before its handler, or while it
-		// attaches, is forgotten.
+		// Repeated, because a signal that arrives before its handler is installed, or
+		// while it attaches, is lost.
 		stop := make(chan struct{})
 		go func() {
 			for {
@@ -120,8 +120,7 @@ func exe(t *testing.T, pid int) string {
 	return p
 }
 
-// hasProbe reports whether a process has opened a perf event; not any more when it
-// has ended.
+// hasProbe reports whether a process has a perf event open; false if it has ended.
 func hasProbe(t *testing.T, pid int) bool {
 	t.Helper()
 	fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
@@ -136,8 +135,8 @@ func hasProbe(t *testing.T, pid int) bool {
 	return false
 }
 
-// PostgreSQL's own probes are passed as often as bpftrace counts and as there are
-// statements, and their semaphores are raised for that.
+// PostgreSQL's own probes fire as often as bpftrace counts and as there are statements,
+// and their semaphores are raised for that.
 func TestMarkedPlacesOfPostgres(t *testing.T) {
 	testenv.NeedUprobes(t)
 	postmaster, _ := testenv.BusyPostgres(t)

@@ -18,8 +18,8 @@ import (
 	"endoscope/probes/uprobe/selection"
 )
 
-// marks is what <sys/sdt.h> makes of DTRACE_PROBE2, and a counter that says
-// whether anybody looks.
+// marks is the expansion of DTRACE_PROBE2 of <sys/sdt.h>, and a semaphore that says
+// whether the probe is attached.
 const marks = prelude + `
 #define MARK(name, semaphore, operands, ...) asm volatile( \
 	"990: nop\n" \
@@ -38,8 +38,8 @@ const marks = prelude + `
 __attribute__((section(".probes"), used)) volatile unsigned short app_guarded_semaphore;
 `
 
-// marked passes places with arguments of all widths, in registers, memory and
-// instructions.
+// marked executes places with arguments of all widths, in registers, memory and
+// immediate operands.
 const marked = marks + `
 struct row { signed char small; unsigned short half; long wide[4]; };
 static inline __attribute__((always_inline)) void twice(int n) { MARK("twice", "0", "-4@%0", "nor"(n)); }
@@ -61,9 +61,9 @@ int main(void) {
 }
 `
 
-// Arguments of marked places are read where their notes say, with their widths
-// and signs; a place that the compiler has copied is one of two; and who asks
-// whether anybody looks is told so for as long as somebody does.
+// Arguments of marked places are read as described by their notes, with their widths and
+// signs; a place duplicated by the compiler is one of two; and a semaphore is raised for
+// as long as a probe is attached.
 func TestMarkedPlaces(t *testing.T) {
 	testenv.NeedUprobes(t)
 	for _, optimize := range []string{"-O0", "-O2"} {
@@ -108,8 +108,7 @@ func TestMarkedPlaces(t *testing.T) {
 	}
 }
 
-// A condition on an argument is tested in the kernel, on the value as it is
-// extended.
+// A condition on an argument is tested in the kernel, on the value after its extension.
 func TestConditionOnMarkedArgument(t *testing.T) {
 	testenv.NeedUprobes(t)
 	p := provider(t, Options{})
@@ -130,7 +129,7 @@ func TestConditionOnMarkedArgument(t *testing.T) {
 	}
 }
 
-// What cannot be is said, with what there is.
+// Impossible requests are refused, with a list of what exists.
 func TestMarkedPlacesRefused(t *testing.T) {
 	testenv.NeedUprobes(t)
 	p := provider(t, Options{})
@@ -155,7 +154,7 @@ func TestMarkedPlacesRefused(t *testing.T) {
 	}
 	_, err := p.Prepare(context.Background(), testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("usdt:nope:x"), "timestamp"))
 	refused(t, err, "no function named usdt:nope:x", "SHOW FUNCTIONS LIKE 'usdt:%'")
-	// Who asks for all functions asks for calls.
+	// A query for all functions means calls only.
 	src, err := p.Prepare(context.Background(), testplan.Acquire(catalog.FunctionStart, r.target(), nil, "function_name"))
 	if err != nil {
 		t.Fatal(err)

@@ -11,10 +11,9 @@ import (
 	"endoscope/probes/usdt"
 )
 
-// Values gives the types of those columns of spec that are values; of the others, those
-// that they have. The type that a value has in spec, if it is not NULL, is what the
-// statement casts it to: it counts where functions do not agree, or are not there yet. It
-// attaches nothing.
+// Values returns the column types of spec, with the types of values resolved. If the
+// type of a value in spec is not NULL, the statement casts the value to it; this type is
+// used where functions disagree, or are not loaded yet. Values attaches nothing.
 func (p *Provider) Values(spec *plan.Acquire) ([]types.Type, error) {
 	out := spec.Out.Types()
 	vs := calls.ValuesOf(spec)
@@ -23,7 +22,7 @@ func (p *Provider) Values(spec *plan.Acquire) ([]types.Type, error) {
 	}
 	found, names, waits, err := p.lookUp(spec, vs)
 	if only := calls.WholeOnly(vs); err != nil && only >= 0 {
-		out[only] = types.Bigint // what there is to say of the target, Prepare says
+		out[only] = types.Bigint // Prepare reports errors of the target
 		return out, nil
 	}
 	if err != nil {
@@ -40,7 +39,7 @@ func (p *Provider) Values(spec *plan.Acquire) ([]types.Type, error) {
 			return nil, p.noneFound(spec)
 		case len(found) == 0 && v.T == types.Null:
 			return nil, v.Unknown(spec)
-		case len(found) == 0: // as it is cast
+		case len(found) == 0: // the type of the cast
 		default:
 			if out[i], err = v.TypeIn(len(found), func(f int) (calls.FunctionValue, string) { return found[f][i], names[f] }); err != nil {
 				return nil, &plan.InColumn{Column: v.Name, Err: calls.PlaceAt(err, spec)}
@@ -50,7 +49,7 @@ func (p *Provider) Values(spec *plan.Acquire) ([]types.Type, error) {
 	return out, nil
 }
 
-// noneFound says why no function is that spec chooses.
+// noneFound returns the reason why spec selects no function.
 func (p *Provider) noneFound(spec *plan.Acquire) error {
 	links, err := p.linksFor(spec)
 	if err != nil {
@@ -60,12 +59,12 @@ func (p *Provider) noneFound(spec *plan.Acquire) error {
 	if err != nil {
 		return resolve.Refusal(err)
 	}
-	s.Stop() // it has come between
+	s.Stop() // the function appeared meanwhile
 	return plan.Errorf(spec.Start, spec.Stop, "the functions of %s change while they are looked up", spec.Select).WithHint("ask again")
 }
 
-// lookUp says how values are read of the functions that spec chooses, what these are
-// called, and whether others may come with modules that are not loaded.
+// lookUp returns how values of the functions selected by spec are read, the names of
+// these functions, and whether modules loaded later may have more.
 func (p *Provider) lookUp(spec *plan.Acquire, vs []*calls.Value) (found [][]calls.FunctionValue, names []string, waits bool, err error) {
 	running, err := process.Resolve(spec.Target)
 	if err != nil {
@@ -85,7 +84,7 @@ func (p *Provider) lookUp(spec *plan.Acquire, vs []*calls.Value) (found [][]call
 	defer set.Close()
 	for _, m := range set.List {
 		if selection.SpeaksOfMarked(spec.Select) {
-			list, _ := usdt.Probes(m.File) // on an error nothing is marked in it
+			list, _ := usdt.Probes(m.File) // on an error the module has no markers
 			for i := range list {
 				w := calls.Function{Marked: &list[i], Label: calls.Label{Function: list[i].String()}}
 				if ok, err := sel.Match(w.Label.Function, "", m.Name()); ok && err == nil {

@@ -21,8 +21,7 @@ import (
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
-// changer calls work ten times for each line it reads; at "exec" it executes
-// itself.
+// changer calls work ten times for each line it reads; at "exec" it executes itself.
 const changer = prelude + `
 #include <string.h>
 #include <unistd.h>
@@ -43,7 +42,7 @@ const (
 	otherUID  = 51236
 )
 
-// public moves a program to where every user can reach it.
+// public moves a program to a directory that every user can read.
 func public(t *testing.T, program string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "viewer")
@@ -61,7 +60,7 @@ func public(t *testing.T, program string) string {
 	return to
 }
 
-// runAs is run as a user.
+// runAs is run as a given user.
 func runAs(t *testing.T, uid uint32, path string) *running {
 	t.Helper()
 	cmd := exec.Command(path)
@@ -85,7 +84,7 @@ func runAs(t *testing.T, uid uint32, path string) *running {
 	return r
 }
 
-// work has the target call work ten times.
+// work makes the target call work ten times.
 func (r *running) work() {
 	r.t.Helper()
 	r.step()
@@ -98,8 +97,8 @@ func viewer(shared bool) *plan.Viewer {
 	return &plan.Viewer{Local: true, UID: viewerUID, GIDs: []uint32{viewerUID}, Shared: shared}
 }
 
-// Who may have probes for all processes of a file sees the events of those alone
-// that they may observe, also of processes that start later.
+// A user who may attach probes for all processes of a file sees only the events of those
+// they may observe, including processes that start later.
 func TestViewerSeesTheirOwn(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := public(t, testenv.CompileCText(t, changer, "-O1"))
@@ -121,8 +120,8 @@ func TestViewerSeesTheirOwn(t *testing.T) {
 	})
 }
 
-// A process that executes a set-user-ID program is not theirs any more, though it
-// is the same process and has the same probes.
+// A process that executes a set-user-ID program is not visible any more, although it is
+// the same process and has the same probes.
 func TestViewerLosesSetUserID(t *testing.T) {
 	testenv.NeedUprobes(t)
 	for _, shared := range []bool{false, true} {
@@ -156,8 +155,8 @@ func TestViewerLosesSetUserID(t *testing.T) {
 	}
 }
 
-// Without the grant each link is restricted to one process: others that execute
-// the same file do not run the program at all, and have no return traps.
+// Without the grant each link is restricted to one process: others that execute the same
+// file do not run the program at all, and have no return traps.
 func TestPrivateProbes(t *testing.T) {
 	testenv.NeedUprobes(t)
 	needFeature(t, attach.FeatureProcess)
@@ -199,7 +198,7 @@ func TestPrivateProbes(t *testing.T) {
 	}
 }
 
-// A cgroup is granted with whatever is below it.
+// A cgroup is granted including its descendants.
 func TestViewerOfCgroup(t *testing.T) {
 	testenv.NeedUprobes(t)
 	root := t.TempDir()

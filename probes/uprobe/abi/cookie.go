@@ -9,8 +9,8 @@ const (
 	NoRetval    = 1 << 26
 	Method      = 1 << 27
 	Placed      = 1 << 28 // without GoRegisters
-	Required    = 1 << 29 // likewise
-	FirstGoid   = 28      // bit of where in its g a goroutine has its number, in words from MinGoid
+	Required    = 1 << 29 // without GoRegisters
+	FirstGoid   = 28      // first bit of the offset of goid in runtime.g, in words from MinGoid
 	MinGoid     = 16
 	MaxGoid     = MinGoid + 15
 
@@ -18,13 +18,13 @@ const (
 	FirstFact    = 32 // bit of the cookie
 	MaxFacts     = 32
 
-	// Where exits are probed, the upper 16 bits have the site's SPOffset.
+	// Where exits are probed, the upper 16 bits hold the site's SPOffset.
 	MaxFactsExits = 16
 	MaxSPOffset   = 8 * math.MaxUint16
 )
 
-// GoidFlag is in the cookie of a function of Go where in its g a goroutine has
-// its number, for the programs to tell sequences apart; 0: not known.
+// GoidFlag returns the bits of a Go function's cookie that hold the offset of goid in
+// runtime.g. The programs identify sequences by it. 0 means unknown.
 func GoidFlag(offset uint64) uint32 {
 	if offset%8 != 0 || offset <= 8*MinGoid || offset > 8*MaxGoid {
 		return 0

@@ -1,6 +1,6 @@
 package abi
 
-// What a query's programs do (enum in function.bpf.c).
+// Options of a query's programs (enum in function.bpf.c).
 const (
 	AtReturn = 1 << iota
 	UseArgs
@@ -29,7 +29,7 @@ const (
 	Frees
 )
 
-// And with values (values.h).
+// Options of queries that read values (values.h).
 const (
 	UseValues = 1 << (25 + iota)
 	UseResult

@@ -2,9 +2,10 @@ package abi
 
 import "endoscope/probes/bpf"
 
-// TestsOf says which of a query's tests a program makes: both where it can send
-// events of a sequence, for any may be told with a gap in front of it. Programs
-// that are no calls' send nothing else.
+// TestsOf lists which of a query's tests a program applies. A program that can send
+// events of a sequence applies both the entry and the exit test, because any event may
+// be sent with a gap in front of it. Programs that are not attached to calls send only
+// events of sequences.
 var TestsOf = map[string]struct{ Entry, Exit, Call bool }{
 	bpf.FunctionProgFunctionEntry:   {Entry: true, Call: true},
 	bpf.FunctionProgFunctionSession: {Entry: true, Exit: true, Call: true},

@@ -1,9 +1,8 @@
 // Package attach attaches loaded programs to instructions of files: by sessions, by
-// links of many uprobes and by perf events, as the running kernel has them. It also
-// holds the leases on files that are probed.
+// multi-uprobe links and by perf events, depending on the running kernel. It also holds
+// the leases on probed files.
 //
-// Locks: leases have one mutex of their own, and a goroutine that calls revoke
-// without it.
+// Locks: Leases has one mutex of its own. Its goroutine calls revoke without holding it.
 //
 // It must not know what a function, a query or a target is.
 package attach

@@ -16,47 +16,48 @@ import (
 	"endoscope/probes/process"
 )
 
-// Feature is something that not every kernel has. It is looked for once, when
-// first asked for.
+// Feature is a kernel feature that not every supported kernel has. It is detected once,
+// on first use.
 type Feature struct {
 	Name  string // completes "this kernel has no ..."
-	Since string // the version of Linux that brought it
+	Since string // the Linux version that introduced it
 	Has   func() bool
 }
 
-// The features of kernels that decide how probes are attached.
+// Kernel features that decide how probes are attached.
 var (
-	// A program for entry and return in one.
+	// One program handles both entry and return.
 	FeatureSession = Feature{"uprobe sessions", "6.13", sync.OnceValue(func() bool { return linkable(TypeSession) })}
-	// Many probes in one link.
+	// One link holds many probes.
 	FeatureMulti = Feature{"links of many uprobes", "6.6", sync.OnceValue(func() bool { return linkable(TypeMulti) })}
-	// A perf event's link with a cookie.
+	// A perf event link carries a cookie.
 	FeaturePerf = Feature{"perf-event links with cookies", "5.15", sync.OnceValue(func() bool {
 		_, err := perfUprobes()
 		return err == nil && linkable(TypePerf)
 	})}
-	// A multi link's pid means the process. Before it means one thread of it,
-	// and the program has to filter; that cannot be told from outside.
+	// The pid of a multi link means the process. In earlier kernels it means one thread,
+	// and the program has to filter; user space cannot detect the difference.
 	FeatureProcess = Feature{"uprobe links restricted to a process", "6.10", sync.OnceValue(func() bool { return KernelAtLeast("6.10") })}
-	// A program can look up the mapping of a stack (bpf_find_vma).
+	// A program can look up the VMA of a stack (bpf_find_vma).
 	FeatureFindVMA = Feature{"bpf_find_vma", "5.17", sync.OnceValue(func() bool {
 		return features.HaveProgramHelper(ebpf.Kprobe, asm.FnFindVma) == nil
 	})}
-	// A program can allocate an entry of a hash table; see preallocate. It always
-	// could, so that only the version tells whether it should.
+	// A program can safely allocate an entry of a hash table; see preallocate. Older
+	// kernels allow it too, so only the version tells whether it is safe.
 	FeatureAllocation = Feature{"allocation by programs", "6.1", sync.OnceValue(func() bool { return KernelAtLeast("6.1") })}
-	// A program can follow a list of any length.
+	// A program can follow a list of any length (bpf_loop).
 	FeatureLoop = Feature{"bpf_loop", "5.17", sync.OnceValue(func() bool {
 		return features.HaveProgramHelper(ebpf.Kprobe, asm.FnLoop) == nil
 	})}
-	// A record of the ring can have a length that is known when it is written.
+	// A record in the ring buffer can have a length that is known only at run time.
 	FeatureDynptr = Feature{"bpf_ringbuf_reserve_dynptr", "5.19", sync.OnceValue(func() bool {
 		return features.HaveProgramHelper(ebpf.Kprobe, asm.FnRingbufReserveDynptr) == nil
 	})}
 )
 
-// linkable asks the kernel for an impossible link of that type, on a directory:
-// a kernel that knows the type says EBADF, others EINVAL before.
+// linkable reports whether the kernel knows an attach type. It requests an impossible
+// link, on a directory: a kernel that knows the type returns EBADF, others return EINVAL
+// earlier.
 func linkable(attachType uint32) bool {
 	spec := &ebpf.ProgramSpec{
 		Type:         ebpf.Kprobe,
@@ -87,8 +88,8 @@ func linkable(attachType uint32) bool {
 	return errors.Is(err, unix.EBADF)
 }
 
-// KernelAtLeast reports whether the running kernel calls itself that version
-// of Linux, such as "6.10", or a later one.
+// KernelAtLeast reports whether the running kernel is the given version of Linux, such
+// as "6.10", or later.
 func KernelAtLeast(version string) bool {
 	var u unix.Utsname
 	if unix.Uname(&u) != nil {
@@ -97,8 +98,8 @@ func KernelAtLeast(version string) bool {
 	return !OlderThan(unix.ByteSliceToString(u.Release[:]), version)
 }
 
-// OlderThan reports whether a release, such as "6.9.12-generic", is older than
-// a version. One that cannot be understood is.
+// OlderThan reports whether a release, such as "6.9.12-generic", is older than a
+// version. It returns true for a release that cannot be parsed.
 func OlderThan(release, version string) bool {
 	var x, y, major, minor int
 	if n, _ := fmt.Sscanf(release, "%d.%d", &x, &y); n < 2 {
@@ -108,8 +109,8 @@ func OlderThan(release, version string) bool {
 	return x < major || x == major && y < minor
 }
 
-// CheckRights refuses where the kernel would, in words that help more than
-// its EPERM.
+// CheckRights returns an error where the kernel would refuse with EPERM. Its text names
+// what is missing.
 func CheckRights(spec *plan.Acquire) error {
 	if !process.Numbered() {
 		return plan.Errorf(spec.Start, spec.Stop, "%s cannot be acquired from within a PID namespace: the kernel's programs see other numbers of processes", spec.Stream).
@@ -118,7 +119,7 @@ func CheckRights(spec *plan.Acquire) error {
 	var hdr = unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var caps [2]unix.CapUserData
 	if err := unix.Capget(&hdr, &caps[0]); err != nil {
-		return nil // the kernel will tell
+		return nil // the kernel will report it
 	}
 	if missing := missingRights(uint64(caps[1].Effective)<<32 | uint64(caps[0].Effective)); missing != "" {
 		return plan.Errorf(spec.Start, spec.Stop, "%s needs %s, which this process does not have", spec.Stream, missing).
@@ -127,7 +128,7 @@ func CheckRights(spec *plan.Acquire) error {
 	return nil
 }
 
-// missingRights names what a set of capabilities lacks for attaching uprobes.
+// missingRights names the capabilities missing from a set that attaching uprobes needs.
 func missingRights(effective uint64) string {
 	has := func(c uint) bool { return effective&(1<<c) != 0 || effective&(1<<unix.CAP_SYS_ADMIN) != 0 }
 	var missing []string

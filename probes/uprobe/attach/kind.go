@@ -2,19 +2,19 @@ package attach
 
 import "endoscope/planner/plan"
 
-// Kind is a way to attach a query's programs, which are the same in each.
+// Kind is a way to attach a query's programs. The programs are the same for every kind.
 type Kind uint8
 
-// Kinds of link, the best first. All can be asked for (SET probe_links).
+// Kinds of link, best first. All can be requested (SET probe_links).
 const (
-	// Session: one link for all sites of a module; returns in one program
-	// with entries, and trapped only for calls that it wants.
+	// Session: one link for all sites of a module. One program handles entries and
+	// returns; returns are trapped only for the calls it selects.
 	Session Kind = iota
-	// Multi: one link for all sites, two where returns are observed. The
-	// kernel traps every call's return.
+	// Multi: one link for all sites, two where returns are observed. The kernel traps
+	// the return of every call.
 	Multi
-	// Perf: as Multi, but a perf event and a link for every single
-	// site, which the kernel detaches one after the other.
+	// Perf: as Multi, but with a perf event and a link for every site. The kernel
+	// detaches them one after the other.
 	Perf
 )
 
@@ -28,7 +28,7 @@ func (k Kind) String() string {
 	return "perf"
 }
 
-// Needs is what the kernel must have for links of that kind.
+// Needs returns the kernel feature that links of this kind require.
 func (k Kind) Needs() Feature {
 	switch k {
 	case Session:
@@ -39,7 +39,7 @@ func (k Kind) Needs() Feature {
 	return FeaturePerf
 }
 
-// AttachType is the kernel's name of a link to entries, or to returns alone.
+// AttachType returns the kernel's attach type of a link to entries, or to returns alone.
 func (k Kind) AttachType() uint32 {
 	if k == Perf {
 		return TypePerf
@@ -47,11 +47,11 @@ func (k Kind) AttachType() uint32 {
 	return TypeMulti
 }
 
-// ScopesProcess reports whether such a link can be restricted to a process, so
-// that others pay nothing.
+// ScopesProcess reports whether a link of this kind can be restricted to a process, so
+// that other processes pay nothing.
 func (k Kind) ScopesProcess() bool { return k != Perf && FeatureProcess.Has() }
 
-// ChooseKind is the kind that is wanted, or without a wish the best one.
+// ChooseKind returns the requested kind, or the best available one if none is requested.
 func ChooseKind(spec *plan.Acquire, wanted string, has func(Kind) bool) (Kind, error) {
 	for k := Session; k <= Perf; k++ {
 		if wanted != "" && wanted != k.String() || wanted == "" && !has(k) {

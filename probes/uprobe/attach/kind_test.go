@@ -28,7 +28,7 @@ func TestReleases(t *testing.T) {
 	}
 }
 
-// auto takes the best that a kernel has; what is asked for by name is had or
+// auto takes the best kind that a kernel has; a kind requested by name is used or
 // refused, never replaced.
 func TestChoiceOfLinks(t *testing.T) {
 	kernels := map[string][]Kind{"5.10": nil, "5.15": {Perf}, "6.6": {Perf, Multi}, "6.13": {Perf, Multi, Session}}

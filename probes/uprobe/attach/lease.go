@@ -13,26 +13,26 @@ import (
 	"endoscope/probes/process"
 )
 
-// The kernel keeps probes by file and offset. Whoever writes into a probed file has it
-// put breakpoints where another instruction begins now, perhaps in the middle of one,
-// into each process that maps the file from then on, which dies of it. A read lease
-// (fcntl(2), F_SETLEASE) has the kernel ask first: who opens the file to write waits
-// until the lease is given up, and that is done when the probes are gone.
+// The kernel keeps probes by file and offset. If a process writes into a probed file,
+// breakpoints are set at offsets where other instructions, or parts of them, are now, in
+// each process that maps the file afterwards. Such a process crashes. A read lease
+// (fcntl(2), F_SETLEASE) makes the kernel ask first: open(2) for writing blocks until
+// the lease is given up, which happens after the probes are detached.
 
-// errBeingWritten is of a file that somebody has open to write.
+// errBeingWritten is returned for a file that some process has open for writing.
 var errBeingWritten = errors.New("somebody has it open to write, and probes would be put into what is there then")
 
-// Who has just written a program may have forked meanwhile: until that process executes
-// one, it has the file open as well.
+// A process that has just written a program may have forked meanwhile: the child has the
+// file open as well until it calls exec.
 const (
 	leaseTries = 10
 	leasePause = 10 * time.Millisecond
 )
 
-// Leases are those on the files that are probed. Where a file system has none, or they
-// are not ours to take, the files are probed without.
+// Leases holds the leases on probed files. Where a file system has no leases, or this
+// process may not take them, files are probed without a lease.
 type Leases struct {
-	// revoke takes the probes of a file away, before somebody writes into it.
+	// revoke detaches the probes of a file before it is written.
 	revoke func(process.FileID)
 
 	mu    sync.Mutex
@@ -41,20 +41,20 @@ type Leases struct {
 	done  sync.WaitGroup
 }
 
-// Lease is on one file, however many queries probe it.
+// Lease is a lease on one file, shared by all queries that probe it.
 type Lease struct {
 	Id       process.FileID
 	file     *os.File
 	users    int
-	breaking bool // somebody waits for it: nobody takes part any more
+	breaking bool // a writer waits for it: no further query may share it
 }
 
 func NewLeases(broken func(process.FileID)) *Leases {
 	return &Leases{revoke: broken, files: map[process.FileID]*Lease{}}
 }
 
-// Acquire takes a lease on a file, or takes part in the one there is; nil where there can be
-// none. It fails with errBeingWritten.
+// Acquire takes a lease on a file, or shares the existing one. It returns nil where
+// leases are impossible, and errBeingWritten where the file is open for writing.
 func (l *Leases) Acquire(f *os.File, id process.FileID) (*Lease, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,7 +65,7 @@ func (l *Leases) Acquire(f *os.File, id process.FileID) (*Lease, error) {
 		have.users++
 		return have, nil
 	}
-	// A description of its own, which outlives f, and only reads.
+	// A separate open file description: it outlives f, and is read-only.
 	own, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
 	if err != nil {
 		return nil, nil
@@ -77,7 +77,8 @@ func (l *Leases) Acquire(f *os.File, id process.FileID) (*Lease, error) {
 		l.done.Add(1)
 		go l.watch(asked, l.stop)
 	}
-	// To whom the kernel says so: else to this thread, which may end.
+	// The kernel signals this process; by default it signals this thread, which may
+	// exit.
 	_, err = unix.FcntlInt(own.Fd(), unix.F_SETOWN, os.Getpid())
 	for tries := 0; err == nil; tries++ {
 		_, err = unix.FcntlInt(own.Fd(), unix.F_SETLEASE, unix.F_RDLCK)
@@ -105,7 +106,7 @@ func (l *Leases) Holds(one *Lease) bool {
 	return l.files[one.Id] == one && !one.breaking
 }
 
-// Release gives back what take took.
+// Release drops one use that Acquire returned.
 func (l *Leases) Release(one *Lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,7 +115,7 @@ func (l *Leases) Release(one *Lease) {
 	}
 }
 
-// end gives a lease up, if that has not been done. mu is held.
+// end gives up a lease, unless that has been done. The caller holds mu.
 func (l *Leases) end(one *Lease) {
 	if l.files[one.Id] == one {
 		delete(l.files, one.Id)
@@ -122,8 +123,8 @@ func (l *Leases) end(one *Lease) {
 	}
 }
 
-// watch has the leases broken that somebody waits for, until stop is closed. The kernel
-// tells that there is one with a signal, and not which.
+// watch revokes the leases that a writer waits for, until stop is closed. The kernel's
+// signal does not say which lease is meant.
 func (l *Leases) watch(asked chan os.Signal, stop chan struct{}) {
 	defer l.done.Done()
 	defer signal.Stop(asked)
@@ -142,8 +143,8 @@ func (l *Leases) watch(asked chan os.Signal, stop chan struct{}) {
 	}
 }
 
-// waitedFor lists the files that somebody wants to write into: their leases are already
-// given as what they are to become.
+// waitedFor lists the leases on files that a process wants to write. F_GETLEASE already
+// returns their future type.
 func (l *Leases) waitedFor() (list []*Lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -156,7 +157,7 @@ func (l *Leases) waitedFor() (list []*Lease) {
 	return list
 }
 
-// Close gives up all.
+// Close gives up all leases.
 func (l *Leases) Close() {
 	l.mu.Lock()
 	for _, one := range l.files {

@@ -15,9 +15,8 @@ import (
 	"endoscope/probes/process"
 )
 
-// Attach types of include/uapi/linux/bpf.h (and attachPerf). cilium/ebpf loads
-// programs of all kinds, but cannot link a session: its call always sets the
-// type to MULTI.
+// Attach types of include/uapi/linux/bpf.h (and attachPerf). cilium/ebpf loads programs
+// of all kinds, but cannot create a session link: it always sets the type to MULTI.
 const (
 	TypeMulti   = 48 // BPF_TRACE_UPROBE_MULTI, Linux 6.6
 	TypeSession = 57 // BPF_TRACE_UPROBE_SESSION, Linux 6.13
@@ -25,7 +24,7 @@ const (
 	MultiReturn = 1 // BPF_F_UPROBE_MULTI_RETURN
 )
 
-// Commands of bpf(2), of the same file.
+// Commands of bpf(2), from the same file.
 const (
 	cmdRawTracepointOpen = 17 // BPF_RAW_TRACEPOINT_OPEN
 	cmdLinkCreate        = 28 // BPF_LINK_CREATE
@@ -38,29 +37,28 @@ type linkCreate struct {
 	count, multiFlags, pid, _          uint32
 }
 
-// Link is a set of probes attached together. It lives as long as its file
-// descriptors, of which a perf event's link has one for each probe: closing
-// those, or dying, detaches.
+// Link is a set of probes attached together. It lives as long as its file descriptors; a
+// link of perf events has one for each probe. Closing them, or process exit, detaches.
 type Link struct {
 	Fds  []int
-	PID  int            // to which it is restricted; 0: to none
-	Made int64          // not before this, of the boot clock
-	File process.FileID // that is probed; none of a tracepoint
+	PID  int            // the process it is restricted to; 0: none
+	Made int64          // boot clock; the link was not made before this time
+	File process.FileID // the probed file; zero for a tracepoint
 }
 
-// Places are instructions of a file: their offsets in it, for each the cookie that
-// goes to the program, and unless that is nil the offset of the counter that the
-// kernel is to raise meanwhile, 0 for none.
+// Places are instructions of a file: their offsets in it and the cookies passed to the
+// program. Semaphores, unless nil, holds the offset of the counter that the kernel
+// increments while the probe is attached, 0 for none.
 type Places struct{ Offsets, Cookies, Semaphores []uint64 }
 
-// Uprobes probes the instructions at places of f. pid restricts it to one process, 0 to none;
-// perf events cannot be restricted (Kind.ScopesProcess).
+// Uprobes probes the instructions at places of f. pid restricts the link to one process,
+// 0 means none; perf events cannot be restricted (Kind.ScopesProcess).
 func Uprobes(prog *ebpf.Program, f *os.File, attachType, flags uint32, pid int, at Places) (*Link, error) {
 	if attachType == TypePerf {
 		return attachEvents(prog, f, flags, at)
 	}
-	// The descriptor is the file that was examined; its name may by now lead
-	// elsewhere, or nowhere from our root.
+	// The descriptor refers to the file that was examined. By now its path may lead
+	// elsewhere, or not exist from our root.
 	path, err := unix.BytePtrFromString(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
 	if err != nil {
 		return nil, err
@@ -76,8 +74,8 @@ func Uprobes(prog *ebpf.Program, f *os.File, attachType, flags uint32, pid int, 
 		multiFlags: flags,
 		pid:        uint32(pid),
 	}
-	// The kernel is given addresses as numbers, which keep nothing alive and
-	// would not follow a stack that moves.
+	// Addresses are passed to the kernel as integers: they keep nothing alive, and are
+	// not updated when a stack moves.
 	var pin runtime.Pinner
 	defer pin.Unpin()
 	pin.Pin(path)
@@ -95,8 +93,7 @@ func Uprobes(prog *ebpf.Program, f *os.File, attachType, flags uint32, pid int, 
 	return &Link{Fds: []int{fd}, PID: pid, Made: made}, nil
 }
 
-// Tracepoint runs a program, of the type RawTracepoint, at a tracepoint of the
-// kernel's.
+// Tracepoint attaches a program of type RawTracepoint to a kernel tracepoint.
 func Tracepoint(prog *ebpf.Program, tracepoint string) (*Link, error) {
 	name, err := unix.BytePtrFromString(tracepoint)
 	if err != nil {
@@ -119,12 +116,12 @@ func Tracepoint(prog *ebpf.Program, tracepoint string) (*Link, error) {
 	return &Link{Fds: []int{fd}}, nil
 }
 
-// createLink is BPF_LINK_CREATE of prog, as attr describes.
+// createLink executes BPF_LINK_CREATE for prog with attr.
 func createLink[A linkCreate | perfLinkCreate](prog *ebpf.Program, attr *A) (int, error) {
 	return bpfLink(cmdLinkCreate, prog, unsafe.Pointer(attr), unsafe.Sizeof(*attr))
 }
 
-// bpfLink is a command of bpf(2) that answers with the descriptor of a link to prog.
+// bpfLink executes a command of bpf(2) that returns the descriptor of a link to prog.
 func bpfLink(command uintptr, prog *ebpf.Program, attr unsafe.Pointer, size uintptr) (int, error) {
 	fd, _, errno := unix.Syscall(unix.SYS_BPF, command, uintptr(attr), size)
 	runtime.KeepAlive(prog)
@@ -135,7 +132,7 @@ func bpfLink(command uintptr, prog *ebpf.Program, attr unsafe.Pointer, size uint
 	return int(fd), nil
 }
 
-// retry calls f until it is not interrupted.
+// retry calls f until it does not return EINTR.
 func retry(f func() (int, error)) (int, error) {
 	for {
 		n, err := f()
@@ -145,12 +142,12 @@ func retry(f func() (int, error)) (int, error) {
 	}
 }
 
-// closers is how many of a link's descriptors are closed at a time. The kernel
-// waits for several grace periods for each perf event, and not for all of them
-// under its one lock: 0.08 s an event in place of 0.25 s on Linux 6.18.
+// closers is how many descriptors of a link are closed concurrently. The kernel waits
+// for several grace periods for each perf event, and not for all of them under its one
+// lock: 0.08 s for each event instead of 0.25 s on Linux 6.18.
 const closers = 8
 
-// Close detaches. When it returns, no program of the link runs any more.
+// Close detaches the link. When it returns, no program of the link is running.
 func (l *Link) Close() {
 	if l == nil {
 		return
@@ -173,9 +170,9 @@ func CloseAll(links []*Link) {
 	}
 }
 
-// RefusedSite finds an offset that the kernel refuses, by halving: one such site
-// fails the whole link. It returns an index, and the kernel's reason; -1 if
-// each half attaches by itself.
+// RefusedSite finds by bisection an offset that the kernel refuses: one such site fails
+// the whole link. It returns the index and the kernel's error, or -1 if each half
+// attaches by itself.
 func RefusedSite(try func(lo, hi int) error, n int) (int, error) {
 	lo, hi := 0, n
 	var reason error

@@ -17,18 +17,18 @@ import (
 // program and a perf event, with a cookie since Linux 5.15.
 const TypePerf = 41
 
-// perfLinkCreate is the part of union bpf_attr that creates such a link. It is
-// no longer than kernels of its time know: they refuse what is beyond.
+// perfLinkCreate is the part of union bpf_attr that creates such a link. It is no longer
+// than the struct of kernels of that time: they refuse unknown trailing bytes.
 type perfLinkCreate struct {
 	programFD, eventFD, attachType, _ uint32 // flags
 	cookie                            uint64
 }
 
-// perfSemaphore is the bit of perf_event_attr.config where the offset of a counter
-// begins (PERF_UPROBE_REF_CTR_OFFSET_SHIFT, Linux 4.20).
+// perfSemaphore is the first bit of the counter offset in perf_event_attr.config
+// (PERF_UPROBE_REF_CTR_OFFSET_SHIFT, Linux 4.20).
 const perfSemaphore = 32
 
-// perfUprobes is how the kernel calls its perf events of uprobes, which are a
+// perfUprobes reads how the kernel identifies its uprobe perf events, which are a
 // dynamic PMU.
 var perfUprobes = sync.OnceValues(func() (pmu struct {
 	event     uint32 // perf_event_attr.type
@@ -51,7 +51,7 @@ var perfUprobes = sync.OnceValues(func() (pmu struct {
 	return pmu, err
 })
 
-// SiteError is the kernel's refusal of one of several sites.
+// SiteError is the kernel's refusal of one site of several.
 type SiteError struct {
 	Index int
 	Err   error
@@ -61,8 +61,8 @@ func (e *SiteError) Error() string { return e.Err.Error() }
 
 func (e *SiteError) Unwrap() error { return e.Err }
 
-// attachEvents probes each place of f by a perf event of its own, to which
-// the program is linked. An error is a *SiteError.
+// attachEvents attaches a perf event of its own to each place of f and links the program
+// to it. Its errors are of type *SiteError.
 func attachEvents(prog *ebpf.Program, f *os.File, flags uint32, at Places) (*Link, error) {
 	path, err := unix.BytePtrFromString("/proc/self/fd/" + strconv.Itoa(int(f.Fd())))
 	if err != nil {
@@ -85,16 +85,15 @@ func attachEvents(prog *ebpf.Program, f *os.File, flags uint32, at Places) (*Lin
 	return l, nil
 }
 
-// attachEvent makes one event and returns the link that keeps it.
+// attachEvent opens one event and returns the link that keeps it alive.
 //
-// The event is of every process: one that is restricted to a process
-// (perf_event_open's pid) is heard while the thread of that id lives, and falls
-// silent without a word when a main thread leaves the others to go on
-// (uprobe_perf_filter in kernel/trace/trace_uprobe.c compares with that
-// thread's memory). attr.inherit would make clone() fail with EFAULT in the
-// target. It is said to be of one CPU, as events of every process must be, and
-// is never enabled: the program runs on every CPU and before the kernel looks
-// for enabled events (__uprobe_perf_func), which would only cost the scheduler.
+// The event covers every process. An event restricted to a process (perf_event_open's
+// pid) fires only while the thread of that id lives, and stops silently when the main
+// thread exits before the others (uprobe_perf_filter in kernel/trace/trace_uprobe.c
+// compares with that thread's memory). attr.inherit would make clone() fail with EFAULT
+// in the target. The event names one CPU, as events of every process must, and is never
+// enabled: the program runs on every CPU and before the kernel looks for enabled events
+// (__uprobe_perf_func), which would only cost the scheduler.
 func attachEvent(prog *ebpf.Program, path *byte, atReturn bool, offset, semaphore, cookie uint64) (int, error) {
 	pmu, err := perfUprobes()
 	if err != nil {
@@ -111,7 +110,7 @@ func attachEvent(prog *ebpf.Program, path *byte, atReturn bool, offset, semaphor
 	if atReturn {
 		attr.Config |= pmu.returnBit
 	}
-	var pin runtime.Pinner // see attach
+	var pin runtime.Pinner // see Uprobes
 	defer pin.Unpin()
 	pin.Pin(path)
 	event, err := retry(func() (int, error) {
@@ -120,7 +119,7 @@ func attachEvent(prog *ebpf.Program, path *byte, atReturn bool, offset, semaphor
 	if err != nil {
 		return -1, err
 	}
-	// The link keeps the event.
+	// The link keeps the event alive.
 	defer unix.Close(event)
 	return retry(func() (int, error) {
 		return createLink(prog, &perfLinkCreate{programFD: uint32(prog.FD()), eventFD: uint32(event), attachType: TypePerf, cookie: cookie})

@@ -16,7 +16,7 @@ import (
 	"endoscope/probes/uprobe/calls"
 )
 
-// What becomes of events (enum in query.h).
+// Options of the first stage of an aggregate (enum in query.h).
 const (
 	dense = 1 << iota
 	hashed
@@ -29,41 +29,42 @@ const (
 )
 
 const (
-	// maxStateBytes bounds the memory of a query's groups, and again of its
+	// maxStateBytes bounds the memory of a query's groups, and separately that of its
 	// buckets.
 	maxStateBytes = 64 << 20
-	// maxGroups is how many groups there can be on each CPU, where not the
-	// function says which, and maxBuckets how many buckets of groups.
+	// maxGroups bounds the groups on each CPU where the function is not the only key;
+	// maxBuckets bounds the buckets of all groups on each CPU.
 	maxGroups, maxBuckets = 16 << 10, 64 << 10
-	// MinPane is longer than it takes to collect a pane: 10 to 20 ms, for which
-	// the kernel waits for its programs, and more where all processors are busy.
+	// MinPane exceeds the time to collect a pane: 10 to 20 ms, in which the kernel waits
+	// for running programs, and more where all processors are busy.
 	MinPane = 250 * time.Millisecond
-	// hashOverhead is what an entry of a hash table takes besides key and value.
+	// hashOverhead is the size of a hash table entry in bytes, without key and value.
 	hashOverhead = 48
-	// Endless is a pane that has no end.
+	// Endless is the length of a pane that has no end.
 	Endless = 1 << 62
 
 	boundariesMap = "boundaries"
 )
 
-// Aggregation is how a query's events are aggregated in the kernel. It does not
-// change; aggregator is what runs.
+// Aggregation describes how a query's events are aggregated in the kernel. It is
+// immutable; Aggregator holds the running state.
 type Aggregation struct {
 	partial  *plan.Partial
 	Code     *codegen.Aggregate
 	Options  uint32
 	Pane     int64  // ns, or endless
-	inferred int    // functions without probes, whose states follow
+	inferred int    // functions without probes, whose states are derived
 	Groups   int    // dense: states of one slot and CPU, padding included
-	Cpus     int    // there can be
+	Cpus     int    // possible CPUs
 	keys     string // for Describe
-	// preallocated: hash tables have their memory from the beginning.
+	// preallocated: memory of hash tables is allocated when they are created.
 	preallocated bool
-	Limit        int // most entries of a hash table, for tests; 0: as many as usual
+	Limit        int // maximum entries of a hash table, for tests; 0: the default
 }
 
 // CompileAggregation decides whether the kernel runs the first stage of spec's
-// aggregate; nil: no. inferred is how many functions follow from ws.
+// aggregate; nil means it does not. inferred is the number of functions whose calls
+// follow from ws.
 func CompileAggregation(spec *plan.Acquire, f *calls.Filter, ws []calls.Function, inferred int, preallocated bool) *Aggregation {
 	part := spec.Partial
 	if part == nil || spec.Stream == catalog.FunctionCall || spec.Settings.NoKernel || f.Program.Residual != nil || part.Pane != 0 && part.Pane < MinPane {
@@ -77,7 +78,7 @@ func CompileAggregation(spec *plan.Acquire, f *calls.Filter, ws []calls.Function
 	if !ok {
 		return nil
 	}
-	// What follows from a function is known of its own states alone.
+	// Calls inferred from a function are derived from that function's own states only.
 	code.ByFunction = code.ByFunction || inferred > 0
 	a := &Aggregation{partial: part, Code: code, Pane: int64(part.Pane), Cpus: cpus, inferred: inferred, preallocated: preallocated}
 	if a.Pane == 0 {
@@ -118,7 +119,7 @@ func CompileAggregation(spec *plan.Acquire, f *calls.Filter, ws []calls.Function
 		if !code.Timed && !f.Program.Reads[spec.Out.Time] && a.Pane == Endless {
 			a.Options |= untimed
 		}
-		// A lone count of all entries of each function is how often it was hit.
+		// A lone count of all entries of each function equals the function's hits.
 		if a.Options&(dense|derived|updated) == dense && (code.ByFunction || len(ws) == 1) && f.Program.Entry == nil {
 			a.Options |= NoHits
 		}
@@ -126,7 +127,7 @@ func CompileAggregation(spec *plan.Acquire, f *calls.Filter, ws []calls.Function
 	return a
 }
 
-// padded is how many states are kept for n, so that those of one CPU share no
+// padded returns how many states are allocated for n, so that states of one CPU share no
 // cache line with those of another.
 func padded(n, words int) int {
 	const line = 8 // words
@@ -136,7 +137,7 @@ func padded(n, words int) int {
 	return n
 }
 
-// Describe says how, for EXPLAIN.
+// Describe returns the description of the aggregation for EXPLAIN.
 func (a *Aggregation) Describe() string {
 	if a == nil {
 		return ""
@@ -163,7 +164,7 @@ func (a *Aggregation) groupsBy() string {
 	return fmt.Sprintf("hash by %s and bucket, %d buckets", a.keys, n)
 }
 
-// entries is how many entries a hash table has of which there are n for a CPU.
+// entries returns the size of a hash table that should hold n entries for each CPU.
 func (a *Aggregation) entries(n, keyWords, valueWords int) int {
 	n = min(n*a.Cpus, maxStateBytes/2/(hashOverhead+8*keyWords+8*valueWords))
 	if a.preallocated {
@@ -175,7 +176,7 @@ func (a *Aggregation) entries(n, keyWords, valueWords int) int {
 	return n
 }
 
-// specialise makes the programs and maps in spec those of the aggregation.
+// specialise configures the programs and maps in spec for the aggregation.
 func (a *Aggregation) specialise(spec *ebpf.CollectionSpec) error {
 	for name, p := range spec.Programs {
 		if !abi.TestsOf[name].Call {
@@ -223,8 +224,8 @@ var (
 	bucketMaps = []string{bpf.FunctionMapBuckets0, bpf.FunctionMapBuckets1}
 )
 
-// unusedMaps are those that a query does not use, which its programs refer to
-// nevertheless. a is nil for a query that does not aggregate.
+// unusedMaps lists the maps that a query does not use but its programs refer to. a is
+// nil for a query that does not aggregate.
 func unusedMaps(a *Aggregation) (list []string) {
 	if a == nil || a.Options&dense == 0 {
 		list = append(list, bpf.FunctionMapStates)
@@ -238,7 +239,7 @@ func unusedMaps(a *Aggregation) (list []string) {
 	return list
 }
 
-// usesBoundaries reports whether a program looks for buckets of quantiles.
+// usesBoundaries reports whether a program looks up buckets of quantiles.
 func usesBoundaries(spec *ebpf.CollectionSpec) bool {
 	for _, p := range spec.Programs {
 		for _, i := range p.Instructions {
@@ -254,7 +255,7 @@ func boundariesSpec(words int) *ebpf.MapSpec {
 	return &ebpf.MapSpec{Name: boundariesMap, Type: ebpf.Array, KeySize: 4, ValueSize: uint32(8 * words), MaxEntries: 1}
 }
 
-// newBoundaries makes the map with the boundaries of quantiles' buckets.
+// newBoundaries creates the map with the boundaries of quantile buckets.
 func newBoundaries() (*ebpf.Map, error) {
 	table, err := codegen.Boundaries()
 	if err != nil {

@@ -20,22 +20,22 @@ import (
 	"endoscope/probes/uprobe/calls"
 )
 
-// Aggregator collects what a query's programs aggregate.
+// Aggregator collects the states that a query's programs aggregate.
 //
-// There are two slots of states. Time is divided into panes, and an event is
-// folded into the slot of its pane: of the pane that is current or, unless that
-// slot is just being read, of the one behind it. An event of any other pane
-// goes to the reader as a row. To collect a pane:
+// There are two slots of states. Time is divided into panes, and an event is folded into
+// the slot of its pane: of the current pane or, unless that slot is being read, of the
+// next pane. An event of any other pane is sent to the reader as a row. Collecting a
+// pane:
 //
-//  1. The next one becomes the current one. From now on no program that begins
-//     folds into the slot of the pane that is over.
+//  1. Make the next pane the current one. From now on no program that begins folds into
+//     the slot of the finished pane.
 //  2. Wait for the programs that began before.
-//  3. Read and clear the slot. Nobody else touches it.
-//  4. Give the rows, and open the slot for the pane behind the current one.
+//  3. Read and clear the slot. Nothing else accesses it.
+//  4. Send the rows, and open the slot for the pane after the current one.
 //
-// A query without panes has one that begins when the last was collected, and
-// does not end. A row's time is the beginning of its pane, so watermarks wait
-// there until the pane is given.
+// A query without panes has one pane that begins when the last was collected and does
+// not end. A row's time is the beginning of its pane, so watermarks do not pass it until
+// the pane has been sent.
 type Aggregator struct {
 	*Aggregation
 	in     *Installation
@@ -43,17 +43,17 @@ type Aggregator struct {
 	Reader Executor
 	offset int64 // from the boot clock to the epoch
 
-	// Mu is held while a slot is collected, not while the reader gives what was in
-	// it, and never while something waits for Provider.mu.
+	// Mu is held while a slot is collected. It is not held while the reader sends its
+	// rows, nor by code that waits for Provider.mu.
 	Mu     sync.Mutex
 	ended  bool
 	slot   int     // of the current pane
-	next   bool    // the other slot is open for the pane behind it
-	Begins int64   // the current pane, by the boot clock
-	hits   []int64 // by dense group, of what was collected: see NoHits
+	next   bool    // the other slot is open for the next pane
+	Begins int64   // the current pane, boot clock
+	hits   []int64 // by dense group, of collected states: see NoHits
 	Rows   *partialRows
 
-	page    []byte  // of the programs' variables
+	page    []byte  // variables of the programs
 	panes   *uint64 // two of them: see aggregate.h
 	divided *uint64
 	states  []byte // of all dense states, slot 0 first
@@ -62,17 +62,18 @@ type Aggregator struct {
 	scratch []*tables
 }
 
-// Executor is the goroutine that reads what programs send.
+// Executor is the goroutine that reads the events of programs.
 type Executor interface {
-	// Post has f executed behind what was posted before. The channel is closed then.
+	// Post queues f for execution after everything posted earlier. The channel is closed
+	// when f has returned.
 	Post(f func()) (done <-chan struct{})
-	// Do has f executed, and waits for it.
+	// Do executes f and waits for it.
 	Do(f func())
-	// DrainAll gives everything that was written until now. It is called in the executor.
+	// DrainAll delivers everything written so far. It is called in the executor.
 	DrainAll()
 }
 
-// Subscriber takes what a query's programs tell. It is called in the executor.
+// Subscriber receives the output of a query's programs. It is called in the executor.
 type Subscriber interface {
 	Flush()
 	Give(rows []*batch.Batch, bound int64)
@@ -80,19 +81,19 @@ type Subscriber interface {
 	Account()
 }
 
-// MaxUngiven is how many panes that are over may wait for the reader to give them.
+// MaxUngiven is how many finished panes may wait for the reader.
 const MaxUngiven = 8
 
-// afterPane is how long after its end a pane is collected.
+// afterPane is the delay between the end of a pane and its collection.
 const afterPane = 10 * time.Millisecond
 
-// Flags of panes, beside the slot (aggregate.h).
+// Flags of panes, next to the slot (aggregate.h).
 const (
 	nextToo  = 2
 	paneBits = 2
 )
 
-// open maps the memory that programs and user space share.
+// open maps the memory shared by programs and user space.
 func (a *Aggregator) open(objects *ebpf.Collection, panesAt, dividedAt int) (err error) {
 	defer func() {
 		if err != nil {
@@ -121,7 +122,7 @@ func (a *Aggregator) open(objects *ebpf.Collection, panesAt, dividedAt int) (err
 	return nil
 }
 
-// mapped maps the values of an array.
+// mapped maps the values of an array map.
 func mapped(m *ebpf.Map) ([]byte, error) {
 	page := uint32(unix.Getpagesize())
 	size := (m.MaxEntries()*((m.ValueSize()+7)&^7) + page - 1) &^ (page - 1)
@@ -132,14 +133,15 @@ func mapped(m *ebpf.Map) ([]byte, error) {
 	return b, nil
 }
 
-// Share says what a call of a function with a probe brings, where that has changed.
+// Share sets the shares of inferred functions in a call of a probed function, after they
+// have changed.
 func (a *Aggregator) Share(shares [][]calls.Share) {
 	a.Mu.Lock()
 	defer a.Mu.Unlock()
 	a.Rows.shares = shares
 }
 
-// close gives back what open took.
+// close releases what open acquired.
 func (a *Aggregator) close() {
 	if a.page != nil {
 		unix.Munmap(a.page)
@@ -152,13 +154,13 @@ func (a *Aggregator) close() {
 	a.page, a.states, a.panes, a.divided = nil, nil, nil, nil
 }
 
-// begin makes the pane that holds the time now the current one.
+// begin makes the pane that contains now the current one.
 func (a *Aggregator) begin(now int64) {
 	a.Begins = a.paneOf(now)
 	a.publish(a.Pane != Endless)
 }
 
-// paneOf is where the pane that holds the time now begins.
+// paneOf returns the beginning of the pane that contains now.
 func (a *Aggregator) paneOf(now int64) int64 {
 	if a.Pane == Endless {
 		return now
@@ -167,8 +169,8 @@ func (a *Aggregator) paneOf(now int64) int64 {
 	return t - t%a.Pane - a.offset
 }
 
-// publish tells the programs what pane is the current one, and whether the
-// other slot is free for the next.
+// publish tells the programs which pane is current, and whether the other slot is free
+// for the next one.
 func (a *Aggregator) publish(next bool) {
 	a.next = next
 	word := uint64(a.Begins)<<paneBits | uint64(a.slot)
@@ -178,8 +180,8 @@ func (a *Aggregator) publish(next bool) {
 	atomic.StoreUint64(a.panes, word)
 }
 
-// settle waits for the programs that run now. The kernel does so when an entry
-// of an array of maps is changed (maybe_wait_bpf_programs).
+// settle waits for the running programs. The kernel waits for them when an entry of an
+// array of maps is changed (maybe_wait_bpf_programs).
 func (a *Aggregator) settle() error {
 	if err := a.outer.Put(uint32(0), a.inner); err != nil {
 		return fmt.Errorf("waiting for the programs that run: %w", err)
@@ -187,8 +189,8 @@ func (a *Aggregator) settle() error {
 	return nil
 }
 
-// Collect gives what was aggregated before the call. Of a pane that is not over
-// the rest follows: its rows are merged.
+// Collect sends everything aggregated before the call. The rest of an unfinished pane
+// follows later; its rows are merged.
 func (a *Aggregator) Collect() error {
 	given, err := a.collectNow()
 	if given != nil {
@@ -197,7 +199,8 @@ func (a *Aggregator) Collect() error {
 	return err
 }
 
-// collectNow is collect, but for waiting until the reader gave it.
+// collectNow is Collect without waiting for the reader; given is closed when the reader
+// has sent the rows.
 func (a *Aggregator) collectNow() (given <-chan struct{}, err error) {
 	a.Mu.Lock()
 	defer a.Mu.Unlock()
@@ -214,8 +217,8 @@ func (a *Aggregator) collectNow() (given <-chan struct{}, err error) {
 	return a.turn(a.Begins, true)
 }
 
-// halve readies the pane that is under way at the time now to be given in two
-// halves. The second goes into the other slot, where the next pane may have begun.
+// halve prepares the pane that contains now to be sent in two halves. The second half
+// goes into the other slot, where the next pane may have begun.
 func (a *Aggregator) halve(now int64) error {
 	if _, err := a.turnOver(now); err != nil {
 		return err
@@ -227,8 +230,8 @@ func (a *Aggregator) halve(now int64) error {
 	return a.read(1-a.slot, a.Begins+a.Pane)
 }
 
-// collectOver has the reader give the panes that are over at the time now: given
-// is closed then, and nil if there are none.
+// collectOver collects the panes that have ended by now. given is closed when the reader
+// has sent them, and nil if there are none.
 func (a *Aggregator) collectOver(now int64) (given <-chan struct{}, err error) {
 	a.Mu.Lock()
 	defer a.Mu.Unlock()
@@ -238,16 +241,16 @@ func (a *Aggregator) collectOver(now int64) (given <-chan struct{}, err error) {
 	return a.turnOver(now)
 }
 
-// turnOver is collectOver of who holds mu.
+// turnOver is collectOver; the caller holds Mu.
 func (a *Aggregator) turnOver(now int64) (given <-chan struct{}, err error) {
 	for now >= a.Begins+a.Pane {
 		to := a.Begins + a.Pane
 		if !a.next {
-			// Nothing is in the other slot: on to the pane of now.
+			// The other slot is empty: go on to the pane that contains now.
 			to = a.paneOf(now)
 		}
-		// Where nobody came for long, as on a machine that slept, the pane in
-		// the other slot is over, too. It is closed, and read next.
+		// After a long pause, as on a machine that slept, the pane in the other slot is
+		// over as well. It is closed, and read next.
 		if given, err = a.turn(to, now < to+a.Pane); err != nil {
 			return given, err
 		}
@@ -255,9 +258,8 @@ func (a *Aggregator) turnOver(now int64) (given <-chan struct{}, err error) {
 	return given, nil
 }
 
-// turn makes the pane that begins at to the current one, whose slot is the other
-// one, and has the reader give the one before. next says whether to open the slot
-// again.
+// turn makes the pane that begins at to the current one, in the other slot, and has the
+// reader send the previous one. next says whether to open the previous slot again.
 func (a *Aggregator) turn(to int64, next bool) (given <-chan struct{}, err error) {
 	slot, pane := a.slot, a.Begins
 	a.advance(to)
@@ -270,9 +272,8 @@ func (a *Aggregator) advance(to int64) {
 	a.publish(false)
 }
 
-// finish reads what is in a slot that is not open any more, and then opens it
-// again for the next pane, if next says so. The reader gives what was read, in
-// the order of calls, and calls then.
+// finish reads a slot that is closed, and opens it again for the next pane if next is
+// true. The reader then sends the rows, in the order of calls, and calls then.
 func (a *Aggregator) finish(slot int, pane int64, next bool, then func()) (given <-chan struct{}, err error) {
 	if err := a.settle(); err != nil {
 		return nil, err
@@ -285,7 +286,7 @@ func (a *Aggregator) finish(slot int, pane int64, next bool, then func()) (given
 	}
 	batches, bound := a.Rows.take(), a.Begins
 	return a.Reader.Post(func() {
-		// What went singly happened before, too.
+		// Events that were sent as rows happened earlier as well.
 		a.Reader.DrainAll()
 		a.Sub.Flush()
 		a.Sub.Give(batches, bound)
@@ -295,8 +296,7 @@ func (a *Aggregator) finish(slot int, pane int64, next bool, then func()) (given
 	}), nil
 }
 
-// end reads what is left, when no program runs any more. Nothing is collected
-// after it.
+// end reads what is left when no program runs any more. Nothing is collected after it.
 func (a *Aggregator) end() (left []*batch.Batch, err error) {
 	a.Mu.Lock()
 	defer a.Mu.Unlock()
@@ -306,7 +306,7 @@ func (a *Aggregator) end() (left []*batch.Batch, err error) {
 	a.ended = true
 	defer a.close()
 	if a.Rows == nil {
-		return nil, nil // it was loaded, and never attached
+		return nil, nil // loaded, but never attached
 	}
 	if err := a.read(a.slot, a.Begins); err != nil {
 		return nil, err
@@ -317,8 +317,8 @@ func (a *Aggregator) end() (left []*batch.Batch, err error) {
 	return a.Rows.take(), err
 }
 
-// read makes rows of what is in a slot, and clears it. Nobody else uses the
-// slot meanwhile.
+// read makes rows of the states in a slot, and clears it. Nothing else may use the slot
+// meanwhile.
 func (a *Aggregator) read(slot int, pane int64) error {
 	a.Rows.pane = pane + a.offset
 	if a.Options&dense != 0 {
@@ -336,7 +336,7 @@ func (a *Aggregator) read(slot int, pane int64) error {
 	return nil
 }
 
-// Dense are the states of a slot, as words.
+// Dense returns the states of a slot as words.
 func (a *Aggregator) Dense(slot int) []uint64 {
 	all := unsafe.Slice((*uint64)(unsafe.Pointer(&a.states[0])), len(a.states)/8)
 	n := a.Cpus * a.Groups * a.Code.StateWords
@@ -362,7 +362,7 @@ func (a *Aggregator) readDense(slot int) {
 	clear(words)
 }
 
-// entered is how often a function was entered, of a query with NoHits.
+// entered returns how often a function of a query with NoHits was entered.
 func (a *Aggregator) entered(function int) uint64 {
 	a.Mu.Lock()
 	defer a.Mu.Unlock()
@@ -382,12 +382,11 @@ func (a *Aggregator) entered(function int) uint64 {
 	return n
 }
 
-// batchEntries is how many entries of a hash table are read at a time. No chain
-// of the table may be longer.
+// batchEntries is how many entries of a hash table are read at a time. No chain of the
+// table may be longer.
 const batchEntries = 4096
 
-// tables are the buffers for reading hash tables with keys and values of these
-// sizes.
+// tables are buffers for reading hash tables with keys and values of the given sizes.
 type tables struct {
 	keyWords, valueWords int
 	keys, values         reflect.Value // slices of arrays of words
@@ -417,7 +416,7 @@ func (a *Aggregator) buffers(keyWords, valueWords int) *tables {
 	return t
 }
 
-// readTable gives the entries of a hash table to f and removes them.
+// readTable passes the entries of a hash table to f and removes them.
 func (a *Aggregator) readTable(name string, keyWords, valueWords int, f func(key, value []uint64)) error {
 	m, t := a.in.Objects.Maps[name], a.buffers(keyWords, valueWords)
 	var cursor ebpf.MapBatchCursor
@@ -435,9 +434,9 @@ func (a *Aggregator) readTable(name string, keyWords, valueWords int, f func(key
 	}
 }
 
-// Run has each pane given when it is over, until stop is closed. Where the reader
-// is busy for long, it goes on making panes the current one, so that events do not
-// go to the reader, too, for want of a slot.
+// Run collects each pane when it has ended, until stop is closed. While the reader is
+// busy it continues to advance panes, so that events find an open slot and do not burden
+// the reader as rows.
 func (a *Aggregator) Run(stop <-chan struct{}, fail func(error)) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -457,8 +456,8 @@ func (a *Aggregator) Run(stop <-chan struct{}, fail func(error)) {
 		if ended {
 			return
 		}
-		// A little later than the end: most of those that were interrupted
-		// between looking at the clock and at the panes have gone on.
+		// Slightly after the end: by then most programs that were interrupted between
+		// reading the clock and reading the panes have continued.
 		timer.Reset(time.Duration(over-clock.Boot()) + afterPane)
 		select {
 		case <-timer.C:

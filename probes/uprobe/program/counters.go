@@ -2,11 +2,12 @@ package program
 
 import "endoscope/probes/bpf"
 
-// Generations is how many divisions of a source are told apart (counters.h). Of older
-// ones the calls that are still under way are those of the oldest.
+// Generations is how many divisions of a source are distinguished (counters.h). Calls of
+// older divisions that are still under way are attributed to the oldest one.
 const Generations = len(bpf.FunctionCounters{}.Armed)
 
-// Awaited is how many calls had their return awaited so far, and how many returned.
+// Awaited returns the number of calls whose return was awaited so far, and how many of
+// them returned.
 func Awaited(c *bpf.FunctionCounters) (armed, returned uint64) {
 	for g := range Generations {
 		armed += c.Armed[g]

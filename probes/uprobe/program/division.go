@@ -7,8 +7,8 @@ import (
 	"endoscope/probes/clock"
 )
 
-// Divide cuts where it changes to the other slot of states: partial rows are
-// sums, so that whoever gets those from the cut on has the sum from the cut on.
+// Divide cuts the stream where it switches to the other slot of states. Partial rows are
+// sums, so those from the cut on add up to the sum from the cut on.
 func (a *Aggregator) Divide(begin func(probes.Cut), done func()) error {
 	given, err := a.divideNow(begin, done)
 	if given != nil {
@@ -17,7 +17,7 @@ func (a *Aggregator) Divide(begin func(probes.Cut), done func()) error {
 	return err
 }
 
-// divideNow is divide, but for waiting until the reader gave what came before.
+// divideNow is Divide without waiting until the reader has sent the rows before the cut.
 func (a *Aggregator) divideNow(begin func(probes.Cut), done func()) (given <-chan struct{}, err error) {
 	a.Mu.Lock()
 	defer a.Mu.Unlock()
@@ -31,7 +31,8 @@ func (a *Aggregator) divideNow(begin func(probes.Cut), done func()) (given <-cha
 	}
 	slot, pane := a.slot, a.Begins
 	a.Reader.Do(func() {
-		// Here, so that events that find no slot are divided as those that do.
+		// In the executor, so that events that find no slot are divided at the same cut
+		// as those that do.
 		var cut probes.Cut
 		if cut, err = a.Sub.Cut(); err != nil {
 			return

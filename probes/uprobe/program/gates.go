@@ -8,7 +8,7 @@ import (
 	"endoscope/probes/uprobe/abi"
 )
 
-// useGates prepares programs for the gates that they pass and open.
+// useGates configures programs for the gates that they check and open.
 func (k *Kernel) useGates(g probes.Gates, spec *ebpf.CollectionSpec, options *uint32, replace map[string]*ebpf.Map) error {
 	replace[bpf.FunctionMapGates] = k.unused[bpf.FunctionMapGates]
 	if g.Set == nil {

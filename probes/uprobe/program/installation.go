@@ -11,22 +11,22 @@ import (
 	"endoscope/probes/uprobe/attach"
 )
 
-// Installation is a query's programs and maps in the kernel, and its links.
+// Installation holds a query's programs and maps in the kernel, and its links.
 type Installation struct {
 	Query   uint16
 	Objects *ebpf.Collection
-	Links   []*attach.Link // in the order in which to close them
+	Links   []*attach.Link // in the order in which they are closed
 	Leases  []*attach.Lease
 	once    sync.Once
 	// Aggregator is nil where events become rows.
 	Aggregator *Aggregator
 	Sweeper    *sweeper
-	// growing: functions may be added. extended is how often they were, and functions
-	// how many there are.
+	// growing: functions may be added. extended counts the additions, and functions is
+	// the number of functions.
 	growing   bool
 	extended  uint64
 	functions int
-	Room      int // for more
+	Room      int // number of functions that can still be added
 }
 
 // Remove unloads a query whose events have been read.
@@ -38,10 +38,9 @@ func (k *Kernel) Remove(in *Installation) {
 	k.ids.put(uint32(in.Query))
 }
 
-// Detach closes the links: when it returns, no program of the query runs. (A
-// process that is just being started may have copies of the descriptors until it
-// executes its program: what comes until then is nobody's.) The kernel takes tens
-// of milliseconds for it.
+// Detach closes the links: when it returns, no program of the query runs. (A process
+// that is being started may hold copies of the descriptors until it calls exec; events
+// until then are ignored.) The kernel takes tens of milliseconds for it.
 func (in *Installation) Detach() {
 	in.once.Do(func() {
 		in.Arm(false)
@@ -50,11 +49,11 @@ func (in *Installation) Detach() {
 	})
 }
 
-// Arm lets calls pass, or no more: at one instant for all functions, which are
+// Arm enables or disables calls at one instant for all functions, because they are
 // attached and detached one after the other.
 func (in *Installation) Arm(yes bool) error {
 	v := in.Objects.Variables[bpf.FunctionVarArmed]
-	if v == nil { // no program of the query asks
+	if v == nil { // no program of the query reads it
 		return nil
 	}
 	var n uint64
@@ -64,9 +63,9 @@ func (in *Installation) Arm(yes bool) error {
 	return v.Set(n)
 }
 
-// Open lets events of a sequence pass, or no more: at one instant for all
-// functions, which are attached and detached one after the other. And it lets
-// those of a query begin that stood by.
+// Open enables or disables events of a sequence at one instant for all functions,
+// because they are attached and detached one after the other. It also starts a query on
+// standby.
 func (in *Installation) Open(yes bool) error {
 	v := in.Objects.Variables[bpf.FunctionVarOpen]
 	if v == nil { // the programs have no sequence
@@ -82,8 +81,8 @@ func (in *Installation) Open(yes bool) error {
 	return v.Set(n)
 }
 
-// Extend lets calls of the functions begin that were attached last, of which there are
-// now so many. From here on each sequence has a gap in front of its next event.
+// Extend enables the functions that were attached last; functions is their new number.
+// From here on each sequence has a gap in front of its next event.
 func (in *Installation) Extend(functions int) error {
 	in.functions = functions
 	in.extended++
@@ -94,7 +93,7 @@ func (in *Installation) Extend(functions int) error {
 	return v.Set(in.extended<<32 | uint64(functions))
 }
 
-// Counters adds up the query's counters of all CPUs. per is reused.
+// Counters returns the sum of the query's counters over all CPUs. per is reused.
 func (in *Installation) Counters(per *[]bpf.FunctionCounters) (sum bpf.FunctionCounters, err error) {
 	if err := in.Objects.Maps[bpf.FunctionMapCounts].Lookup(uint32(0), per); err != nil {
 		return sum, err
@@ -126,7 +125,7 @@ func (in *Installation) Counters(per *[]bpf.FunctionCounters) (sum bpf.FunctionC
 	return sum, nil
 }
 
-// Hits is how often a function was entered since it was attached.
+// Hits returns how often a function was entered since it was attached.
 func (in *Installation) Hits(function uint32, per *[]uint64) (sum uint64) {
 	if in.Aggregator != nil && in.Aggregator.Options&NoHits != 0 {
 		return in.Aggregator.entered(int(function))
@@ -140,8 +139,8 @@ func (in *Installation) Hits(function uint32, per *[]uint64) (sum uint64) {
 	return sum
 }
 
-// EndAggregate ends the collecting of aggregates, and returns what had not been
-// given. The query's programs have been detached.
+// EndAggregate ends the collection of aggregates, and returns the rows not yet sent. The
+// query's programs have been detached.
 func (in *Installation) EndAggregate() ([]*batch.Batch, error) {
 	if in.Aggregator == nil {
 		return nil, nil

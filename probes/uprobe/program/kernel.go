@@ -19,25 +19,25 @@ import (
 	"endoscope/probes/uprobe/calls"
 )
 
-// Kernel is what all queries share: the ring, and the programs as they are
-// before they are made a query's own.
+// Kernel holds what all queries share: the ring, and the programs before they are
+// specialised for a query.
 type Kernel struct {
 	spec   *ebpf.CollectionSpec
-	calls  uint32 // how many may be under way where exits are probed
+	calls  uint32 // maximum calls under way where exits are probed
 	events *ebpf.Map
 	Ring   *Ring
-	Types  *btf.Cache // the kernel's
+	Types  *btf.Cache // types of the kernel
 	ids    idPool
 	WarmUp warmUp
 
-	// What programs refer to that have no use for it.
+	// unused holds maps that programs refer to but do not use.
 	unused map[string]*ebpf.Map
-	// boundaries of quantiles' buckets, nil until needed. Provider.mu guards it.
+	// boundaries of quantile buckets, nil until needed. Guarded by Provider.mu.
 	boundaries *ebpf.Map
 }
 
-// Compiled is what a provider reads once: the programs, and the kernel's types,
-// which they are relocated by. It takes longer than to load the programs.
+// Compiled is what a provider reads once: the programs, and the kernel's types for their
+// relocation. Reading takes longer than loading the programs.
 type Compiled struct {
 	programs *ebpf.CollectionSpec
 	types    *btf.Cache
@@ -50,7 +50,7 @@ func Read() (Compiled, error) {
 	return c, err
 }
 
-// New makes the ring. Nothing is attached by it.
+// New creates the ring. It attaches nothing.
 func New(ringBytes, maxCalls int, preallocated bool, c Compiled) (*Kernel, error) {
 	size := ringBytes
 	if page := os.Getpagesize(); size < page || size&(size-1) != 0 {
@@ -104,37 +104,37 @@ func (k *Kernel) Close() {
 	}
 }
 
-// Setup is what makes the programs those of one query.
+// Setup specialises the programs for one query.
 type Setup struct {
 	Options   uint32
 	Links     attach.Kind
-	Returns   map[calls.Returns]bool // how the functions' are observed
+	Returns   map[calls.Returns]bool // how the functions' returns are observed
 	Landmarks []calls.Landmark
 	Test      codegen.Program
 	Members   []bpf.FunctionTarget
 	Functions int
-	Rate      int64 // events per second; 0: any number
+	Rate      int64 // events per second; 0: unlimited
 	Prompt    bool  // the reader is woken for each event
 	Slots     calls.GoSlots
-	// StackBytes is how much of a stack is copied at most; 0: the usual.
+	// StackBytes is the maximum size of a stack copy; 0: the default.
 	StackBytes int
 	Offset     int64 // from the boot clock to the epoch
 	// Aggregation is nil where events become rows.
 	Aggregation *Aggregation
 	Gates       probes.Gates
-	Cgroups     uint32 // levels of those among members
-	// Operands, by function, is nil where all arguments are where the calling
-	// convention puts them.
+	Cgroups     uint32 // number of levels of cgroups among members
+	// Operands holds the locations of arguments by function. It is nil where all
+	// arguments are passed by the calling convention.
 	Operands []bpf.FunctionOperands
 	// Reading is nil where no values are read.
 	Reading *calls.Reading
 	Growing bool // functions may be added while the query runs
 }
 
-// ProgramsOf lists what is attached to functions, in the order in which to attach.
-// Returns come before entries: an entry that was noted finds its return. Where
-// one instruction is entry and exit, the kernel runs first what was attached
-// last (consumer_add in kernel/events/uprobes.c).
+// ProgramsOf lists the programs attached to functions, in the order of attachment.
+// Returns come before entries, so that the return of a recorded entry is always
+// observed. Where one instruction is entry and exit, the kernel first runs the program
+// attached last (consumer_add in kernel/events/uprobes.c).
 func ProgramsOf(links attach.Kind, how calls.Returns) []attachable {
 	plain := links.AttachType()
 	switch {
@@ -158,8 +158,8 @@ func ProgramsOf(links attach.Kind, how calls.Returns) []attachable {
 	}
 }
 
-// ThreadEnd is the program that ends a sequence with its thread, "" if there is
-// nothing to end.
+// ThreadEnd returns the program that ends a sequence with its thread, "" if none is
+// needed.
 func ThreadEnd(options uint32, how map[calls.Returns]bool) string {
 	switch {
 	case options&abi.Sequence == 0:
@@ -172,15 +172,15 @@ func ThreadEnd(options uint32, how map[calls.Returns]bool) string {
 	return bpf.FunctionProgThreadEnd
 }
 
-// attachable is a program and how it is attached. flags are those of a multi
-// link, and mean the same where the attach type is another.
+// attachable is a program and how it is attached. flags are those of a multi link, and
+// have the same meaning for other attach types.
 type attachable struct {
 	Program           string
 	AttachType, Flags uint32
 	Exits             bool // at the functions' exits
 }
 
-// Install loads a query's programs. Nothing is attached by it.
+// Install loads a query's programs. It attaches nothing.
 func (k *Kernel) Install(s Setup) (*Installation, error) {
 	id, ok := k.ids.get()
 	if !ok {
@@ -211,7 +211,7 @@ func (k *Kernel) Load(s Setup, query uint16) (*Installation, error) {
 		wanted[l.Program] = s.Links.AttachType()
 	}
 	if name := ThreadEnd(s.Options, s.Returns); name != "" {
-		wanted[name] = 0 // which is no uprobe
+		wanted[name] = 0 // this one is no uprobe
 	}
 	for name, p := range spec.Programs {
 		attachType, ok := wanted[name]
@@ -220,7 +220,7 @@ func (k *Kernel) Load(s Setup, query uint16) (*Installation, error) {
 			continue
 		}
 		if attachType == attach.TypePerf {
-			p.AttachType = ebpf.AttachNone // to no kind of link alone
+			p.AttachType = ebpf.AttachNone // the program is not bound to one kind of link
 		}
 		if abi.TestsOf[name].Entry {
 			if err := codegen.Install(p, "test_entry", s.Test.Entry); err != nil {
@@ -341,7 +341,7 @@ func (k *Kernel) Load(s Setup, query uint16) (*Installation, error) {
 	return in, nil
 }
 
-// placeOperands makes room for where arguments are, if the programs look for it.
+// placeOperands sizes the map of argument locations, if the programs use it.
 func (k *Kernel) placeOperands(list []bpf.FunctionOperands, spec *ebpf.CollectionSpec, replace map[string]*ebpf.Map) error {
 	if list == nil {
 		replace[bpf.FunctionMapArguments] = k.unused[bpf.FunctionMapArguments]
@@ -351,14 +351,14 @@ func (k *Kernel) placeOperands(list []bpf.FunctionOperands, spec *ebpf.Collectio
 	return spec.Variables[bpf.FunctionVarPlaced].Set(true)
 }
 
-// onlyPID is the process that is the one target; 0: there may be others.
+// onlyPID returns the process that is the only target; 0 if there may be others.
 func onlyPID(members []bpf.FunctionTarget, options uint32) (pid uint32) {
 	if options&(abi.OnlyComms|abi.OnlyExes) != 0 {
 		return 0
 	}
 	for _, m := range members {
 		switch {
-		case m.Kind != abi.TargetPID: // who may be observed
+		case m.Kind != abi.TargetPID: // restricts which processes may be observed
 		case pid != 0:
 			return 0
 		default:
@@ -368,8 +368,8 @@ func onlyPID(members []bpf.FunctionTarget, options uint32) (pid uint32) {
 	return pid
 }
 
-// aggregate prepares a query's programs for its aggregation, if it has one, and
-// adds the maps that need not be its own.
+// aggregate prepares a query's programs for its aggregation, if it has one, and adds the
+// maps that it shares with other queries.
 func (k *Kernel) aggregate(a *Aggregation, spec *ebpf.CollectionSpec, replace map[string]*ebpf.Map) error {
 	for _, name := range unusedMaps(a) {
 		replace[name] = k.unused[name]
@@ -395,11 +395,11 @@ func (k *Kernel) aggregate(a *Aggregation, spec *ebpf.CollectionSpec, replace ma
 	return nil
 }
 
-// idPool hands out numbers below max: new ones, and then the one given back
-// longest ago. What still comes under an old number finds nobody, not another.
+// idPool hands out numbers below max: first new ones, then the one released the longest
+// ago, so that late events of a removed query are not attributed to another one.
 type idPool struct {
 	max, next uint32
-	free      []uint32 // in the order in which they were given back
+	free      []uint32 // in the order of release
 }
 
 func (p *idPool) get() (uint32, bool) {

@@ -9,7 +9,7 @@ import (
 // MaxExtension is how many functions may be added to a query while it runs.
 const MaxExtension = 4096
 
-// landmarkPrograms are the programs of landmarks that may come with modules.
+// landmarkPrograms lists the programs of landmarks that later modules may need.
 func landmarkPrograms(how map[calls.Returns]bool, options uint32) (names []string) {
 	if how[calls.AtExits] {
 		names = append(names, bpf.FunctionProgFrameUnwinding, bpf.FunctionProgGoroutineEnd, bpf.FunctionProgFrameLanding)

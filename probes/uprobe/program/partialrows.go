@@ -13,22 +13,22 @@ import (
 	"endoscope/probes/uprobe/calls"
 )
 
-// partialRows makes partial rows of states. It has one user at a time.
+// partialRows makes partial rows from states. It is not safe for concurrent use.
 type partialRows struct {
 	code *codegen.Aggregate
-	pane int64 // the rows' first column
-	// labels are, for each key that the function decides, its codes by function.
+	pane int64 // first column of the rows
+	// labels holds, for each key determined by the function, its codes by function.
 	labels [][]uint32
-	shares [][]calls.Share // by function with a probe; nil where nothing is inferred
+	shares [][]calls.Share // by probed function; nil where no calls are inferred
 	rows   *rows.Writer[partialRow]
 	full   []*batch.Batch
 }
 
-// partialRow is the state of a group, or the count of one of a sketch's buckets.
+// partialRow is the state of a group, or the count of one bucket of a sketch.
 type partialRow struct {
 	pane       int64
-	key, state []uint64 // no state: a bucket
-	times      int64    // how many times over the state is meant
+	key, state []uint64 // state is nil for a bucket
+	times      int64    // multiplier of the state
 	sketch     int
 	bucket     int64
 	count      int64
@@ -74,7 +74,7 @@ func NewPartialRows(p *plan.Partial, code *codegen.Aggregate, out types.Schema, 
 	return r
 }
 
-// keyColumn is the column of key i.
+// keyColumn returns the column of key i.
 func (r *partialRows) keyColumn(i int, k codegen.Key, t types.Type) rows.Column[partialRow] {
 	switch {
 	case k.Column >= 0:
@@ -93,7 +93,7 @@ func (r *partialRows) keyColumn(i int, k codegen.Key, t types.Type) rows.Column[
 	return rows.Int(func(x *partialRow) int64 { return int64(x.key[k.Word]) })
 }
 
-// stateColumn is column k of an aggregate's state.
+// stateColumn returns column k of an aggregate's state.
 func stateColumn(a codegen.Agg, k int) rows.Column[partialRow] {
 	switch {
 	case a.Sketch < 0:
@@ -120,7 +120,7 @@ func stateColumn(a codegen.Agg, k int) rows.Column[partialRow] {
 	})
 }
 
-// nameIn is a name as the kernel keeps it, in two words.
+// nameIn decodes a name that the kernel keeps in two words.
 func nameIn(words []uint64) []byte {
 	b := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(words))), codegen.NameSize)
 	if i := bytes.IndexByte(b, 0); i >= 0 {
@@ -129,13 +129,13 @@ func nameIn(words []uint64) []byte {
 	return b
 }
 
-// noSketch is no aggregate's.
+// noSketch is the index of no aggregate.
 const noSketch = -1
 
-// group makes a row of a group's state, and those of the functions whose calls
-// follow.
+// group adds a row for a group's state, and rows for the functions whose calls are
+// inferred from it.
 func (r *partialRows) group(key, state []uint64) {
-	if state[r.code.Events] == 0 { // no event found room in all that it needed
+	if state[r.code.Events] == 0 { // every event lacked room in some table
 		return
 	}
 	row := partialRow{pane: r.pane, key: key, state: state, times: 1, sketch: noSketch}
@@ -144,7 +144,7 @@ func (r *partialRows) group(key, state []uint64) {
 		return
 	}
 	own := key[0]
-	for _, f := range r.shares[own>>32] { // which have counts alone
+	for _, f := range r.shares[own>>32] { // these have counts only
 		key[0] = uint64(f.Function)<<32 | own&math.MaxUint32
 		row.times = int64(f.Times)
 		r.rows.Put(row)
@@ -152,7 +152,7 @@ func (r *partialRows) group(key, state []uint64) {
 	key[0] = own
 }
 
-// bucket makes a row of the count of a bucket; the key's last word says which.
+// bucket adds a row for the count of a bucket, which is the last word of the key.
 func (r *partialRows) bucket(key, count []uint64) {
 	if count[0] == 0 {
 		return
@@ -161,7 +161,7 @@ func (r *partialRows) bucket(key, count []uint64) {
 	r.rows.Put(partialRow{pane: r.pane, key: key, sketch: sketch, bucket: bucket, count: int64(count[0])})
 }
 
-// take returns what was made since the last call.
+// take returns the batches made since the last call.
 func (r *partialRows) take() []*batch.Batch {
 	r.rows.Flush()
 	full := r.full

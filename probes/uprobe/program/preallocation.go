@@ -5,14 +5,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxPreallocated is how much memory a hash table may take that has it all from
-// the beginning. Elsewhere tables are larger, and take what their entries need.
+// maxPreallocated bounds the memory of a preallocated hash table. Other tables are
+// larger, and allocate what their entries need.
 const maxPreallocated = 8 << 20
 
-// preallocate gives hash tables their memory when they are made. Before Linux
-// 6.1 a program that adds an entry would allocate it where that may deadlock,
-// and the kernel warns of such programs in its log (check_map_prog_compatibility
-// in kernel/bpf/verifier.c). Other kinds of maps allocate what is safe.
+// preallocate makes hash tables allocate their memory on creation. Before Linux 6.1 a
+// program that adds an entry would allocate it where that may deadlock, and the kernel
+// warns of such programs in its log (check_map_prog_compatibility in
+// kernel/bpf/verifier.c). Allocation in other kinds of maps is safe.
 func preallocate(maps map[string]*ebpf.MapSpec) {
 	for _, m := range maps {
 		if m.Type == ebpf.Hash {
@@ -21,8 +21,8 @@ func preallocate(maps map[string]*ebpf.MapSpec) {
 	}
 }
 
-// boundPreallocated bounds tables that were preallocated once their sizes are
-// known. What finds no room in them is counted, as in a large table.
+// boundPreallocated limits the sizes of preallocated tables once they are known. Entries
+// that find no room are counted, as in a large table.
 func boundPreallocated(maps map[string]*ebpf.MapSpec) {
 	for _, m := range maps {
 		if m.Type == ebpf.Hash && m.Flags&unix.BPF_F_NO_PREALLOC == 0 {
@@ -31,7 +31,7 @@ func boundPreallocated(maps map[string]*ebpf.MapSpec) {
 	}
 }
 
-// preallocated is how many entries a table can have that is preallocated.
+// preallocated returns how many entries a preallocated table can have.
 func preallocated(keyBytes, valueBytes int) int {
 	return maxPreallocated / (hashOverhead + keyBytes + valueBytes)
 }

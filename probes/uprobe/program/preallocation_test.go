@@ -9,8 +9,8 @@ import (
 	"endoscope/probes/bpf"
 )
 
-// Every hash table of the programs is told to have its memory from the
-// beginning, and no other map is: thread storage cannot, arrays have it anyway.
+// Every hash table of the programs is preallocated, and no other map is: thread storage
+// cannot be, and arrays always are.
 func TestPreallocate(t *testing.T) {
 	spec, err := bpf.LoadFunction()
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"endoscope/probes/uprobe/attach"
 )
 
-// TakeLinks takes out the links that are restricted to a process and were made at this
-// boot time or before. The provider's mutex is held.
+// TakeLinks removes and returns the links that are restricted to a process and were made
+// at or before the boot time until. The caller holds the provider's mutex.
 func (in *Installation) TakeLinks(pid int, until int64) (taken []*attach.Link) {
 	is := func(l *attach.Link) bool { return l.PID == pid && l.Made <= until }
 	for _, l := range in.Links {
@@ -20,8 +20,8 @@ func (in *Installation) TakeLinks(pid int, until int64) (taken []*attach.Link) {
 	return taken
 }
 
-// Overlook tells the programs that calls of a process, which executes image, were
-// missed until then.
+// Overlook tells the programs that calls of process pid, which executes image, were
+// missed up to the boot time until.
 func (in *Installation) Overlook(pid int, image uint64, until int64) error {
 	for _, v := range []struct {
 		name  string

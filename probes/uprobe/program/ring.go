@@ -2,11 +2,10 @@ package program
 
 import "endoscope/probes/ringbuf"
 
-// Ring is the consumer of the ring buffer of all queries, and how it sleeps. It
-// has one user, who must not call it concurrently; only Wake may be called from
-// elsewhere.
+// Ring is the consumer of the ring buffer of all queries, with its waiter. It is not
+// safe for concurrent use, except for Wake.
 //
-// The kernel submits without waking anybody unless much is waiting.
+// The kernel submits records without waking the reader unless much is waiting.
 type Ring struct {
 	*ringbuf.Ring
 	*ringbuf.Waiter

@@ -7,11 +7,11 @@ import (
 	"endoscope/probes/bpf"
 )
 
-// maxSuspended is how many names of threads the programs know.
+// maxSuspended is the maximum number of thread names in the programs' map.
 const maxSuspended = 256
 
-// Suspend writes the command to the programs' maps: names before the level that has
-// them looked at.
+// Suspend writes the command to the programs' maps: the names first, then the level that
+// activates them.
 func (in *Installation) Suspend(c probes.Suspend) error {
 	level := uint32(suspendNone)
 	switch {
@@ -24,7 +24,7 @@ func (in *Installation) Suspend(c probes.Suspend) error {
 	}
 	names, v := in.Objects.Maps[bpf.FunctionMapSuspendedNames], in.Objects.Variables[bpf.FunctionVarSuspension]
 	if names == nil || v == nil {
-		return nil // there are no programs that are told
+		return nil // the programs do not support suspension
 	}
 	want := map[bpf.FunctionSuspendedName]bool{}
 	for _, name := range c.Threads {

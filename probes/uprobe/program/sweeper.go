@@ -14,21 +14,21 @@ import (
 	"endoscope/probes/process"
 )
 
-// sweeper removes from the kernel's tables what processes that ended in the
-// middle of calls have left there. What an abandoned call of a living process
-// leaves is replaced by the next call in its frame.
+// sweeper removes entries from the kernel's tables that were left by processes that
+// ended during calls. An entry left by an abandoned call of a living process is replaced
+// by the next call in its frame.
 type sweeper struct {
 	Calls, goroutines *ebpf.Map
-	Every             uint64 // calls that do not return between two sweeps
+	Every             uint64 // calls without return between two sweeps
 
-	// The reader's: calls that had not returned when the last sweep began, and
-	// those for which there was no room until then.
+	// Owned by the reader: calls that had not returned when the last sweep began, and
+	// calls that had found no room by then.
 	swept, overflown uint64
 	busy             atomic.Bool
 	sweeps           sync.WaitGroup
 }
 
-// newSweeper returns nil where nothing has to be swept.
+// newSweeper returns nil where there is nothing to sweep.
 func newSweeper(objects *ebpf.Collection) *sweeper {
 	calls := objects.Maps[bpf.FunctionMapOpenCalls]
 	if calls == nil {
@@ -37,15 +37,14 @@ func newSweeper(objects *ebpf.Collection) *sweeper {
 	return &sweeper{Calls: calls, goroutines: objects.Maps[bpf.FunctionMapGoroutines], Every: uint64(calls.MaxEntries()) / 4}
 }
 
-// Consider starts a sweep if there may be much to remove: many calls have not
-// returned, or there is no room for others. The reader calls it once a second,
-// and does not wait.
+// Consider starts a sweep if there may be much to remove: many calls have not returned,
+// or others found no room. The reader calls it once a second, and does not wait.
 func (w *sweeper) Consider(c bpf.FunctionCounters) {
 	if w == nil {
 		return
 	}
 	armed, returned := Awaited(&c)
-	open := armed - min(returned, armed) // the two are not read at one instant
+	open := armed - min(returned, armed) // the two are not read atomically
 	w.swept = min(w.swept, open)
 	if open < w.swept+w.Every && c.Overflown == w.overflown || !w.busy.CompareAndSwap(false, true) {
 		return
@@ -57,7 +56,7 @@ func (w *sweeper) Consider(c bpf.FunctionCounters) {
 	})
 }
 
-// Wait waits for a sweep that is under way.
+// Wait waits for a running sweep.
 func (w *sweeper) Wait() {
 	if w != nil {
 		w.sweeps.Wait()
@@ -70,8 +69,8 @@ func (w *sweeper) sweep() {
 	Prune(w.goroutines, func(g bpf.FunctionGoroutine, o bpf.FunctionOwner) bool { return !p.has(uint32(g.Tgid), o.Born) })
 }
 
-// Forget removes all calls under way, while nothing is attached: they return
-// unseen, and others begin in their frames.
+// Forget removes all calls under way. Nothing is attached: their returns are not
+// observed, and other calls begin in their frames.
 func (w *sweeper) Forget() {
 	if w == nil {
 		return
@@ -80,13 +79,14 @@ func (w *sweeper) Forget() {
 	Prune(w.goroutines, func(bpf.FunctionGoroutine, bpf.FunctionOwner) bool { return true })
 }
 
-// Prune deletes the entries of a map that are dead.
+// Prune deletes the entries of a map for which dead returns true.
 func Prune[K, V any](m *ebpf.Map, dead func(K, V) bool) {
 	values := make([]V, pruned)
 	pruneAll(m, values, func(i int, k K) bool { return dead(k, values[i]) })
 }
 
-// pruneCalls is prune for calls under way, which have texts behind them in some queries.
+// pruneCalls is Prune for calls under way, whose values are followed by texts in some
+// queries.
 func pruneCalls(m *ebpf.Map, dead func(bpf.FunctionFrame, *bpf.FunctionPending) bool) {
 	size := int(m.ValueSize())
 	values := reflect.MakeSlice(reflect.SliceOf(reflect.ArrayOf(size, reflect.TypeFor[byte]())), pruned, pruned)
@@ -96,11 +96,11 @@ func pruneCalls(m *ebpf.Map, dead func(bpf.FunctionFrame, *bpf.FunctionPending) 
 	})
 }
 
-// pruned is how many entries are looked at in one go.
+// pruned is how many entries are read at a time.
 const pruned = 1024
 
-// pruneAll deletes the entries of a map that are dead; values is a slice of them that is
-// filled before dead is asked about the i'th.
+// pruneAll deletes the entries of a map for which dead returns true. values is a slice
+// that is filled before dead is called for index i.
 func pruneAll[K any](m *ebpf.Map, values any, dead func(i int, k K) bool) {
 	keys := make([]K, pruned)
 	var cursor ebpf.MapBatchCursor
@@ -108,7 +108,7 @@ func pruneAll[K any](m *ebpf.Map, values any, dead func(i int, k K) bool) {
 		n, err := m.BatchLookup(&cursor, keys, values, nil)
 		for i := range n {
 			if dead(i, keys[i]) {
-				// It may just have been deleted.
+				// The entry may just have been deleted.
 				_ = m.Delete(&keys[i])
 			}
 		}
@@ -118,20 +118,21 @@ func pruneAll[K any](m *ebpf.Map, values any, dead func(i int, k K) bool) {
 	}
 }
 
-// processes remembers for a sweep when processes began, in boot time; none: 0.
+// processes caches the start times of processes during a sweep, in boot time; 0 means
+// the process does not exist.
 type processes map[uint32]uint64
 
 // tick is the unit of process.Process.StartTime (USER_HZ), in ns.
 const tick = 10_000_000
 
-// has reports whether the process that had a pid at a boot time still has it.
+// has reports whether the process that had a pid at a boot time still exists.
 func (p processes) has(pid uint32, at uint64) bool {
 	began, known := p[pid]
 	if !known {
 		if now, runs := process.Lookup(int(pid)); runs {
 			began = now.StartTime * tick
 		} else if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); err == nil {
-			began = 1 // its leader has ended; others of its threads may run
+			began = 1 // its leader has exited; other threads may run
 		}
 		p[pid] = began
 	}

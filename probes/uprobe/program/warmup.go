@@ -12,28 +12,28 @@ import (
 	"endoscope/probes/uprobe/attach"
 )
 
-// warmUp begins what the kernel does before it sets a probe while a query's
-// programs are still being loaded. The first probe after a while waits until
-// each processor has passed a quiescent state, 6 ms and more; those that follow
-// soon do not (percpu_down_write of dup_mmap_sem in register_for_each_vma,
-// kernel/events/uprobes.c, and rcu_sync_enter). So a probe is set, and taken
-// away, which nobody can hit: in a file in memory that nobody executes.
+// warmUp starts the kernel's preparation for setting a probe while a query's programs
+// are still being loaded. The first probe after a while waits until each processor has
+// passed a quiescent state, 6 ms and more; those that follow soon do not
+// (percpu_down_write of dup_mmap_sem in register_for_each_vma, kernel/events/uprobes.c,
+// and rcu_sync_enter). So a probe is set and removed in a memory file that no process
+// executes.
 type warmUp struct {
 	possible bool
 	underWay sync.WaitGroup
 }
 
-// Begin does not wait. Where it fails nothing is gained, and nothing lost.
+// Begin does not wait. A failure is ignored: only the speed-up is lost.
 func (h *warmUp) Begin() {
 	if h.possible {
 		h.underWay.Go(func() { _ = touch() })
 	}
 }
 
-// Close waits for what is under way.
+// Close waits for running preparations.
 func (h *warmUp) Close() { h.underWay.Wait() }
 
-// touch sets the probe and takes it away.
+// touch sets the probe and removes it.
 func touch() error {
 	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 		Type: ebpf.Kprobe, AttachType: attach.TypeMulti, License: "GPL",
