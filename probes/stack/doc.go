@@ -1,11 +1,11 @@
 // Package stack samples the stacks of all threads of running programs: the
 // stream stack_sample.
 //
-// No thread is stopped. In the kernel (package bpf, stack.bpf.c) the registers
-// and the top of the stack are copied, of threads that run in an interrupt on
-// their CPU, of the others from where they wait; what could not be copied in
-// one piece is thrown away and tried again. In user space the copy is unwound
-// by the unwind tables of the modules (package elf), else by frame pointers.
+// No thread is stopped. Programs in the kernel (package bpf, stack.bpf.c) copy the
+// registers and the top of the stack: of running threads in an interrupt on their CPU,
+// of waiting threads from where they wait. A copy that may be inconsistent is
+// discarded and taken again. In user space the copy is unwound by the unwind tables of
+// the modules (package elf), else by frame pointers.
 //
 //	sampler   loads the programs, has them run, and reads the samples
 //	space     which code a process has where
