@@ -19,10 +19,11 @@ const (
 // this kernel, because of their security hardening; "" if they can.
 //
 //   - Since Linux 6.11 calls return through a trampoline that makes a system
-//     call (uretprobe, arch/x86/kernel/uprobes.c), which filters did not know
-//     before 6.14 let it pass (kernel/seccomp.c). Containers and services have such filters.
-//   - Shadow stacks (CONFIG_X86_USER_SHADOW_STACK, Linux 6.6) were not told of
-//     the replaced return address before 6.11.
+//     call (uretprobe, arch/x86/kernel/uprobes.c). Before 6.14 a seccomp filter that
+//     does not know the call rejects it (kernel/seccomp.c). Containers and services
+//     have such filters.
+//   - Shadow stacks (CONFIG_X86_USER_SHADOW_STACK, Linux 6.6) were not updated
+//     with the replaced return address before 6.11.
 //
 // Programs that start later cannot be checked.
 func (r *resolver) hardened(m *selection.Module) string {
