@@ -112,7 +112,7 @@ func staysLoaded(name string, running []process.Process, set *selection.ModuleSe
 }
 
 // isNeeded reports whether a process's executable cannot start without a library of
-// this name. The loader itself is named in the executable as the kernel reads it.
+// this name. The loader is always needed: the kernel starts it from PT_INTERP.
 func isNeeded(p process.Process, name string) bool {
 	if filepath.Base(p.Exe) == name || strings.HasPrefix(name, "ld-linux") {
 		return true
