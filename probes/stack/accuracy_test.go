@@ -52,9 +52,9 @@ int main() {
 	for (int i = 0;; i++) { jobs.push({std::to_string(i % 10)}); std::this_thread::sleep_for(std::chrono::milliseconds(2)); }
 }`
 
-// Of real programs under load, stopped by the test for the comparison alone, at
-// least 99 of 100 threads have the stack that gdb, which unwinds by code of its
-// own, sees: the same addresses, to the end.
+// For real programs under load, stopped by the test only for the comparison, at least
+// 99 of 100 threads have the stack that gdb, with its own unwinder, finds: the same
+// addresses, to the end.
 func TestAccuracy(t *testing.T) {
 	testenv.NeedUprobes(t)
 	gdb := testenv.NeedProgram(t, "gdb")
@@ -106,7 +106,7 @@ func TestAccuracy(t *testing.T) {
 	}
 }
 
-// compareStacks stops a process, samples it, has gdb do so, and lets it go on.
+// compareStacks stops a process, samples it, runs gdb on it, and continues it.
 func compareStacks(t *testing.T, gdb string, pid int) (equal, all int) {
 	t.Helper()
 	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
@@ -138,10 +138,10 @@ func compareStacks(t *testing.T, gdb string, pid int) (equal, all int) {
 	for tid, theirs := range gdbStacks(t, gdb, pid, "str(t.ptid[1])") {
 		all++
 		mine := ours[tid]
-		if mine.isGo && len(theirs) > len(mine.pcs) { // gdb goes on where the stack of the scheduler ends
+		if mine.isGo && len(theirs) > len(mine.pcs) { // gdb continues where the stack of the scheduler ends
 			theirs = theirs[:len(mine.pcs)]
 		}
-		if n := len(theirs); n > 1 && theirs[n-1] == 0 { // gdb goes on from a thread that has not run since clone
+		if n := len(theirs); n > 1 && theirs[n-1] == 0 { // gdb continues from a thread that has not run since clone
 			theirs = theirs[:n-1]
 		}
 		if slices.Equal(mine.pcs, theirs) {
@@ -153,7 +153,7 @@ func compareStacks(t *testing.T, gdb string, pid int) (equal, all int) {
 	return equal, all
 }
 
-// stopped reports whether all threads of a process are.
+// stopped reports whether all threads of a process are stopped.
 func stopped(pid int) bool {
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	for _, f := range files {

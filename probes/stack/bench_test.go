@@ -34,8 +34,8 @@ int main(int argc, char **argv) {
 }`
 
 // BenchmarkSnapshot takes one sample of each thread of a process every 10 ms, of
-// those that have not run since the sample before and of those that have. cpu-ns is our CPU
-// time, that of the kernel on our behalf included.
+// threads that have not run since the last sample and of threads that have. cpu-ns is
+// our CPU time, including the kernel's on our behalf.
 func BenchmarkSnapshot(b *testing.B) {
 	testenv.NeedUprobes(b)
 	target := testenv.CompileCText(b, crowd, "-O2", "-pthread", "-fno-optimize-sibling-calls")
@@ -72,8 +72,8 @@ func BenchmarkSnapshot(b *testing.B) {
 	}
 }
 
-// worker is a program that says, every tenth of a second of its CPU time, how much
-// it has done in it.
+// worker is a program that reports, every tenth of a second of its CPU time, how much
+// work it has done in it.
 const worker = `
 #include <stdio.h>
 #include <time.h>
@@ -85,8 +85,8 @@ int main(void) {
 	for (;;) { long n = 0, a = cpu(), b; do { down(12); n++; b = cpu(); } while (b - a < 100000000); printf("%.0f\n", n * 1e9 / (b - a)); fflush(stdout); }
 }`
 
-// BenchmarkSlowdown is by how much less a program does in its own CPU time while
-// it is sampled, in turns with times when it is not.
+// BenchmarkSlowdown measures how much less a program does in its own CPU time while it
+// is sampled, alternating with times when it is not.
 func BenchmarkSlowdown(b *testing.B) {
 	testenv.NeedUprobes(b)
 	target := testenv.CompileCText(b, worker, "-O2", "-fno-optimize-sibling-calls")
@@ -97,7 +97,7 @@ func BenchmarkSlowdown(b *testing.B) {
 			col := collect(b, r.pid)
 			var alone, sampled float64
 			for b.Loop() {
-				r.number(b) // of before
+				r.number(b) // from before
 				alone += float64(r.number(b))
 				stop, stopped := make(chan struct{}), make(chan struct{})
 				go func() {
@@ -123,14 +123,14 @@ func BenchmarkSlowdown(b *testing.B) {
 	}
 }
 
-// cpuTime is the CPU time of this process, in ns.
+// cpuTime returns the CPU time of this process, in ns.
 func cpuTime() int64 {
 	var u unix.Rusage
 	unix.Getrusage(unix.RUSAGE_SELF, &u)
 	return u.Utime.Nano() + u.Stime.Nano()
 }
 
-// BenchmarkUnwind goes up the stacks of parked threads again and again.
+// BenchmarkUnwind unwinds the stacks of parked threads repeatedly.
 func BenchmarkUnwind(b *testing.B) {
 	testenv.NeedUprobes(b)
 	r := run(b, testenv.CompileC(b, "testdata/shapes.c", "-O2", "-pthread", "-fno-optimize-sibling-calls"))
@@ -167,7 +167,7 @@ func BenchmarkUnwind(b *testing.B) {
 	}
 }
 
-// copied is a sample that stays valid.
+// copied returns a copy of a sample, which stays valid.
 func copied(s sample) sample {
 	header := *s.StackSample
 	return sample{StackSample: &header, taken: append(s.taken[:0:0], s.taken...), stack: append([]byte(nil), s.stack...), low: s.low}

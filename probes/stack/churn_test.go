@@ -9,8 +9,8 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// Threads that move all the time are where they can be: on a chain of calls
-// without a gap, in a state that fits where it ends. None is stopped for it.
+// Threads that switch all the time have a possible stack: a chain of calls without a
+// gap, and a state that fits its innermost call. None is stopped for it.
 func TestChurn(t *testing.T) {
 	testenv.NeedUprobes(t)
 	r := run(t, testenv.CompileC(t, "testdata/churn.c", "-O2", "-pthread", "-fno-optimize-sibling-calls"), "12")
@@ -41,7 +41,8 @@ func TestChurn(t *testing.T) {
 	if samples < 1000 || deepest < 8 || states["RUN"] == 0 || states["WAIT"] == 0 {
 		t.Errorf("%d samples, the deepest of %d calls, states %v", samples, deepest, states)
 	}
-	// A thread that has not begun, or is about to end, may be where no table reaches.
+	// A thread that has not begun, or is about to end, may be at code without an
+	// unwind table.
 	if int(cut) > samples/200 || int(c.missed) > samples/50 {
 		t.Errorf("of %d samples %d stacks are cut and %d are missing", samples, cut, c.missed)
 	}

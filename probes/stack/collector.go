@@ -15,16 +15,16 @@ import (
 	"endoscope/probes/stack/pacing"
 )
 
-// thread is what is known of a thread since it was sampled last.
+// thread is what is known about a thread since its last sample.
 type thread struct {
 	start uint64 // with the tid, its identity
-	seen  uint64 // the snapshot that has it
+	seen  uint64 // the last snapshot that contains it
 	name  string
 	state state
 	nr    int64 // system call, -1: none
 	stack *callStack
 	cause cause // why stack does not reach the thread's first function
-	room  room  // for its stack in samples
+	room  room  // the bytes of its stack to copy with a sample
 }
 
 // observation is a thread at an instant.
@@ -32,7 +32,7 @@ type observation struct {
 	*thread
 	process   *process.Process
 	tid       uint32
-	goroutine uint64 // if it is one without a thread, which then has no tid; else 0
+	goroutine uint64 // if it is a goroutine without a thread, which then has no tid; else 0
 	time      uint64 // boot clock
 }
 
@@ -47,36 +47,36 @@ type collector struct {
 	spaces   map[int]*space
 	threads  map[uint32]*thread
 	snapshot uint64
-	java     string // how the stacks of Java programs are made: JavaOff, or one of the others
+	java     string // how the stacks of Java programs are obtained: a value of SET java_stacks
 	chased   []chased
-	pids     []int            // of processes to look at
-	current  observation      // the one that is visited
-	halted   time.Duration    // CPU time that Java machines took to answer
-	priority *pacing.Priority // of the thread that takes snapshots; nil: as it is
+	pids     []int            // processes to sample in this attempt
+	current  observation      // the observation being visited
+	halted   time.Duration    // CPU time that Java machines used to answer
+	priority *pacing.Priority // of the thread that takes snapshots; nil: unchanged
 
 	tally
 }
 
-// tally is what became of threads, beside observations.
+// tally counts threads without an observation, and incomplete stacks.
 type tally struct {
-	missed     uint64            // ran and waited by turns whenever they were looked at
+	missed     uint64            // switched between running and waiting whenever they were sampled
 	compat     uint64            // were in 32-bit code
 	parked     uint64            // goroutines that moved while they were read
-	undumped   uint64            // times that a Java machine did not answer
+	undumped   uint64            // requests that a Java machine did not answer
 	unfinished [numCauses]uint64 // observations whose stacks do not reach the first function
 }
 
-// chased is a thread that must be looked at again in the same snapshot.
+// chased is a thread that must be sampled again in the same snapshot.
 type chased struct {
 	pid int
 	tid uint32
 }
 
-// retries is how often threads are tried again that ran when their process was
-// looked at, and waited when their CPU was.
+// retries bounds how often a thread is sampled again that was running when its process
+// was sampled, and waiting when its CPU was.
 const retries = 4
 
-// take gives visit an observation of every thread.
+// take calls visit with an observation of every thread.
 func (c *collector) take(visit func(*observation)) error {
 	c.snapshot++
 	var failed error
@@ -94,7 +94,7 @@ func (c *collector) take(visit func(*observation)) error {
 			continue
 		}
 		if err := c.kernel.add(pid); err != nil {
-			continue // it has ended: refresh will tell
+			continue // it has ended: refresh will detect that
 		}
 		sp := &space{process: *p}
 		c.spaces[pid] = sp
@@ -102,7 +102,7 @@ func (c *collector) take(visit func(*observation)) error {
 			if c.snapshot == 1 {
 				failed = errors.Join(failed, err)
 			}
-			c.undumped++ // it was started later, or is another program now
+			c.undumped++ // it started later, or has executed another program
 		}
 	}
 	if failed != nil {
@@ -128,7 +128,7 @@ func (c *collector) take(visit func(*observation)) error {
 				failed = err
 			}
 		}
-		c.priority.Lower() // the rest is about what has been copied
+		c.priority.Lower() // the remaining work uses data already copied
 		c.kernel.drain(heed)
 		c.pids = c.pids[:0]
 		for _, t := range c.chased {
@@ -138,7 +138,7 @@ func (c *collector) take(visit func(*observation)) error {
 		}
 	}
 	slices.SortFunc(c.chased, func(a, b chased) int { return cmp.Compare(a.tid, b.tid) })
-	for _, t := range slices.Compact(c.chased) { // it may have run, and have waited, too
+	for _, t := range slices.Compact(c.chased) { // an earlier attempt may have sampled it
 		if c.threads[t.tid].seen != c.snapshot {
 			c.missed++
 		}
@@ -159,7 +159,7 @@ func (c *collector) forget(pid int) {
 	delete(c.spaces, pid)
 }
 
-// sweep forgets threads that have ended, when they are as many as the living.
+// sweep removes ended threads when they are as many as the living ones.
 func (c *collector) sweep() {
 	living := 0
 	for _, t := range c.threads {
@@ -178,8 +178,8 @@ func (c *collector) sweep() {
 	}
 }
 
-// observe makes a sample the current observation, if it is one of a thread that
-// this snapshot does not have yet.
+// observe makes a sample the current observation, if its thread is not in this
+// snapshot yet.
 func (c *collector) observe(s sample) bool {
 	sp := c.spaces[int(s.Tgid)]
 	if sp == nil {
@@ -219,9 +219,9 @@ func (c *collector) observe(s sample) bool {
 	return true
 }
 
-// unwind makes what t is of a sample; false if what was read does not belong
-// together. Memory that did not come with the sample is read later: it is as it
-// was if the thread has not run since.
+// unwind updates t from a sample; it returns false if the data read is inconsistent.
+// Memory that was not copied with the sample is read later: it is unchanged if the
+// thread has not run since.
 func (c *collector) unwind(sp *space, t *thread, s sample) bool {
 	why := c.unwinder.unwind(sp, s, true)
 	if c.unwinder.beyond && (s.Flags&onCPU != 0 || !hasNotRun(s.Tgid, s.Tid, s.Runtime)) {
@@ -248,15 +248,15 @@ func (c *collector) unwind(sp *space, t *thread, s sample) bool {
 	return true
 }
 
-// copy has so many bytes of a thread's stack copied from now on.
+// copy sets the number of bytes of a thread's stack that are copied from now on.
 func (c *collector) copy(t *thread, tid, bytes uint32) {
 	if bytes != t.room.size() && c.kernel.want(tid, bytes) == nil {
 		t.room.bytes = bytes
 	}
 }
 
-// hasNotRun reports whether a thread has had a CPU for as long as it had when it
-// was sampled.
+// hasNotRun reports whether a thread's CPU time is still the same as when it was
+// sampled.
 func hasNotRun(pid, tid uint32, runtime uint64) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/schedstat", pid, tid))
 	if err != nil {
@@ -270,7 +270,7 @@ func hasNotRun(pid, tid uint32, runtime uint64) bool {
 	return err == nil && ran == runtime
 }
 
-// comm is a thread's name as the kernel has it, up to its end.
+// comm returns a thread's name as stored by the kernel, without its terminator.
 func comm(c *[16]int8) []byte {
 	b := (*[16]byte)(unsafe.Pointer(c))[:]
 	if end := bytes.IndexByte(b, 0); end >= 0 {

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// provider is of all tests, so that each file is read once.
+// provider is shared by all tests, so that each file is read once.
 var provider = New()
 
 // target is a program that runs for the length of a test.
@@ -28,7 +28,7 @@ type target struct {
 	lines *bufio.Scanner // of its output
 }
 
-// run starts a program. It ends with the test.
+// run starts a program. It is killed at the end of the test.
 func run(t testing.TB, name string, args ...string) *target {
 	t.Helper()
 	cmd := exec.Command(name, args...)
@@ -53,7 +53,7 @@ func run(t testing.TB, name string, args ...string) *target {
 	return &target{cmd.Process.Pid, in, bufio.NewScanner(out)}
 }
 
-// sleeping starts a program that sleeps, and returns when it does.
+// sleeping starts a program that sleeps, and returns when it sleeps.
 func sleeping(t testing.TB) *target {
 	t.Helper()
 	r := run(t, testenv.NeedProgram(t, "sleep"), "1000")
@@ -61,7 +61,7 @@ func sleeping(t testing.TB) *target {
 	return r
 }
 
-// line is the next line of its output.
+// line returns the next line of its output.
 func (r *target) line(t testing.TB) string {
 	t.Helper()
 	if !r.lines.Scan() {
@@ -70,7 +70,7 @@ func (r *target) line(t testing.TB) string {
 	return r.lines.Text()
 }
 
-// number is the next line as a number.
+// number returns the next line as a number.
 func (r *target) number(t testing.TB) int {
 	t.Helper()
 	n, err := strconv.Atoi(r.line(t))
@@ -80,7 +80,7 @@ func (r *target) number(t testing.TB) int {
 	return n
 }
 
-// collect opens a collector of processes for the length of a test.
+// collect opens a collector of processes for the duration of a test.
 func collect(t testing.TB, pids ...int) *collector {
 	t.Helper()
 	var found []process.Process
@@ -100,7 +100,7 @@ func collect(t testing.TB, pids ...int) *collector {
 	return c
 }
 
-// seen is an observation that was written down.
+// seen is a copy of an observation.
 type seen struct {
 	name, state, syscall string
 	functions            []string // leaf first
@@ -110,7 +110,7 @@ type seen struct {
 	cause                cause
 }
 
-// snapshot takes one and returns it by tid.
+// snapshot takes a snapshot and returns it by tid.
 func snapshot(t testing.TB, c *collector) map[int]seen {
 	t.Helper()
 	out := map[int]seen{}

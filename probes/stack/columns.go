@@ -5,11 +5,11 @@ import (
 	"endoscope/probes/rows"
 )
 
-// Stream is the one stream of this package.
+// Stream is the only stream of this package.
 const Stream = catalog.StackSample
 
-// table makes its rows. A goroutine that has no thread has a row of its own, with a
-// number and neither tid nor thread_name.
+// table builds its rows. A goroutine without a thread has a row of its own, with a
+// goroutine number and NULL in tid and thread_name.
 var table = rows.NewTable(Stream, rows.Columns[observation]{
 	"timestamp":   rows.Time(func(o *observation) *uint64 { return &o.time }),
 	"pid":         rows.Int(func(o *observation) int64 { return int64(o.process.PID) }),

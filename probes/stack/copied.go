@@ -10,27 +10,27 @@ import (
 	"endoscope/probes/unwind"
 )
 
-// Copied is a thread as a program in the kernel saw it when a call of a function
-// began or ended: its registers, and the top of its stack.
+// Copied is a thread as a program in the kernel saw it when a call of a function began
+// or ended: its registers, and the top of its stack.
 type Copied struct {
 	PID        int
 	Time       int64                    // of the boot clock
 	Image      uint64                   // changes when the process executes another program
 	Regs       [unwind.Registers]uint64 // as DWARF numbers them
-	Trampoline uint64                   // where return addresses taken by return traps point; 0: none
-	// Returned is an instruction of the function, if that has returned: the
-	// registers are its caller's. 0: they are its own.
+	Trampoline uint64                   // target of the return addresses replaced by return traps; 0: none
+	// Returned is the address of an instruction of the function, if it has returned:
+	// the registers are its caller's. 0: the registers are its own.
 	Returned uint64
-	// ReturnAt is where on the stack its return address lies, if it has not
-	// returned. It is needed where no table says.
+	// ReturnAt is the stack position of the function's return address, if it has not
+	// returned. It is needed where no unwind table covers the function.
 	ReturnAt uint64
-	Taken    []bpf.FunctionTaken // by return traps
+	Taken    []bpf.FunctionTaken // replaced by return traps
 	Stack    []byte              // from the stack pointer on
 }
 
-// Stacks makes of copies what stack_sample makes of samples: frames by the unwind
-// tables of the modules, and equal stacks one value. What was not copied is not
-// read later: the thread has gone on. It is used by one goroutine.
+// Stacks unwinds copies as stack_sample unwinds samples: it finds frames by the unwind
+// tables of the modules, and equal stacks share one value. Memory that was not copied
+// is not read later, because the thread has continued. It is used by one goroutine.
 type Stacks struct {
 	modules  *modules
 	frames   *interner
@@ -40,16 +40,16 @@ type Stacks struct {
 	taken    []bpf.StackTaken
 }
 
-// maxSpaces is how many processes are remembered.
+// maxSpaces bounds the processes remembered.
 const maxSpaces = 4096
 
-// Left is what a process had mapped as code, by address, when it executed the program that
-// it did at a time of the boot clock, if it does so no more, and the program's path; else
-// nothing.
+// Left returns the code mappings, by address, and the executable's path of the program
+// that a process executed at a time of the boot clock, if the process no longer
+// executes it; else nothing.
 type Left func(pid int, at int64) (text []process.Mapping, exe string)
 
-// NewStacks makes it. systemModules is as in plan.Settings; the cache outlives it. left
-// may be nil.
+// NewStacks returns an empty Stacks. systemModules is as in plan.Settings; the cache
+// must outlive the result. left may be nil.
 func NewStacks(cache *elf.Cache, systemModules string, left Left) *Stacks {
 	frames := newInterner()
 	ms := newModules(cache, frames, chosenModules(systemModules))
@@ -57,10 +57,10 @@ func NewStacks(cache *elf.Cache, systemModules string, left Left) *Stacks {
 	return &Stacks{modules: ms, frames: frames, unwinder: newUnwinder(ms), spaces: map[int]*space{}}
 }
 
-// Close forgets the modules that were read.
+// Close releases the modules that were read.
 func (s *Stacks) Close() { s.modules.close() }
 
-// Know notes what a process can execute, for it may end before its first event
+// Know reads the code mappings of a process, because it may end before its first event
 // is read.
 func (s *Stacks) Know(pid int) {
 	sp := s.space(pid)
@@ -68,7 +68,7 @@ func (s *Stacks) Know(pid int) {
 	sp.refresh(s.modules, time.Now())
 }
 
-// space is the code of a process, as far as it was looked at.
+// space returns the code mappings of a process, cached or read.
 func (s *Stacks) space(pid int) *space {
 	sp := s.spaces[pid]
 	if sp == nil {
@@ -84,9 +84,9 @@ func (s *Stacks) space(pid int) *space {
 	return sp
 }
 
-// Of is the stack as a LIST column has it, the function first; why says why it
-// does not reach its thread's first function, "" if it does. The value is shared
-// by equal stacks.
+// Of returns the stack as a LIST column holds it, the function first. why says why the
+// stack does not reach its thread's first function, "" if it does. Equal stacks share
+// the value.
 func (s *Stacks) Of(c *Copied) (value any, why string) {
 	s.taken = s.taken[:0]
 	for _, t := range c.Taken {
@@ -105,8 +105,8 @@ func (s *Stacks) Of(c *Copied) (value any, why string) {
 	return stack.value, cutStack + cause.String()
 }
 
-// Caller is the name of the function that has the call which an address lies
-// behind, at a time of the boot clock; false if there is no code, or none with a name.
+// Caller returns the name of the function whose call instruction precedes an address,
+// at a time of the boot clock; false if there is no code, or none with a name.
 func (s *Stacks) Caller(pid int, at int64, image, address uint64) (name string, ok bool) {
 	u := s.unwinder
 	u.space = s.space(pid)

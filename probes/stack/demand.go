@@ -8,24 +8,24 @@ import (
 	"endoscope/probes"
 )
 
-// demand takes a snapshot when it is asked for one (plan.Acquire.OnDemand), and
-// does nothing in between.
+// demand takes a snapshot on request (plan.Acquire.OnDemand), and is idle otherwise.
 type demand struct {
 	*source
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the following fields
 	collector *collector
 	sink      probes.Sink
 	over      bool
 }
 
-// Info implements probes.Source. The value is given to whoever asks, and not shared.
+// Info implements probes.Source. The rows go to the requester only; they are not
+// shared.
 func (d *demand) Info() probes.Info {
 	i := d.source.Info()
 	i.Identity, i.OnDemand = "", true
 	return i
 }
 
-// Load does nothing: Start does it all.
+// Load does nothing; Start does all the work.
 func (d *demand) Load(context.Context, probes.Options) error { return nil }
 
 // Control implements probes.Source.
@@ -57,7 +57,7 @@ func (d *demand) Start(_ context.Context, sink probes.Sink, _ probes.Options) er
 	return nil
 }
 
-// sample gives the sink the stacks at this moment.
+// sample passes the current stacks to the sink.
 func (d *demand) sample() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

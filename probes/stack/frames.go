@@ -8,7 +8,7 @@ import (
 	"endoscope/planner/types"
 )
 
-// frame is what a row tells of a call: the function whose code was executed.
+// frame describes a call in a row: the function whose code was executed.
 type frame struct {
 	function string
 	module   string
@@ -16,8 +16,8 @@ type frame struct {
 	sync     syncKind
 }
 
-// interner gives equal frames one number and equal stacks one value, which all
-// their rows share: a thread that waits for an hour has one stack.
+// interner assigns one number to equal frames and one value to equal stacks, shared by
+// all their rows: a thread that waits for an hour has one stack.
 type interner struct {
 	numbers map[frame]uint32
 	frames  []frame
@@ -35,8 +35,8 @@ type callStack struct {
 	sync     syncKind
 }
 
-// maxHeld is how many frames interned stacks have together before they are
-// forgotten: rows and threads keep those that they have.
+// maxHeld bounds the frames in interned stacks. Beyond it the interner is cleared;
+// rows and threads keep the stacks that they refer to.
 const maxHeld = 4 << 20
 
 func newInterner() *interner {
@@ -55,7 +55,7 @@ func (in *interner) number(f frame) uint32 {
 	return n
 }
 
-// stack interns a stack. frames stays the caller's.
+// stack interns a stack. It does not keep frames.
 func (in *interner) stack(frames []uint32, complete bool) *callStack {
 	var h uint64
 	if len(frames) > 0 {

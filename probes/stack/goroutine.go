@@ -10,16 +10,16 @@ import (
 	"endoscope/probes/unwind"
 )
 
-// golangProcess is what is known of the Go runtime in a process.
+// golangProcess is the state of the Go runtime in a process.
 type golangProcess struct {
-	image   uint64          // of the program that it is of
+	image   uint64          // the program image for which it was read
 	process *golang.Process // nil: goroutines cannot be listed
 	header  bpf.StackSample // of a goroutine's sample
 	thread  thread
 }
 
-// goroutines visits those of a process that have no thread: the kernel knows
-// nothing of them.
+// goroutines visits the goroutines of a process that have no thread, which the kernel
+// does not know.
 func (c *collector) goroutines(sp *space, visit func(*observation)) {
 	if sp.golang == nil {
 		sp.golang = &golangProcess{image: sp.image, process: c.openGo(sp)}
@@ -30,7 +30,7 @@ func (c *collector) goroutines(sp *space, visit func(*observation)) {
 	}
 	parked, torn, err := g.process.Parked()
 	if err != nil {
-		return // it has ended, or it has only begun
+		return // the process has ended, or has just started
 	}
 	c.parked += uint64(torn)
 	now := uint64(clock.Boot())
@@ -48,8 +48,8 @@ func (c *collector) goroutines(sp *space, visit func(*observation)) {
 	}
 }
 
-// openGo opens the Go runtime of a process; nil if it has none, or one whose
-// program was stripped.
+// openGo opens the Go runtime of a process; nil if it has none, or if its program was
+// stripped.
 func (c *collector) openGo(sp *space) *golang.Process {
 	for _, r := range sp.regions {
 		if r.module == nil || r.module.symbols == nil || !r.module.symbols.HasGo() {
@@ -66,8 +66,8 @@ func (c *collector) openGo(sp *space) *golang.Process {
 	return nil
 }
 
-// goLayout is where a module's Go runtime keeps its goroutines; nil if the file
-// does not say.
+// goLayout returns where a module's Go runtime keeps its goroutines; nil if the file
+// does not contain that.
 func (m *module) goLayout(pid int, start uint64) *golang.Layout {
 	if m.layoutRead {
 		return m.layout
@@ -91,8 +91,8 @@ func (m *module) goLayout(pid int, start uint64) *golang.Layout {
 	return m.layout
 }
 
-// goroutineState classifies a goroutine by what its runtime says that it waits
-// for (runtime/runtime2.go, waitReasonStrings).
+// goroutineState classifies a goroutine by its wait reason (runtime/runtime2.go,
+// waitReasonStrings).
 func goroutineState(g *golang.Goroutine) state {
 	switch {
 	case g.Status == golang.Runnable:

@@ -10,9 +10,8 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// Every goroutine is found once, on the stack that it made itself: those that
-// wait from the runtime's list, those that run or are in a system call on their
-// threads.
+// Every goroutine is found once, on its own stack: waiting goroutines from the
+// runtime's list, those that run or are in a system call on their threads.
 func TestGoroutines(t *testing.T) {
 	testenv.NeedUprobes(t)
 	for _, flags := range [][]string{nil, {"-gcflags=-N -l"}} {
@@ -25,7 +24,7 @@ func TestGoroutines(t *testing.T) {
 				var mine []string
 				for _, f := range o.stack.value.([]types.Value) {
 					v := f.A.([]types.Value)
-					if strings.HasPrefix(v[0].S, "main.") && strings.Contains(v[0].S, ".gowrap") { // what the compiler makes of a go statement with arguments
+					if strings.HasPrefix(v[0].S, "main.") && strings.Contains(v[0].S, ".gowrap") { // the compiler's wrapper for a go statement with arguments
 						if v[2].S != originUser {
 							t.Errorf("%s is of the system", v[0].S)
 						}
@@ -49,8 +48,8 @@ func TestGoroutines(t *testing.T) {
 					found[fmt.Sprintf("%s %s %s", strings.Join(slices.Compact(mine), " "), on, o.state)]++
 				}
 			}
-			// Threads are looked at one after the other: what runs may go from one to
-			// another meanwhile, and so be met twice or not at all.
+			// Threads are sampled one after the other: a running goroutine may move to
+			// another thread meanwhile, and so be found twice or not at all.
 			for range 10 {
 				found = map[string]int{}
 				if err := c.take(look); err != nil {

@@ -11,8 +11,8 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// inlinedCalls is a program that says whom it is called by, as Go sees it, where it
-// waits: three of these are compiled into their callers.
+// inlinedCalls is a program that prints its callers, as Go sees them, where it waits:
+// three of these calls are inlined.
 const inlinedCalls = `package main
 
 import (
@@ -49,7 +49,7 @@ func main() {
 }
 `
 
-// Calls that were compiled into their callers are on the stack as Go has them.
+// Inlined calls are on the stack as Go reports them.
 func TestInlinedCalls(t *testing.T) {
 	testenv.NeedUprobes(t)
 	dir := t.TempDir()

@@ -11,18 +11,18 @@ import (
 
 // JavaStacks are the values of SET java_stacks.
 const (
-	JavaOff  = "off"        // Java programs have the stacks of the machine that runs them
-	JavaDump = "threaddump" // the machine is asked, and halts for it
-	JavaMaps = "perfmap"    // the machine says where its compiled methods are
+	JavaOff  = "off"        // Java programs have the native stacks of the machine
+	JavaDump = "threaddump" // the machine is asked for a thread dump, and stops for it
+	JavaMaps = "perfmap"    // the machine writes a map of its compiled methods
 )
 
 // javaProcess is the Java virtual machine of a process.
 type javaProcess struct {
 	machine *java.Machine
-	maps    bool // it tells its methods, not its threads
+	maps    bool // it reports its methods, not its threads
 	asked   time.Time
-	pause   time.Duration        // before it is asked for its methods again
-	missing bool                 // there was code that it has not told
+	pause   time.Duration        // before the methods are requested again
+	missing bool                 // there was code missing in the map
 	threads map[int]*java.Thread // of this snapshot, by tid
 	numbers map[java.Frame]uint32
 	frames  []uint32
@@ -66,16 +66,15 @@ func (c *collector) openJava(sp *space) error {
 	return nil
 }
 
-// A machine is asked for its methods again when there was code that it has not told,
-// after a pause that doubles from soonMap to lateMap, since it compiles less and
-// less; and anyhow every lateMap: other code may have taken the place of what it
-// has thrown away.
+// The methods are requested again when code was missing in the map, after a pause that
+// doubles from soonMap to lateMap, because a machine compiles less and less; and at
+// the latest after lateMap, because other code may have replaced discarded code.
 const (
 	soonMap = time.Second
 	lateMap = time.Minute
 )
 
-// remap has a machine tell its methods again if it is time.
+// remap has a machine write its methods again if it is time.
 func (c *collector) remap(sp *space) {
 	j := sp.java
 	if since := time.Since(j.asked); since < j.pause || !j.missing && since < lateMap {
@@ -89,12 +88,12 @@ func (c *collector) remap(sp *space) {
 		return
 	}
 	if sp.jit != nil && sp.jit.code != nil {
-		_ = sp.jit.code.Renew() // if it is gone, there are no names
+		_ = sp.jit.code.Renew() // if the map is gone, there are no names
 	}
 }
 
-// dump asks the machines of all processes for their threads, or methods. What that costs them
-// counts as ours.
+// dump requests the threads or methods from the machines of all processes. The CPU
+// time they use for it counts as cost of sampling.
 func (c *collector) dump() {
 	for _, sp := range c.spaces {
 		j := sp.java
@@ -123,10 +122,10 @@ func (c *collector) dump() {
 	}
 }
 
-// javaStates are the states of threads as the machine tells them.
+// javaStates maps the machine's thread states to ours.
 var javaStates = map[java.State]state{java.Running: stateRun, java.Waiting: stateWait, java.Reading: stateIO, java.Writing: stateIO, java.Locking: stateBlocked}
 
-// observeJava makes t what the machine said of it; false if it said nothing.
+// observeJava sets t from the machine's answer; it returns false if there is none.
 func (c *collector) observeJava(sp *space, t *thread, s sample) bool {
 	if sp.java == nil || sp.java.maps {
 		return false

@@ -17,8 +17,8 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// javaThreads has threads that wait, compute, and want a lock that another has. The
-// last is begun, and its methods are compiled, when a line is read.
+// javaThreads has threads that wait, compute, and wait for a lock that another thread
+// holds. The last thread starts, and its methods are compiled, when a line is read.
 const javaThreads = `
 import java.util.concurrent.locks.ReentrantLock;
 public class Threads {
@@ -60,9 +60,9 @@ func startJava(t *testing.T, class, text string, options ...string) *target {
 	return r
 }
 
-// A Java program that keeps frame pointers, and says where its methods are, has
-// stacks of them, in one with the machine's own; nothing in it is halted. Methods
-// that it compiles later are known after a while.
+// A Java program that keeps frame pointers and reports its methods has stacks of
+// these, together with the machine's own frames; it is not stopped. Methods compiled
+// later become known after a while.
 func TestJavaPerfMap(t *testing.T) {
 	testenv.NeedUprobes(t)
 	r := startJava(t, "Threads", javaThreads, "-XX:+PreserveFramePointer", "-Xcomp", "-XX:TieredStopAtLevel=1", "-XX:-Inline")
@@ -105,7 +105,8 @@ func TestJavaPerfMap(t *testing.T) {
 	if c.undumped > 0 || c.halted <= 0 {
 		t.Errorf("%d maps were not written, which took %v", c.undumped, c.halted)
 	}
-	// What is missing is said; and of one that keeps no frame pointers, why it is refused.
+	// A notice says what the stacks lack; a machine without frame pointers is rejected
+	// with the reason.
 	spec := specification(plan.Target{PIDs: []int{r.pid}}, time.Second)
 	spec.Settings.JavaStacks = JavaMaps
 	prepared, err := provider.Prepare(context.Background(), spec)

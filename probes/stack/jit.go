@@ -8,20 +8,20 @@ import (
 	"endoscope/probes/lang/perfmap"
 )
 
-// jit is what is known of the code that a process has compiled at run time.
+// jit describes the code that a process has compiled at run time.
 type jit struct {
-	image   uint64 // of the program that it is of
+	image   uint64 // the program image for which it was read
 	code    *perfmap.Map
 	numbers map[string]uint32 // frames by the names in the map
 }
 
-// compiled is the frame of an address in code of no file; false if its process
-// does not say what is there.
+// compiled returns the frame of an address in code that belongs to no file; false if
+// the process has no map of it.
 func (u *unwinder) compiled(pc uint64) (uint32, bool) {
 	sp := u.space
 	if sp.jit == nil {
 		sp.jit = &jit{image: sp.image, numbers: map[string]uint32{}}
-		sp.jit.code, _ = perfmap.Open(sp.process.PID) // nil: it has none
+		sp.jit.code, _ = perfmap.Open(sp.process.PID) // nil: there is no map
 		if sp.java != nil && sp.java.maps && sp.jit.code != nil {
 			_ = sp.jit.code.Renew() // as far as it is readable
 		}
@@ -48,7 +48,7 @@ func (u *unwinder) compiled(pc uint64) (uint32, bool) {
 	return n, true
 }
 
-// compiledModule is the module of code whose name says no file.
+// compiledModule is the module of code whose name contains no file.
 const compiledModule = "[compiled]"
 
 // compiledFrame reads a name of a perf map. V8 writes
@@ -86,8 +86,8 @@ func compiledFrame(name string) frame {
 	return f
 }
 
-// plainFrame is that of a name without a kind: a Java method with its types, or
-// anything.
+// plainFrame returns the frame for a name without a kind: a Java method with its
+// types, or anything else.
 func plainFrame(name string) frame {
 	f := frame{function: name, module: compiledModule}
 	if call, _, ok := strings.Cut(name, "("); ok && !strings.HasSuffix(call, " ") { // StubRoutines (1)
@@ -103,7 +103,7 @@ func plainFrame(name string) frame {
 	return f
 }
 
-// isJavaStandard reports whether a method is of Java's own libraries.
+// isJavaStandard reports whether a method belongs to Java's own libraries.
 func isJavaStandard(method string) bool {
 	return within(method, "java.", "javax.", "jdk.", "sun.", "com.sun.")
 }

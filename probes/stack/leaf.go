@@ -6,14 +6,14 @@ import (
 	"endoscope/probes/unwind"
 )
 
-// byReturnAddress goes from a function that has neither an unwind table nor, yet
-// or at all, a frame to its caller: one that calls nothing need not make one, and
-// one that does has not when it begins. Its return address is then on the top of
-// the stack, or right below where it has saved the frame pointer. The frame
-// pointer is its caller's, so that following it would leave the caller out.
+// byReturnAddress unwinds to the caller of a function without an unwind table that has
+// no frame, or has not set it up yet: a function that calls nothing needs no frame,
+// and any function is without one when it begins. Its return address is then on the
+// top of the stack, or just above the saved frame pointer if that has been pushed. The
+// frame pointer is the caller's, so following it would skip the caller.
 //
-// It is only a guess, and so the address must be the one behind a call, of this
-// function if the call says of which.
+// This is only a guess. The address is accepted if it follows a call instruction, and
+// if that calls this function, as far as its target is known.
 func (u *unwinder) byReturnAddress(regs *[unwind.Registers]uint64, r *region, pc uint64) bool {
 	sp := regs[unwind.RegSP]
 	top, ok := u.Word(sp)
@@ -33,8 +33,8 @@ func (u *unwinder) byReturnAddress(regs *[unwind.Registers]uint64, r *region, pc
 	return true
 }
 
-// byKnownAddress goes to the caller of a function that has no unwind table, but of
-// which it is known where its return address lies.
+// byKnownAddress unwinds to the caller of a function that has no unwind table, but
+// whose return address has a known position.
 func (u *unwinder) byKnownAddress(regs *[unwind.Registers]uint64, at uint64) bool {
 	address, ok := u.Word(at)
 	if ok {
@@ -43,8 +43,8 @@ func (u *unwinder) byKnownAddress(regs *[unwind.Registers]uint64, at uint64) boo
 	return ok
 }
 
-// returnsTo reports whether a call stands before an address that may have called
-// the function that pc, in r, is of.
+// returnsTo reports whether the instruction before an address is a call that may have
+// called the function containing pc, in r.
 func (u *unwinder) returnsTo(address uint64, r *region, pc uint64) bool {
 	if u.region(address-1) == nil {
 		return false
@@ -68,8 +68,8 @@ func (u *unwinder) returnsTo(address uint64, r *region, pc uint64) bool {
 	return false
 }
 
-// callLength is the length of an indirect call by what follows its first byte: the
-// ModR/M byte and the one behind it.
+// callLength returns the length of an indirect call from the bytes after its opcode:
+// the ModR/M byte and the next byte.
 func callLength(b []byte) int {
 	mod, rm := b[0]>>6, b[0]&7
 	n := 2
@@ -88,15 +88,15 @@ func callLength(b []byte) int {
 	return n
 }
 
-// sameFunction reports whether a call's target can be the function that pc is in:
-// it is, or it is a stub that jumps there, or nothing is known of one of them.
+// sameFunction reports whether a call's target can be the function that contains pc:
+// it is that function, or a stub that jumps to it, or one of the two is unknown.
 func (u *unwinder) sameFunction(r *region, target, pc uint64) bool {
 	to := u.region(target)
 	if to == nil {
 		return false
 	}
 	if to.module != r.module || r.module.symbols == nil {
-		return true // by way of a linkage stub of another module
+		return true // through a linkage stub of another module
 	}
 	s := r.module.symbols
 	at, ok1 := s.AddrOf(target - to.start + to.offset)

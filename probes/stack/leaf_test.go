@@ -6,7 +6,7 @@ import (
 	"golang.org/x/arch/x86/x86asm"
 )
 
-// The lengths of indirect calls are those that a disassembler finds.
+// The lengths of indirect calls equal those of a disassembler.
 func TestCallLength(t *testing.T) {
 	for modrm := range 256 {
 		if modrm>>3&7 != 2 {

@@ -14,38 +14,38 @@ import (
 	"endoscope/probes/unwind"
 )
 
-// module is a file with code, or code of no file, in the processes sampled.
-// What was found out about an instruction is kept for all of them.
+// module is a file with code, or code of no file, in the sampled processes. Results
+// per instruction are cached for all of them.
 type module struct {
 	name    string
-	symbols *elf.Module // nil: nothing is known of its code
-	library bool        // of the system's, by where it lies
+	symbols *elf.Module // nil: its code is unknown
+	library bool        // it belongs to the system, by its path
 	places  map[uint64]*place
 
-	layout     *golang.Layout // of its Go runtime; nil: none, or not known
+	layout     *golang.Layout // of its Go runtime; nil: none, or unknown
 	layoutRead bool
 	python     pythonLayout
 }
 
-// place is what is known of an instruction.
+// place is the cached result for an instruction.
 type place struct {
-	frame   uint32   // of the interner
-	inlined []uint32 // frames of the calls compiled into that one's function, innermost first
+	frame   uint32   // number in the interner
+	inlined []uint32 // frames of the calls inlined into that function, innermost first
 	rule    unwind.Rule
 	plain   bool // the rule has no expression
 	ruled   bool // there is a rule
 }
 
-// maxPlaces bounds how many instructions of a module are remembered.
+// maxPlaces bounds the instructions cached per module.
 const maxPlaces = 1 << 20
 
-// modules finds the modules of mappings, each file once.
+// modules finds the modules of mappings; each file has one module.
 type modules struct {
 	cache  *elf.Cache
 	frames *interner
 	byFile map[fileKey]*module
 	vdso   *module
-	chosen map[string]bool // by name: whether the user says that it is the system's
+	chosen map[string]bool // by name: whether the user declares it a system module
 	left   Left
 }
 
@@ -73,8 +73,8 @@ func (m *module) close() {
 	}
 }
 
-// of is the module that m is a mapping of. A file that cannot be read is one of
-// which nothing is known.
+// of returns the module that m is a mapping of. An unreadable file has a module
+// without symbols.
 func (ms *modules) of(pid int, m process.Mapping, main bool) *module {
 	if m.Path == "[vdso]" {
 		if ms.vdso == nil {
@@ -97,7 +97,7 @@ func (ms *modules) of(pid int, m process.Mapping, main bool) *module {
 	return made
 }
 
-// openModule opens a file that a process has mapped, or had when it ended.
+// openModule opens a file that a process has mapped, or had mapped when it ended.
 func openModule(pid int, m process.Mapping) (*os.File, error) {
 	f, err := process.OpenModule(pid, m)
 	if err != nil {
@@ -106,7 +106,7 @@ func openModule(pid int, m process.Mapping) (*os.File, error) {
 	return f, nil
 }
 
-// anonymous names code of no file.
+// anonymous returns the name of code that belongs to no file.
 func anonymous(path string) string {
 	if path == "" {
 		return "[anonymous]"
@@ -130,7 +130,7 @@ func (ms *modules) open(file func() (*os.File, error), name string, library bool
 	return m
 }
 
-// openVDSO gives the code that the kernel maps into every process as a file.
+// openVDSO returns the code that the kernel maps into every process, as a file.
 func openVDSO() (*os.File, error) {
 	maps, err := process.Text(os.Getpid())
 	if err != nil {
@@ -145,7 +145,7 @@ func openVDSO() (*os.File, error) {
 			return nil, err
 		}
 		f := os.NewFile(uintptr(fd), "[vdso]")
-		// It is mapped for as long as we live.
+		// It stays mapped for the lifetime of this process.
 		start := unsafe.Add(unsafe.Pointer(nil), m.Start)
 		if _, err := f.Write(unsafe.Slice((*byte)(start), m.End-m.Start)); err != nil {
 			f.Close()
@@ -156,7 +156,7 @@ func openVDSO() (*os.File, error) {
 	return nil, fmt.Errorf("there is no [vdso]")
 }
 
-// at is what is known of the instruction at a file offset.
+// at returns the cached result for the instruction at a file offset.
 func (ms *modules) at(m *module, offset uint64) *place {
 	if p := m.places[offset]; p != nil {
 		return p
@@ -169,7 +169,7 @@ func (ms *modules) at(m *module, offset uint64) *place {
 	return p
 }
 
-// look finds out about an instruction.
+// look analyses an instruction.
 func (ms *modules) look(m *module, offset uint64) *place {
 	f := frame{function: unknown, module: m.name, system: m.library}
 	p := &place{}
@@ -217,10 +217,10 @@ func (ms *modules) look(m *module, offset uint64) *place {
 	return p
 }
 
-// Names of what is no function with a name.
+// Names for code without a named function.
 const (
 	unknown = "[unknown]"
 	stub    = "[plt]"
-	// signalFrame is where the kernel has a signal's handler return to.
+	// signalFrame is the code to which the kernel makes a signal handler return.
 	signalFrame = "[signal]"
 )

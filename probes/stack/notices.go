@@ -11,8 +11,8 @@ import (
 	"endoscope/probes/process"
 )
 
-// notices say of which processes the stacks will not show what their users wrote,
-// and what would help.
+// notices returns notices about processes whose stacks will not show the functions
+// that their users wrote, with remedies.
 func notices(found []process.Process, java string) (out []string) {
 	for _, p := range found {
 		text, err := process.Text(p.PID)
@@ -59,8 +59,8 @@ func pythonRemark(pid int, m process.Mapping) string {
 	return ""
 }
 
-// goRemark is about Go programs without symbols: functions have their names all
-// the same, from the table that Go needs itself.
+// goRemark is the remark on Go programs without symbols: their functions still have
+// names, from the table that Go itself needs.
 func goRemark(pid int, m process.Mapping) string {
 	file, err := process.OpenModule(pid, m)
 	if err != nil {

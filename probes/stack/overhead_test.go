@@ -19,8 +19,8 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// While it waits for its next snapshot a sampler's thread goes before others, and
-// no thread does when it has ended.
+// A sampler's thread has a raised priority while it waits for its next snapshot; no
+// thread has one after the sampler has ended.
 func TestSamplerGoesBeforeOthersOnlyWhileItWaits(t *testing.T) {
 	testenv.NeedRoot(t)
 	runtime.LockOSThread()
@@ -44,7 +44,7 @@ func TestSamplerGoesBeforeOthersOnlyWhileItWaits(t *testing.T) {
 			t.Errorf("lowered, it is of policy %d and nice %d, error %v", now.Policy, now.Nice, err)
 		}
 	}
-	var none *pacing.Priority // of collectors that nobody waits for
+	var none *pacing.Priority // of collectors outside a sampler's thread
 	none.Raise()
 	none.Lower()
 }
@@ -80,7 +80,7 @@ func TestNoPriorityIsLeft(t *testing.T) {
 	}
 }
 
-// mayHurry reports whether threads of this process may go before others.
+// mayHurry reports whether threads of this process may raise their priority.
 func mayHurry(t *testing.T) bool {
 	t.Helper()
 	runtime.LockOSThread()
@@ -92,7 +92,7 @@ func mayHurry(t *testing.T) bool {
 	return err == nil && now.Nice == pacing.FirstNice
 }
 
-// hurried is how many threads of this process go before others.
+// hurried returns the number of threads of this process with a raised priority.
 func hurried(t *testing.T) (n int) {
 	t.Helper()
 	files, err := filepath.Glob("/proc/self/task/*/stat")
@@ -109,7 +109,7 @@ func hurried(t *testing.T) (n int) {
 	return n
 }
 
-// A rate that would cost more than was allowed is not kept, which is said.
+// A rate that would cost more than allowed is reduced, and this is reported.
 func TestOverhead(t *testing.T) {
 	testenv.NeedUprobes(t)
 	r := run(t, testenv.CompileCText(t, crowd, "-O2", "-pthread", "-fno-optimize-sibling-calls"), "100", "20")
@@ -153,7 +153,7 @@ func TestOverhead(t *testing.T) {
 	if !rate {
 		t.Errorf("%v, lost %v", got.counts, got.lost)
 	}
-	// The share is 1 ms of a second, saved up 2, and a snapshot takes 0.1.
+	// The share is 1 ms per second, saved up for 2 s, and a snapshot takes 0.1 ms.
 	if n, most := got.len()/121, 100+50*int(time.Since(began).Seconds()); n > most {
 		t.Errorf("%d snapshots, at most %d were expected", n, most)
 	}

@@ -20,10 +20,10 @@ type Provider struct{ cache elf.Cache }
 // New returns a provider. Nothing is loaded before a query needs it.
 func New() *Provider { return &Provider{} }
 
-// Streams is the one stream that it serves.
+// Streams returns the one stream of the provider.
 func (p *Provider) Streams() []string { return []string{Stream} }
 
-// Close forgets the modules that were read.
+// Close releases the modules that were read.
 func (p *Provider) Close() error { return p.cache.Close() }
 
 // Prepare finds the processes and checks that they may be sampled.
@@ -57,8 +57,8 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 	return s, nil
 }
 
-// checkRights refuses where the kernel would, in words that help more than its
-// EPERM.
+// checkRights returns an error where the kernel would return EPERM, with a more
+// helpful text.
 func checkRights(spec *plan.Acquire) error {
 	if !process.Numbered() {
 		return plan.Errorf(spec.Start, spec.Stop, "%s cannot be acquired from within a PID namespace: the kernel's programs see other numbers of processes", Stream).
@@ -67,7 +67,7 @@ func checkRights(spec *plan.Acquire) error {
 	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var caps [2]unix.CapUserData
 	if err := unix.Capget(&hdr, &caps[0]); err != nil {
-		return nil // the kernel will tell
+		return nil // leave the decision to the kernel
 	}
 	if missing := missingRights(uint64(caps[1].Effective)<<32 | uint64(caps[0].Effective)); missing != "" {
 		return plan.Errorf(spec.Start, spec.Stop, "%s needs %s, which this process does not have", Stream, missing).
@@ -76,7 +76,7 @@ func checkRights(spec *plan.Acquire) error {
 	return nil
 }
 
-// missingRights names what a set of capabilities lacks for sampling threads.
+// missingRights names the capabilities for sampling threads that a set lacks.
 func missingRights(effective uint64) string {
 	var missing []string
 	for _, c := range []struct {
@@ -90,7 +90,7 @@ func missingRights(effective uint64) string {
 	return strings.Join(missing, " and ")
 }
 
-// placed gives an error that has no place that of the stream.
+// placed sets an error's position to that of the stream, if it has none.
 func placed(err error, spec *plan.Acquire) error {
 	var e *plan.Error
 	if errors.As(err, &e) && e.Start < 0 {

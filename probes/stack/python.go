@@ -9,17 +9,17 @@ import (
 	"endoscope/probes/process"
 )
 
-// pythonLayout is what is known of the interpreter in a module.
+// pythonLayout is the layout of the interpreter in a module.
 type pythonLayout struct {
 	layout *python.Layout
-	err    error // why there is none
+	err    error // why there is no layout
 	read   bool
 }
 
-// pythonProcess is what is known of the interpreter in a process.
+// pythonProcess is the state of the interpreter in a process.
 type pythonProcess struct {
-	image   uint64          // of the program that it is of
-	process *python.Process // nil: it has none, or one that is not known
+	image   uint64          // the program image for which it was read
+	process *python.Process // nil: no interpreter, or an unknown version
 	stack   []python.Frame
 	frames  []uint32
 	numbers map[python.Frame]uint32
@@ -47,8 +47,8 @@ func (c *collector) openPython(sp *space) *python.Process {
 	return nil
 }
 
-// pythonLayout is where a module's interpreter keeps its threads; nil if it has
-// none, or is of a version that is not known.
+// pythonLayout returns where a module's interpreter keeps its threads; nil if it has
+// no interpreter, or an unknown version.
 func (m *module) pythonLayout(pid int, start uint64) *python.Layout {
 	p := &m.python
 	if p.read {
@@ -73,10 +73,10 @@ func (m *module) pythonLayout(pid int, start uint64) *python.Layout {
 	return p.layout
 }
 
-// interpreted makes the stack that the unwinder found, which is the
-// interpreter's, that of the Python program: below the innermost call of the
-// interpreter's loop stands what Python executes. waits is true where the thread
-// waits for the interpreter's lock. ok is false if the thread executes no Python.
+// interpreted replaces the interpreter's stack, which the unwinder found, by that of
+// the Python program: below the innermost call of the interpreter's loop come the
+// Python frames. waits is true if the thread waits for the interpreter's lock. ok is
+// false if the thread executes no Python.
 func (c *collector) interpreted(sp *space, tid int) (frames []uint32, waits, ok bool) {
 	if sp.python == nil {
 		sp.python = &pythonProcess{image: sp.image, process: c.openPython(sp), numbers: map[python.Frame]uint32{}}
@@ -95,7 +95,7 @@ func (c *collector) interpreted(sp *space, tid int) (frames []uint32, waits, ok 
 		if f.function == interpreterLoop || f.function == programStart {
 			break
 		}
-		// The interpreter's lock is a condition variable, and all others of Python's
+		// The interpreter's lock is a condition variable; all other locks of Python
 		// are semaphores (Python/thread_pthread.h).
 		if timed && f.module != "libc.so.6" {
 			waits, timed = isInterpreter(f.module), false
@@ -119,11 +119,11 @@ func (c *collector) interpreted(sp *space, tid int) (frames []uint32, waits, ok 
 
 const (
 	interpreterLoop = "_PyEval_EvalFrameDefault"
-	programStart    = "Py_RunMain" // where the loop has no name
+	programStart    = "Py_RunMain" // if the loop has no symbol
 )
 
-// isPythonStandard reports whether a file is of Python's library, or comes with
-// the system.
+// isPythonStandard reports whether a file belongs to Python's library, or to the
+// system.
 func isPythonStandard(file string) bool {
 	if strings.HasPrefix(file, "<frozen ") || inSystemFolder(file) {
 		return true

@@ -1,22 +1,22 @@
 package stack
 
-// How much of a thread's stack is copied with a sample: usually usualBytes
-// (stack.bpf.c). A thread whose frames lie further up is read page by page when it
-// is unwound, which costs more and may come too late: it gets more room at once. One
-// whose frames take less gets less after a while: most threads do the same again and
-// again, and copying is what a sample costs most.
+// The number of bytes of a thread's stack copied with a sample starts at usualBytes
+// (stack.bpf.c). If frames lie further up, the unwinder reads them page by page, which
+// costs more and may be too late: the thread's room grows at once. If a thread's
+// frames need less, its room shrinks after a while: most threads repeat the same work,
+// and copying is the largest cost of a sample.
 const (
 	usualBytes = 2 << 12
 	maxBytes   = 32 << 12
-	leastBytes = 1 << 9 // and the step
-	steady     = 16     // samples after which there is less
+	leastBytes = 1 << 9 // minimum and step
+	steady     = 16     // samples before the room shrinks
 )
 
-// room is how much of a thread's stack is copied.
+// room is the number of bytes copied of a thread's stack.
 type room struct {
 	bytes   uint32 // 0: usualBytes
-	peak    uint32 // what was used of it at most
-	samples uint8  // since when
+	peak    uint32 // maximum number of bytes used
+	samples uint8  // samples since peak was reset
 }
 
 func (r *room) size() uint32 {
@@ -26,11 +26,11 @@ func (r *room) size() uint32 {
 	return r.bytes
 }
 
-// full reports whether no more can be copied.
+// full reports whether room cannot grow.
 func (r *room) full() bool { return r.size() == maxBytes }
 
-// next is the room for the next sample after one whose frames lay in so many bytes,
-// and whether some of these were missing.
+// next returns the room for the next sample, after a sample whose frames lay in used
+// bytes; missing says that some of these were not copied.
 func (r *room) next(used uint32, missing bool) uint32 {
 	now := r.size()
 	switch {

@@ -2,9 +2,9 @@ package stack
 
 import "testing"
 
-// A thread has as much of its stack copied as its frames take, mostly twice
-// that: more at once when some were missing, less only when many samples
-// did without.
+// The room of a thread follows the size of its frames, mostly twice that size: it
+// grows at once when some frames were missing, and shrinks only after many smaller
+// samples.
 func TestRoomFollowsMissingSamples(t *testing.T) {
 	var r room
 	sample := func(used uint32) (missing bool) {
@@ -37,7 +37,7 @@ func TestRoomFollowsMissingSamples(t *testing.T) {
 			t.Errorf("step %d: %d bytes, want %d", i, r.bytes, step.want)
 		}
 	}
-	// One that needs more each few samples keeps it.
+	// A thread that needs more every few samples keeps its room.
 	r = room{}
 	missed := 0
 	for i := range 10 * steady {

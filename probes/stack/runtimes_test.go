@@ -14,8 +14,8 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// pythonThreads is a program with a thread that waits in a queue, and one that computes
-// and so has the interpreter's lock, for which another waits.
+// pythonThreads is a program with a thread that waits in a queue, and one that
+// computes and so holds the interpreter's lock, for which another waits.
 const pythonThreads = `
 import threading, queue, time
 def take(): queue.Queue().get()
@@ -29,8 +29,8 @@ def rest(): time.sleep(1000)
 rest()
 `
 
-// A Python program's stacks are of its functions, with what of the interpreter's
-// lies below; a thread that waits for the interpreter's lock is blocked.
+// A Python program's stacks consist of its functions, and of the interpreter's
+// functions below them; a thread that waits for the interpreter's lock is blocked.
 func TestPythonStacks(t *testing.T) {
 	testenv.NeedUprobes(t)
 	script := filepath.Join(t.TempDir(), "threads.py")
@@ -80,13 +80,13 @@ func TestPythonStacks(t *testing.T) {
 			t.Errorf("%s is not seen: %v", want, seenStates)
 		}
 	}
-	// One that is just about to wait for the lock is not in it yet.
+	// A thread that is about to wait for the lock is not waiting yet.
 	if seenStates["compute WAIT"] > seenStates["compute BLOCKED"]/2 || seenStates["take RUN"] > 0 {
 		t.Errorf("seen: %v", seenStates)
 	}
 }
 
-// A Java program's stacks are those that its virtual machine tells, if it may be
+// A Java program's stacks are those that its virtual machine reports, if it may be
 // asked; its own threads have stacks of machine code.
 func TestJavaStacks(t *testing.T) {
 	testenv.NeedUprobes(t)
@@ -117,15 +117,15 @@ func TestJavaStacks(t *testing.T) {
 	if c.undumped > 0 {
 		t.Errorf("%d dumps failed", c.undumped)
 	}
-	// What is missing where it may not be asked is said.
+	// There is a notice about what is missing if it may not be asked.
 	plain, err := provider.Prepare(context.Background(), specification(plan.Target{PIDs: []int{r.pid}}, time.Second))
 	if err != nil || len(plain.Info().Notices) != 1 || !strings.Contains(plain.Info().Notices[0], "SET java_stacks = 'threaddump'") {
 		t.Errorf("notices %v, error %v", plain.Info().Notices, err)
 	}
 }
 
-// Of programs that do not say what their code is of, or that were stripped, a
-// notice says so; a stripped Go program's functions have their names.
+// There are notices about programs that do not describe their compiled code and about
+// stripped programs; a stripped Go program's functions have their names.
 func TestNotices(t *testing.T) {
 	testenv.NeedUprobes(t)
 	stripped := run(t, testenv.CompileGo(t, "testdata/goshapes", "-ldflags=-s -w"))

@@ -37,8 +37,8 @@ const (
 	ringBytes   = 8 << 20
 )
 
-// sampler is the kernel's side: programs that sample threads, and the ring in
-// which samples come. It knows processes by number and threads not at all.
+// sampler is the kernel side: programs that sample threads, and the ring that receives
+// the samples. It knows processes by number; it does not know threads.
 type sampler struct {
 	objects *ebpf.Collection
 	ring    *ringbuf.Ring
@@ -48,8 +48,8 @@ type sampler struct {
 	bytes   *ebpf.Map // of stacks to copy, by tid
 }
 
-// newSampler loads the programs. Nothing is attached to any process by it, and
-// nothing runs unless asked.
+// newSampler loads the programs. It attaches nothing to any process; the programs run
+// only on request.
 func newSampler() (*sampler, error) {
 	spec, err := bpf.LoadStack()
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *sampler) close() {
 	s.objects.Close()
 }
 
-// add makes pid one of the processes sampled.
+// add adds pid to the sampled processes.
 func (s *sampler) add(pid int) error {
 	fd, err := linkTasks(s.objects.Programs[bpf.StackProgOffCpu].FD(), pid)
 	if err != nil {
@@ -116,11 +116,11 @@ func (s *sampler) remove(pid int) {
 // want sets how many bytes of a thread's stack are copied from now on.
 func (s *sampler) want(tid, bytes uint32) error { return s.bytes.Put(tid, bytes) }
 
-// forget has as much of a thread's stack copied as of others.
+// forget resets the bytes copied of a thread's stack to the default.
 func (s *sampler) forget(tid uint32) { _ = s.bytes.Delete(tid) } // it may not be there
 
-// sample is one thread as the kernel saw it. What it refers to is valid only
-// while it is visited.
+// sample is one thread as the kernel saw it. The data it refers to is valid only
+// during the visit.
 type sample struct {
 	*bpf.StackSample
 	taken []bpf.StackTaken
@@ -130,7 +130,7 @@ type sample struct {
 	returned, returnAt uint64
 }
 
-// running samples the threads of all processes that have a CPU now.
+// running samples the threads of all processes that are on a CPU now.
 func (s *sampler) running() error {
 	prog := s.objects.Programs[bpf.StackProgOnCpu].FD()
 	for _, cpu := range s.cpus {
@@ -141,8 +141,8 @@ func (s *sampler) running() error {
 	return nil
 }
 
-// waiting samples the threads of a process that have none. It visits what is in
-// the ring where there is no room for more.
+// waiting samples the threads of a process that are not on a CPU. It visits the
+// samples in the ring when the ring is full.
 func (s *sampler) waiting(pid int, visit func(sample)) error {
 	fd, err := openIterator(s.links[pid])
 	if err != nil {
@@ -154,7 +154,7 @@ func (s *sampler) waiting(pid int, visit func(sample)) error {
 		n, err := unix.Read(fd, none[:])
 		switch {
 		case err == unix.EINTR:
-		case err == unix.EAGAIN: // the ring is full: the thread is tried again
+		case err == unix.EAGAIN: // the ring is full: the thread is sampled again
 			before := s.ring.Consumed()
 			s.drain(visit)
 			if stuck++; s.ring.Consumed() != before {
@@ -171,7 +171,7 @@ func (s *sampler) waiting(pid int, visit func(sample)) error {
 	}
 }
 
-// drain visits what is in the ring.
+// drain visits the samples in the ring.
 func (s *sampler) drain(visit func(sample)) {
 	s.ring.Drain(s.ring.Produced(), func(b []byte) {
 		if len(b) < sampleBytes {
@@ -197,8 +197,8 @@ const (
 	runOnCPU       = 1 << 0 // BPF_F_TEST_RUN_ON_CPU
 )
 
-// testRun is the part of union bpf_attr that runs a program once. The kernel
-// writes into it, so it is kept for the next run instead of being made anew.
+// testRun is the part of union bpf_attr that runs a program once. The kernel writes
+// into it, so it is reused for the next run.
 type testRun struct {
 	prog, retval, sizeIn, sizeOut   uint32
 	dataIn, dataOut                 uint64
@@ -230,19 +230,19 @@ func linkTasks(prog, pid int) (fd int, err error) {
 	return call(cmdLinkCreate, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
 }
 
-// openIterator begins one walk over the threads of a link.
+// openIterator begins a walk over the threads of a link.
 func openIterator(link int) (fd int, err error) {
 	attr := struct{ link, flags uint32 }{link: uint32(link)}
 	return call(cmdIterCreate, unsafe.Pointer(&attr), unsafe.Sizeof(attr))
 }
 
-// call is bpf(2). New descriptors close on exec.
+// call calls bpf(2). New descriptors are closed on exec.
 func call(cmd uintptr, attr unsafe.Pointer, size uintptr) (int, error) {
 	for {
 		n, _, errno := unix.Syscall(unix.SYS_BPF, cmd, uintptr(attr), size)
 		switch errno {
 		case 0:
-			return int(n), nil // of its own accord (bpf_link_new_fd, anon_inode_getfd with O_CLOEXEC)
+			return int(n), nil // the kernel sets O_CLOEXEC (bpf_link_new_fd, anon_inode_getfd)
 		case unix.EINTR:
 		default:
 			return -1, errno

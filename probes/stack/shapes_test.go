@@ -19,9 +19,8 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// shapes are the threads of testdata/shapes.c: the functions of the program
-// that they are in, leaf first, with what of the system's lies between, and
-// what they do.
+// shapes are the threads of testdata/shapes.c: the program's functions on the stack,
+// leaf first, with the system's functions between them, and the thread's state.
 var shapes = []struct{ name, state, syscall, user string }{
 	{"read", "IO", "read", "read_leaf read_mid in_read thread_read"},
 	{"spin", "RUN", "", "spin_leaf in_spin thread_spin"},
@@ -43,8 +42,8 @@ var shapes = []struct{ name, state, syscall, user string }{
 	{"target", "WAIT", "vfork", "main"},
 }
 
-// However the program is compiled, every thread's stack is what the program
-// itself did, to its first function.
+// However the program is compiled, every thread's stack is correct to its first
+// function.
 func TestShapes(t *testing.T) {
 	testenv.NeedUprobes(t)
 	for _, c := range []struct {
@@ -121,7 +120,7 @@ func child(t *testing.T, parent int, name string) int {
 	return found
 }
 
-// ours are the functions of a stack that shapes.c defines, and signals.
+// ours returns the functions of a stack that shapes.c defines, and signals.
 func ours(s seen) string {
 	var out []string
 	for _, f := range s.functions {
@@ -142,7 +141,7 @@ var own = func() map[string]bool {
 	return m
 }()
 
-// gdb unwinds the same threads by code of its own: every address must be equal.
+// gdb unwinds the same threads with its own code: every address must be equal.
 func TestAgainstGDB(t *testing.T) {
 	testenv.NeedUprobes(t)
 	gdb := testenv.NeedProgram(t, "gdb")
@@ -156,10 +155,10 @@ func TestAgainstGDB(t *testing.T) {
 	theirs := gdbStacks(t, gdb, r.pid, "t.name")
 	frames := 0
 	for _, s := range shapes {
-		if s.name == "spin" { // it does not stand still
+		if s.name == "spin" { // it keeps running
 			continue
 		}
-		if s.name == "coroutine" { // gdb goes on where a context's stack ends, to an address without code
+		if s.name == "coroutine" { // gdb continues where a context's stack ends, to an address without code
 			theirs[s.name] = theirs[s.name][:min(len(ours[s.name]), len(theirs[s.name]))]
 		}
 		if !slices.Equal(ours[s.name], theirs[s.name]) {
@@ -170,8 +169,8 @@ func TestAgainstGDB(t *testing.T) {
 	t.Logf("%d frames are equal", frames)
 }
 
-// gdbStacks has gdb write the addresses of every thread's frames, by an expression
-// of a thread t.
+// gdbStacks makes gdb print the addresses of every thread's frames; key is an
+// expression of a thread t.
 func gdbStacks(t *testing.T, gdb string, pid int, key string) map[string][]uint64 {
 	t.Helper()
 	dir := t.TempDir()

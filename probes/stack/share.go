@@ -7,8 +7,7 @@ import (
 	"endoscope/probes"
 )
 
-// Control implements probes.Source. Samples take no time, so that none is
-// unfinished.
+// Control implements probes.Source. Samples have no duration, so none is unfinished.
 func (s *source) Control(_ context.Context, c probes.Command) (r probes.Reply, err error) {
 	switch c := c.(type) {
 	case probes.Divide:
@@ -46,7 +45,7 @@ func (s *source) divide(begin func(probes.Cut), done func()) error {
 	return nil
 }
 
-// identity is the source's Info.Identity.
+// identity returns the source's Info.Identity.
 func (s *source) identity() string {
 	id := "stack"
 	for _, p := range s.pinned {

@@ -12,8 +12,8 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// shifts is a program with threads that work and rest by turns, each for another
-// share of its time.
+// shifts is a program with threads that alternate between work and rest, each with
+// another share of work.
 const shifts = `
 #include <pthread.h>
 #include <stdio.h>
@@ -36,18 +36,18 @@ int main(void) {
 	puts("1"); fflush(stdout); pause();
 }`
 
-// The share of samples in which threads run is the share of time for which the
+// The share of samples in which threads run equals the share of time for which the
 // kernel says that they ran, within 2 of 100, though they keep all CPUs busy: the
-// sampler does not wait for one until they rest. It says apart for how long they
-// waited for a CPU: samples count that where it interrupts them, and not where they
-// have been woken, so on a machine that is busy with other things it may be in
-// between.
+// sampler does not wait for a CPU until they rest. The kernel reports separately how
+// long they waited for a CPU: samples count this time if the thread was interrupted,
+// and not if it had been woken, so on a machine that is busy otherwise the share may
+// lie in between.
 func TestRunShare(t *testing.T) {
 	testenv.NeedUprobes(t)
 	r := run(t, testenv.CompileCText(t, shifts, "-O2", "-pthread"))
 	r.number(t)
 	var difference float64
-	for range 3 { // a machine whose CPUs are taken away now and then delays the sampler all the same
+	for range 3 { // a machine whose CPUs are taken away at times delays the sampler all the same
 		if difference = shareDifference(t, r.pid); difference <= 0.02 {
 			return
 		}
@@ -55,7 +55,8 @@ func TestRunShare(t *testing.T) {
 	t.Errorf("they differ by %.3f", difference)
 }
 
-// shareDifference is by how much the shares differ, over all threads but the first.
+// shareDifference returns the difference of the shares, over all threads but the
+// first.
 func shareDifference(t *testing.T, pid int) float64 {
 	t.Helper()
 	spec := specification(plan.Target{PIDs: []int{pid}}, 2*time.Millisecond)
@@ -90,7 +91,7 @@ func shareDifference(t *testing.T, pid int) float64 {
 	return max(low-seen, seen-high)
 }
 
-// busyTime is how long the threads of a process ran, and waited for a CPU.
+// busyTime returns how long the threads of a process ran, and waited for a CPU.
 func busyTime(t *testing.T, pid int) (ran, waited int64) {
 	t.Helper()
 	tasks, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))

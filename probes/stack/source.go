@@ -15,7 +15,7 @@ import (
 	"endoscope/probes/stack/pacing"
 )
 
-// Causes under which is counted what became no row.
+// Causes for counting threads and snapshots that produced no row.
 const (
 	overrun   = "sampler overrun"
 	unsettled = "thread ran and waited by turns while it was sampled"
@@ -29,34 +29,34 @@ const (
 // idle is how often the watermark advances between samples.
 const idle = 100 * time.Millisecond
 
-// source samples on a goroutine of its own, from Start until Stop, until the
-// context ends, or until every process named by pid has ended. Only that
-// goroutine uses the collector and the sink.
+// source samples on its own goroutine from Start until Stop, until the context ends,
+// or until every process named by pid has ended. Only that goroutine uses the
+// collector and the sink.
 type source struct {
 	provider *Provider
 	spec     *plan.Acquire
 	every    time.Duration
-	filter   plan.Expr // left to the engine
+	filter   plan.Expr // evaluated by the engine
 	target   plan.Target
-	found    []process.Process // what it means now
-	pinned   []process.Process // the target, if it cannot grow
+	found    []process.Process // the processes of the target now
+	pinned   []process.Process // the target's processes, if none can be added
 	notices  []string
 	clock    func() int64
 	rows     *rows.Writer[observation]
-	interval atomic.Int64 // ns between snapshots that stack_overhead has led to; 0: what was asked
+	interval atomic.Int64 // ns between snapshots that resulted from stack_overhead; 0: as requested
 
-	mu      sync.Mutex // guards what follows
-	loaded  *collector // by Load, until it is started
+	mu      sync.Mutex // guards the following fields
+	loaded  *collector // set by Load, until Start uses it
 	started bool
 	stopped bool
 	stop    chan struct{} // closed by Stop
-	between chan func()   // to be called between two snapshots, after the alarm was rung
+	between chan func()   // called between two snapshots, after the alarm was rung
 	ended   chan struct{} // closed when the goroutine has ended
-	alarm   *pacing.Alarm // of the goroutine
+	alarm   *pacing.Alarm // wakes the goroutine
 }
 
-// threadNs is what a sample of a thread costs, about: most have not run since
-// the last.
+// threadNs is the approximate cost of sampling a thread: most have not run since the
+// last sample.
 const threadNs = 2000
 
 // Info implements probes.Source.
@@ -64,10 +64,10 @@ func (s *source) Info() probes.Info {
 	return probes.Info{Sites: s.sites(), Notices: s.notices, Residual: s.filter, Live: true, Identity: s.identity()}
 }
 
-// Stats has nothing to count.
+// Stats returns zero: there is nothing to count.
 func (s *source) Stats() probes.Stats { return probes.Stats{} }
 
-// sites is what is walked.
+// sites describes what is sampled.
 func (s *source) sites() []probes.Site {
 	text := "threads of the target"
 	switch share, interval := s.spec.Settings.StackOverhead, time.Duration(s.interval.Load()); {
@@ -80,7 +80,7 @@ func (s *source) sites() []probes.Site {
 	return []probes.Site{{Provider: "stack", Function: text, Method: "iterator", Kind: "task iterator, interrupts", CostNs: threadNs}}
 }
 
-// open makes a collector for the target.
+// open returns a collector for the target.
 func (s *source) open() (*collector, error) {
 	kernel, err := newSampler()
 	if err != nil {
@@ -105,7 +105,7 @@ func (c *collector) close() {
 	c.modules.close()
 }
 
-// Start loads, unless that is done, and samples from now on.
+// Start calls load unless Load has done so, and starts sampling.
 func (s *source) Start(ctx context.Context, sink probes.Sink, _ probes.Options) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,8 +160,8 @@ func (s *source) Stop() error {
 	return nil
 }
 
-// Load implements probes.Source: it loads the sampler's programs, and takes the
-// first sample, which reads the files that the target executes.
+// Load implements probes.Source: it loads the sampler's programs, and takes the first
+// sample, which reads the files that the target executes.
 func (s *source) Load(ctx context.Context, _ probes.Options) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,7 +175,7 @@ func (s *source) Load(ctx context.Context, _ probes.Options) error {
 	return err
 }
 
-// load makes a collector that has taken a sample, whose rows are dropped.
+// load returns a collector that has taken a sample, whose rows are dropped.
 func (s *source) load() (*collector, error) {
 	c, err := s.open()
 	if err != nil {
@@ -193,8 +193,8 @@ func (s *source) load() (*collector, error) {
 	return c, nil
 }
 
-// hidden refuses processes that run and of which the kernel shows no thread, as it is
-// with those outside a container that share its process numbers.
+// hidden returns an error for running processes of which the kernel shows no thread,
+// as happens with processes outside a container that have the same pids.
 func (s *source) hidden(seen map[int]bool, t tally) error {
 	for _, p := range s.pinned {
 		if q, runs := process.Lookup(p.PID); runs && q.StartTime == p.StartTime && !seen[p.PID] && t == (tally{}) {
@@ -205,8 +205,8 @@ func (s *source) hidden(seen map[int]bool, t tally) error {
 	return nil
 }
 
-// run samples at start + k·every, but for those k at which the snapshots before
-// have cost too much yet.
+// run samples at start + k·every. It skips those k at which earlier snapshots have
+// used up the allowed cost.
 func (s *source) run(ctx context.Context, c *collector, sink probes.Sink, start time.Time) error {
 	defer context.AfterFunc(ctx, s.alarm.Ring)()
 	pace := pacing.Governor{Share: s.spec.Settings.StackOverhead, Start: start}
@@ -264,12 +264,13 @@ func (s *source) run(ctx context.Context, c *collector, sink probes.Sink, start 
 	}
 }
 
-// snapshot gives the sink a row for each thread, and what became of the others.
+// snapshot passes to the sink a row for each thread, and counts of those without a
+// row.
 func (s *source) snapshot(c *collector, sink probes.Sink) error {
 	visit := s.rows.Add
 	if v := s.target.Viewer; !v.Everything() {
-		// It may have become one that is not visible since the targets were looked
-		// at; what has been sampled is not theirs to see then.
+		// It may have become invisible to the viewer since the targets were checked;
+		// its samples must not be shown then.
 		visit = func(o *observation) {
 			if process.Visible(v, o.process.PID) {
 				s.rows.Add(o)

@@ -34,12 +34,12 @@ var (
 	colComplete = catalog.Position(Stream, "complete")
 )
 
-// record is a sink that keeps everything.
+// record is a sink that stores everything.
 type record struct {
 	mu     sync.Mutex
 	rows   [][]types.Value
 	marks  []int64
-	late   int // rows behind a watermark that was given before
+	late   int // rows behind an earlier watermark
 	lost   map[string]uint64
 	counts map[string]uint64
 	err    error
@@ -82,13 +82,13 @@ func (r *record) len() int {
 	return len(r.rows)
 }
 
-// specification is one of all columns.
+// specification returns a specification with all columns.
 func specification(t plan.Target, every time.Duration) *plan.Acquire {
 	return &plan.Acquire{Stream: Stream, Target: t, Every: every, Out: types.Schema{Fields: table.Fields()}}
 }
 
-// Rows come at the rate that was asked for, in order of their watermarks, until
-// the process has ended.
+// Rows arrive at the requested rate, in the order of their watermarks, until the
+// process has ended.
 func TestSource(t *testing.T) {
 	testenv.NeedUprobes(t)
 	p := provider
@@ -134,8 +134,8 @@ func TestSource(t *testing.T) {
 	}
 }
 
-// What was loaded beforehand samples as ever, with nothing of before it was started,
-// and goes if it never is.
+// A source loaded beforehand samples as usual, with no row from before its start, and
+// is released if it is never started.
 func TestLoad(t *testing.T) {
 	testenv.NeedUprobes(t)
 	r := sleeping(t)
@@ -171,7 +171,7 @@ func TestLoad(t *testing.T) {
 	if err := unused.Stop(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(50 * time.Millisecond) // in which it would have sampled, had it been started
+	time.Sleep(50 * time.Millisecond) // time to sample, had it been started
 	got, began := newRecord(), clock.Now()
 	if err := used.Start(t.Context(), got, probes.Options{}); err != nil {
 		t.Fatal(err)
@@ -217,7 +217,7 @@ func TestLaterProcess(t *testing.T) {
 	<-got.ended
 }
 
-// On demand there are rows when they are asked for, and only then.
+// On demand, rows arrive when requested, and only then.
 func TestOnDemand(t *testing.T) {
 	testenv.NeedUprobes(t)
 	p := provider
@@ -244,7 +244,7 @@ func TestOnDemand(t *testing.T) {
 	<-got.ended
 }
 
-// What cannot be sampled is refused before anything is loaded.
+// Requests that cannot be sampled are rejected before anything is loaded.
 func TestRefusals(t *testing.T) {
 	p := provider
 	for _, c := range []struct {
@@ -268,8 +268,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A user says whose a module is: by default a library of the system's is the
-// system's, and a program is its user's.
+// A user declares which modules belong to the system: by default the libraries of the
+// system do, and a program belongs to its user.
 func TestSystemModules(t *testing.T) {
 	testenv.NeedUprobes(t)
 	r := run(t, testenv.CompileC(t, "testdata/shapes.c", "-O1", "-pthread"))
@@ -300,7 +300,8 @@ func TestSystemModules(t *testing.T) {
 	}
 }
 
-// A process that runs and of which the kernel shows no thread is refused, not idle.
+// A running process of which the kernel shows no thread is an error, not an idle
+// process.
 func TestHiddenProcess(t *testing.T) {
 	own, runs := process.Lookup(os.Getpid())
 	if !runs {
@@ -316,7 +317,7 @@ func TestHiddenProcess(t *testing.T) {
 	}{
 		{pinned: own, want: fmt.Sprintf("the kernel shows no thread of process %d (%s)", own.PID, own.Comm)},
 		{pinned: own, seen: map[int]bool{own.PID: true}},
-		{pinned: own, tally: tally{missed: 1}}, // which is counted
+		{pinned: own, tally: tally{missed: 1}}, // counted
 		{pinned: reused},                       // it has ended
 	} {
 		s := &source{spec: &plan.Acquire{Start: -1, Stop: -1}, pinned: []process.Process{c.pinned}}

@@ -14,17 +14,17 @@ import (
 // space is the code that a process can execute.
 type space struct {
 	process process.Process
-	image   uint64 // of the samples that the mappings are of
+	image   uint64 // the program image that the mappings belong to
 	regions []region
-	read    time.Time // when the mappings were
+	read    time.Time // when the mappings were read
 	pause   time.Duration
-	last    int // the region found last
+	last    int // index of the region found last
 	golang  *golangProcess
 	python  *pythonProcess
 	jit     *jit
 	java    *javaProcess
-	lasting bool  // what it executed is known when it has ended
-	at      int64 // time of what is looked at, of the boot clock
+	lasting bool  // the program it executed remains known after it has ended
+	at      int64 // boot clock time of the sample being unwound
 }
 
 // region is a range of addresses of a module.
@@ -33,9 +33,9 @@ type region struct {
 	module             *module
 }
 
-// Mappings are read anew when an address lies in none, after a pause that
-// doubles from soon to late each time that nothing had changed, and anyhow every
-// late: other code may have taken the place of what was unloaded.
+// Mappings are reread when an address lies in none, after a pause that doubles from
+// soon to late each time that nothing has changed, and at the latest after late: other
+// code may have replaced unloaded code.
 const (
 	soon = time.Millisecond
 	late = 2 * time.Second
@@ -80,7 +80,7 @@ func (s *space) refresh(ms *modules, now time.Time) {
 		s.regions = append(s.regions, region{m.Start, m.End, m.Offset, ms.of(s.process.PID, m, m.Path == exe)})
 	}
 	if len(s.regions) == 0 {
-		s.regions = append(s.regions, region{}) // so that there is a last one
+		s.regions = append(s.regions, region{}) // so that s.last is a valid index
 	}
 	s.read, s.last = now, 0
 	if s.golang != nil && (s.golang.image != s.image || s.golang.process == nil) {
@@ -99,10 +99,10 @@ func (s *space) refresh(ms *modules, now time.Time) {
 	}
 }
 
-// wait has the mappings read later than the last time.
+// wait increases the pause before the mappings are read again.
 func (s *space) wait() { s.pause = min(max(2*s.pause, soon), late) }
 
-// remote reads memory of a process beyond what was copied with a sample.
+// remote reads memory of a process that was not copied with a sample.
 type remote struct {
 	pid  int
 	page uint64 // address of what is in buf; 0: nothing

@@ -11,12 +11,12 @@ const wordBytes = 8
 // step is a frame as the unwinder passed it.
 type step struct {
 	module *module
-	offset uint64 // in its file, of the instruction
-	frame  uint64 // where the return address lies
+	offset uint64 // file offset of the instruction
+	frame  uint64 // stack position of the return address
 }
 
-// Standing is a thread at an instant, and the calls that it was in, the innermost
-// first. Whole says that they reach its first function.
+// Standing is a thread at an instant with its unfinished calls, the innermost first.
+// Whole says that they reach its first function.
 type Standing struct {
 	PID, TID int
 	Time     int64 // boot clock, ns
@@ -24,19 +24,19 @@ type Standing struct {
 	Whole    bool
 }
 
-// StandingCall is a call under way of a function that has a name. Calls that were
-// compiled into others are none.
+// StandingCall is an unfinished call of a named function. Inlined calls are not
+// included.
 type StandingCall struct {
 	Function, Class string
 	Module          string // base name of its file
 	Begins          uint64 // file offset of the function's first instruction
-	At              uint64 // file offset of the instruction that is executed next, or calls the next one
-	Frame           uint64 // where on the stack its return address lies
+	At              uint64 // file offset of the instruction executed next, or of the one that calls the next function
+	Frame           uint64 // stack position of its return address
 }
 
-// Stand looks once at all threads of processes, as stack_sample does: none is
-// stopped. The functions of Java and of interpreters are not among the calls, but
-// those of the machines that run them.
+// Stand samples all threads of processes once, as stack_sample does, without stopping
+// any. Functions of Java and of interpreted languages are not included; the functions
+// of their machines and interpreters are.
 func Stand(cache *elf.Cache, running []process.Process, visit func(Standing)) error {
 	kernel, err := newSampler()
 	if err != nil {
@@ -62,7 +62,7 @@ func Stand(cache *elf.Cache, running []process.Process, visit func(Standing)) er
 	})
 }
 
-// standing is what the unwinder has just passed.
+// standing returns the calls that the unwinder has just passed.
 func (c *collector) standing(o *observation) Standing {
 	s := Standing{PID: o.process.PID, TID: int(o.tid), Time: int64(o.time), Whole: o.cause == reached}
 	for _, at := range c.unwinder.steps {

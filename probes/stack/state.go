@@ -7,7 +7,7 @@ import (
 	"endoscope/probes/elf"
 )
 
-// state is what a thread was doing (Reiss, section 4, and a fourth).
+// state is what a thread was doing (Reiss, section 4, with a fourth state added).
 type state uint8
 
 const (
@@ -17,7 +17,7 @@ const (
 	stateBlocked              // kept from running by a lock that another thread holds, or stopped
 )
 
-// String is the state as a row names it.
+// String returns the state as a row shows it.
 func (s state) String() string { return [...]string{"RUN", "WAIT", "IO", "BLOCKED"}[s] }
 
 // Bits of task_struct.__state (include/linux/sched.h).
@@ -27,12 +27,12 @@ const (
 	taskTraced          = 0x8
 )
 
-// Numbers of system calls, and operations of futex, that are looked at closely.
+// System calls and futex operations that are examined further.
 const (
 	sysFutex   = 202
 	sysRestart = 219
 
-	futexCommand = 0x7f // the rest are flags
+	futexCommand = 0x7f // the other bits are flags
 	futexWait    = 0
 	futexLockPI  = 6
 	futexBitset  = 9
@@ -40,7 +40,7 @@ const (
 	futexLockPI2 = 13
 )
 
-// kinds says what each system call is for; the others are RUN.
+// kinds gives the state for each system call; the others are RUN.
 var kinds = func() (k [len(syscallNames)]state) {
 	of := map[string]state{}
 	for _, name := range waits {
@@ -55,7 +55,7 @@ var kinds = func() (k [len(syscallNames)]state) {
 	return k
 }()
 
-// stateOf classifies a sample whose frames say what it synchronises with.
+// stateOf classifies a sample. sync is the synchronisation found in its frames.
 func stateOf(s *bpf.StackSample, sync syncKind) state {
 	if s.State&(taskStopped|taskTraced) != 0 {
 		return stateBlocked
@@ -86,7 +86,7 @@ func stateOf(s *bpf.StackSample, sync syncKind) state {
 	return stateRun
 }
 
-// syscallName is the name of a system call, "" if it has none known.
+// syscallName returns the name of a system call, "" if it is unknown.
 func syscallName(nr int64) string {
 	if nr < 0 || nr >= int64(len(syscallNames)) {
 		return ""
@@ -94,7 +94,7 @@ func syscallName(nr int64) string {
 	return syscallNames[nr]
 }
 
-// syncKind says what a function does that sleeps in futex.
+// syncKind is the kind of synchronisation of a function that sleeps in futex.
 type syncKind uint8
 
 const (
@@ -103,8 +103,8 @@ const (
 	syncWait          // waits for a condition, a semaphore, a thread
 )
 
-// Parts of the names of functions that sleep in futex. Where both are on the
-// stack the inner one counts: a condition variable takes its mutex again.
+// Parts of the names of functions that sleep in futex. If several are on the stack,
+// the innermost counts: a condition variable locks its mutex again.
 var (
 	lockFunctions = []string{
 		"pthread_mutex_lock", "pthread_mutex_timedlock", "pthread_mutex_clocklock", "pthread_rwlock_", "lll_lock_wait", "lll_mutex_lock", "pthread_once", "call_once",
@@ -133,13 +133,13 @@ func syncOfFunction(f elf.Function) syncKind {
 	return syncNone
 }
 
-// syncDepth is how far above the system call a lock's function may be.
+// syncDepth bounds the distance of a lock's function from the system call, in frames.
 const syncDepth = 16
 
-// syncOf is what the innermost such function of a stack does. A user's function
-// that is not one itself ends the search: what it was called by holds no lock
-// that it waits for. Where a virtual machine parks a thread, it is the method that
-// had it parked which knows what for.
+// syncOf returns the kind of the innermost synchronising function of a stack. A user's
+// function that is not one itself ends the search: its callers hold no lock that it
+// waits for. Where a virtual machine parks a thread, the kind is known only from the
+// method that requested it.
 func (in *interner) syncOf(frames []uint32) (sync syncKind) {
 	for i, n := range frames[:min(len(frames), syncDepth)] {
 		f := &in.frames[n]

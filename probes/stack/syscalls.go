@@ -50,14 +50,15 @@ var syscallNames = [...]string{
 	"setxattrat", "getxattrat", "listxattrat", "removexattrat", "open_tree_attr", "file_getattr", "file_setattr",
 }
 
-// waits are the calls in which a program waits for something to happen.
+// waits are the system calls in which a program waits for an event.
 var waits = []string{
 	"poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait", "epoll_pwait2", "nanosleep", "clock_nanosleep",
 	"pause", "rt_sigsuspend", "rt_sigtimedwait", "wait4", "waitid", "vfork", "futex_waitv", "io_getevents", "io_pgetevents",
 	"semop", "semtimedop", "msgrcv", "mq_timedreceive", "restart_syscall",
 }
 
-// transfers are the calls that read or write, or establish what is read and written.
+// transfers are the system calls that read or write, or open or connect what is read
+// and written.
 var transfers = []string{
 	"read", "write", "pread64", "pwrite64", "readv", "writev", "preadv", "pwritev", "preadv2", "pwritev2", "sendto",
 	"recvfrom", "sendmsg", "recvmsg", "recvmmsg", "sendmmsg", "sendfile", "splice", "tee", "vmsplice", "copy_file_range",

@@ -8,21 +8,21 @@ import (
 	"endoscope/probes/process"
 )
 
-// rescan is how often, at most, /proc is searched for processes that a name or
-// an executable means now, and the names of those known are read again.
+// rescan is the minimum interval between searches of /proc for processes that match a
+// name or an executable, and between rereads of the names of known processes.
 const rescan = 100 * time.Millisecond
 
-// targets are the processes that a target means, as they come and go.
+// targets tracks the processes that match a target.
 type targets struct {
 	pinned  []process.Process // those named by pid
 	viewer  *plan.Viewer
 	matcher *process.Matcher
-	grows   bool // names and executables also mean processes that start later
+	grows   bool // names and executables also match processes that start later
 	running map[int]*process.Process
 	scanned time.Time
 }
 
-// newTargets takes a target and the processes that it means now.
+// newTargets returns the state for a target and the processes that match it now.
 func newTargets(t plan.Target, now []process.Process) *targets {
 	ts := &targets{viewer: t.Viewer, matcher: process.NewMatcher(t), grows: len(t.Processes)+len(t.Exes) > 0, running: map[int]*process.Process{}}
 	for _, p := range now {
@@ -33,8 +33,8 @@ func newTargets(t plan.Target, now []process.Process) *targets {
 	return ts
 }
 
-// refresh takes in the processes that match now, and forgets those that match
-// no longer. A process whose number another one has got is another.
+// refresh adds the processes that match now, and removes those that no longer match. A
+// process that reuses a pid is a different process.
 func (t *targets) refresh() error {
 	now := time.Now()
 	if now.Sub(t.scanned) < rescan && t.viewer.Everything() {

@@ -19,11 +19,11 @@ const (
 	reached      cause = iota // it does
 	noCode                    // an address in no executable mapping
 	noTable                   // code without unwind rules or frame pointers
-	noMemory                  // a part of the stack that cannot be read
+	noMemory                  // unreadable stack memory
 	noProgress                // a frame that does not lie above its callee
 	tooDeep                   // more than maxFrames
 	noExpression              // a rule that cannot be computed
-	noReturn                  // a return address that a probe has taken, and that is not to be found
+	noReturn                  // a return address replaced by a probe, whose original is not found
 	numCauses
 )
 
@@ -33,28 +33,28 @@ func (c cause) String() string {
 		"frames that lead nowhere", "deeper than 2048 calls", "a rule that cannot be computed", "a return address taken by another probe"}[c]
 }
 
-// unwinder makes frames of samples. It is used by one goroutine.
+// unwinder computes the frames of samples. It is used by one goroutine.
 type unwinder struct {
 	modules *modules
 	now     func() time.Time
 
-	// Of the stack that is being unwound:
+	// Of the stack being unwound:
 	space  *space
 	low    uint64 // address of stack
 	stack  []byte
 	outer  remote
-	reach  bool   // what is not in stack may be read from the process
-	beyond bool   // it was
-	top    uint64 // how far up the stack frames went
+	reach  bool   // memory outside stack may be read from the process
+	beyond bool   // such memory was read
+	top    uint64 // highest stack address used by frames
 	frames []uint32
-	pcs    []uint64 // of frames, but for calls that were compiled into their callers
-	noting bool     // steps are wanted
+	pcs    []uint64 // of frames, except inlined calls
+	noting bool     // record steps
 	steps  []step
 }
 
 func newUnwinder(ms *modules) *unwinder { return &unwinder{modules: ms, now: time.Now} }
 
-// Word reads the thread's memory, for rules' expressions.
+// Word reads the thread's memory, for the expressions of unwind rules.
 func (u *unwinder) Word(addr uint64) (uint64, bool) {
 	if at := addr - u.low; at < uint64(len(u.stack)) && uint64(len(u.stack))-at >= 8 {
 		return binary.LittleEndian.Uint64(u.stack[at:]), true
@@ -66,9 +66,9 @@ func (u *unwinder) Word(addr uint64) (uint64, bool) {
 	return u.outer.word(addr)
 }
 
-// unwind sets u.frames to the functions that s's thread is in, leaf first.
-// Where reach allows it more memory is read than what came with the sample, and
-// u.beyond then tells so.
+// unwind sets u.frames to the functions that s's thread is in, leaf first. If reach is
+// set it may read memory that was not copied with the sample; u.beyond reports whether
+// it did.
 func (u *unwinder) unwind(sp *space, s sample, reach bool) cause {
 	u.space, u.stack, u.low = sp, s.stack, s.low
 	u.frames, u.pcs, u.steps = u.frames[:0], u.pcs[:0], u.steps[:0]
@@ -99,8 +99,8 @@ func (u *unwinder) unwind(sp *space, s sample, reach bool) cause {
 		}
 		p := u.modules.at(r.module, pc-r.start+r.offset)
 		if !p.ruled && !interrupted {
-			// An address that was not pushed by a call, such as that of the code
-			// which makecontext has a context return to, is the code's first.
+			// An address that was not pushed by a call is the first of its code, for
+			// example the code to which makecontext lets a context return.
 			if next := u.modules.at(r.module, pc+1-r.start+r.offset); next.ruled {
 				p = next
 			}
@@ -147,7 +147,7 @@ func (u *unwinder) unwind(sp *space, s sample, reach bool) cause {
 	return tooDeep
 }
 
-// look reads what the process can execute, if that may have changed.
+// look reads the process's mappings, if they may have changed.
 func (u *unwinder) look(image uint64) {
 	sp := u.space
 	if now := u.now(); sp.image != image || now.Sub(sp.read) > late || len(sp.regions) == 0 {
@@ -156,8 +156,8 @@ func (u *unwinder) look(image uint64) {
 	}
 }
 
-// used is how many bytes of the stack's memory it took, at most as many as can be
-// copied.
+// used returns the number of bytes of the stack that unwinding needed, at most as many
+// as can be copied.
 func (u *unwinder) used() uint32 {
 	if u.top < u.low || u.top-u.low > maxBytes {
 		return maxBytes
@@ -165,7 +165,7 @@ func (u *unwinder) used() uint32 {
 	return uint32(u.top - u.low)
 }
 
-// region finds the code at an address, also code mapped since the mappings were
+// region finds the code at an address, including code mapped since the mappings were
 // read.
 func (u *unwinder) region(pc uint64) *region {
 	r := u.space.find(pc)
@@ -178,7 +178,7 @@ func (u *unwinder) region(pc uint64) *region {
 	return r
 }
 
-// byRule goes to the caller by a rule whose registers are all saved in memory.
+// byRule unwinds to the caller by a rule whose registers are all saved in memory.
 func (u *unwinder) byRule(regs *[unwind.Registers]uint64, rule *unwind.Rule) cause {
 	cfa := regs[rule.CFAReg] + uint64(rule.CFAOffset)
 	regs[unwind.RegSP] = cfa
@@ -193,7 +193,7 @@ func (u *unwinder) byRule(regs *[unwind.Registers]uint64, rule *unwind.Rule) cau
 	return reached
 }
 
-// byExpression goes to the caller by any rule.
+// byExpression unwinds to the caller by any rule.
 func (u *unwinder) byExpression(regs *[unwind.Registers]uint64, rule *unwind.Rule) cause {
 	here := *regs
 	cfa := here[rule.CFAReg] + uint64(rule.CFAOffset)
@@ -227,8 +227,8 @@ func (u *unwinder) byExpression(regs *[unwind.Registers]uint64, rule *unwind.Rul
 	return reached
 }
 
-// byFramePointer goes to the caller where no table tells how: code compiled at
-// run time and hand-written code mostly have frame pointers.
+// byFramePointer unwinds to the caller where no unwind table covers the code: code
+// compiled at run time and hand-written code mostly have frame pointers.
 func (u *unwinder) byFramePointer(regs *[unwind.Registers]uint64) cause {
 	fp := regs[unwind.RegBP]
 	if fp < regs[unwind.RegSP] || fp&7 != 0 || fp-regs[unwind.RegSP] > 1<<20 {
@@ -246,10 +246,10 @@ func (u *unwinder) byFramePointer(regs *[unwind.Registers]uint64) cause {
 	return reached
 }
 
-// restore puts back the return address that a return probe has replaced, which
-// lay right below the caller's stack pointer. Where several probes are on one
-// call the kernel lists the first to be set last, and only that one knows the
-// caller's address.
+// restore puts back the return address that a return probe has replaced, which was
+// directly below the caller's stack pointer. If several probes are on one call, the
+// kernel lists the one set last first, and only the one set first holds the caller's
+// address.
 func (u *unwinder) restore(regs *[unwind.Registers]uint64, taken []bpf.StackTaken) (found bool) {
 	for i := range taken {
 		if taken[i].At == regs[unwind.RegSP]-8 {

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Alarm wakes a thread at an instant, or before if it is rung. The thread waits in
-// the kernel itself, instead of by a timer of Go's, so that it is the one that the
-// kernel wakes: its priority decides when it gets a CPU, and no other thread's.
+// Alarm wakes a thread at an instant, or earlier if it is rung. The thread waits in
+// the kernel itself, not on a Go timer, so that the kernel wakes this thread: its
+// priority, and no other thread's, decides when it gets a CPU.
 type Alarm struct {
 	mu    sync.Mutex // guards event
 	event int        // eventfd; -1: closed
@@ -23,17 +23,18 @@ func NewAlarm() (*Alarm, error) {
 	return &Alarm{event: fd}, nil
 }
 
-// Ring ends a sleep, or keeps the next one from beginning. Anybody may call it.
+// Ring ends a sleep, or prevents the next one. It is safe for concurrent use.
 func (a *Alarm) Ring() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.event >= 0 {
-		_, _ = unix.Write(a.event, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // it fails only where it has been rung 2^64 times
+		_, _ = unix.Write(a.event, []byte{1, 0, 0, 0, 0, 0, 0, 0}) // it fails only after 2^64 rings
 	}
 }
 
-// Sleep returns after d, when the alarm is rung, or before: its caller looks at
-// the clock. Only one goroutine sleeps, and it alone closes.
+// Sleep returns after d, when the alarm is rung, or earlier: the caller checks the
+// clock. Only one goroutine may call Sleep, and only that goroutine may close the
+// alarm.
 func (a *Alarm) Sleep(d time.Duration) {
 	if d <= 0 {
 		return
@@ -54,30 +55,30 @@ func (a *Alarm) Close() {
 	a.event = -1
 }
 
-// Priority is that of a thread among those that wait for a CPU. Where all CPUs
-// are busy a thread that wakes gets one, as a rule, when another gives it up: a
-// sampler then sees that one at rest each time, and those that keep the CPUs busy
-// too rarely. So it is raised while it waits for its next snapshot, until that is
-// copied, and lowered for what can be done later.
+// Priority is a thread's priority among the threads that wait for a CPU. If all CPUs
+// are busy, a thread that wakes usually gets a CPU when another thread gives it up: a
+// sampler would then always see that thread at rest, and see the threads that keep the
+// CPUs busy too rarely. So the priority is raised while the thread waits for its next
+// snapshot, until the snapshot is copied, and lowered for work that can be done later.
 //
-// It stays one of the ordinary policy, which can keep no other thread from
-// running, as a real-time one could.
+// The thread keeps the ordinary scheduling policy, which cannot starve other threads
+// as a real-time policy could.
 type Priority struct {
 	usual  *unix.SchedAttr
 	Raised bool
 }
 
-// The first of priorities, and the shortest slice that the kernel allows: one that
-// asks for less may interrupt one that has more (from Linux 6.12 on;
-// PREEMPT_SHORT in kernel/sched/fair.c).
+// The highest priority, and the shortest slice that the kernel allows: a thread with a
+// shorter slice may preempt one with a longer slice (since Linux 6.12; PREEMPT_SHORT
+// in kernel/sched/fair.c).
 const (
 	FirstNice  = -20
 	shortSlice = 100 * time.Microsecond
 )
 
-// Raise gives the calling thread, to which its goroutine must be bound, a CPU
-// before others. It does nothing to one of a real-time policy. Without CAP_SYS_NICE
-// only the slice is short.
+// Raise raises the priority of the calling thread, to which its goroutine must be
+// locked. It has no effect on a thread of a real-time policy. Without CAP_SYS_NICE it
+// only shortens the slice.
 func (p *Priority) Raise() {
 	if p == nil || p.Raised {
 		return
@@ -88,7 +89,7 @@ func (p *Priority) Raise() {
 			return
 		}
 		p.usual = usual
-		p.usual.Runtime = 0 // as long as the kernel likes
+		p.usual.Runtime = 0 // 0: the kernel's default
 	}
 	if p.usual.Policy != unix.SCHED_NORMAL {
 		return
@@ -103,7 +104,7 @@ func (p *Priority) Raise() {
 	p.Raised = true
 }
 
-// Lower makes the thread one of many again, and reports whether it is.
+// Lower restores the usual priority, and reports whether it succeeded.
 func (p *Priority) Lower() bool {
 	if p != nil && p.Raised {
 		p.Raised = unix.SchedSetAttr(0, p.usual, 0) != nil

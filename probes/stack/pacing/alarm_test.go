@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A sleep ends in time, and at once when it is rung, also before it began; what
-// is rung after the end reaches nobody.
+// A sleep ends in time, and at once when the alarm is rung, even before it began;
+// ringing after Close has no effect.
 func TestAlarm(t *testing.T) {
 	a, err := NewAlarm()
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package pacing says when a sampler takes its next snapshot: a governor keeps what it
-// costs to a share of a CPU, an alarm wakes its thread, and a priority has that thread
-// run first while it waits.
+// Package pacing decides when a sampler takes its next snapshot: a governor limits the
+// cost of sampling to a share of a CPU, an alarm wakes the sampler's thread, and a
+// priority lets that thread run first when it wakes.
 //
 // Locks: an alarm has a mutex that guards its descriptor.
 //

@@ -7,20 +7,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Governor keeps the cost of sampling to a share of a CPU, by saying when the next
-// snapshot may be taken. What was not used can be made up for later, up to what
-// burst takes.
+// Governor limits the cost of sampling to a share of a CPU by deciding when the next
+// snapshot may be taken. An unused share can be used later, up to burst.
 type Governor struct {
-	Share float64 // of a CPU; 0: any
+	Share float64 // of a CPU; 0: unlimited
 	Start time.Time
 	spent time.Duration
 }
 
-// burst is for how long the share may have been saved up: the first snapshots
-// meet code that was not seen before, and cost more.
+// burst is the time for which an unused share is saved: the first snapshots meet new
+// code, and cost more.
 const burst = 2 * time.Second
 
-// Due is when the next snapshot may be taken.
+// Due returns the earliest time of the next snapshot.
 func (g *Governor) Due() time.Time {
 	if g.Share <= 0 {
 		return g.Start
@@ -28,8 +27,8 @@ func (g *Governor) Due() time.Time {
 	return g.Start.Add(time.Duration(float64(g.spent)/g.Share) - burst)
 }
 
-// Spend notes what a snapshot has cost, which ended at a time. A share that was
-// not used for longer than burst is lost.
+// Spend records the cost of a snapshot that ended at now. A share that was unused for
+// longer than burst is lost.
 func (g *Governor) Spend(cost time.Duration, now time.Time) {
 	g.spent += cost
 	if g.Share <= 0 {
@@ -40,9 +39,9 @@ func (g *Governor) Spend(cost time.Duration, now time.Time) {
 	}
 }
 
-// stopwatch measures the CPU time of a thread, the kernel's on its behalf
-// included; interrupts of other CPUs are waited for and so counted, too. It is
-// used by a goroutine that is bound to its thread.
+// stopwatch measures the CPU time of a thread, including the kernel's on its behalf.
+// Interrupts on other CPUs are waited for, and so counted, too. The goroutine that
+// uses it must be locked to its thread.
 type stopwatch struct{ begin int64 }
 
 func StartWatch() stopwatch {
@@ -56,7 +55,7 @@ func (w stopwatch) Stop() time.Duration {
 	return d
 }
 
-// threadTime is the CPU time of this thread, in ns.
+// threadTime returns the CPU time of this thread, in ns.
 func threadTime() int64 {
 	var t unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) != nil {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// However much snapshots cost and whenever they are asked for, all together cost
-// no more than their share, and as much where as much is wanted.
+// Whatever snapshots cost and whenever they are requested, their total cost stays
+// within the share, and reaches it where the demand does.
 func TestGovernor(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, share := range []float64{0.001, 0.01, 0.5} {
@@ -29,7 +29,7 @@ func TestGovernor(t *testing.T) {
 		if float64(spent) < 0.98*share*float64(now.Sub(start)) {
 			t.Errorf("%v: only %v of %v spent", share, spent, now.Sub(start))
 		}
-		// After a rest of an hour it does not make up for that.
+		// The share of an hour's rest is not saved.
 		now = now.Add(time.Hour)
 		g.Spend(0, now)
 		before := now

@@ -6,12 +6,12 @@ import (
 	"endoscope/probes/uprobe/attach"
 )
 
-// AsksCaller reports whether a query asks where calls come from.
+// AsksCaller reports whether a query reads caller or stack.
 func AsksCaller(out types.Schema) bool {
 	return Reads(out, ColCaller) || Reads(out, ColStack)
 }
 
-// CheckStack refuses to copy stacks where the kernel cannot.
+// CheckStack rejects a query that reads stack where the kernel cannot copy stacks.
 func CheckStack(spec *plan.Acquire) error {
 	if !Reads(spec.Out, ColStack) || attach.FeatureDynptr.Has() {
 		return nil

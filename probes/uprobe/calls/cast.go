@@ -9,15 +9,16 @@ import (
 	"endoscope/probes/dwarf/signature"
 )
 
-// What type a value has only its functions say. Of those that come with a library while
-// the query runs nobody knows it when it is planned; then it is what a CAST of the value
-// in the statement says. Where a value is of that type in one function and of another in
-// the next, it is read as what CAST would make of it: the number of an enum or of a truth
-// value for BIGINT, a number as a fraction for DOUBLE, a number's digits for VARCHAR.
-// What would be read wrong is refused by name, and its function is not probed.
+// The type of a value is known only from the functions that have it. If all functions
+// come from a library loaded while the query runs, the type is unknown when the query
+// is planned; then the type of a CAST of the value in the statement is used. If
+// functions disagree about a value's type, the value is converted as CAST would: an
+// enum or a boolean to its number for BIGINT, a number to a fraction for DOUBLE, a
+// number to its digits for VARCHAR. A value that would be read wrong is rejected by
+// name, and its function is not probed.
 
-// readAs reads a value as a number if the column's type takes it for one, by what read
-// does for where.
+// readAs reads a value with the function read, and as a number if the column's type
+// accepts it as one.
 func (v *Value) readAs(read func([]string, signature.Where) (signature.Value, error), where signature.Where) (signature.Value, error) {
 	x, err := read(v.Path, where)
 	if err == nil && v.T == types.Bigint && x.Text == nil && (x.Type == types.Varchar || x.Type == types.Boolean) {
@@ -27,7 +28,7 @@ func (v *Value) readAs(read func([]string, signature.Where) (signature.Value, er
 	return x, err
 }
 
-// castable reports whether a value is read right where it is said to be of type t.
+// castable reports whether a value can be read correctly as type t.
 func castable(x signature.Value, t types.Type) bool {
 	switch {
 	case x.Type == t:
@@ -40,7 +41,8 @@ func castable(x signature.Value, t types.Type) bool {
 	return false
 }
 
-// checkCast refuses a value that cannot be of type t in one of n functions.
+// checkCast returns an error if the value cannot be read as type t in one of n
+// functions.
 func (v *Value) checkCast(t types.Type, n int, of func(f int) (FunctionValue, string)) error {
 	have, text, first := false, false, ""
 	for f := range n {
@@ -60,14 +62,14 @@ func (v *Value) checkCast(t types.Type, n int, of func(f int) (FunctionValue, st
 	return nil
 }
 
-// Unknown refuses a value that is of no type yet.
+// Unknown returns the error for a value without a known type.
 func (v *Value) Unknown(spec *plan.Acquire) error {
 	err := plan.Errorf(spec.Start, spec.Stop, "what type %s has is not known yet: nothing that is loaded has a function with %s", v.Name, spec.Select)
 	return &plan.InColumn{Column: v.Name, Err: err.WithHint("say it: CAST(%s AS BIGINT), or VARCHAR, DOUBLE, BOOLEAN; or ask once the library is loaded", v.Name)}
 }
 
-// SaidNotice says by what values are read whose functions are not there yet; "": there
-// are none.
+// SaidNotice returns the notice that lists the types used for functions that are not
+// loaded yet; "" if there are none.
 func SaidNotice(spec *plan.Acquire) string {
 	var said []string
 	for _, v := range ValuesOf(spec) {

@@ -11,8 +11,8 @@ import (
 	"endoscope/probes/dwarf/signature"
 )
 
-// What is read right as which type, and what is refused: a value that two functions have
-// differently is one column of rows of both.
+// TestCastable checks which values can be read as which type, and which are rejected:
+// a value whose type differs between two functions is one column of both.
 func TestCastable(t *testing.T) {
 	number := FunctionValue{Value: signature.Value{Type: types.Bigint}}
 	truth := FunctionValue{Value: signature.Value{Type: types.Boolean}}
@@ -23,7 +23,7 @@ func TestCastable(t *testing.T) {
 	for _, c := range []struct {
 		to      types.Type
 		values  []FunctionValue
-		refused string // "": it is not
+		refused string // "": accepted
 	}{
 		{types.Bigint, []FunctionValue{number, truth, enum, absent}, ""},
 		{types.Bigint, []FunctionValue{number, fraction}, "v is DOUBLE in b, which is not read as BIGINT"},

@@ -11,11 +11,11 @@ import (
 	"endoscope/probes/uprobe/abi"
 )
 
-// Column says what fills a column of a batch.
+// Column is the source of a column of a batch.
 type Column uint8
 
 const (
-	ColUnread Column = iota // no one reads it
+	ColUnread Column = iota // not read
 	ColTime
 	ColPID
 	ColTID
@@ -37,13 +37,13 @@ const (
 	ColDepth
 	ColGoroutine
 	ColContainer
-	ColClassLineage // first of what receivers tell
+	ColClassLineage // first of the columns filled by receivers
 	ColMethodSize
 	ColNative
-	ColCPUTime // first of what calls cost
+	ColCPUTime // first of the columns of a call's cost
 	ColReadBytes
 	ColWrittenBytes
-	ColReceiver // first of what is not the same for all calls of a function
+	ColReceiver // first of the columns that differ between the calls of a function
 	ColReceiverClass
 	ColReceiverLineage
 	ColDistance
@@ -51,7 +51,7 @@ const (
 	ColArg0 // and the MaxArgs-1 after it
 )
 
-// ColValue is what readings tell, by the column's index.
+// ColValue marks columns filled by reading rules, identified by the column's index.
 const ColValue = ColArg0 + abi.MaxArgs
 
 var ColumnByName = func() map[string]Column {
@@ -70,28 +70,28 @@ var ColumnByName = func() map[string]Column {
 	return m
 }()
 
-// OfReceiver reports whether the column is about the object of a call.
+// OfReceiver reports whether the column describes the object of a call.
 func (c Column) OfReceiver() bool { return ColReceiver <= c && c < ColFrame }
 
-// OfCost reports whether the column is about what a call has cost.
+// OfCost reports whether the column is a cost of a call.
 func (c Column) OfCost() bool { return ColCPUTime <= c && c <= ColWrittenBytes }
 
-// AboutMethods reports whether the column is told by receivers.
+// AboutMethods reports whether receivers fill the column.
 func (c Column) AboutMethods() bool { return ColClassLineage <= c && c < ColFrame && !c.OfCost() }
 
 // isArg reports whether the column is an argument register.
 func (c Column) isArg() bool { return ColArg0 <= c && c < ColValue }
 
-// Request is what a specification asks of the programs.
+// Request is what a specification requires from the programs.
 type Request struct {
 	Cols    []Column // of the batches, in order
 	Options uint32
 	Values  *Values
-	// Reading is how values are read; nil: there are none.
+	// Reading describes how values are read; nil if there are none.
 	Reading *Reading
 }
 
-// ColumnsOf finds the columns of a specification, vs those of them that are values.
+// ColumnsOf returns the columns of a specification; vs holds those that are values.
 func ColumnsOf(spec *plan.Acquire, vs []*Value) ([]Column, error) {
 	cols := make([]Column, len(spec.Out.Fields))
 	for i, f := range spec.Out.Fields {
@@ -108,9 +108,9 @@ func ColumnsOf(spec *plan.Acquire, vs []*Value) ([]Column, error) {
 	return cols, nil
 }
 
-// NewRequest adds up what is asked by the columns that are read, and by the
-// programs' own test. A column that only the filter reads, and of that only
-// what the kernel tests, is not sent.
+// NewRequest collects what is required by the columns that are read and by the
+// programs' own test. A column that only the kernel's part of the filter reads is not
+// sent.
 func NewRequest(spec *plan.Acquire, cols []Column, values *Values, test codegen.Program) Request {
 	w := Request{Cols: slices.Clone(cols), Values: values}
 	used := make([]bool, len(cols)) // of values
@@ -185,7 +185,7 @@ func NewRequest(spec *plan.Acquire, cols []Column, values *Values, test codegen.
 }
 
 // FrameColumn is a column of function_call for package entities, which users cannot
-// name: the address of a call's return address (suspension.h).
+// name: the stack address of a call's return address (suspension.h).
 const FrameColumn = "frame"
 
 func hasColumn(stream, name string) bool {
@@ -200,8 +200,8 @@ func hasColumn(stream, name string) bool {
 	return ok
 }
 
-// ReadsArgs reports whether a query reads argument registers, be it only in
-// its condition.
+// ReadsArgs reports whether a query reads argument registers, even if only in its
+// condition.
 func ReadsArgs(out types.Schema) bool {
 	return slices.ContainsFunc(out.Fields, func(f types.Field) bool {
 		if v, ok := parseValue(f.Name); ok {
@@ -212,7 +212,7 @@ func ReadsArgs(out types.Schema) bool {
 	})
 }
 
-// Reads reports whether a query reads a column, be it only in its condition.
+// Reads reports whether a query reads a column, even if only in its condition.
 func Reads(out types.Schema, c Column) bool {
 	return slices.ContainsFunc(out.Fields, func(f types.Field) bool { return ColumnByName[f.Name] == c })
 }

@@ -8,18 +8,19 @@ import (
 	"endoscope/probes/uprobe/attach"
 )
 
-// What has a price, of an event that reaches the reader unless it is another.
+// Priced operations. Each is an event that reaches the reader, unless stated
+// otherwise.
 const (
 	PriceEntry   = "entry"
-	PriceCounted = "entry, no record" // of what is aggregated, or not wanted
+	PriceCounted = "entry, no record" // aggregated, or rejected by the filter
 	PriceSession = "entry and return, session"
 	PricePair    = "entry and return, pair"
 	PriceExits   = "entry and exit"
 )
 
-// Estimates are prices in ns, rounded from measurements in a virtual machine
-// with Linux 6.18. They hold where nothing can be measured, and for links that
-// the kernel has better ones than: those are not measured.
+// Estimates are prices in ns, rounded from measurements in a virtual machine with
+// Linux 6.18. They are used where nothing can be measured, and for kinds of links that
+// are slower than the kernel's best: those are not measured.
 var Estimates = calibrate.Table{
 	PriceEntry:   {codesite.Emulated: 560, codesite.Nop: 300, codesite.Stepped: 18_000},
 	PriceCounted: {codesite.Emulated: 480, codesite.Nop: 220, codesite.Stepped: 17_900},
@@ -28,12 +29,12 @@ var Estimates = calibrate.Table{
 	PriceExits:   {codesite.Emulated: 1_300, codesite.Nop: 750, codesite.Stepped: 36_000},
 }
 
-// Costs are what calls cost the program that makes them.
+// Costs are the costs of calls to the program that makes them.
 type Costs struct {
-	Measured calibrate.Table // nil, or has some of the kinds of estimates
+	Measured calibrate.Table // nil, or has some of the kinds of Estimates
 }
 
-// Price is the price of a hit, by the method of its site.
+// Price returns the price of a hit, by the method of its site.
 func (c Costs) Price(price, method string) (ns float64, estimated bool) {
 	if t := c.Measured[price]; t != nil {
 		return t[method], false
@@ -41,8 +42,8 @@ func (c Costs) Price(price, method string) (ns float64, estimated bool) {
 	return Estimates[price][method], true
 }
 
-// Sites are the prices by which sites are chosen. They are of entries; what
-// follows an entry does not depend on the instruction there.
+// Sites returns the prices by which sites are chosen. They are prices of entries; the
+// cost after an entry does not depend on its instruction.
 func (c Costs) Sites() codesite.Prices {
 	of := func(method string) float64 {
 		ns, _ := c.Price(PriceEntry, method)
@@ -51,8 +52,8 @@ func (c Costs) Sites() codesite.Prices {
 	return codesite.Prices{Emulated: of(codesite.Emulated), Stepped: of(codesite.Stepped), Nop: of(codesite.Nop)}
 }
 
-// Site is what a hit at a site of w costs; at an entry whose return is trapped,
-// with the return.
+// Site returns the cost of a hit at a site of w, including the return if that is
+// trapped.
 func (c Costs) Site(w Function, method string, links attach.Kind, aggregated bool) (ns float64, estimated bool) {
 	price, share := PriceEntry, 1.0
 	switch {
@@ -65,7 +66,7 @@ func (c Costs) Site(w Function, method string, links attach.Kind, aggregated boo
 	}
 	ns, estimated = c.Price(price, method)
 	if aggregated {
-		// Less the record, which costs the same everywhere.
+		// Subtract the record, which costs the same everywhere.
 		with, e := c.Price(PriceEntry, method)
 		without, _ := c.Price(PriceCounted, method)
 		ns, estimated = max(ns-max(with-without, 0), 0), estimated || e
@@ -73,14 +74,14 @@ func (c Costs) Site(w Function, method string, links attach.Kind, aggregated boo
 	return ns * share, estimated
 }
 
-// SingleStep says how much more a hit costs where the kernel has to execute the
-// instruction by single-stepping.
+// SingleStep returns the additional cost of a hit where the kernel has to single-step
+// the instruction.
 func (c Costs) SingleStep() string {
 	p := c.Sites()
 	return plan.FormatDuration(int64(Rounded(max(p.Stepped-p.Emulated, 0))))
 }
 
-// Rounded rounds to what is worth saying of a price.
+// Rounded rounds a price to its significant digits.
 func Rounded(ns float64) float64 {
 	unit := 1.0
 	for ns/unit >= 100 {
@@ -89,17 +90,17 @@ func Rounded(ns float64) float64 {
 	return float64(int64(ns/unit+0.5)) * unit
 }
 
-// RowNs is what it costs to bring a record to the engine and into a join, in ns
-// of the machine's time: of the former there are 1.0 to 1.7 million a second.
+// RowNs is the cost of delivering a record to the engine and into a join, in ns of the
+// machine's time: 1.0 to 1.7 million records a second are delivered.
 const RowNs = 1_000
 
-// Call is what a call of w costs.
+// Call returns the cost of a call of w.
 func (c Costs) Call(w Function, links attach.Kind) probes.Price {
 	entry, _ := c.Price(PriceCounted, w.Site.Method)
 	record, _ := c.Price(PriceEntry, w.Site.Method)
 	whole, _ := c.Site(w, w.Site.Method, links, true)
 	p := probes.Price{Open: entry, Shut: entry, Return: max(0, whole-entry), Row: max(0, record-entry) + RowNs}
-	if len(w.Exits) > 0 { // a call leaves by one of them, awaited or not
+	if len(w.Exits) > 0 { // a call leaves by one of them, whether or not its entry was recorded
 		exit, _ := c.Site(w, w.Exits[0].Method, links, true)
 		trap, _ := c.Price(PriceCounted, w.Exits[0].Method)
 		p.Open, p.Return, p.Shut = whole+exit, 0, entry+trap

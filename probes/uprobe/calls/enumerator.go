@@ -10,8 +10,8 @@ import (
 	"endoscope/probes/codegen"
 )
 
-// CheckEnumerators refuses a condition that compares an enum with what no number of it is
-// shown as: nobody asks for what can never be.
+// CheckEnumerators rejects a condition that compares an enum with a name that none of
+// its numbers has: such a condition can never hold.
 func CheckEnumerators(filter plan.Expr, columns []*Value) (err error) {
 	check := func(x plan.Expr, consts ...plan.Const) {
 		c, ok := x.(*plan.Col)
@@ -50,7 +50,8 @@ func CheckEnumerators(filter plan.Expr, columns []*Value) (err error) {
 	return err
 }
 
-// noEnumerator says that an enum has no number that is shown as a constant, and what it has.
+// noEnumerator returns the error for an enum without the constant k. It lists the
+// names that the enum has.
 func noEnumerator(v *Value, k plan.Const) error {
 	var names []string
 	for _, e := range v.Enums {

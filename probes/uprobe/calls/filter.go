@@ -14,14 +14,14 @@ import (
 	"endoscope/probes/uprobe/selection"
 )
 
-// Filter is a query's condition, as far as the kernel tests it.
+// Filter is the part of a query's condition that the kernel tests.
 type Filter struct {
 	Layout  codegen.Layout
 	Program codegen.Program
 	Facts   []uint64 // by function: the upper half of its cookie; the layout adds to them
 }
 
-// CompileFilter compiles spec.Filter for the functions that ws are.
+// CompileFilter compiles spec.Filter for the functions ws.
 func CompileFilter(matcher selection.Matcher, offset int64, spec *plan.Acquire, values *Values, ws []Function) *Filter {
 	f := &Filter{Facts: make([]uint64, len(ws))}
 	used, most := 0, abi.MaxFacts
@@ -52,12 +52,12 @@ func CompileFilter(matcher selection.Matcher, offset int64, spec *plan.Acquire, 
 	return f
 }
 
-// noteFact sets a bit for the functions for which e is true, unless e cannot be
-// evaluated for all of them. Nor can it be a fact if it is true where there is
-// no function, of a gap: no call would be followed that could have one.
+// noteFact sets a bit for the functions for which e is true. It fails if e cannot be
+// evaluated for all of them, or if e is true for the row of a gap, which has no
+// function: then every call could satisfy it.
 func noteFact(matcher selection.Matcher, spec *plan.Acquire, e plan.Expr, ws []Function, facts []uint64, bit uint64) bool {
 	if slices.ContainsFunc(ws, func(w Function) bool { return w.Returns >= JavaEntry }) {
-		return false // whose methods are not known yet
+		return false // the methods are not known yet
 	}
 	if spec.Stream == catalog.FunctionCall && mayHoldOfNone(matcher, e) {
 		return false
@@ -67,7 +67,7 @@ func noteFact(matcher selection.Matcher, spec *plan.Acquire, e plan.Expr, ws []F
 		c, ok := x.(*plan.Col)
 		other = other || ok && !slices.Contains(plan.SelectColumns, spec.Out.Fields[c.Index].Name)
 	})
-	if other { // the executable, which the matcher does not take
+	if other { // the executable, which the matcher does not accept
 		return false
 	}
 	match, err := matcher(plan.Transform(e, func(x plan.Expr) plan.Expr {
@@ -107,10 +107,10 @@ func mayHoldOfNone(matcher selection.Matcher, e plan.Expr) bool {
 	return holds || err != nil
 }
 
-// layoutOf says where the programs find the columns. offset is what makes boot
-// time time since the epoch. Where exits are probed, a call may return on
-// another thread; and it has no retval if it leaves by a tail call, of which the
-// programs' tests know nothing.
+// layoutOf returns where the programs find the columns. offset converts boot time to
+// time since the epoch. Where exits are probed, a call may return on another thread;
+// and it has no retval if it leaves by a tail call, which the programs' tests cannot
+// detect.
 func layoutOf(spec *plan.Acquire, offset int64, values *Values, ws []Function) []codegen.Column {
 	exits, tails := false, false
 	for _, w := range ws {
@@ -173,14 +173,14 @@ func layoutOf(spec *plan.Acquire, offset int64, values *Values, ws []Function) [
 		case ColEvent:
 			c = name(unsafe.Offsetof(m.Event))
 			c.Late = true
-		case ColExe: // a path, which the kernel does not have at hand
+		case ColExe: // a path, which the kernel does not provide
 			if !slices.ContainsFunc(ws, func(w Function) bool { return w.Label.Exe == "" }) {
 				c.Kind = codegen.Function
 			}
 		case ColClassLineage, ColMethodSize, ColNative, ColReceiver, ColReceiverClass, ColReceiverLineage, ColDistance:
-			// Of the receiver the kernel knows two words, not what they mean.
-		case ColGoroutine, ColCPUTime, ColReadBytes, ColWrittenBytes: // which may be NULL
-		case ColCaller, ColStack: // of which the kernel knows addresses
+			// Of the receiver the kernel knows two words, not their meaning.
+		case ColGoroutine, ColCPUTime, ColReadBytes, ColWrittenBytes: // may be NULL
+		case ColCaller, ColStack: // the kernel knows only addresses
 		default:
 			c = number(unsafe.Offsetof(m.Args) + 8*uintptr(col-ColArg0))
 		}

@@ -14,27 +14,27 @@ type Function struct {
 	Behind  uint64 // bytes from the function's entry to the site
 	Size    uint64 // of the function; 0: unknown
 	Label   Label
-	Flags   uint32 // GoRegisters, aMethod, and what GoidFlag says
-	Method  Method // if that is asked for
+	Flags   uint32 // GoRegisters, aMethod, and the bits of GoidFlag
+	Method  Method // if requested
 	Returns Returns
 	Exits   []codesite.Site // if returns is AtExits
 	Values  []FunctionValue // by column; nil: none are read
-	Refused bool            // by the kernel, and therefore not probed
-	Unsized bool            // of an allocation the size may not be known
-	Marked  *usdt.Probe     // nil: a function
+	Refused bool            // rejected by the kernel, and therefore not probed
+	Unsized bool            // the size of an allocation may be unknown
+	Marked  *usdt.Probe     // nil: a function, not a marked place
 }
 
-// Probes is how many places are probed.
+// Probes returns the number of probed places.
 func (w Function) Probes() int { return 1 + len(w.Exits) }
 
-// Label is what a query calls a probed function.
+// Label is the name of a probed function in a query's rows.
 type Label struct {
 	Function, Class, Module string
 	Exe                     string // "" unless the module is an executable itself
 }
 
-// Semaphore is the file offset of the counter that is raised while w is probed,
-// 0 for most.
+// Semaphore returns the file offset of the counter that is incremented while w is
+// probed, 0 for most functions.
 func (w Function) Semaphore() uint64 {
 	if w.Marked == nil {
 		return 0

@@ -9,16 +9,16 @@ import (
 	"endoscope/probes/elf"
 )
 
-// GoSlots says where the threads of a query's Go programs have the g that they run
-// (elf.Module.GoSlot): a program looks there where the register of the goroutine
-// has something else in it, as in assembler. All programs of a query look at one
+// GoSlots says where the threads of a query's Go programs store their current g
+// (elf.Module.GoSlot). A program in the kernel reads this place where the register of
+// the goroutine holds something else, as in assembler. All programs of a query use one
 // place, that of the first module.
 type GoSlots struct {
-	known bool // there is a module of Go
+	known bool // there is a Go module
 	at    int64
 }
 
-// usualSlot is what programs take that are not told of a module of Go (exit.h).
+// usualSlot is the place that programs use if no Go module is known (exit.h).
 const usualSlot = -8
 
 func (s GoSlots) place() int64 {
@@ -28,15 +28,15 @@ func (s GoSlots) place() int64 {
 	return usualSlot
 }
 
-// Note notes where a module of Go has it.
+// Note records the place in a Go module.
 func (s *GoSlots) Note(at int64) {
 	if !s.known {
 		*s = GoSlots{known: true, at: at}
 	}
 }
 
-// Findable is nil if the calls of function i, one of Go's that is observed at its exits,
-// can be told apart by goroutine.
+// Findable returns nil if the calls of Go function i, which is observed at its exits,
+// can be distinguished by goroutine, else an error.
 func (s GoSlots) Findable(sym *elf.Module, i int) error {
 	switch at := sym.GoSlot(); {
 	case at != 0 && at == s.place() || !sym.Native(i):
@@ -48,7 +48,7 @@ func (s GoSlots) Findable(sym *elf.Module, i int) error {
 	}
 }
 
-// Holds reports whether programs that were made for s do for the modules of more.
+// Holds reports whether programs built for s also work for the modules of more.
 func (s GoSlots) Holds(more GoSlots) bool { return !more.known || more.at == s.place() }
 
 func (s GoSlots) Specialise(spec *ebpf.CollectionSpec) error {

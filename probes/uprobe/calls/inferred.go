@@ -9,19 +9,21 @@ type Inferred struct {
 	Label  Label
 	Entry  uint64 // file offset
 	Sum    []Summand
-	// Withdrawn: one of those is not probed after all, and this one not counted.
+	// Withdrawn: a function of Sum is not probed after all, so this one is not
+	// counted.
 	Withdrawn bool
 }
 
-// Summand is a function with a probe, each call of which brings so many of the
-// inferred one.
+// Summand is a function with a probe; each call of it implies Times calls of the
+// inferred function.
 type Summand struct{ Want, Times int }
 
-// Share is what a call of a function with a probe brings: so many of an inferred
-// one, which is numbered behind the wants.
+// Share says that a call of a probed function implies Times calls of an inferred one.
+// Inferred functions are numbered after the probed ones.
 type Share struct{ Function, Times int }
 
-// SharesOf lists by want what its calls bring; nil where nothing is inferred.
+// SharesOf returns, by probed function, the calls that it implies; nil where nothing
+// is inferred.
 func SharesOf(ws []Function, list []Inferred) [][]Share {
 	if len(list) == 0 {
 		return nil

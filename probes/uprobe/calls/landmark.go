@@ -5,14 +5,14 @@ import (
 	"endoscope/probes/uprobe/selection"
 )
 
-// Is reports whether two landmarks are one.
+// Is reports whether two landmarks are the same.
 func (l Landmark) Is(o Landmark) bool {
 	return l.Module.ID == o.Module.ID && l.Site.Offset == o.Site.Offset && l.Scope.Key == o.Scope.Key
 }
 
-// Landmark is a place in the run-time support of a language that is passed when
-// calls are left without returning. What comes behind must not be taken for
-// being enclosed by them, which matters to how calls nest alone.
+// Landmark is a place in the run-time support of a language that is executed when
+// calls are left without returning. Later calls must not be treated as nested in the
+// abandoned ones. It matters only to queries on nesting.
 type Landmark struct {
 	Module   *selection.Module
 	Scope    *selection.Scope

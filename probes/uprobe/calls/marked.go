@@ -15,7 +15,7 @@ import (
 	"endoscope/probes/usdt"
 )
 
-// Kinds of bpf.FunctionOperand, and what has no register.
+// Kinds of bpf.FunctionOperand, and the value for no register.
 const (
 	operandConstant = iota + 1
 	operandRegister
@@ -23,12 +23,12 @@ const (
 	noRegister = 0xff
 )
 
-// registerWords has by op.Register the word of struct pt_regs that keeps it
+// registerWords maps op.Register to the word of struct pt_regs that holds it
 // (arch/x86/include/asm/ptrace.h).
 var registerWords = [...]uint8{10, 12, 11, 5, 13, 14, 4, 19, 9, 8, 7, 6, 3, 2, 1, 0, 16}
 
-// OperandsOf is where the programs find the arguments of a marked place. Those
-// that cannot be read nobody reads: they are 0.
+// OperandsOf returns where the programs find the arguments of a marked place.
+// Arguments that cannot be read are 0; no query reads them.
 func OperandsOf(args []usdt.Operand) (out bpf.FunctionOperands) {
 	for i := range min(len(args), abi.MaxArgs) {
 		a, o := &args[i], &out.Of[i]
@@ -59,7 +59,7 @@ func OperandsOf(args []usdt.Operand) (out bpf.FunctionOperands) {
 	return out
 }
 
-// markedArgument is argument n of a marked place by its type, however many there are:
+// markedArgument returns argument n of a marked place by its type, for any n:
 // args.arg7.
 func markedArgument(args []usdt.Operand, n int) (signature.Value, error) {
 	a := &args[n]
@@ -79,7 +79,7 @@ func markedArgument(args []usdt.Operand, n int) (signature.Value, error) {
 		i = codegen.Integer{Known: true, Constant: extended(a)}
 	default:
 		i.Register = 8 * int16(registerWords[a.Base])
-		i.Address = !a.Memory && a.Value != 0 // of a variable
+		i.Address = !a.Memory && a.Value != 0 // the address of a variable
 	}
 	v := signature.Value{Type: types.Bigint}
 	switch {
@@ -92,7 +92,7 @@ func markedArgument(args []usdt.Operand, n int) (signature.Value, error) {
 	return v, nil
 }
 
-// extended is a constant, as wide as it is.
+// extended returns a constant, extended from its own width.
 func extended(a *usdt.Operand) int64 {
 	unused := 64 - 8*a.Size
 	if a.Signed {
@@ -101,7 +101,7 @@ func extended(a *usdt.Operand) int64 {
 	return int64(uint64(a.Value) << unused >> unused)
 }
 
-// markedNumber is n of a path argn.
+// markedNumber returns n of a path argn.
 func markedNumber(path []string) (n int, ok bool) {
 	if len(path) != 1 {
 		return 0, false

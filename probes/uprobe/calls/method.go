@@ -9,9 +9,9 @@ import (
 	"endoscope/probes/uprobe/selection"
 )
 
-// Method is what is known of a function as the method of a class.
+// Method describes a function as the method of a class.
 type Method struct {
-	Size   int64 // bytes of code; 0: not known
+	Size   int64 // bytes of code; 0: unknown
 	Native bool
 	Class  string // as the label's
 	On     called
@@ -22,20 +22,21 @@ type called uint8
 
 const (
 	OnNothing called = iota
-	// OnObject is C++'s: `this` is the first argument, or the second behind the
-	// address of where to put the result. That of a static method and of a
-	// function of a namespace, which have the same names, is what they are given.
+	// OnObject is for C++: `this` is the first argument, or the second after the
+	// address for the result. For static methods and functions of a namespace, which
+	// have the same form of name, it is whatever argument they receive.
 	OnObject
-	// OnPart is a constructor's or destructor's: the object is one of their own
-	// class, whatever its pointer says at the entry ([class.cdtor] of the standard).
+	// OnPart is for constructors and destructors: the object has their own class,
+	// whatever its pointer refers to at the entry ([class.cdtor] of the standard).
 	OnPart
-	// OnAnything is without a name: an object, if the first argument is one.
+	// OnAnything is for functions without a name: an object, if the first argument is
+	// one.
 	OnAnything
 	OnPointer // Go's: the first argument
 	OnValue   // Go's: it has no address
 )
 
-// AsksMethods reports whether a query reads what receivers tell.
+// AsksMethods reports whether a query reads columns filled by receivers.
 func AsksMethods(out types.Schema) bool {
 	return slices.ContainsFunc(out.Fields, func(f types.Field) bool { return ColumnByName[f.Name].AboutMethods() })
 }
@@ -69,7 +70,7 @@ func isStructor(name, class string) bool {
 	if strings.HasPrefix(own, "~") {
 		return true
 	}
-	// The class without what qualifies it and without template arguments.
+	// The class without its qualifiers and template arguments.
 	depth, end := 0, len(class)
 	for i := len(class) - 1; i >= 0; i-- {
 		switch class[i] {

@@ -13,14 +13,14 @@ import (
 	"endoscope/probes/uprobe/abi"
 )
 
-// Reading is what makes programs read a query's values.
+// Reading adapts the programs to read a query's values.
 type Reading struct {
 	entry, result *codegen.Reader
 	textBytes     int
 }
 
-// Specialise makes the programs and maps in spec read the values. returns are how those of
-// the functions are observed.
+// Specialise changes the programs and maps in spec to read the values. returns are the
+// ways in which the functions' returns are observed.
 func (r *Reading) Specialise(spec *ebpf.CollectionSpec, options uint32, returns map[Returns]bool) error {
 	for _, part := range []struct {
 		function string
@@ -58,7 +58,7 @@ func (r *Reading) Specialise(spec *ebpf.CollectionSpec, options uint32, returns 
 	}
 	m := spec.Maps[bpf.FunctionMapScratch]
 	m.ValueSize = size
-	// Storage of tasks wants to know of what type its values are.
+	// Task storage requires BTF for its values.
 	m.Value = &btf.Array{Index: &btf.Int{Name: "unsigned int", Size: 4}, Type: &btf.Int{Name: "char", Size: 1, Encoding: btf.Char}, Nelems: size}
 	if returns[AtExits] && options&abi.KeepTexts != 0 {
 		m := spec.Maps[bpf.FunctionMapOpenCalls]
@@ -71,7 +71,7 @@ func (r *Reading) Specialise(spec *ebpf.CollectionSpec, options uint32, returns 
 	return spec.Variables[bpf.FunctionVarTextSlots].Set(uint32(slots))
 }
 
-// resultArgs are the args that are of results, a bit each.
+// resultArgs returns the set of args that hold results, one bit each.
 func (r *Reading) resultArgs() (bits uint32) {
 	if r.result == nil {
 		return 0
@@ -84,7 +84,7 @@ func (r *Reading) resultArgs() (bits uint32) {
 	return bits
 }
 
-// Identity is equal for equal readings only.
+// Identity returns a key that is equal only for equal readings.
 func (r *Reading) Identity() string {
 	if r == nil {
 		return ""
@@ -98,5 +98,5 @@ func (r *Reading) Identity() string {
 	return out
 }
 
-// maxCalls is how many calls of a thread with return traps there may be (calls.h).
+// maxCalls bounds a thread's open calls with return traps (calls.h).
 const maxCalls = 64

@@ -11,22 +11,22 @@ import (
 	"endoscope/probes/dwarf/signature"
 )
 
-// What functions return is of the type that debug information says, where the functions
-// chosen have one in common. Where they differ it is BIGINT: a number as wide as the
-// function's, an address, an enum's number; and the register as it is where nothing is
-// known. What cannot be read is NULL.
+// A returned value has the type given by the debug information, if the chosen
+// functions agree. If they differ it is BIGINT: a number as wide as the function's
+// type, an address, or an enum's number; and the raw register where no type is known.
+// A value that cannot be read is NULL.
 
-// maxTyped is of how many functions results are read by their types. Whoever asks for
-// more asks for all that there are, of which few are alike.
+// maxTyped is the largest number of functions whose results are read by type. Larger
+// selections usually mean all functions, few of which have the same type.
 const maxTyped = 256
 
 var errManyTypes = errors.New("is one of many")
 
-// registerValue is what is returned where nothing is known of it.
+// registerValue is the returned value if its type is unknown.
 var registerValue = signature.Value{Value: codegen.Value{Number: &codegen.Integer{Register: regAX}}, Type: types.Bigint}
 
-// WholeOnly is the column of what functions return if nothing else of theirs is read by
-// its type; -1: it is not so.
+// WholeOnly returns the column of the returned value if no other value is read by its
+// type; else -1.
 func WholeOnly(vs []*Value) int {
 	only := -1
 	for i, v := range vs {
@@ -41,11 +41,11 @@ func WholeOnly(vs []*Value) int {
 	return only
 }
 
-// mayBe reports whether the value's type is t, or not known yet.
+// mayBe reports whether the value's type is t, or unknown.
 func (v *Value) mayBe(t types.Type) bool { return v.T == types.Null || v.T == t }
 
-// Common is the type of what functions return, by their values in a column. The error
-// says why none can be read.
+// Common returns the common type of the returned values, from the functions' values in
+// a column. The error says why none can be read.
 func Common(found [][]FunctionValue, column int) (t types.Type, err error) {
 	have, text := false, false
 	for _, f := range found {
@@ -67,7 +67,7 @@ func Common(found [][]FunctionValue, column int) (t types.Type, err error) {
 	return t, nil
 }
 
-// isRegister reports whether the value is the register as it is in all functions.
+// isRegister reports whether the value is the raw register in all functions.
 func (v *Value) isRegister(wants []Function, column int) bool {
 	if v.T != types.Bigint {
 		return false
@@ -84,8 +84,8 @@ func (v *Value) isRegister(wants []Function, column int) bool {
 	return true
 }
 
-// conform makes the value NULL in functions where it is a text and an enum's name in
-// others, or the other way round: those of modules that come later are as they are.
+// conform makes the value NULL in functions where it is a text if it is an enum's name
+// in others, or the other way round. Modules loaded later follow the earlier ones.
 func (v *Value) conform(wants []Function, column int) {
 	have, text := false, false
 	for f := range wants {
@@ -100,7 +100,8 @@ func (v *Value) conform(wants []Function, column int) {
 	}
 }
 
-// UnreadValues says what cannot be read of some of the functions that have it, and why.
+// UnreadValues returns notices about values that cannot be read in some of the
+// functions that have them, with reasons.
 func UnreadValues(vs []*Value, wants []Function) (notices []string) {
 	for i, v := range vs {
 		if v == nil || v.Path == nil {
@@ -125,8 +126,8 @@ func UnreadValues(vs []*Value, wants []Function) (notices []string) {
 	return notices
 }
 
-// ReadsResults reports whether a query reads more of what functions return than the
-// register of numbers: texts, and fields.
+// ReadsResults reports whether a query reads texts or fields of returned values, not
+// only the register.
 func ReadsResults(out types.Schema, by plan.Results) bool {
 	return slices.ContainsFunc(out.Fields, func(f types.Field) bool {
 		v, ok := parseValue(f.Name)

@@ -22,8 +22,8 @@ const (
 	Trapped         // by the kernel's return trap, set at the entry
 	AtExits         // by probes at the instructions by which the function leaves
 
-	// Not functions, but what a Java machine passes when one of its methods
-	// begins and ends.
+	// Not functions, but HotSpot's probes at which a Java machine reports that a
+	// method begins or ends.
 	JavaEntry
 	JavaReturn
 )
@@ -33,7 +33,8 @@ func Nests(spec *plan.Acquire) bool {
 	return spec.Stream == catalog.FunctionCall || len(Nesting(spec)) > 0
 }
 
-// Nesting are the columns of a query, but of function_call, that say how calls nest.
+// Nesting returns the columns of a query, outside function_call, that depend on how
+// calls nest.
 func Nesting(spec *plan.Acquire) (names []string) {
 	for _, f := range spec.Out.Fields {
 		if c := ColumnByName[f.Name]; c == ColDepth || c == ColSelf {
@@ -43,8 +44,9 @@ func Nesting(spec *plan.Acquire) (names []string) {
 	return names
 }
 
-// CheckNesting refuses to follow how calls nest where the kernel cannot: their
-// order however returns are observed, and their depth where exits are probed.
+// CheckNesting rejects a query on the nesting of calls where the kernel cannot follow
+// it: the order of calls for every way of observing returns, their depth where exits
+// are probed.
 func CheckNesting(spec *plan.Acquire, ws []Function) error {
 	if !Nests(spec) && !selection.OfMemory(spec) || attach.FeatureLoop.Has() && attach.FeatureFindVMA.Has() {
 		return nil
@@ -63,24 +65,24 @@ func CheckNesting(spec *plan.Acquire, ws []Function) error {
 		WithHint("leave out %s", columns)
 }
 
-// Pairable reports whether a call's entry can be told from its exits, and found
-// by its frame at both. The function begins at the address begin.
+// Pairable returns nil if a call's entry can be distinguished from its exits, and both
+// can be found by the call's frame. The function begins at the address begin.
 func Pairable(begin uint64, entry codesite.Site, exits []codesite.Site) error {
 	for _, s := range append([]codesite.Site{entry}, exits...) {
 		if s.SPOffset < 0 || s.SPOffset%8 != 0 || s.SPOffset > abi.MaxSPOffset {
 			return fmt.Errorf("has a stack frame of %d bytes at +%d", s.SPOffset, s.Addr-begin)
 		}
 	}
-	// The kernel runs the programs of one instruction in the order in which the
-	// entry comes first; see Provider.attach.
+	// The kernel runs the programs of one instruction in an order in which the entry
+	// comes first; see Provider.attach.
 	if slices.ContainsFunc(exits, func(s codesite.Site) bool { return begin <= s.Addr && s.Addr < entry.Addr }) {
 		return errors.New("may leave before it comes to the instruction that counts its calls")
 	}
 	return nil
 }
 
-// ExitCookie is what the program at an exit of function i knows: which function
-// it is, where the return address lies, and whether a value is returned.
+// ExitCookie returns the data for the program at an exit of function i: the function's
+// number, the position of the return address, and whether a value is returned.
 func ExitCookie(i int, w Function, exit codesite.Site) uint64 {
 	c := uint64(i) | uint64(w.Flags) | SpOffset(exit)
 	if !exit.RetvalReady {
@@ -89,5 +91,5 @@ func ExitCookie(i int, w Function, exit codesite.Site) uint64 {
 	return c
 }
 
-// SpOffset is a site's SPOffset in a cookie.
+// SpOffset returns a site's SPOffset as encoded in a cookie.
 func SpOffset(s codesite.Site) uint64 { return uint64(s.SPOffset) >> 3 << 48 }

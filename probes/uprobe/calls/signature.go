@@ -13,7 +13,7 @@ import (
 	"endoscope/probes/uprobe/selection"
 )
 
-// FunctionValue is how a value is read of one function, or why it is NULL.
+// FunctionValue is how a value is read in one function, or why it is NULL.
 type FunctionValue struct {
 	signature.Value
 	err  error
@@ -29,14 +29,14 @@ func AnyNamed(vs []*Value) bool {
 	return slices.ContainsFunc(vs, func(v *Value) bool { return v != nil && v.Path != nil })
 }
 
-// Signatures are those of a module's functions.
+// Signatures holds the signatures of a module's functions.
 type Signatures struct {
 	info *signature.Info
-	err  error // why there are none
+	err  error // why they are missing
 }
 
-// OpenSignatures reads a module's debug information, if a value needs it of so many
-// functions.
+// OpenSignatures reads a module's debug information if a value needs it. functions is
+// the number of functions to be read.
 func OpenSignatures(sym *elf.Module, vs []*Value, functions int) (s Signatures) {
 	if WholeOnly(vs) >= 0 && functions > maxTyped {
 		return Signatures{err: errManyTypes}
@@ -47,7 +47,7 @@ func OpenSignatures(sym *elf.Module, vs []*Value, functions int) (s Signatures) 
 	return s
 }
 
-// Values says how values are read of one function.
+// Values returns how values are read in one function.
 func (s Signatures) Values(vs []*Value, sym *elf.Module, c selection.Choice, at signature.Where) []FunctionValue {
 	out := make([]FunctionValue, len(vs))
 	var f *signature.Function
@@ -92,8 +92,8 @@ func (s Signatures) Values(vs []*Value, sym *elf.Module, c selection.Choice, at 
 	return out
 }
 
-// ValuesOfMarked says how values are read at a marked place: of its arguments the kernel
-// knows the numbers.
+// ValuesOfMarked returns how values are read at a marked place. The kernel provides
+// its arguments as numbers.
 func ValuesOfMarked(vs []*Value, w Function) []FunctionValue {
 	out := make([]FunctionValue, len(vs))
 	for i, v := range vs {
@@ -124,7 +124,7 @@ func ValuesOfMarked(vs []*Value, w Function) []FunctionValue {
 	return out
 }
 
-// withoutTypes says that nothing is known of a function's types.
+// withoutTypes returns the error for a function whose types are unknown.
 func withoutTypes(sym *elf.Module, name string, err error) error {
 	if errors.Is(err, elf.ErrNoDebugInfo) {
 		return plan.Errorf(-1, -1, "the arguments of %s are not known by name: %s %v", name, sym.Name(), err).
@@ -133,8 +133,8 @@ func withoutTypes(sym *elf.Module, name string, err error) error {
 	return plan.Errorf(-1, -1, "the arguments of %s are not known by name: it %v", name, err).WithHint("arg0 to arg5 are the raw arguments, str(arg0) the text at one")
 }
 
-// agree finds out whether a value is of one type in all functions that have it. It is NULL
-// in the others; but some must have it.
+// agree checks that a value has one type in all functions that have it. It is NULL in
+// the others; at least one function must have it.
 func (v *Value) agree(wants []Function, column int) error {
 	if v.Whole {
 		v.conform(wants, column)
@@ -148,7 +148,8 @@ func (v *Value) agree(wants []Function, column int) error {
 	return v.checkCast(v.T, len(wants), of)
 }
 
-// agreed is the type of a value of n functions, and how many lack it.
+// agreed returns the common type of a value in n functions, and how many lack the
+// value.
 func agreed(v *Value, n int, of func(f int) (FunctionValue, string)) (lack int, t types.Type, err error) {
 	first, have := "", false
 	for f := range n {
@@ -170,8 +171,8 @@ func agreed(v *Value, n int, of func(f int) (FunctionValue, string)) (lack int, 
 	return lack, t, nil
 }
 
-// TypeIn is the type of a value of n functions: the one that all have that have it or, where
-// they do not agree, what the statement casts it to.
+// TypeIn returns the type of a value in n functions: the common type of those that
+// have it or, where they disagree, the type that the statement casts it to.
 func (v *Value) TypeIn(n int, of func(f int) (FunctionValue, string)) (types.Type, error) {
 	lack, t, err := agreed(v, n, of)
 	if err == nil || lack == n || v.T == types.Null {
@@ -180,7 +181,7 @@ func (v *Value) TypeIn(n int, of func(f int) (FunctionValue, string)) (types.Typ
 	return v.T, v.checkCast(v.T, n, of)
 }
 
-// PlaceAt places an error at the stream, if it has no place.
+// PlaceAt sets an error's position to that of the stream, if it has none.
 func PlaceAt(err error, spec *plan.Acquire) error {
 	var e *plan.Error
 	if errors.As(err, &e) && e.Start < 0 {

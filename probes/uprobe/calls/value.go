@@ -17,50 +17,51 @@ import (
 	"endoscope/probes/uprobe/abi"
 )
 
-// What is shared with values.h.
+// Shared with values.h.
 const (
 	maxTexts    = 7
 	NoText      = 0xffff
 	TextsHeader = 2 + 2*maxTexts
 	textsAt     = 512
-	// In the moment's word of what is NULL, behind a bit for each of the args.
+	// In the NULL word of a moment, after one bit for each of the args.
 	RetvalSlot, firstText, firstTest = abi.MaxArgs, 8, 16
 
 	// In the function's word of an event.
 	FirstAbsent = 24
 
-	// maxKept bounds what is kept for a thread of the texts of calls under way.
+	// maxKept bounds the bytes kept per thread for the texts of unfinished calls.
 	maxKept = 32 << 10
-	// textSlack is what may be read behind a text: a byte more, and a zero byte.
+	// textSlack is the number of bytes that may be read after a text: one more byte,
+	// and a zero byte.
 	textSlack = 2
-	// defaultMaxString is how many bytes a text has at most where no session says so.
+	// defaultMaxString is the limit of a text in bytes if the session sets none.
 	defaultMaxString = 200
 )
 
-// Value is a column that is read by rules of its own, which may differ by function.
+// Value is a column with its own reading rules, which may differ by function.
 type Value struct {
 	Name   string
 	Text   bool
-	Result bool // of the return
-	Slot   int  // of the args, or of the texts
+	Result bool // of the return, not the entry
+	Slot   int  // index among the args, or among the texts
 	limit  int  // bytes of a text
-	prefix bool // the statement says the limit: what is longer is not lost
-	raw    int  // register of a text that is not named
-	// Path is what is named, "args.a[1].b" without args; nil: raw is meant.
+	prefix bool // the statement sets the limit: longer texts are cut and not counted as losses
+	raw    int  // register of a text without a named argument
+	// Path is the named value, "args.a[1].b" without args; nil: raw is used.
 	Path []string
-	// Whole: what is returned, by its type as far as the functions have one in common.
+	// Whole: the returned value, by its type as far as the functions agree on it.
 	Whole bool
-	// asText: the text at a pointer, whatever it is a pointer to.
+	// asText: the text at a pointer, whatever its type.
 	asText bool
 	T      types.Type
-	// reads and enums are by function. An enum's number is named by its map.
+	// reads and Enums are by function. Enums maps an enum's numbers to names.
 	reads  []codegen.Value
 	Enums  []map[int64]string
 	Floats []int64 // bytes of a number with a fraction
 }
 
-// ValuesOf finds the columns of a specification that are values, by index; others are
-// nil.
+// ValuesOf returns the columns of a specification that are values, by index; the
+// others are nil.
 func ValuesOf(spec *plan.Acquire) []*Value {
 	out := make([]*Value, len(spec.Out.Fields))
 	for i, f := range spec.Out.Fields {
@@ -82,7 +83,7 @@ func ValuesOf(spec *plan.Acquire) []*Value {
 	return out
 }
 
-// hasValue reports whether a stream has values of that kind.
+// hasValue reports whether a stream has values of this kind.
 func hasValue(stream string, v *Value) bool {
 	switch stream {
 	case catalog.FunctionStart:
@@ -93,10 +94,10 @@ func hasValue(stream string, v *Value) bool {
 	return stream == catalog.FunctionDuration
 }
 
-// retvalName is the column of what functions return.
+// retvalName is the column of returned values.
 const retvalName = "retval"
 
-// parsePath reads args.a[1].b, retval.a.b, retval[1].
+// parsePath parses args.a[1].b, retval.a.b, retval[1].
 func (v *Value) parsePath(name string) bool {
 	path := signature.Path(name)
 	if len(path) < 2 || path[0] != "args" && path[0] != retvalName {
@@ -106,7 +107,7 @@ func (v *Value) parsePath(name string) bool {
 	return true
 }
 
-// parseValue reads the name of a column: args.a.b, retval.a.b, str(arg0),
+// parseValue parses the name of a column: args.a.b, retval.a.b, str(arg0),
 // str(args.a.b, 64), str(retval), str(retval.a).
 func parseValue(name string) (*Value, bool) {
 	v := &Value{}
@@ -154,7 +155,7 @@ var (
 	argumentsOfGo = [abi.MaxArgs]int16{regAX, regBX, regCX, regDI, regSI, regR8}
 )
 
-// rawText is the text at a register.
+// rawText returns the text at a register.
 func (v *Value) rawText(golang bool) codegen.Value {
 	at := codegen.Integer{Register: regAX}
 	if !v.Result {
@@ -166,18 +167,18 @@ func (v *Value) rawText(golang bool) codegen.Value {
 	return codegen.Value{Text: &codegen.Text{At: at, Max: v.limit}}
 }
 
-// Values are how the values of a query are read.
+// Values describes how the values of a query are read.
 type Values struct {
-	Columns []*Value // by column; nil: it is none
+	Columns []*Value // by column; nil: no value
 	tests   []codegen.TextTest
 	tested  []*Value // of tests
 	args    [abi.MaxArgs]bool
-	results bool // the place of what is returned is taken
+	results bool // the slot of the returned value is in use
 	texts   int
 }
 
-// NewValues gives the values their places. cols are those of the specification; those
-// that are no values have theirs.
+// NewValues assigns slots to the values. cols are the columns of the specification;
+// columns that are no values use the slots of their registers.
 func NewValues(spec *plan.Acquire, cols []Column, vs []*Value, wants []Function) (*Values, error) {
 	r := &Values{Columns: vs}
 	for _, c := range cols {
@@ -212,7 +213,7 @@ func NewValues(spec *plan.Acquire, cols []Column, vs []*Value, wants []Function)
 		v.Text = slices.ContainsFunc(v.reads, func(x codegen.Value) bool { return x.Text != nil }) || len(wants) == 0 && v.T == types.Varchar
 	}
 	r.keepNumbers()
-	// Texts of the return lie behind those of the entry.
+	// Texts of the return are placed after those of the entry.
 	for _, result := range []bool{false, true} {
 		for _, v := range vs {
 			if v == nil || v.Result != result {
@@ -226,7 +227,7 @@ func NewValues(spec *plan.Acquire, cols []Column, vs []*Value, wants []Function)
 	return r, nil
 }
 
-// keepNumbers keeps the args that others are read by.
+// keepNumbers reserves the args from which other values are read.
 func (r *Values) keepNumbers() {
 	for _, v := range r.Columns {
 		if v == nil {
@@ -242,7 +243,7 @@ func (r *Values) keepNumbers() {
 	}
 }
 
-// place finds room for a value.
+// place assigns a slot to a value.
 func (r *Values) place(v *Value) error {
 	switch {
 	case v.Text && r.texts == maxTexts:
@@ -270,7 +271,7 @@ func (v *Value) nullable() bool {
 	})
 }
 
-// Layout says where the programs find the value.
+// Layout returns where the programs find the value.
 func (v *Value) Layout() codegen.Column {
 	var m bpf.FunctionMoment
 	switch {
@@ -279,7 +280,7 @@ func (v *Value) Layout() codegen.Column {
 	case v.T == types.Double:
 		return codegen.Column{} // the kernel has no floating point
 	case v.T == types.Varchar && (len(v.Enums) == 0 || slices.ContainsFunc(v.Enums, func(names map[int64]string) bool { return names == nil }) || slices.ContainsFunc(v.Enums, func(names map[int64]string) bool { return !maps.Equal(names, v.Enums[0]) })):
-		return codegen.Column{} // which number has a name is a matter of the function
+		return codegen.Column{} // the names of numbers differ by function
 	}
 	c := codegen.Column{Kind: codegen.Number, Late: v.Result, Offset: int16(unsafe.Offsetof(m.Args)) + 8*int16(v.Slot)}
 	if v.Slot == RetvalSlot {
@@ -294,7 +295,7 @@ func (v *Value) Layout() codegen.Column {
 	return c
 }
 
-// Test gives a test of a text a bit.
+// Test assigns a bit to a test of a text.
 func (r *Values) Test(index int, t codegen.TextTest) (uint8, bool) {
 	if firstTest+len(r.tests) > 63 {
 		return 0, false
@@ -304,7 +305,7 @@ func (r *Values) Test(index int, t codegen.TextTest) (uint8, bool) {
 	return firstTest + uint8(len(r.tests)-1), true
 }
 
-// options are those of a value that is read, and sent if send is set.
+// options returns the options for reading a value, and for sending it if send is set.
 func (v *Value) options(stream string, send bool) (o uint32) {
 	if v.Result {
 		o |= abi.UseResult
@@ -331,7 +332,8 @@ func (v *Value) options(stream string, send bool) (o uint32) {
 	return o | abi.UseTexts
 }
 
-// reader is what reads the values used, at the entry or at the return; nil: none are.
+// reader returns the reader of the used values, at the entry or at the return; nil if
+// there are none.
 func (r *Values) reader(used []bool, result bool) *codegen.Reader {
 	out := &codegen.Reader{}
 	var vs []*Value
@@ -369,7 +371,7 @@ func (r *Values) reader(used []bool, result bool) *codegen.Reader {
 	return out
 }
 
-// textBytes is what the texts of a call take at most, their header included.
+// textBytes returns the maximum size of a call's texts, including their header.
 func (r *Values) textBytes(used []bool) int {
 	n := TextsHeader + textSlack
 	for i, v := range r.Columns {
@@ -380,7 +382,7 @@ func (r *Values) textBytes(used []bool) int {
 	return (n + 7) &^ 7
 }
 
-// ValuePlaces are where reading programs put what they read.
+// ValuePlaces is where reading programs store the values they read.
 var ValuePlaces = func() codegen.Places {
 	var m bpf.FunctionMoment
 	p := codegen.Places{

@@ -13,7 +13,7 @@ import (
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
-// subscribed is a subscription of usual columns, and a record for it.
+// subscribed returns a subscription with the usual columns, and a record for it.
 func subscribed(tb testing.TB, sink *testplan.Discard) (*Subscription, []byte) {
 	spec := testplan.Acquire(catalog.FunctionDuration, plan.Target{}, nil,
 		"timestamp", "pid", "tid", "function_name", "module", "duration", "arg0", "process")
@@ -46,13 +46,13 @@ func TestRowsAllocateNothing(t *testing.T) {
 		}
 	}
 	fill() // the columns grow
-	// Now and then the collector empties the pool of batches.
+	// The garbage collector occasionally empties the pool of batches.
 	if n := testing.AllocsPerRun(200, fill); n >= 1 {
 		t.Errorf("%v allocations for %d rows", n, batch.MaxRows)
 	}
 }
 
-// BenchmarkDecode is the reader's work from record to row.
+// BenchmarkDecode measures the reader's work from record to row.
 func BenchmarkDecode(b *testing.B) {
 	s, raw := subscribed(b, &testplan.Discard{})
 	var e event

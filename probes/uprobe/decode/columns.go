@@ -15,15 +15,15 @@ import (
 	"endoscope/probes/uprobe/selection"
 )
 
-// appenders make the columns of all streams of this package from an event. A
-// subscription has those of the columns that its query reads, so that an event costs
-// a loop over them.
+// appenders build the columns of all streams of this package from an event. A
+// subscription holds only the appenders of the columns that its query reads, so an
+// event costs one loop over them.
 //
-// arg0 to arg5 are the raw integer argument registers at the entry (System V:
-// rdi rsi rdx rcx r8 r9; Go: rax rbx rcx rdi rsi r8), whether or not the function has
-// so many; retval is rax at the return. function_duration's timestamp is the end; its
-// process and thread_name are those at the beginning. function_call has them, and tid,
-// so at each event of a call, and NULL for the function of a gap.
+// arg0 to arg5 are the raw integer argument registers at the entry (System V: rdi rsi
+// rdx rcx r8 r9; Go: rax rbx rcx rdi rsi r8), even if the function has fewer
+// arguments; retval is rax at the return. function_duration's timestamp is the end of
+// the call; its process and thread_name are those at the beginning. function_call sets
+// process, thread_name and tid at each event of a call; its function is NULL at a gap.
 var appenders = rows.Columns[event]{
 	"timestamp":     recorded(rows.Time(func(r *bpf.FunctionEvent) *uint64 { return &r.Time })),
 	"pid":           recorded(rows.Half(func(r *bpf.FunctionEvent) *uint32 { return &r.Pid })),
@@ -49,8 +49,8 @@ var appenders = rows.Columns[event]{
 	"address": rows.Word(func(e *event) *uint64 { return &e.address }),
 	"size":    rows.IntOr(func(e *event) (int64, bool) { return int64(e.size), e.size != selection.NoSize }),
 
-	// Where the call comes from: the function that it returns to, and the stack at its
-	// entry. NULL where the address lies in no code, or none that has a name.
+	// The function that the call returns to, and the stack at the call's entry. caller
+	// is NULL where the address lies in no code, or in code without a name.
 	"caller": rows.TextOr(func(e *event) (string, bool) {
 		if e.kind == gapInitial {
 			return "", false
@@ -64,9 +64,10 @@ var appenders = rows.Columns[event]{
 		return e.of.stackOf(e)
 	}),
 
-	// What the call's thread used from its entry to its return: CPU time, and bytes
-	// through read(2), write(2) and the like, sockets' only if by these. NULL where the
-	// call returned on another thread, or the kernel does not count bytes.
+	// The resources used by the call's thread from its entry to its return: CPU time,
+	// and bytes transferred by read(2), write(2) and the like; sockets count only if
+	// these calls are used. NULL where the call returned on another thread, or the
+	// kernel does not count bytes.
 	"cpu_time": costOf(0), "read_bytes": costOf(1), "written_bytes": costOf(2),
 
 	// The call's object and method (receivers.go).
@@ -87,30 +88,30 @@ var appenders = rows.Columns[event]{
 	"is_native":   rows.BoolOr(func(e *event) (bool, bool) { return e.about().native, e.kind != gapInitial }),
 }
 
-// Streams holds the appenders to the catalog: a column that either lacks stops the
-// program at its start.
+// Streams checks the appenders against the catalog: a column that only one of them has
+// stops the program at its start.
 var Streams = rows.NewTables([]string{catalog.FunctionStart, catalog.FunctionEnd, catalog.FunctionDuration, catalog.FunctionCall, catalog.Allocation, catalog.Deallocation}, appenders)
 
 // frame is the appender of FrameColumn.
 var frame = rows.Word(func(e *event) *uint64 { return &e.frame })
 
-// recorded is a column of what every record of the ring begins with.
+// recorded returns a column of the header that every record of the ring begins with.
 func recorded(c rows.Column[bpf.FunctionEvent]) rows.Column[event] {
 	return rows.Through(func(e *event) **bpf.FunctionEvent { return &e.FunctionEvent }, c)
 }
 
-// argument is the column of a raw argument.
+// argument returns the column of raw argument i.
 func argument(i int) rows.Column[event] {
 	return rows.Through(func(e *event) **[abi.MaxArgs]uint64 { return &e.args },
 		rows.Word(func(args *[abi.MaxArgs]uint64) *uint64 { return &args[i] }))
 }
 
-// costOf is a column of what a call used.
+// costOf returns the column of a resource that a call used.
 func costOf(i int) rows.Column[event] {
 	return rows.IntOr(func(e *event) (int64, bool) { n := int64(e.cost[i]); return n, n != -1 })
 }
 
-// appendersOf are those of a query's columns, of the given types.
+// appendersOf returns the appenders of a query's columns, of the given types.
 func appendersOf(w calls.Request, types []types.Type) []rows.Column[event] {
 	columns := make([]rows.Column[event], len(w.Cols))
 	for i, c := range w.Cols {
@@ -128,8 +129,9 @@ func appendersOf(w calls.Request, types []types.Type) []rows.Column[event] {
 	return columns
 }
 
-// appendExe appends the executable of a process: the label's where the function is the
-// executable's own, else what /proc says or said, else NULL.
+// appendExe appends the executable of a process: the label's where the function
+// belongs to the executable itself, else the path found in /proc or cached from there,
+// else NULL.
 func appendExe(c *batch.Column, row int, e *event) {
 	own := e.label.exe
 	if c.Dict.Values()[own] != "" {
@@ -145,7 +147,7 @@ func appendExe(c *batch.Column, row int, e *event) {
 	c.Code = append(c.Code, c.Dict.Code(exe))
 }
 
-// stackOf is the stack that came with an event.
+// stackOf returns the stack that was copied with an event.
 func (s *Subscription) stackOf(e *event) any {
 	k := e.copied
 	copied := stack.Copied{
@@ -162,7 +164,7 @@ func (s *Subscription) stackOf(e *event) any {
 	return value
 }
 
-// valueColumn is the column of a value that is read by rules of its own.
+// valueColumn returns the column of a value that has its own reading rules.
 func valueColumn(v *calls.Value) rows.Column[event] {
 	switch {
 	case v.Text:
@@ -192,7 +194,7 @@ func valueColumn(v *calls.Value) rows.Column[event] {
 	return rows.IntOr(func(e *event) (int64, bool) { n, known := number(v, e); return int64(n), known })
 }
 
-// number is a value as the event has it; 0 and false: it could not be read.
+// number returns a value of the event; false if the value could not be read.
 func number(v *calls.Value, e *event) (n uint64, known bool) {
 	if e.Function>>(calls.FirstAbsent+v.Slot)&1 != 0 {
 		return 0, false
@@ -203,7 +205,7 @@ func number(v *calls.Value, e *event) (n uint64, known bool) {
 	return e.args[v.Slot], true
 }
 
-// nameOf is ColumnByName the other way round. Every column has an appender.
+// nameOf is the inverse of ColumnByName. Every column has an appender.
 var nameOf = func() map[calls.Column]string {
 	m := map[calls.Column]string{calls.ColFrame: calls.FrameColumn}
 	for name := range appenders {

@@ -13,7 +13,7 @@ import (
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
-// reread is a sink that looks at all rows once they have been given.
+// reread is a sink that checks all rows after they have been delivered.
 type reread struct {
 	testplan.Discard
 	given []*batch.Batch
@@ -21,8 +21,8 @@ type reread struct {
 
 func (r *reread) Push(b *batch.Batch) { r.given = append(r.given, b) }
 
-// Strings without end, as processes' names and texts of calls are, move to new
-// dictionaries; what is coded once for each function still means the same.
+// An unbounded set of strings, such as names of processes and texts of calls, moves to
+// new dictionaries; codes that are assigned once per function keep their meaning.
 func TestDictionariesAreBounded(t *testing.T) {
 	spec := testplan.Acquire(catalog.FunctionCall, plan.Target{}, nil, "timestamp", "event", "function_name", "module", "process", "exe")
 	cols, err := calls.ColumnsOf(spec, calls.ValuesOf(spec))
@@ -64,7 +64,8 @@ func TestDictionariesAreBounded(t *testing.T) {
 	if i != rows {
 		t.Errorf("%d rows, want %d", i, rows)
 	}
-	// Three that stay, of names three or four and of executables, every other row, two.
+	// Three constant dictionaries, three or four of names, and two of executables,
+	// which occur in every other row.
 	if n := len(dictionaries); n < 3+3+2 {
 		t.Errorf("%d dictionaries", n)
 	}

@@ -10,24 +10,25 @@ import (
 	"endoscope/probes/uprobe/program"
 )
 
-// divisions are the times at which a query's calls were divided into those that
-// began before and after. They are numbered from 1, and the reader's.
+// divisions are the times that divided a query's calls into those that began before
+// and those that began after. They are numbered from 1. The reader owns them.
 type divisions struct {
 	number uint64
 	times  [program.Generations]uint64
-	// before is how many calls were under way of an older generation when a
-	// newer one took its place among the counts.
+	// before is the number of unfinished calls of an older generation at the time when
+	// a newer generation took over its counter.
 	before [program.Generations]int64
 }
 
-// divideAhead is how far ahead a division lies when programs are told of it: they
-// must know of it when it comes.
+// divideAhead is how far in the future a division is placed when the programs are
+// notified: they must know about it before it happens.
 const divideAhead = 20 * time.Microsecond
 
-// divide divides the calls at a boot time that has passed when it returns.
+// divide divides the calls and returns the boot time of the division, which has passed
+// when it returns.
 func (s *Subscription) divide() (at int64, err error) {
 	d, vars := &s.divisions, s.Installation.Objects.Variables
-	if s.options&abi.AtReturn == 0 { // nothing is under way
+	if s.options&abi.AtReturn == 0 { // no calls are under way
 		d.number++
 		return clock.Boot(), nil
 	}
@@ -50,16 +51,17 @@ func (s *Subscription) divide() (at int64, err error) {
 		if clock.Boot() < at {
 			break
 		}
-		// It was held up, and some calls that began after were not counted so.
+		// This thread was delayed, and some calls that began after the division were
+		// counted as before it.
 	}
 	for clock.Boot() < at {
 	}
 	return at, nil
 }
 
-// Between is how many calls have not ended of those that began after the division
-// from and before the division until; 0: no matter when. It goes by what was
-// accounted for last.
+// Between returns the number of unfinished calls that began after the division from
+// and before the division until; 0 means no bound. It uses the counts of the last
+// Account.
 func (s *Subscription) Between(from, until uint64) uint64 {
 	if s.options&abi.AtReturn == 0 {
 		return 0
@@ -71,7 +73,8 @@ func (s *Subscription) Between(from, until uint64) uint64 {
 	return uint64(max(n, 0))
 }
 
-// after is how many calls that began after a division have not ended. Of one that is too old to be told apart it is all calls.
+// after returns the number of unfinished calls that began after a division. For a
+// division too old to be distinguished it returns all unfinished calls.
 func (s *Subscription) after(number uint64) (n int64) {
 	d, c := &s.divisions, &s.told
 	if number == 0 || number+uint64(program.Generations) <= d.number {

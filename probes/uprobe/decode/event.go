@@ -10,34 +10,34 @@ import (
 	"endoscope/probes/uprobe/calls"
 )
 
-// event is one record of the ring, in place: valid until the reader moves on.
+// event is one record of the ring, in place: valid until the reader advances.
 type event struct {
 	*bpf.FunctionEvent
 	function      uint32
-	kind          byte // of a sequence's: the initial of its name, else 0
+	kind          byte // of a function_call event: the initial of its name, else 0
 	start, retval uint64
 	duration      uint64 // of a call, to its return
-	goroutine     uint64 // of a sequence's, if it is wanted; 0: none
-	process       []byte // without trailing zeros; nil if not wanted
+	goroutine     uint64 // of a function_call event, if requested; 0: none
+	process       []byte // without trailing zeros; nil if not requested
 	thread        []byte
-	args          *[abi.MaxArgs]uint64 // nil if not wanted
-	ip            uint64               // of the entry's probe, where receivers are wanted,
-	tables        [2]uint64            // and what the first arguments point to
-	cost          *[3]uint64           // nil if not wanted
-	self          uint64               // if it is wanted
-	address, size uint64               // of memory
-	frame         uint64               // if it is wanted
-	caller, image uint64               // where it returns to, and in which program, if the caller is wanted
-	copied        *bpf.FunctionCopied  // nil if the stack is not wanted,
-	taken         []bpf.FunctionTaken  // the return addresses that traps took,
+	args          *[abi.MaxArgs]uint64 // nil if not requested
+	ip            uint64               // of the entry's probe, if receivers are requested,
+	tables        [2]uint64            // and the words that the first arguments point to
+	cost          *[3]uint64           // nil if not requested
+	self          uint64               // if requested
+	address, size uint64               // of the memory block
+	frame         uint64               // if requested
+	caller, image uint64               // the return address and its program, if the caller is requested
+	copied        *bpf.FunctionCopied  // nil if the stack is not requested,
+	taken         []bpf.FunctionTaken  // the return addresses that return traps replaced,
 	stack         []byte               // and the stack
-	texts         texts                // nil if not wanted
+	texts         texts                // nil if not requested
 
-	// What a subscription adds.
+	// The subscription sets these.
 	of     *Subscription
 	label  codes    // of the function
-	named  uint32   // code of the kind
-	object received // on which it is called
+	named  uint32   // dictionary code of the event's name
+	object received // on which the function is called
 }
 
 // Sizes of the layouts of events (function.bpf.c).
@@ -53,10 +53,10 @@ const (
 	sizeTaken  = int(unsafe.Sizeof(bpf.FunctionTaken{}))
 )
 
-// Decode finds the parts of a record of a query with these options. The kernel
-// wrote it, so its layout is trusted as far as its length allows; false: too
-// short to be one of the query's. All records of the same options set the same parts
-// of e, and leave the others as they are.
+// Decode finds the parts of a record of a query with these options. The kernel wrote
+// the record, so its layout is trusted as far as its length allows. Decode returns
+// false if the record is too short for the query. All records of the same options set
+// the same fields of e and leave the others unchanged.
 func Decode(b []byte, options uint32, e *event) bool {
 	need := sizeEntry
 	switch layout := options & (abi.SendArgs | abi.SendNames | abi.SendReceiver | abi.SendCost | abi.SendStack | abi.SendTexts); {
@@ -121,7 +121,7 @@ func Decode(b []byte, options uint32, e *event) bool {
 	return true
 }
 
-// behind is how many bytes follow an event's layout, at least.
+// behind returns the minimum number of bytes that follow an event's layout.
 func behind(options uint32) (n int) {
 	if options&abi.SendSelf != 0 {
 		n += 8
@@ -141,8 +141,8 @@ func behind(options uint32) (n int) {
 	return n
 }
 
-// more reads what follows an event's layout (fill_more, send_copied); false: it is too
-// short.
+// more reads the data that follows an event's layout (fill_more, send_copied). It
+// returns false if the record is too short.
 func (e *event) more(b []byte, options uint32) bool {
 	if options&abi.SendSelf != 0 {
 		e.self, b = binary.LittleEndian.Uint64(b), b[8:]
@@ -172,7 +172,7 @@ func (e *event) more(b []byte, options uint32) bool {
 	return true
 }
 
-// comm is a name as the kernel keeps it, without its terminator.
+// comm returns a name as the kernel stores it, without its terminator.
 func comm(c *[16]int8) []byte {
 	b := (*[16]byte)(unsafe.Pointer(c))[:]
 	if i := bytes.IndexByte(b, 0); i >= 0 {
@@ -181,10 +181,10 @@ func comm(c *[16]int8) []byte {
 	return b
 }
 
-// texts are the texts of an event, in place.
+// texts holds the texts of an event, in place.
 type texts []byte
 
-// Text is the text in a slot; false: NULL.
+// Text returns the text in a slot; false means NULL.
 func (t texts) Text(slot int) ([]byte, bool) {
 	if len(t) < calls.TextsHeader {
 		return nil, false

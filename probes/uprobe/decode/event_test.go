@@ -11,7 +11,7 @@ import (
 	"endoscope/probes/uprobe/abi"
 )
 
-// decode never reads beyond a record, whatever is expected of it.
+// Decode never reads beyond a record, whatever the options.
 func TestDecodeOfShortRecords(t *testing.T) {
 	full := bpf.FunctionEventFull{}
 	raw := unsafe.Slice((*byte)(unsafe.Pointer(&full)), sizeFull)

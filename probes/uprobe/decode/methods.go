@@ -15,7 +15,8 @@ import (
 	"endoscope/probes/uprobe/selection"
 )
 
-// methods is what a subscription knows of the methods that its programs tell.
+// methods holds what a subscription knows about the Java methods that its programs
+// report.
 type methods struct {
 	sel      *selection.Selector
 	module   string
@@ -23,7 +24,8 @@ type methods struct {
 	unwanted map[uint32]bool
 }
 
-// Of a method in its table, and of a record that defines one.
+// Flags and limits of a method in its table, and the size of a record that defines
+// one.
 const (
 	unwantedMethod = 1 << 31
 	definesMethod  = 1<<32 - 1
@@ -31,21 +33,20 @@ const (
 	sizeMethod     = int(unsafe.Sizeof(bpf.FunctionEventMethod{}))
 )
 
-// NewMethods is what is known of the methods that a machine of Java tells which runs
-// an executable.
+// NewMethods returns the method table of the Java machines that run an executable.
 func NewMethods(sel *selection.Selector, exe string, in *program.Installation) *methods {
 	return &methods{sel: sel, module: filepath.Base(exe), table: in.Objects.Maps[bpf.FunctionMapMethods], unwanted: map[uint32]bool{}}
 }
 
-// define notes what a method is called, and has the programs leave it alone
-// unless it is selected.
+// define records a method's name, and makes the programs ignore the method unless it
+// is selected.
 func (s *Subscription) define(record []byte) {
 	if len(record) < sizeMethod {
 		return
 	}
 	e := (*bpf.FunctionEventMethod)(unsafe.Pointer(unsafe.SliceData(record)))
 	if e.Id > MaxMethods {
-		return // no program gives such a number
+		return // no program assigns such a number
 	}
 	m := java.Method{
 		Class:      strings.ReplaceAll(textIn(e.Class[:], uint32(e.Key.ClassLength)), "/", "."),
@@ -58,20 +59,20 @@ func (s *Subscription) define(record []byte) {
 		return
 	}
 	s.Java.unwanted[e.Id] = true
-	// Another thread may have defined it at the same time: the number in the table
-	// is what counts, which need not be this one.
+	// Another thread may have defined the method at the same time. The number in the
+	// table is the valid one; it may differ from this record's.
 	var id uint32
 	if s.Java.table.Lookup(&e.Key, &id) == nil {
 		_ = s.Java.table.Put(&e.Key, id|unwantedMethod)
 	}
 }
 
-// tells reports whether the event is of a method that is selected, or of none.
+// tells reports whether the event belongs to a selected method, or to no method.
 func (m *methods) tells(e *event, labels int) bool {
 	return e.kind == gapInitial || int(e.function) < labels && !m.unwanted[e.function]
 }
 
-// textIn is a text of so many bytes, or as much of it as there was room for.
+// textIn returns a text of the given length, truncated to the size of its buffer.
 func textIn(b []int8, length uint32) string {
 	out := make([]byte, min(int(length), len(b)))
 	for i := range out {

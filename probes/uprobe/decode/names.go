@@ -6,11 +6,11 @@ import (
 	"endoscope/probes/process"
 )
 
-// Names knows the executables of processes, for events of libraries, or their
-// containers. It belongs to the reader.
+// Names caches the executables or the containers of processes, for events of
+// libraries. The reader owns it.
 type Names struct {
 	byPID map[int]exeName
-	find  func(pid int) string // "": it is not known
+	find  func(pid int) string // "": unknown
 	now   func() time.Time
 }
 
@@ -35,8 +35,8 @@ func exeOf(pid int) string {
 	return p.Exe
 }
 
-// Find is what is known of process pid, "" if nothing is. A
-// process that has ended keeps the name that was last seen.
+// Find returns the name of process pid, "" if it is unknown. A process that has ended
+// keeps the last name seen.
 func (x *Names) Find(pid int) string {
 	known, ok := x.byPID[pid]
 	now := x.now()

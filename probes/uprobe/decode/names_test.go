@@ -10,7 +10,7 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// Names outlive their processes, and are asked for anew while they live.
+// Names outlive their processes, and are looked up again while these live.
 func TestExeNames(t *testing.T) {
 	testenv.NeedProgram(t, "sleep")
 	now := time.Now()

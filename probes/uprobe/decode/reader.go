@@ -13,18 +13,17 @@ import (
 )
 
 const (
-	// pollInterval bounds how long an event waits when events are few.
+	// pollInterval bounds the delay of an event when events are rare.
 	pollInterval = 10 * time.Millisecond
-	// MarkInterval bounds the distance of watermarks, busy or idle.
+	// MarkInterval bounds the distance between watermarks, busy or idle.
 	MarkInterval = 20 * time.Millisecond
-	// lossInterval bounds how late a query hears of losses.
+	// lossInterval bounds the delay after which a query is notified of losses.
 	lossInterval = time.Second
-	// maxPosted is how many commands may wait for the reader.
+	// maxPosted is the capacity of the queue of commands.
 	maxPosted = 64
 )
 
-// Reader is the goroutine between the ring and the subscriptions, one for all
-// of them.
+// Reader is the goroutine that passes events from the ring to all subscriptions.
 type Reader struct {
 	ring        *program.Ring
 	Executables *Names
@@ -56,11 +55,12 @@ func Start(ring *program.Ring) *Reader {
 	return r
 }
 
-// Do has f executed by the reader between two drains, and waits for it.
+// Do runs f on the reader goroutine between two drains, and waits for it.
 func (r *Reader) Do(f func()) { <-r.Post(f) }
 
-// Post has f executed by the reader between two drains, behind what was posted
-// before. The channel is closed then. It waits only where maxPosted wait already.
+// Post queues f to run on the reader goroutine between two drains, after earlier
+// posts. The channel is closed when f has run. Post blocks only while maxPosted
+// commands are queued.
 func (r *Reader) Post(f func()) (done <-chan struct{}) {
 	executed := make(chan struct{})
 	r.commands <- func() { f(); close(executed) }
@@ -68,10 +68,10 @@ func (r *Reader) Post(f func()) (done <-chan struct{}) {
 	return executed
 }
 
-// DrainAll gives everything that was written until now. The reader calls it.
+// DrainAll dispatches everything that was written until now. Only the reader calls it.
 func (r *Reader) DrainAll() {
 	for end := r.ring.Produced(); r.ring.Drain(end, r.dispatch) < end; {
-		// Another query's program is in the middle of writing a record.
+		// Another query's program is still writing a record.
 		time.Sleep(50 * time.Microsecond)
 	}
 }
@@ -95,7 +95,7 @@ func (r *Reader) run() {
 	}
 }
 
-// cycle drains what is there and tells subscriptions how far time has come.
+// cycle drains the ring and advances the watermarks of the subscriptions.
 func (r *Reader) cycle() {
 	now := clock.Boot()
 	if end := r.ring.Produced(); r.ring.Drain(end, r.dispatch) == end {
@@ -119,7 +119,7 @@ func (r *Reader) cycle() {
 	}
 }
 
-// give hands a record to the subscription of its query.
+// give passes a record to the subscription of its query.
 func (r *Reader) give(record []byte) {
 	if len(record) < sizeEntry {
 		return
@@ -149,9 +149,9 @@ func (r *Reader) Subscribe(s *Subscription) {
 	})
 }
 
-// Unsubscribe gives s what happened until now, accounts for what gave no row,
-// and forgets it. Its probes are detached before; left is what was aggregated
-// and not given.
+// Unsubscribe delivers to s all events until now, accounts for calls that produced no
+// row, and removes s. Its probes must be detached before. left holds the aggregated
+// rows not yet delivered.
 func (r *Reader) Unsubscribe(s *Subscription, left []*batch.Batch) {
 	r.Do(func() {
 		r.DrainAll()

@@ -14,19 +14,19 @@ import (
 	"endoscope/probes/uprobe/selection"
 )
 
-// Receivers tells on which objects methods are called, and of which classes
-// those are and what they derive from. That is learnt as objects are seen: from
-// the module that has their virtual table, which is where the probed function's
-// is or elsewhere in the process, be it loaded later. Where a pointer leads to no
-// virtual table there is no class; nothing is read of the process but the words
-// that the event has, and its mappings.
+// Receivers finds the objects on which methods are called, the classes of these
+// objects and their base classes. It learns classes as objects are seen, from the
+// module that holds their virtual table: the probed function's module or any other
+// module of the process, including modules loaded later. A pointer that leads to no
+// virtual table has no class. Nothing is read from the process except the words in the
+// event and the process's mappings.
 //
-// It belongs to the reader from subscribe to unsubscribe.
+// The reader owns it from Subscribe to Unsubscribe.
 type Receivers struct {
 	cache   *elf.Cache
 	methods []methodClass // by function
 	classes map[string]*class
-	files   map[process.FileID]*objectModule // as maps tells them; nil: cannot be read
+	files   map[process.FileID]*objectModule // by the file ids in /proc/PID/maps; nil: unreadable
 	spaces  map[uint32]*space                // by process
 	opened  []*elf.Module
 }
@@ -35,58 +35,59 @@ type Receivers struct {
 type methodClass struct {
 	calls.Method
 	module *objectModule
-	entry  uint64 // of the probe, as the module numbers it
-	own    *class // nil: it is not known
+	entry  uint64 // of the probe, as an address of the module
+	own    *class // nil: unknown
 	// The last receiver's class, and its distance.
 	last     *class
 	distance int
 }
 
-// objectModule is a file that may have virtual tables.
+// objectModule is a file that may contain virtual tables.
 type objectModule struct {
 	classes *elf.Classes
-	known   map[uint64]*class // by address in the file; nil: there is no table
+	known   map[uint64]*class // by address in the file; nil: no table there
 }
 
 // class is a class of objects.
 type class struct {
 	name  string
 	bases []*class
-	// lineage says what it derives from: "" until it is asked for.
+	// lineage names the base classes: "" until it is first requested.
 	lineage string
-	asked   bool // whether other modules know its bases
-	// distances to others, as far as they were asked for.
+	asked   bool // whether other modules were searched for its bases
+	// distances to other classes, as far as they were computed.
 	distances map[*class]int
 }
 
-// space is what a process has mapped.
+// space is the mappings of a process.
 type space struct {
 	mappings []process.Mapping
-	nextRead time.Time // not before, but for readAhead
+	nextRead time.Time // earliest time of the next read, except for readAhead
 }
 
 // received is the object of a call.
 type received struct {
 	address  uint64
-	known    bool // there is one, at the address
+	known    bool // there is an object at the address
 	class    *class
-	distance int // from the class to the method's; -1: they are not related
+	distance int // from the class to the method's class; -1: unrelated
 }
 
 const (
-	// rereadRest is how many times the processor time of reading a process' mappings
-	// has to pass until they are read again, to find what was mapped since.
+	// rereadRest limits how often mappings are reread to find new ones: after a read
+	// of a process's mappings, rereadRest times the processor time of the read must
+	// pass.
 	rereadRest = 50
-	// readAhead is how much of that rest may be owed: what is mapped is looked at
-	// more often where values that are no tables and a new library come together.
+	// readAhead is how much of that rest may be skipped: mappings are read more often
+	// where values that are no tables and a new library coincide.
 	readAhead  = 500 * time.Millisecond
 	maxSpaces  = 4096
-	maxTables  = 1 << 20 // of a module
+	maxTables  = 1 << 20 // per module
 	maxClasses = 1 << 20
 	unrelated  = -1
 )
 
-// NewReceivers opens the modules that wants are functions of.
+// NewReceivers opens the modules that the functions in wants belong to.
 func NewReceivers(cache *elf.Cache, wants []calls.Function) (*Receivers, error) {
 	r := &Receivers{cache: cache, classes: map[string]*class{}, files: map[process.FileID]*objectModule{}, spaces: map[uint32]*space{}}
 	modules := map[*selection.Module]*objectModule{}
@@ -113,7 +114,7 @@ func NewReceivers(cache *elf.Cache, wants []calls.Function) (*Receivers, error) 
 		switch m.On {
 		case calls.OnPointer, calls.OnValue:
 			m.own = r.named(m.Class)
-			m.own.asked = true // Go's types derive from nothing
+			m.own.asked = true // Go types have no base classes
 		case calls.OnObject, calls.OnPart:
 			if k, ok := m.module.classes.Named(m.Class); ok {
 				m.own = r.learn(k, m.module, anyPID(w.Module))
@@ -124,7 +125,7 @@ func NewReceivers(cache *elf.Cache, wants []calls.Function) (*Receivers, error) 
 	return r, nil
 }
 
-// anyPID is a process that has mapped the module, 0 if none is known.
+// anyPID returns a process that has mapped the module, 0 if none is known.
 func anyPID(m *selection.Module) uint32 {
 	if len(m.Mapped) == 0 {
 		return 0
@@ -132,7 +133,7 @@ func anyPID(m *selection.Module) uint32 {
 	return uint32(m.Mapped[0].Process.PID)
 }
 
-// Close gives the modules back. The receivers know nothing more after it.
+// Close releases the modules. The receivers must not be used after it.
 func (r *Receivers) Close() {
 	if r == nil {
 		return
@@ -143,7 +144,7 @@ func (r *Receivers) Close() {
 	r.opened = nil
 }
 
-// Object is the object on which an event's function is called.
+// Object returns the object on which an event's function is called.
 func (r *Receivers) Object(e *event) received {
 	m := &r.methods[e.function]
 	switch m.On {
@@ -171,8 +172,8 @@ func (r *Receivers) Object(e *event) received {
 	return received{distance: unrelated}
 }
 
-// at is the class of objects that point to table, nil if that is no virtual
-// table. bias is where the module m lies.
+// at returns the class of objects that point to table, nil if that is no virtual
+// table. bias is the load address of module m.
 func (r *Receivers) at(m *objectModule, bias uint64, pid uint32, table uint64) *class {
 	if table == 0 || table%8 != 0 {
 		return nil
@@ -205,7 +206,7 @@ func (r *Receivers) in(m *objectModule, addr uint64, pid uint32) *class {
 	return k
 }
 
-// learn notes a class of module m, and what it derives from.
+// learn records a class of module m and its base classes.
 func (r *Receivers) learn(c elf.Class, m *objectModule, pid uint32) *class {
 	k := r.named(c.Name)
 	if !c.Defined && !k.asked && k.bases == nil {
@@ -224,14 +225,14 @@ func (r *Receivers) learn(c elf.Class, m *objectModule, pid uint32) *class {
 			base.Name = name
 			r.learn(base, m, pid)
 		}
-		if b != k && b.distanceTo(k) == unrelated { // no program's classes go round
+		if b != k && b.distanceTo(k) == unrelated { // a corrupt file may contain a cycle
 			k.bases = append(k.bases, b)
 		}
 	}
 	return k
 }
 
-// forget drops what followed from what was known of classes so far.
+// forget drops the cached results that depend on the classes known so far.
 func (r *Receivers) forget() {
 	for _, k := range r.classes {
 		clear(k.distances)
@@ -253,7 +254,7 @@ func (r *Receivers) named(name string) *class {
 	return k
 }
 
-// definition looks for a class in all that the process has mapped.
+// definition searches all mappings of the process for a class.
 func (r *Receivers) definition(c elf.Class, pid uint32) (elf.Class, *objectModule) {
 	for _, mp := range r.space(pid).mappings {
 		if mp.Inode == 0 || mp.Offset != 0 {
@@ -268,13 +269,13 @@ func (r *Receivers) definition(c elf.Class, pid uint32) (elf.Class, *objectModul
 	return c, nil
 }
 
-// distance is from a receiver's class to that of the method.
+// distance returns the distance from a receiver's class to the method's class.
 func (r *Receivers) distance(k *class, m *methodClass, pid uint32) int {
 	if m.last == k {
 		return m.distance
 	}
 	if m.own == nil {
-		// The module of the method does not know the class, but a receiver's does.
+		// The method's module does not define the class, but a receiver's module does.
 		m.own = r.classes[m.Class]
 	}
 	m.last, m.distance = k, unrelated
@@ -284,7 +285,7 @@ func (r *Receivers) distance(k *class, m *methodClass, pid uint32) int {
 	return m.distance
 }
 
-// space is what a process has mapped, or had when it was looked at last.
+// space returns the mappings of a process, cached or reread.
 func (r *Receivers) space(pid uint32) *space {
 	sp := r.spaces[pid]
 	if sp == nil {
@@ -298,10 +299,10 @@ func (r *Receivers) space(pid uint32) *space {
 	return sp
 }
 
-// read reads the mappings; those of a process that has ended remain.
+// read reads the mappings; those of a process that has ended are kept.
 func (sp *space) read(pid uint32) {
-	// The cost is processor time: on a busy machine the time until the file is read
-	// says nothing about it, and libraries that are loaded would be missed.
+	// The cost is measured in processor time: on a busy machine the elapsed time of
+	// the read is no measure of it, and newly loaded libraries would be missed.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	began, used := time.Now(), clock.Thread()
@@ -317,8 +318,9 @@ func (sp *space) read(pid uint32) {
 	}
 }
 
-// elsewhere is the module that a process has mapped at an address, and that
-// address as the module numbers it. found: it is mapped, be it of no file.
+// elsewhere returns the module that a process has mapped at an address, and that
+// address in the module's numbering. found reports whether the address is mapped, even
+// if by no file.
 func (r *Receivers) elsewhere(sp *space, pid uint32, addr uint64) (m *objectModule, at uint64, found bool) {
 	i, _ := slices.BinarySearchFunc(sp.mappings, addr, func(mp process.Mapping, addr uint64) int {
 		if mp.End <= addr {
@@ -329,7 +331,7 @@ func (r *Receivers) elsewhere(sp *space, pid uint32, addr uint64) (m *objectModu
 	if i == len(sp.mappings) || sp.mappings[i].Start > addr {
 		return nil, 0, false
 	}
-	// What a file leaves to be zero lies behind what it has.
+	// The zero-initialised data of a file lies behind its mapped contents.
 	for i > 0 && sp.mappings[i].Inode == 0 && sp.mappings[i-1].End == sp.mappings[i].Start {
 		i--
 	}
@@ -337,8 +339,8 @@ func (r *Receivers) elsewhere(sp *space, pid uint32, addr uint64) (m *objectModu
 	if mp.Inode == 0 {
 		return nil, 0, true
 	}
-	// The module begins with its headers. (A page of the file may be mapped more
-	// than once: that of the border between two segments.)
+	// The module begins with its headers. (A page of the file may be mapped more than
+	// once: the page at the border between two segments.)
 	for ; i >= 0; i-- {
 		first := sp.mappings[i]
 		if first.Inode != mp.Inode || first.Dev != mp.Dev || first.Offset != 0 {
@@ -352,7 +354,7 @@ func (r *Receivers) elsewhere(sp *space, pid uint32, addr uint64) (m *objectModu
 	return m, at, true
 }
 
-// file is the module of a mapping, nil if it cannot be read.
+// file returns the module of a mapping, nil if it cannot be read.
 func (r *Receivers) file(mp process.Mapping, pid uint32) *objectModule {
 	id := process.FileID{Dev: mp.Dev, Inode: mp.Inode}
 	m, ok := r.files[id]
@@ -375,8 +377,8 @@ func (r *Receivers) file(mp process.Mapping, pid uint32) *objectModule {
 	return m
 }
 
-// distanceTo is by how many steps from class to base k leads to base, by the
-// shortest way; unrelated if it does not.
+// distanceTo returns the length of the shortest path from class to base that leads
+// from k to base; unrelated if there is none.
 func (k *class) distanceTo(base *class) int {
 	if k == base {
 		return 0
@@ -399,8 +401,8 @@ func (k *class) distanceTo(base *class) int {
 	return best
 }
 
-// lineageOf says what a class derives from, as [plan.Lineage] has it. Of what was
-// not there when it was asked first nothing is said.
+// lineageOf returns the base classes in the form of [plan.Lineage]. Bases that become
+// known after the first request are not included.
 func (k *class) lineageOf() string {
 	if k.lineage == "" {
 		l := plan.Lineage{}
@@ -422,7 +424,8 @@ func (k *class) lineageOf() string {
 	return k.lineage
 }
 
-// SetReceivers notes what is constant of the functions with probes. Called as name is.
+// SetReceivers records the columns that are constant per probed function. The rules of
+// Name apply.
 func (s *Subscription) SetReceivers(r *Receivers) {
 	if s.receivers = r; r == nil {
 		return
@@ -440,7 +443,7 @@ func (s *Subscription) SetReceivers(r *Receivers) {
 
 var noMethod about
 
-// about is what is constant of the event's function: nothing of a gap's.
+// about returns the constants of the event's function; the zero value for a gap.
 func (e *event) about() *about {
 	if e.kind == gapInitial {
 		return &noMethod
@@ -448,7 +451,7 @@ func (e *event) about() *about {
 	return &e.of.methods[e.function]
 }
 
-// className is the name of the object's class; false if that is not known.
+// className returns the name of the object's class; false if it is unknown.
 func (o *received) className() (string, bool) {
 	if o.class == nil {
 		return "", false
@@ -456,7 +459,7 @@ func (o *received) className() (string, bool) {
 	return o.class.name, true
 }
 
-// lineage is what the object's class derives from; false if that is not known.
+// lineage returns the bases of the object's class; false if it is unknown.
 func (o *received) lineage() (string, bool) {
 	if o.class == nil {
 		return "", false
@@ -464,7 +467,7 @@ func (o *received) lineage() (string, bool) {
 	return o.class.lineageOf(), true
 }
 
-// lineage is the class_lineage of function f, false if its class is not known.
+// lineage returns the class_lineage of function f, false if its class is unknown.
 func (r *Receivers) lineage(f int) (string, bool) {
 	if r == nil || r.methods[f].own == nil {
 		return "", false

@@ -2,19 +2,19 @@ package decode
 
 import "endoscope/probes/uprobe/calls"
 
-// Events of a thread's sequence of calls, or a goroutine's: the stream
-// function_call.
+// Names of the events of the stream function_call: the sequence of calls of a thread
+// or goroutine.
 const (
 	EventEnter  = "ENTER"
 	EventLeave  = "LEAVE"
 	EventUnwind = "UNWIND" // the call was abandoned: longjmp, an exception, exec, the end of its thread
 	EventGap    = "GAP"    // events are missing before the next one
-	eventOver   = "OVER"   // with frames: a call has returned that had begun before its probe was there
+	eventOver   = "OVER"   // only with frames: a call returned that began before its probe was attached
 
 	gapInitial = 'G'
 )
 
-// nameEvents notes the codes of the events' names.
+// nameEvents assigns dictionary codes to the events' names.
 func (s *Subscription) nameEvents() {
 	for i, col := range s.cols {
 		if col != calls.ColEvent {

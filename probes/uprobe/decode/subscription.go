@@ -15,53 +15,53 @@ import (
 	"endoscope/probes/uprobe/program"
 )
 
-// about is what the columns of methods say of a function.
+// about holds the columns of methods that are constant per function.
 type about struct {
-	lineage uint32 // code
-	known   bool   // the lineage
+	lineage uint32 // dictionary code
+	known   bool   // whether the lineage is known
 	size    int64
 	native  bool
 }
 
-// codes are a label in the dictionaries of a subscription's columns.
+// codes are a label's codes in the dictionaries of a subscription's columns.
 type codes struct{ function, class, module, exe uint32 }
 
-// Subscription makes rows of one query's events. The reader owns it from
-// subscribe to unsubscribe; before and after, its source does.
+// Subscription makes rows of one query's events. The reader owns it from Subscribe to
+// Unsubscribe; before and after, its source owns it.
 type Subscription struct {
 	Sink         probes.Sink
 	cols         []calls.Column
 	options      uint32
 	offset       int64 // from the boot clock to the epoch
-	Lateness     int64 // how far watermarks stay behind the clock, ns
+	Lateness     int64 // how far watermarks lag behind the clock, ns
 	Executables  *Names
 	Containers   *Names // containers
 	Installation *program.Installation
 
 	labels []codes // by function
-	// receivers is nil where nothing is asked of objects and methods; then there
-	// are no methods.
+	// receivers is nil where no column of objects or methods is requested; then
+	// methods is empty.
 	receivers *Receivers
 	methods   []about         // by function with a probe
 	Shares    [][]calls.Share // by function with a probe; nil where nothing is inferred
 	events    [256]uint32     // codes of names of events, by initial
-	// Stacks is nil where no callers are asked for; torn counts stacks that are not
-	// whole, by why.
+	// Stacks is nil where no callers are requested; torn counts incomplete stacks by
+	// cause.
 	Stacks *stack.Stacks
 	torn   map[string]uint64
 	rows   *rows.Writer[event]
-	event  event // that is being read
+	event  event // the event being decoded
 
-	// shared is the sink, if that wants to know when the rows' calls began.
+	// shared is the sink, if it needs to know when the rows' calls began.
 	shared probes.SharedSink
-	Java   *methods // nil: of functions that were known beforehand
-	begun  []int64  // of the rows not pushed yet, ns since the epoch
+	Java   *methods // nil: the functions were known beforehand
+	begun  []int64  // when the calls of the rows not pushed yet began, ns since the epoch
 
 	percpu    []bpf.FunctionCounters
-	told      bpf.FunctionCounters // to the sink
+	told      bpf.FunctionCounters // the counts last reported to the sink
 	divisions divisions
 	mark      int64 // last watermark sent
-	Bound     int64 // boot time from which aggregates are still to be given
+	Bound     int64 // boot time from which aggregates are not yet delivered
 }
 
 func NewSubscription(s []types.Type, w calls.Request, sink probes.Sink, offset int64, exes *Names, in *program.Installation) *Subscription {
@@ -75,8 +75,8 @@ func NewSubscription(s []types.Type, w calls.Request, sink probes.Sink, offset i
 	return sub
 }
 
-// Name gives function id its label. Called before the subscription is the
-// reader's: dictionaries have one writer at a time.
+// Name assigns function id its label. It must be called before the reader owns the
+// subscription: a dictionary has one writer at a time.
 func (s *Subscription) Name(id uint32, l calls.Label) {
 	for uint32(len(s.labels)) <= id {
 		s.labels = append(s.labels, codes{})
@@ -97,7 +97,7 @@ func (s *Subscription) Name(id uint32, l calls.Label) {
 	s.labels[id] = c
 }
 
-// add makes the event a row, and as many of the functions whose calls follow.
+// add makes a row of the event, and a row for each call inferred from it.
 func (s *Subscription) add(e *event) {
 	if s.Java != nil && !s.Java.tells(e, len(s.labels)) {
 		return
@@ -113,10 +113,10 @@ func (s *Subscription) add(e *event) {
 	}
 }
 
-// row makes a row of the event, as one of the function that l names.
+// row makes a row of the event, with the function of label l.
 func (s *Subscription) row(e *event, l *codes) {
 	e.of, e.label, e.named = s, *l, s.events[e.kind]
-	if e.kind == gapInitial { // it is the thread's
+	if e.kind == gapInitial { // a gap belongs to the thread, not to a function
 		e.label = codes{function: rows.Null, class: rows.Null, module: rows.Null, exe: l.exe}
 		e.object = received{}
 	} else if s.options&abi.SendReceiver != 0 {
@@ -128,10 +128,10 @@ func (s *Subscription) row(e *event, l *codes) {
 	s.rows.Add(e)
 }
 
-// Flush gives the rows collected so far to the sink.
+// Flush passes the rows collected so far to the sink.
 func (s *Subscription) Flush() { s.rows.Flush() }
 
-// push gives the sink a batch of rows.
+// push passes a batch of rows to the sink.
 func (s *Subscription) push(b *batch.Batch) {
 	if s.shared == nil {
 		s.Sink.Push(b)
@@ -141,8 +141,7 @@ func (s *Subscription) push(b *batch.Batch) {
 	s.begun = s.begun[:0]
 }
 
-// recode codes what is coded once for each function again, when a column has a new
-// dictionary.
+// recode renews the codes stored per function when a column has a new dictionary.
 func (s *Subscription) recode(i int, old, now *batch.Dict) {
 	if s.cols[i] == calls.ColExe {
 		for l := range s.labels {
@@ -159,8 +158,7 @@ func (s *Subscription) watermark(t int64) {
 	}
 }
 
-// Give gives partial rows to the sink; those to come are of the boot time bound
-// or later.
+// Give passes partial rows to the sink; later rows have the boot time bound or later.
 func (s *Subscription) Give(rows []*batch.Batch, bound int64) {
 	for _, b := range rows {
 		s.Sink.Partial(b)
@@ -168,7 +166,7 @@ func (s *Subscription) Give(rows []*batch.Batch, bound int64) {
 	s.Bound = bound
 }
 
-// Account tells the sink of calls that gave no row and were not told of yet.
+// Account reports to the sink the calls that produced no row and are not reported yet.
 func (s *Subscription) Account() {
 	c, err := s.Installation.Counters(&s.percpu)
 	if err != nil {
@@ -210,7 +208,7 @@ func (s *Subscription) Account() {
 	s.reportIncomplete()
 }
 
-// report accounts for the calls that gave no row, at the end.
+// report accounts for the calls that produced no row, at the end.
 func (s *Subscription) report() {
 	s.Account()
 	if n := s.Between(0, 0); n > 0 {
@@ -218,8 +216,8 @@ func (s *Subscription) report() {
 	}
 }
 
-// CloseStacks lets go of what stacks are made with, when the reader has none of s's
-// events any more.
+// CloseStacks releases the unwinder's modules. The reader must hold no events of s any
+// more.
 func (s *Subscription) CloseStacks() {
 	if s != nil && s.Stacks != nil {
 		s.Stacks.Close()
@@ -227,7 +225,7 @@ func (s *Subscription) CloseStacks() {
 	}
 }
 
-// reportIncomplete tells the sink of stacks that are not whole.
+// reportIncomplete reports incomplete stacks to the sink.
 func (s *Subscription) reportIncomplete() {
 	var causes []string
 	for why := range s.torn {

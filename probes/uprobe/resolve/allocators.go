@@ -10,10 +10,10 @@ import (
 	"endoscope/probes/uprobe/selection"
 )
 
-// allocatorTrap reports whether the return of an allocator's function may be
-// trapped. Nothing is thrown or unwound through those of C, nor through operators
-// that release: they call nobody back, and are no cancellation points. reason
-// says why not.
+// allocatorTrap reports whether the return of an allocator's function may be trapped.
+// Nothing is thrown or unwound through the functions of C, nor through operators that
+// release memory: they run no callbacks and are no cancellation points. reason says
+// why a trap is unsafe.
 func allocatorTrap(sym *elf.Module, i int) (safe bool, reason string) {
 	f := sym.Function(i)
 	if selection.IsOperator(&f) && !selection.Allocator(&f).Releases() {
@@ -22,9 +22,10 @@ func allocatorTrap(sym *elf.Module, i int) (safe bool, reason string) {
 	return codesite.In(sym).ReturnTrapOfNoexcept(i)
 }
 
-// allocatorExits are the exits of a function that allocates, with those of the
-// functions that it goes on as: they return the address. A call that goes on as
-// another allocator's is one of that: nothing is returned at such an exit. reason says why the exits are not known.
+// allocatorExits returns the exits of a function that allocates, and the exits of the
+// functions that it tail-calls: they return the address. A tail call to another
+// allocator's function counts as a call of that function: nothing is returned at such
+// an exit. reason says why the exits are unknown.
 func (r *resolver) allocatorExits(sym *elf.Module, i int, exits []codesite.Site) (all []codesite.Site, reason string) {
 	f := sym.Function(i)
 	a := selection.Allocator(&f)
@@ -62,10 +63,10 @@ func (r *resolver) allocatorExits(sym *elf.Module, i int, exits []codesite.Site)
 	return all, ""
 }
 
-// maxTails bounds how many functions one goes on as.
+// maxTails bounds the number of functions followed through tail calls.
 const maxTails = 8
 
-// noAllocator is the refusal where no module has an allocator.
+// noAllocator returns the error for modules without an allocator.
 func (r *resolver) noAllocator(opened []*elf.Module) *plan.Error {
 	e := plan.Errorf(r.spec.Start, r.spec.Stop, "no functions that %s are known in %s", map[string]string{catalog.Allocation: "allocate memory", catalog.Deallocation: "release memory"}[r.spec.Stream], r.where())
 	if r.spec.Stream == catalog.Deallocation && slices.ContainsFunc(opened, func(m *elf.Module) bool { return m.HasGo() }) {

@@ -14,18 +14,18 @@ import (
 	"endoscope/probes/uprobe/selection"
 )
 
-// decision is how a function is observed, or why it is not.
+// decision says how a function is observed, or why it is not.
 type decision struct {
 	want     calls.Function // without its module and scope
 	skipped  string
-	noReturn bool // it is only the return that cannot be observed
+	noReturn bool // only the return cannot be observed
 }
 
-// decideBlock is how many functions a worker takes at a time.
+// decideBlock is the number of functions that a worker takes at a time.
 const decideBlock = 64
 
-// decide looks at the code of the functions chosen. That is what a query of
-// thousands of functions waits for most, so all processors do it.
+// decide analyses the code of the chosen functions. This is the longest step of a
+// query on thousands of functions, so it uses all processors.
 func (r *resolver) decide(sym *elf.Module, chosen []selection.Choice) []decision {
 	out := make([]decision, len(chosen))
 	blocks := (len(chosen) + decideBlock - 1) / decideBlock
@@ -71,8 +71,8 @@ func (r *resolver) decideOne(sym *elf.Module, c selection.Choice) decision {
 	if reason != "" {
 		return decision{skipped: reason, noReturn: true}
 	}
-	// What the query does not read may be changed before the probe is hit, which
-	// gives more functions an instruction that is cheap to probe.
+	// Registers that the query does not read may have changed by the time the probe is
+	// hit, so more functions have an instruction that is cheap to probe.
 	need := codesite.Need{Args: calls.ReadsArgs(r.spec.Out) || selection.OfMemory(r.spec), Return: how == calls.Trapped, Entry: r.spec.Settings.PlainEntries, Prices: r.costs.Sites()}
 	site, err := codesite.In(sym).EntrySiteFor(c.Index, need)
 	addr, offset := sym.Entry(c.Index)
@@ -90,8 +90,8 @@ func (r *resolver) decideOne(sym *elf.Module, c selection.Choice) decision {
 	return decision{want: w}
 }
 
-// valuesOfFunction says how a query's values are read of one function, which is probed at
-// site.
+// valuesOfFunction returns how a query's values are read in one function, which is
+// probed at site.
 func (r *resolver) valuesOfFunction(sym *elf.Module, c selection.Choice, site codesite.Site) []calls.FunctionValue {
 	if !calls.AnyValue(r.values) {
 		return nil

@@ -1,9 +1,9 @@
-// Package resolve decides what is probed for a query on this machine: of the functions
-// selected which can be, at which instructions, how their returns are observed, and
-// which need no probe because their calls follow from those of others. What cannot be
-// probed it refuses or leaves out, by name.
+// Package resolve decides what is probed for a query on this machine: which of the
+// selected functions can be probed, at which instructions, how their returns are
+// observed, and which functions need no probe because their calls follow from the
+// calls of others. Functions that cannot be probed are rejected or left out, by name.
 //
-// What it returns belongs to its caller; it has no locks.
+// Its results belong to the caller; it has no locks.
 //
 // It must not attach anything, and must not know the programs and maps of a query in
 // the kernel.

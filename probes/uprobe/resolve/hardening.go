@@ -9,22 +9,23 @@ import (
 	"endoscope/probes/uprobe/selection"
 )
 
-// Why processes that protect themselves have no return traps.
+// Reasons why processes with security hardening cannot have return traps.
 const (
 	trapFiltered = "a seccomp filter of the process would kill it for the system call by which Linux 6.11 to 6.13 returns from a trap"
 	trapShadowed = "the process has a shadow stack, which return traps break before Linux 6.11"
 )
 
-// hardened says why the processes that use a module may not have return traps on
-// this kernel, because of how they protect themselves.
+// hardened returns why the processes that use a module cannot have return traps on
+// this kernel, because of their security hardening; "" if they can.
 //
 //   - Since Linux 6.11 calls return through a trampoline that makes a system
-//     call (uretprobe, arch/x86/kernel/uprobes.c), which filters did not know
-//     before 6.14 let it pass (kernel/seccomp.c). Containers and services have such filters.
-//   - Shadow stacks (CONFIG_X86_USER_SHADOW_STACK, Linux 6.6) were not told of
-//     the replaced return address before 6.11.
+//     call (uretprobe, arch/x86/kernel/uprobes.c). Before 6.14 a seccomp filter that
+//     does not know the call rejects it (kernel/seccomp.c). Containers and services
+//     have such filters.
+//   - Shadow stacks (CONFIG_X86_USER_SHADOW_STACK, Linux 6.6) were not updated
+//     with the replaced return address before 6.11.
 //
-// Of programs that start later nothing is known.
+// Programs that start later cannot be checked.
 func (r *resolver) hardened(m *selection.Module) string {
 	if r.returnsHarmed == nil {
 		return ""
@@ -41,8 +42,8 @@ func (r *resolver) hardened(m *selection.Module) string {
 	return ""
 }
 
-// harmedByTraps chooses what to look for in the status of processes, nil if this
-// kernel's traps harm none.
+// harmedByTraps returns a function that tests the status of a process, nil if this
+// kernel's traps harm no process.
 func harmedByTraps(atLeast func(version string) bool) func(status string) string {
 	switch {
 	case atLeast("6.14") || !atLeast("6.6"):
@@ -63,7 +64,7 @@ func harmedByTraps(atLeast func(version string) bool) func(status string) string
 	}
 }
 
-// statusField is the value of a line of /proc/PID/status, "" if it has none.
+// statusField returns the value of a line of /proc/PID/status, "" if it has none.
 func statusField(status, name string) string {
 	for line := range strings.Lines(status) {
 		if key, value, ok := strings.Cut(line, ":"); ok && key == name {

@@ -8,8 +8,8 @@ import (
 	"endoscope/probes/uprobe/attach"
 )
 
-// TestHarmedByTraps has what each kernel's return traps do to processes that
-// protect themselves.
+// TestHarmedByTraps lists the effect of each kernel's return traps on processes with
+// security hardening.
 func TestHarmedByTraps(t *testing.T) {
 	const (
 		plain    = "Name:\tredis\nSeccomp:\t0\nSeccomp_filters:\t0\nx86_Thread_features:\t\nx86_Thread_features_locked:\t\n"

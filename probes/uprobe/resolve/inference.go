@@ -11,13 +11,14 @@ import (
 	"endoscope/probes/uprobe/selection"
 )
 
-// sameInCaller are columns that a call has in common with the call in which it
-// is made.
+// sameInCaller are the columns that have the same value in a call and in the call that
+// makes it.
 var sameInCaller = []calls.Column{calls.ColPID, calls.ColTID, calls.ColProcess, calls.ColThread, calls.ColExe}
 
-// infers reports whether only numbers of calls are asked, so that some may
-// follow from others: groups by function, and by what caller and called have in
-// common. Where time matters, it must not to the few instructions between them.
+// infers reports whether the query reads only numbers of calls, so that some can be
+// inferred from others: it groups by function and by columns that caller and callee
+// have in common. A query that depends on time must tolerate the few instructions
+// between the two entries.
 func infers(spec *plan.Acquire) bool {
 	p := spec.Partial
 	if spec.Stream != catalog.FunctionStart || p == nil || spec.Settings.NoKernel || spec.Settings.AllProbed {
@@ -49,33 +50,33 @@ func infers(spec *plan.Acquire) bool {
 	return byFunction && only(spec.Filter)
 }
 
-// textPerFunction is how much code may be read for each function selected, to
-// save some of their probes. To read it takes about 0.4 ms.
+// textPerFunction bounds the code read per selected function to save probes. Reading
+// this much takes about 0.4 ms.
 const textPerFunction = 64 << 10
 
-// maxSummands and maxTimes bound what a count is inferred from.
+// maxSummands and maxTimes bound the sum from which a count is inferred.
 const maxSummands, maxTimes = 64, 64
 
-// inference finds the functions, of those selected, that need no probe.
+// inference finds the selected functions that need no probe.
 type inference struct {
 	sym    *elf.Module
 	texts  []*text
-	usable map[int]int   // by number in the module: among those selected
+	usable map[int]int   // by number in the module: the index in the selection
 	sums   map[int][]sum // nil: neither probed nor inferred
 	probed map[int]bool  // of usable
 }
 
-// sum is a summand in terms of the selection.
+// sum is a summand; selected is an index in the selection.
 type sum struct{ selected, times int }
 
-// worthInferring reports whether some functions may be saved, and not too dearly.
+// worthInferring reports whether some functions may be saved, at an acceptable cost.
 func worthInferring(sym *elf.Module, chosen []selection.Choice) bool {
 	return len(chosen) > 1 && codesite.In(sym).TextBytes() <= uint64(len(chosen))*textPerFunction &&
 		slices.ContainsFunc(chosen, func(c selection.Choice) bool { return !codesite.In(sym).IsExported(c.Index) })
 }
 
-// infer returns, by selected function, from which others its calls follow; nil
-// for those that are to be probed. usable are those that can be.
+// infer returns, by selected function, the functions from which its calls follow; nil
+// for functions to be probed. usable marks the functions that can be probed.
 func infer(sym *elf.Module, texts []*text, chosen []selection.Choice, usable []bool) [][]sum {
 	out := make([][]sum, len(chosen))
 	if !worthInferring(sym, chosen) {
@@ -98,8 +99,8 @@ func infer(sym *elf.Module, texts []*text, chosen []selection.Choice, usable []b
 	return out
 }
 
-// of is function i in terms of functions that are probed, itself perhaps; nil if
-// it is not known.
+// of expresses the calls of function i by functions that are probed, possibly i
+// itself; nil if they are unknown.
 func (in *inference) of(i int) []sum {
 	if s, ok := in.sums[i]; ok {
 		return s
@@ -107,7 +108,8 @@ func (in *inference) of(i int) []sum {
 	k, usable := in.usable[i]
 	in.sums[i] = nil
 	if usable {
-		// Also where it is asked for itself, in code that calls itself for ever.
+		// This also applies when a function that calls itself without end reaches
+		// itself.
 		in.sums[i], in.probed[i] = []sum{{k, 1}}, true
 	}
 	if s := in.follow(i); s != nil {
@@ -116,7 +118,7 @@ func (in *inference) of(i int) []sum {
 	return in.sums[i]
 }
 
-// follow adds up what brings calls of function i; nil if that is not known.
+// follow sums the sources of the calls of function i; nil if they are unknown.
 func (in *inference) follow(i int) (total []sum) {
 	for _, f := range codesite.In(in.sym).CallSources(i) {
 		from := in.of(f.From)
@@ -138,8 +140,8 @@ func (in *inference) follow(i int) (total []sum) {
 	return total
 }
 
-// unchanged reports whether all processes run the code that says where calls
-// come from as the file has it.
+// unchanged reports whether all processes run the calling code as the file contains
+// it.
 func (in *inference) unchanged(f codesite.CallSource) bool {
 	_, entry := in.sym.Entry(f.From)
 	last := codesite.Site{Offset: entry + f.Through - 1, Bytes: make([]byte, 1)}

@@ -16,27 +16,27 @@ import (
 	"endoscope/probes/usdt"
 )
 
-// Methods of Java are functions where a machine passes HotSpot's own probes at
-// each call. Which there are shows as they are called: the programs give each a
-// number and say what it is called (java.h), the reader tests whether it is
-// selected, and the programs leave alone those that are not.
+// Methods of Java are functions where a machine passes HotSpot's own probes at each
+// call. The methods become known as they are called: the programs assign a number to
+// each and report its name (java.h), the reader tests whether it is selected, and the
+// programs ignore those that are not.
 
-// hotspot are the probes of calls; their arguments are the thread, and the class,
-// the method and its signature, each by address and length.
+// hotspot are the probes of calls. Their arguments are the thread, and the class, the
+// method and its signature, each by address and length.
 const (
 	hotspotEntry  = "usdt:hotspot:method__entry"
 	hotspotReturn = "usdt:hotspot:method__return"
 	hotspotArgs   = 7
 )
 
-// javaColumns are those that calls of methods have.
+// javaColumns are the columns available for calls of methods.
 var javaColumns = map[calls.Column]bool{
 	calls.ColTime: true, calls.ColPID: true, calls.ColTID: true, calls.ColProcess: true, calls.ColThread: true, calls.ColExe: true, calls.ColEvent: true,
 	calls.ColFunction: true, calls.ColClass: true, calls.ColModule: true, calls.ColStart: true, calls.ColDuration: true, calls.ColDepth: true, calls.ColContainer: true,
 }
 
-// Machines are the places of Java machines, of those that tell methods alone if
-// telling.
+// Machines returns the places of Java machines; if telling is set, only of those that
+// report methods.
 func Machines(running []process.Process, telling bool) (out []selection.Place) {
 	for _, p := range running {
 		mappings, _ := process.Modules(p.PID)
@@ -49,8 +49,8 @@ func Machines(running []process.Process, telling bool) (out []selection.Place) {
 	return out
 }
 
-// java adds the probes of calls of the machines that the target runs, and reports
-// whether there are any: then the selection, which speaks of no module, means
+// java adds the method probes of the machines that the target runs, and reports
+// whether there are any. If so, a selection without a condition on modules refers to
 // methods.
 func (r *resolver) java(set *selection.ModuleSet, running []process.Process) (bool, error) {
 	if r.sel.InModule != nil || r.sel.Marked {
@@ -99,7 +99,8 @@ func (r *resolver) java(set *selection.ModuleSet, running []process.Process) (bo
 	return true, nil
 }
 
-// silent says which machines of the target do not tell methods, where others do.
+// silent reports the machines of the target that do not report methods, where others
+// do.
 func (r *resolver) silent(running []process.Process, telling []selection.Place) {
 	var pids []string
 	for _, pl := range Machines(running, false) {
@@ -146,8 +147,7 @@ func (r *resolver) machine(m *selection.Module) error {
 	if len(exits) == 0 || len(entries) == 0 {
 		return plan.Errorf(r.spec.Start, r.spec.Stop, "the Java machine %s was built without probes of calls", m.Path)
 	}
-	// In the order in which they are attached: an entry that was noted finds its
-	// return.
+	// Probes are attached in this order: a recorded entry always has its return probe.
 	for _, p := range append(exits, entries...) {
 		how := calls.JavaEntry
 		if p.String() == hotspotReturn {
@@ -164,8 +164,8 @@ func (r *resolver) machine(m *selection.Module) error {
 	return nil
 }
 
-// refusesMethod says why the arguments of a probe of calls cannot be read; "":
-// they can.
+// refusesMethod returns why the arguments of a method probe cannot be read; "" if they
+// can.
 func refusesMethod(p *usdt.Probe) string {
 	if len(p.Args) < hotspotArgs {
 		return fmt.Sprintf("has %d arguments, not %d", len(p.Args), hotspotArgs)
@@ -178,7 +178,7 @@ func refusesMethod(p *usdt.Probe) string {
 	return ""
 }
 
-// IsJava reports whether the functions are methods that a machine tells.
+// IsJava reports whether the functions are methods reported by a Java machine.
 func (r *Resolution) IsJava() bool {
 	return len(r.Functions) > 0 && r.Functions[0].Returns >= calls.JavaEntry
 }

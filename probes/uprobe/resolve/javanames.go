@@ -9,9 +9,9 @@ import (
 	"endoscope/probes/uprobe/selection"
 )
 
-// unknownMethods looks for what is selected among the methods of the classes that
-// the machines have loaded. A name that none has is refused, or listed where others
-// have one; of a class that is not loaded yet, and of patterns, it is only said.
+// unknownMethods searches the methods of the loaded classes for the selected names. A
+// name found nowhere is an error, or is listed if other names were found. For classes
+// not loaded yet, and for patterns, there is only a notice.
 func (r *resolver) unknownMethods(machines []selection.Place) error {
 	if r.sel.Match == nil {
 		return nil
@@ -20,7 +20,7 @@ func (r *resolver) unknownMethods(machines []selection.Place) error {
 	for _, pl := range machines {
 		list, err := java.Loaded(pl.Process.PID, pl.Mapping)
 		if err != nil {
-			return nil // nothing is known of one: none can be said to be missing
+			return nil // the methods of one machine are unknown: no name can be reported as missing
 		}
 		loaded = append(loaded, list...)
 	}
@@ -82,9 +82,9 @@ func (r *resolver) unknownMethods(machines []selection.Place) error {
 	return e.WithHint("a method is called by its class, such as java.util.HashMap.get; SHOW FUNCTIONS LIKE '%%' lists what can be monitored")
 }
 
-// noneLoaded says so where no method that is known has been selected.
+// noneLoaded adds a remark if the selection matches no known method.
 func (r *resolver) noneLoaded(loaded []java.Method) {
-	module := "" // conditions on modules mean no methods
+	module := "" // a selection with conditions on modules selects no methods
 	for i := range loaded {
 		if _, ok := r.sel.Means(&loaded[i], module); ok {
 			return
@@ -93,8 +93,8 @@ func (r *resolver) noneLoaded(loaded []java.Method) {
 	r.remarks = append(r.remarks, fmt.Sprintf("no method of a class that is loaded satisfies %s: those of later ones are observed", r.spec.Select))
 }
 
-// classOf is the class in the name of a method, which may have its parameters or its
-// descriptor behind it; "": it names none.
+// classOf returns the class in a method's name, which may be followed by parameters or
+// a descriptor; "" if the name has no class.
 func classOf(name string) string {
 	plain, _, _ := strings.Cut(name, "(")
 	return plain[:max(strings.LastIndexByte(plain, '.'), 0)]

@@ -26,18 +26,18 @@ func (r *resolver) addLandmark(m *selection.Module, sym *elf.Module, i int, site
 	}
 }
 
-// goLandmarks are those of Go's runtime, by the function at whose entry they are.
+// goLandmarks are the landmarks of Go's runtime, by the function that is probed at its
+// entry.
 var goLandmarks = []struct{ function, program string }{
-	// A goroutine begins to end that is in the middle of calls: another will
-	// have its g.
+	// A goroutine ends in the middle of calls: another one will reuse its g.
 	{"runtime.Goexit", bpf.FunctionProgGoroutineEnd},
-	// It is called by a function with deferred calls that returns, or to which
-	// a panic that was recovered has led.
+	// It is called by a returning function with deferred calls, or by the function in
+	// which a panic was recovered.
 	{"runtime.deferreturn", bpf.FunctionProgFrameLanding},
 }
 
-// addLandmarks adds the landmarks of Go's runtime in a module, if it has wants
-// that need them.
+// addLandmarks adds the landmarks of Go's runtime in a module, if any of its functions
+// needs them.
 func (r *resolver) addLandmarks(m *selection.Module, sym *elf.Module, texts []*text) error {
 	if !calls.Nests(r.spec) || !slices.ContainsFunc(r.wants, func(w calls.Function) bool {
 		return w.Module == m && w.Returns == calls.AtExits && w.Flags&abi.GoRegisters != 0
@@ -45,7 +45,7 @@ func (r *resolver) addLandmarks(m *selection.Module, sym *elf.Module, texts []*t
 		return nil
 	}
 	for _, l := range goLandmarks {
-		for _, i := range sym.Find(l.function) { // not there if it is never called
+		for _, i := range sym.Find(l.function) { // absent if it is never called
 			site, err := landmarkSite(sym, i, texts)
 			if err != nil {
 				e := plan.Errorf(r.spec.Start, r.spec.Stop, "cannot tell how calls nest in %s: %s cannot be probed: %v", m.Name(), l.function, err)
@@ -60,10 +60,10 @@ func (r *resolver) addLandmarks(m *selection.Module, sym *elf.Module, texts []*t
 	return nil
 }
 
-// addJumps adds the landmarks of C, C++ and Rust, with the modules that have
-// them: the unwinder, and longjmp. Without one such calls are seen to be left by
-// others in their frames, which is what depth makes do with for longjmp: that is
-// rare, and would cost the many queries that have the column two probes more.
+// addJumps adds the landmarks of C, C++ and Rust: the unwinder and longjmp, with the
+// modules that contain them. Without a landmark, an abandoned call is detected when
+// another call uses its frame. depth relies on that for longjmp: longjmp is rare, and
+// its landmarks would add two probes to the many queries that read depth.
 func (r *resolver) addJumps(set *selection.ModuleSet, running []process.Process) error {
 	native := map[calls.Returns]bool{}
 	for _, w := range r.wants {
@@ -85,7 +85,7 @@ func (r *resolver) addJumps(set *selection.ModuleSet, running []process.Process)
 		libraries.Close()
 		return err
 	}
-	modules := slices.Clone(set.List) // of which some may be linked statically
+	modules := slices.Clone(set.List) // some of these may be linked statically
 	for _, m := range libraries.List {
 		if set.ByFile[m.ID] != nil {
 			m.File.Close()
@@ -109,11 +109,11 @@ func (r *resolver) addJumps(set *selection.ModuleSet, running []process.Process)
 	return nil
 }
 
-// longjmps are the C library's functions that go on where setjmp was called.
+// longjmps are the C library's functions that continue where setjmp was called.
 var longjmps = []string{"longjmp", "_longjmp", "siglongjmp", "__longjmp_chk"}
 
-// addJumpsOf adds the landmarks of a module. Traps are not set where exceptions
-// unwind.
+// addJumpsOf adds the landmarks of a module. traps says whether functions have return
+// traps; traps are not set where exceptions unwind.
 func (r *resolver) addJumpsOf(m *selection.Module, sym *elf.Module, traps bool) error {
 	type mark struct {
 		function int
@@ -156,7 +156,7 @@ func (r *resolver) addJumpsOf(m *selection.Module, sym *elf.Module, traps bool) 
 	return nil
 }
 
-// landmarkSite is where function i is probed, at its entry.
+// landmarkSite returns the site at which function i is probed at its entry.
 func landmarkSite(sym *elf.Module, i int, texts []*text) (codesite.Site, error) {
 	site, err := codesite.In(sym).EntrySiteFor(i, codesite.Need{Args: true})
 	if err != nil {

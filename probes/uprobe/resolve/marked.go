@@ -14,15 +14,15 @@ import (
 	"endoscope/probes/usdt"
 )
 
-// Places that a program's author has marked (USDT, <sys/sdt.h>) are functions of
-// function_start that are called usdt:provider:name. They have arguments where
-// their notes say so, and no return.
+// Places marked by a program's author (USDT, <sys/sdt.h>) are functions of
+// function_start named usdt:provider:name. They have the arguments given in their ELF
+// notes, and no return.
 
 // marked adds the marked places of a module.
 func (r *resolver) marked(m *selection.Module) error {
 	list, err := usdt.Probes(m.File)
 	if err != nil || len(list) == 0 {
-		return nil // nothing is marked in it
+		return nil // the module has no marked places
 	}
 	texts, err := r.texts(m)
 	defer closeTexts(texts)
@@ -66,7 +66,7 @@ func (r *resolver) marked(m *selection.Module) error {
 	return nil
 }
 
-// refuseMarked is the refusal of a query that needs more than entries.
+// refuseMarked returns the error for a query that needs more than entries.
 func (r *resolver) refuseMarked(name string) error {
 	start, stop := r.at(name)
 	if r.spec.Stream == catalog.FunctionStart {
@@ -76,7 +76,7 @@ func (r *resolver) refuseMarked(name string) error {
 		WithHint("SELECT * FROM function_start WHERE function_name = '%s'", name)
 }
 
-// refusesMarked says why p is not probed; "": it is.
+// refusesMarked returns why p is not probed; "" if it is.
 func (r *resolver) refusesMarked(p *usdt.Probe, texts []*text) string {
 	if p.Refused != nil {
 		return p.Refused.Error()
@@ -99,12 +99,11 @@ func (r *resolver) refusesMarked(p *usdt.Probe, texts []*text) string {
 	return ""
 }
 
-// readsArg reports whether a query reads an argument, be it only in its
-// condition.
+// readsArg reports whether a query reads an argument, even if only in its condition.
 func readsArg(out types.Schema, i int) bool { return calls.Reads(out, calls.ColArg0+calls.Column(i)) }
 
-// Operands lists by want where its arguments are; nil where all are where the
-// calling convention puts them.
+// Operands returns by function where its arguments are; nil if all functions follow
+// the calling convention.
 func (r *Resolution) Operands() []bpf.FunctionOperands {
 	if !slices.ContainsFunc(r.Functions, func(w calls.Function) bool { return w.Marked != nil }) {
 		return nil
@@ -114,7 +113,7 @@ func (r *Resolution) Operands() []bpf.FunctionOperands {
 		if w.Marked != nil {
 			args := w.Marked.Args
 			if w.Returns >= calls.JavaEntry {
-				args = args[1:] // but for the thread
+				args = args[1:] // except the thread
 			}
 			out[i] = calls.OperandsOf(args)
 		}

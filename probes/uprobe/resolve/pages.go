@@ -2,16 +2,16 @@ package resolve
 
 import "io"
 
-// pageReader reads a file or a process' memory by whole pages and keeps what it
-// read last: the functions of a query lie close together, often several in a
-// page. It touches no page that is not asked for.
+// pageReader reads a file or a process's memory by whole pages and keeps the pages
+// read last: the functions of a query lie close together, often several in one page.
+// It reads only requested pages.
 type pageReader struct {
 	r    io.ReaderAt
-	at   int64 // where kept begins
+	at   int64 // offset of kept
 	kept []byte
 }
 
-// read fills b with what is at offset.
+// read fills b with the contents at offset.
 func (p *pageReader) read(b []byte, offset int64) error {
 	end := offset + int64(len(b))
 	if offset < p.at || end > p.at+int64(len(p.kept)) {

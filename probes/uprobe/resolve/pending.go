@@ -13,30 +13,31 @@ import (
 	"endoscope/probes/uprobe/selection"
 )
 
-// Pending says which modules a query waits for that are mapped while it runs.
+// Pending describes the modules that a query waits for, to probe them when they are
+// mapped.
 type Pending struct {
 	InModule func(name, class, module string) (bool, error)
-	Names    []string // the only ones that can come; nil: others can
+	Names    []string // the only modules that can follow; nil: any
 	Notices  []string
 }
 
-// NoModules is the refusal of a query none of whose modules is mapped.
+// NoModules is the error of a query none of whose modules is mapped.
 type NoModules struct {
 	why     *plan.Error
 	Sel     *selection.Selector
 	Running []process.Process
 }
 
-// NoFunction is the refusal of a query whose modules have no function that it means.
+// NoFunction is the error of a query whose modules contain no selected function.
 type NoFunction struct{ Why *plan.Error }
 
 func (e *NoModules) Error() string { return e.why.Error() }
 
 func (e *NoFunction) Error() string { return e.Why.Error() }
 
-// PendingModules is what a query over these processes waits for, nil if for nothing.
-// set has the modules that were found. Who may not observe everything is not told
-// what the machine's processes map.
+// PendingModules returns the modules that a query on these processes waits for, nil if
+// there are none. set holds the modules found. A user whose view is restricted is not
+// shown what the machine's processes map.
 func PendingModules(spec *plan.Acquire, sel *selection.Selector, running []process.Process, set *selection.ModuleSet) *Pending {
 	if sel.InModule == nil || calls.Nests(spec) && !extends(spec) || !spec.Target.Viewer.Everything() {
 		return nil
@@ -76,7 +77,7 @@ func PendingModules(spec *plan.Acquire, sel *selection.Selector, running []proce
 	return c
 }
 
-// notLoaded is the notice of a module that no process has.
+// notLoaded returns the notice for a module that no process has mapped.
 func notLoaded(name string, running []process.Process) string {
 	said := name + " is not loaded: its functions are monitored from when it is"
 	var names []string
@@ -94,9 +95,9 @@ func notLoaded(name string, running []process.Process) string {
 	return said
 }
 
-// staysLoaded reports whether every process has mapped the module, or will before
-// its first instruction, because its executable needs it: no other file takes its
-// place.
+// staysLoaded reports whether every process has mapped the module, or will do so
+// before its first instruction because its executable needs it: no other file can
+// replace it.
 func staysLoaded(name string, running []process.Process, set *selection.ModuleSet) bool {
 	for _, p := range running {
 		has := slices.ContainsFunc(set.List, func(m *selection.Module) bool {
@@ -110,8 +111,8 @@ func staysLoaded(name string, running []process.Process, set *selection.ModuleSe
 	return len(running) > 0 || slices.ContainsFunc(set.List, func(m *selection.Module) bool { return m.Name() == name })
 }
 
-// isNeeded reports whether a process' executable will not start without a library
-// of this name. The loader itself is named by the kernel's reading of it.
+// isNeeded reports whether a process's executable cannot start without a library of
+// this name. The loader is always needed: the kernel starts it from PT_INTERP.
 func isNeeded(p process.Process, name string) bool {
 	if filepath.Base(p.Exe) == name || strings.HasPrefix(name, "ld-linux") {
 		return true
@@ -122,12 +123,12 @@ func isNeeded(p process.Process, name string) bool {
 	}
 	defer f.Close()
 	if !process.SharesRoot(p.PID) {
-		return selection.NamesLibrary(f, name) // its libraries are not where ours are
+		return selection.NamesLibrary(f, name) // the process has its own root: its libraries lie elsewhere than ours
 	}
 	return slices.ContainsFunc(selection.Libraries(f, p.Exe), func(path string) bool { return filepath.Base(path) == name })
 }
 
-// text prints an expression, which may be nil.
+// TextOf formats an expression, which may be nil.
 func TextOf(e plan.Expr) string {
 	if e == nil {
 		return ""
@@ -135,8 +136,8 @@ func TextOf(e plan.Expr) string {
 	return fmt.Sprint(e)
 }
 
-// Refusal is what Prepare says: of the package's own errors what they say to the
-// user.
+// Refusal returns the error of Prepare; for the package's own error types, the error
+// shown to the user.
 func Refusal(err error) error {
 	switch e := err.(type) {
 	case *NoModules:
@@ -148,7 +149,8 @@ func Refusal(err error) error {
 }
 
 // extends reports whether functions can be added to the programs of a query that must
-// know how calls nest. Values and classes are read by rules that are in the programs.
+// know how calls nest. They cannot where the programs contain rules for reading values
+// or classes.
 func extends(spec *plan.Acquire) bool {
 	return !calls.AsksMethods(spec.Out) && !slices.ContainsFunc(calls.ValuesOf(spec), func(v *calls.Value) bool { return v != nil })
 }

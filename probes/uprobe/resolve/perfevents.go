@@ -13,23 +13,23 @@ import (
 )
 
 const (
-	// maxEvents bounds a query's perf events. The kernel detaches them one by
-	// one, also those of a process that was killed: what is beyond some minutes
-	// is better refused.
+	// maxEvents bounds a query's perf events. The kernel detaches them one by one,
+	// also those of a killed process. A query whose detaching would take minutes is
+	// rejected.
 	maxEvents = 1000
-	// detachEvent is what each takes: 0.08 to 0.11 s on Linux 6.18.
+	// detachEvent is the time to detach one: 0.08 to 0.11 s on Linux 6.18.
 	detachEvent = 100 * time.Millisecond
-	// sayDetach is from where on a user should know.
+	// sayDetach is the detach time from which the user is notified.
 	sayDetach = 2 * time.Second
-	// spareDescriptors are left for all else that the process opens.
+	// spareDescriptors are reserved for the other files of the process.
 	spareDescriptors = 64
 
 	HintDescriptors = "choose functions by name, or raise the limit (ulimit -n) for this process"
 )
 
-// CheckEvents refuses what would take too many perf events, each with a file
-// descriptor, and says where ending the query will take long. (The Go runtime
-// has raised the limit of descriptors as far as that goes.)
+// CheckEvents rejects a query that needs too many perf events, each with a file
+// descriptor, and returns a notice if ending the query will take long. (The Go runtime
+// has raised the soft limit of descriptors to the hard limit.)
 func CheckEvents(spec *plan.Acquire, links attach.Kind, wants []calls.Function) (notice string, err error) {
 	if links != attach.Perf {
 		return "", nil

@@ -21,25 +21,25 @@ import (
 	"endoscope/probes/uprobe/selection"
 )
 
-// Resolution is what Prepare found out.
+// Resolution is the result of Resolve.
 type Resolution struct {
 	Running []process.Process
 	Modules *selection.ModuleSet
-	// Selector is what the modules were chosen by.
+	// Selector chose the modules.
 	Selector  *selection.Selector
 	Functions []calls.Function
-	// Inferred have no probes, but what is counted at wants tells of them, too.
+	// Inferred functions have no probes; their counts follow from those of Functions.
 	Inferred  []calls.Inferred
 	Landmarks []calls.Landmark
-	Members   []bpf.FunctionTarget // processes, for wants whose programs look
-	Only      uint32               // by what these are known
-	Cgroups   uint32               // levels of those of the viewer
+	Members   []bpf.FunctionTarget // processes, for the functions whose programs check the process
+	Only      uint32               // the flags of the properties that identify Members
+	Cgroups   uint32               // levels of the viewer's cgroups
 	Costs     calls.Costs
 	Notices   []string
 	Slots     calls.GoSlots
 }
 
-// Probes is how many places are probed.
+// Probes returns the number of probed places.
 func (r *Resolution) Probes() (n int) {
 	for _, w := range r.Functions {
 		n += w.Probes()
@@ -47,7 +47,7 @@ func (r *Resolution) Probes() (n int) {
 	return n + len(r.Landmarks)
 }
 
-// ReturnKinds are the ways in which the functions' returns are observed.
+// ReturnKinds returns the ways in which the functions' returns are observed.
 func (r *Resolution) ReturnKinds() map[calls.Returns]bool {
 	how := map[calls.Returns]bool{}
 	for _, w := range r.Functions {
@@ -56,18 +56,18 @@ func (r *Resolution) ReturnKinds() map[calls.Returns]bool {
 	return how
 }
 
-// Knows reports whether p is one of the processes found, not one that was
-// given the pid of one.
+// Knows reports whether p is one of the processes found, and not a later process with
+// the same pid.
 func (r *Resolution) Knows(p process.Process) bool {
 	return slices.ContainsFunc(r.Running, func(q process.Process) bool {
 		return q.PID == p.PID && q.StartTime == p.StartTime
 	})
 }
 
-// Finder finds the modules whose functions a selection can mean.
+// Finder finds the modules whose functions a selection can match.
 type Finder func(plan.Target, []process.Process, *selection.Selector) (*selection.ModuleSet, error)
 
-// Resolve finds what spec means on this machine. It attaches nothing.
+// Resolve determines what spec refers to on this machine. It attaches nothing.
 func Resolve(spec *plan.Acquire, compile selection.Matcher, cache *elf.Cache, values []*calls.Value, links attach.Kind, returns bool, by plan.ReturnProbes, prices func() calls.Costs, find Finder) (*Resolution, error) {
 	if spec.Target.IsZero() {
 		return nil, plan.Errorf(spec.Start, spec.Stop, "%s needs a process", spec.Stream).
@@ -140,26 +140,27 @@ func Resolve(spec *plan.Acquire, compile selection.Matcher, cache *elf.Cache, va
 	return &Resolution{Running: running, Modules: set, Selector: sel, Functions: r.wants, Inferred: r.inferred, Landmarks: r.landmarks, Members: append(list, who...), Only: only, Cgroups: cgroups, Costs: r.costs, Notices: r.notices(), Slots: r.slots}, nil
 }
 
-// resolver is the state of one resolve.
+// resolver is the state of one call of Resolve.
 type resolver struct {
 	spec       *plan.Acquire
-	values     []*calls.Value   // by column; nil: it is none
-	signatures calls.Signatures // of the module looked at
+	values     []*calls.Value   // by column; nil: no value
+	signatures calls.Signatures // of the current module
 	sel        *selection.Selector
 	links      attach.Kind
-	prices     func() calls.Costs // asked for when there is something to be probed
+	prices     func() calls.Costs // called only if there is something to probe
 	costs      calls.Costs
-	returns    bool // are observed,
+	returns    bool // whether returns are observed,
 	returnsBy  plan.ReturnProbes
-	members    string // names the target's processes
+	members    string // key of the target's processes
 
 	cache   *elf.Cache
-	through string // of the module looked at: what unwound and hardened say
-	// returnsHarmed says of a process' status why traps would harm it; nil: no traps do.
+	through string // of the current module: the process or program named by unwound and hardened
+	// returnsHarmed returns, from a process's status, why traps would harm the
+	// process; nil: traps harm no process.
 	returnsHarmed func(status string) string
 
-	unwindingProcesses map[int]bool    // what hasUnwinder says
-	unwindingPrograms  map[string]bool // what willUnwind says
+	unwindingProcesses map[int]bool    // results of hasUnwinder
+	unwindingPrograms  map[string]bool // results of willUnwind
 
 	wants     []calls.Function
 	inferred  []calls.Inferred
@@ -168,11 +169,11 @@ type resolver struct {
 	skipped   []Skipped
 	remarks   []string
 	slots     calls.GoSlots
-	noReturn  int             // of skipped: it is only the return
-	found     map[string]bool // of sel.names: some module has it
+	noReturn  int             // of skipped: only the return cannot be observed
+	found     map[string]bool // of sel.Names: some module has it
 	looked    []string        // names of the modules searched
 	nearest   func(name string) []string
-	// markedNames are those of the marked places in the modules searched.
+	// markedNames are the names of the marked places in the modules searched.
 	markedNames []string
 }
 
@@ -215,8 +216,8 @@ func (r *resolver) resolve(set *selection.ModuleSet, cache *elf.Cache) error {
 	return nil
 }
 
-// noModules is the refusal where no module fits. The program's own file may be
-// called unlike the program.
+// noModules returns the error for a selection that matches no module. The file name of
+// a program may differ from the program's name.
 func (r *resolver) noModules(running []process.Process) *plan.Error {
 	e := plan.Errorf(r.spec.Start, r.spec.Stop, "no module of the target satisfies %s", r.spec.Select)
 	own := r.spec.Target.Exes
@@ -264,7 +265,7 @@ func (r *resolver) module(m *selection.Module, sym *elf.Module) error {
 	var proving sync.WaitGroup
 	defer proving.Wait()
 	if inferring && worthInferring(sym, chosen) {
-		proving.Go(codesite.In(sym).ProveCallSources) // much of which is for one processor
+		proving.Go(codesite.In(sym).ProveCallSources) // most of it runs on one processor
 	}
 	if slices.ContainsFunc(chosen, func(c selection.Choice) bool { return c.Lang == elf.Go }) {
 		r.slots.Note(sym.GoSlot())
@@ -290,8 +291,8 @@ func (r *resolver) module(m *selection.Module, sym *elf.Module) error {
 	return r.addLandmarks(m, sym, texts)
 }
 
-// texts opens the code of a module in the processes that have mapped it. It is to
-// be closed in any case.
+// texts opens the code of a module in the processes that have mapped it. The caller
+// must close the result, even on error.
 func (r *resolver) texts(m *selection.Module) ([]*text, error) {
 	var texts []*text
 	for _, pl := range m.Mapped {
@@ -313,12 +314,12 @@ func closeTexts(texts []*text) {
 	}
 }
 
-// add adds functions of a module in all their scopes: those with a sum as
-// inferred, and the others to be probed.
+// add adds functions of a module in all their scopes: those with a sum as inferred,
+// the others to be probed.
 func (r *resolver) add(m *selection.Module, sym *elf.Module, decided []decision, usable []bool, sums [][]sum) {
 	scopes := map[calls.Returns][]*selection.Scope{}
 	r.wants = slices.Grow(r.wants, len(decided))
-	first := make([]int, len(decided)) // of the wants of each
+	first := make([]int, len(decided)) // index of each function's first entry in r.wants
 	for k, d := range decided {
 		first[k] = len(r.wants)
 		if !usable[k] || sums[k] != nil {
@@ -351,9 +352,9 @@ func (r *resolver) add(m *selection.Module, sym *elf.Module, decided []decision,
 	}
 }
 
-// scopes are those in which a module's functions are probed: a scope for each
-// process of a target of pids, unless returns are trapped (see PIDScope), else
-// one that takes in what starts later.
+// scopes returns the scopes in which a module's functions are probed: one for each
+// process of a target of pids, unless returns are trapped (see PIDScope), else one
+// that includes processes started later.
 func (r *resolver) scopes(m *selection.Module, how calls.Returns) []*selection.Scope {
 	t := r.spec.Target
 	onlyPIDs := t.Viewer.Private() || len(t.Processes) == 0 && len(t.Exes) == 0
@@ -374,7 +375,8 @@ func (r *resolver) scopes(m *selection.Module, how calls.Returns) []*selection.S
 	case m.Exe:
 		s.Exe = m.Path
 		if len(t.PIDs) == 0 && len(t.Processes) == 0 {
-			// Whoever executes the file's own functions has it as executable.
+			// Every process that executes the file's own functions has it as its
+			// executable.
 			s.Flags, s.Key = 0, "all"
 		}
 	}
@@ -385,8 +387,8 @@ func (r *resolver) skip(name, format string, args ...any) {
 	r.skipped = append(r.skipped, Skipped{name, fmt.Sprintf(format, args...)})
 }
 
-// at is where the selection stands in the statement: a name where it names
-// one, else the stream.
+// at returns the position of the selection in the statement: that of the name if the
+// selection lists it, else that of the stream.
 func (r *resolver) at(name string) (start, stop int) {
 	for _, c := range r.sel.Names {
 		if (name == "" || c.V.S == name) && c.Stop > c.Start {
@@ -396,7 +398,7 @@ func (r *resolver) at(name string) (start, stop int) {
 	return r.spec.Start, r.spec.Stop
 }
 
-// where names the modules that were searched; several files may have one name.
+// where names the modules searched; several files may have the same name.
 func (r *resolver) where() string {
 	names := slices.Compact(slices.Sorted(slices.Values(r.looked)))
 	if len(names) > 3 {
@@ -405,7 +407,7 @@ func (r *resolver) where() string {
 	return strings.Join(names, ", ")
 }
 
-// noMatch is the refusal of a selection that means no function.
+// noMatch returns the error for a selection that matches no function.
 func (r *resolver) noMatch(opened []*elf.Module) *plan.Error {
 	where := r.where()
 	if selection.OfMemory(r.spec) && r.spec.Select == nil {
@@ -466,11 +468,12 @@ func (r *resolver) nearestOf(opened []*elf.Module, name string) []string {
 	return nearest(opened, name)
 }
 
-// strippedPrefix begins the names of functions that have lost theirs.
+// strippedPrefix begins the generated names of stripped functions.
 const strippedPrefix = "sub_"
 
-// nearest are the names of opened that may have been meant. Those made of the
-// addresses of stripped functions are only near to others of this kind.
+// nearest returns the names in opened that may have been intended. Names generated
+// from the addresses of stripped functions are compared only with names of the same
+// kind.
 func nearest(opened []*elf.Module, name string) []string {
 	var out []string
 	for _, m := range opened {
@@ -483,7 +486,7 @@ func nearest(opened []*elf.Module, name string) []string {
 	return out[:min(len(out), nearestNames)]
 }
 
-// noneLeft is the refusal where every selected function is skipped.
+// noneLeft returns the error for a selection all of whose functions are skipped.
 func (r *resolver) noneLeft() error {
 	first := r.skipped[0]
 	start, stop := r.at(first.Name)
@@ -509,7 +512,7 @@ func (r *resolver) noneLeft() error {
 	return e
 }
 
-// missing notes the names of a list that no module has, where others exist.
+// missing records the listed names that no module has, where other names were found.
 func (r *resolver) missing() {
 	for _, c := range r.sel.Names {
 		if r.found[c.V.S] {
@@ -533,7 +536,8 @@ func (r *resolver) notices() []string {
 	return append(out, steppedNotices(r.wants, r.costs)...)
 }
 
-// CountFunctions is how many functions are probed, in whichever processes.
+// CountFunctions returns the number of probed functions, each counted once over all
+// processes.
 func (r *Resolution) CountFunctions() int {
 	seen := map[functionAt]bool{}
 	for _, w := range r.Functions {
@@ -542,7 +546,7 @@ func (r *Resolution) CountFunctions() int {
 	return len(seen)
 }
 
-// functionAt identifies a function by where its file has it.
+// functionAt identifies a function by its file and its position there.
 type functionAt struct {
 	module *selection.Module
 	entry  uint64

@@ -11,8 +11,8 @@ import (
 	"endoscope/probes/uprobe/selection"
 )
 
-// returnsOf decides how the returns of function i of sym are observed, and where
-// if at exits; a reason says why they cannot be.
+// returnsOf decides how the returns of function i of sym are observed, and at which
+// exits, if at exits; reason says why they cannot be observed.
 func (r *resolver) returnsOf(sym *elf.Module, i int) (how calls.Returns, exits []codesite.Site, reason string) {
 	if !r.returns {
 		return calls.Unseen, nil, ""
@@ -56,8 +56,9 @@ func both(trap, exits string) string {
 	return trap + ", and " + exits
 }
 
-// mixed reports whether calls are wanted as they nest of which some returns are
-// trapped and some observed at exits: neither would know of the others.
+// mixed reports whether the query needs the nesting of calls while some returns are
+// trapped and some are observed at exits: the two methods do not see each other's
+// calls.
 func (r *resolver) mixed() bool {
 	how := map[calls.Returns]bool{}
 	for _, w := range r.wants {

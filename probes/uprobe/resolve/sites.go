@@ -11,7 +11,7 @@ import (
 	"endoscope/probes/uprobe/calls"
 )
 
-// Sites describes the wants, for EXPLAIN: entries, and exits where those are
+// Sites describes the functions for EXPLAIN: entries, and exits where those are
 // probed.
 func (r *Resolution) Sites(links attach.Kind, aggregated bool) []probes.Site {
 	out := make([]probes.Site, 0, len(r.Functions))
@@ -35,7 +35,7 @@ func (r *Resolution) Sites(links attach.Kind, aggregated bool) []probes.Site {
 	}
 	for i, l := range r.Landmarks {
 		if slices.ContainsFunc(r.Landmarks[:i], func(o calls.Landmark) bool { return o.Module == l.Module && o.Site.Offset == l.Site.Offset }) {
-			continue // of another scope
+			continue // the same site in another scope
 		}
 		s := probes.Site{
 			Provider: "uprobe", Function: l.Function, Module: l.Module.Name(),
@@ -47,7 +47,7 @@ func (r *Resolution) Sites(links attach.Kind, aggregated bool) []probes.Site {
 	return append(out, inferredSites(r.Inferred, r.Functions)...)
 }
 
-// SiteOf describes the entry of a want.
+// SiteOf describes the entry of a function.
 func (r *Resolution) SiteOf(w calls.Function, links attach.Kind, aggregated bool) probes.Site {
 	s := probes.Site{
 		Provider: "uprobe", Function: w.Label.Function, Module: w.Label.Module,
@@ -57,7 +57,7 @@ func (r *Resolution) SiteOf(w calls.Function, links attach.Kind, aggregated bool
 	return s
 }
 
-// KindOf is the probes.Site.Kind of a want.
+// KindOf returns the probes.Site.Kind of a function.
 func KindOf(w calls.Function, links attach.Kind) string {
 	switch w.Returns {
 	case calls.Trapped:
@@ -70,7 +70,7 @@ func KindOf(w calls.Function, links attach.Kind) string {
 	return kindEntry + suffix(links)
 }
 
-// suffix tells of links that are not the usual ones.
+// suffix names a kind of link other than the usual one.
 func suffix(links attach.Kind) string {
 	if links == attach.Perf {
 		return " (perf)"
@@ -78,17 +78,17 @@ func suffix(links attach.Kind) string {
 	return ""
 }
 
-// In probes.Site.Kind.
+// Values of probes.Site.Kind.
 const (
 	kindEntry = "entry"
-	KindExits = "entry+exits" // with how many
+	KindExits = "entry+exits" // followed by their number
 	KindExit  = "exit"
-	// KindLandmark is not of the functions that the query means.
+	// KindLandmark is the kind of sites outside the functions that the query selects.
 	KindLandmark = "calls left without returning"
 )
 
-// steppedNotices name the functions that have no instruction that is cheap to
-// probe, be it where they begin or where they return.
+// steppedNotices name the functions without an instruction that is cheap to probe, at
+// their beginning or at their returns.
 func steppedNotices(ws []calls.Function, c calls.Costs) (out []string) {
 	name := func(event string, dear func(calls.Function) bool) {
 		var names []string
@@ -115,7 +115,7 @@ func steppedNotices(ws []calls.Function, c calls.Costs) (out []string) {
 	return out
 }
 
-// inferredSites describes what has no probe, for EXPLAIN.
+// inferredSites describes the functions without a probe, for EXPLAIN.
 func inferredSites(list []calls.Inferred, ws []calls.Function) (out []probes.Site) {
 	for _, f := range list {
 		if f.Withdrawn {

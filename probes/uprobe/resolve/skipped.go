@@ -8,20 +8,21 @@ import (
 	"strings"
 )
 
-// Skipped is a selected function that is left alone. The reason is to be read
-// after "not monitored:".
+// Skipped is a selected function that is not probed. The reason is printed after "not
+// monitored:".
 type Skipped struct{ Name, Reason string }
 
 const (
-	MaxNamed   = 3 // functions that a notice names for a reason
-	maxReasons = 6 // that it gives
+	MaxNamed   = 3 // functions named per reason in a notice
+	maxReasons = 6 // reasons in a notice
 )
 
-// special is what differs between reasons that are the same: an instruction,
-// where it is, and what to probe instead.
+// special matches the parts in which reasons of the same kind differ: an instruction,
+// its place, and what to probe instead.
 var special = regexp.MustCompile("`[^`]*`|\\+[0-9]+|; probe .*")
 
-// likenessOf is what a reason has in common with those of other functions.
+// likenessOf returns the part that a reason has in common with those of other
+// functions.
 func likenessOf(reason string) string {
 	return special.ReplaceAllStringFunc(reason, func(s string) string {
 		if s[0] == ';' {
@@ -31,7 +32,7 @@ func likenessOf(reason string) string {
 	})
 }
 
-// NotMonitored is the notice of functions that are left alone.
+// NotMonitored returns the notice about functions that are not probed.
 func NotMonitored(list []Skipped) string {
 	noun := "functions are"
 	if len(list) == 1 {
@@ -40,8 +41,8 @@ func NotMonitored(list []Skipped) string {
 	return fmt.Sprintf("%d %s not monitored: %s", len(list), noun, listSkipped(list))
 }
 
-// listSkipped says why functions are left alone: each reason once, that of most
-// functions first, with the first few of their names and the number of the rest.
+// listSkipped lists the reasons why functions are not probed: each reason once, the
+// most frequent first, with the first names and the number of the rest.
 func listSkipped(list []Skipped) string {
 	type group struct {
 		reason string

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What is left out is told once for each reason, whatever its number.
+// A reason for skipping functions is printed once, however many functions it concerns.
 func TestNoticeOfManySkipped(t *testing.T) {
 	var list []Skipped
 	for _, name := range []string{"a1", "a2", "a3", "a4", "a5"} {

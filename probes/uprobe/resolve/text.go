@@ -14,23 +14,23 @@ import (
 	"endoscope/probes/uprobe/selection"
 )
 
-// breakpoint is what a uprobe puts in the place of an instruction's first byte.
+// breakpoint is the byte that a uprobe writes over an instruction's first byte.
 const breakpoint = 0xCC
 
-// callInsn is what Linux 6.18 puts in the place of a 5-byte nop.
+// callInsn is the opcode that Linux 6.18 writes over a 5-byte nop.
 const callInsn = 0xE8
 
 var nop5 = []byte{0x0f, 0x1f, 0x44, 0x00, 0x00}
 
-// text compares a process's code with the file it was mapped from. A probe
-// restores the file's bytes when it goes: in code that patched itself it would
-// run, or leave behind, what the program no longer means.
+// text compares a process's code with the file it was mapped from. Detaching a probe
+// restores the file's bytes: in code that patched itself, the probed instruction would
+// run, or be left behind, in a state that the program does not expect.
 type text struct {
 	memory *os.File   // /proc/PID/mem
-	code   pageReader // of it
+	code   pageReader // of memory
 	file   pageReader
 	name   string
-	parts  []*procfs.ProcMap // of the file, executable
+	parts  []*procfs.ProcMap // executable mappings of the file
 	got    []byte
 	want   []byte
 }
@@ -59,8 +59,8 @@ func openText(pl selection.Place, file *os.File) (*text, error) {
 
 func (t *text) close() { t.memory.Close() }
 
-// changed says why function i of sym cannot be probed as w says in one of the
-// processes whose texts are given; "": it can.
+// changed returns why function i of sym cannot be probed as w specifies in one of the
+// processes whose texts are passed; "" if it can.
 func changed(texts []*text, sym *elf.Module, i int, w calls.Function) string {
 	if len(texts) == 0 {
 		return ""
@@ -68,8 +68,8 @@ func changed(texts []*text, sym *elf.Module, i int, w calls.Function) string {
 	_, begin := sym.Entry(i)
 	sites := append([]codesite.Site{w.Site}, w.Exits...)
 	probed := offsetsOf(begin, sites)
-	// A function with exits is compared up to the last of them, for a jump that
-	// was put anywhere may leave it unseen; of a cold path, the site alone.
+	// A function with exits is compared up to the last of them, because a jump placed
+	// anywhere may make it leave unseen; of a cold path only the site is compared.
 	end := begin
 	ranges := [][2]uint64{{}}
 	for _, s := range sites {
@@ -95,7 +95,7 @@ func changed(texts []*text, sym *elf.Module, i int, w calls.Function) string {
 	return ""
 }
 
-// maxCompared is how many bytes of a function are compared.
+// maxCompared bounds the bytes of a function that are compared.
 const maxCompared = 1 << 20
 
 const differs = "the process has changed its code"
@@ -108,8 +108,8 @@ func offsetsOf(entry uint64, sites []codesite.Site) []uint64 {
 	return out
 }
 
-// otherSites are where queries that read something else probe function i: with
-// them the code looks changed, and is not.
+// otherSites returns the sites at which queries with other needs probe function i. The
+// code looks changed there although the program did not change it.
 func otherSites(sym *elf.Module, i int) (out []uint64) {
 	for _, need := range []codesite.Need{{}, {Args: true}, {Return: true}, {Args: true, Return: true}} {
 		if s, err := codesite.In(sym).EntrySiteFor(i, need); err == nil {
@@ -125,8 +125,8 @@ func otherSites(sym *elf.Module, i int) (out []uint64) {
 	return out
 }
 
-// check says why the code at file offsets [begin, end) cannot be probed; "": it
-// can. probed are file offsets at which there may be probes already.
+// check returns why the code at file offsets [begin, end) cannot be probed; "" if it
+// can. probed are file offsets at which there may already be probes.
 func (t *text) check(begin, end uint64, probed []uint64) string {
 	mapped := false
 	for _, m := range t.parts {
@@ -173,8 +173,9 @@ func (t *text) compare(addr, begin uint64, size int, probed []uint64) string {
 	return ""
 }
 
-// restore undoes in got, code that should be want, what a uprobe at offset at
-// has changed, ours or another tool's. Any other difference is the program's.
+// restore undoes in got, code that should equal want, the change that a uprobe at
+// offset at makes, ours or another tool's. Any other difference was made by the
+// program.
 func restore(got, want []byte, at int) {
 	switch {
 	case got[at] == breakpoint:

@@ -9,9 +9,9 @@ import (
 
 const PageSize = 4096
 
-// checkTextCopy refuses what would make the kernel copy more code than the
-// session allows: each page with a probe becomes private to each process that
-// has mapped it, and every fork and exec copies it anew.
+// checkTextCopy rejects a query that would make the kernel copy more code than the
+// session allows: each page with a probe becomes private to each process that has
+// mapped it, and every fork and exec copies it again.
 func checkTextCopy(spec *plan.Acquire, set *selection.ModuleSet, wants []calls.Function, landmarks []calls.Landmark) error {
 	limit := spec.Settings.MaxTextCopy
 	if limit <= 0 {
@@ -30,7 +30,7 @@ func checkTextCopy(spec *plan.Acquire, set *selection.ModuleSet, wants []calls.F
 	var bytes int64
 	processes := 0
 	for _, m := range set.List {
-		// A scope for each process repeats a module's sites; pages count once.
+		// Scopes per process repeat a module's sites; pages count once.
 		n := max(len(m.Mapped), 1)
 		bytes += int64(codesite.TextPages(sites[m])) * PageSize * int64(n)
 		processes = max(processes, n)

@@ -10,14 +10,14 @@ import (
 	"endoscope/probes/uprobe/selection"
 )
 
-// unwound says why calls of a library's functions may be left by unwinding
-// although nothing in its own code tells: an exception thrown in a callback
-// passes through the library of C that made the call. "": they may not, as far
-// as the processes tell that use it.
+// unwound returns why calls of a library's functions may be left by unwinding although
+// nothing in its own code shows it: an exception thrown in a callback passes through
+// the C library function that made the call. "" if no process that uses the library
+// indicates this.
 //
-// It is said of libraries alone. An executable of C that uses a library of C++
-// is common (PostgreSQL has one for its collations), and exceptions do not leave
-// such a library.
+// Only libraries are checked. A C executable that uses a C++ library is common
+// (PostgreSQL uses one for its collations), and exceptions do not leave such a
+// library.
 func (r *resolver) unwound(m *selection.Module) string {
 	if m.Exe {
 		return ""
@@ -38,8 +38,8 @@ func (r *resolver) unwound(m *selection.Module) string {
 	return ""
 }
 
-// hasUnwinder reports whether a process has loaded the run-time support of a
-// language with exceptions, or is a program of one.
+// hasUnwinder reports whether a process has loaded the run-time support of a language
+// with exceptions, or runs a program written in one.
 func (r *resolver) hasUnwinder(p process.Process) (has bool) {
 	if has, known := r.unwindingProcesses[p.PID]; known {
 		return has
@@ -54,7 +54,7 @@ func (r *resolver) hasUnwinder(p process.Process) (has bool) {
 	})
 }
 
-// willUnwind is hasUnwinder of a program that need not run.
+// willUnwind is hasUnwinder for a program that need not be running.
 func (r *resolver) willUnwind(path string) (will bool) {
 	if will, known := r.unwindingPrograms[path]; known {
 		return will
@@ -73,14 +73,14 @@ func (r *resolver) willUnwind(path string) (will bool) {
 
 const throughLibrary = "an exception of the program that uses the library may unwind through it"
 
-// isUnwinder reports whether a library is the run-time support of a language
-// with exceptions.
+// isUnwinder reports whether a library is the run-time support of a language with
+// exceptions.
 func isUnwinder(path string) bool {
 	name := filepath.Base(path)
 	return strings.HasPrefix(name, "libstdc++.so") || strings.HasPrefix(name, "libc++.so") || strings.HasPrefix(name, "libc++abi.so")
 }
 
-// unwinds reports whether an executable, which it closes, is of such a language.
+// unwinds reports whether an executable is written in such a language. It closes f.
 func (r *resolver) unwinds(f *os.File, err error) bool {
 	if err != nil {
 		return false

@@ -8,9 +8,9 @@ import (
 	"endoscope/probes/uprobe/attach"
 )
 
-// privately is how returns are observed where probes must be restricted to
-// single processes: not by traps, which are set in whatever process executes the
-// file (see PIDScope). by is what was asked for.
+// privately returns how returns are observed where probes must be restricted to single
+// processes: not by traps, which are set in every process that executes the file (see
+// PIDScope). by is the method that was requested.
 func privately(spec *plan.Acquire, links attach.Kind, by plan.ReturnProbes) (plan.ReturnProbes, error) {
 	t := spec.Target
 	if !t.Viewer.Private() {
@@ -30,8 +30,9 @@ func privately(spec *plan.Acquire, links attach.Kind, by plan.ReturnProbes) (pla
 	return plan.ExitReturns, nil
 }
 
-// guard is what programs are told of whom their query's user may observe:
-// members of their targets, and levels of cgroups; nothing if that is everyone.
+// guard returns what programs need to know about the processes that their query's user
+// may observe: members of their targets, and levels of cgroups; nothing if the user
+// may observe all.
 func guard(v *plan.Viewer) (who []bpf.FunctionTarget, levels uint32) {
 	if v.Everything() {
 		return nil, 0
@@ -58,11 +59,13 @@ func guard(v *plan.Viewer) (who []bpf.FunctionTarget, levels uint32) {
 		}
 	}
 	if len(who) == 0 {
-		// Nobody is nobody, not everybody: no process has this user.
+		// An empty viewer restricts to no process, not to all: no process has this
+		// user.
 		add(abi.TargetUser, 1<<32)
 	}
 	return who, levels
 }
 
-// maxCgroupLevel is how deep programs look for a cgroup (MAX_CGROUP_LEVEL).
+// maxCgroupLevel bounds the level at which programs search for a cgroup
+// (MAX_CGROUP_LEVEL).
 const maxCgroupLevel = 16

@@ -1,10 +1,10 @@
-// Package selection finds what a query means: the modules that its target's processes
-// have mapped or will map, the functions of these that its predicate selects, and the
-// processes of whom calls are wanted.
+// Package selection determines what a query refers to: the modules that its target's
+// processes have mapped or will map, the functions in them that its predicate selects,
+// and the processes whose calls are observed.
 //
-// Locks: a selector serialises the predicate over modules, which several goroutines
-// ask; a module's Written belongs to the provider's mutex.
+// Locks: a selector serialises the predicate over modules, because several goroutines
+// evaluate it; a module's Written is guarded by the provider's mutex.
 //
-// It must not know where a function is probed, what its calls are asked for, or what
-// the kernel runs.
+// It must not know where a function is probed, which columns of its calls are read, or
+// what the kernel runs.
 package selection

@@ -13,23 +13,23 @@ import (
 	"endoscope/probes/process"
 )
 
-// Bounds for what a hostile file or a strange system can make us do.
+// Limits that protect against hostile files and unusual systems.
 const (
 	maxLibraries  = 1024
 	maxConfFiles  = 256
 	maxConfLevels = 8
 )
 
-// defaultLibraryDirs are those that the loader searches last (ld.so(8), and
+// defaultLibraryDirs are the directories that the loader searches last (ld.so(8), and
 // the multiarch ones of Debian).
 var defaultLibraryDirs = []string{
 	"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu",
 	"/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib",
 }
 
-// Libraries lists the paths of the libraries that an executable will load when it
-// starts, in the loader's order: DT_NEEDED, searched along RPATH or RUNPATH,
-// the configured directories and the default ones. Nothing has to run for it.
+// Libraries returns the paths of the libraries that an executable will load when it
+// starts, in the loader's order: DT_NEEDED, searched along RPATH or RUNPATH, the
+// configured directories and the default ones. No process needs to be running.
 func Libraries(exe *os.File, path string) []string {
 	dirs := append(configuredDirs("/etc/ld.so.conf", 0, new(int)), defaultLibraryDirs...)
 	var out []string
@@ -52,8 +52,8 @@ func Libraries(exe *os.File, path string) []string {
 		}
 	}
 	add(exe, path)
-	// What the executable needs is found along its own paths, and then is what
-	// its libraries get by that name, too.
+	// The libraries that the executable needs are found along its own paths. Its
+	// libraries that need the same name get the same file.
 	for i := 0; i < len(out); i++ {
 		if f, err := process.OpenExe(out[i]); err == nil {
 			add(f, out[i])
@@ -63,8 +63,8 @@ func Libraries(exe *os.File, path string) []string {
 	return out
 }
 
-// findExpected is where the loader finds a library of this name for an executable,
-// "" if it does not.
+// findExpected returns the path at which the loader finds a library of this name for
+// an executable, "" if it finds none.
 func findExpected(exe *os.File, path, name string) string {
 	e, err := elf.NewFile(exe)
 	if err != nil {
@@ -74,7 +74,7 @@ func findExpected(exe *os.File, path, name string) string {
 	return findLibrary(name, runPaths(e, path), dirs, e.Machine)
 }
 
-// NamesLibrary reports whether an executable itself names a library that it needs.
+// NamesLibrary reports whether an executable itself lists a library in DT_NEEDED.
 func NamesLibrary(exe *os.File, library string) bool {
 	e, err := elf.NewFile(exe)
 	if err != nil {
@@ -101,13 +101,13 @@ func runPaths(e *elf.File, path string) []string {
 	return out
 }
 
-// findLibrary is the path of a library that an executable names, "" if there is
-// none. What is no regular file is not opened: who wrote the executable chose the
-// name and the directories in own.
+// findLibrary returns the path of a library that an executable names, "" if there is
+// none. Only regular files are opened: the author of the executable chose the name and
+// the directories in own.
 func findLibrary(name string, own, dirs []string, machine elf.Machine) string {
 	if strings.Contains(name, "/") {
 		if !filepath.IsAbs(name) {
-			return "" // the process' working directory is not ours
+			return "" // relative to the process's working directory, not ours
 		}
 		return name
 	}
@@ -159,13 +159,14 @@ func configuredDirs(file string, level int, files *int) []string {
 	return out
 }
 
-// IsLibraryName reports whether a module of this name may be loaded by a program
-// that runs: it is no misspelt executable.
+// IsLibraryName reports whether a running program may load a module of this name: the
+// name cannot be a misspelt executable.
 func IsLibraryName(name string) bool {
 	return strings.HasSuffix(name, ".so") || strings.Contains(name, ".so.") || strings.HasSuffix(name, ".node")
 }
 
-// SpeaksOfLibraries is IsLibraryName of patterns.
+// SpeaksOfLibraries reports whether the selection contains a name or pattern for which
+// IsLibraryName holds.
 func SpeaksOfLibraries(sel plan.Expr) (yes bool) {
 	of := func(c *plan.Const) bool {
 		return c.V.Type == types.Varchar && (strings.Contains(c.V.S, ".so") || strings.Contains(c.V.S, ".node") || strings.HasPrefix(strings.TrimPrefix(c.V.S, "^"), "lib"))
@@ -183,8 +184,8 @@ func SpeaksOfLibraries(sel plan.Expr) (yes bool) {
 	return yes
 }
 
-// ModuleList are the only modules that a selection means, nil if it may mean
-// others.
+// ModuleList returns the only module names that a selection can match, nil if it may
+// match others.
 func ModuleList(sel plan.Expr) (names []string) {
 	for _, c := range listOf(sel, plan.SelectModule) {
 		names = append(names, c.V.S)
@@ -194,7 +195,7 @@ func ModuleList(sel plan.Expr) (names []string) {
 
 func IsLibgcc(module string) bool { return strings.HasPrefix(module, "libgcc_s.so") }
 
-// IsLibc is true for glibc, also as it was called before 2.34, and musl.
+// IsLibc reports whether a module is glibc (also by its name before 2.34) or musl.
 func IsLibc(module string) bool {
 	return strings.HasPrefix(module, "libc.") || strings.HasPrefix(module, "libc-") || strings.HasPrefix(module, "ld-musl-")
 }

@@ -15,9 +15,9 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// An executable may name anything as a library: what is no regular file is never
-// opened (that of a FIFO waits for who writes it), and relative paths are not ours
-// to follow.
+// An executable may name anything as a library: a file that is not regular is never
+// opened (opening a FIFO blocks until a writer opens it), and relative paths are not
+// followed.
 func TestNeededOpensRegularFilesOnly(t *testing.T) {
 	testenv.NeedProgram(t, "gcc")
 	dir := t.TempDir()
@@ -58,7 +58,7 @@ func TestNeededOpensRegularFilesOnly(t *testing.T) {
 	}
 }
 
-// needsTwice is a program that needs a library which another of its libraries
+// needsTwice returns a program that needs a library which another of its libraries
 // needs, too, and would find elsewhere.
 func needsTwice(t *testing.T) string {
 	here, there := t.TempDir(), t.TempDir()
@@ -75,7 +75,8 @@ func needsTwice(t *testing.T) string {
 	return testenv.CompileCText(t, "int main(void) { return 0; }", "-Wl,--no-as-needed", "-Wl,-rpath,"+here, user, own)
 }
 
-// The libraries of a program that does not run are those that the loader finds.
+// The libraries found for a program that is not running are those that the loader
+// finds.
 func TestNeededAgainstTheLoader(t *testing.T) {
 	testenv.NeedProgram(t, "ldd")
 	for _, path := range []string{testenv.NeedProgram(t, "ls"), testenv.NeedProgram(t, "bash"), testenv.NeedProgram(t, "git"), needsTwice(t)} {
@@ -114,7 +115,7 @@ func TestConfiguredDirs(t *testing.T) {
 	}
 	write("main.conf", "# comment\n/one # and more\ninclude sub-*.conf\n/four\n")
 	write("sub-a.conf", "/two\nrelative\n")
-	write("sub-b.conf", "/three\ninclude main.conf\n") // a cycle ends
+	write("sub-b.conf", "/three\ninclude main.conf\n") // the cycle must end
 	got := configuredDirs(filepath.Join(dir, "main.conf"), 0, new(int))
 	if diff := cmp.Diff([]string{"/one", "/two", "/three"}, got[:3]); diff != "" {
 		t.Error(diff)

@@ -9,17 +9,17 @@ import (
 	"endoscope/probes/process"
 )
 
-// Change is when a file was changed last, ns since the epoch; 0: it does not
-// matter, nobody writes into a probed file unseen. One without probes may be written
-// anew, and its inode be another file's.
+// Change is when a file was last changed, ns since the epoch; 0: irrelevant, because a
+// write to a probed file does not go unnoticed. A file without probes may be
+// rewritten, and its inode may be reused by another file.
 type Change int64
 
 // Mapping is a mapping of a process of the target.
 type Mapping struct {
 	Process process.Process
 	Mapping process.Mapping
-	At      int64 // when it was made; 0: it is not known
-	Left    bool  // it is there no more, or the process is not
+	At      int64 // when it was made; 0: unknown
+	Left    bool  // the mapping or the process is gone
 }
 
 // open opens the file.
@@ -30,13 +30,13 @@ func (f *Mapping) open() (*os.File, error) {
 	return process.OpenModule(f.Process.PID, f.Mapping)
 }
 
-// Still reports whether the mapping is there as it was found.
+// Still reports whether the mapping still exists as it was found.
 func (f *Mapping) Still() bool {
 	mappings, _ := process.Modules(f.Process.PID)
 	return slices.Contains(mappings, f.Mapping)
 }
 
-// Changed is the change of the file, false if it is gone.
+// Changed returns the change time of the file, false if the file is gone.
 func (f *Mapping) Changed() (Change, bool) {
 	file, err := f.open()
 	if err != nil {

@@ -8,11 +8,12 @@ import (
 	"endoscope/planner/types"
 )
 
-// MarkedPrefix begins the names of marked places, and what is said of them.
+// MarkedPrefix begins the names of marked places (USDT probes), and the predicates on
+// them.
 const MarkedPrefix = "usdt:"
 
-// SpeaksOfMarked reports whether a selection means marked places, too: only if it
-// says so, for whoever asks for all functions asks for calls.
+// SpeaksOfMarked reports whether a selection includes marked places. They must be
+// named explicitly: a query for all functions asks for calls.
 func SpeaksOfMarked(sel plan.Expr) (yes bool) {
 	plan.Walk(sel, func(e plan.Expr) {
 		switch e := e.(type) {
@@ -27,8 +28,8 @@ func SpeaksOfMarked(sel plan.Expr) (yes bool) {
 	return yes
 }
 
-// meansOnlyMarked reports whether a selection that speaks of marked places can
-// mean nothing else.
+// meansOnlyMarked reports whether a selection that includes marked places can match
+// nothing else.
 func meansOnlyMarked(sel plan.Expr) bool {
 	if names := NameList(sel); names != nil {
 		return !slices.ContainsFunc(names, func(c *plan.Const) bool { return !isMarkedName(c) })
@@ -46,7 +47,8 @@ func meansOnlyMarked(sel plan.Expr) bool {
 	return false
 }
 
-// isMarkedName is of names, and of patterns that only such names fit.
+// isMarkedName reports whether a constant is a name of a marked place, or a pattern
+// that matches only such names.
 func isMarkedName(c *plan.Const) bool {
 	return c.V.Type == types.Varchar && strings.HasPrefix(strings.TrimPrefix(c.V.S, "^"), MarkedPrefix)
 }

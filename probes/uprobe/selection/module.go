@@ -10,7 +10,7 @@ import (
 	"endoscope/probes/process"
 )
 
-// State is how large a file is and when it was written into, ns since the epoch.
+// State is a file's size and the time of its last write, ns since the epoch.
 type State struct{ size, at int64 }
 
 func stateOf(f *os.File) (process.FileID, State, error) {
@@ -27,12 +27,12 @@ type Module struct {
 	ID     process.FileID
 	read   State  // when its functions were looked up
 	Path   string // as the target sees it
-	Exe    bool   // it is a target's main executable
+	Exe    bool   // it is the main executable of a target
 	Mapped []Place
-	// Expected are processes that have only begun, and will map it.
+	// Expected are processes that have just started and will map the module.
 	Expected []process.Process
-	// Written: somebody has written into it since it was probed, and it is not any more.
-	// Provider.mu guards it.
+	// Written is true if the file was written after it was probed and is no longer
+	// probed. Provider.mu guards it.
 	Written bool
 }
 
@@ -42,18 +42,18 @@ type Place struct {
 	Mapping process.Mapping
 }
 
-// IsAsRead reports whether nobody has written into it since its functions were looked up.
+// IsAsRead reports whether the file is unchanged since its functions were looked up.
 func (m *Module) IsAsRead() bool {
 	_, now, err := stateOf(m.File)
 	return err == nil && now == m.read
 }
 
-// Name is what the column module says.
+// Name returns the value of the column module.
 func (m *Module) Name() string { return filepath.Base(m.Path) }
 
-// Find opens the files whose functions the query can mean: the main
-// executables of the target, or, where the selection speaks of modules, those
-// of the mapped ones that fit.
+// Find opens the files whose functions the query can match: the main executables of
+// the target or, where the selection has conditions on modules, the mapped modules
+// that satisfy them.
 func Find(t plan.Target, running []process.Process, sel *Selector) (*ModuleSet, error) {
 	set := NewModuleSet()
 	fail := func(err error) (*ModuleSet, error) {
@@ -71,12 +71,12 @@ func Find(t plan.Target, running []process.Process, sel *Selector) (*ModuleSet, 
 		mappings, err := read(p.PID)
 		if err != nil {
 			if _, runs := process.Lookup(p.PID); !runs && len(t.PIDs) == 0 {
-				continue // one of several, and it has just ended
+				continue // one of several processes; it has just ended
 			}
 			return fail(RefuseTarget(t, "%v", err))
 		}
 		if len(mappings) == 0 && len(t.PIDs) == 0 {
-			continue // one of several, and it has no memory: it is ending, or in the middle of exec
+			continue // one of several processes; it has no memory: it is ending, or executing exec
 		}
 		found := false
 		for _, mp := range mappings {
@@ -93,7 +93,7 @@ func Find(t plan.Target, running []process.Process, sel *Selector) (*ModuleSet, 
 			}
 			if err := set.AddMapped(p, mp, exe); err != nil {
 				if !exe && sel.InModule == nil {
-					continue // nobody has asked for it by its name
+					continue // it was not requested by name
 				}
 				return fail(RefuseTarget(t, "%v", err))
 			}
@@ -110,12 +110,12 @@ func Find(t plan.Target, running []process.Process, sel *Selector) (*ModuleSet, 
 		}
 	}
 	if !t.Viewer.Everything() {
-		return set, nil // what nobody visible executes may not be looked into
+		return set, nil // a file that no visible process executes may not be read
 	}
 	for _, path := range t.Exes {
 		if err := set.addExe(path, sel, fits); err != nil {
-			// The path may be gone although it still runs: its processes
-			// have been dealt with above.
+			// The path may be gone although the file is still executed: its processes
+			// have been handled above.
 			if len(set.List) > 0 {
 				continue
 			}
@@ -125,7 +125,7 @@ func Find(t plan.Target, running []process.Process, sel *Selector) (*ModuleSet, 
 	return set, nil
 }
 
-// RefuseTarget makes an error at the target's place in the statement.
+// RefuseTarget returns an error at the target's position in the statement.
 func RefuseTarget(t plan.Target, format string, args ...any) *plan.Error {
 	start, stop := t.Start, t.Stop
 	if stop <= start {
@@ -134,7 +134,7 @@ func RefuseTarget(t plan.Target, format string, args ...any) *plan.Error {
 	return plan.Errorf(start, stop, format, args...)
 }
 
-// placeAt gives a refusal without a place the target's.
+// placeAt gives an error without a position the target's position.
 func placeAt(err error, t plan.Target) error {
 	if e, ok := err.(*plan.Error); ok && e.Start < 0 {
 		placed := RefuseTarget(t, "%s", e.Msg)

@@ -10,7 +10,7 @@ import (
 	"endoscope/probes/process"
 )
 
-// AddStarting adds the libraries of processes that have only begun.
+// AddStarting adds the libraries of processes that have just started.
 func (s *ModuleSet) AddStarting(t plan.Target, running []process.Process) error {
 	programs, err := Find(t, running, &Selector{})
 	if err != nil {
@@ -20,9 +20,9 @@ func (s *ModuleSet) AddStarting(t plan.Target, running []process.Process) error 
 	return s.AddLibraries(programs, func(string) bool { return true })
 }
 
-// addExpected adds the libraries of these names that p has not mapped, where the
-// loader would find them: probed there before they are mapped, they leave no gap.
-// Others are waited for.
+// addExpected adds the libraries of these names that p has not mapped yet, at the
+// paths where the loader would find them: if they are probed before they are mapped,
+// no call is missed. Other libraries are probed once they are mapped.
 func (s *ModuleSet) addExpected(p process.Process, names []string) {
 	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		return !IsLibraryName(name) || slices.ContainsFunc(s.List, func(m *Module) bool {
@@ -52,8 +52,8 @@ func (s *ModuleSet) addExpected(p process.Process, names []string) {
 	}
 }
 
-// AddFound adds the module that was found: where it was left it is one that will be
-// mapped again.
+// AddFound adds the module of a mapping. A module whose mapping is gone is expected to
+// be mapped again.
 func (s *ModuleSet) AddFound(f *Mapping) error {
 	if !f.Left {
 		return s.AddMapped(f.Process, f.Mapping, f.Mapping.Path == f.Process.Exe)
@@ -69,9 +69,9 @@ func (s *ModuleSet) AddFound(f *Mapping) error {
 	return err
 }
 
-// AddLibraries adds the libraries that processes will map which are held before
-// their first instruction, as a command that is started to be observed is.
-// programs has their executables, and wanted says which libraries.
+// AddLibraries adds the libraries that processes will map which are stopped before
+// their first instruction, such as a command started to be observed. programs holds
+// their executables; wanted selects the libraries.
 func (s *ModuleSet) AddLibraries(programs *ModuleSet, wanted func(name string) bool) error {
 	begun := map[int]bool{}
 	for _, m := range s.List {
@@ -90,7 +90,7 @@ func (s *ModuleSet) AddLibraries(programs *ModuleSet, wanted func(name string) b
 				}
 				f, err := process.OpenExe(path)
 				if err != nil {
-					continue // no regular ELF file: the loader would not take it either
+					continue // no regular ELF file: the loader would reject it too
 				}
 				lib, err := s.add(f, path, false)
 				if err != nil {
@@ -103,18 +103,18 @@ func (s *ModuleSet) AddLibraries(programs *ModuleSet, wanted func(name string) b
 	return nil
 }
 
-// ModuleSet collects modules, each file once.
+// ModuleSet is a set of modules; each file occurs once.
 type ModuleSet struct {
 	List     []*Module
 	ByFile   map[process.FileID]*Module
-	byMapped map[process.FileID]*Module // by device and inode as maps tells them
+	byMapped map[process.FileID]*Module // by the device and inode in /proc/PID/maps
 }
 
 func NewModuleSet() *ModuleSet {
 	return &ModuleSet{ByFile: map[process.FileID]*Module{}, byMapped: map[process.FileID]*Module{}}
 }
 
-// Close closes the files of modules that nobody took.
+// Close closes the files of the modules whose ownership was not transferred.
 func (s *ModuleSet) Close() {
 	for _, m := range s.List {
 		m.File.Close()
@@ -156,7 +156,7 @@ func (s *ModuleSet) AddMapped(p process.Process, mp process.Mapping, exe bool) e
 	return nil
 }
 
-// addExe adds what stands behind a path now, for processes that start later.
+// addExe adds the file that a path refers to now, for processes that start later.
 func (s *ModuleSet) addExe(path string, sel *Selector, fits func(string) (bool, error)) error {
 	f, err := process.OpenExe(path)
 	if err != nil {
@@ -188,7 +188,7 @@ func (s *ModuleSet) addExe(path string, sel *Selector, fits func(string) (bool, 
 		}
 		f, err := process.OpenExe(lib)
 		if err != nil {
-			continue // no regular ELF file: the loader would not take it either
+			continue // no regular ELF file: the loader would reject it too
 		}
 		if _, err := s.add(f, lib, false); err != nil {
 			return err

@@ -14,24 +14,24 @@ import (
 	"endoscope/probes/uprobe/abi"
 )
 
-// Scope says of which processes a probe's events are wanted.
+// Scope restricts a probe's events to a set of processes.
 type Scope struct {
-	PID   int    // of which the link is restricted; 0: none
-	Flags uint32 // OnlyTargets, if the program has to look
-	Exe   string // of the processes, if that is the module itself
+	PID   int    // the process that the link is restricted to; 0: none
+	Flags uint32 // OnlyTargets, if the program has to check the process
+	Exe   string // the processes' executable, if that is the module itself
 	Key   string // equal for equal scopes
 }
 
-// PidScope is one process, to which the link is restricted: others of the same
-// file pay nothing. It is for entries only. A forked child keeps the
-// breakpoints of its parent, and for a process other than the link's the kernel
-// does not run the program but sets the return trap all the same. Without our
-// check of the stack that killed a child which switched stacks.
+// PidScope returns the scope of one process. The link is restricted to it: other
+// processes of the same file have no overhead. It is for entries only. A forked child
+// keeps the breakpoints of its parent, and for a process other than the link's the
+// kernel does not run the program but sets the return trap all the same. Our check of
+// the stack is skipped then, and a child that switched stacks was killed.
 func PidScope(pl Place) *Scope {
 	return &Scope{PID: pl.Process.PID, Exe: OwnExe([]Place{pl}), Key: fmt.Sprintf("pid %d", pl.Process.PID)}
 }
 
-// OwnExe is the path by which all these processes run the module as their
+// OwnExe returns the path by which all these processes run the module as their
 // executable, "" if there is none.
 func OwnExe(in []Place) string {
 	exe := ""
@@ -44,8 +44,8 @@ func OwnExe(in []Place) string {
 	return exe
 }
 
-// Members are the processes that the target means, those that start later
-// included, and by what they are known.
+// Members returns the processes that the target refers to, including those that start
+// later, and the flags of the properties that identify them.
 func Members(t plan.Target, running []process.Process) (list []bpf.FunctionTarget, only uint32) {
 	for _, pid := range t.PIDs {
 		list = append(list, pidTarget(pid))
@@ -71,7 +71,8 @@ func Members(t plan.Target, running []process.Process) (list []bpf.FunctionTarge
 		if unix.Stat(path, &st) == nil {
 			note(process.FileID{Dev: st.Dev, Inode: st.Ino})
 		}
-		// The program compares what the kernel knows, not what stat says.
+		// The program compares the kernel's own values, which differ from those of
+		// stat.
 		f, err := process.OpenExe(path)
 		if err != nil {
 			return
@@ -84,8 +85,8 @@ func Members(t plan.Target, running []process.Process) (list []bpf.FunctionTarge
 	for _, exe := range t.Exes {
 		add(exe)
 	}
-	// A path may be run as several files: upgraded since, deleted, seen
-	// through an overlay.
+	// A path may be executed as several files: replaced by an upgrade, deleted, or
+	// seen through an overlay.
 	m := process.NewMatcher(plan.Target{Exes: t.Exes})
 	for _, p := range running {
 		if m.Matches(p) {
@@ -95,7 +96,7 @@ func Members(t plan.Target, running []process.Process) (list []bpf.FunctionTarge
 	return list, only
 }
 
-// KeyOf names a set of processes.
+// KeyOf returns a key for a set of processes.
 func KeyOf(members []bpf.FunctionTarget) string {
 	keys := make([]string, len(members))
 	for i, m := range members {
@@ -115,8 +116,8 @@ func commTarget(name string) bpf.FunctionTarget {
 	return bpf.FunctionTarget{Kind: abi.TargetComm, Id: [2]uint64{binary.LittleEndian.Uint64(b[:8]), binary.LittleEndian.Uint64(b[8:])}}
 }
 
-// exeTarget takes a device number as stat gives it, which is not as the
-// kernel keeps it (include/linux/kdev_t.h).
+// exeTarget converts a device number from the format of stat to the kernel's internal
+// format (include/linux/kdev_t.h).
 func exeTarget(dev, ino uint64) bpf.FunctionTarget {
 	return bpf.FunctionTarget{Kind: abi.TargetExe, Id: [2]uint64{uint64(unix.Major(dev))<<20 | uint64(unix.Minor(dev)), ino}}
 }

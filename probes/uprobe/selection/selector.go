@@ -14,28 +14,30 @@ import (
 	"endoscope/probes/lang/java"
 )
 
-// Matcher compiles a predicate over plan.SelectColumns. Probes must not know
-// how expressions are evaluated, so the engine brings this.
+// Matcher compiles a predicate over plan.SelectColumns. Probes must not know how
+// expressions are evaluated, so the engine supplies it.
 type Matcher func(sel plan.Expr) (func(name, class, module string) (bool, error), error)
 
-// Selector decides which functions of which modules a query means.
+// Selector decides which functions of which modules a query refers to.
 type Selector struct {
 	Match func(name, class, module string) (bool, error) // nil: every function
-	// InModule is the part of the predicate that is about modules alone, to
-	// decide before a module's symbols are read; nil: the predicate does not
-	// mention modules, so that the main executable is meant. Any goroutine may call it.
+	// InModule is the part of the predicate that concerns only modules. It is
+	// evaluated before a module's symbols are read; nil: the predicate does not
+	// mention modules, and only the main executable is searched. It is safe for
+	// concurrent use.
 	InModule func(name, class, module string) (bool, error)
-	// Marked: marked places are meant, too, which are in any module if the
-	// predicate does not mention modules; only they if onlyMarked.
+	// Marked is true if marked places are included. They may be in any module if the
+	// predicate does not mention modules. onlyMarked: nothing else is selected.
 	Marked, onlyMarked bool
-	// Names are the only names that can match, if the predicate says so.
+	// Names are the only names that can match, if the predicate restricts them.
 	Names []*plan.Const
-	// modules are the only modules that can match, if the predicate says so.
+	// modules are the only modules that can match, if the predicate restricts them.
 	modules []string
-	// Memory is the stream, if that is of memory: only allocators are meant.
+	// Memory is the stream if it is allocation or deallocation: only allocators are
+	// selected.
 	Memory string
 	Sizes  Sizing
-	// LeftOut says that there are allocators which sizes has leave out.
+	// LeftOut is true if Sizes leaves out at least one allocator.
 	LeftOut atomic.Bool
 }
 
@@ -74,7 +76,7 @@ func New(sel plan.Expr, compile Matcher) (*Selector, error) {
 	if err != nil {
 		return nil, err
 	}
-	// What processes map is told in one goroutine and looked for in others.
+	// One goroutine receives new mappings; others search for modules.
 	var mu sync.Mutex
 	s.InModule = func(name, class, module string) (bool, error) {
 		mu.Lock()
@@ -84,7 +86,7 @@ func New(sel plan.Expr, compile Matcher) (*Selector, error) {
 	return s, nil
 }
 
-// HasFunctions reports whether functions of m may be meant, not only marked places.
+// HasFunctions reports whether functions of m may be selected, not only marked places.
 func (s *Selector) HasFunctions(m *Module) bool {
 	return !s.onlyMarked && (s.InModule != nil || m.Exe)
 }
@@ -97,7 +99,7 @@ type Choice struct {
 	Lang  elf.Lang
 }
 
-// Choose returns the functions of m that are meant; module is the base name of its file.
+// Choose returns the selected functions of m; module is the base name of its file.
 func (s *Selector) Choose(m *elf.Module, module string) (out []Choice, err error) {
 	if s.Memory != "" {
 		return s.allocators(m, module)
@@ -136,7 +138,7 @@ func (s *Selector) Choose(m *elf.Module, module string) (out []Choice, err error
 	return out, nil
 }
 
-// matched tries the function's names, the one that users see first.
+// matched tests the function's names, the displayed one first.
 func (s *Selector) matched(f *elf.Function, module string) (string, bool, error) {
 	if ok, err := s.Match(f.Name, f.Class, module); ok || err != nil {
 		return f.Name, ok, err
@@ -154,11 +156,11 @@ func (s *Selector) matched(f *elf.Function, module string) (string, bool, error)
 	return "", false, nil
 }
 
-// NameList are the only names that function_name may have where the predicate
+// NameList returns the only values that function_name may have where the predicate
 // holds; nil: it may have others.
 func NameList(e plan.Expr) []*plan.Const { return listOf(e, plan.SelectName) }
 
-// listOf are the only values that a column may have where the predicate holds;
+// listOf returns the only values that a column may have where the predicate holds;
 // nil: it may have others.
 func listOf(e plan.Expr, column int) []*plan.Const {
 	switch e := e.(type) {
@@ -196,8 +198,8 @@ func listOf(e plan.Expr, column int) []*plan.Const {
 	return nil
 }
 
-// RefusePaths refuses a comparison of module with a path: a module is called by
-// its file's name, so that it would mean none, or with NOT all.
+// RefusePaths rejects a comparison of module with a path: module is the base name of a
+// file, so the comparison would match no module, or every module under NOT.
 func RefusePaths(spec *plan.Acquire) (err error) {
 	refuse := func(c *plan.Const, op string) {
 		if err != nil || c.V.Type != types.Varchar || !strings.Contains(c.V.S, "/") {
@@ -237,7 +239,7 @@ func isColumn(e plan.Expr, index int) bool {
 	return ok && c.Index == index
 }
 
-// Mentions is the set of columns that e mentions, a bit each.
+// Mentions returns the set of columns that e mentions, one bit each.
 func Mentions(e plan.Expr) (set uint) {
 	plan.Walk(e, func(x plan.Expr) {
 		if c, ok := x.(*plan.Col); ok {
@@ -258,10 +260,11 @@ func conjuncts(e plan.Expr) []plan.Expr {
 	return []plan.Expr{e}
 }
 
-// allocators are the functions of a module that a query of such a stream is
-// about. The operators of C++ are, where they are an allocator's or the program's
-// own: the C++ library's always call malloc and free, which are observed at less
-// cost. An allocator's may call them for some blocks alone.
+// allocators returns the functions of a module that a query of the stream Memory
+// observes. The operators of C++ are included if they belong to an allocator or to the
+// program itself: those of the C++ library always call malloc and free, which cost
+// less to observe. An allocator's operators may call malloc and free for some blocks
+// only.
 func (s *Selector) allocators(m *elf.Module, module string) (out []Choice, err error) {
 	for i, f := range m.All() {
 		a := Allocator(&f)
@@ -288,9 +291,8 @@ func (s *Selector) allocators(m *elf.Module, module string) (out []Choice, err e
 	return out, nil
 }
 
-// Means reports whether a method is selected, and by which of its names: that
-// without parameters is the one that users see first, the others tell overloaded ones
-// apart.
+// Means reports whether a method is selected, and by which of its names: the name
+// without parameters is displayed; the others distinguish overloaded methods.
 func (s *Selector) Means(m *java.Method, module string) (name string, ok bool) {
 	if name = m.Function(); s.Match == nil {
 		return name, true

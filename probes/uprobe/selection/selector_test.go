@@ -13,8 +13,8 @@ import (
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
-// A compiled condition has state: what several goroutines ask of modules, one after
-// the other is answered.
+// A compiled condition has state: calls of InModule by several goroutines are
+// serialised.
 func TestModulesAreAskedForOneByOne(t *testing.T) {
 	var inside, overlaps atomic.Int32
 	compile := func(plan.Expr) (func(name, class, module string) (bool, error), error) {
@@ -111,7 +111,7 @@ func TestSelectorAndModules(t *testing.T) {
 	}
 }
 
-// A function has several names; the row shows the one that was asked for.
+// A function has several names; the row shows the one that was selected.
 func TestMatchedByAnyName(t *testing.T) {
 	f := &elf.Function{Name: "ns::f", Mangled: "_ZN2ns1fEv", Aliases: []string{"f_alias"}, Class: "ns"}
 	for _, name := range []string{f.Name, f.Mangled, f.Aliases[0]} {
