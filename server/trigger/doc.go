@@ -1,13 +1,14 @@
-// Package trigger is CREATE TRIGGER: a query whose tuples activate actions. A Registry
-// has the triggers of an engine by name, and a Host runs their queries.
+// Package trigger implements CREATE TRIGGER: a query whose tuples activate
+// actions. A Registry holds the triggers of an engine by name, and a Host runs
+// their queries.
 //
-// Of the actions those that acquire have a query each that stands by, with its probes
-// attached unless that costs too much (CostMonitor), and a goroutine that arms it and
-// ends it (Acquirer), or one behind a gate that is opened and shut (Shutter); WEBHOOK
-// has a goroutine that delivers. The runner of the trigger's query waits for none of
-// them.
+// Each action that acquires has a standby query, with its probes attached
+// unless that costs too much (CostMonitor), and a goroutine that arms and ends
+// it (Acquirer), or a query behind a gate that is opened and shut (Shutter).
+// WEBHOOK has a goroutine that delivers. The runner of the trigger's query
+// waits for none of them.
 //
-// Goroutines, by who waits for them:
+// Goroutines, by what waits for them:
 //
 //	Trigger.Run          Trigger.Over. It waits for its query and for its actors
 //	Acquirer.run         Acquirer.done
