@@ -21,14 +21,14 @@
 // Locks are taken in this order; those of one group are never held together.
 //
 //	Registry.mu          triggers, their names and what they read and write
-//	Acquirer.mu          what is wanted of an action
+//	Acquirer.mu          the wanted state of an action
 //	Shutter.mu           whether its gate is open
 //	ledger.mu            the queries of a trigger
 //	lastError.mu         what went wrong with it
 //
-//	Stream.mu            while a trigger's rows are handed on
+//	Stream.mu            while a trigger's rows are passed on
 //
-//	source.mu            while it gives, as the one that follows
+//	source.mu            while it delivers, like the next one
 //	Inbox.mu             a session's rows of triggers
 //
 // It must not know sessions, nor how statements are planned or permitted.
