@@ -13,10 +13,10 @@
 //	Trigger.Run          Trigger.Over. It waits for its query and for its actors
 //	Acquirer.run         Acquirer.done
 //	Acquirer.prepareNext run takes what it made
-//	Acquirer.armLate     discards what stood by; Acquirer.discarding
+//	Acquirer.armLate     abandons the standby query; Acquirer.discarding
 //	Shutter.run          Shutter.done; its timer calls expire
 //	webhook.run, .finish webhook.done; finish gives up those that take too long
-//	source.Start         gives watermarks; source.marks
+//	source.Start         sends watermarks; source.marks
 //
 // Locks are taken in this order; those of one group are never held together.
 //
