@@ -14,8 +14,8 @@ import (
 	"endoscope/server/wire"
 )
 
-// createTrigger runs CREATE TRIGGER. What the actions acquire is prepared here,
-// so that an activation has only to attach it.
+// createTrigger runs CREATE TRIGGER. The acquisitions of its actions are
+// prepared here, so that an activation has only to attach them.
 func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, text string) (wire.Result, error) {
 	p, err := planner.PlanTrigger(st, text, s.env())
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 	return r, nil
 }
 
-// actor makes one of a trigger's actions ready.
+// actor prepares one of a trigger's actions.
 func (s *session) actor(ctx context.Context, t *trigger.Trigger, a *planner.Action, text string) (trigger.Actor, error) {
 	switch a.Kind {
 	case planner.ActNotify:
@@ -127,7 +127,7 @@ func (s *session) actor(ctx context.Context, t *trigger.Trigger, a *planner.Acti
 	if err != nil {
 		return nil, err
 	}
-	bounds := s.budgets() // as they are now
+	bounds := s.budgets() // as of now
 	arming := s.setting("trigger_arming").S
 	m, err := trigger.NewShutter(ctx, t, a, p, arming, func(p *plan.Query) (*query.Query, error) {
 		q, err := s.prepare(ctx, text, p)
@@ -168,7 +168,7 @@ func (s *session) actor(ctx context.Context, t *trigger.Trigger, a *planner.Acti
 	})
 }
 
-// dropTrigger runs DROP TRIGGER. When it returns nothing of the trigger is
+// dropTrigger runs DROP TRIGGER. When it returns, nothing of the trigger is
 // attached.
 func (s *session) dropTrigger(ctx context.Context, st *parser.Drop, text string) (wire.Result, error) {
 	name := st.Name.Name

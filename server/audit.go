@@ -4,9 +4,9 @@ import (
 	"endoscope/parser"
 )
 
-// recordStatement records a statement that was refused, or that changed what is defined
-// or how queries run. stmt is nil if the text does not parse. What a statement acquires
-// is recorded with its query.
+// recordStatement writes an audit record of a statement that was refused, or
+// that changed definitions or settings of queries. stmt is nil if the text does
+// not parse. The acquisitions of a statement are recorded with its query.
 func (s *session) recordStatement(stmt parser.Statement, text string, err error) {
 	if err != nil {
 		s.may.Record("refused", "statement", text, "error", err.Error())

@@ -12,14 +12,15 @@ import (
 	"endoscope/server/wire"
 )
 
-// This file is about what CREATE defines, and who sees it: whoever made it, and
-// those who rule over others. A definition's text may hold what nobody else must
-// read, and what it is used for would tell it: for all others it does not exist,
-// but for its name, which is taken. Who rules over others sees and drops what is
-// theirs, but does not replace it: a definition is always that of whoever wrote it.
+// This file implements what CREATE defines, and its visibility. A definition is
+// visible to its owner and to users with rights over the owner. Its text may be
+// confidential, and any use of it could reveal it: for all other users it does
+// not exist, except that its name is taken. A user with rights over the owner
+// may see and drop a definition, but not replace it: the owner is always the
+// user who wrote it.
 
-// createStream runs CREATE STREAM. While it does nobody else creates or drops
-// something of that name.
+// createStream runs CREATE STREAM. Meanwhile nobody else creates or drops
+// anything of that name.
 func (s *session) createStream(ctx context.Context, st *parser.CreateStream, text string) (wire.Result, error) {
 	name := st.Name.Name
 	release, err := s.e.triggers.Claim(ctx, name)
@@ -30,7 +31,8 @@ func (s *session) createStream(ctx context.Context, st *parser.CreateStream, tex
 	if err := planner.CheckView(st, text, s.env()); err != nil {
 		return nil, err
 	}
-	// Kept in canonical form, so that positions in it mean its printed text.
+	// Stored in canonical form, so that positions in it refer to its printed
+	// text.
 	again, err := parser.Parse(st.String())
 	if err != nil {
 		return nil, fmt.Errorf("the definition of %s does not read back: %w", name, err)
@@ -75,7 +77,7 @@ func (s *session) dropStream(ctx context.Context, st *parser.Drop, text string) 
 	return r, nil
 }
 
-// triggerNames are the triggers that the session sees, sorted.
+// triggerNames returns the triggers visible to the session, sorted.
 func (s *session) triggerNames() []string {
 	var names []string
 	for _, t := range s.e.triggers.List() {
@@ -86,13 +88,14 @@ func (s *session) triggerNames() []string {
 	return names
 }
 
-// hidden reports whether a trigger is another user's.
+// hidden reports whether a trigger is invisible to the session: it belongs to
+// another user.
 func (s *session) hidden(trigger string) bool {
 	t := s.e.triggers.Get(trigger)
 	return t != nil && !s.may.Owns(t.Owner)
 }
 
-// models are those that the session sees.
+// models returns the models visible to the session.
 func (s *session) models() planner.Models { return seenModels{s} }
 
 // seenModels implements planner.Models.

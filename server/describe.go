@@ -54,8 +54,7 @@ func (s *session) describe(_ context.Context, st *parser.Describe, src string) (
 	return rel, nil
 }
 
-// describeView lists the columns of a user's stream: those that selecting all
-// of it would give.
+// describeView lists the columns of a user's stream: those of SELECT * from it.
 func (s *session) describeView(v *parser.CreateStream) (wire.Result, error) {
 	src := v.Query.String()
 	sch, err := planner.ViewSchema(v, s.env())
@@ -70,8 +69,8 @@ func (s *session) describeView(v *parser.CreateStream) (wire.Result, error) {
 	return rel, nil
 }
 
-// valueTypes gives the planner the types of an acquisition's columns that are arguments
-// by name, of programs that the session may look at.
+// valueTypes returns, for the planner, the types of an acquisition's columns
+// that are arguments by name, of programs that the session may observe.
 func (s *session) valueTypes(a *plan.Acquire) ([]types.Type, error) {
 	p, err := s.permitted(&plan.Query{Root: a}, "")
 	if err != nil {

@@ -28,7 +28,7 @@ func (s *session) Describe(ctx context.Context, text string) (wire.Description, 
 		p, err = planner.PlanInsert(st, text, env)
 	case *parser.Explain:
 		d.Columns = []wire.Column{query.PlanColumn}
-	case *parser.Show, *parser.Describe: // they only look
+	case *parser.Show, *parser.Describe: // they only read
 		res, err := s.execute(ctx, nil, stmt, text, nil)
 		if err != nil {
 			return d, err

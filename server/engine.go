@@ -36,19 +36,19 @@ type Options struct {
 	// RingBytes is the size of the ring buffer between kernel and engine; 0:
 	// 16 MiB.
 	RingBytes int
-	// QueueBatches is how many batches of up to 1,024 rows a query may be
-	// behind its sources before live ones drop; 0: 512.
+	// QueueBatches is the capacity of a query's queue, in batches of up to
+	// 1,024 rows. When it is full, live sources drop; 0: 512.
 	QueueBatches int
-	// ModelDir is where models are kept; "": endoscope/models in the user's state
-	// directory.
+	// ModelDir is the directory of models; "": endoscope/models in the user's
+	// state directory.
 	ModelDir string
-	// Steer, if it is not nil, decides instead of the costs where the engine's share of
-	// a query ends that a client executes a part of, after so many rows: 0, with the
-	// rows of the base; 1, with filters and projections; 2, with the first stage of an
+	// Steer, if not nil, decides instead of the costs where the engine's share
+	// of a divided query ends, after a number of rows: 0, with the rows of the
+	// base; 1, with filters and projections; 2, with the first stage of an
 	// aggregate. For tests.
 	Steer func(rows uint64) int
-	// StateDir is where definitions of streams and triggers are kept, which Restore
-	// makes again; "": they end with the engine.
+	// StateDir is the directory of the definitions of streams and triggers that
+	// Restore restores; "": they end with the engine.
 	StateDir string
 }
 
@@ -56,7 +56,7 @@ type Options struct {
 type Engine struct {
 	providers map[string]probes.Provider // by stream
 	all       []probes.Provider
-	attaches  map[string]bool // streams for which processes are attached to
+	attaches  map[string]bool // streams that attach to processes
 	uprobes   *uprobe.Provider
 	options   Options
 	views     *definitions.Views
@@ -70,12 +70,12 @@ type Engine struct {
 	mu      sync.Mutex
 	queries map[int64]*query.Query
 	nextID  int64
-	closed  bool // no query and no trigger begins any more
+	closed  bool // no query and no trigger may begin any more
 
 	totals totals // of queries that have ended; guarded by mu
 }
 
-// What operators ask the time of is what events have theirs of.
+// Operators use the same clock as events.
 func init() { expr.Clock = clock.Now }
 
 // New returns an engine with every provider. Nothing is loaded into the kernel
@@ -131,19 +131,19 @@ func matchFunction(sel plan.Expr) (func(name, class, module string) (bool, error
 	}, nil
 }
 
-// prepare prepares a query of a plan; nothing is attached yet.
+// prepare prepares a query of a plan. It attaches nothing.
 func (e *Engine) prepare(ctx context.Context, text string, p *plan.Query) (*query.Query, error) {
 	return query.Prepare(ctx, text, p, query.Environment{Providers: e.providers, Shares: e.shares, Batches: e.options.QueueBatches})
 }
 
-// Close ends every trigger and query, and unloads what the providers keep.
+// Close ends all triggers and queries, and unloads what the providers loaded.
 func (e *Engine) Close() error {
 	e.mu.Lock()
 	e.closed = true
 	e.mu.Unlock()
 	e.triggers.Close()
-	// One that cannot be started gives its name back to the one before, which is
-	// there only then.
+	// A trigger that cannot be started returns its name to the trigger that had
+	// it before, which is listed again only then.
 	for all := e.triggers.List(); len(all) > 0; all = e.triggers.List() {
 		for _, t := range all {
 			t.Drop()
@@ -166,7 +166,7 @@ func (e *Engine) Close() error {
 	return first
 }
 
-// running lists the queries in order of their ids.
+// running returns the queries, ordered by id.
 func (e *Engine) running() []*query.Query {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -178,10 +178,10 @@ func (e *Engine) running() []*query.Query {
 	return out
 }
 
-// add enters a query that is about to be started in the engine's list. The query
-// that is refused is abandoned.
+// add adds a query that is about to be started to the engine's list. A refused
+// query is abandoned.
 func (e *Engine) add(q *query.Query) error {
-	// It may change the sources, which others look at from here on.
+	// It may change the sources, which other goroutines read from here on.
 	if err := q.Gating.Prepare(); err != nil {
 		q.Abandon()
 		return err
@@ -205,8 +205,9 @@ func (e *Engine) add(q *query.Query) error {
 	return nil
 }
 
-// remove takes a query that has ended off the list. When it returns, nothing of it
-// counts among what its user uses, whoever has removed it.
+// remove removes a query that has ended from the list. When it returns, the
+// query's charges have been returned to its user's account, also if another
+// goroutine removed it.
 func (e *Engine) remove(q *query.Query) {
 	q.Leave(func() (listed bool) {
 		e.mu.Lock()
@@ -220,7 +221,7 @@ func (e *Engine) remove(q *query.Query) {
 	})
 }
 
-// queryHost has triggers run their queries in the engine.
+// queryHost runs the queries of triggers in the engine.
 type queryHost struct{ e *Engine }
 
 func (h queryHost) Enter(q *query.Query) error { return h.e.add(q) }
@@ -239,7 +240,7 @@ func (e *Engine) NewSession(ctx context.Context, o wire.Options) (wire.Session, 
 	return newSession(ctx, e, o, nil)
 }
 
-// As is the engine as one user may use it; closing it does nothing.
+// As returns the engine restricted to a grant; closing it does nothing.
 func (e *Engine) As(may *grant.Grant) wire.Engine { return granted{e, may} }
 
 type granted struct {

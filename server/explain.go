@@ -19,9 +19,9 @@ import (
 // analyzeFor is how long EXPLAIN ANALYZE runs a query that has no FOR.
 const analyzeFor = 5 * time.Second
 
-// explain answers EXPLAIN [ANALYZE] query: the plan, where each operator runs,
+// explain runs EXPLAIN [ANALYZE] query: the plan, where each operator runs,
 // what would be attached, and which rules fired; with ANALYZE the query is run
-// and what was measured stands beside.
+// and the measurements are added.
 func (s *session) explain(ctx context.Context, path wire.Path, st *parser.Explain, src string, args []types.Value) (wire.Result, error) {
 	switch of := st.Of.(type) {
 	case *parser.CreateTrigger:
@@ -69,8 +69,8 @@ func (s *session) explain(ctx context.Context, path wire.Path, st *parser.Explai
 	return q.Analysis(res), nil
 }
 
-// explainPlan says what would be done for a plan that is permitted, each line behind the indent. more
-// may add to that while the plan's sources are prepared.
+// explainPlan explains a plan that is permitted, each line after the indent.
+// more may add lines before the plan's sources are released.
 func (s *session) explainPlan(ctx context.Context, path wire.Path, rel *answer.Table, p *plan.Query, src, indent string, more func(*query.Query) string) error {
 	q, err := s.prepare(ctx, src, p)
 	if err != nil {

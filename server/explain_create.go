@@ -13,8 +13,8 @@ import (
 	"endoscope/server/wire"
 )
 
-// explainTrigger answers EXPLAIN CREATE TRIGGER: the plan of its condition and of
-// each action, and how what an action acquires would be armed.
+// explainTrigger runs EXPLAIN CREATE TRIGGER: the plan of its condition and of
+// each action, and how the acquisitions of an action would be armed.
 func (s *session) explainTrigger(ctx context.Context, st *parser.CreateTrigger, src string) (wire.Result, error) {
 	t, err := planner.PlanTrigger(st, src, s.env())
 	if err != nil {
@@ -59,7 +59,7 @@ func (s *session) explainTrigger(ctx context.Context, st *parser.CreateTrigger, 
 	return rel, nil
 }
 
-// describeMode says when a trigger acts.
+// describeMode describes when a trigger acts.
 func describeMode(t *planner.Trigger) string {
 	tuples, undone := "each tuple", ""
 	if p, ok := t.When.Root.(*plan.Project); ok && t.Condition >= 0 {
@@ -73,7 +73,7 @@ func describeMode(t *planner.Trigger) string {
 	return fmt.Sprintf("trigger %s: activated by %s%s", t.Name, tuples, undone)
 }
 
-// describeArming says how the query of an action would be armed.
+// describeArming describes how the query of an action would be armed.
 func describeArming(a *planner.Action, q *query.Query, arming string) string {
 	waits, ns := false, 0.0
 	for _, f := range q.Feeds {
@@ -98,8 +98,8 @@ func describeArming(a *planner.Action, q *query.Query, arming string) string {
 	return said
 }
 
-// explainModel answers EXPLAIN CREATE MODEL: the plan of its query, and what is
-// made of its result.
+// explainModel runs EXPLAIN CREATE MODEL: the plan of its query, and how its
+// result becomes a model.
 func (s *session) explainModel(ctx context.Context, st *parser.CreateModel, src string) (wire.Result, error) {
 	p, err := s.planModel(st, src)
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 	"endoscope/server/wire"
 )
 
-// createModel runs CREATE MODEL: its query, whose encodings become the model
-// when it has ended.
+// createModel runs CREATE MODEL: the encodings that its query returns are
+// merged into the model.
 func (s *session) createModel(ctx context.Context, st *parser.CreateModel, text string) (wire.Result, error) {
 	p, err := s.planModel(st, text)
 	if err != nil {
@@ -38,7 +38,7 @@ func (s *session) createModel(ctx context.Context, st *parser.CreateModel, text 
 	}, nil
 }
 
-// planModel plans CREATE MODEL, if it is allowed.
+// planModel plans CREATE MODEL, if it is permitted.
 func (s *session) planModel(st *parser.CreateModel, text string) (*plan.Query, error) {
 	name := st.Name.Name
 	if err := s.may.MayModel(); err != nil {
@@ -59,15 +59,15 @@ func modelExists(st *parser.CreateModel, text string) error {
 	return answer.Refuse(st.Name, text, "CREATE OR REPLACE MODEL, or DROP MODEL "+st.Name.Name, "there is a model %s already", st.Name.Name)
 }
 
-// modelResult is the answer to CREATE MODEL. It takes the rows of the query
-// itself, and has a message when they have become a model.
+// modelResult is the result of CREATE MODEL. It consumes the rows of the query,
+// and returns a message when the model is created.
 type modelResult struct {
 	query.Result
 	models    *store.Models
 	statement *parser.CreateModel
 	text      string
 	found     []encoders.Encoding
-	message   atomic.Pointer[string] // nil until it is made: who asks is not who reads
+	message   atomic.Pointer[string] // nil until the model is created; read by other goroutines
 }
 
 func (r *modelResult) Message() string {
@@ -91,7 +91,7 @@ func (r *modelResult) Next(ctx context.Context) (wire.Event, error) {
 	}
 }
 
-// collect keeps the encodings of final rows.
+// collect collects the encodings of final rows.
 func (r *modelResult) collect(ev *wire.Event) {
 	defer ev.Batch.Release()
 	if ev.Preview {
@@ -105,7 +105,7 @@ func (r *modelResult) collect(ev *wire.Event) {
 	}
 }
 
-// make makes the model. What of it could not be saved is a notice.
+// make creates the model. A failure to save it is a notice.
 func (r *modelResult) make() (wire.Event, error) {
 	m, err := mergeEncodings(r.found)
 	if err != nil {
@@ -124,7 +124,7 @@ func (r *modelResult) make() (wire.Event, error) {
 	return wire.Event{}, io.EOF
 }
 
-// an is a noun with its article.
+// an returns a noun with its article.
 func an(noun string) string {
 	if noun[0] == 'a' {
 		return "an " + noun
@@ -132,7 +132,7 @@ func an(noun string) string {
 	return "a " + noun
 }
 
-// mergeEncodings is the model of all encodings together.
+// mergeEncodings returns the model of all encodings.
 func mergeEncodings(all []encoders.Encoding) (*structure.Model, error) {
 	if len(all) == 0 {
 		return nil, errors.New("no sequence came: there is nothing to make a model of")
@@ -154,7 +154,7 @@ func mergeEncodings(all []encoders.Encoding) (*structure.Model, error) {
 	return structure.NewModel(x)
 }
 
-// dropModel runs DROP MODEL. What uses the model goes on with it.
+// dropModel runs DROP MODEL. Queries that use the model keep it.
 func (s *session) dropModel(st *parser.Drop, text string) (wire.Result, error) {
 	if err := s.may.MayModel(); err != nil {
 		return nil, answer.Forbidden(err, st.Name, text)
@@ -177,10 +177,11 @@ func (s *session) mayChangeModel(name *parser.Ident, text string, may func(kind,
 	if k, err := s.e.models.Get(name.Name); err == nil && k != nil {
 		return may("model", k.Owner, name, text)
 	}
-	return nil // the statement says what is wrong with it
+	return nil // the statement fails with its own error
 }
 
-// describeModel answers DESCRIBE model: its text, a line a row.
+// describeModel returns the result of DESCRIBE model: its text, one line per
+// row.
 func describeModel(k *store.Model) *answer.Table {
 	rel := answer.NewTable(answer.Text(k.Model.Kind()))
 	for _, line := range strings.Split(k.Model.Encoding().String(), "\n") {
@@ -190,7 +191,8 @@ func describeModel(k *store.Model) *answer.Table {
 	return rel
 }
 
-// showModels answers SHOW MODELS. A model that cannot be read says so.
+// showModels returns the result of SHOW MODELS. A model that cannot be read is
+// listed with its error.
 func (s *session) showModels() *answer.Table {
 	rel := answer.NewTable(answer.Text("model"), answer.Text("kind"), answer.Text("size"), answer.Number("sequences"), answer.Number("symbols"),
 		wire.Column{Name: "created", Type: types.Timestamp}, answer.Text("definition"))
@@ -201,7 +203,7 @@ func (s *session) showModels() *answer.Table {
 			continue
 		}
 		if k == nil || !s.may.Owns(k.Owner) {
-			continue // it was dropped just now, or is another user's
+			continue // dropped just now, or another user's
 		}
 		rel.Add(types.Str(name), types.Str(k.Kind), types.Str(k.Size), types.Int(k.Sequences), types.Int(k.Symbols),
 			types.Time(k.Created.UnixNano()), types.Str(k.Definition))

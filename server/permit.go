@@ -19,11 +19,12 @@ import (
 	"endoscope/server/query"
 )
 
-// This file is where plans meet what their session may do (package grant). What
-// reaches the kernel is checked again there for each event (probes/bpf/visible.h).
+// This file enforces a session's grant on its plans (package grant). The
+// kernel's programs check each event again (probes/bpf/visible.h).
 
-// permitted hands the session's settings to every acquisition of a plan, and what
-// it may observe; it refuses a plan that does what the session may not.
+// permitted copies the session's settings, and what it may observe, to every
+// acquisition of a plan. It refuses a plan that the session has no permission
+// for.
 func (s *session) permitted(p *plan.Query, text string) (*plan.Query, error) {
 	out := s.withSettings(p)
 	if s.may == nil {
@@ -88,7 +89,7 @@ func (s *session) permit(a *plan.Acquire, p *plan.Query) error {
 	if !v.Private() || !byFunctions(a.Stream) || len(t.Processes)+len(t.Exes) == 0 {
 		return nil
 	}
-	// Each probe is restricted to a process, which must be there.
+	// Each probe is restricted to a process, which must exist.
 	running, err := process.Resolve(t)
 	if err != nil {
 		return err
@@ -114,7 +115,7 @@ func processesRunning(n int) string {
 	return fmt.Sprintf("%d processes running", n)
 }
 
-// describeFile is what the planner may know of a file.
+// describeFile returns the schema of a file, if the session may read it.
 func (s *session) describeFile(path string) (types.Schema, error) {
 	at, err := s.may.MayRead(path)
 	if err != nil {
@@ -139,7 +140,7 @@ func (s *session) prepare(ctx context.Context, text string, p *plan.Query) (*que
 	return q, err
 }
 
-// mayDrop refuses to change what another user has made.
+// mayDrop refuses to change another user's definition.
 func (s *session) mayDrop(kind, owner string, name *parser.Ident, text string) error {
 	if s.may.Owns(owner) {
 		return nil
@@ -147,8 +148,8 @@ func (s *session) mayDrop(kind, owner string, name *parser.Ident, text string) e
 	return answer.Refuse(name, text, "", "%s %s is another user's", kind, name.Name)
 }
 
-// mayReplace refuses to redefine what another user has made, whoever asks: with the
-// definition its rights would pass to another user.
+// mayReplace refuses to replace another user's definition, whatever the
+// caller's rights: the rights of the definition would pass to another user.
 func (s *session) mayReplace(kind, owner string, name *parser.Ident, text string) error {
 	if err := s.mayDrop(kind, owner, name, text); err != nil || owner == s.may.Name() {
 		return err

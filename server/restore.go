@@ -17,8 +17,8 @@ import (
 	"endoscope/server/wire"
 )
 
-// keep has a definition of the session outlive the engine. An error is a notice:
-// the definition is there all the same.
+// keep stores a definition of the session so that it outlives the engine. An
+// error becomes a notice: the definition exists all the same.
 func (s *session) keep(kind, name, statement string, plans ...*plan.Query) error {
 	if s.e.kept.Dir == "" {
 		return nil
@@ -47,7 +47,7 @@ func (s *session) keep(kind, name, statement string, plans ...*plan.Query) error
 	return s.e.kept.Save(d)
 }
 
-// useOf is the statement that makes a target the session's.
+// useOf returns the statement that sets the session's target.
 func useOf(t plan.Target) string {
 	switch {
 	case t.Command:
@@ -67,23 +67,23 @@ func bootID() string {
 	return strings.TrimSpace(string(b))
 }
 
-// errEnded is why a definition is not restored, ever.
+// errEnded is the error of a definition that will never be restored.
 var errEnded = errors.New("the process that it is about has ended")
 
-// Unrestored is a definition that could not be made again.
+// Unrestored is a definition that could not be restored.
 type Unrestored struct {
 	Kind, Name string
 	Err        error
-	Gone       bool // it is not tried again
+	Gone       bool // restoring is not tried again
 }
 
-// Restore makes the streams and triggers again that were kept, as far as they are
-// not there yet. As is what their owner may do now; false if they have no access.
-// It gives those that could not be made again: they may be later, as when their
-// program runs again.
+// Restore restores the stored streams and triggers that do not exist yet. as
+// returns the current grant of an owner; false if the owner has no access.
+// Restore returns the definitions that could not be restored: they may be
+// later, as when their program runs again.
 func (e *Engine) Restore(ctx context.Context, as func(owner string) (*grant.Grant, bool)) []Unrestored {
 	var left []Unrestored
-	for again := true; again; { // one may need another
+	for again := true; again; { // a definition may need another one
 		again, left = false, nil
 		for _, d := range e.kept.Pending() {
 			err := e.restore(ctx, &d, as)
@@ -117,7 +117,7 @@ func (e *Engine) restore(ctx context.Context, d *store.Definition, as func(strin
 	if err != nil {
 		return err
 	}
-	defer s.Close() // the trigger goes on without it
+	defer s.Close() // the trigger outlives the session
 	for _, statement := range append(slices.Clone(d.Session), d.Statement) {
 		r, err := s.Execute(ctx, statement)
 		if err != nil {

@@ -26,27 +26,27 @@ import (
 	"endoscope/server/wire"
 )
 
-// session is one user's conversation with the engine.
+// session is a session of one user with the engine.
 type session struct {
 	e      *Engine
 	may    *grant.Grant
-	views  *definitions.Views // those of CREATE STREAM that it sees
+	views  *definitions.Views // streams of CREATE STREAM that are visible to it
 	live   time.Duration
 	unread int64 // of queries: wire.Options.Unread
 	marks  bool  // and wire.Options.Marks
 
 	mu         sync.Mutex
 	target     plan.Target
-	command    *process.Command // held until the first query is armed
+	command    *process.Command // stopped until the first query is armed
 	settings   map[string]types.Value
-	statements map[string]string // the statements that set them
+	statements map[string]string // by setting: the SET statement
 	open       map[*query.Query]bool
-	closed     bool // no query begins any more
+	closed     bool // no query may begin any more
 	quiet      query.Suspended
 
-	inbox  *trigger.Inbox    // of its triggers
-	leave  func()            // no session of its user any more
-	notify func(text string) // tells the user; nil: nobody listens
+	inbox  *trigger.Inbox    // rows of its triggers
+	leave  func()            // uncounts the session of its user
+	notify func(text string) // notifies the user; nil: nobody listens
 	armed  func()            // wire.Options.Armed
 }
 
@@ -94,7 +94,7 @@ func openSession(e *Engine, o wire.Options, may *grant.Grant) (*session, error) 
 	return s, nil
 }
 
-// Close ends the session's queries, and the command that it started if that
+// Close ends the session's queries, and the command that it started, if it
 // still runs.
 func (s *session) Close() error {
 	s.mu.Lock()
@@ -107,7 +107,7 @@ func (s *session) Close() error {
 	s.command = nil
 	s.notify = nil
 	s.mu.Unlock()
-	s.inbox.Close() // its triggers go on without it
+	s.inbox.Close() // its triggers outlive it
 	defer s.leave()
 	for _, q := range open {
 		q.Cancel()
@@ -120,7 +120,7 @@ func (s *session) Close() error {
 	return c.End()
 }
 
-// env is what the planner may know of the session.
+// env returns the planner's view of the session.
 func (s *session) env(args ...types.Value) *planner.Env {
 	noKernel, resolves := s.noKernel(), trigger.Formats[s.setting("webhook_format").S].Resolves
 	s.mu.Lock()
@@ -128,13 +128,13 @@ func (s *session) env(args ...types.Value) *planner.Env {
 	return &planner.Env{Params: args, Resolves: resolves, Views: s.views, Triggers: s.e.triggers.Flows, Hidden: s.hidden, Models: s.models(), Target: s.target, ByThread: len(s.quiet.Threads) > 0, NoKernel: noKernel, File: s.describeFile, Values: s.valueTypes, Eval: expr.EvalConst}
 }
 
-// Execute runs one statement, and has what is refused on record.
+// Execute runs one statement, and writes an audit record if it is refused.
 func (s *session) Execute(ctx context.Context, text string, args ...types.Value) (wire.Result, error) {
 	return s.ExecuteSplit(ctx, nil, text, args...)
 }
 
-// ExecuteSplit implements wire.Splitter: with a path, the client at its end executes
-// what the engine leaves to it.
+// ExecuteSplit implements wire.Splitter: with a path, the client at its end
+// executes the part of the plan that the engine does not.
 func (s *session) ExecuteSplit(ctx context.Context, path wire.Path, text string, args ...types.Value) (wire.Result, error) {
 	stmt, err := parser.Parse(text)
 	var r wire.Result
@@ -217,7 +217,7 @@ func (s *session) ExecuteShare(ctx context.Context, host, text string, args ...t
 	return r, nil
 }
 
-// parsedQuery is the query that a text is.
+// parsedQuery parses a text as a query.
 func parsedQuery(text string) (*parser.Query, bool) {
 	stmt, err := parser.Parse(text)
 	if err != nil {
@@ -227,7 +227,7 @@ func parsedQuery(text string) (*parser.Query, bool) {
 	return q, ok
 }
 
-// share executes what this host does of a query over several.
+// share executes this host's part of a query over several hosts.
 func (s *session) share(ctx context.Context, host string, q *parser.Query, text string, args []types.Value) (wire.Result, error) {
 	env := s.env(args...)
 	env.Host = host
@@ -257,8 +257,8 @@ func (s *session) run(ctx context.Context, path wire.Path, text string, p *plan.
 	return &query.Result{Query: q, Forget: func() { s.forget(q) }, Notices: q.Notices(), Header: answer.ColumnsOf(p.Root.Schema())}, nil
 }
 
-// startQuery prepares and arms a plan and enters it in the engine's list. With a path
-// it may be divided.
+// startQuery prepares and arms a plan and enters the query in the engine's
+// list. With a path it may be divided.
 func (s *session) startQuery(ctx context.Context, path wire.Path, text string, p *plan.Query) (*query.Query, error) {
 	p, err := s.permitted(p, text)
 	if err != nil {
@@ -294,8 +294,8 @@ func (s *session) startQuery(ctx context.Context, path wire.Path, text string, p
 	return q, nil
 }
 
-// enter has Close end a query that is about to be started. The query that is
-// refused is abandoned.
+// enter registers a query that is about to be started, so that Close ends it. A
+// refused query is abandoned.
 func (s *session) enter(q *query.Query) error {
 	s.mu.Lock()
 	closed := s.closed
@@ -312,14 +312,14 @@ func (s *session) enter(q *query.Query) error {
 	return nil
 }
 
-// releaseWhenStarted has the session's command, if it has one, run when q is armed, and
-// reports that (wire.Options.Armed). A query that observes something else meanwhile ends
-// with the command.
+// releaseWhenStarted starts the session's command, if it has one, when q is
+// armed, and reports that (wire.Options.Armed). A query that observes something
+// else meanwhile ends with the command.
 func (s *session) releaseWhenStarted(q *query.Query) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(q.Feeds) == 0 && plan.EmitEvery(q.Plan.Root) == 0 {
-		return // it is over at once
+		return // it has ended at once
 	}
 	c, armed := s.command, s.armed
 	q.Release = func() {
@@ -385,7 +385,7 @@ func (s *session) use(st *parser.Use, text string) (wire.Result, error) {
 	return answer.Messagef("target is %s", what), nil
 }
 
-// Complete lists names for the REPL.
+// Complete lists names for completion in the client's prompt.
 func (s *session) Complete(_ context.Context, kind, of, prefix string) []string {
 	var names []string
 	switch kind {
@@ -433,7 +433,7 @@ func (s *session) Complete(_ context.Context, kind, of, prefix string) []string 
 	return withPrefix(names, prefix)
 }
 
-// withPrefix sorts out the distinct names with a prefix, at most 1,000.
+// withPrefix returns the distinct names with a prefix, at most 1,000.
 func withPrefix(names []string, prefix string) []string {
 	seen := map[string]bool{}
 	var out []string
@@ -449,7 +449,7 @@ func withPrefix(names []string, prefix string) []string {
 // Triggered implements wire.Session.
 func (s *session) Triggered(follow bool) wire.Result { return s.inbox.Result(follow) }
 
-// Info is for \conninfo.
+// Info returns the lines of \conninfo.
 func (s *session) Info() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -460,7 +460,7 @@ func (s *session) Info() []string {
 	return []string{"engine: in this process", "target: " + target, fmt.Sprintf("queries running: %d", len(s.open))}
 }
 
-// program is the session's target.
+// program returns the session's target.
 func (s *session) program() introspect.Program {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"endoscope/server/wire"
 )
 
-// setting is the session's value of a setting, or its default.
+// setting returns the session's value of a setting, or its default.
 func (s *session) setting(name string) types.Value {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +78,7 @@ func settingValue(t types.Type, l *parser.Literal) (types.Value, bool) {
 	return types.Value{}, false
 }
 
-// divide divides a query that is prepared between the engine and the client at the end
+// divide divides a prepared query between the engine and the client at the end
 // of a path.
 func (s *session) divide(q *query.Query, path wire.Path) error {
 	if path == nil {
@@ -89,10 +89,10 @@ func (s *session) divide(q *query.Query, path wire.Path) error {
 
 func (s *session) noKernel() bool { return s.setting("kernel").S == "off" }
 
-// returnProbes are the values of SET return_probes.
+// returnProbes maps the values of SET return_probes.
 var returnProbes = map[string]plan.ReturnProbes{"auto": plan.AutoReturns, "trap": plan.TrapReturns, "exits": plan.ExitReturns}
 
-// budgets are the settings that bound what operators hold.
+// budgets are the settings that limit the memory of operators.
 type budgets struct{ join, encoder int64 }
 
 func (s *session) budgets() budgets {
@@ -101,12 +101,12 @@ func (s *session) budgets() budgets {
 
 func (b budgets) apply(q *query.Query) { q.JoinMemory, q.EncoderBudget = b.join, b.encoder }
 
-// settingWords say what a setting of a type needs.
+// settingWords describes the values that a setting of a type accepts.
 var settingWords = map[types.Type]string{
 	types.Bigint: "a whole number", types.Double: "a number", types.Duration: "a duration", types.Varchar: "a text",
 }
 
-// handlerSettings are those of finding event handlers.
+// handlerSettings returns the settings for finding event handlers.
 func (s *session) handlerSettings() plan.HandlerSettings {
 	count := func(name string) uint64 { return uint64(s.setting(name).I) }
 	share := func(name string) float64 { return s.setting(name).F / 100 }
@@ -117,7 +117,7 @@ func (s *session) handlerSettings() plan.HandlerSettings {
 	}
 }
 
-// withSettings hands the session's settings to every acquisition of a plan.
+// withSettings copies the session's settings to every acquisition of a plan.
 func (s *session) withSettings(p *plan.Query) *plan.Query {
 	v := plan.Settings{
 		Lateness:      time.Duration(s.setting("lateness").I),

@@ -16,8 +16,8 @@ import (
 	"endoscope/server/wire"
 )
 
-// show answers SHOW what [LIKE 'pattern']. The pattern is matched with the
-// first column that is a text.
+// show runs SHOW what [LIKE 'pattern']. The pattern is matched with the first
+// text column.
 func (s *session) show(ctx context.Context, st *parser.Show, src string) (wire.Result, error) {
 	var rel *answer.Table
 	switch st.What {
@@ -71,7 +71,7 @@ func (s *session) show(ctx context.Context, st *parser.Show, src string) (wire.R
 		name := "sys." + strings.ToLower(st.What)
 		sch := catalog.Find(name)
 		rel = answer.NewTable()
-		for _, c := range sch.Columns[1:] { // the time of a SHOW is now
+		for _, c := range sch.Columns[1:] { // without the time, which is now
 			rel.Header = append(rel.Header, wire.Column{Name: c.Name, Type: c.Type})
 		}
 		for _, row := range s.e.system.Snapshot(name, introspect.UsersOf(s.may.Sees())) {
@@ -94,7 +94,7 @@ func (s *session) showStreams() *answer.Table {
 		}
 	}
 	for _, name := range s.views.Names() {
-		if v := s.views.Get(name); v != nil { // else it was dropped just now
+		if v := s.views.Get(name); v != nil { // otherwise it was dropped just now
 			rel.Add(types.Str(name), types.Str("defined"), types.Str(v.Query.String()))
 		}
 	}

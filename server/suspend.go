@@ -13,8 +13,8 @@ import (
 	"endoscope/server/wire"
 )
 
-// suspend runs SUSPEND and RESUME: they concern the session's queries, those that
-// run and those that begin later. What is CONSISTENT goes on to be tracked.
+// suspend runs SUSPEND and RESUME. They affect the session's queries, running
+// and future ones. What is acquired CONSISTENT is still tracked.
 func (s *session) suspend(thread *parser.Literal, yes bool) wire.Result {
 	signal := operators.Signal{Kind: operators.Resume}
 	what, how := "reporting", "resumed"

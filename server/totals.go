@@ -15,18 +15,18 @@ func (t *totals) add(q *query.Query) {
 	t.lost += q.Tally.TotalLost()
 }
 
-// Stats is what the engine does and has done.
+// Stats is the engine's current activity and its totals.
 type Stats struct {
-	Queries  int    // that run, those of triggers included
+	Queries  int    // running ones, including those of triggers
 	Triggers int    // that have not ended
-	Probes   int    // places in programs that are probed
-	Started  uint64 // queries, since the engine was made
-	Rows     uint64 // given to clients
+	Probes   int    // probed places in programs
+	Started  uint64 // queries since the engine was created
+	Rows     uint64 // sent to clients
 	Events   uint64 // taken from probes, samplers and files
-	Lost     uint64 // events that became no row, as every query counted them
+	Lost     uint64 // events that yielded no row, as counted by the queries
 }
 
-// Stats tells of all sessions. It is safe for concurrent use.
+// Stats returns the figures of all sessions. It is safe for concurrent use.
 func (e *Engine) Stats() Stats {
 	e.mu.Lock()
 	sum := e.totals
@@ -40,7 +40,7 @@ func (e *Engine) Stats() Stats {
 	return s
 }
 
-// Expel ends the triggers that a user has made.
+// Expel ends the triggers of a user.
 func (e *Engine) Expel(user string) {
 	var theirs []*trigger.Trigger
 	for _, t := range e.triggers.List() {
@@ -52,6 +52,6 @@ func (e *Engine) Expel(user string) {
 	for _, t := range theirs {
 		<-t.Over
 		e.triggers.Leave(t, nil)
-		_, _ = e.kept.Drop("trigger", t.Plan.Name) // nobody is there to be told
+		_, _ = e.kept.Drop("trigger", t.Plan.Name) // no session is left to report an error to
 	}
 }

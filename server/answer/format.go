@@ -18,7 +18,7 @@ func FormatNs(x float64) string {
 	return time.Duration(float64(int64(x/unit+0.5)) * unit).String()
 }
 
-// ColumnsOf are the columns of a result with a schema.
+// ColumnsOf returns the columns of a result with a schema.
 func ColumnsOf(s types.Schema) []wire.Column {
 	out := make([]wire.Column, len(s.Fields))
 	for i, f := range s.Fields {
@@ -27,7 +27,7 @@ func ColumnsOf(s types.Schema) []wire.Column {
 	return out
 }
 
-// FormatIDs writes numbers of queries.
+// FormatIDs formats ids of queries.
 func FormatIDs(ids []int64) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(ids), " ", ", "), "[]")
 }
@@ -45,7 +45,7 @@ func Distinct(texts []string) []string {
 	return out
 }
 
-// Plural writes a number of things.
+// Plural formats a number of things.
 func Plural(n int64, noun string) string {
 	if n == 1 {
 		return "1 " + noun

@@ -11,7 +11,8 @@ import (
 	"endoscope/server/grant"
 )
 
-// Forbidden is a refusal of a grant, placed at a part of the statement.
+// Forbidden returns a grant's refusal, with the position of a part of the
+// statement.
 func Forbidden(err error, at parser.Node, text string) error {
 	var r *grant.Refusal
 	if !errors.As(err, &r) {
@@ -23,7 +24,7 @@ func Forbidden(err error, at parser.Node, text string) error {
 	return Refuse(at, text, r.Hint, "%s", r.Msg)
 }
 
-// PlacedAt places what has no place, and what a grant refuses.
+// PlacedAt adds a position to an error that has none, and to a grant's refusal.
 func PlacedAt(err error, start, stop int, text string) error {
 	var r *grant.Refusal
 	if errors.As(err, &r) {
@@ -32,17 +33,19 @@ func PlacedAt(err error, start, stop int, text string) error {
 	return planner.Placed(err, text)
 }
 
-// Refuse is an error at a part of a statement.
+// Refuse returns an error at a part of a statement.
 func Refuse(at parser.Node, text, hint, format string, args ...any) error {
 	return &parser.Error{Msg: fmt.Sprintf(format, args...), Hint: hint, Pos: at.Pos(), Src: text}
 }
 
-// Unsupported is the error of a part of a statement that cannot be executed yet.
+// Unsupported returns the error for a part of a statement that cannot be
+// executed yet.
 func Unsupported(at parser.Node, text, what string) error {
 	return &parser.Error{Msg: what + " is not supported yet", Pos: at.Pos(), Src: text}
 }
 
-// Nearest is a hint that names what is spelled like name; "" if nothing is.
+// Nearest returns a hint that suggests the name closest in spelling; "" if none
+// is close.
 func Nearest(name string, names []string) string {
 	if near := plan.Nearest(name, names, 3); len(near) > 0 {
 		return "did you mean " + strings.Join(near, " or ") + "?"
@@ -50,7 +53,7 @@ func Nearest(name string, names []string) string {
 	return ""
 }
 
-// WithPlace gives an error the statement's place, if it has none.
+// WithPlace adds the position of the statement to an error that has none.
 func WithPlace(err error, n parser.Node, src string) error {
 	if e, ok := err.(*parser.Error); ok && e.Src == "" {
 		e.Pos, e.Src = n.Pos(), src

@@ -12,8 +12,8 @@ import (
 	"endoscope/server/wire"
 )
 
-// Table is a small table that answers SHOW, DESCRIBE and EXPLAIN: a
-// wire.Result whose rows are there already.
+// Table is the result of SHOW, DESCRIBE and EXPLAIN: a small wire.Result whose
+// rows are in memory.
 type Table struct {
 	Header  []wire.Column
 	Rows    [][]types.Value
@@ -61,7 +61,7 @@ func (r *Table) Next(context.Context) (wire.Event, error) {
 	return wire.Event{Kind: wire.Rows, Batch: b}, nil
 }
 
-// text, number and the like make columns of relations.
+// Text and the like return columns.
 func Text(name string) wire.Column { return wire.Column{Name: name, Type: types.Varchar} }
 
 func Number(name string) wire.Column { return wire.Column{Name: name, Type: types.Bigint} }

@@ -11,12 +11,12 @@ import (
 	"endoscope/server/wire"
 )
 
-// notesQueued is how many notes may wait for a client; more are lost, which it is
-// told.
+// notesQueued is how many notes may wait for a client. Further ones are
+// dropped, and the client is told how many.
 const notesQueued = 256
 
-// openSession opens a session that lasts as long as the call, and sends what it
-// has to say.
+// openSession opens a session that lasts as long as the call, and streams the
+// session's notes.
 func (s *Service) openSession(body []byte, stream flight.FlightService_DoActionServer) error {
 	var o wire.SessionOptions
 	if err := json.Unmarshal(body, &o); err != nil {
@@ -44,7 +44,7 @@ func (s *Service) openSession(body []byte, stream flight.FlightService_DoActionS
 	beats := time.NewTicker(beat)
 	defer beats.Stop()
 	stop := s.stop
-	var ending <-chan time.Time // ticks while the results end, of which senders see to that
+	var ending <-chan time.Time // ticks while senders finish the results
 	for {
 		select {
 		case text := <-notes.lines:
@@ -83,7 +83,7 @@ func answer(stream flight.FlightService_DoActionServer, v any) error {
 	return stream.Send(&flight.Result{Body: body})
 }
 
-// ask answers a question.
+// ask answers a question of a client.
 func (x *session) ask(body []byte, stream flight.FlightService_DoActionServer) error {
 	var q wire.Question
 	if err := json.Unmarshal(body, &q); err != nil {

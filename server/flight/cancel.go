@@ -6,8 +6,8 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/flight"
 )
 
-// CancelFlightInfo abandons the result that a FlightInfo says how to get. Nothing
-// of it is attached when it returns.
+// CancelFlightInfo abandons the result of a FlightInfo. When it returns,
+// nothing of the result is attached.
 func (s *Service) CancelFlightInfo(ctx context.Context, r *flight.CancelFlightInfoRequest) (flight.CancelFlightInfoResult, error) {
 	x, err := s.session(ctx)
 	if err != nil {

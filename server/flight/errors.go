@@ -14,10 +14,10 @@ import (
 	"endoscope/server/wire"
 )
 
-// statusOf is an error of the engine as clients get it. A refusal reads as a user
-// sees it, with the line and the caret, and has a detail from which a client can
-// make it again; the text that it is about is in it only if it is not the
-// statement that the client sent.
+// statusOf converts an error of the engine to a gRPC status. The message of a
+// refusal is what a user sees, with the line and the caret, and a detail lets a
+// client reconstruct the error. The detail includes the text that it refers to
+// only if that is not the statement that the client sent.
 func statusOf(err error, statement string) error {
 	if err == nil {
 		return nil

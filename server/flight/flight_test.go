@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// serve serves an engine at a port of the loopback until the test ends, and gives
+// serve serves an engine on a loopback port until the test ends, and returns
 // the address.
 func serve(t testing.TB, e wire.Engine, o Options) string {
 	t.Helper()
@@ -43,7 +43,7 @@ func serve(t testing.TB, e wire.Engine, o Options) string {
 	return l.Addr().String()
 }
 
-// engine is the real one.
+// engine returns a real engine.
 func engine(t testing.TB) wire.Engine {
 	t.Helper()
 	e, err := server.New(server.Options{ModelDir: t.TempDir()})
@@ -53,7 +53,7 @@ func engine(t testing.TB) wire.Engine {
 	return e
 }
 
-// foreign is a client that knows nothing of ours.
+// foreign returns a generic Flight SQL client.
 func foreign(t testing.TB, addr string) *flightsql.Client {
 	t.Helper()
 	c, err := flightsql.NewClient(addr, nil, nil, grpc.WithTransportCredentials(insecure.NewCredentials()))

@@ -23,7 +23,7 @@ import (
 	"endoscope/server/wire"
 )
 
-// records reads what a FlightInfo says how to get, and gives each record's rows as
+// records reads the result of a FlightInfo, and returns each record's rows as
 // text, with the application metadata.
 func records(t testing.TB, c *flightsql.Client, info *flight.FlightInfo) (rows []string, frames []wire.Frame) {
 	t.Helper()
@@ -149,7 +149,7 @@ func TestForeignClientPrepares(t *testing.T) {
 	}
 }
 
-// A connection is a session; what a query has to say comes with its records.
+// A connection is a session; notices and the summary come with the records.
 func TestForeignClientsSession(t *testing.T) {
 	addr := serve(t, engine(t), Options{})
 	c, other := foreign(t, addr), foreign(t, addr)
@@ -179,7 +179,7 @@ func TestForeignClientsSession(t *testing.T) {
 	if len(rows) != 5 || frames[0].Kind != wire.FrameBegin || last.Kind != wire.FrameEnd || last.Summary.Rows != 5 || last.Row != 5 {
 		t.Errorf("%v, %+v", rows, frames)
 	}
-	// Nobody else's result can be had, nor one twice.
+	// A client cannot get another's result, nor a result twice.
 	info, err = c.Execute(t.Context(), "SELECT n FROM series(5)")
 	if err != nil {
 		t.Fatal(err)
@@ -220,14 +220,14 @@ func TestForeignClientCancels(t *testing.T) {
 	if err != nil || res.GetStatus() != flight.CancelStatusCancelled || running() != 0 {
 		t.Errorf("%v, %v, %d queries", res.GetStatus(), err, running())
 	}
-	// One that nobody asks for ends, too.
+	// A result that is not requested ends, too.
 	if _, err := c.Execute(t.Context(), endless); err != nil {
 		t.Fatal(err)
 	}
 	testenv.Until(t, "the query has ended", func() bool { return running() == 0 })
 }
 
-// Strings are codes into dictionaries for clients that ask for it.
+// Strings are dictionary-encoded for clients that request it.
 func TestStringsAsCodes(t *testing.T) {
 	c := foreign(t, serve(t, engine(t), Options{}))
 	info, err := c.Execute(t.Context(), "SELECT 'a' || (n % 3)::VARCHAR AS s FROM series(2000)")
@@ -258,7 +258,7 @@ func TestStringsAsCodes(t *testing.T) {
 	}
 }
 
-// The database/sql driver that comes with Arrow.
+// The database/sql driver that is part of Arrow.
 func TestArrowsDatabaseDriver(t *testing.T) {
 	db, err := sql.Open("flightsql", "flightsql://"+serve(t, engine(t), Options{})+"?timeout=10s")
 	if err != nil {
@@ -285,7 +285,7 @@ func TestArrowsDatabaseDriver(t *testing.T) {
 	}
 }
 
-// A record's watermark is a promise: no row that comes after it is earlier.
+// After a record with a watermark no earlier row follows.
 func TestWatermarks(t *testing.T) {
 	c := foreign(t, serve(t, engine(t), Options{}))
 	info, err := c.Execute(t.Context(), "SELECT timestamp FROM SAMPLE(cpu_usage, 10ms) FOR 1500ms")
@@ -321,7 +321,7 @@ func TestWatermarks(t *testing.T) {
 	if r.Err() != nil || rows == 0 || marks == 0 {
 		t.Errorf("%d rows, %d watermarks, %v", rows, marks, r.Err())
 	}
-	// Numbers of lines are no times.
+	// Line numbers are not times.
 	path := filepath.Join(t.TempDir(), "x.csv")
 	if err := os.WriteFile(path, []byte("n\n1\n2\n3\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 	"endoscope/server/wire"
 )
 
-// capture keeps the messages that a writer makes.
+// capture stores the messages of a writer.
 type capture []*flight.FlightData
 
 func (c *capture) Send(d *flight.FlightData) error {
@@ -26,8 +26,8 @@ func (c *capture) Send(d *flight.FlightData) error {
 	return nil
 }
 
-// FuzzCalls sends calls whose contents nobody meant: each is refused, or answered,
-// and never a mistake of the server's; it lives on.
+// FuzzCalls sends calls with arbitrary contents: each is refused or answered,
+// none causes an internal error, and the server survives.
 func FuzzCalls(f *testing.F) {
 	ticket, err := flightsql.CreateStatementQueryTicket([]byte(`{"result":"1","text":"SELECT $1 FROM series(3)","args":"AQI="}`))
 	if err != nil {
@@ -53,7 +53,7 @@ func FuzzCalls(f *testing.F) {
 	f.Cleanup(func() { _ = conn.Close() })
 	c := flight.NewFlightServiceClient(conn)
 	f.Fuzz(func(t *testing.T, first, header, body []byte) {
-		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond) // what is answered may have no end
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond) // a result may be endless
 		defer cancel()
 		heed := func(err error) {
 			if err != nil && strings.Contains(err.Error(), "made a mistake") {

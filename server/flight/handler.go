@@ -15,9 +15,9 @@ import (
 	"endoscope/server/wire/columnar"
 )
 
-// handler answers the calls of Flight: those of Flight SQL are left to its
-// service, but for results, which are sent as they come, and what only our
-// clients ask.
+// handler answers the calls of Flight. Calls of Flight SQL are forwarded to its
+// service, except for results, which are streamed, and calls that only this
+// project's client makes.
 type handler struct {
 	flight.FlightServer
 	s *Service
@@ -49,7 +49,7 @@ func (h *handler) DoGet(t *flight.Ticket, stream flight.FlightService_DoGetServe
 	return h.s.send(stream.Context(), res, form, false, stream)
 }
 
-// statementHandle is that of the ticket of a statement.
+// statementHandle returns the statement handle of a ticket.
 func statementHandle(t *flight.Ticket) ([]byte, bool) {
 	var any anypb.Any
 	if proto.Unmarshal(t.GetTicket(), &any) != nil {
@@ -62,7 +62,7 @@ func statementHandle(t *flight.Ticket) ([]byte, bool) {
 	return st.GetStatementHandle(), true
 }
 
-// execute executes a statement of our client and sends its result.
+// execute executes a statement of this project's client and sends its result.
 func (h *handler) execute(x *session, st *wire.Statement, stream flight.FlightService_DoGetServer) error {
 	r := &result{statement: st.Text, taken: true}
 	switch st.Triggered {
@@ -87,7 +87,7 @@ func (h *handler) execute(x *session, st *wire.Statement, stream flight.FlightSe
 	return h.s.send(stream.Context(), r, columnar.Exact, x.marks, stream)
 }
 
-// DoAction does what only our clients ask.
+// DoAction executes the actions that only this project's client requests.
 func (h *handler) DoAction(a *flight.Action, stream flight.FlightService_DoActionServer) error {
 	switch a.GetType() {
 	case wire.ActionSession:
@@ -114,7 +114,7 @@ func (h *handler) DoAction(a *flight.Action, stream flight.FlightService_DoActio
 			return answer(stream, d)
 		case a.GetType() == wire.ActionClose && st.Result == "":
 			x.end()
-		case r == nil: // it has ended
+		case r == nil: // the result has ended
 		case a.GetType() == wire.ActionStop:
 			r.Stop()
 		default:

@@ -11,10 +11,10 @@ import (
 	"endoscope/server/wire"
 )
 
-// userKey is of the context value that identified calls have.
+// userKey is the key of the context value that identified calls have.
 type userKey struct{}
 
-// caller is who makes a call; nil: the user that the process runs as.
+// caller returns the caller; nil: the user that the process runs as.
 func caller(ctx context.Context) *wire.User {
 	u, _ := ctx.Value(userKey{}).(*wire.User)
 	return u
@@ -34,7 +34,8 @@ func (s *Service) identify(ctx context.Context) (context.Context, error) {
 	return ctx, nil
 }
 
-// survive makes an error of a panic: what a client sends must not end the server.
+// survive converts a panic to an error: a client's message must not end the
+// server.
 func (s *Service) survive(method string, err *error) {
 	if r := recover(); r != nil {
 		s.o.Log.Error("a call failed by a mistake of the server's", "method", method, "panic", r, "stack", string(debug.Stack()))
@@ -60,7 +61,7 @@ func (s *Service) identifyStream(srv any, stream grpc.ServerStream, info *grpc.S
 	return next(srv, &identified{stream, ctx})
 }
 
-// identified is a call of which the caller is known.
+// identified is a call with an identified caller.
 type identified struct {
 	grpc.ServerStream
 	ctx context.Context

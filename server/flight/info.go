@@ -5,7 +5,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/flight/flightsql"
 )
 
-// registerInfo says what the service is, for clients that ask.
+// registerInfo registers the answers to GetSqlInfo.
 func (s *Service) registerInfo() {
 	for id, v := range map[flightsql.SqlInfo]any{
 		flightsql.SqlInfoFlightSqlServerName:         "Endoscope",
@@ -21,6 +21,6 @@ func (s *Service) registerInfo() {
 		flightsql.SqlInfoDDLTable:                    false,
 		flightsql.SqlInfoIdentifierQuoteChar:         `"`,
 	} {
-		_ = s.RegisterSqlInfo(id, v) // all are of types that it takes
+		_ = s.RegisterSqlInfo(id, v) // fails only for unsupported types
 	}
 }

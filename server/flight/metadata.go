@@ -20,9 +20,9 @@ import (
 	"endoscope/server/wire/columnar"
 )
 
-// Streams are what clients that browse call tables. Their types say how they can
-// be read: as they are, or by SAMPLE or a join, or as a user defined them. There
-// are neither catalogs nor schemas.
+// tableTypes are the table types of streams. They tell how a stream can be
+// read: directly, by SAMPLE or a join, or as a user defined it. There are no
+// catalogs and no schemas.
 var tableTypes = map[string]string{
 	"enumerable":     "STREAM",
 	"snapshot":       "STREAM",
@@ -30,11 +30,11 @@ var tableTypes = map[string]string{
 	"defined":        "VIEW",
 }
 
-// chunks is the answer of a DoGet: one record.
+// chunks is the result of a DoGet: one record.
 type chunks = <-chan flight.StreamChunk
 
-// fixed is the FlightInfo of an answer with a fixed schema, for which the command
-// is the ticket.
+// fixed returns the FlightInfo of a result with a fixed schema; its ticket is
+// the command.
 func fixed(d *flight.FlightDescriptor, schema *arrow.Schema) (*flight.FlightInfo, error) {
 	return &flight.FlightInfo{
 		Schema:           flight.SerializeSchema(schema, memory.DefaultAllocator),
@@ -45,7 +45,7 @@ func fixed(d *flight.FlightDescriptor, schema *arrow.Schema) (*flight.FlightInfo
 	}, nil
 }
 
-// table is the answer with the rows that build adds.
+// table returns a result with the rows that build adds.
 func table(schema *arrow.Schema, build func(*array.RecordBuilder)) (*arrow.Schema, chunks, error) {
 	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
 	defer b.Release()
@@ -62,8 +62,7 @@ func texts(b *array.RecordBuilder, column int) *array.StringBuilder {
 	return b.Field(column).(*array.StringBuilder)
 }
 
-// GetFlightInfoCatalogs and the like say where the answers are; DoGetCatalogs and
-// the like give them.
+// Methods GetFlightInfo* return where a result is; methods DoGet* return it.
 
 func (s *Service) GetFlightInfoCatalogs(_ context.Context, d *flight.FlightDescriptor) (*flight.FlightInfo, error) {
 	return fixed(d, schema_ref.Catalogs)
@@ -124,13 +123,13 @@ func (s *Service) DoGetTables(ctx context.Context, c flightsql.GetTables) (*arro
 	})
 }
 
-// stream is one that a client asks about.
+// stream is a stream in a client's request.
 type stream struct {
 	name, kind string
 	columns    []wire.Column
 }
 
-// streams are those that a client asks for, with their columns if it wants them.
+// streams returns the requested streams, with their columns if requested.
 func (x *session) streams(ctx context.Context, c flightsql.GetTables) ([]stream, error) {
 	if c.GetCatalog() != nil && *c.GetCatalog() != "" {
 		return nil, nil
@@ -152,7 +151,7 @@ func (x *session) streams(ctx context.Context, c flightsql.GetTables) ([]stream,
 		if c.GetIncludeSchema() {
 			about, err := x.rows(ctx, `DESCRIBE "`+strings.ReplaceAll(st.name, `"`, `""`)+`"`)
 			if err != nil {
-				continue // dropped meanwhile, or what it is of is not there
+				continue // dropped meanwhile, or what it observes does not exist
 			}
 			for _, col := range about {
 				if t, ok := columnar.ParseType(col[1].S); ok {
@@ -165,7 +164,7 @@ func (x *session) streams(ctx context.Context, c flightsql.GetTables) ([]stream,
 	return out, nil
 }
 
-// like is a pattern of LIKE; nil is what everything matches.
+// like compiles a LIKE pattern; nil matches everything.
 func like(pattern *string) *regexp.Regexp {
 	if pattern == nil {
 		return regexp.MustCompile("")
@@ -185,7 +184,7 @@ func like(pattern *string) *regexp.Regexp {
 	return regexp.MustCompile(b.String() + "$")
 }
 
-// rows are all of a statement's that only looks.
+// rows returns all rows of a statement that only reads.
 func (x *session) rows(ctx context.Context, statement string) (out [][]types.Value, err error) {
 	res, err := x.Execute(ctx, statement)
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"endoscope/server/wire"
 )
 
-// notes are what a session's triggers say, until it is sent.
+// notes queues the messages of a session's triggers until they are sent.
 type notes struct {
 	lines chan string
-	armed chan struct{} // has a token when something is armed
+	armed chan struct{} // holds a token when something was armed
 	lost  atomic.Uint64
 }
 
@@ -20,7 +20,7 @@ func newNotes() *notes {
 	return &notes{lines: make(chan string, notesQueued), armed: make(chan struct{}, 1)}
 }
 
-// arm says that something is armed; one of several at a time says it for all.
+// arm reports that something was armed; several reports are combined.
 func (n *notes) arm() {
 	select {
 	case n.armed <- struct{}{}:
@@ -28,7 +28,7 @@ func (n *notes) arm() {
 	}
 }
 
-// add does not block: what there is no room for is counted.
+// add does not block: a note that finds the queue full is dropped and counted.
 func (n *notes) add(text string) {
 	select {
 	case n.lines <- text:

@@ -17,9 +17,10 @@ import (
 	"endoscope/server/wire"
 )
 
-// executeFor executes a statement of our client, of which that executes a part if it
-// can. A client that puts the rows of several servers in the order of time is told of
-// that by marks, which stand between rows of the result: it gets those.
+// executeFor executes a statement of this project's client, which executes a
+// part of it if it can. The statement of a client that merges the rows of
+// several servers by time is not divided: the client needs the marks that stand
+// between the rows of the whole result.
 func (x *session) executeFor(ctx context.Context, st *wire.Statement, args []types.Value) (wire.Result, error) {
 	if st.Host != "" {
 		share, ok := x.Session.(wire.Sharer)
@@ -36,27 +37,28 @@ func (x *session) executeFor(ctx context.Context, st *wire.Statement, args []typ
 	return x.Execute(ctx, st.Text, args...)
 }
 
-// path is the way to a client: what its connection is seen to carry.
+// path is the way to a client, with the measured capacity of its connection.
 type path struct {
-	tcp *net.TCPConn // nil: it is none
+	tcp *net.TCPConn // nil: not a TCP connection
 
 	mu      sync.Mutex
-	began   time.Time     // of the interval
-	bytes   float64       // sent in it
-	sending time.Duration // in it: waiting, mostly
-	limit   float64       // bytes per second when there was more to send
-	limited time.Time     // when that was
+	began   time.Time     // start of the interval
+	bytes   float64       // bytes sent in the interval
+	sending time.Duration // time spent sending in the interval, mostly waiting
+	limit   float64       // bytes per second when the network was the limit
+	limited time.Time     // when it was
 	records atomic.Uint64
-	cost    float64 // ns of processor time for a byte
+	cost    float64 // ns of processor time per byte
 }
 
 const (
-	// interval is over how long it is seen whether the network is the limit.
+	// interval is the time over which it is decided whether the network is the
+	// limit.
 	interval = 500 * time.Millisecond
-	// remembered is how long a limit counts that is not met any more.
+	// remembered is how long a limit remains valid.
 	remembered = time.Minute
-	// kernel is what it takes the transport to send a byte, beside making the records,
-	// ns: gRPC and TCP over loopback.
+	// transport is the transport's cost of sending a byte, in ns, in addition
+	// to making the records: gRPC and TCP over loopback.
 	transport = 0.3
 )
 
@@ -67,10 +69,10 @@ func pathOf(ctx context.Context) *path {
 	return nil
 }
 
-// Link implements wire.Path. A network that was not full lately is taken to carry what
-// TCP would try, a window in each round trip, or what it was seen to, if that is more.
-// The fastest round trip counts: the others are longer by what the client's machine
-// waits before it acknowledges the little that is sent.
+// Link implements wire.Path. A network that was not saturated lately is assumed
+// to carry what TCP would try, a window per round trip, or the observed rate,
+// if that is more. The minimum round trip counts: others include the time that
+// the client's machine waits before it acknowledges small amounts.
 func (p *path) Link() wire.Link {
 	l := wire.Link{}
 	if info := p.info(); info != nil {
@@ -90,7 +92,7 @@ func (p *path) Link() wire.Link {
 	return l
 }
 
-// info is what the kernel says of the connection (tcp(7)).
+// info returns the kernel's information on the connection (tcp(7)).
 func (p *path) info() (info *unix.TCPInfo) {
 	if p.tcp == nil {
 		return nil
@@ -108,7 +110,7 @@ func (p *path) info() (info *unix.TCPInfo) {
 	return info
 }
 
-// sent notes that n bytes were handed over, which took d.
+// sent records that sending n bytes took d.
 func (p *path) sent(n int, d time.Duration) {
 	now := time.Now()
 	p.mu.Lock()
@@ -128,10 +130,11 @@ func (p *path) sent(n int, d time.Duration) {
 	p.began, p.bytes, p.sending = now, 0, 0
 }
 
-// measured is that of so many records one is measured.
+// measured is the number of records of which one is measured.
 const measured = 16
 
-// measure measures what it takes to make and hand over a record of rows, now and then.
+// measure measures now and then the cost of making and sending a record of
+// rows.
 func (p *path) measure(write func() error) error {
 	if p.records.Add(1)%measured != 1 {
 		return write()
@@ -146,7 +149,7 @@ func (p *path) measure(write func() error) error {
 	took := threadTime() - began
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if n := p.bytes - before; n > 4096 { // of little the greater part is not for bytes
+	if n := p.bytes - before; n > 4096 { // a small record's cost is mostly not per byte
 		const share = 0.2
 		per := float64(took) / n
 		if p.cost == 0 {
@@ -165,7 +168,7 @@ func threadTime() time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// metered is a stream of which the path is told what goes.
+// metered is a stream that reports to the path what is sent.
 type metered struct {
 	flight.DataStreamWriter
 	p *path

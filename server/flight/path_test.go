@@ -9,8 +9,9 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// What a path carries is what was sent while there was more to send; before that it is
-// what TCP would try, which on one machine is a lot, however little was sent.
+// The capacity of a path is the observed rate while there was more to send;
+// before that it is what TCP would try, which is much on one machine, however
+// little was sent.
 func TestLinks(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -28,7 +29,7 @@ func TestLinks(t *testing.T) {
 	}
 	defer here.Close()
 	p := &path{tcp: here.(*net.TCPConn)}
-	for range 3 { // the client acknowledges late, as they do of little
+	for range 3 { // the client delays its acknowledgements, as for small amounts
 		if _, err := here.Write(make([]byte, 100)); err != nil {
 			t.Fatal(err)
 		}
@@ -42,7 +43,7 @@ func TestLinks(t *testing.T) {
 		t.Errorf("of a path that was never full: %+v, as the kernel says %+v", l, info)
 	}
 	p.began = time.Now().Add(-time.Second)
-	p.sent(1000, 400*time.Millisecond) // there was not more to send most of the time
+	p.sent(1000, 400*time.Millisecond) // most of the time there was nothing more to send
 	if l := p.Link(); l.Limited {
 		t.Errorf("less than it would carry was sent: %+v", l)
 	}
@@ -57,13 +58,13 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// A path that is no TCP connection has no limits but those that were seen.
+// A path that is not a TCP connection has only observed limits.
 func TestLinksOfSockets(t *testing.T) {
 	p := &path{}
 	if l := p.Link(); l.Rate != 0 || l.RTT != 0 || l.Limited || l.Send != 0 {
 		t.Errorf("nothing is known: %+v", l)
 	}
-	// Of what is measured only rows in numbers say what a byte costs.
+	// Only records of many rows determine the cost of a byte.
 	for range 2 * measured {
 		if err := p.measure(func() error { p.sent(100, 0); return nil }); err != nil {
 			t.Fatal(err)

@@ -7,13 +7,13 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// DoPut takes values of parameters, which must not be compressed: what is says
-// itself how much memory it takes, whatever its size.
+// DoPut receives parameter values. They must not be compressed: a compressed
+// record states itself how much memory it needs, whatever its size.
 func (h *handler) DoPut(stream flight.FlightService_DoPutServer) error {
 	return h.FlightServer.DoPut(uncompressed{stream})
 }
 
-// uncompressed is a stream that gives no compressed record.
+// uncompressed is a stream that rejects compressed records.
 type uncompressed struct {
 	flight.FlightService_DoPutServer
 }
@@ -26,7 +26,7 @@ func (u uncompressed) Recv() (*flight.FlightData, error) {
 	return d, err
 }
 
-// Fields of Arrow's messages, as places in their tables (format/Message.fbs,
+// Fields of Arrow's messages, as offsets in their vtables (format/Message.fbs,
 // format/Schema.fbs), and kinds of messages.
 const (
 	messageKind      = 6  // Message.header_type
@@ -38,14 +38,14 @@ const (
 	kindRecord     = 3
 )
 
-// isPlain reports whether the header of a message is no compressed record's. One
-// that cannot be read is not.
+// isPlain reports whether the header of a message is not that of a compressed
+// record. It is false for one that cannot be parsed.
 func isPlain(header []byte) (plain bool) {
 	if len(header) == 0 {
 		return true
 	}
 	defer func() {
-		if recover() != nil { // the reader of FlatBuffers trusts what it reads
+		if recover() != nil { // the FlatBuffers reader does not validate its input
 			plain = false
 		}
 	}()

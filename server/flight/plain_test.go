@@ -16,11 +16,11 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// messages are those by which a record of 1,000 numbers is sent.
+// messages are those that send a record of 1,000 numbers.
 type messages []*flight.FlightData
 
 func (m *messages) Send(d *flight.FlightData) error {
-	*m = append(*m, proto.Clone(d).(*flight.FlightData)) // its memory is used again
+	*m = append(*m, proto.Clone(d).(*flight.FlightData)) // its memory is reused
 	return nil
 }
 
@@ -44,8 +44,8 @@ func numbers(t *testing.T, o ...ipc.Option) messages {
 	return sent
 }
 
-// TestIsPlain: compressed records are told from others, and what is cut off is
-// taken for the worse.
+// TestIsPlain: compressed records are recognized, and a truncated header does
+// not count as plain.
 func TestIsPlain(t *testing.T) {
 	for name, o := range map[string][]ipc.Option{"plain": nil, "zstd": {ipc.WithZstd()}, "lz4": {ipc.WithLZ4()}} {
 		sent := numbers(t, o...)
@@ -61,7 +61,7 @@ func TestIsPlain(t *testing.T) {
 	}
 }
 
-// source gives messages, as a client's stream does.
+// source returns messages, as a client's stream does.
 type source struct {
 	flight.FlightService_DoPutServer
 	left messages
@@ -77,8 +77,8 @@ func (s *source) Recv() (*flight.FlightData, error) {
 	return d, nil
 }
 
-// TestInflatedRecordIsRefused: a record of a hundred bytes that says it is 32 TiB is refused before
-// anybody makes room for it.
+// TestInflatedRecordIsRefused: a record of a hundred bytes that declares 32 TiB
+// is refused before memory is allocated for it.
 func TestInflatedRecordIsRefused(t *testing.T) {
 	sent := numbers(t, ipc.WithZstd())
 	binary.LittleEndian.PutUint64(sent[1].DataBody, 1<<45)

@@ -18,18 +18,18 @@ import (
 	"endoscope/server/wire/columnar"
 )
 
-// maxPrepared is how many statements a session may have prepared at a time.
+// maxPrepared is the maximum number of prepared statements per session.
 const maxPrepared = 1024
 
-// prepared is a statement that a client may execute again and again.
+// prepared is a prepared statement.
 type prepared struct {
 	text string
-	args []types.Value // the last that were bound; guarded by session.mu
+	args []types.Value // last bound values; guarded by session.mu
 }
 
-// CreatePreparedStatement says what a statement would give, and which types its
-// parameters take where they stand; VARCHAR where any will do. A client may send
-// values of other types all the same.
+// CreatePreparedStatement returns the columns of a statement's result, and the
+// types of its parameters by their positions; VARCHAR if any type is accepted.
+// A client may still send values of other types.
 func (s *Service) CreatePreparedStatement(ctx context.Context, r flightsql.ActionCreatePreparedStatementRequest) (out flightsql.ActionCreatePreparedStatementResult, err error) {
 	x, err := s.session(ctx)
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *Service) CreatePreparedStatement(ctx context.Context, r flightsql.Actio
 	return out, nil
 }
 
-// parameters are those of a statement, as columns.
+// parameters returns the parameters of a statement, as columns.
 func parameters(d wire.Description) []wire.Column {
 	params := make([]wire.Column, d.Params)
 	for i := range params {
@@ -64,7 +64,7 @@ func parameters(d wire.Description) []wire.Column {
 	return params
 }
 
-// ClosePreparedStatement forgets a statement.
+// ClosePreparedStatement removes a statement.
 func (s *Service) ClosePreparedStatement(ctx context.Context, r flightsql.ActionClosePreparedStatementRequest) error {
 	x, err := s.session(ctx)
 	if err != nil {
@@ -76,7 +76,8 @@ func (s *Service) ClosePreparedStatement(ctx context.Context, r flightsql.Action
 	return nil
 }
 
-// statement is the session of a call and a statement that was prepared in it.
+// statement returns the session of a call and the text of a statement prepared
+// in it.
 func (s *Service) statement(ctx context.Context, handle []byte) (x *session, text string, args []types.Value, err error) {
 	if x, err = s.session(ctx); err != nil {
 		return nil, "", nil, err
@@ -90,7 +91,8 @@ func (s *Service) statement(ctx context.Context, handle []byte) (x *session, tex
 	return x, p.text, p.args, nil
 }
 
-// GetFlightInfoPreparedStatement executes a statement with the values bound last.
+// GetFlightInfoPreparedStatement executes a statement with the last bound
+// values.
 func (s *Service) GetFlightInfoPreparedStatement(ctx context.Context, c flightsql.PreparedStatementQuery, d *flight.FlightDescriptor) (*flight.FlightInfo, error) {
 	x, text, args, err := s.statement(ctx, c.GetPreparedStatementHandle())
 	if err != nil {
@@ -103,7 +105,7 @@ func (s *Service) GetFlightInfoPreparedStatement(ctx context.Context, c flightsq
 	return x.info(res, text, d)
 }
 
-// GetSchemaPreparedStatement says what a statement would give.
+// GetSchemaPreparedStatement returns the columns of a statement's result.
 func (s *Service) GetSchemaPreparedStatement(ctx context.Context, c flightsql.PreparedStatementQuery, _ *flight.FlightDescriptor) (*flight.SchemaResult, error) {
 	x, text, _, err := s.statement(ctx, c.GetPreparedStatementHandle())
 	if err != nil {
@@ -112,7 +114,7 @@ func (s *Service) GetSchemaPreparedStatement(ctx context.Context, c flightsql.Pr
 	return x.schemaOf(ctx, text)
 }
 
-// GetSchemaStatement says what a statement would give.
+// GetSchemaStatement returns the columns of a statement's result.
 func (s *Service) GetSchemaStatement(ctx context.Context, c flightsql.StatementQuery, _ *flight.FlightDescriptor) (*flight.SchemaResult, error) {
 	x, err := s.session(ctx)
 	if err != nil {
@@ -134,7 +136,8 @@ func (s *Service) DoPutPreparedStatementQuery(ctx context.Context, c flightsql.P
 	return c.GetPreparedStatementHandle(), s.bind(ctx, c.GetPreparedStatementHandle(), r)
 }
 
-// DoPutPreparedStatementUpdate executes a statement and returns when it is through.
+// DoPutPreparedStatementUpdate executes a statement and returns when it has
+// ended.
 func (s *Service) DoPutPreparedStatementUpdate(ctx context.Context, c flightsql.PreparedStatementUpdate, r flight.MessageReader) (int64, error) {
 	if err := s.bind(ctx, c.GetPreparedStatementHandle(), r); err != nil {
 		return 0, err
@@ -151,7 +154,7 @@ func (s *Service) DoPutPreparedStatementUpdate(ctx context.Context, c flightsql.
 	return n, statusOf(err, text)
 }
 
-// bind keeps the values that a client sends: one row.
+// bind stores the parameter values that a client sends: one row.
 func (s *Service) bind(ctx context.Context, handle []byte, r flight.MessageReader) error {
 	x, _, _, err := s.statement(ctx, handle)
 	if err != nil {
@@ -186,7 +189,7 @@ func (s *Service) bind(ctx context.Context, handle []byte, r flight.MessageReade
 	return nil
 }
 
-// valueOf is what a value of Arrow means in a statement.
+// valueOf converts a value of Arrow to one of a statement.
 func valueOf(a arrow.Array, row int) (types.Value, error) {
 	if a.IsNull(row) {
 		return types.NullOf(types.Null), nil

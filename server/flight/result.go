@@ -17,17 +17,18 @@ import (
 	"endoscope/server/wire/columnar"
 )
 
-// result is a statement's result that a client may ask for, once.
+// result is a statement's result that its client may request, once.
 type result struct {
 	wire.Result
-	statement string // which was executed
+	statement string // the executed statement
 
 	once    sync.Once
-	unasked *time.Timer // closes it
+	unasked *time.Timer // closes a result that is not requested
 	taken   bool        // guarded by session.mu
 }
 
-// close abandons the result. Nothing of it is attached when it returns.
+// close abandons the result. When it returns, nothing of the result is
+// attached.
 func (r *result) close() {
 	r.once.Do(func() {
 		if r.unasked != nil {
@@ -37,7 +38,8 @@ func (r *result) close() {
 	})
 }
 
-// offer keeps a result for the client, who has to ask for it in time.
+// offer stores a result until the client requests it, or ClientTimeout has
+// passed.
 func (x *session) offer(res wire.Result, statement string) (name string, err error) {
 	r := &result{Result: res, statement: statement}
 	name = newName()
@@ -57,7 +59,7 @@ func (x *session) offer(res wire.Result, statement string) (name string, err err
 	return name, nil
 }
 
-// take gives a result that was offered to the call that asks for it.
+// take returns a stored result to the call that requests it.
 func (x *session) take(name string) (*result, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -69,7 +71,7 @@ func (x *session) take(name string) (*result, error) {
 	return r, nil
 }
 
-// Rows of several batches go into one record while there are more, up to these.
+// Rows of several batches are combined into one record up to these limits.
 const (
 	recordRows  = 1 << 14
 	recordBytes = 1 << 20
@@ -82,22 +84,22 @@ type sender struct {
 	enc  *columnar.Encoder
 	to   flight.DataStreamWriter
 	out  *flight.Writer
-	next uint64 // the number of the row that comes next
-	mark int64  // the watermark of what was taken
-	told int64  // and the one that was sent last
+	next uint64 // number of the next row
+	mark int64  // watermark of the events taken
+	told int64  // watermark sent last
 
 	fragment *wire.Fragment // that the client executes; nil: none
-	port     wire.Port      // of the rows that are sent now
-	meter    *path          // of how it goes; nil: nobody asks
+	port     wire.Port      // of the rows being sent
+	meter    *path          // measures the sending; nil: nothing does
 
-	stopped bool // because the service ends
+	stopped bool // the service is stopping
 
-	batches []*batch.Batch // that make the next record
+	batches []*batch.Batch // batches of the next record
 	rows    int
 	bytes   int
 }
 
-// send sends a result until its end. It leaves it closed.
+// send sends a result until its end, and closes it.
 func (s *Service) send(ctx context.Context, res *result, form columnar.Form, marks bool, out flight.FlightService_DoGetServer) error {
 	defer res.close()
 	sd := &sender{res: res, form: form, to: out}
@@ -129,7 +131,7 @@ func (s *Service) send(ctx context.Context, res *result, form columnar.Form, mar
 	return err
 }
 
-// open begins records of the rows of a port.
+// open starts the records of a port's rows.
 func (sd *sender) open() {
 	cols := sd.res.Columns()
 	if sd.fragment != nil && sd.port != wire.PortResult {
@@ -139,7 +141,7 @@ func (sd *sender) open() {
 	sd.out = flight.NewRecordWriter(sd.to, ipc.WithSchema(sd.enc.Schema()))
 }
 
-// turn has the records that follow be of another port.
+// turn switches the following records to another port.
 func (sd *sender) turn(port wire.Port) error {
 	if err := sd.flush(); err != nil {
 		return err
@@ -147,13 +149,13 @@ func (sd *sender) turn(port wire.Port) error {
 	if err := sd.frame(&wire.Frame{Kind: wire.FrameSection, Row: sd.next, Port: port}); err != nil {
 		return err
 	}
-	sd.out.Close() // which sends nothing
+	sd.out.Close() // sends nothing
 	sd.port = port
 	sd.open()
 	return nil
 }
 
-// step is an event, or how the result ended.
+// step is an event, or the end of a result.
 type step struct {
 	ev  wire.Event
 	err error
@@ -165,8 +167,8 @@ func (st step) drop() {
 	}
 }
 
-// startsOver reports whether a result is one that begins anew when its statement is
-// executed again.
+// startsOver reports whether a result starts from the beginning when its
+// statement is executed again.
 func startsOver(r wire.Result) bool {
 	s, ok := r.(interface{ StartsOver() bool })
 	return ok && s.StartsOver()
@@ -192,7 +194,7 @@ func pump(ctx context.Context, res wire.Result, events chan<- step) {
 func (sd *sender) loop(ctx context.Context, events <-chan step, stop <-chan struct{}, marks bool) error {
 	beats := time.NewTicker(beat)
 	defer beats.Stop()
-	var passing <-chan time.Time // the client wants to know how time passes
+	var passing <-chan time.Time // fires if the client wants to know how time passes
 	if marks {
 		t := time.NewTicker(markEvery)
 		defer t.Stop()
@@ -237,20 +239,19 @@ func (sd *sender) loop(ctx context.Context, events <-chan step, stop <-chan stru
 	}
 }
 
-// step sends what an event is, or keeps its rows until there is enough for a
-// record.
+// step sends an event, or stores its rows until there are enough for a record.
 func (sd *sender) step(st step) (end bool, err error) {
 	switch {
 	case errors.Is(st.err, io.EOF):
 		if err := sd.flush(); err != nil {
 			return true, err
 		}
-		sd.next = max(sd.next, st.ev.Row) // the last ones may have been dropped
+		sd.next = max(sd.next, st.ev.Row) // the last rows may have been dropped
 		sum := sd.res.Summary()
 		if sd.stopped {
 			sum.Notes = append(sum.Notes, "ended by the server, which ends")
 		}
-		sd.res.close() // who reads the end may begin as many again as they may have
+		sd.res.close() // a client that has read the end may start as many results again as it is permitted
 		return true, sd.frame(&wire.Frame{Kind: wire.FrameEnd, Row: sd.next, Text: sd.res.Message(), Summary: &sum})
 	case st.err != nil:
 		if err := sd.flush(); err != nil {
@@ -287,8 +288,8 @@ func (sd *sender) frame(f *wire.Frame) error {
 	return sd.record(nil, f)
 }
 
-// add has rows sent. Only rows that follow each other, all of a preview or none,
-// are in one record.
+// add adds rows to the next record. A record has only consecutive rows, all of
+// a preview or none.
 func (sd *sender) add(ev wire.Event) error {
 	if ev.Batch == nil {
 		return nil
@@ -297,7 +298,7 @@ func (sd *sender) add(ev wire.Event) error {
 		defer ev.Batch.Release()
 		return sd.record([]*batch.Batch{ev.Batch}, &wire.Frame{Kind: wire.FrameRows, Row: sd.next, Preview: true})
 	}
-	if ev.Port != wire.PortStates && ev.Row > sd.next+uint64(sd.rows) { // some were dropped before these
+	if ev.Port != wire.PortStates && ev.Row > sd.next+uint64(sd.rows) { // rows in between were dropped
 		if err := sd.flush(); err != nil {
 			ev.Batch.Release()
 			return err
@@ -307,7 +308,8 @@ func (sd *sender) add(ev wire.Event) error {
 	return sd.keep(ev.Batch)
 }
 
-// keep has a batch be in the next record, or in several if it is too large.
+// keep adds a batch to the next record, or splits it into several if it is too
+// large.
 func (sd *sender) keep(b *batch.Batch) error {
 	size := sd.enc.Bytes(b)
 	if n := b.Len(); size > recordBytes && n > 1 {
@@ -337,13 +339,13 @@ func (sd *sender) keep(b *batch.Batch) error {
 	return nil
 }
 
-// flush sends the rows that are kept.
+// flush sends the stored rows.
 func (sd *sender) flush() error {
 	if len(sd.batches) == 0 {
 		return nil
 	}
 	err := sd.record(sd.batches, &wire.Frame{Kind: wire.FrameRows, Row: sd.next})
-	if sd.port != wire.PortStates { // which stand for rows, and are none
+	if sd.port != wire.PortStates { // states are not rows
 		sd.next += uint64(sd.rows)
 	}
 	sd.drop()
@@ -365,7 +367,7 @@ func (sd *sender) record(bs []*batch.Batch, f *wire.Frame) error {
 		defer rec.Release()
 		return sd.out.WriteWithAppMetadata(rec, f.Encode())
 	}
-	if sd.meter == nil || len(bs) == 0 { // what is no row is dear by the byte
+	if sd.meter == nil || len(bs) == 0 { // without rows, the cost per byte would be too high
 		return write()
 	}
 	return sd.meter.measure(write)

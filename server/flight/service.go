@@ -17,52 +17,54 @@ import (
 	"endoscope/server/wire"
 )
 
-// Access says who calls.
+// Access identifies callers.
 type Access interface {
-	// Identify is asked at the beginning of each call, with the call's context:
-	// it has the peer, and the metadata that the client sent. Refusals are gRPC
-	// statuses.
+	// Identify is called at the beginning of each call, with the call's
+	// context, which has the peer and the metadata that the client sent. Its
+	// errors are gRPC statuses.
 	Identify(ctx context.Context) (*wire.User, error)
 }
 
 // Options of a service.
 type Options struct {
-	Access  Access // nil: whoever can connect is the user that the process runs as
+	Access  Access // nil: every client is the user that the process runs as
 	Log     *slog.Logger
 	Version string
-	// ClientTimeout is how long a client may be silent before its sessions end, how
-	// long a result waits to be asked for, and a connection for a call of somebody
-	// who is identified; 0: 10 s.
+	// ClientTimeout is how long a client may be silent before its sessions end,
+	// how long a result waits to be requested, and how long a connection may
+	// exist before an identified call; 0: 10 s.
 	ClientTimeout time.Duration
 	// Unread is how many bytes of rows a result may hold for a client that does
 	// not read them; 0: 16 MiB.
 	Unread int64
 }
 
-// beat is how often a client that waits for rows hears that the server is there.
+// beat is the interval at which a client that waits for rows gets a sign of
+// life.
 const beat = time.Second
 
-// markEvery is how often a client hears how time passes, if it wants to.
+// markEvery is the interval at which a client that wants marks gets them.
 const markEvery = 100 * time.Millisecond
 
-// maxMessage is the longest message that is accepted: a statement, or parameters.
+// maxMessage is the maximum length of a received message: a statement, or
+// parameters.
 const maxMessage = 4 << 20
 
 // Service serves one engine. It is safe for concurrent use.
 type Service struct {
 	flightsql.BaseServer
 	engine wire.Engine
-	name   string // which it is
+	name   string // a random name of the service
 	o      Options
 
 	mu       sync.Mutex
-	sessions map[string]*session // those of ActionSession
+	sessions map[string]*session // opened by ActionSession
 	servers  []*grpc.Server
 	stopping bool
-	stop     chan struct{} // closed: sessions end
+	stop     chan struct{} // closed to end the sessions
 }
 
-// New returns a service that serves e to nobody yet.
+// New returns a service for e. It has no listeners yet.
 func New(e wire.Engine, o Options) *Service {
 	if o.ClientTimeout == 0 {
 		o.ClientTimeout = 10 * time.Second
@@ -80,7 +82,7 @@ func New(e wire.Engine, o Options) *Service {
 }
 
 // Serve serves the connections of a listener, which it closes, until Stop. The
-// options are the listener's own: how its connections are encrypted, for one.
+// options apply to this listener, such as its encryption.
 func (s *Service) Serve(l net.Listener, opts ...grpc.ServerOption) error {
 	opts = append([]grpc.ServerOption{
 		grpc.StatsHandler(&connections{s: s}),
@@ -107,9 +109,9 @@ func (s *Service) Serve(l net.Listener, opts ...grpc.ServerOption) error {
 	return nil
 }
 
-// Stop refuses new calls, asks the queries that run to give what they have, and
-// returns when their clients have it, or when ctx is done: then what is left is
-// cut off. Nothing is attached when it returns.
+// Stop refuses new calls and asks running queries to finish. It returns when
+// their clients have the results, or when ctx is done: then the rest is
+// aborted. When it returns, nothing is attached.
 func (s *Service) Stop(ctx context.Context) {
 	s.mu.Lock()
 	servers := s.servers

@@ -15,12 +15,13 @@ import (
 	"endoscope/server/wire"
 )
 
-// session is a wire.Session with what calls of one client refer to.
+// session is a wire.Session with the results and statements to which a client's
+// calls refer.
 type session struct {
 	wire.Session
 	user  *wire.User
 	s     *Service
-	marks bool // its client wants to know how time passes
+	marks bool // its client wants marks of time
 
 	ending   sync.Once
 	mu       sync.Mutex
@@ -39,8 +40,8 @@ func (s *Service) newSession(ctx context.Context, o wire.Options) (*session, err
 	return &session{Session: ws, user: o.User, s: s, marks: marks, results: map[string]*result{}, prepared: map[string]*prepared{}}, nil
 }
 
-// add enters a result under a name. A session that is closed, or has the name,
-// refuses it.
+// add stores a result under a name. It fails if the session is closed, or has
+// the name.
 func (x *session) add(name string, r *result) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -60,7 +61,7 @@ func (x *session) result(name string) *result {
 	return x.results[name]
 }
 
-// busy reports whether a client has not all of its results.
+// busy reports whether results of the session are not completely sent.
 func (x *session) busy() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -73,8 +74,8 @@ func (x *session) remove(name string) {
 	delete(x.results, name)
 }
 
-// end closes the session, with its results. Nothing of it is attached when it
-// returns.
+// end closes the session and its results. When it returns, nothing of the
+// session is attached.
 func (x *session) end() { x.ending.Do(x.close) }
 
 func (x *session) close() {
@@ -94,11 +95,11 @@ func (x *session) close() {
 	}
 }
 
-// newName is a name that nobody can guess.
+// newName returns a name that cannot be guessed.
 func newName() string { return rand.Text() }
 
-// session is that of a call: the one that its header names, or else that of its
-// connection. Nothing begins when the server ends.
+// session returns the session of a call: the one that its header names, or else
+// that of its connection. It fails when the service is stopping.
 func (s *Service) session(ctx context.Context) (*session, error) {
 	select {
 	case <-s.stop:
@@ -125,7 +126,7 @@ func sameUser(a, b *wire.User) bool {
 	return a == nil && b == nil || a != nil && b != nil && a.Name == b.Name
 }
 
-// conn is a connection with the sessions of the users that call over it.
+// conn is a connection with the sessions of the users that make calls on it.
 type conn struct {
 	s      *Service
 	peer   *stranger
@@ -133,7 +134,7 @@ type conn struct {
 
 	opening sync.Mutex // held while a session is opened
 	mu      sync.Mutex
-	own     map[string]*session // by the user's name
+	own     map[string]*session // by user name
 	closed  bool
 
 	path *path // to the client
@@ -141,7 +142,8 @@ type conn struct {
 
 type connKey struct{}
 
-// session is the one of the call's user, which is opened with his first call.
+// session returns the session of the calling user, which the user's first call
+// opens.
 func (c *conn) session(ctx context.Context) (*session, error) {
 	name := ""
 	if u := caller(ctx); u != nil {
@@ -184,7 +186,7 @@ func (c *conn) close() {
 	}
 }
 
-// connections gives every call its connection.
+// connections assigns each call its connection.
 type connections struct{ s *Service }
 
 func (h *connections) TagConn(ctx context.Context, info *stats.ConnTagInfo) context.Context {

@@ -13,7 +13,8 @@ import (
 	"endoscope/server/wire/columnar"
 )
 
-// GetFlightInfoStatement executes a statement: what it gives waits for the ticket.
+// GetFlightInfoStatement executes a statement. The result waits until its
+// ticket is used.
 func (s *Service) GetFlightInfoStatement(ctx context.Context, c flightsql.StatementQuery, d *flight.FlightDescriptor) (*flight.FlightInfo, error) {
 	x, err := s.session(ctx)
 	if err != nil {
@@ -26,7 +27,7 @@ func (s *Service) GetFlightInfoStatement(ctx context.Context, c flightsql.Statem
 	return x.info(res, c.GetQuery(), d)
 }
 
-// info is how to get a result that there is.
+// info returns the FlightInfo of a result.
 func (x *session) info(res wire.Result, statement string, d *flight.FlightDescriptor) (*flight.FlightInfo, error) {
 	cols := res.Columns()
 	name, err := x.offer(res, statement)
@@ -46,7 +47,8 @@ func (x *session) info(res wire.Result, statement string, d *flight.FlightDescri
 	}, nil
 }
 
-// DoPutCommandStatementUpdate executes a statement and returns when it is through.
+// DoPutCommandStatementUpdate executes a statement and returns when it has
+// ended.
 func (s *Service) DoPutCommandStatementUpdate(ctx context.Context, c flightsql.StatementUpdate) (int64, error) {
 	x, err := s.session(ctx)
 	if err != nil {
@@ -60,7 +62,7 @@ func (s *Service) DoPutCommandStatementUpdate(ctx context.Context, c flightsql.S
 	return n, statusOf(err, c.GetQuery())
 }
 
-// drain reads a result to its end and gives the number of its rows.
+// drain reads a result to its end and returns the number of its rows.
 func drain(ctx context.Context, res wire.Result) (int64, error) {
 	events := make(chan step)
 	ctx, cancel := context.WithCancel(ctx)
@@ -76,7 +78,7 @@ func drain(ctx context.Context, res wire.Result) (int64, error) {
 	return 0, ctx.Err()
 }
 
-// ended is why a result ended, nil if as it should.
+// ended returns the error with which a result ended; nil if it ended normally.
 func ended(err error) error {
 	if errors.Is(err, io.EOF) {
 		return nil

@@ -10,36 +10,37 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// strangers are the connections over which nobody has called yet who was
-// identified. Anybody can open them: they are few, and have to say soon who they
-// are. Beyond their number one goes of those who hold the most of them, their oldest:
-// who has something to say needs moments for it, and cannot be shut out by those who
-// only hold connections. Each listener has its own, so that those of a network do not
-// concern who is at the machine.
+// strangers holds the connections without an identified call so far. Anybody
+// can open them, so their number is limited, and they must identify themselves
+// soon. Beyond the limit, the oldest connection of the origin with the most
+// connections is closed: a client that does identify itself needs only moments,
+// and cannot be shut out by those that only hold connections. Each listener has
+// its own strangers, so that those of a network do not affect local users.
 //
 // It is safe for concurrent use.
 type strangers struct {
-	most   int           // at a time
-	within time.Duration // they are identified, or closed
+	most   int           // maximum number
+	within time.Duration // time to identify, after which they are closed
 
 	mu    sync.Mutex
-	all   *list.List     // of *stranger, the oldest first
-	holds map[string]int // of them, by where they come from
+	all   *list.List     // of *stranger, oldest first
+	holds map[string]int // number of strangers, by origin
 }
 
-// mostStrangers is how many connections of a listener may be unidentified at a time.
+// mostStrangers is the maximum number of unidentified connections of a
+// listener.
 const mostStrangers = 256
 
 func newStrangers(most int, within time.Duration) *strangers {
 	return &strangers{most: most, within: within, all: list.New(), holds: map[string]int{}}
 }
 
-// stranger is a connection. Its address is one by which gRPC hands it back.
+// stranger is a connection whose address lets a gRPC call find it.
 type stranger struct {
 	net.Conn
 	of    *strangers
 	from  string        // see origin
-	at    *list.Element // nil: it is none any more; guarded by of.mu
+	at    *list.Element // nil: it is no longer a stranger; guarded by of.mu
 	timer *time.Timer
 }
 
@@ -51,7 +52,7 @@ type strangerAddr struct {
 
 func (c *stranger) RemoteAddr() net.Addr { return strangerAddr{c.Conn.RemoteAddr(), c} }
 
-// NetConn is the connection itself, for those who ask the kernel about it.
+// NetConn returns the underlying connection, for queries to the kernel.
 func (c *stranger) NetConn() net.Conn { return c.Conn }
 
 // Close implements net.Conn.
@@ -60,7 +61,8 @@ func (c *stranger) Close() error {
 	return c.Conn.Close()
 }
 
-// known takes the connection off the list: somebody was identified, or it ends.
+// known removes the connection from the list: a caller was identified, or the
+// connection ends.
 func (c *stranger) known() {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
@@ -74,7 +76,7 @@ func (c *stranger) known() {
 	}
 }
 
-// add has a connection be one of them.
+// add adds a connection.
 func (s *strangers) add(c net.Conn) *stranger {
 	x := &stranger{Conn: c, of: s, from: origin(c)}
 	s.mu.Lock()
@@ -92,8 +94,8 @@ func (s *strangers) add(c net.Conn) *stranger {
 	return x
 }
 
-// crowd is the oldest one of those that come from where the most do. The caller holds
-// s.mu, and there are some.
+// crowd returns the oldest stranger of the origin with the most. The caller
+// holds s.mu, and there is at least one.
 func (s *strangers) crowd() *stranger {
 	var found *stranger
 	for e := s.all.Front(); e != nil; e = e.Next() {
@@ -104,9 +106,9 @@ func (s *strangers) crowd() *stranger {
 	return found
 }
 
-// origin is where a connection comes from, as far as its peer cannot choose that: the
-// address without the port, of which IPv6 gives everybody the last 64 bits; of a Unix
-// socket the user.
+// origin returns where a connection comes from, without the parts that its peer
+// can choose: the address without the port and, for IPv6, without the last 64
+// bits; for a Unix socket, the user.
 func origin(c net.Conn) string {
 	switch c := c.(type) {
 	case *net.TCPConn:
@@ -125,7 +127,8 @@ func origin(c net.Conn) string {
 	return c.RemoteAddr().String()
 }
 
-// peerUID is the user who connected to a Unix socket; "": it is gone.
+// peerUID returns the user who connected to a Unix socket; "" if the connection
+// is gone.
 func peerUID(c *net.UnixConn) (uid string) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -139,7 +142,7 @@ func peerUID(c *net.UnixConn) (uid string) {
 	return uid
 }
 
-// meet is a listener whose connections are strangers at first.
+// meet is a listener whose connections start as strangers.
 type meet struct {
 	net.Listener
 	s *strangers
@@ -156,12 +159,13 @@ func (l meet) Accept() (net.Conn, error) {
 	return l.s.add(c), nil
 }
 
-// unacknowledged has the kernel end a connection whose peer acknowledges nothing for
-// so long: what gRPC does itself with connections that it sees to be TCP's.
+// unacknowledged has the kernel close a connection whose peer acknowledges
+// nothing for so long. gRPC does that itself for connections that it recognizes
+// as TCP.
 func unacknowledged(c *net.TCPConn, most time.Duration) {
 	raw, err := c.SyscallConn()
 	if err != nil {
-		return // it is closed
+		return // the connection is closed
 	}
 	_ = raw.Control(func(fd uintptr) {
 		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(most.Milliseconds())) // pings notice it, too

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// open connects and says nothing.
+// open connects and sends nothing.
 func open(t *testing.T, addr string) net.Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", addr)
@@ -31,8 +31,8 @@ func closed(t *testing.T, c net.Conn) {
 	}
 }
 
-// Who connects and does not say who they are is sent away; who was identified stays,
-// however long they say nothing.
+// A client that connects and does not identify itself is disconnected; an
+// identified one stays, however long it is silent.
 func TestStrangersAreSentAway(t *testing.T) {
 	addr := serve(t, engine(t), Options{ClientTimeout: time.Second})
 	known := foreign(t, addr)
@@ -53,14 +53,14 @@ func TestStrangersAreSentAway(t *testing.T) {
 	if _, err := io.WriteString(half, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"); err != nil {
 		t.Fatal(err)
 	}
-	closed(t, half) // it speaks HTTP/2, and still says nothing
+	closed(t, half) // it speaks HTTP/2, but makes no call
 	if got := setting(); got != said {
 		t.Errorf("the session of a client that was identified is another one: %s, %s", said, got)
 	}
 }
 
-// A crowd that only holds connections shuts nobody out: of those that come from the
-// same, the oldest ones go.
+// A crowd that only holds connections does not shut out others: of the
+// connections from one origin, the oldest are closed.
 func TestTheOldestStrangersGo(t *testing.T) {
 	s := newStrangers(3, time.Hour)
 	var ends []net.Conn
@@ -71,7 +71,7 @@ func TestTheOldestStrangersGo(t *testing.T) {
 	}
 	all[0].known()
 	end, c := net.Pipe()
-	all = append(all, s.add(c)) // the third: nobody goes
+	all = append(all, s.add(c)) // the third: none is closed
 	ends = append(ends, end)
 	_, c = net.Pipe()
 	last := s.add(c)
@@ -92,7 +92,7 @@ func TestTheOldestStrangersGo(t *testing.T) {
 	}
 }
 
-// from is a connection that comes from somewhere.
+// from is a connection with a given origin.
 type from struct {
 	net.Conn
 	where string
@@ -100,11 +100,12 @@ type from struct {
 
 func (f from) RemoteAddr() net.Addr { return &net.UnixAddr{Name: f.where, Net: "unix"} }
 
-// Who holds many connections loses them; who holds few, however old, does not.
+// An origin with many connections loses them; one with few, however old, does
+// not.
 func TestStrangersOfACrowdGo(t *testing.T) {
 	s := newStrangers(4, time.Hour)
 	var ends []net.Conn
-	for _, where := range []string{"one", "crowd", "crowd", "other", "crowd", "third"} { // the last two are too many
+	for _, where := range []string{"one", "crowd", "crowd", "other", "crowd", "third"} { // the last two exceed the limit
 		end, c := net.Pipe()
 		ends = append(ends, end)
 		defer s.add(from{c, where}).Close()
@@ -117,7 +118,7 @@ func TestStrangersOfACrowdGo(t *testing.T) {
 	}
 }
 
-// Whoever connects from one address, or as one user, comes from the same.
+// Connections from one address, or of one user, have the same origin.
 func TestOrigin(t *testing.T) {
 	dir := t.TempDir()
 	for _, at := range []struct{ network, addr, want string }{
@@ -149,7 +150,7 @@ func TestOrigin(t *testing.T) {
 	}
 }
 
-// What is opened at one listener is nothing to those of another.
+// The strangers of one listener do not count at another.
 func TestListenersHaveTheirOwnStrangers(t *testing.T) {
 	e := engine(t)
 	s := New(e, Options{ClientTimeout: time.Hour})
@@ -163,7 +164,7 @@ func TestListenersHaveTheirOwnStrangers(t *testing.T) {
 	for range mostStrangers + 1 {
 		all = append(all, open(t, crowded.Addr().String()))
 	}
-	closed(t, all[0]) // as many have been met
+	closed(t, all[0]) // once it is closed, all the others were accepted
 	_ = first.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
 	if _, err := io.Copy(io.Discard, first); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("the one at another listener has ended: %v", err)

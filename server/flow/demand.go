@@ -8,14 +8,14 @@ import (
 	"endoscope/probes"
 )
 
-// demand is the sink of a source that is asked for its value (a JOIN with a
-// stream that has one at every instant). What the source gives while it is
-// asked goes to the operators at once: it is the runner that asks, from within
-// the operator that needs the value.
+// demand is the sink of a source that is sampled on demand (a JOIN with a
+// stream that has a value at every instant). Rows of such a sample go to the
+// operators at once: the runner takes the sample, from within the operator that
+// needs the value.
 type demand struct {
 	*Feed
 	to  graph.Leaf
-	ctx context.Context // of the command Sample that is under way
+	ctx context.Context // of the command Sample in progress
 	err error
 }
 
@@ -33,7 +33,7 @@ func (d *demand) Watermark(int64) {}
 
 func (d *demand) End(error) {}
 
-// sample asks the source.
+// sample requests a sample from the source.
 func (d *demand) sample(ctx context.Context) error {
 	d.ctx, d.err = ctx, nil
 	_, err := d.Feed.Source.Control(ctx, probes.Sample{})

@@ -9,11 +9,11 @@
 //
 // Locks are taken in this order; those of one group are never held together.
 //
-//	Holder.mu            while it pushes what it held
+//	Holder.mu            while it pushes the rows it held
 //
-//	Queue.mu             innermost, as those that follow
+//	Queue.mu             innermost, like those below
 //	Outlet.mu
 //	Tally.mu
 //
-// It must not know queries, sessions, or who decides when a gate opens.
+// It must not know queries, sessions, or what decides when a gate opens.
 package flow

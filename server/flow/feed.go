@@ -17,46 +17,47 @@ import (
 	"endoscope/server/sharing"
 )
 
-// Feed is the sink of one source: the edge where a probe's goroutine meets the
-// query's.
+// Feed is the sink of one source. The probe's goroutine calls it; the query's
+// runner takes the rows from the queue.
 type Feed struct {
 	Leaf    int
 	Spec    *plan.Acquire
-	Source  probes.Source // own, or a part in a source that others share
-	Info    probes.Info   // of source, as it was prepared
+	Source  probes.Source // own, or a part of a shared source
+	Info    probes.Info   // Info of Source, as it was prepared
 	Own     probes.Source // the query's own
 	OwnInfo probes.Info
-	Part    *sharing.Part  // source, if it is shared; nil: it is not
-	Options probes.Options // of Load and Start
+	Part    *sharing.Part  // Source, if it is shared; otherwise nil
+	Options probes.Options // for Load and Start
 	Live    bool
-	Asked   *demand // of a source that gives its value when it is asked
-	Holder  *Holder // of a source whose rows are held until they are needed; nil: none
+	Asked   *demand // of a source that is sampled on demand
+	Holder  *Holder // of a source whose rows are held until they are needed; otherwise nil
 	Queue   *Queue
 	Tally   *Tally
-	Account *grant.Account // of whoever runs the query; nil: nothing is counted
-	Rows    atomic.Uint64  // taken from the source
+	Account *grant.Account // of the user who runs the query; nil: nothing is counted
+	Rows    atomic.Uint64  // number of rows taken from the source
 }
 
-// NewFeed returns the feed of a leaf, by its number among those of its query.
+// NewFeed returns the feed of a leaf, given its number among the leaves of its
+// query.
 func NewFeed(leaf int, spec *plan.Acquire, own probes.Source, q *Queue, t *Tally) *Feed {
 	i := own.Info()
 	return &Feed{Leaf: leaf, Spec: spec, Source: own, Info: i, Own: own, OwnInfo: i, Live: i.Live, Queue: q, Tally: t}
 }
 
-// Share makes the feed's source a part in one that others share.
+// Share replaces the feed's source by a part of a shared one.
 func (f *Feed) Share(p *sharing.Part) { f.Source, f.Info, f.Part = p, p.Describe(f.OwnInfo), p }
 
-// Unshare makes the feed's source the query's own. It has not been started.
+// Unshare restores the query's own source, which has not been started.
 func (f *Feed) Unshare() { f.Source, f.Info, f.Part = f.Own, f.OwnInfo, nil }
 
-// Control gives the source a command that has no reply.
+// Control sends the source a command that has no reply.
 func (f *Feed) Control(c probes.Command) error {
 	_, err := f.Source.Control(context.Background(), c)
 	return err
 }
 
-// Attaches reports whether events come from what is attached in the kernel, and
-// are not read by the engine.
+// Attaches reports whether the events come from something attached in the
+// kernel, rather than from a reader in the engine.
 func (f *Feed) Attaches() bool {
 	return slices.ContainsFunc(f.Source.Info().Sites, func(s probes.Site) bool { return s.Address != 0 })
 }
@@ -67,7 +68,7 @@ func (f *Feed) AboutTarget() bool {
 	return s != nil && s.Process
 }
 
-// overRate is the cause of what a user's events were too many.
+// overRate is the cause of events lost to a user's rate limit.
 const overRate = "your limit of events per second"
 
 func (f *Feed) Push(b *batch.Batch) {
@@ -81,7 +82,7 @@ func (f *Feed) Push(b *batch.Batch) {
 	}
 	if !f.Queue.Push(Item{Leaf: f.Leaf, Batch: b}, !f.Live) {
 		b.Release()
-		if !f.Queue.Closed() { // else nobody wants the query's result any more
+		if !f.Queue.Closed() { // otherwise the query has ended
 			f.missed("query too slow", n)
 		}
 	}
@@ -101,15 +102,15 @@ func (f *Feed) Watermark(t int64) {
 	f.Queue.Push(Item{Leaf: f.Leaf, Signal: operators.Signal{Kind: operators.Watermark, Time: t}}, false)
 }
 
-// missed counts rows that the source has given and nobody took.
+// missed counts rows of the source that were dropped here.
 func (f *Feed) missed(cause string, n uint64) {
 	f.Lost(cause, n)
 	if f.Info.Resends {
-		_ = f.Control(probes.Resend{}) // it is supported
+		_ = f.Control(probes.Resend{}) // the source supports Resend
 	}
 }
 
-// Lost counts, and has the operators know where in their rows it was.
+// Lost counts n lost events, and queues a gap that marks their position.
 func (f *Feed) Lost(cause string, n uint64) {
 	if n == 0 {
 		return
@@ -125,14 +126,14 @@ func (f *Feed) End(err error) { f.Queue.Push(Item{Leaf: f.Leaf, End: true, Err: 
 // Aggregates reports whether the feed's source runs the first stage of an aggregate.
 func (f *Feed) Aggregates() bool { return f.Spec.Partial != nil && f.Info.Aggregates }
 
-// OnDemand has the source give its value when it is asked, which the function that is
-// returned does.
+// OnDemand makes the source one that is sampled, and returns the function that
+// samples it.
 func (f *Feed) OnDemand() (sample func(context.Context) error) {
 	f.Asked = &demand{Feed: f}
 	return f.Asked.sample
 }
 
-// Sink is what the source of f gives to.
+// Sink returns the sink for f's source.
 func (f *Feed) Sink(leaves []graph.Leaf) probes.Sink {
 	if f.Holder != nil {
 		return f.Holder
@@ -144,7 +145,7 @@ func (f *Feed) Sink(leaves []graph.Leaf) probes.Sink {
 	return f.Asked
 }
 
-// Rank orders feeds by when they are started.
+// Rank returns the feed's position in the order in which feeds are started.
 func (f *Feed) Rank() int {
 	switch {
 	case f.Asked != nil:
@@ -155,7 +156,7 @@ func (f *Feed) Rank() int {
 	return 2
 }
 
-// Outlives reports whether a feed is acquired before and after others, so that
-// what happens to theirs is seen: where memory is not released that was allocated,
-// it leaks.
+// Outlives reports whether a feed is started before the others and stopped
+// after them, so that it sees all that happens to their events: memory that was
+// allocated and is not seen released counts as a leak.
 func (f *Feed) Outlives() bool { return f.Spec.Stream == uprobe.Deallocation }

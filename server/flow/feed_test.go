@@ -9,7 +9,7 @@ import (
 	"endoscope/probes"
 )
 
-// retold is a source that is asked to tell everything anew.
+// retold is a source that supports Resend and counts its calls.
 type retold struct {
 	probes.Source
 	times int
@@ -20,8 +20,8 @@ func (r *retold) Control(context.Context, probes.Command) (probes.Reply, error) 
 	return probes.Reply{}, nil
 }
 
-// TestWhatNobodyTookIsToldAnew: a source whose rows rest on each other hears of those
-// that the engine had to drop, and not of its own losses, of which it knows.
+// A source whose rows depend on each other is told of the rows that the engine
+// dropped, and not of its own losses, which it knows.
 func TestWhatNobodyTookIsToldAnew(t *testing.T) {
 	f := feedOfGroups(1)
 	r := &retold{}

@@ -7,30 +7,30 @@ import (
 	"endoscope/planner/types"
 )
 
-// footprint is how many bytes the batches of a queue keep: their columns, and the
-// dictionaries that these refer to, each once however many batches have it. The
-// zero value is an empty queue's. It is not safe for concurrent use.
+// footprint counts the bytes that the batches of a queue retain: their columns,
+// and the dictionaries they refer to, each counted once. The zero value is an
+// empty queue's. It is not safe for concurrent use.
 type footprint struct {
 	bytes int64
 	dicts map[*batch.Dict]*dictionary
 }
 
-// dictionary is what is known of a dictionary: of a prefix of its strings, since it
-// grows.
+// dictionary is the counted part of a dictionary: a prefix of its strings,
+// since a dictionary grows.
 type dictionary struct {
 	strings int
 	bytes   int64
-	batches int // of the queue that have it; 0: it is not counted
+	batches int // number of queued batches that refer to it; 0: it is not counted
 }
 
-// forgotten is how many dictionaries that no batch has are remembered, so that their
-// strings need not be counted again.
+// forgotten is how many dictionaries without a queued batch are remembered, so
+// that their strings need not be counted again.
 const forgotten = 16
 
-// bytesOfString is how many bytes a string takes besides its text.
+// bytesOfString is the overhead of a string besides its text, in bytes.
 const bytesOfString = 16
 
-// add counts a batch. It gives what the queue keeps then; remove takes it back.
+// add counts a batch and returns the total in bytes; remove uncounts it.
 func (h *footprint) add(b *batch.Batch) int64 {
 	h.bytes += columnBytes(b)
 	for i := range b.Cols {
@@ -60,7 +60,7 @@ func (h *footprint) add(b *batch.Batch) int64 {
 	return h.bytes
 }
 
-// remove takes back a batch that was counted.
+// remove uncounts a batch that was added.
 func (h *footprint) remove(b *batch.Batch) {
 	h.bytes -= columnBytes(b)
 	for i := range b.Cols {
@@ -79,7 +79,8 @@ func (h *footprint) remove(b *batch.Batch) {
 	}
 }
 
-// columnBytes is about how many bytes a batch keeps without its dictionaries.
+// columnBytes estimates the bytes that a batch retains without its
+// dictionaries.
 func columnBytes(b *batch.Batch) int64 {
 	n := b.Size()
 	for i := range b.Cols {
@@ -97,16 +98,17 @@ func stringBytes(values []string) (n int64) {
 	return n
 }
 
-// encodingBytes stands for how many bytes an encoding takes, which it does not say.
+// encodingBytes is the assumed size of an encoding, which does not report its
+// own.
 const encodingBytes = 1 << 10
 
-// valueBytes is about how many bytes a value of a LIST or an ENCODING takes.
+// valueBytes estimates the bytes of a LIST or ENCODING value.
 func valueBytes(v any) (n int64) {
 	list, ok := v.([]types.Value)
 	if !ok {
 		return encodingBytes
 	}
-	const each = 64 // of types.Value
+	const each = 64 // size of a types.Value
 	for i := range list {
 		n += each + int64(len(list[i].S))
 		if list[i].A != nil {

@@ -11,9 +11,8 @@ import (
 	"endoscope/planner/types"
 )
 
-// Whatever comes and goes, what is kept is the columns and each dictionary that a
-// batch has, as far as the one that has seen most of it; and an empty queue keeps
-// nothing.
+// The footprint counts the columns and each dictionary of the queued batches,
+// as far as the batch that has seen most of it; an empty queue retains nothing.
 func TestHeldIsWhatBatchesKeep(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		dicts := make([]*batch.Dict, 3*forgotten)
@@ -22,7 +21,7 @@ func TestHeldIsWhatBatchesKeep(t *testing.T) {
 		}
 		var h footprint
 		var queue []*batch.Batch
-		seen := map[*batch.Dict]int64{} // bytes of what any batch has seen, ever
+		seen := map[*batch.Dict]int64{} // bytes of the strings that any batch has seen, ever
 		for range rapid.IntRange(0, 200).Draw(t, "steps") {
 			if len(queue) > 0 && rapid.Bool().Draw(t, "take") {
 				h.remove(queue[0])
@@ -55,9 +54,9 @@ func TestHeldIsWhatBatchesKeep(t *testing.T) {
 	})
 }
 
-// What waits for a client that does not read keeps no more memory than the limit says,
-// however few rows are in batches that once had many; and each row that there was is
-// there, or counted.
+// Rows that wait for a client that does not read retain no more memory than the
+// limit, however few rows are left of large batches; and each row is delivered
+// or counted.
 func TestUnreadIsBounded(t *testing.T) {
 	const limit, rows, batches = 1 << 20, 10, 5000
 	pool := batch.NewPool([]types.Type{types.Bigint, types.Bigint, types.Bigint, types.Varchar})
@@ -66,7 +65,7 @@ func TestUnreadIsBounded(t *testing.T) {
 	o.Hurried.Store(true)
 	for range batches {
 		b := pool.Get()
-		for i := range b.Cols { // as after batches that were full
+		for i := range b.Cols { // as in reused batches
 			c := &b.Cols[i]
 			c.Int, c.Code = slices.Grow(c.Int, batch.MaxRows), slices.Grow(c.Code, batch.MaxRows)
 		}

@@ -9,16 +9,16 @@ import (
 	"endoscope/probes/gate"
 )
 
-// Holder keeps the rows of a sampler until it is known whether the join above
-// needs them (plan.Holding). A row is needed if it is not more than `before`
-// older than a row of the opener, or comes while the gate is open. The opener's
-// watermark says which rows nobody will need any more.
+// Holder holds the rows of a sampler until it is known whether the join above
+// needs them (plan.Holding). A row is needed if it is at most `before` older
+// than a row of the opener, or arrives while the gate is open. The opener's
+// watermark tells which rows will never be needed.
 //
-// What it gives is more than is needed, never less, and in order. Its watermark
-// stays behind at what it holds. Nor does it hold more than `most` batches: where
-// the runner does not come to say what arrived, as its client reads nothing, those
-// go where there is a limit, and what is beyond it is counted. The source gives
-// from its goroutine, the query's runner says what arrives.
+// Its output is a superset of the needed rows, in order. Its watermark does not
+// pass the rows that it holds. It holds at most `most` batches: if the runner
+// does not report arrivals, since its client reads nothing, they are passed on
+// to the queue, which is bounded and counts what it drops. The source calls
+// Push from its own goroutine; the query's runner calls Arrived and Passed.
 type Holder struct {
 	probes.Sink
 	gate   *gate.Gate
@@ -29,7 +29,7 @@ type Holder struct {
 	mu   sync.Mutex
 	held []heldRows // in order of arrival
 	mark int64      // the source's watermark
-	sent int64      // the watermark given
+	sent int64      // the watermark passed on
 }
 
 type heldRows struct {
@@ -56,8 +56,8 @@ func (h *Holder) Push(b *batch.Batch) {
 	}
 }
 
-// Watermark implements probes.Sink. Promises that follow from rows being held
-// are made when those go.
+// Watermark implements probes.Sink. While rows are held, the watermark is
+// passed on only after them.
 func (h *Holder) Watermark(t int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -67,15 +67,15 @@ func (h *Holder) Watermark(t int64) {
 	}
 }
 
-// End implements probes.Sink: whatever is held may be needed by rows of the
-// opener that are still to come.
+// End implements probes.Sink. It passes on all held rows, since the opener may
+// still have rows that need them.
 func (h *Holder) End(err error) {
 	h.Release()
 	h.Sink.End(err)
 }
 
-// Arrived is told of a row of the opener, at a time within which the rows of
-// `within` behind it are needed, too.
+// Arrived reports a row of the opener. Rows up to `within` after it are needed,
+// too.
 func (h *Holder) Arrived(at, within int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -83,7 +83,7 @@ func (h *Holder) Arrived(at, within int64) {
 	h.emit()
 }
 
-// Passed is told that the opener has no more rows before t.
+// Passed reports that the opener has no more rows before t.
 func (h *Holder) Passed(t int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -96,7 +96,7 @@ func (h *Holder) Passed(t int64) {
 	h.promise()
 }
 
-// Release gives all that is held.
+// Release passes on all held rows.
 func (h *Holder) Release() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -111,7 +111,7 @@ func (h *Holder) emit() {
 	h.promise()
 }
 
-// drop forgets the first n batches.
+// drop removes the first n batches.
 func (h *Holder) drop(n int) {
 	left := copy(h.held, h.held[n:])
 	clear(h.held[left:])

@@ -28,14 +28,14 @@ import (
 var recorded = types.Schema{Time: 0, Fields: []types.Field{
 	{Name: "timestamp", Type: types.Timestamp}, {Name: "k", Type: types.Bigint}, {Name: "n", Type: types.Bigint}}}
 
-// gatedEngine runs joins of a.csv with b.csv, the second behind a gate that
-// tuples of the first open, where `opens` holds of their k. Every so often the
-// gate is forced open, or not any more, as when plans change.
+// gatedEngine runs joins of a.csv with b.csv. b is behind a gate opened by
+// tuples of a for whose k `opens` holds. From time to time the gate is held
+// open or released, as when plans change.
 type gatedEngine struct {
 	t      *rapid.T
 	within int64
-	// held: the rows of b are held until those of a have arrived. Else those
-	// that meet a shut gate, at their own time, never are.
+	// held: the rows of b are held until those of a have arrived. Otherwise
+	// those that find the gate shut, at their own time, are dropped.
 	held   bool
 	most   int // batches held
 	gate   *gate.Gate
@@ -114,8 +114,8 @@ func (e *gatedEngine) Run(root plan.Node, in *optest.Input) (*optest.Output, err
 	return out.out, to.err
 }
 
-// passes lets the tuples happen, in order of time, and says which of b's meet
-// an open gate, by their n.
+// passes replays the tuples in order of time, and returns the n of those of b
+// that find the gate open.
 func (e *gatedEngine) passes(in *optest.Input) map[int64]bool {
 	type event struct {
 		row []types.Value
@@ -127,7 +127,7 @@ func (e *gatedEngine) passes(in *optest.Input) map[int64]bool {
 			all = append(all, event{r, s.Stream == "a.csv"})
 		}
 	}
-	// Of two at one time none is later: the gate opens behind.
+	// Of two at the same time neither is later: the gate opens after them.
 	slices.SortStableFunc(all, func(x, y event) int {
 		if x.row[0].I != y.row[0].I {
 			return int(x.row[0].I - y.row[0].I)
@@ -233,7 +233,7 @@ func record(t *rapid.T) *optest.Input {
 	in := &optest.Input{Relations: map[string]types.Schema{"a.csv": recorded, "b.csv": recorded}}
 	base := clock.Now()
 	now := map[string]int64{"a.csv": base, "b.csv": base}
-	const behind = 6 // how far a stream may be behind the clock
+	const behind = 6 // how far a stream may lag the clock
 	n, clock := int64(0), base
 	for range rapid.IntRange(20, 120).Draw(t, "steps") {
 		name := rapid.SampledFrom([]string{"a.csv", "b.csv"}).Draw(t, "stream")
@@ -267,9 +267,9 @@ func recordedPlan(t interface{ Fatal(...any) }, statement string) plan.Node {
 	return q.Root
 }
 
-// TestGatedJoinIsTheJoin: whatever the streams, the order in which they arrive
-// and the changes of plan meanwhile, a join whose second input is acquired behind
-// a gate gives what the oracle gives of both inputs entire.
+// TestGatedJoinIsTheJoin: for all streams, orders of arrival and changes of
+// plan, a join whose second input is behind a gate returns what the oracle
+// returns for both inputs in full.
 func TestGatedJoinIsTheJoin(t *testing.T) {
 	spared := map[bool]int{}
 	rapid.Check(t, func(t *rapid.T) {
@@ -279,7 +279,7 @@ func TestGatedJoinIsTheJoin(t *testing.T) {
 		if rapid.Bool().Draw(t, "outer") {
 			join = "LEFT WINDOW JOIN"
 		}
-		if e.held { // which looks both ways
+		if e.held { // looks in both directions
 			followed = rapid.SampledFrom([]string{followed, "", "b FOLLOWED BY a"}).Draw(t, "followed")
 		}
 		root := recordedPlan(t, fmt.Sprintf("SELECT a.n, b.n AS m FROM file('a.csv') a %s file('b.csv') b WINDOW %dns %s ON a.k = b.k + %d WHERE a.k >= %d",
@@ -302,8 +302,8 @@ func TestGatedJoinIsTheJoin(t *testing.T) {
 	}
 }
 
-// TestHolderGivesRowsNearAnOpener: rows are given when one of the opener comes near, and forgotten
-// when none can any more.
+// TestHolderGivesRowsNearAnOpener: rows are passed on when a row of the opener
+// is near, and dropped when none can be.
 func TestHolderGivesRowsNearAnOpener(t *testing.T) {
 	set, err := gate.NewSet(1, false)
 	if err != nil {
@@ -327,7 +327,7 @@ func TestHolderGivesRowsNearAnOpener(t *testing.T) {
 	row(2)
 	row(20)
 	expect("nobody came")
-	h.Passed(base + 12) // one of base+12 needs what is from base+2 on
+	h.Passed(base + 12) // a row at base+12 needs those from base+2 on
 	if len(h.held) != 2 {
 		t.Errorf("%d rows are held", len(h.held))
 	}
@@ -358,8 +358,9 @@ func TestHolderGivesRowsNearAnOpener(t *testing.T) {
 	expect("the end", 41)
 }
 
-// TestHolderIsBounded: where nobody says what arrived, what is held goes to where
-// there is a limit, and is counted beyond it. Where somebody does, nothing is lost.
+// TestHolderIsBounded: if arrivals are not reported, held rows go to the queue,
+// which is bounded and counts what it drops. If they are reported, nothing is
+// lost.
 func TestHolderIsBounded(t *testing.T) {
 	set, err := gate.NewSet(1, false)
 	if err != nil {

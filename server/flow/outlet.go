@@ -13,51 +13,54 @@ import (
 	"endoscope/server/wire"
 )
 
-// waitingEvents is how many events may wait for a client for which the query
-// waits.
+// waitingEvents is how many events may wait for a client while the query may
+// wait for it.
 const waitingEvents = 64
 
-// waitingCues is how many events may wait for a client before cues for its fragment
-// wait for it, too.
+// waitingCues is how many events may wait before cues for the client's fragment
+// wait, too.
 const waitingCues = 1024
 
-// compactFrom is how many events wait for a client that is behind: it will be long until
-// the memory of those that come is used again.
+// compactFrom is the number of waiting events from which batches are compacted:
+// the client is slow, so their memory will not be reused soon.
 const compactFrom = 8
 
-// notRead is the cause of rows that were dropped because nobody read them.
+// notRead is the cause of rows that were dropped because the client did not
+// read them.
 const notRead = "not read in time"
 
-// Outlet is the last operator of a query and its wire.Result's other half: a queue
-// of events. When it is full the query waits, or, where waiting would have live
-// sources drop what operators have not seen yet, rows are dropped and counted.
+// Outlet is the last operator of a query and the producer side of its
+// wire.Result: a queue of events. When the queue is full the query waits, or,
+// if waiting would make live sources drop events, result rows are dropped and
+// counted.
 type Outlet struct {
 	t       *Tally
-	Preview bool  // rows pushed now are a preview; the runner's
+	Preview bool  // rows pushed now belong to a preview; used by the runner only
 	unread  int64 // wire.Options.Unread
 	Marks   bool  // wire.Options.Marks
-	Timed   bool  // watermarks are times, and not numbers of lines
-	Whole   bool  // rows are states of groups: none is dropped
+	Timed   bool  // watermarks are times rather than line numbers
+	Whole   bool  // rows are group states: none is dropped
 	// Hurried is set while a live source runs: the query must not wait.
 	Hurried atomic.Bool
 
-	// Who waits for room does not overlook that the query is to end: halt, called by
-	// the runner, has its sources stop. The zero values never end it.
+	// A send that waits for room also watches Stop and Deadline, and calls
+	// Halt, which stops the query's sources, when either fires. The zero values
+	// never do.
 	Stop     <-chan struct{}
 	Deadline <-chan time.Time
 	Halt     func()
 
-	given   uint64 // rows, the dropped ones included; the runner's
-	skipped bool   // of a preview: the rest is not wanted either; the runner's
-	within  bool   // a preview has begun; the runner's
+	given   uint64 // number of rows, including dropped ones; used by the runner only
+	skipped bool   // the rest of this preview is dropped; used by the runner only
+	within  bool   // a preview has begun; used by the runner only
 
 	mu      sync.Mutex
 	events  []wire.Event
 	head    int
 	held    footprint     // by the rows in events
 	mark    int64         // the latest watermark
-	ready   chan struct{} // has a token after something came
-	room    chan struct{} // has a token after something was taken
+	ready   chan struct{} // holds a token after an event was added
+	room    chan struct{} // holds a token after an event was taken
 	over    bool
 	err     error
 	elapsed time.Duration
@@ -88,8 +91,8 @@ func (o *Outlet) Push(ctx context.Context, _ int, b *batch.Batch) (operators.Sta
 	return operators.More, err
 }
 
-// pushPreview gives rows of a preview, of which all or none are of use. A client
-// that is behind can do without.
+// pushPreview sends rows of a preview. A preview is sent whole or not at all; a
+// client that is slow gets none.
 func (o *Outlet) pushPreview(ctx context.Context, ev wire.Event) error {
 	if !o.within {
 		o.within = true
@@ -127,8 +130,8 @@ func (o *Outlet) Signal(ctx context.Context, _ int, s operators.Signal) (operato
 
 func (o *Outlet) Close(context.Context, int) error { return nil }
 
-// SendRows has the client get rows for its fragment of the plan. States of groups stand
-// for any number of rows: none of them is dropped.
+// SendRows sends rows to the client's fragment of the plan. A group state
+// stands for any number of rows, so none is dropped.
 func (o *Outlet) SendRows(ctx context.Context, port wire.Port, b *batch.Batch) error {
 	n := uint64(b.Len())
 	if n == 0 {
@@ -149,14 +152,14 @@ func (o *Outlet) SendRows(ctx context.Context, port wire.Port, b *batch.Batch) e
 	return err
 }
 
-// SendCue has the client's fragment told something.
+// SendCue sends a cue to the client's fragment.
 func (o *Outlet) SendCue(ctx context.Context, c wire.Cue) error {
 	_, err := o.send(ctx, wire.Event{Kind: wire.Cued, Cue: c})
 	return err
 }
 
-// send has the client get an event. It waits for room, or, if the query must not
-// wait, drops rows for which there is none: then it reports false.
+// send queues an event for the client. If there is no room it waits or, if the
+// query must not wait, drops rows and returns false.
 func (o *Outlet) send(ctx context.Context, ev wire.Event) (kept bool, err error) {
 	if o.unread > 0 && ev.Batch != nil && o.waiting() >= compactFrom {
 		ev.Batch = ev.Batch.Compact()
@@ -203,7 +206,7 @@ func (o *Outlet) put(ev wire.Event) bool {
 			return false
 		}
 	case ev.Kind == wire.Cued:
-		// Of cues that nothing came between the last says it all.
+		// Of consecutive cues only the last matters.
 		if last := len(o.events) - 1; n > 0 && o.events[last].Kind == wire.Cued && o.events[last].Cue.Kind == ev.Cue.Kind && o.events[last].Cue.Preview == ev.Cue.Preview {
 			ev.Mark = o.mark
 			o.events[last] = ev
@@ -213,7 +216,7 @@ func (o *Outlet) put(ev wire.Event) bool {
 			return false
 		}
 	case n > 0 && o.events[len(o.events)-1].Kind == ev.Kind:
-		return true // all that came between was dropped: it says nothing new
+		return true // all rows since the last one were dropped: it says nothing new
 	}
 	ev.Mark = o.mark
 	o.events = append(o.events, ev)
@@ -221,8 +224,8 @@ func (o *Outlet) put(ev wire.Event) bool {
 	return true
 }
 
-// Crowded reports whether so much waits for the client of a query that must not wait
-// that rows will soon be dropped.
+// Crowded reports whether so many events wait for the client of a query that
+// must not wait that rows will soon be dropped.
 func (o *Outlet) Crowded() bool {
 	if o.unread == 0 || !o.Hurried.Load() || o.Whole {
 		return false
@@ -232,7 +235,7 @@ func (o *Outlet) Crowded() bool {
 	return o.held.bytes > o.unread/2
 }
 
-// Untaken is how many rows wait for the client.
+// Untaken returns the number of rows that wait for the client.
 func (o *Outlet) Untaken() (n uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -244,12 +247,12 @@ func (o *Outlet) Untaken() (n uint64) {
 	return n
 }
 
-// advance notes that all rows before t were given, and reports it to the client:
-// with what they take next, or as an event of its own where nothing waits.
+// advance records that all rows before t were sent. The client gets t with the
+// next event it takes, or as an event of its own if none waits.
 func (o *Outlet) advance(t int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if t <= o.mark || !o.Timed || t == math.MaxInt64 { // the last: nothing comes any more
+	if t <= o.mark || !o.Timed || t == math.MaxInt64 { // MaxInt64 is the final watermark
 		return
 	}
 	o.mark = t
@@ -269,7 +272,7 @@ func token(c chan struct{}) {
 	}
 }
 
-// waiting is how many events the client has not taken.
+// waiting returns the number of events that the client has not taken.
 func (o *Outlet) waiting() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -284,21 +287,22 @@ func (o *Outlet) Finish(err error, elapsed time.Duration) {
 	token(o.ready)
 }
 
-// Failure is why the query ended, once it has; nil if as it should.
+// Failure returns the error with which the query ended; nil if it has not or
+// ended normally.
 func (o *Outlet) Failure() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.err
 }
 
-// Lasted is how long the query ran, once it has ended.
+// Lasted returns how long the query ran, once it has ended.
 func (o *Outlet) Lasted() time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.elapsed
 }
 
-// Next is the client's side.
+// Next returns the next event; it is called by the client.
 func (o *Outlet) Next(ctx context.Context) (wire.Event, error) {
 	for {
 		if ev, ok, err := o.pop(); ok || err != nil {
@@ -312,7 +316,7 @@ func (o *Outlet) Next(ctx context.Context) (wire.Event, error) {
 	}
 }
 
-// pop gives the next event, if there is one, or how the result ended.
+// pop returns the next event, if there is one, or how the result ended.
 func (o *Outlet) pop() (ev wire.Event, ok bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -326,7 +330,7 @@ func (o *Outlet) pop() (ev wire.Event, ok bool, err error) {
 		default:
 			err = io.EOF
 		}
-		token(o.ready) // for others who ask
+		token(o.ready) // for other callers of Next
 		return wire.Event{Row: o.given}, false, err
 	}
 	ev = o.events[o.head]
@@ -343,7 +347,7 @@ func (o *Outlet) pop() (ev wire.Event, ok bool, err error) {
 	return ev, true, nil
 }
 
-// Discard lets go of what nobody will take.
+// Discard releases the events that will not be taken.
 func (o *Outlet) Discard() {
 	for {
 		ev, ok, _ := o.pop()

@@ -15,7 +15,7 @@ import (
 	"endoscope/server/wire"
 )
 
-// rowsOf is a batch of n rows.
+// rowsOf returns a batch of n rows.
 func rowsOf(n int) *batch.Batch {
 	b := batch.New([]types.Type{types.Bigint})
 	for i := range n {
@@ -24,8 +24,8 @@ func rowsOf(n int) *batch.Batch {
 	return b
 }
 
-// However a client reads, what it gets and what is dropped is what the query gave,
-// the gaps between the numbers of rows are what is counted as dropped, and no more
+// However a client reads, the rows it gets and those dropped add up to the
+// query's result, gaps in the row numbers equal the counted losses, and no more
 // than the limit waits.
 func TestUnreadRowsAreDroppedAndCounted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -71,7 +71,7 @@ func TestUnreadRowsAreDroppedAndCounted(t *testing.T) {
 					batches++
 				}
 			}
-			if o.held.bytes > limit && batches > 1 { // one always may
+			if o.held.bytes > limit && batches > 1 { // one batch may always wait
 				t.Fatalf("%d bytes wait in %d batches, the limit is %d", o.held.bytes, batches, limit)
 			}
 		}
@@ -93,15 +93,15 @@ func TestUnreadRowsAreDroppedAndCounted(t *testing.T) {
 	})
 }
 
-// Where nothing would be lost by it, the query waits for its client.
+// If waiting loses nothing, the query waits for its client.
 func TestWaitsWhereNothingIsLost(t *testing.T) {
 	for _, of := range []struct {
 		unread         int64
 		whole, hurried bool
 	}{
-		{0, false, true}, // such a client is always waited for
+		{0, false, true}, // the query always waits for such a client
 		{8, false, false},
-		{8, true, true}, // states of groups: without some of them others would mean something else
+		{8, true, true}, // group states: a missing one would change the meaning of others
 	} {
 		unread := of.unread
 		o := NewOutlet(NewTally(), unread)
@@ -129,7 +129,7 @@ func TestWaitsWhereNothingIsLost(t *testing.T) {
 	}
 }
 
-// A client that is behind gets no previews, or whole ones.
+// A slow client gets whole previews or none.
 func TestPreviewsAreSkippedWhole(t *testing.T) {
 	o := NewOutlet(NewTally(), 1<<20)
 	o.Hurried.Store(true)
@@ -147,7 +147,7 @@ func TestPreviewsAreSkippedWhole(t *testing.T) {
 		}
 	}
 	preview()
-	preview() // the first one was not taken yet
+	preview() // the first preview was not taken yet
 	var got []wire.EventKind
 	for {
 		ev, ok, _ := o.pop()
@@ -164,7 +164,7 @@ func TestPreviewsAreSkippedWhole(t *testing.T) {
 	}
 }
 
-// A query that waits for room for states hears that it is to end.
+// A query that waits for room for states notices that it is to end.
 func TestWhoWaitsHearsOfTheEnd(t *testing.T) {
 	stopped, over := make(chan struct{}), make(chan time.Time, 1)
 	close(stopped)
@@ -178,7 +178,7 @@ func TestWhoWaitsHearsOfTheEnd(t *testing.T) {
 		o.Halt = func() {
 			halted++
 			if ev, ok, _ := o.pop(); ok {
-				ev.Batch.Release() // the client reads on, or the next would wait for good
+				ev.Batch.Release() // the client reads on; otherwise the next send would wait for ever
 			}
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -195,7 +195,7 @@ func TestWhoWaitsHearsOfTheEnd(t *testing.T) {
 	}
 }
 
-// What a fragment is told is bounded, too, however long its client does not read.
+// Cues for a fragment are bounded, however long its client does not read.
 func TestCuesAreBounded(t *testing.T) {
 	o := NewOutlet(NewTally(), 1<<20)
 	o.Hurried.Store(true)
@@ -211,7 +211,7 @@ func TestCuesAreBounded(t *testing.T) {
 	}
 	var err error
 	for i := 0; err == nil; i++ {
-		if i == waitingCues-1 { // one waits already
+		if i == waitingCues-1 { // one is already waiting
 			cancel()
 		}
 		if i > 2*waitingCues {
@@ -225,7 +225,7 @@ func TestCuesAreBounded(t *testing.T) {
 	o.Discard()
 }
 
-// Rows that wait for a client are counted; states and what was taken are not.
+// Rows that wait for a client are counted; states and rows taken are not.
 func TestRowsThatWait(t *testing.T) {
 	o := NewOutlet(NewTally(), 1<<20)
 	for _, port := range []wire.Port{wire.PortRows, wire.PortStates, wire.PortLowered} {

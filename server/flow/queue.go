@@ -10,11 +10,11 @@ import (
 	"endoscope/planner/plan"
 )
 
-// Item is one thing that happened at a leaf.
+// Item is one event at a leaf.
 type Item struct {
 	Leaf    int
 	Batch   *batch.Batch
-	Partial *plan.Partial    // of batch: it has partial rows of this stage
+	Partial *plan.Partial    // set if batch holds partial rows of this stage
 	Signal  operators.Signal // where batch is nil and end is false
 	End     bool
 	Err     error
@@ -25,39 +25,40 @@ func (it *Item) mark() bool {
 	return it.Batch == nil && !it.End && it.Signal.Kind == operators.Watermark
 }
 
-// gap reports whether the item says that something is missing.
+// gap reports whether the item marks missing rows.
 func (it *Item) gap() bool {
 	return it.Batch == nil && !it.End && it.Signal.Kind == operators.Gap
 }
 
-// divides reports whether what comes before the item is to be told from what comes
-// behind it: reporting begins or ends there.
+// divides reports whether the items before this one must stay separate from
+// those after it: reporting begins or ends there.
 func (it *Item) divides() bool {
 	return it.Batch == nil && !it.End && (it.Signal.Kind == operators.Suspend || it.Signal.Kind == operators.Resume)
 }
 
-// Queue holds what sources gave until the runner takes it. It is bounded, however
-// long that takes: batches of rows by a limit, batches of partial rows by the same
-// one after those of one group were merged; a watermark replaces the one before it,
-// if nothing came between them from its leaf; and of several gaps between two
-// batches there is one.
+// Queue holds items of the sources until the runner takes them. It is bounded,
+// however slow the runner is: the number of batches of rows by a limit; that of
+// partial rows by the same limit, after rows of the same group are merged. A
+// watermark replaces the previous one of its leaf if nothing from that leaf
+// came in between, and of several gaps between two batches one is kept.
 type Queue struct {
 	mu       sync.Mutex
 	items    []Item
 	head     int
 	rows     int           // batches of rows queued
 	partials int           // batches of partial rows queued
-	mergeAt  int           // so many of them are worth merging
-	before   int           // so many items from head on stay as many: see round
-	marks    map[int]int   // by leaf: where in items its last one is, if that is a watermark
-	gaps     map[int]bool  // leaves that have a Gap queued with no rows behind it
-	Limit    int           // of batches
-	Ready    chan struct{} // has a token when items were added
+	mergeAt  int           // number of batches from which merging is worth it
+	before   int           // number of items from head on that must not be merged: see Round
+	marks    map[int]int   // by leaf: the index in items of its last item, if that is a watermark
+	gaps     map[int]bool  // leaves that have a Gap queued with no rows after it
+	Limit    int           // in batches
+	Ready    chan struct{} // holds a token when items were added
 	room     *sync.Cond    // signalled when a batch was taken
-	closed   bool          // the runner takes nothing any more
+	closed   bool          // the runner takes no more items
 }
 
-// leastMerged is how many batches of partial rows are merged at a time, at least.
+// leastMerged is the least number of batches of partial rows that are merged at
+// a time.
 const leastMerged = 64
 
 func NewQueue(limit int) *Queue {
@@ -67,9 +68,9 @@ func NewQueue(limit int) *Queue {
 	return q
 }
 
-// Push adds an item. A batch of rows that finds the queue full waits if wait is
-// set, and otherwise is refused: the caller counts it as lost. So are partial
-// rows, where merging has not made room for them.
+// Push adds an item. If the queue is full, a batch of rows waits if wait is
+// set, and is otherwise refused: the caller counts it as lost. Partial rows are
+// refused, too, if merging has not made room for them.
 func (q *Queue) Push(it Item, wait bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -114,8 +115,8 @@ func (q *Queue) token() {
 	}
 }
 
-// Round is how many items there are. So many calls of pop take all of them,
-// whatever is added meanwhile: nothing is merged in front of them.
+// Round returns the number of items. That many calls of Pop take exactly these
+// items: nothing is merged into them meanwhile.
 func (q *Queue) Round() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -145,9 +146,9 @@ func (q *Queue) add(it Item) {
 	q.items = append(q.items, it)
 }
 
-// merge makes one of all partial rows of one group, but for those of a round. They
-// take the place of the first ones: partial rows may always come earlier, unless
-// reporting was suspended or resumed between them.
+// merge merges the partial rows of each group, except those of a round. The
+// merged rows take the place of the first ones: partial rows may always arrive
+// earlier, unless reporting was suspended or resumed between them.
 func (q *Queue) merge() {
 	var all map[*plan.Partial][]*batch.Batch
 	old := q.items[q.head:]
@@ -178,15 +179,17 @@ func (q *Queue) merge() {
 		}
 		q.add(it)
 	}
-	// Not again before there is twice as much: where nothing becomes one, merging
-	// must not be all that is done. Beyond half the limit it is not tried.
+	// Merge again only when there are twice as many: where rows do not merge,
+	// the queue must not spend all its time trying. Beyond half the limit it is
+	// not tried.
 	q.mergeAt = min(max(leastMerged, 2*q.partials), q.Limit)
 	if q.partials > q.Limit/2 {
 		q.mergeAt = math.MaxInt
 	}
 }
 
-// partialsOf are the batches of partial rows of items up to one that divides.
+// partialsOf returns the batches of partial rows of items, up to one that
+// divides.
 func partialsOf(items []Item) map[*plan.Partial][]*batch.Batch {
 	all := map[*plan.Partial][]*batch.Batch{}
 	for _, it := range items {
@@ -245,7 +248,7 @@ func (q *Queue) Closed() bool {
 	return q.closed
 }
 
-// Close lets everybody go who waits for room and drops what is queued.
+// Close wakes all who wait for room and drops what is queued.
 func (q *Queue) Close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

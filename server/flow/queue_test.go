@@ -11,13 +11,14 @@ import (
 	"endoscope/planner/types"
 )
 
-// counting is the first stage of COUNT(*) by a number.
+// counting is the first stage of COUNT(*) grouped by a number.
 var counting = func() *plan.Partial {
 	p, _ := plan.NewPartial([]plan.Expr{&plan.Col{Name: "n", T: types.Bigint}}, []plan.Agg{{Fn: "count", Star: true, T: types.Bigint}}, 10)
 	return p
 }()
 
-// groups is a batch of partial rows of n groups: one event each, of one pane.
+// groups returns a batch of partial rows of n groups: one event each, in one
+// pane.
 func groups(pane, first, n int64) *batch.Batch {
 	b := batch.New(counting.Out.Types())
 	for i := range n {
@@ -30,7 +31,7 @@ func feedOfGroups(limit int) *Feed {
 	return &Feed{Spec: &plan.Acquire{Partial: counting}, Live: true, Queue: NewQueue(limit), Tally: NewTally()}
 }
 
-// taken empties the queue, and adds up the events of its partial rows, by pane.
+// taken empties the queue, and sums the events of its partial rows by pane.
 // Each must come before the watermark that closes its pane.
 func taken(t *testing.T, f *Feed) (batches int, events map[int64]int64) {
 	t.Helper()
@@ -58,7 +59,7 @@ func taken(t *testing.T, f *Feed) (batches int, events map[int64]int64) {
 	return batches, events
 }
 
-// A query that is not taken from keeps all states of few groups in little room.
+// While nothing is taken, the states of few groups take little room.
 func TestPartialRowsAreMerged(t *testing.T) {
 	f := feedOfGroups(512)
 	for i := range int64(10_000) {
@@ -79,7 +80,7 @@ func TestPartialRowsAreMerged(t *testing.T) {
 	}
 }
 
-// Where reporting is suspended and resumed, partial rows stay on their side of it.
+// Partial rows are not merged across SUSPEND and RESUME.
 func TestPartialRowsAreNotMergedAcrossSuspend(t *testing.T) {
 	f := feedOfGroups(512)
 	signals := []operators.SignalKind{operators.Suspend, operators.Resume}
@@ -112,8 +113,8 @@ func TestPartialRowsAreNotMergedAcrossSuspend(t *testing.T) {
 	}
 }
 
-// Where no two rows are of one group there is a limit; what is beyond it is
-// counted, in events. It does not touch rows, nor do they touch it.
+// If all rows are of different groups there is a limit; the events beyond it
+// are counted. It does not affect ordinary rows, nor do they affect it.
 func TestPartialRowsAreBounded(t *testing.T) {
 	f := feedOfGroups(100)
 	const n = 250
@@ -132,7 +133,7 @@ func TestPartialRowsAreBounded(t *testing.T) {
 	if lost := int64(f.Tally.TotalLost()) - 50; lost < 1000 || events[0]+lost != 1000*n {
 		t.Errorf("%d events came, %d were lost, of %d", events[0], lost, 1000*n)
 	}
-	// There is room again, and merging.
+	// There is room again, and rows are merged.
 	f = feedOfGroups(100)
 	for i := range int64(110) {
 		f.Partial(groups(0, 1000*i, 1000))
@@ -145,7 +146,7 @@ func TestPartialRowsAreBounded(t *testing.T) {
 	if batches, events := taken(t, f); events[0] != 1_000_000 || batches > 2*leastMerged || f.Tally.TotalLost() != lost {
 		t.Errorf("%d batches with %d events, %d lost", batches, events[0], f.Tally.TotalLost()-lost)
 	}
-	// A query that is over loses nothing.
+	// A query that has ended loses nothing.
 	f.Queue.Close()
 	f.Partial(groups(0, 0, 1))
 	f.Push(b.Retain())
@@ -154,8 +155,8 @@ func TestPartialRowsAreBounded(t *testing.T) {
 	}
 }
 
-// Watermarks of several leaves replace those before them, as long as nothing
-// of their own leaf came between.
+// A watermark replaces the previous one of its leaf, as long as nothing from
+// that leaf came in between.
 func TestWatermarksAreBounded(t *testing.T) {
 	q := NewQueue(4)
 	mark := func(leaf int, at int64) {
@@ -179,7 +180,7 @@ func TestWatermarksAreBounded(t *testing.T) {
 			got += fmt.Sprintf("row %d ", it.Batch.Cols[0].Int[0])
 		}
 		if len(got) < 20 {
-			mark(2, 8) // while it is taken from
+			mark(2, 8) // during a round
 		}
 	}
 	if want := "0:4999 1:0 row 0 1:1000 row 1000 1:2000 row 2000 1:3000 row 3000 1:4999 2:8 "; got != want {
@@ -187,9 +188,9 @@ func TestWatermarksAreBounded(t *testing.T) {
 	}
 }
 
-// TestGapsStandWhereRowsAreMissing: what is lost is signalled between the rows before
-// it and those behind it, once however often it is told; and what is refused by a
-// queue that is full, too.
+// TestGapsStandWhereRowsAreMissing: a loss is signalled between the rows before
+// and after it, once, however often it is reported; so is what a full queue
+// refuses.
 func TestGapsStandWhereRowsAreMissing(t *testing.T) {
 	f := feedOfGroups(2)
 	push := func() {
@@ -226,7 +227,7 @@ func TestGapsStandWhereRowsAreMissing(t *testing.T) {
 	}
 }
 
-// A round takes what there was when it began, however much is merged meanwhile.
+// A round takes what was queued when it began, whatever is merged meanwhile.
 func TestRoundIsNotMerged(t *testing.T) {
 	f := feedOfGroups(512)
 	for i := range int64(3) {

@@ -9,15 +9,15 @@ import (
 	"endoscope/server/wire"
 )
 
-// Tally counts what a query lost and what is worth a line, by cause. It is
-// safe for concurrent use.
+// Tally counts by cause what a query lost, and other events worth reporting. It
+// is safe for concurrent use.
 type Tally struct {
 	mu       sync.Mutex
 	lost     map[string]uint64
 	noted    map[string]uint64
-	notes    []string      // what else is worth saying, at the end
-	Rows     atomic.Uint64 // given to the client
-	Acquired atomic.Uint64 // taken from sources, one by one
+	notes    []string      // further notes for the footer
+	Rows     atomic.Uint64 // sent to the client
+	Acquired atomic.Uint64 // rows taken from sources, not aggregated
 	Groups   atomic.Uint64 // partial rows taken from sources
 }
 
@@ -55,7 +55,7 @@ func (t *Tally) Notes() []string {
 	return slices.Clone(t.notes)
 }
 
-// Losses and counts are sorted by cause.
+// Losses returns the losses, sorted by cause.
 func (t *Tally) Losses() []wire.Loss { return t.sorted(t.lost) }
 
 func (t *Tally) Counts() []wire.Loss { return t.sorted(t.noted) }
@@ -79,7 +79,7 @@ func (t *Tally) TotalLost() uint64 {
 	return n
 }
 
-// Merge adds what another tally lost and counted.
+// Merge adds the losses and counts of another tally.
 func (t *Tally) Merge(other *Tally) {
 	for _, l := range other.Losses() {
 		t.AddLost(l.Cause, l.N)

@@ -11,21 +11,21 @@ import (
 	"endoscope/probes/clock"
 )
 
-// counted is what counting passes found: while an input is detached nobody sees
-// how often it is called, on which the choice of plan rests. In a pass its probes
-// are attached behind their shut gate for a moment.
+// counted holds the results of counting passes. While an input is detached its
+// rate of calls, on which the choice of plan depends, is not observed. A pass
+// attaches its probes for a moment, behind their shut gate.
 type counted struct {
 	events uint64
 	time   time.Duration
 	at     time.Time // of the last pass
-	saved  float64   // ns that the next may cost, of what the plan has cost since
-	// hurried says that the program's load has changed: the next may cost hurry
-	// times as much.
+	saved  float64   // ns that the next pass may cost, saved from the plan's cost since
+	// hurried is set when the program's load has changed: the next pass may
+	// cost `hurry` times as much.
 	hurried bool
 }
 
-// usage is how much of a CPU the program uses under the plan in force: what is
-// probed uses more.
+// usage is the share of a CPU that the program uses under the current plan:
+// probed code uses more.
 type usage struct {
 	cost.Mean
 	was   time.Duration // at the last evaluation
@@ -33,19 +33,21 @@ type usage struct {
 }
 
 const (
-	// A pass takes so long that the calls which it counts cost about as much as
-	// to attach and detach does, but no less than countLeast, which tells bursts
-	// from a load, and no more than countMost.
+	// A pass takes so long that the calls it counts cost about as much as
+	// attaching and detaching; at least countLeast, to distinguish bursts from
+	// a steady load, and at most countMost.
 	countLeast, countMost = 10 * time.Millisecond, 50 * time.Millisecond
-	// countShare is what passes may cost, as a share of what the plan costs.
+	// countShare is the cost of passes, at most, as a share of the plan's cost.
 	countShare = 0.01
-	// hurry is how much more a pass may cost when something has happened.
+	// hurry is the factor by which a pass may cost more when the load has
+	// changed.
 	hurry = 5
 )
 
-// watch looks at the processor time that the program has used in d. If that is
-// another than before, and nobody sees the calls, it has them counted soon, and
-// reports so. The plan has been in force for so many evaluations.
+// watch reads the processor time that the program has used in d. If it has
+// changed and the calls are not observed, watch allows an early counting pass
+// and returns true. evaluations is the number of evaluations since the plan was
+// put into force.
 func (e *edge) watch(d time.Duration, evaluations int) (hurried bool) {
 	u := &e.used
 	was, knew := u.was, u.known
@@ -55,13 +57,13 @@ func (e *edge) watch(d time.Duration, evaluations int) (hurried bool) {
 		return false
 	}
 	share := float64(u.was-was) / float64(d)
-	if evaluations <= 1 { // some of it was used under the plan before
+	if evaluations <= 1 { // some of it was used under the previous plan
 		u.Mean = cost.Mean{}
 		return false
 	}
 	strays := u.Strays(share)
 	if strays {
-		u.Mean = cost.Mean{} // once is enough
+		u.Mean = cost.Mean{} // react only once
 	}
 	u.Observe(share, d)
 	if !strays || !e.IsDetached() {
@@ -73,15 +75,15 @@ func (e *edge) watch(d time.Duration, evaluations int) (hurried bool) {
 	return true
 }
 
-// save puts by, for the next pass, a share of what the plan has cost in d.
+// save saves a share of what the plan has cost in d for the next pass.
 func (e *edge) save(spending float64, d time.Duration) {
 	e.Flipping.Lock()
 	defer e.Flipping.Unlock()
 	e.counted.saved += countShare * spending * d.Seconds()
 }
 
-// perhapsCount makes a pass over a detached input, if that costs no more than what
-// was put by since the last.
+// perhapsCount makes a counting pass over a detached input, if that costs no
+// more than what was saved since the last pass.
 func (g *Gating) perhapsCount(e *edge) error {
 	if !e.IsDetached() {
 		return nil
@@ -112,12 +114,12 @@ func (g *Gating) perhapsCount(e *edge) error {
 	e.counted.at, e.counted.saved, e.counted.hurried = time.Now(), 0, false
 	if e.gate.Admits(clock.Now()) {
 		e.closed = closedTime{}
-		return nil // the gate has opened meanwhile: the probes stay
+		return nil // the gate has opened meanwhile: the probes stay attached
 	}
 	return e.flipped(true)
 }
 
-// countPays reports how long a pass should take, and whether enough was put by
+// countPays returns how long a pass should take, and whether enough was saved
 // for it.
 func (g *Gating) countPays(e *edge) (took time.Duration, pays bool) {
 	g.Mu.Lock()
@@ -140,7 +142,8 @@ func (g *Gating) countPays(e *edge) (took time.Duration, pays bool) {
 	return took, choosing && time.Since(c.at) >= evaluateEvery && flip+traps*took.Seconds() <= may
 }
 
-// takeCounted is the rate that passes found since it was last asked for; NaN if there was none.
+// takeCounted returns the rate found by passes since its last call; NaN if
+// there was none.
 func (e *edge) takeCounted() (rate float64) {
 	e.Flipping.Lock()
 	defer e.Flipping.Unlock()

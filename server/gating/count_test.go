@@ -16,7 +16,7 @@ import (
 // busyWhenAttached is a source with a call each ms while its probes are attached.
 type busyWhenAttached struct {
 	probes.Source
-	attached time.Time // zero: they are not
+	attached time.Time // zero: not attached
 	before   time.Duration
 	passes   int
 	used     time.Duration
@@ -51,7 +51,8 @@ func (s *busyWhenAttached) Stats() (st probes.Stats) {
 	return st
 }
 
-// detached is a gating whose one gated input is detached behind a shut gate.
+// detached returns a gating whose only gated input is detached behind a shut
+// gate.
 func detached(t *testing.T) (*Gating, *edge, *busyWhenAttached) {
 	set, err := gate.NewSet(1, false)
 	if err != nil {
@@ -66,8 +67,8 @@ func detached(t *testing.T) (*Gating, *edge, *busyWhenAttached) {
 	return g, e, src
 }
 
-// TestCountingPass: the calls of a detached input are counted in passes, and their
-// rate is what was counted, not what was counted over the whole time.
+// TestCountingPass: the calls of a detached input are counted in passes, and
+// their rate refers to the time of the passes only.
 func TestCountingPass(t *testing.T) {
 	g, e, src := detached(t)
 	e.save(1e9, 2*time.Second)
@@ -77,7 +78,7 @@ func TestCountingPass(t *testing.T) {
 	if src.passes != 1 || !e.IsDetached() || !src.attached.IsZero() {
 		t.Fatalf("%d passes; detached: %v", src.passes, e.IsDetached())
 	}
-	// The next is due after a while, and when enough is put by again.
+	// The next pass is due after a while, and when enough has been saved again.
 	e.counted.at = time.Now().Add(-2 * evaluateEvery)
 	if err := g.perhapsCount(e); err != nil || src.passes != 1 {
 		t.Fatalf("%d passes, %v", src.passes, err)
@@ -101,8 +102,8 @@ func TestCountingPass(t *testing.T) {
 	}
 }
 
-// TestCountingPassesAreCheap: there are none where they would cost more than a
-// small share of the plan, nor where the plan is the user's choice.
+// TestCountingPassesAreCheap: there are no passes if they would cost more than
+// a small share of the plan, or if the user chose the plan.
 func TestCountingPassesAreCheap(t *testing.T) {
 	g, e, src := detached(t)
 	for name, c := range map[string]struct {
@@ -117,7 +118,8 @@ func TestCountingPassesAreCheap(t *testing.T) {
 	}
 }
 
-// TestPassAtAnOpenGate: probes that are attached when the gate opens stay.
+// TestPassAtAnOpenGate: probes that are attached when the gate opens stay
+// attached.
 func TestPassAtAnOpenGate(t *testing.T) {
 	g, e, src := detached(t)
 	e.save(1e9, 2*time.Second)
@@ -131,9 +133,9 @@ func TestPassAtAnOpenGate(t *testing.T) {
 	}
 }
 
-// TestHurriedPass: when a program whose calls nobody sees uses more or less of a CPU
-// than before, they are counted as soon as that may cost something more, and what
-// the pass finds is believed at once.
+// TestHurriedPass: when a program whose calls are not observed uses more or
+// less CPU than before, they are counted as soon as a higher cost permits it,
+// and the result is used at once.
 func TestHurriedPass(t *testing.T) {
 	g, e, src := detached(t)
 	in := g.Inputs[0]
@@ -150,13 +152,13 @@ func TestHurriedPass(t *testing.T) {
 		}
 		return hurried, changed
 	}
-	// What it used while its probes went is not what it uses without them.
+	// Its usage while it was probed is not its usage without probes.
 	for i, share := range []float64{0.9, 0.4, 0.5, 0.4, 0.45} {
 		if hurried, changed := uses(share); hurried || changed {
 			t.Fatalf("second %d, with %v of a CPU: hurried %v, changed %v", i, share, hurried, changed)
 		}
 	}
-	e.save(5e7, time.Second) // a third of what a pass costs
+	e.save(5e7, time.Second) // a third of the cost of a pass
 	if err := g.perhapsCount(e); err != nil || src.passes != 0 {
 		t.Fatalf("%d passes, %v", src.passes, err)
 	}
@@ -177,7 +179,7 @@ func TestHurriedPass(t *testing.T) {
 	}
 }
 
-// TestNobodyHurries: calls that are seen need no pass.
+// TestNobodyHurries: calls that are observed need no pass.
 func TestNobodyHurries(t *testing.T) {
 	_, e, src := detached(t)
 	e.detached = false

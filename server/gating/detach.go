@@ -14,44 +14,45 @@ import (
 	"endoscope/server/answer"
 )
 
-// detaching takes the probes of an input away while its gate is shut for long,
-// where the gate is opened late anyway: by the engine (join_gating = gated).
+// detaching detaches the probes of an input while its gate is shut for long, if
+// the gate is opened by the engine, which is late anyway (join_gating = gated).
 type detaching struct {
-	Source probes.Source // nil: its probes stay
+	Source probes.Source // nil: the probes are never detached
 
-	Flipping sync.Mutex // held while they are detached or attached, and guards what follows
+	Flipping sync.Mutex // held while they are detached or attached; guards the following
 	detached bool
-	flips    int           // how often it was detached or attached
-	Price    FlipPrice     // of that
-	closed   closedTime    // in which the gate is, or the time until it is
-	rental   cost.Rental   // what such times cost
-	times    int           // it was attached again
-	late     time.Duration // for which the gate was open and nothing attached
-	since    time.Time     // of a gate that is open, and to which nothing could be attached so far; zero: of none
+	flips    int           // number of times they were detached or attached
+	Price    FlipPrice     // of a flip
+	closed   closedTime    // the current or next time for which the gate is shut
+	rental   cost.Rental   // the cost of such times
+	times    int           // number of times they were attached again
+	late     time.Duration // how long the gate was open with nothing attached
+	since    time.Time     // when the gate opened, if attaching has failed since; otherwise zero
 	counted  counted
 	used     usage
 }
 
-// FlipPrice is the processor time that it takes to attach, and to detach: means of
-// the last few times, since single ones differ by several times.
+// FlipPrice is the processor time of attaching and of detaching: means of the
+// last few times, since single ones differ by several times.
 type FlipPrice struct{ Attach, detach time.Duration }
 
 // closedTime is the time since a gate was last seen open.
 type closedTime struct {
-	since time.Time // zero: it was not looked at, or was held open
-	shut  uint64    // calls that had met it closed by then
-	seen  bool      // it was seen closed since
-	rate  float64   // calls that met it a second, until it was detached
+	since time.Time // zero: not observed yet, or held open
+	shut  uint64    // calls at the shut gate by then
+	seen  bool      // it was seen shut since
+	rate  float64   // calls per second at the shut gate, until it was detached
 }
 
-// firstFlip is what detaching and attaching is taken to cost before it was seen.
+// firstFlip is the assumed cost of detaching and attaching before it was
+// measured.
 const firstFlip = 10 * time.Millisecond
 
-// lookEvery is how often it is considered: calls that go on paying until the next
-// time are paid for nothing.
+// lookEvery is the interval at which detaching is considered: calls in between
+// cost the target in vain.
 const lookEvery = 20 * time.Millisecond
 
-// detachable finds out whether an edge's input can do without its probes.
+// detachable determines whether an edge's input can be detached.
 func (g *Gating) detachable(e *edge) {
 	if e.Exact || e.Kernel || e.Way != plan.AtEntry {
 		return
@@ -61,8 +62,9 @@ func (g *Gating) detachable(e *edge) {
 	}
 }
 
-// flips detaches and attaches until the query ends. What fails is tried again: the
-// input must not be shut for good by what is over in a moment.
+// flips detaches and attaches until the query ends. A failed attempt is
+// retried, so that a temporary failure does not leave the input detached for
+// good.
 func (g *Gating) flips(e *edge) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -76,7 +78,7 @@ func (g *Gating) flips(e *edge) {
 			return
 		}
 		if !g.mayAttach() {
-			continue // until it runs, or is stopped
+			continue // wait until it runs, or is stopped
 		}
 		err := e.attach()
 		if ticked && err == nil {
@@ -91,7 +93,8 @@ func (g *Gating) flips(e *edge) {
 	}
 }
 
-// perhapsDetach takes the probes away when calls have paid enough at the gate.
+// perhapsDetach detaches the probes when the calls at the shut gate have cost
+// enough.
 func (g *Gating) perhapsDetach(e *edge) error {
 	if e.IsDetached() {
 		return nil
@@ -128,7 +131,7 @@ func (g *Gating) perhapsDetach(e *edge) error {
 	return e.flipped(true)
 }
 
-// attach puts the probes back: the gate is open.
+// attach attaches the probes again, since the gate is open.
 func (e *edge) attach() error {
 	e.Flipping.Lock()
 	defer e.Flipping.Unlock()
@@ -153,8 +156,8 @@ func (e *edge) attach() error {
 	return nil
 }
 
-// flipped detaches or attaches, and learns what that costs: processor time, since
-// for most of the time it takes the kernel waits. e.flipping is held.
+// flipped detaches or attaches, and measures the processor time of that: for
+// most of the elapsed time the kernel waits. The caller holds e.Flipping.
 func (e *edge) flipped(detached bool) error {
 	var c probes.Command = probes.Attach{}
 	if detached {
@@ -176,8 +179,8 @@ func (e *edge) flipped(detached bool) error {
 	return nil
 }
 
-// flip is the processor time that it takes to detach and to attach. e.flipping is
-// held.
+// flip returns the processor time of detaching and attaching. The caller holds
+// e.Flipping.
 func (e *edge) flip() time.Duration { return e.Price.Attach + e.Price.detach }
 
 // IsDetached reports whether nothing of the edge's input is attached.
@@ -187,15 +190,16 @@ func (e *edge) IsDetached() bool {
 	return e.detached
 }
 
-// flippings is how often it was detached or attached so far, and whether it is
-// attached now.
+// flippings returns the number of times that the input was detached or
+// attached, and whether it is attached now.
 func (e *edge) flippings() (n int, attached bool) {
 	e.Flipping.Lock()
 	defer e.Flipping.Unlock()
 	return e.flips, !e.detached
 }
 
-// flipCost is what it takes to detach and attach, ns; 0 if that cannot be.
+// flipCost returns the cost of detaching and attaching, in ns; 0 if the input
+// is never detached.
 func (e *edge) flipCost() float64 {
 	if e.Source == nil {
 		return 0
@@ -205,7 +209,7 @@ func (e *edge) flipCost() float64 {
 	return float64(e.flip())
 }
 
-// unattached is for how long the gate was open and nothing attached.
+// unattached returns how long the gate was open with nothing attached.
 func (e *edge) unattached() time.Duration {
 	e.Flipping.Lock()
 	defer e.Flipping.Unlock()
@@ -215,7 +219,7 @@ func (e *edge) unattached() time.Duration {
 	return e.late
 }
 
-// attached says how often probes were attached again, if they were.
+// attached describes how often probes were attached again; "" if never.
 func (e *edge) attached() string {
 	e.Flipping.Lock()
 	defer e.Flipping.Unlock()

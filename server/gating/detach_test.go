@@ -11,7 +11,7 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// moody is a source whose probes cannot always be attached again.
+// moody is a source whose probes sometimes cannot be attached again.
 type moody struct {
 	probes.Source
 	refusals int
@@ -28,8 +28,8 @@ func (m *moody) Control(_ context.Context, c probes.Command) (r probes.Reply, er
 
 func (m *moody) Stats() probes.Stats { return probes.Stats{} }
 
-// Probes that could not be attached again are tried again while the gate is open,
-// and for how long they were missed is told.
+// Attaching probes again is retried while the gate is open, and the time
+// without them is reported.
 func TestProbesAreTriedAgain(t *testing.T) {
 	set, err := gate.NewSet(1, false)
 	if err != nil {

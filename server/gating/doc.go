@@ -1,17 +1,18 @@
-// Package gating decides which inputs of a query's window joins are acquired all the
-// time, and which only behind a gate that another input opens. Once a second it compares
-// the plans by what they cost, and changes which gates are held open.
+// Package gating decides which inputs of a query's window joins are acquired
+// all the time, and which only behind a gate that another input opens. Once a
+// second it compares the costs of the plans, and changes which gates are held
+// open.
 //
 // Goroutines: Gating.run evaluates, and there is one for each edge whose probes can be
 // detached (Gating.flips); Gating.End waits for both.
 //
 // Locks are taken in this order; those of one group are never held together.
 //
-//	inForce.Mu           the plan in force; waits for flipping to tell of it
-//	detaching.Flipping   while an edge's probes come or go
+//	inForce.Mu           the plan in force; waits for Flipping to describe it
+//	detaching.Flipping   while an edge's probes are attached or detached
 //
 //	edge.mu              how late an edge was opened
 //
-// It must not know sessions, nor of a query more than its feeds, its plan and whether
-// it runs.
+// It must not know sessions, nor more of a query than its feeds, its plan and
+// whether it runs.
 package gating

@@ -12,8 +12,8 @@ import (
 )
 
 // Explain prints the ways to acquire the inputs of the query's joins, why some
-// cannot be taken, and the plans with their costs: as formulas before a run, with
-// figures after one.
+// are not possible, and the plans with their costs: as formulas before a run,
+// with figures after one.
 func (g *Gating) Explain(b *strings.Builder) {
 	if g == nil {
 		return
@@ -26,7 +26,7 @@ func (g *Gating) Explain(b *strings.Builder) {
 			fmt.Fprintf(b, "  %s: %s\n", sideName(w.Left), describeWay(w))
 		}
 	}
-	if len(g.Inputs) == 0 { // what a join reads is acquired once for both sides
+	if len(g.Inputs) == 0 { // both sides of the join share an acquisition
 		return
 	}
 	model := g.Model()
@@ -84,7 +84,7 @@ func sideName(left bool) string {
 	return "right"
 }
 
-// describeWay says what a way does, or why it is not to be taken.
+// describeWay describes a way, or why it is not possible.
 func describeWay(w plan.Gating) string {
 	if w.Refused != "" {
 		return "no: " + w.Refused
@@ -106,7 +106,7 @@ func describeWay(w plan.Gating) string {
 	return s + "); not exact: " + w.Inexact
 }
 
-// formula is the cost of a strategy in the paper's terms.
+// formula returns the cost of a strategy in the paper's terms.
 func (g *Gating) formula(model []cost.Input, s cost.Strategy) string {
 	var terms []string
 	for i, in := range g.Inputs {
@@ -150,8 +150,8 @@ func (g *Gating) edgeOf(input int) *edge {
 	return nil
 }
 
-// report says for how much of the time gates were open, and, where pairs may be
-// missing for it, how late they opened. g.mu is held.
+// report returns for how long gates were open and, if that may have lost pairs,
+// how late they opened. The caller holds g.mu.
 func (g *Gating) report() (lines []string) {
 	for i, e := range g.Edges {
 		if !g.used(i) {
@@ -170,12 +170,12 @@ func (g *Gating) report() (lines []string) {
 	return append(lines, g.troubles...)
 }
 
-// delays says how late the gate opened behind the rows that opened it.
+// delays describes how long after the opening rows the gate opened.
 func (e *edge) delays() string {
 	if e.Kernel {
 		return fmt.Sprintf(", from each row of %s on", e.OpenerName)
 	}
-	e.mu.Lock() // not while attached waits for probes: the runner needs it
+	e.mu.Lock() // released before e.attached, which waits for flips: the runner needs it
 	rows, latency, worst := e.rows, e.latency, e.worst
 	e.mu.Unlock()
 	if rows == 0 {
@@ -190,7 +190,7 @@ func (g *Gating) used(i int) bool {
 	return in(g.Current) || slices.ContainsFunc(g.Switches, func(s planSwitch) bool { return in(s.From) || in(s.To) })
 }
 
-// Notices warn of joins that may miss pairs.
+// Notices returns warnings about joins that may miss pairs.
 func (g *Gating) Notices() (out []string) {
 	if g == nil {
 		return nil
@@ -203,7 +203,7 @@ func (g *Gating) Notices() (out []string) {
 	return out
 }
 
-// Footnotes are what a query that may have missed pairs says of it at its end.
+// Footnotes returns the footer lines of a query that may have missed pairs.
 func (g *Gating) Footnotes() (out []string) {
 	if g == nil {
 		return nil

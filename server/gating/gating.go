@@ -18,33 +18,34 @@ import (
 )
 
 // Gating decides which inputs of a query's window joins are acquired all the
-// time, and which only behind a gate that another opens (EndoScope, section 5.3).
+// time, and which only behind a gate that another input opens (EndoScope,
+// section 5.3).
 //
-// All gates that any of its plans needs are there from the start; a plan is which
-// of them are held open by force, so that to change it changes words in memory
-// and nothing is lost or seen twice. Once a second it looks at what happened,
-// and chooses again.
+// All gates that any of its plans needs exist from the start. A plan determines
+// which of them are held open, so a change of plan only writes words in memory,
+// and no event is lost or seen twice. Once a second it evaluates the
+// measurements and chooses again.
 type Gating struct {
-	ways   []plan.Gating // both for each join, as the planner lists them
-	Edges  []*edge       // those that can be taken
+	ways   []plan.Gating // two for each join, as the planner lists them
+	Edges  []*edge       // the ways that are possible
 	Inputs []*GatedInput
 	Plans  []joinPlan // the first acquires everything
 	inForce
 	Mode      string       // SET join_plan
-	mayAttach func() bool  // the query is in a phase in which probes may be attached and detached
+	mayAttach func() bool  // the query's phase permits attaching and detaching probes
 	feeds     []*flow.Feed // of the query
 
 	gates gatesPhase
-	set   *gate.Set // of gates that are made
+	set   *gate.Set // of created gates
 
 	stop  chan struct{}
 	ended sync.Once
 	done  sync.WaitGroup
 }
 
-// gatesPhase says whether there are gates. They are made once, by the query's owner
-// before it runs, and freed under gating.mu when it has ended. A gating that needs none
-// has never any.
+// gatesPhase tells whether the gates exist. They are created once, by the
+// query's owner before it runs, and freed under Gating.mu when it has ended. A
+// gating that needs no gates never creates any.
 type gatesPhase uint8
 
 const (
@@ -53,48 +54,48 @@ const (
 	gatesFreed
 )
 
-// inForce is what changes while the query runs.
+// inForce is the state that changes while the query runs.
 type inForce struct {
 	Mu       sync.Mutex
 	Chooser  cost.Chooser
 	Current  int
 	Switches []planSwitch
-	troubles []string // with what was to be attached again
+	troubles []string // errors of attaching again
 	began    time.Time
 	at       time.Time // of the last evaluation
-	// evaluations are those since the plan was put into force.
+	// evaluations is their number since the plan was put into force.
 	evaluations int
 	ticks       ticks
-	spent       int64 // of processors by this process until the last evaluation, ns
+	spent       int64 // processor time of this process until the last evaluation, ns
 }
 
-// edge is a way in which one input opens another's gate.
+// edge is a way for one input to open another's gate.
 type edge struct {
 	plan.Gating
 	way                int // index of ways
-	opener, GatedInput int // inputs
+	opener, GatedInput int // indexes of inputs
 	gate               *gate.Gate
-	holder             *flow.Holder // where the gated one's rows are held
+	holder             *flow.Holder // holds the gated input's rows
 	Needed             cost.Mean
-	openings           cost.Mean     // a second
-	was                int64         // ns opened, at the last evaluation
-	wasTimes           uint64        // openings, then
-	open               time.Duration // for which the input was acquired
-	mu                 sync.Mutex    // guards what follows
-	rows, latency      int64         // of the opener that opened the gate, and their delays in all, ns
-	worst              int64         // ns
+	openings           cost.Mean     // per second
+	was                int64         // ns for which the gate was open, at the last evaluation
+	wasTimes           uint64        // number of openings, at the last evaluation
+	open               time.Duration // how long the input was acquired
+	mu                 sync.Mutex    // guards the following
+	rows, latency      int64         // rows of the opener that opened the gate, and the sum of their delays, ns
+	worst              int64         // largest delay, ns
 	detaching
 }
 
-// GatedInput is an acquisition that takes part.
+// GatedInput is an acquisition that opens gates or is gated.
 type GatedInput struct {
 	feed   *flow.Feed
 	name   string
-	source probes.Source // nil: an opener that has nothing to do with gates
-	Gated  bool          // it passes or opens gates itself
+	source probes.Source // nil: an opener whose source does not handle gates
+	Gated  bool          // the source itself passes or opens gates
 	Rate   cost.Mean
-	// awaited and rows are shares of the calls that were acquired: those whose
-	// return was awaited, and those that gave rows.
+	// awaited and rows are shares of the acquired calls: those whose return was
+	// awaited, and those that yielded rows.
 	awaited, rows cost.Mean
 
 	// As of the last evaluation.
@@ -103,7 +104,7 @@ type GatedInput struct {
 	flips   int
 }
 
-// joinPlan is one way to acquire all inputs.
+// joinPlan is one combination of ways to acquire the inputs.
 type joinPlan struct {
 	Name     string
 	edges    []int
@@ -117,16 +118,16 @@ type planSwitch struct {
 	Before, Expect float64 // costs, ns per second
 }
 
-// maxPlans bounds how many plans are considered: of further joins both inputs
-// are acquired all the time.
+// maxPlans bounds the number of plans. For further joins both inputs are
+// acquired all the time.
 const maxPlans = 32
 
-// evaluateEvery is how often plans are compared.
+// evaluateEvery is the interval at which plans are compared.
 const evaluateEvery = cost.Every
 
-// New looks for ways to gate the joins of a query's plan, of which text is the
-// statement; nil if it has none. mayAttach reports whether the query is in a phase in
-// which probes may be attached and detached.
+// New finds the ways to gate the joins of a query's plan; text is the
+// statement. It returns nil if there is none. mayAttach reports whether the
+// query's phase permits attaching and detaching probes.
 func New(feeds []*flow.Feed, root plan.Node, text string, mayAttach func() bool) (*Gating, error) {
 	if !slices.ContainsFunc(feeds, func(f *flow.Feed) bool { return f.OwnInfo.Gateable }) {
 		return nil, nil
@@ -156,7 +157,7 @@ func (g *Gating) feedOf(a *plan.Acquire) *flow.Feed {
 	return nil
 }
 
-// ability is what the source of an acquisition can do about gates.
+// ability returns how the source of an acquisition supports gates.
 func (g *Gating) ability(a *plan.Acquire) plan.Ability {
 	if f := g.feedOf(a); f != nil && f.OwnInfo.Gateable {
 		return f.OwnInfo.Ability
@@ -164,8 +165,8 @@ func (g *Gating) ability(a *plan.Acquire) plan.Ability {
 	return plan.Ability{Why: fmt.Sprintf("%s cannot be shut", a.Stream), Closed: fmt.Sprintf("the conditions on %s are not tested in the kernel", a.Stream)}
 }
 
-// consider makes an edge of a way that can be taken, and says why of one that
-// cannot.
+// consider makes an edge of a way that is possible, and records why another is
+// not.
 func (g *Gating) consider(i int, inexact bool) {
 	w := &g.ways[i]
 	if w.Refused != "" {
@@ -188,7 +189,7 @@ func (g *Gating) consider(i int, inexact bool) {
 	g.Edges = append(g.Edges, &edge{Gating: *w, way: i, opener: g.input(w.Opener, w.OpenerName), GatedInput: g.input(w.Gated, w.GatedName)})
 }
 
-// opens is how many gates an acquisition opens in the kernel.
+// opens returns the number of gates that an acquisition opens in the kernel.
 func (g *Gating) opens(a *plan.Acquire) (n int) {
 	for _, e := range g.Edges {
 		if e.Kernel && e.Opener == a {
@@ -198,7 +199,7 @@ func (g *Gating) opens(a *plan.Acquire) (n int) {
 	return n
 }
 
-// input is the index of an acquisition among the inputs.
+// input returns the index of an acquisition among the inputs.
 func (g *Gating) input(a *plan.Acquire, name string) int {
 	f := g.feedOf(a)
 	i := slices.IndexFunc(g.Inputs, func(in *GatedInput) bool { return in.feed == f })
@@ -213,11 +214,11 @@ func (g *Gating) input(a *plan.Acquire, name string) int {
 	return i
 }
 
-// enumerate lists the plans: for each join both inputs all the time, or one of
+// enumerate lists the plans: for each join, both inputs all the time or one of
 // its edges.
 func (g *Gating) enumerate() {
 	g.Plans = []joinPlan{{}}
-	for i := 0; i < len(g.ways); i += 2 { // a join has two
+	for i := 0; i < len(g.ways); i += 2 { // two per join
 		var with []joinPlan
 		for _, side := range []struct {
 			name string
@@ -253,7 +254,8 @@ func (g *Gating) enumerate() {
 	}
 }
 
-// force applies SET join_plan: left and right ask for that side first in every join.
+// force applies SET join_plan: left and right select that side first in every
+// join.
 func (g *Gating) force() error {
 	if g.Mode != "left" && g.Mode != "right" {
 		return nil
@@ -282,8 +284,8 @@ func (g *Gating) force() error {
 	return nil
 }
 
-// Prepare makes the gates and gives them to the sources, before these load
-// anything. Everything is acquired until start. A second call does nothing.
+// Prepare creates the gates and passes them to the sources, before these load
+// anything. Everything is acquired until Start. A second call does nothing.
 func (g *Gating) Prepare() error {
 	if g == nil || len(g.Edges) == 0 || g.Mode == "all" || g.gates != gatesAbsent {
 		return nil
@@ -316,7 +318,7 @@ func (g *Gating) Prepare() error {
 	}
 	for i, in := range g.Inputs {
 		if gates[i].Set != nil {
-			in.feed.Unshare() // others would be shut out, too
+			in.feed.Unshare() // a shared source would be gated for other queries, too
 			in.feed.Options.Gates = gates[i]
 			in.Gated = true
 		}
@@ -324,12 +326,12 @@ func (g *Gating) Prepare() error {
 	return nil
 }
 
-// inKernel reports whether programs in the kernel look at a gate or open one.
+// inKernel reports whether programs in the kernel test or open a gate.
 func (g *Gating) inKernel() bool {
 	return slices.ContainsFunc(g.Edges, func(e *edge) bool { return e.Kernel || e.Way == plan.AtEntry })
 }
 
-// Tap is what opens the gates that the engine opens.
+// Tap returns the operator tap that opens the gates opened by the engine.
 func (g *Gating) Tap(j *plan.Join, port int) *operators.Tap {
 	if g == nil {
 		return nil
@@ -349,7 +351,7 @@ func (g *Gating) Tap(j *plan.Join, port int) *operators.Tap {
 	return nil
 }
 
-// Arrived opens the gate for a row that happened at t.
+// Arrived opens the gate for a row with event time t.
 func (e *edge) Arrived(t int64) {
 	now := clock.Now()
 	e.gate.Open(now, now+int64(e.Within))
@@ -361,7 +363,7 @@ func (e *edge) Arrived(t int64) {
 	e.mu.Unlock()
 }
 
-// Start puts the first plan into force, now that every source is armed.
+// Start puts the first plan into force, once every source is armed.
 func (g *Gating) Start() {
 	if g == nil {
 		return
@@ -380,8 +382,8 @@ func (g *Gating) Start() {
 	}
 }
 
-// Enforce forces the gates open that a plan does not use, before it lets go of
-// those that it does. g.mu is held.
+// Enforce holds open the gates that a plan does not use, and then releases
+// those that it uses. The caller holds g.mu.
 func (g *Gating) Enforce(p int) {
 	g.Current, g.evaluations = p, 0
 	if g.gates != gatesMade {
@@ -401,7 +403,7 @@ func (g *Gating) Enforce(p int) {
 	}
 }
 
-// failed notes what went wrong with an input, once.
+// failed records an error of an input, once.
 func (g *Gating) failed(what string) {
 	g.Mu.Lock()
 	defer g.Mu.Unlock()
@@ -424,7 +426,7 @@ func (g *Gating) run() {
 	}
 }
 
-// End stops choosing, when the sources are stopped, and frees the gates.
+// End stops evaluating, after the sources were stopped, and frees the gates.
 func (g *Gating) End() {
 	if g == nil {
 		return
@@ -439,6 +441,6 @@ func (g *Gating) End() {
 	if !g.began.IsZero() {
 		g.Observe()
 	}
-	_ = g.set.Close() // nobody looks at it any more
+	_ = g.set.Close() // no program uses them any more
 	g.gates = gatesFreed
 }

@@ -10,12 +10,13 @@ import (
 	"endoscope/probes/clock"
 )
 
-// settled is how many evaluations after a change of plan a changed load is taken to
-// be the program's doing, and not the plan's: what is probed uses more of a CPU.
+// settled is the number of evaluations after a change of plan from which a
+// changed load is attributed to the program rather than the plan: probed code
+// uses more CPU.
 const settled = 3
 
-// Evaluate looks at what happened since the last time, and changes the plan if
-// another is clearly cheaper.
+// Evaluate updates the measurements, and changes the plan if another is clearly
+// cheaper.
 func (g *Gating) Evaluate() {
 	g.Mu.Lock()
 	defer g.Mu.Unlock()
@@ -39,8 +40,9 @@ func (g *Gating) Evaluate() {
 	}
 }
 
-// Observe updates the means, and returns the time since it last did. Where what is
-// seen changes, what is not seen may have changed, too. g.mu is held.
+// Observe updates the means, and returns the time since its last call. If
+// observed inputs change, those not observed may have changed, too. The caller
+// holds g.mu.
 func (g *Gating) Observe() time.Duration {
 	now, wall := clock.Now(), time.Now()
 	d := wall.Sub(g.at)
@@ -86,7 +88,7 @@ func (g *Gating) Observe() time.Duration {
 		if g.Plans[g.Current].Strategy[e.opener] == cost.None {
 			changed = e.Needed.Observe(share, d) || changed
 			e.openings.Observe(openings, d)
-		} else { // its rows are not all seen
+		} else { // not all of its rows are observed
 			e.Needed.Pass(d)
 			e.openings.Pass(d)
 			unseen = append(unseen, e)
@@ -101,8 +103,8 @@ func (g *Gating) Observe() time.Duration {
 	return d
 }
 
-// observe updates the means of an input, whose gate e has if it has one, and
-// reports whether its rate has changed.
+// observe updates the means of an input, given the edge e of its gate, if it
+// has one, and reports whether its rate has changed.
 func (in *GatedInput) observe(d time.Duration, e *edge) (changed bool) {
 	if every := in.feed.Spec.Every; every > 0 {
 		in.Rate.Observe(1/every.Seconds(), d)
@@ -119,7 +121,7 @@ func (in *GatedInput) observe(d time.Duration, e *edge) (changed bool) {
 	if seen && flips == in.flips {
 		changed = in.Rate.Count(float64(a.Events-in.was.Events), d)
 	} else if rate := e.takeCounted(); math.IsNaN(rate) {
-		in.Rate.Pass(d) // while nothing was attached, calls were not seen
+		in.Rate.Pass(d) // while nothing was attached, calls were not observed
 	} else {
 		changed = in.Rate.Observe(rate, d)
 	}
@@ -131,8 +133,8 @@ func (in *GatedInput) observe(d time.Duration, e *edge) (changed bool) {
 	return changed
 }
 
-// price is what an event of the input costs that is acquired, and what else its
-// source says.
+// price returns the cost of an acquired event of the input, and its source's
+// other prices.
 func (in *GatedInput) price(way plan.GateWay) (open float64, p probes.Price) {
 	p = in.source.Stats().Prices[way]
 	share := func(m *cost.Mean) float64 {
@@ -144,7 +146,7 @@ func (in *GatedInput) price(way plan.GateWay) (open float64, p probes.Price) {
 	return p.Open + share(&in.awaited)*p.Return + share(&in.rows)*p.Row, p
 }
 
-// way is how the input is shut by a gate, which may be nil.
+// way returns how a gate, which may be nil, shuts the input.
 func (in *GatedInput) way(e *edge) plan.GateWay {
 	if e == nil {
 		return plan.NoGate
@@ -155,7 +157,8 @@ func (in *GatedInput) way(e *edge) plan.GateWay {
 // samples reports whether the input is sampled, by this process.
 func (in *GatedInput) samples() bool { return in.source != nil && in.feed.Spec.Every > 0 }
 
-// ratio is what an event of the input costs, as a multiple of its price.
+// ratio returns the measured cost of an event of the input, as a multiple of
+// its price.
 func (g *Gating) ratio(in *GatedInput) float64 {
 	if in.samples() {
 		return g.ticks.ratio()
@@ -163,7 +166,7 @@ func (g *Gating) ratio(in *GatedInput) float64 {
 	return 1
 }
 
-// Model is what the cost model knows.
+// Model returns the inputs of the cost model.
 func (g *Gating) Model() []cost.Input {
 	inputs := make([]cost.Input, len(g.Inputs))
 	for i, in := range g.Inputs {
@@ -184,8 +187,8 @@ func (g *Gating) Model() []cost.Input {
 	return inputs
 }
 
-// known reports whether what a plan's cost rests on has been seen lately, and
-// whether it is doubted since.
+// known reports whether the measurements that a plan's cost depends on are
+// recent, and whether they have been doubted since.
 func (g *Gating) known(p int) (known, doubted bool) {
 	known = true
 	for _, i := range g.Plans[p].edges {

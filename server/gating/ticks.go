@@ -6,30 +6,32 @@ import (
 	"time"
 )
 
-// ticks learns what the samples of a query's inputs take of this process' time, beside
-// what is expected: to wake for one, and to wake those who get its rows, takes from 30 to
-// 100 µs on the machines that were measured, by how deep their processors sleep. When a
-// plan takes the place of another which samples much more or less, what the process uses
-// changes by just that much, and by what else happens: the median of some changes counts.
+// ticks estimates the processor time that samples of a query's inputs cost this
+// process, relative to the expected time: to wake for a sample, and to wake the
+// consumers of its rows, takes from 30 to 100 µs on the machines that were
+// measured, depending on how deep their processors sleep. When one plan
+// replaces another that samples much more or less, the process' usage changes
+// by that amount and by unrelated effects: the median of several changes is
+// used.
 type ticks struct {
-	// In the last interval, ns per second: what was used, and was to be for samples, and
-	// for the rows of other inputs.
+	// In the last interval, ns per second: processor time used, expected for
+	// samples, and expected for the rows of other inputs.
 	was, expected, others float64
 	valid                 bool
-	ratios                []float64 // of the last changes, to what was expected
+	ratios                []float64 // of the last changes, relative to the expected change
 }
 
 const (
 	leastInterval = 200 * time.Millisecond
 	leastChange   = 1e6 // ns per second: 0.1 % of a CPU
-	fewRatios     = 5   // and no more is taken to be chance
+	fewRatios     = 5   // from so many the median is trusted
 	manyRatios    = 15
-	// The figure is wrong by no more than this.
+	// The estimate is clamped to these bounds.
 	leastRatio, mostRatio = 0.25, 4
 )
 
-// observe takes in an interval of one plan in which the process used so much, and samples
-// were to take so much of it, and rows of other inputs, all in ns per second.
+// observe records an interval under one plan: the processor time used, and that
+// expected for samples and for rows of other inputs, all in ns per second.
 func (t *ticks) observe(d time.Duration, used, expected, others float64) {
 	if d < leastInterval {
 		return
@@ -42,7 +44,7 @@ func (t *ticks) observe(d time.Duration, used, expected, others float64) {
 	t.was, t.expected, t.others, t.valid = used, expected, others, true
 }
 
-// ratio is what samples take, as a multiple of what is expected.
+// ratio returns the cost of samples, as a multiple of the expected cost.
 func (t *ticks) ratio() float64 {
 	if len(t.ratios) < fewRatios {
 		return 1

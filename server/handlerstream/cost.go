@@ -16,19 +16,21 @@ import (
 	"endoscope/probes/uprobe"
 )
 
-// CostStream is the stream that this file acquires: calls of the event
-// handlers that are found, while they are found.
+// CostStream is the stream of this file: calls of the event handlers that are
+// found, from when they are found until they no longer are.
 const CostStream = catalog.HandlerCost
 
 const (
-	// lookForHandlers is how often what is probed is compared with what is found.
+	// lookForHandlers is the interval at which the probed functions are
+	// compared with the handlers found.
 	lookForHandlers = 2 * time.Second
-	// keepHandlers is at how many comparisons in a row a handler may be missing
-	// before its probes go.
+	// keepHandlers is the number of consecutive comparisons in which a handler
+	// may be missing before its probes are detached.
 	keepHandlers = 3
 )
 
-// callColumns are the columns of function_duration that its columns are, by name.
+// callColumns maps the stream's columns to columns of function_duration, by
+// name.
 var callColumns = func() map[string]string {
 	from := map[string]string{}
 	for _, c := range catalog.Must(CostStream).All() {
@@ -41,8 +43,8 @@ var callColumns = func() map[string]string {
 	return from
 }()
 
-// CostProvider probes the functions that another provider finds to be
-// event handlers.
+// CostProvider probes the functions that another provider identifies as event
+// handlers.
 type CostProvider struct {
 	Handlers probes.Provider
 	Calls    probes.Provider
@@ -75,44 +77,45 @@ func (p *CostProvider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.
 	return s, nil
 }
 
-// handlerName is a function in a module.
+// handlerName is the name of a function and its module.
 type handlerName struct{ function, module string }
 
-// probedHandlers are handlers that have their probes in common: those that were
-// found in one module at one time. Towards their source it is the sink.
+// probedHandlers are handlers that share a source of probes: those that were
+// found in one module at the same time. It is the sink of that source.
 type probedHandlers struct {
 	of     *handlerCostSource
 	source probes.Source
 	names  []handlerName
-	mark   int64 // its last watermark
+	mark   int64 // last watermark of the source
 	over   bool
 }
 
-// handlerCostSource gives the calls of handlers. Probes come and go on a goroutine
-// of its own, since it takes longer than samplers may wait.
+// handlerCostSource delivers the calls of handlers. A goroutine of its own
+// attaches and detaches probes, since that takes longer than samplers may wait.
 type handlerCostSource struct {
 	provider *CostProvider
-	spec     plan.Acquire // of function_duration
+	spec     plan.Acquire // acquisition of function_duration
 	filter   plan.Expr
 	finder   probes.Source
 	cancel   context.CancelFunc
-	changes  chan map[handlerName]bool // what is found; the last that was not looked at yet
-	done     chan struct{}             // closed when no probe is left
+	changes  chan map[handlerName]bool // the latest handlers found, until they are processed
+	done     chan struct{}             // closed when no probe is attached any more
 
-	mu      sync.Mutex // guards what follows, and the use of sink
+	mu      sync.Mutex // guards the following, and the use of sink
 	sink    probes.Sink
 	probed  map[handlerName]*probedHandlers
 	groups  []*probedHandlers
 	refused map[handlerName]bool
-	missing map[handlerName]int // comparisons in a row without it
-	now     int64               // the finder's last watermark
+	missing map[handlerName]int // number of consecutive comparisons without the handler
+	now     int64               // last watermark of the finder
 	given   int64
 	over    bool
 	err     error
 }
 
-// Info implements probes.Source. Sites are the sampler's, and the probes that there are
-// now. The source is not shared or gated: its probes come and go as the finder says.
+// Info implements probes.Source. Sites are the sampler's, and those of the
+// current probes. The source is not shared or gated: the finder decides when
+// its probes are attached.
 func (s *handlerCostSource) Info() probes.Info {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,8 +138,8 @@ func (s *handlerCostSource) Control(_ context.Context, c probes.Command) (probes
 	return probes.Unsupported(c)
 }
 
-// Stats implements probes.Source: the sum of the probes that there are now would not
-// count monotonically.
+// Stats implements probes.Source. It is empty: the sum over the current probes
+// would not be monotonic.
 func (s *handlerCostSource) Stats() probes.Stats { return probes.Stats{} }
 
 func (s *handlerCostSource) Start(ctx context.Context, sink probes.Sink, _ probes.Options) error {
@@ -145,7 +148,7 @@ func (s *handlerCostSource) Start(ctx context.Context, sink probes.Sink, _ probe
 	go s.follow(ctx)
 	if err := s.finder.Start(ctx, (*handlerFinder)(s), probes.Options{}); err != nil {
 		s.mu.Lock()
-		s.over = true // Start's error says it all
+		s.over = true // Start returns the error
 		s.mu.Unlock()
 		s.cancel()
 		<-s.done
@@ -155,7 +158,7 @@ func (s *handlerCostSource) Start(ctx context.Context, sink probes.Sink, _ probe
 }
 
 func (s *handlerCostSource) Stop() error {
-	err := s.finder.Stop() // which ends the stream, by End
+	err := s.finder.Stop() // its End ends the stream
 	if s.cancel != nil {
 		s.cancel()
 		<-s.done
@@ -163,8 +166,8 @@ func (s *handlerCostSource) Stop() error {
 	return err
 }
 
-// follow attaches and detaches probes, until the finder ends or nobody wants them
-// any more. Then it ends the stream.
+// follow attaches and detaches probes until the finder ends or the source is
+// stopped. Then it ends the stream.
 func (s *handlerCostSource) follow(ctx context.Context) {
 	defer close(s.done)
 	for open := true; open; {
@@ -182,7 +185,7 @@ func (s *handlerCostSource) follow(ctx context.Context) {
 	groups := s.groups
 	s.mu.Unlock()
 	for _, g := range groups {
-		_ = g.source.Stop() // its rows are given, or its End has said why not
+		_ = g.source.Stop() // its rows are delivered; an error is reported by its End
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,8 +195,8 @@ func (s *handlerCostSource) follow(ctx context.Context) {
 	}
 }
 
-// attach probes the handlers that are new, and those that lost their probes with
-// others' (bared), a source for those of each module.
+// attach probes new handlers, and those that lost their probes together with
+// others (bared), with one source per module.
 func (s *handlerCostSource) attach(ctx context.Context, found map[handlerName]bool, bared []handlerName) {
 	fresh := map[string][]handlerName{}
 	for _, name := range bared {
@@ -214,7 +217,7 @@ func (s *handlerCostSource) attach(ctx context.Context, found map[handlerName]bo
 	for _, names := range fresh {
 		slices.SortFunc(names, func(a, b handlerName) int { return strings.Compare(a.function, b.function) })
 		err := s.probe(ctx, names)
-		for i := 0; i < len(names) && err != nil && ctx.Err() == nil; i++ { // one of them may be why
+		for i := 0; i < len(names) && err != nil && ctx.Err() == nil; i++ { // a single one may be the cause
 			name, why := names[i], err
 			if len(names) > 1 {
 				why = s.probe(ctx, names[i:i+1])
@@ -229,7 +232,7 @@ func (s *handlerCostSource) attach(ctx context.Context, found map[handlerName]bo
 	}
 }
 
-// probe begins to observe handlers of one module.
+// probe starts to observe handlers of one module.
 func (s *handlerCostSource) probe(ctx context.Context, names []handlerName) error {
 	spec := s.spec
 	in := &plan.In{X: &plan.Col{Index: 0, Name: "function_name", T: types.Varchar}}
@@ -247,7 +250,7 @@ func (s *handlerCostSource) probe(ctx context.Context, names []handlerName) erro
 	g.mark = s.now
 	s.mu.Unlock()
 	if err := source.Start(ctx, g, probes.Options{}); err != nil {
-		_ = source.Stop() // the error of Start says it
+		_ = source.Stop() // Start returns the error
 		return err
 	}
 	s.mu.Lock()
@@ -259,9 +262,9 @@ func (s *handlerCostSource) probe(ctx context.Context, names []handlerName) erro
 	return nil
 }
 
-// detach takes off the probes of handlers that have not been found for long. Probes
-// that were set together are taken off together: bared are the handlers that go on
-// and lost theirs so.
+// detach detaches the probes of handlers that have been missing for too long.
+// Probes that were attached together are detached together: bared are the
+// handlers that are still found and lost their probes that way.
 func (s *handlerCostSource) detach(found map[handlerName]bool) (bared []handlerName) {
 	var gone []*probedHandlers
 	s.mu.Lock()
@@ -297,10 +300,12 @@ func (s *handlerCostSource) detach(found map[handlerName]bool) (bared []handlerN
 	return bared
 }
 
-// withoutProbes is under which is counted that handlers had none for a moment.
+// withoutProbes is the name of the count of times that a handler briefly had no
+// probes.
 const withoutProbes = "times that a handler had no probes for some 0.1 s, while others' were taken off"
 
-// advance gives the watermark that all sources have reached. mu is held.
+// advance passes on the watermark that all sources have reached. The caller
+// holds mu.
 func (s *handlerCostSource) advance() {
 	t := s.now
 	for _, g := range s.groups {
@@ -324,7 +329,7 @@ func (g *probedHandlers) Push(b *batch.Batch) {
 	g.of.sink.Push(b)
 }
 
-// Partial does not occur: no aggregate is asked.
+// Partial is not called: no aggregate is pushed down.
 func (g *probedHandlers) Partial(b *batch.Batch) { b.Release() }
 
 func (g *probedHandlers) Watermark(t int64) {
@@ -346,7 +351,7 @@ func (g *probedHandlers) Count(cause string, n uint64) {
 	g.of.sink.Count(cause, n)
 }
 
-// End is of the probes of these handlers alone.
+// End ends the probes of these handlers only.
 func (g *probedHandlers) End(err error) {
 	g.of.mu.Lock()
 	defer g.of.mu.Unlock()
@@ -357,10 +362,11 @@ func (g *probedHandlers) End(err error) {
 	g.of.advance()
 }
 
-// handlerFinder is a handlerCostSource towards the source of event_handlers.
+// handlerFinder is a handlerCostSource as the sink of the source of
+// event_handlers.
 type handlerFinder handlerCostSource
 
-// Push hands on what one analysis has found.
+// Push passes on the handlers found by one analysis.
 func (f *handlerFinder) Push(b *batch.Batch) {
 	defer b.Release()
 	found := map[handlerName]bool{}
@@ -368,7 +374,7 @@ func (f *handlerFinder) Push(b *batch.Batch) {
 		row := b.Row(i)
 		found[handlerName{textAt(b, 1, row), textAt(b, 2, row)}] = true
 	}
-	select { // what was not looked at yet is out of date
+	select { // a result that was not processed yet is outdated
 	case <-f.changes:
 	default:
 	}

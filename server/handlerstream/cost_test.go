@@ -16,7 +16,8 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// callsNoted is a provider of calls that attaches nothing, and notes what it would.
+// callsNoted is a provider of calls that attaches nothing, and records what it
+// would attach.
 type callsNoted struct {
 	mu       sync.Mutex
 	attached []*callsSource
@@ -74,7 +75,7 @@ func (p *callsNoted) String() string {
 	return strings.Join(groups, " ")
 }
 
-// handlersTold is a provider of handlers that the test tells.
+// handlersTold is a provider of handlers that the test supplies.
 type handlersTold struct{ sink probes.Sink }
 
 func (p *handlersTold) Streams() []string { return nil }
@@ -101,7 +102,7 @@ func (s *toldSource) Stop() error {
 	return nil
 }
 
-// countsOf is a sink that keeps what is counted.
+// countsOf is a sink that stores the counts.
 type countsOf struct {
 	mu     sync.Mutex
 	counts map[string]uint64
@@ -130,7 +131,7 @@ func (c *countsOf) Count(cause string, n uint64) {
 
 func (c *countsOf) End(error) { c.ended = true }
 
-// of is how often something was counted whose cause has a part.
+// of returns the sum of the counts whose cause contains part.
 func (c *countsOf) of(part string) (n uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -142,8 +143,8 @@ func (c *countsOf) of(part string) (n uint64) {
 	return n
 }
 
-// Probes come when a handler is found, and go when it has not been for a while, with
-// those alone that are not found either.
+// Probes are attached when a handler is found, and detached when it has been
+// missing for a while, together with those of other missing handlers only.
 func TestHandlerCostFollows(t *testing.T) {
 	handlers, calls := &handlersTold{}, &callsNoted{refuses: "absent"}
 	p := &CostProvider{handlers, calls}
@@ -164,10 +165,11 @@ func TestHandlerCostFollows(t *testing.T) {
 			b.AppendRow(types.Time(1), types.Str(function), types.Str(module))
 		}
 		handlers.sink.Push(b)
-		// What is not looked at yet would be replaced by what comes next.
+		// A result that is not processed yet would be replaced by the next.
 		testenv.Until(t, "what was found is looked at", func() bool { return len(s.changes) == 0 })
 	}
-	// until tells the same again and again until that is attached, and returns how often.
+	// until repeats the same result until the wanted probes are attached, and
+	// returns how often.
 	until := func(found, want string) (told int) {
 		t.Helper()
 		testenv.UntilNil(t, "found "+found+" it has attached "+want, func() error {
@@ -193,7 +195,7 @@ func TestHandlerCostFollows(t *testing.T) {
 	if n := sink.of(withoutProbes); n != 1 || second() != c {
 		t.Errorf("%d handlers lost their probes with b's, c's among them: %v", n, second() != c)
 	}
-	// Where one is missing now and then its probes stay.
+	// A handler that is missing now and then keeps its probes.
 	for range 5 {
 		tell("m.a n.c")
 		tell("m.a")
@@ -203,14 +205,14 @@ func TestHandlerCostFollows(t *testing.T) {
 	}
 	until("m.a", "a")
 	until("m.a m.b", "a b")
-	// What cannot be probed is said, each time that it is found again, and keeps no other
-	// from being probed.
+	// A handler that cannot be probed is reported each time it is found again,
+	// and does not prevent others from being probed.
 	until("m.a m.b m.absent m.d", "a b d")
 	testenv.Until(t, "what cannot be probed is counted", func() bool { return sink.of("absent: no such function") == 1 })
 	until("m.a m.b m.d m.e", "a b d e")
 	until("m.a m.b m.d m.e m.absent m.f", "a b d e f")
 	testenv.Until(t, "it is counted again", func() bool { return sink.of("absent: no such function") == 2 })
-	// Rows are those of the probes that there are.
+	// Only rows of the current probes are passed on.
 	for _, g := range calls.attached {
 		b := batch.New(out.Types())
 		b.AppendRow(types.Time(1), types.Str(g.names[0]))

@@ -15,13 +15,13 @@ import (
 	"endoscope/probes/stack"
 )
 
-// Stream is the stream that this file acquires, from samples of stacks.
+// Stream is the stream of this file, computed from samples of stacks.
 const Stream = catalog.EventHandlers
 
-// handlersSampling is how often stacks are sampled for it.
+// handlersSampling is the sampling interval of stacks.
 const handlersSampling = 10 * time.Millisecond
 
-// handlerTable makes its rows.
+// handlerTable builds the rows of the stream.
 var handlerTable = rows.NewTable(Stream, rows.Columns[handlerRow]{
 	"timestamp":  rows.Word(func(r *handlerRow) *int64 { return &r.at }),
 	"handler":    rows.String(func(r *handlerRow) string { return r.Function }),
@@ -32,17 +32,16 @@ var handlerTable = rows.NewTable(Stream, rows.Columns[handlerRow]{
 	"confidence": rows.RealOr(func(r *handlerRow) (float64, bool) { return r.Confidence, true }),
 })
 
-// handlerRow is a handler as an analysis finds it.
+// handlerRow is a handler found by an analysis.
 type handlerRow struct {
 	at int64
 	handlers.Handler
 }
 
-// Provider finds event handlers in the stacks that another provider
-// samples.
+// Provider finds event handlers in the stacks that another provider samples.
 type Provider struct {
 	Stacks  probes.Provider
-	Forgets bool // what was seen longer ago than SET handler_memory
+	Forgets bool // handlers seen longer ago than SET handler_memory are dropped
 }
 
 func (p *Provider) Streams() []string { return []string{Stream} }
@@ -73,8 +72,8 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sour
 	return h, nil
 }
 
-// handlersSource accumulates the stacks of a source and gives what the trie
-// tells. Towards that source it is the sink.
+// handlersSource accumulates the stacks of a source in a trie and delivers the
+// handlers found in it. It is the sink of that source.
 type handlersSource struct {
 	stacks   probes.Source
 	filter   plan.Expr
@@ -83,7 +82,7 @@ type handlersSource struct {
 	onDemand bool
 	rows     *rows.Writer[handlerRow]
 
-	mu     sync.Mutex // guards what follows, and the use of sink
+	mu     sync.Mutex // guards the following, and the use of sink
 	sink   probes.Sink
 	trie   handlers.Recent
 	frames handlers.Reader
@@ -93,9 +92,9 @@ type handlersSource struct {
 	over   bool
 }
 
-// Info implements probes.Source. Sites, notices and refusal are those of the stacks.
-// The source is not shared or gated, though the stacks could be: what it gives goes
-// back to its start.
+// Info implements probes.Source. Sites, notices and refusal are those of the
+// stacks. The source is not shared or gated, although the stacks could be: its
+// result depends on all samples since its start.
 func (h *handlersSource) Info() probes.Info {
 	of := h.stacks.Info()
 	return probes.Info{Sites: of.Sites, Notices: of.Notices, Refusal: of.Refusal, Residual: h.filter, Live: of.Live, OnDemand: h.onDemand}
@@ -113,8 +112,8 @@ func (h *handlersSource) Start(ctx context.Context, sink probes.Sink, _ probes.O
 	return h.stacks.Start(ctx, h, probes.Options{})
 }
 
-// Control implements probes.Source. Sample is the source's own: it gives what has been
-// found. All other commands are refused, see Info.
+// Control implements probes.Source. Sample is handled here: it delivers the
+// handlers found so far. All other commands are refused, see Info.
 func (h *handlersSource) Control(_ context.Context, c probes.Command) (probes.Reply, error) {
 	if _, ok := c.(probes.Sample); !ok || !h.onDemand {
 		return probes.Unsupported(c)
@@ -127,10 +126,11 @@ func (h *handlersSource) Control(_ context.Context, c probes.Command) (probes.Re
 	return probes.Reply{}, nil
 }
 
-// Stats implements probes.Source: samples of stacks are not its rows' events.
+// Stats implements probes.Source. It is empty, since samples of stacks are not
+// events of its rows.
 func (h *handlersSource) Stats() probes.Stats { return probes.Stats{} }
 
-// Stop implements probes.Source: the end of the stacks is its end.
+// Stop implements probes.Source. The source ends when the stacks end.
 func (h *handlersSource) Stop() error { return h.stacks.Stop() }
 
 // Push accumulates stacks.
@@ -155,10 +155,10 @@ func textAt(b *batch.Batch, col, row int) string {
 	return c.Values[c.Code[row]]
 }
 
-// Partial does not occur: no aggregate is asked of the stacks.
+// Partial is not called: no aggregate is pushed down to the stacks.
 func (h *handlersSource) Partial(b *batch.Batch) { b.Release() }
 
-// Watermark is the clock by which the trie is analysed.
+// Watermark triggers the analyses of the trie.
 func (h *handlersSource) Watermark(t int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -184,7 +184,7 @@ func (h *handlersSource) locked(do func()) {
 	do()
 }
 
-// End gives what was found since the last analysis.
+// End delivers the handlers found since the last analysis.
 func (h *handlersSource) End(err error) {
 	h.locked(func() {
 		if h.every > 0 && h.fresh && err == nil {

@@ -17,8 +17,9 @@ import (
 	"endoscope/server/wire"
 )
 
-// describeSignature is what DESCRIBE FUNCTION says of a function's types: its signature,
-// where its arguments are when it is entered, and where it is declared; or why it cannot.
+// describeSignature returns the rows of DESCRIBE FUNCTION on a function's
+// types: its signature, where its arguments are at entry, and where it is
+// declared; or why that is unknown.
 func describeSignature(m *elf.Module, i int, info *signature.Info, noInfo error) []types.Value {
 	unknown := func(what string, err error) []types.Value {
 		return []types.Value{types.Str("not known: " + what + " " + err.Error()), types.NullOf(types.Varchar), types.NullOf(types.Varchar)}
@@ -46,7 +47,7 @@ func describeSignature(m *elf.Module, i int, info *signature.Info, noInfo error)
 	return []types.Value{types.Str(f.Signature(m.Function(i).Lang)), types.Str(strings.Join(where, "; ")), declared}
 }
 
-// DescribeFunction explains a function of the language, or of the target.
+// DescribeFunction describes a function of the language, or of the target.
 func (p Program) DescribeFunction(st *parser.Describe, src string) (wire.Result, error) {
 	name := st.Name.Name
 	rel := answer.NewTable(answer.Text("function"), answer.Text("signature"), answer.Text("description"))
@@ -106,8 +107,8 @@ func (p Program) DescribeFunction(st *parser.Describe, src string) (wire.Result,
 	return rel, nil
 }
 
-// otherNames are those by which a function can be asked for beside its own; the linker's
-// tells it from others that are called the same.
+// otherNames returns the other names by which a function can be selected; the
+// linker's name distinguishes it from functions of the same name.
 func otherNames(f *elf.Function) []string {
 	if f.Mangled == f.Name || f.Synthetic {
 		return f.Aliases

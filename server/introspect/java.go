@@ -13,9 +13,9 @@ import (
 	"endoscope/server/answer"
 )
 
-// JavaMethods lists the methods that can be monitored in the session's target: those
-// of the classes that its first process' Java machine has loaded. remark says so, or
-// why there are none; "": it is no Java machine.
+// JavaMethods lists the methods that can be monitored in the session's target:
+// those of the classes loaded by the Java machine of its first process. remark
+// says so, or why there are none; "" if the process is not a Java machine.
 func (p Program) JavaMethods() (methods []java.Method, remark string, err error) {
 	t := p.Target
 	if t.IsZero() {
@@ -47,8 +47,8 @@ func (p Program) JavaMethods() (methods []java.Method, remark string, err error)
 	return methods, "methods of Java are those of the classes that are loaded; others are observed once they are", nil
 }
 
-// describeJava is the answer of DESCRIBE FUNCTION for a method of Java; nil and what to
-// do if the target has none of this name.
+// describeJava returns the result of DESCRIBE FUNCTION for a Java method; nil
+// and a hint if the target has no method of this name.
 func (p Program) describeJava(name string) (rel *answer.Table, hint string, err error) {
 	methods, remark, err := p.JavaMethods()
 	if err != nil || remark == "" {

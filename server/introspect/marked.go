@@ -17,8 +17,9 @@ type marked struct {
 	module string
 }
 
-// Marked lists the marked places of the session's target: of its executable, and
-// of the libraries that its first process has mapped. What cannot be read has none.
+// Marked lists the marked places of the session's target: of its executable,
+// and of the libraries that its first process has mapped. Unreadable files are
+// skipped.
 func (p Program) Marked() ([]marked, error) {
 	t := p.Target
 	running, err := process.Resolve(t)
@@ -60,8 +61,8 @@ func markedIn(out []marked, f *os.File, path string) []marked {
 	return out
 }
 
-// describeMarked is the answer of DESCRIBE FUNCTION for a marked place, nil if the
-// target has none of this name.
+// describeMarked returns the result of DESCRIBE FUNCTION for a marked place;
+// nil if the target has none of this name.
 func (p Program) describeMarked(name string) (*answer.Table, error) {
 	all, err := p.Marked()
 	if err != nil {

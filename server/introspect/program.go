@@ -5,7 +5,7 @@ import (
 	"endoscope/probes/elf"
 )
 
-// Program is what a session is about.
+// Program is the target of a session.
 type Program struct {
 	Target  plan.Target
 	Modules *elf.Cache

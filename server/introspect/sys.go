@@ -18,7 +18,7 @@ import (
 	"endoscope/server/trigger"
 )
 
-// System is what the engine knows of itself, as streams and for SHOW.
+// System lists the state of the engine, for the sys streams and for SHOW.
 type System struct {
 	Running   func() []*query.Query // in order of their ids
 	Shares    *sharing.Shares
@@ -26,7 +26,7 @@ type System struct {
 	Providers []probes.Provider
 }
 
-// Provider serves the sys streams: what the engine knows of itself.
+// Provider provides the sys streams.
 type Provider struct{ System *System }
 
 func (p *Provider) Streams() []string {
@@ -42,7 +42,7 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 	return s, err
 }
 
-// sysSource gives one snapshot, or one each interval.
+// sysSource delivers one snapshot, or one each interval.
 type sysSource struct {
 	probes.Base
 	of   *System
@@ -61,8 +61,9 @@ func (s *sysSource) Info() probes.Info {
 	}
 }
 
-// living is how often who reads a sys stream hears how time passes: fleets do not wait
-// for an engine that says nothing for seconds, however seldom it has rows.
+// living is the interval of watermarks of a sys stream. A query over several
+// hosts does not wait for an engine that is silent for seconds, however long
+// the interval of its rows.
 const living = time.Second
 
 func (s *sysSource) Start(_ context.Context, sink probes.Sink, _ probes.Options) error {
@@ -105,7 +106,7 @@ func (s *sysSource) Stop() error {
 	return nil
 }
 
-// Users says whose queries a list is of; the zero value: everybody's.
+// Users restricts a list to the queries of one user; the zero value: all users.
 type Users struct {
 	one  bool
 	user string
@@ -160,7 +161,7 @@ func (e *System) Snapshot(stream string, w Users) [][]types.Value {
 	return slices.Concat(queryTable.All(queries), dropTable.All(drops), operatorTable.All(ops))
 }
 
-// probeRows are the rows of sys.probes.
+// probeRows returns the rows of sys.probes.
 func (e *System) probeRows(now int64, w Users) (out []probeRow) {
 	users := e.Users(w)
 	for _, p := range e.Providers {
@@ -179,14 +180,14 @@ func (e *System) probeRows(now int64, w Users) (out []probeRow) {
 	return out
 }
 
-// intersect keeps the ids that are of one of these queries.
+// intersect returns the ids that belong to one of these queries.
 func intersect(ids []int64, all []*query.Query) []int64 {
 	return slices.DeleteFunc(ids, func(id int64) bool {
 		return !slices.ContainsFunc(all, func(q *query.Query) bool { return q.ID == id })
 	})
 }
 
-// Users are the queries of each source that runs.
+// Users returns the queries of each running source.
 func (e *System) Users(w Users) map[probes.Source][]int64 {
 	users := e.Shares.Queries()
 	all := e.queriesOf(w)
@@ -203,8 +204,8 @@ func (e *System) Users(w Users) map[probes.Source][]int64 {
 	return users
 }
 
-// QueriesOf counts the queries of some sources, and lists them: those that share
-// one in brackets.
+// QueriesOf counts the queries of some sources, and formats a list of them:
+// those that share a source are in brackets.
 func QueriesOf(sources []probes.Source, users map[probes.Source][]int64) (n int, list string) {
 	var of [][]int64
 	for _, s := range sources {
@@ -227,7 +228,7 @@ func QueriesOf(sources []probes.Source, users map[probes.Source][]int64) (n int,
 	return n, list
 }
 
-// triggerRows are the rows of sys.triggers.
+// triggerRows returns the rows of sys.triggers.
 func (e *System) triggerRows(now int64, w Users) (out []triggerRow) {
 	for _, t := range e.Triggers.List() {
 		if !w.has(t.Owner) {

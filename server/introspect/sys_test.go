@@ -13,7 +13,7 @@ import (
 	"endoscope/server/query"
 )
 
-// watermarks is a sink that keeps how time passes.
+// watermarks is a sink that stores watermarks.
 type watermarks struct {
 	probes.Sink
 	heard chan int64
@@ -25,7 +25,7 @@ func (w watermarks) Watermark(t int64) { w.heard <- t }
 
 func (w watermarks) End(error) {}
 
-// A sys stream says that time passes however seldom it has rows.
+// A sys stream sends watermarks however seldom it has rows.
 func TestSysStreamsAreAlive(t *testing.T) {
 	cs := catalog.Find("sys.drops")
 	spec := &plan.Acquire{Stream: "sys.drops", Every: time.Hour}

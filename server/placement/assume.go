@@ -4,7 +4,7 @@ import (
 	"endoscope/planner/plan"
 )
 
-// assume is what the operators of a fragment are taken to cost before they were
+// assume returns the assumed costs of a fragment's operators before they were
 // measured, for EXPLAIN: ns of processor time.
 func assume(f *plan.Fragment) assumed {
 	a := assumed{passes: 1}
@@ -20,7 +20,7 @@ func assume(f *plan.Fragment) assumed {
 		}
 	}
 	if p := f.Partial(); p != nil {
-		a.stage = 10 // to find the group
+		a.stage = 10 // group lookup
 		for _, k := range p.Keys {
 			a.stage += assumeExpr(k)
 		}
@@ -34,11 +34,12 @@ func assume(f *plan.Fragment) assumed {
 	return a
 }
 
-// assumedShare of the rows pass a filter, as in textbooks.
+// assumedShare is the assumed share of rows that pass a filter, as in
+// textbooks.
 const assumedShare = 1. / 3
 
-// assumeExpr is what an expression is taken to cost for a row: texts are dear, and
-// regular expressions dearer.
+// assumeExpr returns the assumed cost of an expression per row. Texts are
+// expensive, and regular expressions more so.
 func assumeExpr(e plan.Expr) (ns float64) {
 	plan.Walk(e, func(x plan.Expr) {
 		switch x := x.(type) {

@@ -9,7 +9,7 @@ import (
 	"endoscope/server/answer"
 )
 
-// Explain says what the divisions cost, and where operators have moved.
+// Explain prints the costs of the divisions, and the moves of operators.
 func (p *Placement) Explain(b *strings.Builder) {
 	of := "one row"
 	if p.meters.known() {
@@ -30,10 +30,10 @@ func (p *Placement) Explain(b *strings.Builder) {
 	}
 }
 
-// mostMoves is how many moves a result's footer tells of, the last ones.
+// mostMoves is how many moves the footer of a result lists: the last ones.
 const mostMoves = 10
 
-// Footnotes say where operators have moved.
+// Footnotes lists the moves of operators.
 func (p *Placement) Footnotes() (lines []string) {
 	if p == nil {
 		return nil
@@ -51,7 +51,8 @@ func (m move) String() string {
 	return fmt.Sprintf("moved after %s, behind row %d: from %s to %s", m.after.Round(time.Millisecond), m.rows, m.from, m.to)
 }
 
-// ExecutesAt is where a node is executed; "": the placement has no say in that.
+// ExecutesAt returns where a node is executed; "" if the placement does not
+// decide that.
 func (p *Placement) ExecutesAt(root, n plan.Node) string {
 	switch upper, lower := p.Site(root, n); {
 	case upper:
@@ -65,7 +66,8 @@ func (p *Placement) ExecutesAt(root, n plan.Node) string {
 	return ""
 }
 
-// begun reports whether the first stage is that of an aggregate: the lowest.
+// begun reports whether the first stage belongs to the aggregate a: the lowest
+// one.
 func (p *Placement) begun(a *plan.Aggregate) bool {
 	for n := a.Input; len(n.Inputs()) == 1; n = n.Inputs()[0] {
 		if _, ok := n.(*plan.Aggregate); ok {
@@ -75,7 +77,7 @@ func (p *Placement) begun(a *plan.Aggregate) bool {
 	return p.stage != nil
 }
 
-// LowerSite is where Lower is executed.
+// LowerSite returns where Lower is executed.
 func (p *Placement) LowerSite() string {
 	if p.at == atBase {
 		return "client"

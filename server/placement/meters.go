@@ -17,43 +17,46 @@ import (
 	"endoscope/server/wire"
 )
 
-// meters are what the costs of a divided query are computed of. Processor time is
-// measured in batches now and then, of which the thread's own clock is read; that it
-// takes longer on processors that others want is the stretch:
+// meters holds the measurements from which the costs of a divided query are
+// computed. Processor time is measured for sampled batches, by the thread's own
+// clock. The stretch is the factor by which elapsed time exceeds it, since
+// other threads use the processors, too:
 //
 //	Ttup = processor time of a tuple · stretch
 //	Tnet = bytes of a tuple · (time to send a byte · stretch + 1 / rate of the network)
 type meters struct {
-	lower, stage cost.Mean // ns of processor time for a row of Base, for one that Lower gives
-	passes       cost.Mean // rows that Lower gives for one of Base
-	groups       cost.Mean // that states are sent of at a time
+	lower, stage cost.Mean // ns of processor time for a row of Base, and for a row from Lower
+	passes       cost.Mean // rows from Lower per row of Base
+	groups       cost.Mean // groups whose states are sent at a time
 	rate         cost.Mean // rows of Base per second
-	load         cost.Mean // threads of the machine that want a processor
+	load         cost.Mean // runnable threads of the machine
 	stretch      slowdown
 
 	emitted  float64            // how often states are sent, per second
-	sizes    [divisions]float64 // bytes of a tuple that is sent
+	sizes    [divisions]float64 // bytes of a tuple sent, by division
 	assumed  assumed
 	next     time.Time // when to measure again
-	settled  uint64    // rows, when the rate was last computed
+	settled  uint64    // number of rows when the rate was last computed
 	sampling bool
-	inner    time.Duration // of a sample: of the stage
-	given    int           // of a sample: rows that Lower gave
-	took     time.Duration // the last sample
+	inner    time.Duration // of a sample: time spent in the stage
+	given    int           // of a sample: rows from Lower
+	took     time.Duration // duration of the last sample
 }
 
 const divisions = int(atStage) + 1
 
 const (
-	// sampling is how often a batch is measured, at most.
+	// sampling is the least interval between measured batches.
 	sampling = 50 * time.Millisecond
-	// trials is how much longer than a trial there is none.
+	// trials is the least ratio of the time between trials to the duration of
+	// one.
 	trials = 100
-	// sendDefault is what it takes to send a byte if that was not measured, ns.
+	// sendDefault is the assumed cost of sending a byte, in ns, before it was
+	// measured.
 	sendDefault = 0.5
 )
 
-// assumed stands for what was not measured yet.
+// assumed holds the assumed values before any measurement.
 type assumed struct{ lower, stage, passes float64 }
 
 func newMeters(f *plan.Fragment, emitted float64) meters {
@@ -66,7 +69,7 @@ func newMeters(f *plan.Fragment, emitted float64) meters {
 	return m
 }
 
-// rowBytes is about what a row takes on the way: strings are codes.
+// rowBytes estimates the bytes of a row as sent: strings are codes.
 func rowBytes(s types.Schema) (n float64) {
 	for _, f := range s.Fields {
 		switch f.Type.Physical() {
@@ -83,7 +86,8 @@ func rowBytes(s types.Schema) (n float64) {
 	return n
 }
 
-// emissions is how often the states of all groups are asked for, per second.
+// emissions returns how often the states of all groups are requested, per
+// second.
 func emissions(root plan.Node, live time.Duration) (n float64) {
 	if live > 0 {
 		n += 1 / live.Seconds()
@@ -115,14 +119,14 @@ func (m *meters) due(now time.Time) bool {
 	return true
 }
 
-// rest puts the next trial off so that trials cost little.
+// rest delays the next trial, so that trials cost little.
 func (m *meters) rest() {
 	if after := trials * m.took; after > sampling {
 		m.next = m.next.Add(after - sampling)
 	}
 }
 
-// measure runs the server's share of a batch and measures it.
+// measure executes the server's share of a batch and measures it.
 func (m *meters) measure(b *batch.Batch, run func() error) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -144,7 +148,8 @@ func (m *meters) measure(b *batch.Batch, run func() error) error {
 	return err
 }
 
-// lowered notes rows that Lower gave, and runs the stage with them, unless it is nil.
+// lowered records rows from Lower, and runs the stage on them, unless it is
+// nil.
 func (m *meters) lowered(b *batch.Batch, stage func() error) error {
 	if m.sampling {
 		m.given += b.Len()
@@ -161,7 +166,7 @@ func (m *meters) lowered(b *batch.Batch, stage func() error) error {
 	return err
 }
 
-// settle computes rates after d.
+// settle computes the rates over an interval d.
 func (m *meters) settle(p *Placement, d time.Duration) {
 	m.rate.Observe(float64(p.rows-m.settled)/d.Seconds(), d)
 	m.settled = p.rows
@@ -171,10 +176,11 @@ func (m *meters) settle(p *Placement, d time.Duration) {
 // known reports whether anything was measured.
 func (m *meters) known() bool { return m.rate.Known() }
 
-// busy is by how much longer everything takes than it would alone.
+// busy returns the factor by which elapsed time exceeds processor time.
 func (m *meters) busy() float64 { return m.stretch.at(m.load.Value(), runtime.NumCPU()) }
 
-// cost is that of a division: per second, or, if nothing was measured, of a row.
+// cost returns the cost of a division: per second or, if nothing was measured,
+// per row.
 func (m *meters) cost(p *Placement, d division) cost.Placement {
 	c := cost.Placement{In: 1, Out: 1}
 	if m.known() {
@@ -207,7 +213,7 @@ func (m *meters) times() (lower, stage, passes float64) {
 	return lower, stage, passes
 }
 
-// net is what it takes to send so many bytes, ns.
+// net returns the time to send so many bytes, in ns.
 func (m *meters) net(l wire.Link, bytes float64) float64 {
 	send := l.Send
 	if send == 0 {
@@ -227,7 +233,7 @@ func (p *Placement) link() wire.Link {
 	return p.path.Link()
 }
 
-// describe says what the costs are computed of.
+// describe prints the measurements.
 func (m *meters) describe(p *Placement) string {
 	lower, stage, _ := m.times()
 	s := fmt.Sprintf("processor time of a tuple %s", answer.FormatNs(lower))
@@ -255,8 +261,8 @@ func (m *meters) describe(p *Placement) string {
 	return s
 }
 
-// runnable is how many threads of the machine run, or would: the fourth field of
-// /proc/loadavg (proc(5)).
+// runnable returns the number of runnable threads of the machine: the fourth
+// field of /proc/loadavg (proc(5)).
 func runnable() (float64, bool) {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

@@ -7,36 +7,40 @@ import (
 	"endoscope/planner/cost"
 )
 
-// pace watches what operators' moves to the client make of a query that waits for it.
+// pace monitors how moves of operators to the client affect a query that waits
+// for its client.
 //
-// What the client does counts for nothing among the costs (EndoScope, section 5.2),
-// and a live source does not wait for it. But a file is read no faster than its rows
-// are taken: if that gets slower when operators have moved to the client, they were
-// better off here, and stay until what is done here has become dearer.
+// The client's processor time is not part of the costs (EndoScope, section
+// 5.2), and a live source does not wait for the client. But a file is read no
+// faster than its rows are taken. If that becomes slower after operators moved
+// to the client, they move back, and stay until executing them here has become
+// more expensive.
 type pace struct {
-	rows uint64  // of the query, but for those that wait for the client, at the last evaluation
-	rate float64 // rows a second before that
+	rows uint64  // of the query, without those that wait for the client, at the last evaluation
+	rate float64 // rows per second in the interval before that
 
-	from   division // of the move that is watched
-	before float64  // rows a second, then; 0: none is watched
-	since  int      // evaluations
+	from   division // of the monitored move
+	before float64  // rows per second before the move; 0: no move is monitored
+	since  int      // number of evaluations since the move
 
-	slow   division // was slower; none where dearer is 0
-	dearer float64  // what a row must cost here for the move to be tried again, ns
+	slow   division // the division that was slower; none if dearer is 0
+	dearer float64  // cost of a row here from which the move is tried again, ns
 }
 
 const (
-	// slower is what share of the rows a second before a move is too little after it.
+	// slower is the ratio of the rates after and before a move below which the
+	// move is undone.
 	slower = 0.95
-	// filled is after how many evaluations a move tells: what is on the way to the
-	// client, and not counted anywhere, is as much as it will be by then.
+	// filled is the number of evaluations after which a move is judged: by then
+	// the rows on the way to the client, which are not counted anywhere, are as
+	// many as they will be.
 	filled = 2
-	// dear is by how much dearer the work here must have become.
+	// dear is the factor by which the cost here must have grown.
 	dear = 1.25
 )
 
-// observe notes that so many rows were done with, or taken by the client, when another
-// d had gone by.
+// observe records, after an interval d, how many rows in all were completed or
+// taken by the client.
 func (p *pace) observe(rows uint64, d time.Duration) {
 	p.rate = (float64(rows) - float64(p.rows)) / d.Seconds()
 	p.rows = rows
@@ -45,11 +49,11 @@ func (p *pace) observe(rows uint64, d time.Duration) {
 	}
 }
 
-// watch begins to watch a move to the client.
+// watch starts to monitor a move to the client.
 func (p *pace) watch(from division) { p.from, p.before, p.since = from, p.rate, 0 }
 
-// disappoints reports whether the move to at that is watched made the query slower:
-// then it is to go back.
+// disappoints reports whether the monitored move to `at` made the query slower;
+// if so it returns the division to go back to.
 func (p *pace) disappoints(at division) (back division, ok bool) {
 	if p.before == 0 || p.since < filled {
 		return at, false
@@ -59,11 +63,11 @@ func (p *pace) disappoints(at division) (back division, ok bool) {
 	return p.from, ok
 }
 
-// refuse has a division left out, at what a row costs here without it.
+// refuse excludes a division; here is the cost of a row here without it.
 func (p *pace) refuse(d division, here float64) { p.slow, p.dearer = d, dear*here }
 
-// leaveOut makes divisions that were slower too dear, while a row costs no more here
-// than it did, or but little.
+// leaveOut excludes the divisions that were slower by an infinite cost, unless
+// the cost of a row here has grown enough.
 func (p *pace) leaveOut(ds []division, at division, costs []float64, here float64) {
 	if p.dearer == 0 || here > p.dearer {
 		p.dearer = 0
@@ -76,7 +80,7 @@ func (p *pace) leaveOut(ds []division, at division, costs []float64, here float6
 	}
 }
 
-// perRow is what a row costs, ns.
+// perRow returns the cost of a row, in ns.
 func perRow(c cost.Placement) float64 {
 	if c.In == 0 {
 		return 0

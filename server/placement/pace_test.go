@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// A query that gets slower by a move to its client goes back, and stays until what is
-// done at the server has become dearer.
+// A query that becomes slower by a move to its client moves back, and stays
+// until the work at the server has become more expensive.
 func TestQuerySlowedByAMoveGoesBack(t *testing.T) {
 	ds := []division{atBase, atLower, atStage}
 	for _, c := range []struct {
 		name          string
-		before, after float64 // rows a second
+		before, after float64 // rows per second
 		back          bool
 	}{
 		{"slower", 4e6, 3.2e6, true},
@@ -28,7 +28,7 @@ func TestQuerySlowedByAMoveGoesBack(t *testing.T) {
 			}
 			second(c.before)
 			p.watch(atStage)
-			second(8e6) // while what is on the way fills
+			second(8e6) // while the queues to the client fill
 			if _, ok := p.disappoints(atBase); ok {
 				t.Error("judged too early")
 			}

@@ -19,33 +19,34 @@ import (
 	"endoscope/server/wire"
 )
 
-// Placement is the last operator of a query that is divided between this site and
-// its client (distribute.Division): of each batch it executes what is this site's share
-// at that moment, and gives the rest to the client.
+// Placement is the last operator of a query that is divided between this site
+// and its client (distribute.Division). Of each batch it executes this site's
+// current share, and sends the result to the client for the rest.
 //
-// A move takes effect between two batches: what the first stage has folded until then
-// is sent before the rows that follow. So each row is in the result once, and in
-// order, whatever moves when.
+// A move takes effect between two batches: the states that the first stage
+// holds are sent before the rows that follow. So each row is in the result
+// once, and in order, regardless of moves.
 type Placement struct {
 	*distribute.Division
 	encoded []byte // the fragment
 	Out     *flow.Outlet
 	first   division
-	armed   time.Time    // when the query was
-	began   int64        // the same by the clock of events
-	Now     func() int64 // by that clock; at the query's end: when it was over
+	armed   time.Time    // when the query was armed
+	began   int64        // armed by the clock of events
+	Now     func() int64 // current time by that clock; at the query's end, the time of the end
 
 	lower *graph.Graph          // Lower at this site
 	stage *agg.FirstStage       // nil: there is none
-	marks bool                  // Upper goes by watermarks
-	steer func(rows uint64) int // decides instead of the costs; nil: they do
+	marks bool                  // Upper depends on watermarks
+	steer func(rows uint64) int // decides instead of the costs; nil: the costs decide
 
-	// What follows is the runner's, and who asks after it.
+	// The following is used by the runner, and by EXPLAIN ANALYZE and the
+	// footer.
 	at     division
 	picked []batch.Column // scratch
-	trying bool           // what is executed here is not sent
-	rows   uint64         // of Base
-	pane   int64          // the last one that had begun before the watermark
+	trying bool           // a trial: results are not sent
+	rows   uint64         // number of rows of Base
+	pane   int64          // the last pane that had begun before the watermark
 	judged time.Time
 	meters meters
 	mover  *cost.Mover
@@ -54,48 +55,49 @@ type Placement struct {
 	moves  []move
 }
 
-// division is where this site's share ends.
+// division tells where this site's share ends.
 type division int
 
 const (
-	atBase  division = iota // with Base, whose rows are sent
-	atLower                 // with Lower, whose rows are
-	atStage                 // with the first stage, whose states are
+	atBase  division = iota // with Base: its rows are sent
+	atLower                 // with Lower: its rows are sent
+	atStage                 // with the first stage: its states are sent
 )
 
 func (d division) String() string {
 	return [...]string{"all at the client", "rows of filters and projections sent", "all at the server that can be"}[d]
 }
 
-// move is one that has happened.
+// move is a move of operators.
 type move struct {
-	rows     uint64 // of Base before it
+	rows     uint64 // number of rows of Base before it
 	after    time.Duration
 	from, to division
 }
 
 const (
-	// judging is how often the costs are compared.
+	// judging is the interval at which the costs are compared.
 	judging = time.Second
-	// Of so many groups states are kept here, and so many bytes besides; then they
-	// are sent.
+	// statesHeld and statesBytes bound the groups and the other bytes whose
+	// states are held here before they are sent.
 	statesHeld, statesBytes = 1 << 16, 16 << 20
 )
 
-// How SET placement divides queries.
+// Values of SET placement.
 const (
 	placeAuto, placeServer, placeClient = "auto", "server", "client"
 )
 
-// Query is what there is to know of a query that may be divided.
+// Query describes a query that may be divided.
 type Query struct {
 	Root     plan.Node
-	Residual func(*plan.Acquire) plan.Expr // what the source of an acquisition leaves of its filter
+	Residual func(*plan.Acquire) plan.Expr // the part of an acquisition's filter that its source does not test
 	Live     time.Duration                 // interval of previews; 0: none
 	Text     string
 }
 
-// New divides a query, if its client may execute a part of it; nil: it may not.
+// New divides a query if its client may execute a part of it; otherwise it
+// returns nil.
 func New(q Query, path wire.Path, how string, steer func(uint64) int) (*Placement, error) {
 	if how == placeServer {
 		return nil, nil
@@ -106,7 +108,7 @@ func New(q Query, path wire.Path, how string, steer func(uint64) int) (*Placemen
 	}
 	encoded, err := planpb.Encode(d.Fragment)
 	if err != nil {
-		return nil, nil // it has a model, which stays here
+		return nil, nil // a query that uses a model is not divided, since the model stays here
 	}
 	p := &Placement{Division: d, encoded: encoded, path: path, steer: steer, marks: plan.Windowed(d.Fragment.Upper)}
 	if partial := d.Fragment.Partial(); partial != nil {
@@ -127,14 +129,15 @@ func New(q Query, path wire.Path, how string, steer func(uint64) int) (*Placemen
 	return p, nil
 }
 
-// Begin notes when the query was armed: before anything is pushed.
+// Begin records when the query was armed. It is called before anything is
+// pushed.
 func (p *Placement) Begin(at time.Time, clock int64) {
 	if p != nil {
 		p.armed, p.began = at, clock
 	}
 }
 
-// divisions are those that there are of the query.
+// divisions lists the possible divisions of the query.
 func (p *Placement) divisions() []division {
 	ds := []division{atBase}
 	if plan.Depth(p.Fragment.Lower) > 0 {
@@ -176,14 +179,14 @@ func (p *Placement) Push(ctx context.Context, _ int, b *batch.Batch) (operators.
 	return operators.More, p.execute(ctx, b)
 }
 
-// execute does this site's share of a batch.
+// execute executes this site's share of a batch.
 func (p *Placement) execute(ctx context.Context, b *batch.Batch) error {
 	leaf := p.lower.Leaves[0]
 	_, err := leaf.Op.Push(ctx, leaf.Port, b)
 	return err
 }
 
-// try does what would be this site's share, to see what it costs.
+// try executes a possible share of this site, to measure its cost.
 func (p *Placement) try(ctx context.Context, b *batch.Batch) error {
 	p.trying = true
 	err := p.meters.measure(b, func() error { return p.execute(ctx, b) })
@@ -196,7 +199,7 @@ func (p *Placement) try(ctx context.Context, b *batch.Batch) error {
 	return err
 }
 
-// lowered takes the rows that Lower gives here.
+// lowered receives the rows of Lower at this site.
 type lowered struct{ *Placement }
 
 func (p lowered) Push(ctx context.Context, _ int, b *batch.Batch) (operators.Status, error) {
@@ -222,7 +225,7 @@ func (p lowered) Signal(context.Context, int, operators.Signal) (operators.Statu
 
 func (p lowered) Close(context.Context, int) error { return nil }
 
-// flush sends what the first stage has folded.
+// flush sends the states that the first stage holds.
 func (p *Placement) flush(ctx context.Context) error {
 	if p.stage == nil {
 		return nil
@@ -240,8 +243,8 @@ func (p *Placement) send(ctx context.Context, port wire.Port, b *batch.Batch) er
 	return p.Out.SendRows(ctx, port, b)
 }
 
-// Signal passes on what the client's share must know, behind the states of what came
-// before it.
+// Signal passes on what the client's share needs to know, after the states of
+// what came before it.
 func (p *Placement) Signal(ctx context.Context, port int, s operators.Signal) (operators.Status, error) {
 	if err := p.decide(ctx, time.Now()); err != nil {
 		return operators.More, err
@@ -265,7 +268,7 @@ func (p *Placement) Signal(ctx context.Context, port int, s operators.Signal) (o
 	return operators.More, p.Out.SendCue(ctx, m)
 }
 
-// passes reports whether a watermark may close a window: where windows consist of
+// passes reports whether a watermark may close a window: if windows consist of
 // panes, it does if it passes the end of one.
 func (p *Placement) passes(t int64) bool {
 	partial := p.Fragment.Partial()
@@ -296,7 +299,7 @@ func (p *Placement) decide(ctx context.Context, now time.Time) error {
 	switch {
 	case p.steer != nil:
 		to = division(p.steer(p.rows))
-	case p.Out.Crowded(): // rows would be lost soon
+	case p.Out.Crowded(): // rows would be dropped soon
 		to = slices.Max(p.divisions())
 		p.mover.Move(slices.Index(p.divisions(), to))
 	case now.Sub(p.judged) >= judging:
@@ -316,9 +319,10 @@ func (p *Placement) decide(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// judge compares the costs after d. What the network carries is known when it was
-// full; to send more than before is a trial until then. A query that waits for its
-// client does not go on where that is slower (pace).
+// judge compares the costs after an interval d. The capacity of the network is
+// known if it was full lately; otherwise, sending more than before is a trial.
+// A query that waits for its client does not stay with a division that is
+// slower (pace).
 func (p *Placement) judge(d time.Duration) division {
 	p.meters.settle(p, d)
 	p.pace.observe(p.rows-p.Out.Untaken(), d)
@@ -346,7 +350,7 @@ func (p *Placement) judge(d time.Duration) division {
 	return to
 }
 
-// costs are those of the divisions as they are known now.
+// costs returns the currently known costs of the divisions.
 func (p *Placement) costs() (out []cost.Placement) {
 	for _, d := range p.divisions() {
 		out = append(out, p.meters.cost(p, d))
@@ -354,7 +358,7 @@ func (p *Placement) costs() (out []cost.Placement) {
 	return out
 }
 
-// ForClient is what the client needs.
+// ForClient returns the fragment that the client executes.
 func (p *Placement) ForClient(now int64) *wire.Fragment {
 	f := &wire.Fragment{Plan: p.encoded, Running: now - p.began, Port: [...]wire.Port{atBase: wire.PortRows, atLower: wire.PortLowered, atStage: wire.PortStates}[p.first]}
 	f.Sections[wire.PortRows] = answer.ColumnsOf(plan.Source(p.Fragment.Lower).Out)

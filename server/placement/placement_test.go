@@ -14,7 +14,7 @@ import (
 )
 
 // Rows that wait for a client move operators back to the server before any is
-// dropped, whatever the costs say, and they stay there for some time.
+// dropped, whatever the costs are, and they stay there for some time.
 func TestCrowdedPathsMoveOperators(t *testing.T) {
 	leaf := &plan.Acquire{Stream: plan.FragmentStream, Out: types.Schema{Time: -1, Fields: []types.Field{{Name: "c0", Type: types.Bigint}}}}
 	f := &plan.Fragment{Lower: &plan.Filter{Input: leaf, Cond: &plan.Const{V: types.Bool(true)}}, Upper: leaf}
@@ -51,7 +51,7 @@ func TestCrowdedPathsMoveOperators(t *testing.T) {
 	o.Discard()
 }
 
-// numbered is a batch of n rows of one column.
+// numbered returns a batch of n rows of one column.
 func numbered(n int) *batch.Batch {
 	b := batch.New([]types.Type{types.Bigint})
 	for i := range n {

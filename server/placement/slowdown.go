@@ -9,38 +9,41 @@ import (
 	"endoscope/planner/cost"
 )
 
-// slowdown is by how much longer what this process computes takes than it would with a
-// processor of its own. Threads know for how long they ran and waited for a processor
+// slowdown estimates the stretch: by what factor this process' work takes
+// longer than it would with a processor of its own. The kernel reports for how
+// long each thread ran and waited for a processor
 // (/proc/PID/task/TID/schedstat, Documentation/scheduler/sched-stats.rst):
 //
-//   - Of those that want one all the time that is the stretch. While there are none it
-//     is not known; but the number of runnable threads of the machine is, and changes
-//     as the stretch would. What a runnable thread means here was seen when both were
-//     known: one on a processor that this process may not use holds nobody up.
-//   - Those that sleep between short runs wait longer for what they run: of a slice of
-//     another's they wait for the rest, however little they want. The stretch is no
-//     more than theirs.
+//   - For threads that are always runnable, (ran + waited) / ran is the stretch. While
+//     there are none it is unknown; but the number of runnable threads of the machine
+//     is known, and changes in proportion. The stretch per runnable thread was learned
+//     when both were known: a thread on a processor that this process may not use
+//     delays nobody.
+//   - Threads that sleep between short runs wait longer in proportion: they wait for the
+//     rest of another thread's slice, however short their runs. Their stretch is
+//     therefore an upper bound.
 type slowdown struct {
 	threads map[string]waited
 	per     cost.Mean  // the stretch for each runnable thread
-	all     [2]float64 // by how much longer all threads took, the last two times; 0: not known
+	all     [2]float64 // stretch of all threads, the last two times; 0: unknown
 }
 
-// waited is for how long a thread ran, and waited for a processor that it could run
-// on, and how often it ran.
+// waited holds how long a thread ran, how long it waited for a processor while
+// runnable, and how often it ran.
 type waited struct {
 	ran, stood time.Duration
 	times      int64
 }
 
 const (
-	// Threads that are made to stop, and do not sleep, run for so long at a time: half
-	// of the least slice of the kernel's (base_slice_ns, of one processor).
+	// A thread that is preempted and does not sleep runs for at least so long
+	// at a time: half of the kernel's minimum slice (base_slice_ns, of one
+	// processor).
 	atATime = 350 * time.Microsecond
-	// wanting is what share of a processor they must have wanted for their waits to
-	// tell, and telling is that of all threads.
+	// wanting is the share of a processor that busy threads must have demanded
+	// for their waits to be significant; telling is that for all threads.
 	wanting, telling = 0.5, 0.01
-	// often is how many waits tell how long they are.
+	// often is the number of waits that is significant.
 	often = 20
 )
 
@@ -48,26 +51,27 @@ func (w waited) plus(o waited) waited {
 	return waited{w.ran + o.ran, w.stood + o.stood, w.times + o.times}
 }
 
-// known reports whether a stretch does not rest on a few long waits.
+// known reports whether the stretch is significant, and does not result from a
+// few long waits.
 func (w waited) known() bool { return w.times >= often || w.stood <= w.ran }
 
-// wanted is what share of a processor was wanted in d.
+// wanted returns the share of a processor that was demanded in d.
 func (w waited) wanted(d time.Duration) float64 { return float64(w.ran+w.stood) / float64(d) }
 
-// stretch is by how much longer it took than it ran.
+// stretch returns the ratio of elapsed time, waits included, to running time.
 func (w waited) stretch() float64 { return float64(w.ran+w.stood) / float64(w.ran) }
 
-// hungry reports whether a thread ran until it was made to stop.
+// hungry reports whether a thread ran until it was preempted.
 func (w waited) hungry() bool { return w.times == 0 || w.ran >= time.Duration(w.times)*atATime }
 
-// observe notes what has happened in the last d, in which so many threads were runnable.
+// observe records the last interval d, in which so many threads were runnable.
 func (s *slowdown) observe(d time.Duration, runnable float64) {
 	hungry, all := s.since()
 	s.learn(hungry, all, d, runnable)
 }
 
 func (s *slowdown) learn(hungry, all waited, d time.Duration, runnable float64) {
-	if all.ran > 0 && all.wanted(d) >= telling { // by many short runs: the last times tell
+	if all.ran > 0 && all.wanted(d) >= telling { // by many short runs: the last readings count
 		s.all = [2]float64{all.stretch(), s.all[0]}
 	}
 	if hungry.ran > 0 && hungry.wanted(d) >= wanting && hungry.known() && runnable > 0 {
@@ -75,7 +79,7 @@ func (s *slowdown) learn(hungry, all waited, d time.Duration, runnable float64) 
 	}
 }
 
-// at is the stretch where so many threads are runnable, and processors for some.
+// at returns the stretch for a number of runnable threads and of processors.
 func (s *slowdown) at(runnable float64, processors int) float64 {
 	by := runnable / float64(processors)
 	if s.per.Confidence() > 0 {
@@ -87,8 +91,8 @@ func (s *slowdown) at(runnable float64, processors int) float64 {
 	return max(1, by)
 }
 
-// since is for how long threads that were there the last time ran, and waited, since
-// then: the hungry ones, and all.
+// since returns how long the threads that existed at the last reading ran and
+// waited since then: the busy ones, and all.
 func (s *slowdown) since() (hungry, all waited) {
 	const dir = "/proc/self/task"
 	tids, err := os.ReadDir(dir)
@@ -99,7 +103,7 @@ func (s *slowdown) since() (hungry, all waited) {
 	for _, t := range tids {
 		text, err := os.ReadFile(dir + "/" + t.Name() + "/schedstat")
 		if err != nil {
-			continue // it has ended
+			continue // the thread has exited
 		}
 		total, ok := parseSchedstat(text)
 		if !ok {
@@ -120,7 +124,7 @@ func (s *slowdown) since() (hungry, all waited) {
 	return hungry, all
 }
 
-// parseSchedstat reads the three fields, of which the first two are in ns.
+// parseSchedstat parses the three fields; the first two are in ns.
 func parseSchedstat(text []byte) (w waited, ok bool) {
 	fields := bytes.Fields(text)
 	if len(fields) < 3 {

@@ -12,8 +12,9 @@ import (
 	"endoscope/probes/clock"
 )
 
-// A stretch is what threads waited that wanted processors all the time, follows the
-// number of runnable threads while none did, and is no more than what all waited.
+// The stretch follows the waits of threads that are always runnable or, while
+// there are none, the number of runnable threads, and is at most the stretch of
+// all threads.
 func TestStretchFollowsRunnableThreads(t *testing.T) {
 	const ms = time.Millisecond
 	about := func(got, want float64) {
@@ -26,15 +27,15 @@ func TestStretchFollowsRunnableThreads(t *testing.T) {
 		return waited{ran, stood, int64(ran / (100 * time.Microsecond))}
 	}
 	var s slowdown
-	about(s.at(6, 2), 3) // nothing is known yet: what is fair
+	about(s.at(6, 2), 3) // nothing is known yet: the fair share
 	about(s.at(1, 2), 1)
 	some := waited{ran: 5 * ms, stood: 900 * ms, times: 5}
 	s.learn(some, waited{}, time.Second, 5)
-	about(s.at(6, 2), 3) // some long waits say little
+	about(s.at(6, 2), 3) // a few long waits are not significant
 	all := waited{ran: 200 * ms, stood: 800 * ms, times: 60}
 	s.learn(all, all, time.Second, 5) // all on our one processor
 	about(s.at(5, 2), 5)
-	about(s.at(2.5, 2), 2.5) // half of them have gone
+	about(s.at(2.5, 2), 2.5) // half of them have exited
 	for range 2 {            // nothing is computed here, and who runs waits for slices of others
 		s.learn(waited{}, light(20*ms, 680*ms), time.Second, 5)
 	}
@@ -53,12 +54,13 @@ func TestStretchFollowsRunnableThreads(t *testing.T) {
 	about(pinned.at(33, 1), 1)
 }
 
-// Threads that sleep between short runs wait otherwise than those that compute.
+// Threads that sleep between short runs wait differently from those that
+// compute.
 func TestHungryThreads(t *testing.T) {
 	for w, want := range map[waited]bool{
 		{ran: 30 * time.Millisecond, stood: 800 * time.Millisecond, times: 600}: false,
 		{ran: 250 * time.Millisecond, stood: 750 * time.Millisecond, times: 80}: true,
-		{ran: time.Second}: true, // it still does
+		{ran: time.Second}: true, // it is still running
 	} {
 		if w.hungry() != want {
 			t.Errorf("%v is hungry: %t", w, !want)
@@ -66,7 +68,7 @@ func TestHungryThreads(t *testing.T) {
 	}
 }
 
-// What the kernel says of threads is read as it is written.
+// The kernel's figures for threads are parsed as formatted.
 func TestThreadsThatWaited(t *testing.T) {
 	w, ok := parseSchedstat([]byte("1324678 1977215 2\n"))
 	if !ok || w != (waited{1324678, 1977215, 2}) {
@@ -86,7 +88,7 @@ func TestThreadsThatWaited(t *testing.T) {
 	for began := clock.ThreadTime(); clock.ThreadTime()-began < 40*time.Millisecond; {
 	}
 	s.since()
-	if ran := s.threads[tid].ran - before.ran; ran < 20*time.Millisecond { // the kernel counts when it ticks
+	if ran := s.threads[tid].ran - before.ran; ran < 20*time.Millisecond { // the kernel updates the figures at ticks
 		t.Errorf("a thread that ran for 40 ms ran for %v", ran)
 	}
 }

@@ -7,12 +7,12 @@ import (
 	"endoscope/server/answer"
 )
 
-// auditedFunctions is how many functions a record names; it says how many there
-// are.
+// auditedFunctions is the number of functions that an audit record names.
+// Beyond that it has only their total number.
 const auditedFunctions = 50
 
-// recordAttached puts on record what a query has attached where: that it is armed,
-// or, with number 0, that it stands by.
+// recordAttached writes an audit record of what a query has attached and where,
+// when it is armed or, with number 0, when it stands by.
 func (q *Query) recordAttached(event string) {
 	if q.Grant == nil {
 		return
@@ -40,7 +40,8 @@ func (q *Query) recordAttached(event string) {
 		"probes", probed, "modules", answer.Distinct(modules), "functions", functions[:min(len(functions), auditedFunctions)])
 }
 
-// recordEnd puts on record that nothing of a query is attached any more.
+// recordEnd writes an audit record that nothing of a query is attached any
+// more.
 func (q *Query) recordEnd() {
 	if q.Grant == nil || !q.Life.Started() {
 		return

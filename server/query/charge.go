@@ -8,7 +8,7 @@ import (
 	"endoscope/server/grant"
 )
 
-// Charge counts a query among what its user uses.
+// Charge charges a query to the account of its user.
 func (q *Query) Charge() (err error) {
 	if q.Grant == nil || q.discharge != nil {
 		return nil
@@ -17,8 +17,8 @@ func (q *Query) Charge() (err error) {
 	return err
 }
 
-// demand is what a query takes: the functions that it probes, and what its queue
-// and its operators may hold at most.
+// demand returns the resources of a query: the functions that it probes, and
+// the most that its queue and its operators may hold.
 func (q *Query) demand() (d grant.Demand) {
 	columns := 0
 	for _, f := range q.Feeds {

@@ -10,14 +10,13 @@ import (
 	"endoscope/server/flow"
 )
 
-// collector asks the sources that aggregate for what they have, before a result
-// is shown that is not the last one. They are asked in goroutines of their own,
-// so that the runner still takes what they give, and hears when it is told to
-// stop.
+// collector collects partial aggregates from the sources before a result is
+// shown that is not the last one. Each source is asked in a goroutine of its
+// own, so that the runner still takes rows and notices a request to stop.
 type collector struct {
 	sources []*flow.Feed
-	panes   []bool     // by source: it gives them when they are over
-	result  chan error // of a round; has room for it
+	panes   []bool     // by source: it delivers panes by itself when they are complete
+	result  chan error // of a round; buffered for one
 	asking  sync.WaitGroup
 }
 
@@ -32,15 +31,16 @@ func newCollector(feeds []*flow.Feed) *collector {
 	return c
 }
 
-// ask begins a round. It is over when result has an error or nil: then all that
-// happened before is in the queue. There is one round at a time.
+// ask begins a round. The round is over when result yields an error or nil:
+// then all earlier events are in the queue. There is at most one round at a
+// time.
 func (c *collector) ask() {
 	c.asking.Go(func() {
 		errs := make([]error, len(c.sources))
 		var all sync.WaitGroup
 		for i, s := range c.sources {
 			if c.panes[i] {
-				continue // nothing is shown of a window before its end
+				continue // a window is shown only at its end
 			}
 			all.Go(func() { errs[i] = s.Control(probes.Collect{}) })
 		}
@@ -49,8 +49,8 @@ func (c *collector) ask() {
 	})
 }
 
-// settle takes out of the plan the aggregates that sources were offered and do
-// not run, so that it says what is done.
+// settle removes from the plan the aggregates that were offered to sources and
+// refused, so that EXPLAIN shows what is executed.
 func (q *Query) settle() {
 	alone := map[plan.Node]*plan.Acquire{}
 	for _, f := range q.Feeds {
@@ -74,22 +74,23 @@ func (q *Query) settle() {
 	q.Plan = &p
 }
 
-// showing is what a loop has to show, and what waits for a round.
+// showing is what a loop has to show, and what waits for a round of the
+// collector.
 type showing struct {
-	tick, preview bool // wait for the round that is under way
-	asking        bool // there is one
-	late          bool // a tick has come since it began, and waits for the next
+	tick, preview bool // waits for the round in progress
+	asking        bool // a round is in progress
+	late          bool // a tick came during the round; it waits for the next
 }
 
-// tickDue is called when an interval of EMIT EVERY is over.
+// tickDue is called when an interval of EMIT EVERY ends.
 func (r *runner) tickDue(ctx context.Context) error {
 	switch {
 	case len(r.collector.sources) == 0:
-		if err := r.drainQueue(ctx); err != nil { // what came in the interval
+		if err := r.drainQueue(ctx); err != nil { // the rows of the interval
 			return err
 		}
 		return r.tick(ctx)
-	case !r.Life.May(stepCollect): // the end collects, and shows it
+	case !r.Life.May(stepCollect): // the query's end collects and shows the result
 	case r.show.asking:
 		r.show.late = true
 	default:
@@ -99,8 +100,8 @@ func (r *runner) tickDue(ctx context.Context) error {
 	return nil
 }
 
-// previewDue is called when a display wants the result so far. A display can
-// wait for the next time.
+// previewDue is called when a preview of the result is due. A preview may be
+// skipped until the next.
 func (r *runner) previewDue(ctx context.Context) error {
 	switch {
 	case !r.Life.May(stepCollect):
@@ -118,7 +119,8 @@ func (r *runner) ask() {
 	r.collector.ask()
 }
 
-// collected is called when a round is over, and shows what it was for.
+// collected is called when a round is over. It shows the results that waited
+// for it.
 func (r *runner) collected(ctx context.Context, err error) error {
 	s := r.show
 	r.show = showing{}

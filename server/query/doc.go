@@ -1,15 +1,16 @@
 // Package query runs one plan: it prepares its sources, starts and stops them, and
 // drives its operators in one goroutine, the runner.
 //
-// A query has a phase: prepared, loaded, standby, running, ending, done, or abandoned
-// before it ran (state.go). Which steps may be taken follows from that alone.
+// A query has a phase: prepared, loaded, standby, running, ending, done, or
+// abandoned before it ran (state.go). The phase alone decides which steps are
+// permitted.
 //
-// Sources that run the first stage of an aggregate (probes.Info.Aggregates) give
-// partial rows, of which a full queue merges those of one group, and drops none before
-// it is full of groups. They are asked for them, in goroutines of the collector, before
-// each result that is not the last.
+// Sources that run the first stage of an aggregate (probes.Info.Aggregates)
+// deliver partial rows. A full queue merges those of the same group, and drops
+// none before it is full of groups. Goroutines of the collector request them
+// before each result that is not the last.
 //
-// Goroutines, by who waits for them:
+// Goroutines, by what waits for them:
 //
 //	Query.run            the runner; Query.Done. It waits for those that stop the
 //	                     sources (disarm), the collector's and gating's
@@ -19,10 +20,10 @@
 // Locks are taken in this order; those of one group are never held together. Locks of
 // the packages sharing, gating and flow may be taken under them.
 //
-//	Query.leaving        while a query is taken off the list, and out of its user's account
+//	Query.leaving        while a query is removed from the list and its charges are returned
 //
 //	Query.reports        while a query moves to running, and while SUSPEND or RESUME is
 //	                     reported; sources collect under it
 //
-// It must not know sessions, statements, or who asks for the query.
+// It must not know sessions, statements, or which client runs the query.
 package query

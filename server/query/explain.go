@@ -15,13 +15,13 @@ import (
 	"endoscope/server/wire"
 )
 
-// maxSites is how many probe sites EXPLAIN lists by name.
+// maxSites is the number of probe sites that EXPLAIN lists by name.
 const maxSites = 20
 
-// PlanColumn is the one that EXPLAIN gives.
+// PlanColumn is the column of EXPLAIN's result.
 var PlanColumn = answer.Text("plan")
 
-// Analysis says what was measured of a query that has ended.
+// Analysis returns the measurements of a query that has ended.
 func (q *Query) Analysis(res *Result) *answer.Table {
 	sum := res.Summary()
 	_ = res.Close()
@@ -45,11 +45,11 @@ func (q *Query) Analysis(res *Result) *answer.Table {
 	return rel
 }
 
-// Explained is EXPLAIN ANALYZE of a query that is divided: its rows are for the
-// client's fragment, and then come those that say what was measured.
+// Explained is EXPLAIN ANALYZE of a divided query: first come the rows for the
+// client's fragment, then the rows with the measurements.
 type Explained struct {
 	*Result
-	said atomic.Pointer[answer.Table] // once the query has ended
+	said atomic.Pointer[answer.Table] // the measurements, once the query has ended
 }
 
 func (r *Explained) Columns() []wire.Column { return []wire.Column{PlanColumn} }
@@ -79,8 +79,8 @@ func (r *Explained) Summary() wire.Summary {
 	return r.Result.Summary()
 }
 
-// Explain prints the plan: a line for each operator, with the site and, after
-// a run, what was measured; below an acquisition its probe sites.
+// Explain prints the plan: a line for each operator, with its site and, after a
+// run, its measurements; below an acquisition, its probe sites.
 func (q *Query) Explain() string {
 	var b strings.Builder
 	stats := map[plan.Node]*graph.Stats{}
@@ -123,8 +123,8 @@ func (q *Query) Explain() string {
 	return b.String()
 }
 
-// Site is where a node works. What is attached to programs is in the kernel,
-// with the filter and the aggregate that its acquisition was given.
+// Site returns where a node is executed. Probes, with the filter and the
+// aggregate pushed down to them, run in the kernel.
 func (q *Query) Site(n plan.Node) string {
 	if q.Placement != nil {
 		if at := q.Placement.ExecutesAt(q.Plan.Root, n); at != "" {

@@ -13,10 +13,10 @@ import (
 // runner is the state of one loop.
 type runner struct {
 	*Query
-	open    int // leaves that have not ended
-	targets int // of these, those about the processes of a target
+	open    int // number of leaves that have not ended
+	targets int // number of these that observe the processes of a target
 	ended   []bool
-	drained bool // the plan wants no more rows
+	drained bool // the plan needs no more rows
 	every   time.Duration
 	ticks   int64
 	show    showing
@@ -36,7 +36,7 @@ func (q *Query) loop(ctx context.Context) error {
 	if err := q.Graph.StartValues(ctx); err != nil {
 		return err
 	}
-	// Of what cannot bring rows there are only results at intervals.
+	// With no rows to come, there are only results at intervals.
 	standing := r.open == 0 && r.every > 0 && len(q.Graph.Standing) > 0
 	if standing {
 		q.Leaves = append(q.Leaves, q.Graph.Standing...)
@@ -87,8 +87,8 @@ func (q *Query) loop(ctx context.Context) error {
 		}
 	}
 	r.beginEnd()
-	r.out.Hurried.Store(false) // nothing comes any more that could be lost by waiting
-	// An interval that ends with the query is an interval.
+	r.out.Hurried.Store(false) // no more rows that waiting could lose
+	// An interval that ends together with the query counts.
 	if r.every > 0 && q.Plan.For > 0 && q.Plan.For%r.every == 0 && time.Since(q.started) >= q.Plan.For && r.ticks < int64(q.Plan.For/r.every) {
 		if err := r.tick(ctx); err != nil {
 			return err
@@ -106,7 +106,7 @@ func closeAll(ctx context.Context, leaves []graph.Leaf) error {
 	return nil
 }
 
-// halt asks the sources to stop, once; their Ends come through the queue.
+// halt stops the sources, once; their Ends arrive through the queue.
 func (r *runner) halt() {
 	if r.beginEnd() {
 		r.out.Hurried.Store(false)
@@ -114,9 +114,9 @@ func (r *runner) halt() {
 	}
 }
 
-// drainQueue gives the operators everything that is queued when it is called. What
-// comes meanwhile waits until the loop has looked at its timers and at who wants
-// it to stop: if sources are faster than operators, the queue is never empty.
+// drainQueue passes to the operators the items that are queued when it is
+// called. Later items wait until the loop has checked its timers and requests
+// to stop: if sources are faster than operators, the queue is never empty.
 func (r *runner) drainQueue(ctx context.Context) error {
 	for n := r.queue.Round(); n > 0; n-- {
 		it, ok := r.queue.Pop()
@@ -140,7 +140,7 @@ func (r *runner) drainQueue(ctx context.Context) error {
 				r.open--
 				if r.Feeds[it.Leaf].AboutTarget() {
 					if r.targets--; r.targets == 0 {
-						r.halt() // what else is acquired was for the target's sake
+						r.halt() // the other sources were acquired for the target's sake
 					}
 				}
 			}
@@ -174,7 +174,7 @@ func (r *runner) drainQueue(ctx context.Context) error {
 	return nil
 }
 
-// signal sends a signal in at every leaf.
+// signal pushes a signal into every leaf.
 func (r *runner) signal(ctx context.Context, s operators.Signal) error {
 	for _, l := range r.Leaves {
 		if _, err := l.Op.Signal(ctx, l.Port, s); err != nil {

@@ -12,7 +12,7 @@ import (
 	"endoscope/server/flow"
 )
 
-// A result of an interval has what came in it, if that was queued while the
+// The result of an interval includes rows that were queued in it while the
 // runner was busy.
 func TestTickTakesWhatIsQueued(t *testing.T) {
 	var got []string
@@ -25,7 +25,7 @@ func TestTickTakesWhatIsQueued(t *testing.T) {
 	}
 }
 
-// said is an operator that says what it is given.
+// said is an operator that records its input.
 type said struct {
 	operators.Operator
 	say func(string)

@@ -25,52 +25,52 @@ import (
 	"endoscope/server/wire"
 )
 
-// Query is one running plan.
+// Query is one execution of a plan.
 type Query struct {
 	ID        int64
 	Text      string
 	Plan      *plan.Query
 	Feeds     []*flow.Feed
 	Graph     *graph.Graph
-	Leaves    []graph.Leaf // what each feed feeds
-	collector *collector   // set when it is started
+	Leaves    []graph.Leaf // Leaves[i] is the leaf that Feeds[i] feeds
+	collector *collector   // nil until the query is started
 	queue     *flow.Queue
 	Tally     *flow.Tally
 	out       *flow.Outlet
-	Last      operators.Operator // takes the rows; nil: out does
+	Last      operators.Operator // consumer of the rows; nil: out
 	Life      lifecycle
-	started   time.Time // set before it runs
-	began     int64     // the same by the clock of events, ns since the epoch
-	until     int64     // when it began to end, by that clock
+	started   time.Time // set before the query runs
+	began     int64     // started by the clock of events, ns since the epoch
+	until     int64     // when the query began to end, by that clock; 0: it has not
 
-	Live           time.Duration // interval of previews; 0: none
+	Live           time.Duration // interval of previews; 0: no previews
 	Marks          bool          // wire.Options.Marks
-	Unread         int64         // bytes of rows that its client may leave unread; 0: it waits
+	Unread         int64         // limit of result bytes that the client has not read; 0: the query waits for its client
 	JoinMemory     int64         // bytes
 	EncoderBudget  int64         // bytes
-	stop           chan struct{} // closed: end, and give what there is
+	stop           chan struct{} // closed to end the query with its result so far
 	stopOnce       sync.Once
-	ctx            context.Context      // of its runner
-	Cancel         context.CancelFunc   // abandon; from the beginning, since others may
-	Done           chan struct{}        // closed when nothing is attached any more, or it could not be started
-	Release        func()               // lets a held command run, once armed
-	Grant          *grant.Grant         // of whoever runs it
-	discharge      func()               // what it uses is free again; nil: nothing is counted
-	leaving        sync.Mutex           // held while it is removed
-	Gating         *gating.Gating       // of its joins; nil: it has none
-	reports        sync.Mutex           // held while the query starts to run, and while SUSPEND or RESUME is told
-	PendingSignals []operators.Signal   // of these, those before it ran
-	Placement      *placement.Placement // what its client executes of it; nil: nothing
+	ctx            context.Context      // the runner's context
+	Cancel         context.CancelFunc   // abandons the query; set by Prepare, since other goroutines may call it
+	Done           chan struct{}        // closed when nothing is attached any more, or the query could not be started
+	Release        func()               // lets a held command run, once the query is armed
+	Grant          *grant.Grant         // of the user who runs the query
+	discharge      func()               // returns the resources charged to the user's account; nil: nothing was charged
+	leaving        sync.Mutex           // held while the query is removed from the engine's list
+	Gating         *gating.Gating       // of the query's window joins; nil: there is none
+	reports        sync.Mutex           // held while the query starts to run, and while SUSPEND or RESUME is reported
+	PendingSignals []operators.Signal   // SUSPEND and RESUME signals that arrived before the query ran
+	Placement      *placement.Placement // the part that the client executes; nil: none
 }
 
-// Environment is what queries are prepared with.
+// Environment is what Prepare needs from the engine.
 type Environment struct {
 	Providers map[string]probes.Provider // by stream
 	Shares    *sharing.Shares
-	Batches   int // how many a query may be behind its sources
+	Batches   int // capacity of a query's queue, in batches
 }
 
-// Prepare resolves every acquisition of a plan; nothing is attached yet.
+// Prepare resolves every acquisition of a plan. It attaches nothing.
 func Prepare(ctx context.Context, text string, p *plan.Query, e Environment) (*Query, error) {
 	q := &Query{Text: text, Plan: p, queue: flow.NewQueue(e.Batches), Tally: flow.NewTally(),
 		stop: make(chan struct{}), Done: make(chan struct{})}
@@ -105,12 +105,13 @@ func Prepare(ctx context.Context, text string, p *plan.Query, e Environment) (*Q
 	return q, nil
 }
 
-// feedOf is the feed of an acquisition.
+// feedOf returns the feed of an acquisition.
 func (q *Query) feedOf(a *plan.Acquire) *flow.Feed {
 	return q.Feeds[slices.IndexFunc(q.Feeds, func(f *flow.Feed) bool { return f.Spec == a })]
 }
 
-// residual is what the source of an acquisition leaves of its filter.
+// residual returns the part of an acquisition's filter that its source does not
+// test.
 func (q *Query) residual(a *plan.Acquire) plan.Expr {
 	for _, f := range q.Feeds {
 		if f.Spec == a {
@@ -120,15 +121,14 @@ func (q *Query) residual(a *plan.Acquire) plan.Expr {
 	return a.Filter
 }
 
-// Divide divides a query that is prepared between the engine and the client at the end of
-// a path, as SET placement and steer say.
+// Divide divides a prepared query between the engine and the client at the end
+// of a path, as SET placement and steer specify.
 func (q *Query) Divide(path wire.Path, how string, steer func(uint64) int) (err error) {
 	q.Placement, err = placement.New(placement.Query{Root: q.Plan.Root, Residual: q.residual, Live: q.Live, Text: q.Text}, path, how, steer)
 	return err
 }
 
-// Notices gathers what the planner and the sources have to say. Sources of one
-// query may all say the same.
+// Notices returns the notices of the planner and the sources, each text once.
 func (q *Query) Notices() []string {
 	out := slices.Clone(q.Plan.Notices)
 	for _, f := range q.Feeds {
@@ -137,22 +137,23 @@ func (q *Query) Notices() []string {
 	return answer.Distinct(append(out, q.Gating.Notices()...))
 }
 
-// Refusal is why a source will refuse to be armed because of what it costs.
+// Refusal returns the error with which a source will refuse to be armed because
+// of its cost, or nil.
 func (q *Query) Refusal() error {
 	for _, f := range q.Feeds {
 		if f.OwnInfo.Refusal == nil {
 			continue
 		}
-		if err := f.Source.Info().Refusal; err != nil { // now, perhaps with others
+		if err := f.Source.Info().Refusal; err != nil { // asked again, since it may depend on queries started since Prepare
 			return err
 		}
 	}
 	return nil
 }
 
-// Start builds the operators, arms the sources and leaves the runner going.
-// If any source cannot be armed, those that were are disarmed again, and the
-// others let go of what they have loaded.
+// Start builds the operators, arms the sources and starts the runner. If a
+// source cannot be armed, those already armed are disarmed, and the others
+// release what they loaded.
 func (q *Query) Start() (err error) {
 	defer func() {
 		if err != nil {
@@ -206,12 +207,12 @@ func (q *Query) Start() (err error) {
 	for _, s := range q.takeSignals() {
 		q.pushAll(s)
 	}
-	// Values that others will ask for come first.
+	// Sources that other sources sample for their values are started first.
 	order := slices.Clone(q.Feeds)
 	slices.SortStableFunc(order, func(a, b *flow.Feed) int { return cmp.Compare(a.Rank(), b.Rank()) })
 	for _, f := range order {
 		if q.standsBy(f) {
-			continue // it is started
+			continue // already started by StandBy
 		}
 		if err := f.Source.Start(q.ctx, f.Sink(q.Leaves), f.Options); err != nil {
 			return planner.Placed(err, q.Text)
@@ -243,8 +244,8 @@ func (q *Query) Start() (err error) {
 	return nil
 }
 
-// sendsStates reports whether the rows of a plan are states of groups, for the root of
-// several hosts.
+// sendsStates reports whether the rows of a plan are group states, which the
+// root of a query over several hosts merges.
 func sendsStates(root plan.Node) bool {
 	a, ok := root.(*plan.Aggregate)
 	return ok && a.States
@@ -255,8 +256,9 @@ func (q *Query) standsBy(f *flow.Feed) bool {
 	return f.Options.Standby && q.Life.Phase() == phaseStandby
 }
 
-// now is the time by which rates count: once the query ends, that of its end. What was
-// under way then may be given later.
+// now returns the time by which rates are computed. Once the query ends it is
+// the time at which it began to end: events in flight then may be delivered
+// later.
 func (q *Query) now() int64 {
 	if p := q.Life.Phase(); p == phaseEnding || p == PhaseDone {
 		return q.until
@@ -264,7 +266,7 @@ func (q *Query) now() int64 {
 	return clock.Now()
 }
 
-// ArmedAt is when the query was armed; NULL before.
+// ArmedAt returns the time at which the query was armed; NULL before.
 func (q *Query) ArmedAt() types.Value {
 	if !q.Life.Started() {
 		return types.NullOf(types.Timestamp)
@@ -272,7 +274,7 @@ func (q *Query) ArmedAt() types.Value {
 	return types.Time(q.began)
 }
 
-// End asks the query to finish and give what it has.
+// End asks the query to finish and return its result so far.
 func (q *Query) End() { q.stopOnce.Do(func() { close(q.stop) }) }
 
 // run drives the operators until every leaf has ended.
@@ -301,10 +303,10 @@ func (q *Query) run(ctx context.Context) {
 	q.Life.move(PhaseDone)
 }
 
-// disarm stops the sources, each in a goroutine of its own, those that outlive
-// others after them: a stopping source still gives what is under way, which the
-// runner takes meanwhile, and for which it asks the others for values. Those are
-// stopped with all.
+// disarm stops the sources, each in its own goroutine. A source that is stopped
+// still delivers its events in flight, and the runner, which takes them
+// meanwhile, may sample the sources that outlive others. Those are therefore
+// stopped only if all is set.
 func (q *Query) disarm(all bool) *sync.WaitGroup {
 	var wg, first sync.WaitGroup
 	stop := func(f *flow.Feed) {
@@ -328,7 +330,7 @@ func (q *Query) disarm(all bool) *sync.WaitGroup {
 
 var _ probes.Sink = (*flow.Feed)(nil)
 
-// Load loads the sources, which takes long, and attaches nothing.
+// Load loads the sources, which takes long. It attaches nothing.
 func (q *Query) Load(ctx context.Context) error {
 	if err := q.Life.check(stepLoad); err != nil {
 		return err
@@ -345,8 +347,8 @@ func (q *Query) Load(ctx context.Context) error {
 	return nil
 }
 
-// StandBy loads the sources and starts those that can stand by: they are attached, and
-// give nothing before start.
+// StandBy loads the sources and starts those that can stand by: they are
+// attached, and deliver nothing before Start.
 func (q *Query) StandBy(ctx context.Context) error {
 	for _, f := range q.Feeds {
 		f.Options.Standby = f.Info.Standby
@@ -375,27 +377,28 @@ func (q *Query) StandBy(ctx context.Context) error {
 	return nil
 }
 
-// Abandon releases a query that has not run. It does nothing to a query that runs, has
-// run, or was abandoned before.
+// Abandon releases a query that has not run. It does nothing if the query runs,
+// has run, or was abandoned before.
 func (q *Query) Abandon() {
 	if !q.Life.move(PhaseAbandoned) {
 		return
 	}
-	q.queue.Close() // sources that were armed must not wait for a runner
+	q.queue.Close() // an armed source must not wait for a runner
 	for _, f := range q.Feeds {
-		_ = f.Source.Stop() // its End says why it could not
+		_ = f.Source.Stop() // the source's End reports the error
 	}
-	if q.discharge != nil { // it is counted
+	if q.discharge != nil { // it was charged
 		q.discharge()
 	}
 	q.Gating.End()
 	q.Cancel()
-	close(q.Done) // Engine.Close waits for it, too
+	close(q.Done) // Engine.Close waits for abandoned queries, too
 }
 
-// Leave takes a query that has ended off the engine's list by a function, which reports
-// whether the query was on it. The first call that finds it there ends what it counts
-// for among what its user uses; the others wait for that.
+// Leave removes a query that has ended from the engine's list by calling
+// remove, which reports whether the query was listed. The first call for which
+// it was returns the query's charges to its user's account; other callers wait
+// until that is done.
 func (q *Query) Leave(remove func() (listed bool)) {
 	q.leaving.Lock()
 	defer q.leaving.Unlock()
@@ -408,12 +411,14 @@ func (q *Query) Leave(remove func() (listed bool)) {
 	q.recordEnd()
 }
 
-// Failure is why the query ended, once it is done; nil if as it should.
+// Failure returns the error with which the query ended, once it is done; nil if
+// it ended normally.
 func (q *Query) Failure() error {
 	return q.out.Failure()
 }
 
-// SharedWith are the other queries that have a part in what q acquires.
+// SharedWith returns the ids of the other queries that share an acquisition
+// with q.
 func (q *Query) SharedWith() (ids []int64) {
 	for _, f := range q.Feeds {
 		if f.Part != nil {
@@ -433,8 +438,8 @@ func (q *Query) EndWith(c *process.Command) {
 	}
 }
 
-// AboutCommand reports whether what q says of processes is of its session's command alone:
-// then it ends by itself, with the last of these.
+// AboutCommand reports whether q observes no processes but those of its
+// session's command. Then it ends by itself, with the last of them.
 func (q *Query) AboutCommand() bool {
 	found := false
 	for _, f := range q.Feeds {

@@ -8,16 +8,16 @@ import (
 	"endoscope/planner/types"
 )
 
-// StartsOver reports whether the query, executed again, would give its first rows
-// again: where all that one of its SELECTs reads has a beginning, as a file has.
+// StartsOver reports whether the query, executed again, would return its first
+// rows again: all inputs of one of its SELECTs have a beginning, as a file has.
 func (r *Result) StartsOver() bool { return startsOver(r.Query.Plan.Root, true) }
 
-// startsOver reports whether n gives its rows again. A LIMIT at the top is the
-// client's to account for; one below is of the first rows.
+// startsOver reports whether n, executed again, returns the same rows. A LIMIT
+// at the top is applied by the client; one below selects the first rows.
 func startsOver(n plan.Node, top bool) bool {
 	switch n := n.(type) {
 	case *plan.Acquire:
-		if n.OnDemand { // it is the other side's rows that come
+		if n.OnDemand { // sampled for the rows of the join's other side
 			return true
 		}
 		if n.Every > 0 {
@@ -39,8 +39,8 @@ func startsOver(n plan.Node, top bool) bool {
 	return !slices.ContainsFunc(n.Inputs(), func(in plan.Node) bool { return !startsOver(in, false) })
 }
 
-// timed reports whether the watermarks of a plan are times, and not numbers of
-// lines.
+// timed reports whether the watermarks of a plan are times rather than line
+// numbers.
 func timed(root plan.Node) bool {
 	return !slices.ContainsFunc(plan.Leaves(root), func(a *plan.Acquire) bool {
 		return a.Out.Time >= 0 && a.Out.Fields[a.Out.Time].Type != types.Timestamp

@@ -10,10 +10,10 @@ import (
 // Result is the client's view of a running query.
 type Result struct {
 	Query   *Query
-	Forget  func() // takes the query off the engine's list
+	Forget  func() // removes the query from the engine's list
 	Notices []string
 	Header  []wire.Column
-	Shared  *wire.Share // of a query over several hosts; nil: it is not one
+	Shared  *wire.Share // of a query over several hosts; nil: another query
 }
 
 func (r *Result) Columns() []wire.Column { return r.Header }
@@ -51,8 +51,8 @@ func (r *Result) Next(ctx context.Context) (wire.Event, error) {
 
 func (r *Result) Stop() { r.Query.End() }
 
-// Close abandons the query if it still runs. Nothing of it is attached when
-// Close returns.
+// Close abandons the query if it still runs. When it returns, nothing of the
+// query is attached.
 func (r *Result) Close() error {
 	r.Query.Cancel()
 	<-r.Query.Done

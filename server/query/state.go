@@ -7,39 +7,40 @@ import (
 	"endoscope/probes/clock"
 )
 
-// Phase is where a query is in its life.
+// Phase is a phase in the life of a query.
 //
-//	from                       to         who moves it                 under which lock
-//	prepared                   loaded     its owner, by query.load     none
-//	loaded                     standby    its owner, by query.standBy  none
-//	prepared, loaded, standby  running    its owner, by query.start    query.reports
-//	prepared, loaded, standby  abandoned  its owner, by query.abandon  none
-//	running                    ending     its runner, by beginEnd      none
-//	ending                     done       its runner, by query.run     none
+//	from                       to         moved by                       lock
+//	prepared                   loaded     its owner, in Query.Load       none
+//	loaded                     standby    its owner, in Query.StandBy    none
+//	prepared, loaded, standby  running    its owner, in Query.Start      Query.reports
+//	prepared, loaded, standby  abandoned  its owner, in Query.Abandon    none
+//	running                    ending     its runner, in beginEnd        none
+//	ending                     done       its runner, in Query.run       none
 //
-// The owner is the one goroutine that has prepared the query, or was handed it: a
-// session's, or that of a trigger's action. From running on it is the runner. A move is
-// one atomic step, so that one that is not in the table, or comes twice, is refused
-// whoever tries it. Everybody may ask for the phase; who acts on the answer "before
-// running" holds query.reports, so that the query does not start meanwhile.
+// The owner is the one goroutine that prepared the query, or to which it was
+// passed: that of a session, or of a trigger's action. From running on it is
+// the runner. A move is one atomic step: one that is not in the table, or is
+// repeated, is refused. Any goroutine may read the phase. One that acts on the
+// answer "not running yet" holds query.reports, so that the query does not
+// start meanwhile.
 type Phase uint32
 
 const (
 	phasePrepared  Phase = iota // the sources are prepared; nothing is loaded or attached
-	phaseLoaded                 // what takes long is loaded; nothing is attached
-	phaseStandby                // what has to be attached is, and gives nothing
-	PhaseRunning                // the sources give, and the runner takes
-	phaseEnding                 // the sources are stopped, and the runner takes what is under way
+	phaseLoaded                 // the sources are loaded; nothing is attached
+	phaseStandby                // the sources that can stand by are attached, and deliver nothing
+	PhaseRunning                // the sources deliver rows to the runner
+	phaseEnding                 // the sources are stopped; the runner takes the rows in flight
 	PhaseDone                   // nothing is attached any more
-	PhaseAbandoned              // likewise, of a query that has never run
-	queryPhases                 // how many there are
+	PhaseAbandoned              // nothing is attached; the query never ran
+	queryPhases                 // number of phases
 )
 
 func (p Phase) String() string {
 	return [...]string{"prepared", "loaded", "standing by", "running", "ending", "done", "abandoned"}[p]
 }
 
-// moves are the phases that may follow a phase.
+// moves lists the phases that may follow each phase.
 var moves = [queryPhases][]Phase{
 	phasePrepared: {phaseLoaded, PhaseRunning, PhaseAbandoned},
 	phaseLoaded:   {phaseStandby, PhaseRunning, PhaseAbandoned},
@@ -48,26 +49,26 @@ var moves = [queryPhases][]Phase{
 	phaseEnding:   {PhaseDone},
 }
 
-// step is something that is done to a query.
+// step is an operation on a query.
 type step uint8
 
 const (
 	stepLoad     step = iota // load the sources
 	stepStandBy              // start the sources that can stand by
-	stepStart                // start the sources: share them, or take part in shared ones
-	stepRemember             // remember a SUSPEND or RESUME until the query runs
-	stepReport               // have a SUSPEND or RESUME follow what happened before it
-	stepCollect              // ask the sources for what they have aggregated, to show it
-	StepAttach               // take probes away while a gate is shut, and put them back
-	stepEnd                  // stop the sources, which leave the shared ones
-	steps                    // how many there are
+	stepStart                // start the sources, or join shared ones
+	stepRemember             // queue a SUSPEND or RESUME until the query runs
+	stepReport               // report a SUSPEND or RESUME after the events before it
+	stepCollect              // collect the sources' aggregates, to show them
+	StepAttach               // detach probes while a gate is shut, and attach them again
+	stepEnd                  // stop the sources; the query leaves shared ones
+	steps                    // number of steps
 )
 
 func (s step) String() string {
 	return [...]string{"be loaded", "stand by", "start", "remember", "report", "collect", "attach", "end"}[s]
 }
 
-// permitted says in which phases each step may be done.
+// permitted lists the phases in which each step is permitted.
 var permitted = [steps][queryPhases]bool{
 	stepLoad:     {phasePrepared: true},
 	stepStandBy:  {phaseLoaded: true},
@@ -79,15 +80,15 @@ var permitted = [steps][queryPhases]bool{
 	stepEnd:      {PhaseRunning: true},
 }
 
-// lifecycle is the phase of one query. The zero value is a prepared one's.
+// lifecycle holds the phase of one query. The zero value is phasePrepared.
 type lifecycle struct{ now atomic.Uint32 }
 
 func (l *lifecycle) Phase() Phase { return Phase(l.now.Load()) }
 
-// May reports whether a step may be done now.
+// May reports whether a step is permitted now.
 func (l *lifecycle) May(s step) bool { return permitted[s][l.Phase()] }
 
-// check is may, as an error.
+// check is May, as an error.
 func (l *lifecycle) check(s step) error {
 	if p := l.Phase(); !permitted[s][p] {
 		return fmt.Errorf("a query that is %s cannot %s", p, s)
@@ -95,7 +96,7 @@ func (l *lifecycle) check(s step) error {
 	return nil
 }
 
-// move makes a move of the table, and reports whether it has.
+// move changes the phase if the table permits it, and reports whether it did.
 func (l *lifecycle) move(to Phase) bool {
 	for {
 		from := l.now.Load()
@@ -112,14 +113,14 @@ func (l *lifecycle) move(to Phase) bool {
 	}
 }
 
-// Started reports whether the query runs or has run: its operators and the time at
-// which it was armed may be read.
+// Started reports whether the query runs or has run. Then its operators and the
+// time at which it was armed may be read.
 func (l *lifecycle) Started() bool {
 	p := l.Phase()
 	return p == PhaseRunning || p == phaseEnding || p == PhaseDone
 }
 
-// Shown is the phase in sys.queries.
+// Shown returns the phase as sys.queries shows it.
 func (l *lifecycle) Shown() string {
 	switch l.Phase() {
 	case PhaseRunning:
@@ -130,9 +131,9 @@ func (l *lifecycle) Shown() string {
 	return "preparing"
 }
 
-// beginEnd begins to end the query, and reports whether it was not ending yet. What
-// happens from now on is not the query's, nor what happened since FOR was over. Only
-// the runner calls it.
+// beginEnd begins to end the query, and reports whether it was not ending
+// before. Events from now on do not belong to the query, nor do those after FOR
+// has expired. Only the runner calls it.
 func (q *Query) beginEnd() bool {
 	if !q.Life.May(stepEnd) {
 		return false

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// atPhase is a lifecycle in a phase.
+// atPhase returns a lifecycle in a phase.
 func atPhase(p Phase) *lifecycle {
 	l := &lifecycle{}
 	l.now.Store(uint32(p))
@@ -17,7 +17,7 @@ func atPhase(p Phase) *lifecycle {
 
 func runs() *lifecycle { return atPhase(PhaseRunning) }
 
-// TestPhaseMoves: of all moves from one phase to another, these are allowed.
+// TestPhaseMoves: of all moves between phases, exactly these are allowed.
 func TestPhaseMoves(t *testing.T) {
 	allowed := []string{
 		"prepared > loaded", "prepared > running", "prepared > abandoned",
@@ -39,8 +39,8 @@ func TestPhaseMoves(t *testing.T) {
 	}
 }
 
-// TestPhaseSteps: what may be done to a query in each phase, how the phase is shown, and
-// whether the query has run.
+// TestPhaseSteps: the permitted steps in each phase, how the phase is shown,
+// and whether the query has run.
 func TestPhaseSteps(t *testing.T) {
 	for p, want := range map[Phase]string{
 		phasePrepared:  "preparing: be loaded, start, remember",
@@ -72,7 +72,8 @@ func TestPhaseSteps(t *testing.T) {
 	}
 }
 
-// TestOneMoveWins: of many who make the same move at once, one has made it.
+// TestOneMoveWins: of many goroutines that make the same move at once, one
+// succeeds.
 func TestOneMoveWins(t *testing.T) {
 	l := runs()
 	var won atomic.Int32

@@ -11,13 +11,14 @@ import (
 	"endoscope/server/flow"
 )
 
-// Suspended is of what a session has suspended reporting. The zero value is nothing.
+// Suspended is the set of what a session has suspended. The zero value is
+// empty.
 type Suspended struct {
 	All     bool
 	Threads map[string]bool // by name
 }
 
-// Signals say it to operators.
+// Signals returns the signals that suspend the same in operators.
 func (q Suspended) Signals() []operators.Signal {
 	var out []operators.Signal
 	if q.All {
@@ -29,8 +30,8 @@ func (q Suspended) Signals() []operators.Signal {
 	return out
 }
 
-// Report tells a query's operators of a SUSPEND or RESUME, behind what happened
-// before it. What sources have aggregated until then is of before.
+// Report passes a SUSPEND or RESUME to the operators, after the events that
+// preceded it. What sources have aggregated so far precedes it.
 func (q *Query) Report(s operators.Signal) {
 	q.reports.Lock()
 	defer q.reports.Unlock()
@@ -39,24 +40,25 @@ func (q *Query) Report(s operators.Signal) {
 		q.PendingSignals = append(q.PendingSignals, s)
 	case q.Life.May(stepReport):
 		for _, f := range q.collector.sources {
-			_ = f.Control(probes.Collect{}) // why it could not, the end of the source says
+			_ = f.Control(probes.Collect{}) // the source's End reports the error
 		}
 		q.pushAll(s)
 	}
 }
 
-// SuspendSources tells sources that a query tracks what of it is not reported.
+// SuspendSources passes the suspended set to the sources that can suspend.
 func (q *Query) SuspendSources(now Suspended) {
 	tracked := plan.Tracked(q.Plan.Root)
 	for _, f := range q.Feeds {
 		if f.Info.Suspends && tracked[f.Spec] {
-			// A source that cannot suspend goes on, and the operators leave out the rest.
+			// A source that cannot suspend continues, and the operators drop
+			// its rows.
 			_ = f.Control(probes.Suspend{All: now.All, Threads: slices.Sorted(maps.Keys(now.Threads))})
 		}
 	}
 }
 
-// takeSignals are the signals that were not pushed yet.
+// takeSignals returns the signals that were not pushed yet, and forgets them.
 func (q *Query) takeSignals() []operators.Signal {
 	q.reports.Lock()
 	defer q.reports.Unlock()
@@ -65,7 +67,8 @@ func (q *Query) takeSignals() []operators.Signal {
 	return out
 }
 
-// pushAll has all leaves get a signal, but those that tell of the engine itself.
+// pushAll pushes a signal to all leaves except those that read the engine's own
+// state.
 func (q *Query) pushAll(s operators.Signal) {
 	for _, f := range q.Feeds {
 		if c := catalog.Find(f.Spec.Stream); c == nil || c.Kind != catalog.Snapshot {
@@ -74,7 +77,7 @@ func (q *Query) pushAll(s operators.Signal) {
 	}
 }
 
-// Nameless reports whether a query cannot tell threads by their names.
+// Nameless reports whether a query has no thread names by which to suspend.
 func (q *Query) Nameless() bool {
 	return slices.ContainsFunc(q.Feeds, func(f *flow.Feed) bool {
 		return plan.ThreadColumn(f.Spec) < 0 || f.Aggregates()

@@ -11,28 +11,28 @@ import (
 	"endoscope/probes"
 )
 
-// Part is one query's part in an acquisition. To its query it is the source.
+// Part is one query's share of an acquisition. To its query it is the source.
 type Part struct {
 	shares *Shares
-	own    probes.Source // the query's; started if it is the first
+	own    probes.Source // the query's own source; started if it is the first part
 	spec   *plan.Acquire
-	key    string       // what is acquired
-	query  func() int64 // the number of its query; 0 before it is on the list
+	key    string       // identifies the acquisition
+	query  func() int64 // returns the query's id; 0 before it is listed
 
 	phase atomic.Uint32 // a partPhase
-	share *share        // once it has joined
+	share *share        // set once the part has joined
 	sink  probes.Sink
-	// options are of the source, if the part is the first.
+	// options of the source, if the part is the first.
 	options probes.Options
-	// The rows of this part are of events that began after one cut and ended before
-	// another; of which zero is none.
+	// The part receives rows of events that began after the cut from and ended
+	// before the cut until; zero means unlimited.
 	from, until probes.Cut
-	joining     bool // what is no row is of before the part
+	joining     bool // counts and losses precede the part
 }
 
-// partPhase is where a part is in its life. It goes from each phase to the next, under
-// share.mu. A part that is alone controls the query's own source, one that has joined
-// leaves by a cut, and one that has left has nothing to stop.
+// partPhase is a phase in the life of a part. A part moves from each phase to
+// the next, under share.mu. An alone part controls the query's own source; a
+// joined one leaves by a cut; one that has left has nothing to stop.
 type partPhase uint32
 
 const (
@@ -41,7 +41,7 @@ const (
 	partLeft
 )
 
-// Start takes part in the acquisition, or begins it.
+// Start joins the acquisition, or starts it.
 func (p *Part) Start(ctx context.Context, sink probes.Sink, o probes.Options) error {
 	p.sink, p.options = sink, o
 	for {
@@ -52,7 +52,7 @@ func (p *Part) Start(ctx context.Context, sink probes.Sink, o probes.Options) er
 	}
 }
 
-// join makes p one of s. s.mu is held.
+// join makes p a part of s. The caller holds s.mu.
 func (p *Part) join(s *share) {
 	p.share = s
 	p.phase.Store(uint32(partJoined))
@@ -61,7 +61,7 @@ func (p *Part) join(s *share) {
 // is reports whether the part is in a phase.
 func (p *Part) is(phase partPhase) bool { return partPhase(p.phase.Load()) == phase }
 
-// Stop ends the part, and with the last one the acquisition.
+// Stop ends the part, and with the last part the acquisition.
 func (p *Part) Stop() error {
 	if p.is(partAlone) {
 		return p.own.Stop()
@@ -95,13 +95,13 @@ func (p *Part) Stop() error {
 		s.fail(err)
 	}
 	if !left {
-		return s.source.Stop() // it is ending
+		return s.source.Stop() // the source stops with its last part
 	}
 	return nil
 }
 
-// rows returns those of b that are p's, with a reference; nil: none. begun is nil
-// of events that begin when they end.
+// rows returns the rows of b that belong to p, with a reference; nil: none.
+// begun is nil for events that begin when they end.
 func (p *Part) rows(b *batch.Batch, begun []int64) *batch.Batch {
 	if p.from == (probes.Cut{}) && p.until == (probes.Cut{}) {
 		return b.Retain()
@@ -129,7 +129,7 @@ func (p *Part) rows(b *batch.Batch, begun []int64) *batch.Batch {
 	return b.View(sel)
 }
 
-// Others are the queries that acquire what p does.
+// Others returns the ids of the other queries that share p's acquisition.
 func (p *Part) Others() []int64 {
 	p.shares.mu.Lock()
 	defer p.shares.mu.Unlock()
@@ -142,7 +142,7 @@ func (p *Part) Others() []int64 {
 	return s.ids(p)
 }
 
-// running is the source that acquires for p, or will.
+// running returns the source that acquires for p, or will.
 func (p *Part) running() probes.Source {
 	if p.is(partAlone) {
 		return p.own
@@ -150,13 +150,13 @@ func (p *Part) running() probes.Source {
 	return p.share.source
 }
 
-// Info implements probes.Source. Sites are those of the source that acquires; notices
-// are those of before, and those of when it was armed. Refusal is nil where the cost is
-// borne already. What would concern all parts is not offered: gates, standby,
+// Info implements probes.Source. Sites are those of the running source; notices
+// are its own, and those from when it was armed. Refusal is nil if the cost is
+// already incurred. What would affect all parts is not offered: gates, standby,
 // detaching and suspending; nor is another division.
 func (p *Part) Info() probes.Info { return p.Describe(p.own.Info()) }
 
-// Describe is Info, given that of the query's own source.
+// Describe returns Info, given that of the query's own source.
 func (p *Part) Describe(own probes.Info) probes.Info {
 	i := probes.Info{
 		Sites: own.Sites, Notices: own.Notices, Residual: own.Residual, Live: true,
@@ -172,13 +172,13 @@ func (p *Part) Describe(own probes.Info) probes.Info {
 	return i
 }
 
-// Load implements probes.Source: it is forwarded to the query's own source. It is not
-// known yet whether another query will be there when it starts.
+// Load implements probes.Source. It is forwarded to the query's own source,
+// since it is not known yet whether another query will be running at Start.
 func (p *Part) Load(ctx context.Context, o probes.Options) error { return p.own.Load(ctx, o) }
 
-// Control implements probes.Source. Collect is combined: one call serves all parts that
-// wait for one. Resend is forwarded: all parts are given everything again. All other
-// commands are refused, see Info.
+// Control implements probes.Source. Collect is combined: one call serves all
+// parts that wait for one. Resend is forwarded, and all parts receive
+// everything again. All other commands are refused, see Info.
 func (p *Part) Control(ctx context.Context, c probes.Command) (r probes.Reply, err error) {
 	switch c.(type) {
 	case probes.Collect, probes.Resend:
@@ -186,7 +186,7 @@ func (p *Part) Control(ctx context.Context, c probes.Command) (r probes.Reply, e
 		return probes.Unsupported(c)
 	}
 	if p.is(partAlone) {
-		return p.own.Control(ctx, c) // which has not been started
+		return p.own.Control(ctx, c) // the source has not been started
 	}
 	s := p.share
 	if _, ok := c.(probes.Collect); ok {
@@ -198,5 +198,6 @@ func (p *Part) Control(ctx context.Context, c probes.Command) (r probes.Reply, e
 	return s.source.Control(ctx, c)
 }
 
-// Stats implements probes.Source: that of the source that acquires, for all its parts.
+// Stats implements probes.Source. It returns the running source's, for all its
+// parts.
 func (p *Part) Stats() probes.Stats { return p.running().Stats() }

@@ -8,8 +8,8 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// One round of collecting serves all that ask while another is under way, and
-// nobody one that had begun before.
+// One round of collecting serves all calls made during the previous round. No
+// call is served by a round that began before it.
 func TestOneRoundServesAllThatWait(t *testing.T) {
 	var r rounds
 	begun, end := make(chan bool), make(chan bool)
@@ -36,5 +36,5 @@ func TestOneRoundServesAllThatWait(t *testing.T) {
 		t.Errorf("%d were told of nothing that began after they asked", n)
 	}
 	end <- true
-	all.Wait() // there is no third round, which nobody would end
+	all.Wait() // a third round would never end
 }

@@ -12,54 +12,54 @@ import (
 	"endoscope/probes"
 )
 
-// Shares are the acquisitions that running queries can have a part in. Queries
-// that acquire the same have one source for it: one set of probes, one sampler.
+// Shares holds the acquisitions that running queries can join. Queries with the
+// same acquisition use one source: one set of probes, one sampler.
 //
-// What is shared is the leaf of a plan with everything that its source does: the
-// condition that the kernel tests, and the first stage of an aggregate, since
-// that gives sums of what happened since the sums before, which are anybody's.
-// The operators above hold what their query has seen since it began, and are its
-// own. Sources that differ in anything are not shared: one link with its own
-// short program each is the cheapest that the kernel can do for them.
+// The leaf of a plan is shared with everything that its source does: the
+// condition tested in the kernel, and the first stage of an aggregate, since
+// its partial sums since the previous ones are valid for any query. The
+// operators above hold what their query has seen since it began, and are not
+// shared. Sources that differ in anything are not shared: one link with its own
+// short program each is the cheapest for the kernel.
 type Shares struct {
 	mu   sync.Mutex
-	open map[string]*share // by part.key
+	open map[string]*share // by Part.key
 }
 
 // share is one acquisition, and the sink of its source.
 //
-// Locks, in this order: life, what the source takes, mu, and those of sinks.
+// Locks, in this order: life, the source's own, mu, and those of sinks.
 type share struct {
 	shares *Shares
 	key    string
 
-	life sync.Mutex // held while a part begins or ends
+	life sync.Mutex // held while a part starts or ends
 
-	mu     sync.Mutex // held while the source gives
+	mu     sync.Mutex // held while the source delivers
 	phase  sharePhase
-	source probes.Source // once it is open
+	source probes.Source // set once the share is open
 	parts  []*Part
 
 	rounds
 }
 
-// sharePhase is where a share is in its life. It goes from each phase to the next, under
-// share.mu: opened by the first part, which starts its source, and over when that has
-// ended, the last part ends, or the source could not be started or divided. Parts join
-// one that is open, and no other.
+// sharePhase is a phase in the life of a share. A share moves from each phase
+// to the next, under share.mu: it is opened by the first part, which starts its
+// source, and is over when the source has ended, the last part ends, or the
+// source could not be started or divided. Parts join only an open share.
 type sharePhase uint8
 
 const (
-	shareVacant sharePhase = iota // nothing acquires
+	shareVacant sharePhase = iota // no source runs
 	shareOpen
 	shareOver
 )
 
 func New() *Shares { return &Shares{open: map[string]*share{}} }
 
-// Offer makes a query's source, with its Info, one that others can have a part in; nil
-// if that is not possible. Only sources that nobody waits for are: of the parts of
-// another one the slowest would hold up the rest.
+// Offer returns a Part for a query's source, given its Info, or nil if the
+// source cannot be shared. Only sources that do not wait for their consumer
+// are: otherwise the slowest part would delay the others.
 func (all *Shares) Offer(own probes.Source, i *probes.Info, spec *plan.Acquire, query func() int64) *Part {
 	if i.Identity == "" || !i.Live || spec.Settings.Unshared || spec.Out.Time < 0 {
 		return nil
@@ -71,7 +71,7 @@ func (all *Shares) Offer(own probes.Source, i *probes.Info, spec *plan.Acquire, 
 	return &Part{shares: all, own: own, spec: spec, key: fmt.Sprintf("%s %+v %s %s", key, spec.Settings, spec.Target.Viewer.Identity(), i.Identity), query: query}
 }
 
-// get returns the acquisition with a key, a new one if there is none.
+// get returns the acquisition with a key, creating it if there is none.
 func (all *Shares) get(key string) *share {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -83,7 +83,7 @@ func (all *Shares) get(key string) *share {
 	return s
 }
 
-// forget lets s have no more parts.
+// forget prevents further parts from joining s.
 func (all *Shares) forget(s *share) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -92,7 +92,7 @@ func (all *Shares) forget(s *share) {
 	}
 }
 
-// Queries are those that have a part in an acquisition, by the source that runs.
+// Queries returns the ids of the queries that share each running source.
 func (all *Shares) Queries() map[probes.Source][]int64 {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -107,7 +107,7 @@ func (all *Shares) Queries() map[probes.Source][]int64 {
 	return out
 }
 
-// ids are the queries of all parts but one.
+// ids returns the queries of all parts except one.
 func (s *share) ids(but *Part) (ids []int64) {
 	for _, p := range s.parts {
 		if p != but {
@@ -118,7 +118,7 @@ func (s *share) ids(but *Part) (ids []int64) {
 	return slices.Compact(ids)
 }
 
-// join begins p. It reports false if the acquisition is over.
+// join starts p. It returns false if the acquisition is over.
 func (s *share) join(ctx context.Context, p *Part) (bool, error) {
 	s.life.Lock()
 	defer s.life.Unlock()
@@ -133,7 +133,7 @@ func (s *share) join(ctx context.Context, p *Part) (bool, error) {
 		s.phase, s.source, s.parts = shareOpen, p.own, []*Part{p}
 		p.join(s)
 		s.mu.Unlock()
-		// It goes on when the query that began it is over.
+		// The source outlives the query that started it.
 		err := p.own.Start(context.WithoutCancel(ctx), s, p.options)
 		if err != nil {
 			p.phase.Store(uint32(partAlone))
@@ -159,20 +159,20 @@ func (s *share) join(ctx context.Context, p *Part) (bool, error) {
 		s.fail(err)
 	}
 	if joined {
-		_ = p.own.Stop() // it was prepared, and holds files
+		_ = p.own.Stop() // it was prepared, and holds open files
 	} else {
 		s.end()
 	}
 	return joined, err
 }
 
-// divide divides what the source gives.
+// divide divides the source's events at a cut.
 func (s *share) divide(begin func(probes.Cut), done func()) error {
 	_, err := s.source.Control(context.Background(), probes.Divide{Begin: begin, Done: done})
 	return err
 }
 
-// leave ends p, which has all that is its.
+// leave ends p, which has received all of its events.
 func (s *share) leave(p *Part) {
 	s.parts = slices.DeleteFunc(s.parts, func(o *Part) bool { return o == p })
 	p.phase.Store(uint32(partLeft))
@@ -180,7 +180,7 @@ func (s *share) leave(p *Part) {
 	p.sink.End(nil)
 }
 
-// end lets no part begin any more. life is held.
+// end prevents further parts from joining. The caller holds life.
 func (s *share) end() {
 	s.mu.Lock()
 	s.phase = shareOver
@@ -188,7 +188,8 @@ func (s *share) end() {
 	s.shares.forget(s)
 }
 
-// fail ends the acquisition: what it gave is not all that there was. life is held.
+// fail ends the acquisition with an error, since its events are incomplete. The
+// caller holds life.
 func (s *share) fail(err error) {
 	s.end()
 	s.End(err)
@@ -203,11 +204,11 @@ func (s *share) countUnfinished(p *Part) {
 	}
 }
 
-// Push gives each part its rows, of events that begin when they end.
+// Push passes each part its rows, of events that begin when they end.
 func (s *share) Push(b *batch.Batch) { s.PushBegun(b, nil) }
 
-// PushBegun gives each part its rows. Batches are immutable: parts have them
-// together.
+// PushBegun passes each part its rows. Batches are immutable and are shared by
+// the parts.
 func (s *share) PushBegun(b *batch.Batch, begun []int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -219,7 +220,7 @@ func (s *share) PushBegun(b *batch.Batch, begun []int64) {
 	b.Release()
 }
 
-// Partial gives partial rows to all parts.
+// Partial passes partial rows to all parts.
 func (s *share) Partial(b *batch.Batch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -231,7 +232,7 @@ func (s *share) Partial(b *batch.Batch) {
 	b.Release()
 }
 
-// Watermark holds for all parts.
+// Watermark passes a watermark to all parts.
 func (s *share) Watermark(t int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -240,7 +241,7 @@ func (s *share) Watermark(t int64) {
 	}
 }
 
-// Lost is a loss of each part that there was.
+// Lost counts a loss for each part that existed at the time.
 func (s *share) Lost(cause string, n uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -251,7 +252,7 @@ func (s *share) Lost(cause string, n uint64) {
 	}
 }
 
-// Count counts for each part that there was.
+// Count counts for each part that existed at the time.
 func (s *share) Count(cause string, n uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -277,7 +278,7 @@ func (s *share) End(err error) {
 	s.parts, s.phase = nil, shareOver
 }
 
-// rounds are calls of Collect, of which one serves all that wait for it.
+// rounds combines calls of Collect: one call serves all that wait for it.
 type rounds struct {
 	working sync.Mutex // held while the source collects
 	turn    sync.Mutex
@@ -289,8 +290,8 @@ type round struct {
 	err  error
 }
 
-// collect runs f, once for all who call while it waits for the round before: f
-// gives them what happened before it began.
+// collect runs f once for all callers that wait for the previous round: f
+// delivers the events that preceded it.
 func (r *rounds) collect(f func() error) error {
 	r.turn.Lock()
 	if r.next == nil {

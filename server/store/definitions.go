@@ -15,30 +15,31 @@ import (
 	"time"
 )
 
-// Definitions are the definitions that outlive the engine: streams and triggers, a file
-// each in Options.StateDir. What is restored is what the statement says, with the
-// target and the settings that its session had. It is safe for concurrent use.
+// Definitions stores the definitions that outlive the engine: streams and
+// triggers, one file each in Options.StateDir. A definition is restored from
+// its statement, with the target and the settings of its session. It is safe
+// for concurrent use.
 type Definitions struct {
-	Dir string // "": nothing is kept
+	Dir string // "": nothing is stored
 
 	mu      sync.Mutex
-	pending map[string]Definition // read, and not restored yet; by file
+	pending map[string]Definition // read, but not restored yet; by file
 }
 
-// Definition is what a file of a definition holds.
+// Definition is the contents of a definition's file.
 type Definition struct {
 	Kind      string    `json:"kind"` // stream, trigger
 	Name      string    `json:"name"`
 	Owner     string    `json:"owner,omitempty"`
 	Statement string    `json:"statement"`
-	Session   []string  `json:"session,omitempty"` // statements that make its session what it was
+	Session   []string  `json:"session,omitempty"` // statements that restore its session's target and settings
 	Processes []Process `json:"processes,omitempty"`
-	Boot      string    `json:"boot,omitempty"` // in which these processes ran
+	Boot      string    `json:"boot,omitempty"` // id of the boot during which the processes ran
 	Created   time.Time `json:"created"`
 }
 
-// Process is a process that a definition means by its number. Once it has ended
-// nothing else is meant.
+// Process is a process to which a definition refers by its id. After it has
+// exited the definition refers to no other process.
 type Process struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"` // clock ticks since boot
@@ -50,7 +51,8 @@ func (d *Definition) file() string {
 	return d.Kind + "." + strings.ReplaceAll(url.PathEscape(d.Name), ".", "%2E") + definitionSuffix
 }
 
-// OpenDefinitions reads what a directory has. What cannot be read is told, and stays.
+// OpenDefinitions reads a directory. Unreadable files are reported, and not
+// deleted.
 func OpenDefinitions(dir string) (*Definitions, error) {
 	k := &Definitions{Dir: dir, pending: map[string]Definition{}}
 	if dir == "" {
@@ -83,7 +85,7 @@ func OpenDefinitions(dir string) (*Definitions, error) {
 	return k, nil
 }
 
-// Save keeps a definition.
+// Save stores a definition.
 func (k *Definitions) Save(d *Definition) error {
 	if k.Dir == "" {
 		return nil
@@ -101,8 +103,8 @@ func (k *Definitions) Save(d *Definition) error {
 	return nil
 }
 
-// Drop forgets a definition, and reports whether there was one that had not been
-// restored.
+// Drop deletes a definition, and reports whether there was one that had not
+// been restored.
 func (k *Definitions) Drop(kind, name string) (waited bool, err error) {
 	if k.Dir == "" {
 		return false, nil
@@ -118,7 +120,7 @@ func (k *Definitions) Drop(kind, name string) (waited bool, err error) {
 	return waited, nil
 }
 
-// Owner is whose a definition is that waits to be restored.
+// Owner returns the owner of a definition that was not restored yet.
 func (k *Definitions) Owner(kind, name string) (owner string, waits bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -126,8 +128,8 @@ func (k *Definitions) Owner(kind, name string) (owner string, waits bool) {
 	return d.Owner, ok
 }
 
-// Pending are the definitions that were not restored yet, in the order in which
-// they were made.
+// Pending returns the definitions that were not restored yet, in the order of
+// their creation.
 func (k *Definitions) Pending() []Definition {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -19,46 +19,46 @@ import (
 	"endoscope/planner/types"
 )
 
-// Models are those that CREATE MODEL made. Each is a file, which outlives the
-// engine; where it cannot be written the model lives as long as the engine.
-// It is safe for concurrent use.
+// Models holds the models created by CREATE MODEL. Each is a file, which
+// outlives the engine; if the file cannot be written the model lives as long as
+// the engine. It is safe for concurrent use.
 type Models struct {
-	Dir  string // "": there is none
+	Dir  string // "": no directory
 	read func(path string) (*Model, error)
 
-	// writing is held while a model is made or dropped, with its file; taken before
-	// mu, under which no file is read or written.
+	// writing is held while a model is created or dropped, with its file. It is
+	// taken before mu, under which no file is read or written.
 	writing sync.Mutex
 
-	mu        sync.Mutex               // guards what follows
-	known     map[string]*Model        // those of files once they were needed
-	loading   map[string]*modelFile    // that are being read for known
-	summaries map[string]*modelSummary // of those that were only listed
+	mu        sync.Mutex               // guards the following
+	known     map[string]*Model        // models in memory; those of files once they were used
+	loading   map[string]*modelFile    // files being read into known
+	summaries map[string]*modelSummary // of models that were only listed
 }
 
 // modelFile is a file that is being read.
 type modelFile struct {
-	read  chan struct{} // closed when the rest is there
+	read  chan struct{} // closed when the other fields are set
 	model *Model
 	err   error
 }
 
-// modelSummary is what SHOW MODELS says of a model.
+// modelSummary is a row of SHOW MODELS.
 type modelSummary struct {
 	Kind, Size         string
 	Sequences, Symbols int64
 	Created            time.Time
 	Definition, Owner  string
 
-	modified time.Time // the file that this is of
+	modified time.Time // modification time of the file that was summarized
 	bytes    int64
 }
 
-// Model is what a file of a model holds.
+// Model is the contents of a model's file.
 type Model struct {
 	Name       string           `json:"name"`
 	Definition string           `json:"definition"`      // the CREATE MODEL statement
-	Owner      string           `json:"owner,omitempty"` // of a server's: whose it is
+	Owner      string           `json:"owner,omitempty"` // on a server, the user who owns it
 	Created    time.Time        `json:"created"`
 	Model      *structure.Model `json:"model"`
 }
@@ -70,11 +70,11 @@ func NewModels(dir string) *Models {
 	return &Models{Dir: dir, read: readModel, known: map[string]*Model{}, loading: map[string]*modelFile{}, summaries: map[string]*modelSummary{}}
 }
 
-// modelDirectory is where the user's programs keep what should stay, by the XDG
-// base directory specification; "" if the user has no home.
+// modelDirectory returns the directory for persistent program state of the
+// user, by the XDG base directory specification; "" if the user has no home.
 func modelDirectory() string {
 	state := os.Getenv("XDG_STATE_HOME")
-	if !filepath.IsAbs(state) { // as the specification asks for
+	if !filepath.IsAbs(state) { // as the specification requires
 		home, err := os.UserHomeDir()
 		if err != nil {
 			return ""
@@ -86,16 +86,16 @@ func modelDirectory() string {
 
 const modelSuffix = ".json"
 
-// path is the file of a model. Any name can be that of a file.
+// path returns the file of a model. Any name can be encoded as a file name.
 func (m *Models) path(name string) string {
 	return filepath.Join(m.Dir, strings.ReplaceAll(url.PathEscape(name), ".", "%2E")+modelSuffix)
 }
 
-// mostModelBytes bounds what is read of a model's file.
+// mostModelBytes is the maximum size of a model's file.
 const mostModelBytes = 1 << 30
 
-// Get is the model of that name, or nil. Its file is read once. Loading one
-// model does not block lookups of others.
+// Get returns the model of that name, or nil. Its file is read once. Loading
+// one model does not block lookups of others.
 func (m *Models) Get(name string) (*Model, error) {
 	m.mu.Lock()
 	if k := m.known[name]; k != nil || m.Dir == "" {
@@ -113,7 +113,7 @@ func (m *Models) Get(name string) (*Model, error) {
 	m.mu.Unlock()
 	f.model, f.err = m.load(name)
 	m.mu.Lock()
-	if m.loading[name] == f { // else it was made or dropped meanwhile
+	if m.loading[name] == f { // otherwise it was created or dropped meanwhile
 		delete(m.loading, name)
 		if f.model != nil {
 			m.known[name] = f.model
@@ -139,8 +139,8 @@ func (m *Models) load(name string) (*Model, error) {
 	return k, nil
 }
 
-// Summary is what is to be said of a model; nil: there is none. Of a file that
-// nobody has needed so far nothing else is kept.
+// Summary returns the summary of a model; nil: there is none. For a file that
+// was not used so far, only the summary stays in memory.
 func (m *Models) Summary(name string) (*modelSummary, error) {
 	m.mu.Lock()
 	k, old := m.known[name], m.summaries[name]
@@ -196,8 +196,9 @@ func readModel(path string) (*Model, error) {
 	return &k, nil
 }
 
-// Put keeps a model. Without replace it is refused, by false, if there is one
-// of that name. An error says why it is not in a file; it is kept all the same.
+// Put stores a model. If replace is false and a model has that name, it returns
+// false. unsaved is the reason why there is no file; the model is stored in
+// memory all the same.
 func (m *Models) Put(k *Model, replace bool) (ok bool, unsaved error) {
 	m.writing.Lock()
 	defer m.writing.Unlock()
@@ -208,7 +209,7 @@ func (m *Models) Put(k *Model, replace bool) (ok bool, unsaved error) {
 	return true, m.save(k)
 }
 
-// settle says what the model of a name is from now on; nil: nothing is known.
+// settle sets the model of a name; nil: unknown.
 func (m *Models) settle(name string, k *Model) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -220,7 +221,7 @@ func (m *Models) settle(name string, k *Model) {
 	}
 }
 
-// has reports whether there is a model of that name; m.writing is held.
+// has reports whether a model has that name. The caller holds m.writing.
 func (m *Models) has(name string) bool {
 	m.mu.Lock()
 	known := m.known[name] != nil
@@ -250,7 +251,7 @@ func (m *Models) save(k *Model) error {
 	return replaceFile(m.path(k.Name), data)
 }
 
-// replaceFile writes a file so that there is never half of one.
+// replaceFile writes a file atomically.
 func replaceFile(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
 	if err != nil {
@@ -272,7 +273,7 @@ func replaceFile(path string, data []byte) error {
 	return err
 }
 
-// Drop forgets a model and its file, and reports whether there was one.
+// Drop deletes a model and its file, and reports whether there was one.
 func (m *Models) Drop(name string) (bool, error) {
 	m.writing.Lock()
 	defer m.writing.Unlock()
@@ -294,7 +295,7 @@ func (m *Models) ModelNames() []string {
 	names := slices.Collect(maps.Keys(m.known))
 	m.mu.Unlock()
 	if m.Dir != "" {
-		entries, _ := os.ReadDir(m.Dir) // none if it is not there
+		entries, _ := os.ReadDir(m.Dir) // empty if the directory does not exist
 		for _, e := range entries {
 			base, ok := strings.CutSuffix(e.Name(), modelSuffix)
 			if name, err := url.PathUnescape(base); ok && err == nil {

@@ -11,8 +11,8 @@ import (
 	"endoscope/operators/encoders/structure"
 )
 
-// While a file is read that takes long, other models can be got, made, dropped and
-// listed; and what is dropped meanwhile does not come back.
+// While a slow file is read, other models can be looked up, created, dropped
+// and listed; and a model dropped meanwhile does not come back.
 func TestModelsDoNotWaitForAFile(t *testing.T) {
 	dir := t.TempDir()
 	made := NewModels(dir)
@@ -21,7 +21,7 @@ func TestModelsDoNotWaitForAFile(t *testing.T) {
 			t.Fatalf("%s was not kept: %v, %v", name, ok, err)
 		}
 	}
-	m := NewModels(dir) // which knows none of them yet
+	m := NewModels(dir) // it has loaded none of them yet
 	slow, begun, goOn := m.path("slow"), make(chan bool), make(chan bool)
 	var reads atomic.Int64
 	m.read = func(path string) (*Model, error) {
@@ -77,8 +77,8 @@ func TestModelsDoNotWaitForAFile(t *testing.T) {
 	}
 }
 
-// A file that was listed is not parsed again, unless it has changed; nor is it kept
-// in memory.
+// A file that was listed is not parsed again, unless it has changed; nor does
+// it stay in memory.
 func TestModelsAreListedOnce(t *testing.T) {
 	dir := t.TempDir()
 	made := NewModels(dir)
@@ -117,7 +117,7 @@ func TestModelsAreListedOnce(t *testing.T) {
 	}
 }
 
-// counter is a model of n symbols, of three kinds in turn.
+// counter returns a model of n symbols, of three kinds in turn.
 func counter(t *testing.T, name string, n int) *Model {
 	t.Helper()
 	a := encoders.NewAlphabet()

@@ -17,42 +17,44 @@ import (
 )
 
 // Acquirer is an action that runs a query: SAMPLE and MONITOR, which are on or
-// off, and SELECT and INSERT, which run once for each activation, one at a time.
+// off, and SELECT and INSERT, which run once for each activation, one at a
+// time.
 //
-// Its query stands by before it is wanted, with all probes attached, and the next
-// one as soon as it has begun, so that an activation has only to let it begin.
-// Where what waits would cost the target too much (CostMonitor), or is not to cost
-// anything, the query that stands by is only loaded, and attached when it is wanted.
-// One goroutine arms and ends queries; it does not wait for an end, since the
-// kernel takes tens of milliseconds to detach.
+// The next query stands by with all its probes attached before it is needed; it
+// is prepared as soon as the previous one has begun. An activation then only
+// has to let it begin. If waiting with probes attached would cost the target
+// too much (CostMonitor), or must cost nothing, the query is only loaded, and
+// attached on activation. One goroutine arms and ends queries; it does not wait
+// for an end, since the kernel takes tens of milliseconds to detach.
 type Acquirer struct {
 	t       *Trigger
 	act     *planner.Action
 	prepare func(ctx context.Context, attached bool) (*query.Query, error)
-	Notices []string // of the query, for whoever makes the trigger
+	Notices []string // of the query, for the user who creates the trigger
 	wake    chan struct{}
 	done    chan struct{}
 
-	// Of the goroutine.
+	// Used by the goroutine only.
 	standby         *query.Query
-	preparing       chan *query.Query // of a standby that is being prepared; nil: none is
+	preparing       chan *query.Query // delivers a standby query that is being prepared; nil: none is
 	running, ending *query.Query
-	number          *atomic.Int64 // of the activation that running belongs to
+	number          *atomic.Int64 // number of the activation that running belongs to
 	monitor         *CostMonitor
-	discarding      sync.WaitGroup // of what stood by and was too dear
+	discarding      sync.WaitGroup // standby queries that cost too much
 
-	mu       sync.Mutex // guards what follows
-	late     string     // why what is acquired is not attached before; "": it is
+	mu       sync.Mutex // guards the following
+	late     string     // why probes are attached only on activation; "": they are attached before
 	wanted   bool
-	since    activation // for which it is wanted
-	deadline time.Time  // of FOR; zero: none
+	since    activation // the activation for which a query is wanted
+	deadline time.Time  // end of FOR; zero: none
 	busy     bool       // a query runs
 	last     bool       // no activation follows
 	skipped  uint64
 }
 
-// NewAcquirer has the action's query stand by. late says why its probes are to be
-// attached when they are wanted; "": before.
+// NewAcquirer returns the acquirer of an action, with its first query standing
+// by. late is the reason for which probes are attached only on activation; "":
+// they are attached before.
 func NewAcquirer(ctx context.Context, t *Trigger, act *planner.Action, late string, v *CostMonitor, prepare func(context.Context, bool) (*query.Query, error)) (*Acquirer, error) {
 	q := &Acquirer{t: t, act: act, late: late, monitor: v, prepare: prepare, wake: make(chan struct{}, 1), done: make(chan struct{})}
 	var err error
@@ -92,7 +94,7 @@ func (q *Acquirer) activate(a activation) {
 
 func (q *Acquirer) relent(int64) { q.relax() }
 
-// relax turns off what does not stay on for ever.
+// relax turns the action off unless it stays on for ever.
 func (q *Acquirer) relax() {
 	if !q.t.Plan.Once {
 		q.off()
@@ -111,7 +113,8 @@ func (q *Acquirer) off() {
 	}
 }
 
-// finish leaves on what is to stay on, and lets a query come to its end.
+// finish leaves on what stays on for ever, and otherwise lets a query run to
+// its end.
 func (q *Acquirer) finish() {
 	q.relax()
 	q.mu.Lock()
@@ -135,7 +138,7 @@ func (q *Acquirer) signal() {
 	}
 }
 
-// wish is what is wanted now. due is when FOR is over; zero: never.
+// wish returns the wanted state. due is the end of FOR; zero: none.
 func (q *Acquirer) wish() (wanted, last bool, since activation, due time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -146,7 +149,7 @@ func (q *Acquirer) wish() (wanted, last bool, since activation, due time.Time) {
 	return q.wanted, q.last, q.since, q.deadline
 }
 
-// satisfied notes that what was wanted has come to its end by itself.
+// satisfied records that the wanted query ended by itself.
 func (q *Acquirer) satisfied() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -166,7 +169,7 @@ func (q *Acquirer) run() {
 			q.arm(since)
 			continue
 		case wanted:
-			q.number.Store(since.n) // it was off and on again meanwhile
+			q.number.Store(since.n) // it was turned off and on again meanwhile
 		case q.running != nil:
 			q.running.End()
 			q.settle()
@@ -203,7 +206,7 @@ func (q *Acquirer) run() {
 	}
 }
 
-// abandonAll abandons what there still is.
+// abandonAll abandons all remaining queries.
 func (q *Acquirer) abandonAll() {
 	if q.running != nil {
 		q.t.cancel(q.running)
@@ -219,7 +222,8 @@ func (q *Acquirer) abandonAll() {
 	q.discarding.Wait()
 }
 
-// armLate has what stands by wait without probes from now on, and says why.
+// armLate makes standby queries wait without probes from now on, for the reason
+// late.
 func (q *Acquirer) armLate(late string) {
 	q.mu.Lock()
 	q.late = late
@@ -231,7 +235,7 @@ func (q *Acquirer) armLate(late string) {
 	q.t.Tell(q.t.Plan.Name + ": " + LateNotice(q.act, late))
 }
 
-// settle waits until the query that is ending has ended, if there is one.
+// settle waits until the query that is ending, if any, has ended.
 func (q *Acquirer) settle() {
 	if q.ending != nil {
 		<-q.ending.Done
@@ -247,7 +251,8 @@ func (q *Acquirer) ended(run *query.Query) {
 	}
 }
 
-// doneOf is closed when a query has ended; nil of none.
+// doneOf returns the channel that is closed when a query has ended; nil for no
+// query.
 func doneOf(q *query.Query) <-chan struct{} {
 	if q == nil {
 		return nil
@@ -255,11 +260,11 @@ func doneOf(q *query.Query) <-chan struct{} {
 	return q.Done
 }
 
-// arm starts the query that stands by, and has the next one prepared.
+// arm starts the standby query, and has the next one prepared.
 func (q *Acquirer) arm(since activation) {
 	run := q.standby
 	q.standby = nil
-	q.monitor.watch(nil) // also where it does not begin
+	q.monitor.watch(nil) // also if the query fails to begin
 	if run == nil && q.preparing != nil {
 		run, q.preparing = <-q.preparing, nil
 	}
@@ -284,7 +289,7 @@ func (q *Acquirer) arm(since activation) {
 	q.prepareNext()
 }
 
-// prepareNext has the next query stand by.
+// prepareNext prepares the next standby query.
 func (q *Acquirer) prepareNext() {
 	q.monitor.watch(nil)
 	q.mu.Lock()
@@ -295,20 +300,20 @@ func (q *Acquirer) prepareNext() {
 	go func() {
 		next, err := q.prepare(context.Background(), attached)
 		if err != nil {
-			next = nil // it is tried again, and told of, when it is wanted
+			next = nil // retried on activation, which reports the error
 		}
 		coming <- next
 	}()
 }
 
-// publisher is the last operator of an action's query: its rows go to the
-// trigger's stream.
+// publisher is the last operator of an action's query. It publishes the rows on
+// the trigger's stream.
 type publisher struct {
 	stream *Stream
 	q      *query.Query
 	number *atomic.Int64
 	action string
-	time   int // column of the rows' time; -1: none
+	time   int // index of the time column; -1: none
 	row    func([]byte, *batch.Batch, int) []byte
 }
 
@@ -356,12 +361,12 @@ func (p *publisher) Signal(_ context.Context, _ int, s operators.Signal) (operat
 // Close implements operators.Operator.
 func (p *publisher) Close(context.Context, int) error { return nil }
 
-// Promptly has the events of a plan's functions brought as they happen.
+// Promptly returns the plan with events of functions delivered as they happen.
 func Promptly(p *plan.Query) *plan.Query {
 	return withAcquires(p, func(a *plan.Acquire) { a.Settings.Prompt = true })
 }
 
-// withAcquires is a plan with its acquisitions changed.
+// withAcquires returns a copy of a plan with its acquisitions changed.
 func withAcquires(p *plan.Query, change func(*plan.Acquire)) *plan.Query {
 	out := *p
 	out.Root = plan.TransformNodes(p.Root, func(n plan.Node) plan.Node {

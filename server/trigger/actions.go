@@ -30,7 +30,7 @@ type Stopper struct {
 	T   *Trigger
 	Act *planner.Action
 	All *Registry
-	// rules: it may stop what other users' triggers acquire.
+	// Rules permits stopping what other users' triggers acquire.
 	Rules bool
 }
 

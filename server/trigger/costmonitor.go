@@ -12,32 +12,32 @@ import (
 	"endoscope/server/query"
 )
 
-// CostMonitor watches what it costs the target that probes of an action are attached
-// while the action waits: each call is a trap, and overlooked. That is measured,
-// since neither the rates of calls nor what a trap costs is the same everywhere:
-// where the kernel must step the instruction by itself, it is forty times as much.
-// Its methods are for one goroutine at a time.
+// CostMonitor measures what it costs the target that an action's probes are
+// attached while the action waits: each call traps and is then ignored. The
+// cost is measured because neither call rates nor the cost of a trap are the
+// same everywhere: where the kernel must single-step the instruction, a trap
+// costs forty times as much. Its methods are for one goroutine at a time.
 type CostMonitor struct {
-	limit   float64 // processors; 0: none
+	limit   float64 // share of a processor; 0: no limit
 	sources []probes.Source
-	waitNs  []float64 // what a call costs that each ignores
-	was     []uint64  // calls that each had ignored
+	waitNs  []float64 // cost of an ignored call, by source
+	was     []uint64  // calls ignored until the last check, by source
 	at      time.Time
-	ticker  *time.Ticker // nil: nobody looks
+	ticker  *time.Ticker // nil: nothing is monitored
 }
 
 const (
-	// WaitingShare is what an action that waits may take of a processor.
+	// WaitingShare is the share of a processor that a waiting action may cost.
 	WaitingShare = 0.02
-	// firstLook is for how long calls are counted when a trigger is made, so that
-	// it can be said then, and lookInterval how often it is looked at later: rates
-	// change.
+	// firstLook is how long calls are counted when a trigger is created, so
+	// that the notice can be given then. lookInterval is the interval of later
+	// checks, since rates change.
 	firstLook    = 30 * time.Millisecond
 	lookInterval = 500 * time.Millisecond
 )
 
-// LateAsRequested is why an action's probes are attached late where SET trigger_arming
-// says so.
+// LateAsRequested is the reason for which an action's probes are attached late
+// if SET trigger_arming says so.
 const LateAsRequested = "trigger_arming is attach"
 
 // NewCostMonitor returns a monitor configured by SET trigger_arming.
@@ -48,8 +48,8 @@ func NewCostMonitor(arming string) *CostMonitor {
 	return &CostMonitor{limit: WaitingShare}
 }
 
-// LateBySetting is why the probes of a plan are to be attached late; "": they are
-// not, or there are none.
+// LateBySetting returns the reason for which trigger_arming has the probes of a
+// plan attached late; "" if it does not, or if there are no probes.
 func LateBySetting(arming string, p *plan.Query) string {
 	if arming != "attach" {
 		return ""
@@ -62,18 +62,18 @@ func LateBySetting(arming string, p *plan.Query) string {
 	return ""
 }
 
-// ObservesFunctions reports whether an acquisition is of calls of functions.
+// ObservesFunctions reports whether an acquisition observes calls of functions.
 func ObservesFunctions(a *plan.Acquire) bool {
 	c := catalog.Find(a.Stream)
 	return c != nil && c.Functions
 }
 
-// LateNotice says that an action is armed late.
+// LateNotice returns the notice that an action is armed late.
 func LateNotice(act *planner.Action, why string) string {
 	return fmt.Sprintf("%s is attached when the trigger is activated, which takes some 10 ms: %s", act.Text, why)
 }
 
-// watch begins to look at a query that stands by; nil: at nothing.
+// watch starts to monitor a standby query; nil stops monitoring.
 func (v *CostMonitor) watch(q *query.Query) {
 	v.end()
 	v.sources = nil
@@ -88,7 +88,7 @@ func (v *CostMonitor) watch(q *query.Query) {
 	v.begin()
 }
 
-// shut begins to look at a source whose gate is shut.
+// shut starts to monitor a source whose gate is shut.
 func (v *CostMonitor) shut(s probes.Source) {
 	if v.limit > 0 {
 		v.sources = []probes.Source{s}
@@ -96,7 +96,7 @@ func (v *CostMonitor) shut(s probes.Source) {
 	}
 }
 
-// begin looks at the sources for the first time.
+// begin takes the first readings of the sources.
 func (v *CostMonitor) begin() {
 	if len(v.sources) == 0 {
 		return
@@ -109,7 +109,7 @@ func (v *CostMonitor) begin() {
 	v.ticker = time.NewTicker(lookInterval)
 }
 
-// end looks no more.
+// end stops monitoring.
 func (v *CostMonitor) end() {
 	if v.ticker != nil {
 		v.ticker.Stop()
@@ -117,7 +117,8 @@ func (v *CostMonitor) end() {
 	}
 }
 
-// tick says when to look.
+// tick returns the channel that signals when to call check; nil if nothing is
+// monitored.
 func (v *CostMonitor) tick() <-chan time.Time {
 	if v.ticker == nil {
 		return nil
@@ -125,7 +126,7 @@ func (v *CostMonitor) tick() <-chan time.Time {
 	return v.ticker.C
 }
 
-// first looks after a moment.
+// first waits for a moment, then checks.
 func (v *CostMonitor) first(ctx context.Context) (late string) {
 	if v.ticker == nil {
 		return ""
@@ -137,8 +138,8 @@ func (v *CostMonitor) first(ctx context.Context) (late string) {
 	return v.check()
 }
 
-// check is why waiting costs too much, going by what it cost since the last look;
-// "": it does not.
+// check returns the reason why waiting costs too much, given the cost since the
+// last check; "" if it does not.
 func (v *CostMonitor) check() (late string) {
 	now, busy := time.Now(), 0.0
 	for i, s := range v.sources {

@@ -12,7 +12,7 @@ import (
 	"endoscope/server/sharing"
 )
 
-// costly is a source that stands by and whose calls cost too much.
+// costly is a source that can stand by and whose calls cost too much.
 type costly struct {
 	probes.Source
 	calls uint64
@@ -22,7 +22,7 @@ func (d *costly) Info() probes.Info { return probes.Info{Standby: true, WaitNs: 
 
 func (d *costly) Stats() probes.Stats { d.calls += 1 << 40; return probes.Stats{Waited: d.calls} }
 
-// Where what stood by could not begin, nothing stands by any more that could be too dear.
+// If a standby query could not begin, none is left that could cost too much.
 func TestNobodyLooksAtWhatDidNotBegin(t *testing.T) {
 	spec := &plan.Acquire{Stream: "fake", Out: types.Schema{Time: -1}}
 	ready, err := query.Prepare(t.Context(), "", &plan.Query{Root: spec}, query.Environment{

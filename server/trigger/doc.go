@@ -1,33 +1,34 @@
-// Package trigger is CREATE TRIGGER: a query whose tuples activate actions. A Registry
-// has the triggers of an engine by name, and a Host runs their queries.
+// Package trigger implements CREATE TRIGGER: a query whose tuples activate
+// actions. A Registry holds the triggers of an engine by name, and a Host runs
+// their queries.
 //
-// Of the actions those that acquire have a query each that stands by, with its probes
-// attached unless that costs too much (CostMonitor), and a goroutine that arms it and
-// ends it (Acquirer), or one behind a gate that is opened and shut (Shutter); WEBHOOK
-// has a goroutine that delivers. The runner of the trigger's query waits for none of
-// them.
+// Each action that acquires has a standby query, with its probes attached
+// unless that costs too much (CostMonitor), and a goroutine that arms and ends
+// it (Acquirer), or a query behind a gate that is opened and shut (Shutter).
+// WEBHOOK has a goroutine that delivers. The runner of the trigger's query
+// waits for none of them.
 //
-// Goroutines, by who waits for them:
+// Goroutines, by what waits for them:
 //
 //	Trigger.Run          Trigger.Over. It waits for its query and for its actors
 //	Acquirer.run         Acquirer.done
 //	Acquirer.prepareNext run takes what it made
-//	Acquirer.armLate     discards what stood by; Acquirer.discarding
+//	Acquirer.armLate     abandons the standby query; Acquirer.discarding
 //	Shutter.run          Shutter.done; its timer calls expire
 //	webhook.run, .finish webhook.done; finish gives up those that take too long
-//	source.Start         gives watermarks; source.marks
+//	source.Start         sends watermarks; source.marks
 //
 // Locks are taken in this order; those of one group are never held together.
 //
 //	Registry.mu          triggers, their names and what they read and write
-//	Acquirer.mu          what is wanted of an action
+//	Acquirer.mu          the wanted state of an action
 //	Shutter.mu           whether its gate is open
 //	ledger.mu            the queries of a trigger
 //	lastError.mu         what went wrong with it
 //
-//	Stream.mu            while a trigger's rows are handed on
+//	Stream.mu            while a trigger's rows are passed on
 //
-//	source.mu            while it gives, as the one that follows
+//	source.mu            while it delivers, like the next one
 //	Inbox.mu             a session's rows of triggers
 //
 // It must not know sessions, nor how statements are planned or permitted.

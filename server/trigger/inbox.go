@@ -17,19 +17,19 @@ import (
 	"endoscope/server/wire"
 )
 
-// inboxRows is how many rows of its triggers a session may have unread before
-// further ones are lost, and counted.
+// inboxRows is the number of rows of its triggers that a session may leave
+// unread. Further ones are lost and counted.
 const inboxRows = 1 << 16
 
-// Inbox keeps the rows of a session's triggers until the session reads them.
+// Inbox holds the rows of a session's triggers until the session reads them.
 type Inbox struct {
 	mu      sync.Mutex
 	rows    []inboxRow
 	lost    uint64
-	made    []*Trigger                 // by the session
+	made    []*Trigger                 // created by the session
 	live    map[*Trigger]*subscription // that have not ended
-	read    map[string]int             // how many of the session's queries read a trigger's stream
-	changed chan struct{}              // has a token after a change
+	read    map[string]int             // number of the session's queries that read a trigger's stream
+	changed chan struct{}              // holds a token after a change
 	closed  bool
 }
 
@@ -38,7 +38,7 @@ type inboxRow struct {
 	streamRow
 }
 
-// subscription is the session's ear at one trigger.
+// subscription is the session's listener at one trigger.
 type subscription struct {
 	in   *Inbox
 	name string
@@ -74,7 +74,7 @@ func (in *Inbox) signal() {
 	}
 }
 
-// Follow subscribes to a trigger that the session makes.
+// Follow subscribes to a trigger that the session creates.
 func (in *Inbox) Follow(t *Trigger) {
 	sub := &subscription{in: in, name: t.Plan.Name}
 	in.mu.Lock()
@@ -83,8 +83,8 @@ func (in *Inbox) Follow(t *Trigger) {
 	t.Stream.listen(sub)
 }
 
-// Reading says that a query of the session reads the streams of triggers, which
-// need not be told beside until the function that is returned is called.
+// Reading records that a query of the session reads triggers' streams. Their
+// rows are not put into the inbox until done is called.
 func (in *Inbox) Reading(p *plan.Query) (done func()) {
 	var names []string
 	for _, leaf := range plan.Leaves(p.Root) {
@@ -103,7 +103,7 @@ func (in *Inbox) Reading(p *plan.Query) (done func()) {
 	return func() { add(-1) }
 }
 
-// ended is called when a trigger gives nothing any more.
+// ended is called when a trigger publishes no more rows.
 func (in *Inbox) ended(t *Trigger) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -111,7 +111,7 @@ func (in *Inbox) ended(t *Trigger) {
 	in.signal()
 }
 
-// Unfollow takes back a follow.
+// Unfollow undoes Follow.
 func (in *Inbox) Unfollow(t *Trigger) {
 	in.mu.Lock()
 	sub := in.live[t]
@@ -123,7 +123,7 @@ func (in *Inbox) Unfollow(t *Trigger) {
 	in.ended(t)
 }
 
-// Close is called when nobody reads any more: the triggers go on without.
+// Close is called when the session stops reading; its triggers go on.
 func (in *Inbox) Close() {
 	in.mu.Lock()
 	in.closed = true
@@ -139,7 +139,8 @@ func (in *Inbox) Close() {
 	}
 }
 
-// takeRows removes the oldest rows, up to a batch. more says that others may come.
+// takeRows removes the oldest rows, up to a batch. more reports that others may
+// follow.
 func (in *Inbox) takeRows() (rows []inboxRow, more bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -151,8 +152,8 @@ func (in *Inbox) takeRows() (rows []inboxRow, more bool) {
 	return rows, len(in.live) > 0
 }
 
-// Result gives the rows, to the end of the session if follow is set, and otherwise to
-// that of its triggers.
+// Result returns the rows, until the session ends if follow is set, and
+// otherwise until its triggers have ended.
 func (in *Inbox) Result(follow bool) wire.Result {
 	return &triggered{in: in, follow: follow, stop: make(chan struct{}), began: time.Now()}
 }
@@ -160,7 +161,7 @@ func (in *Inbox) Result(follow bool) wire.Result {
 // triggered is the client's view of an inbox.
 type triggered struct {
 	in     *Inbox
-	follow bool // to the end of the session, and not just of its triggers
+	follow bool // until the session ends, and not only its triggers
 	stop   chan struct{}
 	once   sync.Once
 	rows   uint64
@@ -219,7 +220,7 @@ func (in *Inbox) gone() bool {
 
 func (r *triggered) Summary() wire.Summary {
 	r.in.mu.Lock()
-	made, unread := slices.Clone(r.in.made), r.in.lost // unfollow shifts them
+	made, unread := slices.Clone(r.in.made), r.in.lost // Unfollow modifies the slice
 	r.in.mu.Unlock()
 	sum := flow.NewTally()
 	for _, t := range made {

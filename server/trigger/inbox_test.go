@@ -7,7 +7,8 @@ import (
 	"endoscope/planner"
 )
 
-// The summary of a session's triggers may be asked for while some are taken back.
+// The summary of a session's triggers may be read while triggers are
+// unfollowed.
 func TestSummaryWhileTriggersGo(t *testing.T) {
 	in := NewInbox()
 	var made []*Trigger

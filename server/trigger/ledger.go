@@ -7,11 +7,11 @@ import (
 	"endoscope/server/query"
 )
 
-// ledger adds up what the queries of a trigger lost and counted: its own, and
-// those that its actions have run and run.
+// ledger sums the losses and counts of a trigger's queries: its own, and those
+// that its actions run or ran.
 type ledger struct {
 	mu   sync.Mutex
-	sum  *flow.Tally // of those that have ended
+	sum  *flow.Tally // of the queries that have ended
 	open map[*query.Query]bool
 }
 
@@ -24,7 +24,7 @@ func (l *ledger) enter(q *query.Query) {
 	l.open[q] = true
 }
 
-// settle adds up a query that has ended.
+// settle adds the counts of a query that has ended.
 func (l *ledger) settle(q *query.Query) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -34,7 +34,7 @@ func (l *ledger) settle(q *query.Query) {
 	}
 }
 
-// total is what there is so far.
+// total returns the sum so far.
 func (l *ledger) total() *flow.Tally {
 	l.mu.Lock()
 	defer l.mu.Unlock()

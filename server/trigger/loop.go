@@ -11,14 +11,16 @@ import (
 	"endoscope/server/answer"
 )
 
-// No trigger may activate itself without end. What it reads of triggers' streams
-// and of files is known from its plan, with that of all others, and refused
-// (definitions.Triggers.Feeds); so are calls of functions of the engine itself, which
-// each activation makes. The rest is bounded: what a trigger could do to something
-// that is sampled activates it once a sample and row, a query runs once at a time,
-// and webhooks are posted one after the other out of a queue.
+// No trigger may activate itself endlessly. The streams of triggers and the
+// files that it reads are known from its plan, and a cycle with those of all
+// others is refused (definitions.Triggers.Feeds). So are conditions on
+// functions of the engine itself, which each activation calls. Everything else
+// is bounded: an effect of a trigger on something that is sampled activates it
+// once per sample and row, a query runs once at a time, and webhooks are posted
+// one after the other from a queue.
 
-// RefuseSelf refuses conditions on calls that the engine makes when it sees one.
+// RefuseSelf refuses conditions on calls that the engine makes when a condition
+// holds.
 func RefuseSelf(p *planner.Trigger, name *parser.Ident, text string) error {
 	for _, leaf := range plan.Leaves(p.When.Root) {
 		if ObservesFunctions(leaf) && isSelf(&leaf.Target) {

@@ -15,41 +15,42 @@ import (
 	"endoscope/server/answer"
 )
 
-// Registry is the triggers of an engine, by name. It is safe for concurrent use.
+// Registry holds the triggers of an engine, by name. It is safe for concurrent
+// use.
 type Registry struct {
 	taken func(name string) bool // reports whether a stream has the name
 
 	mu      sync.Mutex
 	all     map[string]*Trigger
-	claimed map[string]chan struct{} // names that are reserved, until it is closed
-	Flows   *definitions.Triggers    // what they read and write
-	closed  bool                     // no trigger begins any more
+	claimed map[string]chan struct{} // reserved names; the channel is closed on release
+	Flows   *definitions.Triggers    // the streams and files that triggers read and write
+	closed  bool                     // no trigger may begin any more
 }
 
 func NewRegistry(taken func(name string) bool) *Registry {
 	return &Registry{taken: taken, all: map[string]*Trigger{}, claimed: map[string]chan struct{}{}, Flows: definitions.NewTriggers()}
 }
 
-// ErrClosed is why no trigger begins any more.
+// ErrClosed is the error of a trigger that would begin after Close.
 var ErrClosed = errors.New("the engine is closed")
 
-// Close has no trigger begin any more.
+// Close prevents further triggers from beginning.
 func (r *Registry) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.closed = true
 }
 
-// Count is how many triggers there are.
+// Count returns the number of triggers.
 func (r *Registry) Count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.all)
 }
 
-// Claim reserves a name until release is called; others who claim it wait for that. A
-// trigger that is being created may yet fail, and its name is then that of the one
-// before again.
+// Claim reserves a name until release is called; other claims of it wait. A
+// trigger that is being created may still fail, and its name then returns to
+// the trigger that it would have replaced.
 func (r *Registry) Claim(ctx context.Context, name string) (release func(), err error) {
 	for {
 		r.mu.Lock()
@@ -74,8 +75,8 @@ func (r *Registry) Claim(ctx context.Context, name string) (release func(), err 
 	}
 }
 
-// Enter gives a trigger its name. The one that had it is returned, if it may be
-// replaced.
+// Enter registers a trigger under its name. It returns the trigger that had the
+// name, if that may be replaced.
 func (r *Registry) Enter(t *Trigger, replace bool) (old *Trigger, err error) {
 	name := t.Plan.Name
 	r.mu.Lock()
@@ -86,7 +87,7 @@ func (r *Registry) Enter(t *Trigger, replace bool) (old *Trigger, err error) {
 	if old = r.all[name]; old != nil && !replace {
 		return nil, plan.Errorf(-1, -1, "there is a trigger %s already", name)
 	}
-	// Others may have come since it was planned.
+	// Streams may have been created since it was planned.
 	if r.taken(name) {
 		return nil, plan.Errorf(-1, -1, "there is a stream %s already, and a trigger's name is also a stream", name)
 	}
@@ -95,14 +96,14 @@ func (r *Registry) Enter(t *Trigger, replace bool) (old *Trigger, err error) {
 	}
 	r.all[name] = t
 	flow := t.Plan.Flow
-	if old != nil { // which may yet get its name back
+	if old != nil { // it may get its name back
 		flow = flow.And(old.Plan.Flow)
 	}
 	r.Flows.Put(name, flow)
 	return old, nil
 }
 
-// Settle is called when a trigger that was entered has begun.
+// Settle is called when a registered trigger has begun.
 func (r *Registry) Settle(t *Trigger) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -111,8 +112,8 @@ func (r *Registry) Settle(t *Trigger) {
 	}
 }
 
-// Leave takes the name of a trigger away, if it still has it, and gives it back to the
-// one that had it before.
+// Leave removes a trigger, if it still has its name, and returns the name to
+// the trigger that had it before.
 func (r *Registry) Leave(t, before *Trigger) {
 	name := t.Plan.Name
 	r.mu.Lock()
@@ -128,7 +129,7 @@ func (r *Registry) Leave(t, before *Trigger) {
 	}
 }
 
-// Get is the trigger of that name, or nil.
+// Get returns the trigger of that name, or nil.
 func (r *Registry) Get(name string) *Trigger {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -15,15 +15,16 @@ import (
 	"endoscope/server/query"
 )
 
-// Shutter is a MONITOR of functions that is attached when the trigger is made,
-// behind a gate that is shut: an activation opens it at once, however soon after
-// the one before. To attach probes takes the kernel 5 to 20 ms, for it waits until
-// no CPU is in a section that reads what it changes (percpu_down_write in
-// kernel/events/uprobes.c).
+// Shutter is a MONITOR of functions that is attached when the trigger is
+// created, behind a gate that is shut. An activation opens the gate at once,
+// however soon after the previous one. Attaching probes takes the kernel 5 to
+// 20 ms, since it waits until no CPU is in a section that reads what it changes
+// (percpu_down_write in kernel/events/uprobes.c).
 //
-// Meanwhile each call costs the target a trap and a look at the gate. Where that
-// comes to too much (CostMonitor), the probes are attached when the gate is opened, and
-// detached when it is shut, by a goroutine that nothing else waits for.
+// While the gate is shut, each call costs the target a trap and a test of the
+// gate. If that costs too much (CostMonitor), a goroutine that nothing else
+// waits for attaches the probes when the gate is opened and detaches them when
+// it is shut.
 type Shutter struct {
 	t       *Trigger
 	act     *planner.Action
@@ -34,20 +35,20 @@ type Shutter struct {
 	wake    chan struct{}
 	done    chan struct{}
 	monitor *CostMonitor
-	bare    bool // of the goroutine: nothing is attached
+	bare    bool // used by the goroutine only: nothing is attached
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the following
 	open     bool
-	since    activation // for which it is open
-	deadline time.Time  // of FOR; zero: none
+	since    activation // the activation for which the gate is open
+	deadline time.Time  // end of FOR; zero: none
 	timer    *time.Timer
-	late     string // why probes are attached when the gate is opened; "": before
-	over     bool   // the query has ended, and there is nothing to open
-	skipped  uint64 // activations since
+	late     string // why probes are attached only when the gate is opened; "": they are attached before
+	over     bool   // the query has ended; the gate stays shut
+	skipped  uint64 // activations since the query ended
 }
 
-// NewShutter makes a MONITOR whose probes are attached already, or nil where that
-// cannot be done.
+// NewShutter returns a MONITOR whose probes are already attached, or nil if
+// that is not possible.
 func NewShutter(ctx context.Context, t *Trigger, act *planner.Action, p *plan.Query, mode string, prepare func(*plan.Query) (*query.Query, error)) (m *Shutter, err error) {
 	if !mayBeShut(act, p, mode) {
 		return nil, nil
@@ -85,7 +86,7 @@ func NewShutter(ctx context.Context, t *Trigger, act *planner.Action, p *plan.Qu
 	return m, nil
 }
 
-// mayBeShut reports whether an action's plan is one for a gate, as far as it says.
+// mayBeShut reports whether an action's plan permits a gate.
 func mayBeShut(act *planner.Action, p *plan.Query, arming string) bool {
 	return act.Kind == planner.ActMonitor && arming != "attach" && passesRows(p.Root)
 }
@@ -99,8 +100,8 @@ func Shuttable(act *planner.Action, q *query.Query, arming string) bool {
 	return i.Standby && i.Gateable && i.Ability.Gate == plan.AtEntry && (i.Detaches || arming == "gate")
 }
 
-// passesRows reports whether a plan acquires calls of functions, and gives each
-// row as it comes.
+// passesRows reports whether a plan acquires calls of functions, and passes on
+// each row as it arrives.
 func passesRows(n plan.Node) bool {
 	switch n := n.(type) {
 	case *plan.Acquire:
@@ -111,8 +112,8 @@ func passesRows(n plan.Node) bool {
 	return false
 }
 
-// Unshared has a plan acquire calls for itself alone: others must not find them
-// shut out.
+// Unshared returns the plan with acquisitions that are not shared: a shut gate
+// must not affect other queries.
 func Unshared(p *plan.Query) *plan.Query {
 	return withAcquires(p, func(a *plan.Acquire) {
 		if ObservesFunctions(a) {
@@ -149,8 +150,8 @@ func (m *Shutter) activate(a activation) {
 	}
 }
 
-// expire is called when FOR is over, unless an activation came just then: the
-// timer may have gone off before that and wait for mu.
+// expire is called when FOR is over. It does nothing if an activation extended
+// it: the timer may have fired before that and waited for mu.
 func (m *Shutter) expire() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -161,7 +162,7 @@ func (m *Shutter) expire() {
 
 func (m *Shutter) relent(int64) { m.relax() }
 
-// relax turns off what does not stay on for ever.
+// relax turns the action off unless it stays on for ever.
 func (m *Shutter) relax() {
 	if !m.t.Plan.Once {
 		m.off()
@@ -176,7 +177,7 @@ func (m *Shutter) off() {
 	m.close()
 }
 
-// close shuts the gate. mu is held.
+// close shuts the gate. The caller holds mu.
 func (m *Shutter) close() {
 	if !m.open {
 		return
@@ -229,7 +230,7 @@ func (m *Shutter) run() {
 	m.gates.Close()
 }
 
-// attend attaches and detaches until the query has ended.
+// attend attaches and detaches probes until the query has ended.
 func (m *Shutter) attend() {
 	defer m.monitor.end()
 	for {
@@ -249,7 +250,7 @@ func (m *Shutter) attend() {
 	}
 }
 
-// armLate has probes attached only while the gate is open, and says why.
+// armLate has probes attached only while the gate is open, for the reason late.
 func (m *Shutter) armLate(late string) {
 	m.mu.Lock()
 	m.late = late
@@ -258,8 +259,8 @@ func (m *Shutter) armLate(late string) {
 	m.follow()
 }
 
-// follow has probes attached if the gate is open, where they are not all the time.
-// What changes meanwhile wakes the goroutine again.
+// follow attaches or detaches the probes as the gate is open or shut, if they
+// are not attached all the time. A change meanwhile wakes the goroutine again.
 func (m *Shutter) follow() {
 	m.mu.Lock()
 	open, late, since := m.open, m.late, m.since

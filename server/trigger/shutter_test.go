@@ -9,8 +9,8 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// The end of FOR does not shut a gate for which an activation has come meanwhile:
-// the timer may have gone off before, and got its turn after.
+// The end of FOR does not shut a gate if an activation came meanwhile: the
+// timer may have fired before, and run after it.
 func TestLaterActivationOutlivesFor(t *testing.T) {
 	set, err := gate.NewSet(1, false)
 	if err != nil {
@@ -26,7 +26,7 @@ func TestLaterActivationOutlivesFor(t *testing.T) {
 	testenv.Until(t, "the gate is shut when FOR is over", func() bool { return !set.Gate(0).Forced() })
 	m.act = &planner.Action{For: time.Hour}
 	m.activate(activation{n: 2})
-	m.expire() // as a timer does that went off just before
+	m.expire() // as a timer does that fired just before
 	if !set.Gate(0).Forced() || !m.Status().acting {
 		t.Error("the activation before which FOR was over was undone by it")
 	}

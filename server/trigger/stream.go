@@ -20,14 +20,14 @@ type streamRow struct {
 	row        string // JSON
 }
 
-// listener gets the rows of a trigger's stream. take does not block; it is
+// listener receives the rows of a trigger's stream. take does not block; it is
 // called by one goroutine at a time.
 type listener interface {
 	deliver(rows []streamRow)
 	end() // no row follows
 }
 
-// Stream hands the rows of a trigger to whoever listens.
+// Stream passes the rows of a trigger to its listeners.
 type Stream struct {
 	mu        sync.Mutex
 	listeners map[listener]bool
@@ -37,8 +37,8 @@ type Stream struct {
 
 func NewStream() *Stream { return &Stream{listeners: map[listener]bool{}} }
 
-// heard reports whether anybody listens; if not, it counts the n rows that need
-// not be made.
+// heard reports whether there are listeners. If not, it counts n rows, which
+// need not be built.
 func (s *Stream) heard(n int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,7 +63,8 @@ func (s *Stream) Count() uint64 {
 	return s.rows
 }
 
-// listen gives l what follows; if the stream has ended, its end.
+// listen adds l, which receives the following rows or, if the stream has ended,
+// its end.
 func (s *Stream) listen(l listener) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +75,7 @@ func (s *Stream) listen(l listener) {
 	s.listeners[l] = true
 }
 
-// ignore ends what listen began: l gets nothing more.
+// ignore removes l, which receives nothing more.
 func (s *Stream) ignore(l listener) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,7 +112,7 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 	return &source{stream: t.Stream, spec: spec, rows: w, quit: make(chan struct{})}, nil
 }
 
-// streamTable makes the rows of a trigger's stream.
+// streamTable builds the rows of a trigger's stream.
 var streamTable = rows.NewTableOf(catalog.Trigger, rows.Columns[streamRow]{
 	"timestamp":  rows.Word(func(r *streamRow) *int64 { return &r.at }),
 	"activation": rows.Word(func(r *streamRow) *int64 { return &r.activation }),
@@ -119,13 +120,13 @@ var streamTable = rows.NewTableOf(catalog.Trigger, rows.Columns[streamRow]{
 	"row":        rows.String(func(r *streamRow) string { return r.row }),
 })
 
-// source gives the rows of a trigger's stream from Start on.
+// source delivers the rows of a trigger's stream, from Start on.
 type source struct {
 	probes.Base
 	stream *Stream
 	spec   *plan.Acquire
 	sink   probes.Sink
-	quit   chan struct{} // closed: no watermark any more
+	quit   chan struct{} // closed to stop the watermarks
 	marks  sync.WaitGroup
 
 	mu    sync.Mutex // guards sink's calls, and rows
@@ -141,9 +142,9 @@ func (s *source) Info() probes.Info {
 	}
 }
 
-// markInterval is how often a trigger's stream says how far time has come, and
-// delay how far that lies behind the clock, beside the lateness: rows of actions
-// have been under way for a while.
+// markInterval is the interval of watermarks of a trigger's stream. delay is
+// how far they are behind the clock, in addition to the lateness: rows of
+// actions take a while to arrive.
 const (
 	markInterval = 100 * time.Millisecond
 	markDelay    = 100 * time.Millisecond

@@ -16,16 +16,16 @@ import (
 	"endoscope/server/query"
 )
 
-// Trigger is a CREATE TRIGGER that lives in the engine: a query whose tuples
-// activate actions. It outlives the statement that made it, and the session.
+// Trigger is a running CREATE TRIGGER: a query whose tuples activate actions.
+// It outlives the statement that created it, and the session.
 //
 //	when (query) ─► graph.Trigger ─► actors, each with a goroutine of its own
 //	                 its runner's            │ where it may have to wait
 //	                                         ▼
 //	                                      stream ─► inbox of its creator, queries
 //
-// Its end has two steps: no tuple comes any more (the target is gone, or it was
-// dropped), then the actors are done.
+// It ends in two steps: first its query ends (the target has exited, or the
+// trigger was dropped), then its actors finish.
 type Trigger struct {
 	Plan     *planner.Trigger
 	Text     string
@@ -36,31 +36,31 @@ type Trigger struct {
 	Stream   *Stream
 	Ledger   *ledger
 	Host     host
-	Inbox    *Inbox                                 // of the session that made it
-	Tell     func(text string)                      // notifies the user who made it
-	Owner    string                                 // whose it is
-	Tuple    func([]byte, *batch.Batch, int) []byte // as JSON
+	Inbox    *Inbox                                 // of the session that created it
+	Tell     func(text string)                      // notifies the user who created it
+	Owner    string                                 // the owner's name
+	Tuple    func([]byte, *batch.Batch, int) []byte // returns a tuple as JSON
 
-	Notices  []string // for whoever makes it
+	Notices  []string // for the user who creates it
 	Errors   lastError
 	ended    atomic.Bool   // no tuple follows
 	Latency  atomic.Int64  // longest from a tuple to what it armed, ns
-	Quit     chan struct{} // closed: end at once
+	Quit     chan struct{} // closed to end the trigger at once
 	quitOnce sync.Once
-	Over     chan struct{} // closed when nothing of it is attached any more
+	Over     chan struct{} // closed when nothing of the trigger is attached any more
 }
 
 // host runs the queries of triggers.
 type host interface {
-	// Enter adds a query that is about to be started to the engine's list. A query that
-	// is refused is abandoned.
+	// Enter adds a query that is about to be started to the engine's list. A
+	// refused query is abandoned.
 	Enter(q *query.Query) error
-	// Leave takes a query that has ended off the list.
+	// Leave removes a query that has ended from the list.
 	Leave(q *query.Query)
 }
 
-// BeginQuery starts a query of the trigger, which is in the engine's list from before on;
-// endQuery takes it off.
+// BeginQuery enters a query of the trigger in the engine's list and starts it;
+// endQuery removes it.
 func (t *Trigger) BeginQuery(q *query.Query) error {
 	err := t.Host.Enter(q)
 	if err != nil {
@@ -78,8 +78,8 @@ func (t *Trigger) endQuery(q *query.Query) {
 	t.Ledger.settle(q)
 }
 
-// Arming is for sys.triggers: the activations for which nothing was done, and why what
-// the actions acquire is attached late, if anything is acquired.
+// Arming returns, for sys.triggers, the number of skipped activations, and why
+// the acquisitions of the actions are attached late, if there are any.
 func (t *Trigger) Arming() (skipped uint64, arming string) {
 	for _, a := range t.Actors {
 		st := a.Status()
@@ -95,46 +95,47 @@ func (t *Trigger) Arming() (skipped uint64, arming string) {
 type Actor interface {
 	// activate is called for each tuple that satisfies the condition.
 	activate(a activation)
-	// relent is called for the first that fails it, with its event time.
+	// relent is called for the first tuple that fails the condition, with its
+	// event time.
 	relent(at int64)
-	// finish says that no tuple follows. The actor ends what it would undo, and
-	// is done when the rest has come to its end.
+	// finish reports that no tuple follows. The actor ends what it would turn
+	// off, and is done when the rest has ended.
 	finish()
 	// wait returns when the actor is done.
 	wait()
-	// Status is for sys.triggers.
+	// Status returns the actor's row for sys.triggers.
 	Status() actorStatus
 }
 
 // acquiring is an actor that STOP can turn off.
 type acquiring interface {
 	Actor
-	stream() string // that it acquires
+	stream() string // the stream that it acquires
 	off()
 }
 
-// actorStatus is what there is to know of an actor.
+// actorStatus is the status of an actor.
 type actorStatus struct {
-	acting  bool   // something is acquired or under way
-	skipped uint64 // activations for which nothing was done, as it was under way, or had ended for good
+	acting  bool   // it acquires, or an action is in progress
+	skipped uint64 // activations without effect, since the action was in progress or had ended for good
 	lost    uint64 // webhooks not delivered
-	Late    string // why what it acquires is attached only when it is wanted; "": it is not
+	Late    string // why probes are attached only on activation; "": they are not late
 }
 
 // activation is one tuple that satisfied the condition.
 type activation struct {
 	n     int64
 	at    int64  // event time, ns since the epoch
-	tuple string // as JSON; "" where no action shows it
+	tuple string // as JSON; "" if no action shows it
 }
 
-// lastError remembers the last error, for sys.triggers.
+// lastError holds the last error, for sys.triggers.
 type lastError struct {
 	mu   sync.Mutex
 	text string
 }
 
-// set reports whether the error is another one than before.
+// set stores an error and reports whether it differs from the previous one.
 func (l *lastError) set(err error) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -149,7 +150,7 @@ func (l *lastError) Get() string {
 	return l.text
 }
 
-// Abandon lets go of a trigger that could not be started.
+// Abandon releases a trigger that could not be started.
 func (t *Trigger) Abandon() {
 	t.Drop()
 	t.When.Abandon()
@@ -158,7 +159,7 @@ func (t *Trigger) Abandon() {
 		a.finish()
 		a.wait()
 	}
-	close(t.Over) // it may have been seen under its name
+	close(t.Over) // others may have found it by name and wait
 }
 
 // Activate implements operators.Actor.
@@ -172,7 +173,8 @@ func (t *Trigger) Activate(n int64, b *batch.Batch, row int) {
 	}
 }
 
-// timeOf is the event time of a tuple, ns since the epoch; of one that has none, now.
+// timeOf returns the event time of a tuple, in ns since the epoch; now, if it
+// has none.
 func (t *Trigger) timeOf(b *batch.Batch, row int) int64 {
 	if t.Plan.Time >= 0 {
 		if c := &b.Cols[t.Plan.Time]; !c.Nulls.Get(row) {
@@ -193,7 +195,7 @@ func (t *Trigger) Relent(b *batch.Batch, row int) {
 // Lost implements operators.Actor.
 func (t *Trigger) Lost(cause string, n uint64) { t.When.Tally.AddLost(cause, n) }
 
-// Losses are those of all that the trigger has run, and counts what is none.
+// Losses returns the losses and counts of all queries that the trigger ran.
 func (t *Trigger) Losses() *flow.Tally {
 	sum := t.Ledger.total()
 	for _, a := range t.Actors {
@@ -202,7 +204,7 @@ func (t *Trigger) Losses() *flow.Tally {
 	return sum
 }
 
-// Run waits for the trigger's end.
+// Run runs the trigger until it ends.
 func (t *Trigger) Run() {
 	select {
 	case <-t.When.Done:
@@ -225,8 +227,8 @@ func (t *Trigger) Run() {
 	t.Inbox.ended(t)
 }
 
-// cancel abandons a query of a trigger that was dropped: what is under way is not
-// wanted, and not lost.
+// cancel abandons a query of a dropped trigger: its rows in flight are
+// discarded, and not counted as lost.
 func (t *Trigger) cancel(q *query.Query) {
 	t.Ledger.settle(q)
 	q.Cancel()
@@ -236,18 +238,19 @@ func (t *Trigger) cancel(q *query.Query) {
 // Drop asks the trigger to end now.
 func (t *Trigger) Drop() { t.quitOnce.Do(func() { close(t.Quit) }) }
 
-// fail notes what went wrong and tells whoever made the trigger, once.
+// fail records an error and notifies the trigger's creator once.
 func (t *Trigger) fail(err error) {
 	var e *parser.Error
 	if errors.As(err, &e) {
-		err = errors.New(e.Msg) // its place was told when the trigger was made
+		err = errors.New(e.Msg) // its position refers to the statement that created the trigger
 	}
 	if t.Errors.set(err) {
 		t.Tell(fmt.Sprintf("trigger %s: %v", t.Plan.Name, err))
 	}
 }
 
-// armed notes how long after its tuple an acquisition was armed.
+// armed records how long after its tuple an acquisition was armed, if that is
+// the longest delay so far.
 func (t *Trigger) armed(a activation) {
 	d := clock.Now() - a.at
 	for {
@@ -258,7 +261,7 @@ func (t *Trigger) armed(a activation) {
 	}
 }
 
-// State is for sys.triggers.
+// State returns the state that sys.triggers shows.
 func (t *Trigger) State() string {
 	select {
 	case <-t.Over:

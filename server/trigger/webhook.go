@@ -15,9 +15,10 @@ import (
 	"endoscope/probes/clock"
 )
 
-// webhook is WEBHOOK 'url': each activation is sent there by POST, in order. A
-// receiver that is slow or away makes deliveries wait in a queue; what finds the
-// queue full, or is refused to the last, is counted as lost.
+// webhook is WEBHOOK 'url': each activation is POSTed there, in order.
+// Deliveries to a receiver that is slow or unreachable wait in a queue. An
+// activation that finds the queue full, or is refused at each attempt, is
+// counted as lost.
 type webhook struct {
 	t      *Trigger
 	act    *planner.Action
@@ -29,8 +30,9 @@ type webhook struct {
 	cancel context.CancelFunc
 	closed atomic.Bool
 
-	// The alert that the receiver was told of, from the first activation up to the
-	// last so far; nil: none, or it is over. It is of whoever tells of tuples.
+	// The alert that was reported to the receiver, from the first activation to
+	// the last one so far; nil: none, or it is over. Used only by the goroutine
+	// that calls activate and relent.
 	firing *post
 
 	pending atomic.Int64
@@ -40,25 +42,26 @@ type webhook struct {
 const (
 	WebhookQueue   = 256
 	webhookTimeout = 5 * time.Second
-	// A delivery is tried so often, after pauses that double: 6 s in all.
+	// webhookTries is the number of attempts at a delivery, after pauses that
+	// double: 6 s in all.
 	webhookTries = 6
 	webhookPause = 200 * time.Millisecond
-	// webhookGrace is how long what is queued may take when the trigger is
-	// dropped.
+	// webhookGrace is how long the queued deliveries may take when the trigger
+	// is dropped.
 	webhookGrace = time.Second
 )
 
-// post is what is to be posted.
+// post is one delivery.
 type post struct {
 	activation
-	since int64 // the first activation since the condition was not satisfied
-	ended int64 // when it was no longer; 0: it is
+	since int64 // time of the first activation since the condition last failed
+	ended int64 // when the condition failed; 0: it holds
 }
 
 // format is a value of SET webhook_format.
 type format struct {
 	body func(trigger string, p *post) ([]byte, error)
-	// resolves: what ends is posted, too.
+	// Resolves: the end of an alert is posted, too.
 	Resolves bool
 }
 
@@ -76,8 +79,9 @@ func NewWebhook(t *Trigger, act *planner.Action, format string) *webhook {
 	return w
 }
 
-// stay has the client follow no redirect: of most kinds it would make a GET
-// without a body of the POST, and take the answer to that for a delivery.
+// stay prevents the client from following redirects. Most kinds of redirect
+// would turn the POST into a GET without a body, and its response would be
+// taken for a delivery.
 func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 func (w *webhook) activate(a activation) {
@@ -100,7 +104,7 @@ func (w *webhook) enqueue(p post) {
 	}
 }
 
-// relent says that the alert is over. With ONCE it is for ever.
+// relent ends the alert. With ONCE it ends for ever.
 func (w *webhook) relent(at int64) {
 	if p := w.firing; p != nil && w.format.Resolves && !w.t.Plan.Once {
 		p.ended = max(at, p.since)
@@ -109,8 +113,8 @@ func (w *webhook) relent(at int64) {
 	w.firing = nil
 }
 
-// finish has what is queued sent, if that does not take too long for a trigger
-// that was dropped. An alert of which nobody will see the end is over.
+// finish sends the queued deliveries, unless that takes too long after a DROP.
+// An alert whose end will not be observed is ended.
 func (w *webhook) finish() {
 	if !w.closed.CompareAndSwap(false, true) {
 		return
@@ -150,7 +154,7 @@ func (w *webhook) run() {
 	}
 }
 
-// deliver tries until the receiver accepts, or refuses for good.
+// deliver retries until the receiver accepts, or refuses permanently.
 func (w *webhook) deliver(p *post) error {
 	body, err := w.format.body(w.t.Plan.Name, p)
 	if err != nil {
@@ -171,7 +175,7 @@ func (w *webhook) deliver(p *post) error {
 	}
 }
 
-// post sends a body once. again says that the same may succeed later.
+// post sends a body once. again reports that a retry may succeed.
 func (w *webhook) post(body []byte) (again bool, err error) {
 	r, err := http.NewRequestWithContext(w.ctx, http.MethodPost, w.act.Str, bytes.NewReader(body))
 	if err != nil {
@@ -199,7 +203,7 @@ func tupleOf(a *post) json.RawMessage {
 	return json.RawMessage(a.tuple)
 }
 
-// plainBody is the tuple, and what it activated.
+// plainBody returns the tuple and the trigger that it activated, as JSON.
 func plainBody(trigger string, a *post) ([]byte, error) {
 	return json.Marshal(struct {
 		Trigger    string          `json:"trigger"`
@@ -209,11 +213,11 @@ func plainBody(trigger string, a *post) ([]byte, error) {
 	}{trigger, a.n, time.Unix(0, a.at).UTC(), tupleOf(a)})
 }
 
-// alertBody is what Prometheus' Alertmanager takes at /api/v2/alerts
-// (postableAlerts in api/v2/openapi.yaml). What identifies the alert is its
+// alertBody returns the body for /api/v2/alerts of Prometheus' Alertmanager
+// (postableAlerts in api/v2/openapi.yaml). An alert is identified by its
 // trigger; the tuple is an annotation, so that one alert does not become many.
-// An alert with an endsAt that is over is resolved; one without is taken to be when
-// nothing was heard of it for the receiver's resolve_timeout.
+// An alert with an endsAt in the past is resolved; one without endsAt is
+// resolved after the receiver's resolve_timeout without an update.
 func alertBody(trigger string, p *post) ([]byte, error) {
 	type alert struct {
 		Labels      map[string]string `json:"labels"`
