@@ -15,10 +15,10 @@ import (
 // and TOPK are exact.
 const exactValues = 10_000
 
-// countDistinct is COUNT(DISTINCT x). A group's values are kept until there are too
-// many; then they go into a HyperLogLog sketch (2^14 registers, standard error
-// 0.8 %), which later values join. The registers are those of all values, in
-// whatever order and from whatever places they come.
+// countDistinct is COUNT(DISTINCT x). A group's values are kept until there are
+// too many; then they are added to a HyperLogLog sketch (2^14 registers, standard
+// error 0.8 %), as are later values. The registers depend only on the set of
+// values, not on their order or site.
 type countDistinct struct {
 	pairs
 	values   *identities
@@ -62,7 +62,7 @@ func (a *countDistinct) insert(g uint32, word uint64) {
 	}
 }
 
-// estimate goes over to a sketch for a group.
+// estimate converts the state of a group to a sketch.
 func (a *countDistinct) estimate(g uint32) *hyperloglog.Sketch {
 	s := hyperloglog.NewNoSparse()
 	a.gather = a.appendGroup(g, a.gather[:0])
@@ -82,7 +82,7 @@ func (a *countDistinct) States(groups []uint32, out []batch.Column) {
 		if s := a.sketches[g]; s != nil {
 			registers, err := s.MarshalBinary()
 			if err != nil {
-				return nil // it never is, and this is no state
+				return nil // does not happen; an empty state is invalid
 			}
 			return append(append(to, 0), registers...)
 		}

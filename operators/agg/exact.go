@@ -28,7 +28,7 @@ type fixedSquares [7]uint64
 
 const (
 	fixedUnit = -128
-	// exponentOfUnit is the exponent, as a DOUBLE has it, of a value whose lowest
+	// exponentOfUnit is the exponent, as encoded in a DOUBLE, of a value whose lowest
 	// digit is fixedUnit.
 	exponentOfUnit = 1075 + fixedUnit
 	// mostShift is the largest shift of a value below 2^63.
@@ -42,7 +42,7 @@ func addDouble(w []uint64, x float64) bool {
 	b := math.Float64bits(x)
 	shift := uint(b>>52)&0x7ff - exponentOfUnit
 	if shift > mostShift {
-		return b<<1 == 0 // zero, which changes nothing
+		return b<<1 == 0 // zero, which has no effect
 	}
 	m, sign := b&(hidden-1)|hidden, uint64(int64(b)>>63)
 	lo, hi := m<<(shift&63), m>>1>>(63-shift&63)
@@ -87,7 +87,8 @@ func addSquare(w *fixedSquares, x float64) {
 	}
 }
 
-// addShifted adds v·2^bit to w, which has a word after those that v's digits are in.
+// addShifted adds v·2^bit to w, which has at least one word above those that
+// contain v's digits.
 func addShifted(w []uint64, v int64, bit uint) {
 	i, s, sign := bit>>6, bit&63, uint64(v>>63)
 	var c uint64

@@ -72,10 +72,10 @@ type lanes struct {
 	missed bool // a quarter of the last rows was outside the window, or there were none
 }
 
-// next reports whether carries are to be propagated before rows are added, and the top
-// that the window has from then on. They are if there may be more than most rows, and
-// if the window moves: it moves only if this takes little of the time, and not for a
-// few octaves.
+// next reports whether carries must be propagated before rows are added, and
+// returns the top of the window from then on. They must be if there may be more
+// than most rows, or if the window moves. It moves only if this takes little of
+// the time, and not for a few octaves.
 func (l *lanes) next(in *fold.Input, groups, most int) (top int, settle bool) {
 	if l.missed && (l.rows == 0 || l.rows > 4*groups) {
 		if top, ok := l.middle(in); ok && max(top-l.top, l.top-top) > 4 {

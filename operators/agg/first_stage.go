@@ -10,14 +10,14 @@ import (
 	"endoscope/planner/types"
 )
 
-// FirstStage runs the first stage of an aggregate over rows, for sites that have
-// only these: what it gives goes to a [Leaf].Partial elsewhere. What it has folded
-// it gives when it is asked, and then forgets it, so that each row is in one state.
+// FirstStage executes the first stage of an aggregate over rows, for sites that
+// have only rows: its output goes to a [Leaf].Partial elsewhere. Emit returns what
+// was folded and then drops it, so that each row is in exactly one state.
 type FirstStage struct {
 	p    *plan.Partial
 	a    *Aggregate
-	time int  // column of event time, which the panes are of; -1: there are none
-	some bool // rows were folded since it last gave
+	time int  // column of event time, by which panes are formed; -1 if there are no panes
+	some bool // rows were folded since the last output
 
 	merged *mergedStates // where it folds states, not rows
 }
@@ -70,8 +70,8 @@ func paneOf(in types.Schema, pane int64) plan.Expr {
 	return call("-", t, above)
 }
 
-// Accepts reports whether the first stage can fold the rows of b: it cannot where
-// windows are asked of rows without a time.
+// Accepts reports whether the first stage can fold the rows of b: it cannot if
+// windows are required and rows have no time.
 func (s *FirstStage) Accepts(b *batch.Batch) bool {
 	return s.time < 0 || len(b.Cols[s.time].Nulls) == 0 || !b.Cols[s.time].Nulls.Any()
 }
@@ -94,8 +94,8 @@ func (s *FirstStage) Groups() int { return s.a.all.table.Len() }
 // Held estimates the bytes of the states that grow with their values.
 func (s *FirstStage) Held() int64 { return s.a.held }
 
-// Emit calls push with the partial rows of all rows folded since the last call, and
-// forgets them. Groups come in the order in which they appeared. push releases the
+// Emit calls push with the partial rows of all rows folded since the last call,
+// and drops them. Groups are in the order of first appearance. push releases the
 // batches.
 func (s *FirstStage) Emit(push func(*batch.Batch) error) error {
 	if !s.some {
@@ -211,7 +211,8 @@ type counter interface{ counted() []pair }
 
 func (p *pairs) counted() []pair { return p.entries }
 
-// counterOf returns acc as a counter; false if it is a Stater, whose states are whole.
+// counterOf returns acc as a counter; false if it is a Stater, whose states are
+// complete.
 func counterOf(acc fold.Accumulator) (counter, bool) {
 	if _, whole := acc.(fold.Stater); whole {
 		return nil, false
@@ -220,7 +221,7 @@ func counterOf(acc fold.Accumulator) (counter, bool) {
 	return c, ok
 }
 
-// nowhere takes everything and does nothing.
+// nowhere discards its input.
 type nowhere struct{}
 
 func (nowhere) Push(context.Context, int, *batch.Batch) (operators.Status, error) {

@@ -7,8 +7,8 @@ import (
 	"endoscope/planner/types"
 )
 
-// constructor makes the state of f, whose argument (if it has one) is of type arg. A
-// small state of fixed size goes into l.
+// constructor creates the state of f, whose argument (if it has one) is of type
+// arg. A small state of fixed size is placed in l.
 type constructor func(f *plan.Agg, arg types.Type, l *fold.Lanes) (fold.Accumulator, error)
 
 var constructors = map[string]constructor{}

@@ -61,9 +61,9 @@ func (s int128) quo(n int64) int64 {
 	return int64(q)
 }
 
-// intSum is SUM and AVG over integers: exact, and the same in whatever order
-// and pieces the values come, so that partial sums of other sites can be added
-// to it. Its words are the sum's lower and upper half, and the number of values.
+// intSum is SUM and AVG over integers. It is exact and does not depend on the
+// order or division of the values, so partial sums of other sites can be added to
+// it. Its words are the lower and upper half of the sum, and the number of values.
 type intSum struct{ fold.Lane }
 
 func newIntSum(l *fold.Lanes) intSum { return intSum{fold.Lane{Lanes: l, At: l.Reserve(3)}} }
@@ -125,8 +125,8 @@ func (a intSum) sum(g uint32) int128 { w := a.Words(g); return int128{int64(w[1]
 
 func (a intSum) n(g uint32) int64 { return int64(a.Words(g)[2]) }
 
-// floatSum is SUM and AVG over doubles, exact as fixedSum has it. Its words are
-// those of a fixedSum and the number of values; the last rows may be in lanes.
+// floatSum is SUM and AVG over doubles, exact (see fixedSum). Its words are those
+// of a fixedSum and the number of values. The most recent rows may be in lanes.
 type floatSum struct {
 	fold.Lane
 	wide  wideDoubles
@@ -166,8 +166,8 @@ func (a floatSum) Update(in *fold.Input) {
 	}
 }
 
-// addAll adds the rows to the words. Nearly all values change the same three; the loop
-// is without a call for these.
+// addAll adds the rows to the words. Nearly all values change the same three
+// words; for these the loop makes no call.
 func (a floatSum) addAll(in *fold.Input) {
 	x, groups, width, others := in.Arg.Float, in.Groups, a.Width, false
 	words := a.OneChunk()

@@ -53,16 +53,16 @@ func makeInvocationGraphs(*plan.Agg) encoderMaker {
 }
 
 func makeHierarchies(*plan.Agg) encoderMaker {
-	h := encoders.NewHierarchy() // of the program, whatever is a sequence of it
+	h := encoders.NewHierarchy() // of the program: common to all sequences
 	return func(a *encoders.Alphabet) (encoders.Encoder, error) {
 		return encoders.NewHierarchyEncoder(a, h, encoders.Limits{}), nil
 	}
 }
 
-// stepBytes is about what the hierarchy holds for a class and its base.
+// stepBytes is the approximate size of a class and its base in the hierarchy.
 const stepBytes = 200
 
-// learn notes what row r says that its class derives from.
+// learn adds the base classes in row r to the hierarchy.
 func (e *Encoding) learn(c *batch.Column, r uint16) {
 	if c.Nulls.Get(int(r)) {
 		return
@@ -83,10 +83,10 @@ func (e *Encoding) learn(c *batch.Column, r uint16) {
 	}
 }
 
-// measure is an encoding that is a number; NaN: there is none.
+// measure is an encoding that is a number; NaN if there is none.
 type measure interface{ Value() float64 }
 
-// putMeasure makes row i of out, a column of DOUBLE, the number of x.
+// putMeasure sets row i of out, a column of DOUBLE, to the number of x.
 func putMeasure(out *batch.Column, i int, x encoders.Encoding) {
 	v := math.NaN()
 	if m, ok := x.(measure); ok {
