@@ -31,7 +31,7 @@ var (
 	errDepth = errors.New("the plan that was sent is nested too deep")
 )
 
-// mostDepth is how deep messages may be nested: an operator, or an expression, is two.
+// mostDepth limits the nesting of messages: an operator, or an expression, is two.
 const mostDepth = 2 * 4100
 
 func (c *coder) fail(err error) {
@@ -121,8 +121,8 @@ func (c *coder) text(n protowire.Number, v *string) {
 // has reports whether a message has a field.
 func (c *coder) has(n protowire.Number) bool { return len(c.fields[n]) > 0 }
 
-// message writes or reads a message in a field. Where it is read, and the field is not
-// there, nothing is done.
+// message writes or reads a message in a field. A missing field is skipped when
+// reading.
 func (c *coder) message(n protowire.Number, code func(*coder)) {
 	if !c.reads {
 		c.write(n, code)
