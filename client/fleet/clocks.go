@@ -56,7 +56,8 @@ func (c *clocks) note(m *member, now clock, err error) {
 		c.blind = c.blind || !asked
 		return
 	case asked:
-		// What both measurements leave room for is no movement.
+		// A difference within the uncertainty of both measurements does not count as
+		// movement.
 		c.moved = max(c.moved, (now.ahead-before.ahead).Abs()-now.uncertain-before.uncertain)
 		if before.uncertain < now.uncertain && c.moved <= 0 {
 			return // the earlier answer is more exact

@@ -27,7 +27,7 @@ const connecting = 5 * time.Second
 // Engine combines several hosts into one engine.
 type Engine struct{ hosts []Host }
 
-// New returns the engine that several are. Names must differ.
+// New returns an engine that combines several hosts. Their names must differ.
 func New(hosts []Host) *Engine { return &Engine{hosts} }
 
 // Close implements wire.Engine.
@@ -43,11 +43,11 @@ func (e *Engine) Close() error {
 type member struct {
 	name    string
 	session wire.Session // nil: it could not be reached
-	why     error        // it has no session
+	why     error        // why it has no session
 	silent  atomic.Bool  // it did not answer last time
 }
 
-// session is one at every host that could be reached.
+// session has a session at every host that could be reached.
 type session struct {
 	members []*member
 	clocks  clocks
@@ -151,7 +151,8 @@ func (s *session) Close() error {
 	return errors.Join(errs...)
 }
 
-// Execute implements wire.Session. Hosts get the text of the statement as it is.
+// Execute implements wire.Session. Hosts receive the unchanged text of the
+// statement.
 func (s *session) Execute(ctx context.Context, text string, args ...types.Value) (wire.Result, error) {
 	stmt, err := parser.Parse(text)
 	if err != nil {
@@ -193,8 +194,8 @@ func (s *session) Execute(ctx context.Context, text string, args ...types.Value)
 // one result.
 var errNoShare = errors.New("the hosts do not say how what they send is put together: they may be of an older version")
 
-// begin executes a statement at every host. Lost hosts are in the parts, too; what
-// one refuses, all do.
+// begin executes a statement at every host. The parts include lost hosts. If one
+// host refuses the statement, it fails for all.
 func (s *session) begin(ctx context.Context, execute func(context.Context, *member) (wire.Result, error)) ([]*part, error) {
 	parts := s.executed(ctx, execute)
 	var refused error
@@ -311,7 +312,7 @@ type silentError struct{ host string }
 
 func (e *silentError) Error() string { return "it does not answer" }
 
-// Lost counts it with those that are gone.
+// Lost reports true: an unresponsive host counts as lost.
 func (e *silentError) Lost() bool { return true }
 
 // same reports whether all hosts that answer refuse with the same error.

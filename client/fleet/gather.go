@@ -49,11 +49,11 @@ type given struct {
 type gathered struct {
 	s      *session
 	parts  []*part
-	host   int // where the column host is; < 0: nowhere
+	host   int // index of the column host; < 0: none
 	limit  int64
 	cols   []wire.Column
 	upper  *upper   // the upper part, executed over what the hosts send; nil if there is none
-	shift  []int    // columns with times that are less by how much the host's clock is ahead
+	shift  []int    // columns with times, from which the host's clock offset is subtracted
 	says   []string // about the statement, for the footer
 	events chan given
 	ctx    context.Context
@@ -112,7 +112,7 @@ func (g *gathered) Message() string {
 	return strings.Join(said, "; ")
 }
 
-// start has a goroutine for each host read.
+// start starts a goroutine for each host, which reads its result.
 func (g *gathered) start() {
 	var all sync.WaitGroup
 	for _, p := range g.parts {
@@ -234,7 +234,7 @@ func (g *gathered) label(p *part, b *batch.Batch, names *batch.Column) (*batch.B
 	return with, true
 }
 
-// first are the first rows of b, which is let go of: n at most.
+// first returns the first n rows of b at most, and releases b.
 func first(b *batch.Batch, n int64) *batch.Batch {
 	if n >= int64(b.Len()) {
 		return b
@@ -247,7 +247,7 @@ func first(b *batch.Batch, n int64) *batch.Batch {
 	return b.View(rows)
 }
 
-// hostColumn is a column with a host's name in every row.
+// hostColumn returns a column with a host's name in every row.
 func hostColumn(name string) *batch.Column {
 	d := batch.NewDict()
 	d.Code(name)

@@ -20,7 +20,7 @@ import (
 	"endoscope/server/wire"
 )
 
-// run is the upper part at work on one result.
+// run is one execution of the upper part, for one result.
 type run struct {
 	graph  *graph.Graph
 	leaf   graph.Leaf
@@ -158,7 +158,7 @@ func (s *session) result(parts []*part, u *upper) (wire.Result, error) {
 	return m, nil
 }
 
-// armed is when the query began at the hosts, by expr.Clock.
+// armed returns when the query began at the hosts, by expr.Clock.
 func (g *gathered) armed() int64 {
 	return expr.Clock() - int64(time.Since(g.began)) - g.upper.running
 }
@@ -262,7 +262,8 @@ func (m *merged) Summary() wire.Summary {
 	return sum
 }
 
-// shifted are rows of which times are less by how much a host's clock is ahead.
+// shifted returns the rows with the host's clock offset subtracted from the times
+// in columns.
 func shifted(b *batch.Batch, columns []int, ahead time.Duration) *batch.Batch {
 	cols := slices.Clone(b.Cols)
 	for _, c := range columns {
@@ -278,7 +279,7 @@ func shifted(b *batch.Batch, columns []int, ahead time.Duration) *batch.Batch {
 	return with
 }
 
-// constantColumn is a column with the same number in every row.
+// constantColumn returns a column with the same number in every row.
 func constantColumn(t types.Type, at int64) batch.Column {
 	c := batch.Column{Type: t, Int: make([]int64, batch.MaxRows)}
 	for i := range c.Int {

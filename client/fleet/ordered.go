@@ -86,7 +86,7 @@ func (o *ordered) head(p *part) (t int64, ok bool) {
 	return o.time(p, p.row), true
 }
 
-// time is that of a row of a host's first batch.
+// time returns the time of a row of a host's first queued batch.
 func (o *ordered) time(p *part, row int) int64 {
 	b := p.queue[0]
 	return b.Cols[o.column].Int[b.Row(row)] - int64(o.s.clocks.ahead(p.member))
@@ -154,7 +154,7 @@ func (o *ordered) Summary() wire.Summary {
 	return sum
 }
 
-// roundedUp is a duration in µs or more.
+// roundedUp formats a duration, rounded up to whole µs.
 func roundedUp(d time.Duration) string {
 	return (d + time.Microsecond - 1).Truncate(time.Microsecond).String()
 }

@@ -28,7 +28,7 @@ type pacing interface {
 	settle(ctx context.Context) error
 }
 
-// advance is Next.
+// advance implements Next.
 func (p *paced) advance(ctx context.Context, how pacing) (wire.Event, error) {
 	if p.tick == nil {
 		p.tick = time.NewTicker(patience / 8)

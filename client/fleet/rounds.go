@@ -68,7 +68,7 @@ func (r *rounds) accept(_ context.Context, x given) error {
 	return nil
 }
 
-// divide puts rows into their windows. Those of closed ones are late.
+// divide adds rows to their windows. Those of closed windows are late.
 func (r *rounds) divide(b *batch.Batch) {
 	defer b.Release()
 	starts, ends := b.Cols[r.upper.Exchange.Start].Int, b.Cols[r.upper.Exchange.End].Int

@@ -40,7 +40,7 @@ func upperOf(p *part) (*upper, error) {
 	return u, nil
 }
 
-// states is the first stage of which hosts send the states; nil: they send rows.
+// states returns the first stage whose states hosts send; nil if they send rows.
 func (u *upper) states() *plan.Partial {
 	if u.Exchange.Kind != plan.MergeStates {
 		return nil
@@ -94,8 +94,8 @@ func typesOf(cols []wire.Column) (kinds []types.Type) {
 	return kinds
 }
 
-// timed are the columns, in the rows of hosts, that are times of FIRST and LAST: by the
-// clock of each host.
+// timed returns the columns, in the rows of hosts, that are times of FIRST and
+// LAST: by the clock of each host.
 func (u *upper) timed() (columns []int) {
 	p := u.states()
 	if p == nil {

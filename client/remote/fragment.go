@@ -100,8 +100,8 @@ func (f *fragment) build(root plan.Node, sink operators.Operator) (graph.Leaf, e
 	return g.Leaves[0], nil
 }
 
-// clock is the time by which RATE counts: of what is read later than it happened the
-// end is when the server's was.
+// clock returns the time by which RATE counts. If a result is read later than it
+// was produced, its end is the server's.
 func (f *fragment) clock() int64 {
 	if f.ended != 0 {
 		return f.ended
@@ -175,7 +175,8 @@ func (f *fragment) abandon() {
 	}
 }
 
-// summary is the server's, with the rows of the result for those that were sent.
+// summary returns the server's summary, with the rows of the result instead of the
+// rows sent.
 func (f *fragment) summary(s wire.Summary) wire.Summary {
 	f.mu.Lock()
 	defer f.mu.Unlock()

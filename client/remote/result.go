@@ -33,7 +33,7 @@ type result struct {
 	dec       *columnar.Decoder
 	cols      []wire.Column
 	fragment  *fragment   // the fragment executed here; nil if none
-	share     *wire.Share // what the root of several hosts does with the rows; nil: there is one
+	share     *wire.Share // what the root of several hosts executes over the rows; nil: there is one host
 	port      wire.Port   // of the records that arrive now
 	events    chan wire.Event
 	done      chan struct{} // closed when reader is no longer used

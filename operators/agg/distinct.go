@@ -11,8 +11,8 @@ import (
 	"endoscope/planner/types"
 )
 
-// exactValues is up to how many distinct values of a group COUNT(DISTINCT x)
-// and TOPK are exact.
+// exactValues is the number of distinct values of a group up to which
+// COUNT(DISTINCT x) and TOPK are exact.
 const exactValues = 10_000
 
 // countDistinct is COUNT(DISTINCT x). A group's values are kept until there are
@@ -73,8 +73,8 @@ func (a *countDistinct) estimate(g uint32) *hyperloglog.Sketch {
 	return s
 }
 
-// The state of COUNT(DISTINCT x) is how many values follow, and these; or 0 and the
-// registers of the sketch.
+// distinctVersion is the version of the state of COUNT(DISTINCT x): the number of
+// values, and the values; or 0 and the registers of the sketch.
 const distinctVersion = 1
 
 func (a *countDistinct) States(groups []uint32, out []batch.Column) {
@@ -113,7 +113,7 @@ func (a *countDistinct) load(g uint32, state []byte) bool {
 		into := a.sketches[g]
 		if into == nil {
 			into = a.estimate(g)
-			// The values are not counted any more, but the state is one of values.
+			// The values are no longer counted, but the state is not empty.
 			a.sizes[g] = max(a.sizes[g], 1)
 		}
 		return into.Merge(&registers) == nil

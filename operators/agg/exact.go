@@ -346,8 +346,8 @@ func quotient(x, n *big.Int, unit int) float64 {
 	return v
 }
 
-// wideInt is the sum of w, in units of 2^unit, and v, in those of 2^wide, in the
-// latter.
+// wideInt returns the sum of w, in units of 2^unit, and v, in units of 2^wide, in
+// the latter unit.
 func wideInt(w []uint64, unit int, v []uint64, wide int) *big.Int {
 	x := signedInt(w)
 	x.Lsh(x, uint(unit-wide))
@@ -428,7 +428,7 @@ func rounded(v []uint64, unit int, more, negative bool) float64 {
 		}
 	}
 	if below != 0 || more {
-		m |= 1 // 11 bits are rounded off: what is below decides a half only
+		m |= 1 // 11 bits are rounded off: lower bits matter only for a half
 	}
 	f := math.Ldexp(float64(m), 64*top-int(s)+unit)
 	if negative {

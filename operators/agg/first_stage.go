@@ -54,8 +54,8 @@ func NewFirstStageAt(origin uint64, p *plan.Partial, in types.Schema) (*FirstSta
 	return s, err
 }
 
-// paneOf is where the pane begins that a row lies in: the largest multiple of the
-// pane that is not above its time.
+// paneOf returns an expression for the beginning of a row's pane: the largest
+// multiple of pane that is not greater than the row's time.
 func paneOf(in types.Schema, pane int64) plan.Expr {
 	t := plan.Expr(&plan.Col{Index: in.Time, Name: in.Fields[in.Time].Name, T: in.Fields[in.Time].Type})
 	if t.Type() != types.Bigint {
@@ -143,8 +143,8 @@ func (s *FirstStage) Forget() {
 	}
 }
 
-// states are partial rows of groups: their states, but for those of counters, or,
-// of one counter alone, its entries.
+// states returns partial rows of groups: all states except those of counters or,
+// if only is a counter, its entries.
 func (s *FirstStage) states(groups []uint32, only int, entries []pair) *batch.Batch {
 	b := batch.New(s.p.Out.Types())
 	b.N = len(groups)
@@ -194,7 +194,7 @@ func appendStateColumns(p *plan.Partial, accs []fold.Accumulator, m *mergedState
 	}
 }
 
-// appendNothing appends n values of no meaning.
+// appendNothing appends n undefined values.
 func appendNothing(c *batch.Column, n int) {
 	if c.Type.Physical() == types.PhysInt {
 		appendSame(c, 0, n)
@@ -205,8 +205,8 @@ func appendNothing(c *batch.Column, n int) {
 	}
 }
 
-// counter is an accumulator that is no stater, of which the state is how often what
-// occurred.
+// counter is an accumulator that is not a Stater: its state is the number of
+// occurrences of words.
 type counter interface{ counted() []pair }
 
 func (p *pairs) counted() []pair { return p.entries }

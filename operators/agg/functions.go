@@ -13,7 +13,7 @@ type constructor func(f *plan.Agg, arg types.Type, l *fold.Lanes) (fold.Accumula
 
 var constructors = map[string]constructor{}
 
-// define adds aggregate functions. The file of each one calls it.
+// define registers aggregate functions. The file of each function calls it.
 func define(c constructor, names ...string) {
 	for _, name := range names {
 		constructors[name] = c
@@ -33,7 +33,7 @@ func newAccumulator(f *plan.Agg, arg types.Type, l *fold.Lanes) (fold.Accumulato
 	return c(f, arg, l)
 }
 
-// parameter is a numeric parameter as a float.
+// parameter returns a numeric parameter as a float.
 func parameter(v types.Value) float64 {
 	if v.Type.Physical() == types.PhysFloat {
 		return v.F

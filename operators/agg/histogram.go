@@ -24,7 +24,7 @@ type histogram struct {
 
 // buckets numbers buckets in the order of their values.
 type buckets interface {
-	// number puts the buckets of c's values at rows into dst, by physical row.
+	// number stores the buckets of c's values at rows in dst, by physical row.
 	number(c *batch.Column, rows []uint16, dst []uint64)
 	// borders are the values where bucket i begins and ends, of type t.
 	borders(i int64, t types.Type) (low, high types.Value)
@@ -161,8 +161,8 @@ func (floatPowers) borders(i int64, t types.Type) (low, high types.Value) {
 	return low, high
 }
 
-// steps are [lo, lo+step), [lo+step, lo+2·step) ... up to hi, one for what is
-// less and one for what is not.
+// steps are [lo, lo+step), [lo+step, lo+2·step) ... up to hi, one for smaller
+// values and one for values not below hi.
 type steps struct{ lo, hi, step float64 }
 
 const underflow, overflow = -1, math.MaxInt64

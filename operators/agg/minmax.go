@@ -70,14 +70,14 @@ func (a *minMax[T]) Update(in *fold.Input) {
 	}
 }
 
-// merge: the smallest of the smallest.
+// Merge folds in the values of states like rows.
 func (a *minMax[T]) Merge(in *fold.Input, state []batch.Column) error {
 	in.Arg = &state[0]
 	a.Update(in)
 	return nil
 }
 
-// states: where there is a value, it counts as one.
+// States counts a state with a value as one value.
 func (a *minMax[T]) States(groups []uint32, out []batch.Column) {
 	for _, g := range groups {
 		a.layout.append(&out[0], a.best[g])

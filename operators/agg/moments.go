@@ -126,7 +126,7 @@ func (a *varianceInt) States(groups []uint32, out []batch.Column) {
 	}
 }
 
-// words are the columns of plan.StateFields.
+// words returns the columns of plan.StateFields.
 func (s *intMoments) words() [6]int64 {
 	return [6]int64{int64(s.lo), s.hi, s.n, int64(s.sq[0]), int64(s.sq[1]), int64(s.sq[2])}
 }

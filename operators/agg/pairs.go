@@ -43,7 +43,7 @@ func (p *pairs) Reset() {
 	p.entries, p.heads, p.sizes = p.entries[:0], p.heads[:0], p.sizes[:0]
 }
 
-// Bytes is about the memory in use.
+// Bytes returns the approximate memory in use.
 func (p *pairs) Bytes() int64 { return int64(len(p.entries))*32 + int64(len(p.slots))*8 }
 
 // add counts words[r] for the group of r, for each of rows.
@@ -131,7 +131,7 @@ func newIdentities(t types.Type) *identities {
 	return d
 }
 
-// number puts the words of c's values at rows into dst, by physical row.
+// number stores the words of c's values at rows in dst, by physical row.
 func (d *identities) number(c *batch.Column, rows []uint16, dst []uint64) {
 	k := grouping.Key{Typ: d.typ, Col: c}
 	if d.space != nil {

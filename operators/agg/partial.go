@@ -28,8 +28,8 @@ type partials struct {
 	rows   []uint16  // scratch: those that change an aggregate
 }
 
-// stateAt is where the state of one aggregate lies in a partial row: its
-// columns, of which n is the number of values folded in.
+// stateAt is the range of columns of one aggregate's state in a partial row; n is
+// the column with the number of values folded in.
 type stateAt struct{ from, to, n int }
 
 // NewPartials checks that p computes what a merges.
@@ -93,8 +93,8 @@ func (m *partials) Push(ctx context.Context, _ int, b *batch.Batch) (operators.S
 	return a.out.Status, a.folded(ctx, rows)
 }
 
-// pushWindows merges each row into its window. What is late is lost, as with
-// rows, and counted in events.
+// pushWindows merges each row into its window. Late rows are lost, as on the other
+// port, and their events are counted.
 func (m *partials) pushWindows(ctx context.Context, b *batch.Batch, rows []uint16) error {
 	a := m.a
 	var starts []int64
@@ -156,7 +156,7 @@ func (m *partials) mergeInto(ctx context.Context, s *groupSet, b *batch.Batch, r
 	return nil
 }
 
-// changing is those of rows that have values of an aggregate.
+// changing returns those of rows that have values of an aggregate.
 func (m *partials) changing(n []int64, rows []uint16) []uint16 {
 	m.rows = m.rows[:0]
 	for _, r := range rows {

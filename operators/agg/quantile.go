@@ -130,7 +130,7 @@ func (a *quantile) Output(groups []uint32, out *batch.Column, _ fold.Instant) er
 	return nil
 }
 
-// at is the value of rank floor(q·(n-1)) among the n values of a group.
+// at returns the value of rank floor(q·(n-1)) among the n values of a group.
 func (a *quantile) at(group uint32) float64 {
 	a.sorted = a.appendGroup(group, a.sorted[:0])
 	slices.SortFunc(a.sorted, byWord)

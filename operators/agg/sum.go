@@ -25,10 +25,10 @@ func (s *int128) add(x int64) {
 	s.hi += x>>63 + int64(carry)
 }
 
-// int64 is the value and whether it fits.
+// int64 returns the value and whether it fits.
 func (s int128) int64() (int64, bool) { return int64(s.lo), s.hi == int64(s.lo)>>63 }
 
-// abs is the magnitude.
+// abs returns the magnitude.
 func (s int128) abs() (hi, lo uint64, negative bool) {
 	if s.hi >= 0 {
 		return uint64(s.hi), s.lo, false
@@ -37,7 +37,7 @@ func (s int128) abs() (hi, lo uint64, negative bool) {
 	return -uint64(s.hi) - borrow, lo, true
 }
 
-// float64 is the nearest double, within one unit in the last place.
+// float64 returns the nearest double, within one unit in the last place.
 func (s int128) float64() float64 {
 	hi, lo, negative := s.abs()
 	f := float64(hi)*(1<<64) + float64(lo)
@@ -47,7 +47,7 @@ func (s int128) float64() float64 {
 	return f
 }
 
-// quo is the value divided by n > 0, rounded to the nearest, halves away from
+// quo returns the value divided by n > 0, rounded to the nearest, halves away from
 // zero. It must be a mean of n 64-bit values, so that it fits.
 func (s int128) quo(n int64) int64 {
 	hi, lo, negative := s.abs()

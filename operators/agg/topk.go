@@ -62,7 +62,7 @@ func (a *topK) Update(in *fold.Input) {
 	}
 }
 
-// number puts the words of c's values at rows into words, by physical row.
+// number stores the words of c's values at rows in words, by physical row.
 func (a *topK) number(c *batch.Column, rows []uint16, words []uint64) {
 	a.values.number(c, rows, words)
 	if a.values.crowded(len(a.entries) + len(a.summaries)*int(a.exact)) {
@@ -222,7 +222,7 @@ func (s *summary) sink(i int) {
 	}
 }
 
-// compareStateValues is a total order of values of one type.
+// compareStateValues orders the values of one type totally.
 func compareStateValues(a, b types.Value) int {
 	switch a.Type.Physical() {
 	case types.PhysFloat:

@@ -15,9 +15,9 @@ import (
 	"endoscope/planner/types"
 )
 
-// windowSets are the open windows of an aggregate: a set of groups for each,
-// in order of their ends. A window's borders are no key of its table, since
-// they are the same for all its groups. Sets of closed windows are used again.
+// windowSets are the open windows of an aggregate: a set of groups for each, in
+// order of their ends. A window's borders are not part of the keys of its table,
+// since they are the same for all its groups. Sets of closed windows are reused.
 type windowSets struct {
 	startKey, endKey int // indexes into the node's Keys; startKey may be -1
 	startOf, endOf   *expr.Program
@@ -31,7 +31,7 @@ type windowSets struct {
 	late  []uint16     // its rows that are in no open window
 }
 
-// maxIdle bounds the sets kept for windows to come.
+// maxIdle limits the sets kept for later windows.
 const maxIdle = 64
 
 // windowPart is the rows of a batch that are in one window.
@@ -59,7 +59,7 @@ func (a *Aggregate) setUpWindows(in []types.Type) (err error) {
 	}
 	w.slide = slideBelow(a.node.Input)
 	a.windows = w
-	s, err := a.newSet() // what is wrong with the aggregates is found now
+	s, err := a.newSet() // reports errors in the aggregates now
 	w.idle = append(w.idle, s)
 	return err
 }

@@ -90,7 +90,7 @@ func remembers(n plan.Node) bool {
 	return !resets(n)
 }
 
-// borders is the first of the columns with the borders of windows.
+// borders returns the index of the first column with the borders of windows.
 func (d *divider) borders(n plan.Node) (at int, ok bool) {
 	for ; len(n.Inputs()) == 1; n = n.Inputs()[0] {
 		if at, ok := d.Borders[n]; ok {

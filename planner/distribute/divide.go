@@ -9,8 +9,8 @@ import (
 	"endoscope/planner/types"
 )
 
-// Division is a plan in two: what the server executes, and the fragment above it that
-// its client may execute.
+// Division is a plan in two parts: one that the server executes, and the fragment
+// above it that its client may execute.
 type Division struct {
 	Base     plan.Node
 	Columns  []int // of Base: those that the fragment reads
@@ -113,7 +113,7 @@ func remembersNothing(n plan.Node) bool {
 	return false
 }
 
-// chain puts nodes, the topmost first, on a leaf.
+// chain chains nodes, the topmost first, above a leaf.
 func chain(spine []plan.Node, leaf plan.Node) plan.Node {
 	for _, n := range slices.Backward(spine) {
 		leaf = n.WithInputs([]plan.Node{leaf})

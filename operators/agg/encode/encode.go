@@ -80,7 +80,7 @@ var encoderMakers = map[string]struct {
 	"anomaly":             {create: makeConformances},
 }
 
-// option is a numeric option of an encoder.
+// option returns a numeric option of an encoder.
 func option(f *plan.Agg, name string, otherwise int64) int64 {
 	if v, ok := f.Option(name); ok {
 		return v.I
@@ -164,7 +164,8 @@ func New(f *plan.Agg, budget int64, clock bool) (fold.Accumulator, error) {
 	return e, err
 }
 
-// after is which of the arguments after the first has that name, or -1.
+// after returns the index of the argument with this name among the arguments after
+// the first, or -1.
 func after(f *plan.Agg, name string) int { return max(f.Named(name), 0) - 1 }
 
 func (e *Encoding) Grow(n int) { e.groups = rowstore.Extended(e.groups, n) }

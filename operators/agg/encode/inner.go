@@ -87,8 +87,8 @@ func (i *innerCalls) thread(origin uint64, c *batch.Column, r uint16) *innerThre
 	return t
 }
 
-// reachedThrough are the sequences that the call of row r belongs to: those of its
-// caller, and that of its own object.
+// reachedThrough returns the sequences that the call of row r belongs to: those of
+// its caller, and that of its own object.
 func (e *Encoding) reachedThrough(in *fold.Input, r uint16, t *innerThread) []*sequence {
 	var of []*sequence
 	if n := len(t.calls); n > 0 {
@@ -119,7 +119,7 @@ func (e *Encoding) dieInner(in *fold.Input, r uint16, t *innerThread) {
 	}
 	if s := e.get(in, r); s != nil {
 		e.set(in, r, nil)
-		for i, c := range t.calls { // what encloses the end does not belong to it any more
+		for i, c := range t.calls { // the calls that enclose the end no longer belong to the sequence
 			if slices.Contains(c.of, s) {
 				t.calls[i].of = slices.DeleteFunc(slices.Clone(c.of), func(o *sequence) bool { return o == s })
 			}

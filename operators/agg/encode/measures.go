@@ -74,7 +74,7 @@ func (e *Encoding) learn(c *batch.Column, r uint16) {
 	known[c.Code[r]] = encoders.Return
 	for _, step := range plan.ParseLineage(c.Values[c.Code[r]]) {
 		if e.held > e.budget {
-			return // what is not encoded needs no hierarchy
+			return // rows that are not encoded need no hierarchy
 		}
 		if err := e.hierarchy.Derive(e.hierarchy.Class(step[0]), e.hierarchy.Class(step[1])); err != nil && e.cycle == nil {
 			e.cycle = err

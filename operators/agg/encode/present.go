@@ -73,7 +73,8 @@ func objectIfEntity(k consistency.Kind) consistency.Category {
 	return consistency.None
 }
 
-// identity is an identity, which may mean something else at another origin.
+// identity returns an identity, made unique to this origin, at which it may mean
+// something else.
 func (a *presents) identity(s string) string {
 	if a.origin == "" || s == "" || s == consistency.Unknown {
 		return s

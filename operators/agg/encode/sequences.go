@@ -29,7 +29,7 @@ type sequences struct {
 	pastLeft        *sequence              // of these the first that does not conform
 }
 
-// keyed are the sequences of one origin that go on.
+// keyed are the unfinished sequences of one origin.
 type keyed struct {
 	ints  map[int64]*sequence
 	texts map[string]*sequence
@@ -49,8 +49,8 @@ func (g *sequences) enter(origin uint64) {
 	g.origin, g.keyed = origin, g.others[origin]
 }
 
-// sorted are the sequences by when they began, and those that began at one time by
-// their origin and arrival. What there was no room for is last.
+// sorted returns the sequences ordered by their beginning, then by origin and
+// arrival. The one shared by sequences over budget is last.
 func (g *sequences) sorted() []*sequence {
 	s := slices.Clone(g.order)
 	slices.SortFunc(s, func(a, b *sequence) int {
@@ -119,7 +119,7 @@ func (e *Encoding) sequence(in *fold.Input, r uint16) *sequence {
 
 func isTrue(c *batch.Column, r uint16) bool { return !c.Nulls.Get(int(r)) && c.Bool[r] }
 
-// get is the sequence of row r, or nil.
+// get returns the sequence of row r, or nil.
 func (e *Encoding) get(in *fold.Input, r uint16) *sequence {
 	g := &e.groups[in.Groups[r]]
 	g.enter(e.origin)

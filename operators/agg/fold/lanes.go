@@ -77,7 +77,7 @@ func (l Lane) OneChunk() []uint64 {
 	return nil
 }
 
-// Words is the words of a group from the aggregate's first on.
+// Words returns the words of a group, beginning with the aggregate's first.
 func (l Lane) Words(group uint32) []uint64 {
 	return l.chunks[group>>chunkBits][int(group&chunkMask)*l.Width+l.At:]
 }

@@ -164,7 +164,7 @@ func (s *Codes) output(code uint32, dst *batch.Column) {
 	}
 }
 
-// Value is the value of a code as type t.
+// Value returns the value of a code as type t.
 func (s *Codes) Value(t types.Type, code uint32) types.Value {
 	if t.Physical() == types.PhysAny {
 		return types.Value{Type: t, A: s.anys[code]}

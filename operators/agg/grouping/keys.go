@@ -58,8 +58,8 @@ func (k *Key) hasNulls() bool { return len(k.Col.Nulls) > 0 && k.Col.Nulls.Any()
 // order of first appearance. A NULL is a key of its own; NaNs are equal, and
 // so are 0 and -0.
 type Table interface {
-	// Assign puts the group of row r into groups[r], for each of rows. Rows
-	// that would need more than limit groups get noGroup; it returns how many.
+	// Assign sets groups[r] to the group of row r, for each of rows. Rows that would
+	// need more than limit groups get NoGroup; it returns their number.
 	Assign(rows []uint16, groups []uint32, limit int) (refused int)
 	Len() int
 	// Output sets dst, which is empty, to key c of the groups.

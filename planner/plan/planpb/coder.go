@@ -7,8 +7,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// coder writes a message, or reads one: its methods write a field of which the value is
-// not zero, or set the value to what the field has.
+// coder writes or reads a message. Its methods write a field if the value is not
+// zero, or set the value from the field.
 type coder struct {
 	to     []byte // of a message that is written
 	fields map[protowire.Number][]field
@@ -70,7 +70,8 @@ func (c *coder) parse(b []byte) {
 	}
 }
 
-// last is the field of a number that counts.
+// last returns the last occurrence of the field with this number, which is the
+// valid one.
 func (c *coder) last(n protowire.Number) (f field, ok bool) {
 	all := c.fields[n]
 	if len(all) == 0 {

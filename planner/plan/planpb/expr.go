@@ -15,7 +15,7 @@ var (
 	errValue = errors.New("a constant has no form outside the process")
 )
 
-// variant is one of several messages, of which a field has one.
+// variant is one of several messages that a field may contain.
 type variant[T any] struct {
 	is   func(T) bool
 	code func(*coder, *T)

@@ -25,7 +25,7 @@ func Encode(f *plan.Fragment) ([]byte, error) {
 	return Marshal(f)
 }
 
-// Marshal is Encode of what was not checked.
+// Marshal is Encode without checks.
 func Marshal(f *plan.Fragment) ([]byte, error) {
 	c := &coder{state: &state{}}
 	fragment(c, f)
