@@ -13,8 +13,8 @@ import (
 	"endoscope/planner/types"
 )
 
-// TestDivisions runs testdata/divide: what of each statement a client may execute.
-// The fragment is what comes out at the client's side.
+// TestDivisions runs testdata/divide: the part of each statement that a client may
+// execute. The fragment is printed as decoded by the client.
 func TestDivisions(t *testing.T) {
 	datadriven.Walk(t, "testdata/divide", func(t *testing.T, path string) {
 		env := testEnv()
@@ -110,7 +110,7 @@ func TestDecodeFragmentRefuses(t *testing.T) {
 		}
 		encoded, err := planpb.Marshal(f)
 		if err != nil {
-			continue // a server cannot even say it
+			continue // a server cannot encode it
 		}
 		if _, err := planpb.Decode(encoded); err == nil {
 			t.Errorf("%s: taken", what)

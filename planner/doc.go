@@ -6,8 +6,9 @@
 //	      enumerability,
 //	      views inlined
 //
-// Of a query over several hosts each plans its share ([PlanShare]): what was resolved is
-// divided by distribute.Hosts, and the lower part goes on as above.
+// For a query over several hosts each host plans its share ([PlanShare]):
+// distribute.Hosts divides the resolved plan, and its lower part is processed as
+// above.
 //
 // To add something, write this:
 //
@@ -22,8 +23,7 @@
 //	            query, a function beside [Plan] that returns its plan; a case in
 //	            server/session.go
 //
-// It knows the catalog and the language's meaning. It must not know how
-// anything is acquired or executed: what it needs from outside (the columns of
-// a file, the value of a constant expression, the session's target) it gets
-// through [Env].
+// It knows the catalog and the language's meaning. It must not know how anything
+// is acquired or executed: what it needs from outside (the columns of a file, the
+// value of a constant expression, the session's target) it gets through [Env].
 package planner

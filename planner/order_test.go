@@ -11,7 +11,7 @@ import (
 	"endoscope/planner/plan"
 )
 
-// able says what the sources of the tests can do: the kernel tests every
+// able returns the abilities of the sources of the tests: the kernel tests every
 // condition on calls that does not read exe.
 func able(a *plan.Acquire) plan.Ability {
 	switch {

@@ -14,42 +14,45 @@ import (
 	"endoscope/planner/types"
 )
 
-// Env is what planning needs to know of its surroundings.
+// Env is the context of planning.
 type Env struct {
 	Views *definitions.Views
-	// Triggers are those there are; nil: none.
+	// Triggers are the defined triggers; nil if there are none.
 	Triggers *definitions.Triggers
-	// Hidden reports whether a trigger is not to be told of; nil: none.
+	// Hidden reports whether a trigger must not be mentioned to the user; nil: none is
+	// hidden.
 	Hidden func(trigger string) bool
 	Target plan.Target // the session's; zero if it has none
-	// ByThread has sources bring the names of threads, read or not, since some
-	// threads' rows are not to be reported.
+	// ByThread makes sources return the names of threads, read or not, because the
+	// rows of some threads must not be reported.
 	ByThread bool
-	// Resolves says that WEBHOOK tells of the end of what it told of, too.
+	// Resolves is set if WEBHOOK also reports the end of what it reported.
 	Resolves bool
-	// NoKernel plans as if sources computed nothing.
+	// NoKernel plans as if sources could compute nothing.
 	NoKernel bool
-	// File gives the columns of a file, of which the error is the user's.
+	// File returns the columns of a file; its error is shown to the user.
 	File func(path string) (types.Schema, error)
-	// Models are what CONFORMS and ANOMALY may name; nil: none.
+	// Models are the models that CONFORMS and ANOMALY can name; nil if there are none.
 	Models Models
-	// Values gives the types of the columns of an acquisition that are values of
-	// functions, by column; nil: nothing is known of any program.
+	// Values returns the types of the columns of an acquisition that are values of
+	// functions, by column; nil: no program is known.
 	Values func(a *plan.Acquire) ([]types.Type, error)
 	// Eval computes an expression without columns.
 	Eval func(plan.Expr) (types.Value, error)
 	// Params are the values of $1, $2, ...
 	Params []types.Value
 	// Host is the name of the host that plans its share of a statement over several
-	// ([PlanShare]): the value of the column host. "": the statement is its own.
+	// hosts ([PlanShare]): the value of the column host. "": the statement has one
+	// host.
 	Host string
-	// Unbound has parameters without a value be NULL, and learns of their types: a
-	// plan that only says what it would give. nil: they need values.
+	// Unbound collects the types of parameters without a value, which are then planned
+	// as NULL; used for plans that only describe a result. nil: parameters need
+	// values.
 	Unbound *Unbound
 }
 
-// Unbound are the parameters of a statement that is planned without values. The zero
-// value has seen none.
+// Unbound are the parameters of a statement that is planned without values. The
+// zero value is ready to use.
 type Unbound struct{ params map[int]*plan.Param }
 
 func (u *Unbound) param(n int) *plan.Param {
@@ -62,7 +65,7 @@ func (u *Unbound) param(n int) *plan.Param {
 	return u.params[n]
 }
 
-// Types are those of $1 to $n; Null where any will do.
+// Types returns the types of $1 to $n; Null for those of any type.
 func (u *Unbound) Types(n int) []types.Type {
 	kinds := make([]types.Type, n)
 	for i := range kinds {
@@ -71,16 +74,16 @@ func (u *Unbound) Types(n int) []types.Type {
 	return kinds
 }
 
-// Models are the models that CREATE MODEL made.
+// Models are the models defined by CREATE MODEL.
 type Models interface {
-	// Model gives the model of a name, as a value for operators alone. found
-	// may be true with an error, if it cannot be read.
+	// Model returns the model with a name, as a value for operators only. If the model
+	// exists but cannot be read, it returns true and an error.
 	Model(name string) (v types.Value, found bool, err error)
 	ModelNames() []string
 }
 
-// Plan resolves and improves a query. src is the text that its positions refer
-// to. Errors are *parser.Error.
+// Plan resolves and rewrites a query. src is the text that its positions refer to.
+// Errors are *parser.Error.
 func Plan(q *parser.Query, src string, env *Env) (*plan.Query, error) {
 	return resolving(env, src, func(r *resolver) (*plan.Query, error) {
 		root, err := r.query(q, nil, top)
@@ -96,7 +99,7 @@ func PlanInsert(ins *parser.Insert, src string, env *Env) (*plan.Query, error) {
 	return resolving(env, src, func(r *resolver) (*plan.Query, error) { return r.insert(ins, false) })
 }
 
-// insert plans an INSERT that replaces what the file has, or adds to it.
+// insert plans an INSERT that replaces the content of the file, or appends to it.
 func (r *resolver) insert(ins *parser.Insert, add bool) (*plan.Query, error) {
 	root, err := r.query(ins.Query, nil, top)
 	if err != nil {
@@ -108,7 +111,7 @@ func (r *resolver) insert(ins *parser.Insert, add bool) (*plan.Query, error) {
 	return r.finish(&plan.Insert{Input: root.node, Path: ins.Path.Str, Append: add}, ins.Query.For)
 }
 
-// CheckView refuses a CREATE STREAM whose query could not be used.
+// CheckView refuses a CREATE STREAM whose query is not valid.
 func CheckView(c *parser.CreateStream, src string, env *Env) error {
 	r := &resolver{env: env, src: src, views: []string{c.Name.Name}}
 	if s := catalog.Find(c.Name.Name); s != nil {
@@ -152,11 +155,11 @@ func (r *resolver) finish(root plan.Node, dur *parser.Literal) (*plan.Query, err
 	return out, nil
 }
 
-// placed gives an error of a later stage the text that its offsets refer to.
+// placed adds the text that the offsets refer to, to an error of a later stage.
 func (r *resolver) placed(err error) error { return Placed(err, r.src) }
 
-// Placed turns a *plan.Error into the *parser.Error that users see; src is the
-// statement that its offsets refer to. Other errors pass unchanged.
+// Placed converts a *plan.Error to the *parser.Error that users see; src is the
+// statement that its offsets refer to. Other errors are returned unchanged.
 func Placed(err error, src string) error {
 	var pe *plan.Error
 	if !errors.As(err, &pe) {
@@ -185,7 +188,7 @@ func ViewSchema(c *parser.CreateStream, env *Env) ([]types.Field, error) {
 	out := slices.Clone(s.fields()[:s.visible])
 	for i, f := range out {
 		if f.Type == types.Null && f.Name == resultColumn {
-			out[i].Type = types.Bigint // unless the program that it will be of says more
+			out[i].Type = types.Bigint // unless the type is known from the program
 		}
 	}
 	return out, nil

@@ -92,7 +92,7 @@ func (r *resolver) aggregate(s *selected, q *parser.Query) error {
 		}
 		x = untypedNull(x)
 		if r.ownHost(x) {
-			continue // there is one group of it
+			continue // its value is constant in the result of a host
 		}
 		if _, have := a.keyCol(x); !have {
 			a.keys, a.names = append(a.keys, x), append(a.names, x.String())

@@ -305,7 +305,7 @@ func (a *encoderArgs) implied() {
 	}
 }
 
-// lineage adds the column with the base classes, if it was not given.
+// lineage adds the column with the base classes, if it is missing.
 func (a *encoderArgs) lineage() error {
 	if !a.f.Encoder.Lineage || a.out.Named(plan.LineageArgument) >= 0 {
 		return nil

@@ -12,17 +12,18 @@ import (
 	"endoscope/planner/types"
 )
 
-// share is what is known of a statement of which this host executes its share.
+// share is the planning state of a statement of which this host executes its
+// share.
 type share struct {
 	own     bool // each host's result is its own
-	nothing bool // the host has no rows: of which type values are is not known, and does not matter
+	nothing bool // the host has no rows: the types of values are unknown and do not matter
 	places  map[plan.Node]distribute.Place
 	borders map[plan.Node]int
-	order   plan.Node // of the whole result; nil: it has none
+	order   plan.Node // the sort of the whole result, or nil
 }
 
-// PlanShare plans what the host env.Host executes of a query over several hosts, and what
-// their root makes of it. Errors are *parser.Error.
+// PlanShare plans what the host env.Host executes of a query over several hosts,
+// and what their root executes. Errors are *parser.Error.
 func PlanShare(q *parser.Query, src string, env *Env) (*plan.Query, *plan.Fragment, error) {
 	type planned struct {
 		lower *plan.Query
@@ -58,8 +59,8 @@ func PlanShare(q *parser.Query, src string, env *Env) (*plan.Query, *plan.Fragme
 
 func (r *resolver) shared() bool { return r.share != nil }
 
-// owns notes whether each host's result is its own: with GROUP BY host, or where a key or
-// an aggregate only makes sense within a host.
+// owns records whether each host's result is separate: with GROUP BY host, or if a
+// key or an aggregate is only meaningful within a host.
 func (r *resolver) owns(q *parser.Query) {
 	if len(q.Selects) != 1 {
 		return
@@ -109,7 +110,7 @@ func isHost(e parser.Expr) bool {
 	return ok && len(c.Parts) == 1 && strings.EqualFold(c.Parts[0].Name, plan.HostColumn)
 }
 
-// oneHost are columns of which equal values mean different things on two hosts.
+// oneHost are columns whose equal values mean different things on two hosts.
 var oneHost = []string{"pid", "tid", "goroutine", "address"}
 
 // namesOneHost reports whether a key is one of those columns.
@@ -118,8 +119,8 @@ func namesOneHost(e parser.Expr) bool {
 	return ok && slices.Contains(oneHost, strings.ToLower(c.Parts[len(c.Parts)-1].Name))
 }
 
-// ofStreams reports whether all that is read is streams of the catalog: columns of
-// sub-queries and files may have any meaning.
+// ofStreams reports whether the query reads only streams of the catalog: columns
+// of sub-queries and files may have any meaning.
 func ofStreams(f *parser.From) bool {
 	if f == nil {
 		return false
@@ -133,7 +134,7 @@ func ofStreams(f *parser.From) bool {
 	return is(f.First) && !slices.ContainsFunc(f.Joins, func(j *parser.Join) bool { return !is(j.Right) })
 }
 
-// host is the column host, where no source has one.
+// host returns the column host if no source has a column of this name.
 func (c *exprCtx) host(e *parser.ColumnRef) (plan.Expr, error) {
 	x := &plan.Host{Start: e.Start, Stop: e.Stop}
 	if len(c.r.views) > 0 {
@@ -145,13 +146,14 @@ func (c *exprCtx) host(e *parser.ColumnRef) (plan.Expr, error) {
 	return x, nil
 }
 
-// ownHost reports whether a key is the host of a result that is each host's own.
+// ownHost reports whether a key is the host of a result that is separate for each
+// host.
 func (r *resolver) ownHost(key plan.Expr) bool {
 	_, ok := key.(*plan.Host)
 	return ok && r.shared() && r.share.own
 }
 
-// placeOf notes where a node stands that may need the rows of all hosts.
+// placeOf records the position of a node that may need the rows of all hosts.
 func (r *resolver) placeOf(n plan.Node, pos parser.Span, sel *parser.Select) {
 	if !r.shared() {
 		return
@@ -163,8 +165,8 @@ func (r *resolver) placeOf(n plan.Node, pos parser.Span, sel *parser.Select) {
 	r.share.places[n] = p
 }
 
-// leadWithHost has the host come first of the columns of rows, unless the query selects
-// it, or rows are of several hosts.
+// leadWithHost makes the host the first column of rows, unless the query selects
+// it, or each row is computed from several hosts.
 func (r *resolver) leadWithHost(s *selected, union bool) {
 	if !r.shared() || s.sel.Distinct && !r.share.own || slices.ContainsFunc(s.sel.Items, func(i *parser.SelectItem) bool { return i.X != nil && isHost(i.X) }) {
 		return
@@ -177,7 +179,8 @@ func (r *resolver) leadWithHost(s *selected, union bool) {
 	s.lead = 1
 }
 
-// orderByHost puts rows that are equal in order by their host, not by who was first.
+// orderByHost adds the host as the last sort key, so that the order of equal rows
+// does not depend on arrival.
 func (r *resolver) orderByHost(keys []plan.SortKey, s *selected) []plan.SortKey {
 	i := slices.Index(s.names, plan.HostColumn)
 	if !r.shared() || len(keys) == 0 || i < 0 || s.exprs[i].Type() != types.Varchar {
@@ -186,8 +189,9 @@ func (r *resolver) orderByHost(keys []plan.SortKey, s *selected) []plan.SortKey 
 	return append(keys, plan.SortKey{X: &plan.Col{Index: i, Name: plan.HostColumn, T: types.Varchar}})
 }
 
-// addBorders adds the borders of windows, by which the root tells results apart that it
-// puts together: columns that are not given. It gives the first of them; -1: none.
+// addBorders adds the borders of windows as hidden columns, by which the root
+// distinguishes the results that it combines. It returns the index of the first
+// border; -1 if there are none.
 func (r *resolver) addBorders(q *parser.Query, s *selected) (first int, err error) {
 	arranged := len(q.OrderBy) > 0 || q.Limit != nil || s.sel.Distinct
 	if !r.shared() || s.union || !s.windowed || !arranged || s.aggregated && !r.share.own || s.nested && r.share.own {
@@ -204,14 +208,14 @@ func (r *resolver) addBorders(q *parser.Query, s *selected) (first int, err erro
 	return first, nil
 }
 
-// noteBorders notes where a projection has the borders of windows.
+// noteBorders records where a projection has the borders of windows.
 func (r *resolver) noteBorders(n plan.Node, first int) {
 	if first >= 0 {
 		r.share.borders[n] = first
 	}
 }
 
-// nameHost puts the host's name for the column host.
+// nameHost replaces the column host by the host's name.
 func nameHost(root plan.Node, name string) plan.Node {
 	by := func(e plan.Expr) plan.Expr {
 		return plan.Transform(e, func(x plan.Expr) plan.Expr {

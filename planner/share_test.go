@@ -12,8 +12,9 @@ import (
 	"endoscope/planner/plan/planpb"
 )
 
-// TestShares runs testdata/hosts: what of each statement the host a executes, and what
-// the root of several hosts does with that, as it comes out at the root.
+// TestShares runs testdata/hosts: the part of each statement that the host a
+// executes, and the part that the root of several hosts executes, as decoded by
+// the root.
 func TestShares(t *testing.T) {
 	datadriven.Walk(t, "testdata/hosts", func(t *testing.T, path string) {
 		env := testEnv()

@@ -12,9 +12,9 @@ import (
 	"endoscope/planner/plan"
 )
 
-// TestTriggers runs testdata/trigger: each CREATE TRIGGER is planned, printed,
-// and known from then on. "create" defines a stream, "use" sets the session's
-// target, "drop" forgets a trigger.
+// TestTriggers runs testdata/trigger: each CREATE TRIGGER is planned and printed,
+// and defined for the following cases. "create" defines a stream, "use" sets the
+// session's target, "drop" drops a trigger.
 func TestTriggers(t *testing.T) {
 	datadriven.Walk(t, "testdata/trigger", func(t *testing.T, path string) {
 		env := testEnv()

@@ -5,22 +5,23 @@ import (
 	"time"
 )
 
-// patient is how long hosts are waited for that are asked something.
+// patient is how long a question waits for the answers of hosts.
 type patient struct {
 	all    time.Duration
 	silent time.Duration // those that are marked as silent, unless all are
 }
 
 var (
-	// forStatements is for what a statement needs to know.
+	// forStatements is for answers that a statement needs.
 	forStatements = patient{all: answering, silent: time.Second}
-	// forLookups is for what a user looks up meanwhile, and can do without.
+	// forLookups is for lookups while the user types; these can do without an answer.
 	forLookups = patient{all: 2 * time.Second}
 )
 
-// ask asks hosts the same at once, and gives what each has answered, in their order.
-// The error of one that is waited for no longer counts it as lost, and it is marked as
-// silent until it answers something: so it is asked again, but seldom waited for.
+// ask asks several hosts the same question concurrently, and returns their answers
+// in the order of hosts. A host that does not answer in time yields an error that
+// does not count it as lost. It is marked as silent until it answers again: it is
+// still asked, but rarely waited for.
 func ask[T any](ctx context.Context, members []*member, wait patient, question func(context.Context, *member) (T, error)) ([]T, []error) {
 	type answer struct {
 		i   int
@@ -60,7 +61,7 @@ func ask[T any](ctx context.Context, members []*member, wait patient, question f
 		case <-in.Done():
 		}
 	}
-	go func() { // who is not waited for may still say that it is back
+	go func() { // a host that is not waited for may still answer, which clears its mark
 		defer cancel()
 		for range asked {
 			<-answers
@@ -80,8 +81,8 @@ func ask[T any](ctx context.Context, members []*member, wait patient, question f
 	return says, errs
 }
 
-// silent are those of several hosts that are marked as silent, unless all are: then
-// there is nobody else to wait for.
+// silent returns the hosts that are marked as silent. If all are, it returns none:
+// there is no other host to wait for.
 func silent(members []*member) map[*member]bool {
 	marked := map[*member]bool{}
 	for _, m := range members {

@@ -12,8 +12,8 @@ import (
 	"endoscope/server/wire"
 )
 
-// Hosts that hang when they are to execute a statement hold it up once, all of them
-// together, and give nothing.
+// Hosts that hang when they execute a statement delay it once, all of them
+// together, and return nothing.
 func TestHostsThatDoNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cols := []wire.Column{{Name: "host", Type: types.Varchar}, {Name: "n", Type: types.Bigint}}
@@ -44,7 +44,7 @@ func TestHostsThatDoNotAnswer(t *testing.T) {
 	})
 }
 
-// What a statement gives is said by the next host if the first one hangs.
+// If the first host hangs, the next one describes a statement.
 func TestTheNextHostDescribes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := newScripted("a"), newScripted("b")
@@ -79,8 +79,8 @@ func TestNoHostAccepts(t *testing.T) {
 	})
 }
 
-// Who looks something up waits for hosts that hang once, for all of them together, and
-// not again until they have answered something.
+// A lookup waits for hung hosts once, for all of them together, and not again
+// until they have answered something.
 func TestLookupsDoNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b, c := newScripted("a"), newScripted("b"), newScripted("c")
@@ -100,18 +100,18 @@ func TestLookupsDoNotWait(t *testing.T) {
 		if took := complete("workc"); took != 0 {
 			t.Errorf("then it takes %v", took)
 		}
-		synctest.Wait() // they hang in what they were asked
+		synctest.Wait() // they hang in this question
 		a.mute, b.mute = "", ""
 		s.Complete(t.Context(), "function", "", "work") // they are asked, and answer, in time or not
 		synctest.Wait()
 		if took := complete("worka workb workc"); took != 0 {
 			t.Errorf("of hosts that are back it takes %v", took)
 		}
-		time.Sleep(forLookups.all) // until the questions that nobody waited for are over
+		time.Sleep(forLookups.all) // until the questions that were not waited for have ended
 	})
 }
 
-// A host that hangs is said to, and the others say what they are.
+// A hung host is reported, and the others return their information.
 func TestHungHostsAreMarked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := newScripted("a"), newScripted("b")
@@ -134,7 +134,8 @@ func TestHungHostsAreMarked(t *testing.T) {
 	})
 }
 
-// A result is closed although a host does not close its part, and says so.
+// A result can be closed although a host does not close its part; the error
+// reports that.
 func TestResultsOfHungHostsAreClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := newScripted("a", timedColumns...), newScripted("b", timedColumns...)
@@ -164,7 +165,7 @@ func TestResultsOfHungHostsAreClosed(t *testing.T) {
 	})
 }
 
-// A host that did not answer last time holds the next statement up for less.
+// A host that did not answer last time delays the next statement less.
 func TestSilentHostsAreWaitedForLess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := newScripted("a"), newScripted("b")

@@ -10,18 +10,18 @@ import (
 	"endoscope/server/wire"
 )
 
-// changes is an aggregate of all hosts with EMIT CHANGES: when a host's groups have
-// changed, what all of them have of these is merged once more. What a host that has
-// ended, is lost, or is silent has given stays in.
+// changes is an aggregate over all hosts with EMIT CHANGES: when groups of a host
+// have changed, the rows of all hosts for these groups are merged again. Rows of a
+// host that has ended, is lost, or is silent remain included.
 type changes struct {
 	paced
-	keys   int   // columns from 1 on, by which groups are told apart
-	limit  int64 // of rows; 0: none
+	keys   int   // columns from 1 on that identify a group
+	limit  int64 // of rows; 0 if unlimited
 	groups map[string]*changed
 	given  atomic.Uint64
 }
 
-// changed is what hosts have given last of a group.
+// changed is the last rows of each host for a group.
 type changed struct {
 	of   map[int][][]types.Value // by host
 	news bool
@@ -38,7 +38,7 @@ func (c *changes) Next(ctx context.Context) (wire.Event, error) { return c.advan
 
 func (c *changes) settle(context.Context) error { return nil }
 
-// accept notes what a host gives of groups that have changed, up to the Flush after them.
+// accept collects a host's changed groups up to the Flush that ends them.
 func (c *changes) accept(ctx context.Context, x given) error {
 	switch {
 	case x.over:
@@ -55,7 +55,7 @@ func (c *changes) accept(ctx context.Context, x given) error {
 	return nil
 }
 
-// note keeps what a host has of groups in place of what it had, and gives these, in
+// note replaces the rows of a host for groups. It returns these groups in the
 // order of their changes.
 func (c *changes) note(host int, batches []*batch.Batch) (news []*changed) {
 	var key []byte
@@ -85,7 +85,7 @@ func (c *changes) note(host int, batches []*batch.Batch) (news []*changed) {
 	return news
 }
 
-// emit computes what groups have become.
+// emit computes the current results of changed groups.
 func (c *changes) emit(ctx context.Context, news []*changed) error {
 	kinds := typesOf(c.cols)
 	var all []*batch.Batch
@@ -123,7 +123,7 @@ func (c *changes) emit(ctx context.Context, news []*changed) error {
 
 func (c *changes) full() bool { return c.limit > 0 && int64(c.given.Load()) >= c.limit }
 
-// Summary has the result's rows, and what the hosts say besides.
+// Summary returns the number of result rows, and the other counters of the hosts.
 func (c *changes) Summary() wire.Summary {
 	sum := c.gathered.Summary()
 	sum.Rows = c.given.Load()

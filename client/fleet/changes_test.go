@@ -11,8 +11,8 @@ import (
 
 const changeStatement = "SELECT arg0, COUNT(*) AS n FROM function_start GROUP BY arg0 HAVING COUNT(*) > 1 EMIT CHANGES"
 
-// What is given of a group is what all hosts have of it, when one of them has more; what
-// a host that is gone had stays in.
+// The result of a group is computed from all hosts when one of them has changed
+// it; rows of a lost host remain included.
 func TestChangesOfHosts(t *testing.T) {
 	a, b := newScripted("a", totalColumns...), newScripted("b", totalColumns...)
 	r := results(t, sessionOf(a, b), changeStatement)
@@ -56,8 +56,8 @@ func TestSomeChangesOfHosts(t *testing.T) {
 	}
 }
 
-// A group may come as several rows, of which each has a part of its state: those of a
-// host take the place of all that it had.
+// A group may arrive as several rows, each with a part of its state: those of a
+// host replace all its earlier ones.
 func TestChangesInPartsOfHosts(t *testing.T) {
 	cols := append(slices.Clone(totalColumns), wire.Column{Name: "bucket", Type: types.Bigint}, wire.Column{Name: "n", Type: types.Bigint})
 	a, b := newScripted("a", cols...), newScripted("b", cols...)
@@ -100,8 +100,8 @@ func TestTheLastOfHosts(t *testing.T) {
 	}
 }
 
-// What is first and last at the same time is decided by the values, whichever host is
-// heard first.
+// Of equal times, the values decide which is first and last, whichever host's rows
+// arrive first.
 func TestTheFirstAtOneTime(t *testing.T) {
 	columns := []wire.Column{{Name: "pane", Type: types.Timestamp}, {Name: "time", Type: types.Bigint}, {Name: "value", Type: types.Bigint}, {Name: "n", Type: types.Bigint},
 		{Name: "time", Type: types.Bigint}, {Name: "value", Type: types.Bigint}, {Name: "n", Type: types.Bigint}}

@@ -7,23 +7,24 @@ import (
 	"time"
 )
 
-// clocks are how far the clocks of hosts are ahead of this machine's, as they say
-// when they are asked. It is safe for concurrent use.
+// clocks are the offsets of the hosts' clocks from this machine's, as the hosts
+// report them. It is safe for concurrent use.
 type clocks struct {
 	mu    sync.Mutex
 	of    map[*member]clock
 	moved time.Duration // how much the differences have changed so far, at most
-	blind bool          // one did not say
+	blind bool          // a host did not answer
 }
 
-// clock is what is known of a host's: it is ahead by so much, give or take what a
-// question and its answer took on their way.
+// clock is the measured offset of a host's clock: it is ahead by this much; the
+// round trip of the question makes it uncertain.
 type clock struct{ ahead, uncertain time.Duration }
 
-// remeasured is how often hosts are asked while a result goes on: clocks drift.
+// remeasured is the interval at which hosts are asked while a result is read:
+// clocks drift.
 const remeasured = 10 * time.Second
 
-// measure asks all hosts. One in this process has this machine's clock.
+// measure asks all hosts. A host in this process has this machine's clock.
 func (c *clocks) measure(ctx context.Context, members []*member) {
 	var all sync.WaitGroup
 	for _, m := range members {
@@ -44,8 +45,8 @@ func (c *clocks) measure(ctx context.Context, members []*member) {
 	all.Wait()
 }
 
-// note keeps what a host has said. One that has said it before may be silent: then
-// that holds.
+// note records the answer of a host. If a host does not answer, its earlier answer
+// remains valid.
 func (c *clocks) note(m *member, now clock, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -55,10 +56,11 @@ func (c *clocks) note(m *member, now clock, err error) {
 		c.blind = c.blind || !asked
 		return
 	case asked:
-		// What both measurements leave room for is no movement.
+		// A difference within the uncertainty of both measurements does not count as
+		// movement.
 		c.moved = max(c.moved, (now.ahead-before.ahead).Abs()-now.uncertain-before.uncertain)
 		if before.uncertain < now.uncertain && c.moved <= 0 {
-			return // the one before says it better
+			return // the earlier answer is more exact
 		}
 	}
 	if c.of == nil {
@@ -67,15 +69,14 @@ func (c *clocks) note(m *member, now clock, err error) {
 	c.of[m] = now
 }
 
-// ahead is by how much a host's clock is; 0 if that is not known.
+// ahead returns the offset of a host's clock; 0 if it is unknown.
 func (c *clocks) ahead(m *member) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.of[m].ahead
 }
 
-// apart is how far the clocks that are ahead, and behind, the most are from each other,
-// as far as that is known.
+// apart returns the largest difference between two known clocks.
 func (c *clocks) apart() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,8 +90,8 @@ func (c *clocks) apart() time.Duration {
 	return slices.Max(all) - slices.Min(all)
 }
 
-// within is how far the times of two hosts, each less by how much its clock is
-// ahead, may be apart from what they are. ok is false if that is not known.
+// within returns the maximum error of the difference between the times of two
+// hosts, each corrected by its clock offset. ok is false if it is unknown.
 func (c *clocks) within() (d time.Duration, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

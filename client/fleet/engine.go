@@ -21,13 +21,13 @@ type Host struct {
 	Engine wire.Engine
 }
 
-// connecting is how long a host may take to be there.
+// connecting is the time limit for connecting to a host.
 const connecting = 5 * time.Second
 
-// Engine is all of them.
+// Engine combines several hosts into one engine.
 type Engine struct{ hosts []Host }
 
-// New returns the engine that several are. Names must differ.
+// New returns an engine that combines several hosts. Their names must differ.
 func New(hosts []Host) *Engine { return &Engine{hosts} }
 
 // Close implements wire.Engine.
@@ -43,18 +43,18 @@ func (e *Engine) Close() error {
 type member struct {
 	name    string
 	session wire.Session // nil: it could not be reached
-	why     error        // it has no session
+	why     error        // why it has no session
 	silent  atomic.Bool  // it did not answer last time
 }
 
-// session is one at every host that could be reached.
+// session has a session at every host that could be reached.
 type session struct {
 	members []*member
 	clocks  clocks
 }
 
-// NewSession opens a session at every host. It fails if none can be reached, or if
-// one refuses.
+// NewSession opens a session at every host. It fails if no host can be reached, or
+// if one refuses.
 func (e *Engine) NewSession(ctx context.Context, o wire.Options) (wire.Session, error) {
 	if len(o.Command) > 0 {
 		return nil, &parser.Error{Msg: "a program cannot be started for several engines", Pos: parser.Span{Start: -1}}
@@ -69,8 +69,8 @@ func (e *Engine) NewSession(ctx context.Context, o wire.Options) (wire.Session, 
 			if o.Notify != nil {
 				with.Notify = func(text string) { o.Notify(h.Name + ": " + text) }
 			}
-			with.Live = 0     // previews of parts say nothing
-			with.Marks = true // who has no rows has to say so
+			with.Live = 0     // a preview of one host's part is useless
+			with.Marks = true // a host without rows sends watermarks instead
 			ctx, cancel := context.WithTimeout(ctx, connecting)
 			defer cancel()
 			if m.session, m.why = h.Engine.NewSession(ctx, with); m.why != nil {
@@ -100,7 +100,7 @@ func (e *Engine) NewSession(ctx context.Context, o wire.Options) (wire.Session, 
 	return s, nil
 }
 
-// same refuses engines that are one: the rows of that would count twice.
+// same refuses two hosts that are the same engine: its rows would count twice.
 func (s *session) same() error {
 	names := map[string]string{}
 	for _, m := range s.live() {
@@ -116,7 +116,7 @@ func (s *session) same() error {
 	return nil
 }
 
-// placed says whose error one is.
+// placed adds the name of the host to an error.
 func placed(host string, err error) error {
 	var mistake *parser.Error
 	if errors.As(err, &mistake) {
@@ -127,7 +127,7 @@ func placed(host string, err error) error {
 	return fmt.Errorf("%s: %w", host, err)
 }
 
-// live are the hosts that were reached.
+// live returns the hosts that are connected.
 func (s *session) live() []*member {
 	var out []*member
 	for _, m := range s.members {
@@ -151,7 +151,8 @@ func (s *session) Close() error {
 	return errors.Join(errs...)
 }
 
-// Execute implements wire.Session. Hosts get the text of the statement as it is.
+// Execute implements wire.Session. Hosts receive the unchanged text of the
+// statement.
 func (s *session) Execute(ctx context.Context, text string, args ...types.Value) (wire.Result, error) {
 	stmt, err := parser.Parse(text)
 	if err != nil {
@@ -189,11 +190,12 @@ func (s *session) Execute(ctx context.Context, text string, args ...types.Value)
 	return s.result(parts, of)
 }
 
-// errNoShare refuses rows of hosts of which nothing says how they become one result.
+// errNoShare refuses rows of hosts that did not send how these are combined into
+// one result.
 var errNoShare = errors.New("the hosts do not say how what they send is put together: they may be of an older version")
 
-// begin executes a statement at every host. Lost hosts are in the parts, too; what
-// one refuses, all do.
+// begin executes a statement at every host. The parts include lost hosts. If one
+// host refuses the statement, it fails for all.
 func (s *session) begin(ctx context.Context, execute func(context.Context, *member) (wire.Result, error)) ([]*part, error) {
 	parts := s.executed(ctx, execute)
 	var refused error
@@ -225,16 +227,16 @@ func (s *session) begin(ctx context.Context, execute func(context.Context, *memb
 	return nil, refused
 }
 
-// answering is how long a host may take to answer a question, and to accept a
-// statement after another one has: programs differ, but not by that much.
+// answering is the time limit for a host to answer a question, and to accept a
+// statement after another host has: programs differ, but not by that much.
 const answering = 10 * time.Second
 
-// accepting is how long all of them may take to accept a statement.
+// accepting is the time limit for all hosts to accept a statement.
 const accepting = 2 * time.Minute
 
-// executed executes a statement at every host, and gives what each has answered. One
-// that says nothing long after another one has counts as lost, and so does one that
-// has said nothing before.
+// executed executes a statement at every host and returns each host's answer. A
+// host counts as lost if it does not answer within a time limit after another one
+// has; the limit is shorter for hosts that were already silent.
 func (s *session) executed(ctx context.Context, execute func(context.Context, *member) (wire.Result, error)) []*part {
 	type answer struct {
 		i   int
@@ -283,7 +285,7 @@ func (s *session) executed(ctx context.Context, execute func(context.Context, *m
 			m.silent.Store(true)
 		}
 	}
-	// What still comes is not wanted any more. Results outlive the call's context.
+	// What still arrives is discarded. Results outlive the call's context.
 	cancel()
 	go func() {
 		for range open {
@@ -305,34 +307,35 @@ func within(some, others map[*member]bool) bool {
 	return true
 }
 
-// silentError says that a host does not answer.
+// silentError reports that a host does not answer.
 type silentError struct{ host string }
 
 func (e *silentError) Error() string { return "it does not answer" }
 
-// Lost counts it with those that are gone.
+// Lost reports true: an unresponsive host counts as lost.
 func (e *silentError) Lost() bool { return true }
 
-// same reports whether all hosts that answer refuse alike.
+// same reports whether all hosts that answer refuse with the same error.
 func same(parts []*part, err error) bool {
 	return !slices.ContainsFunc(parts, func(p *part) bool {
 		return p.err == nil || !gone(p.err) && p.err.Error() != err.Error()
 	})
 }
 
-// isSilent reports whether an error says that a host does not answer.
+// isSilent reports whether err means that a host does not answer.
 func isSilent(err error) bool {
 	var e *silentError
 	return errors.As(err, &e)
 }
 
-// gone reports whether an error says that a host is not there.
+// gone reports whether err means that a host is not reachable.
 func gone(err error) bool {
 	var lost interface{ Lost() bool }
 	return errors.As(err, &lost) && lost.Lost()
 }
 
-// Describe implements wire.Session: as the first host that answers says.
+// Describe implements wire.Session. It returns the description of the first host
+// that answers.
 func (s *session) Describe(ctx context.Context, text string) (wire.Description, error) {
 	return s.describe(ctx, s.live(), text)
 }
@@ -361,7 +364,8 @@ func (s *session) describe(ctx context.Context, members []*member, text string) 
 	return wire.Description{}, errors.New("no host answers")
 }
 
-// Complete implements wire.Session: what any host knows.
+// Complete implements wire.Session. It returns the union of the hosts'
+// completions.
 func (s *session) Complete(ctx context.Context, kind, of, prefix string) []string {
 	all, _ := ask(ctx, s.live(), forLookups, func(ctx context.Context, m *member) ([]string, error) {
 		return m.session.Complete(ctx, kind, of, prefix), ctx.Err()

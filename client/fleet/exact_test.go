@@ -43,7 +43,7 @@ func newDivided(t *testing.T, hosts int) *divided {
 	return d
 }
 
-// divide gives the hosts their rows: of says which one has which.
+// divide distributes rows over the hosts: of returns the host of a row.
 func (d *divided) divide(t testing.TB, header string, rows []string, of func(row int) int) {
 	t.Helper()
 	files := make([]strings.Builder, len(d.each)+1)
@@ -59,7 +59,7 @@ func (d *divided) divide(t testing.TB, header string, rows []string, of func(row
 		if err := os.WriteFile(path, []byte(files[i].String()), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		// A host without a row does not see of what types they would be.
+		// A host without a row cannot determine the types of rows.
 		if _, err := s.Execute(t.Context(), "CREATE OR REPLACE STREAM rows AS (SELECT timestamp, n::BIGINT AS n, x::DOUBLE AS x, s::VARCHAR AS s, n::BIGINT * 1ns AS d FROM file('"+path+"'))"); err != nil {
 			t.Fatal(err)
 		}
@@ -128,8 +128,8 @@ func texts(rows [][]types.Value) string {
 	return strings.Join(out, "\n")
 }
 
-// exact are statements of which several hosts give what one engine gives of all their
-// rows.
+// exact are statements whose result over several hosts equals that of one engine
+// with all rows.
 var exact = []string{
 	"SELECT STDDEV(n), VARIANCE(n), STDDEV(d), STDDEV(x), VARIANCE(x), COUNT(*) FROM rows",
 	"SELECT s, STDDEV(n) AS dev, STDDEV(x) FILTER (WHERE n > 20), VARIANCE(d) FROM rows GROUP BY s HAVING COUNT(*) > 2 ORDER BY s",
@@ -171,12 +171,12 @@ var ofRows = []string{
 	"SELECT n, s FROM rows ORDER BY timestamp DESC LIMIT 5",
 }
 
-// Whatever is divided over hosts, and how, is what it is of one.
+// The result does not depend on how rows are divided over hosts.
 func TestDividedRowsGiveTheSame(t *testing.T) {
 	d := newDivided(t, 3)
 	rapid.Check(t, func(rt *rapid.T) {
-		// Of letters one is more frequent than the next, so that TOPK is not a matter of
-		// who came first.
+		// The letters have different frequencies, so that TOPK does not depend on the
+		// order of arrival.
 		var letters []string
 		for i := range 5 {
 			letters = append(letters, slices.Repeat([]string{string(rune('a' + i))}, 2*i*i+1)...)
@@ -196,7 +196,8 @@ func TestDividedRowsGiveTheSame(t *testing.T) {
 	})
 }
 
-// compare compares what a statement gives of the parts with what it gives of all.
+// compare compares the result of a statement over the parts with its result over
+// all rows.
 func (d *divided) compare(t *testing.T, rt *rapid.T, statement string, rows []string, hosts []int) {
 	want, got := cells(t, d.one, statement), cells(t, d.all, statement)
 	if slices.Contains(ofRows, statement) {

@@ -50,8 +50,8 @@ func open(t *testing.T, e wire.Engine) wire.Session {
 	return s
 }
 
-// answer is what a statement gives: its columns, its rows, sorted unless they have
-// an order, and the footer.
+// answer returns the result of a statement: its columns, its rows, sorted unless
+// they have an order, and the footer.
 func answer(t *testing.T, s wire.Session, statement string, args ...types.Value) (text string, sum wire.Summary) {
 	t.Helper()
 	r, err := s.Execute(t.Context(), statement, args...)
@@ -177,7 +177,7 @@ func TestWindowsAreMerged(t *testing.T) {
 	}
 }
 
-// EMIT EVERY counts what all hosts have counted, and never less than before.
+// EMIT EVERY returns the sum over all hosts, which never decreases.
 func TestTotalsAgainAndAgain(t *testing.T) {
 	s := open(t, fleet.New([]fleet.Host{{Name: "a", Engine: engine(t)}, {Name: "b", Engine: engine(t)}}))
 	r, err := s.Execute(t.Context(), "SELECT COUNT(*) AS n, COUNT(DISTINCT timestamp) AS d FROM SAMPLE(cpu_usage, 10ms) EMIT EVERY 100ms FOR 1s")
@@ -285,8 +285,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A stream that somebody has defined is what it stands for: what is refused where it
-// stands in the statement is refused behind a name, too, at any of the hosts.
+// A user's stream is equivalent to its query: what is refused in the query is
+// refused in the definition too, at every host.
 func TestViewsHideNothing(t *testing.T) {
 	one, other := engine(t), engine(t)
 	define := func(e wire.Engine, statements ...string) {
@@ -355,7 +355,7 @@ func TestOtherColumns(t *testing.T) {
 	}
 }
 
-// links is a listener whose connections can be cut, as if the server was killed.
+// links is a listener whose connections can be cut, as if the server were killed.
 type links struct {
 	net.Listener
 	mu    sync.Mutex
@@ -440,7 +440,7 @@ func TestLostHosts(t *testing.T) {
 	}
 }
 
-// One engine under two addresses would count twice, and is refused.
+// One engine with two addresses would count twice, and is refused.
 func TestOneEngineTwice(t *testing.T) {
 	e := engine(t)
 	f := flight.New(e, flight.Options{})

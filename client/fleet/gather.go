@@ -20,46 +20,46 @@ import (
 type part struct {
 	name   string
 	member *member
-	res    wire.Result // nil: it gave none
-	err    error       // why it gave none, or no more; nil: it did
+	res    wire.Result // nil if it returned none
+	err    error       // why there is no result or no more rows; nil if neither
 
-	// What follows is known to who reads the gathered result, alone.
-	over   bool      // it says no more
+	// Only the reader of the gathered result accesses the fields below.
+	over   bool      // it returns nothing more
 	lost   bool      // it ended with an error, or was dropped
 	drop   bool      // what it still sends is released
-	mark   int64     // all its rows before then have been given, by its clock, ns since 1970
-	heard  time.Time // when it last gave rows, or went on in time
-	silent bool      // it is not waited for, and the user knows
+	mark   int64     // all its rows before this time were received, by its clock, ns since 1970
+	heard  time.Time // when it last sent rows or a watermark
+	silent bool      // it is not waited for, and the user was notified
 	queue  []*batch.Batch
 	queued int   // rows of queue, where these are the states of one result
-	row    int   // of queue[0]: the first that was not given
-	newest int64 // time of its rows that were given, by this machine's clock, ns since 1970; 0: none was
+	row    int   // index in queue[0] of the first row not yet returned
+	newest int64 // time of its newest returned row, by this machine's clock, ns since 1970; 0 if none
 	rounds [][]*batch.Batch
-	last   []*batch.Batch // the round of its that was given last
+	last   []*batch.Batch // its round that was returned last
 }
 
-// given is what one host gave, or that it gives no more.
+// given is one event of one host, or its end.
 type given struct {
 	part *part
 	ev   wire.Event
 	over bool
 }
 
-// gathered is the result of all hosts, as they give it.
+// gathered is the combined result of all hosts, in order of arrival.
 type gathered struct {
 	s      *session
 	parts  []*part
-	host   int // where the column host is; < 0: nowhere
+	host   int // index of the column host; < 0: none
 	limit  int64
 	cols   []wire.Column
-	upper  *upper   // what is executed of what they give; nil: nothing
-	shift  []int    // columns with times that are less by how much the host's clock is ahead
+	upper  *upper   // the upper part, executed over what the hosts send; nil if there is none
+	shift  []int    // columns with times, from which the host's clock offset is subtracted
 	says   []string // about the statement, for the footer
 	events chan given
 	ctx    context.Context
 	cancel context.CancelFunc
 	begin  sync.Once
-	notes  []wire.Event // notices about hosts, to be given next; the reader's
+	notes  []wire.Event // notices about hosts, to be returned next; only the reader accesses them
 
 	mu    sync.Mutex
 	err   error
@@ -69,8 +69,8 @@ type gathered struct {
 	took  time.Duration
 }
 
-// gather makes one result of those of all hosts. host is where the column with
-// their names comes.
+// gather combines the results of all hosts into one. host is the index of the
+// column with the host names.
 func (s *session) gather(parts []*part, host int, limit int64) *gathered {
 	g := &gathered{s: s, parts: parts, host: host, limit: limit, events: make(chan given), began: time.Now()}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
@@ -92,7 +92,7 @@ func (s *session) gather(parts []*part, host int, limit int64) *gathered {
 
 func (g *gathered) Columns() []wire.Column { return g.cols }
 
-// Message is what all hosts say, once, or what each says.
+// Message returns the message common to all hosts, or the message of each host.
 func (g *gathered) Message() string {
 	var said []string
 	for _, p := range g.parts {
@@ -112,7 +112,7 @@ func (g *gathered) Message() string {
 	return strings.Join(said, "; ")
 }
 
-// start has a goroutine for each host read.
+// start starts a goroutine for each host, which reads its result.
 func (g *gathered) start() {
 	var all sync.WaitGroup
 	for _, p := range g.parts {
@@ -179,7 +179,7 @@ func (g *gathered) read(p *part) {
 		if ev.Batch != nil {
 			var ok bool
 			if ev.Batch, ok = g.label(p, ev.Batch, names); !ok {
-				_ = p.res.Close() // nobody wants the rest
+				_ = p.res.Close() // the limit is reached
 				g.deliver(given{part: p, over: true})
 				return
 			}
@@ -190,7 +190,8 @@ func (g *gathered) read(p *part) {
 	}
 }
 
-// deliver has the reader get what a host gave, unless nobody reads any more.
+// deliver passes an event of a host to the reader. It returns false if the result
+// was closed.
 func (g *gathered) deliver(x given) bool {
 	select {
 	case g.events <- x:
@@ -203,8 +204,7 @@ func (g *gathered) deliver(x given) bool {
 	}
 }
 
-// label counts rows, of which there are no more than the limit, and says which host
-// they are of.
+// label counts rows up to the limit and adds the column with the host's name.
 func (g *gathered) label(p *part, b *batch.Batch, names *batch.Column) (*batch.Batch, bool) {
 	g.mu.Lock()
 	n := b.Len()
@@ -234,7 +234,7 @@ func (g *gathered) label(p *part, b *batch.Batch, names *batch.Column) (*batch.B
 	return with, true
 }
 
-// first are the first rows of b, which is let go of: n at most.
+// first returns the first n rows of b at most, and releases b.
 func first(b *batch.Batch, n int64) *batch.Batch {
 	if n >= int64(b.Len()) {
 		return b
@@ -247,19 +247,19 @@ func first(b *batch.Batch, n int64) *batch.Batch {
 	return b.View(rows)
 }
 
-// hostColumn is a column with a host's name in every row.
+// hostColumn returns a column with a host's name in every row.
 func hostColumn(name string) *batch.Column {
 	d := batch.NewDict()
 	d.Code(name)
 	return &batch.Column{Type: types.Varchar, Code: make([]uint32, batch.MaxRows), Dict: d, Values: d.Values()}
 }
 
-// patience is how long a host may give nothing, not even that time has passed,
-// before others do not wait for it.
+// patience is how long a host may send neither rows nor watermarks before the
+// others no longer wait for it.
 const patience = 5 * time.Second
 
-// next is what comes next from any host; io.EOF when all are through, and errLate
-// when late gives something first.
+// next returns the next event of any host; io.EOF when all have ended, and errLate
+// when late fires first.
 func (g *gathered) next(ctx context.Context, late <-chan time.Time) (given, error) {
 	g.begin.Do(g.start)
 	select {
@@ -287,10 +287,10 @@ func (g *gathered) next(ctx context.Context, late <-chan time.Time) (given, erro
 	return given{}, io.EOF
 }
 
-// errLate says that nothing has come yet.
+// errLate reports that nothing arrived in time.
 var errLate = errors.New("nothing has come yet")
 
-// hear notes that a host goes on, or does not.
+// hear records that a host made progress or ended.
 func (g *gathered) hear(x given) {
 	p := x.part
 	switch {
@@ -336,10 +336,11 @@ func (p *part) take(discard bool) []*batch.Batch {
 	return all
 }
 
-// complete returns the states that a host has sent once all those of a result are
-// there: with Flush, or at the host's end. States of a result that a lost host has begun
-// are dropped: part of a group would be merged as if it were all of it. Too many rows
-// do not wait.
+// complete returns the states that a host has sent once all states of a result
+// have arrived: with Flush, or at the host's end. States of a result that a lost
+// host sent only in part are dropped: part of a group would be merged as if it
+// were the whole group. More than mostPending rows are returned before the result
+// is complete.
 func (g *gathered) complete(x given) []*batch.Batch {
 	p := x.part
 	if x.ev.Batch != nil {
@@ -352,12 +353,12 @@ func (g *gathered) complete(x given) []*batch.Batch {
 	return nil
 }
 
-// note has the user told something about a host.
+// note queues a notice about a host.
 func (g *gathered) note(format string, args ...any) {
 	g.notes = append(g.notes, wire.Event{Kind: wire.Notice, Text: fmt.Sprintf(format, args...)})
 }
 
-// noted is the next thing that the user is to be told.
+// noted returns the next queued notice; ok is false if there is none.
 func (g *gathered) noted() (ev wire.Event, ok bool) {
 	if len(g.notes) == 0 {
 		return ev, false
@@ -366,7 +367,8 @@ func (g *gathered) noted() (ev wire.Event, ok bool) {
 	return ev, true
 }
 
-// awaited reports whether a host is waited for: it is there, and goes on.
+// awaited reports whether a host is waited for: it is connected and makes
+// progress.
 func (g *gathered) awaited(p *part) bool {
 	switch {
 	case p.over:
@@ -404,8 +406,8 @@ func (g *gathered) Stop() {
 	}
 }
 
-// Close implements wire.Result. A host that does not say in time that nothing of it is
-// attached any more is marked.
+// Close implements wire.Result. A host that does not confirm in time that nothing
+// of the query is attached is marked.
 func (g *gathered) Close() error {
 	g.cancel()
 	var open []*member
@@ -453,8 +455,8 @@ func release(batches []*batch.Batch) {
 	}
 }
 
-// Summary adds up what the hosts say, and says which did not answer, and how far
-// their clocks are apart.
+// Summary adds up the summaries of the hosts. It adds which hosts did not answer,
+// and how far their clocks differ.
 func (g *gathered) Summary() wire.Summary {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -486,7 +488,7 @@ func (g *gathered) Summary() wire.Summary {
 	return sum
 }
 
-// coverage says how many hosts gave all they have.
+// coverage describes how many hosts returned everything they have.
 func coverage(hosts int, missing []string) string {
 	text := fmt.Sprintf("%d of %d hosts", hosts-len(missing), hosts)
 	if len(missing) > 0 {

@@ -47,7 +47,7 @@ func TestIncompleteStatesAreDropped(t *testing.T) {
 	}
 }
 
-// Totals of a host do not pile up behind those of another one that gives fewer.
+// Totals of a host do not accumulate while another host sends fewer.
 func TestTotalsDoNotPileUp(t *testing.T) {
 	a, b := newScripted("a", totalColumns...), newScripted("b", totalColumns...)
 	r := results(t, sessionOf(a, b), totalStatement)
@@ -68,7 +68,7 @@ func TestTotalsDoNotPileUp(t *testing.T) {
 	}
 }
 
-// A host that sends rows without end as one result is left out.
+// A host that sends unlimited rows as one result is excluded.
 func TestEndlessTotals(t *testing.T) {
 	a, b := newScripted("a", totalColumns...), newScripted("b", totalColumns...)
 	const batches = mostPending/batch.MaxRows + 1
@@ -96,7 +96,7 @@ func TestEndlessTotals(t *testing.T) {
 	}
 }
 
-// A host whose plan does not fit its rows is declined, and the others go on.
+// A host whose plan does not match its rows is declined, and the others continue.
 func TestPlansThatDoNotFitAreDeclined(t *testing.T) {
 	for _, of := range []struct {
 		statement string

@@ -20,7 +20,7 @@ import (
 	"endoscope/server/wire"
 )
 
-// run is the upper part at work on one result.
+// run is one execution of the upper part, for one result.
 type run struct {
 	graph  *graph.Graph
 	leaf   graph.Leaf
@@ -28,14 +28,14 @@ type run struct {
 	port   int
 	pick   []int // which of the hosts' columns the leaf's are
 	out    sink
-	enough bool  // nothing more is wanted
+	enough bool  // the operators need no more rows
 	ended  int64 // when the hosts' queries ended, by expr.Clock; 0: they have not
 }
 
-// sink keeps what the operators give.
+// sink collects the output of the operators.
 type sink struct {
 	events []wire.Event
-	rows   atomic.Uint64 // a summary is asked for at any time
+	rows   atomic.Uint64 // Summary may read it at any time
 }
 
 func (s *sink) Push(_ context.Context, _ int, b *batch.Batch) (operators.Status, error) {
@@ -52,7 +52,8 @@ func (s *sink) Signal(context.Context, int, operators.Signal) (operators.Status,
 
 func (s *sink) Close(context.Context, int) error { return nil }
 
-// begin makes the operators. began is when the query did, by expr.Clock.
+// begin creates the operators. began is the start time of the query, by
+// expr.Clock.
 func (u *upper) begin(began int64) (r *run, err error) {
 	defer caught(&err)
 	r = &run{pick: u.Exchange.Pick}
@@ -70,14 +71,14 @@ func (u *upper) begin(began int64) (r *run, err error) {
 	return r, nil
 }
 
-// caught, deferred, makes an error of a panic over what a host sent.
+// caught, deferred, converts a panic caused by what a host sent to an error.
 func caught(err *error) {
 	if fault := recover(); fault != nil {
 		*err = fmt.Errorf("what a host sent cannot be executed: %v", fault)
 	}
 }
 
-// push gives the upper part rows of a host, and releases them.
+// push passes a host's rows to the upper part and releases them.
 func (r *run) push(ctx context.Context, b *batch.Batch) (err error) {
 	defer caught(&err)
 	cols := make([]batch.Column, len(r.pick))
@@ -92,8 +93,8 @@ func (r *run) push(ctx context.Context, b *batch.Batch) (err error) {
 	return err
 }
 
-// result is what the upper part gives of the hosts' rows for one result, which it
-// releases, and how many rows that is.
+// result executes the upper part over the hosts' rows of one result and releases
+// these. It returns the output and its number of rows.
 func (u *upper) result(ctx context.Context, began int64, all []*batch.Batch) ([]wire.Event, uint64, error) {
 	run, err := u.begin(began)
 	if err != nil {
@@ -112,7 +113,7 @@ func (u *upper) result(ctx context.Context, began int64, all []*batch.Batch) ([]
 	return run.out.events, run.out.rows.Load(), nil
 }
 
-// abandon lets go of what it has, and has given.
+// abandon releases the operators and their collected output.
 func (r *run) abandon() error {
 	for _, ev := range r.out.events {
 		ev.Batch.Release()
@@ -121,13 +122,13 @@ func (r *run) abandon() error {
 	return r.graph.Abandon()
 }
 
-// finish has it give what it has.
+// finish flushes and closes the operators.
 func (r *run) finish(ctx context.Context) (err error) {
 	defer caught(&err)
 	return r.leaf.Op.Close(ctx, r.leaf.Port)
 }
 
-// result is what the shares of several hosts make together.
+// result combines the shares of several hosts into one result.
 func (s *session) result(parts []*part, u *upper) (wire.Result, error) {
 	x := u.Exchange
 	g := s.gather(parts, -1, 0)
@@ -157,13 +158,13 @@ func (s *session) result(parts []*part, u *upper) (wire.Result, error) {
 	return m, nil
 }
 
-// armed is when the query began at the hosts, by expr.Clock.
+// armed returns when the query began at the hosts, by expr.Clock.
 func (g *gathered) armed() int64 {
 	return expr.Clock() - int64(time.Since(g.began)) - g.upper.running
 }
 
-// merged is the result of the upper part over all that hosts give. It goes into its
-// operators as it comes; what these give is the result.
+// merged is the result of the upper part over all hosts. Rows enter its operators
+// as they arrive; the output of the operators is the result.
 type merged struct {
 	*gathered
 	*run
@@ -208,7 +209,7 @@ func (m *merged) Next(ctx context.Context) (wire.Event, error) {
 	}
 }
 
-// accept gives the upper part what hosts sent, and releases it.
+// accept passes what hosts sent to the upper part, and releases it.
 func (m *merged) accept(ctx context.Context, all []*batch.Batch) error {
 	for i, b := range all {
 		if m.enough {
@@ -226,7 +227,7 @@ func (m *merged) accept(ctx context.Context, all []*batch.Batch) error {
 	return nil
 }
 
-// end has the upper part give what it has, when all hosts are through.
+// end flushes the upper part after all hosts have ended.
 func (m *merged) end(ctx context.Context) error {
 	var ran time.Duration
 	for _, p := range m.parts {
@@ -254,14 +255,15 @@ func (m *merged) Close() error {
 	return err
 }
 
-// Summary has the result's rows, and what the hosts say besides.
+// Summary returns the number of result rows, and the other counters of the hosts.
 func (m *merged) Summary() wire.Summary {
 	sum := m.gathered.Summary()
 	sum.Rows = m.out.rows.Load()
 	return sum
 }
 
-// shifted are rows of which times are less by how much a host's clock is ahead.
+// shifted returns the rows with the host's clock offset subtracted from the times
+// in columns.
 func shifted(b *batch.Batch, columns []int, ahead time.Duration) *batch.Batch {
 	cols := slices.Clone(b.Cols)
 	for _, c := range columns {
@@ -277,7 +279,7 @@ func shifted(b *batch.Batch, columns []int, ahead time.Duration) *batch.Batch {
 	return with
 }
 
-// constantColumn is a column with the same number in every row.
+// constantColumn returns a column with the same number in every row.
 func constantColumn(t types.Type, at int64) batch.Column {
 	c := batch.Column{Type: t, Int: make([]int64, batch.MaxRows)}
 	for i := range c.Int {

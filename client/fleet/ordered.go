@@ -11,16 +11,16 @@ import (
 	"endoscope/server/wire"
 )
 
-// ordered is the result of all hosts in order of time: by their clocks, each less
-// by how much it is ahead of this machine's. A row is given when no host can still
-// give one that is earlier by more than the clocks are uncertain. The rows of one
-// host stay in the order in which it gives them.
+// ordered is the result of all hosts in order of time. The time of a row is its
+// host's time less the host's clock offset. A row is returned when no host can
+// still send one that is earlier by more than the uncertainty of the clocks. The
+// rows of one host keep their order.
 type ordered struct {
 	paced
 	column  int           // of time
 	pending int           // rows that wait
 	rushed  atomic.Uint64 // rows that did not wait
-	late    atomic.Uint64 // rows that came when later ones of other hosts had been given
+	late    atomic.Uint64 // rows that arrived after later rows of other hosts were returned
 }
 
 // mostPending is how many rows may wait for those of other hosts.
@@ -40,7 +40,7 @@ func (o *ordered) accept(_ context.Context, x given) error {
 	return nil
 }
 
-// settle moves the rows whose turn it is from the hosts' queues to out.
+// settle moves the rows that are next in order from the hosts' queues to out.
 func (o *ordered) settle(context.Context) error {
 	within, _ := o.s.clocks.within()
 	for len(o.out) == 0 {
@@ -53,7 +53,7 @@ func (o *ordered) settle(context.Context) error {
 		if first == nil {
 			return nil
 		}
-		bound := int64(math.MaxInt64) // no other host gives anything earlier
+		bound := int64(math.MaxInt64) // no other host sends anything earlier
 		for _, p := range o.parts {
 			if t, ok := o.head(p); p == first {
 			} else if ok {
@@ -77,7 +77,7 @@ func (o *ordered) settle(context.Context) error {
 	return nil
 }
 
-// head is the time of the first row of a host that was not given, by this machine's
+// head returns the time of the first unreturned row of a host, by this machine's
 // clock.
 func (o *ordered) head(p *part) (t int64, ok bool) {
 	if len(p.queue) == 0 {
@@ -86,7 +86,7 @@ func (o *ordered) head(p *part) (t int64, ok bool) {
 	return o.time(p, p.row), true
 }
 
-// time is that of a row of a host's first batch.
+// time returns the time of a row of a host's first queued batch.
 func (o *ordered) time(p *part, row int) int64 {
 	b := p.queue[0]
 	return b.Cols[o.column].Int[b.Row(row)] - int64(o.s.clocks.ahead(p.member))
@@ -95,7 +95,7 @@ func (o *ordered) time(p *part, row int) int64 {
 // move moves the rows of a host's first batch up to a time to out: one, at least. It
 // counts those that break the order by more than the clocks are uncertain.
 func (o *ordered) move(p *part, until int64, within time.Duration) int {
-	var others int64 // the newest time of rows that other hosts have given
+	var others int64 // the newest time of returned rows of other hosts
 	for _, x := range o.parts {
 		if x != p {
 			others = max(others, x.newest)
@@ -134,7 +134,7 @@ func (o *ordered) move(p *part, until int64, within time.Duration) int {
 	return to - from
 }
 
-// Summary says, too, how far the order between hosts holds.
+// Summary adds how exact the order between hosts is.
 func (o *ordered) Summary() wire.Summary {
 	sum := o.gathered.Summary()
 	if len(o.parts) < 2 {
@@ -154,7 +154,7 @@ func (o *ordered) Summary() wire.Summary {
 	return sum
 }
 
-// roundedUp is a duration in µs or more.
+// roundedUp formats a duration, rounded up to whole µs.
 func roundedUp(d time.Duration) string {
 	return (d + time.Microsecond - 1).Truncate(time.Microsecond).String()
 }

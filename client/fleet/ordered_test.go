@@ -27,9 +27,8 @@ func inTime(t testing.TB, s *session) wire.Result {
 	return r
 }
 
-// Rows come in order of their times however they are distributed over hosts and
-// batches; those of one host in the order in which it has them; and by the clocks of
-// this machine.
+// Rows are returned in order of their times by this machine's clock, however they
+// are distributed over hosts and batches; those of one host keep their order.
 func TestRowsAreInOrderOfTime(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var hosts []*scripted
@@ -79,8 +78,9 @@ func TestRowsAreInOrderOfTime(t *testing.T) {
 	})
 }
 
-// A row waits until the other hosts are as far, and no longer: their times need not
-// be those of rows; and what cannot be told apart by the clocks does not wait.
+// A row waits until the other hosts have progressed as far, and no longer. Their
+// progress may be a watermark. Rows that the clocks cannot distinguish do not
+// wait.
 func TestRowsWaitForOtherHosts(t *testing.T) {
 	a, b := newScripted("a", timedColumns...), newScripted("b", timedColumns...)
 	a.by, b.by = 3, 4
@@ -103,7 +103,7 @@ func TestRowsWaitForOtherHosts(t *testing.T) {
 	if got := text(ev); got != "b 101 9" {
 		t.Errorf("then %s", got)
 	}
-	b.die() // nobody waits for it any more
+	b.die() // it is no longer waited for
 	a.end()
 	if got := rest(t, r); !slices.Equal(got, []string{"a 108 3", "b is lost, and the others go on: it does not answer"}) && !slices.Equal(got, []string{"b is lost, and the others go on: it does not answer", "a 108 3"}) {
 		t.Errorf("and then %q", got)
@@ -117,8 +117,9 @@ func TestRowsWaitForOtherHosts(t *testing.T) {
 	}
 }
 
-// Rows of a host that was silent come too late for the order if it goes on: the footer
-// says how many, of those that are out of it by more than the clocks are uncertain.
+// Rows of a host that was silent arrive too late for the order if it continues.
+// The footer counts those that are out of order by more than the uncertainty of
+// the clocks.
 func TestRowsOfSilentHosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := newScripted("a", timedColumns...), newScripted("b", timedColumns...)

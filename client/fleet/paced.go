@@ -9,26 +9,26 @@ import (
 	"endoscope/server/wire"
 )
 
-// paced is a result that waits until the hosts are far enough for what it gives next:
-// what the results that put rows in order, or merge them again and again, have in
-// common.
+// paced is a result that waits until the hosts have progressed far enough for its
+// next rows. It is common to the results that order rows by time or merge them
+// repeatedly.
 type paced struct {
 	*gathered
 	tick *time.Ticker
-	out  []wire.Event // to be given next
+	out  []wire.Event // to be returned next
 	over bool         // all hosts are through
 }
 
-// pacing is what results differ in.
+// pacing is the part in which paced results differ.
 type pacing interface {
-	// accept is told what a host gave, rows of which it has to release, or that it gives
-	// no more.
+	// accept receives an event of a host, whose rows it must release, or the host's
+	// end.
 	accept(ctx context.Context, x given) error
-	// settle moves what has nothing to wait for to out.
+	// settle moves what is ready to out.
 	settle(ctx context.Context) error
 }
 
-// advance is Next.
+// advance implements Next.
 func (p *paced) advance(ctx context.Context, how pacing) (wire.Event, error) {
 	if p.tick == nil {
 		p.tick = time.NewTicker(patience / 8)

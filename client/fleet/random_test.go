@@ -40,8 +40,8 @@ func TestCallsAreOfEachAggregate(t *testing.T) {
 	}
 }
 
-// draw makes a query over the stream rows of which the result is the same however the
-// rows are divided.
+// draw returns a query over the stream rows whose result does not depend on how
+// the rows are divided.
 func draw(rt *rapid.T) string {
 	pick := func(label string, of ...string) string { return rapid.SampledFrom(of).Draw(rt, label) }
 	from := pick("from", "rows", "rows", "TUMBLE(rows, 3s)", "HOP(rows, 2s, 4s)", "SESSION(rows, 1s)", "SESSION(rows, 1500ms PARTITION BY s)",
@@ -103,8 +103,8 @@ func draw(rt *rapid.T) string {
 	return text
 }
 
-// TestRandomQueriesGiveTheSame: what several hosts give of the parts is exactly what one
-// engine gives of all rows.
+// TestRandomQueriesGiveTheSame: the result of several hosts equals exactly that of
+// one engine with all rows.
 func TestRandomQueriesGiveTheSame(t *testing.T) {
 	d := newDivided(t, 3)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -122,7 +122,7 @@ func TestRandomQueriesGiveTheSame(t *testing.T) {
 			}
 			rows = append(rows, fmt.Sprintf("%s,%d,%s,%s", now.Format("2006-01-02T15:04:05.000Z"),
 				rapid.IntRange(-9, 99).Draw(rt, "n"), x, rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}).Draw(rt, "s")))
-			host := i // each has a row: without one it does not see that there is a timestamp
+			host := i // each has a row: without one it does not know that there is a timestamp
 			if i > 2 {
 				host = rapid.IntRange(0, 2).Draw(rt, "host")
 			}

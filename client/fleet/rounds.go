@@ -13,21 +13,22 @@ import (
 	"endoscope/server/wire"
 )
 
-// rounds is an aggregate of all hosts that has a result again and again: for each
-// window, when no host that is waited for has more of it, or, with EMIT EVERY, when
-// each of them has given its totals once more. Windows of hosts are the same by
-// their borders, by the clock of each.
+// rounds is an aggregate over all hosts with repeated results: one for each
+// window, when no awaited host has more rows of it, or, with EMIT EVERY, one each
+// time that every host has sent its totals. Windows of different hosts are the
+// same if their borders are equal, each by its host's clock.
 //
-// A window that too many rows wait behind is given without the hosts that are too far
-// behind: also by their clocks alone, of which Summary says how far they are apart.
+// A window is returned without the hosts that are too far behind when too many
+// rows are queued after it. Hosts may be behind only because of their clocks;
+// Summary reports how far these differ.
 //
-// The totals of a host that has ended stay what it gave last; so do those of one that
-// is lost, or silent, of which the user has been told.
+// The totals of a host that has ended stay its last ones. The same holds for a
+// lost or silent host, about which the user was notified.
 type rounds struct {
 	paced
 	by     plan.Again
 	open   []*window // by their ends, then by their beginnings
-	held   int       // rows of them, or of totals that wait
+	held   int       // their rows, or the rows of queued totals
 	closed int64     // windows that end here or before are closed
 
 	given  atomic.Uint64 // rows of results
@@ -35,7 +36,7 @@ type rounds struct {
 	rushed atomic.Uint64 // windows that did not wait
 }
 
-// window is one that hosts have given rows of.
+// window is one of which hosts have sent rows.
 type window struct {
 	start, end int64
 	rows       []*batch.Batch
@@ -67,7 +68,7 @@ func (r *rounds) accept(_ context.Context, x given) error {
 	return nil
 }
 
-// divide puts rows into their windows. Those of closed ones are late.
+// divide adds rows to their windows. Those of closed windows are late.
 func (r *rounds) divide(b *batch.Batch) {
 	defer b.Release()
 	starts, ends := b.Cols[r.upper.Exchange.Start].Int, b.Cols[r.upper.Exchange.End].Int
@@ -93,7 +94,7 @@ func (r *rounds) divide(b *batch.Batch) {
 	}
 }
 
-// settle gives the results that nobody has to add to any more.
+// settle returns the results that no host can still add to.
 func (r *rounds) settle(ctx context.Context) error {
 	if r.by == plan.PerRound {
 		return r.settleRounds(ctx)
@@ -109,7 +110,7 @@ func (r *rounds) settle(ctx context.Context) error {
 		}
 	}
 	if all > 0 && waiting == 0 {
-		until = math.MinInt64 // nothing says how far any of them is
+		until = math.MinInt64 // all remaining hosts are silent: their progress is unknown
 	}
 	for len(r.open) > 0 {
 		w := r.open[0]
@@ -135,9 +136,9 @@ func (r *rounds) settle(ctx context.Context) error {
 // mostRounds is how many totals of a host may wait for those of others.
 const mostRounds = 16
 
-// settleRounds gives totals as often as each host has given its own. When those of one
-// wait for too many of another, they wait no longer: totals that are given late would be
-// late for as long as the query runs.
+// settleRounds returns totals as often as each host has sent its own. When too
+// many totals of one host are queued for another host, they are returned without
+// it: otherwise all totals would be late for the rest of the query.
 func (r *rounds) settleRounds(ctx context.Context) error {
 	crowded := r.held > mostPending || slices.ContainsFunc(r.parts, func(p *part) bool { return len(p.rounds) > mostRounds })
 	for {
@@ -172,7 +173,7 @@ func (r *rounds) settleRounds(ctx context.Context) error {
 	}
 }
 
-// result merges the hosts' rows of one result, which it lets go of.
+// result merges the hosts' rows of one result, and releases them.
 func (r *rounds) result(ctx context.Context, of []*batch.Batch) error {
 	events, given, err := r.upper.result(ctx, r.armed(), of)
 	if err != nil {
@@ -191,11 +192,11 @@ func (r *rounds) Close() error {
 	return r.paced.Close()
 }
 
-// lateCause is the cause of groups that came when the result of their window had
-// been given: of a host that was not waited for, or is far behind.
+// lateCause is the cause of groups that arrived after the result of their window
+// was returned: from a host that was not waited for, or is far behind.
 const lateCause = "late groups of hosts"
 
-// addLate says what windows did not wait for.
+// addLate adds the groups that windows did not wait for.
 func addLate(sum *wire.Summary, late, rushed uint64) {
 	if late > 0 {
 		sum.Losses = add(sum.Losses, []wire.Loss{{Cause: lateCause, N: late}})
@@ -205,8 +206,8 @@ func addLate(sum *wire.Summary, late, rushed uint64) {
 	}
 }
 
-// Summary has the results' rows, what the hosts say besides, and how far their windows
-// are the same.
+// Summary returns the number of result rows, the other counters of the hosts, and
+// how exactly their windows coincide.
 func (r *rounds) Summary() wire.Summary {
 	sum := r.gathered.Summary()
 	sum.Rows = r.given.Load()

@@ -32,7 +32,7 @@ func results(t testing.TB, s *session, statement string) wire.Result {
 	return r
 }
 
-// expect is what comes next.
+// expect checks the next events of a result.
 func expect(t testing.TB, r wire.Result, want ...string) {
 	t.Helper()
 	for _, w := range want {
@@ -46,7 +46,7 @@ func expect(t testing.TB, r wire.Result, want ...string) {
 	}
 }
 
-// A window's result is that of all hosts, and comes when none has more of it.
+// A window's result includes all hosts, and is returned when none has more of it.
 func TestWindowsOfHosts(t *testing.T) {
 	a, b := newScripted("a", windowColumns...), newScripted("b", windowColumns...)
 	r := results(t, sessionOf(a, b), windowStatement)
@@ -73,7 +73,7 @@ func TestWindowsOfHosts(t *testing.T) {
 	}
 }
 
-// Rows of a window that has been given are late, and counted.
+// Rows of a window that was already returned are late, and counted.
 func TestLateWindowsOfHosts(t *testing.T) {
 	a, b := newScripted("a", windowColumns...), newScripted("b", windowColumns...)
 	r := results(t, sessionOf(a, b), windowStatement)
@@ -94,8 +94,8 @@ func TestLateWindowsOfHosts(t *testing.T) {
 	}
 }
 
-// Windows that a host far behind holds up are given without it when too many rows wait;
-// its own are late.
+// When too many rows are queued, windows are returned without a host that is far
+// behind; its rows are then late.
 func TestWindowsThatWaitForLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := newScripted("a", windowColumns...), newScripted("b", windowColumns...)
@@ -143,8 +143,8 @@ func TestWindowsThatWaitForLong(t *testing.T) {
 	})
 }
 
-// Windows are by the hosts' clocks: the footer says how far these are apart. Totals have
-// nothing to do with them.
+// Windows use the hosts' clocks: the footer says how far these differ. Totals do
+// not depend on them.
 func TestWindowsAreByClocksOfHosts(t *testing.T) {
 	for _, of := range []struct {
 		statement string
@@ -169,8 +169,8 @@ func TestWindowsAreByClocksOfHosts(t *testing.T) {
 	}
 }
 
-// EMIT EVERY gives the totals of all hosts whenever each has given its own; those of
-// a host that has ended, or is lost, stay in.
+// EMIT EVERY returns the totals of all hosts each time that every host has sent
+// its own; those of a host that has ended, or is lost, remain included.
 func TestTotalsOfHosts(t *testing.T) {
 	a, b := newScripted("a", totalColumns...), newScripted("b", totalColumns...)
 	r := results(t, sessionOf(a, b), totalStatement)
@@ -182,7 +182,7 @@ func TestTotalsOfHosts(t *testing.T) {
 	b.end()
 	a.give(a.rows([]int64{0, 1, 3}), flush)
 	expect(t, r, "1 23,2 20", "flush")
-	a.give(a.rows([]int64{0, 1, 4})) // no whole round
+	a.give(a.rows([]int64{0, 1, 4})) // an incomplete round
 	a.end()
 	if got := rest(t, r); len(got) > 0 {
 		t.Errorf("there is more: %q", got)
@@ -192,8 +192,8 @@ func TestTotalsOfHosts(t *testing.T) {
 	}
 }
 
-// Groups of one host each are put in order each time that all have given theirs, and for
-// each window.
+// Groups that are each of one host are sorted each time that all hosts have sent
+// theirs, and for each window.
 func TestRoundsInOrder(t *testing.T) {
 	columns := []wire.Column{{Name: "host", Type: types.Varchar}, {Name: "arg0", Type: types.Bigint}, {Name: "n", Type: types.Bigint}}
 	for _, of := range []struct {

@@ -21,23 +21,24 @@ import (
 	"endoscope/server/wire"
 )
 
-// scripted is a host that gives, to each statement, what a test tells it to.
+// scripted is a host that answers each statement with the steps that a test adds.
 type scripted struct {
 	name  string
 	cols  []wire.Column
 	ahead time.Duration // of its clock, and
-	by    time.Duration // how far that may be wrong
+	by    time.Duration // the uncertainty of that
 	steps chan step
-	other string               // the statement that it takes another one for
-	edit  func(*plan.Fragment) // of the plan that it sends; nil: nothing
-	// mute: it never answers to statements with this in them, nor to questions of what they would give.
+	other string               // the statement that it executes instead
+	edit  func(*plan.Fragment) // changes the plan that it sends; nil: no change
+	// mute: it never answers statements that contain this text, nor requests to
+	// describe them.
 	mute string
-	// hung, unless it is nil, is closed when the host goes on: until then it neither
-	// says what it is, nor that a result of its has ended.
+	// hung, unless it is nil, is closed when the host continues: until then it neither
+	// returns its information nor confirms the end of a result.
 	hung chan struct{}
 }
 
-// step is something that a host gives, or how it ends.
+// step is an event that a host returns, or its end.
 type step struct {
 	ev  wire.Event
 	err error
@@ -81,7 +82,7 @@ func mark(t int64) wire.Event { return wire.Event{Kind: wire.Mark, Mark: t} }
 
 var flush = wire.Event{Kind: wire.Flush}
 
-// session is one of hosts that give what they are told to.
+// sessionOf returns a session of scripted hosts.
 func sessionOf(hosts ...*scripted) *session {
 	s := &session{}
 	for _, h := range hosts {
@@ -107,7 +108,7 @@ func (x scriptedSession) Execute(ctx context.Context, statement string, _ ...typ
 	return &scriptedResult{s: x.s, stopped: make(chan struct{}, 100)}, nil
 }
 
-// ExecuteShare plans the statement as a host does, whose rows are what the test gives.
+// ExecuteShare plans the statement like a host; the rows are those of the test.
 func (x scriptedSession) ExecuteShare(ctx context.Context, host, statement string, _ ...types.Value) (wire.Result, error) {
 	if err := x.answers(ctx, statement); err != nil {
 		return nil, err
@@ -145,7 +146,7 @@ func sharePlan(host, statement string) (*plan.Query, *plan.Fragment, error) {
 	return planner.PlanShare(stmt.(*parser.Query), statement, env)
 }
 
-// Describe says what the statements of these tests would give as a whole.
+// Describe describes the complete result of the statements of these tests.
 func (x scriptedSession) Describe(ctx context.Context, statement string) (wire.Description, error) {
 	return wire.Description{}, x.answers(ctx, statement)
 }
@@ -159,7 +160,7 @@ func (x scriptedSession) answers(ctx context.Context, statement string) error {
 	return ctx.Err()
 }
 
-// Complete knows the host's name.
+// Complete returns the host's name.
 func (x scriptedSession) Complete(ctx context.Context, _, _, prefix string) []string {
 	if x.answers(ctx, prefix) != nil {
 		return nil
@@ -227,7 +228,7 @@ func text(ev wire.Event) string {
 	return strings.Join(rows, ",")
 }
 
-// rest is all that a result still gives.
+// rest returns all remaining events of a result.
 func rest(t testing.TB, r wire.Result) (out []string) {
 	t.Helper()
 	for {

@@ -14,16 +14,16 @@ import (
 	"endoscope/server/wire"
 )
 
-// Sessions of several hosts. Hosts give pieces, as package distribute says, of which a
-// session is put together.
+// Sessions of several hosts. Hosts send pieces (see package distribute), from
+// which sessions are assembled.
 
 // sessions merges the pieces of sessions. Times are by this machine's clock: a host's
 // less by how much its own is ahead.
 type sessions struct {
 	paced
 	open   map[string][]*piece         // by partition, in the order in which they begin
-	coming map[*part]map[string]*piece // by window and group: those of which there may be more; nil: it was late
-	held   int                         // rows of them
+	coming map[*part]map[string]*piece // by window and group: incomplete pieces; nil: the piece was late
+	held   int                         // their number of rows
 	closed int64                       // sessions that end here or before are closed
 
 	given  atomic.Uint64 // rows of results
@@ -31,10 +31,10 @@ type sessions struct {
 	rushed atomic.Uint64 // sessions that did not wait
 }
 
-// piece is what a session has of a group of one window of a host.
+// piece is the part of a session in one group of one window of a host.
 type piece struct {
 	first, last int64
-	rows        []*batch.Batch // none if none of its rows counts
+	rows        []*batch.Batch // empty if none of its rows counts
 }
 
 func newSessions(g *gathered) *sessions {
@@ -52,7 +52,7 @@ func (s *sessions) accept(_ context.Context, x given) error {
 	for _, b := range s.complete(x) {
 		s.add(x.part, b)
 	}
-	if x.over || x.ev.Kind == wire.Flush { // a window is whole
+	if x.over || x.ev.Kind == wire.Flush { // a window is complete
 		delete(s.coming, x.part)
 	}
 	return nil
@@ -115,14 +115,14 @@ func appendKey(b []byte, v types.Value) []byte {
 	return append(b, v.S...)
 }
 
-// session is one that is whole.
+// whole is a complete session.
 type whole struct {
 	start, end int64
 	rows       []*batch.Batch
 }
 
-// settle gives the sessions that no host can have more of. What a host has not given
-// yet lies in windows that end after its mark.
+// settle returns the sessions that no host can still extend. What a host has not
+// sent yet lies in windows that end after its mark.
 func (s *sessions) settle(ctx context.Context) error {
 	until, waiting, all := int64(math.MaxInt64), 0, 0
 	for _, p := range s.gathered.parts {
@@ -135,7 +135,7 @@ func (s *sessions) settle(ctx context.Context) error {
 		}
 	}
 	if all > 0 && waiting == 0 {
-		until = math.MinInt64 // nothing says how far any of them is
+		until = math.MinInt64 // all remaining hosts are silent: their progress is unknown
 	}
 	ended := s.ended(until)
 	if len(ended) == 0 && s.held > mostPending {
@@ -169,7 +169,8 @@ func (s *sessions) settle(ctx context.Context) error {
 	return nil
 }
 
-// end is when the session ends that begins with list[*at], and puts at behind it.
+// end returns the end of the session that begins with list[*at], and moves at past
+// it.
 func (s *sessions) end(list []*piece, at *int) int64 {
 	last := list[*at].last
 	for *at++; *at < len(list) && list[*at].first < last+s.gap(); *at++ {
@@ -178,7 +179,7 @@ func (s *sessions) end(list []*piece, at *int) int64 {
 	return last + s.gap()
 }
 
-// ended takes the sessions that end at or before a time.
+// ended removes and returns the sessions that end at or before a time.
 func (s *sessions) ended(until int64) (out []whole) {
 	for key, list := range s.open {
 		kept := list[:0]
@@ -234,8 +235,8 @@ func (s *sessions) Close() error {
 	return s.paced.Close()
 }
 
-// Summary has the results' rows, what the hosts say besides, and how far the borders of
-// sessions can be relied on.
+// Summary returns the number of result rows, the other counters of the hosts, and
+// how exact the borders of sessions are.
 func (s *sessions) Summary() wire.Summary {
 	sum := s.gathered.Summary()
 	sum.Rows = s.given.Load()

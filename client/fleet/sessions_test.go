@@ -19,8 +19,8 @@ var spanColumns = []wire.Column{{Name: "pane", Type: types.Timestamp}, {Name: "w
 
 const sessionStatement = "SELECT window_start, window_end, SUM(arg0) AS n FROM SESSION(function_start, 10ns PARTITION BY tid)"
 
-// A session is rows of any host that are less than the gap apart, and comes when none can
-// have more of it. Times are by this machine's clock.
+// A session consists of rows of any host that are less than the gap apart, and is
+// returned when no host can have more of it. Times are by this machine's clock.
 func TestSessionsOfHosts(t *testing.T) {
 	a, b := newScripted("a", spanColumns...), newScripted("b", spanColumns...)
 	a.ahead, a.by = 100, time.Microsecond
@@ -30,8 +30,8 @@ func TestSessionsOfHosts(t *testing.T) {
 	a.give(a.rows([]int64{0, 100, 110, 1, 103, 1, 108, 1, 2, 5, 0, 2}, []int64{0, 130, 140, 1, 131, 1, 131, 1, 1, 7, 0, 1}), flush, mark(140))
 	b.give(b.rows([]int64{0, 10, 20, 1, 17, 1, 19, 1, 2, 50, 0, 2}), flush, mark(30))
 	expect(t, r, "3 29 55", "flush")
-	// What is another partition's is another session; of rows of which none counts a
-	// session is, but no result.
+	// Another partition is another session; a session whose rows all do not count has
+	// no result.
 	b.give(b.rows([]int64{0, 30, 40, 2, 31, 1, 31, 1, 1, 1, 0, 1}, []int64{0, 40, 50, 1, 41, 1, 41, 1, 1, 2, 0, 1}, []int64{0, 40, 50, 2, 45, 1, 45, 1, 0, 0, 0, 0}, []int64{0, 60, 70, 2, 62, 1, 62, 1, 0, 0, 0, 0}), flush, mark(70))
 	a.give(mark(180))
 	// That of both partitions begins and ends at the same times: it is one window.
@@ -51,7 +51,7 @@ func TestSessionsOfHosts(t *testing.T) {
 	}
 }
 
-// Of a condition what is about the partition says what hosts observe.
+// The part of a condition that is on the partition restricts what hosts observe.
 func TestConditionsOfSessions(t *testing.T) {
 	lower, _, err := sharePlan("a", "SELECT COUNT(*) AS n FROM SESSION(function_start, 10ns PARTITION BY function_name, tid) AS f WHERE (f.function_name = 'a' OR f.function_name LIKE 'b%') AND arg0 > 3 AND tid IN (1, 2)")
 	if err != nil {
@@ -65,13 +65,13 @@ func TestConditionsOfSessions(t *testing.T) {
 	}
 }
 
-// A session is not given while a host may have more of it.
+// A session is not returned while a host may have more of it.
 func TestSessionsThatGoOn(t *testing.T) {
 	a, b := newScripted("a", spanColumns...), newScripted("b", spanColumns...)
 	r := results(t, sessionOf(a, b), sessionStatement)
 	a.give(a.rows([]int64{0, 100, 110, 1, 101, 1, 101, 1, 1, 1, 0, 1}), flush, mark(200))
 	b.give(b.rows([]int64{0, 80, 90, 2, 85, 1, 85, 1, 1, 9, 0, 1}), flush, mark(119))
-	expect(t, r, "85 95 9", "flush") // that of a would end at 111, but b may still give a row of 110, in the window that it is in
+	expect(t, r, "85 95 9", "flush") // that of a would end at 111, but b may still send a row of 110, in its current window
 	b.give(b.rows([]int64{0, 110, 120, 1, 110, 1, 110, 1, 1, 2, 0, 1}), flush, mark(129))
 	b.give(b.rows([]int64{0, 120, 130, 1, 120, 1, 120, 1, 1, 4, 0, 1}), flush, mark(130)) // the gap after 110: another session's
 	a.end()

@@ -14,15 +14,15 @@ import (
 	"endoscope/server/wire"
 )
 
-// upper is what is executed here of a query over several hosts: the upper part of its
-// plan, as one host sent it, over the rows or the states of all.
+// upper is the part of a query over several hosts that is executed here: the upper
+// part of its plan, as one host sent it, over the rows or states of all hosts.
 type upper struct {
 	*plan.Fragment
 	cols    []wire.Column // of the result
 	running int64         // for how long the query had run at the host, ns
 }
 
-// upperOf reads the upper part that a host sent; nil if it sent none.
+// upperOf decodes the upper part that a host sent; nil if it sent none.
 func upperOf(p *part) (*upper, error) {
 	r, ok := p.res.(wire.Shared)
 	if !ok || r.Share() == nil {
@@ -40,7 +40,7 @@ func upperOf(p *part) (*upper, error) {
 	return u, nil
 }
 
-// states is the first stage of which hosts send the states; nil: they send rows.
+// states returns the first stage whose states hosts send; nil if they send rows.
 func (u *upper) states() *plan.Partial {
 	if u.Exchange.Kind != plan.MergeStates {
 		return nil
@@ -94,8 +94,8 @@ func typesOf(cols []wire.Column) (kinds []types.Type) {
 	return kinds
 }
 
-// timed are the columns, in the rows of hosts, that are times of FIRST and LAST: by the
-// clock of each host.
+// timed returns the columns, in the rows of hosts, that are times of FIRST and
+// LAST: by the clock of each host.
 func (u *upper) timed() (columns []int) {
 	p := u.states()
 	if p == nil {
@@ -114,9 +114,9 @@ func (u *upper) timed() (columns []int) {
 	return columns
 }
 
-// contract is what hosts have to agree on, whatever their plans are: the types of keys,
-// the aggregates and their states, how results come. It is the reason why b cannot be
-// merged with a; "" if it can.
+// contract compares what hosts must agree on, whatever their plans are: the types
+// of keys, the aggregates and their states, and how results arrive. It returns the
+// reason why the rows of other cannot be merged with those of u; "" if they can.
 func (u *upper) contract(other *upper) string {
 	a, b := *u.Exchange, *other.Exchange
 	a.Notices, b.Notices, a.Nothing, b.Nothing = nil, nil, false, false
@@ -150,9 +150,9 @@ func exchanged(x *plan.Exchange) string {
 	return what
 }
 
-// agreed is the upper part of a query of whose shares there are several: that of the
-// first host that sent one. Hosts whose shares do not go with it, or cannot be read, are
-// declined. nil: no host sent one.
+// agreed returns the upper part of a query from the shares of several hosts: that
+// of the first host that sent one. Hosts whose shares do not match it, or cannot
+// be decoded, are declined. It returns nil if no host sent one.
 func agreed(parts []*part) (*upper, error) {
 	var first *part
 	var of *upper
@@ -205,7 +205,7 @@ func agreed(parts []*part) (*upper, error) {
 	return of, nil
 }
 
-// notices are what one host says of the query and the first does not.
+// notices returns the notices of one host that the first host did not send.
 func (p *part) notices(says, known []string) (more []string) {
 	for _, n := range says {
 		if text := p.name + ": " + n; !slices.Contains(known, n) {

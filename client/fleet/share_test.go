@@ -38,7 +38,8 @@ func TestOtherContractsAreDeclined(t *testing.T) {
 	}
 }
 
-// FuzzShare has whatever a host sends as its share executed: there is a result or an error.
+// FuzzShare executes any bytes as a host's share: the outcome is a result or an
+// error.
 func FuzzShare(f *testing.F) {
 	for _, statement := range []string{rowsStatement, windowStatement, totalStatement, changeStatement, sessionStatement,
 		"SELECT FIRST(arg0), STDDEV(arg0), TOPK(arg1, 2), COUNT(DISTINCT arg1) FROM function_start",

@@ -35,7 +35,7 @@ type Options struct {
 // instruction.
 type Command interface {
 	PID() int
-	Release() error // lets it run; may be called repeatedly
+	Release() error // resumes it; may be called repeatedly
 	End() error     // ends it, whether released or not
 }
 

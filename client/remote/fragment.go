@@ -26,13 +26,13 @@ import (
 // The reader of the result drives it.
 type fragment struct {
 	columns []wire.Column            // of the result
-	types   [wire.Ports][]types.Type // of the rows for each port; nil: it takes none
+	types   [wire.Ports][]types.Type // of the rows for each port; nil if it accepts none
 	lower   graph.Leaf
 	upper   graph.Leaf
 	graphs  []*graph.Graph
 	began   int64 // when the query did, by this machine's clock
-	ended   int64 // and when it ended, as the server says; 0: it has not
-	full    bool  // upper wants no more rows
+	ended   int64 // and when it ended, by the server's report; 0 if it has not
+	full    bool  // upper needs no more rows
 	closed  bool
 	// previewing is set while the operators answer a Tick that asks for a preview.
 	previewing bool
@@ -45,7 +45,7 @@ type fragment struct {
 // errMisfit refuses what would have operators read columns that are others.
 var errMisfit = errors.New("the fragment of the plan that the server sent does not fit its result")
 
-// newFragment builds the operators of a fragment. What they give goes to give.
+// newFragment builds the operators of a fragment. They pass their output to give.
 func newFragment(w *wire.Fragment, give func(wire.Event) error) (f *fragment, err error) {
 	defer caught(&err)
 	p, err := planpb.Decode(w.Plan)
@@ -77,15 +77,15 @@ func newFragment(w *wire.Fragment, give func(wire.Event) error) (f *fragment, er
 	return f, err
 }
 
-// caught, deferred, makes an error of a panic over what a server sent: the result
-// fails, and not the program that reads it.
+// caught, deferred, converts a panic caused by what a server sent to an error: the
+// result fails, the client continues.
 func caught(err *error) {
 	if fault := recover(); fault != nil {
 		*err = fmt.Errorf("what the server sent cannot be executed: %v", fault)
 	}
 }
 
-// takes reports whether records with these columns are what a port takes.
+// takes reports whether a port accepts records with these columns.
 func (f *fragment) takes(port wire.Port, cols []wire.Column) bool {
 	return port < wire.Ports && f.types[port] != nil &&
 		slices.EqualFunc(cols, f.types[port], func(c wire.Column, t types.Type) bool { return c.Type == t })
@@ -100,8 +100,8 @@ func (f *fragment) build(root plan.Node, sink operators.Operator) (graph.Leaf, e
 	return g.Leaves[0], nil
 }
 
-// clock is the time by which RATE counts: of what is read later than it happened the
-// end is when the server's was.
+// clock returns the time by which RATE counts. If a result is read later than it
+// was produced, its end is the server's.
 func (f *fragment) clock() int64 {
 	if f.ended != 0 {
 		return f.ended
@@ -130,7 +130,7 @@ func (f *fragment) push(ctx context.Context, port wire.Port, b *batch.Batch) (er
 	return err
 }
 
-// cue tells the operators what the server's were told.
+// cue passes the operators the cue that the server's operators received.
 func (f *fragment) cue(ctx context.Context, m wire.Cue) (err error) {
 	defer caught(&err)
 	if f.full || f.closed {
@@ -155,7 +155,7 @@ func (f *fragment) cue(ctx context.Context, m wire.Cue) (err error) {
 	return err
 }
 
-// close has the operators give what they still have.
+// close closes the operators, which flush their remaining rows.
 func (f *fragment) close(ctx context.Context) (err error) {
 	defer caught(&err)
 	if f.closed {
@@ -165,7 +165,7 @@ func (f *fragment) close(ctx context.Context) (err error) {
 	return f.lower.Op.Close(ctx, f.lower.Port)
 }
 
-// abandon lets go of a fragment, whether it was closed or not.
+// abandon releases a fragment, whether it was closed or not.
 func (f *fragment) abandon() {
 	if f == nil {
 		return
@@ -175,7 +175,8 @@ func (f *fragment) abandon() {
 	}
 }
 
-// summary is the server's, with the rows of the result for those that were sent.
+// summary returns the server's summary, with the rows of the result instead of the
+// rows sent.
 func (f *fragment) summary(s wire.Summary) wire.Summary {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -184,14 +185,14 @@ func (f *fragment) summary(s wire.Summary) wire.Summary {
 	return s
 }
 
-// given is how many rows of the result there are.
+// given returns the number of rows of the result.
 func (f *fragment) given() uint64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.rows
 }
 
-// toUpper is what takes the rows that lower gives.
+// toUpper receives the output of lower.
 type toUpper struct{ f *fragment }
 
 func (t toUpper) Push(ctx context.Context, _ int, b *batch.Batch) (operators.Status, error) {
@@ -206,10 +207,10 @@ func (t toUpper) Close(ctx context.Context, _ int) error {
 	return t.f.upper.Op.Close(ctx, t.f.upper.Port)
 }
 
-// fragmentSink makes events of what upper gives.
+// fragmentSink converts the output of upper to events.
 type fragmentSink struct {
 	f    *fragment
-	give func(wire.Event) error // nil: nobody wants it
+	give func(wire.Event) error // nil: output is discarded
 }
 
 func (s *fragmentSink) Push(_ context.Context, _ int, b *batch.Batch) (operators.Status, error) {

@@ -23,8 +23,8 @@ int main(void) {
 	return x == 0;
 }`
 
-// Of the calls of a running program each is counted once, however often the operators
-// that count them move.
+// Each call of a running program is counted once, however often the operators that
+// count move.
 func TestOperatorsMoveOnALiveStream(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, counted, "-O1")
@@ -48,7 +48,7 @@ func TestOperatorsMoveOnALiveStream(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all(t, execute(t, x, "SET kernel = 'off'")) // nothing is counted before the rows are there
+		all(t, execute(t, x, "SET kernel = 'off'")) // nothing is counted before the rows arrive
 		all(t, execute(t, x, "SET max_event_rate = 0"))
 		r := execute(t, x, c.query)
 		rows, _, _ := all(t, r)

@@ -38,7 +38,7 @@ func encoded(t testing.TB, f *plan.Fragment) []byte {
 	return b
 }
 
-// released takes the events of a fragment.
+// released releases the events of a fragment.
 func released(ev wire.Event) error {
 	if ev.Batch != nil {
 		ev.Batch.Release()
@@ -104,7 +104,7 @@ func TestFragmentsFailAlone(t *testing.T) {
 	b.Release()
 }
 
-// A RATE is of the time that the query ran, however late its client reads the end.
+// A RATE uses the time that the query ran, however late its client reads the end.
 func TestRateIsOfTheQuerysTime(t *testing.T) {
 	in := types.Schema{Time: -1, Fields: []types.Field{{Name: "c0", Type: types.Bigint}}}
 	leaf := plan.Acquire{Stream: plan.FragmentStream, Out: in}
@@ -143,8 +143,8 @@ func TestRateIsOfTheQuerysTime(t *testing.T) {
 	}
 }
 
-// FuzzFragment has a client execute whatever a server sends as a fragment: it gives a
-// result or an error.
+// FuzzFragment executes any bytes as a server's fragment: the outcome is a result
+// or an error.
 func FuzzFragment(f *testing.F) {
 	f.Add(encoded(f, grouped()))
 	plain := grouped()

@@ -13,8 +13,8 @@ import (
 	"endoscope/server/wire"
 )
 
-// calls is a file of a server's: 20,000 rows with times, some of them late, in
-// groups, with values that are NULL.
+// calls writes a file for a server: 20,000 rows with times, some of them late, in
+// groups, with NULL values.
 func calls(t testing.TB) string {
 	t.Helper()
 	var b strings.Builder
@@ -68,7 +68,7 @@ func statement(query, file string) string {
 	return query
 }
 
-// told is a result with its losses.
+// told returns a result with its losses.
 func told(t *testing.T, r wire.Result) string {
 	t.Helper()
 	var b strings.Builder
@@ -93,8 +93,8 @@ func told(t *testing.T, r wire.Result) string {
 	return b.String()
 }
 
-// Wherever a query is divided, and however often operators move while it runs, its
-// result is what it is in one place.
+// The result of a query does not depend on where it is divided, nor on how often
+// operators move while it runs.
 func TestOperatorsMove(t *testing.T) {
 	file := calls(t)
 	ways := map[string]func(uint64) int{
@@ -121,7 +121,7 @@ func TestOperatorsMove(t *testing.T) {
 	}
 }
 
-// SET placement says where, and EXPLAIN.
+// SET placement selects the placement, which EXPLAIN shows.
 func TestPlacementIsSet(t *testing.T) {
 	file := calls(t)
 	s := serve(t, flight.Options{})
@@ -155,7 +155,7 @@ func TestPlacementIsSet(t *testing.T) {
 	}
 }
 
-// EXPLAIN ANALYZE says what has moved, and when.
+// EXPLAIN ANALYZE shows what has moved, and when.
 func TestMovesAreExplained(t *testing.T) {
 	s := serveEngine(t, flight.Options{}, server.Options{Steer: func(n uint64) int { return map[bool]int{true: 2}[n < 5000] }})
 	r := execute(t, s.session(t, wire.Options{}), "EXPLAIN ANALYZE SELECT n % 10 AS k, count(*) FROM series(100000) WHERE n % 3 = 0 GROUP BY k")

@@ -81,7 +81,7 @@ func hasBeginning(s *parser.Source, within []*parser.CTE) bool {
 	}
 	for i, c := range slices.Backward(within) {
 		if strings.EqualFold(c.Name.Name, s.Name.Name) {
-			return part(c.Query, within[:i]) // it sees only the preceding ones
+			return part(c.Query, within[:i]) // only the preceding ones are visible to it
 		}
 	}
 	return false

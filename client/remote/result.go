@@ -32,9 +32,9 @@ type result struct {
 	reader    *flight.Reader
 	dec       *columnar.Decoder
 	cols      []wire.Column
-	fragment  *fragment   // what is executed here; nil: nothing
-	share     *wire.Share // what the root of several hosts does with the rows; nil: there is one
-	port      wire.Port   // of the records that come now
+	fragment  *fragment   // the fragment executed here; nil if none
+	share     *wire.Share // what the root of several hosts executes over the rows; nil: there is one host
+	port      wire.Port   // of the records that arrive now
 	events    chan wire.Event
 	done      chan struct{} // closed when reader is no longer used
 
@@ -331,7 +331,8 @@ func (r *result) fragmentEvent(ev wire.Event) error {
 	return nil
 }
 
-// send waits for the reader of events; it returns false if there is none any more.
+// send blocks until the reader receives ev; it returns false if there is no reader
+// any more.
 func (r *result) send(ev wire.Event) bool {
 	select {
 	case r.events <- ev:

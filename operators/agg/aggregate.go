@@ -17,23 +17,25 @@ import (
 )
 
 // Aggregate groups rows and folds each group with the aggregate functions. Its
-// output is the keys, then the aggregates, groups in order of first appearance.
+// output is the keys, then the aggregates, with groups in order of first
+// appearance.
 //
-// A batch is worked off in three steps, each a loop over its rows: the keys
-// become group numbers (groupTable), the arguments are computed (expr), and
-// each function folds its argument into arrays indexed by group (accumulator).
-// Nothing is allocated for a row, or for a group beyond the arrays' growth.
+// A batch is processed in three steps, each a loop over its rows: the keys are
+// mapped to group numbers (grouping.Table), the arguments are computed (expr), and
+// each function folds its argument into arrays indexed by group
+// (fold.Accumulator). Nothing is allocated for a row, or for a group beyond the
+// arrays' growth.
 //
-// What a source has folded itself comes on another port ([partials]).
+// Groups that a source has folded arrive on another port ([partials]).
 type Aggregate struct {
 	out     operators.Output
 	node    *plan.Aggregate
-	keys    []*grouping.Key // what tables group by: without a window's borders
+	keys    []*grouping.Key // the keys of tables: without a window's borders
 	aggs    []*aggColumn
 	time    int  // the input's column of event time, or -1
 	clocked bool // and that is a TIMESTAMP, no line number
 
-	stage  bool   // a first stage: it gives states
+	stage  bool   // a first stage: it emits states
 	origin uint64 // of these
 
 	all     *groupSet // unwindowed
@@ -42,7 +44,7 @@ type Aggregate struct {
 	Start         int64 // when the query was armed, ns since the epoch
 	clock         func() int64
 	ticked        int64 // the last Tick
-	printed       bool  // EMIT EVERY: totals have been given
+	printed       bool  // EMIT EVERY: totals were emitted
 	changed       bool  // rows came since
 	preview       bool  // the result being emitted is a preview
 	maxGroups     int   // of all windows together
@@ -54,9 +56,9 @@ type Aggregate struct {
 	dicts   []*batch.Dict // of string results, by output column
 	in      fold.Input    // what accumulators are called with
 	dense   []uint16      // scratch: rows that got a group
-	without []uint16      // scratch: rows that got none
+	without []uint16      // scratch: rows without a group
 	groups  [batch.MaxRows]uint32
-	ids     [batch.MaxRows]uint32 // scratch: groups being given
+	ids     [batch.MaxRows]uint32 // scratch: groups being emitted
 	words   [batch.MaxRows]uint64 // scratch of accumulators
 	stamps  []uint32              // EMIT CHANGES: by group, the batch that changed it last
 	stamp   uint32
@@ -95,7 +97,7 @@ func New(n *plan.Aggregate, down operators.Operator, o *operators.Options) (*Agg
 	if a.maxBytes <= 0 {
 		a.maxBytes = operators.DefaultMemoryLimit
 	}
-	// A key or a state is about three words, in arrays up to twice too large.
+	// A key or a state takes about three words, in arrays up to twice too large.
 	a.maxGroups = int(min(mostGroups, a.maxBytes/int64(48*(1+len(n.Keys)+len(n.Aggs)))))
 	kinds := in.Types()
 	a.clocked = in.Time >= 0 && kinds[in.Time] == types.Timestamp
@@ -158,7 +160,7 @@ func newAggColumn(f *plan.Agg, in []types.Type) (c *aggColumn, err error) {
 // groupSet is the groups of one window, or of the query.
 type groupSet struct {
 	start, end int64 // of the window
-	length     int64 // of the window, 0 if the plan does not say where it starts
+	length     int64 // of the window; 0 if its start is not in the plan
 	table      grouping.Table
 	accs       []fold.Accumulator
 	lanes      fold.Lanes // of those accs that have theirs there
@@ -189,7 +191,7 @@ func (a *Aggregate) newSet() (*groupSet, error) {
 	return s, nil
 }
 
-// grow makes room in the accumulators for the groups of the table.
+// grow extends the accumulators to the groups of the table.
 func (s *groupSet) grow() {
 	n := s.table.Len()
 	s.lanes.Grow(n)
@@ -300,9 +302,9 @@ func (a *Aggregate) fold(ctx context.Context, s *groupSet, b *batch.Batch, rows 
 // groupsFull is the loss of rows that would need more groups than fit in memory.
 const groupsFull = "groups full"
 
-// place finds the groups in s of rows, whose keys were evaluated, and makes
-// those that are missing. It returns the rows that have one and those that
-// would have been one too many; both are valid until the next call.
+// place finds or creates the groups in s of rows, whose keys were evaluated. It
+// returns the rows that have a group, and the rows that would exceed the limit of
+// groups; both are valid until the next call.
 func (a *Aggregate) place(s *groupSet, rows []uint16) (placed, refused []uint16) {
 	before := s.table.Len()
 	room := a.maxGroups - a.groupCount() + before
@@ -325,7 +327,7 @@ func (a *Aggregate) lost(ctx context.Context, cause string, n uint64) error {
 	return err
 }
 
-// fits is an error if the values that are held have become too many.
+// fits returns an error if the values that are held exceed the limit.
 func (a *Aggregate) fits() error {
 	if a.held > a.maxBytes {
 		return rowstore.TooLarge("the values of the aggregates", a.maxBytes, "group by less, or use shorter windows")
@@ -333,7 +335,7 @@ func (a *Aggregate) fits() error {
 	return nil
 }
 
-// valueHolder is an accumulator whose state grows with the values it sees.
+// valueHolder is an accumulator whose state grows with the values it receives.
 type valueHolder interface{ Bytes() int64 }
 
 func (a *Aggregate) groupCount() int {
@@ -343,7 +345,7 @@ func (a *Aggregate) groupCount() int {
 	return a.all.table.Len()
 }
 
-// withGroup separates the rows that have a group from those that have none.
+// withGroup separates the rows with a group from those without.
 func (a *Aggregate) withGroup(rows []uint16) (with, without []uint16) {
 	a.dense, a.without = a.dense[:0], a.without[:0]
 	for _, r := range rows {
@@ -356,7 +358,7 @@ func (a *Aggregate) withGroup(rows []uint16) (with, without []uint16) {
 	return a.dense, a.without
 }
 
-// counted is rows without those that the aggregate ignores.
+// counted returns rows without those that the aggregate ignores.
 func (c *aggColumn) counted(rows []uint16) []uint16 {
 	nulls := c.arg != nil && len(c.col.Nulls) > 0 && c.col.Nulls.Any()
 	if !nulls && c.filter == nil {
@@ -373,7 +375,7 @@ func (c *aggColumn) counted(rows []uint16) []uint16 {
 	return kept
 }
 
-// changedBy are the groups of rows, each once.
+// changedBy returns the groups of rows, each once.
 func (a *Aggregate) changedBy(rows []uint16) []uint32 {
 	a.stamps = rowstore.Extended(a.stamps, a.all.table.Len())
 	a.stamp++
@@ -390,11 +392,11 @@ func (a *Aggregate) changedBy(rows []uint16) []uint32 {
 	return a.ids[:n]
 }
 
-// changeReporter is an accumulator that knows whether its result for a group has
-// changed since it was given.
+// changeReporter is an accumulator that reports whether its result for a group has
+// changed since the last output.
 type changeReporter interface{ Changed(group uint32) bool }
 
-// news leaves out the groups of which all results are as they were given last.
+// news returns groups without those whose results all equal the last output.
 func (a *Aggregate) news(s *groupSet, groups []uint32) []uint32 {
 	reporters := a.changes[:0]
 	for _, acc := range s.accs {

@@ -40,8 +40,8 @@ func TestAggregateFinal(t *testing.T) {
 	`)
 }
 
-// Without GROUP BY there is a result even if there was no row; with GROUP BY
-// there is none.
+// Without GROUP BY there is a result even without rows; with GROUP BY there is
+// none.
 func TestAggregateOfNothing(t *testing.T) {
 	in := testplan.Relation("s:varchar x:bigint d:duration f:double")
 	all := "count(*); count(x); count(distinct s); sum(x); avg(x); avg(d); min(s); max(f); stddev(x); variance(f); " +
@@ -57,8 +57,8 @@ func TestAggregateOfNothing(t *testing.T) {
 	`)
 }
 
-// EMIT EVERY gives totals since the start at each Tick, and at the end unless
-// nothing has come since the last.
+// EMIT EVERY emits the totals since the start at each Tick, and at the end if rows
+// have arrived since the last Tick.
 func TestAggregateEvery(t *testing.T) {
 	in := testplan.Relation("s:varchar x:bigint")
 	root := testplan.Every(testplan.GroupBy(in, "s", "sum(x)"), plan.Every)
@@ -93,7 +93,7 @@ func TestAggregateEvery(t *testing.T) {
 	`)
 }
 
-// EMIT CHANGES gives each group that a batch changed once, with its totals.
+// EMIT CHANGES emits each group that a batch changed once, with its totals.
 func TestAggregateChanges(t *testing.T) {
 	in := testplan.Relation("s:varchar x:bigint")
 	root := testplan.Every(testplan.GroupBy(in, "s", "sum(x)"), plan.Changes)
@@ -116,7 +116,7 @@ func TestAggregateChanges(t *testing.T) {
 	`)
 }
 
-// A preview changes nothing.
+// A preview does not change the state.
 func TestAggregatePreview(t *testing.T) {
 	in := testplan.Relation("s:varchar x:bigint")
 	root := testplan.GroupBy(in, "s", "sum(x)")
@@ -137,8 +137,8 @@ func TestAggregatePreview(t *testing.T) {
 	`)
 }
 
-// Windows are given in the order of their ends, each followed by Flush, when
-// the watermark passes; rows behind it are late.
+// Windows are emitted in the order of their ends, each followed by Flush, when the
+// watermark passes; rows behind the watermark are late.
 func TestAggregateWindows(t *testing.T) {
 	in := testplan.Relation("t:bigint s:varchar window_start:bigint window_end:bigint")
 	root := testplan.GroupBy(in, "s window_start window_end", "count(*); rate(*); last(t)")
@@ -188,7 +188,7 @@ func TestAggregateSessions(t *testing.T) {
 	`)
 }
 
-// Without other keys a window is there as soon as it has a row.
+// Without other keys a window exists as soon as it has a row.
 func TestAggregateWindowsWithoutKeys(t *testing.T) {
 	in := testplan.Relation("t:bigint window_start:bigint window_end:bigint")
 	root := testplan.GroupBy(in, "window_start window_end", "count(*)")
@@ -260,8 +260,8 @@ func TestAggregateKeys(t *testing.T) {
 	}
 }
 
-// Streams share the values of equal stacks: a list that came before is known by where it
-// is, one that is equal by its text, and an array of other lists is another.
+// Equal stacks of a stream share one value: a known list is identified by its
+// address, an equal one by its text; an array of other lists is different.
 func TestAggregateSharedLists(t *testing.T) {
 	root := testplan.GroupBy(testplan.Relation("l:list"), "l", "count(*)")
 	rec := &testplan.Recorder{Schema: root.Schema()}

@@ -15,8 +15,8 @@ import (
 	"endoscope/planner/types"
 )
 
-// A string has one group, in whatever dictionary it comes; and when the
-// strings of closed windows are forgotten, the open ones keep theirs.
+// A string has one group, whatever dictionary it arrives in; and when the strings
+// of closed windows are dropped, the open ones keep theirs.
 func TestAggregateCompactsKeys(t *testing.T) {
 	in := testplan.Relation("window_start:bigint window_end:bigint s:varchar z:varchar")
 	for _, keys := range []string{"window_start window_end s", "window_start window_end s z", "s window_end z window_start"} {
@@ -83,7 +83,7 @@ func TestAggregateFunctionsComplete(t *testing.T) {
 	}
 }
 
-// After the first batches nothing is allocated, whatever the functions.
+// After the first batches nothing is allocated, for all functions.
 func TestAggregateAllocatesNothing(t *testing.T) {
 	in := testplan.Relation("t:bigint s:varchar i:bigint f:double")
 	for _, keys := range []string{"", "s", "i", "s i"} {

@@ -6,7 +6,7 @@ import (
 	"endoscope/planner/types"
 )
 
-// Bucket is the number of the bucket of v in the state of f, a quantile or a
+// Bucket returns the number of the bucket of v in the state of f, a quantile or a
 // histogram.
 func Bucket(f *plan.Agg, v types.Value) int64 {
 	if f.Fn != "histogram" {

@@ -9,10 +9,9 @@ import (
 	"endoscope/probes/codegen"
 )
 
-// Buckets that the kernel numbers are merged with those numbered here: the
-// numbers are the same, wherever one bucket ends and the next begins. The kernel
-// looks the bucket of a quantile up in a table, by the code whose equal in Go is
-// called here.
+// The kernel and this package number buckets equally, at every border, so their
+// states can be merged. The kernel looks up the bucket of a quantile in a table,
+// by code whose Go equivalent is called here.
 func TestKernelNumbersBucketsAlike(t *testing.T) {
 	table, err := codegen.Boundaries()
 	if err != nil {
@@ -44,7 +43,7 @@ func TestKernelNumbersBucketsAlike(t *testing.T) {
 	}
 }
 
-// The kernel takes the parameters of histograms that this package takes, with
+// The kernel accepts the parameters of histograms that this package accepts, with
 // integers for borders, and no others.
 func TestKernelTakesHistogramsAlike(t *testing.T) {
 	for _, c := range []struct {

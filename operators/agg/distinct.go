@@ -11,14 +11,14 @@ import (
 	"endoscope/planner/types"
 )
 
-// exactValues is up to how many distinct values of a group COUNT(DISTINCT x)
-// and TOPK are exact.
+// exactValues is the number of distinct values of a group up to which
+// COUNT(DISTINCT x) and TOPK are exact.
 const exactValues = 10_000
 
-// countDistinct is COUNT(DISTINCT x). A group's values are kept until there are too
-// many; then they go into a HyperLogLog sketch (2^14 registers, standard error
-// 0.8 %), which later values join. The registers are those of all values, in
-// whatever order and from whatever places they come.
+// countDistinct is COUNT(DISTINCT x). A group's values are kept until there are
+// too many; then they are added to a HyperLogLog sketch (2^14 registers, standard
+// error 0.8 %), as are later values. The registers depend only on the set of
+// values, not on their order or site.
 type countDistinct struct {
 	pairs
 	values   *identities
@@ -62,7 +62,7 @@ func (a *countDistinct) insert(g uint32, word uint64) {
 	}
 }
 
-// estimate goes over to a sketch for a group.
+// estimate converts the state of a group to a sketch.
 func (a *countDistinct) estimate(g uint32) *hyperloglog.Sketch {
 	s := hyperloglog.NewNoSparse()
 	a.gather = a.appendGroup(g, a.gather[:0])
@@ -73,8 +73,8 @@ func (a *countDistinct) estimate(g uint32) *hyperloglog.Sketch {
 	return s
 }
 
-// The state of COUNT(DISTINCT x) is how many values follow, and these; or 0 and the
-// registers of the sketch.
+// distinctVersion is the version of the state of COUNT(DISTINCT x): the number of
+// values, and the values; or 0 and the registers of the sketch.
 const distinctVersion = 1
 
 func (a *countDistinct) States(groups []uint32, out []batch.Column) {
@@ -82,7 +82,7 @@ func (a *countDistinct) States(groups []uint32, out []batch.Column) {
 		if s := a.sketches[g]; s != nil {
 			registers, err := s.MarshalBinary()
 			if err != nil {
-				return nil // it never is, and this is no state
+				return nil // does not happen; an empty state is invalid
 			}
 			return append(append(to, 0), registers...)
 		}
@@ -113,7 +113,7 @@ func (a *countDistinct) load(g uint32, state []byte) bool {
 		into := a.sketches[g]
 		if into == nil {
 			into = a.estimate(g)
-			// The values are not counted any more, but the state is one of values.
+			// The values are no longer counted, but the state is not empty.
 			a.sizes[g] = max(a.sizes[g], 1)
 		}
 		return into.Merge(&registers) == nil

@@ -37,7 +37,7 @@ func (a *Aggregate) Close(ctx context.Context, _ int) error {
 	return a.out.Close(ctx)
 }
 
-// finish pushes the results that are still due.
+// finish pushes the results that are still pending.
 func (a *Aggregate) finish(ctx context.Context) error {
 	switch {
 	case a.out.Status != operators.More:

@@ -28,7 +28,7 @@ type fixedSquares [7]uint64
 
 const (
 	fixedUnit = -128
-	// exponentOfUnit is the exponent, as a DOUBLE has it, of a value whose lowest
+	// exponentOfUnit is the exponent, as encoded in a DOUBLE, of a value whose lowest
 	// digit is fixedUnit.
 	exponentOfUnit = 1075 + fixedUnit
 	// mostShift is the largest shift of a value below 2^63.
@@ -42,7 +42,7 @@ func addDouble(w []uint64, x float64) bool {
 	b := math.Float64bits(x)
 	shift := uint(b>>52)&0x7ff - exponentOfUnit
 	if shift > mostShift {
-		return b<<1 == 0 // zero, which changes nothing
+		return b<<1 == 0 // zero, which has no effect
 	}
 	m, sign := b&(hidden-1)|hidden, uint64(int64(b)>>63)
 	lo, hi := m<<(shift&63), m>>1>>(63-shift&63)
@@ -87,7 +87,8 @@ func addSquare(w *fixedSquares, x float64) {
 	}
 }
 
-// addShifted adds v·2^bit to w, which has a word after those that v's digits are in.
+// addShifted adds v·2^bit to w, which has at least one word above those that
+// contain v's digits.
 func addShifted(w []uint64, v int64, bit uint) {
 	i, s, sign := bit>>6, bit&63, uint64(v>>63)
 	var c uint64
@@ -345,8 +346,8 @@ func quotient(x, n *big.Int, unit int) float64 {
 	return v
 }
 
-// wideInt is the sum of w, in units of 2^unit, and v, in those of 2^wide, in the
-// latter.
+// wideInt returns the sum of w, in units of 2^unit, and v, in units of 2^wide, in
+// the latter unit.
 func wideInt(w []uint64, unit int, v []uint64, wide int) *big.Int {
 	x := signedInt(w)
 	x.Lsh(x, uint(unit-wide))
@@ -427,7 +428,7 @@ func rounded(v []uint64, unit int, more, negative bool) float64 {
 		}
 	}
 	if below != 0 || more {
-		m |= 1 // 11 bits are rounded off: what is below decides a half only
+		m |= 1 // 11 bits are rounded off: lower bits matter only for a half
 	}
 	f := math.Ldexp(float64(m), 64*top-int(s)+unit)
 	if negative {

@@ -6,17 +6,17 @@ import (
 	"endoscope/operators/agg/fold"
 )
 
-// Where there are few groups, doubles are first added to lanes: integers of 64 bits,
-// of which carries are propagated to the fixed-point number only after some batches.
-// A lane has a unit, which is the same for all groups. To cut from x its multiple of
-// the unit, 1.5·2^52 units are added: the sum is rounded to a multiple of the unit,
-// and its bits, as an integer, are a constant plus the number of units. What x minus
-// this multiple leaves is exact and goes to the next lane. So a value costs a few
-// additions, without branches, and none of them rounds anything off.
+// If there are few groups, doubles are first added to lanes: integers of 64 bits,
+// whose carries are propagated to the fixed-point number only after some batches.
+// A lane has a unit, which is the same for all groups. To round x to a multiple of
+// the unit, 1.5·2^52 units are added: the sum is rounded to a multiple of the
+// unit, and its bits, as an integer, are a constant plus the number of units. The
+// difference of x from this multiple is exact and is added to the next lane. So a
+// value costs a few additions, without branches, and none of them loses digits.
 //
 // The lanes cover a window of exponents. Values outside it are added to the
-// fixed-point number at once. The window is inside the range of a fixedSum, so that
-// the state does not depend on which way a value took.
+// fixed-point number at once. The window is inside the range of a fixedSum, so
+// that the state does not depend on how a value was added.
 
 const (
 	// maxLaneGroups is the largest number of groups for which there are lanes: with
@@ -72,10 +72,10 @@ type lanes struct {
 	missed bool // a quarter of the last rows was outside the window, or there were none
 }
 
-// next reports whether carries are to be propagated before rows are added, and the top
-// that the window has from then on. They are if there may be more than most rows, and
-// if the window moves: it moves only if this takes little of the time, and not for a
-// few octaves.
+// next reports whether carries must be propagated before rows are added, and
+// returns the top of the window from then on. They must be if there may be more
+// than most rows, or if the window moves. It moves only if this takes little of
+// the time, and not for a few octaves.
 func (l *lanes) next(in *fold.Input, groups, most int) (top int, settle bool) {
 	if l.missed && (l.rows == 0 || l.rows > 4*groups) {
 		if top, ok := l.middle(in); ok && max(top-l.top, l.top-top) > 4 {

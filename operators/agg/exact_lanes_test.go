@@ -45,8 +45,8 @@ func drawDoubles(t *rapid.T, groups int) *fold.Input {
 	return in
 }
 
-// What went through lanes is what was added to the fixed-point numbers value by value,
-// to the last bit, whatever the values and wherever the window is.
+// Sums computed in lanes equal those added to the fixed-point numbers value by
+// value, to the last bit, for all values and windows.
 func TestLanesAreExact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		groups := rapid.IntRange(1, 4).Draw(t, "groups")
@@ -102,8 +102,8 @@ func TestLanesAreExact(t *testing.T) {
 	})
 }
 
-// Lanes hold as many values of the largest magnitude as they are given before carries
-// are propagated, and the digits of the smallest ones.
+// Lanes have room for the maximum number of values of the largest magnitude before
+// carries are propagated, and for the digits of the smallest ones.
 func TestLanesHoldExtremes(t *testing.T) {
 	for _, octaves := range []int{sumOctaves, varianceOctaves} {
 		for _, top := range []int{octaves + 52 + fixedUnit, 0, maxTop} {

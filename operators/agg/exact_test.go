@@ -13,7 +13,7 @@ import (
 	"endoscope/planner/types"
 )
 
-// drawDouble draws doubles of any size, with those that a fixedSum takes most often.
+// drawDouble draws doubles of any size, mostly those in the range of a fixedSum.
 func drawDouble(t *rapid.T) float64 {
 	switch rapid.IntRange(0, 9).Draw(t, "kind") {
 	case 0:
@@ -28,7 +28,7 @@ func drawDouble(t *rapid.T) float64 {
 	return math.Ldexp(rapid.Float64Range(-1, 1).Draw(t, "x"), rapid.IntRange(-80, 62).Draw(t, "e"))
 }
 
-// doubleMoments are what STDDEV of DOUBLE keeps, of one group.
+// doubleMoments returns the state of STDDEV of DOUBLE for one group.
 func doubleMoments(xs []float64) *varianceFloat {
 	a := newVariance(types.Double, false).(*varianceFloat)
 	a.Grow(1)
@@ -93,7 +93,7 @@ func TestExactSumsOfInfinities(t *testing.T) {
 	}
 }
 
-// A state is what it was, and bytes that are none are refused.
+// A decoded state equals the encoded one, and invalid bytes are refused.
 func TestWideDoubleState(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var d, back wideDouble
@@ -112,7 +112,8 @@ func TestWideDoubleState(t *testing.T) {
 	})
 }
 
-// plainSum is what SUM of DOUBLE was: what the exact one is measured against.
+// plainSum is SUM of DOUBLE without exactness: the baseline for benchmarks of the
+// exact one.
 type plainSum struct{ fold.Lane }
 
 func (a plainSum) update(in *fold.Input) {

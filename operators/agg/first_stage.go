@@ -10,14 +10,14 @@ import (
 	"endoscope/planner/types"
 )
 
-// FirstStage runs the first stage of an aggregate over rows, for sites that have
-// only these: what it gives goes to a [Leaf].Partial elsewhere. What it has folded
-// it gives when it is asked, and then forgets it, so that each row is in one state.
+// FirstStage executes the first stage of an aggregate over rows, for sites that
+// have only rows: its output goes to a [Leaf].Partial elsewhere. Emit returns what
+// was folded and then drops it, so that each row is in exactly one state.
 type FirstStage struct {
 	p    *plan.Partial
 	a    *Aggregate
-	time int  // column of event time, which the panes are of; -1: there are none
-	some bool // rows were folded since it last gave
+	time int  // column of event time, by which panes are formed; -1 if there are no panes
+	some bool // rows were folded since the last output
 
 	merged *mergedStates // where it folds states, not rows
 }
@@ -54,8 +54,8 @@ func NewFirstStageAt(origin uint64, p *plan.Partial, in types.Schema) (*FirstSta
 	return s, err
 }
 
-// paneOf is where the pane begins that a row lies in: the largest multiple of the
-// pane that is not above its time.
+// paneOf returns an expression for the beginning of a row's pane: the largest
+// multiple of pane that is not greater than the row's time.
 func paneOf(in types.Schema, pane int64) plan.Expr {
 	t := plan.Expr(&plan.Col{Index: in.Time, Name: in.Fields[in.Time].Name, T: in.Fields[in.Time].Type})
 	if t.Type() != types.Bigint {
@@ -70,8 +70,8 @@ func paneOf(in types.Schema, pane int64) plan.Expr {
 	return call("-", t, above)
 }
 
-// Accepts reports whether the first stage can fold the rows of b: it cannot where
-// windows are asked of rows without a time.
+// Accepts reports whether the first stage can fold the rows of b: it cannot if
+// windows are required and rows have no time.
 func (s *FirstStage) Accepts(b *batch.Batch) bool {
 	return s.time < 0 || len(b.Cols[s.time].Nulls) == 0 || !b.Cols[s.time].Nulls.Any()
 }
@@ -94,8 +94,8 @@ func (s *FirstStage) Groups() int { return s.a.all.table.Len() }
 // Held estimates the bytes of the states that grow with their values.
 func (s *FirstStage) Held() int64 { return s.a.held }
 
-// Emit calls push with the partial rows of all rows folded since the last call, and
-// forgets them. Groups come in the order in which they appeared. push releases the
+// Emit calls push with the partial rows of all rows folded since the last call,
+// and drops them. Groups are in the order of first appearance. push releases the
 // batches.
 func (s *FirstStage) Emit(push func(*batch.Batch) error) error {
 	if !s.some {
@@ -143,8 +143,8 @@ func (s *FirstStage) Forget() {
 	}
 }
 
-// states are partial rows of groups: their states, but for those of counters, or,
-// of one counter alone, its entries.
+// states returns partial rows of groups: all states except those of counters or,
+// if only is a counter, its entries.
 func (s *FirstStage) states(groups []uint32, only int, entries []pair) *batch.Batch {
 	b := batch.New(s.p.Out.Types())
 	b.N = len(groups)
@@ -194,7 +194,7 @@ func appendStateColumns(p *plan.Partial, accs []fold.Accumulator, m *mergedState
 	}
 }
 
-// appendNothing appends n values of no meaning.
+// appendNothing appends n undefined values.
 func appendNothing(c *batch.Column, n int) {
 	if c.Type.Physical() == types.PhysInt {
 		appendSame(c, 0, n)
@@ -205,13 +205,14 @@ func appendNothing(c *batch.Column, n int) {
 	}
 }
 
-// counter is an accumulator that is no stater, of which the state is how often what
-// occurred.
+// counter is an accumulator that is not a Stater: its state is the number of
+// occurrences of words.
 type counter interface{ counted() []pair }
 
 func (p *pairs) counted() []pair { return p.entries }
 
-// counterOf returns acc as a counter; false if it is a Stater, whose states are whole.
+// counterOf returns acc as a counter; false if it is a Stater, whose states are
+// complete.
 func counterOf(acc fold.Accumulator) (counter, bool) {
 	if _, whole := acc.(fold.Stater); whole {
 		return nil, false
@@ -220,7 +221,7 @@ func counterOf(acc fold.Accumulator) (counter, bool) {
 	return c, ok
 }
 
-// nowhere takes everything and does nothing.
+// nowhere discards its input.
 type nowhere struct{}
 
 func (nowhere) Push(context.Context, int, *batch.Batch) (operators.Status, error) {

@@ -28,10 +28,10 @@ func newFirstLast(arg types.Type, last bool) fold.Accumulator {
 	return &firstLast[int64]{last: last, layout: integers}
 }
 
-// firstLast is FIRST and LAST: the value with the earliest or latest event
-// time. Of equal times FIRST has the smallest value and LAST the largest, so that
-// the order in which rows and states arrive does not matter. Without a time column
-// it is what decides.
+// firstLast is FIRST and LAST: the value with the earliest or latest event time.
+// Of equal times FIRST returns the smallest value and LAST the largest, so that
+// the result does not depend on the order in which rows and states arrive. Without
+// a time column that order decides.
 type firstLast[T any] struct {
 	value   []T
 	when    []int64
@@ -86,7 +86,7 @@ func (a *firstLast[T]) updateUntimed(in *fold.Input, x []T) {
 	}
 }
 
-// Merge takes a state as the row that it was made of, with the time of that.
+// Merge adds a state like the row that it was made from, with that row's time.
 func (a *firstLast[T]) Merge(in *fold.Input, state []batch.Column) error {
 	if in.Times, in.Arg = state[0].Int, &state[1]; len(in.Rows) > 0 && state[0].Nulls.Get(int(in.Rows[0])) {
 		in.Times = nil

@@ -7,13 +7,13 @@ import (
 	"endoscope/planner/types"
 )
 
-// constructor makes the state of f, whose argument (if it has one) is of type arg. A
-// small state of fixed size goes into l.
+// constructor creates the state of f, whose argument (if it has one) is of type
+// arg. A small state of fixed size is placed in l.
 type constructor func(f *plan.Agg, arg types.Type, l *fold.Lanes) (fold.Accumulator, error)
 
 var constructors = map[string]constructor{}
 
-// define adds aggregate functions. The file of each one calls it.
+// define registers aggregate functions. The file of each function calls it.
 func define(c constructor, names ...string) {
 	for _, name := range names {
 		constructors[name] = c
@@ -33,7 +33,7 @@ func newAccumulator(f *plan.Agg, arg types.Type, l *fold.Lanes) (fold.Accumulato
 	return c(f, arg, l)
 }
 
-// parameter is a numeric parameter as a float.
+// parameter returns a numeric parameter as a float.
 func parameter(v types.Value) float64 {
 	if v.Type.Physical() == types.PhysFloat {
 		return v.F

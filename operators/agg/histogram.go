@@ -11,9 +11,9 @@ import (
 	"endoscope/planner/types"
 )
 
-// histogram is HISTOGRAM(x) and HISTOGRAM(x, lo, hi, step): a list of
-// [low, high, count] of the buckets that are not empty, ascending. A bucket
-// holds low <= x < high; NULL as low or high is no border. NaNs are ignored.
+// histogram is HISTOGRAM(x) and HISTOGRAM(x, lo, hi, step): a list of [low, high,
+// count] of the buckets that are not empty, ascending. A bucket contains low <= x
+// < high; NULL as low or high means unbounded. NaNs are ignored.
 type histogram struct {
 	pairs
 	buckets
@@ -24,7 +24,7 @@ type histogram struct {
 
 // buckets numbers buckets in the order of their values.
 type buckets interface {
-	// number puts the buckets of c's values at rows into dst, by physical row.
+	// number stores the buckets of c's values at rows in dst, by physical row.
 	number(c *batch.Column, rows []uint16, dst []uint64)
 	// borders are the values where bucket i begins and ends, of type t.
 	borders(i int64, t types.Type) (low, high types.Value)
@@ -125,7 +125,7 @@ func (intPowers) borders(i int64, t types.Type) (low, high types.Value) {
 // for 0 alone, [0, 0]. Infinities count as the largest numbers.
 type floatPowers struct{}
 
-// exponentBias makes the bucket of every positive number a positive number.
+// exponentBias makes the bucket of every positive number positive.
 const exponentBias = 2000
 
 func (p floatPowers) number(c *batch.Column, rows []uint16, dst []uint64) {
@@ -161,8 +161,8 @@ func (floatPowers) borders(i int64, t types.Type) (low, high types.Value) {
 	return low, high
 }
 
-// steps are [lo, lo+step), [lo+step, lo+2·step) ... up to hi, one for what is
-// less and one for what is not.
+// steps are [lo, lo+step), [lo+step, lo+2·step) ... up to hi, one for smaller
+// values and one for values not below hi.
 type steps struct{ lo, hi, step float64 }
 
 const underflow, overflow = -1, math.MaxInt64
@@ -186,7 +186,7 @@ func (s steps) bucket(x float64) int64 {
 	case x >= s.hi:
 		return overflow
 	}
-	// The quotient may be off by a rounding; the borders decide.
+	// The quotient may have a rounding error; the borders decide.
 	i := int64((x - s.lo) / s.step)
 	for i > 0 && x < s.border(i) {
 		i--

@@ -30,9 +30,9 @@ func newMinMax(arg types.Type, largest bool) fold.Accumulator {
 	return &minMax[int64]{largest: largest, layout: integers}
 }
 
-// minMax is MIN and MAX. BOOLEANs are the bytes 0 and 1. NaN is larger than
-// every number, as in ORDER BY. A zero has no sign, so that the order of rows
-// does not decide which one is given.
+// minMax is MIN and MAX. BOOLEANs are the bytes 0 and 1. NaN is larger than every
+// number, as in ORDER BY. Zeros are returned without sign, so that the result does
+// not depend on the order of rows.
 type minMax[T cmp.Ordered] struct {
 	best    []T
 	seen    []bool
@@ -70,14 +70,14 @@ func (a *minMax[T]) Update(in *fold.Input) {
 	}
 }
 
-// merge: the smallest of the smallest.
+// Merge folds in the values of states like rows.
 func (a *minMax[T]) Merge(in *fold.Input, state []batch.Column) error {
 	in.Arg = &state[0]
 	a.Update(in)
 	return nil
 }
 
-// states: where there is a value, it counts as one.
+// States counts a state with a value as one value.
 func (a *minMax[T]) States(groups []uint32, out []batch.Column) {
 	for _, g := range groups {
 		a.layout.append(&out[0], a.best[g])
@@ -85,7 +85,7 @@ func (a *minMax[T]) States(groups []uint32, out []batch.Column) {
 	}
 }
 
-// one is how many values a state that keeps one of them counts as.
+// one returns the number of values in a state that holds a single value.
 func one(seen bool) int64 {
 	if seen {
 		return 1
@@ -107,8 +107,8 @@ func appendUnsignedZero(out *batch.Column, v float64) { out.Float = append(out.F
 
 // layout moves values of a physical layout in and out of columns.
 type layout[T any] struct {
-	// read gives the values at rows by physical row; it may use scratch, which
-	// it also returns.
+	// read returns the values at rows by physical row; it may use scratch, which it
+	// also returns.
 	read func(c *batch.Column, rows []uint16, scratch []T) (values, kept []T)
 	// compare is a total order.
 	compare func(a, b T) int

@@ -71,9 +71,9 @@ func newVariance(arg types.Type, root bool) fold.Accumulator {
 	return &varianceInt{root: root}
 }
 
-// varianceInt is STDDEV and VARIANCE over integers. It keeps the exact sums of
-// the values and of their squares, so that no order of rows and no merging of
-// partial states changes the result: nothing is rounded before the end.
+// varianceInt is STDDEV and VARIANCE over integers. It keeps the exact sums of the
+// values and of their squares; nothing is rounded before the end. So the result
+// depends neither on the order of rows nor on how partial states are merged.
 type varianceInt struct {
 	state []intMoments
 	root  bool
@@ -126,12 +126,12 @@ func (a *varianceInt) States(groups []uint32, out []batch.Column) {
 	}
 }
 
-// words are the columns of plan.StateFields.
+// words returns the columns of plan.StateFields.
 func (s *intMoments) words() [6]int64 {
 	return [6]int64{int64(s.lo), s.hi, s.n, int64(s.sq[0]), int64(s.sq[1]), int64(s.sq[2])}
 }
 
-// addWords adds what words gave.
+// addWords adds the words that words returned.
 func (s *intMoments) addWords(w [6]int64) {
 	var c uint64
 	s.lo, c = bits.Add64(s.lo, uint64(w[0]), 0)
@@ -189,7 +189,7 @@ func (b *bigVariance) variance(s *intMoments) float64 {
 	return num / float64(max(s.n, 1)) / float64(max(s.n, 2)-1)
 }
 
-// set makes x the number of these words, the most significant first.
+// set sets x to the number with these words, the most significant first.
 func (b *bigVariance) set(x *big.Int, words ...uint64) {
 	x.SetUint64(0)
 	for _, w := range words {
@@ -198,11 +198,11 @@ func (b *bigVariance) set(x *big.Int, words ...uint64) {
 	}
 }
 
-// varianceFloat is STDDEV and VARIANCE over DOUBLE, from the exact sums of the values
-// and of their squares: as exact as a DOUBLE is, and the same in whatever order and
-// pieces the values come.
+// varianceFloat is STDDEV and VARIANCE over DOUBLE, from the exact sums of the
+// values and of their squares. It has the precision of DOUBLE, and does not depend
+// on the order or division of the values.
 type varianceFloat struct {
-	state []floatMoments // the last rows may be in lanes
+	state []floatMoments // the most recent rows may be in lanes
 	wide  wideDoubles
 	lanes varianceLanes
 	root  bool

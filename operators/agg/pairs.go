@@ -13,14 +13,14 @@ import (
 	"endoscope/planner/types"
 )
 
-// pairs counts how often each (group, word) occurs: the state of aggregates
-// that keep many numbers for a group (values seen, buckets of a sketch or of a
-// histogram). All groups share one table, so that a group with three values
-// costs three entries and no object of its own.
+// pairs counts how often each (group, word) occurs: the state of aggregates that
+// keep many numbers for a group (distinct values, buckets of a sketch or of a
+// histogram). All groups share one table, so that a group with three values costs
+// three entries and no object of its own.
 type pairs struct {
 	entries []pair
 	slots   []uint64 // hash in the upper half, 1 + entry in the lower; 0: free
-	heads   []uint32 // by group: 1 + its newest entry; 0: none
+	heads   []uint32 // by group: 1 + its newest entry; 0 if none
 	sizes   []uint32 // by group: its entries
 }
 
@@ -43,7 +43,7 @@ func (p *pairs) Reset() {
 	p.entries, p.heads, p.sizes = p.entries[:0], p.heads[:0], p.sizes[:0]
 }
 
-// Bytes is about the memory in use.
+// Bytes returns the approximate memory in use.
 func (p *pairs) Bytes() int64 { return int64(len(p.entries))*32 + int64(len(p.slots))*8 }
 
 // add counts words[r] for the group of r, for each of rows.
@@ -53,8 +53,8 @@ func (p *pairs) add(rows []uint16, groups []uint32, words []uint64) {
 	}
 }
 
-// addCounts adds counts made elsewhere: at in.rows, how often (the second
-// column) which word (the first) occurred.
+// addCounts adds counts made elsewhere: at in.rows, the word (first column) and
+// its number of occurrences (second column).
 func (p *pairs) addCounts(in *fold.Input, state []batch.Column) error {
 	word, n := state[0].Int, state[1].Int
 	for _, r := range in.Rows {
@@ -63,7 +63,7 @@ func (p *pairs) addCounts(in *fold.Input, state []batch.Column) error {
 	return nil
 }
 
-// addOne counts a word of a group once more and returns its entry.
+// addOne increments the count of a word of a group and returns its entry.
 func (p *pairs) addOne(group uint32, word uint64) *pair {
 	if 2*len(p.entries) >= len(p.slots) {
 		p.rehash(max(4*len(p.slots), grouping.MinSlots))
@@ -131,7 +131,7 @@ func newIdentities(t types.Type) *identities {
 	return d
 }
 
-// number puts the words of c's values at rows into dst, by physical row.
+// number stores the words of c's values at rows in dst, by physical row.
 func (d *identities) number(c *batch.Column, rows []uint16, dst []uint64) {
 	k := grouping.Key{Typ: d.typ, Col: c}
 	if d.space != nil {
@@ -140,7 +140,7 @@ func (d *identities) number(c *batch.Column, rows []uint16, dst []uint64) {
 	k.Words(rows, dst, 1)
 }
 
-// value is the value with a word.
+// value returns the value of a word.
 func (d *identities) value(w uint64) types.Value {
 	switch d.typ.Physical() {
 	case types.PhysCode, types.PhysAny:
@@ -151,8 +151,8 @@ func (d *identities) value(w uint64) types.Value {
 	return types.Value{Type: d.typ, I: int64(w)}
 }
 
-// stableHash is a hash of the value with a word that is the same in all processes: of
-// the string, not of its code.
+// stableHash returns a hash of a word's value that is the same in all processes:
+// of the string, not of its code.
 func (d *identities) stableHash(w uint64) uint64 {
 	if d.space == nil {
 		return mixed(w, 0)
@@ -185,7 +185,7 @@ func (d *identities) each(s *states.Reader, n int, add func(word uint64)) bool {
 	var rows [batch.MaxRows]uint16
 	var words [batch.MaxRows]uint64
 	for n > 0 {
-		c := batch.New([]types.Type{d.typ}).Cols[0] // as many at once as a column has
+		c := batch.New([]types.Type{d.typ}).Cols[0] // as many at once as fit into a column
 		k := min(n, batch.MaxRows)
 		for i := range k {
 			rows[i] = uint16(i)
@@ -215,8 +215,8 @@ func (d *identities) crowded(needed int) bool {
 	return d.space != nil && d.space.Own && d.space.Size() > 2*needed+rowstore.MaxDict
 }
 
-// compact forgets the strings that neither entries nor others use, and gives
-// the entries the new words. It returns the new word of each old one.
+// compact drops the strings that neither entries nor others use, and assigns new
+// words to the entries. It returns the new word of each old one.
 func (p *pairs) compact(d *identities, others []uint64) (words []uint32) {
 	used := make([]bool, d.space.Size())
 	for i := range p.entries {

@@ -14,25 +14,25 @@ import (
 )
 
 // partials is the port of an aggregate for partial rows (plan.Partial): groups
-// that its source has folded already. They meet the rows on the other port in
-// the same groups, and what they hold is exact, so that it makes no difference
-// which events came which way.
+// that its source has already folded. They are merged into the same groups as the
+// rows on the other port. States are exact, so the result does not depend on which
+// events arrive on which port.
 //
-// Where the aggregate has windows the rows have two columns more, the borders
-// of a window that the pane lies in.
+// If the aggregate has windows, the rows have two additional columns: the borders
+// of a window that contains the pane.
 type partials struct {
 	a      *Aggregate
 	fields int       // of a partial row
 	states []stateAt // by aggregate
-	all    int       // column of how many events there were, or -1: nothing says it
+	all    int       // column with the number of events; -1 if there is none
 	rows   []uint16  // scratch: those that change an aggregate
 }
 
-// stateAt is where the state of one aggregate lies in a partial row: its
-// columns, of which n is the number of values folded in.
+// stateAt is the range of columns of one aggregate's state in a partial row; n is
+// the column with the number of values folded in.
 type stateAt struct{ from, to, n int }
 
-// NewPartials checks that what p computes is what a merges.
+// NewPartials checks that p computes what a merges.
 func NewPartials(a *Aggregate, p *plan.Partial) (*partials, error) {
 	m := &partials{a: a}
 	if len(p.Keys) != len(a.keys) || len(p.Aggs) != len(a.aggs) {
@@ -52,7 +52,7 @@ func NewPartials(a *Aggregate, p *plan.Partial) (*partials, error) {
 	return m, nil
 }
 
-// layout notes where p's states lie.
+// layout records the columns of p's states.
 func (m *partials) layout(p *plan.Partial) {
 	m.fields, m.all = 1+len(p.Keys), -1
 	for i := range p.Aggs {
@@ -67,7 +67,7 @@ func (m *partials) layout(p *plan.Partial) {
 	}
 }
 
-// anySet is some set of groups, for what all of them have in common.
+// anySet returns any set of groups, for access to what all sets have in common.
 func (a *Aggregate) anySet() *groupSet {
 	if a.windows != nil {
 		return a.windows.idle[0] // before the first row
@@ -93,8 +93,8 @@ func (m *partials) Push(ctx context.Context, _ int, b *batch.Batch) (operators.S
 	return a.out.Status, a.folded(ctx, rows)
 }
 
-// pushWindows merges each row into its window. What is late is lost, as with
-// rows, and counted in events.
+// pushWindows merges each row into its window. Late rows are lost, as on the other
+// port, and their events are counted.
 func (m *partials) pushWindows(ctx context.Context, b *batch.Batch, rows []uint16) error {
 	a := m.a
 	var starts []int64
@@ -113,7 +113,7 @@ func (m *partials) pushWindows(ctx context.Context, b *batch.Batch, rows []uint1
 	return a.lost(ctx, "late", m.events(b, late))
 }
 
-// merge adds the states of rows, whose keys were taken, to the groups of s.
+// merge adds the states of rows, whose keys were loaded, to the groups of s.
 func (m *partials) merge(ctx context.Context, s *groupSet, b *batch.Batch, rows []uint16) error {
 	a := m.a
 	rows, refused := a.place(s, rows)
@@ -156,7 +156,7 @@ func (m *partials) mergeInto(ctx context.Context, s *groupSet, b *batch.Batch, r
 	return nil
 }
 
-// changing is those of rows that have values of an aggregate.
+// changing returns those of rows that have values of an aggregate.
 func (m *partials) changing(n []int64, rows []uint16) []uint16 {
 	m.rows = m.rows[:0]
 	for _, r := range rows {
@@ -167,9 +167,9 @@ func (m *partials) changing(n []int64, rows []uint16) []uint16 {
 	return m.rows
 }
 
-// events is how many events rows stand for. Without a COUNT(*) that says it,
-// it is at least the most values that one of the aggregates had of them: a loss
-// is never reported as nothing.
+// events returns how many events the rows represent. Without a COUNT(*) it returns
+// a lower bound, the largest number of values in one of the aggregates: a loss is
+// never reported as 0.
 func (m *partials) events(b *batch.Batch, rows []uint16) (n uint64) {
 	for _, r := range rows {
 		if m.all >= 0 {
@@ -185,7 +185,7 @@ func (m *partials) events(b *batch.Batch, rows []uint16) (n uint64) {
 	return n
 }
 
-// Signals come on the other port; they are for both.
+// Signals arrive on the other port and apply to both.
 func (m *partials) Signal(context.Context, int, operators.Signal) (operators.Status, error) {
 	return m.a.out.Status, nil
 }

@@ -10,11 +10,10 @@ import (
 	"endoscope/planner/plan"
 )
 
-// MergePartials makes partial rows of the first stage p fewer: those that are
-// states of one group become one row, which says the same. Rows of different
-// panes are of different groups; without panes a row gets the earliest time. It
-// releases the batches and returns new ones. Where a state cannot be read it returns
-// the batches as they are.
+// MergePartials reduces the number of partial rows of the first stage p: states of
+// one group are merged into one row. Rows of different panes are of different
+// groups; without panes a row gets the earliest time. It releases the batches and
+// returns new ones. If a state cannot be read it returns the batches unchanged.
 func MergePartials(p *plan.Partial, batches []*batch.Batch) []*batch.Batch {
 	s, err := newMergedStates(p)
 	if err != nil || len(batches) == 0 {
@@ -108,8 +107,8 @@ func (s *mergedStates) appendTimes(c *batch.Column, groups []uint32) {
 	}
 }
 
-// setCounts makes the numbers of values in the states of an aggregate those of all
-// that were merged.
+// setCounts sets the numbers of values in the states of an aggregate to those of
+// all merged states.
 func (s *mergedStates) setCounts(agg int, groups []uint32, state []batch.Column) {
 	at := s.states.states[agg]
 	n := state[at.n-at.from].Int
@@ -118,8 +117,8 @@ func (s *mergedStates) setCounts(agg int, groups []uint32, state []batch.Column)
 	}
 }
 
-// PartialEvents is how many events partial rows of the first stage p stand for:
-// at least, where no COUNT(*) says it.
+// PartialEvents returns how many events partial rows of the first stage p
+// represent; without a COUNT(*) it is a lower bound.
 func PartialEvents(p *plan.Partial, b *batch.Batch) uint64 {
 	var m partials
 	m.layout(p)

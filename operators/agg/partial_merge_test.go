@@ -59,8 +59,8 @@ func mergedText(p *plan.Partial, bs []*batch.Batch) string {
 	return strings.Join(rows, ", ")
 }
 
-// States of one group become one; the property test of two stages holds the
-// functions to it (TestStagesAgreeWithOracle).
+// States of one group are merged into one; the property test of two stages covers
+// the functions (TestStagesAgreeWithOracle).
 func TestMergePartials(t *testing.T) {
 	for _, c := range []struct {
 		aggs string

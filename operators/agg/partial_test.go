@@ -18,8 +18,8 @@ import (
 	"endoscope/planner/types"
 )
 
-// staged gives the acquisition below n the first stage of n, whose keys are
-// columns of it and perhaps a window's borders.
+// staged adds the first stage of n to the acquisition below n. Its keys are
+// columns of the acquisition and possibly a window's borders.
 func staged(t testing.TB, n *plan.Aggregate, pane int64) *plan.Aggregate {
 	t.Helper()
 	var keys []plan.Expr
@@ -46,8 +46,9 @@ func staged(t testing.TB, n *plan.Aggregate, pane int64) *plan.Aggregate {
 	return n.WithInputs([]plan.Node{in}).(*plan.Aggregate)
 }
 
-// Partial rows and rows of one group meet, wherever their strings come from and
-// whichever come first. What has no values makes the group and changes no result.
+// Partial rows and rows of one group are merged, whatever dictionary their strings
+// have and whichever arrive first. A row without values creates the group and does
+// not change a result.
 func TestPartialRows(t *testing.T) {
 	n := staged(t, testplan.GroupBy(testplan.Relation("t:timestamp s:varchar x:bigint"), "s", "count(*); sum(x); avg(x); min(x); max(x)"), 0)
 	testplan.Expect(t, play.Run(t, n, operators.Options{}, `
@@ -69,15 +70,15 @@ func TestPartialRows(t *testing.T) {
 		close`)
 }
 
-// Without keys the one group is there from the start.
+// Without keys the one group exists from the start.
 func TestPartialRowsWithoutKeys(t *testing.T) {
 	n := staged(t, testplan.GroupBy(testplan.Relation("t:timestamp x:bigint"), "", "count(x); max(x)"), 0)
 	testplan.Expect(t, play.Run(t, n, operators.Options{}, "close"), "0 null\nflush\nclose")
 	testplan.Expect(t, play.Run(t, n, operators.Options{}, "+ 0 7 12 7\n+ 0 1 13 1\n9 5\nclose"), "9 13\nflush\nclose")
 }
 
-// EMIT EVERY gives what has come so far, also when only partial rows have; a
-// preview does, too. Nothing new at the end: nothing more is given.
+// EMIT EVERY emits the totals so far, even if only partial rows have arrived; so
+// does a preview. If nothing has arrived since, nothing is emitted at the end.
 func TestPartialRowsEvery(t *testing.T) {
 	n := staged(t, testplan.Every(testplan.GroupBy(testplan.Relation("t:timestamp s:varchar"), "s", "count(*)"), plan.Every), 0)
 	testplan.Expect(t, play.Run(t, n, operators.Options{}, `
@@ -146,8 +147,8 @@ func TestPartialRowsHop(t *testing.T) {
 		close`)
 }
 
-// What comes for closed windows is late, in events: as many as COUNT(*) or
-// RATE(*) say, and without them at least as many as any aggregate had values.
+// Rows for closed windows are late, counted in events: as many as COUNT(*) or
+// RATE(*) have, and without them at least as many as any aggregate has values.
 func TestPartialRowsLate(t *testing.T) {
 	in := testplan.Relation("t:timestamp x:bigint")
 	late := func(aggs, row string) string {
@@ -158,12 +159,12 @@ func TestPartialRowsLate(t *testing.T) {
 	testplan.Expect(t, late("max(x); rate(*)", "+ 0  5 2  7"), "wm 10\ngap late 7\nclose")
 	testplan.Expect(t, late("sum(x); min(x)", "+ 0  5 0 2  5 2"), "wm 10\ngap late 2\nclose")
 	testplan.Expect(t, late("min(x)", "+ 0  5 0"), "wm 10\ngap late 1\nclose")
-	// A bucket's row is not one of its group's events once more.
+	// The row of a bucket does not count as an event of its group again.
 	testplan.Expect(t, late("count(*); histogram(x)", "+ 0  7  3 6\n+ 0  0  4 1"), "wm 10\ngap late 7\nclose")
 }
 
-// What comes after any of its HOP windows has closed is late, once: rows and the events
-// of partial rows.
+// Rows that arrive after any of their HOP windows has closed are late, once: rows
+// and the events of partial rows.
 func TestLateInHopOnce(t *testing.T) {
 	w := testplan.Window(testplan.Relation("t:timestamp x:bigint"), testplan.Hopping(5, 20), false)
 	testplan.Expect(t, play.Run(t, staged(t, testplan.GroupBy(w, "window_end", "count(*)"), 5), operators.Options{}, `
@@ -188,7 +189,7 @@ func TestLateInHopOnce(t *testing.T) {
 		close`)
 }
 
-// Groups beyond what memory holds are lost, in events.
+// Groups over the memory limit are lost, counted in events.
 func TestPartialRowsGroupsFull(t *testing.T) {
 	n := staged(t, testplan.GroupBy(testplan.Relation("t:timestamp s:varchar"), "s", "count(*)"), 0)
 	testplan.Expect(t, play.Run(t, n, operators.Options{MemoryLimit: 2 * 48 * 3}, `
@@ -206,8 +207,8 @@ func TestPartialRowsGroupsFull(t *testing.T) {
 		close`)
 }
 
-// Nothing is rounded or cut off: sums and squares carry beyond 64 bits, and a
-// sum that fits in the end is given.
+// Nothing is rounded or truncated: sums and squares carry beyond 64 bits, and a
+// sum that fits in the end is returned.
 func TestPartialRowsCarry(t *testing.T) {
 	const most, least = math.MaxInt64, math.MinInt64
 	in := testplan.Relation("t:timestamp x:bigint")

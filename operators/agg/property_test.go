@@ -21,8 +21,8 @@ import (
 	"endoscope/planner/types"
 )
 
-// The property: whatever the rows, batches, selections, dictionaries and
-// windows, an aggregate gives what a map of lists of rows gives.
+// The property: for all rows, batches, selections, dictionaries and windows, an
+// aggregate returns the same as a map of lists of rows.
 
 const propertyColumns = "t:timestamp s:varchar z:varchar i:bigint f:double b:boolean d:duration window_start:timestamp window_end:timestamp"
 
@@ -183,7 +183,7 @@ func (a *naiveAggregate) key(row []types.Value) (key []types.Value) {
 	return key
 }
 
-// watermark gives what ends at t or before.
+// watermark emits the windows that end at t or before.
 func (a *naiveAggregate) watermark(t int64) {
 	a.closed = max(a.closed, t)
 	if !a.windowed {

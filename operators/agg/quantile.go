@@ -12,16 +12,16 @@ import (
 	"endoscope/planner/types"
 )
 
-// Quantiles come from a DDSketch (Masson, Rim, Lee: DDSketch, PVLDB 12(12),
+// Quantiles are computed by a DDSketch (Masson, Rim, Lee: DDSketch, PVLDB 12(12),
 // 2019) with relative accuracy α = 0.01: a value v > 0 is counted in bucket
 //
 //	i = floor(ln v / ln γ),  γ = (1+α)/(1-α) = 1.01/0.99
 //
-// which covers [γ^i, γ^(i+1)) and stands for γ^i·(1+α), at most 1 % off. -v is
-// counted in the mirrored bucket, 0 in one of its own. Buckets are plain
-// counters, so counts made elsewhere by the same formula add up to the same
-// sketch. Here a bucket is a pair (group, bucket); only the mapping is the
-// library's, which fixes the formula to the last bit.
+// which covers [γ^i, γ^(i+1)) and represents γ^i·(1+α), at most 1 % off. -v is
+// counted in the mirrored bucket, 0 in a separate one. Buckets are plain counters,
+// so counts made elsewhere by the same formula add up to the same sketch. Here a
+// bucket is a pair (group, bucket); only the mapping is from the library, which
+// fixes the formula to the last bit.
 const sketchAccuracy = 0.01
 
 var sketchMapping = func() *mapping.LogarithmicMapping {
@@ -32,12 +32,12 @@ var sketchMapping = func() *mapping.LogarithmicMapping {
 	return m
 }()
 
-// bucketBias makes the bucket of every positive value a positive number, so
-// that the order of buckets, -(i+bias) < 0 < i+bias, is that of the values.
+// bucketBias makes the bucket of every positive value positive, so that the order
+// of buckets, -(i+bias) < 0 < i+bias, is that of the values.
 const bucketBias = 1 << 20
 
-// bucketOf is the bucket of v. What is too small for the mapping counts as 0,
-// infinities as the largest value it knows.
+// bucketOf returns the bucket of v. A value too small for the mapping counts as 0,
+// an infinity as the largest value of the mapping.
 func bucketOf(v float64) int64 {
 	u := math.Abs(v)
 	if u < sketchMin {
@@ -52,7 +52,7 @@ func bucketOf(v float64) int64 {
 
 var sketchMin, sketchMax = sketchMapping.MinIndexableValue(), sketchMapping.MaxIndexableValue()
 
-// bucketValue is the value that stands for bucket i.
+// bucketValue returns the value that bucket i represents.
 func bucketValue(i int64) float64 {
 	switch {
 	case i > 0:
@@ -130,7 +130,7 @@ func (a *quantile) Output(groups []uint32, out *batch.Column, _ fold.Instant) er
 	return nil
 }
 
-// at is the value of rank floor(q·(n-1)) among the n values of a group.
+// at returns the value of rank floor(q·(n-1)) among the n values of a group.
 func (a *quantile) at(group uint32) float64 {
 	a.sorted = a.appendGroup(group, a.sorted[:0])
 	slices.SortFunc(a.sorted, byWord)

@@ -12,9 +12,9 @@ import (
 	"endoscope/planner/types"
 )
 
-// The result is what the reference sketch makes of the value of that rank, for
-// numbers of either sign and any size. (Its own choice between two ranks differs
-// for negative numbers.)
+// The result is the reference sketch's value for the value of that rank, for
+// numbers of either sign and any size. (The reference chooses differently between
+// two ranks for negative numbers.)
 func TestQuantileIsDDSketch(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		xs := rapid.SliceOfN(rapid.OneOf(

@@ -9,8 +9,8 @@ import (
 	"endoscope/planner/types"
 )
 
-// Rows per second from when the query was armed to the Tick, or to now at the
-// end; a Tick that is not later than the start gives no rate.
+// Rows per second from the arming of the query to the Tick, or to now at the end;
+// a Tick not later than the start yields no rate.
 func TestRate(t *testing.T) {
 	const armed = int64(1_000_000_000_000)
 	in := testplan.Relation("x:bigint")

@@ -10,11 +10,11 @@ import (
 	"endoscope/planner/types"
 )
 
-// sketch is SKETCH(x): the buckets of QUANTILE and how many values each has, as
-// BYTES that can be kept, sent and added up: what SKETCH_QUANTILE gives of several
-// is what QUANTILE gives of all their values together, to the last bit.
+// sketch is SKETCH(x): the buckets of QUANTILE with the number of values in each,
+// as BYTES that can be stored, sent and merged: SKETCH_QUANTILE over several
+// sketches returns exactly what QUANTILE returns over all their values together.
 //
-// A sketch is its buckets and their counts, as appendCounts has them.
+// A sketch is its buckets and their counts, in the format of appendCounts.
 type sketch struct{ quantile }
 
 func (a *sketch) Output(groups []uint32, out *batch.Column, _ fold.Instant) error {
@@ -34,7 +34,7 @@ func init() {
 // sketchQuantile is SKETCH_QUANTILE(s, q): QUANTILE over all values of the sketches.
 type sketchQuantile struct {
 	quantile
-	bad bool // one of them is no sketch
+	bad bool // one of them is not a valid sketch
 }
 
 func newSketchQuantile(f *plan.Agg, _ types.Type, _ *fold.Lanes) (fold.Accumulator, error) {
@@ -61,7 +61,8 @@ func (a *sketchQuantile) Update(in *fold.Input) {
 	}
 }
 
-// noSketch is the bucket that says, in a state, that something was no sketch.
+// noSketch is the bucket that marks, in a state, that a value was not a valid
+// sketch.
 const noSketch = uint64(1) << 63
 
 func (a *sketchQuantile) counted() []pair {
@@ -85,7 +86,8 @@ func (a *sketchQuantile) Output(groups []uint32, out *batch.Column, at fold.Inst
 	return a.quantile.Output(groups, out, at)
 }
 
-// appendStates makes out the states of groups; that of nothing is NULL.
+// appendStates appends the states of groups to out; the state of no values is
+// NULL.
 func appendStates(groups []uint32, out *batch.Column, save func(group uint32, to []byte) []byte) error {
 	var state []byte
 	for i, g := range groups {
@@ -98,9 +100,9 @@ func appendStates(groups []uint32, out *batch.Column, save func(group uint32, to
 	return nil
 }
 
-// appendCounts appends entries, which it sorts by their words as signed numbers: the
-// distance of each from the one before (the first one's from 0) as a signed varint,
-// and the count as an unsigned one.
+// appendCounts appends entries, which it sorts by their words as signed numbers:
+// the difference of each word from the previous one (the first one's from 0) as a
+// signed varint, and the count as an unsigned one.
 func appendCounts(to []byte, entries []pair) []byte {
 	slices.SortFunc(entries, byWord)
 	before := int64(0)
@@ -112,8 +114,8 @@ func appendCounts(to []byte, entries []pair) []byte {
 	return to
 }
 
-// addEncoded adds what appendCounts gave to a group, of words from least to most. It
-// reports false if it is something else.
+// addEncoded adds what appendCounts wrote to a group, with words from least to
+// most. It returns false if b has another format.
 func (p *pairs) addEncoded(group uint32, b []byte, least, most int64) bool {
 	word, first := int64(0), true
 	for len(b) > 0 {

@@ -15,7 +15,7 @@ import (
 	"endoscope/planner/types"
 )
 
-// foldAll is what an aggregate gives of values, all of one group.
+// foldAll returns the result of an aggregate over values of one group.
 func foldAll(t *rapid.T, f *plan.Agg, arg types.Type, values []types.Value) (types.Value, error) {
 	acc, err := newAccumulator(f, arg, &fold.Lanes{})
 	if err != nil {
@@ -40,8 +40,8 @@ func foldAll(t *rapid.T, f *plan.Agg, arg types.Type, values []types.Value) (typ
 	return out.Cols[0].Value(0), nil
 }
 
-// However values are divided, the quantile of the parts' sketches is that of all of
-// them, to the last bit.
+// However values are divided, the quantile of the parts' sketches equals that of
+// all of them, to the last bit.
 func TestSketchesAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		q := rapid.Float64Range(0, 1).Draw(t, "q")
@@ -85,7 +85,7 @@ func TestNoSketch(t *testing.T) {
 	})
 }
 
-// A first stage that was given what is no sketch says so in its state.
+// A first stage whose input is not a valid sketch records that in its state.
 func TestStateOfNoSketch(t *testing.T) {
 	f := &plan.Agg{Fn: "sketch_quantile", Args: []plan.Expr{&plan.Col{T: types.Bytes}}, Params: []types.Value{types.Float(0.5)}, T: types.Double}
 	p, ok := plan.NewPartial(nil, []plan.Agg{*f}, 0)

@@ -39,8 +39,7 @@ func (g *stateOutput) pushAll(ctx context.Context, s *groupSet) error {
 	return g.entries(ctx, s, func(uint32) bool { return true })
 }
 
-// pushChanged pushes the states of groups that have changed, and then Flush: all of them are
-// pushed.
+// pushChanged pushes all states of groups that have changed, and then Flush.
 func (g *stateOutput) pushChanged(ctx context.Context, s *groupSet, groups []uint32, now int64) error {
 	if len(groups) == 0 {
 		return nil

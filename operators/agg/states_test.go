@@ -20,8 +20,8 @@ import (
 	"endoscope/planner/types"
 )
 
-// stateColumns are what aggregates are computed of; those named in the documentation
-// of an aggregate have the meaning that they have there.
+// stateColumns are the input columns of the aggregates; those named in the
+// documentation of an aggregate have the documented meaning.
 const stateColumns = "t:timestamp g:bigint b:boolean i:bigint f:double s:varchar at:timestamp d:duration y:bytes l:list " +
 	"q:bigint call:varchar lineage:varchar event:varchar entity_id:varchar parent_id:varchar other_id:varchar thread_id:varchar " +
 	"type_name:varchar name:varchar thread_name:varchar category:varchar stack:list state:varchar syscall:varchar sketch:bytes"
@@ -128,7 +128,7 @@ type draws struct {
 	*rand.Rand
 }
 
-// double is one of any size, with those that a fixedSum takes most often.
+// double draws a double of any size, mostly those in the range of a fixedSum.
 func (t *draws) double() float64 {
 	switch t.IntN(20) {
 	case 0:
@@ -204,9 +204,9 @@ func drawStateRow(t *draws, schema types.Schema, place int, when int64) []types.
 	return row
 }
 
-// Whatever rows are at which place, in which pieces states are given and merged, and in
-// whichever order they arrive: the result is that of one place. It holds for every
-// aggregate of the catalog, of every type of argument.
+// The result does not depend on the site of rows, on how states are divided and
+// merged, nor on their order of arrival: it equals the result of one site. This
+// holds for every aggregate of the catalog and every type of argument.
 func TestStatesOfEveryAggregate(t *testing.T) {
 	in := testplan.Relation(stateColumns)
 	for _, table := range [][]plan.AggFunc{plan.AggFuncs, plan.Encoders, plan.StackAggs, plan.PresentAggs, plan.SketchAggs} {
@@ -292,8 +292,8 @@ func statesAgree(t *draws, in types.Schema, a plan.Agg) {
 	}
 }
 
-// stateBatches are the states of rows of one place, given now and then, and perhaps
-// merged.
+// stateBatches returns the states of the rows of one site, emitted from time to
+// time, and possibly merged.
 func stateBatches(t *draws, p *plan.Partial, in types.Schema, origin uint64, rows [][]types.Value) (out []*batch.Batch) {
 	s, err := NewFirstStageAt(origin, p, in)
 	if err != nil {
@@ -416,10 +416,10 @@ func TestDamagedStates(t *testing.T) {
 						t.Errorf("%s: %v", &a, err)
 					}
 					for range 30 {
-						push(state[:rng.IntN(len(state))], count) // it may be the state of less
+						push(state[:rng.IntN(len(state))], count) // a prefix may be a valid state
 						changed := []byte(state)
 						changed[rng.IntN(len(changed))] ^= byte(1 << rng.IntN(8))
-						push(string(changed), count) // it may be the state of something else
+						push(string(changed), count) // it may be a valid state of something else
 					}
 					if push("\xff"+state[1:], count) == nil {
 						t.Errorf("%s: a state of an unknown version is merged", &a)
@@ -448,7 +448,7 @@ func TestStatesOfOrigins(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The second place's states come first; its sequence began later.
+	// The second site's states arrive first; its sequence began later.
 	for _, place := range []struct {
 		origin uint64
 		rows   [][]types.Value

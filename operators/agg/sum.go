@@ -25,10 +25,10 @@ func (s *int128) add(x int64) {
 	s.hi += x>>63 + int64(carry)
 }
 
-// int64 is the value and whether it fits.
+// int64 returns the value and whether it fits.
 func (s int128) int64() (int64, bool) { return int64(s.lo), s.hi == int64(s.lo)>>63 }
 
-// abs is the magnitude.
+// abs returns the magnitude.
 func (s int128) abs() (hi, lo uint64, negative bool) {
 	if s.hi >= 0 {
 		return uint64(s.hi), s.lo, false
@@ -37,7 +37,7 @@ func (s int128) abs() (hi, lo uint64, negative bool) {
 	return -uint64(s.hi) - borrow, lo, true
 }
 
-// float64 is the nearest double, within one unit in the last place.
+// float64 returns the nearest double, within one unit in the last place.
 func (s int128) float64() float64 {
 	hi, lo, negative := s.abs()
 	f := float64(hi)*(1<<64) + float64(lo)
@@ -47,7 +47,7 @@ func (s int128) float64() float64 {
 	return f
 }
 
-// quo is the value divided by n > 0, rounded to the nearest, halves away from
+// quo returns the value divided by n > 0, rounded to the nearest, halves away from
 // zero. It must be a mean of n 64-bit values, so that it fits.
 func (s int128) quo(n int64) int64 {
 	hi, lo, negative := s.abs()
@@ -61,9 +61,9 @@ func (s int128) quo(n int64) int64 {
 	return int64(q)
 }
 
-// intSum is SUM and AVG over integers: exact, and the same in whatever order
-// and pieces the values come, so that partial sums of other sites can be added
-// to it. Its words are the sum's lower and upper half, and the number of values.
+// intSum is SUM and AVG over integers. It is exact and does not depend on the
+// order or division of the values, so partial sums of other sites can be added to
+// it. Its words are the lower and upper half of the sum, and the number of values.
 type intSum struct{ fold.Lane }
 
 func newIntSum(l *fold.Lanes) intSum { return intSum{fold.Lane{Lanes: l, At: l.Reserve(3)}} }
@@ -125,8 +125,8 @@ func (a intSum) sum(g uint32) int128 { w := a.Words(g); return int128{int64(w[1]
 
 func (a intSum) n(g uint32) int64 { return int64(a.Words(g)[2]) }
 
-// floatSum is SUM and AVG over doubles, exact as fixedSum has it. Its words are
-// those of a fixedSum and the number of values; the last rows may be in lanes.
+// floatSum is SUM and AVG over doubles, exact (see fixedSum). Its words are those
+// of a fixedSum and the number of values. The most recent rows may be in lanes.
 type floatSum struct {
 	fold.Lane
 	wide  wideDoubles
@@ -166,8 +166,8 @@ func (a floatSum) Update(in *fold.Input) {
 	}
 }
 
-// addAll adds the rows to the words. Nearly all values change the same three; the loop
-// is without a call for these.
+// addAll adds the rows to the words. Nearly all values change the same three
+// words; for these the loop makes no call.
 func (a floatSum) addAll(in *fold.Input) {
 	x, groups, width, others := in.Arg.Float, in.Groups, a.Width, false
 	words := a.OneChunk()

@@ -14,17 +14,17 @@ import (
 )
 
 // topK is TOPK(x, n): a list of [value, count], the most frequent first, equal
-// counts in order of the values. A group's counts are exact until it has
-// too many different values; then space-saving goes on with those there are
+// counts in order of the values. A group's counts are exact until it has too many
+// different values; from then on space-saving is applied to the kept values
 // (Metwally, Agrawal, El Abbadi: Efficient Computation of Frequent and Top-k
-// Elements in Data Streams, ICDT 2005): a new value takes the place, and the
-// count, of the rarest. A count is then at most (rows of the group / values
+// Elements in Data Streams, ICDT 2005): a new value replaces the least frequent
+// one and inherits its count. A count is then at most (rows of the group / values
 // kept) too high.
 //
-// States merge by adding up the counts. The result is exact as long as there are
-// not too many different values in all of them together. Else a count may be too
-// low by what a place did not keep, which is at most (rows of the group / values
-// kept), and too high by twice as much: once at its place, and once where states
+// States are merged by adding the counts. The result is exact as long as all
+// states together do not have too many different values. Otherwise a count may be
+// too low by what one site did not keep, at most (rows of the group / values
+// kept), and too high by twice as much: once at its site, and once where states
 // are merged.
 type topK struct {
 	pairs
@@ -62,7 +62,7 @@ func (a *topK) Update(in *fold.Input) {
 	}
 }
 
-// number puts the words of c's values at rows into words, by physical row.
+// number stores the words of c's values at rows in words, by physical row.
 func (a *topK) number(c *batch.Column, rows []uint16, words []uint64) {
 	a.values.number(c, rows, words)
 	if a.values.crowded(len(a.entries) + len(a.summaries)*int(a.exact)) {
@@ -85,8 +85,8 @@ func (a *topK) count(g uint32, word uint64, n int64) {
 	}
 }
 
-// kept are the values that a group keeps, the oldest first while they are exact. They
-// are valid until the next call.
+// kept returns the values that a group keeps, the oldest first while they are
+// exact. They are valid until the next call.
 func (a *topK) kept(g uint32) []pair {
 	if s := a.summaries[g]; s != nil {
 		return append(a.sorted[:0], s.heap...)
@@ -111,7 +111,8 @@ func (a *topK) compactAll() {
 	}
 }
 
-// The state of TOPK is the counts and the values that are kept.
+// topKVersion is the version of the state of TOPK: the counts and values that are
+// kept.
 const topKVersion = 1
 
 func (a *topK) States(groups []uint32, out []batch.Column) {
@@ -122,7 +123,7 @@ func (a *topK) Merge(in *fold.Input, state []batch.Column) error {
 	return states.Merge(in, state, topKVersion, a.load)
 }
 
-// save appends the values that are kept, each behind its count.
+// save appends the values that are kept, each after its count.
 func (a *topK) save(g uint32, to []byte) []byte {
 	a.sorted = a.kept(g)
 	for _, p := range a.sorted {
@@ -131,12 +132,12 @@ func (a *topK) save(g uint32, to []byte) []byte {
 	return to
 }
 
-// load adds what save gave. Those of many different values come in order of their
-// counts, so that the rarest are those that lose their places.
+// load adds a state that save wrote. If it has many different values they are
+// ordered by count, so that the least frequent ones are replaced.
 func (a *topK) load(group uint32, state []byte) bool {
 	s := states.Reader{B: state}
 	for len(s.B) > 0 {
-		c := batch.New([]types.Type{a.values.typ}).Cols[0] // as many at once as a column has
+		c := batch.New([]types.Type{a.values.typ}).Cols[0] // as many at once as fit into a column
 		var rows []uint16
 		var counts []int64
 		for len(s.B) > 0 && len(rows) < batch.MaxRows {
@@ -179,7 +180,7 @@ func (a *topK) Output(groups []uint32, out *batch.Column, _ fold.Instant) error 
 // summary is the state of space-saving: a heap with the rarest value on top.
 type summary struct {
 	heap []pair
-	at   map[uint64]int // where in the heap a word is
+	at   map[uint64]int // index of a word in the heap
 }
 
 func newSummary(entries []pair) *summary {
@@ -221,7 +222,7 @@ func (s *summary) sink(i int) {
 	}
 }
 
-// compareStateValues is a total order of values of one type.
+// compareStateValues orders the values of one type totally.
 func compareStateValues(a, b types.Value) int {
 	switch a.Type.Physical() {
 	case types.PhysFloat:

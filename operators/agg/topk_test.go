@@ -29,14 +29,14 @@ func TestTopK(t *testing.T) {
 	}
 }
 
-// Beyond 10,000 values space-saving finds those that are frequent, and counts
-// none too low, none more than rows / 10,000 too high.
+// Beyond 10,000 values space-saving finds the frequent ones. No count is too low,
+// and none is more than rows / 10,000 too high.
 func TestTopKSpaceSaving(t *testing.T) {
 	const rare, frequent, rows = 100_000, 10, 500_000
 	var vs []types.Value
 	for i := range rows {
 		name := fmt.Sprint("rare ", i*7919%rare)
-		if i%5 == 0 { // each of ten comes with 2 % of the rows
+		if i%5 == 0 { // each of ten is 2 % of the rows
 			name = fmt.Sprint("frequent ", i/5%frequent)
 		}
 		vs = append(vs, types.Str(name))
@@ -60,8 +60,8 @@ func TestTopKSpaceSaving(t *testing.T) {
 	}
 }
 
-// Beyond 10,000 values what is merged of states counts nothing lower than it occurs by
-// more than rows / 10,000, and nothing higher by more than twice that.
+// Beyond 10,000 values, merged states count no value too low by more than rows /
+// 10,000, and none too high by more than twice that.
 func TestTopKMergesBeyondExact(t *testing.T) {
 	const rare, frequent, rows, places = 30_000, 10, 200_000, 4
 	f := &plan.Agg{Fn: "topk", Args: []plan.Expr{&plan.Col{T: types.Varchar}}, Params: []types.Value{types.Int(frequent)}}
@@ -78,7 +78,7 @@ func TestTopKMergesBeyondExact(t *testing.T) {
 			b := batch.New([]types.Type{types.Varchar})
 			for i := from; i < rows && b.N < batch.MaxRows; i += places {
 				name := fmt.Sprint("rare ", i*7919%rare)
-				if i/places%5 == 0 { // each of ten comes with 2 % of the rows
+				if i/places%5 == 0 { // each of ten is 2 % of the rows
 					name = fmt.Sprint("frequent ", i/places/5%frequent)
 				}
 				b.AppendRow(types.Str(name))

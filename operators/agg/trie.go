@@ -16,8 +16,8 @@ func init() {
 	}, "trie")
 }
 
-// trie is TRIE(stack, state, syscall): what stacks add up to, an ENCODING. State
-// and system call may be left out; a thread without a state runs.
+// trie is TRIE(stack, state, syscall): the tree of the stacks, an ENCODING. State
+// and system call may be omitted; a thread without a state counts as running.
 type trie struct {
 	groups []*handlers.Profile
 	frames handlers.Reader

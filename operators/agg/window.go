@@ -15,9 +15,9 @@ import (
 	"endoscope/planner/types"
 )
 
-// windowSets are the open windows of an aggregate: a set of groups for each,
-// in order of their ends. A window's borders are no key of its table, since
-// they are the same for all its groups. Sets of closed windows are used again.
+// windowSets are the open windows of an aggregate: a set of groups for each, in
+// order of their ends. A window's borders are not part of the keys of its table,
+// since they are the same for all its groups. Sets of closed windows are reused.
 type windowSets struct {
 	startKey, endKey int // indexes into the node's Keys; startKey may be -1
 	startOf, endOf   *expr.Program
@@ -28,13 +28,13 @@ type windowSets struct {
 	slide            int64 // of HOP windows, which overlap; else 0
 
 	parts []windowPart // of the batch being pushed
-	late  []uint16     // its rows that lie in no open window
+	late  []uint16     // its rows that are in no open window
 }
 
-// maxIdle bounds the sets kept for windows to come.
+// maxIdle limits the sets kept for later windows.
 const maxIdle = 64
 
-// windowPart is the rows of a batch that lie in one window.
+// windowPart is the rows of a batch that are in one window.
 type windowPart struct {
 	set  *groupSet
 	rows []uint16
@@ -59,7 +59,7 @@ func (a *Aggregate) setUpWindows(in []types.Type) (err error) {
 	}
 	w.slide = slideBelow(a.node.Input)
 	a.windows = w
-	s, err := a.newSet() // what is wrong with the aggregates is found now
+	s, err := a.newSet() // reports errors in the aggregates now
 	w.idle = append(w.idle, s)
 	return err
 }
@@ -96,8 +96,8 @@ func (a *Aggregate) pushWindows(ctx context.Context, b *batch.Batch) error {
 	return a.lost(ctx, "late", uint64(len(late)))
 }
 
-// slideBelow is the slide of the HOP that a windowed aggregate's input comes from; 0:
-// it is no HOP.
+// slideBelow returns the slide of the HOP that is the input of a windowed
+// aggregate; 0 if the input is not a HOP.
 func slideBelow(n plan.Node) int64 {
 	for {
 		if w, ok := n.(*plan.Window); ok && w.Spec.Kind == plan.Hop {
@@ -111,10 +111,11 @@ func slideBelow(n plan.Node) int64 {
 	}
 }
 
-// divide fills parts with the rows of open windows, whose borders are given by
-// physical row (no starts: 0), and returns those that are late. Rows that follow each
-// other mostly lie in one window. A row comes once for each HOP window that it lies in:
-// it is late in the earliest of these if it is in any, and is counted there.
+// divide fills parts with the rows of open windows and returns the late rows.
+// starts and ends are the windows' borders by physical row (no starts: 0).
+// Consecutive rows are mostly in one window. A row occurs once for each HOP window
+// that contains it: it is late in the earliest of these if it is in any, and is
+// counted there.
 func (a *Aggregate) divide(rows []uint16, times, starts, ends []int64) (late []uint16, err error) {
 	w := a.windows
 	w.parts, late = w.parts[:0], w.late[:0]
@@ -141,7 +142,7 @@ func (a *Aggregate) divide(rows []uint16, times, starts, ends []int64) (late []u
 	return late, nil
 }
 
-// part finds or adds the part of the batch that lies in a window.
+// part finds or adds the part of the batch that is in a window.
 func (a *Aggregate) part(start, end int64) (*windowPart, error) {
 	w := a.windows
 	for i := range w.parts {
@@ -189,8 +190,8 @@ func (a *Aggregate) window(start, end int64) (*groupSet, error) {
 
 type windowBorders struct{ start, end int64 }
 
-// closeWindows gives the windows that end at t or before, each followed by
-// Flush, and forgets them.
+// closeWindows emits the windows that end at t or before, each followed by Flush,
+// and drops them.
 func (a *Aggregate) closeWindows(ctx context.Context, t int64) error {
 	w := a.windows
 	w.closed = max(w.closed, t)
@@ -229,9 +230,9 @@ func (a *Aggregate) closeWindow(ctx context.Context, s *groupSet) error {
 	return err
 }
 
-// compactKeys forgets the strings of closed windows, when there are many more
-// of them than open windows need: else a query over ever new strings would
-// keep them all.
+// compactKeys drops the strings of closed windows when there are many more of them
+// than open windows need. Otherwise a query over ever new strings would keep all
+// of them.
 func (a *Aggregate) compactKeys() {
 	w := a.windows
 	for _, k := range a.keys {

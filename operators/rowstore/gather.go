@@ -30,7 +30,7 @@ func newTranslator() *translator {
 	return &translator{to: batch.NewDict(), tables: map[*batch.Dict][]uint32{}}
 }
 
-// source makes c's dictionary the one that code translates from.
+// source sets the dictionary that code translates from to c's.
 func (t *translator) source(c *batch.Column) {
 	if c.Dict == nil || c.Dict != t.from {
 		t.keepTable()

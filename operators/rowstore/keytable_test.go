@@ -13,7 +13,7 @@ import (
 )
 
 // Two rows have the same number exactly if their values are equal, whatever
-// dictionaries their strings come from; retained keys keep their order.
+// dictionaries their strings have; retained keys keep their order.
 func TestKeyTable(t *testing.T) {
 	kinds := []types.Type{types.Bigint, types.Double, types.Varchar, types.Boolean}
 	rapid.Check(t, func(t *rapid.T) {

@@ -24,8 +24,8 @@ func rowText(b *batch.Batch, row int) string {
 	return s
 }
 
-// What is put into slots comes out of them, though slots are freed and used
-// again and strings come from ever new dictionaries.
+// Slots return the values stored in them, though slots are freed and reused and
+// strings arrive in ever new dictionaries.
 func TestRowStore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		st := New(storeTypes, 1<<30, "", "")
@@ -72,8 +72,8 @@ func TestRowStore(t *testing.T) {
 	})
 }
 
-// The strings of rows long gone are forgotten, those of live rows are not;
-// what was freed is not counted.
+// The strings of rows freed long ago are dropped, those of live rows are not;
+// freed memory is not counted.
 func TestRowStoreForgetsStrings(t *testing.T) {
 	kinds := []types.Type{types.Varchar, types.List}
 	st := New(kinds, 1<<30, "", "")
@@ -109,8 +109,8 @@ func TestRowStoreForgetsStrings(t *testing.T) {
 	}
 }
 
-// With so many keys some share all bits of their hash, and are still told
-// apart.
+// With so many keys some share all bits of their hash, and are still
+// distinguished.
 func TestKeyTableComparesKeys(t *testing.T) {
 	const n = 300_000
 	table := NewKeyTable([]types.Type{types.Bigint})

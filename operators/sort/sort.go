@@ -214,10 +214,10 @@ func (s *sorter) order() {
 // prefix do not, because NULL shares them.
 func decided(prefix uint64) bool { return prefix != 0 && prefix != math.MaxUint64 }
 
-// prefixIsExact reports whether rows that share a decided prefix are equal, as
-// they are under one key that is a number. It makes the prefix exact for texts
-// by ranking them, if they recur: then it compares each text once, not each
-// row. (A top-n compares its rows with those that come, which have no rank.)
+// prefixIsExact reports whether rows that share a decided prefix are equal, which
+// holds for a single numeric key. It makes the prefix exact for texts by ranking
+// them, if they recur: then each text is compared once, not each row. (A top-n
+// compares its rows with new rows, which have no rank.)
 func (s *sorter) prefixIsExact() bool {
 	if len(s.keys) == 0 {
 		return false

@@ -21,8 +21,8 @@ import (
 	"endoscope/planner/types"
 )
 
-// resultful makes a leaf's Flush mean something: ORDER BY above it sorts what
-// lies between them.
+// resultful puts a node above a leaf so that Flush divides the output into results:
+// ORDER BY above it sorts each of them.
 func resultful(in *plan.Acquire) plan.Node {
 	return &plan.Sort{Input: in, Emit: plan.Emit{}}
 }
@@ -75,7 +75,7 @@ func TestSortIsStable(t *testing.T) {
 		close`)
 }
 
-// More rows than are sorted by insertion, which keeps any order.
+// Enough rows that they are not sorted by insertion, which is stable in any case.
 func TestSortOfManyIsStable(t *testing.T) {
 	var rows strings.Builder
 	want := [3]string{}
@@ -105,8 +105,8 @@ func TestSortByExpression(t *testing.T) {
 		close`)
 }
 
-// Each result between Flushes is sorted by itself. Ticks are not for a sort
-// whose input answers them itself.
+// Each result between Flushes is sorted separately. A sort ignores Ticks if its
+// input answers them itself.
 func TestSortEachResult(t *testing.T) {
 	got := play.Run(t, testplan.OrderBy(resultful(testplan.Relation("x:bigint")), "x desc"), operators.Options{}, `
 		1
@@ -131,8 +131,8 @@ func TestSortEachResult(t *testing.T) {
 		close`)
 }
 
-// Over a stream without results of its own, EMIT EVERY gives all rows so far
-// at each Tick, and a preview shows them.
+// Over a stream without results of its own, EMIT EVERY emits all rows so far at
+// each Tick, and a preview shows them.
 func TestSortEvery(t *testing.T) {
 	s := testplan.OrderBy(testplan.Relation("x:bigint"), "x")
 	s.Emit = plan.Emit{Mode: plan.Every, Every: time.Second}
@@ -165,7 +165,7 @@ func TestSortEvery(t *testing.T) {
 		close`)
 }
 
-// Without EMIT EVERY a Tick is no end, but a preview is still given.
+// Without EMIT EVERY a Tick does not end a result, but a preview is emitted.
 func TestSortFinal(t *testing.T) {
 	got := play.Run(t, testplan.OrderBy(testplan.Relation("x:bigint"), "x"), operators.Options{}, `
 		2
@@ -199,7 +199,7 @@ func TestSortMemoryLimit(t *testing.T) {
 		error: ORDER BY holds more than 400 bytes of rows (hint: LIMIT keeps only the first rows)`)
 }
 
-// A top-n holds n rows, however many come.
+// A top-n keeps n rows, however many arrive.
 func TestTopNStaysSmall(t *testing.T) {
 	s := testplan.OrderBy(testplan.Relation("x:bigint"), "x desc")
 	s.Limit = 3

@@ -10,8 +10,8 @@ import (
 	"endoscope/planner/types"
 )
 
-// NULL is greater than everything, NaN greater than every other number: that
-// gives NULLs last in ASC and first in DESC.
+// NULL is greater than everything, NaN greater than every other number: so NULLs
+// are last in ASC and first in DESC.
 
 // prefixes appends, for each of rows, a number that orders like the first key
 // where it differs.
@@ -74,8 +74,8 @@ func floatPrefix(f float64) uint64 {
 	return b | 1<<63
 }
 
-// stringPrefix is the first eight bytes, in the order of their bytes. A
-// shorter string is filled with zeros: equal prefixes say nothing.
+// stringPrefix returns the first eight bytes, in byte order. A shorter string is
+// padded with zeros, so equal prefixes do not imply equal strings.
 func stringPrefix(s string) uint64 {
 	var b [8]byte
 	copy(b[:], s)

@@ -6,12 +6,12 @@ import (
 	"endoscope/planner/plan"
 )
 
-// arranged divides a plan at a node that puts rows in order, drops equal ones or takes
-// some of them: each host does that with its own first, and the root with all of them.
+// arranged divides a plan at a node that sorts, deduplicates or limits rows: each
+// host executes it over its own rows first, and the root over all of them.
 func (d *divider) arranged(cut plan.Node, above []plan.Node) (*Share, error) {
 	base := cut.Inputs()[0]
 	if l, ok := cut.(*plan.Limit); ok && len(above) == 0 && !l.PerFlush {
-		// Rows are the result as they come, until there are enough.
+		// Rows are returned in order of arrival, up to the limit.
 		return d.limited(l)
 	}
 	x := &plan.Exchange{Notices: d.Notices}
@@ -45,7 +45,8 @@ func (d *divider) arranged(cut plan.Node, above []plan.Node) (*Share, error) {
 	return d.share(lower, x, over(append(slices.Clone(above), cut), leafOf(base.Schema()))), nil
 }
 
-// limited has rows be the result as they come, until there are enough.
+// limited returns a share whose rows are returned in order of arrival, up to the
+// limit.
 func (d *divider) limited(l *plan.Limit) (*Share, error) {
 	of := *d.Statement
 	of.Root = l.Input
@@ -57,7 +58,7 @@ func (d *divider) limited(l *plan.Limit) (*Share, error) {
 	return s, nil
 }
 
-// emitted is how the aggregate gives its results that is the source of rows.
+// emitted returns the EMIT mode of the aggregate that is the source of rows.
 func emitted(n plan.Node) plan.EmitMode {
 	for ; len(n.Inputs()) == 1; n = n.Inputs()[0] {
 		if a, ok := n.(*plan.Aggregate); ok {
@@ -89,7 +90,7 @@ func remembers(n plan.Node) bool {
 	return !resets(n)
 }
 
-// borders is the first of the columns with the borders of windows.
+// borders returns the index of the first column with the borders of windows.
 func (d *divider) borders(n plan.Node) (at int, ok bool) {
 	for ; len(n.Inputs()) == 1; n = n.Inputs()[0] {
 		if at, ok := d.Borders[n]; ok {
@@ -102,8 +103,8 @@ func (d *divider) borders(n plan.Node) (at int, ok bool) {
 	return 0, false
 }
 
-// over puts nodes, the topmost first, on a leaf. Each result is computed on its own:
-// that is when what is sorted is given.
+// over chains nodes, the topmost first, above a leaf. Each result is computed
+// independently: a sort emits when a result ends.
 func over(spine []plan.Node, leaf plan.Node) plan.Node {
 	spine = slices.Clone(spine)
 	for i, n := range spine {

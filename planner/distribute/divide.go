@@ -9,23 +9,22 @@ import (
 	"endoscope/planner/types"
 )
 
-// Division is a plan in two: what the server executes, and the fragment above it that
-// its client may execute.
+// Division is a plan in two parts: one that the server executes, and the fragment
+// above it that its client may execute.
 type Division struct {
 	Base     plan.Node
 	Columns  []int // of Base: those that the fragment reads
 	Fragment *plan.Fragment
-	// Tested says that the fragment begins with what the source of Base leaves of its
-	// filter.
+	// Tested is set if the fragment begins with the residual filter of Base's source.
 	Tested bool
 }
 
-// Divide divides a plan. left is what a source leaves of the filter of its
-// acquisition: where the base is one acquisition, that is tested in the fragment. It
-// gives nil if nothing could be executed elsewhere:
+// Divide divides a plan. left returns the part of an acquisition's filter that its
+// source does not test: if the base is one acquisition, the fragment tests that
+// part. Divide returns nil if nothing can be executed elsewhere:
 //
-//   - joins, unions and what consistency needs are bound to the times at which
-//     several acquisitions give rows, and an INSERT to the server's files;
+//   - joins, unions and consistency depend on the times at which several
+//     acquisitions emit rows, and an INSERT on the server's files;
 //   - an aggregate that the kernel has begun is not begun again;
 //   - now() is when the server processes a row.
 func Divide(root plan.Node, left func(*plan.Acquire) plan.Expr) *Division {
@@ -54,10 +53,10 @@ func Divide(root plan.Node, left func(*plan.Acquire) plan.Expr) *Division {
 	spine, leaf := movable(rules.Prune(chain(spine, from)))
 	from = leaf.(*plan.Acquire)
 	for _, f := range from.Out.Fields {
-		i, _ := strconv.Atoi(f.Name) // as it was made above
+		i, _ := strconv.Atoi(f.Name) // a number, set above
 		d.Columns = append(d.Columns, i)
 	}
-	// Lower is what remembers no row.
+	// Lower consists of the operators that keep no state between rows.
 	above := len(spine)
 	for above > 0 && remembersNothing(spine[above-1]) {
 		above--
@@ -73,7 +72,8 @@ func Divide(root plan.Node, left func(*plan.Acquire) plan.Expr) *Division {
 	return d
 }
 
-// Site is where a node of the divided plan is: in Upper, in Lower, or in the base.
+// Site reports whether a node of the divided plan is in Upper or in Lower; if
+// neither, it is in the base.
 func (d *Division) Site(root, n plan.Node) (upper, lower bool) {
 	above := plan.Depth(d.Fragment.Upper)
 	for x := root; x != d.Base; x = x.Inputs()[0] {
@@ -85,8 +85,8 @@ func (d *Division) Site(root, n plan.Node) (upper, lower bool) {
 	return false, false
 }
 
-// movable are the nodes from the root down that a client may execute, and the one
-// below them.
+// movable returns the nodes from the root down that a client may execute, and the
+// node below them.
 func movable(root plan.Node) (spine []plan.Node, base plan.Node) {
 	for n := root; ; n = n.Inputs()[0] {
 		switch x := n.(type) {
@@ -113,7 +113,7 @@ func remembersNothing(n plan.Node) bool {
 	return false
 }
 
-// chain puts nodes, the topmost first, on a leaf.
+// chain chains nodes, the topmost first, above a leaf.
 func chain(spine []plan.Node, leaf plan.Node) plan.Node {
 	for _, n := range slices.Backward(spine) {
 		leaf = n.WithInputs([]plan.Node{leaf})

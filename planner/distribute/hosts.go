@@ -8,45 +8,46 @@ import (
 	"endoscope/planner/types"
 )
 
-// Statement is a resolved statement that several hosts execute. Its plan was not
-// improved yet: the nodes are those that were resolved.
+// Statement is a resolved statement that several hosts execute. Its plan is not
+// rewritten yet: the nodes are those that were resolved.
 type Statement struct {
 	Root plan.Node
-	// Own says that each host's result is its own, whatever its operators are.
+	// Own is set if each host's result is separate, whatever its operators are.
 	Own bool
-	// Places are where aggregates, limits and the like stand in the statement.
+	// Places are the positions of aggregates, limits and the like in the statement.
 	Places map[plan.Node]Place
-	// Borders are the projections that have the borders of windows among their columns:
-	// the first of them.
+	// Borders are the projections that have the borders of windows among their
+	// columns, with the index of the first border.
 	Borders map[plan.Node]int
-	// Order puts the whole result in order; nil: nothing does. Those of sub-queries do
-	// not matter, but where a limit goes by them.
+	// Order sorts the whole result; nil if no node does. The order of sub-queries does
+	// not matter, unless a limit depends on it.
 	Order plan.Node
-	// Emit is the statement's EMIT clause; nil: it has none.
+	// Emit is the statement's EMIT clause, or nil.
 	Emit *parser.Emit
 	Src  string
-	// Notices are for the user.
+	// Notices for the user.
 	Notices []string
 }
 
-// Place is a part of a text, and the SELECT that it is of.
+// Place is a part of a text, and the SELECT that contains it.
 type Place struct {
 	Pos parser.Span
 	Src string
-	Sel *parser.Select // nil: it is behind a name
+	Sel *parser.Select // nil: it is in a definition that the statement names
 }
 
-// Share is what one of several hosts executes, and what the root makes of it.
+// Share is what one of several hosts executes, and what the root executes over the
+// hosts' rows.
 type Share struct {
 	Lower plan.Node
 	Upper *plan.Fragment
 }
 
-// OwnHint is the hint of refusals of what would be each host's own.
+// OwnHint is the hint of an error about what would be separate for each host.
 const OwnHint = "GROUP BY host gives each host's own"
 
-// Hosts divides a statement at the lowest node that needs the rows of all hosts. What
-// is below has those of one host. Errors are *parser.Error.
+// Hosts divides a statement at the lowest node that needs the rows of all hosts.
+// The nodes below it have the rows of one host. Errors are *parser.Error.
 func Hosts(s *Statement) (*Share, error) {
 	d := &divider{Statement: s}
 	cut, above, err := d.lowest()
@@ -67,8 +68,8 @@ func Hosts(s *Statement) (*Share, error) {
 
 type divider struct{ *Statement }
 
-// lowest finds the lowest node that needs the rows of all hosts, and those above it,
-// the topmost first; nil if there is none.
+// lowest returns the lowest node that needs the rows of all hosts, and the nodes
+// above it, the topmost first; nil if there is none.
 func (d *divider) lowest() (cut plan.Node, above []plan.Node, err error) {
 	n := d.Root
 	if d.Own {
@@ -111,14 +112,14 @@ func (d *divider) lowest() (cut plan.Node, above []plan.Node, err error) {
 	}
 	above = above[:depthOf(d.Root, cut)]
 	if l, ok := cut.(*plan.Limit); ok {
-		if s, ok := l.Input.(*plan.Sort); ok { // the limit is of what is in order
+		if s, ok := l.Input.(*plan.Sort); ok { // the limit applies to sorted rows
 			return s, append(above, l), nil
 		}
 	}
 	return cut, above, nil
 }
 
-// depthOf is how many nodes are above one in a chain.
+// depthOf returns the number of nodes above n in a chain.
 func depthOf(root, n plan.Node) (depth int) {
 	for ; root != n; root = root.Inputs()[0] {
 		depth++
@@ -134,8 +135,8 @@ func isTail(n plan.Node) bool {
 	return false
 }
 
-// needs reports whether a node computes something else of the rows of all hosts than
-// of those of each.
+// needs reports whether a node computes a different result from the rows of all
+// hosts than from those of each host.
 func (d *divider) needs(n plan.Node) bool {
 	switch n := n.(type) {
 	case *plan.Aggregate:
@@ -150,12 +151,13 @@ func (d *divider) needs(n plan.Node) bool {
 	return false
 }
 
-// needy reports whether something in a plan needs the rows of all hosts.
+// needy reports whether any node of a plan needs the rows of all hosts.
 func (d *divider) needy(n plan.Node) bool {
 	return d.needs(n) || slices.ContainsFunc(n.Inputs(), d.needy)
 }
 
-// neediest is the topmost node in a part of a plan that needs the rows of all hosts.
+// neediest returns the topmost node in a part of a plan that needs the rows of all
+// hosts.
 func (d *divider) neediest(n plan.Node) plan.Node {
 	if d.needs(n) {
 		return n
@@ -168,7 +170,7 @@ func (d *divider) neediest(n plan.Node) plan.Node {
 	return nil
 }
 
-// alone refuses what would be of each host alone.
+// alone refuses what would be computed separately by each host.
 func (d *divider) alone(n plan.Node) error {
 	what := "groups"
 	switch n.(type) {
@@ -180,7 +182,7 @@ func (d *divider) alone(n plan.Node) error {
 	return d.refuse(n, OwnHint, "%s inside a join or a UNION over several hosts would be each host's own", what)
 }
 
-// hostColumns are the columns of a node that are the host's name.
+// hostColumns returns the columns of a node that are the host's name.
 func hostColumns(n plan.Node) map[int]bool {
 	out := map[int]bool{}
 	switch n := n.(type) {
@@ -219,8 +221,8 @@ func isHost(e plan.Expr, of map[int]bool) bool {
 	return false
 }
 
-// rows has the rows of all hosts be the result: in order of their times, where they
-// have times.
+// rows returns a share whose result is the rows of all hosts: in order of their
+// times, if they have times.
 func (d *divider) rows() (*Share, error) {
 	x := &plan.Exchange{Notices: d.Notices}
 	out := d.Root.Schema()
@@ -234,13 +236,13 @@ func (d *divider) rows() (*Share, error) {
 	return d.share(d.Root, x, leafOf(out)), nil
 }
 
-// leafOf stands for what hosts send.
+// leafOf returns a leaf that represents the rows that hosts send.
 func leafOf(out types.Schema) *plan.Acquire {
 	out.Time = -1
 	return &plan.Acquire{Stream: plan.FragmentStream, Out: out}
 }
 
-// share is a share whose upper part is a plan over one leaf.
+// share returns a share whose upper part is a plan over one leaf.
 func (d *divider) share(lower plan.Node, x *plan.Exchange, upper plan.Node) *Share {
 	leaf := plan.Source(upper)
 	if x.Pick == nil {
@@ -253,7 +255,8 @@ func (d *divider) share(lower plan.Node, x *plan.Exchange, upper plan.Node) *Sha
 	return &Share{Lower: lower, Upper: &plan.Fragment{Lower: &bare, Upper: upper, Exchange: x}}
 }
 
-// checkAbove refuses what the root does not execute over the results of several hosts.
+// checkAbove refuses nodes that the root does not execute over the results of
+// several hosts.
 func (d *divider) checkAbove(cut plan.Node, above []plan.Node) error {
 	for _, n := range slices.Backward(above) {
 		switch n := n.(type) {
@@ -291,10 +294,10 @@ func emits(n plan.Node) plan.EmitMode {
 	return plan.Final
 }
 
-// byArrival reports whether an aggregate goes by the order of rows.
+// byArrival reports whether an aggregate depends on the order of rows.
 func byArrival(a plan.Agg) bool { return a.Fn == "first" || a.Fn == "last" }
 
-// exprs are the expressions of a node.
+// exprs returns the expressions of a node.
 func exprs(n plan.Node) []plan.Expr {
 	switch n := n.(type) {
 	case *plan.Filter:
@@ -311,7 +314,7 @@ func exprs(n plan.Node) []plan.Expr {
 	return nil
 }
 
-// find is the first mention of the host in an expression; nil: there is none.
+// find returns the first reference to the host in an expression, or nil.
 func find(e plan.Expr) (found *plan.Host) {
 	plan.Walk(e, func(x plan.Expr) {
 		if h, ok := x.(*plan.Host); ok && found == nil {
@@ -329,5 +332,5 @@ func windowed(n plan.Node) bool {
 	return slices.ContainsFunc(n.Inputs(), windowed)
 }
 
-// NeedsAll reports whether something in a plan needs the rows of all hosts.
+// NeedsAll reports whether any node of a plan needs the rows of all hosts.
 func NeedsAll(n plan.Node) bool { return (&divider{&Statement{}}).needy(n) }

@@ -17,8 +17,8 @@ func (d *divider) refuse(at plan.Node, hint, format string, args ...any) error {
 	return refusal(p.Pos, p.Src, hint, format, args...)
 }
 
-// find is the place of the first expression in the SELECT of a node for which something
-// holds; if there is none, that of the node.
+// find returns the place of the first expression in the SELECT of a node for which
+// holds is true; if there is none, that of the node.
 func (d *divider) find(at plan.Node, holds func(parser.Expr) bool) Place {
 	p := d.Places[at]
 	if p.Sel == nil {
@@ -46,7 +46,8 @@ func (d *divider) find(at plan.Node, holds func(parser.Expr) bool) Place {
 	return p
 }
 
-// FindExpr is the first part of an expression for which something holds; nil: none.
+// FindExpr returns the first part of an expression for which holds is true, or
+// nil.
 func FindExpr(e parser.Expr, holds func(parser.Expr) bool) parser.Expr {
 	if holds(e) {
 		return e
@@ -77,8 +78,8 @@ func isBorder(e parser.Expr) bool {
 	return false
 }
 
-// innerBorder is the place where an aggregate's SELECT names the border of a window
-// inside what hosts compute: not as a column of the result, or of HAVING.
+// innerBorder returns the place where an aggregate's SELECT names the border of a
+// window inside what hosts compute: not as a column of the result, or of HAVING.
 func (d *divider) innerBorder(a *plan.Aggregate) Place {
 	p := d.Places[a]
 	if p.Sel == nil {

@@ -7,18 +7,20 @@ import (
 	"endoscope/planner/types"
 )
 
-// Which rows make a session follows from the rows of all hosts, so that no host knows
-// where one ends. Each gives windows that are as long as the gap, and when the first and
-// the last row of them was: these are less than the gap apart, so that all rows of such
-// a piece are of one session, and a session is pieces of any hosts of which each begins
-// less than the gap after all before it have ended.
+// Sessions are determined by the rows of all hosts, so no host knows where one
+// ends. Each host sends windows (pieces) as long as the gap, with the times of
+// their first and last row. These are less than the gap apart, so all rows of a
+// piece are in one session. A session consists of pieces of any hosts, each of
+// which begins less than the gap after the end of all previous ones.
 //
-// A condition above the window says which rows count, not which ones make sessions: it
-// becomes one of what is aggregated. One of what sessions are partitioned by says which
-// sessions there are, and goes below: it may decide what hosts observe.
+// A condition above the window determines which rows count, not which ones form
+// sessions: it becomes a condition of the aggregates. A condition on the columns
+// that sessions are partitioned by determines which sessions exist, and is moved
+// below the window: it may restrict what hosts observe.
 
-// pieces makes stage, a copy of an aggregate over sessions, one over the pieces of
-// sessions. keys are those of the stage that are the aggregate's.
+// pieces changes stage, a copy of an aggregate over sessions, to an aggregate over
+// the pieces of sessions. It returns the indexes, among the stage's keys, of the
+// aggregate's keys.
 func (d *divider) pieces(a, stage *plan.Aggregate, x *plan.Exchange) (keys []int, err error) {
 	c := conditions{aggs: stage.Aggs, keys: slices.Clone(a.Keys)}
 	n := a.Input
@@ -95,14 +97,15 @@ func (d *divider) pieces(a, stage *plan.Aggregate, x *plan.Exchange) (keys []int
 	return keys, nil
 }
 
-// conditions are the expressions of an aggregate on their way down to its window.
+// conditions are the expressions of an aggregate while they are moved down to its
+// window.
 type conditions struct {
 	keys  []plan.Expr
 	aggs  []plan.Agg
 	where []plan.Expr
 }
 
-// substitute passes a projection.
+// substitute rewrites the expressions to the input of a projection.
 func (c *conditions) substitute(by []plan.Expr) {
 	all := func(es []plan.Expr) []plan.Expr {
 		out := make([]plan.Expr, len(es))
@@ -147,7 +150,8 @@ func and(a, b plan.Expr) plan.Expr {
 	return &plan.Call{Fn: "and", Args: []plan.Expr{a, b}, T: types.Boolean}
 }
 
-// reads reports whether an expression reads a column from one on.
+// reads reports whether an expression reads a column with an index of at least
+// from.
 func reads(e plan.Expr, from int) (found bool) {
 	plan.Walk(e, func(x plan.Expr) {
 		c, ok := x.(*plan.Col)
@@ -156,8 +160,8 @@ func reads(e plan.Expr, from int) (found bool) {
 	return found
 }
 
-// ofPartition reports whether a condition is about what sessions are partitioned by
-// alone.
+// ofPartition reports whether a condition only reads what sessions are partitioned
+// by.
 func ofPartition(cond plan.Expr, by []plan.Expr) bool {
 	some, other := false, false
 	plan.Walk(cond, func(x plan.Expr) {

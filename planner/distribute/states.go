@@ -8,8 +8,8 @@ import (
 	"endoscope/planner/types"
 )
 
-// states divides a plan at an aggregate: hosts give the states of its groups, and the
-// root merges them.
+// states divides a plan at an aggregate: hosts send the states of its groups, and
+// the root merges them.
 func (d *divider) states(a *plan.Aggregate, above []plan.Node) (*Share, error) {
 	if i := slices.IndexFunc(a.Aggs, ofOneHost); i >= 0 {
 		return nil, d.refuse(a, OwnHint, "%s inside a query over several hosts is each host's own", a.Aggs[i].String())
@@ -39,8 +39,8 @@ func (d *divider) states(a *plan.Aggregate, above []plan.Node) (*Share, error) {
 	return d.share(lower, x, over(above, upper)), nil
 }
 
-// together has the groups of all windows be one result, in the end, where something
-// above remembers the windows before.
+// together combines the groups of all windows into one result, at the end, if a
+// node above keeps state across windows.
 func (d *divider) together(a *plan.Aggregate, above []plan.Node, x *plan.Exchange) error {
 	if x.Again == plan.PerChange {
 		if _, ok := above[0].(*plan.Limit); ok && !slices.ContainsFunc(above[1:], remembers) {
@@ -61,19 +61,20 @@ func (d *divider) together(a *plan.Aggregate, above []plan.Node, x *plan.Exchang
 	return nil
 }
 
-// ofOneHost reports whether an aggregate is of what only makes sense within a host:
-// sequences, which are encoded at one place, the stacks of programs, and what there is
-// of entities.
+// ofOneHost reports whether an aggregate is only meaningful within a host:
+// sequences, which are encoded at one site, stacks of programs, and the entities
+// that are present.
 func ofOneHost(a plan.Agg) bool { return OneHostAggregate(a.Fn) }
 
-// OneHostAggregate reports whether an aggregate is one that only makes sense within a
-// host.
+// OneHostAggregate reports whether the aggregate of this name is only meaningful
+// within a host.
 func OneHostAggregate(name string) bool {
 	named := func(f plan.AggFunc) bool { return f.Name == name }
 	return plan.IsEncoder(name) || slices.ContainsFunc(plan.StackAggs, named) || slices.ContainsFunc(plan.PresentAggs, named)
 }
 
-// firstStage is the aggregate as hosts execute it, and what merges its states.
+// firstStage returns the aggregate as hosts execute it, and the nodes that merge
+// its states.
 func (d *divider) firstStage(a *plan.Aggregate, x *plan.Exchange) (lower, upper plan.Node, err error) {
 	stage := *a
 	stage.Aggs = slices.Clone(a.Aggs)
@@ -104,7 +105,7 @@ func (d *divider) firstStage(a *plan.Aggregate, x *plan.Exchange) (lower, upper 
 	stage.States, stage.Out = true, p.Out
 	stage.Out.Time = -1
 
-	// What the root merges are columns, whatever hosts compute them of.
+	// The root merges columns, whatever the hosts' expressions for them are.
 	merge := &plan.Aggregate{Aggs: slices.Clone(stage.Aggs[len(stage.Aggs)-len(a.Aggs):]), Out: types.Schema{Time: -1}}
 	in := types.Schema{Time: -1}
 	column := func(of plan.Expr) plan.Expr {
@@ -149,7 +150,7 @@ func (d *divider) firstStage(a *plan.Aggregate, x *plan.Exchange) (lower, upper 
 	return &stage, rates(a, merge), nil
 }
 
-// unmerged refuses an aggregate of which there are no states.
+// unmerged refuses an aggregate whose states cannot be merged.
 func (d *divider) unmerged(a, stage *plan.Aggregate) error {
 	for i := range stage.Aggs {
 		f := &stage.Aggs[i]
@@ -192,7 +193,7 @@ func rates(a, merge *plan.Aggregate) plan.Node {
 	return p
 }
 
-// windowOf is the window that an aggregate's groups are of.
+// windowOf returns the window of an aggregate's groups.
 func windowOf(n plan.Node) *plan.Window {
 	for {
 		switch x := n.(type) {

@@ -7,22 +7,22 @@ import "endoscope/planner/types"
 //	Base ─► Lower ─► [first stage] ─► Upper ─► result
 //	rows of Base    Lowered   states
 //
-// Base is executed at the server. Lower, filters and projections, knows nothing of
-// the rows before, and the first stage of Upper's lowest aggregate, if it has one,
-// is merged from any number of pieces: these may be executed at either site, and
-// move between any two rows. Upper is executed at the client.
+// Base is executed at the server. Lower consists of filters and projections, which
+// keep no state between rows. The first stage of Upper's lowest aggregate, if it
+// has one, can be merged from any number of pieces. So both may be executed at
+// either site, and may move between any two rows. Upper is executed at the client.
 type Fragment struct {
-	Lower Node // over one Acquire that stands for Base
-	Upper Node // over one Acquire that stands for Lower
-	// Exchange says how the rows of several hosts become one input of Upper; Lower is
-	// the leaf alone then. nil: there is one server.
+	Lower Node // over one Acquire that represents Base
+	Upper Node // over one Acquire that represents Lower
+	// Exchange describes how the rows of several hosts are combined into one input of
+	// Upper; Lower is the leaf alone then. nil: there is one server.
 	Exchange *Exchange
 }
 
 // FragmentStream is the stream of the Acquires of a Fragment.
 const FragmentStream = "fragment"
 
-// Source is the Acquire at the end of a chain of operators.
+// Source returns the Acquire at the end of a chain of operators.
 func Source(n Node) *Acquire {
 	for {
 		switch in := n.Inputs(); len(in) {
@@ -37,16 +37,16 @@ func Source(n Node) *Acquire {
 	}
 }
 
-// Lowered are the columns of the rows between Lower and Upper.
+// Lowered returns the schema of the rows between Lower and Upper.
 func (f *Fragment) Lowered() types.Schema { return f.Lower.Schema() }
 
-// Partial is the first stage of Upper's lowest aggregate; nil if it has none that
-// can be merged.
+// Partial returns the first stage of Upper's lowest aggregate; nil if it has none
+// that can be merged.
 func (f *Fragment) Partial() *Partial { return Source(f.Upper).Partial }
 
-// Moves reports whether what the fragment spares the network or the server can move
-// while the query runs: it does not where Upper remembers rows in another way than
-// in states that can be merged, for then all of them have to be at one site.
+// Moves reports whether the fragment's work can move between server and client
+// while the query runs. It cannot if Upper keeps rows in any form other than
+// mergeable states: all of them must be at one site.
 func (f *Fragment) Moves() bool {
 	if f.Partial() != nil {
 		return true
@@ -62,7 +62,7 @@ func (f *Fragment) Moves() bool {
 	}
 }
 
-// Depth is how many operators a chain has, without its leaf.
+// Depth returns the number of operators of a chain, without its leaf.
 func Depth(n Node) (d int) {
 	for ; len(n.Inputs()) == 1; n = n.Inputs()[0] {
 		d++

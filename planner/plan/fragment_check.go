@@ -9,11 +9,11 @@ import (
 
 var errFragment = errors.New("the fragment of the plan that the server sent does not fit together")
 
-// maxFragmentDepth is how deep operators and expressions of a fragment may be nested.
+// maxFragmentDepth limits the nesting of operators and expressions of a fragment.
 const maxFragmentDepth = 4096
 
-// Check reports a fragment whose parts do not fit: operators and kernels go by the
-// types that a plan has, and look at no column twice.
+// Check returns an error for a fragment whose parts are inconsistent: operators
+// and kernels rely on the types in a plan and do not check columns again.
 func (f *Fragment) Check() error {
 	if f.Lower == nil || f.Upper == nil {
 		return errFragment
@@ -29,8 +29,8 @@ func (f *Fragment) Check() error {
 	return f.Exchange.check(f)
 }
 
-// check reports an exchange that is none; nil is a valid one. Whether its columns are
-// those of the rows is seen when these come.
+// check returns an error for an invalid exchange; nil is valid. Whether its
+// columns are those of the rows is checked when rows arrive.
 func (x *Exchange) check(f *Fragment) error {
 	if x == nil {
 		return nil
@@ -144,7 +144,7 @@ func checkAggregate(n *Aggregate, in types.Schema) error {
 	return checkTypes(kinds, n.Out)
 }
 
-// checkPartial checks a first stage; there may be none.
+// checkPartial checks a first stage; nil is valid.
 func checkPartial(p *Partial, in types.Schema) error {
 	if p == nil {
 		return nil
@@ -203,8 +203,9 @@ func checkExprs(es []Expr, in types.Schema) error {
 	return nil
 }
 
-// checkExpr reports columns that there are not, and functions of too few or too many
-// arguments. Whether there is one for the types of these is seen when it is compiled.
+// checkExpr returns an error for columns that do not exist, and for functions with
+// too few or too many arguments. Whether a function accepts the types of its
+// arguments is checked when the expression is compiled.
 func checkExpr(e Expr, in types.Schema, depth int) error {
 	if e == nil || depth > maxFragmentDepth {
 		return errFragment
@@ -235,7 +236,7 @@ func checkExpr(e Expr, in types.Schema, depth int) error {
 	return nil
 }
 
-// takes reports whether there may be n arguments.
+// takes reports whether the signature accepts n arguments.
 func (s *Sig) takes(n int) bool {
 	return n >= len(s.Args)-s.Optional && (n <= len(s.Args) || s.Variadic)
 }

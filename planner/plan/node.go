@@ -34,7 +34,7 @@ const (
 
 // Nodes.
 type (
-	// Acquire is the leaf: what has to be acquired from outside. It is the acquisition
+	// Acquire is the leaf: rows acquired from outside. It is the acquisition
 	// specification sent to a probe provider.
 	Acquire struct {
 		Stream string // catalog name: function_start, cpu_usage, file, series, sys.queries ...

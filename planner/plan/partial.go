@@ -8,34 +8,33 @@ import (
 	"endoscope/planner/types"
 )
 
-// Partial is the first stage of an aggregate, to be run by a source where
-// events happen; the Aggregate above merges what it gives. A source takes all
-// of it or nothing, and may always give single events besides (as rows of the
-// acquisition), for those that it could not aggregate.
+// Partial is the first stage of an aggregate, to be executed by a source where
+// events happen; the Aggregate above merges its output. A source executes all of
+// it or none, and may always emit single events besides (as rows of the
+// acquisition), for events that it could not aggregate.
 //
-// A partial row is the state of one group: what was folded in since the row
-// before. A group's states may come in any number of rows and in any order.
+// A partial row is the state of one group: what was folded in since the previous
+// row. A group's states may arrive in any number of rows and in any order.
 type Partial struct {
-	// Keys are the aggregate's, over the acquisition's Out, without the borders
-	// of windows.
+	// Keys are the keys of the aggregate, over the acquisition's Out, without the
+	// borders of windows.
 	Keys []Expr
-	// Aggs are the aggregate's, over the acquisition's Out.
+	// Aggs are the aggregates, over the acquisition's Out.
 	Aggs []Agg
-	// Pane, where it is not 0, divides time into [0, Pane), [Pane, 2·Pane) ...
-	// since the epoch: no row has events of two panes. Windows consist of whole
-	// panes.
+	// Pane, if not 0, divides time into [0, Pane), [Pane, 2·Pane) ... since the epoch:
+	// no row has events of two panes. Windows consist of whole panes.
 	Pane time.Duration
-	// Out is the schema of partial rows: PaneColumn, the keys, and then what
-	// StateFields says for each aggregate.
+	// Out is the schema of partial rows: PaneColumn, the keys, and then StateFields
+	// for each aggregate.
 	Out types.Schema
 }
 
-// PaneColumn is the first column of partial rows, a TIMESTAMP: where their pane
-// begins, or, without panes, a time not later than that of any of the events.
-// It is the rows' event time: watermarks hold for it.
+// PaneColumn is the first column of partial rows, a TIMESTAMP: the beginning of
+// their pane, or, without panes, a time not later than that of any of the events.
+// It is the rows' event time, to which watermarks apply.
 const PaneColumn = "pane"
 
-// NewPartial makes the first stage of an aggregate. ok is false if one of the
+// NewPartial returns the first stage of an aggregate. ok is false if one of the
 // functions is not an aggregate of the language, or merges states itself.
 func NewPartial(keys []Expr, aggs []Agg, pane time.Duration) (p *Partial, ok bool) {
 	out := types.Schema{Fields: []types.Field{{Name: PaneColumn, Type: types.Timestamp}}}
@@ -52,7 +51,8 @@ func NewPartial(keys []Expr, aggs []Agg, pane time.Duration) (p *Partial, ok boo
 	return &Partial{Keys: keys, Aggs: aggs, Pane: pane, Out: out}, true
 }
 
-// NewKernelPartial is NewPartial where the kernel may compute all of it.
+// NewKernelPartial is NewPartial restricted to aggregates that the kernel can
+// compute; ok is false for others.
 func NewKernelPartial(keys []Expr, aggs []Agg, pane time.Duration) (p *Partial, ok bool) {
 	for i := range aggs {
 		if !KernelAggregates(&aggs[i]) {
@@ -62,7 +62,7 @@ func NewKernelPartial(keys []Expr, aggs []Agg, pane time.Duration) (p *Partial, 
 	return NewPartial(keys, aggs, pane)
 }
 
-// String prints what is computed as Aggregate does: count(*), sum(duration) by
+// String formats the computation like Aggregate: count(*), sum(duration) by
 // function_name per 10s.
 func (p *Partial) String() string {
 	var parts []string
@@ -78,8 +78,8 @@ func (p *Partial) String() string {
 	return strings.Join(parts, " ")
 }
 
-// Borders are those of the keys that are a window's start and end; -1 where
-// they are not among them.
+// Borders returns the indexes of the keys that are a window's start and end; -1
+// for those that are not keys.
 func (n *Aggregate) Borders() (start, end int) {
 	if !n.Windowed {
 		return -1, -1
@@ -94,8 +94,8 @@ func (n *Aggregate) Borders() (start, end int) {
 	return start, n.WindowEnd
 }
 
-// FirstStage is the acquisition that may give n partial rows, and the window
-// between them, if there is one; nil if no acquisition may.
+// FirstStage returns the acquisition that may emit n's partial rows, and the
+// window between them, if there is one; nil if no acquisition may.
 func (n *Aggregate) FirstStage() (leaf *Acquire, win *Window) {
 	for in := n.Input; ; in = in.Inputs()[0] {
 		switch x := in.(type) {

@@ -7,18 +7,18 @@ import (
 )
 
 // StateCount is the column, a BIGINT, that every state has: the number of values
-// folded in. Where it is 0 the other columns mean nothing, and the aggregate stays
-// as it was. (The row's group exists all the same: its events may have had NULLs only,
-// or failed the FILTER.)
+// folded in. If it is 0 the other columns are undefined, and the aggregate is
+// unchanged. (The row's group exists all the same: its events may have had only
+// NULLs, or failed the FILTER.)
 const StateCount = "n"
 
 // OpaqueState is the column of a state that only its aggregate reads. The first
 // byte is the version of its format.
 const OpaqueState = "state"
 
-// StateFields are the columns that hold the state of an aggregate in partial rows.
-// States are deltas: each value is in one of them. They merge in any order, but for
-// those of rows (see below).
+// StateFields returns the columns that hold the state of an aggregate in partial
+// rows. States are deltas: each value is in exactly one. They can be merged in any
+// order, except for those of rows (see below).
 //
 //	count, rate         n
 //	sum, avg            lo, hi (the sum, 128 bits, two's complement), n
@@ -35,14 +35,14 @@ const OpaqueState = "state"
 //	sketch_quantile
 //	all others          state (BYTES), n
 //
-// A COUNT(DISTINCT x) and TOPK have a set of values as opaque state, TRIE its tree.
-// Aggregates that depend on the order of rows, which are encoders and aggregates of
-// entities, have the rows themselves, compressed. Those of one sequence or
-// entity come from one place, in order; so do, where inner => says that calls within
-// others are followed, those of one thread, which are of one group.
+// The opaque state of COUNT(DISTINCT x) and TOPK is a set of values, that of TRIE
+// its tree. The state of aggregates that depend on the order of rows (encoders and
+// aggregates of entities) is the rows themselves, compressed. States of one
+// sequence or entity come from one site, in order. If inner => includes nested
+// calls, the same holds for those of one thread, which are in one group.
 //
-// Without a name of a type columns are BIGINT. ok is false for functions that there are
-// not.
+// Columns without a type in the table are BIGINT. ok is false for unknown
+// functions.
 func StateFields(f *Agg) (fields []types.Field, ok bool) {
 	if FindAgg(f.Fn) == nil {
 		return nil, false
@@ -71,18 +71,19 @@ func StateFields(f *Agg) (fields []types.Field, ok bool) {
 	return fields, true
 }
 
-// KernelAggregates reports whether the kernel can fold an aggregate, if it can
-// compute the argument: those over integers whose state is BIGINTs.
+// KernelAggregates reports whether the kernel can fold an aggregate if it can
+// compute the argument: true for aggregates over integers whose state consists of
+// BIGINTs.
 func KernelAggregates(f *Agg) bool {
 	form, ok := stateForms[f.Fn]
 	return ok && form.kernel && !f.Distinct &&
 		!slices.ContainsFunc(f.Args, func(a Expr) bool { return a.Type().Physical() != types.PhysInt })
 }
 
-// stateForm is the columns of a state.
+// stateForm describes the columns of a state.
 type stateForm struct {
 	names    []string
-	ofDouble []string // where the argument is a DOUBLE; nil: as names
+	ofDouble []string // if the argument is a DOUBLE; nil: as names
 	kernel   bool     // the kernel can fold it over integers
 }
 

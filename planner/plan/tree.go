@@ -89,7 +89,7 @@ func Tree(n Node) string {
 	return b.String()
 }
 
-// EmitEvery is the interval of the plan's EMIT EVERY, or 0.
+// EmitEvery returns the interval of the plan's EMIT EVERY, or 0.
 func EmitEvery(n Node) time.Duration {
 	var e Emit
 	switch n := n.(type) {
@@ -109,8 +109,8 @@ func EmitEvery(n Node) time.Duration {
 	return 0
 }
 
-// HasFinal reports whether the plan gives its result only at the end, so that
-// a preview is of use.
+// HasFinal reports whether the plan emits its result only at the end, so that a
+// preview is useful.
 func HasFinal(n Node) bool {
 	switch n := n.(type) {
 	case *Aggregate:

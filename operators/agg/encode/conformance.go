@@ -11,7 +11,7 @@ import (
 	"endoscope/planner/types"
 )
 
-// makeConformances makes the encoders of CONFORMS and ANOMALY.
+// makeConformances returns the maker of the encoders of CONFORMS and ANOMALY.
 func makeConformances(f *plan.Agg) encoderMaker {
 	o := structure.ConformanceOptions{Open: word(f, plan.TruncatedOption) == "on", Anywhere: word(f, "anywhere") == "on"}
 	v, _ := f.Option(plan.ModelOption)
@@ -28,8 +28,8 @@ func makeConformances(f *plan.Agg) encoderMaker {
 	}
 }
 
-// put makes row i of out what the aggregate gives of the encoding x: itself, or
-// a number, whether it conforms, or what about it is anomalous.
+// put sets row i of out to the result of the aggregate for the encoding x: the
+// encoding itself, a number, whether it conforms, or its anomaly.
 func (e *Encoding) put(out *batch.Column, i int, g *sequences, x encoders.Encoding) {
 	switch e.f.T {
 	case types.Double:
@@ -47,16 +47,16 @@ func (e *Encoding) put(out *batch.Column, i int, g *sequences, x encoders.Encodi
 	}
 }
 
-// conforms reports whether x, what was found of g, says so, and notes that it
-// was given.
+// conforms returns the verdict in x, the encoding of g, and records that it was
+// returned.
 func (g *sequences) conforms(x encoders.Encoding) bool {
 	c, ok := x.(*structure.Conformance)
 	g.given, g.departed = true, ok && !c.Conforms()
 	return !g.departed
 }
 
-// Changed implements changeReporter: a verdict changes once, when a sequence leaves
-// the model.
+// Changed implements changeReporter. A verdict changes at most once, when a
+// sequence leaves the model.
 func (e *Encoding) Changed(group uint32) bool {
 	g := &e.groups[group]
 	if g.past != nil && !g.past.Conforms() && !g.departed {
@@ -71,8 +71,8 @@ func (e *Encoding) Changed(group uint32) bool {
 	return !g.given
 }
 
-// died is told that s has ended. A sequence that is compared with a model need
-// not be remembered then: any number may live and die.
+// died handles the end of s. A sequence that is compared with a model is dropped
+// then, so that their number is unlimited.
 func (e *Encoding) died(g *sequences, s *sequence) {
 	c, ok := s.encoder.(*structure.ConformanceEncoder)
 	if !ok || s == g.rest {

@@ -13,16 +13,16 @@ import (
 	"endoscope/planner/types"
 )
 
-// DefaultEncoderBudget is what the encoders of one aggregate may hold if
-// nobody says otherwise.
+// DefaultEncoderBudget is the default limit of the memory of one aggregate's
+// encoders.
 const DefaultEncoderBudget = 64 << 20
 
-// encoderMaker makes encoders of one kind; those of a group with several
-// sequences are alike and their encodings merge.
+// encoderMaker creates encoders of one kind; the encoders of a group with several
+// sequences have the same kind, and their encodings can be merged.
 type encoderMaker func(a *encoders.Alphabet) (encoders.Encoder, error)
 
-// encoderMakers are the encoders of plan.Encoders, by name. moments says that
-// calls come with the times at which they happened.
+// encoderMakers are the encoders of plan.Encoders, by name. moments means that
+// calls are passed with the times at which they happened.
 var encoderMakers = map[string]struct {
 	moments bool
 	create  func(f *plan.Agg) encoderMaker
@@ -80,7 +80,7 @@ var encoderMakers = map[string]struct {
 	"anomaly":             {create: makeConformances},
 }
 
-// option is a numeric option of an encoder.
+// option returns a numeric option of an encoder.
 func option(f *plan.Agg, name string, otherwise int64) int64 {
 	if v, ok := f.Option(name); ok {
 		return v.I
@@ -88,30 +88,30 @@ func option(f *plan.Agg, name string, otherwise int64) int64 {
 	return otherwise
 }
 
-// word is an option of an encoder that is a word; "" if it is not given.
+// word returns the option of an encoder that is a word; "" if it is missing.
 func word(f *plan.Agg, name string) string {
 	v, _ := f.Option(name)
 	return v.S
 }
 
 // Encoding is an aggregate whose result is an ENCODING (package encoders). Each
-// group is a sequence, or several, told apart by an argument, each of which has
-// an encoder. All have one alphabet, and one budget: when that is used up all
-// stop where they are, and count what they do not encode.
+// group is one sequence, or several, which an argument distinguishes; each
+// sequence has an encoder. All have one alphabet and one budget: when it is
+// exhausted all stop, and count what they do not encode.
 type Encoding struct {
 	f         *plan.Agg
 	create    encoderMaker
 	calls     bool // the arguments are an event and a function
 	clock     bool // rows have the time when they happened
-	moments   bool // the encoders want to know when calls happened
-	took      int  // which of the arguments after the first is the time that a token took, or -1
-	by        int  // which of them tells sequences apart, or -1
-	born      int  // which of them says that a sequence begins, or -1
-	dies      int  // which of them says that it ends, or -1
-	waits     int  // which of them says that a call waits, or -1
-	allocated int  // which of them says how much is allocated, or -1
-	within    int  // which of them is the thread on which calls within others are theirs, too, or -1
-	lineage   int  // which of them says what a class derives from, or -1
+	moments   bool // the encoders need the times of calls
+	took      int  // index, among the arguments after the first, of the duration of a token, or -1
+	by        int  // index of the argument that distinguishes sequences, or -1
+	born      int  // index of the argument that begins a sequence, or -1
+	dies      int  // index of the argument that ends a sequence, or -1
+	waits     int  // index of the argument that marks a call as waiting, or -1
+	allocated int  // index of the argument with the number of bytes allocated, or -1
+	within    int  // index of the argument with the thread on which nested calls are included, or -1
+	lineage   int  // index of the argument with the base classes, or -1
 
 	alphabet    *encoders.Alphabet
 	groups      []sequences
@@ -119,18 +119,18 @@ type Encoding struct {
 	held        int64       // by them
 	budget      int64
 	full        bool
-	nextPreview time.Time // until then previews are what they were
-	refused     uint64    // rows that were not encoded and not reported yet
-	noEvent     *string   // what an event was that is none; nil: all were
+	nextPreview time.Time // until then previews are not recomputed
+	refused     uint64    // rows that were not encoded and not yet reported
+	noEvent     *string   // the text of an invalid event; nil if there was none
 
 	reader *states.RowsReader // of states; nil until there is one
 	origin uint64             // of the rows that are folded
 	begun  uint64             // sequences so far
 
-	inner     innerCalls          // where within is given
+	inner     innerCalls          // used if within is present
 	hierarchy *encoders.Hierarchy // of those classes
-	cycle     error               // the rows say that a class derives from itself
-	lineages  symbolCache         // those that the hierarchy has are known
+	cycle     error               // a class is its own base, by the rows
+	lineages  symbolCache         // lineages that the hierarchy contains
 
 	tokens, events symbolCache
 	symbols        []encoders.Symbol // scratch: of the rows of one sequence
@@ -140,7 +140,7 @@ type Encoding struct {
 // EncoderFull is the loss of what an encoder has no room for.
 const EncoderFull = "encoder budget used up"
 
-// New makes the state of f. clock says that rows have their time.
+// New creates the state of f. clock is set if the rows have a time.
 func New(f *plan.Agg, budget int64, clock bool) (fold.Accumulator, error) {
 	m, ok := encoderMakers[f.Fn]
 	if !ok || len(f.Args) == 0 {
@@ -164,7 +164,8 @@ func New(f *plan.Agg, budget int64, clock bool) (fold.Accumulator, error) {
 	return e, err
 }
 
-// after is which of the arguments after the first has that name, or -1.
+// after returns the index of the argument with this name among the arguments after
+// the first, or -1.
 func after(f *plan.Agg, name string) int { return max(f.Named(name), 0) - 1 }
 
 func (e *Encoding) Grow(n int) { e.groups = rowstore.Extended(e.groups, n) }
@@ -249,7 +250,7 @@ func (e *Encoding) Update(in *fold.Input) {
 			s = next
 		}
 		if s == nil {
-			continue // nothing is born there
+			continue // the row begins no sequence
 		}
 		symbol := encoders.Return
 		if enters {
@@ -289,7 +290,7 @@ func (e *Encoding) Update(in *fold.Input) {
 	e.append(s)
 }
 
-// append gives the symbols that were gathered to the sequence that they are of.
+// append passes the collected symbols to the encoder of their sequence.
 func (e *Encoding) append(s *sequence) {
 	if len(e.symbols) == 0 {
 		return
@@ -313,7 +314,7 @@ func (e *Encoding) append(s *sequence) {
 	}
 }
 
-// activityEncoder can be told more of threads than calls.
+// activityEncoder is an encoder that accepts more than calls about threads.
 type activityEncoder interface {
 	Waits()
 	Allocate(class encoders.Symbol, bytes, at int64)
@@ -341,12 +342,12 @@ func (e *Encoding) symbolOf(name string) encoders.Symbol {
 	return e.alphabet.Symbol(name)
 }
 
-// What the first argument of a call can say, as a Symbol.
+// The values of the first argument of a call, as a Symbol.
 const (
 	entered encoders.Symbol = iota
 	returned
 	gap       // events of the thread are missing
-	allocates // if somebody says how much
+	allocates // if an argument has the number of bytes
 	ignored   // no call
 )
 
@@ -364,8 +365,8 @@ func eventOf(event string) encoders.Symbol {
 	return ignored
 }
 
-// Output gives each group its encoding, merged from those of its sequences,
-// which are checked to decode to what was encoded.
+// Output sets each group's encoding, merged from those of its sequences, which are
+// verified to decode to the input.
 func (e *Encoding) Output(groups []uint32, out *batch.Column, at fold.Instant) error {
 	if e.noEvent != nil {
 		return plan.Errorf(-1, -1, "%s encodes calls: '%s' is no ENTER, LEAVE, UNWIND or GAP", e.f, *e.noEvent)
@@ -387,11 +388,11 @@ func (e *Encoding) Output(groups []uint32, out *batch.Column, at fold.Instant) e
 	return nil
 }
 
-// previewRest is how much longer than a preview took it is until the next: a
-// large encoding takes a while, in which events wait.
+// previewRest is the minimum time between two previews, as a multiple of the time
+// that one took: a large encoding takes a while, in which events queue.
 const previewRest = 50
 
-// shown is the encoding of a group. A preview may be an older one.
+// shown returns the encoding of a group. A preview may be an older one.
 func (e *Encoding) shown(g *sequences, preview bool) (encoders.Encoding, error) {
 	if !preview {
 		g.preview = nil
@@ -447,11 +448,11 @@ type symbolCache struct {
 	known   map[*batch.Dict][]encoders.Symbol
 }
 
-// unknown is a symbol that was not looked up yet.
+// unknown marks a symbol that was not looked up yet.
 const unknown = encoders.End
 
-// lookup returns the symbols by code of c's dictionary. Those that no row needed yet
-// are unknown.
+// lookup returns the symbols by code of c's dictionary. Codes that no row has used
+// yet are unknown.
 func (s *symbolCache) lookup(c *batch.Column) []encoders.Symbol {
 	if c.Dict != s.dict || c.Dict == nil {
 		if s.known == nil || len(s.known) > maxCachedDicts {

@@ -60,8 +60,8 @@ func TestEncoderOfGroups(t *testing.T) {
 	`)
 }
 
-// Rows of different values of an argument are of different sequences, NULL
-// being one of them.
+// Rows with different values of an argument belong to different sequences; NULL is
+// one of the values.
 func TestEncoderOfSequences(t *testing.T) {
 	for _, by := range []string{"varchar", "bigint"} {
 		in := testplan.Relation("id:" + by + " s:varchar")
@@ -90,8 +90,8 @@ func TestEncoderOfSequences(t *testing.T) {
 	}
 }
 
-// A sequence may have a birth and a death: addresses are used again, and rows
-// of what was not born are of none.
+// A sequence may have a birth and a death: addresses are reused, and rows without
+// a begun sequence belong to none.
 func TestEncoderOfObjects(t *testing.T) {
 	for _, typ := range []string{"bigint", "varchar"} {
 		in := testplan.Relation("this:" + typ + " f:varchar birth:boolean death:boolean")
@@ -249,7 +249,7 @@ func TestEncoderGap(t *testing.T) {
 	}
 }
 
-// lastEncoding runs a plan and gives the encoding in its last row.
+// lastEncoding runs a plan and returns the encoding in its last row.
 func lastEncoding(t *testing.T, root *plan.Aggregate, script string) encoders.Encoding {
 	t.Helper()
 	a := &aggregateResult{Agg: len(root.Keys)}
@@ -295,8 +295,8 @@ func (a *aggregateResult) Signal(context.Context, int, operators.Signal) (operat
 
 func (a *aggregateResult) Close(context.Context, int) error { return nil }
 
-// The time of a token is an argument; that of a call is since the event before,
-// so that a rule takes the sum of its symbols' times.
+// The time of a token is an argument; that of a call is the time since the
+// previous event, so that a rule has the sum of its symbols' times.
 func TestEncoderTimes(t *testing.T) {
 	tokens := lastEncoding(t, testplan.Encode(testplan.Relation("s:varchar d:bigint"), "", "rle", "s time=d"), `
 		A 5

@@ -13,7 +13,7 @@ import (
 	"endoscope/planner/types"
 )
 
-// Previews of what takes long to encode are not given each time.
+// Previews that take long to encode are not computed each time.
 func TestEncoderPreview(t *testing.T) {
 	root := testplan.Encode(testplan.Relation("s:varchar"), "", "rle", "s")
 	acc, err := New(&root.Aggs[0], 0, false)
@@ -49,7 +49,7 @@ func TestEncoderPreview(t *testing.T) {
 	shows(true, "A B C")
 }
 
-// What makes encoders has none that the planner does not know.
+// Every encoder is declared in the planner.
 func TestEncodersDeclared(t *testing.T) {
 	for name := range encoderMakers {
 		if !slices.ContainsFunc(plan.Encoders, func(f plan.AggFunc) bool { return f.Name == name }) {

@@ -9,9 +9,9 @@ import (
 	"endoscope/operators/encoders"
 )
 
-// innerCalls follows the calls of threads, where the sequence of an object has
-// those that its methods make, too: what is under way on a thread belongs to all
-// objects whose methods it was reached through.
+// innerCalls follows the calls of threads when the sequence of an object includes
+// the calls that its methods make: a call in progress on a thread belongs to all
+// objects through whose methods it was reached.
 type innerCalls struct {
 	threads map[threadKey]*innerThread
 }
@@ -32,8 +32,8 @@ type innerCall struct{ of []*sequence }
 
 const innerBytes = int64(unsafe.Sizeof(innerCall{}))
 
-// updateInner is update where inner => is given. Rows of functions that have
-// nothing to do with an object have NULL for their sequence.
+// updateInner is update for aggregates with inner =>. Rows of functions that do
+// not belong to an object have NULL for their sequence.
 func (e *Encoding) updateInner(in *fold.Input, names *batch.Column, to, what []encoders.Symbol) {
 	for _, r := range in.Rows {
 		event := what[in.Arg.Code[r]]
@@ -87,8 +87,8 @@ func (i *innerCalls) thread(origin uint64, c *batch.Column, r uint16) *innerThre
 	return t
 }
 
-// reachedThrough are the sequences that the call of row r belongs to: those of its
-// caller, and that of its own object.
+// reachedThrough returns the sequences that the call of row r belongs to: those of
+// its caller, and that of its own object.
 func (e *Encoding) reachedThrough(in *fold.Input, r uint16, t *innerThread) []*sequence {
 	var of []*sequence
 	if n := len(t.calls); n > 0 {
@@ -103,7 +103,7 @@ func (e *Encoding) reachedThrough(in *fold.Input, r uint16, t *innerThread) []*s
 	return of
 }
 
-// appendOne gives a sequence a symbol, which happened at row r.
+// appendOne appends a symbol, which happened at row r, to a sequence.
 func (e *Encoding) appendOne(s *sequence, symbol encoders.Symbol, in *fold.Input, r uint16) {
 	e.symbols = append(e.symbols, symbol)
 	if e.clock {
@@ -112,14 +112,14 @@ func (e *Encoding) appendOne(s *sequence, symbol encoders.Symbol, in *fold.Input
 	e.append(s)
 }
 
-// dieInner ends the sequence of row r, if the row says so.
+// dieInner ends the sequence of row r if the row's dies condition is true.
 func (e *Encoding) dieInner(in *fold.Input, r uint16, t *innerThread) {
 	if e.dies < 0 || in.More[e.by].Nulls.Get(int(r)) || !isTrue(in.More[e.dies], r) {
 		return
 	}
 	if s := e.get(in, r); s != nil {
 		e.set(in, r, nil)
-		for i, c := range t.calls { // what encloses the end does not belong to it any more
+		for i, c := range t.calls { // the calls that enclose the end no longer belong to the sequence
 			if slices.Contains(c.of, s) {
 				t.calls[i].of = slices.DeleteFunc(slices.Clone(c.of), func(o *sequence) bool { return o == s })
 			}
@@ -128,8 +128,8 @@ func (e *Encoding) dieInner(in *fold.Input, r uint16, t *innerThread) {
 	}
 }
 
-// cutThread ends the sequences of the calls under way on a thread whose events are
-// missing from row r on.
+// cutThread ends the sequences of the calls in progress on a thread whose events
+// are missing from row r on.
 func (e *Encoding) cutThread(in *fold.Input, r uint16, t *innerThread) {
 	if n := len(t.calls); n > 0 {
 		for _, s := range t.calls[n-1].of {

@@ -53,16 +53,16 @@ func makeInvocationGraphs(*plan.Agg) encoderMaker {
 }
 
 func makeHierarchies(*plan.Agg) encoderMaker {
-	h := encoders.NewHierarchy() // of the program, whatever is a sequence of it
+	h := encoders.NewHierarchy() // of the program: common to all sequences
 	return func(a *encoders.Alphabet) (encoders.Encoder, error) {
 		return encoders.NewHierarchyEncoder(a, h, encoders.Limits{}), nil
 	}
 }
 
-// stepBytes is about what the hierarchy holds for a class and its base.
+// stepBytes is the approximate size of a class and its base in the hierarchy.
 const stepBytes = 200
 
-// learn notes what row r says that its class derives from.
+// learn adds the base classes in row r to the hierarchy.
 func (e *Encoding) learn(c *batch.Column, r uint16) {
 	if c.Nulls.Get(int(r)) {
 		return
@@ -74,7 +74,7 @@ func (e *Encoding) learn(c *batch.Column, r uint16) {
 	known[c.Code[r]] = encoders.Return
 	for _, step := range plan.ParseLineage(c.Values[c.Code[r]]) {
 		if e.held > e.budget {
-			return // what is not encoded needs no hierarchy
+			return // rows that are not encoded need no hierarchy
 		}
 		if err := e.hierarchy.Derive(e.hierarchy.Class(step[0]), e.hierarchy.Class(step[1])); err != nil && e.cycle == nil {
 			e.cycle = err
@@ -83,10 +83,10 @@ func (e *Encoding) learn(c *batch.Column, r uint16) {
 	}
 }
 
-// measure is an encoding that is a number; NaN: there is none.
+// measure is an encoding that is a number; NaN if there is none.
 type measure interface{ Value() float64 }
 
-// putMeasure makes row i of out, a column of DOUBLE, the number of x.
+// putMeasure sets row i of out, a column of DOUBLE, to the number of x.
 func putMeasure(out *batch.Column, i int, x encoders.Encoding) {
 	v := math.NaN()
 	if m, ok := x.(measure); ok {

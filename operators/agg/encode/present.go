@@ -15,13 +15,13 @@ import (
 	"endoscope/planner/plan"
 )
 
-// presents is an aggregate of events of entities: for each group what there is, as
-// package consistency says it.
+// presents is an aggregate of events of entities: for each group the entities that
+// are present, as defined by package consistency.
 type presents struct {
 	create func() consistency.Present
-	// arguments are what the arguments behind the event are of it.
+	// arguments set the fields of an event from the arguments after the event.
 	arguments []func(e *consistency.Event, s string)
-	// otherwise is the category of events whose category is not given.
+	// otherwise returns the category of events without a category.
 	otherwise func(consistency.Kind) consistency.Category
 	groups    []consistency.Present
 	f         *plan.Agg
@@ -64,7 +64,8 @@ func NewPresents(f *plan.Agg) (fold.Accumulator, error) {
 	return a, nil
 }
 
-// objectIfEntity takes what is not an activity for an object's.
+// objectIfEntity returns the object category for all events but those of
+// activities.
 func objectIfEntity(k consistency.Kind) consistency.Category {
 	if k < consistency.Reference {
 		return consistency.Object
@@ -72,7 +73,8 @@ func objectIfEntity(k consistency.Kind) consistency.Category {
 	return consistency.None
 }
 
-// identity is an identity, which may mean something else at another origin.
+// identity returns an identity, made unique to this origin, at which it may mean
+// something else.
 func (a *presents) identity(s string) string {
 	if a.origin == "" || s == "" || s == consistency.Unknown {
 		return s
@@ -150,7 +152,7 @@ func (a *presents) Output(groups []uint32, out *batch.Column, _ fold.Instant) er
 	return nil
 }
 
-// present is what there was at a time, an ENCODING.
+// present is the set of entities present at a time, an ENCODING.
 type present struct {
 	lines  []consistency.Line
 	text   string
@@ -211,7 +213,7 @@ func (p present) Mermaid() string {
 	return b.String()
 }
 
-// MarshalJSON gives the lines.
+// MarshalJSON returns the lines.
 func (p present) MarshalJSON() ([]byte, error) {
 	type line struct {
 		Depth int    `json:"depth,omitempty"`
@@ -227,7 +229,8 @@ func (p present) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-// Of implements encoders.Encoding: it is of events, all of which it takes in.
+// Of implements encoders.Encoding: the source is events, all of which are
+// included.
 func (p present) Of() encoders.Source { return encoders.Source{Sequences: 1} }
 
 var _ encoders.Graph = present{}

@@ -20,24 +20,24 @@ type sequences struct {
 	keyed
 	origin  uint64            // that keyed is of
 	others  map[uint64]keyed  // those of other origins
-	preview encoders.Encoding // the last that was given
+	preview encoders.Encoding // the last one returned
 	rest    *sequence         // of those for which there was no room
-	// Of those that are compared with a model: a verdict was given, and it was
+	// For sequences that are compared with a model: a verdict was returned, and it was
 	// that one of them does not conform.
 	given, departed bool
-	past            *structure.Conformance // of those that have ended; nil: none has
+	past            *structure.Conformance // of sequences that have ended; nil if none has
 	pastLeft        *sequence              // of these the first that does not conform
 }
 
-// keyed are the sequences of one origin that go on.
+// keyed are the unfinished sequences of one origin.
 type keyed struct {
 	ints  map[int64]*sequence
 	texts map[string]*sequence
-	last  *sequence // the one of the last row; where none are told apart: the one
+	last  *sequence // the sequence of the last row; the only one if they are not distinguished
 	key   int64     // and its value where that is a number
 }
 
-// enter makes keyed the sequences of an origin.
+// enter sets keyed to the sequences of an origin.
 func (g *sequences) enter(origin uint64) {
 	if g.origin == origin {
 		return
@@ -49,8 +49,8 @@ func (g *sequences) enter(origin uint64) {
 	g.origin, g.keyed = origin, g.others[origin]
 }
 
-// sorted are the sequences by when they began, and those that began at one time by
-// their origin and arrival. What there was no room for is last.
+// sorted returns the sequences ordered by their beginning, then by origin and
+// arrival. The one shared by sequences over budget is last.
 func (g *sequences) sorted() []*sequence {
 	s := slices.Clone(g.order)
 	slices.SortFunc(s, func(a, b *sequence) int {
@@ -76,8 +76,8 @@ type sequence struct {
 	begun   bool
 	// Where it is in the lists of its group and of the aggregate.
 	inGroup, inAll int
-	// The time of its first row, where rows have one, where it comes from, and how
-	// many began before it.
+	// The time of its first row if rows have one, its origin, and how many sequences
+	// began before it.
 	start  int64
 	origin uint64
 	number uint64
@@ -88,8 +88,8 @@ func (s *sequence) compare(o *sequence) int {
 	return cmp.Or(cmp.Compare(s.start, o.start), cmp.Compare(s.origin, o.origin), cmp.Compare(s.number, o.number))
 }
 
-// elapsed is the time of a call that happened at t: since the one before, so
-// that what a rule or an arc stands for takes the sum of its symbols' times.
+// elapsed returns the time of a call that happened at t: the time since the
+// previous call, so that a rule or an arc has the sum of its symbols' times.
 func (s *sequence) elapsed(t int64, moments bool) int64 {
 	if moments {
 		return t
@@ -102,7 +102,7 @@ func (s *sequence) elapsed(t int64, moments bool) int64 {
 	return since
 }
 
-// sequence finds the sequence of row r, or makes it; nil: none was born there.
+// sequence finds or creates the sequence of row r; nil if none has begun there.
 func (e *Encoding) sequence(in *fold.Input, r uint16) *sequence {
 	s := e.get(in, r)
 	if e.born >= 0 {
@@ -119,7 +119,7 @@ func (e *Encoding) sequence(in *fold.Input, r uint16) *sequence {
 
 func isTrue(c *batch.Column, r uint16) bool { return !c.Nulls.Get(int(r)) && c.Bool[r] }
 
-// get is the sequence of row r, or nil.
+// get returns the sequence of row r, or nil.
 func (e *Encoding) get(in *fold.Input, r uint16) *sequence {
 	g := &e.groups[in.Groups[r]]
 	g.enter(e.origin)
@@ -136,7 +136,7 @@ func (e *Encoding) get(in *fold.Input, r uint16) *sequence {
 	return g.last
 }
 
-// set makes s the sequence of row r; nil: there is none any more.
+// set makes s the sequence of row r; nil removes it.
 func (e *Encoding) set(in *fold.Input, r uint16, s *sequence) {
 	g := &e.groups[in.Groups[r]]
 	g.enter(e.origin)
@@ -165,8 +165,8 @@ func put[K comparable](m map[K]*sequence, key K, s *sequence) map[K]*sequence {
 	return m
 }
 
-// intKey and textKey are what tells the sequence of row r from others; NULL is
-// a value like any other.
+// intKey and textKey return the value that distinguishes the sequence of row r;
+// NULL is a value like any other.
 func intKey(c *batch.Column, r uint16) int64 {
 	if c.Nulls.Get(int(r)) {
 		return math.MinInt64
@@ -181,8 +181,8 @@ func textKey(c *batch.Column, r uint16) string {
 	return c.Values[c.Code[r]]
 }
 
-// begin makes a sequence for row r. When the budget is used up all that would
-// begin in a group share one, which counts what is not encoded.
+// begin creates a sequence for row r. When the budget is exhausted, all new
+// sequences of a group share one, which counts what is not encoded.
 func (e *Encoding) begin(in *fold.Input, r uint16) *sequence {
 	g := &e.groups[in.Groups[r]]
 	if g.rest != nil {
@@ -217,8 +217,8 @@ func labelOf(v types.Value) string {
 	return plan.FormatValue(v)
 }
 
-// cut ends the sequence of row r, of which what follows is missing. What comes
-// after that is of another one, which nobody saw the beginning of.
+// cut ends the sequence of row r, whose following rows are missing. Later rows
+// belong to another sequence, whose beginning was not observed.
 func (e *Encoding) cut(in *fold.Input, r uint16) {
 	s := e.get(in, r)
 	if s == nil {

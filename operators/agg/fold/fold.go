@@ -4,20 +4,20 @@ import (
 	"endoscope/operators/batch"
 )
 
-// Accumulator is one aggregate function over all groups of a table: its state
-// lies in arrays indexed by group. It is called once a batch, not once a row.
+// Accumulator is one aggregate function over all groups of a table: its state is
+// in arrays indexed by group. It is called once per batch, not once per row.
 type Accumulator interface {
-	// Grow makes room for groups 0 to n-1; those added are empty.
+	// Grow extends the state to groups 0 to n-1; those added are empty.
 	Grow(n int)
 	// Update folds rows into their groups.
 	Update(in *Input)
-	// Output makes out, which is empty, the results of groups.
+	// Output appends the results of groups to out, which is empty.
 	Output(groups []uint32, out *batch.Column, at Instant) error
-	// Reset forgets all groups and keeps the memory.
+	// Reset drops all groups and keeps the memory.
 	Reset()
 }
 
-// Input is what an accumulator is to fold in.
+// Input is the rows that an accumulator folds in.
 type Input struct {
 	Rows   []uint16        // physical rows, ascending
 	Groups []uint32        // by physical row; every entry is 0 if alone
@@ -28,7 +28,7 @@ type Input struct {
 	Words  []uint64        // scratch, by physical row
 }
 
-// Instant is when a result is given.
+// Instant is the time at which a result is emitted.
 type Instant struct {
 	Elapsed int64 // ns since the query was armed, or the length of the window
 	Preview bool  // others will follow

@@ -7,13 +7,13 @@ import (
 	"endoscope/operators/rowstore"
 )
 
-// Lanes is the state of the aggregates that need a few words for a group, such
-// as counts and sums: one row of words for each group, each aggregate having its
-// place in the row. With many groups every group's state is a cache miss; this
-// way it is one for all of them together.
+// Lanes is the state of the aggregates that need a few words for a group, such as
+// counts and sums: one row of words for each group, with a fixed position for each
+// aggregate. With many groups every access to a group's state is a cache miss;
+// this layout has one miss for all these aggregates together.
 //
-// Rows lie in chunks, so that a million groups more do not mean copying those
-// there are.
+// Rows are stored in chunks, so that a million additional groups do not require
+// copying the existing ones.
 type Lanes struct {
 	chunks [][]uint64
 	Width  int // words of a row
@@ -27,8 +27,8 @@ const (
 	chunkMask   = chunkGroups - 1
 )
 
-// Reserve gives an aggregate n words of each row and returns where they begin.
-// It is called before there are groups.
+// Reserve allocates n words of each row for an aggregate and returns the index of
+// the first. It must be called before there are groups.
 func (l *Lanes) Reserve(n int) (at int) {
 	l.Width += n
 	return l.Width - n
@@ -50,7 +50,7 @@ func (l *Lanes) Grow(groups int) {
 	}
 }
 
-// Reset forgets all groups. What many groups needed is kept for as many again.
+// Reset drops all groups. It keeps their memory for as many new groups.
 func (l *Lanes) Reset() {
 	used := (l.groups + chunkMask) >> chunkBits
 	for i, c := range l.chunks {
@@ -68,8 +68,8 @@ type Lane struct {
 	At int
 }
 
-// OneChunk is the state's words if they lie in one chunk, which is faster to
-// work on, else nil.
+// OneChunk returns the words of the state if they are in one chunk, which is
+// faster to process, else nil.
 func (l Lane) OneChunk() []uint64 {
 	if len(l.chunks) == 1 {
 		return l.chunks[0][l.At:]
@@ -77,12 +77,12 @@ func (l Lane) OneChunk() []uint64 {
 	return nil
 }
 
-// Words is the words of a group from the aggregate's first on.
+// Words returns the words of a group, beginning with the aggregate's first.
 func (l Lane) Words(group uint32) []uint64 {
 	return l.chunks[group>>chunkBits][int(group&chunkMask)*l.Width+l.At:]
 }
 
-// The rows are grown and reset as a whole.
+// The rows are grown and reset together.
 func (Lane) Grow(int) {}
 
 func (Lane) Reset() {}

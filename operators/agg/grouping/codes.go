@@ -6,13 +6,13 @@ import (
 	"endoscope/planner/types"
 )
 
-// Codes gives the strings of a key column codes that last as long as the
-// groups. As long as all batches have one dictionary it uses that one's codes
-// as they are: coding strings is then paid for once, by the source. When a
-// second dictionary appears it makes one of its own that begins with the same
-// codes, and translates.
+// Codes assigns codes to the strings of a key column, valid as long as the groups.
+// While all batches have one dictionary it uses the codes of that dictionary: the
+// source then has already paid for coding. When a second dictionary appears it
+// creates its own dictionary, which begins with the same codes, and translates.
 //
-// LISTs and ENCODINGs have codes too: those of a text that equal ones share.
+// LISTs and ENCODINGs have codes too: those of their texts, which equal values
+// share.
 type Codes struct {
 	dict   *batch.Dict
 	Values []string // the newest snapshot of dict
@@ -23,25 +23,26 @@ type Codes struct {
 	buf    [batch.MaxRows]uint32
 }
 
-// knownList identifies a LIST by where its elements are: a stream's equal stacks
-// are one value, whose text is then made once.
+// knownList identifies a LIST by the address of its elements: equal stacks of a
+// stream are one value, whose text is then made once.
 type knownList struct {
 	first *types.Value
 	len   int
 }
 
-// maxLists is how many LISTs a code space knows in this way. They are kept alive.
+// maxLists limits how many LISTs a code space identifies in this way. They are
+// kept alive.
 const maxLists = 16384
 
 func NewCodes() *Codes {
 	return &Codes{tables: map[*batch.Dict][]uint32{}}
 }
 
-// Size is more than any code given so far.
+// Size is greater than every code assigned so far.
 func (s *Codes) Size() int { return len(s.Values) }
 
-// Translate gives the codes of the rows of c, by physical row. They are valid
-// until the next call. The code of a NULL means nothing.
+// Translate returns the codes of the rows of c, by physical row. They are valid
+// until the next call. The code of a NULL is undefined.
 func (s *Codes) Translate(c *batch.Column, rows []uint16) []uint32 {
 	if c.Type.Physical() == types.PhysAny {
 		return s.translateAny(c, rows)
@@ -83,8 +84,8 @@ func (s *Codes) own() {
 	}
 }
 
-// table is 1 + our code for each code of c's dictionary, 0 where it is not
-// known yet.
+// table returns 1 + our code for each code of c's dictionary, 0 for those not yet
+// translated.
 func (s *Codes) table(c *batch.Column) []uint32 {
 	t := s.tables[c.Dict]
 	if missing := len(c.Values) - len(t); missing > 0 {
@@ -135,7 +136,7 @@ func (s *Codes) codeOfAny(v any) uint32 {
 	return code
 }
 
-// bind gives dst, a column of results, the dictionary of the codes.
+// bind sets the dictionary of dst, a column of results, to that of the codes.
 func (s *Codes) bind(dst *batch.Column) {
 	if dst.Type.Physical() == types.PhysAny {
 		return
@@ -148,8 +149,8 @@ func (s *Codes) bind(dst *batch.Column) {
 	dst.Dict, dst.Values = s.dict, s.Values
 }
 
-// output appends the string of a code to dst, which bind has prepared. noCode
-// stands for NULL.
+// output appends the string of a code to dst, which bind has prepared. noCode is
+// NULL.
 func (s *Codes) output(code uint32, dst *batch.Column) {
 	switch {
 	case dst.Type.Physical() != types.PhysAny && code == noCode:
@@ -163,7 +164,7 @@ func (s *Codes) output(code uint32, dst *batch.Column) {
 	}
 }
 
-// Value is the value of a code as type t.
+// Value returns the value of a code as type t.
 func (s *Codes) Value(t types.Type, code uint32) types.Value {
 	if t.Physical() == types.PhysAny {
 		return types.Value{Type: t, A: s.anys[code]}
@@ -171,8 +172,8 @@ func (s *Codes) Value(t types.Type, code uint32) types.Value {
 	return types.Value{Type: t, S: s.Values[code]}
 }
 
-// Compact gives new codes to the strings that are used and forgets the others.
-// It returns the new code of each old one.
+// Compact assigns new codes to the strings that are used and drops the others. It
+// returns the new code of each old one.
 func (s *Codes) Compact(used []bool) (codes []uint32) {
 	values, anys := s.Values, s.anys
 	codes = make([]uint32, len(values))
@@ -191,7 +192,7 @@ func (s *Codes) Compact(used []bool) (codes []uint32) {
 	return codes
 }
 
-// Reset forgets every code; nobody may have one any more.
+// Reset drops every code; no code may be used afterwards.
 func (s *Codes) Reset() {
 	s.dict, s.Values, s.Own, s.anys = nil, nil, false, nil
 	clear(s.tables)

@@ -43,7 +43,7 @@ func (k *Key) Eval(b *batch.Batch) error {
 	return err
 }
 
-// Load makes col the key of these rows.
+// Load sets the key of these rows to col.
 func (k *Key) Load(col *batch.Column, rows []uint16) {
 	k.Col = col
 	if k.Space != nil {
@@ -58,29 +58,29 @@ func (k *Key) hasNulls() bool { return len(k.Col.Nulls) > 0 && k.Col.Nulls.Any()
 // order of first appearance. A NULL is a key of its own; NaNs are equal, and
 // so are 0 and -0.
 type Table interface {
-	// Assign puts the group of row r into groups[r], for each of rows. Rows
-	// that would need more than limit groups get noGroup; it returns how many.
+	// Assign sets groups[r] to the group of row r, for each of rows. Rows that would
+	// need more than limit groups get NoGroup; it returns their number.
 	Assign(rows []uint16, groups []uint32, limit int) (refused int)
 	Len() int
-	// Output makes dst, which is empty, key c of the groups.
+	// Output sets dst, which is empty, to key c of the groups.
 	Output(c int, groups []uint32, dst *batch.Column)
 	// Mark sets used[code] for the strings of key c that groups have.
 	Mark(c int, used []bool)
 	// Recode changes the code of key c's strings from i to codes[i].
 	Recode(c int, codes []uint32)
-	// Reset forgets all groups and keeps memory for as many again.
+	// Reset drops all groups and keeps memory for as many new ones.
 	Reset()
 }
 
-// NoGroup is the group of a row that got none. As 1 + group is what tables
-// store, it is also what follows from the 0 of "no entry".
+// NoGroup is the group of a row without one. Tables store 1 + group, so the value
+// 0 for "no entry" yields NoGroup too.
 const NoGroup = math.MaxUint32
 
-// MaxKeys is how many NULL bits the key of a rowTable holds.
+// MaxKeys is the number of NULL bits in the key of a rowTable.
 const MaxKeys = 64
 
-// Scratch is what tables need while they look at one batch. The tables of
-// an operator share it.
+// Scratch is the memory that tables need while they process one batch. The tables
+// of an operator share it.
 type Scratch struct {
 	row, part [batch.MaxRows]uint64
 	rows      []uint64
@@ -103,8 +103,8 @@ func NewTable(keys []*Key, scratch *Scratch) Table {
 	return newRowTable(keys, scratch)
 }
 
-// oneGroup is the table of a query without GROUP BY: its group is there before
-// the first row.
+// oneGroup is the table of a query without GROUP BY: its group exists before the
+// first row.
 type oneGroup struct{}
 
 func (oneGroup) Assign(rows []uint16, groups []uint32, _ int) int {
@@ -124,9 +124,9 @@ func (oneGroup) Recode(int, []uint32) {}
 
 func (oneGroup) Reset() {}
 
-// packedBits is how many bits a key takes when several are packed into one
-// word, where 0 is NULL and other values count from 1. More than 64 if it
-// cannot be packed.
+// packedBits returns how many bits a key takes when several keys are packed into
+// one word, where 0 is NULL and other values count from 1. It returns more than 64
+// if the key cannot be packed.
 func packedBits(t types.Type) int {
 	switch t.Physical() {
 	case types.PhysCode, types.PhysAny:
@@ -137,8 +137,8 @@ func packedBits(t types.Type) int {
 	return 65
 }
 
-// Words puts the key at each of rows, as a number, at dst[stride*row]. What it
-// puts for a NULL means nothing.
+// Words writes the key at each of rows, as a number, to dst[stride*row]. What it
+// writes for a NULL is undefined.
 func (k *Key) Words(rows []uint16, dst []uint64, stride int) {
 	switch k.Typ.Physical() {
 	case types.PhysInt:
@@ -163,7 +163,7 @@ func (k *Key) Words(rows []uint16, dst []uint64, stride int) {
 	}
 }
 
-// output appends the key that is word w to dst, which has n rows.
+// output appends the key with the word w to dst, which has n rows.
 func (k *Key) output(n int, w uint64, null bool, dst *batch.Column) {
 	if null {
 		dst.Nulls.Set(n)

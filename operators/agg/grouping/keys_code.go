@@ -7,8 +7,8 @@ import (
 	"endoscope/operators/rowstore"
 )
 
-// codeTable groups by one string: an array gives the group of a code. It needs
-// none as long as codes come in the order 0, 1, 2, ..., as they do from a
+// codeTable groups by one string: an array maps a code to its group. It needs no
+// array as long as codes arrive in the order 0, 1, 2, ..., as they do from a
 // source whose rows all reach the aggregate: then the code is the group.
 type codeTable struct {
 	key    *Key
@@ -44,8 +44,8 @@ func (t *codeTable) Assign(rows []uint16, groups []uint32, limit int) (refused i
 	return refused
 }
 
-// assignSame takes codes for groups as far as that goes. It returns the rows
-// from the first on that needs byCode, which it makes then.
+// assignSame uses codes as groups as far as possible. It returns the rows from the
+// first on that needs byCode, which it then creates.
 func (t *codeTable) assignSame(rows []uint16, groups []uint32, limit int) (rest []uint16) {
 	codes := t.key.Codes
 	if !t.key.hasNulls() {

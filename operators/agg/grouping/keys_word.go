@@ -5,13 +5,13 @@ import (
 	"endoscope/operators/rowstore"
 )
 
-// wordTable groups by what fits one 64-bit word: one number, or a few strings
-// and booleans packed. Its slots hold the word, so that finding a group
-// touches one place in memory.
+// wordTable groups by keys that fit into one 64-bit word: one number, or a few
+// strings and booleans packed. Its slots contain the word, so that a lookup
+// accesses one place in memory.
 type wordTable struct {
 	keys   []*Key
-	packed bool     // else one key, whose NULL is beside the table
-	null   uint32   // 1 + group of that NULL; 0: none
+	packed bool     // else there is one key, whose NULL is stored outside the table
+	null   uint32   // 1 + group of that NULL; 0 if there is none
 	words  []uint64 // of each group
 	slots  []wordSlot
 	*Scratch
@@ -101,7 +101,7 @@ func (t *wordTable) pack(rows []uint16) {
 	}
 }
 
-// find returns 1 + the group of w, 0 if that would be one too many.
+// find returns 1 + the group of w; 0 if a new group would exceed limit.
 func (t *wordTable) find(w uint64, limit int) uint32 {
 	for h := rowstore.HashWord(w); ; h++ {
 		s := &t.slots[h&uint64(len(t.slots)-1)]
@@ -123,7 +123,7 @@ func (t *wordTable) find(w uint64, limit int) uint32 {
 	}
 }
 
-// rehash makes a table of n slots for the groups there are.
+// rehash creates a table of n slots for the existing groups.
 func (t *wordTable) rehash(n int) {
 	t.slots = make([]wordSlot, n)
 	for i, w := range t.words {
@@ -156,7 +156,7 @@ func (t *wordTable) Output(c int, groups []uint32, dst *batch.Column) {
 	}
 }
 
-// place says where key c lies in a packed word.
+// place returns the position of key c in a packed word.
 func (t *wordTable) place(c int) (shift int, mask uint64) {
 	for _, k := range t.keys[:c] {
 		shift += packedBits(k.Typ)
@@ -185,8 +185,8 @@ func (t *wordTable) Recode(c int, codes []uint32) {
 
 func (t *wordTable) Reset() {
 	if len(t.slots) > 64*len(t.words) && len(t.slots) > MinSlots {
-		// It was large once; clearing that much for every window would cost
-		// more than growing again.
+		// It was large before; clearing that much for every window would cost more than
+		// growing again.
 		t.slots = make([]wordSlot, MinSlots)
 	}
 	clear(t.slots)

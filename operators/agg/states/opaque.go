@@ -189,7 +189,7 @@ func (s *Reader) Value(t types.Type, depth int) types.Value {
 			s.fail()
 			return v
 		}
-		// A value is larger than its state, and lists may be nested: what is claimed is
+		// A value is larger than its state, and lists may be nested: the stated number is
 		// not allocated before it is read.
 		list := make([]types.Value, 0, min(n, 16))
 		for len(list) < n && !s.Bad {

@@ -8,15 +8,15 @@ import (
 	"endoscope/planner/types"
 )
 
-// A state that claims long lists, one in the other, does not have memory allocated for
-// values that are not in it.
+// Memory is not allocated for the stated lengths of nested lists whose values are not in the
+// state.
 func TestClaimedListsAreNotAllocated(t *testing.T) {
 	const size = 1 << 20
 	state := make([]byte, 0, size)
 	for range maxStateDepth + 1 {
 		state = append(binary.AppendUvarint(state, size-1<<10), byte(types.List))
 	}
-	state = state[:size] // the rest is zeros: NULLs, or what cannot be read
+	state = state[:size] // the remaining bytes are zero: NULLs, or invalid
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	s := Reader{B: state}

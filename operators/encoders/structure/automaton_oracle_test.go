@@ -11,8 +11,8 @@ import (
 	_ "endoscope/operators/optest/seeds" // the same cases in every run
 )
 
-// naive is the algorithm as the paper tells it: a list of arcs, and a list of
-// what each state is called after the merges so far.
+// naive is the algorithm as described in the paper: a list of arcs, and a list of
+// the names of states after the merges so far.
 type naive struct {
 	o    AutomatonOptions
 	name []int // by state; state 0 is the start, 1 where END leads
@@ -30,7 +30,7 @@ func (n *naive) state() int {
 	return len(n.name) - 1
 }
 
-// goes is where q goes with x, -1 if nowhere.
+// goes returns the state after q on x, or -1.
 func (n *naive) goes(q int, x string) int {
 	for _, a := range n.arcs {
 		if n.name[a.from] == n.name[q] && a.symbol == x {
@@ -40,7 +40,8 @@ func (n *naive) goes(q int, x string) int {
 	return -1
 }
 
-// merge makes p and q one, and then what must be one for it to go one way.
+// merge merges p and q, and then the states that must be merged for the result to
+// be deterministic.
 func (n *naive) merge(p, q int) {
 	p, q = n.name[p], n.name[q]
 	for s, name := range n.name {
@@ -100,7 +101,7 @@ func (n *naive) read(sequence string, tails map[string]int) int {
 	return start
 }
 
-// paths are the sequences of k symbols from q. The end is followed by itself.
+// paths returns the sequences of k symbols from q. The end is followed by itself.
 func (n *naive) paths(q, k int) []string {
 	if k == 0 {
 		return []string{""}
@@ -121,7 +122,7 @@ func (n *naive) paths(q, k int) []string {
 	return slices.Compact(all)
 }
 
-// one reports whether the rule makes p and q one state.
+// one reports whether the rule merges p and q.
 func (n *naive) one(p, q int, of map[int][]string) bool {
 	common, heeded := 0, 0
 	for _, path := range of[p] {
@@ -154,7 +155,7 @@ func (n *naive) states() (all []int) {
 	return all
 }
 
-// distinguish finds the pairs of states that do not accept the same.
+// distinguish returns the pairs of states that accept different sequences.
 func (n *naive) distinguish() map[[2]int]bool {
 	unlike := map[[2]int]bool{}
 	all := append(n.states(), 1)

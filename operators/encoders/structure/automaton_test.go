@@ -12,7 +12,7 @@ import (
 	"endoscope/operators/encoders"
 )
 
-// automatonOf is the automaton of sequences, whose symbols stand between
+// automatonOf returns the automaton of sequences, whose symbols are separated by
 // spaces; a sequence that ends with "..." was cut.
 func automatonOf(t fataler, o AutomatonOptions, sequences ...string) *Automaton {
 	alphabet := encoders.NewAlphabet()
@@ -154,8 +154,8 @@ func randomOptions(t *rapid.T) AutomatonOptions {
 	}
 }
 
-// Whatever the options: what was read is accepted, no two states go the same
-// way, every symbol was counted, and no two states are equivalent.
+// For all options: the input is accepted, the automaton is deterministic, every
+// symbol was counted, and no two states are equivalent.
 func TestAutomatonProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := randomOptions(t)
@@ -220,11 +220,11 @@ func TestAutomatonOfSequencesInAnyOrder(t *testing.T) {
 	})
 }
 
-// With a longer tail nothing more is accepted.
+// A longer tail does not accept more.
 func TestLongerTailsAreStricter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := randomOptions(t)
-		o.NoLoops = true // the modifications make loops that k does not rule
+		o.NoLoops = true // the modifications create loops that do not depend on k
 		o.Rule = Shared
 		sequences := randomSequences(3).Draw(t, "sequences")
 		short := automatonOf(t, o, sequences...)
@@ -245,8 +245,8 @@ func TestLongerTailsAreStricter(t *testing.T) {
 	})
 }
 
-// How the sequence is cut into pieces, and that one looks at the automaton
-// meanwhile, changes nothing; what was looked at does not change either.
+// The automaton does not depend on how the sequence is divided, nor on whether it
+// is encoded meanwhile; an earlier encoding does not change either.
 func TestAutomatonWhileItGrows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := randomOptions(t)
@@ -272,7 +272,7 @@ func TestAutomatonWhileItGrows(t *testing.T) {
 	})
 }
 
-// Past its budget an automaton stays as it is, and says so.
+// Over its budget an automaton stays unchanged and reports it.
 func TestAutomatonBudget(t *testing.T) {
 	a := encoders.NewAlphabet()
 	for i := range 4000 {

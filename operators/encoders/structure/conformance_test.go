@@ -115,8 +115,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// A sequence that is known to have ended must not have left anything out, also
-// where others go on.
+// A sequence that is known to have ended must be complete, even if other sequences
+// continue.
 func TestConformanceOfWhatHasEnded(t *testing.T) {
 	m := modelOf(t, automatonOf(t, AutomatonOptions{K: 3}, "open read close"))
 	a := encoders.NewAlphabet()
@@ -163,8 +163,8 @@ func TestConformanceTellsReturnsFromFunctions(t *testing.T) {
 	}
 }
 
-// What a model was made of conforms to it, and what an automaton refuses leaves
-// it at the first symbol for which it has no arc.
+// The sequences that a model was made from conform to it. A sequence that an
+// automaton refuses leaves it at the first symbol without an arc.
 func TestConformanceToAutomata(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sequences := randomSequences(3).Draw(t, "sequences")
@@ -254,7 +254,7 @@ func TestConformanceToGrammars(t *testing.T) {
 			s := draw()
 			if i < len(read) {
 				s = read[i]
-			} else if i < 2*len(read) { // nearly one of them
+			} else if i < 2*len(read) { // similar to one of them
 				s = append([]encoders.Symbol{}, read[i-len(read)]...)
 				if len(s) > 0 {
 					at := rapid.IntRange(0, len(s)-1).Draw(t, "at")
@@ -275,8 +275,7 @@ func TestConformanceToGrammars(t *testing.T) {
 	})
 }
 
-// A damaged model is refused, or is one all the same; it never brings the
-// program down.
+// A damaged model is refused or is a valid model; it never crashes the program.
 func TestDamagedModels(t *testing.T) {
 	a := encoders.NewAlphabet()
 	e := NewGrammarEncoder(a, GrammarOptions{Runs: true, Cutoff: 2}, encoders.Limits{})

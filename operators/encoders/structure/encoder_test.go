@@ -11,7 +11,7 @@ import (
 	"endoscope/operators/encoders/internal/enctest"
 )
 
-// lossless are the encoders whose encodings decode.
+// lossless are the encoders whose encodings can be decoded.
 var lossless = map[string]func(a *encoders.Alphabet, l encoders.Limits) encoders.Encoder{
 	"rle": func(a *encoders.Alphabet, l encoders.Limits) encoders.Encoder {
 		return NewRunLengths(a, RLEOptions{}, l)
@@ -142,7 +142,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// Past the budget the prefix stays, and the encoding says so.
+// Over the budget the prefix is kept, and the encoding reports it.
 func TestBudget(t *testing.T) {
 	for name, create := range lossless {
 		in := adversaries["de Bruijn"](1 << 16)
@@ -170,7 +170,7 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// Verify must see a wrong encoding.
+// Verify must detect a wrong encoding.
 func TestVerify(t *testing.T) {
 	a := enctest.Letters()
 	e := NewRunLengths(a, RLEOptions{}, encoders.Limits{})
@@ -191,8 +191,8 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// Whatever the options, each rule occurs as often as it says, and takes the
-// time of what it stands for there, where all of its occurrences were timed.
+// For all options: the number of occurrences of each rule is correct, and its time
+// is that of the symbols that it replaces, if all of its occurrences were timed.
 func TestGrammarStatistics(t *testing.T) {
 	complete, all := 0, 0
 	rapid.Check(t, func(t *rapid.T) {

@@ -10,9 +10,9 @@ import (
 	"endoscope/operators/encoders"
 )
 
-// TestGolden encodes the sequences in testdata/golden, one a line, whose tokens
-// stand between spaces ("A B", A^9, nine times A, and ., nothing, are
-// understood), as the first line of each case says:
+// TestGolden encodes the sequences in testdata/golden, one per line, with tokens
+// separated by spaces. A^9 is nine times A, and . is nothing; names in double
+// quotes are allowed ("A B"). The first line of each case has the encoder:
 //
 //	rle [cutoff=n] [groups=n]
 //	grammar [rle | rle=n] [balanced=restricted|full]
@@ -20,8 +20,8 @@ import (
 //	dag [rle=n]
 //	nlevel n=n
 //
-// Several sequences are encoded apart and merged. [times] numbers the symbols'
-// times from 1; [json] shows the JSON.
+// Several sequences are encoded separately and merged. [times] numbers the
+// symbols' times from 1; [json] prints the JSON.
 func TestGolden(t *testing.T) {
 	datadriven.Walk(t, "testdata/golden", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {

@@ -17,9 +17,9 @@ const (
 	manyParts     = 10
 )
 
-// Of a hundred thousand short sequences, pieces of adversaries and noise, each
-// keeps Sequitur's promises, decodes from one of the lossless encodings, and
-// belongs to its own automaton.
+// A hundred thousand short sequences, pieces of adversarial input and noise: each
+// satisfies the invariants of Sequitur, decodes from one of the lossless
+// encodings, and is accepted by its own automaton.
 func TestManySequences(t *testing.T) {
 	names := slices.Sorted(maps.Keys(adversaries))
 	long := make([][]encoders.Symbol, len(names))

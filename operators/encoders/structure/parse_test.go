@@ -9,8 +9,8 @@ import (
 	"endoscope/operators/encoders"
 )
 
-// What is written can be read: the text form of an encoding, whatever its
-// tokens are called, has all of it but the statistics.
+// The text form of an encoding can be parsed, whatever the names of tokens are. It
+// contains everything but the statistics.
 func TestParse(t *testing.T) {
 	names := []string{"A", "R0", "S1", "<", "3:B", "B*", "->", "a b", `"`, "--", "-- x", "", "naïve", "\n", "END", "*", "1:"}
 	rapid.Check(t, func(t *rapid.T) {

@@ -9,9 +9,9 @@ import (
 	"endoscope/operators/encoders"
 )
 
-// ParseRLE reads the text form of runs, a line for each sequence. Long runs
-// (B*) have no length: the encoding is exact only if there is none. Groups that are long cannot be
-// read.
+// ParseRLE parses the text form of runs, one line for each sequence. Long runs
+// (B*) have no length: the encoding is exact only if there are none. Long groups
+// cannot be parsed.
 func ParseRLE(text string) (*RLE, error) {
 	a := encoders.NewAlphabet()
 	e := &RLE{}
@@ -110,8 +110,7 @@ func ParseGrammar(text string) (*Grammar, error) {
 	return g, nil
 }
 
-// wellFounded is an error if there is no start string, or a rule that uses
-// itself.
+// wellFounded returns an error if there is no start string, or a rule uses itself.
 func (g *productions) wellFounded() error {
 	if g.starts == 0 {
 		return fmt.Errorf("a grammar begins with a rule R0")
@@ -129,8 +128,8 @@ func (g *productions) wellFounded() error {
 	return bad
 }
 
-// sourceOf is the Source of what was read. How long the sequences are is known
-// only if the encoding is exact.
+// sourceOf returns the Source of a parsed encoding. The length of the sequences is
+// known only if the encoding is exact.
 func sourceOf(e encoders.Lossless, sequences int) encoders.Source {
 	s := encoders.Source{Sequences: sequences}
 	if !e.Exact() {
@@ -155,7 +154,7 @@ func sourceOf(e encoders.Lossless, sequences int) encoders.Source {
 // parser reads words.
 type parser struct{ alphabet *encoders.Alphabet }
 
-// word of a text form: n times a name.
+// word is a word of a text form: a name, n times.
 type word struct {
 	name   string
 	quoted bool
@@ -163,7 +162,7 @@ type word struct {
 	n      int64 // 0: long
 }
 
-// is reports whether w is that word of the syntax.
+// is reports whether w is the unquoted word name.
 func (w word) is(name string) bool { return !w.quoted && w.name == name }
 
 func (p *parser) symbol(w word) encoders.Symbol {
@@ -173,7 +172,7 @@ func (p *parser) symbol(w word) encoders.Symbol {
 	return p.alphabet.Symbol(w.name)
 }
 
-// lines are the words of each line, without remarks.
+// lines returns the words of each line, without remarks.
 func (p *parser) lines(text string) (lines [][]word, err error) {
 	for i, line := range strings.Split(text, "\n") {
 		if strings.HasPrefix(line, encoders.RemarkMark+" ") {

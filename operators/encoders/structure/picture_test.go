@@ -27,8 +27,8 @@ func TestPicturesOfAnAutomaton(t *testing.T) {
 	}
 }
 
-// Whatever the symbols are called: the SVG is one, with every name as its text,
-// and no line of dot or Mermaid is broken by one.
+// Whatever the names of symbols are: the SVG is valid, with every name as its
+// text, and no name breaks a line of dot or Mermaid.
 func TestPicturesOfHostileNames(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := rapid.SliceOfN(rapid.StringN(0, 20, 30), 1, 4).Draw(t, "names")

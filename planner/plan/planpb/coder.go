@@ -7,8 +7,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// coder writes a message, or reads one: its methods write a field of which the value is
-// not zero, or set the value to what the field has.
+// coder writes or reads a message. Its methods write a field if the value is not
+// zero, or set the value from the field.
 type coder struct {
 	to     []byte // of a message that is written
 	fields map[protowire.Number][]field
@@ -31,7 +31,7 @@ var (
 	errDepth = errors.New("the plan that was sent is nested too deep")
 )
 
-// mostDepth is how deep messages may be nested: an operator, or an expression, is two.
+// mostDepth limits the nesting of messages: an operator, or an expression, is two.
 const mostDepth = 2 * 4100
 
 func (c *coder) fail(err error) {
@@ -70,7 +70,8 @@ func (c *coder) parse(b []byte) {
 	}
 }
 
-// last is the field of a number that counts.
+// last returns the last occurrence of the field with this number, which is the
+// valid one.
 func (c *coder) last(n protowire.Number) (f field, ok bool) {
 	all := c.fields[n]
 	if len(all) == 0 {
@@ -121,8 +122,8 @@ func (c *coder) text(n protowire.Number, v *string) {
 // has reports whether a message has a field.
 func (c *coder) has(n protowire.Number) bool { return len(c.fields[n]) > 0 }
 
-// message writes or reads a message in a field. Where it is read, and the field is not
-// there, nothing is done.
+// message writes or reads a message in a field. A missing field is skipped when
+// reading.
 func (c *coder) message(n protowire.Number, code func(*coder)) {
 	if !c.reads {
 		c.write(n, code)

@@ -1,9 +1,9 @@
-// Package planpb is the form in which fragments of plans travel: protocol buffers, of
-// which fragment.proto is the schema.
+// Package planpb encodes fragments of plans as protocol buffers, with the schema
+// fragment.proto.
 //
-// Each message has one function that both writes and reads it, by a message's fields
-// (coder), so that the two cannot differ. Fields that are not known are skipped. What
-// is read is checked before anybody sees it: it comes from another machine.
+// Each message has one function (coder) that both writes and reads its fields, so
+// that the two cannot differ. Unknown fields are skipped. What is read is checked
+// before use: it comes from another machine.
 //
-// It must not know what is done with fragments.
+// It must not know how fragments are used.
 package planpb

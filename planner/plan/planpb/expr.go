@@ -15,7 +15,7 @@ var (
 	errValue = errors.New("a constant has no form outside the process")
 )
 
-// variant is one of several messages, of which a field has one.
+// variant is one of several messages that a field may contain.
 type variant[T any] struct {
 	is   func(T) bool
 	code func(*coder, *T)
@@ -37,7 +37,7 @@ func oneOf[T any](c *coder, v *T, variants []variant[T]) {
 	}
 }
 
-// variantOf makes a variant of a type that implements an interface.
+// variantOf returns a variant for a type that implements an interface.
 func variantOf[P interface{ *S }, S, T any](code func(*coder, P)) variant[T] {
 	return variant[T]{
 		is: func(v T) bool { _, ok := any(v).(P); return ok },

@@ -15,8 +15,9 @@ const MaxFragment = 1 << 20
 
 var errSize = fmt.Errorf("a fragment of a plan has more than %d bytes", MaxFragment)
 
-// Encode is a fragment for the way to another process. It fails for constants that have
-// no form outside the process, such as models, and for what Decode would refuse.
+// Encode returns the encoding of a fragment, to be sent to another process. It
+// fails for constants that have no form outside the process, such as models, and
+// for fragments that Decode would refuse.
 func Encode(f *plan.Fragment) ([]byte, error) {
 	if err := f.Check(); err != nil {
 		return nil, err
@@ -24,7 +25,7 @@ func Encode(f *plan.Fragment) ([]byte, error) {
 	return Marshal(f)
 }
 
-// Marshal is Encode of what was not checked.
+// Marshal is Encode without checks.
 func Marshal(f *plan.Fragment) ([]byte, error) {
 	c := &coder{state: &state{}}
 	fragment(c, f)
@@ -37,8 +38,8 @@ func Marshal(f *plan.Fragment) ([]byte, error) {
 	return c.to, nil
 }
 
-// Decode reads a fragment. In what it returns the types of expressions are those of the
-// columns, the functions and the outputs that there are (see plan.Fragment.Check).
+// Decode reads a fragment. The types of its expressions are valid for the existing
+// columns, functions and outputs (see plan.Fragment.Check).
 func Decode(b []byte) (*plan.Fragment, error) {
 	if len(b) > MaxFragment {
 		return nil, errSize

@@ -60,7 +60,7 @@ func TestFragmentsTravel(t *testing.T) {
 	if !reflect.DeepEqual(f, back) {
 		t.Errorf("sent\n%s\n%+v\ncame\n%s\n%+v", plan.Tree(f.Upper), f.Exchange, plan.Tree(back.Upper), back.Exchange)
 	}
-	// What a later version has besides is skipped, wherever it is.
+	// Additional fields of a later version are skipped, wherever they are.
 	more := protowire.AppendString(protowire.AppendTag(bytes.Clone(b), 99, protowire.BytesType), "later")
 	more = protowire.AppendFixed32(protowire.AppendTag(more, 100, protowire.Fixed32Type), 1)
 	if back, err = Decode(more); err != nil || !reflect.DeepEqual(f, back) {
@@ -100,7 +100,8 @@ func TestSomeThingsDoNotTravel(t *testing.T) {
 	}
 }
 
-// FuzzDecode reads whatever is sent: what is taken can be sent again, and is the same.
+// FuzzDecode decodes any bytes: a fragment that is accepted can be encoded and
+// decoded again unchanged.
 func FuzzDecode(f *testing.F) {
 	b, err := Encode(sample())
 	if err != nil {

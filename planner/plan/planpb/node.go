@@ -28,8 +28,8 @@ func node(c *coder, n protowire.Number, v *plan.Node) {
 	}
 }
 
-// source is the leaf, of which there is nothing but its columns: it stands for rows that
-// come from elsewhere.
+// source codes the leaf, which consists only of its columns: it represents rows
+// from elsewhere.
 func source(c *coder, n *plan.Acquire) {
 	if !c.reads && (n.Stream != plan.FragmentStream || n.Filter != nil) {
 		c.fail(errForm)
