@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -120,19 +121,22 @@ func exe(t *testing.T, pid int) string {
 	return p
 }
 
-// hasProbe reports whether a process has a perf event open; false if it has ended.
+// hasProbe reports whether a process of bpftrace has attached its probe: it opens a perf
+// event for each CPU, for its output, and then that of the probe. It fails the test if the
+// process has ended.
 func hasProbe(t *testing.T, pid int) bool {
 	t.Helper()
 	fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
 	if err != nil || len(fds) == 0 {
 		t.Fatalf("bpftrace has ended: %v", err)
 	}
+	events := 0
 	for _, fd := range fds {
 		if to, _ := os.Readlink(fd); strings.Contains(to, "perf_event") {
-			return true
+			events++
 		}
 	}
-	return false
+	return events > runtime.NumCPU()
 }
 
 // PostgreSQL's own probes fire as often as bpftrace counts and as there are statements,
