@@ -108,7 +108,7 @@ func TestProgramsThatStartOthers(t *testing.T) {
 }
 
 // TestProcessThatExecutesItself follows a process, which is asked for by its number, when
-// it executes its program anew. Each query is alone: others' probes would not be missed.
+// it executes its program again. Each query is alone: others' probes would not be missed.
 func TestProcessThatExecutesItself(t *testing.T) {
 	testenv.NeedUprobes(t)
 	program := testenv.CompileC(t, filepath.Join("testdata", "newcomers", "starter.c"), "-O1", "-pthread")

@@ -110,12 +110,12 @@ func callsSaid(t *testing.T, lines ...string) (sum int) {
 	return sum
 }
 
-// watchings observe the calls of work in all ways; anew means that their links are
+// watchings observe the calls of work in all ways; reattached means that their links are
 // restricted to one process and have to be replaced.
 var watchings = []struct {
-	name string
-	anew bool
-	spec func(plan.Target) *plan.Acquire
+	name       string
+	reattached bool
+	spec       func(plan.Target) *plan.Acquire
 }{
 	{"entries", true, func(t plan.Target) *plan.Acquire {
 		return testplan.Acquire(catalog.FunctionStart, t, testplan.Named("work"), "timestamp", "arg0")
@@ -155,7 +155,7 @@ func TestExecutedByAnyThread(t *testing.T) {
 					t.Fatalf("the target said %q", line)
 				}
 				gaps := 0
-				if w.anew && way == "thread" && attach.Session.ScopesProcess() {
+				if w.reattached && way == "thread" && attach.Session.ScopesProcess() {
 					gaps = 1
 				}
 				got.missedExecutions(t, gaps)
