@@ -127,6 +127,7 @@ func TestTriggerOverFile(t *testing.T) {
 // SAMPLE is undone by the first tuple that fails the condition, and stays on for
 // ever with ONCE. A trigger's stream says so, since it is one.
 func TestTriggerUndoes(t *testing.T) {
+	testenv.Long(t)
 	for mode, stays := range map[string]bool{"CONTINUOUS": false, "ONCE": true} {
 		testenv.Once(t, func() error { return undoes(t, mode, stays) })
 	}

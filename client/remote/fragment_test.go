@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"endoscope/planner/plan"
+	"endoscope/probes/testenv"
 	"endoscope/server"
 	"endoscope/server/flight"
 	"endoscope/server/wire"
@@ -108,6 +109,9 @@ func TestOperatorsMove(t *testing.T) {
 	}
 	for name, way := range ways {
 		t.Run(name, func(t *testing.T) {
+			if name != "at random" {
+				testenv.Long(t)
+			}
 			s := serveEngine(t, flight.Options{}, server.Options{Steer: way})
 			here, there := s.local(t), s.session(t, wire.Options{})
 			for _, query := range divided {

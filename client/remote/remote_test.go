@@ -307,6 +307,9 @@ func TestQueriesEndWithTheClient(t *testing.T) {
 	})
 	for how, link := range map[string]func(*proxy){"killed": (*proxy).cut, "frozen": (*proxy).freeze} {
 		t.Run(how, func(t *testing.T) {
+			if how == "frozen" {
+				testenv.Long(t) // the server's time limit
+			}
 			p := newProxy(t, s.addr)
 			e, err := remote.Dial(p.addr, remote.Options{})
 			if err != nil {
@@ -337,6 +340,7 @@ func TestQueriesEndWithTheClient(t *testing.T) {
 // Rows that a client does not read are dropped where live sources would have to wait.
 // The gaps that the client sees equal what the server counts.
 func TestGapsAreWhatTheServerCounts(t *testing.T) {
+	testenv.Long(t)
 	s := serve(t, flight.Options{Unread: 4 << 10})
 	x := s.session(t, wire.Options{})
 	// Each sample is joined with every other: few samples give very many rows.

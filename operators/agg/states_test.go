@@ -209,6 +209,10 @@ func drawStateRow(t *draws, schema types.Schema, place int, when int64) []types.
 // holds for every aggregate of the catalog and every type of argument.
 func TestStatesOfEveryAggregate(t *testing.T) {
 	in := testplan.Relation(stateColumns)
+	seeds := uint64(25)
+	if testing.Short() {
+		seeds = 5
+	}
 	for _, table := range [][]plan.AggFunc{plan.AggFuncs, plan.Encoders, plan.StackAggs, plan.PresentAggs, plan.SketchAggs} {
 		for i := range table {
 			f := &table[i]
@@ -218,7 +222,7 @@ func TestStatesOfEveryAggregate(t *testing.T) {
 			}
 			for _, a := range cases {
 				t.Run(fmt.Sprint(&a, " of ", argumentTypes(&a)), func(t *testing.T) {
-					for seed := range uint64(25) {
+					for seed := range seeds {
 						statesAgree(&draws{t, rand.New(rand.NewPCG(seed, 1))}, in.Out, a)
 					}
 				})

@@ -118,6 +118,9 @@ func TestGoNamesAndSites(t *testing.T) {
 		{"position-independent and stripped", []string{"-buildmode=pie", "-ldflags=-s -w"}},
 	} {
 		t.Run(build.name, func(t *testing.T) {
+			if build.flags != nil {
+				testenv.Long(t)
+			}
 			path := testenv.CompileGoText(t, goProgram, build.flags...)
 			m := moduleAt(t, path)
 			if !m.HasGo() {
@@ -128,6 +131,7 @@ func TestGoNamesAndSites(t *testing.T) {
 	}
 	for _, mode := range []string{"exe", "pie"} {
 		t.Run("linked by gcc and stripped, "+mode, func(t *testing.T) {
+			testenv.Long(t)
 			testenv.NeedProgram(t, "gcc")
 			dir := t.TempDir()
 			for name, content := range map[string]string{

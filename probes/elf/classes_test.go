@@ -87,7 +87,7 @@ func TestClasses(t *testing.T) {
 	if err := os.WriteFile(src, []byte(classesProgram), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for _, flags := range [][]string{
+	for i, flags := range [][]string{
 		{"-O1", "-pie", "-fPIE"},
 		{"-O1", "-no-pie", "-fno-pie"},
 		{"-O2", "-pie", "-fPIE", "-s"},
@@ -97,6 +97,9 @@ func TestClasses(t *testing.T) {
 		{"-O1", "-pie", "-fPIE", "-Wl,-z,pack-relative-relocs", "-s"},
 	} {
 		t.Run(strings.Join(flags, " "), func(t *testing.T) {
+			if i > 0 {
+				testenv.Long(t)
+			}
 			t.Parallel()
 			program := testenv.CompileC(t, src, flags...)
 			out, err := exec.Command(program).Output()

@@ -50,6 +50,9 @@ func main() {
 func TestInlined(t *testing.T) {
 	for _, flags := range [][]string{nil, {"-buildmode=pie"}, {"-ldflags=-s -w"}} {
 		t.Run(strings.Join(flags, " "), func(t *testing.T) {
+			if flags != nil {
+				testenv.Long(t)
+			}
 			program := testenv.CompileGoText(t, whereProgram, flags...)
 			m := openModule(t, program)
 			start := m.functions[only(t, m, "main.main")].Addr

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"endoscope/probes/testenv"
 )
 
 // open connects and sends nothing.
@@ -34,6 +36,7 @@ func closed(t *testing.T, c net.Conn) {
 // A client that connects and does not identify itself is disconnected; an
 // identified one stays, however long it is silent.
 func TestStrangersAreSentAway(t *testing.T) {
+	testenv.Long(t)
 	addr := serve(t, engine(t), Options{ClientTimeout: time.Second})
 	known := foreign(t, addr)
 	setting := func() string {
