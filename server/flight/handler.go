@@ -37,7 +37,7 @@ func (h *handler) DoGet(t *flight.Ticket, stream flight.FlightService_DoGetServe
 	if json.Unmarshal(handle, &st) == nil && st.Result != "" {
 		return h.execute(x, &st, stream)
 	}
-	res, err := x.take(string(handle))
+	res, err := x.claim(string(handle))
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ func (s *Service) identify(ctx context.Context) (context.Context, error) {
 		ctx = context.WithValue(ctx, userKey{}, u)
 	}
 	if c, ok := ctx.Value(connKey{}).(*conn); ok && c.peer != nil {
-		c.peer.known()
+		c.peer.identified()
 	}
 	return ctx, nil
 }

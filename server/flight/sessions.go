@@ -129,7 +129,7 @@ func sameUser(a, b *wire.User) bool {
 // conn is a connection with the sessions of the users that make calls on it.
 type conn struct {
 	s      *Service
-	peer   *stranger
+	peer   *unidentifiedConn
 	opened time.Time
 
 	opening sync.Mutex // held while a session is opened
@@ -191,7 +191,7 @@ type connections struct{ s *Service }
 
 func (h *connections) TagConn(ctx context.Context, info *stats.ConnTagInfo) context.Context {
 	c := &conn{s: h.s, opened: time.Now(), own: map[string]*session{}, path: &path{}}
-	if a, ok := info.RemoteAddr.(strangerAddr); ok {
+	if a, ok := info.RemoteAddr.(unidentifiedAddr); ok {
 		c.peer = a.conn
 		c.path.tcp, _ = a.conn.NetConn().(*net.TCPConn)
 	}

@@ -82,7 +82,7 @@ func TestUnreadIsBounded(t *testing.T) {
 	for _, ev := range o.events[o.head:] {
 		kept += ev.Batch.Size()
 	}
-	waiting := o.Untaken()
+	waiting := o.UnreadRows()
 	t.Logf("%d rows wait, in %d bytes", waiting, kept)
 	if kept > limit {
 		t.Errorf("%d bytes wait for a client that may have %d", kept, limit)

@@ -224,9 +224,9 @@ func (o *Outlet) put(ev wire.Event) bool {
 	return true
 }
 
-// Crowded reports whether so many events wait for the client of a query that
+// NearlyFull reports whether so many events wait for the client of a query that
 // must not wait that rows will soon be dropped.
-func (o *Outlet) Crowded() bool {
+func (o *Outlet) NearlyFull() bool {
 	if o.unread == 0 || !o.Hurried.Load() || o.Whole {
 		return false
 	}
@@ -235,8 +235,8 @@ func (o *Outlet) Crowded() bool {
 	return o.held.bytes > o.unread/2
 }
 
-// Untaken returns the number of rows that wait for the client.
-func (o *Outlet) Untaken() (n uint64) {
+// UnreadRows returns the number of rows that wait for the client.
+func (o *Outlet) UnreadRows() (n uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, ev := range o.events[o.head:] {
@@ -295,8 +295,8 @@ func (o *Outlet) Failure() error {
 	return o.err
 }
 
-// Lasted returns how long the query ran, once it has ended.
-func (o *Outlet) Lasted() time.Duration {
+// Elapsed returns how long the query ran, once it has ended.
+func (o *Outlet) Elapsed() time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.elapsed

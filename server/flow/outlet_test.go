@@ -233,13 +233,13 @@ func TestRowsThatWait(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := o.Untaken(); n != 16 {
+	if n := o.UnreadRows(); n != 16 {
 		t.Errorf("%d rows wait, want 16", n)
 	}
 	if ev, ok, _ := o.pop(); ok {
 		ev.Batch.Release()
 	}
-	if n := o.Untaken(); n != 8 {
+	if n := o.UnreadRows(); n != 8 {
 		t.Errorf("%d rows wait, want 8", n)
 	}
 	o.Discard()

@@ -42,7 +42,7 @@ func publish(q *query.Query, stream *Stream, action string) *publisher {
 // Push implements operators.Operator.
 func (p *publisher) Push(_ context.Context, _ int, b *batch.Batch) (operators.Status, error) {
 	p.tally.Rows.Add(uint64(b.Len()))
-	if !p.stream.heard(b.Len()) {
+	if !p.stream.hasListeners(b.Len()) {
 		return operators.More, nil
 	}
 	rows := make([]streamRow, b.Len())

@@ -73,16 +73,16 @@ var Formats = map[string]format{
 func NewWebhook(t *Trigger, act *planner.Action, format string) *webhook {
 	w := &webhook{t: t, act: act, format: Formats[format], queue: make(chan post, WebhookQueue), done: make(chan struct{}),
 		client: &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute}, Timeout: webhookTimeout,
-			CheckRedirect: stay}}
+			CheckRedirect: noRedirect}}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	go w.run()
 	return w
 }
 
-// stay prevents the client from following redirects. Most kinds of redirect
+// noRedirect prevents the client from following redirects. Most kinds of redirect
 // would turn the POST into a GET without a body, and its response would be
 // taken for a delivery.
-func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 func (w *webhook) activate(a activation) {
 	p := post{activation: a, since: a.at}
