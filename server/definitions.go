@@ -35,7 +35,7 @@ func (s *session) createStream(ctx context.Context, st *parser.CreateStream, tex
 	// text.
 	again, err := parser.Parse(st.String())
 	if err != nil {
-		return nil, fmt.Errorf("the definition of %s does not read back: %w", name, err)
+		return nil, fmt.Errorf("the definition of %s cannot be parsed again: %w", name, err)
 	}
 	owner, waits := s.e.kept.Owner("stream", name)
 	if defined, ok := s.views.Owner(name); ok {

@@ -87,7 +87,7 @@ func describeArming(a *planner.Action, q *query.Query, arming string) string {
 	if late := trigger.LateBySetting(arming, q.Plan); late != "" {
 		return "armed some 10 ms after the tuple, by attaching its probes then: " + late
 	}
-	by := "its probes stand by, and have nothing of before"
+	by := "its probes are attached before, in a query that is started then"
 	if trigger.Gateable(a, q, arming) {
 		by = "its probes are attached before, behind a gate that is opened"
 	}

@@ -131,7 +131,7 @@ func TestModelsAreRefused(t *testing.T) {
 	}
 	// Nothing came, so there is nothing to make a model of.
 	r := start(t, s, "CREATE MODEL n AS SELECT AUTOMATON(token)"+from+" WHERE tid = 9")
-	if _, err := r.Next(context.Background()); err == nil || !strings.Contains(err.Error(), "no sequence came") {
+	if _, err := r.Next(context.Background()); err == nil || !strings.Contains(err.Error(), "no sequences: there is nothing") {
 		t.Error(err)
 	}
 	// A file that was spoilt is told, and does not hide the others.

@@ -54,7 +54,7 @@ func (s *session) suspend(thread *parser.Literal, yes bool) wire.Result {
 		}
 	}
 	if len(deaf) > 0 {
-		r.Notices = append(r.Notices, fmt.Sprintf("query %s does not read thread_name, and goes on to report all threads", strings.Join(deaf, ", ")))
+		r.Notices = append(r.Notices, fmt.Sprintf("query %s does not read thread_name, and continues to report all threads", strings.Join(deaf, ", ")))
 	}
 	return r
 }

@@ -143,7 +143,7 @@ func TestPlacementIsSet(t *testing.T) {
 		wants := map[string][]string{
 			"client": {"aggregate count(*) by", "(client)", "* all at the client: 1·0s + 1·", "filter", "(client)"},
 			"server": {"(server)"},
-			"auto":   {"merges states of the server's", "  all at the client", "* all at the server that can be", "(server)"},
+			"auto":   {"merges states of the server's", "  all at the client", "* as much as possible at the server", "(server)"},
 		}[where]
 		for _, w := range wants {
 			if !strings.Contains(text, w) {
@@ -167,7 +167,7 @@ func TestMovesAreExplained(t *testing.T) {
 		t.Fatalf("the columns are %v", cols)
 	}
 	text := rowsText(t, r)
-	for _, w := range []string{"moved after", "behind row 5120: from all at the server that can be to all at the client", "complete: nothing was lost"} {
+	for _, w := range []string{"moved after", "behind row 5120: from as much as possible at the server to all at the client", "complete: nothing was lost"} {
 		if !strings.Contains(text, w) {
 			t.Errorf("%q is not said:\n%s", w, text)
 		}

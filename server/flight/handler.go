@@ -102,7 +102,7 @@ func (h *handler) DoAction(a *flight.Action, stream flight.FlightService_DoActio
 		}
 		var st wire.Statement
 		if err := json.Unmarshal(a.GetBody(), &st); err != nil {
-			return status.Error(codes.InvalidArgument, "what is to be stopped is not said")
+			return status.Error(codes.InvalidArgument, "the request cannot be read")
 		}
 		r := x.result(st.Result)
 		switch {

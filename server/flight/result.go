@@ -249,7 +249,7 @@ func (sd *sender) step(st step) (end bool, err error) {
 		sd.next = max(sd.next, st.ev.Row) // the last rows may have been dropped
 		sum := sd.res.Summary()
 		if sd.stopped {
-			sum.Notes = append(sum.Notes, "ended by the server, which ends")
+			sum.Notes = append(sum.Notes, "ended because the server is shutting down")
 		}
 		sd.res.close() // a client that has read the end may start as many results again as it is permitted
 		return true, sd.frame(&wire.Frame{Kind: wire.FrameEnd, Row: sd.next, Text: sd.res.Message(), Summary: &sum})

@@ -91,7 +91,7 @@ func (x *session) close() {
 		r.close()
 	}
 	if err := x.Close(); err != nil {
-		x.s.o.Log.Warn("a session did not end well", "error", err)
+		x.s.o.Log.Warn("closing a session failed", "error", err)
 	}
 }
 
@@ -103,7 +103,7 @@ func newName() string { return rand.Text() }
 func (s *Service) session(ctx context.Context) (*session, error) {
 	select {
 	case <-s.stop:
-		return nil, status.Error(codes.Unavailable, "the server is ending")
+		return nil, status.Error(codes.Unavailable, "the server is shutting down")
 	default:
 	}
 	if names := metadata.ValueFromIncomingContext(ctx, wire.SessionHeader); len(names) > 0 {

@@ -54,7 +54,7 @@ func (g *Gating) Explain(b *strings.Builder) {
 		if in.Gated || in.feed.Spec.Every > 0 {
 			fmt.Fprintf(b, "  f(%s) = %.4g/s", in.name, in.Rate.Value())
 		} else {
-			fmt.Fprintf(b, "  f(%s) is not counted, and the same in all plans", in.name)
+			fmt.Fprintf(b, "  f(%s) is not counted: it is the same in all plans", in.name)
 		}
 		if e := g.linkOf(i); e != nil && e.Needed.Known() {
 			fmt.Fprintf(b, ", T(%s) = %.3g", in.name, e.Needed.Value())

@@ -65,7 +65,7 @@ const (
 )
 
 func (d division) String() string {
-	return [...]string{"all at the client", "rows of filters and projections sent", "all at the server that can be"}[d]
+	return [...]string{"all at the client", "rows of filters and projections sent", "as much as possible at the server"}[d]
 }
 
 // move is a move of operators.

@@ -81,3 +81,23 @@ func TestFailedActivationIsUndone(t *testing.T) {
 		t.Error("it goes on after the last activation")
 	}
 }
+
+// An activation after the end is counted, and is an error unless the trigger
+// was dropped.
+func TestActivationAfterTheEnd(t *testing.T) {
+	tr := &Trigger{Plan: &planner.Trigger{}, Notify: func(string) {}, Quit: make(chan struct{})}
+	q := &Acquirer{t: tr, act: &planner.Action{Text: "MONITOR x"}, over: true}
+	q.activate(activation{n: 1})
+	if got := tr.Errors.Get(); got != "MONITOR x: what it monitors has ended" {
+		t.Errorf("the error is %q", got)
+	}
+	tr.Errors = lastError{}
+	tr.Drop()
+	q.activate(activation{n: 2})
+	if got := tr.Errors.Get(); got != "" {
+		t.Errorf("the error after DROP is %q", got)
+	}
+	if st := q.Status(); st.skipped != 2 || st.acting {
+		t.Errorf("status %+v", st)
+	}
+}

@@ -54,7 +54,7 @@ func LateBySetting(arming string, p *plan.Query) string {
 		return ""
 	}
 	for _, a := range plan.Leaves(p.Root) {
-		if ObservesFunctions(a) {
+		if observesFunctions(a) {
 			return LateAsRequested
 		}
 	}
@@ -128,5 +128,5 @@ func (m *costMonitor) check() (late string) {
 	if share <= m.limit {
 		return ""
 	}
-	return fmt.Sprintf("calls would take %.0f %% of a CPU while it waits, and at most %.0f %% are spent (SET trigger_arming = gate has it wait all the same)", 100*share, 100*m.limit)
+	return fmt.Sprintf("calls would take %.0f %% of a CPU while it waits, more than the limit of %.0f %% (SET trigger_arming = gate removes the limit)", 100*share, 100*m.limit)
 }

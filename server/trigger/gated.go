@@ -53,7 +53,7 @@ func Gateable(act *planner.Action, q *query.Query, setting string) bool {
 func passesRows(n plan.Node) bool {
 	switch n := n.(type) {
 	case *plan.Acquire:
-		return ObservesFunctions(n)
+		return observesFunctions(n)
 	case *plan.Filter, *plan.Project:
 		return passesRows(n.Inputs()[0])
 	}

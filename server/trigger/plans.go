@@ -29,14 +29,14 @@ func withAcquires(p *plan.Query, change func(*plan.Acquire)) *plan.Query {
 // must not affect other queries.
 func Unshared(p *plan.Query) *plan.Query {
 	return withAcquires(p, func(a *plan.Acquire) {
-		if ObservesFunctions(a) {
+		if observesFunctions(a) {
 			a.Settings.Unshared = true
 		}
 	})
 }
 
-// ObservesFunctions reports whether an acquisition observes calls of functions.
-func ObservesFunctions(a *plan.Acquire) bool {
+// observesFunctions reports whether an acquisition observes calls of functions.
+func observesFunctions(a *plan.Acquire) bool {
 	c := catalog.Find(a.Stream)
 	return c != nil && c.Functions
 }
