@@ -84,7 +84,7 @@ WHERE b.function_name = 'work' AND m.percent_used > 200`)
 
 // Others may look at a query's sources from when it is in the list on: gates must
 // be there by then, for which sources are taken that are not shared.
-func TestGatesAreThereBeforeOthersLook(t *testing.T) {
+func TestGatesExistBeforeSourcesStart(t *testing.T) {
 	e, err := New(Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -166,7 +166,7 @@ func TestModelThatCannotBeSaved(t *testing.T) {
 
 // EMIT CHANGES tells of each sequence once that it is followed, and once that it
 // has left the model: a trigger over it is activated at the first call that does.
-func TestAnomalyIsToldOnce(t *testing.T) {
+func TestAnomalyIsReportedOnce(t *testing.T) {
 	dir := t.TempDir()
 	s := modelSession(t, dir)
 	message(t, s, "CREATE MODEL m AS SELECT AUTOMATON(n % 3, sequence => 0) FROM series(30)")

@@ -340,11 +340,11 @@ func TestTriggerOverWindows(t *testing.T) {
 }
 
 // Who reads a trigger's stream by a query is not told of it beside.
-func TestTriggeredIsNotToldTwice(t *testing.T) {
-	testenv.Once(t, func() error { return notToldTwice(t) })
+func TestRowsReadByAQueryAreNotTriggered(t *testing.T) {
+	testenv.Once(t, func() error { return notTwice(t) })
 }
 
-func notToldTwice(t *testing.T) error {
+func notTwice(t *testing.T) error {
 	t.Helper()
 	s := newSession(t, wire.Options{})
 	run(t, s, "CREATE TRIGGER t ON SAMPLE(memory_usage, 20ms) WHEN TRUE BEGIN NOTIFY 'x' END")

@@ -83,13 +83,13 @@ func (s *unidentified) add(c net.Conn) *unidentifiedConn {
 	x.at = s.all.PushBack(x)
 	s.holds[x.from]++
 	x.timer = time.AfterFunc(s.within, func() { _ = x.Close() })
-	var goes *unidentifiedConn
+	var excess *unidentifiedConn
 	if s.all.Len() > s.most {
-		goes = s.oldestOfLargest()
+		excess = s.oldestOfLargest()
 	}
 	s.mu.Unlock()
-	if goes != nil {
-		_ = goes.Close()
+	if excess != nil {
+		_ = excess.Close()
 	}
 	return x
 }
@@ -142,13 +142,13 @@ func peerUID(c *net.UnixConn) (uid string) {
 	return uid
 }
 
-// meet is a listener whose connections start unidentified.
-type meet struct {
+// unidentifiedListener is a listener whose connections start unidentified.
+type unidentifiedListener struct {
 	net.Listener
 	s *unidentified
 }
 
-func (l meet) Accept() (net.Conn, error) {
+func (l unidentifiedListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err

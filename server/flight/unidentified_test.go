@@ -35,7 +35,7 @@ func closed(t *testing.T, c net.Conn) {
 
 // A client that connects and does not identify itself is disconnected; an
 // identified one stays, however long it is silent.
-func TestStrangersAreSentAway(t *testing.T) {
+func TestUnidentifiedConnectionsAreClosed(t *testing.T) {
 	testenv.Long(t)
 	addr := serve(t, engine(t), Options{ClientTimeout: time.Second})
 	identified := foreign(t, addr)
@@ -64,7 +64,7 @@ func TestStrangersAreSentAway(t *testing.T) {
 
 // A peer that only holds connections does not shut out others: of the
 // connections from one origin, the oldest are closed.
-func TestTheOldestStrangersGo(t *testing.T) {
+func TestOldestUnidentifiedIsClosed(t *testing.T) {
 	s := newUnidentified(3, time.Hour)
 	var ends []net.Conn
 	var all []*unidentifiedConn
@@ -105,7 +105,7 @@ func (f from) RemoteAddr() net.Addr { return &net.UnixAddr{Name: f.where, Net: "
 
 // An origin with many connections loses them; one with few, however old, does
 // not.
-func TestStrangersOfACrowdGo(t *testing.T) {
+func TestLargestOriginLosesConnections(t *testing.T) {
 	s := newUnidentified(4, time.Hour)
 	var ends []net.Conn
 	for _, where := range []string{"one", "crowd", "crowd", "other", "crowd", "third"} { // the last two exceed the limit
@@ -154,7 +154,7 @@ func TestOrigin(t *testing.T) {
 }
 
 // The unidentified connections of one listener do not count at another.
-func TestListenersHaveTheirOwnStrangers(t *testing.T) {
+func TestListenersCountUnidentifiedApart(t *testing.T) {
 	e := engine(t)
 	s := New(e, Options{ClientTimeout: time.Hour})
 	var all []net.Conn

@@ -22,7 +22,7 @@ func (r *retold) Control(context.Context, probes.Command) (probes.Reply, error) 
 
 // A source whose rows depend on each other is told of the rows that the engine
 // dropped, and not of its own losses, which it knows.
-func TestWhatNobodyTookIsToldAnew(t *testing.T) {
+func TestDroppedRowsAreResent(t *testing.T) {
 	f := feedOfGroups(1)
 	r := &retold{}
 	f.Source, f.Info.Resends = r, true

@@ -62,7 +62,7 @@ func TestUnreadIsBounded(t *testing.T) {
 	pool := batch.NewPool([]types.Type{types.Bigint, types.Bigint, types.Bigint, types.Varchar})
 	tally := NewTally()
 	o := NewOutlet(tally, limit)
-	o.Hurried.Store(true)
+	o.Live.Store(true)
 	for range batches {
 		b := pool.Get()
 		for i := range b.Cols { // as in reused batches

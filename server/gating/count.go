@@ -19,9 +19,9 @@ type counted struct {
 	time   time.Duration
 	at     time.Time // of the last pass
 	saved  float64   // ns that the next pass may cost, saved from the plan's cost since
-	// hurried is set when the program's load has changed: the next pass may
+	// early is set when the program's load has changed: the next pass may
 	// cost `hurry` times as much.
-	hurried bool
+	early bool
 }
 
 // usage is the share of a CPU that the program uses under the current plan:
@@ -39,16 +39,16 @@ const (
 	countLeast, countMost = 10 * time.Millisecond, 50 * time.Millisecond
 	// countShare is the cost of passes, at most, as a share of the plan's cost.
 	countShare = 0.01
-	// hurry is the factor by which a pass may cost more when the load has
+	// earlyFactor is the factor by which a pass may cost more when the load has
 	// changed.
-	hurry = 5
+	earlyFactor = 5
 )
 
 // watch reads the processor time that the program has used in d. If it has
 // changed and the calls are not observed, watch allows an early counting pass
 // and returns true. evaluations is the number of evaluations since the plan was
 // put into force.
-func (e *link) watch(d time.Duration, evaluations int) (hurried bool) {
+func (e *link) watch(d time.Duration, evaluations int) (early bool) {
 	u := &e.used
 	was, knew := u.was, u.known
 	r, _ := e.Source.Control(context.Background(), probes.ProcessorTime{})
@@ -71,7 +71,7 @@ func (e *link) watch(d time.Duration, evaluations int) (hurried bool) {
 	}
 	e.Attaching.Lock()
 	defer e.Attaching.Unlock()
-	e.counted.hurried = true
+	e.counted.early = true
 	return true
 }
 
@@ -111,7 +111,7 @@ func (g *Gating) countIfAffordable(e *link) error {
 	defer e.Attaching.Unlock()
 	e.counted.events += after.Events - before.Events
 	e.counted.time += took
-	e.counted.at, e.counted.saved, e.counted.hurried = time.Now(), 0, false
+	e.counted.at, e.counted.saved, e.counted.early = time.Now(), 0, false
 	if e.gate.Admits(clock.Now()) {
 		e.closed = closedTime{}
 		return nil // the gate has opened meanwhile: the probes stay attached
@@ -136,8 +136,8 @@ func (g *Gating) countingPass(e *link) (took time.Duration, pays bool) {
 	defer e.Attaching.Unlock()
 	c := &e.counted
 	may := c.saved
-	if c.hurried {
-		may *= hurry
+	if c.early {
+		may *= earlyFactor
 	}
 	return took, choosing && time.Since(c.at) >= evaluateEvery && cycleTime+traps*took.Seconds() <= may
 }

@@ -133,36 +133,36 @@ func TestPassAtAnOpenGate(t *testing.T) {
 	}
 }
 
-// TestHurriedPass: when a program whose calls are not observed uses more or
+// TestEarlyPass: when a program whose calls are not observed uses more or
 // less CPU than before, they are counted as soon as a higher cost permits it,
 // and the result is used at once.
-func TestHurriedPass(t *testing.T) {
+func TestEarlyPass(t *testing.T) {
 	g, e, src := detached(t)
 	in := g.Inputs[0]
 	for range 10 {
 		in.Rate.Observe(20_000, time.Second)
 	}
 	src.used = time.Second
-	uses := func(share float64) (hurried, changed bool) {
+	uses := func(share float64) (early, changed bool) {
 		g.evaluations++
 		changed = in.observe(time.Second, e)
 		src.used += time.Duration(share * float64(time.Second))
-		if hurried = e.watch(time.Second, g.evaluations); hurried {
+		if early = e.watch(time.Second, g.evaluations); early {
 			in.Rate.Doubt()
 		}
-		return hurried, changed
+		return early, changed
 	}
 	// Its usage while it was probed is not its usage without probes.
 	for i, share := range []float64{0.9, 0.4, 0.5, 0.4, 0.45} {
-		if hurried, changed := uses(share); hurried || changed {
-			t.Fatalf("second %d, with %v of a CPU: hurried %v, changed %v", i, share, hurried, changed)
+		if early, changed := uses(share); early || changed {
+			t.Fatalf("second %d, with %v of a CPU: early %v, changed %v", i, share, early, changed)
 		}
 	}
 	e.save(5e7, time.Second) // a third of the cost of a pass
 	if err := g.countIfAffordable(e); err != nil || src.passes != 0 {
 		t.Fatalf("%d passes, %v", src.passes, err)
 	}
-	if hurried, _ := uses(0.05); !hurried {
+	if early, _ := uses(0.05); !early {
 		t.Fatal("it uses a tenth of what it did, and nothing happens")
 	}
 	if err := g.countIfAffordable(e); err != nil || src.passes != 1 {
@@ -174,13 +174,13 @@ func TestHurriedPass(t *testing.T) {
 	if r := in.Rate.Value(); r < 900 || r > 1050 {
 		t.Errorf("a call each ms, and the rate is %v", r)
 	}
-	if e.counted.hurried {
+	if e.counted.early {
 		t.Error("it hurries still")
 	}
 }
 
-// TestNobodyHurries: calls that are observed need no pass.
-func TestNobodyHurries(t *testing.T) {
+// TestNoEarlyPass: calls that are observed need no pass.
+func TestNoEarlyPass(t *testing.T) {
 	_, e, src := detached(t)
 	e.detached = false
 	for i := range 6 {

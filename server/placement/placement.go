@@ -327,7 +327,7 @@ func (p *Placement) chooseDivision(d time.Duration) division {
 	p.meters.updateRates(p, d)
 	p.moveMonitor.observe(p.rows-p.Out.UnreadRows(), d)
 	ds, all := p.divisions(), p.costs()
-	waits := !p.Out.Hurried.Load()
+	waits := !p.Out.Live.Load()
 	if back, slow := p.moveMonitor.madeSlower(p.at); slow && waits {
 		p.moveMonitor.refuse(p.at, perRow(all[slices.Index(ds, back)]))
 		p.mover.Move(slices.Index(ds, back))

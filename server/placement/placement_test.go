@@ -37,7 +37,7 @@ func TestCrowdedPathsMoveOperators(t *testing.T) {
 		give(atBase)
 	}
 	o.Discard()
-	o.Hurried.Store(true)
+	o.Live.Store(true)
 	for !o.NearlyFull() {
 		give(atBase)
 	}

@@ -56,7 +56,7 @@ func TestStretchFollowsRunnableThreads(t *testing.T) {
 
 // Threads that sleep between short runs wait differently from those that
 // compute.
-func TestHungryThreads(t *testing.T) {
+func TestBusyThreads(t *testing.T) {
 	for w, want := range map[runTimes]bool{
 		{ran: 30 * time.Millisecond, delayed: 800 * time.Millisecond, times: 600}: false,
 		{ran: 250 * time.Millisecond, delayed: 750 * time.Millisecond, times: 80}: true,
