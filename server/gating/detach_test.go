@@ -48,6 +48,6 @@ func TestProbesAreTriedAgain(t *testing.T) {
 		t.Errorf("nothing was attached for %v", late)
 	}
 	if len(g.attachErrors) != 1 || !strings.Contains(g.attachErrors[0], "not now") {
-		t.Errorf("it tells of %q", g.attachErrors)
+		t.Errorf("the errors are %q", g.attachErrors)
 	}
 }
