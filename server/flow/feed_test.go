@@ -20,8 +20,8 @@ func (r *resending) Control(context.Context, probes.Command) (probes.Reply, erro
 	return probes.Reply{}, nil
 }
 
-// A source whose rows depend on each other is sent Resend for the rows that the engine
-// dropped, and not of its own losses, which it knows.
+// A source whose rows depend on each other is sent Resend when the engine dropped
+// rows, and not for its own losses, which it knows.
 func TestDroppedRowsAreResent(t *testing.T) {
 	f := feedOfGroups(1)
 	r := &resending{}
