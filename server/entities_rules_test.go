@@ -390,7 +390,7 @@ func TestRulesOfRealPrograms(t *testing.T) {
 	testenv.NeedUprobes(t)
 	prog := steps(t, "busy.cc")
 	prog.begin()
-	rules(t, prog.pid(), filters)
+	checkRules(t, prog.pid(), filters)
 }
 
 // javaFilters are those of a program of Java.
@@ -433,11 +433,11 @@ func TestRulesOfJava(t *testing.T) {
 	if os.Getenv("ENDOSCOPE_SOAK") != "" {
 		some = javaFilters
 	}
-	rules(t, prog.pid(), some)
+	checkRules(t, prog.pid(), some)
 }
 
-// rules looks at a process under one condition after the other.
-func rules(t *testing.T, pid int, filters []string) {
+// checkRules looks at a process under one condition after the other.
+func checkRules(t *testing.T, pid int, filters []string) {
 	length := 300 * time.Millisecond
 	soak := os.Getenv("ENDOSCOPE_SOAK") != ""
 	if soak {
