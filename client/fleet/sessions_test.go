@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"endoscope/planner/plan"
+	"endoscope/operators/optest"
 	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
@@ -57,7 +57,7 @@ func TestConditionsOfSessions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := plan.Tree(lower.Root)
+	text := optest.Tree(lower.Root)
 	for _, want := range []string{"window tumble 10ns", "functions (function_name = 'a') or (function_name like 'b%')", "tid in (1, 2)", "count(*) filter (where arg0 > 3)"} {
 		if !strings.Contains(strings.ToLower(text), want) {
 			t.Errorf("hosts execute\n%swithout %s", text, want)

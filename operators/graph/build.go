@@ -37,7 +37,7 @@ type Graph struct {
 	// Standing are the leaves of plan.Values that are Standing: they get no rows, but
 	// signals like other leaves, and Close when the query ends.
 	Standing []Leaf
-	// Stats has one entry per node, in the order of plan.Tree, with Options.Stats; nil
+	// Stats has one entry per node, in the order of EXPLAIN, with Options.Stats; nil
 	// without.
 	Stats []*Stats
 
