@@ -41,6 +41,7 @@ type dated struct {
 func newAsOfJoin(b joinBase) *asOfJoin {
 	j := &asOfJoin{joinBase: b, sorted: [2]bool{true, true}}
 	j.onlyKeys = b.node.On == nil || conjunctCount(b.node.On) == len(b.sides[left].keys)
+	j.kind = j
 	return j
 }
 
@@ -51,19 +52,8 @@ func conjunctCount(e plan.Expr) int {
 	return 1
 }
 
-func (j *asOfJoin) Push(ctx context.Context, port int, b *batch.Batch) (operators.Status, error) {
-	if j.out.Status != operators.More || b.Len() == 0 {
-		return j.out.Status, nil
-	}
-	rows, err := j.arriving(ctx, port, b)
-	if err != nil {
-		return j.out.Status, err
-	}
+func (j *asOfJoin) add(ctx context.Context, port int, _ *batch.Batch, _, kept []uint16, slots []int32) error {
 	s := &j.sides[port]
-	slots, kept, err := s.store(b, rows)
-	if err != nil {
-		return j.out.Status, err
-	}
 	j.hashes[port] = rowstore.Extend(j.hashes[port], int(s.rows.Slots))
 	times := s.times()
 	for i, slot := range slots {
@@ -73,19 +63,7 @@ func (j *asOfJoin) Push(ctx context.Context, port int, b *batch.Batch) (operator
 		}
 		j.pending[port] = append(j.pending[port], slot)
 	}
-	return j.out.Status, j.bound(ctx)
-}
-
-func (j *asOfJoin) Signal(ctx context.Context, port int, s operators.Signal) (operators.Status, error) {
-	if s.Kind != operators.Watermark {
-		return j.beside(ctx, port, s)
-	}
-	in := &j.sides[port]
-	if s.Time <= in.Watermark {
-		return j.out.Status, nil
-	}
-	in.Watermark = s.Time
-	return j.out.Status, j.advance(ctx)
+	return j.bound(ctx)
 }
 
 // advance processes the rows earlier than both watermarks.
@@ -296,21 +274,4 @@ func (j *asOfJoin) bound(ctx context.Context) error {
 		j.worked(port, k)
 	}
 	return j.lost(ctx, "join memory full", n)
-}
-
-func (j *asOfJoin) Close(ctx context.Context, port int) error {
-	in := &j.sides[port]
-	in.Closed, in.Watermark = true, operators.EndOfTime
-	if err := j.advance(ctx); err != nil {
-		return err
-	}
-	if !j.sides[1-port].Closed {
-		for k := range j.ticks {
-			if err := j.tick(ctx, k); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	return j.out.Close(ctx)
 }

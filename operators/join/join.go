@@ -26,6 +26,7 @@ const (
 // narrow the choice: the condition is evaluated on every proposed pair, a batch of pairs at
 // a time, so any condition works and hash collisions are harmless.
 type joinBase struct {
+	kind  rowJoin // nil for joins with a value
 	out   operators.Output
 	node  *plan.Join
 	sides [2]joinSide
@@ -38,6 +39,15 @@ type joinBase struct {
 	limit int64
 	sent  int64    // the last watermark sent downstream
 	ticks [2]int64 // last sent downstream
+}
+
+// rowJoin is a join that keeps rows of both sides.
+type rowJoin interface {
+	// add processes a batch after its rows have been stored: of rows, which can be joined,
+	// those in kept have a key and are in slots.
+	add(ctx context.Context, port int, b *batch.Batch, rows, kept []uint16, slots []int32) error
+	// advance processes what new watermarks allow.
+	advance(ctx context.Context) error
 }
 
 // joinSide is one input and its rows that may still find a partner.
@@ -155,6 +165,52 @@ func shifted(e plan.Expr, by int) plan.Expr {
 		}
 		return x
 	})
+}
+
+func (j *joinBase) Push(ctx context.Context, port int, b *batch.Batch) (operators.Status, error) {
+	if j.out.Status != operators.More || b.Len() == 0 {
+		return j.out.Status, nil
+	}
+	rows, err := j.arriving(ctx, port, b)
+	if err != nil {
+		return j.out.Status, err
+	}
+	slots, kept, err := j.sides[port].store(b, rows)
+	if err != nil {
+		return j.out.Status, err
+	}
+	err = j.kind.add(ctx, port, b, rows, kept, slots)
+	return j.out.Status, err
+}
+
+func (j *joinBase) Signal(ctx context.Context, port int, s operators.Signal) (operators.Status, error) {
+	if s.Kind != operators.Watermark {
+		return j.beside(ctx, port, s)
+	}
+	in := &j.sides[port]
+	if s.Time <= in.Watermark {
+		return j.out.Status, nil
+	}
+	in.Watermark = s.Time
+	err := j.kind.advance(ctx)
+	return j.out.Status, err
+}
+
+func (j *joinBase) Close(ctx context.Context, port int) error {
+	in := &j.sides[port]
+	in.Closed, in.Watermark = true, operators.EndOfTime
+	if err := j.kind.advance(ctx); err != nil {
+		return err
+	}
+	if j.sides[1-port].Closed {
+		return j.out.Close(ctx)
+	}
+	for k := range j.ticks {
+		if err := j.tick(ctx, k); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // arriving returns the rows of b that can be joined: those that have a time and are not
