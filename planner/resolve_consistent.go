@@ -142,14 +142,8 @@ func neverNeeded(a *plan.Acquire, cond plan.Expr) plan.Expr {
 		return nil
 	}
 	var out plan.Expr
-	add := func(e plan.Expr) {
-		if out == nil {
-			out = e
-		} else {
-			out = &plan.Call{Fn: "and", Args: []plan.Expr{out, e}, T: types.Boolean}
-		}
-	}
-	for _, c := range conjuncts(cond) {
+	add := func(e plan.Expr) { out = plan.And(out, e) }
+	for _, c := range plan.Conjuncts(cond) {
 		col, values := oneOf(c)
 		if col == nil {
 			continue

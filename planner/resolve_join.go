@@ -217,11 +217,8 @@ func (r *resolver) followedBy(n *plan.Join, j *parser.Join, l, right *scope) err
 	if !later {
 		op = ">"
 	}
-	cond := plan.Expr(&plan.Call{Fn: op, Args: []plan.Expr{first, second}, T: types.Boolean})
-	if n.On != nil {
-		cond = &plan.Call{Fn: "and", Args: []plan.Expr{n.On, cond}, T: types.Boolean}
-	}
-	n.On = cond
+	cond := &plan.Call{Fn: op, Args: []plan.Expr{first, second}, T: types.Boolean}
+	n.On = plan.And(n.On, cond)
 	return nil
 }
 

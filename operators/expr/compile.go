@@ -181,20 +181,11 @@ func fold(e plan.Expr, n node) node {
 
 // fixed reports whether e has no columns and is deterministic.
 func fixed(e plan.Expr) bool {
-	is := true
+	is := !plan.Volatile(e)
 	plan.Walk(e, func(e plan.Expr) {
-		if _, ok := e.(*plan.Col); ok || volatile(e) {
+		if _, ok := e.(*plan.Col); ok {
 			is = false
 		}
 	})
 	return is
-}
-
-func volatile(e plan.Expr) bool {
-	call, ok := e.(*plan.Call)
-	if !ok {
-		return false
-	}
-	s := plan.FindScalar(call.Fn)
-	return s != nil && s.Volatile
 }

@@ -40,16 +40,9 @@ type dated struct {
 
 func newAsOfJoin(b joinBase) *asOfJoin {
 	j := &asOfJoin{joinBase: b, sorted: [2]bool{true, true}}
-	j.onlyKeys = b.node.On == nil || conjunctCount(b.node.On) == len(b.sides[left].keys)
+	j.onlyKeys = b.node.On == nil || len(plan.Conjuncts(b.node.On)) == len(b.sides[left].keys)
 	j.kind = j
 	return j
-}
-
-func conjunctCount(e plan.Expr) int {
-	if c, ok := e.(*plan.Call); ok && c.Fn == "and" {
-		return conjunctCount(c.Args[0]) + conjunctCount(c.Args[1])
-	}
-	return 1
 }
 
 func (j *asOfJoin) add(ctx context.Context, port int, _ *batch.Batch, _, kept []uint16, slots []int32) error {

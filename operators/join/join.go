@@ -130,9 +130,9 @@ func equalities(on plan.Expr, split int) [][2]plan.Expr {
 	x, y := portOf(c.Args[0], split), portOf(c.Args[1], split)
 	switch {
 	case x == left && y == right:
-		return [][2]plan.Expr{{c.Args[0], shifted(c.Args[1], split)}}
+		return [][2]plan.Expr{{c.Args[0], plan.Shift(c.Args[1], -split)}}
 	case x == right && y == left:
-		return [][2]plan.Expr{{c.Args[1], shifted(c.Args[0], split)}}
+		return [][2]plan.Expr{{c.Args[1], plan.Shift(c.Args[0], -split)}}
 	}
 	return nil
 }
@@ -156,15 +156,6 @@ func portOf(e plan.Expr, split int) int {
 		return right
 	}
 	return -1
-}
-
-func shifted(e plan.Expr, by int) plan.Expr {
-	return plan.Transform(e, func(x plan.Expr) plan.Expr {
-		if c, ok := x.(*plan.Col); ok {
-			return &plan.Col{Index: c.Index - by, Name: c.Name, T: c.T}
-		}
-		return x
-	})
 }
 
 func (j *joinBase) Push(ctx context.Context, port int, b *batch.Batch) (operators.Status, error) {

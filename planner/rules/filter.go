@@ -51,7 +51,7 @@ var filterRules = []Rule{
 			if len(sink) == 0 || len(stay) == 0 {
 				return n, false
 			}
-			return &plan.Filter{Input: &plan.Filter{Input: f.Input, Cond: conjoin(sink...)}, Cond: conjoin(stay...)}, true
+			return &plan.Filter{Input: &plan.Filter{Input: f.Input, Cond: plan.And(sink...)}, Cond: plan.And(stay...)}, true
 		},
 	},
 	{
@@ -72,7 +72,7 @@ var filterRules = []Rule{
 			if len(sink) == 0 && len(inStay) == 0 {
 				return n, false // as split-conjuncts leaves them
 			}
-			return &plan.Filter{Input: in.Input, Cond: conjoin(in.Cond, f.Cond)}, true
+			return &plan.Filter{Input: in.Input, Cond: plan.And(in.Cond, f.Cond)}, true
 		},
 	},
 	pushRule("push-filter-through-project",
@@ -80,7 +80,7 @@ var filterRules = []Rule{
 		"a condition on now(), or on any other volatile column, would test a different value than the one shown",
 		func(p *plan.Project, cond plan.Expr) plan.Node {
 			c := *p
-			c.Input = &plan.Filter{Input: p.Input, Cond: substitute(cond, p.Exprs)}
+			c.Input = &plan.Filter{Input: p.Input, Cond: plan.Substitute(cond, p.Exprs)}
 			return &c
 		}),
 	pushRule("push-filter-through-window",
@@ -96,7 +96,7 @@ var filterRules = []Rule{
 		"a condition on an aggregate's value needs all rows; without keys the one group exists even over no rows",
 		func(a *plan.Aggregate, cond plan.Expr) plan.Node {
 			c := *a
-			c.Input = &plan.Filter{Input: a.Input, Cond: substitute(cond, a.Keys)}
+			c.Input = &plan.Filter{Input: a.Input, Cond: plan.Substitute(cond, a.Keys)}
 			return &c
 		}),
 	pushRule("push-filter-through-union",
@@ -154,7 +154,7 @@ func pushRule[N plan.Node](name, why, counter string, apply func(N, plan.Expr) p
 // partition separates the conjuncts of a filter that may move below its input from those
 // that may not.
 func partition(f *plan.Filter) (sink, stay []plan.Expr) {
-	for _, c := range conjuncts(f.Cond) {
+	for _, c := range plan.Conjuncts(f.Cond) {
 		if sinks(f.Input, c) {
 			sink = append(sink, c)
 		} else {
@@ -166,7 +166,7 @@ func partition(f *plan.Filter) (sink, stay []plan.Expr) {
 
 // sinks reports whether a condition over n's rows may be applied below n.
 func sinks(n plan.Node, cond plan.Expr) bool {
-	if volatile(cond) {
+	if plan.Volatile(cond) {
 		return false
 	}
 	used := reads(cond)
@@ -177,7 +177,7 @@ func sinks(n plan.Node, cond plan.Expr) bool {
 		return n.Limit == 0
 	case *plan.Project:
 		for i := range used {
-			if volatile(n.Exprs[i]) {
+			if plan.Volatile(n.Exprs[i]) {
 				return false
 			}
 		}
@@ -200,7 +200,7 @@ func sinks(n plan.Node, cond plan.Expr) bool {
 		return joinTakes(n, cond)
 	case *plan.Aggregate:
 		for i := range used {
-			if i >= len(n.Keys) || volatile(n.Keys[i]) {
+			if i >= len(n.Keys) || plan.Volatile(n.Keys[i]) {
 				return false
 			}
 		}

@@ -17,9 +17,9 @@ var joinRules = []Rule{
 			case leftSide:
 				c.Left = &plan.Filter{Input: j.Left, Cond: cond}
 			case rightSide:
-				c.Right = &plan.Filter{Input: j.Right, Cond: moved(cond, -split)}
+				c.Right = &plan.Filter{Input: j.Right, Cond: plan.Shift(cond, -split)}
 			default:
-				c.On = conjoin(j.On, cond)
+				c.On = plan.And(j.On, cond)
 			}
 			return &c
 		}),
@@ -36,16 +36,16 @@ var joinRules = []Rule{
 			c.On = nil
 			split := len(j.Left.Schema().Fields)
 			fired := false
-			for _, e := range conjuncts(j.On) {
+			for _, e := range plan.Conjuncts(j.On) {
 				switch side := sideOf(e, split); {
-				case volatile(e):
-					c.On = conjoin(c.On, e)
+				case plan.Volatile(e):
+					c.On = plan.And(c.On, e)
 				case side == leftSide && j.Kind != plan.LeftWindowJoin:
 					c.Left, fired = &plan.Filter{Input: c.Left, Cond: e}, true
 				case side == rightSide:
-					c.Right, fired = &plan.Filter{Input: c.Right, Cond: moved(e, -split)}, true
+					c.Right, fired = &plan.Filter{Input: c.Right, Cond: plan.Shift(e, -split)}, true
 				default:
-					c.On = conjoin(c.On, e)
+					c.On = plan.And(c.On, e)
 				}
 			}
 			if !fired {
@@ -64,7 +64,7 @@ var joinRules = []Rule{
 				return n, false
 			}
 			j, ok := f.Input.(*plan.Join)
-			if !ok || j.Kind != plan.LeftWindowJoin || j.Anti || !slices.ContainsFunc(conjuncts(f.Cond), func(e plan.Expr) bool { return wantsNoPartner(j, e) }) {
+			if !ok || j.Kind != plan.LeftWindowJoin || j.Anti || !slices.ContainsFunc(plan.Conjuncts(f.Cond), func(e plan.Expr) bool { return wantsNoPartner(j, e) }) {
 				return n, false
 			}
 			c := *j
@@ -86,7 +86,7 @@ func wantsNoPartner(j *plan.Join, cond plan.Expr) bool {
 	if !ok || c.Index < split {
 		return false
 	}
-	return c.Index == split+j.Right.Schema().Time || j.On != nil && slices.ContainsFunc(conjuncts(j.On), func(e plan.Expr) bool { return compares(e, c.Index) })
+	return c.Index == split+j.Right.Schema().Time || j.On != nil && slices.ContainsFunc(plan.Conjuncts(j.On), func(e plan.Expr) bool { return compares(e, c.Index) })
 }
 
 // compares reports whether e is a comparison with column i as one side, which is not true
@@ -125,16 +125,6 @@ func sideOf(e plan.Expr, split int) side {
 	return bothSides
 }
 
-// moved shifts the column indexes of e.
-func moved(e plan.Expr, by int) plan.Expr {
-	return plan.Transform(e, func(x plan.Expr) plan.Expr {
-		if c, ok := x.(*plan.Col); ok {
-			return &plan.Col{Index: c.Index + by, Name: c.Name, T: c.T}
-		}
-		return x
-	})
-}
-
 // joinTakes reports whether a condition above a join may be tested below or in it.
 func joinTakes(j *plan.Join, cond plan.Expr) bool {
 	if len(reads(cond)) == 0 {
@@ -145,9 +135,9 @@ func joinTakes(j *plan.Join, cond plan.Expr) bool {
 	case j.Kind == plan.WindowJoin || j.Kind == plan.ValueJoin || side == leftSide:
 		return true
 	case j.Kind == plan.AsOfJoin && side == rightSide:
-		return chooses(j.Right, moved(cond, -split))
+		return chooses(j.Right, plan.Shift(cond, -split))
 	}
-	all := conjuncts(cond) // can be added to ON, which is divided later
+	all := plan.Conjuncts(cond) // can be added to ON, which is divided later
 	return j.Kind == plan.AsOfJoin && len(all) > 1 && !slices.ContainsFunc(all, func(e plan.Expr) bool { return !joinTakes(j, e) })
 }
 

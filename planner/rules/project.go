@@ -29,13 +29,13 @@ var projectRules = []Rule{{
 			})
 		}
 		for i, n := range uses {
-			if n > 1 && (len(in.Exprs[i].Children()) > 0 || volatile(in.Exprs[i])) {
+			if n > 1 && (len(in.Exprs[i].Children()) > 0 || plan.Volatile(in.Exprs[i])) {
 				return p, false
 			}
 		}
 		out := &plan.Project{Input: in.Input, Out: p.Out}
 		for _, e := range p.Exprs {
-			out.Exprs = append(out.Exprs, substitute(e, in.Exprs))
+			out.Exprs = append(out.Exprs, plan.Substitute(e, in.Exprs))
 		}
 		return out, true
 	},
