@@ -50,7 +50,7 @@ func (r *resolver) consistent(s *parser.Source, with ctes, lv level) (*scope, er
 		}
 	}
 	if n.Roles.Event < 0 || n.Roles.Entity < 0 {
-		return nil, r.hintf(s.Src.Pos(), "others that it knows: category, parent_id, other_id, thread_id, thread_name, name, type_name",
+		return nil, r.hintf(s.Src.Pos(), "it also uses the columns category, parent_id, other_id, thread_id, thread_name, name, type_name",
 			"CONSISTENT needs the columns event and entity_id")
 	}
 	t := sch.Fields[sch.Time]

@@ -156,7 +156,7 @@ func TestResultsOfHungHostsAreClosed(t *testing.T) {
 			if took := time.Since(began); took != want {
 				t.Errorf("it is closed after %v, want %v", took, want)
 			}
-			if notes := strings.Join(r.Summary().Notes, "; "); !strings.Contains(notes, "1 of 2 hosts (a: it does not answer: what it has attached may be there still)") {
+			if notes := strings.Join(r.Summary().Notes, "; "); !strings.Contains(notes, "1 of 2 hosts (a: it does not answer: its probes may still be attached)") {
 				t.Errorf("the footer has %s", notes)
 			}
 		}

@@ -92,7 +92,7 @@ func TestTheLastOfHosts(t *testing.T) {
 	if got := rest(t, r); !slices.Equal(got, []string{"3 4"}) {
 		t.Errorf("they are %q", got)
 	}
-	if notes := r.Summary().Notes; !slices.Contains(notes, "what is first and last between hosts is right within ±0s") {
+	if notes := r.Summary().Notes; !slices.Contains(notes, "first and last values are right within ±0s") {
 		t.Errorf("the footer has %q", notes)
 	}
 	if err := r.Close(); err != nil {

@@ -288,7 +288,7 @@ func (g *gathered) next(ctx context.Context, late <-chan time.Time) (given, erro
 }
 
 // errLate reports that nothing arrived in time.
-var errLate = errors.New("nothing has come yet")
+var errLate = errors.New("no rows yet")
 
 // hear records that a host made progress or ended.
 func (g *gathered) hear(x given) {
@@ -306,7 +306,7 @@ func (g *gathered) hear(x given) {
 		p.mark, p.heard = max(p.mark, x.ev.Mark), time.Now()
 		if p.silent {
 			p.silent = false
-			g.note("%s goes on: it is waited for again", p.name)
+			g.note("%s sends again: the result waits for it", p.name)
 		}
 	}
 }
@@ -377,7 +377,7 @@ func (g *gathered) awaited(p *part) bool {
 		return true
 	case !p.silent:
 		p.silent = true
-		g.note("%s has said nothing for %v, and is not waited for", p.name, patience)
+		g.note("%s has sent nothing for %v: the result no longer waits for it", p.name, patience)
 	}
 	return false
 }
@@ -426,7 +426,7 @@ func (g *gathered) Close() error {
 		switch {
 		case p.err != nil:
 		case isSilent(errs[i]):
-			p.err = fmt.Errorf("%w: what it has attached may be there still", errs[i])
+			p.err = fmt.Errorf("%w: its probes may still be attached", errs[i])
 		default:
 			p.err = errs[i]
 		}
@@ -480,9 +480,9 @@ func (g *gathered) Summary() wire.Summary {
 	sum.Notes = append(sum.Notes, g.says...)
 	if len(g.shift) > 0 && len(g.parts) > 1 {
 		if within, ok := g.s.clocks.within(); ok {
-			sum.Notes = append(sum.Notes, "what is first and last between hosts is right within ±"+roundedUp(within))
+			sum.Notes = append(sum.Notes, "first and last values are right within ±"+roundedUp(within))
 		} else {
-			sum.Notes = append(sum.Notes, "what is first and last between hosts is by clocks of which nothing is known")
+			sum.Notes = append(sum.Notes, "first and last values are by the clocks of the hosts, whose difference is unknown")
 		}
 	}
 	return sum

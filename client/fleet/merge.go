@@ -65,7 +65,7 @@ func (u *upper) begin(began int64) (r *run, err error) {
 	r.into, r.port = r.leaf.Op, r.leaf.Port
 	if u.states() != nil {
 		if r.into, r.port = r.leaf.Partial, 0; r.into == nil {
-			return nil, errors.New("nothing merges what hosts send")
+			return nil, errors.New("the results of the hosts cannot be merged")
 		}
 	}
 	return r, nil

@@ -140,7 +140,7 @@ func (o *ordered) Summary() wire.Summary {
 	if len(o.parts) < 2 {
 		return sum
 	}
-	note := "the order between hosts is by clocks of which nothing is known"
+	note := "the order between hosts is by their clocks, whose difference is unknown"
 	if within, ok := o.s.clocks.within(); ok {
 		note = "order between hosts is right within ±" + roundedUp(within)
 	}

@@ -127,10 +127,10 @@ func TestRowsOfSilentHosts(t *testing.T) {
 		r := inTime(t, sessionOf(a, b))
 		a.give(a.rows([]int64{100, 1}))
 		a.end()
-		expect(t, r, "b has said nothing for 5s, and is not waited for", "a 100 1")
+		expect(t, r, "b has sent nothing for 5s: the result no longer waits for it", "a 100 1")
 		b.give(b.rows([]int64{90, 1}, []int64{80, 1}, []int64{92, 1}, []int64{93, 1}, []int64{101, 1}))
 		b.end()
-		if got := rest(t, r); !slices.Equal(got, []string{"b goes on: it is waited for again", "b 90 1,b 80 1,b 92 1,b 93 1,b 101 1"}) {
+		if got := rest(t, r); !slices.Equal(got, []string{"b sends again: the result waits for it", "b 90 1,b 80 1,b 92 1,b 93 1,b 101 1"}) {
 			t.Errorf("the rest is %q", got)
 		}
 		if notes := r.Summary().Notes; !slices.Contains(notes, "order between hosts is right within ±1µs, but for 3 rows that came too late for it") {

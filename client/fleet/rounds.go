@@ -218,7 +218,7 @@ func (r *rounds) Summary() wire.Summary {
 	if within, ok := r.s.clocks.within(); ok {
 		sum.Notes = append(sum.Notes, fmt.Sprintf("windows are by the clock of each host: these are %v apart, ±%s", r.s.clocks.apart(), roundedUp(within)))
 	} else {
-		sum.Notes = append(sum.Notes, "windows are by the clock of each host, of which nothing is known")
+		sum.Notes = append(sum.Notes, "windows are by the clock of each host, and the difference of the clocks is unknown")
 	}
 	return sum
 }

@@ -247,7 +247,7 @@ func (s *sessions) Summary() wire.Summary {
 	if within, ok := s.s.clocks.within(); ok {
 		sum.Notes = append(sum.Notes, "sessions of all hosts are right within ±"+roundedUp(within))
 	} else {
-		sum.Notes = append(sum.Notes, "sessions of all hosts are by clocks of which nothing is known")
+		sum.Notes = append(sum.Notes, "sessions of all hosts are by their clocks, whose difference is unknown")
 	}
 	return sum
 }

@@ -263,21 +263,21 @@ func (d *divider) checkAbove(cut plan.Node, above []plan.Node) error {
 		case *plan.Filter, *plan.Project, *plan.Sort, *plan.Limit, *plan.Distinct:
 		case *plan.Aggregate:
 			if n.Windowed {
-				return d.refuse(cut, OwnHint, "windows over what is computed of several hosts are not supported")
+				return d.refuse(cut, OwnHint, "windows over results of several hosts are not supported")
 			}
 			if i := slices.IndexFunc(n.Aggs, byArrival); i >= 0 {
 				at := d.find(n, func(e parser.Expr) bool { return callOf(e, n.Aggs[i].Fn) })
-				return refusal(at.Pos, at.Src, "MIN or MAX of a column says which", "groups of several hosts have no first and no last one")
+				return refusal(at.Pos, at.Src, "MIN or MAX of a column says which", "FIRST and LAST are not defined for groups of several hosts")
 			}
 		default:
 			return d.alone(cut)
 		}
 		if emits(n) != plan.Final && d.Emit != nil {
-			return refusal(d.Emit.Pos(), d.Src, "leave EMIT out", "what is computed of groups of several hosts comes once")
+			return refusal(d.Emit.Pos(), d.Src, "leave EMIT out", "groups of several hosts are computed once, at the end")
 		}
 		for _, e := range exprs(n) {
 			if h := find(e); h != nil {
-				return refusal(parser.Span{Start: h.Start, Stop: h.Stop}, d.Src, OwnHint, "rows that are of several hosts have no host")
+				return refusal(parser.Span{Start: h.Start, Stop: h.Stop}, d.Src, OwnHint, "rows computed from several hosts have no host")
 			}
 		}
 	}

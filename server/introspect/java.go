@@ -60,7 +60,7 @@ func (p Program) describeJava(name string) (rel *answer.Table, hint string, err 
 		m := &methods[i]
 		aliases := m.Aliases()
 		if names = append(names, m.Function()); m.Function() == name || slices.Contains(aliases, name) {
-			rel.Add(types.Str(m.Function()), types.Str(m.Class), types.Int(int64(m.Size)), types.Str(strings.Join(aliases, ", ")), types.Str("told by the machine"))
+			rel.Add(types.Str(m.Function()), types.Str(m.Class), types.Int(int64(m.Size)), types.Str(strings.Join(aliases, ", ")), types.Str("reported by the machine"))
 		}
 	}
 	if len(rel.Rows) > 0 {
