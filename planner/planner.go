@@ -147,7 +147,7 @@ func (r *resolver) finish(root plan.Node, dur *parser.Literal) (*plan.Query, err
 			return nil, r.hintf(parser.Span{Start: leaf.Start, Stop: leaf.Stop}, hint, "%s needs a target process", leaf.Stream)
 		}
 	}
-	if err := r.learn(out.Root); err != nil {
+	if err := r.findTypes(out.Root); err != nil {
 		return nil, err
 	}
 	r.noticeSessions(out.Root)

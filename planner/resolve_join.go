@@ -48,12 +48,12 @@ func (r *resolver) joined(s *parser.Source, with ctes) (*scope, error) {
 	case sch.Time < 0 || sch.Fields[sch.Time].Type != types.Timestamp:
 		return nil, r.errorf(s.Pos(), "a join needs rows with a timestamp, which this source does not have")
 	}
-	return out, r.rightlyTimed(out, s)
+	return out, r.checkTimestamp(out, s)
 }
 
-// rightlyTimed rejects a join by the time of rows in which another column is named
+// checkTimestamp rejects a join by the time of rows in which another column is named
 // timestamp.
-func (r *resolver) rightlyTimed(out *scope, s *parser.Source) error {
+func (r *resolver) checkTimestamp(out *scope, s *parser.Source) error {
 	switch {
 	case !out.misnamed:
 		return nil

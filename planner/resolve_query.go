@@ -36,7 +36,7 @@ func (r *resolver) queryEvery(q *parser.Query, with ctes, lv level, every time.D
 			return nil, err
 		}
 		if lv == top {
-			r.leadWithHost(p, len(q.Selects) > 1)
+			r.addHostColumn(p, len(q.Selects) > 1)
 		}
 		parts = append(parts, p)
 	}

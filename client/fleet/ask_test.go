@@ -29,7 +29,7 @@ func TestHostsThatDoNotAnswer(t *testing.T) {
 			t.Errorf("it is executed after %v", took)
 		}
 		for _, h := range []*scripted{a, b, c} {
-			h.give(h.rows([]int64{1}))
+			h.send(h.rows([]int64{1}))
 			h.end()
 		}
 		if got := rest(t, r); len(got) != 1 || got[0] != "c 1" {

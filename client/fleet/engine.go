@@ -378,12 +378,12 @@ func (s *session) Complete(ctx context.Context, kind, of, prefix string) []strin
 // Info implements wire.Session.
 func (s *session) Info() []string {
 	live := s.live()
-	says, errs := ask(context.Background(), live, forLookups, func(_ context.Context, m *member) ([]string, error) {
+	replies, errs := ask(context.Background(), live, forLookups, func(_ context.Context, m *member) ([]string, error) {
 		return m.session.Info(), nil
 	})
 	answer, lines := 0, map[*member]string{}
 	for i, m := range live {
-		if lines[m] = strings.Join(says[i], "; "); errs[i] != nil {
+		if lines[m] = strings.Join(replies[i], "; "); errs[i] != nil {
 			lines[m] = errs[i].Error()
 			continue
 		}

@@ -16,7 +16,7 @@ import (
 // still send one that is earlier by more than the uncertainty of the clocks. The
 // rows of one host keep their order.
 type ordered struct {
-	paced
+	aligned
 	column  int           // of time
 	pending int           // rows that wait
 	rushed  atomic.Uint64 // rows that did not wait
@@ -28,7 +28,7 @@ const mostPending = 1 << 20
 
 func (o *ordered) Next(ctx context.Context) (wire.Event, error) { return o.advance(ctx, o) }
 
-func (o *ordered) accept(_ context.Context, x given) error {
+func (o *ordered) accept(_ context.Context, x hostEvent) error {
 	switch {
 	case x.over, x.ev.Kind == wire.Mark:
 	case x.ev.Batch != nil:
@@ -58,7 +58,7 @@ func (o *ordered) settle(context.Context) error {
 			if t, ok := o.head(p); p == first {
 			} else if ok {
 				bound = min(bound, t)
-			} else if !o.over && o.awaited(p) {
+			} else if !o.over && o.waitsFor(p) {
 				bound = min(bound, p.mark-int64(o.s.clocks.ahead(p.member)))
 			}
 		}

@@ -90,13 +90,13 @@ func (j *asOfJoin) advance(ctx context.Context) error {
 		j.admit(r)
 	}
 	j.sides[left].rows.Free(ls)
-	j.worked(left, len(ls))
-	j.worked(right, done+len(rs))
+	j.removePending(left, len(ls))
+	j.removePending(right, done+len(rs))
 	if j.sides[left].Closed && len(j.pending[left]) == 0 { // no row of the left side can come any more
 		j.sides[right].rows.Free(j.pending[right])
 		j.pending[right] = j.pending[right][:0]
 	}
-	return j.promise(ctx, to)
+	return j.forwardWatermark(ctx, to)
 }
 
 // due returns the rows earlier than t, in order of time and arrival. They remain the first
@@ -143,9 +143,9 @@ func inOrder(slots, late []int32, times []int64) []int32 {
 	return late
 }
 
-// worked removes the first n pending rows. The rest is moved only if there are at most as
+// removePending removes the first n pending rows. The rest is moved only if there are at most as
 // many, so that removing a few of many costs no more than those few.
-func (j *asOfJoin) worked(port, n int) {
+func (j *asOfJoin) removePending(port, n int) {
 	list := j.pending[port]
 	if rest := list[n:]; len(rest) <= n {
 		j.pending[port] = append(list[:0], rest...)
@@ -264,7 +264,7 @@ func (j *asOfJoin) bound(ctx context.Context) error {
 		n++
 	}
 	for port, k := range gone {
-		j.worked(port, k)
+		j.removePending(port, k)
 	}
 	return j.lost(ctx, "join memory full", n)
 }

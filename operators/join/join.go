@@ -176,7 +176,7 @@ func (j *joinBase) Push(ctx context.Context, port int, b *batch.Batch) (operator
 
 func (j *joinBase) Signal(ctx context.Context, port int, s operators.Signal) (operators.Status, error) {
 	if s.Kind != operators.Watermark {
-		return j.beside(ctx, port, s)
+		return j.otherSignal(ctx, port, s)
 	}
 	in := &j.sides[port]
 	if s.Time <= in.Watermark {
@@ -354,8 +354,8 @@ func (j *joinBase) emit(ctx context.Context) error {
 	return err
 }
 
-// beside handles signals other than watermarks.
-func (j *joinBase) beside(ctx context.Context, port int, s operators.Signal) (operators.Status, error) {
+// otherSignal handles signals other than watermarks.
+func (j *joinBase) otherSignal(ctx context.Context, port int, s operators.Signal) (operators.Status, error) {
 	in := &j.sides[port]
 	switch s.Kind {
 	case operators.Tick:
@@ -389,8 +389,8 @@ func (j *joinBase) tick(ctx context.Context, kind int) error {
 	return err
 }
 
-// promise forwards a watermark if it has advanced.
-func (j *joinBase) promise(ctx context.Context, t int64) error {
+// forwardWatermark forwards a watermark if it has advanced.
+func (j *joinBase) forwardWatermark(ctx context.Context, t int64) error {
 	if t <= j.sent || t == operators.EndOfTime {
 		return nil
 	}

@@ -85,7 +85,7 @@ func (j *windowJoin) add(ctx context.Context, port int, b *batch.Batch, rows, ke
 	if err := j.settle(ctx, j.note); err != nil {
 		return err
 	}
-	j.retire()
+	j.dropMatched()
 	return j.bound(ctx)
 }
 
@@ -210,9 +210,9 @@ func (j *windowJoin) note(pairs [2][]int32) {
 	}
 }
 
-// retire drops an anti join's left rows that have had a partner, in panes where they are at
+// dropMatched drops an anti join's left rows that have had a partner, in panes where they are at
 // least half; in other panes they are only removed from the index.
-func (j *windowJoin) retire() {
+func (j *windowJoin) dropMatched() {
 	if len(j.hit) == 0 {
 		return
 	}
@@ -304,7 +304,7 @@ func (j *windowJoin) advance(ctx context.Context) error {
 	if oldest != operators.NoTime && oldest != operators.EndOfTime {
 		oldest = operators.Floor(oldest, j.size)
 	}
-	return j.promise(ctx, min(j.sides[left].Watermark, oldest))
+	return j.forwardWatermark(ctx, min(j.sides[left].Watermark, oldest))
 }
 
 // expire drops the panes that end at t or before.

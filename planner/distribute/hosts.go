@@ -97,12 +97,12 @@ func (d *divider) lowest() (cut plan.Node, above []plan.Node, err error) {
 		ins := n.Inputs()
 		if len(ins) > 1 {
 			for _, in := range ins {
-				if x := d.neediest(in); x != nil {
+				if x := d.topmostNeed(in); x != nil {
 					return nil, nil, d.alone(x)
 				}
 			}
 		}
-		if len(ins) != 1 || !d.needy(ins[0]) {
+		if len(ins) != 1 || !d.anyNeeds(ins[0]) {
 			break
 		}
 		above, n = append(above, n), ins[0]
@@ -151,19 +151,19 @@ func (d *divider) needs(n plan.Node) bool {
 	return false
 }
 
-// needy reports whether any node of a plan needs the rows of all hosts.
-func (d *divider) needy(n plan.Node) bool {
-	return d.needs(n) || slices.ContainsFunc(n.Inputs(), d.needy)
+// anyNeeds reports whether any node of a plan needs the rows of all hosts.
+func (d *divider) anyNeeds(n plan.Node) bool {
+	return d.needs(n) || slices.ContainsFunc(n.Inputs(), d.anyNeeds)
 }
 
-// neediest returns the topmost node in a part of a plan that needs the rows of all
+// topmostNeed returns the topmost node in a part of a plan that needs the rows of all
 // hosts.
-func (d *divider) neediest(n plan.Node) plan.Node {
+func (d *divider) topmostNeed(n plan.Node) plan.Node {
 	if d.needs(n) {
 		return n
 	}
 	for _, in := range n.Inputs() {
-		if x := d.neediest(in); x != nil {
+		if x := d.topmostNeed(in); x != nil {
 			return x
 		}
 	}
@@ -333,4 +333,4 @@ func windowed(n plan.Node) bool {
 }
 
 // NeedsAll reports whether any node of a plan needs the rows of all hosts.
-func NeedsAll(n plan.Node) bool { return (&divider{&Statement{}}).needy(n) }
+func NeedsAll(n plan.Node) bool { return (&divider{&Statement{}}).anyNeeds(n) }
