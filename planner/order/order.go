@@ -1,4 +1,9 @@
-package planner
+// Package order lists in which orders the inputs of a window join may be acquired: both at
+// once, or one only around the rows of the other.
+//
+// It decides which ways are exact, from the plan and from what the sources support. It must
+// not know what a way costs (planner/cost), nor how a gate is opened.
+package order
 
 import (
 	"fmt"
