@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"endoscope/server/wire"
@@ -17,6 +18,10 @@ type aligned struct {
 	tick *time.Ticker
 	out  []wire.Event // to be returned next
 	over bool         // all hosts are through
+
+	returned atomic.Uint64 // rows of results
+	late     atomic.Uint64 // what came too late: rows, or groups of windows or sessions
+	rushed   atomic.Uint64 // what did not wait for hosts that were too far behind: rows, windows or sessions
 }
 
 // alignment is the part in which aligned results differ.

@@ -3,7 +3,6 @@ package fleet
 import (
 	"context"
 	"slices"
-	"sync/atomic"
 
 	"endoscope/operators/batch"
 	"endoscope/planner/types"
@@ -15,10 +14,9 @@ import (
 // host that has ended, is lost, or is silent remain included.
 type changes struct {
 	aligned
-	keys      int   // columns from 1 on that identify a group
-	limit     int64 // of rows; 0 if unlimited
-	groups    map[string]*changed
-	returned atomic.Uint64
+	keys   int   // columns from 1 on that identify a group
+	limit  int64 // of rows; 0 if unlimited
+	groups map[string]*changed
 }
 
 // changed is the last rows of each host for a group.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"endoscope/server/wire"
@@ -17,10 +16,8 @@ import (
 // rows of one host keep their order.
 type ordered struct {
 	aligned
-	column  int           // of time
-	pending int           // rows that wait
-	rushed  atomic.Uint64 // rows that did not wait
-	late    atomic.Uint64 // rows that arrived after later rows of other hosts were returned
+	column  int // of time
+	pending int // rows that wait
 }
 
 // mostPending is how many rows may wait for those of other hosts.

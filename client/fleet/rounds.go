@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync/atomic"
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
@@ -30,10 +29,6 @@ type rounds struct {
 	open   []*window // by their ends, then by their beginnings
 	held   int       // their rows, or the rows of queued totals
 	closed int64     // windows that end here or before are closed
-
-	returned atomic.Uint64 // rows of results
-	late      atomic.Uint64 // groups of windows that were closed before they came
-	rushed    atomic.Uint64 // windows that did not wait
 }
 
 // window is one of which hosts have sent rows.

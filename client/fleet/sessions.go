@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
-	"sync/atomic"
 
 	"endoscope/operators/batch"
 	"endoscope/operators/rowstore"
@@ -25,10 +24,6 @@ type sessions struct {
 	incomplete map[*part]map[string]*piece // by window and group: incomplete pieces; nil: the piece was late
 	held       int                         // their number of rows
 	closed     int64                       // sessions that end here or before are closed
-
-	returned atomic.Uint64 // rows of results
-	late      atomic.Uint64 // groups of sessions that were closed before they came
-	rushed    atomic.Uint64 // sessions that did not wait
 }
 
 // piece is the part of a session in one group of one window of a host.

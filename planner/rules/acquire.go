@@ -94,24 +94,13 @@ var acquireRules = []Rule{
 // acquisition below it. f returns the new acquisition and the remaining conjuncts, or nil
 // if nothing moves.
 func overAcquire(f func(*plan.Acquire, []plan.Expr) (*plan.Acquire, []plan.Expr)) func(plan.Node, *Env) (plan.Node, bool) {
-	return func(n plan.Node, _ *Env) (plan.Node, bool) {
-		flt, ok := n.(*plan.Filter)
-		if !ok {
-			return n, false
-		}
-		a, ok := flt.Input.(*plan.Acquire)
-		if !ok {
-			return n, false
-		}
+	return onFiltered(func(flt *plan.Filter, a *plan.Acquire) (plan.Node, bool) {
 		next, rest := f(a, plan.Conjuncts(flt.Cond))
-		if next == nil {
-			return n, false
-		}
-		if len(rest) == 0 {
-			return next, true
+		if next == nil || len(rest) == 0 {
+			return next, next != nil
 		}
 		return &plan.Filter{Input: next, Cond: plan.And(rest...)}, true
-	}
+	})
 }
 
 // targetOf interprets a conjunct as a selection of processes: an equality, an IN list, or

@@ -27,10 +27,9 @@ var joinRules = []Rule{
 		Name:    "push-join-condition",
 		Why:     "a condition of ON on one side alone selects the rows that can have partners: the others need not be acquired",
 		Counter: "an outer join also returns left rows without partners",
-		Apply: func(n plan.Node, _ *Env) (plan.Node, bool) {
-			j, ok := n.(*plan.Join)
-			if !ok || j.On == nil {
-				return n, false
+		Apply: on(func(j *plan.Join) (plan.Node, bool) {
+			if j.On == nil {
+				return nil, false
 			}
 			c := *j
 			c.On = nil
@@ -48,29 +47,21 @@ var joinRules = []Rule{
 					c.On = plan.And(c.On, e)
 				}
 			}
-			if !fired {
-				return n, false
-			}
-			return &c, true
-		},
+			return &c, fired
+		}),
 	},
 	{
 		Name:    "left-join-to-anti-join",
 		Why:     "a left join filtered for NULL partners returns no pairs: a left row is dropped when it finds a partner, so only rows without one are kept (memory not released), not all rows of the window",
 		Counter: "a column that may be NULL in a partner's row does not qualify: it must be the right side's time, or be compared in ON",
-		Apply: func(n plan.Node, _ *Env) (plan.Node, bool) {
-			f, ok := n.(*plan.Filter)
-			if !ok {
-				return n, false
-			}
-			j, ok := f.Input.(*plan.Join)
-			if !ok || j.Kind != plan.LeftWindowJoin || j.Anti || !slices.ContainsFunc(plan.Conjuncts(f.Cond), func(e plan.Expr) bool { return wantsNoPartner(j, e) }) {
-				return n, false
+		Apply: onFiltered(func(f *plan.Filter, j *plan.Join) (plan.Node, bool) {
+			if j.Kind != plan.LeftWindowJoin || j.Anti || !slices.ContainsFunc(plan.Conjuncts(f.Cond), func(e plan.Expr) bool { return wantsNoPartner(j, e) }) {
+				return nil, false
 			}
 			c := *j
 			c.Anti = true
 			return &plan.Filter{Input: &c, Cond: f.Cond}, true
-		},
+		}),
 	},
 }
 
