@@ -69,8 +69,8 @@ func statement(query, file string) string {
 	return query
 }
 
-// told returns a result with its losses.
-func told(t *testing.T, r wire.Result) string {
+// resultText returns a result with its losses.
+func resultText(t *testing.T, r wire.Result) string {
 	t.Helper()
 	var b strings.Builder
 	for _, c := range r.Columns() {
@@ -116,7 +116,7 @@ func TestOperatorsMove(t *testing.T) {
 			here, there := s.local(t), s.session(t, wire.Options{})
 			for _, query := range divided {
 				st := statement(query, file)
-				want, got := told(t, execute(t, here, st)), told(t, execute(t, there, st))
+				want, got := resultText(t, execute(t, here, st)), resultText(t, execute(t, there, st))
 				if got != want {
 					t.Errorf("%s\nat one site:\n%.600s\ndivided:\n%.600s", st, want, got)
 				}
@@ -134,7 +134,7 @@ func TestPlacementIsSet(t *testing.T) {
 		all(t, execute(t, there, "SET placement = '"+where+"'"))
 		for _, query := range divided {
 			st := statement(query, file)
-			want, got := told(t, execute(t, here, st)), told(t, execute(t, there, st))
+			want, got := resultText(t, execute(t, here, st)), resultText(t, execute(t, there, st))
 			if got != want {
 				t.Errorf("%s at %s\nat one site:\n%.600s\ndivided:\n%.600s", st, where, want, got)
 			}

@@ -131,7 +131,7 @@ func TestGuardedQueriesAreDivided(t *testing.T) {
 				t.Errorf("placement = server, and something is at the client:\n%s", text)
 			}
 		}
-		results[told(t, execute(t, x, query))] = true
+		results[resultText(t, execute(t, x, query))] = true
 	}
 	if len(results) != 1 {
 		t.Errorf("where it is executed makes a difference: %v", results)

@@ -10,6 +10,7 @@ import (
 	"endoscope/operators"
 	"endoscope/planner"
 	"endoscope/planner/cost"
+	"endoscope/planner/order"
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/clock"
@@ -134,7 +135,7 @@ func New(feeds []*flow.Feed, root plan.Node, text string, mayAttach func() bool)
 	}
 	settings := feeds[0].Spec.Settings
 	g := &Gating{Mode: settings.JoinPlan, feeds: feeds, mayAttach: mayAttach, stop: make(chan struct{})}
-	g.ways = planner.Gatings(root, g.ability, settings.JoinGated)
+	g.ways = order.Gatings(root, g.ability, settings.JoinGated)
 	if len(g.ways) == 0 {
 		return nil, nil
 	}
