@@ -44,7 +44,7 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (_ probes.So
 	}
 	if spec.Target.IsZero() {
 		return nil, plan.Errorf(spec.Start, spec.Stop, "%s needs a process", spec.Stream).
-			WithHint("add WHERE pid = N, process = 'name' or exe = '/path', or say USE 'name' before")
+			WithHint("add WHERE pid = N, process = 'name' or exe = '/path', or run USE 'name' before")
 	}
 	running, err := process.Resolve(spec.Target)
 	if err != nil {
@@ -111,13 +111,13 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (_ probes.So
 	if objects && s.library.trivial {
 		// If this is refused, such objects end when others take their address.
 		target, modules := p.libraries(s.spec.Target, running)
-		if err := s.add(ctx, p.calls, uprobe.FunctionStart, target, and(in(selectName, "free"), in(selectModule, modules...)), decodeFrees); err != nil {
+		if err := s.add(ctx, p.calls, uprobe.FunctionStart, target, plan.And(in(selectName, "free"), in(selectModule, modules...)), decodeFrees); err != nil {
 			s.notices = append(s.notices, "objects without destructor end only when others take their address: "+err.Error())
 		}
 	}
 	if s.world.entities[typeCategory] {
 		// If this is refused, types of libraries loaded later are not reported.
-		sel := and(in(selectName, loaderFunction), in(selectModule, loaders...))
+		sel := plan.And(in(selectName, loaderFunction), in(selectModule, loaders...))
 		if err := s.add(ctx, p.calls, uprobe.FunctionStart, spec.Target, sel, decodeLoads); err != nil {
 			s.notices = append(s.notices, "types of libraries loaded later are not reported: "+err.Error())
 		}
@@ -153,7 +153,7 @@ func (p *Provider) addJava(ctx context.Context, s *source) error {
 	if err := s.add(ctx, p.calls, uprobe.FunctionCall, s.spec.Target, nil, decodeMethods); err != nil {
 		return err
 	}
-	unloading := and(in(selectName, "usdt:hotspot:class__unloaded"), in(selectModule, javaMachine))
+	unloading := plan.And(in(selectName, "usdt:hotspot:class__unloaded"), in(selectModule, javaMachine))
 	if err := s.add(ctx, p.calls, uprobe.FunctionStart, s.spec.Target, unloading, decodeUnloads); err != nil {
 		s.notices = append(s.notices, "unloading of Java classes is not reported: "+err.Error())
 	}
@@ -165,7 +165,7 @@ func (p *Provider) addMonitors(ctx context.Context, s *source) error {
 	s.notices = append(s.notices, "Java monitors are reported only while a thread waits for them: the thread that waits, and the one that holds the monitor")
 	names := slices.Sorted(maps.Keys(monitorPlaces))
 	s.askOwners()
-	return s.add(ctx, p.calls, uprobe.FunctionStart, s.spec.Target, and(in(selectName, names...), in(selectModule, javaMachine)), decodeLockCalls)
+	return s.add(ctx, p.calls, uprobe.FunctionStart, s.spec.Target, plan.And(in(selectName, names...), in(selectModule, javaMachine)), decodeLockCalls)
 }
 
 // addLocks adds calls of lock functions and their returns.
@@ -173,10 +173,10 @@ func (p *Provider) addLocks(ctx context.Context, s *source, running []process.Pr
 	target, modules := p.libraries(s.spec.Target, running)
 	calls, returns := lockNames()
 	where := in(selectModule, modules...)
-	if err := s.add(ctx, p.calls, uprobe.FunctionStart, target, and(in(selectName, calls...), where), decodeLockCalls); err != nil {
+	if err := s.add(ctx, p.calls, uprobe.FunctionStart, target, plan.And(in(selectName, calls...), where), decodeLockCalls); err != nil {
 		return err
 	}
-	return s.add(ctx, p.calls, uprobe.FunctionEnd, target, and(in(selectName, returns...), where), decodeLockReturns)
+	return s.add(ctx, p.calls, uprobe.FunctionEnd, target, plan.And(in(selectName, returns...), where), decodeLockReturns)
 }
 
 // libraries returns the modules that may contain libc's functions, and the
@@ -218,10 +218,6 @@ func in(column int, names ...string) plan.Expr {
 		out.List = append(out.List, plan.Const{V: types.Str(name)})
 	}
 	return out
-}
-
-func and(a, b plan.Expr) plan.Expr {
-	return &plan.Call{Fn: "and", T: types.Boolean, Args: []plan.Expr{a, b}}
 }
 
 var allCategories = []string{typeCategory, objectCategory, threadCategory, invocationCategory}

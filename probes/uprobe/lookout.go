@@ -34,7 +34,7 @@ func (s *source) newLookout() *lookout {
 }
 
 // silentMachines is why calls of later Java machines are not observed.
-const silentMachines = "Java machines that have begun and tell no methods: " + java.Hint
+const silentMachines = "Java virtual machines that have started and do not report their methods: " + java.Hint
 
 // run checks until the source ends.
 func (l *lookout) run() {

@@ -302,7 +302,7 @@ func (s *handlerCostSource) detach(found map[handlerName]bool) (bared []handlerN
 
 // withoutProbes is the name of the count of times that a handler briefly had no
 // probes.
-const withoutProbes = "times that a handler had no probes for some 0.1 s, while others' were taken off"
+const withoutProbes = "times that a handler had no probes for some 0.1 s, while those of others were detached"
 
 // advance passes on the watermark that all sources have reached. The caller
 // holds mu.

@@ -95,7 +95,7 @@ func (r *resolver) java(set *selection.ModuleSet, running []process.Process) (bo
 			return true, err
 		}
 	}
-	r.remarks = append(r.remarks, "methods of Java are told by their machine, and known from their first call on")
+	r.remarks = append(r.remarks, "methods of Java are reported by the virtual machine, from their first call on")
 	return true, nil
 }
 
@@ -109,7 +109,7 @@ func (r *resolver) silent(running []process.Process, telling []selection.Place) 
 		}
 	}
 	if len(pids) > 0 {
-		r.remarks = append(r.remarks, fmt.Sprintf("no methods are told by %s: %s", "process "+strings.Join(pids, ", "), java.Hint))
+		r.remarks = append(r.remarks, fmt.Sprintf("no methods are reported by %s: %s", "process "+strings.Join(pids, ", "), java.Hint))
 	}
 }
 

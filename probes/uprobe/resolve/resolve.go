@@ -71,7 +71,7 @@ type Finder func(plan.Target, []process.Process, *selection.Selector) (*selectio
 func Resolve(spec *plan.Acquire, compile selection.Matcher, cache *elf.Cache, values []*calls.Value, links attach.Kind, returns bool, by plan.ReturnProbes, prices func() calls.Costs, find Finder) (*Resolution, error) {
 	if spec.Target.IsZero() {
 		return nil, plan.Errorf(spec.Start, spec.Stop, "%s needs a process", spec.Stream).
-			WithHint("add WHERE pid = N, process = 'name' or exe = '/path', or say USE 'name' before")
+			WithHint("add WHERE pid = N, process = 'name' or exe = '/path', or run USE 'name' before")
 	}
 	by, err := privately(spec, links, by)
 	if err != nil {

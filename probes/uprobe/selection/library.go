@@ -171,7 +171,7 @@ func SpeaksOfLibraries(sel plan.Expr) (yes bool) {
 	of := func(c *plan.Const) bool {
 		return c.V.Type == types.Varchar && (strings.Contains(c.V.S, ".so") || strings.Contains(c.V.S, ".node") || strings.HasPrefix(strings.TrimPrefix(c.V.S, "^"), "lib"))
 	}
-	for _, e := range conjuncts(sel) {
+	for _, e := range plan.Conjuncts(sel) {
 		if Mentions(e) != 1<<plan.SelectModule {
 			continue
 		}

@@ -34,7 +34,7 @@ func meansOnlyMarked(sel plan.Expr) bool {
 	if names := NameList(sel); names != nil {
 		return !slices.ContainsFunc(names, func(c *plan.Const) bool { return !isMarkedName(c) })
 	}
-	for _, c := range conjuncts(sel) {
+	for _, c := range plan.Conjuncts(sel) {
 		if Mentions(c) != 1<<plan.SelectName {
 			continue
 		}

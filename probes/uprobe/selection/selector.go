@@ -59,13 +59,9 @@ func New(sel plan.Expr, compile Matcher) (*Selector, error) {
 	}
 	s.modules = ModuleList(sel)
 	var only plan.Expr
-	for _, c := range conjuncts(sel) {
-		switch {
-		case Mentions(c) != 1<<plan.SelectModule:
-		case only == nil:
-			only = c
-		default:
-			only = &plan.Call{Fn: "and", Args: []plan.Expr{only, c}, T: types.Boolean}
+	for _, c := range plan.Conjuncts(sel) {
+		if Mentions(c) == 1<<plan.SelectModule {
+			only = plan.And(only, c)
 		}
 	}
 	if only == nil {
@@ -247,17 +243,6 @@ func Mentions(e plan.Expr) (set uint) {
 		}
 	})
 	return set
-}
-
-func conjuncts(e plan.Expr) []plan.Expr {
-	if c, ok := e.(*plan.Call); ok && c.Fn == "and" {
-		var out []plan.Expr
-		for _, a := range c.Args {
-			out = append(out, conjuncts(a)...)
-		}
-		return out
-	}
-	return []plan.Expr{e}
 }
 
 // allocators returns the functions of a module that a query of the stream Memory

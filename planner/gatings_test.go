@@ -8,6 +8,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"endoscope/planner/order"
 	"endoscope/planner/plan"
 )
 
@@ -44,7 +45,7 @@ func TestGatings(t *testing.T) {
 				t.Fatal(err)
 			}
 			var b strings.Builder
-			for _, g := range Gatings(q.Root, able, d.Cmd == "gated") {
+			for _, g := range order.Gatings(q.Root, able, d.Cmd == "gated") {
 				side := "right"
 				if g.Left {
 					side = "left"
