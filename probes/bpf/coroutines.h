@@ -28,7 +28,7 @@ struct suspended {
 	__u64 coroutine, outermost;
 	struct innermost calls;
 	__u32 gap;
-	__u32 pad;
+	__u32 tid;
 };
 
 struct {
@@ -48,8 +48,11 @@ volatile __u64 last_coroutine;
 #define SWITCH_REGISTER(cookie) ((cookie) & 0x1f) /* index of the word in pt_regs */
 #define SWITCH_MEMORY (1ULL << 5) /* the register has its address, less SWITCH_DISP */
 #define SWITCH_SAVES (1ULL << 6)  /* the function stores the old one */
+#define SWITCH_CARRY (1ULL << 7)  /* the site leads to the switch if the carry flag is set */
 #define SWITCH_DOWN(cookie) ((__s64)(__s8)((cookie) >> 8) << 3)
 #define SWITCH_DISP(cookie) ((__s64)(__s32)((cookie) >> 32))
+
+#define CARRY_FLAG 1 /* X86_EFLAGS_CF */
 
 /* The difference between the stack pointer that swapcontext stores and that at its switch:
  * the return address. Others store what they have. */
@@ -92,7 +95,7 @@ static __always_inline void switch_stack(struct pt_regs *ctx, __u64 cookie)
 	struct left key = { .tgid = f.tgid };
 	struct suspended now = {}, next = {};
 
-	if (is_closed() || !targeted(cookie, task))
+	if (is_closed() || !targeted(cookie, task) || ((cookie & SWITCH_CARRY) && !(ctx->flags & CARRY_FLAG)))
 		return;
 	struct owner *o = bpf_task_storage_get(&owners, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!o) {
@@ -121,6 +124,7 @@ static __always_inline void switch_stack(struct pt_regs *ctx, __u64 cookie)
 	now.outermost = o->outermost;
 	now.calls = o->calls;
 	now.gap = o->gap;
+	now.tid = o->tid;
 	key.sp = from;
 	/* A coroutine that has ended is not resumed. */
 	if (!o->calls.n && o->coroutine && !(cookie & SWITCH_SAVES))
@@ -131,6 +135,7 @@ static __always_inline void switch_stack(struct pt_regs *ctx, __u64 cookie)
 	o->outermost = next.outermost;
 	o->calls = next.calls;
 	o->gap = next.gap;
+	o->tid = next.tid;
 }
 
 #endif

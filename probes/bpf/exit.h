@@ -68,6 +68,7 @@ struct owner {
 	__u32 ended; /* the program ends, and its calls are being removed */
 	__u64 coroutine; /* on whose stack a thread runs: coroutines.h. 0: its own */
 	__u64 outermost; /* of calls: where the list ends. Only with coroutines */
+	__u64 tid;       /* the thread whose stack it is, if not a coroutine's */
 };
 
 /* Whether the target has code that switches stacks: coroutines.h. */
@@ -337,6 +338,7 @@ static __always_inline void renew(struct owner *o, const struct frame *f, struct
 	o->exec_id = task->self_exec_id;
 	o->born = plain(task)->group_leader->start_boottime;
 	o->goroutine = goroutine;
+	o->tid = (__u32)bpf_get_current_pid_tgid();
 }
 
 /*
@@ -368,8 +370,8 @@ static __always_inline struct owner *owner_of(const struct frame *f, struct task
  */
 static __always_inline bool is_listed(const struct owner *o, const struct pending *p)
 {
-	if (coroutines && (p->m.goroutine || o->coroutine))
-		return p->m.goroutine == o->coroutine;
+	if (coroutines)
+		return p->m.goroutine == o->coroutine && (o->coroutine || p->m.tid == o->tid);
 	return p->m.tid == (__u32)bpf_get_current_pid_tgid();
 }
 

@@ -232,6 +232,7 @@ type FunctionOwner struct {
 	Ended     uint32
 	Coroutine uint64
 	Outermost uint64
+	Tid       uint64
 }
 
 type FunctionPending struct {
@@ -260,7 +261,7 @@ type FunctionSuspended struct {
 		N        uint32
 	}
 	Gap uint32
-	Pad uint32
+	Tid uint32
 }
 
 type FunctionSuspendedName struct {

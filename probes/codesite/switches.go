@@ -29,6 +29,9 @@ type Switch struct {
 	// Down is added to the stack pointer at the site to get its value just
 	// before the switch.
 	Down int64
+	// IfCarry: the site is a branch that leads to the switch if the carry flag is
+	// set.
+	IfCarry bool
 	// Saves: the function also stores the stack pointer, so that the stack that
 	// it leaves can be resumed there. Else it may continue further out on the
 	// same stack.
@@ -302,33 +305,44 @@ func (c *stackCopies) follow(in instruction) {
 }
 
 // cheapen moves the site of a switch, the last of nodes, to an earlier
-// instruction of the same block that the kernel emulates, if the operands are
-// the same there.
+// instruction that the kernel emulates and that always leads to it, if the
+// operands are the same there: a push, or the check of a system call's result, as
+// in the C library.
 func (m Code) cheapen(s *Switch, nodes []node, home elf.Span, i int) {
 	if s.Site.Method == Emulated || s.Register == regRSP {
 		return
 	}
-	moved := int64(0)
+	moved, register := int64(0), s.Register
 	for k := len(nodes) - 2; k >= 0; k-- {
 		n := &nodes[k]
 		e := n.effect()
-		if n.transfers() || !e.known || !e.spKnown || e.regs&(1<<s.Register) != 0 || s.Memory && e.store {
+		switch {
+		case n.Op == x86asm.JAE:
+			e = effect{known: true, spKnown: true}
+		case n.Op == x86asm.LDMXCSR, n.Op == x86asm.FLDENV, n.Op == x86asm.FLDCW:
+			e.known = true // they read memory
+		}
+		if n.transfers() && n.Op != x86asm.JAE || !e.known || !e.spKnown || s.Memory && e.store {
 			return
 		}
+		if e.regs&(1<<register) != 0 {
+			from, ok := generalRegister(n.Args[1])
+			if n.Op != x86asm.MOV || n.Args[0] != x86asm.RAX+x86asm.Reg(register) || !ok || from == regRSP || from == regRBP {
+				return
+			}
+			register = from
+		}
 		moved += e.sp
-		if n.Op != x86asm.PUSH {
+		if n.Op != x86asm.PUSH && n.Op != x86asm.JAE {
 			continue
 		}
-		if how, err := method(n.bytes, n.Len); err != nil || how != Emulated {
-			continue
-		}
-		if m.areJumpedTo(nodes[k+1:], home, i) {
+		if how, err := method(n.bytes, n.Len); err != nil || how != Emulated || m.areJumpedTo(nodes[k+1:], home, i) {
 			return
 		}
 		if site, err := At(m.Image(), n.addr); err == nil {
-			s.Site, s.Down = site, moved
-			return
+			s.Site, s.Down, s.Register, s.IfCarry = site, moved, register, n.Op == x86asm.JAE
 		}
+		return
 	}
 }
 

@@ -35,6 +35,8 @@ ASM(exchanges_memory, "push %rbp\nxchg %rsp,(%rdi)\npop %rbp\nret")
 ASM(exchanges_rax, "mov (%rdi),%rax\npush %rbp\nxchg %rax,%rsp\npop %rbp\nret")
 ASM(pops, "mov %rsp,(%rsi)\npush %rdi\npop %rsp\npop %rbx\nret")
 /* The pushes may be skipped: the site cannot be one of them. */
+/* The C library: a system call comes before the switch, and has to succeed. */
+ASM(checks, CFI("mov %rsp,(%rdi)\nmov %rsi,%r12\nmov $39,%eax\nsyscall\ncmp $-4095,%rax\njae 1f\nmov %r12,%rdx\nldmxcsr 0x20(%rdx)\nmov 8(%rdx),%rsp\nret\n1: ret"))
 ASM(skips, CFI("test %rdx,%rdx\nje 1f\npush %rbx\n1: mov %rsp,(%rdi)\nmov %rsi,%rsp\npop %rbx\nret"))
 /* With the frame described, in the middle of a C function. */
 FN void inlined(void **from, void *to)
@@ -66,6 +68,7 @@ func TestSwitches(t *testing.T) {
 		"exchanges_memory": {Register: regRDI, Memory: true, Down: -8, Saves: true},
 		"exchanges_rax":    {Register: regRAX, Down: -8, Saves: true},
 		"pops":             {Register: regRSP, Memory: true, Saves: true},
+		"checks":           {Register: 12, Memory: true, Disp: 8, IfCarry: true, Saves: true},
 		"skips":            {Register: regRSI, Saves: true},
 		"inlined":          {Register: regRSI, Down: -8, Saves: true},
 	}
@@ -79,10 +82,10 @@ func TestSwitches(t *testing.T) {
 			if _, again := got[s.Function]; again {
 				t.Errorf("%v: %s switches twice", flags, s.Function)
 			}
-			if cheap := s.Down != 0; (s.Site.Method == Emulated) != cheap {
+			if cheap := s.Down != 0 || s.IfCarry; (s.Site.Method == Emulated) != cheap {
 				t.Errorf("%v: %s: %s is %s", flags, s.Function, s.Site.Insn(), s.Site.Method)
 			}
-			got[s.Function] = Switch{Register: s.Register, Memory: s.Memory, Disp: s.Disp, Down: s.Down, Saves: s.Saves}
+			got[s.Function] = Switch{Register: s.Register, Memory: s.Memory, Disp: s.Disp, Down: s.Down, IfCarry: s.IfCarry, Saves: s.Saves}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%v: %s", flags, diff)
@@ -117,7 +120,7 @@ func TestSwitchesOfLibraries(t *testing.T) {
 		got := map[string]bool{}
 		for _, s := range In(m).Switches() {
 			// The offset of the stack pointer in ucontext_t (oRSP).
-			if !s.Memory || s.Disp != 160 {
+			if !s.Memory || s.Disp != 160 || (s.Site.Method == Emulated) != s.IfCarry {
 				t.Errorf("%s: %s: %s", name, s.Function, s.Site.Insn())
 			}
 			got[s.Function] = s.Saves

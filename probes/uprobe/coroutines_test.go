@@ -196,6 +196,9 @@ func TestSequencesOfCoroutines(t *testing.T) {
 				t.Error("no switch is probed")
 			}
 			wantStacks, wantThreads := unnumbered(toldBy(r.finish(success)))
+			if len(wantStacks) < 2 || len(wantThreads) < 1 {
+				t.Fatalf("the program tells of %d coroutines and %d threads", len(wantStacks), len(wantThreads))
+			}
 			got.wait(t).byStack()
 			gotStacks, gotThreads := unnumbered(got.sequences(t))
 			sameSequences(t, wantThreads, gotThreads)
