@@ -248,3 +248,87 @@ func TestDepthOfCoroutines(t *testing.T) {
 		}
 	})
 }
+
+// What leaves calls on a coroutine's stack or on the thread's leaves no others:
+// exceptions, and setcontext to where the same stack called getcontext.
+func TestCallsLeftOnCoroutines(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := compileCC(t, prelude+`
+#include <ucontext.h>
+static ucontext_t host, guest, again;
+NOINLINE long leaf(long n) { sink += n; return n; }
+NOINLINE void pauses(long n) { sink += n; swapcontext(&guest, &host); sink++; }
+NOINLINE long throws(long n) { pauses(n); if (n) throw n; return n; }
+NOINLINE long catches(long n) { try { return throws(n) + 1; } catch (long m) { pauses(m); return leaf(m); } }
+NOINLINE void restarts(long n) { sink += n; setcontext(&again); }
+NOINLINE long repeats(long n) { volatile int left = 2; getcontext(&again); if (left-- > 0) restarts(n); return leaf(n); }
+static void body(void) { for (long i = 0;; i++) { catches(i % 2); repeats(i); } }
+NOINLINE void resumes(long n) { sink += n; swapcontext(&host, &guest); leaf(n); }
+int main(void) {
+	ready();
+	getcontext(&guest);
+	guest.uc_stack.ss_sp = malloc(65536); guest.uc_stack.ss_size = 65536; guest.uc_link = 0;
+	makecontext(&guest, body, 0);
+	for (long i = 0; i < 4; i++) { resumes(i); repeats(i); }
+	return 0;
+}
+`, "-O1", "-fno-optimize-sibling-calls")
+	p := provider(t, Options{})
+	r := run(t, target)
+	_, got := start(t, p, testplan.Acquire(catalog.FunctionCall, r.target(), testplan.Named("leaf", "pauses", "throws", "catches", "restarts", "repeats", "resumes"), append(sequenceColumns, "goroutine")...))
+	r.finish(success)
+	got.wait(t).byStack()
+	repeats := []string{"ENTER repeats 0", "ENTER restarts 1", "UNWIND restarts 1", "ENTER restarts 1", "UNWIND restarts 1", "ENTER leaf 1", "LEAVE leaf 1", "LEAVE repeats 0"}
+	var thread []string
+	for range 4 {
+		thread = append(append(thread, "ENTER resumes 0", "ENTER leaf 1", "LEAVE leaf 1", "LEAVE resumes 0"), repeats...)
+	}
+	coroutine := slices.Concat(
+		[]string{"ENTER catches 0", "ENTER throws 1", "ENTER pauses 2", "LEAVE pauses 2", "LEAVE throws 1", "LEAVE catches 0"}, repeats,
+		[]string{"ENTER catches 0", "ENTER throws 1", "ENTER pauses 2", "LEAVE pauses 2", "UNWIND throws 1", "ENTER pauses 1", "LEAVE pauses 1", "ENTER leaf 1", "LEAVE leaf 1", "LEAVE catches 0"}, repeats,
+		[]string{"ENTER catches 0", "ENTER throws 1", "ENTER pauses 2"})
+	stacks, threads := unnumbered(got.sequences(t))
+	if diff := cmp.Diff(map[string][]string{"target": thread}, threads); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{strings.Join(coroutine, "\n")}, stacks); diff != "" {
+		t.Error(diff)
+	}
+	if len(got.lost)+len(got.counts) > 0 {
+		t.Errorf("lost %v, counts %v", got.lost, got.counts)
+	}
+}
+
+// Switches are probed only for queries on how calls nest, in programs that switch.
+func TestWhereSwitchesAreProbed(t *testing.T) {
+	testenv.NeedUprobes(t)
+	const plainly = prelude + "NOINLINE long leaf(long n) { sink += n; return n; }\n"
+	for _, c := range []struct {
+		text, stream, column string
+		want                 int
+	}{
+		{plainly + "int main(void) { ready(); leaf(1); return 0; }", catalog.FunctionCall, "event", 0},
+		{plainly + "#include <ucontext.h>\nint main(void) { ready(); ucontext_t a; leaf(getcontext(&a)); return 0; }", catalog.FunctionCall, "event", 0},
+		{plainly + "#include <ucontext.h>\nint main(int n, char **v) { ready(); ucontext_t a, b; leaf(n); if (n > 9) swapcontext(&a, &b); return 0; }", catalog.FunctionCall, "event", 2},
+		{plainly + "#include <ucontext.h>\nint main(int n, char **v) { ready(); ucontext_t a, b; leaf(n); if (n > 9) swapcontext(&a, &b); return 0; }", catalog.FunctionDuration, "depth", 2},
+		{plainly + "#include <ucontext.h>\nint main(int n, char **v) { ready(); ucontext_t a, b; leaf(n); if (n > 9) swapcontext(&a, &b); return 0; }", catalog.FunctionDuration, "duration", 0},
+		{plainly + contextSwitch + "static void *a;\nint main(int n, char **v) { ready(); leaf(n); if (n > 9) jump(&a, begin(0, 9, 0)); return 0; }", catalog.FunctionStart, "depth", 1},
+		{plainly + contextSwitch + "static void *a;\nint main(int n, char **v) { ready(); leaf(n); if (n > 9) jump(&a, begin(0, 9, 0)); return 0; }", catalog.FunctionStart, "function_name", 0},
+	} {
+		target := testenv.CompileCText(t, c.text, "-O1")
+		p := provider(t, Options{})
+		r := run(t, target)
+		src, got := start(t, p, testplan.Acquire(c.stream, r.target(), testplan.Named("leaf"), c.column))
+		n := 0
+		for _, s := range src.Info().Sites {
+			if s.Kind == resolve.KindSwitch {
+				n++
+			}
+		}
+		if n != c.want {
+			t.Errorf("%s of %s: %d switches, want %d", c.column, c.stream, n, c.want)
+		}
+		r.finish(success)
+		got.wait(t)
+	}
+}
