@@ -5,8 +5,8 @@
  * of calls (exit.h).
  *
  * The instruction that loads the stack pointer of another stack is probed. There the
- * thread's list is stored under the stack pointer that is left, and the list that was
- * stored under the new one is continued; if there is none, a coroutine begins. A
+ * thread's list is stored under the stack pointer that the program stores, and the list
+ * that was stored under the new one is continued; if there is none, a coroutine begins. A
  * coroutine resumes with the stack pointer that it stored when it left, on any thread.
  *
  * A list that is never resumed is overwritten when its stack is used again, or evicted. Its
@@ -18,7 +18,7 @@
 #include "arguments.h"
 #include "exit.h"
 
-/* A stack that is not running, by the stack pointer at which it was left. */
+/* A stack that is not running, by the stack pointer with which it is resumed. */
 struct left {
 	__u64 tgid, sp;
 };
@@ -50,13 +50,11 @@ volatile __u64 last_coroutine;
 #define SWITCH_SAVES (1ULL << 6)  /* the function stores the old one */
 #define SWITCH_CARRY (1ULL << 7)  /* the site leads to the switch if the carry flag is set */
 #define SWITCH_DOWN(cookie) ((__s64)(__s8)((cookie) >> 8) << 3)
+/* What is stored of the old one, less that. */
+#define SWITCH_SAVED(cookie) ((__s64)(__s8)((cookie) >> 16) << 3)
 #define SWITCH_DISP(cookie) ((__s64)(__s32)((cookie) >> 32))
 
 #define CARRY_FLAG 1 /* X86_EFLAGS_CF */
-
-/* The difference between the stack pointer that swapcontext stores and that at its switch:
- * the return address. Others store what they have. */
-#define RETURN_ADDRESS 8
 
 /*
  * continues_out reports whether the thread stays on its stack: code that only loads a stack
@@ -71,17 +69,11 @@ static __always_inline bool continues_out(struct owner *o, struct task_struct *t
 	return !o->coroutine && own_stack(&o->stack, task, from) == STACK_OWN && own_stack(&o->stack, task, to) == STACK_OWN;
 }
 
-/* find_suspended returns the list of the stack that continues at sp. key is set to its key. */
-static __always_inline struct suspended *find_suspended(struct left *key, __u64 sp, const struct owner *o)
+/* find_suspended returns the list of the stack that is resumed with a stack pointer. */
+static __always_inline struct suspended *find_suspended(const struct left *key, const struct owner *o)
 {
-	struct suspended *s;
+	struct suspended *s = bpf_map_lookup_elem(&stacks, key);
 
-	key->sp = sp;
-	s = bpf_map_lookup_elem(&stacks, key);
-	if (!s) {
-		key->sp = sp - RETURN_ADDRESS;
-		s = bpf_map_lookup_elem(&stacks, key);
-	}
 	return s && s->exec_id == o->exec_id && s->born == o->born ? s : NULL;
 }
 
@@ -105,7 +97,8 @@ static __always_inline void switch_stack(struct pt_regs *ctx, __u64 cookie)
 	if (!is_current(o, task) || o->goroutine)
 		renew(o, &f, task, 0, bpf_ktime_get_boot_ns());
 	bool known = !(cookie & SWITCH_MEMORY) || !bpf_probe_read_user(&to, sizeof(to), (void *)to + SWITCH_DISP(cookie));
-	struct suspended *s = known ? find_suspended(&key, to, o) : NULL;
+	key.sp = to;
+	struct suspended *s = known ? find_suspended(&key, o) : NULL;
 	if (s) {
 		next = *s;
 		bpf_map_delete_elem(&stacks, &key);
@@ -125,7 +118,7 @@ static __always_inline void switch_stack(struct pt_regs *ctx, __u64 cookie)
 	now.calls = o->calls;
 	now.gap = o->gap;
 	now.tid = o->tid;
-	key.sp = from;
+	key.sp = from + SWITCH_SAVED(cookie);
 	/* A coroutine that has ended is not resumed. */
 	if (!o->calls.n && o->coroutine && !(cookie & SWITCH_SAVES))
 		bpf_map_delete_elem(&stacks, &key);

@@ -428,7 +428,10 @@ static __always_inline bool is_elsewhere(struct owner *o, struct task_struct *ta
 {
 	if (coroutines && o->coroutine)
 		return sp - task->sas_ss_sp <= task->sas_ss_size;
-	return own_stack(&o->stack, task, sp) != STACK_OWN;
+	int stack = own_stack(&o->stack, task, sp);
+
+	/* A stack that cannot be looked up is the thread's: others are known by their switches. */
+	return stack == STACK_FOREIGN || (!coroutines && stack == STACK_UNKNOWN);
 }
 
 /* open_owner returns the thread's list if it has calls under way. */

@@ -32,6 +32,11 @@ type Switch struct {
 	// IfCarry: the site is a branch that leads to the switch if the carry flag is
 	// set.
 	IfCarry bool
+	// Saved is added to the stack pointer just before the switch to get the value
+	// with which the stack will be resumed: the one that the function stores. (A
+	// function that only loads belongs to one that only stores, and is called in
+	// the same frame.)
+	Saved int64
 	// Saves: the function also stores the stack pointer, so that the stack that
 	// it leaves can be resumed there. Else it may continue further out on the
 	// same stack.
@@ -150,7 +155,8 @@ func (m Code) switchAt(addr uint64) (s Switch, ok bool) {
 	if last.addr != addr || !s.operand(last.instruction) || own.holds(s.Register) || last.Op == x86asm.POP && own.pushed {
 		return s, false
 	}
-	s.Entry, s.Saves = home.Start, own.stored || own.regs != 0 || last.Op == x86asm.XCHG
+	s.Entry = home.Start
+	s.Saves, s.Saved = own.saves(last.instruction)
 	if !s.Saves && !s.Memory && preserved&(1<<s.Register) != 0 {
 		return s, false // it holds what the function, or the end of its stack, kept there
 	}
@@ -259,16 +265,57 @@ var dwarfRegisters = [...]int{regRAX, regRDX, regRCX, regRBX, regRSI, regRDI, re
 const preserved registers = 1<<regRBX | 1<<12 | 1<<13 | 1<<14 | 1<<15
 
 // stackCopies follows, in the order of the code, where copies of the stack
-// pointer are.
+// pointer are, and how they differ from it.
 type stackCopies struct {
-	regs   registers // that hold one
+	sp     int64     // the stack pointer, less that at the start of the code
+	regs   registers // that hold a copy
+	values [16]int64 // of those, as sp
 	stored bool      // one was stored, elsewhere than in the frame
+	last   int64     // its value
 	pushed bool      // one was pushed
+}
+
+// saves reports whether the stack pointer is saved when the instruction switches,
+// and what was added to it: a copy was stored or is passed on in a register.
+func (c *stackCopies) saves(in instruction) (yes bool, added int64) {
+	switch {
+	case in.Op == x86asm.XCHG:
+		return true, 0
+	case c.stored:
+		return true, c.last - c.sp
+	}
+	for n, v := range c.values {
+		if c.holds(n) {
+			return true, v - c.sp
+		}
+	}
+	return false, 8 // the return address
+}
+
+// value returns the value of register n, if it is a copy or the stack pointer.
+func (c *stackCopies) value(n int) int64 {
+	if n == regRSP {
+		return c.sp
+	}
+	return c.values[n]
+}
+
+func (c *stackCopies) copy(to int, value int64) {
+	if to != regRSP && to != regRBP {
+		c.regs |= 1 << to
+		c.values[to] = value
+	}
 }
 
 func (c *stackCopies) holds(n int) bool { return c.regs&(1<<n) != 0 }
 
 func (c *stackCopies) follow(in instruction) {
+	e := in.effect()
+	defer func() {
+		if e.spKnown {
+			c.sp += e.sp
+		}
+	}()
 	switch in.Op {
 	case x86asm.CALL, x86asm.SYSCALL:
 		c.regs &= preserved
@@ -279,25 +326,26 @@ func (c *stackCopies) follow(in instruction) {
 		return
 	case x86asm.MOV:
 		n, ok := generalRegister(in.Args[1])
+		isCopy := ok && (n == regRSP || c.holds(n))
 		if mem, isMem := in.Args[0].(x86asm.Mem); isMem {
-			c.stored = c.stored || ok && (n == regRSP || c.holds(n)) && mem.Base != x86asm.RSP && mem.Base != x86asm.RBP
+			if isCopy && mem.Base != x86asm.RSP && mem.Base != x86asm.RBP {
+				c.stored, c.last = true, c.value(n)
+			}
 			return
 		}
-		if to, isReg := generalRegister(in.Args[0]); isReg && ok && (n == regRSP || c.holds(n)) {
-			if to != regRSP && to != regRBP {
-				c.regs |= 1 << to
-			}
+		if to, isReg := generalRegister(in.Args[0]); isReg && isCopy {
+			c.copy(to, c.value(n))
 			return
 		}
 	case x86asm.LEA:
 		if mem, isMem := in.Args[1].(x86asm.Mem); isMem && mem.Base == x86asm.RSP && mem.Index == 0 {
-			if to, ok := generalRegister(in.Args[0]); ok && to != regRSP && to != regRBP {
-				c.regs |= 1 << to
+			if to, ok := generalRegister(in.Args[0]); ok {
+				c.copy(to, c.sp+mem.Disp)
 			}
 			return
 		}
 	}
-	if e := in.effect(); e.known {
+	if e.known {
 		c.regs &^= e.regs
 	} else if n, ok := generalRegister(in.Args[0]); ok {
 		c.regs &^= 1 << n

@@ -28,6 +28,8 @@ ASM(pushes, CFI("push %rbp; push %rbx; push %r12; push %r13; push %r14; push %r1
 ASM(structures, "mov %rsp,(%rsi)\nmov (%rdi),%rsp\npop %rax\nmov %rbp,8(%rsi)\nmov 8(%rdi),%rbp\njmp *%rax")
 /* Boost, jump_fcontext: the old pointer is passed to the new context. */
 ASM(boost, CFI("lea -0x40(%rsp),%rsp\nstmxcsr (%rsp)\nfnstcw 4(%rsp)\nmov %r12,8(%rsp)\nmov %r13,0x10(%rsp)\nmov %rbp,0x38(%rsp)\nmov %rsp,%rax\nmov %rdi,%rsp\nmov 0x40(%rsp),%r8\nldmxcsr (%rsp)\nmov 8(%rsp),%r12\nlea 0x48(%rsp),%rsp\nmov %rsi,%rdx\njmp *%r8"))
+/* What is stored is not what the stack pointer is at the switch. */
+ASM(leaves_one, CFI("push %rbx\nmov %rsp,%rax\nmov %rax,(%rdi)\npush %rcx\nmov %rsi,%rsp\npop %rbx\nret"))
 /* Only loads: getcontext and setcontext in one's own words. */
 ASM(loads, "mov 0x10(%rdi),%rbx\nmov 0x58(%rdi),%rsp\npush 0x50(%rdi)\nret")
 ASM(exchanges, "push %rbp\nxchg %rsp,%rdi\nmov %rdi,%rax\npop %rbp\nret")
@@ -63,12 +65,13 @@ func TestSwitches(t *testing.T) {
 		"pushes":           {Register: regRSI, Down: -8, Saves: true},
 		"structures":       {Register: regRDI, Memory: true, Saves: true},
 		"boost":            {Register: regRDI, Saves: true},
-		"loads":            {Register: regRDI, Memory: true, Disp: 0x58},
+		"loads":            {Register: regRDI, Memory: true, Disp: 0x58, Saved: 8},
 		"exchanges":        {Register: regRDI, Down: -8, Saves: true},
 		"exchanges_memory": {Register: regRDI, Memory: true, Down: -8, Saves: true},
 		"exchanges_rax":    {Register: regRAX, Down: -8, Saves: true},
-		"pops":             {Register: regRSP, Memory: true, Saves: true},
+		"pops":             {Register: regRSP, Memory: true, Saved: 8, Saves: true},
 		"checks":           {Register: 12, Memory: true, Disp: 8, IfCarry: true, Saves: true},
+		"leaves_one":       {Register: regRSI, Down: -8, Saved: 8, Saves: true},
 		"skips":            {Register: regRSI, Saves: true},
 		"inlined":          {Register: regRSI, Down: -8, Saves: true},
 	}
@@ -85,7 +88,7 @@ func TestSwitches(t *testing.T) {
 			if cheap := s.Down != 0 || s.IfCarry; (s.Site.Method == Emulated) != cheap {
 				t.Errorf("%v: %s: %s is %s", flags, s.Function, s.Site.Insn(), s.Site.Method)
 			}
-			got[s.Function] = Switch{Register: s.Register, Memory: s.Memory, Disp: s.Disp, Down: s.Down, IfCarry: s.IfCarry, Saves: s.Saves}
+			got[s.Function] = Switch{Register: s.Register, Memory: s.Memory, Disp: s.Disp, Down: s.Down, IfCarry: s.IfCarry, Saved: s.Saved, Saves: s.Saves}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%v: %s", flags, diff)
@@ -122,6 +125,9 @@ func TestSwitchesOfLibraries(t *testing.T) {
 			// The offset of the stack pointer in ucontext_t (oRSP).
 			if !s.Memory || s.Disp != 160 || (s.Site.Method == Emulated) != s.IfCarry {
 				t.Errorf("%s: %s: %s", name, s.Function, s.Site.Insn())
+			}
+			if s.Saved != 8 {
+				t.Errorf("%s: %s stores %+d", name, s.Function, s.Saved)
 			}
 			got[s.Function] = s.Saves
 		}

@@ -332,3 +332,43 @@ func TestWhereSwitchesAreProbed(t *testing.T) {
 		got.wait(t)
 	}
 }
+
+// A coroutine that is never resumed does not affect another that begins on its stack.
+func TestStacksUsedAgain(t *testing.T) {
+	testenv.NeedUprobes(t)
+	const generations = 4
+	target := testenv.CompileCText(t, prelude+contextSwitch+`
+static void *host, *guest;
+static char stack[65536] __attribute__((aligned(16)));
+NOINLINE void work(long n) { sink += n; }
+NOINLINE void yields(long n) { sink += n; jump(&guest, host); } /* a tail call */
+NOINLINE void lives(void) { for (long i = 0; i < 2; i++) { work(i); yields(i); } yields(3); abort(); }
+int main(void) {
+	ready();
+	for (int i = 0; i < `+strconv.Itoa(generations)+`; i++) {
+		guest = begin(stack, sizeof stack, lives);
+		for (int k = 0; k < 3; k++) jump(&host, guest);
+	}
+	return 0;
+}
+`, "-O2")
+	p := provider(t, Options{})
+	r := run(t, target)
+	_, got := start(t, p, testplan.Acquire(catalog.FunctionCall, r.target(), testplan.Named("work", "yields", "lives"), append(sequenceColumns, "goroutine")...))
+	_, durations := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("work", "yields", "lives"), "function_name", "depth"))
+	r.finish(success)
+	got.wait(t).byStack()
+	stacks, threads := unnumbered(got.sequences(t))
+	one := strings.Join([]string{
+		"ENTER lives 0",
+		"ENTER work 1", "LEAVE work 1", "ENTER yields 1", "LEAVE yields 1",
+		"ENTER work 1", "LEAVE work 1", "ENTER yields 1", "LEAVE yields 1",
+		"ENTER yields 1", "LEAVE yields 1",
+	}, "\n")
+	if diff := cmp.Diff(slices.Repeat([]string{one}, generations), stacks); diff != "" || len(threads) > 0 {
+		t.Error(diff, threads)
+	}
+	if diff := cmp.Diff(map[string]uint64{"unfinished": generations}, durations.wait(t).counts); diff != "" || len(durations.rows) != 5*generations {
+		t.Error(diff, len(durations.rows))
+	}
+}
