@@ -2,7 +2,6 @@ package stack
 
 import (
 	"context"
-	"fmt"
 
 	"endoscope/probes"
 )
@@ -43,13 +42,4 @@ func (s *source) divide(begin func(probes.Cut), done func()) error {
 	case <-s.ended:
 	}
 	return nil
-}
-
-// identity returns the source's Info.Identity.
-func (s *source) identity() string {
-	id := "stack"
-	for _, p := range s.pinned {
-		id += fmt.Sprintf(" %d@%d", p.PID, p.StartTime)
-	}
-	return id
 }

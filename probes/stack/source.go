@@ -61,7 +61,7 @@ const threadNs = 2000
 
 // Info implements probes.Source.
 func (s *source) Info() probes.Info {
-	return probes.Info{Sites: s.sites(), Notices: s.notices, Residual: s.filter, Live: true, Identity: s.identity()}
+	return probes.Info{Sites: s.sites(), Notices: s.notices, Residual: s.filter, Live: true, Identity: "stack" + process.Identify(s.pinned)}
 }
 
 // Stats returns zero: there is nothing to count.
@@ -84,7 +84,7 @@ func (s *source) sites() []probes.Site {
 func (s *source) open() (*collector, error) {
 	kernel, err := newSampler()
 	if err != nil {
-		return nil, placed(err, s.spec)
+		return nil, probes.AtStream(err, s.spec)
 	}
 	frames := newInterner()
 	ms := newModules(&s.provider.cache, frames, chosenModules(s.spec.Settings.SystemModules))

@@ -11,8 +11,8 @@ import (
 
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
+	"endoscope/probes/ringbuf"
 	"endoscope/probes/uprobe/attach"
-	"endoscope/probes/uprobe/program"
 	"endoscope/probes/uprobe/selection"
 )
 
@@ -30,7 +30,7 @@ type execution struct {
 type executions struct {
 	objects *ebpf.Collection
 	link    *attach.Link
-	ring    *program.Ring
+	ring    *ringbuf.Buffer
 	over    chan struct{} // closed when no more executions are reported
 
 	mu      sync.Mutex // guards the fields below, and the ring except for waiting
@@ -53,10 +53,10 @@ func followExecutions(types *btf.Cache, told func(execution), missed func()) (*e
 	}
 	x := &executions{over: make(chan struct{}), last: map[int]int64{}}
 	if x.objects, err = ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: types}); err != nil {
-		return nil, program.RefuseLoad(err)
+		return nil, bpf.LoadError(err, "observe executions of programs", "5.15")
 	}
 	m := x.objects.Maps[bpf.ExecutionMapExecutions]
-	if x.ring, err = program.NewRing(m.FD(), int(m.MaxEntries())); err != nil {
+	if x.ring, err = ringbuf.Open(m.FD(), int(m.MaxEntries())); err != nil {
 		x.objects.Close()
 		return nil, err
 	}
@@ -93,9 +93,7 @@ func (x *executions) run(told func(execution), missed func()) {
 
 // read drains the ring into the queue. The caller holds x.mu.
 func (x *executions) read() {
-	for end := x.ring.Produced(); x.ring.Drain(end, x.note) < end; {
-		time.Sleep(50 * time.Microsecond) // a record is being written
-	}
+	x.ring.DrainAll(x.note)
 	var n uint64
 	_ = x.objects.Variables[bpf.ExecutionVarUnheard].Get(&n) // mapped memory, or one lookup
 	x.missed = x.missed || n > x.unheard

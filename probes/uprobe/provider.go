@@ -190,7 +190,7 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []calls.Column, links attach
 	}
 	if spec.Filter != nil {
 		if err := calls.CheckEnumerators(spec.Filter, vs); err != nil {
-			return nil, calls.PlaceAt(err, spec)
+			return nil, probes.AtStream(err, spec)
 		}
 	}
 	r.Notices = append(r.Notices, calls.UnreadValues(vs, r.Functions)...)

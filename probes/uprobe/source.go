@@ -190,39 +190,18 @@ func watchAll(t plan.Target, known func(process.Process) bool) (<-chan struct{},
 	if len(t.PIDs) == 0 || len(t.Processes) > 0 || len(t.Exes) > 0 {
 		return nil, func() {}, nil
 	}
-	var each []<-chan struct{}
-	var cancels []func()
-	over := make(chan struct{})
-	forget := sync.OnceFunc(func() {
-		close(over)
-		for _, cancel := range cancels {
-			cancel()
+	var refusal error
+	ended, forget := process.WatchAll(t.PIDs, func(pid int, err error) bool {
+		switch p, runs := process.Lookup(pid); {
+		case refusal != nil:
+		case err != nil:
+			refusal = selection.RefuseTarget(t, "%v", err)
+		case !runs || !known(p):
+			refusal = selection.RefuseTarget(t, "process %d has ended", pid)
 		}
+		return refusal == nil
 	})
-	for _, pid := range t.PIDs {
-		c, cancel, err := process.Watch(pid)
-		if err != nil {
-			return nil, forget, selection.RefuseTarget(t, "%v", err)
-		}
-		cancels = append(cancels, cancel)
-		each = append(each, c)
-		// From here on a reuse of the pid is noticed; until here it is not.
-		if p, runs := process.Lookup(pid); !runs || !known(p) {
-			return nil, forget, selection.RefuseTarget(t, "process %d has ended", pid)
-		}
-	}
-	all := make(chan struct{})
-	go func() {
-		for _, c := range each {
-			select {
-			case <-c:
-			case <-over:
-				return
-			}
-		}
-		close(all)
-	}()
-	return all, forget, nil
+	return ended, forget, refusal
 }
 
 func (s *source) unwatch() {

@@ -37,14 +37,12 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 	if len(names) == 0 {
 		return nil, plan.Errorf(spec.Start, spec.Stop, "%s needs the names of variables", Stream).WithHint("WHERE var_name = '...'")
 	}
-	if spec.Target.IsZero() {
-		return nil, plan.Errorf(spec.Start, spec.Stop, "%s needs a process", Stream).
-			WithHint("WHERE pid = ..., WHERE process = '...', or USE ...")
+	if err := probes.RequireProcess(spec); err != nil {
+		return nil, err
 	}
 	watches := spec.Every == 0 && !spec.OnDemand
-	if !process.Numbered() {
-		return nil, plan.Errorf(spec.Start, spec.Stop, "%s cannot be acquired from within a PID namespace: the kernel's programs see other numbers of processes", Stream).
-			WithHint("run on the host, or in a container that has the host's PID namespace (--pid=host)")
+	if err := process.RequireNumbered(spec); err != nil {
+		return nil, err
 	}
 	found, err := process.Resolve(spec.Target)
 	if err != nil {
@@ -236,14 +234,8 @@ func values(e plan.Expr, column int) ([]plan.Const, bool) {
 
 // placed adds the position of the stream to an error that has none.
 func placed(err error, spec *plan.Acquire) error {
-	var e *plan.Error
-	if errors.As(err, &e) && e.Start < 0 {
-		c := *e
-		c.Start, c.Stop = spec.Start, spec.Stop
-		return &c
-	}
 	if errors.Is(err, unix.EMFILE) {
 		return plan.Errorf(spec.Start, spec.Stop, "%v", err).WithHint("raise the limit of open files (ulimit -n)")
 	}
-	return err
+	return probes.AtStream(err, spec)
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
@@ -113,7 +112,7 @@ func (t *tracer) open() error {
 	t.maps = map[string]*ebpf.Map{}
 	for _, name := range []string{bpf.LocalMapLocals, bpf.LocalMapMissed} {
 		if t.maps[name], err = ebpf.NewMap(spec.Maps[name]); err != nil {
-			return refuseLoad(err)
+			return bpf.LoadError(err, "watch variables", "5.15")
 		}
 	}
 	t.ring, err = ringbuf.Map(t.maps[bpf.LocalMapLocals].FD(), ringBytes)
@@ -197,7 +196,7 @@ func (t *tracer) load(f *tracedFile) error {
 	}
 	f.program, err = ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: t.maps})
 	if err != nil {
-		return refuseLoad(err)
+		return bpf.LoadError(err, "watch variables", "5.15")
 	}
 	return nil
 }
@@ -464,9 +463,7 @@ func (t *tracer) drain(subjects map[int]*subject, rows *rows.Writer[observation]
 			cut++
 		}
 	}
-	for end := t.ring.Produced(); t.ring.Drain(end, give) < end; {
-		time.Sleep(50 * time.Microsecond) // a record is being written
-	}
+	t.ring.DrainAll(give)
 	rows.Flush()
 	for _, c := range []struct {
 		cause string

@@ -10,7 +10,6 @@ import (
 	"unsafe"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/btf"
 	"golang.org/x/sys/unix"
 
 	"endoscope/planner/plan"
@@ -32,8 +31,7 @@ const (
 // watchpoints that run it.
 type watcher struct {
 	objects *ebpf.Collection
-	ring    *ringbuf.Ring
-	waiter  *ringbuf.Waiter
+	ring    *ringbuf.Buffer
 	links   map[int]*links // by process
 	told    uint64         // lost writes already reported to the sink
 	unsure  uint64         // threads that may not be watched
@@ -54,28 +52,13 @@ func newWatcher() (*watcher, error) {
 	}
 	w := &watcher{links: map[int]*links{}}
 	if w.objects, err = ebpf.NewCollection(spec); err != nil {
-		return nil, refuseLoad(err)
+		return nil, bpf.LoadError(err, "watch variables", "5.15")
 	}
-	if w.ring, err = ringbuf.Map(w.objects.Maps[bpf.VariableMapWrites].FD(), ringBytes); err != nil {
-		w.objects.Close()
-		return nil, err
-	}
-	if w.waiter, err = ringbuf.NewWaiter(w.objects.Maps[bpf.VariableMapWrites].FD()); err != nil {
-		w.ring.Unmap()
+	if w.ring, err = ringbuf.Open(w.objects.Maps[bpf.VariableMapWrites].FD(), ringBytes); err != nil {
 		w.objects.Close()
 		return nil, err
 	}
 	return w, nil
-}
-
-func refuseLoad(err error) error {
-	switch {
-	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
-		return plan.Errorf(-1, -1, "the kernel refuses to load the program that watches variables: %v", err).WithHint("run as root, or with CAP_BPF and CAP_PERFMON")
-	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, btf.ErrNotFound):
-		return plan.Errorf(-1, -1, "this kernel cannot watch variables: %v", err).WithHint("Linux 5.15 with BTF is required")
-	}
-	return fmt.Errorf("loading the program that watches variables: %w", err)
 }
 
 // close removes all watchpoints.
@@ -83,8 +66,7 @@ func (w *watcher) close() {
 	for pid := range w.links {
 		w.remove(pid)
 	}
-	w.waiter.Close()
-	w.ring.Unmap()
+	w.ring.Close()
 	w.objects.Close()
 }
 

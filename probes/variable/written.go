@@ -89,7 +89,7 @@ func (s *watched) run(ctx context.Context, sink probes.Sink) error {
 	defer timer.Stop()
 	for {
 		if s.watcher != nil {
-			s.watcher.waiter.Wait(poll) // or until a pointer has changed
+			s.watcher.ring.Wait(poll) // or until a pointer has changed
 		} else {
 			<-timer.C
 		}
@@ -134,9 +134,7 @@ func (s *source) collect(sink probes.Sink) {
 		}
 	}
 	w := s.watcher
-	for end := w.ring.Produced(); w.ring.Drain(end, give) < end; {
-		time.Sleep(50 * time.Microsecond) // a record is being written
-	}
+	w.ring.DrainAll(give)
 	s.rows.Flush()
 	if missed > 0 {
 		sink.Lost(orphaned, missed)
