@@ -7,9 +7,7 @@ import (
 	"maps"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -497,16 +495,9 @@ type taskThread struct {
 
 // threadsOf lists the threads of a process.
 func threadsOf(pid int) []taskThread {
-	entries, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(pid), "task"))
-	if err != nil {
-		return nil
-	}
+	tids, _ := process.Threads(pid) // none if it has ended
 	var out []taskThread
-	for _, e := range entries {
-		tid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
+	for _, tid := range tids {
 		if name, ticks, ok := lookAt(pid, tid); ok {
 			out = append(out, taskThread{tid, name, ticks})
 		}
@@ -516,9 +507,8 @@ func threadsOf(pid int) []taskThread {
 
 // lookAt returns the name of a thread and its creation time.
 func lookAt(pid, tid int) (name string, ticks uint64, ok bool) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/stat", pid, tid))
 	var st process.Stat
-	if err != nil || !process.ParseStat(b, &st) || st.State == 'X' || st.State == 'Z' && tid != pid {
+	if !process.ReadThreadStat(pid, tid, &st) || st.State == 'X' || st.State == 'Z' && tid != pid {
 		return "", 0, false
 	}
 	return string(st.Comm), st.StartTime, true

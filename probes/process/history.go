@@ -53,7 +53,7 @@ func (h *History) Know(pid int) {
 	if err != nil || len(text) == 0 {
 		return
 	}
-	exe, _ := readExe(pid)
+	exe := readExe(pid)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if last := h.last(pid); last != nil {

@@ -4,10 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
-	"fmt"
-	"os"
 	"slices"
-	"strconv"
 	"time"
 	"unsafe"
 
@@ -258,16 +255,8 @@ func (c *collector) copy(t *thread, tid, bytes uint32) {
 // hasNotRun reports whether a thread's CPU time is still the same as when it was
 // sampled.
 func hasNotRun(pid, tid uint32, runtime uint64) bool {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/schedstat", pid, tid))
-	if err != nil {
-		return false
-	}
-	end := 0
-	for end < len(b) && b[end] >= '0' && b[end] <= '9' {
-		end++
-	}
-	ran, err := strconv.ParseUint(string(b[:end]), 10, 64)
-	return err == nil && ran == runtime
+	ran, ok := process.ThreadTime(int(pid), int(tid))
+	return ok && uint64(ran) == runtime
 }
 
 // comm returns a thread's name as stored by the kernel, without its terminator.

@@ -10,6 +10,7 @@ import (
 
 	"endoscope/probes/elf"
 	"endoscope/probes/lang/golang"
+	"endoscope/probes/lang/python"
 	"endoscope/probes/process"
 	"endoscope/probes/unwind"
 )
@@ -22,9 +23,8 @@ type module struct {
 	library bool        // it belongs to the system, by its path
 	places  map[uint64]*place
 
-	layout     *golang.Layout // of its Go runtime; nil: none, or unknown
-	layoutRead bool
-	python     pythonLayout
+	golang runtimeLayout[golang.Layout]
+	python runtimeLayout[python.Layout]
 }
 
 // place is the cached result for an instruction.

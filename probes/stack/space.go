@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"endoscope/probes/process"
 )
 
@@ -118,13 +116,7 @@ func (r *remote) word(addr uint64) (uint64, bool) {
 		return 0, false
 	}
 	if page := addr &^ 4095; page != r.page || r.n == 0 {
-		r.page, r.n = page, 0
-		local := []unix.Iovec{{Base: &r.buf[0], Len: uint64(len(r.buf))}}
-		n, err := unix.ProcessVMReadv(r.pid, local, []unix.RemoteIovec{{Base: uintptr(page), Len: len(r.buf)}}, 0)
-		if err != nil {
-			return 0, false
-		}
-		r.n = n
+		r.page, r.n = page, process.ReadMemory(r.pid, r.buf[:], page)
 	}
 	at := int(addr - r.page)
 	if at+8 > r.n {

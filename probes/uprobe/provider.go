@@ -299,18 +299,3 @@ func (p *Provider) linksFor(spec *plan.Acquire) (attach.Kind, error) {
 	}
 	return attach.ChooseKind(spec, wanted, func(k attach.Kind) bool { return k.Needs().Has() })
 }
-
-// Streams of this package.
-const (
-	FunctionStart    = catalog.FunctionStart
-	FunctionEnd      = catalog.FunctionEnd
-	FunctionDuration = catalog.FunctionDuration
-	FunctionCall     = catalog.FunctionCall
-)
-
-// Streams of memory allocation and release: calls of allocators, the outermost of each
-// thread or goroutine.
-const (
-	Allocation   = catalog.Allocation
-	Deallocation = catalog.Deallocation
-)

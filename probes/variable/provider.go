@@ -32,7 +32,7 @@ func (p *Provider) Close() error { return p.cache.Close() }
 
 // Prepare finds the variables in every process of the target.
 func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source, error) {
-	wanted, _ := chosen(spec, "var_name")
+	wanted := chosen(spec, "var_name")
 	names := distinct(wanted)
 	if len(names) == 0 {
 		return nil, plan.Errorf(spec.Start, spec.Stop, "%s needs the names of variables", Stream).WithHint("WHERE var_name = '...'")
@@ -50,12 +50,12 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 	}
 	s := &source{provider: p, spec: spec, names: names, matcher: process.NewMatcher(spec.Target), subjects: map[int]*subject{},
 		numbered: map[int]uint64{}, layouts: layouts{}, refusals: map[int]refusal{}, changed: map[int]bool{}, clock: clock.Boot}
-	modules, _ := chosen(spec, "module")
+	modules := chosen(spec, "module")
 	for _, c := range modules {
 		s.modules = append(s.modules, c.V.S)
 	}
 	s.grows = len(spec.Target.Processes)+len(spec.Target.Exes) > 0
-	functions, _ := chosen(spec, "function_name")
+	functions := chosen(spec, "function_name")
 	var notLocal error // why the names are not variables of functions
 	if watches && len(functions) > 0 {
 		s.tracer = newTracer(names, distinct(functions), &p.cache)
@@ -187,15 +187,17 @@ func (e *nameError) Error() string { return e.err.Error() }
 func (e *nameError) Unwrap() error { return e.err }
 
 // chosen returns the only values that a column can have where spec's filter
-// holds; false if it can have any.
-func chosen(spec *plan.Acquire, column string) ([]plan.Const, bool) {
+// holds; nil if it can have any.
+func chosen(spec *plan.Acquire, column string) []plan.Const {
 	index := spec.Out.Index(column)
 	if index < 0 || spec.Filter == nil {
-		return nil, false
+		return nil
 	}
-	return values(spec.Filter, index)
+	list, _ := values(spec.Filter, index)
+	return list
 }
 
+// values is chosen for a filter; false if the column can have any value.
 func values(e plan.Expr, column int) ([]plan.Const, bool) {
 	isColumn := func(x plan.Expr) bool {
 		c, ok := x.(*plan.Col)

@@ -3,10 +3,8 @@ package variable
 import (
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"slices"
-	"strconv"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
@@ -106,7 +104,7 @@ func (w *watcher) add(one *subject) (err error) {
 	}()
 	done := kept.threads
 	for pass := 0; ; pass++ {
-		tids, err := threads(pid)
+		tids, err := process.Threads(pid)
 		if err != nil {
 			return fmt.Errorf("watching process %d: %w", pid, err)
 		}
@@ -165,7 +163,7 @@ func (w *watcher) put(one *subject) error {
 // they were.
 func (w *watcher) move(one *subject, at []uint64) error {
 	pid := one.process.PID
-	before, _ := threads(pid) // none: it has ended
+	before, _ := process.Threads(pid) // none: it has ended
 	was := one.watch.at
 	one.watch.at = at
 	if err := w.put(one); err != nil {
@@ -189,7 +187,7 @@ func (w *watcher) move(one *subject, at []uint64) error {
 			}
 		}
 	}
-	after, _ := threads(pid)
+	after, _ := process.Threads(pid)
 	for _, tid := range after {
 		if !slices.Contains(before, tid) {
 			w.unsure++
@@ -328,27 +326,10 @@ func linkEvent(prog *ebpf.Program, event int, cookie uint64) (int, error) {
 	}
 }
 
-// threads lists the threads of a process.
-func threads(pid int) (tids []int, err error) {
-	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range entries {
-		if tid, err := strconv.Atoi(e.Name()); err == nil {
-			tids = append(tids, tid)
-		}
-	}
-	return tids, nil
-}
-
 // startOf returns the start time of a thread, in clock ticks since boot; false
 // if it has ended.
 func startOf(pid, tid int) (uint64, bool) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/stat", pid, tid))
 	var s process.Stat
-	if err != nil || !process.ParseStat(b, &s) {
-		return 0, false
-	}
-	return uint64(s.StartTime), true
+	ok := process.ReadThreadStat(pid, tid, &s)
+	return uint64(s.StartTime), ok
 }

@@ -2,10 +2,9 @@ package java
 
 import (
 	"bytes"
+	"endoscope/probes/process"
 	"errors"
 	"fmt"
-	"os"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -60,11 +59,9 @@ func (m *Machine) ownsPerfMap() bool {
 
 // threadNamed finds a thread by its name, as truncated by the kernel; 0: none.
 func (m *Machine) threadNamed(name string) int {
-	dir := fmt.Sprintf("/proc/%d/task", m.pid)
-	entries, _ := os.ReadDir(dir) // none if it has ended
-	for _, e := range entries {
-		if b, err := os.ReadFile(dir + "/" + e.Name() + "/comm"); err == nil && string(bytes.TrimSuffix(b, []byte{'\n'})) == name {
-			tid, _ := strconv.Atoi(e.Name())
+	tids, _ := process.Threads(m.pid) // none if it has ended
+	for _, tid := range tids {
+		if b, err := process.ReadThread(m.pid, tid, "comm"); err == nil && string(bytes.TrimSuffix(b, []byte{'\n'})) == name {
 			return tid
 		}
 	}

@@ -158,7 +158,7 @@ func (r *Receivers) Object(e *event) received {
 		bias := e.ip - m.entry
 		for i, table := range e.tables {
 			if k := r.at(m.module, bias, e.Pid, table); k != nil {
-				if n := r.distance(k, m, e.Pid); n != unrelated {
+				if n := r.distance(k, m); n != unrelated {
 					return received{e.args[i], true, k, n}
 				}
 			}
@@ -270,7 +270,7 @@ func (r *Receivers) definition(c elf.Class, pid uint32) (elf.Class, *objectModul
 }
 
 // distance returns the distance from a receiver's class to the method's class.
-func (r *Receivers) distance(k *class, m *methodClass, pid uint32) int {
+func (r *Receivers) distance(k *class, m *methodClass) int {
 	if m.last == k {
 		return m.distance
 	}

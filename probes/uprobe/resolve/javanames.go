@@ -70,7 +70,7 @@ func (r *resolver) unknownMethods(machines []selection.Place) error {
 			if hint := near(name); hint != "" {
 				reason += "; " + hint
 			}
-			r.skip(name, "%s", reason)
+			r.skip(name, reason)
 		}
 		return nil
 	}

@@ -280,14 +280,14 @@ func (r *resolver) module(m *selection.Module, sym *elf.Module) error {
 			r.noReturn++
 		}
 		if usable[k] = reason == ""; !usable[k] {
-			r.skip(chosen[k].Name, "%s", reason)
+			r.skip(chosen[k].Name, reason)
 		}
 	}
 	sums := make([][]sum, len(chosen))
 	if inferring {
 		sums = infer(sym, texts, chosen, usable)
 	}
-	r.add(m, sym, decided, usable, sums)
+	r.add(m, decided, usable, sums)
 	return r.addLandmarks(m, sym, texts)
 }
 
@@ -316,7 +316,7 @@ func closeTexts(texts []*text) {
 
 // add adds functions of a module in all their scopes: those with a sum as inferred,
 // the others to be probed.
-func (r *resolver) add(m *selection.Module, sym *elf.Module, decided []decision, usable []bool, sums [][]sum) {
+func (r *resolver) add(m *selection.Module, decided []decision, usable []bool, sums [][]sum) {
 	scopes := map[calls.Returns][]*selection.Scope{}
 	r.wants = slices.Grow(r.wants, len(decided))
 	first := make([]int, len(decided)) // index of each function's first entry in r.wants
@@ -383,8 +383,8 @@ func (r *resolver) scopes(m *selection.Module, how calls.Returns) []*selection.S
 	return []*selection.Scope{s}
 }
 
-func (r *resolver) skip(name, format string, args ...any) {
-	r.skipped = append(r.skipped, Skipped{name, fmt.Sprintf(format, args...)})
+func (r *resolver) skip(name, reason string) {
+	r.skipped = append(r.skipped, Skipped{name, reason})
 }
 
 // at returns the position of the selection in the statement: that of the name if the
@@ -522,7 +522,7 @@ func (r *resolver) missing() {
 		if near := r.nearest(c.V.S); len(near) > 0 {
 			reason += "; did you mean " + strings.Join(near, ", ") + "?"
 		}
-		r.skip(c.V.S, "%s", reason)
+		r.skip(c.V.S, reason)
 		r.found[c.V.S] = true
 	}
 }
