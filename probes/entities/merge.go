@@ -24,8 +24,8 @@ const (
 	resuming   // no longer; there has the open calls
 )
 
-// happening is one event of a part.
-type happening struct {
+// event is one event of a part.
+type event struct {
 	time     int64
 	kind     kind
 	pid, tid int
@@ -56,7 +56,7 @@ type happening struct {
 // stay in slots; a heap orders their numbers. The caller checks full before it
 // adds; when full, only what is needed to drain it may be added.
 type merge struct {
-	slots []happening
+	slots []event
 	free  []uint32
 	heap  []waiting
 	seq   uint64
@@ -83,7 +83,7 @@ func (m *merge) full() bool { return len(m.heap) >= maxWaiting }
 const minSlots = 1 << 12
 
 // add inserts a happening.
-func (m *merge) add(h happening) {
+func (m *merge) add(h event) {
 	m.seq++
 	x := waiting{h.time, m.seq, uint32(len(m.slots))}
 	if n := len(m.free); n > 0 {
@@ -105,7 +105,7 @@ func (m *merge) add(h happening) {
 }
 
 // first returns the happening that next would remove, or nil.
-func (m *merge) first() *happening {
+func (m *merge) first() *event {
 	if len(m.heap) == 0 {
 		return nil
 	}
@@ -113,12 +113,12 @@ func (m *merge) first() *happening {
 }
 
 // next removes and returns the first happening before t, if there is one.
-func (m *merge) next(t int64) (h happening, ok bool) {
+func (m *merge) next(t int64) (h event, ok bool) {
 	if len(m.heap) == 0 || m.heap[0].time >= t {
 		return h, false
 	}
 	slot := m.heap[0].slot
-	h, m.slots[slot] = m.slots[slot], happening{}
+	h, m.slots[slot] = m.slots[slot], event{}
 	last := len(m.heap) - 1
 	m.heap[0] = m.heap[last]
 	m.heap = m.heap[:last]

@@ -155,7 +155,7 @@ func (s *source) calibrate(stream string) error {
 		}
 	}
 	s.cost = best
-	if _, ok := sampler.(forgetful); !ok {
+	if _, ok := sampler.(keepsFiles); !ok {
 		s.begin = max(0, first-best)
 	}
 	if s.rows.denied > 0 {

@@ -144,7 +144,7 @@ func (s *source) run(ctx context.Context, sampler sampler, sink probes.Sink, sta
 		open := s.gate.tick(at)
 		if !open && s.gate.way != plan.Resting {
 			s.gate.asleep = s.gate.way == plan.Asleep
-			s.gate.pass(sink, at)
+			s.gate.advance(sink, at)
 			k++
 			continue
 		}
@@ -163,7 +163,7 @@ func (s *source) run(ctx context.Context, sampler sampler, sink probes.Sink, sta
 		if open {
 			sink.Watermark(at)
 		} else {
-			s.gate.pass(sink, at)
+			s.gate.advance(sink, at)
 		}
 		k++
 	}

@@ -59,7 +59,7 @@ func (t *targets) refresh() error {
 	}
 	t.scanned = now
 	known := make(map[int]bool, len(t.running))
-	t.keep(func(o *observed) bool {
+	t.retain(func(o *observed) bool {
 		i, ok := slices.BinarySearchFunc(all, o.PID, func(p process.Process, pid int) int {
 			return cmp.Compare(p.PID, pid)
 		})
@@ -100,8 +100,8 @@ func (t *targets) add(p process.Process, fresh int64) {
 	})
 }
 
-// keep removes the processes for which ok is false.
-func (t *targets) keep(ok func(*observed) bool) {
+// retain removes the processes for which ok is false.
+func (t *targets) retain(ok func(*observed) bool) {
 	t.running = slices.DeleteFunc(t.running, func(o *observed) bool {
 		if ok(o) {
 			return false
@@ -114,7 +114,7 @@ func (t *targets) keep(ok func(*observed) bool) {
 	})
 }
 
-func (t *targets) close() { t.keep(func(*observed) bool { return false }) }
+func (t *targets) close() { t.retain(func(*observed) bool { return false }) }
 
 // readStat reads the stat file of the process; false if it has ended.
 func (o *observed) readStat(buf *[]byte, s *process.Stat) bool {

@@ -173,11 +173,11 @@ func (s *source) run(ctx context.Context, over <-chan struct{}) error {
 
 // drain makes rows of the records in the ring.
 func (s *source) drain() {
-	s.kernel.ring.DrainAll(s.give)
+	s.kernel.ring.DrainAll(s.addRow)
 	s.rows.Flush()
 }
 
-func (s *source) give(record []byte) {
+func (s *source) addRow(record []byte) {
 	l, ok := decode(record)
 	if !ok || !s.targets.wants(l) || l.Event&s.event == 0 {
 		return

@@ -46,7 +46,7 @@ type modules struct {
 	byFile map[fileKey]*module
 	vdso   *module
 	chosen map[string]bool // by name: whether the user declares it a system module
-	left   Left
+	mappingsBefore   MappingsBefore
 }
 
 type fileKey struct {
@@ -73,9 +73,9 @@ func (m *module) close() {
 	}
 }
 
-// of returns the module that m is a mapping of. An unreadable file has a module
+// moduleAt returns the module that m is a mapping of. An unreadable file has a module
 // without symbols.
-func (ms *modules) of(pid int, m process.Mapping, main bool) *module {
+func (ms *modules) moduleAt(pid int, m process.Mapping, main bool) *module {
 	if m.Path == "[vdso]" {
 		if ms.vdso == nil {
 			ms.vdso = ms.open(openVDSO, "[vdso]", true)

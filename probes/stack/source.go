@@ -182,7 +182,7 @@ func (s *source) load() (*collector, error) {
 		return nil, err
 	}
 	seen := map[int]bool{}
-	if err := c.take(func(o *observation) { seen[o.process.PID] = true }); err != nil {
+	if err := c.snapshotThreads(func(o *observation) { seen[o.process.PID] = true }); err != nil {
 		c.close()
 		return nil, err
 	}
@@ -218,7 +218,7 @@ func (s *source) run(ctx context.Context, c *collector, sink probes.Sink, start 
 	}()
 	for k := int64(1); ; {
 		due := start.Add(time.Duration(k) * s.every)
-		if allowed := pace.Due(); allowed.After(due) {
+		if allowed := pace.Earliest(); allowed.After(due) {
 			later := int64((allowed.Sub(start) + s.every - 1) / s.every)
 			sink.Count(leftOut, uint64(later-k))
 			k = later
@@ -250,8 +250,8 @@ func (s *source) run(ctx context.Context, c *collector, sink probes.Sink, start 
 		}
 		watch := pacing.StartWatch()
 		err := s.snapshot(c, sink)
-		pace.Spend(watch.Stop()+c.halted, time.Now())
-		c.halted = 0
+		pace.AddCost(watch.Stop()+c.javaTime, time.Now())
+		c.javaTime = 0
 		taken++
 		if err != nil {
 			return err
@@ -277,7 +277,7 @@ func (s *source) snapshot(c *collector, sink probes.Sink) error {
 			}
 		}
 	}
-	if err := c.take(visit); err != nil {
+	if err := c.snapshotThreads(visit); err != nil {
 		return err
 	}
 	s.rows.Flush()

@@ -59,8 +59,8 @@ func (s *space) find(addr uint64) *region {
 func (s *space) refresh(ms *modules, now time.Time) {
 	var text []process.Mapping
 	exe := s.process.Exe
-	if ms.left != nil {
-		if text, exe = ms.left(s.process.PID, s.at); exe == "" {
+	if ms.mappingsBefore != nil {
+		if text, exe = ms.mappingsBefore(s.process.PID, s.at); exe == "" {
 			exe = s.process.Exe
 		}
 	}
@@ -75,7 +75,7 @@ func (s *space) refresh(ms *modules, now time.Time) {
 	old := s.regions
 	s.regions = make([]region, 0, len(text)+1)
 	for _, m := range text {
-		s.regions = append(s.regions, region{m.Start, m.End, m.Offset, ms.of(s.process.PID, m, m.Path == exe)})
+		s.regions = append(s.regions, region{m.Start, m.End, m.Offset, ms.moduleAt(s.process.PID, m, m.Path == exe)})
 	}
 	if len(s.regions) == 0 {
 		s.regions = append(s.regions, region{}) // so that s.last is a valid index

@@ -48,7 +48,7 @@ type unwinder struct {
 	top    uint64 // highest stack address used by frames
 	frames []uint32
 	pcs    []uint64 // of frames, except inlined calls
-	noting bool     // record steps
+	recordSteps bool     // record steps
 	steps  []step
 }
 
@@ -130,7 +130,7 @@ func (u *unwinder) unwind(sp *space, s sample, reach bool) cause {
 		if why != reached {
 			return why
 		}
-		if u.noting {
+		if u.recordSteps {
 			u.steps = append(u.steps, step{module: r.module, offset: pc - r.start + r.offset, frame: regs[unwind.RegSP] - wordBytes})
 		}
 		interrupted = p.ruled && p.rule.Signal

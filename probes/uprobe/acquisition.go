@@ -249,7 +249,7 @@ func (p *Provider) release(s *source) error {
 	p.reportReplaced(s, s.atEnd)
 	left, err := in.EndAggregate()
 	p.reader.Unsubscribe(s.sub, left)
-	s.note(in)
+	s.storeCounters(in)
 	s.sub.CloseStacks()
 	p.kernel.Remove(in)
 	delete(p.active, s)

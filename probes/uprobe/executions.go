@@ -35,14 +35,14 @@ type executions struct {
 
 	mu      sync.Mutex // guards the fields below, and the ring except for waiting
 	ended   bool
-	unheard uint64        // number for which the kernel had no room
+	dropped uint64        // number for which the kernel had no room
 	missed  bool          // some were lost, which has not been reported
 	queue   []execution   // read, not yet reported
 	last    map[int]int64 // time of the last, by process
 }
 
-// lull bounds a wait. Most of the time there are no records.
-const lull = time.Hour
+// maxWait bounds a wait. Most of the time there are no records.
+const maxWait = time.Hour
 
 // followExecutions attaches the program that reports executions. told is called for
 // each, from one goroutine; missed is called when some were lost.
@@ -72,7 +72,7 @@ func followExecutions(types *btf.Cache, told func(execution), missed func()) (*e
 func (x *executions) run(told func(execution), missed func()) {
 	defer close(x.over)
 	for {
-		x.ring.Wait(lull)
+		x.ring.Wait(maxWait)
 		x.mu.Lock()
 		if x.ended {
 			x.mu.Unlock()
@@ -96,8 +96,8 @@ func (x *executions) read() {
 	x.ring.DrainAll(x.note)
 	var n uint64
 	_ = x.objects.Variables[bpf.ExecutionVarUnheard].Get(&n) // mapped memory, or one lookup
-	x.missed = x.missed || n > x.unheard
-	x.unheard = n
+	x.missed = x.missed || n > x.dropped
+	x.dropped = n
 }
 
 func (x *executions) note(record []byte) {

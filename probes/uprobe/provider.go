@@ -162,7 +162,7 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []calls.Column, links attach
 			classes.Close()
 		}
 	}()
-	if calls.AsksMethods(spec.Out) {
+	if calls.ReadsMethodColumns(spec.Out) {
 		if classes, err = decode.NewReceivers(&p.modules, r.Functions); err != nil {
 			return nil, selection.RefuseTarget(spec.Target, "cannot tell classes of %v", err)
 		}

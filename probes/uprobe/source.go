@@ -52,7 +52,7 @@ type source struct {
 	stopped    bool                  // before or after arming
 	percpu     []bpf.FunctionCounters
 	activity   probes.Activity // at the last request
-	overlooked uint64          // calls ignored on standby, before it began
+	ignoredCalls uint64          // calls ignored on standby, before it began
 	suspended  probes.Suspend  // the last command
 	remembers  bool            // Provider.history is needed
 	atEnd      []executable    // executables at the end
@@ -153,7 +153,7 @@ func (s *source) arm(sink probes.Sink) error {
 	if err != nil {
 		return err
 	}
-	after := s.newLookout()
+	after := s.newUnobservedWatch()
 	if err := s.provider.acquire(s, sink); err != nil {
 		return err
 	}

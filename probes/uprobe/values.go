@@ -84,7 +84,7 @@ func (p *Provider) lookUp(spec *plan.Acquire, vs []*calls.Value) (found [][]call
 	}
 	defer set.Close()
 	for _, m := range set.List {
-		if selection.SpeaksOfMarked(spec.Select) {
+		if selection.SelectsMarked(spec.Select) {
 			list, _ := usdt.Probes(m.File) // on an error the module has no markers
 			for i := range list {
 				w := calls.Function{Marked: &list[i], Label: calls.Label{Function: list[i].String()}}

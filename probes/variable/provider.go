@@ -81,7 +81,7 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 			err = watchable(one)
 		}
 		if err != nil {
-			return nil, about(err, notLocal, process, wanted, functions, spec)
+			return nil, refuseProcess(err, notLocal, process, wanted, functions, spec)
 		}
 		s.subjects[process.PID] = one
 		if !s.grows || slices.Contains(spec.Target.PIDs, process.PID) {
@@ -146,10 +146,10 @@ func (s *source) areLocal(found []process.Process) (why error) {
 	return why
 }
 
-// about returns an error about a process, located at the variable in the query.
+// refuseProcess returns an error about a process, located at the variable in the query.
 // notLocal is why the variables are not local to the named functions, if any
 // are named.
-func about(err, notLocal error, p process.Process, wanted, functions []plan.Const, spec *plan.Acquire) error {
+func refuseProcess(err, notLocal error, p process.Process, wanted, functions []plan.Const, spec *plan.Acquire) error {
 	start, stop := spec.Start, spec.Stop
 	var name *nameError
 	for _, c := range wanted {

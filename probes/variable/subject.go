@@ -192,7 +192,7 @@ func findIn(pid int, m process.Mapping, names []string, known layouts) (found []
 	}
 	defer f.Close()
 	base := filepath.Base(m.Path)
-	l, err := known.of(f, base, names)
+	l, err := known.layoutOf(f, base, names)
 	if err != nil {
 		return nil, false, err
 	}

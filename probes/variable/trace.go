@@ -35,7 +35,7 @@ type tracer struct {
 	files            map[layoutKey]*tracedFile
 	numbered         []*tracedFile       // by the file number in cookies
 	links            map[int][]link.Link // by process
-	told             uint64              // lost records already reported to the sink
+	lostReported             uint64              // lost records already reported to the sink
 	frames           map[frameKey]*localFrame
 }
 
@@ -476,9 +476,9 @@ func (t *tracer) drain(subjects map[int]*subject, rows *rows.Writer[observation]
 	if cut > 0 {
 		sink.Count(cutTexts, cut)
 	}
-	if n := t.lost(); n > t.told {
-		sink.Lost(ringFull, n-t.told)
-		t.told = n
+	if n := t.lost(); n > t.lostReported {
+		sink.Lost(ringFull, n-t.lostReported)
+		t.lostReported = n
 	}
 }
 

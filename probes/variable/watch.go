@@ -31,7 +31,7 @@ type watcher struct {
 	objects *ebpf.Collection
 	ring    *ringbuf.Buffer
 	links   map[int]*links // by process
-	told    uint64         // lost writes already reported to the sink
+	lostReported    uint64         // lost writes already reported to the sink
 	unsure  uint64         // threads that may not be watched
 }
 

@@ -34,7 +34,7 @@ type event struct {
 	texts         texts                // nil if not requested
 
 	// The subscription sets these.
-	of     *Subscription
+	subscription     *Subscription
 	label  codes    // of the function
 	named  uint32   // dictionary code of the event's name
 	object received // on which the function is called

@@ -50,7 +50,7 @@ func Start(ring *ringbuf.Buffer) *Reader {
 		stopped:     make(chan struct{}),
 		drained:     clock.Boot(),
 	}
-	r.dispatch = r.give
+	r.dispatch = r.dispatchRecord
 	go r.run()
 	return r
 }
@@ -114,8 +114,8 @@ func (r *Reader) cycle() {
 	}
 }
 
-// give passes a record to the subscription of its query.
-func (r *Reader) give(record []byte) {
+// dispatchRecord passes a record to the subscription of its query.
+func (r *Reader) dispatchRecord(record []byte) {
 	if len(record) < sizeEntry {
 		return
 	}
@@ -153,7 +153,7 @@ func (r *Reader) Unsubscribe(s *Subscription, left []*batch.Batch) {
 		r.routes[s.Installation.Query] = nil
 		r.subs = slices.DeleteFunc(r.subs, func(t *Subscription) bool { return t == s })
 		s.Flush()
-		s.Give(left, s.Bound)
+		s.PushPartial(left, s.Bound)
 		s.report()
 	})
 }

@@ -73,7 +73,7 @@ func Resolve(spec *plan.Acquire, compile selection.Matcher, cache *elf.Cache, va
 		return nil, plan.Errorf(spec.Start, spec.Stop, "%s needs a process", spec.Stream).
 			WithHint("add WHERE pid = N, process = 'name' or exe = '/path', or say USE 'name' before")
 	}
-	by, err := privately(spec, links, by)
+	by, err := restrictReturns(spec, links, by)
 	if err != nil {
 		return nil, err
 	}
@@ -105,11 +105,11 @@ func Resolve(spec *plan.Acquire, compile selection.Matcher, cache *elf.Cache, va
 		}
 	}
 	list, only := selection.Members(spec.Target, running)
-	who, cgroups := guard(spec.Target.Viewer)
+	who, cgroups := visibility(spec.Target.Viewer)
 	if len(who) > 0 {
 		only |= abi.Guarded
 	}
-	harmed := harmedByTraps(attach.KernelAtLeast)
+	harmed := newTrapCheck(attach.KernelAtLeast)
 	r := &resolver{returnsHarmed: harmed, values: values, spec: spec, sel: sel, links: links, prices: prices, returns: returns, returnsBy: by, members: selection.KeyOf(list), cache: cache}
 	if len(set.List) == 0 {
 		return nil, &NoModules{r.noModules(running), sel, running}
@@ -264,7 +264,7 @@ func (r *resolver) module(m *selection.Module, sym *elf.Module) error {
 	inferring := infers(r.spec) && !r.returns
 	var proving sync.WaitGroup
 	defer proving.Wait()
-	if inferring && worthInferring(sym, chosen) {
+	if inferring && mayInfer(sym, chosen) {
 		proving.Go(codesite.In(sym).ProveCallSources) // most of it runs on one processor
 	}
 	if slices.ContainsFunc(chosen, func(c selection.Choice) bool { return c.Lang == elf.Go }) {

@@ -8,10 +8,10 @@ import (
 	"endoscope/probes/uprobe/attach"
 )
 
-// privately returns how returns are observed where probes must be restricted to single
+// restrictReturns returns how returns are observed where probes must be restricted to single
 // processes: not by traps, which are set in every process that executes the file (see
 // PIDScope). by is the method that was requested.
-func privately(spec *plan.Acquire, links attach.Kind, by plan.ReturnProbes) (plan.ReturnProbes, error) {
+func restrictReturns(spec *plan.Acquire, links attach.Kind, by plan.ReturnProbes) (plan.ReturnProbes, error) {
 	t := spec.Target
 	if !t.Viewer.Private() {
 		return by, nil
@@ -30,10 +30,10 @@ func privately(spec *plan.Acquire, links attach.Kind, by plan.ReturnProbes) (pla
 	return plan.ExitReturns, nil
 }
 
-// guard returns what programs need to know about the processes that their query's user
+// visibility returns what programs need to know about the processes that their query's user
 // may observe: members of their targets, and levels of cgroups; nothing if the user
 // may observe all.
-func guard(v *plan.Viewer) (who []bpf.FunctionTarget, levels uint32) {
+func visibility(v *plan.Viewer) (who []bpf.FunctionTarget, levels uint32) {
 	if v.Everything() {
 		return nil, 0
 	}
