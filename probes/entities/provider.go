@@ -44,7 +44,7 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (_ probes.So
 	}
 	if spec.Target.IsZero() {
 		return nil, plan.Errorf(spec.Start, spec.Stop, "%s needs a process", spec.Stream).
-			WithHint("add WHERE pid = N, process = 'name' or exe = '/path', or say USE 'name' before")
+			WithHint("add WHERE pid = N, process = 'name' or exe = '/path', or execute USE 'name' first")
 	}
 	running, err := process.Resolve(spec.Target)
 	if err != nil {

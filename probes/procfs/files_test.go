@@ -14,6 +14,7 @@ import (
 	_ "endoscope/operators/optest/seeds" // the same cases in every run
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
+	"endoscope/probes/testenv"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -171,7 +172,7 @@ func TestScannersAgainstOracle(t *testing.T) {
 		t.Helper()
 		b, err := os.ReadFile("/proc/" + name)
 		if err != nil {
-			t.Skip(err)
+			testenv.Skip(t, "%v", err)
 		}
 		to := filepath.Join(dir, name)
 		os.MkdirAll(filepath.Dir(to), 0o755)

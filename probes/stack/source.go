@@ -18,7 +18,7 @@ import (
 // Causes for counting threads and snapshots that produced no row.
 const (
 	overrun   = "sampler overrun"
-	unsettled = "thread ran and waited by turns while it was sampled"
+	unsettled = "thread switched between running and waiting while it was sampled"
 	in32Bit   = "thread in 32-bit code"
 	moving    = "goroutine moved while it was read"
 	silent    = "Java machine did not answer"
@@ -199,7 +199,7 @@ func (s *source) hidden(seen map[int]bool, t tally) error {
 	for _, p := range s.pinned {
 		if q, runs := process.Lookup(p.PID); runs && q.StartTime == p.StartTime && !seen[p.PID] && t == (tally{}) {
 			return plan.Errorf(s.spec.Start, s.spec.Stop, "the kernel shows no thread of process %d (%s)", p.PID, p.Comm).
-				WithHint("SAMPLE(thread_usage, 100ms) tells what they take, without stacks")
+				WithHint("SAMPLE(thread_usage, 100ms) shows their CPU time, without stacks")
 		}
 	}
 	return nil

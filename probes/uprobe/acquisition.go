@@ -107,7 +107,7 @@ func (p *Provider) attachAll(s *source, in *program.Installation) error {
 	if name := program.ThreadEnd(s.wants.Options, s.resolution.ReturnKinds()); name != "" {
 		l, err := attach.Tracepoint(in.Objects.Programs[name], "sched_process_exit")
 		if err != nil {
-			return plan.Errorf(s.spec.Start, s.spec.Stop, "the kernel refuses to tell when threads end: %v", err)
+			return plan.Errorf(s.spec.Start, s.spec.Stop, "the kernel refuses to report ends of threads: %v", err)
 		}
 		in.Links = append(in.Links, l)
 	}

@@ -63,7 +63,7 @@ func followExecutions(types *btf.Cache, told func(execution), missed func()) (*e
 	if x.link, err = attach.Tracepoint(x.objects.Programs[bpf.ExecutionProgExecuted], "sched_process_exec"); err != nil {
 		x.ring.Close()
 		x.objects.Close()
-		return nil, plan.Errorf(-1, -1, "the kernel refuses to tell what processes execute: %v", err)
+		return nil, plan.Errorf(-1, -1, "the kernel refuses to report executions of programs: %v", err)
 	}
 	go x.run(told, missed)
 	return x, nil

@@ -119,4 +119,4 @@ func sameTests(a, b *calls.Filter) bool {
 }
 
 // errOtherwise is returned for functions that cannot be added to others.
-var errOtherwise = errors.New("its functions cannot be told apart as those of the others are")
+var errOtherwise = errors.New("its functions require another way to distinguish callers than the others")

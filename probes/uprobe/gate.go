@@ -15,12 +15,12 @@ func (s *source) ability() plan.Ability {
 	var a plan.Ability
 	switch {
 	case s.spec.Stream == catalog.FunctionCall:
-		a.Why = "a sequence of calls must not have holes"
+		a.Why = "a sequence of calls must be complete"
 		a.Closed = "events of a sequence open no gates"
 		return a
 	case selection.OfMemory(s.spec):
 		a.Why = "which of an allocator's calls is the outermost must be known"
-		a.Closed = "memory is released before its row is there"
+		a.Closed = "memory is released before its row exists"
 		return a
 	case s.aggregation != nil:
 		a.Why = "its calls are aggregated in the kernel"

@@ -443,7 +443,7 @@ func TestJavaRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if notices, want := strings.Join(src.Info().Notices, "\n"), fmt.Sprintf("no methods are told by process %d: %s", silent.cmd.Process.Pid, java.Hint); !strings.Contains(notices, want) {
+	if notices, want := strings.Join(src.Info().Notices, "\n"), fmt.Sprintf("calls of methods are not reported by process %d: %s", silent.cmd.Process.Pid, java.Hint); !strings.Contains(notices, want) {
 		t.Errorf("of two machines one does not tell methods: %q, want %q", notices, want)
 	}
 	src.Stop()

@@ -61,7 +61,7 @@ func (p *Provider) noneFound(spec *plan.Acquire) error {
 		return resolve.Refusal(err)
 	}
 	s.Stop() // the function appeared meanwhile
-	return plan.Errorf(spec.Start, spec.Stop, "the functions of %s change while they are looked up", spec.Select).WithHint("ask again")
+	return plan.Errorf(spec.Start, spec.Stop, "the functions of %s change while they are looked up", spec.Select).WithHint("run the query again")
 }
 
 // lookUp returns how values of the functions selected by spec are read, the names of

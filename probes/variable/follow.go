@@ -12,7 +12,7 @@ import (
 
 // Causes counted for watchpoints that follow pointers.
 const (
-	moved   = "moments in which watchpoints followed their pointers"
+	moved   = "changes of pointers that watchpoints followed"
 	unseen  = "writes while watchpoints followed their pointers"
 	misfits = "variables that could not be watched where a pointer leads"
 	stuck   = "watchpoints that could not follow their pointers"
@@ -33,7 +33,7 @@ func (s *source) followed() (notices []string) {
 		}
 	}
 	if len(names) > 0 {
-		notices = append(notices, fmt.Sprintf("watchpoints follow the pointers to %s: what is written there in the moment after a pointer has changed is not seen (the moments are counted)", strings.Join(names, ", ")))
+		notices = append(notices, fmt.Sprintf("watchpoints follow the pointers to %s: writes there just after a pointer has changed are not seen (the changes are counted)", strings.Join(names, ", ")))
 	}
 	return notices
 }

@@ -23,9 +23,9 @@ const (
 	refused  = "processes that could not be watched"
 	unsure   = "threads that may not be watched"
 	replaced = "processes that executed another program"
-	arrived  = "processes observed only from a moment after they began"
+	arrived  = "processes observed only from some time after their start"
 	passed   = "processes that ended before they could be observed"
-	orphaned = "writes of processes that were let go"
+	orphaned = "writes of processes that are no longer observed"
 )
 
 const (

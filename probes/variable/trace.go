@@ -35,7 +35,7 @@ type tracer struct {
 	files            map[layoutKey]*tracedFile
 	numbered         []*tracedFile       // by the file number in cookies
 	links            map[int][]link.Link // by process
-	lostReported             uint64              // lost records already reported to the sink
+	lostReported     uint64              // lost records already reported to the sink
 	frames           map[frameKey]*localFrame
 }
 
@@ -242,7 +242,7 @@ func (t *tracer) attach(one *subject, part tracedPart) error {
 		cookies = append(cookies, uint64(i)|uint64(part.file.number)<<firstFileBit)
 	}
 	if !restrictsProcesses() {
-		return plan.Errorf(-1, -1, "variables of functions need Linux 6.10: before, probes of a process cannot be set in all of its threads alone")
+		return plan.Errorf(-1, -1, "variables of functions need Linux 6.10: earlier kernels cannot restrict probes to all threads of one process")
 	}
 	ex, err := link.OpenExecutable(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
 	if err != nil {

@@ -16,7 +16,7 @@ var (
 	// pointers.
 	ErrFramePointers = errors.New("it was started without -XX:+PreserveFramePointer: callers of compiled methods are not visible")
 	// ErrPerfMap is returned for machines before JDK 17.
-	ErrPerfMap = errors.New("it does not know the command Compiler.perfmap, which JDK 17 has and later ones")
+	ErrPerfMap = errors.New("it does not know the command Compiler.perfmap, which JDK 17 and later have")
 	// ErrPlanted is returned for machines that would write through a file of
 	// another user.
 	ErrPlanted = errors.New("the file that it would write its methods to is another user's, or none")

@@ -65,7 +65,7 @@ func (v *Value) checkCast(t types.Type, n int, of func(f int) (FunctionValue, st
 // Unknown returns the error for a value without a known type.
 func (v *Value) Unknown(spec *plan.Acquire) error {
 	err := plan.Errorf(spec.Start, spec.Stop, "what type %s has is not known yet: nothing that is loaded has a function with %s", v.Name, spec.Select)
-	return &plan.InColumn{Column: v.Name, Err: err.WithHint("say it: CAST(%s AS BIGINT), or VARCHAR, DOUBLE, BOOLEAN; or ask once the library is loaded", v.Name)}
+	return &plan.InColumn{Column: v.Name, Err: err.WithHint("state it: CAST(%s AS BIGINT), or VARCHAR, DOUBLE, BOOLEAN; or run the query when the library is loaded", v.Name)}
 }
 
 // AssumedTypesNotice returns the notice that lists the types used for functions that are not

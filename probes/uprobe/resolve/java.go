@@ -63,8 +63,8 @@ func (r *resolver) java(set *selection.ModuleSet, running []process.Process) (bo
 	for _, f := range r.spec.Out.Fields {
 		c := calls.ColumnByName[f.Name]
 		if c == calls.ColCaller || c == calls.ColStack {
-			return true, plan.Errorf(r.spec.Start, r.spec.Stop, "calls of Java methods have no column %s: the frames around them are as their machine makes them, interpreted or compiled, and only it can tell whose they are", f.Name).
-				WithHint("function_call tells with event and depth who calls whom; SELECT stack FROM stack_sample with SET java_stacks = 'threaddump' has the stacks of threads")
+			return true, plan.Errorf(r.spec.Start, r.spec.Stop, "calls of Java methods have no column %s: their frames are interpreted or compiled, and only the machine can identify them", f.Name).
+				WithHint("function_call shows by event and depth which method calls which; SELECT stack FROM stack_sample with SET java_stacks = 'threaddump' has the stacks of threads")
 		}
 		if !javaColumns[c] {
 			return true, plan.Errorf(r.spec.Start, r.spec.Stop, "calls of Java methods have no column %s", f.Name)
@@ -109,7 +109,7 @@ func (r *resolver) noteSilentMachines(running []process.Process, telling []selec
 		}
 	}
 	if len(pids) > 0 {
-		r.remarks = append(r.remarks, fmt.Sprintf("no methods are told by %s: %s", "process "+strings.Join(pids, ", "), java.Hint))
+		r.remarks = append(r.remarks, fmt.Sprintf("calls of methods are not reported by process %s: %s", strings.Join(pids, ", "), java.Hint))
 	}
 }
 

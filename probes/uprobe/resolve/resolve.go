@@ -71,7 +71,7 @@ type Finder func(plan.Target, []process.Process, *selection.Selector) (*selectio
 func Resolve(spec *plan.Acquire, compile selection.Matcher, cache *elf.Cache, values []*calls.Value, links attach.Kind, returns bool, by plan.ReturnProbes, prices func() calls.Costs, find Finder) (*Resolution, error) {
 	if spec.Target.IsZero() {
 		return nil, plan.Errorf(spec.Start, spec.Stop, "%s needs a process", spec.Stream).
-			WithHint("add WHERE pid = N, process = 'name' or exe = '/path', or say USE 'name' before")
+			WithHint("add WHERE pid = N, process = 'name' or exe = '/path', or execute USE 'name' first")
 	}
 	by, err := restrictReturns(spec, links, by)
 	if err != nil {
@@ -420,7 +420,7 @@ func (r *resolver) noMatch(opened []*elf.Module) *plan.Error {
 		start, stop := r.at(c.V.S)
 		e := plan.Errorf(start, stop, "no function named %s in %s", c.V.S, where)
 		if plain, _, ok := strings.Cut(c.V.S, "("); ok && plain != "" && slices.ContainsFunc(opened, func(m *elf.Module) bool { return len(m.Find(plain)) > 0 }) {
-			return e.WithHint("a name is without parameters; DESCRIBE FUNCTION \"%s\" lists those called so, with names (aliases) that tell them apart", plain)
+			return e.WithHint("a name is without parameters; DESCRIBE FUNCTION \"%s\" lists those called so, with names (aliases) that distinguish them", plain)
 		}
 		if near := r.nearestOf(opened, c.V.S); len(near) > 0 {
 			return e.WithHint("did you mean %s?", strings.Join(near, ", "))

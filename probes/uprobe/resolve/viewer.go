@@ -22,7 +22,7 @@ func restrictReturns(spec *plan.Acquire, links attach.Kind, by plan.ReturnProbes
 			WithHint("WHERE pid = N")
 	case !links.ScopesProcess():
 		return by, plan.Errorf(spec.Start, spec.Stop, "probes cannot be restricted to one process on this kernel, and others need the grant \"shared\"").
-			WithHint("SET probe_links = auto; it takes Linux %s", attach.FeatureProcess.Since)
+			WithHint("SET probe_links = auto; Linux %s is required", attach.FeatureProcess.Since)
 	case by == plan.TrapReturns:
 		return by, plan.Errorf(spec.Start, spec.Stop, "return traps are set in every process that executes the file, which needs the grant \"shared\"").
 			WithHint("SET return_probes = 'auto'")
