@@ -58,7 +58,7 @@ type flow struct {
 	named    sync.Once // guards exported
 	exported bitset    // by function
 	proven   sync.Once // guards of
-	sources       map[int][]CallSource
+	sources  map[int][]CallSource
 }
 
 // exportedFunctions returns the functions that are not in unexported.

@@ -30,7 +30,7 @@ var lockFunctions = map[string]lockFunction{
 
 type lockFunction struct {
 	does   action
-	kind     string // kind of lock
+	kind   string // kind of lock
 	shared bool
 }
 
@@ -57,12 +57,12 @@ type lock struct {
 
 // request is a call that returns when it has acquired the lock or has failed.
 type request struct {
-	by       *thread
-	function lockFunction
-	address  uint64
-	also     uint64 // the mutex that a condition wait releases and acquires again; 0: none held
-	since    int64
-	waitEmitted     bool // its BEGIN_WAIT was emitted
+	by          *thread
+	function    lockFunction
+	address     uint64
+	also        uint64 // the mutex that a condition wait releases and acquires again; 0: none held
+	since       int64
+	waitEmitted bool // its BEGIN_WAIT was emitted
 }
 
 // waitThreshold is the time after which a request of a lock without a known holder

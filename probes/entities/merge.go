@@ -1,6 +1,6 @@
 package entities
 
-// kind is the kind of a happening.
+// kind is the kind of an event.
 type kind uint8
 
 const (
@@ -52,7 +52,7 @@ type event struct {
 	suspension suspension
 }
 
-// merge orders happenings by time, and by arrival at equal times. Happenings
+// merge orders events by time, and by arrival at equal times. Events
 // stay in slots; a heap orders their numbers. The caller checks full before it
 // adds; when full, only what is needed to drain it may be added.
 type merge struct {
@@ -72,7 +72,7 @@ func (a *waiting) before(b *waiting) bool {
 	return a.time < b.time || a.time == b.time && a.seq < b.seq
 }
 
-// maxWaiting limits the happenings that wait for the slowest part or for an
+// maxWaiting limits the events that wait for the slowest part or for an
 // inventory: about 70 MB.
 const maxWaiting = 1 << 18
 
@@ -82,7 +82,7 @@ func (m *merge) full() bool { return len(m.heap) >= maxWaiting }
 // minSlots is the number of slots kept when none is in use.
 const minSlots = 1 << 12
 
-// add inserts a happening.
+// add inserts an event.
 func (m *merge) add(h event) {
 	m.seq++
 	x := waiting{h.time, m.seq, uint32(len(m.slots))}
@@ -104,7 +104,7 @@ func (m *merge) add(h event) {
 	}
 }
 
-// first returns the happening that next would remove, or nil.
+// first returns the event that next would remove, or nil.
 func (m *merge) first() *event {
 	if len(m.heap) == 0 {
 		return nil
@@ -112,7 +112,7 @@ func (m *merge) first() *event {
 	return &m.slots[m.heap[0].slot]
 }
 
-// next removes and returns the first happening before t, if there is one.
+// next removes and returns the first event before t, if there is one.
 func (m *merge) next(t int64) (h event, ok bool) {
 	if len(m.heap) == 0 || m.heap[0].time >= t {
 		return h, false

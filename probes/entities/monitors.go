@@ -21,7 +21,7 @@ var monitorPlaces = map[string]monitorPlace{
 
 type monitorPlace struct {
 	does monitorAction
-	kind   string
+	kind string
 }
 
 type monitorAction uint8
@@ -39,10 +39,10 @@ const (
 
 // await is what a Java thread waits for.
 type await struct {
-	id, kind  string
-	monitor uint64
-	asked   int64 // last lookup of the holder, or the begin of the wait
-	likely  int   // tid of the holder at that time; 0: unknown
+	id, kind string
+	monitor  uint64
+	asked    int64 // last lookup of the holder, or the begin of the wait
+	likely   int   // tid of the holder at that time; 0: unknown
 }
 
 // monitor handles a thread that passes one of those probes.

@@ -12,7 +12,7 @@ import (
 
 // part is the sink of one of the sources that a query combines.
 type part struct {
-	owner     *source
+	owner  *source
 	source probes.Source
 	// options are the source's start options. They say which calls are
 	// delivered while it is suspended.
@@ -20,10 +20,10 @@ type part struct {
 	suspends bool // the source supports Suspend
 	decode   decoder
 	mark     int64 // its last watermark
-	ended     bool
+	ended    bool
 }
 
-// decoder turns rows of a batch into happenings.
+// decoder turns rows of a batch into events.
 type decoder struct {
 	fields []types.Field
 	read   func(c []batch.Column, row int) event
@@ -121,7 +121,7 @@ func columns(more ...types.Field) []types.Field {
 	return append([]types.Field{{Name: "timestamp", Type: types.Timestamp}, {Name: "pid", Type: types.Bigint}, {Name: "tid", Type: types.Bigint}}, more...)
 }
 
-// at returns a happening with the columns that all parts have.
+// at returns an event with the columns that all parts have.
 func at(k kind, c []batch.Column, row int) event {
 	return event{kind: k, time: c[0].Int[row], pid: number(&c[1], row), tid: number(&c[2], row)}
 }

@@ -43,7 +43,7 @@ type source struct {
 	begun      bool
 	first      *inventory // inventory at the start, if not applied yet; else nil
 	from       int64      // time of the first inventory
-	ended       bool
+	ended      bool
 	given      int64
 	lastResend int64 // time of the last complete report
 	err        error
@@ -232,7 +232,7 @@ type inventory struct {
 	threads map[int][]taskThread  // by process
 	modules map[int][]moduleTypes // by process; nil: unknown
 	unread  int                   // number of modules that could not be read
-	stands  []openCalls            // open calls of threads when their stacks were read
+	stands  []openCalls           // open calls of threads when their stacks were read
 	blind   bool                  // stacks could not be read
 }
 

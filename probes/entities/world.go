@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// world is the state of all live entities. It takes happenings in order of
+// world is the state of all live entities. It takes events in order of
 // time, and emits rows.
 type world struct {
 	// emit receives the rows, in order.
@@ -18,14 +18,14 @@ type world struct {
 	// lookupNames returns the name and the executable of a process.
 	lookupNames func(pid int) (name, exe string)
 	// owner returns the thread that holds a Java monitor, and the latest time
-	// since when; nil: unknown. later queues a happening at a time that was not
+	// since when; nil: unknown. later queues an event at a time that was not
 	// passed yet.
-	owner func(pid int, monitor uint64) (tid int, at int64, ok bool)
+	owner   func(pid int, monitor uint64) (tid int, at int64, ok bool)
 	enqueue func(event)
 	// onExit is called when a process has ended or executes another program; may
 	// be nil.
 	onExit func(pid int)
-	// offset from the boot clock to that of happenings, in ns
+	// offset from the boot clock to that of events, in ns
 	offset    int64
 	structors map[string]structor // functions by name
 	// byUse makes types exist from the first call of one of their methods.
@@ -35,7 +35,7 @@ type world struct {
 	activity bool
 
 	suspension suspension
-	now        int64 // time of the last happening
+	now        int64 // time of the last event
 	programs   map[int]*program
 	types      map[string]*class
 	lives      map[string]int // number of lives of a type's name so far
@@ -62,7 +62,7 @@ type thread struct {
 	name    string
 	calls   sequence
 	made    uint64 // number of invocations so far
-	request    *request
+	request *request
 	awaits  *await // Java wait; nil: none
 }
 
@@ -78,7 +78,7 @@ func threadID(tid int, ticks uint64) string {
 	return strconv.Itoa(tid) + "#" + strconv.FormatUint(ticks, 10)
 }
 
-// apply applies a happening.
+// apply applies an event.
 func (w *world) apply(h event) {
 	w.now = max(w.now, h.time)
 	switch h.kind {
@@ -162,7 +162,7 @@ func (w *world) known(pid, tid int) *thread {
 	return nil
 }
 
-// thread returns the thread of a happening. A thread whose start was not seen
+// thread returns the thread of an event. A thread whose start was not seen
 // begins with it.
 func (w *world) thread(h event) *thread {
 	if t := w.known(h.pid, h.tid); t != nil {
@@ -177,7 +177,7 @@ func (w *world) thread(h event) *thread {
 	return t
 }
 
-// ticks returns the creation time of the thread of a happening, or 0.
+// ticks returns the creation time of the thread of an event, or 0.
 func (w *world) ticks(h event) uint64 {
 	if h.started == 0 {
 		return 0
@@ -195,7 +195,7 @@ func (w *world) anywhere(tid int) *thread {
 	return nil
 }
 
-// called sets the name and executable of a process from a happening.
+// called sets the name and executable of a process from an event.
 func (p *program) called(h event) {
 	if h.process != "" {
 		p.name = h.process

@@ -307,7 +307,7 @@ func TestRetellGivesReferencesFirst(t *testing.T) {
 	x.expect(t, "ACQUIRE 1:0x10 name=mutex on=1#7", "BEGIN_WAIT 1:0x10 name=mutex on=2#7")
 }
 
-// TestMerge: happenings of the same time keep their order of arrival.
+// TestMerge: events of the same time keep their order of arrival.
 func TestMerge(t *testing.T) {
 	var m merge
 	for i, at := range []int64{30, 10, 20, 10, 40} {

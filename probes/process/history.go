@@ -14,9 +14,9 @@ import (
 type History struct {
 	watch *MapWatch
 
-	mu    sync.Mutex
-	executions    map[int][]executed // by pid, in the order of time
-	ended []int              // pids in order of their end
+	mu         sync.Mutex
+	executions map[int][]executed // by pid, in the order of time
+	ended      []int              // pids in order of their end
 }
 
 // executed is one program that a process executed.
@@ -24,7 +24,7 @@ type executed struct {
 	since int64     // boot clock
 	exe   string    // path; "": unknown
 	text  []Mapping // by address
-	ended  bool      // the process has ended, or executed another program
+	ended bool      // the process has ended, or executed another program
 }
 
 const (

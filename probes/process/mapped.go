@@ -31,7 +31,7 @@ type Mapped struct {
 type MapWatch struct {
 	rings   []mapRing
 	wake    int              // eventfd, written to make it read the buffers at once
-	deliver   func(*mapRecord) // in order
+	deliver func(*mapRecord) // in order
 	lost    func(n uint64)
 	ended   sync.WaitGroup
 	pending []mapRecord // read but not delivered yet

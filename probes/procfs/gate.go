@@ -25,7 +25,7 @@ type gated struct {
 // BenchmarkTick measures 30 µs a tick at 1 kHz, and 100 µs if a CPU has gone
 // idle in between.
 const (
-	wakeNs = 50_000
+	wakeNs      = 50_000
 	wakeQueryNs = 30_000
 )
 

@@ -15,13 +15,13 @@ import (
 // threads, before Linux 6.16, if the target is an executable: a thread's end no
 // longer has its process's executable.
 type targets struct {
-	some    bool // only those of a target
-	follow  bool // the target's processes are known by their earlier events
-	descendants   bool // descendants are included
-	pids    []int
-	matcher *process.Matcher
-	family  map[int]bool // with follow: live processes that are included
-	missed  map[int]bool // members of family that did not exist at the last listing
+	some        bool // only those of a target
+	follow      bool // the target's processes are known by their earlier events
+	descendants bool // descendants are included
+	pids        []int
+	matcher     *process.Matcher
+	family      map[int]bool // with follow: live processes that are included
+	missed      map[int]bool // members of family that did not exist at the last listing
 }
 
 func newTargets(spec *plan.Acquire) *targets {

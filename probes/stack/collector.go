@@ -36,20 +36,20 @@ type observation struct {
 // collector takes snapshots: one sample of each thread of its processes. It is
 // used by one goroutine at a time.
 type collector struct {
-	kernel   *sampler
-	modules  *modules
-	frames   *interner
-	unwinder *unwinder
-	targets  *targets
-	spaces   map[int]*space
-	threads  map[uint32]*thread
-	snapshot uint64
-	java     string // how the stacks of Java programs are obtained: a value of SET java_stacks
-	resamples   []resample
-	pids     []int            // processes to sample in this attempt
-	current  observation      // the observation being visited
-	javaTime   time.Duration    // CPU time that Java machines used to answer
-	priority *pacing.Priority // of the thread that takes snapshots; nil: unchanged
+	kernel    *sampler
+	modules   *modules
+	frames    *interner
+	unwinder  *unwinder
+	targets   *targets
+	spaces    map[int]*space
+	threads   map[uint32]*thread
+	snapshot  uint64
+	java      string // how the stacks of Java programs are obtained: a value of SET java_stacks
+	resamples []resample
+	pids      []int            // processes to sample in this attempt
+	current   observation      // the observation being visited
+	javaTime  time.Duration    // CPU time that Java machines used to answer
+	priority  *pacing.Priority // of the thread that takes snapshots; nil: unchanged
 
 	tally
 }

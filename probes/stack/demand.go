@@ -14,7 +14,7 @@ type demand struct {
 	mu        sync.Mutex // guards the following fields
 	collector *collector
 	sink      probes.Sink
-	stopped      bool
+	stopped   bool
 }
 
 // Info implements probes.Source. The rows go to the requester only; they are not

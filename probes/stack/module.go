@@ -41,12 +41,12 @@ const maxPlaces = 1 << 20
 
 // modules finds the modules of mappings; each file has one module.
 type modules struct {
-	cache  *elf.Cache
-	frames *interner
-	byFile map[fileKey]*module
-	vdso   *module
-	chosen map[string]bool // by name: whether the user declares it a system module
-	mappingsBefore   MappingsBefore
+	cache          *elf.Cache
+	frames         *interner
+	byFile         map[fileKey]*module
+	vdso           *module
+	chosen         map[string]bool // by name: whether the user declares it a system module
+	mappingsBefore MappingsBefore
 }
 
 type fileKey struct {

@@ -39,17 +39,17 @@ type unwinder struct {
 	now     func() time.Time
 
 	// Of the stack being unwound:
-	space  *space
-	low    uint64 // address of stack
-	stack  []byte
-	outer  remote
-	reach  bool   // memory outside stack may be read from the process
-	beyond bool   // such memory was read
-	top    uint64 // highest stack address used by frames
-	frames []uint32
-	pcs    []uint64 // of frames, except inlined calls
+	space       *space
+	low         uint64 // address of stack
+	stack       []byte
+	outer       remote
+	reach       bool   // memory outside stack may be read from the process
+	beyond      bool   // such memory was read
+	top         uint64 // highest stack address used by frames
+	frames      []uint32
+	pcs         []uint64 // of frames, except inlined calls
 	recordSteps bool     // record steps
-	steps  []step
+	steps       []step
 }
 
 func newUnwinder(ms *modules) *unwinder { return &unwinder{modules: ms, now: time.Now} }

@@ -33,7 +33,7 @@ type growing struct {
 	spec     *plan.Acquire
 	cols     []calls.Column
 	links    attach.Kind
-	pending   *resolve.Pending
+	pending  *resolve.Pending
 	residual plan.Expr
 	merge    *merge
 	watch    *process.MapWatch // nil before Start
@@ -41,8 +41,8 @@ type growing struct {
 
 	// mappings queues mappings to be examined. To probe a library takes longer than the
 	// kernel's buffers last.
-	mappings   chan process.Mapped
-	looking sync.WaitGroup
+	mappings chan process.Mapped
+	looking  sync.WaitGroup
 
 	mu        sync.Mutex
 	parts     []*source                     // including the first one

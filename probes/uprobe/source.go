@@ -46,16 +46,16 @@ type source struct {
 	flip       sync.Mutex // held while probes are detached or attached again; taken before Provider.mu
 
 	// Guarded by Provider.mu.
-	sub        *decode.Subscription
-	owner      probes.Source         // the source that this one is a part of; nil: none
-	loaded     *program.Installation // by Load, until attached
-	stopped    bool                  // before or after arming
-	percpu     []bpf.FunctionCounters
-	activity   probes.Activity // at the last request
+	sub          *decode.Subscription
+	owner        probes.Source         // the source that this one is a part of; nil: none
+	loaded       *program.Installation // by Load, until attached
+	stopped      bool                  // before or after arming
+	percpu       []bpf.FunctionCounters
+	activity     probes.Activity // at the last request
 	ignoredCalls uint64          // calls ignored on standby, before it began
-	suspended  probes.Suspend  // the last command
-	remembers  bool            // Provider.history is needed
-	atEnd      []executable    // executables at the end
+	suspended    probes.Suspend  // the last command
+	remembers    bool            // Provider.history is needed
+	atEnd        []executable    // executables at the end
 
 	mu         sync.Mutex // guards the following
 	aggregator *program.Aggregator

@@ -22,9 +22,9 @@ type watchpoint struct {
 // watch is the watchpoints of a process, each after those of the pointers
 // leading to it. Variables share the watchpoints of common pointers.
 type watch struct {
-	points    []watchpoint
-	at        []uint64 // current addresses; 0: not set
-	last      []last   // by variable
+	points   []watchpoint
+	at       []uint64 // current addresses; 0: not set
+	last     []last   // by variable
 	outdated bool     // the pointers may have changed since at was computed
 }
 

@@ -14,7 +14,7 @@ import (
 // ends observes process ends in a target. A process may start, write and end
 // between two refreshes; such processes are counted.
 type ends struct {
-	source probes.Source
+	source  probes.Source
 	awaited map[int]bool // former subjects whose end event is still to come
 
 	mu   sync.Mutex

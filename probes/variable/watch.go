@@ -28,11 +28,11 @@ const (
 // watcher is the kernel side: a program, the ring for writes, and the
 // watchpoints that run it.
 type watcher struct {
-	objects *ebpf.Collection
-	ring    *ringbuf.Buffer
-	links   map[int]*links // by process
-	lostReported    uint64         // lost writes already reported to the sink
-	unsure  uint64         // threads that may not be watched
+	objects      *ebpf.Collection
+	ring         *ringbuf.Buffer
+	links        map[int]*links // by process
+	lostReported uint64         // lost writes already reported to the sink
+	unsure       uint64         // threads that may not be watched
 }
 
 // links is the kernel resources of a watched process.

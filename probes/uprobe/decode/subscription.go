@@ -42,9 +42,9 @@ type Subscription struct {
 	// receivers is nil where no column of objects or methods is requested; then
 	// methods is empty.
 	receivers *Receivers
-	methods   []functionColumns         // by function with a probe
-	Shares    [][]calls.Share // by function with a probe; nil where nothing is inferred
-	events    [256]uint32     // codes of names of events, by initial
+	methods   []functionColumns // by function with a probe
+	Shares    [][]calls.Share   // by function with a probe; nil where nothing is inferred
+	events    [256]uint32       // codes of names of events, by initial
 	// Stacks is nil where no callers are requested; torn counts incomplete stacks by
 	// cause.
 	Stacks *stack.Stacks
@@ -58,7 +58,7 @@ type Subscription struct {
 	begun  []int64  // when the calls of the rows not pushed yet began, ns since the epoch
 
 	percpu    []bpf.FunctionCounters
-	reported      bpf.FunctionCounters // the counts last reported to the sink
+	reported  bpf.FunctionCounters // the counts last reported to the sink
 	divisions divisions
 	mark      int64 // last watermark sent
 	Bound     int64 // boot time from which aggregates are not yet delivered
@@ -179,7 +179,7 @@ func (s *Subscription) Account() {
 	}
 	told := &s.reported
 	for _, n := range []struct {
-		count        func(cause string, n uint64)
+		count       func(cause string, n uint64)
 		cause       string
 		before, now uint64
 	}{

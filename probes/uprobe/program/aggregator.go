@@ -38,10 +38,10 @@ import (
 // the pane has been sent.
 type Aggregator struct {
 	*Aggregation
-	installation     *Installation
-	Sub    Subscriber
-	Reader Executor
-	offset int64 // from the boot clock to the epoch
+	installation *Installation
+	Sub          Subscriber
+	Reader       Executor
+	offset       int64 // from the boot clock to the epoch
 
 	// Mu is held while a slot is collected. It is not held while the reader sends its
 	// rows, nor by code that waits for Provider.mu.
