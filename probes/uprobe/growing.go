@@ -298,7 +298,7 @@ func (g *growing) byName() bool { return len(g.spec.Target.Processes)+len(g.spec
 // recordsLost is called when the kernel had no room for n notifications of mappings, starts
 // or ends of processes.
 func (g *growing) recordsLost(n uint64) {
-	g.merge.lost("calls in libraries, perhaps: the kernel had no room to tell of all that was loaded", n)
+	g.merge.lost("calls in libraries, perhaps: the kernel had no room to report all mappings", n)
 	g.look()
 }
 
