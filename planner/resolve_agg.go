@@ -214,7 +214,7 @@ func (c *exprCtx) call(e *parser.Call) (plan.Expr, error) {
 		if laterFunctions[name] {
 			return nil, c.r.errorf(e.Name.Pos(), "%s is not supported yet", strings.ToUpper(name))
 		}
-		hint := cmp.Or(NearestFunctions(name), "SHOW FUNCTIONS lists them")
+		hint := cmp.Or(NearestFunctions(name), "the manual has them: help functions")
 		if s := catalog.Find(name); s != nil {
 			hint = s.Name + " is a stream"
 		}

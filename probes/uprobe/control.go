@@ -25,13 +25,25 @@ func (s *source) Info() probes.Info {
 // describe returns Info without the identity, which is slow to compute.
 func (s *source) describe() probes.Info {
 	return probes.Info{
-		Sites: s.resolution.Sites(s.links, s.aggregation != nil), Notices: s.notices(), Refusal: s.refuses(), Residual: s.residual(),
+		Sites: s.sites(), Notices: s.notices(), Refusal: s.refuses(), Residual: s.residual(),
 		Live:       true, // calls happen whether or not they are observed
 		Aggregates: s.aggregation != nil, Aggregation: s.aggregation.Describe(),
 		Suspends: s.wants.Options&abi.SendFrame != 0,
 		Gateable: true, Ability: s.ability(), Detaches: s.detaches(),
 		Standby: true, WaitNs: s.ignoredCallNs(),
 	}
+}
+
+// sites returns Info.Sites. The list of 5,000 functions takes a millisecond to make, and
+// Info is asked several times for each query.
+func (s *source) sites() []probes.Site {
+	s.listing.Lock()
+	defer s.listing.Unlock()
+	r := s.resolution
+	if n := len(r.Functions) + len(r.Landmarks); s.listed == nil || n != s.described {
+		s.listed, s.described = slices.Clip(r.Sites(s.links, s.aggregation != nil)), n
+	}
+	return s.listed
 }
 
 func (s *source) notices() []string {

@@ -45,6 +45,10 @@ type source struct {
 	overwrites uint64     // of its modules, at Prepare
 	flip       sync.Mutex // held while probes are detached or attached again; taken before Provider.mu
 
+	listing   sync.Mutex // guards the following; no other lock is taken meanwhile
+	listed    []probes.Site
+	described int // functions and landmarks in listed: an extensible source adds to them
+
 	// Guarded by Provider.mu.
 	sub          *decode.Subscription
 	owner        probes.Source         // the source that this one is a part of; nil: none

@@ -99,7 +99,7 @@ func Find(t plan.Target, running []process.Process, sel *Selector) (*ModuleSet, 
 			}
 		}
 		if t.Viewer.Everything() {
-			set.addExpected(p, sel.modules)
+			set.addExpected(p, sel, mappings)
 		}
 		if p.Exe == "" && sel.InModule == nil {
 			return fail(RefuseTarget(t, "the executable of process %d (%s) cannot be seen: permission denied", p.PID, p.Comm).
