@@ -261,7 +261,8 @@ func sampledLeaf(n plan.Node) bool {
 // accessible: every tuple has one.
 func (r *resolver) subquery(q *parser.Query, with ctes, lv level, every time.Duration) (*scope, error) {
 	if q.For != nil {
-		return nil, r.errorf(q.For.Pos(), "FOR belongs at the end of the whole statement")
+		return nil, r.hintf(q.For.Pos(), "write it after the last parenthesis: SELECT ... FROM (SELECT ...) FOR "+q.For.String(),
+			"FOR belongs at the end of the whole statement, not in a sub-query")
 	}
 	if lv == top {
 		lv = nested
