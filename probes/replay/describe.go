@@ -108,6 +108,8 @@ type records interface {
 	next() ([]cell, error)
 	// line returns the line on which that row begins.
 	line() int64
+	// pending reports whether faults has something to report.
+	pending() bool
 	// faults reports what did not fit since the last call.
 	faults(report func(f fault))
 }

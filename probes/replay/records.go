@@ -73,6 +73,8 @@ func (r *csvRecords) next() ([]cell, error) {
 
 func (r *csvRecords) line() int64 { return r.reader.line }
 
+func (r *csvRecords) pending() bool { return r.ragged.n > 0 }
+
 func (r *csvRecords) faults(report func(fault)) {
 	r.ragged.report(report, false, fmt.Sprintf("row that has not %d fields", len(r.cells)))
 }
@@ -141,6 +143,8 @@ func (r *jsonRecords) scan(line []byte) (unknown int, ok bool) {
 }
 
 func (r *jsonRecords) line() int64 { return r.lines.number }
+
+func (r *jsonRecords) pending() bool { return r.invalid.n > 0 || r.unknown.n > 0 }
 
 func (r *jsonRecords) faults(report func(fault)) {
 	r.invalid.report(report, true, "line that is no JSON object")

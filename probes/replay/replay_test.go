@@ -31,6 +31,8 @@ type recorder struct {
 	watermarks []int64
 	late       int // rows below the watermark
 	faults     []string
+	places     []int    // of the reports: the number of rows before each
+	counts     []uint64 // of the reports: faults
 	err        error
 	ended      chan struct{}
 }
@@ -54,13 +56,22 @@ func (r *recorder) Push(b *batch.Batch) {
 	b.Release()
 }
 
-func (*recorder) Partial(b *batch.Batch) { b.Release() }
-func (r *recorder) Watermark(t int64)    { r.watermarks = append(r.watermarks, t) }
-func (r *recorder) Lost(cause string, n uint64) {
-	r.faults = append(r.faults, fmt.Sprintf("lost %d: %s", n, cause))
-}
-func (r *recorder) Count(cause string, n uint64) {
-	r.faults = append(r.faults, fmt.Sprintf("%d: %s", n, cause))
+func (*recorder) Partial(b *batch.Batch)         { b.Release() }
+func (r *recorder) Watermark(t int64)            { r.watermarks = append(r.watermarks, t) }
+func (r *recorder) Lost(cause string, n uint64)  { r.fault("lost ", cause, n) }
+func (r *recorder) Count(cause string, n uint64) { r.fault("", cause, n) }
+
+// fault adds to the count of a fault, and records before which row it was reported.
+func (r *recorder) fault(kind, cause string, n uint64) {
+	r.places, r.counts = append(r.places, len(r.rows)), append(r.counts, n)
+	for i, have := range r.faults {
+		var before uint64
+		if _, err := fmt.Sscanf(have, kind+"%d: ", &before); err == nil && strings.HasSuffix(have, ": "+cause) {
+			r.faults[i] = fmt.Sprintf("%s%d: %s", kind, before+n, cause)
+			return
+		}
+	}
+	r.faults = append(r.faults, fmt.Sprintf("%s%d: %s", kind, n, cause))
 }
 func (r *recorder) End(err error) { r.err = err; close(r.ended) }
 
@@ -166,6 +177,33 @@ func TestReplay(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// A row that does not fit is reported at its place, so that LIMIT need not count those after
+// its last row; where there are very many, before its place, so that none is missing.
+func TestFaultsAreReportedInOrder(t *testing.T) {
+	text := `{"a":1}` + "\nbad\n" + `{"a":2}` + "\n" + `{"a":3}` + "\nbad\nbad\n"
+	r := run(t, fileSpec(t, write(t, "a.jsonl", text)))
+	if want := []int{1, 3}; !slices.Equal(r.places, want) {
+		t.Errorf("reported after %v rows, want %v", r.places, want)
+	}
+	many := `{"a":0}` + "\n" + strings.Repeat("bad\n"+`{"a":1}`+"\n", 3000)
+	r = run(t, fileSpec(t, write(t, "b.jsonl", many)))
+	if want := []string{"lost 3000: line that is no JSON object, first on line 2"}; !slices.Equal(r.faults, want) {
+		t.Errorf("faults %v", r.faults)
+	}
+	var reported uint64 // row i comes after i faults
+	for i, at := range append(r.places, len(r.rows)) {
+		if uint64(at) > reported+1 {
+			t.Fatalf("%d rows were pushed after %d faults", at, reported)
+		}
+		if i < len(r.counts) {
+			reported += r.counts[i]
+		}
+	}
+	if r.batches > maxSplits+8 {
+		t.Errorf("the faults divide the rows into %d batches", r.batches)
 	}
 }
 
