@@ -17,6 +17,7 @@ import (
 	"endoscope/client/internal/fake"
 	"endoscope/client/render"
 	"endoscope/parser"
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
@@ -119,6 +120,22 @@ func TestWriteErrorsEndTheQuery(t *testing.T) {
 	r, _ = newRunner(t, failing{&os.PathError{Op: "write", Path: "|1", Err: syscall.EPIPE}})
 	if err := r.Statement(t.Context(), "SELECT * FROM endless"); err != ErrOutputClosed {
 		t.Errorf("reader gone: %v, want %v", err, ErrOutputClosed)
+	}
+}
+
+// severed is a session whose connection breaks.
+type severed struct{ wire.Session }
+
+func (severed) Execute(context.Context, string, ...types.Value) (wire.Result, error) {
+	return nil, &os.SyscallError{Syscall: "write", Err: syscall.EPIPE}
+}
+
+// A broken pipe elsewhere than at the output is an error: the output has its reader.
+func TestBrokenPipeOfAConnectionIsAnError(t *testing.T) {
+	r, _ := newRunner(t, io.Discard)
+	r.Session = severed{r.Session}
+	if err := r.Statement(t.Context(), "SELECT * FROM calls"); !errors.Is(err, syscall.EPIPE) || errors.Is(err, ErrOutputClosed) {
+		t.Errorf("%v, want EPIPE", err)
 	}
 }
 
