@@ -81,7 +81,7 @@ func (r *modelResult) Next(ctx context.Context) (wire.Event, error) {
 	for {
 		ev, err := r.Result.Next(ctx)
 		switch {
-		case errors.Is(err, io.EOF) && r.message.Load() == nil:
+		case err == io.EOF && r.message.Load() == nil:
 			return r.make()
 		case err != nil || ev.Kind == wire.Notice:
 			return ev, err

@@ -54,7 +54,7 @@ func (p *paced) advance(ctx context.Context, how pacing) (wire.Event, error) {
 		x, err := p.next(ctx, p.tick.C)
 		switch {
 		case errors.Is(err, errLate):
-		case errors.Is(err, io.EOF):
+		case err == io.EOF:
 			p.over = true
 		case err != nil:
 			return wire.Event{}, err
