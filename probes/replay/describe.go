@@ -168,6 +168,9 @@ func sampleCSV(f *os.File) (names []string, kinds []*inference, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if r.unclosed {
+		return nil, nil, plan.Errorf(-1, -1, "%s: a quote of its header is not closed", f.Name())
+	}
 	seen := map[string]bool{}
 	for i, field := range header {
 		name := strings.TrimSpace(string(field))

@@ -112,7 +112,7 @@ func (f *file) replay(sink probes.Sink, stop <-chan struct{}) error {
 		return plan.Errorf(-1, -1, "%s: %v", f.path, reason(err))
 	}
 	begin := func() (records, error) {
-		return newRecords(io.NewSectionReader(in, 0, info.Size()), f.csv, f.names)
+		return newRecords(&wholeReader{in, info.Size(), 0}, f.csv, f.names)
 	}
 	var after []int64
 	if f.time != nil {

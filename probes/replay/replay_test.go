@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -161,6 +162,8 @@ func TestReplay(t *testing.T) {
 		{"JSON bad lines and late keys", "a.jsonl", strings.Repeat(`{"a":1}`+"\n", SampleRows) + "{\n" + `{"b":1,"a":2,"c":3}` + "\n[]\n{\"a\":3}",
 			"2 1002\n3 1004\n",
 			[]string{"lost 2: line that is no JSON object, first on line 1001", "2: key that the first 1000 rows do not have, first on line 1002"}},
+		{"a quote that is not closed", "a.csv", "a,b\n1,2\n3,\"4\n5,6\n", "1 2 2\n",
+			[]string{"lost 1: row with a quote that is not closed, first on line 3"}},
 		{"header only", "a.csv", "a,b\n", "", nil},
 		{"empty", "a.jsonl", "", "", nil},
 	} {
@@ -205,6 +208,43 @@ func TestFaultsAreReportedInOrder(t *testing.T) {
 	if r.batches > maxSplits+8 {
 		t.Errorf("the faults divide the rows into %d batches", r.batches)
 	}
+}
+
+// A file that becomes shorter while it is read is an error: where it ends now is not its end.
+func TestAFileThatIsCutShort(t *testing.T) {
+	for name, text := range map[string]string{"a.csv": "a,b\n" + strings.Repeat("1,2\n", 1<<17), "a.jsonl": strings.Repeat(`{"a":1}`+"\n", 1<<17)} {
+		path := write(t, name, text)
+		r := newRecorder(fileSpec(t, path).Out)
+		src := prepare(t, fileSpec(t, path))
+		cut := cutting{recorder: r, cut: func() {
+			if err := os.Truncate(path, int64(len(text)/2)); err != nil {
+				t.Error(err)
+			}
+		}}
+		if err := src.Start(t.Context(), &cut, probes.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		<-r.ended
+		if r.err == nil || !strings.Contains(r.err.Error(), name+": the file became shorter while it was read") {
+			t.Errorf("%s: %v", name, r.err)
+		}
+		if err := src.Stop(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// cutting calls cut at the first batch.
+type cutting struct {
+	*recorder
+	cut func()
+}
+
+func (c *cutting) Push(b *batch.Batch) {
+	if c.batches == 0 {
+		c.cut()
+	}
+	c.recorder.Push(b)
 }
 
 func TestOnlyTheColumnsWanted(t *testing.T) {
