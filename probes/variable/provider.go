@@ -42,6 +42,11 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 			WithHint("WHERE pid = ..., WHERE process = '...', or USE ...")
 	}
 	watches := spec.Every == 0 && !spec.OnDemand
+	if watches {
+		if err := needs.Check(spec); err != nil {
+			return nil, err
+		}
+	}
 	if !process.Numbered() {
 		return nil, plan.Errorf(spec.Start, spec.Stop, "%s cannot be acquired from within a PID namespace: the kernel's programs see other numbers of processes", Stream).
 			WithHint("run on the host, or in a container that has the host's PID namespace (--pid=host)")

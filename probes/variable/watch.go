@@ -10,12 +10,12 @@ import (
 	"unsafe"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/btf"
 	"golang.org/x/sys/unix"
 
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
 	"endoscope/probes/process"
+	"endoscope/probes/rights"
 	"endoscope/probes/ringbuf"
 )
 
@@ -54,7 +54,7 @@ func newWatcher() (*watcher, error) {
 	}
 	w := &watcher{links: map[int]*links{}}
 	if w.objects, err = ebpf.NewCollection(spec); err != nil {
-		return nil, refuseLoad(err)
+		return nil, needs.Refused(Stream, err)
 	}
 	if w.ring, err = ringbuf.Map(w.objects.Maps[bpf.VariableMapWrites].FD(), ringBytes); err != nil {
 		w.objects.Close()
@@ -68,15 +68,7 @@ func newWatcher() (*watcher, error) {
 	return w, nil
 }
 
-func refuseLoad(err error) error {
-	switch {
-	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
-		return plan.Errorf(-1, -1, "the kernel refuses to load the program that watches variables: %v", err).WithHint("run as root, or with CAP_BPF and CAP_PERFMON")
-	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, btf.ErrNotFound):
-		return plan.Errorf(-1, -1, "this kernel cannot watch variables: %v", err).WithHint("Linux 5.15 with BTF is required")
-	}
-	return fmt.Errorf("loading the program that watches variables: %w", err)
-}
+var needs = rights.Needs{Ptrace: true, Since: "5.15", Instead: "process_usage"}
 
 // close removes all watchpoints.
 func (w *watcher) close() {
