@@ -29,9 +29,8 @@ type Needs struct {
 
 // Check returns an error where the kernel would return EPERM. Its text names what is missing.
 func (n Needs) Check(spec *plan.Acquire) error {
-	if !process.Numbered() {
-		return plan.Errorf(spec.Start, spec.Stop, "%s cannot be acquired from within a PID namespace: the kernel's programs see other numbers of processes", spec.Stream).
-			WithHint("run on the host, or in a container that has the host's PID namespace (--pid=host)")
+	if err := process.RequireNumbered(spec); err != nil {
+		return err
 	}
 	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var caps [2]unix.CapUserData

@@ -45,7 +45,7 @@ func load(o options) (*kernel, error) {
 			delete(spec.Programs, name)
 		}
 	}
-	last := !o.guessLast && o.events&processEnd != 0 && tellsLast()
+	last := !o.guessLast && o.events&processEnd != 0 && reportsLastThread()
 	for name, value := range map[string]any{
 		bpf.LifeVarWanted: o.events, bpf.LifeVarWantPath: o.path, bpf.LifeVarWantArgv: o.argv, bpf.LifeVarTellsLast: last,
 	} {
@@ -64,10 +64,10 @@ func load(o options) (*kernel, error) {
 	return k, nil
 }
 
-// tellsLast reports whether sched_process_exit says which thread ends its
+// reportsLastThread reports whether sched_process_exit says which thread ends its
 // process (since Linux 6.16): its handlers then have one argument more, after
 // the tracepoint's own.
-func tellsLast() bool {
+func reportsLastThread() bool {
 	types, err := btf.LoadKernelSpec()
 	if err != nil {
 		return false

@@ -2,7 +2,6 @@ package sched
 
 import (
 	"context"
-	"errors"
 
 	"endoscope/planner/plan"
 	"endoscope/probes"
@@ -49,12 +48,7 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 		guessLast: p.guessLast,
 	}
 	if s.kernel, err = load(o); err != nil {
-		err = needs.Refused(spec.Stream, err)
-		var e *plan.Error
-		if errors.As(err, &e) && e.Start < 0 {
-			e.Start, e.Stop = spec.Start, spec.Stop
-		}
-		return nil, err
+		return nil, probes.AtStream(needs.Refused(spec.Stream, err), spec)
 	}
 	return s, nil
 }

@@ -1,8 +1,8 @@
 package stack
 
 import (
+	"cmp"
 	"context"
-	"errors"
 
 	"endoscope/planner/plan"
 	"endoscope/probes"
@@ -25,17 +25,12 @@ func (p *Provider) Close() error { return p.cache.Close() }
 
 // Prepare finds the processes and checks that they may be sampled.
 func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source, error) {
-	if spec.Every <= 0 && !spec.OnDemand {
-		return nil, plan.Errorf(spec.Start, spec.Stop, "%s has a value at every instant and cannot be read tuple by tuple", Stream).
-			WithHint("SAMPLE(%s, 10ms)", Stream)
-	}
-	if spec.Target.IsZero() {
-		return nil, plan.Errorf(spec.Start, spec.Stop, "%s needs a process", Stream).
-			WithHint("WHERE pid = ..., WHERE process = '...', or USE ...")
+	if err := cmp.Or(probes.RequireSampling(spec, "10ms"), probes.RequireProcess(spec)); err != nil {
+		return nil, err
 	}
 	found, err := process.Resolve(spec.Target)
 	if err != nil {
-		return nil, placed(err, spec)
+		return nil, probes.AtStream(err, spec)
 	}
 	if err := needs.Check(spec); err != nil {
 		return nil, err
@@ -52,15 +47,4 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 		return &demand{source: s}, nil
 	}
 	return s, nil
-}
-
-// placed sets an error's position to that of the stream, if it has none.
-func placed(err error, spec *plan.Acquire) error {
-	var e *plan.Error
-	if errors.As(err, &e) && e.Start < 0 {
-		c := *e
-		c.Start, c.Stop = spec.Start, spec.Stop
-		return &c
-	}
-	return err
 }

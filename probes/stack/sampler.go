@@ -105,8 +105,8 @@ func (s *sampler) remove(pid int) {
 	}
 }
 
-// want sets how many bytes of a thread's stack are copied from now on.
-func (s *sampler) want(tid, bytes uint32) error { return s.bytes.Put(tid, bytes) }
+// setBytes sets how many bytes of a thread's stack are copied from now on.
+func (s *sampler) setBytes(tid, bytes uint32) error { return s.bytes.Put(tid, bytes) }
 
 // forget resets the bytes copied of a thread's stack to the default.
 func (s *sampler) forget(tid uint32) { _ = s.bytes.Delete(tid) } // it may not be there
