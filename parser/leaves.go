@@ -54,9 +54,13 @@ func literalOf(t *lexer.Token) *Literal {
 	case tokInt, tokFloat, tokPercent, tokSize:
 		l, _ = number(t.Value)
 	case tokDuration:
-		if digits, ok := strings.CutPrefix(t.Value, "INTERVAL "); ok {
-			cut := strings.LastIndexByte(digits, ' ')
-			l, _ = interval(digits[:cut], digits[cut+1:])
+		if rest, ok := strings.CutPrefix(t.Value, "INTERVAL "); ok {
+			if strings.HasSuffix(rest, "'") {
+				l = intervalText(rest)
+			} else {
+				cut := strings.LastIndexByte(rest, ' ')
+				l, _ = interval(rest[:cut], rest[cut+1:])
+			}
 		} else {
 			l, _ = number(t.Value)
 		}
@@ -96,7 +100,33 @@ func (l *wholeLeaf) Parse(lex *lexer.PeekingLexer) (err error) {
 	return err
 }
 
+// spaced parses a duration whose unit is a word of its own, as in 5 seconds. It returns nil
+// if there is none.
+func spaced(lex *lexer.PeekingLexer) (*Literal, error) {
+	n := *lex.Peek()
+	if n.Type != tokInt && n.Type != tokFloat || isHexNumber(n.Value) {
+		return nil, nil
+	}
+	here := lex.MakeCheckpoint()
+	lex.Next()
+	unit := lex.Peek()
+	if unit.Type != tokWord || !isUnitWord(unit.Value) {
+		lex.LoadCheckpoint(here)
+		return nil, nil
+	}
+	l, err := number(n.Value + nearestUnit(unit.Value))
+	if err != nil {
+		return nil, &syntaxError{pos: n.Pos, msg: err.Msg, hint: err.Hint}
+	}
+	l.Span = Span{n.Pos.Offset, unit.Pos.Line}
+	lex.Next()
+	return l, nil
+}
+
 func (l *durationLeaf) Parse(lex *lexer.PeekingLexer) (err error) {
+	if l.Literal, err = spaced(lex); l.Literal != nil || err != nil {
+		return err
+	}
 	l.Literal, err = takeLiteral(lex, tokDuration)
 	return err
 }
@@ -107,6 +137,9 @@ func (l *stringLeaf) Parse(lex *lexer.PeekingLexer) (err error) {
 }
 
 func (l *literalLeaf) Parse(lex *lexer.PeekingLexer) (err error) {
+	if l.Literal, err = spaced(lex); l.Literal != nil || err != nil {
+		return err
+	}
 	switch typ := lex.Peek().Type; typ {
 	case tokInt, tokDuration, tokString:
 		l.Literal, err = takeLiteral(lex, typ)
@@ -124,6 +157,9 @@ func (l *valueLeaf) Parse(lex *lexer.PeekingLexer) error {
 			return unexpected(lex)
 		}
 		l.Literal, _ = number("-" + t.Value)
+	} else if spaced, err := spaced(lex); spaced != nil || err != nil {
+		l.Literal = spaced
+		return err
 	} else if l.Literal = literalOf(t); l.Literal == nil && (t.Type == tokWord || t.Type == tokReserved) {
 		l.Literal = &Literal{Kind: LitString, Text: t.Value, Str: t.Value}
 	}
@@ -244,7 +280,7 @@ func (l *itemLeaf) Parse(lex *lexer.PeekingLexer) error {
 		lex.LoadCheckpoint(start)
 	}
 	var x exprLeaf
-	if err := x.Parse(lex); err != nil {
+	if err := x.parse(lex, true); err != nil {
 		return err
 	}
 	l.SelectItem = SelectItem{Span: x.Pos(), X: x.Expr}

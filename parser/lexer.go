@@ -249,7 +249,8 @@ func unknown(s string, r rune, size int) token {
 	return invalid(text, "there is an invisible character here", "remove it")
 }
 
-// significant drops comments, and joins INTERVAL '1' MINUTE to one duration.
+// significant drops comments, and joins INTERVAL '1' MINUTE and INTERVAL '1 minute' to one
+// duration.
 func significant(all []token) []token {
 	tokens := make([]token, 0, len(all))
 	for _, t := range all {
@@ -258,6 +259,13 @@ func significant(all []token) []token {
 		}
 		tokens = append(tokens, t)
 		n := len(tokens)
+		if n > 1 && t.typ == tokString && tokens[n-2].is("INTERVAL") {
+			if l := intervalText(t.text); l != nil {
+				whole := token{typ: tokDuration, text: l.Text, Span: Span{tokens[n-2].Start, t.Stop}}
+				tokens = append(tokens[:n-2], whole)
+			}
+			continue
+		}
 		if n < 3 || !tokens[n-3].is("INTERVAL") || tokens[n-2].typ != tokString || t.typ != tokWord {
 			continue
 		}

@@ -108,6 +108,8 @@ type records interface {
 	next() ([]cell, error)
 	// line returns the line on which that row begins.
 	line() int64
+	// pending reports whether faults has something to report.
+	pending() bool
 	// faults reports what did not fit since the last call.
 	faults(report func(f fault))
 }
@@ -165,6 +167,9 @@ func sampleCSV(f *os.File) (names []string, kinds []*inference, err error) {
 	}
 	if err != nil {
 		return nil, nil, err
+	}
+	if r.unclosed {
+		return nil, nil, plan.Errorf(-1, -1, "%s: a quote of its header is not closed", f.Name())
 	}
 	seen := map[string]bool{}
 	for i, field := range header {
