@@ -72,7 +72,7 @@ func TestSketchesAddUp(t *testing.T) {
 // What is no sketch is an error, and no panic.
 func TestNoSketch(t *testing.T) {
 	f := &plan.Agg{Fn: "sketch_quantile", T: types.Double, Params: []types.Value{types.Float(0.5)}}
-	for _, text := range []string{"x", "hello, world", "\x02\x01\x00\x01", "\x02", strings.Repeat("\xff", 20), "\x02\x00"} {
+	for _, text := range []string{"x", "hello, world", "\x01\x02", "\x02", "\x01\x02\x00", "\x01\x02\x02\x00\x02", "\x01\x02\x05\x7f", "\x01\x02\x03\x01", strings.Repeat("\xff", 20)} {
 		rapid.Check(t, func(t *rapid.T) {
 			if v, err := foldAll(t, f, types.Bytes, []types.Value{{Type: types.Bytes, S: text}}); err == nil {
 				t.Fatalf("%q is one: %v", text, v)
