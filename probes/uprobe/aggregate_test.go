@@ -56,6 +56,7 @@ type merged struct {
 	Sum, Square string // of the numbers in decimal
 	Value       int64  // MIN, MAX, FIRST, LAST
 	Buckets     map[int64]int64
+	Low, High   int64 // of quantiles
 
 	sum, square bigint.Int
 	time        int64
@@ -157,8 +158,7 @@ func single(f *plan.Agg, x, when int64) []int64 {
 		}
 		return []int64{(x - lo) / step, 1}
 	}
-	table, _ := codegen.Boundaries()
-	return []int64{codegen.BucketOf(table, x), 1}
+	return []int64{x, x, 1, 0}
 }
 
 // merge adds a state of plan.StateFields.
@@ -193,9 +193,20 @@ func (m *merged) merge(fn string, w []int64) {
 		if n > 0 && (m.N == 0 || w[0] >= m.time) {
 			m.time, m.Value = w[0], w[1]
 		}
-	case "histogram", "quantile", "median":
+	case "histogram":
 		if n > 0 {
 			m.Buckets[w[0]] += n
+		}
+	case "quantile", "median":
+		if n = w[2]; n > 0 {
+			table, _ := codegen.Boundaries()
+			m.Buckets[codegen.BucketOf(table, w[0])] += n
+			if m.N == 0 || w[0] < m.Low {
+				m.Low = w[0]
+			}
+			if m.N == 0 || w[1] > m.High {
+				m.High = w[1]
+			}
 		}
 	}
 	m.N += n
@@ -248,7 +259,7 @@ func TestAggregatesOfCalls(t *testing.T) {
 		{"by an argument", []plan.Expr{x, col("pid")}, []plan.Agg{agg("count"), agg("sum", y)}, "hash by arg0, pid", false},
 		{"by an expression", []plan.Expr{big("*", x, y)}, []plan.Agg{agg("count"), agg("min", big("%", x, num(7)))}, "hash by arg0 * arg1", true},
 		{"histogram alone", []plan.Expr{fn}, []plan.Agg{agg("histogram", x)}, "hash by function_name and bucket", false},
-		{"median of all", nil, []plan.Agg{agg("median", y), agg("quantile", y)}, "hash by bucket", false},
+		{"median of all", nil, []plan.Agg{agg("median", y), agg("quantile", y)}, "one group, quantiles exact to 1000 values of a group and 131072 of all", false},
 		{"a filtered histogram", []plan.Expr{fn}, []plan.Agg{where(agg("histogram", x), testplan.Call(">", x, num(0)))}, "dense by function", false},
 		{"by executable", []plan.Expr{col("exe")}, []plan.Agg{agg("count"), agg("sum", x)}, "dense by function", false},
 		{"by a condition", []plan.Expr{testplan.Call(">", x, y), testplan.Call("=", fn, testplan.Constant("beta"))}, []plan.Agg{agg("count"), agg("sum", x)}, "hash by arg0 > arg1, function_name = 'beta'", false},
@@ -397,6 +408,103 @@ func TestMoreGroupsThanRoom(t *testing.T) {
 			}
 			if c.name == "groups" && sum.Int64() != 60_000*59_999/2 || c.name == "buckets" && values != 60_000 || calls != 60_000 {
 				t.Errorf("%d calls, sum %v, %d buckets", calls, sum, values)
+			}
+		})
+	}
+}
+
+// The first 1,000 values of a group on a CPU are samples, while there is room. Later ones
+// are counted in buckets, with the smallest and the largest value of each.
+func TestSamplesOfCalls(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, distinct, "-O1", "-fcf-protection=none")
+	table, err := codegen.Boundaries()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := col("arg0")
+	sixty := []plan.Expr{big("%", x, num(60))}
+	for _, c := range []struct {
+		name        string
+		keys        []plan.Expr
+		groups      int64
+		filter      plan.Expr
+		limit       int
+		least, most int // samples, on one CPU and on all
+	}{
+		{"one group", nil, 1, nil, 0, 1000, 1000},
+		{"small groups", sixty, 60, nil, 0, 60_000, 60_000},
+		{"no room", sixty, 60, nil, 20_000, 20_000, 20_000},
+		{"filtered", nil, 1, testplan.Call("=", big("%", x, num(60)), num(7)), 0, 1000, 1000},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := run(t, target)
+			median, count := agg("median", x), agg("count")
+			if c.filter != nil {
+				median = where(median, c.filter)
+			}
+			spec := aggregate(testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("f"), "timestamp", "arg0"), 0, c.keys, median, count)
+			src, err := provider(t, Options{}).Prepare(t.Context(), spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a := src.(*source).aggregation
+			a.Limit = c.limit
+			sink := newRecord(spec)
+			if err := src.Start(t.Context(), sink, probes.Options{}); err != nil {
+				t.Fatal(err)
+			}
+			r.finish(success)
+			got := sink.wait(t)
+			if len(got.rows) > 0 || len(got.lost)+len(got.counts) > 0 {
+				t.Fatalf("%d rows singly, lost %v, counts %v", len(got.rows), got.lost, got.counts)
+			}
+			at := 1 + len(c.keys) // low, high, n, state
+			samples, calls := 0, int64(0)
+			for _, row := range got.parts {
+				low, high, n, group := row[at].I, row[at+1].I, row[at+2].I, int64(0)
+				calls += n
+				switch {
+				case n == 0:
+					continue
+				case !row[at+3].IsNull:
+					t.Fatalf("the kernel gives a state: %v", row)
+				case codegen.BucketOf(table, low) != codegen.BucketOf(table, high):
+					t.Errorf("%d and %d are of one bucket", low, high)
+				case len(c.keys) > 0:
+					group = row[1].I
+				}
+				if n == 1 && low == high {
+					samples++ // or a bucket with one value
+				}
+				if step := 60_000 / (60_000 / c.groups); len(c.keys) > 0 && (low%step != group || high%step != group) {
+					t.Errorf("%d and %d are of group %d", low, high, group)
+				}
+				if c.filter != nil && (low%60 != 7 || high%60 != 7) {
+					t.Errorf("%d or %d does not pass the filter", low, high)
+				}
+			}
+			all := groups(t, spec, got.parts, nil)
+			for key, g := range all {
+				want := merged{Buckets: map[int64]int64{}, N: 0}
+				for i := range int64(60_000) {
+					if c.filter != nil && i%60 != 7 || len(c.keys) > 0 && fmt.Sprint(i%60) != key {
+						continue
+					}
+					if want.N == 0 {
+						want.Low = i
+					}
+					want.High = i
+					want.N++
+					want.Buckets[codegen.BucketOf(table, i)]++
+				}
+				want.Sum, want.Square = "0", "0"
+				if diff := cmp.Diff(&want, g[0], cmpopts.IgnoreUnexported(merged{})); diff != "" {
+					t.Errorf("group %s (-want +got):\n%s", key, diff)
+				}
+			}
+			if int64(len(all)) != c.groups || samples < c.least || c.limit == 0 && samples > c.most*a.Cpus+1000 {
+				t.Errorf("%d groups; %d samples of %d calls", len(all), samples, calls)
 			}
 		})
 	}

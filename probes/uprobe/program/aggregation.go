@@ -28,6 +28,9 @@ const (
 	sketched
 )
 
+// sampledStride is the distance between the counters of samples of the two slots, bytes.
+const sampledStride = 64
+
 const (
 	// maxStateBytes bounds the memory of a query's groups, and separately that of its
 	// buckets.
@@ -35,6 +38,9 @@ const (
 	// maxGroups bounds the groups on each CPU where the function is not the only key;
 	// maxBuckets bounds the buckets of all groups on each CPU.
 	maxGroups, maxBuckets = 16 << 10, 64 << 10
+	// maxSamples bounds the values that are kept for exact quantiles of small groups, of
+	// all groups in a pane.
+	maxSamples = 128 << 10
 	// MinPane exceeds the time to collect a pane: 10 to 20 ms, in which the kernel waits
 	// for running programs, and more where all processors are busy.
 	MinPane = 250 * time.Millisecond
@@ -142,10 +148,14 @@ func (a *Aggregation) Describe() string {
 	if a == nil {
 		return ""
 	}
-	if a.inferred > 0 {
-		return fmt.Sprintf("%s, %d functions inferred", a.groupsBy(), a.inferred)
+	text := a.groupsBy()
+	if a.Code.Exact() {
+		text += fmt.Sprintf(", quantiles exact to %d values of a group and %d of all", codegen.ExactSamples, a.sampleRoom())
 	}
-	return a.groupsBy()
+	if a.inferred > 0 {
+		text += fmt.Sprintf(", %d functions inferred", a.inferred)
+	}
+	return text
 }
 
 func (a *Aggregation) groupsBy() string {
@@ -157,11 +167,36 @@ func (a *Aggregation) groupsBy() string {
 	case a.Options&hashed != 0:
 		return fmt.Sprintf("hash by %s, %d groups", a.keys, a.entries(maxGroups, 1+a.Code.KeyWords, a.Code.StateWords))
 	}
-	n := a.entries(maxBuckets, 2+a.Code.KeyWords, 1)
+	n := a.entries(maxBuckets, 2+a.Code.KeyWords, a.bucketWords())
 	if a.keys == "" {
 		return fmt.Sprintf("hash by bucket, %d buckets", n)
 	}
 	return fmt.Sprintf("hash by %s and bucket, %d buckets", a.keys, n)
+}
+
+// bucketWords returns the size of a bucket's state: its count and, for quantiles, its
+// largest and its smallest value.
+func (a *Aggregation) bucketWords() int {
+	if a.Code.Exact() {
+		return 3
+	}
+	return 1
+}
+
+// sampleWords returns the size of a sample: the function, the rest of the key, the value.
+func (a *Aggregation) sampleWords() int { return 2 + a.Code.KeyWords }
+
+// sampleRoom returns how many samples each of the two slots has room for; 0 if there are
+// no quantiles.
+func (a *Aggregation) sampleRoom() int {
+	if !a.Code.Exact() {
+		return 0
+	}
+	n := min(maxSamples, maxStateBytes/4/2/8/a.sampleWords())
+	if a.Limit > 0 {
+		n = min(n, a.Limit)
+	}
+	return n
 }
 
 // entries returns the size of a hash table that should hold n entries for each CPU.
@@ -189,13 +224,20 @@ func (a *Aggregation) specialise(spec *ebpf.CollectionSpec) error {
 			return err
 		}
 	}
+	var counts [codegen.MaxSketches]uint32
+	for i, word := range a.Code.Samples {
+		counts[i] = uint32(word + 1)
+	}
 	for name, value := range map[string]any{
-		bpf.FunctionVarAggregate: a.Options,
-		bpf.FunctionVarGroups:    uint32(max(1, a.Groups)),
-		bpf.FunctionVarCpus:      uint32(a.Cpus),
-		bpf.FunctionVarKeyWords:  uint32(a.Code.KeyWords),
-		bpf.FunctionVarSketches:  uint32(a.Code.Sketches),
-		bpf.FunctionVarPane:      uint64(a.Pane),
+		bpf.FunctionVarSampleCounts: counts,
+		bpf.FunctionVarSampleRoom:   uint32(a.sampleRoom()),
+		bpf.FunctionVarExactSamples: uint32(codegen.ExactSamples),
+		bpf.FunctionVarAggregate:    a.Options,
+		bpf.FunctionVarGroups:       uint32(max(1, a.Groups)),
+		bpf.FunctionVarCpus:         uint32(a.Cpus),
+		bpf.FunctionVarKeyWords:     uint32(a.Code.KeyWords),
+		bpf.FunctionVarSketches:     uint32(a.Code.Sketches),
+		bpf.FunctionVarPane:         uint64(a.Pane),
 	} {
 		if err := spec.Variables[name].Set(value); err != nil {
 			return err
@@ -208,12 +250,16 @@ func (a *Aggregation) specialise(spec *ebpf.CollectionSpec) error {
 	if a.Options&dense != 0 {
 		size(bpf.FunctionMapStates, 2*a.Cpus*a.Groups, 4, a.Code.StateWords)
 	}
+	if n := a.sampleRoom(); n > 0 {
+		size(bpf.FunctionMapSamples, 2*n, 4, a.sampleWords())
+	}
 	for i := range 2 {
 		if key := 1 + a.Code.KeyWords; a.Options&hashed != 0 {
 			size(stateMaps[i], a.entries(maxGroups, key, a.Code.StateWords), 8*key, a.Code.StateWords)
 		}
 		if key := 2 + a.Code.KeyWords; a.Options&sketched != 0 {
-			size(bucketMaps[i], a.entries(maxBuckets, key, 1), 8*key, 1)
+			words := a.bucketWords()
+			size(bucketMaps[i], a.entries(maxBuckets, key, words), 8*key, words)
 		}
 	}
 	return nil
@@ -229,6 +275,9 @@ var (
 func unusedMaps(a *Aggregation) (list []string) {
 	if a == nil || a.Options&dense == 0 {
 		list = append(list, bpf.FunctionMapStates)
+	}
+	if a == nil || a.sampleRoom() == 0 {
+		list = append(list, bpf.FunctionMapSamples)
 	}
 	if a == nil || a.Options&hashed == 0 {
 		list = append(list, stateMaps...)
