@@ -38,7 +38,7 @@ __u64 divided = 0;
 const volatile __u64 pane = 1ULL << 62;
 
 /*
- * Of quantiles: the word of a group's state that counts the values of a sketch, plus 1; 0
+ * Of quantiles: the word of a group's state that counts the samples of a sketch, plus 1; 0
  * for a histogram. The first exact_samples values of a group are kept as samples, while
  * there is room for them in the slot; later ones are counted in buckets.
  */
@@ -248,12 +248,13 @@ static __noinline bool fold(struct moment *m)
 				raise(bucket[i] + 2, ~value);
 			}
 		}
-		if (i < sketches && sample_counts[i] && sample[i]) {
+		if (i < sketches && sample_counts[i] && state && sample[i]) {
 			for (int k = 0; k < MAX_KEY; k++)
 				if (k < key_words)
 					sample[i][1 + k] = words[1 + k];
 			sample[i][1 + key_words] = words[SAMPLES + i];
 			sample[i][0] = (words[0] >> 32) << 32 | (i + 1);
+			COUNT(state[sample_counts[i] - 1]);
 		}
 	}
 	return true;

@@ -58,8 +58,8 @@ type Aggregate struct {
 	KeyWords   int  // the rest of the key
 	StateWords int  // 0: there are only sketches
 	Sketches   int
-	// Samples is, by sketch, the state word that counts its values if it is for
-	// quantiles; -1 if it is a histogram.
+	// Samples is, by sketch, the state word that counts its samples if it is for
+	// quantiles; -1 if it is a histogram. The caller counts.
 	Samples []int
 	Timed   bool // the event's time is used
 
@@ -159,7 +159,6 @@ type fold struct {
 type sketch struct {
 	name  string // identifies its formula, argument and filter
 	index int
-	of    *class
 	keeps bool // its values: it is for quantiles
 }
 
@@ -405,12 +404,11 @@ func (c *aggregator) sketch(f *plan.Agg, b buckets, n *number, k *class) bool {
 		return false
 	}
 	_, keeps := b.(logarithms)
-	c.lists = append(c.lists, sketch{name, index, k, keeps})
+	c.lists = append(c.lists, sketch{name, index, keeps})
 	c.out.Aggs = append(c.out.Aggs, Agg{Sketch: index})
 	w := c.derive
 	n.load(w, operands, c.unsure)
 	if keeps {
-		c.passed(k)
 		c.store(sampleAt+index, operands[0])
 	}
 	b.number(w, c.boundaries, c.unsure)
@@ -467,15 +465,13 @@ func (c *aggregator) finish() (*Aggregate, bool) {
 	}
 	for _, s := range c.lists {
 		word := -1
-		switch {
-		case s.keeps && a.Update == nil:
-			word = 0
-		case s.keeps:
-			word = c.passed(s.of)
+		if s.keeps {
+			word = a.StateWords
+			a.StateWords++
 		}
 		a.Samples = append(a.Samples, word)
 	}
-	return a, true
+	return a, a.StateWords <= MaxState
 }
 
 // Exact reports whether a sketch is for quantiles.

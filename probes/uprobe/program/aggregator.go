@@ -17,6 +17,7 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/bpf"
 	"endoscope/probes/clock"
+	"endoscope/probes/codegen"
 	"endoscope/probes/uprobe/calls"
 )
 
@@ -390,7 +391,32 @@ func (a *Aggregator) readDense(slot int) {
 			a.hits[g] += int64(events)
 		}
 	}
-	clear(words)
+	a.clearDense(words)
+}
+
+// clearDense clears states. Where the groups of the next pane are the same ones, as there
+// is no end of a pane, they keep how many samples they have: calls of a busy function
+// would otherwise take the room of the others again and again.
+func (a *Aggregator) clearDense(words []uint64) {
+	if a.Pane != Endless || !a.Code.Exact() {
+		clear(words)
+		return
+	}
+	n := a.Code.StateWords
+	var kept [codegen.MaxSketches]uint64
+	for ; len(words) >= n; words = words[n:] {
+		for i, word := range a.Code.Samples {
+			if word >= 0 {
+				kept[i] = words[word]
+			}
+		}
+		clear(words[:n])
+		for i, word := range a.Code.Samples {
+			if word >= 0 {
+				words[word] = kept[i]
+			}
+		}
+	}
 }
 
 // entered returns how often a function of a query with NoHits was entered.
