@@ -510,6 +510,49 @@ func TestSamplesOfCalls(t *testing.T) {
 	}
 }
 
+// A query without panes collects as often as it shows results. A group takes samples in
+// each of the two slots once, not after each collection.
+func TestSamplesAreTakenOnce(t *testing.T) {
+	testenv.NeedUprobes(t)
+	r := run(t, testenv.CompileCText(t, "#define _GNU_SOURCE\n#include <sched.h>\n"+prelude+`
+NOINLINE long f(long i) { sink += i; return i; }
+int main(void)
+{
+	cpu_set_t one;
+	CPU_ZERO(&one);
+	CPU_SET(sched_getcpu(), &one);
+	sched_setaffinity(0, sizeof one, &one);
+	for (ready();; ) {
+		for (long i = 0; i < 3000; i++)
+			f(5);
+		puts("done");
+		fflush(stdout);
+		char b[16];
+		if (!fgets(b, sizeof b, stdin))
+			return 0;
+	}
+}`, "-O1", "-fcf-protection=none"))
+	spec := aggregate(testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("f"), "timestamp", "arg0"), 0, nil, agg("median", col("arg0")))
+	src, got := start(t, provider(t, Options{}), spec)
+	for range 5 {
+		r.round()
+		if _, err := src.Control(t.Context(), probes.Collect{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.end()
+	got.wait(t)
+	samples, calls := 0, int64(0)
+	for _, row := range got.parts {
+		if calls += row[3].I; row[3].I == 1 {
+			samples++
+		}
+	}
+	if samples != 2*codegen.ExactSamples || calls != 5*3000 {
+		t.Errorf("%d samples of %d calls", samples, calls)
+	}
+}
+
 // A state is not updated while an interrupted program is using it: the interrupting
 // events become rows.
 func TestInterruptedPrograms(t *testing.T) {
