@@ -284,7 +284,7 @@ func TestQuantileAllocatesNothing(t *testing.T) {
 	for _, groups := range []int{1, 1000} {
 		a := newSamples(false)
 		a.Grow(groups)
-		in := &fold.Input{Groups: make([]uint32, batch.MaxRows), Arg: &batch.Column{Type: types.Bigint, Int: make([]int64, batch.MaxRows)}}
+		in := &fold.Input{Groups: make([]uint32, batch.MaxRows), Words: make([]uint64, batch.MaxRows), Arg: &batch.Column{Type: types.Bigint, Int: make([]int64, batch.MaxRows)}}
 		for i := range batch.MaxRows {
 			in.Rows, in.Groups[i], in.Arg.Int[i] = append(in.Rows, uint16(i)), uint32(i%groups), int64(i)
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"endoscope/operators/agg/fold"
+	"endoscope/operators/batch"
 	"endoscope/operators/rowstore"
 )
 
@@ -45,6 +46,7 @@ type samples struct {
 	buckets pairs
 	spans   []span // by entry of buckets
 
+	rows     []uint16 // scratch: those of sketches
 	gathered []int64  // scratch
 	entries  []uint32 // scratch
 }
@@ -105,16 +107,38 @@ func (s *samples) Bytes() int64 {
 	return int64(len(s.words))*12 + s.buckets.Bytes() + int64(len(s.spans))*16
 }
 
+// Update adds the values of rows. Those of sketches come last, in a loop for each step.
 func (s *samples) Update(in *fold.Input) {
-	if s.floats {
-		for _, r := range in.Rows {
-			s.add(in.Groups[r], wordOf(in.Arg.Float[r]))
-		}
-		return
-	}
+	rows := s.rows[:0]
 	for _, r := range in.Rows {
-		s.add(in.Groups[r], in.Arg.Int[r])
+		if g := in.Groups[r]; s.heads[g] == sketched {
+			rows = append(rows, r)
+		} else {
+			s.add(g, s.word(in.Arg, r))
+		}
 	}
+	if s.rows = rows; s.floats {
+		for _, r := range rows {
+			in.Words[r] = uint64(bucketOf(in.Arg.Float[r]))
+		}
+	} else {
+		for _, r := range rows {
+			in.Words[r] = uint64(bucketOf(float64(in.Arg.Int[r])))
+		}
+	}
+	for _, r := range rows {
+		w := s.word(in.Arg, r)
+		s.counts[in.Groups[r]]++
+		s.count(in.Groups[r], in.Words[r], span{w, w}, 1)
+	}
+}
+
+// word returns the word of a row's value.
+func (s *samples) word(c *batch.Column, r uint16) int64 {
+	if s.floats {
+		return wordOf(c.Float[r])
+	}
+	return c.Int[r]
 }
 
 // add adds a value to a group.
@@ -180,15 +204,26 @@ func (s *samples) sketch(group uint32) {
 	}
 }
 
+// addBucket counts n values of one bucket.
 func (s *samples) addBucket(group uint32, x span, n int64) {
-	i := s.buckets.find(group, uint64(s.bucket(x.low)))
+	s.count(group, uint64(s.bucket(x.low)), x, n)
+}
+
+// count counts n values in a bucket.
+func (s *samples) count(group uint32, bucket uint64, x span, n int64) {
+	i := s.buckets.find(group, bucket)
 	s.buckets.entries[i].count += n
 	if i == len(s.spans) {
 		s.spans = append(s.spans, x)
 		return
 	}
 	at := &s.spans[i]
-	at.low, at.high = min(at.low, x.low), max(at.high, x.high)
+	if x.low < at.low {
+		at.low = x.low
+	}
+	if x.high > at.high {
+		at.high = x.high
+	}
 }
 
 // gather stores the values of a group that is not a sketch in gathered.
