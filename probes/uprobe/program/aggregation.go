@@ -28,9 +28,6 @@ const (
 	sketched
 )
 
-// sampledStride is the distance between the counters of samples of the two slots, bytes.
-const sampledStride = 64
-
 const (
 	// maxStateBytes bounds the memory of a query's groups, and separately that of its
 	// buckets.
@@ -38,9 +35,6 @@ const (
 	// maxGroups bounds the groups on each CPU where the function is not the only key;
 	// maxBuckets bounds the buckets of all groups on each CPU.
 	maxGroups, maxBuckets = 16 << 10, 64 << 10
-	// maxSamples bounds the values that are kept for exact quantiles of small groups, of
-	// all groups in a pane.
-	maxSamples = 128 << 10
 	// MinPane exceeds the time to collect a pane: 10 to 20 ms, in which the kernel waits
 	// for running programs, and more where all processors are busy.
 	MinPane = 250 * time.Millisecond
@@ -181,22 +175,6 @@ func (a *Aggregation) bucketWords() int {
 		return 3
 	}
 	return 1
-}
-
-// sampleWords returns the size of a sample: the function, the rest of the key, the value.
-func (a *Aggregation) sampleWords() int { return 2 + a.Code.KeyWords }
-
-// sampleRoom returns how many samples each of the two slots has room for; 0 if there are
-// no quantiles.
-func (a *Aggregation) sampleRoom() int {
-	if !a.Code.Exact() {
-		return 0
-	}
-	n := min(maxSamples, maxStateBytes/4/2/8/a.sampleWords())
-	if a.Limit > 0 {
-		n = min(n, a.Limit)
-	}
-	return n
 }
 
 // entries returns the size of a hash table that should hold n entries for each CPU.

@@ -17,7 +17,6 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/bpf"
 	"endoscope/probes/clock"
-	"endoscope/probes/codegen"
 	"endoscope/probes/uprobe/calls"
 )
 
@@ -353,21 +352,6 @@ func (a *Aggregator) read(slot int, pane int64) error {
 	return nil
 }
 
-// readSamples makes rows of the samples in a slot, and clears it.
-func (a *Aggregator) readSamples(slot int) {
-	room, words := a.sampleRoom(), a.sampleWords()
-	n := min(int(atomic.LoadUint64(a.sampled[slot])), room)
-	if n == 0 {
-		return
-	}
-	all := unsafe.Slice((*uint64)(unsafe.Pointer(&a.samples[0])), len(a.samples)/8)[slot*room*words:][:n*words]
-	for i := 0; i < len(all); i += words {
-		a.Rows.sample(all[i:][:words])
-	}
-	clear(all)
-	atomic.StoreUint64(a.sampled[slot], 0)
-}
-
 // Dense returns the states of a slot as words.
 func (a *Aggregator) Dense(slot int) []uint64 {
 	all := unsafe.Slice((*uint64)(unsafe.Pointer(&a.states[0])), len(a.states)/8)
@@ -392,31 +376,6 @@ func (a *Aggregator) readDense(slot int) {
 		}
 	}
 	a.clearDense(words)
-}
-
-// clearDense clears states. Where the groups of the next pane are the same ones, as there
-// is no end of a pane, they keep how many samples they have: calls of a busy function
-// would otherwise take the room of the others again and again.
-func (a *Aggregator) clearDense(words []uint64) {
-	if a.Pane != Endless || !a.Code.Exact() {
-		clear(words)
-		return
-	}
-	n := a.Code.StateWords
-	var kept [codegen.MaxSketches]uint64
-	for ; len(words) >= n; words = words[n:] {
-		for i, word := range a.Code.Samples {
-			if word >= 0 {
-				kept[i] = words[word]
-			}
-		}
-		clear(words[:n])
-		for i, word := range a.Code.Samples {
-			if word >= 0 {
-				words[word] = kept[i]
-			}
-		}
-	}
 }
 
 // entered returns how often a function of a query with NoHits was entered.
