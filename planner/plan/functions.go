@@ -180,7 +180,7 @@ var AggFuncs = []AggFunc{
 	{Name: "max", Args: []types.Type{tI, tF, tD, tT, tS, tB}, Result: itself, Doc: "largest value"},
 	{Name: "stddev", Args: []types.Type{tI, tF, tD}, Result: mean, Doc: "standard deviation of the sample (n-1); NULL for fewer than two values"},
 	{Name: "variance", Args: []types.Type{tI, tF, tD}, Result: always(tF), Doc: "variance of the sample (n-1), of DURATION in ns²; NULL for fewer than two values"},
-	{Name: "quantile", Args: []types.Type{tI, tF, tD}, Params: []types.Type{tF}, Result: mean, Doc: "q-quantile, 0 ≤ q ≤ 1 (DDSketch, 1 % relative error); p99(x) is QUANTILE(x, 0.99), likewise p1 to p99 and p999"},
+	{Name: "quantile", Args: []types.Type{tI, tF, tD}, Params: []types.Type{tF}, Result: mean, Doc: "q-quantile, 0 ≤ q ≤ 1: the smallest value whose cumulative share is at least q (exact to 1,000 values, then within 1 %); p99(x) is QUANTILE(x, 0.99), likewise p1 to p99 and p999"},
 	{Name: "median", Args: []types.Type{tI, tF, tD}, Result: mean, Doc: "QUANTILE(x, 0.5)"},
 	{Name: "histogram", Args: []types.Type{tI, tF, tD}, Params: []types.Type{tF, tF, tF}, Optional: 3, Result: always(tL),
 		Doc: "list of [low, high, count]: powers of two, or HISTOGRAM(x, lo, hi, step) with under- and overflow"},

@@ -332,7 +332,7 @@ func (k *Kernel) Load(s Setup, query uint16) (*Installation, error) {
 	in := &Installation{Query: query, Objects: objects, Sweeper: newSweeper(objects), growing: s.Growing, functions: s.Functions, Room: MaxExtension}
 	if s.Aggregation != nil {
 		in.Aggregator = &Aggregator{Aggregation: s.Aggregation, installation: in, offset: s.Offset}
-		if err := in.Aggregator.open(objects, int(spec.Variables[bpf.FunctionVarPanes].Offset), int(spec.Variables[bpf.FunctionVarDivided].Offset)); err != nil {
+		if err := in.Aggregator.open(objects, spec.Variables); err != nil {
 			objects.Close()
 			return nil, err
 		}
