@@ -139,7 +139,7 @@ func (s *run) loop(ctx context.Context, steps <-chan step, signals <-chan os.Sig
 
 func (s *run) step(st step) (done bool, err error) {
 	switch {
-	case errors.Is(st.err, io.EOF):
+	case errors.Is(st.err, io.EOF) && s.res != nil: // without a result it is the statement's error
 		return true, s.finish()
 	case st.err != nil:
 		return true, st.err
