@@ -114,8 +114,11 @@ func measure(src string) (tokens, memory int, err *Error) {
 	return tokens, memory, nil
 }
 
-// Memory returns the number of bytes that parsing and planning a text may allocate at most;
-// of a text that Parse refuses for its size, what is allocated until then.
+// PlanMemory is how many times the memory of parsing a statement planning it may allocate.
+const PlanMemory = 10
+
+// Memory returns the number of bytes that parsing a text may allocate at most; of a text
+// that exceeds a limit, what its error takes.
 func Memory(src string) int64 {
 	_, memory, err := measure(src)
 	if err != nil {
