@@ -82,7 +82,7 @@ func (s *source) Recv() (*flight.FlightData, error) {
 func TestInflatedRecordIsRefused(t *testing.T) {
 	sent := numbers(t, ipc.WithZstd())
 	binary.LittleEndian.PutUint64(sent[1].DataBody, 1<<45)
-	r, err := flight.NewRecordReader(uncompressed{&source{left: sent}})
+	r, err := flight.NewRecordReader(&uncompressed{FlightService_DoPutServer: &source{left: sent}})
 	if err != nil {
 		t.Fatal(err)
 	}
