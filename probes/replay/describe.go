@@ -18,6 +18,13 @@ import (
 // SampleRows is the number of rows that determine a file's columns and types.
 const SampleRows = 1000
 
+// maxColumns limits the columns of a file: each takes memory in every batch.
+const maxColumns = 2000
+
+func tooManyColumns(f *os.File) error {
+	return plan.Errorf(-1, -1, "%s has more than %d columns", f.Name(), maxColumns)
+}
+
 // timeColumn is the column of event time, if a file has it and it parses as
 // time; otherwise lineColumn is.
 const (
@@ -166,6 +173,9 @@ func sampleCSV(f *os.File) (names []string, kinds []*inference, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if len(header) > maxColumns {
+		return nil, nil, tooManyColumns(f)
+	}
 	seen := map[string]bool{}
 	for i, field := range header {
 		name := strings.TrimSpace(string(field))
@@ -225,7 +235,9 @@ func sampleJSON(f *os.File) (names []string, kinds []*inference, err error) {
 			}
 			i, known := index[string(key)]
 			if !known {
-				i = len(names)
+				if i = len(names); i == maxColumns {
+					return nil, nil, tooManyColumns(f)
+				}
 				index[string(key)] = i
 				names, kinds = append(names, string(key)), append(kinds, newInference())
 			}

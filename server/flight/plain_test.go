@@ -14,6 +14,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+
+	"endoscope/server/wire/columnar"
 )
 
 // messages are those that send a record of 1,000 numbers.
@@ -52,11 +54,11 @@ func TestIsPlain(t *testing.T) {
 		if len(sent) != 2 {
 			t.Fatalf("%d messages", len(sent))
 		}
-		if schema, record := isPlain(sent[0].DataHeader), isPlain(sent[1].DataHeader); !schema || record != (o == nil) {
+		if schema, record := columnar.IsPlain(sent[0].DataHeader), columnar.IsPlain(sent[1].DataHeader); !schema || record != (o == nil) {
 			t.Errorf("%s: plain: schema %t, record %t", name, schema, record)
 		}
 		for n := range sent[1].DataHeader {
-			isPlain(sent[1].DataHeader[:n]) // does not panic
+			columnar.IsPlain(sent[1].DataHeader[:n]) // does not panic
 		}
 	}
 }
