@@ -51,7 +51,7 @@ func (c credentials) options(addr, dir string) (o remote.Options, err error) {
 		return o, nil
 	case isSocket(addr) && !named:
 		return o, nil
-	case onLoopback(addr) && usual(c.ca, dir, "ca.pem")+usual(c.cert, dir, "client.pem") == "":
+	case onLoopback(addr) && fileOrDefault(c.ca, dir, "ca.pem")+fileOrDefault(c.cert, dir, "client.pem") == "":
 		if c.token != "" || os.Getenv(tokenVariable) != "" {
 			return o, usagef("--ca FILE encrypts the connection; --insecure sends the token unencrypted", "the token is not sent to %s unencrypted", addr)
 		}
@@ -87,9 +87,9 @@ func onLoopback(addr string) bool {
 	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
 }
 
-// usual returns the file that the user has named, or else the file of that name in
+// fileOrDefault returns the file that the user has named, or else the file of that name in
 // dir if it exists.
-func usual(named, dir, name string) string {
+func fileOrDefault(named, dir, name string) string {
 	if named != "" || dir == "" {
 		return named
 	}
@@ -102,7 +102,7 @@ func usual(named, dir, name string) string {
 
 func (c credentials) tls(dir string) (*tls.Config, error) {
 	conf := &tls.Config{MinVersion: tls.VersionTLS13}
-	if ca := usual(c.ca, dir, "ca.pem"); ca != "" { // otherwise the CAs that the system trusts
+	if ca := fileOrDefault(c.ca, dir, "ca.pem"); ca != "" { // otherwise the CAs that the system trusts
 		text, err := os.ReadFile(ca)
 		if err != nil {
 			return nil, unreadable("--ca", err)
@@ -112,7 +112,7 @@ func (c credentials) tls(dir string) (*tls.Config, error) {
 			return nil, fmt.Errorf("%s contains no certificate", ca)
 		}
 	}
-	cert := usual(c.cert, dir, "client.pem")
+	cert := fileOrDefault(c.cert, dir, "client.pem")
 	if cert == "" {
 		return conf, nil
 	}
@@ -135,7 +135,7 @@ func (c credentials) readToken(dir string) (string, error) {
 	if text := os.Getenv(tokenVariable); c.token == "" && text != "" {
 		return strings.TrimSpace(text), nil
 	}
-	file := usual(c.token, dir, "token")
+	file := fileOrDefault(c.token, dir, "token")
 	if file == "" {
 		return "", nil
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"endoscope/client/render"
+	"endoscope/planner/plan"
 )
 
 // flags is the parsed command line.
@@ -23,6 +24,7 @@ type flags struct {
 	reconnect bool
 	as        credentials   // for connect
 	format    render.Format // "": chosen by the output
+	output    string        // file for rows; "": standard output
 	scripts   []script      // in the order given; none: standard input
 	help      bool
 	version   bool
@@ -85,9 +87,16 @@ var valued = []flag{
 	}},
 	{"", "format", "FORMAT", func(f *flags, v string) (err error) {
 		if f.format, err = render.ParseFormat(v); err != nil {
-			return usagef("table, csv, json, jsonl or markdown", "%v", err)
+			return usagef("table, csv, json, jsonl, markdown or raw", "%v", err)
 		}
 		return nil
+	}},
+	{"o", "output", "FILE", func(f *flags, v string) error {
+		if f.output != "" {
+			return usagef("\\o FILE changes the file between statements", "-o can be given once")
+		}
+		f.output = v
+		return notEmpty("-o", v)
 	}},
 	{"", "connect", "ADDR", func(f *flags, v string) error {
 		if slices.Contains(f.connect, v) {
@@ -119,6 +128,9 @@ func notEmpty(name, v string) error {
 }
 
 const helpHint = "endoscope --help lists the flags"
+
+// commands are the words that may be the first argument.
+var commands = []string{"demo", "help"}
 
 // parseFlags parses a command line (without the program's name). Its errors are
 // *usageError.
@@ -154,7 +166,11 @@ func parseFlags(args []string) (*flags, error) {
 			}
 			args = rest
 		default:
-			return nil, usagef(fmt.Sprintf("to start a program: endoscope -- %s; to run a statement: -c", arg), "unexpected argument %q", arg)
+			hint := fmt.Sprintf("to start a program: endoscope -- %s; to run a statement: -c", arg)
+			if near := plan.Nearest(arg, commands, 1); near != nil {
+				hint = fmt.Sprintf("did you mean endoscope %s?", near[0])
+			}
+			return nil, usagef(hint, "unexpected argument %q", arg)
 		}
 	}
 	return f, f.check()
@@ -187,11 +203,31 @@ func (f *flags) parseValued(arg string, args []string) ([]string, error) {
 	if name == "--token" {
 		return nil, usagef("--token-file FILE, or $ENDOSCOPE_TOKEN", "there is no flag --token: other users can see the command line")
 	}
-	return nil, usagef(helpHint, "there is no flag %s", name)
+	hint := helpHint
+	if near := plan.Nearest(strings.TrimLeft(name, "-"), longFlags(), 1); near != nil {
+		hint = fmt.Sprintf("did you mean --%s?", near[0])
+	}
+	return nil, usagef(hint, "there is no flag %s", name)
+}
+
+// longFlags returns the names of all flags.
+func longFlags() []string {
+	names := []string{"reconnect", "insecure", "help", "version"}
+	for _, fl := range valued {
+		names = append(names, fl.long)
+	}
+	return names
 }
 
 // check rejects flags that exclude each other.
 func (f *flags) check() error {
+	if f.output != "" && f.format == "" {
+		format, known := render.FormatOf(f.output)
+		if !known {
+			return usagef("known are "+strings.Join(render.Endings(), ", ")+"; --format chooses for others", "the ending of %s does not say its format", f.output)
+		}
+		f.format = format
+	}
 	var targets []string
 	if f.pid != 0 {
 		targets = append(targets, "-p")

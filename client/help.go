@@ -22,9 +22,12 @@ Statements (run in the order given, up to the first that fails):
   -f, --file FILE      statements of a file; - is standard input
 
 Output and connection:
-      --format FORMAT  table, csv, json, jsonl or markdown; a table on a
+      --format FORMAT  table, csv, json, jsonl, markdown or raw; a table on a
                        terminal, else csv. Machine formats are exact:
-                       durations in ns, timestamps RFC 3339 in ns, NULL empty
+                       durations in ns, timestamps RFC 3339 in ns, NULL empty.
+                       raw writes values as they are, without header and quotes
+  -o, --output FILE    write rows to FILE, in the format of its ending: .csv,
+                       .json, .jsonl, .md; .svg, .dot and others hold raw values
 
       --connect ADDR   use the engine at ADDR (host:port, or the path of a socket)
                        instead of one in this process; several are queried as one.

@@ -104,7 +104,16 @@ func (p Program) run(ctx context.Context, f *flags) (err error) {
 	notes := runner.NewNotes()
 	defer notes.Print(p.Stderr)
 	o := wire.Options{PID: f.pid, Process: f.process, Exe: f.exe, Command: f.command, Notify: notes.Add}
-	out := runner.NewOutput(p.Stdout, f.format)
+	rows := p.Stdout
+	if f.output != "" {
+		file, err := os.Create(f.output)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, file.Close()) }()
+		rows = file
+	}
+	out := runner.NewOutput(rows, f.format)
 	out.WatchReader()
 	if out.Terminal() && out.Format == render.Table {
 		o.Live = livePreview

@@ -40,17 +40,17 @@ func assign(dest, v any) error {
 	case *[]any:
 		return into(d, v)
 	case **bool:
-		return perhaps(d, v)
+		return intoPointer(d, v)
 	case **int64:
-		return perhaps(d, v)
+		return intoPointer(d, v)
 	case **float64:
-		return perhaps(d, v)
+		return intoPointer(d, v)
 	case **string:
-		return perhaps(d, v)
+		return intoPointer(d, v)
 	case **time.Time:
-		return perhaps(d, v)
+		return intoPointer(d, v)
 	case **time.Duration:
-		return perhaps(d, v)
+		return intoPointer(d, v)
 	}
 	return mismatch(dest, v)
 }
@@ -64,7 +64,7 @@ func into[T any](dest *T, v any) error {
 	return nil
 }
 
-func perhaps[T any](dest **T, v any) error {
+func intoPointer[T any](dest **T, v any) error {
 	if v == nil {
 		*dest = nil
 		return nil

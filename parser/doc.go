@@ -12,8 +12,8 @@
 // mistakes (mistakes.go, mistakes_query.go), and the grammar itself, which determines the
 // tokens it would have accepted (diagnose.go). Neither has a cost for a correct statement.
 //
-// Parse parses one statement and ParseAll many; Classify describes the effect of executing
-// one, from its tree. Split, Complete, Highlight and Keywords serve an editor, and accept
-// invalid text too. Printing and parsing are inverse: the text of a tree parses to the same
+// Parse parses one statement; Classify describes the effect of executing one, from its
+// tree. Split, Complete, Highlight and Keywords serve an editor, and accept invalid text
+// too. Printing and parsing are inverse: the text of a tree parses to the same
 // tree except for positions.
 package parser

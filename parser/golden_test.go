@@ -20,7 +20,7 @@ import (
 func TestGoldenParse(t *testing.T) {
 	datadriven.Walk(t, "testdata/parse", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
-			statements, err := ParseAll(d.Input)
+			statements, err := parseAll(d.Input)
 			if err != nil {
 				d.Fatalf(t, "%v", err)
 			}
@@ -55,7 +55,7 @@ func TestGoldenErrors(t *testing.T) {
 			}
 			var out strings.Builder
 			for _, src := range sources {
-				_, err := ParseAll(src)
+				_, err := parseAll(src)
 				if err == nil {
 					d.Fatalf(t, "%s is a correct statement", src)
 				}
@@ -65,6 +65,24 @@ func TestGoldenErrors(t *testing.T) {
 			return out.String()
 		})
 	})
+}
+
+// parseAll parses statements separated by semicolons. Positions count from the beginning of
+// src. At the first error it returns that and the statements before it.
+func parseAll(src string) ([]Statement, error) {
+	tokens, err := tokenize(src)
+	if err != nil {
+		return nil, err
+	}
+	var all []Statement
+	for _, piece := range cut(tokens) {
+		s, err := parsePiece(src, piece)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
 }
 
 // checkError checks the properties of every error of the parser.

@@ -150,9 +150,9 @@ func next(s string) token {
 	case r == '\'':
 		return quoted(s, tokString, "this string is not closed", "end it with '; a ' inside is written ''")
 	case r == '"':
-		t := quoted(s, tokQuoted, "this quoted name is not closed", `end it with "; strings stand in single quotes`)
+		t := quoted(s, tokQuoted, "this quoted name is not closed", `end it with "; strings are written in single quotes`)
 		if t.text == `""` {
-			return invalid(t.text, "a name cannot be empty", "strings stand in single quotes: ''")
+			return invalid(t.text, "a name cannot be empty", "strings are written in single quotes: ''")
 		}
 		return t
 	case isDigit(s[0]), s[0] == '.' && len(s) > 1 && isDigit(s[1]):
@@ -264,8 +264,8 @@ func unknown(s string, r rune, size int) token {
 		{"|", "write OR for a condition, || to join strings"},
 		{"`", `names stand in double quotes: "name"`},
 		{"[", `names stand in double quotes, "name"; an element of an array has a number: args.list[2]`},
-		{"‘", "strings stand in straight single quotes: 'text'"},
-		{"’", "strings stand in straight single quotes: 'text'"},
+		{"‘", "strings are written in straight single quotes: 'text'"},
+		{"’", "strings are written in straight single quotes: 'text'"},
 		{"“", `names stand in straight double quotes, strings in single ones: "name", 'text'`},
 		{"”", `names stand in straight double quotes, strings in single ones: "name", 'text'`},
 		{"…", "write three dots: ..."},

@@ -171,7 +171,7 @@ func (l *lowering) explain(e *explainRule) Statement {
 	span := l.span(e.Create.at)
 	switch of := out.Of.(type) {
 	case *CreateStream:
-		l.fail(span, "CREATE STREAM runs nothing that could be explained", "EXPLAIN "+of.Query.String())
+		l.fail(span, "CREATE STREAM has no plan to explain", "EXPLAIN "+of.Query.String())
 	case *CreateModel:
 		if e.Analyze {
 			l.fail(span, "EXPLAIN ANALYZE runs only queries", "EXPLAIN ANALYZE "+of.Query.String())

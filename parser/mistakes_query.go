@@ -44,7 +44,7 @@ func spacedUnit(d *diagnosis) *Error {
 		if near == "" {
 			return nil
 		}
-		msg := unit + " stands apart from its number"
+		msg := unit + " is separated from its number"
 		if _, _, ok := findUnit(unit); !ok {
 			msg = "unknown unit " + unit
 		}

@@ -29,24 +29,6 @@ func Parse(src string) (Statement, error) {
 	return s, nil
 }
 
-// ParseAll parses statements separated by semicolons. Positions count from the beginning of
-// src. At the first error it returns that and the statements before it.
-func ParseAll(src string) ([]Statement, error) {
-	tokens, err := tokenize(src)
-	if err != nil {
-		return nil, err
-	}
-	var all []Statement
-	for _, piece := range cut(tokens) {
-		s, err := parsePiece(src, piece)
-		if err != nil {
-			return all, err
-		}
-		all = append(all, s)
-	}
-	return all, nil
-}
-
 // syntax completes an error of the parser.
 func syntax(src string, e *Error) *Error {
 	e.Src, e.Syntax = src, true

@@ -141,12 +141,6 @@ func TestParseOne(t *testing.T) {
 	if s, err := Parse(" SHOW STREAMS ; -- done"); err != nil || s.String() != "SHOW STREAMS" {
 		t.Errorf("%v, %v", s, err)
 	}
-	// What comes before the mistake is given too, and positions count from the
-	// beginning of the whole text.
-	all, err := ParseAll("SHOW STREAMS;\nSHOW\nFOO")
-	if len(all) != 1 || err == nil || !strings.HasPrefix(err.Error(), "error: 3:1: SHOW does not support FOO\n  FOO\n  ^") {
-		t.Errorf("%v, %v", all, err)
-	}
 }
 
 func TestKeywords(t *testing.T) {

@@ -77,7 +77,7 @@ func FuzzRoundTrip(f *testing.F) {
 		f.Add(src)
 	}
 	f.Fuzz(func(t *testing.T, src string) {
-		statements, _ := ParseAll(src)
+		statements, _ := parseAll(src)
 		for _, s := range statements {
 			roundTrip(t, s)
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"endoscope/operators/optest"
 	"endoscope/planner/distribute"
 	"endoscope/planner/plan"
 	"endoscope/planner/plan/planpb"
@@ -50,10 +51,10 @@ func TestDivisions(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%s: %v", d.Pos, err)
 			}
-			if a, b := plan.Tree(f.Upper)+plan.Tree(f.Lower), plan.Tree(v.Fragment.Upper)+plan.Tree(v.Fragment.Lower); a != b {
+			if a, b := optest.Tree(f.Upper)+optest.Tree(f.Lower), optest.Tree(v.Fragment.Upper)+optest.Tree(v.Fragment.Lower); a != b {
 				t.Errorf("%s: sent\n%sreceived\n%s", d.Pos, b, a)
 			}
-			return fmt.Sprintf("upper\n%slower\n%sbase, of which columns %v\n%smoves: %t\n", indented(plan.Tree(f.Upper)), indented(plan.Tree(f.Lower)), v.Columns, indented(plan.Tree(v.Base)), f.Moves())
+			return fmt.Sprintf("upper\n%slower\n%sbase, of which columns %v\n%smoves: %t\n", indented(optest.Tree(f.Upper)), indented(optest.Tree(f.Lower)), v.Columns, indented(optest.Tree(v.Base)), f.Moves())
 		})
 	})
 }

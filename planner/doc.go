@@ -1,7 +1,7 @@
 // Package planner turns syntax trees into plans:
 //
-//	ast ─ resolve ─► rewrite ─────► order ─► plan.Query ─► distribute.Divide: what a client may execute
-//	      names,     planner/rules  Gatings
+//	ast ─ resolve ─► rewrite ─────► plan.Query ─► distribute.Divide: what a client may execute
+//	      names,     planner/rules              ─► order.Gatings: how joins may be acquired
 //	      types,
 //	      enumerability,
 //	      views inlined

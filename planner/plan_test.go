@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"endoscope/operators/expr"
+	"endoscope/operators/optest"
 	"endoscope/parser"
 	"endoscope/planner/definitions"
 	"endoscope/planner/plan"
@@ -140,7 +141,7 @@ func planText(t *testing.T, src string, env *Env) string {
 	}
 	checkPlan(t, q.Root)
 	var b strings.Builder
-	b.WriteString(plan.Tree(q.Root))
+	b.WriteString(optest.Tree(q.Root))
 	if q.For > 0 {
 		fmt.Fprintf(&b, "for %s\n", plan.FormatDuration(int64(q.For)))
 	}

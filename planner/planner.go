@@ -143,11 +143,11 @@ func (r *resolver) finish(root plan.Node, dur *parser.Literal) (*plan.Query, err
 	for _, leaf := range plan.Leaves(out.Root) {
 		s := catalog.Find(leaf.Stream)
 		if s != nil && s.Process && !s.Everywhere && leaf.Target.IsZero() {
-			hint := cmp.Or(targetOfSession(out.Root, leaf), "add WHERE process = 'name' (or pid = 42, or exe = '/path'), say USE 'name', or start with -p PID")
-			return nil, r.hintf(parser.Span{Start: leaf.Start, Stop: leaf.Stop}, hint, "%s needs to know which process", leaf.Stream)
+			hint := cmp.Or(targetOfSession(out.Root, leaf), "add WHERE process = 'name' (or pid = 42, or exe = '/path'), run USE 'name', or start with -p PID")
+			return nil, r.hintf(parser.Span{Start: leaf.Start, Stop: leaf.Stop}, hint, "%s needs a target process", leaf.Stream)
 		}
 	}
-	if err := r.learn(out.Root); err != nil {
+	if err := r.findTypes(out.Root); err != nil {
 		return nil, err
 	}
 	r.noticeSessions(out.Root)

@@ -214,7 +214,7 @@ func (c *exprCtx) call(e *parser.Call) (plan.Expr, error) {
 		if laterFunctions[name] {
 			return nil, c.r.errorf(e.Name.Pos(), "%s is not supported yet", strings.ToUpper(name))
 		}
-		hint := cmp.Or(NearestFunctions(name), "SHOW FUNCTIONS lists them")
+		hint := cmp.Or(NearestFunctions(name), "the manual has them: help functions")
 		if s := catalog.Find(name); s != nil {
 			hint = s.Name + " is a stream"
 		}
@@ -242,7 +242,7 @@ func (c *exprCtx) aggCall(f *plan.AggFunc, e *parser.Call) (plan.Expr, error) {
 	if c.agg == nil {
 		hint := ""
 		if c.clause == "WHERE" {
-			hint = "conditions on aggregates stand in HAVING"
+			hint = "conditions on aggregates belong in HAVING"
 		}
 		return nil, c.r.hintf(e.Pos(), hint, "%s is an aggregate and cannot be used in %s", upper, c.where())
 	}
@@ -250,7 +250,7 @@ func (c *exprCtx) aggCall(f *plan.AggFunc, e *parser.Call) (plan.Expr, error) {
 	inner := c.agg.inner
 	switch {
 	case e.Star && !f.Star:
-		return nil, c.r.errorf(e.Pos(), "%s(*) means nothing: name what to aggregate", upper)
+		return nil, c.r.errorf(e.Pos(), "%s(*) is not defined: name a column", upper)
 	case e.Star && len(e.Args) > 0:
 		return nil, c.r.errorf(e.Pos(), "%s takes either * or an argument", upper)
 	case !e.Star && f.Args == nil:
@@ -258,7 +258,7 @@ func (c *exprCtx) aggCall(f *plan.AggFunc, e *parser.Call) (plan.Expr, error) {
 	case e.Distinct && !f.Distinct:
 		return nil, c.r.errorf(e.Pos(), "%s does not take DISTINCT", upper)
 	case e.Distinct && e.Star:
-		return nil, c.r.errorf(e.Pos(), "COUNT(DISTINCT *) means nothing: name a column")
+		return nil, c.r.errorf(e.Pos(), "COUNT(DISTINCT *) is not defined: name a column")
 	}
 	for _, a := range e.Args {
 		if a.Name != nil && f.Encoder == nil {

@@ -50,7 +50,7 @@ func (r *resolver) consistent(s *parser.Source, with ctes, lv level) (*scope, er
 		}
 	}
 	if n.Roles.Event < 0 || n.Roles.Entity < 0 {
-		return nil, r.hintf(s.Src.Pos(), "others that it knows: category, parent_id, other_id, thread_id, thread_name, name, type_name",
+		return nil, r.hintf(s.Src.Pos(), "it also uses the columns category, parent_id, other_id, thread_id, thread_name, name, type_name",
 			"CONSISTENT needs the columns event and entity_id")
 	}
 	t := sch.Fields[sch.Time]
@@ -142,14 +142,8 @@ func neverNeeded(a *plan.Acquire, cond plan.Expr) plan.Expr {
 		return nil
 	}
 	var out plan.Expr
-	add := func(e plan.Expr) {
-		if out == nil {
-			out = e
-		} else {
-			out = &plan.Call{Fn: "and", Args: []plan.Expr{out, e}, T: types.Boolean}
-		}
-	}
-	for _, c := range conjuncts(cond) {
+	add := func(e plan.Expr) { out = plan.And(out, e) }
+	for _, c := range plan.Conjuncts(cond) {
 		col, values := oneOf(c)
 		if col == nil {
 			continue

@@ -191,7 +191,7 @@ func (c *exprCtx) unknownColumn(e *parser.ColumnRef, qualifier, name string) err
 		hint = "the columns are " + strings.Join(names, ", ")
 		switch {
 		case name == "pid" || name == "process" || name == "exe":
-			hint = "USE 'name', -p PID, --process or --exe say which process; " + hint
+			hint = "USE 'name', -p PID, --process or --exe select the process; " + hint
 		case c.clause == "WHERE" && qualifier == "":
 			hint = "a text is written in single quotes: '" + name + "'; " + hint
 		}

@@ -151,7 +151,7 @@ func (r *resolver) named(s *parser.Source, name *parser.Ident, with ctes, lv lev
 	a := &plan.Acquire{Stream: st.Name, Every: every, Out: types.Schema{Time: -1}}
 	columns := st.Columns
 	for _, c := range st.Asked {
-		if r.asksFor(c.Name) {
+		if r.namesColumn(c.Name) {
 			columns = append(slices.Clip(columns), c)
 		}
 	}
@@ -186,9 +186,9 @@ func (r *resolver) entering(name *parser.Ident) (leave func()) {
 	return func() { r.outer = place{} }
 }
 
-// asksFor reports whether the statement names a column, or has an encoder that uses it by
+// namesColumn reports whether the statement names a column, or has an encoder that uses it by
 // default.
-func (r *resolver) asksFor(column string) bool {
+func (r *resolver) namesColumn(column string) bool {
 	return hasWord(r.src, column) || strings.HasSuffix(column, plan.LineageSuffix) && hasWord(r.src, plan.HierarchyEncoder)
 }
 
@@ -295,7 +295,7 @@ func (r *resolver) window(s *parser.Source, with ctes, lv level) (*scope, error)
 		return nil, r.errorf(s.Pos(), "a window over a window is not supported yet")
 	}
 	sch := in.node.Schema()
-	if err := r.rightlyTimed(in, s.Src); err != nil && !in.ends {
+	if err := r.checkTimestamp(in, s.Src); err != nil && !in.ends {
 		return nil, err
 	}
 	if sch.Time < 0 || in.ends {

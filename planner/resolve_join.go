@@ -48,12 +48,12 @@ func (r *resolver) joined(s *parser.Source, with ctes) (*scope, error) {
 	case sch.Time < 0 || sch.Fields[sch.Time].Type != types.Timestamp:
 		return nil, r.errorf(s.Pos(), "a join needs rows with a timestamp, which this source does not have")
 	}
-	return out, r.rightlyTimed(out, s)
+	return out, r.checkTimestamp(out, s)
 }
 
-// rightlyTimed rejects a join by the time of rows in which another column is named
+// checkTimestamp rejects a join by the time of rows in which another column is named
 // timestamp.
-func (r *resolver) rightlyTimed(out *scope, s *parser.Source) error {
+func (r *resolver) checkTimestamp(out *scope, s *parser.Source) error {
 	switch {
 	case !out.misnamed:
 		return nil
@@ -217,11 +217,8 @@ func (r *resolver) followedBy(n *plan.Join, j *parser.Join, l, right *scope) err
 	if !later {
 		op = ">"
 	}
-	cond := plan.Expr(&plan.Call{Fn: op, Args: []plan.Expr{first, second}, T: types.Boolean})
-	if n.On != nil {
-		cond = &plan.Call{Fn: "and", Args: []plan.Expr{n.On, cond}, T: types.Boolean}
-	}
-	n.On = cond
+	cond := &plan.Call{Fn: op, Args: []plan.Expr{first, second}, T: types.Boolean}
+	n.On = plan.And(n.On, cond)
 	return nil
 }
 

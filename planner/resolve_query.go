@@ -36,7 +36,7 @@ func (r *resolver) queryEvery(q *parser.Query, with ctes, lv level, every time.D
 			return nil, err
 		}
 		if lv == top {
-			r.leadWithHost(p, len(q.Selects) > 1)
+			r.addHostColumn(p, len(q.Selects) > 1)
 		}
 		parts = append(parts, p)
 	}
@@ -385,7 +385,7 @@ func (r *resolver) tail(q *parser.Query, s *selected, lv level) (*scope, error) 
 	if len(keys) > 0 {
 		if !s.in.finite && !s.aggregated && !s.windowed && q.For == nil && emitOf(q).Mode != plan.Every {
 			return nil, r.hintf(q.OrderBy[0].Pos(), "add FOR 10s, EMIT EVERY 1s, or a window such as TUMBLE(stream, 1s)",
-				"ORDER BY needs an end: these rows never stop coming")
+				"ORDER BY needs all rows, and this query has no end")
 		}
 		sort := &plan.Sort{Input: node, Keys: keys}
 		if !s.aggregated {

@@ -173,11 +173,7 @@ func allOf(es []plan.Expr) plan.Expr {
 	if len(es) == 0 {
 		return &plan.Const{V: types.Bool(true)}
 	}
-	out := es[0]
-	for _, e := range es[1:] {
-		out = &plan.Call{Fn: "and", Args: []plan.Expr{out, e}, T: types.Boolean}
-	}
-	return out
+	return plan.And(es...)
 }
 
 // action plans one action.

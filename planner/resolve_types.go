@@ -192,7 +192,7 @@ func (c *exprCtx) mistyped(f *plan.Scalar, pos parser.Span, args []plan.Expr) er
 	}
 	for i, a := range args {
 		if c, ok := a.(*plan.Col); ok && len(args) == 2 && c.T == types.Varchar && args[1-i].Type() == types.Bigint && isValue(c.Name) {
-			hint = c.Name + " is a text: an enum goes by the name of its value, in quotes"
+			hint = c.Name + " is text: compare an enum with the name of a value, in quotes"
 		}
 	}
 	isName := f.Name[0] >= 'a' && f.Name[0] <= 'z' && f.Name != "and" && f.Name != "or" && f.Name != "not" &&

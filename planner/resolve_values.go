@@ -24,8 +24,8 @@ type valueKey struct {
 	name   string
 }
 
-// errLearnt is returned when types became known: the statement must be resolved again.
-var errLearnt = errors.New("planner: types of values were learnt")
+// errTypesFound is returned when types became known: the statement must be resolved again.
+var errTypesFound = errors.New("planner: types of values were found")
 
 // resolving calls resolve until all required types are known.
 func resolving[T any](env *Env, src string, resolve func(*resolver) (T, error)) (T, error) {
@@ -33,15 +33,15 @@ func resolving[T any](env *Env, src string, resolve func(*resolver) (T, error)) 
 	for {
 		r := &resolver{env: env, src: src, known: known}
 		out, err := resolve(r)
-		if err != errLearnt {
+		if err != errTypesFound {
 			return out, err
 		}
 	}
 }
 
-// learn looks up the unknown types of values. It returns errLearnt if there were some.
-func (r *resolver) learn(root plan.Node) error {
-	learnt := false
+// findTypes looks up the unknown types of values. It returns errTypesFound if there were some.
+func (r *resolver) findTypes(root plan.Node) error {
+	found := false
 	for _, leaf := range plan.Leaves(root) {
 		var unknown []int
 		for i, f := range leaf.Out.Fields {
@@ -62,11 +62,11 @@ func (r *resolver) learn(root plan.Node) error {
 		}
 		for _, i := range unknown {
 			r.known[valueKey{leaf.Serial, leaf.Out.Fields[i].Name}] = kinds[i]
-			learnt = true
+			found = true
 		}
 	}
-	if learnt {
-		return errLearnt
+	if found {
+		return errTypesFound
 	}
 	return nil
 }
@@ -157,7 +157,7 @@ func (r *resolver) resultOf(st *catalog.Stream, a *plan.Acquire) {
 		return
 	}
 	a.Results = plan.TypedResults
-	if r.asksFor(resultColumn) {
+	if r.namesColumn(resultColumn) {
 		a.Results = plan.NamedResults
 	}
 	a.Out.Fields[i].Type = types.Null

@@ -22,7 +22,7 @@ func TestRewriteKeepsMeaning(t *testing.T) {
 
 func rewriteKeepsMeaning(t *rapid.T) {
 	root, in := optest.RandomPlan(t), optest.RandomInput(t)
-	before := plan.Tree(root)
+	before := optest.Tree(root)
 	want, err := (optest.Oracle{Eager: true}).Run(root, in)
 	if err != nil {
 		return
@@ -31,8 +31,8 @@ func rewriteKeepsMeaning(t *rapid.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, before)
 	}
-	if plan.Tree(root) != before {
-		t.Fatalf("the plan itself was changed\n%s--- before\n%s", plan.Tree(root), before)
+	if optest.Tree(root) != before {
+		t.Fatalf("the plan itself was changed\n%s--- before\n%s", optest.Tree(root), before)
 	}
 	if slices.Contains(fired, "false-filter-to-empty") && every(root) {
 		return // a stream of no rows ends before the first interval does
@@ -51,7 +51,7 @@ func rewriteKeepsMeaning(t *rapid.T) {
 		}
 	}
 	if diff != "" {
-		t.Fatalf("%s\n--- before\n%s--- after %v\n%s--- input\n%s", diff, before, fired, plan.Tree(rewritten), optest.FormatInput(in))
+		t.Fatalf("%s\n--- before\n%s--- after %v\n%s--- input\n%s", diff, before, fired, optest.Tree(rewritten), optest.FormatInput(in))
 	}
 }
 

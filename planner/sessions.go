@@ -72,19 +72,19 @@ func streamOf(leaf *plan.Acquire) *catalog.Stream {
 
 // conditionsOn returns the conjuncts of a condition that read only these columns.
 func conditionsOn(e plan.Expr, columns []string) []string {
-	if c, ok := e.(*plan.Call); ok && c.Fn == "and" {
-		return append(conditionsOn(c.Args[0], columns), conditionsOn(c.Args[1], columns)...)
-	}
-	some, only := false, true
-	plan.Walk(e, func(x plan.Expr) {
-		if c, ok := x.(*plan.Col); ok {
-			some, only = true, only && slices.Contains(columns, c.Name)
+	var out []string
+	for _, cond := range plan.Conjuncts(e) {
+		some, only := false, true
+		plan.Walk(cond, func(x plan.Expr) {
+			if c, ok := x.(*plan.Col); ok {
+				some, only = true, only && slices.Contains(columns, c.Name)
+			}
+		})
+		if some && only {
+			out = append(out, cond.String())
 		}
-	})
-	if !some || !only {
-		return nil
 	}
-	return []string{e.String()}
+	return out
 }
 
 // noticeSessions adds a notice for sessions over more functions than the query keeps.

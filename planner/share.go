@@ -47,7 +47,7 @@ func PlanShare(q *parser.Query, src string, env *Env) (*plan.Query, *plan.Fragme
 		if out.upper = of.Upper; len(plan.Leaves(out.lower.Root)) == 0 && r.serial > 0 {
 			if !nothing {
 				nothing = true
-				return out, errLearnt
+				return out, errTypesFound
 			}
 			out.upper.Exchange.Nothing = true
 		}
@@ -74,7 +74,7 @@ func (r *resolver) owns(q *parser.Query) {
 		return
 	}
 	for _, e := range sel.GroupBy {
-		if x, err := r.groupItem(e, sel); err == nil && namesOneHost(x) && ofStreams(sel.From) {
+		if x, err := r.groupItem(e, sel); err == nil && namesOneHost(x) && readsStreamsOnly(sel.From) {
 			r.share.own = true
 			r.notice("groups are of one host each, as %s is", r.src[x.Pos().Start:x.Pos().Stop])
 			return
@@ -119,9 +119,9 @@ func namesOneHost(e parser.Expr) bool {
 	return ok && slices.Contains(oneHost, strings.ToLower(c.Parts[len(c.Parts)-1].Name))
 }
 
-// ofStreams reports whether the query reads only streams of the catalog: columns
+// readsStreamsOnly reports whether the query reads only streams of the catalog: columns
 // of sub-queries and files may have any meaning.
-func ofStreams(f *parser.From) bool {
+func readsStreamsOnly(f *parser.From) bool {
 	if f == nil {
 		return false
 	}
@@ -165,9 +165,9 @@ func (r *resolver) placeOf(n plan.Node, pos parser.Span, sel *parser.Select) {
 	r.share.places[n] = p
 }
 
-// leadWithHost makes the host the first column of rows, unless the query selects
+// addHostColumn makes the host the first column of rows, unless the query selects
 // it, or each row is computed from several hosts.
-func (r *resolver) leadWithHost(s *selected, union bool) {
+func (r *resolver) addHostColumn(s *selected, union bool) {
 	if !r.shared() || s.sel.Distinct && !r.share.own || slices.ContainsFunc(s.sel.Items, func(i *parser.SelectItem) bool { return i.X != nil && isHost(i.X) }) {
 		return
 	}

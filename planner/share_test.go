@@ -7,6 +7,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"endoscope/operators/optest"
 	"endoscope/parser"
 	"endoscope/planner/plan"
 	"endoscope/planner/plan/planpb"
@@ -36,7 +37,7 @@ func TestShares(t *testing.T) {
 			if upper, err = planpb.Decode(sent); err != nil {
 				return err.Error()
 			}
-			return "host:\n" + indented(plan.Tree(lower.Root)) + exchangeText(upper.Exchange) + "root:\n" + indented(plan.Tree(upper.Upper))
+			return "host:\n" + indented(optest.Tree(lower.Root)) + exchangeText(upper.Exchange) + "root:\n" + indented(optest.Tree(upper.Upper))
 		})
 	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"endoscope/operators/optest"
 	"endoscope/parser"
 	"endoscope/planner/definitions"
 	"endoscope/planner/plan"
@@ -76,7 +77,7 @@ func triggerText(t *testing.T, tr *Trigger) string {
 			b.WriteString("\n")
 		}
 	}
-	b.WriteString(plan.Tree(tr.When.Root))
+	b.WriteString(optest.Tree(tr.When.Root))
 	for _, a := range tr.Actions {
 		b.WriteString(a.Text)
 		if a.For > 0 {
@@ -85,7 +86,7 @@ func triggerText(t *testing.T, tr *Trigger) string {
 		b.WriteString("\n")
 		if a.Query != nil {
 			checkPlan(t, a.Query.Root)
-			b.WriteString("  " + strings.ReplaceAll(strings.TrimSuffix(plan.Tree(a.Query.Root), "\n"), "\n", "\n  ") + "\n")
+			b.WriteString("  " + strings.ReplaceAll(strings.TrimSuffix(optest.Tree(a.Query.Root), "\n"), "\n", "\n  ") + "\n")
 		}
 	}
 	for _, n := range tr.Notices {

@@ -21,7 +21,7 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 	if err != nil {
 		return nil, err
 	}
-	t := &trigger.Trigger{Plan: p, Text: text, Mode: "continuous", Stream: trigger.NewStream(), Ledger: trigger.NewLedger(), Host: queryHost{s.e}, Inbox: s.inbox, Tell: s.notifyUser, Owner: s.may.Name(), Quit: make(chan struct{}), Over: make(chan struct{})}
+	t := &trigger.Trigger{Plan: p, Text: text, Mode: "continuous", Stream: trigger.NewStream(), Ledger: trigger.NewLedger(), Host: queryHost{s.e}, Inbox: s.inbox, Notify: s.notifyUser, Owner: s.may.Name(), Quit: make(chan struct{}), Over: make(chan struct{})}
 	if err := trigger.RefuseSelf(p, st.Name, text); err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 	if err != nil {
 		return nil, err
 	}
-	if t.When, err = s.prepare(ctx, text, trigger.Promptly(when)); err != nil {
+	if t.When, err = s.prepare(ctx, text, trigger.Prompt(when)); err != nil {
 		return nil, err
 	}
 	s.budgets().apply(t.When)
@@ -52,11 +52,8 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 			t.Abandon()
 			return nil, err
 		}
-		switch a := a.(type) {
-		case *trigger.Acquirer:
+		if a, ok := a.(*trigger.Acquirer); ok {
 			t.Notices = append(t.Notices, a.Notices...)
-		case *trigger.Shutter:
-			t.Notices = append(t.Notices, a.Q.Notices()...)
 		}
 		if late := a.Status().Late; late != "" && late != trigger.LateAsRequested {
 			t.Notices = append(t.Notices, trigger.LateNotice(&p.Actions[i], late))
@@ -128,43 +125,12 @@ func (s *session) actor(ctx context.Context, t *trigger.Trigger, a *planner.Acti
 		return nil, err
 	}
 	bounds := s.budgets() // as of now
-	arming := s.setting("trigger_arming").S
-	m, err := trigger.NewShutter(ctx, t, a, p, arming, func(p *plan.Query) (*query.Query, error) {
+	return trigger.NewAcquirer(ctx, t, a, p, s.setting("trigger_arming").S, func(ctx context.Context, p *plan.Query) (*query.Query, error) {
 		q, err := s.prepare(ctx, text, p)
 		if err == nil {
 			bounds.apply(q)
 		}
 		return q, err
-	})
-	if err != nil {
-		return nil, err
-	}
-	if m != nil {
-		return m, nil
-	}
-	return trigger.NewAcquirer(ctx, t, a, trigger.LateBySetting(arming, p), trigger.NewCostMonitor(arming), func(ctx context.Context, attached bool) (*query.Query, error) {
-		p := p
-		if attached {
-			p = trigger.Unshared(p)
-		}
-		q, err := s.prepare(ctx, text, p)
-		if err != nil {
-			return nil, err
-		}
-		bounds.apply(q)
-		err = planner.Placed(q.Refusal(), text)
-		switch {
-		case err != nil:
-		case attached:
-			err = q.StandBy(ctx)
-		default:
-			err = q.Load(ctx)
-		}
-		if err != nil {
-			q.Abandon()
-			return nil, err
-		}
-		return q, nil
 	})
 }
 

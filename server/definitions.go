@@ -35,7 +35,7 @@ func (s *session) createStream(ctx context.Context, st *parser.CreateStream, tex
 	// text.
 	again, err := parser.Parse(st.String())
 	if err != nil {
-		return nil, fmt.Errorf("the definition of %s does not read back: %w", name, err)
+		return nil, fmt.Errorf("the definition of %s cannot be parsed again: %w", name, err)
 	}
 	owner, waits := s.e.kept.Owner("stream", name)
 	if defined, ok := s.views.Owner(name); ok {
@@ -96,12 +96,12 @@ func (s *session) hidden(trigger string) bool {
 }
 
 // models returns the models visible to the session.
-func (s *session) models() planner.Models { return seenModels{s} }
+func (s *session) models() planner.Models { return visibleModels{s} }
 
-// seenModels implements planner.Models.
-type seenModels struct{ s *session }
+// visibleModels implements planner.Models.
+type visibleModels struct{ s *session }
 
-func (m seenModels) sees(name string) bool {
+func (m visibleModels) isVisible(name string) bool {
 	if m.s.may.Rules() {
 		return true
 	}
@@ -109,13 +109,13 @@ func (m seenModels) sees(name string) bool {
 	return err == nil && k != nil && m.s.may.Owns(k.Owner)
 }
 
-func (m seenModels) Model(name string) (v types.Value, found bool, err error) {
-	if !m.sees(name) {
+func (m visibleModels) Model(name string) (v types.Value, found bool, err error) {
+	if !m.isVisible(name) {
 		return v, false, nil
 	}
 	return m.s.e.models.Model(name)
 }
 
-func (m seenModels) ModelNames() []string {
-	return slices.DeleteFunc(m.s.e.models.ModelNames(), func(name string) bool { return !m.sees(name) })
+func (m visibleModels) ModelNames() []string {
+	return slices.DeleteFunc(m.s.e.models.ModelNames(), func(name string) bool { return !m.isVisible(name) })
 }

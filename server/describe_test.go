@@ -12,7 +12,7 @@ import (
 // A function that is not known is told with those that may have been meant.
 func TestDescribeUnknownFunction(t *testing.T) {
 	s := newSession(t, wire.Options{})
-	for name, want := range map[string]string{"quantil": "did you mean quantile", "nothing_like_it": "for a function of a program, say USE"} {
+	for name, want := range map[string]string{"quantil": "did you mean quantile", "nothing_like_it": "for a function of a program, run USE"} {
 		_, err := s.Execute(t.Context(), "DESCRIBE FUNCTION "+name)
 		var e *parser.Error
 		if !errors.As(err, &e) || !strings.HasPrefix(e.Hint, want) {

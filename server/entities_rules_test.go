@@ -15,6 +15,7 @@ import (
 	"endoscope/operators/consistency"
 	"endoscope/operators/expr"
 	"endoscope/operators/graph"
+	"endoscope/operators/optest/rules"
 	"endoscope/parser"
 	"endoscope/planner"
 	"endoscope/planner/definitions"
@@ -322,7 +323,7 @@ func TestRulesUnderSuspension(t *testing.T) {
 	prog.begin()
 	a := &audit{t: t, halts: true}
 	a.run(providers(t, 0), prog.pid(), "thread_name LIKE 'worker%' AND category = 'INVOCATION'", time.Second)
-	if found := consistency.Check(a.full, a.reports); len(found) > 0 {
+	if found := rules.Check(a.full, a.reports); len(found) > 0 {
 		t.Errorf("%d violations, the first: %v", len(found), found[0])
 	}
 	calls, doubtful := 0, 0
@@ -367,7 +368,7 @@ func TestRulesUnderLoss(t *testing.T) {
 	prog.begin()
 	a := &audit{t: t, losing: true}
 	a.run(providers(t, 8<<10), prog.pid(), "thread_name LIKE 'worker%'", time.Second)
-	if found := consistency.Check(a.full, a.reports); len(found) > 0 {
+	if found := rules.Check(a.full, a.reports); len(found) > 0 {
 		t.Errorf("%d violations, the first: %v", len(found), found[0])
 	}
 	unknown := 0
@@ -389,7 +390,7 @@ func TestRulesOfRealPrograms(t *testing.T) {
 	testenv.NeedUprobes(t)
 	prog := steps(t, "busy.cc")
 	prog.begin()
-	rules(t, prog.pid(), filters)
+	checkRules(t, prog.pid(), filters)
 }
 
 // javaFilters are those of a program of Java.
@@ -432,11 +433,11 @@ func TestRulesOfJava(t *testing.T) {
 	if os.Getenv("ENDOSCOPE_SOAK") != "" {
 		some = javaFilters
 	}
-	rules(t, prog.pid(), some)
+	checkRules(t, prog.pid(), some)
 }
 
-// rules looks at a process under one condition after the other.
-func rules(t *testing.T, pid int, filters []string) {
+// checkRules looks at a process under one condition after the other.
+func checkRules(t *testing.T, pid int, filters []string) {
 	length := 300 * time.Millisecond
 	soak := os.Getenv("ENDOSCOPE_SOAK") != ""
 	if soak {
@@ -453,7 +454,7 @@ func rules(t *testing.T, pid int, filters []string) {
 			a.run(p, pid, filter, length)
 			took := time.Since(began).Seconds()
 			theirs, ours = processorTimeOf(t, pid)-theirs, processorTimeOf(t, os.Getpid())-ours
-			if found := consistency.Check(a.full, a.reports); len(found) > 0 {
+			if found := rules.Check(a.full, a.reports); len(found) > 0 {
 				t.Errorf("%d violations, the first: %v, of %+v", len(found), found[0], a.reports[min(found[0].Report, len(a.reports)-1)])
 			}
 			caught := 0

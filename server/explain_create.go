@@ -30,7 +30,7 @@ func (s *session) explainTrigger(ctx context.Context, st *parser.CreateTrigger, 
 	if err != nil {
 		return nil, err
 	}
-	if err := s.explainPlan(ctx, nil, rel, trigger.Promptly(when), src, "  ", nil); err != nil {
+	if err := s.explainPlan(ctx, nil, rel, trigger.Prompt(when), src, "  ", nil); err != nil {
 		return nil, err
 	}
 	for i := range t.Actions {
@@ -87,8 +87,8 @@ func describeArming(a *planner.Action, q *query.Query, arming string) string {
 	if late := trigger.LateBySetting(arming, q.Plan); late != "" {
 		return "armed some 10 ms after the tuple, by attaching its probes then: " + late
 	}
-	by := "its probes stand by, and have nothing of before"
-	if trigger.Shuttable(a, q, arming) {
+	by := "its probes are attached before, in a query that is started then"
+	if trigger.Gateable(a, q, arming) {
 		by = "its probes are attached before, behind a gate that is opened"
 	}
 	said := fmt.Sprintf("armed at once: %s; until then a call costs about %s", by, plan.FormatDuration(int64(ns)))

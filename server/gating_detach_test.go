@@ -47,13 +47,13 @@ func TestProbesGoWhileTheGateIsShut(t *testing.T) {
 	r := execute(t, s, `SELECT b.arg1 FROM SAMPLE(memory_usage, 50ms) m WINDOW JOIN function_start b WINDOW 100ms
 WHERE b.function_name = 'work' AND m.percent_used > 200`)
 	g := r.(*query.Result).Query.Gating
-	way := g.Edges[0]
+	way := g.Links[0]
 	if way.Source == nil {
 		t.Fatal("the probes could not be detached")
 	}
-	way.Flipping.Lock()
-	way.Price = gating.FlipPrice{Attach: 1} // which few calls have paid
-	way.Flipping.Unlock()
+	way.Attaching.Lock()
+	way.Price = gating.AttachPrice{Attach: 1} // which few calls have paid
+	way.Attaching.Unlock()
 	fmt.Fprintln(in, "go")
 	testenv.Until(t, "the probes are detached", way.IsDetached)
 	if n := len(e.uprobes.Probes()); n != 0 {
@@ -84,7 +84,7 @@ WHERE b.function_name = 'work' AND m.percent_used > 200`)
 
 // Others may look at a query's sources from when it is in the list on: gates must
 // be there by then, for which sources are taken that are not shared.
-func TestGatesAreThereBeforeOthersLook(t *testing.T) {
+func TestGatesExistBeforeSourcesStart(t *testing.T) {
 	e, err := New(Options{})
 	if err != nil {
 		t.Fatal(err)

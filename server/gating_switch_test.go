@@ -126,10 +126,10 @@ func TestPlanIsChosen(t *testing.T) {
 	if len(g.Switches) != 1 || g.Switches[0].From != 0 || g.Switches[0].To != 1 || g.Switches[0].Expect >= g.Switches[0].Before {
 		t.Errorf("changes of plan: %+v", g.Switches)
 	}
-	if needed := g.Edges[0].Needed.Value(); needed < 0.03 || needed > 0.6 {
+	if needed := g.Links[0].Needed.Value(); needed < 0.03 || needed > 0.6 {
 		t.Errorf("the gate's opener keeps it open for %.2g of the time", needed)
 	}
-	if rate := g.Inputs[g.Edges[0].GatedInput].Rate.Value(); rate < 100 || rate > 3000 {
+	if rate := g.Inputs[g.Links[0].GatedInput].Rate.Value(); rate < 100 || rate > 3000 {
 		t.Errorf("there are %.4g calls of work a second, shut out or not", rate)
 	}
 	var b strings.Builder

@@ -140,10 +140,10 @@ func TestGatingRefusals(t *testing.T) {
 	}
 }
 
-// TestInexactGatesSayWhatTheyMiss: with join_gating = gated a join that looks both
+// TestInexactGatesReportLosses: with join_gating = gated a join that looks both
 // ways runs as the paper has it. A notice says so at the beginning, and the
 // summary for how much of the time there could be pairs, and how late gates opened.
-func TestInexactGatesSayWhatTheyMiss(t *testing.T) {
+func TestInexactGatesReportLosses(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileC(t, "testdata/rounds.c", "-O0")
 	const bothWays = `SELECT b.arg1 FROM function_start a WINDOW JOIN function_start b WINDOW 100ms ON a.arg0 = b.arg0
@@ -229,9 +229,9 @@ WHERE a.function_name = 'request' AND a.arg1 = 1 AND b.function_name = 'work' AN
 	}
 }
 
-// TestGatedSamplersMissNothing: behind a gate a sampler has every sample of the
+// TestGatedSamplersLoseNothing: behind a gate a sampler has every sample of the
 // windows that it has without, or has counted it as missed.
-func TestGatedSamplersMissNothing(t *testing.T) {
+func TestGatedSamplersLoseNothing(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileC(t, "testdata/rounds.c", "-O0")
 	for _, c := range []struct {

@@ -135,7 +135,7 @@ func an(noun string) string {
 // mergeEncodings returns the model of all encodings.
 func mergeEncodings(all []encoders.Encoding) (*structure.Model, error) {
 	if len(all) == 0 {
-		return nil, errors.New("no sequence came: there is nothing to make a model of")
+		return nil, errors.New("no sequences: there is nothing to make a model of")
 	}
 	x := all[0]
 	if len(all) > 1 {

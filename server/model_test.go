@@ -131,7 +131,7 @@ func TestModelsAreRefused(t *testing.T) {
 	}
 	// Nothing came, so there is nothing to make a model of.
 	r := start(t, s, "CREATE MODEL n AS SELECT AUTOMATON(token)"+from+" WHERE tid = 9")
-	if _, err := r.Next(context.Background()); err == nil || !strings.Contains(err.Error(), "no sequence came") {
+	if _, err := r.Next(context.Background()); err == nil || !strings.Contains(err.Error(), "no sequences: there is nothing") {
 		t.Error(err)
 	}
 	// A file that was spoilt is told, and does not hide the others.
@@ -166,7 +166,7 @@ func TestModelThatCannotBeSaved(t *testing.T) {
 
 // EMIT CHANGES tells of each sequence once that it is followed, and once that it
 // has left the model: a trigger over it is activated at the first call that does.
-func TestAnomalyIsToldOnce(t *testing.T) {
+func TestAnomalyIsReportedOnce(t *testing.T) {
 	dir := t.TempDir()
 	s := modelSession(t, dir)
 	message(t, s, "CREATE MODEL m AS SELECT AUTOMATON(n % 3, sequence => 0) FROM series(30)")

@@ -208,7 +208,7 @@ func TestOverheadIsRefused(t *testing.T) {
 			read(t, q)
 		}
 	}
-	if err == nil || !regexp.MustCompile(`probing \d+ functions is too dear: at the current call rates it would cost (about|at least|less than) [\d.]+ % of one CPU \([\d.,]+ (M )?calls/s, mostly \w+(, \w+){0,2}\), and at most 0.01 % (of the [\d.]+ CPUs that the program uses )?may be spent`).MatchString(err.Error()) ||
+	if err == nil || !regexp.MustCompile(`probing \d+ functions costs too much: at the current call rates it would cost (about|at least|less than) [\d.]+ % of one CPU \([\d.,]+ (M )?calls/s, mostly \w+(, \w+){0,2}\), and at most 0.01 % (of the [\d.]+ CPUs that the program uses )?may be spent`).MatchString(err.Error()) ||
 		!strings.Contains(err.Error(), "SET max_overhead = ") {
 		t.Fatalf("all functions under load: %v", err)
 	}

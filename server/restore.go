@@ -68,7 +68,7 @@ func bootID() string {
 }
 
 // errEnded is the error of a definition that will never be restored.
-var errEnded = errors.New("the process that it is about has ended")
+var errEnded = errors.New("the observed process has ended")
 
 // Unrestored is a definition that could not be restored.
 type Unrestored struct {

@@ -134,7 +134,7 @@ func TestDefinitionsThatWait(t *testing.T) {
 	for _, u := range e.Restore(t.Context(), everybody) {
 		told += fmt.Sprintf("%s gone=%t %v; ", u.Name, u.Gone, u.Err)
 	}
-	if !strings.Contains(told, "pinned gone=true the process that it is about has ended; ") || !strings.Contains(told, "named gone=false") {
+	if !strings.Contains(told, "pinned gone=true the observed process has ended; ") || !strings.Contains(told, "named gone=false") {
 		t.Errorf("told: %s", told)
 	}
 	if left := e.Restore(t.Context(), func(string) (*grant.Grant, bool) { return nil, false }); len(left) != 1 || left[0].Err.Error() != "alice has no access" {

@@ -399,7 +399,7 @@ func TestNoticesOnce(t *testing.T) {
 }
 
 // SHOW, sys streams and EXPLAIN say what is shared with which query.
-func TestSharedIsSaid(t *testing.T) {
+func TestExplainReportsSharing(t *testing.T) {
 	s := shareSession(t, &shareable{}, Options{})
 	if got := lines(t, execute(t, s, "EXPLAIN "+eachCall)); strings.Contains(got, "shared") {
 		t.Errorf("EXPLAIN of the first: %s", got)

@@ -156,9 +156,9 @@ func TestSettingsReachProbes(t *testing.T) {
 	}
 }
 
-// TestEventRateIsSaid holds what is above the rate to being a loss with a name,
+// TestEventRateIsReported holds what is above the rate to being a loss with a name,
 // in the footer and in sys.drops.
-func TestEventRateIsSaid(t *testing.T) {
+func TestEventRateIsReported(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, `#include <unistd.h>
 int work(int i) { return i + 1; }

@@ -144,7 +144,7 @@ func TestCloseWhileQueryStarts(t *testing.T) {
 
 // What befalls a trigger's name while another trigger is being made of that name,
 // which fails, befalls the one that had it before.
-func TestFailedTriggerGivesItsNameBack(t *testing.T) {
+func TestFailedTriggerReleasesItsName(t *testing.T) {
 	const other = "CREATE OR REPLACE TRIGGER t ON SAMPLE(cpu_usage, 20ms) WHEN TRUE BEGIN NOTIFY 'other' END"
 	for _, meanwhile := range []string{"", "DROP TRIGGER t", other} {
 		e, err := New(Options{})

@@ -232,7 +232,7 @@ func (s *steered) follow(plan int) {
 		for _, in := range g.Inputs {
 			s.knows.rates = append(s.knows.rates, in.Rate)
 		}
-		for _, e := range g.Edges {
+		for _, e := range g.Links {
 			s.knows.needed = append(s.knows.needed, e.Needed)
 		}
 	}
@@ -262,7 +262,7 @@ func (s *steered) recall() {
 	for i, in := range g.Inputs {
 		in.Rate = s.knows.rates[i]
 	}
-	for i, e := range g.Edges {
+	for i, e := range g.Links {
 		e.Needed = s.knows.needed[i]
 	}
 	g.Enforce(g.Chooser.Current())

@@ -45,16 +45,16 @@ func (s *session) suspend(thread *parser.Literal, yes bool) wire.Result {
 	s.mu.Unlock()
 	slices.SortFunc(open, func(a, b *query.Query) int { return int(a.ID - b.ID) })
 	r := answer.Messagef("%s %s", what, how)
-	var deaf []string
+	var nameless []string
 	for _, q := range open {
 		q.Report(signal)
 		q.SuspendSources(quiet)
 		if yes && thread != nil && q.Nameless() {
-			deaf = append(deaf, fmt.Sprint(q.ID))
+			nameless = append(nameless, fmt.Sprint(q.ID))
 		}
 	}
-	if len(deaf) > 0 {
-		r.Notices = append(r.Notices, fmt.Sprintf("query %s does not read thread_name, and goes on to report all threads", strings.Join(deaf, ", ")))
+	if len(nameless) > 0 {
+		r.Notices = append(r.Notices, fmt.Sprintf("query %s does not read thread_name, and continues to report all threads", strings.Join(nameless, ", ")))
 	}
 	return r
 }

@@ -62,10 +62,10 @@ func TestLoopsAreRefused(t *testing.T) {
 	pid := fmt.Sprint("pid = ", os.Getpid())
 	for text, want := range map[string]string{
 		"ON file('" + dir + "/in.csv') WHEN TRUE BEGIN INSERT INTO file('" + dir + "/link.csv') SELECT n FROM series(1) END":      "t would feed itself: it reads a file that it writes",
-		"ON function_start WHEN function_name LIKE 'runtime.%' AND " + pid + " BEGIN NOTIFY 'x' END":                              "t would feed itself: it waits for calls in the process that runs it",
-		"ON function_start WHEN function_name LIKE 'runtime.%' AND exe = '" + self + "' BEGIN NOTIFY 'x' END":                     "t would feed itself: it waits for calls in the process that runs it",
-		"ON function_start WHEN function_name = 'f' AND process = '" + strings.TrimSpace(string(comm)) + "' BEGIN NOTIFY 'x' END": "t would feed itself: it waits for calls in the process that runs it",
-		"ON (SELECT COUNT(*) AS n FROM TUMBLE(function_start, 1s) WHERE " + pid + ") WHEN n > 1 BEGIN NOTIFY 'x' END":             "t would feed itself: it waits for calls in the process that runs it",
+		"ON function_start WHEN function_name LIKE 'runtime.%' AND " + pid + " BEGIN NOTIFY 'x' END":                              "t would feed itself: it observes calls in the process that runs it",
+		"ON function_start WHEN function_name LIKE 'runtime.%' AND exe = '" + self + "' BEGIN NOTIFY 'x' END":                     "t would feed itself: it observes calls in the process that runs it",
+		"ON function_start WHEN function_name = 'f' AND process = '" + strings.TrimSpace(string(comm)) + "' BEGIN NOTIFY 'x' END": "t would feed itself: it observes calls in the process that runs it",
+		"ON (SELECT COUNT(*) AS n FROM TUMBLE(function_start, 1s) WHERE " + pid + ") WHEN n > 1 BEGIN NOTIFY 'x' END":             "t would feed itself: it observes calls in the process that runs it",
 	} {
 		text = "CREATE TRIGGER t " + text
 		if _, err := s.Execute(t.Context(), text); err == nil || !strings.Contains(err.Error(), want) {

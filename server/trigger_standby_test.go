@@ -114,7 +114,7 @@ func TestTriggerStandsBy(t *testing.T) {
 
 // What would cost the target too much while it waits is attached when it is wanted,
 // which is said; unless the user wants it otherwise.
-func TestTriggerTooDearToStandBy(t *testing.T) {
+func TestTriggerAttachesLateWhereWaitingCosts(t *testing.T) {
 	testenv.NeedUprobes(t)
 	path := testenv.CompileCText(t, steered, "-O0", "-pthread")
 	for _, c := range []struct {

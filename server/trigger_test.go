@@ -239,7 +239,7 @@ func TestTriggerInserts(t *testing.T) {
 func TestTriggerRefused(t *testing.T) {
 	s := newSession(t, wire.Options{})
 	for statement, want := range map[string]string{
-		"CREATE TRIGGER t ON SAMPLE(memory_usage, 1s) WHEN TRUE BEGIN SAMPLE(cpu_usage, 1s); SAMPLE(process_usage, 1s) END":              "process_usage needs to know which process",
+		"CREATE TRIGGER t ON SAMPLE(memory_usage, 1s) WHEN TRUE BEGIN SAMPLE(cpu_usage, 1s); SAMPLE(process_usage, 1s) END":              "process_usage needs a target process",
 		"CREATE TRIGGER t ON SAMPLE(process_usage, 1s) WHEN pid = 999999999 BEGIN NOTIFY 'x' END":                                        "there is no process 999999999",
 		"CREATE TRIGGER t ON SAMPLE(memory_usage, 1s) WHEN TRUE BEGIN SELECT * FROM SAMPLE(process_usage, 1s) WHERE pid = 999999999 END": "there is no process 999999999",
 		"CREATE TRIGGER t ON file('nosuch.csv') WHEN TRUE BEGIN NOTIFY 'x' END":                                                          "nosuch.csv",
@@ -340,11 +340,11 @@ func TestTriggerOverWindows(t *testing.T) {
 }
 
 // Who reads a trigger's stream by a query is not told of it beside.
-func TestTriggeredIsNotToldTwice(t *testing.T) {
-	testenv.Once(t, func() error { return notToldTwice(t) })
+func TestRowsReadByAQueryAreNotTriggered(t *testing.T) {
+	testenv.Once(t, func() error { return notTwice(t) })
 }
 
-func notToldTwice(t *testing.T) error {
+func notTwice(t *testing.T) error {
 	t.Helper()
 	s := newSession(t, wire.Options{})
 	run(t, s, "CREATE TRIGGER t ON SAMPLE(memory_usage, 20ms) WHEN TRUE BEGIN NOTIFY 'x' END")

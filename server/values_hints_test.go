@@ -33,7 +33,7 @@ func TestHintsOnValues(t *testing.T) {
 		{w.pid(), "SELECT tid FROM function_start WHERE function_name = 'shop::overloaded(int)'", `DESCRIBE FUNCTION "shop::overloaded" lists`},
 		{w.pid(), "SELECT tid FROM function_start WHERE function_name = 'shop::Order::add' AND args.as = 'Opne'", "did you mean 'Open'?"},
 		{w.pid(), "SELECT tid FROM function_start WHERE function_name = 'shop::Order::add' AND args.as IN ('Open', 'Lost')", "it has Closed, Open"},
-		{w.pid(), "SELECT tid FROM function_start WHERE function_name = 'shop::Order::add' AND args.as = 5", "an enum goes by the name of its value"},
+		{w.pid(), "SELECT tid FROM function_start WHERE function_name = 'shop::Order::add' AND args.as = 5", "compare an enum with the name of a value"},
 		{arrays.pid(), "SELECT args.pair.both FROM function_start WHERE function_name = 'elements'", "the first is args.pair.both[0]"},
 		{arrays.pid(), "SELECT args.list[0] FROM function_start WHERE function_name = 'elements'", "its fields are .id, .name, .grid, .owners"},
 		{arrays.pid(), "SELECT args.lost[0].id FROM function_start WHERE function_name = 'elements'", "did you mean args.list?"},

@@ -99,7 +99,7 @@ func TestValuesOfLibraryLoadedLater(t *testing.T) {
 		s := newSession(t, wire.Options{PID: w.pid()})
 		for _, columns := range []string{"args.n", "SUM(args.n)", "args.n::BIGINT, args.n::VARCHAR"} {
 			_, err := s.Execute(t.Context(), "SELECT "+columns+from)
-			if said := fmt.Sprint(err); !strings.Contains(said, "what type args.n has is not known yet") || !strings.Contains(said, "CAST(args.n AS BIGINT)") {
+			if said := fmt.Sprint(err); !strings.Contains(said, "the type of args.n is not known yet") || !strings.Contains(said, "CAST(args.n AS BIGINT)") {
 				t.Errorf("SELECT %s: %s", columns, said)
 			}
 		}

@@ -82,9 +82,6 @@ func (t *Target) start() error {
 // PID returns the program's process id.
 func (t *Target) PID() int { return t.cmd.Process.Pid }
 
-// Path returns the path of the executable until Stop.
-func (t *Target) Path() string { return filepath.Join(t.dir, "endoscope-demo") }
-
 // Stop ends the program and removes it.
 func (t *Target) Stop() error {
 	if t.cmd != nil {

@@ -111,8 +111,8 @@ func TestStopLeavesNothing(t *testing.T) {
 	if err := syscall.Kill(pid, 0); err != syscall.ESRCH {
 		t.Errorf("process %d is still there: %v", pid, err)
 	}
-	if _, err := os.Stat(target.Path()); !os.IsNotExist(err) {
-		t.Errorf("%s is still there: %v", target.Path(), err)
+	if _, err := os.Stat(target.dir); !os.IsNotExist(err) {
+		t.Errorf("%s is still there: %v", target.dir, err)
 	}
 }
 

@@ -29,7 +29,7 @@ func ask[T any](ctx context.Context, members []*member, wait patient, question f
 		err error
 	}
 	in, cancel := context.WithTimeout(ctx, wait.all)
-	says, errs, answers := make([]T, len(members)), make([]error, len(members)), make(chan answer, len(members))
+	replies, errs, answers := make([]T, len(members)), make([]error, len(members)), make(chan answer, len(members))
 	marked := silent(members)
 	for i, m := range members {
 		errs[i] = &silentError{m.name}
@@ -41,20 +41,20 @@ func ask[T any](ctx context.Context, members []*member, wait patient, question f
 			answers <- answer{i, say, err}
 		}()
 	}
-	awaited, remiss, asked := len(members)-len(marked), len(marked), len(members)
+	pending, remiss, asked := len(members)-len(marked), len(marked), len(members)
 	grace := time.NewTimer(wait.silent)
 	defer grace.Stop()
-	for awaited+remiss > 0 && in.Err() == nil {
+	for pending+remiss > 0 && in.Err() == nil {
 		select {
 		case a := <-answers:
 			asked--
 			if marked[members[a.i]] {
 				remiss = max(0, remiss-1)
 			} else {
-				awaited--
+				pending--
 			}
 			if a.err == nil || in.Err() == nil {
-				says[a.i], errs[a.i] = a.say, a.err
+				replies[a.i], errs[a.i] = a.say, a.err
 			}
 		case <-grace.C:
 			remiss = 0
@@ -71,14 +71,14 @@ func ask[T any](ctx context.Context, members []*member, wait patient, question f
 		for i := range errs {
 			errs[i] = err
 		}
-		return says, errs
+		return replies, errs
 	}
 	for i, m := range members {
 		if isSilent(errs[i]) {
 			m.silent.Store(true)
 		}
 	}
-	return says, errs
+	return replies, errs
 }
 
 // silent returns the hosts that are marked as silent. If all are, it returns none:

@@ -29,7 +29,7 @@ func TestHostsThatDoNotAnswer(t *testing.T) {
 			t.Errorf("it is executed after %v", took)
 		}
 		for _, h := range []*scripted{a, b, c} {
-			h.give(h.rows([]int64{1}))
+			h.send(h.rows([]int64{1}))
 			h.end()
 		}
 		if got := rest(t, r); len(got) != 1 || got[0] != "c 1" {
@@ -156,7 +156,7 @@ func TestResultsOfHungHostsAreClosed(t *testing.T) {
 			if took := time.Since(began); took != want {
 				t.Errorf("it is closed after %v, want %v", took, want)
 			}
-			if notes := strings.Join(r.Summary().Notes, "; "); !strings.Contains(notes, "1 of 2 hosts (a: it does not answer: what it has attached may be there still)") {
+			if notes := strings.Join(r.Summary().Notes, "; "); !strings.Contains(notes, "1 of 2 hosts (a: it does not answer: its probes may still be attached)") {
 				t.Errorf("the footer has %s", notes)
 			}
 		}

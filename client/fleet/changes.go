@@ -3,7 +3,6 @@ package fleet
 import (
 	"context"
 	"slices"
-	"sync/atomic"
 
 	"endoscope/operators/batch"
 	"endoscope/planner/types"
@@ -14,11 +13,10 @@ import (
 // have changed, the rows of all hosts for these groups are merged again. Rows of a
 // host that has ended, is lost, or is silent remain included.
 type changes struct {
-	paced
+	aligned
 	keys   int   // columns from 1 on that identify a group
 	limit  int64 // of rows; 0 if unlimited
 	groups map[string]*changed
-	given  atomic.Uint64
 }
 
 // changed is the last rows of each host for a group.
@@ -28,7 +26,7 @@ type changed struct {
 }
 
 func newChanges(g *gathered) *changes {
-	return &changes{paced: paced{gathered: g}, keys: len(g.upper.states().Keys), limit: g.upper.Exchange.Limit, groups: map[string]*changed{}}
+	return &changes{aligned: aligned{gathered: g}, keys: len(g.upper.states().Keys), limit: g.upper.Exchange.Limit, groups: map[string]*changed{}}
 }
 
 func (c *changes) Columns() []wire.Column { return c.upper.cols }
@@ -39,7 +37,7 @@ func (c *changes) Next(ctx context.Context) (wire.Event, error) { return c.advan
 func (c *changes) settle(context.Context) error { return nil }
 
 // accept collects a host's changed groups up to the Flush that ends them.
-func (c *changes) accept(ctx context.Context, x given) error {
+func (c *changes) accept(ctx context.Context, x hostEvent) error {
 	switch {
 	case x.over:
 		x.part.take(true)
@@ -106,9 +104,9 @@ func (c *changes) emit(ctx context.Context, news []*changed) error {
 	}
 	for i, ev := range events {
 		if c.limit > 0 {
-			ev.Batch = first(ev.Batch, c.limit-int64(c.given.Load()))
+			ev.Batch = first(ev.Batch, c.limit-int64(c.returned.Load()))
 		}
-		c.given.Add(uint64(ev.Batch.Len()))
+		c.returned.Add(uint64(ev.Batch.Len()))
 		c.out = append(c.out, ev)
 		if c.full() {
 			c.Stop() // the hosts need not go on
@@ -121,11 +119,11 @@ func (c *changes) emit(ctx context.Context, news []*changed) error {
 	return nil
 }
 
-func (c *changes) full() bool { return c.limit > 0 && int64(c.given.Load()) >= c.limit }
+func (c *changes) full() bool { return c.limit > 0 && int64(c.returned.Load()) >= c.limit }
 
 // Summary returns the number of result rows, and the other counters of the hosts.
 func (c *changes) Summary() wire.Summary {
 	sum := c.gathered.Summary()
-	sum.Rows = c.given.Load()
+	sum.Rows = c.returned.Load()
 	return sum
 }

@@ -16,14 +16,14 @@ const changeStatement = "SELECT arg0, COUNT(*) AS n FROM function_start GROUP BY
 func TestChangesOfHosts(t *testing.T) {
 	a, b := newScripted("a", totalColumns...), newScripted("b", totalColumns...)
 	r := results(t, sessionOf(a, b), changeStatement)
-	a.give(a.rows([]int64{0, 1, 1}, []int64{0, 2, 6}), flush) // HAVING leaves the first one out
+	a.send(a.rows([]int64{0, 1, 1}, []int64{0, 2, 6}), flush) // HAVING leaves the first one out
 	expect(t, r, "2 6")
-	b.give(b.rows([]int64{0, 1, 10}), flush)
+	b.send(b.rows([]int64{0, 1, 10}), flush)
 	expect(t, r, "1 11")
-	b.give(b.rows([]int64{0, 1, 20}, []int64{0, 2, 20}), flush)
+	b.send(b.rows([]int64{0, 1, 20}, []int64{0, 2, 20}), flush)
 	expect(t, r, "1 21,2 26")
-	b.die()
-	a.give(a.rows([]int64{0, 2, 7}), flush)
+	b.fail()
+	a.send(a.rows([]int64{0, 2, 7}), flush)
 	a.end()
 	got := rest(t, r)
 	slices.Sort(got) // when it is heard that b is lost is left open
@@ -42,9 +42,9 @@ func TestChangesOfHosts(t *testing.T) {
 func TestSomeChangesOfHosts(t *testing.T) {
 	a, b := newScripted("a", totalColumns...), newScripted("b", totalColumns...)
 	r := results(t, sessionOf(a, b), strings.Replace(changeStatement, "EMIT", "LIMIT 2 EMIT", 1))
-	a.give(a.rows([]int64{0, 1, 2}), flush)
+	a.send(a.rows([]int64{0, 1, 2}), flush)
 	expect(t, r, "1 2")
-	a.give(a.rows([]int64{0, 1, 3}, []int64{0, 2, 3}), flush)
+	a.send(a.rows([]int64{0, 1, 3}, []int64{0, 2, 3}), flush)
 	if got := rest(t, r); !slices.Equal(got, []string{"1 3"}) {
 		t.Errorf("the rest is %q", got)
 	}
@@ -62,11 +62,11 @@ func TestChangesInPartsOfHosts(t *testing.T) {
 	cols := append(slices.Clone(totalColumns), wire.Column{Name: "bucket", Type: types.Bigint}, wire.Column{Name: "n", Type: types.Bigint})
 	a, b := newScripted("a", cols...), newScripted("b", cols...)
 	r := results(t, sessionOf(a, b), "SELECT arg0, COUNT(*) AS n, MEDIAN(arg1) IS NOT NULL AS some FROM function_start GROUP BY arg0 EMIT CHANGES")
-	a.give(a.rows([]int64{0, 1, 4, 0, 0}), a.rows([]int64{0, 1, 0, 5, 1}, []int64{0, 1, 0, 6, 3}), flush)
+	a.send(a.rows([]int64{0, 1, 4, 0, 0}), a.rows([]int64{0, 1, 0, 5, 1}, []int64{0, 1, 0, 6, 3}), flush)
 	expect(t, r, "1 4 1")
-	b.give(b.rows([]int64{0, 1, 2, 0, 0}, []int64{0, 1, 0, 5, 2}), flush)
+	b.send(b.rows([]int64{0, 1, 2, 0, 0}, []int64{0, 1, 0, 5, 2}), flush)
 	expect(t, r, "1 6 1")
-	a.give(a.rows([]int64{0, 1, 5, 0, 0}, []int64{0, 1, 0, 5, 5}), flush)
+	a.send(a.rows([]int64{0, 1, 5, 0, 0}, []int64{0, 1, 0, 5, 5}), flush)
 	expect(t, r, "1 7 1")
 	a.end()
 	b.end()
@@ -85,14 +85,14 @@ func TestTheLastOfHosts(t *testing.T) {
 	a, b := newScripted("a", timed...), newScripted("b", timed...)
 	a.ahead, b.ahead = 1000, -50
 	r := results(t, sessionOf(a, b), "SELECT FIRST(arg0) AS f, LAST(arg0) AS l FROM function_start")
-	a.give(a.rows([]int64{0, 1100, 1, 2, 1200, 2, 2}), flush) // 100 and 200
-	b.give(b.rows([]int64{0, 49, 3, 2, 151, 4, 2}), flush)    // 99 and 201
+	a.send(a.rows([]int64{0, 1100, 1, 2, 1200, 2, 2}), flush) // 100 and 200
+	b.send(b.rows([]int64{0, 49, 3, 2, 151, 4, 2}), flush)    // 99 and 201
 	a.end()
 	b.end()
 	if got := rest(t, r); !slices.Equal(got, []string{"3 4"}) {
 		t.Errorf("they are %q", got)
 	}
-	if notes := r.Summary().Notes; !slices.Contains(notes, "what is first and last between hosts is right within ±0s") {
+	if notes := r.Summary().Notes; !slices.Contains(notes, "first and last values are right within ±0s") {
 		t.Errorf("the footer has %q", notes)
 	}
 	if err := r.Close(); err != nil {
@@ -114,9 +114,9 @@ func TestTheFirstAtOneTime(t *testing.T) {
 			first, second = b, a
 		}
 		rows := map[*scripted][]int64{a: {0, 100, 7, 1, 100, 7, 1}, b: {0, 150, 5, 1, 150, 5, 1}}
-		first.give(first.rows(rows[first]))
+		first.send(first.rows(rows[first]))
 		first.end()
-		second.give(second.rows(rows[second]))
+		second.send(second.rows(rows[second]))
 		second.end()
 		if got := rest(t, r); !slices.Equal(got, []string{"5 7"}) {
 			t.Errorf("they are %q", got)

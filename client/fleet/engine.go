@@ -109,7 +109,7 @@ func (s *session) same() error {
 			continue
 		}
 		if other := names[known.Engine()]; other != "" {
-			return &parser.Error{Msg: fmt.Sprintf("%s and %s are one engine, whose rows would count twice", other, m.name), Pos: parser.Span{Start: -1}}
+			return &parser.Error{Msg: fmt.Sprintf("%s and %s are the same engine, whose rows would count twice", other, m.name), Pos: parser.Span{Start: -1}}
 		}
 		names[known.Engine()] = m.name
 	}
@@ -192,7 +192,7 @@ func (s *session) Execute(ctx context.Context, text string, args ...types.Value)
 
 // errNoShare refuses rows of hosts that did not send how these are combined into
 // one result.
-var errNoShare = errors.New("the hosts do not say how what they send is put together: they may be of an older version")
+var errNoShare = errors.New("the hosts do not say how to combine their results: they may be of an older version")
 
 // begin executes a statement at every host. The parts include lost hosts. If one
 // host refuses the statement, it fails for all.
@@ -378,12 +378,12 @@ func (s *session) Complete(ctx context.Context, kind, of, prefix string) []strin
 // Info implements wire.Session.
 func (s *session) Info() []string {
 	live := s.live()
-	says, errs := ask(context.Background(), live, forLookups, func(_ context.Context, m *member) ([]string, error) {
+	replies, errs := ask(context.Background(), live, forLookups, func(_ context.Context, m *member) ([]string, error) {
 		return m.session.Info(), nil
 	})
 	answer, lines := 0, map[*member]string{}
 	for i, m := range live {
-		if lines[m] = strings.Join(says[i], "; "); errs[i] != nil {
+		if lines[m] = strings.Join(replies[i], "; "); errs[i] != nil {
 			lines[m] = errs[i].Error()
 			continue
 		}

@@ -484,7 +484,7 @@ func TestOneEngineTwice(t *testing.T) {
 	if err == nil {
 		s.Close()
 	}
-	if want := "error: here and there are one engine, whose rows would count twice"; err == nil || err.Error() != want {
+	if want := "error: here and there are the same engine, whose rows would count twice"; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 	if err := both.Close(); err != nil {

@@ -38,8 +38,8 @@ type part struct {
 	last   []*batch.Batch // its round that was returned last
 }
 
-// given is one event of one host, or its end.
-type given struct {
+// hostEvent is one event of one host, or its end.
+type hostEvent struct {
 	part *part
 	ev   wire.Event
 	over bool
@@ -47,19 +47,19 @@ type given struct {
 
 // gathered is the combined result of all hosts, in order of arrival.
 type gathered struct {
-	s      *session
-	parts  []*part
-	host   int // index of the column host; < 0: none
-	limit  int64
-	cols   []wire.Column
-	upper  *upper   // the upper part, executed over what the hosts send; nil if there is none
-	shift  []int    // columns with times, from which the host's clock offset is subtracted
-	says   []string // about the statement, for the footer
-	events chan given
-	ctx    context.Context
-	cancel context.CancelFunc
-	begin  sync.Once
-	notes  []wire.Event // notices about hosts, to be returned next; only the reader accesses them
+	s         *session
+	parts     []*part
+	host      int // index of the column host; < 0: none
+	limit     int64
+	cols      []wire.Column
+	upper     *upper   // the upper part, executed over what the hosts send; nil if there is none
+	shift     []int    // columns with times, from which the host's clock offset is subtracted
+	footnotes []string // about the statement, for the footer
+	events    chan hostEvent
+	ctx       context.Context
+	cancel    context.CancelFunc
+	begin     sync.Once
+	notes     []wire.Event // notices about hosts, to be returned next; only the reader accesses them
 
 	mu    sync.Mutex
 	err   error
@@ -72,7 +72,7 @@ type gathered struct {
 // gather combines the results of all hosts into one. host is the index of the
 // column with the host names.
 func (s *session) gather(parts []*part, host int, limit int64) *gathered {
-	g := &gathered{s: s, parts: parts, host: host, limit: limit, events: make(chan given), began: time.Now()}
+	g := &gathered{s: s, parts: parts, host: host, limit: limit, events: make(chan hostEvent), began: time.Now()}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	for _, p := range parts {
 		p.heard = g.began
@@ -152,7 +152,7 @@ func (g *gathered) read(p *part) {
 		case g.ctx.Err() != nil:
 			return
 		case errors.Is(err, io.EOF):
-			g.deliver(given{part: p, over: true})
+			g.deliver(hostEvent{part: p, over: true})
 			return
 		case err != nil:
 			g.mu.Lock()
@@ -164,7 +164,7 @@ func (g *gathered) read(p *part) {
 				}
 			}
 			g.mu.Unlock()
-			g.deliver(given{part: p, over: true})
+			g.deliver(hostEvent{part: p, over: true})
 			return
 		case ev.Preview || ev.Kind == wire.Preview:
 			if ev.Batch != nil {
@@ -180,11 +180,11 @@ func (g *gathered) read(p *part) {
 			var ok bool
 			if ev.Batch, ok = g.label(p, ev.Batch, names); !ok {
 				_ = p.res.Close() // the limit is reached
-				g.deliver(given{part: p, over: true})
+				g.deliver(hostEvent{part: p, over: true})
 				return
 			}
 		}
-		if !g.deliver(given{part: p, ev: ev}) {
+		if !g.deliver(hostEvent{part: p, ev: ev}) {
 			return
 		}
 	}
@@ -192,7 +192,7 @@ func (g *gathered) read(p *part) {
 
 // deliver passes an event of a host to the reader. It returns false if the result
 // was closed.
-func (g *gathered) deliver(x given) bool {
+func (g *gathered) deliver(x hostEvent) bool {
 	select {
 	case g.events <- x:
 		return true
@@ -260,12 +260,12 @@ const patience = 5 * time.Second
 
 // next returns the next event of any host; io.EOF when all have ended, and errLate
 // when late fires first.
-func (g *gathered) next(ctx context.Context, late <-chan time.Time) (given, error) {
+func (g *gathered) next(ctx context.Context, late <-chan time.Time) (hostEvent, error) {
 	g.begin.Do(g.start)
 	select {
 	case x, ok := <-g.events:
 		if ok {
-			g.hear(x)
+			g.record(x)
 			if x.part.drop {
 				if x.ev.Batch != nil {
 					x.ev.Batch.Release()
@@ -275,23 +275,23 @@ func (g *gathered) next(ctx context.Context, late <-chan time.Time) (given, erro
 			return x, nil
 		}
 	case <-late:
-		return given{}, errLate
+		return hostEvent{}, errLate
 	case <-ctx.Done():
-		return given{}, ctx.Err()
+		return hostEvent{}, ctx.Err()
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.err != nil {
-		return given{}, g.err
+		return hostEvent{}, g.err
 	}
-	return given{}, io.EOF
+	return hostEvent{}, io.EOF
 }
 
 // errLate reports that nothing arrived in time.
-var errLate = errors.New("nothing has come yet")
+var errLate = errors.New("no rows yet")
 
-// hear records that a host made progress or ended.
-func (g *gathered) hear(x given) {
+// record records that a host made progress or ended.
+func (g *gathered) record(x hostEvent) {
 	p := x.part
 	switch {
 	case x.over:
@@ -306,7 +306,7 @@ func (g *gathered) hear(x given) {
 		p.mark, p.heard = max(p.mark, x.ev.Mark), time.Now()
 		if p.silent {
 			p.silent = false
-			g.note("%s goes on: it is waited for again", p.name)
+			g.note("%s sends again: the result waits for it", p.name)
 		}
 	}
 }
@@ -341,7 +341,7 @@ func (p *part) take(discard bool) []*batch.Batch {
 // host sent only in part are dropped: part of a group would be merged as if it
 // were the whole group. More than mostPending rows are returned before the result
 // is complete.
-func (g *gathered) complete(x given) []*batch.Batch {
+func (g *gathered) complete(x hostEvent) []*batch.Batch {
 	p := x.part
 	if x.ev.Batch != nil {
 		p.queue = append(p.queue, x.ev.Batch)
@@ -358,8 +358,8 @@ func (g *gathered) note(format string, args ...any) {
 	g.notes = append(g.notes, wire.Event{Kind: wire.Notice, Text: fmt.Sprintf(format, args...)})
 }
 
-// noted returns the next queued notice; ok is false if there is none.
-func (g *gathered) noted() (ev wire.Event, ok bool) {
+// nextNote returns the next queued notice; ok is false if there is none.
+func (g *gathered) nextNote() (ev wire.Event, ok bool) {
 	if len(g.notes) == 0 {
 		return ev, false
 	}
@@ -367,9 +367,9 @@ func (g *gathered) noted() (ev wire.Event, ok bool) {
 	return ev, true
 }
 
-// awaited reports whether a host is waited for: it is connected and makes
+// waitsFor reports whether a host is waited for: it is connected and makes
 // progress.
-func (g *gathered) awaited(p *part) bool {
+func (g *gathered) waitsFor(p *part) bool {
 	switch {
 	case p.over:
 		return false
@@ -377,14 +377,14 @@ func (g *gathered) awaited(p *part) bool {
 		return true
 	case !p.silent:
 		p.silent = true
-		g.note("%s has said nothing for %v, and is not waited for", p.name, patience)
+		g.note("%s has sent nothing for %v: the result no longer waits for it", p.name, patience)
 	}
 	return false
 }
 
 func (g *gathered) Next(ctx context.Context) (wire.Event, error) {
 	for {
-		if ev, ok := g.noted(); ok {
+		if ev, ok := g.nextNote(); ok {
 			return ev, nil
 		}
 		x, err := g.next(ctx, nil)
@@ -426,7 +426,7 @@ func (g *gathered) Close() error {
 		switch {
 		case p.err != nil:
 		case isSilent(errs[i]):
-			p.err = fmt.Errorf("%w: what it has attached may be there still", errs[i])
+			p.err = fmt.Errorf("%w: its probes may still be attached", errs[i])
 		default:
 			p.err = errs[i]
 		}
@@ -477,12 +477,12 @@ func (g *gathered) Summary() wire.Summary {
 		}
 	}
 	sum.Notes = append(sum.Notes, coverage(len(g.parts), missing))
-	sum.Notes = append(sum.Notes, g.says...)
+	sum.Notes = append(sum.Notes, g.footnotes...)
 	if len(g.shift) > 0 && len(g.parts) > 1 {
 		if within, ok := g.s.clocks.within(); ok {
-			sum.Notes = append(sum.Notes, "what is first and last between hosts is right within ±"+roundedUp(within))
+			sum.Notes = append(sum.Notes, "first and last values are right within ±"+roundedUp(within))
 		} else {
-			sum.Notes = append(sum.Notes, "what is first and last between hosts is by clocks of which nothing is known")
+			sum.Notes = append(sum.Notes, "first and last values are by the clocks of the hosts, whose difference is unknown")
 		}
 	}
 	return sum

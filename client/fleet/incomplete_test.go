@@ -32,9 +32,9 @@ func TestIncompleteStatesAreDropped(t *testing.T) {
 	} {
 		a, b := newScripted("a", of.cols...), newScripted("b", of.cols...)
 		r := results(t, sessionOf(a, b), of.statement)
-		a.give(a.rows(of.whole), flush, a.rows(of.begun))
-		a.die()
-		b.give(b.rows(of.whole), flush, b.rows(of.other), flush)
+		a.send(a.rows(of.whole), flush, a.rows(of.begun))
+		a.fail()
+		b.send(b.rows(of.whole), flush, b.rows(of.other), flush)
 		b.end()
 		got := rest(t, r)
 		slices.Sort(got)
@@ -51,12 +51,12 @@ func TestIncompleteStatesAreDropped(t *testing.T) {
 func TestTotalsDoNotPileUp(t *testing.T) {
 	a, b := newScripted("a", totalColumns...), newScripted("b", totalColumns...)
 	r := results(t, sessionOf(a, b), totalStatement)
-	b.give(b.rows([]int64{0, 1, 100}), flush)
-	a.give(a.rows([]int64{0, 1, 0}), flush)
+	b.send(b.rows([]int64{0, 1, 100}), flush)
+	a.send(a.rows([]int64{0, 1, 0}), flush)
 	expect(t, r, "1 100", "flush")
 	var want []string
 	for i := range int64(mostRounds + 1) {
-		a.give(a.rows([]int64{0, 1, i}), flush)
+		a.send(a.rows([]int64{0, 1, i}), flush)
 		want = append(want, fmt.Sprintf("1 %d", 100+i), "flush")
 	}
 	expect(t, r, want...)
@@ -78,12 +78,12 @@ func TestEndlessTotals(t *testing.T) {
 		rows[i] = []int64{0, 1, 1}
 	}
 	for range batches {
-		a.give(a.rows(rows...))
+		a.send(a.rows(rows...))
 	}
-	a.give(flush)
+	a.send(flush)
 	r := results(t, sessionOf(a, b), totalStatement)
 	expect(t, r, "a is left out, and the others go on: it sends more than 1048576 rows at once")
-	b.give(b.rows([]int64{0, 1, 7}), flush)
+	b.send(b.rows([]int64{0, 1, 7}), flush)
 	expect(t, r, "1 7", "flush")
 	a.end()
 	b.end()
@@ -159,7 +159,7 @@ func TestOverflowOfSums(t *testing.T) {
 	cols := []wire.Column{{Name: "pane", Type: types.Timestamp}, {Name: "lo", Type: types.Bigint}, {Name: "hi", Type: types.Bigint}, {Name: "n", Type: types.Bigint}}
 	a, b := newScripted("a", cols...), newScripted("b", cols...)
 	for _, h := range []*scripted{a, b} {
-		h.give(h.rows([]int64{0, math.MaxInt64, 0, 1}), flush)
+		h.send(h.rows([]int64{0, math.MaxInt64, 0, 1}), flush)
 		h.end()
 	}
 	r := results(t, sessionOf(a, b), "SELECT SUM(arg0) AS s FROM function_start")

@@ -55,7 +55,7 @@ func (s *sink) Close(context.Context, int) error { return nil }
 // begin creates the operators. began is the start time of the query, by
 // expr.Clock.
 func (u *upper) begin(began int64) (r *run, err error) {
-	defer caught(&err)
+	defer recoverError(&err)
 	r = &run{pick: u.Exchange.Pick}
 	clock := func() int64 { return cmp.Or(r.ended, expr.Clock()) }
 	if r.graph, err = graph.Build(u.Upper, &r.out, &operators.Options{Start: began, Clock: clock}); err != nil {
@@ -65,14 +65,14 @@ func (u *upper) begin(began int64) (r *run, err error) {
 	r.into, r.port = r.leaf.Op, r.leaf.Port
 	if u.states() != nil {
 		if r.into, r.port = r.leaf.Partial, 0; r.into == nil {
-			return nil, errors.New("nothing merges what hosts send")
+			return nil, errors.New("the results of the hosts cannot be merged")
 		}
 	}
 	return r, nil
 }
 
 // caught, deferred, converts a panic caused by what a host sent to an error.
-func caught(err *error) {
+func recoverError(err *error) {
 	if fault := recover(); fault != nil {
 		*err = fmt.Errorf("what a host sent cannot be executed: %v", fault)
 	}
@@ -80,7 +80,7 @@ func caught(err *error) {
 
 // push passes a host's rows to the upper part and releases them.
 func (r *run) push(ctx context.Context, b *batch.Batch) (err error) {
-	defer caught(&err)
+	defer recoverError(&err)
 	cols := make([]batch.Column, len(r.pick))
 	for i, c := range r.pick {
 		cols[i] = b.Cols[c]
@@ -124,7 +124,7 @@ func (r *run) abandon() error {
 
 // finish flushes and closes the operators.
 func (r *run) finish(ctx context.Context) (err error) {
-	defer caught(&err)
+	defer recoverError(&err)
 	return r.leaf.Op.Close(ctx, r.leaf.Port)
 }
 
@@ -132,11 +132,11 @@ func (r *run) finish(ctx context.Context) (err error) {
 func (s *session) result(parts []*part, u *upper) (wire.Result, error) {
 	x := u.Exchange
 	g := s.gather(parts, -1, 0)
-	g.says, g.shift = x.Notices, u.timed()
+	g.footnotes, g.shift = x.Notices, u.timed()
 	switch {
 	case u.plain() && x.Kind == plan.MergeOrdered:
 		g.cols, g.limit = u.cols, x.Limit
-		return &ordered{paced: paced{gathered: g}, column: x.Time}, nil
+		return &ordered{aligned: aligned{gathered: g}, column: x.Time}, nil
 	case u.plain():
 		g.cols, g.limit = u.cols, x.Limit
 		return g, nil
@@ -144,7 +144,7 @@ func (s *session) result(parts []*part, u *upper) (wire.Result, error) {
 	g.upper = u
 	switch x.Again {
 	case plan.PerWindow, plan.PerRound:
-		return &rounds{paced: paced{gathered: g}, by: x.Again, closed: math.MinInt64}, nil
+		return &rounds{aligned: aligned{gathered: g}, by: x.Again, closed: math.MinInt64}, nil
 	case plan.PerSession:
 		return newSessions(g), nil
 	case plan.PerChange:
@@ -176,7 +176,7 @@ func (m *merged) Message() string        { return "" }
 
 func (m *merged) Next(ctx context.Context) (wire.Event, error) {
 	for {
-		if ev, ok := m.noted(); ok {
+		if ev, ok := m.nextNote(); ok {
 			return ev, nil
 		}
 		if len(m.out.events) > 0 {

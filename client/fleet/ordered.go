@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"endoscope/server/wire"
@@ -16,11 +15,9 @@ import (
 // still send one that is earlier by more than the uncertainty of the clocks. The
 // rows of one host keep their order.
 type ordered struct {
-	paced
-	column  int           // of time
-	pending int           // rows that wait
-	rushed  atomic.Uint64 // rows that did not wait
-	late    atomic.Uint64 // rows that arrived after later rows of other hosts were returned
+	aligned
+	column  int // of time
+	pending int // rows that wait
 }
 
 // mostPending is how many rows may wait for those of other hosts.
@@ -28,7 +25,7 @@ const mostPending = 1 << 20
 
 func (o *ordered) Next(ctx context.Context) (wire.Event, error) { return o.advance(ctx, o) }
 
-func (o *ordered) accept(_ context.Context, x given) error {
+func (o *ordered) accept(_ context.Context, x hostEvent) error {
 	switch {
 	case x.over, x.ev.Kind == wire.Mark:
 	case x.ev.Batch != nil:
@@ -58,7 +55,7 @@ func (o *ordered) settle(context.Context) error {
 			if t, ok := o.head(p); p == first {
 			} else if ok {
 				bound = min(bound, t)
-			} else if !o.over && o.awaited(p) {
+			} else if !o.over && o.waitsFor(p) {
 				bound = min(bound, p.mark-int64(o.s.clocks.ahead(p.member)))
 			}
 		}
@@ -140,7 +137,7 @@ func (o *ordered) Summary() wire.Summary {
 	if len(o.parts) < 2 {
 		return sum
 	}
-	note := "the order between hosts is by clocks of which nothing is known"
+	note := "the order between hosts is by their clocks, whose difference is unknown"
 	if within, ok := o.s.clocks.within(); ok {
 		note = "order between hosts is right within ±" + roundedUp(within)
 	}

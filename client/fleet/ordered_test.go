@@ -45,9 +45,9 @@ func TestRowsAreInOrderOfTime(t *testing.T) {
 					rows = append(rows, []int64{now + int64(h.ahead), 1})
 					want = append(want, now)
 				}
-				h.give(h.rows(rows...))
+				h.send(h.rows(rows...))
 				if rapid.Bool().Draw(rt, "mark") {
-					h.give(mark(now + int64(h.ahead)))
+					h.send(mark(now + int64(h.ahead)))
 				}
 			}
 			h.end()
@@ -86,8 +86,8 @@ func TestRowsWaitForOtherHosts(t *testing.T) {
 	a.by, b.by = 3, 4
 	s := sessionOf(a, b)
 	r := inTime(t, s)
-	a.give(a.rows([]int64{100, 1}, []int64{107, 2}, []int64{108, 3}))
-	b.give(mark(100)) // with 7 of uncertainty that is enough for two
+	a.send(a.rows([]int64{100, 1}, []int64{107, 2}, []int64{108, 3}))
+	b.send(mark(100)) // with 7 of uncertainty that is enough for two
 	ev, err := r.Next(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +95,7 @@ func TestRowsWaitForOtherHosts(t *testing.T) {
 	if got := text(ev); got != "a 100 1,a 107 2" {
 		t.Errorf("first %s", got)
 	}
-	b.give(b.rows([]int64{101, 9})).give(mark(200))
+	b.send(b.rows([]int64{101, 9})).send(mark(200))
 	ev, err = r.Next(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -103,7 +103,7 @@ func TestRowsWaitForOtherHosts(t *testing.T) {
 	if got := text(ev); got != "b 101 9" {
 		t.Errorf("then %s", got)
 	}
-	b.die() // it is no longer waited for
+	b.fail() // it is no longer waited for
 	a.end()
 	if got := rest(t, r); !slices.Equal(got, []string{"a 108 3", "b is lost, and the others go on: it does not answer"}) && !slices.Equal(got, []string{"b is lost, and the others go on: it does not answer", "a 108 3"}) {
 		t.Errorf("and then %q", got)
@@ -125,12 +125,12 @@ func TestRowsOfSilentHosts(t *testing.T) {
 		a, b := newScripted("a", timedColumns...), newScripted("b", timedColumns...)
 		a.by, b.by = 3, 4
 		r := inTime(t, sessionOf(a, b))
-		a.give(a.rows([]int64{100, 1}))
+		a.send(a.rows([]int64{100, 1}))
 		a.end()
-		expect(t, r, "b has said nothing for 5s, and is not waited for", "a 100 1")
-		b.give(b.rows([]int64{90, 1}, []int64{80, 1}, []int64{92, 1}, []int64{93, 1}, []int64{101, 1}))
+		expect(t, r, "b has sent nothing for 5s: the result no longer waits for it", "a 100 1")
+		b.send(b.rows([]int64{90, 1}, []int64{80, 1}, []int64{92, 1}, []int64{93, 1}, []int64{101, 1}))
 		b.end()
-		if got := rest(t, r); !slices.Equal(got, []string{"b goes on: it is waited for again", "b 90 1,b 80 1,b 92 1,b 93 1,b 101 1"}) {
+		if got := rest(t, r); !slices.Equal(got, []string{"b sends again: the result waits for it", "b 90 1,b 80 1,b 92 1,b 93 1,b 101 1"}) {
 			t.Errorf("the rest is %q", got)
 		}
 		if notes := r.Summary().Notes; !slices.Contains(notes, "order between hosts is right within ±1µs, but for 3 rows that came too late for it") {

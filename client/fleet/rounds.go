@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync/atomic"
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
@@ -25,15 +24,11 @@ import (
 // The totals of a host that has ended stay its last ones. The same holds for a
 // lost or silent host, about which the user was notified.
 type rounds struct {
-	paced
+	aligned
 	by     plan.Again
 	open   []*window // by their ends, then by their beginnings
 	held   int       // their rows, or the rows of queued totals
 	closed int64     // windows that end here or before are closed
-
-	given  atomic.Uint64 // rows of results
-	late   atomic.Uint64 // groups of windows that were closed before they came
-	rushed atomic.Uint64 // windows that did not wait
 }
 
 // window is one of which hosts have sent rows.
@@ -47,7 +42,7 @@ func (r *rounds) Message() string        { return "" }
 
 func (r *rounds) Next(ctx context.Context) (wire.Event, error) { return r.advance(ctx, r) }
 
-func (r *rounds) accept(_ context.Context, x given) error {
+func (r *rounds) accept(_ context.Context, x hostEvent) error {
 	p := x.part
 	switch {
 	case r.by != plan.PerRound:
@@ -104,7 +99,7 @@ func (r *rounds) settle(ctx context.Context) error {
 		if p.over {
 			continue
 		}
-		if all++; r.awaited(p) {
+		if all++; r.waitsFor(p) {
 			waiting++
 			until = min(until, p.mark)
 		}
@@ -147,7 +142,7 @@ func (r *rounds) settleRounds(ctx context.Context) error {
 			switch {
 			case len(p.rounds) > 0:
 				some = true
-			case !r.over && r.awaited(p) && !crowded:
+			case !r.over && r.waitsFor(p) && !crowded:
 				return nil
 			}
 		}
@@ -175,11 +170,11 @@ func (r *rounds) settleRounds(ctx context.Context) error {
 
 // result merges the hosts' rows of one result, and releases them.
 func (r *rounds) result(ctx context.Context, of []*batch.Batch) error {
-	events, given, err := r.upper.result(ctx, r.armed(), of)
+	events, n, err := r.upper.result(ctx, r.armed(), of)
 	if err != nil {
 		return err
 	}
-	r.given.Add(given)
+	r.returned.Add(n)
 	r.out = append(append(r.out, events...), wire.Event{Kind: wire.Flush})
 	return nil
 }
@@ -189,7 +184,7 @@ func (r *rounds) Close() error {
 		release(w.rows)
 	}
 	r.open = nil
-	return r.paced.Close()
+	return r.aligned.Close()
 }
 
 // lateCause is the cause of groups that arrived after the result of their window
@@ -210,7 +205,7 @@ func addLate(sum *wire.Summary, late, rushed uint64) {
 // how exactly their windows coincide.
 func (r *rounds) Summary() wire.Summary {
 	sum := r.gathered.Summary()
-	sum.Rows = r.given.Load()
+	sum.Rows = r.returned.Load()
 	addLate(&sum, r.late.Load(), r.rushed.Load())
 	if r.by == plan.PerRound || len(r.parts) < 2 {
 		return sum
@@ -218,7 +213,7 @@ func (r *rounds) Summary() wire.Summary {
 	if within, ok := r.s.clocks.within(); ok {
 		sum.Notes = append(sum.Notes, fmt.Sprintf("windows are by the clock of each host: these are %v apart, ±%s", r.s.clocks.apart(), roundedUp(within)))
 	} else {
-		sum.Notes = append(sum.Notes, "windows are by the clock of each host, of which nothing is known")
+		sum.Notes = append(sum.Notes, "windows are by the clock of each host, and the difference of the clocks is unknown")
 	}
 	return sum
 }

@@ -50,15 +50,15 @@ func expect(t testing.TB, r wire.Result, want ...string) {
 func TestWindowsOfHosts(t *testing.T) {
 	a, b := newScripted("a", windowColumns...), newScripted("b", windowColumns...)
 	r := results(t, sessionOf(a, b), windowStatement)
-	a.give(a.rows([]int64{0, 1, 0, 10, 5}, []int64{0, 2, 0, 10, 6}), flush, mark(10))
-	a.give(a.rows([]int64{0, 1, 10, 20, 7}), flush, mark(20))
-	b.give(b.rows([]int64{0, 2, 0, 10, 100}), flush, mark(15))
+	a.send(a.rows([]int64{0, 1, 0, 10, 5}, []int64{0, 2, 0, 10, 6}), flush, mark(10))
+	a.send(a.rows([]int64{0, 1, 10, 20, 7}), flush, mark(20))
+	b.send(b.rows([]int64{0, 2, 0, 10, 100}), flush, mark(15))
 	expect(t, r, "10 1 5,10 2 106", "flush")
-	b.give(mark(20)) // it has no rows there
+	b.send(mark(20)) // it has no rows there
 	expect(t, r, "20 1 7", "flush")
-	b.give(b.rows([]int64{0, 3, 20, 30, 1}), flush, mark(30))
-	b.die()
-	a.give(a.rows([]int64{0, 3, 20, 30, 1}), flush, mark(30))
+	b.send(b.rows([]int64{0, 3, 20, 30, 1}), flush, mark(30))
+	b.fail()
+	a.send(a.rows([]int64{0, 3, 20, 30, 1}), flush, mark(30))
 	a.end()
 	got := rest(t, r)
 	slices.Sort(got) // when it is heard that b is lost is left open
@@ -77,10 +77,10 @@ func TestWindowsOfHosts(t *testing.T) {
 func TestLateWindowsOfHosts(t *testing.T) {
 	a, b := newScripted("a", windowColumns...), newScripted("b", windowColumns...)
 	r := results(t, sessionOf(a, b), windowStatement)
-	a.give(a.rows([]int64{0, 1, 0, 10, 5}), flush, mark(10))
-	b.give(mark(10))
+	a.send(a.rows([]int64{0, 1, 0, 10, 5}), flush, mark(10))
+	b.send(mark(10))
 	expect(t, r, "10 1 5", "flush")
-	b.give(b.rows([]int64{0, 1, 0, 10, 5}, []int64{0, 2, 0, 10, 5}), flush)
+	b.send(b.rows([]int64{0, 1, 0, 10, 5}, []int64{0, 2, 0, 10, 5}), flush)
 	a.end()
 	b.end()
 	if got := rest(t, r); len(got) > 0 {
@@ -106,10 +106,10 @@ func TestWindowsThatWaitForLong(t *testing.T) {
 			for i := range rows {
 				rows[i] = []int64{0, int64(i), 10 * w, 10*w + 10, 1}
 			}
-			a.give(a.rows(rows...), flush)
+			a.send(a.rows(rows...), flush)
 		}
 		r := results(t, sessionOf(a, b), windowStatement)
-		given := 0
+		returned := 0
 		for {
 			ev, err := r.Next(t.Context())
 			if err != nil {
@@ -121,13 +121,13 @@ func TestWindowsThatWaitForLong(t *testing.T) {
 			if end := ev.Batch.Cols[0].Value(ev.Batch.Row(0)).I; end != 10 {
 				t.Errorf("the first window ends at %d", end)
 			}
-			given += ev.Batch.Len()
+			returned += ev.Batch.Len()
 			ev.Batch.Release()
 		}
-		if given != batch.MaxRows {
-			t.Errorf("%d groups are given", given)
+		if returned != batch.MaxRows {
+			t.Errorf("%d groups are returned", returned)
 		}
-		b.give(b.rows([]int64{0, 1, 0, 10, 5}))
+		b.send(b.rows([]int64{0, 1, 0, 10, 5}))
 		b.end()
 		a.end()
 		if got := rest(t, r); len(got) != 2*(windows-1) || !strings.HasPrefix(got[0], "20 0 1,20 1 1,") {
@@ -174,15 +174,15 @@ func TestWindowsAreByClocksOfHosts(t *testing.T) {
 func TestTotalsOfHosts(t *testing.T) {
 	a, b := newScripted("a", totalColumns...), newScripted("b", totalColumns...)
 	r := results(t, sessionOf(a, b), totalStatement)
-	a.give(a.rows([]int64{0, 1, 1}), flush, a.rows([]int64{0, 1, 2}), flush) // it is ahead
-	b.give(b.rows([]int64{0, 1, 10}, []int64{0, 2, 10}), flush)
+	a.send(a.rows([]int64{0, 1, 1}), flush, a.rows([]int64{0, 1, 2}), flush) // it is ahead
+	b.send(b.rows([]int64{0, 1, 10}, []int64{0, 2, 10}), flush)
 	expect(t, r, "1 11,2 10", "flush")
-	b.give(b.rows([]int64{0, 1, 20}, []int64{0, 2, 20}), flush)
+	b.send(b.rows([]int64{0, 1, 20}, []int64{0, 2, 20}), flush)
 	expect(t, r, "1 22,2 20", "flush")
 	b.end()
-	a.give(a.rows([]int64{0, 1, 3}), flush)
+	a.send(a.rows([]int64{0, 1, 3}), flush)
 	expect(t, r, "1 23,2 20", "flush")
-	a.give(a.rows([]int64{0, 1, 4})) // an incomplete round
+	a.send(a.rows([]int64{0, 1, 4})) // an incomplete round
 	a.end()
 	if got := rest(t, r); len(got) > 0 {
 		t.Errorf("there is more: %q", got)
@@ -208,8 +208,8 @@ func TestRoundsInOrder(t *testing.T) {
 		a, b := newScripted("a", of.cols...), newScripted("b", of.cols...)
 		row := func(values ...int64) []int64 { return append(values, of.more...) }
 		r := results(t, sessionOf(a, b), of.statement)
-		a.give(a.rows(row(1, 5), row(2, 1)), flush, mark(10))
-		b.give(b.rows(row(7, 9), row(8, 5)), flush, mark(10))
+		a.send(a.rows(row(1, 5), row(2, 1)), flush, mark(10))
+		b.send(b.rows(row(7, 9), row(8, 5)), flush, mark(10))
 		expect(t, r, "b 7 9,a 1 5", "flush")
 		a.end()
 		b.end()

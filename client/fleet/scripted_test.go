@@ -48,15 +48,15 @@ func newScripted(name string, cols ...wire.Column) *scripted {
 	return &scripted{name: name, cols: cols, steps: make(chan step, 100)}
 }
 
-func (s *scripted) give(evs ...wire.Event) *scripted {
+func (s *scripted) send(evs ...wire.Event) *scripted {
 	for _, ev := range evs {
 		s.steps <- step{ev: ev}
 	}
 	return s
 }
 
-func (s *scripted) end() { s.steps <- step{err: io.EOF} }
-func (s *scripted) die() { s.steps <- step{err: &silentError{s.name}} }
+func (s *scripted) end()  { s.steps <- step{err: io.EOF} }
+func (s *scripted) fail() { s.steps <- step{err: &silentError{s.name}} }
 
 // rows are some, of BIGINT, TIMESTAMP or BYTES columns.
 func (s *scripted) rows(rows ...[]int64) wire.Event {
@@ -169,11 +169,11 @@ func (x scriptedSession) Complete(ctx context.Context, _, _, prefix string) []st
 }
 
 func (x scriptedSession) Info() []string {
-	x.s.hang()
+	x.s.block()
 	return []string{"engine: " + x.s.name}
 }
 
-func (s *scripted) hang() {
+func (s *scripted) block() {
 	if s.hung != nil {
 		<-s.hung
 	}
@@ -189,7 +189,7 @@ func (r *scriptedResult) Columns() []wire.Column { return r.s.cols }
 func (r *scriptedResult) Share() *wire.Share     { return r.share }
 func (r *scriptedResult) Message() string        { return "" }
 func (r *scriptedResult) Stop()                  { r.stopped <- struct{}{} }
-func (r *scriptedResult) Close() error           { r.s.hang(); return nil }
+func (r *scriptedResult) Close() error           { r.s.block(); return nil }
 func (r *scriptedResult) Summary() wire.Summary  { return wire.Summary{} }
 
 func (r *scriptedResult) Next(ctx context.Context) (wire.Event, error) {

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
-	"sync/atomic"
 
 	"endoscope/operators/batch"
 	"endoscope/operators/rowstore"
@@ -20,15 +19,11 @@ import (
 // sessions merges the pieces of sessions. Times are by this machine's clock: a host's
 // less by how much its own is ahead.
 type sessions struct {
-	paced
-	open   map[string][]*piece         // by partition, in the order in which they begin
-	coming map[*part]map[string]*piece // by window and group: incomplete pieces; nil: the piece was late
-	held   int                         // their number of rows
-	closed int64                       // sessions that end here or before are closed
-
-	given  atomic.Uint64 // rows of results
-	late   atomic.Uint64 // groups of sessions that were closed before they came
-	rushed atomic.Uint64 // sessions that did not wait
+	aligned
+	open       map[string][]*piece         // by partition, in the order in which they begin
+	incomplete map[*part]map[string]*piece // by window and group: incomplete pieces; nil: the piece was late
+	held       int                         // their number of rows
+	closed     int64                       // sessions that end here or before are closed
 }
 
 // piece is the part of a session in one group of one window of a host.
@@ -38,7 +33,7 @@ type piece struct {
 }
 
 func newSessions(g *gathered) *sessions {
-	return &sessions{paced: paced{gathered: g}, open: map[string][]*piece{}, coming: map[*part]map[string]*piece{}, closed: math.MinInt64}
+	return &sessions{aligned: aligned{gathered: g}, open: map[string][]*piece{}, incomplete: map[*part]map[string]*piece{}, closed: math.MinInt64}
 }
 
 func (s *sessions) Columns() []wire.Column { return s.upper.cols }
@@ -48,12 +43,12 @@ func (s *sessions) Next(ctx context.Context) (wire.Event, error) { return s.adva
 
 func (s *sessions) gap() int64 { return int64(s.upper.Exchange.Gap) }
 
-func (s *sessions) accept(_ context.Context, x given) error {
+func (s *sessions) accept(_ context.Context, x hostEvent) error {
 	for _, b := range s.complete(x) {
 		s.add(x.part, b)
 	}
 	if x.over || x.ev.Kind == wire.Flush { // a window is complete
-		delete(s.coming, x.part)
+		delete(s.incomplete, x.part)
 	}
 	return nil
 }
@@ -61,10 +56,10 @@ func (s *sessions) accept(_ context.Context, x given) error {
 // add adds the pieces that rows of a host are, and releases these.
 func (s *sessions) add(of *part, b *batch.Batch) {
 	defer b.Release()
-	coming := s.coming[of]
-	if coming == nil {
-		coming = map[string]*piece{}
-		s.coming[of] = coming
+	incomplete := s.incomplete[of]
+	if incomplete == nil {
+		incomplete = map[string]*piece{}
+		s.incomplete[of] = incomplete
 	}
 	x := s.upper.Exchange
 	ahead := int64(s.s.clocks.ahead(of.member))
@@ -79,14 +74,14 @@ func (s *sessions) add(of *part, b *batch.Batch) {
 		for _, c := range x.Pick[1 : 1+len(s.upper.states().Keys)] {
 			key = appendKey(key, b.Cols[c].Value(r))
 		}
-		p, more := coming[string(key)]
+		p, more := incomplete[string(key)]
 		if !more {
 			p = &piece{first: b.Cols[x.Spans.First].Int[r] - ahead, last: b.Cols[x.Spans.Last].Int[r] - ahead}
 			if p.last+s.gap() <= s.closed {
 				s.late.Add(1)
 				p = nil
 			}
-			coming[string(key)] = p
+			incomplete[string(key)] = p
 			if p != nil {
 				list := s.open[string(partition)]
 				at, _ := slices.BinarySearchFunc(list, p, func(a, b *piece) int { return cmp.Compare(a.first, b.first) })
@@ -129,7 +124,7 @@ func (s *sessions) settle(ctx context.Context) error {
 		if p.over {
 			continue
 		}
-		if all++; s.awaited(p) {
+		if all++; s.waitsFor(p) {
 			waiting++
 			until = min(until, p.mark-p.mark%s.gap()-int64(s.s.clocks.ahead(p.member)))
 		}
@@ -220,7 +215,7 @@ func (s *sessions) emit(ctx context.Context, w whole) error {
 	if err != nil {
 		return err
 	}
-	s.given.Add(rows)
+	s.returned.Add(rows)
 	s.out = append(append(s.out, events...), wire.Event{Kind: wire.Flush})
 	return nil
 }
@@ -232,14 +227,14 @@ func (s *sessions) Close() error {
 		}
 	}
 	s.open = nil
-	return s.paced.Close()
+	return s.aligned.Close()
 }
 
 // Summary returns the number of result rows, the other counters of the hosts, and
 // how exact the borders of sessions are.
 func (s *sessions) Summary() wire.Summary {
 	sum := s.gathered.Summary()
-	sum.Rows = s.given.Load()
+	sum.Rows = s.returned.Load()
 	addLate(&sum, s.late.Load(), s.rushed.Load())
 	if len(s.gathered.parts) < 2 {
 		return sum
@@ -247,7 +242,7 @@ func (s *sessions) Summary() wire.Summary {
 	if within, ok := s.s.clocks.within(); ok {
 		sum.Notes = append(sum.Notes, "sessions of all hosts are right within ±"+roundedUp(within))
 	} else {
-		sum.Notes = append(sum.Notes, "sessions of all hosts are by clocks of which nothing is known")
+		sum.Notes = append(sum.Notes, "sessions of all hosts are by their clocks, whose difference is unknown")
 	}
 	return sum
 }

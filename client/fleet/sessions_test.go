@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"endoscope/planner/plan"
+	"endoscope/operators/optest"
 	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
@@ -27,16 +27,16 @@ func TestSessionsOfHosts(t *testing.T) {
 	r := results(t, sessionOf(a, b), sessionStatement)
 	// Of a: 3 to 8, and 31 by this clock; of b: 17 to 19, which joins the first, and 41,
 	// which does not join the second.
-	a.give(a.rows([]int64{0, 100, 110, 1, 103, 1, 108, 1, 2, 5, 0, 2}, []int64{0, 130, 140, 1, 131, 1, 131, 1, 1, 7, 0, 1}), flush, mark(140))
-	b.give(b.rows([]int64{0, 10, 20, 1, 17, 1, 19, 1, 2, 50, 0, 2}), flush, mark(30))
+	a.send(a.rows([]int64{0, 100, 110, 1, 103, 1, 108, 1, 2, 5, 0, 2}, []int64{0, 130, 140, 1, 131, 1, 131, 1, 1, 7, 0, 1}), flush, mark(140))
+	b.send(b.rows([]int64{0, 10, 20, 1, 17, 1, 19, 1, 2, 50, 0, 2}), flush, mark(30))
 	expect(t, r, "3 29 55", "flush")
 	// Another partition is another session; a session whose rows all do not count has
 	// no result.
-	b.give(b.rows([]int64{0, 30, 40, 2, 31, 1, 31, 1, 1, 1, 0, 1}, []int64{0, 40, 50, 1, 41, 1, 41, 1, 1, 2, 0, 1}, []int64{0, 40, 50, 2, 45, 1, 45, 1, 0, 0, 0, 0}, []int64{0, 60, 70, 2, 62, 1, 62, 1, 0, 0, 0, 0}), flush, mark(70))
-	a.give(mark(180))
+	b.send(b.rows([]int64{0, 30, 40, 2, 31, 1, 31, 1, 1, 1, 0, 1}, []int64{0, 40, 50, 1, 41, 1, 41, 1, 1, 2, 0, 1}, []int64{0, 40, 50, 2, 45, 1, 45, 1, 0, 0, 0, 0}, []int64{0, 60, 70, 2, 62, 1, 62, 1, 0, 0, 0, 0}), flush, mark(70))
+	a.send(mark(180))
 	// That of both partitions begins and ends at the same times: it is one window.
 	expect(t, r, "31 41 8", "flush", "41 51 2", "flush")
-	b.give(b.rows([]int64{0, 30, 40, 1, 35, 1, 35, 1, 1, 2, 0, 1})) // its session is closed
+	b.send(b.rows([]int64{0, 30, 40, 1, 35, 1, 35, 1, 1, 2, 0, 1})) // its session is closed
 	a.end()
 	b.end()
 	if got := rest(t, r); len(got) > 0 {
@@ -57,7 +57,7 @@ func TestConditionsOfSessions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := plan.Tree(lower.Root)
+	text := optest.Tree(lower.Root)
 	for _, want := range []string{"window tumble 10ns", "functions (function_name = 'a') or (function_name like 'b%')", "tid in (1, 2)", "count(*) filter (where arg0 > 3)"} {
 		if !strings.Contains(strings.ToLower(text), want) {
 			t.Errorf("hosts execute\n%swithout %s", text, want)
@@ -69,11 +69,11 @@ func TestConditionsOfSessions(t *testing.T) {
 func TestSessionsThatGoOn(t *testing.T) {
 	a, b := newScripted("a", spanColumns...), newScripted("b", spanColumns...)
 	r := results(t, sessionOf(a, b), sessionStatement)
-	a.give(a.rows([]int64{0, 100, 110, 1, 101, 1, 101, 1, 1, 1, 0, 1}), flush, mark(200))
-	b.give(b.rows([]int64{0, 80, 90, 2, 85, 1, 85, 1, 1, 9, 0, 1}), flush, mark(119))
+	a.send(a.rows([]int64{0, 100, 110, 1, 101, 1, 101, 1, 1, 1, 0, 1}), flush, mark(200))
+	b.send(b.rows([]int64{0, 80, 90, 2, 85, 1, 85, 1, 1, 9, 0, 1}), flush, mark(119))
 	expect(t, r, "85 95 9", "flush") // that of a would end at 111, but b may still send a row of 110, in its current window
-	b.give(b.rows([]int64{0, 110, 120, 1, 110, 1, 110, 1, 1, 2, 0, 1}), flush, mark(129))
-	b.give(b.rows([]int64{0, 120, 130, 1, 120, 1, 120, 1, 1, 4, 0, 1}), flush, mark(130)) // the gap after 110: another session's
+	b.send(b.rows([]int64{0, 110, 120, 1, 110, 1, 110, 1, 1, 2, 0, 1}), flush, mark(129))
+	b.send(b.rows([]int64{0, 120, 130, 1, 120, 1, 120, 1, 1, 4, 0, 1}), flush, mark(130)) // the gap after 110: another session's
 	a.end()
 	b.end()
 	if got := rest(t, r); !slices.Equal(got, []string{"101 120 3", "flush", "120 130 4", "flush"}) {

@@ -206,8 +206,8 @@ func agreed(parts []*part) (*upper, error) {
 }
 
 // notices returns the notices of one host that the first host did not send.
-func (p *part) notices(says, known []string) (more []string) {
-	for _, n := range says {
+func (p *part) notices(lines, known []string) (more []string) {
+	for _, n := range lines {
 		if text := p.name + ": " + n; !slices.Contains(known, n) {
 			more = append(more, text)
 		}

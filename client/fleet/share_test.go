@@ -25,7 +25,7 @@ func TestOtherContractsAreDeclined(t *testing.T) {
 		a, b := newScripted("a", totalColumns...), newScripted("b", totalColumns...)
 		b.other = of.other
 		r := results(t, sessionOf(a, b), totalStatement)
-		a.give(a.rows([]int64{0, 1, 1}), flush)
+		a.send(a.rows([]int64{0, 1, 1}), flush)
 		expect(t, r, "1 1", "flush")
 		a.end()
 		rest(t, r)
@@ -83,7 +83,7 @@ func FuzzShare(f *testing.F) {
 		if err != nil {
 			return
 		}
-		h.give(wire.Event{Kind: wire.Rows, Batch: someRow(typesOf(h.cols), v)}, flush, mark(math.MaxInt64/2))
+		h.send(wire.Event{Kind: wire.Rows, Batch: someRow(typesOf(h.cols), v)}, flush, mark(math.MaxInt64/2))
 		h.end()
 		r, err := (&session{members: []*member{p.member}}).result([]*part{p}, u)
 		if err != nil {

@@ -47,7 +47,7 @@ var errMisfit = errors.New("the fragment of the plan that the server sent does n
 
 // newFragment builds the operators of a fragment. They pass their output to give.
 func newFragment(w *wire.Fragment, give func(wire.Event) error) (f *fragment, err error) {
-	defer caught(&err)
+	defer recoverError(&err)
 	p, err := planpb.Decode(w.Plan)
 	if err != nil {
 		return nil, err
@@ -79,14 +79,14 @@ func newFragment(w *wire.Fragment, give func(wire.Event) error) (f *fragment, er
 
 // caught, deferred, converts a panic caused by what a server sent to an error: the
 // result fails, the client continues.
-func caught(err *error) {
+func recoverError(err *error) {
 	if fault := recover(); fault != nil {
 		*err = fmt.Errorf("what the server sent cannot be executed: %v", fault)
 	}
 }
 
-// takes reports whether a port accepts records with these columns.
-func (f *fragment) takes(port wire.Port, cols []wire.Column) bool {
+// accepts reports whether a port accepts records with these columns.
+func (f *fragment) accepts(port wire.Port, cols []wire.Column) bool {
 	return port < wire.Ports && f.types[port] != nil &&
 		slices.EqualFunc(cols, f.types[port], func(c wire.Column, t types.Type) bool { return c.Type == t })
 }
@@ -111,7 +111,7 @@ func (f *fragment) clock() int64 {
 
 // push executes what there is to do with rows of a port.
 func (f *fragment) push(ctx context.Context, port wire.Port, b *batch.Batch) (err error) {
-	defer caught(&err)
+	defer recoverError(&err)
 	if f.full || f.closed {
 		return nil
 	}
@@ -132,7 +132,7 @@ func (f *fragment) push(ctx context.Context, port wire.Port, b *batch.Batch) (er
 
 // cue passes the operators the cue that the server's operators received.
 func (f *fragment) cue(ctx context.Context, m wire.Cue) (err error) {
-	defer caught(&err)
+	defer recoverError(&err)
 	if f.full || f.closed {
 		return nil
 	}
@@ -157,7 +157,7 @@ func (f *fragment) cue(ctx context.Context, m wire.Cue) (err error) {
 
 // close closes the operators, which flush their remaining rows.
 func (f *fragment) close(ctx context.Context) (err error) {
-	defer caught(&err)
+	defer recoverError(&err)
 	if f.closed {
 		return nil
 	}

@@ -64,9 +64,9 @@ func TestRecordsFitTheFragment(t *testing.T) {
 	row := []types.Type{types.Varchar, types.Bigint}
 	states := []types.Type{types.Timestamp, types.Varchar, types.Bigint, types.Bigint, types.Bigint, types.Bigint}
 	for _, c := range []struct {
-		port  wire.Port
-		types []types.Type
-		takes bool
+		port    wire.Port
+		types   []types.Type
+		accepts bool
 	}{
 		{wire.PortResult, []types.Type{types.Varchar, types.Bigint, types.Bigint}, true},
 		{wire.PortResult, row, false},
@@ -80,8 +80,8 @@ func TestRecordsFitTheFragment(t *testing.T) {
 		{wire.PortStates, states[:3], false},
 		{wire.Ports, row, false},
 	} {
-		if got := f.takes(c.port, columnsOf(c.types)); got != c.takes {
-			t.Errorf("port %d takes %v: %t, want %t", c.port, c.types, got, c.takes)
+		if got := f.accepts(c.port, columnsOf(c.types)); got != c.accepts {
+			t.Errorf("port %d takes %v: %t, want %t", c.port, c.types, got, c.accepts)
 		}
 	}
 	if _, err := newFragment(&wire.Fragment{Plan: encoded(t, grouped()), Columns: groupedColumns[:2]}, released); !errors.Is(err, errMisfit) {

@@ -69,8 +69,8 @@ func statement(query, file string) string {
 	return query
 }
 
-// told returns a result with its losses.
-func told(t *testing.T, r wire.Result) string {
+// resultText returns a result with its losses.
+func resultText(t *testing.T, r wire.Result) string {
 	t.Helper()
 	var b strings.Builder
 	for _, c := range r.Columns() {
@@ -116,7 +116,7 @@ func TestOperatorsMove(t *testing.T) {
 			here, there := s.local(t), s.session(t, wire.Options{})
 			for _, query := range divided {
 				st := statement(query, file)
-				want, got := told(t, execute(t, here, st)), told(t, execute(t, there, st))
+				want, got := resultText(t, execute(t, here, st)), resultText(t, execute(t, there, st))
 				if got != want {
 					t.Errorf("%s\nat one site:\n%.600s\ndivided:\n%.600s", st, want, got)
 				}
@@ -134,7 +134,7 @@ func TestPlacementIsSet(t *testing.T) {
 		all(t, execute(t, there, "SET placement = '"+where+"'"))
 		for _, query := range divided {
 			st := statement(query, file)
-			want, got := told(t, execute(t, here, st)), told(t, execute(t, there, st))
+			want, got := resultText(t, execute(t, here, st)), resultText(t, execute(t, there, st))
 			if got != want {
 				t.Errorf("%s at %s\nat one site:\n%.600s\ndivided:\n%.600s", st, where, want, got)
 			}
@@ -143,7 +143,7 @@ func TestPlacementIsSet(t *testing.T) {
 		wants := map[string][]string{
 			"client": {"aggregate count(*) by", "(client)", "* all at the client: 1·0s + 1·", "filter", "(client)"},
 			"server": {"(server)"},
-			"auto":   {"merges states of the server's", "  all at the client", "* all at the server that can be", "(server)"},
+			"auto":   {"merges states of the server's", "  all at the client", "* as much as possible at the server", "(server)"},
 		}[where]
 		for _, w := range wants {
 			if !strings.Contains(text, w) {
@@ -167,7 +167,7 @@ func TestMovesAreExplained(t *testing.T) {
 		t.Fatalf("the columns are %v", cols)
 	}
 	text := rowsText(t, r)
-	for _, w := range []string{"moved after", "behind row 5120: from all at the server that can be to all at the client", "complete: nothing was lost"} {
+	for _, w := range []string{"moved after", "behind row 5120: from as much as possible at the server to all at the client", "complete: nothing was lost"} {
 		if !strings.Contains(text, w) {
 			t.Errorf("%q is not said:\n%s", w, text)
 		}

@@ -161,9 +161,9 @@ func TestResultsAreTheSame(t *testing.T) {
 			}
 		}
 		rows, _, notices := all(t, a)
-		again, _, told := all(t, b)
-		if len(rows) != len(again) || strings.Join(notices, "\n") != strings.Join(told, "\n") {
-			t.Fatalf("%s: %d rows and %q, remote %d and %q", statement, len(rows), notices, len(again), told)
+		again, _, others := all(t, b)
+		if len(rows) != len(again) || strings.Join(notices, "\n") != strings.Join(others, "\n") {
+			t.Fatalf("%s: %d rows and %q, remote %d and %q", statement, len(rows), notices, len(again), others)
 		}
 		for i, row := range rows {
 			for c, v := range row {

@@ -108,7 +108,7 @@ func (r *result) open(ticket []byte) (err error) {
 		if r.fragment, err = newFragment(f.Fragment, r.fragmentEvent); err != nil {
 			return err
 		}
-		if !r.fragment.takes(r.port, cols) {
+		if !r.fragment.accepts(r.port, cols) {
 			return errMisfit
 		}
 		r.cols = r.fragment.columns
@@ -181,7 +181,7 @@ func (r *result) read() {
 			r.fail(fault)
 		}
 	}()
-	defer caught(&fault)
+	defer recoverError(&fault)
 	next := uint64(0)
 	for r.reader.Next() {
 		f, err := wire.DecodeFrame(r.reader.LatestAppMetadata())
@@ -221,18 +221,18 @@ func (r *result) read() {
 				r.fail(r.s.errorOf(err, r.statement.Text))
 				return
 			}
-			if !r.fragment.takes(r.port, cols) {
+			if !r.fragment.accepts(r.port, cols) {
 				r.fail(errMisfit)
 				return
 			}
 			continue
 		case wire.FrameCue:
-			if r.fragment != nil && f.Cue != nil && !r.did(r.fragment.cue(r.ctx, *f.Cue)) {
+			if r.fragment != nil && f.Cue != nil && !r.checkFragment(r.fragment.cue(r.ctx, *f.Cue)) {
 				return
 			}
 			continue
 		case wire.FrameEnd:
-			if r.fragment != nil && !r.did(r.fragment.close(r.ctx)) {
+			if r.fragment != nil && !r.checkFragment(r.fragment.close(r.ctx)) {
 				return
 			}
 			r.mu.Lock()
@@ -274,7 +274,7 @@ func (r *result) rows(rec arrow.RecordBatch, f *wire.Frame, next uint64) (n uint
 			size := uint64(b.Len()) // a pushed batch belongs to the fragment
 			err := r.fragment.push(r.ctx, r.port, b)
 			b.Release()
-			if !r.did(err) {
+			if !r.checkFragment(err) {
 				for _, b := range bs[i+1:] {
 					b.Release()
 				}
@@ -305,8 +305,8 @@ func (r *result) rows(rec arrow.RecordBatch, f *wire.Frame, next uint64) (n uint
 	return n, true
 }
 
-// did records the error of the fragment, and reports whether there is none.
-func (r *result) did(err error) bool {
+// checkFragment records the error of the fragment, and reports whether there is none.
+func (r *result) checkFragment(err error) bool {
 	if err == nil {
 		return true
 	}

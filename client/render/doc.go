@@ -5,6 +5,7 @@
 //	csv       for spreadsheets and scripts: a header line, exact values
 //	jsonl     an object a line, exact values
 //	json      one array of objects
+//	raw       values as they are: a text that is an SVG comes out as one
 //
 // Formats for people (table, markdown) round and shorten (1.23ms) and escape
 // every character that could move a cursor: names come from the monitored

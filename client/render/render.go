@@ -39,10 +39,11 @@ const (
 	JSON     Format = "json"
 	JSONL    Format = "jsonl"
 	Markdown Format = "markdown"
+	Raw      Format = "raw"
 )
 
 // Formats lists the formats in the order of the help text.
-var Formats = []Format{Table, CSV, JSON, JSONL, Markdown}
+var Formats = []Format{Table, CSV, JSON, JSONL, Markdown, Raw}
 
 // implementation is what the file of a format defines.
 type implementation struct {
@@ -64,15 +65,23 @@ func ParseFormat(name string) (Format, error) {
 	return f, nil
 }
 
-// FormatOf returns the format for a file name; Table if the name implies none.
-func FormatOf(path string) Format {
+// FormatOf returns the format for a file name; Table, false if the name implies none.
+func FormatOf(path string) (f Format, known bool) {
 	ending := strings.ToLower(filepath.Ext(path))
 	for f, i := range implementations {
 		if slices.Contains(i.endings, ending) {
-			return f
+			return f, true
 		}
 	}
-	return Table
+	return Table, false
+}
+
+// Endings lists the endings of file names that imply a format.
+func Endings() (all []string) {
+	for _, f := range Formats {
+		all = append(all, implementations[f].endings...)
+	}
+	return all
 }
 
 // Options describe the destination of a renderer. The zero value is a file or a pipe.

@@ -37,7 +37,7 @@ func init() {
 		{"watch", "", "[s]", "run the last statement again every s seconds (2) until Ctrl-C", (*Shell).watch},
 		{"i", "", "file", "run the statements of a file", (*Shell).include},
 		{"examples", "", "[name]", "list example queries for \\i, or show one", (*Shell).listExamples},
-		{"o", "", "[file]", "write rows to a file (.csv, .json, .jsonl, .md, else a table), or to the screen again", (*Shell).output},
+		{"o", "", "[file]", "write rows to a file (.csv, .json, .jsonl, .md, .svg, else a table), or to the screen again", (*Shell).output},
 		{"conninfo", "", "", "what this session is connected to", (*Shell).conninfo},
 	}
 }
@@ -174,7 +174,8 @@ func (s *Shell) output(_ context.Context, path string) error {
 	}
 	closeErr := s.closeFile()
 	s.file = f
-	s.run.Out = runner.NewOutput(f, render.FormatOf(path))
+	format, _ := render.FormatOf(path)
+	s.run.Out = runner.NewOutput(f, format)
 	s.run.Out.Render.Expanded = expanded
 	return closeErr
 }

@@ -24,8 +24,10 @@ func TestExamples(t *testing.T) {
 		if !strings.HasSuffix(text, " FOR 5s;\n") {
 			t.Errorf("%s does not end by itself", name)
 		}
-		if _, err := parser.ParseAll(text); err != nil {
-			t.Errorf("%s: %v", name, err)
+		for _, piece := range parser.Split(text) {
+			if _, err := parser.Parse(piece.Text); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
 		}
 		sh, _, notes := newShell(t)
 		if err := sh.command(t.Context(), `\examples`); err != nil || !strings.Contains(notes.String(), "  "+name+" ") {

@@ -68,6 +68,7 @@ func NewTerminal(ctx context.Context, s wire.Session, notes *runner.Notes, color
 	_ = sh.Config.Set("cursor-emacs", "default") // keep the cursor's shape
 	// "--" begins a comment in SQL, and readline colours comments.
 	_ = sh.Config.Set("comment-begin", "--")
+	_ = sh.Config.Set("multiline-column", true) // shows the secondary prompt
 
 	// Tab completes up to the common prefix of the candidates and lists them; further
 	// Tabs cycle through them.

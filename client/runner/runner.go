@@ -116,7 +116,7 @@ func (s *run) loop(ctx context.Context, steps <-chan step, signals <-chan os.Sig
 				}
 			}
 		case line := <-s.Notes.C():
-			if err := s.beside(s.Notes.Text(line)); err != nil {
+			if err := s.printLine(s.Notes.Text(line)); err != nil {
 				return err
 			}
 		case sig := <-signals:
@@ -176,9 +176,9 @@ func (s *run) event(ev wire.Event) error {
 }
 
 // note writes a line between the rows.
-func (s *run) note(text string) error { return s.beside(render.Escape(text)) }
+func (s *run) note(text string) error { return s.printLine(render.Escape(text)) }
 
-func (s *run) beside(text string) error {
+func (s *run) printLine(text string) error {
 	if s.rend != nil {
 		if err := s.rend.Clear(); err != nil {
 			return err

@@ -231,7 +231,7 @@ func (a *Aggregate) folded(ctx context.Context, rows []uint16) error {
 	if a.node.Emit.Mode != plan.Changes {
 		return nil
 	}
-	return a.emit(ctx, a.all, a.news(a.all, a.changedBy(rows)), a.now())
+	return a.emit(ctx, a.all, a.changedGroups(a.all, a.changedBy(rows)), a.now())
 }
 
 // eval computes keys, arguments and filters for the rows of b that count.
@@ -396,8 +396,8 @@ func (a *Aggregate) changedBy(rows []uint16) []uint32 {
 // changed since the last output.
 type changeReporter interface{ Changed(group uint32) bool }
 
-// news returns groups without those whose results all equal the last output.
-func (a *Aggregate) news(s *groupSet, groups []uint32) []uint32 {
+// changedGroups returns groups without those whose results all equal the last output.
+func (a *Aggregate) changedGroups(s *groupSet, groups []uint32) []uint32 {
 	reporters := a.changes[:0]
 	for _, acc := range s.accs {
 		t, ok := acc.(changeReporter)

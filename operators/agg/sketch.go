@@ -81,7 +81,7 @@ func (a *sketchQuantile) Merge(in *fold.Input, state []batch.Column) error {
 
 func (a *sketchQuantile) Output(groups []uint32, out *batch.Column, at fold.Instant) error {
 	if a.bad {
-		return plan.Errorf(-1, -1, "SKETCH_QUANTILE was given what is no sketch").WithHint("SKETCH(x) makes one")
+		return plan.Errorf(-1, -1, "the argument of SKETCH_QUANTILE is not a sketch").WithHint("SKETCH(x) makes one")
 	}
 	return a.quantile.Output(groups, out, at)
 }

@@ -31,13 +31,6 @@ func (k key) hash() uint64 {
 	return mul(k.lo^seed[0], k.hi^seed[1])
 }
 
-// Hash returns a hash of s that is the same everywhere in this process and differs between
-// processes.
-func Hash(s string) uint64 {
-	k := keyOf(stringBytes(s))
-	return mul(k.hash()^seed[2], 0x9e3779b97f4a7c15)
-}
-
 // shapes holds, for each length, the masks that keep that many bytes of a key's two words,
 // and the length's mark.
 var shapes = func() (s [inlineMax + 1]struct{ lo, hi, size uint64 }) {

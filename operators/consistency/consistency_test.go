@@ -1,4 +1,4 @@
-package consistency
+package consistency_test
 
 import (
 	"fmt"
@@ -8,6 +8,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	. "endoscope/operators/consistency"
+	"endoscope/operators/optest/rules"
 	_ "endoscope/operators/optest/seeds" // the same cases in every run
 )
 
@@ -23,8 +25,31 @@ type program struct {
 	free    []string
 	types   []string
 	loaded  map[string]bool
-	locks   map[[2]string]hold
+	locks   map[[2]string]lockUse
 	made    int
+}
+
+// lockUse is what a thread does with a lock: how often it holds it, and whether it waits.
+type lockUse struct {
+	depth int
+	waits bool
+}
+
+// after returns the use after one more event; false if the event is not possible.
+func (u lockUse) after(k Kind) (lockUse, bool) {
+	switch {
+	case k == Acquire && !u.waits:
+		u.depth++
+	case k == Release && !u.waits && u.depth > 0:
+		u.depth--
+	case k == BeginWait && !u.waits:
+		u.waits = true
+	case k == EndWait && u.waits:
+		u.waits = false
+	default:
+		return u, false
+	}
+	return u, true
 }
 
 func (p *program) add(e Event) {
@@ -146,11 +171,11 @@ func (p *program) step() {
 		}
 		pair := [2]string{lock, thread}
 		k := pick(p.T, []Kind{Acquire, Acquire, Release, Release, BeginWait, EndWait, Ended})
-		if held := p.locks[pair]; k == Ended && (len(held.acquired) > 0 || held.waits != 0) {
+		if k == Ended && p.locks[pair] != (lockUse{}) {
 			delete(p.locks, pair)
 			p.add(Event{Kind: k, Entity: lock, Thread: thread})
 		}
-		if next, ok := p.locks[pair].follow(k, 1); ok {
+		if next, ok := p.locks[pair].after(k); ok {
 			p.locks[pair] = next
 			e := Event{Kind: k, Entity: lock, Thread: thread}
 			if k == BeginWait { // its holder
@@ -175,7 +200,7 @@ func (p *program) step() {
 }
 
 func random(t *rapid.T) []Event {
-	p := &program{T: t, stacks: map[string][]string{}, loaded: map[string]bool{}, locks: map[[2]string]hold{}, free: []string{"1", "2", "3", "4"}}
+	p := &program{T: t, stacks: map[string][]string{}, loaded: map[string]bool{}, locks: map[[2]string]lockUse{}, free: []string{"1", "2", "3", "4"}}
 	for range rapid.IntRange(10, 300).Draw(t, "steps") {
 		p.step()
 	}
@@ -217,11 +242,17 @@ func choose(t *rapid.T, events []Event) choice {
 // keep runs a keeper; wanted are the events that had to be reported.
 func keep(events []Event, c choice, maxLive int) (reports []Report, wanted []uint64, k *Keeper) {
 	k = NewKeeper(func(r Report) { reports = append(reports, r) }, maxLive)
+	suspended := map[string]bool{} // by thread, "" for all
 	for i, e := range events {
 		if s := c.suspend[i]; s != "" {
-			k.suspend(s[1:], s[0] == '+')
+			thread := s[1:]
+			if suspended[thread] = s[0] == '+'; suspended[thread] {
+				k.Suspend(thread)
+			} else {
+				k.Resume(thread)
+			}
 		}
-		if c.selected[i] && !k.paused && !k.quiet[e.Thread] {
+		if c.selected[i] && !suspended[""] && !suspended[e.Thread] {
 			wanted = append(wanted, uint64(i+1))
 		}
 		k.Push(e, c.selected[i], e.Thread)
@@ -235,7 +266,7 @@ func TestKeeperHoldsRules(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := random(t)
 		reports, wanted, k := keep(events, choose(t, events), 0)
-		if found := Check(events, reports); len(found) > 0 {
+		if found := rules.Check(events, reports); len(found) > 0 {
 			t.Fatalf("%v\n%s", found, script(events, reports))
 		}
 		chosen := map[uint64]bool{}
@@ -279,7 +310,7 @@ func TestCheckerFindsWhatIsPlanted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := random(t)
 		reports, _, _ := keep(events, choose(t, events), 0)
-		h := tellHistory(events)
+		same := rules.SameEntity(events)
 		candidates := map[string][]int{}
 		for i, r := range reports {
 			switch {
@@ -290,19 +321,19 @@ func TestCheckerFindsWhatIsPlanted(t *testing.T) {
 			}):
 				candidates["a release is missing"] = append(candidates["a release is missing"], i)
 			case r.Kind.Creates() && slices.ContainsFunc(reports[i+1:], func(s Report) bool {
-				return s.Seq > 0 && r.Seq > 0 && s.Entity != Unknown && (s.Kind.Ends() || s.Category == None && s.Kind != Acquire) && h.means[s.Seq-1].entity == h.means[r.Seq-1].entity
+				return s.Seq > 0 && r.Seq > 0 && s.Entity != Unknown && (s.Kind.Ends() || s.Category == None && s.Kind != Acquire) && same(s.Seq, r.Seq)
 			}):
 				candidates["a creation is missing"] = append(candidates["a creation is missing"], i)
 			}
 		}
 		for what, at := range candidates {
 			i := at[len(at)/2]
-			if found := Check(events, slices.Delete(slices.Clone(reports), i, i+1)); len(found) == 0 {
+			if found := rules.Check(events, slices.Delete(slices.Clone(reports), i, i+1)); len(found) == 0 {
 				t.Fatalf("%s at %d, %+v, and is not found\n%s", what, i, reports[i], script(events, reports))
 			}
 			planted[what]++
 			if reports[i].Seq > 0 {
-				if found := Check(events, slices.Insert(slices.Clone(reports), i, reports[i])); len(found) == 0 {
+				if found := rules.Check(events, slices.Insert(slices.Clone(reports), i, reports[i])); len(found) == 0 {
 					t.Fatalf("report %d comes twice, and is not found", i)
 				}
 			}
@@ -330,7 +361,7 @@ func TestFilteredStreamBreaksRulesWithoutKeeper(t *testing.T) {
 				reports = append(reports, Report{Event: e, At: e.Time})
 			}
 		}
-		if len(Check(events, reports)) > 0 {
+		if len(rules.Check(events, reports)) > 0 {
 			broken++
 		}
 	})
@@ -347,7 +378,7 @@ func TestLimit(t *testing.T) {
 		events := random(t)
 		limit := rapid.IntRange(1, 10).Draw(t, "limit")
 		reports, _, k := keep(events, choose(t, events), limit)
-		if found := Check(events, reports); len(found) > 0 {
+		if found := rules.Check(events, reports); len(found) > 0 {
 			t.Fatalf("%v\n%s", found, script(events, reports))
 		}
 		if k.Live() > limit {
@@ -378,7 +409,7 @@ func TestRulesHoldBehindALoss(t *testing.T) {
 			}
 			k.Push(e, c.selected[i], e.Thread)
 		}
-		if found := Check(events, reports); len(found) > 0 {
+		if found := rules.Check(events, reports); len(found) > 0 {
 			t.Fatalf("%v\n%s", found, script(events, reports))
 		}
 		unended += k.Counts().Unended
@@ -404,7 +435,7 @@ func TestBegunLate(t *testing.T) {
 	for i, e := range events {
 		k.Push(e, i%3 == 0, "")
 	}
-	if found := Check(events, reports); len(found) > 0 || k.Live() != 0 || len(reports) != 2000 {
+	if found := rules.Check(events, reports); len(found) > 0 || k.Live() != 0 || len(reports) != 2000 {
 		t.Errorf("%d live, %d reports, %v", k.Live(), len(reports), found)
 	}
 }
@@ -419,48 +450,6 @@ func TestMissedEvent(t *testing.T) {
 	}
 	if want := []string{"BEGIN_WAIT", "UNKNOWN", "ACQUIRE", "RELEASE", "ACQUIRE"}; !slices.Equal(got, want) || k.Counts().Withheld != 1 {
 		t.Errorf("%v, want %v; %+v", got, want, k.Counts())
-	}
-}
-
-// TestBounded checks that the memory does not grow with the length of the run.
-func TestBounded(t *testing.T) {
-	k := NewKeeper(func(Report) {}, 0)
-	for i := range 100_000 {
-		id := fmt.Sprint(i)
-		for _, e := range []Event{
-			{Category: Thread, Kind: Create, Entity: id},
-			{Category: Object, Kind: Create, Entity: "same", Thread: id},
-			{Category: Invocation, Kind: Enter, Entity: id, Thread: id, Other: "same"},
-			{Kind: Acquire, Entity: "same", Thread: id},
-			{Category: Object, Kind: Reclaim, Entity: "same", Thread: id},
-			{Category: Thread, Kind: Create, Entity: id + "'", Thread: id, Parent: id},
-			{Category: Thread, Kind: Reclaim, Entity: id, Thread: id},
-			{Category: Thread, Kind: Reclaim, Entity: id + "'", Thread: id + "'"},
-		} {
-			k.Push(e, i%3 == 0, "")
-		}
-	}
-	w := k.world
-	if k.Live() != 0 || len(w.locks)+len(w.holds)+len(w.tops)+len(w.types)+len(w.live[Object])+len(w.live[Thread])+len(w.live[Invocation]) != 0 {
-		t.Errorf("%d live, %+v", k.Live(), w)
-	}
-}
-
-// TestEndedObjectIsNotKeptByWhatItMade checks that an ended object is not kept alive by the
-// objects it created.
-func TestEndedObjectIsNotKeptByWhatItMade(t *testing.T) {
-	k := NewKeeper(func(Report) {}, 0)
-	before := "0"
-	k.Push(Event{Category: Thread, Kind: Create, Entity: before}, false, "")
-	first := k.world.find(Thread, before)
-	for i := range 1000 {
-		id := fmt.Sprint(i + 1)
-		k.Push(Event{Category: Thread, Kind: Create, Entity: id, Parent: before, Thread: before}, false, "")
-		k.Push(Event{Category: Thread, Kind: Reclaim, Entity: before, Thread: before}, false, "")
-		before = id
-	}
-	if k.Live() != 1 || !first.ended || first.create.Event != (Event{}) {
-		t.Errorf("%d live, the first is %+v", k.Live(), first)
 	}
 }
 

@@ -1,7 +1,7 @@
 // Package consistency keeps the reported part of a program's events consistent, however few
-// events are selected, and checks that it is: "Methods and apparatus for partial and
-// consistent monitoring of object-oriented programs" (US patent; rules (i) to (v) of its
-// summary, report event tree of its figure 4, consistent monitoring of its figure 5).
+// events are selected: "Methods and apparatus for partial and consistent monitoring of
+// object-oriented programs" (US patent; rules (i) to (v) of its summary, report event tree
+// of its figure 4, consistent monitoring of its figure 5).
 //
 // Events refer to entities (types, objects, threads, invocations) by identities that are
 // valid as long as the entity: the address of a freed object may be reused by another. A
@@ -16,9 +16,8 @@
 //  5. a thread's use of a lock is well-formed: it releases what it has
 //     acquired and ends waits that it has begun.
 //
-// [Check] verifies the reports against the same rules, independently of the keeper. Both
-// are pure: no clocks, no goroutines. A keeper's memory is bounded by the live entities and
-// by a limit, beyond which entities are reported as [Unknown].
+// A keeper has no clock and no goroutines. Its memory is bounded by the live entities and by
+// a limit, beyond which entities are reported as [Unknown].
 //
 // It must not know batches, SQL, or the source of the events.
 package consistency

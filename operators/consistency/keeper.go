@@ -80,7 +80,7 @@ func (k *Keeper) Push(e Event, selected bool, threadName string) {
 	case e.Kind == Move:
 		k.move(e, wanted)
 	case wanted:
-		k.happen(e, k.subject(e))
+		k.reportEvent(e, k.subject(e))
 	}
 }
 
@@ -133,7 +133,7 @@ func (k *Keeper) create(e Event, wanted bool) {
 	if full || e.Category == Invocation && (k.allBlind || k.blind[e.Thread]) {
 		k.forget(e)
 		if wanted {
-			k.happen(e, nil)
+			k.reportEvent(e, nil)
 		}
 		return
 	}
@@ -182,7 +182,7 @@ func (k *Keeper) end(e Event, wanted bool) {
 		}
 		if wanted {
 			if k.world.forgotten {
-				k.happen(e, nil)
+				k.reportEvent(e, nil)
 			} else {
 				k.counts.Withheld++ // it ends an entity that never began
 			}
@@ -253,7 +253,7 @@ func (k *Keeper) change(e Event, wanted bool) {
 	x := k.world.find(e.Category, e.Entity)
 	if x == nil {
 		if wanted {
-			k.happen(e, nil)
+			k.reportEvent(e, nil)
 		}
 		return
 	}
@@ -273,7 +273,7 @@ func (k *Keeper) move(e Event, wanted bool) {
 	x := k.world.find(Object, e.Entity)
 	if x == nil {
 		if wanted {
-			k.happen(e, nil)
+			k.reportEvent(e, nil)
 		}
 		return
 	}
@@ -289,9 +289,9 @@ func (k *Keeper) move(e Event, wanted bool) {
 	k.world.move(x, e.Other)
 }
 
-// happen reports an event after the entities it refers to; about is its subject, nil if
+// reportEvent reports an event after the entities it refers to; about is its subject, nil if
 // unknown.
-func (k *Keeper) happen(e Event, about *entity) {
+func (k *Keeper) reportEvent(e Event, about *entity) {
 	was := k.world.remember(e)
 	k.refer(about)
 	k.refer(was.other)

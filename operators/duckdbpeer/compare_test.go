@@ -11,7 +11,7 @@ import (
 // compare is BenchmarkGroup's over d.
 func compare(b *testing.B, d *data) {
 	db := load(b, d)
-	takeTurns(b, rowCount, []engine[summary]{
+	alternate(b, rowCount, []engine[summary]{
 		{"duckdb", func() (summary, error) { return theirs(db) }},
 		{"ours", func() (summary, error) { return ours(b.Context(), d, true) }},
 		{"ours-filter-later", func() (summary, error) { return ours(b.Context(), d, false) }},
@@ -24,11 +24,11 @@ type engine[R comparable] struct {
 	run  func() (R, error)
 }
 
-// takeTurns reports the medians of b.N runs of the engines over so many rows, in
+// alternate reports the medians of b.N runs of the engines over so many rows, in
 // million rows for each second of processor time and for each second that
 // passed. The former counts what an engine does on threads beside its one
 // (garbage collection), and does not count what other processes took.
-func takeTurns[R comparable](b *testing.B, rows float64, engines []engine[R]) {
+func alternate[R comparable](b *testing.B, rows float64, engines []engine[R]) {
 	costs := make([][]cost, len(engines))
 	for b.Loop() {
 		var want R

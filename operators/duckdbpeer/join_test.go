@@ -141,7 +141,7 @@ func BenchmarkJoin(b *testing.B) {
 				s := both[side]
 				fill(b, db, table, "t BIGINT, k BIGINT, v BIGINT", joinRows, func(i int) []driver.Value { return []driver.Value{s.t[i], s.k[i], s.v[i]} })
 			}
-			takeTurns(b, 2*joinRows, []engine[pairs]{
+			alternate(b, 2*joinRows, []engine[pairs]{
 				{"duckdb", func() (p pairs, err error) {
 					err = db.QueryRow(c.query).Scan(&p.count, &p.left, &p.right)
 					return p, err

@@ -84,7 +84,7 @@ func TestCast(t *testing.T) {
 		{N(types.Null), types.Double, N(types.Double)},
 		{I(5), types.Bigint, I(5)},
 	} {
-		got, err := EvalRow(cast(col(0, c.from.Type), c.to), vs(c.from))
+		got, err := evalOnce(cast(col(0, c.from.Type), c.to), vs(c.from))
 		if text, ok := c.want.(string); ok {
 			var pe *plan.Error
 			if !errors.As(err, &pe) || pe.Msg != text {
@@ -106,7 +106,7 @@ func TestCastRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Int64().Draw(t, "n")
 		for _, v := range vs(I(n), D(n), T(n), B(n > 0), F(rapid.Float64().Draw(t, "f"))) {
-			back, err := EvalRow(cast(cast(col(0, v.Type), types.Varchar), v.Type), vs(v))
+			back, err := evalOnce(cast(cast(col(0, v.Type), types.Varchar), v.Type), vs(v))
 			if err != nil || !sameValue(back, v) {
 				t.Fatalf("%+v came back as %+v, %v", v, back, err)
 			}

@@ -15,7 +15,6 @@ type Program struct {
 	typ   types.Type
 	in    []types.Type
 	frame frame
-	row   *batch.Batch // used by EvalRow
 }
 
 // node is one step of a program. It computes its column for the rows r, for which the
@@ -56,44 +55,6 @@ func (p *Program) Eval(b *batch.Batch) (*batch.Column, error) {
 	}
 	p.frame = frame{cols: b.Cols}
 	return p.root.eval(&p.frame, batchRows(b))
-}
-
-// EvalRow computes the expression for one row, with one value per input column. It is slow
-// and meant for thousands of rows, not for streams.
-func (p *Program) EvalRow(row []types.Value) (types.Value, error) {
-	if len(row) != len(p.in) {
-		return types.Value{}, fmt.Errorf("expression over %d columns evaluated over %d", len(p.in), len(row))
-	}
-	if p.row == nil {
-		p.row = batch.New(p.in)
-	}
-	for i := range p.row.Cols {
-		c := &p.row.Cols[i]
-		c.Reset()
-		if c.Dict != nil && c.Dict.Len() > maxDict {
-			c.Dict = batch.NewDict()
-		}
-	}
-	p.row.N = 0
-	p.row.AppendRow(row...)
-	c, err := p.Eval(p.row)
-	if err != nil {
-		return types.Value{}, err
-	}
-	return c.Value(0), nil
-}
-
-// EvalRow compiles e over columns of the types of row and evaluates it once.
-func EvalRow(e plan.Expr, row []types.Value) (types.Value, error) {
-	in := make([]types.Type, len(row))
-	for i, v := range row {
-		in[i] = v.Type
-	}
-	p, err := Compile(e, in)
-	if err != nil {
-		return types.Value{}, err
-	}
-	return p.EvalRow(row)
 }
 
 // EvalConst computes an expression without columns.
@@ -220,20 +181,11 @@ func fold(e plan.Expr, n node) node {
 
 // fixed reports whether e has no columns and is deterministic.
 func fixed(e plan.Expr) bool {
-	is := true
+	is := !plan.Volatile(e)
 	plan.Walk(e, func(e plan.Expr) {
-		if _, ok := e.(*plan.Col); ok || volatile(e) {
+		if _, ok := e.(*plan.Col); ok {
 			is = false
 		}
 	})
 	return is
-}
-
-func volatile(e plan.Expr) bool {
-	call, ok := e.(*plan.Call)
-	if !ok {
-		return false
-	}
-	s := plan.FindScalar(call.Fn)
-	return s != nil && s.Volatile
 }

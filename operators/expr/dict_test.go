@@ -96,16 +96,3 @@ func rotates(t *testing.T, e plan.Expr, in []types.Type) {
 		t.Errorf("%s: an earlier result has become %q", e, got)
 	}
 }
-
-// TestRowDictionaryRotates: the same for the strings of single rows.
-func TestRowDictionaryRotates(t *testing.T) {
-	p := mustCompile(t, call("length", col(0, types.Varchar)), []types.Type{types.Varchar})
-	for k := range maxDict + 10 {
-		if v, err := p.EvalRow(vs(S(fmt.Sprint(k)))); err != nil || v.I != int64(len(fmt.Sprint(k))) {
-			t.Fatal(k, v, err)
-		}
-	}
-	if n := p.row.Cols[0].Dict.Len(); n > maxDict {
-		t.Errorf("%d strings kept", n)
-	}
-}

@@ -146,7 +146,7 @@ func TestErrorsSurface(t *testing.T) {
 		&plan.Case{T: types.Boolean, Whens: []plan.When{{Cond: boolean(false), Then: failsBool}}, Else: failsBool},
 	} {
 		var pe *plan.Error
-		if v, err := EvalRow(e, vs(I(1))); !errors.As(err, &pe) {
+		if v, err := evalOnce(e, vs(I(1))); !errors.As(err, &pe) {
 			t.Errorf("%s: %+v, %v", e, v, err)
 		}
 		if v, err := EvalConst(substitute(e, vs(I(1)))); !errors.As(err, &pe) {

@@ -103,6 +103,28 @@ func mustCompile(t testing.TB, e plan.Expr, in []types.Type) *Program {
 	return p
 }
 
+// evalRow evaluates a program over one row.
+func evalRow(p *Program, row []types.Value) (types.Value, error) {
+	c, err := p.Eval(batchOf(p.in, row))
+	if err != nil {
+		return types.Value{}, err
+	}
+	return c.Value(0), nil
+}
+
+// evalOnce compiles e over columns of the types of row and evaluates it once.
+func evalOnce(e plan.Expr, row []types.Value) (types.Value, error) {
+	in := make([]types.Type, len(row))
+	for i, v := range row {
+		in[i] = v.Type
+	}
+	p, err := Compile(e, in)
+	if err != nil {
+		return types.Value{}, err
+	}
+	return evalRow(p, row)
+}
+
 func mustFilter(t testing.TB, e plan.Expr, in []types.Type) *Filter {
 	t.Helper()
 	f, err := CompileFilter(e, in)

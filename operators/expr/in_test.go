@@ -35,7 +35,7 @@ func TestIn(t *testing.T) {
 		{B(false), vs(B(true), N(types.Boolean)), N(types.Boolean)},
 	} {
 		e := in(col(0, c.x.Type), c.list...)
-		if got, err := EvalRow(e, vs(c.x)); err != nil || !sameValue(got, c.want) {
+		if got, err := evalOnce(e, vs(c.x)); err != nil || !sameValue(got, c.want) {
 			t.Errorf("%s of %+v: %+v, %v; want %+v", e, c.x, got, err, c.want)
 		}
 		if got, err := EvalConst(in(lit(c.x), c.list...)); err != nil || !sameValue(got, c.want) {

@@ -213,7 +213,7 @@ func checkBatch(t *rapid.T, e plan.Expr, vector, single *Program, bt *batch.Batc
 		for c := range bt.Cols {
 			row[c] = bt.Cols[c].Value(i)
 		}
-		want, err := single.EvalRow(row)
+		want, err := evalRow(single, row)
 		if err != nil {
 			rowErr = err
 			continue

@@ -50,14 +50,13 @@ func (c *compiler) tabular(e plan.Expr) (col int, ok bool) {
 	if c.perEntry || trivial(e) || e.Type().Physical() == types.PhysAny || e.Type() == types.Null {
 		return 0, false
 	}
-	col, ok = -1, true
+	col, ok = -1, !plan.Volatile(e)
 	plan.Walk(e, func(e plan.Expr) {
 		if x, is := e.(*plan.Col); is {
 			ok = ok && x.T.Physical() == types.PhysCode && (col < 0 || col == x.Index) &&
 				x.Index < len(c.in) && x.Index >= 0 && c.in[x.Index] == x.T
 			col = x.Index
 		}
-		ok = ok && !volatile(e)
 	})
 	return col, ok && col >= 0
 }

@@ -37,7 +37,7 @@ type Graph struct {
 	// Standing are the leaves of plan.Values that are Standing: they get no rows, but
 	// signals like other leaves, and Close when the query ends.
 	Standing []Leaf
-	// Stats has one entry per node, in the order of plan.Tree, with Options.Stats; nil
+	// Stats has one entry per node, in the order of EXPLAIN, with Options.Stats; nil
 	// without.
 	Stats []*Stats
 
@@ -91,7 +91,7 @@ func Build(root plan.Node, sink operators.Operator, o *operators.Options) (*Grap
 		consumers: map[plan.Node][]operators.Operator{}, stats: map[plan.Node]*Stats{}}
 	b.survey(root)
 	b.tracked = plan.Tracked(root)
-	b.noPreview = spoiledByPreview(root, false)
+	b.noPreview = previewIsFinal(root, false)
 	if err := b.build(root, sink, nil); err != nil {
 		return nil, err
 	}
@@ -288,10 +288,10 @@ func (p noPreview) Signal(ctx context.Context, port int, s operators.Signal) (op
 	return p.Operator.Signal(ctx, port, s)
 }
 
-// spoiledByPreview reports whether some node above one that answers a preview would treat
+// previewIsFinal reports whether some node above one that answers a preview would treat
 // its rows as final: an INSERT would write them, an aggregate add them, DISTINCT drop them
 // when they come again. kept means that a node above n keeps its input beyond Flush.
-func spoiledByPreview(n plan.Node, kept bool) bool {
+func previewIsFinal(n plan.Node, kept bool) bool {
 	answers := false
 	switch n := n.(type) {
 	case *plan.Insert:
@@ -312,7 +312,7 @@ func spoiledByPreview(n plan.Node, kept bool) bool {
 	case *plan.Limit:
 		kept = kept || !n.PerFlush
 	}
-	return slices.ContainsFunc(n.Inputs(), func(in plan.Node) bool { return spoiledByPreview(in, kept) })
+	return slices.ContainsFunc(n.Inputs(), func(in plan.Node) bool { return previewIsFinal(in, kept) })
 }
 
 // onPort forwards to one port of an operator with several, for producers that only know

@@ -24,19 +24,19 @@ const entityBytes = 1 << 10
 // consistent emits the selected rows of its input, and the others that a consistency.Keeper
 // needs for them. Rows that may be emitted later are copied.
 type consistent struct {
-	out    operators.Output
-	roles  plan.EventRoles
-	time   int
-	types  []types.Type // of the output
-	width  int          // columns of an event
-	keeper *consistency.Keeper
-	pool   *batch.Pool
-	b      *batch.Batch // being filled
-	from   *batch.Batch // being read
-	row    int
-	told   consistency.Counts
-	ctx    context.Context // context of the current Push
-	err    error
+	out      operators.Output
+	roles    plan.EventRoles
+	time     int
+	types    []types.Type // of the output
+	width    int          // columns of an event
+	keeper   *consistency.Keeper
+	pool     *batch.Pool
+	b        *batch.Batch // being filled
+	from     *batch.Batch // being read
+	row      int
+	reported consistency.Counts
+	ctx      context.Context // context of the current Push
+	err      error
 }
 
 func newConsistent(n *plan.Consistent, down operators.Operator, limit int64) *consistent {
@@ -228,14 +228,14 @@ func (c *consistent) account(ctx context.Context) error {
 	for _, n := range []struct {
 		cause    string
 		was, now uint64
-	}{{withheld, c.told.Withheld, now.Withheld}, {forgotten, c.told.Forgotten, now.Forgotten}} {
+	}{{withheld, c.reported.Withheld, now.Withheld}, {forgotten, c.reported.Forgotten, now.Forgotten}} {
 		if n.now > n.was {
 			if _, err := c.out.Signal(ctx, operators.Signal{Kind: operators.Gap, Cause: n.cause, N: n.now - n.was}); err != nil {
 				return err
 			}
 		}
 	}
-	c.told = now
+	c.reported = now
 	return nil
 }
 

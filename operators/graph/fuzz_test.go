@@ -24,7 +24,7 @@ func agree(t *rapid.T) {
 }
 
 func caseText(root plan.Node, in *optest.Input) string {
-	return plan.Tree(root) + optest.FormatInput(in)
+	return optest.Tree(root) + optest.FormatInput(in)
 }
 
 // TestEngineAgreesWithOracle is the short form of FuzzEngine: 2,000 cases.

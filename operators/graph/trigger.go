@@ -14,9 +14,9 @@ type Actor interface {
 	// Activate is called for row b[row], which satisfies the condition as the n-th tuple to
 	// do so. b is the caller's.
 	Activate(n int64, b *batch.Batch, row int)
-	// Relent is called for row b[row], the first that fails the condition after one that
+	// Deactivate is called for row b[row], the first that fails the condition after one that
 	// satisfied it. b is the caller's.
-	Relent(b *batch.Batch, row int)
+	Deactivate(b *batch.Batch, row int)
 	// Lost is called when n tuples, or the events they are made of, were lost for a cause.
 	Lost(cause string, n uint64)
 }
@@ -49,7 +49,7 @@ func (t *Trigger) Push(_ context.Context, _ int, b *batch.Batch) (operators.Stat
 			if c := &b.Cols[t.condition]; !c.Bool[row] || c.Nulls.Get(row) {
 				if t.satisfied {
 					t.satisfied = false
-					t.actor.Relent(b, row)
+					t.actor.Deactivate(b, row)
 				}
 				continue
 			}

@@ -18,7 +18,7 @@ func (j *journal) Activate(n int64, b *batch.Batch, row int) {
 	fmt.Fprintf(j, "%d:%d ", n, b.Cols[0].Value(row).I)
 }
 
-func (j *journal) Relent(*batch.Batch, int) { j.WriteString("relent ") }
+func (j *journal) Deactivate(*batch.Batch, int) { j.WriteString("deactivate ") }
 
 func (j *journal) Lost(cause string, n uint64) { fmt.Fprintf(j, "lost %d, %s ", n, cause) }
 
@@ -32,9 +32,9 @@ func TestTrigger(t *testing.T) {
 		want      string
 	}{
 		{"each tuple that satisfies it activates", 1, [][]types.Value{{yes, yes, yes}}, false, "1:1 2:2 3:3 "},
-		{"the first that fails it relents", 1, [][]types.Value{{no, yes, no, no, yes, no}}, false, "1:2 relent 2:5 relent "},
-		{"NULL fails it", 1, [][]types.Value{{yes, null, null, yes}}, false, "1:1 relent 2:4 "},
-		{"edges lie between batches", 1, [][]types.Value{{yes}, {}, {no}, {no, yes}}, false, "1:1 relent 2:4 "},
+		{"the first that fails it deactivates", 1, [][]types.Value{{no, yes, no, no, yes, no}}, false, "1:2 deactivate 2:5 deactivate "},
+		{"NULL fails it", 1, [][]types.Value{{yes, null, null, yes}}, false, "1:1 deactivate 2:4 "},
+		{"changes lie between batches", 1, [][]types.Value{{yes}, {}, {no}, {no, yes}}, false, "1:1 deactivate 2:4 "},
 		{"without a condition all do", -1, [][]types.Value{{no, null}, {yes}}, false, "1:1 2:2 3:3 "},
 		{"rows that do not count are no tuples", 1, [][]types.Value{{yes, no, yes, no}}, true, "1:1 2:3 "},
 	} {
@@ -69,7 +69,7 @@ func TestTrigger(t *testing.T) {
 	}
 }
 
-func TestTriggerTellsOfLosses(t *testing.T) {
+func TestTriggerReportsLosses(t *testing.T) {
 	var j journal
 	tr := NewTrigger(-1, &j)
 	for _, s := range []operators.Signal{{Kind: operators.Watermark, Time: 5}, {Kind: operators.Gap, Cause: "late", N: 3}, {Kind: operators.Tick}} {
@@ -86,7 +86,7 @@ type idle struct{}
 
 func (idle) Activate(int64, *batch.Batch, int) {}
 
-func (idle) Relent(*batch.Batch, int) {}
+func (idle) Deactivate(*batch.Batch, int) {}
 
 func (idle) Lost(string, uint64) {}
 

@@ -15,10 +15,7 @@ type Settings struct {
 	OutputRatio     float64 // share of a function's samples that write, above which it is not a handler
 }
 
-// Paper holds the paper's numbers (section 5), found with Java programs, whose loops
-// consist of a call that waits.
-var Paper = Settings{MinSamples: 10, MinChildSamples: 40, MinShare: 0.0001, WaitRatio: 0.99, WaitShare: 0.01, IORatio: 0.999, IOShare: 0.05, RunRatio: 0.90, OutputRatio: 1}
-
-// Defaults differ from the paper's numbers where the loops of compiled programs do: these
-// inspect the input and choose a handler themselves, and a busy loop hardly waits.
+// Defaults differ from the paper's numbers (section 5), found with Java programs whose
+// loops consist of a call that waits. Loops of compiled programs inspect the input and
+// choose a handler themselves, and a busy loop hardly waits.
 var Defaults = Settings{MinSamples: 10, MinChildSamples: 40, MinShare: 0.0001, WaitRatio: 0.60, WaitShare: 0.01, IORatio: 0.60, IOShare: 0.01, RunRatio: 0.60, OutputRatio: 0.75}

@@ -3,7 +3,6 @@ package handlers
 import (
 	"cmp"
 	"encoding/xml"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -32,45 +31,6 @@ type xmlNode struct {
 	Run      uint64    `xml:"RUN,attr"`
 	Wait     uint64    `xml:"WAIT,attr"`
 	Children []xmlNode `xml:"TRIENODE"`
-}
-
-// maxDepth limits the depth of the tries that are read.
-const maxDepth = 1000
-
-// ReadXML reads a trie in the format of figure 1.
-func ReadXML(r io.Reader) (*Trie, error) {
-	var x xmlReactions
-	if err := xml.NewDecoder(r).Decode(&x); err != nil {
-		return nil, fmt.Errorf("no trie in XML: %w", err)
-	}
-	t := &Trie{Samples: x.Total, callbacks: map[Name]uint64{}}
-	for _, c := range x.Callbacks {
-		t.callbacks[Name{Function: c.User}] += c.Stack
-	}
-	for i := range x.Roots {
-		if err := t.readNode(&t.root, &x.Roots[i], 1); err != nil {
-			return nil, err
-		}
-	}
-	return t, nil
-}
-
-func (t *Trie) readNode(parent *Node, x *xmlNode, depth int) error {
-	if depth > maxDepth {
-		return fmt.Errorf("a trie of more than %d levels", maxDepth)
-	}
-	name := x.Method
-	if x.Class != "" {
-		name = x.Class + "@" + x.Method
-	}
-	n := parent.child(t, Name{Function: name})
-	n.Own.add(Counts{Run: x.Run, Wait: x.Wait, IO: x.IO})
-	for i := range x.Children {
-		if err := t.readNode(n, &x.Children[i], depth+1); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // WriteXML writes the trie in the format of figure 1.

@@ -40,30 +40,13 @@ type dated struct {
 
 func newAsOfJoin(b joinBase) *asOfJoin {
 	j := &asOfJoin{joinBase: b, sorted: [2]bool{true, true}}
-	j.onlyKeys = b.node.On == nil || conjunctCount(b.node.On) == len(b.sides[left].keys)
+	j.onlyKeys = b.node.On == nil || len(plan.Conjuncts(b.node.On)) == len(b.sides[left].keys)
+	j.kind = j
 	return j
 }
 
-func conjunctCount(e plan.Expr) int {
-	if c, ok := e.(*plan.Call); ok && c.Fn == "and" {
-		return conjunctCount(c.Args[0]) + conjunctCount(c.Args[1])
-	}
-	return 1
-}
-
-func (j *asOfJoin) Push(ctx context.Context, port int, b *batch.Batch) (operators.Status, error) {
-	if j.out.Status != operators.More || b.Len() == 0 {
-		return j.out.Status, nil
-	}
-	rows, err := j.arriving(ctx, port, b)
-	if err != nil {
-		return j.out.Status, err
-	}
+func (j *asOfJoin) add(ctx context.Context, port int, _ *batch.Batch, _, kept []uint16, slots []int32) error {
 	s := &j.sides[port]
-	slots, kept, err := s.store(b, rows)
-	if err != nil {
-		return j.out.Status, err
-	}
 	j.hashes[port] = rowstore.Extend(j.hashes[port], int(s.rows.Slots))
 	times := s.times()
 	for i, slot := range slots {
@@ -73,19 +56,7 @@ func (j *asOfJoin) Push(ctx context.Context, port int, b *batch.Batch) (operator
 		}
 		j.pending[port] = append(j.pending[port], slot)
 	}
-	return j.out.Status, j.bound(ctx)
-}
-
-func (j *asOfJoin) Signal(ctx context.Context, port int, s operators.Signal) (operators.Status, error) {
-	if s.Kind != operators.Watermark {
-		return j.beside(ctx, port, s)
-	}
-	in := &j.sides[port]
-	if s.Time <= in.Watermark {
-		return j.out.Status, nil
-	}
-	in.Watermark = s.Time
-	return j.out.Status, j.advance(ctx)
+	return j.bound(ctx)
 }
 
 // advance processes the rows earlier than both watermarks.
@@ -119,13 +90,13 @@ func (j *asOfJoin) advance(ctx context.Context) error {
 		j.admit(r)
 	}
 	j.sides[left].rows.Free(ls)
-	j.worked(left, len(ls))
-	j.worked(right, done+len(rs))
+	j.removePending(left, len(ls))
+	j.removePending(right, done+len(rs))
 	if j.sides[left].Closed && len(j.pending[left]) == 0 { // no row of the left side can come any more
 		j.sides[right].rows.Free(j.pending[right])
 		j.pending[right] = j.pending[right][:0]
 	}
-	return j.promise(ctx, to)
+	return j.forwardWatermark(ctx, to)
 }
 
 // due returns the rows earlier than t, in order of time and arrival. They remain the first
@@ -172,9 +143,9 @@ func inOrder(slots, late []int32, times []int64) []int32 {
 	return late
 }
 
-// worked removes the first n pending rows. The rest is moved only if there are at most as
+// removePending removes the first n pending rows. The rest is moved only if there are at most as
 // many, so that removing a few of many costs no more than those few.
-func (j *asOfJoin) worked(port, n int) {
+func (j *asOfJoin) removePending(port, n int) {
 	list := j.pending[port]
 	if rest := list[n:]; len(rest) <= n {
 		j.pending[port] = append(list[:0], rest...)
@@ -293,24 +264,7 @@ func (j *asOfJoin) bound(ctx context.Context) error {
 		n++
 	}
 	for port, k := range gone {
-		j.worked(port, k)
+		j.removePending(port, k)
 	}
 	return j.lost(ctx, "join memory full", n)
-}
-
-func (j *asOfJoin) Close(ctx context.Context, port int) error {
-	in := &j.sides[port]
-	in.Closed, in.Watermark = true, operators.EndOfTime
-	if err := j.advance(ctx); err != nil {
-		return err
-	}
-	if !j.sides[1-port].Closed {
-		for k := range j.ticks {
-			if err := j.tick(ctx, k); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	return j.out.Close(ctx)
 }

@@ -26,6 +26,7 @@ const (
 // narrow the choice: the condition is evaluated on every proposed pair, a batch of pairs at
 // a time, so any condition works and hash collisions are harmless.
 type joinBase struct {
+	kind  rowJoin // nil for joins with a value
 	out   operators.Output
 	node  *plan.Join
 	sides [2]joinSide
@@ -38,6 +39,15 @@ type joinBase struct {
 	limit int64
 	sent  int64    // the last watermark sent downstream
 	ticks [2]int64 // last sent downstream
+}
+
+// rowJoin is a join that keeps rows of both sides.
+type rowJoin interface {
+	// add processes a batch after its rows have been stored: of rows, which can be joined,
+	// those in kept have a key and are in slots.
+	add(ctx context.Context, port int, b *batch.Batch, rows, kept []uint16, slots []int32) error
+	// advance processes what new watermarks allow.
+	advance(ctx context.Context) error
 }
 
 // joinSide is one input and its rows that may still find a partner.
@@ -120,9 +130,9 @@ func equalities(on plan.Expr, split int) [][2]plan.Expr {
 	x, y := portOf(c.Args[0], split), portOf(c.Args[1], split)
 	switch {
 	case x == left && y == right:
-		return [][2]plan.Expr{{c.Args[0], shifted(c.Args[1], split)}}
+		return [][2]plan.Expr{{c.Args[0], plan.Shift(c.Args[1], -split)}}
 	case x == right && y == left:
-		return [][2]plan.Expr{{c.Args[1], shifted(c.Args[0], split)}}
+		return [][2]plan.Expr{{c.Args[1], plan.Shift(c.Args[0], -split)}}
 	}
 	return nil
 }
@@ -148,13 +158,50 @@ func portOf(e plan.Expr, split int) int {
 	return -1
 }
 
-func shifted(e plan.Expr, by int) plan.Expr {
-	return plan.Transform(e, func(x plan.Expr) plan.Expr {
-		if c, ok := x.(*plan.Col); ok {
-			return &plan.Col{Index: c.Index - by, Name: c.Name, T: c.T}
+func (j *joinBase) Push(ctx context.Context, port int, b *batch.Batch) (operators.Status, error) {
+	if j.out.Status != operators.More || b.Len() == 0 {
+		return j.out.Status, nil
+	}
+	rows, err := j.arriving(ctx, port, b)
+	if err != nil {
+		return j.out.Status, err
+	}
+	slots, kept, err := j.sides[port].store(b, rows)
+	if err != nil {
+		return j.out.Status, err
+	}
+	err = j.kind.add(ctx, port, b, rows, kept, slots)
+	return j.out.Status, err
+}
+
+func (j *joinBase) Signal(ctx context.Context, port int, s operators.Signal) (operators.Status, error) {
+	if s.Kind != operators.Watermark {
+		return j.otherSignal(ctx, port, s)
+	}
+	in := &j.sides[port]
+	if s.Time <= in.Watermark {
+		return j.out.Status, nil
+	}
+	in.Watermark = s.Time
+	err := j.kind.advance(ctx)
+	return j.out.Status, err
+}
+
+func (j *joinBase) Close(ctx context.Context, port int) error {
+	in := &j.sides[port]
+	in.Closed, in.Watermark = true, operators.EndOfTime
+	if err := j.kind.advance(ctx); err != nil {
+		return err
+	}
+	if j.sides[1-port].Closed {
+		return j.out.Close(ctx)
+	}
+	for k := range j.ticks {
+		if err := j.tick(ctx, k); err != nil {
+			return err
 		}
-		return x
-	})
+	}
+	return nil
 }
 
 // arriving returns the rows of b that can be joined: those that have a time and are not
@@ -307,8 +354,8 @@ func (j *joinBase) emit(ctx context.Context) error {
 	return err
 }
 
-// beside handles signals other than watermarks.
-func (j *joinBase) beside(ctx context.Context, port int, s operators.Signal) (operators.Status, error) {
+// otherSignal handles signals other than watermarks.
+func (j *joinBase) otherSignal(ctx context.Context, port int, s operators.Signal) (operators.Status, error) {
 	in := &j.sides[port]
 	switch s.Kind {
 	case operators.Tick:
@@ -342,8 +389,8 @@ func (j *joinBase) tick(ctx context.Context, kind int) error {
 	return err
 }
 
-// promise forwards a watermark if it has advanced.
-func (j *joinBase) promise(ctx context.Context, t int64) error {
+// forwardWatermark forwards a watermark if it has advanced.
+func (j *joinBase) forwardWatermark(ctx context.Context, t int64) error {
 	if t <= j.sent || t == operators.EndOfTime {
 		return nil
 	}

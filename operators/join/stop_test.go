@@ -33,14 +33,14 @@ func TestJoinStopsWithinABatch(t *testing.T) {
 		for _, keyed := range []bool{false, true} {
 			for _, abandoned := range []bool{false, true} {
 				t.Run(fmt.Sprint(kind, "/keyed=", keyed, "/abandoned=", abandoned), func(t *testing.T) {
-					stopsWithinABatch(t, kind, keyed, abandoned)
+					checkStopsWithinBatch(t, kind, keyed, abandoned)
 				})
 			}
 		}
 	}
 }
 
-func stopsWithinABatch(t *testing.T, kind plan.JoinKind, keyed, abandoned bool) {
+func checkStopsWithinBatch(t *testing.T, kind plan.JoinKind, keyed, abandoned bool) {
 	in, other := testplan.Relation("t:timestamp k:bigint"), testplan.Relation("t:timestamp k:bigint")
 	other.OnDemand = kind == plan.ValueJoin
 	j := plan.Join{Left: in, Right: other, Kind: kind, Within: time.Second}

@@ -21,7 +21,7 @@ type valueJoin struct {
 func newValueJoin(b joinBase, o *operators.Options) (*valueJoin, error) {
 	leaves := plan.Leaves(b.node.Right)
 	if len(leaves) != 1 || !leaves[0].OnDemand || o.Demand == nil {
-		return nil, fmt.Errorf("%s: its right input is no value", b.node.Describe())
+		return nil, fmt.Errorf("%s: its right input is not a value", b.node.Describe())
 	}
 	return &valueJoin{joinBase: b, demand: o.Demand(leaves[0])}, nil
 }

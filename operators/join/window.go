@@ -52,25 +52,15 @@ func newWindowJoin(b joinBase) *windowJoin {
 		gone: map[int64]int{}}
 	j.lo, j.hi = b.node.Band()
 	j.size = min((j.hi-j.lo)/panesPerWindow, longestPane) + 1
+	j.kind = j
 	return j
 }
 
-func (j *windowJoin) Push(ctx context.Context, port int, b *batch.Batch) (operators.Status, error) {
-	if j.out.Status != operators.More || b.Len() == 0 {
-		return j.out.Status, nil
-	}
-	rows, err := j.arriving(ctx, port, b)
-	if err != nil {
-		return j.out.Status, err
-	}
+func (j *windowJoin) add(ctx context.Context, port int, b *batch.Batch, rows, kept []uint16, slots []int32) error {
 	s := &j.sides[port]
-	slots, kept, err := s.store(b, rows)
-	if err != nil {
-		return j.out.Status, err
-	}
 	if j.outer && port == left {
 		if err := j.withoutKey(ctx, b, rows, kept); err != nil {
-			return j.out.Status, err
+			return err
 		}
 		j.matched = rowstore.Extend(j.matched, int(s.rows.Slots))
 		for _, slot := range slots {
@@ -82,21 +72,21 @@ func (j *windowJoin) Push(ctx context.Context, port int, b *batch.Batch) (operat
 	}
 	j.file(port, slots)
 	if err := ctx.Err(); err != nil {
-		return j.out.Status, err
+		return err
 	}
 	for _, slot := range slots {
 		if j.out.Status != operators.More {
 			break
 		}
 		if err := j.search(ctx, port, slot); err != nil {
-			return j.out.Status, err
+			return err
 		}
 	}
 	if err := j.settle(ctx, j.note); err != nil {
-		return j.out.Status, err
+		return err
 	}
-	j.retire()
-	return j.out.Status, j.bound(ctx)
+	j.dropMatched()
+	return j.bound(ctx)
 }
 
 // withoutKey emits left rows whose key is NULL, which equals nothing.
@@ -220,9 +210,9 @@ func (j *windowJoin) note(pairs [2][]int32) {
 	}
 }
 
-// retire drops an anti join's left rows that have had a partner, in panes where they are at
+// dropMatched drops an anti join's left rows that have had a partner, in panes where they are at
 // least half; in other panes they are only removed from the index.
-func (j *windowJoin) retire() {
+func (j *windowJoin) dropMatched() {
 	if len(j.hit) == 0 {
 		return
 	}
@@ -301,18 +291,6 @@ func (j *windowJoin) rest(list []int32) {
 	}
 }
 
-func (j *windowJoin) Signal(ctx context.Context, port int, s operators.Signal) (operators.Status, error) {
-	if s.Kind != operators.Watermark {
-		return j.beside(ctx, port, s)
-	}
-	in := &j.sides[port]
-	if s.Time <= in.Watermark {
-		return j.out.Status, nil
-	}
-	in.Watermark = s.Time
-	return j.out.Status, j.advance(ctx)
-}
-
 // advance drops rows that can find no partner any more, emits left rows that found none,
 // and forwards the watermark that follows from the inputs' watermarks.
 func (j *windowJoin) advance(ctx context.Context) error {
@@ -326,7 +304,7 @@ func (j *windowJoin) advance(ctx context.Context) error {
 	if oldest != operators.NoTime && oldest != operators.EndOfTime {
 		oldest = operators.Floor(oldest, j.size)
 	}
-	return j.promise(ctx, min(j.sides[left].Watermark, oldest))
+	return j.forwardWatermark(ctx, min(j.sides[left].Watermark, oldest))
 }
 
 // expire drops the panes that end at t or before.
@@ -376,23 +354,6 @@ func (j *windowJoin) emitUnmatched(ctx context.Context, slots []int32) error {
 		}
 	}
 	return nil
-}
-
-func (j *windowJoin) Close(ctx context.Context, port int) error {
-	in := &j.sides[port]
-	in.Closed, in.Watermark = true, operators.EndOfTime
-	if err := j.advance(ctx); err != nil {
-		return err
-	}
-	if !j.sides[1-port].Closed {
-		for k := range j.ticks {
-			if err := j.tick(ctx, k); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	return j.out.Close(ctx)
 }
 
 // appendNulls appends n NULLs to an empty column.

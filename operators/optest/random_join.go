@@ -20,7 +20,7 @@ func RandomJoin(t *rapid.T) plan.Node {
 	}
 	var root plan.Node = n
 	if g.n(3, "filter") == 0 {
-		root = &plan.Filter{Input: n, Cond: g.harmless(n.Out, 0, len(n.Out.Fields))}
+		root = &plan.Filter{Input: n, Cond: g.comparison(n.Out, 0, len(n.Out.Fields))}
 	}
 	return root
 }
@@ -28,7 +28,7 @@ func RandomJoin(t *rapid.T) plan.Node {
 func (g planGen) side(name string) plan.Node {
 	var n plan.Node = g.leaf(name)
 	if g.n(3, "filtered side") == 0 {
-		n = &plan.Filter{Input: n, Cond: g.harmless(n.Schema(), 0, len(n.Schema().Fields))}
+		n = &plan.Filter{Input: n, Cond: g.comparison(n.Schema(), 0, len(n.Schema().Fields))}
 	}
 	return n
 }
@@ -45,7 +45,7 @@ func (g planGen) join(l, r plan.Node) *plan.Join {
 	n := plan.NewJoin(j)
 	split := len(l.Schema().Fields)
 	for range g.n(4, "conjuncts") {
-		x := g.harmless(n.Out, 0, len(n.Out.Fields))
+		x := g.comparison(n.Out, 0, len(n.Out.Fields))
 		if g.n(3, "equal") > 0 {
 			name := rapid.SampledFrom([]string{"k", "s", "p", "d", "f", "u"}).Draw(g.t, "key")
 			x = &plan.Call{Fn: "=", T: types.Boolean, Args: []plan.Expr{
@@ -63,8 +63,8 @@ func (g planGen) join(l, r plan.Node) *plan.Join {
 	return plan.NewJoin(j)
 }
 
-// harmless returns a comparison of two columns of one type between from and to.
-func (g planGen) harmless(s types.Schema, from, to int) plan.Expr {
+// comparison returns a comparison of two columns of one type between from and to.
+func (g planGen) comparison(s types.Schema, from, to int) plan.Expr {
 	x := from + g.n(to-from, "column")
 	var same []int
 	for i := from; i < to; i++ {

@@ -21,9 +21,9 @@ import (
 	"endoscope/planner/types"
 )
 
-// resultful puts a node above a leaf so that Flush divides the output into results:
+// sortedResult puts a node above a leaf so that Flush divides the output into results:
 // ORDER BY above it sorts each of them.
-func resultful(in *plan.Acquire) plan.Node {
+func sortedResult(in *plan.Acquire) plan.Node {
 	return &plan.Sort{Input: in, Emit: plan.Emit{}}
 }
 
@@ -108,7 +108,7 @@ func TestSortByExpression(t *testing.T) {
 // Each result between Flushes is sorted separately. A sort ignores Ticks if its
 // input answers them itself.
 func TestSortEachResult(t *testing.T) {
-	got := play.Run(t, testplan.OrderBy(resultful(testplan.Relation("x:bigint")), "x desc"), operators.Options{}, `
+	got := play.Run(t, testplan.OrderBy(sortedResult(testplan.Relation("x:bigint")), "x desc"), operators.Options{}, `
 		1
 		2
 		flush

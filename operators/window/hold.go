@@ -34,21 +34,14 @@ func newHold(n *plan.Window, down operators.Operator, limit int64) operators.Ope
 	w := &hold{windowBase: newWindowBase(n, down), size: int64(n.Spec.Size), slide: int64(n.Spec.Slide),
 		rows: rowstore.New(in, limit, "a window", "use shorter windows, or filter in WHERE"),
 		next: operators.NoTime, watermark: operators.NoTime, sent: operators.NoTime, pool: batch.NewPool(in)}
+	w.process = w.add
 	if n.Spec.Kind == plan.Tumble {
 		w.slide = w.size
 	}
 	return w
 }
 
-func (w *hold) Push(ctx context.Context, _ int, b *batch.Batch) (operators.Status, error) {
-	if w.out.Status != operators.More {
-		return w.out.Status, nil
-	}
-	b, err := w.timed(ctx, b)
-	defer b.Release()
-	if err != nil {
-		return w.out.Status, err
-	}
+func (w *hold) add(ctx context.Context, b *batch.Batch) error {
 	times := b.Cols[w.time].Int
 	late := 0
 	pane := int64(operators.NoTime)
@@ -67,16 +60,16 @@ func (w *hold) Push(ctx context.Context, _ int, b *batch.Batch) (operators.Statu
 		}
 		if p != pane {
 			if err := w.keep(b, pane); err != nil {
-				return w.out.Status, err
+				return err
 			}
 			pane = p
 		}
 		w.sel = append(w.sel, r)
 	}
 	if err := w.keep(b, pane); err != nil {
-		return w.out.Status, err
+		return err
 	}
-	return w.out.Status, w.lost(ctx, "late", late)
+	return w.lost(ctx, "late", late)
 }
 
 // earliest returns the start of the first window that contains a time.

@@ -19,18 +19,12 @@ type hop struct {
 }
 
 func newHop(n *plan.Window, down operators.Operator) operators.Operator {
-	return &hop{windowBase: newWindowBase(n, down), size: int64(n.Spec.Size), slide: int64(n.Spec.Slide)}
+	w := &hop{windowBase: newWindowBase(n, down), size: int64(n.Spec.Size), slide: int64(n.Spec.Slide)}
+	w.process = w.add
+	return w
 }
 
-func (w *hop) Push(ctx context.Context, _ int, b *batch.Batch) (operators.Status, error) {
-	if w.out.Status != operators.More {
-		return w.out.Status, nil
-	}
-	b, err := w.timed(ctx, b)
-	defer b.Release()
-	if err != nil {
-		return w.out.Status, err
-	}
+func (w *hop) add(ctx context.Context, b *batch.Batch) error {
 	w.latest = rowstore.Extend(w.latest, b.N)
 	times := b.Cols[w.time].Int
 	floors(times, batch.RowsOf(b), w.slide, w.latest)
@@ -38,10 +32,10 @@ func (w *hop) Push(ctx context.Context, _ int, b *batch.Batch) (operators.Status
 	// before that if it is less than size after that window's start.
 	for back := int64(0); back < w.size; back += w.slide {
 		if err := w.pushBack(ctx, b, times, back); err != nil {
-			return w.out.Status, err
+			return err
 		}
 	}
-	return w.out.Status, nil
+	return nil
 }
 
 // pushBack pushes the rows of b that lie in the window that starts back before their latest

@@ -66,6 +66,7 @@ func newSession(n *plan.Window, down operators.Operator, limit int64) (operators
 		rows:      rowstore.New(in, limit, "SESSION", "use a shorter gap, or filter in WHERE"),
 		open:      make([][]*session, 1),
 		watermark: operators.NoTime, sent: operators.NoTime, pool: batch.NewPool(in)}
+	w.process = w.add
 	var kinds []types.Type
 	for _, e := range n.Spec.PartitionBy {
 		p, err := expr.Compile(e, in)
@@ -82,17 +83,9 @@ func newSession(n *plan.Window, down operators.Operator, limit int64) (operators
 	return w, nil
 }
 
-func (w *sessions) Push(ctx context.Context, _ int, b *batch.Batch) (operators.Status, error) {
-	if w.out.Status != operators.More {
-		return w.out.Status, nil
-	}
-	b, err := w.timed(ctx, b)
-	defer b.Release()
-	if err != nil {
-		return w.out.Status, err
-	}
+func (w *sessions) add(ctx context.Context, b *batch.Batch) error {
 	if err := w.partition(b); err != nil {
-		return w.out.Status, err
+		return err
 	}
 	rows, times := batch.RowsOf(b), b.Cols[w.time].Int
 	sel := w.kept[:0]
@@ -104,6 +97,7 @@ func (w *sessions) Push(ctx context.Context, _ int, b *batch.Batch) (operators.S
 		}
 	}
 	w.kept = sel
+	var err error
 	w.slots, err = w.rows.Add(b.Cols, sel, w.slots[:0])
 	for i, s := range w.targets {
 		for s.joined != nil {
@@ -115,9 +109,9 @@ func (w *sessions) Push(ctx context.Context, _ int, b *batch.Batch) (operators.S
 		err = w.check()
 	}
 	if err != nil {
-		return w.out.Status, err
+		return err
 	}
-	return w.out.Status, w.lost(ctx, "late", len(rows)-len(sel))
+	return w.lost(ctx, "late", len(rows)-len(sel))
 }
 
 // check counts the memory of many short sessions besides their rows.

@@ -16,23 +16,18 @@ type tumble struct {
 }
 
 func newTumble(n *plan.Window, down operators.Operator) operators.Operator {
-	return &tumble{newWindowBase(n, down), int64(n.Spec.Size)}
+	w := &tumble{newWindowBase(n, down), int64(n.Spec.Size)}
+	w.process = w.add
+	return w
 }
 
-func (w *tumble) Push(ctx context.Context, _ int, b *batch.Batch) (operators.Status, error) {
-	if w.out.Status != operators.More {
-		return w.out.Status, nil
-	}
-	b, err := w.timed(ctx, b)
-	defer b.Release()
-	if err != nil {
-		return w.out.Status, err
-	}
+func (w *tumble) add(ctx context.Context, b *batch.Batch) error {
 	borders, starts, ends := w.newBorders(b.N)
 	rows := batch.RowsOf(b)
 	floors(b.Cols[w.time].Int, rows, w.size, starts)
 	for _, r := range rows {
 		ends[r] = starts[r] + w.size
 	}
-	return w.push(ctx, b, borders)
+	_, err := w.push(ctx, b, borders)
+	return err
 }

@@ -15,8 +15,9 @@ import (
 type windowBase struct {
 	out     operators.Output
 	time    int
-	borders *batch.Pool    // of window_start, window_end
-	cols    []batch.Column // scratch: the headers of one result
+	process func(context.Context, *batch.Batch) error // of a batch whose rows have times
+	borders *batch.Pool                               // of window_start, window_end
+	cols    []batch.Column                            // scratch: the headers of one result
 	sel     []uint16
 }
 
@@ -93,6 +94,18 @@ func (w *windowBase) push(ctx context.Context, b, borders *batch.Batch) (operato
 	clear(w.cols)
 	defer d.Release()
 	return w.out.Push(ctx, d)
+}
+
+func (w *windowBase) Push(ctx context.Context, _ int, b *batch.Batch) (operators.Status, error) {
+	if w.out.Status != operators.More {
+		return w.out.Status, nil
+	}
+	b, err := w.timed(ctx, b)
+	defer b.Release()
+	if err == nil {
+		err = w.process(ctx, b)
+	}
+	return w.out.Status, err
 }
 
 func (w *windowBase) Close(ctx context.Context, _ int) error { return w.out.Close(ctx) }

@@ -29,18 +29,18 @@ func (d *divider) arranged(cut plan.Node, above []plan.Node) (*Share, error) {
 		if l, ok := cut.(*plan.Limit); ok && len(above) == 0 {
 			return d.limited(l)
 		}
-		return nil, d.refuse(cut, "leave EMIT CHANGES out", "changes of several hosts are not put in order")
+		return nil, d.refuse(cut, "leave EMIT CHANGES out", "changes of several hosts cannot be ordered")
 	case windowed(base) && perFlush:
 		at, ok := d.borders(base)
 		if !ok {
-			return nil, d.refuse(cut, "query them one by one", "windows in a UNION or a join over several hosts are not put together")
+			return nil, d.refuse(cut, "query them one by one", "windows in a UNION or a join over several hosts are not supported")
 		}
 		x.Again, x.Start, x.End = plan.PerWindow, at, at+1
 	case emit == plan.Every:
 		x.Again = plan.PerRound
 	}
 	if x.Again != plan.Once && slices.ContainsFunc(above, remembers) {
-		return nil, d.refuse(cut, "leave ORDER BY, LIMIT and DISTINCT to the outer query, or to one of its own", "the results of windows of several hosts are not computed with any more")
+		return nil, d.refuse(cut, "leave ORDER BY, LIMIT and DISTINCT to the outer query, or to one of its own", "results of windows over several hosts cannot be aggregated or ordered again")
 	}
 	return d.share(lower, x, over(append(slices.Clone(above), cut), leafOf(base.Schema()))), nil
 }

@@ -97,12 +97,12 @@ func (d *divider) lowest() (cut plan.Node, above []plan.Node, err error) {
 		ins := n.Inputs()
 		if len(ins) > 1 {
 			for _, in := range ins {
-				if x := d.neediest(in); x != nil {
+				if x := d.topmostNeed(in); x != nil {
 					return nil, nil, d.alone(x)
 				}
 			}
 		}
-		if len(ins) != 1 || !d.needy(ins[0]) {
+		if len(ins) != 1 || !d.anyNeeds(ins[0]) {
 			break
 		}
 		above, n = append(above, n), ins[0]
@@ -151,19 +151,19 @@ func (d *divider) needs(n plan.Node) bool {
 	return false
 }
 
-// needy reports whether any node of a plan needs the rows of all hosts.
-func (d *divider) needy(n plan.Node) bool {
-	return d.needs(n) || slices.ContainsFunc(n.Inputs(), d.needy)
+// anyNeeds reports whether any node of a plan needs the rows of all hosts.
+func (d *divider) anyNeeds(n plan.Node) bool {
+	return d.needs(n) || slices.ContainsFunc(n.Inputs(), d.anyNeeds)
 }
 
-// neediest returns the topmost node in a part of a plan that needs the rows of all
+// topmostNeed returns the topmost node in a part of a plan that needs the rows of all
 // hosts.
-func (d *divider) neediest(n plan.Node) plan.Node {
+func (d *divider) topmostNeed(n plan.Node) plan.Node {
 	if d.needs(n) {
 		return n
 	}
 	for _, in := range n.Inputs() {
-		if x := d.neediest(in); x != nil {
+		if x := d.topmostNeed(in); x != nil {
 			return x
 		}
 	}
@@ -263,21 +263,21 @@ func (d *divider) checkAbove(cut plan.Node, above []plan.Node) error {
 		case *plan.Filter, *plan.Project, *plan.Sort, *plan.Limit, *plan.Distinct:
 		case *plan.Aggregate:
 			if n.Windowed {
-				return d.refuse(cut, OwnHint, "windows over what is computed of several hosts are not supported")
+				return d.refuse(cut, OwnHint, "windows over results of several hosts are not supported")
 			}
 			if i := slices.IndexFunc(n.Aggs, byArrival); i >= 0 {
 				at := d.find(n, func(e parser.Expr) bool { return callOf(e, n.Aggs[i].Fn) })
-				return refusal(at.Pos, at.Src, "MIN or MAX of a column says which", "groups of several hosts have no first and no last one")
+				return refusal(at.Pos, at.Src, "MIN or MAX of a column says which", "FIRST and LAST are not defined for groups of several hosts")
 			}
 		default:
 			return d.alone(cut)
 		}
 		if emits(n) != plan.Final && d.Emit != nil {
-			return refusal(d.Emit.Pos(), d.Src, "leave EMIT out", "what is computed of groups of several hosts comes once")
+			return refusal(d.Emit.Pos(), d.Src, "leave EMIT out", "groups of several hosts are computed once, at the end")
 		}
 		for _, e := range exprs(n) {
 			if h := find(e); h != nil {
-				return refusal(parser.Span{Start: h.Start, Stop: h.Stop}, d.Src, OwnHint, "rows that are of several hosts have no host")
+				return refusal(parser.Span{Start: h.Start, Stop: h.Stop}, d.Src, OwnHint, "rows computed from several hosts have no host")
 			}
 		}
 	}
@@ -333,4 +333,4 @@ func windowed(n plan.Node) bool {
 }
 
 // NeedsAll reports whether any node of a plan needs the rows of all hosts.
-func NeedsAll(n plan.Node) bool { return (&divider{&Statement{}}).needy(n) }
+func NeedsAll(n plan.Node) bool { return (&divider{&Statement{}}).anyNeeds(n) }

@@ -31,7 +31,7 @@ func (d *divider) pieces(a, stage *plan.Aggregate, x *plan.Exchange) (keys []int
 			n = in.Input
 			continue
 		case *plan.Filter:
-			c.where = append(c.where, conjuncts(in.Cond)...)
+			c.where = append(c.where, plan.Conjuncts(in.Cond)...)
 			n = in.Input
 			continue
 		}
@@ -45,7 +45,7 @@ func (d *divider) pieces(a, stage *plan.Aggregate, x *plan.Exchange) (keys []int
 		if ofPartition(cond, w.Spec.PartitionBy) {
 			below = &plan.Filter{Input: below, Cond: cond}
 		} else {
-			where = and(where, cond)
+			where = plan.And(where, cond)
 		}
 	}
 	start, end := a.Borders()
@@ -61,7 +61,7 @@ func (d *divider) pieces(a, stage *plan.Aggregate, x *plan.Exchange) (keys []int
 		for _, arg := range append(slices.Clone(f.Args), f.Filter) {
 			borders = borders || reads(arg, inner)
 		}
-		f.Filter = and(where, f.Filter)
+		f.Filter = plan.And(where, f.Filter)
 	}
 	if borders {
 		at := d.innerBorder(a)
@@ -110,7 +110,7 @@ func (c *conditions) substitute(by []plan.Expr) {
 	all := func(es []plan.Expr) []plan.Expr {
 		out := make([]plan.Expr, len(es))
 		for i, e := range es {
-			out[i] = substitute(e, by)
+			out[i] = plan.Substitute(e, by)
 		}
 		return out
 	}
@@ -119,35 +119,9 @@ func (c *conditions) substitute(by []plan.Expr) {
 		f := &c.aggs[i]
 		f.Args = all(f.Args)
 		if f.Filter != nil {
-			f.Filter = substitute(f.Filter, by)
+			f.Filter = plan.Substitute(f.Filter, by)
 		}
 	}
-}
-
-func substitute(e plan.Expr, by []plan.Expr) plan.Expr {
-	return plan.Transform(e, func(x plan.Expr) plan.Expr {
-		if c, ok := x.(*plan.Col); ok {
-			return by[c.Index]
-		}
-		return x
-	})
-}
-
-func conjuncts(e plan.Expr) []plan.Expr {
-	if c, ok := e.(*plan.Call); ok && c.Fn == "and" {
-		return append(conjuncts(c.Args[0]), conjuncts(c.Args[1])...)
-	}
-	return []plan.Expr{e}
-}
-
-func and(a, b plan.Expr) plan.Expr {
-	switch {
-	case a == nil:
-		return b
-	case b == nil:
-		return a
-	}
-	return &plan.Call{Fn: "and", Args: []plan.Expr{a, b}, T: types.Boolean}
 }
 
 // reads reports whether an expression reads a column with an index of at least

@@ -32,7 +32,7 @@ func (d *divider) states(a *plan.Aggregate, above []plan.Node) (*Share, error) {
 		}
 		for _, n := range above {
 			if _, ok := n.(*plan.Distinct); ok {
-				return nil, d.refuse(n, "leave DISTINCT out", "DISTINCT changes of groups of several hosts are not told apart")
+				return nil, d.refuse(n, "leave DISTINCT out", "EMIT CHANGES over several hosts does not support DISTINCT")
 			}
 		}
 	}
@@ -53,7 +53,7 @@ func (d *divider) together(a *plan.Aggregate, above []plan.Node, x *plan.Exchang
 			continue
 		}
 		if x.Again != plan.PerWindow || !remembers(n) {
-			return d.refuse(a, "leave ORDER BY, LIMIT and SESSION to the outer query, or to one of its own", "the results of windows of several hosts are not computed with any more")
+			return d.refuse(a, "leave ORDER BY, LIMIT and SESSION to the outer query, or to one of its own", "results of windows over several hosts cannot be aggregated or ordered again")
 		}
 		x.Again = plan.Once
 		return nil
@@ -160,10 +160,10 @@ func (d *divider) unmerged(a, stage *plan.Aggregate) error {
 			if at.Pos.Start >= 0 && at.Pos.Stop <= len(at.Src) && at.Sel != nil {
 				text = at.Src[at.Pos.Start:at.Pos.Stop]
 			}
-			return refusal(at.Pos, at.Src, OwnHint, "what hosts find of %s cannot be merged", text)
+			return refusal(at.Pos, at.Src, OwnHint, "the hosts' results of %s cannot be merged", text)
 		}
 	}
-	return d.refuse(a, OwnHint, "what hosts find cannot be merged")
+	return d.refuse(a, OwnHint, "the hosts' results cannot be merged")
 }
 
 // rates computes the rates of windows, which are merged as counts.

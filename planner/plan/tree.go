@@ -1,9 +1,6 @@
 package plan
 
-import (
-	"strings"
-	"time"
-)
+import "time"
 
 // TransformNodes rebuilds a plan bottom-up: f is called with each node after its inputs. A
 // sub-plan that is shared (one pointer in two places) stays shared.
@@ -51,42 +48,6 @@ func Leaves(n Node) []*Acquire {
 	}
 	walk(n)
 	return out
-}
-
-// Tree returns a plan as text, one operator per line, inputs indented below it. A shared
-// sub-plan is printed once and then referred to by number.
-func Tree(n Node) string {
-	uses := map[Node]int{}
-	var count func(Node)
-	count = func(n Node) {
-		uses[n]++
-		if uses[n] == 1 {
-			for _, in := range n.Inputs() {
-				count(in)
-			}
-		}
-	}
-	count(n)
-	var b strings.Builder
-	printed := map[Node]string{}
-	var walk func(Node, string)
-	walk = func(n Node, indent string) {
-		b.WriteString(indent)
-		if name, ok := printed[n]; ok {
-			b.WriteString("shared " + name + "\n")
-			return
-		}
-		if uses[n] > 1 {
-			printed[n] = "#" + string(rune('1'+len(printed)))
-			b.WriteString(printed[n] + " ")
-		}
-		b.WriteString(n.Describe() + "\n")
-		for _, in := range n.Inputs() {
-			walk(in, indent+"  ")
-		}
-	}
-	walk(n, "")
-	return b.String()
 }
 
 // EmitEvery returns the interval of the plan's EMIT EVERY, or 0.

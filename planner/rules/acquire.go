@@ -48,7 +48,7 @@ var acquireRules = []Rule{
 			var moved, rest []plan.Expr
 			for _, c := range conj {
 				used := reads(c)
-				all := len(used) > 0 && !volatile(c)
+				all := len(used) > 0 && !plan.Volatile(c)
 				for i := range used {
 					_, ok := to[i]
 					all = all && ok
@@ -63,7 +63,7 @@ var acquireRules = []Rule{
 				return nil, nil
 			}
 			n := *a
-			n.Select = conjoin(append([]plan.Expr{a.Select}, moved...)...)
+			n.Select = plan.And(append([]plan.Expr{a.Select}, moved...)...)
 			return &n, rest
 		}),
 	},
@@ -74,7 +74,7 @@ var acquireRules = []Rule{
 		Apply: overAcquire(func(a *plan.Acquire, conj []plan.Expr) (*plan.Acquire, []plan.Expr) {
 			var moved, rest []plan.Expr
 			for _, c := range conj {
-				if volatile(c) {
+				if plan.Volatile(c) {
 					rest = append(rest, c)
 				} else {
 					moved = append(moved, c)
@@ -84,7 +84,7 @@ var acquireRules = []Rule{
 				return nil, nil
 			}
 			n := *a
-			n.Filter = conjoin(append([]plan.Expr{a.Filter}, moved...)...)
+			n.Filter = plan.And(append([]plan.Expr{a.Filter}, moved...)...)
 			return &n, rest
 		}),
 	},
@@ -94,24 +94,13 @@ var acquireRules = []Rule{
 // acquisition below it. f returns the new acquisition and the remaining conjuncts, or nil
 // if nothing moves.
 func overAcquire(f func(*plan.Acquire, []plan.Expr) (*plan.Acquire, []plan.Expr)) func(plan.Node, *Env) (plan.Node, bool) {
-	return func(n plan.Node, _ *Env) (plan.Node, bool) {
-		flt, ok := n.(*plan.Filter)
-		if !ok {
-			return n, false
+	return onFiltered(func(flt *plan.Filter, a *plan.Acquire) (plan.Node, bool) {
+		next, rest := f(a, plan.Conjuncts(flt.Cond))
+		if next == nil || len(rest) == 0 {
+			return next, next != nil
 		}
-		a, ok := flt.Input.(*plan.Acquire)
-		if !ok {
-			return n, false
-		}
-		next, rest := f(a, conjuncts(flt.Cond))
-		if next == nil {
-			return n, false
-		}
-		if len(rest) == 0 {
-			return next, true
-		}
-		return &plan.Filter{Input: next, Cond: conjoin(rest...)}, true
-	}
+		return &plan.Filter{Input: next, Cond: plan.And(rest...)}, true
+	})
 }
 
 // targetOf interprets a conjunct as a selection of processes: an equality, an IN list, or

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"endoscope/planner/plan"
-	"endoscope/planner/types"
 )
 
 // columnsOf marks the input columns that e reads.
@@ -23,16 +22,6 @@ func reads(e plan.Expr) map[int]bool {
 	return used
 }
 
-// substitute replaces each column by the expression that computes it.
-func substitute(e plan.Expr, by []plan.Expr) plan.Expr {
-	return plan.Transform(e, func(x plan.Expr) plan.Expr {
-		if c, ok := x.(*plan.Col); ok {
-			return by[c.Index]
-		}
-		return x
-	})
-}
-
 // renumber maps columns to their indexes in another schema.
 func renumber(e plan.Expr, to map[int]int) plan.Expr {
 	return plan.Transform(e, func(x plan.Expr) plan.Expr {
@@ -41,19 +30,6 @@ func renumber(e plan.Expr, to map[int]int) plan.Expr {
 		}
 		return x
 	})
-}
-
-// volatile reports whether e may have different values for equal rows.
-func volatile(e plan.Expr) bool {
-	found := false
-	plan.Walk(e, func(x plan.Expr) {
-		if c, ok := x.(*plan.Call); ok {
-			if f := plan.FindScalar(c.Fn); f != nil && f.Volatile {
-				found = true
-			}
-		}
-	})
-	return found
 }
 
 // Stable reports whether a node has the same result wherever and whenever it is executed:
@@ -77,30 +53,7 @@ func Stable(n plan.Node) bool {
 			es = append(es, k.X)
 		}
 	}
-	return !slices.ContainsFunc(es, volatile)
-}
-
-// conjuncts splits a condition at its ANDs.
-func conjuncts(e plan.Expr) []plan.Expr {
-	if c, ok := e.(*plan.Call); ok && c.Fn == "and" {
-		return append(conjuncts(c.Args[0]), conjuncts(c.Args[1])...)
-	}
-	return []plan.Expr{e}
-}
-
-// conjoin is the inverse of conjuncts; nil for none.
-func conjoin(es ...plan.Expr) plan.Expr {
-	var out plan.Expr
-	for _, e := range es {
-		switch {
-		case e == nil:
-		case out == nil:
-			out = e
-		default:
-			out = &plan.Call{Fn: "and", Args: []plan.Expr{out, e}, T: types.Boolean}
-		}
-	}
-	return out
+	return !slices.ContainsFunc(es, plan.Volatile)
 }
 
 // constBool returns the value of a constant condition: NULL counts as false, as in a

@@ -12,75 +12,53 @@ var filterRules = []Rule{
 		Name:    "drop-true-filter",
 		Why:     "a condition that is always true needs no test",
 		Counter: "NULL is not true: WHERE NULL keeps no row",
-		Apply: func(n plan.Node, _ *Env) (plan.Node, bool) {
-			f, ok := n.(*plan.Filter)
-			if !ok {
-				return n, false
-			}
-			if v, ok := constBool(f.Cond); ok && v {
-				return f.Input, true
-			}
-			return n, false
-		},
+		Apply: on(func(f *plan.Filter) (plan.Node, bool) {
+			v, ok := constBool(f.Cond)
+			return f.Input, ok && v
+		}),
 	},
 	{
 		Name:    "false-filter-to-empty",
 		Why:     "with a condition that is never true nothing is acquired: no probe is attached",
 		Counter: "an aggregate above still returns one row over no input, so only the filter's input is removed",
-		Apply: func(n plan.Node, _ *Env) (plan.Node, bool) {
-			f, ok := n.(*plan.Filter)
-			if !ok {
-				return n, false
+		Apply: on(func(f *plan.Filter) (plan.Node, bool) {
+			if v, ok := constBool(f.Cond); !ok || v {
+				return nil, false
 			}
-			if v, ok := constBool(f.Cond); ok && !v {
-				return &plan.Values{Out: n.Schema(), Standing: isLive(f.Input)}, true
-			}
-			return n, false
-		},
+			return &plan.Values{Out: f.Schema(), Standing: isLive(f.Input)}, true
+		}),
 	},
 	{
 		Name:    "split-conjuncts",
 		Why:     "the conjuncts of an AND can be pushed down separately",
 		Counter: "the disjuncts of an OR cannot be applied one after the other",
-		Apply: func(n plan.Node, _ *Env) (plan.Node, bool) {
-			f, ok := n.(*plan.Filter)
-			if !ok {
-				return n, false
-			}
+		Apply: on(func(f *plan.Filter) (plan.Node, bool) {
 			sink, stay := partition(f)
 			if len(sink) == 0 || len(stay) == 0 {
-				return n, false
+				return nil, false
 			}
-			return &plan.Filter{Input: &plan.Filter{Input: f.Input, Cond: conjoin(sink...)}, Cond: conjoin(stay...)}, true
-		},
+			return &plan.Filter{Input: &plan.Filter{Input: f.Input, Cond: plan.And(sink...)}, Cond: plan.And(stay...)}, true
+		}),
 	},
 	{
 		Name:    "merge-filters",
 		Why:     "adjacent filters become one condition",
 		Counter: "a condition that can be pushed down is kept separate from one that cannot",
-		Apply: func(n plan.Node, _ *Env) (plan.Node, bool) {
-			f, ok := n.(*plan.Filter)
-			if !ok {
-				return n, false
-			}
-			in, ok := f.Input.(*plan.Filter)
-			if !ok {
-				return n, false
-			}
+		Apply: onFiltered(func(f, in *plan.Filter) (plan.Node, bool) {
 			sink, _ := partition(&plan.Filter{Input: in.Input, Cond: f.Cond})
 			_, inStay := partition(in)
 			if len(sink) == 0 && len(inStay) == 0 {
-				return n, false // as split-conjuncts leaves them
+				return nil, false // as split-conjuncts leaves them
 			}
-			return &plan.Filter{Input: in.Input, Cond: conjoin(in.Cond, f.Cond)}, true
-		},
+			return &plan.Filter{Input: in.Input, Cond: plan.And(in.Cond, f.Cond)}, true
+		}),
 	},
 	pushRule("push-filter-through-project",
 		"no expressions are computed for dropped rows",
 		"a condition on now(), or on any other volatile column, would test a different value than the one shown",
 		func(p *plan.Project, cond plan.Expr) plan.Node {
 			c := *p
-			c.Input = &plan.Filter{Input: p.Input, Cond: substitute(cond, p.Exprs)}
+			c.Input = &plan.Filter{Input: p.Input, Cond: plan.Substitute(cond, p.Exprs)}
 			return &c
 		}),
 	pushRule("push-filter-through-window",
@@ -96,7 +74,7 @@ var filterRules = []Rule{
 		"a condition on an aggregate's value needs all rows; without keys the one group exists even over no rows",
 		func(a *plan.Aggregate, cond plan.Expr) plan.Node {
 			c := *a
-			c.Input = &plan.Filter{Input: a.Input, Cond: substitute(cond, a.Keys)}
+			c.Input = &plan.Filter{Input: a.Input, Cond: plan.Substitute(cond, a.Keys)}
 			return &c
 		}),
 	pushRule("push-filter-through-union",
@@ -138,23 +116,18 @@ func isLive(n plan.Node) bool {
 
 // pushRule returns a rule that moves a filter below a node of type N.
 func pushRule[N plan.Node](name, why, counter string, apply func(N, plan.Expr) plan.Node) Rule {
-	return Rule{Name: name, Why: why, Counter: counter, Apply: func(n plan.Node, _ *Env) (plan.Node, bool) {
-		f, ok := n.(*plan.Filter)
-		if !ok {
-			return n, false
-		}
-		in, ok := f.Input.(N)
-		if !ok || !sinks(f.Input, f.Cond) {
-			return n, false
+	return Rule{Name: name, Why: why, Counter: counter, Apply: onFiltered(func(f *plan.Filter, in N) (plan.Node, bool) {
+		if !sinks(f.Input, f.Cond) {
+			return nil, false
 		}
 		return apply(in, f.Cond), true
-	}}
+	})}
 }
 
 // partition separates the conjuncts of a filter that may move below its input from those
 // that may not.
 func partition(f *plan.Filter) (sink, stay []plan.Expr) {
-	for _, c := range conjuncts(f.Cond) {
+	for _, c := range plan.Conjuncts(f.Cond) {
 		if sinks(f.Input, c) {
 			sink = append(sink, c)
 		} else {
@@ -166,7 +139,7 @@ func partition(f *plan.Filter) (sink, stay []plan.Expr) {
 
 // sinks reports whether a condition over n's rows may be applied below n.
 func sinks(n plan.Node, cond plan.Expr) bool {
-	if volatile(cond) {
+	if plan.Volatile(cond) {
 		return false
 	}
 	used := reads(cond)
@@ -177,7 +150,7 @@ func sinks(n plan.Node, cond plan.Expr) bool {
 		return n.Limit == 0
 	case *plan.Project:
 		for i := range used {
-			if volatile(n.Exprs[i]) {
+			if plan.Volatile(n.Exprs[i]) {
 				return false
 			}
 		}
@@ -200,7 +173,7 @@ func sinks(n plan.Node, cond plan.Expr) bool {
 		return joinTakes(n, cond)
 	case *plan.Aggregate:
 		for i := range used {
-			if i >= len(n.Keys) || volatile(n.Keys[i]) {
+			if i >= len(n.Keys) || plan.Volatile(n.Keys[i]) {
 				return false
 			}
 		}

@@ -36,7 +36,7 @@ func fold(e plan.Expr, env *Env) (plan.Expr, bool) {
 	case *plan.Const, *plan.Col:
 		return nil, false
 	}
-	if volatile(e) || e.Type().Physical() == types.PhysAny {
+	if plan.Volatile(e) || e.Type().Physical() == types.PhysAny {
 		return nil, false
 	}
 	for _, c := range e.Children() {

@@ -17,9 +17,9 @@ var joinRules = []Rule{
 			case leftSide:
 				c.Left = &plan.Filter{Input: j.Left, Cond: cond}
 			case rightSide:
-				c.Right = &plan.Filter{Input: j.Right, Cond: moved(cond, -split)}
+				c.Right = &plan.Filter{Input: j.Right, Cond: plan.Shift(cond, -split)}
 			default:
-				c.On = conjoin(j.On, cond)
+				c.On = plan.And(j.On, cond)
 			}
 			return &c
 		}),
@@ -27,50 +27,41 @@ var joinRules = []Rule{
 		Name:    "push-join-condition",
 		Why:     "a condition of ON on one side alone selects the rows that can have partners: the others need not be acquired",
 		Counter: "an outer join also returns left rows without partners",
-		Apply: func(n plan.Node, _ *Env) (plan.Node, bool) {
-			j, ok := n.(*plan.Join)
-			if !ok || j.On == nil {
-				return n, false
+		Apply: on(func(j *plan.Join) (plan.Node, bool) {
+			if j.On == nil {
+				return nil, false
 			}
 			c := *j
 			c.On = nil
 			split := len(j.Left.Schema().Fields)
 			fired := false
-			for _, e := range conjuncts(j.On) {
+			for _, e := range plan.Conjuncts(j.On) {
 				switch side := sideOf(e, split); {
-				case volatile(e):
-					c.On = conjoin(c.On, e)
+				case plan.Volatile(e):
+					c.On = plan.And(c.On, e)
 				case side == leftSide && j.Kind != plan.LeftWindowJoin:
 					c.Left, fired = &plan.Filter{Input: c.Left, Cond: e}, true
 				case side == rightSide:
-					c.Right, fired = &plan.Filter{Input: c.Right, Cond: moved(e, -split)}, true
+					c.Right, fired = &plan.Filter{Input: c.Right, Cond: plan.Shift(e, -split)}, true
 				default:
-					c.On = conjoin(c.On, e)
+					c.On = plan.And(c.On, e)
 				}
 			}
-			if !fired {
-				return n, false
-			}
-			return &c, true
-		},
+			return &c, fired
+		}),
 	},
 	{
 		Name:    "left-join-to-anti-join",
 		Why:     "a left join filtered for NULL partners returns no pairs: a left row is dropped when it finds a partner, so only rows without one are kept (memory not released), not all rows of the window",
 		Counter: "a column that may be NULL in a partner's row does not qualify: it must be the right side's time, or be compared in ON",
-		Apply: func(n plan.Node, _ *Env) (plan.Node, bool) {
-			f, ok := n.(*plan.Filter)
-			if !ok {
-				return n, false
-			}
-			j, ok := f.Input.(*plan.Join)
-			if !ok || j.Kind != plan.LeftWindowJoin || j.Anti || !slices.ContainsFunc(conjuncts(f.Cond), func(e plan.Expr) bool { return wantsNoPartner(j, e) }) {
-				return n, false
+		Apply: onFiltered(func(f *plan.Filter, j *plan.Join) (plan.Node, bool) {
+			if j.Kind != plan.LeftWindowJoin || j.Anti || !slices.ContainsFunc(plan.Conjuncts(f.Cond), func(e plan.Expr) bool { return wantsNoPartner(j, e) }) {
+				return nil, false
 			}
 			c := *j
 			c.Anti = true
 			return &plan.Filter{Input: &c, Cond: f.Cond}, true
-		},
+		}),
 	},
 }
 
@@ -86,7 +77,7 @@ func wantsNoPartner(j *plan.Join, cond plan.Expr) bool {
 	if !ok || c.Index < split {
 		return false
 	}
-	return c.Index == split+j.Right.Schema().Time || j.On != nil && slices.ContainsFunc(conjuncts(j.On), func(e plan.Expr) bool { return compares(e, c.Index) })
+	return c.Index == split+j.Right.Schema().Time || j.On != nil && slices.ContainsFunc(plan.Conjuncts(j.On), func(e plan.Expr) bool { return compares(e, c.Index) })
 }
 
 // compares reports whether e is a comparison with column i as one side, which is not true
@@ -125,16 +116,6 @@ func sideOf(e plan.Expr, split int) side {
 	return bothSides
 }
 
-// moved shifts the column indexes of e.
-func moved(e plan.Expr, by int) plan.Expr {
-	return plan.Transform(e, func(x plan.Expr) plan.Expr {
-		if c, ok := x.(*plan.Col); ok {
-			return &plan.Col{Index: c.Index + by, Name: c.Name, T: c.T}
-		}
-		return x
-	})
-}
-
 // joinTakes reports whether a condition above a join may be tested below or in it.
 func joinTakes(j *plan.Join, cond plan.Expr) bool {
 	if len(reads(cond)) == 0 {
@@ -145,9 +126,9 @@ func joinTakes(j *plan.Join, cond plan.Expr) bool {
 	case j.Kind == plan.WindowJoin || j.Kind == plan.ValueJoin || side == leftSide:
 		return true
 	case j.Kind == plan.AsOfJoin && side == rightSide:
-		return chooses(j.Right, moved(cond, -split))
+		return chooses(j.Right, plan.Shift(cond, -split))
 	}
-	all := conjuncts(cond) // can be added to ON, which is divided later
+	all := plan.Conjuncts(cond) // can be added to ON, which is divided later
 	return j.Kind == plan.AsOfJoin && len(all) > 1 && !slices.ContainsFunc(all, func(e plan.Expr) bool { return !joinTakes(j, e) })
 }
 

@@ -6,10 +6,9 @@ var limitRules = []Rule{{
 	Name:    "limit-into-sort",
 	Why:     "the first n of a sorted result need a heap of n rows, not all of them",
 	Counter: "LIMIT 0 keeps no row, which a sort cannot express; a limit over the query's life would end it",
-	Apply: func(n plan.Node, _ *Env) (plan.Node, bool) {
-		l, ok := n.(*plan.Limit)
-		if !ok || !l.PerFlush || l.N == 0 {
-			return n, false
+	Apply: on(func(l *plan.Limit) (plan.Node, bool) {
+		if !l.PerFlush || l.N == 0 {
+			return nil, false
 		}
 		switch in := l.Input.(type) {
 		case *plan.Sort:
@@ -29,6 +28,6 @@ var limitRules = []Rule{{
 				return in.WithInputs([]plan.Node{&c}), true
 			}
 		}
-		return n, false
-	},
+		return nil, false
+	}),
 }}

@@ -163,7 +163,7 @@ func (p *portion) outOf(both *plan.Acquire) plan.Node {
 		cond = renumber(p.names, map[int]int{0: both.Out.Index("function_name")})
 	}
 	if p.leaf.Filter != nil {
-		cond = conjoin(cond, renumber(p.leaf.Filter, to))
+		cond = plan.And(cond, renumber(p.leaf.Filter, to))
 	}
 	var n plan.Node = both
 	if cond != nil {
@@ -191,7 +191,7 @@ func (p *portion) either(q *portion, env *Env) (sel plan.Expr, ok bool) {
 	if pn == nil || qn == nil {
 		return pr, true
 	}
-	return conjoin(&plan.Call{Fn: "or", Args: []plan.Expr{pn, qn}, T: types.Boolean}, pr), true
+	return plan.And(&plan.Call{Fn: "or", Args: []plan.Expr{pn, qn}, T: types.Boolean}, pr), true
 }
 
 // byName splits a selection of functions into the condition on names alone and the rest;
@@ -200,11 +200,11 @@ func byName(sel plan.Expr) (names, rest plan.Expr) {
 	if sel == nil {
 		return nil, nil
 	}
-	for _, c := range conjuncts(sel) {
+	for _, c := range plan.Conjuncts(sel) {
 		if used := reads(c); len(used) == 1 && used[0] {
-			names = conjoin(names, c)
+			names = plan.And(names, c)
 		} else {
-			rest = conjoin(rest, c)
+			rest = plan.And(rest, c)
 		}
 	}
 	return names, rest
@@ -260,7 +260,7 @@ func disjoint(list, names plan.Expr, env *Env) bool {
 	if list == nil || names == nil {
 		return false
 	}
-	for _, c := range conjuncts(list) {
+	for _, c := range plan.Conjuncts(list) {
 		if start, ok := prefixed(c); ok {
 			if other, ok := prefixed(names); ok && !strings.HasPrefix(start, other) && !strings.HasPrefix(other, start) {
 				return true
@@ -271,7 +271,7 @@ func disjoint(list, names plan.Expr, env *Env) bool {
 			continue
 		}
 		return !slices.ContainsFunc(all, func(k *plan.Const) bool {
-			v, err := env.Eval(substitute(names, []plan.Expr{k}))
+			v, err := env.Eval(plan.Substitute(names, []plan.Expr{k}))
 			return err != nil || !v.IsNull && v.I != 0
 		})
 	}

@@ -162,7 +162,7 @@ func (s *stage) each(f func(plan.Expr) plan.Expr) {
 
 // substitute passes a projection.
 func (s *stage) substitute(by []plan.Expr) {
-	s.each(func(e plan.Expr) plan.Expr { return substitute(e, by) })
+	s.each(func(e plan.Expr) plan.Expr { return plan.Substitute(e, by) })
 }
 
 // panes passes a window, if it consists of panes such that all events of equal time are in
@@ -205,7 +205,7 @@ func isColumn(e plan.Expr, i int) bool {
 
 func (s *stage) volatile() (found bool) {
 	s.each(func(e plan.Expr) plan.Expr {
-		found = found || volatile(e)
+		found = found || plan.Volatile(e)
 		return e
 	})
 	return found

@@ -11,14 +11,10 @@ var projectRules = []Rule{{
 	Name:    "merge-projects",
 	Why:     "one projection replaces two; a view that renames columns costs nothing",
 	Counter: "an expression that the outer list uses twice would be computed twice, and now() would differ",
-	Apply: func(n plan.Node, _ *Env) (plan.Node, bool) {
-		p, ok := n.(*plan.Project)
-		if !ok {
-			return n, false
-		}
+	Apply: on(func(p *plan.Project) (plan.Node, bool) {
 		in, ok := p.Input.(*plan.Project)
 		if !ok {
-			return n, false
+			return nil, false
 		}
 		uses := map[int]int{}
 		for _, e := range p.Exprs {
@@ -29,16 +25,16 @@ var projectRules = []Rule{{
 			})
 		}
 		for i, n := range uses {
-			if n > 1 && (len(in.Exprs[i].Children()) > 0 || volatile(in.Exprs[i])) {
-				return p, false
+			if n > 1 && (len(in.Exprs[i].Children()) > 0 || plan.Volatile(in.Exprs[i])) {
+				return nil, false
 			}
 		}
 		out := &plan.Project{Input: in.Input, Out: p.Out}
 		for _, e := range p.Exprs {
-			out.Exprs = append(out.Exprs, substitute(e, in.Exprs))
+			out.Exprs = append(out.Exprs, plan.Substitute(e, in.Exprs))
 		}
 		return out, true
-	},
+	}),
 }}
 
 var removeIdentity = Rule{

@@ -26,6 +26,28 @@ type Rule struct {
 	Apply func(n plan.Node, env *Env) (plan.Node, bool)
 }
 
+// on returns the Apply of a rule about nodes of type N.
+func on[N plan.Node](apply func(N) (plan.Node, bool)) func(plan.Node, *Env) (plan.Node, bool) {
+	return func(n plan.Node, _ *Env) (plan.Node, bool) {
+		if x, ok := n.(N); ok {
+			if next, ok := apply(x); ok {
+				return next, true
+			}
+		}
+		return n, false
+	}
+}
+
+// onFiltered is on for a filter and its input of type N.
+func onFiltered[N plan.Node](apply func(f *plan.Filter, in N) (plan.Node, bool)) func(plan.Node, *Env) (plan.Node, bool) {
+	return on(func(f *plan.Filter) (plan.Node, bool) {
+		if in, ok := f.Input.(N); ok {
+			return apply(f, in)
+		}
+		return nil, false
+	})
+}
+
 // Local lists the rules that consider one node at a time, in the order in which they are
 // tried; they run until none fires.
 var Local = slices.Concat(foldRules, filterRules, joinRules, acquireRules, projectRules, limitRules)

@@ -52,7 +52,7 @@ func Fingerprint(n plan.Node) (key string, ok bool) {
 			fmt.Fprintf(&b, " %s:%d", f.Name, f.Type)
 		}
 		eachExpr(n, func(e plan.Expr) {
-			ok = ok && !volatile(e)
+			ok = ok && !plan.Volatile(e)
 			plan.Walk(e, func(x plan.Expr) {
 				if c, isCol := x.(*plan.Col); isCol {
 					fmt.Fprintf(&b, " $%d", c.Index)

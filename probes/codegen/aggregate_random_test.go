@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"endoscope/operators/expr"
+	"endoscope/operators/expr/exprtest"
 	_ "endoscope/operators/optest/seeds" // the same cases in every run
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
@@ -283,7 +283,7 @@ func (g *plain) state(fn string, i int) []int64 {
 }
 
 func eval(t *rapid.T, e plan.Expr, row []types.Value) types.Value {
-	v, err := expr.EvalRow(e, row)
+	v, err := exprtest.EvalRow(e, row)
 	if err != nil {
 		t.Fatalf("%s fails for %v, and was aggregated: %v", e, row, err)
 	}

@@ -24,7 +24,7 @@ type Program struct {
 // cannot compile becomes residual; it never fails.
 func Compile(e plan.Expr, in Layout) Program {
 	c := compiler{in: in}
-	conds := conjuncts(e)
+	conds := plan.Conjuncts(e)
 	all := make([]formula, len(conds))
 	fails := false
 	for i, x := range conds {
@@ -79,26 +79,11 @@ func residual(conds []plan.Expr, all []formula) plan.Expr {
 	failed := false
 	for i, f := range all {
 		failed = failed || exists(f, mayFail)
-		switch {
-		case !failed && !exists(f, undecided):
-		case rest == nil:
-			rest = conds[i]
-		default:
-			rest = &plan.Call{Fn: "and", Args: []plan.Expr{rest, conds[i]}, T: types.Boolean}
+		if failed || exists(f, undecided) {
+			rest = plan.And(rest, conds[i])
 		}
 	}
 	return rest
-}
-
-func conjuncts(e plan.Expr) []plan.Expr {
-	if c, ok := e.(*plan.Call); ok && c.Fn == "and" {
-		var out []plan.Expr
-		for _, a := range c.Args {
-			out = append(out, conjuncts(a)...)
-		}
-		return out
-	}
-	return []plan.Expr{e}
 }
 
 type compiler struct{ in Layout }

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"endoscope/operators/expr"
+	"endoscope/operators/expr/exprtest"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/testenv"
@@ -183,7 +183,7 @@ func TestArithmetic(t *testing.T) {
 				{lit(types.Int(x)), column(colArg1)},
 			} {
 				sum := call(types.Bigint, op, args...)
-				result, err := expr.EvalRow(sum, m.row)
+				result, err := exprtest.EvalRow(sum, m.row)
 				if err != nil || result.IsNull {
 					result = types.Int(0)
 				}

@@ -12,6 +12,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/operators/expr"
+	"endoscope/operators/expr/exprtest"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/testenv"
@@ -94,7 +95,7 @@ func (f *functions) fact(e plan.Expr) (uint8, bool) {
 			row[c] = types.NullOf(columns[c].typ)
 		}
 		row[colFunction], row[colClass] = types.Str(f.names[i]), types.Str(f.classes[i])
-		v, err := expr.EvalRow(e, row)
+		v, err := exprtest.EvalRow(e, row)
 		if err != nil {
 			return 0, false
 		}

@@ -401,7 +401,7 @@ func TestReusedPIDIsAnotherProcess(t *testing.T) {
 	testenv.NeedRoot(t)
 	const nextPID = "/proc/sys/kernel/ns_last_pid"
 	if unix.Access(nextPID, unix.W_OK) != nil {
-		t.Skip("this kernel does not let pids be chosen")
+		testenv.Skip(t, "this kernel does not let pids be chosen")
 	}
 	old := start(t, "sleep", "60")
 	pid := old.Process.Pid
@@ -422,7 +422,7 @@ func TestReusedPIDIsAnotherProcess(t *testing.T) {
 		next.Wait()
 	}
 	if next.Process.Pid != pid {
-		t.Skip("the pid was not given out again")
+		testenv.Skip(t, "the pid was not given out again")
 	}
 	n := len(r.column("pid"))
 	began := clock.Now()

@@ -30,14 +30,14 @@ func (l *lines) next() ([]byte, error) {
 	searched := 0 // bytes known to contain no line end
 	for {
 		if i := bytes.IndexByte(l.buf[l.start+searched:l.end], '\n'); i >= 0 {
-			return l.give(searched+i, true)
+			return l.emitLine(searched+i, true)
 		}
 		searched = l.end - l.start
 		switch {
 		case l.eof && searched == 0:
 			return nil, io.EOF
 		case l.eof || searched > MaxLine:
-			return l.give(searched, false)
+			return l.emitLine(searched, false)
 		}
 		if err := l.fill(); err != nil {
 			return nil, err
@@ -62,7 +62,7 @@ func (l *lines) fill() error {
 	return err
 }
 
-func (l *lines) give(n int, terminated bool) ([]byte, error) {
+func (l *lines) emitLine(n int, terminated bool) ([]byte, error) {
 	if n > MaxLine {
 		return nil, fmt.Errorf("line %d is longer than %d MiB", l.number+1, MaxLine>>20)
 	}

@@ -1,8 +1,8 @@
 package stack
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -28,17 +28,12 @@ func (p *Provider) Close() error { return p.cache.Close() }
 
 // Prepare finds the processes and checks that they may be sampled.
 func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source, error) {
-	if spec.Every <= 0 && !spec.OnDemand {
-		return nil, plan.Errorf(spec.Start, spec.Stop, "%s has a value at every instant and cannot be read tuple by tuple", Stream).
-			WithHint("SAMPLE(%s, 10ms)", Stream)
-	}
-	if spec.Target.IsZero() {
-		return nil, plan.Errorf(spec.Start, spec.Stop, "%s needs a process", Stream).
-			WithHint("WHERE pid = ..., WHERE process = '...', or USE ...")
+	if err := cmp.Or(probes.RequireSampling(spec, "10ms"), probes.RequireProcess(spec)); err != nil {
+		return nil, err
 	}
 	found, err := process.Resolve(spec.Target)
 	if err != nil {
-		return nil, placed(err, spec)
+		return nil, probes.AtStream(err, spec)
 	}
 	if err := checkRights(spec); err != nil {
 		return nil, err
@@ -60,9 +55,8 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 // checkRights returns an error where the kernel would return EPERM, with a more
 // helpful text.
 func checkRights(spec *plan.Acquire) error {
-	if !process.Numbered() {
-		return plan.Errorf(spec.Start, spec.Stop, "%s cannot be acquired from within a PID namespace: the kernel's programs see other numbers of processes", Stream).
-			WithHint("run on the host, or in a container that has the host's PID namespace (--pid=host)")
+	if err := process.RequireNumbered(spec); err != nil {
+		return err
 	}
 	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var caps [2]unix.CapUserData
@@ -88,15 +82,4 @@ func missingRights(effective uint64) string {
 		}
 	}
 	return strings.Join(missing, " and ")
-}
-
-// placed sets an error's position to that of the stream, if it has none.
-func placed(err error, spec *plan.Acquire) error {
-	var e *plan.Error
-	if errors.As(err, &e) && e.Start < 0 {
-		c := *e
-		c.Start, c.Stop = spec.Start, spec.Stop
-		return &c
-	}
-	return err
 }

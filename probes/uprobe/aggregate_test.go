@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"endoscope/operators/expr"
+	"endoscope/operators/expr/exprtest"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
@@ -119,7 +119,7 @@ func groups(t testing.TB, spec *plan.Acquire, parts, rows [][]types.Value) map[s
 }
 
 func value(t testing.TB, e plan.Expr, row []types.Value) types.Value {
-	v, err := expr.EvalRow(e, row)
+	v, err := exprtest.EvalRow(e, row)
 	if err != nil {
 		t.Fatal(err)
 	}

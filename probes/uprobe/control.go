@@ -25,13 +25,25 @@ func (s *source) Info() probes.Info {
 // describe returns Info without the identity, which is slow to compute.
 func (s *source) describe() probes.Info {
 	return probes.Info{
-		Sites: s.resolution.Sites(s.links, s.aggregation != nil), Notices: s.notices(), Refusal: s.refuses(), Residual: s.residual(),
+		Sites: s.sites(), Notices: s.notices(), Refusal: s.refuses(), Residual: s.residual(),
 		Live:       true, // calls happen whether or not they are observed
 		Aggregates: s.aggregation != nil, Aggregation: s.aggregation.Describe(),
 		Suspends: s.wants.Options&abi.SendFrame != 0,
 		Gateable: true, Ability: s.ability(), Detaches: s.detaches(),
-		Standby: true, WaitNs: s.overlookedNs(),
+		Standby: true, WaitNs: s.ignoredCallNs(),
 	}
+}
+
+// sites returns Info.Sites. The list of 5,000 functions takes a millisecond to make, and
+// Info is asked several times for each query.
+func (s *source) sites() []probes.Site {
+	s.listing.Lock()
+	defer s.listing.Unlock()
+	r := s.resolution
+	if n := len(r.Functions) + len(r.Landmarks); s.listed == nil || n != s.described {
+		s.listed, s.described = slices.Clip(r.Sites(s.links, s.aggregation != nil)), n
+	}
+	return s.listed
 }
 
 func (s *source) notices() []string {
@@ -106,8 +118,8 @@ func (g *growing) Info() probes.Info {
 		i = probes.Info{Sites: d.Sites, Notices: slices.Clone(d.Notices), Refusal: d.Refusal, Aggregates: i.Aggregates, Aggregation: d.Aggregation}
 	}
 	i.Residual, i.Live, i.Suspends = g.residual, true, g.suspends()
-	i.Notices = append(i.Notices, g.coming.Notices...)
-	if said := calls.SaidNotice(g.spec); said != "" && len(g.coming.Notices) > 0 {
+	i.Notices = append(i.Notices, g.pending.Notices...)
+	if said := calls.AssumedTypesNotice(g.spec); said != "" && len(g.pending.Notices) > 0 {
 		i.Notices = append(i.Notices, said)
 	}
 	return i
@@ -216,14 +228,14 @@ func (s *source) begin() error {
 		return err
 	}
 	if c, err := in.Counters(&s.percpu); err == nil {
-		s.overlooked = c.Shut
+		s.ignoredCalls = c.Shut
 	}
 	return nil
 }
 
-// overlookedNs returns the cost of an ignored call in ns: the mean over the functions,
+// ignoredCallNs returns the cost of an ignored call in ns: the mean over the functions,
 // without weighting by their call rates.
-func (s *source) overlookedNs() float64 {
+func (s *source) ignoredCallNs() float64 {
 	s.provider.mu.Lock()
 	defer s.provider.mu.Unlock()
 	r, sum, n := s.resolution, 0.0, 0.0

@@ -139,7 +139,8 @@
 // executions has a goroutine that acquires Provider.mu, and a mutex that is
 // acquired under it. Aggregator.Mu is held while a slot is read (and while a
 // source is divided, which waits for the reader). It is acquired under
-// Provider.mu, never the other way round.
+// Provider.mu, never the other way round. source.listing is held while the list
+// of sites is made; nothing else is acquired meanwhile.
 //
 // The package must not know how predicates are evaluated (it receives a
 // [Matcher]), nor which code consumes the rows.

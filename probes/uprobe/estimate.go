@@ -100,7 +100,7 @@ func (c cost) refuse(spec *plan.Acquire, r *resolve.Resolution, n int) *plan.Err
 	if c.activity.CPUs >= 1.05 {
 		of = fmt.Sprintf(" of the %.1f CPUs that the program uses", c.activity.CPUs)
 	}
-	e := plan.Errorf(spec.Start, spec.Stop, "probing %d functions is too dear: %s, and at most %.4g %%%s may be spent",
+	e := plan.Errorf(spec.Start, spec.Stop, "probing %d functions costs too much: %s, and at most %.4g %%%s may be spent",
 		n, c.describe(r, "it would cost"), 100*spec.Settings.MaxOverhead, of)
 	if c.AtLeast {
 		return e.WithHint("choose fewer functions, leave out the ones named, or lift the limit: SET max_overhead = 0")

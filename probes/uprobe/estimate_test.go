@@ -62,7 +62,7 @@ func TestEstimateOfManyFunctions(t *testing.T) {
 		t.Errorf("%d links when it was refused", n)
 	}
 	err := src.Start(t.Context(), newRecord(many(0, r.target())), probes.Options{})
-	if err == nil || !strings.Contains(err.Error(), "probing 120 functions is too dear: at the current call rates it would cost ") ||
+	if err == nil || !strings.Contains(err.Error(), "probing 120 functions costs too much: at the current call rates it would cost ") ||
 		!strings.Contains(err.Error(), "mostly many") || !strings.Contains(err.Error(), "SET max_overhead = ") {
 		t.Errorf("refused with %v", err)
 	}

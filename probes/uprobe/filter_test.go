@@ -10,6 +10,7 @@ import (
 
 	"endoscope/operators/batch"
 	"endoscope/operators/expr"
+	"endoscope/operators/expr/exprtest"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
@@ -29,7 +30,7 @@ func matchEngine(sel plan.Expr) (func(name, class, module string) (bool, error),
 		return nil, err
 	}
 	return func(name, class, module string) (bool, error) {
-		v, err := p.EvalRow([]types.Value{types.Str(name), types.Str(class), types.Str(module)})
+		v, err := exprtest.Eval(p, []types.Value{types.Str(name), types.Str(class), types.Str(module)})
 		return !v.IsNull && v.I != 0, err
 	}, nil
 }
@@ -224,7 +225,7 @@ func TestFilteredInTheKernel(t *testing.T) {
 				r := run(t, target)
 				var cols []string
 				for _, f := range decode.Streams[stream].Fields() {
-					if c := calls.ColumnByName[f.Name]; !c.AboutMethods() && !c.OfCost() { // the kernel tests none of these; costs belong to one observation
+					if c := calls.ColumnByName[f.Name]; !c.IsMethodColumn() && !c.IsCost() { // the kernel tests none of these; costs belong to one observation
 						cols = append(cols, f.Name)
 					}
 				}

@@ -30,13 +30,12 @@ type Probe struct {
 
 // Limits on what is kept of a file.
 const (
-	maxProbes     = 1 << 16
-	maxProbeText  = 4096 // of a name, or of all arguments
-	sdtNote       = 3    // NT_STAPSDT
-	sdtNotes      = ".note.stapsdt"
-	sdtBase       = ".stapsdt.base"
-	sdtHead       = 3 * 8 // addresses before the texts
-	noteHeadBytes = 12
+	maxProbes    = 1 << 16
+	maxProbeText = 4096 // of a name, or of all arguments
+	sdtNote      = 3    // NT_STAPSDT
+	sdtNotes     = ".note.stapsdt"
+	sdtBase      = ".stapsdt.base"
+	sdtHead      = 3 * 8 // addresses before the texts
 )
 
 // Probes lists the static probes of an ELF file, by provider, name and address.

@@ -66,7 +66,7 @@ func (s *Service) openSession(body []byte, stream flight.FlightService_DoActionS
 			ending = t.C
 		case <-ending:
 			if !x.busy() {
-				return status.Error(codes.Unavailable, "the server is ending")
+				return status.Error(codes.Unavailable, "the server is shutting down")
 			}
 		case <-stream.Context().Done():
 			return stream.Context().Err()

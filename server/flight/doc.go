@@ -18,8 +18,8 @@
 // opened it: when the client closes, is killed, or does not answer for
 // ClientTimeout.
 //
-// A connection without an identified caller is a stranger: the number of
-// strangers is limited, and each has ClientTimeout to identify itself.
+// A connection without an identified caller is unidentified: the number of
+// those is limited, and each has ClientTimeout to identify itself.
 //
 // Locks: Service.mu (sessions by name), conn.mu and session.mu (results,
 // prepared statements) are never held while the engine is called.

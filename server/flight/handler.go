@@ -37,7 +37,7 @@ func (h *handler) DoGet(t *flight.Ticket, stream flight.FlightService_DoGetServe
 	if json.Unmarshal(handle, &st) == nil && st.Result != "" {
 		return h.execute(x, &st, stream)
 	}
-	res, err := x.take(string(handle))
+	res, err := x.claim(string(handle))
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (h *handler) DoAction(a *flight.Action, stream flight.FlightService_DoActio
 		}
 		var st wire.Statement
 		if err := json.Unmarshal(a.GetBody(), &st); err != nil {
-			return status.Error(codes.InvalidArgument, "what is to be stopped is not said")
+			return status.Error(codes.InvalidArgument, "the request cannot be read")
 		}
 		r := x.result(st.Result)
 		switch {

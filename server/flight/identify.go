@@ -29,7 +29,7 @@ func (s *Service) identify(ctx context.Context) (context.Context, error) {
 		ctx = context.WithValue(ctx, userKey{}, u)
 	}
 	if c, ok := ctx.Value(connKey{}).(*conn); ok && c.peer != nil {
-		c.peer.known()
+		c.peer.identified()
 	}
 	return ctx, nil
 }
@@ -38,8 +38,8 @@ func (s *Service) identify(ctx context.Context) (context.Context, error) {
 // server.
 func (s *Service) survive(method string, err *error) {
 	if r := recover(); r != nil {
-		s.o.Log.Error("a call failed by a mistake of the server's", "method", method, "panic", r, "stack", string(debug.Stack()))
-		*err = status.Error(codes.Internal, "the server made a mistake, which it has logged")
+		s.o.Log.Error("a call failed by an internal error", "method", method, "panic", r, "stack", string(debug.Stack()))
+		*err = status.Error(codes.Internal, "internal error of the server; its log has the details")
 	}
 }
 

@@ -25,7 +25,7 @@ func (x *session) executeFor(ctx context.Context, st *wire.Statement, args []typ
 	if st.Host != "" {
 		share, ok := x.Session.(wire.Sharer)
 		if !ok || st.Shares != wire.ShareVersion {
-			return nil, &parser.Error{Msg: fmt.Sprintf("this server executes version %d of queries over several hosts, and %d is asked for", wire.ShareVersion, st.Shares),
+			return nil, &parser.Error{Msg: fmt.Sprintf("this server executes version %d of queries over several hosts, not version %d", wire.ShareVersion, st.Shares),
 				Hint: "have all hosts and the client be of one version", Pos: parser.Span{Start: -1}}
 		}
 		return share.ExecuteShare(ctx, st.Host, st.Text, args...)

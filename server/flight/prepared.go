@@ -257,5 +257,5 @@ func valueOf(a arrow.Array, row int) (types.Value, error) {
 	case *array.DenseUnion:
 		return valueOf(a.Field(a.ChildID(row)), int(a.ValueOffset(row)))
 	}
-	return types.Value{}, fmt.Errorf("values of type %s are not known", a.DataType())
+	return types.Value{}, fmt.Errorf("values of type %s are not supported", a.DataType())
 }

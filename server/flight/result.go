@@ -59,8 +59,8 @@ func (x *session) offer(res wire.Result, statement string) (name string, err err
 	return name, nil
 }
 
-// take returns a stored result to the call that requests it.
-func (x *session) take(name string) (*result, error) {
+// claim returns a stored result to the call that requests it.
+func (x *session) claim(name string) (*result, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	r := x.results[name]
@@ -79,14 +79,14 @@ const (
 
 // sender sends one result.
 type sender struct {
-	res  *result
-	form columnar.Form
-	enc  *columnar.Encoder
-	to   flight.DataStreamWriter
-	out  *flight.Writer
-	next uint64 // number of the next row
-	mark int64  // watermark of the events taken
-	told int64  // watermark sent last
+	res      *result
+	form     columnar.Form
+	enc      *columnar.Encoder
+	to       flight.DataStreamWriter
+	out      *flight.Writer
+	next     uint64 // number of the next row
+	mark     int64  // watermark of the events taken
+	sentMark int64  // watermark sent last
 
 	fragment *wire.Fragment // that the client executes; nil: none
 	port     wire.Port      // of the rows being sent
@@ -141,8 +141,8 @@ func (sd *sender) open() {
 	sd.out = flight.NewRecordWriter(sd.to, ipc.WithSchema(sd.enc.Schema()))
 }
 
-// turn switches the following records to another port.
-func (sd *sender) turn(port wire.Port) error {
+// switchPort switches the following records to another port.
+func (sd *sender) switchPort(port wire.Port) error {
 	if err := sd.flush(); err != nil {
 		return err
 	}
@@ -225,7 +225,7 @@ func (sd *sender) loop(ctx context.Context, events <-chan step, stop <-chan stru
 			}
 			quiet = true
 		case <-passing:
-			if sd.mark > sd.told && len(sd.batches) == 0 {
+			if sd.mark > sd.sentMark && len(sd.batches) == 0 {
 				if err := sd.frame(&wire.Frame{Kind: wire.FrameBeat, Row: sd.next}); err != nil {
 					return err
 				}
@@ -249,7 +249,7 @@ func (sd *sender) step(st step) (end bool, err error) {
 		sd.next = max(sd.next, st.ev.Row) // the last rows may have been dropped
 		sum := sd.res.Summary()
 		if sd.stopped {
-			sum.Notes = append(sum.Notes, "ended by the server, which ends")
+			sum.Notes = append(sum.Notes, "ended because the server is shutting down")
 		}
 		sd.res.close() // a client that has read the end may start as many results again as it is permitted
 		return true, sd.frame(&wire.Frame{Kind: wire.FrameEnd, Row: sd.next, Text: sd.res.Message(), Summary: &sum})
@@ -263,7 +263,7 @@ func (sd *sender) step(st step) (end bool, err error) {
 		return false, nil
 	case st.ev.Kind == wire.Rows:
 		if st.ev.Port != sd.port {
-			if err := sd.turn(st.ev.Port); err != nil {
+			if err := sd.switchPort(st.ev.Port); err != nil {
 				st.drop()
 				return false, err
 			}
@@ -361,7 +361,7 @@ func (sd *sender) drop() {
 }
 
 func (sd *sender) record(bs []*batch.Batch, f *wire.Frame) error {
-	f.Watermark, sd.told = sd.mark, sd.mark
+	f.Watermark, sd.sentMark = sd.mark, sd.mark
 	write := func() error {
 		rec := sd.enc.Record(bs)
 		defer rec.Release()

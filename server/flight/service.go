@@ -103,7 +103,7 @@ func (s *Service) Serve(l net.Listener, opts ...grpc.ServerOption) error {
 	if stopping {
 		return errors.Join(grpc.ErrServerStopped, l.Close())
 	}
-	if err := g.Serve(meet{l, newStrangers(mostStrangers, s.o.ClientTimeout)}); !errors.Is(err, grpc.ErrServerStopped) {
+	if err := g.Serve(unidentifiedListener{l, newUnidentified(maxUnidentified, s.o.ClientTimeout)}); !errors.Is(err, grpc.ErrServerStopped) {
 		return err
 	}
 	return nil

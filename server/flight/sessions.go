@@ -91,7 +91,7 @@ func (x *session) close() {
 		r.close()
 	}
 	if err := x.Close(); err != nil {
-		x.s.o.Log.Warn("a session did not end well", "error", err)
+		x.s.o.Log.Warn("closing a session failed", "error", err)
 	}
 }
 
@@ -103,7 +103,7 @@ func newName() string { return rand.Text() }
 func (s *Service) session(ctx context.Context) (*session, error) {
 	select {
 	case <-s.stop:
-		return nil, status.Error(codes.Unavailable, "the server is ending")
+		return nil, status.Error(codes.Unavailable, "the server is shutting down")
 	default:
 	}
 	if names := metadata.ValueFromIncomingContext(ctx, wire.SessionHeader); len(names) > 0 {
@@ -129,7 +129,7 @@ func sameUser(a, b *wire.User) bool {
 // conn is a connection with the sessions of the users that make calls on it.
 type conn struct {
 	s      *Service
-	peer   *stranger
+	peer   *unidentifiedConn
 	opened time.Time
 
 	opening sync.Mutex // held while a session is opened
@@ -191,7 +191,7 @@ type connections struct{ s *Service }
 
 func (h *connections) TagConn(ctx context.Context, info *stats.ConnTagInfo) context.Context {
 	c := &conn{s: h.s, opened: time.Now(), own: map[string]*session{}, path: &path{}}
-	if a, ok := info.RemoteAddr.(strangerAddr); ok {
+	if a, ok := info.RemoteAddr.(unidentifiedAddr); ok {
 		c.peer = a.conn
 		c.path.tcp, _ = a.conn.NetConn().(*net.TCPConn)
 	}

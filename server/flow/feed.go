@@ -12,7 +12,6 @@ import (
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes"
-	"endoscope/probes/uprobe"
 	"endoscope/server/grant"
 	"endoscope/server/sharing"
 )
@@ -159,4 +158,4 @@ func (f *Feed) Rank() int {
 // Outlives reports whether a feed is started before the others and stopped
 // after them, so that it sees all that happens to their events: memory that was
 // allocated and is not seen released counts as a leak.
-func (f *Feed) Outlives() bool { return f.Spec.Stream == uprobe.Deallocation }
+func (f *Feed) Outlives() bool { return f.Spec.Stream == catalog.Deallocation }

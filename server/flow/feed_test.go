@@ -9,22 +9,22 @@ import (
 	"endoscope/probes"
 )
 
-// retold is a source that supports Resend and counts its calls.
-type retold struct {
+// resending is a source that supports Resend and counts its calls.
+type resending struct {
 	probes.Source
 	times int
 }
 
-func (r *retold) Control(context.Context, probes.Command) (probes.Reply, error) {
+func (r *resending) Control(context.Context, probes.Command) (probes.Reply, error) {
 	r.times++
 	return probes.Reply{}, nil
 }
 
-// A source whose rows depend on each other is told of the rows that the engine
-// dropped, and not of its own losses, which it knows.
-func TestWhatNobodyTookIsToldAnew(t *testing.T) {
+// A source whose rows depend on each other is sent Resend when the engine dropped
+// rows, and not for its own losses, which it knows.
+func TestDroppedRowsAreResent(t *testing.T) {
 	f := feedOfGroups(1)
-	r := &retold{}
+	r := &resending{}
 	f.Source, f.Info.Resends = r, true
 	push := func() {
 		b := batch.New([]types.Type{types.Timestamp})

@@ -62,7 +62,7 @@ func TestUnreadIsBounded(t *testing.T) {
 	pool := batch.NewPool([]types.Type{types.Bigint, types.Bigint, types.Bigint, types.Varchar})
 	tally := NewTally()
 	o := NewOutlet(tally, limit)
-	o.Hurried.Store(true)
+	o.Live.Store(true)
 	for range batches {
 		b := pool.Get()
 		for i := range b.Cols { // as in reused batches
@@ -82,7 +82,7 @@ func TestUnreadIsBounded(t *testing.T) {
 	for _, ev := range o.events[o.head:] {
 		kept += ev.Batch.Size()
 	}
-	waiting := o.Untaken()
+	waiting := o.UnreadRows()
 	t.Logf("%d rows wait, in %d bytes", waiting, kept)
 	if kept > limit {
 		t.Errorf("%d bytes wait for a client that may have %d", kept, limit)

@@ -63,7 +63,7 @@ func (h *Holder) Watermark(t int64) {
 	defer h.mu.Unlock()
 	h.mark = t
 	if len(h.held) == 0 {
-		h.promise()
+		h.sendWatermark()
 	}
 }
 
@@ -93,7 +93,7 @@ func (h *Holder) Passed(t int64) {
 		n++
 	}
 	h.drop(n)
-	h.promise()
+	h.sendWatermark()
 }
 
 // Release passes on all held rows.
@@ -108,7 +108,7 @@ func (h *Holder) emit() {
 		h.Sink.Push(r.b)
 	}
 	h.drop(len(h.held))
-	h.promise()
+	h.sendWatermark()
 }
 
 // drop removes the first n batches.
@@ -118,7 +118,7 @@ func (h *Holder) drop(n int) {
 	h.held = h.held[:left]
 }
 
-func (h *Holder) promise() {
+func (h *Holder) sendWatermark() {
 	t := h.mark
 	if len(h.held) > 0 {
 		t = min(t, h.held[0].oldest)

@@ -286,7 +286,7 @@ func TestGatedJoinIsTheJoin(t *testing.T) {
 			join, within, followed, rapid.IntRange(0, 1).Draw(t, "shift"), opensAt))
 		in := record(t)
 		if diff := optest.Check(e, root, in); diff != "" {
-			t.Fatalf("%s\n%s", plan.Tree(root), diff)
+			t.Fatalf("%s\n%s", optest.Tree(root), diff)
 		}
 		for _, s := range in.Steps {
 			if s.Stream == "b.csv" {

@@ -40,8 +40,8 @@ type Outlet struct {
 	Marks   bool  // wire.Options.Marks
 	Timed   bool  // watermarks are times rather than line numbers
 	Whole   bool  // rows are group states: none is dropped
-	// Hurried is set while a live source runs: the query must not wait.
-	Hurried atomic.Bool
+	// Live is set while a live source runs: the query must not wait.
+	Live atomic.Bool
 
 	// A send that waits for room also watches Stop and Deadline, and calls
 	// Halt, which stops the query's sources, when either fires. The zero values
@@ -169,7 +169,7 @@ func (o *Outlet) send(ctx context.Context, ev wire.Event) (kept bool, err error)
 		if o.put(ev) {
 			return true, nil
 		}
-		if o.unread > 0 && o.Hurried.Load() && ev.Batch != nil && ev.Port != wire.PortStates && !o.Whole {
+		if o.unread > 0 && o.Live.Load() && ev.Batch != nil && ev.Port != wire.PortStates && !o.Whole {
 			ev.Batch.Release()
 			return false, nil
 		}
@@ -224,10 +224,10 @@ func (o *Outlet) put(ev wire.Event) bool {
 	return true
 }
 
-// Crowded reports whether so many events wait for the client of a query that
+// NearlyFull reports whether so many events wait for the client of a query that
 // must not wait that rows will soon be dropped.
-func (o *Outlet) Crowded() bool {
-	if o.unread == 0 || !o.Hurried.Load() || o.Whole {
+func (o *Outlet) NearlyFull() bool {
+	if o.unread == 0 || !o.Live.Load() || o.Whole {
 		return false
 	}
 	o.mu.Lock()
@@ -235,8 +235,8 @@ func (o *Outlet) Crowded() bool {
 	return o.held.bytes > o.unread/2
 }
 
-// Untaken returns the number of rows that wait for the client.
-func (o *Outlet) Untaken() (n uint64) {
+// UnreadRows returns the number of rows that wait for the client.
+func (o *Outlet) UnreadRows() (n uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, ev := range o.events[o.head:] {
@@ -295,8 +295,8 @@ func (o *Outlet) Failure() error {
 	return o.err
 }
 
-// Lasted returns how long the query ran, once it has ended.
-func (o *Outlet) Lasted() time.Duration {
+// Elapsed returns how long the query ran, once it has ended.
+func (o *Outlet) Elapsed() time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.elapsed

@@ -31,7 +31,7 @@ func TestUnreadRowsAreDroppedAndCounted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.Int64Range(8, 64*8).Draw(t, "limit")
 		o := NewOutlet(NewTally(), limit)
-		o.Hurried.Store(true)
+		o.Live.Store(true)
 		ctx := context.Background()
 		var produced, received, gaps, next uint64
 		read := func() bool {
@@ -106,7 +106,7 @@ func TestWaitsWhereNothingIsLost(t *testing.T) {
 		unread := of.unread
 		o := NewOutlet(NewTally(), unread)
 		o.Whole = of.whole
-		o.Hurried.Store(of.hurried)
+		o.Live.Store(of.hurried)
 		ctx, cancel := context.WithCancel(t.Context())
 		var err error
 		for i := 0; err == nil; i++ {
@@ -132,7 +132,7 @@ func TestWaitsWhereNothingIsLost(t *testing.T) {
 // A slow client gets whole previews or none.
 func TestPreviewsAreSkippedWhole(t *testing.T) {
 	o := NewOutlet(NewTally(), 1<<20)
-	o.Hurried.Store(true)
+	o.Live.Store(true)
 	ctx := t.Context()
 	preview := func() {
 		o.Preview = true
@@ -165,7 +165,7 @@ func TestPreviewsAreSkippedWhole(t *testing.T) {
 }
 
 // A query that waits for room for states notices that it is to end.
-func TestWhoWaitsHearsOfTheEnd(t *testing.T) {
+func TestWaitForRoomEndsWithTheQuery(t *testing.T) {
 	stopped, over := make(chan struct{}), make(chan time.Time, 1)
 	close(stopped)
 	over <- time.Time{}
@@ -173,7 +173,7 @@ func TestWhoWaitsHearsOfTheEnd(t *testing.T) {
 		"stop": {t: NewTally(), unread: 8, ready: make(chan struct{}, 1), room: make(chan struct{}, 1), Stop: stopped},
 		"FOR":  {t: NewTally(), unread: 8, ready: make(chan struct{}, 1), room: make(chan struct{}, 1), Deadline: over},
 	} {
-		o.Hurried.Store(true)
+		o.Live.Store(true)
 		halted := 0
 		o.Halt = func() {
 			halted++
@@ -198,7 +198,7 @@ func TestWhoWaitsHearsOfTheEnd(t *testing.T) {
 // Cues for a fragment are bounded, however long its client does not read.
 func TestCuesAreBounded(t *testing.T) {
 	o := NewOutlet(NewTally(), 1<<20)
-	o.Hurried.Store(true)
+	o.Live.Store(true)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	for i := range int64(100) {
@@ -233,13 +233,13 @@ func TestRowsThatWait(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := o.Untaken(); n != 16 {
+	if n := o.UnreadRows(); n != 16 {
 		t.Errorf("%d rows wait, want 16", n)
 	}
 	if ev, ok, _ := o.pop(); ok {
 		ev.Batch.Release()
 	}
-	if n := o.Untaken(); n != 8 {
+	if n := o.UnreadRows(); n != 8 {
 		t.Errorf("%d rows wait, want 8", n)
 	}
 	o.Discard()

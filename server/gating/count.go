@@ -19,9 +19,9 @@ type counted struct {
 	time   time.Duration
 	at     time.Time // of the last pass
 	saved  float64   // ns that the next pass may cost, saved from the plan's cost since
-	// hurried is set when the program's load has changed: the next pass may
+	// early is set when the program's load has changed: the next pass may
 	// cost `hurry` times as much.
-	hurried bool
+	early bool
 }
 
 // usage is the share of a CPU that the program uses under the current plan:
@@ -34,21 +34,21 @@ type usage struct {
 
 const (
 	// A pass takes so long that the calls it counts cost about as much as
-	// attaching and detaching; at least countLeast, to distinguish bursts from
+	// Attaching and detaching; at least countLeast, to distinguish bursts from
 	// a steady load, and at most countMost.
 	countLeast, countMost = 10 * time.Millisecond, 50 * time.Millisecond
 	// countShare is the cost of passes, at most, as a share of the plan's cost.
 	countShare = 0.01
-	// hurry is the factor by which a pass may cost more when the load has
+	// earlyFactor is the factor by which a pass may cost more when the load has
 	// changed.
-	hurry = 5
+	earlyFactor = 5
 )
 
 // watch reads the processor time that the program has used in d. If it has
 // changed and the calls are not observed, watch allows an early counting pass
 // and returns true. evaluations is the number of evaluations since the plan was
 // put into force.
-func (e *edge) watch(d time.Duration, evaluations int) (hurried bool) {
+func (e *link) watch(d time.Duration, evaluations int) (early bool) {
 	u := &e.used
 	was, knew := u.was, u.known
 	r, _ := e.Source.Control(context.Background(), probes.ProcessorTime{})
@@ -69,32 +69,32 @@ func (e *edge) watch(d time.Duration, evaluations int) (hurried bool) {
 	if !strays || !e.IsDetached() {
 		return false
 	}
-	e.Flipping.Lock()
-	defer e.Flipping.Unlock()
-	e.counted.hurried = true
+	e.Attaching.Lock()
+	defer e.Attaching.Unlock()
+	e.counted.early = true
 	return true
 }
 
 // save saves a share of what the plan has cost in d for the next pass.
-func (e *edge) save(spending float64, d time.Duration) {
-	e.Flipping.Lock()
-	defer e.Flipping.Unlock()
+func (e *link) save(spending float64, d time.Duration) {
+	e.Attaching.Lock()
+	defer e.Attaching.Unlock()
 	e.counted.saved += countShare * spending * d.Seconds()
 }
 
-// perhapsCount makes a counting pass over a detached input, if that costs no
+// countIfAffordable makes a counting pass over a detached input, if that costs no
 // more than what was saved since the last pass.
-func (g *Gating) perhapsCount(e *edge) error {
+func (g *Gating) countIfAffordable(e *link) error {
 	if !e.IsDetached() {
 		return nil
 	}
-	took, pays := g.countPays(e)
+	took, pays := g.countingPass(e)
 	if !pays {
 		return nil
 	}
-	e.Flipping.Lock()
-	err := e.flipped(false)
-	e.Flipping.Unlock()
+	e.Attaching.Lock()
+	err := e.setDetached(false)
+	e.Attaching.Unlock()
 	if err != nil {
 		return err
 	}
@@ -107,46 +107,46 @@ func (g *Gating) perhapsCount(e *edge) error {
 	after := e.Source.Stats()
 	took = time.Since(began)
 
-	e.Flipping.Lock()
-	defer e.Flipping.Unlock()
+	e.Attaching.Lock()
+	defer e.Attaching.Unlock()
 	e.counted.events += after.Events - before.Events
 	e.counted.time += took
-	e.counted.at, e.counted.saved, e.counted.hurried = time.Now(), 0, false
+	e.counted.at, e.counted.saved, e.counted.early = time.Now(), 0, false
 	if e.gate.Admits(clock.Now()) {
 		e.closed = closedTime{}
 		return nil // the gate has opened meanwhile: the probes stay attached
 	}
-	return e.flipped(true)
+	return e.setDetached(true)
 }
 
-// countPays returns how long a pass should take, and whether enough was saved
+// countingPass returns how long a pass should take, and whether enough was saved
 // for it.
-func (g *Gating) countPays(e *edge) (took time.Duration, pays bool) {
+func (g *Gating) countingPass(e *link) (took time.Duration, pays bool) {
 	g.Mu.Lock()
 	rate := g.Inputs[e.GatedInput].Rate.Value()
 	choosing := g.Mode == "auto" || g.Mode == ""
 	g.Mu.Unlock()
-	flip := e.flipCost()
+	cycleTime := e.cycleCost()
 	traps := rate * e.Source.Stats().Prices[plan.AtEntry].Shut // ns per second
 	took = countMost
 	if traps > 0 {
-		took = min(countMost, max(countLeast, time.Duration(flip/traps*1e9)))
+		took = min(countMost, max(countLeast, time.Duration(cycleTime/traps*1e9)))
 	}
-	e.Flipping.Lock()
-	defer e.Flipping.Unlock()
+	e.Attaching.Lock()
+	defer e.Attaching.Unlock()
 	c := &e.counted
 	may := c.saved
-	if c.hurried {
-		may *= hurry
+	if c.early {
+		may *= earlyFactor
 	}
-	return took, choosing && time.Since(c.at) >= evaluateEvery && flip+traps*took.Seconds() <= may
+	return took, choosing && time.Since(c.at) >= evaluateEvery && cycleTime+traps*took.Seconds() <= may
 }
 
-// takeCounted returns the rate found by passes since its last call; NaN if
+// countedRate returns the rate found by passes since its last call; NaN if
 // there was none.
-func (e *edge) takeCounted() (rate float64) {
-	e.Flipping.Lock()
-	defer e.Flipping.Unlock()
+func (e *link) countedRate() (rate float64) {
+	e.Attaching.Lock()
+	defer e.Attaching.Unlock()
 	c := &e.counted
 	rate = math.NaN()
 	if c.time > 0 {

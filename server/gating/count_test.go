@@ -53,16 +53,16 @@ func (s *busyWhenAttached) Stats() (st probes.Stats) {
 
 // detached returns a gating whose only gated input is detached behind a shut
 // gate.
-func detached(t *testing.T) (*Gating, *edge, *busyWhenAttached) {
+func detached(t *testing.T) (*Gating, *link, *busyWhenAttached) {
 	set, err := gate.NewSet(1, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { set.Close() })
 	src := &busyWhenAttached{}
-	e := &edge{gate: set.Gate(0)}
-	e.Source, e.detached, e.Price = src, true, FlipPrice{Attach: time.Millisecond}
-	g := &Gating{Edges: []*edge{e}, Inputs: []*GatedInput{{source: src, feed: &flow.Feed{Spec: &plan.Acquire{}}}}, mayAttach: always, stop: make(chan struct{})}
+	e := &link{gate: set.Gate(0)}
+	e.Source, e.detached, e.Price = src, true, AttachPrice{Attach: time.Millisecond}
+	g := &Gating{Links: []*link{e}, Inputs: []*GatedInput{{source: src, feed: &flow.Feed{Spec: &plan.Acquire{}}}}, mayAttach: always, stop: make(chan struct{})}
 	e.counted.at = time.Now().Add(-2 * evaluateEvery)
 	return g, e, src
 }
@@ -72,7 +72,7 @@ func detached(t *testing.T) (*Gating, *edge, *busyWhenAttached) {
 func TestCountingPass(t *testing.T) {
 	g, e, src := detached(t)
 	e.save(1e9, 2*time.Second)
-	if err := g.perhapsCount(e); err != nil {
+	if err := g.countIfAffordable(e); err != nil {
 		t.Fatal(err)
 	}
 	if src.passes != 1 || !e.IsDetached() || !src.attached.IsZero() {
@@ -80,12 +80,12 @@ func TestCountingPass(t *testing.T) {
 	}
 	// The next pass is due after a while, and when enough has been saved again.
 	e.counted.at = time.Now().Add(-2 * evaluateEvery)
-	if err := g.perhapsCount(e); err != nil || src.passes != 1 {
+	if err := g.countIfAffordable(e); err != nil || src.passes != 1 {
 		t.Fatalf("%d passes, %v", src.passes, err)
 	}
 	e.save(1e9, 2*time.Second)
 	e.counted.at = time.Now()
-	if err := g.perhapsCount(e); err != nil || src.passes != 1 {
+	if err := g.countIfAffordable(e); err != nil || src.passes != 1 {
 		t.Fatalf("%d passes, %v", src.passes, err)
 	}
 	in := g.Inputs[0]
@@ -93,7 +93,7 @@ func TestCountingPass(t *testing.T) {
 	if r := in.Rate.Value(); r < 900 || r > 1050 {
 		t.Errorf("a call each ms, and the rate is %v", r)
 	}
-	if r := e.takeCounted(); !math.IsNaN(r) {
+	if r := e.countedRate(); !math.IsNaN(r) {
 		t.Errorf("nothing was counted since, and the rate is %v", r)
 	}
 	in.observe(time.Second, e)
@@ -112,7 +112,7 @@ func TestCountingPassesAreCheap(t *testing.T) {
 	}{"a plan that costs nothing": {"auto", 1e6}, "a fixed plan": {"right", 1e9}} {
 		g.Mode, e.counted.saved = c.mode, 0
 		e.save(c.spending, 2*time.Second)
-		if err := g.perhapsCount(e); err != nil || src.passes != 0 {
+		if err := g.countIfAffordable(e); err != nil || src.passes != 0 {
 			t.Errorf("%s: %d passes, %v", name, src.passes, err)
 		}
 	}
@@ -125,7 +125,7 @@ func TestPassAtAnOpenGate(t *testing.T) {
 	e.save(1e9, 2*time.Second)
 	now := clock.Now()
 	e.gate.Open(now, now+int64(time.Minute))
-	if err := g.perhapsCount(e); err != nil {
+	if err := g.countIfAffordable(e); err != nil {
 		t.Fatal(err)
 	}
 	if e.IsDetached() || src.attached.IsZero() {
@@ -133,39 +133,39 @@ func TestPassAtAnOpenGate(t *testing.T) {
 	}
 }
 
-// TestHurriedPass: when a program whose calls are not observed uses more or
+// TestEarlyPass: when a program whose calls are not observed uses more or
 // less CPU than before, they are counted as soon as a higher cost permits it,
 // and the result is used at once.
-func TestHurriedPass(t *testing.T) {
+func TestEarlyPass(t *testing.T) {
 	g, e, src := detached(t)
 	in := g.Inputs[0]
 	for range 10 {
 		in.Rate.Observe(20_000, time.Second)
 	}
 	src.used = time.Second
-	uses := func(share float64) (hurried, changed bool) {
+	uses := func(share float64) (early, changed bool) {
 		g.evaluations++
 		changed = in.observe(time.Second, e)
 		src.used += time.Duration(share * float64(time.Second))
-		if hurried = e.watch(time.Second, g.evaluations); hurried {
+		if early = e.watch(time.Second, g.evaluations); early {
 			in.Rate.Doubt()
 		}
-		return hurried, changed
+		return early, changed
 	}
 	// Its usage while it was probed is not its usage without probes.
 	for i, share := range []float64{0.9, 0.4, 0.5, 0.4, 0.45} {
-		if hurried, changed := uses(share); hurried || changed {
-			t.Fatalf("second %d, with %v of a CPU: hurried %v, changed %v", i, share, hurried, changed)
+		if early, changed := uses(share); early || changed {
+			t.Fatalf("second %d, with %v of a CPU: early %v, changed %v", i, share, early, changed)
 		}
 	}
 	e.save(5e7, time.Second) // a third of the cost of a pass
-	if err := g.perhapsCount(e); err != nil || src.passes != 0 {
+	if err := g.countIfAffordable(e); err != nil || src.passes != 0 {
 		t.Fatalf("%d passes, %v", src.passes, err)
 	}
-	if hurried, _ := uses(0.05); !hurried {
+	if early, _ := uses(0.05); !early {
 		t.Fatal("it uses a tenth of what it did, and nothing happens")
 	}
-	if err := g.perhapsCount(e); err != nil || src.passes != 1 {
+	if err := g.countIfAffordable(e); err != nil || src.passes != 1 {
 		t.Fatalf("%d passes, %v", src.passes, err)
 	}
 	if _, changed := uses(0.05); !changed {
@@ -174,13 +174,13 @@ func TestHurriedPass(t *testing.T) {
 	if r := in.Rate.Value(); r < 900 || r > 1050 {
 		t.Errorf("a call each ms, and the rate is %v", r)
 	}
-	if e.counted.hurried {
+	if e.counted.early {
 		t.Error("it hurries still")
 	}
 }
 
-// TestNobodyHurries: calls that are observed need no pass.
-func TestNobodyHurries(t *testing.T) {
+// TestNoEarlyPass: calls that are observed need no pass.
+func TestNoEarlyPass(t *testing.T) {
 	_, e, src := detached(t)
 	e.detached = false
 	for i := range 6 {

@@ -19,22 +19,22 @@ import (
 type detaching struct {
 	Source probes.Source // nil: the probes are never detached
 
-	Flipping sync.Mutex // held while they are detached or attached; guards the following
-	detached bool
-	flips    int           // number of times they were detached or attached
-	Price    FlipPrice     // of a flip
-	closed   closedTime    // the current or next time for which the gate is shut
-	rental   cost.Rental   // the cost of such times
-	times    int           // number of times they were attached again
-	late     time.Duration // how long the gate was open with nothing attached
-	since    time.Time     // when the gate opened, if attaching has failed since; otherwise zero
-	counted  counted
-	used     usage
+	Attaching sync.Mutex // held while they are detached or attached; guards the following
+	detached  bool
+	changes   int           // number of times they were detached or attached
+	Price     AttachPrice   // of a change
+	closed    closedTime    // the current or next time for which the gate is shut
+	rental    cost.Rental   // the cost of such times
+	times     int           // number of times they were attached again
+	late      time.Duration // how long the gate was open with nothing attached
+	since     time.Time     // when the gate opened, if attaching has failed since; otherwise zero
+	counted   counted
+	used      usage
 }
 
-// FlipPrice is the processor time of attaching and of detaching: means of the
+// AttachPrice is the processor time of attaching and of detaching: means of the
 // last few times, since single ones differ by several times.
-type FlipPrice struct{ Attach, detach time.Duration }
+type AttachPrice struct{ Attach, detach time.Duration }
 
 // closedTime is the time since a gate was last seen open.
 type closedTime struct {
@@ -44,29 +44,29 @@ type closedTime struct {
 	rate  float64   // calls per second at the shut gate, until it was detached
 }
 
-// firstFlip is the assumed cost of detaching and attaching before it was
+// firstCycle is the assumed cost of detaching and attaching before it was
 // measured.
-const firstFlip = 10 * time.Millisecond
+const firstCycle = 10 * time.Millisecond
 
-// lookEvery is the interval at which detaching is considered: calls in between
+// detachCheckInterval is the interval at which detaching is considered: calls in between
 // cost the target in vain.
-const lookEvery = 20 * time.Millisecond
+const detachCheckInterval = 20 * time.Millisecond
 
-// detachable determines whether an edge's input can be detached.
-func (g *Gating) detachable(e *edge) {
+// detachable determines whether a link's input can be detached.
+func (g *Gating) detachable(e *link) {
 	if e.Exact || e.Kernel || e.Way != plan.AtEntry {
 		return
 	}
 	if in := g.Inputs[e.GatedInput]; in.source != nil && in.feed.OwnInfo.Detaches {
-		e.Source, e.Price = in.source, FlipPrice{firstFlip / 2, firstFlip / 2}
+		e.Source, e.Price = in.source, AttachPrice{firstCycle / 2, firstCycle / 2}
 	}
 }
 
-// flips detaches and attaches until the query ends. A failed attempt is
+// runAttachment detaches and attaches until the query ends. A failed attempt is
 // retried, so that a temporary failure does not leave the input detached for
 // good.
-func (g *Gating) flips(e *edge) {
-	tick := time.NewTicker(lookEvery)
+func (g *Gating) runAttachment(e *link) {
+	tick := time.NewTicker(detachCheckInterval)
 	defer tick.Stop()
 	for {
 		ticked := false
@@ -82,10 +82,10 @@ func (g *Gating) flips(e *edge) {
 		}
 		err := e.attach()
 		if ticked && err == nil {
-			err = g.perhapsDetach(e)
+			err = g.detachIfCheaper(e)
 		}
 		if ticked && err == nil {
-			err = g.perhapsCount(e)
+			err = g.countIfAffordable(e)
 		}
 		if err != nil {
 			g.failed(fmt.Sprintf("%s: %v", e.GatedName, err))
@@ -93,22 +93,22 @@ func (g *Gating) flips(e *edge) {
 	}
 }
 
-// perhapsDetach detaches the probes when the calls at the shut gate have cost
+// detachIfCheaper detaches the probes when the calls at the shut gate have cost
 // enough.
-func (g *Gating) perhapsDetach(e *edge) error {
+func (g *Gating) detachIfCheaper(e *link) error {
 	if e.IsDetached() {
 		return nil
 	}
 	if e.gate.Forced() {
-		e.Flipping.Lock()
+		e.Attaching.Lock()
 		e.closed = closedTime{}
-		e.Flipping.Unlock()
+		e.Attaching.Unlock()
 		return nil
 	}
 	st, now := e.Source.Stats(), time.Now()
 	met, shut := st.Shut, st.Prices[e.Way].Shut
-	e.Flipping.Lock()
-	defer e.Flipping.Unlock()
+	e.Attaching.Lock()
+	defer e.Attaching.Unlock()
 	c := &e.closed
 	paid := float64(met-c.shut) * shut
 	switch {
@@ -124,17 +124,17 @@ func (g *Gating) perhapsDetach(e *edge) error {
 		return nil
 	}
 	c.seen = true
-	if paid == 0 || paid < e.rental.Limit(float64(e.flip())) {
+	if paid == 0 || paid < e.rental.Limit(float64(e.cycleTime())) {
 		return nil
 	}
 	c.rate = float64(met-c.shut) / now.Sub(c.since).Seconds()
-	return e.flipped(true)
+	return e.setDetached(true)
 }
 
 // attach attaches the probes again, since the gate is open.
-func (e *edge) attach() error {
-	e.Flipping.Lock()
-	defer e.Flipping.Unlock()
+func (e *link) attach() error {
+	e.Attaching.Lock()
+	defer e.Attaching.Unlock()
 	if !e.detached || !e.gate.Admits(clock.Now()) {
 		e.since = time.Time{}
 		return nil
@@ -142,7 +142,7 @@ func (e *edge) attach() error {
 	if e.since.IsZero() {
 		e.since = time.Now()
 	}
-	if err := e.flipped(false); err != nil {
+	if err := e.setDetached(false); err != nil {
 		return err
 	}
 	st := e.Source.Stats()
@@ -156,9 +156,9 @@ func (e *edge) attach() error {
 	return nil
 }
 
-// flipped detaches or attaches, and measures the processor time of that: for
-// most of the elapsed time the kernel waits. The caller holds e.Flipping.
-func (e *edge) flipped(detached bool) error {
+// setDetached detaches or attaches, and measures the processor time of that: for
+// most of the elapsed time the kernel waits. The caller holds e.Attaching.
+func (e *link) setDetached(detached bool) error {
 	var c probes.Command = probes.Attach{}
 	if detached {
 		c = probes.Detach{}
@@ -173,46 +173,46 @@ func (e *edge) flipped(detached bool) error {
 	if detached {
 		mean = &e.Price.detach
 	}
-	*mean += (took - *mean) / time.Duration(min(4, 1+e.flips/2))
+	*mean += (took - *mean) / time.Duration(min(4, 1+e.changes/2))
 	e.detached = detached
-	e.flips++
+	e.changes++
 	return nil
 }
 
-// flip returns the processor time of detaching and attaching. The caller holds
-// e.Flipping.
-func (e *edge) flip() time.Duration { return e.Price.Attach + e.Price.detach }
+// cycleTime returns the processor time of detaching and attaching. The caller holds
+// e.Attaching.
+func (e *link) cycleTime() time.Duration { return e.Price.Attach + e.Price.detach }
 
-// IsDetached reports whether nothing of the edge's input is attached.
-func (e *edge) IsDetached() bool {
-	e.Flipping.Lock()
-	defer e.Flipping.Unlock()
+// IsDetached reports whether nothing of the link's input is attached.
+func (e *link) IsDetached() bool {
+	e.Attaching.Lock()
+	defer e.Attaching.Unlock()
 	return e.detached
 }
 
-// flippings returns the number of times that the input was detached or
+// attachment returns the number of times that the input was detached or
 // attached, and whether it is attached now.
-func (e *edge) flippings() (n int, attached bool) {
-	e.Flipping.Lock()
-	defer e.Flipping.Unlock()
-	return e.flips, !e.detached
+func (e *link) attachment() (n int, attached bool) {
+	e.Attaching.Lock()
+	defer e.Attaching.Unlock()
+	return e.changes, !e.detached
 }
 
-// flipCost returns the cost of detaching and attaching, in ns; 0 if the input
+// cycleCost returns the cost of detaching and attaching, in ns; 0 if the input
 // is never detached.
-func (e *edge) flipCost() float64 {
+func (e *link) cycleCost() float64 {
 	if e.Source == nil {
 		return 0
 	}
-	e.Flipping.Lock()
-	defer e.Flipping.Unlock()
-	return float64(e.flip())
+	e.Attaching.Lock()
+	defer e.Attaching.Unlock()
+	return float64(e.cycleTime())
 }
 
 // unattached returns how long the gate was open with nothing attached.
-func (e *edge) unattached() time.Duration {
-	e.Flipping.Lock()
-	defer e.Flipping.Unlock()
+func (e *link) unattached() time.Duration {
+	e.Attaching.Lock()
+	defer e.Attaching.Unlock()
 	if !e.since.IsZero() {
 		return e.late + time.Since(e.since)
 	}
@@ -220,9 +220,9 @@ func (e *edge) unattached() time.Duration {
 }
 
 // attached describes how often probes were attached again; "" if never.
-func (e *edge) attached() string {
-	e.Flipping.Lock()
-	defer e.Flipping.Unlock()
+func (e *link) attached() string {
+	e.Attaching.Lock()
+	defer e.Attaching.Unlock()
 	if e.times == 0 {
 		return ""
 	}

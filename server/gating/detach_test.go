@@ -36,18 +36,18 @@ func TestProbesAreTriedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer set.Close()
-	e := &edge{gate: set.Gate(0)}
+	e := &link{gate: set.Gate(0)}
 	e.Source, e.detached = &moody{refusals: 2}, true
 	g := &Gating{mayAttach: always, stop: make(chan struct{})}
-	g.done.Go(func() { g.flips(e) })
+	g.done.Go(func() { g.runAttachment(e) })
 	e.gate.Force(true)
 	testenv.Until(t, "the probes are attached again", func() bool { return !e.IsDetached() })
 	close(g.stop)
 	g.done.Wait()
-	if late := e.unattached(); late < lookEvery {
+	if late := e.unattached(); late < detachCheckInterval {
 		t.Errorf("nothing was attached for %v", late)
 	}
-	if len(g.troubles) != 1 || !strings.Contains(g.troubles[0], "not now") {
-		t.Errorf("it tells of %q", g.troubles)
+	if len(g.attachErrors) != 1 || !strings.Contains(g.attachErrors[0], "not now") {
+		t.Errorf("the errors are %q", g.attachErrors)
 	}
 }

@@ -3,15 +3,15 @@
 // second it compares the costs of the plans, and changes which gates are held
 // open.
 //
-// Goroutines: Gating.run evaluates, and there is one for each edge whose probes can be
-// detached (Gating.flips); Gating.End waits for both.
+// Goroutines: Gating.run evaluates, and there is one for each link whose probes can be
+// detached (Gating.runAttachment); Gating.End waits for both.
 //
 // Locks are taken in this order; those of one group are never held together.
 //
-//	inForce.Mu           the plan in force; waits for Flipping to describe it
-//	detaching.Flipping   while an edge's probes are attached or detached
+//	inForce.Mu           the plan in force; waits for Attaching to describe it
+//	detaching.Attaching  while a link's probes are attached or detached
 //
-//	edge.mu              how late an edge was opened
+//	link.mu              how late a link was opened
 //
 // It must not know sessions, nor more of a query than its feeds, its plan and
 // whether it runs.

@@ -54,9 +54,9 @@ func (g *Gating) Explain(b *strings.Builder) {
 		if in.Gated || in.feed.Spec.Every > 0 {
 			fmt.Fprintf(b, "  f(%s) = %.4g/s", in.name, in.Rate.Value())
 		} else {
-			fmt.Fprintf(b, "  f(%s) is not counted, and the same in all plans", in.name)
+			fmt.Fprintf(b, "  f(%s) is not counted: it is the same in all plans", in.name)
 		}
-		if e := g.edgeOf(i); e != nil && e.Needed.Known() {
+		if e := g.linkOf(i); e != nil && e.Needed.Known() {
 			fmt.Fprintf(b, ", T(%s) = %.3g", in.name, e.Needed.Value())
 			if m := &model[i]; m.Wake > 0 || m.Flip > 0 {
 				fmt.Fprintf(b, ", n(%s) = %.3g/s", in.name, m.Openings)
@@ -141,8 +141,8 @@ func (g *Gating) static(p joinPlan) bool {
 	return true
 }
 
-func (g *Gating) edgeOf(input int) *edge {
-	for _, e := range g.Edges {
+func (g *Gating) linkOf(input int) *link {
+	for _, e := range g.Links {
 		if e.GatedInput == input {
 			return e
 		}
@@ -153,7 +153,7 @@ func (g *Gating) edgeOf(input int) *edge {
 // report returns for how long gates were open and, if that may have lost pairs,
 // how late they opened. The caller holds g.mu.
 func (g *Gating) report() (lines []string) {
-	for i, e := range g.Edges {
+	for i, e := range g.Links {
 		if !g.used(i) {
 			continue
 		}
@@ -167,15 +167,15 @@ func (g *Gating) report() (lines []string) {
 		}
 		lines = append(lines, s)
 	}
-	return append(lines, g.troubles...)
+	return append(lines, g.attachErrors...)
 }
 
 // delays describes how long after the opening rows the gate opened.
-func (e *edge) delays() string {
+func (e *link) delays() string {
 	if e.Kernel {
 		return fmt.Sprintf(", from each row of %s on", e.OpenerName)
 	}
-	e.mu.Lock() // released before e.attached, which waits for flips: the runner needs it
+	e.mu.Lock() // released before e.attached, which waits for attaching: the runner needs it
 	rows, latency, worst := e.rows, e.latency, e.worst
 	e.mu.Unlock()
 	if rows == 0 {
@@ -184,9 +184,9 @@ func (e *edge) delays() string {
 	return fmt.Sprintf(", from %s behind rows of %s on, %s at most", answer.FormatNs(float64(latency)/float64(rows)), e.OpenerName, answer.FormatNs(float64(worst))) + e.attached()
 }
 
-// used reports whether an edge is or was part of the plan in force.
+// used reports whether a link is or was part of the plan in force.
 func (g *Gating) used(i int) bool {
-	in := func(p int) bool { return slices.Contains(g.Plans[p].edges, i) }
+	in := func(p int) bool { return slices.Contains(g.Plans[p].links, i) }
 	return in(g.Current) || slices.ContainsFunc(g.Switches, func(s planSwitch) bool { return in(s.From) || in(s.To) })
 }
 
@@ -195,8 +195,8 @@ func (g *Gating) Notices() (out []string) {
 	if g == nil {
 		return nil
 	}
-	for i, e := range g.Edges {
-		if !e.Exact && (g.Mode == "auto" || slices.Contains(g.Plans[g.Current].edges, i)) {
+	for i, e := range g.Links {
+		if !e.Exact && (g.Mode == "auto" || slices.Contains(g.Plans[g.Current].links, i)) {
 			out = append(out, fmt.Sprintf("pairs exist only while %s is open, which %s opens (join_gating = gated): %s", e.GatedName, e.OpenerName, e.Inexact))
 		}
 	}
@@ -210,7 +210,7 @@ func (g *Gating) Footnotes() (out []string) {
 	}
 	g.Mu.Lock()
 	defer g.Mu.Unlock()
-	inexact := slices.ContainsFunc(g.Edges, func(e *edge) bool { return !e.Exact })
+	inexact := slices.ContainsFunc(g.Links, func(e *link) bool { return !e.Exact })
 	if !inexact {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"endoscope/operators"
 	"endoscope/planner"
 	"endoscope/planner/cost"
+	"endoscope/planner/order"
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/clock"
@@ -27,7 +28,7 @@ import (
 // measurements and chooses again.
 type Gating struct {
 	ways   []plan.Gating // two for each join, as the planner lists them
-	Edges  []*edge       // the ways that are possible
+	Links  []*link       // the ways that are possible
 	Inputs []*GatedInput
 	Plans  []joinPlan // the first acquires everything
 	inForce
@@ -56,21 +57,21 @@ const (
 
 // inForce is the state that changes while the query runs.
 type inForce struct {
-	Mu       sync.Mutex
-	Chooser  cost.Chooser
-	Current  int
-	Switches []planSwitch
-	troubles []string // errors of attaching again
-	began    time.Time
-	at       time.Time // of the last evaluation
+	Mu           sync.Mutex
+	Chooser      cost.Chooser
+	Current      int
+	Switches     []planSwitch
+	attachErrors []string // errors of attaching again
+	began        time.Time
+	at           time.Time // of the last evaluation
 	// evaluations is their number since the plan was put into force.
 	evaluations int
 	ticks       ticks
 	spent       int64 // processor time of this process until the last evaluation, ns
 }
 
-// edge is a way for one input to open another's gate.
-type edge struct {
+// link is a way for one input to open another's gate.
+type link struct {
 	plan.Gating
 	way                int // index of ways
 	opener, GatedInput int // indexes of inputs
@@ -101,13 +102,13 @@ type GatedInput struct {
 	// As of the last evaluation.
 	was     probes.Activity
 	wasRows uint64
-	flips   int
+	changes int
 }
 
 // joinPlan is one combination of ways to acquire the inputs.
 type joinPlan struct {
 	Name     string
-	edges    []int
+	links    []int
 	Strategy cost.Strategy
 }
 
@@ -134,12 +135,12 @@ func New(feeds []*flow.Feed, root plan.Node, text string, mayAttach func() bool)
 	}
 	settings := feeds[0].Spec.Settings
 	g := &Gating{Mode: settings.JoinPlan, feeds: feeds, mayAttach: mayAttach, stop: make(chan struct{})}
-	g.ways = planner.Gatings(root, g.ability, settings.JoinGated)
+	g.ways = order.Gatings(root, g.ability, settings.JoinGated)
 	if len(g.ways) == 0 {
 		return nil, nil
 	}
 	for i := range g.ways {
-		g.consider(i, settings.JoinGated)
+		g.addLink(i, settings.JoinGated)
 	}
 	g.enumerate()
 	if err := g.force(); err != nil {
@@ -165,9 +166,9 @@ func (g *Gating) ability(a *plan.Acquire) plan.Ability {
 	return plan.Ability{Why: fmt.Sprintf("%s cannot be shut", a.Stream), Closed: fmt.Sprintf("the conditions on %s are not tested in the kernel", a.Stream)}
 }
 
-// consider makes an edge of a way that is possible, and records why another is
+// addLink makes a link of a way that is possible, and records why another is
 // not.
-func (g *Gating) consider(i int, inexact bool) {
+func (g *Gating) addLink(i int, inexact bool) {
 	w := &g.ways[i]
 	if w.Refused != "" {
 		return
@@ -176,7 +177,7 @@ func (g *Gating) consider(i int, inexact bool) {
 		w.Refused = w.Inexact
 		return
 	}
-	for _, e := range g.Edges {
+	for _, e := range g.Links {
 		if e.Gated == w.Gated {
 			w.Refused = fmt.Sprintf("the gate of %s is opened by %s", w.GatedName, e.OpenerName)
 			return
@@ -186,12 +187,12 @@ func (g *Gating) consider(i int, inexact bool) {
 		w.Refused = fmt.Sprintf("%s opens %d other gates", w.OpenerName, probes.MaxOpened)
 		return
 	}
-	g.Edges = append(g.Edges, &edge{Gating: *w, way: i, opener: g.input(w.Opener, w.OpenerName), GatedInput: g.input(w.Gated, w.GatedName)})
+	g.Links = append(g.Links, &link{Gating: *w, way: i, opener: g.input(w.Opener, w.OpenerName), GatedInput: g.input(w.Gated, w.GatedName)})
 }
 
 // opens returns the number of gates that an acquisition opens in the kernel.
 func (g *Gating) opens(a *plan.Acquire) (n int) {
-	for _, e := range g.Edges {
+	for _, e := range g.Links {
 		if e.Kernel && e.Opener == a {
 			n++
 		}
@@ -215,30 +216,30 @@ func (g *Gating) input(a *plan.Acquire, name string) int {
 }
 
 // enumerate lists the plans: for each join, both inputs all the time or one of
-// its edges.
+// its links.
 func (g *Gating) enumerate() {
 	g.Plans = []joinPlan{{}}
 	for i := 0; i < len(g.ways); i += 2 { // two per join
 		var with []joinPlan
 		for _, side := range []struct {
 			name string
-			edge int
+			link int
 		}{
 			{"all", -1},
-			{"left", slices.IndexFunc(g.Edges, func(e *edge) bool { return e.way == i })},
-			{"right", slices.IndexFunc(g.Edges, func(e *edge) bool { return e.way == i+1 })},
+			{"left", slices.IndexFunc(g.Links, func(e *link) bool { return e.way == i })},
+			{"right", slices.IndexFunc(g.Links, func(e *link) bool { return e.way == i+1 })},
 		} {
-			if side.name != "all" && (side.edge < 0 || len(g.Plans)*2 > maxPlans) {
+			if side.name != "all" && (side.link < 0 || len(g.Plans)*2 > maxPlans) {
 				continue
 			}
 			for _, p := range g.Plans {
-				p.edges = slices.Clone(p.edges)
+				p.links = slices.Clone(p.links)
 				if p.Name != "" {
 					p.Name += ", "
 				}
 				p.Name += side.name
-				if side.edge >= 0 {
-					p.edges = append(p.edges, side.edge)
+				if side.link >= 0 {
+					p.links = append(p.links, side.link)
 				}
 				with = append(with, p)
 			}
@@ -248,8 +249,8 @@ func (g *Gating) enumerate() {
 	for i := range g.Plans {
 		p := &g.Plans[i]
 		p.Strategy = cost.AllOn(len(g.Inputs))
-		for _, e := range p.edges {
-			p.Strategy[g.Edges[e].GatedInput] = g.Edges[e].opener
+		for _, e := range p.links {
+			p.Strategy[g.Links[e].GatedInput] = g.Links[e].opener
 		}
 	}
 }
@@ -287,16 +288,16 @@ func (g *Gating) force() error {
 // Prepare creates the gates and passes them to the sources, before these load
 // anything. Everything is acquired until Start. A second call does nothing.
 func (g *Gating) Prepare() error {
-	if g == nil || len(g.Edges) == 0 || g.Mode == "all" || g.gates != gatesAbsent {
+	if g == nil || len(g.Links) == 0 || g.Mode == "all" || g.gates != gatesAbsent {
 		return nil
 	}
 	var err error
-	if g.set, err = gate.NewSet(len(g.Edges), g.inKernel()); err != nil {
+	if g.set, err = gate.NewSet(len(g.Links), g.inKernel()); err != nil {
 		return err
 	}
 	g.gates = gatesMade
 	gates := make([]probes.Gates, len(g.Inputs))
-	for i, e := range g.Edges {
+	for i, e := range g.Links {
 		e.gate = g.set.Gate(i)
 		e.gate.Force(true)
 		own := &gates[e.GatedInput]
@@ -328,7 +329,7 @@ func (g *Gating) Prepare() error {
 
 // inKernel reports whether programs in the kernel test or open a gate.
 func (g *Gating) inKernel() bool {
-	return slices.ContainsFunc(g.Edges, func(e *edge) bool { return e.Kernel || e.Way == plan.AtEntry })
+	return slices.ContainsFunc(g.Links, func(e *link) bool { return e.Kernel || e.Way == plan.AtEntry })
 }
 
 // Tap returns the operator tap that opens the gates opened by the engine.
@@ -336,7 +337,7 @@ func (g *Gating) Tap(j *plan.Join, port int) *operators.Tap {
 	if g == nil {
 		return nil
 	}
-	for _, e := range g.Edges {
+	for _, e := range g.Links {
 		if e.gate == nil || e.Join != j || e.Kernel || e.Left != (port == 0) {
 			continue
 		}
@@ -352,7 +353,7 @@ func (g *Gating) Tap(j *plan.Join, port int) *operators.Tap {
 }
 
 // Arrived opens the gate for a row with event time t.
-func (e *edge) Arrived(t int64) {
+func (e *link) Arrived(t int64) {
 	now := clock.Now()
 	e.gate.Open(now, now+int64(e.Within))
 	late := max(0, now-t)
@@ -374,9 +375,9 @@ func (g *Gating) Start() {
 	g.Mu.Unlock()
 	if g.gates == gatesMade {
 		g.done.Go(g.run)
-		for _, e := range g.Edges {
+		for _, e := range g.Links {
 			if e.Source != nil {
-				g.done.Go(func() { g.flips(e) })
+				g.done.Go(func() { g.runAttachment(e) })
 			}
 		}
 	}
@@ -389,8 +390,8 @@ func (g *Gating) Enforce(p int) {
 	if g.gates != gatesMade {
 		return
 	}
-	used := g.Plans[p].edges
-	for i, e := range g.Edges {
+	used := g.Plans[p].links
+	for i, e := range g.Links {
 		if !slices.Contains(used, i) {
 			e.gate.Force(true)
 			if e.holder != nil {
@@ -399,7 +400,7 @@ func (g *Gating) Enforce(p int) {
 		}
 	}
 	for _, i := range used {
-		g.Edges[i].gate.Force(false)
+		g.Links[i].gate.Force(false)
 	}
 }
 
@@ -407,8 +408,8 @@ func (g *Gating) Enforce(p int) {
 func (g *Gating) failed(what string) {
 	g.Mu.Lock()
 	defer g.Mu.Unlock()
-	if !slices.Contains(g.troubles, what) {
-		g.troubles = append(g.troubles, what)
+	if !slices.Contains(g.attachErrors, what) {
+		g.attachErrors = append(g.attachErrors, what)
 	}
 }
 

@@ -31,7 +31,7 @@ func (g *Gating) Evaluate() {
 		cs = append(cs, cost.Candidate{Cost: cost.Of(model, p.Strategy), Known: known, Doubted: doubted})
 	}
 	from := g.Current
-	for _, e := range g.Edges {
+	for _, e := range g.Links {
 		e.save(cs[from].Cost, d)
 	}
 	if to := g.Chooser.Next(cs, d); to != from {
@@ -53,7 +53,7 @@ func (g *Gating) Observe() time.Duration {
 	g.evaluations++
 	changed, sampled, others := false, 0.0, 0.0
 	for i, in := range g.Inputs {
-		e := g.edgeOf(i)
+		e := g.linkOf(i)
 		was, wasRows := in.was, in.wasRows
 		changed = in.observe(d, e) || changed
 		switch {
@@ -73,8 +73,8 @@ func (g *Gating) Observe() time.Duration {
 	used := clock.ProcessTime()
 	g.ticks.observe(d, float64(used-g.spent)/d.Seconds(), sampled/d.Seconds(), others/d.Seconds())
 	g.spent = used
-	var unseen []*edge
-	for _, e := range g.Edges {
+	var unseen []*link
+	for _, e := range g.Links {
 		ns, times := e.gate.Opened(now)
 		share := min(1, max(0, float64(ns-e.was))/float64(d))
 		openings := float64(times-e.wasTimes) / d.Seconds()
@@ -103,9 +103,9 @@ func (g *Gating) Observe() time.Duration {
 	return d
 }
 
-// observe updates the means of an input, given the edge e of its gate, if it
+// observe updates the means of an input, given the link e of its gate, if it
 // has one, and reports whether its rate has changed.
-func (in *GatedInput) observe(d time.Duration, e *edge) (changed bool) {
+func (in *GatedInput) observe(d time.Duration, e *link) (changed bool) {
 	if every := in.feed.Spec.Every; every > 0 {
 		in.Rate.Observe(1/every.Seconds(), d)
 		return false
@@ -113,14 +113,14 @@ func (in *GatedInput) observe(d time.Duration, e *edge) (changed bool) {
 	if in.source == nil {
 		return false
 	}
-	flips, seen := 0, true
+	changes, seen := 0, true
 	if e != nil {
-		flips, seen = e.flippings()
+		changes, seen = e.attachment()
 	}
 	a, rows := in.source.Stats().Activity, in.feed.Rows.Load()
-	if seen && flips == in.flips {
+	if seen && changes == in.changes {
 		changed = in.Rate.Count(float64(a.Events-in.was.Events), d)
-	} else if rate := e.takeCounted(); math.IsNaN(rate) {
+	} else if rate := e.countedRate(); math.IsNaN(rate) {
 		in.Rate.Pass(d) // while nothing was attached, calls were not observed
 	} else {
 		changed = in.Rate.Observe(rate, d)
@@ -129,7 +129,7 @@ func (in *GatedInput) observe(d time.Duration, e *edge) (changed bool) {
 		in.awaited.Observe(min(1, float64(a.Awaited-in.was.Awaited)/n), d)
 		in.rows.Observe(min(1, float64(rows-in.wasRows)/n), d)
 	}
-	in.was, in.wasRows, in.flips = a, rows, flips
+	in.was, in.wasRows, in.changes = a, rows, changes
 	return changed
 }
 
@@ -147,7 +147,7 @@ func (in *GatedInput) price(way plan.GateWay) (open float64, p probes.Price) {
 }
 
 // way returns how a gate, which may be nil, shuts the input.
-func (in *GatedInput) way(e *edge) plan.GateWay {
+func (in *GatedInput) way(e *link) plan.GateWay {
 	if e == nil {
 		return plan.NoGate
 	}
@@ -176,13 +176,13 @@ func (g *Gating) Model() []cost.Input {
 			inputs[i].Open *= g.ratio(in)
 		}
 	}
-	for _, e := range g.Edges {
+	for _, e := range g.Links {
 		in := &inputs[e.GatedInput]
 		open, p := g.Inputs[e.GatedInput].price(e.Way)
 		ratio := g.ratio(g.Inputs[e.GatedInput])
 		in.Open, in.Shut, in.Wake = ratio*open, ratio*p.Shut, ratio*p.Wake
 		in.Needed, in.Openings = e.Needed.Value(), e.openings.Value()
-		in.Flip = e.flipCost()
+		in.Flip = e.cycleCost()
 	}
 	return inputs
 }
@@ -191,9 +191,9 @@ func (g *Gating) Model() []cost.Input {
 // recent, and whether they have been doubted since.
 func (g *Gating) known(p int) (known, doubted bool) {
 	known = true
-	for _, i := range g.Plans[p].edges {
-		known = known && g.Edges[i].Needed.Known()
-		doubted = doubted || g.Edges[i].Needed.Doubted()
+	for _, i := range g.Plans[p].links {
+		known = known && g.Links[i].Needed.Known()
+		doubted = doubted || g.Links[i].Needed.Doubted()
 	}
 	return known, doubted
 }

@@ -13,7 +13,6 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes"
-	"endoscope/probes/uprobe"
 )
 
 // CostStream is the stream of this file: calls of the event handlers that are
@@ -38,7 +37,7 @@ var callColumns = func() map[string]string {
 	}
 	from["handler"] = "function_name"
 	for _, name := range from {
-		catalog.Position(uprobe.FunctionDuration, name)
+		catalog.Position(catalog.FunctionDuration, name)
 	}
 	return from
 }()
@@ -56,7 +55,7 @@ func (p *CostProvider) Close() error { return nil }
 
 func (p *CostProvider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Source, error) {
 	s := &handlerCostSource{provider: p, spec: *spec, probed: map[handlerName]*probedHandlers{}, refused: map[handlerName]bool{}, missing: map[handlerName]int{}}
-	s.spec.Stream, s.spec.Select, s.spec.Filter, s.spec.FilterOnly, s.spec.Partial = uprobe.FunctionDuration, nil, nil, nil, nil
+	s.spec.Stream, s.spec.Select, s.spec.Filter, s.spec.FilterOnly, s.spec.Partial = catalog.FunctionDuration, nil, nil, nil, nil
 	s.spec.Out.Fields = slices.Clone(spec.Out.Fields)
 	for i := range s.spec.Out.Fields {
 		f := &s.spec.Out.Fields[i]
@@ -302,7 +301,7 @@ func (s *handlerCostSource) detach(found map[handlerName]bool) (bared []handlerN
 
 // withoutProbes is the name of the count of times that a handler briefly had no
 // probes.
-const withoutProbes = "times that a handler had no probes for some 0.1 s, while others' were taken off"
+const withoutProbes = "times that a handler had no probes for some 0.1 s, while those of others were detached"
 
 // advance passes on the watermark that all sources have reached. The caller
 // holds mu.

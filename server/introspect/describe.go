@@ -64,7 +64,7 @@ func (p Program) DescribeFunction(st *parser.Describe, src string) (wire.Result,
 		if !p.Target.IsZero() {
 			return nil, answer.WithPlace(planner.Placed(err, src), st, src)
 		}
-		return nil, answer.Refuse(st.Name, src, cmp.Or(planner.NearestFunctions(name), "for a function of a program, say USE 'name' first"), "there is no function %s in the language", name)
+		return nil, answer.Refuse(st.Name, src, cmp.Or(planner.NearestFunctions(name), "for a function of a program, run USE 'name' first"), "there is no function %s in the language", name)
 	}
 	defer m.Close()
 	found := m.Find(name)

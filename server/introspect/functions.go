@@ -28,7 +28,7 @@ func (p Program) Functions() ([]elf.Function, error) {
 func (p Program) module() (*elf.Module, error) {
 	t := p.Target
 	if t.IsZero() {
-		return nil, (&plan.Error{Msg: "this needs to know which program"}).WithHint("say USE 'name', or start with -p PID")
+		return nil, (&plan.Error{Msg: "no program is selected"}).WithHint("run USE 'name', or start with -p PID")
 	}
 	ps, err := process.Resolve(t)
 	if err != nil {

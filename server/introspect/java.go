@@ -34,12 +34,12 @@ func (p Program) JavaMethods() (methods []java.Method, remark string, err error)
 	if i < 0 {
 		return nil, "", nil
 	}
-	if !java.TellsMethods(pid, mappings[i]) {
+	if !java.FiresMethodProbes(pid, mappings[i]) {
 		return nil, java.Hint, nil
 	}
 	methods, err = java.Loaded(pid, mappings[i])
 	if err != nil {
-		return nil, "which methods of Java there are is not known: " + err.Error(), nil
+		return nil, "the methods of Java cannot be listed: " + err.Error(), nil
 	}
 	slices.SortFunc(methods, func(a, b java.Method) int {
 		return cmp.Or(strings.Compare(a.Class, b.Class), strings.Compare(a.Name, b.Name), strings.Compare(a.Descriptor, b.Descriptor))
@@ -60,7 +60,7 @@ func (p Program) describeJava(name string) (rel *answer.Table, hint string, err 
 		m := &methods[i]
 		aliases := m.Aliases()
 		if names = append(names, m.Function()); m.Function() == name || slices.Contains(aliases, name) {
-			rel.Add(types.Str(m.Function()), types.Str(m.Class), types.Int(int64(m.Size)), types.Str(strings.Join(aliases, ", ")), types.Str("told by the machine"))
+			rel.Add(types.Str(m.Function()), types.Str(m.Class), types.Int(int64(m.Size)), types.Str(strings.Join(aliases, ", ")), types.Str("reported by the Java machine"))
 		}
 	}
 	if len(rel.Rows) > 0 {

@@ -70,7 +70,7 @@ func (s *sysSource) Start(_ context.Context, sink probes.Sink, _ probes.Options)
 	s.wg.Go(func() {
 		defer sink.End(nil)
 		if s.spec.Every == 0 {
-			s.give(sink)
+			s.sendSnapshot(sink)
 			return
 		}
 		tick := time.NewTicker(s.spec.Every)
@@ -80,7 +80,7 @@ func (s *sysSource) Start(_ context.Context, sink probes.Sink, _ probes.Options)
 		for {
 			select {
 			case <-tick.C:
-				s.give(sink)
+				s.sendSnapshot(sink)
 			case <-live.C:
 				sink.Watermark(clock.Now())
 			case <-s.quit:
@@ -91,7 +91,7 @@ func (s *sysSource) Start(_ context.Context, sink probes.Sink, _ probes.Options)
 	return nil
 }
 
-func (s *sysSource) give(sink probes.Sink) {
+func (s *sysSource) sendSnapshot(sink probes.Sink) {
 	s.rows.Push = sink.Push
 	for _, row := range s.of.Snapshot(s.spec.Stream, UsersOf(s.spec.Target.Viewer)) {
 		s.rows.Put(row)

@@ -56,7 +56,7 @@ func (m move) String() string {
 func (p *Placement) ExecutesAt(root, n plan.Node) string {
 	switch upper, lower := p.Site(root, n); {
 	case upper:
-		if a, ok := n.(*plan.Aggregate); ok && p.at == atStage && p.begun(a) {
+		if a, ok := n.(*plan.Aggregate); ok && p.at == atStage && p.runsFirstStage(a) {
 			return "client, merges states of the server's"
 		}
 		return "client"
@@ -66,9 +66,9 @@ func (p *Placement) ExecutesAt(root, n plan.Node) string {
 	return ""
 }
 
-// begun reports whether the first stage belongs to the aggregate a: the lowest
+// runsFirstStage reports whether the first stage belongs to the aggregate a: the lowest
 // one.
-func (p *Placement) begun(a *plan.Aggregate) bool {
+func (p *Placement) runsFirstStage(a *plan.Aggregate) bool {
 	for n := a.Input; len(n.Inputs()) == 1; n = n.Inputs()[0] {
 		if _, ok := n.(*plan.Aggregate); ok {
 			return false

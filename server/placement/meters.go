@@ -148,9 +148,9 @@ func (m *meters) measure(b *batch.Batch, run func() error) error {
 	return err
 }
 
-// lowered records rows from Lower, and runs the stage on them, unless it is
+// runStage records rows from Lower, and runs the stage on them, unless it is
 // nil.
-func (m *meters) lowered(b *batch.Batch, stage func() error) error {
+func (m *meters) runStage(b *batch.Batch, stage func() error) error {
 	if m.sampling {
 		m.given += b.Len()
 	}
@@ -166,8 +166,8 @@ func (m *meters) lowered(b *batch.Batch, stage func() error) error {
 	return err
 }
 
-// settle computes the rates over an interval d.
-func (m *meters) settle(p *Placement, d time.Duration) {
+// updateRates computes the rates over an interval d.
+func (m *meters) updateRates(p *Placement, d time.Duration) {
 	m.rate.Observe(float64(p.rows-m.settled)/d.Seconds(), d)
 	m.settled = p.rows
 	m.stretch.observe(d, m.load.Value())

@@ -42,17 +42,17 @@ type Placement struct {
 
 	// The following is used by the runner, and by EXPLAIN ANALYZE and the
 	// footer.
-	at     division
-	picked []batch.Column // scratch
-	trying bool           // a trial: results are not sent
-	rows   uint64         // number of rows of Base
-	pane   int64          // the last pane that had begun before the watermark
-	judged time.Time
-	meters meters
-	mover  *cost.Mover
-	pace   pace
-	path   wire.Path
-	moves  []move
+	at          division
+	picked      []batch.Column // scratch
+	trying      bool           // a trial: results are not sent
+	rows        uint64         // number of rows of Base
+	pane        int64          // the last pane that had begun before the watermark
+	judged      time.Time
+	meters      meters
+	mover       *cost.Mover
+	moveMonitor moveMonitor
+	path        wire.Path
+	moves       []move
 }
 
 // division tells where this site's share ends.
@@ -65,7 +65,7 @@ const (
 )
 
 func (d division) String() string {
-	return [...]string{"all at the client", "rows of filters and projections sent", "all at the server that can be"}[d]
+	return [...]string{"all at the client", "rows of filters and projections sent", "as much as possible at the server"}[d]
 }
 
 // move is a move of operators.
@@ -116,7 +116,7 @@ func New(q Query, path wire.Path, how string, steer func(uint64) int) (*Placemen
 			return nil, planner.Placed(err, q.Text)
 		}
 	}
-	if p.lower, err = graph.Build(d.Fragment.Lower, lowered{p}, &operators.Options{}); err != nil {
+	if p.lower, err = graph.Build(d.Fragment.Lower, runStage{p}, &operators.Options{}); err != nil {
 		return nil, planner.Placed(err, q.Text)
 	}
 	p.at = slices.Max(p.divisions())
@@ -199,31 +199,31 @@ func (p *Placement) try(ctx context.Context, b *batch.Batch) error {
 	return err
 }
 
-// lowered receives the rows of Lower at this site.
-type lowered struct{ *Placement }
+// runStage receives the rows of Lower at this site.
+type runStage struct{ *Placement }
 
-func (p lowered) Push(ctx context.Context, _ int, b *batch.Batch) (operators.Status, error) {
+func (p runStage) Push(ctx context.Context, _ int, b *batch.Batch) (operators.Status, error) {
 	folds := p.stage != nil && (p.at == atStage || p.trying) && p.stage.Accepts(b)
 	if !folds && !p.trying {
-		p.meters.lowered(b, nil)
+		p.meters.runStage(b, nil)
 		return operators.More, p.send(ctx, wire.PortLowered, b)
 	}
 	if !folds {
-		p.meters.lowered(b, nil)
+		p.meters.runStage(b, nil)
 		return operators.More, nil
 	}
-	err := p.meters.lowered(b, func() error { return p.stage.Push(ctx, b) })
+	err := p.meters.runStage(b, func() error { return p.stage.Push(ctx, b) })
 	if err == nil && !p.trying && (p.stage.Groups() > statesHeld || p.stage.Held() > statesBytes) {
 		err = p.flush(ctx)
 	}
 	return operators.More, err
 }
 
-func (p lowered) Signal(context.Context, int, operators.Signal) (operators.Status, error) {
+func (p runStage) Signal(context.Context, int, operators.Signal) (operators.Status, error) {
 	return operators.More, nil
 }
 
-func (p lowered) Close(context.Context, int) error { return nil }
+func (p runStage) Close(context.Context, int) error { return nil }
 
 // flush sends the states that the first stage holds.
 func (p *Placement) flush(ctx context.Context) error {
@@ -299,12 +299,12 @@ func (p *Placement) decide(ctx context.Context, now time.Time) error {
 	switch {
 	case p.steer != nil:
 		to = division(p.steer(p.rows))
-	case p.Out.Crowded(): // rows would be dropped soon
+	case p.Out.NearlyFull(): // rows would be dropped soon
 		to = slices.Max(p.divisions())
 		p.mover.Move(slices.Index(p.divisions(), to))
 	case now.Sub(p.judged) >= judging:
 		if !p.judged.IsZero() {
-			to = p.judge(now.Sub(p.judged))
+			to = p.chooseDivision(now.Sub(p.judged))
 		}
 		p.judged = now
 	}
@@ -319,17 +319,17 @@ func (p *Placement) decide(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// judge compares the costs after an interval d. The capacity of the network is
+// chooseDivision compares the costs after an interval d. The capacity of the network is
 // known if it was full lately; otherwise, sending more than before is a trial.
 // A query that waits for its client does not stay with a division that is
-// slower (pace).
-func (p *Placement) judge(d time.Duration) division {
-	p.meters.settle(p, d)
-	p.pace.observe(p.rows-p.Out.Untaken(), d)
+// slower (moveMonitor).
+func (p *Placement) chooseDivision(d time.Duration) division {
+	p.meters.updateRates(p, d)
+	p.moveMonitor.observe(p.rows-p.Out.UnreadRows(), d)
 	ds, all := p.divisions(), p.costs()
-	waits := !p.Out.Hurried.Load()
-	if back, slow := p.pace.disappoints(p.at); slow && waits {
-		p.pace.refuse(p.at, perRow(all[slices.Index(ds, back)]))
+	waits := !p.Out.Live.Load()
+	if back, slow := p.moveMonitor.madeSlower(p.at); slow && waits {
+		p.moveMonitor.refuse(p.at, perRow(all[slices.Index(ds, back)]))
 		p.mover.Move(slices.Index(ds, back))
 		return back
 	}
@@ -338,11 +338,11 @@ func (p *Placement) judge(d time.Duration) division {
 		costs = append(costs, c.Cost())
 	}
 	if waits {
-		p.pace.leaveOut(ds, p.at, costs, perRow(all[slices.Index(ds, p.at)]))
+		p.moveMonitor.leaveOut(ds, p.at, costs, perRow(all[slices.Index(ds, p.at)]))
 	}
 	to := ds[p.mover.Next(costs)]
 	if to < p.at {
-		p.pace.watch(p.at)
+		p.moveMonitor.watch(p.at)
 		if !p.link().Limited {
 			p.mover.Try()
 		}

@@ -27,7 +27,7 @@ func TestCrowdedPathsMoveOperators(t *testing.T) {
 			t.Fatal(err)
 		}
 		if p.at != want {
-			t.Fatalf("%d rows wait, and it is %s", o.Untaken(), p.at)
+			t.Fatalf("%d rows wait, and it is %s", o.UnreadRows(), p.at)
 		}
 		if err := p.send(t.Context(), wire.PortRows, numbered(1024)); err != nil {
 			t.Fatal(err)
@@ -37,8 +37,8 @@ func TestCrowdedPathsMoveOperators(t *testing.T) {
 		give(atBase)
 	}
 	o.Discard()
-	o.Hurried.Store(true)
-	for !o.Crowded() {
+	o.Live.Store(true)
+	for !o.NearlyFull() {
 		give(atBase)
 	}
 	give(atLower)

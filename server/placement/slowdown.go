@@ -23,59 +23,59 @@ import (
 //     rest of another thread's slice, however short their runs. Their stretch is
 //     therefore an upper bound.
 type slowdown struct {
-	threads map[string]waited
+	threads map[string]runTimes
 	per     cost.Mean  // the stretch for each runnable thread
 	all     [2]float64 // stretch of all threads, the last two times; 0: unknown
 }
 
-// waited holds how long a thread ran, how long it waited for a processor while
+// runTimes holds how long a thread ran, how long it waited for a processor while
 // runnable, and how often it ran.
-type waited struct {
-	ran, stood time.Duration
-	times      int64
+type runTimes struct {
+	ran, delayed time.Duration
+	times        int64
 }
 
 const (
 	// A thread that is preempted and does not sleep runs for at least so long
 	// at a time: half of the kernel's minimum slice (base_slice_ns, of one
 	// processor).
-	atATime = 350 * time.Microsecond
-	// wanting is the share of a processor that busy threads must have demanded
+	minRun = 350 * time.Microsecond
+	// minBusyShare is the share of a processor that busy threads must have demanded
 	// for their waits to be significant; telling is that for all threads.
-	wanting, telling = 0.5, 0.01
-	// often is the number of waits that is significant.
-	often = 20
+	minBusyShare, minShare = 0.5, 0.01
+	// minWaits is the number of waits that is significant.
+	minWaits = 20
 )
 
-func (w waited) plus(o waited) waited {
-	return waited{w.ran + o.ran, w.stood + o.stood, w.times + o.times}
+func (w runTimes) add(o runTimes) runTimes {
+	return runTimes{w.ran + o.ran, w.delayed + o.delayed, w.times + o.times}
 }
 
 // known reports whether the stretch is significant, and does not result from a
 // few long waits.
-func (w waited) known() bool { return w.times >= often || w.stood <= w.ran }
+func (w runTimes) known() bool { return w.times >= minWaits || w.delayed <= w.ran }
 
 // wanted returns the share of a processor that was demanded in d.
-func (w waited) wanted(d time.Duration) float64 { return float64(w.ran+w.stood) / float64(d) }
+func (w runTimes) wanted(d time.Duration) float64 { return float64(w.ran+w.delayed) / float64(d) }
 
 // stretch returns the ratio of elapsed time, waits included, to running time.
-func (w waited) stretch() float64 { return float64(w.ran+w.stood) / float64(w.ran) }
+func (w runTimes) stretch() float64 { return float64(w.ran+w.delayed) / float64(w.ran) }
 
-// hungry reports whether a thread ran until it was preempted.
-func (w waited) hungry() bool { return w.times == 0 || w.ran >= time.Duration(w.times)*atATime }
+// busy reports whether a thread ran until it was preempted.
+func (w runTimes) busy() bool { return w.times == 0 || w.ran >= time.Duration(w.times)*minRun }
 
 // observe records the last interval d, in which so many threads were runnable.
 func (s *slowdown) observe(d time.Duration, runnable float64) {
-	hungry, all := s.since()
-	s.learn(hungry, all, d, runnable)
+	busy, all := s.since()
+	s.learn(busy, all, d, runnable)
 }
 
-func (s *slowdown) learn(hungry, all waited, d time.Duration, runnable float64) {
-	if all.ran > 0 && all.wanted(d) >= telling { // by many short runs: the last readings count
+func (s *slowdown) learn(busy, all runTimes, d time.Duration, runnable float64) {
+	if all.ran > 0 && all.wanted(d) >= minShare { // by many short runs: the last readings count
 		s.all = [2]float64{all.stretch(), s.all[0]}
 	}
-	if hungry.ran > 0 && hungry.wanted(d) >= wanting && hungry.known() && runnable > 0 {
-		s.per.Observe(hungry.stretch()/runnable, d)
+	if busy.ran > 0 && busy.wanted(d) >= minBusyShare && busy.known() && runnable > 0 {
+		s.per.Observe(busy.stretch()/runnable, d)
 	}
 }
 
@@ -93,13 +93,13 @@ func (s *slowdown) at(runnable float64, processors int) float64 {
 
 // since returns how long the threads that existed at the last reading ran and
 // waited since then: the busy ones, and all.
-func (s *slowdown) since() (hungry, all waited) {
+func (s *slowdown) since() (busy, all runTimes) {
 	const dir = "/proc/self/task"
 	tids, err := os.ReadDir(dir)
 	if err != nil {
-		return hungry, all
+		return busy, all
 	}
-	now := make(map[string]waited, len(tids))
+	now := make(map[string]runTimes, len(tids))
 	for _, t := range tids {
 		text, err := os.ReadFile(dir + "/" + t.Name() + "/schedstat")
 		if err != nil {
@@ -114,18 +114,18 @@ func (s *slowdown) since() (hungry, all waited) {
 		if !ok {
 			continue
 		}
-		w := waited{total.ran - before.ran, total.stood - before.stood, total.times - before.times}
-		all = all.plus(w)
-		if w.hungry() {
-			hungry = hungry.plus(w)
+		w := runTimes{total.ran - before.ran, total.delayed - before.delayed, total.times - before.times}
+		all = all.add(w)
+		if w.busy() {
+			busy = busy.add(w)
 		}
 	}
 	s.threads = now
-	return hungry, all
+	return busy, all
 }
 
 // parseSchedstat parses the three fields; the first two are in ns.
-func parseSchedstat(text []byte) (w waited, ok bool) {
+func parseSchedstat(text []byte) (w runTimes, ok bool) {
 	fields := bytes.Fields(text)
 	if len(fields) < 3 {
 		return w, false
@@ -137,5 +137,5 @@ func parseSchedstat(text []byte) (w waited, ok bool) {
 			return w, false
 		}
 	}
-	return waited{time.Duration(n[0]), time.Duration(n[1]), n[2]}, true
+	return runTimes{time.Duration(n[0]), time.Duration(n[1]), n[2]}, true
 }

@@ -23,47 +23,47 @@ func TestStretchFollowsRunnableThreads(t *testing.T) {
 			t.Errorf("the stretch is %v, want %v", got, want)
 		}
 	}
-	light := func(ran, stood time.Duration) waited {
-		return waited{ran, stood, int64(ran / (100 * time.Microsecond))}
+	light := func(ran, delayed time.Duration) runTimes {
+		return runTimes{ran, delayed, int64(ran / (100 * time.Microsecond))}
 	}
 	var s slowdown
 	about(s.at(6, 2), 3) // nothing is known yet: the fair share
 	about(s.at(1, 2), 1)
-	some := waited{ran: 5 * ms, stood: 900 * ms, times: 5}
-	s.learn(some, waited{}, time.Second, 5)
+	some := runTimes{ran: 5 * ms, delayed: 900 * ms, times: 5}
+	s.learn(some, runTimes{}, time.Second, 5)
 	about(s.at(6, 2), 3) // a few long waits are not significant
-	all := waited{ran: 200 * ms, stood: 800 * ms, times: 60}
+	all := runTimes{ran: 200 * ms, delayed: 800 * ms, times: 60}
 	s.learn(all, all, time.Second, 5) // all on our one processor
 	about(s.at(5, 2), 5)
 	about(s.at(2.5, 2), 2.5) // half of them have exited
 	for range 2 {            // nothing is computed here, and who runs waits for slices of others
-		s.learn(waited{}, light(20*ms, 680*ms), time.Second, 5)
+		s.learn(runTimes{}, light(20*ms, 680*ms), time.Second, 5)
 	}
 	about(s.at(5, 2), 5)
 	for range 2 { // the others have gone, whoever else runs elsewhere
-		s.learn(waited{}, light(100*ms, 20*ms), time.Second, 5)
+		s.learn(runTimes{}, light(100*ms, 20*ms), time.Second, 5)
 	}
 	about(s.at(5, 2), 1.2)
-	s.learn(waited{}, waited{}, time.Second, 0)
+	s.learn(runTimes{}, runTimes{}, time.Second, 0)
 	about(s.at(5, 2), 1.2)
 
 	var pinned slowdown // on one of many processors
 	for range 3 {
-		pinned.learn(waited{ran: 900 * ms}, waited{ran: 900 * ms}, time.Second, 33)
+		pinned.learn(runTimes{ran: 900 * ms}, runTimes{ran: 900 * ms}, time.Second, 33)
 	}
 	about(pinned.at(33, 1), 1)
 }
 
 // Threads that sleep between short runs wait differently from those that
 // compute.
-func TestHungryThreads(t *testing.T) {
-	for w, want := range map[waited]bool{
-		{ran: 30 * time.Millisecond, stood: 800 * time.Millisecond, times: 600}: false,
-		{ran: 250 * time.Millisecond, stood: 750 * time.Millisecond, times: 80}: true,
+func TestBusyThreads(t *testing.T) {
+	for w, want := range map[runTimes]bool{
+		{ran: 30 * time.Millisecond, delayed: 800 * time.Millisecond, times: 600}: false,
+		{ran: 250 * time.Millisecond, delayed: 750 * time.Millisecond, times: 80}: true,
 		{ran: time.Second}: true, // it is still running
 	} {
-		if w.hungry() != want {
-			t.Errorf("%v is hungry: %t", w, !want)
+		if w.busy() != want {
+			t.Errorf("%v is busy: %t", w, !want)
 		}
 	}
 }
@@ -71,7 +71,7 @@ func TestHungryThreads(t *testing.T) {
 // The kernel's figures for threads are parsed as formatted.
 func TestThreadsThatWaited(t *testing.T) {
 	w, ok := parseSchedstat([]byte("1324678 1977215 2\n"))
-	if !ok || w != (waited{1324678, 1977215, 2}) {
+	if !ok || w != (runTimes{1324678, 1977215, 2}) {
 		t.Errorf("read as %v, %t", w, ok)
 	}
 	for _, text := range []string{"", "17", "17 4", "x y 2", "17 y 2"} {

@@ -87,7 +87,7 @@ func (q *Query) loop(ctx context.Context) error {
 		}
 	}
 	r.beginEnd()
-	r.out.Hurried.Store(false) // no more rows that waiting could lose
+	r.out.Live.Store(false) // no more rows that waiting could lose
 	// An interval that ends together with the query counts.
 	if r.every > 0 && q.Plan.For > 0 && q.Plan.For%r.every == 0 && time.Since(q.started) >= q.Plan.For && r.ticks < int64(q.Plan.For/r.every) {
 		if err := r.tick(ctx); err != nil {
@@ -109,7 +109,7 @@ func closeAll(ctx context.Context, leaves []graph.Leaf) error {
 // halt stops the sources, once; their Ends arrive through the queue.
 func (r *runner) halt() {
 	if r.beginEnd() {
-		r.out.Hurried.Store(false)
+		r.out.Live.Store(false)
 		r.disarm(false)
 	}
 }

@@ -168,7 +168,7 @@ func (q *Query) Start() (err error) {
 	}
 	q.out = flow.NewOutlet(q.Tally, q.Unread)
 	q.out.Marks, q.out.Timed, q.out.Whole = q.Marks, timed(q.Plan.Root), sendsStates(q.Plan.Root)
-	q.out.Hurried.Store(slices.ContainsFunc(q.Feeds, func(f *flow.Feed) bool { return f.Live }))
+	q.out.Live.Store(slices.ContainsFunc(q.Feeds, func(f *flow.Feed) bool { return f.Live }))
 	last, root := q.Last, q.Plan.Root
 	if last == nil {
 		last = q.out

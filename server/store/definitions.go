@@ -97,7 +97,7 @@ func (k *Definitions) Save(d *Definition) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err := replaceFile(filepath.Join(k.Dir, d.file()), text); err != nil {
-		return fmt.Errorf("%s %s is not kept, and ends with the server: %w", d.Kind, d.Name, err)
+		return fmt.Errorf("%s %s is not saved, and will be lost when the server stops: %w", d.Kind, d.Name, err)
 	}
 	delete(k.pending, d.file())
 	return nil
@@ -115,7 +115,7 @@ func (k *Definitions) Drop(kind, name string) (waited bool, err error) {
 	_, waited = k.pending[file]
 	delete(k.pending, file)
 	if err := os.Remove(filepath.Join(k.Dir, file)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return waited, fmt.Errorf("%s %s will be there again after a restart: %w", kind, name, err)
+		return waited, fmt.Errorf("%s %s is dropped, but will be restored at the next start: %w", kind, name, err)
 	}
 	return waited, nil
 }

@@ -6,27 +6,32 @@ import (
 	"endoscope/planner"
 )
 
+// atOnce is the part of an action that has no effect but when it is activated.
+type atOnce struct{}
+
+func (atOnce) deactivate(int64) {}
+
+func (atOnce) finish() {}
+
+func (atOnce) wait() {}
+
+func (atOnce) Status() actorStatus { return actorStatus{} }
+
 // Notifier is NOTIFY 'text'.
 type Notifier struct {
+	atOnce
 	T   *Trigger
 	Act *planner.Action
 }
 
 func (n *Notifier) activate(a activation) {
 	n.T.Stream.publish(streamRow{at: a.at, activation: a.n, action: n.Act.Text, row: a.tuple})
-	n.T.Tell(n.T.Plan.Name + ": " + n.Act.Str)
+	n.T.Notify(n.T.Plan.Name + ": " + n.Act.Str)
 }
-
-func (n *Notifier) relent(int64) {}
-
-func (n *Notifier) finish() {}
-
-func (n *Notifier) wait() {}
-
-func (n *Notifier) Status() actorStatus { return actorStatus{} }
 
 // Stopper is STOP stream: it ends what any trigger acquires from that stream.
 type Stopper struct {
+	atOnce
 	T   *Trigger
 	Act *planner.Action
 	All *Registry
@@ -40,18 +45,10 @@ func (s *Stopper) activate(a activation) {
 			continue
 		}
 		for _, other := range t.Actors {
-			if q, ok := other.(acquiring); ok && strings.EqualFold(q.stream(), s.Act.Stream) {
+			if q, ok := other.(*Acquirer); ok && strings.EqualFold(q.act.Stream, s.Act.Stream) {
 				q.off()
 			}
 		}
 	}
 	s.T.Stream.publish(streamRow{at: a.at, activation: a.n, action: s.Act.Text, row: a.tuple})
 }
-
-func (s *Stopper) relent(int64) {}
-
-func (s *Stopper) finish() {}
-
-func (s *Stopper) wait() {}
-
-func (s *Stopper) Status() actorStatus { return actorStatus{} }

@@ -3,21 +3,20 @@ package trigger
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"endoscope/planner"
-	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes"
-	"endoscope/server/query"
 )
 
-// CostMonitor measures what it costs the target that an action's probes are
+// costMonitor measures what it costs the target that an action's probes are
 // attached while the action waits: each call traps and is then ignored. The
 // cost is measured because neither call rates nor the cost of a trap are the
 // same everywhere: where the kernel must single-step the instruction, a trap
 // costs forty times as much. Its methods are for one goroutine at a time.
-type CostMonitor struct {
+type costMonitor struct {
 	limit   float64 // share of a processor; 0: no limit
 	sources []probes.Source
 	waitNs  []float64 // cost of an ignored call, by source
@@ -29,23 +28,23 @@ type CostMonitor struct {
 const (
 	// WaitingShare is the share of a processor that a waiting action may cost.
 	WaitingShare = 0.02
-	// firstLook is how long calls are counted when a trigger is created, so
-	// that the notice can be given then. lookInterval is the interval of later
+	// firstCheck is how long calls are counted when a trigger is created, so
+	// that the notice can be given then. checkInterval is the interval of later
 	// checks, since rates change.
-	firstLook    = 30 * time.Millisecond
-	lookInterval = 500 * time.Millisecond
+	firstCheck    = 30 * time.Millisecond
+	checkInterval = 500 * time.Millisecond
 )
 
 // LateAsRequested is the reason for which an action's probes are attached late
 // if SET trigger_arming says so.
 const LateAsRequested = "trigger_arming is attach"
 
-// NewCostMonitor returns a monitor configured by SET trigger_arming.
-func NewCostMonitor(arming string) *CostMonitor {
+// newCostMonitor returns a monitor configured by SET trigger_arming.
+func newCostMonitor(arming string) *costMonitor {
 	if arming == "gate" {
-		return &CostMonitor{}
+		return &costMonitor{}
 	}
-	return &CostMonitor{limit: WaitingShare}
+	return &costMonitor{limit: WaitingShare}
 }
 
 // LateBySetting returns the reason for which trigger_arming has the probes of a
@@ -55,17 +54,11 @@ func LateBySetting(arming string, p *plan.Query) string {
 		return ""
 	}
 	for _, a := range plan.Leaves(p.Root) {
-		if ObservesFunctions(a) {
+		if observesFunctions(a) {
 			return LateAsRequested
 		}
 	}
 	return ""
-}
-
-// ObservesFunctions reports whether an acquisition observes calls of functions.
-func ObservesFunctions(a *plan.Acquire) bool {
-	c := catalog.Find(a.Stream)
-	return c != nil && c.Functions
 }
 
 // LateNotice returns the notice that an action is armed late.
@@ -73,84 +66,67 @@ func LateNotice(act *planner.Action, why string) string {
 	return fmt.Sprintf("%s is attached when the trigger is activated, which takes some 10 ms: %s", act.Text, why)
 }
 
-// watch starts to monitor a standby query; nil stops monitoring.
-func (v *CostMonitor) watch(q *query.Query) {
-	v.end()
-	v.sources = nil
-	if q == nil || v.limit == 0 {
+// watch monitors these sources from now on; none: it stops monitoring. If they
+// are monitored already, it does nothing.
+func (m *costMonitor) watch(waiting []probes.Source) {
+	if m.limit == 0 || slices.Equal(m.sources, waiting) {
 		return
 	}
-	for _, f := range q.Feeds {
-		if f.Options.Standby {
-			v.sources = append(v.sources, f.Source)
-		}
-	}
-	v.begin()
-}
-
-// shut starts to monitor a source whose gate is shut.
-func (v *CostMonitor) shut(s probes.Source) {
-	if v.limit > 0 {
-		v.sources = []probes.Source{s}
-		v.begin()
-	}
-}
-
-// begin takes the first readings of the sources.
-func (v *CostMonitor) begin() {
-	if len(v.sources) == 0 {
+	m.end()
+	m.sources = waiting
+	if len(waiting) == 0 {
 		return
 	}
-	v.was, v.waitNs = make([]uint64, len(v.sources)), nil
-	for _, s := range v.sources {
-		v.waitNs = append(v.waitNs, s.Info().WaitNs)
+	m.was, m.waitNs = make([]uint64, len(waiting)), nil
+	for _, s := range waiting {
+		m.waitNs = append(m.waitNs, s.Info().WaitNs)
 	}
-	v.check()
-	v.ticker = time.NewTicker(lookInterval)
+	m.check()
+	m.ticker = time.NewTicker(checkInterval)
 }
 
 // end stops monitoring.
-func (v *CostMonitor) end() {
-	if v.ticker != nil {
-		v.ticker.Stop()
-		v.ticker = nil
+func (m *costMonitor) end() {
+	if m.ticker != nil {
+		m.ticker.Stop()
+		m.ticker = nil
 	}
 }
 
 // tick returns the channel that signals when to call check; nil if nothing is
 // monitored.
-func (v *CostMonitor) tick() <-chan time.Time {
-	if v.ticker == nil {
+func (m *costMonitor) tick() <-chan time.Time {
+	if m.ticker == nil {
 		return nil
 	}
-	return v.ticker.C
+	return m.ticker.C
 }
 
 // first waits for a moment, then checks.
-func (v *CostMonitor) first(ctx context.Context) (late string) {
-	if v.ticker == nil {
+func (m *costMonitor) first(ctx context.Context) (late string) {
+	if m.ticker == nil {
 		return ""
 	}
 	select {
-	case <-time.After(firstLook):
+	case <-time.After(firstCheck):
 	case <-ctx.Done():
 	}
-	return v.check()
+	return m.check()
 }
 
 // check returns the reason why waiting costs too much, given the cost since the
 // last check; "" if it does not.
-func (v *CostMonitor) check() (late string) {
+func (m *costMonitor) check() (late string) {
 	now, busy := time.Now(), 0.0
-	for i, s := range v.sources {
+	for i, s := range m.sources {
 		calls := s.Stats().Waited
-		busy += float64(calls-v.was[i]) * v.waitNs[i]
-		v.was[i] = calls
+		busy += float64(calls-m.was[i]) * m.waitNs[i]
+		m.was[i] = calls
 	}
-	share := busy / float64(max(now.Sub(v.at), 1))
-	v.at = now
-	if share <= v.limit {
+	share := busy / float64(max(now.Sub(m.at), 1))
+	m.at = now
+	if share <= m.limit {
 		return ""
 	}
-	return fmt.Sprintf("calls would take %.0f %% of a CPU while it waits, and at most %.0f %% are spent (SET trigger_arming = gate has it wait all the same)", 100*share, 100*v.limit)
+	return fmt.Sprintf("calls would take %.0f %% of a CPU while it waits, more than the limit of %.0f %% (SET trigger_arming = gate removes the limit)", 100*share, 100*m.limit)
 }

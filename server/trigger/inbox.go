@@ -190,7 +190,7 @@ func (r *triggered) Next(ctx context.Context) (wire.Event, error) {
 			}
 			return wire.Event{Kind: wire.Rows, Batch: b}, nil
 		}
-		if Stopped(r.stop) || r.in.gone() || !more && !r.follow {
+		if Stopped(r.stop) || r.in.isClosed() || !more && !r.follow {
 			r.ended = time.Now()
 			return wire.Event{}, io.EOF
 		}
@@ -212,7 +212,7 @@ func Stopped(c <-chan struct{}) bool {
 	}
 }
 
-func (in *Inbox) gone() bool {
+func (in *Inbox) isClosed() bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return in.closed

@@ -23,9 +23,9 @@ import (
 // holds.
 func RefuseSelf(p *planner.Trigger, name *parser.Ident, text string) error {
 	for _, leaf := range plan.Leaves(p.When.Root) {
-		if ObservesFunctions(leaf) && isSelf(&leaf.Target) {
+		if observesFunctions(leaf) && isSelf(&leaf.Target) {
 			return answer.Refuse(name, text, "observe another process",
-				"%s would feed itself: it waits for calls in the process that runs it", p.Name)
+				"%s would feed itself: it observes calls in the process that runs it", p.Name)
 		}
 	}
 	return nil

@@ -37,9 +37,9 @@ type Stream struct {
 
 func NewStream() *Stream { return &Stream{listeners: map[listener]bool{}} }
 
-// heard reports whether there are listeners. If not, it counts n rows, which
+// hasListeners reports whether there are listeners. If not, it counts n rows, which
 // need not be built.
-func (s *Stream) heard(n int) bool {
+func (s *Stream) hasListeners(n int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.listeners) == 0 {

@@ -37,13 +37,12 @@ type Trigger struct {
 	Ledger   *ledger
 	Host     host
 	Inbox    *Inbox                                 // of the session that created it
-	Tell     func(text string)                      // notifies the user who created it
+	Notify   func(text string)                      // notifies the user who created it
 	Owner    string                                 // the owner's name
 	Tuple    func([]byte, *batch.Batch, int) []byte // returns a tuple as JSON
 
 	Notices  []string // for the user who creates it
 	Errors   lastError
-	ended    atomic.Bool   // no tuple follows
 	Latency  atomic.Int64  // longest from a tuple to what it armed, ns
 	Quit     chan struct{} // closed to end the trigger at once
 	quitOnce sync.Once
@@ -84,20 +83,20 @@ func (t *Trigger) Arming() (skipped uint64, arming string) {
 	for _, a := range t.Actors {
 		st := a.Status()
 		skipped += st.skipped
-		if _, ok := a.(acquiring); ok && (arming == "" || st.Late != "") {
+		if _, ok := a.(*Acquirer); ok && (arming == "" || st.Late != "") {
 			arming = cmp.Or(st.Late, "at once")
 		}
 	}
 	return skipped, arming
 }
 
-// Actor is one action of a trigger. activate and relent do not block.
+// Actor is one action of a trigger. activate and deactivate do not block.
 type Actor interface {
 	// activate is called for each tuple that satisfies the condition.
 	activate(a activation)
-	// relent is called for the first tuple that fails the condition, with its
+	// deactivate is called for the first tuple that fails the condition, with its
 	// event time.
-	relent(at int64)
+	deactivate(at int64)
 	// finish reports that no tuple follows. The actor ends what it would turn
 	// off, and is done when the rest has ended.
 	finish()
@@ -105,13 +104,6 @@ type Actor interface {
 	wait()
 	// Status returns the actor's row for sys.triggers.
 	Status() actorStatus
-}
-
-// acquiring is an actor that STOP can turn off.
-type acquiring interface {
-	Actor
-	stream() string // the stream that it acquires
-	off()
 }
 
 // actorStatus is the status of an actor.
@@ -184,11 +176,11 @@ func (t *Trigger) timeOf(b *batch.Batch, row int) int64 {
 	return clock.Now()
 }
 
-// Relent implements operators.Actor.
-func (t *Trigger) Relent(b *batch.Batch, row int) {
+// Deactivate implements operators.Actor.
+func (t *Trigger) Deactivate(b *batch.Batch, row int) {
 	at := t.timeOf(b, row)
 	for _, act := range t.Actors {
-		act.relent(at)
+		act.deactivate(at)
 	}
 }
 
@@ -215,7 +207,6 @@ func (t *Trigger) Run() {
 	if err := t.When.Failure(); err != nil {
 		t.fail(err)
 	}
-	t.ended.Store(true)
 	for _, a := range t.Actors {
 		a.finish()
 	}
@@ -245,7 +236,7 @@ func (t *Trigger) fail(err error) {
 		err = errors.New(e.Msg) // its position refers to the statement that created the trigger
 	}
 	if t.Errors.set(err) {
-		t.Tell(fmt.Sprintf("trigger %s: %v", t.Plan.Name, err))
+		t.Notify(fmt.Sprintf("trigger %s: %v", t.Plan.Name, err))
 	}
 }
 

@@ -32,7 +32,7 @@ type webhook struct {
 
 	// The alert that was reported to the receiver, from the first activation to
 	// the last one so far; nil: none, or it is over. Used only by the goroutine
-	// that calls activate and relent.
+	// that calls activate and deactivate.
 	firing *post
 
 	pending atomic.Int64
@@ -73,16 +73,16 @@ var Formats = map[string]format{
 func NewWebhook(t *Trigger, act *planner.Action, format string) *webhook {
 	w := &webhook{t: t, act: act, format: Formats[format], queue: make(chan post, WebhookQueue), done: make(chan struct{}),
 		client: &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute}, Timeout: webhookTimeout,
-			CheckRedirect: stay}}
+			CheckRedirect: noRedirect}}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	go w.run()
 	return w
 }
 
-// stay prevents the client from following redirects. Most kinds of redirect
+// noRedirect prevents the client from following redirects. Most kinds of redirect
 // would turn the POST into a GET without a body, and its response would be
 // taken for a delivery.
-func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 func (w *webhook) activate(a activation) {
 	p := post{activation: a, since: a.at}
@@ -104,8 +104,8 @@ func (w *webhook) enqueue(p post) {
 	}
 }
 
-// relent ends the alert. With ONCE it ends for ever.
-func (w *webhook) relent(at int64) {
+// deactivate ends the alert. With ONCE it ends for ever.
+func (w *webhook) deactivate(at int64) {
 	if p := w.firing; p != nil && w.format.Resolves && !w.t.Plan.Once {
 		p.ended = max(at, p.since)
 		w.enqueue(*p)
@@ -119,7 +119,7 @@ func (w *webhook) finish() {
 	if !w.closed.CompareAndSwap(false, true) {
 		return
 	}
-	w.relent(clock.Now())
+	w.deactivate(clock.Now())
 	close(w.queue)
 	go func() {
 		select {

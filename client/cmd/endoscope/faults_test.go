@@ -106,8 +106,8 @@ type binaries struct{ endoscope, endoscoped, ticking string }
 func TestFaults(t *testing.T) {
 	testenv.NeedUprobes(t)
 	b := binaries{build(t), buildDaemon(t), testenv.CompileCText(t, ticking, "-O1")}
-	t.Run("clients that go", b.clientsThatGo)
-	t.Run("a client that freezes in the middle of rows", b.frozenInTheMiddleOfRows)
+	t.Run("clients that go", b.clientsDisconnect)
+	t.Run("a client that freezes in the middle of rows", b.stoppedWhileSending)
 	t.Run("a server that dies", b.serverDies)
 	t.Run("two machines", b.twoMachines)
 	t.Run("a crowd", b.crowd)
@@ -115,7 +115,7 @@ func TestFaults(t *testing.T) {
 
 // However a client ends, its probes are removed: immediately if the connection is
 // closed, after the timeout if the client is silent.
-func (b binaries) clientsThatGo(t *testing.T) {
+func (b binaries) clientsDisconnect(t *testing.T) {
 	target := launch(t, b.ticking)
 	socket := filepath.Join(t.TempDir(), "s")
 	patient := launch(t, b.endoscoped, "--unix", socket, "--config", t.TempDir(), "--client-timeout", "1h")
@@ -147,7 +147,7 @@ func (b binaries) clientsThatGo(t *testing.T) {
 }
 
 // A frozen client whose connection is full of rows counts as silent too.
-func (b binaries) frozenInTheMiddleOfRows(t *testing.T) {
+func (b binaries) stoppedWhileSending(t *testing.T) {
 	busy := strings.Replace(ticking, "usleep(1000);", "", 1)
 	target := launch(t, testenv.CompileCText(t, busy, "-O1"))
 	socket := filepath.Join(t.TempDir(), "s")

@@ -104,7 +104,7 @@ func TestSeeds(t *testing.T) {
 // testSupport are the packages imported only by tests: the naive engine, generators
 // of random cases, and shared helpers.
 var testSupport = []string{
-	"operators/optest", "operators/internal", "operators/encoders/internal",
+	"operators/optest", "operators/expr/exprtest", "operators/internal", "operators/encoders/internal",
 }
 
 // TestOracleStaysInTests checks that no production package imports test support.

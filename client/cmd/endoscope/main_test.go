@@ -92,9 +92,9 @@ func daemonMain() {
 	os.Exit(daemon.Program{}.Run(ctx, os.Args[1:]))
 }
 
-// eachWay runs scripts with an engine in the command's own process and with one in a
+// eachMode runs scripts with an engine in the command's own process and with one in a
 // daemon: the user sees the same.
-func eachWay(t *testing.T, dir string, setup func(*testscript.Env)) {
+func eachMode(t *testing.T, dir string, setup func(*testscript.Env)) {
 	for _, way := range []string{"here", "remote"} {
 		t.Run(way, func(t *testing.T) {
 			testscript.Run(t, testscript.Params{
@@ -115,7 +115,7 @@ func eachWay(t *testing.T, dir string, setup func(*testscript.Env)) {
 }
 
 // TestScript runs the sessions of testdata/script: the command with its real engine.
-func TestScript(t *testing.T) { eachWay(t, "testdata/script", nil) }
+func TestScript(t *testing.T) { eachMode(t, "testdata/script", nil) }
 
 // TestProbeScript runs the sessions that attach probes. $TARGET is a compiled
 // testdata/target.c, $BUSY testdata/busy.c, $SEED4
@@ -125,7 +125,7 @@ func TestProbeScript(t *testing.T) {
 	target := testenv.CompileC(t, "testdata/target.c", "-O1", "-fno-inline")
 	busy := testenv.CompileC(t, "testdata/busy.c", "-O1")
 	seed4 := testenv.CompileC(t, "testdata/seed4.c", "-O1", "-fno-inline", "-fno-optimize-sibling-calls", "-pthread")
-	eachWay(t, "testdata/probe", func(e *testscript.Env) {
+	eachMode(t, "testdata/probe", func(e *testscript.Env) {
 		e.Setenv("TARGET", target)
 		e.Setenv("BUSY", busy)
 		e.Setenv("SEED4", seed4)

@@ -426,7 +426,7 @@ func (e *Encoding) encode(g *sequences, verify bool) (encoders.Encoding, error) 
 	if len(parts) > 1 {
 		m, ok := x.(encoders.Mergeable)
 		if !ok {
-			return nil, plan.Errorf(-1, -1, "%s encodes one sequence at a time", e.f).WithHint("group by what tells sequences apart")
+			return nil, plan.Errorf(-1, -1, "%s encodes one sequence at a time", e.f).WithHint("group by the columns that distinguish the sequences")
 		}
 		var err error
 		if x, err = m.Merge(parts[1:]); err != nil {

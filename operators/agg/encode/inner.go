@@ -56,20 +56,20 @@ func (e *Encoding) updateInner(in *fold.Input, names *batch.Column, to, what []e
 			for _, s := range ended {
 				e.appendOne(s, encoders.Return, in, r)
 			}
-			e.dieInner(in, r, t)
+			e.endInner(in, r, t)
 		case !names.Nulls.Get(int(r)):
 			symbol := to[names.Code[r]]
 			if symbol == unknown {
 				symbol = e.symbolOf(names.Values[names.Code[r]])
 				to[names.Code[r]] = symbol
 			}
-			of := e.reachedThrough(in, r, t)
+			of := e.sequencesOfCall(in, r, t)
 			t.calls = append(t.calls, innerCall{of})
 			e.held += innerBytes
 			for _, s := range of {
 				e.appendOne(s, symbol, in, r)
 			}
-			e.dieInner(in, r, t)
+			e.endInner(in, r, t)
 		}
 	}
 }
@@ -87,9 +87,9 @@ func (i *innerCalls) thread(origin uint64, c *batch.Column, r uint16) *innerThre
 	return t
 }
 
-// reachedThrough returns the sequences that the call of row r belongs to: those of
+// sequencesOfCall returns the sequences that the call of row r belongs to: those of
 // its caller, and that of its own object.
-func (e *Encoding) reachedThrough(in *fold.Input, r uint16, t *innerThread) []*sequence {
+func (e *Encoding) sequencesOfCall(in *fold.Input, r uint16, t *innerThread) []*sequence {
 	var of []*sequence
 	if n := len(t.calls); n > 0 {
 		of = t.calls[n-1].of
@@ -112,8 +112,8 @@ func (e *Encoding) appendOne(s *sequence, symbol encoders.Symbol, in *fold.Input
 	e.append(s)
 }
 
-// dieInner ends the sequence of row r if the row's dies condition is true.
-func (e *Encoding) dieInner(in *fold.Input, r uint16, t *innerThread) {
+// endInner ends the sequence of row r if the row's dies condition is true.
+func (e *Encoding) endInner(in *fold.Input, r uint16, t *innerThread) {
 	if e.dies < 0 || in.More[e.by].Nulls.Get(int(r)) || !isTrue(in.More[e.dies], r) {
 		return
 	}

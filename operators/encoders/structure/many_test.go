@@ -48,7 +48,7 @@ func TestManySequences(t *testing.T) {
 				} else {
 					in = noise(random, 1+random.Uint32N(6), n)
 				}
-				if err := keepsPromises(a, in, kinds[i%len(kinds)], AutomatonOptions{K: 1 + i%4, NoLoops: i%3 == 0, Rule: MergeRule(i % 7 % 3)}); err != nil {
+				if err := checkInvariants(a, in, kinds[i%len(kinds)], AutomatonOptions{K: 1 + i%4, NoLoops: i%3 == 0, Rule: MergeRule(i % 7 % 3)}); err != nil {
 					t.Fatalf("%v\n%s", err, text(a, in))
 				}
 			}
@@ -56,8 +56,8 @@ func TestManySequences(t *testing.T) {
 	}
 }
 
-// keepsPromises encodes one sequence in several ways.
-func keepsPromises(a *encoders.Alphabet, in []encoders.Symbol, kind string, o AutomatonOptions) error {
+// checkInvariants encodes one sequence in several ways.
+func checkInvariants(a *encoders.Alphabet, in []encoders.Symbol, kind string, o AutomatonOptions) error {
 	g := newSequitur(len(in)%2 == 0)
 	for _, s := range in {
 		g.append(s, 0)

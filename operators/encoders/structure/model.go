@@ -156,10 +156,10 @@ func (m *Model) MarshalJSON() ([]byte, error) {
 func (m *Model) UnmarshalJSON(data []byte) error {
 	var s storedModel
 	if err := json.Unmarshal(data, &s); err != nil {
-		return fmt.Errorf("this is no model: %w", err)
+		return fmt.Errorf("this is not a model: %w", err)
 	}
 	if s.Version != modelVersion {
-		return fmt.Errorf("this is no model of version %d", modelVersion)
+		return fmt.Errorf("this is not a model of version %d", modelVersion)
 	}
 	var e encoders.Encoding
 	var err error

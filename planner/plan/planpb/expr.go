@@ -10,9 +10,9 @@ import (
 )
 
 var (
-	errParam = errors.New("a parameter without a value leaves no process")
-	errHost  = errors.New("the name of a host leaves no process")
-	errValue = errors.New("a constant has no form outside the process")
+	errParam = errors.New("a parameter without a value cannot be sent")
+	errHost  = errors.New("the name of a host cannot be sent")
+	errValue = errors.New("a constant of this type cannot be sent")
 )
 
 // variant is one of several messages that a field may contain.

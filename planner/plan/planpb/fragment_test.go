@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"endoscope/operators/optest"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 )
@@ -58,7 +59,7 @@ func TestFragmentsTravel(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !reflect.DeepEqual(f, back) {
-		t.Errorf("sent\n%s\n%+v\ncame\n%s\n%+v", plan.Tree(f.Upper), f.Exchange, plan.Tree(back.Upper), back.Exchange)
+		t.Errorf("sent\n%s\n%+v\ncame\n%s\n%+v", optest.Tree(f.Upper), f.Exchange, optest.Tree(back.Upper), back.Exchange)
 	}
 	// Additional fields of a later version are skipped, wherever they are.
 	more := protowire.AppendString(protowire.AppendTag(bytes.Clone(b), 99, protowire.BytesType), "later")

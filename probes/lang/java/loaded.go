@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"endoscope/probes/process"
 )
 
@@ -81,9 +79,7 @@ func (m *memory) page(number uint64) []byte {
 		return p
 	}
 	p := make([]byte, pageBytes)
-	local := []unix.Iovec{{Base: &p[0], Len: pageBytes}}
-	remote := []unix.RemoteIovec{{Base: uintptr(number * pageBytes), Len: pageBytes}}
-	if n, err := unix.ProcessVMReadv(m.pid, local, remote, 0); err != nil || n != pageBytes {
+	if process.ReadMemory(m.pid, p, number*pageBytes) != pageBytes {
 		p = nil
 	}
 	if len(m.pages) >= maxPages {

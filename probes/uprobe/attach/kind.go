@@ -60,7 +60,7 @@ func ChooseKind(spec *plan.Acquire, wanted string, has func(Kind) bool) (Kind, e
 		if !has(k) {
 			f := k.Needs()
 			return 0, plan.Errorf(spec.Start, spec.Stop, "this kernel has no %s, which came with Linux %s", f.Name, f.Since).
-				WithHint("SET probe_links = auto takes what the kernel has")
+				WithHint("SET probe_links = auto uses what the kernel supports")
 		}
 		return k, nil
 	}

@@ -64,13 +64,13 @@ func (v *Value) checkCast(t types.Type, n int, of func(f int) (FunctionValue, st
 
 // Unknown returns the error for a value without a known type.
 func (v *Value) Unknown(spec *plan.Acquire) error {
-	err := plan.Errorf(spec.Start, spec.Stop, "what type %s has is not known yet: nothing that is loaded has a function with %s", v.Name, spec.Select)
-	return &plan.InColumn{Column: v.Name, Err: err.WithHint("say it: CAST(%s AS BIGINT), or VARCHAR, DOUBLE, BOOLEAN; or ask once the library is loaded", v.Name)}
+	err := plan.Errorf(spec.Start, spec.Stop, "the type of %s is not known yet: no loaded module has a function with %s", v.Name, spec.Select)
+	return &plan.InColumn{Column: v.Name, Err: err.WithHint("state the type: CAST(%s AS BIGINT), or VARCHAR, DOUBLE, BOOLEAN; or start the query when the library is loaded", v.Name)}
 }
 
-// SaidNotice returns the notice that lists the types used for functions that are not
+// AssumedTypesNotice returns the notice that lists the types used for functions that are not
 // loaded yet; "" if there are none.
-func SaidNotice(spec *plan.Acquire) string {
+func AssumedTypesNotice(spec *plan.Acquire) string {
 	var said []string
 	for _, v := range ValuesOf(spec) {
 		if v != nil && v.Path != nil && !v.Whole && !v.asText {

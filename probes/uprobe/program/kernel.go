@@ -14,6 +14,7 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/bpf"
 	"endoscope/probes/codegen"
+	"endoscope/probes/ringbuf"
 	"endoscope/probes/uprobe/abi"
 	"endoscope/probes/uprobe/attach"
 	"endoscope/probes/uprobe/calls"
@@ -25,8 +26,8 @@ type Kernel struct {
 	spec   *ebpf.CollectionSpec
 	calls  uint32 // maximum calls under way where exits are probed
 	events *ebpf.Map
-	Ring   *Ring
-	Types  *btf.Cache // types of the kernel
+	Ring   *ringbuf.Buffer // of all queries; the kernel wakes the reader only if much is waiting
+	Types  *btf.Cache      // types of the kernel
 	ids    idPool
 	WarmUp warmUp
 
@@ -68,7 +69,7 @@ func New(ringBytes, maxCalls int, preallocated bool, c Compiled) (*Kernel, error
 	if err != nil {
 		return nil, RefuseLoad(err)
 	}
-	r, err := NewRing(events.FD(), size)
+	r, err := ringbuf.Open(events.FD(), size)
 	if err != nil {
 		events.Close()
 		return nil, err
@@ -332,7 +333,7 @@ func (k *Kernel) Load(s Setup, query uint16) (*Installation, error) {
 	}
 	in := &Installation{Query: query, Objects: objects, Sweeper: newSweeper(objects), growing: s.Growing, functions: s.Functions, Room: MaxExtension}
 	if s.Aggregation != nil {
-		in.Aggregator = &Aggregator{Aggregation: s.Aggregation, in: in, offset: s.Offset}
+		in.Aggregator = &Aggregator{Aggregation: s.Aggregation, installation: in, offset: s.Offset}
 		if err := in.Aggregator.open(objects, int(spec.Variables[bpf.FunctionVarPanes].Offset), int(spec.Variables[bpf.FunctionVarDivided].Offset)); err != nil {
 			objects.Close()
 			return nil, err

@@ -20,16 +20,19 @@ func (s *ModuleSet) AddStarting(t plan.Target, running []process.Process) error 
 	return s.AddLibraries(programs, func(string) bool { return true })
 }
 
-// addExpected adds the libraries of these names that p has not mapped yet, at the
-// paths where the loader would find them: if they are probed before they are mapped,
-// no call is missed. Other libraries are probed once they are mapped.
-func (s *ModuleSet) addExpected(p process.Process, names []string) {
-	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool {
-		return !IsLibraryName(name) || slices.ContainsFunc(s.List, func(m *Module) bool {
-			return m.Name() == name && slices.ContainsFunc(m.Mapped, func(pl Place) bool { return pl.Process.PID == p.PID })
-		})
-	})
-	if len(names) == 0 || !process.SharesRoot(p.PID) {
+// addExpected adds the libraries that p has not mapped yet, at the paths where the
+// loader would find them: if they are probed before they are mapped, no call is missed.
+// They are those with the names of the selection or, where it has a pattern and p has
+// not begun, those of its executable that satisfy it. Others are probed once they are
+// mapped.
+func (s *ModuleSet) addExpected(p process.Process, sel *Selector, mapped []process.Mapping) {
+	isMapped := func(name string) bool {
+		return slices.ContainsFunc(mapped, func(m process.Mapping) bool { return filepath.Base(m.Path) == name })
+	}
+	begun := slices.ContainsFunc(mapped, func(m process.Mapping) bool { return IsLibc(filepath.Base(m.Path)) })
+	names := slices.DeleteFunc(slices.Clone(sel.modules), func(name string) bool { return !IsLibraryName(name) || isMapped(name) })
+	pattern := sel.modules == nil && sel.InModule != nil && !begun
+	if len(names) == 0 && !pattern || !process.SharesRoot(p.PID) {
 		return
 	}
 	exe, err := os.Open(fmt.Sprintf("/proc/%d/exe", p.PID))
@@ -37,14 +40,23 @@ func (s *ModuleSet) addExpected(p process.Process, names []string) {
 		return
 	}
 	defer exe.Close()
+	var paths []string
 	for _, name := range names {
-		path := findExpected(exe, p.Exe, name)
+		paths = append(paths, findExpected(exe, p.Exe, name))
+	}
+	if pattern {
+		paths = slices.DeleteFunc(Libraries(exe, p.Exe), func(path string) bool {
+			wanted, err := sel.InModule("", "", filepath.Base(path))
+			return err != nil || !wanted || isMapped(filepath.Base(path))
+		})
+	}
+	for _, path := range paths {
 		if path == "" {
 			continue
 		}
 		f, err := process.OpenExe(path)
 		if err != nil {
-			continue
+			continue // no regular ELF file: the loader would reject it too
 		}
 		if m, err := s.add(f, path, false); err == nil {
 			m.Expected = append(m.Expected, p)

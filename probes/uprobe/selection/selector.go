@@ -51,21 +51,17 @@ func New(sel plan.Expr, compile Matcher) (*Selector, error) {
 		return nil, err
 	}
 	s.Names = NameList(sel)
-	if s.Marked = SpeaksOfMarked(sel); s.Marked {
-		s.onlyMarked = meansOnlyMarked(sel)
+	if s.Marked = SelectsMarked(sel); s.Marked {
+		s.onlyMarked = selectsOnlyMarked(sel)
 	}
 	if Mentions(sel)&(1<<plan.SelectModule) == 0 {
 		return s, nil
 	}
 	s.modules = ModuleList(sel)
 	var only plan.Expr
-	for _, c := range conjuncts(sel) {
-		switch {
-		case Mentions(c) != 1<<plan.SelectModule:
-		case only == nil:
-			only = c
-		default:
-			only = &plan.Call{Fn: "and", Args: []plan.Expr{only, c}, T: types.Boolean}
+	for _, c := range plan.Conjuncts(sel) {
+		if Mentions(c) == 1<<plan.SelectModule {
+			only = plan.And(only, c)
 		}
 	}
 	if only == nil {
@@ -249,17 +245,6 @@ func Mentions(e plan.Expr) (set uint) {
 	return set
 }
 
-func conjuncts(e plan.Expr) []plan.Expr {
-	if c, ok := e.(*plan.Call); ok && c.Fn == "and" {
-		var out []plan.Expr
-		for _, a := range c.Args {
-			out = append(out, conjuncts(a)...)
-		}
-		return out
-	}
-	return []plan.Expr{e}
-}
-
 // allocators returns the functions of a module that a query of the stream Memory
 // observes. The operators of C++ are included if they belong to an allocator or to the
 // program itself: those of the C++ library always call malloc and free, which cost
@@ -291,9 +276,9 @@ func (s *Selector) allocators(m *elf.Module, module string) (out []Choice, err e
 	return out, nil
 }
 
-// Means reports whether a method is selected, and by which of its names: the name
+// MatchMethod reports whether a method is selected, and by which of its names: the name
 // without parameters is displayed; the others distinguish overloaded methods.
-func (s *Selector) Means(m *java.Method, module string) (name string, ok bool) {
+func (s *Selector) MatchMethod(m *java.Method, module string) (name string, ok bool) {
 	if name = m.Function(); s.Match == nil {
 		return name, true
 	}

@@ -35,19 +35,19 @@ func closed(t *testing.T, c net.Conn) {
 
 // A client that connects and does not identify itself is disconnected; an
 // identified one stays, however long it is silent.
-func TestStrangersAreSentAway(t *testing.T) {
+func TestUnidentifiedConnectionsAreClosed(t *testing.T) {
 	testenv.Long(t)
 	addr := serve(t, engine(t), Options{ClientTimeout: time.Second})
-	known := foreign(t, addr)
+	identified := foreign(t, addr)
 	setting := func() string {
-		info, err := known.Execute(t.Context(), "SHOW SETTINGS LIKE 'lateness'")
+		info, err := identified.Execute(t.Context(), "SHOW SETTINGS LIKE 'lateness'")
 		if err != nil {
 			t.Fatal(err)
 		}
-		rows, _ := records(t, known, info)
+		rows, _ := records(t, identified, info)
 		return rows[0]
 	}
-	if _, err := known.ExecuteUpdate(t.Context(), "SET lateness = 3s"); err != nil {
+	if _, err := identified.ExecuteUpdate(t.Context(), "SET lateness = 3s"); err != nil {
 		t.Fatal(err)
 	}
 	said := setting()
@@ -62,17 +62,17 @@ func TestStrangersAreSentAway(t *testing.T) {
 	}
 }
 
-// A crowd that only holds connections does not shut out others: of the
+// A peer that only holds connections does not shut out others: of the
 // connections from one origin, the oldest are closed.
-func TestTheOldestStrangersGo(t *testing.T) {
-	s := newStrangers(3, time.Hour)
+func TestOldestUnidentifiedIsClosed(t *testing.T) {
+	s := newUnidentified(3, time.Hour)
 	var ends []net.Conn
-	var all []*stranger
+	var all []*unidentifiedConn
 	for range 3 {
 		end, c := net.Pipe()
 		ends, all = append(ends, end), append(all, s.add(c))
 	}
-	all[0].known()
+	all[0].identified()
 	end, c := net.Pipe()
 	all = append(all, s.add(c)) // the third: none is closed
 	ends = append(ends, end)
@@ -105,8 +105,8 @@ func (f from) RemoteAddr() net.Addr { return &net.UnixAddr{Name: f.where, Net: "
 
 // An origin with many connections loses them; one with few, however old, does
 // not.
-func TestStrangersOfACrowdGo(t *testing.T) {
-	s := newStrangers(4, time.Hour)
+func TestLargestOriginLosesConnections(t *testing.T) {
+	s := newUnidentified(4, time.Hour)
 	var ends []net.Conn
 	for _, where := range []string{"one", "crowd", "crowd", "other", "crowd", "third"} { // the last two exceed the limit
 		end, c := net.Pipe()
@@ -153,8 +153,8 @@ func TestOrigin(t *testing.T) {
 	}
 }
 
-// The strangers of one listener do not count at another.
-func TestListenersHaveTheirOwnStrangers(t *testing.T) {
+// The unidentified connections of one listener do not count at another.
+func TestListenersCountUnidentifiedApart(t *testing.T) {
 	e := engine(t)
 	s := New(e, Options{ClientTimeout: time.Hour})
 	var all []net.Conn
@@ -164,7 +164,7 @@ func TestListenersHaveTheirOwnStrangers(t *testing.T) {
 		go func() { done <- s.Serve(l) }()
 	}
 	first := open(t, other.Addr().String())
-	for range mostStrangers + 1 {
+	for range maxUnidentified + 1 {
 		all = append(all, open(t, crowded.Addr().String()))
 	}
 	closed(t, all[0]) // once it is closed, all the others were accepted

@@ -1,4 +1,9 @@
-package planner
+// Package order lists in which orders the inputs of a window join may be acquired: both at
+// once, or one only around the rows of the other.
+//
+// It decides which ways are exact, from the plan and from what the sources support. It must
+// not know what a way costs (planner/cost), nor how a gate is opened.
+package order
 
 import (
 	"fmt"
@@ -204,7 +209,7 @@ func startsLater(g *plan.Gating) bool {
 		from, field := origin(n, i)
 		return from == leaf && leaf.Out.Fields[field].Name == column
 	}
-	return slices.ContainsFunc(conjuncts(g.Join.On), func(e plan.Expr) bool {
+	return slices.ContainsFunc(plan.Conjuncts(g.Join.On), func(e plan.Expr) bool {
 		c, ok := e.(*plan.Call)
 		if !ok || c.Fn != ">" && c.Fn != "<" {
 			return false
@@ -215,13 +220,6 @@ func startsLater(g *plan.Gating) bool {
 		}
 		return is(later, g.Gated, "start_time") && is(earlier, g.Opener, "timestamp")
 	})
-}
-
-func conjuncts(e plan.Expr) []plan.Expr {
-	if c, ok := e.(*plan.Call); ok && c.Fn == "and" {
-		return slices.Concat(conjuncts(c.Args[0]), conjuncts(c.Args[1]))
-	}
-	return []plan.Expr{e}
 }
 
 // origin returns the acquisition and its column that column i of n is, if it is unchanged.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"endoscope/planner/order"
 	"endoscope/planner/plan"
 )
 
@@ -16,7 +17,7 @@ import (
 func able(a *plan.Acquire) plan.Ability {
 	switch {
 	case a.Stream == "function_call":
-		return plan.Ability{Why: "a sequence of calls must not have holes", Closed: "a sequence opens nothing"}
+		return plan.Ability{Why: "a sequence of calls must be complete", Closed: "a sequence opens nothing"}
 	case strings.HasPrefix(a.Stream, "function_"):
 		if a.Filter != nil && strings.Contains(a.Filter.String(), "exe") {
 			return plan.Ability{Gate: plan.AtEntry, Closed: "the kernel does not test exe"}
@@ -44,7 +45,7 @@ func TestGatings(t *testing.T) {
 				t.Fatal(err)
 			}
 			var b strings.Builder
-			for _, g := range Gatings(q.Root, able, d.Cmd == "gated") {
+			for _, g := range order.Gatings(q.Root, able, d.Cmd == "gated") {
 				side := "right"
 				if g.Left {
 					side = "left"

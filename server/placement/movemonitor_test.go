@@ -20,7 +20,7 @@ func TestQuerySlowedByAMoveGoesBack(t *testing.T) {
 		{"faster", 2e6, 3.2e6, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var p pace
+			var p moveMonitor
 			rows := uint64(0)
 			second := func(rate float64) {
 				rows += uint64(rate)
@@ -29,21 +29,21 @@ func TestQuerySlowedByAMoveGoesBack(t *testing.T) {
 			second(c.before)
 			p.watch(atStage)
 			second(8e6) // while the queues to the client fill
-			if _, ok := p.disappoints(atBase); ok {
+			if _, ok := p.madeSlower(atBase); ok {
 				t.Error("judged too early")
 			}
 			second(c.after)
-			if back, ok := p.disappoints(atBase); ok != c.back || back != atStage {
+			if back, ok := p.madeSlower(atBase); ok != c.back || back != atStage {
 				t.Errorf("back %t to %s, want %t", ok, back, c.back)
 			}
 			second(1)
-			if _, ok := p.disappoints(atBase); ok {
+			if _, ok := p.madeSlower(atBase); ok {
 				t.Error("judged twice")
 			}
 		})
 	}
 
-	var p pace
+	var p moveMonitor
 	left := func(at division, here float64) (out int) {
 		costs := []float64{1, 2, 3}
 		p.leaveOut(ds, at, costs, here)
@@ -62,7 +62,7 @@ func TestQuerySlowedByAMoveGoesBack(t *testing.T) {
 		t.Errorf("%d divisions are left out, want the one that was slower", n)
 	}
 	if n := left(atStage, 130); n != 0 {
-		t.Errorf("%d are left out though the work here has become dearer", n)
+		t.Errorf("%d are left out though the work here has become more expensive", n)
 	}
 	if n := left(atStage, 100); n != 0 {
 		t.Errorf("%d are left out for what was long ago", n)

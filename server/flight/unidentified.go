@@ -10,60 +10,60 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// strangers holds the connections without an identified call so far. Anybody
+// unidentified holds the connections without an identified call so far. Anybody
 // can open them, so their number is limited, and they must identify themselves
 // soon. Beyond the limit, the oldest connection of the origin with the most
 // connections is closed: a client that does identify itself needs only moments,
 // and cannot be shut out by those that only hold connections. Each listener has
-// its own strangers, so that those of a network do not affect local users.
+// its own list, so that those of a network do not affect local users.
 //
 // It is safe for concurrent use.
-type strangers struct {
+type unidentified struct {
 	most   int           // maximum number
 	within time.Duration // time to identify, after which they are closed
 
 	mu    sync.Mutex
-	all   *list.List     // of *stranger, oldest first
-	holds map[string]int // number of strangers, by origin
+	all   *list.List     // of *unidentifiedConn, oldest first
+	holds map[string]int // number of connections, by origin
 }
 
-// mostStrangers is the maximum number of unidentified connections of a
+// maxUnidentified is the maximum number of unidentified connections of a
 // listener.
-const mostStrangers = 256
+const maxUnidentified = 256
 
-func newStrangers(most int, within time.Duration) *strangers {
-	return &strangers{most: most, within: within, all: list.New(), holds: map[string]int{}}
+func newUnidentified(most int, within time.Duration) *unidentified {
+	return &unidentified{most: most, within: within, all: list.New(), holds: map[string]int{}}
 }
 
-// stranger is a connection whose address lets a gRPC call find it.
-type stranger struct {
+// unidentifiedConn is a connection whose address lets a gRPC call find it.
+type unidentifiedConn struct {
 	net.Conn
-	of    *strangers
+	of    *unidentified
 	from  string        // see origin
-	at    *list.Element // nil: it is no longer a stranger; guarded by of.mu
+	at    *list.Element // nil: it is identified; guarded by of.mu
 	timer *time.Timer
 }
 
-// strangerAddr is the address of a stranger's peer.
-type strangerAddr struct {
+// unidentifiedAddr is the address of an unidentified connection's peer.
+type unidentifiedAddr struct {
 	net.Addr
-	conn *stranger
+	conn *unidentifiedConn
 }
 
-func (c *stranger) RemoteAddr() net.Addr { return strangerAddr{c.Conn.RemoteAddr(), c} }
+func (c *unidentifiedConn) RemoteAddr() net.Addr { return unidentifiedAddr{c.Conn.RemoteAddr(), c} }
 
 // NetConn returns the underlying connection, for queries to the kernel.
-func (c *stranger) NetConn() net.Conn { return c.Conn }
+func (c *unidentifiedConn) NetConn() net.Conn { return c.Conn }
 
 // Close implements net.Conn.
-func (c *stranger) Close() error {
-	c.known()
+func (c *unidentifiedConn) Close() error {
+	c.identified()
 	return c.Conn.Close()
 }
 
-// known removes the connection from the list: a caller was identified, or the
+// identified removes the connection from the list: a caller was identified, or the
 // connection ends.
-func (c *stranger) known() {
+func (c *unidentifiedConn) identified() {
 	c.of.mu.Lock()
 	defer c.of.mu.Unlock()
 	if c.at != nil {
@@ -77,29 +77,29 @@ func (c *stranger) known() {
 }
 
 // add adds a connection.
-func (s *strangers) add(c net.Conn) *stranger {
-	x := &stranger{Conn: c, of: s, from: origin(c)}
+func (s *unidentified) add(c net.Conn) *unidentifiedConn {
+	x := &unidentifiedConn{Conn: c, of: s, from: origin(c)}
 	s.mu.Lock()
 	x.at = s.all.PushBack(x)
 	s.holds[x.from]++
 	x.timer = time.AfterFunc(s.within, func() { _ = x.Close() })
-	var goes *stranger
+	var excess *unidentifiedConn
 	if s.all.Len() > s.most {
-		goes = s.crowd()
+		excess = s.oldestOfLargest()
 	}
 	s.mu.Unlock()
-	if goes != nil {
-		_ = goes.Close()
+	if excess != nil {
+		_ = excess.Close()
 	}
 	return x
 }
 
-// crowd returns the oldest stranger of the origin with the most. The caller
+// oldestOfLargest returns the oldest connection of the origin with the most. The caller
 // holds s.mu, and there is at least one.
-func (s *strangers) crowd() *stranger {
-	var found *stranger
+func (s *unidentified) oldestOfLargest() *unidentifiedConn {
+	var found *unidentifiedConn
 	for e := s.all.Front(); e != nil; e = e.Next() {
-		if x := e.Value.(*stranger); found == nil || s.holds[x.from] > s.holds[found.from] {
+		if x := e.Value.(*unidentifiedConn); found == nil || s.holds[x.from] > s.holds[found.from] {
 			found = x
 		}
 	}
@@ -142,13 +142,13 @@ func peerUID(c *net.UnixConn) (uid string) {
 	return uid
 }
 
-// meet is a listener whose connections start as strangers.
-type meet struct {
+// unidentifiedListener is a listener whose connections start unidentified.
+type unidentifiedListener struct {
 	net.Listener
-	s *strangers
+	s *unidentified
 }
 
-func (l meet) Accept() (net.Conn, error) {
+func (l unidentifiedListener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err

@@ -1,9 +1,11 @@
-package consistency
+package rules
 
 import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"endoscope/operators/consistency"
 )
 
 // Violation is a rule that a report breaks.
@@ -21,8 +23,8 @@ func (v Violation) String() string {
 // Check compares reports with the rules, given the complete stream of events. The Seq of a
 // report is the number of its event in full, from 1. Check does not depend on how keepers
 // work. A reported identity Unknown is not checked.
-func Check(full []Event, reports []Report) []Violation {
-	c := checker{history: tellHistory(full), full: full, live: map[key]*life{}, locks: map[[2]string]hold{}, seen: map[uint64]bool{}}
+func Check(full []consistency.Event, reports []consistency.Report) []Violation {
+	c := checker{history: readHistory(full), full: full, live: map[key]*life{}, locks: map[[2]string]hold{}, seen: map[uint64]bool{}}
 	for i, r := range reports {
 		c.at = i
 		c.report(r)
@@ -32,15 +34,22 @@ func Check(full []Event, reports []Report) []Violation {
 	return c.found
 }
 
+// SameEntity returns whether two events of a stream are about the same entity, which is not
+// a question of their identities: these may be reused. Events count from 1.
+func SameEntity(full []consistency.Event) func(a, b uint64) bool {
+	means := readHistory(full).means
+	return func(a, b uint64) bool { return means[a-1].entity == means[b-1].entity }
+}
+
 type key struct {
-	category Category
+	category consistency.Category
 	id       string
 }
 
 // life is one entity from its creation to its end; an identity refers to a life only during
 // that time.
 type life struct {
-	category               Category
+	category               consistency.Category
 	id                     string // identity at creation
 	now, name              string // identity at the end; name of a type
 	loaded, over           uint64 // by which events; 0: none
@@ -64,19 +73,20 @@ type history struct {
 	held  map[[2]string]hold
 }
 
-func tellHistory(full []Event) history {
+// readHistory resolves the identities of a complete stream.
+func readHistory(full []consistency.Event) history {
 	h := history{held: map[[2]string]hold{}}
 	now := map[key]*life{}
 	names := map[string]*life{}
 	stacks := map[string][]*life{}
-	find := func(c Category, id string) *life {
+	find := func(c consistency.Category, id string) *life {
 		if id == "" {
 			return nil
 		}
 		return now[key{c, id}]
 	}
 	anyOf := func(id string) *life {
-		for _, c := range []Category{Object, Type, Thread, Invocation} {
+		for _, c := range []consistency.Category{consistency.Object, consistency.Type, consistency.Thread, consistency.Invocation} {
 			if l := find(c, id); l != nil {
 				return l
 			}
@@ -89,10 +99,10 @@ func tellHistory(full []Event) history {
 			return
 		}
 		l.over = by
-		owns := (l.category == Object || l.category == Type) && anyOf(l.now) == l
-		if l.category != Invocation {
+		owns := (l.category == consistency.Object || l.category == consistency.Type) && anyOf(l.now) == l
+		if l.category != consistency.Invocation {
 			for pair := range h.held {
-				if owns && pair[0] == l.now || l.category == Thread && pair[1] == l.now {
+				if owns && pair[0] == l.now || l.category == consistency.Thread && pair[1] == l.now {
 					dropped[pair] = h.held[pair]
 					delete(h.held, pair)
 				}
@@ -108,17 +118,17 @@ func tellHistory(full []Event) history {
 	for i, e := range full {
 		seq := uint64(i + 1)
 		dropped = map[[2]string]hold{}
-		m := meaning{thread: find(Thread, e.Thread), other: anyOf(e.Other)}
-		if e.Kind == Move {
-			m.entity = find(Object, e.Entity)
-		} else if e.Category != None {
+		m := meaning{thread: find(consistency.Thread, e.Thread), other: anyOf(e.Other)}
+		if e.Kind == consistency.Move {
+			m.entity = find(consistency.Object, e.Entity)
+		} else if e.Category != consistency.None {
 			m.entity, m.parent = find(e.Category, e.Entity), find(e.Category, e.Parent)
-		} else if e.Kind == Suspend || e.Kind == Resume {
-			m.entity = find(Thread, e.Entity)
+		} else if e.Kind == consistency.Suspend || e.Kind == consistency.Resume {
+			m.entity = find(consistency.Thread, e.Entity)
 		} else {
 			m.entity = anyOf(e.Entity)
 		}
-		if e.Category != Type && e.Category != Thread {
+		if e.Category != consistency.Type && e.Category != consistency.Thread {
 			m.class = names[e.TypeName]
 		}
 		stack := stacks[e.Thread]
@@ -126,16 +136,16 @@ func tellHistory(full []Event) history {
 			stack = stack[:len(stack)-1]
 		}
 		switch {
-		case e.endsLock():
+		case endsLock(&e):
 			delete(h.held, [2]string{e.Entity, e.Thread})
 		case e.Kind.Creates():
 			if m.entity != nil {
-				if e.Category == Invocation {
+				if e.Category == consistency.Invocation {
 					stack = endAbove(stack, m.entity, seq, end)
 				}
 				end(m.entity, seq)
 			}
-			if e.Category == Invocation && e.Parent == "" && len(stack) > 0 {
+			if e.Category == consistency.Invocation && e.Parent == "" && len(stack) > 0 {
 				m.parent = stack[len(stack)-1]
 				if m.parent.over != 0 {
 					m.parent = nil
@@ -144,25 +154,25 @@ func tellHistory(full []Event) history {
 			l := &life{category: e.Category, id: e.Entity, now: e.Entity, name: e.Name}
 			h.lives = append(h.lives, l)
 			now[key{e.Category, e.Entity}] = l
-			if e.Category == Type && e.Name != "" {
+			if e.Category == consistency.Type && e.Name != "" {
 				names[e.Name] = l
 			}
-			if e.Category == Invocation {
+			if e.Category == consistency.Invocation {
 				stack = append(stack, l)
 			}
 			m.entity = l
 		case e.Kind.Ends() && m.entity != nil:
-			if e.Category == Invocation {
+			if e.Category == consistency.Invocation {
 				stack = endAbove(stack, m.entity, seq, end)
 			}
-			if e.Category == Thread {
+			if e.Category == consistency.Thread {
 				for _, l := range stacks[e.Entity] {
 					end(l, seq)
 				}
 				delete(stacks, e.Entity)
 			}
 			end(m.entity, seq)
-		case e.Kind.Ends() && e.Category == Thread:
+		case e.Kind.Ends() && e.Category == consistency.Thread:
 			for _, l := range stacks[e.Entity] {
 				end(l, seq)
 			}
@@ -173,9 +183,9 @@ func tellHistory(full []Event) history {
 					delete(h.held, pair)
 				}
 			}
-		case e.Kind == Load && m.entity != nil:
+		case e.Kind == consistency.Load && m.entity != nil:
 			m.entity.loaded = seq
-		case e.Kind == Move && m.entity != nil:
+		case e.Kind == consistency.Move && m.entity != nil:
 			if old := find(m.entity.category, e.Other); old != nil && old != m.entity {
 				end(old, seq)
 			}
@@ -184,13 +194,13 @@ func tellHistory(full []Event) history {
 			m.entity.now = e.Other
 			renameLocks(h.held, e.Entity, e.Other)
 			m.other = nil
-		case e.Kind.synchronises():
+		case synchronises(e.Kind):
 			pair := [2]string{e.Entity, e.Thread}
 			if next, ok := h.held[pair].follow(e.Kind, seq); ok {
 				h.held[pair] = next
 			}
 		}
-		if e.Category != Thread || !e.Kind.Ends() {
+		if e.Category != consistency.Thread || !e.Kind.Ends() {
 			stacks[e.Thread] = stack
 		}
 		m.held = dropped
@@ -219,16 +229,16 @@ type hold struct {
 }
 
 // follow returns hold after one more event; false if the event is not possible there.
-func (h hold) follow(k Kind, seq uint64) (hold, bool) {
+func (h hold) follow(k consistency.Kind, seq uint64) (hold, bool) {
 	n := len(h.acquired)
 	switch {
-	case k == Acquire && h.waits == 0:
+	case k == consistency.Acquire && h.waits == 0:
 		h.acquired = append(h.acquired[:n:n], seq)
-	case k == Release && h.waits == 0 && n > 0:
+	case k == consistency.Release && h.waits == 0 && n > 0:
 		h.acquired = h.acquired[:n-1]
-	case k == BeginWait && h.waits == 0:
+	case k == consistency.BeginWait && h.waits == 0:
 		h.waits = seq
-	case k == EndWait && h.waits != 0:
+	case k == consistency.EndWait && h.waits != 0:
 		h.waits = 0
 	default:
 		return h, false
@@ -239,7 +249,7 @@ func (h hold) follow(k Kind, seq uint64) (hold, bool) {
 // checker is the state that a reader derives from the reports.
 type checker struct {
 	history
-	full  []Event
+	full  []consistency.Event
 	live  map[key]*life // by identity, as reported
 	locks map[[2]string]hold
 	seen  map[uint64]bool
@@ -252,19 +262,19 @@ func (c *checker) violated(rule int, format string, args ...any) {
 	c.found = append(c.found, Violation{rule, c.at, fmt.Sprintf(format, args...)})
 }
 
-func (c *checker) report(r Report) {
+func (c *checker) report(r consistency.Report) {
 	if r.At < c.time || r.Time > r.At {
 		c.violated(0, "it is out of order")
 	}
 	c.time = r.At
-	if r.Entity == Unknown {
+	if r.Entity == consistency.Unknown {
 		return
 	}
 	var m meaning
 	switch {
-	case r.Kind == Ended && r.Category == None: // of a thread's use of a lock
+	case r.Kind == consistency.Ended && r.Category == consistency.None: // of a thread's use of a lock
 		if r.Seq > 0 {
-			if r.Seq > uint64(len(c.full)) || !c.full[r.Seq-1].endsLock() {
+			if r.Seq > uint64(len(c.full)) || !endsLock(&c.full[r.Seq-1]) {
 				c.violated(0, "%v of lock %s did not happen", r.Kind, r.Entity)
 				return
 			}
@@ -276,7 +286,7 @@ func (c *checker) report(r Report) {
 		}
 		delete(c.locks, [2]string{r.Entity, r.Thread})
 		return
-	case r.Seq == 0 && r.Kind == Ended:
+	case r.Seq == 0 && r.Kind == consistency.Ended:
 		m.entity = c.live[key{r.Category, r.Entity}]
 	case r.Seq == 0 || r.Seq > uint64(len(c.full)) || c.full[r.Seq-1].Kind != r.Kind || c.full[r.Seq-1].Category != r.Category:
 		c.violated(0, "%v %v %s did not happen", r.Category, r.Kind, r.Entity)
@@ -293,12 +303,12 @@ func (c *checker) report(r Report) {
 		c.creation(r, m)
 	case r.Kind.Ends():
 		c.end(r, m)
-	case r.Category != None: // load, rename
+	case r.Category != consistency.None: // load, rename
 		c.known(2, "it is about", m.entity, r.Entity, 0)
-		if r.Kind == Load && m.entity != nil {
+		if r.Kind == consistency.Load && m.entity != nil {
 			m.entity.loadReported = true
 		}
-	case r.Kind == Move:
+	case r.Kind == consistency.Move:
 		c.known(2, "it is about", m.entity, r.Entity, 0)
 		if m.entity != nil {
 			if old := c.live[key{m.entity.category, r.Other}]; old != nil && old != m.entity {
@@ -311,7 +321,7 @@ func (c *checker) report(r Report) {
 	default:
 		c.activity(r, m)
 	}
-	if r.Kind != Ended && (r.Category != Thread || m.entity != m.thread) {
+	if r.Kind != consistency.Ended && (r.Category != consistency.Thread || m.entity != m.thread) {
 		c.known(2, "its thread is", m.thread, r.Thread, 0)
 	}
 }
@@ -339,7 +349,7 @@ func renameLocks(locks map[[2]string]hold, from, to string) {
 // ended, and is the one that was meant; a type must also be loaded, if event loadedBy
 // loaded it.
 func (c *checker) known(rule int, what string, meant *life, id string, loadedBy uint64) {
-	if meant == nil || id == Unknown {
+	if meant == nil || id == consistency.Unknown {
 		return
 	}
 	switch is := c.live[key{meant.category, id}]; {
@@ -347,12 +357,12 @@ func (c *checker) known(rule int, what string, meant *life, id string, loadedBy 
 		c.violated(rule, "%s %v %s, which was not reported, or has ended", what, meant.category, id)
 	case is != meant:
 		c.violated(rule, "%s %v %s, and that is another one", what, meant.category, id)
-	case meant.category == Type && meant.loaded != 0 && meant.loaded < loadedBy && !meant.loadReported:
+	case meant.category == consistency.Type && meant.loaded != 0 && meant.loaded < loadedBy && !meant.loadReported:
 		c.violated(rule, "%s %v %s, whose load was not reported", what, meant.category, id)
 	}
 }
 
-func (c *checker) creation(r Report, m meaning) {
+func (c *checker) creation(r consistency.Report, m meaning) {
 	k := key{r.Category, r.Entity}
 	if old := c.live[k]; old != nil {
 		c.violated(1, "%v %s is created while it exists", r.Category, r.Entity)
@@ -362,12 +372,12 @@ func (c *checker) creation(r Report, m meaning) {
 	}
 	m.entity.reported = true
 	c.live[k] = m.entity
-	if r.Kind != Enter {
+	if r.Kind != consistency.Enter {
 		return
 	}
 	c.known(4, "it was made in", m.parent, r.Parent, 0)
 	c.known(2, "its receiver is", m.other, r.Other, 0)
-	if m.class != nil && m.class.over == 0 && r.TypeName != Unknown {
+	if m.class != nil && m.class.over == 0 && r.TypeName != consistency.Unknown {
 		c.typeKnown(m.class, r.Seq)
 	}
 }
@@ -381,7 +391,7 @@ func (c *checker) typeKnown(l *life, by uint64) {
 	}
 }
 
-func (c *checker) end(r Report, m meaning) {
+func (c *checker) end(r consistency.Report, m meaning) {
 	k := key{r.Category, r.Entity}
 	switch is := c.live[k]; {
 	case is == nil:
@@ -392,11 +402,11 @@ func (c *checker) end(r Report, m meaning) {
 	if m.entity != nil {
 		m.entity.ended = true
 	}
-	owns := r.Category == Object || r.Category == Type && c.live[key{Object, r.Entity}] == nil
+	owns := r.Category == consistency.Object || r.Category == consistency.Type && c.live[key{consistency.Object, r.Entity}] == nil
 	delete(c.live, k)
-	if r.Category != Invocation {
+	if r.Category != consistency.Invocation {
 		for pair := range c.locks {
-			if owns && pair[0] == r.Entity || r.Category == Thread && pair[1] == r.Entity {
+			if owns && pair[0] == r.Entity || r.Category == consistency.Thread && pair[1] == r.Entity {
 				if r.Seq > 0 {
 					c.holds(pair, m.held[pair])
 				}
@@ -406,10 +416,10 @@ func (c *checker) end(r Report, m meaning) {
 	}
 }
 
-func (c *checker) activity(r Report, m meaning) {
+func (c *checker) activity(r consistency.Report, m meaning) {
 	c.known(2, "it is about", m.entity, r.Entity, r.Seq)
 	c.known(2, "it refers to", m.other, r.Other, r.Seq)
-	if !r.Kind.synchronises() || r.Thread == Unknown {
+	if !synchronises(r.Kind) || r.Thread == consistency.Unknown {
 		return
 	}
 	pair := [2]string{r.Entity, r.Thread}
@@ -445,4 +455,14 @@ func (c *checker) holds(pair [2]string, real hold) {
 	if state.waits != 0 && state.waits != real.waits {
 		c.violated(5, "%s waits for %s, reports say, and does not", pair[1], pair[0])
 	}
+}
+
+// synchronises reports whether rule 5 applies to the kind.
+func synchronises(k consistency.Kind) bool {
+	return k == consistency.Acquire || k == consistency.Release || k == consistency.BeginWait || k == consistency.EndWait
+}
+
+// endsLock reports whether after e a thread's use of a lock is unknown.
+func endsLock(e *consistency.Event) bool {
+	return e.Kind == consistency.Ended && e.Category == consistency.None
 }

@@ -4,37 +4,42 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"endoscope/server/wire"
 )
 
-// paced is a result that waits until the hosts have progressed far enough for its
+// aligned is a result that waits until the hosts have progressed far enough for its
 // next rows. It is common to the results that order rows by time or merge them
 // repeatedly.
-type paced struct {
+type aligned struct {
 	*gathered
 	tick *time.Ticker
 	out  []wire.Event // to be returned next
 	over bool         // all hosts are through
+
+	returned atomic.Uint64 // rows of results
+	late     atomic.Uint64 // what came too late: rows, or groups of windows or sessions
+	rushed   atomic.Uint64 // what did not wait for hosts that were too far behind: rows, windows or sessions
 }
 
-// pacing is the part in which paced results differ.
-type pacing interface {
+// alignment is the part in which aligned results differ.
+type alignment interface {
 	// accept receives an event of a host, whose rows it must release, or the host's
 	// end.
-	accept(ctx context.Context, x given) error
+	accept(ctx context.Context, x hostEvent) error
 	// settle moves what is ready to out.
 	settle(ctx context.Context) error
 }
 
 // advance implements Next.
-func (p *paced) advance(ctx context.Context, how pacing) (wire.Event, error) {
+func (p *aligned) advance(ctx context.Context, how alignment) (wire.Event, error) {
 	if p.tick == nil {
 		p.tick = time.NewTicker(patience / 8)
 	}
 	for {
-		if ev, ok := p.noted(); ok {
+		if ev, ok := p.nextNote(); ok {
 			return ev, nil
 		}
 		if len(p.out) > 0 {
@@ -68,7 +73,7 @@ func (p *paced) advance(ctx context.Context, how pacing) (wire.Event, error) {
 	}
 }
 
-func (p *paced) Close() error {
+func (p *aligned) Close() error {
 	err := p.gathered.Close()
 	if p.tick != nil {
 		p.tick.Stop()
