@@ -379,7 +379,9 @@ func TestNewProcessesOfAnExecutableAreFollowed(t *testing.T) {
 						break
 					}
 				}
-				if n := len(rates); n == 0 || rates[0].IsNull || rates[n-1].F <= 0 || rates[n-1].F > 120 {
+				// The first row may be of the clock tick in which it started.
+				known := slices.IndexFunc(rates, func(v types.Value) bool { return !v.IsNull })
+				if n := len(rates); n == 0 || known < 0 || known > 1 || rates[n-1].F <= 0 || rates[n-1].F > 120 {
 					t.Errorf("rates %v of a process that started later and spins", rates)
 				}
 				second.Process.Kill()
