@@ -22,7 +22,8 @@ const (
 // Image is an ELF file seen as sections to read and executable segments.
 type Image struct {
 	Reader  io.ReaderAt
-	Size    int64 // of the file
+	file    *os.File // which Reader reads; nil: it is none
+	Size    int64    // of the file
 	ELF     *elf.File
 	Load    []segment // everything that is mapped
 	Exec    []segment // the executable ones among Load
@@ -93,7 +94,7 @@ func readImage(f *os.File) (im *Image, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("damaged ELF file: %w", err)
 	}
-	im = &Image{Reader: reader, Size: st.Size(), ELF: e}
+	im = &Image{Reader: reader, file: f, Size: st.Size(), ELF: e}
 	for _, p := range e.Progs {
 		// A segment that extends past the end of the file is cut.
 		backed := min(p.Filesz, uint64(max(im.Size-int64(min(p.Off, 1<<62)), 0)))
