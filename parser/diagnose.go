@@ -226,7 +226,11 @@ func (d *diagnosis) expected() *Error {
 	if d.accepts(closeParen) {
 		list = append(list, ")")
 	}
-	for _, w := range d.keywords() {
+	words := d.keywords()
+	if slices.Contains(words, "FROM") {
+		words = []string{"FROM"} // the clauses after it are possible without it, and rarely meant
+	}
+	for _, w := range words {
 		switch {
 		case operator && operatorWords[w], expr && (operatorWords[w] || w == "CASE" || w == "TRUE" || w == "FALSE" || w == "NULL"):
 			continue
@@ -235,7 +239,7 @@ func (d *diagnosis) expected() *Error {
 		}
 		list = append(list, w)
 	}
-	if d.acceptsEnd() && !d.atEnd() {
+	if d.acceptsEnd() && !d.atEnd() && !slices.Contains(words, "FROM") {
 		list = append(list, "the end")
 	}
 	switch {

@@ -67,9 +67,14 @@ func (l *Literal) of(typ lexer.TokenType, text string) bool {
 		if !ok {
 			return l.parse(text) == nil
 		}
-		cut := strings.LastIndexByte(digits, ' ')
-		i, err := interval(digits[:cut], digits[cut+1:])
-		if err != nil {
+		var i *Literal
+		if strings.HasSuffix(digits, "'") {
+			i = intervalText(digits)
+		} else {
+			cut := strings.LastIndexByte(digits, ' ')
+			i, _ = interval(digits[:cut], digits[cut+1:])
+		}
+		if i == nil {
 			return false
 		}
 		*l = *i
@@ -111,7 +116,33 @@ func (l *wholeLeaf) Parse(lex *lexer.PeekingLexer) (err error) {
 	return err
 }
 
+// spaced parses a duration whose unit is a word of its own, as in 5 seconds. It returns nil
+// if there is none.
+func spaced(lex *lexer.PeekingLexer) (*Literal, error) {
+	n := *lex.Peek()
+	if n.Type != tokInt && n.Type != tokFloat || isHexNumber(n.Value) {
+		return nil, nil
+	}
+	here := lex.MakeCheckpoint()
+	lex.Next()
+	unit := lex.Peek()
+	if unit.Type != tokWord || !isUnitWord(unit.Value) {
+		lex.LoadCheckpoint(here)
+		return nil, nil
+	}
+	l, err := number(n.Value + nearestUnit(unit.Value))
+	if err != nil {
+		return nil, &syntaxError{pos: n.Pos, msg: err.Msg, hint: err.Hint}
+	}
+	l.Span = Span{n.Pos.Offset, unit.Pos.Line}
+	lex.Next()
+	return l, nil
+}
+
 func (l *durationLeaf) Parse(lex *lexer.PeekingLexer) (err error) {
+	if l.Literal, err = spaced(lex); l.Literal != nil || err != nil {
+		return err
+	}
 	l.Literal, err = takeLiteral(lex, tokDuration)
 	return err
 }
@@ -122,6 +153,9 @@ func (l *stringLeaf) Parse(lex *lexer.PeekingLexer) (err error) {
 }
 
 func (l *literalLeaf) Parse(lex *lexer.PeekingLexer) (err error) {
+	if l.Literal, err = spaced(lex); l.Literal != nil || err != nil {
+		return err
+	}
 	switch typ := lex.Peek().Type; typ {
 	case tokInt, tokDuration, tokString:
 		l.Literal, err = takeLiteral(lex, typ)
@@ -139,6 +173,9 @@ func (l *valueLeaf) Parse(lex *lexer.PeekingLexer) error {
 			return unexpected(lex)
 		}
 		l.Literal, _ = number("-" + t.Value)
+	} else if spaced, err := spaced(lex); spaced != nil || err != nil {
+		l.Literal = spaced
+		return err
 	} else if l.Literal = literalOf(t); l.Literal == nil && (t.Type == tokWord || t.Type == tokReserved) {
 		l.Literal = &Literal{Kind: LitString, Text: t.Value, Str: t.Value}
 	}
@@ -261,7 +298,7 @@ func (l *itemLeaf) Parse(lex *lexer.PeekingLexer) error {
 		lex.LoadCheckpoint(start)
 	}
 	var x exprLeaf
-	if err := x.Parse(lex); err != nil {
+	if err := x.parse(lex, true); err != nil {
 		return err
 	}
 	l.SelectItem = SelectItem{Span: x.Pos(), X: x.Expr}

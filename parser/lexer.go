@@ -289,8 +289,9 @@ func unknown(s string, r rune, size int) token {
 	return invalid(text, "there is an invisible character here", "remove it")
 }
 
-// significant drops comments, and joins INTERVAL '1' MINUTE to one duration. It reuses the
-// memory of all.
+// significant drops comments, and joins INTERVAL '1' MINUTE and INTERVAL '1 minute' to one
+// duration.
+// It reuses the memory of all.
 func significant(all []token) []token {
 	tokens := all[:0]
 	for _, t := range all {
@@ -299,6 +300,13 @@ func significant(all []token) []token {
 		}
 		tokens = append(tokens, t)
 		n := len(tokens)
+		if n > 1 && t.typ == tokString && tokens[n-2].is("INTERVAL") {
+			if l := intervalText(t.text); l != nil {
+				whole := token{typ: tokDuration, text: l.Text, Span: Span{tokens[n-2].Start, t.Stop}}
+				tokens = append(tokens[:n-2], whole)
+			}
+			continue
+		}
 		if n < 3 || !tokens[n-3].is("INTERVAL") || tokens[n-2].typ != tokString || t.typ != tokWord {
 			continue
 		}

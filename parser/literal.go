@@ -254,6 +254,47 @@ func scaledPlain(digits string, size int64) (n int64, ok bool) {
 	return int64(quotient), rest == 0 && quotient <= math.MaxInt64
 }
 
+// isUnitWord reports whether a word apart from its number is a unit of time. One letter that
+// has several meanings is not: m, in 5 m.
+func isUnitWord(word string) bool {
+	if _, kind, ok := findUnit(word); ok {
+		return kind == LitDuration
+	}
+	_, kind, ok := findUnit(otherSpelling[strings.ToLower(word)])
+	return ok && kind == LitDuration && len(word) > 1
+}
+
+// intervalText parses INTERVAL 'n unit ...' from its string in quotes: '5 s',
+// '1 minute 30 seconds', '1h30min'. It returns nil if that is not a duration.
+func intervalText(quoted string) *Literal {
+	rest := strings.TrimSpace(unquoteString(quoted))
+	l := &Literal{Kind: LitDuration, Text: "INTERVAL " + quoted}
+	for parts := 0; rest != "" || parts == 0; parts++ {
+		unsigned := strings.TrimPrefix(rest, "-")
+		if unsigned == "" || !isDigit(unsigned[0]) {
+			return nil
+		}
+		digits := rest[:len(rest)-len(unsigned)+numberEnd(unsigned)]
+		rest = strings.TrimSpace(rest[len(digits):])
+		unit := rest[:wordEnd(rest)]
+		u, kind, ok := findUnit(nearestUnit(unit))
+		if !ok || kind != LitDuration {
+			return nil
+		}
+		rest = strings.TrimSpace(rest[len(unit):])
+		part := &Literal{Kind: LitDuration, Text: digits + unit}
+		if part.scaled(digits, u) != nil {
+			return nil
+		}
+		sum := l.Int + part.Int
+		if (part.Int > 0) == (sum < l.Int) && part.Int != 0 {
+			return nil // overflow
+		}
+		l.Int = sum
+	}
+	return l
+}
+
 // interval parses INTERVAL 'n' UNIT from its number and its unit.
 func interval(digits, unitName string) (*Literal, *Error) {
 	value := strings.TrimSpace(unquoteString(digits))

@@ -187,6 +187,9 @@ func (c *exprCtx) unknownColumn(e *parser.ColumnRef, qualifier, name string) err
 	if having := catalog.Having(name); hint == "" && len(having) > 0 && len(having) <= mostHaving {
 		hint = "it is of " + strings.Join(having, ", ")
 	}
+	if hint == "" && len(names) == 0 {
+		hint = "a SELECT without FROM has no columns"
+	}
 	if hint == "" {
 		hint = "the columns are " + strings.Join(names, ", ")
 		switch {

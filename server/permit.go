@@ -76,7 +76,7 @@ func (s *session) permit(a *plan.Acquire, p *plan.Query) error {
 		return nil
 	case a.Stream == catalog.TriggerStream:
 		if t := s.e.triggers.Get(a.Args[0].V.S); t != nil && !s.may.Owns(t.Owner) {
-			return plan.Errorf(a.Start, a.Stop, "trigger %s is another user's", a.Args[0].V.S)
+			return plan.Errorf(a.Start, a.Stop, "there is no stream %s", a.Args[0].V.S) // it was created just now
 		}
 		return nil
 	}
@@ -172,19 +172,19 @@ func targetsOf(p *plan.Query) (all []plan.Target) {
 	return all
 }
 
-// mayDrop refuses to change another user's definition.
-func (s *session) mayDrop(kind, owner string, name *parser.Ident, text string) error {
-	if s.may.Owns(owner) {
-		return nil
-	}
-	return answer.Refuse(name, text, "", "%s %s is another user's", kind, name.Name)
+// nameTaken refuses a name that another user has. It says neither who has it, nor for what.
+func nameTaken(name *parser.Ident, text string) error {
+	return answer.Refuse(name, text, "choose another name", "the name %s is taken", name.Name)
 }
 
 // mayReplace refuses to replace another user's definition, whatever the
 // caller's rights: the rights of the definition would pass to another user.
 func (s *session) mayReplace(kind, owner string, name *parser.Ident, text string) error {
-	if err := s.mayDrop(kind, owner, name, text); err != nil || owner == s.may.Name() {
-		return err
+	switch {
+	case !s.may.Owns(owner):
+		return nameTaken(name, text)
+	case owner == s.may.Name():
+		return nil
 	}
 	of := "user " + owner
 	if owner == "" {
@@ -198,8 +198,8 @@ func (s *session) mayReplaceTrigger(st *parser.CreateTrigger, text string) error
 	switch {
 	case old == nil:
 		return nil
-	case st.Replace:
+	case st.Replace || !s.may.Owns(old.Owner):
 		return s.mayReplace("trigger", old.Owner, st.Name, text)
 	}
-	return s.mayDrop("trigger", old.Owner, st.Name, text)
+	return nil // Enter refuses it
 }

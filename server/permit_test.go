@@ -182,13 +182,39 @@ func TestUsersAreApart(t *testing.T) {
 	run(t, alice, "CREATE TRIGGER tr ON SAMPLE(memory_usage, 1h) WHEN used > 0 BEGIN NOTIFY 'x' END")
 	for statement, want := range map[string]string{
 		"DROP STREAM mine": "there is no stream mine that CREATE STREAM made",
-		"CREATE OR REPLACE STREAM mine AS SELECT * FROM SAMPLE(cpu_usage, 1s)": "the name mine is taken",
-		"DROP TRIGGER tr": "trigger tr is another user's",
-		"CREATE OR REPLACE TRIGGER tr ON SAMPLE(memory_usage, 1h) WHEN used > 0 BEGIN NOTIFY 'x' END": "trigger tr is another user's",
-		"SELECT * FROM tr":    "trigger tr is another user's",
+		"CREATE OR REPLACE STREAM mine AS SELECT * FROM SAMPLE(cpu_usage, 1s)":                        "the name mine is taken",
+		"CREATE OR REPLACE TRIGGER tr ON SAMPLE(memory_usage, 1h) WHEN used > 0 BEGIN NOTIFY 'x' END": "the name tr is taken",
+		"CREATE TRIGGER tr ON SAMPLE(memory_usage, 1h) WHEN used > 0 BEGIN NOTIFY 'x' END":            "the name tr is taken",
+		"CREATE TRIGGER mine ON SAMPLE(memory_usage, 1h) WHEN used > 0 BEGIN NOTIFY 'x' END":          "the name mine is taken",
+		"CREATE STREAM tr AS SELECT * FROM SAMPLE(cpu_usage, 1s)":                                     "the name tr is taken",
 		"DROP STREAM nothing": "there is no stream nothing that CREATE STREAM made",
 	} {
 		if got := refusal(t, bob, statement); !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want %s", statement, got, want)
+		}
+	}
+	// What uses a name of another user fails as it does for a name that nobody has. Neither
+	// is a name of another user a suggestion.
+	for _, statement := range []string{"DROP TRIGGER tr", "DROP STREAM tr", "SELECT * FROM tr", "DESCRIBE tr", "SELECT * FROM SAMPLE(tr, 1s)",
+		"CREATE TRIGGER t ON tr WHEN activation > 0 BEGIN NOTIFY 'x' END", "CREATE STREAM s AS SELECT * FROM tr"} {
+		got, none := refusal(t, bob, statement), refusal(t, bob, strings.Replace(statement, "tr", "tz", 1))
+		if strings.ReplaceAll(got, "tr", "tz") != strings.ReplaceAll(none, "tr", "tz") || strings.Contains(got, "did you mean tr") {
+			t.Errorf("%s:\n%s\nand for a name that nobody has\n%s", statement, got, none)
+		}
+	}
+	modeller := reader("alice")
+	modeller.Models = true
+	rival := reader("bob")
+	rival.Models = true
+	run(t, s.session(modeller), "CREATE MODEL mo AS SELECT AUTOMATON(n, 2) FROM series(3)")
+	carol := s.session(rival)
+	for statement, want := range map[string]string{
+		"CREATE MODEL mo AS SELECT AUTOMATON(n, 2) FROM series(3)":            "the name mo is taken",
+		"CREATE OR REPLACE MODEL mo AS SELECT AUTOMATON(n, 2) FROM series(3)": "the name mo is taken",
+		"DROP MODEL mo": "there is no model mo",
+		"DROP MODEL mi": "there is no model mi",
+	} {
+		if got := refusal(t, carol, statement); !strings.Contains(got, want) || strings.Contains(got, "did you mean") {
 			t.Errorf("%s: %s, want %s", statement, got, want)
 		}
 	}

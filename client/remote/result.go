@@ -243,7 +243,7 @@ func (r *result) read() {
 				r.given = r.fragment.given() + r.gaps
 			}
 			r.mu.Unlock()
-			r.fail(io.EOF)
+			r.end(io.EOF)
 			return
 		case wire.FrameFlush:
 			ev.Kind = wire.Flush
@@ -361,7 +361,10 @@ func (r *result) ended() error {
 	return context.Canceled
 }
 
-func (r *result) fail(err error) {
+// fail records the error of the result. Only the server's last frame ends it normally.
+func (r *result) fail(err error) { r.end(wire.Broken(err)) }
+
+func (r *result) end(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.err == nil {

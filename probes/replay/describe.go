@@ -115,6 +115,8 @@ type records interface {
 	next() ([]cell, error)
 	// line returns the line on which that row begins.
 	line() int64
+	// pending reports whether faults has something to report.
+	pending() bool
 	// faults reports what did not fit since the last call.
 	faults(report func(f fault))
 }
@@ -175,6 +177,9 @@ func sampleCSV(f *os.File) (names []string, kinds []*inference, err error) {
 	}
 	if len(header) > maxColumns {
 		return nil, nil, tooManyColumns(f)
+	}
+	if r.unclosed {
+		return nil, nil, plan.Errorf(-1, -1, "%s: a quote of its header is not closed", f.Name())
 	}
 	seen := map[string]bool{}
 	for i, field := range header {

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 )
@@ -17,6 +18,30 @@ type lines struct {
 	number     int64 // of the last line returned, from 1
 	terminated bool  // whether that line ended in a line break
 	eof        bool
+}
+
+// wholeReader reads a file up to the size that it had. A file that has become shorter has no
+// end there, but is broken.
+type wholeReader struct {
+	file io.ReaderAt
+	size int64
+	at   int64
+}
+
+var errShorter = errors.New("the file became shorter while it was read")
+
+func (r *wholeReader) Read(b []byte) (int, error) {
+	if r.at == r.size {
+		return 0, io.EOF
+	}
+	n, err := r.file.ReadAt(b[:min(int64(len(b)), r.size-r.at)], r.at)
+	r.at += int64(n)
+	if err == io.EOF {
+		if err = nil; r.at < r.size {
+			err = errShorter
+		}
+	}
+	return n, err
 }
 
 var byteOrderMark = []byte("\xef\xbb\xbf")

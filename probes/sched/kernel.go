@@ -55,7 +55,7 @@ func load(o options) (*kernel, error) {
 	}
 	k := &kernel{}
 	if k.objects, err = ebpf.NewCollection(spec); err != nil {
-		return nil, bpf.LoadError(err, "observe processes", "5.15")
+		return nil, err
 	}
 	if k.ring, err = ringbuf.Map(k.objects.Maps[bpf.LifeMapLives].FD(), ringBytes); err != nil {
 		k.objects.Close()

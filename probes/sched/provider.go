@@ -6,8 +6,10 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/clock"
-	"endoscope/probes/process"
+	"endoscope/probes/rights"
 )
+
+var needs = rights.Needs{Since: "5.15", Instead: "process_usage, thread_usage"}
 
 // Provider observes lifecycle events of processes and threads.
 type Provider struct{ guessLast bool }
@@ -31,7 +33,7 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 	if err != nil {
 		return nil, err
 	}
-	if err := process.RequireNumbered(spec); err != nil {
+	if err := needs.Check(spec); err != nil {
 		return nil, err
 	}
 	if !spec.Target.Viewer.Everything() {
@@ -46,7 +48,7 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 		guessLast: p.guessLast,
 	}
 	if s.kernel, err = load(o); err != nil {
-		return nil, probes.AtStream(err, spec)
+		return nil, probes.AtStream(needs.Refused(spec.Stream, err), spec)
 	}
 	return s, nil
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"endoscope/probes/bpf"
+	"endoscope/probes/rights"
 	"endoscope/probes/ringbuf"
 	"endoscope/probes/unwind"
 )
@@ -57,7 +58,7 @@ func newSampler() (*sampler, error) {
 	types := btf.NewCache()
 	objects, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: types})
 	if err != nil {
-		return nil, bpf.LoadError(err, "sample threads", "6.1")
+		return nil, needs.Refused(Stream, err)
 	}
 	s := &sampler{objects: objects, links: map[int]int{}, bytes: objects.Maps[bpf.StackMapBytesOf]}
 	if s.ring, err = ringbuf.Map(objects.Maps[bpf.StackMapSamples].FD(), ringBytes); err != nil {
@@ -70,6 +71,8 @@ func newSampler() (*sampler, error) {
 	}
 	return s, nil
 }
+
+var needs = rights.Needs{Ptrace: true, Since: "6.1", Instead: "thread_usage, process_usage"}
 
 func (s *sampler) close() {
 	for pid := range s.links {

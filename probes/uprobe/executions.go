@@ -13,6 +13,7 @@ import (
 	"endoscope/probes/bpf"
 	"endoscope/probes/ringbuf"
 	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/program"
 	"endoscope/probes/uprobe/selection"
 )
 
@@ -53,7 +54,7 @@ func followExecutions(types *btf.Cache, told func(execution), missed func()) (*e
 	}
 	x := &executions{over: make(chan struct{}), last: map[int]int64{}}
 	if x.objects, err = ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: types}); err != nil {
-		return nil, bpf.LoadError(err, "observe executions of programs", "5.15")
+		return nil, program.RefuseLoad(err)
 	}
 	m := x.objects.Maps[bpf.ExecutionMapExecutions]
 	if x.ring, err = ringbuf.Open(m.FD(), int(m.MaxEntries())); err != nil {

@@ -118,7 +118,7 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sour
 	if err != nil {
 		return nil, err
 	}
-	if err := attach.CheckRights(spec); err != nil {
+	if err := program.Needs.Check(spec); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {

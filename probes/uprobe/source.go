@@ -145,6 +145,7 @@ func (s *source) Start(ctx context.Context, sink probes.Sink, o probes.Options) 
 		}
 		return err
 	}
+	s.watchOverhead()
 	return nil
 }
 

@@ -41,7 +41,11 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 		return nil, err
 	}
 	watches := spec.Every == 0 && !spec.OnDemand
-	if err := process.RequireNumbered(spec); err != nil {
+	check := process.RequireNumbered
+	if watches {
+		check = needs.Check
+	}
+	if err := check(spec); err != nil {
 		return nil, err
 	}
 	found, err := process.Resolve(spec.Target)

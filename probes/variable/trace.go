@@ -112,7 +112,7 @@ func (t *tracer) open() error {
 	t.maps = map[string]*ebpf.Map{}
 	for _, name := range []string{bpf.LocalMapLocals, bpf.LocalMapMissed} {
 		if t.maps[name], err = ebpf.NewMap(spec.Maps[name]); err != nil {
-			return bpf.LoadError(err, "watch variables", "5.15")
+			return needs.Refused(Stream, err)
 		}
 	}
 	t.ring, err = ringbuf.Map(t.maps[bpf.LocalMapLocals].FD(), ringBytes)
@@ -196,7 +196,7 @@ func (t *tracer) load(f *tracedFile) error {
 	}
 	f.program, err = ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: t.maps})
 	if err != nil {
-		return bpf.LoadError(err, "watch variables", "5.15")
+		return needs.Refused(Stream, err)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
 	"endoscope/probes/process"
+	"endoscope/probes/rights"
 	"endoscope/probes/ringbuf"
 )
 
@@ -50,7 +51,7 @@ func newWatcher() (*watcher, error) {
 	}
 	w := &watcher{links: map[int]*links{}}
 	if w.objects, err = ebpf.NewCollection(spec); err != nil {
-		return nil, bpf.LoadError(err, "watch variables", "5.15")
+		return nil, needs.Refused(Stream, err)
 	}
 	if w.ring, err = ringbuf.Open(w.objects.Maps[bpf.VariableMapWrites].FD(), ringBytes); err != nil {
 		w.objects.Close()
@@ -58,6 +59,8 @@ func newWatcher() (*watcher, error) {
 	}
 	return w, nil
 }
+
+var needs = rights.Needs{Ptrace: true, Since: "5.15", Instead: "process_usage"}
 
 // close removes all watchpoints.
 func (w *watcher) close() {

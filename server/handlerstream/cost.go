@@ -70,7 +70,7 @@ func (p *CostProvider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.
 	found.Out = types.Schema{Time: 0, Fields: []types.Field{{Name: "timestamp", Type: types.Timestamp}, {Name: "handler", Type: types.Varchar}, {Name: "module", Type: types.Varchar}}}
 	var err error
 	if s.finder, err = p.Handlers.Prepare(ctx, &found); err != nil {
-		return nil, err
+		return nil, inTermsOf(Stream, CostStream, err)
 	}
 	s.filter = spec.Filter
 	return s, nil

@@ -56,7 +56,9 @@ type Aggregator struct {
 	page    []byte  // variables of the programs
 	panes   *uint64 // two of them: see aggregate.h
 	divided *uint64
-	states  []byte // of all dense states, slot 0 first
+	states  []byte     // of all dense states, slot 0 first
+	samples []byte     // of both slots, slot 0 first; nil if there are no quantiles
+	sampled [2]*uint64 // how many were written, by slot
 	outer   *ebpf.Map
 	inner   *ebpf.Map
 	scratch []*tables
@@ -94,7 +96,7 @@ const (
 )
 
 // open maps the memory shared by programs and user space.
-func (a *Aggregator) open(objects *ebpf.Collection, panesAt, dividedAt int) (err error) {
+func (a *Aggregator) open(objects *ebpf.Collection, variables map[string]*ebpf.VariableSpec) (err error) {
 	defer func() {
 		if err != nil {
 			a.close()
@@ -103,8 +105,18 @@ func (a *Aggregator) open(objects *ebpf.Collection, panesAt, dividedAt int) (err
 	if a.page, err = mapped(objects.Maps[".bss"]); err != nil {
 		return err
 	}
-	a.panes = (*uint64)(unsafe.Pointer(&a.page[panesAt]))
-	a.divided = (*uint64)(unsafe.Pointer(&a.page[dividedAt]))
+	word := func(variable string, offset int) *uint64 {
+		return (*uint64)(unsafe.Pointer(&a.page[int(variables[variable].Offset)+offset]))
+	}
+	a.panes, a.divided = word(bpf.FunctionVarPanes, 0), word(bpf.FunctionVarDivided, 0)
+	for slot := range a.sampled {
+		a.sampled[slot] = word(bpf.FunctionVarSampled, slot*sampledStride)
+	}
+	if a.sampleRoom() > 0 {
+		if a.samples, err = mapped(objects.Maps[bpf.FunctionMapSamples]); err != nil {
+			return err
+		}
+	}
 	if a.Options&dense != 0 {
 		if a.states, err = mapped(objects.Maps[bpf.FunctionMapStates]); err != nil {
 			return err
@@ -149,9 +161,12 @@ func (a *Aggregator) close() {
 	if a.states != nil {
 		unix.Munmap(a.states)
 	}
+	if a.samples != nil {
+		unix.Munmap(a.samples)
+	}
 	a.inner.Close()
 	a.outer.Close()
-	a.page, a.states, a.panes, a.divided = nil, nil, nil, nil
+	a.page, a.states, a.samples, a.panes, a.divided, a.sampled = nil, nil, nil, nil, nil, [2]*uint64{}
 }
 
 // begin makes the pane that contains now the current one.
@@ -330,8 +345,9 @@ func (a *Aggregator) read(slot int, pane int64) error {
 			return err
 		}
 	}
+	a.readSamples(slot)
 	if a.Options&sketched != 0 {
-		return a.readTable(bucketMaps[slot], 2+a.Code.KeyWords, 1, a.Rows.bucket)
+		return a.readTable(bucketMaps[slot], 2+a.Code.KeyWords, a.bucketWords(), a.Rows.bucket)
 	}
 	return nil
 }
@@ -359,7 +375,7 @@ func (a *Aggregator) readDense(slot int) {
 			a.hits[g] += int64(events)
 		}
 	}
-	clear(words)
+	a.clearDense(words)
 }
 
 // entered returns how often a function of a query with NoHits was entered.

@@ -8,12 +8,11 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
-	"golang.org/x/sys/unix"
 
-	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/bpf"
 	"endoscope/probes/codegen"
+	"endoscope/probes/rights"
 	"endoscope/probes/ringbuf"
 	"endoscope/probes/uprobe/abi"
 	"endoscope/probes/uprobe/attach"
@@ -88,12 +87,11 @@ func New(ringBytes, maxCalls int, preallocated bool, c Compiled) (*Kernel, error
 	return k, nil
 }
 
-func RefuseLoad(err error) error {
-	if errors.Is(err, unix.EPERM) {
-		return plan.Errorf(-1, -1, "the kernel refuses to load programs: %v", err).WithHint("run as root")
-	}
-	return fmt.Errorf("loading the programs of uprobe: %w", err)
-}
+// Needs are the needs of streams of functions.
+var Needs = rights.Needs{Since: "5.15"}
+
+// RefuseLoad returns the error of programs that the kernel did not load because of err.
+func RefuseLoad(err error) error { return Needs.Refused("a stream of functions", err) }
 
 func (k *Kernel) Close() {
 	k.WarmUp.Close()
@@ -334,7 +332,7 @@ func (k *Kernel) Load(s Setup, query uint16) (*Installation, error) {
 	in := &Installation{Query: query, Objects: objects, Sweeper: newSweeper(objects), growing: s.Growing, functions: s.Functions, Room: MaxExtension}
 	if s.Aggregation != nil {
 		in.Aggregator = &Aggregator{Aggregation: s.Aggregation, installation: in, offset: s.Offset}
-		if err := in.Aggregator.open(objects, int(spec.Variables[bpf.FunctionVarPanes].Offset), int(spec.Variables[bpf.FunctionVarDivided].Offset)); err != nil {
+		if err := in.Aggregator.open(objects, spec.Variables); err != nil {
 			objects.Close()
 			return nil, err
 		}
