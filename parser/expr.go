@@ -1,7 +1,6 @@
 package parser
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -9,28 +8,10 @@ import (
 	"github.com/alecthomas/participle/v2/lexer"
 )
 
-const (
-	// maxNesting is the maximum nesting of parentheses, cases and signs, so that no walk of
-	// a tree exhausts a stack.
-	maxNesting = 200
-	// maxChain is the maximum number of consecutive operators on one level: a + b + c nests
-	// to the left.
-	maxChain = 5000
-)
-
-func tooDeep(pos position) *syntaxError {
-	return &syntaxError{pos: pos, msg: fmt.Sprintf("the statement is nested more than %d levels deep", maxNesting)}
-}
-
-func tooLong(pos position) *syntaxError {
-	return &syntaxError{pos: pos, msg: fmt.Sprintf("the expression has more than %d operators", maxChain)}
-}
-
 // exprParser parses expressions by precedence climbing.
 type exprParser struct {
 	lex   *lexer.PeekingLexer
 	depth int
-	chain int
 	stop  int  // end of the last token read
 	signs int  // of depth: signs and NOT, which are no parentheses
 	item  bool // an alias may follow the expression
@@ -125,9 +106,6 @@ func (p *exprParser) expr(least int) (Expr, error) {
 				hint: "join comparisons with AND, as in a < b AND b < c, or put one in parentheses"}
 		}
 		compared = prec == precCompare
-		if p.chain++; p.chain > maxChain {
-			return nil, tooLong(t.Pos)
-		}
 		if x, err = p.infix(start, x, prec); err != nil {
 			return nil, err
 		}
@@ -225,11 +203,15 @@ func (p *exprParser) in(start int, x Expr, not bool) (Expr, error) {
 	}
 	in := &In{Not: not, X: x}
 	for {
-		e, err := p.expr(precLowest)
-		if err != nil {
-			return nil, err
+		if p.lex.Peek().Type == tokList {
+			in.List = p.constants() // they begin the list
+		} else {
+			e, err := p.expr(precLowest)
+			if err != nil {
+				return nil, err
+			}
+			in.List = append(in.List, e)
 		}
-		in.List = append(in.List, e)
 		if !p.accept(",") {
 			break
 		}
@@ -242,6 +224,24 @@ func (p *exprParser) in(start int, x Expr, not bool) (Expr, error) {
 	}
 	in.Span = p.span(start)
 	return in, nil
+}
+
+// constants parses a tokList.
+func (p *exprParser) constants() []Expr {
+	t := p.take()
+	_, n := constants(t.Value, nil)
+	all := make([]Literal, 0, n)
+	constants(t.Value, func(typ lexer.TokenType, text string, at int) {
+		l := Literal{}
+		l.of(typ, text)
+		l.Span = Span{t.Pos.Offset + at, t.Pos.Offset + at + len(text)}
+		all = append(all, l)
+	})
+	list := make([]Expr, n)
+	for i := range all {
+		list[i] = &all[i]
+	}
+	return list
 }
 
 // operand parses an operand of an operator.
@@ -394,10 +394,14 @@ func (p *exprParser) columnOrCall() (Expr, error) {
 
 // elements appends the indices of elements to a name: list[2].
 func (p *exprParser) elements(name *Ident) {
+	var indices []string
 	for p.lex.Peek().Type == tokIndex {
 		t := p.take()
-		name.Name += t.Value
+		indices = append(indices, t.Value)
 		name.Stop = t.Pos.Line
+	}
+	if len(indices) > 0 {
+		name.Name += strings.Join(indices, "")
 	}
 }
 

@@ -49,37 +49,53 @@ func identOf(t *lexer.Token) *Ident {
 
 // literalOf returns the constant of a token, or nil.
 func literalOf(t *lexer.Token) *Literal {
-	var l *Literal
-	switch t.Type {
-	case tokInt, tokFloat, tokPercent, tokSize:
-		l, _ = number(t.Value)
-	case tokDuration:
-		if rest, ok := strings.CutPrefix(t.Value, "INTERVAL "); ok {
-			if strings.HasSuffix(rest, "'") {
-				l = intervalText(rest)
-			} else {
-				cut := strings.LastIndexByte(rest, ' ')
-				l, _ = interval(rest[:cut], rest[cut+1:])
-			}
-		} else {
-			l, _ = number(t.Value)
-		}
-	case tokString:
-		l = &Literal{Kind: LitString, Text: t.Value, Str: unquoteString(t.Value)}
-	case tokReserved:
-		switch strings.ToUpper(t.Value) {
-		case "NULL":
-			l = &Literal{Kind: LitNull, Text: "NULL"}
-		case "TRUE":
-			l = &Literal{Kind: LitBool, Text: "TRUE", Int: 1}
-		case "FALSE":
-			l = &Literal{Kind: LitBool, Text: "FALSE"}
-		}
+	l := &Literal{}
+	if !l.of(t.Type, t.Value) {
+		return nil
 	}
-	if l != nil {
-		l.Span = spanOf(t)
-	}
+	l.Span = spanOf(t)
 	return l
+}
+
+// of sets the literal to the constant of a token. It reports false for other tokens.
+func (l *Literal) of(typ lexer.TokenType, text string) bool {
+	switch typ {
+	case tokInt, tokFloat, tokPercent, tokSize:
+		return l.parse(text) == nil
+	case tokDuration:
+		digits, ok := strings.CutPrefix(text, "INTERVAL ")
+		if !ok {
+			return l.parse(text) == nil
+		}
+		var i *Literal
+		if strings.HasSuffix(digits, "'") {
+			i = intervalText(digits)
+		} else {
+			cut := strings.LastIndexByte(digits, ' ')
+			i, _ = interval(digits[:cut], digits[cut+1:])
+		}
+		if i == nil {
+			return false
+		}
+		*l = *i
+		return true
+	case tokString:
+		*l = Literal{Kind: LitString, Text: text, Str: unquoteString(text)}
+		return true
+	case tokReserved:
+		switch strings.ToUpper(text) {
+		case "NULL":
+			*l = Literal{Kind: LitNull, Text: "NULL"}
+			return true
+		case "TRUE":
+			*l = Literal{Kind: LitBool, Text: "TRUE", Int: 1}
+			return true
+		case "FALSE":
+			*l = Literal{Kind: LitBool, Text: "FALSE"}
+			return true
+		}
+	}
+	return false
 }
 
 // takeLiteral parses a literal of one token type.
@@ -180,6 +196,7 @@ func dotted(lex *lexer.PeekingLexer) (*Ident, error) {
 		return nil, nil
 	}
 	name := identOf(lex.Next())
+	parts := []string{name.Name}
 	for isOp(lex.Peek(), ".") {
 		lex.Next()
 		t := lex.Peek()
@@ -187,10 +204,11 @@ func dotted(lex *lexer.PeekingLexer) (*Ident, error) {
 			return nil, unexpected(lex)
 		}
 		part := identOf(lex.Next())
-		name.Name += "." + part.Name
+		parts = append(parts, part.Name)
 		name.Quoted = name.Quoted || part.Quoted
 		name.Stop = part.Stop
 	}
+	name.Name = strings.Join(parts, ".")
 	return name, nil
 }
 

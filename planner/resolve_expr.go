@@ -296,8 +296,8 @@ func (c *exprCtx) in_(e *parser.In) (plan.Expr, error) {
 	}
 	ref, ok := e.X.(*parser.ColumnRef)
 	bare := ok && namesFunctions[ref.Parts[len(ref.Parts)-1].Name]
-	out := &plan.In{}
-	var consts []plan.Expr
+	out := &plan.In{List: make([]plan.Const, 0, len(e.List))}
+	consts := make([]plan.Expr, 0, len(e.List))
 	for _, item := range e.List {
 		if name, ok := item.(*parser.ColumnRef); ok && bare {
 			var parts []string

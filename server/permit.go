@@ -16,6 +16,7 @@ import (
 	"endoscope/probes/replay"
 	"endoscope/server/answer"
 	"endoscope/server/grant"
+	"endoscope/server/introspect"
 	"endoscope/server/query"
 )
 
@@ -130,6 +131,11 @@ func (s *session) describeFile(path string) (types.Schema, error) {
 
 // prepare is Engine.prepare of a plan that is permitted.
 func (s *session) prepare(ctx context.Context, text string, p *plan.Query) (*query.Query, error) {
+	release, err := s.reserveSymbols(targetsOf(p)...)
+	if err != nil {
+		return nil, answer.PlacedAt(err, -1, -1, text)
+	}
+	defer release()
 	q, err := s.e.prepare(ctx, text, p)
 	if err == nil {
 		q.Grant = s.may
@@ -138,6 +144,32 @@ func (s *session) prepare(ctx context.Context, text string, p *plan.Query) (*que
 		}
 	}
 	return q, err
+}
+
+// reserveSymbols charges what reading the symbols of the executables of targets allocates to
+// the session's user until release is called.
+func (s *session) reserveSymbols(targets ...plan.Target) (release func(), err error) {
+	if s.may.Uses().Limits().Memory == 0 {
+		return func() {}, nil
+	}
+	bytes := int64(0)
+	for i, t := range targets {
+		if !t.IsZero() && !slices.ContainsFunc(targets[:i], func(o plan.Target) bool { return o.String() == t.String() }) {
+			bytes += introspect.Program{Target: t}.SymbolMemory()
+		}
+	}
+	return s.may.Uses().Reserve(bytes, "reading the symbols of the target")
+}
+
+// targetsOf returns the targets whose functions a plan probes.
+func targetsOf(p *plan.Query) (all []plan.Target) {
+	plan.TransformNodes(p.Root, func(n plan.Node) plan.Node {
+		if a, ok := n.(*plan.Acquire); ok && byFunctions(a.Stream) {
+			all = append(all, a.Target)
+		}
+		return n
+	})
+	return all
 }
 
 // nameTaken refuses a name that another user has. It says neither who has it, nor for what.

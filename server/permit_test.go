@@ -256,6 +256,49 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// The memory of a user covers statements while they are parsed and planned, and symbols while
+// they are read. Nothing stays charged.
+func TestLimitOfMemoryBeforeQueries(t *testing.T) {
+	g := &grant.Grant{User: "alice", Admin: true, Anywhere: true, Trace: true}
+	g.Account = grant.NewAccount(grant.Limits{Memory: 64 << 20})
+	s := newShop(t)
+	alice := s.session(g)
+	long := "SELECT * FROM series(1) WHERE n IN (1" + strings.Repeat(", 1234567", 100_000) + ")"
+	if got := refusal(t, alice, long); !strings.Contains(got, "this statement may use") || !strings.Contains(got, "your limit is 64 MiB") {
+		t.Errorf("a long statement: %s", got)
+	}
+	if _, err := alice.Describe(t.Context(), long); err == nil || !strings.Contains(err.Error(), "this statement may use") {
+		t.Errorf("a long statement is prepared: %v", err)
+	}
+	run(t, alice, "SELECT * FROM series(1)")
+	if got := refusal(t, alice, "SELECT * FROM"); !strings.Contains(got, "FROM needs a stream after it") {
+		t.Errorf("a wrong statement: %s", got)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ws, err := s.e.As(g).NewSession(t.Context(), wire.Options{Exe: exe})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ws.Close()
+	for _, statement := range []string{"SHOW FUNCTIONS", "DESCRIBE FUNCTION main.main", "SELECT * FROM function_call WHERE function_name = 'main.main'"} {
+		if got := refusal(t, ws, statement); !strings.Contains(got, "reading the symbols of the target may use") {
+			t.Errorf("%s: %s", statement, got)
+		}
+	}
+	if u := g.Account.Usage(); u.Memory != 0 {
+		t.Errorf("%d bytes are still charged", u.Memory)
+	}
+	g.Account.Limit(grant.Limits{Memory: 4 << 30})
+	run(t, alice, long)
+	run(t, ws, "SHOW FUNCTIONS LIKE 'main.main'")
+	if u := g.Account.Usage(); u.Memory != 0 {
+		t.Errorf("%d bytes are charged at the end", u.Memory)
+	}
+}
+
 // Every event beyond the rate is counted as lost.
 func TestLimitOfEvents(t *testing.T) {
 	g := reader("alice")

@@ -250,3 +250,12 @@ func TestErrorsHaveOneForm(t *testing.T) {
 }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestStatementFailsWithEOF: an io.EOF is the end of a result only.
+func TestStatementFailsWithEOF(t *testing.T) {
+	r, _ := newRunner(t, io.Discard)
+	want := fmt.Errorf("damaged: %w", io.EOF)
+	if err := r.show(t.Context(), func(context.Context) (wire.Result, error) { return nil, want }); err != want {
+		t.Errorf("%v, expected %v", err, want)
+	}
+}

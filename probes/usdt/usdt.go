@@ -51,6 +51,16 @@ func Probes(f *os.File) (list []Probe, err error) {
 	if err != nil || notes == nil {
 		return nil, err
 	}
+	list = probesIn(im, notes)
+	locateOperands(im, list, f)
+	slices.SortStableFunc(list, func(a, b Probe) int {
+		return cmp.Or(cmp.Compare(a.Provider, b.Provider), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Site.Addr, b.Site.Addr))
+	})
+	return list, nil
+}
+
+// probesIn returns the probes of a file's notes, in their order.
+func probesIn(im *elf.Image, notes []byte) (list []Probe) {
 	base := im.ELF.Section(sdtBase)
 	elf.EachNote(notes, "stapsdt\x00", sdtNote, func(desc []byte) bool {
 		if p, ok := readProbe(im, desc, base); ok {
@@ -58,11 +68,7 @@ func Probes(f *os.File) (list []Probe, err error) {
 		}
 		return len(list) < maxProbes
 	})
-	locateOperands(im, list, f)
-	slices.SortStableFunc(list, func(a, b Probe) int {
-		return cmp.Or(cmp.Compare(a.Provider, b.Provider), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Site.Addr, b.Site.Addr))
-	})
-	return list, nil
+	return list
 }
 
 // locateOperands resolves the variables that arguments of probes name.
