@@ -134,7 +134,7 @@ func (r *Rows) Next() bool {
 		ev, err := r.res.Next(r.ctx)
 		if err != nil {
 			r.ended = true
-			if !errors.Is(err, io.EOF) {
+			if err != io.EOF {
 				r.err = err
 				_ = r.res.Close() // the remaining rows are not wanted
 			}

@@ -52,7 +52,7 @@ func (p Program) Run(ctx context.Context, args []string) int {
 		p.Stdin = os.Stdin
 	}
 	if p.Stdout == nil {
-		p.Stdout = os.Stdout
+		p.Stdout = runner.Stdout()
 	}
 	if p.Stderr == nil {
 		p.Stderr = os.Stderr
@@ -63,13 +63,11 @@ func (p Program) Run(ctx context.Context, args []string) int {
 		p.printUsage(err)
 		return exitUsage
 	case f.help:
-		fmt.Fprint(p.Stdout, usage)
-		return exitDone
+		return p.print(usage)
 	case f.manual:
 		return p.manual(f.topic)
 	case f.version:
-		fmt.Fprintln(p.Stdout, "endoscope", p.Version)
-		return exitDone
+		return p.print("endoscope " + p.Version + "\n")
 	}
 	err = p.run(ctx, f)
 	switch {
@@ -80,6 +78,16 @@ func (p Program) Run(ctx context.Context, args []string) int {
 	if errors.As(err, &u) { // in a file that a flag names
 		p.printUsage(err)
 		return exitUsage
+	}
+	runner.PrintError(p.Stderr, err)
+	return exitFailed
+}
+
+// print writes a text to standard output, and returns the exit code.
+func (p Program) print(text string) int {
+	_, err := io.WriteString(p.Stdout, text)
+	if err == nil || errors.Is(err, syscall.EPIPE) { // the reader, such as head(1), has closed the pipe
+		return exitDone
 	}
 	runner.PrintError(p.Stderr, err)
 	return exitFailed

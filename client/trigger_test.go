@@ -31,7 +31,7 @@ slow #1 SAMPLE(cpu_usage, 100ms): {"percent_busy":70.5}
 slow: disk \x1b[2J full
 slow: again
 endoscope> SELECT *
-           FROM cals`
+      ...> FROM cals`
 	if got := x.screen(); !strings.Contains(got, want) {
 		t.Errorf("the screen is\n%s\nwithout\n%s", got, want)
 	}

@@ -171,7 +171,7 @@ type (
 		Span
 		Distinct bool
 		Items    []*SelectItem // empty for *
-		From     *From
+		From     *From         // nil: not given; the result has one row
 		Where    Expr
 		GroupBy  []Expr
 		Having   Expr
@@ -350,7 +350,8 @@ type (
 		Star     bool // COUNT(*)
 		Distinct bool
 		Args     []*Arg
-		Filter   Expr // FILTER (WHERE e)
+		Within   *OrderItem // WITHIN GROUP (ORDER BY x)
+		Filter   Expr       // FILTER (WHERE e)
 	}
 	// Arg is one argument, optionally named: k => 3.
 	Arg struct {

@@ -34,6 +34,9 @@ func Children(e Expr) []Expr {
 		for _, a := range e.Args {
 			add(a.X)
 		}
+		if e.Within != nil {
+			add(e.Within.X)
+		}
 		add(e.Filter)
 	}
 	return out

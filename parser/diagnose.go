@@ -15,15 +15,20 @@ import (
 type diagnosis struct {
 	tokens []token
 	at     int // index of the wrong token; len(tokens): the end
+	memory int // that candidates may allocate: each costs a parse
 }
 
-// maxTried is the longest statement, in tokens, for which candidates are tried: each costs
-// a parse.
-const maxTried = 1000
+// newDiagnosis returns the diagnosis of a statement that fails at a token. Its candidates
+// may allocate what parsing the text once has left of minMemory.
+func newDiagnosis(tokens []token, at int) *diagnosis {
+	d := &diagnosis{tokens: tokens, at: min(max(at, 0), len(tokens)), memory: minMemory - reportMemory}
+	d.affords(len(tokens))
+	return d
+}
 
 // diagnose returns an error in the user's terms.
 func diagnose(tokens []token, wrong *syntaxError) *Error {
-	d := &diagnosis{tokens: tokens, at: min(max(wrong.pos.Column, 0), len(tokens))}
+	d := newDiagnosis(tokens, wrong.pos.Column)
 	if d.tok(0).typ == tokInvalid {
 		e := *d.tok(0).bad
 		e.Pos = d.tok(0).Span
@@ -89,7 +94,7 @@ func (d *diagnosis) text(n int) string { return shorten(d.tok(n).text) }
 
 // reach returns the number of correct tokens if tok(n) is replaced, and whether all are.
 func (d *diagnosis) reach(n int, by token, rest []token) (int, bool) {
-	if len(d.tokens) > maxTried || d.at+n < 0 {
+	if d.at+n < 0 || !d.affords(d.at+n) {
 		return 0, false
 	}
 	tried := append(slices.Clone(d.tokens[:d.at+n]), by)
@@ -100,6 +105,16 @@ func (d *diagnosis) reach(n int, by token, rest []token) (int, bool) {
 	return wrong.pos.Column, false
 }
 
+// affords reports whether the first n tokens may be parsed once more, and counts the memory.
+func (d *diagnosis) affords(n int) bool {
+	for i := range n {
+		if d.memory -= tokenCost(&d.tokens[i]); d.memory < 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // accepts reports whether a token could replace the wrong one.
 func (d *diagnosis) accepts(t token) bool {
 	n, _ := d.reach(0, t, nil)
@@ -108,6 +123,9 @@ func (d *diagnosis) accepts(t token) bool {
 
 // acceptsEnd reports whether the statement could have ended before the wrong token.
 func (d *diagnosis) acceptsEnd() bool {
+	if !d.affords(d.at) {
+		return false
+	}
 	_, wrong := recognise(d.tokens[:d.at])
 	return wrong == nil
 }
@@ -178,9 +196,6 @@ const maxListed = 5
 
 // expected returns an error that lists what is possible at the wrong token.
 func (d *diagnosis) expected() *Error {
-	if len(d.tokens) > maxTried {
-		return d.error(0, d.found()+" is not expected here", "")
-	}
 	var list []string
 	expr, operator := d.acceptsExpr(), d.accepts(equals)
 	switch {
@@ -211,7 +226,11 @@ func (d *diagnosis) expected() *Error {
 	if d.accepts(closeParen) {
 		list = append(list, ")")
 	}
-	for _, w := range d.keywords() {
+	words := d.keywords()
+	if slices.Contains(words, "FROM") {
+		words = []string{"FROM"} // the clauses after it are possible without it, and rarely meant
+	}
+	for _, w := range words {
 		switch {
 		case operator && operatorWords[w], expr && (operatorWords[w] || w == "CASE" || w == "TRUE" || w == "FALSE" || w == "NULL"):
 			continue
@@ -220,11 +239,11 @@ func (d *diagnosis) expected() *Error {
 		}
 		list = append(list, w)
 	}
-	if d.acceptsEnd() && !d.atEnd() {
+	if d.acceptsEnd() && !d.atEnd() && !slices.Contains(words, "FROM") {
 		list = append(list, "the end")
 	}
 	switch {
-	case len(list) == 0:
+	case len(list) == 0 || d.memory < 0: // not all were tried
 		return d.error(0, d.found()+" is not expected here", "")
 	case len(list) > maxListed:
 		return d.error(0, d.found()+" is not expected here", "possible here: "+inWords(list, "or"))

@@ -12,6 +12,10 @@
 // mistakes (mistakes.go, mistakes_query.go), and the grammar itself, which determines the
 // tokens it would have accepted (diagnose.go). Neither has a cost for a correct statement.
 //
+// Before anything is built, the tokens of a text are counted (limits.go): operators,
+// nesting, tokens, and the memory that parsing them takes at most, which Memory reports.
+// The constants at the beginning of a list of IN are one token.
+//
 // Parse parses one statement; Classify describes the effect of executing one, from its
 // tree. Split, Complete, Highlight and Keywords serve an editor, and accept invalid text
 // too. Printing and parsing are inverse: the text of a tree parses to the same

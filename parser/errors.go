@@ -68,7 +68,16 @@ func excerpt(src string, offset int) (line, caret string) {
 	if n := strings.IndexByte(src[offset:], '\n'); n >= 0 {
 		stop = offset + n
 	}
-	before, after := printable(src[start:offset]), printable(strings.TrimSuffix(src[offset:stop], "\r"))
+	// Only a part near the caret is shown: the rest is not worth a copy.
+	const most = 4 * maxLine * utf8.UTFMax
+	head, tail := src[start:offset], strings.TrimSuffix(src[offset:stop], "\r")
+	if len(head) > most {
+		head = strings.ToValidUTF8(head[len(head)-most:], "")
+	}
+	if len(tail) > most {
+		tail = strings.ToValidUTF8(tail[:most], "")
+	}
+	before, after := printable(head), printable(tail)
 	if cut := []rune(before); len(cut) > maxLine/2 && len(cut)+utf8.RuneCountInString(after) > maxLine {
 		before = "…" + string(cut[len(cut)-maxLine/2:])
 	}

@@ -63,7 +63,7 @@ func TestDiagnosisExpects(t *testing.T) {
 		if wrong == nil {
 			t.Fatalf("%s is a correct statement", src)
 		}
-		d := &diagnosis{tokens: tokens, at: wrong.pos.Column}
+		d := newDiagnosis(tokens, wrong.pos.Column)
 		words := d.keywords()
 		if len(words) == 0 {
 			t.Errorf("%s: no keyword could stand there", src)

@@ -1,7 +1,6 @@
 package parser
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -9,37 +8,24 @@ import (
 	"github.com/alecthomas/participle/v2/lexer"
 )
 
-const (
-	// maxNesting is the maximum nesting of parentheses, cases and signs, so that no walk of
-	// a tree exhausts a stack.
-	maxNesting = 200
-	// maxChain is the maximum number of consecutive operators on one level: a + b + c nests
-	// to the left.
-	maxChain = 5000
-)
-
-func tooDeep(pos position) *syntaxError {
-	return &syntaxError{pos: pos, msg: fmt.Sprintf("the statement is nested more than %d levels deep", maxNesting)}
-}
-
-func tooLong(pos position) *syntaxError {
-	return &syntaxError{pos: pos, msg: fmt.Sprintf("the expression has more than %d operators", maxChain)}
-}
-
 // exprParser parses expressions by precedence climbing.
 type exprParser struct {
 	lex   *lexer.PeekingLexer
 	depth int
-	chain int
-	stop  int // end of the last token read
+	stop  int  // end of the last token read
+	signs int  // of depth: signs and NOT, which are no parentheses
+	item  bool // an alias may follow the expression
 }
 
 // Parse implements participle.Parseable.
-func (l *exprLeaf) Parse(lex *lexer.PeekingLexer) error {
+func (l *exprLeaf) Parse(lex *lexer.PeekingLexer) error { return l.parse(lex, false) }
+
+// parse parses an expression, which an alias may follow if it is an item of SELECT.
+func (l *exprLeaf) parse(lex *lexer.PeekingLexer, item bool) error {
 	if !beginsExpr(lex.Peek()) {
 		return participle.NextMatch
 	}
-	p := exprParser{lex: lex}
+	p := exprParser{lex: lex, item: item}
 	x, err := p.expr(precLowest)
 	if err != nil {
 		return err
@@ -120,9 +106,6 @@ func (p *exprParser) expr(least int) (Expr, error) {
 				hint: "join comparisons with AND, as in a < b AND b < c, or put one in parentheses"}
 		}
 		compared = prec == precCompare
-		if p.chain++; p.chain > maxChain {
-			return nil, tooLong(t.Pos)
-		}
 		if x, err = p.infix(start, x, prec); err != nil {
 			return nil, err
 		}
@@ -220,11 +203,15 @@ func (p *exprParser) in(start int, x Expr, not bool) (Expr, error) {
 	}
 	in := &In{Not: not, X: x}
 	for {
-		e, err := p.expr(precLowest)
-		if err != nil {
-			return nil, err
+		if p.lex.Peek().Type == tokList {
+			in.List = p.constants() // they begin the list
+		} else {
+			e, err := p.expr(precLowest)
+			if err != nil {
+				return nil, err
+			}
+			in.List = append(in.List, e)
 		}
-		in.List = append(in.List, e)
 		if !p.accept(",") {
 			break
 		}
@@ -237,6 +224,24 @@ func (p *exprParser) in(start int, x Expr, not bool) (Expr, error) {
 	}
 	in.Span = p.span(start)
 	return in, nil
+}
+
+// constants parses a tokList.
+func (p *exprParser) constants() []Expr {
+	t := p.take()
+	_, n := constants(t.Value, nil)
+	all := make([]Literal, 0, n)
+	constants(t.Value, func(typ lexer.TokenType, text string, at int) {
+		l := Literal{}
+		l.of(typ, text)
+		l.Span = Span{t.Pos.Offset + at, t.Pos.Offset + at + len(text)}
+		all = append(all, l)
+	})
+	list := make([]Expr, n)
+	for i := range all {
+		list[i] = &all[i]
+	}
+	return list
 }
 
 // operand parses an operand of an operator.
@@ -253,7 +258,7 @@ func (p *exprParser) operand(least int) (Expr, error) {
 			return nil, &syntaxError{pos: t.Pos, msg: "NOT needs parentheses after an operator", hint: "(NOT ...)"}
 		}
 		p.take()
-		x, err := p.expr(precNot)
+		x, err := p.signed(precNot)
 		if err != nil {
 			return nil, err
 		}
@@ -263,7 +268,7 @@ func (p *exprParser) operand(least int) (Expr, error) {
 		if l, err := p.smallest(start, t); l != nil || err != nil {
 			return l, err
 		}
-		x, err := p.expr(precUnary)
+		x, err := p.signed(precUnary)
 		if err != nil {
 			return nil, err
 		}
@@ -287,6 +292,13 @@ func (p *exprParser) operand(least int) (Expr, error) {
 	return x, nil
 }
 
+// signed parses the operand of a sign or of NOT.
+func (p *exprParser) signed(least int) (Expr, error) {
+	p.signs++
+	defer func() { p.signs-- }()
+	return p.expr(least)
+}
+
 // smallest parses the digits of the smallest integer after its sign: without the sign they
 // are out of range.
 func (p *exprParser) smallest(start int, sign *lexer.Token) (Expr, error) {
@@ -307,6 +319,9 @@ func (p *exprParser) smallest(start int, sign *lexer.Token) (Expr, error) {
 func (p *exprParser) primary() (Expr, error) {
 	t := p.lex.Peek()
 	start := t.Pos.Offset
+	if l, err := p.spaced(); l != nil || err != nil {
+		return l, err
+	}
 	if l := literalOf(t); l != nil {
 		p.take()
 		return l, nil
@@ -338,6 +353,21 @@ func (p *exprParser) primary() (Expr, error) {
 	return nil, unexpected(p.lex)
 }
 
+// spaced parses 5 seconds. At the end of an item of SELECT, the word is the item's alias.
+func (p *exprParser) spaced() (Expr, error) {
+	here := p.lex.MakeCheckpoint()
+	l, err := spaced(p.lex)
+	if l == nil || err != nil {
+		return nil, err
+	}
+	if next := p.lex.Peek(); p.item && p.depth-p.signs == 1 && infixPrec(next) == 0 && !isKeyword(next, "AS") && !isOp(next, "::") {
+		p.lex.LoadCheckpoint(here)
+		return nil, nil
+	}
+	p.stop = l.Stop
+	return l, nil
+}
+
 // maxParam is the largest n of $n.
 const maxParam = 65535
 
@@ -364,10 +394,14 @@ func (p *exprParser) columnOrCall() (Expr, error) {
 
 // elements appends the indices of elements to a name: list[2].
 func (p *exprParser) elements(name *Ident) {
+	var indices []string
 	for p.lex.Peek().Type == tokIndex {
 		t := p.take()
-		name.Name += t.Value
+		indices = append(indices, t.Value)
 		name.Stop = t.Pos.Line
+	}
+	if len(indices) > 0 {
+		name.Name += strings.Join(indices, "")
 	}
 }
 
@@ -392,6 +426,11 @@ func (p *exprParser) call(name *Ident) (Expr, error) {
 	if err := p.want(")"); err != nil {
 		return nil, err
 	}
+	if isKeyword(p.lex.Peek(), "WITHIN") {
+		if err := p.withinGroup(c); err != nil {
+			return nil, err
+		}
+	}
 	if p.wordThen("FILTER") {
 		p.take()
 		p.take()
@@ -409,6 +448,28 @@ func (p *exprParser) call(name *Ident) (Expr, error) {
 	}
 	c.Span = p.span(name.Start)
 	return c, nil
+}
+
+// withinGroup parses WITHIN GROUP (ORDER BY x [ASC|DESC]).
+func (p *exprParser) withinGroup(c *Call) error {
+	p.take()
+	for _, text := range []string{"GROUP", "(", "ORDER", "BY"} {
+		if !p.accept(text) {
+			return &syntaxError{pos: p.lex.Peek().Pos, msg: "after a function, WITHIN begins WITHIN GROUP (ORDER BY x)",
+				hint: c.Name.String() + "(...) WITHIN GROUP (ORDER BY duration)"}
+		}
+	}
+	start := p.lex.Peek().Pos.Offset
+	x, err := p.expr(precLowest)
+	if err != nil {
+		return err
+	}
+	c.Within = &OrderItem{X: x}
+	if c.Within.Desc = p.accept("DESC"); !c.Within.Desc {
+		p.accept("ASC")
+	}
+	c.Within.Span = p.span(start)
+	return p.want(")")
 }
 
 // arg parses one argument, optionally name => value.

@@ -46,8 +46,9 @@ type cteRule struct {
 type selectRule struct {
 	at
 	Distinct bool        `parser:"'SELECT' @'DISTINCT'?"`
-	Items    []*itemRule `parser:"(@@ (',' @@)*)?"`
-	From     *fromRule   `parser:"'FROM' @@"`
+	From     *fromRule   `parser:"( 'FROM' @@"`
+	Items    []*itemRule `parser:"| @@ (',' @@)*"`
+	Of       *fromRule   `parser:"('FROM' @@)? )"`
 	Where    *exprLeaf   `parser:"('WHERE' @@)?"`
 	GroupBy  []*exprLeaf `parser:"('GROUP' 'BY' @@ (',' @@)*)?"`
 	Having   *exprLeaf   `parser:"('HAVING' @@)?"`

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // reserved are the clause keywords: as names of columns or streams they must be in double
@@ -13,6 +14,24 @@ var reserved = wordSet(`
 	ALL AND AS BEGIN BETWEEN BY CASE CREATE DISTINCT ELSE EMIT END FALSE FOR
 	FROM GROUP HAVING ILIKE IN INSERT INTO IS JOIN LIKE LIMIT NOT NULL ON OR
 	ORDER SELECT THEN TRUE UNION WHEN WHERE WINDOW WITH`)
+
+// isReserved reports whether a word is a reserved keyword, in any case.
+func isReserved(word string) bool {
+	var upper [3 * len("DISTINCT")]byte // no keyword is longer
+	if len(word) > len(upper) {
+		return false
+	}
+	for i := range len(word) {
+		if word[i] >= utf8.RuneSelf { // the upper case of a letter like ſ is in ASCII
+			return reserved[strings.ToUpper(word)]
+		}
+		upper[i] = word[i]
+		if 'a' <= upper[i] && upper[i] <= 'z' {
+			upper[i] -= 'a' - 'A'
+		}
+	}
+	return reserved[string(upper[:len(word)])]
+}
 
 // notAlias are words that are names elsewhere but not after a column or a source without
 // AS, because there a clause, an action or the next statement follows.

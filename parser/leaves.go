@@ -49,33 +49,53 @@ func identOf(t *lexer.Token) *Ident {
 
 // literalOf returns the constant of a token, or nil.
 func literalOf(t *lexer.Token) *Literal {
-	var l *Literal
-	switch t.Type {
-	case tokInt, tokFloat, tokPercent, tokSize:
-		l, _ = number(t.Value)
-	case tokDuration:
-		if digits, ok := strings.CutPrefix(t.Value, "INTERVAL "); ok {
-			cut := strings.LastIndexByte(digits, ' ')
-			l, _ = interval(digits[:cut], digits[cut+1:])
-		} else {
-			l, _ = number(t.Value)
-		}
-	case tokString:
-		l = &Literal{Kind: LitString, Text: t.Value, Str: unquoteString(t.Value)}
-	case tokReserved:
-		switch strings.ToUpper(t.Value) {
-		case "NULL":
-			l = &Literal{Kind: LitNull, Text: "NULL"}
-		case "TRUE":
-			l = &Literal{Kind: LitBool, Text: "TRUE", Int: 1}
-		case "FALSE":
-			l = &Literal{Kind: LitBool, Text: "FALSE"}
-		}
+	l := &Literal{}
+	if !l.of(t.Type, t.Value) {
+		return nil
 	}
-	if l != nil {
-		l.Span = spanOf(t)
-	}
+	l.Span = spanOf(t)
 	return l
+}
+
+// of sets the literal to the constant of a token. It reports false for other tokens.
+func (l *Literal) of(typ lexer.TokenType, text string) bool {
+	switch typ {
+	case tokInt, tokFloat, tokPercent, tokSize:
+		return l.parse(text) == nil
+	case tokDuration:
+		digits, ok := strings.CutPrefix(text, "INTERVAL ")
+		if !ok {
+			return l.parse(text) == nil
+		}
+		var i *Literal
+		if strings.HasSuffix(digits, "'") {
+			i = intervalText(digits)
+		} else {
+			cut := strings.LastIndexByte(digits, ' ')
+			i, _ = interval(digits[:cut], digits[cut+1:])
+		}
+		if i == nil {
+			return false
+		}
+		*l = *i
+		return true
+	case tokString:
+		*l = Literal{Kind: LitString, Text: text, Str: unquoteString(text)}
+		return true
+	case tokReserved:
+		switch strings.ToUpper(text) {
+		case "NULL":
+			*l = Literal{Kind: LitNull, Text: "NULL"}
+			return true
+		case "TRUE":
+			*l = Literal{Kind: LitBool, Text: "TRUE", Int: 1}
+			return true
+		case "FALSE":
+			*l = Literal{Kind: LitBool, Text: "FALSE"}
+			return true
+		}
+	}
+	return false
 }
 
 // takeLiteral parses a literal of one token type.
@@ -96,7 +116,33 @@ func (l *wholeLeaf) Parse(lex *lexer.PeekingLexer) (err error) {
 	return err
 }
 
+// spaced parses a duration whose unit is a word of its own, as in 5 seconds. It returns nil
+// if there is none.
+func spaced(lex *lexer.PeekingLexer) (*Literal, error) {
+	n := *lex.Peek()
+	if n.Type != tokInt && n.Type != tokFloat || isHexNumber(n.Value) {
+		return nil, nil
+	}
+	here := lex.MakeCheckpoint()
+	lex.Next()
+	unit := lex.Peek()
+	if unit.Type != tokWord || !isUnitWord(unit.Value) {
+		lex.LoadCheckpoint(here)
+		return nil, nil
+	}
+	l, err := number(n.Value + nearestUnit(unit.Value))
+	if err != nil {
+		return nil, &syntaxError{pos: n.Pos, msg: err.Msg, hint: err.Hint}
+	}
+	l.Span = Span{n.Pos.Offset, unit.Pos.Line}
+	lex.Next()
+	return l, nil
+}
+
 func (l *durationLeaf) Parse(lex *lexer.PeekingLexer) (err error) {
+	if l.Literal, err = spaced(lex); l.Literal != nil || err != nil {
+		return err
+	}
 	l.Literal, err = takeLiteral(lex, tokDuration)
 	return err
 }
@@ -107,6 +153,9 @@ func (l *stringLeaf) Parse(lex *lexer.PeekingLexer) (err error) {
 }
 
 func (l *literalLeaf) Parse(lex *lexer.PeekingLexer) (err error) {
+	if l.Literal, err = spaced(lex); l.Literal != nil || err != nil {
+		return err
+	}
 	switch typ := lex.Peek().Type; typ {
 	case tokInt, tokDuration, tokString:
 		l.Literal, err = takeLiteral(lex, typ)
@@ -124,6 +173,9 @@ func (l *valueLeaf) Parse(lex *lexer.PeekingLexer) error {
 			return unexpected(lex)
 		}
 		l.Literal, _ = number("-" + t.Value)
+	} else if spaced, err := spaced(lex); spaced != nil || err != nil {
+		l.Literal = spaced
+		return err
 	} else if l.Literal = literalOf(t); l.Literal == nil && (t.Type == tokWord || t.Type == tokReserved) {
 		l.Literal = &Literal{Kind: LitString, Text: t.Value, Str: t.Value}
 	}
@@ -144,6 +196,7 @@ func dotted(lex *lexer.PeekingLexer) (*Ident, error) {
 		return nil, nil
 	}
 	name := identOf(lex.Next())
+	parts := []string{name.Name}
 	for isOp(lex.Peek(), ".") {
 		lex.Next()
 		t := lex.Peek()
@@ -151,10 +204,11 @@ func dotted(lex *lexer.PeekingLexer) (*Ident, error) {
 			return nil, unexpected(lex)
 		}
 		part := identOf(lex.Next())
-		name.Name += "." + part.Name
+		parts = append(parts, part.Name)
 		name.Quoted = name.Quoted || part.Quoted
 		name.Stop = part.Stop
 	}
+	name.Name = strings.Join(parts, ".")
 	return name, nil
 }
 
@@ -244,7 +298,7 @@ func (l *itemLeaf) Parse(lex *lexer.PeekingLexer) error {
 		lex.LoadCheckpoint(start)
 	}
 	var x exprLeaf
-	if err := x.Parse(lex); err != nil {
+	if err := x.parse(lex, true); err != nil {
 		return err
 	}
 	l.SelectItem = SelectItem{Span: x.Pos(), X: x.Expr}

@@ -22,7 +22,8 @@ const (
 	tokSize
 	tokParam   // $1
 	tokIndex   // [2], immediately after a name
-	tokOp      // [2], immediately after a name
+	tokOp      // an operator or punctuation
+	tokList    // constants separated by commas, after IN (
 	tokComment // seen by Highlight and Split only
 	tokInvalid // an invalid token; bad has the reason
 )
@@ -34,6 +35,7 @@ type token struct {
 	Span
 	bad      *Error // of tokInvalid: the error, without Src and Pos
 	unclosed bool   // of tokInvalid: an unterminated string, name or comment
+	count    int    // of tokList: the constants
 }
 
 // is reports whether the token is this keyword, operator or punctuation.
@@ -47,28 +49,67 @@ func (t *token) is(text string) bool {
 	return false
 }
 
-// scan splits src into tokens, omitting only white space. It never fails: an error becomes
-// a tokInvalid.
+// scanner splits a text into tokens, omitting only white space. It never fails: an error
+// becomes a tokInvalid.
+type scanner struct {
+	src    string
+	at     int
+	before [2]token // the last token, and the one before it; without comments
+	// lists: constants at the beginning of the list of IN become one tokList. Comments are
+	// omitted.
+	lists bool
+}
+
+// next returns the next token; ok is false at the end.
+func (s *scanner) next() (t token, ok bool) {
+	for {
+		s.at = spaceEnd(s.src, s.at)
+		if s.at == len(s.src) {
+			return t, false
+		}
+		t = s.token()
+		t.Span = Span{s.at, s.at + len(t.text)}
+		s.at = t.Stop
+		if t.typ != tokComment {
+			s.before = [2]token{t, s.before[0]}
+		} else if s.lists {
+			continue
+		}
+		return t, true
+	}
+}
+
+func (s *scanner) token() token {
+	rest := s.src[s.at:]
+	if n := indexEnd(rest); n > 0 && s.before[0].hasElements(s.at) {
+		return token{typ: tokIndex, text: rest[:n]}
+	}
+	if s.lists && s.before[0].is("(") && s.before[1].is("IN") {
+		if n, count := constants(rest, nil); count >= minList {
+			return token{typ: tokList, text: rest[:n], count: count}
+		}
+	}
+	t := next(rest)
+	if tokInt <= t.typ && t.typ <= tokSize {
+		// The smallest integer has no positive counterpart.
+		t = checkNumber(t, s.before[0].is("-"))
+	}
+	return t
+}
+
+// spaceEnd returns the end of the white space at an offset.
+func spaceEnd(src string, at int) int {
+	return len(src) - len(strings.TrimLeftFunc(src[at:], unicode.IsSpace))
+}
+
+// scan returns all tokens of src, with comments.
 func scan(src string) []token {
 	tokens := make([]token, 0, len(src)/5+1)
-	for at := 0; ; {
-		at += len(src[at:]) - len(strings.TrimLeftFunc(src[at:], unicode.IsSpace))
-		if at == len(src) {
-			return tokens
-		}
-		t := next(src[at:])
-		if n := indexEnd(src[at:]); n > 0 && len(tokens) > 0 && tokens[len(tokens)-1].hasElements(at) {
-			t = token{typ: tokIndex, text: src[at : at+n]}
-		}
-		if tokInt <= t.typ && t.typ <= tokSize {
-			// The smallest integer has no positive counterpart.
-			afterMinus := len(tokens) > 0 && tokens[len(tokens)-1].is("-")
-			t = checkNumber(t, afterMinus)
-		}
-		t.Span = Span{at, at + len(t.text)}
+	s := scanner{src: src}
+	for t, ok := s.next(); ok; t, ok = s.next() {
 		tokens = append(tokens, t)
-		at = t.Stop
 	}
+	return tokens
 }
 
 // hasElements reports whether a [ at an offset may be the index of an element of what the
@@ -120,7 +161,7 @@ func next(s string) token {
 		return token{typ: tokParam, text: s[:1+digitsEnd(s[1:])]}
 	case isWordStart(r):
 		word := s[:wordEnd(s)]
-		if reserved[strings.ToUpper(word)] {
+		if isReserved(word) {
 			return token{typ: tokReserved, text: word}
 		}
 		return token{typ: tokWord, text: word}
@@ -179,14 +220,13 @@ func numeric(s string) token {
 
 // checkNumber converts a number that has no value to a tokInvalid.
 func checkNumber(t token, afterMinus bool) token {
-	_, err := number(t.text)
+	var l Literal
+	err := l.parse(t.text)
 	if err == nil {
 		return t
 	}
-	if t.typ == tokInt && afterMinus {
-		if _, err := number("-" + t.text); err == nil {
-			return t
-		}
+	if t.typ == tokInt && afterMinus && l.parse("-"+t.text) == nil {
+		return t
 	}
 	t.typ, t.bad = tokInvalid, err
 	return t
@@ -249,15 +289,24 @@ func unknown(s string, r rune, size int) token {
 	return invalid(text, "there is an invisible character here", "remove it")
 }
 
-// significant drops comments, and joins INTERVAL '1' MINUTE to one duration.
+// significant drops comments, and joins INTERVAL '1' MINUTE and INTERVAL '1 minute' to one
+// duration.
+// It reuses the memory of all.
 func significant(all []token) []token {
-	tokens := make([]token, 0, len(all))
+	tokens := all[:0]
 	for _, t := range all {
 		if t.typ == tokComment {
 			continue
 		}
 		tokens = append(tokens, t)
 		n := len(tokens)
+		if n > 1 && t.typ == tokString && tokens[n-2].is("INTERVAL") {
+			if l := intervalText(t.text); l != nil {
+				whole := token{typ: tokDuration, text: l.Text, Span: Span{tokens[n-2].Start, t.Stop}}
+				tokens = append(tokens[:n-2], whole)
+			}
+			continue
+		}
 		if n < 3 || !tokens[n-3].is("INTERVAL") || tokens[n-2].typ != tokString || t.typ != tokWord {
 			continue
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"math/bits"
 	"strconv"
 	"strings"
 )
@@ -37,9 +38,14 @@ var otherSpelling = map[string]string{
 	"k": "KiB", "g": "GiB", "byte": "B", "bytes": "B",
 }
 
+// micro spells both letters for micro as u.
+var micro = strings.NewReplacer("µ", "u", "μ", "u")
+
 // findUnit finds a unit by name, ignoring case; µ is u.
 func findUnit(name string) (u unit, kind LiteralKind, ok bool) {
-	name = strings.NewReplacer("µ", "u", "μ", "u").Replace(name)
+	if strings.ContainsAny(name, "µμ") {
+		name = micro.Replace(name)
+	}
 	for _, u := range durationUnits {
 		if strings.EqualFold(u.name, name) {
 			return u, LitDuration, true
@@ -116,7 +122,16 @@ func isHex(c byte) bool { return isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'f' }
 // number parses a number with an optional % or unit after it, and an optional minus sign
 // before it.
 func number(s string) (*Literal, *Error) {
-	l := &Literal{Text: s}
+	l := &Literal{}
+	if err := l.parse(s); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// parse sets the literal to that of a number, as number describes it.
+func (l *Literal) parse(s string) *Error {
+	*l = Literal{Text: s}
 	unsigned := strings.TrimPrefix(s, "-")
 	digits := unsigned[:numberEnd(unsigned)]
 	suffix := unsigned[len(digits):]
@@ -124,7 +139,7 @@ func number(s string) (*Literal, *Error) {
 	switch {
 	case suffix == "%":
 		l.Kind = LitPercent
-		return l, l.float(digits)
+		return l.float(digits)
 	case suffix != "":
 		u, kind, ok := findUnit(suffix)
 		if !ok {
@@ -132,21 +147,21 @@ func number(s string) (*Literal, *Error) {
 			if near := nearestUnit(suffix); near != "" {
 				e.Hint = digits + near
 			}
-			return nil, e
+			return e
 		}
 		l.Kind = kind
-		return l, l.scaled(digits, u)
+		return l.scaled(digits, u)
 	case strings.ContainsAny(digits, ".eE") && !isHexNumber(digits):
 		l.Kind = LitFloat
-		return l, l.float(digits)
+		return l.float(digits)
 	}
 	l.Kind = LitInt
 	n, err := strconv.ParseInt(digits, base(digits), 64)
 	if err != nil {
-		return nil, &Error{Msg: shorten(s) + " is too large a number", Hint: "the largest is " + strconv.Itoa(math.MaxInt64)}
+		return &Error{Msg: shorten(s) + " is too large a number", Hint: "the largest is " + strconv.Itoa(math.MaxInt64)}
 	}
 	l.Int = n
-	return l, nil
+	return nil
 }
 
 // base returns 10 even with a leading zero, by which users do not mean octal.
@@ -177,13 +192,19 @@ const maxScaled = 40
 
 // scaled sets the value, of 1.5s to 1,500,000,000: exactly, or it returns an error.
 func (l *Literal) scaled(digits string, u unit) *Error {
-	tooLarge := &Error{Msg: shorten(l.Text) + " is too large", Hint: "the largest is " + strconv.FormatInt(math.MaxInt64/u.size, 10) + u.name}
+	tooLarge := func() *Error {
+		return &Error{Msg: shorten(l.Text) + " is too large", Hint: "the largest is " + strconv.FormatInt(math.MaxInt64/u.size, 10) + u.name}
+	}
 	if len(digits) > maxScaled || strings.ContainsAny(digits, "eE") && !isHexNumber(digits) {
 		return &Error{Msg: shorten(l.Text) + " has a unit after a number with an exponent or very many digits", Hint: "write the digits out, or take another unit"}
 	}
+	if n, ok := scaledPlain(digits, u.size); ok {
+		l.Int = n
+		return nil
+	}
 	x, ok := new(big.Rat).SetString(digits)
 	if !ok {
-		return tooLarge
+		return tooLarge()
 	}
 	x.Mul(x, new(big.Rat).SetInt64(u.size))
 	switch {
@@ -194,10 +215,84 @@ func (l *Literal) scaled(digits string, u unit) *Error {
 		}
 		return &Error{Msg: fmt.Sprintf("%s is not a whole number of %s", shorten(l.Text), smallest)}
 	case !x.Num().IsInt64():
-		return tooLarge
+		return tooLarge()
 	}
 	l.Int = x.Num().Int64()
 	return nil
+}
+
+// maxPlainDigits is the longest number, with its unit, that scaledPlain can convert.
+const maxPlainDigits = 18
+
+// scaledPlain returns digits * size without the memory of exact arithmetic; ok is false if
+// that is not simple.
+func scaledPlain(digits string, size int64) (n int64, ok bool) {
+	whole, fraction, _ := strings.Cut(digits, ".")
+	if len(digits) > maxPlainDigits || isHexNumber(digits) && fraction != "" {
+		return 0, false
+	}
+	base, divisor := 10, uint64(1)
+	if isHexNumber(digits) {
+		base = 0
+	}
+	var value uint64
+	if whole != "" {
+		v, err := strconv.ParseUint(whole, base, 64)
+		if err != nil {
+			return 0, false
+		}
+		value = v
+	}
+	for i := range len(fraction) {
+		value, divisor = 10*value+uint64(fraction[i]-'0'), 10*divisor
+	}
+	high, low := bits.Mul64(value, uint64(size))
+	if high >= divisor {
+		return 0, false
+	}
+	quotient, rest := bits.Div64(high, low, divisor)
+	return int64(quotient), rest == 0 && quotient <= math.MaxInt64
+}
+
+// isUnitWord reports whether a word apart from its number is a unit of time. One letter that
+// has several meanings is not: m, in 5 m.
+func isUnitWord(word string) bool {
+	if _, kind, ok := findUnit(word); ok {
+		return kind == LitDuration
+	}
+	_, kind, ok := findUnit(otherSpelling[strings.ToLower(word)])
+	return ok && kind == LitDuration && len(word) > 1
+}
+
+// intervalText parses INTERVAL 'n unit ...' from its string in quotes: '5 s',
+// '1 minute 30 seconds', '1h30min'. It returns nil if that is not a duration.
+func intervalText(quoted string) *Literal {
+	rest := strings.TrimSpace(unquoteString(quoted))
+	l := &Literal{Kind: LitDuration, Text: "INTERVAL " + quoted}
+	for parts := 0; rest != "" || parts == 0; parts++ {
+		unsigned := strings.TrimPrefix(rest, "-")
+		if unsigned == "" || !isDigit(unsigned[0]) {
+			return nil
+		}
+		digits := rest[:len(rest)-len(unsigned)+numberEnd(unsigned)]
+		rest = strings.TrimSpace(rest[len(digits):])
+		unit := rest[:wordEnd(rest)]
+		u, kind, ok := findUnit(nearestUnit(unit))
+		if !ok || kind != LitDuration {
+			return nil
+		}
+		rest = strings.TrimSpace(rest[len(unit):])
+		part := &Literal{Kind: LitDuration, Text: digits + unit}
+		if part.scaled(digits, u) != nil {
+			return nil
+		}
+		sum := l.Int + part.Int
+		if (part.Int > 0) == (sum < l.Int) && part.Int != 0 {
+			return nil // overflow
+		}
+		l.Int = sum
+	}
+	return l
 }
 
 // interval parses INTERVAL 'n' UNIT from its number and its unit.
@@ -229,6 +324,9 @@ func unquoteString(s string) string {
 const maxShown = 40
 
 func shorten(s string) string {
+	if most := 16 * maxShown; len(s) > most {
+		s = strings.ToValidUTF8(s[:most], "") + "…"
+	}
 	s = strings.Join(strings.Fields(printable(s)), " ")
 	if r := []rune(s); len(r) > maxShown {
 		return string(r[:maxShown]) + "…"

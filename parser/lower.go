@@ -1,6 +1,9 @@
 package parser
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // lowering converts the result of the grammar to the syntax tree. It keeps the first error
 // that the grammar cannot detect.
@@ -122,8 +125,14 @@ func (l *lowering) query(q *queryRule) *Query {
 
 func (l *lowering) selectFrom(s *selectRule) *Select {
 	out := &Select{
-		Span: l.span(s.at), Distinct: s.Distinct, From: l.from(s.From),
+		Span: l.span(s.at), Distinct: s.Distinct,
 		Where: s.Where.get(), GroupBy: exprList(s.GroupBy), Having: s.Having.get(),
+	}
+	switch {
+	case s.From != nil:
+		out.From = l.from(s.From)
+	case s.Of != nil:
+		out.From = l.from(s.Of)
 	}
 	for _, i := range s.Items {
 		item := i.Item.SelectItem
@@ -133,7 +142,26 @@ func (l *lowering) selectFrom(s *selectRule) *Select {
 		}
 		out.Items = append(out.Items, &item)
 	}
+	if out.From == nil && (out.Where != nil && namesColumn(out.Where) ||
+		slices.ContainsFunc(out.Items, func(i *SelectItem) bool { return i.Star || namesColumn(i.X) })) {
+		l.failFrom(s.Items[len(s.Items)-1].EndPos.Column)
+	}
 	return out
+}
+
+// namesColumn reports whether an expression reads a column, so that its SELECT needs FROM.
+func namesColumn(e Expr) bool {
+	if _, ok := e.(*ColumnRef); ok {
+		return true
+	}
+	return slices.ContainsFunc(Children(e), namesColumn)
+}
+
+// failFrom refuses a SELECT that needs FROM before the token with this index.
+func (l *lowering) failFrom(at int) {
+	d := &diagnosis{tokens: l.tokens, at: min(at, len(l.tokens))}
+	e := d.noFrom()
+	l.fail(e.Pos, e.Msg, e.Hint)
 }
 
 func (l *lowering) from(f *fromRule) *From {

@@ -193,6 +193,9 @@ func setWithout(d *diagnosis) *Error {
 // quotable reports whether the statement would be valid if the wrong token, a reserved
 // word, were in double quotes.
 func (d *diagnosis) quotable() bool {
+	if d.is(0, "FROM") {
+		return false // SELECT a, FROM x: without its FROM it would still be a statement
+	}
 	_, all := d.reach(0, token{typ: tokQuoted, text: `"x"`}, d.tokens[min(d.at+1, len(d.tokens)):])
 	return all
 }

@@ -53,6 +53,9 @@ func spacedUnit(d *diagnosis) *Error {
 	if d.tok(0).typ == tokWord && number(-1) {
 		return join(0)
 	}
+	if d.is(0, "INTERVAL") && d.tok(1).typ == tokString && d.accepts(someDuration) {
+		return d.intervalError(1)
+	}
 	if !d.accepts(someDuration) || d.accepts(someInt) {
 		return nil
 	}
@@ -162,6 +165,9 @@ func commaJoin(d *diagnosis) *Error {
 
 // queryInExpression handles subqueries where the language has none.
 func queryInExpression(d *diagnosis) *Error {
+	if d.is(0, "(") && (d.word(-2) == "WITH" || d.is(-2, ",")) && d.acceptsWord("AS") && !d.acceptsEnd() {
+		return d.error(0, "a name in WITH is followed by AS and its query", "the query names the columns: WITH name AS (SELECT a AS x FROM ...)")
+	}
 	if d.word(0) == "SELECT" && d.is(-1, "AS") && d.accepts(openParen) {
 		return d.error(0, "the query of WITH is written in parentheses", "WITH name AS (SELECT ...) SELECT ...")
 	}
@@ -196,9 +202,22 @@ func castSyntax(d *diagnosis) *Error {
 		return d.error(0, "CAST takes its type after AS", "CAST(x AS BIGINT), or x::BIGINT")
 	}
 	if d.word(-1) == "INTERVAL" && d.tok(0).typ == tokString {
-		return d.error(0, "INTERVAL needs a unit after "+d.found(), "INTERVAL "+d.found()+" SECOND")
+		return d.intervalError(0)
 	}
 	return nil
+}
+
+// intervalError returns the error of tok(n), a string after INTERVAL that is not a duration.
+func (d *diagnosis) intervalError(n int) *Error {
+	text := strings.TrimSpace(unquoteString(d.tok(n).text))
+	unsigned := strings.TrimPrefix(text, "-")
+	switch {
+	case unsigned == "" || !isDigit(unsigned[0]):
+		return d.error(n, d.text(n)+" is not a duration", "INTERVAL '5 seconds', or 5s")
+	case numberEnd(unsigned) == len(unsigned):
+		return d.error(n, "INTERVAL needs a unit after "+d.text(n), "INTERVAL "+quoteString(text+" s")+", or "+text+"s")
+	}
+	return d.error(n, d.text(n)+" is not a duration", "units of time are ns us ms s min h d: INTERVAL '5 seconds', or 5s")
 }
 
 // needsOperand handles an operator or a clause without an expression after it.
@@ -288,14 +307,19 @@ func (d *diagnosis) clause(n int) string { return phraseOf(d.word(n)) }
 
 // missingFrom handles a SELECT that ends, or continues, without FROM.
 func missingFrom(d *diagnosis) *Error {
-	for i := d.at - 1; i > 0 && d.acceptsWord("FROM"); i-- {
+	if !d.acceptsWord("FROM") || !(d.atEnd() || d.is(0, ")", ";") || d.tok(0).typ == tokReserved) {
+		return nil
+	}
+	return d.noFrom()
+}
+
+// noFrom returns the error of a SELECT that needs FROM before the wrong token.
+func (d *diagnosis) noFrom() *Error {
+	for i := d.at - 1; i > 0; i-- {
 		// After a dot any word is a name, FROM too.
 		if t := &d.tokens[i]; t.is("FROM") && d.tokens[i-1].is(".") && d.tokens[i-1].Stop < t.Start {
 			return d.error(i-1-d.at, "a name is missing after this dot", "")
 		}
-	}
-	if !d.acceptsWord("FROM") || !(d.atEnd() || d.is(0, ")", ";") || d.tok(0).typ == tokReserved) {
-		return nil
 	}
 	return d.error(0, "FROM is missing before "+d.found(), "SELECT ... FROM stream; SHOW STREAMS lists them")
 }

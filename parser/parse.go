@@ -2,15 +2,11 @@ package parser
 
 import (
 	"errors"
-	"fmt"
 	"unicode/utf8"
 
 	"github.com/alecthomas/participle/v2"
 	"github.com/alecthomas/participle/v2/lexer"
 )
-
-// maxLength is the longest accepted text, in bytes.
-const maxLength = 1 << 20
 
 // Parse parses one statement, with or without a final semicolon. Its error is an *Error
 // with a position in src.
@@ -41,8 +37,9 @@ func syntax(src string, e *Error) *Error {
 
 // tokenize returns the tokens of a text, or an error if it cannot be parsed at all.
 func tokenize(src string) ([]token, error) {
-	if len(src) > maxLength {
-		return nil, syntax(src, &Error{Msg: fmt.Sprintf("the text is longer than %d MiB", maxLength>>20), Pos: Span{0, 0}})
+	count, _, wrong := measure(src)
+	if wrong != nil {
+		return nil, syntax(src, wrong)
 	}
 	for i, r := range src {
 		if r == utf8.RuneError {
@@ -51,7 +48,12 @@ func tokenize(src string) ([]token, error) {
 			}
 		}
 	}
-	return significant(scan(src)), nil
+	tokens := make([]token, 0, count)
+	s := scanner{src: src, lists: true}
+	for t, ok := s.next(); ok; t, ok = s.next() {
+		tokens = append(tokens, t)
+	}
+	return significant(tokens), nil
 }
 
 // parsePiece parses one statement from its tokens.
@@ -89,9 +91,6 @@ func unexpected(lex *lexer.PeekingLexer) error { return &syntaxError{pos: lex.Pe
 // recognise runs the grammar over the tokens of one statement. Column in a syntaxError's
 // position is the index of the wrong token, len(tokens) for the end.
 func recognise(tokens []token) (*statementRule, *syntaxError) {
-	if wrong := nesting(tokens); wrong != nil {
-		return nil, wrong
-	}
 	lex, err := lexer.Upgrade(&tokenStream{tokens: tokens, end: end(tokens)})
 	if err != nil { // a tokenStream returns no errors
 		return nil, &syntaxError{msg: err.Error()}
@@ -117,21 +116,4 @@ func end(tokens []token) int {
 		return 0
 	}
 	return tokens[len(tokens)-1].Stop
-}
-
-// nesting rejects parentheses so deep that parsing them would exhaust a stack.
-func nesting(tokens []token) *syntaxError {
-	depth := 0
-	for i := range tokens {
-		switch t := &tokens[i]; {
-		case t.is("("):
-			depth++
-		case t.is(")"):
-			depth--
-		}
-		if depth > maxNesting {
-			return tooDeep(position{Offset: tokens[i].Start, Column: i})
-		}
-	}
-	return nil
 }

@@ -202,18 +202,20 @@ func (p *printer) query(q *Query) {
 	p.list(len(q.Selects), " UNION ALL ", func(i int) { p.selectFrom(q.Selects[i]) })
 	if len(q.OrderBy) > 0 {
 		p.put(" ORDER BY ")
-		p.list(len(q.OrderBy), ", ", func(i int) {
-			p.expr(q.OrderBy[i].X, precLowest)
-			if q.OrderBy[i].Desc {
-				p.put(" DESC")
-			}
-		})
+		p.list(len(q.OrderBy), ", ", func(i int) { p.orderItem(q.OrderBy[i]) })
 	}
 	p.put(optional(" LIMIT ", q.Limit))
 	if q.Emit != nil {
 		p.put(" EMIT ", q.Emit.Mode, optional(" ", q.Emit.Every))
 	}
 	p.put(optional(" FOR ", q.For))
+}
+
+func (p *printer) orderItem(o *OrderItem) {
+	p.expr(o.X, precLowest)
+	if o.Desc {
+		p.put(" DESC")
+	}
 }
 
 // String prints the SELECT with its clauses in canonical form.
@@ -231,8 +233,10 @@ func (p *printer) selectFrom(s *Select) {
 		p.put(" ")
 		p.selectItem(item)
 	}
-	p.put(" FROM ")
-	p.from(s.From)
+	if s.From != nil {
+		p.put(" FROM ")
+		p.from(s.From)
+	}
 	p.where(" WHERE ", s.Where)
 	if len(s.GroupBy) > 0 {
 		p.put(" GROUP BY ")

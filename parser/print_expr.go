@@ -204,6 +204,11 @@ func (p *printer) call(c *Call) {
 		p.expr(c.Args[i].X, precLowest)
 	})
 	p.put(")")
+	if c.Within != nil {
+		p.put(" WITHIN GROUP (ORDER BY ")
+		p.orderItem(c.Within)
+		p.put(")")
+	}
 	if c.Filter != nil {
 		p.put(" FILTER (WHERE ")
 		p.expr(c.Filter, precLowest)

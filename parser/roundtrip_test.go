@@ -197,10 +197,18 @@ func (g gen) smallQuery() *Query {
 }
 
 func (g gen) selectFrom() *Select {
-	return &Select{
+	s := &Select{
 		Distinct: g.chance(), Items: many(g, 0, g.item), From: g.from(), Where: g.maybeExpr(),
 		GroupBy: maybe(g, g.exprs), Having: g.maybeExpr(),
 	}
+	if g.chance() { // without FROM there are no columns
+		s.From, s.Where = nil, nil
+		s.Items = many(g, 1, func() *SelectItem {
+			x := pick[Expr](g, g.literal(), &Call{Name: &Ident{Name: "now"}}, &Binary{Op: "+", X: &Literal{Kind: LitInt, Text: "5", Int: 5}, Y: g.duration()})
+			return &SelectItem{X: x, Alias: maybe(g, g.ident)}
+		})
+	}
+	return s
 }
 
 func (g gen) item() *SelectItem {
@@ -288,6 +296,7 @@ func (g gen) expr() Expr {
 			c.Args = many(g, 0, func() *Arg { return &Arg{Name: maybe(g, g.ident), X: g.expr()} })
 			c.Distinct = len(c.Args) > 0 && g.chance()
 		}
+		c.Within = maybe(g, func() *OrderItem { return &OrderItem{X: g.expr(), Desc: g.chance()} })
 		return c
 	}
 	var ops []string
@@ -321,7 +330,8 @@ func (g gen) stream() *Ident {
 func (g gen) integer() *Literal { return pick(g, lit("0"), lit("10"), lit("0x7fff")) }
 
 func (g gen) duration() *Literal {
-	return pick(g, lit("100ms"), lit("1min"), lit("1.5s"), lit("2H"), &Literal{Kind: LitDuration, Text: "INTERVAL '3' SECOND", Int: 3e9})
+	return pick(g, lit("100ms"), lit("1min"), lit("1.5s"), lit("2H"), &Literal{Kind: LitDuration, Text: "INTERVAL '3' SECOND", Int: 3e9},
+		&Literal{Kind: LitDuration, Text: "INTERVAL '1 minute 3 s'", Int: 63e9})
 }
 
 func (g gen) str() *Literal {

@@ -17,7 +17,7 @@ import (
 func able(a *plan.Acquire) plan.Ability {
 	switch {
 	case a.Stream == "function_call":
-		return plan.Ability{Why: "a sequence of calls must not have holes", Closed: "a sequence opens nothing"}
+		return plan.Ability{Why: "a sequence of calls must be complete", Closed: "a sequence opens nothing"}
 	case strings.HasPrefix(a.Stream, "function_"):
 		if a.Filter != nil && strings.Contains(a.Filter.String(), "exe") {
 			return plan.Ability{Gate: plan.AtEntry, Closed: "the kernel does not test exe"}

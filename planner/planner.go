@@ -51,6 +51,9 @@ type Env struct {
 	Unbound *Unbound
 }
 
+// hides reports whether a trigger must not be mentioned to the user.
+func (e *Env) hides(trigger string) bool { return e.Hidden != nil && e.Hidden(trigger) }
+
 // Unbound are the parameters of a statement that is planned without values. The
 // zero value is ready to use.
 type Unbound struct{ params map[int]*plan.Param }
@@ -116,6 +119,9 @@ func CheckView(c *parser.CreateStream, src string, env *Env) error {
 	r := &resolver{env: env, src: src, views: []string{c.Name.Name}}
 	if s := catalog.Find(c.Name.Name); s != nil {
 		return r.errorf(c.Name.Pos(), "%s is a built-in stream and cannot be redefined", s.Name)
+	}
+	if r.env.hides(c.Name.Name) {
+		return r.hintf(c.Name.Pos(), "choose another name", "the name %s is taken", c.Name.Name)
 	}
 	if r.env.Triggers.Has(c.Name.Name) {
 		return r.hintf(c.Name.Pos(), "choose another name", "there is a trigger %s, whose name is a stream", c.Name.Name)

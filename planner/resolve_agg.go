@@ -200,11 +200,18 @@ func NearestFunctions(name string) (hint string) {
 	return nearestHint(name, names)
 }
 
+const namedHint = "only encoders have arguments with names: AUTOMATON(function_name, k => 3)"
+
 // call resolves a function or an aggregate.
 func (c *exprCtx) call(e *parser.Call) (plan.Expr, error) {
+	written := strings.ToUpper(e.Name.Name)
+	e, err := c.quantileCall(e)
+	if err != nil {
+		return nil, err
+	}
 	name := strings.ToLower(e.Name.Name)
 	if f := plan.FindAgg(name); f != nil {
-		return c.aggCall(f, e)
+		return c.aggCall(f, e, written)
 	}
 	if name == "str" {
 		return c.text(e)
@@ -226,7 +233,7 @@ func (c *exprCtx) call(e *parser.Call) (plan.Expr, error) {
 	var args []plan.Expr
 	for _, a := range e.Args {
 		if a.Name != nil {
-			return nil, c.r.errorf(a.Name.Pos(), "%s has no argument called %s", name, a.Name.Name)
+			return nil, c.r.hintf(a.Name.Pos(), namedHint, "%s has no argument called %s", name, a.Name.Name)
 		}
 		x, err := c.resolve(a.X)
 		if err != nil {
@@ -237,8 +244,8 @@ func (c *exprCtx) call(e *parser.Call) (plan.Expr, error) {
 	return c.apply(name, e.Pos(), args...)
 }
 
-func (c *exprCtx) aggCall(f *plan.AggFunc, e *parser.Call) (plan.Expr, error) {
-	upper := strings.ToUpper(f.Name)
+// aggCall resolves the call of an aggregate; upper is its name as errors have it.
+func (c *exprCtx) aggCall(f *plan.AggFunc, e *parser.Call, upper string) (plan.Expr, error) {
 	if c.agg == nil {
 		hint := ""
 		if c.clause == "WHERE" {
@@ -262,7 +269,7 @@ func (c *exprCtx) aggCall(f *plan.AggFunc, e *parser.Call) (plan.Expr, error) {
 	}
 	for _, a := range e.Args {
 		if a.Name != nil && f.Encoder == nil {
-			return nil, c.r.errorf(a.Name.Pos(), "%s has no argument called %s", upper, a.Name.Name)
+			return nil, c.r.hintf(a.Name.Pos(), cmp.Or(argumentHint(f), namedHint), "%s has no argument called %s", upper, a.Name.Name)
 		}
 	}
 	if f.Encoder != nil {

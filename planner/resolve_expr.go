@@ -187,6 +187,9 @@ func (c *exprCtx) unknownColumn(e *parser.ColumnRef, qualifier, name string) err
 	if having := catalog.Having(name); hint == "" && len(having) > 0 && len(having) <= mostHaving {
 		hint = "it is of " + strings.Join(having, ", ")
 	}
+	if hint == "" && len(names) == 0 {
+		hint = "a SELECT without FROM has no columns"
+	}
 	if hint == "" {
 		hint = "the columns are " + strings.Join(names, ", ")
 		switch {
@@ -293,8 +296,8 @@ func (c *exprCtx) in_(e *parser.In) (plan.Expr, error) {
 	}
 	ref, ok := e.X.(*parser.ColumnRef)
 	bare := ok && namesFunctions[ref.Parts[len(ref.Parts)-1].Name]
-	out := &plan.In{}
-	var consts []plan.Expr
+	out := &plan.In{List: make([]plan.Const, 0, len(e.List))}
+	consts := make([]plan.Expr, 0, len(e.List))
 	for _, item := range e.List {
 		if name, ok := item.(*parser.ColumnRef); ok && bare {
 			var parts []string

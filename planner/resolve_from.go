@@ -120,12 +120,12 @@ func (r *resolver) named(s *parser.Source, name *parser.Ident, with ctes, lv lev
 	if v := r.env.Views.Get(name.Name); v != nil {
 		return r.view(s, v, lv, every)
 	}
-	if name.Name == r.trigger && r.trigger != "" || r.env.Triggers.Has(name.Name) {
+	if name.Name == r.trigger && r.trigger != "" || r.env.Triggers.Has(name.Name) && !r.env.hides(name.Name) {
 		return r.triggerStream(s, name, every)
 	}
 	st := catalog.Find(strings.ToLower(name.Name))
 	if st == nil {
-		names := slices.DeleteFunc(r.env.Triggers.Names(), func(trigger string) bool { return r.env.Hidden != nil && r.env.Hidden(trigger) })
+		names := slices.DeleteFunc(r.env.Triggers.Names(), r.env.hides)
 		names = append(names, r.env.Views.Names()...)
 		for _, st := range catalog.Streams {
 			names = append(names, st.Name)
@@ -261,7 +261,8 @@ func sampledLeaf(n plan.Node) bool {
 // accessible: every tuple has one.
 func (r *resolver) subquery(q *parser.Query, with ctes, lv level, every time.Duration) (*scope, error) {
 	if q.For != nil {
-		return nil, r.errorf(q.For.Pos(), "FOR belongs at the end of the whole statement")
+		return nil, r.hintf(q.For.Pos(), "write it after the last parenthesis: SELECT ... FROM (SELECT ...) FOR "+q.For.String(),
+			"FOR belongs at the end of the whole statement, not in a sub-query")
 	}
 	if lv == top {
 		lv = nested

@@ -9,8 +9,13 @@ import (
 	"endoscope/planner/types"
 )
 
-// from resolves a FROM clause: sources joined from left to right.
+// from resolves a FROM clause: sources joined from left to right. Without one (nil) there is
+// one row, which has no columns.
 func (r *resolver) from(f *parser.From, with ctes, lv level, every time.Duration) (*scope, error) {
+	if f == nil {
+		one := &plan.Values{Rows: make([][]plan.Const, 1), Out: types.Schema{Time: -1}}
+		return &scope{node: one, finite: true}, nil
+	}
 	if len(f.Joins) == 0 {
 		return r.source(f.First, with, lv, every)
 	}

@@ -54,6 +54,8 @@ func (r *resolver) triggerName(c *parser.CreateTrigger) error {
 	switch {
 	case catalog.Find(name) != nil:
 		return r.errorf(c.Name.Pos(), "%s is a built-in stream, and a trigger's name is also a stream", name)
+	case r.env.hides(name), r.env.Views.Taken(name) && r.env.Views.Get(name) == nil:
+		return r.hintf(c.Name.Pos(), "choose another name", "the name %s is taken", name)
 	case r.env.Views.Taken(name):
 		return r.hintf(c.Name.Pos(), "DROP STREAM "+name+", or choose another name", "there is a stream %s already, and a trigger's name is also a stream", name)
 	case !c.Replace && r.env.Triggers.Has(name):
@@ -276,16 +278,21 @@ func (r *resolver) feedback(t *Trigger, c *parser.CreateTrigger) error {
 			t.flow(a.Query)
 		}
 	}
-	if e := t.Feeds(r.env.Triggers); e != nil {
+	if e := t.Feeds(r.env.Triggers, r.env.hides); e != nil {
 		return r.hintf(c.Name.Pos(), e.Hint, "%s", e.Msg)
 	}
 	return nil
 }
 
-// Feeds returns an error that describes how a trigger would feed itself, given the others;
-// nil: it would not.
-func (t *Trigger) Feeds(others *definitions.Triggers) *plan.Error {
+// Feeds returns an error that describes how a trigger would feed itself, given the others, of
+// which it does not name those that are hidden; nil: it would not.
+func (t *Trigger) Feeds(others *definitions.Triggers, hidden func(trigger string) bool) *plan.Error {
 	way := others.Feeds(t.Name, t.Flow)
+	for i, name := range way {
+		if name != t.Name && hidden(name) {
+			way[i] = "a trigger of another user"
+		}
+	}
 	switch {
 	case way == nil:
 		return nil

@@ -144,7 +144,7 @@ func (s *session) dropTrigger(ctx context.Context, st *parser.Drop, text string)
 	}
 	defer release()
 	t := s.e.triggers.Get(name)
-	if t == nil {
+	if t == nil || !s.may.Owns(t.Owner) {
 		if owner, waits := s.e.kept.Owner("trigger", name); waits && s.may.Owns(owner) {
 			if _, err := s.e.kept.Drop("trigger", name); err != nil {
 				return nil, err
@@ -156,9 +156,6 @@ func (s *session) dropTrigger(ctx context.Context, st *parser.Drop, text string)
 			hint = "SHOW TRIGGERS lists them"
 		}
 		return nil, answer.Refuse(st.Name, text, hint, "there is no trigger %s", name)
-	}
-	if err := s.mayDrop("trigger", t.Owner, st.Name, text); err != nil {
-		return nil, err
 	}
 	s.e.triggers.Leave(t, nil)
 	t.Drop()

@@ -48,7 +48,7 @@ func (s *session) createStream(ctx context.Context, st *parser.CreateStream, tex
 	}
 	switch {
 	case waits && !s.may.Owns(owner), s.views.Taken(name) && s.views.Get(name) == nil:
-		return nil, answer.Refuse(st.Name, text, "choose another name", "the name %s is taken", name)
+		return nil, nameTaken(st.Name, text)
 	case !s.views.Put(again.(*parser.CreateStream), s.may.Name(), st.Replace):
 		return nil, answer.Refuse(st.Name, text, "CREATE OR REPLACE STREAM, or DROP STREAM "+name, "there is a stream %s already", name)
 	}

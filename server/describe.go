@@ -19,6 +19,11 @@ import (
 func (s *session) describe(_ context.Context, st *parser.Describe, src string) (wire.Result, error) {
 	name := st.Name.Name
 	if st.Function {
+		release, err := s.reserveSymbols(s.program().Target)
+		if err != nil {
+			return nil, answer.Forbidden(err, st, src)
+		}
+		defer release()
 		return s.program().DescribeFunction(st, src)
 	}
 	if v := s.views.Get(name); v != nil {

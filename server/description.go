@@ -13,7 +13,8 @@ import (
 
 // Describe implements wire.Session. Parameters count as NULL.
 func (s *session) Describe(ctx context.Context, text string) (wire.Description, error) {
-	stmt, err := parser.Parse(text)
+	stmt, release, err := s.parse(text)
+	defer release()
 	if err != nil {
 		return wire.Description{}, err
 	}

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"io"
 	"strings"
 	"time"
@@ -55,7 +54,7 @@ func (s *session) explain(ctx context.Context, path wire.Path, st *parser.Explai
 	}
 	for {
 		ev, err := res.Next(ctx)
-		if errors.Is(err, io.EOF) {
+		if err == io.EOF {
 			break
 		}
 		if err != nil {

@@ -44,13 +44,13 @@ func (s *session) planModel(st *parser.CreateModel, text string) (*plan.Query, e
 	if err := s.may.MayModel(); err != nil {
 		return nil, answer.Forbidden(err, st.Name, text)
 	}
-	if err := s.mayChangeModel(st.Name, text, s.mayReplace); st.Replace && err != nil {
-		return nil, err
-	}
-	if !st.Replace {
-		if old, err := s.e.models.Get(name); old != nil || err != nil {
-			return nil, modelExists(st, text)
+	switch old, err := s.e.models.Get(name); {
+	case old != nil && (st.Replace || !s.may.Owns(old.Owner)):
+		if err := s.mayReplace("model", old.Owner, st.Name, text); err != nil {
+			return nil, err
 		}
+	case (old != nil || err != nil) && !st.Replace:
+		return nil, modelExists(st, text)
 	}
 	return planner.PlanModel(st, text, s.env())
 }
@@ -81,7 +81,7 @@ func (r *modelResult) Next(ctx context.Context) (wire.Event, error) {
 	for {
 		ev, err := r.Result.Next(ctx)
 		switch {
-		case errors.Is(err, io.EOF) && r.message.Load() == nil:
+		case err == io.EOF && r.message.Load() == nil:
 			return r.make()
 		case err != nil || ev.Kind == wire.Notice:
 			return ev, err
@@ -159,10 +159,10 @@ func (s *session) dropModel(st *parser.Drop, text string) (wire.Result, error) {
 	if err := s.may.MayModel(); err != nil {
 		return nil, answer.Forbidden(err, st.Name, text)
 	}
-	if err := s.mayChangeModel(st.Name, text, s.mayDrop); err != nil {
-		return nil, err
+	found, err := false, error(nil)
+	if k, _ := s.e.models.Get(st.Name.Name); k == nil || s.may.Owns(k.Owner) {
+		found, err = s.e.models.Drop(st.Name.Name)
 	}
-	found, err := s.e.models.Drop(st.Name.Name)
 	if err != nil {
 		return nil, answer.Refuse(st.Name, text, "", "model %s cannot be removed: %v", st.Name.Name, err)
 	}
@@ -170,14 +170,6 @@ func (s *session) dropModel(st *parser.Drop, text string) (wire.Result, error) {
 		return nil, answer.Refuse(st.Name, text, answer.Nearest(st.Name.Name, s.models().ModelNames()), "there is no model %s", st.Name.Name)
 	}
 	return answer.Messagef("model %s dropped", st.Name.Name), nil
-}
-
-// mayChangeModel refuses to change another user's model; may is mayDrop or mayReplace.
-func (s *session) mayChangeModel(name *parser.Ident, text string, may func(kind, owner string, name *parser.Ident, text string) error) error {
-	if k, err := s.e.models.Get(name.Name); err == nil && k != nil {
-		return may("model", k.Owner, name, text)
-	}
-	return nil // the statement fails with its own error
 }
 
 // describeModel returns the result of DESCRIBE model: its text, one line per

@@ -61,6 +61,8 @@ var callVariants = []callVariant{
 	{name: "duration record with args.text", over: "empty session", attach: selecting("SELECT duration, args.text FROM function_duration WHERE function_name = '%s'")},
 	{name: "duration record with retval, an int", over: "empty session", attach: ofTyped("SELECT duration, retval FROM function_duration WHERE function_name = '%s'")},
 	{name: "duration histogram", over: "empty session", attach: selecting("SELECT HISTOGRAM(duration) FROM function_duration WHERE function_name = '%s'")},
+	{name: "duration quantile", over: "empty session", attach: selecting("SELECT QUANTILE(duration, 0.99) FROM function_duration WHERE function_name = '%s'")},
+	{name: "duration quantile in windows", over: "empty session", attach: selecting("SELECT QUANTILE(duration, 0.99) FROM TUMBLE(function_duration, 1s) WHERE function_name = '%s'")},
 	{name: "count by stack", over: "empty", attach: selecting("SELECT folded_stack(stack) AS stack, COUNT(*) FROM function_start WHERE function_name = '%s' GROUP BY stack")},
 	{name: "bpftrace count", over: "empty", attach: bpftrace("uprobe:%[1]s:%[2]s { @ = count(); }")},
 	{name: "bpftrace 1 in 1000", over: "empty at args", attach: bpftrace("uprobe:%[1]s:%[2]s / arg0 %% 1000 == 0 / { @ = count(); }")},

@@ -16,6 +16,7 @@ import (
 	"endoscope/probes/replay"
 	"endoscope/server/answer"
 	"endoscope/server/grant"
+	"endoscope/server/introspect"
 	"endoscope/server/query"
 )
 
@@ -75,7 +76,7 @@ func (s *session) permit(a *plan.Acquire, p *plan.Query) error {
 		return nil
 	case a.Stream == catalog.TriggerStream:
 		if t := s.e.triggers.Get(a.Args[0].V.S); t != nil && !s.may.Owns(t.Owner) {
-			return plan.Errorf(a.Start, a.Stop, "trigger %s is another user's", a.Args[0].V.S)
+			return plan.Errorf(a.Start, a.Stop, "there is no stream %s", a.Args[0].V.S) // it was created just now
 		}
 		return nil
 	}
@@ -130,6 +131,11 @@ func (s *session) describeFile(path string) (types.Schema, error) {
 
 // prepare is Engine.prepare of a plan that is permitted.
 func (s *session) prepare(ctx context.Context, text string, p *plan.Query) (*query.Query, error) {
+	release, err := s.reserveSymbols(targetsOf(p)...)
+	if err != nil {
+		return nil, answer.PlacedAt(err, -1, -1, text)
+	}
+	defer release()
 	q, err := s.e.prepare(ctx, text, p)
 	if err == nil {
 		q.Grant = s.may
@@ -140,19 +146,45 @@ func (s *session) prepare(ctx context.Context, text string, p *plan.Query) (*que
 	return q, err
 }
 
-// mayDrop refuses to change another user's definition.
-func (s *session) mayDrop(kind, owner string, name *parser.Ident, text string) error {
-	if s.may.Owns(owner) {
-		return nil
+// reserveSymbols charges what reading the symbols of the executables of targets allocates to
+// the session's user until release is called.
+func (s *session) reserveSymbols(targets ...plan.Target) (release func(), err error) {
+	if s.may.Uses().Limits().Memory == 0 {
+		return func() {}, nil
 	}
-	return answer.Refuse(name, text, "", "%s %s is another user's", kind, name.Name)
+	bytes := int64(0)
+	for i, t := range targets {
+		if !t.IsZero() && !slices.ContainsFunc(targets[:i], func(o plan.Target) bool { return o.String() == t.String() }) {
+			bytes += introspect.Program{Target: t}.SymbolMemory()
+		}
+	}
+	return s.may.Uses().Reserve(bytes, "reading the symbols of the target")
+}
+
+// targetsOf returns the targets whose functions a plan probes.
+func targetsOf(p *plan.Query) (all []plan.Target) {
+	plan.TransformNodes(p.Root, func(n plan.Node) plan.Node {
+		if a, ok := n.(*plan.Acquire); ok && byFunctions(a.Stream) {
+			all = append(all, a.Target)
+		}
+		return n
+	})
+	return all
+}
+
+// nameTaken refuses a name that another user has. It says neither who has it, nor for what.
+func nameTaken(name *parser.Ident, text string) error {
+	return answer.Refuse(name, text, "choose another name", "the name %s is taken", name.Name)
 }
 
 // mayReplace refuses to replace another user's definition, whatever the
 // caller's rights: the rights of the definition would pass to another user.
 func (s *session) mayReplace(kind, owner string, name *parser.Ident, text string) error {
-	if err := s.mayDrop(kind, owner, name, text); err != nil || owner == s.may.Name() {
-		return err
+	switch {
+	case !s.may.Owns(owner):
+		return nameTaken(name, text)
+	case owner == s.may.Name():
+		return nil
 	}
 	of := "user " + owner
 	if owner == "" {
@@ -166,8 +198,8 @@ func (s *session) mayReplaceTrigger(st *parser.CreateTrigger, text string) error
 	switch {
 	case old == nil:
 		return nil
-	case st.Replace:
+	case st.Replace || !s.may.Owns(old.Owner):
 		return s.mayReplace("trigger", old.Owner, st.Name, text)
 	}
-	return s.mayDrop("trigger", old.Owner, st.Name, text)
+	return nil // Enter refuses it
 }

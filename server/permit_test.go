@@ -182,13 +182,39 @@ func TestUsersAreApart(t *testing.T) {
 	run(t, alice, "CREATE TRIGGER tr ON SAMPLE(memory_usage, 1h) WHEN used > 0 BEGIN NOTIFY 'x' END")
 	for statement, want := range map[string]string{
 		"DROP STREAM mine": "there is no stream mine that CREATE STREAM made",
-		"CREATE OR REPLACE STREAM mine AS SELECT * FROM SAMPLE(cpu_usage, 1s)": "the name mine is taken",
-		"DROP TRIGGER tr": "trigger tr is another user's",
-		"CREATE OR REPLACE TRIGGER tr ON SAMPLE(memory_usage, 1h) WHEN used > 0 BEGIN NOTIFY 'x' END": "trigger tr is another user's",
-		"SELECT * FROM tr":    "trigger tr is another user's",
+		"CREATE OR REPLACE STREAM mine AS SELECT * FROM SAMPLE(cpu_usage, 1s)":                        "the name mine is taken",
+		"CREATE OR REPLACE TRIGGER tr ON SAMPLE(memory_usage, 1h) WHEN used > 0 BEGIN NOTIFY 'x' END": "the name tr is taken",
+		"CREATE TRIGGER tr ON SAMPLE(memory_usage, 1h) WHEN used > 0 BEGIN NOTIFY 'x' END":            "the name tr is taken",
+		"CREATE TRIGGER mine ON SAMPLE(memory_usage, 1h) WHEN used > 0 BEGIN NOTIFY 'x' END":          "the name mine is taken",
+		"CREATE STREAM tr AS SELECT * FROM SAMPLE(cpu_usage, 1s)":                                     "the name tr is taken",
 		"DROP STREAM nothing": "there is no stream nothing that CREATE STREAM made",
 	} {
 		if got := refusal(t, bob, statement); !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want %s", statement, got, want)
+		}
+	}
+	// What uses a name of another user fails as it does for a name that nobody has. Neither
+	// is a name of another user a suggestion.
+	for _, statement := range []string{"DROP TRIGGER tr", "DROP STREAM tr", "SELECT * FROM tr", "DESCRIBE tr", "SELECT * FROM SAMPLE(tr, 1s)",
+		"CREATE TRIGGER t ON tr WHEN activation > 0 BEGIN NOTIFY 'x' END", "CREATE STREAM s AS SELECT * FROM tr"} {
+		got, none := refusal(t, bob, statement), refusal(t, bob, strings.Replace(statement, "tr", "tz", 1))
+		if strings.ReplaceAll(got, "tr", "tz") != strings.ReplaceAll(none, "tr", "tz") || strings.Contains(got, "did you mean tr") {
+			t.Errorf("%s:\n%s\nand for a name that nobody has\n%s", statement, got, none)
+		}
+	}
+	modeller := reader("alice")
+	modeller.Models = true
+	rival := reader("bob")
+	rival.Models = true
+	run(t, s.session(modeller), "CREATE MODEL mo AS SELECT AUTOMATON(n, 2) FROM series(3)")
+	carol := s.session(rival)
+	for statement, want := range map[string]string{
+		"CREATE MODEL mo AS SELECT AUTOMATON(n, 2) FROM series(3)":            "the name mo is taken",
+		"CREATE OR REPLACE MODEL mo AS SELECT AUTOMATON(n, 2) FROM series(3)": "the name mo is taken",
+		"DROP MODEL mo": "there is no model mo",
+		"DROP MODEL mi": "there is no model mi",
+	} {
+		if got := refusal(t, carol, statement); !strings.Contains(got, want) || strings.Contains(got, "did you mean") {
 			t.Errorf("%s: %s, want %s", statement, got, want)
 		}
 	}
@@ -227,6 +253,49 @@ func TestLimits(t *testing.T) {
 	}
 	if u := g.Account.Usage(); u.Queries != 1 || u.Sessions != 2 {
 		t.Errorf("in use: %+v", u)
+	}
+}
+
+// The memory of a user covers statements while they are parsed and planned, and symbols while
+// they are read. Nothing stays charged.
+func TestLimitOfMemoryBeforeQueries(t *testing.T) {
+	g := &grant.Grant{User: "alice", Admin: true, Anywhere: true, Trace: true}
+	g.Account = grant.NewAccount(grant.Limits{Memory: 64 << 20})
+	s := newShop(t)
+	alice := s.session(g)
+	long := "SELECT * FROM series(1) WHERE n IN (1" + strings.Repeat(", 1234567", 100_000) + ")"
+	if got := refusal(t, alice, long); !strings.Contains(got, "this statement may use") || !strings.Contains(got, "your limit is 64 MiB") {
+		t.Errorf("a long statement: %s", got)
+	}
+	if _, err := alice.Describe(t.Context(), long); err == nil || !strings.Contains(err.Error(), "this statement may use") {
+		t.Errorf("a long statement is prepared: %v", err)
+	}
+	run(t, alice, "SELECT * FROM series(1)")
+	if got := refusal(t, alice, "SELECT * FROM"); !strings.Contains(got, "FROM needs a stream after it") {
+		t.Errorf("a wrong statement: %s", got)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ws, err := s.e.As(g).NewSession(t.Context(), wire.Options{Exe: exe})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ws.Close()
+	for _, statement := range []string{"SHOW FUNCTIONS", "DESCRIBE FUNCTION main.main", "SELECT * FROM function_call WHERE function_name = 'main.main'"} {
+		if got := refusal(t, ws, statement); !strings.Contains(got, "reading the symbols of the target may use") {
+			t.Errorf("%s: %s", statement, got)
+		}
+	}
+	if u := g.Account.Usage(); u.Memory != 0 {
+		t.Errorf("%d bytes are still charged", u.Memory)
+	}
+	g.Account.Limit(grant.Limits{Memory: 4 << 30})
+	run(t, alice, long)
+	run(t, ws, "SHOW FUNCTIONS LIKE 'main.main'")
+	if u := g.Account.Usage(); u.Memory != 0 {
+		t.Errorf("%d bytes are charged at the end", u.Memory)
 	}
 }
 

@@ -136,7 +136,8 @@ func (s *session) Execute(ctx context.Context, text string, args ...types.Value)
 // ExecuteSplit implements wire.Splitter: with a path, the client at its end
 // executes the part of the plan that the engine does not.
 func (s *session) ExecuteSplit(ctx context.Context, path wire.Path, text string, args ...types.Value) (wire.Result, error) {
-	stmt, err := parser.Parse(text)
+	stmt, release, err := s.parse(text)
+	defer release()
 	var r wire.Result
 	if err == nil {
 		r, err = s.execute(ctx, path, stmt, text, args)
@@ -205,8 +206,11 @@ func (s *session) execute(ctx context.Context, path wire.Path, stmt parser.State
 
 // ExecuteShare implements wire.Sharer.
 func (s *session) ExecuteShare(ctx context.Context, host, text string, args ...types.Value) (wire.Result, error) {
-	q, ok := parsedQuery(text)
-	if !ok || len(args) > 0 && parser.Params(text) != len(args) {
+	stmt, release, err := s.parse(text)
+	defer release()
+	q, ok := stmt.(*parser.Query)
+	if err != nil || !ok || len(args) > 0 && parser.Params(text) != len(args) {
+		release()
 		return s.Execute(ctx, text, args...)
 	}
 	r, err := s.share(ctx, host, q, text, args)
@@ -217,14 +221,15 @@ func (s *session) ExecuteShare(ctx context.Context, host, text string, args ...t
 	return r, nil
 }
 
-// parsedQuery parses a text as a query.
-func parsedQuery(text string) (*parser.Query, bool) {
-	stmt, err := parser.Parse(text)
+// parse parses a statement. What parsing and planning it may allocate is charged to the
+// session's user until release is called.
+func (s *session) parse(text string) (stmt parser.Statement, release func(), err error) {
+	release, err = s.may.Uses().Reserve(parser.PlanMemory*parser.Memory(text), "this statement")
 	if err != nil {
-		return nil, false
+		return nil, func() {}, answer.Forbidden(err, nil, "")
 	}
-	q, ok := stmt.(*parser.Query)
-	return q, ok
+	stmt, err = parser.Parse(text)
+	return stmt, release, err
 }
 
 // share executes this host's part of a query over several hosts.
@@ -421,6 +426,11 @@ func (s *session) Complete(_ context.Context, kind, of, prefix string) []string 
 			names = append(names, p.Comm)
 		}
 	case "function":
+		release, err := s.reserveSymbols(s.program().Target)
+		if err != nil {
+			break
+		}
+		defer release()
 		fs, _ := s.program().Functions()
 		for _, f := range fs {
 			names = append(names, f.Name)

@@ -24,6 +24,11 @@ func (s *session) show(ctx context.Context, st *parser.Show, src string) (wire.R
 	case "STREAMS":
 		rel = s.showStreams()
 	case "FUNCTIONS":
+		release, err := s.reserveSymbols(s.program().Target)
+		if err != nil {
+			return nil, answer.Forbidden(err, st, src)
+		}
+		defer release()
 		fs, err := s.program().Functions()
 		if err != nil {
 			return nil, answer.WithPlace(planner.Placed(err, src), st, src)

@@ -102,6 +102,11 @@ func TestLoopOfTwoAtOnce(t *testing.T) {
 	if _, err := s.e.triggers.Enter(both[1], false); err == nil || !strings.Contains(err.Error(), "b would feed itself through a") {
 		t.Errorf("the second is not refused: %v", err)
 	}
+	// Of another user's trigger the name is not said.
+	others := &trigger.Trigger{Plan: both[1].Plan, Owner: "bob"}
+	if _, err := s.e.triggers.Enter(others, false); err == nil || !strings.Contains(err.Error(), "b would feed itself through a trigger of another user") {
+		t.Errorf("the second, of another user: %v", err)
+	}
 	// What is being replaced may come back: until then nothing may feed it.
 	text := "CREATE OR REPLACE TRIGGER a ON series(1) WHEN TRUE BEGIN NOTIFY 'x' END"
 	p, err := planner.PlanTrigger(parsed(t, text), text, s.env())

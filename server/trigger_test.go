@@ -108,8 +108,8 @@ func TestTriggerOverFile(t *testing.T) {
 		t.Fatalf("rows %v", a.rows)
 	}
 	want := [][]string{
-		{"", "slow", "1", "NOTIFY 'slow call'", `{"timestamp":"2026-01-01T00:00:01Z","name":"a","ms":7}`},
-		{"", "slow", "2", "NOTIFY 'slow call'", `{"timestamp":"2026-01-01T00:00:03Z","name":"a","ms":8}`},
+		{"", "slow", "1", "NOTIFY 'slow call'", `{"timestamp":"2026-01-01T00:00:01.000000000Z","name":"a","ms":7}`},
+		{"", "slow", "2", "NOTIFY 'slow call'", `{"timestamp":"2026-01-01T00:00:03.000000000Z","name":"a","ms":8}`},
 	}
 	for i, row := range want {
 		if got := strings.Join(a.rows[i][1:], " "); got != strings.Join(row[1:], " ") {

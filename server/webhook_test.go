@@ -66,8 +66,8 @@ func TestWebhookPostsTheTuple(t *testing.T) {
 		t.Errorf("rows %v", a.rows)
 	}
 	want := []string{
-		`{"trigger":"late","activation":1,"timestamp":"2026-01-01T00:00:00.001Z","row":{"timestamp":"2026-01-01T00:00:00.001Z","n":1}}`,
-		`{"trigger":"late","activation":2,"timestamp":"2026-01-01T00:00:00.002Z","row":{"timestamp":"2026-01-01T00:00:00.002Z","n":2}}`,
+		`{"trigger":"late","activation":1,"timestamp":"2026-01-01T00:00:00.001000000Z","row":{"timestamp":"2026-01-01T00:00:00.001000000Z","n":1}}`,
+		`{"trigger":"late","activation":2,"timestamp":"2026-01-01T00:00:00.002000000Z","row":{"timestamp":"2026-01-01T00:00:00.002000000Z","n":2}}`,
 	}
 	got := r.got()
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
@@ -107,7 +107,7 @@ func TestWebhookForAlertmanager(t *testing.T) {
 			}
 			a := alerts[0]
 			n := a.Annotations["activation"]
-			row := fmt.Sprintf(`{"timestamp":"2026-01-01T00:00:00.00%[1]sZ","n":%[1]s}`, map[string]string{"1": "1", "2": "2", "3": "5"}[n])
+			row := fmt.Sprintf(`{"timestamp":"2026-01-01T00:00:00.00%[1]s000000Z","n":%[1]s}`, map[string]string{"1": "1", "2": "2", "3": "5"}[n])
 			if a.Labels["alertname"] != "late" || a.Annotations["row"] != row {
 				t.Errorf("the alert is %+v", a)
 			}

@@ -59,7 +59,7 @@ func (p *aligned) advance(ctx context.Context, how alignment) (wire.Event, error
 		x, err := p.next(ctx, p.tick.C)
 		switch {
 		case errors.Is(err, errLate):
-		case errors.Is(err, io.EOF):
+		case err == io.EOF:
 			p.over = true
 		case err != nil:
 			return wire.Event{}, err

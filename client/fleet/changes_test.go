@@ -61,7 +61,7 @@ func TestSomeChangesOfHosts(t *testing.T) {
 func TestChangesInPartsOfHosts(t *testing.T) {
 	cols := append(slices.Clone(totalColumns), wire.Column{Name: "bucket", Type: types.Bigint}, wire.Column{Name: "n", Type: types.Bigint})
 	a, b := newScripted("a", cols...), newScripted("b", cols...)
-	r := results(t, sessionOf(a, b), "SELECT arg0, COUNT(*) AS n, MEDIAN(arg1) IS NOT NULL AS some FROM function_start GROUP BY arg0 EMIT CHANGES")
+	r := results(t, sessionOf(a, b), "SELECT arg0, COUNT(*) AS n, HISTOGRAM(arg1) IS NOT NULL AS some FROM function_start GROUP BY arg0 EMIT CHANGES")
 	a.send(a.rows([]int64{0, 1, 4, 0, 0}), a.rows([]int64{0, 1, 0, 5, 1}, []int64{0, 1, 0, 6, 3}), flush)
 	expect(t, r, "1 4 1")
 	b.send(b.rows([]int64{0, 1, 2, 0, 0}, []int64{0, 1, 0, 5, 2}), flush)

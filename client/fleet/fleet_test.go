@@ -141,6 +141,36 @@ func TestAggregatesAreMerged(t *testing.T) {
 	}
 }
 
+// Quantiles of several hosts are exact as long as these have 1,000 values together, and
+// those of one host with all rows in any case.
+func TestQuantilesAreMerged(t *testing.T) {
+	const hosts = 3
+	var members []fleet.Host
+	for i := range hosts {
+		members = append(members, fleet.Host{Name: fmt.Sprint("host", i), Engine: engine(t)})
+	}
+	all, one := open(t, fleet.New(members)), open(t, engine(t))
+	for _, n := range []int{1, 300, 333, 334, 5000} {
+		rows := fmt.Sprintf("SELECT (1000000 + n * 7919 %% %d)::BIGINT AS x FROM series(%d)", n, n)
+		union := strings.TrimSuffix(strings.Repeat(rows+" UNION ALL ", hosts), " UNION ALL ")
+		const q = "SELECT MIN(x), QUANTILE(x, 0.0)::BIGINT, QUANTILE(x, 0.3)::BIGINT, QUANTILE(x, 0.99)::BIGINT, QUANTILE(x, 1.0)::BIGINT, MAX(x) FROM (%s)"
+		want, _ := answer(t, one, fmt.Sprintf(q, union))
+		got, _ := answer(t, all, fmt.Sprintf(q, rows))
+		if got != want {
+			t.Errorf("of %d values\nof one\n%s\nof several\n%s", hosts*n, want, got)
+		}
+		// The values are 1000000 and those above, three times each.
+		rank := func(p int) int { return 1_000_000 + ((p*hosts*n+99)/100-1)/hosts }
+		exact := ""
+		for _, x := range []int{1_000_000, 1_000_000, rank(30), rank(99), 1_000_000 + n - 1, 1_000_000 + n - 1} {
+			exact += fmt.Sprintf(",%d 0", x)
+		}
+		if _, values, _ := strings.Cut(got, "\n"); (","+values == exact) != (hosts*n <= 1000) {
+			t.Errorf("of %d values they are %s; exactly %s", hosts*n, values, exact)
+		}
+	}
+}
+
 // Windows of several hosts are those of one with the rows of all.
 func TestWindowsAreMerged(t *testing.T) {
 	const hosts = 3

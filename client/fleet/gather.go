@@ -151,7 +151,7 @@ func (g *gathered) read(p *part) {
 		switch {
 		case g.ctx.Err() != nil:
 			return
-		case errors.Is(err, io.EOF):
+		case err == io.EOF:
 			g.deliver(hostEvent{part: p, over: true})
 			return
 		case err != nil:

@@ -189,7 +189,7 @@ func (m *merged) Next(ctx context.Context) (wire.Event, error) {
 		}
 		x, err := m.next(ctx, nil)
 		switch {
-		case errors.Is(err, io.EOF):
+		case err == io.EOF:
 			if err := m.end(ctx); err != nil {
 				return wire.Event{}, err
 			}

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strconv"
 	"strings"
@@ -21,9 +22,12 @@ import (
 // server's *parser.Error, and a lost connection a *LostError. statement is the text
 // that was sent.
 func (s *session) errorOf(err error, statement string) error {
+	if err == io.EOF { // the server ended a call without its answer
+		return lost(s.addr, "it ended the connection", s.plain)
+	}
 	st, ok := status.FromError(err)
 	if err == nil || !ok {
-		return err
+		return wire.Broken(err)
 	}
 	for _, d := range st.Details() {
 		if info, ok := d.(*errdetails.ErrorInfo); ok && info.GetDomain() == wire.RefusalDomain && info.GetReason() == wire.RefusalReason {

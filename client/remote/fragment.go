@@ -77,7 +77,7 @@ func newFragment(w *wire.Fragment, give func(wire.Event) error) (f *fragment, er
 	return f, err
 }
 
-// caught, deferred, converts a panic caused by what a server sent to an error: the
+// recoverError, deferred, converts a panic caused by what a server sent to an error: the
 // result fails, the client continues.
 func recoverError(err *error) {
 	if fault := recover(); fault != nil {

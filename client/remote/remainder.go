@@ -57,6 +57,9 @@ func with(statement string, l *parser.Literal, text string) string {
 func startsOver(q *parser.Query, within []*parser.CTE) bool {
 	within = append(slices.Clip(within), q.With...)
 	return slices.ContainsFunc(q.Selects, func(s *parser.Select) bool {
+		if s.From == nil {
+			return true
+		}
 		sources := []*parser.Source{s.From.First}
 		for _, j := range s.From.Joins {
 			sources = append(sources, j.Right)

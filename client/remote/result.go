@@ -82,7 +82,8 @@ func (s *session) begin(ctx context.Context, st wire.Statement) (*result, error)
 }
 
 // open requests the result and reads up to its first frame.
-func (r *result) open(ticket []byte) error {
+func (r *result) open(ticket []byte) (err error) {
+	defer recoverError(&err)
 	stream, err := r.s.client.DoGet(r.ctx, &flight.Ticket{Ticket: ticket})
 	if err != nil {
 		return err
@@ -144,6 +145,11 @@ type messages struct {
 
 func (m *messages) Recv() (*flight.FlightData, error) {
 	d, err := m.stream.Recv()
+	if err == nil {
+		if bad := columnar.CheckHeader(d.GetDataHeader()); bad != nil {
+			err = fmt.Errorf("the server's answer cannot be read: %w", bad)
+		}
+	}
 	if err != nil && !errors.Is(err, io.EOF) {
 		m.err = err
 	}
@@ -237,7 +243,7 @@ func (r *result) read() {
 				r.given = r.fragment.given() + r.gaps
 			}
 			r.mu.Unlock()
-			r.fail(io.EOF)
+			r.end(io.EOF)
 			return
 		case wire.FrameFlush:
 			ev.Kind = wire.Flush
@@ -355,7 +361,10 @@ func (r *result) ended() error {
 	return context.Canceled
 }
 
-func (r *result) fail(err error) {
+// fail records the error of the result. Only the server's last frame ends it normally.
+func (r *result) fail(err error) { r.end(wire.Broken(err)) }
+
+func (r *result) end(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.err == nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"endoscope/client/help"
+	"endoscope/client/render"
 	"endoscope/parser"
 	"endoscope/planner/plan"
 	"endoscope/server/wire"
@@ -26,7 +27,7 @@ func candidates(ctx context.Context, s wire.Session, text string, cursor int) (w
 	}
 	at := scan(text[:cursor])
 	ask := func(kind, of, prefix string) {
-		for _, name := range s.Complete(ctx, kind, of, prefix) {
+		for _, name := range names(ctx, s, kind, of, prefix) {
 			if c := (candidate{name, kind}); !slices.Contains(found, c) { // several streams have a timestamp
 				found = append(found, c)
 			}
@@ -80,12 +81,20 @@ func candidates(ctx context.Context, s wire.Session, text string, cursor int) (w
 	return at.word, found
 }
 
+// names returns the session's names without those that hold control characters: the line
+// that is edited is written to the terminal as it is.
+func names(ctx context.Context, s wire.Session, kind, of, prefix string) []string {
+	return slices.DeleteFunc(s.Complete(ctx, kind, of, prefix), func(name string) bool {
+		return render.Escape(name) != name || strings.ContainsAny(name, "\n\t")
+	})
+}
+
 func commandCandidates(ctx context.Context, s wire.Session, before string) (word string, found []candidate) {
 	name, arg, hasArg := strings.Cut(before, " ")
 	if hasArg {
 		switch name {
 		case `\d`:
-			for _, n := range s.Complete(ctx, "stream", "", arg) {
+			for _, n := range names(ctx, s, "stream", "", arg) {
 				found = append(found, candidate{n, "stream"})
 			}
 		case `\help`, `\h`:

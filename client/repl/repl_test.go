@@ -257,3 +257,19 @@ func FuzzHighlightOnlyColours(f *testing.F) {
 }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// hostileNames is a session of a program whose names hold control characters.
+type hostileNames struct{ wire.Session }
+
+func (hostileNames) Complete(context.Context, string, string, string) []string {
+	return []string{"good", "evil\x1b[2J", "evil\u009b", "evil\nname", "evil\u202e"}
+}
+
+func TestCompletionsHaveNoControlCharacters(t *testing.T) {
+	for _, text := range []string{"SELECT * FROM function_call WHERE function_name = 'e", `\d e`} {
+		_, found := candidates(t.Context(), hostileNames{}, text, len(text))
+		if len(found) != 1 || found[0].text != "good" {
+			t.Errorf("%s: %q", text, found)
+		}
+	}
+}

@@ -1,8 +1,10 @@
 package runner
 
 import (
+	"errors"
 	"io"
 	"os"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
@@ -42,6 +44,16 @@ func NewOutput(w io.Writer, format render.Format) *Output {
 		}
 	}
 	return o
+}
+
+// Write implements io.Writer. It returns ErrOutputClosed if W has no reader any more. No other
+// broken pipe has this meaning: neither that of a connection nor that of an INSERT.
+func (o *Output) Write(b []byte) (int, error) {
+	n, err := o.W.Write(b)
+	if errors.Is(err, syscall.EPIPE) {
+		err = ErrOutputClosed
+	}
+	return n, err
 }
 
 // Terminal reports whether the output is a terminal.

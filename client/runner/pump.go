@@ -8,12 +8,13 @@ import (
 	"endoscope/server/wire"
 )
 
-// step is a report of the pump: the statement was accepted (res), an event, or the
-// end (err; io.EOF on success).
+// step is a report of the pump: the statement was accepted (res), an event, the end of
+// the result (over), or an error.
 type step struct {
-	res wire.Result
-	ev  wire.Event
-	err error
+	res  wire.Result
+	ev   wire.Event
+	over bool
+	err  error
 }
 
 // pump executes a statement (or starts another result) and sends its steps, then
@@ -32,8 +33,8 @@ func pump(ctx context.Context, execute func(context.Context) (wire.Result, error
 	}
 	for {
 		ev, err := res.Next(ctx)
-		if errors.Is(err, io.EOF) {
-			send(ctx, steps, step{err: io.EOF})
+		if err == io.EOF {
+			send(ctx, steps, step{over: true})
 			return
 		}
 		if err != nil {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"syscall"
 	"time"
 
 	"endoscope/client/render"
@@ -88,9 +87,6 @@ func (r *Runner) show(ctx context.Context, execute func(context.Context) (wire.R
 	if s.rend != nil && err != nil {
 		_ = s.rend.Clear() // the error is printed next
 	}
-	if errors.Is(err, syscall.EPIPE) {
-		return ErrOutputClosed
-	}
 	if err == nil && s.exit {
 		return ErrTerminated
 	}
@@ -139,14 +135,14 @@ func (s *run) loop(ctx context.Context, steps <-chan step, signals <-chan os.Sig
 
 func (s *run) step(st step) (done bool, err error) {
 	switch {
-	case errors.Is(st.err, io.EOF):
+	case st.over:
 		return true, s.finish()
 	case st.err != nil:
 		return true, st.err
 	case st.res != nil:
 		s.res, s.started = st.res, time.Now()
 		if cols := st.res.Columns(); cols != nil {
-			s.rend = render.New(s.Out.Format, s.Out.W, cols, s.Out.Render)
+			s.rend = render.New(s.Out.Format, s.Out, cols, s.Out.Render)
 		}
 		return false, s.printMessage()
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"endoscope/client/internal/fake"
 	"endoscope/client/render"
 	"endoscope/parser"
+	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
 
@@ -122,6 +124,60 @@ func TestWriteErrorsEndTheQuery(t *testing.T) {
 	}
 }
 
+// severed is a session whose connection breaks.
+type severed struct{ wire.Session }
+
+func (severed) Execute(context.Context, string, ...types.Value) (wire.Result, error) {
+	return nil, &os.SyscallError{Syscall: "write", Err: syscall.EPIPE}
+}
+
+// A broken pipe elsewhere than at the output is an error: the output has its reader.
+func TestBrokenPipeOfAConnectionIsAnError(t *testing.T) {
+	r, _ := newRunner(t, io.Discard)
+	r.Session = severed{r.Session}
+	if err := r.Statement(t.Context(), "SELECT * FROM calls"); !errors.Is(err, syscall.EPIPE) || errors.Is(err, ErrOutputClosed) {
+		t.Errorf("%v, want EPIPE", err)
+	}
+}
+
+// cutShort is a session whose results end with an error that comes from the end of something
+// else, or that cannot even begin.
+type cutShort struct {
+	wire.Session
+	begin, end error
+}
+
+type cutResult struct {
+	wire.Result
+	end error
+}
+
+func (s cutShort) Execute(ctx context.Context, text string, _ ...types.Value) (wire.Result, error) {
+	if s.begin != nil {
+		return nil, s.begin
+	}
+	res, err := s.Session.Execute(ctx, text)
+	return cutResult{res, s.end}, err
+}
+
+func (r cutResult) Next(context.Context) (wire.Event, error) { return wire.Event{}, r.end }
+
+// An io.EOF from anywhere but the end of the result is an error, not a complete result.
+func TestOnlyTheEndOfTheResultIsItsEnd(t *testing.T) {
+	wrapped := fmt.Errorf("the connection: %w", io.EOF)
+	for _, s := range []cutShort{{begin: io.EOF}, {begin: wrapped}, {end: wrapped}} {
+		r, notes := newRunner(t, io.Discard)
+		s.Session = r.Session
+		r.Session = s
+		if err := r.Statement(t.Context(), "SELECT * FROM calls"); err == nil {
+			t.Errorf("%+v: no error", s)
+		}
+		if strings.Contains(notes.String(), "complete") {
+			t.Errorf("%+v: the footer is %q", s, notes)
+		}
+	}
+}
+
 func TestPipeWithoutReaderIsNoticedWithoutRows(t *testing.T) {
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -194,3 +250,12 @@ func TestErrorsHaveOneForm(t *testing.T) {
 }
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestStatementFailsWithEOF: an io.EOF is the end of a result only.
+func TestStatementFailsWithEOF(t *testing.T) {
+	r, _ := newRunner(t, io.Discard)
+	want := fmt.Errorf("damaged: %w", io.EOF)
+	if err := r.show(t.Context(), func(context.Context) (wire.Result, error) { return nil, want }); err != want {
+		t.Errorf("%v, expected %v", err, want)
+	}
+}

@@ -49,6 +49,7 @@ type Aggregate struct {
 	preview       bool  // the result being emitted is a preview
 	maxGroups     int   // of all windows together
 	held          int64 // bytes of state that grows with values, not with groups
+	samples       sampleRoom
 	maxBytes      int64
 	encoderBudget int64 // of each encoder, over all groups
 
@@ -184,6 +185,9 @@ func (a *Aggregate) newSet() (*groupSet, error) {
 		}
 		if err != nil {
 			return nil, err
+		}
+		if v, ok := acc.(interface{ share(*sampleRoom) }); ok {
+			v.share(&a.samples)
 		}
 		s.accs = append(s.accs, acc)
 	}

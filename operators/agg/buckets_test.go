@@ -17,6 +17,9 @@ func TestKernelNumbersBucketsAlike(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if codegen.ExactSamples != exactSamples {
+		t.Errorf("groups are exact to %d values in the kernel, to %d here", codegen.ExactSamples, exactSamples)
+	}
 	check := func(x int64) {
 		if got, want := codegen.BucketOf(table, x), bucketOf(float64(x)); got != want {
 			t.Fatalf("%d is in bucket %d in the kernel, in %d here", x, got, want)

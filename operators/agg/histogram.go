@@ -89,6 +89,29 @@ func (a *histogram) Output(groups []uint32, out *batch.Column, _ fold.Instant) e
 	return nil
 }
 
+// numbersOnly appends to dst the rows at which x is no NaN.
+func numbersOnly(x []float64, rows, dst []uint16) []uint16 {
+	for _, r := range rows {
+		if v := x[r]; v == v {
+			dst = append(dst, r)
+		}
+	}
+	return dst
+}
+
+// Bucket returns the number of the bucket of v, an integer, in the state of f, a
+// histogram.
+func Bucket(f *plan.Agg, v types.Value) int64 {
+	h, err := newHistogram(f, v.Type)
+	if err != nil {
+		panic(err) // the plan was built before
+	}
+	c := batch.Column{Type: v.Type, Int: []int64{v.I}}
+	var word [1]uint64
+	h.(*histogram).number(&c, []uint16{0}, word[:])
+	return int64(word[0])
+}
+
 // intPowers are [0, 1), [1, 2), [2, 4), [4, 8) ... and [-1, 0), [-2, -1),
 // [-4, -2) ... The last one has no upper border, since 2^63 is no BIGINT.
 type intPowers struct{}

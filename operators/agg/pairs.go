@@ -65,6 +65,13 @@ func (p *pairs) addCounts(in *fold.Input, state []batch.Column) error {
 
 // addOne increments the count of a word of a group and returns its entry.
 func (p *pairs) addOne(group uint32, word uint64) *pair {
+	e := &p.entries[p.find(group, word)]
+	e.count++
+	return e
+}
+
+// find returns the index of the entry for a word of a group. A new entry has count 0.
+func (p *pairs) find(group uint32, word uint64) int {
 	if 2*len(p.entries) >= len(p.slots) {
 		p.rehash(max(4*len(p.slots), grouping.MinSlots))
 	}
@@ -72,18 +79,18 @@ func (p *pairs) addOne(group uint32, word uint64) *pair {
 	for tag := h >> 32; ; h++ {
 		s := &p.slots[h&uint64(len(p.slots)-1)]
 		if *s == 0 {
-			p.entries = append(p.entries, pair{word, group, p.heads[group], 1})
+			p.entries = append(p.entries, pair{word, group, p.heads[group], 0})
 			*s = tag<<32 | uint64(len(p.entries))
 			p.heads[group] = uint32(len(p.entries))
 			p.sizes[group]++
-			return &p.entries[len(p.entries)-1]
+			return len(p.entries) - 1
 		}
 		if *s>>32 != tag {
 			continue
 		}
-		if e := &p.entries[uint32(*s)-1]; e.word == word && e.group == group {
-			e.count++
-			return e
+		i := int(uint32(*s) - 1)
+		if e := &p.entries[i]; e.word == word && e.group == group {
+			return i
 		}
 	}
 }

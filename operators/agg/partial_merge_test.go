@@ -47,6 +47,8 @@ func mergedText(p *plan.Partial, bs []*batch.Batch) string {
 				switch v := b.Cols[c].Value(i); {
 				case v.IsNull:
 					row = append(row, "null")
+				case v.Type == types.Bytes:
+					row = append(row, fmt.Sprintf("%x", v.S))
 				case v.Type == types.Varchar:
 					row = append(row, v.S)
 				default:
@@ -78,7 +80,9 @@ func TestMergePartials(t *testing.T) {
 		{"stddev(x)", 0, "0 a 1 0 1 -1 -1 0; 0 a 1 0 1 1 0 0", "0 a 2 0 2 0 0 1"},
 		{"first(x); last(x)", 0, "0 a 5 50 1 5 50 1; 0 a 4 40 1 6 60 2; 0 a 4 41 1 6 61 1", "0 a 4 40 3 6 61 4"},
 		// Buckets have rows of their own, unless they are of the same ones.
-		{"count(*); median(x)", 0, "0 a 3 0 0, 0 a 0 7 2, 0 a 0 8 1; 0 a 2 0 0, 0 a 0 7 5", "0 a 5 0 0, 0 a 0 7 7, 0 a 0 8 1"},
+		{"count(*); histogram(x)", 0, "0 a 3 0 0, 0 a 0 7 2, 0 a 0 8 1; 0 a 2 0 0, 0 a 0 7 5", "0 a 5 0 0, 0 a 0 7 7, 0 a 0 8 1"},
+		// Samples of one bucket become those of a group: integers (01), 7 seven times, then 1 more once.
+		{"count(*); median(x)", 0, "0 a 3 0 0 0 null, 0 a 0 7 7 2 null, 0 a 0 8 8 1 null; 0 a 2 0 0 0 null, 0 a 0 7 7 5 null", "0 a 5 0 0 8 010e0e0102"},
 	} {
 		n := testplan.GroupBy(testplan.Relation("t:timestamp s:varchar x:bigint"), "s", c.aggs)
 		p, ok := plan.NewPartial(n.Keys, n.Aggs, c.pane)

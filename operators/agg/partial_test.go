@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"endoscope/operators"
-	"endoscope/operators/agg"
 	"endoscope/operators/batch"
 	"endoscope/operators/graph"
 	"endoscope/operators/internal/play"
@@ -249,20 +248,44 @@ func TestPartialRowsFirstLast(t *testing.T) {
 	}
 }
 
-// Buckets add up: those of a sketch and those of a histogram.
-func TestPartialRowsBuckets(t *testing.T) {
+// Samples of the kernel add up: values, and buckets with their smallest and largest
+// values. The bucket from 992.5 to 1012.5 represents 1002.4, and so does its mirror.
+func TestPartialRowsSamples(t *testing.T) {
 	in := testplan.Relation("t:timestamp x:bigint")
 	n := staged(t, testplan.GroupBy(in, "", "median(x); quantile(x, 1.0); max(x)"), 0)
-	median := &plan.Agg{Fn: "median"}
-	eight, hundred := agg.Bucket(median, types.Int(8)), agg.Bucket(median, types.Int(100))
-	testplan.Expect(t, play.Run(t, n, operators.Options{}, fmt.Sprintf(`
-		1 100
-		+ 0  %d 2  %[1]d 1  100 3
-		+ 0  %[2]d 9  0 0  0 0
-		close`, hundred, eight)), (`
-		7.924973703917074 100.49456770856489 100
-		flush
-		close`))
+	for script, want := range map[string]string{
+		"1 100\n+ 0  100 100 2 null  100 100 1 null  100 3\n+ 0  8 8 9 null  0 0 0 null  0 0":                  "8 100 100",
+		"1 1005\n+ 0  1006 1010 1200 null  7 7 1 null  1010 1":                                                 "1005 1005 1010",
+		"+ 0  1000 1001 1200 null  1005 1010 2000 null  1010 1":                                                "1001 1010 1010",
+		"+ 0  1000 1001 400 null  1005 1010 2000 null  1010 1\n+ 0  1002 1010 600 null  1012 1012 9 null  0 0": "1002.428 1012 1010",
+		"+ 0  -1001 -1000 1200 null  -1010 -1005 2000 null  1010 1":                                            "-1001 -1005 1010",
+	} {
+		got := play.Run(t, n, operators.Options{}, script+"\nclose")
+		var median, most, largest float64
+		if _, err := fmt.Sscan(got, &median, &most, &largest); err != nil {
+			t.Fatal(err)
+		}
+		if row := fmt.Sprint(math.Round(median*1e4)/1e4, most, largest); row != want {
+			t.Errorf("%s\ngives %s, not %s", script, row, want)
+		}
+	}
+}
+
+// A bucket's smallest and largest value are of one bucket, and two at least.
+func TestPartialRowsNoSamples(t *testing.T) {
+	n := staged(t, testplan.GroupBy(testplan.Relation("t:timestamp x:bigint"), "", "median(x)"), 0)
+	g, err := graph.Build(n, &testplan.Nothing{}, &operators.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	leaf := g.Leaves[0]
+	for _, row := range [][3]int64{{8, 100, 2}, {1001, 1000, 2}, {1000, 1001, 1}, {8, 8, -1}} {
+		b := batch.New(leaf.Acquire.Partial.Out.Types())
+		b.AppendRow(types.Time(0), types.Int(row[0]), types.Int(row[1]), types.Int(row[2]), types.NullOf(types.Bytes))
+		if _, err := leaf.Partial.Push(t.Context(), 0, b); err == nil {
+			t.Errorf("%v are samples", row)
+		}
+	}
 }
 
 // Partial rows of what the aggregate does not compute are refused when the
@@ -334,6 +357,9 @@ func BenchmarkMerge(b *testing.B) {
 				row := make([]types.Value, len(e.Cols))
 				for i, c := range e.Cols {
 					row[i] = types.Value{Type: c.Type, I: rng.Int64N(1000), S: testplan.Names[rng.IntN(len(testplan.Names))]}
+					if c.Type == types.Bytes { // samples of the kernel
+						row[i], row[i-2] = types.NullOf(types.Bytes), row[i-3]
+					}
 				}
 				e.AppendRow(row...)
 			}

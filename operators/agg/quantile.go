@@ -2,26 +2,27 @@ package agg
 
 import (
 	"math"
-	"slices"
 
 	"github.com/DataDog/sketches-go/ddsketch/mapping"
 
 	"endoscope/operators/agg/fold"
+	"endoscope/operators/agg/states"
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 )
 
-// Quantiles are computed by a DDSketch (Masson, Rim, Lee: DDSketch, PVLDB 12(12),
-// 2019) with relative accuracy α = 0.01: a value v > 0 is counted in bucket
+// Quantiles of large groups are computed by a DDSketch (Masson, Rim, Lee: DDSketch,
+// PVLDB 12(12), 2019) with relative accuracy α = 0.01: a value v > 0 is counted in
+// bucket
 //
 //	i = floor(ln v / ln γ),  γ = (1+α)/(1-α) = 1.01/0.99
 //
 // which covers [γ^i, γ^(i+1)) and represents γ^i·(1+α), at most 1 % off. -v is
-// counted in the mirrored bucket, 0 in a separate one. Buckets are plain counters,
-// so counts made elsewhere by the same formula add up to the same sketch. Here a
-// bucket is a pair (group, bucket); only the mapping is from the library, which
-// fixes the formula to the last bit.
+// counted in the mirrored bucket; 0, the infinities and NaN in separate ones. Buckets
+// are plain counters, so counts made elsewhere by the same formula add up to the same
+// sketch. Here a bucket is a pair (group, bucket); only the mapping is from the
+// library, which fixes the formula to the last bit.
 const sketchAccuracy = 0.01
 
 var sketchMapping = func() *mapping.LogarithmicMapping {
@@ -34,25 +35,34 @@ var sketchMapping = func() *mapping.LogarithmicMapping {
 
 // bucketBias makes the bucket of every positive value positive, so that the order
 // of buckets, -(i+bias) < 0 < i+bias, is that of the values.
-const bucketBias = 1 << 20
+const (
+	bucketBias     = 1 << 20
+	infinityBucket = 2 * bucketBias
+	nanBucket      = infinityBucket + 1
+)
 
-// bucketOf returns the bucket of v. A value too small for the mapping counts as 0,
-// an infinity as the largest value of the mapping.
+// bucketOf returns the bucket of v. A value too small for the mapping counts as 0.
 func bucketOf(v float64) int64 {
 	u := math.Abs(v)
-	if u < sketchMin {
+	i := int64(infinityBucket)
+	switch {
+	case u < sketchMin:
 		return 0
+	case u <= math.MaxFloat64:
+		i = int64(sketchMapping.Index(u)) + bucketBias
+	case v != v:
+		return nanBucket
 	}
-	i := int64(sketchMapping.Index(min(u, sketchMax))) + bucketBias
 	if v < 0 {
 		return -i
 	}
 	return i
 }
 
-var sketchMin, sketchMax = sketchMapping.MinIndexableValue(), sketchMapping.MaxIndexableValue()
+var sketchMin = sketchMapping.MinIndexableValue()
 
-// bucketValue returns the value that bucket i represents.
+// bucketValue returns the value that bucket i represents, if it is not that of
+// infinities or NaN, which contain equal values only.
 func bucketValue(i int64) float64 {
 	switch {
 	case i > 0:
@@ -63,90 +73,111 @@ func bucketValue(i int64) float64 {
 	return 0
 }
 
-// quantile is QUANTILE(x, q) and MEDIAN(x). NaNs are ignored.
+// quantile is QUANTILE(x, q) and MEDIAN(x).
 type quantile struct {
-	pairs
-	q      float64
-	rows   []uint16 // scratch: those that are no NaN
-	sorted []pair   // scratch
+	samples
+	q float64
 }
 
 func init() {
-	define(func(f *plan.Agg, _ types.Type, _ *fold.Lanes) (fold.Accumulator, error) {
-		return newQuantile(f, 0.5)
+	define(func(f *plan.Agg, arg types.Type, _ *fold.Lanes) (fold.Accumulator, error) {
+		return newQuantile(f, arg, 0.5)
 	}, "median")
-	define(func(f *plan.Agg, _ types.Type, _ *fold.Lanes) (fold.Accumulator, error) {
+	define(func(f *plan.Agg, arg types.Type, _ *fold.Lanes) (fold.Accumulator, error) {
 		if len(f.Params) != 1 {
 			return nil, plan.Errorf(-1, -1, "%s needs the quantile", f)
 		}
-		return newQuantile(f, parameter(f.Params[0]))
+		return newQuantile(f, arg, parameter(f.Params[0]))
 	}, "quantile")
 }
 
-func newQuantile(f *plan.Agg, q float64) (fold.Accumulator, error) {
+func newQuantile(f *plan.Agg, arg types.Type, q float64) (*quantile, error) {
 	if !(q >= 0 && q <= 1) {
 		return nil, plan.Errorf(-1, -1, "%s: a quantile lies between 0 and 1", f).WithHint("the 99th percentile is quantile 0.99")
 	}
-	return &quantile{q: q}, nil
+	return &quantile{samples: newSamples(arg.Physical() == types.PhysFloat), q: q}, nil
 }
 
-func (a *quantile) Update(in *fold.Input) {
-	rows := in.Rows
-	if in.Arg.Type.Physical() == types.PhysFloat {
-		a.rows = numbersOnly(in.Arg.Float, rows, a.rows[:0])
-		rows = a.rows
-		for _, r := range rows {
-			in.Words[r] = uint64(bucketOf(in.Arg.Float[r]))
-		}
-	} else {
-		for _, r := range rows {
-			in.Words[r] = uint64(bucketOf(float64(in.Arg.Int[r])))
-		}
-	}
-	a.add(rows, in.Groups, in.Words)
-}
+// The columns of a state (plan.StateFields): values of one bucket, which the kernel
+// has counted, or all samples of the group.
+const (
+	lowColumn = iota
+	highColumn
+	countColumn
+	samplesColumn
+)
 
-// numbersOnly appends to dst the rows at which x is no NaN.
-func numbersOnly(x []float64, rows, dst []uint16) []uint16 {
-	for _, r := range rows {
-		if v := x[r]; v == v {
-			dst = append(dst, r)
-		}
-	}
-	return dst
-}
-
-func (a *quantile) Merge(in *fold.Input, state []batch.Column) error { return a.addCounts(in, state) }
-
-func (a *quantile) Output(groups []uint32, out *batch.Column, _ fold.Instant) error {
+func (s *samples) States(groups []uint32, out []batch.Column) {
+	var b []byte
 	for i, g := range groups {
-		if a.sizes[g] == 0 {
-			out.Nulls.Set(i)
+		for _, c := range []int{lowColumn, highColumn} {
+			out[c].Int = append(out[c].Int, 0)
 		}
-		if err := appendRounded(out, a.at(g)); err != nil {
-			return err
+		out[countColumn].Int = append(out[countColumn].Int, s.counts[g])
+		b = b[:0]
+		if s.counts[g] > 0 {
+			b = s.encode(b, g)
+		}
+		appendBytes(&out[samplesColumn], i, b)
+	}
+}
+
+func (s *samples) Merge(in *fold.Input, state []batch.Column) error {
+	low, high, n, all := state[lowColumn].Int, state[highColumn].Int, state[countColumn].Int, &state[samplesColumn]
+	for _, r := range in.Rows {
+		g := in.Groups[r]
+		if len(all.Nulls) > 0 && all.Nulls.Get(int(r)) {
+			x := span{low[r], high[r]}
+			if !s.valid(x, n[r]) {
+				return states.ErrNotState
+			}
+			s.addSpan(g, x, n[r])
+			continue
+		}
+		if !s.decode(g, states.At(all, r)) {
+			return states.ErrNotState
 		}
 	}
 	return nil
 }
 
-// at returns the value of rank floor(q·(n-1)) among the n values of a group.
-func (a *quantile) at(group uint32) float64 {
-	a.sorted = a.appendGroup(group, a.sorted[:0])
-	slices.SortFunc(a.sorted, byWord)
-	total := int64(0)
-	for i := range a.sorted {
-		total += a.sorted[i].count
-	}
-	rank := a.q * float64(total-1)
-	below := int64(0)
-	for i := range a.sorted {
-		below += a.sorted[i].count
-		if float64(below) > rank {
-			return bucketValue(int64(a.sorted[i].word))
+func (a *quantile) Output(groups []uint32, out *batch.Column, _ fold.Instant) error {
+	for i, g := range groups {
+		if a.counts[g] == 0 {
+			out.Append(i, types.NullOf(out.Type))
+			continue
+		}
+		w, in, known := a.at(g, rankOf(a.q, a.counts[g]))
+		switch {
+		case out.Type.Physical() == types.PhysInt:
+			if !known {
+				w = a.wholeOf(in)
+			}
+			out.Int = append(out.Int, w)
+		case known:
+			out.Float = append(out.Float, a.number(w))
+		default:
+			out.Float = append(out.Float, a.valueOf(in))
 		}
 	}
-	return 0
+	return nil
+}
+
+// valueOf returns the value that represents those of a bucket.
+func (s *samples) valueOf(in span) float64 {
+	return min(max(bucketValue(s.bucket(in.low)), s.number(in.low)), s.number(in.high))
+}
+
+// wholeOf is valueOf, as an integer.
+func (s *samples) wholeOf(in span) int64 {
+	switch v := s.valueOf(in); {
+	case v <= float64(in.low):
+		return in.low
+	case v >= float64(in.high):
+		return in.high
+	default:
+		return min(max(int64(math.Round(v)), in.low), in.high)
+	}
 }
 
 // byWord orders pairs by their words as signed numbers.

@@ -1,32 +1,33 @@
 package agg
 
 import (
-	"encoding/binary"
-	"slices"
-
 	"endoscope/operators/agg/fold"
+	"endoscope/operators/agg/states"
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 )
 
-// sketch is SKETCH(x): the buckets of QUANTILE with the number of values in each,
-// as BYTES that can be stored, sent and merged: SKETCH_QUANTILE over several
-// sketches returns exactly what QUANTILE returns over all their values together.
-//
-// A sketch is its buckets and their counts, in the format of appendCounts.
-type sketch struct{ quantile }
+// sketch is SKETCH(x): the samples of QUANTILE, as BYTES that can be stored, sent and
+// merged: SKETCH_QUANTILE over several sketches returns exactly what QUANTILE returns
+// over all their values together.
+type sketch struct{ samples }
 
 func (a *sketch) Output(groups []uint32, out *batch.Column, _ fold.Instant) error {
-	return appendStates(groups, out, func(g uint32, to []byte) []byte {
-		a.sorted = a.appendGroup(g, a.sorted[:0])
-		return appendCounts(to, a.sorted)
-	})
+	var b []byte
+	for i, g := range groups {
+		b = b[:0]
+		if a.counts[g] > 0 {
+			b = a.encode(b, g)
+		}
+		appendBytes(out, i, b)
+	}
+	return nil
 }
 
 func init() {
-	define(func(_ *plan.Agg, _ types.Type, _ *fold.Lanes) (fold.Accumulator, error) {
-		return &sketch{}, nil
+	define(func(_ *plan.Agg, arg types.Type, _ *fold.Lanes) (fold.Accumulator, error) {
+		return &sketch{newSamples(arg.Physical() == types.PhysFloat)}, nil
 	}, "sketch")
 	define(newSketchQuantile, "sketch_quantile")
 }
@@ -41,11 +42,11 @@ func newSketchQuantile(f *plan.Agg, _ types.Type, _ *fold.Lanes) (fold.Accumulat
 	if len(f.Params) != 1 {
 		return nil, plan.Errorf(-1, -1, "%s needs the quantile", f)
 	}
-	a, err := newQuantile(f, parameter(f.Params[0]))
+	a, err := newQuantile(f, types.Double, parameter(f.Params[0]))
 	if err != nil {
 		return nil, err
 	}
-	return &sketchQuantile{quantile: *a.(*quantile)}, nil
+	return &sketchQuantile{quantile: *a}, nil
 }
 
 func (a *sketchQuantile) Reset() {
@@ -55,28 +56,43 @@ func (a *sketchQuantile) Reset() {
 
 func (a *sketchQuantile) Update(in *fold.Input) {
 	for _, r := range in.Rows {
-		if !a.addEncoded(in.Groups[r], []byte(in.Arg.Values[in.Arg.Code[r]]), -2*bucketBias, 2*bucketBias) {
+		if !a.decode(in.Groups[r], states.At(in.Arg, r)) {
 			a.bad = true
 		}
 	}
 }
 
-// noSketch is the bucket that marks, in a state, that a value was not a valid
-// sketch.
-const noSketch = uint64(1) << 63
+// notSketch is the state of a group one of whose values was not a valid sketch: a
+// version that encode does not write.
+const notSketch = "\x00"
 
-func (a *sketchQuantile) counted() []pair {
-	if a.bad {
-		return append(slices.Clip(a.entries), pair{word: noSketch, count: 1})
+func (a *sketchQuantile) States(groups []uint32, out []batch.Column) {
+	var b []byte
+	for i, g := range groups {
+		n := a.counts[g]
+		b = b[:0]
+		switch {
+		case a.bad:
+			b, n = append(b, notSketch...), max(n, 1)
+		case n > 0:
+			b = a.encode(b, g)
+		}
+		appendBytes(&out[0], i, b)
+		out[1].Int = append(out[1].Int, n)
 	}
-	return a.entries
 }
 
 func (a *sketchQuantile) Merge(in *fold.Input, state []batch.Column) error {
 	for _, r := range in.Rows {
-		a.bad = a.bad || uint64(state[0].Int[r]) == noSketch
+		b := states.At(&state[0], r)
+		switch {
+		case string(b) == notSketch:
+			a.bad = true
+		case !a.decode(in.Groups[r], b):
+			return states.ErrNotState
+		}
 	}
-	return a.quantile.Merge(in, state)
+	return nil
 }
 
 func (a *sketchQuantile) Output(groups []uint32, out *batch.Column, at fold.Instant) error {
@@ -86,51 +102,11 @@ func (a *sketchQuantile) Output(groups []uint32, out *batch.Column, at fold.Inst
 	return a.quantile.Output(groups, out, at)
 }
 
-// appendStates appends the states of groups to out; the state of no values is
-// NULL.
-func appendStates(groups []uint32, out *batch.Column, save func(group uint32, to []byte) []byte) error {
-	var state []byte
-	for i, g := range groups {
-		if state = save(g, state[:0]); len(state) == 0 {
-			out.Append(i, types.NullOf(types.Bytes))
-			continue
-		}
-		out.Append(i, types.Value{Type: types.Bytes, S: string(state)})
+// appendBytes appends b to a column of BYTES; NULL if it is empty.
+func appendBytes(c *batch.Column, row int, b []byte) {
+	if len(b) == 0 {
+		c.Append(row, types.NullOf(types.Bytes))
+		return
 	}
-	return nil
-}
-
-// appendCounts appends entries, which it sorts by their words as signed numbers:
-// the difference of each word from the previous one (the first one's from 0) as a
-// signed varint, and the count as an unsigned one.
-func appendCounts(to []byte, entries []pair) []byte {
-	slices.SortFunc(entries, byWord)
-	before := int64(0)
-	for _, p := range entries {
-		to = binary.AppendVarint(to, int64(p.word)-before)
-		to = binary.AppendUvarint(to, uint64(p.count))
-		before = int64(p.word)
-	}
-	return to
-}
-
-// addEncoded adds what appendCounts wrote to a group, with words from least to
-// most. It returns false if b has another format.
-func (p *pairs) addEncoded(group uint32, b []byte, least, most int64) bool {
-	word, first := int64(0), true
-	for len(b) > 0 {
-		step, n := binary.Varint(b)
-		if n <= 0 {
-			return false
-		}
-		b = b[n:]
-		count, n := binary.Uvarint(b)
-		next := word + step
-		if n <= 0 || count == 0 || count > 1<<62 || !first && next <= word || next < least || next > most {
-			return false
-		}
-		b, word, first = b[n:], next, false
-		p.addOne(group, uint64(word)).count += int64(count) - 1
-	}
-	return true
+	c.Append(row, types.Value{Type: types.Bytes, S: string(b)})
 }

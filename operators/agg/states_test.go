@@ -179,10 +179,12 @@ func drawStateRow(t *draws, schema types.Schema, place int, when int64) []types.
 		case "syscall":
 			v.S = []string{"", "read", "futex"}[n(2)]
 		case "sketch":
-			a := quantile{}
+			a := newSamples(n(1) == 0)
 			a.Grow(1)
-			a.addOne(0, uint64(bucketOf(float64(n(50)))))
-			v.S = string(appendCounts(nil, a.entries))
+			for range 1 + n(3) {
+				a.add(0, n(50))
+			}
+			v.S = string(a.encode(nil, 0))
 		case "f":
 			v.F = t.double()
 		case "s":
@@ -383,11 +385,15 @@ func exactText(t *draws, v types.Value) string {
 func TestDamagedStates(t *testing.T) {
 	in := testplan.Relation(stateColumns)
 	rng := rand.New(rand.NewPCG(3, 4))
-	for _, table := range [][]plan.AggFunc{plan.AggFuncs, plan.Encoders, plan.StackAggs, plan.PresentAggs} {
+	for _, table := range [][]plan.AggFunc{plan.AggFuncs, plan.Encoders, plan.StackAggs, plan.PresentAggs, plan.SketchAggs} {
 		for i := range table {
 			for _, a := range stateCases(in, &table[i]) {
 				fields, _ := plan.StateFields(&a)
-				if fields[0].Name != plan.OpaqueState {
+				column := func(name string) int {
+					return slices.IndexFunc(fields, func(f types.Field) bool { return f.Name == name })
+				}
+				stateAt, countAt := column(plan.OpaqueState), column(plan.StateCount)
+				if stateAt < 0 {
 					continue
 				}
 				p, _ := plan.NewPartial(nil, []plan.Agg{a}, 0)
@@ -407,12 +413,17 @@ func TestDamagedStates(t *testing.T) {
 						t.Fatal(err)
 					}
 					b := batch.New(p.Out.Types())
-					b.AppendRow(types.Time(0), types.Value{Type: types.Bytes, S: state}, types.Int(count))
+					row := []types.Value{types.Time(0)}
+					for _, f := range fields {
+						row = append(row, types.Value{Type: f.Type})
+					}
+					row[1+stateAt].S, row[1+countAt].I = state, count
+					b.AppendRow(row...)
 					_, err = port.Push(t.Context(), 0, b)
 					return err
 				}
 				for _, b := range stateBatches(d, p, in.Out, 0, rows) {
-					state, count := b.Cols[1].Value(0).S, b.Cols[2].Int[0]
+					state, count := b.Cols[1+stateAt].Value(0).S, b.Cols[1+countAt].Int[0]
 					if count == 0 {
 						continue
 					}

@@ -129,7 +129,7 @@ func appendText(buf []byte, v types.Value) []byte {
 	case types.Double:
 		return strconv.AppendFloat(buf, v.F, 'g', -1, 64)
 	case types.Timestamp:
-		return time.Unix(0, v.I).UTC().AppendFormat(buf, time.RFC3339Nano)
+		return time.Unix(0, v.I).UTC().AppendFormat(buf, types.TimeFormat)
 	case types.Varchar:
 		return append(buf, v.S...)
 	case types.Bytes:

@@ -47,14 +47,14 @@ func TestInsertCSV(t *testing.T) {
 		t,d,i,f,b,s,y,l
 		2023-11-14T22:13:20.123456789Z,1500,-7,0.25,true,plain,6869,"[""p"",""q""]"
 		,,,,,,,
-		1970-01-01T00:00:00Z,0,9223372036854775807,NaN,false,"a,""b",,"[""x""]"`)
+		1970-01-01T00:00:00.000000000Z,0,9223372036854775807,NaN,false,"a,""b",,"[""x""]"`)
 }
 
 func TestInsertJSONL(t *testing.T) {
 	testplan.Expect(t, insertFile(t, "out.jsonl", everyType, everyRow), `
 		{"t":"2023-11-14T22:13:20.123456789Z","d":1500,"i":-7,"f":0.25,"b":true,"s":"plain","y":"6869","l":["p","q"]}
 		{"t":null,"d":null,"i":null,"f":null,"b":null,"s":null,"y":null,"l":null}
-		{"t":"1970-01-01T00:00:00Z","d":0,"i":9223372036854775807,"f":"NaN","b":false,"s":"a,\"b","y":"","l":["x"]}`)
+		{"t":"1970-01-01T00:00:00.000000000Z","d":0,"i":9223372036854775807,"f":"NaN","b":false,"s":"a,\"b","y":"","l":["x"]}`)
 }
 
 // A reader must see the row, and the difference between NULL and the empty

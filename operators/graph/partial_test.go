@@ -385,7 +385,7 @@ func fold(a *plan.Acquire, rows [][]types.Value) ([][]types.Value, error) {
 			of = append(of, s(g.rows))
 			n = max(n, len(of[len(of)-1]))
 		}
-		for i := range n { // one row, or one for each bucket
+		for i := range n { // one row, or one for each value or bucket
 			row := append([]types.Value{g.pane}, g.key...)
 			for j, s := range of {
 				fields, _ := plan.StateFields(&a.Partial.Aggs[j])
@@ -396,6 +396,9 @@ func fold(a *plan.Acquire, rows [][]types.Value) ([][]types.Value, error) {
 						v.I = s[i][k]
 					case f.Name == "n":
 						v.I = 0
+					}
+					if f.Type == types.Bytes { // samples come singly
+						v = types.NullOf(types.Bytes)
 					}
 					row = append(row, v)
 				}
@@ -449,6 +452,12 @@ func statesOf(f *plan.Agg, vs []types.Value, times []int64) (states [][]int64) {
 		return one(times[first], vs[first].I, n)
 	case "last":
 		return one(times[last], vs[last].I, n)
+	}
+	if f.Fn != "histogram" {
+		for _, v := range vs {
+			states = append(states, []int64{v.I, v.I, 1, 0})
+		}
+		return states
 	}
 	for _, v := range vs {
 		buckets[agg.Bucket(f, v)]++

@@ -148,19 +148,17 @@ func spread(fn string, vs []types.Value, t types.Type) (types.Value, error) {
 	return asType(f, t)
 }
 
-// quantile returns the value of rank floor(q·(n-1)), from 0. NaNs have no rank.
+// quantile returns the smallest value whose cumulative share is at least q.
 func quantile(vs []types.Value, q float64, t types.Type) (types.Value, error) {
-	var xs []float64
-	for _, v := range vs {
-		if x := asFloat(v); !math.IsNaN(x) {
-			xs = append(xs, x)
-		}
+	sorted := slices.SortedFunc(slices.Values(vs), Order)
+	k := 1
+	for float64(k)/float64(len(sorted)) < q {
+		k++
 	}
-	if len(xs) == 0 {
-		return types.NullOf(t), nil
+	if v := sorted[k-1]; v.Type == t {
+		return v, nil
 	}
-	slices.Sort(xs)
-	return asType(xs[int(q*float64(len(xs)-1))], t)
+	return asType(asFloat(sorted[k-1]), t)
 }
 
 // counted is a value and its number of occurrences.

@@ -123,12 +123,10 @@ func Ordered(root plan.Node) bool {
 // slack is the relative error that a column may have.
 type slack float64
 
-// Slacks. A quantile may be a ratio of 1 % off; RATE over the query's life depends on the
-// clock at its end.
+// Slacks. RATE over the query's life depends on the clock at its end.
 const (
 	exact      slack = 0
 	floating   slack = 1e-9
-	sketched   slack = 0.0101
 	unknowable slack = math.MaxFloat64
 )
 
@@ -143,8 +141,6 @@ func slackOf(n plan.Node, column int) slack {
 			return slackOfExpr(n.Keys[column], n.Input)
 		}
 		switch a := n.Aggs[column-len(n.Keys)]; a.Fn {
-		case "quantile", "median":
-			return sketched
 		case "sum", "avg", "variance", "stddev":
 			if a.Args[0].Type() == types.Double { // rounded once
 				return slackOfExpr(a.Args[0], n.Input)
@@ -156,7 +152,7 @@ func slackOf(n plan.Node, column int) slack {
 			if !n.Windowed {
 				return unknowable
 			}
-		case "min", "max", "first", "last":
+		case "min", "max", "first", "last", "quantile", "median": // of small groups
 			return slackOfExpr(a.Args[0], n.Input)
 		}
 		return exact

@@ -29,7 +29,7 @@ var stacks = []*Stream{
 			{"confidence", tF, "", "lower end of the 95 % interval of the share of those that run (EVENT), or that have it (CALLBACK)"},
 		})},
 	{Name: HandlerCost, Kind: Enumerable, Process: true, Doc: "a tuple for each finished call of a function while it is found to handle events; timestamp is the end",
-		How: "event_handlers, and eBPF uprobes on what it finds, attached and detached as that changes; C, C++, Rust and Go", Cost: "that of event_handlers, and of function_duration", Needs: uprobeNeeds,
+		How: "event_handlers, and eBPF uprobes on what it finds, attached and detached as that changes; C, C++, Rust and Go", Cost: "that of event_handlers, and of function_duration", Needs: "Linux 6.6 with BTF; CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE (root)",
 		Columns: columns(stamp, who, []Column{
 			{"handler", tS, "", "function"},
 			{"module", tS, "", "file name of the executable or library"},

@@ -90,7 +90,11 @@ func (d *Division) Site(root, n plan.Node) (upper, lower bool) {
 func movable(root plan.Node) (spine []plan.Node, base plan.Node) {
 	for n := root; ; n = n.Inputs()[0] {
 		switch x := n.(type) {
-		case *plan.Filter, *plan.Project, *plan.Aggregate, *plan.Distinct, *plan.Sort, *plan.Limit:
+		case *plan.Filter, *plan.Project, *plan.Aggregate, *plan.Distinct, *plan.Sort:
+		case *plan.Limit:
+			if !x.PerFlush {
+				return spine, n // it ends the query: the server counts what was lost until then
+			}
 		case *plan.Window:
 			if x.Hold {
 				return spine, n

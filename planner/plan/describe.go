@@ -206,7 +206,12 @@ func (n *Insert) Describe() string {
 	}
 	return fmt.Sprintf("insert into file('%s')", n.Path)
 }
-func (n *Values) Describe() string { return fmt.Sprintf("values %d rows", len(n.Rows)) }
+func (n *Values) Describe() string {
+	if len(n.Rows) == 1 {
+		return "values 1 row"
+	}
+	return fmt.Sprintf("values %d rows", len(n.Rows))
+}
 
 // String returns a target as predicates: pid = 42, exe = '/usr/bin/x'.
 func (t Target) String() string {

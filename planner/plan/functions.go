@@ -1,6 +1,11 @@
 package plan
 
-import "endoscope/planner/types"
+import (
+	"strconv"
+	"strings"
+
+	"endoscope/planner/types"
+)
 
 // AnyType in a signature stands for one type, the same wherever it occurs in the signature:
 // least(T, T, ...) → T.
@@ -175,7 +180,7 @@ var AggFuncs = []AggFunc{
 	{Name: "max", Args: []types.Type{tI, tF, tD, tT, tS, tB}, Result: itself, Doc: "largest value"},
 	{Name: "stddev", Args: []types.Type{tI, tF, tD}, Result: mean, Doc: "standard deviation of the sample (n-1); NULL for fewer than two values"},
 	{Name: "variance", Args: []types.Type{tI, tF, tD}, Result: always(tF), Doc: "variance of the sample (n-1), of DURATION in ns²; NULL for fewer than two values"},
-	{Name: "quantile", Args: []types.Type{tI, tF, tD}, Params: []types.Type{tF}, Result: mean, Doc: "q-quantile, 0 ≤ q ≤ 1 (DDSketch, 1 % relative error)"},
+	{Name: "quantile", Args: []types.Type{tI, tF, tD}, Params: []types.Type{tF}, Result: mean, Doc: "q-quantile, 0 ≤ q ≤ 1: the smallest value whose cumulative share is at least q (exact to 1,000 values, then within 1 %); p99(x) is QUANTILE(x, 0.99), likewise p1 to p99 and p999"},
 	{Name: "median", Args: []types.Type{tI, tF, tD}, Result: mean, Doc: "QUANTILE(x, 0.5)"},
 	{Name: "histogram", Args: []types.Type{tI, tF, tD}, Params: []types.Type{tF, tF, tF}, Optional: 3, Result: always(tL),
 		Doc: "list of [low, high, count]: powers of two, or HISTOGRAM(x, lo, hi, step) with under- and overflow"},
@@ -204,8 +209,31 @@ var PresentAggs = []AggFunc{
 		Doc: "OBJECT_GRAPH(event, entity_id, other_id, type_name, category): references between live objects, if there are REFERENCE events"},
 }
 
-// FindAgg returns the aggregate with that lower-case name, or nil.
+// ApproxQuantile and PercentileDisc are names that QUANTILE has elsewhere in SQL.
+const (
+	ApproxQuantile = "approx_quantile"
+	PercentileDisc = "percentile_disc"
+)
+
+// QuantileOf returns the quantile that a short form of QUANTILE names: p1 to p99, and p999.
+func QuantileOf(name string) (q float64, ok bool) {
+	if name == "p999" {
+		return 0.999, true
+	}
+	digits, ok := strings.CutPrefix(name, "p")
+	if !ok || len(digits) > 2 || digits == "" || digits[0] == '0' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(digits, 10, 8)
+	return float64(n) / 100, err == nil
+}
+
+// FindAgg returns the aggregate with that lower-case name, or nil. Other names of QUANTILE
+// return QUANTILE.
 func FindAgg(name string) *AggFunc {
+	if _, short := QuantileOf(name); short || name == ApproxQuantile || name == PercentileDisc {
+		name = "quantile"
+	}
 	for _, table := range [][]AggFunc{AggFuncs, Encoders, StackAggs, PresentAggs, SketchAggs} {
 		for i := range table {
 			if table[i].Name == name {

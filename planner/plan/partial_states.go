@@ -30,9 +30,12 @@ const OpaqueState = "state"
 //	stddev, variance    lo, hi (of the sum), n, sq0, sq1, sq2 (Σx², 192 bits,
 //	                    unsigned, least significant word first)
 //	  of DOUBLE         w0 ... w3, n, sq0 ... sq6 (Σx², in units of 2^-256), rest
-//	quantile, median,   bucket (as package operators numbers them), n: how many
-//	sketch, histogram,  values in that one bucket
-//	sketch_quantile
+//	quantile, median,   low, high, n, state: n values of one bucket of the DDSketch,
+//	sketch              the smallest and the largest of them; or, if state (BYTES) is
+//	                    not NULL, all values of the group in the format of SKETCH, low
+//	                    and high being undefined
+//	histogram           bucket (as package operators numbers them), n: how many values
+//	                    in that one bucket
 //	all others          state (BYTES), n
 //
 // The opaque state of COUNT(DISTINCT x) and TOPK is a set of values, that of TRIE
@@ -73,7 +76,7 @@ func StateFields(f *Agg) (fields []types.Field, ok bool) {
 
 // KernelAggregates reports whether the kernel can fold an aggregate if it can
 // compute the argument: true for aggregates over integers whose state consists of
-// BIGINTs.
+// BIGINTs, or may consist of them (the samples of quantiles).
 func KernelAggregates(f *Agg) bool {
 	form, ok := stateForms[f.Fn]
 	return ok && form.kernel && !f.Distinct &&
@@ -94,24 +97,24 @@ var (
 		ofDouble: []string{"w0", "w1", "w2", "w3", StateCount, "sq0", "sq1", "sq2", "sq3", "sq4", "sq5", "sq6", "rest"}, kernel: true}
 	extremeForm = stateForm{names: []string{"value", StateCount}, kernel: true}
 	timedForm   = stateForm{names: []string{"time", "value", StateCount}, kernel: true}
+	sampleForm  = stateForm{names: []string{"low", "high", StateCount, OpaqueState}, kernel: true}
 	bucketForm  = stateForm{names: []string{"bucket", StateCount}, kernel: true}
 )
 
 // stateForms are the states of more than one opaque column, by function.
 var stateForms = map[string]stateForm{
-	"count":           countForm,
-	"rate":            countForm,
-	"sum":             sumForm,
-	"avg":             sumForm,
-	"min":             extremeForm,
-	"max":             extremeForm,
-	"first":           timedForm,
-	"last":            timedForm,
-	"stddev":          momentsForm,
-	"variance":        momentsForm,
-	"quantile":        bucketForm,
-	"median":          bucketForm,
-	"sketch":          bucketForm,
-	"sketch_quantile": bucketForm,
-	"histogram":       bucketForm,
+	"count":     countForm,
+	"rate":      countForm,
+	"sum":       sumForm,
+	"avg":       sumForm,
+	"min":       extremeForm,
+	"max":       extremeForm,
+	"first":     timedForm,
+	"last":      timedForm,
+	"stddev":    momentsForm,
+	"variance":  momentsForm,
+	"quantile":  sampleForm,
+	"median":    sampleForm,
+	"sketch":    sampleForm,
+	"histogram": bucketForm,
 }

@@ -20,59 +20,103 @@ func (e *Col) String() string   { return e.Name }
 func (e *Const) String() string { return FormatValue(e.V) }
 func (e *Host) String() string  { return HostColumn }
 
-func (e *Call) String() string {
-	switch {
-	case infix[e.Fn] && len(e.Args) == 2:
-		return operand(e.Args[0]) + " " + e.Fn + " " + operand(e.Args[1])
-	case e.Fn == "not":
-		return "not " + operand(e.Args[0])
-	case e.Fn == "neg":
-		return "-" + operand(e.Args[0])
-	case e.Fn == "is null":
-		return operand(e.Args[0]) + " is null"
-	}
-	return e.Fn + "(" + joinExprs(e.Args) + ")"
+func (e *Call) String() string { return text(e) }
+func (e *In) String() string   { return text(e) }
+func (e *Case) String() string { return text(e) }
+func (e *Cast) String() string { return text(e) }
+
+// text prints an expression into one buffer: printing each operand by itself would copy a
+// chain of operators once for each of them.
+func text(e Expr) string {
+	var b strings.Builder
+	write(&b, e)
+	return b.String()
 }
 
-func operand(e Expr) string {
-	if c, ok := e.(*Call); ok && (infix[c.Fn] || c.Fn == "not" || c.Fn == "is null") {
-		return "(" + e.String() + ")"
+func write(b *strings.Builder, e Expr) {
+	switch e := e.(type) {
+	case *Call:
+		switch {
+		case infix[e.Fn] && len(e.Args) == 2:
+			writeOperand(b, e.Args[0])
+			b.WriteString(" " + e.Fn + " ")
+			writeOperand(b, e.Args[1])
+		case e.Fn == "not":
+			b.WriteString("not ")
+			writeOperand(b, e.Args[0])
+		case e.Fn == "neg":
+			b.WriteByte('-')
+			writeOperand(b, e.Args[0])
+		case e.Fn == "is null":
+			writeOperand(b, e.Args[0])
+			b.WriteString(" is null")
+		default:
+			b.WriteString(e.Fn + "(")
+			writeList(b, e.Args)
+			b.WriteByte(')')
+		}
+	case *In:
+		writeOperand(b, e.X)
+		b.WriteString(" in (")
+		for i := range e.List {
+			if i > 0 {
+				b.WriteString(", ")
+			}
+			b.WriteString(FormatValue(e.List[i].V))
+		}
+		b.WriteByte(')')
+	case *Case:
+		b.WriteString("case")
+		for _, w := range e.Whens {
+			b.WriteString(" when ")
+			write(b, w.Cond)
+			b.WriteString(" then ")
+			write(b, w.Then)
+		}
+		if e.Else != nil {
+			b.WriteString(" else ")
+			write(b, e.Else)
+		}
+		b.WriteString(" end")
+	case *Cast:
+		writeOperand(b, e.X)
+		b.WriteString("::" + strings.ToLower(e.T.String()))
+	default:
+		b.WriteString(e.String())
 	}
-	if _, ok := e.(*In); ok {
-		return "(" + e.String() + ")"
+}
+
+func writeOperand(b *strings.Builder, e Expr) {
+	nested := false
+	switch e := e.(type) {
+	case *Call:
+		nested = infix[e.Fn] || e.Fn == "not" || e.Fn == "is null"
+	case *In:
+		nested = true
 	}
-	return e.String()
+	if !nested {
+		write(b, e)
+		return
+	}
+	b.WriteByte('(')
+	write(b, e)
+	b.WriteByte(')')
+}
+
+func writeList(b *strings.Builder, es []Expr) {
+	for i, e := range es {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		write(b, e)
+	}
 }
 
 func joinExprs(es []Expr) string {
-	ss := make([]string, len(es))
-	for i, e := range es {
-		ss[i] = e.String()
-	}
-	return strings.Join(ss, ", ")
-}
-
-func (e *In) String() string {
-	ss := make([]string, len(e.List))
-	for i := range e.List {
-		ss[i] = e.List[i].String()
-	}
-	return operand(e.X) + " in (" + strings.Join(ss, ", ") + ")"
-}
-
-func (e *Case) String() string {
 	var b strings.Builder
-	b.WriteString("case")
-	for _, w := range e.Whens {
-		fmt.Fprintf(&b, " when %s then %s", w.Cond, w.Then)
-	}
-	if e.Else != nil {
-		fmt.Fprintf(&b, " else %s", e.Else)
-	}
-	return b.String() + " end"
+	writeList(&b, es)
+	return b.String()
 }
-
-func (e *Cast) String() string { return operand(e.X) + "::" + strings.ToLower(e.T.String()) }
 
 func joinAggs(as []Agg) string {
 	ss := make([]string, len(as))

@@ -24,6 +24,10 @@ var foldRules = []Rule{{
 	},
 }}
 
+// maxFoldedText is the longest text that is folded: each step of 'a' || 'b' || 'c' ... copies
+// it.
+const maxFoldedText = 4096
+
 func fold(e plan.Expr, env *Env) (plan.Expr, bool) {
 	if y, ok := foldLogic(e); ok {
 		return y, true
@@ -36,7 +40,8 @@ func fold(e plan.Expr, env *Env) (plan.Expr, bool) {
 		return nil, false
 	}
 	for _, c := range e.Children() {
-		if _, ok := c.(*plan.Const); !ok {
+		k, ok := c.(*plan.Const)
+		if !ok || len(k.V.S) > maxFoldedText {
 			return nil, false
 		}
 	}

@@ -1,5 +1,9 @@
 package types
 
+// TimeFormat is the layout of a TIMESTAMP in CSV and JSON: RFC 3339 in UTC, always with nine
+// digits of the second, so that texts sort as times.
+const TimeFormat = "2006-01-02T15:04:05.000000000Z07:00"
+
 // Type is the type of a column or a value (dialect.md, "Types").
 type Type uint8
 

@@ -37,6 +37,34 @@ __u64 divided = 0;
 /* How long a pane is, ns. */
 const volatile __u64 pane = 1ULL << 62;
 
+/*
+ * Of quantiles: the word of a group's state that counts the samples of a sketch, plus 1; 0
+ * for a histogram. The first exact_samples values of a group are kept as samples, while
+ * there is room for them in the slot; later ones are counted in buckets.
+ */
+#define SKETCHES 3
+const volatile __u32 exact_samples = 0;
+const volatile __u32 sample_counts[SKETCHES] = {};
+
+/* The room for samples in a slot, and how many were written to it, each in its cache line. */
+const volatile __u32 sample_room = 0;
+struct {
+	__u64 n;
+	__u64 unused[7];
+} sampled[2] __attribute__((aligned(64))) = {};
+
+/*
+ * Samples, of both slots: the sketch plus 1 with the function above it, key_words words of
+ * the group's key, and the value. The first word is 0 where nothing was written.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(__u64));
+} samples SEC(".maps");
+
 /* Dense states: by slot, CPU, and function if there is more than one group. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -46,7 +74,11 @@ struct {
 	__uint(value_size, sizeof(__u64));
 } states SEC(".maps");
 
-/* States by key, and counts by key and bucket. */
+/*
+ * States by key, and counts by key and bucket. Where there are quantiles, a bucket has two
+ * more words: the largest value with its sign bit inverted, and the largest complement of
+ * that, so that 0 is less than each.
+ */
 struct by_key {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -60,12 +92,13 @@ struct by_key buckets_0 SEC(".maps"), buckets_1 SEC(".maps");
 /*
  * The words derived from an event. The first are the group's key: the CPU with the
  * function above it, then key_words others. The word after the key is the bucket, which
- * completes the key of a bucket's count.
+ * completes the key of a bucket's count. The value of a sample is behind the buckets.
  */
 #define MAX_KEY 8
-#define MAX_SKETCHES 3
+#define MAX_SKETCHES SKETCHES
 #define BUCKETS (1 + MAX_KEY + 1)
-#define WORDS 20
+#define SAMPLES (BUCKETS + MAX_SKETCHES)
+#define WORDS 23
 #define NO_BUCKET ~0ULL
 
 /* The initial state of a group. */
@@ -116,6 +149,34 @@ static __always_inline __u64 *find(void *map, const void *key)
 	return bpf_map_lookup_elem(map, key);
 }
 
+/* room_for returns memory for a sample; NULL if the slot is full. */
+static __always_inline __u64 *room_for(int slot)
+{
+	__u64 *n = &sampled[slot & 1].n;
+
+	/* A full slot is not written to, so that its counter stays in every CPU's cache. */
+	if (*(volatile __u64 *)n >= sample_room)
+		return NULL;
+	__u32 index = __sync_fetch_and_add(n, 1);
+	if (index >= sample_room)
+		return NULL;
+	index += slot ? sample_room : 0;
+	return bpf_map_lookup_elem(&samples, &index);
+}
+
+/*
+ * raise sets a word to a value if it is less. It tries again if a program that interrupted
+ * this one raised it; that does not happen eight times.
+ */
+static __always_inline void raise(__u64 *at, __u64 value)
+{
+	for (int i = 0; i < 8; i++) {
+		__u64 old = *(volatile __u64 *)at;
+		if (old >= value || __sync_val_compare_and_swap(at, old, value) == old)
+			return;
+	}
+}
+
 /*
  * fold folds the event into its group, entirely or not at all; returns whether it did.
  *
@@ -125,7 +186,7 @@ static __always_inline __u64 *find(void *map, const void *key)
  */
 static __noinline bool fold(struct moment *m)
 {
-	__u64 words[WORDS], *bucket[MAX_SKETCHES], *state = NULL;
+	__u64 words[WORDS], *bucket[MAX_SKETCHES], *sample[MAX_SKETCHES], *state = NULL;
 	int slot = slot_of(m);
 
 	if (slot < 0)
@@ -154,9 +215,14 @@ static __noinline bool fold(struct moment *m)
 			return false;
 	}
 	for (int i = 0; i < MAX_SKETCHES; i++) {
-		bucket[i] = NULL;
+		bucket[i] = sample[i] = NULL;
 		if (i >= sketches || words[BUCKETS + i] == NO_BUCKET)
 			continue;
+		if (sample_counts[i] && state && ((volatile __u64 *)state)[sample_counts[i] - 1] < exact_samples) {
+			sample[i] = room_for(slot);
+			if (sample[i])
+				continue;
+		}
 		words[1 + key_words] = words[BUCKETS + i];
 		if (slot)
 			bucket[i] = find(&buckets_1, words);
@@ -173,9 +239,24 @@ static __noinline bool fold(struct moment *m)
 	} else if (state) {
 		COUNT(*state);
 	}
-	for (int i = 0; i < MAX_SKETCHES; i++)
-		if (bucket[i])
+	for (int i = 0; i < MAX_SKETCHES; i++) {
+		if (bucket[i]) {
 			COUNT(*bucket[i]);
+			if (sample_counts[i]) {
+				__u64 value = words[SAMPLES + i] ^ 1ULL << 63;
+				raise(bucket[i] + 1, value);
+				raise(bucket[i] + 2, ~value);
+			}
+		}
+		if (i < sketches && sample_counts[i] && state && sample[i]) {
+			for (int k = 0; k < MAX_KEY; k++)
+				if (k < key_words)
+					sample[i][1 + k] = words[1 + k];
+			sample[i][1 + key_words] = words[SAMPLES + i];
+			sample[i][0] = (words[0] >> 32) << 32 | (i + 1);
+			COUNT(state[sample_counts[i] - 1]);
+		}
+	}
 	return true;
 full:
 	COUNT_CALL(ungrouped);

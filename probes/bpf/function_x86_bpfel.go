@@ -325,6 +325,7 @@ const (
 	FunctionMapOpenCalls         = "open_calls"
 	FunctionMapOwners            = "owners"
 	FunctionMapRateLeft          = "rate_left"
+	FunctionMapSamples           = "samples"
 	FunctionMapScratch           = "scratch"
 	FunctionMapStacks            = "stacks"
 	FunctionMapStates            = "states"
@@ -357,6 +358,7 @@ const (
 	FunctionVarCpus              = "cpus"
 	FunctionVarDivided           = "divided"
 	FunctionVarDivisions         = "divisions"
+	FunctionVarExactSamples      = "exact_samples"
 	FunctionVarGeneration        = "generation"
 	FunctionVarGroups            = "groups"
 	FunctionVarKeyWords          = "key_words"
@@ -380,6 +382,9 @@ const (
 	FunctionVarReattachPid       = "reattach_pid"
 	FunctionVarReattachUntil     = "reattach_until"
 	FunctionVarResultArgs        = "result_args"
+	FunctionVarSampleCounts      = "sample_counts"
+	FunctionVarSampleRoom        = "sample_room"
+	FunctionVarSampled           = "sampled"
 	FunctionVarSketches          = "sketches"
 	FunctionVarSlotOfG           = "slot_of_g"
 	FunctionVarStackBytes        = "stack_bytes"
@@ -488,6 +493,7 @@ type FunctionMapSpecs struct {
 	OpenCalls      *ebpf.MapSpec `ebpf:"open_calls"`
 	Owners         *ebpf.MapSpec `ebpf:"owners"`
 	RateLeft       *ebpf.MapSpec `ebpf:"rate_left"`
+	Samples        *ebpf.MapSpec `ebpf:"samples"`
 	Scratch        *ebpf.MapSpec `ebpf:"scratch"`
 	Stacks         *ebpf.MapSpec `ebpf:"stacks"`
 	States         *ebpf.MapSpec `ebpf:"states"`
@@ -509,6 +515,7 @@ type FunctionVariableSpecs struct {
 	Cpus              *ebpf.VariableSpec `ebpf:"cpus"`
 	Divided           *ebpf.VariableSpec `ebpf:"divided"`
 	Divisions         *ebpf.VariableSpec `ebpf:"divisions"`
+	ExactSamples      *ebpf.VariableSpec `ebpf:"exact_samples"`
 	Generation        *ebpf.VariableSpec `ebpf:"generation"`
 	Groups            *ebpf.VariableSpec `ebpf:"groups"`
 	KeyWords          *ebpf.VariableSpec `ebpf:"key_words"`
@@ -532,6 +539,9 @@ type FunctionVariableSpecs struct {
 	ReattachPid       *ebpf.VariableSpec `ebpf:"reattach_pid"`
 	ReattachUntil     *ebpf.VariableSpec `ebpf:"reattach_until"`
 	ResultArgs        *ebpf.VariableSpec `ebpf:"result_args"`
+	SampleCounts      *ebpf.VariableSpec `ebpf:"sample_counts"`
+	SampleRoom        *ebpf.VariableSpec `ebpf:"sample_room"`
+	Sampled           *ebpf.VariableSpec `ebpf:"sampled"`
 	Sketches          *ebpf.VariableSpec `ebpf:"sketches"`
 	SlotOfG           *ebpf.VariableSpec `ebpf:"slot_of_g"`
 	StackBytes        *ebpf.VariableSpec `ebpf:"stack_bytes"`
@@ -595,6 +605,7 @@ type FunctionMaps struct {
 	OpenCalls      *ebpf.Map `ebpf:"open_calls"`
 	Owners         *ebpf.Map `ebpf:"owners"`
 	RateLeft       *ebpf.Map `ebpf:"rate_left"`
+	Samples        *ebpf.Map `ebpf:"samples"`
 	Scratch        *ebpf.Map `ebpf:"scratch"`
 	Stacks         *ebpf.Map `ebpf:"stacks"`
 	States         *ebpf.Map `ebpf:"states"`
@@ -621,6 +632,7 @@ func (m *FunctionMaps) Close() error {
 		m.OpenCalls,
 		m.Owners,
 		m.RateLeft,
+		m.Samples,
 		m.Scratch,
 		m.Stacks,
 		m.States,
@@ -643,6 +655,7 @@ type FunctionVariables struct {
 	Cpus              *ebpf.Variable `ebpf:"cpus"`
 	Divided           *ebpf.Variable `ebpf:"divided"`
 	Divisions         *ebpf.Variable `ebpf:"divisions"`
+	ExactSamples      *ebpf.Variable `ebpf:"exact_samples"`
 	Generation        *ebpf.Variable `ebpf:"generation"`
 	Groups            *ebpf.Variable `ebpf:"groups"`
 	KeyWords          *ebpf.Variable `ebpf:"key_words"`
@@ -666,6 +679,9 @@ type FunctionVariables struct {
 	ReattachPid       *ebpf.Variable `ebpf:"reattach_pid"`
 	ReattachUntil     *ebpf.Variable `ebpf:"reattach_until"`
 	ResultArgs        *ebpf.Variable `ebpf:"result_args"`
+	SampleCounts      *ebpf.Variable `ebpf:"sample_counts"`
+	SampleRoom        *ebpf.Variable `ebpf:"sample_room"`
+	Sampled           *ebpf.Variable `ebpf:"sampled"`
 	Sketches          *ebpf.Variable `ebpf:"sketches"`
 	SlotOfG           *ebpf.Variable `ebpf:"slot_of_g"`
 	StackBytes        *ebpf.Variable `ebpf:"stack_bytes"`

@@ -121,7 +121,7 @@ func run(file *os.File, n int, attach func() error) (out []byte, err error) {
 	}
 	out = make([]byte, n)
 	if _, err := io.ReadFull(stdout, out); err != nil {
-		return nil, fmt.Errorf("calibrate: the program says nothing: %w", err)
+		return nil, fmt.Errorf("calibrate: the program has no output: %w", err)
 	}
 	return out, nil
 }

@@ -18,8 +18,12 @@ const (
 	bucketAt = KeyAt + MaxKeys + 1 // the last key word identifies a bucket
 	// MaxSketches limits the sketches of a group.
 	MaxSketches = 3
-	scratchAt   = bucketAt + MaxSketches
-	maxWords    = 20
+	sampleAt    = bucketAt + MaxSketches // the values of those for quantiles
+	scratchAt   = sampleAt + MaxSketches
+	maxWords    = 23
+	// ExactSamples is the number of values up to which the quantiles of a group are
+	// exact.
+	ExactSamples = 1000
 	// MaxState limits the words of a group's state.
 	MaxState = 32
 )
@@ -37,7 +41,9 @@ const noBucket = -1
 //     engine; nothing has been changed then;
 //   - updates the state of its group with them.
 //
-// A sketch (HISTOGRAM, QUANTILE) is a count for each group and bucket.
+// A sketch (HISTOGRAM, QUANTILE) is a count for each group and bucket. Where it is for
+// quantiles, the bucket also has its smallest and its largest value, and the first
+// ExactSamples values of a group are kept as they are.
 type Aggregate struct {
 	// Derive is the body of a function of the addresses of the event and of the
 	// words. It returns 1, or 0 for an event that is left to the engine. nil:
@@ -52,7 +58,10 @@ type Aggregate struct {
 	KeyWords   int  // the rest of the key
 	StateWords int  // 0: there are only sketches
 	Sketches   int
-	Timed      bool // the event's time is used
+	// Samples is, by sketch, the state word that counts its samples if it is for
+	// quantiles; -1 if it is a histogram. The caller counts.
+	Samples []int
+	Timed   bool // the event's time is used
 
 	Keys []Key // locations of the keys
 	Aggs []Agg // locations of the aggregates
@@ -150,6 +159,7 @@ type fold struct {
 type sketch struct {
 	name  string // identifies its formula, argument and filter
 	index int
+	keeps bool // its values: it is for quantiles
 }
 
 // The derive function keeps the address of the words on its stack, since
@@ -393,10 +403,14 @@ func (c *aggregator) sketch(f *plan.Agg, b buckets, n *number, k *class) bool {
 	if index == MaxSketches {
 		return false
 	}
-	c.lists = append(c.lists, sketch{name, index})
+	_, keeps := b.(logarithms)
+	c.lists = append(c.lists, sketch{name, index, keeps})
 	c.out.Aggs = append(c.out.Aggs, Agg{Sketch: index})
 	w := c.derive
 	n.load(w, operands, c.unsure)
+	if keeps {
+		c.store(sampleAt+index, operands[0])
+	}
 	b.number(w, c.boundaries, c.unsure)
 	// The sketch's number is in the bits above the bucket.
 	w.add(asm.LSh.Imm(operands[0], 64-bucketBits), asm.RSh.Imm(operands[0], 64-bucketBits))
@@ -438,7 +452,7 @@ func (c *aggregator) finish() (*Aggregate, bool) {
 		if a.Update, err = c.update(); err != nil {
 			return nil, false
 		}
-	case c.inSketch():
+	case c.inBuckets():
 		// If every event is in a bucket, the buckets show which groups exist.
 		a.StateWords = 0
 	default:
@@ -449,12 +463,25 @@ func (c *aggregator) finish() (*Aggregate, bool) {
 			}
 		}
 	}
-	return a, true
+	for _, s := range c.lists {
+		word := -1
+		if s.keeps {
+			word = a.StateWords
+			a.StateWords++
+		}
+		a.Samples = append(a.Samples, word)
+	}
+	return a, a.StateWords <= MaxState
 }
 
-// inSketch reports whether the buckets contain all requested results.
-func (c *aggregator) inSketch() bool {
-	if slices.ContainsFunc(c.out.Aggs, func(a Agg) bool { return a.Sketch < 0 }) {
+// Exact reports whether a sketch is for quantiles.
+func (a *Aggregate) Exact() bool {
+	return slices.ContainsFunc(a.Samples, func(word int) bool { return word >= 0 })
+}
+
+// inBuckets reports whether the buckets contain all requested results.
+func (c *aggregator) inBuckets() bool {
+	if slices.ContainsFunc(c.out.Aggs, func(a Agg) bool { return a.Sketch < 0 }) || slices.ContainsFunc(c.lists, func(s sketch) bool { return s.keeps }) {
 		return false
 	}
 	return slices.ContainsFunc(c.classes, func(k *class) bool { return k.filter == "" })

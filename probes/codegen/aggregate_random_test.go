@@ -330,6 +330,14 @@ func TestAggregatesOfKernelAndEngineAgree(t *testing.T) {
 				states[key], buckets[key] = make([]uint64, a.StateWords), map[uint64]int64{}
 			}
 			want[key].fold(t, p, table, m.row)
+			for i, at := range a.Aggs {
+				if at.Sketch < 0 || a.Samples[at.Sketch] < 0 || words[bucketAt+at.Sketch] == 1<<64-1 {
+					continue
+				}
+				if x := eval(t, p.Aggs[i].Args[0], m.row); int64(words[sampleAt+at.Sketch]) != x.I {
+					t.Fatalf("a sample of %s is %d, want %v", &p.Aggs[i], int64(words[sampleAt+at.Sketch]), x)
+				}
+			}
 			b.run(t, prog, m.memory[:], states[key])
 			if a.Update == nil && a.StateWords > 0 {
 				states[key][0]++
@@ -386,6 +394,9 @@ func compareGroup(t *rapid.T, p *plan.Partial, a *Aggregate, key string, state [
 		if at.Sketch >= 0 {
 			if diff := cmp.Diff(g.aggs[i].buckets, bySketch[at.Sketch]); diff != "" {
 				t.Fatalf("group %s, %s (-want +got):\n%s", key, f, diff)
+			}
+			if word := a.Samples[at.Sketch]; (word >= 0) != (f.Fn != "histogram") || word >= 0 && state[word] != 0 {
+				t.Fatalf("group %s, %s: the state %v counts samples at %d", key, f, state, word)
 			}
 			continue
 		}

@@ -25,7 +25,7 @@ func TestBoundariesInTheKernel(t *testing.T) {
 	check := func(x int64) {
 		var m moment
 		putNumber(m.memory[columns[colArg0].at.Offset:], x)
-		words, ok := b.run(t, prog, m.memory[:], nil)
+		words, ok := b.run(t, prog, m.memory[:], []uint64{0})
 		if !ok {
 			t.Fatalf("%d is left to the engine", x)
 		}
@@ -113,8 +113,11 @@ func TestStatesAreSmall(t *testing.T) {
 		{[]plan.Agg{{Fn: "count", Star: true}, {Fn: "rate", Star: true}, {Fn: "count", Args: x}}, 1, 0, true},
 		{[]plan.Agg{{Fn: "sum", Args: x}, {Fn: "avg", Args: x}, {Fn: "count", Star: true}}, 4, 0, false},
 		{[]plan.Agg{{Fn: "stddev", Args: x}, {Fn: "variance", Args: x}, {Fn: "avg", Args: x}}, 7, 0, false},
-		{[]plan.Agg{{Fn: "quantile", Args: x}, {Fn: "median", Args: x}}, 0, 1, true},
-		{[]plan.Agg{{Fn: "median", Args: x}, {Fn: "histogram", Args: x}, {Fn: "count", Star: true}}, 1, 2, true},
+		{[]plan.Agg{{Fn: "quantile", Args: x}, {Fn: "median", Args: x}}, 2, 1, true},
+		{[]plan.Agg{{Fn: "histogram", Args: x}}, 0, 1, true},
+		{[]plan.Agg{{Fn: "median", Args: x, Filter: cond(">", column(colArg1), lit(types.Int(0)))}}, 2, 1, true},
+		{[]plan.Agg{{Fn: "median", Args: x}, {Fn: "histogram", Args: x}, {Fn: "count", Star: true}}, 2, 2, true},
+		{[]plan.Agg{{Fn: "median", Args: x}, {Fn: "max", Args: x}}, 4, 1, false},
 	} {
 		p, _ := plan.NewPartial(nil, c.aggs, 0)
 		a, ok := CompileAggregate(p, (&functions{}).layout(), colEnd, "boundaries")

@@ -37,13 +37,13 @@ func (m Code) CallSources(i int) []CallSource {
 		return nil // true for most functions, and cheap to check
 	}
 	m.ProveCallSources()
-	return m.flow.of[i]
+	return m.flow.sources[i]
 }
 
 // ProveCallSources computes the answers of CallSources for all functions that
 // are not exported, which takes long.
 func (m Code) ProveCallSources() {
-	m.flow.proven.Do(func() { m.flow.of = m.findCallSources() })
+	m.flow.proven.Do(func() { m.flow.sources = m.findCallSources() })
 }
 
 // IsExported reports whether function i may have callers that the file does not
@@ -58,7 +58,7 @@ type flow struct {
 	named    sync.Once // guards exported
 	exported bitset    // by function
 	proven   sync.Once // guards of
-	of       map[int][]CallSource
+	sources  map[int][]CallSource
 }
 
 // exportedFunctions returns the functions that are not in unexported.

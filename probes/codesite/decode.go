@@ -221,7 +221,7 @@ func method(code []byte, length int) (string, error) {
 		return "", errors.New("loads the stack segment: the kernel refuses to step that")
 	case e.vex && (branch || opcode == 0x90):
 		// The kernel looks at the opcode byte and ignores its map.
-		return "", errors.New("the kernel takes for a jump")
+		return "", errors.New("the kernel treats as a jump")
 	case e.vexMap == 3 && (opcode&^3 == 0x5c || opcode&^0x17 == 0x68):
 		return "", errors.New("is of AMD's FMA4, which the kernel cannot decode")
 	case e.vex:
@@ -231,7 +231,7 @@ func method(code []byte, length int) (string, error) {
 		// follows kills the target.
 		return "", errors.New("pushes the flags, and with them those of the stepping kernel")
 	case opcode == 0x90 && e.rex&1 != 0:
-		return "", errors.New("the kernel takes for a nop")
+		return "", errors.New("the kernel treats as a nop")
 	}
 	if branch || opcode == 0x0f && second>>4 == 8 {
 		if operandSize {

@@ -58,11 +58,11 @@ func TestMethod(t *testing.T) {
 		{"0f 0b", "ud2", "", "refuses to step"},
 		{"9c", "", "", "pushes the flags"},
 		{"8e d0", "", "", "stack segment"},
-		{"41 90", "", "", "takes for a nop"},
-		{"c5 f8 77", "", "", "takes for a jump"},          // vzeroupper: ja
-		{"c5 f9 eb c1", "", "", "takes for a jump"},       // vpor: jmp
+		{"41 90", "", "", "treats as a nop"},
+		{"c5 f8 77", "", "", "treats as a jump"},          // vzeroupper: ja
+		{"c5 f9 eb c1", "", "", "treats as a jump"},       // vpor: jmp
 		{"c5 f9 6f c0", "", "", "refuses to step"},        // vmovdqa: outs
-		{"62 f1 7d 48 74 c8", "", "", "takes for a jump"}, // vpcmpeqb: je
+		{"62 f1 7d 48 74 c8", "", "", "treats as a jump"}, // vpcmpeqb: je
 	} {
 		b := code(t, test.code)
 		in, err := decode(append(b, 0, 0, 0, 0))

@@ -99,7 +99,7 @@ func TestExitSitesOfPrograms(t *testing.T) {
 			rustc = os.ExpandEnv("$HOME/.cargo/bin/rustc")
 		}
 		if _, err := os.Stat(rustc); err != nil {
-			t.Skip("needs rustc")
+			testenv.Skip(t, "needs rustc")
 		}
 		dir := t.TempDir()
 		src, out := filepath.Join(dir, "target.rs"), filepath.Join(dir, "target")
@@ -107,7 +107,7 @@ func TestExitSitesOfPrograms(t *testing.T) {
 			t.Fatal(err)
 		}
 		if text, err := exec.Command(rustc, "-Copt-level=2", "-o", out, src).CombinedOutput(); err != nil {
-			t.Skipf("rustc: %v\n%s", err, text)
+			testenv.Skip(t, "rustc: %v\n%s", err, text)
 		}
 		return out
 	}

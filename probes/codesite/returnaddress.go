@@ -127,7 +127,7 @@ func (c Code) readsOwnReturnAddress(addr uint64, code []byte) bool {
 			// A realigned frame has a copy of the return address in the usual
 			// place.
 			known && !row.CFAKnown && base == unwind.RegBP && offset == 8:
-			if c.reads(addr, code, pos, base, offset) {
+			if c.reads(code, pos, base, offset) {
 				return true
 			}
 		}
@@ -173,7 +173,7 @@ func stackOperand(b []byte) (base uint64, offset int64, ok bool) {
 
 // reads reports whether the bytes at pos are the operand of an instruction, an
 // offset from a base. Undecodable bytes count as one.
-func (c Code) reads(addr uint64, code []byte, pos int, base uint64, offset int64) bool {
+func (c Code) reads(code []byte, pos int, base uint64, offset int64) bool {
 	register := map[uint64]x86asm.Reg{unwind.RegSP: x86asm.RSP, unwind.RegBP: x86asm.RBP}[base]
 	for at := 0; at <= pos; {
 		in, err := decode(code[at:])

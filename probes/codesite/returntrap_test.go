@@ -150,7 +150,7 @@ func TestColdFragmentIsNoFunction(t *testing.T) {
 		}
 		int main(int argc, char **argv) { return work(&argc, argc); }`, "-O2")
 	if !strings.Contains(testenv.Output(t, "nm", path), "work.cold") {
-		t.Skip("this compiler makes no cold fragment of the program")
+		testenv.Skip(t, "this compiler makes no cold fragment of the program")
 	}
 	full := moduleAt(t, path)
 	if len(full.Find("work.cold")) > 0 {

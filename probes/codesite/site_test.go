@@ -75,7 +75,7 @@ func TestEntrySiteIsCountedByTheKernel(t *testing.T) {
 		{"lock addl $0, (%rsp)", "begins with `lock add dword ptr [rsp], 0x0`, which has a lock prefix"},
 		{".byte 0x2e, 0x90; push $1; pop %rax", Stepped}, // the second instruction
 		{"lock addl $0, (%rsp); nop", "which has a lock prefix"},
-		{"vzeroupper", "which the kernel takes for a jump"},
+		{"vzeroupper", "which the kernel treats as a jump"},
 		{"vmovdqa %xmm0, %xmm1", "which the kernel refuses to step"},
 		{"mov $39, %eax; syscall", Stepped},
 		{"syscall", "which the kernel refuses to step"},

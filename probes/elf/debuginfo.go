@@ -4,7 +4,6 @@ import (
 	"debug/elf"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"weak"
 
@@ -62,11 +61,10 @@ func (c *contents) readDebugInfo() (d *DebugInfo, err error) {
 	if hasSection(c.image, "info") {
 		return readDebugInfo(c.image)
 	}
-	file, _ := c.image.Reader.(*os.File)
-	if file == nil {
+	if c.image.file == nil {
 		return nil, ErrNoDebugInfo
 	}
-	im, f, _ := openDebugFile(c.image, pathOf(file), debugRoot)
+	im, f, _ := openDebugFile(c.image, pathOf(c.image.file), debugRoot)
 	if im == nil || !hasSection(im, "info") {
 		return nil, ErrNoDebugInfo
 	}
@@ -82,8 +80,8 @@ func hasSection(im *Image, name string) bool { return debuginfo.Section(im.ELF, 
 
 func readDebugInfo(im *Image) (*DebugInfo, error) {
 	path := ""
-	if f, ok := im.Reader.(*os.File); ok {
-		path = pathOf(f)
+	if im.file != nil {
+		path = pathOf(im.file)
 	}
 	shared, file, name := openShared(im, path, debugRoot)
 	if name != "" && shared == nil {

@@ -22,7 +22,8 @@ const (
 // Image is an ELF file seen as sections to read and executable segments.
 type Image struct {
 	Reader  io.ReaderAt
-	Size    int64 // of the file
+	file    *os.File // which Reader reads; nil: it is none
+	Size    int64    // of the file
 	ELF     *elf.File
 	Load    []segment // everything that is mapped
 	Exec    []segment // the executable ones among Load
@@ -88,11 +89,12 @@ func readImage(f *os.File) (im *Image, err error) {
 	if machine != elf.EM_X86_64 {
 		return nil, fmt.Errorf("code for %s cannot be probed, only x86-64", strings.TrimPrefix(machine.String(), "EM_"))
 	}
-	e, err := elf.NewFile(f)
+	reader := cutReader{f}
+	e, err := elf.NewFile(reader)
 	if err != nil {
 		return nil, fmt.Errorf("damaged ELF file: %w", err)
 	}
-	im = &Image{Reader: f, Size: st.Size(), ELF: e}
+	im = &Image{Reader: reader, file: f, Size: st.Size(), ELF: e}
 	for _, p := range e.Progs {
 		// A segment that extends past the end of the file is cut.
 		backed := min(p.Filesz, uint64(max(im.Size-int64(min(p.Off, 1<<62)), 0)))
@@ -115,6 +117,21 @@ func readImage(f *os.File) (im *Image, err error) {
 	}
 	im.buildID = im.readBuildID()
 	return im, nil
+}
+
+// errCut is the error of reading past the end of a file.
+var errCut = errors.New("the file is cut short: its headers describe more than it has")
+
+// cutReader reads a file whose headers say how long it is. Its end is an error: io.EOF would
+// mean to callers, up to the client, that everything was read.
+type cutReader struct{ io.ReaderAt }
+
+func (r cutReader) ReadAt(b []byte, at int64) (int, error) {
+	n, err := r.ReaderAt.ReadAt(b, at)
+	if err == io.EOF && n < len(b) {
+		err = errCut
+	}
+	return n, err
 }
 
 // RecoverAs turns a panic of a third-party parser into an error.

@@ -112,7 +112,7 @@ func (c *contents) readGoInlines() {
 		return
 	}
 	from, to := le.Uint64(header[8+8*3:]), le.Uint64(header[8+8*4:])
-	if from > to || to > sec.FileSize || to-from > maxTableBytes {
+	if from > to || to > sec.FileSize || to-from > uint64(min(im.Size, maxTableBytes)) {
 		return
 	}
 	names := make([]byte, to-from)

@@ -30,7 +30,7 @@ func TestEverySymbolOfRealProgramsIsFound(t *testing.T) {
 			if !filepath.IsAbs(name) {
 				path = testenv.NeedProgram(t, name)
 			} else if _, err := os.Stat(path); err != nil {
-				t.Skip(err)
+				testenv.Skip(t, "%v", err)
 			}
 			m := openModule(t, path)
 			checked := 0

@@ -67,6 +67,7 @@ func (c *contents) readGo(sec *elf.Section, textSymbol uint64) ([]symbol, error)
 	}
 	im.goBase = text
 	table := c.addTable(im, sec, namesAt, functionsAt-namesAt)
+	budget := newNameBudget(len(names), int(count))
 	syms := make([]symbol, 0, count)
 	for i := range count {
 		at := uint64(le.Uint32(functions[8*i+4:]))
@@ -75,7 +76,7 @@ func (c *contents) readGo(sec *elf.Section, textSymbol uint64) ([]symbol, error)
 		}
 		s := symbol{addr: text + entry(i), size: entry(i+1) - entry(i), name: StringAt(names, le.Uint32(functions[at+4:])), rank: rankGo}
 		s.ref = nameRef{le.Uint32(functions[at+4:]), uint16(len(s.name)), table}
-		if isGoMarker(s.name) || s.size > maxCodeBytes || im.SegmentOf(s.addr) == nil {
+		if isGoMarker(s.name) || s.size > maxCodeBytes || im.SegmentOf(s.addr) == nil || !budget.take(s.name) {
 			continue
 		}
 		syms = append(syms, s)

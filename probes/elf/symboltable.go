@@ -63,6 +63,7 @@ func (c *contents) readSymbols(table *Image, kind elf.SectionType) (syms []symbo
 	if len(data)/elf.Sym64Size > MaxFunctions {
 		return nil, false, fmt.Errorf("section %s has more than %d symbols", sec.Name, MaxFunctions)
 	}
+	budget := newNameBudget(len(text), len(data)/elf.Sym64Size)
 	syms = make([]symbol, 0, min(len(data)/elf.Sym64Size, 1<<15))
 	for ; len(data) >= elf.Sym64Size; data = data[elf.Sym64Size:] {
 		info, section := data[4], elf.SectionIndex(binary.LittleEndian.Uint16(data[6:]))
@@ -78,7 +79,7 @@ func (c *contents) readSymbols(table *Image, kind elf.SectionType) (syms []symbo
 		}
 		s.ref = nameRef{binary.LittleEndian.Uint32(data), uint16(len(s.name)), at}
 		unwinders = unwinders || isMangled(s.name)
-		if section == elf.SHN_UNDEF || s.name == "" || c.image.SegmentOf(s.addr) == nil {
+		if section == elf.SHN_UNDEF || s.name == "" || c.image.SegmentOf(s.addr) == nil || !budget.take(s.name) {
 			continue
 		}
 		s.fragment = isFragment(s.name)
@@ -93,6 +94,19 @@ func (c *contents) readSymbols(table *Image, kind elf.SectionType) (syms []symbo
 		syms = append(syms, s)
 	}
 	return syms, unwinders, nil
+}
+
+// nameBudget bounds the length of all names of a table. In a damaged one many symbols may
+// have the same long name, of which each reader of the names makes a copy for each.
+type nameBudget int
+
+// newNameBudget returns that of a number of symbols with names in a text: names may be parts
+// of others, and short ones may be shared.
+func newNameBudget(text, symbols int) nameBudget { return nameBudget(4*text + 64*symbols) }
+
+func (b *nameBudget) take(name string) bool {
+	*b -= nameBudget(len(name))
+	return *b >= 0
 }
 
 // StringAt returns the string at an offset of a string table; "" if there is

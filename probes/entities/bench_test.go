@@ -21,7 +21,7 @@ func BenchmarkCalls(b *testing.B) {
 	for _, c := range []string{typeCategory, objectCategory, threadCategory, invocationCategory} {
 		w.entities[c] = true
 	}
-	w.who = func(int) (string, string) { return "p", "/p" }
+	w.lookupNames = func(int) (string, string) { return "p", "/p" }
 	w.look = func(int, int) (string, uint64, bool) { return "t", 1, true }
 	w.structors = map[string]structor{}
 	var m merge
@@ -30,7 +30,7 @@ func BenchmarkCalls(b *testing.B) {
 	for b.Loop() {
 		t += 10
 		for _, k := range []kind{entered, left} {
-			m.add(happening{time: t, kind: k, pid: 1, tid: 1, name: "A::f", class: "A", receiver: 16, hasReceiver: true, receiverClass: "A"})
+			m.add(event{time: t, kind: k, pid: 1, tid: 1, name: "A::f", class: "A", receiver: 16, hasReceiver: true, receiverClass: "A"})
 		}
 		if t%10_000 == 0 {
 			for {
@@ -38,7 +38,7 @@ func BenchmarkCalls(b *testing.B) {
 				if !ok {
 					break
 				}
-				w.happen(h)
+				w.apply(h)
 			}
 			r.Flush()
 		}

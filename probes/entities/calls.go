@@ -100,9 +100,9 @@ func (w *world) reclaimObject(p *program, on *thread, o *object, how string) {
 	w.event(p, on, row{category: objectCategory, event: how, entity: o.id, class: o.class})
 }
 
-// doubtObjects ends all objects of a program as UNKNOWN, since any of them may
+// endObjects ends all objects of a program as UNKNOWN, since any of them may
 // be gone.
-func (w *world) doubtObjects(p *program, on *thread) {
+func (w *world) endObjects(p *program, on *thread) {
 	for _, o := range p.inOrder() {
 		w.reclaimObject(p, on, o, unknown)
 	}
@@ -133,10 +133,10 @@ type call struct {
 }
 
 // enter handles the entry of a call.
-func (w *world) enter(t *thread, h happening) {
-	w.settleFrames(t, h.frame)
+func (w *world) enter(t *thread, h event) {
+	w.endPassedFrames(t, h.frame)
 	if h.depth != t.calls.depth() {
-		w.miss(t, h.depth)
+		w.callsMissed(t, h.depth)
 	}
 	if w.byUse {
 		w.use(t.program, t, h.class)
@@ -161,7 +161,7 @@ func (w *world) begin(t *thread, c call) {
 // creates the object; constructors of bases, which it calls, do not. An object
 // whose construction was not seen, but whose class is known, exists from its
 // first call on.
-func (w *world) receive(t *thread, h happening, c *call) {
+func (w *world) receive(t *thread, h event, c *call) {
 	p := t.program
 	o := p.objects[h.receiver]
 	within := func(s structor) bool {
@@ -198,7 +198,7 @@ func (w *world) emitCall(t *thread, i int) {
 }
 
 // leave handles the return of a call, and ends what ends with it.
-func (w *world) leave(t *thread, h happening) {
+func (w *world) leave(t *thread, h event) {
 	switch {
 	case h.frame != 0:
 		w.leaveFrame(t, h)
@@ -238,13 +238,13 @@ func (w *world) leaveAll(t *thread, how string) {
 	}
 }
 
-// miss handles missing events of a thread; the next call is at depth. Its known
+// callsMissed handles missing events of a thread; the next call is at depth. Its known
 // calls end as UNKNOWN, and so do the objects of its program, since
 // constructors and destructors may be among the missing events.
-func (w *world) miss(t *thread, depth int) {
+func (w *world) callsMissed(t *thread, depth int) {
 	for t.calls.followed > 0 {
 		w.pop(t, unknown, false)
 	}
 	t.calls.base = depth
-	w.doubtObjects(t.program, t)
+	w.endObjects(t.program, t)
 }

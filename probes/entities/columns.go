@@ -45,9 +45,9 @@ type row struct {
 var tables = rows.NewTables([]string{EntityEvents, ActivityEvents}, rows.Columns[row]{
 	"timestamp":   rows.Word(func(x *row) *int64 { return &x.time }),
 	"pid":         rows.Count(func(x *row) int64 { return int64(x.program.pid) }),
-	"tid":         rows.Count(func(x *row) int64 { return int64(x.on().tid) }),
+	"tid":         rows.Count(func(x *row) int64 { return int64(x.eventThread().tid) }),
 	"process":     rows.Text(func(x *row) string { return x.program.name }),
-	"thread_name": rows.Text(func(x *row) string { return x.on().name }),
+	"thread_name": rows.Text(func(x *row) string { return x.eventThread().name }),
 	"exe":         rows.Text(func(x *row) string { return x.program.exe }),
 	"category":    rows.Str(func(x *row) *string { return &x.category }),
 	"event":       rows.Str(func(x *row) *string { return &x.event }),
@@ -56,7 +56,7 @@ var tables = rows.NewTables([]string{EntityEvents, ActivityEvents}, rows.Columns
 	"type_name":   rows.Str(func(x *row) *string { return &x.class }),
 	"parent_id":   rows.Str(func(x *row) *string { return &x.parent }),
 	"other_id":    rows.Str(func(x *row) *string { return &x.other }),
-	"thread_id":   rows.Text(func(x *row) string { return x.on().id }),
+	"thread_id":   rows.Text(func(x *row) string { return x.eventThread().id }),
 	"began": rows.IntOr(func(x *row) (int64, bool) {
 		return x.time, !x.found && (x.event == enter || x.event == create)
 	}),
@@ -65,8 +65,8 @@ var tables = rows.NewTables([]string{EntityEvents, ActivityEvents}, rows.Columns
 // noThread stands in for the thread of events that have none.
 var noThread thread
 
-// on returns the thread of the event.
-func (x *row) on() *thread {
+// eventThread returns the thread of the event.
+func (x *row) eventThread() *thread {
 	if x.thread == nil {
 		return &noThread
 	}

@@ -11,17 +11,17 @@ import (
 	"endoscope/probes/stack"
 )
 
-// standing is the open calls of probed functions found on the stack of a
+// openCalls is the open calls of probed functions found on the stack of a
 // thread, outermost first.
-type standing struct {
+type openCalls struct {
 	pid, tid int
 	time     int64
 	low      uint64 // bounds of the mapping that contains its stack
 	high     uint64
-	calls    []standingCall
+	calls    []openCall
 }
 
-type standingCall struct {
+type openCall struct {
 	name, class string
 	frame       uint64
 }
@@ -43,19 +43,19 @@ func entriesOf(p *part) map[place]uint64 {
 	return out
 }
 
-// stand finds the probed functions that each thread is in. It may fail for some
+// findOpenCalls finds the probed functions that each thread is in. It may fail for some
 // threads; their calls are then unknown.
-func stand(cache *elf.Cache, entries map[place]uint64, running []process.Process) (out []standing, err error) {
+func findOpenCalls(cache *elf.Cache, entries map[place]uint64, running []process.Process) (out []openCalls, err error) {
 	offset := clock.Offset()
 	maps := map[int][]process.Mapping{}
-	err = stack.Stand(cache, running, func(s stack.Standing) {
-		x := standing{pid: s.PID, tid: s.TID, time: s.Time + offset}
+	err = stack.SampleOnce(cache, running, func(s stack.OpenCalls) {
+		x := openCalls{pid: s.PID, tid: s.TID, time: s.Time + offset}
 		for i, c := range s.Calls {
 			probe, ok := entries[place{c.Module, c.Begins}]
 			if !ok || i == 0 && c.At <= probe { // its entry is yet to be reported
 				continue
 			}
-			x.calls = append(x.calls, standingCall{c.Function, c.Class, c.Frame})
+			x.calls = append(x.calls, openCall{c.Function, c.Class, c.Frame})
 		}
 		if len(x.calls) == 0 {
 			out = append(out, x)
@@ -73,7 +73,7 @@ func stand(cache *elf.Cache, entries map[place]uint64, running []process.Process
 		}
 		// Frames on another stack, that of a signal handler or a coroutine, are
 		// outside these bounds, and cannot be told apart by their addresses.
-		x.calls = slices.DeleteFunc(x.calls, func(c standingCall) bool { return c.frame < x.low || c.frame >= x.high })
+		x.calls = slices.DeleteFunc(x.calls, func(c openCall) bool { return c.frame < x.low || c.frame >= x.high })
 		out = append(out, x)
 	})
 	return out, err
@@ -84,7 +84,7 @@ func stand(cache *elf.Cache, entries map[place]uint64, running []process.Process
 // suspended. known returns the frame of the outermost call that each thread
 // enters between now and the time its stack was read; frames at it and inside
 // it are reported by their own events.
-func (w *world) applyFrames(found []standing, known func(*standing) uint64) {
+func (w *world) applyFrames(found []openCalls, known func(*openCalls) uint64) {
 	for i := range found {
 		f := &found[i]
 		t := w.known(f.pid, f.tid)
@@ -128,9 +128,9 @@ func (w *world) applyFrames(found []standing, known func(*standing) uint64) {
 
 // endUnfound ends calls that were found before and are not on the stack any
 // more.
-func (w *world) endUnfound(t *thread, f *standing) {
+func (w *world) endUnfound(t *thread, f *openCalls) {
 	for i, c := range t.calls.calls {
-		if c.found && !slices.ContainsFunc(f.calls, func(s standingCall) bool { return s.frame == c.frame && s.name == c.name }) {
+		if c.found && !slices.ContainsFunc(f.calls, func(s openCall) bool { return s.frame == c.frame && s.name == c.name }) {
 			for len(t.calls.calls) > i {
 				w.pop(t, unknown, false)
 			}
@@ -139,9 +139,9 @@ func (w *world) endUnfound(t *thread, f *standing) {
 	}
 }
 
-// settleFrames ends found calls that cannot be open any more, since a call at
+// endPassedFrames ends found calls that cannot be open any more, since a call at
 // frame is.
-func (w *world) settleFrames(t *thread, frame uint64) {
+func (w *world) endPassedFrames(t *thread, frame uint64) {
 	if frame == 0 {
 		return
 	}
@@ -156,7 +156,7 @@ func (w *world) settleFrames(t *thread, frame uint64) {
 }
 
 // leaveFrame is leave for a call whose frame is known.
-func (w *world) leaveFrame(t *thread, h happening) {
+func (w *world) leaveFrame(t *thread, h event) {
 	found := h.kind == over
 	i := len(t.calls.calls) - 1
 	for i >= 0 && (t.calls.calls[i].frame != h.frame || t.calls.calls[i].name != h.name || t.calls.calls[i].found != found) {
@@ -192,29 +192,29 @@ func (w *world) ignores(t *thread) bool {
 
 // enteredBefore returns applyFrames' known: it searches the pending events
 // for the outermost call that each thread enters until its stack was read.
-func enteredBefore(m *merge, found []standing) func(*standing) uint64 {
-	type who struct{ pid, tid int }
-	until, outermost := map[who]int64{}, map[who]uint64{}
+func enteredBefore(m *merge, found []openCalls) func(*openCalls) uint64 {
+	type threadKey struct{ pid, tid int }
+	until, outermost := map[threadKey]int64{}, map[threadKey]uint64{}
 	for _, f := range found {
-		until[who{f.pid, f.tid}] = f.time
+		until[threadKey{f.pid, f.tid}] = f.time
 	}
 	for _, x := range m.heap {
 		h := &m.slots[x.slot]
 		if h.kind != entered {
 			continue
 		}
-		id := who{h.pid, h.tid}
+		id := threadKey{h.pid, h.tid}
 		if h.time <= until[id] {
 			outermost[id] = max(outermost[id], h.frame)
 		}
 	}
-	return func(f *standing) uint64 { return outermost[who{f.pid, f.tid}] }
+	return func(f *openCalls) uint64 { return outermost[threadKey{f.pid, f.tid}] }
 }
 
 // lastLook returns the time at which the last of the stacks was read.
-func lastLook(found []standing) int64 {
+func lastLook(found []openCalls) int64 {
 	if len(found) == 0 {
 		return 0
 	}
-	return slices.MaxFunc(found, func(a, b standing) int { return cmp.Compare(a.time, b.time) }).time
+	return slices.MaxFunc(found, func(a, b openCalls) int { return cmp.Compare(a.time, b.time) }).time
 }

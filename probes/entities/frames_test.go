@@ -6,12 +6,12 @@ import (
 
 // frame adds an event of a call whose return address is at frame.
 func (x *told) frame(k kind, depth int, name string, frame uint64) {
-	x.feed(happening{kind: k, tid: 1, depth: depth, name: name, frame: frame})
+	x.feed(event{kind: k, tid: 1, depth: depth, name: name, frame: frame})
 }
 
 // found adds the calls found on the stack of thread 1, outermost first.
-func (x *told) found(known uint64, calls ...standingCall) {
-	x.applyFrames([]standing{{pid: 1, tid: 1, low: 0x1000, high: 0x9000, calls: calls}}, func(*standing) uint64 { return known })
+func (x *told) found(known uint64, calls ...openCall) {
+	x.applyFrames([]openCalls{{pid: 1, tid: 1, low: 0x1000, high: 0x9000, calls: calls}}, func(*openCalls) uint64 { return known })
 }
 
 // TestFoundCalls: calls found on a stack enclose later ones. They end when
@@ -21,7 +21,7 @@ func TestFoundCalls(t *testing.T) {
 	x := newTold(false)
 	x.start(1, 1, "main", 5, nil)
 	x.lines = nil
-	x.found(0, standingCall{"main", "", 0x8000}, standingCall{"serve", "", 0x7000}, standingCall{"await", "", 0x6000})
+	x.found(0, openCall{"main", "", 0x8000}, openCall{"serve", "", 0x7000}, openCall{"await", "", 0x6000})
 	x.expect(t, "invocation ENTER 1#5/1 name=main on=1#5", "invocation ENTER 1#5/2 name=serve parent=1#5/1 on=1#5", "invocation ENTER 1#5/3 name=await parent=1#5/2 on=1#5")
 	x.frame(over, 0, "await", 0x6000)
 	x.frame(entered, 0, "leaf", 0x6000)
@@ -41,7 +41,7 @@ func TestSeenBefore(t *testing.T) {
 	x := newTold(false)
 	x.start(1, 1, "main", 5, nil)
 	x.lines = nil
-	x.found(0x7000, standingCall{"main", "", 0x8000}, standingCall{"serve", "", 0x7000}, standingCall{"leaf", "", 0x6000})
+	x.found(0x7000, openCall{"main", "", 0x8000}, openCall{"serve", "", 0x7000}, openCall{"leaf", "", 0x6000})
 	x.frame(entered, 0, "serve", 0x7000)
 	x.frame(entered, 1, "leaf", 0x6000)
 	x.expect(t, "invocation ENTER 1#5/1 name=main on=1#5", "invocation ENTER 1#5/2 name=serve parent=1#5/1 on=1#5", "invocation ENTER 1#5/3 name=leaf parent=1#5/2 on=1#5")
@@ -57,15 +57,15 @@ func TestHushedConstructorStillMakesItsObject(t *testing.T) {
 	x := newTold(false)
 	x.start(1, 1, "main", 5, nil)
 	x.frame(entered, 0, "serve", 0x7000)
-	x.feed(happening{kind: suspending, suspension: suspension{all: true}})
+	x.feed(event{kind: suspending, suspension: suspension{all: true}})
 	x.lines = nil
-	x.feed(happening{kind: entered, tid: 1, depth: 1, name: "A::A", class: "A", receiver: 16, hasReceiver: true, frame: 0x5000})
+	x.feed(event{kind: entered, tid: 1, depth: 1, name: "A::A", class: "A", receiver: 16, hasReceiver: true, frame: 0x5000})
 	x.expect(t, "object CREATE 1:0x10#1 type=A on=1#5", "invocation ENTER 1#5/2 name=A::A type=A parent=1#5/1 other=1:0x10#1 on=1#5")
-	x.found(0, standingCall{"serve", "", 0x7000}, standingCall{"job", "", 0x6000}, standingCall{"A::A", "A", 0x5000})
+	x.found(0, openCall{"serve", "", 0x7000}, openCall{"job", "", 0x6000}, openCall{"A::A", "A", 0x5000})
 	x.suspension = suspension{}
 	x.expect(t, "invocation UNKNOWN 1#5/2 name=A::A type=A on=1#5", "invocation ENTER 1#5/3 name=job parent=1#5/1 on=1#5",
 		"invocation ENTER 1#5/4 name=A::A type=A parent=1#5/3 other=1:0x10#1 on=1#5")
-	x.feed(happening{kind: unwound, tid: 1, depth: 1, name: "A::A", frame: 0x5000})
+	x.feed(event{kind: unwound, tid: 1, depth: 1, name: "A::A", frame: 0x5000})
 	x.frame(entered, 1, "leaf", 0x5000)
 	x.frame(left, 1, "leaf", 0x5000)
 	x.frame(over, 0, "job", 0x6000)
@@ -75,8 +75,8 @@ func TestHushedConstructorStillMakesItsObject(t *testing.T) {
 		"invocation LEAVE 1#5/3 name=job on=1#5", "invocation LEAVE 1#5/1 name=serve on=1#5")
 	// A call that was found, and is not on the stack at the second look, has
 	// ended.
-	x.found(0, standingCall{"main", "", 0x8000}, standingCall{"serve", "", 0x7000})
+	x.found(0, openCall{"main", "", 0x8000}, openCall{"serve", "", 0x7000})
 	x.lines = nil
-	x.found(0, standingCall{"main", "", 0x8000})
+	x.found(0, openCall{"main", "", 0x8000})
 	x.expect(t, "invocation UNKNOWN 1#5/7 name=serve on=1#5")
 }

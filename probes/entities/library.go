@@ -73,12 +73,12 @@ func (l *library) executed(path string) (m moduleTypes, ok bool) {
 	return m, ok
 }
 
-// of returns the modules that a process has mapped, with their types: modules
+// modulesOf returns the modules that a process has mapped, with their types: modules
 // with run-time type information and, for its executable, classes with
 // constructors or destructors. unread is the number of files that could not be
 // read and were not counted before; the next call tries them again. It reads
 // files, which may take long.
-func (l *library) of(pid int) (out []moduleTypes, unread int, err error) {
+func (l *library) modulesOf(pid int) (out []moduleTypes, unread int, err error) {
 	mappings, err := process.Modules(pid)
 	if err != nil {
 		return nil, 0, err
@@ -101,7 +101,7 @@ func (l *library) of(pid int) (out []moduleTypes, unread int, err error) {
 				if _, runs := process.Lookup(pid); !runs {
 					return nil, unread, err
 				}
-				if l.miss(key) {
+				if l.recordUnreadable(key) {
 					unread++
 				}
 				continue
@@ -115,8 +115,8 @@ func (l *library) of(pid int) (out []moduleTypes, unread int, err error) {
 	return out, unread, nil
 }
 
-// miss records that a file could not be read, and reports whether that is new.
-func (l *library) miss(key string) bool {
+// recordUnreadable records that a file could not be read, and reports whether that is new.
+func (l *library) recordUnreadable(key string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	first := !l.unread[key]

@@ -9,28 +9,28 @@ import (
 // lockFunctions are the observed functions of libc and their effects. C++'s
 // std::mutex, std::shared_mutex and std::condition_variable call them.
 var lockFunctions = map[string]lockFunction{
-	"pthread_mutex_lock":         {does: acquires, of: "mutex"},
-	"pthread_mutex_trylock":      {does: tries, of: "mutex"},
-	"pthread_mutex_timedlock":    {does: acquires, of: "mutex"},
-	"pthread_mutex_clocklock":    {does: acquires, of: "mutex"},
-	"pthread_mutex_unlock":       {does: releases, of: "mutex"},
-	"pthread_rwlock_rdlock":      {does: acquires, of: "rwlock", shared: true},
-	"pthread_rwlock_tryrdlock":   {does: tries, of: "rwlock", shared: true},
-	"pthread_rwlock_timedrdlock": {does: acquires, of: "rwlock", shared: true},
-	"pthread_rwlock_clockrdlock": {does: acquires, of: "rwlock", shared: true},
-	"pthread_rwlock_wrlock":      {does: acquires, of: "rwlock"},
-	"pthread_rwlock_trywrlock":   {does: tries, of: "rwlock"},
-	"pthread_rwlock_timedwrlock": {does: acquires, of: "rwlock"},
-	"pthread_rwlock_clockwrlock": {does: acquires, of: "rwlock"},
-	"pthread_rwlock_unlock":      {does: releases, of: "rwlock"},
-	"pthread_cond_wait":          {does: waits, of: "condition"},
-	"pthread_cond_timedwait":     {does: waits, of: "condition"},
-	"pthread_cond_clockwait":     {does: waits, of: "condition"},
+	"pthread_mutex_lock":         {does: acquires, kind: "mutex"},
+	"pthread_mutex_trylock":      {does: tries, kind: "mutex"},
+	"pthread_mutex_timedlock":    {does: acquires, kind: "mutex"},
+	"pthread_mutex_clocklock":    {does: acquires, kind: "mutex"},
+	"pthread_mutex_unlock":       {does: releases, kind: "mutex"},
+	"pthread_rwlock_rdlock":      {does: acquires, kind: "rwlock", shared: true},
+	"pthread_rwlock_tryrdlock":   {does: tries, kind: "rwlock", shared: true},
+	"pthread_rwlock_timedrdlock": {does: acquires, kind: "rwlock", shared: true},
+	"pthread_rwlock_clockrdlock": {does: acquires, kind: "rwlock", shared: true},
+	"pthread_rwlock_wrlock":      {does: acquires, kind: "rwlock"},
+	"pthread_rwlock_trywrlock":   {does: tries, kind: "rwlock"},
+	"pthread_rwlock_timedwrlock": {does: acquires, kind: "rwlock"},
+	"pthread_rwlock_clockwrlock": {does: acquires, kind: "rwlock"},
+	"pthread_rwlock_unlock":      {does: releases, kind: "rwlock"},
+	"pthread_cond_wait":          {does: waits, kind: "condition"},
+	"pthread_cond_timedwait":     {does: waits, kind: "condition"},
+	"pthread_cond_clockwait":     {does: waits, kind: "condition"},
 }
 
 type lockFunction struct {
 	does   action
-	of     string // kind of lock
+	kind   string // kind of lock
 	shared bool
 }
 
@@ -57,12 +57,12 @@ type lock struct {
 
 // request is a call that returns when it has acquired the lock or has failed.
 type request struct {
-	by       *thread
-	function lockFunction
-	address  uint64
-	also     uint64 // the mutex that a condition wait releases and acquires again; 0: none held
-	since    int64
-	told     bool // its BEGIN_WAIT was emitted
+	by          *thread
+	function    lockFunction
+	address     uint64
+	also        uint64 // the mutex that a condition wait releases and acquires again; 0: none held
+	since       int64
+	waitEmitted bool // its BEGIN_WAIT was emitted
 }
 
 // waitThreshold is the time after which a request of a lock without a known holder
@@ -79,22 +79,22 @@ func (w *world) lock(p *program, address uint64, kind string) *lock {
 	return l
 }
 
-// settle removes a lock without holders and requests.
-func (w *world) settle(p *program, address uint64) {
+// removeUnused removes a lock without holders and requests.
+func (w *world) removeUnused(p *program, address uint64) {
 	if l := p.locks[address]; l != nil && len(l.holders) == 0 && len(l.requests) == 0 {
 		delete(p.locks, address)
 	}
 }
 
 // beginLock handles the entry of a lock function.
-func (w *world) beginLock(t *thread, h happening) {
+func (w *world) beginLock(t *thread, h event) {
 	f, ok := lockFunctions[h.name]
 	if !ok {
 		w.monitor(t, h)
 		return
 	}
 	p := t.program
-	if t.asks != nil { // its return was not seen
+	if t.request != nil { // its return was not seen
 		w.failRequest(t)
 	}
 	switch f.does {
@@ -102,8 +102,8 @@ func (w *world) beginLock(t *thread, h happening) {
 		w.release(t, h.arg0)
 	case acquires, tries:
 		r := &request{by: t, function: f, address: h.arg0, since: h.time}
-		t.asks = r
-		l := w.lock(p, h.arg0, f.of)
+		t.request = r
+		l := w.lock(p, h.arg0, f.kind)
 		l.requests = append(l.requests, r)
 		if f.does == acquires {
 			w.emitWait(l, r)
@@ -113,18 +113,18 @@ func (w *world) beginLock(t *thread, h happening) {
 		if w.release(t, h.arg1) {
 			r.also = h.arg1
 		}
-		t.asks = r
-		l := w.lock(p, h.arg0, f.of)
+		t.request = r
+		l := w.lock(p, h.arg0, f.kind)
 		l.requests = append(l.requests, r)
-		r.told = true
+		r.waitEmitted = true
 		w.event(p, t, row{event: beginWait, entity: l.id, name: l.kind})
 	}
 }
 
 // endLock handles the return of a lock function.
-func (w *world) endLock(t *thread, h happening) {
+func (w *world) endLock(t *thread, h event) {
 	f, ok := lockFunctions[h.name]
-	r := t.asks
+	r := t.request
 	if !ok || r == nil || r.function != f {
 		return
 	}
@@ -138,7 +138,7 @@ func (w *world) endLock(t *thread, h happening) {
 	case h.result == 0 || h.result == int32(ownerDied):
 		w.hold(t, l, f.shared)
 	}
-	w.settle(p, r.address)
+	w.removeUnused(p, r.address)
 }
 
 // ownerDied is EOWNERDEAD: the mutex is acquired all the same.
@@ -166,13 +166,13 @@ func (w *world) release(t *thread, address uint64) bool {
 	}
 	l.holders = slices.Delete(l.holders, i, i+1)
 	w.event(t.program, t, row{event: release, entity: l.id, name: l.kind})
-	w.settle(t.program, address)
+	w.removeUnused(t.program, address)
 	return true
 }
 
 // emitWait emits BEGIN_WAIT if another thread holds the lock.
 func (w *world) emitWait(l *lock, r *request) {
-	if r.told || r.function.does != acquires || l.shared && r.function.shared {
+	if r.waitEmitted || r.function.does != acquires || l.shared && r.function.shared {
 		return
 	}
 	// A request of a lock that the thread holds itself is no wait if the mutex
@@ -181,25 +181,25 @@ func (w *world) emitWait(l *lock, r *request) {
 	if i < 0 {
 		return
 	}
-	r.told = true
+	r.waitEmitted = true
 	w.event(r.by.program, r.by, row{event: beginWait, entity: l.id, name: l.kind, other: l.holders[i].id})
 }
 
-// pass emits BEGIN_WAIT for requests older than waitThreshold whose lock has no
+// emitWaits emits BEGIN_WAIT for requests older than waitThreshold whose lock has no
 // known holder.
-func (w *world) pass(now int64) {
+func (w *world) emitWaits(now int64) {
 	w.now = max(w.now, now)
 	for _, p := range w.inOrder() {
 		for _, tid := range slices.Sorted(maps.Keys(p.threads)) {
 			if p.threads[tid].awaits != nil {
 				w.askOwner(p.threads[tid])
 			}
-			r := p.threads[tid].asks
-			if r == nil || r.told || r.function.does != acquires || w.now-r.since < waitThreshold {
+			r := p.threads[tid].request
+			if r == nil || r.waitEmitted || r.function.does != acquires || w.now-r.since < waitThreshold {
 				continue
 			}
-			r.told = true
-			l := w.lock(p, r.address, r.function.of)
+			r.waitEmitted = true
+			l := w.lock(p, r.address, r.function.kind)
 			x := row{event: beginWait, entity: l.id, name: l.kind}
 			if len(l.holders) > 0 { // held by itself
 				x.other = l.holders[0].id
@@ -211,29 +211,29 @@ func (w *world) pass(now int64) {
 
 // endRequest removes the request of a thread.
 func (w *world) endRequest(t *thread) {
-	r := t.asks
-	t.asks = nil
+	r := t.request
+	t.request = nil
 	l := t.program.locks[r.address]
 	if l == nil {
 		return
 	}
 	l.requests = slices.DeleteFunc(l.requests, func(x *request) bool { return x == r })
-	if r.told {
+	if r.waitEmitted {
 		w.event(t.program, t, row{event: endWait, entity: l.id, name: l.kind})
 	}
 }
 
 // failRequest removes the request of a thread that failed to acquire the lock.
 func (w *world) failRequest(t *thread) {
-	address := t.asks.address
+	address := t.request.address
 	w.endRequest(t)
-	w.settle(t.program, address)
+	w.removeUnused(t.program, address)
 }
 
 // dropLocks is called for a thread that ends, or whose events were lost. Its locks
 // become UNKNOWN: they may stay locked, or be in freed memory.
 func (w *world) dropLocks(t *thread) {
-	if t.asks != nil {
+	if t.request != nil {
 		w.failRequest(t)
 	}
 	if t.awaits != nil {
@@ -250,7 +250,7 @@ func (w *world) dropLocks(t *thread) {
 		l := t.program.locks[address]
 		l.holders = slices.DeleteFunc(l.holders, func(x *thread) bool { return x == t })
 		w.event(t.program, t, row{event: unknown, entity: l.id, name: l.kind})
-		w.settle(t.program, address)
+		w.removeUnused(t.program, address)
 	}
 }
 
@@ -265,10 +265,10 @@ func (w *world) resendLocks(t *thread) {
 		}
 	}
 	if t.awaits != nil {
-		w.event(t.program, t, row{event: beginWait, entity: t.awaits.id, name: t.awaits.of})
+		w.event(t.program, t, row{event: beginWait, entity: t.awaits.id, name: t.awaits.kind})
 	}
-	if r := t.asks; r != nil && r.told {
-		l := w.lock(t.program, r.address, r.function.of)
+	if r := t.request; r != nil && r.waitEmitted {
+		l := w.lock(t.program, r.address, r.function.kind)
 		w.event(t.program, t, row{event: beginWait, entity: l.id, name: l.kind})
 	}
 }

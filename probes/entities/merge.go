@@ -1,6 +1,6 @@
 package entities
 
-// kind is the kind of a happening.
+// kind is the kind of an event.
 type kind uint8
 
 const (
@@ -24,8 +24,8 @@ const (
 	resuming   // no longer; there has the open calls
 )
 
-// happening is one event of a part.
-type happening struct {
+// event is one event of a part.
+type event struct {
 	time     int64
 	kind     kind
 	pid, tid int
@@ -52,11 +52,11 @@ type happening struct {
 	suspension suspension
 }
 
-// merge orders happenings by time, and by arrival at equal times. Happenings
+// merge orders events by time, and by arrival at equal times. Events
 // stay in slots; a heap orders their numbers. The caller checks full before it
 // adds; when full, only what is needed to drain it may be added.
 type merge struct {
-	slots []happening
+	slots []event
 	free  []uint32
 	heap  []waiting
 	seq   uint64
@@ -72,7 +72,7 @@ func (a *waiting) before(b *waiting) bool {
 	return a.time < b.time || a.time == b.time && a.seq < b.seq
 }
 
-// maxWaiting limits the happenings that wait for the slowest part or for an
+// maxWaiting limits the events that wait for the slowest part or for an
 // inventory: about 70 MB.
 const maxWaiting = 1 << 18
 
@@ -82,8 +82,8 @@ func (m *merge) full() bool { return len(m.heap) >= maxWaiting }
 // minSlots is the number of slots kept when none is in use.
 const minSlots = 1 << 12
 
-// add inserts a happening.
-func (m *merge) add(h happening) {
+// add inserts an event.
+func (m *merge) add(h event) {
 	m.seq++
 	x := waiting{h.time, m.seq, uint32(len(m.slots))}
 	if n := len(m.free); n > 0 {
@@ -104,21 +104,21 @@ func (m *merge) add(h happening) {
 	}
 }
 
-// first returns the happening that next would remove, or nil.
-func (m *merge) first() *happening {
+// first returns the event that next would remove, or nil.
+func (m *merge) first() *event {
 	if len(m.heap) == 0 {
 		return nil
 	}
 	return &m.slots[m.heap[0].slot]
 }
 
-// next removes and returns the first happening before t, if there is one.
-func (m *merge) next(t int64) (h happening, ok bool) {
+// next removes and returns the first event before t, if there is one.
+func (m *merge) next(t int64) (h event, ok bool) {
 	if len(m.heap) == 0 || m.heap[0].time >= t {
 		return h, false
 	}
 	slot := m.heap[0].slot
-	h, m.slots[slot] = m.slots[slot], happening{}
+	h, m.slots[slot] = m.slots[slot], event{}
 	last := len(m.heap) - 1
 	m.heap[0] = m.heap[last]
 	m.heap = m.heap[:last]

@@ -21,7 +21,7 @@ var monitorPlaces = map[string]monitorPlace{
 
 type monitorPlace struct {
 	does monitorAction
-	of   string
+	kind string
 }
 
 type monitorAction uint8
@@ -39,14 +39,14 @@ const (
 
 // await is what a Java thread waits for.
 type await struct {
-	id, of  string
-	monitor uint64
-	asked   int64 // last lookup of the holder, or the begin of the wait
-	likely  int   // tid of the holder at that time; 0: unknown
+	id, kind string
+	monitor  uint64
+	asked    int64 // last lookup of the holder, or the begin of the wait
+	likely   int   // tid of the holder at that time; 0: unknown
 }
 
 // monitor handles a thread that passes one of those probes.
-func (w *world) monitor(t *thread, h happening) {
+func (w *world) monitor(t *thread, h event) {
 	place, ok := monitorPlaces[h.name]
 	if !ok {
 		return
@@ -57,21 +57,21 @@ func (w *world) monitor(t *thread, h happening) {
 		return
 	}
 	id := strconv.Itoa(p.pid) + ":0x" + strconv.FormatUint(h.arg1, 16)
-	if place.of == notificationKind {
+	if place.kind == notificationKind {
 		id += " notified" // distinct from a wait to enter the monitor
 	}
 	if t.awaits != nil { // the end of that wait was not seen, or this event ends another one
 		w.endAwait(t)
-		if place.does == ends && place.of == monitorKind && w.isAwaited(p, h.arg1) {
+		if place.does == ends && place.kind == monitorKind && w.isAwaited(p, h.arg1) {
 			w.hold(t, w.lock(p, h.arg1, monitorKind), false)
 		}
 	}
 	if place.does == ends {
 		return
 	}
-	t.awaits = &await{id: id, of: place.of, monitor: h.arg1, asked: h.time}
-	r := row{event: beginWait, entity: id, name: place.of}
-	if l := p.locks[h.arg1]; l != nil && place.of == monitorKind && len(l.holders) > 0 {
+	t.awaits = &await{id: id, kind: place.kind, monitor: h.arg1, asked: h.time}
+	r := row{event: beginWait, entity: id, name: place.kind}
+	if l := p.locks[h.arg1]; l != nil && place.kind == monitorKind && len(l.holders) > 0 {
 		r.other = l.holders[0].id
 	}
 	w.event(p, t, r)
@@ -82,16 +82,16 @@ func (w *world) monitor(t *thread, h happening) {
 func (w *world) endAwait(t *thread) {
 	a := t.awaits
 	t.awaits = nil
-	w.event(t.program, t, row{event: endWait, entity: a.id, name: a.of})
-	if l := t.program.locks[a.monitor]; l != nil && a.of == monitorKind && !w.isAwaited(t.program, a.monitor) {
+	w.event(t.program, t, row{event: endWait, entity: a.id, name: a.kind})
+	if l := t.program.locks[a.monitor]; l != nil && a.kind == monitorKind && !w.isAwaited(t.program, a.monitor) {
 		w.forgetHolders(t.program, l)
-		w.settle(t.program, a.monitor)
+		w.removeUnused(t.program, a.monitor)
 	}
 }
 
 func (w *world) isAwaited(p *program, monitor uint64) bool {
 	for _, t := range p.threads {
-		if t.awaits != nil && t.awaits.of == monitorKind && t.awaits.monitor == monitor {
+		if t.awaits != nil && t.awaits.kind == monitorKind && t.awaits.monitor == monitor {
 			return true
 		}
 	}
@@ -111,7 +111,7 @@ func (w *world) forgetHolders(p *program, l *lock) {
 // that spins before it sleeps produces no event when the monitor changes hands.
 func (w *world) askOwner(t *thread) {
 	a := t.awaits
-	if w.owner == nil || a.of != monitorKind || w.now-a.asked < waitThreshold {
+	if w.owner == nil || a.kind != monitorKind || w.now-a.asked < waitThreshold {
 		return
 	}
 	a.asked = w.now
@@ -121,7 +121,7 @@ func (w *world) askOwner(t *thread) {
 		return
 	}
 	if a.likely == tid {
-		w.later(happening{time: at, kind: owned, pid: t.program.pid, tid: tid, arg1: a.monitor})
+		w.enqueue(event{time: at, kind: owned, pid: t.program.pid, tid: tid, arg1: a.monitor})
 	}
 	a.likely = tid
 }
@@ -129,7 +129,7 @@ func (w *world) askOwner(t *thread) {
 // own records the holder of a monitor.
 func (w *world) own(t *thread, monitor uint64) {
 	p := t.program
-	if t.awaits != nil && t.awaits.of == monitorKind && t.awaits.monitor == monitor || !w.isAwaited(p, monitor) {
+	if t.awaits != nil && t.awaits.kind == monitorKind && t.awaits.monitor == monitor || !w.isAwaited(p, monitor) {
 		return // it has acquired it since, or no thread waits any more
 	}
 	l := w.lock(p, monitor, monitorKind)

@@ -10,15 +10,15 @@ func TestMonitors(t *testing.T) {
 		x.start(1, tid, "t", uint64(tid), nil)
 	}
 	has := 2
-	var later []happening
+	var later []event
 	x.owner = func(int, uint64) (int, int64, bool) { return has, x.now, has != 0 }
-	x.later = func(h happening) { later = append(later, h) }
+	x.enqueue = func(h event) { later = append(later, h) }
 	at := func(place string, tid int) {
-		x.feed(happening{kind: locking, tid: tid, name: "usdt:hotspot:monitor__" + place, arg1: 0x40})
+		x.feed(event{kind: locking, tid: tid, name: "usdt:hotspot:monitor__" + place, arg1: 0x40})
 	}
 	wait := func() {
 		x.time += waitThreshold
-		x.pass(x.time)
+		x.emitWaits(x.time)
 		for _, h := range later {
 			x.feed(h)
 		}
@@ -65,9 +65,9 @@ func TestUnloading(t *testing.T) {
 	x.call(entered, 1, 0, "A::f", 0, "")
 	x.call(left, 1, 0, "A::f", 0, "")
 	x.lines = nil
-	x.feed(happening{kind: unloaded, name: "B"})
-	x.feed(happening{kind: unloaded, name: "A"})
-	x.feed(happening{kind: unloaded, name: "A"})
+	x.feed(event{kind: unloaded, name: "B"})
+	x.feed(event{kind: unloaded, name: "A"})
+	x.feed(event{kind: unloaded, name: "A"})
 	x.expect(t, "type RECLAIM A name=A")
 	x.call(entered, 1, 0, "A::f", 0, "")
 	x.expect(t, "type CREATE A#2 name=A on=1#5", "type LOAD A#2 name=A on=1#5", "invocation ENTER 1#5/2 name=A::f type=A on=1#5")

@@ -9,8 +9,8 @@ import (
 // Java machines.
 func (s *source) askOwners() {
 	machines := map[int]*java.Owners{} // nil: cannot be read
-	s.world.later = s.merge.add
-	s.world.gone = func(pid int) { delete(machines, pid) }
+	s.world.enqueue = s.merge.add
+	s.world.onExit = func(pid int) { delete(machines, pid) }
 	s.world.owner = func(pid int, monitor uint64) (tid int, at int64, ok bool) {
 		m, known := machines[pid]
 		if !known {
@@ -20,7 +20,7 @@ func (s *source) askOwners() {
 			var err error
 			if m, err = java.OpenOwners(pid); err != nil {
 				m = nil
-				s.sink.Count(notAsked, 1)
+				s.sink.Count(unreadableMachines, 1)
 			}
 			machines[pid] = m
 		}
@@ -38,5 +38,5 @@ func (s *source) askOwners() {
 // maxMachines limits the cached machines.
 const maxMachines = 64
 
-// notAsked is the cause counted for machines whose memory layout is unknown.
-const notAsked = "Java machines whose monitor holders cannot be read"
+// unreadableMachines is the cause counted for machines whose memory layout is unknown.
+const unreadableMachines = "Java machines whose monitor holders cannot be read"

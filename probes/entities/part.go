@@ -12,7 +12,7 @@ import (
 
 // part is the sink of one of the sources that a query combines.
 type part struct {
-	of     *source
+	owner  *source
 	source probes.Source
 	// options are the source's start options. They say which calls are
 	// delivered while it is suspended.
@@ -20,19 +20,19 @@ type part struct {
 	suspends bool // the source supports Suspend
 	decode   decoder
 	mark     int64 // its last watermark
-	over     bool
+	ended    bool
 }
 
-// decoder turns rows of a batch into happenings.
+// decoder turns rows of a batch into events.
 type decoder struct {
 	fields []types.Field
-	read   func(c []batch.Column, row int) happening
+	read   func(c []batch.Column, row int) event
 }
 
 // Push implements probes.Sink: it decodes rows and adds them to merge.
 func (p *part) Push(b *batch.Batch) {
 	defer b.Release()
-	s := p.of
+	s := p.owner
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range b.Len() {
@@ -53,7 +53,7 @@ func (p *part) Push(b *batch.Batch) {
 		}
 		if h.kind == executed { // it may end before its modules can be read
 			if m, ok := s.library.executed(h.exe); ok {
-				s.merge.add(happening{time: h.time, kind: mapped, pid: h.pid, tid: h.tid, modules: []moduleTypes{m}})
+				s.merge.add(event{time: h.time, kind: mapped, pid: h.pid, tid: h.tid, modules: []moduleTypes{m}})
 			}
 		}
 	}
@@ -64,34 +64,34 @@ func (p *part) Partial(b *batch.Batch) { b.Release() }
 
 // Watermark releases the events that all parts have passed.
 func (p *part) Watermark(t int64) {
-	p.of.mu.Lock()
-	defer p.of.mu.Unlock()
+	p.owner.mu.Lock()
+	defer p.owner.mu.Unlock()
 	p.mark = t
-	p.of.release()
+	p.owner.release()
 }
 
 // Lost records a loss and starts an inventory, after which all live entities
 // are reported again.
 func (p *part) Lost(cause string, n uint64) {
-	p.of.mu.Lock()
-	defer p.of.mu.Unlock()
-	p.of.lost[cause] += n
-	p.of.inspect()
+	p.owner.mu.Lock()
+	defer p.owner.mu.Unlock()
+	p.owner.lost[cause] += n
+	p.owner.inspect()
 }
 
 // Count forwards to the query's sink.
 func (p *part) Count(cause string, n uint64) {
-	p.of.mu.Lock()
-	defer p.of.mu.Unlock()
-	p.of.sink.Count(cause, n)
+	p.owner.mu.Lock()
+	defer p.owner.mu.Unlock()
+	p.owner.sink.Count(cause, n)
 }
 
 // End ends this part. When the part of threads ends, the target has ended.
 func (p *part) End(err error) {
-	s := p.of
+	s := p.owner
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p.over, p.mark = true, math.MaxInt64
+	p.ended, p.mark = true, math.MaxInt64
 	if err != nil && s.err == nil {
 		s.err = err
 	}
@@ -121,9 +121,9 @@ func columns(more ...types.Field) []types.Field {
 	return append([]types.Field{{Name: "timestamp", Type: types.Timestamp}, {Name: "pid", Type: types.Bigint}, {Name: "tid", Type: types.Bigint}}, more...)
 }
 
-// at returns a happening with the columns that all parts have.
-func at(k kind, c []batch.Column, row int) happening {
-	return happening{kind: k, time: c[0].Int[row], pid: number(&c[1], row), tid: number(&c[2], row)}
+// at returns an event with the columns that all parts have.
+func at(k kind, c []batch.Column, row int) event {
+	return event{kind: k, time: c[0].Int[row], pid: number(&c[1], row), tid: number(&c[2], row)}
 }
 
 var threadKinds = map[string]kind{sched.Started: started, sched.Ended: ended, sched.Renamed: renamed, sched.Exec: executed}
@@ -132,7 +132,7 @@ var decodeThreads = decoder{
 	columns(types.Field{Name: "event", Type: types.Varchar}, types.Field{Name: "thread_name", Type: types.Varchar},
 		types.Field{Name: "parent_tid", Type: types.Bigint}, types.Field{Name: "started", Type: types.Timestamp},
 		types.Field{Name: "process", Type: types.Varchar}, types.Field{Name: "exe", Type: types.Varchar}),
-	func(c []batch.Column, row int) happening {
+	func(c []batch.Column, row int) event {
 		h := at(threadKinds[text(&c[3], row)], c, row)
 		h.name, h.parent, h.started = text(&c[4], row), number(&c[5], row), c[6].Int[row]
 		h.process, h.exe = text(&c[7], row), text(&c[8], row)
@@ -145,7 +145,7 @@ var callKinds = map[string]kind{"ENTER": entered, "LEAVE": left, "UNWIND": unwou
 var decodeCalls = decoder{
 	columns(types.Field{Name: "event", Type: types.Varchar}, types.Field{Name: "function_name", Type: types.Varchar}, types.Field{Name: "class", Type: types.Varchar},
 		types.Field{Name: "depth", Type: types.Bigint}, types.Field{Name: "receiver", Type: types.Bigint}, types.Field{Name: "receiver_class", Type: types.Varchar}, types.Field{Name: "frame", Type: types.Bigint}),
-	func(c []batch.Column, row int) happening {
+	func(c []batch.Column, row int) event {
 		h := at(callKinds[text(&c[3], row)], c, row)
 		h.frame = uint64(c[9].Int[row])
 		h.name, h.class, h.depth = text(&c[4], row), text(&c[5], row), number(&c[6], row)
@@ -157,7 +157,7 @@ var decodeCalls = decoder{
 // decodeMethods is decodeCalls for programs whose objects are not visible.
 var decodeMethods = decoder{
 	columns(types.Field{Name: "event", Type: types.Varchar}, types.Field{Name: "function_name", Type: types.Varchar}, types.Field{Name: "class", Type: types.Varchar}, types.Field{Name: "depth", Type: types.Bigint}),
-	func(c []batch.Column, row int) happening {
+	func(c []batch.Column, row int) event {
 		h := at(callKinds[text(&c[3], row)], c, row)
 		h.name, h.class, h.depth = text(&c[4], row), text(&c[5], row), number(&c[6], row)
 		return h
@@ -166,20 +166,20 @@ var decodeMethods = decoder{
 
 var decodeFrees = decoder{
 	columns(types.Field{Name: "arg0", Type: types.Bigint}),
-	func(c []batch.Column, row int) happening {
+	func(c []batch.Column, row int) event {
 		h := at(freed, c, row)
 		h.arg0 = uint64(c[3].Int[row])
 		return h
 	},
 }
 
-var decodeLoads = decoder{columns(), func(c []batch.Column, row int) happening { return at(mapped, c, row) }}
+var decodeLoads = decoder{columns(), func(c []batch.Column, row int) event { return at(mapped, c, row) }}
 
 // decodeUnloads decodes class names of a Java machine: they have slashes and no
 // terminator; arg1 is their length.
 var decodeUnloads = decoder{
 	columns(types.Field{Name: "arg1", Type: types.Bigint}, types.Field{Name: classText, Type: types.Varchar}),
-	func(c []batch.Column, row int) happening {
+	func(c []batch.Column, row int) event {
 		h := at(unloaded, c, row)
 		name := text(&c[4], row)
 		h.name = strings.ReplaceAll(name[:max(0, min(int(int32(number(&c[3], row))), len(name)))], "/", ".")
@@ -193,7 +193,7 @@ const classText = "str(arg0, 384)"
 
 var decodeLockCalls = decoder{
 	columns(types.Field{Name: "function_name", Type: types.Varchar}, types.Field{Name: "arg0", Type: types.Bigint}, types.Field{Name: "arg1", Type: types.Bigint}),
-	func(c []batch.Column, row int) happening {
+	func(c []batch.Column, row int) event {
 		h := at(locking, c, row)
 		h.name, h.arg0, h.arg1 = text(&c[3], row), uint64(c[4].Int[row]), uint64(c[5].Int[row])
 		return h
@@ -202,7 +202,7 @@ var decodeLockCalls = decoder{
 
 var decodeLockReturns = decoder{
 	columns(types.Field{Name: "function_name", Type: types.Varchar}, types.Field{Name: "retval", Type: types.Bigint}),
-	func(c []batch.Column, row int) happening {
+	func(c []batch.Column, row int) event {
 		h := at(locked, c, row)
 		h.name, h.result = text(&c[3], row), int32(number(&c[4], row))
 		return h

@@ -7,13 +7,13 @@ import (
 	"slices"
 	"sort"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/elf"
 	"endoscope/probes/process"
 	"endoscope/probes/sched"
-	"endoscope/probes/uprobe"
 )
 
 // Provider implements the streams of entities with the sources of other
@@ -91,14 +91,14 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (_ probes.So
 	}
 	switch {
 	case invocations:
-		err = s.add(ctx, p.calls, uprobe.FunctionCall, spec.Target, nil, decodeCalls)
+		err = s.add(ctx, p.calls, catalog.FunctionCall, spec.Target, nil, decodeCalls)
 	case objects && len(s.library.structors) > 0:
 		var names []string
 		for name := range s.library.structors {
 			names = append(names, name)
 		}
 		sort.Strings(names)
-		err = s.add(ctx, p.calls, uprobe.FunctionCall, spec.Target, in(selectName, names...), decodeCalls)
+		err = s.add(ctx, p.calls, catalog.FunctionCall, spec.Target, isOneOf(selectName, names...), decodeCalls)
 	case objects:
 		s.notices = append(s.notices, "no class of the program has visible constructors or destructors")
 	}
@@ -111,14 +111,14 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (_ probes.So
 	if objects && s.library.trivial {
 		// If this is refused, such objects end when others take their address.
 		target, modules := p.libraries(s.spec.Target, running)
-		if err := s.add(ctx, p.calls, uprobe.FunctionStart, target, plan.And(in(selectName, "free"), in(selectModule, modules...)), decodeFrees); err != nil {
+		if err := s.add(ctx, p.calls, catalog.FunctionStart, target, plan.And(isOneOf(selectName, "free"), isOneOf(selectModule, modules...)), decodeFrees); err != nil {
 			s.notices = append(s.notices, "objects without destructor end only when others take their address: "+err.Error())
 		}
 	}
 	if s.world.entities[typeCategory] {
 		// If this is refused, types of libraries loaded later are not reported.
-		sel := plan.And(in(selectName, loaderFunction), in(selectModule, loaders...))
-		if err := s.add(ctx, p.calls, uprobe.FunctionStart, spec.Target, sel, decodeLoads); err != nil {
+		sel := plan.And(isOneOf(selectName, loaderFunction), isOneOf(selectModule, loaders...))
+		if err := s.add(ctx, p.calls, catalog.FunctionStart, spec.Target, sel, decodeLoads); err != nil {
 			s.notices = append(s.notices, "types of libraries loaded later are not reported: "+err.Error())
 		}
 	}
@@ -150,11 +150,11 @@ func (p *Provider) addJava(ctx context.Context, s *source) error {
 		s.notices = append(s.notices, "Java classes are reported from the first call of one of their methods until they are unloaded")
 	}
 	s.world.byUse, s.world.structors = true, nil
-	if err := s.add(ctx, p.calls, uprobe.FunctionCall, s.spec.Target, nil, decodeMethods); err != nil {
+	if err := s.add(ctx, p.calls, catalog.FunctionCall, s.spec.Target, nil, decodeMethods); err != nil {
 		return err
 	}
-	unloading := plan.And(in(selectName, "usdt:hotspot:class__unloaded"), in(selectModule, javaMachine))
-	if err := s.add(ctx, p.calls, uprobe.FunctionStart, s.spec.Target, unloading, decodeUnloads); err != nil {
+	unloading := plan.And(isOneOf(selectName, "usdt:hotspot:class__unloaded"), isOneOf(selectModule, javaMachine))
+	if err := s.add(ctx, p.calls, catalog.FunctionStart, s.spec.Target, unloading, decodeUnloads); err != nil {
 		s.notices = append(s.notices, "unloading of Java classes is not reported: "+err.Error())
 	}
 	return nil
@@ -165,18 +165,18 @@ func (p *Provider) addMonitors(ctx context.Context, s *source) error {
 	s.notices = append(s.notices, "Java monitors are reported only while a thread waits for them: the thread that waits, and the one that holds the monitor")
 	names := slices.Sorted(maps.Keys(monitorPlaces))
 	s.askOwners()
-	return s.add(ctx, p.calls, uprobe.FunctionStart, s.spec.Target, plan.And(in(selectName, names...), in(selectModule, javaMachine)), decodeLockCalls)
+	return s.add(ctx, p.calls, catalog.FunctionStart, s.spec.Target, plan.And(isOneOf(selectName, names...), isOneOf(selectModule, javaMachine)), decodeLockCalls)
 }
 
 // addLocks adds calls of lock functions and their returns.
 func (p *Provider) addLocks(ctx context.Context, s *source, running []process.Process) error {
 	target, modules := p.libraries(s.spec.Target, running)
 	calls, returns := lockNames()
-	where := in(selectModule, modules...)
-	if err := s.add(ctx, p.calls, uprobe.FunctionStart, target, plan.And(in(selectName, calls...), where), decodeLockCalls); err != nil {
+	where := isOneOf(selectModule, modules...)
+	if err := s.add(ctx, p.calls, catalog.FunctionStart, target, plan.And(isOneOf(selectName, calls...), where), decodeLockCalls); err != nil {
 		return err
 	}
-	return s.add(ctx, p.calls, uprobe.FunctionEnd, target, plan.And(in(selectName, returns...), where), decodeLockReturns)
+	return s.add(ctx, p.calls, catalog.FunctionEnd, target, plan.And(isOneOf(selectName, returns...), where), decodeLockReturns)
 }
 
 // libraries returns the modules that may contain libc's functions, and the
@@ -211,8 +211,8 @@ const (
 	selectModule = 2
 )
 
-// in returns a condition that a column is one of names.
-func in(column int, names ...string) plan.Expr {
+// isOneOf returns a condition that a column is one of names.
+func isOneOf(column int, names ...string) plan.Expr {
 	out := &plan.In{X: &plan.Col{Index: column, Name: plan.SelectColumns[column], T: types.Varchar}}
 	for _, name := range names {
 		out.List = append(out.List, plan.Const{V: types.Str(name)})

@@ -7,9 +7,7 @@ import (
 	"maps"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -45,7 +43,7 @@ type source struct {
 	begun      bool
 	first      *inventory // inventory at the start, if not applied yet; else nil
 	from       int64      // time of the first inventory
-	over       bool
+	ended      bool
 	given      int64
 	lastResend int64 // time of the last complete report
 	err        error
@@ -79,11 +77,11 @@ func newSource(spec *plan.Acquire, l *library) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &source{spec: spec, library: l, mapped: l.of, done: make(chan struct{}),
+	s := &source{spec: spec, library: l, mapped: l.modulesOf, done: make(chan struct{}),
 		looking: map[*look]struct{}{}, lookingAt: map[int]*look{}, lost: map[string]uint64{}, rows: w}
 	s.world = newWorld(s.rows.Put)
 	s.world.offset = clock.Offset()
-	s.world.look, s.world.who = lookAt, nameOf
+	s.world.look, s.world.lookupNames = lookAt, nameOf
 	return s, nil
 }
 
@@ -103,7 +101,7 @@ func (s *source) add(ctx context.Context, from probes.Provider, stream string, t
 		}
 		return err
 	}
-	s.parts = append(s.parts, &part{of: s, source: src, decode: d})
+	s.parts = append(s.parts, &part{owner: s, source: src, decode: d})
 	return nil
 }
 
@@ -208,7 +206,7 @@ func (s *source) Start(ctx context.Context, sink probes.Sink, _ probes.Options) 
 	for i, p := range s.parts {
 		if err := p.source.Start(ctx, p, p.options); err != nil {
 			s.mu.Lock()
-			s.over = true // Start returns the error
+			s.ended = true // Start returns the error
 			s.mu.Unlock()
 			for _, started := range s.parts[:i] {
 				_ = started.source.Stop()
@@ -234,7 +232,7 @@ type inventory struct {
 	threads map[int][]taskThread  // by process
 	modules map[int][]moduleTypes // by process; nil: unknown
 	unread  int                   // number of modules that could not be read
-	stands  []standing            // open calls of threads when their stacks were read
+	stands  []openCalls           // open calls of threads when their stacks were read
 	blind   bool                  // stacks could not be read
 }
 
@@ -279,7 +277,7 @@ func (s *source) applyInventory(there *inventory) {
 		}
 	}
 	s.countUnread(there.unread)
-	if there.blind && !s.over {
+	if there.blind && !s.ended {
 		s.sink.Count(notFound, 1)
 	}
 	s.world.applyFrames(there.stands, enteredBefore(&s.merge, there.stands))
@@ -287,7 +285,7 @@ func (s *source) applyInventory(there *inventory) {
 
 // countUnread counts modules that could not be read. The caller holds mu.
 func (s *source) countUnread(n int) {
-	if n > 0 && !s.over {
+	if n > 0 && !s.ended {
 		s.sink.Count(notReadTypes, uint64(n))
 	}
 }
@@ -303,8 +301,8 @@ func (s *source) inTarget(pid int) bool {
 // wait until it is done. All changes during a look cause one more look. A
 // program that is executed has its own, since it starts without mappings. The
 // caller holds mu.
-func (s *source) look(h happening) {
-	if !s.hasTypes() || s.over {
+func (s *source) look(h event) {
+	if !s.hasTypes() || s.ended {
 		return
 	}
 	if l := s.lookingAt[h.pid]; l != nil && h.kind == mapped {
@@ -330,9 +328,9 @@ func (s *source) beginLook(pid int, t int64) {
 		}
 		s.countUnread(unread)
 		if err == nil {
-			s.merge.add(happening{time: t, kind: mapped, pid: pid, tid: pid, modules: modules})
+			s.merge.add(event{time: t, kind: mapped, pid: pid, tid: pid, modules: modules})
 		}
-		if l.again != 0 && !s.over {
+		if l.again != 0 && !s.ended {
 			s.beginLook(pid, l.again)
 		}
 		s.release()
@@ -342,10 +340,10 @@ func (s *source) beginLook(pid int, t int64) {
 // inspect takes an inventory after events were lost. Losses during an inventory
 // are left to the next one. The caller holds mu.
 func (s *source) inspect() {
-	if s.inspecting != nil || s.over || len(s.lost) == 0 || s.merge.full() {
+	if s.inspecting != nil || s.ended || len(s.lost) == 0 || s.merge.full() {
 		return
 	}
-	h := happening{time: clock.Now(), kind: doubtful, losses: s.lost}
+	h := event{time: clock.Now(), kind: doubtful, losses: s.lost}
 	s.lost = map[string]uint64{}
 	l := &look{time: h.time}
 	s.looking[l], s.inspecting = struct{}{}, l
@@ -365,13 +363,13 @@ func (s *source) inspect() {
 // release turns the events that all parts have passed into rows. The caller
 // holds mu.
 func (s *source) release() {
-	if !s.begun || s.over {
+	if !s.begun || s.ended {
 		return
 	}
 	t, open := int64(math.MaxInt64), false
 	for _, p := range s.parts {
 		t = min(t, p.mark)
-		open = open || !p.over
+		open = open || !p.ended
 	}
 	for l := range s.looking {
 		t = min(t, l.time)
@@ -392,13 +390,13 @@ func (s *source) release() {
 		}
 		switch h.kind {
 		case doubtful:
-			s.doubt(h)
+			s.handleLoss(h)
 		case resuming:
 			s.world.now = max(s.world.now, h.time)
 			s.applyInventory(h.there)
 			s.world.suspension = h.suspension
 		default:
-			s.world.happen(h)
+			s.world.apply(h)
 		}
 	}
 	if s.first != nil {
@@ -407,7 +405,7 @@ func (s *source) release() {
 	s.inspect() // events that did not fit were lost; now there is room
 	if open = open || len(s.looking) > 0; !open {
 		s.rows.Flush()
-		s.over = true
+		s.ended = true
 		close(s.done)
 		s.sink.End(s.err)
 		return
@@ -416,7 +414,7 @@ func (s *source) release() {
 		return
 	}
 	if s.world.activity {
-		s.world.pass(t)
+		s.world.emitWaits(t)
 	}
 	if t-s.lastResend > int64(minResendInterval) && s.resend.Swap(false) {
 		s.lastResend = t
@@ -430,12 +428,12 @@ func (s *source) release() {
 	}
 }
 
-// doubt handles lost events: what may have ended ends as UNKNOWN, and live
+// handleLoss handles lost events: what may have ended ends as UNKNOWN, and live
 // entities are reported again. The caller holds mu.
-func (s *source) doubt(h happening) {
+func (s *source) handleLoss(h event) {
 	w := s.world
 	w.now = max(w.now, h.time)
-	w.doubt()
+	w.endDoubtful()
 	for _, p := range w.inOrder() {
 		there := map[string]bool{}
 		threads, ok := h.there.threads[p.pid]
@@ -474,7 +472,7 @@ func (s *source) Stop() error {
 // stopIfOver stops all parts when the part of threads has ended, and with it
 // the target, or when one has failed. The caller holds mu.
 func (s *source) stopIfOver() {
-	if !s.stopping && (s.parts[0].over || s.err != nil) {
+	if !s.stopping && (s.parts[0].ended || s.err != nil) {
 		s.stopping = true
 		go s.stopParts()
 	}
@@ -497,16 +495,9 @@ type taskThread struct {
 
 // threadsOf lists the threads of a process.
 func threadsOf(pid int) []taskThread {
-	entries, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(pid), "task"))
-	if err != nil {
-		return nil
-	}
+	tids, _ := process.Threads(pid) // none if it has ended
 	var out []taskThread
-	for _, e := range entries {
-		tid, err := strconv.Atoi(e.Name())
-		if err != nil {
-			continue
-		}
+	for _, tid := range tids {
 		if name, ticks, ok := lookAt(pid, tid); ok {
 			out = append(out, taskThread{tid, name, ticks})
 		}
@@ -516,9 +507,8 @@ func threadsOf(pid int) []taskThread {
 
 // lookAt returns the name of a thread and its creation time.
 func lookAt(pid, tid int) (name string, ticks uint64, ok bool) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/stat", pid, tid))
 	var st process.Stat
-	if err != nil || !process.ParseStat(b, &st) || st.State == 'X' || st.State == 'Z' && tid != pid {
+	if !process.ReadThreadStat(pid, tid, &st) || st.State == 'X' || st.State == 'Z' && tid != pid {
 		return "", 0, false
 	}
 	return string(st.Comm), st.StartTime, true

@@ -78,7 +78,7 @@ func newPlayed(parts ...*played) (*source, *noted) {
 	s.world.entities[typeCategory] = true
 	s.mapped = func(int) ([]moduleTypes, int, error) { return nil, 0, nil }
 	for _, p := range parts {
-		s.parts = append(s.parts, &part{of: s, source: p, decode: decodeLoads})
+		s.parts = append(s.parts, &part{owner: s, source: p, decode: decodeLoads})
 	}
 	return s, &noted{lost: map[string]uint64{}, counts: map[string]uint64{}}
 }
@@ -196,7 +196,7 @@ func TestTooMany(t *testing.T) {
 	if err := s.Start(t.Context(), sink, probes.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	s.parts[0].decode.read = func(c []batch.Column, row int) happening { return at(freed, c, row) }
+	s.parts[0].decode.read = func(c []batch.Column, row int) event { return at(freed, c, row) }
 	const more = 3
 	for range maxWaiting/batch.MaxRows + more {
 		s.parts[0].Push(loads(10, batch.MaxRows))
@@ -224,11 +224,11 @@ func TestTooMany(t *testing.T) {
 // again.
 func TestUnreadModules(t *testing.T) {
 	l := newLibrary(&elf.Cache{})
-	modules, unread, err := l.of(os.Getpid())
+	modules, unread, err := l.modulesOf(os.Getpid())
 	if err != nil || unread != 0 || len(modules) == 0 {
 		t.Fatalf("%d modules, %d of them unread, %v", len(modules), unread, err)
 	}
-	if !l.miss("8:1") || l.miss("8:1") {
+	if !l.recordUnreadable("8:1") || l.recordUnreadable("8:1") {
 		t.Error("a file is counted each time that it cannot be read")
 	}
 }

@@ -15,7 +15,7 @@ func (s *source) surveyCalls(there *inventory, running []process.Process) {
 		return
 	}
 	var err error
-	there.stands, err = stand(s.library.cache, s.entries, running)
+	there.stands, err = findOpenCalls(s.library.cache, s.entries, running)
 	there.blind = err != nil
 }
 
@@ -43,14 +43,14 @@ func (s *source) suspend(c probes.Suspend) {
 // applySuspension applies the last Suspend; was is the state before it. The
 // caller holds mu.
 func (s *source) applySuspension(was suspension) {
-	if s.calls == nil || !s.calls.suspends || s.over || s.stopping {
+	if s.calls == nil || !s.calls.suspends || s.ended || s.stopping {
 		return
 	}
 	said := s.suspended
 	command := probes.Suspend{All: said.all, Threads: said.names}
 	if said.any() {
 		both := suspension{was.all || said.all, append(slices.Clone(was.names), said.names...)}
-		s.merge.add(happening{time: clock.Now(), kind: suspending, suspension: both})
+		s.merge.add(event{time: clock.Now(), kind: suspending, suspension: both})
 	}
 	if _, err := s.calls.source.Control(context.Background(), command); err != nil || !was.any() {
 		return // if the part refuses, more is reported than needed
@@ -65,7 +65,7 @@ func (s *source) applySuspension(was suspension) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.looking, l)
-		s.merge.add(happening{time: l.time, kind: resuming, suspension: said, there: there})
+		s.merge.add(event{time: l.time, kind: resuming, suspension: said, there: there})
 		s.release()
 	}()
 }

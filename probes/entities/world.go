@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// world is the state of all live entities. It takes happenings in order of
+// world is the state of all live entities. It takes events in order of
 // time, and emits rows.
 type world struct {
 	// emit receives the rows, in order.
@@ -15,17 +15,17 @@ type world struct {
 	// look reads the name of a thread whose start was not seen, and when it was
 	// created; ok is false if it has ended.
 	look func(pid, tid int) (name string, ticks uint64, ok bool)
-	// who returns the name and the executable of a process.
-	who func(pid int) (name, exe string)
+	// lookupNames returns the name and the executable of a process.
+	lookupNames func(pid int) (name, exe string)
 	// owner returns the thread that holds a Java monitor, and the latest time
-	// since when; nil: unknown. later queues a happening at a time that was not
+	// since when; nil: unknown. later queues an event at a time that was not
 	// passed yet.
-	owner func(pid int, monitor uint64) (tid int, at int64, ok bool)
-	later func(happening)
-	// gone is called when a process has ended or executes another program; may
+	owner   func(pid int, monitor uint64) (tid int, at int64, ok bool)
+	enqueue func(event)
+	// onExit is called when a process has ended or executes another program; may
 	// be nil.
-	gone func(pid int)
-	// offset from the boot clock to that of happenings, in ns
+	onExit func(pid int)
+	// offset from the boot clock to that of events, in ns
 	offset    int64
 	structors map[string]structor // functions by name
 	// byUse makes types exist from the first call of one of their methods.
@@ -35,7 +35,7 @@ type world struct {
 	activity bool
 
 	suspension suspension
-	now        int64 // time of the last happening
+	now        int64 // time of the last event
 	programs   map[int]*program
 	types      map[string]*class
 	lives      map[string]int // number of lives of a type's name so far
@@ -62,7 +62,7 @@ type thread struct {
 	name    string
 	calls   sequence
 	made    uint64 // number of invocations so far
-	asks    *request
+	request *request
 	awaits  *await // Java wait; nil: none
 }
 
@@ -78,8 +78,8 @@ func threadID(tid int, ticks uint64) string {
 	return strconv.Itoa(tid) + "#" + strconv.FormatUint(ticks, 10)
 }
 
-// happen applies a happening.
-func (w *world) happen(h happening) {
+// apply applies an event.
+func (w *world) apply(h event) {
 	w.now = max(w.now, h.time)
 	switch h.kind {
 	case started:
@@ -107,7 +107,7 @@ func (w *world) happen(h happening) {
 		}
 	case missed:
 		if t := w.known(h.pid, h.tid); t != nil {
-			w.miss(t, h.depth)
+			w.callsMissed(t, h.depth)
 		}
 	case owned:
 		if t := w.known(h.pid, h.tid); t != nil {
@@ -148,7 +148,7 @@ func (w *world) program(pid int) *program {
 	p := w.programs[pid]
 	if p == nil {
 		p = &program{pid: pid, threads: map[int]*thread{}, objects: map[uint64]*object{}, modules: map[string][]string{}, locks: map[uint64]*lock{}, used: map[string]bool{}}
-		p.name, p.exe = w.who(pid)
+		p.name, p.exe = w.lookupNames(pid)
 		w.programs[pid] = p
 	}
 	return p
@@ -162,9 +162,9 @@ func (w *world) known(pid, tid int) *thread {
 	return nil
 }
 
-// thread returns the thread of a happening. A thread whose start was not seen
+// thread returns the thread of an event. A thread whose start was not seen
 // begins with it.
-func (w *world) thread(h happening) *thread {
+func (w *world) thread(h event) *thread {
 	if t := w.known(h.pid, h.tid); t != nil {
 		return t
 	}
@@ -177,8 +177,8 @@ func (w *world) thread(h happening) *thread {
 	return t
 }
 
-// ticks returns the creation time of the thread of a happening, or 0.
-func (w *world) ticks(h happening) uint64 {
+// ticks returns the creation time of the thread of an event, or 0.
+func (w *world) ticks(h event) uint64 {
 	if h.started == 0 {
 		return 0
 	}
@@ -195,8 +195,8 @@ func (w *world) anywhere(tid int) *thread {
 	return nil
 }
 
-// called sets the name and executable of a process from a happening.
-func (p *program) called(h happening) {
+// called sets the name and executable of a process from an event.
+func (p *program) called(h event) {
 	if h.process != "" {
 		p.name = h.process
 	}
@@ -234,11 +234,11 @@ func (w *world) start(pid, tid int, name string, ticks uint64, by *thread) *thre
 		p.name = name
 	}
 	p.threads[tid] = t
-	w.tellThread(t, by)
+	w.emitStart(t, by)
 	return t
 }
 
-func (w *world) tellThread(t, by *thread) {
+func (w *world) emitStart(t, by *thread) {
 	r := row{category: threadCategory, event: create, entity: t.id, name: t.name}
 	if by != nil {
 		r.parent = by.id
@@ -267,8 +267,8 @@ func (w *world) empty(p *program, on *thread) {
 		w.reclaimObject(p, on, o, reclaim)
 	}
 	w.map_(p, on, nil)
-	if w.gone != nil {
-		w.gone(p.pid)
+	if w.onExit != nil {
+		w.onExit(p.pid)
 	}
 	clear(p.used)
 	clear(p.locks)
@@ -286,7 +286,7 @@ func (w *world) rename(t *thread, name string) {
 }
 
 // execute handles an exec: the thread stays as the only one.
-func (w *world) execute(t *thread, h happening) {
+func (w *world) execute(t *thread, h event) {
 	p := t.program
 	for _, tid := range slices.Sorted(maps.Keys(p.threads)) {
 		if other := p.threads[tid]; other != t {
@@ -299,9 +299,9 @@ func (w *world) execute(t *thread, h happening) {
 	p.called(h)
 }
 
-// doubt ends what may have ended where events were lost: all but threads and
+// endDoubtful ends what may have ended where events were lost: all but threads and
 // modules, which an inventory shows.
-func (w *world) doubt() {
+func (w *world) endDoubtful() {
 	for _, pid := range slices.Sorted(maps.Keys(w.programs)) {
 		p := w.programs[pid]
 		for _, tid := range slices.Sorted(maps.Keys(p.threads)) {
@@ -310,7 +310,7 @@ func (w *world) doubt() {
 			t.calls.base = 0
 			w.dropLocks(t)
 		}
-		w.doubtObjects(p, nil)
+		w.endObjects(p, nil)
 		clear(p.locks)
 	}
 }
@@ -319,7 +319,7 @@ func (w *world) doubt() {
 func (w *world) resend() {
 	for _, p := range w.inOrder() {
 		for _, tid := range slices.Sorted(maps.Keys(p.threads)) {
-			w.tellThread(p.threads[tid], nil)
+			w.emitStart(p.threads[tid], nil)
 		}
 	}
 	w.resendTypes()

@@ -39,18 +39,18 @@ func newTold(activity bool) *told {
 		}
 	}
 	x.look = func(_, tid int) (string, uint64, bool) { return fmt.Sprint("t", tid), 7, true }
-	x.who = func(pid int) (string, string) { return fmt.Sprint("p", pid), "/bin/p" }
+	x.lookupNames = func(pid int) (string, string) { return fmt.Sprint("p", pid), "/bin/p" }
 	x.structors = map[string]structor{"A::A": constructor, "B::B": constructor, "A::~A": destructor, "B::~B": destructor}
 	return x
 }
 
-func (x *told) feed(h happening) {
+func (x *told) feed(h event) {
 	x.time += 10
 	h.time = x.time
 	if h.pid == 0 {
 		h.pid = 1
 	}
-	x.happen(h)
+	x.apply(h)
 }
 
 func (x *told) call(k kind, tid, depth int, name string, receiver uint64, class string) {
@@ -58,7 +58,7 @@ func (x *told) call(k kind, tid, depth int, name string, receiver uint64, class 
 	if !strings.Contains(name, "::") {
 		declares = ""
 	}
-	x.feed(happening{kind: k, tid: tid, depth: depth, name: name, class: declares, receiver: receiver, hasReceiver: receiver != 0, receiverClass: class})
+	x.feed(event{kind: k, tid: tid, depth: depth, name: name, class: declares, receiver: receiver, hasReceiver: receiver != 0, receiverClass: class})
 }
 
 // expect compares the rows emitted since the last call.
@@ -77,22 +77,22 @@ func TestThreads(t *testing.T) {
 	ticks := func(n int64) int64 { return n * clockTick }
 	x.start(1, 1, "main", 5, nil)
 	x.expect(t, "thread CREATE 1#5 name=main")
-	x.feed(happening{kind: started, tid: 1, name: "main", started: ticks(5)}) // the inventory had it
-	x.feed(happening{kind: started, tid: 2, name: "main", parent: 1, started: ticks(8)})
-	x.feed(happening{kind: renamed, tid: 2, name: "worker"})
-	x.feed(happening{kind: renamed, tid: 2, name: "worker"})
+	x.feed(event{kind: started, tid: 1, name: "main", started: ticks(5)}) // the inventory had it
+	x.feed(event{kind: started, tid: 2, name: "main", parent: 1, started: ticks(8)})
+	x.feed(event{kind: renamed, tid: 2, name: "worker"})
+	x.feed(event{kind: renamed, tid: 2, name: "worker"})
 	x.expect(t, "thread CREATE 2#8 name=main parent=1#5 on=1#5", "thread RENAME 2#8 name=worker on=2#8")
-	x.feed(happening{kind: ended, tid: 2})
-	x.feed(happening{kind: ended, tid: 2})
-	x.feed(happening{kind: started, tid: 2, name: "again", parent: 1, started: ticks(9)})
+	x.feed(event{kind: ended, tid: 2})
+	x.feed(event{kind: ended, tid: 2})
+	x.feed(event{kind: started, tid: 2, name: "again", parent: 1, started: ticks(9)})
 	x.expect(t, "thread RECLAIM 2#8 name=worker on=2#8", "thread CREATE 2#9 name=again parent=1#5 on=1#5")
 	x.map_(x.programs[1], nil, []moduleTypes{{"m", []elf.Class{{Name: "A"}}}})
 	x.call(entered, 2, 0, "A::A", 16, "")
 	x.lines = nil
-	x.feed(happening{kind: executed, tid: 1})
+	x.feed(event{kind: executed, tid: 1})
 	x.expect(t, "invocation LEAVE 2#9/1 name=A::A type=A on=2#9", "object RECLAIM 1:0x10#1 type=A on=2#9", "thread RECLAIM 2#9 name=again on=2#9",
 		"type RECLAIM A name=A on=1#5")
-	x.feed(happening{kind: ended, tid: 1})
+	x.feed(event{kind: ended, tid: 1})
 	x.expect(t, "thread RECLAIM 1#5 name=main on=1#5")
 	if len(x.programs) != 0 || len(x.types) != 0 {
 		t.Errorf("%d programs, %d types are left", len(x.programs), len(x.types))
@@ -158,9 +158,9 @@ func TestFreedMemoryEndsItsObject(t *testing.T) {
 	x.call(entered, 1, 0, "A::A", 16, "")
 	x.call(left, 1, 0, "", 0, "")
 	x.lines = nil
-	x.feed(happening{kind: freed, tid: 1, arg0: 32})
-	x.feed(happening{kind: freed, tid: 1, arg0: 16})
-	x.feed(happening{kind: freed, tid: 1, arg0: 16})
+	x.feed(event{kind: freed, tid: 1, arg0: 32})
+	x.feed(event{kind: freed, tid: 1, arg0: 16})
+	x.feed(event{kind: freed, tid: 1, arg0: 16})
 	x.expect(t, "object RECLAIM 1:0x10#1 type=A on=1#5")
 }
 
@@ -172,7 +172,7 @@ func TestMissedEventsEndObjectsAsUnknown(t *testing.T) {
 	x.call(entered, 1, 0, "A::A", 16, "")
 	x.call(entered, 1, 1, "f", 0, "")
 	x.lines = nil
-	x.feed(happening{kind: missed, tid: 1, depth: 2})
+	x.feed(event{kind: missed, tid: 1, depth: 2})
 	x.call(entered, 1, 2, "g", 0, "")
 	x.call(left, 1, 2, "g", 0, "")
 	x.call(left, 1, 1, "f", 0, "")
@@ -180,7 +180,7 @@ func TestMissedEventsEndObjectsAsUnknown(t *testing.T) {
 	x.call(entered, 1, 0, "h", 0, "")
 	x.expect(t, "invocation UNKNOWN 1#5/2 name=f on=1#5", "invocation UNKNOWN 1#5/1 name=A::A type=A on=1#5", "object UNKNOWN 1:0x10#1 type=A on=1#5",
 		"invocation ENTER 1#5/3 name=g on=1#5", "invocation LEAVE 1#5/3 name=g on=1#5", "invocation ENTER 1#5/4 name=h on=1#5")
-	x.doubt()
+	x.endDoubtful()
 	x.resend()
 	x.expect(t, "invocation UNKNOWN 1#5/4 name=h on=1#5", "thread CREATE 1#5 name=main")
 }
@@ -193,17 +193,17 @@ func TestTypes(t *testing.T) {
 	x.lines = nil
 	exe := moduleTypes{"exe", []elf.Class{{Name: "A"}, {Name: "B", Bases: []string{"A", "C", "D"}}}}
 	lib := moduleTypes{"lib", []elf.Class{{Name: "C", Bases: []string{"B"}}, {Name: "A"}}}
-	x.feed(happening{kind: mapped, tid: 1, modules: []moduleTypes{exe, lib}})
+	x.feed(event{kind: mapped, tid: 1, modules: []moduleTypes{exe, lib}})
 	x.expect(t, "type CREATE A name=A on=1#5", "type CREATE B name=B on=1#5", "type CREATE C name=C on=1#5",
 		"type LOAD A name=A on=1#5", "type LOAD B name=B parent=A other=C on=1#5", "type LOAD C name=C parent=B on=1#5")
-	x.feed(happening{kind: mapped, tid: 1, modules: []moduleTypes{exe}})
+	x.feed(event{kind: mapped, tid: 1, modules: []moduleTypes{exe}})
 	x.expect(t, "type RECLAIM C name=C on=1#5")
-	x.feed(happening{kind: mapped, tid: 1, modules: []moduleTypes{exe, lib}})
+	x.feed(event{kind: mapped, tid: 1, modules: []moduleTypes{exe, lib}})
 	x.expect(t, "type CREATE C#2 name=C on=1#5", "type LOAD C#2 name=C parent=B on=1#5")
 }
 
 func (x *told) locks(k kind, tid int, name string, address uint64, also uint64, result int32) {
-	x.feed(happening{kind: k, tid: tid, name: name, arg0: address, arg1: also, result: result})
+	x.feed(event{kind: k, tid: tid, name: name, arg0: address, arg1: also, result: result})
 }
 
 // TestLocks: a thread waits for what another holds; condition waits release
@@ -247,17 +247,17 @@ func TestLocks(t *testing.T) {
 	x.lines = nil
 	x.locks(locking, 2, "pthread_rwlock_wrlock", 128, 0, 0)
 	x.expect(t, "BEGIN_WAIT 1:0x80 name=rwlock other=1#7 on=2#7")
-	x.feed(happening{kind: ended, tid: 2})
+	x.feed(event{kind: ended, tid: 2})
 	x.expect(t, "END_WAIT 1:0x80 name=rwlock on=2#7", "UNKNOWN 1:0x10 name=mutex on=2#7") // never released by it
 
 	// A wait for a lock acquired before monitoring began is reported.
 	x.locks(locking, 1, lock, 256, 0, 0)
-	x.pass(x.time + waitThreshold/2)
+	x.emitWaits(x.time + waitThreshold/2)
 	x.expect(t)
-	x.pass(x.time + waitThreshold)
+	x.emitWaits(x.time + waitThreshold)
 	x.expect(t, "BEGIN_WAIT 1:0x100 name=mutex on=1#7")
 
-	x.feed(happening{kind: ended, tid: 1})
+	x.feed(event{kind: ended, tid: 1})
 	if len(x.programs) != 0 {
 		t.Error("the process is left")
 	}
@@ -269,16 +269,16 @@ func TestFork(t *testing.T) {
 	x.start(1, 1, "sh", 5, nil)
 	x.map_(x.programs[1], nil, []moduleTypes{{"sh", []elf.Class{{Name: "A"}}}})
 	x.lines = nil
-	x.feed(happening{kind: started, pid: 2, tid: 2, name: "sh", parent: 1, started: 8 * clockTick, process: "sh", exe: "/bin/sh"})
-	x.feed(happening{kind: executed, pid: 2, tid: 2, name: "ls", started: 8 * clockTick, process: "ls", exe: "/bin/ls"})
-	x.feed(happening{kind: mapped, pid: 2, tid: 2, modules: []moduleTypes{{"ls", []elf.Class{{Name: "B"}}}}})
+	x.feed(event{kind: started, pid: 2, tid: 2, name: "sh", parent: 1, started: 8 * clockTick, process: "sh", exe: "/bin/sh"})
+	x.feed(event{kind: executed, pid: 2, tid: 2, name: "ls", started: 8 * clockTick, process: "ls", exe: "/bin/ls"})
+	x.feed(event{kind: mapped, pid: 2, tid: 2, modules: []moduleTypes{{"ls", []elf.Class{{Name: "B"}}}}})
 	if p := x.programs[2]; p.name != "ls" || p.exe != "/bin/ls" {
 		t.Errorf("%s, %s", p.name, p.exe)
 	}
-	x.feed(happening{kind: ended, pid: 1, tid: 1})
+	x.feed(event{kind: ended, pid: 1, tid: 1})
 	// A process first seen at its exec was created before; the event has the
 	// time.
-	x.feed(happening{kind: executed, pid: 3, tid: 3, name: "cat", started: 9 * clockTick, process: "cat", exe: "/bin/cat"})
+	x.feed(event{kind: executed, pid: 3, tid: 3, name: "cat", started: 9 * clockTick, process: "cat", exe: "/bin/cat"})
 	x.expect(t, "thread CREATE 2#8 name=sh parent=1#5 on=1#5", "type CREATE B name=B on=2#8", "type LOAD B name=B on=2#8",
 		"type RECLAIM A name=A on=1#5", "thread RECLAIM 1#5 name=sh on=1#5", "thread CREATE 3#9 name=cat")
 }
@@ -307,11 +307,11 @@ func TestRetellGivesReferencesFirst(t *testing.T) {
 	x.expect(t, "ACQUIRE 1:0x10 name=mutex on=1#7", "BEGIN_WAIT 1:0x10 name=mutex on=2#7")
 }
 
-// TestMerge: happenings of the same time keep their order of arrival.
+// TestMerge: events of the same time keep their order of arrival.
 func TestMerge(t *testing.T) {
 	var m merge
 	for i, at := range []int64{30, 10, 20, 10, 40} {
-		m.add(happening{time: at, tid: i})
+		m.add(event{time: at, tid: i})
 	}
 	var got []int
 	for {
@@ -335,7 +335,7 @@ func TestMergeOrders(t *testing.T) {
 	for range 200 {
 		for range rnd.IntN(50) {
 			at := until + rnd.Int64N(1000)
-			m.add(happening{time: at})
+			m.add(event{time: at})
 			all = append(all, at)
 		}
 		until += rnd.Int64N(500)

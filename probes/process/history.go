@@ -14,9 +14,9 @@ import (
 type History struct {
 	watch *MapWatch
 
-	mu    sync.Mutex
-	of    map[int][]executed // by pid, in the order of time
-	ended []int              // pids in order of their end
+	mu         sync.Mutex
+	executions map[int][]executed // by pid, in the order of time
+	ended      []int              // pids in order of their end
 }
 
 // executed is one program that a process executed.
@@ -24,7 +24,7 @@ type executed struct {
 	since int64     // boot clock
 	exe   string    // path; "": unknown
 	text  []Mapping // by address
-	over  bool      // the process has ended, or executed another program
+	ended bool      // the process has ended, or executed another program
 }
 
 const (
@@ -35,8 +35,8 @@ const (
 // WatchHistory starts recording. Processes that run already are unknown until
 // Know.
 func WatchHistory() (*History, error) {
-	h := &History{of: map[int][]executed{}}
-	watch, err := watchRecords(true, func() {}, h.note, func(uint64) {}) // a possible reason why a process is unknown
+	h := &History{executions: map[int][]executed{}}
+	watch, err := watchRecords(true, func() {}, h.record, func(uint64) {}) // a possible reason why a process is unknown
 	if err != nil {
 		return nil, err
 	}
@@ -47,13 +47,13 @@ func WatchHistory() (*History, error) {
 // Close stops recording.
 func (h *History) Close() { h.watch.Close() }
 
-// Know reads the mappings of a running process.
-func (h *History) Know(pid int) {
+// ReadProcess reads the mappings of a running process.
+func (h *History) ReadProcess(pid int) {
 	text, err := Text(pid)
 	if err != nil || len(text) == 0 {
 		return
 	}
-	exe, _ := readExe(pid)
+	exe := readExe(pid)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if last := h.last(pid); last != nil {
@@ -62,21 +62,21 @@ func (h *History) Know(pid int) {
 			last.exe = exe
 		}
 	} else {
-		h.of[pid] = []executed{{text: text, exe: exe}}
+		h.executions[pid] = []executed{{text: text, exe: exe}}
 	}
 }
 
-// Left returns the mappings, by address, that a process had when it executed
+// MappingsBefore returns the mappings, by address, that a process had when it executed
 // the program that it did at a time of the boot clock, and the program's path,
 // if it no longer executes that program; otherwise, or if unknown, nothing.
-func (h *History) Left(pid int, at int64) (text []Mapping, exe string) {
+func (h *History) MappingsBefore(pid int, at int64) (text []Mapping, exe string) {
 	h.watch.sync()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	list := h.of[pid]
+	list := h.executions[pid]
 	for i := len(list) - 1; i >= 0; i-- {
 		if x := list[i]; x.since <= at {
-			if !x.over {
+			if !x.ended {
 				break
 			}
 			return slices.Clone(x.text), x.exe
@@ -88,15 +88,15 @@ func (h *History) Left(pid int, at int64) (text []Mapping, exe string) {
 // last returns the program that a process executes; nil: unknown. The caller
 // holds mu.
 func (h *History) last(pid int) *executed {
-	list := h.of[pid]
-	if len(list) == 0 || list[len(list)-1].over {
+	list := h.executions[pid]
+	if len(list) == 0 || list[len(list)-1].ended {
 		return nil
 	}
 	return &list[len(list)-1]
 }
 
-// note handles a record of perf_event_open(2).
-func (h *History) note(r *mapRecord) {
+// record handles a record of perf_event_open(2).
+func (h *History) record(r *mapRecord) {
 	u32 := func(at int) int { return int(int32(binary.NativeEndian.Uint32(r.body[at:]))) }
 	if len(r.body) < 16 {
 		return
@@ -108,9 +108,9 @@ func (h *History) note(r *mapRecord) {
 	case unix.PERF_RECORD_FORK: // pid, parent's pid, tid, parent's tid
 		if parent := u32(4); parent != pid {
 			h.ended = slices.DeleteFunc(h.ended, func(p int) bool { return p == pid })
-			delete(h.of, pid)
+			delete(h.executions, pid)
 			if p := h.last(parent); p != nil {
-				h.of[pid] = []executed{{since: r.time, exe: p.exe, text: slices.Clone(p.text)}}
+				h.executions[pid] = []executed{{since: r.time, exe: p.exe, text: slices.Clone(p.text)}}
 			}
 		}
 	case unix.PERF_RECORD_EXIT: // the same
@@ -118,10 +118,10 @@ func (h *History) note(r *mapRecord) {
 		if pid != u32(8) || last == nil {
 			return
 		}
-		last.over = true
+		last.ended = true
 		h.ended = append(h.ended, pid)
 		if len(h.ended) > maxEnded {
-			delete(h.of, h.ended[0])
+			delete(h.executions, h.ended[0])
 			h.ended = slices.Delete(h.ended, 0, 1)
 		}
 	case unix.PERF_RECORD_COMM: // pid, tid, name
@@ -129,10 +129,10 @@ func (h *History) note(r *mapRecord) {
 			return
 		}
 		if last := h.last(pid); last != nil {
-			last.over = true
+			last.ended = true
 		}
-		list := append(h.of[pid], executed{since: r.time})
-		h.of[pid] = list[max(0, len(list)-maxExecuted):]
+		list := append(h.executions[pid], executed{since: r.time})
+		h.executions[pid] = list[max(0, len(list)-maxExecuted):]
 	case unix.PERF_RECORD_MMAP2:
 		m, ok := parseMapped(r.body)
 		if !ok && m.Path != "[vdso]" {

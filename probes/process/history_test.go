@@ -60,7 +60,7 @@ int main(void) {
 					want = append(want, m)
 				}
 			}
-			if got, exe := h.Left(pid, clock.Boot()); !sameCode(got, want) || exe != program {
+			if got, exe := h.MappingsBefore(pid, clock.Boot()); !sameCode(got, want) || exe != program {
 				t.Errorf("process %d: %+v, want %+v", pid, got, want)
 			}
 		}
@@ -71,12 +71,12 @@ int main(void) {
 	if _, err := out.Read(make([]byte, 1)); err != nil { // it has loaded what it needs
 		t.Fatal(err)
 	}
-	h.Know(cmd.Process.Pid)
+	h.ReadProcess(cmd.Process.Pid)
 	want, err := Text(cmd.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, _ := h.Left(cmd.Process.Pid, clock.Boot()); got != nil {
+	if got, _ := h.MappingsBefore(cmd.Process.Pid, clock.Boot()); got != nil {
 		t.Errorf("of a process that runs: %+v", got)
 	}
 	in.Close()
@@ -84,7 +84,7 @@ int main(void) {
 	if err := cmd.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	if got, _ := h.Left(cmd.Process.Pid, clock.Boot()); !sameCode(got, want) {
+	if got, _ := h.MappingsBefore(cmd.Process.Pid, clock.Boot()); !sameCode(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }
@@ -112,10 +112,10 @@ func TestHistoryOfPrograms(t *testing.T) {
 	shell, inShell := maps(), clock.Boot()
 	fmt.Fprint(in, "first\nsecond\n")
 	cat := maps()
-	if got, _ := h.Left(pid, inShell); !sameCode(got, shell) || sameCode(got, cat) {
+	if got, _ := h.MappingsBefore(pid, inShell); !sameCode(got, shell) || sameCode(got, cat) {
 		t.Errorf("the shell had %+v, want %+v", got, shell)
 	}
-	if got, _ := h.Left(pid, clock.Boot()); got != nil {
+	if got, _ := h.MappingsBefore(pid, clock.Boot()); got != nil {
 		t.Errorf("of the program that runs: %+v", got)
 	}
 	in.Close()
@@ -123,10 +123,10 @@ func TestHistoryOfPrograms(t *testing.T) {
 	if err := cmd.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	if got, _ := h.Left(pid, inShell); !sameCode(got, shell) {
+	if got, _ := h.MappingsBefore(pid, inShell); !sameCode(got, shell) {
 		t.Errorf("the shell had %+v, want %+v", got, shell)
 	}
-	if got, _ := h.Left(pid, clock.Boot()); !sameCode(got, cat) {
+	if got, _ := h.MappingsBefore(pid, clock.Boot()); !sameCode(got, cat) {
 		t.Errorf("the next program had %+v, want %+v", got, cat)
 	}
 }

@@ -31,7 +31,7 @@ type Mapped struct {
 type MapWatch struct {
 	rings   []mapRing
 	wake    int              // eventfd, written to make it read the buffers at once
-	heard   func(*mapRecord) // in order
+	deliver func(*mapRecord) // in order
 	lost    func(n uint64)
 	ended   sync.WaitGroup
 	pending []mapRecord // read but not delivered yet
@@ -88,7 +88,7 @@ func watchRecords(tasks bool, begin func(), heard func(*mapRecord), lost func(n 
 	if err != nil {
 		return nil, err
 	}
-	w := &MapWatch{heard: heard, lost: lost}
+	w := &MapWatch{deliver: heard, lost: lost}
 	if w.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
 		return nil, err
 	}
@@ -136,7 +136,7 @@ func (w *MapWatch) Close() {
 	w.mu.Lock()
 	w.closing = true
 	w.mu.Unlock()
-	w.nudge()
+	w.readNow()
 	w.ended.Wait()
 	w.close()
 }
@@ -151,12 +151,12 @@ func (w *MapWatch) sync() {
 	}
 	w.waiting = append(w.waiting, looked)
 	w.mu.Unlock()
-	w.nudge()
+	w.readNow()
 	<-looked
 }
 
-// nudge makes it read the buffers at once.
-func (w *MapWatch) nudge() {
+// readNow makes it read the buffers at once.
+func (w *MapWatch) readNow() {
 	var one [8]byte
 	binary.NativeEndian.PutUint64(one[:], 1)
 	unix.Write(w.wake, one[:])
@@ -171,7 +171,7 @@ func (w *MapWatch) close() {
 }
 
 func (w *MapWatch) run() {
-	defer w.over()
+	defer w.releaseWaiters()
 	fds := []unix.PollFd{{Fd: int32(w.wake), Events: unix.POLLIN}}
 	for _, r := range w.rings {
 		fds = append(fds, unix.PollFd{Fd: int32(r.fd), Events: unix.POLLIN})
@@ -187,7 +187,7 @@ func (w *MapWatch) run() {
 			return
 		}
 		if fds[0].Revents == 0 {
-			w.tell()
+			w.deliverSorted()
 			continue
 		}
 		var nudges [8]byte
@@ -196,8 +196,8 @@ func (w *MapWatch) run() {
 		waiting, closing := w.waiting, w.closing
 		w.waiting = nil
 		w.mu.Unlock()
-		w.tell()
-		w.tell() // deliver what was left for the next time
+		w.deliverSorted()
+		w.deliverSorted() // deliver what was left for the next time
 		for _, looked := range waiting {
 			close(looked)
 		}
@@ -207,8 +207,8 @@ func (w *MapWatch) run() {
 	}
 }
 
-// over releases all waiting callers of sync.
-func (w *MapWatch) over() {
+// releaseWaiters releases all waiting callers of sync.
+func (w *MapWatch) releaseWaiters() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.closing = true
@@ -218,20 +218,20 @@ func (w *MapWatch) over() {
 	w.waiting = nil
 }
 
-// tell delivers records in order of time. When a record is found, earlier
+// deliverSorted delivers records in order of time. When a record is found, earlier
 // records of the process on other processors are in their buffers already:
 // later ones found by the second read are left for the next time.
-func (w *MapWatch) tell() {
-	missed := w.gather()
+func (w *MapWatch) deliverSorted() {
+	missed := w.readAll()
 	var until int64
 	for _, r := range w.pending {
 		until = max(until, r.time)
 	}
-	missed += w.gather()
+	missed += w.readAll()
 	slices.SortStableFunc(w.pending, func(a, b mapRecord) int { return cmp.Compare(a.time, b.time) })
 	n := 0
 	for n < len(w.pending) && w.pending[n].time <= until {
-		w.heard(&w.pending[n])
+		w.deliver(&w.pending[n])
 		n++
 	}
 	w.pending = slices.Delete(w.pending, 0, n)
@@ -240,8 +240,8 @@ func (w *MapWatch) tell() {
 	}
 }
 
-// gather reads all buffers, and returns the number of lost records.
-func (w *MapWatch) gather() (missed uint64) {
+// readAll reads all buffers, and returns the number of lost records.
+func (w *MapWatch) readAll() (missed uint64) {
 	for i := range w.rings {
 		w.rings[i].drain(func(r mapRecord) {
 			if r.kind != unix.PERF_RECORD_LOST {

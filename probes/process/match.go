@@ -63,17 +63,17 @@ func NewMatcher(t plan.Target) *Matcher {
 	return m
 }
 
-// Meant reports whether a process that executed p, and may have ended, matches.
-func (m *Matcher) Meant(p *Program) bool {
+// MatchesProgram reports whether a process that executed p, and may have ended, matches.
+func (m *Matcher) MatchesProgram(p *Program) bool {
 	return p != nil && (slices.Contains(m.comms, p.Comm) || p.Exe != "" && slices.Contains(m.paths, p.Exe) || slices.Contains(m.files, p.File))
 }
 
 // Matches reports whether p, in its current state, matches and is visible.
 func (m *Matcher) Matches(p Process) bool {
-	return m.means(p) && Visible(m.viewer, p.PID)
+	return m.matchesNow(p) && Visible(m.viewer, p.PID)
 }
 
-func (m *Matcher) means(p Process) bool {
+func (m *Matcher) matchesNow(p Process) bool {
 	if slices.Contains(m.comms, p.Comm) || p.Exe != "" && slices.Contains(m.paths, p.Exe) {
 		return true
 	}

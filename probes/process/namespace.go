@@ -1,6 +1,9 @@
 package process
 
-import "os"
+import (
+	"endoscope/planner/plan"
+	"os"
+)
 
 // hostNamespace is the name of the initial PID namespace: PROC_PID_INIT_INO of
 // include/linux/proc_ns.h.
@@ -27,4 +30,13 @@ func SharesRoot(pid int) bool {
 	ours, err := os.Readlink("/proc/self/ns/mnt")
 	theirs, err2 := os.Readlink(path(pid, "ns/mnt"))
 	return err == nil && err2 == nil && ours == theirs
+}
+
+// RequireNumbered returns an error unless Numbered.
+func RequireNumbered(spec *plan.Acquire) error {
+	if Numbered() {
+		return nil
+	}
+	return plan.Errorf(spec.Start, spec.Stop, "%s cannot be acquired from within a PID namespace: the kernel's programs see other numbers of processes", spec.Stream).
+		WithHint("run on the host, or in a container that has the host's PID namespace (--pid=host)")
 }

@@ -44,7 +44,7 @@ func Lookup(pid int) (Process, bool) {
 	if !readStat(pid, buf[:], &s) || s.Kernel() || s.Ended() {
 		return Process{}, false
 	}
-	exe, _ := readExe(pid)
+	exe := readExe(pid)
 	return Process{PID: pid, Comm: string(s.Comm), Exe: exe, StartTime: s.StartTime, Parent: s.Parent}, true
 }
 
@@ -120,20 +120,19 @@ func path(pid int, file string) string {
 
 var deletedSuffix = []byte(" (deleted)")
 
-// readExe returns the path of pid's executable and whether that file has been
-// deleted or replaced since. A leader that has ended has no executable any
+// readExe returns the path of pid's executable, without the mark of a file that has
+// been deleted or replaced since. A leader that has ended has no executable any
 // more; its other threads still have it.
-func readExe(pid int) (exe string, deleted bool) {
+func readExe(pid int) string {
 	var buf [unix.PathMax]byte
 	n, err := unix.Readlink(path(pid, "exe"), buf[:])
 	if err == unix.ENOENT {
 		n, err = readThreadExe(pid, buf[:])
 	}
 	if err != nil {
-		return "", false
+		return ""
 	}
-	b, deleted := bytes.CutSuffix(buf[:n], deletedSuffix)
-	return string(b), deleted
+	return string(bytes.TrimSuffix(buf[:n], deletedSuffix))
 }
 
 func readThreadExe(pid int, buf []byte) (n int, err error) {

@@ -163,7 +163,7 @@ func TestResolveRefusesKernelThreads(t *testing.T) {
 	var buf [statBytes]byte
 	var s Stat
 	if !readStat(2, buf[:], &s) || !s.Kernel() {
-		t.Skip("process 2 is no kernel thread here")
+		testenv.Skip(t, "process 2 is no kernel thread here")
 	}
 	for _, target := range []plan.Target{{PIDs: []int{2}}, {Processes: []string{"kthreadd"}}} {
 		_, err := Resolve(target)

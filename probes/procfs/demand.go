@@ -61,13 +61,13 @@ func (d *demand) Start(ctx context.Context, sink probes.Sink, _ probes.Options) 
 		case <-time.After(leastWindow):
 		case <-ctx.Done():
 		}
-		d.wg.Go(d.keep)
+		d.wg.Go(d.readPeriodically)
 	}
 	return nil
 }
 
-// keep takes the readings in between.
-func (d *demand) keep() {
+// readPeriodically takes the readings in between.
+func (d *demand) readPeriodically() {
 	tick := time.NewTicker(d.every)
 	defer tick.Stop()
 	for {

@@ -2,7 +2,6 @@ package procfs
 
 import (
 	"endoscope/planner/catalog"
-	"maps"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -24,70 +23,25 @@ const sectorBytes = 512
 
 type diskCounters struct{ reads, readSectors, writes, writeSectors, busyMs uint64 }
 
-// disk is a block device. Partitions are remembered, so that they are not
-// looked up at each sample, but yield no rows: their I/O is included in their
-// disk's.
-type disk struct {
-	name  string
-	whole bool
-	past  history[diskCounters]
-	seen  int64 // the last sample that contained it
+// newDiskSampler reads /proc/diskstats (Documentation/admin-guide/iostats.rst).
+// Partitions yield no rows: their I/O is included in their disk's.
+func newDiskSampler(w window) *deviceSampler[diskCounters] {
+	s := newDeviceSampler(w, "/proc/diskstats", diskTime, diskDevice, readDisk, diskRates)
+	s.ignored = isPartition
+	return s
 }
 
-// diskSampler reads /proc/diskstats (Documentation/admin-guide/iostats.rst).
-type diskSampler struct {
-	file   file
-	buf    []byte
-	window window
-	disks  map[string]*disk
-}
-
-func newDiskSampler(w window) *diskSampler {
-	return &diskSampler{
-		file: newFile(unix.AT_FDCWD, "/proc/diskstats", nil), buf: make([]byte, 16<<10),
-		window: w, disks: map[string]*disk{},
-	}
-}
-
-func (s *diskSampler) sample(at int64, out *output) error {
-	b, err := s.file.read(&s.buf)
-	if err != nil {
-		return err
-	}
-	t := text(b)
-	n := 0
-	for {
-		line, ok := t.line()
-		if !ok {
-			break
-		}
-		line.skip(2) // major, minor
-		name := line.word()
-		d := s.disks[string(name)]
-		if d == nil {
-			d = newDisk(string(name))
-			s.disks[d.name] = d
-		}
-		n++
-		d.seen = at
-		if d.whole {
-			s.row(at, d, readDisk(line), out)
-		}
-	}
-	if len(s.disks) > n {
-		maps.DeleteFunc(s.disks, func(_ string, d *disk) bool { return d.seen != at })
-	}
-	return nil
-}
-
-func newDisk(name string) *disk {
+func isPartition(name string) bool {
 	// sysfs writes the slash of a name such as cciss/c0d0 as an exclamation mark.
 	var st unix.Stat_t
-	err := unix.Stat("/sys/block/"+strings.ReplaceAll(name, "/", "!"), &st)
-	return &disk{name: name, whole: err == nil}
+	return unix.Stat("/sys/block/"+strings.ReplaceAll(name, "/", "!"), &st) != nil
 }
 
-func readDisk(line text) (c diskCounters) {
+// readDisk parses a line; not ok if the device was never used, as most loop and
+// RAM devices.
+func readDisk(line text) (name []byte, c diskCounters, ok bool) {
+	line.skip(2) // major, minor
+	name = line.word()
 	c.reads = line.count()
 	line.skip(1) // merged
 	c.readSectors = line.count()
@@ -97,26 +51,15 @@ func readDisk(line text) (c diskCounters) {
 	c.writeSectors = line.count()
 	line.skip(2) // ms, in flight
 	c.busyMs = line.count()
-	return c
+	return name, c, c != diskCounters{}
 }
 
-func (s *diskSampler) row(at int64, d *disk, now diskCounters, out *output) {
-	if now == (diskCounters{}) {
-		return // never used, like most loop and RAM devices
-	}
-	since, then, ok := d.past.base(s.window, at, now)
-	out.int(diskTime, at)
-	out.str(diskDevice, d.name)
-	if elapsed := at - since; ok && elapsed > 0 {
-		out.float(diskReads, perSecond(then.reads, now.reads, elapsed))
-		out.float(diskWrites, perSecond(then.writes, now.writes, elapsed))
-		out.float(diskReadBytes, sectorBytes*perSecond(then.readSectors, now.readSectors, elapsed))
-		out.float(diskWriteBytes, sectorBytes*perSecond(then.writeSectors, now.writeSectors, elapsed))
-		// Milliseconds per second are tenths of a percent; the kernel's counter
-		// may be a tick ahead of our clock.
-		out.float(diskBusy, min(100, perSecond(then.busyMs, now.busyMs, elapsed)/10))
-	}
-	out.emit()
+func diskRates(then, now diskCounters, elapsed int64, out *output) {
+	out.float(diskReads, perSecond(then.reads, now.reads, elapsed))
+	out.float(diskWrites, perSecond(then.writes, now.writes, elapsed))
+	out.float(diskReadBytes, sectorBytes*perSecond(then.readSectors, now.readSectors, elapsed))
+	out.float(diskWriteBytes, sectorBytes*perSecond(then.writeSectors, now.writeSectors, elapsed))
+	// Milliseconds per second are tenths of a percent; the kernel's counter
+	// may be a tick ahead of our clock.
+	out.float(diskBusy, min(100, perSecond(then.busyMs, now.busyMs, elapsed)/10))
 }
-
-func (s *diskSampler) close() { s.file.close() }

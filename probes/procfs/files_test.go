@@ -14,6 +14,7 @@ import (
 	_ "endoscope/operators/optest/seeds" // the same cases in every run
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
+	"endoscope/probes/testenv"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -127,9 +128,9 @@ func TestDisk(t *testing.T) {
 	whole := func(w window) (sampler, *file) {
 		s := newDiskSampler(w)
 		for _, name := range []string{"vda", "loop0"} {
-			s.disks[name] = &disk{name: name, whole: true}
+			s.devices[name] = &device[diskCounters]{name: name}
 		}
-		s.disks["vda1"] = &disk{name: "vda1"}
+		s.devices["vda1"] = &device[diskCounters]{name: "vda1", ignored: true}
 		return s, &s.file
 	}
 	got := samples(t, "disk_usage", whole,
@@ -171,7 +172,7 @@ func TestScannersAgainstOracle(t *testing.T) {
 		t.Helper()
 		b, err := os.ReadFile("/proc/" + name)
 		if err != nil {
-			t.Skip(err)
+			testenv.Skip(t, "%v", err)
 		}
 		to := filepath.Join(dir, name)
 		os.MkdirAll(filepath.Dir(to), 0o755)
@@ -224,10 +225,8 @@ func TestScannersAgainstOracle(t *testing.T) {
 	}
 	for _, w := range wantDisks {
 		line, _ := diskstats.line()
-		line.skip(2)
-		name := string(line.word())
-		got := readDisk(line)
-		if name != w.DeviceName || got != (diskCounters{w.ReadIOs, w.ReadSectors, w.WriteIOs, w.WriteSectors, w.IOsTotalTicks}) {
+		name, got, _ := readDisk(line)
+		if string(name) != w.DeviceName || got != (diskCounters{w.ReadIOs, w.ReadSectors, w.WriteIOs, w.WriteSectors, w.IOsTotalTicks}) {
 			t.Errorf("%s %+v, want %+v", name, got, w)
 		}
 	}
@@ -239,8 +238,8 @@ func TestScannersAgainstOracle(t *testing.T) {
 	for _, w := range wantNet {
 		line, ok := netdev.after(w.Name + ":")
 		line, _ = line.line()
-		got := readNetwork(line)
-		if !ok || got != (netCounters{w.RxBytes, w.TxBytes, w.RxPackets, w.TxPackets, w.RxErrors, w.TxErrors, w.RxDropped, w.TxDropped}) {
+		name, got, hasName := readNetwork(append([]byte(w.Name+":"), line...))
+		if !ok || !hasName || string(name) != w.Name || got != (netCounters{w.RxBytes, w.TxBytes, w.RxPackets, w.TxPackets, w.RxErrors, w.TxErrors, w.RxDropped, w.TxDropped}) {
 			t.Errorf("%s %v, want %+v", w.Name, got, w)
 		}
 	}

@@ -25,8 +25,8 @@ type gated struct {
 // BenchmarkTick measures 30 µs a tick at 1 kHz, and 100 µs if a CPU has gone
 // idle in between.
 const (
-	wakeNs = 50_000
-	giveNs = 30_000
+	wakeNs      = 50_000
+	wakeQueryNs = 30_000
 )
 
 // heartbeat is the interval of watermarks of a sampler that sleeps.
@@ -46,11 +46,11 @@ func (s *source) ability() plan.Ability {
 func (s *source) price(way plan.GateWay) probes.Price {
 	const tick = wakeNs
 	read := float64(s.cost)
-	p := probes.Price{Open: tick + read + giveNs}
+	p := probes.Price{Open: tick + read + wakeQueryNs}
 	switch way {
 	case plan.Asleep:
 		p.Shut = tick * min(1, s.every.Seconds()/heartbeat.Seconds())
-		p.Wake = giveNs + float64(s.begin)
+		p.Wake = wakeQueryNs + float64(s.begin)
 	case plan.Paused:
 		p.Shut = tick
 	default:
@@ -82,27 +82,27 @@ func (g *gated) tick(at int64) bool {
 	return false
 }
 
-// pass advances the watermark to at, but not at every tick: that would wake the
+// advance advances the watermark to at, but not at every tick: that would wake the
 // query, which the gate is to avoid.
-func (g *gated) pass(sink probes.Sink, at int64) {
+func (g *gated) advance(sink probes.Sink, at int64) {
 	if at-g.marked >= int64(idle) {
 		g.marked = at
 		sink.Watermark(at)
 	}
 }
 
-// forgetful is a sampler with so many open files that they are kept while it
+// keepsFiles is a sampler with so many open files that they are kept while it
 // sleeps. forget drops its history.
-type forgetful interface {
+type keepsFiles interface {
 	sampler
-	forget()
+	dropHistory()
 }
 
 // woken returns the sampler to use after a sleep, without history: earlier
 // readings are outdated.
 func (s *source) woken(asleep sampler) sampler {
-	if f, ok := asleep.(forgetful); ok {
-		f.forget()
+	if f, ok := asleep.(keepsFiles); ok {
+		f.dropHistory()
 		return asleep
 	}
 	asleep.close()

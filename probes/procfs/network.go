@@ -3,9 +3,6 @@ package procfs
 import (
 	"bytes"
 	"endoscope/planner/catalog"
-	"maps"
-
-	"golang.org/x/sys/unix"
 )
 
 // Positions of the columns; the rates are in the order of netCounters.
@@ -19,84 +16,33 @@ var (
 // netCounters are rx and tx bytes, packets, errors, drops.
 type netCounters [8]uint64
 
-type network struct {
-	name string
-	past history[netCounters]
-	seen int64 // the last sample that contained it
-}
-
-// networkSampler reads /proc/self/net/dev: the interfaces of our own network
+// newNetworkSampler reads /proc/self/net/dev: the interfaces of our own network
 // namespace.
-type networkSampler struct {
-	file       file
-	buf        []byte
-	window     window
-	interfaces map[string]*network
+func newNetworkSampler(w window) *deviceSampler[netCounters] {
+	return newDeviceSampler(w, "/proc/self/net/dev", netTime, netInterface, readNetwork, networkRates)
 }
 
-func newNetworkSampler(w window) *networkSampler {
-	return &networkSampler{
-		file: newFile(unix.AT_FDCWD, "/proc/self/net/dev", nil), buf: make([]byte, 16<<10),
-		window: w, interfaces: map[string]*network{},
+// readNetwork parses a line: an interface's name, rx bytes, packets, errs, drop,
+// fifo, frame, compressed, multicast, then the same of tx with other last four.
+// An interface's name may contain a colon, a counter does not. The two header
+// lines contain none.
+func readNetwork(line text) (name []byte, c netCounters, ok bool) {
+	colon := bytes.LastIndexByte(line, ':')
+	if colon < 0 {
+		return nil, c, false
 	}
-}
-
-func (s *networkSampler) sample(at int64, out *output) error {
-	b, err := s.file.read(&s.buf)
-	if err != nil {
-		return err
-	}
-	t := text(b)
-	n := 0
-	for {
-		line, ok := t.line()
-		if !ok {
-			break
-		}
-		// An interface's name may contain a colon, a counter does not. The two
-		// header lines contain none.
-		colon := bytes.LastIndexByte(line, ':')
-		if colon < 0 {
-			continue
-		}
-		name := bytes.TrimLeft(line[:colon], " ")
-		i := s.interfaces[string(name)]
-		if i == nil {
-			i = &network{name: string(name)}
-			s.interfaces[i.name] = i
-		}
-		n++
-		i.seen = at
-		s.row(at, i, readNetwork(line[colon+1:]), out)
-	}
-	if len(s.interfaces) > n { // interfaces of containers that have gone
-		maps.DeleteFunc(s.interfaces, func(_ string, i *network) bool { return i.seen != at })
-	}
-	return nil
-}
-
-// readNetwork parses rx bytes, packets, errs, drop, fifo, frame, compressed,
-// multicast, then the same of tx with other last four.
-func readNetwork(line text) (c netCounters) {
+	name, line = bytes.TrimLeft(line[:colon], " "), line[colon+1:]
 	for half := range 2 {
 		for i := range 4 {
 			c[2*i+half] = line.count()
 		}
 		line.skip(4)
 	}
-	return c
+	return name, c, true
 }
 
-func (s *networkSampler) row(at int64, i *network, now netCounters, out *output) {
-	since, then, ok := i.past.base(s.window, at, now)
-	out.int(netTime, at)
-	out.str(netInterface, i.name)
-	if elapsed := at - since; ok && elapsed > 0 {
-		for k := range now {
-			out.float(netRates[k], perSecond(then[k], now[k], elapsed))
-		}
+func networkRates(then, now netCounters, elapsed int64, out *output) {
+	for k := range now {
+		out.float(netRates[k], perSecond(then[k], now[k], elapsed))
 	}
-	out.emit()
 }
-
-func (s *networkSampler) close() { s.file.close() }

@@ -71,7 +71,7 @@ func (s *processSampler) sample(at int64, out *output) error {
 	if err := s.targets.refresh(); err != nil {
 		return err
 	}
-	s.targets.keep(func(o *observed) bool {
+	s.targets.retain(func(o *observed) bool {
 		var stat process.Stat
 		if !o.readStat(&s.buf, &stat) {
 			return false

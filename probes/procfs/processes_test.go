@@ -379,7 +379,9 @@ func TestNewProcessesOfAnExecutableAreFollowed(t *testing.T) {
 						break
 					}
 				}
-				if n := len(rates); n == 0 || rates[0].IsNull || rates[n-1].F <= 0 || rates[n-1].F > 120 {
+				// The first row may be of the clock tick in which it started.
+				known := slices.IndexFunc(rates, func(v types.Value) bool { return !v.IsNull })
+				if n := len(rates); n == 0 || known < 0 || known > 1 || rates[n-1].F <= 0 || rates[n-1].F > 120 {
 					t.Errorf("rates %v of a process that started later and spins", rates)
 				}
 				second.Process.Kill()
@@ -401,7 +403,7 @@ func TestReusedPIDIsAnotherProcess(t *testing.T) {
 	testenv.NeedRoot(t)
 	const nextPID = "/proc/sys/kernel/ns_last_pid"
 	if unix.Access(nextPID, unix.W_OK) != nil {
-		t.Skip("this kernel does not let pids be chosen")
+		testenv.Skip(t, "this kernel does not let pids be chosen")
 	}
 	old := start(t, "sleep", "60")
 	pid := old.Process.Pid
@@ -422,7 +424,7 @@ func TestReusedPIDIsAnotherProcess(t *testing.T) {
 		next.Wait()
 	}
 	if next.Process.Pid != pid {
-		t.Skip("the pid was not given out again")
+		testenv.Skip(t, "the pid was not given out again")
 	}
 	n := len(r.column("pid"))
 	began := clock.Now()

@@ -45,9 +45,8 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 	if _, ok := tables[spec.Stream]; !ok {
 		return nil, plan.Errorf(spec.Start, spec.Stop, "there is no stream %s in /proc", spec.Stream)
 	}
-	if spec.Every <= 0 && !spec.OnDemand {
-		return nil, plan.Errorf(spec.Start, spec.Stop, "%s has a value at every instant and cannot be read tuple by tuple", spec.Stream).
-			WithHint("SAMPLE(%s, 100ms)", spec.Stream)
+	if err := probes.RequireSampling(spec, "100ms"); err != nil {
+		return nil, err
 	}
 	rateWindow := spec.Settings.RateWindow
 	if rateWindow == 0 {
@@ -60,13 +59,13 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 	s := &source{filter: spec.Filter, clock: p.clock, every: every, window: newWindow(every, rateWindow)}
 	var err error
 	if s.rows, err = newOutput(spec); err != nil {
-		return nil, placed(err, spec)
+		return nil, probes.AtStream(err, spec)
 	}
 	if err := s.choose(spec); err != nil {
-		return nil, placed(err, spec)
+		return nil, probes.AtStream(err, spec)
 	}
 	if err := s.calibrate(spec.Stream); err != nil {
-		return nil, placed(err, spec)
+		return nil, probes.AtStream(err, spec)
 	}
 	if spec.OnDemand {
 		return &demand{source: s}, nil
@@ -101,9 +100,8 @@ func (s *source) choose(spec *plan.Acquire) error {
 }
 
 func (s *source) chooseProcesses(spec *plan.Acquire) error {
-	if spec.Target.IsZero() {
-		return plan.Errorf(spec.Start, spec.Stop, "%s needs a process", spec.Stream).
-			WithHint("WHERE pid = ..., WHERE process = '...', or USE ...")
+	if err := probes.RequireProcess(spec); err != nil {
+		return err
 	}
 	found, err := process.Resolve(spec.Target)
 	if err != nil {
@@ -157,7 +155,7 @@ func (s *source) calibrate(stream string) error {
 		}
 	}
 	s.cost = best
-	if _, ok := sampler.(forgetful); !ok {
+	if _, ok := sampler.(keepsFiles); !ok {
 		s.begin = max(0, first-best)
 	}
 	if s.rows.denied > 0 {
@@ -180,15 +178,4 @@ func unreadable(stream, files string, err error) error {
 		return plan.Errorf(-1, -1, "%s cannot be read: permission denied", files)
 	}
 	return e
-}
-
-// placed adds the position of the stream to an error that has none.
-func placed(err error, spec *plan.Acquire) error {
-	var e *plan.Error
-	if errors.As(err, &e) && e.Start < 0 {
-		c := *e
-		c.Start, c.Stop = spec.Start, spec.Stop
-		return &c
-	}
-	return err
 }

@@ -2,7 +2,6 @@ package procfs
 
 import (
 	"context"
-	"fmt"
 
 	"endoscope/probes"
 )
@@ -35,13 +34,4 @@ func (s *source) divide(begin func(probes.Cut), done func()) {
 		begin(probes.Cut{At: s.clock()})
 		done()
 	}
-}
-
-// identity returns the source's Info.Identity.
-func (s *source) identity() string {
-	id := s.files
-	for _, p := range s.pinned {
-		id += fmt.Sprintf(" %d@%d", p.PID, p.StartTime)
-	}
-	return id
 }

@@ -49,7 +49,7 @@ type source struct {
 func (s *source) Info() probes.Info {
 	return probes.Info{
 		Sites:   []probes.Site{{Provider: "procfs", Function: s.files, Method: "procfs", CostNs: float64(s.cost)}},
-		Notices: s.notices, Residual: s.filter, Live: true, Identity: s.identity(),
+		Notices: s.notices, Residual: s.filter, Live: true, Identity: s.files + process.Identify(s.pinned),
 		Gateable: true, Ability: s.ability(),
 	}
 }
@@ -95,7 +95,8 @@ func (s *source) Stop() error {
 
 // run samples at start + k·every, and closes the sampler.
 func (s *source) run(ctx context.Context, sampler sampler, sink probes.Sink, start time.Time) error {
-	gone := s.watch()
+	gone, unwatch := s.watch()
+	defer unwatch()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	defer func() { sampler.close() }()
@@ -143,7 +144,7 @@ func (s *source) run(ctx context.Context, sampler sampler, sink probes.Sink, sta
 		open := s.gate.tick(at)
 		if !open && s.gate.way != plan.Resting {
 			s.gate.asleep = s.gate.way == plan.Asleep
-			s.gate.pass(sink, at)
+			s.gate.advance(sink, at)
 			k++
 			continue
 		}
@@ -162,46 +163,25 @@ func (s *source) run(ctx context.Context, sampler sampler, sink probes.Sink, sta
 		if open {
 			sink.Watermark(at)
 		} else {
-			s.gate.pass(sink, at)
+			s.gate.advance(sink, at)
 		}
 		k++
 	}
 }
 
-// watch returns a channel that is closed when every pinned process has ended;
-// nil if none is pinned.
-func (s *source) watch() <-chan struct{} {
+// watch returns a channel that is closed when every pinned process has ended,
+// nil if none is pinned, and a function that stops watching.
+func (s *source) watch() (<-chan struct{}, func()) {
 	if len(s.pinned) == 0 {
-		return nil
+		return nil, func() {}
 	}
-	var ends []<-chan struct{}
-	var cancels []func()
+	started := map[int]uint64{}
+	var pids []int
 	for _, p := range s.pinned {
-		end, cancel, err := process.Watch(p.PID)
-		if err != nil {
-			continue // it has ended
-		}
-		cancels = append(cancels, cancel)
-		// Checked again: only now can the pid not be reused unnoticed.
-		if now, ok := process.Lookup(p.PID); ok && now.StartTime == p.StartTime {
-			ends = append(ends, end)
-		}
+		pids, started[p.PID] = append(pids, p.PID), p.StartTime
 	}
-	gone := make(chan struct{})
-	go func() {
-		defer func() {
-			for _, cancel := range cancels {
-				cancel()
-			}
-		}()
-		for _, end := range ends {
-			select {
-			case <-end:
-			case <-s.ended:
-				return
-			}
-		}
-		close(gone)
-	}()
-	return gone
+	return process.WatchAll(pids, func(pid int, err error) bool {
+		now, ok := process.Lookup(pid)
+		return err == nil && ok && now.StartTime == started[pid]
+	})
 }

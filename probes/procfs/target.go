@@ -33,10 +33,7 @@ type observed struct {
 
 // targets maintains the list of processes in a target.
 type targets struct {
-	pinned  []process.Process // processes given by pid
-	viewer  *plan.Viewer
-	matcher *process.Matcher
-	grows   bool              // processes that start later may match by name or executable
+	group   *process.Group
 	gone    func(o *observed) // called for each process before it is removed
 	running []*observed       // by pid
 	budget  int
@@ -46,40 +43,27 @@ type targets struct {
 
 // newTargets takes a target and the processes that match it now.
 func newTargets(t plan.Target, now []process.Process, gone func(*observed)) *targets {
-	ts := &targets{
-		viewer:  t.Viewer,
-		matcher: process.NewMatcher(t),
-		grows:   len(t.Processes)+len(t.Exes) > 0,
-		gone:    gone,
-		budget:  keptFiles,
-		listed:  map[int]uint64{},
-	}
-	for _, p := range now {
-		if slices.Contains(t.PIDs, p.PID) {
-			ts.pinned = append(ts.pinned, p)
-		}
-	}
-	return ts
+	return &targets{group: process.NewGroup(t, now), gone: gone, budget: keptFiles, listed: map[int]uint64{}}
 }
 
 // refresh adds processes that match now, updates the names of known ones (exec
 // changes them) and removes those that no longer match.
 func (t *targets) refresh() error {
 	now, before := clock.Boot(), t.scanned
-	if before != 0 && now-before < int64(rescan) && t.viewer.Everything() {
+	if before != 0 && now-before < int64(rescan) && !t.group.MayChange() {
 		return nil
 	}
-	all, err := t.list()
+	all, err := t.group.Candidates()
 	if err != nil {
 		return err
 	}
 	t.scanned = now
 	known := make(map[int]bool, len(t.running))
-	t.keep(func(o *observed) bool {
+	t.retain(func(o *observed) bool {
 		i, ok := slices.BinarySearchFunc(all, o.PID, func(p process.Process, pid int) int {
 			return cmp.Compare(p.PID, pid)
 		})
-		if !ok || all[i].StartTime != o.StartTime || !t.means(all[i]) {
+		if !ok || all[i].StartTime != o.StartTime || !t.group.Includes(all[i]) {
 			return false
 		}
 		o.Process = all[i]
@@ -87,7 +71,7 @@ func (t *targets) refresh() error {
 		return true
 	})
 	for _, p := range all {
-		if known[p.PID] || !t.means(p) {
+		if known[p.PID] || !t.group.Includes(p) {
 			continue
 		}
 		fresh := before
@@ -104,26 +88,6 @@ func (t *targets) refresh() error {
 	return nil
 }
 
-// list returns the candidates by pid: all processes, or those given by pid.
-func (t *targets) list() ([]process.Process, error) {
-	if t.grows {
-		return process.List()
-	}
-	var out []process.Process
-	for _, q := range t.pinned {
-		if p, ok := process.Lookup(q.PID); ok {
-			out = append(out, p)
-		}
-	}
-	return out, nil
-}
-
-func (t *targets) means(p process.Process) bool {
-	return slices.ContainsFunc(t.pinned, func(q process.Process) bool {
-		return q.PID == p.PID && q.StartTime == p.StartTime && process.Visible(t.viewer, p.PID)
-	}) || t.matcher.Matches(p)
-}
-
 // add starts observing p.
 func (t *targets) add(p process.Process, fresh int64) {
 	dir, err := unix.Open("/proc/"+strconv.Itoa(p.PID), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -136,8 +100,8 @@ func (t *targets) add(p process.Process, fresh int64) {
 	})
 }
 
-// keep removes the processes for which ok is false.
-func (t *targets) keep(ok func(*observed) bool) {
+// retain removes the processes for which ok is false.
+func (t *targets) retain(ok func(*observed) bool) {
 	t.running = slices.DeleteFunc(t.running, func(o *observed) bool {
 		if ok(o) {
 			return false
@@ -150,7 +114,7 @@ func (t *targets) keep(ok func(*observed) bool) {
 	})
 }
 
-func (t *targets) close() { t.keep(func(*observed) bool { return false }) }
+func (t *targets) close() { t.retain(func(*observed) bool { return false }) }
 
 // readStat reads the stat file of the process; false if it has ended.
 func (o *observed) readStat(buf *[]byte, s *process.Stat) bool {

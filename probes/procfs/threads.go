@@ -63,8 +63,8 @@ func newThreadSampler(w window, ts func(gone func(*observed)) *targets, out *out
 	return s
 }
 
-// forget implements forgetful.
-func (s *threadSampler) forget() {
+// dropHistory implements forgetful.
+func (s *threadSampler) dropHistory() {
 	for _, set := range s.sets {
 		set.scanned = 0
 		for _, th := range set.byTID {
@@ -82,7 +82,7 @@ func (s *threadSampler) sample(at int64, out *output) error {
 	if err := s.targets.refresh(); err != nil {
 		return err
 	}
-	s.targets.keep(func(o *observed) bool { return s.process(at, o, out) })
+	s.targets.retain(func(o *observed) bool { return s.process(at, o, out) })
 	return nil
 }
 

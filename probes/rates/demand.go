@@ -58,6 +58,32 @@ func schedules(pids []int) map[string]schedule {
 	return out
 }
 
+// Schedules are the schedules of threads, by thread id.
+type Schedules map[string]schedule
+
+// ReadSchedules returns the schedules of all threads of processes, nil if they are too
+// many.
+func ReadSchedules(pids []int) Schedules { return schedules(pids) }
+
+// Since returns how many processors the threads used since a reading took ago, and the
+// largest share of the time in which one of them ran or waited for a processor: at 1, the
+// thread would do more if it were given more time.
+func (s Schedules) Since(before Schedules, took time.Duration) (used, busiest float64) {
+	for tid, a := range s {
+		b, known := before[tid]
+		if !known {
+			continue // it began meanwhile
+		}
+		used += float64(a.ran-b.ran) / float64(took)
+		busy := float64(a.ran-b.ran+a.waited-b.waited) / float64(took)
+		if a == b && a.runnable {
+			busy = 1
+		}
+		busiest = max(busiest, min(1, busy))
+	}
+	return used, busiest
+}
+
 // demand returns how many processors were used or waited for between two
 // readings of the schedules. The scheduler counts a wait when it ends: a thread
 // may appear to want more than one processor, which is impossible, or, if it

@@ -13,6 +13,8 @@ type csvReader struct {
 	fields  [][]byte // of that record
 	scratch []byte   // fields that are not contiguous in the line
 	ends    []int    // of the fields in scratch
+	// unclosed: the file ended within a quoted field of the last record.
+	unclosed bool
 }
 
 func newCSVReader(r io.Reader) *csvReader { return &csvReader{lines: newLines(r)} }
@@ -71,8 +73,8 @@ func (c *csvReader) quoted(line []byte) ([][]byte, error) {
 
 // quotedField adds to scratch a field whose opening quote was consumed, and
 // returns what follows it and whether that is another field. A quote that
-// neither ends the field nor is doubled is literal; the end of the file ends
-// the field.
+// neither ends the field nor is doubled is literal. The end of the file ends
+// the field, but such a record is not whole: unclosed.
 func (c *csvReader) quotedField(line []byte) (rest []byte, more bool, err error) {
 	for {
 		i := bytes.IndexByte(line, '"')
@@ -85,6 +87,7 @@ func (c *csvReader) quotedField(line []byte) (rest []byte, more bool, err error)
 				return nil, false, fmt.Errorf("the record on line %d is longer than %d MiB: is a quote not closed?", c.line, MaxLine>>20)
 			}
 			if line, err = c.lines.next(); err == io.EOF {
+				c.unclosed = true
 				return nil, false, nil
 			} else if err != nil {
 				return nil, false, err

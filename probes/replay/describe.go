@@ -18,6 +18,13 @@ import (
 // SampleRows is the number of rows that determine a file's columns and types.
 const SampleRows = 1000
 
+// maxColumns limits the columns of a file: each takes memory in every batch.
+const maxColumns = 2000
+
+func tooManyColumns(f *os.File) error {
+	return plan.Errorf(-1, -1, "%s has more than %d columns", f.Name(), maxColumns)
+}
+
 // timeColumn is the column of event time, if a file has it and it parses as
 // time; otherwise lineColumn is.
 const (
@@ -108,6 +115,8 @@ type records interface {
 	next() ([]cell, error)
 	// line returns the line on which that row begins.
 	line() int64
+	// pending reports whether faults has something to report.
+	pending() bool
 	// faults reports what did not fit since the last call.
 	faults(report func(f fault))
 }
@@ -165,6 +174,12 @@ func sampleCSV(f *os.File) (names []string, kinds []*inference, err error) {
 	}
 	if err != nil {
 		return nil, nil, err
+	}
+	if len(header) > maxColumns {
+		return nil, nil, tooManyColumns(f)
+	}
+	if r.unclosed {
+		return nil, nil, plan.Errorf(-1, -1, "%s: a quote of its header is not closed", f.Name())
 	}
 	seen := map[string]bool{}
 	for i, field := range header {
@@ -225,7 +240,9 @@ func sampleJSON(f *os.File) (names []string, kinds []*inference, err error) {
 			}
 			i, known := index[string(key)]
 			if !known {
-				i = len(names)
+				if i = len(names); i == maxColumns {
+					return nil, nil, tooManyColumns(f)
+				}
 				index[string(key)] = i
 				names, kinds = append(names, string(key)), append(kinds, newInference())
 			}

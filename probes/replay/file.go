@@ -81,7 +81,7 @@ func (f *file) calibrate(in io.ReaderAt) (float64, error) {
 		b.Release()
 	})
 	start := time.Now()
-	for n < SampleRows && f.fill(w, first) == nil {
+	for n < SampleRows && f.fill(w, first, nil) == nil {
 	}
 	for _, col := range f.columns { // faults found here will be found again
 		col.bad = tally{}
@@ -112,7 +112,7 @@ func (f *file) replay(sink probes.Sink, stop <-chan struct{}) error {
 		return plan.Errorf(-1, -1, "%s: %v", f.path, reason(err))
 	}
 	begin := func() (records, error) {
-		return newRecords(io.NewSectionReader(in, 0, info.Size()), f.csv, f.names)
+		return newRecords(&wholeReader{in, info.Size(), 0}, f.csv, f.names)
 	}
 	var after []int64
 	if f.time != nil {
@@ -128,11 +128,28 @@ func (f *file) replay(sink probes.Sink, stop <-chan struct{}) error {
 	if err != nil {
 		return failed(err)
 	}
-	w := f.writer(sink.Push)
+	// Faults are reported at their place among the rows, so that a query that ends by LIMIT
+	// counts those before its last row only. Each split costs a batch: after maxSplits,
+	// faults are reported before the batch in which they are.
+	splits := 0
+	w := f.writer(func(b *batch.Batch) {
+		f.reportValues(sink)
+		if splits == maxSplits {
+			f.reportRows(r, sink)
+		}
+		sink.Push(b)
+	})
+	split := func() {
+		if splits < maxSplits && f.pending(r) {
+			w.Flush()
+			f.reportRows(r, sink)
+			splits++
+		}
+	}
 	for i := 0; !stopped(stop); i++ {
-		err := f.fill(w, r)
+		err := f.fill(w, r, split)
 		w.Flush()
-		f.report(r, sink)
+		f.reportRows(r, sink)
 		if err != nil {
 			return failed(err)
 		}
@@ -201,8 +218,12 @@ func (f *file) writer(push func(*batch.Batch)) *rows.Writer[record] {
 	return w
 }
 
-// fill writes rows until a batch is full. A row without event time is skipped.
-func (f *file) fill(w *rows.Writer[record], in records) error {
+// maxSplits limits how often the faults of a file divide a batch.
+const maxSplits = 64
+
+// fill writes rows until a batch is full, and calls split, if it is not nil, before each. A
+// row without event time is skipped.
+func (f *file) fill(w *rows.Writer[record], in records, split func()) error {
 	for n := 0; n < batch.MaxRows; {
 		cells, err := in.next()
 		if err != nil {
@@ -217,24 +238,39 @@ func (f *file) fill(w *rows.Writer[record], in records) error {
 				continue
 			}
 		}
+		if split != nil {
+			split()
+		}
 		w.Put(record{cells, line, at})
 		n++
 	}
 	return nil
 }
 
-// report reports to the sink what did not fit since the last call.
-func (f *file) report(rows records, sink probes.Sink) {
-	report := func(ft fault) {
+// pending reports whether a row that was read since the last report did not fit.
+func (f *file) pending(in records) bool { return f.untimed.n > 0 || in.pending() }
+
+// reportRows reports to the sink the rows that did not fit since the last call.
+func (f *file) reportRows(in records, sink probes.Sink) {
+	report := reporter(sink)
+	in.faults(report)
+	f.untimed.report(report, true, "row without a readable timestamp")
+}
+
+// reportValues reports to the sink the values of rows that did not fit since the last call.
+func (f *file) reportValues(sink probes.Sink) {
+	report := reporter(sink)
+	for _, col := range f.columns {
+		col.faults(report)
+	}
+}
+
+func reporter(sink probes.Sink) func(fault) {
+	return func(ft fault) {
 		if ft.row {
 			sink.Lost(ft.cause, ft.n)
 		} else {
 			sink.Count(ft.cause, ft.n)
 		}
-	}
-	rows.faults(report)
-	f.untimed.report(report, true, "row without a readable timestamp")
-	for _, col := range f.columns {
-		col.faults(report)
 	}
 }

@@ -18,22 +18,22 @@ type object struct {
 // open begins an object; false if line is none.
 func (o *object) open(line []byte) bool {
 	o.b, o.scratch, o.first = line, o.scratch[:0], true
-	return o.take('{')
+	return o.skipByte('{')
 }
 
 // next returns the next member. more is false after the last; ok is false if
 // the text is no JSON object.
 func (o *object) next() (key []byte, value cell, more, ok bool) {
-	if o.take('}') {
+	if o.skipByte('}') {
 		o.space()
 		return nil, cell{}, false, len(o.b) == 0
 	}
-	if !o.first && !o.take(',') {
+	if !o.first && !o.skipByte(',') {
 		return nil, cell{}, false, false
 	}
 	o.first = false
 	o.space()
-	if key, ok = o.string(); !ok || !o.take(':') {
+	if key, ok = o.string(); !ok || !o.skipByte(':') {
 		return nil, cell{}, false, false
 	}
 	o.space()
@@ -47,8 +47,8 @@ func (o *object) space() {
 	}
 }
 
-// take skips c, and space before it, if it is next.
-func (o *object) take(c byte) bool {
+// skipByte skips c, and space before it, if it is next.
+func (o *object) skipByte(c byte) bool {
 	o.space()
 	if len(o.b) == 0 || o.b[0] != c {
 		return false

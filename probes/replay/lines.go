@@ -2,6 +2,7 @@ package replay
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 )
@@ -19,6 +20,30 @@ type lines struct {
 	eof        bool
 }
 
+// wholeReader reads a file up to the size that it had. A file that has become shorter has no
+// end there, but is broken.
+type wholeReader struct {
+	file io.ReaderAt
+	size int64
+	at   int64
+}
+
+var errShorter = errors.New("the file became shorter while it was read")
+
+func (r *wholeReader) Read(b []byte) (int, error) {
+	if r.at == r.size {
+		return 0, io.EOF
+	}
+	n, err := r.file.ReadAt(b[:min(int64(len(b)), r.size-r.at)], r.at)
+	r.at += int64(n)
+	if err == io.EOF {
+		if err = nil; r.at < r.size {
+			err = errShorter
+		}
+	}
+	return n, err
+}
+
 var byteOrderMark = []byte("\xef\xbb\xbf")
 
 func newLines(r io.Reader) *lines { return &lines{r: r, buf: make([]byte, 256<<10)} }
@@ -30,14 +55,14 @@ func (l *lines) next() ([]byte, error) {
 	searched := 0 // bytes known to contain no line end
 	for {
 		if i := bytes.IndexByte(l.buf[l.start+searched:l.end], '\n'); i >= 0 {
-			return l.give(searched+i, true)
+			return l.emitLine(searched+i, true)
 		}
 		searched = l.end - l.start
 		switch {
 		case l.eof && searched == 0:
 			return nil, io.EOF
 		case l.eof || searched > MaxLine:
-			return l.give(searched, false)
+			return l.emitLine(searched, false)
 		}
 		if err := l.fill(); err != nil {
 			return nil, err
@@ -62,7 +87,7 @@ func (l *lines) fill() error {
 	return err
 }
 
-func (l *lines) give(n int, terminated bool) ([]byte, error) {
+func (l *lines) emitLine(n int, terminated bool) ([]byte, error) {
 	if n > MaxLine {
 		return nil, fmt.Errorf("line %d is longer than %d MiB", l.number+1, MaxLine>>20)
 	}

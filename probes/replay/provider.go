@@ -2,7 +2,6 @@ package replay
 
 import (
 	"context"
-	"errors"
 
 	"endoscope/planner/plan"
 	"endoscope/probes"
@@ -27,14 +26,8 @@ func (*Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source, 
 		return prepareSeries(spec)
 	case "file":
 		s, err := prepareFile(spec)
-		var e *plan.Error
-		if errors.As(err, &e) && e.Start < 0 {
-			placed := *e
-			placed.Start, placed.Stop = spec.Start, spec.Stop
-			return nil, &placed
-		}
 		if err != nil {
-			return nil, err
+			return nil, probes.AtStream(err, spec)
 		}
 		return s, nil
 	}

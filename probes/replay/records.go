@@ -45,6 +45,7 @@ type csvRecords struct {
 	reader *csvReader
 	cells  []cell
 	ragged tally
+	torn   tally // records that the end of the file cut off
 }
 
 func newCSVRecords(r *csvReader, columns int) *csvRecords {
@@ -55,6 +56,10 @@ func (r *csvRecords) next() ([]cell, error) {
 	fields, err := r.reader.next()
 	if err != nil {
 		return nil, err
+	}
+	if r.reader.unclosed {
+		r.torn.add(r.reader.line)
+		return nil, io.EOF
 	}
 	if len(fields) != len(r.cells) {
 		r.ragged.add(r.reader.line)
@@ -73,7 +78,10 @@ func (r *csvRecords) next() ([]cell, error) {
 
 func (r *csvRecords) line() int64 { return r.reader.line }
 
+func (r *csvRecords) pending() bool { return r.ragged.n > 0 || r.torn.n > 0 }
+
 func (r *csvRecords) faults(report func(fault)) {
+	r.torn.report(report, true, "row with a quote that is not closed")
 	r.ragged.report(report, false, fmt.Sprintf("row that has not %d fields", len(r.cells)))
 }
 
@@ -141,6 +149,8 @@ func (r *jsonRecords) scan(line []byte) (unknown int, ok bool) {
 }
 
 func (r *jsonRecords) line() int64 { return r.lines.number }
+
+func (r *jsonRecords) pending() bool { return r.invalid.n > 0 || r.unknown.n > 0 }
 
 func (r *jsonRecords) faults(report func(fault)) {
 	r.invalid.report(report, true, "line that is no JSON object")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -31,6 +32,8 @@ type recorder struct {
 	watermarks []int64
 	late       int // rows below the watermark
 	faults     []string
+	places     []int    // of the reports: the number of rows before each
+	counts     []uint64 // of the reports: faults
 	err        error
 	ended      chan struct{}
 }
@@ -54,13 +57,22 @@ func (r *recorder) Push(b *batch.Batch) {
 	b.Release()
 }
 
-func (*recorder) Partial(b *batch.Batch) { b.Release() }
-func (r *recorder) Watermark(t int64)    { r.watermarks = append(r.watermarks, t) }
-func (r *recorder) Lost(cause string, n uint64) {
-	r.faults = append(r.faults, fmt.Sprintf("lost %d: %s", n, cause))
-}
-func (r *recorder) Count(cause string, n uint64) {
-	r.faults = append(r.faults, fmt.Sprintf("%d: %s", n, cause))
+func (*recorder) Partial(b *batch.Batch)         { b.Release() }
+func (r *recorder) Watermark(t int64)            { r.watermarks = append(r.watermarks, t) }
+func (r *recorder) Lost(cause string, n uint64)  { r.fault("lost ", cause, n) }
+func (r *recorder) Count(cause string, n uint64) { r.fault("", cause, n) }
+
+// fault adds to the count of a fault, and records before which row it was reported.
+func (r *recorder) fault(kind, cause string, n uint64) {
+	r.places, r.counts = append(r.places, len(r.rows)), append(r.counts, n)
+	for i, have := range r.faults {
+		var before uint64
+		if _, err := fmt.Sscanf(have, kind+"%d: ", &before); err == nil && strings.HasSuffix(have, ": "+cause) {
+			r.faults[i] = fmt.Sprintf("%s%d: %s", kind, before+n, cause)
+			return
+		}
+	}
+	r.faults = append(r.faults, fmt.Sprintf("%s%d: %s", kind, n, cause))
 }
 func (r *recorder) End(err error) { r.err = err; close(r.ended) }
 
@@ -150,6 +162,8 @@ func TestReplay(t *testing.T) {
 		{"JSON bad lines and late keys", "a.jsonl", strings.Repeat(`{"a":1}`+"\n", SampleRows) + "{\n" + `{"b":1,"a":2,"c":3}` + "\n[]\n{\"a\":3}",
 			"2 1002\n3 1004\n",
 			[]string{"lost 2: line that is no JSON object, first on line 1001", "2: key that the first 1000 rows do not have, first on line 1002"}},
+		{"a quote that is not closed", "a.csv", "a,b\n1,2\n3,\"4\n5,6\n", "1 2 2\n",
+			[]string{"lost 1: row with a quote that is not closed, first on line 3"}},
 		{"header only", "a.csv", "a,b\n", "", nil},
 		{"empty", "a.jsonl", "", "", nil},
 	} {
@@ -167,6 +181,70 @@ func TestReplay(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A row that does not fit is reported at its place, so that LIMIT need not count those after
+// its last row; where there are very many, before its place, so that none is missing.
+func TestFaultsAreReportedInOrder(t *testing.T) {
+	text := `{"a":1}` + "\nbad\n" + `{"a":2}` + "\n" + `{"a":3}` + "\nbad\nbad\n"
+	r := run(t, fileSpec(t, write(t, "a.jsonl", text)))
+	if want := []int{1, 3}; !slices.Equal(r.places, want) {
+		t.Errorf("reported after %v rows, want %v", r.places, want)
+	}
+	many := `{"a":0}` + "\n" + strings.Repeat("bad\n"+`{"a":1}`+"\n", 3000)
+	r = run(t, fileSpec(t, write(t, "b.jsonl", many)))
+	if want := []string{"lost 3000: line that is no JSON object, first on line 2"}; !slices.Equal(r.faults, want) {
+		t.Errorf("faults %v", r.faults)
+	}
+	var reported uint64 // row i comes after i faults
+	for i, at := range append(r.places, len(r.rows)) {
+		if uint64(at) > reported+1 {
+			t.Fatalf("%d rows were pushed after %d faults", at, reported)
+		}
+		if i < len(r.counts) {
+			reported += r.counts[i]
+		}
+	}
+	if r.batches > maxSplits+8 {
+		t.Errorf("the faults divide the rows into %d batches", r.batches)
+	}
+}
+
+// A file that becomes shorter while it is read is an error: where it ends now is not its end.
+func TestAFileThatIsCutShort(t *testing.T) {
+	for name, text := range map[string]string{"a.csv": "a,b\n" + strings.Repeat("1,2\n", 1<<17), "a.jsonl": strings.Repeat(`{"a":1}`+"\n", 1<<17)} {
+		path := write(t, name, text)
+		r := newRecorder(fileSpec(t, path).Out)
+		src := prepare(t, fileSpec(t, path))
+		cut := cutting{recorder: r, cut: func() {
+			if err := os.Truncate(path, int64(len(text)/2)); err != nil {
+				t.Error(err)
+			}
+		}}
+		if err := src.Start(t.Context(), &cut, probes.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		<-r.ended
+		if r.err == nil || !strings.Contains(r.err.Error(), name+": the file became shorter while it was read") {
+			t.Errorf("%s: %v", name, r.err)
+		}
+		if err := src.Stop(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// cutting calls cut at the first batch.
+type cutting struct {
+	*recorder
+	cut func()
+}
+
+func (c *cutting) Push(b *batch.Batch) {
+	if c.batches == 0 {
+		c.cut()
+	}
+	c.recorder.Push(b)
 }
 
 func TestOnlyTheColumnsWanted(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -57,6 +58,14 @@ func (r *Ring) Produced() uint64 { return atomic.LoadUint64(r.producer) }
 
 // Consumed returns the position up to which records have been read.
 func (r *Ring) Consumed() uint64 { return *r.consumer } // only we write it
+
+// DrainAll calls f with the records that have been reserved until now, in order.
+// It waits for those that are still being written.
+func (r *Ring) DrainAll(f func([]byte)) {
+	for end := r.Produced(); r.Drain(end, f) < end; {
+		time.Sleep(50 * time.Microsecond)
+	}
+}
 
 // Drain calls f with the records before position end, in order, and stops early
 // at one that is still being written. The bytes are valid during the call only.

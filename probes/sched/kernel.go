@@ -1,15 +1,12 @@
 package sched
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
-	"golang.org/x/sys/unix"
 
-	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
 	"endoscope/probes/ringbuf"
 )
@@ -48,7 +45,7 @@ func load(o options) (*kernel, error) {
 			delete(spec.Programs, name)
 		}
 	}
-	last := !o.guessLast && o.events&processEnd != 0 && tellsLast()
+	last := !o.guessLast && o.events&processEnd != 0 && reportsLastThread()
 	for name, value := range map[string]any{
 		bpf.LifeVarWanted: o.events, bpf.LifeVarWantPath: o.path, bpf.LifeVarWantArgv: o.argv, bpf.LifeVarTellsLast: last,
 	} {
@@ -58,7 +55,7 @@ func load(o options) (*kernel, error) {
 	}
 	k := &kernel{}
 	if k.objects, err = ebpf.NewCollection(spec); err != nil {
-		return nil, refuseLoad(err)
+		return nil, err
 	}
 	if k.ring, err = ringbuf.Map(k.objects.Maps[bpf.LifeMapLives].FD(), ringBytes); err != nil {
 		k.objects.Close()
@@ -67,20 +64,10 @@ func load(o options) (*kernel, error) {
 	return k, nil
 }
 
-func refuseLoad(err error) error {
-	switch {
-	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
-		return plan.Errorf(-1, -1, "the kernel refuses to load the programs that observe processes: %v", err).WithHint("run as root, or with CAP_BPF and CAP_PERFMON")
-	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, btf.ErrNotFound):
-		return plan.Errorf(-1, -1, "this kernel does not report processes: %v", err).WithHint("Linux 5.15 with BTF is required")
-	}
-	return fmt.Errorf("loading the programs that observe processes: %w", err)
-}
-
-// tellsLast reports whether sched_process_exit says which thread ends its
+// reportsLastThread reports whether sched_process_exit says which thread ends its
 // process (since Linux 6.16): its handlers then have one argument more, after
 // the tracepoint's own.
-func tellsLast() bool {
+func reportsLastThread() bool {
 	types, err := btf.LoadKernelSpec()
 	if err != nil {
 		return false

@@ -2,13 +2,14 @@ package sched
 
 import (
 	"context"
-	"errors"
 
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/clock"
-	"endoscope/probes/process"
+	"endoscope/probes/rights"
 )
+
+var needs = rights.Needs{Since: "5.15", Instead: "process_usage, thread_usage"}
 
 // Provider observes lifecycle events of processes and threads.
 type Provider struct{ guessLast bool }
@@ -32,9 +33,8 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 	if err != nil {
 		return nil, err
 	}
-	if !process.Numbered() {
-		return nil, plan.Errorf(spec.Start, spec.Stop, "%s cannot be acquired from within a PID namespace: the kernel's programs see other numbers of processes", spec.Stream).
-			WithHint("run on the host, or in a container that has the host's PID namespace (--pid=host)")
+	if err := needs.Check(spec); err != nil {
+		return nil, err
 	}
 	if !spec.Target.Viewer.Everything() {
 		return nil, plan.Errorf(spec.Start, spec.Stop, "%s reports all processes of the machine: it requires the right to observe all of them", spec.Stream).
@@ -48,11 +48,7 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 		guessLast: p.guessLast,
 	}
 	if s.kernel, err = load(o); err != nil {
-		var e *plan.Error
-		if errors.As(err, &e) && e.Start < 0 {
-			e.Start, e.Stop = spec.Start, spec.Stop
-		}
-		return nil, err
+		return nil, probes.AtStream(needs.Refused(spec.Stream, err), spec)
 	}
 	return s, nil
 }

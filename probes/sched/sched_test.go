@@ -244,7 +244,7 @@ func TestEndHasTheStatusThatParentsSee(t *testing.T) {
 				t.Errorf("process %d has both a code and the signal %s", r["pid"].I, r["signal"].S)
 			}
 			got[line]++
-			if r["exe"].S != exe && tellsLast() {
+			if r["exe"].S != exe && reportsLastThread() {
 				t.Errorf("process %d executes %q, not %s", r["pid"].I, r["exe"].S, exe)
 			}
 			if r["duration"].I <= 0 || r["duration"].I > int64(time.Minute) {

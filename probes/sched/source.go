@@ -120,38 +120,20 @@ func (s *source) watch() (over <-chan struct{}, forget func(), err error) {
 		return nil, func() {}, nil
 	}
 	var why error
-	var ends []<-chan struct{}
-	var cancels []func()
-	forget = func() {
-		for _, cancel := range cancels {
-			cancel()
-		}
-	}
-	for _, pid := range t.PIDs {
-		end, cancel, err := process.Watch(pid)
+	running := 0
+	over, forget = process.WatchAll(t.PIDs, func(_ int, err error) bool {
 		if err != nil {
 			why = err // it has ended; a later process may have its pid
-			continue
+			return false
 		}
-		ends, cancels = append(ends, end), append(cancels, cancel)
-	}
-	if len(ends) == 0 {
+		running++
+		return true
+	})
+	if running == 0 {
+		forget()
 		return nil, nil, plan.Errorf(s.spec.Start, s.spec.Stop, "%v", why)
 	}
-	all := make(chan struct{})
-	gone := make(chan struct{})
-	go func() {
-		for _, end := range ends {
-			select {
-			case <-end:
-			case <-gone:
-				return
-			}
-		}
-		close(all)
-	}()
-	stop := forget
-	return all, sync.OnceFunc(func() { close(gone); stop() }), nil
+	return over, forget, nil
 }
 
 // Stop implements probes.Source.
@@ -191,13 +173,11 @@ func (s *source) run(ctx context.Context, over <-chan struct{}) error {
 
 // drain makes rows of the records in the ring.
 func (s *source) drain() {
-	for end := s.kernel.ring.Produced(); s.kernel.ring.Drain(end, s.give) < end; {
-		time.Sleep(50 * time.Microsecond) // a record is being written
-	}
+	s.kernel.ring.DrainAll(s.addRow)
 	s.rows.Flush()
 }
 
-func (s *source) give(record []byte) {
+func (s *source) addRow(record []byte) {
 	l, ok := decode(record)
 	if !ok || !s.targets.wants(l) || l.Event&s.event == 0 {
 		return

@@ -15,19 +15,19 @@ import (
 // threads, before Linux 6.16, if the target is an executable: a thread's end no
 // longer has its process's executable.
 type targets struct {
-	some    bool // only those of a target
-	follow  bool // the target's processes are known by their earlier events
-	heirs   bool // descendants are included
-	pids    []int
-	matcher *process.Matcher
-	family  map[int]bool // with follow: live processes that are included
-	missed  map[int]bool // members of family that did not exist at the last listing
+	some        bool // only those of a target
+	follow      bool // the target's processes are known by their earlier events
+	descendants bool // descendants are included
+	pids        []int
+	matcher     *process.Matcher
+	family      map[int]bool // with follow: live processes that are included
+	missed      map[int]bool // members of family that did not exist at the last listing
 }
 
 func newTargets(spec *plan.Acquire) *targets {
 	t := &targets{some: !spec.Target.IsZero(), pids: spec.Target.PIDs, matcher: process.NewMatcher(spec.Target)}
-	t.heirs = t.some && events[spec.Stream]&(processStart|processExec|processEnd) != 0
-	t.follow = t.heirs || len(spec.Target.Exes) > 0 && events[spec.Stream]&threadEnd != 0
+	t.descendants = t.some && events[spec.Stream]&(processStart|processExec|processEnd) != 0
+	t.follow = t.descendants || len(spec.Target.Exes) > 0 && events[spec.Stream]&threadEnd != 0
 	return t
 }
 
@@ -60,7 +60,7 @@ func (t *targets) begin() error {
 			return
 		}
 		t.family[pid] = true
-		if !t.heirs {
+		if !t.descendants {
 			return
 		}
 		for _, child := range children[pid] {
@@ -101,21 +101,21 @@ func (t *targets) wants(l life) bool {
 	}
 	pid := int(l.Pid)
 	if !t.follow {
-		return t.meant(l)
+		return t.isNamedBy(l)
 	}
 	mine := t.family[pid]
 	switch {
 	case l.Event&processStart != 0:
-		mine = t.heirs && t.family[int(l.ParentPid)] || t.meant(l)
+		mine = t.descendants && t.family[int(l.ParentPid)] || t.isNamedBy(l)
 	case l.Event&processExec != 0:
-		mine = mine && t.heirs || t.meant(l)
+		mine = mine && t.descendants || t.isNamedBy(l)
 		if !mine {
 			delete(t.family, pid)
 		}
 	case l.Event&threadEnd != 0 && l.Event&processEnd == 0:
-		return mine || t.meant(l)
+		return mine || t.isNamedBy(l)
 	case l.Event&processEnd != 0:
-		mine = mine || t.meant(l)
+		mine = mine || t.isNamedBy(l)
 		delete(t.family, pid)
 		return mine
 	}
@@ -125,9 +125,9 @@ func (t *targets) wants(l life) bool {
 	return mine
 }
 
-// meant reports whether an event is of a process that the target names, by the
+// isNamedBy reports whether an event is of a process that the target names, by the
 // data in the record: the process may have ended since.
-func (t *targets) meant(l life) bool {
+func (t *targets) isNamedBy(l life) bool {
 	return slices.Contains(t.pids, int(l.Pid)) ||
-		t.matcher.Meant(&process.Program{Comm: comm(&l.Process), Exe: l.exe(), File: l.file()})
+		t.matcher.MatchesProgram(&process.Program{Comm: comm(&l.Process), Exe: l.exe(), File: l.file()})
 }

@@ -122,7 +122,7 @@ func compareStacks(t *testing.T, gdb string, pid int) (equal, all int) {
 	ours := map[string]stack{}
 	c := collect(t, pid)
 	defer c.kernel.remove(pid)
-	err := c.take(func(o *observation) {
+	err := c.snapshotThreads(func(o *observation) {
 		if o.goroutine != 0 {
 			return
 		}

@@ -47,7 +47,7 @@ func BenchmarkSnapshot(b *testing.B) {
 			threads := 0
 			visit := func(*observation) { threads++ }
 			for range 3 {
-				if err := col.take(visit); err != nil {
+				if err := col.snapshotThreads(visit); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -58,7 +58,7 @@ func BenchmarkSnapshot(b *testing.B) {
 			for b.Loop() {
 				time.Sleep(10 * time.Millisecond) // in which busy threads run
 				before := cpuTime()
-				if err := col.take(visit); err != nil {
+				if err := col.snapshotThreads(visit); err != nil {
 					b.Fatal(err)
 				}
 				used += cpuTime() - before
@@ -107,7 +107,7 @@ func BenchmarkSlowdown(b *testing.B) {
 					for {
 						select {
 						case <-tick.C:
-							_ = col.take(func(*observation) {})
+							_ = col.snapshotThreads(func(*observation) {})
 						case <-stop:
 							return
 						}
@@ -139,7 +139,7 @@ func BenchmarkUnwind(b *testing.B) {
 	for _, name := range []string{"read", "callback", "altsignal", "deep"} {
 		b.Run(name, func(b *testing.B) {
 			var held sample
-			err := c.take(func(o *observation) {})
+			err := c.snapshotThreads(func(o *observation) {})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -4,10 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
-	"fmt"
-	"os"
 	"slices"
-	"strconv"
 	"time"
 	"unsafe"
 
@@ -39,20 +36,20 @@ type observation struct {
 // collector takes snapshots: one sample of each thread of its processes. It is
 // used by one goroutine at a time.
 type collector struct {
-	kernel   *sampler
-	modules  *modules
-	frames   *interner
-	unwinder *unwinder
-	targets  *targets
-	spaces   map[int]*space
-	threads  map[uint32]*thread
-	snapshot uint64
-	java     string // how the stacks of Java programs are obtained: a value of SET java_stacks
-	chased   []chased
-	pids     []int            // processes to sample in this attempt
-	current  observation      // the observation being visited
-	halted   time.Duration    // CPU time that Java machines used to answer
-	priority *pacing.Priority // of the thread that takes snapshots; nil: unchanged
+	kernel    *sampler
+	modules   *modules
+	frames    *interner
+	unwinder  *unwinder
+	targets   *targets
+	spaces    map[int]*space
+	threads   map[uint32]*thread
+	snapshot  uint64
+	java      string // how the stacks of Java programs are obtained: a value of SET java_stacks
+	resamples []resample
+	pids      []int            // processes to sample in this attempt
+	current   observation      // the observation being visited
+	javaTime  time.Duration    // CPU time that Java machines used to answer
+	priority  *pacing.Priority // of the thread that takes snapshots; nil: unchanged
 
 	tally
 }
@@ -66,8 +63,8 @@ type tally struct {
 	unfinished [numCauses]uint64 // observations whose stacks do not reach the first function
 }
 
-// chased is a thread that must be sampled again in the same snapshot.
-type chased struct {
+// resample is a thread that must be sampled again in the same snapshot.
+type resample struct {
 	pid int
 	tid uint32
 }
@@ -76,8 +73,8 @@ type chased struct {
 // was sampled, and waiting when its CPU was.
 const retries = 4
 
-// take calls visit with an observation of every thread.
-func (c *collector) take(visit func(*observation)) error {
+// snapshotThreads calls visit with an observation of every thread.
+func (c *collector) snapshotThreads(visit func(*observation)) error {
 	c.snapshot++
 	var failed error
 	if err := c.targets.refresh(); err != nil {
@@ -119,7 +116,7 @@ func (c *collector) take(visit func(*observation)) error {
 		c.pids = append(c.pids, pid)
 	}
 	for attempt := 0; len(c.pids) > 0 && attempt < retries; attempt++ {
-		c.chased = c.chased[:0]
+		c.resamples = c.resamples[:0]
 		if err := c.kernel.running(); err != nil {
 			return err
 		}
@@ -131,14 +128,14 @@ func (c *collector) take(visit func(*observation)) error {
 		c.priority.Lower() // the remaining work uses data already copied
 		c.kernel.drain(heed)
 		c.pids = c.pids[:0]
-		for _, t := range c.chased {
+		for _, t := range c.resamples {
 			if !slices.Contains(c.pids, t.pid) {
 				c.pids = append(c.pids, t.pid)
 			}
 		}
 	}
-	slices.SortFunc(c.chased, func(a, b chased) int { return cmp.Compare(a.tid, b.tid) })
-	for _, t := range slices.Compact(c.chased) { // an earlier attempt may have sampled it
+	slices.SortFunc(c.resamples, func(a, b resample) int { return cmp.Compare(a.tid, b.tid) })
+	for _, t := range slices.Compact(c.resamples) { // an earlier attempt may have sampled it
 		if c.threads[t.tid].seen != c.snapshot {
 			c.missed++
 		}
@@ -195,7 +192,7 @@ func (c *collector) observe(s sample) bool {
 	case c.observeJava(sp, t, s):
 	case s.Flags&(running|torn) != 0:
 		if fresh {
-			c.chased = append(c.chased, chased{int(s.Tgid), s.Tid})
+			c.resamples = append(c.resamples, resample{int(s.Tgid), s.Tid})
 		}
 		return false
 	case s.Flags&compat != 0:
@@ -204,7 +201,7 @@ func (c *collector) observe(s sample) bool {
 		return false
 	case s.Flags&unchanged == 0:
 		if !c.unwind(sp, t, s) {
-			c.chased = append(c.chased, chased{int(s.Tgid), s.Tid})
+			c.resamples = append(c.resamples, resample{int(s.Tgid), s.Tid})
 			return false
 		}
 	}
@@ -250,7 +247,7 @@ func (c *collector) unwind(sp *space, t *thread, s sample) bool {
 
 // copy sets the number of bytes of a thread's stack that are copied from now on.
 func (c *collector) copy(t *thread, tid, bytes uint32) {
-	if bytes != t.room.size() && c.kernel.want(tid, bytes) == nil {
+	if bytes != t.room.size() && c.kernel.setBytes(tid, bytes) == nil {
 		t.room.bytes = bytes
 	}
 }
@@ -258,16 +255,8 @@ func (c *collector) copy(t *thread, tid, bytes uint32) {
 // hasNotRun reports whether a thread's CPU time is still the same as when it was
 // sampled.
 func hasNotRun(pid, tid uint32, runtime uint64) bool {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/schedstat", pid, tid))
-	if err != nil {
-		return false
-	}
-	end := 0
-	for end < len(b) && b[end] >= '0' && b[end] <= '9' {
-		end++
-	}
-	ran, err := strconv.ParseUint(string(b[:end]), 10, 64)
-	return err == nil && ran == runtime
+	ran, ok := process.ThreadTime(int(pid), int(tid))
+	return ok && uint64(ran) == runtime
 }
 
 // comm returns a thread's name as stored by the kernel, without its terminator.

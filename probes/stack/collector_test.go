@@ -114,7 +114,7 @@ type seen struct {
 func snapshot(t testing.TB, c *collector) map[int]seen {
 	t.Helper()
 	out := map[int]seen{}
-	err := c.take(func(o *observation) {
+	err := c.snapshotThreads(func(o *observation) {
 		if _, twice := out[int(o.tid)]; twice {
 			t.Errorf("thread %d is observed twice", o.tid)
 		}

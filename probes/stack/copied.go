@@ -43,26 +43,26 @@ type Stacks struct {
 // maxSpaces bounds the processes remembered.
 const maxSpaces = 4096
 
-// Left returns the code mappings, by address, and the executable's path of the program
+// MappingsBefore returns the code mappings, by address, and the executable's path of the program
 // that a process executed at a time of the boot clock, if the process no longer
 // executes it; else nothing.
-type Left func(pid int, at int64) (text []process.Mapping, exe string)
+type MappingsBefore func(pid int, at int64) (text []process.Mapping, exe string)
 
 // NewStacks returns an empty Stacks. systemModules is as in plan.Settings; the cache
 // must outlive the result. left may be nil.
-func NewStacks(cache *elf.Cache, systemModules string, left Left) *Stacks {
+func NewStacks(cache *elf.Cache, systemModules string, left MappingsBefore) *Stacks {
 	frames := newInterner()
 	ms := newModules(cache, frames, chosenModules(systemModules))
-	ms.left = left
+	ms.mappingsBefore = left
 	return &Stacks{modules: ms, frames: frames, unwinder: newUnwinder(ms), spaces: map[int]*space{}}
 }
 
 // Close releases the modules that were read.
 func (s *Stacks) Close() { s.modules.close() }
 
-// Know reads the code mappings of a process, because it may end before its first event
+// ReadProcess reads the code mappings of a process, because it may end before its first event
 // is read.
-func (s *Stacks) Know(pid int) {
+func (s *Stacks) ReadProcess(pid int) {
 	sp := s.space(pid)
 	sp.at = clock.Boot()
 	sp.refresh(s.modules, time.Now())

@@ -14,7 +14,7 @@ type demand struct {
 	mu        sync.Mutex // guards the following fields
 	collector *collector
 	sink      probes.Sink
-	over      bool
+	stopped   bool
 }
 
 // Info implements probes.Source. The rows go to the requester only; they are not
@@ -40,14 +40,14 @@ func (d *demand) Control(_ context.Context, c probes.Command) (probes.Reply, err
 func (d *demand) Start(_ context.Context, sink probes.Sink, _ probes.Options) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.collector != nil || d.over {
+	if d.collector != nil || d.stopped {
 		return errors.New("stack: a source is started once")
 	}
 	c, err := d.open()
 	if err != nil {
 		return err
 	}
-	if err := c.take(func(*observation) {}); err != nil {
+	if err := c.snapshotThreads(func(*observation) {}); err != nil {
 		c.close()
 		return err
 	}
@@ -71,7 +71,7 @@ func (d *demand) sample() error {
 func (d *demand) Stop() error {
 	d.mu.Lock()
 	c := d.collector
-	d.collector, d.over = nil, true
+	d.collector, d.stopped = nil, true
 	d.mu.Unlock()
 	if c != nil {
 		c.close()

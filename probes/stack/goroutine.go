@@ -1,12 +1,12 @@
 package stack
 
 import (
+	"io"
 	"strings"
 
 	"endoscope/probes/bpf"
 	"endoscope/probes/clock"
 	"endoscope/probes/lang/golang"
-	"endoscope/probes/process"
 	"endoscope/probes/unwind"
 )
 
@@ -51,44 +51,14 @@ func (c *collector) goroutines(sp *space, visit func(*observation)) {
 // openGo opens the Go runtime of a process; nil if it has none, or if its program was
 // stripped.
 func (c *collector) openGo(sp *space) *golang.Process {
-	for _, r := range sp.regions {
-		if r.module == nil || r.module.symbols == nil || !r.module.symbols.HasGo() {
-			continue
-		}
-		addr, ok := r.module.symbols.AddrOf(r.offset)
-		if !ok {
-			continue
-		}
-		if layout := r.module.goLayout(sp.process.PID, r.start); layout != nil {
-			return golang.Open(sp.process.PID, layout, r.start-addr)
-		}
-	}
-	return nil
-}
-
-// goLayout returns where a module's Go runtime keeps its goroutines; nil if the file
-// does not contain that.
-func (m *module) goLayout(pid int, start uint64) *golang.Layout {
-	if m.layoutRead {
-		return m.layout
-	}
-	m.layoutRead = true
-	text, err := process.Text(pid)
-	if err != nil {
+	layout, bias := findRuntime(sp,
+		func(m *module) *runtimeLayout[golang.Layout] { return &m.golang },
+		func(m *module) bool { return m.symbols.HasGo() },
+		func(f io.ReaderAt, _ string) (*golang.Layout, error) { return golang.ReadLayout(f) })
+	if layout == nil {
 		return nil
 	}
-	for _, mapping := range text {
-		if mapping.Start != start {
-			continue
-		}
-		f, err := process.OpenModule(pid, mapping)
-		if err != nil {
-			return nil
-		}
-		defer f.Close()
-		m.layout, _ = golang.ReadLayout(f) // nil where it cannot be read
-	}
-	return m.layout
+	return golang.Open(sp.process.PID, layout, bias)
 }
 
 // goroutineState classifies a goroutine by its wait reason (runtime/runtime2.go,

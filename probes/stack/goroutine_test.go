@@ -52,7 +52,7 @@ func TestGoroutines(t *testing.T) {
 			// another thread meanwhile, and so be found twice or not at all.
 			for range 10 {
 				found = map[string]int{}
-				if err := c.take(look); err != nil {
+				if err := c.snapshotThreads(look); err != nil {
 					t.Fatal(err)
 				}
 				if found["spin thread RUN"] == 1 {

@@ -63,7 +63,7 @@ func TestInlinedCalls(t *testing.T) {
 	c := collect(t, r.pid)
 	var mine []string
 	testenv.Until(t, "the stack of main.wait is seen", func() bool {
-		err := c.take(func(o *observation) {
+		err := c.snapshotThreads(func(o *observation) {
 			var functions []string
 			for _, f := range o.stack.value.([]types.Value) {
 				functions = append(functions, f.A.([]types.Value)[0].S)

@@ -59,7 +59,7 @@ func (c *collector) openJava(sp *space) error {
 			m.Close()
 			return fmt.Errorf("stacks of Java in process %d: %w", pid, err)
 		}
-		c.halted += cost
+		c.javaTime += cost
 		j.asked = time.Now()
 	}
 	sp.java = j
@@ -82,7 +82,7 @@ func (c *collector) remap(sp *space) {
 	}
 	j.asked, j.pause, j.missing = time.Now(), min(2*j.pause, lateMap), false
 	cost, err := j.machine.WritePerfMap()
-	c.halted += cost
+	c.javaTime += cost
 	if err != nil {
 		c.undumped++
 		return
@@ -106,7 +106,7 @@ func (c *collector) dump() {
 		}
 		clear(j.threads)
 		threads, cost, err := j.machine.Threads()
-		c.halted += cost
+		c.javaTime += cost
 		if err != nil {
 			c.undumped++
 			continue

@@ -102,8 +102,8 @@ func TestJavaPerfMap(t *testing.T) {
 	fmt.Fprintln(r.in)
 	r.number(t)
 	find("later")
-	if c.undumped > 0 || c.halted <= 0 {
-		t.Errorf("%d maps were not written, which took %v", c.undumped, c.halted)
+	if c.undumped > 0 || c.javaTime <= 0 {
+		t.Errorf("%d maps were not written, which took %v", c.undumped, c.javaTime)
 	}
 	// A notice says what the stacks lack; a machine without frame pointers is rejected
 	// with the reason.

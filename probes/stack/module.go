@@ -2,6 +2,7 @@ package stack
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"unsafe"
@@ -10,6 +11,7 @@ import (
 
 	"endoscope/probes/elf"
 	"endoscope/probes/lang/golang"
+	"endoscope/probes/lang/python"
 	"endoscope/probes/process"
 	"endoscope/probes/unwind"
 )
@@ -22,9 +24,8 @@ type module struct {
 	library bool        // it belongs to the system, by its path
 	places  map[uint64]*place
 
-	layout     *golang.Layout // of its Go runtime; nil: none, or unknown
-	layoutRead bool
-	python     pythonLayout
+	golang runtimeLayout[golang.Layout]
+	python runtimeLayout[python.Layout]
 }
 
 // place is the cached result for an instruction.
@@ -41,12 +42,12 @@ const maxPlaces = 1 << 20
 
 // modules finds the modules of mappings; each file has one module.
 type modules struct {
-	cache  *elf.Cache
-	frames *interner
-	byFile map[fileKey]*module
-	vdso   *module
-	chosen map[string]bool // by name: whether the user declares it a system module
-	left   Left
+	cache          *elf.Cache
+	frames         *interner
+	byFile         map[fileKey]*module
+	vdso           *module
+	chosen         map[string]bool // by name: whether the user declares it a system module
+	mappingsBefore MappingsBefore
 }
 
 type fileKey struct {
@@ -73,9 +74,9 @@ func (m *module) close() {
 	}
 }
 
-// of returns the module that m is a mapping of. An unreadable file has a module
+// moduleAt returns the module that m is a mapping of. An unreadable file has a module
 // without symbols.
-func (ms *modules) of(pid int, m process.Mapping, main bool) *module {
+func (ms *modules) moduleAt(pid int, m process.Mapping, main bool) *module {
 	if m.Path == "[vdso]" {
 		if ms.vdso == nil {
 			ms.vdso = ms.open(openVDSO, "[vdso]", true)
@@ -224,3 +225,51 @@ const (
 	// signalFrame is the code to which the kernel makes a signal handler return.
 	signalFrame = "[signal]"
 )
+
+// runtimeLayout is where a language's runtime, if a module contains one, keeps its data.
+type runtimeLayout[T any] struct {
+	layout *T // nil: there is no runtime, or an unknown one
+	read   bool
+}
+
+// findRuntime finds the module of a process that contains a runtime whose layout is
+// known, and the offset of its code from the addresses in its file. The layout is nil if
+// there is none. candidate tells which modules are examined.
+func findRuntime[T any](sp *space, of func(*module) *runtimeLayout[T], candidate func(*module) bool, read func(f io.ReaderAt, path string) (*T, error)) (layout *T, bias uint64) {
+	for _, r := range sp.regions {
+		if r.module == nil || r.module.symbols == nil || !candidate(r.module) {
+			continue
+		}
+		addr, ok := r.module.symbols.AddrOf(r.offset)
+		if !ok {
+			continue
+		}
+		l := of(r.module)
+		if !l.read {
+			l.read = true
+			l.layout = readRuntime(sp.process.PID, r.start, read)
+		}
+		if l.layout != nil {
+			return l.layout, r.start - addr
+		}
+	}
+	return nil, 0
+}
+
+// readRuntime reads the layout from the file that a process has mapped at start.
+func readRuntime[T any](pid int, start uint64, read func(f io.ReaderAt, path string) (*T, error)) *T {
+	text, _ := process.Text(pid) // none if it has ended
+	for _, m := range text {
+		if m.Start != start {
+			continue
+		}
+		f, err := process.OpenModule(pid, m)
+		if err != nil {
+			return nil
+		}
+		defer f.Close()
+		layout, _ := read(f, m.Path) // nil where it cannot be read
+		return layout
+	}
+	return nil
+}

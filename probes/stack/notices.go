@@ -28,10 +28,10 @@ func notices(found []process.Process, java string) (out []string) {
 			case name == "libjvm.so" && java == JavaMaps:
 				why = "runs Java, whose methods have names as far as they are compiled: interpreted ones are called Interpreter, and those compiled into others are left out"
 			case name == "libjvm.so" && java != JavaDump:
-				why = "runs Java, of which its stacks show the virtual machine alone (SET java_stacks = 'threaddump' shows Java; the machine halts for some 0.1 ms at each sample. With 'perfmap' it does not, if it was started with -XX:+PreserveFramePointer)"
+				why = "runs Java, its stacks show only the virtual machine (SET java_stacks = 'threaddump' shows Java; the machine halts for some 0.1 ms at each sample. With 'perfmap' it does not, if it was started with -XX:+PreserveFramePointer)"
 			case (name == "node" || name == "nodejs") && m.Path == p.Exe:
 				if _, err := perfmap.Open(p.PID); err != nil {
-					why = "runs JavaScript and does not say which functions its code is of (it does if started as node --perf-basic-prof)"
+					why = "runs JavaScript and does not name its compiled functions (it does if started as node --perf-basic-prof)"
 				}
 			case isInterpreter(m.Path):
 				why = pythonRemark(p.PID, m)
@@ -54,7 +54,7 @@ func pythonRemark(pid int, m process.Mapping) string {
 	defer f.Close()
 	var unknown *python.ErrVersion
 	if _, err := python.ReadLayout(f, m.Path); errors.As(err, &unknown) {
-		return fmt.Sprintf("runs Python, of which its stacks show the interpreter alone: %v", err)
+		return fmt.Sprintf("runs Python, its stacks show only the interpreter: %v", err)
 	}
 	return ""
 }

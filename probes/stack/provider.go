@@ -1,11 +1,8 @@
 package stack
 
 import (
+	"cmp"
 	"context"
-	"errors"
-	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"endoscope/planner/plan"
 	"endoscope/probes"
@@ -28,19 +25,14 @@ func (p *Provider) Close() error { return p.cache.Close() }
 
 // Prepare finds the processes and checks that they may be sampled.
 func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source, error) {
-	if spec.Every <= 0 && !spec.OnDemand {
-		return nil, plan.Errorf(spec.Start, spec.Stop, "%s has a value at every instant and cannot be read tuple by tuple", Stream).
-			WithHint("SAMPLE(%s, 10ms)", Stream)
-	}
-	if spec.Target.IsZero() {
-		return nil, plan.Errorf(spec.Start, spec.Stop, "%s needs a process", Stream).
-			WithHint("WHERE pid = ..., WHERE process = '...', or USE ...")
+	if err := cmp.Or(probes.RequireSampling(spec, "10ms"), probes.RequireProcess(spec)); err != nil {
+		return nil, err
 	}
 	found, err := process.Resolve(spec.Target)
 	if err != nil {
-		return nil, placed(err, spec)
+		return nil, probes.AtStream(err, spec)
 	}
-	if err := checkRights(spec); err != nil {
+	if err := needs.Check(spec); err != nil {
 		return nil, err
 	}
 	s := &source{provider: p, every: spec.Every, filter: spec.Filter, target: spec.Target, found: found, clock: clock.Now, spec: spec}
@@ -55,48 +47,4 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 		return &demand{source: s}, nil
 	}
 	return s, nil
-}
-
-// checkRights returns an error where the kernel would return EPERM, with a more
-// helpful text.
-func checkRights(spec *plan.Acquire) error {
-	if !process.Numbered() {
-		return plan.Errorf(spec.Start, spec.Stop, "%s cannot be acquired from within a PID namespace: the kernel's programs see other numbers of processes", Stream).
-			WithHint("run on the host, or in a container that has the host's PID namespace (--pid=host)")
-	}
-	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var caps [2]unix.CapUserData
-	if err := unix.Capget(&hdr, &caps[0]); err != nil {
-		return nil // leave the decision to the kernel
-	}
-	if missing := missingRights(uint64(caps[1].Effective)<<32 | uint64(caps[0].Effective)); missing != "" {
-		return plan.Errorf(spec.Start, spec.Stop, "%s needs %s, which this process does not have", Stream, missing).
-			WithHint("run as root; streams of /proc (thread_usage, process_usage) need no rights")
-	}
-	return nil
-}
-
-// missingRights names the capabilities for sampling threads that a set lacks.
-func missingRights(effective uint64) string {
-	var missing []string
-	for _, c := range []struct {
-		bit  uint
-		name string
-	}{{unix.CAP_BPF, "CAP_BPF"}, {unix.CAP_PERFMON, "CAP_PERFMON"}, {unix.CAP_SYS_PTRACE, "CAP_SYS_PTRACE"}} {
-		if effective&(1<<c.bit) == 0 && (effective&(1<<unix.CAP_SYS_ADMIN) == 0 || c.bit == unix.CAP_SYS_PTRACE) {
-			missing = append(missing, c.name)
-		}
-	}
-	return strings.Join(missing, " and ")
-}
-
-// placed sets an error's position to that of the stream, if it has none.
-func placed(err error, spec *plan.Acquire) error {
-	var e *plan.Error
-	if errors.As(err, &e) && e.Start < 0 {
-		c := *e
-		c.Start, c.Stop = spec.Start, spec.Stop
-		return &c
-	}
-	return err
 }

@@ -6,15 +6,7 @@ import (
 	"strings"
 
 	"endoscope/probes/lang/python"
-	"endoscope/probes/process"
 )
-
-// pythonLayout is the layout of the interpreter in a module.
-type pythonLayout struct {
-	layout *python.Layout
-	err    error // why there is no layout
-	read   bool
-}
 
 // pythonProcess is the state of the interpreter in a process.
 type pythonProcess struct {
@@ -30,47 +22,17 @@ var interpreterName = regexp.MustCompile(`^(lib)?python3[\d.]*(\.so[\d.]*)?$`)
 // isInterpreter reports whether a file, by its name, is CPython.
 func isInterpreter(path string) bool { return interpreterName.MatchString(filepath.Base(path)) }
 
-// openPython finds the interpreter of a process.
+// openPython opens the interpreter of a process; nil if it has none, or an unknown
+// version.
 func (c *collector) openPython(sp *space) *python.Process {
-	for _, r := range sp.regions {
-		if r.module == nil || r.module.symbols == nil || !isInterpreter(r.module.name) {
-			continue
-		}
-		addr, ok := r.module.symbols.AddrOf(r.offset)
-		if !ok {
-			continue
-		}
-		if layout := r.module.pythonLayout(sp.process.PID, r.start); layout != nil {
-			return python.Open(sp.process.PID, layout, r.start-addr)
-		}
-	}
-	return nil
-}
-
-// pythonLayout returns where a module's interpreter keeps its threads; nil if it has
-// no interpreter, or an unknown version.
-func (m *module) pythonLayout(pid int, start uint64) *python.Layout {
-	p := &m.python
-	if p.read {
-		return p.layout
-	}
-	p.read = true
-	text, err := process.Text(pid)
-	if err != nil {
+	layout, bias := findRuntime(sp,
+		func(m *module) *runtimeLayout[python.Layout] { return &m.python },
+		func(m *module) bool { return isInterpreter(m.name) },
+		python.ReadLayout)
+	if layout == nil {
 		return nil
 	}
-	for _, mapping := range text {
-		if mapping.Start != start {
-			continue
-		}
-		f, err := process.OpenModule(pid, mapping)
-		if err != nil {
-			return nil
-		}
-		defer f.Close()
-		p.layout, p.err = python.ReadLayout(f, mapping.Path)
-	}
-	return p.layout
+	return python.Open(sp.process.PID, layout, bias)
 }
 
 // interpreted replaces the interpreter's stack, which the unwinder found, by that of

@@ -133,7 +133,7 @@ func TestNotices(t *testing.T) {
 	silent := run(t, testenv.NeedProgram(t, "node"), "-e", "console.log(1); setInterval(() => {}, 1000)")
 	silent.number(t)
 	plain := sleeping(t)
-	for pid, want := range map[int]string{stripped.pid: "is a Go program without debug information", silent.pid: "runs JavaScript and does not say", plain.pid: ""} {
+	for pid, want := range map[int]string{stripped.pid: "is a Go program without debug information", silent.pid: "runs JavaScript and does not name", plain.pid: ""} {
 		s, err := provider.Prepare(context.Background(), specification(plan.Target{PIDs: []int{pid}}, time.Second))
 		if err != nil {
 			t.Fatal(err)

@@ -13,8 +13,8 @@ import (
 	"github.com/cilium/ebpf/btf"
 	"golang.org/x/sys/unix"
 
-	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
+	"endoscope/probes/rights"
 	"endoscope/probes/ringbuf"
 	"endoscope/probes/unwind"
 )
@@ -58,7 +58,7 @@ func newSampler() (*sampler, error) {
 	types := btf.NewCache()
 	objects, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: types})
 	if err != nil {
-		return nil, refuseLoad(err)
+		return nil, needs.Refused(Stream, err)
 	}
 	s := &sampler{objects: objects, links: map[int]int{}, bytes: objects.Maps[bpf.StackMapBytesOf]}
 	if s.ring, err = ringbuf.Map(objects.Maps[bpf.StackMapSamples].FD(), ringBytes); err != nil {
@@ -72,15 +72,7 @@ func newSampler() (*sampler, error) {
 	return s, nil
 }
 
-func refuseLoad(err error) error {
-	switch {
-	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
-		return plan.Errorf(-1, -1, "the kernel refuses to load the programs that sample threads: %v", err).WithHint("run as root")
-	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, btf.ErrNotFound):
-		return plan.Errorf(-1, -1, "this kernel cannot sample threads: %v", err).WithHint("it takes Linux 6.1 with BTF")
-	}
-	return fmt.Errorf("loading the programs that sample threads: %w", err)
-}
+var needs = rights.Needs{Ptrace: true, Since: "6.1", Instead: "thread_usage, process_usage"}
 
 func (s *sampler) close() {
 	for pid := range s.links {
@@ -113,8 +105,8 @@ func (s *sampler) remove(pid int) {
 	}
 }
 
-// want sets how many bytes of a thread's stack are copied from now on.
-func (s *sampler) want(tid, bytes uint32) error { return s.bytes.Put(tid, bytes) }
+// setBytes sets how many bytes of a thread's stack are copied from now on.
+func (s *sampler) setBytes(tid, bytes uint32) error { return s.bytes.Put(tid, bytes) }
 
 // forget resets the bytes copied of a thread's stack to the default.
 func (s *sampler) forget(tid uint32) { _ = s.bytes.Delete(tid) } // it may not be there

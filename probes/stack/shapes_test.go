@@ -149,7 +149,7 @@ func TestAgainstGDB(t *testing.T) {
 	r.number(t)
 	c := collect(t, r.pid)
 	ours := map[string][]uint64{}
-	if err := c.take(func(o *observation) { ours[o.name] = slices.Clone(c.unwinder.pcs) }); err != nil {
+	if err := c.snapshotThreads(func(o *observation) { ours[o.name] = slices.Clone(c.unwinder.pcs) }); err != nil {
 		t.Fatal(err)
 	}
 	theirs := gdbStacks(t, gdb, r.pid, "t.name")

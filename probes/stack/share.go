@@ -2,7 +2,6 @@ package stack
 
 import (
 	"context"
-	"fmt"
 
 	"endoscope/probes"
 )
@@ -11,7 +10,8 @@ import (
 func (s *source) Control(_ context.Context, c probes.Command) (r probes.Reply, err error) {
 	switch c := c.(type) {
 	case probes.Divide:
-		return r, s.divide(c.Begin, c.Done)
+		s.divide(c.Begin, c.Done)
+		return r, nil
 	case probes.CountUnfinished:
 		return r, nil
 	}
@@ -19,7 +19,7 @@ func (s *source) Control(_ context.Context, c probes.Command) (r probes.Reply, e
 }
 
 // divide implements probes.Divide. Snapshots are not divided.
-func (s *source) divide(begin func(probes.Cut), done func()) error {
+func (s *source) divide(begin func(probes.Cut), done func()) {
 	divided := make(chan struct{})
 	cut := func() {
 		defer close(divided)
@@ -30,26 +30,16 @@ func (s *source) divide(begin func(probes.Cut), done func()) error {
 	runs := s.started && !s.stopped
 	s.mu.Unlock()
 	if !runs {
-		return nil
+		return
 	}
 	select {
 	case s.between <- cut:
 		s.alarm.Ring()
 	case <-s.ended:
-		return nil
+		return
 	}
 	select {
 	case <-divided:
 	case <-s.ended:
 	}
-	return nil
-}
-
-// identity returns the source's Info.Identity.
-func (s *source) identity() string {
-	id := "stack"
-	for _, p := range s.pinned {
-		id += fmt.Sprintf(" %d@%d", p.PID, p.StartTime)
-	}
-	return id
 }

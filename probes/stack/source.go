@@ -18,7 +18,7 @@ import (
 // Causes for counting threads and snapshots that produced no row.
 const (
 	overrun   = "sampler overrun"
-	unsettled = "thread ran and waited by turns while it was sampled"
+	unsettled = "thread switched between running and waiting while it was sampled"
 	in32Bit   = "thread in 32-bit code"
 	moving    = "goroutine moved while it was read"
 	silent    = "Java machine did not answer"
@@ -61,7 +61,7 @@ const threadNs = 2000
 
 // Info implements probes.Source.
 func (s *source) Info() probes.Info {
-	return probes.Info{Sites: s.sites(), Notices: s.notices, Residual: s.filter, Live: true, Identity: s.identity()}
+	return probes.Info{Sites: s.sites(), Notices: s.notices, Residual: s.filter, Live: true, Identity: "stack" + process.Identify(s.pinned)}
 }
 
 // Stats returns zero: there is nothing to count.
@@ -84,7 +84,7 @@ func (s *source) sites() []probes.Site {
 func (s *source) open() (*collector, error) {
 	kernel, err := newSampler()
 	if err != nil {
-		return nil, placed(err, s.spec)
+		return nil, probes.AtStream(err, s.spec)
 	}
 	frames := newInterner()
 	ms := newModules(&s.provider.cache, frames, chosenModules(s.spec.Settings.SystemModules))
@@ -182,7 +182,7 @@ func (s *source) load() (*collector, error) {
 		return nil, err
 	}
 	seen := map[int]bool{}
-	if err := c.take(func(o *observation) { seen[o.process.PID] = true }); err != nil {
+	if err := c.snapshotThreads(func(o *observation) { seen[o.process.PID] = true }); err != nil {
 		c.close()
 		return nil, err
 	}
@@ -199,7 +199,7 @@ func (s *source) hidden(seen map[int]bool, t tally) error {
 	for _, p := range s.pinned {
 		if q, runs := process.Lookup(p.PID); runs && q.StartTime == p.StartTime && !seen[p.PID] && t == (tally{}) {
 			return plan.Errorf(s.spec.Start, s.spec.Stop, "the kernel shows no thread of process %d (%s)", p.PID, p.Comm).
-				WithHint("SAMPLE(thread_usage, 100ms) tells what they take, without stacks")
+				WithHint("SAMPLE(thread_usage, 100ms) shows their CPU time, without stacks")
 		}
 	}
 	return nil
@@ -218,7 +218,7 @@ func (s *source) run(ctx context.Context, c *collector, sink probes.Sink, start 
 	}()
 	for k := int64(1); ; {
 		due := start.Add(time.Duration(k) * s.every)
-		if allowed := pace.Due(); allowed.After(due) {
+		if allowed := pace.Earliest(); allowed.After(due) {
 			later := int64((allowed.Sub(start) + s.every - 1) / s.every)
 			sink.Count(leftOut, uint64(later-k))
 			k = later
@@ -250,8 +250,8 @@ func (s *source) run(ctx context.Context, c *collector, sink probes.Sink, start 
 		}
 		watch := pacing.StartWatch()
 		err := s.snapshot(c, sink)
-		pace.Spend(watch.Stop()+c.halted, time.Now())
-		c.halted = 0
+		pace.AddCost(watch.Stop()+c.javaTime, time.Now())
+		c.javaTime = 0
 		taken++
 		if err != nil {
 			return err
@@ -277,7 +277,7 @@ func (s *source) snapshot(c *collector, sink probes.Sink) error {
 			}
 		}
 	}
-	if err := c.take(visit); err != nil {
+	if err := c.snapshotThreads(visit); err != nil {
 		return err
 	}
 	s.rows.Flush()

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"endoscope/probes/process"
 )
 
@@ -61,8 +59,8 @@ func (s *space) find(addr uint64) *region {
 func (s *space) refresh(ms *modules, now time.Time) {
 	var text []process.Mapping
 	exe := s.process.Exe
-	if ms.left != nil {
-		if text, exe = ms.left(s.process.PID, s.at); exe == "" {
+	if ms.mappingsBefore != nil {
+		if text, exe = ms.mappingsBefore(s.process.PID, s.at); exe == "" {
 			exe = s.process.Exe
 		}
 	}
@@ -77,7 +75,7 @@ func (s *space) refresh(ms *modules, now time.Time) {
 	old := s.regions
 	s.regions = make([]region, 0, len(text)+1)
 	for _, m := range text {
-		s.regions = append(s.regions, region{m.Start, m.End, m.Offset, ms.of(s.process.PID, m, m.Path == exe)})
+		s.regions = append(s.regions, region{m.Start, m.End, m.Offset, ms.moduleAt(s.process.PID, m, m.Path == exe)})
 	}
 	if len(s.regions) == 0 {
 		s.regions = append(s.regions, region{}) // so that s.last is a valid index
@@ -118,13 +116,7 @@ func (r *remote) word(addr uint64) (uint64, bool) {
 		return 0, false
 	}
 	if page := addr &^ 4095; page != r.page || r.n == 0 {
-		r.page, r.n = page, 0
-		local := []unix.Iovec{{Base: &r.buf[0], Len: uint64(len(r.buf))}}
-		n, err := unix.ProcessVMReadv(r.pid, local, []unix.RemoteIovec{{Base: uintptr(page), Len: len(r.buf)}}, 0)
-		if err != nil {
-			return 0, false
-		}
-		r.n = n
+		r.page, r.n = page, process.ReadMemory(r.pid, r.buf[:], page)
 	}
 	at := int(addr - r.page)
 	if at+8 > r.n {

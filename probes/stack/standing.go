@@ -15,18 +15,18 @@ type step struct {
 	frame  uint64 // stack position of the return address
 }
 
-// Standing is a thread at an instant with its unfinished calls, the innermost first.
+// OpenCalls is a thread at an instant with its unfinished calls, the innermost first.
 // Whole says that they reach its first function.
-type Standing struct {
+type OpenCalls struct {
 	PID, TID int
 	Time     int64 // boot clock, ns
-	Calls    []StandingCall
+	Calls    []OpenCall
 	Whole    bool
 }
 
-// StandingCall is an unfinished call of a named function. Inlined calls are not
+// OpenCall is an unfinished call of a named function. Inlined calls are not
 // included.
-type StandingCall struct {
+type OpenCall struct {
 	Function, Class string
 	Module          string // base name of its file
 	Begins          uint64 // file offset of the function's first instruction
@@ -34,10 +34,10 @@ type StandingCall struct {
 	Frame           uint64 // stack position of its return address
 }
 
-// Stand samples all threads of processes once, as stack_sample does, without stopping
+// SampleOnce samples all threads of processes once, as stack_sample does, without stopping
 // any. Functions of Java and of interpreted languages are not included; the functions
 // of their machines and interpreters are.
-func Stand(cache *elf.Cache, running []process.Process, visit func(Standing)) error {
+func SampleOnce(cache *elf.Cache, running []process.Process, visit func(OpenCalls)) error {
 	kernel, err := newSampler()
 	if err != nil {
 		return err
@@ -53,18 +53,18 @@ func Stand(cache *elf.Cache, running []process.Process, visit func(Standing)) er
 		spaces: map[int]*space{}, threads: map[uint32]*thread{}, java: JavaOff,
 	}
 	defer c.close()
-	c.unwinder.noting = true
-	return c.take(func(o *observation) {
+	c.unwinder.recordSteps = true
+	return c.snapshotThreads(func(o *observation) {
 		if o.goroutine != 0 {
 			return
 		}
-		visit(c.standing(o))
+		visit(c.openCalls(o))
 	})
 }
 
-// standing returns the calls that the unwinder has just passed.
-func (c *collector) standing(o *observation) Standing {
-	s := Standing{PID: o.process.PID, TID: int(o.tid), Time: int64(o.time), Whole: o.cause == reached}
+// openCalls returns the calls that the unwinder has just passed.
+func (c *collector) openCalls(o *observation) OpenCalls {
+	s := OpenCalls{PID: o.process.PID, TID: int(o.tid), Time: int64(o.time), Whole: o.cause == reached}
 	for _, at := range c.unwinder.steps {
 		m := at.module.symbols
 		if m == nil {
@@ -79,7 +79,7 @@ func (c *collector) standing(o *observation) Standing {
 			continue
 		}
 		fn := m.Function(i)
-		s.Calls = append(s.Calls, StandingCall{
+		s.Calls = append(s.Calls, OpenCall{
 			Function: fn.Name, Class: fn.Class, Module: at.module.name, Begins: fn.Offset, At: at.offset, Frame: at.frame,
 		})
 	}

@@ -39,17 +39,17 @@ type unwinder struct {
 	now     func() time.Time
 
 	// Of the stack being unwound:
-	space  *space
-	low    uint64 // address of stack
-	stack  []byte
-	outer  remote
-	reach  bool   // memory outside stack may be read from the process
-	beyond bool   // such memory was read
-	top    uint64 // highest stack address used by frames
-	frames []uint32
-	pcs    []uint64 // of frames, except inlined calls
-	noting bool     // record steps
-	steps  []step
+	space       *space
+	low         uint64 // address of stack
+	stack       []byte
+	outer       remote
+	reach       bool   // memory outside stack may be read from the process
+	beyond      bool   // such memory was read
+	top         uint64 // highest stack address used by frames
+	frames      []uint32
+	pcs         []uint64 // of frames, except inlined calls
+	recordSteps bool     // record steps
+	steps       []step
 }
 
 func newUnwinder(ms *modules) *unwinder { return &unwinder{modules: ms, now: time.Now} }
@@ -130,7 +130,7 @@ func (u *unwinder) unwind(sp *space, s sample, reach bool) cause {
 		if why != reached {
 			return why
 		}
-		if u.noting {
+		if u.recordSteps {
 			u.steps = append(u.steps, step{module: r.module, offset: pc - r.start + r.offset, frame: regs[unwind.RegSP] - wordBytes})
 		}
 		interrupted = p.ruled && p.rule.Signal

@@ -107,7 +107,7 @@ func (p *Provider) attachAll(s *source, in *program.Installation) error {
 	if name := program.ThreadEnd(s.wants.Options, s.resolution.ReturnKinds()); name != "" {
 		l, err := attach.Tracepoint(in.Objects.Programs[name], "sched_process_exit")
 		if err != nil {
-			return plan.Errorf(s.spec.Start, s.spec.Stop, "the kernel refuses to tell when threads end: %v", err)
+			return plan.Errorf(s.spec.Start, s.spec.Stop, "the kernel refuses to report ends of threads: %v", err)
 		}
 		in.Links = append(in.Links, l)
 	}
@@ -249,7 +249,7 @@ func (p *Provider) release(s *source) error {
 	p.reportReplaced(s, s.atEnd)
 	left, err := in.EndAggregate()
 	p.reader.Unsubscribe(s.sub, left)
-	s.note(in)
+	s.storeCounters(in)
 	s.sub.CloseStacks()
 	p.kernel.Remove(in)
 	delete(p.active, s)

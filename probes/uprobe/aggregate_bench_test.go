@@ -38,6 +38,7 @@ func BenchmarkAggregate(b *testing.B) {
 		{"histogram of an argument", catalog.FunctionStart, 0, fn, []plan.Agg{agg("histogram", col("arg0"))}},
 		{"duration by function", catalog.FunctionDuration, 0, fn, []plan.Agg{agg("count"), agg("avg", took), agg("max", took)}},
 		{"quantiles of duration", catalog.FunctionDuration, 0, fn, []plan.Agg{agg("quantile", took)}},
+		{"quantiles of duration in panes", catalog.FunctionDuration, 250 * time.Millisecond, fn, []plan.Agg{agg("quantile", took)}},
 		{"duration by thread name", catalog.FunctionDuration, 0, []plan.Expr{col("thread_name")}, []plan.Agg{agg("avg", took)}},
 	} {
 		b.Run(c.name, func(b *testing.B) {

@@ -56,6 +56,7 @@ type merged struct {
 	Sum, Square string // of the numbers in decimal
 	Value       int64  // MIN, MAX, FIRST, LAST
 	Buckets     map[int64]int64
+	Low, High   int64 // of quantiles
 
 	sum, square bigint.Int
 	time        int64
@@ -157,8 +158,7 @@ func single(f *plan.Agg, x, when int64) []int64 {
 		}
 		return []int64{(x - lo) / step, 1}
 	}
-	table, _ := codegen.Boundaries()
-	return []int64{codegen.BucketOf(table, x), 1}
+	return []int64{x, x, 1, 0}
 }
 
 // merge adds a state of plan.StateFields.
@@ -193,9 +193,20 @@ func (m *merged) merge(fn string, w []int64) {
 		if n > 0 && (m.N == 0 || w[0] >= m.time) {
 			m.time, m.Value = w[0], w[1]
 		}
-	case "histogram", "quantile", "median":
+	case "histogram":
 		if n > 0 {
 			m.Buckets[w[0]] += n
+		}
+	case "quantile", "median":
+		if n = w[2]; n > 0 {
+			table, _ := codegen.Boundaries()
+			m.Buckets[codegen.BucketOf(table, w[0])] += n
+			if m.N == 0 || w[0] < m.Low {
+				m.Low = w[0]
+			}
+			if m.N == 0 || w[1] > m.High {
+				m.High = w[1]
+			}
 		}
 	}
 	m.N += n
@@ -248,7 +259,7 @@ func TestAggregatesOfCalls(t *testing.T) {
 		{"by an argument", []plan.Expr{x, col("pid")}, []plan.Agg{agg("count"), agg("sum", y)}, "hash by arg0, pid", false},
 		{"by an expression", []plan.Expr{big("*", x, y)}, []plan.Agg{agg("count"), agg("min", big("%", x, num(7)))}, "hash by arg0 * arg1", true},
 		{"histogram alone", []plan.Expr{fn}, []plan.Agg{agg("histogram", x)}, "hash by function_name and bucket", false},
-		{"median of all", nil, []plan.Agg{agg("median", y), agg("quantile", y)}, "hash by bucket", false},
+		{"median of all", nil, []plan.Agg{agg("median", y), agg("quantile", y)}, "one group, quantiles exact to 1000 values of a group and 131072 of all", false},
 		{"a filtered histogram", []plan.Expr{fn}, []plan.Agg{where(agg("histogram", x), testplan.Call(">", x, num(0)))}, "dense by function", false},
 		{"by executable", []plan.Expr{col("exe")}, []plan.Agg{agg("count"), agg("sum", x)}, "dense by function", false},
 		{"by a condition", []plan.Expr{testplan.Call(">", x, y), testplan.Call("=", fn, testplan.Constant("beta"))}, []plan.Agg{agg("count"), agg("sum", x)}, "hash by arg0 > arg1, function_name = 'beta'", false},

@@ -30,7 +30,7 @@ func (s *source) describe() probes.Info {
 		Aggregates: s.aggregation != nil, Aggregation: s.aggregation.Describe(),
 		Suspends: s.wants.Options&abi.SendFrame != 0,
 		Gateable: true, Ability: s.ability(), Detaches: s.detaches(),
-		Standby: true, WaitNs: s.overlookedNs(),
+		Standby: true, WaitNs: s.ignoredCallNs(),
 	}
 }
 
@@ -118,8 +118,8 @@ func (g *growing) Info() probes.Info {
 		i = probes.Info{Sites: d.Sites, Notices: slices.Clone(d.Notices), Refusal: d.Refusal, Aggregates: i.Aggregates, Aggregation: d.Aggregation}
 	}
 	i.Residual, i.Live, i.Suspends = g.residual, true, g.suspends()
-	i.Notices = append(i.Notices, g.coming.Notices...)
-	if said := calls.SaidNotice(g.spec); said != "" && len(g.coming.Notices) > 0 {
+	i.Notices = append(i.Notices, g.pending.Notices...)
+	if said := calls.AssumedTypesNotice(g.spec); said != "" && len(g.pending.Notices) > 0 {
 		i.Notices = append(i.Notices, said)
 	}
 	return i
@@ -228,14 +228,14 @@ func (s *source) begin() error {
 		return err
 	}
 	if c, err := in.Counters(&s.percpu); err == nil {
-		s.overlooked = c.Shut
+		s.ignoredCalls = c.Shut
 	}
 	return nil
 }
 
-// overlookedNs returns the cost of an ignored call in ns: the mean over the functions,
+// ignoredCallNs returns the cost of an ignored call in ns: the mean over the functions,
 // without weighting by their call rates.
-func (s *source) overlookedNs() float64 {
+func (s *source) ignoredCallNs() float64 {
 	s.provider.mu.Lock()
 	defer s.provider.mu.Unlock()
 	r, sum, n := s.resolution, 0.0, 0.0

@@ -15,15 +15,15 @@ import (
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
-// manyFunctions returns a program with 120 functions. On request it calls them in turn
-// without end.
+// manyFunctions returns a program with 120 functions. With an argument it calls them in
+// turn without end; with "later" it does so after a line of input.
 func manyFunctions() string {
 	var b strings.Builder
 	b.WriteString(prelude)
 	for i := range 120 {
 		fmt.Fprintf(&b, `__asm__(".text\n.globl many%[1]d\n.type many%[1]d,@function\nmany%[1]d: .cfi_startproc\npush %%rbx\n.cfi_adjust_cfa_offset 8\npop %%rbx\n.cfi_adjust_cfa_offset -8\nret\n.cfi_endproc\n.size many%[1]d,.-many%[1]d\n"); void many%[1]d(void);`+"\n", i)
 	}
-	b.WriteString("int main(int argc, char **argv) { puts(\"ready\"); fflush(stdout); if (argc < 2) { char b[9]; return !fgets(b, 9, stdin); }\nfor (;;) {\n")
+	b.WriteString("int main(int argc, char **argv) { puts(\"ready\"); fflush(stdout); char b[9]; if (argc < 2) return !fgets(b, 9, stdin);\nif (argv[1][0] == 'l' && !fgets(b, 9, stdin)) return 1;\nfor (;;) {\n")
 	for i := range 120 {
 		fmt.Fprintf(&b, "many%d(); for (int i = 0; i < 2000; i++) sink++;\n", i)
 	}
@@ -196,4 +196,35 @@ func TestNumbersAsOneSaysThem(t *testing.T) {
 			t.Errorf("calls(%g) is %s, want %s", n, got, want)
 		}
 	}
+}
+
+// Load that comes when the query runs already is compared with the limit each second. The
+// query ends with what it has, and the program goes on at its own speed.
+func TestLoadThatComesLater(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, manyFunctions(), "-O1")
+	p := provider(t, Options{})
+	r := run(t, target, "later")
+	defer r.cmd.Process.Kill()
+	_, limited := start(t, p, many(0.01, r.target()))
+	free, unlimited := start(t, p, many(0, r.target()))
+	r.step()
+	limited.wait(t)
+	var ended []string
+	for cause := range limited.counts {
+		if strings.HasPrefix(cause, "query ended early: its probes take ") && strings.HasSuffix(cause, "; SET max_overhead is 1 %") {
+			ended = append(ended, cause)
+		}
+	}
+	if len(ended) != 1 || limited.counts[ended[0]] != 1 {
+		t.Errorf("counts %v", limited.counts)
+	}
+	if len(limited.rows) == 0 || len(limited.lost) > 0 {
+		t.Errorf("%d rows, lost %v", len(limited.rows), limited.lost)
+	}
+	more(t, unlimited)
+	if err := free.Stop(); err != nil {
+		t.Error(err)
+	}
+	unlimited.wait(t)
 }

@@ -11,6 +11,7 @@ import (
 
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
+	"endoscope/probes/ringbuf"
 	"endoscope/probes/uprobe/attach"
 	"endoscope/probes/uprobe/program"
 	"endoscope/probes/uprobe/selection"
@@ -30,19 +31,19 @@ type execution struct {
 type executions struct {
 	objects *ebpf.Collection
 	link    *attach.Link
-	ring    *program.Ring
+	ring    *ringbuf.Buffer
 	over    chan struct{} // closed when no more executions are reported
 
 	mu      sync.Mutex // guards the fields below, and the ring except for waiting
 	ended   bool
-	unheard uint64        // number for which the kernel had no room
+	dropped uint64        // number for which the kernel had no room
 	missed  bool          // some were lost, which has not been reported
 	queue   []execution   // read, not yet reported
 	last    map[int]int64 // time of the last, by process
 }
 
-// lull bounds a wait. Most of the time there are no records.
-const lull = time.Hour
+// maxWait bounds a wait. Most of the time there are no records.
+const maxWait = time.Hour
 
 // followExecutions attaches the program that reports executions. told is called for
 // each, from one goroutine; missed is called when some were lost.
@@ -56,14 +57,14 @@ func followExecutions(types *btf.Cache, told func(execution), missed func()) (*e
 		return nil, program.RefuseLoad(err)
 	}
 	m := x.objects.Maps[bpf.ExecutionMapExecutions]
-	if x.ring, err = program.NewRing(m.FD(), int(m.MaxEntries())); err != nil {
+	if x.ring, err = ringbuf.Open(m.FD(), int(m.MaxEntries())); err != nil {
 		x.objects.Close()
 		return nil, err
 	}
 	if x.link, err = attach.Tracepoint(x.objects.Programs[bpf.ExecutionProgExecuted], "sched_process_exec"); err != nil {
 		x.ring.Close()
 		x.objects.Close()
-		return nil, plan.Errorf(-1, -1, "the kernel refuses to tell what processes execute: %v", err)
+		return nil, plan.Errorf(-1, -1, "the kernel refuses to report executions of programs: %v", err)
 	}
 	go x.run(told, missed)
 	return x, nil
@@ -72,7 +73,7 @@ func followExecutions(types *btf.Cache, told func(execution), missed func()) (*e
 func (x *executions) run(told func(execution), missed func()) {
 	defer close(x.over)
 	for {
-		x.ring.Wait(lull)
+		x.ring.Wait(maxWait)
 		x.mu.Lock()
 		if x.ended {
 			x.mu.Unlock()
@@ -93,13 +94,11 @@ func (x *executions) run(told func(execution), missed func()) {
 
 // read drains the ring into the queue. The caller holds x.mu.
 func (x *executions) read() {
-	for end := x.ring.Produced(); x.ring.Drain(end, x.note) < end; {
-		time.Sleep(50 * time.Microsecond) // a record is being written
-	}
+	x.ring.DrainAll(x.note)
 	var n uint64
 	_ = x.objects.Variables[bpf.ExecutionVarUnheard].Get(&n) // mapped memory, or one lookup
-	x.missed = x.missed || n > x.unheard
-	x.unheard = n
+	x.missed = x.missed || n > x.dropped
+	x.dropped = n
 }
 
 func (x *executions) note(record []byte) {

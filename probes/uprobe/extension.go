@@ -24,7 +24,7 @@ func (s *source) extend(f *selection.Mapping) error {
 		by = plan.ExitReturns
 	}
 	r, err := resolve.Resolve(spec, p.o.Match, &p.modules, calls.ValuesOf(spec), s.links, true, by, p.costs, func(_ plan.Target, _ []process.Process, sel *selection.Selector) (*selection.ModuleSet, error) {
-		sel.Sizes = sizesBeside(spec, s)
+		sel.Sizes = sizingWith(spec, s)
 		set := selection.NewModuleSet()
 		if err := set.AddFound(f); err != nil {
 			set.Close()
@@ -122,4 +122,4 @@ func sameTests(a, b *calls.Filter) bool {
 }
 
 // errOtherwise is returned for functions that cannot be added to others.
-var errOtherwise = errors.New("its functions cannot be told apart as those of the others are")
+var errOtherwise = errors.New("its functions require another way to distinguish callers than the others")

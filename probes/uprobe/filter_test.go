@@ -225,7 +225,7 @@ func TestFilteredInTheKernel(t *testing.T) {
 				r := run(t, target)
 				var cols []string
 				for _, f := range decode.Streams[stream].Fields() {
-					if c := calls.ColumnByName[f.Name]; !c.AboutMethods() && !c.OfCost() { // the kernel tests none of these; costs belong to one observation
+					if c := calls.ColumnByName[f.Name]; !c.IsMethodColumn() && !c.IsCost() { // the kernel tests none of these; costs belong to one observation
 						cols = append(cols, f.Name)
 					}
 				}

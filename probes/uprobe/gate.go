@@ -15,12 +15,12 @@ func (s *source) ability() plan.Ability {
 	var a plan.Ability
 	switch {
 	case s.spec.Stream == catalog.FunctionCall:
-		a.Why = "a sequence of calls must not have holes"
+		a.Why = "a sequence of calls must be complete"
 		a.Closed = "events of a sequence open no gates"
 		return a
 	case selection.OfMemory(s.spec):
 		a.Why = "which of an allocator's calls is the outermost must be known"
-		a.Closed = "memory is released before its row is there"
+		a.Closed = "memory is released before its row exists"
 		return a
 	case s.aggregation != nil:
 		a.Why = "its calls are aggregated in the kernel"
@@ -40,9 +40,9 @@ func (s *source) Stats() probes.Stats {
 	p := s.provider
 	p.mu.Lock()
 	if in := p.active[s]; in != nil {
-		s.note(in)
+		s.storeCounters(in)
 	}
-	st := probes.Stats{Activity: s.activity, Waited: s.activity.Shut + s.overlooked}
+	st := probes.Stats{Activity: s.activity, Waited: s.activity.Shut + s.ignoredCalls}
 	p.mu.Unlock()
 	price := s.price()
 	for way := range st.Prices {
@@ -51,11 +51,11 @@ func (s *source) Stats() probes.Stats {
 	return st
 }
 
-// note stores the current counters. The caller holds Provider.mu.
-func (s *source) note(in *program.Installation) {
+// storeCounters stores the current counters. The caller holds Provider.mu.
+func (s *source) storeCounters(in *program.Installation) {
 	s.pricing.look(in, len(s.resolution.Functions))
 	if c, err := in.Counters(&s.percpu); err == nil {
 		armed, _ := program.Awaited(&c)
-		s.activity = probes.Activity{Events: c.Offered, Shut: c.Shut - s.overlooked, Awaited: armed}
+		s.activity = probes.Activity{Events: c.Offered, Shut: c.Shut - s.ignoredCalls, Awaited: armed}
 	}
 }

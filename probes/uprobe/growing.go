@@ -33,16 +33,16 @@ type growing struct {
 	spec     *plan.Acquire
 	cols     []calls.Column
 	links    attach.Kind
-	coming   *resolve.Pending
+	pending  *resolve.Pending
 	residual plan.Expr
 	merge    *merge
 	watch    *process.MapWatch // nil before Start
 	matcher  *process.Matcher
 
-	// heard queues mappings to be examined. To probe a library takes longer than the
+	// mappings queues mappings to be examined. To probe a library takes longer than the
 	// kernel's buffers last.
-	heard   chan process.Mapped
-	looking sync.WaitGroup
+	mappings chan process.Mapped
+	looking  sync.WaitGroup
 
 	mu        sync.Mutex
 	parts     []*source                     // including the first one
@@ -68,8 +68,8 @@ const (
 
 func newGrowing(p *Provider, spec *plan.Acquire, cols []calls.Column, links attach.Kind, c *resolve.Pending, first *source) *growing {
 	g := &growing{
-		provider: p, spec: spec, cols: cols, links: links, coming: c,
-		known: map[mappedIn]selection.Change{}, since: map[mappedIn]int64{}, done: make(chan struct{}), heard: make(chan process.Mapped, maxHeard), matcher: process.NewMatcher(spec.Target),
+		provider: p, spec: spec, cols: cols, links: links, pending: c,
+		known: map[mappedIn]selection.Change{}, since: map[mappedIn]int64{}, done: make(chan struct{}), mappings: make(chan process.Mapped, maxHeard), matcher: process.NewMatcher(spec.Target),
 	}
 	// The residual condition does not depend on the functions.
 	if values, err := calls.NewValues(spec, slices.Clone(cols), calls.ValuesOf(spec), nil); err == nil {
@@ -78,13 +78,13 @@ func newGrowing(p *Provider, spec *plan.Acquire, cols []calls.Column, links atta
 	if first != nil {
 		g.parts = []*source{first}
 		g.residual = first.residual()
-		g.note(first)
+		g.recordModules(first)
 	}
 	return g
 }
 
-// note records the modules of a part. The caller holds mu, or calls it before Start.
-func (g *growing) note(s *source) {
+// recordModules records the modules of a part. The caller holds mu, or calls it before Start.
+func (g *growing) recordModules(s *source) {
 	s.owner = g
 	for _, m := range s.resolution.Modules.List {
 		if id, err := process.MappedID(m.File); err == nil && len(m.Expected) > 0 {
@@ -151,7 +151,7 @@ func (g *growing) Start(ctx context.Context, sink probes.Sink, o probes.Options)
 		}
 	}
 	// Modules mapped after Prepare and before the watch are found by a second look.
-	watch, err := process.WatchMappings(g.hear, g.missed, g.byName())
+	watch, err := process.WatchMappings(g.queueMapping, g.recordsLost, g.byName())
 	if err != nil {
 		forget()
 		for _, s := range g.parts {
@@ -166,7 +166,7 @@ func (g *growing) Start(ctx context.Context, sink probes.Sink, o probes.Options)
 	}
 	g.mu.Unlock()
 	g.looking.Go(func() {
-		for m := range g.heard {
+		for m := range g.mappings {
 			g.mapped(m)
 		}
 	})
@@ -176,13 +176,13 @@ func (g *growing) Start(ctx context.Context, sink probes.Sink, o probes.Options)
 		return errStopped
 	}
 	g.look()
-	go g.keep(ended, forget)
+	go g.runUntilEnd(ended, forget)
 	return nil
 }
 
-// keep advances the watermark while there is no part, and stops the source when its
+// runUntilEnd advances the watermark while there is no part, and stops the source when its
 // processes have ended.
-func (g *growing) keep(ended <-chan struct{}, forget func()) {
+func (g *growing) runUntilEnd(ended <-chan struct{}, forget func()) {
 	defer forget()
 	ticker := time.NewTicker(decode.MarkInterval)
 	defer ticker.Stop()
@@ -233,7 +233,7 @@ func (g *growing) look() {
 	for _, p := range running {
 		mappings, _ := process.Modules(p.PID)
 		for _, mp := range mappings {
-			g.consider(selection.Mapping{Process: p, Mapping: mp})
+			g.probeOnce(selection.Mapping{Process: p, Mapping: mp})
 		}
 	}
 }
@@ -242,13 +242,13 @@ func (g *growing) look() {
 // have been reported.
 func (g *growing) unwatch(watch *process.MapWatch) {
 	watch.Close()
-	close(g.heard)
+	close(g.mappings)
 	g.looking.Wait()
 }
 
-// hear is called for each executable mapping on the machine.
-func (g *growing) hear(m process.Mapped) {
-	if ok, err := g.coming.InModule("", "", filepath.Base(m.Path)); err != nil || !ok {
+// queueMapping is called for each executable mapping on the machine.
+func (g *growing) queueMapping(m process.Mapped) {
+	if ok, err := g.pending.InModule("", "", filepath.Base(m.Path)); err != nil || !ok {
 		return
 	}
 	if !g.byName() && !slices.Contains(g.spec.Target.PIDs, m.PID) {
@@ -261,9 +261,9 @@ func (g *growing) hear(m process.Mapped) {
 		return
 	}
 	select {
-	case g.heard <- m:
+	case g.mappings <- m:
 	default:
-		g.missed(1)
+		g.recordsLost(1)
 	}
 }
 
@@ -271,7 +271,7 @@ func (g *growing) hear(m process.Mapped) {
 func (g *growing) mapped(m process.Mapped) {
 	named := slices.Contains(g.spec.Target.PIDs, m.PID)
 	p, runs := process.Lookup(m.PID)
-	if !named && !(runs && g.matcher.Matches(p)) && !g.matcher.Meant(m.Program) {
+	if !named && !(runs && g.matcher.Matches(p)) && !g.matcher.MatchesProgram(m.Program) {
 		return
 	}
 	// The current state of maps: whether the file has a name, and the extent of the
@@ -280,7 +280,7 @@ func (g *growing) mapped(m process.Mapped) {
 	there := false
 	for _, mp := range mappings {
 		if mp.Dev == m.Dev && mp.Inode == m.Inode {
-			g.consider(selection.Mapping{Process: p, Mapping: mp, At: m.Time})
+			g.probeOnce(selection.Mapping{Process: p, Mapping: mp, At: m.Time})
 			there = true
 		}
 	}
@@ -288,24 +288,24 @@ func (g *growing) mapped(m process.Mapped) {
 		if !runs || !named && !g.matcher.Matches(p) {
 			p = process.Process{PID: m.PID} // the pid belongs to another process now
 		}
-		g.consider(selection.Mapping{Process: p, Mapping: m.Mapping, At: m.Time, Left: true})
+		g.probeOnce(selection.Mapping{Process: p, Mapping: m.Mapping, At: m.Time, Left: true})
 	}
 }
 
 // byName reports whether the target contains processes other than those given by pid.
 func (g *growing) byName() bool { return len(g.spec.Target.Processes)+len(g.spec.Target.Exes) > 0 }
 
-// missed is called when the kernel had no room for n notifications of mappings, starts
+// recordsLost is called when the kernel had no room for n notifications of mappings, starts
 // or ends of processes.
-func (g *growing) missed(n uint64) {
-	g.merge.lost("calls in libraries, perhaps: the kernel had no room to tell of all that was loaded", n)
+func (g *growing) recordsLost(n uint64) {
+	g.merge.lost("calls in libraries, perhaps: the kernel had no room to report all mappings", n)
 	g.look()
 }
 
-// consider probes a mapping unless that has been done.
-func (g *growing) consider(f selection.Mapping) {
+// probeOnce probes a mapping unless that has been done.
+func (g *growing) probeOnce(f selection.Mapping) {
 	name := filepath.Base(f.Mapping.Path)
-	if ok, err := g.coming.InModule("", "", name); err != nil || !ok {
+	if ok, err := g.pending.InModule("", "", name); err != nil || !ok {
 		return
 	}
 	key := g.key(process.FileID{Dev: f.Mapping.Dev, Inode: f.Mapping.Inode}, f.Process.PID)
@@ -344,7 +344,7 @@ func (g *growing) consider(f selection.Mapping) {
 		err = g.grow(&f)
 	}
 	if err != nil {
-		g.forget(key, changed, f.At, err)
+		g.allowRetry(key, changed, f.At, err)
 		g.refuse(name, err)
 		return
 	}
@@ -361,10 +361,10 @@ func (g *growing) consider(f selection.Mapping) {
 	g.merge.lost(fmt.Sprintf("calls in %s from its mapping until it was probed, a gap of %v", name, gap.Round(10*time.Microsecond)), 1)
 }
 
-// forget allows another attempt for a file that was not probed because of err, when any
+// allowRetry allows another attempt for a file that was not probed because of err, when any
 // process maps it next: the cause may have been this process, or the moment. A file
 // without matching functions is tried again only after it has changed.
-func (g *growing) forget(key mappedIn, changed selection.Change, at int64, err error) {
+func (g *growing) allowRetry(key mappedIn, changed selection.Change, at int64, err error) {
 	var none *resolve.NoFunction
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -389,7 +389,7 @@ func (g *growing) grow(f *selection.Mapping) error {
 	}
 	var by *selection.Selector
 	s, err := g.provider.prepare(&spec, g.cols, g.links, func(_ plan.Target, _ []process.Process, sel *selection.Selector) (*selection.ModuleSet, error) {
-		by, sel.Sizes = sel, sizesBeside(&spec, g.first())
+		by, sel.Sizes = sel, sizingWith(&spec, g.first())
 		set := selection.NewModuleSet()
 		if err := set.AddFound(f); err != nil {
 			set.Close()
@@ -447,7 +447,7 @@ func (g *growing) refuse(name string, err error) {
 	case errors.Is(err, errStopped):
 		g.merge.lost(fmt.Sprintf("calls in %s from its mapping until the query ended", name), 1)
 	case errors.As(err, &none):
-		if g.coming.Names == nil {
+		if g.pending.Names == nil {
 			return // not every one of many modules has the function
 		}
 		said := none.Why.Msg
@@ -462,9 +462,9 @@ func (g *growing) refuse(name string, err error) {
 	}
 }
 
-// sizesBeside returns the requirement on sizes in a module added to those of first;
+// sizingWith returns the requirement on sizes in a module added to those of first;
 // first is nil if there are none.
-func sizesBeside(spec *plan.Acquire, first *source) selection.Sizing {
+func sizingWith(spec *plan.Acquire, first *source) selection.Sizing {
 	switch {
 	case !selection.TestsSizes(spec):
 		return selection.AsTheyAre

@@ -458,7 +458,7 @@ func TestJavaRefused(t *testing.T) {
 		for _, column := range []string{"caller", "stack"} {
 			_, err := p.Prepare(context.Background(), testplan.Acquire(stream, r.target(), ofApp(), "timestamp", column))
 			var refused *plan.Error
-			if !errors.As(err, &refused) || !strings.Contains(refused.Error(), "calls of Java methods have no column "+column+": the frames") || !strings.Contains(refused.Hint, "java_stacks") {
+			if !errors.As(err, &refused) || !strings.Contains(refused.Error(), "calls of Java methods have no column "+column+": their frames") || !strings.Contains(refused.Hint, "java_stacks") {
 				t.Errorf("%s of %s: %v", column, stream, err)
 			}
 		}

@@ -13,9 +13,9 @@ import (
 // triggers may run for weeks.
 const lookEvery = time.Second
 
-// lookout reports to the sink, while a source runs, new processes and files that it
+// unobservedWatch reports to the sink, while a source runs, new processes and files that it
 // cannot observe.
-type lookout struct {
+type unobservedWatch struct {
 	source *source
 	// machines: other Java machines may start. known are the processes that need no
 	// further report; suspects did not report methods when they were first seen.
@@ -23,10 +23,10 @@ type lookout struct {
 	known, suspects []process.Process
 }
 
-// newLookout returns nil where there is nothing to check. The source is not armed yet.
-func (s *source) newLookout() *lookout {
+// newUnobservedWatch returns nil where there is nothing to check. The source is not armed yet.
+func (s *source) newUnobservedWatch() *unobservedWatch {
 	t := s.spec.Target
-	l := &lookout{source: s, machines: s.resolution.IsJava() && len(t.Processes)+len(t.Exes) > 0, known: s.resolution.Running}
+	l := &unobservedWatch{source: s, machines: s.resolution.IsJava() && len(t.Processes)+len(t.Exes) > 0, known: s.resolution.Running}
 	if !l.machines && len(s.executables) == 0 {
 		return nil
 	}
@@ -37,7 +37,7 @@ func (s *source) newLookout() *lookout {
 const silentMachines = "Java virtual machines that have started and do not report their methods: " + java.Hint
 
 // run checks until the source ends.
-func (l *lookout) run() {
+func (l *unobservedWatch) run() {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
 	s := l.source
@@ -49,7 +49,7 @@ func (l *lookout) run() {
 			return
 		}
 		now := s.lookAtExecutables()
-		silent := l.silent()
+		silent := l.countSilentMachines()
 		p.mu.Lock()
 		if p.active[s] != nil && !s.stopped {
 			p.reportReplaced(s, now)
@@ -61,9 +61,9 @@ func (l *lookout) run() {
 	}
 }
 
-// silent counts new machines that do not report calls. They are counted when seen for
+// countSilentMachines counts new machines that do not report calls. They are counted when seen for
 // the second time: a machine that has just started may not have read its settings yet.
-func (l *lookout) silent() (n uint64) {
+func (l *unobservedWatch) countSilentMachines() (n uint64) {
 	if !l.machines {
 		return 0
 	}
@@ -84,7 +84,7 @@ func (l *lookout) silent() (n uint64) {
 	}
 	for _, pl := range resolve.Machines(came, false) {
 		switch p := pl.Process; {
-		case java.TellsMethods(p.PID, pl.Mapping):
+		case java.FiresMethodProbes(p.PID, pl.Mapping):
 			known = append(known, p)
 		case !in(l.suspects, p):
 			suspects = append(suspects, p)

@@ -28,7 +28,7 @@ type pricing struct {
 // the row alone.
 func (s *source) price() probes.Price {
 	r := s.resolution
-	p := s.pricing.mean(r.Functions, func(w calls.Function) probes.Price { return r.Costs.Call(w, s.links) })
+	p := s.pricing.mean(r.Functions, s.prices())
 	if s.wants.Options&abi.UseDepth != 0 || s.links != attach.Session && slices.ContainsFunc(r.Functions, func(w calls.Function) bool { return w.Returns == calls.Trapped }) {
 		p.Open, p.Return = p.Open+p.Return, 0
 		p.Shut = p.Open
@@ -61,22 +61,30 @@ func (p *pricing) look(in *program.Installation, functions int) {
 	}
 }
 
-// mean returns the price of a call, weighted by the recent calls of the functions; with
-// equal weights if there were none.
-func (p *pricing) mean(wants []calls.Function, of func(calls.Function) probes.Price) (sum probes.Price) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+// prices returns the price of a call, by function.
+func (s *source) prices() []probes.Price {
+	s.pricing.mu.Lock()
+	defer s.pricing.mu.Unlock()
+	r, p := s.resolution, &s.pricing
 	if p.each == nil {
-		for _, w := range wants {
-			p.each = append(p.each, of(w))
+		for _, w := range r.Functions {
+			p.each = append(p.each, r.Costs.Call(w, s.links))
 		}
 	}
+	return p.each
+}
+
+// mean returns the price of a call, weighted by the recent calls of the functions; with
+// equal weights if there were none. each has the prices by function.
+func (p *pricing) mean(wants []calls.Function, each []probes.Price) (sum probes.Price) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	calls := uint64(0)
 	for _, n := range p.lately {
 		calls += n
 	}
 	weights := 0.0
-	for i, x := range p.each {
+	for i, x := range each {
 		weight := 1.0
 		if calls > 0 {
 			weight = float64(p.lately[i])

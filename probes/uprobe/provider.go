@@ -118,7 +118,7 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sour
 	if err != nil {
 		return nil, err
 	}
-	if err := attach.CheckRights(spec); err != nil {
+	if err := program.Needs.Check(spec); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
@@ -162,7 +162,7 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []calls.Column, links attach
 			classes.Close()
 		}
 	}()
-	if calls.AsksMethods(spec.Out) {
+	if calls.ReadsMethodColumns(spec.Out) {
 		if classes, err = decode.NewReceivers(&p.modules, r.Functions); err != nil {
 			return nil, selection.RefuseTarget(spec.Target, "cannot tell classes of %v", err)
 		}
@@ -190,7 +190,7 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []calls.Column, links attach
 	}
 	if spec.Filter != nil {
 		if err := calls.CheckEnumerators(spec.Filter, vs); err != nil {
-			return nil, calls.PlaceAt(err, spec)
+			return nil, probes.AtStream(err, spec)
 		}
 	}
 	r.Notices = append(r.Notices, calls.UnreadValues(vs, r.Functions)...)
@@ -300,18 +300,3 @@ func (p *Provider) linksFor(spec *plan.Acquire) (attach.Kind, error) {
 	}
 	return attach.ChooseKind(spec, wanted, func(k attach.Kind) bool { return k.Needs().Has() })
 }
-
-// Streams of this package.
-const (
-	FunctionStart    = catalog.FunctionStart
-	FunctionEnd      = catalog.FunctionEnd
-	FunctionDuration = catalog.FunctionDuration
-	FunctionCall     = catalog.FunctionCall
-)
-
-// Streams of memory allocation and release: calls of allocators, the outermost of each
-// thread or goroutine.
-const (
-	Allocation   = catalog.Allocation
-	Deallocation = catalog.Deallocation
-)

@@ -26,7 +26,7 @@ import (
 // The caller holds Provider.mu.
 func (p *Provider) follow(s *source) (err error) {
 	if p.executions == nil && len(s.restricted()) > 0 {
-		p.executions, err = followExecutions(p.kernel.Types, p.executed, p.executedUnheard)
+		p.executions, err = followExecutions(p.kernel.Types, p.executed, p.executionsLost)
 	}
 	return err
 }
@@ -62,9 +62,9 @@ func (p *Provider) executed(e execution) {
 	each.Wait()
 }
 
-// executedUnheard is called when records of such calls were lost. Any restricted process
+// executionsLost is called when records of such calls were lost. Any restricted process
 // may be affected.
-func (p *Provider) executedUnheard() {
+func (p *Provider) executionsLost() {
 	p.mu.Lock()
 	pids := map[int]bool{}
 	for s := range p.active {
@@ -146,13 +146,13 @@ func (s *source) otherProgram(pid int) string {
 // that began earlier start with a gap.
 func (s *source) reattach(in *program.Installation, e execution) error {
 	// Until all probes are attached, any sequence may have begun earlier.
-	if err := in.Overlook(e.pid, e.image, math.MaxInt64); err != nil {
+	if err := in.MarkMissed(e.pid, e.image, math.MaxInt64); err != nil {
 		return err
 	}
 	if err := s.provider.attachFrom(s, in, 0, 0, e.pid); err != nil {
 		return err
 	}
-	return in.Overlook(e.pid, e.image, clock.Boot())
+	return in.MarkMissed(e.pid, e.image, clock.Boot())
 }
 
 // reportMissedProcesses reports processes that have called exec and whose links were not

@@ -83,7 +83,7 @@ func TestExecutableWrittenInto(t *testing.T) {
 		if n := len(got.wait(t).rows); n < 6 {
 			t.Errorf("%d calls", n)
 		}
-		if len(got.lost) != 1 || got.lost["calls in "+exe+" from when somebody opened it to write"] != 1 {
+		if len(got.lost) != 1 || got.lost["calls in "+exe+" from when it was opened for writing"] != 1 {
 			t.Errorf("lost %v", got.lost)
 		}
 	}
@@ -106,7 +106,7 @@ func TestExecutableBeingWritten(t *testing.T) {
 	}
 	defer src.Stop()
 	err = src.Start(t.Context(), newRecord(spec), probes.Options{})
-	if want := "cannot probe " + exe + ": somebody has it open to write, and probes would be put into what is there then (hint: ask again when that is done)"; err == nil || err.Error() != want {
+	if want := "cannot probe " + exe + ": it is open for writing: probes could be set in changed code (hint: run the query again when it is closed)"; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}
 }

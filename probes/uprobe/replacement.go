@@ -82,7 +82,7 @@ func (p *Provider) lease(s *source, in *program.Installation, m *selection.Modul
 		in.Leases = slices.Delete(in.Leases, i, i+1)
 	}
 	refuse := func(why error) error {
-		return plan.Errorf(s.spec.Start, s.spec.Stop, "cannot probe %s: %v", m.Path, why).WithHint("ask again when that is done")
+		return plan.Errorf(s.spec.Start, s.spec.Stop, "cannot probe %s: %v", m.Path, why).WithHint("run the query again when it is closed")
 	}
 	one, err := p.leases.Acquire(m.File, m.ID)
 	if err != nil {
@@ -98,7 +98,7 @@ func (p *Provider) lease(s *source, in *program.Installation, m *selection.Modul
 }
 
 // errWritten is returned for a file whose functions may have moved.
-var errWritten = errors.New("somebody has written into it since its functions were looked up")
+var errWritten = errors.New("it was written to after its functions were looked up")
 
 // overwritten detaches the probes of a file that a process has opened for writing. That
 // process blocks until it returns.
@@ -192,7 +192,7 @@ func (s *source) abandon(id process.FileID) {
 	defer p.mu.Unlock()
 	if p.active[s] == in {
 		p.reader.Do(func() {
-			s.sub.Sink.Lost(fmt.Sprintf("calls in %s from when somebody opened it to write", path), 1)
+			s.sub.Sink.Lost(fmt.Sprintf("calls in %s from when it was opened for writing", path), 1)
 		})
 	}
 }

@@ -50,16 +50,16 @@ type source struct {
 	described int // functions and landmarks in listed: an extensible source adds to them
 
 	// Guarded by Provider.mu.
-	sub        *decode.Subscription
-	owner      probes.Source         // the source that this one is a part of; nil: none
-	loaded     *program.Installation // by Load, until attached
-	stopped    bool                  // before or after arming
-	percpu     []bpf.FunctionCounters
-	activity   probes.Activity // at the last request
-	overlooked uint64          // calls ignored on standby, before it began
-	suspended  probes.Suspend  // the last command
-	remembers  bool            // Provider.history is needed
-	atEnd      []executable    // executables at the end
+	sub          *decode.Subscription
+	owner        probes.Source         // the source that this one is a part of; nil: none
+	loaded       *program.Installation // by Load, until attached
+	stopped      bool                  // before or after arming
+	percpu       []bpf.FunctionCounters
+	activity     probes.Activity // at the last request
+	ignoredCalls uint64          // calls ignored on standby, before it began
+	suspended    probes.Suspend  // the last command
+	remembers    bool            // Provider.history is needed
+	atEnd        []executable    // executables at the end
 
 	mu         sync.Mutex // guards the following
 	aggregator *program.Aggregator
@@ -145,6 +145,7 @@ func (s *source) Start(ctx context.Context, sink probes.Sink, o probes.Options) 
 		}
 		return err
 	}
+	s.watchOverhead()
 	return nil
 }
 
@@ -157,7 +158,7 @@ func (s *source) arm(sink probes.Sink) error {
 	if err != nil {
 		return err
 	}
-	after := s.newLookout()
+	after := s.newUnobservedWatch()
 	if err := s.provider.acquire(s, sink); err != nil {
 		return err
 	}
@@ -194,39 +195,18 @@ func watchAll(t plan.Target, known func(process.Process) bool) (<-chan struct{},
 	if len(t.PIDs) == 0 || len(t.Processes) > 0 || len(t.Exes) > 0 {
 		return nil, func() {}, nil
 	}
-	var each []<-chan struct{}
-	var cancels []func()
-	over := make(chan struct{})
-	forget := sync.OnceFunc(func() {
-		close(over)
-		for _, cancel := range cancels {
-			cancel()
+	var refusal error
+	ended, forget := process.WatchAll(t.PIDs, func(pid int, err error) bool {
+		switch p, runs := process.Lookup(pid); {
+		case refusal != nil:
+		case err != nil:
+			refusal = selection.RefuseTarget(t, "%v", err)
+		case !runs || !known(p):
+			refusal = selection.RefuseTarget(t, "process %d has ended", pid)
 		}
+		return refusal == nil
 	})
-	for _, pid := range t.PIDs {
-		c, cancel, err := process.Watch(pid)
-		if err != nil {
-			return nil, forget, selection.RefuseTarget(t, "%v", err)
-		}
-		cancels = append(cancels, cancel)
-		each = append(each, c)
-		// From here on a reuse of the pid is noticed; until here it is not.
-		if p, runs := process.Lookup(pid); !runs || !known(p) {
-			return nil, forget, selection.RefuseTarget(t, "process %d has ended", pid)
-		}
-	}
-	all := make(chan struct{})
-	go func() {
-		for _, c := range each {
-			select {
-			case <-c:
-			case <-over:
-				return
-			}
-		}
-		close(all)
-	}()
-	return all, forget, nil
+	return ended, forget, refusal
 }
 
 func (s *source) unwatch() {

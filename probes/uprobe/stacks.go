@@ -15,20 +15,20 @@ func (p *Provider) newStacks(s *source) *stack.Stacks {
 	if s.wants.Options&(abi.SendCaller|abi.SendStack) == 0 {
 		return nil
 	}
-	var left stack.Left
+	var left stack.MappingsBefore
 	if s.mayEndSoon() {
 		if p.history == nil {
 			p.history, _ = process.WatchHistory() // without it stacks of ended processes lack names
 		}
 		if p.history != nil {
-			s.remembers, left = true, p.history.Left
+			s.remembers, left = true, p.history.MappingsBefore
 		}
 	}
 	stacks := stack.NewStacks(&p.modules, s.spec.Settings.SystemModules, left)
 	for _, q := range s.resolution.Running {
-		stacks.Know(q.PID)
+		stacks.ReadProcess(q.PID)
 		if s.remembers {
-			p.history.Know(q.PID)
+			p.history.ReadProcess(q.PID)
 		}
 	}
 	return stacks

@@ -306,7 +306,7 @@ func TestEveryColumn(t *testing.T) {
 			}
 			for i, v := range got.rows[2] {
 				// A C function has no object, no class and no goroutine.
-				none := calls.ColumnByName[names[i]].OfReceiver() || names[i] == "class_lineage" || names[i] == "goroutine"
+				none := calls.ColumnByName[names[i]].IsReceiver() || names[i] == "class_lineage" || names[i] == "goroutine"
 				if v.Type != fields[i].Type || v.IsNull != none {
 					t.Errorf("%s is %+v, want a %s", names[i], v, fields[i].Type)
 				}

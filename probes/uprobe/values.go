@@ -3,6 +3,7 @@ package uprobe
 import (
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
+	"endoscope/probes"
 	"endoscope/probes/dwarf/signature"
 	"endoscope/probes/process"
 	"endoscope/probes/uprobe/calls"
@@ -33,7 +34,7 @@ func (p *Provider) Values(spec *plan.Acquire) ([]types.Type, error) {
 		case v == nil || v.Path == nil:
 		case v.Whole:
 			if out[i], err = calls.Common(found, i); err != nil && spec.Results == plan.NamedResults {
-				return nil, &plan.InColumn{Column: v.Name, Err: calls.PlaceAt(err, spec)}
+				return nil, &plan.InColumn{Column: v.Name, Err: probes.AtStream(err, spec)}
 			}
 		case len(found) == 0 && !waits:
 			return nil, p.noneFound(spec)
@@ -42,7 +43,7 @@ func (p *Provider) Values(spec *plan.Acquire) ([]types.Type, error) {
 		case len(found) == 0: // the type of the cast
 		default:
 			if out[i], err = v.TypeIn(len(found), func(f int) (calls.FunctionValue, string) { return found[f][i], names[f] }); err != nil {
-				return nil, &plan.InColumn{Column: v.Name, Err: calls.PlaceAt(err, spec)}
+				return nil, &plan.InColumn{Column: v.Name, Err: probes.AtStream(err, spec)}
 			}
 		}
 	}
@@ -60,7 +61,7 @@ func (p *Provider) noneFound(spec *plan.Acquire) error {
 		return resolve.Refusal(err)
 	}
 	s.Stop() // the function appeared meanwhile
-	return plan.Errorf(spec.Start, spec.Stop, "the functions of %s change while they are looked up", spec.Select).WithHint("ask again")
+	return plan.Errorf(spec.Start, spec.Stop, "the functions of %s change while they are looked up", spec.Select).WithHint("run the query again")
 }
 
 // lookUp returns how values of the functions selected by spec are read, the names of
@@ -83,7 +84,7 @@ func (p *Provider) lookUp(spec *plan.Acquire, vs []*calls.Value) (found [][]call
 	}
 	defer set.Close()
 	for _, m := range set.List {
-		if selection.SpeaksOfMarked(spec.Select) {
+		if selection.SelectsMarked(spec.Select) {
 			list, _ := usdt.Probes(m.File) // on an error the module has no markers
 			for i := range list {
 				w := calls.Function{Marked: &list[i], Label: calls.Label{Function: list[i].String()}}

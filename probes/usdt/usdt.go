@@ -30,13 +30,12 @@ type Probe struct {
 
 // Limits on what is kept of a file.
 const (
-	maxProbes     = 1 << 16
-	maxProbeText  = 4096 // of a name, or of all arguments
-	sdtNote       = 3    // NT_STAPSDT
-	sdtNotes      = ".note.stapsdt"
-	sdtBase       = ".stapsdt.base"
-	sdtHead       = 3 * 8 // addresses before the texts
-	noteHeadBytes = 12
+	maxProbes    = 1 << 16
+	maxProbeText = 4096 // of a name, or of all arguments
+	sdtNote      = 3    // NT_STAPSDT
+	sdtNotes     = ".note.stapsdt"
+	sdtBase      = ".stapsdt.base"
+	sdtHead      = 3 * 8 // addresses before the texts
 )
 
 // Probes lists the static probes of an ELF file, by provider, name and address.
@@ -52,6 +51,16 @@ func Probes(f *os.File) (list []Probe, err error) {
 	if err != nil || notes == nil {
 		return nil, err
 	}
+	list = probesIn(im, notes)
+	locateOperands(im, list, f)
+	slices.SortStableFunc(list, func(a, b Probe) int {
+		return cmp.Or(cmp.Compare(a.Provider, b.Provider), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Site.Addr, b.Site.Addr))
+	})
+	return list, nil
+}
+
+// probesIn returns the probes of a file's notes, in their order.
+func probesIn(im *elf.Image, notes []byte) (list []Probe) {
 	base := im.ELF.Section(sdtBase)
 	elf.EachNote(notes, "stapsdt\x00", sdtNote, func(desc []byte) bool {
 		if p, ok := readProbe(im, desc, base); ok {
@@ -59,11 +68,7 @@ func Probes(f *os.File) (list []Probe, err error) {
 		}
 		return len(list) < maxProbes
 	})
-	locateOperands(im, list, f)
-	slices.SortStableFunc(list, func(a, b Probe) int {
-		return cmp.Or(cmp.Compare(a.Provider, b.Provider), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Site.Addr, b.Site.Addr))
-	})
-	return list, nil
+	return list
 }
 
 // locateOperands resolves the variables that arguments of probes name.

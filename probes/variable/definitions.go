@@ -95,7 +95,7 @@ func (p *program) described(name string) (addr uint64, t dwarf.Type, err error) 
 	for _, w := range d.waiting {
 		if declared, ok := d.declared[w.of]; ok {
 			w.declaration = declared
-			if found := d.take(w); found != nil {
+			if found := d.addDefinition(w); found != nil {
 				return found.addr, found.typ, nil
 			}
 		}
@@ -150,12 +150,12 @@ func (d *definitions) add(e *dwarf.Entry, unit string, base int64, named bool) *
 		d.waiting = append(d.waiting, one)
 		return nil
 	}
-	return d.take(one)
+	return d.addDefinition(one)
 }
 
-// take adds a definition, and returns it if it settles which one is meant.
-func (d *definitions) take(one definition) *definition {
-	if !isOfFile(one.unit, d.file) {
+// addDefinition adds a definition, and returns it if it settles which one is meant.
+func (d *definitions) addDefinition(one definition) *definition {
+	if !isFromFile(one.unit, d.file) {
 		return nil
 	}
 	var err error
@@ -172,9 +172,9 @@ func (d *definitions) take(one definition) *definition {
 	return nil
 }
 
-// isOfFile reports whether a unit was compiled from a source file, given by its
+// isFromFile reports whether a unit was compiled from a source file, given by its
 // path or the end of it.
-func isOfFile(unit, file string) bool {
+func isFromFile(unit, file string) bool {
 	return file == "" || unit == file || strings.HasSuffix(unit, "/"+file)
 }
 
@@ -189,7 +189,7 @@ func ambiguous(name string, list []definition) error {
 		parts := strings.Split(d.unit, "/")
 		n := 1
 		for n < len(parts) && slices.ContainsFunc(list, func(o definition) bool {
-			return o.unit != d.unit && isOfFile(o.unit, strings.Join(parts[len(parts)-n:], "/"))
+			return o.unit != d.unit && isFromFile(o.unit, strings.Join(parts[len(parts)-n:], "/"))
 		}) {
 			n++
 		}

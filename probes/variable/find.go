@@ -215,7 +215,7 @@ func (p *program) part(addr uint64, t dwarf.Type, name string, from int) (place,
 	last := &pl.addr // the one that offsets are added to
 	follow := func(path string) (*step, error) {
 		if len(pl.follow) == maxFollow {
-			return nil, errors.New("it is too many pointers away")
+			return nil, errors.New("it is behind too many pointers")
 		}
 		pl.follow = append(pl.follow, step{pointer: strings.TrimSuffix(name, path)})
 		return &pl.follow[len(pl.follow)-1], nil

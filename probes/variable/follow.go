@@ -12,7 +12,7 @@ import (
 
 // Causes counted for watchpoints that follow pointers.
 const (
-	moved   = "moments in which watchpoints followed their pointers"
+	moved   = "changes of pointers that watchpoints followed"
 	unseen  = "writes while watchpoints followed their pointers"
 	misfits = "variables that could not be watched where a pointer leads"
 	stuck   = "watchpoints that could not follow their pointers"
@@ -33,18 +33,18 @@ func (s *source) followed() (notices []string) {
 		}
 	}
 	if len(names) > 0 {
-		notices = append(notices, fmt.Sprintf("watchpoints follow the pointers to %s: what is written there in the moment after a pointer has changed is not seen (the moments are counted)", strings.Join(names, ", ")))
+		notices = append(notices, fmt.Sprintf("watchpoints follow the pointers to %s: writes there just after a pointer has changed are not seen (the changes are counted)", strings.Join(names, ", ")))
 	}
 	return notices
 }
 
-// settle moves the watchpoints of all processes after the pointers that have
+// moveOutdated moves the watchpoints of all processes after the pointers that have
 // changed. Writes during a move are not seen: the move is counted, and if a
 // variable's value differs from its last reported one afterwards, it becomes a
 // row without a writer.
-func (s *source) settle(sink probes.Sink) {
+func (s *source) moveOutdated(sink probes.Sink) {
 	for pid, one := range s.subjects {
-		if !one.watch.unsettled || s.watcher.links[pid] == nil {
+		if !one.watch.outdated || s.watcher.links[pid] == nil {
 			continue
 		}
 		followed, lost, err := s.follow(one)
@@ -68,7 +68,7 @@ func (s *source) follow(one *subject) (followed bool, misfit uint64, err error) 
 	for range maxFollows {
 		at, skewed, ok := w.locate(one.memory)
 		if !ok || slices.Equal(at, w.at) {
-			w.unsettled = false
+			w.outdated = false
 			return followed, misfit, nil
 		}
 		followed = true

@@ -26,7 +26,7 @@ type image struct {
 const atRandom = 25 // AT_RANDOM (include/uapi/linux/auxvec.h)
 
 // errNoImage is returned for a process that is in execve, or has ended.
-var errNoImage = errors.New("it does not execute a program at the moment")
+var errNoImage = errors.New("it executes no program at present")
 
 // imageOf returns the image of a process.
 func imageOf(pid int) (im image, err error) {

@@ -37,8 +37,8 @@ type layout struct {
 	bare  bool       // there is no debug information
 }
 
-// of returns the layout of those names that a file has.
-func (known layouts) of(f *os.File, base string, names []string) (*layout, error) {
+// layoutOf returns the layout of those names that a file has.
+func (known layouts) layoutOf(f *os.File, base string, names []string) (*layout, error) {
 	key, err := keyOf(f, names)
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be read: %w", base, err)

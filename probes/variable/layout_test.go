@@ -20,7 +20,7 @@ func TestLayouts(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		l, err := known.of(f, "target", names)
+		l, err := known.layoutOf(f, "target", names)
 		if err != l.err {
 			t.Errorf("error %v, want %v", err, l.err)
 		}

@@ -121,7 +121,7 @@ func findLocals(f *os.File, base string, names, functions []string, cache *elf.C
 		case !r.known[n]:
 			return nil, &nameError{name, &noLocal{name, functions, has}}
 		case !read && r.why[n] == nil:
-			return nil, &nameError{name, fmt.Errorf("%s of %s lives at no line of it that can be probed: the compiler has optimised it away (-O0, of Go -gcflags='-N -l', keeps it)", name, strings.Join(functions, ", "))}
+			return nil, &nameError{name, fmt.Errorf("%s of %s is in memory or a register at no line that can be probed: the compiler has optimised it away (-O0, of Go -gcflags='-N -l', keeps it)", name, strings.Join(functions, ", "))}
 		case !read:
 			return nil, &nameError{name, fmt.Errorf("%s of %s %w", name, strings.Join(functions, ", "), r.why[n])}
 		case r.why[n] != nil:

@@ -22,10 +22,10 @@ type watchpoint struct {
 // watch is the watchpoints of a process, each after those of the pointers
 // leading to it. Variables share the watchpoints of common pointers.
 type watch struct {
-	points    []watchpoint
-	at        []uint64 // current addresses; 0: not set
-	last      []last   // by variable
-	unsettled bool     // the pointers may have changed since at was computed
+	points   []watchpoint
+	at       []uint64 // current addresses; 0: not set
+	last     []last   // by variable
+	outdated bool     // the pointers may have changed since at was computed
 }
 
 // last is the last reported value of a variable.
@@ -104,7 +104,7 @@ func (w *watch) locate(memory func(addr uint64, n int) []byte) (at []uint64, ske
 				continue
 			}
 			var is state
-			if addr, is = p.step.lead(addr, sliceCapacity, memory); is == unreadable && w.points[p.parent].parent < 0 {
+			if addr, is = p.step.dereference(addr, sliceCapacity, memory); is == unreadable && w.points[p.parent].parent < 0 {
 				return nil, 0, false
 			}
 			if is != present {

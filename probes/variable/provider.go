@@ -32,19 +32,21 @@ func (p *Provider) Close() error { return p.cache.Close() }
 
 // Prepare finds the variables in every process of the target.
 func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source, error) {
-	wanted, _ := chosen(spec, "var_name")
+	wanted := chosen(spec, "var_name")
 	names := distinct(wanted)
 	if len(names) == 0 {
 		return nil, plan.Errorf(spec.Start, spec.Stop, "%s needs the names of variables", Stream).WithHint("WHERE var_name = '...'")
 	}
-	if spec.Target.IsZero() {
-		return nil, plan.Errorf(spec.Start, spec.Stop, "%s needs a process", Stream).
-			WithHint("WHERE pid = ..., WHERE process = '...', or USE ...")
+	if err := probes.RequireProcess(spec); err != nil {
+		return nil, err
 	}
 	watches := spec.Every == 0 && !spec.OnDemand
-	if !process.Numbered() {
-		return nil, plan.Errorf(spec.Start, spec.Stop, "%s cannot be acquired from within a PID namespace: the kernel's programs see other numbers of processes", Stream).
-			WithHint("run on the host, or in a container that has the host's PID namespace (--pid=host)")
+	check := process.RequireNumbered
+	if watches {
+		check = needs.Check
+	}
+	if err := check(spec); err != nil {
+		return nil, err
 	}
 	found, err := process.Resolve(spec.Target)
 	if err != nil {
@@ -52,12 +54,12 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 	}
 	s := &source{provider: p, spec: spec, names: names, matcher: process.NewMatcher(spec.Target), subjects: map[int]*subject{},
 		numbered: map[int]uint64{}, layouts: layouts{}, refusals: map[int]refusal{}, changed: map[int]bool{}, clock: clock.Boot}
-	modules, _ := chosen(spec, "module")
+	modules := chosen(spec, "module")
 	for _, c := range modules {
 		s.modules = append(s.modules, c.V.S)
 	}
 	s.grows = len(spec.Target.Processes)+len(spec.Target.Exes) > 0
-	functions, _ := chosen(spec, "function_name")
+	functions := chosen(spec, "function_name")
 	var notLocal error // why the names are not variables of functions
 	if watches && len(functions) > 0 {
 		s.tracer = newTracer(names, distinct(functions), &p.cache)
@@ -83,7 +85,7 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 			err = watchable(one)
 		}
 		if err != nil {
-			return nil, about(err, notLocal, process, wanted, functions, spec)
+			return nil, refuseProcess(err, notLocal, process, wanted, functions, spec)
 		}
 		s.subjects[process.PID] = one
 		if !s.grows || slices.Contains(spec.Target.PIDs, process.PID) {
@@ -148,10 +150,10 @@ func (s *source) areLocal(found []process.Process) (why error) {
 	return why
 }
 
-// about returns an error about a process, located at the variable in the query.
+// refuseProcess returns an error about a process, located at the variable in the query.
 // notLocal is why the variables are not local to the named functions, if any
 // are named.
-func about(err, notLocal error, p process.Process, wanted, functions []plan.Const, spec *plan.Acquire) error {
+func refuseProcess(err, notLocal error, p process.Process, wanted, functions []plan.Const, spec *plan.Acquire) error {
 	start, stop := spec.Start, spec.Stop
 	var name *nameError
 	for _, c := range wanted {
@@ -189,15 +191,17 @@ func (e *nameError) Error() string { return e.err.Error() }
 func (e *nameError) Unwrap() error { return e.err }
 
 // chosen returns the only values that a column can have where spec's filter
-// holds; false if it can have any.
-func chosen(spec *plan.Acquire, column string) ([]plan.Const, bool) {
+// holds; nil if it can have any.
+func chosen(spec *plan.Acquire, column string) []plan.Const {
 	index := spec.Out.Index(column)
 	if index < 0 || spec.Filter == nil {
-		return nil, false
+		return nil
 	}
-	return values(spec.Filter, index)
+	list, _ := values(spec.Filter, index)
+	return list
 }
 
+// values is chosen for a filter; false if the column can have any value.
 func values(e plan.Expr, column int) ([]plan.Const, bool) {
 	isColumn := func(x plan.Expr) bool {
 		c, ok := x.(*plan.Col)
@@ -236,14 +240,8 @@ func values(e plan.Expr, column int) ([]plan.Const, bool) {
 
 // placed adds the position of the stream to an error that has none.
 func placed(err error, spec *plan.Acquire) error {
-	var e *plan.Error
-	if errors.As(err, &e) && e.Start < 0 {
-		c := *e
-		c.Start, c.Stop = spec.Start, spec.Stop
-		return &c
-	}
 	if errors.Is(err, unix.EMFILE) {
 		return plan.Errorf(spec.Start, spec.Stop, "%v", err).WithHint("raise the limit of open files (ulimit -n)")
 	}
-	return err
+	return probes.AtStream(err, spec)
 }

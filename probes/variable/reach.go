@@ -26,9 +26,9 @@ const (
 	unknown          // the first pointer, or without pointers the variable, is unreadable
 )
 
-// lead follows the pointer at an address. bound is the offset of the length, or
+// dereference follows the pointer at an address. bound is the offset of the length, or
 // capacity, of a slice.
-func (s step) lead(at, bound uint64, memory func(addr uint64, n int) []byte) (next uint64, is state) {
+func (s step) dereference(at, bound uint64, memory func(addr uint64, n int) []byte) (next uint64, is state) {
 	n := 8
 	if s.length > 0 {
 		n = sliceSize
@@ -47,7 +47,7 @@ func (s step) lead(at, bound uint64, memory func(addr uint64, n int) []byte) (ne
 func (o *observed) read(memory func(addr uint64, n int) []byte) (v value, is state) {
 	at := o.addr
 	for i, s := range o.follow {
-		if at, is = s.lead(at, sliceLength, memory); is == unreadable && i == 0 {
+		if at, is = s.dereference(at, sliceLength, memory); is == unreadable && i == 0 {
 			return v, unknown
 		}
 		if is != present {

@@ -23,9 +23,9 @@ const (
 	refused  = "processes that could not be watched"
 	unsure   = "threads that may not be watched"
 	replaced = "processes that executed another program"
-	arrived  = "processes observed only from a moment after they began"
+	arrived  = "processes observed only from some time after their start"
 	passed   = "processes that ended before they could be observed"
-	orphaned = "writes of processes that were let go"
+	orphaned = "writes of processes that are no longer observed"
 )
 
 const (
@@ -137,7 +137,7 @@ func (s *source) refresh(now time.Time, sink probes.Sink) bool {
 	}
 	s.scanned = now
 	s.countUnseen(sink)
-	s.unsettle() // kernel writes to pointers are not seen
+	s.markOutdated() // kernel writes to pointers are not seen
 	changed := s.forget(sink)
 	all, err := s.candidates()
 	if err != nil {
@@ -145,7 +145,7 @@ func (s *source) refresh(now time.Time, sink probes.Sink) bool {
 	}
 	meant := map[int]bool{}
 	for _, p := range all {
-		if !s.means(p) || !process.Visible(s.spec.Target.Viewer, p.PID) {
+		if !s.includes(p) || !process.Visible(s.spec.Target.Viewer, p.PID) {
 			delete(s.numbered, p.PID)
 			continue
 		}
@@ -155,7 +155,7 @@ func (s *source) refresh(now time.Time, sink probes.Sink) bool {
 			s.changed[p.PID] = true
 		}
 		if s.subjects[p.PID] == nil {
-			s.take(p, now, sink)
+			s.observe(p, now, sink)
 		}
 	}
 	maps.DeleteFunc(s.refusals, func(pid int, _ refusal) bool { return !meant[pid] })
@@ -203,7 +203,7 @@ func (s *source) forget(sink probes.Sink) (changed map[int]bool) {
 		one.writers.close()
 		delete(s.subjects, one.process.PID)
 		if s.ends != nil {
-			s.ends.former[one.process.PID] = true
+			s.ends.awaited[one.process.PID] = true
 		}
 		if s.tracer != nil {
 			s.tracer.forget(one.process.PID)
@@ -240,17 +240,17 @@ func (s *source) candidates() (all []process.Process, err error) {
 	return all, nil
 }
 
-// means reports whether a process is in the target.
-func (s *source) means(p process.Process) bool {
+// includes reports whether a process is in the target.
+func (s *source) includes(p process.Process) bool {
 	start, ok := s.numbered[p.PID]
 	return ok && start == p.StartTime || s.grows && s.matcher.Matches(p)
 }
 
-// take starts observing a process. A failure is counted once; it is tried again
+// observe starts observing a process. A failure is counted once; it is tried again
 // when the process executes something else, or after retry if the reason is
 // transient. A process that appeared since, by a fork or an exec, may have
 // written already, which is counted.
-func (s *source) take(p process.Process, now time.Time, sink probes.Sink) {
+func (s *source) observe(p process.Process, now time.Time, sink probes.Sink) {
 	last, isRefused := s.refusals[p.PID]
 	isRefused = isRefused && last.image.runs(p.PID)
 	if isRefused && (last.final || now.Before(last.again)) {
@@ -270,7 +270,7 @@ func (s *source) take(p process.Process, now time.Time, sink probes.Sink) {
 		}
 		delete(s.changed, p.PID)
 		if s.ends != nil {
-			delete(s.ends.former, p.PID)
+			delete(s.ends.awaited, p.PID)
 		}
 		s.subjects[p.PID] = one
 		s.describe()
@@ -316,7 +316,7 @@ func (s *source) watch(one *subject) error {
 		return err
 	}
 	// A pointer may have changed before it was watched.
-	one.watch.unsettled = true
+	one.watch.outdated = true
 	if _, _, err := s.follow(one); err != nil {
 		s.watcher.remove(one.process.PID)
 		return err

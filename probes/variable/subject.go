@@ -71,28 +71,12 @@ func unmapped(modules []string, text []process.Mapping) error {
 // newSubject finds variables in a process: in the named modules, or in its
 // executable if none are named.
 func newSubject(p process.Process, names, modules []string, known layouts) (*subject, error) {
-	s := &subject{process: p}
-	var err error
-	if s.image, err = imageOf(p.PID); err != nil {
-		return nil, err
-	}
-	s.writers.image = s.image
-	text, err := process.Text(p.PID)
-	if err != nil {
-		return nil, err
-	}
 	missing := slices.Clone(names)
-	seen := map[string]bool{}
 	var bare []string
-	for _, m := range text {
-		base := filepath.Base(m.Path)
-		if m.Inode == 0 || seen[m.Path] || len(modules) == 0 && m.Path != p.Exe || len(modules) > 0 && !slices.Contains(modules, base) {
-			continue
-		}
-		seen[m.Path] = true
+	s, err := searchModules(p, modules, func(s *subject, m process.Mapping, base string) error {
 		found, described, err := findIn(p.PID, m, missing, known)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if !described {
 			bare = append(bare, base)
@@ -101,13 +85,13 @@ func newSubject(p process.Process, names, modules []string, known layouts) (*sub
 		missing = slices.DeleteFunc(missing, func(name string) bool {
 			return slices.ContainsFunc(found, func(o observed) bool { return o.name == name })
 		})
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
-	switch {
-	case !s.image.runs(p.PID):
-		return nil, errNoImage
-	case len(seen) == 0:
-		return nil, unmapped(orExe(modules, p), text)
-	case len(missing) > 0:
+	s.writers.image = s.image
+	if len(missing) > 0 {
 		err := fmt.Errorf("%s %w %s", strings.Join(orExe(modules, p), ", "), errNoVariable, missing[0])
 		if len(bare) > 0 {
 			err = &bareError{err, bare}
@@ -117,9 +101,27 @@ func newSubject(p process.Process, names, modules []string, known layouts) (*sub
 	return s, nil
 }
 
-// newTraced finds local variables in a process: in the named modules, or in its
-// executable if none are named.
+// newTraced is newSubject for the local variables that t observes.
 func newTraced(p process.Process, modules []string, t *tracer) (*subject, error) {
+	s, err := searchModules(p, modules, func(s *subject, m process.Mapping, base string) error {
+		part, err := s.trace(m, base, t)
+		if err == nil {
+			s.traced = append(s.traced, part)
+		} else if errors.Is(err, errNoFunction) {
+			return nil
+		}
+		return err
+	})
+	if err == nil && len(s.traced) == 0 {
+		return nil, errNoFunction
+	}
+	return s, err
+}
+
+// searchModules calls visit with each file of the named modules that a process
+// executes, or with its executable if none are named, and the subject, which it
+// then returns.
+func searchModules(p process.Process, modules []string, visit func(s *subject, m process.Mapping, base string) error) (*subject, error) {
 	s := &subject{process: p}
 	var err error
 	if s.image, err = imageOf(p.PID); err != nil {
@@ -136,22 +138,15 @@ func newTraced(p process.Process, modules []string, t *tracer) (*subject, error)
 			continue
 		}
 		seen[m.Path] = true
-		part, err := s.trace(m, base, t)
-		if errors.Is(err, errNoFunction) {
-			continue
-		}
-		if err != nil {
+		if err := visit(s, m, base); err != nil {
 			return nil, err
 		}
-		s.traced = append(s.traced, part)
 	}
 	switch {
 	case !s.image.runs(p.PID):
 		return nil, errNoImage
 	case len(seen) == 0:
 		return nil, unmapped(orExe(modules, p), text)
-	case len(s.traced) == 0:
-		return nil, errNoFunction
 	}
 	return s, nil
 }
@@ -197,7 +192,7 @@ func findIn(pid int, m process.Mapping, names []string, known layouts) (found []
 	}
 	defer f.Close()
 	base := filepath.Base(m.Path)
-	l, err := known.of(f, base, names)
+	l, err := known.layoutOf(f, base, names)
 	if err != nil {
 		return nil, false, err
 	}

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
@@ -36,7 +35,7 @@ type tracer struct {
 	files            map[layoutKey]*tracedFile
 	numbered         []*tracedFile       // by the file number in cookies
 	links            map[int][]link.Link // by process
-	told             uint64              // lost records already reported to the sink
+	lostReported     uint64              // lost records already reported to the sink
 	frames           map[frameKey]*localFrame
 }
 
@@ -113,7 +112,7 @@ func (t *tracer) open() error {
 	t.maps = map[string]*ebpf.Map{}
 	for _, name := range []string{bpf.LocalMapLocals, bpf.LocalMapMissed} {
 		if t.maps[name], err = ebpf.NewMap(spec.Maps[name]); err != nil {
-			return refuseLoad(err)
+			return needs.Refused(Stream, err)
 		}
 	}
 	t.ring, err = ringbuf.Map(t.maps[bpf.LocalMapLocals].FD(), ringBytes)
@@ -197,7 +196,7 @@ func (t *tracer) load(f *tracedFile) error {
 	}
 	f.program, err = ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: t.maps})
 	if err != nil {
-		return refuseLoad(err)
+		return needs.Refused(Stream, err)
 	}
 	return nil
 }
@@ -243,7 +242,7 @@ func (t *tracer) attach(one *subject, part tracedPart) error {
 		cookies = append(cookies, uint64(i)|uint64(part.file.number)<<firstFileBit)
 	}
 	if !restrictsProcesses() {
-		return plan.Errorf(-1, -1, "variables of functions need Linux 6.10: before, probes of a process cannot be set in all of its threads alone")
+		return plan.Errorf(-1, -1, "variables of functions need Linux 6.10: earlier kernels cannot restrict probes to all threads of one process")
 	}
 	ex, err := link.OpenExecutable(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
 	if err != nil {
@@ -464,9 +463,7 @@ func (t *tracer) drain(subjects map[int]*subject, rows *rows.Writer[observation]
 			cut++
 		}
 	}
-	for end := t.ring.Produced(); t.ring.Drain(end, give) < end; {
-		time.Sleep(50 * time.Microsecond) // a record is being written
-	}
+	t.ring.DrainAll(give)
 	rows.Flush()
 	for _, c := range []struct {
 		cause string
@@ -479,9 +476,9 @@ func (t *tracer) drain(subjects map[int]*subject, rows *rows.Writer[observation]
 	if cut > 0 {
 		sink.Count(cutTexts, cut)
 	}
-	if n := t.lost(); n > t.told {
-		sink.Lost(ringFull, n-t.told)
-		t.told = n
+	if n := t.lost(); n > t.lostReported {
+		sink.Lost(ringFull, n-t.lostReported)
+		t.lostReported = n
 	}
 }
 

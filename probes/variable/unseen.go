@@ -14,8 +14,8 @@ import (
 // ends observes process ends in a target. A process may start, write and end
 // between two refreshes; such processes are counted.
 type ends struct {
-	source probes.Source
-	former map[int]bool // former subjects whose end event is still to come
+	source  probes.Source
+	awaited map[int]bool // former subjects whose end event is still to come
 
 	mu   sync.Mutex
 	pids []int  // pids that have ended, in order
@@ -28,7 +28,7 @@ func watchEnds(ctx context.Context, target plan.Target) *ends {
 	spec := &plan.Acquire{Stream: sched.ThreadEnd, Target: target, Out: types.Schema{Time: -1, Fields: []types.Field{
 		{Name: "pid", Type: types.Bigint}, {Name: "tid", Type: types.Bigint},
 	}}}
-	e := &ends{former: map[int]bool{}}
+	e := &ends{awaited: map[int]bool{}}
 	var err error
 	if e.source, err = sched.New().Prepare(ctx, spec); err != nil {
 		return nil
@@ -72,9 +72,9 @@ func (e *ends) Count(string, uint64) {}
 // End implements probes.Sink.
 func (e *ends) End(error) {}
 
-// take returns the pids that have ended since the last call, and the number of
+// takeEnded returns the pids that have ended since the last call, and the number of
 // lost end events.
-func (e *ends) take() (pids []int, lost uint64) {
+func (e *ends) takeEnded() (pids []int, lost uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	pids, lost = e.pids, e.lost
@@ -82,8 +82,8 @@ func (e *ends) take() (pids []int, lost uint64) {
 	return pids, lost
 }
 
-// unheard is the cause counted for lost end events.
-const unheard = "lost ends of threads, perhaps of processes that were never observed"
+// endsLost is the cause counted for lost end events.
+const endsLost = "lost ends of threads, perhaps of processes that were never observed"
 
 // countUnseen counts the processes that have ended without being observed or
 // refused. It runs before forget.
@@ -91,16 +91,16 @@ func (s *source) countUnseen(sink probes.Sink) {
 	if s.ends == nil {
 		return
 	}
-	pids, lost := s.ends.take()
+	pids, lost := s.ends.takeEnded()
 	if lost > 0 {
-		sink.Lost(unheard, lost)
+		sink.Lost(endsLost, lost)
 	}
 	for _, pid := range pids {
 		_, isRefused := s.refusals[pid]
-		if s.subjects[pid] == nil && !isRefused && !s.ends.former[pid] {
+		if s.subjects[pid] == nil && !isRefused && !s.ends.awaited[pid] {
 			sink.Count(passed, 1)
 		}
-		delete(s.ends.former, pid)
+		delete(s.ends.awaited, pid)
 	}
 }
 

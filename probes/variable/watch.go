@@ -3,19 +3,17 @@ package variable
 import (
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"slices"
-	"strconv"
 	"unsafe"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/btf"
 	"golang.org/x/sys/unix"
 
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
 	"endoscope/probes/process"
+	"endoscope/probes/rights"
 	"endoscope/probes/ringbuf"
 )
 
@@ -31,12 +29,11 @@ const (
 // watcher is the kernel side: a program, the ring for writes, and the
 // watchpoints that run it.
 type watcher struct {
-	objects *ebpf.Collection
-	ring    *ringbuf.Ring
-	waiter  *ringbuf.Waiter
-	links   map[int]*links // by process
-	told    uint64         // lost writes already reported to the sink
-	unsure  uint64         // threads that may not be watched
+	objects      *ebpf.Collection
+	ring         *ringbuf.Buffer
+	links        map[int]*links // by process
+	lostReported uint64         // lost writes already reported to the sink
+	unsure       uint64         // threads that may not be watched
 }
 
 // links is the kernel resources of a watched process.
@@ -54,37 +51,23 @@ func newWatcher() (*watcher, error) {
 	}
 	w := &watcher{links: map[int]*links{}}
 	if w.objects, err = ebpf.NewCollection(spec); err != nil {
-		return nil, refuseLoad(err)
+		return nil, needs.Refused(Stream, err)
 	}
-	if w.ring, err = ringbuf.Map(w.objects.Maps[bpf.VariableMapWrites].FD(), ringBytes); err != nil {
-		w.objects.Close()
-		return nil, err
-	}
-	if w.waiter, err = ringbuf.NewWaiter(w.objects.Maps[bpf.VariableMapWrites].FD()); err != nil {
-		w.ring.Unmap()
+	if w.ring, err = ringbuf.Open(w.objects.Maps[bpf.VariableMapWrites].FD(), ringBytes); err != nil {
 		w.objects.Close()
 		return nil, err
 	}
 	return w, nil
 }
 
-func refuseLoad(err error) error {
-	switch {
-	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
-		return plan.Errorf(-1, -1, "the kernel refuses to load the program that watches variables: %v", err).WithHint("run as root, or with CAP_BPF and CAP_PERFMON")
-	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, btf.ErrNotFound):
-		return plan.Errorf(-1, -1, "this kernel cannot watch variables: %v", err).WithHint("Linux 5.15 with BTF is required")
-	}
-	return fmt.Errorf("loading the program that watches variables: %w", err)
-}
+var needs = rights.Needs{Ptrace: true, Since: "5.15", Instead: "process_usage"}
 
 // close removes all watchpoints.
 func (w *watcher) close() {
 	for pid := range w.links {
 		w.remove(pid)
 	}
-	w.waiter.Close()
-	w.ring.Unmap()
+	w.ring.Close()
 	w.objects.Close()
 }
 
@@ -124,7 +107,7 @@ func (w *watcher) add(one *subject) (err error) {
 	}()
 	done := kept.threads
 	for pass := 0; ; pass++ {
-		tids, err := threads(pid)
+		tids, err := process.Threads(pid)
 		if err != nil {
 			return fmt.Errorf("watching process %d: %w", pid, err)
 		}
@@ -183,7 +166,7 @@ func (w *watcher) put(one *subject) error {
 // they were.
 func (w *watcher) move(one *subject, at []uint64) error {
 	pid := one.process.PID
-	before, _ := threads(pid) // none: it has ended
+	before, _ := process.Threads(pid) // none: it has ended
 	was := one.watch.at
 	one.watch.at = at
 	if err := w.put(one); err != nil {
@@ -207,7 +190,7 @@ func (w *watcher) move(one *subject, at []uint64) error {
 			}
 		}
 	}
-	after, _ := threads(pid)
+	after, _ := process.Threads(pid)
 	for _, tid := range after {
 		if !slices.Contains(before, tid) {
 			w.unsure++
@@ -346,27 +329,10 @@ func linkEvent(prog *ebpf.Program, event int, cookie uint64) (int, error) {
 	}
 }
 
-// threads lists the threads of a process.
-func threads(pid int) (tids []int, err error) {
-	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range entries {
-		if tid, err := strconv.Atoi(e.Name()); err == nil {
-			tids = append(tids, tid)
-		}
-	}
-	return tids, nil
-}
-
 // startOf returns the start time of a thread, in clock ticks since boot; false
 // if it has ended.
 func startOf(pid, tid int) (uint64, bool) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/stat", pid, tid))
 	var s process.Stat
-	if err != nil || !process.ParseStat(b, &s) {
-		return 0, false
-	}
-	return uint64(s.StartTime), true
+	ok := process.ReadThreadStat(pid, tid, &s)
+	return uint64(s.StartTime), ok
 }

@@ -89,7 +89,7 @@ func (s *watched) run(ctx context.Context, sink probes.Sink) error {
 	defer timer.Stop()
 	for {
 		if s.watcher != nil {
-			s.watcher.waiter.Wait(poll) // or until a pointer has changed
+			s.watcher.ring.Wait(poll) // or until a pointer has changed
 		} else {
 			<-timer.C
 		}
@@ -122,21 +122,19 @@ func (s *source) drain(sink probes.Sink) {
 		return
 	}
 	s.collect(sink)
-	s.settle(sink)
+	s.moveOutdated(sink)
 }
 
 // collect makes rows of the writes in the ring.
 func (s *source) collect(sink probes.Sink) {
 	missed := uint64(0)
 	give := func(record []byte) {
-		if !s.give(record) {
+		if !s.addRow(record) {
 			missed++
 		}
 	}
 	w := s.watcher
-	for end := w.ring.Produced(); w.ring.Drain(end, give) < end; {
-		time.Sleep(50 * time.Microsecond) // a record is being written
-	}
+	w.ring.DrainAll(give)
 	s.rows.Flush()
 	if missed > 0 {
 		sink.Lost(orphaned, missed)
@@ -149,10 +147,10 @@ func (s *source) collect(sink probes.Sink) {
 		sink.Count(cutTexts, s.cut)
 		s.cut = 0
 	}
-	if n := w.lost(); n > w.told {
-		sink.Lost(ringFull, n-w.told)
-		w.told = n
-		s.unsettle()
+	if n := w.lost(); n > w.lostReported {
+		sink.Lost(ringFull, n-w.lostReported)
+		w.lostReported = n
+		s.markOutdated()
 	}
 	if w.unsure > 0 {
 		sink.Count(unsure, w.unsure)
@@ -160,8 +158,8 @@ func (s *source) collect(sink probes.Sink) {
 	}
 }
 
-// give makes a row of a write, and reports whether its process is known.
-func (s *source) give(record []byte) bool {
+// addRow makes a row of a write, and reports whether its process is known.
+func (s *source) addRow(record []byte) bool {
 	if len(record) < int(unsafe.Sizeof(bpf.VariableWrite{})) {
 		return false
 	}
@@ -174,7 +172,7 @@ func (s *source) give(record []byte) bool {
 		return false
 	}
 	v := &one.variables[w.Variable]
-	one.watch.unsettled = one.watch.unsettled || w.Moved != 0
+	one.watch.outdated = one.watch.outdated || w.Moved != 0
 	var has value
 	switch state(w.State) {
 	case present:
@@ -196,10 +194,10 @@ func (s *source) give(record []byte) bool {
 	return true
 }
 
-// unsettle makes the next settle recompute all watchpoints, though no write to
+// markOutdated makes the next settle recompute all watchpoints, though no write to
 // a pointer was seen.
-func (s *source) unsettle() {
+func (s *source) markOutdated() {
 	for _, one := range s.subjects {
-		one.watch.unsettled = one.watch.follows()
+		one.watch.outdated = one.watch.follows()
 	}
 }

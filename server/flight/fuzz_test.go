@@ -80,12 +80,22 @@ func FuzzCalls(f *testing.F) {
 				}
 			}
 		}
-		if p, err := c.DoPut(ctx); err == nil {
-			_ = p.Send(&flight.FlightData{FlightDescriptor: &flight.FlightDescriptor{Type: flight.DescriptorCMD, Cmd: first}, DataHeader: sent[0].DataHeader, DataBody: sent[0].DataBody})
-			_ = p.Send(&flight.FlightData{DataHeader: header, DataBody: body})
+		put := func(messages ...*flight.FlightData) {
+			p, err := c.DoPut(ctx)
+			if err != nil {
+				return
+			}
+			for _, m := range messages {
+				_ = p.Send(m)
+			}
 			_ = p.CloseSend()
 			drain(func() error { _, err := p.Recv(); return err })
 		}
+		command := &flight.FlightDescriptor{Type: flight.DescriptorCMD, Cmd: first}
+		put(&flight.FlightData{FlightDescriptor: command, DataHeader: sent[0].DataHeader, DataBody: sent[0].DataBody}, &flight.FlightData{DataHeader: header, DataBody: body})
+		put(&flight.FlightData{FlightDescriptor: command, DataHeader: header, DataBody: body})
+		put(&flight.FlightData{DataHeader: header, DataBody: body})
+		put()
 		alive, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		r, err := c.DoAction(alive, &flight.Action{Type: wire.ActionAsk, Body: []byte("{}")})

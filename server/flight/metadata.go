@@ -2,7 +2,6 @@ package flight
 
 import (
 	"context"
-	"errors"
 	"io"
 	"regexp"
 	"slices"
@@ -193,7 +192,7 @@ func (x *session) rows(ctx context.Context, statement string) (out [][]types.Val
 	defer func() { _ = res.Close() }()
 	for {
 		ev, err := res.Next(ctx)
-		if errors.Is(err, io.EOF) {
+		if err == io.EOF {
 			return out, nil
 		}
 		if err != nil {

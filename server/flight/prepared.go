@@ -18,8 +18,12 @@ import (
 	"endoscope/server/wire/columnar"
 )
 
-// maxPrepared is the maximum number of prepared statements per session.
-const maxPrepared = 1024
+// The maximum number of prepared statements per session, and of the bytes of their texts and
+// of the values bound to them.
+const (
+	maxPrepared      = 1024
+	maxPreparedBytes = 8 << 20
+)
 
 // prepared is a prepared statement.
 type prepared struct {
@@ -45,11 +49,26 @@ func (s *Service) CreatePreparedStatement(ctx context.Context, r flightsql.Actio
 	if len(x.prepared) >= maxPrepared {
 		return out, status.Errorf(codes.ResourceExhausted, "%d statements are prepared: close some", maxPrepared)
 	}
+	if x.preparedBytes()+len(r.GetQuery()) > maxPreparedBytes {
+		return out, status.Errorf(codes.ResourceExhausted, "the prepared statements have more than %d MiB: close some", maxPreparedBytes>>20)
+	}
 	x.prepared[name] = &prepared{text: r.GetQuery()}
 	out.Handle = []byte(name)
 	out.DatasetSchema = columnar.Schema(d.Columns, columnar.Plain)
 	out.ParameterSchema = columnar.Schema(parameters(d), columnar.Plain)
 	return out, nil
+}
+
+// preparedBytes returns the bytes of the prepared statements and of their values; the caller
+// holds mu.
+func (x *session) preparedBytes() (n int) {
+	for _, p := range x.prepared {
+		n += len(p.text)
+		for _, v := range p.args {
+			n += len(v.S)
+		}
+	}
+	return n
 }
 
 // parameters returns the parameters of a statement, as columns.
@@ -183,8 +202,14 @@ func (s *Service) bind(ctx context.Context, handle []byte, r flight.MessageReade
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if p := x.prepared[string(handle)]; p != nil {
-		p.args = args
+	p := x.prepared[string(handle)]
+	if p == nil {
+		return nil
+	}
+	before := p.args
+	if p.args = args; x.preparedBytes() > maxPreparedBytes {
+		p.args = before
+		return status.Errorf(codes.ResourceExhausted, "the prepared statements and their values have more than %d MiB: close some", maxPreparedBytes>>20)
 	}
 	return nil
 }

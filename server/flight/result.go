@@ -2,7 +2,6 @@ package flight
 
 import (
 	"context"
-	"errors"
 	"io"
 	"sync"
 	"time"
@@ -242,7 +241,7 @@ func (sd *sender) loop(ctx context.Context, events <-chan step, stop <-chan stru
 // step sends an event, or stores its rows until there are enough for a record.
 func (sd *sender) step(st step) (end bool, err error) {
 	switch {
-	case errors.Is(st.err, io.EOF):
+	case st.err == io.EOF:
 		if err := sd.flush(); err != nil {
 			return true, err
 		}

@@ -2,7 +2,6 @@ package flight
 
 import (
 	"context"
-	"errors"
 	"io"
 
 	"github.com/apache/arrow-go/v18/arrow/flight"
@@ -80,7 +79,7 @@ func drain(ctx context.Context, res wire.Result) (int64, error) {
 
 // ended returns the error with which a result ended; nil if it ended normally.
 func ended(err error) error {
-	if errors.Is(err, io.EOF) {
+	if err == io.EOF {
 		return nil
 	}
 	return err

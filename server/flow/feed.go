@@ -12,7 +12,6 @@ import (
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes"
-	"endoscope/probes/uprobe"
 	"endoscope/server/grant"
 	"endoscope/server/sharing"
 )
@@ -35,6 +34,7 @@ type Feed struct {
 	Tally   *Tally
 	Account *grant.Account // of the user who runs the query; nil: nothing is counted
 	Rows    atomic.Uint64  // number of rows taken from the source
+	enough  atomic.Bool    // the query needs no more rows
 }
 
 // NewFeed returns the feed of a leaf, given its number among the leaves of its
@@ -71,7 +71,17 @@ func (f *Feed) AboutTarget() bool {
 // overRate is the cause of events lost to a user's rate limit.
 const overRate = "your limit of events per second"
 
+// Enough tells the feed that the query has all its rows, by LIMIT. What a source that waits
+// for its consumer reports from now on comes after these rows, and is not counted. A live
+// source may have lost events before them that it reports only now: these still are. Calls
+// under way can no longer give a row that was wanted.
+func (f *Feed) Enough() { f.enough.Store(true) }
+
 func (f *Feed) Push(b *batch.Batch) {
+	if f.enough.Load() {
+		b.Release()
+		return
+	}
 	n := uint64(b.Len())
 	f.Tally.Acquired.Add(n)
 	f.Rows.Add(n)
@@ -115,11 +125,34 @@ func (f *Feed) Lost(cause string, n uint64) {
 	if n == 0 {
 		return
 	}
-	f.Tally.AddLost(cause, n)
+	if f.Live {
+		f.Tally.AddLost(cause, n)
+	} else {
+		f.Queue.Push(Item{Leaf: f.Leaf, Fault: &Fault{cause, n, true}}, false)
+	}
 	f.Queue.Push(Item{Leaf: f.Leaf, Signal: operators.Signal{Kind: operators.Gap, Cause: cause}}, false)
 }
 
-func (f *Feed) Count(cause string, n uint64) { f.Tally.AddNoted(cause, n) }
+func (f *Feed) Count(cause string, n uint64) {
+	switch {
+	case f.enough.Load() && cause == probes.Unfinished:
+	case f.Live:
+		f.Tally.AddNoted(cause, n)
+	default:
+		f.Queue.Push(Item{Leaf: f.Leaf, Fault: &Fault{cause, n, false}}, false)
+	}
+}
+
+// Charge counts a fault of the feed's source.
+func (f *Feed) Charge(x *Fault) {
+	switch {
+	case f.enough.Load():
+	case x.Lost:
+		f.Tally.AddLost(x.Cause, x.N)
+	default:
+		f.Tally.AddNoted(x.Cause, x.N)
+	}
+}
 
 func (f *Feed) End(err error) { f.Queue.Push(Item{Leaf: f.Leaf, End: true, Err: err}, false) }
 
@@ -159,4 +192,4 @@ func (f *Feed) Rank() int {
 // Outlives reports whether a feed is started before the others and stopped
 // after them, so that it sees all that happens to their events: memory that was
 // allocated and is not seen released counts as a leak.
-func (f *Feed) Outlives() bool { return f.Spec.Stream == uprobe.Deallocation }
+func (f *Feed) Outlives() bool { return f.Spec.Stream == catalog.Deallocation }

@@ -4,9 +4,12 @@ import (
 	"context"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"endoscope/operators/batch"
 	"endoscope/planner/types"
 	"endoscope/probes"
+	"endoscope/server/wire"
 )
 
 // resending is a source that supports Resend and counts its calls.
@@ -39,5 +42,57 @@ func TestDroppedRowsAreResent(t *testing.T) {
 	push()
 	if r.times != 1 {
 		t.Errorf("asked %d times", r.times)
+	}
+}
+
+// A query that LIMIT ended counts neither calls under way nor rows that it left, but what a
+// live source lost, which may have been before its last row.
+func TestEnoughOfALiveSource(t *testing.T) {
+	f := feedOfGroups(1)
+	f.Lost("ring buffer full", 1)
+	f.Count(probes.Unfinished, 2)
+	f.Enough()
+	f.Count(probes.Unfinished, 4)
+	f.Lost("ring buffer full", 8)
+	for range 3 { // more than the queue holds
+		b := batch.New([]types.Type{types.Timestamp})
+		b.AppendRow(types.Time(0))
+		f.Push(b)
+	}
+	if diff := cmp.Diff([]wire.Loss{{Cause: "ring buffer full", N: 9}}, f.Tally.Losses()); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]wire.Loss{{Cause: probes.Unfinished, N: 2}}, f.Tally.Counts()); diff != "" {
+		t.Error(diff)
+	}
+	if n := f.Tally.Acquired.Load(); n != 0 {
+		t.Errorf("%d rows acquired", n)
+	}
+}
+
+// A source that waits for its consumer reports faults at their place among the rows: those
+// that the query did not reach are not counted.
+func TestEnoughOfAFile(t *testing.T) {
+	f := feedOfGroups(8)
+	f.Live = false
+	f.Lost("bad line", 1)
+	f.Count("bad value", 2)
+	f.Push(batch.New([]types.Type{types.Timestamp}))
+	f.Lost("bad line", 4)
+	f.Count("bad value", 8)
+	for it, ok := f.Queue.Pop(); ok; it, ok = f.Queue.Pop() {
+		switch {
+		case it.Fault != nil:
+			f.Charge(it.Fault)
+		case it.Batch != nil:
+			it.Batch.Release()
+			f.Enough()
+		}
+	}
+	if diff := cmp.Diff([]wire.Loss{{Cause: "bad line", N: 1}}, f.Tally.Losses()); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]wire.Loss{{Cause: "bad value", N: 2}}, f.Tally.Counts()); diff != "" {
+		t.Error(diff)
 	}
 }

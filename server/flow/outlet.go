@@ -283,7 +283,7 @@ func (o *Outlet) waiting() int {
 func (o *Outlet) Finish(err error, elapsed time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.err, o.elapsed, o.over = err, elapsed, true
+	o.err, o.elapsed, o.over = wire.Broken(err), elapsed, true
 	token(o.ready)
 }
 

@@ -15,25 +15,37 @@ type Item struct {
 	Leaf    int
 	Batch   *batch.Batch
 	Partial *plan.Partial    // set if batch holds partial rows of this stage
-	Signal  operators.Signal // where batch is nil and end is false
+	Fault   *Fault           // counted when the runner takes it
+	Signal  operators.Signal // where batch and fault are nil and end is false
 	End     bool
 	Err     error
 }
 
+// Fault is what a source that waits for its consumer lost, or noted, at this point of its
+// rows.
+type Fault struct {
+	Cause string
+	N     uint64
+	Lost  bool
+}
+
+// signal reports whether the item is a signal.
+func (it *Item) signal() bool { return it.Batch == nil && it.Fault == nil && !it.End }
+
 // mark reports whether the item is a watermark.
 func (it *Item) mark() bool {
-	return it.Batch == nil && !it.End && it.Signal.Kind == operators.Watermark
+	return it.signal() && it.Signal.Kind == operators.Watermark
 }
 
 // gap reports whether the item marks missing rows.
 func (it *Item) gap() bool {
-	return it.Batch == nil && !it.End && it.Signal.Kind == operators.Gap
+	return it.signal() && it.Signal.Kind == operators.Gap
 }
 
 // divides reports whether the items before this one must stay separate from
 // those after it: reporting begins or ends there.
 func (it *Item) divides() bool {
-	return it.Batch == nil && !it.End && (it.Signal.Kind == operators.Suspend || it.Signal.Kind == operators.Resume)
+	return it.signal() && (it.Signal.Kind == operators.Suspend || it.Signal.Kind == operators.Resume)
 }
 
 // Queue holds items of the sources until the runner takes them. It is bounded,

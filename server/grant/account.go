@@ -12,7 +12,7 @@ type Limits struct {
 	Queries  int   // running, including those of triggers
 	Probes   int   // attached
 	Events   int64 // per second, from probes and samplers
-	Memory   int64 // upper bound of the queries' memory in bytes: queues, joins, encoders
+	Memory   int64 // upper bound in bytes: statements while they are parsed and planned, symbols while they are read; of queries, queues, joins and encoders
 }
 
 // Usage is the current usage, and the number of events refused.
@@ -85,6 +85,24 @@ func (a *Account) Enter() (leave func(), err error) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.usage.Sessions--
+	}), nil
+}
+
+// Reserve counts memory that is used for what the text says, until release is called.
+func (a *Account) Reserve(bytes int64, what string) (release func(), err error) {
+	if a == nil {
+		return func() {}, nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if l, u := a.limits.Memory, a.usage.Memory; l > 0 && u+bytes > l {
+		return nil, refuse("end other queries, or ask the administrator for a higher limit", "%s may use %s of memory; your limit is %s, of which %s are in use", what, mib(bytes), mib(l), mib(u))
+	}
+	a.usage.Memory += bytes
+	return sync.OnceFunc(func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.usage.Memory -= bytes
 	}), nil
 }
 

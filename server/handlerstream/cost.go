@@ -13,7 +13,6 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes"
-	"endoscope/probes/uprobe"
 )
 
 // CostStream is the stream of this file: calls of the event handlers that are
@@ -38,7 +37,7 @@ var callColumns = func() map[string]string {
 	}
 	from["handler"] = "function_name"
 	for _, name := range from {
-		catalog.Position(uprobe.FunctionDuration, name)
+		catalog.Position(catalog.FunctionDuration, name)
 	}
 	return from
 }()
@@ -56,7 +55,7 @@ func (p *CostProvider) Close() error { return nil }
 
 func (p *CostProvider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Source, error) {
 	s := &handlerCostSource{provider: p, spec: *spec, probed: map[handlerName]*probedHandlers{}, refused: map[handlerName]bool{}, missing: map[handlerName]int{}}
-	s.spec.Stream, s.spec.Select, s.spec.Filter, s.spec.FilterOnly, s.spec.Partial = uprobe.FunctionDuration, nil, nil, nil, nil
+	s.spec.Stream, s.spec.Select, s.spec.Filter, s.spec.FilterOnly, s.spec.Partial = catalog.FunctionDuration, nil, nil, nil, nil
 	s.spec.Out.Fields = slices.Clone(spec.Out.Fields)
 	for i := range s.spec.Out.Fields {
 		f := &s.spec.Out.Fields[i]
@@ -71,7 +70,7 @@ func (p *CostProvider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.
 	found.Out = types.Schema{Time: 0, Fields: []types.Field{{Name: "timestamp", Type: types.Timestamp}, {Name: "handler", Type: types.Varchar}, {Name: "module", Type: types.Varchar}}}
 	var err error
 	if s.finder, err = p.Handlers.Prepare(ctx, &found); err != nil {
-		return nil, err
+		return nil, inTermsOf(Stream, CostStream, err)
 	}
 	s.filter = spec.Filter
 	return s, nil

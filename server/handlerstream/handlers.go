@@ -2,6 +2,8 @@ package handlerstream
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"sync"
 	"time"
 
@@ -60,7 +62,7 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sour
 	samples.Filter, samples.FilterOnly, samples.Partial = nil, nil, nil
 	in, err := p.Stacks.Prepare(ctx, &samples)
 	if err != nil {
-		return nil, err
+		return nil, inTermsOf(stack.Stream, spec.Stream, err)
 	}
 	h := &handlersSource{stacks: in, settings: handlers.Settings(spec.Settings.Handlers), filter: spec.Filter, every: int64(spec.Every), onDemand: spec.OnDemand}
 	if p.Forgets {
@@ -70,6 +72,17 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sour
 		return nil, err
 	}
 	return h, nil
+}
+
+// inTermsOf returns an error about a stream as one about another that needs it.
+func inTermsOf(from, stream string, err error) error {
+	var refused *plan.Error
+	if errors.As(err, &refused) {
+		if rest, ok := strings.CutPrefix(refused.Msg, from+" "); ok {
+			refused.Msg = stream + " " + rest
+		}
+	}
+	return err
 }
 
 // handlersSource accumulates the stacks of a source in a trie and delivers the

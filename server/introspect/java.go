@@ -34,7 +34,7 @@ func (p Program) JavaMethods() (methods []java.Method, remark string, err error)
 	if i < 0 {
 		return nil, "", nil
 	}
-	if !java.TellsMethods(pid, mappings[i]) {
+	if !java.FiresMethodProbes(pid, mappings[i]) {
 		return nil, java.Hint, nil
 	}
 	methods, err = java.Loaded(pid, mappings[i])

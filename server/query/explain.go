@@ -2,7 +2,6 @@ package query
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -64,7 +63,7 @@ func (r *Explained) Fragment() *wire.Fragment {
 func (r *Explained) Next(ctx context.Context) (wire.Event, error) {
 	if r.said.Load() == nil {
 		ev, err := r.Result.Next(ctx)
-		if !errors.Is(err, io.EOF) {
+		if err != io.EOF {
 			return ev, err
 		}
 		r.said.Store(r.Query.Analysis(r.Result))

@@ -132,7 +132,7 @@ func (r *runner) drainQueue(ctx context.Context) error {
 		leaf := r.Leaves[it.Leaf]
 		switch {
 		case it.End:
-			if it.Err != nil {
+			if it.Err != nil && !(r.drained && !r.Feeds[it.Leaf].Live) { // after the rows that were wanted nothing matters
 				return it.Err
 			}
 			if !r.ended[it.Leaf] {
@@ -160,8 +160,13 @@ func (r *runner) drainQueue(ctx context.Context) error {
 			}
 			if st != operators.More {
 				r.drained = true
+				for _, f := range r.Feeds {
+					f.Enough()
+				}
 				r.halt()
 			}
+		case it.Fault != nil:
+			r.Feeds[it.Leaf].Charge(it.Fault)
 		default:
 			if !r.drained {
 				if _, err := leaf.Op.Signal(ctx, leaf.Port, it.Signal); err != nil {

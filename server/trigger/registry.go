@@ -91,7 +91,8 @@ func (r *Registry) Enter(t *Trigger, replace bool) (old *Trigger, err error) {
 	if r.taken(name) {
 		return nil, plan.Errorf(-1, -1, "there is a stream %s already, and a trigger's name is also a stream", name)
 	}
-	if loop := t.Plan.Feeds(r.Flows); loop != nil {
+	hidden := func(other string) bool { return r.all[other] != nil && r.all[other].Owner != t.Owner }
+	if loop := t.Plan.Feeds(r.Flows, hidden); loop != nil {
 		return nil, loop
 	}
 	r.all[name] = t

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"endoscope/planner"
+	"endoscope/planner/types"
 	"endoscope/probes/clock"
 )
 
@@ -208,9 +209,9 @@ func plainBody(trigger string, a *post) ([]byte, error) {
 	return json.Marshal(struct {
 		Trigger    string          `json:"trigger"`
 		Activation int64           `json:"activation"`
-		Timestamp  time.Time       `json:"timestamp"`
+		Timestamp  string          `json:"timestamp"`
 		Row        json.RawMessage `json:"row"`
-	}{trigger, a.n, time.Unix(0, a.at).UTC(), tupleOf(a)})
+	}{trigger, a.n, time.Unix(0, a.at).UTC().Format(types.TimeFormat), tupleOf(a)})
 }
 
 // alertBody returns the body for /api/v2/alerts of Prometheus' Alertmanager

@@ -129,8 +129,8 @@ type Result interface {
 	// (CREATE STREAM, SET, ...).
 	Columns() []Column
 	Message() string
-	// Next waits for the next event. It returns io.EOF at the end, and the query's
-	// error if it failed.
+	// Next waits for the next event. It returns io.EOF itself at the end, and the query's
+	// error, which is [Broken] if it comes from elsewhere, if it failed.
 	Next(ctx context.Context) (Event, error)
 	// Stop asks the query to end and return what it has (Ctrl-C). Events follow until
 	// io.EOF. It is safe for concurrent use.

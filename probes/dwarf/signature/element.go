@@ -94,7 +94,7 @@ func (f *Function) element(o object, n int64, at Where) (object, error) {
 			return o, fmt.Errorf("leads to nothing that has elements: %s", next.t.Name)
 		}
 		if len(next.base.Follow) > maxFollow {
-			return o, fmt.Errorf("is too many pointers away")
+			return o, fmt.Errorf("is behind too many pointers")
 		}
 		if next.t.Kind == Array && strings.ContainsAny(o.t.bare[:min(1, len(o.t.bare))], "&*") {
 			return f.element(next, n, at) // in Rust and Go, an index on a pointer means one on what it leads to
@@ -107,7 +107,7 @@ func (f *Function) element(o object, n int64, at Where) (object, error) {
 			return o, err
 		}
 		if len(o.t.dimensions) == 0 {
-			return o, fmt.Errorf("has %s, of which it is not told how many elements it has", o.t.Name)
+			return o, fmt.Errorf("has %s, whose number of elements is not known", o.t.Name)
 		}
 		// An array declared without elements, as the last field of a struct,
 		// has as many as there is room for.

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"endoscope/probes/dwarf/debuginfo"
@@ -16,7 +17,11 @@ import (
 
 // exercise calls everything on debug information. Nothing may panic or hang.
 func exercise(abbrev, info, str, addr, locations, ranges, lines []byte) (functions int) {
-	d, err := debuginfo.Parse(map[string][]byte{"abbrev": abbrev, "info": info, "str": str, "addr": addr, "loclists": locations, "rnglists": ranges, "line_str": lines})
+	return exerciseAll(map[string][]byte{"abbrev": abbrev, "info": info, "str": str, "addr": addr, "loclists": locations, "rnglists": ranges, "line_str": lines})
+}
+
+func exerciseAll(sections map[string][]byte) (functions int) {
+	d, err := debuginfo.Parse(sections)
 	if err != nil {
 		return 0
 	}
@@ -61,7 +66,7 @@ func exercise(abbrev, info, str, addr, locations, ranges, lines []byte) (functio
 }
 
 // sections returns the sections of a program that has types of all kinds.
-func sections(t testing.TB) [7][]byte {
+func sections(t testing.TB) [8][]byte {
 	src := filepath.Join(t.TempDir(), "target.c")
 	err := os.WriteFile(src, []byte(`
 		typedef struct node { struct node *next; union { int x; float y; }; char name[8]; unsigned bits : 3; } node;
@@ -80,8 +85,8 @@ func sections(t testing.TB) [7][]byte {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	var out [7][]byte
-	for i, name := range []string{"abbrev", "info", "str", "addr", "loclists", "rnglists", "line_str"} {
+	var out [8][]byte
+	for i, name := range []string{"abbrev", "info", "str", "addr", "loclists", "rnglists", "line_str", "line"} {
 		if s := debuginfo.Section(file, name); s != nil {
 			if out[i], err = s.Data(); err != nil {
 				t.Fatal(err)
@@ -97,6 +102,32 @@ func FuzzSignature(f *testing.F) {
 	f.Fuzz(func(t *testing.T, abbrev, info, str, addr, locations, ranges, lines []byte) {
 		if len(abbrev)+len(info)+len(str)+len(addr)+len(locations)+len(ranges)+len(lines) < 1<<16 {
 			exercise(abbrev, info, str, addr, locations, ranges, lines)
+		}
+	})
+}
+
+// FuzzLines lets the line table of a program be any bytes.
+func FuzzLines(f *testing.F) {
+	s := sections(f)
+	read := func(line []byte) int {
+		return exerciseAll(map[string][]byte{"abbrev": s[0], "info": s[1], "str": s[2], "addr": s[3], "loclists": s[4], "rnglists": s[5], "line_str": s[6], "line": line})
+	}
+	if read(s[7]) == 0 {
+		f.Fatal("the seed has no functions")
+	}
+	f.Add(s[7])
+	f.Add(s[7][:len(s[7])/2])
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, line []byte) {
+		if len(line) > 1<<16 {
+			return
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		read(line)
+		runtime.ReadMemStats(&after)
+		if n := after.TotalAlloc - before.TotalAlloc; n > 64<<20 {
+			t.Errorf("a line table of %d bytes: %d were allocated", len(line), n)
 		}
 	})
 }

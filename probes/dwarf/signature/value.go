@@ -259,7 +259,7 @@ func (f *Function) field(o object, name string, at Where) (object, error) {
 		}
 		o = next
 		if len(o.base.Follow) > maxFollow {
-			return o, errors.New("is too many pointers away")
+			return o, errors.New("is behind too many pointers")
 		}
 	}
 	if o.t.Kind != Struct && o.t.Kind != Union {

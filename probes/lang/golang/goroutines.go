@@ -2,6 +2,7 @@ package golang
 
 import (
 	"encoding/binary"
+	"endoscope/probes/process"
 	"errors"
 	"fmt"
 
@@ -65,12 +66,7 @@ var errMemory = errors.New("memory cannot be read")
 
 // read reads memory of the process, all or nothing.
 func (p *Process) read(addr uint64, b []byte) error {
-	if len(b) == 0 {
-		return nil
-	}
-	local := []unix.Iovec{{Base: &b[0], Len: uint64(len(b))}}
-	n, err := unix.ProcessVMReadv(p.pid, local, []unix.RemoteIovec{{Base: uintptr(addr), Len: len(b)}}, 0)
-	if err != nil || n != len(b) {
+	if process.ReadMemory(p.pid, b, addr) != len(b) {
 		return errMemory
 	}
 	return nil

@@ -2,8 +2,7 @@ package java
 
 import (
 	"bytes"
-	"fmt"
-	"os"
+	"endoscope/probes/process"
 	"slices"
 	"strconv"
 	"strings"
@@ -75,13 +74,8 @@ func (m *Machine) ownTime() time.Duration { return m.timeOf(m.own...) }
 // timeOf returns the CPU time of threads.
 func (m *Machine) timeOf(tids ...int) (sum time.Duration) {
 	for _, tid := range tids {
-		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/schedstat", m.pid, tid))
-		if err != nil {
-			continue // it has ended
-		}
-		first, _, _ := bytes.Cut(b, []byte{' '})
-		n, _ := strconv.ParseInt(string(first), 10, 64)
-		sum += time.Duration(n)
+		ns, _ := process.ThreadTime(m.pid, tid) // 0 if it has ended
+		sum += time.Duration(ns)
 	}
 	return sum
 }
@@ -89,10 +83,9 @@ func (m *Machine) timeOf(tids ...int) (sum time.Duration) {
 // translate replaces tids of a container's namespace by ours.
 func (m *Machine) translate(ts []Thread) {
 	ours := map[int]int{}
-	dir := fmt.Sprintf("/proc/%d/task", m.pid)
-	entries, _ := os.ReadDir(dir) // none if it has ended
-	for _, e := range entries {
-		status, err := os.ReadFile(dir + "/" + e.Name() + "/status")
+	tids, _ := process.Threads(m.pid) // none if it has ended
+	for _, tid := range tids {
+		status, err := process.ReadThread(m.pid, tid, "status")
 		if err != nil {
 			continue
 		}
@@ -102,9 +95,7 @@ func (m *Machine) translate(ts []Thread) {
 		if len(numbers) == 0 {
 			continue
 		}
-		inner, err1 := strconv.Atoi(string(numbers[len(numbers)-1]))
-		tid, err2 := strconv.Atoi(e.Name())
-		if err1 == nil && err2 == nil {
+		if inner, err := strconv.Atoi(string(numbers[len(numbers)-1])); err == nil {
 			ours[inner] = tid
 		}
 	}

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"endoscope/probes/process"
 )
 
@@ -47,7 +45,8 @@ const (
 	maxLoaders = 1 << 16
 	maxClasses = 1 << 20
 	maxMethods = 1 << 21
-	maxPages   = 1 << 12 // cached pages
+	maxSymbols = 256 << 20 // bytes of names and descriptors
+	maxPages   = 1 << 12   // cached pages
 	pageBytes  = 1 << 12
 )
 
@@ -69,9 +68,10 @@ func Loaded(pid int, library process.Mapping) ([]Method, error) {
 
 // memory reads a process's memory by pages. Unreadable memory yields zeros.
 type memory struct {
-	pid     int
-	pages   map[uint64][]byte
-	symbols map[uint64]string // HotSpot's Symbols
+	pid         int
+	pages       map[uint64][]byte
+	symbols     map[uint64]string // HotSpot's Symbols
+	symbolBytes int               // of symbols
 }
 
 func (m *memory) page(number uint64) []byte {
@@ -79,9 +79,7 @@ func (m *memory) page(number uint64) []byte {
 		return p
 	}
 	p := make([]byte, pageBytes)
-	local := []unix.Iovec{{Base: &p[0], Len: pageBytes}}
-	remote := []unix.RemoteIovec{{Base: uintptr(number * pageBytes), Len: pageBytes}}
-	if n, err := unix.ProcessVMReadv(m.pid, local, remote, 0); err != nil || n != pageBytes {
+	if process.ReadMemory(m.pid, p, number*pageBytes) != pageBytes {
 		p = nil
 	}
 	if len(m.pages) >= maxPages {
@@ -137,6 +135,8 @@ type structures struct {
 	*memory
 	at    map[string]uint64 // by Type::field
 	sizes map[string]uint64 // by type
+
+	visited, maxVisited int // classes and methods, valid or not
 }
 
 // needs returns an error if the machine does not describe a field or type.
@@ -174,7 +174,7 @@ func (m *memory) describe(library process.Mapping) (*structures, error) {
 		}
 		return 0
 	}
-	s := &structures{memory: m, at: map[string]uint64{}, sizes: map[string]uint64{}}
+	s := &structures{memory: m, at: map[string]uint64{}, sizes: map[string]uint64{}, maxVisited: maxClasses + maxMethods}
 	entry, stride := variable("gHotSpotVMStructs"), variable("gHotSpotVMStructEntryArrayStride")
 	if entry == 0 || stride == 0 {
 		return nil, errNotDescribed
@@ -249,10 +249,9 @@ func (s *structures) methods() (out []Method, err error) {
 	if loader == 0 {
 		return nil, errNotDescribed // or not initialised yet
 	}
-	classes := 0
 	for i := 0; loader != 0 && i < maxLoaders; i++ {
 		class := s.word(loader + at("ClassLoaderData::_klasses"))
-		for ; class != 0 && classes < maxClasses; classes++ {
+		for ; class != 0 && s.visited < s.maxVisited; s.visited++ {
 			// Arrays have negative values (Klass::layout_helper).
 			if int32(s.half(class+at("Klass::_layout_helper"))) > 0 {
 				out = s.add(out, class)
@@ -274,7 +273,7 @@ func (s *structures) add(out []Method, class uint64) []Method {
 	}
 	n := s.half(list + at("Array<int>::_length"))
 	for i := range min(n, 1<<16) { // the maximum number in a class
-		if len(out) >= maxMethods {
+		if s.visited++; s.visited > s.maxVisited {
 			break
 		}
 		method := s.word(list + at("Array<Method*>::_data") + 8*uint64(i))
@@ -298,7 +297,11 @@ func (s *structures) symbol(addr uint64) string {
 	if text, ok := s.symbols[addr]; ok {
 		return text
 	}
-	b := make([]byte, s.quarter(addr+s.at["Symbol::_length"]))
+	n := int(s.quarter(addr + s.at["Symbol::_length"]))
+	if s.symbolBytes += n; s.symbolBytes > maxSymbols {
+		return ""
+	}
+	b := make([]byte, n)
 	s.read(b, addr+s.at["Symbol::_body"])
 	text := strings.ToValidUTF8(string(b), "\uFFFD")
 	s.symbols[addr] = text

@@ -69,7 +69,7 @@ func TestLoadedMethodsAgreeWithClassFiles(t *testing.T) {
 	}
 }
 
-// TellsMethods agrees with the machine's setting, even if that comes from an
+// FiresMethodProbes agrees with the machine's setting, even if that comes from an
 // arguments file.
 func TestTellsMethods(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "arguments")
@@ -83,7 +83,7 @@ func TestTellsMethods(t *testing.T) {
 			t.Fatal(err)
 		}
 		at := slices.IndexFunc(mappings, func(m process.Mapping) bool { return filepath.Base(m.Path) == Library })
-		if got := TellsMethods(cmd.Process.Pid, mappings[at]); got != want {
+		if got := FiresMethodProbes(cmd.Process.Pid, mappings[at]); got != want {
 			t.Errorf("%s: %v", option, got)
 		}
 	}

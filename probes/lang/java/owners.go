@@ -1,13 +1,10 @@
 package java
 
 import (
-	"debug/elf"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"path/filepath"
-
-	"golang.org/x/sys/unix"
+	"slices"
 
 	"endoscope/probes/process"
 )
@@ -35,93 +32,45 @@ const (
 	numFields
 )
 
-var fieldNames = map[string]int{
-	"ObjectMonitor._owner":                monitorOwner,
-	"ThreadsSMRSupport._java_thread_list": threadList,
-	"ThreadsList._length":                 listLength,
-	"ThreadsList._threads":                listThreads,
-	"Thread._osthread":                    threadOS,
-	"JavaThread._osthread":                threadOS,
-	"Thread._stack_base":                  stackBase,
-	"JavaThread._stack_base":              stackBase,
-	"Thread._stack_size":                  stackSize,
-	"JavaThread._stack_size":              stackSize,
-	"OSThread._thread_id":                 osThreadID,
+// ownerFields are the names of the fields; versions of the machine differ in some.
+var ownerFields = [numFields][]string{
+	monitorOwner: {"ObjectMonitor::_owner"},
+	threadList:   {"ThreadsSMRSupport::_java_thread_list"},
+	listLength:   {"ThreadsList::_length"},
+	listThreads:  {"ThreadsList::_threads"},
+	threadOS:     {"Thread::_osthread", "JavaThread::_osthread"},
+	stackBase:    {"Thread::_stack_base", "JavaThread::_stack_base"},
+	stackSize:    {"Thread::_stack_size", "JavaThread::_stack_size"},
+	osThreadID:   {"OSThread::_thread_id"},
 }
 
-// Limits on the values accepted from a machine.
-const (
-	mostFields   = 1 << 15
-	longestField = 1 << 10
-	mostThreads  = 1 << 16
-	longestName  = 64
-)
+// mostThreads limits the threads accepted from a machine.
+const mostThreads = 1 << 16
 
 // OpenOwners reads the description of structures from the machine of a process.
 func OpenOwners(pid int) (*Owners, error) {
-	symbols, err := vmSymbols(pid)
+	modules, err := process.Modules(pid)
 	if err != nil {
-		return nil, fmt.Errorf("the Java machine of process %d: %w", pid, err)
+		return nil, err
+	}
+	library := slices.IndexFunc(modules, func(m process.Mapping) bool { return filepath.Base(m.Path) == Library })
+	if library < 0 {
+		return nil, fmt.Errorf("process %d has no Java machine", pid)
+	}
+	m := &memory{pid: pid, pages: map[uint64][]byte{}}
+	s, err := m.describe(modules[library])
+	if err != nil {
+		return nil, err
 	}
 	o := &Owners{pid: pid}
-	var entries, stride uint64
-	var at [5]uint64 // offsets of an entry's fields
-	for _, x := range []struct {
-		name string
-		to   *uint64
-	}{
-		{"gHotSpotVMStructs", &entries}, {"gHotSpotVMStructEntryArrayStride", &stride},
-		{"gHotSpotVMStructEntryTypeNameOffset", &at[0]}, {"gHotSpotVMStructEntryFieldNameOffset", &at[1]},
-		{"gHotSpotVMStructEntryIsStaticOffset", &at[2]}, {"gHotSpotVMStructEntryOffsetOffset", &at[3]}, {"gHotSpotVMStructEntryAddressOffset", &at[4]},
-	} {
-		address, ok := symbols[x.name]
-		if ok {
-			*x.to, ok = o.word(address)
+	for f, names := range ownerFields {
+		known := slices.IndexFunc(names, func(name string) bool { _, ok := s.at[name]; return ok })
+		if known < 0 {
+			return nil, fmt.Errorf("%w: not %s", errNotDescribed, names[0])
 		}
-		if !ok {
-			return nil, fmt.Errorf("the Java machine of process %d does not say what lies where: %s is missing", pid, x.name)
-		}
-	}
-	for _, part := range at {
-		if stride > longestField || part+8 > stride {
-			return nil, fmt.Errorf("what the Java machine of process %d says of itself is not understood", pid)
-		}
-	}
-	found := [numFields]bool{}
-	for i := range uint64(mostFields) {
-		entry := o.read(entries+i*stride, int(stride))
-		if entry == nil {
-			break
-		}
-		word := func(part int) uint64 { return binary.LittleEndian.Uint64(entry[at[part]:]) }
-		typeName, fieldName, static, offset, address := word(0), word(1), uint32(word(2)), word(3), word(4)
-		if typeName == 0 {
-			break
-		}
-		f, ok := fieldNames[o.text(typeName)+"."+o.text(fieldName)]
-		if !ok {
-			continue
-		}
-		found[f] = true
-		if o.fields[f] = offset; static != 0 {
-			o.fields[f] = address
-		}
-	}
-	for f, ok := range found {
-		if !ok {
-			return nil, fmt.Errorf("the Java machine of process %d does not say where it has %s", pid, nameOfField(f))
-		}
+		o.fields[f] = s.at[names[known]]
 	}
 	return o, nil
-}
-
-func nameOfField(f int) string {
-	for name, n := range fieldNames {
-		if n == f {
-			return name
-		}
-	}
-	return ""
 }
 
 // Of returns the tid, in our namespace, of the thread that holds a monitor at
@@ -167,11 +116,7 @@ func (o *Owners) read(at uint64, n int) []byte {
 		o.buf = make([]byte, n)
 	}
 	b := o.buf[:n]
-	if n == 0 {
-		return b
-	}
-	got, err := unix.ProcessVMReadv(o.pid, []unix.Iovec{{Base: &b[0], Len: uint64(n)}}, []unix.RemoteIovec{{Base: uintptr(at), Len: n}}, 0)
-	if err != nil || got != n {
+	if process.ReadMemory(o.pid, b, at) != n {
 		return nil
 	}
 	return b
@@ -179,63 +124,6 @@ func (o *Owners) read(at uint64, n int) []byte {
 
 func (o *Owners) word(at uint64) (uint64, bool) {
 	var b [8]byte
-	n, err := unix.ProcessVMReadv(o.pid, []unix.Iovec{{Base: &b[0], Len: 8}}, []unix.RemoteIovec{{Base: uintptr(at), Len: 8}}, 0)
-	return binary.LittleEndian.Uint64(b[:]), err == nil && n == 8
-}
-
-// text reads a name, of at most longestName bytes.
-func (o *Owners) text(at uint64) string {
-	var b [longestName]byte
-	n, err := unix.ProcessVMReadv(o.pid, []unix.Iovec{{Base: &b[0], Len: longestName}}, []unix.RemoteIovec{{Base: uintptr(at), Len: longestName}}, 0)
-	if err != nil {
-		return ""
-	}
-	for i, c := range b[:n] {
-		if c == 0 {
-			return string(b[:i])
-		}
-	}
-	return ""
-}
-
-// vmSymbols returns the addresses of what the library of a process's machine
-// exports for debuggers.
-func vmSymbols(pid int) (map[string]uint64, error) {
-	mappings, err := process.Modules(pid)
-	if err != nil {
-		return nil, err
-	}
-	for _, m := range mappings {
-		if filepath.Base(m.Path) != "libjvm.so" {
-			continue
-		}
-		f, err := process.OpenModule(pid, m)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		e, err := elf.NewFile(f)
-		if err != nil {
-			return nil, err
-		}
-		defer e.Close()
-		bias := uint64(0)
-		for _, p := range e.Progs {
-			if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 {
-				bias = m.Start - m.Offset - (p.Vaddr - p.Off)
-			}
-		}
-		exported, err := e.DynamicSymbols()
-		if err != nil {
-			return nil, err
-		}
-		out := map[string]uint64{}
-		for _, s := range exported {
-			if len(s.Name) < longestName && s.Section != elf.SHN_UNDEF {
-				out[s.Name] = s.Value + bias
-			}
-		}
-		return out, nil
-	}
-	return nil, errors.New("it has none")
+	n := process.ReadMemory(o.pid, b[:], at)
+	return binary.LittleEndian.Uint64(b[:]), n == 8
 }

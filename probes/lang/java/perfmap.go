@@ -2,10 +2,9 @@ package java
 
 import (
 	"bytes"
+	"endoscope/probes/process"
 	"errors"
 	"fmt"
-	"os"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -17,7 +16,7 @@ var (
 	// pointers.
 	ErrFramePointers = errors.New("it was started without -XX:+PreserveFramePointer: callers of compiled methods are not visible")
 	// ErrPerfMap is returned for machines before JDK 17.
-	ErrPerfMap = errors.New("it does not know the command Compiler.perfmap, which JDK 17 has and later ones")
+	ErrPerfMap = errors.New("it does not know the command Compiler.perfmap, which JDK 17 and later have")
 	// ErrPlanted is returned for machines that would write through a file of
 	// another user.
 	ErrPlanted = errors.New("the file that it would write its methods to is another user's, or none")
@@ -60,11 +59,9 @@ func (m *Machine) ownsPerfMap() bool {
 
 // threadNamed finds a thread by its name, as truncated by the kernel; 0: none.
 func (m *Machine) threadNamed(name string) int {
-	dir := fmt.Sprintf("/proc/%d/task", m.pid)
-	entries, _ := os.ReadDir(dir) // none if it has ended
-	for _, e := range entries {
-		if b, err := os.ReadFile(dir + "/" + e.Name() + "/comm"); err == nil && string(bytes.TrimSuffix(b, []byte{'\n'})) == name {
-			tid, _ := strconv.Atoi(e.Name())
+	tids, _ := process.Threads(m.pid) // none if it has ended
+	for _, tid := range tids {
+		if b, err := process.ReadThread(m.pid, tid, "comm"); err == nil && string(bytes.TrimSuffix(b, []byte{'\n'})) == name {
 			return tid
 		}
 	}

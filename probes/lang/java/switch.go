@@ -23,15 +23,15 @@ var flagFields = []string{"JVMFlag::flags", "JVMFlag::numFlags", "JVMFlag::_name
 
 const maxFlags = 1 << 13
 
-// TellsMethods reports whether a process's machine, mapped at library, fires
+// FiresMethodProbes reports whether a process's machine, mapped at library, fires
 // the probes of calls: by its settings in memory or, if it has not read them
 // yet or does not describe them, by its command line and environment.
-func TellsMethods(pid int, library process.Mapping) bool {
+func FiresMethodProbes(pid int, library process.Mapping) bool {
 	m := &memory{pid: pid, pages: map[uint64][]byte{}}
 	if s, err := m.describe(library); err == nil && s.needs(flagFields, "JVMFlag") == nil && s.flag("DTraceMethodProbes") {
 		return true
 	}
-	return isToldTo(pid)
+	return isEnabledByOptions(pid)
 }
 
 // flag returns the value of a boolean setting.
@@ -46,9 +46,9 @@ func (s *structures) flag(name string) bool {
 	return false
 }
 
-// isToldTo reports whether a machine's command line or environment
+// isEnabledByOptions reports whether a machine's command line or environment
 // (JAVA_TOOL_OPTIONS and the like) enables the probes.
-func isToldTo(pid int) bool {
+func isEnabledByOptions(pid int) bool {
 	for _, file := range []string{"cmdline", "environ"} {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", pid, file))
 		if err != nil {

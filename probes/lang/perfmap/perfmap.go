@@ -77,6 +77,12 @@ func (m *Map) refresh() error {
 		return err
 	}
 	m.read += int64(len(text))
+	m.enter(text)
+	return nil
+}
+
+// enter parses what was appended to the file. An incomplete line is kept.
+func (m *Map) enter(text []byte) {
 	text = append(m.partial, text...)
 	for {
 		line, rest, ok := bytes.Cut(text, []byte{'\n'})
@@ -89,7 +95,6 @@ func (m *Map) refresh() error {
 		text = rest
 	}
 	m.partial = append([]byte(nil), text[:min(len(text), 1<<16)]...)
-	return nil
 }
 
 // add enters code, and removes what was at its addresses before.

@@ -3,11 +3,11 @@ package python
 import (
 	"bytes"
 	"encoding/binary"
+	"endoscope/probes/process"
 	"errors"
+	"slices"
 	"time"
 	"unicode/utf16"
-
-	"golang.org/x/sys/unix"
 )
 
 // Frame is a call of a Python function.
@@ -56,9 +56,7 @@ var errMemory = errors.New("memory cannot be read")
 
 // read reads memory of the process, all or nothing.
 func (p *Process) read(addr uint64, b []byte) error {
-	local := []unix.Iovec{{Base: &b[0], Len: uint64(len(b))}}
-	n, err := unix.ProcessVMReadv(p.pid, local, []unix.RemoteIovec{{Base: uintptr(addr), Len: len(b)}}, 0)
-	if err != nil || n != len(b) {
+	if process.ReadMemory(p.pid, b, addr) != len(b) {
 		return errMemory
 	}
 	return nil
@@ -120,7 +118,7 @@ func (p *Process) Stack(tid int, frames []Frame) ([]Frame, bool) {
 			delete(p.threads, tid)
 			return frames, false
 		}
-		if p.again, ok = p.walk(state, p.again[:0]); ok && equal(p.chain, p.again) || attempt == 3 {
+		if p.again, ok = p.walk(state, p.again[:0]); ok && slices.Equal(p.chain, p.again) || attempt == 3 {
 			break
 		}
 	}
@@ -139,18 +137,6 @@ func (p *Process) Stack(tid int, frames []Frame) ([]Frame, bool) {
 		frames = append(frames, f)
 	}
 	return frames, len(p.chain) > 0
-}
-
-func equal(a, b []uint64) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // walk lists the code objects of a thread's frames.

@@ -19,22 +19,22 @@ type Governor struct {
 // code, and cost more.
 const burst = 2 * time.Second
 
-// Due returns the earliest time of the next snapshot.
-func (g *Governor) Due() time.Time {
+// Earliest returns the earliest time of the next snapshot.
+func (g *Governor) Earliest() time.Time {
 	if g.Share <= 0 {
 		return g.Start
 	}
 	return g.Start.Add(time.Duration(float64(g.spent)/g.Share) - burst)
 }
 
-// Spend records the cost of a snapshot that ended at now. A share that was unused for
+// AddCost records the cost of a snapshot that ended at now. A share that was unused for
 // longer than burst is lost.
-func (g *Governor) Spend(cost time.Duration, now time.Time) {
+func (g *Governor) AddCost(cost time.Duration, now time.Time) {
 	g.spent += cost
 	if g.Share <= 0 {
 		return
 	}
-	if idle := now.Sub(g.Due()); idle > 2*burst {
+	if idle := now.Sub(g.Earliest()); idle > 2*burst {
 		g.Start = g.Start.Add(idle - 2*burst)
 	}
 }

@@ -15,12 +15,12 @@ func TestGovernor(t *testing.T) {
 		g := Governor{Share: share, Start: start}
 		now, spent := start, time.Duration(0)
 		for now.Sub(start) < 100*time.Second {
-			if due := g.Due(); due.After(now) {
+			if due := g.Earliest(); due.After(now) {
 				now = due
 			}
 			cost := time.Duration(random.IntN(int(time.Millisecond)))
 			now = now.Add(cost)
-			g.Spend(cost, now)
+			g.AddCost(cost, now)
 			spent += cost
 			if most := share*float64(now.Sub(start)+burst) + float64(time.Millisecond); float64(spent) > most {
 				t.Fatalf("%v: %v spent after %v", share, spent, now.Sub(start))
@@ -31,19 +31,19 @@ func TestGovernor(t *testing.T) {
 		}
 		// The share of an hour's rest is not saved.
 		now = now.Add(time.Hour)
-		g.Spend(0, now)
+		g.AddCost(0, now)
 		before := now
-		for spent = 0; !g.Due().After(now); spent += time.Millisecond {
+		for spent = 0; !g.Earliest().After(now); spent += time.Millisecond {
 			now = now.Add(time.Millisecond)
-			g.Spend(time.Millisecond, now)
+			g.AddCost(time.Millisecond, now)
 		}
 		if most := share*float64(now.Sub(before)+2*burst) + float64(time.Millisecond); float64(spent) > most {
 			t.Errorf("%v: %v at once after a rest", share, spent)
 		}
 	}
 	free := Governor{Start: time.Unix(1000, 0)}
-	free.Spend(time.Hour, time.Unix(2000, 0))
-	if free.Due().After(time.Unix(1000, 0)) {
+	free.AddCost(time.Hour, time.Unix(2000, 0))
+	if free.Earliest().After(time.Unix(1000, 0)) {
 		t.Error("without a limit there is one")
 	}
 }

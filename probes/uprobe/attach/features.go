@@ -4,16 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"sync"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"github.com/cilium/ebpf/features"
 	"golang.org/x/sys/unix"
-
-	"endoscope/planner/plan"
-	"endoscope/probes/process"
 )
 
 // Feature is a kernel feature that not every supported kernel has. It is detected once,
@@ -107,36 +103,4 @@ func OlderThan(release, version string) bool {
 	}
 	fmt.Sscanf(version, "%d.%d", &major, &minor)
 	return x < major || x == major && y < minor
-}
-
-// CheckRights returns an error where the kernel would refuse with EPERM. Its text names
-// what is missing.
-func CheckRights(spec *plan.Acquire) error {
-	if !process.Numbered() {
-		return plan.Errorf(spec.Start, spec.Stop, "%s cannot be acquired from within a PID namespace: the kernel's programs see other numbers of processes", spec.Stream).
-			WithHint("run on the host, or in a container that has the host's PID namespace (--pid=host)")
-	}
-	var hdr = unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var caps [2]unix.CapUserData
-	if err := unix.Capget(&hdr, &caps[0]); err != nil {
-		return nil // the kernel will report it
-	}
-	if missing := missingRights(uint64(caps[1].Effective)<<32 | uint64(caps[0].Effective)); missing != "" {
-		return plan.Errorf(spec.Start, spec.Stop, "%s needs %s, which this process does not have", spec.Stream, missing).
-			WithHint("run as root; streams of /proc (process_usage, cpu_usage) need no rights")
-	}
-	return nil
-}
-
-// missingRights names the capabilities missing from a set that attaching uprobes needs.
-func missingRights(effective uint64) string {
-	has := func(c uint) bool { return effective&(1<<c) != 0 || effective&(1<<unix.CAP_SYS_ADMIN) != 0 }
-	var missing []string
-	if !has(unix.CAP_BPF) {
-		missing = append(missing, "CAP_BPF")
-	}
-	if !has(unix.CAP_PERFMON) {
-		missing = append(missing, "CAP_PERFMON")
-	}
-	return strings.Join(missing, " and ")
 }

@@ -1,28 +1,21 @@
 package attach
 
 import (
+	"os"
 	"testing"
 
-	"golang.org/x/sys/unix"
+	"endoscope/planner/plan"
 )
 
-func TestMissingRights(t *testing.T) {
-	for _, c := range []struct {
-		caps []uint
-		want string
-	}{
-		{nil, "CAP_BPF and CAP_PERFMON"},
-		{[]uint{unix.CAP_BPF}, "CAP_PERFMON"},
-		{[]uint{unix.CAP_PERFMON, unix.CAP_NET_ADMIN}, "CAP_BPF"},
-		{[]uint{unix.CAP_BPF, unix.CAP_PERFMON}, ""},
-		{[]uint{unix.CAP_SYS_ADMIN}, ""},
+// A kernel that attaches no uprobes at all is told from one that is too old.
+func TestNoKindOfLink(t *testing.T) {
+	spec := &plan.Acquire{Stream: "function_start"}
+	for want, noEvents := range map[string]error{
+		"function_start needs uprobes, which this kernel does not have (hint: Linux 5.15 or newer, built with CONFIG_UPROBE_EVENTS; stack_sample takes no uprobes)": os.ErrNotExist,
+		"function_start needs Linux 5.15 or newer: this kernel has no perf-event links with cookies (hint: stack_sample takes no uprobes)":                          nil,
 	} {
-		var set uint64
-		for _, b := range c.caps {
-			set |= 1 << b
-		}
-		if got := missingRights(set); got != c.want {
-			t.Errorf("with %v: missing %q, want %q", c.caps, got, c.want)
+		if got := noKind(spec, noEvents).Error(); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
 }

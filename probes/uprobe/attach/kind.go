@@ -60,12 +60,24 @@ func ChooseKind(spec *plan.Acquire, wanted string, has func(Kind) bool) (Kind, e
 		if !has(k) {
 			f := k.Needs()
 			return 0, plan.Errorf(spec.Start, spec.Stop, "this kernel has no %s, which came with Linux %s", f.Name, f.Since).
-				WithHint("SET probe_links = auto takes what the kernel has")
+				WithHint("SET probe_links = auto uses what the kernel supports")
 		}
 		return k, nil
 	}
 	if wanted != "" {
 		return 0, plan.Errorf(spec.Start, spec.Stop, "there are no links of the kind %s", wanted)
 	}
-	return 0, plan.Errorf(spec.Start, spec.Stop, "%s needs Linux %s or newer: this kernel has no %s", spec.Stream, FeaturePerf.Since, FeaturePerf.Name)
+	_, err := perfUprobes()
+	return 0, noKind(spec, err)
+}
+
+// noKind returns the error of a kernel that has no kind of link. noEvents is why it has no
+// perf events of uprobes; nil if it has them.
+func noKind(spec *plan.Acquire, noEvents error) error {
+	if noEvents != nil {
+		return plan.Errorf(spec.Start, spec.Stop, "%s needs uprobes, which this kernel does not have", spec.Stream).
+			WithHint("Linux %s or newer, built with CONFIG_UPROBE_EVENTS; stack_sample takes no uprobes", FeaturePerf.Since)
+	}
+	return plan.Errorf(spec.Start, spec.Stop, "%s needs Linux %s or newer: this kernel has no %s", spec.Stream, FeaturePerf.Since, FeaturePerf.Name).
+		WithHint("stack_sample takes no uprobes")
 }

@@ -20,7 +20,7 @@ import (
 // the lease is given up, which happens after the probes are detached.
 
 // errBeingWritten is returned for a file that some process has open for writing.
-var errBeingWritten = errors.New("somebody has it open to write, and probes would be put into what is there then")
+var errBeingWritten = errors.New("it is open for writing: probes could be set in changed code")
 
 // A process that has just written a program may have forked meanwhile: the child has the
 // file open as well until it calls exec.

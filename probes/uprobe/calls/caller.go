@@ -6,8 +6,8 @@ import (
 	"endoscope/probes/uprobe/attach"
 )
 
-// AsksCaller reports whether a query reads caller or stack.
-func AsksCaller(out types.Schema) bool {
+// ReadsCaller reports whether a query reads caller or stack.
+func ReadsCaller(out types.Schema) bool {
 	return Reads(out, ColCaller) || Reads(out, ColStack)
 }
 

@@ -68,9 +68,9 @@ func (v *Value) Unknown(spec *plan.Acquire) error {
 	return &plan.InColumn{Column: v.Name, Err: err.WithHint("state the type: CAST(%s AS BIGINT), or VARCHAR, DOUBLE, BOOLEAN; or start the query when the library is loaded", v.Name)}
 }
 
-// SaidNotice returns the notice that lists the types used for functions that are not
+// AssumedTypesNotice returns the notice that lists the types used for functions that are not
 // loaded yet; "" if there are none.
-func SaidNotice(spec *plan.Acquire) string {
+func AssumedTypesNotice(spec *plan.Acquire) string {
 	var said []string
 	for _, v := range ValuesOf(spec) {
 		if v != nil && v.Path != nil && !v.Whole && !v.asText {

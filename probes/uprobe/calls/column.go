@@ -70,14 +70,14 @@ var ColumnByName = func() map[string]Column {
 	return m
 }()
 
-// OfReceiver reports whether the column describes the object of a call.
-func (c Column) OfReceiver() bool { return ColReceiver <= c && c < ColFrame }
+// IsReceiver reports whether the column describes the object of a call.
+func (c Column) IsReceiver() bool { return ColReceiver <= c && c < ColFrame }
 
-// OfCost reports whether the column is a cost of a call.
-func (c Column) OfCost() bool { return ColCPUTime <= c && c <= ColWrittenBytes }
+// IsCost reports whether the column is a cost of a call.
+func (c Column) IsCost() bool { return ColCPUTime <= c && c <= ColWrittenBytes }
 
-// AboutMethods reports whether receivers fill the column.
-func (c Column) AboutMethods() bool { return ColClassLineage <= c && c < ColFrame && !c.OfCost() }
+// IsMethodColumn reports whether receivers fill the column.
+func (c Column) IsMethodColumn() bool { return ColClassLineage <= c && c < ColFrame && !c.IsCost() }
 
 // isArg reports whether the column is an argument register.
 func (c Column) isArg() bool { return ColArg0 <= c && c < ColValue }
@@ -163,9 +163,9 @@ func NewRequest(spec *plan.Acquire, cols []Column, values *Values, test codegen.
 			w.Options |= abi.SendCaller
 		case c == ColStack && send:
 			w.Options |= abi.SendStack
-		case c.OfReceiver():
+		case c.IsReceiver():
 			w.Options |= abi.UseArgs | abi.SendReceiver
-		case c.OfCost():
+		case c.IsCost():
 			w.Options |= abi.SendCost
 		case c == ColFrame:
 			w.Options |= abi.SendFrame

@@ -36,9 +36,9 @@ const (
 	OnValue   // Go's: it has no address
 )
 
-// AsksMethods reports whether a query reads columns filled by receivers.
-func AsksMethods(out types.Schema) bool {
-	return slices.ContainsFunc(out.Fields, func(f types.Field) bool { return ColumnByName[f.Name].AboutMethods() })
+// ReadsMethodColumns reports whether a query reads columns filled by receivers.
+func ReadsMethodColumns(out types.Schema) bool {
+	return slices.ContainsFunc(out.Fields, func(f types.Field) bool { return ColumnByName[f.Name].IsMethodColumn() })
 }
 
 func MethodOf(sym *elf.Module, c selection.Choice) Method {

@@ -180,14 +180,3 @@ func (v *Value) TypeIn(n int, of func(f int) (FunctionValue, string)) (types.Typ
 	}
 	return v.T, v.checkCast(v.T, n, of)
 }
-
-// PlaceAt sets an error's position to that of the stream, if it has none.
-func PlaceAt(err error, spec *plan.Acquire) error {
-	var e *plan.Error
-	if errors.As(err, &e) && e.Start < 0 {
-		c := *e
-		c.Start, c.Stop = spec.Start, spec.Stop
-		return &c
-	}
-	return err
-}

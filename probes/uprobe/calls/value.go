@@ -11,6 +11,7 @@ import (
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
+	"endoscope/probes"
 	"endoscope/probes/bpf"
 	"endoscope/probes/codegen"
 	"endoscope/probes/dwarf/signature"
@@ -201,7 +202,7 @@ func NewValues(spec *plan.Acquire, cols []Column, vs []*Value, wants []Function)
 			continue
 		}
 		if err := v.agree(wants, i); err != nil {
-			return nil, &plan.InColumn{Column: v.Name, Err: PlaceAt(err, spec)}
+			return nil, &plan.InColumn{Column: v.Name, Err: probes.AtStream(err, spec)}
 		}
 		for _, w := range wants {
 			x := w.Values[i].Value

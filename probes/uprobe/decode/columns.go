@@ -36,7 +36,7 @@ var appenders = rows.Columns[event]{
 	"class":         rows.Code(func(e *event) *uint32 { return &e.label.class }),
 	"module":        rows.Code(func(e *event) *uint32 { return &e.label.module }),
 	"exe":           rows.Other(types.PhysCode, false, appendExe),
-	"container":     rows.Text(func(e *event) string { return e.of.Containers.Find(int(e.Pid)) }),
+	"container":     rows.Text(func(e *event) string { return e.subscription.Containers.Find(int(e.Pid)) }),
 	"start_time":    rows.Time(func(e *event) *uint64 { return &e.start }),
 	"duration":      rows.Word(func(e *event) *uint64 { return &e.duration }),
 	"self_time":     rows.Word(func(e *event) *uint64 { return &e.self }),
@@ -55,13 +55,13 @@ var appenders = rows.Columns[event]{
 		if e.kind == gapInitial {
 			return "", false
 		}
-		return e.of.Stacks.Caller(int(e.Pid), int64(e.Time), e.image, e.caller)
+		return e.subscription.Stacks.Caller(int(e.Pid), int64(e.Time), e.image, e.caller)
 	}),
 	"stack": rows.List(func(e *event) any {
 		if e.kind == gapInitial || e.kind == EventUnwind[0] {
 			return nil
 		}
-		return e.of.stackOf(e)
+		return e.subscription.stackOf(e)
 	}),
 
 	// The resources used by the call's thread from its entry to its return: CPU time,
@@ -78,14 +78,14 @@ var appenders = rows.Columns[event]{
 		return int64(e.object.distance), e.object.class != nil && e.object.distance != unrelated
 	}),
 	"class_lineage": rows.Other(types.PhysCode, true, func(c *batch.Column, row int, e *event) {
-		m := e.about()
+		m := e.functionColumns()
 		if !m.known {
 			c.Nulls.Set(row)
 		}
 		c.Code = append(c.Code, m.lineage)
 	}),
-	"method_size": rows.Count(func(e *event) int64 { return e.about().size }),
-	"is_native":   rows.BoolOr(func(e *event) (bool, bool) { return e.about().native, e.kind != gapInitial }),
+	"method_size": rows.Count(func(e *event) int64 { return e.functionColumns().size }),
+	"is_native":   rows.BoolOr(func(e *event) (bool, bool) { return e.functionColumns().native, e.kind != gapInitial }),
 }
 
 // Streams checks the appenders against the catalog: a column that only one of them has
@@ -138,7 +138,7 @@ func appendExe(c *batch.Column, row int, e *event) {
 		c.Code = append(c.Code, own)
 		return
 	}
-	exe := e.of.Executables.Find(int(e.Pid))
+	exe := e.subscription.Executables.Find(int(e.Pid))
 	if exe == "" {
 		c.Nulls.Set(row)
 		c.Code = append(c.Code, own)

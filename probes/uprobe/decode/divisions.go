@@ -76,7 +76,7 @@ func (s *Subscription) Between(from, until uint64) uint64 {
 // after returns the number of unfinished calls that began after a division. For a
 // division too old to be distinguished it returns all unfinished calls.
 func (s *Subscription) after(number uint64) (n int64) {
-	d, c := &s.divisions, &s.told
+	d, c := &s.divisions, &s.reported
 	if number == 0 || number+uint64(program.Generations) <= d.number {
 		armed, returned := program.Awaited(c)
 		return int64(armed - returned)

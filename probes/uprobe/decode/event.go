@@ -34,10 +34,10 @@ type event struct {
 	texts         texts                // nil if not requested
 
 	// The subscription sets these.
-	of     *Subscription
-	label  codes    // of the function
-	named  uint32   // dictionary code of the event's name
-	object received // on which the function is called
+	subscription *Subscription
+	label        codes    // of the function
+	named        uint32   // dictionary code of the event's name
+	object       received // on which the function is called
 }
 
 // Sizes of the layouts of events (function.bpf.c).

@@ -53,7 +53,7 @@ func (s *Subscription) define(record []byte) {
 		Name:       textIn(e.Name[:], uint32(e.Key.NameLength)),
 		Descriptor: textIn(e.Signature[:], e.SignatureLength),
 	}
-	name, wanted := s.Java.sel.Means(&m, s.Java.module)
+	name, wanted := s.Java.sel.MatchMethod(&m, s.Java.module)
 	s.Name(e.Id, calls.Label{Function: name, Class: m.Class, Module: s.Java.module})
 	if wanted {
 		return
@@ -67,8 +67,8 @@ func (s *Subscription) define(record []byte) {
 	}
 }
 
-// tells reports whether the event belongs to a selected method, or to no method.
-func (m *methods) tells(e *event, labels int) bool {
+// includes reports whether the event belongs to a selected method, or to no method.
+func (m *methods) includes(e *event, labels int) bool {
 	return e.kind == gapInitial || int(e.function) < labels && !m.unwanted[e.function]
 }
 

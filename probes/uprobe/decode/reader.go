@@ -9,7 +9,7 @@ import (
 	"endoscope/probes/bpf"
 	"endoscope/probes/clock"
 	"endoscope/probes/process"
-	"endoscope/probes/uprobe/program"
+	"endoscope/probes/ringbuf"
 )
 
 const (
@@ -25,7 +25,7 @@ const (
 
 // Reader is the goroutine that passes events from the ring to all subscriptions.
 type Reader struct {
-	ring        *program.Ring
+	ring        *ringbuf.Buffer
 	Executables *Names
 	Containers  *Names // containers
 	commands    chan func()
@@ -41,7 +41,7 @@ type Reader struct {
 	dispatch func([]byte) // r.give, bound once
 }
 
-func Start(ring *program.Ring) *Reader {
+func Start(ring *ringbuf.Buffer) *Reader {
 	r := &Reader{
 		ring:        ring,
 		Executables: newExeNames(),
@@ -50,7 +50,7 @@ func Start(ring *program.Ring) *Reader {
 		stopped:     make(chan struct{}),
 		drained:     clock.Boot(),
 	}
-	r.dispatch = r.give
+	r.dispatch = r.dispatchRecord
 	go r.run()
 	return r
 }
@@ -69,12 +69,7 @@ func (r *Reader) Post(f func()) (done <-chan struct{}) {
 }
 
 // DrainAll dispatches everything that was written until now. Only the reader calls it.
-func (r *Reader) DrainAll() {
-	for end := r.ring.Produced(); r.ring.Drain(end, r.dispatch) < end; {
-		// Another query's program is still writing a record.
-		time.Sleep(50 * time.Microsecond)
-	}
-}
+func (r *Reader) DrainAll() { r.ring.DrainAll(r.dispatch) }
 
 // Stop ends the reader and waits for it.
 func (r *Reader) Stop() {
@@ -119,8 +114,8 @@ func (r *Reader) cycle() {
 	}
 }
 
-// give passes a record to the subscription of its query.
-func (r *Reader) give(record []byte) {
+// dispatchRecord passes a record to the subscription of its query.
+func (r *Reader) dispatchRecord(record []byte) {
 	if len(record) < sizeEntry {
 		return
 	}
@@ -158,7 +153,7 @@ func (r *Reader) Unsubscribe(s *Subscription, left []*batch.Batch) {
 		r.routes[s.Installation.Query] = nil
 		r.subs = slices.DeleteFunc(r.subs, func(t *Subscription) bool { return t == s })
 		s.Flush()
-		s.Give(left, s.Bound)
+		s.PushPartial(left, s.Bound)
 		s.report()
 	})
 }

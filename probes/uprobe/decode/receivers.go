@@ -117,7 +117,7 @@ func NewReceivers(cache *elf.Cache, wants []calls.Function) (*Receivers, error) 
 			m.own.asked = true // Go types have no base classes
 		case calls.OnObject, calls.OnPart:
 			if k, ok := m.module.classes.Named(m.Class); ok {
-				m.own = r.learn(k, m.module, anyPID(w.Module))
+				m.own = r.addClass(k, m.module, anyPID(w.Module))
 			}
 		}
 		r.methods = append(r.methods, m)
@@ -158,7 +158,7 @@ func (r *Receivers) Object(e *event) received {
 		bias := e.ip - m.entry
 		for i, table := range e.tables {
 			if k := r.at(m.module, bias, e.Pid, table); k != nil {
-				if n := r.distance(k, m, e.Pid); n != unrelated {
+				if n := r.distance(k, m); n != unrelated {
 					return received{e.args[i], true, k, n}
 				}
 			}
@@ -179,7 +179,7 @@ func (r *Receivers) at(m *objectModule, bias uint64, pid uint32, table uint64) *
 		return nil
 	}
 	if m.classes.Contains(table - bias) {
-		return r.in(m, table-bias, pid)
+		return r.classAt(m, table-bias, pid)
 	}
 	sp := r.space(pid)
 	m, addr, found := r.elsewhere(sp, pid, table)
@@ -190,14 +190,14 @@ func (r *Receivers) at(m *objectModule, bias uint64, pid uint32, table uint64) *
 	if m == nil {
 		return nil
 	}
-	return r.in(m, addr, pid)
+	return r.classAt(m, addr, pid)
 }
 
-func (r *Receivers) in(m *objectModule, addr uint64, pid uint32) *class {
+func (r *Receivers) classAt(m *objectModule, addr uint64, pid uint32) *class {
 	k, ok := m.known[addr]
 	if !ok {
 		if c, found := m.classes.At(addr); found {
-			k = r.learn(c, m, pid)
+			k = r.addClass(c, m, pid)
 		}
 		if len(m.known) < maxTables {
 			m.known[addr] = k
@@ -206,8 +206,8 @@ func (r *Receivers) in(m *objectModule, addr uint64, pid uint32) *class {
 	return k
 }
 
-// learn records a class of module m and its base classes.
-func (r *Receivers) learn(c elf.Class, m *objectModule, pid uint32) *class {
+// addClass records a class of module m and its base classes.
+func (r *Receivers) addClass(c elf.Class, m *objectModule, pid uint32) *class {
 	k := r.named(c.Name)
 	if !c.Defined && !k.asked && k.bases == nil {
 		c, m = r.definition(c, pid)
@@ -216,14 +216,14 @@ func (r *Receivers) learn(c elf.Class, m *objectModule, pid uint32) *class {
 		return k
 	}
 	if len(k.distances) > 0 || k.lineage != "" {
-		r.forget()
+		r.dropResults()
 	}
 	for _, name := range c.Bases {
 		b := r.named(name)
 		if !b.asked && b.bases == nil {
 			base, _ := m.classes.Named(name)
 			base.Name = name
-			r.learn(base, m, pid)
+			r.addClass(base, m, pid)
 		}
 		if b != k && b.distanceTo(k) == unrelated { // a corrupt file may contain a cycle
 			k.bases = append(k.bases, b)
@@ -232,8 +232,8 @@ func (r *Receivers) learn(c elf.Class, m *objectModule, pid uint32) *class {
 	return k
 }
 
-// forget drops the cached results that depend on the classes known so far.
-func (r *Receivers) forget() {
+// dropResults drops the cached results that depend on the classes known so far.
+func (r *Receivers) dropResults() {
 	for _, k := range r.classes {
 		clear(k.distances)
 		k.lineage = ""
@@ -270,7 +270,7 @@ func (r *Receivers) definition(c elf.Class, pid uint32) (elf.Class, *objectModul
 }
 
 // distance returns the distance from a receiver's class to the method's class.
-func (r *Receivers) distance(k *class, m *methodClass, pid uint32) int {
+func (r *Receivers) distance(k *class, m *methodClass) int {
 	if m.last == k {
 		return m.distance
 	}
@@ -430,9 +430,9 @@ func (s *Subscription) SetReceivers(r *Receivers) {
 	if s.receivers = r; r == nil {
 		return
 	}
-	s.methods = make([]about, len(r.methods))
+	s.methods = make([]functionColumns, len(r.methods))
 	for f, m := range r.methods {
-		a := about{size: m.Size, native: m.Native}
+		a := functionColumns{size: m.Size, native: m.Native}
 		text, known := r.lineage(f)
 		if i := slices.Index(s.cols, calls.ColClassLineage); i >= 0 && known {
 			a.lineage, a.known = s.rows.Code(i, text), true
@@ -441,14 +441,14 @@ func (s *Subscription) SetReceivers(r *Receivers) {
 	}
 }
 
-var noMethod about
+var noMethod functionColumns
 
-// about returns the constants of the event's function; the zero value for a gap.
-func (e *event) about() *about {
+// functionColumns returns the constants of the event's function; the zero value for a gap.
+func (e *event) functionColumns() *functionColumns {
 	if e.kind == gapInitial {
 		return &noMethod
 	}
-	return &e.of.methods[e.function]
+	return &e.subscription.methods[e.function]
 }
 
 // className returns the name of the object's class; false if it is unknown.

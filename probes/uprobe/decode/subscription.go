@@ -15,8 +15,8 @@ import (
 	"endoscope/probes/uprobe/program"
 )
 
-// about holds the columns of methods that are constant per function.
-type about struct {
+// functionColumns holds the columns of methods that are constant per function.
+type functionColumns struct {
 	lineage uint32 // dictionary code
 	known   bool   // whether the lineage is known
 	size    int64
@@ -42,9 +42,9 @@ type Subscription struct {
 	// receivers is nil where no column of objects or methods is requested; then
 	// methods is empty.
 	receivers *Receivers
-	methods   []about         // by function with a probe
-	Shares    [][]calls.Share // by function with a probe; nil where nothing is inferred
-	events    [256]uint32     // codes of names of events, by initial
+	methods   []functionColumns // by function with a probe
+	Shares    [][]calls.Share   // by function with a probe; nil where nothing is inferred
+	events    [256]uint32       // codes of names of events, by initial
 	// Stacks is nil where no callers are requested; torn counts incomplete stacks by
 	// cause.
 	Stacks *stack.Stacks
@@ -58,7 +58,7 @@ type Subscription struct {
 	begun  []int64  // when the calls of the rows not pushed yet began, ns since the epoch
 
 	percpu    []bpf.FunctionCounters
-	told      bpf.FunctionCounters // the counts last reported to the sink
+	reported  bpf.FunctionCounters // the counts last reported to the sink
 	divisions divisions
 	mark      int64 // last watermark sent
 	Bound     int64 // boot time from which aggregates are not yet delivered
@@ -99,7 +99,7 @@ func (s *Subscription) Name(id uint32, l calls.Label) {
 
 // add makes a row of the event, and a row for each call inferred from it.
 func (s *Subscription) add(e *event) {
-	if s.Java != nil && !s.Java.tells(e, len(s.labels)) {
+	if s.Java != nil && !s.Java.includes(e, len(s.labels)) {
 		return
 	}
 	s.row(e, &s.labels[e.function])
@@ -115,7 +115,7 @@ func (s *Subscription) add(e *event) {
 
 // row makes a row of the event, with the function of label l.
 func (s *Subscription) row(e *event, l *codes) {
-	e.of, e.label, e.named = s, *l, s.events[e.kind]
+	e.subscription, e.label, e.named = s, *l, s.events[e.kind]
 	if e.kind == gapInitial { // a gap belongs to the thread, not to a function
 		e.label = codes{function: rows.Null, class: rows.Null, module: rows.Null, exe: l.exe}
 		e.object = received{}
@@ -158,8 +158,8 @@ func (s *Subscription) watermark(t int64) {
 	}
 }
 
-// Give passes partial rows to the sink; later rows have the boot time bound or later.
-func (s *Subscription) Give(rows []*batch.Batch, bound int64) {
+// PushPartial passes partial rows to the sink; later rows have the boot time bound or later.
+func (s *Subscription) PushPartial(rows []*batch.Batch, bound int64) {
 	for _, b := range rows {
 		s.Sink.Partial(b)
 	}
@@ -177,9 +177,9 @@ func (s *Subscription) Account() {
 	if s.Shares != nil {
 		inferred = ", and what was inferred from them"
 	}
-	told := &s.told
+	told := &s.reported
 	for _, n := range []struct {
-		tell        func(cause string, n uint64)
+		count       func(cause string, n uint64)
 		cause       string
 		before, now uint64
 	}{
@@ -202,10 +202,10 @@ func (s *Subscription) Account() {
 		{s.Sink.Count, "texts not kept: too many calls under way", told.Unkept, c.Unkept},
 	} {
 		if n.now > n.before {
-			n.tell(n.cause, n.now-n.before)
+			n.count(n.cause, n.now-n.before)
 		}
 	}
-	s.told = c
+	s.reported = c
 	s.reportIncomplete()
 }
 

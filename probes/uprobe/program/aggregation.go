@@ -142,10 +142,14 @@ func (a *Aggregation) Describe() string {
 	if a == nil {
 		return ""
 	}
-	if a.inferred > 0 {
-		return fmt.Sprintf("%s, %d functions inferred", a.groupsBy(), a.inferred)
+	text := a.groupsBy()
+	if a.Code.Exact() {
+		text += fmt.Sprintf(", quantiles exact to %d values of a group and %d of all", codegen.ExactSamples, a.sampleRoom())
 	}
-	return a.groupsBy()
+	if a.inferred > 0 {
+		text += fmt.Sprintf(", %d functions inferred", a.inferred)
+	}
+	return text
 }
 
 func (a *Aggregation) groupsBy() string {
@@ -157,11 +161,20 @@ func (a *Aggregation) groupsBy() string {
 	case a.Options&hashed != 0:
 		return fmt.Sprintf("hash by %s, %d groups", a.keys, a.entries(maxGroups, 1+a.Code.KeyWords, a.Code.StateWords))
 	}
-	n := a.entries(maxBuckets, 2+a.Code.KeyWords, 1)
+	n := a.entries(maxBuckets, 2+a.Code.KeyWords, a.bucketWords())
 	if a.keys == "" {
 		return fmt.Sprintf("hash by bucket, %d buckets", n)
 	}
 	return fmt.Sprintf("hash by %s and bucket, %d buckets", a.keys, n)
+}
+
+// bucketWords returns the size of a bucket's state: its count and, for quantiles, its
+// largest and its smallest value.
+func (a *Aggregation) bucketWords() int {
+	if a.Code.Exact() {
+		return 3
+	}
+	return 1
 }
 
 // entries returns the size of a hash table that should hold n entries for each CPU.
@@ -189,13 +202,20 @@ func (a *Aggregation) specialise(spec *ebpf.CollectionSpec) error {
 			return err
 		}
 	}
+	var counts [codegen.MaxSketches]uint32
+	for i, word := range a.Code.Samples {
+		counts[i] = uint32(word + 1)
+	}
 	for name, value := range map[string]any{
-		bpf.FunctionVarAggregate: a.Options,
-		bpf.FunctionVarGroups:    uint32(max(1, a.Groups)),
-		bpf.FunctionVarCpus:      uint32(a.Cpus),
-		bpf.FunctionVarKeyWords:  uint32(a.Code.KeyWords),
-		bpf.FunctionVarSketches:  uint32(a.Code.Sketches),
-		bpf.FunctionVarPane:      uint64(a.Pane),
+		bpf.FunctionVarSampleCounts: counts,
+		bpf.FunctionVarSampleRoom:   uint32(a.sampleRoom()),
+		bpf.FunctionVarExactSamples: uint32(codegen.ExactSamples),
+		bpf.FunctionVarAggregate:    a.Options,
+		bpf.FunctionVarGroups:       uint32(max(1, a.Groups)),
+		bpf.FunctionVarCpus:         uint32(a.Cpus),
+		bpf.FunctionVarKeyWords:     uint32(a.Code.KeyWords),
+		bpf.FunctionVarSketches:     uint32(a.Code.Sketches),
+		bpf.FunctionVarPane:         uint64(a.Pane),
 	} {
 		if err := spec.Variables[name].Set(value); err != nil {
 			return err
@@ -208,12 +228,16 @@ func (a *Aggregation) specialise(spec *ebpf.CollectionSpec) error {
 	if a.Options&dense != 0 {
 		size(bpf.FunctionMapStates, 2*a.Cpus*a.Groups, 4, a.Code.StateWords)
 	}
+	if n := a.sampleRoom(); n > 0 {
+		size(bpf.FunctionMapSamples, 2*n, 4, a.sampleWords())
+	}
 	for i := range 2 {
 		if key := 1 + a.Code.KeyWords; a.Options&hashed != 0 {
 			size(stateMaps[i], a.entries(maxGroups, key, a.Code.StateWords), 8*key, a.Code.StateWords)
 		}
 		if key := 2 + a.Code.KeyWords; a.Options&sketched != 0 {
-			size(bucketMaps[i], a.entries(maxBuckets, key, 1), 8*key, 1)
+			words := a.bucketWords()
+			size(bucketMaps[i], a.entries(maxBuckets, key, words), 8*key, words)
 		}
 	}
 	return nil
@@ -229,6 +253,9 @@ var (
 func unusedMaps(a *Aggregation) (list []string) {
 	if a == nil || a.Options&dense == 0 {
 		list = append(list, bpf.FunctionMapStates)
+	}
+	if a == nil || a.sampleRoom() == 0 {
+		list = append(list, bpf.FunctionMapSamples)
 	}
 	if a == nil || a.Options&hashed == 0 {
 		list = append(list, stateMaps...)

@@ -38,10 +38,10 @@ import (
 // the pane has been sent.
 type Aggregator struct {
 	*Aggregation
-	in     *Installation
-	Sub    Subscriber
-	Reader Executor
-	offset int64 // from the boot clock to the epoch
+	installation *Installation
+	Sub          Subscriber
+	Reader       Executor
+	offset       int64 // from the boot clock to the epoch
 
 	// Mu is held while a slot is collected. It is not held while the reader sends its
 	// rows, nor by code that waits for Provider.mu.
@@ -56,7 +56,9 @@ type Aggregator struct {
 	page    []byte  // variables of the programs
 	panes   *uint64 // two of them: see aggregate.h
 	divided *uint64
-	states  []byte // of all dense states, slot 0 first
+	states  []byte     // of all dense states, slot 0 first
+	samples []byte     // of both slots, slot 0 first; nil if there are no quantiles
+	sampled [2]*uint64 // how many were written, by slot
 	outer   *ebpf.Map
 	inner   *ebpf.Map
 	scratch []*tables
@@ -76,7 +78,7 @@ type Executor interface {
 // Subscriber receives the output of a query's programs. It is called in the executor.
 type Subscriber interface {
 	Flush()
-	Give(rows []*batch.Batch, bound int64)
+	PushPartial(rows []*batch.Batch, bound int64)
 	Cut() (probes.Cut, error)
 	Account()
 }
@@ -94,7 +96,7 @@ const (
 )
 
 // open maps the memory shared by programs and user space.
-func (a *Aggregator) open(objects *ebpf.Collection, panesAt, dividedAt int) (err error) {
+func (a *Aggregator) open(objects *ebpf.Collection, variables map[string]*ebpf.VariableSpec) (err error) {
 	defer func() {
 		if err != nil {
 			a.close()
@@ -103,8 +105,18 @@ func (a *Aggregator) open(objects *ebpf.Collection, panesAt, dividedAt int) (err
 	if a.page, err = mapped(objects.Maps[".bss"]); err != nil {
 		return err
 	}
-	a.panes = (*uint64)(unsafe.Pointer(&a.page[panesAt]))
-	a.divided = (*uint64)(unsafe.Pointer(&a.page[dividedAt]))
+	word := func(variable string, offset int) *uint64 {
+		return (*uint64)(unsafe.Pointer(&a.page[int(variables[variable].Offset)+offset]))
+	}
+	a.panes, a.divided = word(bpf.FunctionVarPanes, 0), word(bpf.FunctionVarDivided, 0)
+	for slot := range a.sampled {
+		a.sampled[slot] = word(bpf.FunctionVarSampled, slot*sampledStride)
+	}
+	if a.sampleRoom() > 0 {
+		if a.samples, err = mapped(objects.Maps[bpf.FunctionMapSamples]); err != nil {
+			return err
+		}
+	}
 	if a.Options&dense != 0 {
 		if a.states, err = mapped(objects.Maps[bpf.FunctionMapStates]); err != nil {
 			return err
@@ -149,9 +161,12 @@ func (a *Aggregator) close() {
 	if a.states != nil {
 		unix.Munmap(a.states)
 	}
+	if a.samples != nil {
+		unix.Munmap(a.samples)
+	}
 	a.inner.Close()
 	a.outer.Close()
-	a.page, a.states, a.panes, a.divided = nil, nil, nil, nil
+	a.page, a.states, a.samples, a.panes, a.divided, a.sampled = nil, nil, nil, nil, nil, [2]*uint64{}
 }
 
 // begin makes the pane that contains now the current one.
@@ -180,9 +195,9 @@ func (a *Aggregator) publish(next bool) {
 	atomic.StoreUint64(a.panes, word)
 }
 
-// settle waits for the running programs. The kernel waits for them when an entry of an
+// waitForPrograms waits for the running programs. The kernel waits for them when an entry of an
 // array of maps is changed (maybe_wait_bpf_programs).
-func (a *Aggregator) settle() error {
+func (a *Aggregator) waitForPrograms() error {
 	if err := a.outer.Put(uint32(0), a.inner); err != nil {
 		return fmt.Errorf("waiting for the programs that run: %w", err)
 	}
@@ -209,40 +224,40 @@ func (a *Aggregator) collectNow() (given <-chan struct{}, err error) {
 	}
 	now := clock.Boot()
 	if a.Pane == Endless {
-		return a.turn(now, false)
+		return a.nextPane(now, false)
 	}
 	if err := a.halve(now); err != nil {
 		return nil, err
 	}
-	return a.turn(a.Begins, true)
+	return a.nextPane(a.Begins, true)
 }
 
 // halve prepares the pane that contains now to be sent in two halves. The second half
 // goes into the other slot, where the next pane may have begun.
 func (a *Aggregator) halve(now int64) error {
-	if _, err := a.turnOver(now); err != nil {
+	if _, err := a.collectEndedLocked(now); err != nil {
 		return err
 	}
 	a.publish(false)
-	if err := a.settle(); err != nil {
+	if err := a.waitForPrograms(); err != nil {
 		return err
 	}
 	return a.read(1-a.slot, a.Begins+a.Pane)
 }
 
-// collectOver collects the panes that have ended by now. given is closed when the reader
+// collectEnded collects the panes that have ended by now. given is closed when the reader
 // has sent them, and nil if there are none.
-func (a *Aggregator) collectOver(now int64) (given <-chan struct{}, err error) {
+func (a *Aggregator) collectEnded(now int64) (given <-chan struct{}, err error) {
 	a.Mu.Lock()
 	defer a.Mu.Unlock()
 	if a.ended {
 		return nil, nil
 	}
-	return a.turnOver(now)
+	return a.collectEndedLocked(now)
 }
 
-// turnOver is collectOver; the caller holds Mu.
-func (a *Aggregator) turnOver(now int64) (given <-chan struct{}, err error) {
+// collectEndedLocked is collectEnded; the caller holds Mu.
+func (a *Aggregator) collectEndedLocked(now int64) (given <-chan struct{}, err error) {
 	for now >= a.Begins+a.Pane {
 		to := a.Begins + a.Pane
 		if !a.next {
@@ -251,16 +266,16 @@ func (a *Aggregator) turnOver(now int64) (given <-chan struct{}, err error) {
 		}
 		// After a long pause, as on a machine that slept, the pane in the other slot is
 		// over as well. It is closed, and read next.
-		if given, err = a.turn(to, now < to+a.Pane); err != nil {
+		if given, err = a.nextPane(to, now < to+a.Pane); err != nil {
 			return given, err
 		}
 	}
 	return given, nil
 }
 
-// turn makes the pane that begins at to the current one, in the other slot, and has the
+// nextPane makes the pane that begins at to the current one, in the other slot, and has the
 // reader send the previous one. next says whether to open the previous slot again.
-func (a *Aggregator) turn(to int64, next bool) (given <-chan struct{}, err error) {
+func (a *Aggregator) nextPane(to int64, next bool) (given <-chan struct{}, err error) {
 	slot, pane := a.slot, a.Begins
 	a.advance(to)
 	return a.finish(slot, pane, next, nil)
@@ -275,7 +290,7 @@ func (a *Aggregator) advance(to int64) {
 // finish reads a slot that is closed, and opens it again for the next pane if next is
 // true. The reader then sends the rows, in the order of calls, and calls then.
 func (a *Aggregator) finish(slot int, pane int64, next bool, then func()) (given <-chan struct{}, err error) {
-	if err := a.settle(); err != nil {
+	if err := a.waitForPrograms(); err != nil {
 		return nil, err
 	}
 	if err := a.read(slot, pane); err != nil {
@@ -289,7 +304,7 @@ func (a *Aggregator) finish(slot int, pane int64, next bool, then func()) (given
 		// Events that were sent as rows happened earlier as well.
 		a.Reader.DrainAll()
 		a.Sub.Flush()
-		a.Sub.Give(batches, bound)
+		a.Sub.PushPartial(batches, bound)
 		if then != nil {
 			then()
 		}
@@ -330,8 +345,9 @@ func (a *Aggregator) read(slot int, pane int64) error {
 			return err
 		}
 	}
+	a.readSamples(slot)
 	if a.Options&sketched != 0 {
-		return a.readTable(bucketMaps[slot], 2+a.Code.KeyWords, 1, a.Rows.bucket)
+		return a.readTable(bucketMaps[slot], 2+a.Code.KeyWords, a.bucketWords(), a.Rows.bucket)
 	}
 	return nil
 }
@@ -359,7 +375,7 @@ func (a *Aggregator) readDense(slot int) {
 			a.hits[g] += int64(events)
 		}
 	}
-	clear(words)
+	a.clearDense(words)
 }
 
 // entered returns how often a function of a query with NoHits was entered.
@@ -418,7 +434,7 @@ func (a *Aggregator) buffers(keyWords, valueWords int) *tables {
 
 // readTable passes the entries of a hash table to f and removes them.
 func (a *Aggregator) readTable(name string, keyWords, valueWords int, f func(key, value []uint64)) error {
-	m, t := a.in.Objects.Maps[name], a.buffers(keyWords, valueWords)
+	m, t := a.installation.Objects.Maps[name], a.buffers(keyWords, valueWords)
 	var cursor ebpf.MapBatchCursor
 	for {
 		n, err := m.BatchLookupAndDelete(&cursor, t.keys.Interface(), t.values.Interface(), nil)
@@ -464,7 +480,7 @@ func (a *Aggregator) Run(stop <-chan struct{}, fail func(error)) {
 		case <-stop:
 			return
 		}
-		given, err := a.collectOver(clock.Boot())
+		given, err := a.collectEnded(clock.Boot())
 		if err != nil {
 			fail(err)
 			return

@@ -9,12 +9,12 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
-	"golang.org/x/sys/unix"
 
-	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/bpf"
 	"endoscope/probes/codegen"
+	"endoscope/probes/rights"
+	"endoscope/probes/ringbuf"
 	"endoscope/probes/uprobe/abi"
 	"endoscope/probes/uprobe/attach"
 	"endoscope/probes/uprobe/calls"
@@ -26,8 +26,8 @@ type Kernel struct {
 	spec   *ebpf.CollectionSpec
 	calls  uint32 // maximum calls under way where exits are probed
 	events *ebpf.Map
-	Ring   *Ring
-	Types  *btf.Cache // types of the kernel
+	Ring   *ringbuf.Buffer // of all queries; the kernel wakes the reader only if much is waiting
+	Types  *btf.Cache      // types of the kernel
 	ids    idPool
 	WarmUp warmUp
 
@@ -69,7 +69,7 @@ func New(ringBytes, maxCalls int, preallocated bool, c Compiled) (*Kernel, error
 	if err != nil {
 		return nil, RefuseLoad(err)
 	}
-	r, err := NewRing(events.FD(), size)
+	r, err := ringbuf.Open(events.FD(), size)
 	if err != nil {
 		events.Close()
 		return nil, err
@@ -88,12 +88,11 @@ func New(ringBytes, maxCalls int, preallocated bool, c Compiled) (*Kernel, error
 	return k, nil
 }
 
-func RefuseLoad(err error) error {
-	if errors.Is(err, unix.EPERM) {
-		return plan.Errorf(-1, -1, "the kernel refuses to load programs: %v", err).WithHint("run as root")
-	}
-	return fmt.Errorf("loading the programs of uprobe: %w", err)
-}
+// Needs are the needs of streams of functions.
+var Needs = rights.Needs{Since: "5.15"}
+
+// RefuseLoad returns the error of programs that the kernel did not load because of err.
+func RefuseLoad(err error) error { return Needs.Refused("a stream of functions", err) }
 
 func (k *Kernel) Close() {
 	k.WarmUp.Close()
@@ -345,8 +344,8 @@ func (k *Kernel) Load(s Setup, query uint16) (*Installation, error) {
 	}
 	in := &Installation{Query: query, Objects: objects, Sweeper: newSweeper(objects), growing: s.Growing, functions: s.Functions, Room: MaxExtension}
 	if s.Aggregation != nil {
-		in.Aggregator = &Aggregator{Aggregation: s.Aggregation, in: in, offset: s.Offset}
-		if err := in.Aggregator.open(objects, int(spec.Variables[bpf.FunctionVarPanes].Offset), int(spec.Variables[bpf.FunctionVarDivided].Offset)); err != nil {
+		in.Aggregator = &Aggregator{Aggregation: s.Aggregation, installation: in, offset: s.Offset}
+		if err := in.Aggregator.open(objects, spec.Variables); err != nil {
 			objects.Close()
 			return nil, err
 		}

@@ -24,13 +24,14 @@ type partialRows struct {
 	full   []*batch.Batch
 }
 
-// partialRow is the state of a group, or the count of one bucket of a sketch.
+// partialRow is the state of a group, or of one bucket of a sketch.
 type partialRow struct {
 	pane       int64
 	key, state []uint64 // state is nil for a bucket
 	times      int64    // multiplier of the state
 	sketch     int
-	bucket     int64
+	bucket     int64 // of a histogram
+	low, high  int64 // of quantiles: the smallest and the largest of the values
 	count      int64
 }
 
@@ -43,7 +44,11 @@ func NewPartialRows(p *plan.Partial, code *codegen.Aggregate, out types.Schema, 
 	for i, a := range code.Aggs {
 		fields, _ := plan.StateFields(&p.Aggs[i])
 		for k := range fields {
-			columns = append(columns, stateColumn(a, k))
+			if a.Sketch >= 0 {
+				columns = append(columns, sketchColumn(a.Sketch, fields[k].Name))
+				continue
+			}
+			columns = append(columns, stateColumn(a.Words[k]))
 		}
 	}
 	r.rows = rows.NewWriter(p.Out.Types(), columns, 0)
@@ -93,30 +98,32 @@ func (r *partialRows) keyColumn(i int, k codegen.Key, t types.Type) rows.Column[
 	return rows.Int(func(x *partialRow) int64 { return int64(x.key[k.Word]) })
 }
 
-// stateColumn returns column k of an aggregate's state.
-func stateColumn(a codegen.Agg, k int) rows.Column[partialRow] {
-	switch {
-	case a.Sketch < 0:
-		word := a.Words[k]
-		return rows.Int(func(x *partialRow) int64 {
-			if x.state == nil {
-				return 0
-			}
-			return int64(x.state[word]) * x.times
-		})
-	case k == 0:
-		return rows.Int(func(x *partialRow) int64 {
-			if a.Sketch != x.sketch {
-				return 0
-			}
-			return x.bucket
-		})
-	}
+// stateColumn returns the column of a word of a group's state.
+func stateColumn(word int) rows.Column[partialRow] {
 	return rows.Int(func(x *partialRow) int64 {
-		if a.Sketch != x.sketch {
+		if x.state == nil {
 			return 0
 		}
-		return x.count
+		return int64(x.state[word]) * x.times
+	})
+}
+
+// sketchColumn returns a column, by its name in plan.StateFields, of a sketch.
+func sketchColumn(sketch int, name string) rows.Column[partialRow] {
+	if name == plan.OpaqueState { // what the engine makes of samples
+		return rows.BytesOr(func(*partialRow) ([]byte, bool) { return nil, false })
+	}
+	word := map[string]func(*partialRow) int64{
+		"bucket":        func(x *partialRow) int64 { return x.bucket },
+		"low":           func(x *partialRow) int64 { return x.low },
+		"high":          func(x *partialRow) int64 { return x.high },
+		plan.StateCount: func(x *partialRow) int64 { return x.count },
+	}[name]
+	return rows.Int(func(x *partialRow) int64 {
+		if sketch != x.sketch {
+			return 0
+		}
+		return word(x)
 	})
 }
 
@@ -152,13 +159,30 @@ func (r *partialRows) group(key, state []uint64) {
 	key[0] = own
 }
 
-// bucket adds a row for the count of a bucket, which is the last word of the key.
-func (r *partialRows) bucket(key, count []uint64) {
-	if count[0] == 0 {
+// bucket adds a row for a bucket, which is the last word of the key: the number of its
+// values and, if there are quantiles, two words for the largest and the smallest.
+func (r *partialRows) bucket(key, value []uint64) {
+	if value[0] == 0 {
 		return
 	}
-	sketch, bucket := codegen.DecodeBucket(key[len(key)-1])
-	r.rows.Put(partialRow{pane: r.pane, key: key, sketch: sketch, bucket: bucket, count: int64(count[0])})
+	row := partialRow{pane: r.pane, key: key, count: int64(value[0])}
+	row.sketch, row.bucket = codegen.DecodeBucket(key[len(key)-1])
+	if len(value) > 1 {
+		row.high, row.low = int64(value[1]^1<<63), int64(^value[2]^1<<63)
+	}
+	r.rows.Put(row)
+}
+
+// sample adds a row for a value: the sketch plus 1 with the function above it, the rest
+// of the key, and the value.
+func (r *partialRows) sample(words []uint64) {
+	sketch := int(uint32(words[0])) - 1
+	if sketch < 0 {
+		return // its event was not folded in the end
+	}
+	last := len(words) - 1
+	value := int64(words[last])
+	r.rows.Put(partialRow{pane: r.pane, key: words[:last], sketch: sketch, low: value, high: value, count: 1})
 }
 
 // take returns the batches made since the last call.

@@ -20,9 +20,9 @@ func (in *Installation) TakeLinks(pid int, until int64) (taken []*attach.Link) {
 	return taken
 }
 
-// Overlook tells the programs that calls of process pid, which executes image, were
+// MarkMissed tells the programs that calls of process pid, which executes image, were
 // missed up to the boot time until.
-func (in *Installation) Overlook(pid int, image uint64, until int64) error {
+func (in *Installation) MarkMissed(pid int, image uint64, until int64) error {
 	for _, v := range []struct {
 		name  string
 		value uint64

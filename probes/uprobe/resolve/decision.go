@@ -61,7 +61,7 @@ func (r *resolver) decideOne(sym *elf.Module, c selection.Choice) decision {
 		w.Flags |= uint32(a) << selection.FirstArguments
 		w.Unsized = a == selection.TakesText || r.sel.Sizes == selection.MayBeUnknown
 	}
-	if calls.AsksMethods(r.spec.Out) {
+	if calls.ReadsMethodColumns(r.spec.Out) {
 		w.Method = calls.MethodOf(sym, c)
 		if w.Method.On != calls.OnNothing {
 			w.Flags |= abi.Method
@@ -76,7 +76,7 @@ func (r *resolver) decideOne(sym *elf.Module, c selection.Choice) decision {
 	need := codesite.Need{Args: calls.ReadsArgs(r.spec.Out) || selection.OfMemory(r.spec), Return: how == calls.Trapped, Entry: r.spec.Settings.PlainEntries, Prices: r.costs.Sites()}
 	site, err := codesite.In(sym).EntrySiteFor(c.Index, need)
 	addr, offset := sym.Entry(c.Index)
-	if err == nil && (how == calls.AtExits || calls.AsksCaller(r.spec.Out)) {
+	if err == nil && (how == calls.AtExits || calls.ReadsCaller(r.spec.Out)) {
 		err = calls.Pairable(addr, site, exits)
 	}
 	if err == nil && how == calls.AtExits && c.Lang == elf.Go {

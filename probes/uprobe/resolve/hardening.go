@@ -42,9 +42,9 @@ func (r *resolver) hardened(m *selection.Module) string {
 	return ""
 }
 
-// harmedByTraps returns a function that tests the status of a process, nil if this
+// newTrapCheck returns a function that tests the status of a process, nil if this
 // kernel's traps harm no process.
-func harmedByTraps(atLeast func(version string) bool) func(status string) string {
+func newTrapCheck(atLeast func(version string) bool) func(status string) string {
 	switch {
 	case atLeast("6.14") || !atLeast("6.6"):
 		return nil

@@ -25,7 +25,7 @@ func TestHarmedByTraps(t *testing.T) {
 		{"6.14.0", "", ""},
 		{"6.18.5", "", ""},
 	} {
-		why := harmedByTraps(func(version string) bool { return !attach.OlderThan(c.release, version) })
+		why := newTrapCheck(func(version string) bool { return !attach.OlderThan(c.release, version) })
 		if why == nil {
 			why = func(string) string { return "" }
 		}

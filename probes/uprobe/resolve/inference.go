@@ -69,8 +69,8 @@ type inference struct {
 // sum is a summand; selected is an index in the selection.
 type sum struct{ selected, times int }
 
-// worthInferring reports whether some functions may be saved, at an acceptable cost.
-func worthInferring(sym *elf.Module, chosen []selection.Choice) bool {
+// mayInfer reports whether some functions may be saved, at an acceptable cost.
+func mayInfer(sym *elf.Module, chosen []selection.Choice) bool {
 	return len(chosen) > 1 && codesite.In(sym).TextBytes() <= uint64(len(chosen))*textPerFunction &&
 		slices.ContainsFunc(chosen, func(c selection.Choice) bool { return !codesite.In(sym).IsExported(c.Index) })
 }
@@ -79,7 +79,7 @@ func worthInferring(sym *elf.Module, chosen []selection.Choice) bool {
 // for functions to be probed. usable marks the functions that can be probed.
 func infer(sym *elf.Module, texts []*text, chosen []selection.Choice, usable []bool) [][]sum {
 	out := make([][]sum, len(chosen))
-	if !worthInferring(sym, chosen) {
+	if !mayInfer(sym, chosen) {
 		return out
 	}
 	in := inference{sym: sym, texts: texts, usable: map[int]int{}, sums: map[int][]sum{}, probed: map[int]bool{}}
@@ -92,16 +92,16 @@ func infer(sym *elf.Module, texts []*text, chosen []selection.Choice, usable []b
 		if !usable[k] {
 			continue
 		}
-		if s := in.of(c.Index); !in.probed[c.Index] {
+		if s := in.sumsOf(c.Index); !in.probed[c.Index] {
 			out[k] = s
 		}
 	}
 	return out
 }
 
-// of expresses the calls of function i by functions that are probed, possibly i
+// sumsOf expresses the calls of function i by functions that are probed, possibly i
 // itself; nil if they are unknown.
-func (in *inference) of(i int) []sum {
+func (in *inference) sumsOf(i int) []sum {
 	if s, ok := in.sums[i]; ok {
 		return s
 	}
@@ -121,7 +121,7 @@ func (in *inference) of(i int) []sum {
 // follow sums the sources of the calls of function i; nil if they are unknown.
 func (in *inference) follow(i int) (total []sum) {
 	for _, f := range codesite.In(in.sym).CallSources(i) {
-		from := in.of(f.From)
+		from := in.sumsOf(f.From)
 		if from == nil || !in.unchanged(f) {
 			return nil
 		}

@@ -41,7 +41,7 @@ func Machines(running []process.Process, telling bool) (out []selection.Place) {
 	for _, p := range running {
 		mappings, _ := process.Modules(p.PID)
 		for _, m := range mappings {
-			if filepath.Base(m.Path) == java.Library && (!telling || java.TellsMethods(p.PID, m)) {
+			if filepath.Base(m.Path) == java.Library && (!telling || java.FiresMethodProbes(p.PID, m)) {
 				out = append(out, selection.Place{Process: p, Mapping: m})
 			}
 		}
@@ -63,8 +63,8 @@ func (r *resolver) java(set *selection.ModuleSet, running []process.Process) (bo
 	for _, f := range r.spec.Out.Fields {
 		c := calls.ColumnByName[f.Name]
 		if c == calls.ColCaller || c == calls.ColStack {
-			return true, plan.Errorf(r.spec.Start, r.spec.Stop, "calls of Java methods have no column %s: the frames around them are as their machine makes them, interpreted or compiled, and only it can tell whose they are", f.Name).
-				WithHint("function_call tells with event and depth who calls whom; SELECT stack FROM stack_sample with SET java_stacks = 'threaddump' has the stacks of threads")
+			return true, plan.Errorf(r.spec.Start, r.spec.Stop, "calls of Java methods have no column %s: their frames are interpreted or compiled, and only the machine can identify them", f.Name).
+				WithHint("function_call shows by event and depth which method calls which; SELECT stack FROM stack_sample with SET java_stacks = 'threaddump' has the stacks of threads")
 		}
 		if !javaColumns[c] {
 			return true, plan.Errorf(r.spec.Start, r.spec.Stop, "calls of Java methods have no column %s", f.Name)
@@ -80,7 +80,7 @@ func (r *resolver) java(set *selection.ModuleSet, running []process.Process) (bo
 	if err := r.unknownMethods(list); err != nil {
 		return true, err
 	}
-	r.silent(running, list)
+	r.noteSilentMachines(running, list)
 	r.costs = r.prices()
 	for _, pl := range list {
 		if err := set.AddMapped(pl.Process, pl.Mapping, false); err != nil {
@@ -99,9 +99,9 @@ func (r *resolver) java(set *selection.ModuleSet, running []process.Process) (bo
 	return true, nil
 }
 
-// silent reports the machines of the target that do not report methods, where others
+// noteSilentMachines reports the machines of the target that do not report methods, where others
 // do.
-func (r *resolver) silent(running []process.Process, telling []selection.Place) {
+func (r *resolver) noteSilentMachines(running []process.Process, telling []selection.Place) {
 	var pids []string
 	for _, pl := range Machines(running, false) {
 		if !slices.ContainsFunc(telling, func(t selection.Place) bool { return t.Process.PID == pl.Process.PID }) {

@@ -70,7 +70,7 @@ func (r *resolver) unknownMethods(machines []selection.Place) error {
 			if hint := near(name); hint != "" {
 				reason += "; " + hint
 			}
-			r.skip(name, "%s", reason)
+			r.skip(name, reason)
 		}
 		return nil
 	}
@@ -86,7 +86,7 @@ func (r *resolver) unknownMethods(machines []selection.Place) error {
 func (r *resolver) noneLoaded(loaded []java.Method) {
 	module := "" // a selection with conditions on modules selects no methods
 	for i := range loaded {
-		if _, ok := r.sel.Means(&loaded[i], module); ok {
+		if _, ok := r.sel.MatchMethod(&loaded[i], module); ok {
 			return
 		}
 	}

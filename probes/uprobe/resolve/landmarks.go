@@ -48,7 +48,7 @@ func (r *resolver) addLandmarks(m *selection.Module, sym *elf.Module, texts []*t
 		for _, i := range sym.Find(l.function) { // absent if it is never called
 			site, err := landmarkSite(sym, i, texts)
 			if err != nil {
-				e := plan.Errorf(r.spec.Start, r.spec.Stop, "cannot tell how calls nest in %s: %s cannot be probed: %v", m.Name(), l.function, err)
+				e := plan.Errorf(r.spec.Start, r.spec.Stop, "how calls nest in %s is unknown: %s cannot be probed: %v", m.Name(), l.function, err)
 				if r.spec.Stream != catalog.FunctionCall {
 					e = e.WithHint("leave out %s", strings.Join(calls.Nesting(r.spec), " and "))
 				}

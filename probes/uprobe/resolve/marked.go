@@ -49,7 +49,7 @@ func (r *resolver) marked(m *selection.Module) error {
 		}
 		r.selected++
 		if reason := r.refusesMarked(p, texts); reason != "" {
-			r.skip(name, "%s", reason)
+			r.skip(name, reason)
 			continue
 		}
 		if scopes == nil {

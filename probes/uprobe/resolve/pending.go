@@ -51,7 +51,7 @@ func PendingModules(spec *plan.Acquire, sel *selection.Selector, running []proce
 	}
 	if c.Names == nil {
 		if len(set.List) == 0 {
-			if !selection.SpeaksOfLibraries(spec.Select) {
+			if !selection.NamesAnyLibrary(spec.Select) {
 				return nil
 			}
 			c.Notices = []string{fmt.Sprintf("no module satisfies %s yet: those that are loaded later are monitored from then on", spec.Select)}
@@ -152,5 +152,5 @@ func Refusal(err error) error {
 // know how calls nest. They cannot where the programs contain rules for reading values
 // or classes.
 func extends(spec *plan.Acquire) bool {
-	return !calls.AsksMethods(spec.Out) && !slices.ContainsFunc(calls.ValuesOf(spec), func(v *calls.Value) bool { return v != nil })
+	return !calls.ReadsMethodColumns(spec.Out) && !slices.ContainsFunc(calls.ValuesOf(spec), func(v *calls.Value) bool { return v != nil })
 }

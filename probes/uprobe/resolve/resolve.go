@@ -73,7 +73,7 @@ func Resolve(spec *plan.Acquire, compile selection.Matcher, cache *elf.Cache, va
 		return nil, plan.Errorf(spec.Start, spec.Stop, "%s needs a process", spec.Stream).
 			WithHint("add WHERE pid = N, process = 'name' or exe = '/path', or run USE 'name' before")
 	}
-	by, err := privately(spec, links, by)
+	by, err := restrictReturns(spec, links, by)
 	if err != nil {
 		return nil, err
 	}
@@ -105,11 +105,11 @@ func Resolve(spec *plan.Acquire, compile selection.Matcher, cache *elf.Cache, va
 		}
 	}
 	list, only := selection.Members(spec.Target, running)
-	who, cgroups := guard(spec.Target.Viewer)
+	who, cgroups := visibility(spec.Target.Viewer)
 	if len(who) > 0 {
 		only |= abi.Guarded
 	}
-	harmed := harmedByTraps(attach.KernelAtLeast)
+	harmed := newTrapCheck(attach.KernelAtLeast)
 	r := &resolver{returnsHarmed: harmed, values: values, spec: spec, sel: sel, links: links, prices: prices, returns: returns, returnsBy: by, members: selection.KeyOf(list), cache: cache}
 	if len(set.List) == 0 {
 		return nil, &NoModules{r.noModules(running), sel, running}
@@ -273,7 +273,7 @@ func (r *resolver) module(m *selection.Module, sym *elf.Module) error {
 	inferring := infers(r.spec) && !r.returns
 	var proving sync.WaitGroup
 	defer proving.Wait()
-	if inferring && worthInferring(sym, chosen) {
+	if inferring && mayInfer(sym, chosen) {
 		proving.Go(codesite.In(sym).ProveCallSources) // most of it runs on one processor
 	}
 	if slices.ContainsFunc(chosen, func(c selection.Choice) bool { return c.Lang == elf.Go }) {
@@ -289,14 +289,14 @@ func (r *resolver) module(m *selection.Module, sym *elf.Module) error {
 			r.noReturn++
 		}
 		if usable[k] = reason == ""; !usable[k] {
-			r.skip(chosen[k].Name, "%s", reason)
+			r.skip(chosen[k].Name, reason)
 		}
 	}
 	sums := make([][]sum, len(chosen))
 	if inferring {
 		sums = infer(sym, texts, chosen, usable)
 	}
-	r.add(m, sym, decided, usable, sums)
+	r.add(m, decided, usable, sums)
 	return r.addLandmarks(m, sym, texts)
 }
 
@@ -325,7 +325,7 @@ func closeTexts(texts []*text) {
 
 // add adds functions of a module in all their scopes: those with a sum as inferred,
 // the others to be probed.
-func (r *resolver) add(m *selection.Module, sym *elf.Module, decided []decision, usable []bool, sums [][]sum) {
+func (r *resolver) add(m *selection.Module, decided []decision, usable []bool, sums [][]sum) {
 	scopes := map[calls.Returns][]*selection.Scope{}
 	r.wants = slices.Grow(r.wants, len(decided))
 	first := make([]int, len(decided)) // index of each function's first entry in r.wants
@@ -392,8 +392,8 @@ func (r *resolver) scopes(m *selection.Module, how calls.Returns) []*selection.S
 	return []*selection.Scope{s}
 }
 
-func (r *resolver) skip(name, format string, args ...any) {
-	r.skipped = append(r.skipped, Skipped{name, fmt.Sprintf(format, args...)})
+func (r *resolver) skip(name, reason string) {
+	r.skipped = append(r.skipped, Skipped{name, reason})
 }
 
 // at returns the position of the selection in the statement: that of the name if the
@@ -429,7 +429,7 @@ func (r *resolver) noMatch(opened []*elf.Module) *plan.Error {
 		start, stop := r.at(c.V.S)
 		e := plan.Errorf(start, stop, "no function named %s in %s", c.V.S, where)
 		if plain, _, ok := strings.Cut(c.V.S, "("); ok && plain != "" && slices.ContainsFunc(opened, func(m *elf.Module) bool { return len(m.Find(plain)) > 0 }) {
-			return e.WithHint("a name is without parameters; DESCRIBE FUNCTION \"%s\" lists those called so, with names (aliases) that tell them apart", plain)
+			return e.WithHint("a name is without parameters; DESCRIBE FUNCTION \"%s\" lists those called so, with names (aliases) that distinguish them", plain)
 		}
 		if near := r.nearestOf(opened, c.V.S); len(near) > 0 {
 			return e.WithHint("did you mean %s?", strings.Join(near, ", "))
@@ -531,7 +531,7 @@ func (r *resolver) missing() {
 		if near := r.nearest(c.V.S); len(near) > 0 {
 			reason += "; did you mean " + strings.Join(near, ", ") + "?"
 		}
-		r.skip(c.V.S, "%s", reason)
+		r.skip(c.V.S, reason)
 		r.found[c.V.S] = true
 	}
 }

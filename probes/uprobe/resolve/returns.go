@@ -17,6 +17,9 @@ func (r *resolver) returnsOf(sym *elf.Module, i int) (how calls.Returns, exits [
 	if !r.returns {
 		return calls.Unseen, nil, ""
 	}
+	if addr, _ := sym.Entry(i); addr == sym.Image().ELF.Entry {
+		return calls.Unseen, nil, "the program begins there, and nothing calls it"
+	}
 	if r.returnsBy != plan.ExitReturns {
 		var safe bool
 		trap := codesite.In(sym).ReturnTrap

@@ -8,10 +8,10 @@ import (
 	"endoscope/probes/uprobe/attach"
 )
 
-// privately returns how returns are observed where probes must be restricted to single
+// restrictReturns returns how returns are observed where probes must be restricted to single
 // processes: not by traps, which are set in every process that executes the file (see
 // PIDScope). by is the method that was requested.
-func privately(spec *plan.Acquire, links attach.Kind, by plan.ReturnProbes) (plan.ReturnProbes, error) {
+func restrictReturns(spec *plan.Acquire, links attach.Kind, by plan.ReturnProbes) (plan.ReturnProbes, error) {
 	t := spec.Target
 	if !t.Viewer.Private() {
 		return by, nil
@@ -22,7 +22,7 @@ func privately(spec *plan.Acquire, links attach.Kind, by plan.ReturnProbes) (pla
 			WithHint("WHERE pid = N")
 	case !links.ScopesProcess():
 		return by, plan.Errorf(spec.Start, spec.Stop, "probes cannot be restricted to one process on this kernel, and others need the grant \"shared\"").
-			WithHint("SET probe_links = auto; it takes Linux %s", attach.FeatureProcess.Since)
+			WithHint("SET probe_links = auto; Linux %s is required", attach.FeatureProcess.Since)
 	case by == plan.TrapReturns:
 		return by, plan.Errorf(spec.Start, spec.Stop, "return traps are set in every process that executes the file, which needs the grant \"shared\"").
 			WithHint("SET return_probes = 'auto'")
@@ -30,10 +30,10 @@ func privately(spec *plan.Acquire, links attach.Kind, by plan.ReturnProbes) (pla
 	return plan.ExitReturns, nil
 }
 
-// guard returns what programs need to know about the processes that their query's user
+// visibility returns what programs need to know about the processes that their query's user
 // may observe: members of their targets, and levels of cgroups; nothing if the user
 // may observe all.
-func guard(v *plan.Viewer) (who []bpf.FunctionTarget, levels uint32) {
+func visibility(v *plan.Viewer) (who []bpf.FunctionTarget, levels uint32) {
 	if v.Everything() {
 		return nil, 0
 	}

@@ -165,9 +165,9 @@ func IsLibraryName(name string) bool {
 	return strings.HasSuffix(name, ".so") || strings.Contains(name, ".so.") || strings.HasSuffix(name, ".node")
 }
 
-// SpeaksOfLibraries reports whether the selection contains a name or pattern for which
+// NamesAnyLibrary reports whether the selection contains a name or pattern for which
 // IsLibraryName holds.
-func SpeaksOfLibraries(sel plan.Expr) (yes bool) {
+func NamesAnyLibrary(sel plan.Expr) (yes bool) {
 	of := func(c *plan.Const) bool {
 		return c.V.Type == types.Varchar && (strings.Contains(c.V.S, ".so") || strings.Contains(c.V.S, ".node") || strings.HasPrefix(strings.TrimPrefix(c.V.S, "^"), "lib"))
 	}

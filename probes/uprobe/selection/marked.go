@@ -12,9 +12,9 @@ import (
 // them.
 const MarkedPrefix = "usdt:"
 
-// SpeaksOfMarked reports whether a selection includes marked places. They must be
+// SelectsMarked reports whether a selection includes marked places. They must be
 // named explicitly: a query for all functions asks for calls.
-func SpeaksOfMarked(sel plan.Expr) (yes bool) {
+func SelectsMarked(sel plan.Expr) (yes bool) {
 	plan.Walk(sel, func(e plan.Expr) {
 		switch e := e.(type) {
 		case *plan.Const:
@@ -28,9 +28,9 @@ func SpeaksOfMarked(sel plan.Expr) (yes bool) {
 	return yes
 }
 
-// meansOnlyMarked reports whether a selection that includes marked places can match
+// selectsOnlyMarked reports whether a selection that includes marked places can match
 // nothing else.
-func meansOnlyMarked(sel plan.Expr) bool {
+func selectsOnlyMarked(sel plan.Expr) bool {
 	if names := NameList(sel); names != nil {
 		return !slices.ContainsFunc(names, func(c *plan.Const) bool { return !isMarkedName(c) })
 	}

@@ -103,7 +103,7 @@ func Find(t plan.Target, running []process.Process, sel *Selector) (*ModuleSet, 
 		}
 		if p.Exe == "" && sel.InModule == nil {
 			return fail(RefuseTarget(t, "the executable of process %d (%s) cannot be seen: permission denied", p.PID, p.Comm).
-				WithHint("it takes the rights of the process, or CAP_SYS_PTRACE: run as root"))
+				WithHint("this needs the rights of the process, or CAP_SYS_PTRACE: run as root"))
 		}
 		if !found && sel.InModule == nil {
 			return fail(RefuseTarget(t, "process %d (%s) has not mapped its executable %s as code", p.PID, p.Comm, p.Exe))

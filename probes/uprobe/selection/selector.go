@@ -51,8 +51,8 @@ func New(sel plan.Expr, compile Matcher) (*Selector, error) {
 		return nil, err
 	}
 	s.Names = NameList(sel)
-	if s.Marked = SpeaksOfMarked(sel); s.Marked {
-		s.onlyMarked = meansOnlyMarked(sel)
+	if s.Marked = SelectsMarked(sel); s.Marked {
+		s.onlyMarked = selectsOnlyMarked(sel)
 	}
 	if Mentions(sel)&(1<<plan.SelectModule) == 0 {
 		return s, nil
@@ -276,9 +276,9 @@ func (s *Selector) allocators(m *elf.Module, module string) (out []Choice, err e
 	return out, nil
 }
 
-// Means reports whether a method is selected, and by which of its names: the name
+// MatchMethod reports whether a method is selected, and by which of its names: the name
 // without parameters is displayed; the others distinguish overloaded methods.
-func (s *Selector) Means(m *java.Method, module string) (name string, ok bool) {
+func (s *Selector) MatchMethod(m *java.Method, module string) (name string, ok bool) {
 	if name = m.Function(); s.Match == nil {
 		return name, true
 	}

@@ -11,9 +11,12 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/flight"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"github.com/apache/arrow-go/v18/arrow/memory"
+	flatbuffers "github.com/google/flatbuffers/go"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+
+	"endoscope/server/wire/columnar"
 )
 
 // messages are those that send a record of 1,000 numbers.
@@ -46,17 +49,37 @@ func numbers(t *testing.T, o ...ipc.Option) messages {
 
 // TestIsPlain: compressed records are recognized, and a truncated header does
 // not count as plain.
-func TestIsPlain(t *testing.T) {
+func TestHeadersAreChecked(t *testing.T) {
 	for name, o := range map[string][]ipc.Option{"plain": nil, "zstd": {ipc.WithZstd()}, "lz4": {ipc.WithLZ4()}} {
 		sent := numbers(t, o...)
 		if len(sent) != 2 {
 			t.Fatalf("%d messages", len(sent))
 		}
-		if schema, record := isPlain(sent[0].DataHeader), isPlain(sent[1].DataHeader); !schema || record != (o == nil) {
-			t.Errorf("%s: plain: schema %t, record %t", name, schema, record)
+		if schema, record := columnar.CheckHeader(sent[0].DataHeader), columnar.CheckHeader(sent[1].DataHeader); schema != nil || (record == nil) != (o == nil) {
+			t.Errorf("%s: the schema: %v, the record: %v", name, schema, record)
 		}
 		for n := range sent[1].DataHeader {
-			isPlain(sent[1].DataHeader[:n]) // does not panic
+			_ = columnar.CheckHeader(sent[1].DataHeader[:n]) // does not panic
+		}
+	}
+}
+
+// TestInflatedSchemaIsRefused: arrow-go allocates 64 bytes for each field that a
+// schema says it has.
+func TestInflatedSchemaIsRefused(t *testing.T) {
+	const fields = 6
+	header := numbers(t)[0].DataHeader
+	message := flatbuffers.Table{Bytes: header, Pos: flatbuffers.GetUOffsetT(header)}
+	var schema flatbuffers.Table
+	message.Union(&schema, flatbuffers.UOffsetT(message.Offset(8)))
+	length := schema.Vector(flatbuffers.UOffsetT(schema.Offset(fields))) - 4
+	if n := binary.LittleEndian.Uint32(header[length:]); n != 1 {
+		t.Fatalf("%d fields, expected 1", n)
+	}
+	for _, n := range []uint32{1 << 20, 1 << 31, 1<<32 - 1} {
+		binary.LittleEndian.PutUint32(header[length:], n)
+		if err := columnar.CheckHeader(header); err == nil {
+			t.Errorf("a schema of %d fields in %d bytes is accepted", n, len(header))
 		}
 	}
 }
@@ -82,7 +105,7 @@ func (s *source) Recv() (*flight.FlightData, error) {
 func TestInflatedRecordIsRefused(t *testing.T) {
 	sent := numbers(t, ipc.WithZstd())
 	binary.LittleEndian.PutUint64(sent[1].DataBody, 1<<45)
-	r, err := flight.NewRecordReader(uncompressed{&source{left: sent}})
+	r, err := flight.NewRecordReader(&checked{FlightService_DoPutServer: &source{left: sent}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,139 @@
+package uprobe
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"endoscope/probes/process"
+	"endoscope/probes/rates"
+	"endoscope/probes/uprobe/program"
+)
+
+const (
+	// overheadInterval is how often the cost of many probes is compared with max_overhead.
+	overheadInterval = time.Second
+	// mostExceeded is how often in a row it may exceed it: load that comes and goes within
+	// a second is no reason to end a query.
+	mostExceeded = 1
+	// saturated is the share of the time in which a thread runs, or waits for a processor,
+	// above which it would do more if its probes cost nothing.
+	saturated = 0.9
+	// maxSlowdown limits the correction for that, as in package rates.
+	maxSlowdown = 8
+)
+
+// watchOverhead ends a source of many functions when its probes cost more than
+// max_overhead: the estimate of Prepare holds for the load of that moment. What was
+// acquired until then is delivered. It runs until nothing is attached any more.
+func (s *source) watchOverhead() {
+	limit := s.spec.Settings.MaxOverhead
+	if limit == 0 || len(s.resolution.Functions) <= estimateFrom {
+		return
+	}
+	go func() {
+		ticker := time.NewTicker(overheadInterval)
+		defer ticker.Stop()
+		var m overheadMeter
+		m.read(s)
+		exceeded := 0
+		for {
+			select {
+			case <-s.state:
+				return
+			case <-ticker.C:
+			}
+			o := m.read(s)
+			if o.cost <= limit*max(1, o.busy) {
+				exceeded = 0
+				continue
+			}
+			if exceeded++; exceeded <= mostExceeded {
+				continue
+			}
+			s.sink.Count(fmt.Sprintf("query ended early: its probes take %.0f %% of a CPU and slow the program, so that they would take %.0f %% at its full speed; SET max_overhead is %.4g %%",
+				100*o.spent, 100*o.cost, 100*limit), 1)
+			_ = s.Stop() // End has the error
+			return
+		}
+	}()
+}
+
+// overhead is what probes cost in an interval, in processors.
+type overhead struct {
+	spent float64 // by the calls that were made
+	cost  float64 // by those that the program would have made if probes cost nothing
+	busy  float64 // that the program would use without probes
+}
+
+// overheadMeter computes the overhead between two readings.
+type overheadMeter struct {
+	at        time.Time
+	hits      []uint64 // by function
+	armed     uint64   // calls whose return was awaited
+	schedules rates.Schedules
+	per       []uint64 // by processor
+}
+
+func (m *overheadMeter) read(s *source) (o overhead) {
+	before := *m
+	m.at, m.schedules = time.Now(), rates.ReadSchedules(s.pids())
+	calls, open, returns := s.countCalls(m, before.hits)
+	if before.at.IsZero() {
+		return o
+	}
+	took := m.at.Sub(before.at).Seconds()
+	// Conditions at the entry leave some returns alone; which ones is not known.
+	o.spent = open / 1e9 / took
+	if calls > 0 {
+		o.spent += returns / 1e9 / took * min(1, float64(m.armed-before.armed)/float64(calls))
+	}
+	used, busiest := m.schedules.Since(before.schedules, m.at.Sub(before.at))
+	own := max(used-o.spent, 0)
+	if busiest < saturated {
+		o.cost, o.busy = o.spent, own
+		return o
+	}
+	slowdown := float64(maxSlowdown)
+	if own > 0 {
+		slowdown = math.Min(used/own, maxSlowdown)
+	}
+	o.cost, o.busy = o.spent*slowdown, used
+	return o
+}
+
+// countCalls reads the counters into m, and returns the number of calls since before, and
+// the prices of their entries and of all their returns, in ns.
+func (s *source) countCalls(m *overheadMeter, before []uint64) (calls uint64, open, returns float64) {
+	prices := s.prices()
+	p := s.provider
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	in := p.active[s]
+	if in == nil {
+		return 0, 0, 0
+	}
+	m.hits = make([]uint64, len(prices))
+	for i := range m.hits {
+		m.hits[i] = in.Hits(uint32(i), &m.per)
+		if i < len(before) {
+			n := m.hits[i] - min(before[i], m.hits[i])
+			calls += n
+			open += float64(n) * prices[i].Open
+			returns += float64(n) * prices[i].Return
+		}
+	}
+	if c, err := in.Counters(&s.percpu); err == nil {
+		m.armed, _ = program.Awaited(&c)
+	}
+	return calls, open, returns
+}
+
+// pids returns the processes of the target that run now.
+func (s *source) pids() (pids []int) {
+	running, _ := process.Resolve(s.spec.Target) // none: it has ended
+	for _, p := range running {
+		pids = append(pids, p.PID)
+	}
+	return pids
+}
