@@ -81,7 +81,23 @@ func eachLikelySwitch(im *elf.Image, part elf.Span, f func(addr uint64)) {
 	}
 	n := min(len(code)-ahead, int(part.End-part.Start))
 	for pos := 0; pos < n; pos++ {
-		if b := code[pos]; b&0xf8 != 0x48 && b != popRSP {
+		// Most bytes are rejected here.
+		switch b := code[pos]; {
+		case b&0xf8 == 0x48:
+			switch opcode, modrm := code[pos+1], code[pos+2]; opcode {
+			case 0x8b:
+				if modrm&0x38 != regRSP<<3 {
+					continue
+				}
+			case 0x89:
+				if modrm&0xc7 != 0xc0|regRSP {
+					continue
+				}
+			case 0x87, 0x94:
+			default:
+				continue
+			}
+		case b != popRSP:
 			continue
 		}
 		var before byte
@@ -135,6 +151,11 @@ func (m Code) switchAt(addr uint64) (s Switch, ok bool) {
 	code, err := m.Image().Code(home.Start, min(home.End-home.Start, addr-home.Start+maxInstruction))
 	if err != nil {
 		return s, false
+	}
+	if e := m.UnwindTable().Find(addr); e != nil {
+		if row, ok := e.Row(addr); ok && row.CFAKnown && row.CFAReg == unwind.RegBP {
+			return s, false // the usual case: a function with alloca
+		}
 	}
 	var nodes []node
 	var own stackCopies

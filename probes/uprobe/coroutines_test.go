@@ -309,6 +309,7 @@ func TestWhereSwitchesAreProbed(t *testing.T) {
 	}{
 		{plainly + "int main(void) { ready(); leaf(1); return 0; }", catalog.FunctionCall, "event", 0},
 		{plainly + "#include <ucontext.h>\nint main(void) { ready(); ucontext_t a; leaf(getcontext(&a)); return 0; }", catalog.FunctionCall, "event", 0},
+		{plainly + "#include <ucontext.h>\nint main(int n, char **v) { ready(); ucontext_t a; leaf(n); if (n > 9) setcontext(&a); return 0; }", catalog.FunctionCall, "event", 0},
 		{plainly + "#include <ucontext.h>\nint main(int n, char **v) { ready(); ucontext_t a, b; leaf(n); if (n > 9) swapcontext(&a, &b); return 0; }", catalog.FunctionCall, "event", 2},
 		{plainly + "#include <ucontext.h>\nint main(int n, char **v) { ready(); ucontext_t a, b; leaf(n); if (n > 9) swapcontext(&a, &b); return 0; }", catalog.FunctionDuration, "depth", 2},
 		{plainly + "#include <ucontext.h>\nint main(int n, char **v) { ready(); ucontext_t a, b; leaf(n); if (n > 9) swapcontext(&a, &b); return 0; }", catalog.FunctionDuration, "duration", 0},

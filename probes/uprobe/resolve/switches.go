@@ -7,6 +7,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
 	"endoscope/probes/codesite"
+	"endoscope/probes/elf"
 	"endoscope/probes/process"
 	"endoscope/probes/uprobe/abi"
 	"endoscope/probes/uprobe/calls"
@@ -77,7 +78,7 @@ func (r *resolver) findSwitches(set *selection.ModuleSet, running []process.Proc
 		if selection.IsLibc(m.Name()) {
 			libc = append(libc, s)
 		} else {
-			usesLibc = usesLibc || code.SwitchesStacks()
+			usesLibc = usesLibc || importsSwapcontext(sym)
 			if len(s.switches) > 0 {
 				found = append(found, s)
 			}
@@ -103,6 +104,18 @@ func (f switchingModules) close(set *selection.ModuleSet) {
 			s.module.File.Close()
 		}
 	}
+}
+
+// importsSwapcontext reports whether a module uses the C library's switch. The import of
+// setcontext alone is no sign of coroutines that can be followed: OpenSSL, which many
+// programs have loaded, begins its own by setcontext, if ever, and resumes them by longjmp.
+func importsSwapcontext(sym *elf.Module) bool {
+	for _, name := range sym.Imports() {
+		if name == "swapcontext" {
+			return true
+		}
+	}
+	return false
 }
 
 // worthSearching reports whether a library may switch stacks: not the run-time support of
