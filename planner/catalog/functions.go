@@ -27,12 +27,12 @@ var functions = []*Stream{
 		How: uprobeHow + returnHow, Cost: "0.9 µs a call, 1.0 µs with exit probes; 18 µs where stepped", Needs: uprobeNeeds,
 		Columns: columns(stamp, who, function, extent, rawArgs, result, depth), Asked: columns(contained, self, objects, costs, origin)},
 	{Name: FunctionCall, Kind: Enumerable, Process: true, Functions: true,
-		Doc: "entries and returns of functions, in order for each thread, in Go for each goroutine; process, tid and thread_name of all events of a call are those at its entry",
+		Doc: "entries and returns of functions, in order for each thread, goroutine or coroutine; process, tid and thread_name of all events of a call are those at its entry",
 		How: uprobeHow + ", with return traps where those are safe, else probes at the instructions that leave the functions", Cost: "0.9 µs a call, 2 µs at exits; 18 µs more where stepped", Needs: uprobeNeeds,
 		Columns: columns(stamp, who, []Column{
 			{"event", tS, "", "ENTER; LEAVE: the call returned, or ended in a tail call; UNWIND: it was left without returning (longjmp, exception, panic, exec, end of the thread or goroutine), innermost first, reported as soon as it is detected; GAP: events of the thread or goroutine are missing here; a GAP is reported whatever functions are chosen, with function_name NULL and the depth of the next event"},
 		}, function, depth, []Column{
-			{"goroutine", tI, "", "of calls of Go: the goroutine's number, which stays the same when it moves to another thread; in a stripped program, the address by which the runtime knows it; NULL: the sequence is the thread's"},
+			{"goroutine", tI, "", "of calls of Go: the goroutine's number, which stays the same when it moves to another thread; in a stripped program, the address by which the runtime knows it. Of calls on the stack of a coroutine (C, C++): a number that the query gives to it. NULL: the sequence is the thread's"},
 		}), Asked: columns(contained, objects, originOfEvents)},
 }
 
@@ -73,7 +73,7 @@ var objects = []Column{
 
 // self is a column for which all functions of a query must be traced.
 var self = []Column{
-	{Name: "self_time", Type: tD, Unit: "ns", Doc: "duration less that of the calls it made, on its thread or goroutine, of functions that the query monitors, whether or not they are rows; calls that did not return count as part of it, the calls below them do not"},
+	{Name: "self_time", Type: tD, Unit: "ns", Doc: "duration less that of the calls it made, on its thread, goroutine or coroutine, of functions that the query monitors, whether or not they are rows; calls that did not return count as part of it, the calls below them do not"},
 }
 
 // origin holds the columns about the callers.

@@ -33,6 +33,7 @@ struct counters {
 	__u64 too_large;    /* calls with a number that does not fit its column */
 	__u64 unkept;       /* calls whose texts were not kept until the return */
 	__u64 undefined;    /* calls of methods without a number */
+	__u64 unlisted;     /* returns of calls of a coroutine whose list is not known */
 	__u64 carried;      /* calls on threads that carry virtual threads */
 };
 

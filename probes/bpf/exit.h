@@ -66,7 +66,13 @@ struct owner {
 	struct innermost calls;
 	__u32 gap; /* of its sequence: see sequence.h */
 	__u32 ended; /* the program ends, and its calls are being removed */
+	__u64 coroutine; /* on whose stack a thread runs: coroutines.h. 0: its own */
+	__u64 outermost; /* of calls: where the list ends. Only with coroutines */
+	__u64 tid;       /* the thread whose stack it is, if not a coroutine's */
 };
+
+/* Whether the target has code that switches stacks: coroutines.h. */
+const volatile bool coroutines = false;
 
 struct goroutine {
 	__u64 g, tgid;
@@ -314,6 +320,27 @@ static __always_inline void drop_from(struct owner *o, const struct frame *f, __
 		drop_all(o, f, until, time);
 }
 
+/* renew empties a list that was left by an earlier program or goroutine. */
+static __always_inline void renew(struct owner *o, const struct frame *f, struct task_struct *task, __u64 goroutine, __u64 time)
+{
+	__u32 gap = 0;
+
+	if (options & SEQUENCE) {
+		gap = no_gap();
+		drop_from(o, f, 0, time);
+		if (o->goroutine == goroutine && o->exec_id)
+			gap = o->gap;
+		if (began_unseen(task, goroutine))
+			gap = 1;
+	}
+	__builtin_memset(o, 0, sizeof(*o));
+	o->gap = gap;
+	o->exec_id = task->self_exec_id;
+	o->born = plain(task)->group_leader->start_boottime;
+	o->goroutine = goroutine;
+	o->tid = (__u32)bpf_get_current_pid_tgid();
+}
+
 /*
  * owner_of finds or creates the list of the frame's owner. A list left by an earlier
  * program or goroutine is emptied.
@@ -332,23 +359,20 @@ static __always_inline struct owner *owner_of(const struct frame *f, struct task
 	}
 	if (!o)
 		return NULL;
-	if (!is_current(o, task) || o->goroutine != m->goroutine) {
-		__u32 gap = 0;
-		if (options & SEQUENCE) {
-			gap = no_gap();
-			drop_from(o, f, 0, m->time);
-			if (o->goroutine == m->goroutine && o->exec_id)
-				gap = o->gap;
-			if (began_unseen(task, m->goroutine))
-				gap = 1;
-		}
-		__builtin_memset(o, 0, sizeof(*o));
-		o->gap = gap;
-		o->exec_id = task->self_exec_id;
-		o->born = plain(task)->group_leader->start_boottime;
-		o->goroutine = m->goroutine;
-	}
+	if (!is_current(o, task) || o->goroutine != m->goroutine)
+		renew(o, f, task, m->goroutine, m->time);
 	return o;
+}
+
+/*
+ * is_listed reports whether a call of a thread is in the list of the stack that the thread
+ * runs on: not if the thread has taken over the stack of another without a switch.
+ */
+static __always_inline bool is_listed(const struct owner *o, const struct pending *p)
+{
+	if (coroutines)
+		return p->m.goroutine == o->coroutine && (o->coroutine || p->m.tid == o->tid);
+	return p->m.tid == (__u32)bpf_get_current_pid_tgid();
 }
 
 /*
@@ -358,7 +382,7 @@ static __always_inline struct owner *owner_of(const struct frame *f, struct task
  */
 static __always_inline bool unlist(struct owner *o, const struct frame *f, const struct pending *p, __u64 time)
 {
-	if (!f->owner && p->m.tid != (__u32)bpf_get_current_pid_tgid())
+	if (!f->owner && !is_listed(o, p))
 		return false;
 	drop_from(o, f, f->below + 1, time);
 	if (!o->calls.n || o->calls.below != f->below || o->calls.function != f->function)
@@ -398,6 +422,18 @@ static __always_inline void land(struct pt_regs *ctx, __u64 cookie)
 		drop_from(o, &f, f.below, bpf_ktime_get_boot_ns());
 }
 
+/* is_elsewhere reports whether sp lies neither in the thread's own stack nor in that of the
+ * coroutine that it runs. */
+static __always_inline bool is_elsewhere(struct owner *o, struct task_struct *task, __u64 sp)
+{
+	if (coroutines && o->coroutine)
+		return sp - task->sas_ss_sp <= task->sas_ss_size;
+	int stack = own_stack(&o->stack, task, sp);
+
+	/* A stack that cannot be looked up is the thread's: others are known by their switches. */
+	return stack == STACK_FOREIGN || (!coroutines && stack == STACK_UNKNOWN);
+}
+
 /* open_owner returns the thread's list if it has calls under way. */
 static __always_inline struct owner *open_owner(struct task_struct *task)
 {
@@ -427,7 +463,7 @@ static __always_inline void unwind(struct pt_regs *ctx, __u64 offset)
 	__u64 sp = 0;
 
 	/* Frames of another stack are unrelated to the calls of o. */
-	if (o && !bpf_probe_read_user(&sp, sizeof(sp), (void *)ctx->di + offset) && own_stack(&o->stack, task, sp) == STACK_OWN)
+	if (o && !bpf_probe_read_user(&sp, sizeof(sp), (void *)ctx->di + offset) && !is_elsewhere(o, task, sp))
 		drop_below(o, sp);
 }
 
@@ -437,7 +473,7 @@ static __always_inline void jump(struct pt_regs *ctx)
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct owner *o = open_owner(task);
 
-	if (!o)
+	if (!o || (coroutines && o->coroutine)) /* found late: its stack's bounds are not known */
 		return;
 	__u64 sp = jump_target(&o->stack, task, ctx->di);
 	if (sp)
@@ -559,7 +595,9 @@ static __always_inline void begin(struct pt_regs *ctx, __u64 cookie)
 		p->m.address = -f.below;
 	if (NESTED && found) {
 		o = owner_of(&f, task, &p->m);
-		if (o && !f.owner && own_stack(&o->stack, task, ctx->sp) != STACK_OWN) {
+		if (coroutines && o && !f.owner)
+			p->m.goroutine = o->coroutine;
+		if (o && !f.owner && is_elsewhere(o, task, ctx->sp)) {
 			/* Calls on another stack are not nested in those of the thread. */
 			p->m.depth = o->calls.n;
 			found = false;
@@ -594,6 +632,8 @@ static __always_inline void begin(struct pt_regs *ctx, __u64 cookie)
 	}
 	followed = true;
 	if (NESTED && o) {
+		if (coroutines && !o->calls.n)
+			o->outermost = f.below;
 		o->calls.below = f.below;
 		o->calls.function = f.function;
 		o->calls.n++;
@@ -641,7 +681,13 @@ static __always_inline void end(struct pt_regs *ctx, __u64 cookie)
 			if ((options & SEQUENCE) && !listed) {
 				if (o && p->wanted)
 					o->gap = 1;
-				return;
+				if (!coroutines)
+					return;
+			}
+			if (coroutines && !listed) {
+				if (p->wanted)
+					COUNT_CALL(unlisted);
+				goto done;
 			}
 			/* The inner time of such a call is not known either. */
 			if ((options & USE_SELF) && !listed)

@@ -20,6 +20,7 @@
  *   frame_unwinding     a frame continues after an exception
  *   frame_jump          a frame continues after longjmp
  *   call_jump           the same where returns are trapped
+ *   frame_switch        a thread continues on another stack
  *   thread_end          a thread ends, and its sequence
  *   frame_thread_end    the same where exits are probed
  *   java_thread_end     the same for Java methods
@@ -33,6 +34,7 @@
  */
 #include "aggregate.h"
 #include "calls.h"
+#include "coroutines.h"
 #include "entry.h"
 #include "exit.h"
 #include "gate.h"
@@ -63,6 +65,8 @@ const struct event_method *const type_event_method __attribute__((unused)) = 0;
 const struct operand *const type_operand __attribute__((unused)) = 0;
 const struct operands *const type_operands __attribute__((unused)) = 0;
 const struct owner *const type_owner __attribute__((unused)) = 0;
+const struct left *const type_left __attribute__((unused)) = 0;
+const struct suspended *const type_suspended __attribute__((unused)) = 0;
 
 extern __u64 *bpf_session_cookie(void) __ksym __weak;
 extern bool bpf_session_is_return(void) __ksym __weak;
@@ -338,7 +342,15 @@ int frame_jump(struct pt_regs *ctx)
 	return 0;
 }
 
-/* The same where returns are trapped. */
+/* At an instruction that loads the stack pointer of another stack. */
+SEC("uprobe.multi/x")
+int frame_switch(struct pt_regs *ctx)
+{
+	switch_stack(ctx, bpf_get_attach_cookie(ctx));
+	return 0;
+}
+
+/* At longjmp, where returns are trapped. */
 SEC("uprobe.multi/x")
 int call_jump(struct pt_regs *ctx)
 {

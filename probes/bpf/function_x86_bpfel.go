@@ -46,6 +46,7 @@ type FunctionCounters struct {
 	TooLarge   uint64
 	Unkept     uint64
 	Undefined  uint64
+	Unlisted   uint64
 	Carried    uint64
 }
 
@@ -149,6 +150,12 @@ type FunctionJavaThread struct {
 	}
 }
 
+type FunctionLeft struct {
+	_    structs.HostLayout
+	Tgid uint64
+	Sp   uint64
+}
+
 type FunctionMethodKey struct {
 	_           structs.HostLayout
 	Class       uint64
@@ -221,8 +228,11 @@ type FunctionOwner struct {
 		Function uint32
 		N        uint32
 	}
-	Gap   uint32
-	Ended uint32
+	Gap       uint32
+	Ended     uint32
+	Coroutine uint64
+	Outermost uint64
+	Tid       uint64
 }
 
 type FunctionPending struct {
@@ -236,6 +246,22 @@ type FunctionPending struct {
 		N        uint32
 	}
 	M FunctionMoment
+}
+
+type FunctionSuspended struct {
+	_         structs.HostLayout
+	ExecId    uint64
+	Born      uint64
+	Coroutine uint64
+	Outermost uint64
+	Calls     struct {
+		_        structs.HostLayout
+		Below    uint64
+		Function uint32
+		N        uint32
+	}
+	Gap uint32
+	Tid uint32
 }
 
 type FunctionSuspendedName struct {
@@ -301,6 +327,7 @@ const (
 	FunctionMapRateLeft          = "rate_left"
 	FunctionMapSamples           = "samples"
 	FunctionMapScratch           = "scratch"
+	FunctionMapStacks            = "stacks"
 	FunctionMapStates            = "states"
 	FunctionMapStates0           = "states_0"
 	FunctionMapStates1           = "states_1"
@@ -312,6 +339,7 @@ const (
 	FunctionProgFrameExit        = "frame_exit"
 	FunctionProgFrameJump        = "frame_jump"
 	FunctionProgFrameLanding     = "frame_landing"
+	FunctionProgFrameSwitch      = "frame_switch"
 	FunctionProgFrameThreadEnd   = "frame_thread_end"
 	FunctionProgFrameUnwinding   = "frame_unwinding"
 	FunctionProgFunctionEntry    = "function_entry"
@@ -326,6 +354,7 @@ const (
 	FunctionVarAggregate         = "aggregate"
 	FunctionVarArmed             = "armed"
 	FunctionVarCgroupLevels      = "cgroup_levels"
+	FunctionVarCoroutines        = "coroutines"
 	FunctionVarCpus              = "cpus"
 	FunctionVarDivided           = "divided"
 	FunctionVarDivisions         = "divisions"
@@ -333,6 +362,7 @@ const (
 	FunctionVarGeneration        = "generation"
 	FunctionVarGroups            = "groups"
 	FunctionVarKeyWords          = "key_words"
+	FunctionVarLastCoroutine     = "last_coroutine"
 	FunctionVarMethodsKnown      = "methods_known"
 	FunctionVarOnlyPid           = "only_pid"
 	FunctionVarOpen              = "open"
@@ -372,12 +402,14 @@ const (
 	FunctionVarTypeEventReturn   = "type_event_return"
 	FunctionVarTypeFrame         = "type_frame"
 	FunctionVarTypeGoroutine     = "type_goroutine"
+	FunctionVarTypeLeft          = "type_left"
 	FunctionVarTypeMethodKey     = "type_method_key"
 	FunctionVarTypeMoment        = "type_moment"
 	FunctionVarTypeOperand       = "type_operand"
 	FunctionVarTypeOperands      = "type_operands"
 	FunctionVarTypeOwner         = "type_owner"
 	FunctionVarTypePending       = "type_pending"
+	FunctionVarTypeSuspended     = "type_suspended"
 	FunctionVarTypeTaken         = "type_taken"
 	FunctionVarWakeBytes         = "wake_bytes"
 )
@@ -429,6 +461,7 @@ type FunctionProgramSpecs struct {
 	FrameExit       *ebpf.ProgramSpec `ebpf:"frame_exit"`
 	FrameJump       *ebpf.ProgramSpec `ebpf:"frame_jump"`
 	FrameLanding    *ebpf.ProgramSpec `ebpf:"frame_landing"`
+	FrameSwitch     *ebpf.ProgramSpec `ebpf:"frame_switch"`
 	FrameThreadEnd  *ebpf.ProgramSpec `ebpf:"frame_thread_end"`
 	FrameUnwinding  *ebpf.ProgramSpec `ebpf:"frame_unwinding"`
 	FunctionEntry   *ebpf.ProgramSpec `ebpf:"function_entry"`
@@ -462,6 +495,7 @@ type FunctionMapSpecs struct {
 	RateLeft       *ebpf.MapSpec `ebpf:"rate_left"`
 	Samples        *ebpf.MapSpec `ebpf:"samples"`
 	Scratch        *ebpf.MapSpec `ebpf:"scratch"`
+	Stacks         *ebpf.MapSpec `ebpf:"stacks"`
 	States         *ebpf.MapSpec `ebpf:"states"`
 	States0        *ebpf.MapSpec `ebpf:"states_0"`
 	States1        *ebpf.MapSpec `ebpf:"states_1"`
@@ -477,6 +511,7 @@ type FunctionVariableSpecs struct {
 	Aggregate         *ebpf.VariableSpec `ebpf:"aggregate"`
 	Armed             *ebpf.VariableSpec `ebpf:"armed"`
 	CgroupLevels      *ebpf.VariableSpec `ebpf:"cgroup_levels"`
+	Coroutines        *ebpf.VariableSpec `ebpf:"coroutines"`
 	Cpus              *ebpf.VariableSpec `ebpf:"cpus"`
 	Divided           *ebpf.VariableSpec `ebpf:"divided"`
 	Divisions         *ebpf.VariableSpec `ebpf:"divisions"`
@@ -484,6 +519,7 @@ type FunctionVariableSpecs struct {
 	Generation        *ebpf.VariableSpec `ebpf:"generation"`
 	Groups            *ebpf.VariableSpec `ebpf:"groups"`
 	KeyWords          *ebpf.VariableSpec `ebpf:"key_words"`
+	LastCoroutine     *ebpf.VariableSpec `ebpf:"last_coroutine"`
 	MethodsKnown      *ebpf.VariableSpec `ebpf:"methods_known"`
 	OnlyPid           *ebpf.VariableSpec `ebpf:"only_pid"`
 	Open              *ebpf.VariableSpec `ebpf:"open"`
@@ -523,12 +559,14 @@ type FunctionVariableSpecs struct {
 	TypeEventReturn   *ebpf.VariableSpec `ebpf:"type_event_return"`
 	TypeFrame         *ebpf.VariableSpec `ebpf:"type_frame"`
 	TypeGoroutine     *ebpf.VariableSpec `ebpf:"type_goroutine"`
+	TypeLeft          *ebpf.VariableSpec `ebpf:"type_left"`
 	TypeMethodKey     *ebpf.VariableSpec `ebpf:"type_method_key"`
 	TypeMoment        *ebpf.VariableSpec `ebpf:"type_moment"`
 	TypeOperand       *ebpf.VariableSpec `ebpf:"type_operand"`
 	TypeOperands      *ebpf.VariableSpec `ebpf:"type_operands"`
 	TypeOwner         *ebpf.VariableSpec `ebpf:"type_owner"`
 	TypePending       *ebpf.VariableSpec `ebpf:"type_pending"`
+	TypeSuspended     *ebpf.VariableSpec `ebpf:"type_suspended"`
 	TypeTaken         *ebpf.VariableSpec `ebpf:"type_taken"`
 	WakeBytes         *ebpf.VariableSpec `ebpf:"wake_bytes"`
 }
@@ -569,6 +607,7 @@ type FunctionMaps struct {
 	RateLeft       *ebpf.Map `ebpf:"rate_left"`
 	Samples        *ebpf.Map `ebpf:"samples"`
 	Scratch        *ebpf.Map `ebpf:"scratch"`
+	Stacks         *ebpf.Map `ebpf:"stacks"`
 	States         *ebpf.Map `ebpf:"states"`
 	States0        *ebpf.Map `ebpf:"states_0"`
 	States1        *ebpf.Map `ebpf:"states_1"`
@@ -595,6 +634,7 @@ func (m *FunctionMaps) Close() error {
 		m.RateLeft,
 		m.Samples,
 		m.Scratch,
+		m.Stacks,
 		m.States,
 		m.States0,
 		m.States1,
@@ -611,6 +651,7 @@ type FunctionVariables struct {
 	Aggregate         *ebpf.Variable `ebpf:"aggregate"`
 	Armed             *ebpf.Variable `ebpf:"armed"`
 	CgroupLevels      *ebpf.Variable `ebpf:"cgroup_levels"`
+	Coroutines        *ebpf.Variable `ebpf:"coroutines"`
 	Cpus              *ebpf.Variable `ebpf:"cpus"`
 	Divided           *ebpf.Variable `ebpf:"divided"`
 	Divisions         *ebpf.Variable `ebpf:"divisions"`
@@ -618,6 +659,7 @@ type FunctionVariables struct {
 	Generation        *ebpf.Variable `ebpf:"generation"`
 	Groups            *ebpf.Variable `ebpf:"groups"`
 	KeyWords          *ebpf.Variable `ebpf:"key_words"`
+	LastCoroutine     *ebpf.Variable `ebpf:"last_coroutine"`
 	MethodsKnown      *ebpf.Variable `ebpf:"methods_known"`
 	OnlyPid           *ebpf.Variable `ebpf:"only_pid"`
 	Open              *ebpf.Variable `ebpf:"open"`
@@ -657,12 +699,14 @@ type FunctionVariables struct {
 	TypeEventReturn   *ebpf.Variable `ebpf:"type_event_return"`
 	TypeFrame         *ebpf.Variable `ebpf:"type_frame"`
 	TypeGoroutine     *ebpf.Variable `ebpf:"type_goroutine"`
+	TypeLeft          *ebpf.Variable `ebpf:"type_left"`
 	TypeMethodKey     *ebpf.Variable `ebpf:"type_method_key"`
 	TypeMoment        *ebpf.Variable `ebpf:"type_moment"`
 	TypeOperand       *ebpf.Variable `ebpf:"type_operand"`
 	TypeOperands      *ebpf.Variable `ebpf:"type_operands"`
 	TypeOwner         *ebpf.Variable `ebpf:"type_owner"`
 	TypePending       *ebpf.Variable `ebpf:"type_pending"`
+	TypeSuspended     *ebpf.Variable `ebpf:"type_suspended"`
 	TypeTaken         *ebpf.Variable `ebpf:"type_taken"`
 	WakeBytes         *ebpf.Variable `ebpf:"wake_bytes"`
 }
@@ -676,6 +720,7 @@ type FunctionPrograms struct {
 	FrameExit       *ebpf.Program `ebpf:"frame_exit"`
 	FrameJump       *ebpf.Program `ebpf:"frame_jump"`
 	FrameLanding    *ebpf.Program `ebpf:"frame_landing"`
+	FrameSwitch     *ebpf.Program `ebpf:"frame_switch"`
 	FrameThreadEnd  *ebpf.Program `ebpf:"frame_thread_end"`
 	FrameUnwinding  *ebpf.Program `ebpf:"frame_unwinding"`
 	FunctionEntry   *ebpf.Program `ebpf:"function_entry"`
@@ -696,6 +741,7 @@ func (p *FunctionPrograms) Close() error {
 		p.FrameExit,
 		p.FrameJump,
 		p.FrameLanding,
+		p.FrameSwitch,
 		p.FrameThreadEnd,
 		p.FrameUnwinding,
 		p.FunctionEntry,

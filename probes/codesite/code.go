@@ -24,6 +24,9 @@ type analysis struct {
 	switching sync.Once // guards switches
 	switches  bool
 
+	switchesOnce sync.Once // guards switchList
+	switchList   []Switch
+
 	returnAddressReaders returnAddressReaders
 	flow                 flow
 	callers              callers

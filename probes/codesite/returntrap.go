@@ -69,17 +69,17 @@ func (m Code) returnTrap(i int, noexcept bool) (ok bool, reason string) {
 	if m.readsReturnAddress(i) {
 		return false, readsCaller
 	}
-	if m.switchesStacks() {
+	if m.SwitchesStacks() {
 		return false, "coroutines may run it on stacks of their own"
 	}
 	return true, ""
 }
 
-// switchesStacks reports whether the module switches between contexts: it is an
-// executable that defines the functions for it, or it imports them. Then any
+// SwitchesStacks reports whether the module switches between contexts by known
+// functions: it is an executable that defines them, or it imports them. Then any
 // function may run on another stack; that may even be inside the thread's own,
 // where no check at run time detects it.
-func (m Code) switchesStacks() bool {
+func (m Code) SwitchesStacks() bool {
 	m.switching.Do(func() {
 		for _, name := range m.Imports() {
 			m.switches = m.switches || switchers[withoutUnderscores(name)]

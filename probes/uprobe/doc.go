@@ -79,7 +79,7 @@
 //     full, too many calls were under way), as unfinished (it did not return:
 //     longjmp, exception, panic, exit, detached first), or as skipped (its return
 //     could not be awaited safely).
-//   - In function_call, the events of a thread, or in Go of a goroutine, arrive in
+//   - In function_call, the events of a thread, goroutine or coroutine arrive in
 //     the order in which they happened, and where some are missing a GAP precedes
 //     the next; a loss without a later event is only counted. Each ENTER is
 //     followed by its LEAVE or UNWIND at the same depth, unless the query ended
@@ -98,8 +98,14 @@
 // call ends with it, and its retval is NULL. Programs that copy stacks back and
 // forth (greenlets) may have their calls in one frame mistaken for each other.
 // Where depth is read, and for function_call, all functions of a query are
-// observed in one way. Depth counts the calls of a thread, or of a goroutine;
+// observed in one way. Depth counts the calls of a thread, goroutine or coroutine;
 // a goroutine's calls of C start at depth zero again.
+//
+// Coroutines of C and C++ are stacks between which a thread switches. Where the
+// nesting of calls matters, the instructions of the target that load another
+// stack's pointer (codesite.Code.Switches) are landmarks, and each stack has its
+// own list of calls (coroutines.h). Exits are then probed, since traps are not set
+// on such stacks.
 //
 // Calls that were left without returning are detected in three ways: by
 // landmarks, which are places in the run-time support of languages that are

@@ -83,6 +83,9 @@ func (s *source) add(in *program.Installation, r *resolve.Resolution, facts []ui
 	own.Functions = append(own.Functions, r.Functions...)
 	s.filter.Facts = append(s.filter.Facts, facts...)
 	for _, l := range r.Landmarks {
+		if l.Switches() && in.Objects.Programs[l.Program] == nil {
+			continue // the query's programs do not follow coroutines
+		}
 		if !slices.ContainsFunc(own.Landmarks, func(o calls.Landmark) bool { return o.Is(l) }) {
 			own.Landmarks = append(own.Landmarks, l)
 		}

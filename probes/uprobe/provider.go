@@ -202,8 +202,9 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []calls.Column, links attach
 		aggregated = program.CompileAggregation(spec, f, r.Functions, len(r.Inferred), p.o.preallocates())
 	}
 	w := calls.NewRequest(spec, cols, values, f.Program)
-	if !slices.ContainsFunc(r.Functions, func(w calls.Function) bool { return w.Flags&abi.GoRegisters != 0 }) {
-		w.Options &^= abi.SendGoroutine
+	if !slices.ContainsFunc(r.Functions, func(w calls.Function) bool { return w.Flags&abi.GoRegisters != 0 }) &&
+		!slices.ContainsFunc(r.Landmarks, calls.Landmark.Switches) {
+		w.Options &^= abi.SendGoroutine // there are no coroutines, either
 	}
 	s := &source{
 		provider: p, spec: spec, links: links, wants: w, values: values, filter: f, aggregation: aggregated,

@@ -182,17 +182,20 @@ NOINLINE long home(long n) { sink += n; return n; }
 int main(void) { ready(); up(66); home(1); }`,
 			slices.Concat(depths("ENTER", "up", 0, 63), []string{"GAP  63"}, depths("LEAVE", "up", 63, 0), []string{"ENTER home 0", "LEAVE home 0"}),
 			map[string]uint64{"nesting": 3}, false, false},
-		{"on a coroutine's stack", contextSwitch + `
-static void *host, *guest;
-NOINLINE long hop(long n) { sink += n; jump(&guest, host); sink++; return n; }
-NOINLINE long home(long n) { sink += n; jump(&host, guest); return n; }
-static char stack[65536];
-static void body(void) { for (long i = 0;; i++) hop(i); }
+		{"on a signal's stack", `
+#include <signal.h>
+NOINLINE long hop(long n) { sink += n; return n; }
+static void handler(int n) { hop(n); sink++; }
+NOINLINE long home(long n) { sink += n; raise(SIGUSR1); return n; }
 int main(void) {
+	static char stack[65536];
+	stack_t own = { .ss_sp = stack, .ss_size = sizeof stack };
+	struct sigaction act = { .sa_handler = handler, .sa_flags = SA_ONSTACK };
+	sigaltstack(&own, 0);
+	sigaction(SIGUSR1, &act, 0);
 	ready();
-	guest = begin(stack, sizeof stack, body);
 	home(1); home(2);
-	jump(&host, guest);
+	raise(SIGUSR1);
 }`,
 			// The last gap has no event after it.
 			[]string{"ENTER home 0", "GAP  0", "LEAVE home 0", "ENTER home 0", "GAP  0", "LEAVE home 0"},

@@ -1,6 +1,8 @@
 package uprobe
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -43,10 +45,11 @@ func TestNestingNeedsLoops(t *testing.T) {
 }
 
 // A thread that continues on the stack of another, and returns from a call on it, has
-// not abandoned its own calls. The end of that call is reported for neither.
+// not abandoned its own calls. The end of that call is reported for the other; for neither
+// if it is not seen that stacks are switched.
 func TestSequencesOverAnotherThreadsStack(t *testing.T) {
 	testenv.NeedUprobes(t)
-	target := testenv.CompileCText(t, prelude+contextSwitch+`
+	const text = `
 static void *host, *guest, *other;
 static char stack[65536];
 static volatile int parked, done;
@@ -74,19 +77,31 @@ int main(void) {
 	leaf(2);
 	return 0;
 }
-`, "-O1", "-pthread")
-	p := provider(t, Options{})
-	r := run(t, target)
-	_, got := start(t, p, byExits(catalog.FunctionCall, r.target(), testplan.Named("leaf", "home", "borrow"), sequenceColumns...))
-	r.finish(success)
-	all := got.wait(t).sequences(t)
-	want := []string{
-		"ENTER borrow 0", "ENTER leaf 1", "LEAVE leaf 1",
-		"GAP  1", "ENTER leaf 1", "LEAVE leaf 1", "LEAVE borrow 0",
+`
+	alone := []string{
+		"ENTER borrow 0", "ENTER leaf 1", "LEAVE leaf 1", "ENTER leaf 1", "LEAVE leaf 1", "LEAVE borrow 0",
 		"ENTER leaf 0", "LEAVE leaf 0",
 	}
-	if diff := cmp.Diff(want, all["other"]); diff != "" {
-		t.Error(diff)
+	for name, c := range map[string]struct {
+		jump string
+		want map[string][]string
+	}{
+		"seen":     {contextSwitch, map[string][]string{"other": alone, "target": {"ENTER home 0", "LEAVE home 0", "ENTER leaf 0", "LEAVE leaf 0"}}},
+		"not seen": {strings.Replace(contextSwitch, "mov %rsi, %rsp", "sub %rsp, %rsi; add %rsi, %rsp", 1), map[string][]string{"other": slices.Insert(slices.Clone(alone), 3, "GAP  1")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			target := testenv.CompileCText(t, prelude+c.jump+text, "-O1", "-pthread")
+			p := provider(t, Options{})
+			r := run(t, target)
+			_, got := start(t, p, byExits(catalog.FunctionCall, r.target(), testplan.Named("leaf", "home", "borrow"), sequenceColumns...))
+			r.finish(success)
+			all := got.wait(t).sequences(t)
+			for thread, want := range c.want {
+				if diff := cmp.Diff(want, all[thread]); diff != "" {
+					t.Errorf("%s: %s", thread, diff)
+				}
+			}
+		})
 	}
 }
 

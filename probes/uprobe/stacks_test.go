@@ -1,11 +1,14 @@
 package uprobe
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"endoscope/planner/catalog"
+	"endoscope/planner/plan"
 	"endoscope/probes/testenv"
 	"endoscope/probes/uprobe/attach"
 	"endoscope/probes/uprobe/internal/testplan"
@@ -118,7 +121,15 @@ int main(void) { ready(); work(0); pthread_t t; pthread_create(&t, 0, work, 0); 
 			target := testenv.CompileCText(t, c.text, "-O1", "-pthread", "-fno-optimize-sibling-calls")
 			p := provider(t, Options{Links: "session"})
 			r := run(t, target)
-			_, got := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("hop", "home"), "function_name", "depth"))
+			spec := testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("hop", "home"), "function_name", "depth")
+			spec.Settings.Returns = plan.TrapReturns
+			src, got := start(t, p, spec)
+			told := slices.ContainsFunc(src.Info().Notices, func(n string) bool {
+				return strings.HasPrefix(n, "calls on the stacks of coroutines are not observed")
+			})
+			if coroutines := strings.HasPrefix(c.text, coroutines); told != coroutines {
+				t.Errorf("notices %q", src.Info().Notices)
+			}
 			r.finish(success)
 			got.wait(t)
 			if diff := cmp.Diff(c.rows, tally(got.strings("function_name"))); diff != "" {

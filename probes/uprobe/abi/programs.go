@@ -18,6 +18,7 @@ var TestsOf = map[string]struct{ Entry, Exit, Call bool }{
 	bpf.FunctionProgFrameLanding:    {Entry: true, Exit: true},
 	bpf.FunctionProgFrameUnwinding:  {Entry: true, Exit: true},
 	bpf.FunctionProgFrameJump:       {Entry: true, Exit: true},
+	bpf.FunctionProgFrameSwitch:     {Entry: true, Exit: true},
 	bpf.FunctionProgCallJump:        {Entry: true, Exit: true},
 	bpf.FunctionProgFrameThreadEnd:  {Entry: true, Exit: true},
 	bpf.FunctionProgJavaEntry:       {Entry: true, Exit: true, Call: true},

@@ -1,6 +1,7 @@
 package calls
 
 import (
+	"endoscope/probes/bpf"
 	"endoscope/probes/codesite"
 	"endoscope/probes/uprobe/selection"
 )
@@ -9,6 +10,10 @@ import (
 func (l Landmark) Is(o Landmark) bool {
 	return l.Module.ID == o.Module.ID && l.Site.Offset == o.Site.Offset && l.Scope.Key == o.Scope.Key
 }
+
+// Switches reports whether the landmark is an instruction that continues on another
+// stack.
+func (l Landmark) Switches() bool { return l.Program == bpf.FunctionProgFrameSwitch }
 
 // Landmark is a place in the run-time support of a language that is executed when
 // calls are left without returning. Later calls must not be treated as nested in the

@@ -91,5 +91,23 @@ func ExitCookie(i int, w Function, exit codesite.Site) uint64 {
 	return c
 }
 
+// SwitchCookie returns the data for the program at a switch of stacks (coroutines.h).
+func SwitchCookie(s codesite.Switch) uint64 {
+	const memory, saves, carry = 1 << 5, 1 << 6, 1 << 7
+	// By x86's numbers: indices of the registers' words in struct pt_regs.
+	words := [...]uint64{10, 11, 12, 5, 19, 4, 13, 14, 9, 8, 7, 6, 3, 2, 1, 0}
+	c := words[s.Register] | uint64(uint8(s.Down/8))<<8 | uint64(uint8(s.Saved/8))<<16 | uint64(uint32(s.Disp))<<32
+	if s.Memory {
+		c |= memory
+	}
+	if s.Saves {
+		c |= saves
+	}
+	if s.IfCarry {
+		c |= carry
+	}
+	return c
+}
+
 // SpOffset returns a site's SPOffset as encoded in a cookie.
 func SpOffset(s codesite.Site) uint64 { return uint64(s.SPOffset) >> 3 << 48 }

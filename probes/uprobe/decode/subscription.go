@@ -188,6 +188,7 @@ func (s *Subscription) Account() {
 		{s.Sink.Lost, "no memory for calls in progress", told.Unstored, c.Unstored},
 		{s.Sink.Lost, "no room for calls in progress", told.Overflown, c.Overflown},
 		{s.Sink.Lost, "goroutine that could not be read", told.Missed, c.Missed},
+		{s.Sink.Lost, "too many coroutines", told.Unlisted, c.Unlisted},
 		{s.Sink.Lost, "too many methods of Java", told.Undefined, c.Undefined},
 		{s.Sink.Lost, "virtual threads of Java", told.Carried, c.Carried},
 		{s.Sink.Count, "no room for more groups in the kernel", told.Ungrouped, c.Ungrouped},

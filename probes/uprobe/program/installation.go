@@ -120,6 +120,7 @@ func (in *Installation) Counters(per *[]bpf.FunctionCounters) (sum bpf.FunctionC
 		sum.TooLarge += c.TooLarge
 		sum.Unkept += c.Unkept
 		sum.Undefined += c.Undefined
+		sum.Unlisted += c.Unlisted
 		sum.Carried += c.Carried
 	}
 	return sum, nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
@@ -179,6 +180,10 @@ type attachable struct {
 	Exits             bool // at the functions' exits
 }
 
+// maxSuspendedStacks limits the stacks of coroutines whose calls are remembered while they do
+// not run. Their memory is allocated at once.
+const maxSuspendedStacks = 1 << 15
+
 // Install loads a query's programs. It attaches nothing.
 func (k *Kernel) Install(s Setup) (*Installation, error) {
 	id, ok := k.ids.get()
@@ -249,6 +254,14 @@ func (k *Kernel) Load(s Setup, query uint16) (*Installation, error) {
 		for _, name := range []string{bpf.FunctionMapOpenCalls, bpf.FunctionMapGoroutines, bpf.FunctionMapOwners, bpf.FunctionMapBeginning} {
 			delete(spec.Maps, name)
 		}
+	}
+	if slices.ContainsFunc(s.Landmarks, calls.Landmark.Switches) {
+		spec.Maps[bpf.FunctionMapStacks].MaxEntries = min(k.calls, maxSuspendedStacks)
+		if err := spec.Variables[bpf.FunctionVarCoroutines].Set(true); err != nil {
+			return nil, err
+		}
+	} else {
+		delete(spec.Maps, bpf.FunctionMapStacks)
 	}
 	if !s.Returns[calls.JavaEntry] {
 		delete(spec.Maps, bpf.FunctionMapMethods)

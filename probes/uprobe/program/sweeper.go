@@ -19,7 +19,8 @@ import (
 // by the next call in its frame.
 type sweeper struct {
 	Calls, goroutines *ebpf.Map
-	Every             uint64 // calls without return between two sweeps
+	stacks            *ebpf.Map // nil without coroutines
+	Every             uint64    // calls without return between two sweeps
 
 	// Owned by the reader: calls that had not returned when the last sweep began, and
 	// calls that had found no room by then.
@@ -34,7 +35,7 @@ func newSweeper(objects *ebpf.Collection) *sweeper {
 	if calls == nil {
 		return nil
 	}
-	return &sweeper{Calls: calls, goroutines: objects.Maps[bpf.FunctionMapGoroutines], Every: uint64(calls.MaxEntries()) / 4}
+	return &sweeper{Calls: calls, goroutines: objects.Maps[bpf.FunctionMapGoroutines], stacks: objects.Maps[bpf.FunctionMapStacks], Every: uint64(calls.MaxEntries()) / 4}
 }
 
 // Consider starts a sweep if there may be much to remove: many calls have not returned,
@@ -67,6 +68,9 @@ func (w *sweeper) sweep() {
 	p := processes{}
 	pruneCalls(w.Calls, func(f bpf.FunctionFrame, c *bpf.FunctionPending) bool { return !p.has(f.Tgid, c.M.Start) })
 	Prune(w.goroutines, func(g bpf.FunctionGoroutine, o bpf.FunctionOwner) bool { return !p.has(uint32(g.Tgid), o.Born) })
+	if w.stacks != nil {
+		Prune(w.stacks, func(l bpf.FunctionLeft, s bpf.FunctionSuspended) bool { return !p.has(uint32(l.Tgid), s.Born) })
+	}
 }
 
 // Forget removes all calls under way. Nothing is attached: their returns are not
@@ -77,6 +81,9 @@ func (w *sweeper) Forget() {
 	}
 	pruneCalls(w.Calls, func(bpf.FunctionFrame, *bpf.FunctionPending) bool { return true })
 	Prune(w.goroutines, func(bpf.FunctionGoroutine, bpf.FunctionOwner) bool { return true })
+	if w.stacks != nil {
+		Prune(w.stacks, func(bpf.FunctionLeft, bpf.FunctionSuspended) bool { return true })
+	}
 }
 
 // Prune deletes the entries of a map for which dead returns true.

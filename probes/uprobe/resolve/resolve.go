@@ -118,7 +118,11 @@ func Resolve(spec *plan.Acquire, compile selection.Matcher, cache *elf.Cache, va
 	if err == nil && !methods {
 		err = r.resolve(set, cache)
 	}
-	if err == nil && r.mixed() {
+	var coroutines switchingModules
+	if err == nil && !methods && r.followsCoroutines() {
+		coroutines = r.findSwitches(set, running)
+	}
+	if err == nil && (r.mixed() || r.exitsForCoroutines(coroutines)) {
 		r = &resolver{returnsHarmed: harmed, values: values, spec: spec, sel: sel, links: links, prices: prices, returns: returns, returnsBy: plan.ExitReturns, members: r.members, cache: cache}
 		err = r.resolve(set, cache)
 	}
@@ -126,6 +130,11 @@ func Resolve(spec *plan.Acquire, compile selection.Matcher, cache *elf.Cache, va
 		if none, ok := err.(*NoFunction); ok && len(Machines(running, false)) > 0 && sel.InModule == nil && !sel.Marked {
 			none.Why = none.Why.WithHint(java.Hint)
 		}
+		coroutines.close(set)
+		set.Close()
+		return nil, err
+	}
+	if err := r.addSwitches(set, coroutines); err != nil {
 		set.Close()
 		return nil, err
 	}

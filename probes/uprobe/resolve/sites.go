@@ -41,6 +41,9 @@ func (r *Resolution) Sites(links attach.Kind, aggregated bool) []probes.Site {
 			Provider: "uprobe", Function: l.Function, Module: l.Module.Name(),
 			Address: l.Site.Offset, Behind: l.Behind, Method: l.Site.Method, Kind: KindLandmark + suffix(links),
 		}
+		if l.Switches() {
+			s.Kind = KindSwitch + suffix(links)
+		}
 		s.CostNs, s.Estimated = r.Costs.Price(calls.PriceCounted, l.Site.Method)
 		out = append(out, s)
 	}
@@ -85,6 +88,8 @@ const (
 	KindExit  = "exit"
 	// KindLandmark is the kind of sites outside the functions that the query selects.
 	KindLandmark = "calls left without returning"
+	// KindSwitch is the kind of sites where a thread continues on another stack.
+	KindSwitch = "switch to another stack"
 )
 
 // steppedNotices name the functions without an instruction that is cheap to probe, at
