@@ -60,7 +60,7 @@ func discreteOf(e *parser.Call) string {
 	out := *e
 	out.Name = &parser.Ident{Name: "percentile_disc"}
 	if out.Within == nil || out.Within.Desc {
-		return "percentile_disc(0.99) WITHIN GROUP (ORDER BY duration) is a value that occurred, within 1 %"
+		return "percentile_disc(0.99) WITHIN GROUP (ORDER BY duration) is a value that occurred"
 	}
-	return out.String() + " is a value that occurred, within 1 %"
+	return out.String() + " is a value that occurred"
 }

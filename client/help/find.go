@@ -29,6 +29,7 @@ func (e *NotFoundError) Error() string { return "the manual has no topic " + e.N
 //   - the heading of a section: WINDOW JOIN; or a column of streams: self_time
 //   - the beginning of one topic's name: jo
 //   - the beginning of a heading: CREATE
+//   - a heading without spaces: flamegraph
 //
 // The error is a [*NotFoundError].
 func Find(name string) (string, error) {
@@ -58,8 +59,14 @@ func Find(name string) (string, error) {
 			return text, nil
 		}
 	}
+	if text := sections(func(heading string) bool { return joined(heading) == joined(name) }); text != "" {
+		return text, nil
+	}
 	return "", &NotFoundError{name, hint(name)}
 }
+
+// joined returns a name without spaces and the s of a plural: flamegraph finds flame graphs.
+func joined(name string) string { return strings.TrimSuffix(strings.ReplaceAll(name, " ", ""), "s") }
 
 // normal returns the form of a name that Find compares: in lower case, with single
 // spaces, and without the punctuation around it in a text: --connect, \watch, USE;

@@ -36,6 +36,7 @@ func TestFind(t *testing.T) {
 		"USE;":              "# USE",
 		"gap":               "# ENTER, LEAVE, UNWIND, GAP",
 		"flame graph":       "# Flame graphs",
+		"flamegraph":        "# Flame graphs",
 		"window":            "# Windows",
 		"consistent":        "# CONSISTENT",
 		"split_part":        "# split_part",
