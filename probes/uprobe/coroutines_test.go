@@ -353,23 +353,25 @@ int main(void) {
 	return 0;
 }
 `, "-O2")
-	p := provider(t, Options{})
-	r := run(t, target)
-	_, got := start(t, p, testplan.Acquire(catalog.FunctionCall, r.target(), testplan.Named("work", "yields", "lives"), append(sequenceColumns, "goroutine")...))
-	_, durations := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("work", "yields", "lives"), "function_name", "depth"))
-	r.finish(success)
-	got.wait(t).byStack()
-	stacks, threads := unnumbered(got.sequences(t))
-	one := strings.Join([]string{
-		"ENTER lives 0",
-		"ENTER work 1", "LEAVE work 1", "ENTER yields 1", "LEAVE yields 1",
-		"ENTER work 1", "LEAVE work 1", "ENTER yields 1", "LEAVE yields 1",
-		"ENTER yields 1", "LEAVE yields 1",
-	}, "\n")
-	if diff := cmp.Diff(slices.Repeat([]string{one}, generations), stacks); diff != "" || len(threads) > 0 {
-		t.Error(diff, threads)
-	}
-	if diff := cmp.Diff(map[string]uint64{"unfinished": generations}, durations.wait(t).counts); diff != "" || len(durations.rows) != 5*generations {
-		t.Error(diff, len(durations.rows))
-	}
+	returnModes(t, func(t *testing.T, o Options) {
+		p := provider(t, o)
+		r := run(t, target)
+		_, got := start(t, p, testplan.Acquire(catalog.FunctionCall, r.target(), testplan.Named("work", "yields", "lives"), append(sequenceColumns, "goroutine")...))
+		_, durations := start(t, p, testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("work", "yields", "lives"), "function_name", "depth"))
+		r.finish(success)
+		got.wait(t).byStack()
+		stacks, threads := unnumbered(got.sequences(t))
+		one := strings.Join([]string{
+			"ENTER lives 0",
+			"ENTER work 1", "LEAVE work 1", "ENTER yields 1", "LEAVE yields 1",
+			"ENTER work 1", "LEAVE work 1", "ENTER yields 1", "LEAVE yields 1",
+			"ENTER yields 1", "LEAVE yields 1",
+		}, "\n")
+		if diff := cmp.Diff(slices.Repeat([]string{one}, generations), stacks); diff != "" || len(threads) > 0 {
+			t.Error(diff, threads)
+		}
+		if diff := cmp.Diff(map[string]uint64{"unfinished": generations}, durations.wait(t).counts); diff != "" || len(durations.rows) != 5*generations {
+			t.Error(diff, len(durations.rows))
+		}
+	})
 }
