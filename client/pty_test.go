@@ -25,6 +25,7 @@ type terminal struct {
 	seen   strings.Builder
 	from   int // end of the output matched by expect
 	state  string
+	before unix.Termios // the modes before the program was started
 }
 
 func newTerminal(t *testing.T, args ...string) *terminal {
@@ -52,6 +53,7 @@ func newTerminal(t *testing.T, args ...string) *terminal {
 	term.cmd.Stdin, term.cmd.Stdout, term.cmd.Stderr = slave, slave, slave
 	term.cmd.Env = append(os.Environ(), "TERM=xterm", "XDG_STATE_HOME="+term.state, "INPUTRC=/dev/null", "NO_COLOR=")
 	term.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	term.before = term.modes()
 	if err := term.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -226,15 +228,14 @@ func TestManualIsPaged(t *testing.T) {
 
 func TestTerminationAtThePromptGivesTheTerminalBack(t *testing.T) {
 	x := newTerminal(t)
-	before := x.modes()
 	x.expect("endoscope> ")
-	testenv.Until(t, "the prompt has set the terminal's modes", func() bool { return x.modes() != before })
+	testenv.Until(t, "the prompt has set the terminal's modes", func() bool { return x.modes() != x.before })
 	if err := x.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	x.exit(0)
-	if after := x.modes(); after != before {
-		t.Errorf("modes after the end %+v, before %+v", after, before)
+	if after := x.modes(); after != x.before {
+		t.Errorf("modes after the end %+v, before %+v", after, x.before)
 	}
 }
 
