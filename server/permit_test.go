@@ -193,8 +193,8 @@ func TestUsersAreApart(t *testing.T) {
 			t.Errorf("%s: %s, want %s", statement, got, want)
 		}
 	}
-	// What uses a name of another user fails as it does for a name that nobody has. Neither
-	// is a name of another user a suggestion.
+	// A statement on another user's name fails with the same error as one on a name that does
+	// not exist. Suggestions never contain names of other users.
 	for _, statement := range []string{"DROP TRIGGER tr", "DROP STREAM tr", "SELECT * FROM tr", "DESCRIBE tr", "SELECT * FROM SAMPLE(tr, 1s)",
 		"CREATE TRIGGER t ON tr WHEN activation > 0 BEGIN NOTIFY 'x' END", "CREATE STREAM s AS SELECT * FROM tr"} {
 		got, none := refusal(t, bob, statement), refusal(t, bob, strings.Replace(statement, "tr", "tz", 1))

@@ -14,7 +14,7 @@ import (
 // line ends and tabs.
 type rawRenderer struct {
 	machine
-	exact  csvRenderer // formats all values but texts
+	exact  csvRenderer // formats numbers, times and bytes; its buffer is scratch space
 	escape bool
 }
 
