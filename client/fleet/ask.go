@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 )
 
@@ -30,12 +31,14 @@ func ask[T any](ctx context.Context, members []*member, wait patient, question f
 	}
 	in, cancel := context.WithTimeout(ctx, wait.all)
 	replies, errs, answers := make([]T, len(members)), make([]error, len(members)), make(chan answer, len(members))
+	answered := make([]atomic.Bool, len(members))
 	marked := silent(members)
 	for i, m := range members {
 		errs[i] = &silentError{m.name}
 		go func() {
 			say, err := question(in, m)
 			if err == nil || in.Err() == nil { // else it was cut short
+				answered[i].Store(true)
 				m.silent.Store(false)
 			}
 			answers <- answer{i, say, err}
@@ -74,8 +77,12 @@ func ask[T any](ctx context.Context, members []*member, wait patient, question f
 		return replies, errs
 	}
 	for i, m := range members {
-		if isSilent(errs[i]) {
-			m.silent.Store(true)
+		if !isSilent(errs[i]) {
+			continue
+		}
+		m.silent.Store(true)
+		if answered[i].Load() { // it answered after the last reply was received
+			m.silent.Store(false)
 		}
 	}
 	return replies, errs
