@@ -13,7 +13,9 @@ import (
 // file. The zero value is ready to use. Its methods are safe for concurrent
 // use.
 type Cache struct {
+	search  Search
 	mu      sync.Mutex
+	views   []*Cache // of other searches
 	entries map[fileID]*list.Element
 	recent  list.List // of *cached, the most recently used first
 }
@@ -50,7 +52,7 @@ func (c *Cache) Open(f *os.File, display string) (*Module, error) {
 	}
 	// Parsing happens outside the lock; concurrent callers for the same file
 	// wait here.
-	e.parsed.Do(func() { e.contents, e.err = open(e.file, debugRoot) })
+	e.parsed.Do(func() { e.contents, e.err = open(e.file, c.search) })
 	if e.err != nil {
 		c.release(e)
 		return nil, fmt.Errorf("%s: %w", display, e.err)
@@ -96,7 +98,7 @@ func (c *Cache) release(e *cached) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e.users--
-	if e.users == 0 && (e.err != nil || c.recent.Len() > cacheModules) {
+	if e.users == 0 && (e.err != nil || c.recent.Len() > cacheModules || e.contents.unfetched.Load()) {
 		if el := c.entries[e.id]; el != nil && el.Value == e {
 			c.drop(el)
 		}
@@ -119,6 +121,9 @@ func (c *Cache) drop(el *list.Element) {
 func (c *Cache) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for _, v := range c.views {
+		v.Close()
+	}
 	for el := c.recent.Front(); el != nil; {
 		next := el.Next()
 		if el.Value.(*cached).users == 0 {

@@ -2,8 +2,10 @@ package elf
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"hash/crc32"
 	"io"
 	"os"
@@ -13,39 +15,6 @@ import (
 	"syscall"
 )
 
-// debugRoot is where distributions install separate debug files.
-const debugRoot = "/usr/lib/debug"
-
-// openDebugFile opens the separate debug file of im, whose own path is path (""
-// if unknown), or returns nil. A debug file must carry the same build-id or, if
-// there is none, the checksum that im names. other is a file found in its place
-// that is of another build; "": none.
-func openDebugFile(im *Image, path, root string) (debug *Image, file *os.File, other string) {
-	var candidates []string
-	if len(im.buildID) > 2 {
-		candidates = append(candidates, buildIDPath(root, im.buildID))
-	}
-	link, sum := debuglink(im)
-	if link != "" && filepath.IsAbs(path) {
-		dir := filepath.Dir(path)
-		candidates = append(candidates, filepath.Join(dir, link), filepath.Join(dir, ".debug", link), filepath.Join(root, dir, link))
-	}
-	for _, c := range candidates {
-		d, f := openRegular(c)
-		if d == nil {
-			continue
-		}
-		if d.buildID == im.buildID && (im.buildID != "" || hasSum(f, d.Size, sum)) {
-			return d, f, ""
-		}
-		f.Close()
-		if other == "" {
-			other = c
-		}
-	}
-	return nil, nil, other
-}
-
 // buildIDPath returns where the debug file of a build-id is installed.
 func buildIDPath(root, id string) string {
 	return filepath.Join(root, ".build-id", id[:2], id[2:]+".debug")
@@ -53,6 +22,10 @@ func buildIDPath(root, id string) string {
 
 // openRegular opens an ELF file; nil if there is none at path.
 func openRegular(path string) (*Image, *os.File) {
+	// The path may be what a program says: opening a device can have effects.
+	if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() {
+		return nil, nil
+	}
 	// O_NONBLOCK: opening a pipe in place of the file must not block.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 	if err != nil {
@@ -77,41 +50,6 @@ func hasSum(f *os.File, size int64, want uint32) bool {
 	h := crc32.NewIEEE()
 	n, err := io.Copy(h, io.NewSectionReader(f, 0, size))
 	return err == nil && n == size && h.Sum32() == want
-}
-
-// openShared opens the supplementary file with which im, the file at path,
-// shares debug information (dwz -m): nil, "" if im names none. name is its
-// name, also if it is not found.
-func openShared(im *Image, path, root string) (shared *Image, file *os.File, name string) {
-	name, want := sharedBy(im)
-	if name == "" {
-		return nil, nil, ""
-	}
-	candidates := []string{filepath.Join(root, ".dwz", filepath.Base(name))}
-	if len(want) > 2 {
-		candidates = append(candidates, buildIDPath(root, want))
-	}
-	switch {
-	case filepath.IsAbs(name):
-		candidates = append(candidates, name)
-	case filepath.IsAbs(path):
-		candidates = append(candidates, filepath.Join(filepath.Dir(path), name))
-	}
-	for _, c := range candidates {
-		d, f := openRegular(c)
-		if d == nil {
-			continue
-		}
-		id := d.buildID
-		if own, sum, ok := supplementOf(d); ok && own {
-			id = sum
-		}
-		if id == want {
-			return d, f, name
-		}
-		f.Close()
-	}
-	return nil, nil, name
 }
 
 // sharedBy returns the supplementary file that im names, and its identity in
@@ -160,24 +98,31 @@ func pathOf(f *os.File) string {
 	return path
 }
 
-// DebugFile opens the separate debug file of an ELF file; the caller closes it.
-// It returns nil if there is none.
-func DebugFile(f *os.File) *os.File {
-	im, err := OpenImage(f)
-	if err != nil {
-		return nil
+// CheckBuildID refuses a file that is no ELF file with a build-id; the error
+// says what the file is instead.
+func CheckBuildID(f *os.File, want string) error {
+	im, err := readImage(f)
+	switch {
+	case err != nil:
+		return fmt.Errorf("is %w", err)
+	case im.buildID != want:
+		return fmt.Errorf("is of another build: %s", cmp.Or(im.buildID, "it has no build-id"))
 	}
-	_, debug, _ := openDebugFile(im, pathOf(f), debugRoot)
-	return debug
+	return nil
 }
 
-// SharedDebugFile opens the supplementary file of an ELF file; the caller
-// closes it. It returns nil if there is none.
-func SharedDebugFile(f *os.File) *os.File {
-	im, err := readImage(f)
-	if err != nil {
-		return nil
+// Path returns the absolute path of the module's file, as this process reaches
+// it; "" if there is another file, or none, at its path: it may be in a
+// container.
+func (m *Module) Path() string {
+	if m.image.file == nil {
+		return ""
 	}
-	_, shared, _ := openShared(im, pathOf(f), debugRoot)
-	return shared
+	path := pathOf(m.image.file)
+	own, err := m.image.file.Stat()
+	there, wrong := os.Stat(path)
+	if err != nil || wrong != nil || !os.SameFile(own, there) {
+		return ""
+	}
+	return path
 }

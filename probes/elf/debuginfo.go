@@ -1,9 +1,12 @@
 package elf
 
 import (
+	"cmp"
 	"debug/elf"
 	"errors"
 	"fmt"
+	"os"
+	"slices"
 	"sync"
 	"weak"
 
@@ -18,7 +21,8 @@ type DebugInfo struct {
 	// the module's own.
 	Separate string
 
-	deriving sync.Once // guards derived and failed
+	split    *splitFiles // where the units are that are split
+	deriving sync.Once   // guards derived and failed
 	derived  any
 	failed   error
 }
@@ -59,31 +63,71 @@ func (m *Module) DebugInfo() (*DebugInfo, error) {
 func (c *contents) readDebugInfo() (d *DebugInfo, err error) {
 	defer RecoverAs(&err)
 	if hasSection(c.image, "info") {
-		return readDebugInfo(c.image)
+		return c.readFrom(c.image)
 	}
 	if c.image.file == nil {
 		return nil, ErrNoDebugInfo
 	}
-	im, f, _ := openDebugFile(c.image, pathOf(c.image.file), debugRoot)
+	im, f, _ := c.openDebugFile()
 	if im == nil || !hasSection(im, "info") {
 		return nil, ErrNoDebugInfo
 	}
 	defer f.Close()
-	if d, err = readDebugInfo(im); err == nil {
+	if d, err = c.readFrom(im); err == nil {
 		d.Separate = f.Name()
 	}
 	return d, err
 }
 
+// openDebugFile is Search.openDebugFile of the module. What is not found is
+// fetched, if the search says so.
+func (c *contents) openDebugFile() (debug *Image, file *os.File, other string) {
+	debug, file, other = c.search.openDebugFile(c.image, pathOf(c.image.file))
+	if debug != nil && hasSection(debug, "info") || c.search.Fetcher == nil || c.image.buildID == "" {
+		return debug, file, other
+	}
+	path, said := c.search.Fetcher.Fetch(c.image.buildID)
+	if said != "" {
+		c.said.Store(&said)
+	}
+	fetched, f := openRegular(path)
+	switch {
+	case fetched == nil:
+		c.unfetched.Store(true)
+		return debug, file, other
+	case fetched.buildID != c.image.buildID:
+		f.Close()
+		c.unfetched.Store(true)
+		return debug, file, cmp.Or(other, path)
+	}
+	if file != nil {
+		file.Close()
+	}
+	return fetched, f, ""
+}
+
+// Said returns what is to be said about a debug file that was fetched, or could
+// not be, since the last call; "": nothing.
+func (m *Module) Said() string {
+	if said := m.said.Swap(nil); said != nil {
+		return *said
+	}
+	return ""
+}
+
 // hasSection reports whether a file has a section of debug information.
 func hasSection(im *Image, name string) bool { return debuginfo.Section(im.ELF, name) != nil }
 
-func readDebugInfo(im *Image) (*DebugInfo, error) {
-	path := ""
+// readFrom reads the debug information in the module's own file or a debug file.
+func (c *contents) readFrom(im *Image) (*DebugInfo, error) {
+	own, path := "", ""
+	if c.image.file != nil {
+		own = pathOf(c.image.file)
+	}
 	if im.file != nil {
 		path = pathOf(im.file)
 	}
-	shared, file, name := openShared(im, path, debugRoot)
+	shared, file, name := c.search.openShared(im, path)
 	if name != "" && shared == nil {
 		return nil, fmt.Errorf("shares debug information with other programs (dwz) in %s, which is not there", name)
 	}
@@ -96,5 +140,5 @@ func readDebugInfo(im *Image) (*DebugInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &DebugInfo{Info: read}, nil
+	return &DebugInfo{Info: read, split: &splitFiles{search: c.search, modules: slices.Compact([]string{own, path}), buildID: c.image.buildID}}, nil
 }
