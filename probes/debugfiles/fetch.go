@@ -72,6 +72,20 @@ func cacheDirectory() (string, error) {
 	return filepath.Join(dir, "endoscope", "debuginfod"), nil
 }
 
+// kept is a fetcher of files that have been fetched already.
+type kept struct{ *fetcher }
+
+// Key implements elf.Fetcher.
+func (k kept) Key() string { return "kept" }
+
+// Fetch implements elf.Fetcher.
+func (k kept) Fetch(buildID string) (path, said string) {
+	if dir, err := k.dir(); err == nil {
+		path = filepath.Join(dir, buildID+".debug")
+	}
+	return path, ""
+}
+
 // Key implements elf.Fetcher.
 func (f *fetcher) Key() string { return strings.Join(f.servers, " ") }
 

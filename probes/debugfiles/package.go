@@ -91,7 +91,7 @@ func listed(list string, paths []string) (n int64, found bool) {
 		n += int64(len(line))
 		line = bytes.TrimSuffix(line, []byte{'\n'})
 		for _, p := range paths {
-			if string(line) == p {
+			if p != "" && string(line) == p {
 				return n, true
 			}
 		}

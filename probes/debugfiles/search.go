@@ -27,6 +27,16 @@ func Search(s plan.Settings) elf.Search {
 	return search
 }
 
+// Known is Search without fetching anything: what has been fetched is used. It is for the many
+// modules of stacks.
+func Known(s plan.Settings) elf.Search {
+	search := Search(s)
+	if f, ok := search.Fetcher.(*fetcher); ok {
+		search.Fetcher = kept{f}
+	}
+	return search
+}
+
 // Directories returns the directories that SET debug_directory lists.
 func Directories(list string) (out []string) {
 	for dir := range strings.SplitSeq(list, ":") {

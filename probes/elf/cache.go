@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -68,6 +69,9 @@ func (c *Cache) Open(f *os.File, display string) (*Module, error) {
 func (c *Cache) acquire(id fileID, f *os.File) (*cached, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if el := c.entries[id]; el != nil && el.Value.(*cached).lacksDebugFile() {
+		c.drop(el)
+	}
 	if el := c.entries[id]; el != nil {
 		c.recent.MoveToFront(el)
 		e := el.Value.(*cached)
@@ -93,12 +97,25 @@ func (c *Cache) acquire(id fileID, f *os.File) (*cached, error) {
 	return e, nil
 }
 
+// fetchAgain is how long a module is kept whose debug file could not be fetched.
+const fetchAgain = time.Minute
+
+// lacksDebugFile reports whether an unused module is to be read again, because
+// its debug file may be fetched by now.
+func (e *cached) lacksDebugFile() bool {
+	if e.users > 0 || e.contents == nil {
+		return false
+	}
+	at := e.contents.unfetched.Load()
+	return at != nil && time.Since(*at) > fetchAgain
+}
+
 // release ends one use of an entry. Failures are not cached.
 func (c *Cache) release(e *cached) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	e.users--
-	if e.users == 0 && (e.err != nil || c.recent.Len() > cacheModules || e.contents.unfetched.Load()) {
+	if e.users == 0 && (e.err != nil || c.recent.Len() > cacheModules) {
 		if el := c.entries[e.id]; el != nil && el.Value == e {
 			c.drop(el)
 		}

@@ -1,13 +1,13 @@
 package elf
 
 import (
-	"cmp"
 	"debug/elf"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"sync"
+	"time"
 	"weak"
 
 	"endoscope/probes/dwarf/debuginfo"
@@ -86,24 +86,32 @@ func (c *contents) openDebugFile() (debug *Image, file *os.File, other string) {
 	if debug != nil && hasSection(debug, "info") || c.search.Fetcher == nil || c.image.buildID == "" {
 		return debug, file, other
 	}
-	path, said := c.search.Fetcher.Fetch(c.image.buildID)
-	if said != "" {
-		c.said.Store(&said)
-	}
-	fetched, f := openRegular(path)
-	switch {
-	case fetched == nil:
-		c.unfetched.Store(true)
+	fetched, f := c.fetch(c.image.buildID)
+	if fetched == nil {
 		return debug, file, other
-	case fetched.buildID != c.image.buildID:
-		f.Close()
-		c.unfetched.Store(true)
-		return debug, file, cmp.Or(other, path)
 	}
 	if file != nil {
 		file.Close()
 	}
 	return fetched, f, ""
+}
+
+// fetch fetches and opens the debug file of a build-id; nil if there is none.
+func (c *contents) fetch(buildID string) (*Image, *os.File) {
+	path, said := c.search.Fetcher.Fetch(buildID)
+	if said != "" {
+		c.said.Store(&said)
+	}
+	if path != "" {
+		if im, f := openRegular(path); im != nil && im.buildID == buildID {
+			return im, f
+		} else if im != nil {
+			f.Close()
+		}
+	}
+	now := time.Now()
+	c.unfetched.Store(&now)
+	return nil, nil
 }
 
 // Said returns what is to be said about a debug file that was fetched, or could
@@ -128,6 +136,9 @@ func (c *contents) readFrom(im *Image) (*DebugInfo, error) {
 		path = pathOf(im.file)
 	}
 	shared, file, name := c.search.openShared(im, path)
+	if _, id := sharedBy(im); name != "" && shared == nil && c.search.Fetcher != nil && len(id) > 2 {
+		shared, file = c.fetch(id)
+	}
 	if name != "" && shared == nil {
 		return nil, fmt.Errorf("shares debug information with other programs (dwz) in %s, which is not there", name)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"endoscope/probes/unwind"
 )
@@ -27,11 +28,11 @@ type Module struct {
 type contents struct {
 	image      *Image
 	search     Search
-	said       atomic.Pointer[string] // about fetching its debug file
-	unfetched  atomic.Bool            // fetching failed: it is read again when it is opened next
-	unwind     *unwind.Table          // empty where there is none
-	functions  []Entry                // by address
-	names      []nameRef              // of functions, those of one function together
+	said       atomic.Pointer[string]    // about fetching its debug file
+	unfetched  atomic.Pointer[time.Time] // when its debug file could not be fetched; nil: never
+	unwind     *unwind.Table             // empty where there is none
+	functions  []Entry                   // by address
+	names      []nameRef                 // of functions, those of one function together
 	tables     []nameTable
 	debug      *os.File // of a table; nil: none
 	otherBuild string   // a file in place of the debug file that is of another build

@@ -149,10 +149,15 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sour
 	return s, nil
 }
 
+// modulesFor returns the modules with the debug files that the settings of spec name.
+func (p *Provider) modulesFor(spec *plan.Acquire) *elf.Cache {
+	return p.modules.With(debugfiles.Search(spec.Settings))
+}
+
 // prepare is Prepare without the estimate of costs.
 func (p *Provider) prepare(spec *plan.Acquire, cols []calls.Column, links attach.Kind, find resolve.Finder) (_ *source, err error) {
 	vs, executables := calls.ValuesOf(spec), executablesAt(spec.Target.Exes)
-	modules := p.modules.With(debugfiles.Search(spec.Settings))
+	modules := p.modulesFor(spec)
 	r, err := resolve.Resolve(spec, p.o.Match, modules, vs, links, spec.Stream != catalog.FunctionStart || slices.Contains(cols, calls.ColDepth), p.returnsBy(spec), p.costs, find)
 	if err != nil {
 		return nil, err
