@@ -77,6 +77,15 @@ func (s Search) DebugFile(f *os.File) *os.File {
 		return nil
 	}
 	_, debug, _ := s.openDebugFile(im, pathOf(f))
+	if debug == nil && s.Fetcher != nil && im.buildID != "" {
+		if path, _ := s.Fetcher.Fetch(im.buildID); path != "" {
+			if d, file := openRegular(path); d != nil && d.buildID == im.buildID {
+				debug = file
+			} else if d != nil {
+				file.Close()
+			}
+		}
+	}
 	return debug
 }
 

@@ -43,6 +43,32 @@ func (d *DebugInfo) Whole(unit *dwarf.Entry) (*DebugInfo, error) {
 	return &DebugInfo{Info: read, Separate: d.Separate}, nil
 }
 
+// SplitUnits reads the units of an ELF file that are in other files.
+type SplitUnits struct{ files *splitFiles }
+
+// SplitUnits returns the reader of the split units of an ELF file; separate is its
+// debug file, or nil.
+func (s Search) SplitUnits(f, separate *os.File) *SplitUnits {
+	files := &splitFiles{search: s, modules: []string{pathOf(f)}}
+	if separate != nil {
+		files.modules = append(files.modules, pathOf(separate))
+	}
+	if im, err := readImage(f); err == nil {
+		files.buildID = im.buildID
+	}
+	return &SplitUnits{files}
+}
+
+// Whole returns the debug information of a unit of d by the unit's entry: d, if
+// the unit is not split.
+func (u *SplitUnits) Whole(d *debuginfo.Info, unit *dwarf.Entry) (*debuginfo.Info, error) {
+	s := d.Skeleton(unit)
+	if s == nil {
+		return d, nil
+	}
+	return u.files.read(d, s)
+}
+
 // read reads the unit of a skeleton.
 func (f *splitFiles) read(d *debuginfo.Info, s *debuginfo.Skeleton) (*debuginfo.Info, error) {
 	pack, wrong := f.openPackage()

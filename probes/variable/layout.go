@@ -95,6 +95,7 @@ func readLayout(f *os.File, base string, names []string, search elf.Search) *lay
 		defer shared.Close()
 	}
 	p := openProgram(file, beside(separate), beside(shared))
+	p.units = search.SplitUnits(f, separate)
 	l.bare = p.data == nil
 	for _, name := range names {
 		at, err := p.find(name)

@@ -54,7 +54,7 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 		return nil, placed(err, spec)
 	}
 	s := &source{provider: p, spec: spec, names: names, matcher: process.NewMatcher(spec.Target), subjects: map[int]*subject{},
-		numbered: map[int]uint64{}, layouts: newLayouts(debugfiles.Search(spec.Settings)), refusals: map[int]refusal{}, changed: map[int]bool{}, clock: clock.Boot}
+		numbered: map[int]uint64{}, layouts: newLayouts(debugfiles.Known(spec.Settings)), refusals: map[int]refusal{}, changed: map[int]bool{}, clock: clock.Boot}
 	modules := chosen(spec, "module")
 	for _, c := range modules {
 		s.modules = append(s.modules, c.V.S)
