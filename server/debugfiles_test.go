@@ -181,3 +181,55 @@ func TestDebugFilesGranted(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestHintsOfStrippedProgram names what a stripped program has: exported functions and marked
+// places that are like what was asked for.
+func TestHintsOfStrippedProgram(t *testing.T) {
+	testenv.NeedUprobes(t)
+	if _, err := os.Stat("/usr/include/x86_64-linux-gnu/sys/sdt.h"); err != nil {
+		testenv.Skip(t, "%v", err)
+	}
+	program := testenv.CompileCText(t, `
+		#include <stdio.h>
+		#include <sys/sdt.h>
+		int order_insert(int n) { DTRACE_PROBE1(shop, order__inserted, n); return n + 1; }
+		int order_remove(int n) { DTRACE_PROBE1(shop, order__removed, n); return n - 1; }
+		int customer_insert(int n) { DTRACE_PROBE(shop, customer__inserted); return n + 2; }
+		int unrelated(int n) { return n + 3; }
+		__attribute__((noinline)) static int insert_order_row(int n) { return order_insert(n) + order_remove(n) + customer_insert(n); }
+		int main(void) { puts("ready"); fflush(stdout); getchar(); return insert_order_row(1); }`, "-O2", "-rdynamic", "-Wl,--build-id=0xabcdef0123456789")
+	if out, err := exec.Command(testenv.NeedProgram(t, "strip"), program).CombinedOutput(); err != nil {
+		t.Fatalf("strip: %v\n%s", err, out)
+	}
+	s := newSession(t, wire.Options{PID: startWaiting(t, program).pid()})
+	for name, want := range map[string]string{
+		"insert_order_row": "a debug file for build-id abcdef0123456789 under /usr/lib/debug would have them; of those that it exports, order_insert, order_remove, customer_insert are nearest; it has marked places such as usdt:shop:order__inserted, usdt:shop:customer__inserted, usdt:shop:order__removed (SHOW FUNCTIONS LIKE 'usdt:%')",
+		"order_insret":     "of those that it exports, order_insert are nearest",
+		"nothing_like":     "would have them; it has marked places such as usdt:shop:customer__inserted, usdt:shop:order__inserted, usdt:shop:order__removed (",
+	} {
+		if got := refusal(t, s, "SELECT tid FROM function_start WHERE function_name = '"+name+"'"); !strings.Contains(got, want) {
+			t.Errorf("%s: %s\nwant %s", name, got, want)
+		}
+	}
+}
+
+// TestHintOfPackage names the package that has the debug file of a program of the distribution.
+func TestHintOfPackage(t *testing.T) {
+	testenv.NeedUprobes(t)
+	const path = "/usr/lib/postgresql/15/bin/postgres"
+	if _, err := os.Stat("/var/lib/dpkg/info/postgresql-15.list"); err != nil {
+		testenv.Skip(t, "%v", err)
+	}
+	if _, err := os.Stat("/var/lib/dpkg/info/postgresql-15-dbgsym.list"); err == nil {
+		testenv.Skip(t, "postgresql-15-dbgsym is installed")
+	}
+	s := newSession(t, wire.Options{Exe: path})
+	for statement, want := range map[string]string{
+		"SELECT args.query_string FROM function_start WHERE function_name = 'pg_parse_query'": "names take a program compiled with -g, or its debug file: the package postgresql-15-dbgsym has it",
+		"SELECT tid FROM function_start WHERE function_name = 'exec_simple_query'":            "a debug file would have them: the package postgresql-15-dbgsym has it; of those that it exports, ",
+	} {
+		if got := refusal(t, s, statement); !strings.Contains(got, want) {
+			t.Errorf("%s: %s\nwant %s", statement, got, want)
+		}
+	}
+}

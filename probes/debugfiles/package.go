@@ -21,7 +21,7 @@ const (
 )
 
 // Where says which package of the distribution has the debug file of a module, to be read after
-// a semicolon; "" if it is not known.
+// a colon; "" if it is not known.
 func Where(m *elf.Module) string {
 	path := m.Path()
 	if path == "" {
@@ -31,7 +31,7 @@ func Where(m *elf.Module) string {
 	case name == "":
 		return ""
 	case installed:
-		return "the package " + name + " is installed, and has none of this build"
+		return "the package " + name + " is installed, and its debug file is of another build"
 	default:
 		return "the package " + name + " has it"
 	}

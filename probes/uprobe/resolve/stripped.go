@@ -27,7 +27,7 @@ func (r *resolver) strippedHint(opened []*elf.Module, set *selection.ModuleSet, 
 		case stray != "":
 			hint += fmt.Sprintf(", and %s, which has names, is of another build", stray)
 		case where != "":
-			hint += "; " + where
+			hint += "; a debug file would have them: " + where
 		case id != "":
 			hint += fmt.Sprintf("; a debug file for build-id %s under /usr/lib/debug would have them", id)
 		default:
