@@ -106,7 +106,7 @@ func (f *splitFiles) read(d *debuginfo.Info, s *debuginfo.Skeleton) (*debuginfo.
 }
 
 func readUnit(d *debuginfo.Info, s *debuginfo.Skeleton, im *Image) (*debuginfo.Info, error) {
-	file, err := debuginfo.OpenSplit(im.ELF)
+	file, err := debuginfo.OpenSplit(im.ELF, im.Size)
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +168,7 @@ func (f *splitFiles) openPackage() (*debuginfo.SplitFile, error) {
 		if im == nil {
 			continue
 		}
-		if f.pack, f.packErr = debuginfo.OpenSplit(im.ELF); f.packErr != nil {
+		if f.pack, f.packErr = debuginfo.OpenSplit(im.ELF, im.Size); f.packErr != nil {
 			file.Close()
 			f.packErr = fmt.Errorf("has its debug information in %s, which %w", c, f.packErr)
 			continue

@@ -132,7 +132,7 @@ type joinedShape struct {
 
 // maxJoined limits the entries of a unit and its types, with their attributes. An attribute may
 // take no byte.
-const maxJoined = 1 << 28
+const maxJoined = 1 << 27
 
 // movedStep is the number of entries for which memory is reserved at a time; each takes some 16
 // bytes, as the list grows.

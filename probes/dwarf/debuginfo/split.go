@@ -91,9 +91,9 @@ var splitNames = []string{"abbrev", "info", "types", "str", "str_offsets", "loc"
 // ErrOtherUnit is returned for a file that does not have the unit.
 var ErrOtherUnit = errors.New("is of another build")
 
-// OpenSplit reads the headers of a .dwo file or a package. The file must stay open while the
-// SplitFile is in use.
-func OpenSplit(f *elf.File) (s *SplitFile, err error) {
+// OpenSplit reads the headers of a .dwo file or a package, a file of length bytes. The file must
+// stay open while the SplitFile is in use.
+func OpenSplit(f *elf.File, length int64) (s *SplitFile, err error) {
 	defer recovered(&err)
 	s = &SplitFile{sections: map[string]*elf.Section{}, indexes: map[string]*unitIndex{}, whole: map[string][]byte{}}
 	size := uint64(0)
@@ -102,6 +102,9 @@ func OpenSplit(f *elf.File) (s *SplitFile, err error) {
 		for _, name := range splitNames {
 			if sec.Type != elf.SHT_NOBITS && (sec.Name == ".debug_"+name+".dwo" || sec.Name == ".zdebug_"+name+".dwo") {
 				sec.Open() // sets Size to the uncompressed one
+				if !fits(sec, length) {
+					return nil, errCut
+				}
 				if size += sec.Size; sec.Size > maxDebugBytes || size > maxSplitBytes {
 					return nil, fmt.Errorf("has more than %d MiB of debug information", maxSplitBytes>>20)
 				}
@@ -112,7 +115,10 @@ func OpenSplit(f *elf.File) (s *SplitFile, err error) {
 	for kind, name := range map[string]string{"cu": "cu_index", "tu": "tu_index"} {
 		if sec := Section(f, name); sec != nil {
 			s.isPackage = true
-			if sec.Open(); sec.Size > maxIndexBytes {
+			if sec.Open(); !fits(sec, length) {
+				return nil, errCut
+			}
+			if sec.Size > maxIndexBytes {
 				return nil, fmt.Errorf("has an index of more than %d MiB", maxIndexBytes>>20)
 			}
 			b, err := unpack(sec)
@@ -155,6 +161,21 @@ const (
 	maxSplitBytes = 16 << 30  // of all sections of a package, of which few are read
 	maxIndexBytes = 256 << 20 // of the index of a package
 )
+
+var errCut = errors.New("is cut short: its headers describe more than it has")
+
+// maxRatio is more than debug information is ever compressed by.
+const maxRatio = 1 << 8
+
+// fits reports whether a file of length bytes can have a section, so that no small file makes
+// much memory be allocated.
+func fits(sec *elf.Section, length int64) bool {
+	stored := sec.FileSize
+	if sec.Offset > uint64(length) || stored > uint64(length)-sec.Offset {
+		return false
+	}
+	return sec.Size <= stored || (sec.Flags&elf.SHF_COMPRESSED != 0 || sec.Name[1] == 'z') && sec.Size/maxRatio <= stored
+}
 
 // read reserves memory for as long as the SplitFile is in use.
 func (s *SplitFile) read(size uint64, read func() ([]byte, error)) ([]byte, error) {

@@ -1,14 +1,17 @@
 package debuginfo
 
 import (
+	"bytes"
 	"debug/dwarf"
 	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -71,7 +74,11 @@ func openELF(t testing.TB, path string) *elf.File {
 
 func openSplit(t testing.TB, path string) *SplitFile {
 	t.Helper()
-	s, err := OpenSplit(openELF(t, path))
+	st, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := OpenSplit(openELF(t, path), st.Size())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -381,4 +388,99 @@ func FuzzPackage(f *testing.F) {
 		}
 		exerciseSplit(d, skeletons, sections, true)
 	})
+}
+
+// FuzzSplitFile opens any file as a .dwo file or a package, and reads the units of a program in
+// it.
+func FuzzSplitFile(f *testing.F) {
+	type seed struct {
+		d         *Info
+		skeletons []*Skeleton
+	}
+	var seeds []seed
+	for _, options := range []string{"-gdwarf-4", "-gdwarf-5"} {
+		program := buildSplit(f, "clang", options+" -fdebug-types-section -gsplit-dwarf", "llvm-dwp")
+		d, err := Read(openELF(f, program))
+		if err != nil {
+			f.Fatal(err)
+		}
+		s := seed{d: d}
+		for _, unit := range unitEntries(f, d) {
+			s.skeletons = append(s.skeletons, d.Skeleton(unit))
+		}
+		seeds = append(seeds, s)
+		packed := program + ".packed"
+		if out, err := exec.Command(testenv.NeedProgram(f, "objcopy"), "--compress-debug-sections=zlib-gabi", program+".dwp", packed).CombinedOutput(); err != nil {
+			f.Fatalf("objcopy: %v\n%s", err, out)
+		}
+		for _, path := range []string{program + ".dwp", packed, filepath.Join(filepath.Dir(program), "first.dwo")} {
+			b, err := os.ReadFile(path)
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(b, options == "-gdwarf-5")
+		}
+	}
+	f.Fuzz(func(t *testing.T, content []byte, five bool) {
+		if len(content) > 1<<16 {
+			return
+		}
+		s := seeds[0]
+		if five {
+			s = seeds[1]
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		readAll(s.d, s.skeletons, content)
+		runtime.ReadMemStats(&after)
+		if n := after.TotalAlloc - before.TotalAlloc; n > 256<<20 {
+			t.Errorf("a file of %d bytes: %d were allocated", len(content), n)
+		}
+	})
+}
+
+func readAll(d *Info, skeletons []*Skeleton, content []byte) (read int) {
+	file, err := elf.NewFile(bytes.NewReader(content))
+	if err != nil {
+		return 0
+	}
+	split, err := OpenSplit(file, int64(len(content)))
+	if err != nil {
+		return 0
+	}
+	for _, s := range skeletons {
+		if _, err := d.ReadSplit(s, split); err == nil {
+			read++
+		}
+	}
+	return read
+}
+
+// A small file that describes large sections is refused before memory is allocated.
+func TestSplitFileTooLarge(t *testing.T) {
+	program := buildSplit(t, "gcc", "-gdwarf-5 -gsplit-dwarf", "llvm-dwp")
+	d, err := readFile(t, program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	skeletons := []*Skeleton{d.Skeleton(unitEntries(t, d)[0])}
+	whole, err := os.ReadFile(program + ".dwp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := readAll(d, skeletons, whole); n != 1 {
+		t.Fatalf("%d units", n)
+	}
+	headers := binary.LittleEndian.Uint64(whole[0x28:])
+	for at := headers; at+64 <= uint64(len(whole)); at += 64 {
+		large := slices.Clone(whole)
+		binary.LittleEndian.PutUint64(large[at+0x20:], 900<<20) // sh_size
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		readAll(d, skeletons, large)
+		runtime.ReadMemStats(&after)
+		if n := after.TotalAlloc - before.TotalAlloc; n > 64<<20 {
+			t.Errorf("section %d is large: %d bytes were allocated", (at-headers)/64, n)
+		}
+	}
 }
