@@ -27,6 +27,8 @@ var splitWays = []struct{ compiler, options, packer string }{
 	{"gcc", "-gdwarf-4", "dwp"}, {"gcc", "-gdwarf-4 -fdebug-types-section", "dwp"},
 	{"gcc", "-gdwarf-5", "llvm-dwp"}, {"gcc", "-gdwarf-5 -fdebug-types-section", "llvm-dwp"},
 	{"clang", "-gdwarf-4", "llvm-dwp"}, {"clang", "-gdwarf-4 -fdebug-types-section", "llvm-dwp"},
+	{"gcc", "-gdwarf-4 -ffunction-sections -freorder-blocks-and-partition -O2", "dwp"}, {"gcc", "-gdwarf-5 -ffunction-sections -O2", "llvm-dwp"},
+	{"clang", "-gdwarf-4 -ffunction-sections", "llvm-dwp"}, {"clang", "-gdwarf-5 -ffunction-sections", "llvm-dwp"},
 	{"clang", "-gdwarf-5", "llvm-dwp"}, {"clang", "-gdwarf-5 -fdebug-types-section", "llvm-dwp"},
 }
 
