@@ -132,6 +132,15 @@ func TestDebuginfod(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(cache, "endoscope", "debuginfod", id+".debug")); err != nil {
 		t.Error(err)
 	}
+	// DESCRIBE FUNCTION fetches, and says so, as a query does.
+	if err := os.RemoveAll(filepath.Join(cache, "endoscope")); err != nil {
+		t.Fatal(err)
+	}
+	d := newSession(t, wire.Options{PID: startWaiting(t, program).pid()})
+	run(t, d, "SET debuginfod = '"+server.URL+" http://127.0.0.1:2'")
+	if got := run(t, d, "DESCRIBE FUNCTION integers"); len(got.rows) != 1 || len(got.notices) != 1 || !strings.HasPrefix(got.notices[0], want) {
+		t.Errorf("DESCRIBE FUNCTION: %q, %q", got.rows, got.notices)
+	}
 	// The cache answers from then on, in another engine too, and without a notice.
 	server.Close()
 	w = startWaiting(t, program)

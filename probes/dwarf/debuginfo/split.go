@@ -38,14 +38,14 @@ type Skeleton struct {
 // Skeleton returns what a unit's entry says about the file that has the rest; nil if the unit
 // is whole.
 func (d *Info) Skeleton(unit *dwarf.Entry) *Skeleton {
-	s := &Skeleton{lines: -1}
-	var named bool
-	if s.Name, named = unit.Val(dwarf.AttrDwoName).(string); !named {
-		s.Name, named = unit.Val(attrGNUDwoName).(string)
+	name, named := unit.Val(dwarf.AttrDwoName).(string)
+	if !named {
+		name, named = unit.Val(attrGNUDwoName).(string)
 	}
 	if !named && unit.Tag != dwarf.TagSkeletonUnit {
 		return nil
 	}
+	s := &Skeleton{Name: name, lines: -1}
 	s.Dir, _ = unit.Val(dwarf.AttrCompDir).(string)
 	s.low, _ = unit.Val(dwarf.AttrLowpc).(uint64)
 	if at, ok := unit.Val(dwarf.AttrStmtList).(int64); ok {
