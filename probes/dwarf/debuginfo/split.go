@@ -121,7 +121,7 @@ func OpenSplit(f *elf.File, length int64) (s *SplitFile, err error) {
 			if sec.Size > maxIndexBytes {
 				return nil, fmt.Errorf("has an index of more than %d MiB", maxIndexBytes>>20)
 			}
-			b, err := unpack(sec)
+			b, err := s.read(sec.Size, func() ([]byte, error) { return unpack(sec) })
 			if err != nil {
 				return nil, err
 			}
@@ -141,13 +141,13 @@ func OpenSplit(f *elf.File, length int64) (s *SplitFile, err error) {
 		if s.isPackage {
 			return nil, errIndex
 		}
-		var joined []byte
+		total := uint64(0)
 		for _, sec := range all {
-			b, err := s.read(uint64(len(joined))+sec.Size, func() ([]byte, error) { return unpack(sec) })
-			if err != nil {
-				return nil, err
-			}
-			joined = append(joined, b...)
+			total += sec.Size
+		}
+		joined, err := s.read(total, func() ([]byte, error) { return unpackEach(all, total) })
+		if err != nil {
+			return nil, err
 		}
 		s.whole[name] = joined
 	}
@@ -155,6 +155,19 @@ func OpenSplit(f *elf.File, length int64) (s *SplitFile, err error) {
 		return nil, errors.New("has no debug information")
 	}
 	return s, nil
+}
+
+// unpackEach reads sections one after the other.
+func unpackEach(all []*elf.Section, total uint64) ([]byte, error) {
+	joined := make([]byte, 0, total)
+	for _, sec := range all {
+		b, err := unpack(sec)
+		if err != nil {
+			return nil, err
+		}
+		joined = append(joined, b...)
+	}
+	return joined, nil
 }
 
 const (

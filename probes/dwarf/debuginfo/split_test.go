@@ -250,6 +250,45 @@ func TestSplitTakesOfBudget(t *testing.T) {
 	}
 }
 
+// GCC writes a section for each type unit; together they take what they have, not more for each.
+func TestManyTypeUnits(t *testing.T) {
+	var text strings.Builder
+	const types = 600
+	for i := range types {
+		fmt.Fprintf(&text, "struct type_%d { int first_%d; struct type_%d *next; }; long use_%d(struct type_%d *p) { return p->first_%d; }\n", i, i, max(i-1, 0), i, i, i)
+	}
+	text.WriteString("int main(void) { return 0; }")
+	program := compile(t, text.String(), "-gdwarf-5", "-gsplit-dwarf", "-fdebug-types-section")
+	d, err := readFile(t, program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := d.Skeleton(unitEntries(t, d)[0])
+	path := s.Name
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(s.Dir, path)
+	}
+	st, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := memory
+	memory = &budget{limit: 1 << 30}
+	t.Cleanup(func() { memory = old })
+	file := openSplit(t, path)
+	split, err := d.ReadSplit(s, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if memory.taken > 4*uint64(st.Size()) {
+		t.Errorf("%d bytes are taken for a file of %d", memory.taken, st.Size())
+	}
+	if got := functionsOf(t, split); !slices.Contains(got, fmt.Sprintf("Subprogram use_%d: long int", types-1)) {
+		t.Errorf("%d functions", len(got))
+	}
+	runtime.KeepAlive(file)
+}
+
 // exerciseSplit reads all units of a program from the sections of a .dwo file or a package.
 func exerciseSplit(d *Info, skeletons []*Skeleton, sections map[string][]byte, isPackage bool) (read int) {
 	s := &SplitFile{sections: map[string]*elf.Section{}, indexes: map[string]*unitIndex{}, whole: map[string][]byte{}, isPackage: isPackage}
