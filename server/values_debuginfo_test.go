@@ -91,6 +91,9 @@ func TestSplitDebugInfo(t *testing.T) {
 				if !strings.Contains(said, " integers(signed char c, short") || !strings.Contains(said, "i: rdx; l: rcx;") || !strings.Contains(said, "types.c:35") {
 					t.Errorf("%s: DESCRIBE FUNCTION said\n%s", from, said)
 				}
+				if got := refusal(t, s, "SELECT CAST(arg0 AS 'struct absent *').x FROM function_start WHERE function_name = 'integers'"); !strings.Contains(got, "the function's source file uses no type absent") {
+					t.Errorf("%s: %s", from, got)
+				}
 				q := start(t, s, query)
 				w.goOn()
 				if diff := cmp.Diff([][]string{row, row, row}, read(t, q).rows); diff != "" {

@@ -23,6 +23,7 @@ type Info struct {
 	// split are the units that have been read from files of their own.
 	split     map[dwarf.Offset]splitUnit
 	skeletons bool // there are such units
+	isPart    bool // it is one of these
 }
 
 // splitUnit is a unit whose debug information is in a file of its own.
@@ -168,7 +169,7 @@ func (f *Info) part(d *elf.DebugInfo, at dwarf.Offset) (*Info, error) {
 	if err != nil || unit == nil {
 		return nil, errDamaged
 	}
-	own := &Info{d: d, found: map[dwarf.Offset]map[uint64]dwarf.Offset{}}
+	own := &Info{d: d, isPart: true, found: map[dwarf.Offset]map[uint64]dwarf.Offset{}}
 	for _, u := range f.units {
 		if u.at == at {
 			own.units = append(own.units, unitRange{u.low, u.high, unit.Offset})
