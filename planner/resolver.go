@@ -15,11 +15,11 @@ import (
 type resolver struct {
 	env     *Env
 	src     string
-	views   []string // definitions being inlined, outermost first
+	views   []string // definitions being inlined, by qualified name, outermost first
 	sources int      // number of sources inlined so far
 	outer   place    // where the statement itself names the definition being inlined
 	notices []string
-	trigger string // the trigger being defined, or ""
+	trigger string // qualified name of the trigger being defined, or ""
 	// known are the value types found so far, by acquisition; serial is the number of the
 	// next acquisition with values.
 	known map[valueKey]types.Type

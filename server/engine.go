@@ -89,7 +89,7 @@ func New(o Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{kept: kept, options: o, providers: map[string]probes.Provider{}, attaches: map[string]bool{}, views: definitions.NewViews(), models: store.NewModels(o.ModelDir), queries: map[int64]*query.Query{}, modules: &elf.Cache{}, shares: sharing.New()}
-	e.triggers = trigger.NewRegistry(e.views.Taken)
+	e.triggers = trigger.NewRegistry(func(key string) bool { return e.views.Get(key) != nil })
 	e.uprobes = uprobe.New(uprobe.Options{Match: matchFunction, RingBytes: o.RingBytes})
 	stacks, lives := stack.New(), sched.New()
 	found, followed := &handlerstream.Provider{Stacks: stacks}, &handlerstream.Provider{Stacks: stacks, Forgets: true}

@@ -30,7 +30,7 @@ import (
 type session struct {
 	e      *Engine
 	may    *grant.Grant
-	views  *definitions.Views // streams of CREATE STREAM that are visible to it
+	scope  definitions.Scope // of its user
 	live   time.Duration
 	unread int64 // of queries: wire.Options.Unread
 	marks  bool  // and wire.Options.Marks
@@ -65,7 +65,7 @@ func newSession(_ context.Context, e *Engine, o wire.Options, may *grant.Grant) 
 }
 
 func openSession(e *Engine, o wire.Options, may *grant.Grant) (*session, error) {
-	s := &session{e: e, may: may, views: e.views.As(may.Owns), live: o.Live, unread: o.Unread, marks: o.Marks, settings: map[string]types.Value{}, statements: map[string]string{}, open: map[*query.Query]bool{}, inbox: trigger.NewInbox(), notify: o.Notify, armed: o.Armed}
+	s := &session{e: e, may: may, scope: definitions.Scope{Owner: may.Name(), Sees: may.Owns}, live: o.Live, unread: o.Unread, marks: o.Marks, settings: map[string]types.Value{}, statements: map[string]string{}, open: map[*query.Query]bool{}, inbox: trigger.NewInbox(), notify: o.Notify, armed: o.Armed}
 	switch {
 	case len(o.Command) > 0:
 		if err := may.MayStart(); err != nil {
@@ -125,7 +125,7 @@ func (s *session) env(args ...types.Value) *planner.Env {
 	noKernel, resolves := s.noKernel(), trigger.Formats[s.setting("webhook_format").S].Resolves
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &planner.Env{Params: args, Resolves: resolves, Views: s.views, Triggers: s.e.triggers.Flows, Hidden: s.hidden, Models: s.models(), Target: s.target, ByThread: len(s.quiet.Threads) > 0, NoKernel: noKernel, File: s.describeFile, Values: s.valueTypes, Eval: expr.EvalConst}
+	return &planner.Env{Params: args, Resolves: resolves, Views: s.e.views, Triggers: s.e.triggers.Flows, Models: s.e.models, Scope: s.scope, Target: s.target, ByThread: len(s.quiet.Threads) > 0, NoKernel: noKernel, File: s.describeFile, Values: s.valueTypes, Eval: expr.EvalConst}
 }
 
 // Execute runs one statement, and writes an audit record if it is refused.
@@ -400,10 +400,9 @@ func (s *session) Complete(_ context.Context, kind, of, prefix string) []string 
 				names = append(names, st.Name)
 			}
 		}
-		names = append(names, s.views.Names()...)
-		names = append(names, s.triggerNames()...)
+		names = append(names, s.streamNames()...)
 	case "model":
-		names = s.models().ModelNames()
+		names = s.scope.Visible(s.e.models.ModelNames())
 	case "trigger":
 		names = s.triggerNames()
 	case "column":
