@@ -204,7 +204,7 @@ func (r *resolver) action(a parser.Action) (*Action, error) {
 	case *parser.ActNotify:
 		out.Kind, out.Str = ActNotify, a.Text.Str
 	case *parser.ActWebhook:
-		out.Kind, out.Str = ActWebhook, a.URL.Str
+		out.Kind, out.Str, out.Start, out.Stop = ActWebhook, a.URL.Str, a.URL.Start, a.URL.Stop
 		if u, e := url.Parse(a.URL.Str); e != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 			err = r.hintf(a.URL.Pos(), "WEBHOOK 'http://host:port/path'", "%s is not a URL that accepts a POST", a.URL.Text)
 		}

@@ -52,6 +52,8 @@ type Action struct {
 	For    time.Duration
 	Stream string // of SAMPLE, MONITOR and STOP; qualified if a user defined it
 	Str    string // text of NOTIFY, URL of WEBHOOK
+	Start  int    // where Str is in the statement: its offset, and its end
+	Stop   int
 }
 
 // Acquires reports whether a failing condition undoes the action.

@@ -112,7 +112,7 @@ func (s *session) actor(ctx context.Context, t *trigger.Trigger, a *planner.Acti
 		return &trigger.Stopper{T: t, Act: a, All: s.e.triggers, Rules: s.may.Rules()}, nil
 	case planner.ActWebhook:
 		if err := s.may.MayPost(a.Str); err != nil {
-			return nil, answer.PlacedAt(err, -1, -1, text)
+			return nil, answer.PlacedAt(err, a.Start, a.Stop, text)
 		}
 		return trigger.NewWebhook(t, a, s.setting("webhook_format").S), nil
 	}
