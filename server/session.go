@@ -136,6 +136,7 @@ func (s *session) Execute(ctx context.Context, text string, args ...types.Value)
 // ExecuteSplit implements wire.Splitter: with a path, the client at its end
 // executes the part of the plan that the engine does not.
 func (s *session) ExecuteSplit(ctx context.Context, path wire.Path, text string, args ...types.Value) (wire.Result, error) {
+	ctx = arrived(ctx)
 	stmt, release, err := s.parse(text)
 	defer release()
 	var r wire.Result
@@ -208,6 +209,7 @@ func (s *session) execute(ctx context.Context, path wire.Path, stmt parser.State
 func (s *session) ExecuteShare(ctx context.Context, host, text string, args ...types.Value) (wire.Result, error) {
 	stmt, release, err := s.parse(text)
 	defer release()
+	ctx = arrived(ctx)
 	q, ok := stmt.(*parser.Query)
 	if err != nil || !ok || len(args) > 0 && parser.Params(text) != len(args) {
 		release()
@@ -273,7 +275,7 @@ func (s *session) startQuery(ctx context.Context, path wire.Path, text string, p
 	if err != nil {
 		return nil, err
 	}
-	q.Live, q.Unread, q.Marks = s.live, s.unread, s.marks
+	q.Live, q.Unread, q.Marks, q.Timeout = s.live, s.unread, s.marks, s.timeout(ctx)
 	s.budgets().apply(q)
 	if err := s.divide(q, path); err != nil {
 		q.Abandon()

@@ -12,7 +12,9 @@ type Limits struct {
 	Queries  int   // running, including those of triggers
 	Probes   int   // attached
 	Events   int64 // per second, from probes and samplers
-	Memory   int64 // upper bound in bytes: statements while they are parsed and planned, symbols while they are read; of queries, queues, joins and encoders
+	// Timeout is the longest that a statement may take.
+	Timeout time.Duration
+	Memory  int64 // upper bound in bytes: statements while they are parsed and planned, symbols while they are read; of queries, queues, joins and encoders
 }
 
 // Usage is the current usage, and the number of events refused.
