@@ -38,7 +38,7 @@ locals trace
 #    read /srv/endoscope/in      # directories for file()
 #    write /srv/endoscope/out    # and for INSERT INTO file(); only the server should be able to write there
 #    webhooks https://hooks.example.com/endoscope
-#    limits sessions=64 queries=64 probes=10000 events=1000000 memory=2GiB timeout=24h
+#    limits sessions=64 queries=64 probes=10000 events=1000000 memory=2GiB timeout=0s
 `
 
 // defaultLimits apply to users for whom the file states no limits.
