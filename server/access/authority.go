@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"log/slog"
+	"math/big"
 	"strings"
 	"sync"
 	"time"
@@ -24,6 +25,9 @@ import (
 type Options struct {
 	Policy string // the file of users; "": only users of this machine have access
 	Tokens string // the file of tokens; "": no tokens
+	// Revoked is the file of revoked certificates: serial numbers, or lists that CA, the
+	// file of the CA's certificate, has signed; "": none.
+	Revoked, CA string
 	Log    *slog.Logger
 }
 
@@ -35,6 +39,7 @@ type Authority struct {
 	tokens   *Tokens // nil: no token file
 	refusals throttle
 	known    directory
+	revoked  *revocations
 
 	mu       sync.Mutex
 	policy   *Policy
@@ -49,6 +54,9 @@ func New(o Options) (*Authority, error) {
 	}
 	a := &Authority{o: o, known: machine{}, policy: noPolicy(), accounts: map[string]*grant.Account{}}
 	var err error
+	if a.revoked, err = newRevocations(o.Revoked, o.CA, o.Log); err != nil {
+		return nil, err
+	}
 	if o.Tokens != "" {
 		if a.tokens, err = OpenTokens(o.Tokens); err != nil {
 			return nil, err
@@ -157,6 +165,9 @@ func (a *Authority) identify(ctx context.Context) (*wire.User, error) {
 			return nil, refused("the caller is not identified: a client certificate or a token is required")
 		}
 		leaf := info.State.VerifiedChains[0][0]
+		if err := a.revoked.check(leaf); err != nil {
+			return nil, err
+		}
 		if policy.users[leaf.Subject.CommonName] == nil {
 			return nil, refused("the user of this certificate has no access")
 		}
@@ -199,6 +210,11 @@ func (a *Authority) grantFor(u *wire.User) *grant.Grant {
 	policy := a.current()
 	if id, ok := strings.CutPrefix(u.Via, "token "); ok && (a.tokens == nil || !a.tokens.Has(u.Name, id)) {
 		return nil
+	}
+	if text, ok := strings.CutPrefix(u.Via, "certificate "); ok {
+		if serial, ok := new(big.Int).SetString(text, 16); ok && a.revoked.has(serial) {
+			return nil
+		}
 	}
 	g, limits, ok := policy.grantOf(u.Name, a.known)
 	var uid uint32

@@ -244,9 +244,11 @@ func (g *Guard) watch() {
 	}
 }
 
-// expel ends the sessions whose users have lost access or have a different grant, and
-// drops the triggers of such users.
+// expel ends the sessions whose users have lost access or have a different grant, drops
+// the triggers of such users, and closes the connections of certificates that are not
+// valid any more.
 func (g *Guard) expel() {
+	g.by.revoked.expel()
 	g.mu.Lock()
 	all := make([]*guarded, 0, len(g.sessions))
 	for x := range g.sessions {

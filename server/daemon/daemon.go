@@ -61,6 +61,7 @@ type config struct {
 
 	dir         string // of certificates, users and tokens
 	access      string // "": the file users in dir
+	revoked     string // "": the file revoked in dir, if there is one
 	insecure    bool
 	requireCert bool
 	audit       string
@@ -70,7 +71,7 @@ type config struct {
 
 const usage = `usage: endoscoped --listen HOST:PORT | --unix PATH
        endoscoped init --host NAME    creates certificates and a file of users
-       endoscoped cert USER           creates a client certificate
+       endoscoped cert USER           creates a client certificate; --expires 12h: a short-lived one
        endoscoped token add USER      creates a token; also: token list, token revoke ID
 
 The engine of endoscope as a daemon, for clients on other machines:
@@ -89,6 +90,7 @@ func parse(args []string, w io.Writer) (*config, error) {
 	f.DurationVar(&c.timeout, "client-timeout", 10*time.Second, "end the queries of clients that do not respond for this long")
 	f.StringVar(&c.dir, "config", defaultConfig, "the `directory` of certificates, users and tokens (endoscoped init)")
 	f.StringVar(&c.access, "access", "", "the `file` of users and their permissions (default: users in the directory of --config)")
+	f.StringVar(&c.revoked, "revoked", "", "the `file` of revoked client certificates: a CRL in PEM, or serial numbers, one a line (default: revoked in the directory of --config); it is reread when it changes")
 	f.BoolVar(&c.insecure, "insecure", false, "listen without encryption where others can reach it, so that they can read and change what is sent")
 	f.BoolVar(&c.requireCert, "require-certificate", false, "clients need a certificate even if they have a token")
 	f.StringVar(&c.audit, "audit", "", "append what users do to this `file`, as lines of JSON (default: to the log)")

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 
 	"endoscope/server/access"
 )
@@ -48,7 +47,13 @@ func (c *config) security(log *slog.Logger) (s *security, err error) {
 	} else if _, err := os.Stat(users); err != nil {
 		return nil, cannot("--access", users, err) // a file that is named explicitly must exist
 	}
-	if s.by, err = access.New(access.Options{Policy: users, Tokens: c.file("tokens"), Log: log}); err != nil {
+	revoked := c.revoked
+	if revoked == "" {
+		revoked = c.file("revoked")
+	} else if _, err := os.Stat(revoked); err != nil {
+		return nil, cannot("--revoked", revoked, err)
+	}
+	if s.by, err = access.New(access.Options{Policy: users, Tokens: c.file("tokens"), Revoked: revoked, CA: c.file("ca.pem"), Log: log}); err != nil {
 		return nil, err
 	}
 	if c.audit != "" {
@@ -84,7 +89,7 @@ func (c *config) secure(l net.Listener, s *security, log *slog.Logger) (grpc.Ser
 	case !isTCP:
 		return grpc.Creds(access.Plain()), nil
 	case s.tls != nil:
-		return grpc.Creds(credentials.NewTLS(s.tls)), nil
+		return grpc.Creds(s.by.TLS(s.tls)), nil
 	case at.IP.IsLoopback():
 		return grpc.Creds(access.Plain()), nil
 	case c.insecure:
