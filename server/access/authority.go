@@ -28,7 +28,7 @@ type Options struct {
 	// Revoked is the file of revoked certificates: serial numbers, or lists that CA, the
 	// file of the CA's certificate, has signed; "": none.
 	Revoked, CA string
-	Log    *slog.Logger
+	Log         *slog.Logger
 }
 
 // Authority identifies users and returns their grants. It rereads its files when they
