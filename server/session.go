@@ -137,6 +137,9 @@ func (s *session) Execute(ctx context.Context, text string, args ...types.Value)
 // executes the part of the plan that the engine does not.
 func (s *session) ExecuteSplit(ctx context.Context, path wire.Path, text string, args ...types.Value) (wire.Result, error) {
 	ctx = arrived(ctx)
+	if err := s.awaitLog(ctx); err != nil {
+		return nil, err
+	}
 	stmt, release, err := s.parse(text)
 	defer release()
 	var r wire.Result
@@ -207,6 +210,9 @@ func (s *session) execute(ctx context.Context, path wire.Path, stmt parser.State
 
 // ExecuteShare implements wire.Sharer.
 func (s *session) ExecuteShare(ctx context.Context, host, text string, args ...types.Value) (wire.Result, error) {
+	if err := s.awaitLog(ctx); err != nil {
+		return nil, err
+	}
 	stmt, release, err := s.parse(text)
 	defer release()
 	ctx = arrived(ctx)
@@ -217,7 +223,7 @@ func (s *session) ExecuteShare(ctx context.Context, host, text string, args ...t
 	}
 	r, err := s.share(ctx, host, q, text, args)
 	if err != nil {
-		s.may.Record("refused", "statement", text, "error", err.Error())
+		s.may.Refused("statement", text, "error", err.Error())
 		return nil, err
 	}
 	return r, nil

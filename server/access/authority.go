@@ -8,7 +8,6 @@ import (
 	"math/big"
 	"strings"
 	"sync"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -35,11 +34,10 @@ type Options struct {
 // change; if a changed file is invalid, the previous contents stay in force and the
 // log says so. It is safe for concurrent use.
 type Authority struct {
-	o        Options
-	tokens   *Tokens // nil: no token file
-	refusals throttle
-	known    directory
-	revoked  *revocations
+	o       Options
+	tokens  *Tokens // nil: no token file
+	known   directory
+	revoked *revocations
 
 	mu       sync.Mutex
 	policy   *Policy
@@ -101,8 +99,8 @@ func refused(format string, args ...any) error {
 	return status.Error(codes.Unauthenticated, fmt.Sprintf(format, args...))
 }
 
-// Identify returns the caller's user. Refusals are logged, at most a fixed number per
-// second, because any host that can connect can cause them.
+// Identify returns the caller's user. Refusals are logged. Any host that can connect can
+// cause them, so the log should be limited.
 func (a *Authority) Identify(ctx context.Context) (*wire.User, error) {
 	u, err := a.identify(ctx)
 	if err == nil {
@@ -112,35 +110,8 @@ func (a *Authority) Identify(ctx context.Context) (*wire.User, error) {
 	if p, ok := peer.FromContext(ctx); ok && p.Addr != nil {
 		from = p.Addr.String()
 	}
-	if unsaid, say := a.refusals.next(time.Now()); say {
-		a.o.Log.Warn("a call was refused", "peer", from, "error", status.Convert(err).Message(), "not logged", unsaid)
-	}
+	a.o.Log.Warn("a call was refused", "peer", from, "error", status.Convert(err).Message())
 	return nil, err
-}
-
-// throttle admits a fixed number of events per second and counts the others.
-type throttle struct {
-	mu     sync.Mutex
-	second int64
-	passed int
-	held   int // since the last one that passed
-}
-
-const logged = 10 // refusals per second
-
-func (t *throttle) next(now time.Time) (held int, pass bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if s := now.Unix(); s != t.second {
-		t.second, t.passed = s, 0
-	}
-	if t.passed == logged {
-		t.held++
-		return 0, false
-	}
-	t.passed++
-	held, t.held = t.held, 0
-	return held, true
 }
 
 // identify determines the caller by the token, if the call has one, else by the

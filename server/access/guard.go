@@ -80,9 +80,12 @@ func (g *Guard) NewSession(ctx context.Context, o wire.Options) (wire.Session, e
 		}
 		granted.Audit = grant.Logger(g.audit, args...)
 	}
+	if _, err := granted.Account.AwaitLog(ctx); err != nil {
+		return nil, err
+	}
 	s, err := g.engine.As(granted).NewSession(ctx, o)
 	if err != nil {
-		granted.Record("refused", "error", err.Error())
+		granted.Refused("error", err.Error())
 		return nil, err
 	}
 	x := &guarded{Session: s, g: g, user: o.User, granted: granted}

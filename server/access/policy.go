@@ -38,11 +38,11 @@ locals trace
 #    read /srv/endoscope/in      # directories for file()
 #    write /srv/endoscope/out    # and for INSERT INTO file(); only the server should be able to write there
 #    webhooks https://hooks.example.com/endoscope
-#    limits sessions=64 queries=64 probes=10000 events=1000000 memory=2GiB timeout=0s
+#    limits sessions=64 queries=64 probes=10000 events=1000000 memory=2GiB log=64KiB timeout=0s
 `
 
 // defaultLimits apply to users for whom the file states no limits.
-var defaultLimits = grant.Limits{Sessions: 64, Queries: 64, Probes: 10_000, Events: 1_000_000, Memory: 2 << 30}
+var defaultLimits = grant.Limits{Sessions: 64, Queries: 64, Probes: 10_000, Events: 1_000_000, Log: 64 << 10, Memory: 2 << 30}
 
 // role is the general permission level of a user.
 type role uint8
@@ -323,8 +323,10 @@ func (e *entry) setLimits(values []string) error {
 			e.limits.Events = n
 		case "memory":
 			e.limits.Memory = n
+		case "log":
+			e.limits.Log = n
 		default:
-			return fmt.Errorf("%q is not a limit: sessions, queries, probes, events, memory, timeout", key)
+			return fmt.Errorf("%q is not a limit: sessions, queries, probes, events, memory, log, timeout", key)
 		}
 	}
 	return nil

@@ -67,7 +67,7 @@ func TestRevocations(t *testing.T) {
 		{"serials", fmt.Sprintf("# alice\n%x # lost\n\n", alice), "alice", "certificates=1"},
 		{"as openssl prints them", fmt.Sprintf("serial=%X\n0x%x\n", alice, bob), "alice bob", "certificates=2"},
 		{"not a number", "alice\n", "alice bob", `revoked:1: \"alice\" is not the serial number of a certificate`},
-		{"with colons", strings.ToUpper(fmt.Sprintf("%02x:%x", new(big.Int).Rsh(bob, 120), new(big.Int).And(bob, new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), 120), big.NewInt(1))))), "bob", "certificates=1"},
+		{"with colons", strings.ReplaceAll(fmt.Sprintf("% X", bob.Bytes()), " ", ":"), "bob", "certificates=1"},
 		{"a list", list(t, dir, nil, alice), "alice", "certificates=1"},
 		{"two lists", list(t, dir, nil, alice) + list(t, dir, nil, bob), "alice bob", "certificates=2"},
 		{"another CA's", list(t, stranger, nil, alice), "alice bob", "not signed by the CA"},

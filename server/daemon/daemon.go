@@ -142,8 +142,10 @@ func (p Program) Run(ctx context.Context, args []string) int {
 	if c.json {
 		handler = slog.NewJSONHandler(p.Stderr, nil)
 	}
-	log := slog.New(handler)
-	err = p.run(ctx, c, log)
+	limited, flush := limit(handler, "")
+	defer flush()
+	log := slog.New(limited)
+	err = p.run(ctx, c, log, handler)
 	var never *neverServed
 	switch {
 	case errors.As(err, &never):
@@ -186,14 +188,15 @@ func (p Program) refuse(err error) int {
 }
 
 // run opens the engine, serves it and closes it.
-func (p Program) run(ctx context.Context, c *config, log *slog.Logger) (err error) {
+// The log is limited; handler is not.
+func (p Program) run(ctx context.Context, c *config, log *slog.Logger, handler slog.Handler) (err error) {
 	served := false
 	defer func() {
 		if err != nil && !served {
 			err = &neverServed{err}
 		}
 	}()
-	sec, err := c.security(log)
+	sec, err := c.security(log, handler)
 	if err != nil {
 		return err
 	}

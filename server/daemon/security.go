@@ -24,13 +24,17 @@ type security struct {
 	by    *access.Authority
 	audit *slog.Logger
 	file  *os.File // the audit log; nil: none
+	flush func()   // writes what was left out of the audit log
 }
 
 func (c *config) file(name string) string { return filepath.Join(c.dir, name) }
 
-// security reads the directory of the configuration.
-func (c *config) security(log *slog.Logger) (s *security, err error) {
-	s = &security{audit: log.With("audit", true)}
+// security reads the directory of the configuration. handler is where the audit log goes
+// if it has no file of its own. Refused statements are limited in it; what was executed is
+// not left out, but its users are slowed down (grant.Account.LogWait).
+func (c *config) security(log *slog.Logger, handler slog.Handler) (s *security, err error) {
+	s = &security{}
+	handler = handler.WithAttrs([]slog.Attr{slog.Bool("audit", true)})
 	if info, err := os.Stat(c.dir); err == nil && !info.IsDir() {
 		return nil, cannot("--config", c.dir, syscall.ENOTDIR)
 	}
@@ -60,12 +64,15 @@ func (c *config) security(log *slog.Logger) (s *security, err error) {
 		if s.file, err = os.OpenFile(c.audit, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o640); err != nil {
 			return nil, cannot("--audit", c.audit, err)
 		}
-		s.audit = slog.New(slog.NewJSONHandler(s.file, nil))
+		handler = slog.NewJSONHandler(s.file, nil)
 	}
+	handler, s.flush = limit(handler, "refused")
+	s.audit = slog.New(handler)
 	return s, nil
 }
 
 func (s *security) close() error {
+	s.flush()
 	if s.file == nil {
 		return nil
 	}
