@@ -27,6 +27,9 @@ func (r *resolver) source(s *parser.Source, with ctes, lv level, every time.Dura
 		return nil, &parser.Error{Msg: fmt.Sprintf("this expands to more than %d sources", maxSources), Pos: at.pos, Src: at.src}
 	}
 	out, err := r.sourceKind(s, with, lv, every)
+	if err == nil {
+		err = r.countColumns(len(out.fields()), s.Pos())
+	}
 	if err != nil {
 		return nil, err
 	}

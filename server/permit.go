@@ -111,6 +111,21 @@ func processesRunning(n int) string {
 	return fmt.Sprintf("%d processes running", n)
 }
 
+// filesOf returns describeFile for one statement, which reads a file once.
+func (s *session) filesOf() func(path string) (types.Schema, error) {
+	known := map[string]types.Schema{}
+	return func(path string) (types.Schema, error) {
+		if sch, ok := known[path]; ok {
+			return sch, nil
+		}
+		sch, err := s.describeFile(path)
+		if err == nil {
+			known[path] = sch
+		}
+		return sch, err
+	}
+}
+
 // describeFile returns the schema of a file, if the session may read it.
 func (s *session) describeFile(path string) (types.Schema, error) {
 	at, err := s.may.MayRead(path)

@@ -73,6 +73,9 @@ type Environment struct {
 	Batches   int // capacity of a query's queue, in batches
 }
 
+// finiteBatches is the capacity of the queue of a query without live sources, in batches.
+const finiteBatches = 32
+
 // Prepare resolves every acquisition of a plan. It attaches nothing.
 func Prepare(ctx context.Context, text string, p *plan.Query, e Environment) (*Query, error) {
 	q := &Query{Text: text, Plan: p, queue: flow.NewQueue(e.Batches), Tally: flow.NewTally(),
@@ -98,6 +101,9 @@ func Prepare(ctx context.Context, text string, p *plan.Query, e Environment) (*Q
 		if p := e.Shares.Offer(src, &f.OwnInfo, leaf, func() int64 { return q.ID }); p != nil {
 			f.Share(p)
 		}
+	}
+	if !slices.ContainsFunc(q.Feeds, func(f *flow.Feed) bool { return f.Live }) {
+		q.queue.Limit = min(q.queue.Limit, finiteBatches) // sources that wait need no more
 	}
 	q.settle()
 	var err error
