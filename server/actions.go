@@ -85,6 +85,12 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 	}
 	s.e.triggers.Settle(t)
 	go t.Run()
+	if done, err := s.beginJournal(text); err == nil {
+		go func() {
+			<-t.Over
+			done()
+		}()
+	}
 	if old != nil {
 		old.Drop()
 		<-old.Over

@@ -61,6 +61,11 @@ func newSession(_ context.Context, e *Engine, o wire.Options, may *grant.Grant) 
 		return nil, err
 	}
 	s.leave = leave
+	if j := e.options.Journal; j != nil && s.notify != nil {
+		if text := j.Greeting(); text != "" {
+			s.notify(text)
+		}
+	}
 	return s, nil
 }
 
@@ -140,12 +145,16 @@ func (s *session) ExecuteSplit(ctx context.Context, path wire.Path, text string,
 	if err := s.awaitLog(ctx); err != nil {
 		return nil, err
 	}
-	stmt, release, err := s.parse(text)
-	defer release()
-	var r wire.Result
-	if err == nil {
-		r, err = s.execute(ctx, path, stmt, text, args)
-	}
+	var stmt parser.Statement
+	r, err := s.journaled(text, func() (wire.Result, error) {
+		parsed, release, err := s.parse(text)
+		defer release()
+		if err != nil {
+			return nil, err
+		}
+		stmt = parsed
+		return s.execute(ctx, path, stmt, text, args)
+	})
 	s.recordStatement(stmt, text, err)
 	return r, err
 }
@@ -221,7 +230,7 @@ func (s *session) ExecuteShare(ctx context.Context, host, text string, args ...t
 		release()
 		return s.Execute(ctx, text, args...)
 	}
-	r, err := s.share(ctx, host, q, text, args)
+	r, err := s.journaled(text, func() (wire.Result, error) { return s.share(ctx, host, q, text, args) })
 	if err != nil {
 		s.may.Refused("statement", text, "error", err.Error())
 		return nil, err

@@ -39,6 +39,8 @@ type Program struct {
 	Stderr  io.Writer                            // logs and errors; nil: os.Stderr
 	Open    func(server.Options) (Engine, error) // nil: the engine with every provider
 	Version string
+	// Supervised runs a worker, a process of its own, and restarts it when it dies.
+	Supervised bool
 	// Ready is called with the addresses once the daemon listens there; that of
 	// --metrics is last.
 	Ready func([]net.Addr)
@@ -145,7 +147,14 @@ func (p Program) Run(ctx context.Context, args []string) int {
 	limited, flush := limit(handler, "")
 	defer flush()
 	log := slog.New(limited)
-	err = p.run(ctx, c, log, handler)
+	work, inherited, err := inherit()
+	if err != nil {
+		return p.refuse(err)
+	}
+	if work == nil && p.Supervised {
+		return p.supervise(ctx, c, args, log)
+	}
+	err = p.run(ctx, c, log, handler, work, inherited)
 	var never *neverServed
 	switch {
 	case errors.As(err, &never):
@@ -188,8 +197,8 @@ func (p Program) refuse(err error) int {
 }
 
 // run opens the engine, serves it and closes it.
-// The log is limited; handler is not.
-func (p Program) run(ctx context.Context, c *config, log *slog.Logger, handler slog.Handler) (err error) {
+// The log is limited; handler is not. A worker has a journal and inherits its listeners.
+func (p Program) run(ctx context.Context, c *config, log *slog.Logger, handler slog.Handler, work *journal, l *opened) (err error) {
 	served := false
 	defer func() {
 		if err != nil && !served {
@@ -201,15 +210,15 @@ func (p Program) run(ctx context.Context, c *config, log *slog.Logger, handler s
 		return err
 	}
 	defer func() { err = errors.Join(err, sec.close()) }()
-	listeners, err := c.listeners()
-	if err != nil {
-		return err
+	if l == nil {
+		if l, err = c.open(); err != nil {
+			return err
+		}
 	}
+	listeners := l.serve
 	defer func() {
-		for _, l := range listeners {
-			if !served {
-				_ = l.Close()
-			}
+		if !served {
+			l.close()
 		}
 	}()
 	how := make([]grpc.ServerOption, len(listeners))
@@ -223,18 +232,19 @@ func (p Program) run(ctx context.Context, c *config, log *slog.Logger, handler s
 		return err
 	}
 	defer state.close()
-	engine, err := p.Open(state.options())
+	options := state.options()
+	if work != nil {
+		options.Journal = work
+	}
+	engine, err := p.Open(options)
 	if err != nil {
 		return err
 	}
 	guard := access.NewGuard(engine, sec.by, sec.audit)
 	defer func() { err = errors.Join(err, guard.Close()) }()
 	defer state.restore(ctx, engine, guard, log)()
-	var watched net.Listener
-	if c.metrics != "" {
-		if watched, err = net.Listen("tcp", c.metrics); err != nil {
-			return cannot("--metrics", c.metrics, err)
-		}
+	watched := l.metrics
+	if watched != nil {
 		defer monitor(watched, &collector{engine, guard, sec.by}, log)()
 	}
 	service := flight.New(guard, flight.Options{Access: sec.by, Log: log, Version: p.Version, ClientTimeout: c.timeout})
@@ -251,6 +261,9 @@ func (p Program) run(ctx context.Context, c *config, log *slog.Logger, handler s
 		log.Info("monitored", "address", watched.Addr().String())
 	}
 	notify("READY=1")
+	if work != nil {
+		work.ready()
+	}
 	if p.Ready != nil {
 		p.Ready(addrs)
 	}
