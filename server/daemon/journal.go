@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"io"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -32,9 +33,14 @@ type start struct {
 	Cause    string               // and why
 }
 
-// keyOf identifies a statement of a user, however it is spaced.
+// ends are the parts of a statement that a client changes when it executes the remainder
+// of a result after it has reconnected.
+var ends = regexp.MustCompile(`(?i)\b(FOR|LIMIT) [0-9.]+ ?[a-zµ]*`)
+
+// keyOf identifies a statement of a user, however it is spaced, and whenever it ends.
 func keyOf(user, statement string) string {
-	sum := sha256.Sum256([]byte(user + "\x00" + strings.Join(strings.Fields(statement), " ")))
+	text := ends.ReplaceAllString(strings.Join(strings.Fields(statement), " "), "...")
+	sum := sha256.Sum256([]byte(user + "\x00" + text))
 	return hex.EncodeToString(sum[:])
 }
 

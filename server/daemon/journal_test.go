@@ -15,6 +15,10 @@ func TestDenials(t *testing.T) {
 	if killer != keyOf("alice", " SELECT 1\n") || killer == keyOf("bob", "SELECT 1") {
 		t.Fatal("which statements are one")
 	}
+	if keyOf("alice", "SELECT * FROM s FOR 8s") != keyOf("alice", "SELECT * FROM s for  4839135us") || keyOf("alice", "SELECT * FROM s LIMIT 10") != keyOf("alice", "SELECT * FROM s LIMIT 3") ||
+		keyOf("alice", "SELECT * FROM s WHERE pid = 1 LIMIT 10") == keyOf("alice", "SELECT * FROM s WHERE pid = 2 LIMIT 10") {
+		t.Fatal("what remains of a statement is the statement")
+	}
 	running := map[int64]entry{1: {Key: killer}, 2: {Key: killer}, 3: {Key: other}}
 	d := newDenials()
 	if got := d.died(now, running); len(got) != 0 {
