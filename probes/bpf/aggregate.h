@@ -11,6 +11,7 @@
 #define ENDOSCOPE_AGGREGATE_H
 
 #include "copy.h"
+#include "wait.h"
 
 /* Of dense states: the number of groups in one slot of one CPU, and the number of CPUs. */
 const volatile __u32 groups = 1, cpus = 1;
@@ -270,7 +271,12 @@ full:
 static __always_inline void emit(struct pt_regs *ctx, struct moment *m, __u64 slot)
 {
 	if (aggregate) {
-		if (fold(m))
+		if (waits)
+			bpf_rcu_read_lock();
+		bool folded = fold(m);
+		if (waits)
+			bpf_rcu_read_unlock();
+		if (folded)
 			return;
 		if (aggregate & UNTIMED)
 			m->time = bpf_ktime_get_boot_ns();

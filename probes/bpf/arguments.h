@@ -7,7 +7,7 @@
 #ifndef ENDOSCOPE_ARGUMENTS_H
 #define ENDOSCOPE_ARGUMENTS_H
 
-#include "counters.h"
+#include "wait.h"
 
 enum { NO_OPERAND = 0, OPERAND_CONSTANT = 1, OPERAND_REGISTER = 2, OPERAND_MEMORY = 3 };
 
@@ -69,16 +69,16 @@ __noinline int read_operand(struct pt_regs *ctx, const struct operand *o, __u64 
 		/* Read no more than the value: the bytes after it may be unmapped. */
 		switch (o->unused) {
 		case 56:
-			failed = bpf_probe_read_user(&v, 1, (void *)address);
+			failed = read_user(&v, 1, address);
 			break;
 		case 48:
-			failed = bpf_probe_read_user(&v, 2, (void *)address);
+			failed = read_user(&v, 2, address);
 			break;
 		case 32:
-			failed = bpf_probe_read_user(&v, 4, (void *)address);
+			failed = read_user(&v, 4, address);
 			break;
 		default:
-			failed = bpf_probe_read_user(&v, 8, (void *)address);
+			failed = read_user(&v, 8, address);
 		}
 	}
 	v <<= o->unused & 63;

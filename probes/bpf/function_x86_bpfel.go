@@ -48,6 +48,8 @@ type FunctionCounters struct {
 	Undefined  uint64
 	Unlisted   uint64
 	Carried    uint64
+	Waited     uint64
+	Waiting    uint64
 }
 
 type FunctionEvent struct {
@@ -411,6 +413,7 @@ const (
 	FunctionVarTypePending       = "type_pending"
 	FunctionVarTypeSuspended     = "type_suspended"
 	FunctionVarTypeTaken         = "type_taken"
+	FunctionVarWaits             = "waits"
 	FunctionVarWakeBytes         = "wake_bytes"
 )
 
@@ -568,6 +571,7 @@ type FunctionVariableSpecs struct {
 	TypePending       *ebpf.VariableSpec `ebpf:"type_pending"`
 	TypeSuspended     *ebpf.VariableSpec `ebpf:"type_suspended"`
 	TypeTaken         *ebpf.VariableSpec `ebpf:"type_taken"`
+	Waits             *ebpf.VariableSpec `ebpf:"waits"`
 	WakeBytes         *ebpf.VariableSpec `ebpf:"wake_bytes"`
 }
 
@@ -708,6 +712,7 @@ type FunctionVariables struct {
 	TypePending       *ebpf.Variable `ebpf:"type_pending"`
 	TypeSuspended     *ebpf.Variable `ebpf:"type_suspended"`
 	TypeTaken         *ebpf.Variable `ebpf:"type_taken"`
+	Waits             *ebpf.Variable `ebpf:"waits"`
 	WakeBytes         *ebpf.Variable `ebpf:"wake_bytes"`
 }
 

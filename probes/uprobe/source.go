@@ -94,7 +94,15 @@ func (s *source) setup() program.Setup {
 		Operands: s.resolution.Operands(),
 		Reading:  s.wants.Reading,
 		Growing:  s.extensible,
+		Waits:    s.waits(),
 	}
+}
+
+// waits reports whether the programs wait for memory that is not present: those that
+// read values behind pointers do, where the kernel has such programs.
+func (s *source) waits() bool {
+	reads := s.wants.Reading != nil || s.wants.Options&abi.SendReceiver != 0 || s.resolution.Operands() != nil
+	return reads && !s.resolution.IsJava() && !s.provider.o.Resident && attach.FeatureWait.Has()
 }
 
 // cookie encodes what the programs know of a function: its index among the wants, its

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
+	"golang.org/x/sys/unix"
 
 	"endoscope/probes"
 	"endoscope/probes/bpf"
@@ -129,6 +130,8 @@ type Setup struct {
 	// Reading is nil where no values are read.
 	Reading *calls.Reading
 	Growing bool // functions may be added while the query runs
+	// Waits: values in memory that is not present are read by waiting for it.
+	Waits bool
 }
 
 // ProgramsOf lists the programs attached to functions, in the order of attachment.
@@ -223,6 +226,9 @@ func (k *Kernel) Load(s Setup, query uint16) (*Installation, error) {
 			delete(spec.Programs, name)
 			continue
 		}
+		if s.Waits && abi.TestsOf[name].Call {
+			p.Flags |= unix.BPF_F_SLEEPABLE
+		}
 		if attachType == attach.TypePerf {
 			p.AttachType = ebpf.AttachNone // the program is not bound to one kind of link
 		}
@@ -279,8 +285,15 @@ func (k *Kernel) Load(s Setup, query uint16) (*Installation, error) {
 	if s.Options&abi.SendFrame == 0 {
 		replace[bpf.FunctionMapSuspendedNames] = k.unused[bpf.FunctionMapSuspendedNames]
 	}
+	var wait *codegen.Waiting
+	if s.Waits {
+		wait = &codegen.Waiting{CopyText: k.kernelFunction("bpf_copy_from_user_str")}
+		if err := spec.Variables[bpf.FunctionVarWaits].Set(true); err != nil {
+			return nil, err
+		}
+	}
 	if s.Reading != nil {
-		if err := s.Reading.Specialise(spec, s.Options, s.Returns); err != nil {
+		if err := s.Reading.Specialise(spec, s.Options, s.Returns, wait); err != nil {
 			return nil, err
 		}
 	}
@@ -351,6 +364,23 @@ func (k *Kernel) Load(s Setup, query uint16) (*Installation, error) {
 		}
 	}
 	return in, nil
+}
+
+// kernelFunction returns the BTF type of a function of the kernel; 0 if it has none.
+func (k *Kernel) kernelFunction(name string) btf.TypeID {
+	types, err := k.Types.Kernel()
+	if err != nil {
+		return 0
+	}
+	var f *btf.Func
+	if types.TypeByName(name, &f) != nil {
+		return 0
+	}
+	id, err := types.TypeID(f)
+	if err != nil {
+		return 0
+	}
+	return id
 }
 
 // placeOperands sizes the map of argument locations, if the programs use it.
