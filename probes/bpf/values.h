@@ -95,6 +95,27 @@ static __noinline int fetch_return(struct moment *m, const struct pt_regs *ctx, 
 	return failed;
 }
 
+/* Not inlined, as the frames of programs are large. */
+static __noinline int await_entry(struct moment *m, const struct pt_regs *ctx, struct texts *t)
+{
+	struct wait w;
+
+	begin_wait(&w);
+	int failed = fetch_entry(m, ctx, t);
+	end_wait(&w);
+	return failed;
+}
+
+static __noinline int await_return(struct moment *m, const struct pt_regs *ctx, struct texts *t)
+{
+	struct wait w;
+
+	begin_wait(&w);
+	int failed = fetch_return(m, ctx, t);
+	end_wait(&w);
+	return failed;
+}
+
 /* own_scratch returns the thread's memory for texts; NULL: out of memory. */
 static __always_inline char *own_scratch(struct task_struct *task)
 {
@@ -144,14 +165,10 @@ static __always_inline void read_values(struct moment *m, const struct pt_regs *
 	}
 	int failed = read_entry(m, ctx, t);
 	if (waits && (failed & UNREADABLE)) {
-		struct wait w;
-
 		m->absent = 0;
 		if (t)
 			no_texts(t);
-		begin_wait(&w, task);
-		failed = fetch_entry(m, ctx, t);
-		end_wait(&w, task);
+		failed = await_entry(m, ctx, t);
 	}
 	count_failed(failed);
 }
@@ -212,15 +229,11 @@ static __always_inline void read_result(struct moment *m, const struct pt_regs *
 	__u64 absent = m->absent, retval = m->retval;
 	int failed = read_return(m, ctx, t);
 	if (waits && (failed & UNREADABLE)) {
-		struct wait w;
-
 		m->absent = absent;
 		m->retval = retval;
 		if (t)
 			recall_texts(t, kept, n);
-		begin_wait(&w, task);
-		failed = fetch_return(m, ctx, t);
-		end_wait(&w, task);
+		failed = await_return(m, ctx, t);
 	}
 	count_failed(failed);
 }

@@ -36,24 +36,24 @@ struct wait {
 	__u64 since, switches;
 };
 
-static __always_inline __u64 switches_of(struct task_struct *task)
+static __always_inline __u64 switches(void)
 {
-	return ((struct task_struct___switches *)plain(task))->nvcsw;
+	return ((struct task_struct___switches *)plain(bpf_get_current_task_btf()))->nvcsw;
 }
 
 /* begin_wait precedes reads that may wait. */
-static __always_inline void begin_wait(struct wait *w, struct task_struct *task)
+static __always_inline void begin_wait(struct wait *w)
 {
-	w->switches = switches_of(task);
+	w->switches = switches();
 	w->since = bpf_ktime_get_boot_ns();
 }
 
 /* end_wait counts the call if its thread was blocked by reads since begin_wait. */
-static __always_inline void end_wait(const struct wait *w, struct task_struct *task)
+static __always_inline void end_wait(const struct wait *w)
 {
 	__u32 zero = 0;
 
-	if (switches_of(task) == w->switches)
+	if (switches() == w->switches)
 		return;
 	struct counters *c = bpf_map_lookup_elem(&counts, &zero);
 	if (c) {
@@ -62,18 +62,23 @@ static __always_inline void end_wait(const struct wait *w, struct task_struct *t
 	}
 }
 
-/* read_user reads memory of the target, and waits for it if the programs may. */
-static __always_inline long read_user(void *to, __u32 size, __u64 from)
+/* await_word reads a word or a part of one, and waits for it. */
+static __noinline int await_word(__u64 *to, __u32 size, __u64 from)
 {
-	long failed = bpf_probe_read_user(to, size, (void *)from);
 	struct wait w;
 
-	if (!failed || !waits)
-		return failed;
-	begin_wait(&w, bpf_get_current_task_btf());
-	failed = bpf_copy_from_user(to, size, (void *)from);
-	end_wait(&w, bpf_get_current_task_btf());
+	begin_wait(&w);
+	int failed = bpf_copy_from_user(to, size <= sizeof(*to) ? size : sizeof(*to), (void *)from) != 0;
+	end_wait(&w);
 	return failed;
+}
+
+/* read_user reads a word of the target or a part of one, and waits for it if the programs may. */
+static __always_inline long read_user(__u64 *to, __u32 size, __u64 from)
+{
+	long failed = bpf_probe_read_user(to, size, (void *)from);
+
+	return failed && waits ? await_word(to, size, from) : failed;
 }
 
 #endif
