@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -19,7 +20,6 @@ func absentText(i int) string { return fmt.Sprintf("text %03d", i) }
 
 // unreadableValues is the cause counted for memory that cannot be read.
 const unreadableValues = "arguments that could not be read"
-
 
 // timesCounted returns how often a cause was counted.
 func timesCounted(a reply, cause string) (n uint64) {
@@ -61,6 +61,10 @@ func TestValuesOnAbsentPages(t *testing.T) {
 	}
 	grouped := query{"SELECT args.name, COUNT(*) FROM function_start WHERE function_name = 'named' GROUP BY args.name ORDER BY args.name", groups, 1}
 	folded := query{"SELECT COUNT(*), SUM(args.page.id) FROM function_duration WHERE function_name = 'named' AND args.name LIKE 'text 5%'", [][]string{{"100", "54950"}}, 1}
+	var nowhere [][]string
+	for range named {
+		nowhere = append(nowhere, []string{"NULL", "NULL"})
+	}
 	for _, c := range []struct {
 		pages string
 		set   []string
@@ -81,6 +85,7 @@ func TestValuesOnAbsentPages(t *testing.T) {
 		{"dropped", []string{"return_probes = 'exits'"}, results},
 		{"dropped", []string{"return_probes = 'exits'"}, folded},
 		{"dropped", []string{"kernel = off"}, folded},
+		{"dropped", []string{"absent_memory = 'null'"}, query{starts.text, nowhere, absentPages + 1}},
 	} {
 		t.Run(strings.Join(append(slices.Clone(c.set), c.pages, c.query.text), ", "), func(t *testing.T) {
 			w := startWaiting(t, program, c.pages)
@@ -107,7 +112,6 @@ func TestValuesOnAbsentPages(t *testing.T) {
 			if err != nil || absent == 0 || c.pages == "dropped" && absent != 2*absentPages {
 				t.Errorf("%s of %d pages were absent", said.rows[0][0], 2*absentPages)
 			}
-			t.Logf("%d absent, counted %v", absent, got.summary.Counts)
 			if err := w.cmd.Wait(); err != nil {
 				t.Errorf("the program ended with %v", err)
 			}
@@ -139,8 +143,8 @@ func TestValuesThatComeLate(t *testing.T) {
 			ask(t, s, "SET "+c.set)
 			ask(t, s, "SET lateness = 1s")
 			text := "SELECT " + c.columns + " FROM " + c.from + " WHERE function_name = 'named'"
-			if said := lines(ask(t, s, "EXPLAIN "+text)); c.folded && strings.Contains(said, "(server)") {
-				t.Log(said)
+			if said := lines(ask(t, s, "EXPLAIN "+text)); c.folded && !strings.Contains(said, "one group  (kernel)") {
+				t.Errorf("the kernel does not aggregate:\n%s", said)
 			}
 			q := start(t, s, text)
 			witness := start(t, s, "SELECT arg0, arg1 FROM function_start WHERE function_name = 'report'")
@@ -192,5 +196,35 @@ func TestValuesThatComeLate(t *testing.T) {
 				t.Errorf("they waited %d ms, want %d at least", n, late*50)
 			}
 		})
+	}
+}
+
+// TestQueryEndsWhileAThreadWaits: a query that ends while a thread waits for a page ends
+// when the page has come, with the row of that call.
+func TestQueryEndsWhileAThreadWaits(t *testing.T) {
+	testenv.NeedUprobes(t)
+	w := startWaiting(t, testenv.CompileC(t, filepath.Join("testdata", "values", "late.c"), "-g", "-O1", "-pthread"), "told")
+	s := newSession(t, wire.Options{PID: w.pid()})
+	q := start(t, s, "SELECT args.name FROM function_start WHERE function_name = 'named' AND args.name LIKE 'late%'")
+	w.goOn()
+	testenv.Until(t, "a thread waits for its page", func() bool {
+		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/wchan", w.pid()))
+		return slices.ContainsFunc(files, func(name string) bool {
+			place, err := os.ReadFile(name)
+			return err == nil && string(place) == "handle_userfault"
+		})
+	})
+	q.Stop()
+	w.goOn()
+	got := read(t, q)
+	complete(t, got)
+	if len(got.rows) != 1 || got.rows[0][0] != "late 0" {
+		t.Errorf("rows %v", got.rows)
+	}
+	for range 8 {
+		w.goOn()
+	}
+	if err := w.cmd.Wait(); err != nil {
+		t.Errorf("the program ended with %v", err)
 	}
 }

@@ -162,6 +162,17 @@ func (r *Reader) hasTexts() bool {
 	return slices.ContainsFunc(r.Columns, func(c ReadColumn) bool { return c.Text })
 }
 
+// ReadsMemory reports whether the program reads memory of the target.
+func (r *Reader) ReadsMemory() bool {
+	return r != nil && slices.ContainsFunc(r.Values, func(vs []Value) bool {
+		return slices.ContainsFunc(vs, func(v Value) bool {
+			return v.Text != nil || v.Number.readsMemory() || v.Length.readsMemory()
+		})
+	})
+}
+
+func (n *Integer) readsMemory() bool { return n != nil && (n.Memory || len(n.Follow) > 0) }
+
 // group is consecutive functions with equal values.
 type group struct {
 	first  int

@@ -49,9 +49,6 @@ type Options struct {
 	// Preallocate makes hash tables allocate their memory on creation, and limits their
 	// size, as is done before Linux 6.1. For tests.
 	Preallocate bool
-	// Resident makes programs read only memory that is present, as is done before Linux
-	// 6.2. For tests.
-	Resident bool
 }
 
 const (

@@ -98,11 +98,10 @@ func (s *source) setup() program.Setup {
 	}
 }
 
-// waits reports whether the programs wait for memory that is not present: those that
-// read values behind pointers do, where the kernel has such programs.
+// waits reports whether the programs wait for memory that is not present.
 func (s *source) waits() bool {
-	reads := s.wants.Reading != nil || s.wants.Options&abi.SendReceiver != 0 || s.resolution.Operands() != nil
-	return reads && !s.resolution.IsJava() && !s.provider.o.Resident && attach.FeatureWait.Has()
+	reads := s.wants.Reading.ReadsMemory() || s.wants.Options&abi.SendReceiver != 0 || s.resolution.ReadsMemory()
+	return reads && !s.spec.Settings.AbsentNull && !s.resolution.IsJava() && attach.FeatureWait.Has()
 }
 
 // cookie encodes what the programs know of a function: its index among the wants, its

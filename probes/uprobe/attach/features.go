@@ -42,9 +42,9 @@ var (
 	// kernels allow it too, so only the version tells whether it is safe.
 	FeatureAllocation = Feature{"allocation by programs", "6.1", sync.OnceValue(func() bool { return KernelAtLeast("6.1") })}
 	// A program can wait for memory of the target. Sleepable uprobe programs came with
-	// Linux 6.0; without bpf_rcu_read_lock user space could not wait until a program
-	// has left the state of an aggregate.
-	FeatureWait = Feature{"programs that wait for memory", "6.2", sync.OnceValue(func() bool {
+	// Linux 6.0. So that user space can wait until a program has left the state of an
+	// aggregate, it calls functions between bpf_rcu_read_lock and its end.
+	FeatureWait = Feature{"programs that wait for memory", "6.9", sync.OnceValue(func() bool {
 		prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
 			Type: ebpf.Kprobe, License: "GPL", Flags: unix.BPF_F_SLEEPABLE,
 			Instructions: asm.Instructions{
@@ -56,7 +56,7 @@ var (
 			return false
 		}
 		defer prog.Close()
-		return KernelAtLeast("6.2")
+		return KernelAtLeast("6.9")
 	})}
 	// A program can follow a list of any length (bpf_loop).
 	FeatureLoop = Feature{"bpf_loop", "5.17", sync.OnceValue(func() bool {

@@ -78,6 +78,11 @@ func (r *Reading) Specialise(spec *ebpf.CollectionSpec, options uint32, returns 
 	return spec.Variables[bpf.FunctionVarTextSlots].Set(uint32(slots))
 }
 
+// ReadsMemory reports whether values in memory are read.
+func (r *Reading) ReadsMemory() bool {
+	return r != nil && (r.entry.ReadsMemory() || r.result.ReadsMemory())
+}
+
 // resultArgs returns the set of args that hold results, one bit each.
 func (r *Reading) resultArgs() (bits uint32) {
 	if r.result == nil {

@@ -1,6 +1,7 @@
 /*
  * Two threads of one processor. What one of them passes is on pages that another thread
- * fills 50 ms after they are first touched (userfaultfd).
+ * fills 50 ms after they are first touched (userfaultfd) or, with an argument, when it is
+ * told to.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -24,7 +25,7 @@ volatile long sink;
 static char *region;
 static char present[8][16];
 static int uffd;
-static volatile int over;
+static volatile int over, told;
 static long calls, early;
 
 /* Does not touch the text. */
@@ -46,6 +47,9 @@ static void *fill(void *unused)
 	while (read(uffd, &m, sizeof(m)) == sizeof(m)) {
 		unsigned long at = m.arg.pagefault.address & -PAGE;
 		long began = now();
+		char line[16];
+		if (told && !fgets(line, sizeof(line), stdin))
+			abort();
 		while (now() < began + DELAY)
 			usleep(1000);
 		snprintf(page, sizeof(page), "late %lu", (at - (unsigned long)region) / PAGE);
@@ -77,13 +81,14 @@ static void *works(void *unused)
 	return 0;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	char line[16];
 	pthread_t filler, a, b;
 	struct uffdio_api api = { .api = UFFD_API };
 	cpu_set_t one;
 
+	told = argc > 1;
 	region = mmap(NULL, LATE * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	uffd = syscall(SYS_userfaultfd, O_CLOEXEC);
 	struct uffdio_register r = { .range = { (unsigned long)region, LATE * PAGE }, .mode = UFFDIO_REGISTER_MODE_MISSING };
