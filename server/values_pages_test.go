@@ -55,6 +55,8 @@ func TestValuesOnAbsentPages(t *testing.T) {
 	starts := query{"SELECT args.name, args.page.id FROM function_start WHERE function_name = 'named'", named, 1}
 	durations := query{"SELECT args.name, args.page.id FROM function_duration WHERE function_name = 'named'", named, 1}
 	results := query{"SELECT retval FROM function_duration WHERE function_name = 'give'", given, 0}
+	numbered, typed := query{"SELECT str(arg1), arg0 FROM function_start WHERE function_name = 'usdt:app:page'", named[:absentPages], 0}, query{"SELECT str(args.arg1), args.arg0 FROM function_start WHERE function_name = 'usdt:app:page'", named[:absentPages], 0}
+	number := query{"SELECT COUNT(*), SUM(arg0) FROM function_start WHERE function_name = 'usdt:app:page'", [][]string{{"1000", "499500"}}, 0}
 	raw := query{"SELECT str(arg0), 0 * arg1 FROM function_start WHERE function_name = 'named' AND str(arg0) LIKE 'text 5%'", nil, 1}
 	for i := 500; i < 600; i++ {
 		raw.want = append(raw.want, []string{absentText(i), "0"})
@@ -76,6 +78,9 @@ func TestValuesOnAbsentPages(t *testing.T) {
 		{"dropped", nil, durations},
 		{"dropped", nil, results},
 		{"dropped", nil, raw},
+		{"dropped", nil, numbered},
+		{"dropped", nil, typed},
+		{"dropped", nil, number},
 		{"dropped", nil, grouped},
 		{"dropped", nil, folded},
 		{"dropped", []string{"probe_links = 'multi'"}, durations},
@@ -109,8 +114,8 @@ func TestValuesOnAbsentPages(t *testing.T) {
 				t.Fatalf("the program reported %v", said.rows)
 			}
 			absent, err := strconv.Atoi(said.rows[0][0])
-			if err != nil || absent == 0 || c.pages == "dropped" && absent != 2*absentPages {
-				t.Errorf("%s of %d pages were absent", said.rows[0][0], 2*absentPages)
+			if err != nil || absent == 0 || c.pages == "dropped" && absent != 3*absentPages {
+				t.Errorf("%s of %d pages were absent", said.rows[0][0], 3*absentPages)
 			}
 			if err := w.cmd.Wait(); err != nil {
 				t.Errorf("the program ended with %v", err)

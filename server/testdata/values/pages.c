@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include "../marks/mark.h"
 #define kept __attribute__((noinline, noipa))
 #define PAGE 4096
 
@@ -37,8 +38,9 @@ static void leave(int i)
 	absent += !(entry >> 63);
 }
 
-/* The two do not touch the page. */
+/* These do not touch the page. */
 kept long named(const char *name, const struct page *page) { return sink += (long)name + (long)page; }
+kept void mark(const struct page *page) { MARK("page", "-8@%0 8@%1", "m"(page->id), "r"(page->text)); }
 kept const char *give(long i)
 {
 	leave(i);
@@ -65,6 +67,10 @@ int main(int argc, char **argv)
 	}
 	for (int i = 0; i < PAGES; i++)
 		give(i);
+	for (int i = 0; i < PAGES; i++) {
+		leave(i);
+		mark(&pages[i]);
+	}
 	named((char *)8, (struct page *)8);
 	named(NULL, NULL);
 	report(absent);
