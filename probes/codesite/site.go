@@ -16,8 +16,8 @@ const (
 	Emulated = "emulated"
 	// Stepped: the kernel executes a copy and takes a second trap after it.
 	Stepped = "stepped"
-	// Nop: the 5-byte nop, which Linux 6.18 replaces by a call; older kernels
-	// step it.
+	// Nop: the 5-byte nop, which Linux 6.18 replaces by a call. Older kernels
+	// step it, later ones emulate it.
 	Nop = "nop"
 )
 

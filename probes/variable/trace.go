@@ -232,10 +232,8 @@ func (t *tracer) attach(one *subject, part tracedPart) error {
 		if got == nil {
 			return fmt.Errorf("the code of %s cannot be read", s.function)
 		}
-		// A probe that is attached already, ours or another tool's, has
-		// replaced the first byte, or a nop by a call
-		// (arch/x86/kernel/uprobes.c).
-		if probed := got[0] == 0xcc || s.Method == codesite.Nop && got[0] == 0xe8; !probed && !bytes.Equal(got, s.Bytes) {
+		codesite.Unprobe(got, s.Bytes, 0) // it may be probed already, by us or another tool
+		if !bytes.Equal(got, s.Bytes) {
 			return fmt.Errorf("the process has changed the code of %s", s.function)
 		}
 		at = append(at, s.Offset)
