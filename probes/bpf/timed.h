@@ -23,10 +23,11 @@
 	 !(options & ~(AT_RETURN | LATE_NAMES | ONLY_PIDS | ONLY_COMMS |        \
 		       ONLY_EXES | GATED | GUARDED | STANDBY)))
 
-/* clear_timed zeroes the part of a moment that such a query uses: what precedes the arguments. */
+/* clear_timed zeroes the parts of a moment that such a query uses: what precedes the arguments, and absent. */
 static __always_inline void clear_timed(struct moment *m)
 {
 	__builtin_memset(m, 0, __builtin_offsetof(struct moment, args));
+	m->absent = 0;
 }
 
 /*
