@@ -56,8 +56,6 @@ var callVariants = []callVariant{
 	{name: "record with args.n", over: "empty", attach: selecting("SELECT args.n FROM function_start WHERE function_name = '%s'")},
 	{name: "record with a field, args.item.id", over: "empty", attach: selecting("SELECT args.item.id FROM function_start WHERE function_name = '%s'")},
 	{name: "record with a text, args.text", over: "empty", attach: selecting("SELECT args.text FROM function_start WHERE function_name = '%s'")},
-	{name: "the same, not waiting for memory", over: "empty", attach: under("absent_memory = 'null'", "absent_memory = 'wait'",
-		selecting("SELECT args.text FROM function_start WHERE function_name = '%s'"))},
 	{name: "refused by args.text", over: "empty", attach: selecting("SELECT args.n FROM function_start WHERE function_name = '%s' AND args.text = 'SELECT 2'")},
 	{name: "record with str(arg1)", over: "empty", attach: ofTyped("SELECT str(arg1) FROM function_start WHERE function_name = '%s'")},
 	{name: "duration record with args.text", over: "empty session", attach: selecting("SELECT duration, args.text FROM function_duration WHERE function_name = '%s'")},
@@ -170,15 +168,6 @@ func selecting(statement string) func(*testing.B, callTarget, int) func() {
 			}
 			r.Close()
 		}
-	}
-}
-
-// under attaches with a setting, which is changed back.
-func under(setting, back string, attach func(*testing.B, callTarget, int) func()) func(*testing.B, callTarget, int) func() {
-	return func(b *testing.B, t callTarget, pid int) func() {
-		ask(b, engineFor(b, pid), "SET "+setting)
-		defer ask(b, engineFor(b, pid), "SET "+back)
-		return attach(b, t, pid)
 	}
 }
 
