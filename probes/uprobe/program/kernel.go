@@ -76,8 +76,8 @@ func New(ringBytes, maxCalls int, preallocated bool, c Compiled) (*Kernel, error
 		return nil, err
 	}
 	k := &Kernel{spec: spec, calls: uint32(maxCalls), events: events, Ring: r, Types: c.types, ids: idPool{max: math.MaxUint16}, unused: map[string]*ebpf.Map{}}
-	for _, name := range append(unusedMaps(nil), bpf.FunctionMapGates, bpf.FunctionMapArguments, bpf.FunctionMapScratch, bpf.FunctionMapSuspendedNames) {
-		if name != bpf.FunctionMapScratch && name != bpf.FunctionMapSuspendedNames {
+	for _, name := range append(unusedMaps(nil), bpf.FunctionMapGates, bpf.FunctionMapArguments, bpf.FunctionMapScratch, bpf.FunctionMapMoments, bpf.FunctionMapSuspendedNames) {
+		if spec.Maps[name].Type != ebpf.TaskStorage && name != bpf.FunctionMapSuspendedNames {
 			spec.Maps[name].Key, spec.Maps[name].Value = nil, nil // sizes differ by query
 		}
 		if k.unused[name], err = ebpf.NewMap(spec.Maps[name]); err != nil {
@@ -194,6 +194,11 @@ func (k *Kernel) Install(s Setup) (*Installation, error) {
 		return nil, errors.New("uprobe: too many queries")
 	}
 	in, err := k.Load(s, uint16(id))
+	var refused *ebpf.VerifierError
+	if s.Waits && errors.As(err, &refused) {
+		s.Waits = false // a kernel that checks sleepable programs otherwise
+		in, err = k.Load(s, uint16(id))
+	}
 	if err != nil {
 		k.ids.put(id)
 		return nil, RefuseLoad(err)
@@ -281,6 +286,9 @@ func (k *Kernel) Load(s Setup, query uint16) (*Installation, error) {
 	replace := map[string]*ebpf.Map{bpf.FunctionMapEvents: k.events}
 	if s.Options&abi.UseTexts == 0 {
 		replace[bpf.FunctionMapScratch] = k.unused[bpf.FunctionMapScratch]
+	}
+	if !s.Returns[calls.Trapped] && !s.Returns[calls.JavaEntry] && !s.Returns[calls.JavaReturn] && s.Options&abi.SendFrame == 0 {
+		replace[bpf.FunctionMapMoments] = k.unused[bpf.FunctionMapMoments]
 	}
 	if s.Options&abi.SendFrame == 0 {
 		replace[bpf.FunctionMapSuspendedNames] = k.unused[bpf.FunctionMapSuspendedNames]
