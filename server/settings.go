@@ -155,6 +155,7 @@ func (s *session) withSettings(p *plan.Query) *plan.Query {
 		Handlers:      s.handlerSettings(),
 		HandlerMemory: time.Duration(s.setting("handler_memory").I),
 		MaxString:     int(s.setting("max_string").I),
+		AbsentNull:    s.setting("absent_memory").S == "null",
 
 		DebugDirectory: s.setting("debug_directory").S,
 		DebugServers:   s.debugServers(),

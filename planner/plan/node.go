@@ -214,6 +214,9 @@ type Settings struct {
 	// MaxString is the maximum number of bytes of a text of a program; 0: the provider's
 	// default.
 	MaxString int
+	// AbsentNull: values in memory that is not present are NULL. Otherwise the thread whose
+	// call is observed waits for them.
+	AbsentNull bool
 }
 
 // HandlerSettings are the parameters for finding event handlers in samples of stacks
