@@ -142,6 +142,7 @@ func (s *session) withSettings(p *plan.Query) *plan.Query {
 		HandlerMemory: time.Duration(s.setting("handler_memory").I),
 		MaxString:     int(s.setting("max_string").I),
 	}
+	follow := s.setting("follow").S == "children"
 	out := *p
 	out.Notices = slices.Clone(p.Notices)
 	out.Root = plan.TransformNodes(p.Root, func(n plan.Node) plan.Node {
@@ -150,7 +151,7 @@ func (s *session) withSettings(p *plan.Query) *plan.Query {
 			return n
 		}
 		c := *a
-		c.Settings = v
+		c.Settings, c.Target.Follow = v, follow
 		return &c
 	})
 	return &out

@@ -35,6 +35,9 @@ struct counters {
 	__u64 undefined;    /* calls of methods without a number */
 	__u64 unlisted;     /* returns of calls of a coroutine whose list is not known */
 	__u64 carried;      /* calls on threads that carry virtual threads */
+	__u64 children;     /* processes started by those of the target and not observed */
+	__u64 unfollowed;   /* those that found no room in `family` */
+	__u64 hidden;       /* those that the query's user may not observe any more */
 };
 
 /* Atomic: on a preemptible kernel one program can interrupt another on the same CPU. */

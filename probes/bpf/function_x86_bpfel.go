@@ -48,6 +48,9 @@ type FunctionCounters struct {
 	Undefined  uint64
 	Unlisted   uint64
 	Carried    uint64
+	Children   uint64
+	Unfollowed uint64
+	Hidden     uint64
 }
 
 type FunctionEvent struct {
@@ -317,6 +320,7 @@ const (
 	FunctionMapBuckets1          = "buckets_1"
 	FunctionMapCounts            = "counts"
 	FunctionMapEvents            = "events"
+	FunctionMapFamily            = "family"
 	FunctionMapGates             = "gates"
 	FunctionMapGoroutines        = "goroutines"
 	FunctionMapHits              = "hits"
@@ -350,6 +354,8 @@ const (
 	FunctionProgJavaThreadEnd    = "java_thread_end"
 	FunctionProgPairEntry        = "pair_entry"
 	FunctionProgPairReturn       = "pair_return"
+	FunctionProgProcessBegan     = "process_began"
+	FunctionProgProcessEnded     = "process_ended"
 	FunctionProgThreadEnd        = "thread_end"
 	FunctionVarAggregate         = "aggregate"
 	FunctionVarArmed             = "armed"
@@ -359,6 +365,7 @@ const (
 	FunctionVarDivided           = "divided"
 	FunctionVarDivisions         = "divisions"
 	FunctionVarExactSamples      = "exact_samples"
+	FunctionVarFollows           = "follows"
 	FunctionVarGeneration        = "generation"
 	FunctionVarGroups            = "groups"
 	FunctionVarKeyWords          = "key_words"
@@ -472,6 +479,8 @@ type FunctionProgramSpecs struct {
 	JavaThreadEnd   *ebpf.ProgramSpec `ebpf:"java_thread_end"`
 	PairEntry       *ebpf.ProgramSpec `ebpf:"pair_entry"`
 	PairReturn      *ebpf.ProgramSpec `ebpf:"pair_return"`
+	ProcessBegan    *ebpf.ProgramSpec `ebpf:"process_began"`
+	ProcessEnded    *ebpf.ProgramSpec `ebpf:"process_ended"`
 	ThreadEnd       *ebpf.ProgramSpec `ebpf:"thread_end"`
 }
 
@@ -485,6 +494,7 @@ type FunctionMapSpecs struct {
 	Buckets1       *ebpf.MapSpec `ebpf:"buckets_1"`
 	Counts         *ebpf.MapSpec `ebpf:"counts"`
 	Events         *ebpf.MapSpec `ebpf:"events"`
+	Family         *ebpf.MapSpec `ebpf:"family"`
 	Gates          *ebpf.MapSpec `ebpf:"gates"`
 	Goroutines     *ebpf.MapSpec `ebpf:"goroutines"`
 	Hits           *ebpf.MapSpec `ebpf:"hits"`
@@ -516,6 +526,7 @@ type FunctionVariableSpecs struct {
 	Divided           *ebpf.VariableSpec `ebpf:"divided"`
 	Divisions         *ebpf.VariableSpec `ebpf:"divisions"`
 	ExactSamples      *ebpf.VariableSpec `ebpf:"exact_samples"`
+	Follows           *ebpf.VariableSpec `ebpf:"follows"`
 	Generation        *ebpf.VariableSpec `ebpf:"generation"`
 	Groups            *ebpf.VariableSpec `ebpf:"groups"`
 	KeyWords          *ebpf.VariableSpec `ebpf:"key_words"`
@@ -597,6 +608,7 @@ type FunctionMaps struct {
 	Buckets1       *ebpf.Map `ebpf:"buckets_1"`
 	Counts         *ebpf.Map `ebpf:"counts"`
 	Events         *ebpf.Map `ebpf:"events"`
+	Family         *ebpf.Map `ebpf:"family"`
 	Gates          *ebpf.Map `ebpf:"gates"`
 	Goroutines     *ebpf.Map `ebpf:"goroutines"`
 	Hits           *ebpf.Map `ebpf:"hits"`
@@ -624,6 +636,7 @@ func (m *FunctionMaps) Close() error {
 		m.Buckets1,
 		m.Counts,
 		m.Events,
+		m.Family,
 		m.Gates,
 		m.Goroutines,
 		m.Hits,
@@ -656,6 +669,7 @@ type FunctionVariables struct {
 	Divided           *ebpf.Variable `ebpf:"divided"`
 	Divisions         *ebpf.Variable `ebpf:"divisions"`
 	ExactSamples      *ebpf.Variable `ebpf:"exact_samples"`
+	Follows           *ebpf.Variable `ebpf:"follows"`
 	Generation        *ebpf.Variable `ebpf:"generation"`
 	Groups            *ebpf.Variable `ebpf:"groups"`
 	KeyWords          *ebpf.Variable `ebpf:"key_words"`
@@ -731,6 +745,8 @@ type FunctionPrograms struct {
 	JavaThreadEnd   *ebpf.Program `ebpf:"java_thread_end"`
 	PairEntry       *ebpf.Program `ebpf:"pair_entry"`
 	PairReturn      *ebpf.Program `ebpf:"pair_return"`
+	ProcessBegan    *ebpf.Program `ebpf:"process_began"`
+	ProcessEnded    *ebpf.Program `ebpf:"process_ended"`
 	ThreadEnd       *ebpf.Program `ebpf:"thread_end"`
 }
 
@@ -752,6 +768,8 @@ func (p *FunctionPrograms) Close() error {
 		p.JavaThreadEnd,
 		p.PairEntry,
 		p.PairReturn,
+		p.ProcessBegan,
+		p.ProcessEnded,
 		p.ThreadEnd,
 	)
 }

@@ -3,6 +3,7 @@ package uprobe
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"endoscope/planner/plan"
@@ -94,7 +95,26 @@ func (s *source) setup() program.Setup {
 		Operands: s.resolution.Operands(),
 		Reading:  s.wants.Reading,
 		Growing:  s.extensible,
+		Family:   s.family(),
 	}
+}
+
+// family returns what becomes of the children of the target's processes, nil if none have
+// children that could be followed. A process of a name or executable is followed or not; the
+// children of one that is not are processes of the target too until they execute another
+// program, and not counted.
+func (s *source) family() *program.Family {
+	t := s.spec.Target
+	if len(t.PIDs) == 0 && !t.Follow {
+		return nil
+	}
+	f := &program.Family{Follows: t.Follow}
+	for _, p := range s.resolution.Running {
+		if t.Follow || slices.Contains(t.PIDs, p.PID) {
+			f.Processes = append(f.Processes, p)
+		}
+	}
+	return f
 }
 
 // cookie encodes what the programs know of a function: its index among the wants, its
@@ -166,15 +186,76 @@ func (s *source) arm(sink probes.Sink) error {
 		go after.run()
 	}
 	if ended != nil {
-		go func() {
-			select {
-			case <-ended:
-				s.Stop()
-			case <-s.state:
-			}
-		}()
+		go s.stopAfter(ended)
 	}
 	return nil
+}
+
+// stopAfter stops the source when ended is closed and no process that is followed runs.
+func (s *source) stopAfter(ended <-chan struct{}) {
+	forget := func() {}
+	for ended != nil {
+		select {
+		case <-ended:
+			forget()
+			ended, forget = s.watchFamily()
+		case <-s.state:
+			forget()
+			return
+		}
+	}
+	s.Stop()
+}
+
+// specNow returns the specification with the processes that are followed now in place of
+// those from which they descend, which may have ended.
+func (s *source) specNow() *plan.Acquire {
+	spec := *s.spec
+	if !spec.Target.Follow {
+		return &spec
+	}
+	p := s.provider
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if in := p.active[s]; in != nil {
+		spec.Target.PIDs = in.Family()
+	}
+	return &spec
+}
+
+// follows reports whether a process is in the target because it is followed.
+func (s *source) follows(pid int) bool {
+	p := s.provider
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	in := p.active[s]
+	return in != nil && in.HasMember(pid)
+}
+
+// watchFamily returns a channel that is closed when the processes end that are followed now,
+// nil if there are none, and a function that cancels the watch.
+func (s *source) watchFamily() (<-chan struct{}, func()) {
+	if !s.spec.Target.Follow {
+		return nil, func() {}
+	}
+	p := s.provider
+	p.mu.Lock()
+	in := p.active[s]
+	var pids []int
+	if in != nil {
+		pids = in.Family()
+	}
+	p.mu.Unlock()
+	running := false
+	ended, forget := process.WatchAll(pids, func(_ int, err error) bool {
+		running = running || err == nil
+		return err == nil
+	})
+	if !running {
+		forget()
+		return nil, func() {}
+	}
+	return ended, forget
 }
 
 // watch returns a channel that is closed when every process of the target has ended; nil

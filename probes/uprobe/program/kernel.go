@@ -75,8 +75,8 @@ func New(ringBytes, maxCalls int, preallocated bool, c Compiled) (*Kernel, error
 		return nil, err
 	}
 	k := &Kernel{spec: spec, calls: uint32(maxCalls), events: events, Ring: r, Types: c.types, ids: idPool{max: math.MaxUint16}, unused: map[string]*ebpf.Map{}}
-	for _, name := range append(unusedMaps(nil), bpf.FunctionMapGates, bpf.FunctionMapArguments, bpf.FunctionMapScratch, bpf.FunctionMapSuspendedNames) {
-		if name != bpf.FunctionMapScratch && name != bpf.FunctionMapSuspendedNames {
+	for _, name := range append(unusedMaps(nil), bpf.FunctionMapGates, bpf.FunctionMapArguments, bpf.FunctionMapScratch, bpf.FunctionMapSuspendedNames, bpf.FunctionMapFamily) {
+		if name != bpf.FunctionMapScratch && name != bpf.FunctionMapSuspendedNames && name != bpf.FunctionMapFamily {
 			spec.Maps[name].Key, spec.Maps[name].Value = nil, nil // sizes differ by query
 		}
 		if k.unused[name], err = ebpf.NewMap(spec.Maps[name]); err != nil {
@@ -129,6 +129,8 @@ type Setup struct {
 	// Reading is nil where no values are read.
 	Reading *calls.Reading
 	Growing bool // functions may be added while the query runs
+	// Family is nil where children of the target's processes do not matter.
+	Family *Family
 }
 
 // ProgramsOf lists the programs attached to functions, in the order of attachment.
@@ -217,6 +219,9 @@ func (k *Kernel) Load(s Setup, query uint16) (*Installation, error) {
 	if name := ThreadEnd(s.Options, s.Returns); name != "" {
 		wanted[name] = 0 // this one is no uprobe
 	}
+	if s.Family != nil {
+		wanted[bpf.FunctionProgProcessBegan], wanted[bpf.FunctionProgProcessEnded] = 0, 0
+	}
 	for name, p := range spec.Programs {
 		attachType, ok := wanted[name]
 		if !ok {
@@ -278,6 +283,9 @@ func (k *Kernel) Load(s Setup, query uint16) (*Installation, error) {
 	}
 	if s.Options&abi.SendFrame == 0 {
 		replace[bpf.FunctionMapSuspendedNames] = k.unused[bpf.FunctionMapSuspendedNames]
+	}
+	if err := s.Family.specialise(k, spec, replace); err != nil {
+		return nil, err
 	}
 	if s.Reading != nil {
 		if err := s.Reading.Specialise(spec, s.Options, s.Returns); err != nil {
@@ -343,6 +351,9 @@ func (k *Kernel) Load(s Setup, query uint16) (*Installation, error) {
 		}
 	}
 	in := &Installation{Query: query, Objects: objects, Sweeper: newSweeper(objects), growing: s.Growing, functions: s.Functions, Room: MaxExtension}
+	if s.Family != nil {
+		in.family = &family{Family: *s.Family}
+	}
 	if s.Aggregation != nil {
 		in.Aggregator = &Aggregator{Aggregation: s.Aggregation, installation: in, offset: s.Offset}
 		if err := in.Aggregator.open(objects, spec.Variables); err != nil {
