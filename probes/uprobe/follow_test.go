@@ -128,8 +128,6 @@ func TestChildrenAreFollowed(t *testing.T) {
 	})
 }
 
-const notObserved = "child processes not observed (SET follow = 'children' observes them)"
-
 // Children that are not followed are counted, with those that ran when the query began.
 func TestChildrenNotFollowedAreCounted(t *testing.T) {
 	testenv.NeedUprobes(t)
@@ -143,7 +141,7 @@ func TestChildrenNotFollowedAreCounted(t *testing.T) {
 		if diff := cmp.Diff(map[int64]int{int64(r.cmd.Process.Pid): 10}, tally(got.ints("pid"))); diff != "" {
 			t.Error(diff)
 		}
-		if diff := cmp.Diff(map[string]uint64{notObserved: 6}, got.counts); diff != "" || len(got.lost) > 0 {
+		if diff := cmp.Diff(map[string]uint64{probes.Unobserved: 6}, got.counts); diff != "" || len(got.lost) > 0 {
 			t.Errorf("counts: %s lost %v", diff, got.lost)
 		}
 	})
@@ -169,7 +167,7 @@ func TestChildrenOfAQueryOnStandby(t *testing.T) {
 	}
 	r.finish(success)
 	got.wait(t)
-	if diff := cmp.Diff(map[string]uint64{notObserved: 6}, got.counts); diff != "" {
+	if diff := cmp.Diff(map[string]uint64{probes.Unobserved: 6}, got.counts); diff != "" {
 		t.Error(diff)
 	}
 }
