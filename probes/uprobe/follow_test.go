@@ -14,6 +14,7 @@ import (
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes"
+	"endoscope/probes/gate"
 	"endoscope/probes/testenv"
 	"endoscope/probes/uprobe/attach"
 	"endoscope/probes/uprobe/internal/testplan"
@@ -295,5 +296,60 @@ func TestFollowingNeedsTheGrantShared(t *testing.T) {
 	_, err := p.Prepare(context.Background(), testplan.Acquire(catalog.FunctionStart, of, testplan.Named("work"), "pid"))
 	if err == nil || err.(*plan.Error).Msg != `probes of children are set in every process that executes the file, which needs the grant "shared"` {
 		t.Errorf("refused with %v", err)
+	}
+}
+
+// Children that are started while the probes of a query are detached are followed when they
+// are attached again.
+func TestChildrenStartedWhileDetached(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := testenv.CompileCText(t, prelude+`
+NOINLINE long work(long n) { sink += n; return n; }
+int main(void) {
+	int gate[2];
+	char b;
+	pipe(gate);
+	ready();
+	if (!fork()) {
+		close(gate[1]);
+		read(gate[0], &b, 1);
+		for (int i = 0; i < 10; i++) work(i);
+		_exit(0);
+	}
+	ready();
+	close(gate[1]);
+	wait(0);
+}
+`, "-O1")
+	p := provider(t, Options{})
+	r := run(t, target)
+	spec := testplan.Acquire(catalog.FunctionStart, following(r.target()), testplan.Named("work"), "pid")
+	src, err := p.Prepare(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := gate.NewSet(1, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer set.Close()
+	set.Gate(0).Force(true)
+	got := newRecord(spec)
+	if err := src.Start(t.Context(), got, probes.Options{Gates: probes.Gates{Set: set, Own: set.Gate(0), Way: plan.AtEntry, Detaches: true}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := src.Control(t.Context(), probes.Detach{}); err != nil {
+		t.Fatal(err)
+	}
+	r.step()
+	if line := r.line(); line != "ready" {
+		t.Fatalf("target said %q", line)
+	}
+	if _, err := src.Control(t.Context(), probes.Attach{}); err != nil {
+		t.Fatal(err)
+	}
+	r.finish(success)
+	if n := len(got.wait(t).rows); n != 10 {
+		t.Errorf("%d calls, want 10", n)
 	}
 }

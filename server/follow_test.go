@@ -1,0 +1,119 @@
+package server_test
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"endoscope/probes"
+	"endoscope/probes/testenv"
+	"endoscope/server"
+	"endoscope/server/wire"
+)
+
+// forksC calls work(0) to work(999) in each of four children, one after the other, and
+// work(0) to work(9) itself.
+const forksC = `#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+volatile long sink;
+__attribute__((noinline)) void work(long n) { sink += n; }
+int main(void) {
+	char go;
+	puts("ready"); fflush(stdout);
+	if (read(0, &go, 1) != 1) return 1;
+	for (int i = 0; i < 4; i++) {
+		if (!fork()) { for (int k = 0; k < 1000; k++) work(k); _exit(0); }
+		wait(0);
+	}
+	for (int k = 0; k < 10; k++) work(k);
+}`
+
+// TestFollowIsOfTheSession: queries share their probes if they follow the same processes, and
+// conditions, aggregates and triggers have the calls of children like others.
+func TestFollowIsOfTheSession(t *testing.T) {
+	testenv.NeedUprobes(t)
+	p := startWaiting(t, testenv.CompileCText(t, forksC, "-O1"))
+	e, err := server.New(server.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	var h heard
+	session := func(follow string) wire.Session {
+		s, err := e.NewSession(t.Context(), wire.Options{PID: p.pid(), Notify: h.add})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { s.Close() })
+		ask(t, s, "SET follow = "+follow)
+		return s
+	}
+	children, others, alone := session("children"), session("children"), session("none")
+	const all = "SELECT COUNT(*), COUNT(DISTINCT pid) FROM function_start WHERE function_name = 'work'"
+	run(t, children, "CREATE TRIGGER last ON function_start WHEN function_name = 'work' AND arg0 = 999 BEGIN NOTIFY 'last call' END")
+	queries := []struct {
+		q    wire.Result
+		want []string
+	}{
+		{start(t, children, all), []string{"4010", "5"}},
+		{start(t, others, all), []string{"4010", "5"}},
+		{start(t, alone, all), []string{"10", "1"}},
+		{start(t, children, "SELECT COUNT(*), SUM(arg0) FROM function_duration WHERE function_name = 'work' AND arg0 >= 500"), []string{"2000", strconv.Itoa(4 * (999*1000 - 499*500) / 2)}},
+		{start(t, children, "SELECT COUNT(*), MAX(depth) FROM function_call WHERE function_name = 'work' AND event = 'LEAVE'"), []string{"4010", "0"}},
+	}
+	// The trigger is query 1; those of the first two sessions share a probe, the third has its own.
+	got := map[string]bool{}
+	for _, row := range ask(t, children, "SELECT query_ids FROM sys.probes WHERE function_name = 'work'").rows {
+		got[row[0]] = true
+	}
+	if diff := cmp.Diff(map[string]bool{"(2, 3)": true, "4": true, "1, 5, 6": true}, got); diff != "" {
+		t.Error(diff)
+	}
+	p.goOn()
+	if err := p.cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range queries {
+		got := read(t, c.q)
+		if diff := cmp.Diff([][]string{c.want}, got.rows); diff != "" {
+			t.Errorf("query %d: %s", i, diff)
+		}
+		var counts []wire.Loss
+		if c.want[1] == "1" {
+			counts = []wire.Loss{{Cause: probes.Unobserved, N: 4}}
+		}
+		if diff := cmp.Diff(counts, got.summary.Counts); diff != "" || len(got.summary.Losses) > 0 {
+			t.Errorf("query %d: counts %s losses %v", i, diff, got.summary.Losses)
+		}
+	}
+	triggered(t, children)
+	if got := h.all(); len(got) != 4 {
+		t.Errorf("notified %q, want 4 times", got)
+	}
+}
+
+// TestCommandsAreFollowed: a session that starts a program, or whose client has, begins with
+// following children; others do not.
+func TestCommandsAreFollowed(t *testing.T) {
+	for _, c := range []struct {
+		o    wire.Options
+		want string
+	}{
+		{wire.Options{Command: []string{"true"}}, "'children'"},
+		{wire.Options{PID: 1, Started: true}, "'children'"},
+		{wire.Options{PID: 1}, "'none'"},
+	} {
+		s := newSession(t, c.o)
+		got := ""
+		for _, row := range ask(t, s, "SHOW SETTINGS").rows {
+			if row[0] == "follow" {
+				got = row[1]
+			}
+		}
+		if got != c.want {
+			t.Errorf("%+v: follow is %s, want %s", c.o, got, c.want)
+		}
+	}
+}
