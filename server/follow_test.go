@@ -1,8 +1,11 @@
 package server_test
 
 import (
+	"errors"
+	"io"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -115,5 +118,79 @@ func TestCommandsAreFollowed(t *testing.T) {
 		if got != c.want {
 			t.Errorf("%+v: follow is %s, want %s", c.o, got, c.want)
 		}
+	}
+}
+
+// TestSamplesOfChildren: samples include children, one whose parent has ended too, and a query
+// of samples ends with the last of them.
+func TestSamplesOfChildren(t *testing.T) {
+	testenv.NeedUprobes(t)
+	program := testenv.CompileCText(t, `#include <stdio.h>
+#include <unistd.h>
+int main(void) {
+	int gate[2];
+	char b;
+	pipe(gate);
+	if (!fork()) {
+		close(gate[1]);
+		read(gate[0], &b, 1);          /* until the parent has ended */
+		while (read(0, &b, 1) == 1) {} /* until the test closes it */
+		_exit(0);
+	}
+	puts("ready"); fflush(stdout);
+	return read(0, &b, 1) != 1;
+}`, "-O1")
+	for _, stream := range []string{"stack_sample", "process_usage", "thread_usage"} {
+		t.Run(stream, func(t *testing.T) {
+			p := startWaiting(t, program)
+			children := testenv.Children(p.pid())
+			if len(children) != 1 {
+				t.Fatalf("children %v", children)
+			}
+			s := newSession(t, wire.Options{PID: p.pid()})
+			ask(t, s, "SET follow = children")
+			q := start(t, s, "SELECT pid, timestamp FROM SAMPLE("+stream+", 20ms)")
+			next := func() (pid int, at int64, more bool) {
+				for {
+					ev, err := q.Next(t.Context())
+					if errors.Is(err, io.EOF) {
+						return 0, 0, false
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+					if ev.Kind != wire.Rows {
+						continue
+					}
+					b := ev.Batch
+					last := b.Row(b.Len() - 1) // the highest pid of a sample
+					pid, at = int(b.Cols[0].Int[last]), b.Cols[1].Int[last]
+					b.Release()
+					return pid, at, true
+				}
+			}
+			until := func(since int64) {
+				t.Helper()
+				for {
+					pid, at, more := next()
+					if !more {
+						t.Fatal("the query has ended")
+					}
+					if pid == children[0] && at > since {
+						return
+					}
+				}
+			}
+			until(0)
+			p.goOn()
+			if _, err := p.cmd.Process.Wait(); err != nil {
+				t.Fatal(err)
+			}
+			until(time.Now().UnixNano())
+			p.in.Close()
+			for more := true; more; {
+				_, _, more = next()
+			}
+		})
 	}
 }
