@@ -11,6 +11,7 @@
  * saved registers of a running thread are stale when read from another CPU.)
  */
 #include "kernel.h"
+#include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
 
 char LICENSE[] SEC("license") = "GPL";
@@ -27,6 +28,8 @@ enum {
 	UNCHANGED = 4,  /* has not run since the previous sample; no registers */
 	TORN = 8,       /* ran while it was copied */
 	COMPAT = 16,    /* in 32-bit code */
+	INTERPRETED = 32, /* with the codes of the interpreter's frames, at the end of the record */
+	CUT = 64,       /* not all of those could be read, or there are more */
 };
 
 struct sample {
@@ -35,13 +38,15 @@ struct sample {
 	__u64 image;       /* changes when the process executes another program */
 	__u64 regs[17];    /* as DWARF numbers them: rax rdx rcx rbx rsi rdi rbp rsp r8-r15 rip */
 	__s64 syscall;     /* number; -1: in user mode */
-	__u64 runtime;     /* ns on a CPU, as /proc/PID/task/TID/schedstat has it */
+	__u64 runtime;     /* ns on a CPU, as /proc/PID/task/TID/schedstat has it: updated at ticks */
+	__u64 runs;        /* how often it was given a CPU, as the same file has it */
 	__u64 trampoline;  /* the address that return probes put on the stack; 0: none */
 	__u32 tgid, tid;
 	__u32 state;       /* task_struct.__state */
 	__u32 flags;
 	__u32 returns;     /* how many struct taken follow */
 	__u32 stack;       /* bytes of stack that follow those, from RED_ZONE below rsp up */
+	__u32 codes;       /* how many codes of frames the last MAX_CODES words of the record hold */
 	char comm[16];
 };
 
@@ -51,13 +56,38 @@ struct taken {
 	__u64 address;  /* what was there */
 };
 
+#define MAX_CODES 512   /* of the interpreter's frames of a thread */
+#define FRAME_WORDS 9   /* the part of such a frame that is read */
+#define OWNED_BY_C 3    /* a frame that stands for a call from C and has no code */
+#define NOWHERE 0xffff
+
+/*
+ * Where an interpreter (CPython) keeps the frames of a thread; offsets are in bytes. Frames
+ * are linked, innermost first.
+ */
+struct interpreter {
+	__u64 state;       /* the thread's state */
+	__u64 id;          /* at state + id_at while it is this thread's */
+	__u16 id_at;
+	__u16 frame;       /* in the state: the innermost frame, or */
+	__u16 inner;       /* what has it at this offset; NOWHERE: no such object */
+	__u16 code;        /* in a frame: identifies the function */
+	__u16 previous;    /* in a frame: its caller */
+	__u16 owner;       /* in a frame: a byte; NOWHERE: there is none */
+};
+
 const struct sample *const type_sample __attribute__((unused)) = 0;
 const struct taken *const type_taken __attribute__((unused)) = 0;
+const struct interpreter *const type_interpreter __attribute__((unused)) = 0;
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct sched_entity {
 	__u64 sum_exec_runtime;
+};
+
+struct sched_info___sampled {
+	unsigned long pcount;
 };
 
 struct uprobe_task___sampled {
@@ -68,6 +98,7 @@ struct task_struct___sampled {
 	unsigned int __state, flags;
 	int on_cpu, pid, tgid;
 	struct sched_entity se;
+	struct sched_info___sampled sched_info;
 	__u64 start_boottime, self_exec_id;
 	unsigned long nvcsw, nivcsw;
 	char comm[16];
@@ -108,6 +139,15 @@ struct {
 	__type(value, __u32);
 } bytes_of SEC(".maps");
 
+/* The interpreters of threads, by tid. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1 << 16);
+	__type(key, __u32);
+	__type(value, struct interpreter);
+} interpreters SEC(".maps");
+
 /* sum_exec_runtime of a thread at its previous sample. */
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
@@ -127,7 +167,8 @@ static __always_inline void describe(struct sample *s, struct task_struct___samp
 	s->tid = t->pid;
 	s->state = t->__state;
 	s->runtime = t->se.sum_exec_runtime;
-	s->returns = s->stack = 0;
+	s->runs = bpf_core_field_exists(t->sched_info.pcount) ? t->sched_info.pcount : 0;
+	s->returns = s->stack = s->codes = 0;
 	__builtin_memcpy(s->comm, t->comm, sizeof(s->comm));
 	if (r->cs == USER32_CS)
 		s->flags |= COMPAT;
@@ -176,15 +217,15 @@ static __always_inline __u32 write_taken(struct bpf_dynptr *d, struct task_struc
 /* The stack follows room for all return addresses. */
 #define STACK_AT (sizeof(struct sample) + MAX_RETURNS * sizeof(struct taken))
 
-/* reserve reserves a record for the thread of s; *bytes is set to the bytes of its stack to copy. */
-static __always_inline bool reserve(struct sample *s, struct bpf_dynptr *d, __u32 *bytes)
+/* reserve reserves a record for the thread of s with more bytes at its end; *bytes is set to the bytes of its stack to copy. */
+static __always_inline bool reserve(struct sample *s, struct bpf_dynptr *d, __u32 *bytes, __u32 more)
 {
 	__u32 *wanted = bpf_map_lookup_elem(&bytes_of, &s->tid);
 	__u32 n = wanted ? *wanted : bytes_usual;
 	if (n > MAX_PAGES * PAGE)
 		n = MAX_PAGES * PAGE;
 	/* The verifier requires room for a whole page for each copy. */
-	if (bpf_ringbuf_reserve_dynptr(&samples, STACK_AT + n + PAGE, 0, d)) {
+	if (bpf_ringbuf_reserve_dynptr(&samples, STACK_AT + n + PAGE + more, 0, d)) {
 		bpf_ringbuf_discard_dynptr(d, BPF_RB_NO_WAKEUP);
 		return false;
 	}
@@ -247,7 +288,7 @@ int off_cpu(struct bpf_iter__task *ctx)
 
 	struct bpf_dynptr d;
 	__u32 room;
-	if (!reserve(&s, &d, &room))
+	if (!reserve(&s, &d, &room, 0))
 		return 1;
 	s.returns = write_taken(&d, t);
 #define copy(to, bytes, from) bpf_copy_from_user_task(to, bytes, from, task, 0)
@@ -260,6 +301,45 @@ int off_cpu(struct bpf_iter__task *ctx)
 	bpf_dynptr_write(&d, 0, &s, sizeof(s), 0);
 	bpf_ringbuf_submit_dynptr(&d, BPF_RB_NO_WAKEUP);
 	return 0;
+}
+
+static __always_inline bool read_word(__u64 *word, __u64 at)
+{
+	return bpf_probe_read_user(word, sizeof(*word), (void *)at) == 0;
+}
+
+/*
+ * write_codes writes the codes of the frames of the current thread's interpreter at byte at of the record. The thread
+ * is interrupted, so its frames do not change.
+ */
+static __always_inline void write_codes(struct sample *s, struct bpf_dynptr *d, __u32 at, struct interpreter *in)
+{
+	__u64 id, frame, words[FRAME_WORDS];
+	if (!read_word(&id, in->state + in->id_at) || id != in->id)
+		return;
+	s->flags |= INTERPRETED | CUT;
+	if (!read_word(&frame, in->state + in->frame))
+		return;
+	if (in->inner != NOWHERE && frame && !read_word(&frame, frame + in->inner))
+		return;
+	__u32 n = 0, code = in->code / 8, previous = in->previous / 8, owner = in->owner / 8, shift = in->owner % 8 * 8;
+	bool owned = in->owner != NOWHERE;
+	if (!owned)
+		owner = 0;
+	if (code >= FRAME_WORDS || previous >= FRAME_WORDS || owner >= FRAME_WORDS)
+		return;
+	for (int i = 0; i < MAX_CODES && frame; i++) {
+		if (bpf_probe_read_user(words, sizeof(words), (void *)frame))
+			return;
+		__u64 one = words[code];
+		bool none = !one || (owned && (words[owner] >> shift & 0xff) == OWNED_BY_C);
+		bpf_dynptr_write(d, at + n * sizeof(one), &one, sizeof(one), 0);
+		n += !none;
+		frame = words[previous];
+	}
+	s->codes = n;
+	if (!frame)
+		s->flags &= ~CUT;
 }
 
 /* Returns 0 if the current thread is not of a sampled process, 1 if it was sampled, 2 if there was no room. */
@@ -276,10 +356,14 @@ int on_cpu(void *ctx)
 	describe(&s, t, (struct pt_regs *)bpf_task_pt_regs(task));
 	struct bpf_dynptr d;
 	__u32 room;
-	if (!reserve(&s, &d, &room))
+	struct interpreter *in = bpf_map_lookup_elem(&interpreters, &s.tid);
+	__u32 more = in ? MAX_CODES * sizeof(__u64) : 0;
+	if (!reserve(&s, &d, &room, more))
 		return 2;
 	s.returns = write_taken(&d, t);
 	COPY_STACK(&s, &d, room, bpf_probe_read_user);
+	if (in)
+		write_codes(&s, &d, STACK_AT + room + PAGE, in);
 	bpf_dynptr_write(&d, 0, &s, sizeof(s), 0);
 	bpf_ringbuf_submit_dynptr(&d, BPF_RB_NO_WAKEUP);
 	return 1;

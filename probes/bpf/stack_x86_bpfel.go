@@ -13,6 +13,19 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type StackInterpreter struct {
+	_        structs.HostLayout
+	State    uint64
+	Id       uint64
+	IdAt     uint16
+	Frame    uint16
+	Inner    uint16
+	Code     uint16
+	Previous uint16
+	Owner    uint16
+	_        [4]byte
+}
+
 type StackSample struct {
 	_          structs.HostLayout
 	Time       uint64
@@ -21,6 +34,7 @@ type StackSample struct {
 	Regs       [17]uint64
 	Syscall    int64
 	Runtime    uint64
+	Runs       uint64
 	Trampoline uint64
 	Tgid       uint32
 	Tid        uint32
@@ -28,7 +42,9 @@ type StackSample struct {
 	Flags      uint32
 	Returns    uint32
 	Stack      uint32
+	Codes      uint32
 	Comm       [16]int8
+	_          [4]byte
 }
 
 type StackTaken struct {
@@ -41,15 +57,17 @@ type StackTaken struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	StackMapBytesOf    = "bytes_of"
-	StackMapMembers    = "members"
-	StackMapSampled    = "sampled"
-	StackMapSamples    = "samples"
-	StackProgOffCpu    = "off_cpu"
-	StackProgOnCpu     = "on_cpu"
-	StackVarBytesUsual = "bytes_usual"
-	StackVarTypeSample = "type_sample"
-	StackVarTypeTaken  = "type_taken"
+	StackMapBytesOf         = "bytes_of"
+	StackMapInterpreters    = "interpreters"
+	StackMapMembers         = "members"
+	StackMapSampled         = "sampled"
+	StackMapSamples         = "samples"
+	StackProgOffCpu         = "off_cpu"
+	StackProgOnCpu          = "on_cpu"
+	StackVarBytesUsual      = "bytes_usual"
+	StackVarTypeInterpreter = "type_interpreter"
+	StackVarTypeSample      = "type_sample"
+	StackVarTypeTaken       = "type_taken"
 )
 
 // LoadStack returns the embedded CollectionSpec for Stack.
@@ -102,19 +120,21 @@ type StackProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type StackMapSpecs struct {
-	BytesOf *ebpf.MapSpec `ebpf:"bytes_of"`
-	Members *ebpf.MapSpec `ebpf:"members"`
-	Sampled *ebpf.MapSpec `ebpf:"sampled"`
-	Samples *ebpf.MapSpec `ebpf:"samples"`
+	BytesOf      *ebpf.MapSpec `ebpf:"bytes_of"`
+	Interpreters *ebpf.MapSpec `ebpf:"interpreters"`
+	Members      *ebpf.MapSpec `ebpf:"members"`
+	Sampled      *ebpf.MapSpec `ebpf:"sampled"`
+	Samples      *ebpf.MapSpec `ebpf:"samples"`
 }
 
 // StackVariableSpecs contains global variables before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type StackVariableSpecs struct {
-	BytesUsual *ebpf.VariableSpec `ebpf:"bytes_usual"`
-	TypeSample *ebpf.VariableSpec `ebpf:"type_sample"`
-	TypeTaken  *ebpf.VariableSpec `ebpf:"type_taken"`
+	BytesUsual      *ebpf.VariableSpec `ebpf:"bytes_usual"`
+	TypeInterpreter *ebpf.VariableSpec `ebpf:"type_interpreter"`
+	TypeSample      *ebpf.VariableSpec `ebpf:"type_sample"`
+	TypeTaken       *ebpf.VariableSpec `ebpf:"type_taken"`
 }
 
 // StackObjects contains all objects after they have been loaded into the kernel.
@@ -137,15 +157,17 @@ func (o *StackObjects) Close() error {
 //
 // It can be passed to LoadStackObjects or ebpf.CollectionSpec.LoadAndAssign.
 type StackMaps struct {
-	BytesOf *ebpf.Map `ebpf:"bytes_of"`
-	Members *ebpf.Map `ebpf:"members"`
-	Sampled *ebpf.Map `ebpf:"sampled"`
-	Samples *ebpf.Map `ebpf:"samples"`
+	BytesOf      *ebpf.Map `ebpf:"bytes_of"`
+	Interpreters *ebpf.Map `ebpf:"interpreters"`
+	Members      *ebpf.Map `ebpf:"members"`
+	Sampled      *ebpf.Map `ebpf:"sampled"`
+	Samples      *ebpf.Map `ebpf:"samples"`
 }
 
 func (m *StackMaps) Close() error {
 	return _StackClose(
 		m.BytesOf,
+		m.Interpreters,
 		m.Members,
 		m.Sampled,
 		m.Samples,
@@ -156,9 +178,10 @@ func (m *StackMaps) Close() error {
 //
 // It can be passed to LoadStackObjects or ebpf.CollectionSpec.LoadAndAssign.
 type StackVariables struct {
-	BytesUsual *ebpf.Variable `ebpf:"bytes_usual"`
-	TypeSample *ebpf.Variable `ebpf:"type_sample"`
-	TypeTaken  *ebpf.Variable `ebpf:"type_taken"`
+	BytesUsual      *ebpf.Variable `ebpf:"bytes_usual"`
+	TypeInterpreter *ebpf.Variable `ebpf:"type_interpreter"`
+	TypeSample      *ebpf.Variable `ebpf:"type_sample"`
+	TypeTaken       *ebpf.Variable `ebpf:"type_taken"`
 }
 
 // StackPrograms contains all programs after they have been loaded into the kernel.

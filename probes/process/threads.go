@@ -1,6 +1,7 @@
 package process
 
 import (
+	"bytes"
 	"os"
 	"strconv"
 )
@@ -30,12 +31,16 @@ func ReadThreadStat(pid, tid int, s *Stat) bool {
 	return err == nil && ParseStat(b, s)
 }
 
-// ThreadTime returns the CPU time of a thread in ns; false if it has ended.
-func ThreadTime(pid, tid int) (ns int64, ok bool) {
+// ThreadRuns returns a thread's CPU time in ns, which the kernel updates at ticks, and
+// how often it was given a CPU, which changes as it begins to run (0 in kernels without
+// CONFIG_SCHED_INFO); false if it has ended.
+func ThreadRuns(pid, tid int) (ns, runs int64, ok bool) {
 	b, err := ReadThread(pid, tid, "schedstat")
 	if err != nil {
-		return 0, false
+		return 0, 0, false
 	}
 	ns, rest := number(b)
-	return ns, len(rest) < len(b)
+	_, last := number(bytes.TrimPrefix(rest, []byte(" "))) // the time it waited for a CPU
+	runs, _ = number(bytes.TrimPrefix(last, []byte(" ")))
+	return ns, runs, len(rest) < len(b)
 }

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"slices"
 	"testing"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -21,17 +22,21 @@ func TestThreadsOfAProcess(t *testing.T) {
 	if !ReadThreadStat(os.Getpid(), unix.Gettid(), &s) || s.PID != unix.Gettid() {
 		t.Errorf("stat of thread %d: %+v", unix.Gettid(), s)
 	}
-	before, ok1 := ThreadTime(os.Getpid(), unix.Gettid())
+	before, runs, ok1 := ThreadRuns(os.Getpid(), unix.Gettid())
 	var now unix.Timespec
 	unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now)
 	if !ok1 || before <= 0 || before > now.Nano() {
 		t.Errorf("CPU time of this thread: %d, %v; its clock says %d", before, ok1, now.Nano())
 	}
+	time.Sleep(time.Millisecond) // the thread leaves its CPU
+	if _, more, ok := ThreadRuns(os.Getpid(), unix.Gettid()); !ok || runs < 1 || more <= runs {
+		t.Errorf("this thread ran %d times, and after it slept %d times", runs, more)
+	}
 	const none = 1 << 22 // PID_MAX_LIMIT: no thread has this number
 	if _, err := Threads(none); err == nil {
 		t.Error("threads of no process")
 	}
-	if _, ok := ThreadTime(none, none); ok {
+	if _, _, ok := ThreadRuns(none, none); ok {
 		t.Error("CPU time of no thread")
 	}
 }

@@ -221,7 +221,7 @@ func (c *collector) observe(s sample) bool {
 // thread has not run since.
 func (c *collector) unwind(sp *space, t *thread, s sample) bool {
 	why := c.unwinder.unwind(sp, s, true)
-	if c.unwinder.beyond && (s.Flags&onCPU != 0 || !hasNotRun(s.Tgid, s.Tid, s.Runtime)) {
+	if c.unwinder.beyond && (s.Flags&onCPU != 0 || !hasNotRun(s)) {
 		if !t.room.full() {
 			c.copy(t, s.Tid, maxBytes)
 			return false
@@ -229,9 +229,9 @@ func (c *collector) unwind(sp *space, t *thread, s sample) bool {
 		why = c.unwinder.unwind(sp, s, false)
 	}
 	c.copy(t, s.Tid, t.room.next(c.unwinder.used(), c.unwinder.beyond))
-	gil := false
-	if interpreted, waits, ok := c.interpreted(sp, int(s.Tid)); ok {
-		c.unwinder.frames, why, gil = interpreted, reached, waits
+	why, gil, ok := c.interpreted(sp, s, why)
+	if !ok {
+		return false
 	}
 	t.stack = c.frames.stack(c.unwinder.frames, why == reached)
 	t.cause = why
@@ -252,11 +252,11 @@ func (c *collector) copy(t *thread, tid, bytes uint32) {
 	}
 }
 
-// hasNotRun reports whether a thread's CPU time is still the same as when it was
-// sampled.
-func hasNotRun(pid, tid uint32, runtime uint64) bool {
-	ran, ok := process.ThreadTime(int(pid), int(tid))
-	return ok && uint64(ran) == runtime
+// hasNotRun reports whether a thread that was not on a CPU when it was sampled has not
+// been on one since.
+func hasNotRun(s sample) bool {
+	ran, runs, ok := process.ThreadRuns(int(s.Tgid), int(s.Tid))
+	return ok && uint64(ran) == s.Runtime && uint64(runs) == s.Runs
 }
 
 // comm returns a thread's name as stored by the kernel, without its terminator.

@@ -10,8 +10,10 @@ import (
 
 // pythonProcess is the state of the interpreter in a process.
 type pythonProcess struct {
-	image   uint64          // the program image for which it was read
-	process *python.Process // nil: no interpreter, or an unknown version
+	image   uint64                   // the program image for which it was read
+	process *python.Process          // nil: no interpreter, or an unknown version
+	threads map[uint32]python.Thread // whose frames the kernel reads with a sample
+	codes   []uint64
 	stack   []python.Frame
 	frames  []uint32
 	numbers map[python.Frame]uint32
@@ -35,20 +37,59 @@ func (c *collector) openPython(sp *space) *python.Process {
 	return python.Open(sp.process.PID, layout, bias)
 }
 
-// interpreted replaces the interpreter's stack, which the unwinder found, by that of
-// the Python program: below the innermost call of the interpreter's loop come the
-// Python frames. waits is true if the thread waits for the interpreter's lock. ok is
-// false if the thread executes no Python.
-func (c *collector) interpreted(sp *space, tid int) (frames []uint32, waits, ok bool) {
+// interpreted replaces the interpreter's stack, which the unwinder found and whose cause
+// is why, by that of the Python program: below the innermost call of the interpreter's
+// loop come the Python frames. waits is true if the thread waits for the interpreter's
+// lock. ok is false if the thread must be sampled again.
+//
+// The frames of a running thread were read in the interrupt that sampled it. Those of
+// others are read here; they are unchanged if the thread has not run since.
+func (c *collector) interpreted(sp *space, s sample, why cause) (is cause, waits, ok bool) {
 	if sp.python == nil {
-		sp.python = &pythonProcess{image: sp.image, process: c.openPython(sp), numbers: map[python.Frame]uint32{}}
+		sp.python = &pythonProcess{image: sp.image, process: c.openPython(sp), threads: map[uint32]python.Thread{}, numbers: map[python.Frame]uint32{}}
 	}
 	p := sp.python
 	if p.process == nil {
-		return nil, false, false
+		return why, false, true
 	}
-	if p.stack, ok = p.process.Stack(tid, p.stack[:0]); !ok {
-		return nil, false, false
+	is = reached
+	switch {
+	case s.Flags&interpreted != 0:
+		p.codes = append(p.codes[:0], s.codes...)
+		if s.Flags&cut != 0 {
+			is = noFrames
+		}
+	default:
+		thread, found := p.process.Thread(int(s.Tid))
+		if !found {
+			return why, false, true
+		}
+		before, known := p.threads[s.Tid]
+		if known && before == thread && s.Flags&onCPU != 0 { // it is another thread's now
+			p.process.Forget(int(s.Tid))
+			delete(p.threads, s.Tid)
+			return why, false, false
+		}
+		if before != thread && c.kernel.setInterpreter(s.Tid, thread, p.process.Layout().Frames()) == nil {
+			p.threads[s.Tid] = thread
+		}
+		if s.Flags&onCPU != 0 {
+			return why, false, false
+		}
+		var all bool
+		if p.codes, all = p.process.Codes(thread, p.codes[:0]); !all {
+			is = noFrames
+		}
+		if !hasNotRun(s) {
+			return why, false, false
+		}
+	}
+	if len(p.codes) == 0 && is == reached {
+		return why, false, true
+	}
+	var names bool
+	if p.stack, names = p.process.Frames(p.codes, p.stack[:0]); !names {
+		return noFrames, false, true
 	}
 	p.frames = p.frames[:0]
 	timed := false
@@ -76,7 +117,8 @@ func (c *collector) interpreted(sp *space, tid int) (frames []uint32, waits, ok 
 		}
 		p.frames = append(p.frames, n)
 	}
-	return p.frames, waits, true
+	c.unwinder.frames = p.frames
+	return is, waits, true
 }
 
 const (

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"endoscope/probes/bpf"
+	"endoscope/probes/lang/python"
 	"endoscope/probes/rights"
 	"endoscope/probes/ringbuf"
 	"endoscope/probes/unwind"
@@ -26,6 +27,8 @@ const (
 	unchanged
 	torn
 	compat
+	interpreted
+	cut
 )
 
 const (
@@ -33,6 +36,7 @@ const (
 	takenBytes  = int(unsafe.Sizeof(bpf.StackTaken{}))
 	maxTaken    = 64
 	stackAt     = sampleBytes + maxTaken*takenBytes // STACK_AT
+	maxCodes    = 512
 	redZone     = 128
 	ringBytes   = 8 << 20
 )
@@ -40,12 +44,13 @@ const (
 // sampler is the kernel side: programs that sample threads, and the ring that receives
 // the samples. It knows processes by number; it does not know threads.
 type sampler struct {
-	objects *ebpf.Collection
-	ring    *ringbuf.Ring
-	cpus    []int
-	test    testRun // of on_cpu
-	links   map[int]int
-	bytes   *ebpf.Map // of stacks to copy, by tid
+	objects      *ebpf.Collection
+	ring         *ringbuf.Ring
+	cpus         []int
+	test         testRun // of on_cpu
+	links        map[int]int
+	bytes        *ebpf.Map // of stacks to copy, by tid
+	interpreters *ebpf.Map // by tid
 }
 
 // newSampler loads the programs. It attaches nothing to any process; the programs run
@@ -60,7 +65,7 @@ func newSampler() (*sampler, error) {
 	if err != nil {
 		return nil, needs.Refused(Stream, err)
 	}
-	s := &sampler{objects: objects, links: map[int]int{}, bytes: objects.Maps[bpf.StackMapBytesOf]}
+	s := &sampler{objects: objects, links: map[int]int{}, bytes: objects.Maps[bpf.StackMapBytesOf], interpreters: objects.Maps[bpf.StackMapInterpreters]}
 	if s.ring, err = ringbuf.Map(objects.Maps[bpf.StackMapSamples].FD(), ringBytes); err != nil {
 		objects.Close()
 		return nil, err
@@ -108,8 +113,17 @@ func (s *sampler) remove(pid int) {
 // setBytes sets how many bytes of a thread's stack are copied from now on.
 func (s *sampler) setBytes(tid, bytes uint32) error { return s.bytes.Put(tid, bytes) }
 
-// forget resets the bytes copied of a thread's stack to the default.
-func (s *sampler) forget(tid uint32) { _ = s.bytes.Delete(tid) } // it may not be there
+// setInterpreter sets where a thread's interpreter keeps its frames, whose codes are
+// added to its samples while it runs.
+func (s *sampler) setInterpreter(tid uint32, t python.Thread, f python.Frames) error {
+	return s.interpreters.Put(tid, bpf.StackInterpreter{State: t.State, Id: t.ID, IdAt: f.ID, Frame: f.Frame, Inner: f.Inner, Code: f.Code, Previous: f.Previous, Owner: f.Owner})
+}
+
+// forget removes what was set of a thread, if anything was.
+func (s *sampler) forget(tid uint32) {
+	_ = s.bytes.Delete(tid)
+	_ = s.interpreters.Delete(tid)
+}
 
 // sample is one thread as the kernel saw it. The data it refers to is valid only
 // during the visit.
@@ -117,7 +131,8 @@ type sample struct {
 	*bpf.StackSample
 	taken []bpf.StackTaken
 	stack []byte
-	low   uint64 // address of stack
+	low   uint64   // address of stack
+	codes []uint64 // of an interpreter's frames, innermost first
 	// Of a call, see Copied; else 0.
 	returned, returnAt uint64
 }
@@ -174,6 +189,9 @@ func (s *sampler) drain(visit func(sample)) {
 			one.taken = unsafe.Slice((*bpf.StackTaken)(unsafe.Pointer(&b[sampleBytes])), min(one.Returns, maxTaken))
 			one.stack = b[stackAt:][:min(int(one.Stack), len(b)-stackAt)]
 			one.low = one.Regs[unwind.RegSP] - redZone
+			if codes := len(b) - maxCodes*8; one.Codes > 0 && codes >= stackAt {
+				one.codes = unsafe.Slice((*uint64)(unsafe.Pointer(&b[codes])), min(one.Codes, maxCodes))
+			}
 		}
 		visit(one)
 	})

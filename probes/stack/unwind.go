@@ -24,13 +24,15 @@ const (
 	tooDeep                   // more than maxFrames
 	noExpression              // a rule that cannot be computed
 	noReturn                  // a return address replaced by a probe, whose original is not found
+	noFrames                  // an interpreter's frames that cannot be read, or are more than maxCodes
 	numCauses
 )
 
 // String completes "stacks that do not reach their thread's first function:".
 func (c cause) String() string {
 	return [numCauses]string{"", "an address without code", "code without unwind table or frame pointer", "memory that cannot be read",
-		"frames that lead nowhere", "deeper than 2048 calls", "a rule that cannot be computed", "a return address taken by another probe"}[c]
+		"frames that lead nowhere", "deeper than 2048 calls", "a rule that cannot be computed", "a return address taken by another probe",
+		"frames of Python that could not be read, or more than 512"}[c]
 }
 
 // unwinder computes the frames of samples. It is used by one goroutine.

@@ -74,7 +74,7 @@ func (m *Machine) ownTime() time.Duration { return m.timeOf(m.own...) }
 // timeOf returns the CPU time of threads.
 func (m *Machine) timeOf(tids ...int) (sum time.Duration) {
 	for _, tid := range tids {
-		ns, _ := process.ThreadTime(m.pid, tid) // 0 if it has ended
+		ns, _, _ := process.ThreadRuns(m.pid, tid) // 0 if it has ended
 		sum += time.Duration(ns)
 	}
 	return sum

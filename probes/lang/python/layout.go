@@ -11,9 +11,45 @@ import (
 
 // Layout is where one build of CPython keeps its threads and their frames.
 type Layout struct {
-	Version string // such as 3.11
-	runtime uint64 // address of _PyRuntime in the file
+	Version  string // such as 3.11
+	runtime  uint64 // address of _PyRuntime in the file
+	codeType uint64 // of PyCode_Type; 0: not exported
 	offsets
+}
+
+// Frames is where a thread's state leads to its frames: offsets in bytes. The
+// innermost frame is at State.Frame, or at Inner of what that points to. Frames are
+// linked by Previous.
+type Frames struct {
+	ID       uint16 // state: Thread.ID
+	Frame    uint16 // state: the innermost frame
+	Inner    uint16 // Nowhere: the state has the frame itself
+	Code     uint16 // frame: its code object
+	Previous uint16 // frame: its caller
+	Owner    uint16 // frame: a byte, 3 for a call from C without code; Nowhere: not present
+}
+
+// Nowhere is the offset of what a version does not have.
+const Nowhere = 0xffff
+
+// Frames returns where the layout has the frames of a thread.
+func (l *Layout) Frames() Frames {
+	f := Frames{ID: uint16(l.idAt()), Frame: uint16(l.frame), Inner: Nowhere, Code: uint16(l.code), Previous: uint16(l.previous), Owner: Nowhere}
+	if l.inCFrame {
+		f.Inner = uint16(l.cframe)
+	}
+	if l.owner != 0 {
+		f.Owner = uint16(l.owner)
+	}
+	return f
+}
+
+// idAt is the offset of a thread's identity in its state.
+func (o *offsets) idAt() uint64 {
+	if o.nativeID != 0 {
+		return o.nativeID
+	}
+	return o.threadID
 }
 
 // offsets in the interpreter's structures, from the headers of the named
@@ -78,7 +114,7 @@ func ReadLayout(file io.ReaderAt, path string) (l *Layout, err error) {
 	if err != nil {
 		return nil, err
 	}
-	var runtime, version uint64
+	var runtime, version, codeType uint64
 	for _, table := range []func() ([]elf.Symbol, error){f.DynamicSymbols, f.Symbols} {
 		symbols, err := table()
 		if err != nil {
@@ -92,6 +128,8 @@ func ReadLayout(file io.ReaderAt, path string) (l *Layout, err error) {
 				}
 			case "Py_Version":
 				version = s.Value
+			case "PyCode_Type":
+				codeType = s.Value
 			}
 		}
 		if runtime != 0 {
@@ -116,7 +154,7 @@ func ReadLayout(file io.ReaderAt, path string) (l *Layout, err error) {
 	if major != 3 || !ok {
 		return nil, &ErrVersion{fmt.Sprintf("%d.%d", major, minor)}
 	}
-	return &Layout{Version: fmt.Sprintf("3.%d", minor), runtime: runtime, offsets: offsets}, nil
+	return &Layout{Version: fmt.Sprintf("3.%d", minor), runtime: runtime, codeType: codeType, offsets: offsets}, nil
 }
 
 // wordAt reads a 4-byte number at an address of a file.

@@ -3,11 +3,11 @@ package python
 import (
 	"bytes"
 	"encoding/binary"
-	"endoscope/probes/process"
 	"errors"
-	"slices"
 	"time"
 	"unicode/utf16"
+
+	"endoscope/probes/process"
 )
 
 // Frame is a call of a Python function.
@@ -22,18 +22,22 @@ type Process struct {
 	layout *Layout
 	bias   uint64
 
-	threads map[int]uint64 // tid → PyThreadState
+	threads map[int]Thread // by tid
 	listed  time.Time
 	codes   map[uint64]Frame
 	cleared time.Time
-	chain   []uint64 // code objects, innermost first
-	again   []uint64
+}
+
+// Thread is a thread that executes Python.
+type Thread struct {
+	State uint64 // address of its PyThreadState
+	ID    uint64 // its identity there (Layout.Frames): another thread's state may be at the address later
 }
 
 // Limits on the values accepted from a program.
 const (
 	maxThreads = 1 << 16
-	maxFrames  = 1024
+	maxFrames  = 512 // as many as the kernel reads (MAX_CODES of stack.bpf.c)
 	maxName    = 300
 	// forget is how long names of code objects are cached: another object may
 	// be at the address later.
@@ -51,6 +55,9 @@ func Open(pid int, l *Layout, bias uint64) *Process {
 
 // Version returns the version of the interpreter.
 func (p *Process) Version() string { return p.layout.Version }
+
+// Layout returns where the interpreter keeps its frames.
+func (p *Process) Layout() *Layout { return p.layout }
 
 var errMemory = errors.New("memory cannot be read")
 
@@ -75,97 +82,96 @@ const tidInPthread = 0x2d0
 // list finds the thread states of all interpreters.
 func (p *Process) list() {
 	l := p.layout
-	p.threads, p.listed = map[int]uint64{}, time.Now()
+	p.threads, p.listed = map[int]Thread{}, time.Now()
 	interp, err := p.word(l.runtime + p.bias + l.interpreters)
 	for interpreters := 0; err == nil && interp != 0 && interpreters < maxThreads; interpreters++ {
 		var t uint64
 		for t, err = p.word(interp + l.threads); err == nil && t != 0 && len(p.threads) < maxThreads; t, err = p.word(t + l.nextThread) {
-			at := t + l.nativeID
-			if l.nativeID == 0 {
-				self, err := p.word(t + l.threadID)
-				if err != nil {
-					return
-				}
-				at = self + tidInPthread
+			id, err := p.word(t + l.idAt())
+			if err != nil {
+				return
 			}
-			tid, err := p.word(at)
+			tid := id
+			if l.nativeID == 0 {
+				tid, err = p.word(id + tidInPthread)
+			}
 			if err == nil {
-				p.threads[int(uint32(tid))] = t
+				p.threads[int(uint32(tid))] = Thread{State: t, ID: id}
 			}
 		}
 		interp, err = p.word(interp + l.nextInterp)
 	}
 }
 
-// Stack returns the Python functions that a thread executes, innermost first;
-// false if it runs no Python, or cannot be read. The result is valid until the
-// next call.
-func (p *Process) Stack(tid int, frames []Frame) ([]Frame, bool) {
-	state, ok := p.threads[tid]
-	if !ok {
-		if time.Since(p.listed) < relist {
-			return frames, false
-		}
+// Thread returns a thread of the program; false if it runs no Python.
+func (p *Process) Thread(tid int) (Thread, bool) {
+	t, ok := p.threads[tid]
+	if !ok && time.Since(p.listed) >= relist {
 		p.list()
-		if state, ok = p.threads[tid]; !ok {
-			return frames, false
-		}
+		t, ok = p.threads[tid]
 	}
-	// A running thread changes its frames: two equal readings in a row are
-	// accepted, and after some attempts the last one.
-	for attempt := 0; ; attempt++ {
-		if p.chain, ok = p.walk(state, p.chain[:0]); !ok {
-			delete(p.threads, tid)
-			return frames, false
-		}
-		if p.again, ok = p.walk(state, p.again[:0]); ok && slices.Equal(p.chain, p.again) || attempt == 3 {
-			break
-		}
+	return t, ok
+}
+
+// Forget drops what is known about a thread.
+func (p *Process) Forget(tid int) { delete(p.threads, tid) }
+
+// Codes appends the code objects of the functions that a thread executes, innermost
+// first. They belong together if the thread does not run meanwhile. The result is
+// false if not all can be read.
+func (p *Process) Codes(t Thread, codes []uint64) ([]uint64, bool) {
+	l := p.layout
+	if id, err := p.word(t.State + l.idAt()); err != nil || id != t.ID {
+		return codes, false
 	}
+	frame, err := p.word(t.State + l.frame)
+	if err == nil && l.inCFrame && frame != 0 {
+		frame, err = p.word(frame + l.cframe)
+	}
+	if err != nil {
+		return codes, false
+	}
+	var b [128]byte
+	for n := 0; frame != 0 && n < maxFrames; n++ {
+		if p.read(frame, b[:l.frameSize]) != nil {
+			return codes, false
+		}
+		if l.owner == 0 || b[l.owner] != ownedByC {
+			if code := binary.LittleEndian.Uint64(b[l.code:]); code != 0 {
+				codes = append(codes, code)
+			}
+		}
+		frame = binary.LittleEndian.Uint64(b[l.previous:])
+	}
+	return codes, frame == 0
+}
+
+// Frames appends the functions of code objects. The result is false if one of them
+// cannot be read, or is none.
+func (p *Process) Frames(codes []uint64, frames []Frame) ([]Frame, bool) {
 	if now := time.Now(); now.Sub(p.cleared) > forget {
 		clear(p.codes)
 		p.cleared = now
 	}
-	for _, code := range p.chain {
+	for _, code := range codes {
 		f, ok := p.codes[code]
 		if !ok {
 			if f, ok = p.code(code); !ok {
-				continue
+				return frames, false
 			}
 			p.codes[code] = f
 		}
 		frames = append(frames, f)
 	}
-	return frames, len(p.chain) > 0
-}
-
-// walk lists the code objects of a thread's frames.
-func (p *Process) walk(state uint64, chain []uint64) ([]uint64, bool) {
-	l := p.layout
-	frame, err := p.word(state + l.frame)
-	if err == nil && l.inCFrame && frame != 0 {
-		frame, err = p.word(frame + l.cframe)
-	}
-	if err != nil {
-		return chain, false
-	}
-	var b [128]byte
-	for n := 0; frame != 0 && n < maxFrames; n++ {
-		if p.read(frame, b[:l.frameSize]) != nil {
-			return chain, len(chain) > 0
-		}
-		if l.owner == 0 || b[l.owner] != ownedByC {
-			if code := binary.LittleEndian.Uint64(b[l.code:]); code != 0 {
-				chain = append(chain, code)
-			}
-		}
-		frame = binary.LittleEndian.Uint64(b[l.previous:])
-	}
-	return chain, true
+	return frames, true
 }
 
 // code reads the names of a code object.
 func (p *Process) code(addr uint64) (f Frame, ok bool) {
+	const objectType = 8 // PyObject.ob_type
+	if class, err := p.word(addr + objectType); err != nil || p.layout.codeType != 0 && class != p.layout.codeType+p.bias {
+		return f, false
+	}
 	name, err := p.word(addr + p.layout.name)
 	if err != nil {
 		return f, false

@@ -90,7 +90,15 @@ func TestStacks(t *testing.T) {
 				tids[1]:         "größe 大きさ Thread.run Thread._bootstrap_inner Thread._bootstrap",
 				cmd.Process.Pid: "last <module>",
 			} {
-				frames, ok := p.Stack(tid, nil)
+				thread, ok := p.Thread(tid)
+				if !ok {
+					t.Fatalf("thread %d is not found", tid)
+				}
+				codes, ok := p.Codes(thread, nil)
+				if !ok {
+					t.Fatalf("thread %d cannot be read", tid)
+				}
+				frames, ok := p.Frames(codes, nil)
 				var names []string
 				for _, f := range frames {
 					names = append(names, f.Function)
@@ -105,8 +113,16 @@ func TestStacks(t *testing.T) {
 					t.Errorf("%s is of %s", frames[0].Function, frames[0].File)
 				}
 			}
-			if _, ok := p.Stack(1, nil); ok {
-				t.Error("a thread that is none has a stack")
+			if _, ok := p.Thread(1); ok {
+				t.Error("a thread of another program is found")
+			}
+			main, _ := p.Thread(cmd.Process.Pid)
+			main.ID++
+			if _, ok := p.Codes(main, nil); ok {
+				t.Error("the state of another thread is read")
+			}
+			if _, ok := p.Frames([]uint64{main.State}, nil); ok {
+				t.Error("a thread's state is taken for a code object")
 			}
 		})
 	}

@@ -14,14 +14,6 @@ import (
 	"endoscope/probes/uprobe/selection"
 )
 
-// breakpoint is the byte that a uprobe writes over an instruction's first byte.
-const breakpoint = 0xCC
-
-// callInsn is the opcode that Linux 6.18 writes over a 5-byte nop.
-const callInsn = 0xE8
-
-var nop5 = []byte{0x0f, 0x1f, 0x44, 0x00, 0x00}
-
 // text compares a process's code with the file it was mapped from. Detaching a probe
 // restores the file's bytes: in code that patched itself, the probed instruction would
 // run, or be left behind, in a state that the program does not expect.
@@ -164,23 +156,12 @@ func (t *text) compare(addr, begin uint64, size int, probed []uint64) string {
 	}
 	for _, at := range probed {
 		if begin <= at && at < begin+uint64(size) {
-			restore(got, want, int(at-begin))
+			codesite.Unprobe(got, want, int(at-begin))
 		}
 	}
+	codesite.UnprobeNops(got, want)
 	if !bytes.Equal(got, want) {
 		return differs
 	}
 	return ""
-}
-
-// restore undoes in got, code that should equal want, the change that a uprobe at
-// offset at makes, ours or another tool's. Any other difference was made by the
-// program.
-func restore(got, want []byte, at int) {
-	switch {
-	case got[at] == breakpoint:
-		got[at] = want[at]
-	case got[at] == callInsn && bytes.HasPrefix(want[at:], nop5):
-		copy(got[at:], nop5)
-	}
 }
