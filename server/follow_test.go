@@ -97,6 +97,46 @@ func TestFollowIsOfTheSession(t *testing.T) {
 	}
 }
 
+// TestUnobservedChildrenOfSharedQueries: a query that joins the acquisition of another one counts
+// the children that run then, and those that are started later.
+func TestUnobservedChildrenOfSharedQueries(t *testing.T) {
+	testenv.NeedUprobes(t)
+	p := startWaiting(t, testenv.CompileCText(t, `#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+volatile long sink;
+__attribute__((noinline)) void work(long n) { sink += n; }
+int main(void) {
+	char go;
+	int gate[2];
+	pipe(gate);
+	for (int i = 0; i < 2; i++)
+		if (!fork()) { close(gate[1]); read(gate[0], &go, 1); _exit(0); }
+	if (!fork()) _exit(0);
+	wait(0); /* of the last, since the others wait */
+	puts("ready"); fflush(stdout);
+	if (read(0, &go, 1) != 1) return 1;
+	close(gate[1]);
+	if (!fork()) _exit(0);
+	while (wait(0) > 0) {}
+	work(1);
+}`, "-O1"))
+	s := newSession(t, wire.Options{PID: p.pid()})
+	var queries []wire.Result
+	for range 2 {
+		queries = append(queries, start(t, s, "SELECT COUNT(*) FROM function_start WHERE function_name = 'work'"))
+	}
+	p.goOn()
+	if err := p.cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	for i, q := range queries {
+		if diff := cmp.Diff([]wire.Loss{{Cause: probes.Unobserved, N: 3}}, read(t, q).summary.Counts); diff != "" {
+			t.Errorf("query %d: %s", i, diff)
+		}
+	}
+}
+
 // TestCommandsAreFollowed: a session that starts a program, or whose client has, begins with
 // following children; others do not.
 func TestCommandsAreFollowed(t *testing.T) {

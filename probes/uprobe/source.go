@@ -108,7 +108,7 @@ func (s *source) family() *program.Family {
 	if len(t.PIDs) == 0 && !t.Follow {
 		return nil
 	}
-	f := &program.Family{Follows: t.Follow}
+	f := &program.Family{Follows: t.Follow, StandsBy: s.options.Standby}
 	for _, p := range s.resolution.Running {
 		if t.Follow || slices.Contains(t.PIDs, p.PID) {
 			f.Processes = append(f.Processes, p)

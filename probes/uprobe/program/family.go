@@ -16,6 +16,8 @@ type Family struct {
 	// Follows: children are observed too, and these processes whatever becomes of their names.
 	// Otherwise children are counted.
 	Follows bool
+	// StandsBy: children are counted from when the query begins.
+	StandsBy bool
 }
 
 // Values of the map family (target.h).
@@ -92,12 +94,33 @@ func (in *Installation) FollowChildren() error {
 				continue
 			}
 			known[pid], again = true, true
-			if p, runs := process.Lookup(pid); runs && note(p, memberChild) && !f.Follows {
+			if p, runs := process.Lookup(pid); runs && note(p, memberChild) && !f.Follows && !f.StandsBy {
 				f.existed.Add(1)
 			}
 		}
 	}
 	return nil
+}
+
+// CountChildren counts the children that run when a query begins that stood by.
+func (in *Installation) CountChildren() {
+	if in.family != nil {
+		in.family.existed.Store(in.Unobserved())
+	}
+}
+
+// Unobserved returns the number of children that run and are not observed.
+func (in *Installation) Unobserved() (n uint64) {
+	if in.family == nil || in.family.Follows {
+		return 0
+	}
+	var pid, value uint32
+	for each := in.Objects.Maps[bpf.FunctionMapFamily].Iterate(); each.Next(&pid, &value); {
+		if value&memberChild != 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // HasMember reports whether a process is one of Family.
