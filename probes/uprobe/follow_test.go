@@ -376,3 +376,86 @@ int main(void) {
 		t.Errorf("%d calls, want 10", n)
 	}
 }
+
+// A library that a child loads is probed, whether the query has found functions before or not,
+// and whether the child's parents still run or not.
+func TestLibrariesOfFollowedChildren(t *testing.T) {
+	testenv.NeedUprobes(t)
+	library := compilePlugin(t)
+	target := testenv.CompileCText(t, prelude+`
+#include <dlfcn.h>
+NOINLINE long work(long n) { sink += n; return n; }
+int main(int argc, char **argv) {
+	int gate[2];
+	char b;
+	pipe(gate);
+	ready();
+	work(1);
+	if (fork()) {
+		if (argc > 1) wait(0);
+		return 0;
+	}
+	close(gate[1]);
+	if (argc == 1) read(gate[0], &b, 1); /* until the parent has ended */
+	ready();
+	void *lib = dlopen("`+library+`", RTLD_NOW);
+	if (!lib) { puts(dlerror()); return 1; }
+	long (*run)(long) = (long (*)(long))dlsym(lib, "plug_run");
+	ready();
+	for (int i = 0; i < 100; i++) run(i);
+	work(2);
+	return 0;
+}
+`, "-O1", "-ldl")
+	both := testplan.Call("and", testplan.Named("work", "plug_run"), testplan.Call("like", testplan.SelectColumn(plan.SelectModule), testplan.Constant("%")))
+	for _, c := range []struct {
+		name   string
+		args   []string
+		stream string
+		sel    plan.Expr
+		work   int
+		before int // places that are probed before the library is
+	}{
+		{"library alone", []string{"stays"}, catalog.FunctionStart, testplan.InPlugin(), 0, 0},
+		{"with the program", []string{"stays"}, catalog.FunctionStart, both, 2, 1},
+		{"of a daemon", nil, catalog.FunctionStart, both, 2, 1},
+		{"nested", nil, catalog.FunctionCall, both, 2, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := provider(t, Options{})
+			r := run(t, target, c.args...)
+			columns := []string{"timestamp", "function_name"}
+			if c.stream == catalog.FunctionCall {
+				columns = append(columns, "event")
+			}
+			src, got := start(t, p, testplan.Acquire(c.stream, following(r.target()), c.sel, columns...))
+			await := func() {
+				t.Helper()
+				r.step()
+				if line := r.line(); line != "ready" {
+					t.Fatalf("target said %q", line)
+				}
+			}
+			await()
+			probed(t, p, c.before)
+			await()
+			probed(t, p, c.before+1)
+			r.finish(success)
+			if c.before == 0 {
+				src.Stop()
+			}
+			got.wait(t)
+			calls := tally(got.strings("function_name"))
+			if c.stream == catalog.FunctionCall {
+				delete(calls, "") // gaps
+				for name, n := range calls {
+					calls[name] = n / 2
+				}
+			}
+			// The constructor's call is missing, unless it came late.
+			if n := calls["plug_run"]; n != 100 && n != 101 || calls["work"] != c.work {
+				t.Errorf("calls %v, lost %v", calls, got.lost)
+			}
+		})
+	}
+}

@@ -308,8 +308,14 @@ func (g *growing) names(pid int) bool {
 	if slices.Contains(g.spec.Target.PIDs, pid) {
 		return true
 	}
-	first := g.first()
-	return g.spec.Target.Follow && first != nil && first.follows(pid)
+	switch first := g.first(); {
+	case !g.spec.Target.Follow:
+		return false
+	case first == nil: // nobody follows yet
+		return slices.Contains(process.Descendants(g.spec.Target.PIDs), pid)
+	default:
+		return first.follows(pid)
+	}
 }
 
 // byName reports whether the target contains processes other than those given by pid.
@@ -404,10 +410,11 @@ func (g *growing) grow(f *selection.Mapping) error {
 		return first.extend(f)
 	}
 	spec := *g.spec
-	if first := g.first(); first != nil {
-		spec = *first.specNow()
-	}
-	if t := spec.Target; len(t.Processes)+len(t.Exes) == 0 && !t.Follow {
+	switch first := g.first(); {
+	case g.byName(), spec.Target.Follow && first == nil && !slices.ContainsFunc(spec.Target.PIDs, hasEnded):
+	case spec.Target.Follow && first != nil:
+		spec = *first.specFor(f.Process.PID)
+	default:
 		spec.Target.PIDs = []int{f.Process.PID}
 	}
 	var by *selection.Selector
@@ -421,7 +428,7 @@ func (g *growing) grow(f *selection.Mapping) error {
 		return set, nil
 	})
 	if err != nil {
-		if _, runs := process.Lookup(f.Process.PID); !runs && !g.byName() {
+		if !g.byName() && !slices.ContainsFunc(spec.Target.PIDs, runs) {
 			return errGone
 		}
 		return err
@@ -437,6 +444,9 @@ func (g *growing) grow(f *selection.Mapping) error {
 		return errStopped
 	}
 	s.owner, s.suspended, s.executables = g, g.suspended, nil
+	if spec.Target.Follow && len(g.parts) > 0 {
+		s.relatives = g.parts[0]
+	}
 	g.parts = append(g.parts, s)
 	g.mu.Unlock()
 	sink := g.merge.add()
@@ -452,6 +462,14 @@ func (g *growing) grow(f *selection.Mapping) error {
 	}
 	return nil
 }
+
+// runs reports whether a process runs.
+func runs(pid int) bool {
+	_, ok := process.Lookup(pid)
+	return ok
+}
+
+func hasEnded(pid int) bool { return !runs(pid) }
 
 // errGone is returned for a library of a process selected by pid that has ended.
 var errGone = errors.New("its process has ended")

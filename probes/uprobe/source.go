@@ -53,6 +53,7 @@ type source struct {
 	// Guarded by Provider.mu.
 	sub          *decode.Subscription
 	owner        probes.Source         // the source that this one is a part of; nil: none
+	relatives    *source               // the first part of owner, if this is a later one and follows children
 	loaded       *program.Installation // by Load, until attached
 	stopped      bool                  // before or after arming
 	percpu       []bpf.FunctionCounters
@@ -102,7 +103,7 @@ func (s *source) setup() program.Setup {
 // family returns what becomes of the children of the target's processes, nil if none have
 // children that could be followed. A process of a name or executable is followed or not; the
 // children of one that is not are processes of the target too until they execute another
-// program, and not counted.
+// program, and not counted. The caller holds Provider.mu.
 func (s *source) family() *program.Family {
 	t := s.spec.Target
 	if len(t.PIDs) == 0 && !t.Follow {
@@ -111,6 +112,14 @@ func (s *source) family() *program.Family {
 	f := &program.Family{Follows: t.Follow, StandsBy: s.options.Standby}
 	for _, p := range s.resolution.Running {
 		if t.Follow || slices.Contains(t.PIDs, p.PID) {
+			f.Processes = append(f.Processes, p)
+		}
+	}
+	if s.relatives == nil || s.provider.active[s.relatives] == nil {
+		return f
+	}
+	for _, pid := range s.provider.active[s.relatives].Family() {
+		if p, ok := process.Lookup(pid); ok {
 			f.Processes = append(f.Processes, p)
 		}
 	}
@@ -207,9 +216,10 @@ func (s *source) stopAfter(ended <-chan struct{}) {
 	s.Stop()
 }
 
-// specNow returns the specification with the processes that are followed now in place of
-// those from which they descend, which may have ended.
-func (s *source) specNow() *plan.Acquire {
+// specFor returns the specification with one process in place of those given by pid, if
+// children are followed: the one that has this pid, or else, if that has ended, another one
+// that is followed.
+func (s *source) specFor(pid int) *plan.Acquire {
 	spec := *s.spec
 	if !spec.Target.Follow {
 		return &spec
@@ -217,9 +227,12 @@ func (s *source) specNow() *plan.Acquire {
 	p := s.provider
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if in := p.active[s]; in != nil {
-		spec.Target.PIDs = in.Family()
+	if in := p.active[s]; in != nil && !runs(pid) {
+		if family := in.Family(); slices.ContainsFunc(family, runs) {
+			pid = family[slices.IndexFunc(family, runs)]
+		}
 	}
+	spec.Target.PIDs = []int{pid}
 	return &spec
 }
 
@@ -261,6 +274,9 @@ func (s *source) watchFamily() (<-chan struct{}, func()) {
 // watch returns a channel that is closed when every process of the target has ended; nil
 // where later processes may join it.
 func (s *source) watch() (<-chan struct{}, error) {
+	if s.relatives != nil {
+		return nil, nil // its owner ends it
+	}
 	ended, forget, err := watchAll(s.spec.Target, s.resolution.Knows)
 	s.mu.Lock()
 	s.watches = append(s.watches, forget)
