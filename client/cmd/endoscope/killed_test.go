@@ -109,8 +109,8 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	}
 	everywhere := []string{
 		"SELECT process, state, COUNT(*) FROM SAMPLE(stack_sample, 10ms) GROUP BY process, state",
-		"SELECT COUNT(*) FROM allocation",
-		"SELECT stack, COUNT(*) FROM function_start WHERE function_name LIKE 'm%' AND module = 'libc.so.6' GROUP BY stack",
+		"SET max_overhead = 0; SELECT COUNT(*) FROM allocation",
+		"SET max_overhead = 0; SELECT stack, COUNT(*) FROM function_start WHERE function_name LIKE 'm%' AND module = 'libc.so.6' GROUP BY stack",
 	}
 	native := append(everywhere,
 		"SET max_overhead = 0; SET max_probes = 100000; SELECT function_name, COUNT(*) FROM function_start WHERE function_name LIKE '%' GROUP BY function_name",

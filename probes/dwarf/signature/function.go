@@ -23,7 +23,9 @@ type Function struct {
 	File     string
 	Line     int64
 
-	info *Info
+	info   *Info
+	unit   dwarf.Offset
+	golang bool // arguments are passed by Go's convention
 }
 
 // Param is a parameter, or a result.
@@ -51,7 +53,7 @@ func (f *Info) function(of elf.Function, local bool, uses uses) (out *Function, 
 	if err != nil {
 		return nil, err
 	}
-	out = &Function{Name: of.Name, info: f}
+	out = &Function{Name: of.Name, info: f, unit: unit.Offset, golang: of.Lang == elf.Go}
 	r := reader{Info: f, unit: unit, of: of, by: compilerOf(unit), local: local, uses: uses, external: f.val(e, dwarf.AttrExternal) == true}
 	calling, _ := f.val(e, dwarf.AttrCalling).(int64)
 	r.nocall = calling == nocall

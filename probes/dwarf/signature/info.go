@@ -18,6 +18,7 @@ type Info struct {
 	mu    sync.Mutex
 	units []unitRange
 	found map[dwarf.Offset]map[uint64]dwarf.Offset // by unit: subprograms, by the address of their code
+	types typeNames                                // nil: not listed yet
 	left  int                                      // remaining budget of a look-up, see spend
 }
 

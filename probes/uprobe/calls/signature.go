@@ -78,7 +78,7 @@ func (s Signatures) Values(vs []*Value, sym *elf.Module, c selection.Choice, at 
 			read = f.Return
 			out[i].none = f.Result == nil
 		} else {
-			out[i].none = !slices.ContainsFunc(f.Params, func(p signature.Param) bool { return p.Name == v.Path[0] })
+			out[i].none = !strings.HasPrefix(v.Path[0], "#") && !slices.ContainsFunc(f.Params, func(p signature.Param) bool { return p.Name == v.Path[0] })
 		}
 		out[i].Value, out[i].err = v.readAs(read, where)
 		switch {
