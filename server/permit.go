@@ -90,7 +90,7 @@ func (s *session) permit(a *plan.Acquire, p *plan.Query) error {
 	if err != nil {
 		return err
 	}
-	a.Target = plan.Target{Viewer: v, Command: t.Command, Start: t.Start, Stop: t.Stop}
+	a.Target = plan.Target{Viewer: v, Command: t.Command, Follow: t.Follow, Start: t.Start, Stop: t.Stop}
 	for _, p := range running {
 		a.Target.PIDs = append(a.Target.PIDs, p.PID)
 	}

@@ -71,6 +71,9 @@ func newSession(_ context.Context, e *Engine, o wire.Options, may *grant.Grant) 
 
 func openSession(e *Engine, o wire.Options, may *grant.Grant) (*session, error) {
 	s := &session{e: e, may: may, scope: definitions.Scope{Owner: may.Name(), Sees: may.Owns}, live: o.Live, unread: o.Unread, marks: o.Marks, settings: map[string]types.Value{}, statements: map[string]string{}, open: map[*query.Query]bool{}, inbox: trigger.NewInbox(), notify: o.Notify, armed: o.Armed}
+	if (len(o.Command) > 0 || o.Started) && !may.Sees().Private() {
+		s.settings["follow"] = types.Str("children")
+	}
 	switch {
 	case len(o.Command) > 0:
 		if err := may.MayStart(); err != nil {

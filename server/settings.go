@@ -160,6 +160,7 @@ func (s *session) withSettings(p *plan.Query) *plan.Query {
 		DebugDirectory: s.setting("debug_directory").S,
 		DebugServers:   s.debugServers(),
 	}
+	follow := s.setting("follow").S == "children"
 	out := *p
 	out.Notices = slices.Clone(p.Notices)
 	out.Root = plan.TransformNodes(p.Root, func(n plan.Node) plan.Node {
@@ -168,7 +169,7 @@ func (s *session) withSettings(p *plan.Query) *plan.Query {
 			return n
 		}
 		c := *a
-		c.Settings = v
+		c.Settings, c.Target.Follow = v, follow
 		return &c
 	})
 	return &out
