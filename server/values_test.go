@@ -197,8 +197,11 @@ func TestValuesEqualDebugger(t *testing.T) {
 		{"C", c, []string{"-g", "-O0"}, valuesOfC, true},
 		{"C optimised", c, []string{"-g", "-O2"}, valuesOfC, false},
 		{"C DWARF 4", c, []string{"-gdwarf-4", "-O2"}, valuesOfC, false},
+		{"C split", c, []string{"-gdwarf-5", "-gsplit-dwarf", "-ffunction-sections", "-O2"}, valuesOfC, false},
+		{"C split DWARF 4", c, []string{"-gdwarf-4", "-gsplit-dwarf", "-fdebug-types-section", "-ffunction-sections", "-O2"}, valuesOfC, false},
 		{"C++", cpp, []string{"-g", "-O0"}, valuesOfCPP, true},
 		{"C++ optimised", cpp, []string{"-g", "-O2"}, valuesOfCPP, false},
+		{"C++ split", cpp, []string{"-gdwarf-5", "-gsplit-dwarf", "-fdebug-types-section", "-O2"}, valuesOfCPP, false},
 	} {
 		t.Run(build.name, func(t *testing.T) {
 			program := testenv.CompileC(t, build.source, build.flags...)

@@ -202,12 +202,21 @@ type Settings struct {
 	JavaStacks string
 	// Handlers are the parameters for finding event handlers.
 	Handlers HandlerSettings
+	// DebugDirectory lists directories of debug files, separated by colons, that are
+	// searched before the distribution's.
+	DebugDirectory string
+	// DebugServers lists the URLs of debuginfod servers, separated by spaces, from which
+	// debug files that are not found are fetched.
+	DebugServers string
 	// HandlerMemory is the maximum age of the last observation of a handler that is probed;
 	// 0: no maximum.
 	HandlerMemory time.Duration
 	// MaxString is the maximum number of bytes of a text of a program; 0: the provider's
 	// default.
 	MaxString int
+	// AbsentNull: values in memory that is not present are NULL. Otherwise the thread whose
+	// call is observed waits for them.
+	AbsentNull bool
 }
 
 // HandlerSettings are the parameters for finding event handlers in samples of stacks

@@ -11,6 +11,7 @@
 #define ENDOSCOPE_AGGREGATE_H
 
 #include "copy.h"
+#include "wait.h"
 
 /* Of dense states: the number of groups in one slot of one CPU, and the number of CPUs. */
 const volatile __u32 groups = 1, cpus = 1;
@@ -101,6 +102,14 @@ struct by_key buckets_0 SEC(".maps"), buckets_1 SEC(".maps");
 #define WORDS 23
 #define NO_BUCKET ~0ULL
 
+/* They belong to the thread, as frames are small: frames.h. */
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, __u64[WORDS]);
+} derived_words SEC(".maps");
+
 /* The initial state of a group. */
 #define MAX_STATE 32
 static const volatile __u64 zeros[MAX_STATE] = {};
@@ -186,13 +195,18 @@ static __always_inline void raise(__u64 *at, __u64 value)
  */
 static __noinline bool fold(struct moment *m)
 {
-	__u64 words[WORDS], *bucket[MAX_SKETCHES], *sample[MAX_SKETCHES], *state = NULL;
+	__u64 *words = NULL, *bucket[MAX_SKETCHES], *sample[MAX_SKETCHES], *state = NULL;
 	int slot = slot_of(m);
 
 	if (slot < 0)
 		return false;
 	if ((options & AT_RETURN) && m->start < *(volatile __u64 *)&divided)
 		return false;
+	if (aggregate & (DERIVED | HASHED | SKETCHED)) {
+		words = bpf_task_storage_get(&derived_words, bpf_get_current_task_btf(), NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		if (!words)
+			return false;
+	}
 	if ((aggregate & DERIVED) && !derive(m, words))
 		return false;
 	__u32 cpu = bpf_get_smp_processor_id();
@@ -270,7 +284,12 @@ full:
 static __always_inline void emit(struct pt_regs *ctx, struct moment *m, __u64 slot)
 {
 	if (aggregate) {
-		if (fold(m))
+		if (waits)
+			bpf_rcu_read_lock();
+		bool folded = fold(m);
+		if (waits)
+			bpf_rcu_read_unlock();
+		if (folded)
 			return;
 		if (aggregate & UNTIMED)
 			m->time = bpf_ktime_get_boot_ns();

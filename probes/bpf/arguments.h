@@ -7,7 +7,7 @@
 #ifndef ENDOSCOPE_ARGUMENTS_H
 #define ENDOSCOPE_ARGUMENTS_H
 
-#include "counters.h"
+#include "wait.h"
 
 enum { NO_OPERAND = 0, OPERAND_CONSTANT = 1, OPERAND_REGISTER = 2, OPERAND_MEMORY = 3 };
 
@@ -48,11 +48,22 @@ static __always_inline __u64 read_register(const struct pt_regs *ctx, __u8 n)
 	return v;
 }
 
-/* read_operand is a global function, so that the verifier checks it once. */
+/* extend returns the value of an operand in v. */
+static __always_inline __u64 extend(const struct operand *o, __u64 v)
+{
+	v <<= o->unused & 63;
+	return o->sign ? (__u64)((__s64)v >> (o->unused & 63)) : v >> (o->unused & 63);
+}
+
+/*
+ * read_operand reads an operand. If its memory cannot be read, it returns true, and the
+ * address in to. It is a global function, so that the verifier checks it once; such
+ * functions cannot wait.
+ */
 __noinline int read_operand(struct pt_regs *ctx, const struct operand *o, __u64 *to)
 {
 	__u64 v;
-	int failed = 0;
+	long failed = 0;
 
 	if (!ctx || !o || !to)
 		return 0;
@@ -80,10 +91,25 @@ __noinline int read_operand(struct pt_regs *ctx, const struct operand *o, __u64 
 		default:
 			failed = bpf_probe_read_user(&v, 8, (void *)address);
 		}
+		if (failed) {
+			*to = address;
+			return 1;
+		}
 	}
-	v <<= o->unused & 63;
-	*to = o->sign ? (__u64)((__s64)v >> (o->unused & 63)) : v >> (o->unused & 63);
-	return failed;
+	*to = extend(o, v);
+	return 0;
+}
+
+/* await_operand reads an operand from its address v, and waits for it if the programs may. */
+static __noinline bool await_operand(const struct operand *o, __u64 *v)
+{
+	__u64 address = *v;
+
+	*v = 0;
+	if (!waits || await_word(v, sizeof(*v) - (o->unused >> 3), address))
+		return false;
+	*v = extend(o, *v);
+	return true;
 }
 
 /* read_operands reads the arguments of function id. */
@@ -98,7 +124,7 @@ static __always_inline void read_operands(__u64 *args, const struct pt_regs *ctx
 
 		if (all->of[i].kind == NO_OPERAND)
 			break;
-		if (read_operand((struct pt_regs *)ctx, &all->of[i], &v))
+		if (read_operand((struct pt_regs *)ctx, &all->of[i], &v) && !await_operand(&all->of[i], &v))
 			COUNT_CALL(unreadable);
 		args[i] = v;
 	}

@@ -25,10 +25,11 @@ const volatile __u32 stack_bytes = 8192;
 
 /*
  * stack_room returns how much of the stack above sp is copied, at most up to its end. The
- * end of a goroutine's stack is in its g.
+ * end of a goroutine's stack is in its g. Not inlined, as the frames of programs are large.
  */
-static __always_inline __u32 stack_room(struct task_struct *task, const struct pt_regs *ctx, __u64 cookie)
+static __noinline __u32 stack_room(const struct pt_regs *ctx, __u64 cookie)
 {
+	struct task_struct *task = bpf_get_current_task_btf();
 	__u64 end = task->pid == task->tgid ? plain(task)->mm->start_stack : task->thread.fsbase, sp = ctx->sp;
 	struct g own;
 
@@ -107,7 +108,7 @@ __noinline int send_copied(struct pt_regs *ctx, struct moment *m, __u64 slot)
 		size = size_of(texts);
 	}
 	k.from = ctx->sp;
-	k.room = stack_room(task, ctx, m->cookie);
+	k.room = stack_room(ctx, m->cookie);
 	k.part = CHUNK - (k.from & (CHUNK - 1));
 	struct return_instance *traps = traps_of(task);
 	k.ri = traps;

@@ -35,6 +35,8 @@ struct counters {
 	__u64 undefined;    /* calls of methods without a number */
 	__u64 unlisted;     /* returns of calls of a coroutine whose list is not known */
 	__u64 carried;      /* calls on threads that carry virtual threads */
+	__u64 waited;       /* calls that were blocked by reading values: wait.h */
+	__u64 waiting;      /* and for how long together, ns */
 };
 
 /* Atomic: on a preemptible kernel one program can interrupt another on the same CPU. */

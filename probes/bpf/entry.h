@@ -16,8 +16,6 @@ static __always_inline void look(struct moment *m, const struct pt_regs *ctx, __
 	__u64 id = bpf_get_current_pid_tgid();
 
 	m->cookie = cookie;
-	if (!(aggregate & UNTIMED))
-		m->time = m->start = bpf_ktime_get_boot_ns();
 	m->pid = id >> 32;
 	m->tid = (__u32)id;
 	if (options & USE_ARGS)
@@ -28,6 +26,9 @@ static __always_inline void look(struct moment *m, const struct pt_regs *ctx, __
 	if ((options & SEND_RECEIVER) && (cookie & METHOD))
 		read_receiver(m, ctx);
 	read_values(m, ctx, task);
+	/* The time is read last: the call waits until its values are read. */
+	if (!(aggregate & UNTIMED))
+		m->time = m->start = bpf_ktime_get_boot_ns();
 	note_cost(m, task);
 	if ((options & USE_NAMES) && !(options & LATE_NAMES))
 		read_names(m, task);

@@ -37,6 +37,7 @@
 #include "coroutines.h"
 #include "entry.h"
 #include "exit.h"
+#include "frames.h"
 #include "gate.h"
 #include "suspension.h"
 #include "java.h"
@@ -116,7 +117,6 @@ static __always_inline bool enter(struct pt_regs *ctx, __u64 cookie, __u64 *star
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u64 sp = ctx->sp;
 	bool armed = false, wanted = true;
-	struct moment m = {};
 	__u32 n;
 
 	if (stands_by() || is_suspended(cookie))
@@ -128,10 +128,18 @@ static __always_inline bool enter(struct pt_regs *ctx, __u64 cookie, __u64 *star
 		return false;
 	count_hit(cookie);
 	__u64 before = covered();
-	look(&m, ctx, cookie, task);
+	struct moment *m = new_moment(task);
+	if (!m) {
+		struct thread *known = bpf_task_storage_get(&threads, task, NULL, 0);
+		if (known)
+			known->gap = 1;
+		COUNT_CALL(unstored);
+		return false;
+	}
+	look(m, ctx, cookie, task);
 	if (options & SEND_FRAME)
-		m.address = sp;
-	if (!STACK_FIRST && !test_entry(&m))
+		m->address = sp;
+	if (!STACK_FIRST && !test_entry(m))
 		return false;
 
 	struct thread *t = bpf_task_storage_get(&threads, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
@@ -141,17 +149,17 @@ static __always_inline bool enter(struct pt_regs *ctx, __u64 cookie, __u64 *star
 			if ((options & SEQUENCE) && !t->exec_id) /* the thread's first */
 				t->gap = no_gap();
 			t->exec_id = task->self_exec_id;
-			cut(t, 0, m.time);
+			cut(t, 0, m->time);
 			t->stack.lo = t->stack.hi = 0;
 		}
 		stack = own_stack(&t->stack, task, sp);
 		if (stack == STACK_OWN)
-			prune(t, task, sp, m.time);
+			prune(t, task, sp, m->time);
 		if (options & USE_DEPTH)
-			m.depth = depth_of(t);
+			m->depth = depth_of(t);
 	}
 	if (STACK_FIRST) {
-		wanted = open && counts_outermost(&m) && test_entry(&m);
+		wanted = open && counts_outermost(m) && test_entry(m);
 		if (!wanted && !(options & USE_DEPTH))
 			return false;
 	}
@@ -181,23 +189,23 @@ static __always_inline bool enter(struct pt_regs *ctx, __u64 cookie, __u64 *star
 	c->sp = sp;
 	c->function = ID(cookie);
 	c->wanted = wanted;
-	note_caller(&m, ctx, sp);
-	keep(&c->m, &m);
+	note_caller(m, ctx, sp);
+	keep(&c->m, m);
 	c->number = n;
 	keep_texts(task, n);
 	t->n = n + 1;
 	if (wanted)
-		COUNT_ARMED(&m);
+		COUNT_ARMED(m);
 	if (start)
-		*start = m.start;
+		*start = m->start;
 	armed = true;
 out:
 	if (!wanted)
 		return armed;
 	if (options & SEQUENCE)
-		entered(ctx, sp, t ? &t->gap : NULL, &m, armed);
-	else if (!(options & AT_RETURN) && cover(&m, before, false))
-		emit(ctx, &m, sp);
+		entered(ctx, sp, t ? &t->gap : NULL, m, armed);
+	else if (!(options & AT_RETURN) && cover(m, before, false))
+		emit(ctx, m, sp);
 	return armed;
 }
 
@@ -249,6 +257,7 @@ static __always_inline void leave(struct pt_regs *ctx, __u64 cookie, __u64 start
 SEC("uprobe.multi/x")
 int function_entry(struct pt_regs *ctx)
 {
+	OWN_FRAMES(ctx);
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 	struct moment m = {};
@@ -266,6 +275,7 @@ int function_entry(struct pt_regs *ctx)
 SEC("uprobe.session/x")
 int function_session(struct pt_regs *ctx)
 {
+	OWN_FRAMES(ctx);
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 	__u64 *start = bpf_session_cookie();
 
@@ -285,6 +295,7 @@ int function_session(struct pt_regs *ctx)
 SEC("uprobe.multi/x")
 int pair_entry(struct pt_regs *ctx)
 {
+	OWN_FRAMES(ctx);
 	enter(ctx, bpf_get_attach_cookie(ctx), NULL);
 	return 0;
 }
@@ -292,6 +303,7 @@ int pair_entry(struct pt_regs *ctx)
 SEC("uretprobe.multi/x")
 int pair_return(struct pt_regs *ctx)
 {
+	OWN_FRAMES(ctx);
 	leave(ctx, bpf_get_attach_cookie(ctx), 0);
 	return 0;
 }
@@ -299,6 +311,7 @@ int pair_return(struct pt_regs *ctx)
 SEC("uprobe.multi/x")
 int frame_entry(struct pt_regs *ctx)
 {
+	OWN_FRAMES(ctx);
 	begin(ctx, bpf_get_attach_cookie(ctx));
 	return 0;
 }
@@ -306,6 +319,7 @@ int frame_entry(struct pt_regs *ctx)
 SEC("uprobe.multi/x")
 int frame_exit(struct pt_regs *ctx)
 {
+	OWN_FRAMES(ctx);
 	end(ctx, bpf_get_attach_cookie(ctx));
 	return 0;
 }
@@ -314,6 +328,7 @@ int frame_exit(struct pt_regs *ctx)
 SEC("uprobe.multi/x")
 int goroutine_end(struct pt_regs *ctx)
 {
+	OWN_FRAMES(ctx);
 	drop_goroutine(ctx->r14);
 	return 0;
 }
@@ -322,6 +337,7 @@ int goroutine_end(struct pt_regs *ctx)
 SEC("uprobe.multi/x")
 int frame_landing(struct pt_regs *ctx)
 {
+	OWN_FRAMES(ctx);
 	land(ctx, bpf_get_attach_cookie(ctx));
 	return 0;
 }
@@ -330,6 +346,7 @@ int frame_landing(struct pt_regs *ctx)
 SEC("uprobe.multi/x")
 int frame_unwinding(struct pt_regs *ctx)
 {
+	OWN_FRAMES(ctx);
 	unwind(ctx, bpf_get_attach_cookie(ctx));
 	return 0;
 }
@@ -338,6 +355,7 @@ int frame_unwinding(struct pt_regs *ctx)
 SEC("uprobe.multi/x")
 int frame_jump(struct pt_regs *ctx)
 {
+	OWN_FRAMES(ctx);
 	jump(ctx);
 	return 0;
 }
@@ -346,6 +364,7 @@ int frame_jump(struct pt_regs *ctx)
 SEC("uprobe.multi/x")
 int frame_switch(struct pt_regs *ctx)
 {
+	OWN_FRAMES(ctx);
 	switch_stack(ctx, bpf_get_attach_cookie(ctx));
 	return 0;
 }
@@ -354,6 +373,7 @@ int frame_switch(struct pt_regs *ctx)
 SEC("uprobe.multi/x")
 int call_jump(struct pt_regs *ctx)
 {
+	OWN_FRAMES(ctx);
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct thread *t = bpf_task_storage_get(&threads, task, NULL, 0);
 
@@ -387,6 +407,7 @@ int frame_thread_end(void *ctx)
 SEC("uprobe.multi/x")
 int java_entry(struct pt_regs *ctx)
 {
+	OWN_FRAMES(ctx);
 	java_enter(ctx);
 	return 0;
 }
@@ -395,6 +416,7 @@ int java_entry(struct pt_regs *ctx)
 SEC("uprobe.multi/x")
 int java_return(struct pt_regs *ctx)
 {
+	OWN_FRAMES(ctx);
 	java_leave(ctx);
 	return 0;
 }

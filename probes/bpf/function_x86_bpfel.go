@@ -48,6 +48,8 @@ type FunctionCounters struct {
 	Undefined  uint64
 	Unlisted   uint64
 	Carried    uint64
+	Waited     uint64
+	Waiting    uint64
 }
 
 type FunctionEvent struct {
@@ -316,12 +318,14 @@ const (
 	FunctionMapBuckets0          = "buckets_0"
 	FunctionMapBuckets1          = "buckets_1"
 	FunctionMapCounts            = "counts"
+	FunctionMapDerivedWords      = "derived_words"
 	FunctionMapEvents            = "events"
 	FunctionMapGates             = "gates"
 	FunctionMapGoroutines        = "goroutines"
 	FunctionMapHits              = "hits"
 	FunctionMapJavaThreads       = "java_threads"
 	FunctionMapMethods           = "methods"
+	FunctionMapMoments           = "moments"
 	FunctionMapOpenCalls         = "open_calls"
 	FunctionMapOwners            = "owners"
 	FunctionMapRateLeft          = "rate_left"
@@ -364,6 +368,7 @@ const (
 	FunctionVarKeyWords          = "key_words"
 	FunctionVarLastCoroutine     = "last_coroutine"
 	FunctionVarMethodsKnown      = "methods_known"
+	FunctionVarNever             = "never"
 	FunctionVarOnlyPid           = "only_pid"
 	FunctionVarOpen              = "open"
 	FunctionVarOpenedGates       = "opened_gates"
@@ -411,6 +416,7 @@ const (
 	FunctionVarTypePending       = "type_pending"
 	FunctionVarTypeSuspended     = "type_suspended"
 	FunctionVarTypeTaken         = "type_taken"
+	FunctionVarWaits             = "waits"
 	FunctionVarWakeBytes         = "wake_bytes"
 )
 
@@ -484,12 +490,14 @@ type FunctionMapSpecs struct {
 	Buckets0       *ebpf.MapSpec `ebpf:"buckets_0"`
 	Buckets1       *ebpf.MapSpec `ebpf:"buckets_1"`
 	Counts         *ebpf.MapSpec `ebpf:"counts"`
+	DerivedWords   *ebpf.MapSpec `ebpf:"derived_words"`
 	Events         *ebpf.MapSpec `ebpf:"events"`
 	Gates          *ebpf.MapSpec `ebpf:"gates"`
 	Goroutines     *ebpf.MapSpec `ebpf:"goroutines"`
 	Hits           *ebpf.MapSpec `ebpf:"hits"`
 	JavaThreads    *ebpf.MapSpec `ebpf:"java_threads"`
 	Methods        *ebpf.MapSpec `ebpf:"methods"`
+	Moments        *ebpf.MapSpec `ebpf:"moments"`
 	OpenCalls      *ebpf.MapSpec `ebpf:"open_calls"`
 	Owners         *ebpf.MapSpec `ebpf:"owners"`
 	RateLeft       *ebpf.MapSpec `ebpf:"rate_left"`
@@ -521,6 +529,7 @@ type FunctionVariableSpecs struct {
 	KeyWords          *ebpf.VariableSpec `ebpf:"key_words"`
 	LastCoroutine     *ebpf.VariableSpec `ebpf:"last_coroutine"`
 	MethodsKnown      *ebpf.VariableSpec `ebpf:"methods_known"`
+	Never             *ebpf.VariableSpec `ebpf:"never"`
 	OnlyPid           *ebpf.VariableSpec `ebpf:"only_pid"`
 	Open              *ebpf.VariableSpec `ebpf:"open"`
 	OpenedGates       *ebpf.VariableSpec `ebpf:"opened_gates"`
@@ -568,6 +577,7 @@ type FunctionVariableSpecs struct {
 	TypePending       *ebpf.VariableSpec `ebpf:"type_pending"`
 	TypeSuspended     *ebpf.VariableSpec `ebpf:"type_suspended"`
 	TypeTaken         *ebpf.VariableSpec `ebpf:"type_taken"`
+	Waits             *ebpf.VariableSpec `ebpf:"waits"`
 	WakeBytes         *ebpf.VariableSpec `ebpf:"wake_bytes"`
 }
 
@@ -596,12 +606,14 @@ type FunctionMaps struct {
 	Buckets0       *ebpf.Map `ebpf:"buckets_0"`
 	Buckets1       *ebpf.Map `ebpf:"buckets_1"`
 	Counts         *ebpf.Map `ebpf:"counts"`
+	DerivedWords   *ebpf.Map `ebpf:"derived_words"`
 	Events         *ebpf.Map `ebpf:"events"`
 	Gates          *ebpf.Map `ebpf:"gates"`
 	Goroutines     *ebpf.Map `ebpf:"goroutines"`
 	Hits           *ebpf.Map `ebpf:"hits"`
 	JavaThreads    *ebpf.Map `ebpf:"java_threads"`
 	Methods        *ebpf.Map `ebpf:"methods"`
+	Moments        *ebpf.Map `ebpf:"moments"`
 	OpenCalls      *ebpf.Map `ebpf:"open_calls"`
 	Owners         *ebpf.Map `ebpf:"owners"`
 	RateLeft       *ebpf.Map `ebpf:"rate_left"`
@@ -623,12 +635,14 @@ func (m *FunctionMaps) Close() error {
 		m.Buckets0,
 		m.Buckets1,
 		m.Counts,
+		m.DerivedWords,
 		m.Events,
 		m.Gates,
 		m.Goroutines,
 		m.Hits,
 		m.JavaThreads,
 		m.Methods,
+		m.Moments,
 		m.OpenCalls,
 		m.Owners,
 		m.RateLeft,
@@ -661,6 +675,7 @@ type FunctionVariables struct {
 	KeyWords          *ebpf.Variable `ebpf:"key_words"`
 	LastCoroutine     *ebpf.Variable `ebpf:"last_coroutine"`
 	MethodsKnown      *ebpf.Variable `ebpf:"methods_known"`
+	Never             *ebpf.Variable `ebpf:"never"`
 	OnlyPid           *ebpf.Variable `ebpf:"only_pid"`
 	Open              *ebpf.Variable `ebpf:"open"`
 	OpenedGates       *ebpf.Variable `ebpf:"opened_gates"`
@@ -708,6 +723,7 @@ type FunctionVariables struct {
 	TypePending       *ebpf.Variable `ebpf:"type_pending"`
 	TypeSuspended     *ebpf.Variable `ebpf:"type_suspended"`
 	TypeTaken         *ebpf.Variable `ebpf:"type_taken"`
+	Waits             *ebpf.Variable `ebpf:"waits"`
 	WakeBytes         *ebpf.Variable `ebpf:"wake_bytes"`
 }
 

@@ -260,14 +260,18 @@ static __always_inline void java_cut(struct java_thread *t, struct moment *m, __
 static __noinline void java_carries(struct task_struct *task)
 {
 	struct java_thread *t = java_thread_of(task, true);
-	struct moment m = {};
 
 	if (!t || t->carries)
 		return;
 	t->carries = 1;
-	describe_call(&m, task, 0);
-	m.time = bpf_ktime_get_boot_ns();
-	java_cut(t, &m, 0);
+	struct moment *m = new_moment(task);
+	if (!m) {
+		t->n = 0;
+		return;
+	}
+	describe_call(m, task, 0);
+	m->time = bpf_ktime_get_boot_ns();
+	java_cut(t, m, 0);
 }
 
 static __always_inline void java_enter(struct pt_regs *ctx)
@@ -275,7 +279,6 @@ static __always_inline void java_enter(struct pt_regs *ctx)
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 	struct method_key key = {};
-	struct moment m = {};
 
 	if (stands_by() || !admitted() || !targeted(cookie, task) || is_closed())
 		return;
@@ -289,29 +292,34 @@ static __always_inline void java_enter(struct pt_regs *ctx)
 	__u32 method = known ? *known : define(&key, signature_length);
 	if (!method || (method & UNWANTED))
 		return;
-	describe_call(&m, task, method);
-	m.time = m.start = bpf_ktime_get_boot_ns();
+	struct moment *m = new_moment(task);
+	if (!m) {
+		COUNT_CALL(unstored);
+		return;
+	}
+	describe_call(m, task, method);
+	m->time = m->start = bpf_ktime_get_boot_ns();
 	if (!nests) {
-		if (test_entry(&m) && cover(&m, before, false))
-			emit(ctx, &m, 0);
+		if (test_entry(m) && cover(m, before, false))
+			emit(ctx, m, 0);
 		return;
 	}
 	struct java_thread *t = java_thread_of(task, true);
 	if (t && t->carries) {
-		if (test_entry(&m))
+		if (test_entry(m))
 			COUNT_CALL(carried);
 		return;
 	}
 	bool followed = t && t->n < JAVA_CALLS;
 	if (t)
-		m.depth = t->n;
-	bool wanted = test_entry(&m);
+		m->depth = t->n;
+	bool wanted = test_entry(m);
 	if (t)
 		t->n++;
 	if (followed) {
 		struct java_call *c = &t->calls[(t->n - 1) & JAVA_CALLS_MASK];
-		c->start = m.start;
-		c->method = m.cookie;
+		c->start = m->start;
+		c->method = m->cookie;
 		c->wanted = wanted;
 	}
 	if (!wanted)
@@ -321,11 +329,11 @@ static __always_inline void java_enter(struct pt_regs *ctx)
 	else if (!followed)
 		COUNT_CALL(nesting);
 	else
-		COUNT_ARMED(&m);
+		COUNT_ARMED(m);
 	if (options & SEQUENCE)
-		entered(NULL, 0, t ? &t->gap : NULL, &m, followed);
-	else if (!(options & AT_RETURN) && cover(&m, before, false))
-		emit(ctx, &m, 0);
+		entered(NULL, 0, t ? &t->gap : NULL, m, followed);
+	else if (!(options & AT_RETURN) && cover(m, before, false))
+		emit(ctx, m, 0);
 }
 
 struct java_search {
@@ -349,7 +357,6 @@ static __always_inline void java_leave(struct pt_regs *ctx)
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 	struct method_key key = {};
-	struct moment m = {};
 
 	if (!(options & (AT_RETURN | SEQUENCE | USE_DEPTH)) || is_closed())
 		return;
@@ -380,38 +387,47 @@ static __always_inline void java_leave(struct pt_regs *ctx)
 			return;
 		n = s.n;
 	}
-	describe_call(&m, task, method);
-	m.time = bpf_ktime_get_boot_ns();
+	struct moment *m = new_moment(task);
+	if (!m) {
+		t->n = n - 1;
+		t->gap = 1;
+		COUNT_CALL(unstored);
+		return;
+	}
+	describe_call(m, task, method);
+	m->time = bpf_ktime_get_boot_ns();
 	if (t->n > n)
-		java_cut(t, &m, n);
+		java_cut(t, m, n);
 	t->n = n - 1;
 	struct java_call *c = &t->calls[(n - 1) & JAVA_CALLS_MASK];
 	if (!c->wanted)
 		return;
-	m.cookie = method;
-	m.start = c->start;
-	m.depth = n - 1;
-	COUNT_RETURNED(&m);
+	m->cookie = method;
+	m->start = c->start;
+	m->depth = n - 1;
+	COUNT_RETURNED(m);
 	if (options & SEQUENCE)
-		tell(NULL, 0, &t->gap, &m, LEAVE);
+		tell(NULL, 0, &t->gap, m, LEAVE);
 	if (!(options & AT_RETURN))
 		return;
-	m.duration = m.time - m.start;
-	if (test_return(&m) && cover(&m, before, true))
-		emit(ctx, &m, 0);
+	m->duration = m->time - m->start;
+	if (test_return(m) && cover(m, before, true))
+		emit(ctx, m, 0);
 }
 
 static __always_inline void java_end(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct java_thread *t = bpf_task_storage_get(&java_threads, task, NULL, 0);
-	struct moment m = {};
 
 	if (!t || !t->n || is_closed())
 		return;
-	describe_call(&m, task, 0);
-	m.time = bpf_ktime_get_boot_ns();
-	java_cut(t, &m, 0);
+	struct moment *m = new_moment(task);
+	if (!m)
+		return;
+	describe_call(m, task, 0);
+	m->time = bpf_ktime_get_boot_ns();
+	java_cut(t, m, 0);
 }
 
 #endif

@@ -35,6 +35,25 @@ struct moment {
 	__u64 absent;           /* of values: which are NULL, and the results of tests of texts */
 };
 
+/* The moment that a program is building, which is too large for most frames: frames.h. It
+ * belongs to the thread, so that no other program of the CPU can overwrite it. */
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct moment);
+} moments SEC(".maps");
+
+/* new_moment returns a zeroed moment; NULL: out of memory. */
+static __always_inline struct moment *new_moment(struct task_struct *task)
+{
+	struct moment *m = bpf_task_storage_get(&moments, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (m)
+		__builtin_memset(m, 0, sizeof(*m));
+	return m;
+}
+
 /*
  * The query's condition: test_entry as far as it is decided at the entry, test_return in
  * full. In a sequence test_entry says whether any event of the call can be selected, and

@@ -4,6 +4,7 @@
 #define ENDOSCOPE_RECEIVER_H
 
 #include "moment.h"
+#include "wait.h"
 
 /*
  * may_be_object rejects values that cannot be the address of an object with virtual
@@ -21,7 +22,7 @@ static __always_inline void read_receiver(struct moment *m, const struct pt_regs
 	m->ip = ctx->ip;
 	for (int i = 0; i < RECEIVERS; i++)
 		if (may_be_object(m->args[i]))
-			bpf_probe_read_user(&m->table[i], sizeof(m->table[i]), (void *)m->args[i]);
+			read_user(&m->table[i], sizeof(m->table[i]), m->args[i]);
 }
 
 #endif

@@ -47,21 +47,25 @@ static __always_inline bool is_suspended(__u64 cookie)
 static __noinline int tell_over(__u64 cookie, __u64 at)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct moment m = {};
 
 	if (!(options & SEND_FRAME) || suspension || !targeted(cookie, task))
 		return 0;
+	struct moment *m = new_moment(task);
+	if (!m) {
+		COUNT_CALL(lost);
+		return 0;
+	}
 	__u64 id = bpf_get_current_pid_tgid();
-	m.cookie = cookie;
-	m.time = m.start = bpf_ktime_get_boot_ns();
-	m.pid = id >> 32;
-	m.tid = (__u32)id;
-	m.event = OVER;
-	m.address = at;
+	m->cookie = cookie;
+	m->time = m->start = bpf_ktime_get_boot_ns();
+	m->pid = id >> 32;
+	m->tid = (__u32)id;
+	m->event = OVER;
+	m->address = at;
 	if (options & USE_NAMES)
-		read_names(&m, task);
-	if (test_entry(&m) && test_return(&m))
-		count_unsent(send_event(NULL, 0, &m));
+		read_names(m, task);
+	if (test_entry(m) && test_return(m))
+		count_unsent(send_event(NULL, 0, m));
 	return 0;
 }
 

@@ -23,10 +23,11 @@
 	 !(options & ~(AT_RETURN | LATE_NAMES | ONLY_PIDS | ONLY_COMMS |        \
 		       ONLY_EXES | GATED | GUARDED | STANDBY)))
 
-/* clear_timed zeroes the part of a moment that such a query uses: what precedes the arguments. */
+/* clear_timed zeroes the parts of a moment that such a query uses: what precedes the arguments, and absent. */
 static __always_inline void clear_timed(struct moment *m)
 {
 	__builtin_memset(m, 0, __builtin_offsetof(struct moment, args));
+	m->absent = 0;
 }
 
 /*
@@ -62,8 +63,11 @@ static __always_inline bool has_own_stack(struct task_struct *task, __u64 sp)
 	return false;
 }
 
-/* enter_timed handles an entry. Returns whether the return is to be trapped; start is set then. */
-static __always_inline bool enter_timed(struct pt_regs *ctx, __u64 cookie, __u64 *start)
+/*
+ * enter_timed handles an entry. Returns whether the return is to be trapped; start is set
+ * then. The two are not inlined, so that their frames are not in those of other queries.
+ */
+static __noinline bool enter_timed(struct pt_regs *ctx, __u64 cookie, __u64 *start)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct moment m;
@@ -86,17 +90,17 @@ static __always_inline bool enter_timed(struct pt_regs *ctx, __u64 cookie, __u64
 }
 
 /* leave_timed handles the return of a call that began at start. */
-static __always_inline void leave_timed(struct pt_regs *ctx, __u64 cookie, __u64 start)
+static __noinline int leave_timed(struct pt_regs *ctx, __u64 cookie, __u64 start)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct moment m;
 
 	if (is_closed())
-		return;
+		return 0;
 	if (start < task->start_boottime) {
 		if (targeted(cookie, task))
 			COUNT_CALL(inherited);
-		return;
+		return 0;
 	}
 	__u64 before = covered();
 	__u64 id = bpf_get_current_pid_tgid();
@@ -110,6 +114,7 @@ static __always_inline void leave_timed(struct pt_regs *ctx, __u64 cookie, __u64
 	COUNT_RETURNED(&m);
 	if (test_return(&m) && cover(&m, before, true))
 		emit(ctx, &m, 0);
+	return 0;
 }
 
 #endif

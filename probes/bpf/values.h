@@ -18,6 +18,7 @@
 
 #include "counters.h"
 #include "moment.h"
+#include "wait.h"
 
 #define TEXTS 7
 #define NO_TEXT 0xffff
@@ -77,6 +78,44 @@ static __noinline int read_return(struct moment *m, const struct pt_regs *ctx, s
 	return failed;
 }
 
+/* The same, waiting for memory that is not present: only in sleepable programs. */
+static __noinline int fetch_entry(struct moment *m, const struct pt_regs *ctx, struct texts *t)
+{
+	int failed = 0;
+
+	asm volatile("" : "+r"(failed) : "r"(m), "r"(ctx), "r"(t) : "memory");
+	return failed;
+}
+
+static __noinline int fetch_return(struct moment *m, const struct pt_regs *ctx, struct texts *t)
+{
+	int failed = 0;
+
+	asm volatile("" : "+r"(failed) : "r"(m), "r"(ctx), "r"(t) : "memory");
+	return failed;
+}
+
+/* Not inlined, as the frames of programs are large. */
+static __noinline int await_entry(struct moment *m, const struct pt_regs *ctx, struct texts *t)
+{
+	struct wait w;
+
+	begin_wait(&w);
+	int failed = fetch_entry(m, ctx, t);
+	end_wait(&w);
+	return failed;
+}
+
+static __noinline int await_return(struct moment *m, const struct pt_regs *ctx, struct texts *t)
+{
+	struct wait w;
+
+	begin_wait(&w);
+	int failed = fetch_return(m, ctx, t);
+	end_wait(&w);
+	return failed;
+}
+
 /* own_scratch returns the thread's memory for texts; NULL: out of memory. */
 static __always_inline char *own_scratch(struct task_struct *task)
 {
@@ -124,7 +163,14 @@ static __always_inline void read_values(struct moment *m, const struct pt_regs *
 		t = (struct texts *)(own + TEXTS_AT);
 		no_texts(t);
 	}
-	count_failed(read_entry(m, ctx, t));
+	int failed = read_entry(m, ctx, t);
+	if (waits && (failed & UNREADABLE)) {
+		m->absent = 0;
+		if (t)
+			no_texts(t);
+		failed = await_entry(m, ctx, t);
+	}
+	count_failed(failed);
 }
 
 /* keep_texts keeps the texts of the thread's call number n until it returns. */
@@ -176,10 +222,20 @@ static __always_inline void read_result(struct moment *m, const struct pt_regs *
 	}
 	if (!(options & USE_RESULT))
 		return;
-	if (m->cookie & NO_RETVAL)
+	if (m->cookie & NO_RETVAL) {
 		m->absent |= result_args;
-	else
-		count_failed(read_return(m, ctx, t));
+		return;
+	}
+	__u64 absent = m->absent, retval = m->retval;
+	int failed = read_return(m, ctx, t);
+	if (waits && (failed & UNREADABLE)) {
+		m->absent = absent;
+		m->retval = retval;
+		if (t)
+			recall_texts(t, kept, n);
+		failed = await_return(m, ctx, t);
+	}
+	count_failed(failed);
 }
 
 #endif

@@ -27,6 +27,7 @@ type writer struct {
 	size   int // in units of 8 bytes: loads of 64-bit constants take two
 	jumps  []jump
 	places []int // by label
+	wait   *Waiting
 }
 
 type jump struct {

@@ -15,6 +15,7 @@ import (
 
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/testenv"
 	"endoscope/probes/uprobe/attach"
@@ -195,6 +196,48 @@ func discarded(b *testing.B, p *Provider, spec *plan.Acquire) *testplan.Discard 
 		b.Fatal(err)
 	}
 	return d
+}
+
+// BenchmarkAbsentText is BenchmarkCall for a record with a text, which is on a page that is
+// present or that the target gives up before each call, and which it reads itself or not.
+func BenchmarkAbsentText(b *testing.B) {
+	testenv.NeedUprobes(b)
+	target := testenv.CompileCText(b, prelude+fmt.Sprintf(`
+#include <sys/mman.h>
+static long now(void) { struct timespec t; clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t); return t.tv_sec * 1000000000L + t.tv_nsec; }
+static const char page[1 << 16] __attribute__((aligned(1 << 16))) = "a text";
+NOINLINE long named(const char *text) { __asm__ volatile("push %%%%rbx; pop %%%%rbx" ::: "memory"); return (long)text; }
+int main(int argc, char **argv) {
+	int drops = argv[1][0] == 'd', reads = argv[2][0] == 'r';
+	ready();
+	sink += *(volatile const char *)page;
+	long t = now();
+	for (int i = 0; i < %d; i++) {
+		if (drops) madvise((void *)page, sizeof(page), MADV_DONTNEED);
+		sink += named(page);
+		if (reads) sink += *(volatile const char *)page;
+	}
+	printf("%%ld\n", now() - t);
+}
+`, benchCalls), "-O1", "-fcf-protection=none")
+	for _, page := range []string{"kept", "dropped"} {
+		for _, use := range []string{"unread", "read"} {
+			for _, how := range []string{"unprobed", "wait", "null"} {
+				b.Run(page+", "+use+", "+how, func(b *testing.B) {
+					measureCalls(b, target, func(r *running) func() *testplan.Discard {
+						if how == "unprobed" {
+							return func() *testplan.Discard { return nil }
+						}
+						spec := testplan.Acquire(catalog.FunctionStart, r.target(), testplan.Named("named"), "timestamp")
+						spec.Out.Fields = append(spec.Out.Fields, types.Field{Name: "str(arg0)", Type: types.Varchar})
+						spec.Settings.AbsentNull = how == "null"
+						d := discarded(b, provider(b, Options{}), spec)
+						return func() *testplan.Discard { <-d.Ended; return d }
+					}, page, use)
+				})
+			}
+		}
+	}
 }
 
 // goBenchTarget is benchTarget in Go.

@@ -59,6 +59,12 @@
 // Reading the thread's memory takes the kernel 25 ns for two words and 60 for
 // 512 bytes.
 //
+// Values behind pointers are read first without waiting and, where that fails because the
+// memory is not present, again by a sleepable program that waits for it (wait.h of package
+// bpf). All programs that read memory are therefore sleepable, where the kernel has such
+// programs: this was measured, and costs a call nothing (799 to 817 ns for a record with a
+// text before, 784 to 812 since). While one waits the kernel detaches no uprobe.
+//
 // Allocations and deallocations are calls of the functions listed by package
 // allocators. Only the outermost of nested calls become rows.
 //

@@ -94,7 +94,14 @@ func (s *source) setup() program.Setup {
 		Operands: s.resolution.Operands(),
 		Reading:  s.wants.Reading,
 		Growing:  s.extensible,
+		Waits:    s.waits(),
 	}
+}
+
+// waits reports whether the programs wait for memory that is not present.
+func (s *source) waits() bool {
+	reads := s.wants.Reading.ReadsMemory() || s.wants.Options&abi.SendReceiver != 0 || s.resolution.ReadsMemory()
+	return reads && !s.spec.Settings.AbsentNull && !s.resolution.IsJava() && attach.FeatureWait.Has()
 }
 
 // cookie encodes what the programs know of a function: its index among the wants, its

@@ -180,7 +180,7 @@ func (t *tracer) load(f *tracedFile) error {
 		}
 		r.Values = append(r.Values, values)
 	}
-	body, err := r.Compile(localPlaces())
+	body, err := r.Compile(localPlaces(), nil)
 	if err != nil {
 		return err
 	}

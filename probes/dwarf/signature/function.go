@@ -46,6 +46,9 @@ func (f *Info) Function(m *elf.Module, i int) (*Function, error) {
 // can have called it when it was compiled.
 func (f *Info) function(of elf.Function, local bool, uses uses) (out *Function, err error) {
 	defer recovered(&err)
+	if f, err = f.at(of.Addr); err != nil {
+		return nil, err
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.left = maxSpent

@@ -108,8 +108,14 @@ func (f *Info) plainNamed(name string, unit dwarf.Offset) (*Type, error) {
 		}
 		slices.Sort(names)
 		e := plan.Errorf(-1, -1, "the program has no type %s", name)
+		if f.isPart {
+			e = plan.Errorf(-1, -1, "the function's source file uses no type %s", name)
+		}
 		if near := plan.Nearest(name, names, 2); len(near) > 0 {
 			return nil, e.WithHint("did you mean %s?", strings.Join(near, " or "))
+		}
+		if f.isPart {
+			return nil, e.WithHint("of split debug information (-gsplit-dwarf) that of the function's own source file is read")
 		}
 		return nil, e.WithHint("its debug information lists the types that it uses")
 	}

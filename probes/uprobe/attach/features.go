@@ -41,6 +41,23 @@ var (
 	// A program can safely allocate an entry of a hash table; see preallocate. Older
 	// kernels allow it too, so only the version tells whether it is safe.
 	FeatureAllocation = Feature{"allocation by programs", "6.1", sync.OnceValue(func() bool { return KernelAtLeast("6.1") })}
+	// A program can wait for memory of the target. Sleepable uprobe programs came with
+	// Linux 6.0. So that user space can wait until a program has left the state of an
+	// aggregate, it calls functions between bpf_rcu_read_lock and its end.
+	FeatureWait = Feature{"programs that wait for memory", "6.9", sync.OnceValue(func() bool {
+		prog, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+			Type: ebpf.Kprobe, License: "GPL", Flags: unix.BPF_F_SLEEPABLE,
+			Instructions: asm.Instructions{
+				asm.Mov.Reg(asm.R1, asm.RFP), asm.Add.Imm(asm.R1, -8), asm.Mov.Imm(asm.R2, 8), asm.Mov.Imm(asm.R3, 0),
+				asm.FnCopyFromUser.Call(), asm.Mov.Imm(asm.R0, 0), asm.Return(),
+			},
+		})
+		if err != nil {
+			return false
+		}
+		defer prog.Close()
+		return KernelAtLeast("6.9")
+	})}
 	// A program can follow a list of any length (bpf_loop).
 	FeatureLoop = Feature{"bpf_loop", "5.17", sync.OnceValue(func() bool {
 		return features.HaveProgramHelper(ebpf.Kprobe, asm.FnLoop) == nil

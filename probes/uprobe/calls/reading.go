@@ -20,16 +20,23 @@ type Reading struct {
 }
 
 // Specialise changes the programs and maps in spec to read the values. returns are the
-// ways in which the functions' returns are observed.
-func (r *Reading) Specialise(spec *ebpf.CollectionSpec, options uint32, returns map[Returns]bool) error {
-	for _, part := range []struct {
+// ways in which the functions' returns are observed. wait is nil where the programs do not
+// wait for memory.
+func (r *Reading) Specialise(spec *ebpf.CollectionSpec, options uint32, returns map[Returns]bool, wait *codegen.Waiting) error {
+	type body struct {
 		function string
 		reader   *codegen.Reader
-	}{{"read_entry", r.entry}, {"read_return", r.result}} {
+		wait     *codegen.Waiting
+	}
+	bodies := []body{{"read_entry", r.entry, nil}, {"read_return", r.result, nil}}
+	if wait != nil {
+		bodies = append(bodies, body{"fetch_entry", r.entry, wait}, body{"fetch_return", r.result, wait})
+	}
+	for _, part := range bodies {
 		if part.reader == nil {
 			continue
 		}
-		code, err := part.reader.Compile(ValuePlaces)
+		code, err := part.reader.Compile(ValuePlaces, part.wait)
 		if err != nil {
 			return err
 		}
@@ -69,6 +76,11 @@ func (r *Reading) Specialise(spec *ebpf.CollectionSpec, options uint32, returns 
 		return err
 	}
 	return spec.Variables[bpf.FunctionVarTextSlots].Set(uint32(slots))
+}
+
+// ReadsMemory reports whether values in memory are read.
+func (r *Reading) ReadsMemory() bool {
+	return r != nil && (r.entry.ReadsMemory() || r.result.ReadsMemory())
 }
 
 // resultArgs returns the set of args that hold results, one bit each.

@@ -197,6 +197,8 @@ func (s *Subscription) Account() {
 		{s.Sink.Count, "nesting", told.Nesting, c.Nesting},
 		{s.Sink.Count, "inherited", told.Inherited, c.Inherited},
 		{s.Sink.Count, "arguments that could not be read", told.Unreadable, c.Unreadable},
+		{s.Sink.Count, "calls that waited for memory", told.Waited, c.Waited},
+		{s.Sink.Count, "milliseconds of waiting for memory", told.Waiting / 1e6, c.Waiting / 1e6},
 		{s.Sink.Count, "text cut off at max_string", told.Cut, c.Cut},
 		{s.Sink.Count, "unsigned number above 9223372036854775807", told.TooLarge, c.TooLarge},
 		{s.Sink.Count, "texts not kept: too many calls under way", told.Unkept, c.Unkept},

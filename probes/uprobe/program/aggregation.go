@@ -257,6 +257,9 @@ func unusedMaps(a *Aggregation) (list []string) {
 	if a == nil || a.sampleRoom() == 0 {
 		list = append(list, bpf.FunctionMapSamples)
 	}
+	if a == nil || a.Options&(hashed|derived|sketched) == 0 {
+		list = append(list, bpf.FunctionMapDerivedWords)
+	}
 	if a == nil || a.Options&hashed == 0 {
 		list = append(list, stateMaps...)
 	}

@@ -122,6 +122,8 @@ func (in *Installation) Counters(per *[]bpf.FunctionCounters) (sum bpf.FunctionC
 		sum.Undefined += c.Undefined
 		sum.Unlisted += c.Unlisted
 		sum.Carried += c.Carried
+		sum.Waited += c.Waited
+		sum.Waiting += c.Waiting
 	}
 	return sum, nil
 }

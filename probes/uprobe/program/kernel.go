@@ -9,6 +9,7 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/btf"
+	"golang.org/x/sys/unix"
 
 	"endoscope/probes"
 	"endoscope/probes/bpf"
@@ -75,8 +76,8 @@ func New(ringBytes, maxCalls int, preallocated bool, c Compiled) (*Kernel, error
 		return nil, err
 	}
 	k := &Kernel{spec: spec, calls: uint32(maxCalls), events: events, Ring: r, Types: c.types, ids: idPool{max: math.MaxUint16}, unused: map[string]*ebpf.Map{}}
-	for _, name := range append(unusedMaps(nil), bpf.FunctionMapGates, bpf.FunctionMapArguments, bpf.FunctionMapScratch, bpf.FunctionMapSuspendedNames) {
-		if name != bpf.FunctionMapScratch && name != bpf.FunctionMapSuspendedNames {
+	for _, name := range append(unusedMaps(nil), bpf.FunctionMapGates, bpf.FunctionMapArguments, bpf.FunctionMapScratch, bpf.FunctionMapMoments, bpf.FunctionMapSuspendedNames) {
+		if spec.Maps[name].Type != ebpf.TaskStorage && name != bpf.FunctionMapSuspendedNames {
 			spec.Maps[name].Key, spec.Maps[name].Value = nil, nil // sizes differ by query
 		}
 		if k.unused[name], err = ebpf.NewMap(spec.Maps[name]); err != nil {
@@ -129,6 +130,8 @@ type Setup struct {
 	// Reading is nil where no values are read.
 	Reading *calls.Reading
 	Growing bool // functions may be added while the query runs
+	// Waits: values in memory that is not present are read by waiting for it.
+	Waits bool
 }
 
 // ProgramsOf lists the programs attached to functions, in the order of attachment.
@@ -191,6 +194,11 @@ func (k *Kernel) Install(s Setup) (*Installation, error) {
 		return nil, errors.New("uprobe: too many queries")
 	}
 	in, err := k.Load(s, uint16(id))
+	var refused *ebpf.VerifierError
+	if s.Waits && errors.As(err, &refused) {
+		s.Waits = false // a kernel that checks sleepable programs otherwise
+		in, err = k.Load(s, uint16(id))
+	}
 	if err != nil {
 		k.ids.put(id)
 		return nil, RefuseLoad(err)
@@ -222,6 +230,9 @@ func (k *Kernel) Load(s Setup, query uint16) (*Installation, error) {
 		if !ok {
 			delete(spec.Programs, name)
 			continue
+		}
+		if s.Waits && abi.TestsOf[name].Call {
+			p.Flags |= unix.BPF_F_SLEEPABLE
 		}
 		if attachType == attach.TypePerf {
 			p.AttachType = ebpf.AttachNone // the program is not bound to one kind of link
@@ -276,11 +287,21 @@ func (k *Kernel) Load(s Setup, query uint16) (*Installation, error) {
 	if s.Options&abi.UseTexts == 0 {
 		replace[bpf.FunctionMapScratch] = k.unused[bpf.FunctionMapScratch]
 	}
+	if !s.Returns[calls.Trapped] && !s.Returns[calls.JavaEntry] && !s.Returns[calls.JavaReturn] && s.Options&abi.SendFrame == 0 {
+		replace[bpf.FunctionMapMoments] = k.unused[bpf.FunctionMapMoments]
+	}
 	if s.Options&abi.SendFrame == 0 {
 		replace[bpf.FunctionMapSuspendedNames] = k.unused[bpf.FunctionMapSuspendedNames]
 	}
+	var wait *codegen.Waiting
+	if s.Waits {
+		wait = &codegen.Waiting{CopyText: k.kernelFunction("bpf_copy_from_user_str")}
+		if err := spec.Variables[bpf.FunctionVarWaits].Set(true); err != nil {
+			return nil, err
+		}
+	}
 	if s.Reading != nil {
-		if err := s.Reading.Specialise(spec, s.Options, s.Returns); err != nil {
+		if err := s.Reading.Specialise(spec, s.Options, s.Returns, wait); err != nil {
 			return nil, err
 		}
 	}
@@ -351,6 +372,23 @@ func (k *Kernel) Load(s Setup, query uint16) (*Installation, error) {
 		}
 	}
 	return in, nil
+}
+
+// kernelFunction returns the BTF type of a function of the kernel; 0 if it has none.
+func (k *Kernel) kernelFunction(name string) btf.TypeID {
+	types, err := k.Types.Kernel()
+	if err != nil {
+		return 0
+	}
+	var f *btf.Func
+	if types.TypeByName(name, &f) != nil {
+		return 0
+	}
+	id, err := types.TypeID(f)
+	if err != nil {
+		return 0
+	}
+	return id
 }
 
 // placeOperands sizes the map of argument locations, if the programs use it.

@@ -102,6 +102,13 @@ func (r *resolver) refusesMarked(p *usdt.Probe, texts []*text) string {
 // readsArg reports whether a query reads an argument, even if only in its condition.
 func readsArg(out types.Schema, i int) bool { return calls.Reads(out, calls.ColArg0+calls.Column(i)) }
 
+// ReadsMemory reports whether arguments of marked places are in memory.
+func (r *Resolution) ReadsMemory() bool {
+	return slices.ContainsFunc(r.Functions, func(w calls.Function) bool {
+		return w.Marked != nil && slices.ContainsFunc(w.Marked.Args, func(a usdt.Operand) bool { return a.Memory })
+	})
+}
+
 // Operands returns by function where its arguments are; nil if all functions follow
 // the calling convention.
 func (r *Resolution) Operands() []bpf.FunctionOperands {

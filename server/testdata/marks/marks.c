@@ -3,20 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#define MARK(name, operands, ...) asm volatile( \
-	"990: nop\n" \
-	".pushsection .note.stapsdt,\"\",\"note\"\n .balign 4\n" \
-	".4byte 992f-991f, 994f-993f, 3\n" \
-	"991: .asciz \"stapsdt\"\n" \
-	"992: .balign 4\n" \
-	"993: .8byte 990b, _.stapsdt.base, 0\n" \
-	".asciz \"app\"\n .asciz \"" name "\"\n .asciz \"" operands "\"\n" \
-	"994: .balign 4\n .popsection\n" \
-	".ifndef _.stapsdt.base\n" \
-	".pushsection .stapsdt.base,\"aG\",\"progbits\",.stapsdt.base,comdat\n" \
-	".weak _.stapsdt.base\n .hidden _.stapsdt.base\n" \
-	"_.stapsdt.base: .space 1\n .size _.stapsdt.base,1\n .popsection\n" \
-	".endif\n" :: __VA_ARGS__)
+#include "mark.h"
 
 __attribute__((used)) long counter = 7;
 __attribute__((used)) static int table[4] = {10, -20, 30, -40};
