@@ -14,8 +14,8 @@ import (
 // address does not hide what others cause.
 func TestLogIsLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var b bytes.Buffer
-		h, flush := limit(slog.NewTextHandler(&b, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		b := &lines{}
+		h, flush := limit(slog.NewTextHandler(b, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == "time" {
 				return slog.Attr{}
 			}
@@ -47,7 +47,9 @@ func TestLogIsLimited(t *testing.T) {
 				t.Errorf("no line %s in\n%s", line, b.String())
 			}
 		}
-		b.Reset()
+		b.mu.Lock()
+		b.b.Reset()
+		b.mu.Unlock()
 		for i := range 11 {
 			alice.Info("refused", "n", i)
 		}
