@@ -343,6 +343,16 @@ type (
 		X    Expr
 		Type *Ident
 	}
+	// Read is memory of the program, read as a type of the program:
+	// CAST(args.ctx AS 'struct task *').name, container_of(args.link, 'struct task', 'link').id.
+	Read struct {
+		Span
+		X      Expr     // where it is: *ColumnRef or *Read
+		Add    int64    // bytes added to that
+		Type   *Literal // a text: what CAST reads there, or what contains Member
+		Member *Literal // a text: the member that container_of has the address of; nil: CAST
+		Path   []*Ident // its fields and elements
+	}
 	// Call is name(args) with the clauses that an aggregate may have.
 	Call struct {
 		Span
@@ -410,3 +420,4 @@ func (*IsNull) expr()    {}
 func (*Case) expr()      {}
 func (*Cast) expr()      {}
 func (*Call) expr()      {}
+func (*Read) expr()      {}

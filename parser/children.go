@@ -30,6 +30,8 @@ func Children(e Expr) []Expr {
 		add(e.Else)
 	case *Cast:
 		add(e.X)
+	case *Read:
+		add(e.X)
 	case *Call:
 		for _, a := range e.Args {
 			add(a.X)

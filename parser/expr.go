@@ -347,6 +347,8 @@ func (p *exprParser) primary() (Expr, error) {
 		return p.caseWhen()
 	case p.wordThen("CAST"):
 		return p.cast()
+	case p.wordThen(containerOf):
+		return p.containerOf()
 	case isName(t):
 		return p.columnOrCall()
 	}
@@ -380,16 +382,24 @@ func (p *exprParser) columnOrCall() (Expr, error) {
 	p.elements(first)
 	ref := &ColumnRef{Parts: []*Ident{first}}
 	for p.accept(".") {
-		// After a dot nothing is reserved: args.end.
-		if t := p.lex.Peek(); !isName(t) && t.Type != tokReserved {
-			return nil, unexpected(p.lex)
+		part, err := p.part()
+		if err != nil {
+			return nil, err
 		}
-		part := identOf(p.take())
-		p.elements(part)
 		ref.Parts = append(ref.Parts, part)
 	}
 	ref.Span = p.span(first.Start)
 	return ref, nil
+}
+
+// part parses a name after a dot, where nothing is reserved: args.end.
+func (p *exprParser) part() (*Ident, error) {
+	if t := p.lex.Peek(); !isName(t) && t.Type != tokReserved {
+		return nil, unexpected(p.lex)
+	}
+	part := identOf(p.take())
+	p.elements(part)
+	return part, nil
 }
 
 // elements appends the indices of elements to a name: list[2].
@@ -539,12 +549,16 @@ func (p *exprParser) caseWhen() (Expr, error) {
 func (p *exprParser) cast() (Expr, error) {
 	start := p.take().Pos.Offset
 	p.take()
+	at := p.lex.Peek().Pos
 	x, err := p.expr(precLowest)
 	if err != nil {
 		return nil, err
 	}
 	if err := p.want("AS"); err != nil {
 		return nil, err
+	}
+	if p.lex.Peek().Type == tokString {
+		return p.read(start, at, x)
 	}
 	if !isName(p.lex.Peek()) {
 		return nil, unexpected(p.lex)

@@ -115,7 +115,7 @@ func scan(src string) []token {
 // hasElements reports whether a [ at an offset may be the index of an element of what the
 // token names.
 func (t *token) hasElements(at int) bool {
-	return t.Stop == at && (t.typ == tokWord || t.typ == tokReserved || t.typ == tokQuoted || t.typ == tokIndex)
+	return t.Stop == at && (t.typ == tokWord || t.typ == tokReserved || t.typ == tokQuoted || t.typ == tokIndex || t.is(")"))
 }
 
 // indexEnd returns the length of the index that s begins with: digits in square brackets;

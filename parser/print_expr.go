@@ -1,6 +1,7 @@
 package parser
 
 import (
+	"math"
 	"strconv"
 	"strings"
 )
@@ -89,8 +90,36 @@ func (p *printer) expr(x Expr, least int) {
 		p.put(" AS ")
 		p.ident(x.Type)
 		p.put(")")
+	case *Read:
+		p.read(x)
 	case *Call:
 		p.call(x)
+	}
+}
+
+func (p *printer) read(m *Read) {
+	if m.Member == nil {
+		p.put("CAST(")
+	} else {
+		p.put("container_of(")
+	}
+	p.expr(m.X, precLowest)
+	switch {
+	case m.Add > 0, m.Add == math.MinInt64: // whose digits alone are out of range
+		p.put(" + ", strconv.FormatInt(m.Add, 10))
+	case m.Add < 0:
+		p.put(" - ", strconv.FormatInt(-m.Add, 10))
+	}
+	if m.Member == nil {
+		p.put(" AS ")
+		p.expr(m.Type, precLowest)
+	} else {
+		p.put(", ")
+		p.exprs([]Expr{m.Type, m.Member})
+	}
+	p.put(")")
+	for _, part := range m.Path {
+		p.part(part)
 	}
 }
 
@@ -112,12 +141,22 @@ func (p *printer) columnRef(c *ColumnRef) {
 			p.ident(part)
 		case i == 0:
 			p.put(part.Name)
-		case part.Quoted || !isWord(bare):
-			p.put(".")
-			p.quoted(part.Name)
-		default: // after a dot no word is reserved: args.end
-			p.put(".", part.Name)
+		default:
+			p.part(part)
 		}
+	}
+}
+
+// part prints a name after a dot, where no word is reserved: args.end.
+func (p *printer) part(part *Ident) {
+	switch bare := withoutIndices(part.Name); {
+	case bare == "" && !part.Quoted:
+		p.put(part.Name) // [2] after a parenthesis
+	case part.Quoted || !isWord(bare):
+		p.put(".")
+		p.quoted(part.Name)
+	default:
+		p.put(".", part.Name)
 	}
 }
 
@@ -244,6 +283,9 @@ func (x *Case) String() string { return exprText(x) }
 
 // String prints the expression in canonical form.
 func (x *Cast) String() string { return exprText(x) }
+
+// String prints the expression in canonical form.
+func (x *Read) String() string { return exprText(x) }
 
 // String prints the call in canonical form.
 func (x *Call) String() string { return exprText(x) }

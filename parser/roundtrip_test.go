@@ -289,6 +289,9 @@ func (g gen) expr() Expr {
 	case 6:
 		return &Case{X: g.maybeExpr(), Whens: many(g, 1, func() *When { return &When{Cond: g.expr(), Then: g.expr()} }), Else: g.maybeExpr()}
 	case 7:
+		if g.chance() {
+			return g.read()
+		}
 		return &Cast{X: g.expr(), Type: g.ident()}
 	case 8:
 		c := &Call{Name: pick(g, &Ident{Name: "count"}, &Ident{Name: "filter"}, &Ident{Name: "interval"}, &Ident{Name: "cast", Quoted: true}), Filter: g.maybeExpr()}
@@ -304,6 +307,24 @@ func (g gen) expr() Expr {
 		ops = append(ops, op)
 	}
 	return &Binary{Op: rapid.SampledFrom(sorted(ops)).Draw(g.T, "op"), X: g.expr(), Y: g.expr()}
+}
+
+func (g gen) read() *Read {
+	m := &Read{X: g.column(), Add: rapid.Int64().Draw(g.T, "bytes"), Type: g.str(), Member: maybe(g, g.str)}
+	if g.chance() && g.depth > 0 {
+		m.X = g.deeper().read()
+	}
+	if g.chance() {
+		m.Path = append(m.Path, &Ident{Name: "[3][0]"})
+	}
+	for range rapid.IntRange(0, 2).Draw(g.T, "fields") {
+		part := g.ident()
+		if !part.Quoted && g.chance() {
+			part.Name += "[1]"
+		}
+		m.Path = append(m.Path, part)
+	}
+	return m
 }
 
 func (g gen) column() *ColumnRef {

@@ -398,6 +398,8 @@ func hasAggregate(e parser.Expr) bool {
 		return hasAggregate(e.X)
 	case *parser.Cast:
 		return hasAggregate(e.X)
+	case *parser.Read:
+		return hasAggregate(e.X)
 	case *parser.Case:
 		found := e.X != nil && hasAggregate(e.X) || e.Else != nil && hasAggregate(e.Else)
 		for _, w := range e.Whens {

@@ -83,6 +83,8 @@ func (c *exprCtx) resolve(e parser.Expr) (plan.Expr, error) {
 			return x, nil
 		}
 		return &plan.Cast{X: x, T: t}, nil
+	case *parser.Read:
+		return c.read(e)
 	case *parser.Call:
 		return c.call(e)
 	}

@@ -12,7 +12,8 @@ import (
 )
 
 // Values are columns of function streams that no catalog lists: args.NAME, args.a[1].b,
-// retval.NAME, retval[1], and str(arg0) or str(arg0, 64). Those that a statement names are
+// retval.NAME, retval[1], str(arg0) or str(arg0, 64), and memory read as a type of the
+// program: CAST(arg0 AS 'struct task *').name. Those that a statement names are
 // added to the streams that it may refer to; pruning removes them where unused. Argument
 // types are known only from programs, and the programs only from the plan. So a statement
 // is resolved with unknown types (NULL, which is compatible with any), and again once the
@@ -168,7 +169,7 @@ func (r *resolver) resultOf(st *catalog.Stream, a *plan.Acquire) {
 
 // isValue reports whether a column is a value: * excludes them.
 func isValue(name string) bool {
-	return strings.HasPrefix(name, "args.") || isPartOfResult(name) || strings.HasPrefix(name, "str(")
+	return strings.HasPrefix(name, "args.") || isPartOfResult(name) || strings.HasPrefix(name, "str(") || plan.IsRead(name)
 }
 
 // isPartOfResult reports whether a column is a field or an element of the result.
@@ -218,6 +219,11 @@ func namedValues(src string) (list []namedValue) {
 				return parts, i
 			}
 			i++
+		}
+	}
+	for _, m := range parser.Reads(src) {
+		if v, ok := readOf(m); ok {
+			list = append(list, v)
 		}
 	}
 	for i := range tokens {
@@ -300,6 +306,69 @@ func textOf(parts []string, limit string) (namedValue, bool) {
 	}
 	v.name += ")"
 	return v, true
+}
+
+// readOf returns the value that a read of memory is. Its name is the canonical text of the
+// read, without an alias. ok is false if it does not begin at an argument or a result.
+func readOf(m *parser.Read) (v namedValue, ok bool) {
+	v.at = m.Pos()
+	copied := func(m *parser.Read) *parser.Read {
+		c := *m
+		c.Path = nil
+		for _, part := range m.Path { // quoted only where that is needed
+			c.Path = append(c.Path, &parser.Ident{Name: part.Name})
+		}
+		return &c
+	}
+	outermost := copied(m)
+	last := outermost
+	for {
+		inner, more := last.X.(*parser.Read)
+		if !more {
+			break
+		}
+		c := copied(inner)
+		last.X, last = c, c
+	}
+	var parts []string
+	for _, p := range last.X.(*parser.ColumnRef).Parts {
+		parts = append(parts, p.Name)
+	}
+	begin, ok := textOf(parts, "")
+	if !ok {
+		return v, false
+	}
+	v.qualifier, v.result = begin.qualifier, begin.result
+	path := strings.TrimSuffix(strings.TrimPrefix(begin.name, "str("), ")")
+	at := &parser.ColumnRef{}
+	for part := range strings.SplitSeq(path, ".") {
+		at.Parts = append(at.Parts, &parser.Ident{Name: part})
+	}
+	last.X = at
+	v.name = outermost.String()
+	return v, true
+}
+
+// read resolves CAST(arg0 AS 'struct task *').name: as a text, it is acquired.
+func (c *exprCtx) read(e *parser.Read) (plan.Expr, error) {
+	const usage = "CAST(arg0 AS 'struct task *').name, container_of(args.link, 'struct task', 'link').name"
+	v, ok := readOf(e)
+	if !ok {
+		return nil, c.r.hintf(e.Pos(), usage, "memory is read at an argument or a result of a call, or at memory read before")
+	}
+	i, n := c.in.column(v.qualifier, v.name)
+	switch {
+	case n > 1:
+		return nil, c.r.errorf(e.Pos(), "%s is in more than one source: write which, as in alias.arg0", e)
+	case n == 0:
+		return nil, c.r.hintf(e.Pos(), usage, "memory is read when a call of a function stream begins or ends: there are no calls here")
+	}
+	f := c.in.fields()[i]
+	var x plan.Expr = &plan.Col{Index: i, Name: f.Name, T: f.Type}
+	if c.agg != nil {
+		return c.agg.column(x, f.Name, e.Pos())
+	}
+	return x, nil
 }
 
 // maxText is the largest limit of a text, in bytes.

@@ -472,7 +472,8 @@ func (s *session) Info() []string {
 
 // program returns the session's target.
 func (s *session) program() introspect.Program {
+	files := s.debugFiles()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return introspect.Program{Target: s.target, Modules: s.e.modules}
+	return introspect.Program{Target: s.target, Modules: s.e.modules.With(files)}
 }

@@ -55,6 +55,9 @@ func (s *session) set(st *parser.Set, text string) (wire.Result, error) {
 			return nil, answer.Refuse(st.Value, text, "", "%s is one of %s", k.Name, strings.Join(k.Values, ", "))
 		}
 	}
+	if err := s.permitSetting(st, k.Name, v.S, text); err != nil {
+		return nil, err
+	}
 	s.mu.Lock()
 	s.settings[k.Name] = v
 	s.statements[k.Name] = st.String()
@@ -142,6 +145,9 @@ func (s *session) withSettings(p *plan.Query) *plan.Query {
 		HandlerMemory: time.Duration(s.setting("handler_memory").I),
 		MaxString:     int(s.setting("max_string").I),
 		AbsentNull:    s.setting("absent_memory").S == "null",
+
+		DebugDirectory: s.setting("debug_directory").S,
+		DebugServers:   s.debugServers(),
 	}
 	out := *p
 	out.Notices = slices.Clone(p.Notices)

@@ -50,13 +50,72 @@ func TestDebugFiles(t *testing.T) {
 		t.Errorf("-want +got\n%s", diff)
 	}
 
-	for flags, reason := range map[string]string{"-s": "has no debug information", "-g -gsplit-dwarf": ".dwo files"} {
-		w := startWaiting(t, build(strings.Fields(flags)...))
-		s := newSession(t, wire.Options{PID: w.pid()})
-		_, err := s.Execute(t.Context(), query)
-		if said := fmt.Sprint(err); !strings.Contains(said, reason) || !strings.Contains(said, "str(arg0)") {
-			t.Errorf("compiled with %s: %s", flags, said)
-		}
+	w = startWaiting(t, build("-s"))
+	_, err := newSession(t, wire.Options{PID: w.pid()}).Execute(t.Context(), query)
+	if said := fmt.Sprint(err); !strings.Contains(said, "has no debug information") || !strings.Contains(said, "str(arg0)") {
+		t.Errorf("compiled with -s: %s", said)
+	}
+}
+
+// TestSplitDebugInfo reads arguments by name where the debug information is in .dwo files, as
+// two compilers write them, and in a package of these; and says what is missing where there is
+// none of both.
+func TestSplitDebugInfo(t *testing.T) {
+	testenv.NeedUprobes(t)
+	const query = "SELECT args.i, args.l FROM function_start WHERE function_name = 'integers'"
+	row := []string{"-2000000000", "-9000000000000000000"}
+	source, err := filepath.Abs(filepath.Join("testdata", "values", "types.c"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, way := range [][]string{{"gcc", "-gdwarf-4", "dwp"}, {"gcc", "-gdwarf-5", "llvm-dwp"}, {"clang", "-gdwarf-4", "llvm-dwp"}, {"clang", "-gdwarf-5", "llvm-dwp"}} {
+		t.Run(strings.Join(way, " "), func(t *testing.T) {
+			dir := t.TempDir()
+			run := func(args ...string) {
+				t.Helper()
+				cmd := exec.Command(testenv.NeedProgram(t, args[0]), args[1:]...)
+				cmd.Dir = dir
+				if out, err := cmd.CombinedOutput(); err != nil {
+					t.Fatalf("%v: %v\n%s", args, err, out)
+				}
+			}
+			run(way[0], "-O2", way[1], "-gsplit-dwarf", "-c", source, "-o", "types.o")
+			run(way[0], "types.o", "-o", "target")
+			program := filepath.Join(dir, "target")
+			read3 := func(from string) {
+				t.Helper()
+				w := startWaiting(t, program)
+				s := newSession(t, wire.Options{PID: w.pid()})
+				described := ask(t, s, "DESCRIBE FUNCTION integers").rows[0]
+				said := strings.Join(described[len(described)-3:], "\n")
+				if !strings.Contains(said, " integers(signed char c, short") || !strings.Contains(said, "i: rdx; l: rcx;") || !strings.Contains(said, "types.c:35") {
+					t.Errorf("%s: DESCRIBE FUNCTION said\n%s", from, said)
+				}
+				if got := refusal(t, s, "SELECT CAST(arg0 AS 'struct absent *').x FROM function_start WHERE function_name = 'integers'"); !strings.Contains(got, "the function's source file uses no type absent") {
+					t.Errorf("%s: %s", from, got)
+				}
+				q := start(t, s, query)
+				w.goOn()
+				if diff := cmp.Diff([][]string{row, row, row}, read(t, q).rows); diff != "" {
+					t.Errorf("%s: -want +got\n%s", from, diff)
+				}
+			}
+			read3("the .dwo file")
+			run(way[2], "types.dwo", "-o", "target.dwp")
+			if err := os.Rename(filepath.Join(dir, "types.dwo"), filepath.Join(dir, "elsewhere")); err != nil {
+				t.Fatal(err)
+			}
+			read3("the package")
+			if err := os.Remove(filepath.Join(dir, "target.dwp")); err != nil {
+				t.Fatal(err)
+			}
+			w := startWaiting(t, program)
+			_, err := newSession(t, wire.Options{PID: w.pid()}).Execute(t.Context(), query)
+			want := "it has its debug information in " + filepath.Join(dir, "types.dwo") + ", which is not there, nor is there a package " + program + ".dwp"
+			if said := fmt.Sprint(err); !strings.Contains(said, want) {
+				t.Errorf("without both: %s\nwant %s", said, want)
+			}
+		})
 	}
 }
 

@@ -154,6 +154,18 @@ var valuesOfC = []functionValues{
 		{"args.list[0].owners[1].path", gdbText("list[0].owners[1]->path")}, {"str(args.argv[0], 3)", `printf "%.3s", argv[0]`},
 		{"args.argv[1][3]", gdbNumber("(int)argv[1][3]")}, {"args.list[0].owners[0].name[0]", gdbNumber("(int)list[0].owners[0]->name[0]")},
 	}},
+	{"opaque", []compared{
+		{"CAST(args.ctx AS 'struct request *').parent.path", gdbText("((struct request *)ctx)->parent->path")},
+		{"CAST(arg0 AS 'struct request *').color", gdbNumber("((struct request *)ctx)->color")},
+		{"container_of(args.at, 'struct request', 'at').path", gdbText("((struct request *)((char *)at - (long)&((struct request *)0)->at))->path")},
+		{"container_of(arg1, 'struct request', 'at.x').id", gdbNumber("((struct request *)((char *)at - (long)&((struct request *)0)->at))->id")},
+		{"CAST(args.address + 16 AS 'struct item *').name", gdbText("((struct item *)(address + 16))->name")},
+		{"CAST(CAST(arg2 + 16 AS 'struct item *').owners[1] AS 'struct request *').id", gdbNumber("((struct item *)(address + 16))->owners[1]->id")},
+	}},
+	{"opaque", []compared{
+		{"CAST(args.ctx AS 'int *')[0]", gdbNumber("*(int *)ctx")}, {"CAST(args.at AS 'unsigned char *')[3]", gdbNumber("(int)((unsigned char *)at)[3]")},
+	}},
+	{"integers", []compared{{"CAST(args.l AS 'int')", gdbNumber("(int)l")}, {"CAST(arg3 AS 'uint16_t')", gdbNumber("(int)(unsigned short)l")}}},
 }
 
 var valuesOfCPP = []functionValues{
@@ -185,8 +197,11 @@ func TestValuesEqualDebugger(t *testing.T) {
 		{"C", c, []string{"-g", "-O0"}, valuesOfC, true},
 		{"C optimised", c, []string{"-g", "-O2"}, valuesOfC, false},
 		{"C DWARF 4", c, []string{"-gdwarf-4", "-O2"}, valuesOfC, false},
+		{"C split", c, []string{"-gdwarf-5", "-gsplit-dwarf", "-ffunction-sections", "-O2"}, valuesOfC, false},
+		{"C split DWARF 4", c, []string{"-gdwarf-4", "-gsplit-dwarf", "-fdebug-types-section", "-ffunction-sections", "-O2"}, valuesOfC, false},
 		{"C++", cpp, []string{"-g", "-O0"}, valuesOfCPP, true},
 		{"C++ optimised", cpp, []string{"-g", "-O2"}, valuesOfCPP, false},
+		{"C++ split", cpp, []string{"-gdwarf-5", "-gsplit-dwarf", "-fdebug-types-section", "-O2"}, valuesOfCPP, false},
 	} {
 		t.Run(build.name, func(t *testing.T) {
 			program := testenv.CompileC(t, build.source, build.flags...)

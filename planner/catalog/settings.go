@@ -52,6 +52,8 @@ var Settings = []Setting{
 	{Name: "handler_memory", Type: tD, Default: types.Dur(60e9), Min: types.Dur(0), Max: types.Dur(86400e9), Doc: "handler_cost: probe the functions that were event handlers within this period, at most twice as long ago (0: since the query began)"},
 	{Name: "encoder_budget", Type: tI, Default: types.Int(64 << 20), Min: types.Int(64 << 10), Max: types.Int(1 << 40), Doc: "maximum bytes that an encoder uses over all its groups; beyond it the existing content stays, further input is only counted, and the result reports it"},
 	{Name: "java_stacks", Type: tS, Default: types.Str("off"), Min: none, Max: none, Values: []string{"off", "threaddump", "perfmap"}, Doc: "stacks of Java programs: native frames of the virtual machine (off); thread dumps by the virtual machine, which stops it for some 0.1 ms each time (threaddump); or native stacks with the names of compiled methods from a perf map (perfmap; JDK 17, -XX:+PreserveFramePointer). The virtual machine may be signalled once"},
+	{Name: "debug_directory", Type: tS, Default: types.Str(""), Min: none, Max: none, Doc: "colon-separated directories of debug files, which are searched by build-id and by path before /usr/lib/debug"},
+	{Name: "debuginfod", Type: tS, Default: types.Str("off"), Min: none, Max: none, Doc: "debuginfod servers from which debug files that are not found are fetched by build-id: none (off), those of the engine's environment variable DEBUGINFOD_URLS (on), or URLs separated by spaces"},
 	{Name: "system_modules", Type: tS, Default: types.Str(""), Min: none, Max: none, Doc: "comma-separated file names of modules whose functions count as system functions on stacks, in addition to those in system directories; -name excludes a module"},
 }
 

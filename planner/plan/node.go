@@ -202,6 +202,12 @@ type Settings struct {
 	JavaStacks string
 	// Handlers are the parameters for finding event handlers.
 	Handlers HandlerSettings
+	// DebugDirectory lists directories of debug files, separated by colons, that are
+	// searched before the distribution's.
+	DebugDirectory string
+	// DebugServers lists the URLs of debuginfod servers, separated by spaces, from which
+	// debug files that are not found are fetched.
+	DebugServers string
 	// HandlerMemory is the maximum age of the last observation of a handler that is probed;
 	// 0: no maximum.
 	HandlerMemory time.Duration

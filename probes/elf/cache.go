@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -13,7 +14,9 @@ import (
 // file. The zero value is ready to use. Its methods are safe for concurrent
 // use.
 type Cache struct {
+	search  Search
 	mu      sync.Mutex
+	views   []*Cache // of other searches
 	entries map[fileID]*list.Element
 	recent  list.List // of *cached, the most recently used first
 }
@@ -50,7 +53,7 @@ func (c *Cache) Open(f *os.File, display string) (*Module, error) {
 	}
 	// Parsing happens outside the lock; concurrent callers for the same file
 	// wait here.
-	e.parsed.Do(func() { e.contents, e.err = open(e.file, debugRoot) })
+	e.parsed.Do(func() { e.contents, e.err = open(e.file, c.search) })
 	if e.err != nil {
 		c.release(e)
 		return nil, fmt.Errorf("%s: %w", display, e.err)
@@ -66,6 +69,9 @@ func (c *Cache) Open(f *os.File, display string) (*Module, error) {
 func (c *Cache) acquire(id fileID, f *os.File) (*cached, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if el := c.entries[id]; el != nil && el.Value.(*cached).lacksDebugFile() {
+		c.drop(el)
+	}
 	if el := c.entries[id]; el != nil {
 		c.recent.MoveToFront(el)
 		e := el.Value.(*cached)
@@ -89,6 +95,19 @@ func (c *Cache) acquire(id fileID, f *os.File) (*cached, error) {
 		el = previous
 	}
 	return e, nil
+}
+
+// fetchAgain is how long a module is kept whose debug file could not be fetched.
+const fetchAgain = time.Minute
+
+// lacksDebugFile reports whether an unused module is to be read again, because
+// its debug file may be fetched by now.
+func (e *cached) lacksDebugFile() bool {
+	if e.users > 0 || e.contents == nil {
+		return false
+	}
+	at := e.contents.unfetched.Load()
+	return at != nil && time.Since(*at) > fetchAgain
 }
 
 // release ends one use of an entry. Failures are not cached.
@@ -119,6 +138,9 @@ func (c *Cache) drop(el *list.Element) {
 func (c *Cache) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	for _, v := range c.views {
+		v.Close()
+	}
 	for el := c.recent.Front(); el != nil; {
 		next := el.Next()
 		if el.Value.(*cached).users == 0 {

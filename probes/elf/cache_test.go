@@ -142,3 +142,25 @@ func TestCacheConcurrently(t *testing.T) {
 		t.Errorf("%d modules are left", c.recent.Len())
 	}
 }
+
+// The caches of other searches are few; those that were used last are kept.
+func TestCacheViews(t *testing.T) {
+	var c Cache
+	defer c.Close()
+	view := func(i int) *Cache { return c.With(Search{Directories: []string{fmt.Sprint("/", i)}}) }
+	first := view(0)
+	if first == &c || c.With(Search{}) != &c || view(0) != first || first.With(Search{Directories: []string{"/0"}}) != first {
+		t.Error("a search has not one cache of its own")
+	}
+	for i := 1; i < maxViews; i++ {
+		view(i)
+	}
+	second := view(1)
+	view(0)
+	for i := maxViews; i < 2*maxViews-2; i++ {
+		view(i)
+	}
+	if len(c.views) != maxViews || view(0) != first || view(1) != second {
+		t.Errorf("%d views; those that were used last are lost", len(c.views))
+	}
+}

@@ -2,12 +2,15 @@ package elf
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/hex"
+	"fmt"
 	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -16,19 +19,120 @@ import (
 // debugRoot is where distributions install separate debug files.
 const debugRoot = "/usr/lib/debug"
 
+// Search says where the separate debug files of modules are. The zero value is
+// the directory of the distribution.
+type Search struct {
+	// Directories are searched before that of the distribution, in their order:
+	// by build-id (.build-id/ab/cdef.debug), and by the path of the program
+	// (usr/bin/x.debug).
+	Directories []string
+	// Fetcher, if not nil, is asked for debug files that are not found.
+	Fetcher Fetcher
+}
+
+// Fetcher fetches debug files.
+type Fetcher interface {
+	// Fetch returns the path of a debug file by build-id. said is a notice for
+	// the user, "" if there is nothing new to say.
+	Fetch(buildID string) (path, said string)
+	// Key is equal for fetchers that fetch the same files.
+	Key() string
+}
+
+// key identifies what is searched.
+func (s Search) key() string {
+	key := strings.Join(s.Directories, "\x00")
+	if s.Fetcher != nil {
+		key += "\x00\x00" + s.Fetcher.Key()
+	}
+	return key
+}
+
+// roots returns the directories that are searched.
+func (s Search) roots() []string { return append(slices.Clone(s.Directories), debugRoot) }
+
+// maxViews limits the views of a cache.
+const maxViews = 16
+
+// With returns the cache of modules whose debug files are searched as s says;
+// c itself if that is the distribution's directory only. It is closed with c.
+func (c *Cache) With(s Search) *Cache {
+	key := s.key()
+	if key == c.search.key() {
+		return c
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, v := range c.views {
+		if v.search.key() == key {
+			c.views = append(slices.Delete(c.views, i, i+1), v) // the last used is the last
+			return v
+		}
+	}
+	v := &Cache{search: s}
+	if c.views = append(c.views, v); len(c.views) > maxViews {
+		c.views[0].Close()
+		c.views = slices.Delete(c.views, 0, 1)
+	}
+	return v
+}
+
+// DebugFile opens the separate debug file of an ELF file; the caller closes it.
+// It returns nil if there is none.
+func (s Search) DebugFile(f *os.File) *os.File {
+	im, err := OpenImage(f)
+	if err != nil {
+		return nil
+	}
+	_, debug, _ := s.openDebugFile(im, pathOf(f))
+	if debug == nil && s.Fetcher != nil && im.buildID != "" {
+		if path, _ := s.Fetcher.Fetch(im.buildID); path != "" {
+			if d, file := openRegular(path); d != nil && d.buildID == im.buildID {
+				debug = file
+			} else if d != nil {
+				file.Close()
+			}
+		}
+	}
+	return debug
+}
+
+// SharedDebugFile opens the supplementary file of an ELF file; the caller
+// closes it. It returns nil if there is none.
+func (s Search) SharedDebugFile(f *os.File) *os.File {
+	im, err := readImage(f)
+	if err != nil {
+		return nil
+	}
+	_, shared, _ := s.openShared(im, pathOf(f))
+	return shared
+}
+
 // openDebugFile opens the separate debug file of im, whose own path is path (""
 // if unknown), or returns nil. A debug file must carry the same build-id or, if
 // there is none, the checksum that im names. other is a file found in its place
 // that is of another build; "": none.
-func openDebugFile(im *Image, path, root string) (debug *Image, file *os.File, other string) {
+func (s Search) openDebugFile(im *Image, path string) (debug *Image, file *os.File, other string) {
 	var candidates []string
-	if len(im.buildID) > 2 {
-		candidates = append(candidates, buildIDPath(root, im.buildID))
-	}
 	link, sum := debuglink(im)
-	if link != "" && filepath.IsAbs(path) {
+	for _, root := range s.roots() {
+		if len(im.buildID) > 2 {
+			candidates = append(candidates, buildIDPath(root, im.buildID))
+		}
+	}
+	if filepath.IsAbs(path) {
 		dir := filepath.Dir(path)
-		candidates = append(candidates, filepath.Join(dir, link), filepath.Join(dir, ".debug", link), filepath.Join(root, dir, link))
+		if link != "" {
+			candidates = append(candidates, filepath.Join(dir, link), filepath.Join(dir, ".debug", link))
+		}
+		for _, root := range s.roots() {
+			if link != "" {
+				candidates = append(candidates, filepath.Join(root, dir, link))
+			}
+			if root != debugRoot && im.buildID != "" {
+				candidates = append(candidates, filepath.Join(root, path+".debug"))
+			}
+		}
 	}
 	for _, c := range candidates {
 		d, f := openRegular(c)
@@ -39,11 +143,47 @@ func openDebugFile(im *Image, path, root string) (debug *Image, file *os.File, o
 			return d, f, ""
 		}
 		f.Close()
-		if other == "" {
-			other = c
-		}
+		other = cmp.Or(other, c)
 	}
 	return nil, nil, other
+}
+
+// openShared opens the supplementary file with which im, the file at path,
+// shares debug information (dwz -m): nil, "" if im names none. name is its
+// name, also if it is not found.
+func (s Search) openShared(im *Image, path string) (shared *Image, file *os.File, name string) {
+	name, want := sharedBy(im)
+	if name == "" {
+		return nil, nil, ""
+	}
+	var candidates []string
+	for _, root := range s.roots() {
+		candidates = append(candidates, filepath.Join(root, ".dwz", filepath.Base(name)))
+		if len(want) > 2 {
+			candidates = append(candidates, buildIDPath(root, want))
+		}
+	}
+	switch {
+	case filepath.IsAbs(name):
+		candidates = append(candidates, name)
+	case filepath.IsAbs(path):
+		candidates = append(candidates, filepath.Join(filepath.Dir(path), name))
+	}
+	for _, c := range candidates {
+		d, f := openRegular(c)
+		if d == nil {
+			continue
+		}
+		id := d.buildID
+		if own, sum, ok := supplementOf(d); ok && own {
+			id = sum
+		}
+		if id == want {
+			return d, f, name
+		}
+		f.Close()
+	}
+	return nil, nil, name
 }
 
 // buildIDPath returns where the debug file of a build-id is installed.
@@ -53,6 +193,10 @@ func buildIDPath(root, id string) string {
 
 // openRegular opens an ELF file; nil if there is none at path.
 func openRegular(path string) (*Image, *os.File) {
+	// The path may be what a program says: opening a device can have effects.
+	if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() {
+		return nil, nil
+	}
 	// O_NONBLOCK: opening a pipe in place of the file must not block.
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 	if err != nil {
@@ -77,41 +221,6 @@ func hasSum(f *os.File, size int64, want uint32) bool {
 	h := crc32.NewIEEE()
 	n, err := io.Copy(h, io.NewSectionReader(f, 0, size))
 	return err == nil && n == size && h.Sum32() == want
-}
-
-// openShared opens the supplementary file with which im, the file at path,
-// shares debug information (dwz -m): nil, "" if im names none. name is its
-// name, also if it is not found.
-func openShared(im *Image, path, root string) (shared *Image, file *os.File, name string) {
-	name, want := sharedBy(im)
-	if name == "" {
-		return nil, nil, ""
-	}
-	candidates := []string{filepath.Join(root, ".dwz", filepath.Base(name))}
-	if len(want) > 2 {
-		candidates = append(candidates, buildIDPath(root, want))
-	}
-	switch {
-	case filepath.IsAbs(name):
-		candidates = append(candidates, name)
-	case filepath.IsAbs(path):
-		candidates = append(candidates, filepath.Join(filepath.Dir(path), name))
-	}
-	for _, c := range candidates {
-		d, f := openRegular(c)
-		if d == nil {
-			continue
-		}
-		id := d.buildID
-		if own, sum, ok := supplementOf(d); ok && own {
-			id = sum
-		}
-		if id == want {
-			return d, f, name
-		}
-		f.Close()
-	}
-	return nil, nil, name
 }
 
 // sharedBy returns the supplementary file that im names, and its identity in
@@ -160,24 +269,31 @@ func pathOf(f *os.File) string {
 	return path
 }
 
-// DebugFile opens the separate debug file of an ELF file; the caller closes it.
-// It returns nil if there is none.
-func DebugFile(f *os.File) *os.File {
-	im, err := OpenImage(f)
-	if err != nil {
-		return nil
+// CheckBuildID refuses a file that is no ELF file with a build-id; the error
+// says what the file is instead.
+func CheckBuildID(f *os.File, want string) error {
+	im, err := readImage(f)
+	switch {
+	case err != nil:
+		return fmt.Errorf("is %w", err)
+	case im.buildID != want:
+		return fmt.Errorf("is of another build: %s", cmp.Or(im.buildID, "it has no build-id"))
 	}
-	_, debug, _ := openDebugFile(im, pathOf(f), debugRoot)
-	return debug
+	return nil
 }
 
-// SharedDebugFile opens the supplementary file of an ELF file; the caller
-// closes it. It returns nil if there is none.
-func SharedDebugFile(f *os.File) *os.File {
-	im, err := readImage(f)
-	if err != nil {
-		return nil
+// Path returns the absolute path of the module's file, as this process reaches
+// it; "" if there is another file, or none, at its path: it may be in a
+// container.
+func (m *Module) Path() string {
+	if m.image.file == nil {
+		return ""
 	}
-	_, shared, _ := openShared(im, pathOf(f), debugRoot)
-	return shared
+	path := pathOf(m.image.file)
+	own, err := m.image.file.Stat()
+	there, wrong := os.Stat(path)
+	if err != nil || wrong != nil || !os.SameFile(own, there) {
+		return ""
+	}
+	return path
 }

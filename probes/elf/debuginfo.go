@@ -1,10 +1,16 @@
 package elf
 
 import (
+	"debug/dwarf"
 	"debug/elf"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
+	"time"
 	"weak"
 
 	"endoscope/probes/dwarf/debuginfo"
@@ -18,7 +24,8 @@ type DebugInfo struct {
 	// the module's own.
 	Separate string
 
-	deriving sync.Once // guards derived and failed
+	split    *splitFiles // where the units are that are split
+	deriving sync.Once   // guards derived and failed
 	derived  any
 	failed   error
 }
@@ -59,31 +66,82 @@ func (m *Module) DebugInfo() (*DebugInfo, error) {
 func (c *contents) readDebugInfo() (d *DebugInfo, err error) {
 	defer RecoverAs(&err)
 	if hasSection(c.image, "info") {
-		return readDebugInfo(c.image)
+		return c.readFrom(c.image)
 	}
 	if c.image.file == nil {
 		return nil, ErrNoDebugInfo
 	}
-	im, f, _ := openDebugFile(c.image, pathOf(c.image.file), debugRoot)
+	im, f, _ := c.openDebugFile()
 	if im == nil || !hasSection(im, "info") {
 		return nil, ErrNoDebugInfo
 	}
 	defer f.Close()
-	if d, err = readDebugInfo(im); err == nil {
+	if d, err = c.readFrom(im); err == nil {
 		d.Separate = f.Name()
 	}
 	return d, err
 }
 
+// openDebugFile is Search.openDebugFile of the module. What is not found is
+// fetched, if the search says so.
+func (c *contents) openDebugFile() (debug *Image, file *os.File, other string) {
+	debug, file, other = c.search.openDebugFile(c.image, pathOf(c.image.file))
+	if debug != nil && hasSection(debug, "info") || c.search.Fetcher == nil || c.image.buildID == "" {
+		return debug, file, other
+	}
+	fetched, f := c.fetch(c.image.buildID)
+	if fetched == nil {
+		return debug, file, other
+	}
+	if file != nil {
+		file.Close()
+	}
+	return fetched, f, ""
+}
+
+// fetch fetches and opens the debug file of a build-id; nil if there is none.
+func (c *contents) fetch(buildID string) (*Image, *os.File) {
+	path, said := c.search.Fetcher.Fetch(buildID)
+	if said != "" {
+		c.said.Store(&said)
+	}
+	if path != "" {
+		if im, f := openRegular(path); im != nil && im.buildID == buildID {
+			return im, f
+		} else if im != nil {
+			f.Close()
+		}
+	}
+	now := time.Now()
+	c.unfetched.Store(&now)
+	return nil, nil
+}
+
+// Said returns what is to be said about a debug file that was fetched, or could
+// not be, since the last call; "": nothing.
+func (m *Module) Said() string {
+	if said := m.said.Swap(nil); said != nil {
+		return *said
+	}
+	return ""
+}
+
 // hasSection reports whether a file has a section of debug information.
 func hasSection(im *Image, name string) bool { return debuginfo.Section(im.ELF, name) != nil }
 
-func readDebugInfo(im *Image) (*DebugInfo, error) {
-	path := ""
+// readFrom reads the debug information in the module's own file or a debug file.
+func (c *contents) readFrom(im *Image) (*DebugInfo, error) {
+	own, path := "", ""
+	if c.image.file != nil {
+		own = pathOf(c.image.file)
+	}
 	if im.file != nil {
 		path = pathOf(im.file)
 	}
-	shared, file, name := openShared(im, path, debugRoot)
+	shared, file, name := c.search.openShared(im, path)
+	if _, id := sharedBy(im); name != "" && shared == nil && c.search.Fetcher != nil && len(id) > 2 {
+		shared, file = c.fetch(id)
+	}
 	if name != "" && shared == nil {
 		return nil, fmt.Errorf("shares debug information with other programs (dwz) in %s, which is not there", name)
 	}
@@ -96,5 +154,172 @@ func readDebugInfo(im *Image) (*DebugInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &DebugInfo{Info: read}, nil
+	return &DebugInfo{Info: read, split: &splitFiles{search: c.search, modules: slices.Compact([]string{own, path}), buildID: c.image.buildID}}, nil
+}
+
+// splitFiles are the files in which the units of a module are whose debug
+// information is split.
+type splitFiles struct {
+	search  Search
+	modules []string // paths of the module and of its debug file; "": unknown
+	buildID string
+
+	mu      sync.Mutex
+	opened  bool
+	pack    *debuginfo.SplitFile // of all units, PROG.dwp; nil: there is none
+	packed  *os.File             // it stays open
+	packErr error                // why it cannot be read
+}
+
+// Whole returns the debug information of a unit by the unit's entry: d, if the
+// unit is not split, or that of its .dwo file or package.
+func (d *DebugInfo) Whole(unit *dwarf.Entry) (*DebugInfo, error) {
+	s := d.Skeleton(unit)
+	if s == nil {
+		return d, nil
+	}
+	if d.split == nil {
+		return nil, errors.New("has its debug information in other files")
+	}
+	read, err := d.split.read(d.Info, s)
+	if err != nil {
+		return nil, err
+	}
+	return &DebugInfo{Info: read, Separate: d.Separate}, nil
+}
+
+// SplitUnits reads the units of an ELF file that are in other files.
+type SplitUnits struct{ files *splitFiles }
+
+// SplitUnits returns the reader of the split units of an ELF file; separate is its
+// debug file, or nil.
+func (s Search) SplitUnits(f, separate *os.File) *SplitUnits {
+	files := &splitFiles{search: s, modules: []string{pathOf(f)}}
+	if separate != nil {
+		files.modules = append(files.modules, pathOf(separate))
+	}
+	if im, err := readImage(f); err == nil {
+		files.buildID = im.buildID
+	}
+	return &SplitUnits{files}
+}
+
+// Whole returns the debug information of a unit of d by the unit's entry: d, if
+// the unit is not split.
+func (u *SplitUnits) Whole(d *debuginfo.Info, unit *dwarf.Entry) (*debuginfo.Info, error) {
+	s := d.Skeleton(unit)
+	if s == nil {
+		return d, nil
+	}
+	return u.files.read(d, s)
+}
+
+// read reads the unit of a skeleton.
+func (f *splitFiles) read(d *debuginfo.Info, s *debuginfo.Skeleton) (*debuginfo.Info, error) {
+	pack, wrong := f.openPackage()
+	if pack != nil {
+		read, err := d.ReadSplit(s, pack)
+		if !errors.Is(err, debuginfo.ErrOtherUnit) {
+			return read, err
+		}
+		wrong = fmt.Errorf("has its debug information in %s, and %s beside it %w", s.Name, filepath.Base(f.packed.Name()), err)
+	}
+	for _, path := range f.unitPaths(s) {
+		im, file := openRegular(path)
+		if im == nil {
+			continue
+		}
+		read, err := readUnit(d, s, im)
+		file.Close()
+		if !errors.Is(err, debuginfo.ErrOtherUnit) {
+			return read, err
+		}
+		wrong = fmt.Errorf("has its debug information in %s, and %s %w", s.Name, path, err)
+	}
+	if wrong != nil {
+		return nil, wrong
+	}
+	beside := ""
+	if path := f.modules[0]; path != "" {
+		beside = fmt.Sprintf(", nor is there a package %s.dwp", path)
+	}
+	at := s.Name
+	if !filepath.IsAbs(at) {
+		at = filepath.Join(s.Dir, at)
+	}
+	return nil, fmt.Errorf("has its debug information in %s, which is not there%s", at, beside)
+}
+
+func readUnit(d *debuginfo.Info, s *debuginfo.Skeleton, im *Image) (*debuginfo.Info, error) {
+	file, err := debuginfo.OpenSplit(im.ELF, im.Size)
+	if err != nil {
+		return nil, err
+	}
+	return d.ReadSplit(s, file)
+}
+
+// unitPaths returns where the .dwo file of a skeleton may be: where the compiler
+// wrote it, beside the program, or in a directory of debug files.
+func (f *splitFiles) unitPaths(s *debuginfo.Skeleton) (out []string) {
+	written := s.Name
+	if !filepath.IsAbs(written) {
+		written = filepath.Join(s.Dir, written)
+	}
+	if filepath.IsAbs(written) {
+		out = append(out, written)
+	}
+	for _, m := range f.modules {
+		if m == "" {
+			continue
+		}
+		dir := filepath.Dir(m)
+		if !filepath.IsAbs(s.Name) {
+			out = append(out, filepath.Join(dir, s.Name))
+		}
+		out = append(out, filepath.Join(dir, filepath.Base(s.Name)))
+	}
+	for _, root := range f.search.roots() {
+		out = append(out, filepath.Join(root, written))
+	}
+	return out
+}
+
+// openPackage opens the package of the module's units, if there is one.
+func (f *splitFiles) openPackage() (*debuginfo.SplitFile, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.opened {
+		return f.pack, f.packErr
+	}
+	f.opened = true
+	var candidates []string
+	for _, m := range f.modules {
+		if m != "" {
+			candidates = append(candidates, m+".dwp", strings.TrimSuffix(m, ".debug")+".dwp")
+		}
+	}
+	for _, root := range f.search.roots() {
+		if len(f.buildID) > 2 {
+			candidates = append(candidates, strings.TrimSuffix(buildIDPath(root, f.buildID), ".debug")+".dwp")
+		}
+		for _, m := range f.modules {
+			if m != "" {
+				candidates = append(candidates, filepath.Join(root, m+".dwp"))
+			}
+		}
+	}
+	for _, c := range candidates {
+		im, file := openRegular(c)
+		if im == nil {
+			continue
+		}
+		if f.pack, f.packErr = debuginfo.OpenSplit(im.ELF, im.Size); f.packErr != nil {
+			file.Close()
+			f.packErr = fmt.Errorf("has its debug information in %s, which %w", c, f.packErr)
+			continue
+		}
+		f.packed, f.packErr = file, nil
+		return f.pack, nil
+	}
+	return nil, f.packErr
 }

@@ -20,7 +20,7 @@ func openWith(t testing.TB, path, root string) *Module {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.Close() })
-	c, err := open(f, root)
+	c, err := open(f, Search{Directories: []string{root}})
 	if err != nil {
 		t.Fatal(err)
 	}

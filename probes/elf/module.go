@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"endoscope/probes/unwind"
 )
@@ -25,9 +27,12 @@ type Module struct {
 // name.
 type contents struct {
 	image      *Image
-	unwind     *unwind.Table // empty where there is none
-	functions  []Entry       // by address
-	names      []nameRef     // of functions, those of one function together
+	search     Search
+	said       atomic.Pointer[string]    // about fetching its debug file
+	unfetched  atomic.Pointer[time.Time] // when its debug file could not be fetched; nil: never
+	unwind     *unwind.Table             // empty where there is none
+	functions  []Entry                   // by address
+	names      []nameRef                 // of functions, those of one function together
 	tables     []nameTable
 	debug      *os.File // of a table; nil: none
 	otherBuild string   // a file in place of the debug file that is of another build
@@ -67,7 +72,7 @@ type contents struct {
 // Unreadable tables are skipped: a stripped or damaged file has fewer names,
 // not none.
 func Open(f *os.File, display string) (*Module, error) {
-	c, err := open(f, debugRoot)
+	c, err := open(f, Search{})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", display, err)
 	}
@@ -82,17 +87,17 @@ func (c *contents) close() error {
 	return c.debug.Close()
 }
 
-func open(f *os.File, root string) (c *contents, err error) {
+func open(f *os.File, search Search) (c *contents, err error) {
 	defer RecoverAs(&err)
 	im, err := OpenImage(f)
 	if err != nil {
 		return nil, err
 	}
-	c = &contents{image: im}
+	c = &contents{image: im, search: search}
 	unwinding := make(chan *unwind.Table, 1)
 	go func() { unwinding <- im.unwindTable() }()
 	c.hasGo = im.pclntab() != nil
-	syms, unwinders := c.symbols(f, root)
+	syms, unwinders := c.symbols(f)
 	c.unwind = <-unwinding
 	c.unwinders = unwinders || c.unwind.Exceptions
 	c.collect(syms)
@@ -114,13 +119,13 @@ func (im *Image) unwindTable() (t *unwind.Table) {
 
 // symbols collects the names of all tables. unwinders reports whether any, also
 // of an import, is a C++ or Rust name.
-func (c *contents) symbols(f *os.File, root string) (syms []symbol, unwinders bool) {
+func (c *contents) symbols(f *os.File) (syms []symbol, unwinders bool) {
 	im := c.image
 	syms, imports, _ := c.readSymbols(im, elf.SHT_DYNSYM)
 	own, unwinders, _ := c.readSymbols(im, elf.SHT_SYMTAB)
 	if len(own) == 0 {
 		var debug *Image
-		if debug, c.debug, c.otherBuild = openDebugFile(im, pathOf(f), root); debug != nil {
+		if debug, c.debug, c.otherBuild = c.openDebugFile(); debug != nil {
 			own, unwinders, _ = c.readSymbols(debug, elf.SHT_SYMTAB)
 		}
 	}

@@ -156,6 +156,35 @@ func TestSeparateDebugFile(t *testing.T) {
 			t.Error("the debug file was not used")
 		}
 	})
+	t.Run("by path", func(t *testing.T) {
+		program, debug := build(t)
+		first, second := t.TempDir(), t.TempDir()
+		at := filepath.Join(second, program+".debug")
+		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		testenv.CopyFile(t, debug, at)
+		var cache Cache
+		defer cache.Close()
+		f, err := os.Open(program)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		for _, c := range []struct {
+			search Search
+			want   bool
+		}{{Search{}, false}, {Search{Directories: []string{first, second}}, true}, {Search{Directories: []string{first}}, false}, {Search{Directories: []string{first, second}}, true}} {
+			m, err := cache.With(c.search).Open(f, "program")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := len(m.Find("helper")) > 0; got != c.want {
+				t.Errorf("%q: helper is named: %v", c.search.Directories, got)
+			}
+			m.Close()
+		}
+	})
 	t.Run("by debuglink beside the program", func(t *testing.T) {
 		program, debug := build(t)
 		testenv.Output(t, "objcopy", "--add-gnu-debuglink="+debug, program)

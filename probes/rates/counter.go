@@ -9,8 +9,9 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
-	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
+
+	"endoscope/probes/keeper"
 )
 
 // Place is an instruction that is executed once per call.
@@ -77,7 +78,7 @@ func (c *counter) count(places []Place, wait func()) ([]uint64, error) {
 		return nil, fmt.Errorf("more than %d places", maxCounted)
 	}
 	c.next += len(places)
-	var links []link.Link
+	var links []keeper.Held
 	defer func() {
 		for _, l := range links {
 			c.closing.Go(func() { l.Close() })
@@ -104,11 +105,11 @@ func (c *counter) count(places []Place, wait func()) ([]uint64, error) {
 
 // attachMost attaches to the places except those whose instruction the kernel
 // refuses: no query will probe those.
-func (c *counter) attachMost(places []Place, which []int, first int) ([]link.Link, error) {
+func (c *counter) attachMost(places []Place, which []int, first int) ([]keeper.Held, error) {
 	l, err := c.attach(places, which, first)
 	switch {
 	case err == nil:
-		return []link.Link{l}, nil
+		return []keeper.Held{l}, nil
 	case errors.Is(err, os.ErrNotExist), errors.Is(err, unix.ESRCH):
 		return nil, nil // the process has ended
 	case !errors.Is(err, notSupported) && !errors.Is(err, unix.ENOEXEC):
@@ -150,19 +151,14 @@ func groups(places []Place) [][]int {
 
 // attach attaches to places of one file and process; their cookies start at
 // first.
-func (c *counter) attach(places []Place, which []int, first int) (link.Link, error) {
+func (c *counter) attach(places []Place, which []int, first int) (keeper.Held, error) {
 	p := places[which[0]]
-	// The file that was analysed, whatever its path now leads to.
-	exe, err := link.OpenExecutable(fmt.Sprintf("/proc/self/fd/%d", p.File.Fd()))
-	if err != nil {
-		return nil, err
-	}
-	o := &link.UprobeMultiOptions{PID: uint32(p.PID)}
+	o := &keeper.Link{Program: c.program.FD(), File: int(p.File.Fd()), AttachType: keeper.TypeMulti, PID: p.PID}
 	for _, i := range which {
-		o.Addresses = append(o.Addresses, places[i].Offset)
+		o.Offsets = append(o.Offsets, places[i].Offset)
 		o.Cookies = append(o.Cookies, uint64(first+i))
 	}
-	return exe.UprobeMulti(nil, c.program, o)
+	return keeper.Create(o)
 }
 
 func (c *counter) read(first, n int) ([]uint64, error) {

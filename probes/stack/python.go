@@ -53,13 +53,12 @@ func (c *collector) interpreted(sp *space, s sample, why cause) (is cause, waits
 		return why, false, true
 	}
 	is = reached
-	switch {
-	case s.Flags&interpreted != 0:
+	if s.Flags&interpreted != 0 {
 		p.codes = append(p.codes[:0], s.codes...)
 		if s.Flags&cut != 0 {
 			is = noFrames
 		}
-	default:
+	} else {
 		thread, found := p.process.Thread(int(s.Tid))
 		if !found {
 			return why, false, true

@@ -10,6 +10,7 @@ import (
 
 	"endoscope/planner/plan"
 	"endoscope/probes"
+	"endoscope/probes/debugfiles"
 	"endoscope/probes/process"
 	"endoscope/probes/rows"
 	"endoscope/probes/stack/pacing"
@@ -87,7 +88,7 @@ func (s *source) open() (*collector, error) {
 		return nil, probes.AtStream(err, s.spec)
 	}
 	frames := newInterner()
-	ms := newModules(&s.provider.cache, frames, chosenModules(s.spec.Settings.SystemModules))
+	ms := newModules(s.provider.cache.With(debugfiles.Known(s.spec.Settings)), frames, chosenModules(s.spec.Settings.SystemModules))
 	return &collector{
 		kernel: kernel, modules: ms, frames: frames, unwinder: newUnwinder(ms),
 		targets: newTargets(s.target, s.found), spaces: map[int]*space{}, threads: map[uint32]*thread{},

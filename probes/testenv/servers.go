@@ -64,8 +64,9 @@ func FreePort(t testing.TB) string {
 func BusyRedis(t testing.TB) (pid int) {
 	t.Helper()
 	program, load := NeedProgram(t, "redis-server"), NeedProgram(t, "redis-benchmark")
+	own := CopyFile(t, program, filepath.Join(t.TempDir(), "redis-server"))
 	port := FreePort(t)
-	pid = Run(t, exec.Command(program, "--port", port, "--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--dir", t.TempDir(),
+	pid = Run(t, exec.Command(own, "--port", port, "--save", "", "--appendonly", "no", "--bind", "127.0.0.1", "--dir", t.TempDir(),
 		"--hz", "500", "--active-expire-effort", "10"))
 	UntilNil(t, "redis-server listens", func() error {
 		c, err := net.Dial("tcp", "127.0.0.1:"+port)

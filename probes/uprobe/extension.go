@@ -23,7 +23,7 @@ func (s *source) extend(f *selection.Mapping) error {
 	if s.resolution.ReturnKinds()[calls.AtExits] {
 		by = plan.ExitReturns
 	}
-	r, err := resolve.Resolve(spec, p.o.Match, &p.modules, calls.ValuesOf(spec), s.links, true, by, p.costs, func(_ plan.Target, _ []process.Process, sel *selection.Selector) (*selection.ModuleSet, error) {
+	r, err := resolve.Resolve(spec, p.o.Match, p.modulesFor(spec), calls.ValuesOf(spec), s.links, true, by, p.costs, func(_ plan.Target, _ []process.Process, sel *selection.Selector) (*selection.ModuleSet, error) {
 		sel.Sizes = sizingWith(spec, s)
 		set := selection.NewModuleSet()
 		if err := set.AddFound(f); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"endoscope/probes"
+	"endoscope/probes/keeper"
 	"endoscope/probes/uprobe/program"
 )
 
@@ -20,6 +21,7 @@ func (s *source) Load(ctx context.Context, o probes.Options) error {
 	if p.closed {
 		return errors.New("uprobe: the provider is closed")
 	}
+	keeper.Start() // while the programs are loaded
 	s.options = o
 	in, err := p.install(s)
 	if err == nil {

@@ -12,6 +12,7 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/calibrate"
 	"endoscope/probes/clock"
+	"endoscope/probes/debugfiles"
 	"endoscope/probes/elf"
 	"endoscope/probes/process"
 	"endoscope/probes/uprobe/abi"
@@ -148,10 +149,16 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sour
 	return s, nil
 }
 
+// modulesFor returns the modules with the debug files that the settings of spec name.
+func (p *Provider) modulesFor(spec *plan.Acquire) *elf.Cache {
+	return p.modules.With(debugfiles.Search(spec.Settings))
+}
+
 // prepare is Prepare without the estimate of costs.
 func (p *Provider) prepare(spec *plan.Acquire, cols []calls.Column, links attach.Kind, find resolve.Finder) (_ *source, err error) {
 	vs, executables := calls.ValuesOf(spec), executablesAt(spec.Target.Exes)
-	r, err := resolve.Resolve(spec, p.o.Match, &p.modules, vs, links, spec.Stream != catalog.FunctionStart || slices.Contains(cols, calls.ColDepth), p.returnsBy(spec), p.costs, find)
+	modules := p.modulesFor(spec)
+	r, err := resolve.Resolve(spec, p.o.Match, modules, vs, links, spec.Stream != catalog.FunctionStart || slices.Contains(cols, calls.ColDepth), p.returnsBy(spec), p.costs, find)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +170,7 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []calls.Column, links attach
 		}
 	}()
 	if calls.ReadsMethodColumns(spec.Out) {
-		if classes, err = decode.NewReceivers(&p.modules, r.Functions); err != nil {
+		if classes, err = decode.NewReceivers(modules, r.Functions); err != nil {
 			return nil, selection.RefuseTarget(spec.Target, "cannot tell classes of %v", err)
 		}
 	}

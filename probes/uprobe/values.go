@@ -93,7 +93,7 @@ func (p *Provider) lookUp(spec *plan.Acquire, vs []*calls.Value) (found [][]call
 				}
 			}
 		}
-		sym, err := p.modules.Open(m.File, m.Name())
+		sym, err := p.modulesFor(spec).Open(m.File, m.Name())
 		if err != nil {
 			return nil, nil, false, selection.RefuseTarget(spec.Target, "cannot monitor functions of %v", err)
 		}

@@ -86,7 +86,7 @@ func locateOperands(im *elf.Image, list []Probe, f *os.File) {
 	}
 	addressesOf(im, named, stdelf.SHT_SYMTAB)
 	if im.ELF.SectionByType(stdelf.SHT_SYMTAB) == nil {
-		if debug := elf.DebugFile(f); debug != nil {
+		if debug := (elf.Search{}).DebugFile(f); debug != nil {
 			defer debug.Close()
 			if separate, err := elf.OpenImage(debug); err == nil {
 				addressesOf(separate, named, stdelf.SHT_SYMTAB)

@@ -16,8 +16,9 @@ type definition struct {
 	declaration
 	addr  uint64
 	entry *dwarf.Entry
-	of    dwarf.Offset // its declaration; 0: this entry
-	typ   dwarf.Type   // set by take
+	of    dwarf.Offset    // its declaration; 0: this entry
+	typ   dwarf.Type      // set by addDefinition
+	data  *debuginfo.Info // that has the type
 }
 
 // declaration identifies a variable.
@@ -44,6 +45,60 @@ func (p *program) described(name string) (addr uint64, t dwarf.Type, err error) 
 	if before, after, ok := strings.Cut(name, "::"); ok && strings.Contains(before, ".") {
 		d.file, name = before, after
 	}
+	found, err := d.search(name)
+	if err != nil {
+		return 0, nil, err
+	}
+	if found == nil {
+		if slices.ContainsFunc(d.statics, func(one definition) bool { return d.file != "" && one.unit == d.file }) {
+			d.statics = slices.DeleteFunc(d.statics, func(one definition) bool { return one.unit != d.file })
+		}
+		switch len(d.statics) {
+		case 0:
+			return 0, nil, d.err
+		case 1:
+			found = &d.statics[0]
+		default:
+			return 0, nil, ambiguous(name, d.statics)
+		}
+	}
+	p.data = found.data // its type may have bases
+	return found.addr, found.typ, nil
+}
+
+// search searches the debug information, and that of each split unit. It
+// returns the variable, if that is settled.
+func (d *definitions) search(name string) (*definition, error) {
+	p := d.program
+	if p.own == nil {
+		p.own = p.data
+	}
+	all := p.own
+	p.data = all
+	units, found, err := d.read(name)
+	if err != nil || found != nil || p.units == nil {
+		return found, err
+	}
+	defer func() { p.data = all }()
+	for _, unit := range units {
+		part, err := p.units.Whole(all, unit)
+		if err != nil {
+			p.split = err // the variable may be in another unit
+			continue
+		}
+		p.data = part
+		d.declared, d.waiting = map[dwarf.Offset]declaration{}, nil
+		if _, found, err := d.read(name); err != nil || found != nil {
+			return found, err
+		}
+	}
+	return nil, nil
+}
+
+// read reads the program's current debug information. skeletons are the entries
+// of units that are elsewhere.
+func (d *definitions) read(name string) (skeletons []*dwarf.Entry, found *definition, err error) {
+	p := d.program
 	r := p.data.Reader()
 	var scope []string
 	var base int64 = -1 // offset of this unit's part of .debug_addr
@@ -51,7 +106,7 @@ func (p *program) described(name string) (addr uint64, t dwarf.Type, err error) 
 	for {
 		e, readErr := r.Next()
 		if readErr != nil {
-			return 0, nil, fmt.Errorf("the debug information is damaged: %w", readErr)
+			return nil, nil, fmt.Errorf("the debug information is damaged: %w", readErr)
 		}
 		if e == nil {
 			break
@@ -63,7 +118,10 @@ func (p *program) described(name string) (addr uint64, t dwarf.Type, err error) 
 				scope = scope[:len(scope)-1]
 			}
 			continue
-		case dwarf.TagCompileUnit, dwarf.TagPartialUnit, dwarf.TagTypeUnit:
+		case dwarf.TagCompileUnit, dwarf.TagPartialUnit, dwarf.TagTypeUnit, dwarf.TagSkeletonUnit:
+			if p.data.Skeleton(e) != nil {
+				skeletons = append(skeletons, e)
+			}
 			scope = scope[:0]
 			base = -1
 			if b, ok := e.Val(dwarf.AttrAddrBase).(int64); ok {
@@ -85,7 +143,7 @@ func (p *program) described(name string) (addr uint64, t dwarf.Type, err error) 
 			}
 		case dwarf.TagVariable, dwarf.TagMember: // a member is the declaration of a static variable of a class
 			if found := d.add(e, unit, base, isNamed(e, scope, own, name)); found != nil {
-				return found.addr, found.typ, nil
+				return skeletons, found, nil
 			}
 		}
 		if e.Children {
@@ -96,20 +154,11 @@ func (p *program) described(name string) (addr uint64, t dwarf.Type, err error) 
 		if declared, ok := d.declared[w.of]; ok {
 			w.declaration = declared
 			if found := d.addDefinition(w); found != nil {
-				return found.addr, found.typ, nil
+				return skeletons, found, nil
 			}
 		}
 	}
-	if slices.ContainsFunc(d.statics, func(one definition) bool { return d.file != "" && one.unit == d.file }) {
-		d.statics = slices.DeleteFunc(d.statics, func(one definition) bool { return one.unit != d.file })
-	}
-	switch len(d.statics) {
-	case 0:
-		return 0, nil, d.err
-	case 1:
-		return d.statics[0].addr, d.statics[0].typ, nil
-	}
-	return 0, nil, ambiguous(name, d.statics)
+	return skeletons, nil, nil
 }
 
 // add adds an entry, and returns the variable if the entry settles which it is.
@@ -158,6 +207,7 @@ func (d *definitions) addDefinition(one definition) *definition {
 	if !isFromFile(one.unit, d.file) {
 		return nil
 	}
+	one.data = d.program.data
 	var err error
 	if one.typ, err = d.program.typeOf(one.entry); err != nil {
 		d.err = err

@@ -14,6 +14,7 @@ import (
 	"endoscope/probes/dwarf/debuginfo"
 	"endoscope/probes/dwarf/leb128"
 	"endoscope/probes/dwarf/op"
+	files "endoscope/probes/elf"
 )
 
 // place is where a variable is and how it is read.
@@ -28,8 +29,13 @@ type place struct {
 // program is a file in which variables are looked up.
 type program struct {
 	elf   *elf.File
-	debug *elf.File       // file with the debug information: elf, or a separate one
-	data  *debuginfo.Info // nil: it has none
+	debug *elf.File // file with the debug information: elf, or a separate one
+	// data is the debug information in which entries are read: that of the file, or of
+	// a split unit; nil: it has none.
+	data  *debuginfo.Info
+	own   *debuginfo.Info   // that of the file, once it has been searched
+	units *files.SplitUnits // reads split units; nil: they are not read
+	split error             // why a split unit was not read
 }
 
 // openProgram reads the debug information of a file. debug is its separate
@@ -67,6 +73,8 @@ func (p *program) find(name string) (pl place, err error) {
 			return p.part(addr, t, name, len(head))
 		case err == nil && head == name:
 			return p.symbol(name)
+		case err == nil && p.split != nil:
+			return pl, fmt.Errorf("the program %w, which is needed for the fields of %s", p.split, head)
 		case err == nil:
 			return pl, fmt.Errorf("the program has no debug information (-g), which is needed for the fields of %s", head)
 		case !errors.Is(err, errNone):
@@ -195,11 +203,11 @@ func (p *program) address(e *dwarf.Entry, base int64) (addr uint64, known bool, 
 	switch {
 	case o.Code == op.Addr && whole:
 		return uint64(o.Value), true, nil
-	case o.Code == op.Addrx && whole && base >= 0:
+	case (o.Code == op.Addrx || o.Code == op.GNUAddrIndex) && whole && base >= 0:
 		if addr := p.data.Address(base, uint64(o.Value)); addr != 0 {
 			return addr, true, nil
 		}
-	case len(location) > 5 && (location[0] == op.Const4u || location[0] == op.Const8u):
+	case len(location) > 5 && (location[0] == op.Const4u || location[0] == op.Const8u), len(location) > 2 && (location[0] == op.Constx || location[0] == op.GNUConstIndex):
 		return 0, false, errors.New("each thread has one of its own (thread-local)")
 	}
 	return 0, false, errors.New("it has no address of its own: only globals and static variables are observed")

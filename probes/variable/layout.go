@@ -17,7 +17,14 @@ import (
 // processes execute one file, and its debug information may be large. Errors
 // are cached too. Each source has its own cache, so that a new query sees debug
 // information installed since.
-type layouts map[layoutKey]*layout
+type layouts struct {
+	search elf.Search
+	known  map[layoutKey]*layout
+}
+
+func newLayouts(search elf.Search) *layouts {
+	return &layouts{search, map[layoutKey]*layout{}}
+}
 
 type layoutKey struct {
 	device, inode    uint64
@@ -38,18 +45,18 @@ type layout struct {
 }
 
 // layoutOf returns the layout of those names that a file has.
-func (known layouts) layoutOf(f *os.File, base string, names []string) (*layout, error) {
+func (ls *layouts) layoutOf(f *os.File, base string, names []string) (*layout, error) {
 	key, err := keyOf(f, names)
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be read: %w", base, err)
 	}
-	l := known[key]
+	l := ls.known[key]
 	if l == nil {
-		if len(known) >= maxLayouts {
-			clear(known)
+		if len(ls.known) >= maxLayouts {
+			clear(ls.known)
 		}
-		l = readLayout(f, base, names)
-		known[key] = l
+		l = readLayout(f, base, names, ls.search)
+		ls.known[key] = l
 	}
 	return l, l.err
 }
@@ -60,7 +67,7 @@ func keyOf(f *os.File, names []string) (layoutKey, error) {
 	return layoutKey{st.Dev, st.Ino, st.Size, st.Mtim, st.Ctim, strings.Join(names, "\x00")}, err
 }
 
-func readLayout(f *os.File, base string, names []string) *layout {
+func readLayout(f *os.File, base string, names []string, search elf.Search) *layout {
 	file, err := stdelf.NewFile(f)
 	if err != nil {
 		return &layout{err: fmt.Errorf("%s is damaged: %w", base, err)}
@@ -79,15 +86,16 @@ func readLayout(f *os.File, base string, names []string) *layout {
 		}
 		return e
 	}
-	separate := elf.DebugFile(f)
+	separate := search.DebugFile(f)
 	if separate != nil {
 		defer separate.Close()
 	}
-	shared := elf.SharedDebugFile(cmp.Or(separate, f))
+	shared := search.SharedDebugFile(cmp.Or(separate, f))
 	if shared != nil {
 		defer shared.Close()
 	}
 	p := openProgram(file, beside(separate), beside(shared))
+	p.units = search.SplitUnits(f, separate)
 	l.bare = p.data == nil
 	for _, name := range names {
 		at, err := p.find(name)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"endoscope/probes/elf"
 	"endoscope/probes/testenv"
 )
 
@@ -12,7 +13,7 @@ import (
 // names change; errors are cached likewise.
 func TestLayouts(t *testing.T) {
 	program := testenv.CompileC(t, "testdata/vars.c", "-O1", "-g", "-pthread")
-	known := layouts{}
+	known := newLayouts(elf.Search{})
 	of := func(names ...string) *layout {
 		t.Helper()
 		f, err := os.Open(program)

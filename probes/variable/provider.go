@@ -14,6 +14,7 @@ import (
 	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/clock"
+	"endoscope/probes/debugfiles"
 	"endoscope/probes/elf"
 	"endoscope/probes/process"
 )
@@ -53,7 +54,7 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 		return nil, placed(err, spec)
 	}
 	s := &source{provider: p, spec: spec, names: names, matcher: process.NewMatcher(spec.Target), subjects: map[int]*subject{},
-		numbered: map[int]uint64{}, layouts: layouts{}, refusals: map[int]refusal{}, changed: map[int]bool{}, clock: clock.Boot}
+		numbered: map[int]uint64{}, layouts: newLayouts(debugfiles.Known(spec.Settings)), refusals: map[int]refusal{}, changed: map[int]bool{}, clock: clock.Boot}
 	modules := chosen(spec, "module")
 	for _, c := range modules {
 		s.modules = append(s.modules, c.V.S)
@@ -62,7 +63,7 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 	functions := chosen(spec, "function_name")
 	var notLocal error // why the names are not variables of functions
 	if watches && len(functions) > 0 {
-		s.tracer = newTracer(names, distinct(functions), &p.cache)
+		s.tracer = newTracer(names, distinct(functions), p.cache.With(s.layouts.search))
 		if notLocal = s.areLocal(found); notLocal != nil {
 			s.tracer = nil
 		}

@@ -54,7 +54,7 @@ type source struct {
 	grows    bool           // more processes may match later
 	numbered map[int]uint64 // processes given by pid, whatever they execute: their start times
 	subjects map[int]*subject
-	layouts  layouts
+	layouts  *layouts
 	refusals map[int]refusal // of processes of the target that are not observed
 	changed  map[int]bool    // those of numbered that were subjects and executed another program
 	loads    bool            // see awaits

@@ -86,8 +86,8 @@ func TestExecute(t *testing.T) {
 		refresh()
 	}
 	check("", map[string]uint64{unread: 1, replaced: 2, refused: 1})
-	if len(s.layouts) != 3 {
-		t.Errorf("%d files are known", len(s.layouts))
+	if len(s.layouts.known) != 3 {
+		t.Errorf("%d files are known", len(s.layouts.known))
 	}
 }
 

@@ -70,7 +70,7 @@ func unmapped(modules []string, text []process.Mapping) error {
 
 // newSubject finds variables in a process: in the named modules, or in its
 // executable if none are named.
-func newSubject(p process.Process, names, modules []string, known layouts) (*subject, error) {
+func newSubject(p process.Process, names, modules []string, known *layouts) (*subject, error) {
 	missing := slices.Clone(names)
 	var bare []string
 	s, err := searchModules(p, modules, func(s *subject, m process.Mapping, base string) error {
@@ -185,7 +185,7 @@ func orExe(modules []string, p process.Process) []string {
 
 // findIn finds variables in the module that m maps. described reports whether
 // it has debug information.
-func findIn(pid int, m process.Mapping, names []string, known layouts) (found []observed, described bool, err error) {
+func findIn(pid int, m process.Mapping, names []string, known *layouts) (found []observed, described bool, err error) {
 	f, err := process.OpenModule(pid, m)
 	if err != nil {
 		return nil, false, err

@@ -10,7 +10,6 @@ import (
 	"unsafe"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
 	"endoscope/planner/plan"
@@ -20,6 +19,7 @@ import (
 	"endoscope/probes/codesite"
 	"endoscope/probes/dwarf/signature"
 	"endoscope/probes/elf"
+	"endoscope/probes/keeper"
 	"endoscope/probes/process"
 	"endoscope/probes/ringbuf"
 	"endoscope/probes/rows"
@@ -33,9 +33,9 @@ type tracer struct {
 	maps             map[string]*ebpf.Map // shared by all programs
 	ring             *ringbuf.Ring
 	files            map[layoutKey]*tracedFile
-	numbered         []*tracedFile       // by the file number in cookies
-	links            map[int][]link.Link // by process
-	lostReported     uint64              // lost records already reported to the sink
+	numbered         []*tracedFile         // by the file number in cookies
+	links            map[int][]keeper.Held // by process
+	lostReported     uint64                // lost records already reported to the sink
 	frames           map[frameKey]*localFrame
 }
 
@@ -81,7 +81,7 @@ const maxFrames = 1 << 16
 // newTracer returns a tracer; the ring is created later.
 func newTracer(names, functions []string, cache *elf.Cache) *tracer {
 	return &tracer{names: names, functions: functions, cache: cache, files: map[layoutKey]*tracedFile{},
-		links: map[int][]link.Link{}, frames: map[frameKey]*localFrame{}}
+		links: map[int][]keeper.Held{}, frames: map[frameKey]*localFrame{}}
 }
 
 // file returns the variables of a file, cached.
@@ -242,11 +242,10 @@ func (t *tracer) attach(one *subject, part tracedPart) error {
 	if !restrictsProcesses() {
 		return plan.Errorf(-1, -1, "variables of functions need Linux 6.10: earlier kernels cannot restrict probes to all threads of one process")
 	}
-	ex, err := link.OpenExecutable(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
-	if err != nil {
-		return err
-	}
-	l, err := ex.UprobeMulti(nil, part.file.program.Programs[bpf.LocalProgLine], &link.UprobeMultiOptions{Addresses: at, Cookies: cookies, PID: uint32(one.process.PID)})
+	l, err := keeper.Create(&keeper.Link{
+		Program: part.file.program.Programs[bpf.LocalProgLine].FD(), File: int(f.Fd()), AttachType: keeper.TypeMulti,
+		Offsets: at, Cookies: cookies, PID: one.process.PID,
+	})
 	if err != nil {
 		return fmt.Errorf("probing %s: %w", filepath.Base(part.mapping.Path), err)
 	}

@@ -34,7 +34,7 @@ locals trace
 #    processes all               # or all
 #    grants shared               # shared: probes in programs and libraries, for every process that executes them
 #    grants commands models      # start programs as targets (as the daemon's user); CREATE and DROP MODEL
-#    read /srv/endoscope/in      # directories for file()
+#    read /srv/endoscope/in      # directories for file() and SET debug_directory
 #    write /srv/endoscope/out    # and for INSERT INTO file(); only the server should be able to write there
 #    webhooks https://hooks.example.com/endoscope
 #    limits sessions=64 queries=64 probes=10000 events=1000000 memory=2GiB

@@ -112,6 +112,14 @@ func (g *Grant) MayModel() error {
 	return refuse("", "creating and dropping models needs the grant \"models\"")
 }
 
+// MayFetch refuses to let the engine fetch debug files from servers.
+func (g *Grant) MayFetch() error {
+	if g == nil || g.Admin {
+		return nil
+	}
+	return refuse("debug_directory is searched without it", "only an administrator may let the engine fetch debug files from servers")
+}
+
 // MayRead returns the path at which a file may be read.
 func (g *Grant) MayRead(file string) (string, error) {
 	if g == nil || g.Anywhere {

@@ -79,6 +79,9 @@ func (p Program) DescribeFunction(st *parser.Describe, src string) (wire.Result,
 		if near := m.Nearest(name, 3); hint == "" && len(near) > 0 {
 			hint = "did you mean " + strings.Join(near, " or ") + "?"
 		}
+		if said := m.Said(); said != "" {
+			hint = strings.TrimPrefix(hint+"; "+said, "; ")
+		}
 		return nil, answer.Refuse(st.Name, src, hint, "no function named %s in %s", name, m.Name())
 	}
 	rel = answer.NewTable(answer.Text("function_name"), answer.Text("class"), answer.Text("module"), answer.Text("address"), answer.Number("size"), answer.Text("aliases"), answer.Text("entry"), answer.Text("return"), answer.Text("signature"), answer.Text("arguments"), answer.Text("declared"))
@@ -103,6 +106,9 @@ func (p Program) DescribeFunction(st *parser.Describe, src string) (wire.Result,
 		rel.Add(append([]types.Value{types.Str(f.Name), types.Str(f.Class), types.Str(m.Name()), types.Str(fmt.Sprintf("%#x", f.Addr)),
 			types.Int(int64(f.Size)), types.Str(strings.Join(otherNames(&f), ", ")), types.Str(entry), types.Str(ret)},
 			describeSignature(m, i, info, noInfo)...)...)
+	}
+	if said := m.Said(); said != "" {
+		rel.Notices = append(rel.Notices, said)
 	}
 	return rel, nil
 }

@@ -26,7 +26,7 @@ func (d *Info) Location(unit, e *dwarf.Entry, pc uint64, spend func(n int) error
 		if d.LocationLists != nil && d.Locations == nil || d.isVersion5(unit) {
 			expr, err = d.findLocation5(unit, uint64(v), base, pc, spend)
 		} else {
-			expr, err = d.findLocation4(uint64(v), base, pc, spend)
+			expr, err = d.findLocation4(unit, uint64(v), base, pc, spend)
 		}
 		return expr, false, err
 	case uint64: // an index
@@ -52,7 +52,10 @@ func (d *Info) isVersion5(unit *dwarf.Entry) bool {
 }
 
 // findLocation4 searches a list of .debug_loc.
-func (d *Info) findLocation4(at, base, pc uint64, spend func(n int) error) ([]byte, error) {
+func (d *Info) findLocation4(unit *dwarf.Entry, at, base, pc uint64, spend func(n int) error) ([]byte, error) {
+	if d.split != nil {
+		return d.findLocationGNU(unit, at, base, pc, spend)
+	}
 	r := leb128.NewReaderAt(d.Locations, at)
 	for r.Len() > 0 {
 		if err := spend(1); err != nil {
@@ -118,6 +121,41 @@ func (d *Info) findLocation5(unit *dwarf.Entry, at, base, pc uint64, spend func(
 		}
 		expr := r.Block()
 		if !r.Failed() && (holds || low <= pc && pc < high) {
+			return expr, nil
+		}
+	}
+	return nil, errLocation
+}
+
+// findLocationGNU searches a list of .debug_loc.dwo (GNU's extension of DWARF 4).
+func (d *Info) findLocationGNU(unit *dwarf.Entry, at, base, pc uint64, spend func(n int) error) ([]byte, error) {
+	table, _ := unit.Val(dwarf.AttrAddrBase).(int64)
+	address := func(i uint64) uint64 { return d.Address(table, i) }
+	r := leb128.NewReaderAt(d.Locations, at)
+	for r.Len() > 0 {
+		if err := spend(1); err != nil {
+			return nil, err
+		}
+		var low, high uint64
+		switch r.Byte() {
+		case 0: // DW_LLE_GNU_end_of_list_entry
+			return nil, nil
+		case 1: // base_address_selection_entry
+			base = address(r.Uleb())
+			continue
+		case 2: // start_end_entry
+			low, high = address(r.Uleb()), address(r.Uleb())
+		case 3: // start_length_entry
+			low = address(r.Uleb())
+			high = low + r.Uint(4)
+		case 4: // offset_pair_entry
+			low = base + r.Uint(4)
+			high = base + r.Uint(4)
+		default:
+			return nil, errLocation
+		}
+		expr := r.Bytes(r.Uint(2))
+		if !r.Failed() && low <= pc && pc < high {
 			return expr, nil
 		}
 	}

@@ -68,27 +68,36 @@ func (d *Info) Address(table int64, i uint64) uint64 {
 
 // versionAt returns the DWARF version of the unit that contains an entry.
 func (d *Info) versionAt(at dwarf.Offset) int {
+	if u := d.unitAt(at); u != nil {
+		return int(u.version)
+	}
+	return 0
+}
+
+// unitAt returns the unit that contains an entry; nil: none does.
+func (d *Info) unitAt(at dwarf.Offset) *unitVersion {
 	i, found := slices.BinarySearchFunc(d.units, at, func(u unitVersion, at dwarf.Offset) int { return cmp.Compare(u.at, at) })
 	if !found {
 		i--
 	}
 	if i < 0 {
-		return 0
+		return nil
 	}
-	return int(d.units[i].version)
+	return &d.units[i]
 }
 
-// unitVersion is the version of the unit that begins at an offset.
+// unitVersion is the version, and the id, of the unit that begins at an offset.
 type unitVersion struct {
 	at      dwarf.Offset
 	version uint8
+	id      uint64
 }
 
 func versionsOf(info []byte) []unitVersion {
 	units, _ := unitsOf(info, false) // no error: package dwarf has read them
 	out := make([]unitVersion, len(units))
 	for i, u := range units {
-		out[i] = unitVersion{dwarf.Offset(u.at), uint8(u.version)}
+		out[i] = unitVersion{dwarf.Offset(u.at), uint8(u.version), u.id}
 	}
 	return out
 }

@@ -18,8 +18,13 @@ type Info struct {
 	// and .debug_addr (DWARF 5); nil where there are none.
 	Locations, LocationLists, Addresses []byte
 
-	ranges, rangeLists []byte
-	units              []unitVersion
+	ranges, rangeLists, line, lineText []byte
+	units                              []unitVersion
+	split                              *splitOrigin // of a unit that was split; nil: it was not
+}
+
+func errFull(size uint64) error {
+	return fmt.Errorf("has %d MiB of debug information, which does not fit beside that of other programs that is in use (at most %d MiB in all)", size>>20, memory.limit>>20)
 }
 
 // recovered turns a panic of package dwarf or elf into an error.
@@ -59,7 +64,7 @@ func ReadShared(f, shared *elf.File) (d *Info, err error) {
 		}
 	}
 	if !memory.reserve(size) {
-		return nil, fmt.Errorf("has %d MiB of debug information, which does not fit beside that of other programs that is in use (at most %d MiB in all)", size>>20, memory.limit>>20)
+		return nil, errFull(size)
 	}
 	defer func() {
 		if d == nil {
@@ -138,7 +143,7 @@ func Parse(sections map[string][]byte) (d *Info, err error) {
 		}
 	}
 	return &Info{Data: data, Locations: sections["loc"], LocationLists: sections["loclists"], Addresses: sections["addr"],
-		ranges: sections["ranges"], rangeLists: sections["rnglists"], units: versionsOf(info)}, nil
+		ranges: sections["ranges"], rangeLists: sections["rnglists"], line: sections["line"], lineText: sections["line_str"], units: versionsOf(info)}, nil
 }
 
 // maxRangeBytes limits the lists of ranges: decoded, a list takes several times

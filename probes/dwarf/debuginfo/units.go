@@ -20,6 +20,7 @@ type unit struct {
 	isType    bool
 	signature uint64
 	typeAt    uint64
+	id        uint64 // of a skeleton, or of a split unit (DWARF 5)
 }
 
 // Kinds of units (DWARF 5, 7.5.1).
@@ -35,41 +36,51 @@ var errUnits = errors.New("has damaged debug information: a unit that does not e
 // unitsOf finds the units of .debug_info, or of .debug_types if types is set.
 func unitsOf(b []byte, types bool) (out []unit, err error) {
 	for pos := 0; pos < len(b); {
-		r := leb128.NewReaderAt(b, uint64(pos))
-		u := unit{at: pos}
-		length := r.Uint(4)
-		if length == 0xffffffff {
-			u.wide = true
-			length = r.Uint(8)
+		u, err := unitFrom(b, pos, types)
+		if err != nil {
+			return nil, err
 		}
-		if r.Failed() || length > uint64(len(b)-r.Pos()) {
-			return nil, errUnits
+		if pos = u.end; u.entries > 0 {
+			out = append(out, u)
 		}
-		u.end = r.Pos() + int(length)
-		if pos = u.end; length == 0 {
-			continue
-		}
-		u.version = int(r.Uint(2))
-		kind := uint64(0)
-		if u.version >= 5 {
-			kind, u.address = r.Uint(1), int(r.Uint(1))
-			u.abbrev = offset(&r, u.wide)
-		} else {
-			u.abbrev = offset(&r, u.wide)
-			u.address = int(r.Uint(1))
-		}
-		switch {
-		case types || kind == kindType || kind == kindSplitType:
-			u.isType, u.signature, u.typeAt = true, r.Uint(8), offset(&r, u.wide)
-		case kind == kindSkeleton || kind == kindSplitCompile:
-			r.Uint(8)
-		}
-		if u.entries = r.Pos(); r.Failed() || u.entries > u.end {
-			return nil, errUnits
-		}
-		out = append(out, u)
 	}
 	return out, nil
+}
+
+// unitFrom reads the header of the unit at pos; entries is 0 if it is empty.
+func unitFrom(b []byte, pos int, types bool) (u unit, err error) {
+	r := leb128.NewReaderAt(b, uint64(pos))
+	u.at = pos
+	length := r.Uint(4)
+	if length == 0xffffffff {
+		u.wide = true
+		length = r.Uint(8)
+	}
+	if r.Failed() || length > uint64(len(b)-r.Pos()) {
+		return u, errUnits
+	}
+	if u.end = r.Pos() + int(length); length == 0 {
+		return u, nil
+	}
+	u.version = int(r.Uint(2))
+	kind := uint64(0)
+	if u.version >= 5 {
+		kind, u.address = r.Uint(1), int(r.Uint(1))
+		u.abbrev = offset(&r, u.wide)
+	} else {
+		u.abbrev = offset(&r, u.wide)
+		u.address = int(r.Uint(1))
+	}
+	switch {
+	case types || kind == kindType || kind == kindSplitType:
+		u.isType, u.signature, u.typeAt = true, r.Uint(8), offset(&r, u.wide)
+	case kind == kindSkeleton || kind == kindSplitCompile:
+		u.id = r.Uint(8)
+	}
+	if u.entries = r.Pos(); r.Failed() || u.entries > u.end {
+		return u, errUnits
+	}
+	return u, nil
 }
 
 // offset reads an offset, in the size of a unit's format.

@@ -51,9 +51,11 @@ const (
 	ImplicitValue = 0x9e
 	StackValue    = 0x9f
 	Addrx         = 0xa1
+	Constx        = 0xa2 // not known to Next
 	EntryValue    = 0xa3
 	GNUEntryValue = 0xf3
 	GNUAddrIndex  = 0xfb
+	GNUConstIndex = 0xfc // not known to Next
 )
 
 // Operation is an operation with its operands.

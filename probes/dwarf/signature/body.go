@@ -69,6 +69,9 @@ func (f *Info) Body(m *elf.Module, i int) (*Body, error) { return f.body(m.Funct
 
 func (f *Info) body(of elf.Function) (b *Body, err error) {
 	defer recovered(&err)
+	if f, err = f.at(of.Addr); err != nil {
+		return nil, err
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.left = maxSpent

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"endoscope/planner/plan"
 	"endoscope/probes/codegen"
 )
 
@@ -15,8 +16,12 @@ type bound struct {
 }
 
 // Path splits a name such as list[2].id into parts: each but the first is a
-// field or, as [n], an element.
+// field or, as [n], an element. Of memory that is read as a type of the program, it
+// has steps, too (memory.go).
 func Path(name string) (path []string) {
+	if plan.IsRead(name) {
+		return readPath(name)
+	}
 	for part := range strings.SplitSeq(name, ".") {
 		head, rest, more := strings.Cut(part, "[")
 		path = append(path, head)
@@ -30,12 +35,31 @@ func Path(name string) (path []string) {
 }
 
 // named joins the parts of path to a name.
-func named(path ...string) string {
-	return strings.ReplaceAll(strings.Join(path, "."), ".[", "[")
+func named(path ...string) (name string) {
+	for i, part := range path {
+		switch text, member, container := strings.Cut(part, ")^"); {
+		case strings.HasPrefix(part, "#"):
+			name = "arg" + part[1:]
+		case container:
+			name = fmt.Sprintf("container_of(%s, '%s', '%s')", name, text[1:], member)
+		case strings.HasPrefix(part, "("):
+			name = fmt.Sprintf("CAST(%s AS '%s')", name, strings.TrimSuffix(part[1:], ")"))
+		case strings.HasPrefix(part, "+") || strings.HasPrefix(part, "-"):
+			name += " " + part[:1] + " " + part[1:]
+		case strings.HasPrefix(part, "[") || i == 0:
+			name += part
+		default:
+			name += "." + part
+		}
+	}
+	return name
 }
 
 // part returns a part of an object: a field or, as [n], an element.
 func (f *Function) part(o object, name string, at Where) (object, error) {
+	if next, ok, err := f.step(o, name, at); ok {
+		return next, err
+	}
 	digits, ok := strings.CutPrefix(name, "[")
 	if !ok {
 		return f.field(o, name, at)

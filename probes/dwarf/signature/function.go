@@ -23,7 +23,9 @@ type Function struct {
 	File     string
 	Line     int64
 
-	info *Info
+	info   *Info
+	unit   dwarf.Offset
+	golang bool // arguments are passed by Go's convention
 }
 
 // Param is a parameter, or a result.
@@ -44,6 +46,9 @@ func (f *Info) Function(m *elf.Module, i int) (*Function, error) {
 // can have called it when it was compiled.
 func (f *Info) function(of elf.Function, local bool, uses uses) (out *Function, err error) {
 	defer recovered(&err)
+	if f, err = f.at(of.Addr); err != nil {
+		return nil, err
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.left = maxSpent
@@ -51,7 +56,7 @@ func (f *Info) function(of elf.Function, local bool, uses uses) (out *Function, 
 	if err != nil {
 		return nil, err
 	}
-	out = &Function{Name: of.Name, info: f}
+	out = &Function{Name: of.Name, info: f, unit: unit.Offset, golang: of.Lang == elf.Go}
 	r := reader{Info: f, unit: unit, of: of, by: compilerOf(unit), local: local, uses: uses, external: f.val(e, dwarf.AttrExternal) == true}
 	calling, _ := f.val(e, dwarf.AttrCalling).(int64)
 	r.nocall = calling == nocall

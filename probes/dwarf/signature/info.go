@@ -18,7 +18,18 @@ type Info struct {
 	mu    sync.Mutex
 	units []unitRange
 	found map[dwarf.Offset]map[uint64]dwarf.Offset // by unit: subprograms, by the address of their code
+	types typeNames                                // nil: not listed yet
 	left  int                                      // remaining budget of a look-up, see spend
+	// split are the units that have been read from files of their own.
+	split     map[dwarf.Offset]splitUnit
+	skeletons bool // there are such units
+	isPart    bool // it is one of these
+}
+
+// splitUnit is a unit whose debug information is in a file of its own.
+type splitUnit struct {
+	info *Info
+	err  error
 }
 
 // unitRange is an address range of a unit.
@@ -81,9 +92,6 @@ const maxRangeElements = 1 << 24
 // maxRanges limits the address ranges of the units of a module.
 const maxRanges = 1 << 22
 
-// errSplit is returned where the types are in other files.
-var errSplit = errors.New("has its debug information in .dwo files, which are not read: compile it without -gsplit-dwarf")
-
 // index reads the address ranges of the units.
 func (f *Info) index() (err error) {
 	defer recovered(&err)
@@ -105,6 +113,7 @@ func (f *Info) index() (err error) {
 			if len(ranges) > maxRanges-len(f.units) {
 				return fmt.Errorf("its units have more than %d ranges", maxRanges)
 			}
+			f.skeletons = f.skeletons || f.d.Skeleton(e) != nil
 			for _, s := range ranges {
 				f.units = append(f.units, unitRange{s[0], s[1], e.Offset})
 			}
@@ -122,10 +131,52 @@ func recovered(err *error) {
 	}
 }
 
-const (
-	attrGNUDwoName = dwarf.Attr(0x2130)
-	maxDepth       = 64 // of references
-)
+const maxDepth = 64 // of references
+
+// at returns the debug information that has the entries of the unit that contains the code at
+// addr: f, or that of the unit's own file.
+func (f *Info) at(addr uint64) (*Info, error) {
+	if !f.skeletons {
+		return f, nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.left = maxSpent
+	unit, err := f.unit(addr)
+	if err != nil {
+		return nil, err
+	}
+	known, read := f.split[unit.Offset]
+	if !read {
+		d, err := f.d.Whole(unit)
+		if d == f.d {
+			return f, nil
+		}
+		if known.err = err; err == nil {
+			known.info, known.err = f.part(d, unit.Offset)
+		}
+		if f.split == nil {
+			f.split = map[dwarf.Offset]splitUnit{}
+		}
+		f.split[unit.Offset] = known
+	}
+	return known.info, known.err
+}
+
+// part returns the debug information of the unit at an offset, read from the unit's own file.
+func (f *Info) part(d *elf.DebugInfo, at dwarf.Offset) (*Info, error) {
+	unit, err := d.Reader().Next()
+	if err != nil || unit == nil {
+		return nil, errDamaged
+	}
+	own := &Info{d: d, isPart: true, found: map[dwarf.Offset]map[uint64]dwarf.Offset{}}
+	for _, u := range f.units {
+		if u.at == at {
+			own.units = append(own.units, unitRange{u.low, u.high, unit.Offset})
+		}
+	}
+	return own, nil
+}
 
 // unit returns the compilation unit that contains the code at addr.
 func (f *Info) unit(addr uint64) (*dwarf.Entry, error) {
@@ -137,14 +188,7 @@ func (f *Info) unit(addr uint64) (*dwarf.Entry, error) {
 	if i < 0 || addr >= f.units[i].high {
 		return nil, errors.New("was compiled without debug information")
 	}
-	e, err := f.entry(f.units[i].at)
-	if err != nil {
-		return nil, err
-	}
-	if e.Tag == dwarf.TagSkeletonUnit || e.Val(attrGNUDwoName) != nil || e.Val(dwarf.AttrDwoName) != nil {
-		return nil, errSplit
-	}
-	return e, nil
+	return f.entry(f.units[i].at)
 }
 
 // entry reads one entry.

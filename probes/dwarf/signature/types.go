@@ -39,6 +39,7 @@ type Type struct {
 	goKind int64
 
 	elem  dwarf.Offset // target of a pointer, element of an array; 0: void
+	to    *Type        // target of a pointer that has no entry; nil: elem
 	at    dwarf.Offset // entry that has the members
 	count int64        // number of elements of an array
 	// dimensions are the lengths of an array in each dimension.
@@ -66,6 +67,14 @@ const (
 )
 
 var errEndless = errors.New("has damaged debug information: a type that has no end")
+
+// elementOf returns the target of a pointer.
+func (f *Info) elementOf(t *Type) (*Type, error) {
+	if t.to != nil {
+		return t.to, nil
+	}
+	return f.typeOf(t.elem)
+}
 
 // typeOf reads the type at an offset; 0 is void.
 func (f *Info) typeOf(at dwarf.Offset) (*Type, error) { return f.typeWithin(at, maxDepth) }

@@ -40,6 +40,9 @@ type Where struct {
 
 // Argument returns the value that path names: a parameter, and fields of it.
 func (f *Function) Argument(path []string, at Where) (Value, error) {
+	if p, ok := f.rawArgument(path[0]); ok {
+		return f.value(p, path, at)
+	}
 	var names []string
 	for i := range f.Params {
 		p := &f.Params[i]
@@ -97,13 +100,13 @@ func (f *Function) value(p *Param, path []string, at Where) (Value, error) {
 	if errors.As(err, &e) {
 		return v, err
 	}
-	what := named(path...)
 	switch {
 	case slices.ContainsFunc(f.Params, func(x Param) bool { return x.Name == p.Name && p.Name != "" && x.Type == p.Type }):
-		what = "args." + what
-	case path[0] != "retval":
-		what = "retval." + what
+		path = append([]string{"args"}, path...)
+	case path[0] != "retval" && !strings.HasPrefix(path[0], "#"):
+		path = append([]string{"retval"}, path...)
 	}
+	what := named(path...)
 	e = plan.Errorf(-1, -1, "%s of %s %v", what, f.Name, err)
 	if errors.As(err, new(wholeArray)) {
 		return v, e.WithHint("the first is %s[0]", what)
@@ -121,6 +124,7 @@ type object struct {
 	memory bool
 	// bit and bits locate a bit field; bits 0: not a bit field.
 	bit, bits int64
+	moved     int64  // bytes added to the address that the object is
 	bound     *bound // of the slice that contains it; nil: none
 }
 
@@ -231,7 +235,7 @@ func (f *Function) follow(o object, _ Where) (object, error) {
 	if err != nil {
 		return o, err
 	}
-	t, err := f.info.typeOf(o.t.elem)
+	t, err := f.info.elementOf(o.t)
 	if err != nil {
 		return o, err
 	}
@@ -244,6 +248,7 @@ func (f *Function) follow(o object, _ Where) (object, error) {
 	default:
 		next.base, next.offset = codegen.Integer{Register: n.Register}, n.Offset
 	}
+	next.offset += o.moved
 	return next, nil
 }
 
@@ -321,6 +326,9 @@ func (f *Function) fieldNames(t *Type, depth int) (names []string, err error) {
 // final returns how an object is read.
 func (f *Function) final(o object, at Where) (Value, error) {
 	t := o.t
+	if o.moved != 0 {
+		return Value{}, errors.New("is an address to which bytes were added: a field or an element of what is there can be read")
+	}
 	bit, bits := o.bit, o.bits
 	if bits == 0 {
 		bits = t.Size * 8
@@ -361,7 +369,7 @@ func (f *Function) final(o object, at Where) (Value, error) {
 		if err != nil || at.AsNumber {
 			return Value{Value: codegen.Value{Number: &n}, Type: types.Bigint}, err
 		}
-		elem, err := f.info.typeOf(t.elem)
+		elem, err := f.info.elementOf(t)
 		if err != nil {
 			return Value{}, err
 		}

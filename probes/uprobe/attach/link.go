@@ -1,7 +1,6 @@
 package attach
 
 import (
-	"fmt"
 	"os"
 	"runtime"
 	"sync"
@@ -12,13 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"endoscope/probes/clock"
+	"endoscope/probes/keeper"
 	"endoscope/probes/process"
 )
 
 // Attach types of include/uapi/linux/bpf.h (and attachPerf). cilium/ebpf loads programs
 // of all kinds, but cannot create a session link: it always sets the type to MULTI.
 const (
-	TypeMulti   = 48 // BPF_TRACE_UPROBE_MULTI, Linux 6.6
+	TypeMulti   = keeper.TypeMulti
 	TypeSession = 57 // BPF_TRACE_UPROBE_SESSION, Linux 6.13
 
 	MultiReturn = 1 // BPF_F_UPROBE_MULTI_RETURN
@@ -30,20 +30,17 @@ const (
 	cmdLinkCreate        = 28 // BPF_LINK_CREATE
 )
 
-// linkCreate is the part of union bpf_attr that creates a uprobe_multi link.
-type linkCreate struct {
-	programFD, _, attachType, _        uint32 // target_fd, flags
-	path, offsets, semaphores, cookies uint64 // ref_ctr_offsets
-	count, multiFlags, pid, _          uint32
-}
-
 // Link is a set of probes attached together. It lives as long as its file descriptors; a
 // link of perf events has one for each probe. Closing them, or process exit, detaches.
+// (If the process is killed, the kernel may leave breakpoints of perf events: package
+// keeper.)
 type Link struct {
 	Fds  []int
 	PID  int            // the process it is restricted to; 0: none
 	Made int64          // boot clock; the link was not made before this time
 	File process.FileID // the probed file; zero for a tracepoint
+
+	held *keeper.Held // nil: the descriptors are the only ones
 }
 
 // Places are instructions of a file: their offsets in it and the cookies passed to the
@@ -57,40 +54,17 @@ func Uprobes(prog *ebpf.Program, f *os.File, attachType, flags uint32, pid int, 
 	if attachType == TypePerf {
 		return attachEvents(prog, f, flags, at)
 	}
-	// The descriptor refers to the file that was examined. By now its path may lead
-	// elsewhere, or not exist from our root.
-	path, err := unix.BytePtrFromString(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
-	if err != nil {
-		return nil, err
-	}
-	attr := linkCreate{
-		programFD:  uint32(prog.FD()),
-		attachType: attachType,
-		path:       uint64(uintptr(unsafe.Pointer(path))),
-		offsets:    uint64(uintptr(unsafe.Pointer(unsafe.SliceData(at.Offsets)))),
-		semaphores: uint64(uintptr(unsafe.Pointer(unsafe.SliceData(at.Semaphores)))),
-		cookies:    uint64(uintptr(unsafe.Pointer(unsafe.SliceData(at.Cookies)))),
-		count:      uint32(len(at.Offsets)),
-		multiFlags: flags,
-		pid:        uint32(pid),
-	}
-	// Addresses are passed to the kernel as integers: they keep nothing alive, and are
-	// not updated when a stack moves.
-	var pin runtime.Pinner
-	defer pin.Unpin()
-	pin.Pin(path)
-	for _, list := range [][]uint64{at.Offsets, at.Semaphores, at.Cookies} {
-		if list != nil {
-			pin.Pin(unsafe.SliceData(list))
-		}
-	}
 	made := clock.Boot()
-	fd, err := retry(func() (int, error) { return createLink(prog, &attr) })
+	held, err := keeper.Create(&keeper.Link{
+		Program: prog.FD(), File: int(f.Fd()), AttachType: attachType, Flags: flags, PID: pid,
+		Offsets: at.Offsets, Cookies: at.Cookies, Semaphores: at.Semaphores,
+	})
+	runtime.KeepAlive(prog)
 	runtime.KeepAlive(f)
 	if err != nil {
 		return nil, err
 	}
-	return &Link{Fds: []int{fd}, PID: pid, Made: made}, nil
+	return &Link{Fds: []int{held.FD}, PID: pid, Made: made, held: &held}, nil
 }
 
 // Tracepoint attaches a program of type RawTracepoint to a kernel tracepoint.
@@ -116,8 +90,8 @@ func Tracepoint(prog *ebpf.Program, tracepoint string) (*Link, error) {
 	return &Link{Fds: []int{fd}}, nil
 }
 
-// createLink executes BPF_LINK_CREATE for prog with attr.
-func createLink[A linkCreate | perfLinkCreate](prog *ebpf.Program, attr *A) (int, error) {
+// createLink executes BPF_LINK_CREATE for a perf event.
+func createLink(prog *ebpf.Program, attr *perfLinkCreate) (int, error) {
 	return bpfLink(cmdLinkCreate, prog, unsafe.Pointer(attr), unsafe.Sizeof(*attr))
 }
 
@@ -150,6 +124,10 @@ const closers = 8
 // Close detaches the link. When it returns, no program of the link is running.
 func (l *Link) Close() {
 	if l == nil {
+		return
+	}
+	if l.held != nil {
+		l.held.Close()
 		return
 	}
 	var next atomic.Int64

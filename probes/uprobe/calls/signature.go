@@ -8,6 +8,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/codegen"
+	"endoscope/probes/debugfiles"
 	"endoscope/probes/dwarf/signature"
 	"endoscope/probes/elf"
 	"endoscope/probes/uprobe/selection"
@@ -78,7 +79,7 @@ func (s Signatures) Values(vs []*Value, sym *elf.Module, c selection.Choice, at 
 			read = f.Return
 			out[i].none = f.Result == nil
 		} else {
-			out[i].none = !slices.ContainsFunc(f.Params, func(p signature.Param) bool { return p.Name == v.Path[0] })
+			out[i].none = !strings.HasPrefix(v.Path[0], "#") && !slices.ContainsFunc(f.Params, func(p signature.Param) bool { return p.Name == v.Path[0] })
 		}
 		out[i].Value, out[i].err = v.readAs(read, where)
 		switch {
@@ -127,8 +128,16 @@ func ValuesOfMarked(vs []*Value, w Function) []FunctionValue {
 // withoutTypes returns the error for a function whose types are unknown.
 func withoutTypes(sym *elf.Module, name string, err error) error {
 	if errors.Is(err, elf.ErrNoDebugInfo) {
-		return plan.Errorf(-1, -1, "the arguments of %s are not known by name: %s %v", name, sym.Name(), err).
-			WithHint("arg0 to arg5 are the raw arguments, str(arg0) the text at one; names take a program compiled with -g, or its debug file under /usr/lib/debug")
+		hint := "arg0 to arg5 are the raw arguments, str(arg0) the text at one; names take a program compiled with -g, or its debug file"
+		if where := debugfiles.Where(sym); where != "" {
+			hint += ": " + where
+		} else {
+			hint += " under /usr/lib/debug or SET debug_directory"
+		}
+		if said := sym.Said(); said != "" {
+			hint += "; " + said
+		}
+		return plan.Errorf(-1, -1, "the arguments of %s are not known by name: %s %v", name, sym.Name(), err).WithHint("%s", hint)
 	}
 	return plan.Errorf(-1, -1, "the arguments of %s are not known by name: it %v", name, err).WithHint("arg0 to arg5 are the raw arguments, str(arg0) the text at one")
 }

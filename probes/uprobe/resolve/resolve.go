@@ -215,10 +215,15 @@ func (r *resolver) resolve(set *selection.ModuleSet, cache *elf.Cache) error {
 		}
 	}
 	if r.selected == 0 {
-		return &NoFunction{r.noMatch(opened)}
+		return &NoFunction{r.noMatch(opened, set)}
 	}
 	if len(r.wants) == 0 {
 		return r.noneLeft()
+	}
+	for _, m := range opened {
+		if said := m.Said(); said != "" {
+			r.remarks = append(r.remarks, said)
+		}
 	}
 	r.nearest = func(name string) []string { return r.nearestOf(opened, name) }
 	r.missing()
@@ -417,7 +422,7 @@ func (r *resolver) where() string {
 }
 
 // noMatch returns the error for a selection that matches no function.
-func (r *resolver) noMatch(opened []*elf.Module) *plan.Error {
+func (r *resolver) noMatch(opened []*elf.Module, set *selection.ModuleSet) *plan.Error {
 	where := r.where()
 	if selection.OfMemory(r.spec) && r.spec.Select == nil {
 		return r.noAllocator(opened)
@@ -431,19 +436,17 @@ func (r *resolver) noMatch(opened []*elf.Module) *plan.Error {
 		if plain, _, ok := strings.Cut(c.V.S, "("); ok && plain != "" && slices.ContainsFunc(opened, func(m *elf.Module) bool { return len(m.Find(plain)) > 0 }) {
 			return e.WithHint("a name is without parameters; DESCRIBE FUNCTION \"%s\" lists those called so, with names (aliases) that distinguish them", plain)
 		}
+		marked := strings.HasPrefix(c.V.S, selection.MarkedPrefix)
+		if !marked {
+			if hint := r.strippedHint(opened, set, c.V.S); hint != "" {
+				return e.WithHint("%s", hint)
+			}
+		}
 		if near := r.nearestOf(opened, c.V.S); len(near) > 0 {
 			return e.WithHint("did you mean %s?", strings.Join(near, ", "))
 		}
-		if strings.HasPrefix(c.V.S, selection.MarkedPrefix) {
+		if marked {
 			return e.WithHint("SHOW FUNCTIONS LIKE 'usdt:%%' lists the places that are marked")
-		}
-		for _, m := range opened {
-			switch id, stray, stripped := m.Stripped(); {
-			case stripped && stray != "":
-				return e.WithHint("%s has been stripped of the names of functions that it does not export, and %s, which has names, is of another build", m.Name(), stray)
-			case stripped && id != "":
-				return e.WithHint("%s has been stripped of the names of functions that it does not export; a debug file for build-id %s under /usr/lib/debug would have them", m.Name(), id)
-			}
 		}
 		return e.WithHint("SHOW FUNCTIONS LIKE '%%' lists what can be monitored")
 	}

@@ -67,6 +67,10 @@ kept long elements(struct item *list, int *numbers, char **argv, struct pair pai
 {
 	return sink += list->id + *numbers + **argv + pair.both[1] + rows[1][1] + *parts + !none;
 }
+kept long opaque(void *ctx, struct point *at, long address)
+{
+	return sink += *(int *)ctx + at->x + address;
+}
 kept struct item *found(struct item *list) { return list + (sink > 0); }
 
 int main(void)
@@ -94,6 +98,7 @@ int main(void)
 		double parts[] = {0.5, -2.25};
 		char *words[] = {"first", "second", NULL};
 		elements(list, rows[0] + 3, words, (struct pair){{-8, 9}}, rows, parts, NULL);
+		opaque(&r, &r.at, (long)&list[1] - 16);
 		sink = 1;
 		found(list);
 	}
