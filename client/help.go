@@ -12,7 +12,8 @@ Target (one of these; a query can also have WHERE pid = ...):
   -p, --pid PID        this process
       --process NAME   every process of this name, including those that start later
       --exe PATH       every process of this executable
-  -- CMD ARGS...       start this program, stopped until the first query is armed;
+  -- CMD ARGS...       start this program, stopped until the first query is armed,
+                       and observe it and the processes that it starts;
                        it shares this terminal's input and output
   demo                 a small program that is part of endoscope
 

@@ -175,7 +175,7 @@ type actMonitorRule struct {
 type dropRule struct {
 	at
 	Kind string   `parser:"'DROP' @('STREAM' | 'TRIGGER' | 'MODEL')"`
-	Name wordLeaf `parser:"@@"`
+	Name nameLeaf `parser:"@@"`
 }
 
 type insertRule struct {

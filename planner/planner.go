@@ -19,9 +19,9 @@ type Env struct {
 	Views *definitions.Views
 	// Triggers are the defined triggers; nil if there are none.
 	Triggers *definitions.Triggers
-	// Hidden reports whether a trigger must not be mentioned to the user; nil: none is
-	// hidden.
-	Hidden func(trigger string) bool
+	// Scope resolves the names of definitions. The zero value: all belong to the
+	// engine's own user.
+	Scope  definitions.Scope
 	Target plan.Target // the session's; zero if it has none
 	// ByThread makes sources return the names of threads, read or not, because the
 	// rows of some threads must not be reported.
@@ -51,9 +51,6 @@ type Env struct {
 	Unbound *Unbound
 }
 
-// hides reports whether a trigger must not be mentioned to the user.
-func (e *Env) hides(trigger string) bool { return e.Hidden != nil && e.Hidden(trigger) }
-
 // Unbound are the parameters of a statement that is planned without values. The
 // zero value is ready to use.
 type Unbound struct{ params map[int]*plan.Param }
@@ -77,9 +74,9 @@ func (u *Unbound) Types(n int) []types.Type {
 	return kinds
 }
 
-// Models are the models defined by CREATE MODEL.
+// Models are the models defined by CREATE MODEL, by qualified name.
 type Models interface {
-	// Model returns the model with a name, as a value for operators only. If the model
+	// Model returns a model as a value for operators only. If the model
 	// exists but cannot be read, it returns true and an error.
 	Model(name string) (v types.Value, found bool, err error)
 	ModelNames() []string
@@ -116,14 +113,15 @@ func (r *resolver) insert(ins *parser.Insert, add bool) (*plan.Query, error) {
 
 // CheckView refuses a CREATE STREAM whose query is not valid.
 func CheckView(c *parser.CreateStream, src string, env *Env) error {
-	r := &resolver{env: env, src: src, views: []string{c.Name.Name}}
+	own := env.Scope.Resolve(c.Name.Name)
+	r := &resolver{env: env, src: src, views: []string{own}}
+	if err := r.newName("stream", c.Name); err != nil {
+		return err
+	}
 	if s := catalog.Find(c.Name.Name); s != nil {
 		return r.errorf(c.Name.Pos(), "%s is a built-in stream and cannot be redefined", s.Name)
 	}
-	if r.env.hides(c.Name.Name) {
-		return r.hintf(c.Name.Pos(), "choose another name", "the name %s is taken", c.Name.Name)
-	}
-	if r.env.Triggers.Has(c.Name.Name) {
+	if r.env.Triggers.Has(own) {
 		return r.hintf(c.Name.Pos(), "choose another name", "there is a trigger %s, whose name is a stream", c.Name.Name)
 	}
 	if c.Query.For != nil {
@@ -184,9 +182,9 @@ func Placed(err error, src string) error {
 	return e
 }
 
-// ViewSchema lists the columns of a user's stream.
-func ViewSchema(c *parser.CreateStream, env *Env) ([]types.Field, error) {
-	r := &resolver{env: env, src: c.String(), views: []string{c.Name.Name}}
+// ViewSchema lists the columns of a user's stream with this qualified name.
+func ViewSchema(qualified string, c *parser.CreateStream, env *Env) ([]types.Field, error) {
+	r := &resolver{env: env, src: c.String(), views: []string{qualified}}
 	s, err := r.query(c.Query, nil, definition)
 	if err != nil {
 		return nil, err

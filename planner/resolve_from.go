@@ -9,8 +9,8 @@ import (
 
 	"endoscope/parser"
 	"endoscope/planner/catalog"
+	"endoscope/planner/definitions"
 	"endoscope/planner/plan"
-
 	"endoscope/planner/types"
 )
 
@@ -27,6 +27,9 @@ func (r *resolver) source(s *parser.Source, with ctes, lv level, every time.Dura
 		return nil, &parser.Error{Msg: fmt.Sprintf("this expands to more than %d sources", maxSources), Pos: at.pos, Src: at.src}
 	}
 	out, err := r.sourceKind(s, with, lv, every)
+	if err == nil {
+		err = r.countColumns(len(out.fields()), s.Pos())
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -117,20 +120,20 @@ func (r *resolver) named(s *parser.Source, name *parser.Ident, with ctes, lv lev
 			return out, err
 		}
 	}
-	if v := r.env.Views.Get(name.Name); v != nil {
-		return r.view(s, v, lv, every)
+	own := r.scope().Resolve(name.Name)
+	if v := r.env.Views.Get(own); v != nil {
+		return r.view(s, own, v, lv, every)
 	}
-	if name.Name == r.trigger && r.trigger != "" || r.env.Triggers.Has(name.Name) && !r.env.hides(name.Name) {
-		return r.triggerStream(s, name, every)
+	if own != "" && own == r.trigger || r.env.Triggers.Has(own) {
+		return r.triggerStream(s, name, own, every)
 	}
 	st := catalog.Find(strings.ToLower(name.Name))
 	if st == nil {
-		names := slices.DeleteFunc(r.env.Triggers.Names(), r.env.hides)
-		names = append(names, r.env.Views.Names()...)
+		names := r.scope().Visible(append(r.env.Triggers.Names(), r.env.Views.Names()...))
 		for _, st := range catalog.Streams {
 			names = append(names, st.Name)
 		}
-		hint := nearestHint(name.Name, names)
+		hint := definedHint(name.Name, names)
 		if hint == "" {
 			hint = "SHOW STREAMS lists them"
 		}
@@ -225,13 +228,38 @@ func (r *resolver) sampled(pos parser.Span, stream string) string {
 	return strings.TrimSuffix(strings.TrimSpace(r.src[:pos.Start]+fix+r.src[pos.Stop:]), ";")
 }
 
-// view inlines a user's stream.
-func (r *resolver) view(s *parser.Source, v *parser.CreateStream, lv level, every time.Duration) (*scope, error) {
-	if slices.Contains(r.views, v.Name.Name) {
+// scope returns the scope of the text being resolved: that of a definition is its owner's.
+func (r *resolver) scope() definitions.Scope {
+	s := r.env.Scope
+	if n := len(r.views); n > 0 {
+		s.Owner, _ = definitions.Split(r.views[n-1])
+	}
+	return s
+}
+
+// definedHint suggests a name of a definition.
+func definedHint(name string, visible []string) string {
+	if with := definitions.Elsewhere(name, visible); len(with) > 0 {
+		return "did you mean " + strings.Join(with, " or ") + "?"
+	}
+	return nearestHint(name, visible)
+}
+
+// newName rejects the name of a new definition that would look qualified.
+func (r *resolver) newName(kind string, name *parser.Ident) error {
+	if strings.Contains(name.Name, ".") {
+		return r.hintf(name.Pos(), "owner.name is a "+kind+" of another user", "the name of a %s must not contain a dot", kind)
+	}
+	return nil
+}
+
+// view inlines a user's stream with this qualified name.
+func (r *resolver) view(s *parser.Source, own string, v *parser.CreateStream, lv level, every time.Duration) (*scope, error) {
+	if slices.Contains(r.views, own) {
 		return nil, r.errorf(s.Pos(), "%s is defined in terms of itself", v.Name.Name)
 	}
 	src := r.src
-	r.views, r.src = append(r.views, v.Name.Name), v.String()
+	r.views, r.src = append(r.views, own), v.String()
 	out, err := r.subquery(v.Query, nil, definition, every)
 	r.views, r.src = r.views[:len(r.views)-1], src
 	if err != nil {
@@ -244,7 +272,7 @@ func (r *resolver) view(s *parser.Source, v *parser.CreateStream, lv level, ever
 	if every > 0 && !sampledLeaf(out.node) {
 		return nil, r.hintf(s.Pos(), "write "+v.Name.Name+" without SAMPLE", "%s has tuples of its own and cannot be sampled", v.Name.Name)
 	}
-	r.qualify(out, v.Name.Name)
+	r.qualify(out, s.Name.Name)
 	return out, nil
 }
 

@@ -30,7 +30,10 @@ func (r *resolver) from(f *parser.From, with ctes, lv level, every time.Duration
 		return nil, err
 	}
 	for _, j := range f.Joins {
-		if out, err = r.join(out, j, with); err != nil {
+		if out, err = r.join(out, j, with); err == nil {
+			err = r.countColumns(len(out.fields()), j.Pos())
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -31,6 +31,9 @@ func PlanModel(c *parser.CreateModel, src string, env *Env) (*plan.Query, error)
 			}
 		}
 	}
+	if err := r.newName("model", c.Name); err != nil {
+		return nil, err
+	}
 	p, err := Plan(q, src, env)
 	if err != nil {
 		return nil, err
@@ -55,16 +58,22 @@ func (a *encoderArgs) model(values []*parser.Arg) ([]*parser.Arg, error) {
 	if !ok || last == 0 {
 		return nil, a.refuse(at.Pos(), "the last argument of %s is the name of a model", upper)
 	}
-	models := a.c.r.env.Models
+	models, scope := a.c.r.env.Models, a.c.r.scope()
 	if models == nil {
 		return nil, a.c.r.errorf(at.Pos(), "there are no models here")
 	}
-	v, found, err := models.Model(name)
+	qualified := scope.Resolve(name)
+	var v types.Value
+	var found bool
+	var err error
+	if qualified != "" {
+		v, found, err = models.Model(qualified)
+	}
 	switch {
 	case err != nil:
 		return nil, a.c.r.errorf(at.Pos(), "model %s cannot be read: %v", name, err)
 	case !found:
-		hint := nearestHint(name, models.ModelNames())
+		hint := definedHint(name, scope.Visible(models.ModelNames()))
 		if hint == "" {
 			hint = "SHOW MODELS lists them; CREATE MODEL " + name + " AS SELECT AUTOMATON(...) makes one"
 		}

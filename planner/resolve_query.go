@@ -150,8 +150,11 @@ func (r *resolver) items(out *selected) error {
 		if err := r.star(out, it); err != nil {
 			return err
 		}
+		if len(out.exprs) > maxWidth { // there may be thousands of *
+			break
+		}
 	}
-	return nil
+	return r.countColumns(len(out.exprs), out.sel.Span)
 }
 
 // itemName returns the name of an output column: the alias, the column's own name, or the

@@ -21,7 +21,7 @@ var selectors = []string{"pid", "process", "exe", "module", "class", "function_n
 // PlanTrigger plans CREATE TRIGGER. Errors are *parser.Error.
 func PlanTrigger(c *parser.CreateTrigger, src string, env *Env) (*Trigger, error) {
 	return resolving(env, src, func(r *resolver) (*Trigger, error) {
-		r.trigger = c.Name.Name
+		r.trigger = env.Scope.Resolve(c.Name.Name)
 		return r.planTrigger(c)
 	})
 }
@@ -30,7 +30,7 @@ func (r *resolver) planTrigger(c *parser.CreateTrigger) (*Trigger, error) {
 	if err := r.triggerName(c); err != nil {
 		return nil, err
 	}
-	t := &Trigger{Name: c.Name.Name, Once: c.Once, Condition: -1}
+	t := &Trigger{Name: c.Name.Name, Key: r.trigger, Once: c.Once, Condition: -1}
 	undone, shown := false, false
 	for _, a := range c.Actions {
 		act, err := r.action(a)
@@ -51,14 +51,15 @@ func (r *resolver) planTrigger(c *parser.CreateTrigger) (*Trigger, error) {
 // triggerName rejects names that are in use.
 func (r *resolver) triggerName(c *parser.CreateTrigger) error {
 	name := c.Name.Name
+	if err := r.newName("trigger", c.Name); err != nil {
+		return err
+	}
 	switch {
 	case catalog.Find(name) != nil:
 		return r.errorf(c.Name.Pos(), "%s is a built-in stream, and a trigger's name is also a stream", name)
-	case r.env.hides(name), r.env.Views.Taken(name) && r.env.Views.Get(name) == nil:
-		return r.hintf(c.Name.Pos(), "choose another name", "the name %s is taken", name)
-	case r.env.Views.Taken(name):
+	case r.env.Views.Get(r.trigger) != nil:
 		return r.hintf(c.Name.Pos(), "DROP STREAM "+name+", or choose another name", "there is a stream %s already, and a trigger's name is also a stream", name)
-	case !c.Replace && r.env.Triggers.Has(name):
+	case !c.Replace && r.env.Triggers.Has(r.trigger):
 		return r.hintf(c.Name.Pos(), "CREATE OR REPLACE TRIGGER, or DROP TRIGGER "+name, "there is a trigger %s already", name)
 	}
 	return nil
@@ -184,11 +185,11 @@ func (r *resolver) action(a parser.Action) (*Action, error) {
 	var err error
 	switch a := a.(type) {
 	case *parser.ActSample:
-		out.Kind, out.Stream = ActSample, a.Stream.Name
+		out.Kind, out.Stream = ActSample, r.streamName(a.Stream)
 		src := &parser.Source{Span: a.Span, Kind: parser.SourceSample, Name: a.Stream, Args: []*parser.Literal{a.Every}}
 		err = r.acquisition(out, src, nil, a.For)
 	case *parser.ActMonitor:
-		out.Kind, out.Stream = ActMonitor, a.Stream.Name
+		out.Kind, out.Stream = ActMonitor, r.streamName(a.Stream)
 		src := &parser.Source{Span: a.Stream.Span, Kind: parser.SourceStream, Name: a.Stream}
 		var probe *scope
 		if probe, err = r.source(src, nil, definition, 0); err == nil && probe.bare != nil {
@@ -198,12 +199,12 @@ func (r *resolver) action(a parser.Action) (*Action, error) {
 			err = r.acquisition(out, src, a.Where, a.For)
 		}
 	case *parser.ActStop:
-		out.Kind, out.Stream = ActStop, a.Stream.Name
+		out.Kind, out.Stream = ActStop, r.streamName(a.Stream)
 		_, err = r.source(&parser.Source{Span: a.Stream.Span, Kind: parser.SourceStream, Name: a.Stream}, nil, definition, 0)
 	case *parser.ActNotify:
 		out.Kind, out.Str = ActNotify, a.Text.Str
 	case *parser.ActWebhook:
-		out.Kind, out.Str = ActWebhook, a.URL.Str
+		out.Kind, out.Str, out.Start, out.Stop = ActWebhook, a.URL.Str, a.URL.Start, a.URL.Stop
 		if u, e := url.Parse(a.URL.Str); e != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 			err = r.hintf(a.URL.Pos(), "WEBHOOK 'http://host:port/path'", "%s is not a URL that accepts a POST", a.URL.Text)
 		}
@@ -278,18 +279,18 @@ func (r *resolver) feedback(t *Trigger, c *parser.CreateTrigger) error {
 			t.flow(a.Query)
 		}
 	}
-	if e := t.Feeds(r.env.Triggers, r.env.hides); e != nil {
+	if e := t.Feeds(r.env.Triggers, r.env.Scope); e != nil {
 		return r.hintf(c.Name.Pos(), e.Hint, "%s", e.Msg)
 	}
 	return nil
 }
 
 // Feeds returns an error that describes how a trigger would feed itself, given the others, of
-// which it does not name those that are hidden; nil: it would not.
-func (t *Trigger) Feeds(others *definitions.Triggers, hidden func(trigger string) bool) *plan.Error {
-	way := others.Feeds(t.Name, t.Flow)
-	for i, name := range way {
-		if name != t.Name && hidden(name) {
+// which it names only those in scope; nil: it would not.
+func (t *Trigger) Feeds(others *definitions.Triggers, scope definitions.Scope) *plan.Error {
+	way := others.Feeds(t.Key, t.Flow)
+	for i, key := range way {
+		if way[i] = scope.Shown(key); !scope.Has(key) {
 			way[i] = "a trigger of another user"
 		}
 	}
@@ -298,19 +299,29 @@ func (t *Trigger) Feeds(others *definitions.Triggers, hidden func(trigger string
 		return nil
 	case len(way) > 1:
 		return plan.Errorf(-1, -1, "%s would feed itself through %s", t.Name, strings.Join(way[:len(way)-1], ", ")).WithHint("each reads the output of the one before")
-	case slices.Contains(t.Flow.Streams, t.Name):
+	case slices.Contains(t.Flow.Streams, t.Key):
 		return plan.Errorf(-1, -1, "%s would feed itself: it reads its own stream", t.Name)
 	}
 	return plan.Errorf(-1, -1, "%s would feed itself: it reads a file that it writes", t.Name)
 }
 
-// triggerStream resolves the stream of a trigger.
-func (r *resolver) triggerStream(s *parser.Source, name *parser.Ident, every time.Duration) (*scope, error) {
+// streamName returns the name by which plans know a stream: in lower case if it is built
+// in, and otherwise qualified.
+func (r *resolver) streamName(name *parser.Ident) string {
+	own := r.scope().Resolve(name.Name)
+	if r.env.Views.Get(own) == nil && own != r.trigger && !r.env.Triggers.Has(own) {
+		return strings.ToLower(name.Name)
+	}
+	return own
+}
+
+// triggerStream resolves the stream of a trigger with this qualified name.
+func (r *resolver) triggerStream(s *parser.Source, name *parser.Ident, own string, every time.Duration) (*scope, error) {
 	if every > 0 {
 		return nil, r.hintf(name.Pos(), "write "+name.Name+" without SAMPLE", "%s has tuples of its own and cannot be sampled", name.Name)
 	}
 	a := &plan.Acquire{Stream: catalog.TriggerStream, Out: types.Schema{Time: 0},
-		Args: []plan.Const{{V: types.Str(name.Name), Start: name.Start, Stop: name.Stop}}}
+		Args: []plan.Const{{V: types.Str(own), Start: name.Start, Stop: name.Stop}}}
 	for _, c := range catalog.Trigger.Columns {
 		a.Out.Fields = append(a.Out.Fields, types.Field{Name: c.Name, Qualifier: name.Name, Type: c.Type})
 	}

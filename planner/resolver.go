@@ -15,11 +15,12 @@ import (
 type resolver struct {
 	env     *Env
 	src     string
-	views   []string // definitions being inlined, outermost first
+	views   []string // definitions being inlined, by qualified name, outermost first
 	sources int      // number of sources inlined so far
+	columns int      // number of columns of all sources, joins and sub-queries so far
 	outer   place    // where the statement itself names the definition being inlined
 	notices []string
-	trigger string // the trigger being defined, or ""
+	trigger string // qualified name of the trigger being defined, or ""
 	// known are the value types found so far, by acquisition; serial is the number of the
 	// next acquisition with values.
 	known map[valueKey]types.Type
@@ -38,6 +39,33 @@ type place struct {
 // maxSources limits the sources of a statement after inlining: definitions that each name
 // another twice double with each step.
 const maxSources = 1000
+
+// maxWidth limits the columns of a source, a join or a sub-query: each takes memory in
+// every batch. maxColumns limits them over all parts of a statement: with each * over
+// another, columns multiply.
+const (
+	maxWidth   = 4000
+	maxColumns = 100_000
+)
+
+// countColumns counts the columns of a part of the statement.
+func (r *resolver) countColumns(n int, at parser.Span) error {
+	r.columns += n
+	msg := ""
+	switch {
+	case n > maxWidth:
+		msg = fmt.Sprintf("these are more than %d columns", maxWidth)
+	case r.columns > maxColumns:
+		msg = fmt.Sprintf("this statement expands to more than %d columns", maxColumns)
+	default:
+		return nil
+	}
+	place := place{at, r.src}
+	if len(r.views) > 0 && r.outer.src != "" {
+		place = r.outer
+	}
+	return &parser.Error{Msg: msg, Hint: "name the columns that you need", Pos: place.pos, Src: place.src}
+}
 
 // level is the position of a query, for clauses that are not allowed everywhere.
 type level uint8

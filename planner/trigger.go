@@ -11,6 +11,7 @@ import (
 // Trigger is a planned CREATE TRIGGER.
 type Trigger struct {
 	Name string
+	Key  string // its qualified name
 	Once bool
 	// When is the query of the trigger's tuples. With a Condition it returns all selected
 	// tuples, and that column is true if a tuple satisfies the condition; without (-1),
@@ -49,8 +50,10 @@ type Action struct {
 	Text   string      // its canonical text
 	Query  *plan.Query // SAMPLE, MONITOR and queries
 	For    time.Duration
-	Stream string // of SAMPLE, MONITOR and STOP
+	Stream string // of SAMPLE, MONITOR and STOP; qualified if a user defined it
 	Str    string // text of NOTIFY, URL of WEBHOOK
+	Start  int    // where Str is in the statement: its offset, and its end
+	Stop   int
 }
 
 // Acquires reports whether a failing condition undoes the action.

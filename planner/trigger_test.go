@@ -42,7 +42,7 @@ func TestTriggers(t *testing.T) {
 				if err != nil {
 					return err.Error()
 				}
-				env.Triggers.Put(tr.Name, tr.Flow)
+				env.Triggers.Put(tr.Key, tr.Flow)
 				return triggerText(t, tr)
 			}
 			t.Fatalf("unknown command %s", d.Cmd)

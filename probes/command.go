@@ -117,4 +117,6 @@ func Unsupported(c Command) (Reply, error) { return Reply{}, fmt.Errorf("%T: %w"
 type Cut struct {
 	At     int64  // event time
 	Number uint64 // from 1
+	// Unobserved is the number of child processes that run then and are not observed.
+	Unobserved uint64
 }

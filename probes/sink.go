@@ -35,3 +35,7 @@ type SharedSink interface {
 
 // Unfinished is the cause counted for events that began and did not end.
 const Unfinished = "unfinished"
+
+// Unobserved is the cause counted for processes that those of the target have started, or
+// these in turn, and that are not observed. Acquisitions of one target count the same ones.
+const Unobserved = "child processes not observed (SET follow = 'children' observes them)"

@@ -60,16 +60,12 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 		}
 		t.Actors = append(t.Actors, a)
 	}
-	release, err := s.e.triggers.Claim(ctx, p.Name)
+	release, err := s.e.triggers.Claim(ctx, p.Key)
 	if err != nil {
 		t.Abandon()
 		return nil, err
 	}
 	defer release()
-	if err := s.mayReplaceTrigger(st, text); err != nil {
-		t.Abandon()
-		return nil, err
-	}
 	old, err := s.e.triggers.Enter(t, st.Replace)
 	if err != nil {
 		t.Abandon()
@@ -89,6 +85,12 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 	}
 	s.e.triggers.Settle(t)
 	go t.Run()
+	if done, err := s.beginJournal(text); err == nil {
+		go func() {
+			<-t.Over
+			done()
+		}()
+	}
 	if old != nil {
 		old.Drop()
 		<-old.Over
@@ -116,7 +118,7 @@ func (s *session) actor(ctx context.Context, t *trigger.Trigger, a *planner.Acti
 		return &trigger.Stopper{T: t, Act: a, All: s.e.triggers, Rules: s.may.Rules()}, nil
 	case planner.ActWebhook:
 		if err := s.may.MayPost(a.Str); err != nil {
-			return nil, answer.PlacedAt(err, -1, -1, text)
+			return nil, answer.PlacedAt(err, a.Start, a.Stop, text)
 		}
 		return trigger.NewWebhook(t, a, s.setting("webhook_format").S), nil
 	}
@@ -137,21 +139,21 @@ func (s *session) actor(ctx context.Context, t *trigger.Trigger, a *planner.Acti
 // dropTrigger runs DROP TRIGGER. When it returns, nothing of the trigger is
 // attached.
 func (s *session) dropTrigger(ctx context.Context, st *parser.Drop, text string) (wire.Result, error) {
-	name := st.Name.Name
-	release, err := s.e.triggers.Claim(ctx, name)
+	name, key := st.Name.Name, s.scope.Resolve(st.Name.Name)
+	release, err := s.e.triggers.Claim(ctx, key)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	t := s.e.triggers.Get(name)
-	if t == nil || !s.may.Owns(t.Owner) {
-		if owner, waits := s.e.kept.Owner("trigger", name); waits && s.may.Owns(owner) {
-			if _, err := s.e.kept.Drop("trigger", name); err != nil {
+	t := s.e.triggers.Get(key)
+	if t == nil {
+		if s.e.kept.Waits("trigger", key) {
+			if _, err := s.e.kept.Drop("trigger", key); err != nil {
 				return nil, err
 			}
 			return answer.Messagef("trigger %s dropped: it waited for what it is about", name), nil
 		}
-		hint := answer.Nearest(name, s.triggerNames())
+		hint := nearestName(name, s.triggerNames())
 		if hint == "" {
 			hint = "SHOW TRIGGERS lists them"
 		}
@@ -161,7 +163,7 @@ func (s *session) dropTrigger(ctx context.Context, st *parser.Drop, text string)
 	t.Drop()
 	<-t.Over
 	r := answer.Messagef("trigger %s dropped after %s", name, answer.Plural(t.Operator.Activations(), "activation"))
-	if _, err := s.e.kept.Drop("trigger", name); err != nil {
+	if _, err := s.e.kept.Drop("trigger", key); err != nil {
 		r.Notices = append(r.Notices, err.Error())
 	}
 	return r, nil

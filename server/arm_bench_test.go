@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"os/exec"
 	"syscall"
 	"testing"
 	"time"
@@ -55,6 +56,65 @@ func BenchmarkArm(b *testing.B) {
 				m.once(b, e, o, q.query)
 			}
 			m.report(b)
+		})
+	}
+}
+
+// BenchmarkArmForChildren is the time from a statement's text until its probe is attached, and
+// until it is detached, of a process: by its executable, and by its pid where children are
+// counted or followed. The engine has read the file.
+//
+//	go test -run '^$' -bench ArmForChildren -benchtime 50x ./server
+func BenchmarkArmForChildren(b *testing.B) {
+	testenv.NeedUprobes(b)
+	program := testenv.CompileCText(b, `
+#include <unistd.h>
+volatile long sink;
+__attribute__((noinline)) void work(long n) { sink += n; }
+int main(void) { for (;;) { work(1); pause(); } }
+`, "-O1")
+	pid := testenv.Run(b, exec.Command(program))
+	e, err := server.New(server.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer e.Close()
+	const query = "SELECT COUNT(*) FROM function_start WHERE function_name = 'work'"
+	for _, c := range []struct {
+		name   string
+		target wire.Options
+		set    string
+	}{
+		{"executable", wire.Options{Exe: program}, "SET follow = none"},
+		{"counted", wire.Options{PID: pid}, "SET follow = none"},
+		{"followed", wire.Options{PID: pid}, "SET follow = children"},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			s, err := e.NewSession(context.Background(), c.target)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer s.Close()
+			if _, err := s.Execute(context.Background(), c.set); err != nil {
+				b.Fatal(err)
+			}
+			var arm, cpu, detach time.Duration
+			for b.Loop() {
+				start, used := time.Now(), processorTime()
+				r, err := s.Execute(context.Background(), query)
+				if err != nil {
+					b.Fatal(err)
+				}
+				arm, cpu = arm+time.Since(start), cpu+processorTime()-used
+				start = time.Now()
+				r.Stop()
+				r.Close()
+				detach += time.Since(start)
+			}
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(arm.Seconds()*1000/float64(b.N), "ms")
+			b.ReportMetric(cpu.Seconds()*1000/float64(b.N), "cpu-ms")
+			b.ReportMetric(detach.Seconds()*1000/float64(b.N), "detach-ms")
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -70,5 +71,41 @@ func TestAuditClassifiesParsedStatements(t *testing.T) {
 			}
 		}
 		prepare.Close()
+	}
+}
+
+// A user who writes too much to the audit log waits before a statement, which is then
+// executed, and recorded.
+func TestStatementsWaitForTheAuditLog(t *testing.T) {
+	log := &records{}
+	g := reader("alice")
+	g.Account = grant.NewAccount(grant.Limits{Log: 1})
+	g.Audit = grant.Logger(slog.New(slog.NewTextHandler(log, nil)))
+	ws := newShop(t).session(g)
+	run(t, ws, "CREATE STREAM s1 AS SELECT * FROM cpu_usage")
+	waiting := make(chan error, 1)
+	go func() {
+		r, err := ws.Execute(t.Context(), "CREATE STREAM s2 AS SELECT * FROM cpu_usage")
+		if err == nil {
+			err = r.Close()
+		}
+		waiting <- err
+	}()
+	gaveUp, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := ws.Execute(gaveUp, "CREATE STREAM s3 AS SELECT * FROM cpu_usage"); err == nil {
+		t.Error("it did not wait")
+	}
+	select {
+	case err := <-waiting:
+		t.Fatalf("it did not wait: %v", err)
+	default:
+	}
+	g.Account.Limit(grant.Limits{Log: 1 << 30})
+	if err := <-waiting; err != nil {
+		t.Fatal(err)
+	}
+	if got := log.String(); strings.Count(got, "msg=executed") != 2 || !strings.Contains(got, "STREAM s1") || !strings.Contains(got, "STREAM s2") {
+		t.Errorf("on record:\n%s", got)
 	}
 }

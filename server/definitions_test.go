@@ -28,7 +28,8 @@ func TestDefinitionsAreTheirOwners(t *testing.T) {
 	} {
 		run(t, alice, statement)
 	}
-	t.Cleanup(func() { start(t, root, "DROP TRIGGER secret_trigger").Close() })
+	t.Cleanup(func() { start(t, root, "DROP TRIGGER alice.secret_trigger").Close() })
+	qualified := strings.NewReplacer("secrets", "alice.secrets", "DESCRIBE secret_", "DESCRIBE alice.secret_", "'secret_model'", "'alice.secret_model'")
 	all := func(ws wire.Session, statement string) string {
 		r, err := ws.Execute(context.Background(), statement)
 		if err != nil {
@@ -37,69 +38,141 @@ func TestDefinitionsAreTheirOwners(t *testing.T) {
 		a := read(t, r)
 		return fmt.Sprint(a.rows, a.notices)
 	}
-	told := func(ws wire.Session) (text string) {
+	told := func(ws wire.Session, as func(string) string) (text string) {
 		for _, statement := range []string{"SHOW STREAMS", "SHOW TRIGGERS", "SHOW MODELS", "DESCRIBE secrets", "DESCRIBE secret_trigger", "DESCRIBE secret_model",
 			"EXPLAIN SELECT * FROM secrets", "SELECT * FROM secrets LIMIT 1", "SELECT nope FROM secrets", "SELECT * FROM secret", "DROP MODEL secret_mode",
 			"EXPLAIN SELECT CONFORMS(n % 3, 'secret_model') FROM series(3)", "DESCRIBE secret"} {
-			text += all(ws, statement) + "\n"
+			text += all(ws, as(statement)) + "\n"
 		}
 		for _, kind := range []string{"stream", "trigger", "model"} {
 			text += strings.Join(ws.Complete(t.Context(), kind, "", ""), " ")
 		}
 		return text
 	}
-	if got := told(bob); strings.Contains(got, "the-secret") || strings.Contains(got, "did you mean secret") {
-		t.Errorf("another user is told\n%s", got)
+	plain := func(s string) string { return s }
+	for _, as := range []func(string) string{plain, qualified.Replace} {
+		if got := told(bob, as); strings.Contains(got, "the-secret") || strings.Contains(got, "did you mean secret") || strings.Contains(got, "did you mean alice") {
+			t.Errorf("another user is told\n%s", got)
+		}
 	}
 	for name, ws := range map[string]wire.Session{"alice": alice, "root": root} {
-		if got := told(ws); strings.Count(got, "the-secret") < 5 || !strings.Contains(got, "secrets") {
+		as := plain
+		if name == "root" {
+			as = qualified.Replace
+		}
+		if got := told(ws, as); strings.Count(got, "the-secret") < 5 || !strings.Contains(got, "secrets") {
 			t.Errorf("%s is told\n%s", name, got)
 		}
-		if got := run(t, ws, "SELECT used > 0 FROM secrets LIMIT 1").rows; len(got) != 1 || got[0][0] != "true" {
+		if got := run(t, ws, as("SELECT used > 0 FROM secrets LIMIT 1")).rows; len(got) != 1 || got[0][0] != "true" {
 			t.Errorf("%s gets %v", name, got)
 		}
 	}
-	// The name is taken all the same, and who has it is not said.
-	for _, statement := range []string{"CREATE STREAM secrets AS SELECT n FROM series(1)", "CREATE OR REPLACE STREAM secrets AS SELECT n FROM series(1)"} {
-		if got := refusal(t, bob, statement); !strings.Contains(got, "the name secrets is taken") {
-			t.Errorf("%s: %s", statement, got)
-		}
-	}
-	if got := refusal(t, bob, "CREATE TRIGGER secrets ON SAMPLE(memory_usage, 1h) WHEN used > 0 BEGIN NOTIFY 'x' END"); strings.Contains(got, "the-secret") {
-		t.Error(got)
-	}
 }
 
-// Who rules over others does not take over what they have defined by replacing it:
-// it stays theirs, as it was, until it is dropped.
-func TestDefinitionsStayTheirOwners(t *testing.T) {
+// Each user has names of their own: what others have defined can neither be told from
+// errors nor stands in the way. Who may see others names theirs with the owner.
+func TestNamesAreTheirOwners(t *testing.T) {
 	s := newShop(t)
-	modeller := reader("alice")
-	modeller.Models = true
-	alice := s.session(modeller)
-	root := s.session(&grant.Grant{User: "root", Admin: true, Trace: true, Models: true})
-	engine := s.session(nil)
-	define := map[string]string{
-		"stream":  "CREATE OR REPLACE STREAM own AS SELECT n FROM series(1)",
-		"trigger": "CREATE OR REPLACE TRIGGER own_trigger ON SAMPLE(memory_usage, 1h) WHEN used > 0 BEGIN NOTIFY 'x' END",
-		"model":   "CREATE OR REPLACE MODEL own_model AS SELECT AUTOMATON(n % 3) FROM series(9)",
+	user := func(name string, admin bool) wire.Session {
+		return s.session(&grant.Grant{User: name, Models: true, Admin: admin})
 	}
-	for kind, statement := range define {
-		run(t, alice, statement)
-		run(t, alice, statement)
-		for _, ws := range []wire.Session{root, engine} {
-			if got := refusal(t, ws, statement); !strings.Contains(got, "is that of user alice") || !strings.Contains(got, "DROP "+strings.ToUpper(kind)) {
-				t.Errorf("%s: %s", statement, got)
+	alice, bob, root := user("alice", false), user("bob", false), user("root", true)
+	// Each defines the same names, with a number of their own in it.
+	sessions := map[string]wire.Session{"alice": alice, "bob": bob, "root": root}
+	for i, owner := range []string{"alice", "bob", "root"} {
+		ws := sessions[owner]
+		for _, statement := range []string{
+			fmt.Sprintf("CREATE STREAM base AS SELECT n + %d00 AS v FROM series(1)", i+1),
+			"CREATE OR REPLACE STREAM own AS SELECT v FROM base",
+			"CREATE TRIGGER own_trigger ON SAMPLE(memory_usage, 1h) WHEN used > 0 BEGIN NOTIFY 'x' END",
+			"CREATE OR REPLACE TRIGGER own_trigger ON SAMPLE(memory_usage, 1h) WHEN used > 0 BEGIN NOTIFY '" + owner + "' END",
+			fmt.Sprintf("CREATE MODEL own_model AS SELECT AUTOMATON(n %% %d) FROM series(9)", i+2),
+			fmt.Sprintf("CREATE OR REPLACE MODEL own_model AS SELECT AUTOMATON(n %% %d) FROM series(9)", i+2),
+			"CREATE STREAM conforming AS SELECT CONFORMS(n % 3, own_model) AS c FROM series(9)",
+		} {
+			run(t, ws, statement)
+		}
+	}
+	t.Cleanup(func() {
+		for _, statement := range []string{"DROP TRIGGER alice.own_trigger", "DROP TRIGGER own_trigger"} {
+			run(t, root, statement)
+		}
+	})
+	one := func(ws wire.Session, statement string) string {
+		t.Helper()
+		rows := run(t, ws, statement).rows
+		if len(rows) != 1 || len(rows[0]) != 1 {
+			t.Fatalf("%s: %v", statement, rows)
+		}
+		return rows[0][0]
+	}
+	for i, owner := range []string{"alice", "bob", "root"} {
+		want := fmt.Sprintf("%d01", i+1)
+		conforms := fmt.Sprint(owner == "bob") // only a model of n % 3
+		// A name in a definition is its owner's, whoever uses it.
+		for _, c := range []struct {
+			ws     wire.Session
+			prefix string
+		}{{sessions[owner], ""}, {sessions[owner], owner + "."}, {root, owner + "."}, {root, `"` + owner + `".`}} {
+			if got := one(c.ws, "SELECT v FROM "+c.prefix+"own"); got != want {
+				t.Errorf("%sown has %s, want %s", c.prefix, got, want)
+			}
+			if got := one(c.ws, "SELECT c FROM "+c.prefix+"conforming"); got != conforms {
+				t.Errorf("%sconforming is %s, want %s", c.prefix, got, conforms)
 			}
 		}
-		name := strings.TrimSuffix("own_"+kind, "_stream")
-		run(t, root, "DROP "+strings.ToUpper(kind)+" "+name)
-		run(t, root, statement)
-		if got := refusal(t, alice, "DROP "+strings.ToUpper(kind)+" "+name); got == "" {
-			t.Errorf("alice drops the %s of root", kind)
+		if got := one(root, "SELECT statement FROM sys.triggers WHERE trigger = 'own_trigger' AND owner = '"+owner+"'"); !strings.Contains(got, "NOTIFY '"+owner+"'") {
+			t.Errorf("the trigger of %s: %s", owner, got)
+		}
+		if got := one(root, "SELECT CONFORMS(n % 3, '"+owner+".own_model') FROM series(9)"); got != conforms {
+			t.Errorf("the model of %s: %s, want %s", owner, got, conforms)
 		}
 	}
-	run(t, root, "DROP TRIGGER own_trigger")
+	// Lists have the owner for those who may see several.
+	for _, c := range []struct {
+		what string
+		rows int // of one owner
+	}{{"SHOW STREAMS LIKE 'own%'", 2}, {"SHOW TRIGGERS LIKE 'own%'", 1}, {"SHOW MODELS LIKE 'own%'", 1}} {
+		var owners []string
+		a := run(t, root, c.what)
+		for _, row := range a.rows {
+			owners = append(owners, row[len(row)-1])
+		}
+		slices.Sort(owners)
+		if want := slices.Repeat([]string{"alice", "bob", "root"}, c.rows); !slices.Equal(owners, slices.Sorted(slices.Values(want))) {
+			t.Errorf("%s: of %v, want %v", c.what, owners, want)
+		}
+		if rows := run(t, bob, c.what).rows; len(rows) != c.rows || slices.Contains(rows[0], "bob") || len(rows[0]) != len(a.rows[0])-1 {
+			t.Errorf("%s: bob gets %v", c.what, rows)
+		}
+	}
+	for kind, want := range map[string]string{"trigger": "alice.own_trigger bob.own_trigger own_trigger", "model": "alice.own_model bob.own_model own_model"} {
+		if got := strings.Join(root.Complete(t.Context(), kind, "", ""), " "); got != want {
+			t.Errorf("completed: %s, want %s", got, want)
+		}
+	}
+	// An admin who leaves out the owner is told.
+	run(t, root, "DROP STREAM own")
+	for statement, want := range map[string]string{
+		"SELECT v FROM own": "did you mean alice.own or bob.own?",
+		"DROP STREAM own":   "did you mean alice.own or bob.own?",
+	} {
+		if got := refusal(t, root, statement); !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want %s", statement, got, want)
+		}
+	}
+	if got := one(alice, "SELECT v FROM own"); got != "101" {
+		t.Errorf("alice's stream has %s after root's was dropped", got)
+	}
+	for _, statement := range []string{"DROP STREAM bob.own", "DROP TRIGGER bob.own_trigger", "DROP MODEL bob.own_model"} {
+		run(t, root, statement)
+		if got := refusal(t, root, statement); !strings.Contains(got, "there is no") {
+			t.Errorf("%s again: %s", statement, got)
+		}
+	}
+	if got := refusal(t, bob, "SELECT v FROM own"); !strings.Contains(got, "there is no stream own") || strings.Contains(got, "alice") {
+		t.Errorf("bob's stream: %s", got)
+	}
 }
 
 // Of many who create a stream of one name, one does.

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"slices"
 	"strings"
 
 	"endoscope/parser"
@@ -26,22 +25,23 @@ func (s *session) describe(_ context.Context, st *parser.Describe, src string) (
 		defer release()
 		return s.program().DescribeFunction(st, src)
 	}
-	if v := s.views.Get(name); v != nil {
-		return s.describeView(v)
+	key := s.scope.Resolve(name)
+	if v := s.e.views.Get(key); v != nil {
+		return s.describeView(key, v)
 	}
-	if t := s.e.triggers.Get(name); t != nil && s.may.Owns(t.Owner) {
+	if t := s.e.triggers.Get(key); t != nil {
 		return trigger.Describe(t), nil
 	}
 	cs := catalog.Find(strings.ToLower(name))
 	if cs == nil {
-		if k, err := s.e.models.Get(name); err == nil && k != nil && s.may.Owns(k.Owner) {
+		if k, err := s.e.models.Get(key); err == nil && k != nil {
 			return describeModel(k), nil
 		}
 		var names []string
 		for _, st := range catalog.Streams {
 			names = append(names, st.Name)
 		}
-		return nil, answer.Refuse(st.Name, src, answer.Nearest(name, slices.Concat(names, s.views.Names(), s.triggerNames())), "there is no stream %s", name)
+		return nil, answer.Refuse(st.Name, src, nearestName(name, append(names, s.streamNames()...)), "there is no stream %s", name)
 	}
 	if cs.Later {
 		return nil, answer.Unsupported(st.Name, src, cs.Name)
@@ -60,9 +60,9 @@ func (s *session) describe(_ context.Context, st *parser.Describe, src string) (
 }
 
 // describeView lists the columns of a user's stream: those of SELECT * from it.
-func (s *session) describeView(v *parser.CreateStream) (wire.Result, error) {
+func (s *session) describeView(key string, v *parser.CreateStream) (wire.Result, error) {
 	src := v.Query.String()
-	sch, err := planner.ViewSchema(v, s.env())
+	sch, err := planner.ViewSchema(key, v, s.env())
 	if err != nil {
 		return nil, err
 	}

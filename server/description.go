@@ -13,6 +13,11 @@ import (
 
 // Describe implements wire.Session. Parameters count as NULL.
 func (s *session) Describe(ctx context.Context, text string) (wire.Description, error) {
+	done, err := s.beginJournal(text)
+	if err != nil {
+		return wire.Description{}, err
+	}
+	defer done()
 	stmt, release, err := s.parse(text)
 	defer release()
 	if err != nil {

@@ -50,6 +50,18 @@ type Options struct {
 	// StateDir is the directory of the definitions of streams and triggers that
 	// Restore restores; "": they end with the engine.
 	StateDir string
+	// Journal, if not nil, is told of each statement that is executed.
+	Journal Journal
+}
+
+// Journal records what an engine is doing, for when its process dies. It must be safe for
+// concurrent use.
+type Journal interface {
+	// Begin records that a statement is executed until done is called. An error refuses
+	// it.
+	Begin(user, statement string) (done func(), err error)
+	// Greeting is what a new session is told; "": nothing.
+	Greeting() string
 }
 
 // Engine runs queries. It is safe for concurrent use.
@@ -89,7 +101,7 @@ func New(o Options) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{kept: kept, options: o, providers: map[string]probes.Provider{}, attaches: map[string]bool{}, views: definitions.NewViews(), models: store.NewModels(o.ModelDir), queries: map[int64]*query.Query{}, modules: &elf.Cache{}, shares: sharing.New()}
-	e.triggers = trigger.NewRegistry(e.views.Taken)
+	e.triggers = trigger.NewRegistry(func(key string) bool { return e.views.Get(key) != nil })
 	e.uprobes = uprobe.New(uprobe.Options{Match: matchFunction, RingBytes: o.RingBytes})
 	stacks, lives := stack.New(), sched.New()
 	found, followed := &handlerstream.Provider{Stacks: stacks}, &handlerstream.Provider{Stacks: stacks, Forgets: true}

@@ -38,7 +38,7 @@ func (s *session) explainTrigger(ctx context.Context, st *parser.CreateTrigger, 
 		rel.AddLines(a.Text)
 		if a.Kind == planner.ActWebhook {
 			if err := s.may.MayPost(a.Str); err != nil {
-				return nil, answer.PlacedAt(err, -1, -1, src)
+				return nil, answer.PlacedAt(err, a.Start, a.Stop, src)
 			}
 			rel.AddLines(fmt.Sprintf("  posted in order; up to %d wait", trigger.WebhookQueue))
 		}

@@ -13,6 +13,7 @@ import (
 	"endoscope/operators/encoders/structure"
 	"endoscope/parser"
 	"endoscope/planner"
+	"endoscope/planner/definitions"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/server/answer"
@@ -44,12 +45,7 @@ func (s *session) planModel(st *parser.CreateModel, text string) (*plan.Query, e
 	if err := s.may.MayModel(); err != nil {
 		return nil, answer.Forbidden(err, st.Name, text)
 	}
-	switch old, err := s.e.models.Get(name); {
-	case old != nil && (st.Replace || !s.may.Owns(old.Owner)):
-		if err := s.mayReplace("model", old.Owner, st.Name, text); err != nil {
-			return nil, err
-		}
-	case (old != nil || err != nil) && !st.Replace:
+	if old, err := s.e.models.Get(s.scope.Resolve(name)); (old != nil || err != nil) && !st.Replace {
 		return nil, modelExists(st, text)
 	}
 	return planner.PlanModel(st, text, s.env())
@@ -160,14 +156,14 @@ func (s *session) dropModel(st *parser.Drop, text string) (wire.Result, error) {
 		return nil, answer.Forbidden(err, st.Name, text)
 	}
 	found, err := false, error(nil)
-	if k, _ := s.e.models.Get(st.Name.Name); k == nil || s.may.Owns(k.Owner) {
-		found, err = s.e.models.Drop(st.Name.Name)
+	if key := s.scope.Resolve(st.Name.Name); key != "" {
+		found, err = s.e.models.Drop(key)
 	}
 	if err != nil {
 		return nil, answer.Refuse(st.Name, text, "", "model %s cannot be removed: %v", st.Name.Name, err)
 	}
 	if !found {
-		return nil, answer.Refuse(st.Name, text, answer.Nearest(st.Name.Name, s.models().ModelNames()), "there is no model %s", st.Name.Name)
+		return nil, answer.Refuse(st.Name, text, nearestName(st.Name.Name, s.scope.Visible(s.e.models.ModelNames())), "there is no model %s", st.Name.Name)
 	}
 	return answer.Messagef("model %s dropped", st.Name.Name), nil
 }
@@ -187,18 +183,21 @@ func describeModel(k *store.Model) *answer.Table {
 // listed with its error.
 func (s *session) showModels() *answer.Table {
 	rel := answer.NewTable(answer.Text("model"), answer.Text("kind"), answer.Text("size"), answer.Number("sequences"), answer.Number("symbols"),
-		wire.Column{Name: "created", Type: types.Timestamp}, answer.Text("definition"))
-	for _, name := range s.e.models.ModelNames() {
-		k, err := s.e.models.Summary(name)
-		if err != nil && s.may.Rules() {
-			rel.Notices = append(rel.Notices, fmt.Sprintf("model %s cannot be read: %v", name, err))
+		wire.Column{Name: "created", Type: types.Timestamp}, answer.Text("definition"), answer.Text("owner"))
+	for _, key := range s.e.models.ModelNames() {
+		if !s.scope.Has(key) {
 			continue
 		}
-		if k == nil || !s.may.Owns(k.Owner) {
-			continue // dropped just now, or another user's
+		k, err := s.e.models.Summary(key)
+		if err != nil {
+			rel.Notices = append(rel.Notices, fmt.Sprintf("model %s cannot be read: %v", s.scope.Shown(key), err))
 		}
+		if k == nil {
+			continue // dropped just now
+		}
+		owner, name := definitions.Split(key)
 		rel.Add(types.Str(name), types.Str(k.Kind), types.Str(k.Size), types.Int(k.Sequences), types.Int(k.Symbols),
-			types.Time(k.Created.UnixNano()), types.Str(k.Definition))
+			types.Time(k.Created.UnixNano()), types.Str(k.Definition), types.Str(owner))
 	}
 	return rel
 }

@@ -57,12 +57,12 @@ func message(t testing.TB, s wire.Session, statement string) string {
 func TestModelIsKept(t *testing.T) {
 	dir := t.TempDir()
 	at := func(statement string) string { return strings.ReplaceAll(statement, "DIR", dir) }
-	create := at("CREATE MODEL \"a/b.c\" AS SELECT AUTOMATON(token, 2, sequence => tid) FROM file('DIR/uses.csv')")
+	create := at("CREATE MODEL \"a/b c\" AS SELECT AUTOMATON(token, 2, sequence => tid) FROM file('DIR/uses.csv')")
 	s := modelSession(t, dir)
-	if got := message(t, s, create); got != "model a/b.c created: an automaton of 2 sequences, 5 states, 5 arcs" {
+	if got := message(t, s, create); got != "model a/b c created: an automaton of 2 sequences, 5 states, 5 arcs" {
 		t.Error(got)
 	}
-	if got := refusal(t, s, create); !strings.Contains(got, "there is a model a/b.c already") {
+	if got := refusal(t, s, create); !strings.Contains(got, "there is a model a/b c already") {
 		t.Error(got)
 	}
 	// The groups of a query are sequences of one model.
@@ -74,10 +74,10 @@ func TestModelIsKept(t *testing.T) {
 
 	s = modelSession(t, dir) // of another engine
 	a := run(t, s, "SHOW MODELS")
-	if len(a.rows) != 2 || strings.Join(a.rows[0][:5], "|") != "a/b.c|automaton|5 states, 5 arcs|2|7" || !strings.Contains(a.rows[0][6], "CREATE OR REPLACE MODEL") || a.rows[1][0] != "g" {
+	if len(a.rows) != 2 || strings.Join(a.rows[0][:5], "|") != "a/b c|automaton|5 states, 5 arcs|2|7" || !strings.Contains(a.rows[0][6], "CREATE OR REPLACE MODEL") || a.rows[1][0] != "g" {
 		t.Errorf("%v", a.rows)
 	}
-	a = run(t, s, at("SELECT tid, CONFORMS(token, \"a/b.c\"), ANOMALY(token, \"a/b.c\"), CONFORMS(token, g) FROM file('DIR/misuses.csv') GROUP BY tid"))
+	a = run(t, s, at("SELECT tid, CONFORMS(token, \"a/b c\"), ANOMALY(token, \"a/b c\"), CONFORMS(token, g) FROM file('DIR/misuses.csv') GROUP BY tid"))
 	want := []string{
 		"1 false read at symbol 3, expected close false",
 		"2 false truncate at symbol 2, expected read or write false",
@@ -90,13 +90,13 @@ func TestModelIsKept(t *testing.T) {
 		}
 	}
 	// What may still go on is no anomaly.
-	if a := run(t, s, at("SELECT CONFORMS(token, \"a/b.c\", truncated => TRUE) FROM file('DIR/misuses.csv') WHERE tid = 4")); a.rows[0][0] != "true" {
+	if a := run(t, s, at("SELECT CONFORMS(token, \"a/b c\", truncated => TRUE) FROM file('DIR/misuses.csv') WHERE tid = 4")); a.rows[0][0] != "true" {
 		t.Errorf("%v", a.rows)
 	}
-	if a := run(t, s, `DESCRIBE "a/b.c"`); len(a.rows) != 5 || a.rows[0][0] != "0 open 1" || !strings.Contains(a.notices[0], "AUTOMATON") {
+	if a := run(t, s, `DESCRIBE "a/b c"`); len(a.rows) != 5 || a.rows[0][0] != "0 open 1" || !strings.Contains(a.notices[0], "AUTOMATON") {
 		t.Errorf("%v %v", a.rows, a.notices)
 	}
-	if got := message(t, s, `DROP MODEL "a/b.c"`); got != "model a/b.c dropped" {
+	if got := message(t, s, `DROP MODEL "a/b c"`); got != "model a/b c dropped" {
 		t.Error(got)
 	}
 	if got := refusal(t, s, `DROP MODEL gg`); !strings.Contains(got, "there is no model gg") {

@@ -41,11 +41,13 @@ var callVariants = []callVariant{
 	{name: "no probe", attach: func(*testing.B, callTarget, int) func() { return func() {} }},
 	{name: "empty", attach: emptyAt(countQuery, false)},
 	{name: "count", over: "empty", attach: selecting(countQuery)},
+	{name: "count, children followed", over: "empty", attach: following(selecting(countQuery))},
 	{name: "1 in 1000 counted", over: "empty at args", attach: selecting(rareQuery)},
 	{name: "empty at args", attach: emptyAt(rareQuery, false)},
 	{name: "32-byte record", over: "empty", attach: selecting("SELECT timestamp FROM function_start WHERE function_name = '%s'")},
 	{name: "empty session", attach: emptyAt(durationQuery, true)},
 	{name: "duration", over: "empty session", attach: selecting(durationQuery)},
+	{name: "duration, children followed", over: "empty session", attach: following(selecting(durationQuery))},
 	{name: "refused at entry", over: "empty at args", attach: selecting(
 		"SELECT COUNT(*), AVG(duration) FROM function_duration WHERE function_name = '%s' AND arg0 < 0")},
 	{name: "record with caller", over: "empty", attach: selecting("SELECT caller FROM function_start WHERE function_name = '%s'")},
@@ -168,6 +170,20 @@ func selecting(statement string) func(*testing.B, callTarget, int) func() {
 			}
 			r.Close()
 		}
+	}
+}
+
+// following is attach in a session that follows children.
+func following(attach func(*testing.B, callTarget, int) func()) func(*testing.B, callTarget, int) func() {
+	return func(b *testing.B, t callTarget, pid int) func() {
+		set := func(value string) {
+			if _, err := engineFor(b, pid).Execute(context.Background(), "SET follow = "+value); err != nil {
+				b.Fatal(err)
+			}
+		}
+		set("children")
+		defer set("none")
+		return attach(b, t, pid)
 	}
 }
 

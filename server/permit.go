@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
-	"endoscope/parser"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
@@ -75,10 +73,7 @@ func (s *session) permit(a *plan.Acquire, p *plan.Query) error {
 		a.Args[0].V = types.Str(path)
 		return nil
 	case a.Stream == catalog.TriggerStream:
-		if t := s.e.triggers.Get(a.Args[0].V.S); t != nil && !s.may.Owns(t.Owner) {
-			return plan.Errorf(a.Start, a.Stop, "there is no stream %s", a.Args[0].V.S) // it was created just now
-		}
-		return nil
+		return nil // the planner resolves no other names than those in scope
 	}
 	if !s.e.attaches[a.Stream] {
 		return nil
@@ -95,7 +90,7 @@ func (s *session) permit(a *plan.Acquire, p *plan.Query) error {
 	if err != nil {
 		return err
 	}
-	a.Target = plan.Target{Viewer: v, Command: t.Command, Start: t.Start, Stop: t.Stop}
+	a.Target = plan.Target{Viewer: v, Command: t.Command, Follow: t.Follow, Start: t.Start, Stop: t.Stop}
 	for _, p := range running {
 		a.Target.PIDs = append(a.Target.PIDs, p.PID)
 	}
@@ -114,6 +109,21 @@ func processesRunning(n int) string {
 		return "one process running"
 	}
 	return fmt.Sprintf("%d processes running", n)
+}
+
+// filesOf returns describeFile for one statement, which reads a file once.
+func (s *session) filesOf() func(path string) (types.Schema, error) {
+	known := map[string]types.Schema{}
+	return func(path string) (types.Schema, error) {
+		if sch, ok := known[path]; ok {
+			return sch, nil
+		}
+		sch, err := s.describeFile(path)
+		if err == nil {
+			known[path] = sch
+		}
+		return sch, err
+	}
 }
 
 // describeFile returns the schema of a file, if the session may read it.
@@ -170,36 +180,4 @@ func targetsOf(p *plan.Query) (all []plan.Target) {
 		return n
 	})
 	return all
-}
-
-// nameTaken refuses a name that another user has. It says neither who has it, nor for what.
-func nameTaken(name *parser.Ident, text string) error {
-	return answer.Refuse(name, text, "choose another name", "the name %s is taken", name.Name)
-}
-
-// mayReplace refuses to replace another user's definition, whatever the
-// caller's rights: the rights of the definition would pass to another user.
-func (s *session) mayReplace(kind, owner string, name *parser.Ident, text string) error {
-	switch {
-	case !s.may.Owns(owner):
-		return nameTaken(name, text)
-	case owner == s.may.Name():
-		return nil
-	}
-	of := "user " + owner
-	if owner == "" {
-		of = "the engine's own user"
-	}
-	return answer.Refuse(name, text, "DROP "+strings.ToUpper(kind)+" "+name.Name+" before, if it is to be yours", "the %s %s is that of %s", kind, name.Name, of)
-}
-
-func (s *session) mayReplaceTrigger(st *parser.CreateTrigger, text string) error {
-	old := s.e.triggers.Get(st.Name.Name)
-	switch {
-	case old == nil:
-		return nil
-	case st.Replace || !s.may.Owns(old.Owner):
-		return s.mayReplace("trigger", old.Owner, st.Name, text)
-	}
-	return nil // Enter refuses it
 }

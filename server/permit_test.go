@@ -140,8 +140,8 @@ func TestFilesAndAddressesGranted(t *testing.T) {
 	}
 	trigger := "CREATE TRIGGER t ON SAMPLE(cpu_usage, 1h) WHEN percent_busy > 1 BEGIN WEBHOOK '%s' END"
 	for _, url := range []string{"http://127.0.0.1:9/other", "http://127.0.0.1:9/hooks/../other", "http://127.0.0.1:9/hooks2", "http://127.0.0.1/hooks",
-		"https://127.0.0.1:9/hooks", "http://127.0.0.1:9@evil.example/hooks", "http://127.0.0.1.evil.example:9/hooks", "http://127.0.0.1:9/hooks%2f..%2fother"} {
-		if got := refusal(t, alice, fmt.Sprintf(trigger, url)); !strings.Contains(got, "you may not send to") {
+		"https://127.0.0.1:9/hooks", "http://127.0.0.1:9@evil.example/hooks", "http://127.0.0.1.evil.example:9/hooks", "http://127.0.0.1:9/hooks%2f..%2fother", "http://127.0.0.1:9/hooks/..;/other", "http://127.0.0.1:9/hooks/..%5cother"} {
+		if got := refusal(t, alice, fmt.Sprintf(trigger, url)); !strings.Contains(got, "you may not send to") || !strings.Contains(got, "\n"+strings.Repeat(" ", len("  CREATE TRIGGER t ON SAMPLE(cpu_usage, 1h) WHEN percent_busy > 1 BEGIN WEBHOOK "))+"^") {
 			t.Errorf("%s: %s", url, got)
 		}
 	}
@@ -181,13 +181,13 @@ func TestUsersAreApart(t *testing.T) {
 	run(t, alice, "CREATE STREAM mine AS SELECT * FROM SAMPLE(memory_usage, 1s)")
 	run(t, alice, "CREATE TRIGGER tr ON SAMPLE(memory_usage, 1h) WHEN used > 0 BEGIN NOTIFY 'x' END")
 	for statement, want := range map[string]string{
-		"DROP STREAM mine": "there is no stream mine that CREATE STREAM made",
-		"CREATE OR REPLACE STREAM mine AS SELECT * FROM SAMPLE(cpu_usage, 1s)":                        "the name mine is taken",
-		"CREATE OR REPLACE TRIGGER tr ON SAMPLE(memory_usage, 1h) WHEN used > 0 BEGIN NOTIFY 'x' END": "the name tr is taken",
-		"CREATE TRIGGER tr ON SAMPLE(memory_usage, 1h) WHEN used > 0 BEGIN NOTIFY 'x' END":            "the name tr is taken",
-		"CREATE TRIGGER mine ON SAMPLE(memory_usage, 1h) WHEN used > 0 BEGIN NOTIFY 'x' END":          "the name mine is taken",
-		"CREATE STREAM tr AS SELECT * FROM SAMPLE(cpu_usage, 1s)":                                     "the name tr is taken",
-		"DROP STREAM nothing": "there is no stream nothing that CREATE STREAM made",
+		"DROP STREAM mine":       "there is no stream mine that CREATE STREAM made",
+		"DROP STREAM alice.mine": "there is no stream alice.mine that CREATE STREAM made",
+		"DROP TRIGGER alice.tr":  "there is no trigger alice.tr",
+		"SELECT * FROM alice.tr": "there is no stream alice.tr",
+		"DESCRIBE alice.mine":    "there is no stream alice.mine",
+		"DROP STREAM nothing":    "there is no stream nothing that CREATE STREAM made",
+		"CREATE STREAM \"alice.mine\" AS SELECT n FROM series(1)": "the name of a stream must not contain a dot",
 	} {
 		if got := refusal(t, bob, statement); !strings.Contains(got, want) {
 			t.Errorf("%s: %s, want %s", statement, got, want)
@@ -196,7 +196,7 @@ func TestUsersAreApart(t *testing.T) {
 	// A statement on another user's name fails with the same error as one on a name that does
 	// not exist. Suggestions never contain names of other users.
 	for _, statement := range []string{"DROP TRIGGER tr", "DROP STREAM tr", "SELECT * FROM tr", "DESCRIBE tr", "SELECT * FROM SAMPLE(tr, 1s)",
-		"CREATE TRIGGER t ON tr WHEN activation > 0 BEGIN NOTIFY 'x' END", "CREATE STREAM s AS SELECT * FROM tr"} {
+		"CREATE TRIGGER t ON tr WHEN activation > 0 BEGIN NOTIFY 'x' END", "CREATE STREAM s AS SELECT * FROM tr", "SELECT * FROM alice.tr", "DESCRIBE alice.tr"} {
 		got, none := refusal(t, bob, statement), refusal(t, bob, strings.Replace(statement, "tr", "tz", 1))
 		if strings.ReplaceAll(got, "tr", "tz") != strings.ReplaceAll(none, "tr", "tz") || strings.Contains(got, "did you mean tr") {
 			t.Errorf("%s:\n%s\nand for a name that nobody has\n%s", statement, got, none)
@@ -209,10 +209,9 @@ func TestUsersAreApart(t *testing.T) {
 	run(t, s.session(modeller), "CREATE MODEL mo AS SELECT AUTOMATON(n, 2) FROM series(3)")
 	carol := s.session(rival)
 	for statement, want := range map[string]string{
-		"CREATE MODEL mo AS SELECT AUTOMATON(n, 2) FROM series(3)":            "the name mo is taken",
-		"CREATE OR REPLACE MODEL mo AS SELECT AUTOMATON(n, 2) FROM series(3)": "the name mo is taken",
-		"DROP MODEL mo": "there is no model mo",
-		"DROP MODEL mi": "there is no model mi",
+		"DROP MODEL mo":       "there is no model mo",
+		"DROP MODEL mi":       "there is no model mi",
+		"DROP MODEL alice.mo": "there is no model alice.mo",
 	} {
 		if got := refusal(t, carol, statement); !strings.Contains(got, want) || strings.Contains(got, "did you mean") {
 			t.Errorf("%s: %s, want %s", statement, got, want)
@@ -221,8 +220,8 @@ func TestUsersAreApart(t *testing.T) {
 	if rows := run(t, bob, "SHOW TRIGGERS").rows; len(rows) > 0 {
 		t.Errorf("SHOW TRIGGERS of another user: %v", rows)
 	}
-	run(t, root, "DROP TRIGGER tr")
-	run(t, root, "DROP STREAM mine")
+	run(t, root, "DROP TRIGGER alice.tr")
+	run(t, root, "DROP STREAM alice.mine")
 	run(t, root, "STOP 1")
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"endoscope/planner/definitions"
 	"endoscope/planner/plan"
 	"endoscope/probes/process"
 	"endoscope/server/grant"
@@ -72,7 +73,7 @@ var errEnded = errors.New("the observed process has ended")
 
 // Unrestored is a definition that could not be restored.
 type Unrestored struct {
-	Kind, Name string
+	Kind, Name string // the name is qualified
 	Err        error
 	Gone       bool // restoring is not tried again
 }
@@ -86,16 +87,17 @@ func (e *Engine) Restore(ctx context.Context, as func(owner string) (*grant.Gran
 	for again := true; again; { // a definition may need another one
 		again, left = false, nil
 		for _, d := range e.kept.Pending() {
+			key := definitions.Qualify(d.Owner, d.Name)
 			err := e.restore(ctx, &d, as)
 			switch {
 			case err == nil:
 				e.kept.Restored(&d)
 				again = true
 			case errors.Is(err, errEnded):
-				_, _ = e.kept.Drop(d.Kind, d.Name)
-				left = append(left, Unrestored{d.Kind, d.Name, err, true})
+				_, _ = e.kept.Drop(d.Kind, key)
+				left = append(left, Unrestored{d.Kind, key, err, true})
 			default:
-				left = append(left, Unrestored{d.Kind, d.Name, err, false})
+				left = append(left, Unrestored{d.Kind, key, err, false})
 			}
 		}
 	}

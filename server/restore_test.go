@@ -30,7 +30,7 @@ func restart(t *testing.T, before *server.Engine, dir string) *server.Engine {
 }
 
 func everybody(owner string) (*grant.Grant, bool) {
-	return &grant.Grant{User: owner, Admin: true, Trace: true}, true
+	return &grant.Grant{User: owner, Admin: true, Trace: true, Models: true}, true
 }
 
 func sessionOf(t *testing.T, e *server.Engine, owner string) wire.Session {
@@ -58,6 +58,16 @@ func TestDefinitionsOutliveTheEngine(t *testing.T) {
 	run(t, alice, "CREATE TRIGGER mine ON SAMPLE(process_usage, 50ms) WHEN threads > 0 BEGIN NOTIFY 'it runs' END")
 	run(t, alice, "CREATE TRIGGER dropped ON again WHEN busy >= 0 BEGIN NOTIFY 'hot' END")
 	run(t, alice, "DROP TRIGGER dropped")
+	run(t, sessionOf(t, e, "bob"), "CREATE TRIGGER hot ON SAMPLE(cpu_usage, 1h) WHEN percent_busy > 100 BEGIN NOTIFY 'x' END")
+	// As they were stored before each owner had names of their own.
+	old := filepath.Join(dir, "state", "stream.load.json")
+	if err := os.Rename(filepath.Join(dir, "state", "stream.alice%2Eload.json"), old); err != nil {
+		t.Fatal(err)
+	}
+	run(t, alice, "CREATE MODEL counts AS SELECT AUTOMATON(n % 3) FROM series(9)")
+	if err := os.Rename(filepath.Join(dir, "models", "alice%2Ecounts.json"), filepath.Join(dir, "models", "counts.json")); err != nil {
+		t.Fatal(err)
+	}
 
 	e = restart(t, e, dir)
 	if left := e.Restore(t.Context(), everybody); len(left) > 0 {
@@ -66,20 +76,27 @@ func TestDefinitionsOutliveTheEngine(t *testing.T) {
 	bob, alice := sessionOf(t, e, "bob"), sessionOf(t, e, "alice")
 	names := ""
 	for _, row := range run(t, bob, "SHOW TRIGGERS").rows {
-		names += row[0] + " "
+		names += row[len(row)-1] + "." + row[0] + " "
 	}
-	if names != "hot mine " {
+	if names != "alice.hot bob.hot alice.mine " {
 		t.Errorf("triggers: %s", names)
 	}
-	if rows := run(t, bob, "SELECT * FROM hot LIMIT 2").rows; len(rows) != 2 {
+	if rows := run(t, alice, "SELECT * FROM hot LIMIT 2").rows; len(rows) != 2 {
 		t.Errorf("%d activations", len(rows))
 	}
-	if rows := run(t, bob, "SELECT * FROM mine LIMIT 1").rows; len(rows) != 1 {
+	if rows := run(t, bob, "SELECT * FROM alice.mine LIMIT 1").rows; len(rows) != 1 {
 		t.Errorf("the session's target is not what it was")
 	}
 	if _, err := bob.Execute(t.Context(), "SELECT * FROM gone"); err == nil {
 		t.Error("a stream that was dropped is there again")
 	}
+	if rows := run(t, alice, "SELECT CONFORMS(n % 3, counts) FROM series(9)").rows; len(rows) != 1 || rows[0][0] != "true" {
+		t.Errorf("the model: %v", rows)
+	}
+	if _, err := os.Lstat(old); err == nil {
+		t.Error("the file of a stream has its old name")
+	}
+	run(t, bob, "DROP TRIGGER hot")
 	run(t, alice, "DROP TRIGGER hot")
 	run(t, alice, "DROP TRIGGER mine")
 	run(t, alice, "DROP STREAM again")
@@ -134,7 +151,7 @@ func TestDefinitionsThatWait(t *testing.T) {
 	for _, u := range e.Restore(t.Context(), everybody) {
 		told += fmt.Sprintf("%s gone=%t %v; ", u.Name, u.Gone, u.Err)
 	}
-	if !strings.Contains(told, "pinned gone=true the observed process has ended; ") || !strings.Contains(told, "named gone=false") {
+	if !strings.Contains(told, "alice.pinned gone=true the observed process has ended; ") || !strings.Contains(told, "alice.named gone=false") {
 		t.Errorf("told: %s", told)
 	}
 	if left := e.Restore(t.Context(), func(string) (*grant.Grant, bool) { return nil, false }); len(left) != 1 || left[0].Err.Error() != "alice has no access" {

@@ -30,7 +30,7 @@ import (
 type session struct {
 	e      *Engine
 	may    *grant.Grant
-	views  *definitions.Views // streams of CREATE STREAM that are visible to it
+	scope  definitions.Scope // of its user
 	live   time.Duration
 	unread int64 // of queries: wire.Options.Unread
 	marks  bool  // and wire.Options.Marks
@@ -61,11 +61,19 @@ func newSession(_ context.Context, e *Engine, o wire.Options, may *grant.Grant) 
 		return nil, err
 	}
 	s.leave = leave
+	if j := e.options.Journal; j != nil && s.notify != nil {
+		if text := j.Greeting(); text != "" {
+			s.notify(text)
+		}
+	}
 	return s, nil
 }
 
 func openSession(e *Engine, o wire.Options, may *grant.Grant) (*session, error) {
-	s := &session{e: e, may: may, views: e.views.As(may.Owns), live: o.Live, unread: o.Unread, marks: o.Marks, settings: map[string]types.Value{}, statements: map[string]string{}, open: map[*query.Query]bool{}, inbox: trigger.NewInbox(), notify: o.Notify, armed: o.Armed}
+	s := &session{e: e, may: may, scope: definitions.Scope{Owner: may.Name(), Sees: may.Owns}, live: o.Live, unread: o.Unread, marks: o.Marks, settings: map[string]types.Value{}, statements: map[string]string{}, open: map[*query.Query]bool{}, inbox: trigger.NewInbox(), notify: o.Notify, armed: o.Armed}
+	if (len(o.Command) > 0 || o.Started) && !may.Sees().Private() {
+		s.settings["follow"] = types.Str("children")
+	}
 	switch {
 	case len(o.Command) > 0:
 		if err := may.MayStart(); err != nil {
@@ -125,7 +133,7 @@ func (s *session) env(args ...types.Value) *planner.Env {
 	noKernel, resolves := s.noKernel(), trigger.Formats[s.setting("webhook_format").S].Resolves
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &planner.Env{Params: args, Resolves: resolves, Views: s.views, Triggers: s.e.triggers.Flows, Hidden: s.hidden, Models: s.models(), Target: s.target, ByThread: len(s.quiet.Threads) > 0, NoKernel: noKernel, File: s.describeFile, Values: s.valueTypes, Eval: expr.EvalConst}
+	return &planner.Env{Params: args, Resolves: resolves, Views: s.e.views, Triggers: s.e.triggers.Flows, Models: s.e.models, Scope: s.scope, Target: s.target, ByThread: len(s.quiet.Threads) > 0, NoKernel: noKernel, File: s.filesOf(), Values: s.valueTypes, Eval: expr.EvalConst}
 }
 
 // Execute runs one statement, and writes an audit record if it is refused.
@@ -136,12 +144,20 @@ func (s *session) Execute(ctx context.Context, text string, args ...types.Value)
 // ExecuteSplit implements wire.Splitter: with a path, the client at its end
 // executes the part of the plan that the engine does not.
 func (s *session) ExecuteSplit(ctx context.Context, path wire.Path, text string, args ...types.Value) (wire.Result, error) {
-	stmt, release, err := s.parse(text)
-	defer release()
-	var r wire.Result
-	if err == nil {
-		r, err = s.execute(ctx, path, stmt, text, args)
+	ctx = arrived(ctx)
+	if err := s.awaitLog(ctx); err != nil {
+		return nil, err
 	}
+	var stmt parser.Statement
+	r, err := s.journaled(text, func() (wire.Result, error) {
+		parsed, release, err := s.parse(text)
+		defer release()
+		if err != nil {
+			return nil, err
+		}
+		stmt = parsed
+		return s.execute(ctx, path, stmt, text, args)
+	})
 	s.recordStatement(stmt, text, err)
 	return r, err
 }
@@ -206,16 +222,20 @@ func (s *session) execute(ctx context.Context, path wire.Path, stmt parser.State
 
 // ExecuteShare implements wire.Sharer.
 func (s *session) ExecuteShare(ctx context.Context, host, text string, args ...types.Value) (wire.Result, error) {
+	if err := s.awaitLog(ctx); err != nil {
+		return nil, err
+	}
 	stmt, release, err := s.parse(text)
 	defer release()
+	ctx = arrived(ctx)
 	q, ok := stmt.(*parser.Query)
 	if err != nil || !ok || len(args) > 0 && parser.Params(text) != len(args) {
 		release()
 		return s.Execute(ctx, text, args...)
 	}
-	r, err := s.share(ctx, host, q, text, args)
+	r, err := s.journaled(text, func() (wire.Result, error) { return s.share(ctx, host, q, text, args) })
 	if err != nil {
-		s.may.Record("refused", "statement", text, "error", err.Error())
+		s.may.Refused("statement", text, "error", err.Error())
 		return nil, err
 	}
 	return r, nil
@@ -273,7 +293,7 @@ func (s *session) startQuery(ctx context.Context, path wire.Path, text string, p
 	if err != nil {
 		return nil, err
 	}
-	q.Live, q.Unread, q.Marks = s.live, s.unread, s.marks
+	q.Live, q.Unread, q.Marks, q.Timeout = s.live, s.unread, s.marks, s.timeout(ctx)
 	s.budgets().apply(q)
 	if err := s.divide(q, path); err != nil {
 		q.Abandon()
@@ -400,10 +420,9 @@ func (s *session) Complete(_ context.Context, kind, of, prefix string) []string 
 				names = append(names, st.Name)
 			}
 		}
-		names = append(names, s.views.Names()...)
-		names = append(names, s.triggerNames()...)
+		names = append(names, s.streamNames()...)
 	case "model":
-		names = s.models().ModelNames()
+		names = s.scope.Visible(s.e.models.ModelNames())
 	case "trigger":
 		names = s.triggerNames()
 	case "column":

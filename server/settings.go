@@ -17,11 +17,15 @@ import (
 // setting returns the session's value of a setting, or its default.
 func (s *session) setting(name string) types.Value {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if v, ok := s.settings[name]; ok {
-		return v
+	v, ok := s.settings[name]
+	s.mu.Unlock()
+	if !ok {
+		v = catalog.FindSetting(name).Default
 	}
-	return catalog.FindSetting(name).Default
+	if name == timeoutSetting {
+		return s.limitTimeout(v) // which may have changed
+	}
+	return v
 }
 
 // set runs SET key = value.
@@ -58,9 +62,16 @@ func (s *session) set(st *parser.Set, text string) (wire.Result, error) {
 	if err := s.permitSetting(st, k.Name, v.S, text); err != nil {
 		return nil, err
 	}
+	if k.Name == timeoutSetting {
+		if err := s.checkTimeout(st, v, text); err != nil {
+			return nil, err
+		}
+	}
 	s.mu.Lock()
 	s.settings[k.Name] = v
-	s.statements[k.Name] = st.String()
+	if k.Name != timeoutSetting { // triggers, which are restored with them, have no timeout
+		s.statements[k.Name] = st.String()
+	}
 	s.mu.Unlock()
 	return answer.Messagef("%s is %s", k.Name, plan.FormatValue(v)), nil
 }
@@ -149,6 +160,7 @@ func (s *session) withSettings(p *plan.Query) *plan.Query {
 		DebugDirectory: s.setting("debug_directory").S,
 		DebugServers:   s.debugServers(),
 	}
+	follow := s.setting("follow").S == "children"
 	out := *p
 	out.Notices = slices.Clone(p.Notices)
 	out.Root = plan.TransformNodes(p.Root, func(n plan.Node) plan.Node {
@@ -157,7 +169,7 @@ func (s *session) withSettings(p *plan.Query) *plan.Query {
 			return n
 		}
 		c := *a
-		c.Settings = v
+		c.Settings, c.Target.Follow = v, follow
 		return &c
 	})
 	return &out

@@ -8,6 +8,7 @@ import (
 	"endoscope/parser"
 	"endoscope/planner"
 	"endoscope/planner/catalog"
+	"endoscope/planner/definitions"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/process"
@@ -17,7 +18,7 @@ import (
 )
 
 // show runs SHOW what [LIKE 'pattern']. The pattern is matched with the first
-// text column.
+// text column. An owner, if there is one, is the last column.
 func (s *session) show(ctx context.Context, st *parser.Show, src string) (wire.Result, error) {
 	var rel *answer.Table
 	switch st.What {
@@ -76,7 +77,7 @@ func (s *session) show(ctx context.Context, st *parser.Show, src string) (wire.R
 		name := "sys." + strings.ToLower(st.What)
 		sch := catalog.Find(name)
 		rel = answer.NewTable()
-		for _, c := range sch.Columns[1:] { // without the time, which is now
+		for _, c := range sch.All()[1:] { // without the time, which is now
 			rel.Header = append(rel.Header, wire.Column{Name: c.Name, Type: c.Type})
 		}
 		for _, row := range s.e.system.Snapshot(name, introspect.UsersOf(s.may.Sees())) {
@@ -85,6 +86,12 @@ func (s *session) show(ctx context.Context, st *parser.Show, src string) (wire.R
 	default:
 		return nil, answer.Unsupported(st, src, "SHOW "+st.What)
 	}
+	if n := len(rel.Header) - 1; rel.Header[n].Name == "owner" && !s.seesOwners() {
+		rel.Header = rel.Header[:n]
+		for i, row := range rel.Rows {
+			rel.Rows[i] = row[:n]
+		}
+	}
 	if st.Like != nil {
 		rel.KeepLike(st.Like.Str)
 	}
@@ -92,19 +99,26 @@ func (s *session) show(ctx context.Context, st *parser.Show, src string) (wire.R
 }
 
 func (s *session) showStreams() *answer.Table {
-	rel := answer.NewTable(answer.Text("stream"), answer.Text("kind"), answer.Text("description"))
+	rel := answer.NewTable(answer.Text("stream"), answer.Text("kind"), answer.Text("description"), answer.Text("owner"))
 	for _, st := range catalog.Streams {
 		if !st.Later {
-			rel.Add(types.Str(st.Name), types.Str(st.Kind.String()), types.Str(st.Doc))
+			rel.Add(types.Str(st.Name), types.Str(st.Kind.String()), types.Str(st.Doc), types.NullOf(types.Varchar))
 		}
 	}
-	for _, name := range s.views.Names() {
-		if v := s.views.Get(name); v != nil { // otherwise it was dropped just now
-			rel.Add(types.Str(name), types.Str("defined"), types.Str(v.Query.String()))
+	for _, key := range s.e.views.Names() {
+		if v := s.e.views.Get(key); v != nil && s.scope.Has(key) { // otherwise it was dropped just now
+			owner, name := definitions.Split(key)
+			rel.Add(types.Str(name), types.Str("defined"), types.Str(v.Query.String()), types.Str(owner))
 		}
 	}
-	for _, name := range s.triggerNames() {
-		rel.Add(types.Str(name), types.Str("enumerable"), types.Str("what the trigger of that name does"))
+	for _, key := range s.e.triggers.Flows.Names() {
+		if s.scope.Has(key) {
+			owner, name := definitions.Split(key)
+			rel.Add(types.Str(name), types.Str("enumerable"), types.Str("what the trigger of that name does"), types.Str(owner))
+		}
 	}
 	return rel
 }
+
+// seesOwners reports whether lists show the owner: the session may see what others own.
+func (s *session) seesOwners() bool { return s.may != nil && s.may.Admin }

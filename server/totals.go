@@ -52,6 +52,6 @@ func (e *Engine) Expel(user string) {
 	for _, t := range theirs {
 		<-t.Over
 		e.triggers.Leave(t, nil)
-		_, _ = e.kept.Drop("trigger", t.Plan.Name) // no session is left to report an error to
+		_, _ = e.kept.Drop("trigger", t.Plan.Key) // no session is left to report an error to
 	}
 }

@@ -119,7 +119,7 @@ func (e *Engine) NewSession(ctx context.Context, o wire.Options) (wire.Session, 
 		if command, err = e.launch(o.Command); err != nil {
 			return nil, err
 		}
-		o.PID = command.PID()
+		o.PID, o.Started = command.PID(), true
 	}
 	conn, err := grpc.NewClient(e.target, e.opts...)
 	if err != nil {

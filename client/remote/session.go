@@ -43,7 +43,7 @@ type session struct {
 
 // open opens the session at the server and starts to listen to its messages.
 func (s *session) open(ctx context.Context, o wire.Options) error {
-	body, err := json.Marshal(wire.SessionOptions{PID: o.PID, Process: o.Process, Exe: o.Exe, Live: int64(o.Live), Marks: o.Marks})
+	body, err := json.Marshal(wire.SessionOptions{PID: o.PID, Started: o.Started, Process: o.Process, Exe: o.Exe, Live: int64(o.Live), Marks: o.Marks})
 	if err != nil {
 		return err
 	}

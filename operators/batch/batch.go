@@ -10,6 +10,14 @@ import (
 // and second-level caches and lets selection vectors be 16-bit.
 const MaxRows = 1024
 
+// wide is the number of columns from which batches of sources have fewer rows, so that
+// one has at most wide*MaxRows values.
+const wide = 32
+
+// RowsFor returns the largest number of rows in a source's batch with so many columns:
+// what waits in queues is bounded by batches.
+func RowsFor(columns int) int { return max(1, min(MaxRows, wide*MaxRows/max(columns, 1))) }
+
 // Batch is up to MaxRows rows in columns. The package comment says who may change it and
 // when.
 type Batch struct {

@@ -13,12 +13,13 @@ type Pool struct {
 	schema []types.Type
 	dicts  []*Dict
 	fixed  []bool // by column: its dictionary is never replaced
+	share  int    // by which DictLimit is divided
 	free   sync.Pool
 }
 
 // NewPool returns a pool of batches with columns of the given types.
 func NewPool(s []types.Type) *Pool {
-	p := &Pool{schema: s, dicts: make([]*Dict, len(s)), fixed: make([]bool, len(s))}
+	p := &Pool{schema: s, dicts: make([]*Dict, len(s)), fixed: make([]bool, len(s)), share: max(1, len(s)/wide)}
 	for i, t := range s {
 		if t.Physical() == types.PhysCode {
 			p.dicts[i] = NewDict()
@@ -35,7 +36,7 @@ func (p *Pool) Dict(i int) *Dict { return p.dicts[i] }
 func (p *Pool) Fix(i int) { p.fixed[i] = true }
 
 // DictLimit is the number of strings after which a dictionary is replaced: texts, names and
-// identifiers of observed programs are unbounded.
+// identifiers of observed programs are unbounded. Those of many columns are smaller.
 const DictLimit = 1 << 16
 
 // Seal completes b, a batch of the pool, so that others can read its codes. Dictionaries
@@ -47,7 +48,7 @@ func (p *Pool) Seal(b *Batch) {
 			continue
 		}
 		c.Values = c.Dict.Values()
-		if c.Dict.Len() > DictLimit && c.Dict == p.dicts[i] && !p.fixed[i] {
+		if c.Dict.Len() > DictLimit/p.share && c.Dict == p.dicts[i] && !p.fixed[i] {
 			p.dicts[i] = NewDict()
 		}
 	}

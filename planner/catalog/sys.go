@@ -20,7 +20,7 @@ var sys = []*Stream{
 			{"acquired", tI, "", "rows acquired so far: tuples, and states of groups that the kernel aggregates"},
 			{"lost", tI, "", "events lost so far"},
 			{"shares_with", tS, "", "queries that share its probes"},
-		})},
+		}), Asked: owner},
 	{Name: SysProbes, Kind: Snapshot, Doc: "the probes that are attached now, and where", How: "engine", Cost: "none", Needs: noNeeds,
 		Columns: columns(stamp, []Column{
 			{"provider", tS, "", "uprobe, procfs, ..."},
@@ -63,5 +63,7 @@ var sys = []*Stream{
 			{"latency", tD, "ns", "longest time from a tuple until the actions it started were armed"},
 			{"error", tS, "", "last error; NULL if there was none"},
 			{"statement", tS, "", "its text"},
-		})},
+		}), Asked: owner},
 }
+
+var owner = []Column{{"owner", tS, "", "the user whose it is; NULL in an engine without users"}}

@@ -7,7 +7,7 @@ import (
 )
 
 // Flow is what a trigger reads and writes that other triggers may write and read:
-// trigger streams, by name, and files, by absolute path.
+// trigger streams, by qualified name, and files, by absolute path.
 type Flow struct {
 	Streams []string
 	Files   []string
@@ -19,8 +19,8 @@ func (f Flow) And(g Flow) Flow {
 	return Flow{slices.Concat(f.Streams, g.Streams), slices.Concat(f.Files, g.Files), slices.Concat(f.Writes, g.Writes)}
 }
 
-// Triggers is the set of existing triggers with their flows. It is safe for
-// concurrent use; a nil set is empty.
+// Triggers is the set of existing triggers with their flows, by qualified name. It is
+// safe for concurrent use; a nil set is empty.
 type Triggers struct {
 	mu sync.RWMutex
 	m  map[string]Flow

@@ -81,6 +81,9 @@ func (n *Acquire) Describe() string {
 	b.WriteString(" [" + strings.Join(fieldNames(n.Out), ", ") + "]")
 	if t := n.Target.String(); t != "" {
 		b.WriteString(" target " + t)
+		if n.Target.Follow {
+			b.WriteString(" and children")
+		}
 	}
 	if n.Select != nil {
 		b.WriteString(" functions " + n.Select.String())

@@ -291,6 +291,8 @@ type Target struct {
 	Processes []string // comm of the leader; includes processes that start later
 	Exes      []string // paths; includes processes that start later
 	Command   bool     // PIDs[0] is a command that the session holds stopped until the query is armed
+	// Follow includes the descendants of these processes.
+	Follow bool
 	// Viewer restricts which processes are observed; nil: the engine's own permissions.
 	Viewer *Viewer
 	// Start and Stop are the position of the predicate in the statement; 0,0 if the target

@@ -45,7 +45,7 @@ func Fingerprint(n plan.Node) (key string, ok bool) {
 	walk = func(n plan.Node) {
 		fmt.Fprintf(&b, "%T %s", n, n.Describe())
 		if a, isLeaf := n.(*plan.Acquire); isLeaf {
-			fmt.Fprintf(&b, " command=%v unread=%v", a.Target.Command, a.FilterOnly)
+			fmt.Fprintf(&b, " command=%v follow=%v unread=%v", a.Target.Command, a.Target.Follow, a.FilterOnly)
 			ok = ok && !a.OnDemand // each requester gets its own value
 		}
 		for _, f := range n.Schema().Fields {

@@ -37,6 +37,9 @@ struct counters {
 	__u64 carried;      /* calls on threads that carry virtual threads */
 	__u64 waited;       /* calls that were blocked by reading values: wait.h */
 	__u64 waiting;      /* and for how long together, ns */
+	__u64 children;     /* processes started by those of the target and not observed */
+	__u64 unfollowed;   /* those that found no room in `family` */
+	__u64 hidden;       /* those that the query's user may not observe any more */
 };
 
 /* Atomic: on a preemptible kernel one program can interrupt another on the same CPU. */

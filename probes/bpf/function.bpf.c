@@ -25,6 +25,11 @@
  *   frame_thread_end    the same where exits are probed
  *   java_thread_end     the same for Java methods
  *
+ * and, for the children of the target's processes:
+ *
+ *   process_began       a process is started
+ *   process_ended       a process ends
+ *
  * All but the session can be linked to many sites at once (Linux 6.6) or to one perf
  * event each (Linux 5.15). The loader chooses; the section names are the usual case.
  *
@@ -37,6 +42,7 @@
 #include "coroutines.h"
 #include "entry.h"
 #include "exit.h"
+#include "follow.h"
 #include "frames.h"
 #include "gate.h"
 #include "suspension.h"
@@ -425,5 +431,20 @@ SEC("raw_tp/sched_process_exit")
 int java_thread_end(void *ctx)
 {
 	java_end();
+	return 0;
+}
+
+/* TP_PROTO(struct task_struct *parent, struct task_struct *child); parent is this thread. */
+SEC("raw_tp/sched_process_fork")
+int process_began(__u64 *ctx)
+{
+	began((void *)ctx[1]);
+	return 0;
+}
+
+SEC("raw_tp/sched_process_exit")
+int process_ended(void *ctx)
+{
+	ended();
 	return 0;
 }

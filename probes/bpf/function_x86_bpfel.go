@@ -50,6 +50,9 @@ type FunctionCounters struct {
 	Carried    uint64
 	Waited     uint64
 	Waiting    uint64
+	Children   uint64
+	Unfollowed uint64
+	Hidden     uint64
 }
 
 type FunctionEvent struct {
@@ -320,6 +323,7 @@ const (
 	FunctionMapCounts            = "counts"
 	FunctionMapDerivedWords      = "derived_words"
 	FunctionMapEvents            = "events"
+	FunctionMapFamily            = "family"
 	FunctionMapGates             = "gates"
 	FunctionMapGoroutines        = "goroutines"
 	FunctionMapHits              = "hits"
@@ -354,6 +358,8 @@ const (
 	FunctionProgJavaThreadEnd    = "java_thread_end"
 	FunctionProgPairEntry        = "pair_entry"
 	FunctionProgPairReturn       = "pair_return"
+	FunctionProgProcessBegan     = "process_began"
+	FunctionProgProcessEnded     = "process_ended"
 	FunctionProgThreadEnd        = "thread_end"
 	FunctionVarAggregate         = "aggregate"
 	FunctionVarArmed             = "armed"
@@ -363,6 +369,7 @@ const (
 	FunctionVarDivided           = "divided"
 	FunctionVarDivisions         = "divisions"
 	FunctionVarExactSamples      = "exact_samples"
+	FunctionVarFollows           = "follows"
 	FunctionVarGeneration        = "generation"
 	FunctionVarGroups            = "groups"
 	FunctionVarKeyWords          = "key_words"
@@ -478,6 +485,8 @@ type FunctionProgramSpecs struct {
 	JavaThreadEnd   *ebpf.ProgramSpec `ebpf:"java_thread_end"`
 	PairEntry       *ebpf.ProgramSpec `ebpf:"pair_entry"`
 	PairReturn      *ebpf.ProgramSpec `ebpf:"pair_return"`
+	ProcessBegan    *ebpf.ProgramSpec `ebpf:"process_began"`
+	ProcessEnded    *ebpf.ProgramSpec `ebpf:"process_ended"`
 	ThreadEnd       *ebpf.ProgramSpec `ebpf:"thread_end"`
 }
 
@@ -492,6 +501,7 @@ type FunctionMapSpecs struct {
 	Counts         *ebpf.MapSpec `ebpf:"counts"`
 	DerivedWords   *ebpf.MapSpec `ebpf:"derived_words"`
 	Events         *ebpf.MapSpec `ebpf:"events"`
+	Family         *ebpf.MapSpec `ebpf:"family"`
 	Gates          *ebpf.MapSpec `ebpf:"gates"`
 	Goroutines     *ebpf.MapSpec `ebpf:"goroutines"`
 	Hits           *ebpf.MapSpec `ebpf:"hits"`
@@ -524,6 +534,7 @@ type FunctionVariableSpecs struct {
 	Divided           *ebpf.VariableSpec `ebpf:"divided"`
 	Divisions         *ebpf.VariableSpec `ebpf:"divisions"`
 	ExactSamples      *ebpf.VariableSpec `ebpf:"exact_samples"`
+	Follows           *ebpf.VariableSpec `ebpf:"follows"`
 	Generation        *ebpf.VariableSpec `ebpf:"generation"`
 	Groups            *ebpf.VariableSpec `ebpf:"groups"`
 	KeyWords          *ebpf.VariableSpec `ebpf:"key_words"`
@@ -608,6 +619,7 @@ type FunctionMaps struct {
 	Counts         *ebpf.Map `ebpf:"counts"`
 	DerivedWords   *ebpf.Map `ebpf:"derived_words"`
 	Events         *ebpf.Map `ebpf:"events"`
+	Family         *ebpf.Map `ebpf:"family"`
 	Gates          *ebpf.Map `ebpf:"gates"`
 	Goroutines     *ebpf.Map `ebpf:"goroutines"`
 	Hits           *ebpf.Map `ebpf:"hits"`
@@ -637,6 +649,7 @@ func (m *FunctionMaps) Close() error {
 		m.Counts,
 		m.DerivedWords,
 		m.Events,
+		m.Family,
 		m.Gates,
 		m.Goroutines,
 		m.Hits,
@@ -670,6 +683,7 @@ type FunctionVariables struct {
 	Divided           *ebpf.Variable `ebpf:"divided"`
 	Divisions         *ebpf.Variable `ebpf:"divisions"`
 	ExactSamples      *ebpf.Variable `ebpf:"exact_samples"`
+	Follows           *ebpf.Variable `ebpf:"follows"`
 	Generation        *ebpf.Variable `ebpf:"generation"`
 	Groups            *ebpf.Variable `ebpf:"groups"`
 	KeyWords          *ebpf.Variable `ebpf:"key_words"`
@@ -747,6 +761,8 @@ type FunctionPrograms struct {
 	JavaThreadEnd   *ebpf.Program `ebpf:"java_thread_end"`
 	PairEntry       *ebpf.Program `ebpf:"pair_entry"`
 	PairReturn      *ebpf.Program `ebpf:"pair_return"`
+	ProcessBegan    *ebpf.Program `ebpf:"process_began"`
+	ProcessEnded    *ebpf.Program `ebpf:"process_ended"`
 	ThreadEnd       *ebpf.Program `ebpf:"thread_end"`
 }
 
@@ -768,6 +784,8 @@ func (p *FunctionPrograms) Close() error {
 		p.JavaThreadEnd,
 		p.PairEntry,
 		p.PairReturn,
+		p.ProcessBegan,
+		p.ProcessEnded,
 		p.ThreadEnd,
 	)
 }

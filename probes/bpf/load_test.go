@@ -13,7 +13,7 @@ import (
 // Linux 6.13) has no kfuncs for the session program; all others must load.
 func TestProgramsVerify(t *testing.T) {
 	testenv.NeedUprobes(t)
-	for _, name := range []string{FunctionProgFunctionEntry, FunctionProgFunctionSession, FunctionProgPairEntry, FunctionProgPairReturn, FunctionProgFrameEntry, FunctionProgFrameExit, FunctionProgGoroutineEnd, FunctionProgFrameLanding, FunctionProgFrameUnwinding, FunctionProgFrameJump, FunctionProgCallJump, FunctionProgThreadEnd, FunctionProgFrameThreadEnd, FunctionProgJavaEntry, FunctionProgJavaReturn, FunctionProgJavaThreadEnd} {
+	for _, name := range []string{FunctionProgFunctionEntry, FunctionProgFunctionSession, FunctionProgPairEntry, FunctionProgPairReturn, FunctionProgFrameEntry, FunctionProgFrameExit, FunctionProgGoroutineEnd, FunctionProgFrameLanding, FunctionProgFrameUnwinding, FunctionProgFrameJump, FunctionProgCallJump, FunctionProgThreadEnd, FunctionProgFrameThreadEnd, FunctionProgJavaEntry, FunctionProgJavaReturn, FunctionProgJavaThreadEnd, FunctionProgProcessBegan, FunctionProgProcessEnded} {
 		t.Run(name, func(t *testing.T) {
 			spec, err := LoadFunction()
 			if err != nil {

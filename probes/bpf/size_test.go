@@ -29,7 +29,7 @@ func TestProgramsAreQuicklyVerified(t *testing.T) {
 		all      = 0x7ff &^ (atEnd | pair)
 	)
 	for _, options := range []uint32{0, all, depth, atEnd, atEnd | depth, atEnd | all, inTurn, inTurn | depth, inTurn | all, inTurn | all | whence, atEnd | all | whence, gated, gated | all, gated | atEnd, gated | atEnd | all, old | atEnd, old | inTurn} {
-		for _, name := range []string{FunctionProgFunctionEntry, FunctionProgFunctionSession, FunctionProgPairEntry, FunctionProgPairReturn, FunctionProgFrameEntry, FunctionProgFrameExit, FunctionProgGoroutineEnd, FunctionProgFrameLanding, FunctionProgFrameUnwinding, FunctionProgFrameJump, FunctionProgCallJump, FunctionProgThreadEnd, FunctionProgFrameThreadEnd, FunctionProgJavaEntry, FunctionProgJavaReturn, FunctionProgJavaThreadEnd} {
+		for _, name := range []string{FunctionProgFunctionEntry, FunctionProgFunctionSession, FunctionProgPairEntry, FunctionProgPairReturn, FunctionProgFrameEntry, FunctionProgFrameExit, FunctionProgGoroutineEnd, FunctionProgFrameLanding, FunctionProgFrameUnwinding, FunctionProgFrameJump, FunctionProgCallJump, FunctionProgThreadEnd, FunctionProgFrameThreadEnd, FunctionProgJavaEntry, FunctionProgJavaReturn, FunctionProgJavaThreadEnd, FunctionProgProcessBegan, FunctionProgProcessEnded} {
 			t.Run(fmt.Sprintf("%s/%#x", name, options), func(t *testing.T) {
 				spec, err := LoadFunction()
 				if err != nil {

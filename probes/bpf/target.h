@@ -8,7 +8,7 @@
 #ifndef ENDOSCOPE_TARGET_H
 #define ENDOSCOPE_TARGET_H
 
-#include "query.h"
+#include "counters.h"
 
 enum {
 	TARGET_PID = 1, TARGET_COMM = 2, TARGET_EXE = 3,
@@ -37,6 +37,30 @@ const volatile __u32 only_pid = 0;
 static __always_inline bool has_target(const struct target *t)
 {
 	return bpf_map_lookup_elem(&targets, t) != NULL;
+}
+
+/*
+ * The processes that descend from those given by pid, and where children are followed,
+ * these themselves and the descendants of all processes of the target: follow.h.
+ */
+enum { CHILD = 1 << 0, HIDDEN = 1 << 1 }; /* HIDDEN: it has made calls that the user may not observe */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1); /* set by the loader */
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u32); /* pid */
+	__type(value, __u32);
+} family SEC(".maps");
+
+/* The members of family are targets. */
+const volatile bool follows = false;
+
+static __always_inline __u32 *member(void)
+{
+	__u32 pid = bpf_get_current_pid_tgid() >> 32;
+
+	return bpf_map_lookup_elem(&family, &pid);
 }
 
 #define DUMPABLE_MASK 3 /* MMF_DUMPABLE_MASK of include/linux/sched/coredump.h */
@@ -104,25 +128,13 @@ static __always_inline bool visible(struct task_struct *task)
 	return false;
 }
 
-/* targeted reports whether the query observes the function in this process. */
-static __always_inline bool targeted(__u64 cookie, struct task_struct *task)
+/* is_named reports whether a target has the process' name or executable. */
+static __always_inline bool is_named(struct task_struct *task)
 {
-	if (!visible(task))
-		return false;
-	if (!(cookie & ONLY_TARGETS))
-		return true;
-	if (only_pid)
-		return bpf_get_current_pid_tgid() >> 32 == only_pid;
 	struct target t = {};
-	if (options & ONLY_PIDS) {
-		t.kind = TARGET_PID;
-		t.id[0] = bpf_get_current_pid_tgid() >> 32;
-		if (has_target(&t))
-			return true;
-	}
+
 	if (options & ONLY_COMMS) {
 		t.kind = TARGET_COMM;
-		t.id[0] = t.id[1] = 0;
 		BPF_CORE_READ_STR_INTO((char (*)[TASK_COMM_LEN])&t.id, task, group_leader, comm);
 		if (has_target(&t))
 			return true;
@@ -135,6 +147,39 @@ static __always_inline bool targeted(__u64 cookie, struct task_struct *task)
 			return true;
 	}
 	return false;
+}
+
+/* note_hidden counts a child, once, whose calls may not be observed any more. */
+static __always_inline void note_hidden(void)
+{
+	if (!follows || !(options & GUARDED))
+		return;
+	__u32 *m = member();
+	if (m && *m == CHILD) {
+		*m |= HIDDEN;
+		COUNT_CALL(hidden);
+	}
+}
+
+/* targeted reports whether the query observes the function in this process. */
+static __always_inline bool targeted(__u64 cookie, struct task_struct *task)
+{
+	if (!visible(task)) {
+		note_hidden();
+		return false;
+	}
+	if (!(cookie & ONLY_TARGETS))
+		return true;
+	if (only_pid)
+		return bpf_get_current_pid_tgid() >> 32 == only_pid;
+	if (follows && member())
+		return true;
+	if (options & ONLY_PIDS) {
+		struct target t = {.kind = TARGET_PID, .id = {bpf_get_current_pid_tgid() >> 32}};
+		if (has_target(&t))
+			return true;
+	}
+	return is_named(task);
 }
 
 #endif

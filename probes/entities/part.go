@@ -79,8 +79,12 @@ func (p *part) Lost(cause string, n uint64) {
 	p.owner.inspect()
 }
 
-// Count forwards to the query's sink.
+// Count forwards to the query's sink. Children are not counted, since each part would count
+// them.
 func (p *part) Count(cause string, n uint64) {
+	if cause == probes.Unobserved {
+		return
+	}
 	p.owner.mu.Lock()
 	defer p.owner.mu.Unlock()
 	p.owner.sink.Count(cause, n)

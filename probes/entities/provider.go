@@ -46,6 +46,11 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (_ probes.So
 		return nil, plan.Errorf(spec.Start, spec.Stop, "%s needs a process", spec.Stream).
 			WithHint("add WHERE pid = N, process = 'name' or exe = '/path', or run USE 'name' before")
 	}
+	if spec.Target.Follow { // entities are told apart within one process
+		own := *spec
+		own.Target.Follow = false
+		spec = &own
+	}
 	running, err := process.Resolve(spec.Target)
 	if err != nil {
 		return nil, err

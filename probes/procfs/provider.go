@@ -110,7 +110,11 @@ func (s *source) chooseProcesses(spec *plan.Acquire) error {
 	if len(spec.Target.Processes)+len(spec.Target.Exes) == 0 {
 		s.pinned = found
 	}
-	observe := func(gone func(*observed)) *targets { return newTargets(spec.Target, found, gone) }
+	s.follows = spec.Target.Follow
+	observe := func(gone func(*observed)) *targets {
+		s.targets = newTargets(spec.Target, found, gone)
+		return s.targets
+	}
 	if spec.Stream == "thread_usage" {
 		s.files = "/proc/PID/task/TID/stat"
 		if s.rows.wants(threadCPU) || s.rows.wants(threadRunDelay) {

@@ -2,6 +2,7 @@ package procfs
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -30,7 +31,9 @@ type source struct {
 	gauge   bool  // a row does not depend on earlier readings
 	rows    *output
 	make    func() sampler
-	pinned  []process.Process // the target, if it cannot grow
+	pinned  []process.Process // the target, if it cannot grow but by descendants
+	follows bool              // descendants belong to it
+	targets *targets          // of the sampler; nil where it is not of processes
 	files   string
 	cost    time.Duration // of a reading
 	begin   time.Duration // additional cost of the first reading, where each wake-up starts over
@@ -49,7 +52,7 @@ type source struct {
 func (s *source) Info() probes.Info {
 	return probes.Info{
 		Sites:   []probes.Site{{Provider: "procfs", Function: s.files, Method: "procfs", CostNs: float64(s.cost)}},
-		Notices: s.notices, Residual: s.filter, Live: true, Identity: s.files + process.Identify(s.pinned),
+		Notices: s.notices, Residual: s.filter, Live: true, Identity: fmt.Sprint(s.files, s.follows, process.Identify(s.pinned)),
 		Gateable: true, Ability: s.ability(),
 	}
 }
@@ -101,6 +104,7 @@ func (s *source) run(ctx context.Context, sampler sampler, sink probes.Sink, sta
 	defer timer.Stop()
 	defer func() { sampler.close() }()
 	giving := s.warmup // the first tick with rows
+	orphaned := false  // the pinned processes have ended, and descendants may run
 	for k := int64(1); ; {
 		due := start.Add(time.Duration(k) * s.every)
 		wait, woken := s.gate.sleep(time.Until(due))
@@ -109,11 +113,14 @@ func (s *source) run(ctx context.Context, sampler sampler, sink probes.Sink, sta
 		case <-timer.C:
 		case <-woken:
 		case <-gone:
-			return nil
+			gone, orphaned = nil, true
 		case <-s.stop:
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
+		}
+		if orphaned && !s.hasDescendants() {
+			return nil
 		}
 		passed := time.Since(start)
 		if s.gate.asleep {
@@ -167,6 +174,11 @@ func (s *source) run(ctx context.Context, sampler sampler, sink probes.Sink, sta
 		}
 		k++
 	}
+}
+
+// hasDescendants reports whether processes run that descend from those of the target.
+func (s *source) hasDescendants() bool {
+	return s.follows && s.targets.refresh() == nil && len(s.targets.running) > 0
 }
 
 // watch returns a channel that is closed when every pinned process has ended,

@@ -20,6 +20,7 @@ type file struct {
 	names   []string  // the file's own columns
 	columns []*column // requested columns
 	types   []types.Type
+	rows    int     // in a batch
 	time    *column // event time, requested or not; nil: the line number
 	untimed tally   // rows without event time
 }
@@ -39,7 +40,7 @@ func prepareFile(spec *plan.Acquire) (probes.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &file{path: path, csv: filepath.Ext(path) == ".csv", types: spec.Out.Types()}
+	f := &file{path: path, csv: filepath.Ext(path) == ".csv", types: spec.Out.Types(), rows: batch.RowsFor(len(spec.Out.Fields))}
 	all := l.schema.Fields
 	if l.line {
 		all = all[:len(all)-1]
@@ -189,7 +190,7 @@ func (f *file) prescan(rows records, stop <-chan struct{}) ([]int64, error) {
 		if !ok {
 			continue
 		}
-		if n%batch.MaxRows == 0 {
+		if n%f.rows == 0 {
 			if stopped(stop) {
 				return nil, io.EOF
 			}
@@ -224,7 +225,7 @@ const maxSplits = 64
 // fill writes rows until a batch is full, and calls split, if it is not nil, before each. A
 // row without event time is skipped.
 func (f *file) fill(w *rows.Writer[record], in records, split func()) error {
-	for n := 0; n < batch.MaxRows; {
+	for n := 0; n < f.rows; {
 		cells, err := in.next()
 		if err != nil {
 			return err

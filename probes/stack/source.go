@@ -62,7 +62,7 @@ const threadNs = 2000
 
 // Info implements probes.Source.
 func (s *source) Info() probes.Info {
-	return probes.Info{Sites: s.sites(), Notices: s.notices, Residual: s.filter, Live: true, Identity: "stack" + process.Identify(s.pinned)}
+	return probes.Info{Sites: s.sites(), Notices: s.notices, Residual: s.filter, Live: true, Identity: fmt.Sprint("stack ", s.target.Follow, process.Identify(s.pinned))}
 }
 
 // Stats returns zero: there is nothing to count.

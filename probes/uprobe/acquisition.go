@@ -84,7 +84,12 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 		})
 	}
 	p.reader.Subscribe(s.sub)
-	err := p.attachAll(s, in)
+	err := in.FollowChildren()
+	if err != nil {
+		err = plan.Errorf(s.spec.Start, s.spec.Stop, "the kernel refuses to report the starts of processes: %v", err)
+	} else {
+		err = p.attachAll(s, in)
+	}
 	if err == nil {
 		err = in.Arm(true)
 	}

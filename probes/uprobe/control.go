@@ -224,6 +224,7 @@ func (s *source) begin() error {
 	if !s.options.Standby {
 		return errors.New("uprobe: the source does not stand by")
 	}
+	in.CountChildren()
 	if err := in.Open(true); err != nil {
 		return err
 	}

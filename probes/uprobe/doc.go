@@ -134,6 +134,13 @@
 // calls exec, such links are attached again (executions, reattach): calls of the
 // new program until then are missing, and counted as lost.
 //
+// Children of the target's processes (plan.Target.Follow) are followed in the kernel
+// (follow.h): each query has a table of the processes that it follows, to which the
+// tracepoint of fork adds a child before it runs, and from which the tracepoint of exit
+// removes a process before its pid is used again. Links cannot be restricted to processes
+// that do not exist yet, so that all processes of a file have the probes, with any kind of
+// link. Where children are not followed, the same table counts them.
+//
 // Perf events, used on kernels before Linux 6.6, cover all processes that
 // execute the file, and detaching them takes the kernel 0.1 s each.
 //

@@ -18,7 +18,7 @@ import (
 // their calls share its state. How returns are observed is fixed by then: functions for
 // which that is not possible are refused.
 func (s *source) extend(f *selection.Mapping) error {
-	p, spec := s.provider, s.spec
+	p, spec := s.provider, s.specFor(f.Process.PID)
 	by := plan.TrapReturns
 	if s.resolution.ReturnKinds()[calls.AtExits] {
 		by = plan.ExitReturns

@@ -103,7 +103,7 @@ func (g *growing) recordModules(s *source) {
 // key returns the key of a file mapped by process pid.
 func (g *growing) key(id process.FileID, pid int) mappedIn {
 	t := g.spec.Target
-	if len(t.Processes)+len(t.Exes) > 0 {
+	if len(t.Processes)+len(t.Exes) > 0 || t.Follow {
 		pid = 0
 	}
 	return mappedIn{id, pid}
@@ -183,7 +183,7 @@ func (g *growing) Start(ctx context.Context, sink probes.Sink, o probes.Options)
 // runUntilEnd advances the watermark while there is no part, and stops the source when its
 // processes have ended.
 func (g *growing) runUntilEnd(ended <-chan struct{}, forget func()) {
-	defer forget()
+	defer func() { forget() }()
 	ticker := time.NewTicker(decode.MarkInterval)
 	defer ticker.Stop()
 	for {
@@ -191,12 +191,23 @@ func (g *growing) runUntilEnd(ended <-chan struct{}, forget func()) {
 		case <-ticker.C:
 			g.merge.idle()
 		case <-ended:
-			g.Stop()
-			return
+			forget()
+			if ended, forget = g.watchFamily(); ended == nil {
+				g.Stop()
+				return
+			}
 		case <-g.done:
 			return
 		}
 	}
+}
+
+// watchFamily is source.watchFamily of the first part.
+func (g *growing) watchFamily() (<-chan struct{}, func()) {
+	if first := g.first(); first != nil {
+		return first.watchFamily()
+	}
+	return nil, func() {}
 }
 
 // Stop implements probes.Source.
@@ -251,7 +262,7 @@ func (g *growing) queueMapping(m process.Mapped) {
 	if ok, err := g.pending.InModule("", "", filepath.Base(m.Path)); err != nil || !ok {
 		return
 	}
-	if !g.byName() && !slices.Contains(g.spec.Target.PIDs, m.PID) {
+	if !g.byName() && !g.names(m.PID) {
 		return
 	}
 	g.mu.Lock()
@@ -269,7 +280,7 @@ func (g *growing) queueMapping(m process.Mapped) {
 
 // mapped examines a mapping, if a process of the target made it.
 func (g *growing) mapped(m process.Mapped) {
-	named := slices.Contains(g.spec.Target.PIDs, m.PID)
+	named := g.names(m.PID)
 	p, runs := process.Lookup(m.PID)
 	if !named && !(runs && g.matcher.Matches(p)) && !g.matcher.MatchesProgram(m.Program) {
 		return
@@ -289,6 +300,21 @@ func (g *growing) mapped(m process.Mapped) {
 			p = process.Process{PID: m.PID} // the pid belongs to another process now
 		}
 		g.probeOnce(selection.Mapping{Process: p, Mapping: m.Mapping, At: m.Time, Left: true})
+	}
+}
+
+// names reports whether a process is in the target by its pid, or follows one of the target.
+func (g *growing) names(pid int) bool {
+	if slices.Contains(g.spec.Target.PIDs, pid) {
+		return true
+	}
+	switch first := g.first(); {
+	case !g.spec.Target.Follow:
+		return false
+	case first == nil: // nobody follows yet
+		return slices.Contains(process.Descendants(g.spec.Target.PIDs), pid)
+	default:
+		return first.follows(pid)
 	}
 }
 
@@ -384,7 +410,11 @@ func (g *growing) grow(f *selection.Mapping) error {
 		return first.extend(f)
 	}
 	spec := *g.spec
-	if t := spec.Target; len(t.Processes)+len(t.Exes) == 0 {
+	switch first := g.first(); {
+	case g.byName(), spec.Target.Follow && first == nil && !slices.ContainsFunc(spec.Target.PIDs, hasEnded):
+	case spec.Target.Follow && first != nil:
+		spec = *first.specFor(f.Process.PID)
+	default:
 		spec.Target.PIDs = []int{f.Process.PID}
 	}
 	var by *selection.Selector
@@ -398,7 +428,7 @@ func (g *growing) grow(f *selection.Mapping) error {
 		return set, nil
 	})
 	if err != nil {
-		if _, runs := process.Lookup(f.Process.PID); !runs && !g.byName() {
+		if !g.byName() && !slices.ContainsFunc(spec.Target.PIDs, runs) {
 			return errGone
 		}
 		return err
@@ -414,6 +444,9 @@ func (g *growing) grow(f *selection.Mapping) error {
 		return errStopped
 	}
 	s.owner, s.suspended, s.executables = g, g.suspended, nil
+	if spec.Target.Follow && len(g.parts) > 0 {
+		s.relatives = g.parts[0]
+	}
 	g.parts = append(g.parts, s)
 	g.mu.Unlock()
 	sink := g.merge.add()
@@ -429,6 +462,14 @@ func (g *growing) grow(f *selection.Mapping) error {
 	}
 	return nil
 }
+
+// runs reports whether a process runs.
+func runs(pid int) bool {
+	_, ok := process.Lookup(pid)
+	return ok
+}
+
+func hasEnded(pid int) bool { return !runs(pid) }
 
 // errGone is returned for a library of a process selected by pid that has ended.
 var errGone = errors.New("its process has ended")

@@ -19,6 +19,7 @@ type merge struct {
 
 	mu    sync.Mutex // held while the sink is called
 	parts map[*mergePart]bool
+	first *mergePart // the part that counts the children of the target's processes
 	mark  int64
 	err   error // of the first part that failed
 	ended bool
@@ -40,6 +41,9 @@ func (m *merge) add() *mergePart {
 	defer m.mu.Unlock()
 	p := &mergePart{m, m.mark}
 	m.parts[p] = true
+	if m.first == nil {
+		m.first = p
+	}
 	return p
 }
 
@@ -114,7 +118,11 @@ func (p *mergePart) Watermark(t int64) {
 func (p *mergePart) Lost(cause string, n uint64) { p.lost(cause, n) }
 
 // Count implements probes.Sink.
-func (p *mergePart) Count(cause string, n uint64) { p.count(cause, n) }
+func (p *mergePart) Count(cause string, n uint64) {
+	if cause != probes.Unobserved || p == p.first {
+		p.count(cause, n)
+	}
+}
 
 // End implements probes.Sink. The other parts continue.
 func (p *mergePart) End(err error) {

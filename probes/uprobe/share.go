@@ -55,7 +55,7 @@ func (s *source) identify() string {
 		return ""
 	}
 	r := s.resolution
-	id := fmt.Appendln(nil, s.links, s.wants.Cols, s.wants.Options, s.wants.Reading.Identity(), s.waits(), s.aggregation.Describe(), s.residual(), r.Only, selection.KeyOf(r.Members))
+	id := fmt.Appendln(nil, s.links, s.wants.Cols, s.wants.Options, s.wants.Reading.Identity(), s.waits(), s.aggregation.Describe(), s.residual(), r.Only, selection.KeyOf(r.Members), s.spec.Target.Follow)
 	// Binary, because there may be ten thousand functions.
 	number := func(ns ...uint64) {
 		for _, n := range ns {

@@ -3,6 +3,7 @@ package uprobe
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"endoscope/planner/plan"
@@ -52,6 +53,7 @@ type source struct {
 	// Guarded by Provider.mu.
 	sub          *decode.Subscription
 	owner        probes.Source         // the source that this one is a part of; nil: none
+	relatives    *source               // the first part of owner, if this is a later one and follows children
 	loaded       *program.Installation // by Load, until attached
 	stopped      bool                  // before or after arming
 	percpu       []bpf.FunctionCounters
@@ -95,6 +97,7 @@ func (s *source) setup() program.Setup {
 		Reading:  s.wants.Reading,
 		Growing:  s.extensible,
 		Waits:    s.waits(),
+		Family:   s.family(),
 	}
 }
 
@@ -102,6 +105,32 @@ func (s *source) setup() program.Setup {
 func (s *source) waits() bool {
 	reads := s.wants.Reading.ReadsMemory() || s.wants.Options&abi.SendReceiver != 0 || s.resolution.ReadsMemory()
 	return reads && !s.spec.Settings.AbsentNull && !s.resolution.IsJava() && attach.FeatureWait.Has()
+}
+
+// family returns what becomes of the children of the target's processes, nil if none have
+// children that could be followed. A process of a name or executable is followed or not; the
+// children of one that is not are processes of the target too until they execute another
+// program, and not counted. The caller holds Provider.mu.
+func (s *source) family() *program.Family {
+	t := s.spec.Target
+	if len(t.PIDs) == 0 && !t.Follow {
+		return nil
+	}
+	f := &program.Family{Follows: t.Follow, StandsBy: s.options.Standby}
+	for _, p := range s.resolution.Running {
+		if t.Follow || slices.Contains(t.PIDs, p.PID) {
+			f.Processes = append(f.Processes, p)
+		}
+	}
+	if s.relatives == nil || s.provider.active[s.relatives] == nil {
+		return f
+	}
+	for _, pid := range s.provider.active[s.relatives].Family() {
+		if p, ok := process.Lookup(pid); ok {
+			f.Processes = append(f.Processes, p)
+		}
+	}
+	return f
 }
 
 // cookie encodes what the programs know of a function: its index among the wants, its
@@ -173,20 +202,88 @@ func (s *source) arm(sink probes.Sink) error {
 		go after.run()
 	}
 	if ended != nil {
-		go func() {
-			select {
-			case <-ended:
-				s.Stop()
-			case <-s.state:
-			}
-		}()
+		go s.stopAfter(ended)
 	}
 	return nil
+}
+
+// stopAfter stops the source when ended is closed and no process that is followed runs.
+func (s *source) stopAfter(ended <-chan struct{}) {
+	forget := func() {}
+	for ended != nil {
+		select {
+		case <-ended:
+			forget()
+			ended, forget = s.watchFamily()
+		case <-s.state:
+			forget()
+			return
+		}
+	}
+	s.Stop()
+}
+
+// specFor returns the specification with one process in place of those given by pid, if
+// children are followed: the one that has this pid, or else, if that has ended, another one
+// that is followed.
+func (s *source) specFor(pid int) *plan.Acquire {
+	spec := *s.spec
+	if !spec.Target.Follow {
+		return &spec
+	}
+	p := s.provider
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if in := p.active[s]; in != nil && !runs(pid) {
+		if family := in.Family(); slices.ContainsFunc(family, runs) {
+			pid = family[slices.IndexFunc(family, runs)]
+		}
+	}
+	spec.Target.PIDs = []int{pid}
+	return &spec
+}
+
+// follows reports whether a process is in the target because it is followed.
+func (s *source) follows(pid int) bool {
+	p := s.provider
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	in := p.active[s]
+	return in != nil && in.HasMember(pid)
+}
+
+// watchFamily returns a channel that is closed when the processes end that are followed now,
+// nil if there are none, and a function that cancels the watch.
+func (s *source) watchFamily() (<-chan struct{}, func()) {
+	if !s.spec.Target.Follow {
+		return nil, func() {}
+	}
+	p := s.provider
+	p.mu.Lock()
+	in := p.active[s]
+	var pids []int
+	if in != nil {
+		pids = in.Family()
+	}
+	p.mu.Unlock()
+	running := false
+	ended, forget := process.WatchAll(pids, func(_ int, err error) bool {
+		running = running || err == nil
+		return err == nil
+	})
+	if !running {
+		forget()
+		return nil, func() {}
+	}
+	return ended, forget
 }
 
 // watch returns a channel that is closed when every process of the target has ended; nil
 // where later processes may join it.
 func (s *source) watch() (<-chan struct{}, error) {
+	if s.relatives != nil {
+		return nil, nil // its owner ends it
+	}
 	ended, forget, err := watchAll(s.spec.Target, s.resolution.Knows)
 	s.mu.Lock()
 	s.watches = append(s.watches, forget)

@@ -5,9 +5,9 @@ import (
 	"encoding/base64"
 	"fmt"
 	"log/slog"
+	"math/big"
 	"strings"
 	"sync"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -24,17 +24,20 @@ import (
 type Options struct {
 	Policy string // the file of users; "": only users of this machine have access
 	Tokens string // the file of tokens; "": no tokens
-	Log    *slog.Logger
+	// Revoked is the file of revoked certificates: serial numbers, or lists that CA, the
+	// file of the CA's certificate, has signed; "": none.
+	Revoked, CA string
+	Log         *slog.Logger
 }
 
 // Authority identifies users and returns their grants. It rereads its files when they
 // change; if a changed file is invalid, the previous contents stay in force and the
 // log says so. It is safe for concurrent use.
 type Authority struct {
-	o        Options
-	tokens   *Tokens // nil: no token file
-	refusals throttle
-	known    directory
+	o       Options
+	tokens  *Tokens // nil: no token file
+	known   directory
+	revoked *revocations
 
 	mu       sync.Mutex
 	policy   *Policy
@@ -49,6 +52,9 @@ func New(o Options) (*Authority, error) {
 	}
 	a := &Authority{o: o, known: machine{}, policy: noPolicy(), accounts: map[string]*grant.Account{}}
 	var err error
+	if a.revoked, err = newRevocations(o.Revoked, o.CA, o.Log); err != nil {
+		return nil, err
+	}
 	if o.Tokens != "" {
 		if a.tokens, err = OpenTokens(o.Tokens); err != nil {
 			return nil, err
@@ -93,8 +99,8 @@ func refused(format string, args ...any) error {
 	return status.Error(codes.Unauthenticated, fmt.Sprintf(format, args...))
 }
 
-// Identify returns the caller's user. Refusals are logged, at most a fixed number per
-// second, because any host that can connect can cause them.
+// Identify returns the caller's user. Refusals are logged. Any host that can connect can
+// cause them, so the log should be limited.
 func (a *Authority) Identify(ctx context.Context) (*wire.User, error) {
 	u, err := a.identify(ctx)
 	if err == nil {
@@ -104,35 +110,8 @@ func (a *Authority) Identify(ctx context.Context) (*wire.User, error) {
 	if p, ok := peer.FromContext(ctx); ok && p.Addr != nil {
 		from = p.Addr.String()
 	}
-	if unsaid, say := a.refusals.next(time.Now()); say {
-		a.o.Log.Warn("a call was refused", "peer", from, "error", status.Convert(err).Message(), "not logged", unsaid)
-	}
+	a.o.Log.Warn("a call was refused", "peer", from, "error", status.Convert(err).Message())
 	return nil, err
-}
-
-// throttle admits a fixed number of events per second and counts the others.
-type throttle struct {
-	mu     sync.Mutex
-	second int64
-	passed int
-	held   int // since the last one that passed
-}
-
-const logged = 10 // refusals per second
-
-func (t *throttle) next(now time.Time) (held int, pass bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if s := now.Unix(); s != t.second {
-		t.second, t.passed = s, 0
-	}
-	if t.passed == logged {
-		t.held++
-		return 0, false
-	}
-	t.passed++
-	held, t.held = t.held, 0
-	return held, true
 }
 
 // identify determines the caller by the token, if the call has one, else by the
@@ -157,6 +136,9 @@ func (a *Authority) identify(ctx context.Context) (*wire.User, error) {
 			return nil, refused("the caller is not identified: a client certificate or a token is required")
 		}
 		leaf := info.State.VerifiedChains[0][0]
+		if err := a.revoked.check(leaf); err != nil {
+			return nil, err
+		}
 		if policy.users[leaf.Subject.CommonName] == nil {
 			return nil, refused("the user of this certificate has no access")
 		}
@@ -199,6 +181,11 @@ func (a *Authority) grantFor(u *wire.User) *grant.Grant {
 	policy := a.current()
 	if id, ok := strings.CutPrefix(u.Via, "token "); ok && (a.tokens == nil || !a.tokens.Has(u.Name, id)) {
 		return nil
+	}
+	if text, ok := strings.CutPrefix(u.Via, "certificate "); ok {
+		if serial, ok := new(big.Int).SetString(text, 16); ok && a.revoked.has(serial) {
+			return nil
+		}
 	}
 	g, limits, ok := policy.grantOf(u.Name, a.known)
 	var uid uint32

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -87,45 +88,65 @@ func Init(dir string, hosts []string) (files []string, err error) {
 	if files, err = writePair(files, dir, caCert, caKey, der, key); err != nil {
 		return files, err
 	}
-	return issue(files, dir, serverCert, serverKey, ca, key, "endoscoped", x509.ExtKeyUsageServerAuth, hosts)
+	files, _, err = issue(files, dir, serverCert, serverKey, ca, key, "endoscoped", certLife, x509.ExtKeyUsageServerAuth, hosts)
+	return files, err
 }
 
-// NewClient issues a client certificate for the user name, signed by the CA in dir.
-// It does not overwrite an existing one.
-func NewClient(dir, name string) (files []string, err error) {
+// ClientOptions of a client's certificate.
+type ClientOptions struct {
+	Life    time.Duration // 0: two years
+	Replace bool          // replace the files of an earlier certificate
+}
+
+// NewClient issues a client certificate for the user name, signed by the CA in dir. It
+// returns its files and the certificate. Without Replace it does not overwrite an
+// existing one.
+func NewClient(dir, name string, o ClientOptions) (files []string, made *x509.Certificate, err error) {
 	if err := checkName(name); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, caCert), filepath.Join(dir, caKey))
 	if err != nil {
-		return nil, fmt.Errorf("the CA cannot be read: %w", err)
+		return nil, nil, fmt.Errorf("the CA cannot be read: %w", err)
 	}
 	key, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
 	if !ok {
-		return nil, fmt.Errorf("%s is not a key made by init", filepath.Join(dir, caKey))
+		return nil, nil, fmt.Errorf("%s is not a key made by init", filepath.Join(dir, caKey))
+	}
+	until := pair.Leaf.NotAfter
+	life := cmp.Or(o.Life, min(certLife, time.Until(until)))
+	if time.Now().Add(life).After(until) {
+		return nil, nil, fmt.Errorf("the CA expires on %s, before the certificate would", until.Format(time.DateOnly))
 	}
 	to := filepath.Join(dir, clientsDir)
 	if err := os.MkdirAll(to, 0o700); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	files, err = issue(nil, to, name+".pem", name+".key", pair.Leaf, key, name, x509.ExtKeyUsageClientAuth, nil)
-	if err != nil {
+	if o.Replace {
+		for _, file := range []string{name + ".pem", name + ".key"} {
+			if err := os.Remove(filepath.Join(to, file)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, nil, err
+			}
+		}
+	}
+	files, made, err = issue(nil, to, name+".pem", name+".key", pair.Leaf, key, name, life, x509.ExtKeyUsageClientAuth, nil)
+	if err != nil { // remove the key of an incomplete pair
 		for _, f := range files {
 			_ = os.Remove(f)
 		}
-		return nil, err
+		files = nil
 	}
-	return files, nil
+	return files, made, err
 }
 
-func issue(files []string, dir, cert, keyFile string, ca *x509.Certificate, caKey *ecdsa.PrivateKey, name string, use x509.ExtKeyUsage, hosts []string) ([]string, error) {
+func issue(files []string, dir, cert, keyFile string, ca *x509.Certificate, caKey *ecdsa.PrivateKey, name string, life time.Duration, use x509.ExtKeyUsage, hosts []string) ([]string, *x509.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return files, err
+		return files, nil, err
 	}
-	t, err := template(name, certLife)
+	t, err := template(name, life)
 	if err != nil {
-		return files, err
+		return files, nil, err
 	}
 	t.KeyUsage, t.ExtKeyUsage = x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{use}
 	for _, h := range hosts {
@@ -137,9 +158,10 @@ func issue(files []string, dir, cert, keyFile string, ca *x509.Certificate, caKe
 	}
 	der, err := x509.CreateCertificate(rand.Reader, t, ca, key.Public(), caKey)
 	if err != nil {
-		return files, err
+		return files, nil, err
 	}
-	return writePair(files, dir, cert, keyFile, der, key)
+	files, err = writePair(files, dir, cert, keyFile, der, key)
+	return files, t, err
 }
 
 func template(name string, life time.Duration) (*x509.Certificate, error) {

@@ -24,7 +24,7 @@ func made(t *testing.T, hosts ...string) string {
 
 func TestInit(t *testing.T) {
 	dir := made(t, "db1.example", "10.0.0.7")
-	if _, err := NewClient(dir, "alice"); err != nil {
+	if _, _, err := NewClient(dir, "alice", ClientOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	for name, mode := range map[string]os.FileMode{"ca.pem": 0o644, "ca.key": 0o600, "server.pem": 0o644, "server.key": 0o600,
@@ -44,7 +44,7 @@ func TestInit(t *testing.T) {
 	if _, err := Init(dir, []string{"other"}); err == nil || !strings.Contains(err.Error(), "already exists: nothing was changed") {
 		t.Errorf("a second time: %v", err)
 	}
-	if _, err := NewClient(dir, "alice"); err == nil {
+	if _, _, err := NewClient(dir, "alice", ClientOptions{}); err == nil {
 		t.Error("a client's certificate was replaced")
 	}
 	if after, _ := os.ReadFile(filepath.Join(dir, "ca.key")); !slices.Equal(before, after) {
@@ -62,7 +62,7 @@ func TestInit(t *testing.T) {
 		t.Errorf("%d files stay of what was not made", len(entries))
 	}
 	for _, name := range []string{"", "../x", "a/b", "-x", ".x", "a b", strings.Repeat("x", 80)} {
-		if _, err := NewClient(dir, name); err == nil {
+		if _, _, err := NewClient(dir, name, ClientOptions{}); err == nil {
 			t.Errorf("a certificate for %q was made", name)
 		}
 	}
@@ -122,7 +122,7 @@ func trusting(t *testing.T, dir, from, user string) *tls.Config {
 func TestTLS(t *testing.T) {
 	dir, stranger := made(t, "db1"), made(t, "db1")
 	for _, d := range []string{dir, stranger} {
-		if _, err := NewClient(d, "alice"); err != nil {
+		if _, _, err := NewClient(d, "alice", ClientOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}

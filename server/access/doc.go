@@ -50,6 +50,7 @@
 // Timing reveals the load of the machine.
 //
 // A user removed from the file and a revoked token are refused from the next call
-// on, and their sessions end within a second or two. Certificates cannot be revoked:
-// remove the user from the file, or create a new CA.
+// on, and their sessions end within a second or two. So is a certificate that is revoked
+// or expires, whose connections are closed. The user's triggers stay: they belong to the
+// user, who may have other certificates. Remove the user from the file to end them.
 package access

@@ -80,9 +80,12 @@ func (g *Guard) NewSession(ctx context.Context, o wire.Options) (wire.Session, e
 		}
 		granted.Audit = grant.Logger(g.audit, args...)
 	}
+	if _, err := granted.Account.AwaitLog(ctx); err != nil {
+		return nil, err
+	}
 	s, err := g.engine.As(granted).NewSession(ctx, o)
 	if err != nil {
-		granted.Record("refused", "error", err.Error())
+		granted.Refused("error", err.Error())
 		return nil, err
 	}
 	x := &guarded{Session: s, g: g, user: o.User, granted: granted}
@@ -244,9 +247,11 @@ func (g *Guard) watch() {
 	}
 }
 
-// expel ends the sessions whose users have lost access or have a different grant, and
-// drops the triggers of such users.
+// expel ends the sessions whose users have lost access or have a different grant, drops
+// the triggers of such users, and closes the connections of certificates that are not
+// valid any more.
 func (g *Guard) expel() {
+	g.by.revoked.expel()
 	g.mu.Lock()
 	all := make([]*guarded, 0, len(g.sessions))
 	for x := range g.sessions {

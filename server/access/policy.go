@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"endoscope/planner/plan"
 	"endoscope/server/grant"
@@ -37,11 +38,11 @@ locals trace
 #    read /srv/endoscope/in      # directories for file() and SET debug_directory
 #    write /srv/endoscope/out    # and for INSERT INTO file(); only the server should be able to write there
 #    webhooks https://hooks.example.com/endoscope
-#    limits sessions=64 queries=64 probes=10000 events=1000000 memory=2GiB
+#    limits sessions=64 queries=64 probes=10000 events=1000000 memory=2GiB log=64KiB timeout=0s
 `
 
 // defaultLimits apply to users for whom the file states no limits.
-var defaultLimits = grant.Limits{Sessions: 64, Queries: 64, Probes: 10_000, Events: 1_000_000, Memory: 2 << 30}
+var defaultLimits = grant.Limits{Sessions: 64, Queries: 64, Probes: 10_000, Events: 1_000_000, Log: 64 << 10, Memory: 2 << 30}
 
 // role is the general permission level of a user.
 type role uint8
@@ -299,7 +300,15 @@ func (e *entry) set(key string, values []string, known directory) (err error) {
 func (e *entry) setLimits(values []string) error {
 	for _, v := range values {
 		key, text, ok := strings.Cut(v, "=")
-		n, err := parseSize(text)
+		var err error
+		if key == "timeout" {
+			if e.limits.Timeout, err = time.ParseDuration(text); err != nil || e.limits.Timeout < 0 {
+				return fmt.Errorf("%q is not a timeout such as timeout=10m", v)
+			}
+			continue
+		}
+		var n int64
+		n, err = parseSize(text)
 		if !ok || err != nil {
 			return fmt.Errorf("%q is not a limit such as queries=8 or memory=1GiB", v)
 		}
@@ -314,8 +323,10 @@ func (e *entry) setLimits(values []string) error {
 			e.limits.Events = n
 		case "memory":
 			e.limits.Memory = n
+		case "log":
+			e.limits.Log = n
 		default:
-			return fmt.Errorf("%q is not a limit: sessions, queries, probes, events, memory", key)
+			return fmt.Errorf("%q is not a limit: sessions, queries, probes, events, memory, log, timeout", key)
 		}
 	}
 	return nil

@@ -67,7 +67,7 @@ func initialise(args []string, stdout, stderr io.Writer) error {
 		files = append(files, users)
 	}
 	for _, name := range clients {
-		made, err := access.NewClient(*dir, name)
+		made, _, err := access.NewClient(*dir, name, access.ClientOptions{})
 		if err != nil {
 			return err
 		}
@@ -95,15 +95,22 @@ func noticeUnknown(stderr io.Writer, dir, name string) {
 // newCertificate issues a client certificate.
 func newCertificate(args []string, stdout, stderr io.Writer) error {
 	f, dir := options("cert")
-	rest, err := parseCommand(f, args, stdout, "cert USER", "USER")
+	expires := f.String("expires", "", "lifetime of the certificate, `long`: 12h, 90d (default: two years)")
+	replace := f.Bool("replace", false, "replace the user's certificate and key in the directory; the old certificate stays valid until it expires or is revoked")
+	rest, err := parseCommand(f, args, stdout, "cert USER [--expires 12h] [--replace]", "USER")
 	if err != nil {
 		return err
 	}
-	files, err := access.NewClient(*dir, rest[0])
+	life, err := lifetime(*expires)
+	if err != nil {
+		return err
+	}
+	files, made, err := access.NewClient(*dir, rest[0], access.ClientOptions{Life: life, Replace: *replace})
 	for _, name := range files {
 		fmt.Fprintln(stdout, name)
 	}
 	if err == nil {
+		fmt.Fprintf(stderr, "certificate %x of %s, until %s\n", made.SerialNumber, rest[0], made.NotAfter.UTC().Format(time.RFC3339))
 		noticeUnknown(stderr, *dir, rest[0])
 	}
 	return err

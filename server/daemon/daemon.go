@@ -39,6 +39,8 @@ type Program struct {
 	Stderr  io.Writer                            // logs and errors; nil: os.Stderr
 	Open    func(server.Options) (Engine, error) // nil: the engine with every provider
 	Version string
+	// Supervised runs a worker, a process of its own, and restarts it when it dies.
+	Supervised bool
 	// Ready is called with the addresses once the daemon listens there; that of
 	// --metrics is last.
 	Ready func([]net.Addr)
@@ -61,6 +63,7 @@ type config struct {
 
 	dir         string // of certificates, users and tokens
 	access      string // "": the file users in dir
+	revoked     string // "": the file revoked in dir, if there is one
 	insecure    bool
 	requireCert bool
 	audit       string
@@ -70,7 +73,7 @@ type config struct {
 
 const usage = `usage: endoscoped --listen HOST:PORT | --unix PATH
        endoscoped init --host NAME    creates certificates and a file of users
-       endoscoped cert USER           creates a client certificate
+       endoscoped cert USER           creates a client certificate; --expires 12h: a short-lived one
        endoscoped token add USER      creates a token; also: token list, token revoke ID
 
 The engine of endoscope as a daemon, for clients on other machines:
@@ -89,6 +92,7 @@ func parse(args []string, w io.Writer) (*config, error) {
 	f.DurationVar(&c.timeout, "client-timeout", 10*time.Second, "end the queries of clients that do not respond for this long")
 	f.StringVar(&c.dir, "config", defaultConfig, "the `directory` of certificates, users and tokens (endoscoped init)")
 	f.StringVar(&c.access, "access", "", "the `file` of users and their permissions (default: users in the directory of --config)")
+	f.StringVar(&c.revoked, "revoked", "", "the `file` of revoked client certificates: a CRL in PEM, or serial numbers, one a line (default: revoked in the directory of --config); it is reread when it changes")
 	f.BoolVar(&c.insecure, "insecure", false, "listen without encryption where others can reach it, so that they can read and change what is sent")
 	f.BoolVar(&c.requireCert, "require-certificate", false, "clients need a certificate even if they have a token")
 	f.StringVar(&c.audit, "audit", "", "append what users do to this `file`, as lines of JSON (default: to the log)")
@@ -140,8 +144,17 @@ func (p Program) Run(ctx context.Context, args []string) int {
 	if c.json {
 		handler = slog.NewJSONHandler(p.Stderr, nil)
 	}
-	log := slog.New(handler)
-	err = p.run(ctx, c, log)
+	limited, flush := limit(handler, "")
+	defer flush()
+	log := slog.New(limited)
+	work, inherited, err := inherit()
+	if err != nil {
+		return p.refuse(err)
+	}
+	if work == nil && p.Supervised {
+		return p.supervise(ctx, c, args, log)
+	}
+	err = p.run(ctx, c, log, handler, work, inherited)
 	var never *neverServed
 	switch {
 	case errors.As(err, &never):
@@ -184,27 +197,28 @@ func (p Program) refuse(err error) int {
 }
 
 // run opens the engine, serves it and closes it.
-func (p Program) run(ctx context.Context, c *config, log *slog.Logger) (err error) {
+// The log is limited; handler is not. A worker has a journal and inherits its listeners.
+func (p Program) run(ctx context.Context, c *config, log *slog.Logger, handler slog.Handler, work *journal, l *opened) (err error) {
 	served := false
 	defer func() {
 		if err != nil && !served {
 			err = &neverServed{err}
 		}
 	}()
-	sec, err := c.security(log)
+	sec, err := c.security(log, handler)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, sec.close()) }()
-	listeners, err := c.listeners()
-	if err != nil {
-		return err
+	if l == nil {
+		if l, err = c.open(); err != nil {
+			return err
+		}
 	}
+	listeners := l.serve
 	defer func() {
-		for _, l := range listeners {
-			if !served {
-				_ = l.Close()
-			}
+		if !served {
+			l.close()
 		}
 	}()
 	how := make([]grpc.ServerOption, len(listeners))
@@ -218,18 +232,19 @@ func (p Program) run(ctx context.Context, c *config, log *slog.Logger) (err erro
 		return err
 	}
 	defer state.close()
-	engine, err := p.Open(state.options())
+	options := state.options()
+	if work != nil {
+		options.Journal = work
+	}
+	engine, err := p.Open(options)
 	if err != nil {
 		return err
 	}
 	guard := access.NewGuard(engine, sec.by, sec.audit)
 	defer func() { err = errors.Join(err, guard.Close()) }()
 	defer state.restore(ctx, engine, guard, log)()
-	var watched net.Listener
-	if c.metrics != "" {
-		if watched, err = net.Listen("tcp", c.metrics); err != nil {
-			return cannot("--metrics", c.metrics, err)
-		}
+	watched := l.metrics
+	if watched != nil {
 		defer monitor(watched, &collector{engine, guard, sec.by}, log)()
 	}
 	service := flight.New(guard, flight.Options{Access: sec.by, Log: log, Version: p.Version, ClientTimeout: c.timeout})
@@ -246,6 +261,9 @@ func (p Program) run(ctx context.Context, c *config, log *slog.Logger) (err erro
 		log.Info("monitored", "address", watched.Addr().String())
 	}
 	notify("READY=1")
+	if work != nil {
+		work.ready()
+	}
 	if p.Ready != nil {
 		p.Ready(addrs)
 	}

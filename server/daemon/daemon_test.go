@@ -370,6 +370,72 @@ func TestRevokedUserLosesRunningQueries(t *testing.T) {
 	}
 }
 
+// A revoked certificate's queries end, and its connection is closed, without a restart.
+// So do those of a certificate that expires.
+func TestCertificatesThatEnd(t *testing.T) {
+	dir := configured(t, twoUsers)
+	command(t, "cert", "bob", "--config", dir)
+	d := begin(t, "--listen", "127.0.0.1:0", "--config", dir)
+	const endless = "SELECT * FROM SAMPLE(memory_usage, 10ms)"
+	connect := func(user string) (c *flightsql.Client, ctx context.Context, over chan error) {
+		c, ctx = client(t, d.addrs[0].String(), trusting(t, dir, user), "")
+		over = make(chan error, 1)
+		go func() { _, err := rows(ctx, c, endless); over <- err }()
+		return c, ctx, over
+	}
+	alice, aliceCtx, aliceOver := connect("alice")
+	bob, bobCtx, bobOver := connect("bob") // an admin sees both queries
+	testenv.Until(t, "both queries run", func() bool {
+		n, err := rows(bobCtx, bob, "SHOW QUERIES")
+		return err == nil && n == 2
+	})
+	certificate, err := tls.LoadX509KeyPair(filepath.Join(dir, "clients", "alice.pem"), filepath.Join(dir, "clients", "alice.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "revoked"), fmt.Appendf(nil, "%x\n", certificate.Leaf.SerialNumber), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-aliceOver:
+		if err == nil {
+			t.Error("the query of a revoked certificate ends without an error")
+		}
+	case <-time.After(2 * time.Minute):
+		t.Fatal("the query of a revoked certificate goes on")
+	}
+	testenv.Until(t, "its connection is closed", func() bool { return strings.Contains(d.log.String(), "closed a connection") })
+	if _, err := rows(aliceCtx, alice, "SELECT * FROM series(1)"); err == nil {
+		t.Error("a revoked certificate is accepted")
+	}
+	// A new certificate of the same user is another one, and ends when it expires.
+	for life := 4 * time.Second; ; life *= 2 {
+		command(t, "cert", "alice", "--config", dir, "--replace", "--expires", life.String())
+		_, _, aliceOver = connect("alice")
+		began := false
+		testenv.Until(t, "the query runs, or its certificate has expired", func() bool {
+			n, err := rows(bobCtx, bob, "SHOW QUERIES")
+			began = err == nil && n == 2
+			return began || len(aliceOver) == 1
+		})
+		if began {
+			break
+		}
+		<-aliceOver
+	}
+	select {
+	case err := <-aliceOver:
+		if err == nil {
+			t.Error("the query of an expired certificate ends without an error")
+		}
+	case <-time.After(2 * time.Minute):
+		t.Fatal("the query of an expired certificate goes on")
+	}
+	if n, err := rows(bobCtx, bob, "SHOW QUERIES"); n != 1 || err != nil || len(bobOver) > 0 {
+		t.Errorf("%d queries of a valid certificate: %v", n, err)
+	}
+}
+
 func TestMonitoring(t *testing.T) {
 	d := begin(t, "--unix", filepath.Join(t.TempDir(), "s"), "--config", t.TempDir(), "--metrics", "127.0.0.1:0")
 	fc, ctx := client(t, "unix:"+d.addrs[0].String(), nil, "")

@@ -4,6 +4,14 @@
 //	flags ─► engine ─► access.Guard ─► flight.Service ─┬► --listen (TCP, TLS)
 //	              └─► /metrics, /healthz (--metrics)   └► --unix (socket)
 //
+// The supervisor, the process that is started, runs that in a worker, which it restarts
+// when it dies (supervisor.go).
+//
+// Locks are taken in this order, and never held together:
+//
+//	journal.mu    while the worker tells its supervisor of a statement
+//	logLimits.mu  the counts of log lines; no line is written under it
+//
 // On SIGTERM and SIGINT it stops in order: queries return what they have, clients
 // receive it, and every probe is detached. It must not know the protocol, nor what
 // a statement is.

@@ -31,7 +31,7 @@ func TestMistakes(t *testing.T) {
 		{"token add", "error: endoscoped token add needs a USER\n" + token},
 		{"token list x", "error: unexpected argument \"x\"\n" + token},
 		{"token add x --nope", "error: there is no flag --nope\nhint: endoscoped token --help lists the flags\n"},
-		{"cert", "error: endoscoped cert needs a USER\nhint: endoscoped cert USER\n"},
+		{"cert", "error: endoscoped cert needs a USER\nhint: endoscoped cert USER [--expires 12h] [--replace]\n"},
 		{"cert a b", "error: unexpected argument \"b\"\nhint: endoscoped cert --help lists the arguments\n"},
 		{"init --host", "error: --host needs a value (NAME)\nhint: endoscoped init --help lists the flags\n"},
 	} {

@@ -5,36 +5,92 @@ import (
 	"net"
 	"os"
 	"os/user"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
 )
 
-// listeners opens the listeners of the command line.
-func (c *config) listeners() (ls []net.Listener, err error) {
+// opened are the daemon's listeners.
+type opened struct {
+	names   []string // of all: serve, metrics
+	serve   []net.Listener
+	metrics net.Listener // nil: none
+	files   []*os.File   // of all, for a worker
+}
+
+// open opens the listeners of the command line.
+func (c *config) open() (o *opened, err error) {
+	o = &opened{}
 	defer func() {
 		if err != nil {
-			for _, l := range ls {
-				_ = l.Close()
-			}
-			ls = nil
+			o.close()
+			o = nil
 		}
 	}()
 	if c.listen != "" {
 		l, err := net.Listen("tcp", c.listen)
 		if err != nil {
-			return ls, cannot("--listen", c.listen, err)
+			return o, cannot("--listen", c.listen, err)
 		}
-		ls = append(ls, l)
+		o.add("serve", l)
 	}
 	if c.unix != "" {
 		l, err := listenUnix(c.unix, c.group)
 		if err != nil {
-			return ls, err
+			return o, err
 		}
-		ls = append(ls, l)
+		o.add("serve", l)
 	}
-	return ls, nil
+	if c.metrics != "" {
+		l, err := net.Listen("tcp", c.metrics)
+		if err != nil {
+			return o, cannot("--metrics", c.metrics, err)
+		}
+		o.add("metrics", l)
+	}
+	return o, nil
+}
+
+func (o *opened) add(name string, l net.Listener) {
+	if name == "metrics" {
+		o.metrics = l
+		return
+	}
+	o.serve = append(o.serve, l)
+}
+
+// share makes files of the listeners, with their names.
+func (o *opened) share() error {
+	for _, l := range o.all() {
+		f, err := l.(interface{ File() (*os.File, error) }).File()
+		if err != nil {
+			return err
+		}
+		o.files = append(o.files, f)
+		if l == o.metrics {
+			o.names = append(o.names, "metrics")
+		} else {
+			o.names = append(o.names, "serve")
+		}
+	}
+	return nil
+}
+
+func (o *opened) all() []net.Listener {
+	if o.metrics == nil {
+		return o.serve
+	}
+	return append(slices.Clip(o.serve), o.metrics)
+}
+
+func (o *opened) close() {
+	for _, l := range o.all() {
+		_ = l.Close()
+	}
+	for _, f := range o.files {
+		_ = f.Close()
+	}
 }
 
 // listenUnix listens on a socket that its owner and its group may use. It replaces a

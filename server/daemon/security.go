@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
 
 	"endoscope/server/access"
 )
@@ -25,13 +24,17 @@ type security struct {
 	by    *access.Authority
 	audit *slog.Logger
 	file  *os.File // the audit log; nil: none
+	flush func()   // writes what was left out of the audit log
 }
 
 func (c *config) file(name string) string { return filepath.Join(c.dir, name) }
 
-// security reads the directory of the configuration.
-func (c *config) security(log *slog.Logger) (s *security, err error) {
-	s = &security{audit: log.With("audit", true)}
+// security reads the directory of the configuration. handler is where the audit log goes
+// if it has no file of its own. Refused statements are limited in it; what was executed is
+// not left out, but its users are slowed down (grant.Account.LogWait).
+func (c *config) security(log *slog.Logger, handler slog.Handler) (s *security, err error) {
+	s = &security{}
+	handler = handler.WithAttrs([]slog.Attr{slog.Bool("audit", true)})
 	if info, err := os.Stat(c.dir); err == nil && !info.IsDir() {
 		return nil, cannot("--config", c.dir, syscall.ENOTDIR)
 	}
@@ -48,19 +51,28 @@ func (c *config) security(log *slog.Logger) (s *security, err error) {
 	} else if _, err := os.Stat(users); err != nil {
 		return nil, cannot("--access", users, err) // a file that is named explicitly must exist
 	}
-	if s.by, err = access.New(access.Options{Policy: users, Tokens: c.file("tokens"), Log: log}); err != nil {
+	revoked := c.revoked
+	if revoked == "" {
+		revoked = c.file("revoked")
+	} else if _, err := os.Stat(revoked); err != nil {
+		return nil, cannot("--revoked", revoked, err)
+	}
+	if s.by, err = access.New(access.Options{Policy: users, Tokens: c.file("tokens"), Revoked: revoked, CA: c.file("ca.pem"), Log: log}); err != nil {
 		return nil, err
 	}
 	if c.audit != "" {
 		if s.file, err = os.OpenFile(c.audit, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o640); err != nil {
 			return nil, cannot("--audit", c.audit, err)
 		}
-		s.audit = slog.New(slog.NewJSONHandler(s.file, nil))
+		handler = slog.NewJSONHandler(s.file, nil)
 	}
+	handler, s.flush = limit(handler, "refused")
+	s.audit = slog.New(handler)
 	return s, nil
 }
 
 func (s *security) close() error {
+	s.flush()
 	if s.file == nil {
 		return nil
 	}
@@ -84,7 +96,7 @@ func (c *config) secure(l net.Listener, s *security, log *slog.Logger) (grpc.Ser
 	case !isTCP:
 		return grpc.Creds(access.Plain()), nil
 	case s.tls != nil:
-		return grpc.Creds(credentials.NewTLS(s.tls)), nil
+		return grpc.Creds(s.by.TLS(s.tls)), nil
 	case at.IP.IsLoopback():
 		return grpc.Creds(access.Plain()), nil
 	case c.insecure:

@@ -23,7 +23,7 @@ func (s *Service) openSession(body []byte, stream flight.FlightService_DoActionS
 		return status.Error(codes.InvalidArgument, "the session's options cannot be read")
 	}
 	notes := newNotes()
-	x, err := s.newSession(stream.Context(), wire.Options{PID: o.PID, Process: o.Process, Exe: o.Exe,
+	x, err := s.newSession(stream.Context(), wire.Options{PID: o.PID, Started: o.Started, Process: o.Process, Exe: o.Exe,
 		Live: max(0, time.Duration(o.Live)), Marks: o.Marks, Notify: notes.add, Armed: notes.arm})
 	if err != nil {
 		return err

@@ -20,6 +20,8 @@ import (
 	"google.golang.org/grpc/status"
 
 	"endoscope/probes/testenv"
+	"endoscope/server"
+	"endoscope/server/grant"
 	"endoscope/server/wire"
 )
 
@@ -53,6 +55,55 @@ func records(t testing.TB, c *flightsql.Client, info *flight.FlightInfo) (rows [
 		t.Fatal(err)
 	}
 	return rows, frames
+}
+
+// Tables of other users are browsed with their owners, by a user who sees them.
+func TestTablesOfOwners(t *testing.T) {
+	e := engine(t).(*server.Engine)
+	t.Cleanup(func() { e.Close() })
+	for _, user := range []string{"alice", "root"} {
+		s, err := e.As(&grant.Grant{User: user}).NewSession(t.Context(), wire.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		r, err := s.Execute(t.Context(), "CREATE STREAM own AS SELECT n AS "+user+" FROM series(1)")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Close()
+	}
+	pattern := "%own"
+	for _, c := range []struct {
+		user  string
+		admin bool
+		want  string
+	}{{"alice", false, "own:alice"}, {"root", true, "alice.own:alice root.own:root"}} {
+		client := foreign(t, serve(t, e.As(&grant.Grant{User: c.user, Admin: c.admin}), Options{}))
+		info, err := client.GetTables(t.Context(), &flightsql.GetTablesOpts{TableNameFilterPattern: &pattern, IncludeSchema: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := client.DoGet(t.Context(), info.Endpoint[0].Ticket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for r.Next() {
+			rec := r.RecordBatch()
+			for i := range int(rec.NumRows()) {
+				schema, err := flight.DeserializeSchema(rec.Column(4).(*array.Binary).Value(i), memory.DefaultAllocator)
+				if err != nil || schema.NumFields() != 1 {
+					t.Fatalf("%s has %v, %v", rec.Column(2).ValueStr(i), schema, err)
+				}
+				got = append(got, rec.Column(2).ValueStr(i)+":"+schema.Field(0).Name)
+			}
+		}
+		r.Release()
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s sees %q, want %s", c.user, got, c.want)
+		}
+	}
 }
 
 func TestForeignClientBrowses(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/flight/flightsql/schema_ref"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"endoscope/planner/definitions"
 	"endoscope/planner/types"
 	"endoscope/server/wire"
 	"endoscope/server/wire/columnar"
@@ -144,6 +145,9 @@ func (x *session) streams(ctx context.Context, c flightsql.GetTables) ([]stream,
 	var out []stream
 	for _, row := range rows {
 		st := stream{name: row[0].S, kind: tableTypes[row[1].S]}
+		if owner := row[len(row)-1]; len(row) > 3 && !owner.IsNull { // who sees those of several users names them with the owner
+			st.name = definitions.Qualify(owner.S, st.name)
+		}
 		if !name.MatchString(st.name) || len(c.GetTableTypes()) > 0 && !slices.Contains(c.GetTableTypes(), st.kind) {
 			continue
 		}

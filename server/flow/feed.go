@@ -35,6 +35,7 @@ type Feed struct {
 	Account *grant.Account // of the user who runs the query; nil: nothing is counted
 	Rows    atomic.Uint64  // number of rows taken from the source
 	enough  atomic.Bool    // the query needs no more rows
+	unseen  uint64         // child processes that are not observed
 }
 
 // NewFeed returns the feed of a leaf, given its number among the leaves of its
@@ -136,6 +137,9 @@ func (f *Feed) Lost(cause string, n uint64) {
 func (f *Feed) Count(cause string, n uint64) {
 	switch {
 	case f.enough.Load() && cause == probes.Unfinished:
+	case cause == probes.Unobserved:
+		f.unseen += n
+		f.Tally.NoteUnobserved(f.Spec.Target.String(), f.unseen)
 	case f.Live:
 		f.Tally.AddNoted(cause, n)
 	default:

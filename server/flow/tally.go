@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"endoscope/probes"
 	"endoscope/server/wire"
 )
 
@@ -15,14 +16,15 @@ type Tally struct {
 	mu       sync.Mutex
 	lost     map[string]uint64
 	noted    map[string]uint64
-	notes    []string      // further notes for the footer
-	Rows     atomic.Uint64 // sent to the client
-	Acquired atomic.Uint64 // rows taken from sources, not aggregated
-	Groups   atomic.Uint64 // partial rows taken from sources
+	unseen   map[string]uint64 // child processes that are not observed, by target
+	notes    []string          // further notes for the footer
+	Rows     atomic.Uint64     // sent to the client
+	Acquired atomic.Uint64     // rows taken from sources, not aggregated
+	Groups   atomic.Uint64     // partial rows taken from sources
 }
 
 func NewTally() *Tally {
-	return &Tally{lost: map[string]uint64{}, noted: map[string]uint64{}}
+	return &Tally{lost: map[string]uint64{}, noted: map[string]uint64{}, unseen: map[string]uint64{}}
 }
 
 func (t *Tally) AddLost(cause string, n uint64) {
@@ -41,6 +43,17 @@ func (t *Tally) AddNoted(cause string, n uint64) {
 	t.mu.Lock()
 	t.noted[cause] += n
 	t.mu.Unlock()
+}
+
+// NoteUnobserved records that an acquisition has counted n child processes that are not
+// observed. Other acquisitions of the same target count the same ones.
+func (t *Tally) NoteUnobserved(target string, n uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if more := n - min(n, t.unseen[target]); more > 0 {
+		t.unseen[target] = n
+		t.noted[probes.Unobserved] += more
+	}
 }
 
 func (t *Tally) AddNote(text string) {

@@ -12,7 +12,10 @@ type Limits struct {
 	Queries  int   // running, including those of triggers
 	Probes   int   // attached
 	Events   int64 // per second, from probes and samplers
-	Memory   int64 // upper bound in bytes: statements while they are parsed and planned, symbols while they are read; of queries, queues, joins and encoders
+	Log      int64 // bytes per second in the audit log, over a minute
+	// Timeout is the longest that a statement may take.
+	Timeout time.Duration
+	Memory  int64 // upper bound in bytes: statements while they are parsed and planned, symbols while they are read; of queries, queues, joins and encoders
 }
 
 // Usage is the current usage, and the number of events refused.
@@ -30,11 +33,15 @@ type Account struct {
 	// tokens is a token bucket of events with a capacity of one second's worth.
 	tokens float64
 	filled time.Time
+	// logged is how many bytes of the audit log the user has written beyond the limit's
+	// rate, until counted; less than 0: fewer.
+	logged  float64
+	counted time.Time
 }
 
 // NewAccount returns an account with limits l.
 func NewAccount(l Limits) *Account {
-	return &Account{limits: l, tokens: float64(l.Events), filled: time.Now()}
+	return &Account{limits: l, tokens: float64(l.Events), filled: time.Now(), logged: -float64(l.Log) * logBurst.Seconds(), counted: time.Now()}
 }
 
 // Limits returns the limits; none if a is nil.

@@ -2,12 +2,9 @@ package grant
 
 import (
 	"fmt"
-	"net/url"
 	"os"
-	"path"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 
 	"endoscope/planner/plan"
@@ -184,64 +181,4 @@ func isLink(p string) bool {
 
 func below(p, dir string) bool {
 	return strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
-}
-
-// MayPost refuses a WEBHOOK's URL.
-func (g *Grant) MayPost(address string) error {
-	if g == nil || g.Anywhere {
-		return nil
-	}
-	if len(g.Webhooks) == 0 {
-		return refuse("", "WEBHOOK needs the grant \"webhooks\"")
-	}
-	u, err := url.Parse(address)
-	if err == nil && slices.ContainsFunc(g.Webhooks, func(p Prefix) bool { return p.covers(u) }) {
-		return nil
-	}
-	names := make([]string, len(g.Webhooks))
-	for i, p := range g.Webhooks {
-		names[i] = p.String()
-	}
-	return refuse("your URLs: "+strings.Join(names, ", "), "you may not send to '%s'", address)
-}
-
-// Prefix is a URL prefix by component: scheme, host and port, and leading directories
-// of the path. It is not a text prefix: https://a.example covers neither
-// https://a.example.org nor https://a.example@b.org.
-type Prefix struct{ u url.URL }
-
-// ParsePrefix parses http://host[:port][/path] or https://...
-func ParsePrefix(text string) (Prefix, error) {
-	u, err := url.Parse(text)
-	switch {
-	case err != nil:
-		return Prefix{}, fmt.Errorf("%q is not a URL", text)
-	case u.Scheme != "http" && u.Scheme != "https":
-		return Prefix{}, fmt.Errorf("%q does not begin with http:// or https://", text)
-	case u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return Prefix{}, fmt.Errorf("%q must consist of scheme, host and path", text)
-	}
-	return Prefix{*u}, nil
-}
-
-func (p Prefix) String() string { return p.u.String() }
-
-func (p Prefix) covers(u *url.URL) bool {
-	if u.User != nil || u.Opaque != "" || u.Scheme != p.u.Scheme || !strings.EqualFold(u.Hostname(), p.u.Hostname()) || port(u) != port(&p.u) {
-		return false
-	}
-	folder := strings.TrimSuffix(p.u.Path, "/")
-	// Compare as the receiver may interpret it: . and .. resolved, escapes decoded.
-	at := path.Clean("/" + u.Path)
-	return folder == "" || at == folder || strings.HasPrefix(at, folder+"/")
-}
-
-func port(u *url.URL) string {
-	if p := u.Port(); p != "" {
-		return p
-	}
-	if u.Scheme == "https" {
-		return "443"
-	}
-	return "80"
 }

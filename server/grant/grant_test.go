@@ -1,7 +1,6 @@
 package grant
 
 import (
-	"net/url"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -17,30 +16,95 @@ func TestPrefixCovers(t *testing.T) {
 	}{
 		{"https://a.example", "https://a.example/x?y=1", true},
 		{"https://a.example", "https://A.EXAMPLE:443/x", true},
+		{"HTTPS://A.example:443/", "https://a.example", true},
+		{"https://a.example", "https://a.example/any/%2e%2e/path;here//", true}, // no path of this host is excluded
 		{"https://a.example/in", "https://a.example/in", true},
+		{"https://a.example/in", "https://a.example/in/", true},
+		{"https://a.example/in", "https://a.example/in?x=/../out", true},
 		{"https://a.example/in/", "https://a.example/in/x", true},
+		{"https://a.example/in", "https://a.example/in/a-b_c~d.e/$f:g@h,i=j+k!", true},
 		{"http://[::1]:8080/x", "http://[::1]:8080/x/y", true},
+		{"http://[::1]:8080/x", "http://[0:0:0:0:0:0:0:1]:8080/x/y", true},
+		{"https://xn--bcher-kva.example/in", "https://XN--BCHER-KVA.example/in", true},
+		{"http://127.0.0.1:9/in", "http://127.0.0.1:9/in/x", true},
+
+		// Another server, or one that not everybody takes for this one.
 		{"https://a.example", "http://a.example/", false},
 		{"https://a.example", "https://a.example:444/", false},
+		{"https://a.example", "https://a.example:0443/", false},
+		{"https://a.example", "https://a.example:/", false},
 		{"https://a.example", "https://a.example.org/", false},
+		{"https://a.example", "https://a.example./", false},
 		{"https://a.example", "https://a.example@b.org/", false},
 		{"https://a.example", "https://user@a.example/", false},
-		{"https://a.example/in", "https://a.example/inside", false},
-		{"https://a.example/in", "https://a.example/in/../out", false},
-		{"https://a.example/in", "https://a.example/in/%2e%2e/out", false},
-		{"https://a.example/in", "https://a.example//in", true},
+		{"https://a.example", "https://@a.example/", false},
+		{"https://a.example", "https://b.org#@a.example/", false},
+		{"https://a.example", "https://a.example#@b.org/", false},
+		{"https://a.example", "https://b.org\\@a.example/", false},
+		{"https://a.example", "https://a.example\\@b.org/", false},
+		{"https://a.example", "https://a%2eexample/", false},
+		{"https://a.example", "https://a\u3002example/", false},
+		{"https://a.example", "https://\uff41.example/", false},
 		{"https://a.example", "https:a.example", false},
+		{"https://a.example", "https:///a.example", false},
+		{"https://a.example", "//a.example", false},
+		{"http://127.0.0.1", "http://127.1/", false},
+		{"http://127.0.0.1", "http://0x7f000001/", false},
+		{"http://127.0.0.1", "http://[::ffff:127.0.0.1]/", false},
+		{"http://[fe80::1]", "http://[fe80::1%25eth0]/", false},
+
+		// Another path.
+		{"https://a.example/in", "https://a.example/", false},
+		{"https://a.example/in", "https://a.example/inside", false},
+		{"https://a.example/in", "https://a.example/IN", false},
+		{"https://a.example/in/", "https://a.example/in", false},
+		{"https://a.example/in/x", "https://a.example/in?/x", false},
+
+		// A path that some take for another.
+		{"https://a.example/in", "https://a.example//in", false},
+		{"https://a.example/in", "https://a.example/in//x", false},
+		{"https://a.example/in", "https://a.example/./in", false},
+		{"https://a.example/in", "https://a.example/x/../in", false},
+		{"https://a.example/in", "https://a.example/in/../out", false},
+		{"https://a.example/in", "https://a.example/in/..", false},
+		{"https://a.example/in", "https://a.example/in/.../out", false},
+		{"https://a.example/in", "https://a.example/in/x./out", false},
+		{"https://a.example/in", "https://a.example/in/%2e%2e/out", false},
+		{"https://a.example/in", "https://a.example/in/%2E%2E%2Fout", false},
+		{"https://a.example/in", "https://a.example/in/.%2e/out", false},
+		{"https://a.example/in", "https://a.example/in/%252e%252e/out", false},
+		{"https://a.example/in", "https://a.example/in/..%5cout", false},
+		{"https://a.example/in", "https://a.example/in/..\\out", false},
+		{"https://a.example/in", "https://a.example/in\\..\\out", false},
+		{"https://a.example/in", "https://a.example/in/..;/out", false},
+		{"https://a.example/in", "https://a.example/in/..;a=b/out", false},
+		{"https://a.example/in", "https://a.example/in;/out", false},
+		{"https://a.example/in", "https://a.example/in/..%3b/out", false},
+		{"https://a.example/in", "https://a.example/in/%c0%ae%c0%ae/out", false},
+		{"https://a.example/in", "https://a.example/in/\uff0e\uff0e/out", false},
+		{"https://a.example/in", "https://a.example/in/..%00/out", false},
+		{"https://a.example/in", "https://a.example/in/%0d%0aHost:b.org", false},
+		{"https://a.example/in", "https://a.example/%69n/x", false},
+		{"https://a.example/in", "https://a.example/in/x\t/out", false},
+		{"https://a.example/in", "https://a.example/in/x /out", false},
 	} {
 		p, err := ParsePrefix(c.prefix)
 		if err != nil {
 			t.Fatal(err)
 		}
-		u, err := url.Parse(c.address)
-		if err != nil {
-			t.Fatal(err)
+		g := &Grant{User: "alice", Webhooks: []Prefix{p}}
+		if err := g.MayPost(c.address); (err == nil) != c.want {
+			t.Errorf("%s covers %s: %v, want %t", c.prefix, c.address, err, c.want)
 		}
-		if got := p.covers(u); got != c.want {
-			t.Errorf("%s covers %s: %t", c.prefix, c.address, got)
+	}
+}
+
+// A prefix that receivers could read differently is refused.
+func TestAmbiguousPrefixes(t *testing.T) {
+	for _, text := range []string{"", "a.example", "ftp://a.example", "https://a.example/x?y", "https://a.example/x#y", "https://u@a.example/", "https://a.example/../x",
+		"https://a.example/x//y", "https://a.example/%69n", "https://a.example/in;v=1", "https://a.example\\in", "https://b\u00fccher.example", "https://a.example:99999", "https:///in"} {
+		if p, err := ParsePrefix(text); err == nil {
+			t.Errorf("%s is the prefix %s", text, p)
 		}
 	}
 }

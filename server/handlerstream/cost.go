@@ -345,6 +345,9 @@ func (g *probedHandlers) Lost(cause string, n uint64) {
 }
 
 func (g *probedHandlers) Count(cause string, n uint64) {
+	if cause == probes.Unobserved { // the probes of other handlers count the same children
+		return
+	}
 	g.of.mu.Lock()
 	defer g.of.mu.Unlock()
 	g.of.sink.Count(cause, n)

@@ -31,6 +31,7 @@ var queryTable = rows.NewTable(catalog.SysQueries, rows.Columns[queryRow]{
 	"shares_with": rows.String(func(r *queryRow) string {
 		return answer.FormatIDs(r.sharesWith)
 	}),
+	"owner": rows.Text(func(r *queryRow) string { return r.q.Grant.Name() }),
 })
 
 type probeRow struct {
@@ -104,4 +105,5 @@ var triggerTable = rows.NewTable(catalog.SysTriggers, rows.Columns[triggerRow]{
 	"latency":     rows.Count(func(r *triggerRow) int64 { return max(r.t.Latency.Load(), 0) }),
 	"error":       rows.Text(func(r *triggerRow) string { return r.t.Errors.Get() }),
 	"statement":   rows.String(func(r *triggerRow) string { return r.t.Text }),
+	"owner":       rows.Text(func(r *triggerRow) string { return r.t.Owner }),
 })

@@ -30,7 +30,7 @@ func (q *Query) demand() (d grant.Demand) {
 		columns = max(columns, len(f.Spec.Out.Fields))
 	}
 	const bytesPerValue = 16
-	d.Memory = int64(q.queue.Limit) * batch.MaxRows * int64(columns) * bytesPerValue
+	d.Memory = int64(q.queue.Limit) * int64(batch.RowsFor(columns)*columns) * bytesPerValue
 	joins, encoders := false, false
 	plan.TransformNodes(q.Plan.Root, func(n plan.Node) plan.Node {
 		switch n := n.(type) {

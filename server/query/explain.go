@@ -34,6 +34,9 @@ func (q *Query) Analysis(res *Result) *answer.Table {
 	for _, l := range sum.Losses {
 		rel.AddLines(fmt.Sprintf("lost %d: %s", l.N, l.Cause))
 	}
+	if note := q.timeoutNote(); note != "" {
+		rel.AddLines(note)
+	}
 	if len(sum.Losses) == 0 {
 		rel.AddLines("complete: nothing was lost")
 	}

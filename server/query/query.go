@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"endoscope/operators"
@@ -50,11 +51,13 @@ type Query struct {
 	EncoderBudget  int64         // bytes
 	stop           chan struct{} // closed to end the query with its result so far
 	stopOnce       sync.Once
-	ctx            context.Context      // the runner's context
-	Cancel         context.CancelFunc   // abandons the query; set by Prepare, since other goroutines may call it
-	Done           chan struct{}        // closed when nothing is attached any more, or the query could not be started
-	Release        func()               // lets a held command run, once the query is armed
-	Grant          *grant.Grant         // of the user who runs the query
+	ctx            context.Context    // the runner's context
+	Cancel         context.CancelFunc // abandons the query; set by Prepare, since other goroutines may call it
+	Done           chan struct{}      // closed when nothing is attached any more, or the query could not be started
+	Release        func()             // lets a held command run, once the query is armed
+	Grant          *grant.Grant       // of the user who runs the query
+	Timeout        Timeout
+	expired        atomic.Bool          // the timeout has ended it
 	discharge      func()               // returns the resources charged to the user's account; nil: nothing was charged
 	leaving        sync.Mutex           // held while the query is removed from the engine's list
 	Gating         *gating.Gating       // of the query's window joins; nil: there is none
@@ -69,6 +72,9 @@ type Environment struct {
 	Shares    *sharing.Shares
 	Batches   int // capacity of a query's queue, in batches
 }
+
+// finiteBatches is the capacity of the queue of a query without live sources, in batches.
+const finiteBatches = 32
 
 // Prepare resolves every acquisition of a plan. It attaches nothing.
 func Prepare(ctx context.Context, text string, p *plan.Query, e Environment) (*Query, error) {
@@ -95,6 +101,9 @@ func Prepare(ctx context.Context, text string, p *plan.Query, e Environment) (*Q
 		if p := e.Shares.Offer(src, &f.OwnInfo, leaf, func() int64 { return q.ID }); p != nil {
 			f.Share(p)
 		}
+	}
+	if !slices.ContainsFunc(q.Feeds, func(f *flow.Feed) bool { return f.Live }) {
+		q.queue.Limit = min(q.queue.Limit, finiteBatches) // sources that wait need no more
 	}
 	q.settle()
 	var err error
@@ -163,7 +172,7 @@ func (q *Query) Start() (err error) {
 	if err := q.Life.check(stepStart); err != nil {
 		return err
 	}
-	if err := q.Refusal(); err != nil { // before any source is armed
+	if err := cmp.Or(q.checkTimeout(), q.Refusal()); err != nil { // before any source is armed
 		return planner.Placed(err, q.Text)
 	}
 	q.out = flow.NewOutlet(q.Tally, q.Unread)
@@ -280,7 +289,9 @@ func (q *Query) End() { q.stopOnce.Do(func() { close(q.stop) }) }
 // run drives the operators until every leaf has ended.
 func (q *Query) run(ctx context.Context) {
 	defer close(q.Done)
+	stop := q.watchTimeout()
 	err := q.loop(ctx)
+	stop()
 	q.beginEnd()
 	q.queue.Close()
 	q.disarm(true).Wait()
@@ -292,11 +303,14 @@ func (q *Query) run(ctx context.Context) {
 	for _, line := range q.Placement.Footnotes() {
 		q.Tally.AddNote(line)
 	}
+	if note := q.timeoutNote(); note != "" {
+		q.Tally.AddNote(note)
+	}
 	if err != nil {
 		_ = q.Graph.Abandon()
 	}
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		err = nil
+		err = q.timeoutError()
 	}
 	q.out.Finish(planner.Placed(err, q.Text), time.Since(q.started))
 	q.Cancel()

@@ -149,6 +149,9 @@ func (s *share) join(ctx context.Context, p *Part) (bool, error) {
 			p.from, p.joining = c, true
 			s.parts = append(s.parts, p)
 			p.join(s)
+			if c.Unobserved > 0 {
+				p.sink.Count(probes.Unobserved, c.Unobserved)
+			}
 		}
 	}, func() {
 		s.mu.Lock()

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"endoscope/planner/definitions"
 )
 
 // Definitions stores the definitions that outlive the engine: streams and
@@ -48,8 +50,13 @@ type Process struct {
 const definitionSuffix = ".json"
 
 func (d *Definition) file() string {
-	return d.Kind + "." + strings.ReplaceAll(url.PathEscape(d.Name), ".", "%2E") + definitionSuffix
+	return definitionFile(d.Kind, definitions.Qualify(d.Owner, d.Name))
 }
+
+func definitionFile(kind, key string) string { return kind + "." + escape(key) + definitionSuffix }
+
+// escape returns a qualified name as a part of a file name.
+func escape(key string) string { return strings.ReplaceAll(url.PathEscape(key), ".", "%2E") }
 
 // OpenDefinitions reads a directory. Unreadable files are reported, and not
 // deleted.
@@ -77,12 +84,23 @@ func OpenDefinitions(dir string) (*Definitions, error) {
 		if err := json.Unmarshal(text, &d); err != nil {
 			return nil, fmt.Errorf("%s is no definition: %w", filepath.Join(dir, e.Name()), err)
 		}
-		if d.file() != e.Name() {
-			return nil, fmt.Errorf("%s is of the %s %s", filepath.Join(dir, e.Name()), d.Kind, d.Name)
+		if err := k.rename(e.Name(), &d); err != nil {
+			return nil, err
 		}
-		k.pending[e.Name()] = d
+		k.pending[d.file()] = d
 	}
 	return k, nil
+}
+
+// rename renames a file from before owners had names of their own.
+func (k *Definitions) rename(file string, d *Definition) error {
+	if file == d.file() {
+		return nil
+	}
+	if file != definitionFile(d.Kind, d.Name) {
+		return fmt.Errorf("%s is of the %s %s", filepath.Join(k.Dir, file), d.Kind, definitions.Qualify(d.Owner, d.Name))
+	}
+	return os.Rename(filepath.Join(k.Dir, file), filepath.Join(k.Dir, d.file()))
 }
 
 // Save stores a definition.
@@ -103,29 +121,29 @@ func (k *Definitions) Save(d *Definition) error {
 	return nil
 }
 
-// Drop deletes a definition, and reports whether there was one that had not
-// been restored.
-func (k *Definitions) Drop(kind, name string) (waited bool, err error) {
+// Drop deletes a definition by its qualified name, and reports whether there was one
+// that had not been restored.
+func (k *Definitions) Drop(kind, key string) (waited bool, err error) {
 	if k.Dir == "" {
 		return false, nil
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	file := (&Definition{Kind: kind, Name: name}).file()
+	file := definitionFile(kind, key)
 	_, waited = k.pending[file]
 	delete(k.pending, file)
 	if err := os.Remove(filepath.Join(k.Dir, file)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return waited, fmt.Errorf("%s %s is dropped, but will be restored at the next start: %w", kind, name, err)
+		return waited, fmt.Errorf("%s %s is dropped, but will be restored at the next start: %w", kind, key, err)
 	}
 	return waited, nil
 }
 
-// Owner returns the owner of a definition that was not restored yet.
-func (k *Definitions) Owner(kind, name string) (owner string, waits bool) {
+// Waits reports whether the definition of a qualified name was not restored yet.
+func (k *Definitions) Waits(kind, key string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	d, ok := k.pending[(&Definition{Kind: kind, Name: name}).file()]
-	return d.Owner, ok
+	_, ok := k.pending[definitionFile(kind, key)]
+	return ok
 }
 
 // Pending returns the definitions that were not restored yet, in the order of

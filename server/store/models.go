@@ -16,10 +16,11 @@ import (
 	"time"
 
 	"endoscope/operators/encoders/structure"
+	"endoscope/planner/definitions"
 	"endoscope/planner/types"
 )
 
-// Models holds the models created by CREATE MODEL. Each is a file, which
+// Models holds the models created by CREATE MODEL, by qualified name. Each is a file, which
 // outlives the engine; if the file cannot be written the model lives as long as
 // the engine. It is safe for concurrent use.
 type Models struct {
@@ -63,9 +64,13 @@ type Model struct {
 	Model      *structure.Model `json:"model"`
 }
 
+func (k *Model) key() string { return definitions.Qualify(k.Owner, k.Name) }
+
 func NewModels(dir string) *Models {
 	if dir == "" {
 		dir = modelDirectory()
+	} else {
+		qualifyModels(dir)
 	}
 	return &Models{Dir: dir, read: readModel, known: map[string]*Model{}, loading: map[string]*modelFile{}, summaries: map[string]*modelSummary{}}
 }
@@ -88,7 +93,50 @@ const modelSuffix = ".json"
 
 // path returns the file of a model. Any name can be encoded as a file name.
 func (m *Models) path(name string) string {
-	return filepath.Join(m.Dir, strings.ReplaceAll(url.PathEscape(name), ".", "%2E")+modelSuffix)
+	return filepath.Join(m.Dir, escape(name)+modelSuffix)
+}
+
+// qualifyModels renames the files of a server's models from before owners had names of
+// their own. One that cannot be read or renamed stays, and is reported when it is used.
+func qualifyModels(dir string) {
+	entries, _ := os.ReadDir(dir) // empty if the directory does not exist
+	for _, e := range entries {
+		base, ok := strings.CutSuffix(e.Name(), modelSuffix)
+		if !ok || strings.Contains(base, "%2E") {
+			continue
+		}
+		if k, err := readHeader(filepath.Join(dir, e.Name())); err == nil && k.Owner != "" && escape(k.Name) == base {
+			_ = os.Rename(filepath.Join(dir, e.Name()), filepath.Join(dir, escape(k.key())+modelSuffix))
+		}
+	}
+}
+
+// readHeader reads what a file says before the model itself.
+func readHeader(path string) (*Model, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var k Model
+	d := json.NewDecoder(f)
+	if _, err := d.Token(); err != nil { // {
+		return nil, err
+	}
+	for d.More() {
+		key, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		into := map[any]any{"name": &k.Name, "definition": &k.Definition, "owner": &k.Owner, "created": &k.Created}[key]
+		if into == nil {
+			break
+		}
+		if err := d.Decode(into); err != nil {
+			return nil, err
+		}
+	}
+	return &k, nil
 }
 
 // mostModelBytes is the maximum size of a model's file.
@@ -130,8 +178,8 @@ func (m *Models) load(name string) (*Model, error) {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil, nil
 	}
-	if err == nil && k.Name != name {
-		err = fmt.Errorf("%s is of model %s", m.path(name), k.Name)
+	if err == nil && k.key() != name {
+		err = fmt.Errorf("%s is of model %s", m.path(name), k.key())
 	}
 	if err != nil {
 		return nil, err
@@ -202,10 +250,10 @@ func readModel(path string) (*Model, error) {
 func (m *Models) Put(k *Model, replace bool) (ok bool, unsaved error) {
 	m.writing.Lock()
 	defer m.writing.Unlock()
-	if !replace && m.has(k.Name) {
+	if !replace && m.has(k.key()) {
 		return false, nil
 	}
-	m.settle(k.Name, k)
+	m.settle(k.key(), k)
 	return true, m.save(k)
 }
 
@@ -248,7 +296,7 @@ func (m *Models) save(k *Model) error {
 	if err := os.MkdirAll(m.Dir, 0o700); err != nil {
 		return err
 	}
-	return replaceFile(m.path(k.Name), data)
+	return replaceFile(m.path(k.key()), data)
 }
 
 // replaceFile writes a file atomically.

@@ -1,10 +1,6 @@
 package trigger
 
-import (
-	"strings"
-
-	"endoscope/planner"
-)
+import "endoscope/planner"
 
 // atOnce is the part of an action that has no effect but when it is activated.
 type atOnce struct{}
@@ -45,7 +41,7 @@ func (s *Stopper) activate(a activation) {
 			continue
 		}
 		for _, other := range t.Actors {
-			if q, ok := other.(*Acquirer); ok && strings.EqualFold(q.act.Stream, s.Act.Stream) {
+			if q, ok := other.(*Acquirer); ok && q.act.Stream == s.Act.Stream {
 				q.off()
 			}
 		}

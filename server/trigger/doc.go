@@ -1,5 +1,5 @@
 // Package trigger implements CREATE TRIGGER: a query whose tuples activate
-// actions. A Registry holds the triggers of an engine by name, and a Host runs
+// actions. A Registry holds the triggers of an engine by name and owner, and a Host runs
 // their queries.
 //
 // Each action that runs a query has an Acquirer: a wanted state, and a

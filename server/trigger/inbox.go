@@ -28,7 +28,7 @@ type Inbox struct {
 	lost    uint64
 	made    []*Trigger                 // created by the session
 	live    map[*Trigger]*subscription // that have not ended
-	read    map[string]int             // number of the session's queries that read a trigger's stream
+	read    map[string]int             // number of the session's queries that read a trigger's stream, by qualified name
 	changed chan struct{}              // holds a token after a change
 	closed  bool
 }
@@ -40,8 +40,8 @@ type inboxRow struct {
 
 // subscription is the session's listener at one trigger.
 type subscription struct {
-	in   *Inbox
-	name string
+	in        *Inbox
+	name, key string // plain and qualified
 }
 
 func NewInbox() *Inbox {
@@ -52,7 +52,7 @@ func (s *subscription) deliver(rows []streamRow) {
 	in := s.in
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if in.read[s.name] > 0 {
+	if in.read[s.key] > 0 {
 		return
 	}
 	for _, r := range rows {
@@ -76,7 +76,7 @@ func (in *Inbox) signal() {
 
 // Follow subscribes to a trigger that the session creates.
 func (in *Inbox) Follow(t *Trigger) {
-	sub := &subscription{in: in, name: t.Plan.Name}
+	sub := &subscription{in: in, name: t.Plan.Name, key: t.Plan.Key}
 	in.mu.Lock()
 	in.live[t], in.made = sub, append(in.made, t)
 	in.mu.Unlock()

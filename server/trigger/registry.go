@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,10 +16,10 @@ import (
 	"endoscope/server/answer"
 )
 
-// Registry holds the triggers of an engine, by name. It is safe for concurrent
+// Registry holds the triggers of an engine, by qualified name. It is safe for concurrent
 // use.
 type Registry struct {
-	taken func(name string) bool // reports whether a stream has the name
+	taken func(key string) bool // reports whether a stream has the qualified name
 
 	mu      sync.Mutex
 	all     map[string]*Trigger
@@ -27,7 +28,7 @@ type Registry struct {
 	closed  bool                     // no trigger may begin any more
 }
 
-func NewRegistry(taken func(name string) bool) *Registry {
+func NewRegistry(taken func(key string) bool) *Registry {
 	return &Registry{taken: taken, all: map[string]*Trigger{}, claimed: map[string]chan struct{}{}, Flows: definitions.NewTriggers()}
 }
 
@@ -48,7 +49,7 @@ func (r *Registry) Count() int {
 	return len(r.all)
 }
 
-// Claim reserves a name until release is called; other claims of it wait. A
+// Claim reserves a qualified name until release is called; other claims of it wait. A
 // trigger that is being created may still fail, and its name then returns to
 // the trigger that it would have replaced.
 func (r *Registry) Claim(ctx context.Context, name string) (release func(), err error) {
@@ -78,29 +79,29 @@ func (r *Registry) Claim(ctx context.Context, name string) (release func(), err 
 // Enter registers a trigger under its name. It returns the trigger that had the
 // name, if that may be replaced.
 func (r *Registry) Enter(t *Trigger, replace bool) (old *Trigger, err error) {
-	name := t.Plan.Name
+	name, key := t.Plan.Name, t.Plan.Key
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
 		return nil, ErrClosed
 	}
-	if old = r.all[name]; old != nil && !replace {
+	if old = r.all[key]; old != nil && !replace {
 		return nil, plan.Errorf(-1, -1, "there is a trigger %s already", name)
 	}
 	// Streams may have been created since it was planned.
-	if r.taken(name) {
+	if r.taken(key) {
 		return nil, plan.Errorf(-1, -1, "there is a stream %s already, and a trigger's name is also a stream", name)
 	}
-	hidden := func(other string) bool { return r.all[other] != nil && r.all[other].Owner != t.Owner }
-	if loop := t.Plan.Feeds(r.Flows, hidden); loop != nil {
+	own := definitions.Scope{Owner: t.Owner, Sees: func(string) bool { return false }}
+	if loop := t.Plan.Feeds(r.Flows, own); loop != nil {
 		return nil, loop
 	}
-	r.all[name] = t
+	r.all[key] = t
 	flow := t.Plan.Flow
 	if old != nil { // it may get its name back
 		flow = flow.And(old.Plan.Flow)
 	}
-	r.Flows.Put(name, flow)
+	r.Flows.Put(key, flow)
 	return old, nil
 }
 
@@ -108,36 +109,36 @@ func (r *Registry) Enter(t *Trigger, replace bool) (old *Trigger, err error) {
 func (r *Registry) Settle(t *Trigger) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.all[t.Plan.Name] == t {
-		r.Flows.Put(t.Plan.Name, t.Plan.Flow)
+	if r.all[t.Plan.Key] == t {
+		r.Flows.Put(t.Plan.Key, t.Plan.Flow)
 	}
 }
 
 // Leave removes a trigger, if it still has its name, and returns the name to
 // the trigger that had it before.
 func (r *Registry) Leave(t, before *Trigger) {
-	name := t.Plan.Name
+	key := t.Plan.Key
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case r.all[name] != t:
+	case r.all[key] != t:
 	case before != nil:
-		r.all[name] = before
-		r.Flows.Put(name, before.Plan.Flow)
+		r.all[key] = before
+		r.Flows.Put(key, before.Plan.Flow)
 	default:
-		delete(r.all, name)
-		r.Flows.Drop(name)
+		delete(r.all, key)
+		r.Flows.Drop(key)
 	}
 }
 
-// Get returns the trigger of that name, or nil.
-func (r *Registry) Get(name string) *Trigger {
+// Get returns the trigger of a qualified name, or nil.
+func (r *Registry) Get(key string) *Trigger {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.all[name]
+	return r.all[key]
 }
 
-// List lists the triggers by name.
+// List lists the triggers by name and owner.
 func (r *Registry) List() []*Trigger {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -145,7 +146,9 @@ func (r *Registry) List() []*Trigger {
 	for _, t := range r.all {
 		out = append(out, t)
 	}
-	slices.SortFunc(out, func(a, b *Trigger) int { return strings.Compare(a.Plan.Name, b.Plan.Name) })
+	slices.SortFunc(out, func(a, b *Trigger) int {
+		return cmp.Or(strings.Compare(a.Plan.Name, b.Plan.Name), strings.Compare(a.Owner, b.Owner))
+	})
 	return out
 }
 

@@ -100,10 +100,10 @@ func (p *Provider) Streams() []string { return []string{catalog.TriggerStream} }
 func (p *Provider) Close() error { return nil }
 
 func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source, error) {
-	name := spec.Args[0]
-	t := p.All.Get(name.V.S)
+	name := spec.Args[0].V.S
+	t := p.All.Get(name)
 	if t == nil {
-		return nil, plan.Errorf(spec.Start, spec.Stop, "there is no trigger %s any more", name.V.S)
+		return nil, plan.Errorf(spec.Start, spec.Stop, "there is no trigger %s any more", name)
 	}
 	w, err := streamTable.Writer(spec, 0)
 	if err != nil {

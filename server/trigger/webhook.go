@@ -61,7 +61,7 @@ type post struct {
 
 // format is a value of SET webhook_format.
 type format struct {
-	body func(trigger string, p *post) ([]byte, error)
+	body func(t *Trigger, p *post) ([]byte, error)
 	// Resolves: the end of an alert is posted, too.
 	Resolves bool
 }
@@ -157,7 +157,7 @@ func (w *webhook) run() {
 
 // deliver retries until the receiver accepts, or refuses permanently.
 func (w *webhook) deliver(p *post) error {
-	body, err := w.format.body(w.t.Plan.Name, p)
+	body, err := w.format.body(w.t, p)
 	if err != nil {
 		return err
 	}
@@ -205,21 +205,22 @@ func tupleOf(a *post) json.RawMessage {
 }
 
 // plainBody returns the tuple and the trigger that it activated, as JSON.
-func plainBody(trigger string, a *post) ([]byte, error) {
+func plainBody(t *Trigger, a *post) ([]byte, error) {
 	return json.Marshal(struct {
 		Trigger    string          `json:"trigger"`
+		Owner      string          `json:"owner,omitempty"`
 		Activation int64           `json:"activation"`
 		Timestamp  string          `json:"timestamp"`
 		Row        json.RawMessage `json:"row"`
-	}{trigger, a.n, time.Unix(0, a.at).UTC().Format(types.TimeFormat), tupleOf(a)})
+	}{t.Plan.Name, t.Owner, a.n, time.Unix(0, a.at).UTC().Format(types.TimeFormat), tupleOf(a)})
 }
 
 // alertBody returns the body for /api/v2/alerts of Prometheus' Alertmanager
 // (postableAlerts in api/v2/openapi.yaml). An alert is identified by its
-// trigger; the tuple is an annotation, so that one alert does not become many.
+// trigger and the owner; the tuple is an annotation, so that one alert does not become many.
 // An alert with an endsAt in the past is resolved; one without endsAt is
 // resolved after the receiver's resolve_timeout without an update.
-func alertBody(trigger string, p *post) ([]byte, error) {
+func alertBody(t *Trigger, p *post) ([]byte, error) {
 	type alert struct {
 		Labels      map[string]string `json:"labels"`
 		Annotations map[string]string `json:"annotations"`
@@ -227,9 +228,12 @@ func alertBody(trigger string, p *post) ([]byte, error) {
 		EndsAt      time.Time         `json:"endsAt,omitzero"`
 	}
 	a := alert{
-		Labels:      map[string]string{"alertname": trigger, "source": "endoscope"},
+		Labels:      map[string]string{"alertname": t.Plan.Name, "source": "endoscope"},
 		Annotations: map[string]string{"activation": fmt.Sprint(p.n), "row": string(tupleOf(p))},
 		StartsAt:    time.Unix(0, p.since).UTC(),
+	}
+	if t.Owner != "" {
+		a.Labels["owner"] = t.Owner
 	}
 	if p.ended != 0 {
 		a.EndsAt = time.Unix(0, p.ended).UTC()

@@ -30,6 +30,7 @@ const (
 // SessionOptions are the options of a session that a client opens; see Options.
 type SessionOptions struct {
 	PID     int    `json:"pid,omitempty"`
+	Started bool   `json:"started,omitempty"`
 	Process string `json:"process,omitempty"`
 	Exe     string `json:"exe,omitempty"`
 	Live    int64  `json:"live,omitempty"` // ns

@@ -20,6 +20,8 @@ type Options struct {
 	Process string   // --process
 	Exe     string   // --exe
 	Command []string // -- CMD ARGS...: started by the session, stopped until the first query is armed
+	// Started: PID is such a program, started by the client.
+	Started bool
 	// Notify is called with each message of the session's triggers (NOTIFY 'text',
 	// and failures), one line at a time. It must not block. nil: messages are
 	// discarded.

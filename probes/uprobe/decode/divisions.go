@@ -91,5 +91,5 @@ func (s *Subscription) after(number uint64) (n int64) {
 // Cut divides the calls.
 func (s *Subscription) Cut() (probes.Cut, error) {
 	at, err := s.divide()
-	return probes.Cut{At: at + s.offset, Number: s.divisions.number}, err
+	return probes.Cut{At: at + s.offset, Number: s.divisions.number, Unobserved: s.Installation.Unobserved()}, err
 }

@@ -201,6 +201,9 @@ func (s *Subscription) Account() {
 		{s.Sink.Count, "milliseconds of waiting for memory", told.Waiting / 1e6, c.Waiting / 1e6},
 		{s.Sink.Count, "text cut off at max_string", told.Cut, c.Cut},
 		{s.Sink.Count, "unsigned number above 9223372036854775807", told.TooLarge, c.TooLarge},
+		{s.Sink.Count, probes.Unobserved, told.Children, c.Children},
+		{s.Sink.Count, "child processes not followed: too many run", told.Unfollowed, c.Unfollowed},
+		{s.Sink.Count, "child processes not followed: they changed their user", told.Hidden, c.Hidden},
 		{s.Sink.Count, "texts not kept: too many calls under way", told.Unkept, c.Unkept},
 	} {
 		if n.now > n.before {

@@ -26,7 +26,8 @@ type Installation struct {
 	growing   bool
 	extended  uint64
 	functions int
-	Room      int // number of functions that can still be added
+	Room      int     // number of functions that can still be added
+	family    *family // nil: children of the target's processes do not matter
 }
 
 // Remove unloads a query whose events have been read.
@@ -46,6 +47,9 @@ func (in *Installation) Detach() {
 		in.Arm(false)
 		in.Open(false)
 		attach.CloseAll(in.Links)
+		if in.family != nil {
+			attach.CloseAll(in.family.links)
+		}
 	})
 }
 
@@ -124,6 +128,12 @@ func (in *Installation) Counters(per *[]bpf.FunctionCounters) (sum bpf.FunctionC
 		sum.Carried += c.Carried
 		sum.Waited += c.Waited
 		sum.Waiting += c.Waiting
+		sum.Children += c.Children
+		sum.Unfollowed += c.Unfollowed
+		sum.Hidden += c.Hidden
+	}
+	if in.family != nil {
+		sum.Children += in.family.existed.Load()
 	}
 	return sum, nil
 }

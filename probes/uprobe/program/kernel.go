@@ -76,8 +76,8 @@ func New(ringBytes, maxCalls int, preallocated bool, c Compiled) (*Kernel, error
 		return nil, err
 	}
 	k := &Kernel{spec: spec, calls: uint32(maxCalls), events: events, Ring: r, Types: c.types, ids: idPool{max: math.MaxUint16}, unused: map[string]*ebpf.Map{}}
-	for _, name := range append(unusedMaps(nil), bpf.FunctionMapGates, bpf.FunctionMapArguments, bpf.FunctionMapScratch, bpf.FunctionMapMoments, bpf.FunctionMapSuspendedNames) {
-		if spec.Maps[name].Type != ebpf.TaskStorage && name != bpf.FunctionMapSuspendedNames {
+	for _, name := range append(unusedMaps(nil), bpf.FunctionMapGates, bpf.FunctionMapArguments, bpf.FunctionMapScratch, bpf.FunctionMapMoments, bpf.FunctionMapSuspendedNames, bpf.FunctionMapFamily) {
+		if spec.Maps[name].Type != ebpf.TaskStorage && name != bpf.FunctionMapSuspendedNames && name != bpf.FunctionMapFamily {
 			spec.Maps[name].Key, spec.Maps[name].Value = nil, nil // sizes differ by query
 		}
 		if k.unused[name], err = ebpf.NewMap(spec.Maps[name]); err != nil {
@@ -132,6 +132,8 @@ type Setup struct {
 	Growing bool // functions may be added while the query runs
 	// Waits: values in memory that is not present are read by waiting for it.
 	Waits bool
+	// Family is nil where children of the target's processes do not matter.
+	Family *Family
 }
 
 // ProgramsOf lists the programs attached to functions, in the order of attachment.
@@ -225,6 +227,9 @@ func (k *Kernel) Load(s Setup, query uint16) (*Installation, error) {
 	if name := ThreadEnd(s.Options, s.Returns); name != "" {
 		wanted[name] = 0 // this one is no uprobe
 	}
+	if s.Family != nil {
+		wanted[bpf.FunctionProgProcessBegan], wanted[bpf.FunctionProgProcessEnded] = 0, 0
+	}
 	for name, p := range spec.Programs {
 		attachType, ok := wanted[name]
 		if !ok {
@@ -300,6 +305,9 @@ func (k *Kernel) Load(s Setup, query uint16) (*Installation, error) {
 			return nil, err
 		}
 	}
+	if err := s.Family.specialise(k, spec, replace); err != nil {
+		return nil, err
+	}
 	if s.Reading != nil {
 		if err := s.Reading.Specialise(spec, s.Options, s.Returns, wait); err != nil {
 			return nil, err
@@ -364,6 +372,9 @@ func (k *Kernel) Load(s Setup, query uint16) (*Installation, error) {
 		}
 	}
 	in := &Installation{Query: query, Objects: objects, Sweeper: newSweeper(objects), growing: s.Growing, functions: s.Functions, Room: MaxExtension}
+	if s.Family != nil {
+		in.family = &family{Family: *s.Family}
+	}
 	if s.Aggregation != nil {
 		in.Aggregator = &Aggregator{Aggregation: s.Aggregation, installation: in, offset: s.Offset}
 		if err := in.Aggregator.open(objects, spec.Variables); err != nil {

@@ -44,11 +44,11 @@ func TestPreallocate(t *testing.T) {
 		if m.Flags&unix.BPF_F_NO_PREALLOC != 0 {
 			t.Errorf("%s is not preallocated", name)
 		}
-		if size := m.MaxEntries * (m.KeySize + m.ValueSize); size > maxPreallocated || size < maxPreallocated/4 {
+		if size := m.MaxEntries * (hashOverhead + m.KeySize + m.ValueSize); size > maxPreallocated || size < maxPreallocated/4 {
 			t.Errorf("%s takes %d bytes", name, size)
 		}
 	}
-	if tables != 9 {
+	if tables != 10 {
 		t.Errorf("there are %d hash tables", tables)
 	}
 }

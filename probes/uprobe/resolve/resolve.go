@@ -110,7 +110,7 @@ func Resolve(spec *plan.Acquire, compile selection.Matcher, cache *elf.Cache, va
 		only |= abi.Guarded
 	}
 	harmed := newTrapCheck(attach.KernelAtLeast)
-	r := &resolver{returnsHarmed: harmed, values: values, spec: spec, sel: sel, links: links, prices: prices, returns: returns, returnsBy: by, members: selection.KeyOf(list), cache: cache}
+	r := &resolver{returnsHarmed: harmed, values: values, spec: spec, sel: sel, links: links, prices: prices, returns: returns, returnsBy: by, members: keyOf(spec.Target, list), cache: cache}
 	if len(set.List) == 0 {
 		return nil, &NoModules{r.noModules(running), sel, running}
 	}
@@ -147,6 +147,16 @@ func Resolve(spec *plan.Acquire, compile selection.Matcher, cache *elf.Cache, va
 		return nil, err
 	}
 	return &Resolution{Running: running, Modules: set, Selector: sel, Functions: r.wants, Inferred: r.inferred, Landmarks: r.landmarks, Members: append(list, who...), Only: only, Cgroups: cgroups, Costs: r.costs, Notices: r.notices(), Slots: r.slots}, nil
+}
+
+// keyOf returns the key of a target's processes, of which list holds those that the programs
+// compare with.
+func keyOf(t plan.Target, list []bpf.FunctionTarget) string {
+	key := selection.KeyOf(list)
+	if t.Follow {
+		key = fmt.Sprint("children of ", t.PIDs, " ", key)
+	}
+	return key
 }
 
 // resolver is the state of one call of Resolve.
@@ -367,12 +377,12 @@ func (r *resolver) add(m *selection.Module, decided []decision, usable []bool, s
 }
 
 // scopes returns the scopes in which a module's functions are probed: one for each
-// process of a target of pids, unless returns are trapped (see PIDScope), else one
-// that includes processes started later.
+// process of a target of pids, unless returns are trapped (see PIDScope) or children are
+// followed, else one that includes processes started later.
 func (r *resolver) scopes(m *selection.Module, how calls.Returns) []*selection.Scope {
 	t := r.spec.Target
 	onlyPIDs := t.Viewer.Private() || len(t.Processes) == 0 && len(t.Exes) == 0
-	if onlyPIDs && how != calls.Trapped && r.links.ScopesProcess() {
+	if onlyPIDs && !t.Follow && how != calls.Trapped && r.links.ScopesProcess() {
 		var out []*selection.Scope
 		for _, pl := range m.Mapped {
 			out = append(out, selection.PidScope(pl))
@@ -388,7 +398,7 @@ func (r *resolver) scopes(m *selection.Module, how calls.Returns) []*selection.S
 		s.Exe = selection.OwnExe(m.Mapped)
 	case m.Exe:
 		s.Exe = m.Path
-		if len(t.PIDs) == 0 && len(t.Processes) == 0 {
+		if len(t.PIDs) == 0 && len(t.Processes) == 0 && !t.Follow {
 			// Every process that executes the file's own functions has it as its
 			// executable.
 			s.Flags, s.Key = 0, "all"

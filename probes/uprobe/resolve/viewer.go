@@ -17,6 +17,9 @@ func restrictReturns(spec *plan.Acquire, links attach.Kind, by plan.ReturnProbes
 		return by, nil
 	}
 	switch {
+	case t.Follow:
+		return by, plan.Errorf(spec.Start, spec.Stop, "probes of children are set in every process that executes the file, which needs the grant \"shared\"").
+			WithHint("SET follow = 'none'")
 	case len(t.Processes)+len(t.Exes) > 0:
 		return by, plan.Errorf(spec.Start, spec.Stop, "probes for whatever process bears a name need the grant \"shared\"").
 			WithHint("WHERE pid = N")

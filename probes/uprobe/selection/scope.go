@@ -47,9 +47,11 @@ func OwnExe(in []Place) string {
 // Members returns the processes that the target refers to, including those that start
 // later, and the flags of the properties that identify them.
 func Members(t plan.Target, running []process.Process) (list []bpf.FunctionTarget, only uint32) {
-	for _, pid := range t.PIDs {
-		list = append(list, pidTarget(pid))
-		only |= abi.OnlyPIDs
+	if !t.Follow { // else the programs keep a list: program.Family
+		for _, pid := range t.PIDs {
+			list = append(list, pidTarget(pid))
+			only |= abi.OnlyPIDs
+		}
 	}
 	for _, name := range t.Processes {
 		list = append(list, commTarget(name))

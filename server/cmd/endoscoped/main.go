@@ -13,5 +13,5 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	os.Exit(daemon.Program{}.Run(ctx, os.Args[1:]))
+	os.Exit(daemon.Program{Supervised: true}.Run(ctx, os.Args[1:]))
 }
