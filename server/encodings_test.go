@@ -43,7 +43,7 @@ func encodings(t *testing.T, s wire.Session, query string) (rows []encoded) {
 // encodingsOf reads the rows of a query that runs.
 func encodingsOf(t *testing.T, r wire.Result) (rows []encoded) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	for {
 		ev, err := r.Next(ctx)

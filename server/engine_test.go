@@ -62,7 +62,7 @@ type reply struct {
 // read takes a result to its end.
 func read(t testing.TB, r wire.Result) reply {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	var a reply
 	shown := 0 // rows before the result that is coming

@@ -136,7 +136,7 @@ func TestCollectingUnderLoad(t *testing.T) {
 				t.Errorf("%d late, lost %v", got.late, got.lost)
 			}
 			if c.pane != 0 {
-				checkPanes(t, got, int64(c.pane))
+				checkPanes(t, got, int64(c.pane), 3)
 			}
 		})
 	}
@@ -179,7 +179,7 @@ func TestPanesThatNobodyCollects(t *testing.T) {
 	if lost := got.lost["ring buffer full"]; decimal(all[0].N+int64(lost)) != printed[0] || len(got.rows) == 0 {
 		t.Errorf("%d calls, %d of them singly, and %d lost; the target made %s", all[0].N, len(got.rows), lost, printed[0])
 	}
-	checkPanes(t, got, int64(program.MinPane))
+	checkPanes(t, got, int64(program.MinPane), 2) // a busy machine may collect no more before and after
 }
 
 // The reader is busy for several panes: the panes end on time, are delivered in order
@@ -220,11 +220,11 @@ func TestPanesOfABusyReader(t *testing.T) {
 	if lost := got.lost["ring buffer full"]; decimal(all[0].N+int64(lost)) != printed[0] {
 		t.Errorf("%d calls and %d lost; the target made %s", all[0].N, lost, printed[0])
 	}
-	checkPanes(t, got, int64(program.MinPane))
+	checkPanes(t, got, int64(program.MinPane), 3)
 }
 
 // checkPanes checks that each row belongs to one pane only, and that none is late.
-func checkPanes(t *testing.T, got *record, pane int64) {
+func checkPanes(t *testing.T, got *record, pane int64, least int) {
 	t.Helper()
 	var begins []int64
 	for _, row := range got.parts {
@@ -246,7 +246,7 @@ func checkPanes(t *testing.T, got *record, pane int64) {
 			t.Errorf("events from %d to %d in the pane of %d", from, to, row[0].I)
 		}
 	}
-	if len(begins) < 3 || len(got.marks) < 3 || got.late > 0 {
+	if len(begins) < least || len(got.marks) < least || got.late > 0 {
 		t.Errorf("%d panes and %d watermarks, %d rows late", len(begins), len(got.marks), got.late)
 	}
 }
