@@ -185,7 +185,7 @@ func (b binaries) crowd(t *testing.T) {
 	}
 	var memory []int // of the server, five times per second
 	for victim.out.String() == "" && time.Since(began) < 5*length+5*time.Minute {
-		memory = append(memory, resident(t, d.cmd.Process.Pid))
+		memory = append(memory, resident(t, d.worker()))
 		time.Sleep(200 * time.Millisecond) // measurement interval
 	}
 	victim.says("done")

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -94,9 +95,46 @@ func (p *ours) holds(some bool) (took time.Duration) {
 		what = "it holds links"
 	}
 	return testenv.Until(p.t, what, func() bool {
-		_, links := attached(p.t, p.cmd.Process.Pid)
+		_, links := p.attached()
 		return some == (len(links) > 0)
 	})
+}
+
+// attached returns the programs and links that a daemon holds.
+func (p *ours) attached() (programs, links []uint32) {
+	return attached(p.t, p.worker())
+}
+
+// worker returns the process of a daemon that executes statements: the child of the one
+// that was started. It is 0 between two of them.
+func (p *ours) worker() int {
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", p.cmd.Process.Pid))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for _, list := range lists {
+		text, _ := os.ReadFile(list) // the thread may have ended
+		if pids := strings.Fields(string(text)); len(pids) > 0 {
+			pid, err := strconv.Atoi(pids[0])
+			if err != nil {
+				p.t.Fatal(err)
+			}
+			return pid
+		}
+	}
+	return 0
+}
+
+// kill kills a daemon with its worker, as a machine that fails does.
+func (p *ours) kill() {
+	p.t.Helper()
+	worker := p.worker()
+	if err := p.cmd.Process.Kill(); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := syscall.Kill(worker, syscall.SIGKILL); err != nil {
+		p.t.Fatal(err)
+	}
 }
 
 // binaries are the two programs and a target.
@@ -201,10 +239,8 @@ func (b binaries) serverDies(t *testing.T) {
 	lasting := launch(t, b.endoscope, "--connect", socket, "--reconnect", "--format", "csv", "-c", use+query)
 	client.says("Z\n")
 	lasting.says("Z\n")
-	programs, links := attached(t, d.cmd.Process.Pid)
-	if err := d.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	programs, links := d.attached()
+	d.kill()
 	gone(t, programs, links)
 	client.says("no connection to the engine at " + socket)
 	if err := client.cmd.Wait(); err == nil || client.cmd.ProcessState.ExitCode() != 1 {
