@@ -212,7 +212,7 @@ func TestHintsOfStrippedProgram(t *testing.T) {
 	}
 	s := newSession(t, wire.Options{PID: startWaiting(t, program).pid()})
 	for name, want := range map[string]string{
-		"insert_order_row": "a debug file for build-id abcdef0123456789 under /usr/lib/debug would have them; of those that it exports, order_insert, order_remove, customer_insert are nearest; it has marked places such as usdt:shop:order__inserted, usdt:shop:customer__inserted, usdt:shop:order__removed (SHOW FUNCTIONS LIKE 'usdt:%')",
+		"insert_order_row": "a debug file for build-id abcdef0123456789 under /usr/lib/debug would have them; of those that it exports, order_insert, customer_insert, order_remove are nearest; it has marked places such as usdt:shop:order__inserted, usdt:shop:customer__inserted, usdt:shop:order__removed (SHOW FUNCTIONS LIKE 'usdt:%')",
 		"order_insret":     "of those that it exports, order_insert are nearest",
 		"nothing_like":     "would have them; it has marked places such as usdt:shop:customer__inserted, usdt:shop:order__inserted, usdt:shop:order__removed (",
 	} {
