@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -48,7 +49,11 @@ func CopyFile(t testing.TB, from, to string) string {
 	t.Helper()
 	b, err := os.ReadFile(from)
 	if err == nil {
+		// A process forked meanwhile would have the file open for writing, too: it
+		// could not be executed.
+		syscall.ForkLock.RLock()
 		err = os.WriteFile(to, b, 0o755)
+		syscall.ForkLock.RUnlock()
 	}
 	if err != nil {
 		t.Fatal(err)
