@@ -21,9 +21,9 @@ import (
 )
 
 // prefork is a server with two workers before it is ready and two after that. A worker calls
-// work 1,000 times from its first instruction on, or where it was forked before, from when the
-// server lets it. The last worker forks another and executes the program anew by vfork, which
-// calls work too. Each process prints its pid and the number of its calls.
+// work 1,000 times: immediately, or, if it was forked before the server is ready, when the
+// server closes its pipe. The last worker forks another one, and starts the program again by
+// vfork and exec; both call work too. Each process prints its pid and the number of its calls.
 const prefork = prelude + `
 #include <sys/prctl.h>
 NOINLINE long work(long n) { sink += n; return n; }
