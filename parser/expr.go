@@ -546,11 +546,18 @@ func (p *exprParser) caseWhen() (Expr, error) {
 	return c, nil
 }
 
-func (p *exprParser) cast() (Expr, error) {
-	start := p.take().Pos.Offset
+// firstOperand parses a word, a parenthesis and an expression: where the word begins, where
+// the expression does, and the expression.
+func (p *exprParser) firstOperand() (start int, at position, x Expr, err error) {
+	start = p.take().Pos.Offset
 	p.take()
-	at := p.lex.Peek().Pos
-	x, err := p.expr(precLowest)
+	at = p.lex.Peek().Pos
+	x, err = p.expr(precLowest)
+	return start, at, x, err
+}
+
+func (p *exprParser) cast() (Expr, error) {
+	start, at, x, err := p.firstOperand()
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package parser
 
 import (
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -184,5 +185,20 @@ func TestListOfConstants(t *testing.T) {
 		if text := src[e.Pos().Start:e.Pos().Stop]; text != e.String() {
 			t.Errorf("%s is at %s", e, text)
 		}
+	}
+}
+
+// Finding reads takes time that grows with the text, not faster: each token is
+// lexed once.
+func BenchmarkReads(b *testing.B) {
+	for _, n := range []int{500, 1000, 2000} {
+		src := "SELECT '', " + strings.Repeat("CAST(a AS BIGINT), ", n) + "CAST(arg0 AS 'struct t *').x"
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			for b.Loop() {
+				if len(Reads(src)) != 1 {
+					b.Fatal("the read is not found")
+				}
+			}
+		})
 	}
 }

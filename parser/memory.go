@@ -12,21 +12,22 @@ func Reads(src string) (list []*Read) {
 		return nil
 	}
 	tokens := significant(scan(src))
-	for i := 0; i < len(tokens); {
-		word := tokens[i].text
-		if tokens[i].typ != tokWord || !strings.EqualFold(word, "CAST") && !strings.EqualFold(word, containerOf) {
-			i++
-			continue
+	lex, err := lexer.Upgrade(&tokenStream{tokens: tokens, end: end(tokens)})
+	if err != nil { // a tokenStream returns no errors
+		return nil
+	}
+	for p := (exprParser{lex: lex}); !lex.Peek().EOF(); {
+		here := lex.MakeCheckpoint()
+		if p.wordThen("CAST") || p.wordThen(containerOf) {
+			if x, err := p.primary(); err == nil {
+				if m, ok := x.(*Read); ok {
+					list = append(list, m)
+					continue
+				}
+			}
 		}
-		m, ok := readAt(tokens[i:])
-		if !ok {
-			i++
-			continue
-		}
-		list = append(list, m)
-		for i < len(tokens) && tokens[i].Start < m.Stop {
-			i++
-		}
+		lex.LoadCheckpoint(here) // there may be one within
+		lex.Next()
 	}
 	return list
 }
@@ -39,18 +40,6 @@ func containsFold(text, word string) bool {
 		}
 	}
 	return false
-}
-
-// readAt parses a read of memory at the first of tokens.
-func readAt(tokens []token) (*Read, bool) {
-	lex, err := lexer.Upgrade(&tokenStream{tokens: tokens, end: end(tokens)})
-	if err != nil { // a tokenStream returns no errors
-		return nil, false
-	}
-	p := exprParser{lex: lex}
-	x, err := p.primary()
-	m, ok := x.(*Read)
-	return m, ok && err == nil
 }
 
 const containerOf = "container_of"
@@ -66,10 +55,7 @@ func (p *exprParser) read(start int, at position, x Expr) (Expr, error) {
 
 // containerOf parses container_of(x, 'struct task', 'link').name.
 func (p *exprParser) containerOf() (Expr, error) {
-	start := p.take().Pos.Offset
-	p.take()
-	at := p.lex.Peek().Pos
-	x, err := p.expr(precLowest)
+	start, at, x, err := p.firstOperand()
 	if err != nil {
 		return nil, err
 	}
