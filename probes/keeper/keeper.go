@@ -138,14 +138,15 @@ func ask(l *Link) (Held, error) {
 	var answer reply
 	fds, err := receive(pair[0], bytes(&answer, replyBytes))
 	switch {
-	case err != nil:
-		syscall.Close(pair[0])
-		return Held{}, errNone
-	case answer.errno != 0 || len(fds) != 1:
-		syscall.Close(pair[0])
-		return Held{}, syscall.Errno(answer.errno)
+	case err == nil && len(fds) == 1:
+		return Held{FD: fds[0], conn: pair[0]}, nil
+	case err == nil && answer.errno != 0:
+		err = syscall.Errno(answer.errno)
+	default: // it has ended, or this process has no room for the descriptor
+		err = errNone
 	}
-	return Held{FD: fds[0], conn: pair[0]}, nil
+	syscall.Close(pair[0])
+	return Held{}, err
 }
 
 // Close detaches the link. When it returns, no program of the link is running.
@@ -156,12 +157,7 @@ func (h Held) Close() {
 	}
 	// The keeper closes its descriptor when it is asked to, and then the connection.
 	_, _ = syscall.Write(h.conn, []byte{0})
-	var end [1]byte
-	for {
-		if _, err := syscall.Read(h.conn, end[:]); err != syscall.EINTR {
-			break
-		}
-	}
+	waitEnd(h.conn)
 	syscall.Close(h.conn)
 }
 
@@ -200,7 +196,11 @@ func send(conn int, b []byte, fds ...int) error {
 	}
 }
 
-// receive receives a message of len(b) bytes, and its descriptors.
+// errEnded is returned by receive if the connection has ended.
+var errEnded = errors.New("the connection has ended")
+
+// receive receives a message of len(b) bytes, and its descriptors: fewer than were sent if
+// this process has no room for more.
 func receive(conn int, b []byte) ([]int, error) {
 	control := make([]byte, syscall.CmsgSpace(4*4))
 	for {
@@ -218,12 +218,26 @@ func receive(conn int, b []byte) ([]int, error) {
 			fds = append(fds, got...)
 		}
 		if err != nil || n != len(b) {
-			for _, fd := range fds {
-				syscall.Close(fd)
-			}
-			return nil, errors.New("the connection has ended")
+			closeAll(fds)
+			return nil, errEnded
 		}
 		return fds, nil
+	}
+}
+
+func closeAll(fds []int) {
+	for _, fd := range fds {
+		syscall.Close(fd)
+	}
+}
+
+// waitEnd waits until the other side of a connection has closed it, or has sent a byte.
+func waitEnd(conn int) {
+	var end [1]byte
+	for {
+		if _, err := syscall.Read(conn, end[:]); err != syscall.EINTR {
+			return
+		}
 	}
 }
 

@@ -15,7 +15,9 @@ import (
 
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
+	"golang.org/x/sys/unix"
 
+	"endoscope/probes/process"
 	"endoscope/probes/testenv"
 )
 
@@ -168,6 +170,42 @@ func TestCreateFails(t *testing.T) {
 	defer l.program.Close()
 	if !errors.Is(l.err, syscall.ESRCH) {
 		t.Errorf("the error is %v, want %v", l.err, syscall.ESRCH)
+	}
+}
+
+// A keeper that has no room for descriptors makes no link, and stays: this process makes the
+// link.
+func TestCreateWithoutRoom(t *testing.T) {
+	testenv.NeedUprobes(t)
+	path := testenv.CompileCText(t, target, "-O1")
+	pid := testenv.Run(t, exec.Command(path))
+	Start()
+	limit := func(most uint64) {
+		t.Helper()
+		for _, child := range process.Descendants([]int{os.Getpid()}) {
+			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", child))
+			if stdbytes.HasPrefix(line, []byte(name)) {
+				if err := unix.Prlimit(child, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: most, Max: 4096}, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	defer limit(4096)
+	for _, c := range []struct {
+		most uint64
+		kept bool
+	}{{4, false}, {4096, true}} {
+		limit(c.most)
+		l, err := link(path, pid)
+		if err != nil || l.err != nil {
+			t.Fatal(err, l.err)
+		}
+		if kept := l.held.conn >= 0; kept != c.kept {
+			t.Errorf("with %d descriptors the keeper makes the link: %v", c.most, kept)
+		}
+		l.held.Close()
+		l.program.Close()
 	}
 }
 

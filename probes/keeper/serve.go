@@ -28,10 +28,14 @@ func serve() {
 	for {
 		var r request
 		fds, err := receive(controlFD, bytes(&r, requestBytes))
-		if err != nil || len(fds) != 4 {
+		switch {
+		case err != nil:
 			return
+		case len(fds) == 4:
+			links.Go(func() { keep(r, fds[0], fds[1], fds[2], fds[3]) })
+		default:
+			closeAll(fds) // without the connection the other process makes the link itself
 		}
-		links.Go(func() { keep(r, fds[0], fds[1], fds[2], fds[3]) })
 	}
 }
 
@@ -51,12 +55,7 @@ func keep(r request, conn, program, file, lists int) {
 	if send(conn, bytes(&answer, replyBytes), link) != nil {
 		return
 	}
-	var end [1]byte
-	for {
-		if _, err := syscall.Read(conn, end[:]); err != syscall.EINTR {
-			return
-		}
-	}
+	waitEnd(conn)
 }
 
 // linkCreate is the part of union bpf_attr that creates a uprobe_multi link.
