@@ -197,7 +197,7 @@ func NearestFunctions(name string) (hint string) {
 			names = append(names, table[i].Name)
 		}
 	}
-	return nearestHint(name, names)
+	return plan.DidYouMean(name, names)
 }
 
 const namedHint = "only encoders have arguments with names: AUTOMATON(function_name, k => 3)"

@@ -179,10 +179,10 @@ func (c *exprCtx) unknownColumn(e *parser.ColumnRef, qualifier, name string) err
 			known = known || n == qualifier
 		}
 		if !known {
-			return c.r.hintf(e.Parts[0].Pos(), nearestHint(qualifier, c.in.names), "there is no source in FROM called %s", qualifier)
+			return c.r.hintf(e.Parts[0].Pos(), plan.DidYouMean(qualifier, c.in.names), "there is no source in FROM called %s", qualifier)
 		}
 	}
-	hint := nearestHint(name, names)
+	hint := plan.DidYouMean(name, names)
 	if e.Parts[0].Quoted && hint == "" {
 		hint = "double quotes are for names; a text is written in single quotes: '" + name + "'"
 	}

@@ -133,7 +133,7 @@ func (r *resolver) named(s *parser.Source, name *parser.Ident, with ctes, lv lev
 		for _, st := range catalog.Streams {
 			names = append(names, st.Name)
 		}
-		hint := definedHint(name.Name, names)
+		hint := DidYouMean(name.Name, names)
 		if hint == "" {
 			hint = "SHOW STREAMS lists them"
 		}
@@ -237,12 +237,13 @@ func (r *resolver) scope() definitions.Scope {
 	return s
 }
 
-// definedHint suggests a name of a definition.
-func definedHint(name string, visible []string) string {
+// DidYouMean returns the hint for a name of a definition that is not visible: the same name
+// of another owner, or similar names; "" if there are none.
+func DidYouMean(name string, visible []string) string {
 	if with := definitions.Elsewhere(name, visible); len(with) > 0 {
 		return "did you mean " + strings.Join(with, " or ") + "?"
 	}
-	return nearestHint(name, visible)
+	return plan.DidYouMean(name, visible)
 }
 
 // newName rejects the name of a new definition that would look qualified.

@@ -199,7 +199,7 @@ func (r *resolver) followedBy(n *plan.Join, j *parser.Join, l, right *scope) err
 	}
 	for _, id := range []*parser.Ident{f.First, f.Second} {
 		if all := slices.Concat(l.names, right.names); !slices.Contains(all, id.Name) {
-			return r.hintf(id.Pos(), nearestHint(id.Name, all), "there is no source in FROM called %s", id.Name)
+			return r.hintf(id.Pos(), plan.DidYouMean(id.Name, all), "there is no source in FROM called %s", id.Name)
 		}
 	}
 	before, later := f.First.Name, slices.Contains(right.names, f.Second.Name)

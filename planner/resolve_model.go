@@ -73,7 +73,7 @@ func (a *encoderArgs) model(values []*parser.Arg) ([]*parser.Arg, error) {
 	case err != nil:
 		return nil, a.c.r.errorf(at.Pos(), "model %s cannot be read: %v", name, err)
 	case !found:
-		hint := definedHint(name, scope.Visible(models.ModelNames()))
+		hint := DidYouMean(name, scope.Visible(models.ModelNames()))
 		if hint == "" {
 			hint = "SHOW MODELS lists them; CREATE MODEL " + name + " AS SELECT AUTOMATON(...) makes one"
 		}

@@ -187,7 +187,7 @@ func (r *resolver) star(out *selected, it *parser.SelectItem) error {
 		return r.unnamedArguments(it.Qualifier.Pos())
 	}
 	if it.Qualifier != nil && !slices.Contains(in.names, it.Qualifier.Name) {
-		return r.hintf(it.Qualifier.Pos(), nearestHint(it.Qualifier.Name, in.names), "there is no source in FROM called %s", it.Qualifier.Name)
+		return r.hintf(it.Qualifier.Pos(), plan.DidYouMean(it.Qualifier.Name, in.names), "there is no source in FROM called %s", it.Qualifier.Name)
 	}
 	for i, f := range in.fields()[:in.visible] {
 		if isValue(f.Name) {

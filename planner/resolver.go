@@ -2,7 +2,6 @@ package planner
 
 import (
 	"fmt"
-	"strings"
 
 	"endoscope/parser"
 	"endoscope/planner/catalog"
@@ -135,11 +134,3 @@ func (r *resolver) notice(format string, args ...any) {
 	r.notices = append(r.notices, text)
 }
 
-// nearestHint returns a hint with the names similar to name, or with all of them if there
-// are few.
-func nearestHint(name string, names []string) string {
-	if near := plan.Nearest(name, names, 3); len(near) > 0 {
-		return "did you mean " + strings.Join(near, " or ") + "?"
-	}
-	return ""
-}

@@ -153,7 +153,7 @@ func (s *session) dropTrigger(ctx context.Context, st *parser.Drop, text string)
 			}
 			return answer.Messagef("trigger %s dropped: it waited for what it is about", name), nil
 		}
-		hint := nearestName(name, s.triggerNames())
+		hint := planner.DidYouMean(name, s.triggerNames())
 		if hint == "" {
 			hint = "SHOW TRIGGERS lists them"
 		}

@@ -23,9 +23,9 @@ func (s *session) recordStatement(stmt parser.Statement, text string, err error)
 
 // awaitLog delays a statement of a user who writes too much to the audit log.
 func (s *session) awaitLog(ctx context.Context) error {
-	waited, err := s.may.Uses().AwaitLog(ctx)
+	waited := s.may.Uses().AwaitLog(ctx.Done())
 	if waited >= time.Second {
 		s.notifyUser(fmt.Sprintf("a statement waited for %s: your statements fill the server's audit log faster than your limit", waited.Round(time.Millisecond)))
 	}
-	return err
+	return ctx.Err()
 }

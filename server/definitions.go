@@ -3,11 +3,9 @@ package server
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"endoscope/parser"
 	"endoscope/planner"
-	"endoscope/planner/definitions"
 	"endoscope/server/answer"
 	"endoscope/server/wire"
 )
@@ -54,21 +52,13 @@ func (s *session) dropStream(ctx context.Context, st *parser.Drop, text string) 
 	}
 	defer release()
 	if !s.e.views.Drop(key) {
-		return nil, answer.Refuse(st.Name, text, nearestName(st.Name.Name, s.scope.Visible(s.e.views.Names())), "there is no stream %s that CREATE STREAM made", st.Name.Name)
+		return nil, answer.Refuse(st.Name, text, planner.DidYouMean(st.Name.Name, s.scope.Visible(s.e.views.Names())), "there is no stream %s that CREATE STREAM made", st.Name.Name)
 	}
 	r := answer.Messagef("stream %s dropped", st.Name.Name)
 	if _, err := s.e.kept.Drop("stream", key); err != nil {
 		r.Notices = append(r.Notices, err.Error())
 	}
 	return r, nil
-}
-
-// nearestName suggests one of the visible names of definitions for another.
-func nearestName(name string, visible []string) string {
-	if with := definitions.Elsewhere(name, visible); len(with) > 0 {
-		return "did you mean " + strings.Join(with, " or ") + "?"
-	}
-	return answer.Nearest(name, visible)
 }
 
 // triggerNames returns the triggers visible to the session, as its user writes them.

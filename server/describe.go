@@ -41,7 +41,7 @@ func (s *session) describe(_ context.Context, st *parser.Describe, src string) (
 		for _, st := range catalog.Streams {
 			names = append(names, st.Name)
 		}
-		return nil, answer.Refuse(st.Name, src, nearestName(name, append(names, s.streamNames()...)), "there is no stream %s", name)
+		return nil, answer.Refuse(st.Name, src, planner.DidYouMean(name, append(names, s.streamNames()...)), "there is no stream %s", name)
 	}
 	if cs.Later {
 		return nil, answer.Unsupported(st.Name, src, cs.Name)

@@ -12,6 +12,9 @@ import (
 // journaled runs a statement and records it in the engine's journal until its query has
 // ended. A trigger is recorded until it ends (createTrigger).
 func (s *session) journaled(text string, run func() (wire.Result, error)) (wire.Result, error) {
+	if s.e.options.Journal == nil {
+		return run()
+	}
 	done, err := s.beginJournal(text)
 	if err != nil {
 		return nil, err

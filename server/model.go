@@ -163,7 +163,7 @@ func (s *session) dropModel(st *parser.Drop, text string) (wire.Result, error) {
 		return nil, answer.Refuse(st.Name, text, "", "model %s cannot be removed: %v", st.Name.Name, err)
 	}
 	if !found {
-		return nil, answer.Refuse(st.Name, text, nearestName(st.Name.Name, s.scope.Visible(s.e.models.ModelNames())), "there is no model %s", st.Name.Name)
+		return nil, answer.Refuse(st.Name, text, planner.DidYouMean(st.Name.Name, s.scope.Visible(s.e.models.ModelNames())), "there is no model %s", st.Name.Name)
 	}
 	return answer.Messagef("model %s dropped", st.Name.Name), nil
 }

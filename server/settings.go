@@ -37,7 +37,7 @@ func (s *session) set(st *parser.Set, text string) (wire.Result, error) {
 		for _, k := range catalog.Settings {
 			names = append(names, k.Name)
 		}
-		hint := answer.Nearest(key, names)
+		hint := plan.DidYouMean(key, names)
 		if hint == "" {
 			hint = "SHOW SETTINGS lists them"
 		}

@@ -66,4 +66,4 @@ var sys = []*Stream{
 		}), Asked: owner},
 }
 
-var owner = []Column{{"owner", tS, "", "the user whose it is; NULL in an engine without users"}}
+var owner = []Column{{"owner", tS, "", "the user who owns it; NULL in an engine without users"}}

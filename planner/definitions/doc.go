@@ -1,6 +1,6 @@
 // Package definitions holds what users define: the streams of CREATE STREAM, and
-// what the triggers of CREATE TRIGGER read and write, and whose each is. Name resolution consults it
-// beside the catalog of built-in streams.
+// what the triggers of CREATE TRIGGER read and write, and who owns each. Name
+// resolution consults it beside the catalog of built-in streams.
 //
 // It must not know plans, or how anything is acquired.
 package definitions

@@ -40,3 +40,11 @@ func Nearest(name string, names []string, n int) []string {
 	}
 	return out
 }
+
+// DidYouMean returns the hint that names similar to name are known; "" if there are none.
+func DidYouMean(name string, names []string) string {
+	if near := Nearest(name, names, 3); len(near) > 0 {
+		return "did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return ""
+}

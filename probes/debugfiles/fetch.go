@@ -110,19 +110,19 @@ func (f *fetcher) Fetch(buildID string) (path, said string) {
 	ctx, cancel := context.WithTimeout(context.Background(), fetchTime)
 	defer cancel()
 	clean(dir)
-	var last error
+	var first error
 	for _, server := range f.servers {
 		size, err := f.fetch(ctx, server, buildID, path)
 		if err == nil {
 			return path, fmt.Sprintf("the debug file of build-id %s was fetched from %s: %s in %.1f s, kept in %s", buildID, nameOf(server), sizeOf(size), time.Since(begun).Seconds(), dir)
 		}
-		last = cmp.Or(last, fmt.Errorf("%s: %w", nameOf(server), err))
+		first = cmp.Or(first, fmt.Errorf("%s: %w", nameOf(server), err))
 	}
 	if len(f.failed) >= maxFailed {
 		clear(f.failed)
 	}
 	f.failed[buildID] = time.Now()
-	return "", fmt.Sprintf("no debug file of build-id %s was fetched from %v", buildID, last)
+	return "", fmt.Sprintf("no debug file of build-id %s was fetched from %v", buildID, first)
 }
 
 const maxFailed = 1 << 12

@@ -83,6 +83,7 @@ func (p *Provider) lookUp(spec *plan.Acquire, vs []*calls.Value) (found [][]call
 		return nil, nil, false, err
 	}
 	defer set.Close()
+	modules := p.modulesFor(spec)
 	for _, m := range set.List {
 		if selection.SelectsMarked(spec.Select) {
 			list, _ := usdt.Probes(m.File) // on an error the module has no markers
@@ -93,7 +94,7 @@ func (p *Provider) lookUp(spec *plan.Acquire, vs []*calls.Value) (found [][]call
 				}
 			}
 		}
-		sym, err := p.modulesFor(spec).Open(m.File, m.Name())
+		sym, err := modules.Open(m.File, m.Name())
 		if err != nil {
 			return nil, nil, false, selection.RefuseTarget(spec.Target, "cannot monitor functions of %v", err)
 		}

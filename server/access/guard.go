@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -80,7 +81,8 @@ func (g *Guard) NewSession(ctx context.Context, o wire.Options) (wire.Session, e
 		}
 		granted.Audit = grant.Logger(g.audit, args...)
 	}
-	if _, err := granted.Account.AwaitLog(ctx); err != nil {
+	granted.Account.AwaitLog(ctx.Done())
+	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	s, err := g.engine.As(granted).NewSession(ctx, o)
@@ -253,10 +255,7 @@ func (g *Guard) watch() {
 func (g *Guard) expel() {
 	g.by.revoked.expel()
 	g.mu.Lock()
-	all := make([]*guarded, 0, len(g.sessions))
-	for x := range g.sessions {
-		all = append(all, x)
-	}
+	all := slices.Collect(maps.Keys(g.sessions))
 	g.mu.Unlock()
 	for _, x := range all {
 		now := g.by.grantFor(x.user)
@@ -303,10 +302,7 @@ func (g *Guard) Close() error {
 	close(g.quit)
 	<-g.done
 	g.mu.Lock()
-	all := make([]*guarded, 0, len(g.sessions))
-	for x := range g.sessions {
-		all = append(all, x)
-	}
+	all := slices.Collect(maps.Keys(g.sessions))
 	g.mu.Unlock()
 	for _, x := range all {
 		_ = x.Close()

@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/big"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -189,10 +191,7 @@ func (r *revocations) check(leaf *x509.Certificate) error {
 // expel closes the connections whose certificates are not valid any more.
 func (r *revocations) expel() {
 	r.mu.Lock()
-	all := make([]*certified, 0, len(r.open))
-	for c := range r.open {
-		all = append(all, c)
-	}
+	all := slices.Collect(maps.Keys(r.open))
 	r.mu.Unlock()
 	for _, c := range all {
 		if err := r.check(c.leaf); err != nil {

@@ -3,7 +3,6 @@ package answer
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"endoscope/parser"
 	"endoscope/planner"
@@ -42,15 +41,6 @@ func Refuse(at parser.Node, text, hint, format string, args ...any) error {
 // executed yet.
 func Unsupported(at parser.Node, text, what string) error {
 	return &parser.Error{Msg: what + " is not supported yet", Pos: at.Pos(), Src: text}
-}
-
-// Nearest returns a hint that suggests the name closest in spelling; "" if none
-// is close.
-func Nearest(name string, names []string) string {
-	if near := plan.Nearest(name, names, 3); len(near) > 0 {
-		return "did you mean " + strings.Join(near, " or ") + "?"
-	}
-	return ""
 }
 
 // WithPlace adds the position of the statement to an error that has none.

@@ -1,9 +1,6 @@
 package grant
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
 // An audit log must be complete, and no user may fill the disk with it. So nothing that
 // a user has executed is left out of it or summarised, since only the statement itself
@@ -48,17 +45,15 @@ func (a *Account) LogWait() time.Duration {
 	return max(0, time.Duration(a.logged/float64(a.limits.Log)*float64(time.Second)))
 }
 
-// AwaitLog waits until LogWait is 0, and returns how long that took.
-func (a *Account) AwaitLog(ctx context.Context) (waited time.Duration, err error) {
+// AwaitLog waits until LogWait is 0 or done is closed, and returns how long that took.
+func (a *Account) AwaitLog(done <-chan struct{}) (waited time.Duration) {
 	began := time.Now()
 	for d := a.LogWait(); d > 0; d = a.LogWait() {
-		t := time.NewTimer(min(d, time.Second)) // the limit may be raised meanwhile
 		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-			return time.Since(began), ctx.Err()
+		case <-time.After(min(d, time.Second)): // the limit may be raised meanwhile
+		case <-done:
+			return time.Since(began)
 		}
 	}
-	return time.Since(began), nil
+	return time.Since(began)
 }

@@ -20,9 +20,7 @@ func TestExecutedStatementsAreRecorded(t *testing.T) {
 		const n = 2000
 		statement := strings.Repeat("x", 100)
 		for range n {
-			if _, err := g.Account.AwaitLog(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			g.Account.AwaitLog(t.Context().Done())
 			g.Record("executed", "statement", statement)
 		}
 		if got := strings.Count(log.String(), statement); got != n {
@@ -36,8 +34,8 @@ func TestExecutedStatementsAreRecorded(t *testing.T) {
 		g.Record("executed", "statement", strings.Repeat("x", 1<<20))
 		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 		defer cancel()
-		if waited, err := g.Account.AwaitLog(ctx); err == nil || waited != 1500*time.Millisecond {
-			t.Errorf("waited %s: %v", waited, err)
+		if waited := g.Account.AwaitLog(ctx.Done()); waited != 1500*time.Millisecond {
+			t.Errorf("waited %s", waited)
 		}
 		// After a pause, a minute's worth may be written at once, and not more.
 		time.Sleep(24 * time.Hour)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"endoscope/operators/batch"
 	"endoscope/operators/graph"
@@ -62,7 +61,7 @@ type host interface {
 // BeginQuery enters a query of the trigger in the engine's list and starts it;
 // endQuery removes it.
 func (t *Trigger) BeginQuery(q *query.Query) error {
-	t.awaitLog(q)
+	q.Grant.Uses().AwaitLog(t.Quit) // activations meanwhile are skipped
 	err := t.Host.Enter(q)
 	if err != nil {
 		return err
@@ -72,18 +71,6 @@ func (t *Trigger) BeginQuery(q *query.Query) error {
 		t.endQuery(q)
 	}
 	return err
-}
-
-// awaitLog delays a query of a user who writes too much to the audit log. Activations
-// meanwhile are skipped.
-func (t *Trigger) awaitLog(q *query.Query) {
-	for d := q.Grant.Uses().LogWait(); d > 0; d = q.Grant.Uses().LogWait() {
-		select {
-		case <-time.After(min(d, time.Second)): // the limit may be raised meanwhile
-		case <-t.Quit:
-			return
-		}
-	}
 }
 
 func (t *Trigger) endQuery(q *query.Query) {
