@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"endoscope/probes/testenv"
 	"endoscope/server/grant"
 )
 
@@ -37,7 +38,7 @@ func TestAuditClassifiesParsedStatements(t *testing.T) {
 		{"", "/* DROP STREAM v */ SHOW STREAMS", ""},
 		{"", "DESCRIBE cpu_usage", ""},
 	} {
-		var log records
+		var log testenv.Buffer
 		prepare := s.session(reader("alice"))
 		g := reader("alice")
 		g.Audit = grant.Logger(slog.New(slog.NewJSONHandler(&log, nil)), "user", "alice")
@@ -77,7 +78,7 @@ func TestAuditClassifiesParsedStatements(t *testing.T) {
 // A user who writes too much to the audit log waits before a statement, which is then
 // executed, and recorded.
 func TestStatementsWaitForTheAuditLog(t *testing.T) {
-	log := &records{}
+	log := &testenv.Buffer{}
 	g := reader("alice")
 	g.Account = grant.NewAccount(grant.Limits{Log: 1})
 	g.Audit = grant.Logger(slog.New(slog.NewTextHandler(log, nil)))

@@ -1,7 +1,6 @@
 package server_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -10,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -319,24 +317,6 @@ func TestLimitOfEvents(t *testing.T) {
 	}
 }
 
-// records collects lines of several goroutines.
-type records struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (r *records) Write(b []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.text.Write(b)
-}
-
-func (r *records) String() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.text.String()
-}
-
 // One user's probes are in their own processes, counted, and on record.
 func TestTracersAndAudit(t *testing.T) {
 	testenv.NeedUprobes(t)
@@ -367,7 +347,7 @@ int main(void) { volatile int s = 0; for (;;) { s = work(s); usleep(1000); } }`,
 	testenv.AwaitSleep(t, alices) // then they are at work
 	testenv.AwaitSleep(t, bobs)
 
-	var log records
+	var log testenv.Buffer
 	s := newShop(t)
 	g := tracer("alice", aliceUID, false)
 	g.Account = grant.NewAccount(grant.Limits{Probes: 2})

@@ -79,7 +79,7 @@ type kept struct{ *fetcher }
 func (k kept) Key() string { return "kept" }
 
 // Fetch implements elf.Fetcher.
-func (k kept) Fetch(buildID string) (path, said string) {
+func (k kept) Fetch(buildID string) (path, notice string) {
 	if dir, err := k.dir(); err == nil {
 		path = filepath.Join(dir, buildID+".debug")
 	}
@@ -90,7 +90,7 @@ func (k kept) Fetch(buildID string) (path, said string) {
 func (f *fetcher) Key() string { return strings.Join(f.servers, " ") }
 
 // Fetch implements elf.Fetcher. A file in the cache is not fetched again, and needs no notice.
-func (f *fetcher) Fetch(buildID string) (path, said string) {
+func (f *fetcher) Fetch(buildID string) (path, notice string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	dir, err := f.dir()

@@ -49,9 +49,9 @@ func TestFetch(t *testing.T) {
 	url, asked := server(t, map[string]string{id: file})
 	dir := filepath.Join(t.TempDir(), "cache")
 	f := newFetcher([]string{empty, url}, func() (string, error) { return dir, nil }, maxFetched)
-	path, said := f.Fetch(id)
-	if want := "the debug file of build-id " + id + " was fetched from " + url + ": "; !strings.HasPrefix(said, want) || !strings.HasSuffix(said, " kept in "+dir) {
-		t.Errorf("said %q\nwant %q", said, want)
+	path, notice := f.Fetch(id)
+	if want := "the debug file of build-id " + id + " was fetched from " + url + ": "; !strings.HasPrefix(notice, want) || !strings.HasSuffix(notice, " kept in "+dir) {
+		t.Errorf("the notice is %q\nwant %q", notice, want)
 	}
 	got, err := os.ReadFile(path)
 	want, _ := os.ReadFile(file)
@@ -63,8 +63,8 @@ func TestFetch(t *testing.T) {
 	}
 	// The cache answers from then on, also in another process.
 	for _, f := range []*fetcher{f, newFetcher(f.servers, f.dir, maxFetched)} {
-		if again, said := f.Fetch(id); again != path || said != "" {
-			t.Errorf("again: %q, %q", again, said)
+		if again, notice := f.Fetch(id); again != path || notice != "" {
+			t.Errorf("again: %q, %q", again, notice)
 		}
 	}
 	if len(*asked) != 1 {
@@ -72,7 +72,7 @@ func TestFetch(t *testing.T) {
 	}
 }
 
-// A failure is said once, and leaves nothing in the cache.
+// A failure is reported once, and leaves nothing in the cache.
 func TestFetchFails(t *testing.T) {
 	file, other := debugFile(t, id), debugFile(t, "ff"+id[2:])
 	text := filepath.Join(t.TempDir(), "text")
@@ -111,15 +111,15 @@ func TestFetchFails(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		f := newFetcher([]string{c.url}, func() (string, error) { return dir, nil }, c.limit)
-		path, said := f.Fetch(id)
-		if path != "" || !strings.HasPrefix(said, "no debug file of build-id "+id+" was fetched from "+c.url+": ") || !strings.Contains(said, c.want) {
-			t.Errorf("%s: %q, %q", name, path, said)
+		path, notice := f.Fetch(id)
+		if path != "" || !strings.HasPrefix(notice, "no debug file of build-id "+id+" was fetched from "+c.url+": ") || !strings.Contains(notice, c.want) {
+			t.Errorf("%s: %q, %q", name, path, notice)
 		}
-		if path, said := f.Fetch(id); path != "" || said != "" {
-			t.Errorf("%s, again: %q, %q", name, path, said)
+		if path, notice := f.Fetch(id); path != "" || notice != "" {
+			t.Errorf("%s, again: %q, %q", name, path, notice)
 		}
 		f.failed[id] = time.Now().Add(-2 * retryAfter)
-		if _, said := f.Fetch(id); said == "" {
+		if _, notice := f.Fetch(id); notice == "" {
 			t.Errorf("%s: not tried again later", name)
 		}
 		if left, _ := os.ReadDir(dir); len(left) > 0 {
@@ -127,8 +127,8 @@ func TestFetchFails(t *testing.T) {
 		}
 	}
 	f := newFetcher([]string{closed.URL}, func() (string, error) { return "", errors.New("no home") }, maxFetched)
-	if path, said := f.Fetch(id); path != "" || said != "no debug file is fetched: there is no directory to keep it: no home" {
-		t.Errorf("without a directory: %q, %q", path, said)
+	if path, notice := f.Fetch(id); path != "" || notice != "no debug file is fetched: there is no directory to keep it: no home" {
+		t.Errorf("without a directory: %q, %q", path, notice)
 	}
 }
 

@@ -32,9 +32,9 @@ type Search struct {
 
 // Fetcher fetches debug files.
 type Fetcher interface {
-	// Fetch returns the path of a debug file by build-id. said is a notice for
-	// the user, "" if there is nothing new to say.
-	Fetch(buildID string) (path, said string)
+	// Fetch returns the path of a debug file by build-id. notice is for the user;
+	// "": there is nothing new.
+	Fetch(buildID string) (path, notice string)
 	// Key is equal for fetchers that fetch the same files.
 	Key() string
 }
@@ -86,15 +86,23 @@ func (s Search) DebugFile(f *os.File) *os.File {
 	}
 	_, debug, _ := s.openDebugFile(im, pathOf(f))
 	if debug == nil && s.Fetcher != nil && im.buildID != "" {
-		if path, _ := s.Fetcher.Fetch(im.buildID); path != "" {
-			if d, file := openRegular(path); d != nil && d.buildID == im.buildID {
-				debug = file
-			} else if d != nil {
-				file.Close()
-			}
-		}
+		_, debug, _ = s.fetch(im.buildID)
 	}
 	return debug
+}
+
+// fetch fetches and opens the debug file of a build-id; nil if there is none.
+func (s Search) fetch(buildID string) (debug *Image, file *os.File, notice string) {
+	path, notice := s.Fetcher.Fetch(buildID)
+	if path == "" {
+		return nil, nil, notice
+	}
+	im, f := openRegular(path)
+	if im != nil && im.buildID != buildID {
+		f.Close()
+		return nil, nil, notice
+	}
+	return im, f, notice
 }
 
 // SharedDebugFile opens the supplementary file of an ELF file; the caller

@@ -99,29 +99,24 @@ func (c *contents) openDebugFile() (debug *Image, file *os.File, other string) {
 	return fetched, f, ""
 }
 
-// fetch fetches and opens the debug file of a build-id; nil if there is none.
+// fetch is Search.fetch of the module.
 func (c *contents) fetch(buildID string) (*Image, *os.File) {
-	path, said := c.search.Fetcher.Fetch(buildID)
-	if said != "" {
-		c.said.Store(&said)
+	im, f, notice := c.search.fetch(buildID)
+	if notice != "" {
+		c.notice.Store(&notice)
 	}
-	if path != "" {
-		if im, f := openRegular(path); im != nil && im.buildID == buildID {
-			return im, f
-		} else if im != nil {
-			f.Close()
-		}
+	if im == nil {
+		now := time.Now()
+		c.unfetched.Store(&now)
 	}
-	now := time.Now()
-	c.unfetched.Store(&now)
-	return nil, nil
+	return im, f
 }
 
-// Said returns what is to be said about a debug file that was fetched, or could
-// not be, since the last call; "": nothing.
-func (m *Module) Said() string {
-	if said := m.said.Swap(nil); said != nil {
-		return *said
+// Notice returns a notice about a debug file that was fetched, or could not be,
+// since the last call; "": there is none.
+func (m *Module) Notice() string {
+	if notice := m.notice.Swap(nil); notice != nil {
+		return *notice
 	}
 	return ""
 }

@@ -28,7 +28,7 @@ type Module struct {
 type contents struct {
 	image      *Image
 	search     Search
-	said       atomic.Pointer[string]    // about fetching its debug file
+	notice     atomic.Pointer[string]    // about fetching its debug file
 	unfetched  atomic.Pointer[time.Time] // when its debug file could not be fetched; nil: never
 	unwind     *unwind.Table             // empty where there is none
 	functions  []Entry                   // by address

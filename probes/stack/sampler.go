@@ -36,7 +36,7 @@ const (
 	takenBytes  = int(unsafe.Sizeof(bpf.StackTaken{}))
 	maxTaken    = 64
 	stackAt     = sampleBytes + maxTaken*takenBytes // STACK_AT
-	maxCodes    = 512
+	maxCodes    = python.MaxFrames                  // MAX_CODES
 	redZone     = 128
 	ringBytes   = 8 << 20
 )

@@ -183,9 +183,7 @@ int main(void) {
 		t.Fatal(err)
 	}
 	r.step()
-	if line := r.line(); line != "ready" {
-		t.Fatalf("target said %q", line)
-	}
+	r.awaitReady()
 	if _, err := src.Control(context.Background(), probes.Begin{}); err != nil {
 		t.Fatal(err)
 	}
@@ -365,9 +363,7 @@ int main(void) {
 		t.Fatal(err)
 	}
 	r.step()
-	if line := r.line(); line != "ready" {
-		t.Fatalf("target said %q", line)
-	}
+	r.awaitReady()
 	if _, err := src.Control(t.Context(), probes.Attach{}); err != nil {
 		t.Fatal(err)
 	}
@@ -432,9 +428,7 @@ int main(int argc, char **argv) {
 			await := func() {
 				t.Helper()
 				r.step()
-				if line := r.line(); line != "ready" {
-					t.Fatalf("target said %q", line)
-				}
+				r.awaitReady()
 			}
 			await()
 			probed(t, p, c.before)

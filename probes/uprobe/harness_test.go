@@ -210,9 +210,7 @@ func runCommand(t testing.TB, cmd *exec.Cmd) *running {
 			cmd.Wait()
 		}
 	})
-	if line := r.line(); line != "ready" {
-		t.Fatalf("target said %q", line)
-	}
+	r.awaitReady()
 	return r
 }
 
@@ -221,6 +219,14 @@ func (r *running) target() plan.Target { return plan.Target{PIDs: []int{r.cmd.Pr
 func (r *running) line() string {
 	r.out.Scan()
 	return r.out.Text()
+}
+
+// awaitReady waits until the target says that it is ready.
+func (r *running) awaitReady() {
+	r.t.Helper()
+	if line := r.line(); line != "ready" {
+		r.t.Fatalf("the target said %q", line)
+	}
 }
 
 // step lets the target continue to its next wait or its end.

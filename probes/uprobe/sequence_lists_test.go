@@ -120,9 +120,7 @@ int main(void) { ready(); outer(1); last(1); return 0; }
 	r := run(t, target)
 	src, got := start(t, p, byExits(catalog.FunctionCall, r.target(), testplan.Named("leaf", "inner", "next", "outer", "last"), sequenceColumns...))
 	r.step()
-	if line := r.line(); line != "ready" {
-		t.Fatalf("target said %q", line)
-	}
+	r.awaitReady()
 	s := src.(*source)
 	lost := 0
 	p.mu.Lock() // the maps are closed while it is held

@@ -241,9 +241,7 @@ int main(void) { sink = outermost(1) + outermost(2); }
 		src, got := start(t, p, testplan.Acquire(catalog.FunctionCall, r.target(), testplan.Named("leaf", "outer", "outermost"), sequenceColumns...))
 		for range 2 {
 			r.step()
-			if line := r.line(); line != "ready" {
-				t.Fatalf("target said %q", line)
-			}
+			r.awaitReady()
 		}
 		src.Stop()
 		r.step()

@@ -78,9 +78,7 @@ func runAs(t *testing.T, uid uint32, path string) *running {
 	}
 	r := &running{t: t, cmd: cmd, in: in, out: bufio.NewScanner(out)}
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	if line := r.line(); line != "ready" {
-		t.Fatalf("target said %q", line)
-	}
+	r.awaitReady()
 	return r
 }
 
@@ -137,9 +135,7 @@ func TestViewerLosesSetUserID(t *testing.T) {
 				t.Fatal(err)
 			}
 			fmt.Fprintln(r.in, "ex")
-			if line := r.line(); line != "ready" {
-				t.Fatalf("target said %q", line)
-			}
+			r.awaitReady()
 			status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.cmd.Process.Pid))
 			if err != nil || !strings.Contains(string(status), fmt.Sprintf("Uid:\t%d\t0\t0\t0", viewerUID)) {
 				t.Fatalf("the target did not become another user's: %v", err)

@@ -37,26 +37,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type daemon struct {
 	t     testing.TB
 	addrs []net.Addr
-	log   *lines
+	log   *testenv.Buffer
 	stop  func() int // ends it and returns its exit code; may be called repeatedly
-}
-
-// lines collects the log.
-type lines struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lines) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(b)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 // begin runs the daemon until the test ends.
@@ -64,7 +46,7 @@ func begin(t testing.TB, args ...string) *daemon {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, over := make(chan []net.Addr, 1), make(chan int, 1)
-	d := &daemon{t: t, log: &lines{}}
+	d := &daemon{t: t, log: &testenv.Buffer{}}
 	go func() {
 		over <- Program{Stderr: d.log, Stdout: io.Discard, Ready: func(a []net.Addr) { ready <- a }}.Run(ctx, args)
 	}()
@@ -238,7 +220,7 @@ func TestWhoMayConnect(t *testing.T) {
 // The daemon does not listen unencrypted on an address that others can reach, unless
 // it is told to.
 func TestPlaintextIsRefused(t *testing.T) {
-	var msg lines
+	var msg testenv.Buffer
 	code := Program{Stderr: &msg}.Run(t.Context(), []string{"--listen", "0.0.0.0:0", "--config", t.TempDir()})
 	if code != exitFailed || !strings.Contains(msg.String(), "can be reached by other machines, and there are no certificates") {
 		t.Errorf("exit code %d: %s", code, msg.String())
@@ -510,7 +492,7 @@ func TestCommandLine(t *testing.T) {
 		{[]string{"--listen", "127.0.0.1:0", "--access", "/nowhere"}, exitFailed, "/nowhere"},
 		{[]string{"--listen", "127.0.0.1:0", "--config", t.TempDir(), "--require-certificate"}, exitFailed, "--require-certificate needs certificates"},
 	} {
-		var msg lines
+		var msg testenv.Buffer
 		if code := (Program{Stdout: io.Discard, Stderr: &msg}).Run(t.Context(), c.args); code != c.code || !strings.Contains(msg.String(), c.msg) {
 			t.Errorf("%v: exit code %d: %s", c.args, code, msg.String())
 		}
@@ -533,7 +515,7 @@ func TestStateOutlivesTheDaemon(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var msg lines
+	var msg testenv.Buffer
 	if code := (Program{Stderr: &msg}).Run(ctx, []string{"--unix", filepath.Join(dir, "s2"), "--config", dir, "--state", filepath.Join(dir, "state")}); code != exitFailed || !strings.Contains(msg.String(), "another daemon uses") {
 		t.Errorf("a second daemon: exit code %d: %s", code, msg.String())
 	}

@@ -8,13 +8,15 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"endoscope/probes/testenv"
 )
 
 // Of a flood, some lines are passed, and the others are counted; that of one user or
 // address does not hide what others cause.
 func TestLogIsLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := &lines{}
+		b := &testenv.Buffer{}
 		h, flush := limit(slog.NewTextHandler(b, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 			if a.Key == "time" {
 				return slog.Attr{}
@@ -47,9 +49,7 @@ func TestLogIsLimited(t *testing.T) {
 				t.Errorf("no line %s in\n%s", line, b.String())
 			}
 		}
-		b.mu.Lock()
-		b.b.Reset()
-		b.mu.Unlock()
+		b.Reset()
 		for i := range 11 {
 			alice.Info("refused", "n", i)
 		}

@@ -79,8 +79,8 @@ func (p Program) DescribeFunction(st *parser.Describe, src string) (wire.Result,
 		if near := m.Nearest(name, 3); hint == "" && len(near) > 0 {
 			hint = "did you mean " + strings.Join(near, " or ") + "?"
 		}
-		if said := m.Said(); said != "" {
-			hint = strings.TrimPrefix(hint+"; "+said, "; ")
+		if notice := m.Notice(); notice != "" {
+			hint = strings.TrimPrefix(hint+"; "+notice, "; ")
 		}
 		return nil, answer.Refuse(st.Name, src, hint, "no function named %s in %s", name, m.Name())
 	}
@@ -107,8 +107,8 @@ func (p Program) DescribeFunction(st *parser.Describe, src string) (wire.Result,
 			types.Int(int64(f.Size)), types.Str(strings.Join(otherNames(&f), ", ")), types.Str(entry), types.Str(ret)},
 			describeSignature(m, i, info, noInfo)...)...)
 	}
-	if said := m.Said(); said != "" {
-		rel.Notices = append(rel.Notices, said)
+	if notice := m.Notice(); notice != "" {
+		rel.Notices = append(rel.Notices, notice)
 	}
 	return rel, nil
 }

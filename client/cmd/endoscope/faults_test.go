@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -29,25 +27,7 @@ int main(void) { volatile int s = 0; for (;;) { s = work(s); usleep(1000); } }`
 type ours struct {
 	t   testing.TB
 	cmd *exec.Cmd
-	out output
-}
-
-// output collects the output of a program.
-type output struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (o *output) Write(b []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.Write(b)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.String()
+	out testenv.Buffer
 }
 
 // launch runs a program until the test ends.
@@ -95,8 +75,9 @@ func (p *ours) holds(some bool) (took time.Duration) {
 		what = "it holds links"
 	}
 	return testenv.Until(p.t, what, func() bool {
-		_, links := p.attached()
-		return some == (len(links) > 0)
+		worker := p.worker() // 0 while it is restarted
+		_, links := attached(p.t, worker)
+		return worker != 0 && some == (len(links) > 0)
 	})
 }
 

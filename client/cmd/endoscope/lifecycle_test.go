@@ -117,7 +117,7 @@ int main(void) { volatile int s = 0; for (;;) { s = work(s); usleep(1000); } }`
 			defer func() { victim.Process.Kill(); victim.Wait() }()
 			query := exec.Command(program, "-p", strconv.Itoa(victim.Process.Pid),
 				"-c", "SELECT COUNT(*) FROM function_duration WHERE function_name = 'work' "+c.sql)
-			var out, msg output
+			var out, msg testenv.Buffer
 			query.Stdout, query.Stderr = &out, &msg
 			if err := query.Start(); err != nil {
 				t.Fatal(err)

@@ -60,7 +60,7 @@ func (m *machines) client(args ...string) *ours {
 // asking is a client whose result the test reads.
 type asking struct {
 	ours
-	rows output
+	rows testenv.Buffer
 }
 
 // ask starts a client.

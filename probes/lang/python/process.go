@@ -34,10 +34,12 @@ type Thread struct {
 	ID    uint64 // its identity there (Layout.Frames): another thread's state may be at the address later
 }
 
+// MaxFrames is how many frames of a thread are read (MAX_CODES of stack.bpf.c).
+const MaxFrames = 512
+
 // Limits on the values accepted from a program.
 const (
 	maxThreads = 1 << 16
-	maxFrames  = 512 // as many as the kernel reads (MAX_CODES of stack.bpf.c)
 	maxName    = 300
 	// forget is how long names of code objects are cached: another object may
 	// be at the address later.
@@ -132,7 +134,7 @@ func (p *Process) Codes(t Thread, codes []uint64) ([]uint64, bool) {
 		return codes, false
 	}
 	var b [128]byte
-	for n := 0; frame != 0 && n < maxFrames; n++ {
+	for n := 0; frame != 0 && n < MaxFrames; n++ {
 		if p.read(frame, b[:l.frameSize]) != nil {
 			return codes, false
 		}

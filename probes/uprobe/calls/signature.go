@@ -134,8 +134,8 @@ func withoutTypes(sym *elf.Module, name string, err error) error {
 		} else {
 			hint += " under /usr/lib/debug or SET debug_directory"
 		}
-		if said := sym.Said(); said != "" {
-			hint += "; " + said
+		if notice := sym.Notice(); notice != "" {
+			hint += "; " + notice
 		}
 		return plan.Errorf(-1, -1, "the arguments of %s are not known by name: %s %v", name, sym.Name(), err).WithHint("%s", hint)
 	}

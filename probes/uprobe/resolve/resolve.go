@@ -231,8 +231,8 @@ func (r *resolver) resolve(set *selection.ModuleSet, cache *elf.Cache) error {
 		return r.noneLeft()
 	}
 	for _, m := range opened {
-		if said := m.Said(); said != "" {
-			r.remarks = append(r.remarks, said)
+		if notice := m.Notice(); notice != "" {
+			r.remarks = append(r.remarks, notice)
 		}
 	}
 	r.nearest = func(name string) []string { return r.nearestOf(opened, name) }

@@ -33,8 +33,8 @@ func (r *resolver) strippedHint(opened []*elf.Module, set *selection.ModuleSet, 
 		default:
 			continue
 		}
-		if said := m.Said(); said != "" {
-			hint += "; " + said
+		if notice := m.Notice(); notice != "" {
+			hint += "; " + notice
 		}
 		if near := r.exported(m, opened, name); len(near) > 0 {
 			hint += "; of those that it exports, " + strings.Join(near, ", ") + " are nearest"

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -22,30 +21,12 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// logged collects what a program writes.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logged) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
 // supervised is a daemon with a supervisor and a worker.
 type supervised struct {
 	*exec.Cmd
 	t      *testing.T
 	client *flightsql.Client
-	log    *logged
+	log    *testenv.Buffer
 	socket string
 }
 
@@ -56,7 +37,7 @@ func supervise(t *testing.T) *supervised {
 	if msg, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, msg)
 	}
-	s := &supervised{t: t, log: &logged{}, socket: filepath.Join(dir, "s")}
+	s := &supervised{t: t, log: &testenv.Buffer{}, socket: filepath.Join(dir, "s")}
 	s.Cmd = exec.Command(program, "--unix", s.socket, "--config", filepath.Join(dir, "none"))
 	s.Stderr = s.log
 	s.WaitDelay = time.Second
