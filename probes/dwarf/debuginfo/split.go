@@ -195,14 +195,14 @@ func (s *SplitFile) read(size uint64, read func() ([]byte, error)) ([]byte, erro
 	if size > maxDebugBytes {
 		return nil, fmt.Errorf("has more than %d MiB of debug information in one section", maxDebugBytes>>20)
 	}
-	if err := take(s, size); err != nil {
+	if err := Reserve(s, size); err != nil {
 		return nil, err
 	}
 	return read()
 }
 
-// take reserves memory until owner is not referenced.
-func take[T any](owner *T, size uint64) error {
+// Reserve reserves memory for what is kept of debug information, until owner is not referenced.
+func Reserve[T any](owner *T, size uint64) error {
 	if !memory.reserve(size) {
 		return errFull(size)
 	}
@@ -429,7 +429,7 @@ func (d *Info) ReadSplit(skeleton *Skeleton, file *SplitFile) (out *Info, err er
 	}
 	out = &Info{Data: data, Locations: u.old, LocationLists: u.lists, Addresses: d.Addresses, ranges: d.ranges, rangeLists: u.ranges,
 		units: versionsOf(info), split: &splitOrigin{d, file}}
-	return out, take(out, size)
+	return out, Reserve(out, size)
 }
 
 // splitOrigin keeps alive what a split unit was read from.

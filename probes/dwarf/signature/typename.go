@@ -39,6 +39,10 @@ type namedType struct {
 	size     int64
 }
 
+// namedBytes is the memory of an entry of typeNames without its name: a namedType, the
+// header of its list, and its place in the map.
+const namedBytes = 128
+
 // maxNamed limits the types of a module that are listed, and the entries that are read
 // for the list.
 const (
@@ -138,6 +142,7 @@ func (f *Info) listTypes() (out typeNames, err error) {
 	out = typeNames{}
 	r := f.d.Reader()
 	unit, listed, left := dwarf.Offset(0), 0, maxNameReads
+	kept := uint64(0) // bytes of the list
 	var spaces []string // the namespaces around the entry
 	for {
 		e, err := r.Next()
@@ -145,7 +150,7 @@ func (f *Info) listTypes() (out typeNames, err error) {
 			return nil, fmt.Errorf("has damaged debug information: %w", err)
 		}
 		if e == nil {
-			return out, nil
+			return out, debuginfo.Reserve(f, kept)
 		}
 		if left -= price(e); left < 0 {
 			return nil, errors.New("has more debug information than is searched for names of types")
@@ -189,6 +194,7 @@ func (f *Info) listTypes() (out typeNames, err error) {
 			if listed++; listed > maxNamed {
 				return nil, fmt.Errorf("has more than %d types", maxNamed)
 			}
+			kept += uint64(len(name)) + namedBytes
 			out[name] = append(out[name], namedType{e.Offset, unit, e.Tag, size})
 		}
 		left -= debuginfo.SkipChildren(r, e)
