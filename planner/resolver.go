@@ -133,4 +133,3 @@ func (r *resolver) notice(format string, args ...any) {
 	}
 	r.notices = append(r.notices, text)
 }
-

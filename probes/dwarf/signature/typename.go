@@ -142,7 +142,7 @@ func (f *Info) listTypes() (out typeNames, err error) {
 	out = typeNames{}
 	r := f.d.Reader()
 	unit, listed, left := dwarf.Offset(0), 0, maxNameReads
-	kept := uint64(0) // bytes of the list
+	kept := uint64(0)   // bytes of the list
 	var spaces []string // the namespaces around the entry
 	for {
 		e, err := r.Next()
