@@ -69,7 +69,7 @@ func exercise(t testing.TB, content []byte) {
 			t.Errorf("a rule has the frame in register %d", rule.CFAReg)
 		}
 		m.IFunc(i)
-		m.Inlined(addr)
+		m.Calls(addr, nil, true)
 	}
 	m.Find("main")
 	m.Nearest("mian", 3)

@@ -41,7 +41,7 @@ func exercise(t *testing.T, m *Module) {
 		if i > 200 {
 			continue
 		}
-		m.Inlined(f.Addr)
+		m.Calls(f.Addr, nil, true)
 		m.Piece(f.Addr)
 		m.UnwindRule(f.Addr)
 		m.Native(i)

@@ -5,23 +5,30 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"slices"
+
+	"endoscope/probes/dwarf/debuginfo"
 )
 
 // Go's functions have trees of the calls inlined into them and, for each
-// instruction, the innermost such call that it belongs to
+// instruction, the innermost such call that it belongs to, its file and line
 // (runtime/symtabinl.go, from Go 1.20 on; older versions had another layout,
 // and are not read).
 
 // goInlines locates these tables.
 type goInlines struct {
 	names string // of functions, each terminated by 0
+	files string // paths, likewise
+	units []byte // offsets of the paths of each compilation unit, by the unit's number of a file
 	trees uint64 // address that the offsets of trees are relative to (moduledata.gofunc); 0: unknown
 }
 
 // Offsets in the pclntab's record of a function (runtime._func), in an entry of
 // a tree (runtime.inlinedCall), and in runtime.moduledata.
 const (
+	funcFiles     = 20 // table: the unit's number of the file (pcfile)
+	funcLines     = 24 // table: the line (pcln)
 	funcTables    = 28 // number of tables of values
+	funcUnit      = 32 // index of the unit's first file
 	funcData      = 43 // number of data offsets after those
 	funcBytes     = 44
 	inlineIndex   = 2 // table: index of the call in the tree (PCDATA_InlTreeIndex)
@@ -36,40 +43,84 @@ const (
 // maxInlined limits the depth of inlined calls that is accepted.
 const maxInlined = 64
 
-// Inlined returns the functions inlined into the function at addr to which the
-// instruction there belongs, innermost first; none if the module does not say.
-// Only their names are set.
-func (m *Module) Inlined(addr uint64) []Function {
-	if !m.hasGo {
-		return nil
-	}
-	i, ok := m.FunctionAt(addr)
-	if !ok || !m.functions[i].Go {
-		return nil
-	}
-	names := m.goInlined(m.functions[i].Addr, addr)
-	found := make([]Function, len(names))
-	for i, name := range names {
-		f := Function{Mangled: name, Lang: Go}
-		nameFunction(&f)
-		m.nameClass(&f)
-		found[i] = f
-	}
-	return found
+// Call is a call that was compiled into its caller: its function, of which only the names are
+// set, and the place in it.
+type Call struct {
+	Function
+	debuginfo.Position
 }
 
-// goInlined returns the names of those functions, for an address in the Go
-// function that begins at entry.
-func (c *contents) goInlined(entry, addr uint64) (names []string) {
+// Calls returns the calls compiled into the function at addr to which the instruction there
+// belongs, innermost first, and the place where the function itself is; none where it is not
+// known. source is that of the module for code that is not Go's, or nil. The places are read
+// only if lines is set.
+func (m *Module) Calls(addr uint64, source *debuginfo.Source, lines bool) (inlined []Call, at debuginfo.Position) {
+	if i, ok := m.FunctionAt(addr); ok && m.functions[i].Go {
+		return m.goCalls(m.functions[i].Addr, addr, lines)
+	}
+	if source == nil {
+		return nil, at
+	}
+	calls, at := source.Inlined(addr, lines)
+	for _, c := range calls {
+		f := Function{Mangled: cmp.Or(c.Linkage, c.Name)}
+		f.Name = f.Mangled
+		if nameFunction(&f); f.Name == "" {
+			f.Name = unnamedCall
+		}
+		inlined = append(inlined, Call{f, c.Position})
+	}
+	return inlined, at
+}
+
+// unnamedCall is the name of an inlined function whose name is not known.
+const unnamedCall = "[inlined]"
+
+// goCalls is Calls for an address in the Go function that begins at entry.
+func (m *Module) goCalls(entry, addr uint64, lines bool) (inlined []Call, at debuginfo.Position) {
+	place := func(addr uint64) (p debuginfo.Position) {
+		if lines {
+			p = m.goLine(entry, addr)
+		}
+		return p
+	}
+	for _, c := range m.goInlined(entry, addr) {
+		f := Function{Mangled: c.name, Lang: Go}
+		nameFunction(&f)
+		m.nameClass(&f)
+		inlined = append(inlined, Call{f, place(addr)})
+		addr = c.caller
+	}
+	return inlined, place(addr)
+}
+
+// goInline is an inlined call: its function, and the address of the call in its caller.
+type goInline struct {
+	name   string
+	caller uint64
+}
+
+// goRecord returns the record of the Go function that begins at entry; nil if there is none.
+func (c *contents) goRecord(entry uint64) []byte {
 	c.depthsRead.Do(c.readGoDepths)
 	c.inlinesRead.Do(c.readGoInlines)
-	d, le := &c.depths, binary.LittleEndian
+	d := &c.depths
 	i, found := slices.BinarySearchFunc(d.entries, entry, cmp.Compare)
-	if !found || c.inlines.trees == 0 {
+	if !found {
 		return nil
 	}
 	record := d.functions[min(uint64(d.records[i]), uint64(len(d.functions))):]
 	if len(record) < funcBytes {
+		return nil
+	}
+	return record
+}
+
+// goInlined returns the inlined calls for an address in the Go function that begins at entry,
+// innermost first.
+func (c *contents) goInlined(entry, addr uint64) (calls []goInline) {
+	record, le := c.goRecord(entry), binary.LittleEndian
+	if record == nil || c.inlines.trees == 0 {
 		return nil
 	}
 	tables := int(le.Uint32(record[funcTables:]))
@@ -81,8 +132,8 @@ func (c *contents) goInlined(entry, addr uint64) (names []string) {
 	if program == 0 || tree == ^uint32(0) {
 		return nil
 	}
-	for len(names) < maxInlined {
-		index, ok := d.value(program, entry, addr)
+	for len(calls) < maxInlined {
+		index, ok := c.depths.value(program, entry, addr)
 		if !ok || index < 0 {
 			break
 		}
@@ -94,10 +145,32 @@ func (c *contents) goInlined(entry, addr uint64) (names []string) {
 		if name == "" {
 			break
 		}
-		names = append(names, name)
 		addr = entry + uint64(le.Uint32(call[inlinedParent:]))
+		calls = append(calls, goInline{name, addr})
 	}
-	return names
+	return calls
+}
+
+// goLine returns the line of the instruction at addr, in the Go function that begins at entry
+// (runtime/symtab.go, funcline1), of the innermost inlined call there; of line 0 if it is not
+// known.
+func (c *contents) goLine(entry, addr uint64) (at debuginfo.Position) {
+	record, le := c.goRecord(entry), binary.LittleEndian
+	if record == nil {
+		return at
+	}
+	file, ok := c.depths.value(le.Uint32(record[funcFiles:]), entry, addr)
+	line, known := c.depths.value(le.Uint32(record[funcLines:]), entry, addr)
+	unit := uint64(le.Uint32(record[funcUnit:]))
+	if !ok || !known || file < 0 || line <= 0 || 4*(unit+uint64(file))+4 > uint64(len(c.inlines.units)) {
+		return at
+	}
+	name := le.Uint32(c.inlines.units[4*(unit+uint64(file)):])
+	if name == ^uint32(0) {
+		return at
+	}
+	at.File, at.Line = StringAt(c.inlines.files, name), int(line)
+	return at
 }
 
 func (c *contents) readGoInlines() {
@@ -111,15 +184,18 @@ func (c *contents) readGoInlines() {
 	if _, err := im.Reader.ReadAt(header, int64(sec.Offset)); err != nil || le.Uint32(header) != goMagic120 {
 		return
 	}
-	from, to := le.Uint64(header[8+8*3:]), le.Uint64(header[8+8*4:])
-	if from > to || to > sec.FileSize || to-from > uint64(min(im.Size, maxTableBytes)) {
-		return
+	part := func(first int) []byte {
+		from, to := le.Uint64(header[8+8*first:]), le.Uint64(header[8+8*(first+1):])
+		if from > to || to > sec.FileSize || to-from > uint64(min(im.Size, maxTableBytes)) {
+			return nil
+		}
+		b := make([]byte, to-from)
+		if _, err := im.Reader.ReadAt(b, int64(sec.Offset+from)); err != nil {
+			return nil
+		}
+		return b
 	}
-	names := make([]byte, to-from)
-	if _, err := im.Reader.ReadAt(names, int64(sec.Offset+from)); err != nil {
-		return
-	}
-	c.inlines = goInlines{names: string(names), trees: im.goFunctionData(sec.Addr)}
+	c.inlines = goInlines{names: string(part(3)), units: part(4), files: string(part(5)), trees: im.goFunctionData(sec.Addr)}
 }
 
 // goFunctionData finds the address that the offsets of functions' data are

@@ -40,12 +40,18 @@ func main() {
 		if _, err := fmt.Fscan(os.Stdin, &distance); err != nil {
 			return
 		}
-		fmt.Fprintln(out, runtime.FuncForPC(start+uintptr(distance)).Name())
+		frames := runtime.CallersFrames([]uintptr{start + uintptr(distance) + 1}) // a return address
+		for more := true; more; {
+			var f runtime.Frame
+			f, more = frames.Next()
+			fmt.Fprintf(out, "%s %s:%d;", f.Function, f.File, f.Line)
+		}
+		fmt.Fprintln(out)
 	}
 }
 `
 
-// The innermost inlined call of an instruction agrees with the program's own
+// The innermost inlined call of an instruction, and its line, agree with the program's own
 // runtime.
 func TestInlined(t *testing.T) {
 	for _, flags := range [][]string{nil, {"-buildmode=pie"}, {"-ldflags=-s -w"}} {
@@ -58,7 +64,7 @@ func TestInlined(t *testing.T) {
 			start := m.functions[only(t, m, "main.main")].Addr
 			type place struct {
 				addr   uint64
-				inner  string
+				calls  string
 				inline bool
 			}
 			var places []place
@@ -71,14 +77,17 @@ func TestInlined(t *testing.T) {
 				if strings.HasPrefix(f.Name, "main.") {
 					step = 1
 				}
-				for addr := f.Addr; addr < f.Addr+min(f.Size, 600); addr += step {
+				for addr := f.Addr; addr < f.Addr+min(f.Size-1, 600); addr += step {
 					if in, ok := m.FunctionAt(addr); !ok || in != i {
 						break
 					}
-					p := place{addr: addr, inner: f.Name}
-					if in := m.Inlined(addr); len(in) > 0 {
-						p.inner, p.inline = in[0].Name, true
+					p := place{addr: addr}
+					inlined, at := m.Calls(addr, nil, true)
+					for _, in := range inlined {
+						p.calls += fmt.Sprintf("%s %s;", in.Name, in.Position)
 					}
+					p.calls += fmt.Sprintf("%s %s;", f.Name, at)
+					p.inline = len(inlined) > 0
 					places = append(places, p)
 					fmt.Fprintln(&asked, int64(addr-start))
 				}
@@ -101,9 +110,9 @@ func TestInlined(t *testing.T) {
 				if p.inline {
 					inlined++
 				}
-				if told.Text() != p.inner && told.Text() != "" { // the first name in its table is empty
+				if runtime := strings.Replace(told.Text(), " ?:0;", " :0;", 1); !strings.HasPrefix(p.calls, runtime) && !strings.HasPrefix(told.Text(), " ") { // the first name in its table is empty
 					if wrong++; wrong <= 5 {
-						t.Errorf("%x is of %s, by the runtime of %s", p.addr, p.inner, told.Text())
+						t.Errorf("%x is of %s, by the runtime of %s", p.addr, p.calls, told.Text())
 					}
 				}
 			}
@@ -122,8 +131,42 @@ func TestInlined(t *testing.T) {
 func TestNothingInlined(t *testing.T) {
 	m := openModule(t, testenv.NeedProgram(t, "sleep"))
 	for i := range m.Len() {
-		if addr, _ := m.Entry(i); len(m.Inlined(addr)) > 0 {
+		addr, _ := m.Entry(i)
+		if in, _ := m.Calls(addr, nil, false); len(in) > 0 {
 			t.Errorf("%x has calls of Go", addr)
 		}
+	}
+}
+
+// The inlined calls of Go, and their lines, are those of the program's debug information.
+func TestGoCalls(t *testing.T) {
+	m := openModule(t, testenv.CompileGoText(t, whereProgram))
+	source, err := m.Source()
+	if err != nil {
+		t.Fatal(err)
+	}
+	deepest := 0
+	for _, f := range m.All() {
+		if !strings.HasPrefix(f.Name, "main.") && !strings.HasPrefix(f.Name, "fmt.") {
+			continue
+		}
+		for addr := f.Addr; addr < f.Addr+f.Size-1; addr++ {
+			mine, at := m.Calls(addr, nil, true)
+			theirs, want := source.Inlined(addr, true)
+			if want.Line == 0 {
+				continue // padding
+			}
+			same := at == want && len(mine) == len(theirs)
+			for i := range min(len(mine), len(theirs)) {
+				same = same && mine[i].Mangled == theirs[i].Name && mine[i].Position == theirs[i].Position
+			}
+			if !same {
+				t.Fatalf("%s, %#x: %v %v, by the debug information %v %v", f.Name, addr, mine, at, theirs, want)
+			}
+			deepest = max(deepest, len(mine))
+		}
+	}
+	if deepest < 3 {
+		t.Errorf("at most %d calls are inlined", deepest)
 	}
 }

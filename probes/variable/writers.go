@@ -57,7 +57,7 @@ func (w *writers) function(pid int, next uint64) string {
 		if i, ok := module.FunctionAt(addr); ok {
 			name = module.Function(i).Name
 		}
-		if inlined := module.Inlined(addr); len(inlined) > 0 {
+		if inlined, _ := module.Calls(addr, nil, false); len(inlined) > 0 {
 			name = inlined[0].Name
 		}
 	}
