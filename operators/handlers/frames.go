@@ -39,7 +39,7 @@ func (f *Frame) is(t traits) bool {
 }
 
 // Reader converts values of the column stack, each a list of [function, module, 'user' or
-// 'system'], to frames. Rows with equal stacks share one list, whose frames are created
+// 'system', and further elements], to frames. Rows with equal stacks share one list, whose frames are created
 // once. The zero value is ready.
 type Reader struct{ seen map[*types.Value][]Frame }
 
@@ -57,7 +57,7 @@ func (r *Reader) Frames(list []types.Value) []Frame {
 	frames := make([]Frame, len(list))
 	for i, f := range list {
 		part, _ := f.A.([]types.Value)
-		if len(part) == 3 {
+		if len(part) >= 3 {
 			frames[i] = Frame{Function: part[0].S, Module: part[1].S, System: part[2].S != "user"}
 		}
 	}

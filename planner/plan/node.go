@@ -59,6 +59,8 @@ type (
 		// Partial is the first stage of the aggregate above, for sources that can run it
 		// (probes.Info.Aggregates); nil: none.
 		Partial *Partial
+		// Lines: the frames of stacks have their files and lines.
+		Lines bool
 		// ByThread keeps the column thread_name in Out, read or not, because reporting may
 		// be suspended for some threads.
 		ByThread bool

@@ -86,7 +86,7 @@ func together(a, b *plan.Acquire, env *Env) (x, y *portion, both *plan.Acquire) 
 	if s == nil || !s.Process || a.OnDemand || b.OnDemand || a.Every != 0 || b.Every != 0 || a.Partial != nil || b.Partial != nil {
 		return nil, nil, nil
 	}
-	if a.Stream != b.Stream || a.ByThread != b.ByThread || a.Results != b.Results || !sameTarget(a.Target, b.Target) || sameEvents(a, b) {
+	if a.Stream != b.Stream || a.ByThread != b.ByThread || a.Lines != b.Lines || a.Results != b.Results || !sameTarget(a.Target, b.Target) || sameEvents(a, b) {
 		return nil, nil, nil
 	}
 	x, y = &portion{leaf: a}, &portion{leaf: b}

@@ -48,10 +48,11 @@ const maxSpaces = 4096
 // executes it; else nothing.
 type MappingsBefore func(pid int, at int64) (text []process.Mapping, exe string)
 
-// NewStacks returns an empty Stacks. systemModules is as in plan.Settings; the cache
+// NewStacks returns an empty Stacks. systemModules is as in plan.Settings; with lines frames
+// have their files and lines. The cache
 // must outlive the result. left may be nil.
-func NewStacks(cache *elf.Cache, systemModules string, left MappingsBefore) *Stacks {
-	frames := newInterner()
+func NewStacks(cache *elf.Cache, systemModules string, lines bool, left MappingsBefore) *Stacks {
+	frames := newInterner(lines)
 	ms := newModules(cache, frames, chosenModules(systemModules))
 	ms.mappingsBefore = left
 	return &Stacks{modules: ms, frames: frames, unwinder: newUnwinder(ms), spaces: map[int]*space{}}
@@ -97,6 +98,7 @@ func (s *Stacks) Of(c *Copied) (value any, why string) {
 	sp.at = c.Time
 	cause := s.unwinder.unwind(sp, sample{
 		StackSample: &s.sample, taken: s.taken, stack: c.Stack, low: c.Regs[unwind.RegSP], returned: c.Returned, returnAt: c.ReturnAt,
+		entered: c.Returned == 0,
 	}, false)
 	stack := s.frames.stack(s.unwinder.frames, cause == reached)
 	if cause == reached {
@@ -105,8 +107,13 @@ func (s *Stacks) Of(c *Copied) (value any, why string) {
 	return stack.value, cutStack + cause.String()
 }
 
+// Missing returns what debug information lacked since the last call, by notice, with the
+// number of instructions.
+func (s *Stacks) Missing() map[string]uint64 { return s.modules.takeMissing() }
+
 // Caller returns the name of the function whose call instruction precedes an address,
-// at a time of the boot clock; false if there is no code, or none with a name.
+// at a time of the boot clock: of the innermost one, if it was inlined. It returns false if there
+// is no code, or none with a name.
 func (s *Stacks) Caller(pid int, at int64, image, address uint64) (name string, ok bool) {
 	u := s.unwinder
 	u.space = s.space(pid)
@@ -116,7 +123,11 @@ func (s *Stacks) Caller(pid int, at int64, image, address uint64) (name string, 
 	if r == nil {
 		return "", false
 	}
-	n := s.modules.at(r.module, address-1-r.start+r.offset).frame
+	p := s.modules.at(r.module, address-1-r.start+r.offset)
+	n := p.frame
+	if len(p.inlined) > 0 {
+		n = p.inlined[0]
+	}
 	if r.module.symbols == nil {
 		if c, compiled := u.compiled(address - 1); compiled {
 			n = c

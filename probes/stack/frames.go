@@ -8,17 +8,22 @@ import (
 	"endoscope/planner/types"
 )
 
-// frame describes a call in a row: the function whose code was executed.
+// frame describes a call in a row: the function whose code was executed, and where in it.
 type frame struct {
 	function string
 	module   string
 	system   bool
 	sync     syncKind
+	// Only where lines are wanted:
+	file    string
+	line    int  // 0: not known
+	inlined bool // the call was compiled into its caller
 }
 
 // interner assigns one number to equal frames and one value to equal stacks, shared by
 // all their rows: a thread that waits for an hour has one stack.
 type interner struct {
+	lines   bool // frames have their lines
 	numbers map[frame]uint32
 	frames  []frame
 	values  []types.Value // of frames
@@ -39,20 +44,39 @@ type callStack struct {
 // rows and threads keep the stacks that they refer to.
 const maxHeld = 4 << 20
 
-func newInterner() *interner {
-	return &interner{numbers: map[frame]uint32{}, stacks: map[uint64][]*callStack{}, seed: maphash.MakeSeed()}
+func newInterner(lines bool) *interner {
+	return &interner{lines: lines, numbers: map[frame]uint32{}, stacks: map[uint64][]*callStack{}, seed: maphash.MakeSeed()}
 }
 
 // number interns a frame.
 func (in *interner) number(f frame) uint32 {
+	if !in.lines {
+		f.file, f.line, f.inlined = "", 0, false
+	}
 	n, ok := in.numbers[f]
 	if !ok {
 		n = uint32(len(in.frames))
 		in.numbers[f] = n
 		in.frames = append(in.frames, f)
-		in.values = append(in.values, types.ListOf([]types.Value{types.Str(f.function), types.Str(f.module), types.Str(origin(f.system))}))
+		value := []types.Value{types.Str(f.function), types.Str(f.module), types.Str(origin(f.system))}
+		if in.lines {
+			value = append(value, f.place()...)
+		}
+		in.values = append(in.values, types.ListOf(value))
 	}
 	return n
+}
+
+// place returns the file and the line of a frame, and whether it is inlined.
+func (f *frame) place() []types.Value {
+	out := []types.Value{types.NullOf(types.Varchar), types.NullOf(types.Bigint), types.Bool(f.inlined)}
+	if f.file != "" {
+		out[0] = types.Str(f.file)
+	}
+	if f.line > 0 {
+		out[1] = types.Int(int64(f.line))
+	}
+	return out
 }
 
 // stack interns a stack. It does not keep frames.

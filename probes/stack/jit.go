@@ -77,6 +77,7 @@ func compiledFrame(name string) frame {
 	if f.system {
 		f.module = file
 	}
+	f.file = strings.TrimPrefix(file, "file://")
 	if f.function == "" {
 		f.function = "(anonymous)"
 		if kind == "Script" || kind == "Eval" {

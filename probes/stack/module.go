@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"endoscope/probes/dwarf/debuginfo"
 	"endoscope/probes/elf"
 	"endoscope/probes/lang/golang"
 	"endoscope/probes/lang/python"
@@ -21,8 +22,12 @@ import (
 type module struct {
 	name    string
 	symbols *elf.Module // nil: its code is unknown
-	library bool        // it belongs to the system, by its path
-	places  map[uint64]*place
+	source  *debuginfo.Source
+	sourced bool // source was looked for
+	// sourceErr is why source is nil.
+	sourceErr error
+	library   bool // it belongs to the system, by its path
+	places    map[uint64]*place
 
 	golang runtimeLayout[golang.Layout]
 	python runtimeLayout[python.Layout]
@@ -48,6 +53,8 @@ type modules struct {
 	vdso           *module
 	chosen         map[string]bool // by name: whether the user declares it a system module
 	mappingsBefore MappingsBefore
+	whole          bool              // calls inlined into functions of C, C++ and Rust are not looked for
+	missing        map[string]uint64 // what debug information lacks, by notice: instructions
 }
 
 type fileKey struct {
@@ -202,8 +209,13 @@ func (ms *modules) look(m *module, offset uint64) *place {
 			p.rule, p.ruled = unwind.Rule{Outermost: true}, true
 		}
 		f.function, f.system, f.sync = fn.Name, m.library || isSystemFunction(fn), syncOfFunction(fn)
-		for _, in := range m.symbols.Inlined(addr) {
-			p.inlined = append(p.inlined, ms.frames.number(frame{function: in.Name, module: m.name, system: m.library || isSystemFunction(in), sync: syncOfFunction(in)}))
+		inlined, at := m.symbols.Calls(addr, ms.sourceOf(m, fn), ms.frames.lines)
+		for _, in := range inlined {
+			p.inlined = append(p.inlined, ms.frames.number(frame{function: in.Name, module: m.name, system: m.library || isSystemFunction(in.Function), sync: syncOfFunction(in.Function),
+				file: in.File, line: in.Line, inlined: true}))
+		}
+		if f.file, f.line = at.File, at.Line; ms.frames.lines && !m.library && at.Line == 0 && (m.source == nil || m.source.Err() != nil) {
+			ms.miss("places without file and line: " + m.name + " " + m.why())
 		}
 	case m.symbols.IsStub(addr):
 		f.function, f.system = stub, true
@@ -216,6 +228,51 @@ func (ms *modules) look(m *module, offset uint64) *place {
 	}
 	p.frame = ms.frames.number(f)
 	return p
+}
+
+// sourceOf returns the source positions of the module of a function; nil: it has none, or the
+// function is one of Go, which needs none.
+func (ms *modules) sourceOf(m *module, f elf.Function) *debuginfo.Source {
+	if !m.sourced && f.Lang != elf.Go && !ms.whole {
+		m.sourced = true
+		m.source, m.sourceErr = m.symbols.Source()
+		if m.sourceErr != nil && m.sourceErr != elf.ErrNoDebugInfo {
+			ms.miss("modules whose inlined calls are not shown: " + m.name + " " + m.sourceErr.Error())
+		}
+	}
+	return m.source
+}
+
+// why says why a module has no lines.
+func (m *module) why() string {
+	err := m.sourceErr
+	if m.source != nil {
+		err = m.source.Err()
+	}
+	if err == nil {
+		err = elf.ErrNoDebugInfo
+	}
+	return err.Error()
+}
+
+// maxMissing limits the notices about debug information.
+const maxMissing = 16
+
+// miss counts an instruction for which debug information lacks something.
+func (ms *modules) miss(notice string) {
+	if ms.missing == nil {
+		ms.missing = map[string]uint64{}
+	}
+	if _, known := ms.missing[notice]; known || len(ms.missing) < maxMissing {
+		ms.missing[notice]++
+	}
+}
+
+// takeMissing returns what was counted since the last call.
+func (ms *modules) takeMissing() map[string]uint64 {
+	out := ms.missing
+	ms.missing = nil
+	return out
 }
 
 // Names for code without a named function.

@@ -111,7 +111,7 @@ func (c *collector) interpreted(sp *space, s sample, why cause) (is cause, waits
 			if len(p.numbers) > maxPlaces {
 				clear(p.numbers)
 			}
-			n = c.frames.number(frame{function: f.Function, module: filepath.Base(f.File), system: isPythonStandard(f.File)})
+			n = c.frames.number(frame{function: f.Function, module: filepath.Base(f.File), system: isPythonStandard(f.File), file: f.File})
 			p.numbers[f] = n
 		}
 		p.frames = append(p.frames, n)

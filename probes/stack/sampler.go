@@ -135,6 +135,7 @@ type sample struct {
 	codes []uint64 // of an interpreter's frames, innermost first
 	// Of a call, see Copied; else 0.
 	returned, returnAt uint64
+	entered            bool // it is at its entry, which belongs to no call that is inlined into it
 }
 
 // running samples the threads of all processes that are on a CPU now.

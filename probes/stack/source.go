@@ -87,7 +87,7 @@ func (s *source) open() (*collector, error) {
 	if err != nil {
 		return nil, probes.AtStream(err, s.spec)
 	}
-	frames := newInterner()
+	frames := newInterner(s.spec.Lines)
 	ms := newModules(s.provider.cache.With(debugfiles.Known(s.spec.Settings)), frames, chosenModules(s.spec.Settings.SystemModules))
 	return &collector{
 		kernel: kernel, modules: ms, frames: frames, unwinder: newUnwinder(ms),
@@ -295,6 +295,9 @@ func (s *source) snapshot(c *collector, sink probes.Sink) error {
 	}
 	if t.undumped > 0 {
 		sink.Lost(silent, t.undumped)
+	}
+	for notice, n := range c.modules.takeMissing() {
+		sink.Count(notice, n)
 	}
 	for why, n := range t.unfinished {
 		if n > 0 {

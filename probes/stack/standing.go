@@ -42,8 +42,9 @@ func SampleOnce(cache *elf.Cache, running []process.Process, visit func(OpenCall
 	if err != nil {
 		return err
 	}
-	frames := newInterner()
+	frames := newInterner(false)
 	ms := newModules(cache, frames, nil)
+	ms.whole = true
 	target := plan.Target{}
 	for _, p := range running {
 		target.PIDs = append(target.PIDs, p.PID)

@@ -113,7 +113,10 @@ func (u *unwinder) unwind(sp *space, s sample, reach bool) cause {
 				frame = n
 			}
 		}
-		u.frames = append(append(u.frames, p.inlined...), frame)
+		if len(u.frames) > 0 || !s.entered {
+			u.frames = append(u.frames, p.inlined...)
+		}
+		u.frames = append(u.frames, frame)
 		u.pcs = append(u.pcs, regs[unwind.RegIP])
 		sp := regs[unwind.RegSP]
 		var why cause

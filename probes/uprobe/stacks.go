@@ -25,7 +25,7 @@ func (p *Provider) newStacks(s *source) *stack.Stacks {
 			s.remembers, left = true, p.history.MappingsBefore
 		}
 	}
-	stacks := stack.NewStacks(p.modules.With(debugfiles.Known(s.spec.Settings)), s.spec.Settings.SystemModules, left)
+	stacks := stack.NewStacks(p.modules.With(debugfiles.Known(s.spec.Settings)), s.spec.Settings.SystemModules, s.spec.Lines, left)
 	for _, q := range s.resolution.Running {
 		stacks.ReadProcess(q.PID)
 		if s.remembers {

@@ -233,6 +233,11 @@ func (s *Subscription) CloseStacks() {
 
 // reportIncomplete reports incomplete stacks to the sink.
 func (s *Subscription) reportIncomplete() {
+	if s.Stacks != nil {
+		for notice, n := range s.Stacks.Missing() {
+			s.Sink.Count(notice, n)
+		}
+	}
 	var causes []string
 	for why := range s.torn {
 		causes = append(causes, why)
