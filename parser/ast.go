@@ -362,6 +362,7 @@ type (
 		Args     []*Arg
 		Within   *OrderItem // WITHIN GROUP (ORDER BY x)
 		Filter   Expr       // FILTER (WHERE e)
+		Field    *Ident     // frame(stack, 2).line; nil: the value itself
 	}
 	// Arg is one argument, optionally named: k => 3.
 	Arg struct {

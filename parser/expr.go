@@ -456,6 +456,12 @@ func (p *exprParser) call(name *Ident) (Expr, error) {
 		}
 		c.Filter = x
 	}
+	if p.accept(".") {
+		if !isName(p.lex.Peek()) {
+			return nil, unexpected(p.lex)
+		}
+		c.Field = identOf(p.take())
+	}
 	c.Span = p.span(name.Start)
 	return c, nil
 }

@@ -253,6 +253,10 @@ func (p *printer) call(c *Call) {
 		p.expr(c.Filter, precLowest)
 		p.put(")")
 	}
+	if c.Field != nil {
+		p.put(".")
+		p.ident(c.Field)
+	}
 }
 
 func exprText(x Expr) string { return text(func(p *printer) { p.expr(x, precLowest) }) }

@@ -144,6 +144,7 @@ func (r *resolver) finish(root plan.Node, dur *parser.Literal) (*plan.Query, err
 	if err != nil {
 		return nil, r.placed(err)
 	}
+	out.Root = rules.Lines(out.Root)
 	for _, leaf := range plan.Leaves(out.Root) {
 		s := catalog.Find(leaf.Stream)
 		if s != nil && s.Process && !s.Everywhere && leaf.Target.IsZero() {

@@ -210,6 +210,11 @@ func (c *exprCtx) call(e *parser.Call) (plan.Expr, error) {
 		return nil, err
 	}
 	name := strings.ToLower(e.Name.Name)
+	if e.Field != nil {
+		if name, err = c.fieldOf(e, name); err != nil {
+			return nil, err
+		}
+	}
 	if f := plan.FindAgg(name); f != nil {
 		return c.aggCall(f, e, written)
 	}
@@ -242,6 +247,21 @@ func (c *exprCtx) call(e *parser.Call) (plan.Expr, error) {
 		args = append(args, x)
 	}
 	return c.apply(name, e.Pos(), args...)
+}
+
+// fieldOf returns the function that computes a field of a function's result.
+func (c *exprCtx) fieldOf(e *parser.Call, name string) (string, error) {
+	field := strings.ToLower(e.Field.Name)
+	switch {
+	case name != "frame":
+		return "", c.r.hintf(e.Field.Pos(), "frame(stack, 2).line has: function, module, file, line and inlined", "%s has no fields", name)
+	case field == "function":
+		return name, nil
+	case plan.FindScalar(name+"."+field) == nil:
+		fields := []string{"function", "module", "file", "line", "inlined"}
+		return "", c.r.hintf(e.Field.Pos(), cmp.Or(plan.DidYouMean(field, fields), "a frame has function, module, file, line and inlined"), "a frame has no field %s", e.Field.Name)
+	}
+	return name + "." + field, nil
 }
 
 // aggCall resolves the call of an aggregate; upper is its name as errors have it.

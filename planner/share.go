@@ -44,6 +44,9 @@ func PlanShare(q *parser.Query, src string, env *Env) (*plan.Query, *plan.Fragme
 		if out.lower, err = r.finish(nameHost(of.Lower, env.Host), q.For); err != nil {
 			return out, err
 		}
+		if rules.ReadsLines(root.node) { // of the hosts' rows, also where only the root reads them
+			out.lower.Root = rules.WithLines(out.lower.Root)
+		}
 		if out.upper = of.Upper; len(plan.Leaves(out.lower.Root)) == 0 && r.serial > 0 {
 			if !nothing {
 				nothing = true

@@ -28,7 +28,8 @@ var strictCalls = map[string]builder{
 	"xml": form(encodingXML, "a TRIE"), "folded": form(encodingFolded, "a TRIE"),
 	"starts_with": rowwise(startsWith), "regexp_extract": regexpExtract,
 
-	"format_stack": stackText(formatStack), "folded_stack": stackText(foldedStack), "frame": rowwise(stackFrame),
+	"format_stack": stackText(formatStack), "folded_stack": stackText(foldedStack), "frame": rowwise(stackFrame), "source_stack": stackText(sourceStack),
+	"frame.module": rowwise(frameField(moduleAt)), "frame.file": rowwise(frameField(fileAt)), "frame.line": rowwise(frameField(lineAt)), "frame.inlined": rowwise(frameField(inlinedAt)),
 }
 
 // laxCalls have their own rules for NULL.

@@ -223,6 +223,21 @@ var scalarCases = []struct {
 	{"frame", vs(stackOf("leaf", "mid", "main"), I(-1)), S("main")},
 	{"frame", vs(stackOf("leaf"), I(1)), N(types.Varchar)},
 	{"frame", vs(stackOf("leaf"), I(-2)), N(types.Varchar)},
+	{"frame.module", vs(stackOf("leaf", "main"), I(-1)), S("module")},
+	{"frame.module", vs(stackOf("leaf"), I(1)), N(types.Varchar)},
+	{"frame.file", vs(placedStack, I(0)), S("/src/a.c")},
+	{"frame.file", vs(placedStack, I(2)), N(types.Varchar)}, // it is not known
+	{"frame.file", vs(stackOf("leaf"), I(0)), N(types.Varchar)},
+	{"frame.line", vs(placedStack, I(1)), I(40)},
+	{"frame.line", vs(placedStack, I(-1)), N(types.Bigint)},
+	{"frame.line", vs(placedStack, I(3)), N(types.Bigint)},
+	{"frame.line", vs(types.ListOf(vs(types.ListOf(vs(S("f"), S("m"), S("user"), I(1), S("two"), I(3))))), I(0)), N(types.Bigint)}, // a list that is no stack
+	{"frame.inlined", vs(placedStack, I(0)), types.Bool(true)},
+	{"frame.inlined", vs(placedStack, I(1)), types.Bool(false)},
+	{"frame.inlined", vs(stackOf("leaf"), I(0)), N(types.Boolean)},
+	{"source_stack", vs(placedStack), S("leaf at /src/a.c:12 (inlined)\nmid at /src/b.c:40\nmain")},
+	{"source_stack", vs(placedStack, I(1)), S("leaf at /src/a.c:12 (inlined)")},
+	{"source_stack", vs(stackOf("leaf", "main")), S("leaf\nmain")},
 	{"substr", vs(S("añbc"), I(2)), S("ñbc")},
 	{"substr", vs(S("añbc"), I(2), I(2)), S("ñb")},
 	{"substr", vs(S("abc"), I(0), I(2)), S("a")},
@@ -401,6 +416,13 @@ func TestNow(t *testing.T) {
 }
 
 // stackOf is a stack with functions of those names, leaf first.
+// placedStack is a stack whose frames have their files and lines, as far as they are known.
+var placedStack = types.ListOf(vs(
+	types.ListOf(vs(types.Str("leaf"), types.Str("m"), types.Str("user"), types.Str("/src/a.c"), types.Int(12), types.Bool(true))),
+	types.ListOf(vs(types.Str("mid"), types.Str("m"), types.Str("user"), types.Str("/src/b.c"), types.Int(40), types.Bool(false))),
+	types.ListOf(vs(types.Str("main"), types.Str("m"), types.Str("user"), types.NullOf(types.Varchar), types.NullOf(types.Bigint), types.Bool(false))),
+))
+
 func stackOf(functions ...string) types.Value {
 	var frames []types.Value
 	for _, f := range functions {

@@ -1,6 +1,8 @@
 package expr
 
 import (
+	"strconv"
+
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
@@ -91,17 +93,81 @@ func functionOf(f types.Value) string {
 	return string(appendValue(nil, f))
 }
 
-// stackFrame is frame(stack, i): 0 is the leaf, -1 the root.
-func stackFrame(o *output, args []*batch.Column, i int) error {
+// Elements of a frame. Those from fileAt on are there only where the plan asks for lines.
+const (
+	moduleAt  = 1
+	fileAt    = 3
+	lineAt    = 4
+	inlinedAt = 5
+)
+
+// fieldOf returns an element of a frame; NULL if it has none.
+func fieldOf(f types.Value, at int) types.Value {
+	if parts, ok := f.A.([]types.Value); ok && at < len(parts) {
+		return parts[at]
+	}
+	return types.NullOf(types.Null)
+}
+
+// sourceStack writes the innermost frames with their places, one a line.
+func sourceStack(b []byte, frames []types.Value, limit int64) []byte {
+	for i, f := range frames[:limit] {
+		if i > 0 {
+			b = append(b, '\n')
+		}
+		b = append(b, functionOf(f)...)
+		if file := fieldOf(f, fileAt); file.Type == types.Varchar && !file.IsNull {
+			b = append(append(b, " at "...), file.S...)
+			if line := fieldOf(f, lineAt); line.Type == types.Bigint && !line.IsNull {
+				b = strconv.AppendInt(append(b, ':'), line.I, 10)
+			}
+		}
+		if in := fieldOf(f, inlinedAt); in.Type == types.Boolean && !in.IsNull && in.I != 0 {
+			b = append(b, " (inlined)"...)
+		}
+	}
+	return b
+}
+
+// frameAt returns frame i of a stack: 0 is the leaf, -1 the root; false if there is none.
+func frameAt(args []*batch.Column, i int) (types.Value, bool) {
 	frames, _ := args[0].Any[i].([]types.Value)
 	k := args[1].Int[i]
 	if k < 0 {
 		k += int64(len(frames))
 	}
 	if k < 0 || k >= int64(len(frames)) {
+		return types.Value{}, false
+	}
+	return frames[k], true
+}
+
+// stackFrame is frame(stack, i).
+func stackFrame(o *output, args []*batch.Column, i int) error {
+	f, ok := frameAt(args, i)
+	if !ok {
 		o.setNull(i)
 		return nil
 	}
-	o.setText(i, functionOf(frames[k]))
+	o.setText(i, functionOf(f))
 	return nil
+}
+
+// frameField is a field of frame(stack, i).
+func frameField(at int) func(o *output, args []*batch.Column, i int) error {
+	return func(o *output, args []*batch.Column, i int) error {
+		f, _ := frameAt(args, i)
+		v := fieldOf(f, at)
+		switch {
+		case v.IsNull || v.Type != o.col.Type: // a list that is no stack may have anything there
+			o.setNull(i)
+		case v.Type == types.Varchar:
+			o.setText(i, v.S)
+		case v.Type == types.Boolean:
+			o.col.Bool[i] = v.I != 0
+		default:
+			o.col.Int[i] = v.I
+		}
+		return nil
+	}
 }

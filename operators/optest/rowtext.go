@@ -51,8 +51,18 @@ func textual(fn string, args []types.Value) (types.Value, error) {
 		return regexpExtract(s, args[1].S, args[2:])
 	case "format_stack", "folded_stack":
 		return types.Str(stackText(fn, args)), nil
+	case "source_stack":
+		return types.Str(placesText(args)), nil
 	case "frame":
 		return stackFrame(args[0], args[1].I), nil
+	case "frame.module":
+		return frameField(args, 1, types.Varchar), nil
+	case "frame.file":
+		return frameField(args, 3, types.Varchar), nil
+	case "frame.line":
+		return frameField(args, 4, types.Bigint), nil
+	case "frame.inlined":
+		return frameField(args, 5, types.Boolean), nil
 	case "date_trunc":
 		return dateTrunc(s, args[1].I)
 	}
@@ -158,6 +168,51 @@ func stackText(fn string, args []types.Value) string {
 	}
 	slices.Reverse(names)
 	return strings.Join(names, ";")
+}
+
+// placesText lists the frames of a stack with their places.
+func placesText(args []types.Value) string {
+	n := int64(1 << 62)
+	if len(args) > 1 {
+		n = args[1].I
+	}
+	var lines []string
+	for i := int64(0); i < n; i++ {
+		f := stackFrame(args[0], i)
+		if f.IsNull {
+			break
+		}
+		at := []types.Value{args[0], types.Int(i)}
+		line := f.S
+		if file := frameField(at, 3, types.Varchar); !file.IsNull {
+			line += " at " + file.S
+			if number := frameField(at, 4, types.Bigint); !number.IsNull {
+				line += fmt.Sprintf(":%d", number.I)
+			}
+		}
+		if in := frameField(at, 5, types.Boolean); !in.IsNull && in.I == 1 {
+			line += " (inlined)"
+		}
+		lines = append(lines, line)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// frameField returns an element of a frame of a stack, if it has one of the type.
+func frameField(args []types.Value, at int, t types.Type) types.Value {
+	frames, _ := args[0].A.([]types.Value)
+	i := args[1].I
+	if i < 0 {
+		i += int64(len(frames))
+	}
+	if i < 0 || i >= int64(len(frames)) {
+		return types.NullOf(t)
+	}
+	parts, _ := frames[i].A.([]types.Value)
+	if at >= len(parts) || parts[at].Type != t {
+		return types.NullOf(t)
+	}
+	return parts[at]
 }
 
 // stackFrame returns the function of a frame, the first element of its list.

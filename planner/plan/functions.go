@@ -119,7 +119,12 @@ var Scalars = []Scalar{
 	{Name: "folded", Sigs: []Sig{sig(tS, tE)}, Doc: "the stacks of a TRIE, one per line: 'caller;callee 12', the input of flame graph tools"},
 	{Name: "format_stack", Sigs: []Sig{{Args: []types.Type{tL, tI}, Optional: 1, Result: tS}}, Doc: "functions of a stack's innermost n frames (default: all), leaf first: 'callee < caller'"},
 	{Name: "folded_stack", Sigs: []Sig{{Args: []types.Type{tL, tI}, Optional: 1, Result: tS}}, Doc: "functions of a stack's innermost n frames (default: all), root first: 'caller;callee', the input of flame graph tools"},
-	{Name: "frame", Sigs: []Sig{sig(tS, tL, tI)}, Doc: "function of the n-th frame of a stack: 0 is the leaf, -1 the root; NULL if there is none"},
+	{Name: "source_stack", Sigs: []Sig{{Args: []types.Type{tL, tI}, Optional: 1, Result: tS}}, Doc: "a stack's innermost n frames (default: all), leaf first, one a line, with their places: 'function at file:line', and (inlined)"},
+	{Name: "frame", Sigs: []Sig{sig(tS, tL, tI)}, Doc: "function of the n-th frame of a stack: 0 is the leaf, -1 the root; NULL if there is none; frame(stack, n).function is the same"},
+	{Name: "frame.module", Sigs: []Sig{sig(tS, tL, tI)}, Doc: "written frame(stack, n).module: the file of the n-th frame's code, without its directory"},
+	{Name: "frame.file", Sigs: []Sig{sig(tS, tL, tI)}, Doc: "written frame(stack, n).file: the source file of the n-th frame; NULL if it is not known"},
+	{Name: "frame.line", Sigs: []Sig{sig(tI, tL, tI)}, Doc: "written frame(stack, n).line: the source line that the n-th frame executes or, of a caller, where it calls; NULL if it is not known"},
+	{Name: "frame.inlined", Sigs: []Sig{sig(tB, tL, tI)}, Doc: "written frame(stack, n).inlined: whether the n-th frame is of a call that was compiled into its caller"},
 
 	{Name: "to_ns", Sigs: []Sig{sig(tI, tD)}, Doc: "nanoseconds of a duration"},
 	{Name: "to_us", Sigs: []Sig{sig(tF, tD)}, Doc: "microseconds of a duration"},
@@ -128,6 +133,16 @@ var Scalars = []Scalar{
 	{Name: "to_min", Sigs: []Sig{sig(tF, tD)}, Doc: "minutes of a duration"},
 	{Name: "now", Sigs: []Sig{sig(tT)}, Volatile: true, Doc: "the time at which the row is processed"},
 	{Name: "date_trunc", Sigs: []Sig{sig(tT, tS, tT)}, Doc: "the time truncated to 'microsecond', 'millisecond', 'second', 'minute', 'hour' or 'day' (UTC)"},
+}
+
+// NeedsLines reports whether a function reads the files and lines of a stack's frames, which are
+// acquired only for that.
+func NeedsLines(fn string) bool {
+	switch fn {
+	case "frame.file", "frame.line", "frame.inlined", "source_stack":
+		return true
+	}
+	return false
 }
 
 // FindScalar returns the function with that lower-case name, or nil.

@@ -51,9 +51,12 @@ func write(b *strings.Builder, e Expr) {
 			writeOperand(b, e.Args[0])
 			b.WriteString(" is null")
 		default:
-			b.WriteString(e.Fn + "(")
+			name, field, isField := strings.Cut(e.Fn, ".")
+			b.WriteString(name + "(")
 			writeList(b, e.Args)
-			b.WriteByte(')')
+			if b.WriteByte(')'); isField {
+				b.WriteString("." + field)
+			}
 		}
 	case *In:
 		writeOperand(b, e.X)
