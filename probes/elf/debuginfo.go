@@ -155,14 +155,17 @@ type source struct {
 
 // Source returns the source positions of the module's code, from its own debug information or
 // that of a separate debug file. It reads little of it: see debuginfo.Source. The caller keeps
-// the result while it needs it. A Go program's come from its pclntab: see SourceLine.
-func (m *Module) Source() (*debuginfo.Source, error) {
+// the result while it needs it. See Calls for code of Go.
+func (m *Module) Source() (*debuginfo.Source, error) { return m.SourceWithin(debuginfo.MaxUnpacked) }
+
+// SourceWithin is Source, but an error if more than most bytes are to be unpacked for it.
+func (m *Module) SourceWithin(most uint64) (*debuginfo.Source, error) {
 	m.source.mu.Lock()
 	defer m.source.mu.Unlock()
 	if s := m.source.read.Value(); s != nil {
 		return s, nil
 	}
-	s, err := m.contents.readSource()
+	s, err := m.contents.readSource(most)
 	if err != nil {
 		return nil, err
 	}
@@ -170,13 +173,13 @@ func (m *Module) Source() (*debuginfo.Source, error) {
 	return s, nil
 }
 
-func (c *contents) readSource() (s *debuginfo.Source, err error) {
+func (c *contents) readSource(most uint64) (s *debuginfo.Source, err error) {
 	defer RecoverAs(&err)
 	if c.image.file == nil {
 		return nil, ErrNoDebugInfo
 	}
 	if hasSection(c.image, "line") {
-		return c.sourceFrom(c.image)
+		return c.sourceFrom(c.image, most)
 	}
 	im, f, _ := c.openDebugFile()
 	if f != nil {
@@ -185,11 +188,11 @@ func (c *contents) readSource() (s *debuginfo.Source, err error) {
 	if im == nil || !hasSection(im, "line") {
 		return nil, ErrNoDebugInfo
 	}
-	return c.sourceFrom(im)
+	return c.sourceFrom(im, most)
 }
 
 // sourceFrom reads the source positions in the module's own file or a debug file.
-func (c *contents) sourceFrom(im *Image) (*debuginfo.Source, error) {
+func (c *contents) sourceFrom(im *Image, most uint64) (*debuginfo.Source, error) {
 	shared, file, err := c.openCommon(im)
 	if err != nil {
 		return nil, err
@@ -199,7 +202,7 @@ func (c *contents) sourceFrom(im *Image) (*debuginfo.Source, error) {
 		defer file.Close()
 		common = shared.ELF
 	}
-	return debuginfo.OpenSource(im.ELF, im.file, common, c.splitFiles(im).read)
+	return debuginfo.OpenSource(im.ELF, im.file, common, most, c.splitFiles(im).read)
 }
 
 // openCommon opens the supplementary file of the module's own file or a debug file; nil if it

@@ -235,13 +235,21 @@ func (ms *modules) look(m *module, offset uint64) *place {
 func (ms *modules) sourceOf(m *module, f elf.Function) *debuginfo.Source {
 	if !m.sourced && f.Lang != elf.Go && !ms.whole {
 		m.sourced = true
-		m.source, m.sourceErr = m.symbols.Source()
+		most := uint64(maxForInlined)
+		if ms.frames.lines {
+			most = debuginfo.MaxUnpacked
+		}
+		m.source, m.sourceErr = m.symbols.SourceWithin(most)
 		if m.sourceErr != nil && m.sourceErr != elf.ErrNoDebugInfo {
 			ms.miss("modules whose inlined calls are not shown: " + m.name + " " + m.sourceErr.Error())
 		}
 	}
 	return m.source
 }
+
+// maxForInlined limits the compressed debug information that is unpacked for inlined calls only:
+// that takes a second. Such that is not compressed is mapped, and read as far as it is needed.
+const maxForInlined = 256 << 20
 
 // why says why a module has no lines.
 func (m *module) why() string {

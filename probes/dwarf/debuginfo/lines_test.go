@@ -29,7 +29,7 @@ func openSource(t *testing.T, program string) (*Source, *elf.File) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := OpenSource(f, file, nil, nil)
+	s, err := OpenSource(f, file, nil, MaxUnpacked, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

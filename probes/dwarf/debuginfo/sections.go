@@ -32,14 +32,17 @@ func guard(do func() error) (err error) {
 	return do()
 }
 
+// MaxUnpacked limits the compressed sections of a file, unpacked.
+const MaxUnpacked = maxDebugBytes
+
 // openSections maps or reads the sections of f, which is read from file. The file may be closed
-// afterwards. shared is the supplementary file, or nil.
-func openSections(f *elf.File, file *os.File, shared *elf.File) (s *sections, err error) {
+// afterwards. shared is the supplementary file, or nil. most limits what is unpacked.
+func openSections(f *elf.File, file *os.File, shared *elf.File, most uint64) (s *sections, err error) {
 	err = guard(func() error {
 		if shared != nil {
 			s, err = joinedSections(f, shared)
 		} else {
-			s, err = mapSections(f, file)
+			s, err = mapSections(f, file, most)
 		}
 		return err
 	})
@@ -63,7 +66,7 @@ func joinedSections(f, shared *elf.File) (s *sections, err error) {
 	return s, nil
 }
 
-func mapSections(f *elf.File, file *os.File) (*sections, error) {
+func mapSections(f *elf.File, file *os.File, most uint64) (*sections, error) {
 	s, size := &sections{}, uint64(0)
 	all, err := file.Stat()
 	if err != nil {
@@ -82,9 +85,9 @@ func mapSections(f *elf.File, file *os.File) (*sections, error) {
 			}
 			continue
 		}
-		if size += sec.Size; sec.Size > maxDebugBytes || size > maxDebugBytes || !fits(sec, all.Size()) {
+		if size += sec.Size; sec.Size > most || size > most || !fits(sec, all.Size()) {
 			s.unmap()
-			return nil, fmt.Errorf("has more than %d MiB of compressed debug information", maxDebugBytes>>20)
+			return nil, fmt.Errorf("has more than %d MiB of compressed debug information", most>>20)
 		}
 		if err := Reserve(s, sec.Size); err != nil {
 			s.unmap()

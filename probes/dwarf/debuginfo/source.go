@@ -57,9 +57,10 @@ type codeRange struct {
 
 // OpenSource prepares reading the debug information of f, which is read from file; the file may
 // be closed afterwards. shared is the supplementary file to which it refers, or nil. split reads
-// a unit that is in a file of its own.
-func OpenSource(f *elf.File, file *os.File, shared *elf.File, split func(*Info, *Skeleton) (*Info, error)) (*Source, error) {
-	s, err := openSections(f, file, shared)
+// a unit that is in a file of its own. Compressed sections are unpacked if they have at most most
+// bytes, MaxUnpacked or less.
+func OpenSource(f *elf.File, file *os.File, shared *elf.File, most uint64, split func(*Info, *Skeleton) (*Info, error)) (*Source, error) {
+	s, err := openSections(f, file, shared, most)
 	if err != nil {
 		return nil, err
 	}
@@ -73,8 +74,8 @@ func OpenSource(f *elf.File, file *os.File, shared *elf.File, split func(*Info, 
 // Limits on what is kept of one file.
 const (
 	maxCodeRanges = 1 << 22 // of the units
-	maxKept       = 1 << 21 // rows of line tables, and functions; beyond it they are read again
-	maxTables     = 1 << 12 // tables of abbreviations
+	maxKept       = 1 << 20 // rows of line tables, and functions; beyond it they are read again
+	maxTables     = 1 << 7  // tables of abbreviations
 	maxLookUp     = 1 << 26 // entries and elements of lists read by one look-up
 )
 
