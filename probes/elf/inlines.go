@@ -5,6 +5,7 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"slices"
+	"strings"
 
 	"endoscope/probes/dwarf/debuginfo"
 )
@@ -67,6 +68,9 @@ func (m *Module) Calls(addr uint64, source *debuginfo.Source, lines bool) (inlin
 		f.Name = f.Mangled
 		if nameFunction(&f); f.Name == "" {
 			f.Name = unnamedCall
+		}
+		if f.Lang == C && c.Linkage == "" && strings.Contains(f.Name, "::") {
+			f.Lang = CPP
 		}
 		inlined = append(inlined, Call{f, c.Position})
 	}

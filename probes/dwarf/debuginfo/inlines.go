@@ -3,6 +3,7 @@ package debuginfo
 import (
 	"cmp"
 	"slices"
+	"strings"
 )
 
 // Inlined is a call that was compiled into its caller.
@@ -383,6 +384,9 @@ const maxNameBytes = 16 << 10
 
 func bounded(b []byte) string { return string(b[:min(len(b), maxNameBytes)]) }
 
+// unnamedClass is the name of a class that has none.
+const unnamedClass = "{unnamed}"
+
 // qualified returns the name of an entry within at most depth scopes.
 func (s *Source) qualified(u *codeUnit, at int, e *entry, depth int) string {
 	if u == nil {
@@ -394,7 +398,7 @@ func (s *Source) qualified(u *codeUnit, at int, e *entry, depth int) string {
 	case e.tag == tagNamespace:
 		name = "(anonymous namespace)"
 	case isScope(e.tag) && e.tag != tagSubprogram:
-		name = "{unnamed}"
+		name = unnamedClass
 	default:
 		return ""
 	}
@@ -411,6 +415,9 @@ func (s *Source) qualified(u *codeUnit, at int, e *entry, depth int) string {
 	}
 	outer, end, scope := s.declaration(scopes[i].at)
 	if within := s.qualified(outer, end, &scope, depth-1); within != "" && len(within) < maxNameBytes {
+		if outer, ok := strings.CutSuffix(within, unnamedClass); ok && name == "operator()" {
+			within = outer + "{lambda}" // as demanglers call it
+		}
 		return within + "::" + name
 	}
 	return name
