@@ -78,14 +78,14 @@ var self = []Column{
 
 // origin holds the columns about the callers.
 var origin = []Column{
-	{Name: "caller", Type: tS, Doc: "function that the call returns to; NULL if that has no name"},
-	{Name: "stack", Type: tL, Doc: "the call's stack, itself first: [function, module, 'user' or 'system'], as in stack_sample; see format_stack, folded_stack, frame, and SET stack_bytes"},
+	{Name: "caller", Type: tS, Doc: "function that the call returns to, the inlined one if there is one; NULL if that has no name"},
+	{Name: "stack", Type: tL, Doc: "the call's stack, itself first: [function, module, 'user' or 'system'], as in stack_sample; see format_stack, folded_stack, source_stack, frame, and SET stack_bytes"},
 }
 
 // originOfEvents is origin for a sequence.
 var originOfEvents = []Column{
 	{Name: "caller", Type: tS, Doc: "function that the event's call returns to; NULL if that has no name, and for a GAP"},
-	{Name: "stack", Type: tL, Doc: "for an ENTER and a LEAVE the call's stack, itself first, as in stack_sample; NULL for others; see format_stack, folded_stack, frame, and SET stack_bytes"},
+	{Name: "stack", Type: tL, Doc: "for an ENTER and a LEAVE the call's stack, itself first, as in stack_sample; NULL for others; see format_stack, folded_stack, source_stack, frame, and SET stack_bytes"},
 }
 
 // costs holds the columns about the resources that calls use.
