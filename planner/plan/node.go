@@ -61,6 +61,8 @@ type (
 		Partial *Partial
 		// Lines: the frames of stacks have their files and lines.
 		Lines bool
+		// Whole: stacks have no frames of calls inlined into functions of C, C++ and Rust.
+		Whole bool
 		// ByThread keeps the column thread_name in Out, read or not, because reporting may
 		// be suspended for some threads.
 		ByThread bool

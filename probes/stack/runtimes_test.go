@@ -213,11 +213,11 @@ func TestNotices(t *testing.T) {
 // Names of code compiled at run time.
 func TestCompiledFrame(t *testing.T) {
 	for name, want := range map[string]frame{
-		"JS:*onMessage /srv/app.js:2:19":                       {function: "onMessage", module: "app.js"},
-		"JS:^processTimers node:internal/timers:508:20":        {function: "processTimers", module: "node:internal/timers", system: true},
-		"JS:~ file:///srv/mod.mjs:1:1":                         {function: "(anonymous)", module: "mod.mjs"},
-		"LazyCompile:~Server.close /srv/a b.js:10:2":           {function: "Server.close", module: "a b.js"},
-		"Script:~ /srv/app.js:1:1":                             {function: "(script)", module: "app.js"},
+		"JS:*onMessage /srv/app.js:2:19":                       {function: "onMessage", module: "app.js", file: "/srv/app.js"},
+		"JS:^processTimers node:internal/timers:508:20":        {function: "processTimers", module: "node:internal/timers", system: true, file: "node:internal/timers"},
+		"JS:~ file:///srv/mod.mjs:1:1":                         {function: "(anonymous)", module: "mod.mjs", file: "/srv/mod.mjs"},
+		"LazyCompile:~Server.close /srv/a b.js:10:2":           {function: "Server.close", module: "a b.js", file: "/srv/a b.js"},
+		"Script:~ /srv/app.js:1:1":                             {function: "(script)", module: "app.js", file: "/srv/app.js"},
 		"Builtin:ArrayForEach":                                 {function: "Builtin:ArrayForEach", module: compiledModule, system: true},
 		"RegExp:^a:b$":                                         {function: "RegExp:^a:b$", module: compiledModule, system: true},
 		"int java.lang.String.hashCode()":                      {function: "java.lang.String.hashCode", module: compiledModule, system: true},

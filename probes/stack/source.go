@@ -89,6 +89,7 @@ func (s *source) open() (*collector, error) {
 	}
 	frames := newInterner(s.spec.Lines)
 	ms := newModules(s.provider.cache.With(debugfiles.Known(s.spec.Settings)), frames, chosenModules(s.spec.Settings.SystemModules))
+	ms.whole = s.spec.Whole
 	return &collector{
 		kernel: kernel, modules: ms, frames: frames, unwinder: newUnwinder(ms),
 		targets: newTargets(s.target, s.found), spaces: map[int]*space{}, threads: map[uint32]*thread{},

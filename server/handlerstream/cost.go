@@ -68,6 +68,7 @@ func (p *CostProvider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.
 	found := *spec
 	found.Stream, found.Every, found.Select, found.Filter, found.FilterOnly, found.Partial = Stream, lookForHandlers, nil, nil, nil, nil
 	found.Out = types.Schema{Time: 0, Fields: []types.Field{{Name: "timestamp", Type: types.Timestamp}, {Name: "handler", Type: types.Varchar}, {Name: "module", Type: types.Varchar}}}
+	found.Whole = true // a call that was inlined cannot be probed
 	var err error
 	if s.finder, err = p.Handlers.Prepare(ctx, &found); err != nil {
 		return nil, inTermsOf(Stream, CostStream, err)

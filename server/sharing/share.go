@@ -68,7 +68,7 @@ func (all *Shares) Offer(own probes.Source, i *probes.Info, spec *plan.Acquire, 
 	if !ok {
 		return nil
 	}
-	return &Part{shares: all, own: own, spec: spec, key: fmt.Sprintf("%s %+v %t %s %s", key, spec.Settings, spec.Lines, spec.Target.Viewer.Identity(), i.Identity), query: query}
+	return &Part{shares: all, own: own, spec: spec, key: fmt.Sprintf("%s %+v %t %t %s %s", key, spec.Settings, spec.Lines, spec.Whole, spec.Target.Viewer.Identity(), i.Identity), query: query}
 }
 
 // get returns the acquisition with a key, creating it if there is none.

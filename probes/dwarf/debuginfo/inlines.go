@@ -2,6 +2,7 @@ package debuginfo
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"strings"
 )
@@ -24,7 +25,7 @@ func (s *Source) Inlined(addr uint64, lines bool) (calls []Inlined, outer Positi
 	err := guard(func() error {
 		s.spent = 0
 		u := s.unitAt(addr)
-		if u == nil {
+		if u == nil || errors.Is(s.failed, errFar) {
 			return nil
 		}
 		if lines {

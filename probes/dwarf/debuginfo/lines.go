@@ -83,7 +83,7 @@ func (s *Source) readLines(u *codeUnit) bool {
 		} else {
 			rows = append(rows, r)
 		}
-		return kept+len(rows) < maxKept
+		return kept+len(rows) < maxRows
 	})
 	slices.SortStableFunc(u.sequences, func(a, b sequence) int { return cmp.Compare(a.low, b.low) })
 	s.keep(u, kept)

@@ -75,14 +75,18 @@ func OpenSource(f *elf.File, file *os.File, shared *elf.File, most uint64, split
 const (
 	maxCodeRanges = 1 << 22 // of the units
 	maxKept       = 1 << 20 // rows of line tables, and functions; beyond it they are read again
+	maxRows       = 1 << 22 // of one line table
 	maxTables     = 1 << 7  // tables of abbreviations
 	maxLookUp     = 1 << 26 // entries and elements of lists read by one look-up
 )
 
+// errFar ends all look-ups of a file: each would take as long.
+var errFar = errors.New("has debug information that leads too far")
+
 // spend limits what one look-up reads.
 func (s *Source) spend(n int) error {
 	if s.spent += n; s.spent > maxLookUp {
-		return errors.New("has debug information that leads too far")
+		return errFar
 	}
 	return nil
 }
