@@ -187,7 +187,9 @@ func init() {
 func NearestFunctions(name string) (hint string) {
 	var names []string
 	for i := range plan.Scalars {
-		names = append(names, plan.Scalars[i].Name)
+		if name := plan.Scalars[i].Name; !strings.Contains(name, ".") { // a field of a result
+			names = append(names, name)
+		}
 	}
 	for i := range plan.Encoders {
 		names = append(names, plan.Encoders[i].Name)

@@ -216,18 +216,22 @@ func (c *exprCtx) mistyped(f *plan.Scalar, pos parser.Span, args []plan.Expr) er
 // Signature returns the call syntax of a function, for DESCRIBE FUNCTION and hints.
 func Signature(f *plan.Scalar) string {
 	var ways []string
+	name, field, isField := strings.Cut(f.Name, ".") // frame(stack, 2).line
+	if isField {
+		field = "." + field
+	}
 	for i := range f.Sigs {
 		s := &f.Sigs[i]
 		var args []string
 		for j, a := range s.Args {
-			name := a.String()
+			arg := a.String()
 			if a == plan.AnyType {
-				name = "any"
+				arg = "any"
 			}
 			if j >= len(s.Args)-s.Optional {
-				name = "[" + name + "]"
+				arg = "[" + arg + "]"
 			}
-			args = append(args, name)
+			args = append(args, arg)
 		}
 		if s.Variadic {
 			args = append(args, "...")
@@ -236,7 +240,7 @@ func Signature(f *plan.Scalar) string {
 		if s.Result == plan.AnyType {
 			result = "any"
 		}
-		ways = append(ways, f.Name+"("+strings.Join(args, ", ")+") → "+result)
+		ways = append(ways, name+"("+strings.Join(args, ", ")+")"+field+" → "+result)
 	}
 	return strings.Join(ways, " or ")
 }

@@ -153,7 +153,9 @@ func calls(word string) (found []candidate) {
 		add(f.Name)
 	}
 	for _, f := range plan.Scalars { // the operators among them (and, or) are keywords
-		add(f.Name)
+		if !strings.Contains(f.Name, ".") { // a field of a result
+			add(f.Name)
+		}
 	}
 	return found
 }

@@ -14,7 +14,7 @@ var stacks = []*Stream{
 		Columns: columns(stamp, who, []Column{
 			{"state", tS, "", "RUN; WAIT: waiting for an event; IO; BLOCKED: on a lock, or stopped"},
 			{"syscall", tS, "", "name of the system call that the thread is in; NULL in user mode"},
-			{"stack", tL, "", "frames, leaf first: [function, module, 'user' or 'system']; see format_stack, folded_stack, source_stack, frame"},
+			{"stack", tL, "", "frames, leaf first: [function, module, 'user' or 'system'] and, if the query reads them, file, line and inlined; see format_stack, folded_stack, source_stack, frame"},
 			{"complete", tB, "", "whether the stack reaches the thread's first function"},
 			{"goroutine", tI, "", "number of a Go goroutine that waits, or waits for a thread: its row has no tid; NULL for threads"},
 		})},

@@ -21,6 +21,9 @@ type Copied struct {
 	// Returned is the address of an instruction of the function, if it has returned:
 	// the registers are its caller's. 0: the registers are its own.
 	Returned uint64
+	// Inside: the thread was at an instruction within the function. Else it was at its entry,
+	// which belongs to no call that is inlined into it.
+	Inside bool
 	// ReturnAt is the stack position of the function's return address, if it has not
 	// returned. It is needed where no unwind table covers the function.
 	ReturnAt uint64
@@ -98,7 +101,7 @@ func (s *Stacks) Of(c *Copied) (value any, why string) {
 	sp.at = c.Time
 	cause := s.unwinder.unwind(sp, sample{
 		StackSample: &s.sample, taken: s.taken, stack: c.Stack, low: c.Regs[unwind.RegSP], returned: c.Returned, returnAt: c.ReturnAt,
-		entered: c.Returned == 0,
+		entered: c.Returned == 0 && !c.Inside,
 	}, false)
 	stack := s.frames.stack(s.unwinder.frames, cause == reached)
 	if cause == reached {

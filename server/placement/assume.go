@@ -49,7 +49,7 @@ func assumeExpr(e plan.Expr) (ns float64) {
 				ns += 300
 			case "like", "ilike", "replace", "split_part", "lower", "upper", "substr", "concat", "||", "length":
 				ns += 50
-			case "format_stack", "folded_stack", "text", "json", "dot", "svg", "xml", "folded", "mermaid":
+			case "format_stack", "folded_stack", "source_stack", "text", "json", "dot", "svg", "xml", "folded", "mermaid":
 				ns += 1000
 			default:
 				ns += 2

@@ -89,9 +89,35 @@ func (t shapes) dense() ([]*shape, error) {
 	}
 	out := make([]*shape, last+1)
 	for code, one := range t {
-		out[code] = one
+		out[code], one.length = one, 0
+		for _, f := range one.fields {
+			n := lengthOfForm(f.form)
+			if n < 0 {
+				one.length = -1
+				break
+			}
+			one.length += n
+		}
 	}
 	return out, nil
+}
+
+// lengthOfForm returns the length of a value in units of 4-byte offsets and 8-byte addresses; -1:
+// it varies.
+func lengthOfForm(form uint64) int {
+	switch form {
+	case formPresent, formImplicit:
+		return 0
+	case formData1, formRef1, formStrx1, formAddrx1, 0x0c: // flag
+		return 1
+	case formData2, formRef2, formStrx2, formAddrx1 + 1:
+		return 2
+	case formData4, formRef4, formStrp, formOffset, formLineStrp, formStrx4, formAddrx4, formRefAddr:
+		return 4
+	case formAddress, formData8, formRef8, formRefSig8:
+		return 8
+	}
+	return -1
 }
 
 // next reads an entry. It reads the attributes only if wanted says so of the tag. e.tag is 0 at
@@ -115,6 +141,10 @@ func (r *entryReader) next(e *entry, wanted func(tag uint64) bool) (bool, error)
 	}
 	if !wanted(one.tag) {
 		e.at, e.tag, e.children, e.sibling = at, one.tag, one.children, 0
+		if one.length >= 0 && one.tag != tagSubprogram && !r.u.wide && r.u.address == 8 && r.u.version > 2 {
+			r.r.Skip(uint64(one.length))
+			return !r.r.Failed(), nil
+		}
 		for i := range one.fields {
 			f := &one.fields[i]
 			if f.attr == attrSibling {

@@ -98,7 +98,7 @@ func witnessOf(way string) string {
 }
 
 // compileSource compiles a program as one of sourceWays says.
-func compileSource(t *testing.T, way string) string {
+func compileSource(t testing.TB, way string) string {
 	t.Helper()
 	args := strings.Fields(way)
 	source := args[len(args)-1]
