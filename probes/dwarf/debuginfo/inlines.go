@@ -253,23 +253,26 @@ func (s *Source) chain(u *codeUnit, addr uint64) (chain []entry, part *Source, e
 			depth--
 			continue
 		}
-		enters := e.tag == tagInlined && skipped == 0
+		enters, found := e.tag == tagInlined && skipped == 0, false
 		if enters && (e.hasLow || e.hasRanges) {
 			ranges, err := part.codeOf(u, &e)
 			if err != nil {
 				return nil, nil, err
 			}
 			if slices.ContainsFunc(ranges, func(r [2]uint64) bool { return r[0] <= addr && addr < r[1] }) {
-				complete = len(chain) + 1
+				found = true
 			} else {
 				enters = len(ranges) == 0
 			}
 		}
-		if enters && (e.children || complete > len(chain)) {
+		if found || enters && e.children {
 			chain, depths = append(chain, e), append(depths, depth+1)
 		}
+		if found {
+			complete = len(chain)
+		}
 		switch {
-		case !e.children && complete == len(chain) && enters:
+		case found && !e.children:
 			return chain, part, nil
 		case !e.children:
 			continue
