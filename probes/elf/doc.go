@@ -6,6 +6,9 @@
 // class of an object, and its bases, by the address of its virtual table, from
 // run-time type information, which stripping does not remove.
 //
+// [Module.Calls] finds the inlined calls and the source lines of an instruction: in the debug
+// information ([Module.Source]) or, of Go, in the pclntab.
+//
 // Memory per file grows with the number of its functions only: names are read
 // from the file on request ([Module.Function], [Module.All]), and are found by
 // an index of their hashes ([Module.Find]).

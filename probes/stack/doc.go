@@ -9,7 +9,7 @@
 //
 //	sampler   loads and runs the programs, and reads the samples
 //	space     which code a process has where
-//	module    cached results per instruction: function, origin, unwind rule
+//	module    cached results per instruction: function, inlined calls, lines, origin, unwind rule
 //	unwinder  computes a sample's frames
 //	interner  shares one value among equal stacks
 //	state     RUN, WAIT, IO or BLOCKED
