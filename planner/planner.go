@@ -37,6 +37,9 @@ type Env struct {
 	// Values returns the types of the columns of an acquisition that are values of
 	// functions, by column; nil: no program is known.
 	Values func(a *plan.Acquire) ([]types.Type, error)
+	// Programs returns a target with the executables that satisfy its condition, and with the
+	// paths of its files; nil: the machine's programs are not known.
+	Programs func(plan.Target) (plan.Target, error)
 	// Eval computes an expression without columns.
 	Eval func(plan.Expr) (types.Value, error)
 	// Params are the values of $1, $2, ...
@@ -143,6 +146,9 @@ func (r *resolver) finish(root plan.Node, dur *parser.Literal) (*plan.Query, err
 	out.Root, out.Fired, err = rules.Rewrite(root, &rules.Env{Eval: r.env.Eval, Session: r.env.Target, NoKernel: r.env.NoKernel})
 	if err != nil {
 		return nil, r.placed(err)
+	}
+	if out.Root, err = r.findPrograms(out.Root); err != nil {
+		return nil, err
 	}
 	for _, leaf := range plan.Leaves(out.Root) {
 		s := catalog.Find(leaf.Stream)

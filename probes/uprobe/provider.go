@@ -156,7 +156,7 @@ func (p *Provider) modulesFor(spec *plan.Acquire) *elf.Cache {
 
 // prepare is Prepare without the estimate of costs.
 func (p *Provider) prepare(spec *plan.Acquire, cols []calls.Column, links attach.Kind, find resolve.Finder) (_ *source, err error) {
-	vs, executables := calls.ValuesOf(spec), executablesAt(spec.Target.Exes)
+	vs, executables := calls.ValuesOf(spec), executablesAt(slices.Concat(spec.Target.Exes, spec.Target.Files))
 	modules := p.modulesFor(spec)
 	r, err := resolve.Resolve(spec, p.o.Match, modules, vs, links, spec.Stream != catalog.FunctionStart || slices.Contains(cols, calls.ColDepth), p.returnsBy(spec), p.costs, find)
 	if err != nil {

@@ -84,6 +84,10 @@ func Resolve(spec *plan.Acquire, compile selection.Matcher, cache *elf.Cache, va
 	if err := selection.RefusePaths(spec); err != nil {
 		return nil, err
 	}
+	if len(spec.Target.Files) > 0 && calls.Nests(spec) {
+		return nil, plan.Errorf(spec.Start, spec.Stop, "how calls nest is not known where all processes are observed").
+			WithHint("leave out depth and self_time, or add WHERE process = 'name'")
+	}
 	sel, err := selection.New(spec.Select, compile)
 	if err != nil {
 		return nil, err
@@ -146,7 +150,31 @@ func Resolve(spec *plan.Acquire, compile selection.Matcher, cache *elf.Cache, va
 		set.Close()
 		return nil, err
 	}
+	if len(spec.Target.Files) > 0 {
+		r.remarks = append(r.remarks, inAll(set))
+	}
 	return &Resolution{Running: running, Modules: set, Selector: sel, Functions: r.wants, Inferred: r.inferred, Landmarks: r.landmarks, Members: append(list, who...), Only: only, Cgroups: cgroups, Costs: r.costs, Notices: r.notices(), Slots: r.slots}, nil
+}
+
+// inAll returns the notice about the files that are observed in all processes.
+func inAll(set *selection.ModuleSet) string {
+	users := map[int]bool{}
+	for _, m := range set.List {
+		for _, pl := range m.Mapped {
+			users[pl.Process.PID] = true
+		}
+	}
+	said := "all processes that load it are observed, those that start later included"
+	if len(set.List) > 1 {
+		said = "all processes that load one of them are observed, those that start later included"
+	}
+	switch len(users) {
+	case 0:
+		return said + "; now there is none"
+	case 1:
+		return said + "; now there is 1"
+	}
+	return fmt.Sprintf("%s; now there are %d", said, len(users))
 }
 
 // keyOf returns the key of a target's processes, of which list holds those that the programs
@@ -381,6 +409,9 @@ func (r *resolver) add(m *selection.Module, decided []decision, usable []bool, s
 // followed, else one that includes processes started later.
 func (r *resolver) scopes(m *selection.Module, how calls.Returns) []*selection.Scope {
 	t := r.spec.Target
+	if len(t.Files) > 0 {
+		return []*selection.Scope{{Key: "all"}}
+	}
 	onlyPIDs := t.Viewer.Private() || len(t.Processes) == 0 && len(t.Exes) == 0
 	if onlyPIDs && !t.Follow && how != calls.Trapped && r.links.ScopesProcess() {
 		var out []*selection.Scope

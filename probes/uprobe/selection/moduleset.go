@@ -208,3 +208,34 @@ func (s *ModuleSet) addExe(path string, sel *Selector, fits func(string) (bool, 
 	}
 	return nil
 }
+
+// addFiles adds the files of a target, and where the running processes have mapped them.
+func (s *ModuleSet) addFiles(t plan.Target, running []process.Process) error {
+	ids, err := process.FilesOf(t)
+	if err != nil {
+		return err
+	}
+	if t.Viewer.Everything() { // else a file that no visible process executes may not be read
+		for _, path := range t.Files {
+			f, err := process.OpenExe(path)
+			if err != nil {
+				return placeAt(err, t)
+			}
+			if _, err := s.add(f, path, false); err != nil {
+				return RefuseTarget(t, "%v", err)
+			}
+		}
+	}
+	for _, p := range running {
+		mappings, _ := process.Modules(p.PID) // it may have ended
+		for _, mp := range mappings {
+			if !ids[process.FileID{Dev: mp.Dev, Inode: mp.Inode}] {
+				continue
+			}
+			if err := s.AddMapped(p, mp, false); err != nil {
+				return RefuseTarget(t, "%v", err)
+			}
+		}
+	}
+	return nil
+}
