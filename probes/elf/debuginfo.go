@@ -126,19 +126,9 @@ func hasSection(im *Image, name string) bool { return debuginfo.Section(im.ELF, 
 
 // readFrom reads the debug information in the module's own file or a debug file.
 func (c *contents) readFrom(im *Image) (*DebugInfo, error) {
-	own, path := "", ""
-	if c.image.file != nil {
-		own = pathOf(c.image.file)
-	}
-	if im.file != nil {
-		path = pathOf(im.file)
-	}
-	shared, file, name := c.search.openShared(im, path)
-	if _, id := sharedBy(im); name != "" && shared == nil && c.search.Fetcher != nil && len(id) > 2 {
-		shared, file = c.fetch(id)
-	}
-	if name != "" && shared == nil {
-		return nil, fmt.Errorf("shares debug information with other programs (dwz) in %s, which is not there", name)
+	shared, file, err := c.openCommon(im)
+	if err != nil {
+		return nil, err
 	}
 	var common *elf.File
 	if shared != nil {
@@ -149,7 +139,97 @@ func (c *contents) readFrom(im *Image) (*DebugInfo, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &DebugInfo{Info: read, split: &splitFiles{search: c.search, modules: slices.Compact([]string{own, path}), buildID: c.image.buildID}}, nil
+	return &DebugInfo{Info: read, split: c.splitFiles(im)}, nil
+}
+
+// errShared is the error of a file that shares debug information with others.
+func errShared(name string) error {
+	return fmt.Errorf("shares debug information with other programs (dwz) in %s, which is not there", name)
+}
+
+// source keeps the source positions of a module as long as they are in use.
+type source struct {
+	mu   sync.Mutex
+	read weak.Pointer[debuginfo.Source]
+}
+
+// Source returns the source positions of the module's code, from its own debug information or
+// that of a separate debug file. It reads little of it: see debuginfo.Source. The caller keeps
+// the result while it needs it. A Go program's come from its pclntab: see SourceLine.
+func (m *Module) Source() (*debuginfo.Source, error) {
+	m.source.mu.Lock()
+	defer m.source.mu.Unlock()
+	if s := m.source.read.Value(); s != nil {
+		return s, nil
+	}
+	s, err := m.contents.readSource()
+	if err != nil {
+		return nil, err
+	}
+	m.source.read = weak.Make(s)
+	return s, nil
+}
+
+func (c *contents) readSource() (s *debuginfo.Source, err error) {
+	defer RecoverAs(&err)
+	if c.image.file == nil {
+		return nil, ErrNoDebugInfo
+	}
+	if hasSection(c.image, "line") {
+		return c.sourceFrom(c.image)
+	}
+	im, f, _ := c.openDebugFile()
+	if f != nil {
+		defer f.Close()
+	}
+	if im == nil || !hasSection(im, "line") {
+		return nil, ErrNoDebugInfo
+	}
+	return c.sourceFrom(im)
+}
+
+// sourceFrom reads the source positions in the module's own file or a debug file.
+func (c *contents) sourceFrom(im *Image) (*debuginfo.Source, error) {
+	shared, file, err := c.openCommon(im)
+	if err != nil {
+		return nil, err
+	}
+	var common *elf.File
+	if shared != nil {
+		defer file.Close()
+		common = shared.ELF
+	}
+	return debuginfo.OpenSource(im.ELF, im.file, common, c.splitFiles(im).read)
+}
+
+// openCommon opens the supplementary file of the module's own file or a debug file; nil if it
+// names none.
+func (c *contents) openCommon(im *Image) (shared *Image, file *os.File, err error) {
+	path := ""
+	if im.file != nil {
+		path = pathOf(im.file)
+	}
+	shared, file, name := c.search.openShared(im, path)
+	if _, id := sharedBy(im); name != "" && shared == nil && c.search.Fetcher != nil && len(id) > 2 {
+		shared, file = c.fetch(id)
+	}
+	if name != "" && shared == nil {
+		return nil, nil, errShared(name)
+	}
+	return shared, file, nil
+}
+
+// splitFiles returns where the units are that are split, of the module's own file or a debug
+// file.
+func (c *contents) splitFiles(im *Image) *splitFiles {
+	own, path := "", ""
+	if c.image.file != nil {
+		own = pathOf(c.image.file)
+	}
+	if im.file != nil {
+		path = pathOf(im.file)
+	}
+	return &splitFiles{search: c.search, modules: slices.Compact([]string{own, path}), buildID: c.image.buildID}
 }
 
 // splitFiles are the files in which the units of a module are whose debug

@@ -55,6 +55,7 @@ type contents struct {
 	inlinesRead sync.Once // guards inlines
 	inlines     goInlines
 	debugInfo   debugInfo
+	source      source
 
 	classed  sync.Once // guards classes
 	classes  *Classes

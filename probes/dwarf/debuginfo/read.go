@@ -52,46 +52,54 @@ func Read(f *elf.File) (*Info, error) { return ReadShared(f, nil) }
 // file that it refers to; shared may be nil.
 func ReadShared(f, shared *elf.File) (d *Info, err error) {
 	defer recovered(&err)
-	size := uint64(0)
-	own, err := sections(f, &size)
+	read, size, err := readJoined(f, shared)
 	if err != nil {
 		return nil, err
+	}
+	if d, err = Parse(read); err != nil {
+		memory.release(size)
+		return nil, err
+	}
+	runtime.AddCleanup(d, memory.release, size)
+	return d, nil
+}
+
+// readJoined reads the sections of a file and of the supplementary file that it refers to;
+// shared may be nil. It reserves size bytes, if there is no error.
+func readJoined(f, shared *elf.File) (read map[string][]byte, size uint64, err error) {
+	own, err := sectionsOf(f, &size)
+	if err != nil {
+		return nil, 0, err
 	}
 	var more map[string]*elf.Section
 	if shared != nil {
-		if more, err = sections(shared, &size); err != nil {
-			return nil, err
+		if more, err = sectionsOf(shared, &size); err != nil {
+			return nil, 0, err
 		}
 	}
 	if !memory.reserve(size) {
-		return nil, errFull(size)
+		return nil, 0, errFull(size)
 	}
 	defer func() {
-		if d == nil {
+		if read == nil {
 			memory.release(size)
-		} else {
-			runtime.AddCleanup(d, memory.release, size)
 		}
 	}()
-	read, err := unpackAll(own)
+	read, err = unpackAll(own)
+	if err != nil || shared == nil {
+		return read, size, err
+	}
+	common, err := unpackAll(more)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	if shared != nil {
-		common, err := unpackAll(more)
-		if err != nil {
-			return nil, err
-		}
-		if read, err = join(read, common); err != nil {
-			return nil, err
-		}
-	}
-	return Parse(read)
+	read, err = join(read, common)
+	return read, size, err
 }
 
-// sections returns the sections to read of a file, and adds their sizes to
+// sectionsOf returns the sections to read of a file, and adds their sizes to
 // size.
-func sections(f *elf.File, size *uint64) (map[string]*elf.Section, error) {
+func sectionsOf(f *elf.File, size *uint64) (map[string]*elf.Section, error) {
 	found := map[string]*elf.Section{}
 	for _, name := range []string{"abbrev", "info", "types", "str", "line", "ranges", "rnglists", "line_str", "str_offsets", "addr", "loc", "loclists"} {
 		s := Section(f, name)

@@ -379,7 +379,11 @@ const maxSplitTables = 64
 // gnuID returns DW_AT_GNU_dwo_id of a unit of DWARF 4; 0: it has none.
 func gnuID(data []byte, u unit, table shapes) uint64 {
 	r := leb128.NewReaderAt(data[:u.end], uint64(u.entries))
-	for _, f := range table[r.Uleb()] {
+	one := table[r.Uleb()]
+	if one == nil {
+		return 0
+	}
+	for _, f := range one.fields {
 		if dwarf.Attr(f.attr) == attrGNUDwoID && f.form == formData8 {
 			return r.Uint(8)
 		}

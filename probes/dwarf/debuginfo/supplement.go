@@ -38,13 +38,24 @@ var errSupplement = errors.New("has damaged debug information: references to ano
 // field is an attribute in an abbreviation.
 type field struct {
 	attr, form     uint64
-	formAt, formTo int // range of the form in .debug_abbrev
+	formAt, formTo int   // range of the form in .debug_abbrev
+	value          int64 // of DW_FORM_implicit_const
 }
 
-// shapes maps the codes of a table of .debug_abbrev to attributes.
-type shapes map[uint64][]field
+// shape is an abbreviation.
+type shape struct {
+	tag      uint64
+	children bool
+	fields   []field
+}
 
-func shapesAt(abbrev []byte, at uint64) (shapes, error) {
+// shapes maps the codes of a table of .debug_abbrev to abbreviations.
+type shapes map[uint64]*shape
+
+func shapesAt(abbrev []byte, at uint64) (shapes, error) { return shapesUntil(abbrev, at, 0) }
+
+// shapesUntil is shapesAt, but ends after the abbreviation with the code last.
+func shapesUntil(abbrev []byte, at, last uint64) (shapes, error) {
 	if at > uint64(len(abbrev)) {
 		return nil, errAbbrev
 	}
@@ -55,9 +66,7 @@ func shapesAt(abbrev []byte, at uint64) (shapes, error) {
 		if code == 0 && !r.Failed() {
 			return out, nil
 		}
-		r.Uleb()
-		r.Skip(1)
-		var fields []field
+		one := &shape{tag: r.Uleb(), children: r.Byte() != 0}
 		for {
 			f := field{attr: r.Uleb(), formAt: r.Pos()}
 			f.form, f.formTo = r.Uleb(), r.Pos()
@@ -68,12 +77,15 @@ func shapesAt(abbrev []byte, at uint64) (shapes, error) {
 				break
 			}
 			if f.form == formImplicit {
-				r.Uleb()
+				f.value = r.Sleb()
 			}
-			fields = append(fields, f)
+			one.fields = append(one.fields, f)
 		}
 		if _, twice := out[code]; !twice {
-			out[code] = fields
+			out[code] = one
+		}
+		if code == last {
+			return out, nil
 		}
 	}
 }
@@ -100,8 +112,8 @@ func (s *shifter) run(section []byte, types bool) error {
 			if s.tables[u.abbrev], err = shapesAt(s.abbrev, u.abbrev); err != nil {
 				return err
 			}
-			for _, fields := range s.tables[u.abbrev] {
-				for _, f := range fields {
+			for _, one := range s.tables[u.abbrev] {
+				for _, f := range one.fields {
 					if _, form := s.by(f); form != f.form && !leb128.PutUleb(s.edited[f.formAt:f.formTo], form) {
 						return errAbbrev
 					}
@@ -122,11 +134,11 @@ func (s *shifter) unit(section []byte, u unit) error {
 		if code == 0 && !r.Failed() {
 			continue
 		}
-		fields, ok := s.tables[u.abbrev][code]
+		one, ok := s.tables[u.abbrev][code]
 		if !ok || r.Failed() {
 			return errAbbrev
 		}
-		for _, f := range fields {
+		for _, f := range one.fields {
 			at := r.Pos()
 			if !skipForm(&r, f.form, u) {
 				return errAbbrev

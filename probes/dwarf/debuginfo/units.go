@@ -90,3 +90,6 @@ func offset(r *leb128.Reader, wide bool) uint64 {
 	}
 	return r.Uint(4)
 }
+
+// readerAt returns a Reader of data at byte pos.
+func readerAt(data []byte, pos int) leb128.Reader { return leb128.NewReaderAt(data, uint64(pos)) }

@@ -1,0 +1,3 @@
+package debuginfo
+
+type unitFunctions struct{}
