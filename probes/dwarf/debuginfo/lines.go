@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -237,3 +238,6 @@ func (p *lineProgram) addresses(paths map[uint64]string, line int) (found []Line
 	})
 	return found, next
 }
+
+// String returns "FILE:LINE".
+func (p Position) String() string { return p.File + ":" + strconv.Itoa(p.Line) }

@@ -21,6 +21,7 @@ type Info struct {
 	ranges, rangeLists, line, lineText []byte
 	units                              []unitVersion
 	split                              *splitOrigin // of a unit that was split; nil: it was not
+	source                             *sections    // of such a unit
 }
 
 func errFull(size uint64) error {

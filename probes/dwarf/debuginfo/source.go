@@ -22,6 +22,10 @@ type Source struct {
 	tables   map[uint64][]*shape
 	kept     int // rows and functions that units keep
 	spent    int
+	scratch  [][2]uint64
+	parts    int   // units in files of their own that were read
+	failed   error // why something could not be read
+	info     *Info // of a unit that is split: keeps alive what the sections are of
 }
 
 // codeUnit is a compilation unit.
@@ -32,7 +36,13 @@ type codeUnit struct {
 	lines                            uint64 // offset of its line program
 	hasLines                         bool
 	dir                              textRef
-	skeleton                         bool
+	// Of a unit that is split: where its entries are.
+	skeleton  bool
+	dwoName   textRef
+	dwoID     uint64
+	gnuRanges uint64
+	part      *Source
+	partErr   error
 
 	program   *lineProgram // nil: not read yet, or damaged
 	sequences []sequence   // nil: not read yet
@@ -119,8 +129,11 @@ func (s *Source) indexUnit(u unit) (*codeUnit, error) {
 	if e.hasLow {
 		one.low = e.low
 	}
-	one.skeleton = e.dwoName.form != 0 || e.tag == tagSkeleton
-	ranges, err := s.rangesOf(one, &e)
+	one.skeleton, one.dwoName, one.dwoID, one.gnuRanges = e.dwoName.form != 0 || e.tag == tagSkeleton, e.dwoName, e.dwoID, e.gnuRanges
+	if u.version >= 5 {
+		one.dwoID = u.id
+	}
+	ranges, err := s.codeOf(one, &e)
 	if err != nil {
 		return nil, err
 	}
@@ -133,14 +146,10 @@ func (s *Source) indexUnit(u unit) (*codeUnit, error) {
 	return one, nil
 }
 
-// rangesOf returns the ranges of an entry's code that is in the program: linkers give code that
-// they leave out the address 0, 1, or one that is negative.
-func (s *Source) rangesOf(u *codeUnit, e *entry) ([][2]uint64, error) {
-	return s.sections.rangesOf(u, e, s.spend)
-}
-
-func (s *sections) rangesOf(u *codeUnit, e *entry, spend func(int) error) ([][2]uint64, error) {
-	list := rangeReader{spend: spend, base: u.low}
+// rangesOf appends the ranges of an entry's code to out, without those that are not in the
+// program: linkers give code that they leave out the address 0, 1, or one that is negative.
+func (s *sections) rangesOf(u *codeUnit, e *entry, spend func(int) error, out [][2]uint64) ([][2]uint64, error) {
+	list := rangeReader{spend: spend, base: u.low, out: out}
 	if e.hasLow && e.hasHigh {
 		list.add(e.low, e.high)
 	}
@@ -169,7 +178,7 @@ func (s *sections) rangesOf(u *codeUnit, e *entry, spend func(int) error) ([][2]
 	return slices.DeleteFunc(list.out, func(r [2]uint64) bool { return r[0] <= 1 || int64(r[0]) < 0 || r[1] <= r[0] }), nil
 }
 
-// unitsAt calls visit with the units that have code at an address, until that returns false.
+// unitAt returns the unit that has the code at an address; nil if there is none.
 func (s *Source) unitAt(addr uint64) *codeUnit {
 	i, found := slices.BinarySearchFunc(s.ranges, addr, func(r codeRange, addr uint64) int { return cmp.Compare(r.low, addr) })
 	if !found {

@@ -432,7 +432,8 @@ func (d *Info) ReadSplit(skeleton *Skeleton, file *SplitFile) (out *Info, err er
 		}
 	}
 	out = &Info{Data: data, Locations: u.old, LocationLists: u.lists, Addresses: d.Addresses, ranges: d.ranges, rangeLists: u.ranges,
-		units: versionsOf(info), split: &splitOrigin{d, file}}
+		units: versionsOf(info), split: &splitOrigin{d, file},
+		source: &sections{abbrev: abbrev, info: info, text: text, ranges: d.ranges, rangeLists: u.ranges, addresses: d.Addresses}}
 	return out, Reserve(out, size)
 }
 

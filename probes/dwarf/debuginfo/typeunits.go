@@ -208,7 +208,7 @@ func skipForm(r *leb128.Reader, form uint64, u unit) bool {
 		r.Skip(2)
 	case 0x06, 0x13, 0x1c, 0x28, 0x2c: // data4, ref4, ref_sup4, strx4, addrx4
 		r.Skip(4)
-	case 0x07, 0x14, 0x24: // data8, ref8, ref_sup8
+	case 0x07, 0x14, formRefSig8, 0x24: // data8, ref8, ref_sig8, ref_sup8
 		r.Skip(8)
 	case 0x08: // string
 		r.SkipString()
