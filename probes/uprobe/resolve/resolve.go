@@ -67,8 +67,9 @@ func (r *Resolution) Knows(p process.Process) bool {
 // Finder finds the modules whose functions a selection can match.
 type Finder func(plan.Target, []process.Process, *selection.Selector) (*selection.ModuleSet, error)
 
-// Resolve determines what spec refers to on this machine. It attaches nothing.
-func Resolve(spec *plan.Acquire, compile selection.Matcher, cache *elf.Cache, values []*calls.Value, links attach.Kind, returns bool, by plan.ReturnProbes, prices func() calls.Costs, find Finder) (*Resolution, error) {
+// Resolve determines what spec refers to on this machine. It attaches nothing. placed returns
+// the file offsets of a file's places that other queries probe.
+func Resolve(spec *plan.Acquire, compile selection.Matcher, cache *elf.Cache, values []*calls.Value, links attach.Kind, returns bool, by plan.ReturnProbes, prices func() calls.Costs, find Finder, placed func(process.FileID) []uint64) (*Resolution, error) {
 	if spec.Target.IsZero() {
 		return nil, plan.Errorf(spec.Start, spec.Stop, "%s needs a process", spec.Stream).
 			WithHint("add WHERE pid = N, process = 'name' or exe = '/path', or run USE 'name' before")
@@ -114,7 +115,7 @@ func Resolve(spec *plan.Acquire, compile selection.Matcher, cache *elf.Cache, va
 		only |= abi.Guarded
 	}
 	harmed := newTrapCheck(attach.KernelAtLeast)
-	r := &resolver{returnsHarmed: harmed, values: values, spec: spec, sel: sel, links: links, prices: prices, returns: returns, returnsBy: by, members: keyOf(spec.Target, list), cache: cache}
+	r := &resolver{returnsHarmed: harmed, values: values, spec: spec, sel: sel, links: links, prices: prices, returns: returns, returnsBy: by, members: keyOf(spec.Target, list), cache: cache, placed: placed}
 	if len(set.List) == 0 {
 		return nil, &NoModules{r.noModules(running), sel, running}
 	}
@@ -127,7 +128,7 @@ func Resolve(spec *plan.Acquire, compile selection.Matcher, cache *elf.Cache, va
 		coroutines = r.findSwitches(set, running)
 	}
 	if err == nil && (r.mixed() || r.exitsForCoroutines(coroutines)) {
-		r = &resolver{returnsHarmed: harmed, values: values, spec: spec, sel: sel, links: links, prices: prices, returns: returns, returnsBy: plan.ExitReturns, members: r.members, cache: cache}
+		r = &resolver{returnsHarmed: harmed, values: values, spec: spec, sel: sel, links: links, prices: prices, returns: returns, returnsBy: plan.ExitReturns, members: r.members, cache: cache, placed: placed}
 		err = r.resolve(set, cache)
 	}
 	if err != nil {
@@ -216,16 +217,19 @@ type resolver struct {
 	skipped   []Skipped
 	remarks   []string
 	slots     calls.GoSlots
-	noReturn  int             // of skipped: only the return cannot be observed
-	found     map[string]bool // of sel.Names: some module has it
-	looked    []string        // names of the modules searched
-	nearest   func(name string) []string
+	noReturn  int              // of skipped: only the return cannot be observed
+	found     map[string]bool  // of sel.Names: some module has it
+	unplaced  map[string]error // why places were not found, by name
+	// placed returns the file offsets of places that are probed.
+	placed  func(process.FileID) []uint64
+	looked  []string // names of the modules searched
+	nearest func(name string) []string
 	// markedNames are the names of the marked places in the modules searched.
 	markedNames []string
 }
 
 func (r *resolver) resolve(set *selection.ModuleSet, cache *elf.Cache) error {
-	r.found = map[string]bool{}
+	r.found, r.unplaced = map[string]bool{}, map[string]error{}
 	var opened []*elf.Module
 	defer func() {
 		for _, m := range opened {
@@ -251,6 +255,12 @@ func (r *resolver) resolve(set *selection.ModuleSet, cache *elf.Cache) error {
 		if err := r.module(m, sym); err != nil {
 			return err
 		}
+		if err := r.places(m, sym); err != nil {
+			return err
+		}
+	}
+	if err := r.unplacedError(); err != nil {
+		return err
 	}
 	if r.selected == 0 {
 		return &NoFunction{r.noMatch(opened, set)}
@@ -349,6 +359,9 @@ func (r *resolver) texts(m *selection.Module) ([]*text, error) {
 	var texts []*text
 	for _, pl := range m.Mapped {
 		t, err := openText(pl, m.File)
+		if err == nil {
+			t.placed = r.placed(m.ID)
+		}
 		if err != nil {
 			if _, runs := process.Lookup(pl.Process.PID); !runs && len(r.spec.Target.PIDs) == 0 {
 				continue
