@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -277,5 +278,68 @@ func TestAllProcessesRefused(t *testing.T) {
 	run(t, s, "SET return_probes = 'trap'")
 	if got := refusal(t, s, "SELECT pid FROM function_duration WHERE module = 'libc.so.6' AND function_name = 'malloc'"); !strings.Contains(got, "return traps may harm processes that start later") {
 		t.Error(got)
+	}
+}
+
+// A user who may not observe everybody chooses among the programs of visible processes, and
+// has rows of these alone.
+func TestProgramsOfOneUser(t *testing.T) {
+	testenv.NeedUprobes(t)
+	dir, err := os.MkdirTemp("", "programs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	library := testenv.CopyFile(t, testenv.CompileCText(t, "int twice(int x) { return 2 * x; }\n", "-shared", "-fPIC", "-O1"), filepath.Join(dir, "libtwice.so"))
+	other := testenv.CopyFile(t, library, filepath.Join(dir, "libunused.so"))
+	program := testenv.CopyFile(t, testenv.CompileCText(t, `
+#include <stdio.h>
+#include <unistd.h>
+int twice(int);
+__attribute__((noinline)) int work(int n) { return twice(n); }
+int main(void) { puts("ready"); fflush(stdout); for (;;) { work(1); usleep(1000); } }
+`, "-O0", "-Wl,--no-as-needed", library, "-Wl,-rpath,"+dir), filepath.Join(dir, "es-user"))
+	for _, path := range []string{dir, library, other, program} {
+		if err := os.Chmod(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runAs := func(uid uint32) string {
+		cmd := exec.Command(program)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+		testenv.AwaitSleep(t, cmd.Process.Pid)
+		return fmt.Sprint(cmd.Process.Pid)
+	}
+	alices := runAs(aliceUID)
+	runAs(bobUID)
+	s := newShop(t)
+	alice, sharing := s.session(tracer("alice", aliceUID, false)), s.session(tracer("alice", aliceUID, true))
+	byPattern := "SELECT DISTINCT pid FROM function_start WHERE exe LIKE '" + dir + "/%' AND function_name = 'work' FOR 300ms"
+	byFile := "SELECT DISTINCT pid FROM function_start WHERE module = '" + library + "' AND function_name = 'twice' FOR 300ms"
+	for _, c := range []struct {
+		session wire.Session
+		query   string
+	}{{alice, byPattern}, {sharing, byPattern}, {sharing, byFile}} {
+		if diff := cmp.Diff([][]string{{alices}}, run(t, c.session, c.query).rows); diff != "" {
+			t.Errorf("%s: %s", c.query, diff)
+		}
+	}
+	for _, c := range []struct {
+		session     wire.Session
+		query, want string
+	}{
+		{alice, byFile, `probes in all processes that load a file need the grant "shared"`},
+		{sharing, strings.ReplaceAll(byFile, library, other), "no process has loaded " + other},
+		{sharing, strings.ReplaceAll(byFile, library, "/nope/x.so"), "no process has loaded /nope/x.so"},
+		{sharing, strings.ReplaceAll(byFile, "= '"+library, "LIKE '"+dir+"/%"), "does not name files"},
+		{alice, "SELECT pid FROM function_start WHERE exe LIKE '/usr/sbin/%' AND function_name = 'work'", "no program satisfies exe like '/usr/sbin/%'"},
+	} {
+		if got := refusal(t, c.session, c.query); !strings.Contains(got, c.want) {
+			t.Errorf("%s: %s, not %s", c.query, got, c.want)
+		}
 	}
 }
