@@ -343,3 +343,48 @@ int main(void) { puts("ready"); fflush(stdout); for (;;) { work(1); usleep(1000)
 		}
 	}
 }
+
+// A library is chosen by the name that programs need it by, also where that is a link to its
+// file. In a process that has mapped it, it is compared with the file as any other.
+func TestLibraryByNameOfALink(t *testing.T) {
+	testenv.NeedUprobes(t)
+	dir := t.TempDir()
+	library := testenv.CopyFile(t, testenv.CompileCText(t, "int twice(int x) { return 2 * x; }\n", "-shared", "-fPIC", "-O1", "-Wl,-soname,liblink.so.1"), filepath.Join(dir, "liblink.so.1.2"))
+	if err := os.Symlink(library, filepath.Join(dir, "liblink.so.1")); err != nil {
+		t.Fatal(err)
+	}
+	w := startWaiting(t, testenv.CompileCText(t, `
+#include <stdio.h>
+#include <stdint.h>
+#include <sys/mman.h>
+int twice(int);
+int main(int argc, char **argv) {
+	if (argc > 1) { /* change the end of the function in this process */
+		unsigned char *at = (unsigned char *)twice;
+		mprotect((void *)((uintptr_t)at & -4096), 8192, PROT_READ | PROT_WRITE | PROT_EXEC);
+		*at = 0x90;
+		mprotect((void *)((uintptr_t)at & -4096), 8192, PROT_READ | PROT_EXEC);
+	}
+	puts("ready"); fflush(stdout); getchar();
+	if (argc == 1) for (int i = 0; i < 7; i++) twice(i);
+}
+`, "-O0", "-Wl,--no-as-needed", library, "-Wl,-rpath,"+dir))
+	s := newSession(t, wire.Options{PID: w.pid()})
+	query := "SELECT module, COUNT(*) FROM function_start WHERE module IN ('liblink.so.1') AND function_name = 'twice' GROUP BY module"
+	r := start(t, s, query)
+	both := start(t, s, strings.Replace(query, "IN (", "IN ('liblink.so.1.2', ", 1))
+	if a := run(t, s, "EXPLAIN "+query); strings.Contains(fmt.Sprint(a.notices), "not loaded") {
+		t.Errorf("notices %v", a.notices)
+	}
+	w.goOn()
+	for r, name := range map[wire.Result]string{r: "liblink.so.1", both: "liblink.so.1.2"} {
+		if diff := cmp.Diff([][]string{{name, "7"}}, read(t, r).rows); diff != "" {
+			t.Error(diff)
+		}
+	}
+	changed := startWaiting(t, w.cmd.Path, "change")
+	s = newSession(t, wire.Options{PID: changed.pid()})
+	if got := refusal(t, s, "SELECT COUNT(*) FROM function_start WHERE module = 'liblink.so.1' AND function_name = 'twice'"); !strings.Contains(got, "the process has changed its code") {
+		t.Error(got)
+	}
+}

@@ -58,7 +58,18 @@ func (s *ModuleSet) addExpected(p process.Process, sel *Selector, mapped []proce
 		if err != nil {
 			continue // no regular ELF file: the loader would reject it too
 		}
-		if m, err := s.add(f, path, false); err == nil {
+		id, err := process.MappedID(f)
+		m, failed := s.add(f, path, false)
+		if failed != nil {
+			continue
+		}
+		// It may have mapped the file by another name: libz.so.1 leads to libz.so.1.2.13.
+		i := slices.IndexFunc(mapped, func(mp process.Mapping) bool { return mp.Dev == id.Dev && mp.Inode == id.Inode })
+		switch {
+		case slices.ContainsFunc(m.Mapped, func(pl Place) bool { return pl.Process.PID == p.PID }):
+		case err == nil && i >= 0:
+			m.Mapped = append(m.Mapped, Place{p, mapped[i]})
+		default:
 			m.Expected = append(m.Expected, p)
 		}
 	}
