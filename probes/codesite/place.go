@@ -2,9 +2,11 @@ package codesite
 
 import (
 	"bytes"
-	stdelf "debug/elf"
+	"encoding/binary"
 	"errors"
 	"fmt"
+
+	"golang.org/x/arch/x86/x86asm"
 
 	"endoscope/probes/elf"
 )
@@ -123,18 +125,20 @@ func (e *Between) Error() string {
 var (
 	errNoFunction = errors.New("is not in the code of a function")
 	errMixed      = errors.New("is in code that cannot be told from data")
+	errRestarted  = errors.New("is in a sequence that the kernel restarts (rseq), which a probe would break")
+	errUnreached  = errors.New("is not reached by the branches of its function, and may be data")
 )
 
 // PlaceAt returns the site of the instruction at an address of any part of a function, and
 // where the part begins. The code is decoded from there: a breakpoint within an instruction
-// would make the target execute another one. Code is refused in which a branch leads within
-// an instruction, as after data that was taken for code. Errors are to be read after the
-// address; *Between for an address at which no instruction begins.
-func (m Code) PlaceAt(addr uint64) (s Site, start uint64, err error) {
+// would make the target execute another one, and one in data would change them. known says
+// that another source, such as a line table, knows that it is code. Errors are to be read
+// after the address; *Between for an address at which no instruction begins.
+func (m Code) PlaceAt(addr uint64, known bool) (s Site, start uint64, err error) {
 	if m.Image().IsStub(addr) {
 		return s, 0, errors.New("is in a linkage stub")
 	}
-	part, ok := m.partAt(addr)
+	part, whole, ok := m.partAt(addr)
 	if !ok {
 		return s, 0, errNoFunction
 	}
@@ -144,21 +148,23 @@ func (m Code) PlaceAt(addr uint64) (s Site, start uint64, err error) {
 	if part.End-part.Start > maxBodyBytes {
 		return s, 0, fmt.Errorf("is in a function larger than %d KiB", maxBodyBytes>>10)
 	}
-	for _, sec := range m.Image().ELF.Sections {
-		if sec.Addr <= part.Start && part.Start < sec.Addr+sec.Size && sec.Flags&stdelf.SHF_EXECINSTR != 0 {
-			part.End = min(part.End, sec.Addr+sec.Size) // padding follows
-		}
-	}
-	if addr >= part.End {
-		return s, 0, errNoFunction
-	}
 	code, err := m.Image().Code(part.Start, part.End-part.Start)
 	if err != nil {
 		return s, 0, err
 	}
-	length, err := instructionAt(code, part, addr)
+	list, err := instructionsOf(code, part, addr)
 	if err != nil {
 		return s, 0, err
+	}
+	length, err := instructionAt(list, addr)
+	if err != nil {
+		return s, 0, err
+	}
+	if m.isRestarted(addr) {
+		return s, 0, errRestarted
+	}
+	if whole && !known && !isReached(list, addr) {
+		return s, 0, errUnreached
 	}
 	pos := int(addr - part.Start)
 	how, err := method(code[pos:], length)
@@ -173,53 +179,122 @@ func (m Code) PlaceAt(addr uint64) (s Site, start uint64, err error) {
 }
 
 // partAt returns the contiguous code of a function that contains an address: its main part,
-// or one that a compiler has put elsewhere.
-func (m Code) partAt(addr uint64) (elf.Span, bool) {
+// which is entered at its beginning, or one that a compiler has put elsewhere.
+func (m Code) partAt(addr uint64) (part elf.Span, main, ok bool) {
+	e := m.UnwindTable().Find(addr)
 	if i, ok := m.FunctionAt(addr); ok {
 		f := &m.Entries()[i]
-		return elf.Span{Start: f.Addr, End: f.Addr + m.Extent(i)}, true
+		part = elf.Span{Start: f.Addr, End: f.Addr + m.Extent(i)}
+		switch {
+		case m.Size(i) > 0:
+		case e != nil && e.Start == f.Addr:
+			part.End = e.End
+		default: // its end is not known
+			part.End = min(part.End, f.Addr+1)
+		}
+		return part, true, addr < part.End
 	}
-	e := m.UnwindTable().Find(addr)
 	if e == nil || m.Image().SegmentOf(e.Start) == nil {
-		return elf.Span{}, false
+		return elf.Span{}, false, false
 	}
-	return elf.Span{Start: e.Start, End: e.End}, true
+	return elf.Span{Start: e.Start, End: e.End}, false, true
 }
 
-// instructionAt returns the length of the instruction of a part at an address.
-func instructionAt(code []byte, part elf.Span, addr uint64) (length int, err error) {
+// instructionsOf decodes the instructions of a part up to code that cannot be decoded, which
+// must lie after addr. Code is refused in which a branch leads within an instruction, as
+// after data that was taken for code.
+func instructionsOf(code []byte, part elf.Span, addr uint64) (list []node, err error) {
 	begins := make([]bool, len(code))
-	var targets []uint64
-	var between *Between
 	for pos := 0; pos < len(code); {
 		at := part.Start + uint64(pos)
 		in, err := decode(code[pos:])
 		if err != nil {
 			if at <= addr {
-				return 0, errMixed // where instructions begin after this is not known
+				return nil, errMixed // where instructions begin after this is not known
 			}
 			break
 		}
 		begins[pos] = true
-		if to, ok := in.target(at); ok && part.Contains(to) {
-			targets = append(targets, to)
-		}
-		end := at + uint64(in.Len)
-		switch {
-		case at == addr:
-			length = in.Len
-		case at < addr && addr < end:
-			between = &Between{at, end, in.syntax(at)}
-		}
+		list = append(list, node{instruction: in, addr: at})
 		pos += in.Len
 	}
-	for _, to := range targets {
-		if !begins[to-part.Start] {
-			return 0, errMixed
+	for i := range list {
+		if to, ok := list[i].target(list[i].addr); ok && part.Contains(to) && !begins[to-part.Start] {
+			return nil, errMixed
 		}
 	}
-	if between != nil {
-		return 0, between
+	return list, nil
+}
+
+// instructionAt returns the length of the instruction at an address.
+func instructionAt(list []node, addr uint64) (int, error) {
+	for i := range list {
+		switch n := &list[i]; {
+		case n.addr == addr:
+			return n.Len, nil
+		case addr < n.end():
+			return 0, &Between{n.addr, n.end(), n.syntax(n.addr)}
+		}
 	}
-	return length, nil
+	return 0, errMixed
+}
+
+// isReached reports whether execution may come to an address from the first instruction. A
+// computed jump may lead anywhere.
+func isReached(list []node, addr uint64) bool {
+	index := make(map[uint64]int, len(list))
+	for i := range list {
+		index[list[i].addr] = i
+	}
+	seen := make([]bool, len(list))
+	for todo := []int{0}; len(todo) > 0; {
+		i := todo[len(todo)-1]
+		if todo = todo[:len(todo)-1]; seen[i] {
+			continue
+		}
+		seen[i] = true
+		n := &list[i]
+		to, direct := n.target(n.addr)
+		if k, within := index[to]; direct && within {
+			todo = append(todo, k)
+		}
+		if n.Op == x86asm.JMP && !direct {
+			return true
+		}
+		if n.falls() && i+1 < len(list) {
+			todo = append(todo, i+1)
+		}
+	}
+	return seen[index[addr]]
+}
+
+// restartable is the section with the descriptors of restartable sequences (struct rseq_cs of
+// include/uapi/linux/rseq.h): version and flags, start, length and address of the abort code.
+const restartable = "__rseq_cs"
+
+// isRestarted reports whether an address is in a restartable sequence. The kernel aborts a
+// sequence when the thread is preempted in it, which it would not see where an instruction is
+// executed elsewhere, as that of a probe is.
+func (m Code) isRestarted(addr uint64) bool {
+	const size, startAt = 32, 8
+	data, section, err := m.Image().Section(restartable)
+	if err != nil || section == nil {
+		return false
+	}
+	starts := map[uint64]uint64{}
+	for at, value := range m.Image().RelativeRelocations() {
+		if section.Addr <= at && at < section.Addr+section.Size {
+			starts[at] = value
+		}
+	}
+	for at := 0; at+size <= len(data); at += size {
+		start := binary.LittleEndian.Uint64(data[at+startAt:])
+		if relocated, ok := starts[section.Addr+uint64(at+startAt)]; ok {
+			start = relocated
+		}
+		if addr-start < binary.LittleEndian.Uint64(data[at+16:]) {
+			return true
+		}
+	}
+	return false
 }

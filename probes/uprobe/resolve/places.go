@@ -61,7 +61,7 @@ func (r *resolver) places(m *selection.Module, sym *elf.Module) error {
 // place adds the instruction at an address.
 func (r *resolver) place(m *selection.Module, sym *elf.Module, p *selection.Location, addr uint64, texts []*text) error {
 	name := p.Name.V.S
-	site, start, err := codesite.In(sym).PlaceAt(addr)
+	site, start, err := codesite.In(sym).PlaceAt(addr, p.Line > 0)
 	if err != nil {
 		if !r.found[name] {
 			r.unplaced[name] = r.misplaced(p, addr, start, err)
