@@ -276,6 +276,43 @@ func TestColumnsOfPlaces(t *testing.T) {
 	}
 }
 
+// Variables have the values at a place that the program gives them: a model computes the same.
+func TestVariablesAtPlaces(t *testing.T) {
+	testenv.NeedUprobes(t)
+	for _, flags := range [][]string{{"-O0"}, {"-O0", "-fomit-frame-pointer"}, {"-Og"}} {
+		t.Run(strings.Join(flags, " "), func(t *testing.T) {
+			w := startWaiting(t, compileParser(t, append(flags, "-Wno-unused-result")...))
+			s := newSession(t, wire.Options{PID: w.pid()})
+			inside := start(t, s, "SELECT args.n, args.i, args.total FROM function_start WHERE function_name = 'parse.c:21' AND args.i >= 2")
+			after := start(t, s, "SELECT args.total, COUNT(*) FROM function_start WHERE function_name IN ('parse.c:28') GROUP BY args.total")
+			w.goOn()
+			var want [][]string
+			sums := map[string]string{}
+			for k := range 20 {
+				total := 0
+				for i := range k {
+					if i >= 2 {
+						want = append(want, []string{fmt.Sprint(k), fmt.Sprint(i), fmt.Sprint(total)})
+					}
+					total += 3 * i
+				}
+				n, _ := strconv.Atoi(sums[fmt.Sprint(total)])
+				sums[fmt.Sprint(total)] = fmt.Sprint(n + 1)
+			}
+			if diff := cmp.Diff(want, read(t, inside).rows); diff != "" {
+				t.Error(diff)
+			}
+			have := map[string]string{}
+			for _, row := range read(t, after).rows {
+				have[row[0]] = row[1]
+			}
+			if diff := cmp.Diff(sums, have); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
 // What is no place is refused, with the nearest place.
 func TestPlacesRefused(t *testing.T) {
 	testenv.NeedUprobes(t)
@@ -316,7 +353,10 @@ func TestPlacesRefused(t *testing.T) {
 		"SELECT duration FROM function_duration WHERE function_name = 'parse.c:20'":  "parse.c:20 is a place that is passed, not a call that returns",
 		"SELECT depth FROM function_start WHERE function_name = 'parse+1'":           "parse+1 is a place that is passed, which has no depth",
 		"SELECT arg0 FROM function_start WHERE function_name = 'parse+1'":            "parse+1 is a place in the code, where arg0 is not known",
-		"SELECT args.n FROM function_start WHERE function_name = 'parse.c:20'":       "arguments are not known",
+		"SELECT args.m FROM function_start WHERE function_name = 'parse.c:28'":       "parse.c:28 has no variable m",
+		"SELECT str(arg0) FROM function_start WHERE function_name = 'parse.c:28'":    "parse.c:28 is a place in the code, where str(arg0) is not known",
+		"SELECT args.i FROM function_start WHERE function_name = 'parse.c:29'":       "args.i of parse.c:29 does not live there",
+		"SELECT args.total FROM function_start WHERE function_name = 'parse+0'":      "args.total of parse+0 ",
 		"SELECT event FROM function_call WHERE function_name = '" + address(1) + "'": "is a place that is passed",
 	} {
 		if got := refusal(t, s, query); !strings.Contains(got, want) {
