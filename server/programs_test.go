@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"endoscope/probes/testenv"
+	"endoscope/server/grant"
 	"endoscope/server/wire"
 )
 
@@ -299,7 +300,8 @@ int twice(int);
 __attribute__((noinline)) int work(int n) { return twice(n); }
 int main(void) { puts("ready"); fflush(stdout); for (;;) { work(1); usleep(1000); } }
 `, "-O0", "-Wl,--no-as-needed", library, "-Wl,-rpath,"+dir), filepath.Join(dir, "es-user"))
-	for _, path := range []string{dir, library, other, program} {
+	idle := testenv.CopyFile(t, program, filepath.Join(dir, "es-idle"))
+	for _, path := range []string{dir, library, other, program, idle} {
 		if err := os.Chmod(path, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -328,10 +330,19 @@ int main(void) { puts("ready"); fflush(stdout); for (;;) { work(1); usleep(1000)
 			t.Errorf("%s: %s", c.query, diff)
 		}
 	}
+	// Who observes everybody learns no more than that of the files in folders.
+	carol := s.session(&grant.Grant{User: "carol", Trace: true})
+	for who, sees := range map[wire.Session]bool{alice: false, carol: false, s.session(nil): true} {
+		a := run(t, who, "EXPLAIN "+byPattern)
+		if said := fmt.Sprint(a.rows, a.notices); strings.Contains(said, "es-idle") != sees || !strings.Contains(said, "es-user") {
+			t.Errorf("EXPLAIN says %s", said)
+		}
+	}
 	for _, c := range []struct {
 		session     wire.Session
 		query, want string
 	}{
+		{carol, strings.ReplaceAll(byFile, "= '"+library, "LIKE '"+dir+"/%"), "does not name files"},
 		{alice, byFile, `probes in all processes that load a file need the grant "shared"`},
 		{sharing, strings.ReplaceAll(byFile, library, other), "no process has loaded " + other},
 		{sharing, strings.ReplaceAll(byFile, library, "/nope/x.so"), "no process has loaded /nope/x.so"},

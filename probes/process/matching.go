@@ -24,7 +24,7 @@ var errManyEntries = errors.New("too many files")
 
 // Matching returns the executables that satisfy t.Matching, compiled as matches: those of
 // running processes and, for a pattern that begins with a folder, the programs in it that
-// may be started later. With t.By = process the condition is on the processes' names.
+// may be started later; of these, a viewer learns nothing. With t.By = process the condition is on the processes' names.
 // Refusals are *plan.Error located at t.
 func Matching(t plan.Target, matches func(string) (bool, error)) ([]string, error) {
 	running, err := ListFor(t.Viewer)
@@ -44,7 +44,7 @@ func Matching(t plan.Target, matches func(string) (bool, error)) ([]string, erro
 			found[p.Exe] = true
 		}
 	}
-	if t.By != "process" && t.Viewer.Everything() {
+	if t.By != "process" && maySearch(t.Viewer) {
 		if err := inFolders(t, matches, isProgram, found); err != nil {
 			return nil, err
 		}
@@ -56,7 +56,7 @@ func Matching(t plan.Target, matches func(string) (bool, error)) ([]string, erro
 // that the patterns begin with.
 func MatchingFiles(t plan.Target, matches func(string) (bool, error)) ([]string, error) {
 	found := map[string]bool{}
-	if !t.Viewer.Everything() { // the viewer must not learn which files exist
+	if !maySearch(t.Viewer) {
 		return nil, refuse(t, "%s does not name files", t.Matching).WithHint("module = '/path', or a process: pid = 42")
 	}
 	if err := inFolders(t, matches, isCode, found); err != nil {
@@ -64,6 +64,9 @@ func MatchingFiles(t plan.Target, matches func(string) (bool, error)) ([]string,
 	}
 	return matchesOf(t, found, "no file of code satisfies %s")
 }
+
+// maySearch reports whether v may learn which files exist.
+func maySearch(v *plan.Viewer) bool { return v == nil }
 
 func matchesOf(t plan.Target, found map[string]bool, none string) ([]string, error) {
 	out := make([]string, 0, len(found))

@@ -150,6 +150,9 @@ func Addresses(p *selection.Location, sym *elf.Module) (addrs []uint64, remarks 
 	found := sym.Find(p.Function)
 	if len(found) == 0 {
 		e := at("no function named %s in %s", p.Function, sym.Name())
+		if hint := inModule(p.Name.V.S); hint != "" {
+			return nil, nil, e.WithHint("%s", hint)
+		}
 		if near := nearest([]*elf.Module{sym}, p.Function); len(near) > 0 {
 			return nil, nil, e.WithHint("did you mean %s?", strings.Join(near, ", "))
 		}
@@ -167,6 +170,15 @@ func Addresses(p *selection.Location, sym *elf.Module) (addrs []uint64, remarks 
 		return nil, nil, at("%s has only %d bytes (%#x)", p.Function, largest, largest)
 	}
 	return addrs, nil, nil
+}
+
+// inModule returns the hint for a name with a module before it, "" for another name.
+func inModule(name string) string {
+	module, name, ok := strings.Cut(name, "!")
+	if !ok || module == "" || name == "" {
+		return ""
+	}
+	return fmt.Sprintf("function_name = '%s' AND module = '%s'", name, module)
 }
 
 // addressesOfLine returns where the code of a source line begins. There are several places

@@ -490,8 +490,8 @@ func (r *resolver) noMatch(opened []*elf.Module, set *selection.ModuleSet) *plan
 		if plain, _, ok := strings.Cut(c.V.S, "("); ok && plain != "" && slices.ContainsFunc(opened, func(m *elf.Module) bool { return len(m.Find(plain)) > 0 }) {
 			return e.WithHint("a name is without parameters; DESCRIBE FUNCTION \"%s\" lists those called so, with names (aliases) that distinguish them", plain)
 		}
-		if module, name, ok := strings.Cut(c.V.S, "!"); ok && module != "" && name != "" {
-			return e.WithHint("function_name = '%s' AND module = '%s'", name, module)
+		if hint := inModule(c.V.S); hint != "" {
+			return e.WithHint("%s", hint)
 		}
 		marked := strings.HasPrefix(c.V.S, selection.MarkedPrefix)
 		if !marked {
