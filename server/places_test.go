@@ -276,6 +276,38 @@ func TestColumnsOfPlaces(t *testing.T) {
 	}
 }
 
+// Where several files have a name, all of their lines are meant, which a notice says; more of
+// the path chooses one.
+func TestLinesOfFilesWithOneName(t *testing.T) {
+	testenv.NeedUprobes(t)
+	dir := t.TempDir()
+	var sources []string
+	for _, name := range []string{"one", "two"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		source := filepath.Join(dir, name, "util.c")
+		write(t, source, "int "+name+"(int n)\n{\n\treturn n * 2;\n}\n")
+		sources = append(sources, source)
+	}
+	program := testenv.CompileCText(t, `#include <stdio.h>
+int one(int), two(int);
+int main(void) { puts("ready"); fflush(stdout); getchar(); for (int i = 0; i < 10; i++) { one(i); if (i > 6) two(i); } }
+`, append(sources, "-g", "-O0")...)
+	w := startWaiting(t, program)
+	s := newSession(t, wire.Options{PID: w.pid()})
+	query := "SELECT COUNT(*) FROM function_start WHERE function_name = '"
+	all, second := start(t, s, query+"util.c:3'"), start(t, s, query+"two/util.c:3'")
+	a := run(t, s, "EXPLAIN "+query+"util.c:3'")
+	if said := fmt.Sprint(a.notices); !strings.Contains(said, "util.c:3 is a line of 2 files: write more of the path to choose one, as in 'one/util.c:3'") {
+		t.Errorf("notices %s", said)
+	}
+	w.goOn()
+	if n, m := number(t, read(t, all), 0, 0), number(t, read(t, second), 0, 0); n != 13 || m != 3 {
+		t.Errorf("%d and %d, want 13 and 3", n, m)
+	}
+}
+
 // Variables have the values at a place that the program gives them: a model computes the same.
 func TestVariablesAtPlaces(t *testing.T) {
 	testenv.NeedUprobes(t)
