@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -58,4 +59,21 @@ func someOf(list []string) string {
 		return strings.Join(list[:most], ", ") + " and " + strconv.Itoa(n) + " more"
 	}
 	return strings.Join(list, ", ")
+}
+
+// targetOfPattern returns the hint for a stream without a target whose conditions on programs
+// or modules choose none; "" if it has no such conditions.
+func targetOfPattern(leaf *plan.Acquire) string {
+	if leaf.Filter != nil {
+		for _, c := range conditionsOn(leaf.Filter, targetColumns) {
+			return fmt.Sprintf("%s chooses no programs: =, IN, LIKE, ILIKE, ~ and starts_with do, and OR of these on one column; add WHERE process = 'name', exe = '/path' or exe LIKE '/opt/%%'", c)
+		}
+	}
+	if s := streamOf(leaf); s == nil || !s.Functions || leaf.Select == nil {
+		return ""
+	}
+	for _, c := range conditionsOn(leaf.Select, []string{"module"}) {
+		return fmt.Sprintf("%s chooses no files of the machine: module = 'libz.so.1', module = '/path' and module LIKE '/folder/%%' do, for function_start, function_end and function_duration; or add WHERE process = 'name'", c)
+	}
+	return ""
 }

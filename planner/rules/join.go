@@ -149,8 +149,10 @@ func chooses(n plan.Node, cond plan.Expr) bool {
 	if s == nil {
 		return false
 	}
-	if _, ok := targetOf(a, cond); ok && s.Process && !s.Everywhere && a.Target.IsZero() {
-		return true
+	if s.Process && !s.Everywhere && a.Target.IsZero() {
+		if _, ok := targetOf(a, cond); ok || choices(cond, a.Out.Index("exe")) != nil || choices(cond, a.Out.Index("process")) != nil {
+			return true
+		}
 	}
 	for i := range reads(cond) {
 		if !s.Functions || !slices.Contains(plan.SelectColumns, a.Out.Fields[i].Name) {
