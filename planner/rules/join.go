@@ -126,7 +126,7 @@ func joinTakes(j *plan.Join, cond plan.Expr) bool {
 	case j.Kind == plan.WindowJoin || j.Kind == plan.ValueJoin || side == leftSide:
 		return true
 	case j.Kind == plan.AsOfJoin && side == rightSide:
-		return chooses(j.Right, plan.Shift(cond, -split))
+		return !slices.ContainsFunc(plan.Conjuncts(cond), func(e plan.Expr) bool { return !chooses(j.Right, plan.Shift(e, -split)) })
 	}
 	all := plan.Conjuncts(cond) // can be added to ON, which is divided later
 	return j.Kind == plan.AsOfJoin && len(all) > 1 && !slices.ContainsFunc(all, func(e plan.Expr) bool { return !joinTakes(j, e) })
