@@ -32,6 +32,20 @@ func testEnv() *Env {
 			}
 			return types.Schema{}, plan.Errorf(0, 0, "there is no file '%s'", path)
 		},
+		Programs: func(t plan.Target) (plan.Target, error) {
+			switch {
+			case t.Matching == nil:
+				t.Files = []string{"/lib/" + t.Files[0]}
+			case t.By == "module":
+				t.Files = []string{"/opt/liba.so", "/opt/b/liba.so"}
+			case strings.Contains(t.Matching.String(), "nope"):
+				return t, plan.Errorf(t.Start, t.Stop, "no program satisfies %s", t.Matching)
+			default:
+				t.Exes = []string{"/opt/a", "/opt/b"}
+			}
+			t.Matching, t.By = nil, ""
+			return t, nil
+		},
 		Values: func(a *plan.Acquire) ([]types.Type, error) { // what names end with
 			out := a.Out.Types()
 			for i, f := range a.Out.Fields {

@@ -37,6 +37,9 @@ type Env struct {
 	// Values returns the types of the columns of an acquisition that are values of
 	// functions, by column; nil: no program is known.
 	Values func(a *plan.Acquire) ([]types.Type, error)
+	// Programs returns a target with the executables that satisfy its condition, and with the
+	// paths of its files; nil: the machine's programs are not known.
+	Programs func(plan.Target) (plan.Target, error)
 	// Eval computes an expression without columns.
 	Eval func(plan.Expr) (types.Value, error)
 	// Params are the values of $1, $2, ...
@@ -145,10 +148,13 @@ func (r *resolver) finish(root plan.Node, dur *parser.Literal) (*plan.Query, err
 		return nil, r.placed(err)
 	}
 	out.Root = rules.Lines(out.Root)
+	if out.Root, err = r.findPrograms(out.Root); err != nil {
+		return nil, err
+	}
 	for _, leaf := range plan.Leaves(out.Root) {
 		s := catalog.Find(leaf.Stream)
 		if s != nil && s.Process && !s.Everywhere && leaf.Target.IsZero() {
-			hint := cmp.Or(targetOfSession(out.Root, leaf), "add WHERE process = 'name' (or pid = 42, or exe = '/path'), run USE 'name', or start with -p PID")
+			hint := cmp.Or(targetOfSession(out.Root, leaf), targetOfPattern(leaf), "add WHERE process = 'name' (or pid = 42, or exe = '/path'), run USE 'name', or start with -p PID")
 			return nil, r.hintf(parser.Span{Start: leaf.Start, Stop: leaf.Stop}, hint, "%s needs a target process", leaf.Stream)
 		}
 	}

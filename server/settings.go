@@ -169,7 +169,7 @@ func (s *session) withSettings(p *plan.Query) *plan.Query {
 			return n
 		}
 		c := *a
-		c.Settings, c.Target.Follow = v, follow
+		c.Settings, c.Target.Follow = v, follow && len(c.Target.Files) == 0
 		return &c
 	})
 	return &out

@@ -228,5 +228,11 @@ func (t Target) String() string {
 	for _, e := range t.Exes {
 		ss = append(ss, "exe = '"+e+"'")
 	}
+	for _, f := range t.Files {
+		ss = append(ss, "module = '"+f+"'")
+	}
+	if t.Matching != nil {
+		ss = append(ss, t.Matching.String())
+	}
 	return strings.Join(ss, " or ")
 }

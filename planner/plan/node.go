@@ -294,7 +294,15 @@ type Target struct {
 	PIDs      []int
 	Processes []string // comm of the leader; includes processes that start later
 	Exes      []string // paths; includes processes that start later
-	Command   bool     // PIDs[0] is a command that the session holds stopped until the query is armed
+	// Files are programs and libraries, by path or by the name that the loader searches:
+	// every process that executes their code is observed, those that start later included.
+	// There are no other entries then.
+	Files []string
+	// Matching is a condition on the column that By names, column 0: exe or process for
+	// Exes, module for Files. The planner replaces it by those that satisfy it.
+	Matching Expr
+	By       string
+	Command  bool // PIDs[0] is a command that the session holds stopped until the query is armed
 	// Follow includes the descendants of these processes.
 	Follow bool
 	// Viewer restricts which processes are observed; nil: the engine's own permissions.
@@ -306,7 +314,7 @@ type Target struct {
 
 // IsZero reports whether no target was given.
 func (t Target) IsZero() bool {
-	return len(t.PIDs) == 0 && len(t.Processes) == 0 && len(t.Exes) == 0
+	return len(t.PIDs) == 0 && len(t.Processes) == 0 && len(t.Exes) == 0 && len(t.Files) == 0 && t.Matching == nil
 }
 
 // Query is a whole plan.

@@ -126,7 +126,7 @@ func joinTakes(j *plan.Join, cond plan.Expr) bool {
 	case j.Kind == plan.WindowJoin || j.Kind == plan.ValueJoin || side == leftSide:
 		return true
 	case j.Kind == plan.AsOfJoin && side == rightSide:
-		return chooses(j.Right, plan.Shift(cond, -split))
+		return !slices.ContainsFunc(plan.Conjuncts(cond), func(e plan.Expr) bool { return !chooses(j.Right, plan.Shift(e, -split)) })
 	}
 	all := plan.Conjuncts(cond) // can be added to ON, which is divided later
 	return j.Kind == plan.AsOfJoin && len(all) > 1 && !slices.ContainsFunc(all, func(e plan.Expr) bool { return !joinTakes(j, e) })
@@ -149,8 +149,10 @@ func chooses(n plan.Node, cond plan.Expr) bool {
 	if s == nil {
 		return false
 	}
-	if _, ok := targetOf(a, cond); ok && s.Process && !s.Everywhere && a.Target.IsZero() {
-		return true
+	if s.Process && !s.Everywhere && a.Target.IsZero() {
+		if _, ok := targetOf(a, cond); ok || choices(cond, a.Out.Index("exe")) != nil || choices(cond, a.Out.Index("process")) != nil {
+			return true
+		}
 	}
 	for i := range reads(cond) {
 		if !s.Functions || !slices.Contains(plan.SelectColumns, a.Out.Fields[i].Name) {

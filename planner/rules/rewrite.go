@@ -58,6 +58,8 @@ var Global = []struct {
 	apply func(plan.Node, *Env) (plan.Node, bool)
 }{
 	{sessionTarget, applySessionTarget},
+	{targetFromPattern, applyPattern},
+	{targetFromModule, applyModule},
 	{pruneColumns, applyPrune},
 	{removeIdentity, applyIdentity},
 	{acquireOnce, applyOnce},

@@ -60,6 +60,12 @@ func exercise(t testing.TB, content []byte) {
 				t.Fatalf("exit site %+v lies outside of the file", s)
 			}
 		}
+		for distance := range min(m.Extent(i), 20) {
+			place, _, err := In(m).PlaceAt(fns[i].Addr+distance, distance%2 == 0)
+			if err == nil && (place.Offset >= uint64(len(content)) || len(place.Bytes) == 0) {
+				t.Fatalf("place %+v lies outside of the file", place)
+			}
+		}
 		In(m).ReturnTrap(i)
 		addr, offset := m.Entry(i)
 		m.AddrOf(offset)

@@ -24,7 +24,7 @@ func Resolve(t plan.Target) ([]Process, error) {
 		}
 		out = append(out, p)
 	}
-	if len(t.Processes)+len(t.Exes) > 0 {
+	if len(t.Processes)+len(t.Exes)+len(t.Files) > 0 {
 		all, err := ListFor(t.Viewer)
 		if err != nil {
 			return nil, refuse(t, "processes cannot be listed: %v", err)
@@ -38,6 +38,13 @@ func Resolve(t plan.Target) ([]Process, error) {
 		}
 		for _, exe := range t.Exes {
 			ps, err := resolveExe(t, exe, all)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, ps...)
+		}
+		if len(t.Files) > 0 {
+			ps, err := resolveFiles(t, all)
 			if err != nil {
 				return nil, err
 			}
@@ -153,13 +160,7 @@ func resolveExe(t plan.Target, exe string, all []Process) ([]Process, error) {
 		f.Close()
 		return nil, nil
 	}
-	var pe *plan.Error
-	if !errors.As(err, &pe) {
-		return nil, refuse(t, "%s: %v", exe, err)
-	}
-	placed := *pe
-	at := refuse(t, "")
-	placed.Start, placed.Stop = at.Start, at.Stop
+	placed := placedAt(t, err)
 	if _, err := os.Lstat(exe); errors.Is(err, fs.ErrNotExist) && placed.Hint == "" {
 		names := make([]string, len(all))
 		for i, p := range all {
@@ -169,7 +170,18 @@ func resolveExe(t plan.Target, exe string, all []Process) ([]Process, error) {
 			return nil, placed.WithHint("there is %s", quoteList(near))
 		}
 	}
-	return nil, &placed
+	return nil, placed
+}
+
+// placedAt returns the refusal of a file, located at t.
+func placedAt(t plan.Target, err error) *plan.Error {
+	var pe *plan.Error
+	if !errors.As(err, &pe) {
+		return refuse(t, "%v", err)
+	}
+	placed := refuse(t, "%s", pe.Msg)
+	placed.Hint = pe.Hint
+	return placed
 }
 
 func quoteList(names []string) string {

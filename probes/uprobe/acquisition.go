@@ -67,7 +67,7 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 		s.sub.Name(uint32(len(s.resolution.Functions)+k), f.Label)
 	}
 	s.sub.SetReceivers(s.receivers)
-	s.sub.Stacks = p.newStacks(s)
+	s.sub.Stacks, s.sub.ExeBefore = p.newStacks(s), p.exesBefore(s)
 	s.sub.Shares = calls.SharesOf(s.resolution.Functions, s.resolution.Inferred)
 	if a := in.Aggregator; a != nil {
 		a.Sub, a.Reader = s.sub, p.reader

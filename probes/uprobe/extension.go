@@ -31,7 +31,7 @@ func (s *source) extend(f *selection.Mapping) error {
 			return nil, err
 		}
 		return set, nil
-	})
+	}, p.placedIn)
 	if err != nil {
 		return err
 	}

@@ -156,9 +156,9 @@ func (p *Provider) modulesFor(spec *plan.Acquire) *elf.Cache {
 
 // prepare is Prepare without the estimate of costs.
 func (p *Provider) prepare(spec *plan.Acquire, cols []calls.Column, links attach.Kind, find resolve.Finder) (_ *source, err error) {
-	vs, executables := calls.ValuesOf(spec), executablesAt(spec.Target.Exes)
+	vs, executables := calls.ValuesOf(spec), executablesAt(slices.Concat(spec.Target.Exes, spec.Target.Files))
 	modules := p.modulesFor(spec)
-	r, err := resolve.Resolve(spec, p.o.Match, modules, vs, links, spec.Stream != catalog.FunctionStart || slices.Contains(cols, calls.ColDepth), p.returnsBy(spec), p.costs, find)
+	r, err := resolve.Resolve(spec, p.o.Match, modules, vs, links, spec.Stream != catalog.FunctionStart || slices.Contains(cols, calls.ColDepth), p.returnsBy(spec), p.costs, find, p.placedIn)
 	if err != nil {
 		return nil, err
 	}
@@ -219,6 +219,21 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []calls.Column, links attach
 	}
 	s.identity = sync.OnceValue(s.identify)
 	return s, nil
+}
+
+// placedIn returns the file offsets of the places of a file that queries probe, for
+// resolve.Resolve.
+func (p *Provider) placedIn(id process.FileID) (offsets []uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for s := range p.active {
+		for _, w := range s.resolution.Functions {
+			if w.Flags&abi.Placed != 0 && w.Module.ID == id && !slices.Contains(offsets, w.Site.Offset) {
+				offsets = append(offsets, w.Site.Offset)
+			}
+		}
+	}
+	return offsets
 }
 
 // maxProbes returns the maximum number of probes including spec's: the session's limit,

@@ -99,6 +99,8 @@ func (p *Provider) lookUp(spec *plan.Acquire, vs []*calls.Value) (found [][]call
 			return nil, nil, false, selection.RefuseTarget(spec.Target, "cannot monitor functions of %v", err)
 		}
 		defer sym.Close()
+		placed, called := resolve.PlaceValuesOf(sel, sym, m.Name(), vs)
+		found, names = append(found, placed...), append(names, called...)
 		chosen, err := sel.Choose(sym, m.Name())
 		if err != nil {
 			return nil, nil, false, err

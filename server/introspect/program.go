@@ -29,8 +29,11 @@ func (p Program) SymbolMemory() (bytes int64) {
 	if err != nil {
 		return 0
 	}
-	for _, exe := range p.Target.Exes {
-		add(process.OpenExe(exe))
+	for _, path := range slices.Concat(p.Target.Exes, p.Target.Files) {
+		add(process.OpenExe(path))
+	}
+	if len(p.Target.Files) > 0 {
+		return bytes // their functions alone are observed
 	}
 	seen := map[string]bool{}
 	for _, proc := range running {

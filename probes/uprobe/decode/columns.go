@@ -139,6 +139,10 @@ func appendExe(c *batch.Column, row int, e *event) {
 		return
 	}
 	exe := e.subscription.Executables.Find(int(e.Pid))
+	if before := e.subscription.ExeBefore; exe == "" && before != nil {
+		exe = before(int(e.Pid), int64(e.Time))
+		e.subscription.Executables.note(int(e.Pid), exe)
+	}
 	if exe == "" {
 		c.Nulls.Set(row)
 		c.Code = append(c.Code, own)

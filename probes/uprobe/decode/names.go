@@ -53,3 +53,10 @@ func (x *Names) Find(pid int) string {
 	x.byPID[pid] = known
 	return known.path
 }
+
+// note sets the name of a process that has been found by other means.
+func (x *Names) note(pid int, name string) {
+	known := x.byPID[pid]
+	known.path = name
+	x.byPID[pid] = known
+}

@@ -29,12 +29,15 @@ type codes struct{ function, class, module, exe uint32 }
 // Subscription makes rows of one query's events. The reader owns it from Subscribe to
 // Unsubscribe; before and after, its source owns it.
 type Subscription struct {
-	Sink         probes.Sink
-	cols         []calls.Column
-	options      uint32
-	offset       int64 // from the boot clock to the epoch
-	Lateness     int64 // how far watermarks lag behind the clock, ns
-	Executables  *Names
+	Sink        probes.Sink
+	cols        []calls.Column
+	options     uint32
+	offset      int64 // from the boot clock to the epoch
+	Lateness    int64 // how far watermarks lag behind the clock, ns
+	Executables *Names
+	// ExeBefore returns the executable that a process had at a time of the boot clock, if it
+	// has ended since; nil: it is not known.
+	ExeBefore    func(pid int, at int64) string
 	Containers   *Names // containers
 	Installation *program.Installation
 

@@ -67,8 +67,9 @@ func (r *Resolution) Knows(p process.Process) bool {
 // Finder finds the modules whose functions a selection can match.
 type Finder func(plan.Target, []process.Process, *selection.Selector) (*selection.ModuleSet, error)
 
-// Resolve determines what spec refers to on this machine. It attaches nothing.
-func Resolve(spec *plan.Acquire, compile selection.Matcher, cache *elf.Cache, values []*calls.Value, links attach.Kind, returns bool, by plan.ReturnProbes, prices func() calls.Costs, find Finder) (*Resolution, error) {
+// Resolve determines what spec refers to on this machine. It attaches nothing. placed returns
+// the file offsets of a file's places that other queries probe.
+func Resolve(spec *plan.Acquire, compile selection.Matcher, cache *elf.Cache, values []*calls.Value, links attach.Kind, returns bool, by plan.ReturnProbes, prices func() calls.Costs, find Finder, placed func(process.FileID) []uint64) (*Resolution, error) {
 	if spec.Target.IsZero() {
 		return nil, plan.Errorf(spec.Start, spec.Stop, "%s needs a process", spec.Stream).
 			WithHint("add WHERE pid = N, process = 'name' or exe = '/path', or run USE 'name' before")
@@ -83,6 +84,10 @@ func Resolve(spec *plan.Acquire, compile selection.Matcher, cache *elf.Cache, va
 	}
 	if err := selection.RefusePaths(spec); err != nil {
 		return nil, err
+	}
+	if len(spec.Target.Files) > 0 && calls.Nests(spec) {
+		return nil, plan.Errorf(spec.Start, spec.Stop, "how calls nest is not known where all processes are observed").
+			WithHint("leave out depth and self_time, or add WHERE process = 'name'")
 	}
 	sel, err := selection.New(spec.Select, compile)
 	if err != nil {
@@ -110,7 +115,7 @@ func Resolve(spec *plan.Acquire, compile selection.Matcher, cache *elf.Cache, va
 		only |= abi.Guarded
 	}
 	harmed := newTrapCheck(attach.KernelAtLeast)
-	r := &resolver{returnsHarmed: harmed, values: values, spec: spec, sel: sel, links: links, prices: prices, returns: returns, returnsBy: by, members: keyOf(spec.Target, list), cache: cache}
+	r := &resolver{returnsHarmed: harmed, values: values, spec: spec, sel: sel, links: links, prices: prices, returns: returns, returnsBy: by, members: keyOf(spec.Target, list), cache: cache, placed: placed}
 	if len(set.List) == 0 {
 		return nil, &NoModules{r.noModules(running), sel, running}
 	}
@@ -123,7 +128,7 @@ func Resolve(spec *plan.Acquire, compile selection.Matcher, cache *elf.Cache, va
 		coroutines = r.findSwitches(set, running)
 	}
 	if err == nil && (r.mixed() || r.exitsForCoroutines(coroutines)) {
-		r = &resolver{returnsHarmed: harmed, values: values, spec: spec, sel: sel, links: links, prices: prices, returns: returns, returnsBy: plan.ExitReturns, members: r.members, cache: cache}
+		r = &resolver{returnsHarmed: harmed, values: values, spec: spec, sel: sel, links: links, prices: prices, returns: returns, returnsBy: plan.ExitReturns, members: r.members, cache: cache, placed: placed}
 		err = r.resolve(set, cache)
 	}
 	if err != nil {
@@ -146,7 +151,31 @@ func Resolve(spec *plan.Acquire, compile selection.Matcher, cache *elf.Cache, va
 		set.Close()
 		return nil, err
 	}
+	if len(spec.Target.Files) > 0 {
+		r.remarks = append(r.remarks, inAll(set))
+	}
 	return &Resolution{Running: running, Modules: set, Selector: sel, Functions: r.wants, Inferred: r.inferred, Landmarks: r.landmarks, Members: append(list, who...), Only: only, Cgroups: cgroups, Costs: r.costs, Notices: r.notices(), Slots: r.slots}, nil
+}
+
+// inAll returns the notice about the files that are observed in all processes.
+func inAll(set *selection.ModuleSet) string {
+	users := map[int]bool{}
+	for _, m := range set.List {
+		for _, pl := range m.Mapped {
+			users[pl.Process.PID] = true
+		}
+	}
+	said := "all processes that load it are observed, those that start later included"
+	if len(set.List) > 1 {
+		said = "all processes that load one of them are observed, those that start later included"
+	}
+	switch len(users) {
+	case 0:
+		return said + "; now there is none"
+	case 1:
+		return said + "; now there is 1"
+	}
+	return fmt.Sprintf("%s; now there are %d", said, len(users))
 }
 
 // keyOf returns the key of a target's processes, of which list holds those that the programs
@@ -188,16 +217,19 @@ type resolver struct {
 	skipped   []Skipped
 	remarks   []string
 	slots     calls.GoSlots
-	noReturn  int             // of skipped: only the return cannot be observed
-	found     map[string]bool // of sel.Names: some module has it
-	looked    []string        // names of the modules searched
-	nearest   func(name string) []string
+	noReturn  int              // of skipped: only the return cannot be observed
+	found     map[string]bool  // of sel.Names: some module has it
+	unplaced  map[string]error // why places were not found, by name
+	// placed returns the file offsets of places that are probed.
+	placed  func(process.FileID) []uint64
+	looked  []string // names of the modules searched
+	nearest func(name string) []string
 	// markedNames are the names of the marked places in the modules searched.
 	markedNames []string
 }
 
 func (r *resolver) resolve(set *selection.ModuleSet, cache *elf.Cache) error {
-	r.found = map[string]bool{}
+	r.found, r.unplaced = map[string]bool{}, map[string]error{}
 	var opened []*elf.Module
 	defer func() {
 		for _, m := range opened {
@@ -223,6 +255,12 @@ func (r *resolver) resolve(set *selection.ModuleSet, cache *elf.Cache) error {
 		if err := r.module(m, sym); err != nil {
 			return err
 		}
+		if err := r.places(m, sym); err != nil {
+			return err
+		}
+	}
+	if err := r.unplacedError(); err != nil {
+		return err
 	}
 	if r.selected == 0 {
 		return &NoFunction{r.noMatch(opened, set)}
@@ -321,6 +359,9 @@ func (r *resolver) texts(m *selection.Module) ([]*text, error) {
 	var texts []*text
 	for _, pl := range m.Mapped {
 		t, err := openText(pl, m.File)
+		if err == nil {
+			t.placed = r.placed(m.ID)
+		}
 		if err != nil {
 			if _, runs := process.Lookup(pl.Process.PID); !runs && len(r.spec.Target.PIDs) == 0 {
 				continue
@@ -381,6 +422,9 @@ func (r *resolver) add(m *selection.Module, decided []decision, usable []bool, s
 // followed, else one that includes processes started later.
 func (r *resolver) scopes(m *selection.Module, how calls.Returns) []*selection.Scope {
 	t := r.spec.Target
+	if len(t.Files) > 0 {
+		return []*selection.Scope{{Key: "all"}}
+	}
 	onlyPIDs := t.Viewer.Private() || len(t.Processes) == 0 && len(t.Exes) == 0
 	if onlyPIDs && !t.Follow && how != calls.Trapped && r.links.ScopesProcess() {
 		var out []*selection.Scope
@@ -445,6 +489,9 @@ func (r *resolver) noMatch(opened []*elf.Module, set *selection.ModuleSet) *plan
 		e := plan.Errorf(start, stop, "no function named %s in %s", c.V.S, where)
 		if plain, _, ok := strings.Cut(c.V.S, "("); ok && plain != "" && slices.ContainsFunc(opened, func(m *elf.Module) bool { return len(m.Find(plain)) > 0 }) {
 			return e.WithHint("a name is without parameters; DESCRIBE FUNCTION \"%s\" lists those called so, with names (aliases) that distinguish them", plain)
+		}
+		if hint := inModule(c.V.S); hint != "" {
+			return e.WithHint("%s", hint)
 		}
 		marked := strings.HasPrefix(c.V.S, selection.MarkedPrefix)
 		if !marked {

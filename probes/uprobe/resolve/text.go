@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/prometheus/procfs"
 
@@ -23,6 +24,7 @@ type text struct {
 	file   pageReader
 	name   string
 	parts  []*procfs.ProcMap // executable mappings of the file
+	placed []uint64          // file offsets of probes within functions
 	got    []byte
 	want   []byte
 }
@@ -154,7 +156,7 @@ func (t *text) compare(addr, begin uint64, size int, probed []uint64) string {
 	if err := t.code.read(got, int64(addr)); err != nil {
 		return "its code cannot be read from the process"
 	}
-	for _, at := range probed {
+	for _, at := range slices.Concat(probed, t.placed) {
 		if begin <= at && at < begin+uint64(size) {
 			codesite.Unprobe(got, want, int(at-begin))
 		}

@@ -9,14 +9,25 @@ import (
 )
 
 // restrictReturns returns how returns are observed where probes must be restricted to single
-// processes: not by traps, which are set in every process that executes the file (see
-// PIDScope). by is the method that was requested.
+// processes, or are in all: not by traps, which are set in every process that executes the file
+// (see PIDScope), and abort a program whose exception passes. by is the method that was
+// requested.
 func restrictReturns(spec *plan.Acquire, links attach.Kind, by plan.ReturnProbes) (plan.ReturnProbes, error) {
 	t := spec.Target
+	if len(t.Files) > 0 && !t.Viewer.Private() {
+		if by == plan.TrapReturns {
+			return by, plan.Errorf(spec.Start, spec.Stop, "return traps may harm processes that start later, and %s is observed in all", t).
+				WithHint("SET return_probes = 'auto'")
+		}
+		return plan.ExitReturns, nil
+	}
 	if !t.Viewer.Private() {
 		return by, nil
 	}
 	switch {
+	case len(t.Files) > 0:
+		return by, plan.Errorf(spec.Start, spec.Stop, "probes in all processes that load a file need the grant \"shared\"").
+			WithHint("WHERE pid = N")
 	case t.Follow:
 		return by, plan.Errorf(spec.Start, spec.Stop, "probes of children are set in every process that executes the file, which needs the grant \"shared\"").
 			WithHint("SET follow = 'none'")

@@ -74,6 +74,13 @@ func findExpected(exe *os.File, path, name string) string {
 	return findLibrary(name, runPaths(e, path), dirs, e.Machine)
 }
 
+// FindLibrary returns the path at which the loader finds a library of this name for a
+// program without paths of its own, "" if it finds none.
+func FindLibrary(name string) string {
+	dirs := append(configuredDirs("/etc/ld.so.conf", 0, new(int)), defaultLibraryDirs...)
+	return findLibrary(name, nil, dirs, elf.EM_X86_64)
+}
+
 // NamesLibrary reports whether an executable itself lists a library in DT_NEEDED.
 func NamesLibrary(exe *os.File, library string) bool {
 	e, err := elf.NewFile(exe)

@@ -63,6 +63,12 @@ func Find(t plan.Target, running []process.Process, sel *Selector) (*ModuleSet, 
 	fits := func(path string) (bool, error) {
 		return sel.InModule("", "", filepath.Base(path))
 	}
+	if len(t.Files) > 0 {
+		if err := set.addFiles(t, running); err != nil {
+			return fail(err)
+		}
+		return set, nil
+	}
 	for _, p := range running {
 		read := process.Modules
 		if p.Exe != "" && len(t.PIDs) > 0 {

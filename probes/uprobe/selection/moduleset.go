@@ -58,7 +58,18 @@ func (s *ModuleSet) addExpected(p process.Process, sel *Selector, mapped []proce
 		if err != nil {
 			continue // no regular ELF file: the loader would reject it too
 		}
-		if m, err := s.add(f, path, false); err == nil {
+		id, err := process.MappedID(f)
+		m, failed := s.add(f, path, false)
+		if failed != nil {
+			continue
+		}
+		// It may have mapped the file by another name: libz.so.1 leads to libz.so.1.2.13.
+		i := slices.IndexFunc(mapped, func(mp process.Mapping) bool { return mp.Dev == id.Dev && mp.Inode == id.Inode })
+		switch {
+		case slices.ContainsFunc(m.Mapped, func(pl Place) bool { return pl.Process.PID == p.PID }):
+		case err == nil && i >= 0:
+			m.Mapped = append(m.Mapped, Place{p, mapped[i]})
+		default:
 			m.Expected = append(m.Expected, p)
 		}
 	}
@@ -204,6 +215,37 @@ func (s *ModuleSet) addExe(path string, sel *Selector, fits func(string) (bool, 
 		}
 		if _, err := s.add(f, lib, false); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// addFiles adds the files of a target, and where the running processes have mapped them.
+func (s *ModuleSet) addFiles(t plan.Target, running []process.Process) error {
+	ids, err := process.FilesOf(t)
+	if err != nil {
+		return err
+	}
+	if t.Viewer.Everything() { // else a file that no visible process executes may not be read
+		for _, path := range t.Files {
+			f, err := process.OpenExe(path)
+			if err != nil {
+				return placeAt(err, t)
+			}
+			if _, err := s.add(f, path, false); err != nil {
+				return RefuseTarget(t, "%v", err)
+			}
+		}
+	}
+	for _, p := range running {
+		mappings, _ := process.Modules(p.PID) // it may have ended
+		for _, mp := range mappings {
+			if !ids[process.FileID{Dev: mp.Dev, Inode: mp.Inode}] {
+				continue
+			}
+			if err := s.AddMapped(p, mp, false); err != nil {
+				return RefuseTarget(t, "%v", err)
+			}
 		}
 	}
 	return nil

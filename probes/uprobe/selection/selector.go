@@ -31,6 +31,8 @@ type Selector struct {
 	Marked, onlyMarked bool
 	// Names are the only names that can match, if the predicate restricts them.
 	Names []*plan.Const
+	// Locations are those of Names that may denote places in the code.
+	Locations []Location
 	// modules are the only modules that can match, if the predicate restricts them.
 	modules []string
 	// Memory is the stream if it is allocation or deallocation: only allocators are
@@ -51,6 +53,7 @@ func New(sel plan.Expr, compile Matcher) (*Selector, error) {
 		return nil, err
 	}
 	s.Names = NameList(sel)
+	s.Locations = locationsOf(s.Names)
 	if s.Marked = SelectsMarked(sel); s.Marked {
 		s.onlyMarked = selectsOnlyMarked(sel)
 	}
