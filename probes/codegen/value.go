@@ -36,6 +36,19 @@ type Integer struct {
 	// Constant is the number itself if Known is set; nothing is read.
 	Known    bool
 	Constant int64
+	// Element is added to the address; nil: nothing is.
+	Element *Element
+}
+
+// Element is the offset of an element whose index is computed: the index times Size.
+type Element struct {
+	Index Integer
+	Size  int64
+	// Count is the number of elements: the value is NULL unless 0 <= index < Count.
+	// 0: not known.
+	Count int64
+	// After is the number of addresses in Follow that are loaded before it is added.
+	After int
 }
 
 // NoRegister is no register of struct pt_regs.
@@ -51,6 +64,24 @@ type Text struct {
 	// Prefix: the query uses no more than Max, so that a longer text is not
 	// truncated.
 	Prefix bool
+	// Parts, if there are any, are the bytes instead, Max of them.
+	Parts []Part
+}
+
+// Part is some bytes of an object: a number, or a copy of memory.
+type Part struct {
+	At     Integer
+	Size   int // bytes copied from the address At; 0: At is the number, of which 8 bytes are stored
+	Offset int // in the object
+}
+
+// PartsSize returns the size of an object with parts, whose own size is given: parts that
+// are numbers may end behind it.
+func PartsSize(size int, parts []Part) int {
+	for _, p := range parts {
+		size = max(size, p.Offset+max(p.Size, 8))
+	}
+	return size
 }
 
 // Value is a number or a text, for one function. Both nil: NULL.
@@ -58,9 +89,10 @@ type Value struct {
 	Number *Integer
 	Text   *Text
 	// Length: the value is NULL unless this is at least Needs, as for an
-	// element of a slice.
+	// element of a slice, or greater than Index if that is set.
 	Length *Integer
 	Needs  int64
+	Index  *Integer
 }
 
 // TextTest tests whether a text is, or begins with, one of several.
@@ -115,6 +147,7 @@ const (
 	wordOnStack = -8
 	failedAt    = -16
 	lengthAt    = -24
+	elementAt   = -32
 )
 
 // maxReads limits the reads of a reading program.
@@ -188,20 +221,37 @@ func (r *Reader) Identity() string {
 
 // name returns a string that is equal only for equal values.
 func (v Value) name() string {
-	if v.Length != nil {
-		needs := fmt.Sprintf(" %+v %d", *v.Length, v.Needs)
-		v.Length = nil
-		return v.name() + needs
-	}
+	name := ""
 	switch {
 	case v.Number != nil:
-		return fmt.Sprintf("%+v", *v.Number)
-	case v.Text != nil && v.Text.Length != nil:
-		return fmt.Sprintf("%+v %+v", *v.Text, *v.Text.Length)
+		name = v.Number.name()
 	case v.Text != nil:
-		return fmt.Sprintf("%+v", *v.Text)
+		t := *v.Text
+		at, length, parts := t.At, t.Length, t.Parts
+		t.At, t.Length, t.Parts = Integer{}, nil, nil
+		name = fmt.Sprintf("%+v %s %s", t, at.name(), length.name())
+		for _, p := range parts {
+			name += fmt.Sprintf(" %d %d %s", p.Offset, p.Size, p.At.name())
+		}
 	}
-	return ""
+	if v.Length != nil {
+		name += fmt.Sprintf(" %s %d %s", v.Length.name(), v.Needs, v.Index.name())
+	}
+	return name
+}
+
+// name returns a string that is equal only for equal integers.
+func (n *Integer) name() string {
+	if n == nil {
+		return "-"
+	}
+	plain := *n
+	plain.Element = nil
+	name := fmt.Sprintf("%+v", plain)
+	if e := n.Element; e != nil {
+		name += fmt.Sprintf("[%s %d %d %d]", e.Index.name(), e.Size, e.Count, e.After)
+	}
+	return name
 }
 
 // dispatch jumps to the code of the function in the first operand, by
@@ -280,8 +330,16 @@ func (w *writer) enough(v Value, null, bad label) {
 	if v.Length == nil {
 		return
 	}
+	if v.Index == nil {
+		w.read(v.Length, null, bad)
+		w.jump(asm.JSLT.Imm(asm.R3, int32(min(v.Needs, math.MaxInt32)), ""), null)
+		return
+	}
+	w.read(v.Index, null, bad)
+	w.add(asm.StoreMem(asm.RFP, elementAt, asm.R3, asm.DWord))
 	w.read(v.Length, null, bad)
-	w.jump(asm.JSLT.Imm(asm.R3, int32(min(v.Needs, math.MaxInt32)), ""), null)
+	w.add(asm.LoadMem(asm.R1, asm.RFP, elementAt, asm.DWord))
+	w.jump(asm.JLE.Reg(asm.R3, asm.R1, ""), null) // a negative index is larger than any length
 }
 
 func (r *Reader) number(w *writer, at Places, c ReadColumn, v Value) {
@@ -317,6 +375,14 @@ func (w *writer) read(n *Integer, null, bad label) {
 		w.constant(asm.R3, n.Constant)
 		return
 	}
+	if e := n.Element; e != nil {
+		w.read(&e.Index, null, bad)
+		if e.Count > 0 {
+			w.constant(asm.R1, e.Count)
+			w.jump(asm.JGE.Reg(asm.R3, asm.R1, ""), null)
+		}
+		w.add(asm.Mul.Imm(asm.R3, int32(e.Size)), asm.StoreMem(asm.RFP, elementAt, asm.R3, asm.DWord))
+	}
 	from := readContext
 	if n.Moment {
 		from = readMoment
@@ -340,8 +406,16 @@ func (w *writer) read(n *Integer, null, bad label) {
 		w.jump(asm.JNE.Imm(asm.R0, 0, ""), bad)
 		w.add(asm.LoadMem(asm.R3, asm.RFP, wordOnStack, asm.DWord))
 	}
-	for _, offset := range n.Follow {
+	addElement := func(loaded int) {
+		if n.Element != nil && n.Element.After == loaded {
+			w.jump(asm.JEq.Imm(asm.R3, 0, ""), null)
+			w.add(asm.LoadMem(scratch, asm.RFP, elementAt, asm.DWord), asm.Add.Reg(asm.R3, scratch))
+		}
+	}
+	addElement(0)
+	for i, offset := range n.Follow {
 		load(offset, 8)
+		addElement(i + 1)
 	}
 	switch {
 	case n.Memory:
@@ -400,7 +474,9 @@ func (r *Reader) text(w *writer, at Places, column int, v Value) {
 	}
 	null, bad, done := w.newLabel(), w.newLabel(), w.newLabel()
 	w.enough(v, null, bad)
-	if t.Length != nil {
+	if len(t.Parts) > 0 {
+		w.parts(t, null, bad)
+	} else if t.Length != nil {
 		w.read(t.Length, null, bad)
 		w.add(asm.StoreMem(asm.RFP, lengthAt, asm.R3, asm.DWord))
 		empty, read := w.newLabel(), w.newLabel()
@@ -450,6 +526,23 @@ func (r *Reader) text(w *writer, at Places, column int, v Value) {
 	w.place(null)
 	w.absent(at, at.TextBit+uint8(slot))
 	w.place(done)
+}
+
+// parts writes code that reads the parts of an object, and leaves its size in R0.
+func (w *writer) parts(t *Text, null, bad label) {
+	for i := range t.Parts {
+		p := &t.Parts[i]
+		w.read(&p.At, null, bad)
+		w.add(asm.Mov.Reg(asm.R1, readTexts), asm.Add.Reg(asm.R1, readEnd))
+		if p.Size == 0 {
+			w.add(asm.StoreMem(asm.R1, int16(p.Offset), asm.R3, asm.DWord))
+			continue
+		}
+		w.add(asm.Add.Imm(asm.R1, int32(p.Offset)), asm.Mov.Imm(asm.R2, int32(p.Size)))
+		w.copyUser()
+		w.jump(asm.JNE.Imm(asm.R0, 0, ""), bad)
+	}
+	w.add(asm.Mov.Imm(asm.R0, int32(t.Max)))
 }
 
 // testText writes code that sets a bit if the text of length R0 at the end
