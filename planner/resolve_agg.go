@@ -213,8 +213,8 @@ func (c *exprCtx) call(e *parser.Call) (plan.Expr, error) {
 	if f := plan.FindAgg(name); f != nil {
 		return c.aggCall(f, e, written)
 	}
-	if name == "str" {
-		return c.text(e)
+	if readsPointer(name, len(e.Args)) {
+		return c.pointerReader(name, e)
 	}
 	f := plan.FindScalar(name)
 	if f == nil || f.Name[0] < 'a' || f.Name[0] > 'z' || strings.Contains("and or not neg like ilike is null", name) {

@@ -22,6 +22,27 @@ func IsRead(name string) bool {
 	return strings.HasPrefix(name, castBegin) || strings.HasPrefix(name, containerBegin)
 }
 
+// Arguments of calls that are raw: arg0 to arg5 are columns of the streams, those after
+// them are values, up to arg15.
+const (
+	rawColumns = 6
+	maxRaw     = 16
+)
+
+// RawArgument returns the number of a raw argument: 7 of arg7.
+func RawArgument(name string) (n int, ok bool) {
+	digits, ok := strings.CutPrefix(name, "arg")
+	n, err := strconv.Atoi(digits)
+	return n, ok && err == nil && n >= 0 && n < maxRaw && digits == strconv.Itoa(n)
+}
+
+// IsStackArgument reports whether a column is a raw argument after those that are columns
+// of the streams.
+func IsStackArgument(name string) bool {
+	n, ok := RawArgument(name)
+	return ok && n >= rawColumns
+}
+
 // Step is a step on the way to a value in memory. One of its fields is set.
 type Step struct {
 	Part   string // a field of a struct, or [n], an element

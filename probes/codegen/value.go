@@ -523,8 +523,10 @@ func (r *Reader) text(w *writer, at Places, column int, v Value) {
 		w.place(bad)
 		w.fail(unreadable)
 	}
-	w.place(null)
-	w.absent(at, at.TextBit+uint8(slot))
+	if w.used(null) || w.used(bad) {
+		w.place(null)
+		w.absent(at, at.TextBit+uint8(slot))
+	}
 	w.place(done)
 }
 

@@ -56,6 +56,9 @@ type contents struct {
 	inlines     goInlines
 	debugInfo   debugInfo
 
+	variablesRead sync.Once // guards variables
+	variables     []variable
+
 	classed  sync.Once // guards classes
 	classes  *Classes
 	derived  sync.Map  // by type; see Derived

@@ -125,3 +125,22 @@ func (s *Stacks) Caller(pid int, at int64, image, address uint64) (name string, 
 	name = s.frames.frames[n].function
 	return name, name != unknown
 }
+
+// Symbol returns the name of the function or variable that an address is in, at a time of
+// the boot clock; false if there is none with a name.
+func (s *Stacks) Symbol(pid int, at int64, image, address uint64) (name string, ok bool) {
+	if name, ok = s.Caller(pid, at, image, address+1); ok {
+		return name, true
+	}
+	for _, r := range s.space(pid).regions {
+		if r.module == nil || r.module.symbols == nil {
+			continue
+		}
+		if begin, ok := r.module.symbols.AddrOf(r.offset); ok {
+			if name, ok := r.module.symbols.VariableAt(address - r.start + begin); ok {
+				return name, true
+			}
+		}
+	}
+	return "", false
+}

@@ -10,6 +10,7 @@ import (
 	"endoscope/planner/types"
 	"endoscope/probes/codegen"
 	"endoscope/probes/dwarf/op"
+	"endoscope/probes/dwarf/shape"
 )
 
 // Value is how an argument or result is read.
@@ -23,6 +24,11 @@ type Value struct {
 	Float int64
 	// Pointer: the number is an address. Unsigned: it is unsigned.
 	Pointer, Unsigned bool
+	// Shape is the shape of an object that is read as a whole; its Type is VARCHAR: it is
+	// printed as JSON. nil: not such an object.
+	Shape *shape.Shape
+	// Lacks is why a part of the object is not read; nil: it is read completely.
+	Lacks error
 }
 
 // Where describes a probe site and how values are wanted there.
@@ -36,6 +42,8 @@ type Where struct {
 	AsText bool
 	// AsNumber: pointers, enums and booleans are read as numbers.
 	AsNumber bool
+	// Whole: structs, unions and arrays are read as a whole.
+	Whole bool
 }
 
 // Argument returns the value that path names: a parameter, and fields of it.
@@ -92,13 +100,12 @@ func (f *Function) value(p *Param, path []string, at Where) (Value, error) {
 	defer f.info.mu.Unlock()
 	f.info.left = maxSpent
 	v, err := f.read(p, path, at)
-	if err == nil {
+	if err == nil && v.Lacks == nil {
 		return v, nil
 	}
-	v = Value{}
 	var e *plan.Error
 	if errors.As(err, &e) {
-		return v, err
+		return Value{}, err
 	}
 	switch {
 	case slices.ContainsFunc(f.Params, func(x Param) bool { return x.Name == p.Name && p.Name != "" && x.Type == p.Type }):
@@ -107,8 +114,13 @@ func (f *Function) value(p *Param, path []string, at Where) (Value, error) {
 		path = append([]string{"retval"}, path...)
 	}
 	what := named(path...)
+	if err == nil {
+		v.Lacks = plan.Errorf(-1, -1, "a part of %s of %s %v", what, f.Name, v.Lacks)
+		return v, nil
+	}
+	v = Value{}
 	e = plan.Errorf(-1, -1, "%s of %s %v", what, f.Name, err)
-	if errors.As(err, new(wholeArray)) {
+	if errors.As(err, new(wholeArray)) || errors.As(err, new(tooLarge)) {
 		return v, e.WithHint("the first is %s[0]", what)
 	}
 	return v, e
@@ -398,13 +410,23 @@ func (f *Function) final(o object, at Where) (Value, error) {
 			n.Address, n.Offset = true, o.offset
 			return Value{Value: codegen.Value{Text: &codegen.Text{At: n, Chars: int(min(t.count, 1<<20)), Max: at.MaxText}}, Type: types.Varchar}, nil
 		}
+		if at.Whole {
+			return f.whole(o)
+		}
 		return Value{}, wholeArray(t.Name)
 	case Struct:
 		v, ok, err := f.textStruct(o, at)
 		if ok || err != nil {
 			return v, err
 		}
+		if at.Whole {
+			return f.whole(o)
+		}
 		return Value{}, f.askField(t)
+	case Union:
+		if at.Whole {
+			return f.whole(o)
+		}
 	case Void:
 		return Value{}, errors.New("is nothing: void")
 	}

@@ -14,6 +14,7 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/bpf"
 	"endoscope/probes/codegen"
+	"endoscope/probes/dwarf/shape"
 	"endoscope/probes/dwarf/signature"
 	"endoscope/probes/uprobe/abi"
 )
@@ -47,19 +48,37 @@ type Value struct {
 	Slot   int  // index among the args, or among the texts
 	limit  int  // bytes of a text
 	prefix bool // the statement sets the limit: longer texts are cut and not counted as losses
-	raw    int  // register of a text without a named argument
+	raw    int  // number of the argument of a value without a name
+	all    bool // all arguments, as one object
 	// Path is the named value, "args.a[1].b" without args; nil: raw is used.
 	Path []string
 	// Whole: the returned value, by its type as far as the functions agree on it.
 	Whole bool
-	// asText: the text at a pointer, whatever its type.
-	asText bool
-	T      types.Type
-	// reads and Enums are by function. Enums maps an enum's numbers to names.
+	// As is what a function of the language makes of a pointer, whatever its type.
+	As As
+	T  types.Type
+	// reads, Enums, Floats and Shapes are by function. Enums maps an enum's numbers to names.
 	reads  []codegen.Value
 	Enums  []map[int64]string
-	Floats []int64 // bytes of a number with a fraction
+	Floats []int64        // bytes of a number with a fraction
+	Shapes []*shape.Shape // of objects that are printed as JSON; nil: a text
 }
+
+// As is what is read at a pointer.
+type As uint8
+
+const (
+	AsItself As = iota
+	AsText      // str(p): a text
+	AsHex       // hex(p, 16): bytes
+	AsSymbol    // symbol(p): the name of what is there
+)
+
+// readers are the functions of the language that read at a pointer.
+var readers = []struct {
+	begin string
+	as    As
+}{{"str(", AsText}, {"hex(", AsHex}, {"symbol(", AsSymbol}}
 
 // ValuesOf returns the columns of a specification that are values, by index; the
 // others are nil.
@@ -108,39 +127,51 @@ func (v *Value) parsePath(name string) bool {
 	return true
 }
 
-// parseValue parses the name of a column: args.a.b, retval.a.b, str(arg0),
-// str(args.a.b, 64), str(retval), str(retval.a).
+// parseValue parses the name of a column: args.a.b, retval.a.b, args, arg6, str(arg0),
+// str(args.a.b, 64), hex(arg0, 16), symbol(retval), symbol(retval.a).
 func parseValue(name string) (*Value, bool) {
 	v := &Value{}
-	if v.parsePath(name) {
+	switch {
+	case name == allArguments:
+		v.all, v.Path = true, []string{}
 		return v, true
+	case v.parsePath(name):
+		return v, true
+	case plan.IsStackArgument(name):
+		return v, v.parseRaw(name)
 	}
-	inner, ok := strings.CutPrefix(name, "str(")
-	if !ok {
-		return nil, false
-	}
-	v.asText = true
-	inner, limit, limited := strings.Cut(strings.TrimSuffix(inner, ")"), ", ")
-	if limited {
-		n, err := strconv.Atoi(limit)
-		if err != nil {
-			return nil, false
+	for _, r := range readers {
+		inner, ok := strings.CutPrefix(name, r.begin)
+		if !ok {
+			continue
 		}
-		v.limit, v.prefix = n, true
+		v.As = r.as
+		inner = strings.TrimSuffix(inner, ")")
+		if at := strings.LastIndex(inner, ", "); at >= 0 {
+			if n, err := strconv.Atoi(inner[at+2:]); err == nil {
+				inner, v.limit, v.prefix = inner[:at], n, true
+			}
+		}
+		if v.parsePath(inner) {
+			return v, true
+		}
+		if inner == retvalName {
+			v.Result = true
+			return v, true
+		}
+		return v, v.parseRaw(inner)
 	}
-	if v.parsePath(inner) {
-		return v, true
-	}
-	if inner == retvalName {
-		v.Result = true
-		return v, true
-	}
-	n, err := strconv.Atoi(strings.TrimPrefix(inner, "arg"))
-	if err != nil || n < 0 || n >= abi.MaxArgs {
-		return nil, false
-	}
+	return nil, false
+}
+
+// allArguments is the column of all arguments of a call.
+const allArguments = "args"
+
+// parseRaw parses arg0, arg6.
+func (v *Value) parseRaw(name string) bool {
+	n, ok := plan.RawArgument(name)
 	v.raw = n
-	return v, true
+	return ok
 }
 
 // Offsets of registers in struct pt_regs.
@@ -152,20 +183,78 @@ const (
 
 // The registers of the first arguments.
 var (
-	argumentsOfC  = [abi.MaxArgs]int16{regDI, regSI, regDX, regCX, regR8, regR9}
-	argumentsOfGo = [abi.MaxArgs]int16{regAX, regBX, regCX, regDI, regSI, regR8}
+	argumentsOfC  = []int16{regDI, regSI, regDX, regCX, regR8, regR9}
+	argumentsOfGo = []int16{regAX, regBX, regCX, regDI, regSI, regR8, regR9, regR10, regR11}
 )
 
-// rawText returns the text at a register.
-func (v *Value) rawText(golang bool) codegen.Value {
-	at := codegen.Integer{Register: regAX}
-	if !v.Result {
-		at.Register = argumentsOfC[v.raw]
-		if golang {
-			at.Register = argumentsOfGo[v.raw]
+// rawInteger returns a raw argument, or the raw result: in C the arguments after those in
+// registers are on the stack, in the order in which they are passed. In Go their places
+// there follow from their types.
+func (v *Value) rawInteger(golang bool, at signature.Where) (codegen.Integer, error) {
+	registers := argumentsOfC
+	if golang {
+		registers = argumentsOfGo
+	}
+	switch {
+	case v.Result:
+		return codegen.Integer{Register: regAX}, nil
+	case v.raw < len(registers):
+		return codegen.Integer{Register: registers[v.raw]}, nil
+	case golang:
+		return codegen.Integer{}, fmt.Errorf("Go passes arguments after the %dth integer on the stack, where their places depend on their types", len(registers))
+	}
+	const word = 8 // the return address lies before the arguments
+	return codegen.Integer{Register: regSP, Memory: true, Offset: at.SPOffset + word + word*int64(v.raw-len(registers))}, nil
+}
+
+// at returns what is read at a raw pointer.
+func (v *Value) at(p codegen.Integer) signature.Value {
+	switch v.As {
+	case AsText, AsHex:
+		x := signature.Value{Value: codegen.Value{Text: &codegen.Text{At: p, Max: v.limit}}, Type: types.Varchar}
+		v.finish(&x)
+		return x
+	case AsSymbol:
+		return signature.Value{Value: codegen.Value{Number: &p}, Type: types.Varchar}
+	}
+	return signature.Value{Value: codegen.Value{Number: &p}, Type: types.Bigint}
+}
+
+// finish makes a value that was read as a text or a number what the function of the
+// language makes of it.
+func (v *Value) finish(x *signature.Value) {
+	switch {
+	case v.As == AsHex && x.Text != nil && x.Text.Length == nil:
+		n := v.limit
+		if x.Text.Chars > 0 {
+			n = min(n, x.Text.Chars)
+		}
+		x.Text.Chars, x.Text.Length = 0, &codegen.Integer{Known: true, Constant: int64(n)}
+	case v.As == AsSymbol && x.Number != nil && x.Float == 0:
+		x.Number.Fits, x.Type, x.Names = false, types.Varchar, nil
+	}
+}
+
+// isText reports whether a value of VARCHAR is no enum.
+func (v *Value) isText(x FunctionValue) bool { return x.Text != nil || v.As == AsSymbol }
+
+// Printed reports whether the bytes that are read are not the text of the column.
+func (v *Value) Printed() bool {
+	return v.As == AsHex || slices.ContainsFunc(v.Shapes, func(s *shape.Shape) bool { return s != nil })
+}
+
+// room returns how many bytes of a call's texts the value takes at most.
+func (v *Value) room() int {
+	most := 0
+	for _, x := range v.reads {
+		if t := x.Text; t != nil {
+			most = max(most, t.Max)
 		}
 	}
-	return codegen.Value{Text: &codegen.Text{At: at, Max: v.limit}}
+	if len(v.reads) == 0 {
+		return v.limit
+	}
+	return most
 }
 
 // Values describes how the values of a query are read.
@@ -209,9 +298,9 @@ func NewValues(spec *plan.Acquire, cols []Column, vs []*Value, wants []Function)
 			if x.Text != nil {
 				x.Text.Prefix = v.prefix
 			}
-			v.reads, v.Enums, v.Floats = append(v.reads, x.Value), append(v.Enums, x.Names), append(v.Floats, x.Float)
+			v.reads, v.Enums, v.Floats, v.Shapes = append(v.reads, x.Value), append(v.Enums, x.Names), append(v.Floats, x.Float), append(v.Shapes, x.Shape)
 		}
-		v.Text = slices.ContainsFunc(v.reads, func(x codegen.Value) bool { return x.Text != nil }) || len(wants) == 0 && v.T == types.Varchar
+		v.Text = slices.ContainsFunc(v.reads, func(x codegen.Value) bool { return x.Text != nil }) || len(wants) == 0 && v.T == types.Varchar && v.As != AsSymbol
 	}
 	r.keepNumbers()
 	// Texts of the return are placed after those of the entry.
@@ -276,6 +365,8 @@ func (v *Value) nullable() bool {
 func (v *Value) Layout() codegen.Column {
 	var m bpf.FunctionMoment
 	switch {
+	case v.Printed() || v.As == AsSymbol:
+		return codegen.Column{} // what is read is not what is compared
 	case v.Text:
 		return codegen.Column{Kind: codegen.Words, Late: v.Result, Null: firstText + uint8(v.Slot) + 1}
 	case v.T == types.Double:
@@ -323,6 +414,9 @@ func (v *Value) options(stream string, send bool) (o uint32) {
 		if send && v.Slot != RetvalSlot {
 			o |= abi.SendArgs
 		}
+		if send && v.As == AsSymbol {
+			o |= abi.SendCaller // the program of the process, by whose mappings names are found
+		}
 		return o
 	case send && !v.Result && stream != catalog.FunctionStart:
 		o |= abi.KeepTexts
@@ -345,7 +439,7 @@ func (r *Values) reader(used []bool, result bool) *codegen.Reader {
 		if v.Result == result {
 			vs = append(vs, v)
 		} else if result && v.Text {
-			out.Before += v.limit
+			out.Before += v.room()
 		}
 	}
 	if len(vs) == 0 {
@@ -377,7 +471,7 @@ func (r *Values) textBytes(used []bool) int {
 	n := TextsHeader + textSlack
 	for i, v := range r.Columns {
 		if v != nil && v.Text && used[i] {
-			n += v.limit
+			n += v.room()
 		}
 	}
 	return (n + 7) &^ 7
