@@ -20,7 +20,7 @@
 #include "moment.h"
 #include "wait.h"
 
-#define TEXTS 7
+#define TEXTS 15
 #define NO_TEXT 0xffff
 
 /* The texts of a call. */
@@ -37,9 +37,9 @@ const volatile __u32 text_slots = 0;
 /* Bit set of the args that hold parts of the result: NULL where nothing is returned. */
 const volatile __u32 result_args = 0;
 
-/* moment.absent: bits of the args, the retval and the texts that are NULL. Bits from 16
+/* moment.absent: bits of the args, the retval and the texts that are NULL. Bits from 24
  * up are results of tests of texts. */
-#define ALL_ABSENT 0x7fff
+#define ALL_ABSENT 0x7fffff
 
 /* Room in front of the texts for an event or a call under way. */
 #define TEXTS_AT 512

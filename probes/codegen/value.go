@@ -31,8 +31,8 @@ type Integer struct {
 	Shift, Bits uint8 // which bits of the 8 bytes, from the lowest on; Bits 0: 64
 	Signed      bool
 	// Fits: a number that does not fit 63 bits is NULL, and reported as too
-	// large.
-	Fits bool
+	// large. NotZero: 0 is NULL.
+	Fits, NotZero bool
 	// Constant is the number itself if Known is set; nothing is read.
 	Known    bool
 	Constant int64
@@ -347,9 +347,7 @@ func (r *Reader) number(w *writer, at Places, c ReadColumn, v Value) {
 	null, bad, large, done := w.newLabel(), w.newLabel(), w.newLabel(), w.newLabel()
 	w.enough(v, null, bad)
 	w.read(n, null, bad)
-	if n.Fits {
-		w.jump(asm.JSLT.Imm(asm.R3, 0, ""), large)
-	}
+	w.check(n, null, large)
 	w.add(asm.StoreMem(readMoment, at.Numbers[c.Slot], asm.R3, asm.DWord))
 	w.goTo(done)
 	if w.used(large) {
@@ -366,6 +364,16 @@ func (r *Reader) number(w *writer, at Places, c ReadColumn, v Value) {
 		w.absent(at, uint8(c.Slot))
 	}
 	w.place(done)
+}
+
+// check writes code that jumps to null or large if the number in R3 is none of n.
+func (w *writer) check(n *Integer, null, large label) {
+	if n.Fits {
+		w.jump(asm.JSLT.Imm(asm.R3, 0, ""), large)
+	}
+	if n.NotZero {
+		w.jump(asm.JEq.Imm(asm.R3, 0, ""), null)
+	}
 }
 
 // read writes code that leaves n in R3; it jumps to null if a pointer is null,
@@ -472,10 +480,10 @@ func (r *Reader) text(w *writer, at Places, column int, v Value) {
 		w.absent(at, at.TextBit+uint8(slot))
 		return
 	}
-	null, bad, done := w.newLabel(), w.newLabel(), w.newLabel()
+	null, bad, large, done := w.newLabel(), w.newLabel(), w.newLabel(), w.newLabel()
 	w.enough(v, null, bad)
 	if len(t.Parts) > 0 {
-		w.parts(t, null, bad)
+		w.parts(t, null, bad, large)
 	} else if t.Length != nil {
 		w.read(t.Length, null, bad)
 		w.add(asm.StoreMem(asm.RFP, lengthAt, asm.R3, asm.DWord))
@@ -519,6 +527,11 @@ func (r *Reader) text(w *writer, at Places, column int, v Value) {
 	}
 	w.add(asm.Add.Reg(readEnd, asm.R0))
 	w.goTo(done)
+	if w.used(large) {
+		w.place(large)
+		w.fail(tooLarge)
+		w.goTo(null)
+	}
 	if w.used(bad) {
 		w.place(bad)
 		w.fail(unreadable)
@@ -531,10 +544,11 @@ func (r *Reader) text(w *writer, at Places, column int, v Value) {
 }
 
 // parts writes code that reads the parts of an object, and leaves its size in R0.
-func (w *writer) parts(t *Text, null, bad label) {
+func (w *writer) parts(t *Text, null, bad, large label) {
 	for i := range t.Parts {
 		p := &t.Parts[i]
 		w.read(&p.At, null, bad)
+		w.check(&p.At, null, large)
 		w.add(asm.Mov.Reg(asm.R1, readTexts), asm.Add.Reg(asm.R1, readEnd))
 		if p.Size == 0 {
 			w.add(asm.StoreMem(asm.R1, int16(p.Offset), asm.R3, asm.DWord))

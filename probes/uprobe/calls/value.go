@@ -16,17 +16,19 @@ import (
 	"endoscope/probes/codegen"
 	"endoscope/probes/dwarf/shape"
 	"endoscope/probes/dwarf/signature"
+	"endoscope/probes/elf"
 	"endoscope/probes/uprobe/abi"
+	"endoscope/probes/uprobe/selection"
 )
 
 // Shared with values.h.
 const (
-	maxTexts    = 7
+	maxTexts    = 15
 	NoText      = 0xffff
 	TextsHeader = 2 + 2*maxTexts
 	textsAt     = 512
 	// In the NULL word of a moment, after one bit for each of the args.
-	RetvalSlot, firstText, firstTest = abi.MaxArgs, 8, 16
+	RetvalSlot, firstText, firstTest = abi.MaxArgs, 8, 24
 
 	// In the function's word of an event.
 	FirstAbsent = 24
@@ -44,12 +46,15 @@ const (
 type Value struct {
 	Name   string
 	Text   bool
+	Packed bool // a number among the texts, as 8 bytes: there are more than args
 	Result bool // of the return, not the entry
 	Slot   int  // index among the args, or among the texts
 	limit  int  // bytes of a text
 	prefix bool // the statement sets the limit: longer texts are cut and not counted as losses
 	raw    int  // number of the argument of a value without a name
 	all    bool // all arguments, as one object
+	// goroutine: the number of the goroutine that makes the call.
+	goroutine bool
 	// Path is the named value, "args.a[1].b" without args; nil: raw is used.
 	Path []string
 	// Whole: the returned value, by its type as far as the functions agree on it.
@@ -89,6 +94,9 @@ func ValuesOf(spec *plan.Acquire) []*Value {
 		if f.Name == retvalName && spec.Results != plan.RawResults {
 			v, ok = &Value{Result: true, Whole: true, Path: []string{}}, true
 		}
+		if f.Name == goroutineName && spec.Stream != catalog.FunctionCall { // there it is that of the sequence
+			v, ok = &Value{goroutine: true}, true
+		}
 		if !ok || !hasValue(spec.Stream, v) {
 			continue
 		}
@@ -109,13 +117,16 @@ func hasValue(stream string, v *Value) bool {
 	case catalog.FunctionStart:
 		return !v.Result
 	case catalog.FunctionEnd:
-		return v.Result
+		return v.Result || v.goroutine
 	}
 	return stream == catalog.FunctionDuration
 }
 
-// retvalName is the column of returned values.
-const retvalName = "retval"
+// retvalName is the column of returned values, goroutineName that of goroutines.
+const (
+	retvalName    = "retval"
+	goroutineName = "goroutine"
+)
 
 // parsePath parses args.a[1].b, retval.a.b, retval[1].
 func (v *Value) parsePath(name string) bool {
@@ -179,6 +190,7 @@ const (
 	regBX, regR11, regR10, regR9, regR8 = 40, 48, 56, 64, 72
 	regAX, regCX, regDX, regSI, regDI   = 80, 88, 96, 104, 112
 	regSP                               = 152
+	regR14                              = 8
 )
 
 // The registers of the first arguments.
@@ -219,6 +231,24 @@ func (v *Value) at(p codegen.Integer) signature.Value {
 	}
 	return signature.Value{Value: codegen.Value{Number: &p}, Type: types.Bigint}
 }
+
+// goroutineOf returns the number of the goroutine that runs a function of Go: the address of
+// its g if the place of the number is not known. Assembler has other uses for the register.
+func goroutineOf(sym *elf.Module, c selection.Choice) signature.Value {
+	x := signature.Value{Type: types.Bigint}
+	if c.Lang != elf.Go || sym.Native(c.Index) {
+		return x
+	}
+	n := &codegen.Integer{Register: regR14, NotZero: true, Bits: goroutineBits}
+	if at := sym.GoidOffset(); abi.GoidFlag(at) != 0 {
+		n.Memory, n.Offset = true, int64(at)
+	}
+	x.Number = n
+	return x
+}
+
+// goroutineBits are the bits of a goroutine's number or address that are reported (exit.h).
+const goroutineBits = 40
 
 // finish makes a value that was read as a text or a number what the function of the
 // language makes of it.
@@ -335,29 +365,43 @@ func (r *Values) keepNumbers() {
 
 // place assigns a slot to a value.
 func (r *Values) place(v *Value) error {
+	free := slices.Index(r.args[:], false)
 	switch {
-	case v.Text && r.texts == maxTexts:
-		return fmt.Errorf("at most %d texts of calls can be read at a time", maxTexts)
 	case v.Text:
-		v.Slot = r.texts
-		r.texts++
 	case v.Result && !r.results:
 		r.results, v.Slot = true, RetvalSlot
-	default:
-		free := slices.Index(r.args[:], false)
-		if free < 0 {
-			return fmt.Errorf("at most %d arguments can be read at a time", abi.MaxArgs)
-		}
+		return nil
+	case free >= 0:
 		r.args[free], v.Slot = true, free
+		return nil
+	default:
+		v.pack()
 	}
+	if r.texts == maxTexts {
+		return fmt.Errorf("at most %d numbers and %d texts, objects and further numbers of a call can be read at a time", abi.MaxArgs, maxTexts)
+	}
+	v.Slot = r.texts
+	r.texts++
 	return nil
+}
+
+// pack makes a number one of the texts.
+func (v *Value) pack() {
+	const size = 8
+	v.Text, v.Packed = true, true
+	for i := range v.reads {
+		if x := &v.reads[i]; x.Number != nil {
+			x.Text = &codegen.Text{Max: size, Parts: []codegen.Part{{At: *x.Number}}}
+			x.Number = nil
+		}
+	}
 }
 
 // nullable reports whether a value may be NULL.
 func (v *Value) nullable() bool {
 	return v.Text || slices.ContainsFunc(v.reads, func(x codegen.Value) bool {
 		n := x.Number
-		return n == nil || x.Length != nil || n.Memory || n.Fits || len(n.Follow) > 0
+		return n == nil || x.Length != nil || n.Memory || n.Fits || n.NotZero || len(n.Follow) > 0 || n.Element != nil
 	})
 }
 
@@ -365,7 +409,7 @@ func (v *Value) nullable() bool {
 func (v *Value) Layout() codegen.Column {
 	var m bpf.FunctionMoment
 	switch {
-	case v.Printed() || v.As == AsSymbol:
+	case v.Printed() || v.Packed || v.As == AsSymbol:
 		return codegen.Column{} // what is read is not what is compared
 	case v.Text:
 		return codegen.Column{Kind: codegen.Words, Late: v.Result, Null: firstText + uint8(v.Slot) + 1}
@@ -405,17 +449,17 @@ func (v *Value) options(stream string, send bool) (o uint32) {
 		o |= abi.UseValues
 	}
 	if slices.ContainsFunc(v.reads, func(x codegen.Value) bool {
-		return x.Text != nil && x.Text.At.Moment || x.Number != nil && x.Number.Moment
+		return x.Text != nil && (x.Text.At.Moment || len(x.Text.Parts) > 0 && x.Text.Parts[0].At.Moment) || x.Number != nil && x.Number.Moment
 	}) {
 		o |= abi.UseArgs
+	}
+	if send && v.As == AsSymbol {
+		o |= abi.SendCaller // the program of the process, by whose mappings names are found
 	}
 	switch {
 	case !v.Text:
 		if send && v.Slot != RetvalSlot {
 			o |= abi.SendArgs
-		}
-		if send && v.As == AsSymbol {
-			o |= abi.SendCaller // the program of the process, by whose mappings names are found
 		}
 		return o
 	case send && !v.Result && stream != catalog.FunctionStart:

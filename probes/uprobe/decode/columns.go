@@ -1,6 +1,7 @@
 package decode
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"math"
 
@@ -168,7 +169,7 @@ func (s *Subscription) stackOf(e *event) any {
 // valueColumn returns the column of a value that has its own reading rules.
 func valueColumn(v *calls.Value) rows.Column[event] {
 	switch {
-	case v.Text && v.Printed():
+	case v.Printed():
 		return printedColumn(v)
 	case v.As == calls.AsSymbol:
 		return rows.TextOr(func(e *event) (string, bool) {
@@ -178,7 +179,7 @@ func valueColumn(v *calls.Value) rows.Column[event] {
 			}
 			return e.subscription.Stacks.Symbol(int(e.Pid), int64(e.Time), e.image, n)
 		})
-	case v.Text:
+	case v.Text && !v.Packed:
 		return rows.BytesOr(func(e *event) ([]byte, bool) { return e.texts.Text(v.Slot) })
 	case v.T == types.Boolean:
 		return rows.BoolOr(func(e *event) (bool, bool) { n, known := number(v, e); return n != 0, known })
@@ -227,6 +228,13 @@ func printedColumn(v *calls.Value) rows.Column[event] {
 
 // number returns a value of the event; false if the value could not be read.
 func number(v *calls.Value, e *event) (n uint64, known bool) {
+	if v.Packed {
+		read, known := e.texts.Text(v.Slot)
+		if !known {
+			return 0, false
+		}
+		return binary.LittleEndian.Uint64(read), true
+	}
 	if e.Function>>(calls.FirstAbsent+v.Slot)&1 != 0 {
 		return 0, false
 	}
