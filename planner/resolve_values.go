@@ -198,9 +198,9 @@ func (s *scope) hasArguments() bool {
 	return n > 0
 }
 
-// unnamedArguments returns the error for args where it is not acquired.
-func (r *resolver) unnamedArguments(pos parser.Span) error {
-	return r.hintf(pos, "select args in the sub-query: * does not include it", "args is not a column of this sub-query")
+// starredArguments returns the error for args.*.
+func (r *resolver) starredArguments(pos parser.Span) error {
+	return r.hintf(pos, "args is all of them as one object, args.name is one; DESCRIBE FUNCTION lists the arguments of a function", "arguments are named one by one")
 }
 
 // namedValue is a value named in a statement.
@@ -390,7 +390,7 @@ func readOf(m *parser.Read) (v namedValue, ok bool) {
 	}
 	v.qualifier, v.result = begin.qualifier, begin.result
 	at := &parser.ColumnRef{}
-	for part := range strings.SplitSeq(begin.name, ".") {
+	for _, part := range plan.SplitPath(begin.name) {
 		at.Parts = append(at.Parts, &parser.Ident{Name: part})
 	}
 	last.X = at

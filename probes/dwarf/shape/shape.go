@@ -138,7 +138,11 @@ func (s *Shape) appendFloat(to, object []byte) []byte {
 	case math.IsInf(x, -1):
 		return append(to, `"-Infinity"`...)
 	}
-	return strconv.AppendFloat(to, x, 'g', -1, size)
+	format := byte('f') // as ECMAScript prints numbers
+	if a := math.Abs(x); a != 0 && (a < 1e-6 || a >= 1e21) {
+		format = 'e'
+	}
+	return strconv.AppendFloat(to, x, format, -1, size)
 }
 
 // extended returns x86's 80-bit floating-point number as the nearest float64.

@@ -41,6 +41,7 @@ func TestObjectsAsJSON(t *testing.T) {
 		{&Shape{Kind: Pointer, Size: 8}, object(t, uint64(0)), `"0x0"`},
 		{&Shape{Kind: Float, Size: 4}, object(t, float32(0.1)), `0.1`},
 		{&Shape{Kind: Float, Size: 8}, object(t, -2.5e300), `-2.5e+300`},
+		{&Shape{Kind: Float, Size: 8}, object(t, 1e9), `1000000000`},
 		{&Shape{Kind: Float, Size: 8}, object(t, math.Inf(-1)), `"-Infinity"`},
 		{&Shape{Kind: Float, Size: 8}, object(t, math.NaN()), `"NaN"`},
 		{&Shape{Kind: Float, Size: 16}, object(t, long), `3`},

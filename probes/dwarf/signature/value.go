@@ -44,6 +44,8 @@ type Where struct {
 	AsNumber bool
 	// Whole: structs, unions and arrays are read as a whole.
 	Whole bool
+	// Computed: indexes of elements may be other values. Result: those of the return.
+	Computed, Result bool
 }
 
 // Argument returns the value that path names: a parameter, and fields of it.
@@ -160,7 +162,7 @@ func (f *Function) read(p *Param, path []string, at Where) (v Value, err error) 
 		}
 	}
 	if v, err = f.final(o, at); o.bound != nil {
-		v.Length, v.Needs = &o.bound.length, o.bound.needs
+		v.Length, v.Needs, v.Index = &o.bound.length, o.bound.needs, o.bound.index
 	}
 	return v, err
 }
@@ -256,7 +258,7 @@ func (f *Function) follow(o object, _ Where) (object, error) {
 	case n.Known:
 		return o, fmt.Errorf("is behind a pointer that is always %#x there: the compiler has made it a constant", n.Constant)
 	case n.Memory:
-		next.base = codegen.Integer{Register: n.Register, Follow: append(slices.Clone(n.Follow), n.Offset)}
+		next.base = codegen.Integer{Register: n.Register, Follow: append(slices.Clone(n.Follow), n.Offset), Element: n.Element}
 	default:
 		next.base, next.offset = codegen.Integer{Register: n.Register}, n.Offset
 	}

@@ -83,7 +83,7 @@ func (s Signatures) Values(vs []*Value, sym *elf.Module, c selection.Choice, at 
 		}
 		where := at
 		where.MaxText, where.AsText, where.AsNumber = v.limit, v.As == AsText || v.As == AsHex, v.Whole && v.T == types.Bigint || v.As == AsSymbol
-		where.Whole = !where.AsText && !where.AsNumber
+		where.Whole, where.Computed, where.Result = !where.AsText && !where.AsNumber, true, v.Result
 		read := f.Argument
 		switch {
 		case v.all:

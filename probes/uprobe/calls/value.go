@@ -260,7 +260,7 @@ func (v *Value) finish(x *signature.Value) {
 			n = min(n, x.Text.Chars)
 		}
 		x.Text.Chars, x.Text.Length = 0, &codegen.Integer{Known: true, Constant: int64(n)}
-	case v.As == AsSymbol && x.Number != nil && x.Float == 0:
+	case v.As == AsSymbol && x.Number != nil && x.Float == 0 && x.Number.Bits%64 == 0:
 		x.Number.Fits, x.Type, x.Names = false, types.Varchar, nil
 	}
 }

@@ -99,6 +99,11 @@ struct shape {
 	long (*code)(long);
 	int none[0];
 };
+struct list {
+	long count;
+	struct item *items;
+	struct point in[3];
+};
 struct big {
 	char bytes[1025];
 	int end;
@@ -121,6 +126,10 @@ kept long ten(long a, int b, short c, signed char d, unsigned e, long f, long g,
 {
 	return sink += a + b + c + d + e + f + g + h + i + j;
 }
+kept long indexed(struct item *list, struct shape *s, int i, unsigned char j, const int *numbers, struct list *all)
+{
+	return sink += list->id + s->open + i + j + *numbers + all->count;
+}
 kept struct item *found(struct item *list) { return list + (sink > 0); }
 
 int main(void)
@@ -139,6 +148,7 @@ int main(void)
 	static struct point points[2] = {{1, 2}, {3, 4}};
 	static struct big b = {"big", 7};
 	static const unsigned char bytes[] = {0, 1, 0x7f, 0x80, 0xff, 'e', 'n', 'd'};
+	static const int numbers[] = {-70, 71, -72, 73, 74};
 	static long (*table[2])(long) = {NULL, twice};
 	s.next = &s;
 	static char text[] = "SELECT 1 /* \303\274ml\303\244ut */", empty[] = "";
@@ -165,6 +175,8 @@ int main(void)
 		moved(&s, 4);
 		large(&b, 0.5, 9);
 		called(twice, &global, &s, bytes, table);
+		struct list all = {2, list, {{10, 11}, {12, 13}, {14, 15}}};
+		indexed(list, &s, 1, 2, numbers, &all);
 		ten(-1, 2, -3, 4, 5, -6, 7000000000, -8, 9, -10);
 	}
 	puts("done");

@@ -68,6 +68,11 @@ func elements(list []*request, array [3]int16, pointer *[2]int64, words []string
 	return words, nil
 }
 
+//go:noinline
+func indexed(list []*request, array *[3]int16, words []string, i int8, end uint) {
+	sink += len(list) + int(array[1]) + len(words) + int(i) + int(end)
+}
+
 func main() {
 	fmt.Println("ready")
 	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
@@ -83,6 +88,7 @@ func main() {
 		slices([]byte("abc"), nil, -12)
 		named("/etc/hosts", 4)
 		generic("any text", 5)
+		indexed([]*request{r, parent}, &[3]int16{-1, -2, -3}, []string{"one", "two"}, 1, 3)
 		elements([]*request{r, parent}, [3]int16{1, 2, -3}, &[2]int64{-7, 8}, []string{"one", "two"}, nil, append(make([]byte, 0, 64), "abc"...))
 	}
 	fmt.Println("done", sink)
