@@ -103,3 +103,23 @@ func TestRefusedObjects(t *testing.T) {
 		}
 	}
 }
+
+// TestGoroutines compares the column with the numbers that the program knows of its
+// goroutines, in every stream of functions.
+func TestGoroutines(t *testing.T) {
+	testenv.NeedUprobes(t)
+	program := testenv.CompileGo(t, filepath.Join("testdata", "values", "goprog"))
+	const where = " WHERE function_name = 'main.numbered'"
+	cases := []rowsOf{
+		{query: "SELECT COUNT(*), COUNT(DISTINCT goroutine) FROM function_start" + where, rows: [][]string{{"10", "5"}}},
+		{query: "SELECT COUNT(*) FROM function_start" + where + " AND goroutine = args.id", rows: [][]string{{"10"}}},
+		{query: "SELECT COUNT(*) FROM function_end" + where + " AND goroutine = retval", rows: [][]string{{"10"}}},
+		{query: "SELECT COUNT(*) FROM function_duration" + where + " AND goroutine = args.id AND goroutine = retval", rows: [][]string{{"10"}}},
+		{query: "SELECT COUNT(*) FROM function_call" + where + " AND goroutine > 1", rows: [][]string{{"20"}}},
+		{query: "SELECT COUNT(*) FROM function_start" + where + " AND goroutine <= 1", rows: [][]string{{"0"}}},
+		{query: "SELECT n, COUNT(*) FROM (SELECT goroutine, COUNT(*) AS n FROM function_end" + where + " GROUP BY goroutine) GROUP BY n", rows: [][]string{{"2", "5"}}},
+	}
+	valuesOfProgram(t, program, cases)
+	none := "SELECT COUNT(*), COUNT(goroutine) FROM function_duration WHERE function_name = 'swapped'"
+	valuesOfProgram(t, testenv.CompileC(t, filepath.Join("testdata", "values", "types.c"), "-O2"), []rowsOf{{query: none, rows: [][]string{{"3", "0"}}}})
+}
