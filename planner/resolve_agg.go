@@ -2,6 +2,7 @@ package planner
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -185,7 +186,7 @@ func init() {
 
 // NearestFunctions returns a hint with functions similar to name; "" if there are none.
 func NearestFunctions(name string) (hint string) {
-	var names []string
+	names := slices.Sorted(maps.Keys(pointerReaders))
 	for i := range plan.Scalars {
 		names = append(names, plan.Scalars[i].Name)
 	}

@@ -3,6 +3,7 @@ package planner
 import (
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 
 	"endoscope/parser"
@@ -263,8 +264,11 @@ func namedValues(src string) (list []namedValue) {
 		case tokens[i].Kind == parser.TokenFunction && pointerReaders[strings.ToLower(word(i))] && word(i+1) == "(":
 			v, end, ok := operand(i + 2)
 			limit := ""
-			if word(end) == "," {
-				limit, end = word(end+1), end+2
+			if word(end) == "," && tokens[end+1].Kind == parser.TokenNumber {
+				if n, whole := parser.WholeNumber(word(end + 1)); whole {
+					limit = strconv.FormatInt(n, 10)
+				}
+				end += 2
 			}
 			if reader := strings.ToLower(word(i)); ok && word(end) == ")" && (reader != "hex" || limit != "") {
 				v.readBy(reader, limit)
@@ -452,7 +456,7 @@ func (c *exprCtx) pointerReader(name string, e *parser.Call) (plan.Expr, error) 
 			}
 			return nil, c.r.errorf(e.Args[1].X.Pos(), "%s from 1 to %d bytes", what, maxText)
 		}
-		limit = l.Text
+		limit = strconv.FormatInt(l.Int, 10)
 	}
 	var v namedValue
 	ok := false

@@ -56,8 +56,10 @@ func shapeOfC(x string) string {
 func TestResultsAsObjects(t *testing.T) {
 	testenv.NeedUprobes(t)
 	const point, turned = `{"x": 5, "y": -6}`, `{"x": -6, "y": 5}`
-	for _, level := range []string{"-O0", "-O2"} {
-		valuesOfProgram(t, testenv.CompileC(t, filepath.Join("testdata", "values", "types.c"), "-g", level), []rowsOf{
+	for _, flags := range [][]string{{"-O0"}, {"-O2"}, {"-O2", "-no-pie", "-fno-pic"}} { // the last uses addresses of stubs
+		valuesOfProgram(t, testenv.CompileC(t, filepath.Join("testdata", "values", "types.c"), append(flags, "-g")...), []rowsOf{
+			{query: "SELECT symbol(arg0), symbol(retval), str(args.p, 0x1) IS NULL FROM function_duration WHERE function_name = 'pointer' LIMIT 1", rows: [][]string{{"puts", "puts", "false"}}},
+			{query: "SELECT COUNT(*) FROM function_start WHERE function_name = 'texts' AND length(str(arg0, 1KiB)) = 21 AND hex(arg1, 1B) = '00'", rows: [][]string{{"3"}}},
 			{query: "SELECT args.p, retval FROM function_duration WHERE function_name = 'swapped' LIMIT 1", rows: [][]string{{point, turned}}},
 			{query: "SELECT retval FROM function_end WHERE function_name = 'moved' LIMIT 1", rows: [][]string{{shapeOfC("7")}}},
 			{query: "SELECT retval.corners, retval.corners[0].x FROM function_end WHERE function_name = 'moved' LIMIT 1",

@@ -122,6 +122,7 @@ kept struct shape moved(struct shape *s, int by)
 kept long large(struct big *b, double d, int after) { return sink += b->end + d + after; }
 kept long twice(long n) { return 2 * n; }
 kept long called(long (*f)(long), void *data, struct shape *s, const unsigned char *bytes, long (**table)(long)) { return f(*(int *)data) + s->code(1) + *bytes + table[1](1); }
+kept void *pointer(void *p) { return p; }
 kept long ten(long a, int b, short c, signed char d, unsigned e, long f, long g, int h, short i, long j)
 {
 	return sink += a + b + c + d + e + f + g + h + i + j;
@@ -177,6 +178,7 @@ int main(void)
 		called(twice, &global, &s, bytes, table);
 		struct list all = {2, list, {{10, 11}, {12, 13}, {14, 15}}};
 		indexed(list, &s, 1, 2, numbers, &all);
+		pointer((void *)puts);
 		ten(-1, 2, -3, 4, 5, -6, 7000000000, -8, 9, -10);
 	}
 	puts("done");
