@@ -21,6 +21,8 @@ const (
 	maxPrinted = 4096
 )
 
+var errPrinted = fmt.Errorf("has more than %d fields and elements", maxPrinted)
+
 // tooLarge is the error for an object that is too large to be read as a whole.
 type tooLarge struct{ size int64 }
 
@@ -231,7 +233,10 @@ func (w *wholeReader) shape(t *Type, lacks []lack, at int64, depth int) (*shape.
 		return nil, err
 	}
 	if w.printed++; w.printed > maxPrinted {
-		return nil, fmt.Errorf("has more than %d fields and elements", maxPrinted)
+		return nil, errPrinted
+	}
+	if t.Size < 0 || t.Size > maxWhole {
+		return &shape.Shape{}, nil // it is not in the object, whose size is smaller
 	}
 	s := &shape.Shape{Size: int(t.Size)}
 	if t.Kind != Struct && t.Kind != Union && isLacking(lacks, at, at+t.Size) {
@@ -286,6 +291,9 @@ func (w *wholeReader) array(s *shape.Shape, elem *Type, dimensions []int64, lack
 		return s, nil // of unknown length, or nothing
 	}
 	count := dimensions[0]
+	if count > maxPrinted {
+		return nil, errPrinted
+	}
 	if int64(s.Size)%count != 0 {
 		return nil, errDamaged
 	}
@@ -305,7 +313,7 @@ func (w *wholeReader) array(s *shape.Shape, elem *Type, dimensions []int64, lack
 	}
 	w.printed += int(count-1) * (w.printed - before)
 	if w.printed > maxPrinted {
-		return nil, fmt.Errorf("has more than %d fields and elements", maxPrinted)
+		return nil, errPrinted
 	}
 	return s, nil
 }
@@ -337,7 +345,7 @@ func (w *wholeReader) fields(s *shape.Shape, t *Type, lacks []lack, at int64, de
 			bitField := *inner
 			bitField.Bit, bitField.Bits = int(m.bit), int(m.bits)
 			bitField.Size = int(m.bit+m.bits+7) / 8
-			if inner = &bitField; bitField.Size > 8 {
+			if inner = &bitField; m.bit < 0 || bitField.Size > 8 {
 				inner = &shape.Shape{}
 			}
 		}
