@@ -44,7 +44,7 @@ var (
 		{"module", tS, "", "file name of the executable or library"},
 	}
 	rawArgs = []Column{
-		{"arg0", tI, "", "first integer or pointer argument, raw"},
+		{"arg0", tI, "", "first integer or pointer argument, raw; args.NAME is an argument by its name, args all of them as one object"},
 		{"arg1", tI, "", "second argument"},
 		{"arg2", tI, "", "third argument"},
 		{"arg3", tI, "", "fourth argument"},

@@ -3,9 +3,10 @@
  * Typed values of calls: arguments and results by their types, and texts behind pointers.
  * Package codegen generates the bodies of the two functions that read them.
  *
- * Numbers are stored in the moment's args or retval. Texts are stored in memory of the
- * thread (scratch), which no other program of the CPU can overwrite, and follow their
- * event in the ring:
+ * Numbers are stored in the moment's args or retval. Texts, copies of objects, and numbers
+ * for which there is no room among the args, are stored as texts in memory of the thread
+ * (scratch), which no other program of the CPU can overwrite, and follow their event in
+ * the ring:
  *
  *   room for what precedes the texts | texts of this call | texts of calls under way
  *   TEXTS_AT bytes                     text_bytes           text_bytes each
