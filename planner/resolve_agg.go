@@ -214,7 +214,7 @@ func (c *exprCtx) call(e *parser.Call) (plan.Expr, error) {
 	if f := plan.FindAgg(name); f != nil {
 		return c.aggCall(f, e, written)
 	}
-	if readsPointer(name, len(e.Args)) {
+	if readsPointer(name, e) {
 		return c.pointerReader(name, e)
 	}
 	f := plan.FindScalar(name)

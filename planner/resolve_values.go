@@ -181,10 +181,31 @@ const allArguments = "args"
 // pointerReaders are the functions that read at a pointer when a call begins or returns.
 var pointerReaders = map[string]bool{"str": true, "hex": true, "symbol": true}
 
-// readsPointer reports whether a call is that of a pointer reader: hex(x) is the text of a
-// number, hex(p, n) the bytes at p.
-func readsPointer(name string, args int) bool {
-	return pointerReaders[name] && (name != "hex" || args > 1)
+// readsPointer reports whether a call is that of a pointer reader: hex(p, n) is the bytes at
+// p, hex(x) the text of a number. If that is an argument, it may be one of those that BIGINT
+// does not have.
+func readsPointer(name string, e *parser.Call) bool {
+	if !pointerReaders[name] {
+		return false
+	}
+	if name != "hex" || len(e.Args) != 1 {
+		return true
+	}
+	ref, ok := e.Args[0].X.(*parser.ColumnRef)
+	if !ok {
+		return false
+	}
+	var parts []string
+	for _, p := range ref.Parts {
+		parts = append(parts, p.Name)
+	}
+	v, ok := beginOf(parts)
+	return ok && isNumberToWrite(v.name)
+}
+
+// isNumberToWrite reports whether hex(x) of a value is acquired.
+func isNumberToWrite(name string) bool {
+	return strings.HasPrefix(name, "args.") || isPartOfResult(name)
 }
 
 // isPartOfResult reports whether a column is a field or an element of the result.
@@ -270,7 +291,7 @@ func namedValues(src string) (list []namedValue) {
 				}
 				end += 2
 			}
-			if reader := strings.ToLower(word(i)); ok && word(end) == ")" && (reader != "hex" || limit != "") {
+			if reader := strings.ToLower(word(i)); ok && word(end) == ")" && (reader != "hex" || limit != "" || isNumberToWrite(v.name)) {
 				v.readBy(reader, limit)
 				v.at = parser.Span{Start: tokens[i].Start, Stop: tokens[end].Stop}
 				list = append(list, v)

@@ -70,6 +70,9 @@ func TestResultsAsObjects(t *testing.T) {
 			{query: "SELECT COUNT(*) FROM function_start WHERE function_name = 'swapped' AND args.p = '" + turned + "'", rows: [][]string{{"0"}}},
 			{query: "SELECT symbol(arg0), COUNT(*) FROM function_start WHERE function_name = 'called' AND symbol(arg0) = 'twice' AND symbol(args.table[0]) IS NULL GROUP BY symbol(arg0)",
 				rows: [][]string{{"twice", "3"}}},
+			{query: "SELECT hex(args.s.large), hex(args.by_value.delta), hex(args.s.low), hex(args.s.color), hex(args.s.next.left) FROM function_start WHERE function_name = 'wholes' AND hex(args.s.large) = '0xffffffffffffffff' LIMIT 1",
+				rows: [][]string{{"0xffffffffffffffff", "0xfffffffffffffffd", "0x5", "0xfffffffffffffffe", "0x1"}}},
+			{query: "SELECT hex(retval.large), hex(retval.high) FROM function_end WHERE function_name = 'moved' LIMIT 1", rows: [][]string{{"0xffffffffffffffff", "0x11"}}},
 			{query: "SELECT hex(args.b.bytes, 4), args FROM function_start WHERE function_name = 'large' LIMIT 1",
 				rows: [][]string{{"62696700", `{"b": "0x", "d": null, "after": 9}`}}, notice: "args.d of large is floating point and in an XMM register"},
 			{query: "SELECT args.all.in[args.s.low].x, args.s.raw[args.i], args.s.raw[arg3], args.all.in[args.all.count].y, args.s.raw[args.s.delta] FROM function_start WHERE function_name = 'indexed' LIMIT 1",
@@ -95,6 +98,7 @@ func TestRefusedObjects(t *testing.T) {
 		{w.pid(), "indexed", "args.list[args.i].grid[args.i][args.j]", "has more than one computed index", ""},
 		{w.pid(), "indexed", "symbol(args.i)", "args.i of indexed is no pointer", ""},
 		{w.pid(), "texts", "hex(args.letter, 4)", "args.letter of texts is no pointer", ""},
+		{w.pid(), "floating", "hex(args.d)", "floating point and in an XMM register", ""},
 		{golang.pid(), "main.integers", "arg9", "Go passes arguments after the 9th integer on the stack", "args.name"},
 	} {
 		s := newSession(t, wire.Options{PID: c.pid})

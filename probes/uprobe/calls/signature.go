@@ -82,7 +82,7 @@ func (s Signatures) Values(vs []*Value, sym *elf.Module, c selection.Choice, at 
 			continue
 		}
 		where := at
-		where.MaxText, where.AsText, where.AsNumber = v.limit, v.As == AsText || v.As == AsHex, v.Whole && v.T == types.Bigint || v.As == AsSymbol
+		where.MaxText, where.AsText, where.AsNumber = v.limit, v.As == AsText || v.As == AsHex, v.Whole && v.T == types.Bigint || v.isWritten()
 		where.Whole, where.Computed, where.Result = !where.AsText && !where.AsNumber, true, v.Result
 		read := f.Argument
 		switch {
@@ -101,8 +101,12 @@ func (s Signatures) Values(vs []*Value, sym *elf.Module, c selection.Choice, at 
 		}
 		switch {
 		case out[i].err != nil:
-		case v.As != AsItself && out[i].Type != types.Varchar:
-			out[i].err = plan.Errorf(-1, -1, "%s of %s is no pointer", v.pointer(), c.Name)
+		case v.As != AsItself && (out[i].Type != types.Varchar || v.As == AsDigits && out[i].Text != nil):
+			what := "pointer"
+			if v.As == AsDigits {
+				what = "number"
+			}
+			out[i].err = plan.Errorf(-1, -1, "%s of %s is no %s", v.pointer(), c.Name, what)
 		case v.Whole && !v.mayBe(out[i].Type):
 			out[i].err = plan.Errorf(-1, -1, "%s of %s is %s", v.Name, c.Name, out[i].Type)
 		}

@@ -76,6 +76,7 @@ const (
 	AsItself As = iota
 	AsText      // str(p): a text
 	AsHex       // hex(p, 16): bytes
+	AsDigits    // hex(n): the number itself, in hexadecimal, of any size up to 64 bits
 	AsSymbol    // symbol(p): the name of what is there
 )
 
@@ -163,6 +164,10 @@ func parseValue(name string) (*Value, bool) {
 				inner, v.limit, v.prefix = inner[:at], n, true
 			}
 		}
+		if v.As == AsHex && !v.prefix {
+			v.As = AsDigits
+			return v, v.parsePath(inner)
+		}
 		if v.parsePath(inner) {
 			return v, true
 		}
@@ -226,7 +231,8 @@ func (v *Value) at(p codegen.Integer) signature.Value {
 		x := signature.Value{Value: codegen.Value{Text: &codegen.Text{At: p, Max: v.limit}}, Type: types.Varchar}
 		v.finish(&x)
 		return x
-	case AsSymbol:
+	case AsSymbol, AsDigits:
+		p.Fits = false
 		return signature.Value{Value: codegen.Value{Number: &p}, Type: types.Varchar}
 	}
 	return signature.Value{Value: codegen.Value{Number: &p}, Type: types.Bigint}
@@ -260,13 +266,16 @@ func (v *Value) finish(x *signature.Value) {
 			n = min(n, x.Text.Chars)
 		}
 		x.Text.Chars, x.Text.Length = 0, &codegen.Integer{Known: true, Constant: int64(n)}
-	case v.As == AsSymbol && x.Number != nil && x.Float == 0 && x.Number.Bits%64 == 0:
+	case (v.As == AsSymbol && x.Number != nil && x.Number.Bits%64 == 0 || v.As == AsDigits && x.Number != nil) && x.Float == 0:
 		x.Number.Fits, x.Type, x.Names = false, types.Varchar, nil
 	}
 }
 
 // isText reports whether a value of VARCHAR is no enum.
-func (v *Value) isText(x FunctionValue) bool { return x.Text != nil || v.As == AsSymbol }
+func (v *Value) isText(x FunctionValue) bool { return x.Text != nil || v.isWritten() }
+
+// isWritten reports whether the value is a number of which the column has a text.
+func (v *Value) isWritten() bool { return v.As == AsSymbol || v.As == AsDigits }
 
 // Printed reports whether the bytes that are read are not the text of the column.
 func (v *Value) Printed() bool {
@@ -330,7 +339,7 @@ func NewValues(spec *plan.Acquire, cols []Column, vs []*Value, wants []Function)
 			}
 			v.reads, v.Enums, v.Floats, v.Shapes = append(v.reads, x.Value), append(v.Enums, x.Names), append(v.Floats, x.Float), append(v.Shapes, x.Shape)
 		}
-		v.Text = slices.ContainsFunc(v.reads, func(x codegen.Value) bool { return x.Text != nil }) || len(wants) == 0 && v.T == types.Varchar && v.As != AsSymbol
+		v.Text = slices.ContainsFunc(v.reads, func(x codegen.Value) bool { return x.Text != nil }) || len(wants) == 0 && v.T == types.Varchar && !v.isWritten()
 	}
 	r.keepNumbers()
 	// Texts of the return are placed after those of the entry.
@@ -409,7 +418,7 @@ func (v *Value) nullable() bool {
 func (v *Value) Layout() codegen.Column {
 	var m bpf.FunctionMoment
 	switch {
-	case v.Printed() || v.Packed || v.As == AsSymbol:
+	case v.Printed() || v.Packed || v.isWritten():
 		return codegen.Column{} // what is read is not what is compared
 	case v.Text:
 		return codegen.Column{Kind: codegen.Words, Late: v.Result, Null: firstText + uint8(v.Slot) + 1}

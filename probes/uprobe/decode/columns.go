@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"math"
+	"strconv"
 
 	"endoscope/operators/batch"
 	"endoscope/planner/catalog"
@@ -171,6 +172,13 @@ func valueColumn(v *calls.Value) rows.Column[event] {
 	switch {
 	case v.Printed():
 		return printedColumn(v)
+	case v.As == calls.AsDigits:
+		var buffer []byte
+		return rows.BytesOr(func(e *event) ([]byte, bool) {
+			n, known := number(v, e)
+			buffer = strconv.AppendUint(append(buffer[:0], "0x"...), n, 16)
+			return buffer, known
+		})
 	case v.As == calls.AsSymbol:
 		return rows.TextOr(func(e *event) (string, bool) {
 			n, known := number(v, e)
