@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -70,6 +71,7 @@ func TestResultsAsObjects(t *testing.T) {
 			{query: "SELECT COUNT(*) FROM function_start WHERE function_name = 'swapped' AND args.p = '" + turned + "'", rows: [][]string{{"0"}}},
 			{query: "SELECT symbol(arg0), COUNT(*) FROM function_start WHERE function_name = 'called' AND symbol(arg0) = 'twice' AND symbol(args.table[0]) IS NULL GROUP BY symbol(arg0)",
 				rows: [][]string{{"twice", "3"}}},
+			{query: "SELECT " + manyBytes(15) + ", arg0 IS NULL FROM function_start WHERE function_name = 'texts' LIMIT 1", rows: [][]string{begins("53454c4543542031202f2a20c3bc6d", 15, "false")}},
 			{query: "SELECT hex(args.s.large), hex(args.by_value.delta), hex(args.s.low), hex(args.s.color), hex(args.s.next.left) FROM function_start WHERE function_name = 'wholes' AND hex(args.s.large) = '0xffffffffffffffff' LIMIT 1",
 				rows: [][]string{{"0xffffffffffffffff", "0xfffffffffffffffd", "0x5", "0xfffffffffffffffe", "0x1"}}},
 			{query: "SELECT hex(retval.large), hex(retval.high) FROM function_end WHERE function_name = 'moved' LIMIT 1", rows: [][]string{{"0xffffffffffffffff", "0x11"}}},
@@ -95,7 +97,8 @@ func TestRefusedObjects(t *testing.T) {
 		{w.pid(), "floating", "args.d", "floating point and in an XMM register", ""},
 		{w.pid(), "indexed", "args.list[args.x].id", "indexed has no argument x", ""},
 		{w.pid(), "indexed", "args.list[args.all].id", "the index args.all is no number", ""},
-		{w.pid(), "indexed", "args.list[args.i].grid[args.i][args.j]", "has more than one computed index", ""},
+		{w.pid(), "indexed", "args.list[args.i].owners[args.i].name[args.j]", "has computed indexes before and after a pointer", ""},
+		{w.pid(), "wholes", manyBytes(16), "at most 6 numbers and 15 texts, objects and further numbers of a call can be read at a time", ""},
 		{w.pid(), "indexed", "symbol(args.i)", "args.i of indexed is no pointer", ""},
 		{w.pid(), "texts", "hex(args.letter, 4)", "args.letter of texts is no pointer", ""},
 		{w.pid(), "floating", "hex(args.d)", "floating point and in an XMM register", ""},
@@ -108,6 +111,23 @@ func TestRefusedObjects(t *testing.T) {
 			t.Errorf("%s of %s: %v\nwant %s, with the hint %s", c.values, c.function, err, c.wantMessage, c.wantedHint)
 		}
 	}
+}
+
+// manyBytes names n texts.
+func manyBytes(n int) string {
+	var list []string
+	for i := range n {
+		list = append(list, fmt.Sprintf("hex(arg0, %d)", i+1))
+	}
+	return strings.Join(list, ", ")
+}
+
+// begins returns the first, first two, ... first n bytes of digits, and what follows them.
+func begins(digits string, n int, more ...string) (row []string) {
+	for i := range n {
+		row = append(row, digits[:2*(i+1)])
+	}
+	return append(row, more...)
 }
 
 // TestGoroutines compares the column with the numbers that the program knows of its

@@ -198,6 +198,7 @@ var valuesOfC = []functionValues{
 	{"indexed", []compared{
 		{"args.list[args.i].id", gdbNumber("list[i].id")}, {"args.list[args.i].name", gdbText("list[i].name")}, {"args.s.raw[args.j]", gdbNumber("(int)s->raw[j]")},
 		{"args.numbers[args.j]", gdbNumber("numbers[j]")}, {"args.numbers[arg2]", gdbNumber("numbers[i]")}, {"args.list[0].grid[args.i][2]", gdbNumber("(int)list[0].grid[i][2]")},
+		{"args.list[0].grid[args.i][args.j]", gdbNumber("(int)list[0].grid[i][j]")},
 		{"args.list[0].grid[1][args.j]", gdbNumber("(int)list[0].grid[1][j]")}, {"args.list[0].owners[args.i].path", gdbText("list[0].owners[i]->path")},
 		{"args.all.in[args.j]", gdbObject("all->in[j]")}, {"args.all.items[args.i].grid", gdbObject("all->items[i].grid")},
 		{"str(args.list[args.i].name, 2)", `printf "%.2s", list[i].name`},

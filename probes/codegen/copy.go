@@ -25,7 +25,7 @@ func (r *Reader) ReadsMemory() bool {
 }
 
 func (n *Integer) readsMemory() bool {
-	return n != nil && (n.Memory || len(n.Follow) > 0 || n.Element != nil && n.Element.Index.readsMemory())
+	return n != nil && (n.Memory || len(n.Follow) > 0 || n.Element != nil && slices.ContainsFunc(n.Element.Indexes, func(i Index) bool { return i.By.readsMemory() }))
 }
 
 // copyUser writes code that reads R2 bytes at R3 to R1; R0 is not 0 if that fails.

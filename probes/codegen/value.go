@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 
 	"github.com/cilium/ebpf/asm"
 )
@@ -40,15 +41,21 @@ type Integer struct {
 	Element *Element
 }
 
-// Element is the offset of an element whose index is computed: the index times Size.
+// Element is the offset of an element whose indexes are computed: their sum, each times its
+// size.
 type Element struct {
-	Index Integer
-	Size  int64
+	Indexes []Index
+	// After is the number of addresses in Follow that are loaded before it is added.
+	After int
+}
+
+// Index is a computed index.
+type Index struct {
+	By   Integer
+	Size int64 // of what it counts, in bytes
 	// Count is the number of elements: the value is NULL unless 0 <= index < Count.
 	// 0: not known.
 	Count int64
-	// After is the number of addresses in Follow that are loaded before it is added.
-	After int
 }
 
 // NoRegister is no register of struct pt_regs.
@@ -248,8 +255,11 @@ func (n *Integer) name() string {
 	plain := *n
 	plain.Element = nil
 	name := fmt.Sprintf("%+v", plain)
-	if e := n.Element; e != nil {
-		name += fmt.Sprintf("[%s %d %d %d]", e.Index.name(), e.Size, e.Count, e.After)
+	if n.Element != nil {
+		for _, i := range n.Element.Indexes {
+			name += fmt.Sprintf("[%s %d %d]", i.By.name(), i.Size, i.Count)
+		}
+		name += strconv.Itoa(n.Element.After)
 	}
 	return name
 }
@@ -366,6 +376,23 @@ func (r *Reader) number(w *writer, at Places, c ReadColumn, v Value) {
 	w.place(done)
 }
 
+// element writes code that stores the offset of an element at elementAt.
+func (w *writer) element(e *Element, null, bad label) {
+	for k := range e.Indexes {
+		i := &e.Indexes[k]
+		w.read(&i.By, null, bad)
+		if i.Count > 0 {
+			w.constant(asm.R1, i.Count)
+			w.jump(asm.JGE.Reg(asm.R3, asm.R1, ""), null)
+		}
+		w.add(asm.Mul.Imm(asm.R3, int32(i.Size)))
+		if k > 0 {
+			w.add(asm.LoadMem(asm.R1, asm.RFP, elementAt, asm.DWord), asm.Add.Reg(asm.R3, asm.R1))
+		}
+		w.add(asm.StoreMem(asm.RFP, elementAt, asm.R3, asm.DWord))
+	}
+}
+
 // check writes code that jumps to null or large if the number in R3 is none of n.
 func (w *writer) check(n *Integer, null, large label) {
 	if n.Fits {
@@ -383,13 +410,8 @@ func (w *writer) read(n *Integer, null, bad label) {
 		w.constant(asm.R3, n.Constant)
 		return
 	}
-	if e := n.Element; e != nil {
-		w.read(&e.Index, null, bad)
-		if e.Count > 0 {
-			w.constant(asm.R1, e.Count)
-			w.jump(asm.JGE.Reg(asm.R3, asm.R1, ""), null)
-		}
-		w.add(asm.Mul.Imm(asm.R3, int32(e.Size)), asm.StoreMem(asm.RFP, elementAt, asm.R3, asm.DWord))
+	if n.Element != nil {
+		w.element(n.Element, null, bad)
 	}
 	from := readContext
 	if n.Moment {

@@ -132,15 +132,20 @@ func (f *Function) computedIndex(name string, at Where) (*codegen.Integer, error
 // addElement adds to the address of o the place of an element with a computed index, of
 // count elements; 0: their number is not known.
 func (o *object) addElement(by *codegen.Integer, size, count int64) error {
+	e := codegen.Element{After: len(o.base.Follow)}
+	if o.base.Element != nil {
+		e.Indexes = slices.Clone(o.base.Element.Indexes)
+	}
 	switch {
-	case o.base.Element != nil:
-		return errors.New("has more than one computed index")
+	case len(e.Indexes) > 0 && o.base.Element.After != e.After:
+		return errors.New("has computed indexes before and after a pointer: one of them must be a number")
 	case !o.memory:
 		return errors.New("is in registers, which have no computed index")
 	case size > math.MaxInt32:
 		return errors.New("is of an array that is too large")
 	}
-	o.base.Element = &codegen.Element{Index: *by, Size: size, Count: count, After: len(o.base.Follow)}
+	e.Indexes = append(e.Indexes, codegen.Index{By: *by, Size: size, Count: count})
+	o.base.Element = &e
 	return nil
 }
 
