@@ -149,6 +149,8 @@ func ValuesOfMarked(vs []*Value, w Function) []FunctionValue {
 		case v == nil:
 		case v.goroutine:
 			out[i].Type = types.Bigint // NULL
+		case v.all && w.Marked != nil && w.Returns < JavaEntry:
+			out[i].Value = markedArguments(w.Marked.Args)
 		case v.Path != nil || v.Result || w.Marked == nil || w.Returns >= JavaEntry || v.raw >= abi.MaxArgs:
 			out[i].err = plan.Errorf(-1, -1, "%s has no %s", w.Label.Function, v.Name).WithHint("its arguments are arg0 to arg5, all of them by type args.arg0, args.arg1, ..., and str(arg0) is the text at one")
 		case v.raw >= len(w.Marked.Args) || w.Marked.Args[v.raw].Refused != nil:
