@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 
 	"github.com/cilium/ebpf/asm"
 )
@@ -41,23 +40,6 @@ type Integer struct {
 	Element *Element
 }
 
-// Element is the offset of an element whose indexes are computed: their sum, each times its
-// size.
-type Element struct {
-	Indexes []Index
-	// After is the number of addresses in Follow that are loaded before it is added.
-	After int
-}
-
-// Index is a computed index.
-type Index struct {
-	By   Integer
-	Size int64 // of what it counts, in bytes
-	// Count is the number of elements: the value is NULL unless 0 <= index < Count.
-	// 0: not known.
-	Count int64
-}
-
 // NoRegister is no register of struct pt_regs.
 const NoRegister = -1
 
@@ -73,22 +55,6 @@ type Text struct {
 	Prefix bool
 	// Parts, if there are any, are the bytes instead, Max of them.
 	Parts []Part
-}
-
-// Part is some bytes of an object: a number, or a copy of memory.
-type Part struct {
-	At     Integer
-	Size   int // bytes copied from the address At; 0: At is the number, of which 8 bytes are stored
-	Offset int // in the object
-}
-
-// PartsSize returns the size of an object with parts, whose own size is given: parts that
-// are numbers may end behind it.
-func PartsSize(size int, parts []Part) int {
-	for _, p := range parts {
-		size = max(size, p.Offset+max(p.Size, 8))
-	}
-	return size
 }
 
 // Value is a number or a text, for one function. Both nil: NULL.
@@ -214,56 +180,6 @@ func (r *Reader) groups() (list []group) {
 	return list
 }
 
-// Identity returns a string that is equal only for readers that do the same.
-func (r *Reader) Identity() string {
-	out := fmt.Sprintf("%v %v %d", r.Columns, r.Tests, r.Before)
-	for _, g := range r.groups() {
-		out += fmt.Sprintf("|%d", g.first)
-		for _, v := range g.values {
-			out += v.name() + ";"
-		}
-	}
-	return out
-}
-
-// name returns a string that is equal only for equal values.
-func (v Value) name() string {
-	name := ""
-	switch {
-	case v.Number != nil:
-		name = v.Number.name()
-	case v.Text != nil:
-		t := *v.Text
-		at, length, parts := t.At, t.Length, t.Parts
-		t.At, t.Length, t.Parts = Integer{}, nil, nil
-		name = fmt.Sprintf("%+v %s %s", t, at.name(), length.name())
-		for _, p := range parts {
-			name += fmt.Sprintf(" %d %d %s", p.Offset, p.Size, p.At.name())
-		}
-	}
-	if v.Length != nil {
-		name += fmt.Sprintf(" %s %d %s", v.Length.name(), v.Needs, v.Index.name())
-	}
-	return name
-}
-
-// name returns a string that is equal only for equal integers.
-func (n *Integer) name() string {
-	if n == nil {
-		return "-"
-	}
-	plain := *n
-	plain.Element = nil
-	name := fmt.Sprintf("%+v", plain)
-	if n.Element != nil {
-		for _, i := range n.Element.Indexes {
-			name += fmt.Sprintf("[%s %d %d]", i.By.name(), i.Size, i.Count)
-		}
-		name += strconv.Itoa(n.Element.After)
-	}
-	return name
-}
-
 // dispatch jumps to the code of the function in the first operand, by
 // bisection.
 func (r *Reader) dispatch(w *writer, at Places, groups []group, end label) error {
@@ -374,23 +290,6 @@ func (r *Reader) number(w *writer, at Places, c ReadColumn, v Value) {
 		w.absent(at, uint8(c.Slot))
 	}
 	w.place(done)
-}
-
-// element writes code that stores the offset of an element at elementAt.
-func (w *writer) element(e *Element, null, bad label) {
-	for k := range e.Indexes {
-		i := &e.Indexes[k]
-		w.read(&i.By, null, bad)
-		if i.Count > 0 {
-			w.constant(asm.R1, i.Count)
-			w.jump(asm.JGE.Reg(asm.R3, asm.R1, ""), null)
-		}
-		w.add(asm.Mul.Imm(asm.R3, int32(i.Size)))
-		if k > 0 {
-			w.add(asm.LoadMem(asm.R1, asm.RFP, elementAt, asm.DWord), asm.Add.Reg(asm.R3, asm.R1))
-		}
-		w.add(asm.StoreMem(asm.RFP, elementAt, asm.R3, asm.DWord))
-	}
 }
 
 // check writes code that jumps to null or large if the number in R3 is none of n.
@@ -563,24 +462,6 @@ func (r *Reader) text(w *writer, at Places, column int, v Value) {
 		w.absent(at, at.TextBit+uint8(slot))
 	}
 	w.place(done)
-}
-
-// parts writes code that reads the parts of an object, and leaves its size in R0.
-func (w *writer) parts(t *Text, null, bad, large label) {
-	for i := range t.Parts {
-		p := &t.Parts[i]
-		w.read(&p.At, null, bad)
-		w.check(&p.At, null, large)
-		w.add(asm.Mov.Reg(asm.R1, readTexts), asm.Add.Reg(asm.R1, readEnd))
-		if p.Size == 0 {
-			w.add(asm.StoreMem(asm.R1, int16(p.Offset), asm.R3, asm.DWord))
-			continue
-		}
-		w.add(asm.Add.Imm(asm.R1, int32(p.Offset)), asm.Mov.Imm(asm.R2, int32(p.Size)))
-		w.copyUser()
-		w.jump(asm.JNE.Imm(asm.R0, 0, ""), bad)
-	}
-	w.add(asm.Mov.Imm(asm.R0, int32(t.Max)))
 }
 
 // testText writes code that sets a bit if the text of length R0 at the end
