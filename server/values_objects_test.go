@@ -146,6 +146,9 @@ func TestGoroutines(t *testing.T) {
 		{query: "SELECT n, COUNT(*) FROM (SELECT goroutine, COUNT(*) AS n FROM function_end" + where + " GROUP BY goroutine) GROUP BY n", rows: [][]string{{"2", "5"}}},
 	}
 	valuesOfProgram(t, program, cases)
-	none := "SELECT COUNT(*), COUNT(goroutine) FROM function_duration WHERE function_name = 'swapped'"
-	valuesOfProgram(t, testenv.CompileC(t, filepath.Join("testdata", "values", "types.c"), "-O2"), []rowsOf{{query: none, rows: [][]string{{"3", "0"}}}})
+	c := testenv.CompileC(t, filepath.Join("testdata", "values", "types.c"), "-O2")
+	for _, stream := range []string{"function_start", "function_end", "function_duration"} {
+		none := "SELECT COUNT(*), COUNT(goroutine) FROM " + stream + " WHERE function_name = 'swapped'"
+		valuesOfProgram(t, c, []rowsOf{{query: none, rows: [][]string{{"3", "0"}}}})
+	}
 }

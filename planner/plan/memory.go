@@ -157,7 +157,10 @@ func (r *readParser) parts() bool {
 			from, ends = 1, ".[ ,)"
 		}
 		end := strings.IndexAny(r.rest[1:], ends)
-		if from == 0 && end >= 0 {
+		if from == 0 {
+			if end < 0 {
+				return false
+			}
 			end++
 		}
 		if end < 0 {
