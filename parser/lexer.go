@@ -118,17 +118,42 @@ func (t *token) hasElements(at int) bool {
 	return t.Stop == at && (t.typ == tokWord || t.typ == tokReserved || t.typ == tokQuoted || t.typ == tokIndex || t.is(")"))
 }
 
-// indexEnd returns the length of the index that s begins with: digits in square brackets;
-// 0: none.
+// indexEnd returns the length of the index that s begins with: in square brackets digits, or
+// an argument or result, args.i; 0: none.
 func indexEnd(s string) int {
 	if s[0] != '[' {
 		return 0
 	}
 	n := 1 + digitsEnd(s[1:])
+	if n == 1 {
+		n += argumentEnd(s[1:])
+	}
 	if n == 1 || n == len(s) || s[n] != ']' {
 		return 0
 	}
 	return n + 1
+}
+
+// argumentEnd returns the length of the name that s begins with if that is one of an argument
+// or a result: args.req.count, arg1, retval.n; else 0.
+func argumentEnd(s string) int {
+	n := wordEnd(s)
+	first := s[:n]
+	for n < len(s) && s[n] == '.' {
+		part := wordEnd(s[n+1:])
+		if part == 0 {
+			return 0
+		}
+		n += 1 + part
+	}
+	digits, raw := strings.CutPrefix(first, "arg")
+	switch {
+	case (first == "args" || first == "retval") && n > len(first):
+	case raw && n == len(first) && digits != "" && digitsEnd(digits) == len(digits):
+	default:
+		return 0
+	}
+	return n
 }
 
 // next scans the token that s begins with.
@@ -263,7 +288,7 @@ func unknown(s string, r rune, size int) token {
 		{"&", "write AND for a condition"},
 		{"|", "write OR for a condition, || to join strings"},
 		{"`", `names stand in double quotes: "name"`},
-		{"[", `names stand in double quotes, "name"; an element of an array has a number: args.list[2]`},
+		{"[", `names stand in double quotes, "name"; an element of an array has a number, or an argument as its index: args.list[2], args.list[args.i]`},
 		{"‘", "strings are written in straight single quotes: 'text'"},
 		{"’", "strings are written in straight single quotes: 'text'"},
 		{"“", `names stand in straight double quotes, strings in single ones: "name", 'text'`},

@@ -38,6 +38,15 @@ var otherSpelling = map[string]string{
 	"k": "KiB", "g": "GiB", "byte": "B", "bytes": "B",
 }
 
+// WholeNumber returns the number that a literal is if that is whole: 64, 0x40, 4KiB.
+func WholeNumber(literal string) (n int64, ok bool) {
+	l, err := number(literal)
+	if err != nil || l.Kind != LitInt && l.Kind != LitSize {
+		return 0, false
+	}
+	return l.Int, true
+}
+
 // micro spells both letters for micro as u.
 var micro = strings.NewReplacer("µ", "u", "μ", "u")
 

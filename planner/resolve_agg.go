@@ -2,6 +2,7 @@ package planner
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 
@@ -185,7 +186,7 @@ func init() {
 
 // NearestFunctions returns a hint with functions similar to name; "" if there are none.
 func NearestFunctions(name string) (hint string) {
-	var names []string
+	names := slices.Sorted(maps.Keys(pointerReaders))
 	for i := range plan.Scalars {
 		if name := plan.Scalars[i].Name; !strings.Contains(name, ".") { // a field of a result
 			names = append(names, name)
@@ -220,8 +221,8 @@ func (c *exprCtx) call(e *parser.Call) (plan.Expr, error) {
 	if f := plan.FindAgg(name); f != nil {
 		return c.aggCall(f, e, written)
 	}
-	if name == "str" {
-		return c.text(e)
+	if readsPointer(name, e) {
+		return c.pointerReader(name, e)
 	}
 	f := plan.FindScalar(name)
 	if f == nil || f.Name[0] < 'a' || f.Name[0] > 'z' || strings.Contains("and or not neg like ilike is null", name) {

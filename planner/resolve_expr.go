@@ -147,8 +147,6 @@ func (c *exprCtx) columnRef(e *parser.ColumnRef) (plan.Expr, error) {
 		return nil, c.r.errorf(e.Pos(), "%s is in more than one source: write which, as in alias.%s", name, name)
 	case n == 0 && (isPartOfResult(full) || isPartOfResult(name)):
 		return nil, c.r.hintf(e.Pos(), "function_end and function_duration have it; select it in a sub-query to use it outside", "there is no function result here (%s)", full)
-	case n == 0 && len(parts) == 1 && name == "args" && c.in.hasArguments():
-		return nil, c.r.unnamedArguments(e.Pos())
 	case n == 0 && (parts[0] == "args" || len(parts) > 2 && parts[1] == "args"):
 		return nil, c.r.hintf(e.Pos(), "function_start and function_duration have them; select them in a sub-query to use them outside", "there are no arguments here (%s)", full)
 	case n == 0 && strings.HasSuffix(full, "]"):

@@ -184,7 +184,7 @@ func untypedNull(x plan.Expr) plan.Expr {
 func (r *resolver) star(out *selected, it *parser.SelectItem) error {
 	in := out.ctx.in
 	if it.Qualifier != nil && it.Qualifier.Name == "args" && in.hasArguments() && !slices.Contains(in.names, "args") {
-		return r.unnamedArguments(it.Qualifier.Pos())
+		return r.starredArguments(it.Qualifier.Pos())
 	}
 	if it.Qualifier != nil && !slices.Contains(in.names, it.Qualifier.Name) {
 		return r.hintf(it.Qualifier.Pos(), plan.DidYouMean(it.Qualifier.Name, in.names), "there is no source in FROM called %s", it.Qualifier.Name)

@@ -3,6 +3,7 @@ package planner
 import (
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 
 	"endoscope/parser"
@@ -11,9 +12,10 @@ import (
 	"endoscope/planner/types"
 )
 
-// Values are columns of function streams that no catalog lists: args.NAME, args.a[1].b,
-// retval.NAME, retval[1], str(arg0) or str(arg0, 64), and memory read as a type of the
-// program: CAST(arg0 AS 'struct task *').name. Those that a statement names are
+// Values are columns of function streams that no catalog lists: args, args.NAME,
+// args.a[1].b, retval.NAME, retval[1], arg6, what functions read at a pointer (str(arg0) or
+// str(arg0, 64), hex(arg0, 16), symbol(arg0)), and memory read as a type of the program:
+// CAST(arg0 AS 'struct task *').name. Those that a statement names are
 // added to the streams that it may refer to; pruning removes them where unused. Argument
 // types are known only from programs, and the programs only from the plan. So a statement
 // is resolved with unknown types (NULL, which is compatible with any), and again once the
@@ -125,8 +127,8 @@ func (r *resolver) values(st *catalog.Stream, s *parser.Source) []types.Field {
 			continue
 		}
 		seen[v.name] = true
-		f := types.Field{Name: v.name, Qualifier: st.Name, Type: types.Varchar}
-		if !v.text {
+		f := types.Field{Name: v.name, Qualifier: st.Name, Type: v.t}
+		if v.t == types.Invalid {
 			f.Type = types.Null
 			if t, ok := r.knownType(v.name); ok {
 				f.Type = t
@@ -169,8 +171,12 @@ func (r *resolver) resultOf(st *catalog.Stream, a *plan.Acquire) {
 
 // isValue reports whether a column is a value: * excludes them.
 func isValue(name string) bool {
-	return strings.HasPrefix(name, "args.") || isPartOfResult(name) || strings.HasPrefix(name, "str(") || plan.IsRead(name)
+	reader, _, isCall := strings.Cut(name, "(")
+	return strings.HasPrefix(name, "args.") || name == allArguments || isPartOfResult(name) || plan.IsStackArgument(name) || isCall && pointerReaders[reader] || plan.IsRead(name)
 }
+
+// allArguments is the column of all arguments of a call, as one object.
+const allArguments = "args"
 
 // isPartOfResult reports whether a column is a field or an element of the result.
 func isPartOfResult(name string) bool {
@@ -184,15 +190,15 @@ func (s *scope) hasArguments() bool {
 	return n > 0
 }
 
-// unnamedArguments returns the error for args without a name.
-func (r *resolver) unnamedArguments(pos parser.Span) error {
-	return r.hintf(pos, "args.name; DESCRIBE FUNCTION lists the arguments of a function", "arguments are named one by one")
+// starredArguments returns the error for args.*.
+func (r *resolver) starredArguments(pos parser.Span) error {
+	return r.hintf(pos, "args is all of them as one object, args.name is one; DESCRIBE FUNCTION lists the arguments of a function", "arguments are named one by one")
 }
 
 // namedValue is a value named in a statement.
 type namedValue struct {
 	qualifier, name string
-	text            bool // str()
+	t               types.Type // Invalid: known from the program only
 	result          bool
 	at              parser.Span
 }
@@ -221,32 +227,65 @@ func namedValues(src string) (list []namedValue) {
 			i++
 		}
 	}
+	reads := map[int]*parser.Read{} // by offset
 	for _, m := range parser.Reads(src) {
+		reads[m.Pos().Start] = m
 		if v, ok := readOf(m); ok {
 			list = append(list, v)
 		}
 	}
+	// operand parses what a pointer reader is applied to from token i on.
+	operand := func(i int) (v namedValue, end int, ok bool) {
+		if i >= len(tokens) {
+			return v, i, false
+		}
+		if m := reads[tokens[i].Start]; m != nil {
+			for end = i; end < len(tokens) && tokens[end].Start < m.Pos().Stop; {
+				end++
+			}
+			v, ok = readOf(m)
+			return v, end, ok
+		}
+		parts, end := path(i)
+		v, ok = beginOf(parts)
+		return v, end, ok
+	}
 	for i := range tokens {
 		switch {
-		case tokens[i].Kind == parser.TokenFunction && strings.EqualFold(word(i), "str") && word(i+1) == "(":
-			parts, end := path(i + 2)
+		case tokens[i].Kind == parser.TokenFunction && pointerReaders[strings.ToLower(word(i))] && word(i+1) == "(":
+			v, end, ok := operand(i + 2)
 			limit := ""
-			if word(end) == "," {
-				limit, end = word(end+1), end+2
+			if word(end) == "," && tokens[end+1].Kind == parser.TokenNumber {
+				if n, whole := parser.WholeNumber(word(end + 1)); whole {
+					limit = strconv.FormatInt(n, 10)
+				}
+				end += 2
 			}
-			if v, ok := textOf(parts, limit); ok && word(end) == ")" {
+			if reader := strings.ToLower(word(i)); ok && word(end) == ")" && (reader != "hex" || limit != "" || isNumberToWrite(v.name)) {
+				v.readBy(reader, limit)
 				v.at = parser.Span{Start: tokens[i].Start, Stop: tokens[end].Stop}
 				list = append(list, v)
 			}
-		case tokens[i].Kind == parser.TokenName && word(i-1) != "." && (word(i+1) == "." || indexed(i+1)):
+		case tokens[i].Kind == parser.TokenName && word(i-1) != "." && (word(i+1) == "." || indexed(i+1) || word(i) == allArguments || plan.IsStackArgument(word(i))):
 			parts, end := path(i)
 			v := namedValue{at: parser.Span{Start: tokens[i].Start, Stop: tokens[end-1].Stop}}
 			named := func() bool {
 				name := strings.Join(parts, ".")
-				v.result = isPartOfResult(name)
-				return v.result || strings.HasPrefix(name, "args.")
+				v.result, v.t = isPartOfResult(name), types.Invalid
+				switch {
+				case name == allArguments:
+					v.t = types.Varchar
+				case plan.IsStackArgument(name):
+					v.t = types.Bigint
+				default:
+					return v.result || strings.HasPrefix(name, "args.")
+				}
+				return true
 			}
 			if !named() {
+				if len(parts) == 1 {
+					continue
+				}
 				v.qualifier, parts = parts[0], parts[1:]
 			}
 			if named() {
@@ -285,26 +324,23 @@ func unquoted(name string) string {
 	return name
 }
 
-// textOf returns the text value named by parts: [alias.]arg0, retval, retval.a,
-// args.a[1].b.
-func textOf(parts []string, limit string) (namedValue, bool) {
-	v := namedValue{text: true}
+// beginOf returns the value at which a reading of memory begins: [alias.]arg0, retval,
+// retval.a, args.a[1].b.
+func beginOf(parts []string) (namedValue, bool) {
+	v := namedValue{}
+	raw := func(p string) bool { _, ok := plan.RawArgument(p); return ok }
 	ok := func(p string) bool {
-		return p == "args" || p == resultColumn || isPartOfResult(p) || len(p) == 4 && p[:3] == "arg" && '0' <= p[3] && p[3] <= '5'
+		return p == "args" || p == resultColumn || isPartOfResult(p) || raw(p)
 	}
 	if !ok(strings.ToLower(parts[0])) && len(parts) > 1 {
 		v.qualifier, parts = parts[0], parts[1:]
 	}
 	first := strings.ToLower(parts[0])
-	if !ok(first) || first == "args" && len(parts) == 1 || first[:3] == "arg" && first != "args" && len(parts) > 1 {
+	if !ok(first) || first == "args" && len(parts) == 1 || raw(first) && len(parts) > 1 {
 		return v, false
 	}
 	v.result = strings.HasPrefix(first, resultColumn)
-	v.name = "str(" + strings.Join(append([]string{first}, parts[1:]...), ".")
-	if limit != "" {
-		v.name += ", " + limit
-	}
-	v.name += ")"
+	v.name = strings.Join(append([]string{first}, parts[1:]...), ".")
 	return v, true
 }
 
@@ -334,14 +370,13 @@ func readOf(m *parser.Read) (v namedValue, ok bool) {
 	for _, p := range last.X.(*parser.ColumnRef).Parts {
 		parts = append(parts, p.Name)
 	}
-	begin, ok := textOf(parts, "")
+	begin, ok := beginOf(parts)
 	if !ok {
 		return v, false
 	}
 	v.qualifier, v.result = begin.qualifier, begin.result
-	path := strings.TrimSuffix(strings.TrimPrefix(begin.name, "str("), ")")
 	at := &parser.ColumnRef{}
-	for part := range strings.SplitSeq(path, ".") {
+	for _, part := range plan.SplitPath(begin.name) {
 		at.Parts = append(at.Parts, &parser.Ident{Name: part})
 	}
 	last.X = at
@@ -362,51 +397,6 @@ func (c *exprCtx) read(e *parser.Read) (plan.Expr, error) {
 		return nil, c.r.errorf(e.Pos(), "%s is in more than one source: write which, as in alias.arg0", e)
 	case n == 0:
 		return nil, c.r.hintf(e.Pos(), usage, "memory is read when a call of a function stream begins or ends: there are no calls here")
-	}
-	f := c.in.fields()[i]
-	var x plan.Expr = &plan.Col{Index: i, Name: f.Name, T: f.Type}
-	if c.agg != nil {
-		return c.agg.column(x, f.Name, e.Pos())
-	}
-	return x, nil
-}
-
-// maxText is the largest limit of a text, in bytes.
-const maxText = 4096
-
-// text resolves str(arg0), str(args.p, 64): it is read at the call's entry, so it is
-// acquired, not computed.
-func (c *exprCtx) text(e *parser.Call) (plan.Expr, error) {
-	const usage = "str(arg0), str(arg0, 64), str(args.name), str(retval)"
-	if len(e.Args) == 0 || len(e.Args) > 2 {
-		return nil, c.r.hintf(e.Pos(), usage, "str takes a pointer and an optional number of bytes")
-	}
-	ref, ok := e.Args[0].X.(*parser.ColumnRef)
-	if !ok {
-		return nil, c.r.hintf(e.Args[0].X.Pos(), usage, "str reads the program's memory when a call begins, at an argument, not at a computed value")
-	}
-	limit := ""
-	if len(e.Args) == 2 {
-		l, ok := e.Args[1].X.(*parser.Literal)
-		if !ok || l.Kind != parser.LitInt && l.Kind != parser.LitSize || l.Int < 1 || l.Int > maxText {
-			return nil, c.r.errorf(e.Args[1].X.Pos(), "a text has from 1 to %d bytes", maxText)
-		}
-		limit = l.Text
-	}
-	var parts []string
-	for _, p := range ref.Parts {
-		parts = append(parts, p.Name)
-	}
-	v, ok := textOf(parts, limit)
-	i, n := -1, 0
-	if ok {
-		i, n = c.in.column(v.qualifier, v.name)
-	}
-	switch {
-	case n > 1:
-		return nil, c.r.errorf(ref.Pos(), "%s is in more than one source: write which, as in alias.%s", ref, ref)
-	case n == 0:
-		return nil, c.r.hintf(ref.Pos(), usage, "str reads arguments and results of function streams: there are none here")
 	}
 	f := c.in.fields()[i]
 	var x plan.Expr = &plan.Col{Index: i, Name: f.Name, T: f.Type}

@@ -36,6 +36,11 @@ func TestArgumentsOfMarkedPlaces(t *testing.T) {
 						table := []int{10, -20, 30, -40}
 						return fmt.Sprint(table[n], table[n-1], table[n], " NULL ", table[n-1], uint32(-n))
 					}},
+				{"args, hex(args.arg1)", "stripped", "tid > 0", func(n int) string { return fmt.Sprintf(`{"arg0": null, "arg1": %d} %#x`, n, n) }},
+				{`regexp_extract(args, '^(.*), "arg8": [0-9]+}$', 1)`, "many", "arg6 = -arg0",
+					func(n int) string {
+						return fmt.Sprintf(`{"arg0": %d, "arg1": %d, "arg2": %d, "arg3": %v, "arg4": %v, "arg5": -5, "arg6": %d, "arg7": 65535`, n, -n, n-1, float64(n)/2, -float64(n)/4, -n)
+					}},
 				{"arg1", "stripped", "tid > 0", func(n int) string { return fmt.Sprint(n) }},
 			}
 			var queries []wire.Result

@@ -29,15 +29,14 @@ func TestHintsOnValues(t *testing.T) {
 		query, hint string
 	}{
 		{w.pid(), "SELECT args.this FROM function_start WHERE function_name = 'shop::Order::add' AND args.this.none = 1", "its fields are version, customer, state, total"},
-		{w.pid(), "SELECT args.order FROM function_start WHERE function_name = 'shop::named'", "its fields are .version, .customer, .state, .total"},
+		{w.pid(), "SELECT args.order.none FROM function_start WHERE function_name = 'shop::named'", "its fields are version, customer, state, total"},
 		{w.pid(), "SELECT tid FROM function_start WHERE function_name = 'shop::overloaded(int)'", `DESCRIBE FUNCTION "shop::overloaded" lists`},
 		{w.pid(), "SELECT tid FROM function_start WHERE function_name = 'shop::Order::add' AND args.as = 'Opne'", "did you mean 'Open'?"},
 		{w.pid(), "SELECT tid FROM function_start WHERE function_name = 'shop::Order::add' AND args.as IN ('Open', 'Lost')", "it has Closed, Open"},
 		{w.pid(), "SELECT tid FROM function_start WHERE function_name = 'shop::Order::add' AND args.as = 5", "compare an enum with the name of a value"},
-		{arrays.pid(), "SELECT args.pair.both FROM function_start WHERE function_name = 'elements'", "the first is args.pair.both[0]"},
-		{arrays.pid(), "SELECT args.list[0] FROM function_start WHERE function_name = 'elements'", "its fields are .id, .name, .grid, .owners"},
+		{arrays.pid(), "SELECT args.b.bytes[0], args.b[0] FROM function_start WHERE function_name = 'large'", "its fields are .bytes, .end"},
 		{arrays.pid(), "SELECT args.lost[0].id FROM function_start WHERE function_name = 'elements'", "did you mean args.list?"},
-		{arrays.pid(), "SELECT args.numbers[i] FROM function_start WHERE function_name = 'elements'", "an element of an array has a number: args.list[2]"},
+		{arrays.pid(), "SELECT args.numbers[i] FROM function_start WHERE function_name = 'elements'", "an element of an array has a number, or an argument as its index: args.list[2], args.list[args.i]"},
 		{arrays.pid(), "SELECT arg0[1] FROM function_start WHERE function_name = 'elements'", "args.list[2] and retval[2] are elements"},
 		{bare.pid(), "SELECT tid FROM function_start WHERE function_name = 'exec_simple_query'", "a debug file for build-id 0123456789abcdef under /usr/lib/debug"},
 	} {

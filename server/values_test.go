@@ -63,6 +63,7 @@ func debugger(t *testing.T, program string, list []functionValues) map[string][]
 	args = append(args, "-batch", "-nx")
 	say("set debuginfod enabled off")
 	say("set print elements unlimited")
+	say("source " + filepath.Join("testdata", "values", "objects.py"))
 	goOn, last := "run < "+input, ""
 	for _, f := range list {
 		if f.name != last {
@@ -83,7 +84,7 @@ func debugger(t *testing.T, program string, list []functionValues) map[string][]
 			if len(said) == 0 {
 				t.Fatalf("gdb said\n%s", out)
 			}
-			values[f.title()] = append(values[f.title()], said[0][1])
+			values[f.title()] = append(values[f.title()], withoutAddresses(said[0][1]))
 			said = said[1:]
 		}
 	}
@@ -113,6 +114,22 @@ type compared struct{ column, gdb string }
 // number, an enumerator or a truth value.
 func gdbText(e string) string   { return `printf "%s", ` + e }
 func gdbNumber(e string) string { return "output " + e }
+
+// gdbObject is a command that prints an object as JSON, gdbSymbol one that prints the name of
+// what an address is that of, gdbMemory one that prints bytes.
+func gdbObject(e string) string           { return fmt.Sprintf("python objects(%q)", e) }
+func gdbSymbol(e string) string           { return fmt.Sprintf("python symbol(%q)", e) }
+func gdbMemory(e string, size int) string { return fmt.Sprintf("python memory(%q, %d)", e, size) }
+
+const gdbArguments = "python arguments()"
+
+// withoutAddresses replaces the addresses in an object, which differ each time that a program
+// is loaded, except those that are 0.
+func withoutAddresses(object string) string {
+	return addressIn.ReplaceAllString(object, `"0x"`)
+}
+
+var addressIn = regexp.MustCompile(`"0x[1-9a-f][0-9a-f]*"`)
 
 var valuesOfC = []functionValues{
 	{"integers", []compared{
@@ -166,6 +183,31 @@ var valuesOfC = []functionValues{
 		{"CAST(args.ctx AS 'int *')[0]", gdbNumber("*(int *)ctx")}, {"CAST(args.at AS 'unsigned char *')[3]", gdbNumber("(int)((unsigned char *)at)[3]")},
 	}},
 	{"integers", []compared{{"CAST(args.l AS 'int')", gdbNumber("(int)l")}, {"CAST(arg3 AS 'uint16_t')", gdbNumber("(int)(unsigned short)l")}}},
+	{"wholes", []compared{
+		{"args.p", gdbObject("p")}, {"args.pair", gdbObject("pair")}, {"args.s[0]", gdbObject("*s")}, {"args.by_value", gdbObject("by_value")},
+		{"args.by_value.corners", gdbObject("by_value.corners")}, {"args.points[0]", gdbObject("*points")}, {"args.n[0]", gdbObject("*n")},
+		{"args.s.corners[1]", gdbObject("s->corners[1]")}, {"args.s.raw", gdbObject("s->raw")}, {"args", gdbArguments},
+	}},
+	{"swapped", []compared{{"args", gdbArguments}}},
+	{"moved", []compared{{"args", gdbArguments}, {"args.s[0]", gdbObject("*s")}}},
+	{"called", []compared{
+		{"symbol(arg0)", gdbSymbol("f")}, {"symbol(args.f)", gdbSymbol("f")}, {"symbol(args.data)", gdbSymbol("data")}, {"symbol(args.s.code)", gdbSymbol("s->code")},
+		{"symbol(args.table[1])", gdbSymbol("table[1]")}, {"symbol(CAST(arg4 AS 'long *')[1])", gdbSymbol("table[1]")},
+		{"hex(args.bytes, 8)", gdbMemory("bytes", 8)}, {"hex(arg3, 5)", gdbMemory("bytes", 5)}, {"hex(args.s.raw, 8)", gdbMemory("&s->raw[0]", 3)},
+	}},
+	{"indexed", []compared{
+		{"args.list[args.i].id", gdbNumber("list[i].id")}, {"args.list[args.i].name", gdbText("list[i].name")}, {"args.s.raw[args.j]", gdbNumber("(int)s->raw[j]")},
+		{"args.numbers[args.j]", gdbNumber("numbers[j]")}, {"args.numbers[arg2]", gdbNumber("numbers[i]")}, {"args.list[0].grid[args.i][2]", gdbNumber("(int)list[0].grid[i][2]")},
+		{"args.list[0].grid[args.i][args.j]", gdbNumber("(int)list[0].grid[i][j]")},
+		{"args.list[0].grid[1][args.j]", gdbNumber("(int)list[0].grid[1][j]")}, {"args.list[0].owners[args.i].path", gdbText("list[0].owners[i]->path")},
+		{"args.all.in[args.j]", gdbObject("all->in[j]")}, {"args.all.items[args.i].grid", gdbObject("all->items[i].grid")},
+		{"str(args.list[args.i].name, 2)", `printf "%.2s", list[i].name`},
+	}},
+	{"ten", []compared{
+		{"args.a", gdbNumber("a")}, {"args.b", gdbNumber("b")}, {"args.c", gdbNumber("c")}, {"args.d", gdbNumber("(int)d")}, {"args.e", gdbNumber("e")},
+		{"args.f", gdbNumber("f")}, {"args.g", gdbNumber("g")}, {"args.h", gdbNumber("h")}, {"args.i", gdbNumber("i")}, {"args.j", gdbNumber("j")},
+		{"arg6", gdbNumber("g")}, {"arg9", gdbNumber("j")}, {"args", gdbArguments}, {"hex(arg6)", `printf "%#lx", g`}, {"CAST(arg9 AS 'long')", gdbNumber("j")},
+	}},
 }
 
 var valuesOfCPP = []functionValues{
@@ -178,6 +220,9 @@ var valuesOfCPP = []functionValues{
 		{"args.order.total", gdbNumber("order.total")}, {"args.order.customer", gdbText("order.customer._M_dataplus._M_p")}, {"args.flag", gdbNumber("*&flag")},
 	}},
 	{"shop::viewed", []compared{{"args.view", gdbText("view._M_str")}, {"args.other", gdbText("other._M_str")}, {"args.view._M_len", gdbNumber("view._M_len")}}},
+	{"shop::places", []compared{
+		{"args.m", gdbObject("*&m")}, {"args.by_value", gdbObject("by_value")}, {"args.copied", gdbObject("copied")}, {"args.m.at", gdbObject("*&m.at")},
+	}},
 	{"shop::tagged", []compared{{"args.n", gdbNumber("n")}}}, // whose linker's name says cxx11
 }
 
@@ -223,6 +268,11 @@ func TestValuesEqualDebugger(t *testing.T) {
 					for _, v := range gdbOf[build.source][f.title()] {
 						want = append(want, strings.TrimPrefix(v, "shop::State::"))
 					}
+					for _, row := range got.rows {
+						for i := range row {
+							row[i] = withoutAddresses(row[i])
+						}
+					}
 					if diff := cmp.Diff([][]string{want, want, want}, got.rows); diff != "" {
 						t.Errorf("%s: -gdb +got\n%s", f.query(stream), diff)
 					}
@@ -237,6 +287,12 @@ var valuesOfGo = []functionValues{
 	{"main.integers", []compared{
 		{"args.a", "-100"}, {"args.b", "-30000"}, {"args.c", "-2000000000"}, {"args.d", "-9000000000000000000"}, {"args.e", "200"}, {"args.f", "60000"},
 	}},
+	{"main.integers", []compared{
+		{"args", `{"a": -100, "b": -30000, "c": -2000000000, "d": -9000000000000000000, "e": 200, "f": 60000, "g": 4000000000, "h": 9000000000000000000, "i": true, "j": -77}`},
+		{"arg7", "9000000000000000000"}, {"arg6 % 4294967296", "4000000000"}, {"goroutine", "1"},
+	}},
+	{"main.(*request).handle", []compared{{"args", `{"r": "0x", "verb": {"str": "0x", "len": 3}, "p": {"x": -1, "y": 2}, "c": -3}`}, {"args.p", `{"x": -1, "y": 2}`}}},
+	{"main.indexed", []compared{{"args.list[args.i].id", "41"}, {"args.list[args.end].id", "NULL"}, {"args.array[args.i]", "-2"}, {"args.array[args.end]", "NULL"}, {"args.words[args.i]", "two"}}},
 	{"main.integers", []compared{{"args.g", "4000000000"}, {"args.h", "9000000000000000000"}, {"args.i", "true"}, {"args.j", "-77"}}},
 	{"main.texts", []compared{{"args.first", "first"}, {"args.empty", ""}, {"args.n", "-7"}, {"args.last", "the last"}}},
 	{"main.(*request).handle", []compared{
@@ -249,6 +305,7 @@ var valuesOfGo = []functionValues{
 	{"main.elements", []compared{{"args.bytes.len", "3"}, {"args.bytes.cap", "64"}, {"args.none.len", "0"}}}, // on the stack
 	{"main.elements", []compared{
 		{"args.list[1].id", "41"}, {"args.list[2].id", "NULL"}, {"args.list[1].path", "/up"}, {"args.list[2].path", "NULL"}, {"args.array[2]", "-3"},
+		{"args.array", "[1, 2, -3]"}, {"args.pointer[0]", "-7"}, {"args.list[1][0]", `{"id": 41, "path": {"str": "0x", "len": 3}, "at": {"x": 0, "y": 0}, "parent": "0x0", "open": false, "load": 0}`},
 		{"args.pointer[1]", "8"}, {"args.words[1]", "two"}, {"args.bytes[2]", "99"}, {"args.bytes[3]", "NULL"}, {"str(args.words[0], 2)", "on"},
 	}},
 }
@@ -273,6 +330,11 @@ func TestValuesOfGo(t *testing.T) {
 					var want []string
 					for _, x := range f.columns {
 						want = append(want, x.gdb)
+					}
+					for _, row := range got.rows {
+						for i := range row {
+							row[i] = withoutAddresses(row[i])
+						}
 					}
 					if diff := cmp.Diff([][]string{want, want, want}, got.rows); diff != "" {
 						t.Errorf("%s: -want +got\n%s", f.query(stream), diff)

@@ -21,7 +21,7 @@ var strictCalls = map[string]builder{
 	"date_trunc": dateTrunc,
 
 	"like": like, "ilike": ilike, "~": matches,
-	"||": rowwise(join), "length": length, "lower": rowwise(lower), "upper": rowwise(upper),
+	"||": rowwise(join), "length": length, "hex": rowwise(hex), "lower": rowwise(lower), "upper": rowwise(upper),
 	"substr": rowwise(substr), "replace": rowwise(replace), "split_part": rowwise(splitPart),
 	"text": form(encodingText, ""), "json": form(encodingJSON, ""),
 	"dot": form(encodingDot, "a graph"), "mermaid": form(encodingMermaid, "a graph"), "svg": form(encodingSVG, "a picture"),

@@ -2,6 +2,7 @@ package expr
 
 import (
 	"math"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -10,8 +11,15 @@ import (
 	"endoscope/planner/types"
 )
 
-// length counts characters of VARCHAR, bytes of BYTES.
+// length counts characters of VARCHAR, bytes of BYTES, elements of LIST.
 func length(e *plan.Call, args []node) (node, error) {
+	if e.Args[0].Type() == types.List {
+		return newRowNode(e.T, args, func(o *output, args []*batch.Column, i int) error {
+			elements, _ := args[0].Any[i].([]types.Value)
+			o.col.Int[i] = int64(len(elements))
+			return nil
+		}), nil
+	}
 	count := utf8.RuneCountInString
 	if e.Args[0].Type() == types.Bytes {
 		count = func(s string) int { return len(s) }
@@ -20,6 +28,13 @@ func length(e *plan.Call, args []node) (node, error) {
 		o.col.Int[i] = int64(count(text(args[0], i)))
 		return nil
 	}), nil
+}
+
+// hex writes a number as C does with %#lx; 0 is 0x0.
+func hex(o *output, args []*batch.Column, i int) error {
+	o.buf = strconv.AppendUint(append(o.buf[:0], "0x"...), uint64(args[0].Int[i]), 16)
+	o.setBytes(i, o.buf)
+	return nil
 }
 
 func lower(o *output, args []*batch.Column, i int) error {

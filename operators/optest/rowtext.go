@@ -27,7 +27,13 @@ func textual(fn string, args []types.Value) (types.Value, error) {
 			return types.Value{}, err
 		}
 		return types.Bool(re.MatchString(s)), nil
+	case "hex":
+		return types.Str(fmt.Sprintf("%#x", uint64(args[0].I))), nil
 	case "length":
+		if args[0].Type == types.List {
+			list, _ := args[0].A.([]types.Value)
+			return types.Int(int64(len(list))), nil
+		}
 		if args[0].Type == types.Bytes {
 			return types.Int(int64(len(s))), nil
 		}

@@ -17,15 +17,15 @@ var functions = []*Stream{
 	{Name: FunctionStart, Kind: Enumerable, Process: true, Functions: true,
 		Doc: "a tuple for each call of a function, at its start",
 		How: uprobeHow, Cost: "0.5 µs a call; 18 µs where the entry instruction must be single-stepped", Needs: uprobeNeeds,
-		Columns: columns(stamp, who, function, rawArgs, depth), Asked: columns(contained, objects, origin)},
+		Columns: columns(stamp, who, function, rawArgs, depth), Asked: columns(contained, goroutine, objects, origin)},
 	{Name: FunctionEnd, Kind: Enumerable, Process: true, Functions: true,
 		Doc: "a tuple for each call of a function, at its return",
 		How: uprobeHow + returnHow, Cost: "0.8 µs a call, 1.0 µs with exit probes; 18 µs where stepped", Needs: uprobeNeeds,
-		Columns: columns(stamp, who, function, result, depth), Asked: columns(contained, objects, origin)},
+		Columns: columns(stamp, who, function, result, depth), Asked: columns(contained, goroutine, objects, origin)},
 	{Name: FunctionDuration, Kind: Enumerable, Process: true, Functions: true,
 		Doc: "a tuple for each finished call of a function, with its duration; timestamp is the end",
 		How: uprobeHow + returnHow, Cost: "0.9 µs a call, 1.0 µs with exit probes; 18 µs where stepped", Needs: uprobeNeeds,
-		Columns: columns(stamp, who, function, extent, rawArgs, result, depth), Asked: columns(contained, self, objects, costs, origin)},
+		Columns: columns(stamp, who, function, extent, rawArgs, result, depth), Asked: columns(contained, goroutine, self, objects, costs, origin)},
 	{Name: FunctionCall, Kind: Enumerable, Process: true, Functions: true,
 		Doc: "entries and returns of functions, in order for each thread, goroutine or coroutine; process, tid and thread_name of all events of a call are those at its entry",
 		How: uprobeHow + ", with return traps where those are safe, else probes at the instructions that leave the functions", Cost: "0.9 µs a call, 2 µs at exits; 18 µs more where stepped", Needs: uprobeNeeds,
@@ -44,12 +44,12 @@ var (
 		{"module", tS, "", "file name of the executable or library"},
 	}
 	rawArgs = []Column{
-		{"arg0", tI, "", "first integer or pointer argument, raw"},
+		{"arg0", tI, "", "first integer or pointer argument, raw; args.NAME is an argument by its name, args all of them as one object"},
 		{"arg1", tI, "", "second argument"},
 		{"arg2", tI, "", "third argument"},
 		{"arg3", tI, "", "fourth argument"},
 		{"arg4", tI, "", "fifth argument"},
-		{"arg5", tI, "", "sixth argument"},
+		{"arg5", tI, "", "sixth argument; arg6 to arg15 are those after it: in C the words on the stack, in Go three more registers"},
 	}
 	extent = []Column{
 		{"start_time", tT, "", "when the call began"},
@@ -59,6 +59,9 @@ var (
 	depth     = []Column{{"depth", tI, "", "number of monitored calls that enclose this one on its thread; 0: outermost"}}
 	contained = []Column{{"container", tS, "", "control group of the process: its path in the hierarchy of cgroup v2, else the longest path in one of v1; / means no container; NULL if the process had ended before it was looked up"}}
 )
+
+// goroutine is the column of streams other than function_call, where it is that of a sequence.
+var goroutine = []Column{{Name: "goroutine", Type: tI, Doc: "of calls of Go: the goroutine's number; in a stripped program, the address by which the runtime knows it. NULL in other programs, in assembler, and where the runtime runs no goroutine"}}
 
 // objects are columns with a higher cost for the target, or NULL for most programs.
 var objects = []Column{

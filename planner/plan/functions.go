@@ -100,7 +100,8 @@ var Scalars = []Scalar{
 	{Name: "coalesce", Sigs: []Sig{{Args: []types.Type{tA}, Variadic: true, Result: tA}}, Doc: "first argument that is not NULL"},
 	{Name: "nullif", Sigs: []Sig{sig(tA, tA, tA)}, Doc: "NULL if both are equal, else the first"},
 
-	{Name: "length", Sigs: []Sig{sig(tI, tS), sig(tI, tY)}, Doc: "number of characters (of bytes for BYTES)"},
+	{Name: "length", Sigs: []Sig{sig(tI, tS), sig(tI, tY), sig(tI, tL)}, Doc: "number of characters; of bytes for BYTES, of elements for LIST"},
+	{Name: "hex", Sigs: []Sig{sig(tS, tI)}, Doc: "a number in hexadecimal, '0x2a'; a negative one as its 64 bits"},
 	{Name: "lower", Sigs: []Sig{sig(tS, tS)}, Doc: "in lower case"},
 	{Name: "upper", Sigs: []Sig{sig(tS, tS)}, Doc: "in upper case"},
 	{Name: "substr", Sigs: []Sig{{Args: []types.Type{tS, tI, tI}, Optional: 1, Result: tS}}, Doc: "substring from the n-th character (first is 1), at most m characters"},

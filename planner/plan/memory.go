@@ -22,9 +22,45 @@ func IsRead(name string) bool {
 	return strings.HasPrefix(name, castBegin) || strings.HasPrefix(name, containerBegin)
 }
 
+// Arguments of calls that are raw: arg0 to arg5 are columns of the streams, those after
+// them are values, up to arg15.
+const (
+	rawColumns = 6
+	maxRaw     = 16
+)
+
+// RawArgument returns the number of a raw argument: 7 of arg7.
+func RawArgument(name string) (n int, ok bool) {
+	digits, ok := strings.CutPrefix(name, "arg")
+	n, err := strconv.Atoi(digits)
+	return n, ok && err == nil && n >= 0 && n < maxRaw && digits == strconv.Itoa(n)
+}
+
+// IsStackArgument reports whether a column is a raw argument after those that are columns
+// of the streams.
+func IsStackArgument(name string) bool {
+	n, ok := RawArgument(name)
+	return ok && n >= rawColumns
+}
+
+// SplitPath splits the name of a value at its dots, except those in brackets: args and
+// v[args.i] of args.v[args.i].
+func SplitPath(name string) (parts []string) {
+	inside, from := false, 0
+	for i := range len(name) {
+		switch c := name[i]; {
+		case c == '[' || c == ']':
+			inside = c == '['
+		case c == '.' && !inside:
+			parts, from = append(parts, name[from:i]), i+1
+		}
+	}
+	return append(parts, name[from:])
+}
+
 // Step is a step on the way to a value in memory. One of its fields is set.
 type Step struct {
-	Part   string // a field of a struct, or [n], an element
+	Part   string // a field of a struct, or [n] or [args.i], an element
 	Cast   string // what was reached is of this type
 	Member string // Cast contains this member, whose address was reached
 	Add    int64  // bytes added to an address
@@ -116,10 +152,17 @@ func (r *readParser) parts() bool {
 			continue
 		}
 		from := 0
+		ends := "]"
 		if r.rest[0] == '.' {
-			from = 1
+			from, ends = 1, ".[ ,)"
 		}
-		end := strings.IndexAny(r.rest[1:], ".[ ,)")
+		end := strings.IndexAny(r.rest[1:], ends)
+		if from == 0 {
+			if end < 0 {
+				return false
+			}
+			end++
+		}
 		if end < 0 {
 			end = len(r.rest) - 1
 		}

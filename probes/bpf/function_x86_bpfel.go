@@ -289,7 +289,7 @@ type FunctionTarget struct {
 type FunctionTexts struct {
 	_      structs.HostLayout
 	Size   uint16
-	Length [7]uint16
+	Length [15]uint16
 }
 
 type FunctionThread struct {

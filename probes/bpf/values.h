@@ -3,9 +3,10 @@
  * Typed values of calls: arguments and results by their types, and texts behind pointers.
  * Package codegen generates the bodies of the two functions that read them.
  *
- * Numbers are stored in the moment's args or retval. Texts are stored in memory of the
- * thread (scratch), which no other program of the CPU can overwrite, and follow their
- * event in the ring:
+ * Numbers are stored in the moment's args or retval. Texts, copies of objects, and numbers
+ * for which there is no room among the args, are stored as texts in memory of the thread
+ * (scratch), which no other program of the CPU can overwrite, and follow their event in
+ * the ring:
  *
  *   room for what precedes the texts | texts of this call | texts of calls under way
  *   TEXTS_AT bytes                     text_bytes           text_bytes each
@@ -20,7 +21,7 @@
 #include "moment.h"
 #include "wait.h"
 
-#define TEXTS 7
+#define TEXTS 15
 #define NO_TEXT 0xffff
 
 /* The texts of a call. */
@@ -37,9 +38,9 @@ const volatile __u32 text_slots = 0;
 /* Bit set of the args that hold parts of the result: NULL where nothing is returned. */
 const volatile __u32 result_args = 0;
 
-/* moment.absent: bits of the args, the retval and the texts that are NULL. Bits from 16
+/* moment.absent: bits of the args, the retval and the texts that are NULL. Bits from 24
  * up are results of tests of texts. */
-#define ALL_ABSENT 0x7fff
+#define ALL_ABSENT 0x7fffff
 
 /* Room in front of the texts for an event or a call under way. */
 #define TEXTS_AT 512

@@ -19,12 +19,14 @@ type Waiting struct {
 func (r *Reader) ReadsMemory() bool {
 	return r != nil && slices.ContainsFunc(r.Values, func(vs []Value) bool {
 		return slices.ContainsFunc(vs, func(v Value) bool {
-			return v.Text != nil || v.Number.readsMemory() || v.Length.readsMemory()
+			return v.Text != nil || v.Number.readsMemory() || v.Length.readsMemory() || v.Index.readsMemory()
 		})
 	})
 }
 
-func (n *Integer) readsMemory() bool { return n != nil && (n.Memory || len(n.Follow) > 0) }
+func (n *Integer) readsMemory() bool {
+	return n != nil && (n.Memory || len(n.Follow) > 0 || n.Element != nil && slices.ContainsFunc(n.Element.Indexes, func(i Index) bool { return i.By.readsMemory() }))
+}
 
 // copyUser writes code that reads R2 bytes at R3 to R1; R0 is not 0 if that fails.
 func (w *writer) copyUser() {

@@ -31,11 +31,13 @@ type Integer struct {
 	Shift, Bits uint8 // which bits of the 8 bytes, from the lowest on; Bits 0: 64
 	Signed      bool
 	// Fits: a number that does not fit 63 bits is NULL, and reported as too
-	// large.
-	Fits bool
+	// large. NotZero: 0 is NULL.
+	Fits, NotZero bool
 	// Constant is the number itself if Known is set; nothing is read.
 	Known    bool
 	Constant int64
+	// Element is added to the address; nil: nothing is.
+	Element *Element
 }
 
 // NoRegister is no register of struct pt_regs.
@@ -51,6 +53,8 @@ type Text struct {
 	// Prefix: the query uses no more than Max, so that a longer text is not
 	// truncated.
 	Prefix bool
+	// Parts, if there are any, are the bytes instead, Max of them.
+	Parts []Part
 }
 
 // Value is a number or a text, for one function. Both nil: NULL.
@@ -58,9 +62,10 @@ type Value struct {
 	Number *Integer
 	Text   *Text
 	// Length: the value is NULL unless this is at least Needs, as for an
-	// element of a slice.
+	// element of a slice, or greater than Index if that is set.
 	Length *Integer
 	Needs  int64
+	Index  *Integer
 }
 
 // TextTest tests whether a text is, or begins with, one of several.
@@ -115,6 +120,7 @@ const (
 	wordOnStack = -8
 	failedAt    = -16
 	lengthAt    = -24
+	elementAt   = -32
 )
 
 // maxReads limits the reads of a reading program.
@@ -172,36 +178,6 @@ func (r *Reader) groups() (list []group) {
 		last = name
 	}
 	return list
-}
-
-// Identity returns a string that is equal only for readers that do the same.
-func (r *Reader) Identity() string {
-	out := fmt.Sprintf("%v %v %d", r.Columns, r.Tests, r.Before)
-	for _, g := range r.groups() {
-		out += fmt.Sprintf("|%d", g.first)
-		for _, v := range g.values {
-			out += v.name() + ";"
-		}
-	}
-	return out
-}
-
-// name returns a string that is equal only for equal values.
-func (v Value) name() string {
-	if v.Length != nil {
-		needs := fmt.Sprintf(" %+v %d", *v.Length, v.Needs)
-		v.Length = nil
-		return v.name() + needs
-	}
-	switch {
-	case v.Number != nil:
-		return fmt.Sprintf("%+v", *v.Number)
-	case v.Text != nil && v.Text.Length != nil:
-		return fmt.Sprintf("%+v %+v", *v.Text, *v.Text.Length)
-	case v.Text != nil:
-		return fmt.Sprintf("%+v", *v.Text)
-	}
-	return ""
 }
 
 // dispatch jumps to the code of the function in the first operand, by
@@ -280,8 +256,16 @@ func (w *writer) enough(v Value, null, bad label) {
 	if v.Length == nil {
 		return
 	}
+	if v.Index == nil {
+		w.read(v.Length, null, bad)
+		w.jump(asm.JSLT.Imm(asm.R3, int32(min(v.Needs, math.MaxInt32)), ""), null)
+		return
+	}
+	w.read(v.Index, null, bad)
+	w.add(asm.StoreMem(asm.RFP, elementAt, asm.R3, asm.DWord))
 	w.read(v.Length, null, bad)
-	w.jump(asm.JSLT.Imm(asm.R3, int32(min(v.Needs, math.MaxInt32)), ""), null)
+	w.add(asm.LoadMem(asm.R1, asm.RFP, elementAt, asm.DWord))
+	w.jump(asm.JLE.Reg(asm.R3, asm.R1, ""), null) // a negative index is larger than any length
 }
 
 func (r *Reader) number(w *writer, at Places, c ReadColumn, v Value) {
@@ -289,9 +273,7 @@ func (r *Reader) number(w *writer, at Places, c ReadColumn, v Value) {
 	null, bad, large, done := w.newLabel(), w.newLabel(), w.newLabel(), w.newLabel()
 	w.enough(v, null, bad)
 	w.read(n, null, bad)
-	if n.Fits {
-		w.jump(asm.JSLT.Imm(asm.R3, 0, ""), large)
-	}
+	w.check(n, null, large)
 	w.add(asm.StoreMem(readMoment, at.Numbers[c.Slot], asm.R3, asm.DWord))
 	w.goTo(done)
 	if w.used(large) {
@@ -310,12 +292,25 @@ func (r *Reader) number(w *writer, at Places, c ReadColumn, v Value) {
 	w.place(done)
 }
 
+// check writes code that jumps to null or large if the number in R3 is none of n.
+func (w *writer) check(n *Integer, null, large label) {
+	if n.Fits {
+		w.jump(asm.JSLT.Imm(asm.R3, 0, ""), large)
+	}
+	if n.NotZero {
+		w.jump(asm.JEq.Imm(asm.R3, 0, ""), null)
+	}
+}
+
 // read writes code that leaves n in R3; it jumps to null if a pointer is null,
 // and to bad if memory cannot be read.
 func (w *writer) read(n *Integer, null, bad label) {
 	if n.Known {
 		w.constant(asm.R3, n.Constant)
 		return
+	}
+	if n.Element != nil {
+		w.element(n.Element, null, bad)
 	}
 	from := readContext
 	if n.Moment {
@@ -340,8 +335,16 @@ func (w *writer) read(n *Integer, null, bad label) {
 		w.jump(asm.JNE.Imm(asm.R0, 0, ""), bad)
 		w.add(asm.LoadMem(asm.R3, asm.RFP, wordOnStack, asm.DWord))
 	}
-	for _, offset := range n.Follow {
+	addElement := func(loaded int) {
+		if n.Element != nil && n.Element.After == loaded {
+			w.jump(asm.JEq.Imm(asm.R3, 0, ""), null)
+			w.add(asm.LoadMem(scratch, asm.RFP, elementAt, asm.DWord), asm.Add.Reg(asm.R3, scratch))
+		}
+	}
+	addElement(0)
+	for i, offset := range n.Follow {
 		load(offset, 8)
+		addElement(i + 1)
 	}
 	switch {
 	case n.Memory:
@@ -398,9 +401,11 @@ func (r *Reader) text(w *writer, at Places, column int, v Value) {
 		w.absent(at, at.TextBit+uint8(slot))
 		return
 	}
-	null, bad, done := w.newLabel(), w.newLabel(), w.newLabel()
+	null, bad, large, done := w.newLabel(), w.newLabel(), w.newLabel(), w.newLabel()
 	w.enough(v, null, bad)
-	if t.Length != nil {
+	if len(t.Parts) > 0 {
+		w.parts(t, null, bad, large)
+	} else if t.Length != nil {
 		w.read(t.Length, null, bad)
 		w.add(asm.StoreMem(asm.RFP, lengthAt, asm.R3, asm.DWord))
 		empty, read := w.newLabel(), w.newLabel()
@@ -443,12 +448,19 @@ func (r *Reader) text(w *writer, at Places, column int, v Value) {
 	}
 	w.add(asm.Add.Reg(readEnd, asm.R0))
 	w.goTo(done)
+	if w.used(large) {
+		w.place(large)
+		w.fail(tooLarge)
+		w.goTo(null)
+	}
 	if w.used(bad) {
 		w.place(bad)
 		w.fail(unreadable)
 	}
-	w.place(null)
-	w.absent(at, at.TextBit+uint8(slot))
+	if w.used(null) || w.used(bad) {
+		w.place(null)
+		w.absent(at, at.TextBit+uint8(slot))
+	}
 	w.place(done)
 }
 

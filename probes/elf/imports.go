@@ -1,6 +1,7 @@
 package elf
 
 import (
+	"bytes"
 	"debug/elf"
 	"encoding/binary"
 )
@@ -37,4 +38,23 @@ func (c *contents) Imports() map[uint64]string {
 		}
 	})
 	return c.imported
+}
+
+// ImportAt returns the function of another module to which the stub at an address leads; ""
+// if there is no stub: an executable uses its address as that of the function.
+func (m *Module) ImportAt(addr uint64) string {
+	if !m.image.IsStub(addr) {
+		return ""
+	}
+	code, err := m.image.Code(addr, 16)
+	if err != nil {
+		return ""
+	}
+	// endbr64, bnd, jmp *disp(%rip)
+	jump := bytes.TrimPrefix(bytes.TrimPrefix(code, []byte{0xf3, 0x0f, 0x1e, 0xfa}), []byte{0xf2})
+	if len(jump) < 6 || jump[0] != 0xff || jump[1] != 0x25 {
+		return ""
+	}
+	end := addr + uint64(len(code)-len(jump)+6)
+	return m.Imports()[end+uint64(int64(int32(binary.LittleEndian.Uint32(jump[2:]))))]
 }

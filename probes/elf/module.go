@@ -57,6 +57,9 @@ type contents struct {
 	debugInfo   debugInfo
 	source      source
 
+	variablesRead sync.Once // guards variables
+	variables     []variable
+
 	classed  sync.Once // guards classes
 	classes  *Classes
 	derived  sync.Map  // by type; see Derived

@@ -139,3 +139,28 @@ func (s *Stacks) Caller(pid int, at int64, image, address uint64) (name string, 
 	name = s.frames.frames[n].function
 	return name, name != unknown
 }
+
+// Symbol returns the name of the function or variable that an address belongs to, at a time
+// of the boot clock; false if there is none with a name.
+func (s *Stacks) Symbol(pid int, at int64, image, address uint64) (name string, ok bool) {
+	if name, ok = s.Caller(pid, at, image, address+1); ok && name != stub {
+		return name, true
+	}
+	for _, r := range s.space(pid).regions {
+		if r.module == nil || r.module.symbols == nil {
+			continue
+		}
+		begin, ok := r.module.symbols.AddrOf(r.offset)
+		if !ok {
+			continue
+		}
+		inFile := address - r.start + begin
+		if name := r.module.symbols.ImportAt(inFile); name != "" {
+			return name, true
+		}
+		if name, ok := r.module.symbols.VariableAt(inFile); ok {
+			return name, true
+		}
+	}
+	return "", false
+}

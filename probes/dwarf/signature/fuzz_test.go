@@ -20,6 +20,25 @@ func exercise(abbrev, info, str, addr, locations, ranges, lines []byte) (functio
 	return exerciseAll(map[string][]byte{"abbrev": abbrev, "info": info, "str": str, "addr": addr, "loclists": locations, "rnglists": ranges, "line_str": lines})
 }
 
+// printed prints an object that is read as a whole, as far as it can be.
+func printed(v Value, err error) {
+	if err != nil || v.Shape == nil {
+		return
+	}
+	t := v.Text
+	for _, p := range t.Parts {
+		if p.Offset < 0 || p.Size < 0 || p.Offset+max(p.Size, 8) > t.Max && p.Offset+p.Size > t.Max {
+			panic("a part lies outside of its object")
+		}
+	}
+	if t.Max > maxWhole+8 || v.Shape.Size > t.Max {
+		panic("an object is too large")
+	}
+	if text := v.Shape.AppendJSON(nil, make([]byte, t.Max)); len(text) > 1<<24 {
+		panic("too much is printed")
+	}
+}
+
 func exerciseAll(sections map[string][]byte) (functions int) {
 	d, err := debuginfo.Parse(sections)
 	if err != nil {
@@ -48,9 +67,14 @@ func exerciseAll(sections map[string][]byte) (functions int) {
 		_, _ = f.body(elf.Function{Addr: low, Lang: lang})
 		fn.Signature(lang)
 		at := Where{SPOffset: 8, MaxText: 64}
+		wholly := Where{SPOffset: 8, MaxText: 64, Whole: true, Computed: true}
+		printed(fn.Arguments(wholly))
 		for i := range fn.Params {
 			p := &fn.Params[i]
 			p.Where()
+			printed(fn.value(p, []string{p.Name}, wholly))
+			printed(fn.value(p, []string{p.Name, "[0]"}, wholly))
+			printed(fn.value(p, []string{p.Name, "[args." + p.Name + "]"}, wholly))
 			fn.value(p, []string{p.Name}, at)
 			for _, path := range []string{"next", "x", "none", ""} {
 				fn.value(p, []string{p.Name, path}, at)
@@ -60,6 +84,7 @@ func exerciseAll(sections map[string][]byte) (functions int) {
 		if fn.Result != nil {
 			fn.Return(nil, at)
 			fn.Return([]string{"next"}, at)
+			printed(fn.Return(nil, wholly))
 		}
 	}
 	return functions

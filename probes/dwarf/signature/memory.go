@@ -21,8 +21,8 @@ func readPath(name string) (path []string) {
 	if !ok {
 		return nil
 	}
-	if n, raw := strings.CutPrefix(begin, "arg"); raw && len(n) == 1 && n[0] >= '0' && n[0] <= '9' {
-		path = []string{"args", "#" + n}
+	if n, raw := plan.RawArgument(begin); raw {
+		path = []string{"args", "#" + strconv.Itoa(n)}
 	} else {
 		path = Path(begin)
 	}
@@ -41,7 +41,8 @@ func readPath(name string) (path []string) {
 	return path
 }
 
-// rawArgument returns the integer argument that "#0" names, as an address.
+// rawArgument returns the integer argument that "#0" names, as an address. In C those after
+// the registers are on the stack.
 func (f *Function) rawArgument(name string) (*Param, bool) {
 	digits, ok := strings.CutPrefix(name, "#")
 	n, err := strconv.Atoi(digits)
@@ -49,10 +50,18 @@ func (f *Function) rawArgument(name string) (*Param, bool) {
 	if f.golang {
 		registers = goRegisters
 	}
-	if !ok || err != nil || n < 0 || n >= len(registers) {
+	if !ok || err != nil || n < 0 {
 		return nil, false
 	}
-	p := op.Piece{Kind: op.InRegister, Register: registers[n], Size: 8}
+	var p op.Piece
+	switch {
+	case n < len(registers):
+		p = op.Piece{Kind: op.InRegister, Register: registers[n], Size: 8}
+	case f.golang:
+		return &Param{err: errors.New("is on the stack, where its place depends on the types of all arguments")}, true
+	default:
+		p = op.Piece{Kind: op.InMemory, Register: op.CFA, Offset: 8 * int64(n-len(registers))}
+	}
 	return &Param{Type: &Type{Name: "void *", bare: "void *", Kind: Pointer, Size: 8}, pieces: []op.Piece{p}}, true
 }
 

@@ -4,6 +4,7 @@ import (
 	"debug/dwarf"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -322,6 +323,16 @@ func (f *Info) members(t *Type) ([]member, error) {
 		}
 	}
 	return out, nil
+}
+
+// hasVariants reports whether a struct has fields that depend on its content: a Rust enum.
+func (f *Info) hasVariants(t *Type) bool {
+	e, err := f.entry(t.at)
+	if err != nil {
+		return false
+	}
+	cs, err := f.children(e)
+	return err == nil && slices.ContainsFunc(cs, func(c *dwarf.Entry) bool { return c.Tag == dwarf.TagVariantPart })
 }
 
 const maxMembers = 10_000

@@ -10,6 +10,7 @@ import (
 	"endoscope/planner/types"
 	"endoscope/probes/codegen"
 	"endoscope/probes/dwarf/op"
+	"endoscope/probes/dwarf/shape"
 )
 
 // Value is how an argument or result is read.
@@ -23,6 +24,11 @@ type Value struct {
 	Float int64
 	// Pointer: the number is an address. Unsigned: it is unsigned.
 	Pointer, Unsigned bool
+	// Shape is the shape of an object that is read as a whole; its Type is VARCHAR: it is
+	// printed as JSON. nil: not such an object.
+	Shape *shape.Shape
+	// Lacks is why a part of the object is not read; nil: it is read completely.
+	Lacks error
 }
 
 // Where describes a probe site and how values are wanted there.
@@ -36,6 +42,10 @@ type Where struct {
 	AsText bool
 	// AsNumber: pointers, enums and booleans are read as numbers.
 	AsNumber bool
+	// Whole: structs, unions and arrays are read as a whole.
+	Whole bool
+	// Computed: indexes of elements may be other values. Result: those of the return.
+	Computed, Result bool
 }
 
 // Argument returns the value that path names: a parameter, and fields of it.
@@ -92,13 +102,12 @@ func (f *Function) value(p *Param, path []string, at Where) (Value, error) {
 	defer f.info.mu.Unlock()
 	f.info.left = maxSpent
 	v, err := f.read(p, path, at)
-	if err == nil {
+	if err == nil && v.Lacks == nil {
 		return v, nil
 	}
-	v = Value{}
 	var e *plan.Error
 	if errors.As(err, &e) {
-		return v, err
+		return Value{}, err
 	}
 	switch {
 	case slices.ContainsFunc(f.Params, func(x Param) bool { return x.Name == p.Name && p.Name != "" && x.Type == p.Type }):
@@ -107,8 +116,13 @@ func (f *Function) value(p *Param, path []string, at Where) (Value, error) {
 		path = append([]string{"retval"}, path...)
 	}
 	what := named(path...)
+	if err == nil {
+		v.Lacks = plan.Errorf(-1, -1, "a part of %s of %s %v", what, f.Name, v.Lacks)
+		return v, nil
+	}
+	v = Value{}
 	e = plan.Errorf(-1, -1, "%s of %s %v", what, f.Name, err)
-	if errors.As(err, new(wholeArray)) {
+	if errors.As(err, new(wholeArray)) || errors.As(err, new(tooLarge)) {
 		return v, e.WithHint("the first is %s[0]", what)
 	}
 	return v, e
@@ -148,7 +162,7 @@ func (f *Function) read(p *Param, path []string, at Where) (v Value, err error) 
 		}
 	}
 	if v, err = f.final(o, at); o.bound != nil {
-		v.Length, v.Needs = &o.bound.length, o.bound.needs
+		v.Length, v.Needs, v.Index = &o.bound.length, o.bound.needs, o.bound.index
 	}
 	return v, err
 }
@@ -244,7 +258,7 @@ func (f *Function) follow(o object, _ Where) (object, error) {
 	case n.Known:
 		return o, fmt.Errorf("is behind a pointer that is always %#x there: the compiler has made it a constant", n.Constant)
 	case n.Memory:
-		next.base = codegen.Integer{Register: n.Register, Follow: append(slices.Clone(n.Follow), n.Offset)}
+		next.base = codegen.Integer{Register: n.Register, Follow: append(slices.Clone(n.Follow), n.Offset), Element: n.Element}
 	default:
 		next.base, next.offset = codegen.Integer{Register: n.Register}, n.Offset
 	}
@@ -398,13 +412,23 @@ func (f *Function) final(o object, at Where) (Value, error) {
 			n.Address, n.Offset = true, o.offset
 			return Value{Value: codegen.Value{Text: &codegen.Text{At: n, Chars: int(min(t.count, 1<<20)), Max: at.MaxText}}, Type: types.Varchar}, nil
 		}
+		if at.Whole {
+			return f.whole(o)
+		}
 		return Value{}, wholeArray(t.Name)
 	case Struct:
 		v, ok, err := f.textStruct(o, at)
 		if ok || err != nil {
 			return v, err
 		}
+		if at.Whole {
+			return f.whole(o)
+		}
 		return Value{}, f.askField(t)
+	case Union:
+		if at.Whole {
+			return f.whole(o)
+		}
 	case Void:
 		return Value{}, errors.New("is nothing: void")
 	}
@@ -432,108 +456,4 @@ func (f *Function) askField(t *Type) error {
 		return plan.Errorf(-1, -1, "%s is a slice, of which one element is read at a time", t.Name).WithHint("the first is [0], and its fields are .%s", strings.Join(names, ", ."))
 	}
 	return e.WithHint("its fields are .%s", strings.Join(names[:min(len(names), 12)], ", ."))
-}
-
-// textStructs are the structs that are texts, by their fields: a pointer, and a
-// length in bytes.
-var textStructs = []struct {
-	is      func(t *Type) bool
-	pointer []string
-	length  []string
-}{
-	// Go's string, under any name
-	{func(t *Type) bool { return t.bare == "string" || t.goKind == goString }, []string{"str"}, []string{"len"}},
-	// Rust's &str and String
-	{func(t *Type) bool { return t.bare == "&str" }, []string{"data_ptr"}, []string{"length"}},
-	{isRustString, []string{"vec", "buf", firstPointer}, []string{"vec", "len"}},
-	// std::string and std::string_view of libstdc++, and string_view of libc++
-	{func(t *Type) bool { return t.bare == "string" || strings.HasPrefix(t.bare, "basic_string<char") },
-		[]string{"_M_dataplus", "_M_p"}, []string{"_M_string_length"}},
-	{isStringView, []string{"_M_str"}, []string{"_M_len"}},
-	{isStringView, []string{"__data_"}, []string{"__size_"}},
-}
-
-func isRustString(t *Type) bool { return t.bare == "String" }
-
-func isStringView(t *Type) bool {
-	return t.bare == "string_view" || strings.HasPrefix(t.bare, "basic_string_view<char,")
-}
-
-// firstPointer is the first pointer in a struct, in any nesting of structs: the
-// nesting between a Rust Vec and its memory differs by version.
-const firstPointer = "*"
-
-// textStruct reads a struct that is a text. ok is false for others.
-func (f *Function) textStruct(o object, at Where) (v Value, ok bool, err error) {
-	for _, known := range textStructs {
-		if !known.is(o.t) {
-			continue
-		}
-		p, err := f.within(o, known.pointer, at)
-		n := o
-		if err == nil {
-			n, err = f.within(o, known.length, at)
-		}
-		var other *plan.Error
-		if errors.As(err, &other) {
-			continue // another library's
-		}
-		if err != nil {
-			return v, true, err
-		}
-		v, err = textOf(p, n, at)
-		return v, true, err
-	}
-	return v, false, nil
-}
-
-// within returns a field of a field.
-func (f *Function) within(o object, path []string, at Where) (object, error) {
-	for _, name := range path {
-		var err error
-		if name != firstPointer {
-			o, err = f.field(o, name, at)
-		} else {
-			o, err = f.pointerIn(o, maxDepth)
-		}
-		if err != nil {
-			return o, err
-		}
-	}
-	return o, nil
-}
-
-// pointerIn returns the first pointer in an object.
-func (f *Function) pointerIn(o object, depth int) (object, error) {
-	none := plan.Errorf(-1, -1, "%s has no pointer", o.t.Name)
-	switch {
-	case o.t.Kind == Pointer:
-		return o, nil
-	case o.t.Kind != Struct || depth == 0:
-		return o, none
-	}
-	ms, err := f.info.members(o.t)
-	if err != nil {
-		return o, err
-	}
-	for _, m := range ms {
-		inner := o
-		inner.offset += m.offset
-		inner.t, inner.bit, inner.bits = m.t, m.bit, m.bits
-		var other *plan.Error
-		if inner, err = f.pointerIn(inner, depth-1); err == nil || !errors.As(err, &other) {
-			return inner, err
-		}
-	}
-	return o, none
-}
-
-// textOf returns the text with a pointer and a length.
-func textOf(p, n object, at Where) (v Value, err error) {
-	address, err := p.number(0, 64, false)
-	if err != nil {
-		return v, err
-	}
-	size, err := n.number(0, 64, false)
-	return Value{Value: codegen.Value{Text: &codegen.Text{At: address, Length: &size, Max: at.MaxText}}, Type: types.Varchar}, err
 }

@@ -1,14 +1,20 @@
 package calls
 
 import (
+	"slices"
+
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/uprobe/attach"
 )
 
-// ReadsCaller reports whether a query reads caller or stack.
+// ReadsCaller reports whether a query reads caller or stack, or names of addresses, which
+// are found in the same way.
 func ReadsCaller(out types.Schema) bool {
-	return Reads(out, ColCaller) || Reads(out, ColStack)
+	return Reads(out, ColCaller) || Reads(out, ColStack) || slices.ContainsFunc(out.Fields, func(f types.Field) bool {
+		v, ok := parseValue(f.Name)
+		return ok && v.As == AsSymbol
+	})
 }
 
 // CheckStack rejects a query that reads stack where the kernel cannot copy stacks.

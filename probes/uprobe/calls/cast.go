@@ -73,7 +73,7 @@ func (v *Value) Unknown(spec *plan.Acquire) error {
 func AssumedTypesNotice(spec *plan.Acquire) string {
 	var said []string
 	for _, v := range ValuesOf(spec) {
-		if v != nil && v.Path != nil && !v.Whole && !v.asText {
+		if v != nil && v.Path != nil && !v.Whole && !v.all && v.As == AsItself {
 			said = append(said, fmt.Sprintf("%s as %s", v.Name, v.T))
 		}
 	}

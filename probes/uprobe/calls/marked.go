@@ -10,6 +10,7 @@ import (
 	"endoscope/probes/bpf"
 	"endoscope/probes/codegen"
 	"endoscope/probes/dwarf/op"
+	"endoscope/probes/dwarf/shape"
 	"endoscope/probes/dwarf/signature"
 	"endoscope/probes/uprobe/abi"
 	"endoscope/probes/usdt"
@@ -90,6 +91,31 @@ func markedArgument(args []usdt.Operand, n int) (signature.Value, error) {
 	}
 	v.Number = &i
 	return v, nil
+}
+
+// markedArguments returns all arguments of a marked place as one object: arg0, arg1, ...
+func markedArguments(args []usdt.Operand) signature.Value {
+	const size = 8
+	all := &shape.Shape{Kind: shape.Struct, Size: size * len(args)}
+	parts := []codegen.Part{{At: codegen.Integer{Known: true}}}
+	for i := range args {
+		f := shape.Field{Name: "arg" + strconv.Itoa(i), Offset: size * i, Shape: &shape.Shape{Size: size}}
+		if v, err := markedArgument(args, i); err == nil {
+			switch {
+			case v.Float != 0:
+				f.Shape = &shape.Shape{Kind: shape.Float, Size: int(v.Float)}
+			case args[i].Signed:
+				f.Shape.Kind = shape.Signed
+			default:
+				f.Shape.Kind = shape.Unsigned
+			}
+			v.Number.Fits = false
+			parts = append(parts, codegen.Part{At: *v.Number, Offset: f.Offset})
+		}
+		all.Fields = append(all.Fields, f)
+	}
+	text := &codegen.Text{Max: codegen.PartsSize(all.Size, parts), Parts: parts}
+	return signature.Value{Value: codegen.Value{Text: text}, Type: types.Varchar, Shape: all}
 }
 
 // extended returns a constant, extended from its own width.

@@ -122,6 +122,9 @@ func UnreadValues(vs []*Value, wants []Function) (notices []string) {
 		case more > 0:
 			notices = append(notices, fmt.Sprintf("%v: it is NULL there, and of %d others", first, more))
 		}
+		if k := slices.IndexFunc(wants, func(w Function) bool { return w.Values[i].Lacks != nil }); k >= 0 {
+			notices = append(notices, wants[k].Values[i].Lacks.Error()+": it is null")
+		}
 	}
 	return notices
 }

@@ -11,6 +11,7 @@ import (
 	"endoscope/probes/debugfiles"
 	"endoscope/probes/dwarf/signature"
 	"endoscope/probes/elf"
+	"endoscope/probes/uprobe/abi"
 	"endoscope/probes/uprobe/selection"
 )
 
@@ -57,8 +58,16 @@ func (s Signatures) Values(vs []*Value, sym *elf.Module, c selection.Choice, at 
 		switch {
 		case v == nil:
 			continue
+		case v.goroutine:
+			out[i].Value = goroutineOf(sym, c)
+			continue
 		case v.Path == nil:
-			out[i].Value = signature.Value{Value: v.rawText(c.Lang == elf.Go), Type: types.Varchar}
+			n, err := v.rawInteger(c.Lang == elf.Go, at)
+			if err != nil {
+				out[i].err = plan.Errorf(-1, -1, "%s of %s is not read: %v", v.Name, c.Name, err).WithHint("args.name reads an argument by its name")
+				continue
+			}
+			out[i].Value = v.at(n)
 			continue
 		}
 		if f == nil && err == nil {
@@ -73,24 +82,45 @@ func (s Signatures) Values(vs []*Value, sym *elf.Module, c selection.Choice, at 
 			continue
 		}
 		where := at
-		where.MaxText, where.AsText, where.AsNumber = v.limit, v.asText, v.Whole && v.T == types.Bigint
+		where.MaxText, where.AsText, where.AsNumber = v.limit, v.As == AsText || v.As == AsHex, v.Whole && v.T == types.Bigint || v.isWritten()
+		where.Whole, where.Computed, where.Result = !where.AsText && !where.AsNumber, true, v.Result
 		read := f.Argument
-		if v.Result {
+		switch {
+		case v.all:
+			out[i].Value, out[i].err = f.Arguments(where)
+			continue
+		case v.Result:
 			read = f.Return
 			out[i].none = f.Result == nil
-		} else {
+		default:
 			out[i].none = !strings.HasPrefix(v.Path[0], "#") && !slices.ContainsFunc(f.Params, func(p signature.Param) bool { return p.Name == v.Path[0] })
 		}
 		out[i].Value, out[i].err = v.readAs(read, where)
+		if out[i].err == nil {
+			v.finish(&out[i].Value)
+		}
 		switch {
 		case out[i].err != nil:
-		case v.asText && out[i].Type != types.Varchar:
-			out[i].err = plan.Errorf(-1, -1, "%s of %s is no pointer", strings.TrimSuffix(strings.TrimPrefix(v.Name, "str("), ")"), c.Name)
+		case v.As != AsItself && (out[i].Type != types.Varchar || v.As == AsDigits && out[i].Text != nil):
+			what := "pointer"
+			if v.As == AsDigits {
+				what = "number"
+			}
+			out[i].err = plan.Errorf(-1, -1, "%s of %s is no %s", v.pointer(), c.Name, what)
 		case v.Whole && !v.mayBe(out[i].Type):
 			out[i].err = plan.Errorf(-1, -1, "%s of %s is %s", v.Name, c.Name, out[i].Type)
 		}
 	}
 	return out
+}
+
+// pointer returns what a function of the language is applied to: args.p of str(args.p, 64).
+func (v *Value) pointer() string {
+	_, inner, _ := strings.Cut(strings.TrimSuffix(v.Name, ")"), "(")
+	if v.prefix {
+		inner = inner[:strings.LastIndex(inner, ", ")]
+	}
+	return inner
 }
 
 // ValuesOfMarked returns how values are read at a marked place. The kernel provides
@@ -99,11 +129,15 @@ func ValuesOfMarked(vs []*Value, w Function) []FunctionValue {
 	out := make([]FunctionValue, len(vs))
 	for i, v := range vs {
 		if v != nil && w.Marked != nil && w.Returns < JavaEntry && !v.Result {
-			if n, ok := markedNumber(v.Path); ok && n < len(w.Marked.Args) {
+			n, ok := markedNumber(v.Path)
+			if v.Path == nil && v.raw >= abi.MaxArgs {
+				n, ok = v.raw, true
+			}
+			if ok && n < len(w.Marked.Args) {
 				var err error
 				out[i].Value, err = markedArgument(w.Marked.Args, n)
-				if v.asText && err == nil {
-					out[i].Value = signature.Value{Value: codegen.Value{Text: &codegen.Text{At: *out[i].Number, Max: v.limit}}, Type: types.Varchar}
+				if v.As != AsItself && err == nil {
+					out[i].Value = v.at(*out[i].Number)
 				}
 				if err != nil {
 					out[i].err = plan.Errorf(-1, -1, "%s of %s cannot be read: %v", v.Name, w.Label.Function, err)
@@ -113,13 +147,16 @@ func ValuesOfMarked(vs []*Value, w Function) []FunctionValue {
 		}
 		switch {
 		case v == nil:
-		case v.Path != nil || v.Result || w.Marked == nil || w.Returns >= JavaEntry:
+		case v.goroutine:
+			out[i].Type = types.Bigint // NULL
+		case v.all && w.Marked != nil && w.Returns < JavaEntry:
+			out[i].Value = markedArguments(w.Marked.Args)
+		case v.Path != nil || v.Result || w.Marked == nil || w.Returns >= JavaEntry || v.raw >= abi.MaxArgs:
 			out[i].err = plan.Errorf(-1, -1, "%s has no %s", w.Label.Function, v.Name).WithHint("its arguments are arg0 to arg5, all of them by type args.arg0, args.arg1, ..., and str(arg0) is the text at one")
 		case v.raw >= len(w.Marked.Args) || w.Marked.Args[v.raw].Refused != nil:
 			out[i].err = plan.Errorf(-1, -1, "%s has no arg%d that can be read", w.Label.Function, v.raw)
 		default:
-			at := codegen.Integer{Moment: true, Register: ValuePlaces.Numbers[v.raw]}
-			out[i].Value = signature.Value{Value: codegen.Value{Text: &codegen.Text{At: at, Max: v.limit}}, Type: types.Varchar}
+			out[i].Value = v.at(codegen.Integer{Moment: true, Register: ValuePlaces.Numbers[v.raw]})
 		}
 	}
 	return out
@@ -170,7 +207,7 @@ func agreed(v *Value, n int, of func(f int) (FunctionValue, string)) (lack int, 
 			}
 		case !have:
 			first, t, have = name, x.Type, true
-		case x.Type != t || (x.Text != nil) != (t == types.Varchar && x.Names == nil):
+		case x.Type != t || v.isText(x) != (t == types.Varchar && x.Names == nil):
 			return lack, t, plan.Errorf(-1, -1, "%s is %s in %s and %s in %s", v.Name, t, first, x.Type, name).WithHint("choose functions that agree")
 		}
 	}

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 	"unsafe"
 
 	"endoscope/planner/catalog"
@@ -14,18 +12,18 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/bpf"
 	"endoscope/probes/codegen"
-	"endoscope/probes/dwarf/signature"
+	"endoscope/probes/dwarf/shape"
 	"endoscope/probes/uprobe/abi"
 )
 
 // Shared with values.h.
 const (
-	maxTexts    = 7
+	maxTexts    = 15
 	NoText      = 0xffff
 	TextsHeader = 2 + 2*maxTexts
 	textsAt     = 512
 	// In the NULL word of a moment, after one bit for each of the args.
-	RetvalSlot, firstText, firstTest = abi.MaxArgs, 8, 16
+	RetvalSlot, firstText, firstTest = abi.MaxArgs, 8, 24
 
 	// In the function's word of an event.
 	FirstAbsent = 24
@@ -43,22 +41,27 @@ const (
 type Value struct {
 	Name   string
 	Text   bool
+	Packed bool // a number among the texts, as 8 bytes: there are more than args
 	Result bool // of the return, not the entry
 	Slot   int  // index among the args, or among the texts
 	limit  int  // bytes of a text
 	prefix bool // the statement sets the limit: longer texts are cut and not counted as losses
-	raw    int  // register of a text without a named argument
+	raw    int  // number of the argument of a value without a name
+	all    bool // all arguments, as one object
+	// goroutine: the number of the goroutine that makes the call.
+	goroutine bool
 	// Path is the named value, "args.a[1].b" without args; nil: raw is used.
 	Path []string
 	// Whole: the returned value, by its type as far as the functions agree on it.
 	Whole bool
-	// asText: the text at a pointer, whatever its type.
-	asText bool
-	T      types.Type
-	// reads and Enums are by function. Enums maps an enum's numbers to names.
+	// As is what a function of the language makes of a pointer, whatever its type.
+	As As
+	T  types.Type
+	// reads, Enums, Floats and Shapes are by function. Enums maps an enum's numbers to names.
 	reads  []codegen.Value
 	Enums  []map[int64]string
-	Floats []int64 // bytes of a number with a fraction
+	Floats []int64        // bytes of a number with a fraction
+	Shapes []*shape.Shape // of objects that are printed as JSON; nil: a text
 }
 
 // ValuesOf returns the columns of a specification that are values, by index; the
@@ -69,6 +72,9 @@ func ValuesOf(spec *plan.Acquire) []*Value {
 		v, ok := parseValue(f.Name)
 		if f.Name == retvalName && spec.Results != plan.RawResults {
 			v, ok = &Value{Result: true, Whole: true, Path: []string{}}, true
+		}
+		if f.Name == goroutineName && spec.Stream != catalog.FunctionCall { // there it is that of the sequence
+			v, ok = &Value{goroutine: true}, true
 		}
 		if !ok || !hasValue(spec.Stream, v) {
 			continue
@@ -90,82 +96,34 @@ func hasValue(stream string, v *Value) bool {
 	case catalog.FunctionStart:
 		return !v.Result
 	case catalog.FunctionEnd:
-		return v.Result
+		return v.Result || v.goroutine
 	}
 	return stream == catalog.FunctionDuration
 }
 
-// retvalName is the column of returned values.
-const retvalName = "retval"
-
-// parsePath parses args.a[1].b, retval.a.b, retval[1].
-func (v *Value) parsePath(name string) bool {
-	path := signature.Path(name)
-	if len(path) < 2 || path[0] != "args" && path[0] != retvalName {
-		return false
-	}
-	v.Path, v.Result = path[1:], path[0] == retvalName
-	return true
-}
-
-// parseValue parses the name of a column: args.a.b, retval.a.b, str(arg0),
-// str(args.a.b, 64), str(retval), str(retval.a).
-func parseValue(name string) (*Value, bool) {
-	v := &Value{}
-	if v.parsePath(name) {
-		return v, true
-	}
-	inner, ok := strings.CutPrefix(name, "str(")
-	if !ok {
-		return nil, false
-	}
-	v.asText = true
-	inner, limit, limited := strings.Cut(strings.TrimSuffix(inner, ")"), ", ")
-	if limited {
-		n, err := strconv.Atoi(limit)
-		if err != nil {
-			return nil, false
-		}
-		v.limit, v.prefix = n, true
-	}
-	if v.parsePath(inner) {
-		return v, true
-	}
-	if inner == retvalName {
-		v.Result = true
-		return v, true
-	}
-	n, err := strconv.Atoi(strings.TrimPrefix(inner, "arg"))
-	if err != nil || n < 0 || n >= abi.MaxArgs {
-		return nil, false
-	}
-	v.raw = n
-	return v, true
-}
-
-// Offsets of registers in struct pt_regs.
+// retvalName is the column of returned values, goroutineName that of goroutines.
 const (
-	regBX, regR11, regR10, regR9, regR8 = 40, 48, 56, 64, 72
-	regAX, regCX, regDX, regSI, regDI   = 80, 88, 96, 104, 112
-	regSP                               = 152
+	retvalName    = "retval"
+	goroutineName = "goroutine"
 )
 
-// The registers of the first arguments.
-var (
-	argumentsOfC  = [abi.MaxArgs]int16{regDI, regSI, regDX, regCX, regR8, regR9}
-	argumentsOfGo = [abi.MaxArgs]int16{regAX, regBX, regCX, regDI, regSI, regR8}
-)
+// Printed reports whether the bytes that are read are not the text of the column.
+func (v *Value) Printed() bool {
+	return v.As == AsHex || slices.ContainsFunc(v.Shapes, func(s *shape.Shape) bool { return s != nil })
+}
 
-// rawText returns the text at a register.
-func (v *Value) rawText(golang bool) codegen.Value {
-	at := codegen.Integer{Register: regAX}
-	if !v.Result {
-		at.Register = argumentsOfC[v.raw]
-		if golang {
-			at.Register = argumentsOfGo[v.raw]
+// room returns how many bytes of a call's texts the value takes at most.
+func (v *Value) room() int {
+	most := 0
+	for _, x := range v.reads {
+		if t := x.Text; t != nil {
+			most = max(most, t.Max)
 		}
 	}
-	return codegen.Value{Text: &codegen.Text{At: at, Max: v.limit}}
+	if len(v.reads) == 0 {
+		return v.limit
+	}
+	return most
 }
 
 // Values describes how the values of a query are read.
@@ -209,9 +167,9 @@ func NewValues(spec *plan.Acquire, cols []Column, vs []*Value, wants []Function)
 			if x.Text != nil {
 				x.Text.Prefix = v.prefix
 			}
-			v.reads, v.Enums, v.Floats = append(v.reads, x.Value), append(v.Enums, x.Names), append(v.Floats, x.Float)
+			v.reads, v.Enums, v.Floats, v.Shapes = append(v.reads, x.Value), append(v.Enums, x.Names), append(v.Floats, x.Float), append(v.Shapes, x.Shape)
 		}
-		v.Text = slices.ContainsFunc(v.reads, func(x codegen.Value) bool { return x.Text != nil }) || len(wants) == 0 && v.T == types.Varchar
+		v.Text = slices.ContainsFunc(v.reads, func(x codegen.Value) bool { return x.Text != nil }) || len(wants) == 0 && v.T == types.Varchar && !v.isWritten()
 	}
 	r.keepNumbers()
 	// Texts of the return are placed after those of the entry.
@@ -246,29 +204,43 @@ func (r *Values) keepNumbers() {
 
 // place assigns a slot to a value.
 func (r *Values) place(v *Value) error {
+	free := slices.Index(r.args[:], false)
 	switch {
-	case v.Text && r.texts == maxTexts:
-		return fmt.Errorf("at most %d texts of calls can be read at a time", maxTexts)
 	case v.Text:
-		v.Slot = r.texts
-		r.texts++
 	case v.Result && !r.results:
 		r.results, v.Slot = true, RetvalSlot
-	default:
-		free := slices.Index(r.args[:], false)
-		if free < 0 {
-			return fmt.Errorf("at most %d arguments can be read at a time", abi.MaxArgs)
-		}
+		return nil
+	case free >= 0:
 		r.args[free], v.Slot = true, free
+		return nil
+	default:
+		v.pack()
 	}
+	if r.texts == maxTexts {
+		return fmt.Errorf("at most %d numbers and %d texts, objects and further numbers of a call can be read at a time", abi.MaxArgs, maxTexts)
+	}
+	v.Slot = r.texts
+	r.texts++
 	return nil
+}
+
+// pack makes a number one of the texts.
+func (v *Value) pack() {
+	const size = 8
+	v.Text, v.Packed = true, true
+	for i := range v.reads {
+		if x := &v.reads[i]; x.Number != nil {
+			x.Text = &codegen.Text{Max: size, Parts: []codegen.Part{{At: *x.Number}}}
+			x.Number = nil
+		}
+	}
 }
 
 // nullable reports whether a value may be NULL.
 func (v *Value) nullable() bool {
 	return v.Text || slices.ContainsFunc(v.reads, func(x codegen.Value) bool {
 		n := x.Number
-		return n == nil || x.Length != nil || n.Memory || n.Fits || len(n.Follow) > 0
+		return n == nil || x.Length != nil || n.Memory || n.Fits || n.NotZero || len(n.Follow) > 0 || n.Element != nil
 	})
 }
 
@@ -276,6 +248,8 @@ func (v *Value) nullable() bool {
 func (v *Value) Layout() codegen.Column {
 	var m bpf.FunctionMoment
 	switch {
+	case v.Printed() || v.Packed || v.isWritten():
+		return codegen.Column{} // what is read is not what is compared
 	case v.Text:
 		return codegen.Column{Kind: codegen.Words, Late: v.Result, Null: firstText + uint8(v.Slot) + 1}
 	case v.T == types.Double:
@@ -314,9 +288,12 @@ func (v *Value) options(stream string, send bool) (o uint32) {
 		o |= abi.UseValues
 	}
 	if slices.ContainsFunc(v.reads, func(x codegen.Value) bool {
-		return x.Text != nil && x.Text.At.Moment || x.Number != nil && x.Number.Moment
+		return x.Text != nil && (x.Text.At.Moment || len(x.Text.Parts) > 0 && x.Text.Parts[0].At.Moment) || x.Number != nil && x.Number.Moment
 	}) {
 		o |= abi.UseArgs
+	}
+	if send && v.As == AsSymbol {
+		o |= abi.SendCaller // the program of the process, by whose mappings names are found
 	}
 	switch {
 	case !v.Text:
@@ -345,7 +322,7 @@ func (r *Values) reader(used []bool, result bool) *codegen.Reader {
 		if v.Result == result {
 			vs = append(vs, v)
 		} else if result && v.Text {
-			out.Before += v.limit
+			out.Before += v.room()
 		}
 	}
 	if len(vs) == 0 {
@@ -377,7 +354,7 @@ func (r *Values) textBytes(used []bool) int {
 	n := TextsHeader + textSlack
 	for i, v := range r.Columns {
 		if v != nil && v.Text && used[i] {
-			n += v.limit
+			n += v.room()
 		}
 	}
 	return (n + 7) &^ 7

@@ -1,7 +1,10 @@
 package decode
 
 import (
+	"encoding/binary"
+	"encoding/hex"
 	"math"
+	"strconv"
 
 	"endoscope/operators/batch"
 	"endoscope/planner/catalog"
@@ -171,7 +174,24 @@ func (s *Subscription) stackOf(e *event) any {
 // valueColumn returns the column of a value that has its own reading rules.
 func valueColumn(v *calls.Value) rows.Column[event] {
 	switch {
-	case v.Text:
+	case v.Printed():
+		return printedColumn(v)
+	case v.As == calls.AsDigits:
+		var buffer []byte
+		return rows.BytesOr(func(e *event) ([]byte, bool) {
+			n, known := number(v, e)
+			buffer = strconv.AppendUint(append(buffer[:0], "0x"...), n, 16)
+			return buffer, known
+		})
+	case v.As == calls.AsSymbol:
+		return rows.TextOr(func(e *event) (string, bool) {
+			n, known := number(v, e)
+			if !known {
+				return "", false
+			}
+			return e.subscription.Stacks.Symbol(int(e.Pid), int64(e.Time), e.image, n)
+		})
+	case v.Text && !v.Packed:
 		return rows.BytesOr(func(e *event) ([]byte, bool) { return e.texts.Text(v.Slot) })
 	case v.T == types.Boolean:
 		return rows.BoolOr(func(e *event) (bool, bool) { n, known := number(v, e); return n != 0, known })
@@ -198,8 +218,35 @@ func valueColumn(v *calls.Value) rows.Column[event] {
 	return rows.IntOr(func(e *event) (int64, bool) { n, known := number(v, e); return int64(n), known })
 }
 
+// printedColumn returns the column of a value whose bytes are printed: as hexadecimal
+// digits, or as JSON by the shape of the object.
+func printedColumn(v *calls.Value) rows.Column[event] {
+	var buffer []byte
+	return rows.BytesOr(func(e *event) ([]byte, bool) {
+		read, known := e.texts.Text(v.Slot)
+		switch {
+		case !known:
+			return nil, false
+		case v.As == calls.AsHex:
+			buffer = hex.AppendEncode(buffer[:0], read)
+			return buffer, true
+		case v.Shapes[e.function] == nil: // a text in this function
+			return read, true
+		}
+		buffer = v.Shapes[e.function].AppendJSON(buffer[:0], read)
+		return buffer, true
+	})
+}
+
 // number returns a value of the event; false if the value could not be read.
 func number(v *calls.Value, e *event) (n uint64, known bool) {
+	if v.Packed {
+		read, known := e.texts.Text(v.Slot)
+		if !known {
+			return 0, false
+		}
+		return binary.LittleEndian.Uint64(read), true
+	}
 	if e.Function>>(calls.FirstAbsent+v.Slot)&1 != 0 {
 		return 0, false
 	}

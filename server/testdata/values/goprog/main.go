@@ -6,6 +6,8 @@ import (
 	"bufio"
 	"fmt"
 	"os"
+	"runtime"
+	"sync"
 )
 
 type color int8
@@ -68,6 +70,23 @@ func elements(list []*request, array [3]int16, pointer *[2]int64, words []string
 	return words, nil
 }
 
+//go:noinline
+func indexed(list []*request, array *[3]int16, words []string, i int8, end uint) {
+	sink += len(list) + int(array[1]) + len(words) + int(i) + int(end)
+}
+
+// numbered returns the number of the goroutine that calls it, as the runtime prints it.
+//
+//go:noinline
+func numbered(id int) int { return id }
+
+// number returns the number of this goroutine.
+func number() (id int) {
+	text := make([]byte, 64)
+	fmt.Sscanf(string(text[:runtime.Stack(text, false)]), "goroutine %d ", &id)
+	return id
+}
+
 func main() {
 	fmt.Println("ready")
 	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
@@ -83,7 +102,17 @@ func main() {
 		slices([]byte("abc"), nil, -12)
 		named("/etc/hosts", 4)
 		generic("any text", 5)
+		indexed([]*request{r, parent}, &[3]int16{-1, -2, -3}, []string{"one", "two"}, 1, 3)
 		elements([]*request{r, parent}, [3]int16{1, 2, -3}, &[2]int64{-7, 8}, []string{"one", "two"}, nil, append(make([]byte, 0, 64), "abc"...))
 	}
+	var all sync.WaitGroup
+	for range 5 {
+		all.Go(func() {
+			for id := number(); numbered(id) < 0; {
+			}
+			numbered(number())
+		})
+	}
+	all.Wait()
 	fmt.Println("done", sink)
 }
