@@ -19,6 +19,7 @@
 //	operators/graph      builds a plan; filter, project, limit, union, distinct, insert ...
 //	operators/encoders   encodings of sequences, without SQL; structure: runs,
 //	                     grammars, automata; render: pictures
+//	operators/estimate   what was seen in slices of time as estimates, without operators
 //	operators/optest     the oracle and random plans, for tests only
 //
 // To add something, write this:

@@ -156,7 +156,7 @@ WHERE a.function_name = 'request' AND a.arg1 = 1 AND b.function_name = 'work'`
 	}{
 		{"what came before is missing", "left", bothWays, 40, 40,
 			`^pairs exist only while b is open, which a opens \(join_gating = gated\): calls of b from before a row of a are needed`,
-			`^b was acquired for [1-5]\d(\.\d)? % of the time, from each row of a on$`},
+			`^b was acquired for ([1-9]|[1-5]\d)(\.\d+)? % of the time, from each row of a on$`},
 		{"everything is there", "all", bothWays, 840, 840, "", ""},
 		{"a sampler opens", "left", byLoad, 0, 3000,
 			`^pairs exist only while b is open, which m opens`,
