@@ -2,6 +2,7 @@ package runner
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"endoscope/client/render"
@@ -34,7 +35,7 @@ func Footer(s wire.Summary) string {
 	if len(s.Counts) > 0 {
 		counts := make([]string, len(s.Counts))
 		for i, c := range s.Counts {
-			counts[i] = fmt.Sprintf("%d %s", c.N, c.Cause)
+			counts[i] = fmt.Sprintf("%d %s", c.N, cause(c))
 		}
 		fmt.Fprintf(&b, " (%s)", strings.Join(counts, ", "))
 	}
@@ -42,4 +43,19 @@ func Footer(s wire.Summary) string {
 		b.WriteString("; " + n)
 	}
 	return b.String()
+}
+
+// plural matches the noun that a cause is about, and the verb in the present tense that
+// follows it.
+var plural = regexp.MustCompile(`^((?:\w+ ){0,2}?)(argument|call|change|handler|machine|module|process|search|snapshot|stack|text|thread|variable|millisecond)(?:es|s)\b( that do\b| that have\b)?`)
+
+// cause returns the cause of a count, in the singular if it counts one.
+func cause(c wire.Loss) string {
+	if c.N != 1 {
+		return c.Cause
+	}
+	return plural.ReplaceAllStringFunc(c.Cause, func(s string) string {
+		m := plural.FindStringSubmatch(s)
+		return m[1] + m[2] + map[string]string{" that do": " that does", " that have": " that has"}[m[3]]
+	})
 }

@@ -32,11 +32,23 @@ func TestFooter(t *testing.T) {
 			Losses: []wire.Loss{{Cause: "ring buffer full", N: 12}, {Cause: "late", N: 5}}},
 		"5 rows in 1.00s, lost 1 (late 1) (2 a, 3 b)": {Rows: 5, Elapsed: time.Second,
 			Losses: []wire.Loss{{Cause: "late", N: 1}}, Counts: []wire.Loss{{Cause: "a", N: 2}, {Cause: "b", N: 3}}},
+		"0 rows in 0ns, complete (1 call unfinished)":                                    counting(1, "calls unfinished"),
+		"0 rows in 0ns, complete (1 child process not observed (SET follow))":             counting(1, "child processes not observed (SET follow)"),
+		"0 rows in 0ns, complete (2 child processes not observed)":                        counting(2, "child processes not observed"),
+		"0 rows in 0ns, complete (1 failed search for calls under way)":                   counting(1, "failed searches for calls under way"),
+		"0 rows in 0ns, complete (1 Java virtual machine that has started)":               counting(1, "Java virtual machines that have started"),
+		"0 rows in 0ns, complete (1 unfinished)":                                          counting(1, "unfinished"),
+		"0 rows in 0ns, complete (1 process not followed: too many run)":                  counting(1, "processes not followed: too many run"),
+		"0 rows in 0ns, complete (1 stack that does not reach its first function: calls)": counting(1, "stacks that do not reach its first function: calls"),
 	} {
 		if got := Footer(s); got != want {
 			t.Errorf("%+v\n got %s\nwant %s", s, got, want)
 		}
 	}
+}
+
+func counting(n uint64, cause string) wire.Summary {
+	return wire.Summary{Counts: []wire.Loss{{Cause: cause, N: n}}}
 }
 
 // newRunner returns a runner with a fake engine, which fails the test at its end if

@@ -140,9 +140,9 @@ static __always_inline enum place find_frame(struct frame *f, const struct pt_re
 	enum place place = place_below(f, ctx->r14, at);
 	if (place == FRAME_FOUND)
 		return FRAME_FOUND;
-	/* Assembler has other uses for r14. */
+	/* Assembler has other uses for r14; where g cannot be found otherwise, it is not followed. */
 	if (!slot_of_g)
-		return FRAME_FOREIGN;
+		return place;
 	__u64 g = 0, fs = bpf_get_current_task_btf()->thread.fsbase;
 	if (bpf_probe_read_user(&g, sizeof(g), (void *)fs + slot_of_g))
 		return FRAME_UNREADABLE;

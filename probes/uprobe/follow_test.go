@@ -299,7 +299,7 @@ int main(int argc, char **argv) {
 		if diff := cmp.Diff(want, tally(got.wait(t).ints("pid"))); diff != "" {
 			t.Error(diff)
 		}
-		if diff := cmp.Diff(map[string]uint64{"child processes not followed: they changed their user": 1}, got.counts); diff != "" || len(got.lost) > 0 {
+		if diff := cmp.Diff(map[string]uint64{"child processes not followed after a change of user": 1}, got.counts); diff != "" || len(got.lost) > 0 {
 			t.Errorf("counts: %s lost %v", diff, got.lost)
 		}
 	})

@@ -206,7 +206,7 @@ func (s *Subscription) Account() {
 		{s.Sink.Count, "unsigned number above 9223372036854775807", told.TooLarge, c.TooLarge},
 		{s.Sink.Count, probes.Unobserved, told.Children, c.Children},
 		{s.Sink.Count, "child processes not followed: too many run", told.Unfollowed, c.Unfollowed},
-		{s.Sink.Count, "child processes not followed: they changed their user", told.Hidden, c.Hidden},
+		{s.Sink.Count, "child processes not followed after a change of user", told.Hidden, c.Hidden},
 		{s.Sink.Count, "texts not kept: too many calls under way", told.Unkept, c.Unkept},
 	} {
 		if n.now > n.before {

@@ -52,7 +52,8 @@ static void tells(void)
 		}
 }
 
-static void *volatile hidden;
+/* Of each thread: another one's address here would be freed twice. */
+static __thread void *volatile hidden;
 static int throws;
 static void *opaque(void *p) { hidden = p; return hidden; }
 
