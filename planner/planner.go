@@ -148,15 +148,15 @@ func (r *resolver) finish(root plan.Node, dur *parser.Literal) (*plan.Query, err
 		return nil, r.placed(err)
 	}
 	out.Root = rules.Lines(out.Root)
-	if out.Root, err = r.findPrograms(out.Root); err != nil {
-		return nil, err
-	}
 	for _, leaf := range plan.Leaves(out.Root) {
 		s := catalog.Find(leaf.Stream)
 		if s != nil && s.Process && !s.Everywhere && leaf.Target.IsZero() {
 			hint := cmp.Or(targetOfSession(out.Root, leaf), targetOfPattern(leaf), "add WHERE process = 'name' (or pid = 42, or exe = '/path'), run USE 'name', or start with -p PID")
 			return nil, r.hintf(parser.Span{Start: leaf.Start, Stop: leaf.Stop}, hint, "%s needs a target process", leaf.Stream)
 		}
+	}
+	if out.Root, err = r.findPrograms(out.Root); err != nil {
+		return nil, err
 	}
 	if err := r.findTypes(out.Root); err != nil {
 		return nil, err

@@ -293,3 +293,24 @@ func (r *resolver) unplacedError() error {
 	}
 	return nil
 }
+
+// inAll returns the notice about the files that are observed in all processes.
+func inAll(set *selection.ModuleSet) string {
+	users := map[int]bool{}
+	for _, m := range set.List {
+		for _, pl := range m.Mapped {
+			users[pl.Process.PID] = true
+		}
+	}
+	said := "all processes that load it are observed, those that start later included"
+	if len(set.List) > 1 {
+		said = "all processes that load one of them are observed, those that start later included"
+	}
+	switch len(users) {
+	case 0:
+		return said + "; now there is none"
+	case 1:
+		return said + "; now there is 1"
+	}
+	return fmt.Sprintf("%s; now there are %d", said, len(users))
+}
