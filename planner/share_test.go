@@ -62,3 +62,25 @@ func exchangeText(x *plan.Exchange) string {
 	}
 	return text + "\n"
 }
+
+// The hosts acquire lines of stacks where only the root reads them.
+func TestSharesOfLines(t *testing.T) {
+	env := testEnv()
+	env.Host = "a"
+	env.Target = plan.Target{PIDs: []int{42}}
+	for text, want := range map[string]bool{
+		"SELECT frame(stack, 1).line, COUNT(*) FROM function_start GROUP BY stack FOR 1s": true,
+		"SELECT frame(stack, 1), COUNT(*) FROM function_start GROUP BY stack FOR 1s":      false,
+	} {
+		lower, upper, err := PlanShare(mustParse(t, text).(*parser.Query), text, env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(optest.Tree(lower.Root), "frame(") || !strings.Contains(optest.Tree(upper.Upper), "frame(") {
+			t.Fatalf("%s: the host has %s, the root %s", text, optest.Tree(lower.Root), optest.Tree(upper.Upper))
+		}
+		if got := plan.Leaves(lower.Root)[0].Lines; got != want {
+			t.Errorf("%s: lines %v, want %v", text, got, want)
+		}
+	}
+}

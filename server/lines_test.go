@@ -29,12 +29,20 @@ NOINLINE long outer(long n)
 	sink ^= a;
 	return helper(n + 1) ^ a; // second
 }
+INLINE long begin(long n)
+{
+	return n * 3 ^ n >> 1;
+}
+NOINLINE long starter(long n)
+{
+	return begin(n);
+}
 int main(void)
 {
 	char line[10];
 	puts("ready"); fflush(stdout);
 	if (!fgets(line, sizeof line, stdin)) return 1;
-	for (int i = 0; i < 10; i++) sink ^= outer(i);
+	for (int i = 0; i < 10; i++) sink ^= outer(i) + starter(i);
 	puts("done"); fflush(stdout);
 	if (!fgets(line, sizeof line, stdin)) return 1;
 	return 0;
@@ -58,10 +66,23 @@ func lineOf(t *testing.T, text, mark string) string {
 func TestLinesOfStacks(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, inlinedCallers, "-O2", "-g")
+	address := ""
+	for line := range strings.Lines(testenv.Output(t, "nm", target)) {
+		if f := strings.Fields(line); f[len(f)-1] == "starter" {
+			address = f[0]
+		}
+	}
+	entry := strings.Fields(testenv.Output(t, "addr2line", "-i", "-f", "-e", target, address))
+	if len(entry) < 4 || entry[0] != "begin" {
+		t.Fatalf("starter begins in %q", entry)
+	}
+	source, _, _ := strings.Cut(entry[1], ":")
 	p := startStepper(t, target)
 	s := newSession(t, wire.Options{PID: p.pid})
 	calls, first, second := lineOf(t, inlinedCallers, "// calls"), lineOf(t, inlinedCallers, "// first"), lineOf(t, inlinedCallers, "// second")
 	module := filepath.Base(target)
+	// The first instruction of starter belongs to begin.
+	const ofStarter = " FROM function_start WHERE function_name = 'starter' "
 	const from = " FROM function_start WHERE function_name = 'leaf' "
 	queries := []struct {
 		text string
@@ -72,6 +93,7 @@ func TestLinesOfStacks(t *testing.T) {
 		{"SELECT frame(stack, 1), frame(stack, 1).inlined, frame(stack, 1).line, frame(stack, 2).function, frame(stack, 2).module, frame(stack, 2).inlined, frame(stack, 2).line, COUNT(*)" + from + "GROUP BY stack",
 			[]string{"helper true " + calls + " outer " + module + " false " + first + " 10", "helper true " + calls + " outer " + module + " false " + second + " 10"}},
 		{"SELECT frame(s, 2).line, COUNT(*) FROM (SELECT stack AS s" + from + ") GROUP BY frame(s, 2).line", []string{first + " 10", second + " 10"}},
+		{"SELECT source_stack(stack, 1), frame(stack, 1), COUNT(*)" + ofStarter + "GROUP BY stack", []string{"starter at " + source + ":" + lineOf(t, inlinedCallers, "return begin") + " main 10"}},
 	}
 	var running []wire.Result
 	for _, q := range queries {

@@ -133,7 +133,8 @@ func settingValues(s *catalog.Setting) string {
 
 // operator reports whether a function is not written as name(x).
 func operator(f *plan.Scalar) bool {
-	return f.Name == "neg" || !isWord(f.Name) || slices.Contains(parser.Keywords(), strings.ToUpper(f.Name)) && len(f.Sigs[0].Args) < 3
+	name, _, _ := strings.Cut(f.Name, ".") // frame(stack, 2).line
+	return f.Name == "neg" || !isWord(name) || slices.Contains(parser.Keywords(), strings.ToUpper(f.Name)) && len(f.Sigs[0].Args) < 3
 }
 
 func isWord(s string) bool {

@@ -133,6 +133,27 @@ int main(void) { puts("ready"); fflush(stdout); getchar(); for (int i = 1; i <= 
 	}
 }
 
+// A function that was compiled into its caller is the writer, where the debug information says so.
+func TestWriterThatIsInlined(t *testing.T) {
+	testenv.NeedUprobes(t)
+	const text = `
+#include <stdio.h>
+volatile int total;
+static inline __attribute__((always_inline)) void set(int n) { total = n; }
+__attribute__((noinline)) static void finish(int n) { set(n * 3); }
+int main(void) { puts("ready"); fflush(stdout); getchar(); finish(2); getchar(); return 0; }`
+	for options, want := range map[string]string{"-O1 -g": "set", "-O1": "finish"} {
+		r := run(t, testenv.CompileCText(t, text, strings.Fields(options)...))
+		got, stop := observe(t, asked(r.pid, 0, "total"))
+		fmt.Fprintln(r.in)
+		got.await(t, 1)
+		stop()
+		if row := got.rows[0]; row["var_value"] != "6" || row["function_name"] != want {
+			t.Errorf("%s: %v, want writer %s", options, row, want)
+		}
+	}
+}
+
 // Without debug information integers are found by the symbol table.
 func TestSymbols(t *testing.T) {
 	testenv.NeedUprobes(t)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"endoscope/probes/dwarf/debuginfo"
 	"endoscope/probes/elf"
 	"endoscope/probes/process"
 )
@@ -16,8 +17,9 @@ type writers struct {
 	image   image // image that has the instructions
 	regions []region
 	read    time.Time
-	modules map[string]*elf.Module // by path; nil: unreadable
-	names   map[uint64]string      // by address
+	modules map[string]*elf.Module            // by path; nil: unreadable
+	sources map[*elf.Module]*debuginfo.Source // nil: it has none
+	names   map[uint64]string                 // by address
 }
 
 // region is a mapping of code; its module is opened on first use.
@@ -31,6 +33,8 @@ type region struct {
 const (
 	maxNames = 1 << 16
 	again    = 100 * time.Millisecond
+	// maxForInlined limits the compressed debug information that is unpacked for inlined calls.
+	maxForInlined = 256 << 20
 )
 
 // function returns the function with the instruction before an address; "" if
@@ -57,7 +61,7 @@ func (w *writers) function(pid int, next uint64) string {
 		if i, ok := module.FunctionAt(addr); ok {
 			name = module.Function(i).Name
 		}
-		if inlined, _ := module.Calls(addr, nil, false); len(inlined) > 0 {
+		if inlined, _ := module.Calls(addr, w.source(module), false); len(inlined) > 0 {
 			name = inlined[0].Name
 		}
 	}
@@ -66,6 +70,20 @@ func (w *writers) function(pid int, next uint64) string {
 	}
 	w.names[next] = name
 	return name
+}
+
+// source returns where a module's inlined calls are known from; nil: they are not known, or they
+// are Go's.
+func (w *writers) source(m *elf.Module) *debuginfo.Source {
+	s, known := w.sources[m]
+	if !known && !m.HasGo() {
+		s, _ = m.SourceWithin(maxForInlined)
+		if w.sources == nil {
+			w.sources = map[*elf.Module]*debuginfo.Source{}
+		}
+		w.sources[m] = s
+	}
+	return s
 }
 
 func (w *writers) find(addr uint64) *region {
@@ -121,5 +139,5 @@ func (w *writers) close() {
 			m.Close()
 		}
 	}
-	w.modules, w.regions = nil, nil
+	w.modules, w.sources, w.regions = nil, nil, nil
 }

@@ -91,12 +91,12 @@ func (t shapes) dense() ([]*shape, error) {
 	for code, one := range t {
 		out[code], one.length = one, 0
 		for _, f := range one.fields {
-			n := lengthOfForm(f.form)
-			if n < 0 {
+			one.coded = one.coded || f.attr == attrLow || f.attr == attrRanges
+			if n := lengthOfForm(f.form); n >= 0 && one.length >= 0 {
+				one.length += n
+			} else {
 				one.length = -1
-				break
 			}
-			one.length += n
 		}
 	}
 	return out, nil
@@ -120,9 +120,9 @@ func lengthOfForm(form uint64) int {
 	return -1
 }
 
-// next reads an entry. It reads the attributes only if wanted says so of the tag. e.tag is 0 at
-// the end of the children of an entry. It returns false at the end of the unit.
-func (r *entryReader) next(e *entry, wanted func(tag uint64) bool) (bool, error) {
+// next reads an entry. It reads the attributes only if wanted says so of the abbreviation. e.tag
+// is 0 at the end of the children of an entry. It returns false at the end of the unit.
+func (r *entryReader) next(e *entry, wanted func(*shape) bool) (bool, error) {
 	if r.r.Pos() >= r.u.end {
 		return false, nil
 	}
@@ -139,9 +139,9 @@ func (r *entryReader) next(e *entry, wanted func(tag uint64) bool) (bool, error)
 	if one == nil {
 		return false, errAbbrev
 	}
-	if !wanted(one.tag) {
-		e.at, e.tag, e.children, e.sibling = at, one.tag, one.children, 0
-		if one.length >= 0 && one.tag != tagSubprogram && !r.u.wide && r.u.address == 8 && r.u.version > 2 {
+	if !wanted(one) {
+		e.at, e.tag, e.children, e.sibling, e.hasLow, e.hasRanges = at, one.tag, one.children, 0, false, false
+		if one.length >= 0 && !r.u.wide && r.u.address == 8 && r.u.version > 2 {
 			r.r.Skip(uint64(one.length))
 			return !r.r.Failed(), nil
 		}

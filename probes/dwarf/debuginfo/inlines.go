@@ -153,7 +153,7 @@ func (s *Source) readFunctions(u *codeUnit) error {
 			}
 			continue
 		}
-		if e.tag == tagSubprogram {
+		if e.tag == tagSubprogram && (e.hasLow || e.hasRanges) {
 			ranges, err := s.codeOf(u, &e)
 			if err != nil {
 				return err
@@ -181,9 +181,9 @@ func (s *Source) readFunctions(u *codeUnit) error {
 	return nil
 }
 
-func isFunction(tag uint64) bool { return tag == tagSubprogram }
+func isFunction(one *shape) bool { return one.tag == tagSubprogram && one.coded }
 
-func isCall(tag uint64) bool { return tag == tagInlined }
+func isCall(one *shape) bool { return one.tag == tagInlined }
 
 // codeOf is rangesOf into memory that the next call uses again.
 func (s *Source) codeOf(u *codeUnit, e *entry) ([][2]uint64, error) {

@@ -112,7 +112,7 @@ func (s *Source) index() error {
 	return nil
 }
 
-func wantAll(uint64) bool { return true }
+func wantAll(*shape) bool { return true }
 
 func (s *Source) indexUnit(u unit) (*codeUnit, error) {
 	one := &codeUnit{unit: u}

@@ -47,7 +47,8 @@ type shape struct {
 	tag      uint64
 	children bool
 	fields   []field
-	length   int // of the attributes in units of 4-byte offsets and 8-byte addresses; -1: it varies
+	coded    bool // entries can have code
+	length   int  // of the attributes in units of 4-byte offsets and 8-byte addresses; -1: it varies
 }
 
 // shapes maps the codes of a table of .debug_abbrev to abbreviations.
