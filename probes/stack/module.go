@@ -241,7 +241,7 @@ func (ms *modules) sourceOf(m *module, f elf.Function) *debuginfo.Source {
 		}
 		m.source, m.sourceErr = m.symbols.SourceWithin(most)
 		if m.sourceErr != nil && m.sourceErr != elf.ErrNoDebugInfo {
-			ms.miss("modules whose inlined calls are not shown: " + m.name + " " + m.sourceErr.Error())
+			ms.miss("module whose inlined calls are not shown: " + m.name + " " + m.sourceErr.Error())
 		}
 	}
 	return m.source

@@ -72,22 +72,34 @@ func mapSections(f *elf.File, file *os.File, most uint64) (*sections, error) {
 	if err != nil {
 		return nil, err
 	}
-	for name, to := range s.named() {
+	found := map[string]*elf.Section{}
+	for name := range s.named() {
 		sec := Section(f, name)
 		if sec == nil {
 			continue
 		}
-		sec.Open() // sets Size to the uncompressed one
-		if sec.Flags&elf.SHF_COMPRESSED == 0 && sec.Name[1] != 'z' {
+		found[name] = sec
+		if sec.Open(); !compressed(sec) { // sets Size to the uncompressed one
+			continue
+		}
+		if !fits(sec, all.Size()) {
+			return nil, errCut
+		}
+		if size += sec.Size; sec.Size > most || size > most {
+			return nil, fmt.Errorf("has more than %d MiB of compressed debug information", most>>20)
+		}
+	}
+	for name, to := range s.named() {
+		sec := found[name]
+		if sec == nil {
+			continue
+		}
+		if !compressed(sec) {
 			if *to, err = s.mapSection(sec, file, all.Size()); err != nil {
 				s.unmap()
 				return nil, fmt.Errorf("has debug information that cannot be read: .debug_%s: %w", name, err)
 			}
 			continue
-		}
-		if size += sec.Size; sec.Size > most || size > most || !fits(sec, all.Size()) {
-			s.unmap()
-			return nil, fmt.Errorf("has more than %d MiB of compressed debug information", most>>20)
 		}
 		if err := Reserve(s, sec.Size); err != nil {
 			s.unmap()
@@ -100,6 +112,11 @@ func mapSections(f *elf.File, file *os.File, most uint64) (*sections, error) {
 	}
 	runtime.AddCleanup(s, unmapAll, s.mapped)
 	return s, nil
+}
+
+// compressed reports whether a section is.
+func compressed(sec *elf.Section) bool {
+	return sec.Flags&elf.SHF_COMPRESSED != 0 || sec.Name[1] == 'z'
 }
 
 // mapSection maps a section of a file of length bytes.

@@ -187,7 +187,7 @@ func fits(sec *elf.Section, length int64) bool {
 	if sec.Offset > uint64(length) || stored > uint64(length)-sec.Offset {
 		return false
 	}
-	return sec.Size <= stored || (sec.Flags&elf.SHF_COMPRESSED != 0 || sec.Name[1] == 'z') && sec.Size/maxRatio <= stored
+	return sec.Size <= stored || compressed(sec) && sec.Size/maxRatio <= stored
 }
 
 // read reserves memory for as long as the SplitFile is in use.
@@ -245,7 +245,7 @@ func (s *SplitFile) part(name string, row contributions, spend func(uint64) erro
 	s.mu.Lock()
 	b, read := s.whole[name]
 	s.mu.Unlock()
-	if !read && (sec.Flags&elf.SHF_COMPRESSED != 0 || sec.Name[1] == 'z') {
+	if !read && compressed(sec) {
 		var err error
 		if b, err = s.section(name); err != nil {
 			return nil, err
