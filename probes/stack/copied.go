@@ -118,21 +118,27 @@ func (s *Stacks) Missing() map[string]uint64 { return s.modules.takeMissing() }
 // at a time of the boot clock: of the innermost one, if it was inlined. It returns false if there
 // is no code, or none with a name.
 func (s *Stacks) Caller(pid int, at int64, image, address uint64) (name string, ok bool) {
+	return s.function(pid, at, image, address-1, true)
+}
+
+// function returns the name of the function that an instruction belongs to; with inlined that of
+// the innermost call compiled into it.
+func (s *Stacks) function(pid int, at int64, image, address uint64, inlined bool) (name string, ok bool) {
 	u := s.unwinder
 	u.space = s.space(pid)
 	u.space.at = at
 	u.look(image)
-	r := u.region(address - 1)
+	r := u.region(address)
 	if r == nil {
 		return "", false
 	}
-	p := s.modules.at(r.module, address-1-r.start+r.offset)
+	p := s.modules.at(r.module, address-r.start+r.offset)
 	n := p.frame
-	if len(p.inlined) > 0 {
+	if inlined && len(p.inlined) > 0 {
 		n = p.inlined[0]
 	}
 	if r.module.symbols == nil {
-		if c, compiled := u.compiled(address - 1); compiled {
+		if c, compiled := u.compiled(address); compiled {
 			n = c
 		}
 	}
@@ -143,7 +149,7 @@ func (s *Stacks) Caller(pid int, at int64, image, address uint64) (name string, 
 // Symbol returns the name of the function or variable that an address belongs to, at a time
 // of the boot clock; false if there is none with a name.
 func (s *Stacks) Symbol(pid int, at int64, image, address uint64) (name string, ok bool) {
-	if name, ok = s.Caller(pid, at, image, address+1); ok && name != stub {
+	if name, ok = s.function(pid, at, image, address, false); ok && name != stub {
 		return name, true
 	}
 	for _, r := range s.space(pid).regions {

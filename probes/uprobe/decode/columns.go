@@ -159,7 +159,7 @@ func (s *Subscription) stackOf(e *event) any {
 	k := e.copied
 	copied := stack.Copied{
 		PID: int(e.Pid), Time: int64(e.Time), Image: k.Image, Regs: k.Regs, Trampoline: k.Trampoline, Returned: k.Returned, ReturnAt: k.ReturnAt,
-		Taken: e.taken, Stack: e.stack,
+		Taken: e.taken, Stack: e.stack, Inside: e.label.inside,
 	}
 	value, why := s.Stacks.Of(&copied)
 	if why != "" {

@@ -24,7 +24,10 @@ type functionColumns struct {
 }
 
 // codes are a label's codes in the dictionaries of a subscription's columns.
-type codes struct{ function, class, module, exe uint32 }
+type codes struct {
+	function, class, module, exe uint32
+	inside                       bool
+}
 
 // Subscription makes rows of one query's events. The reader owns it from Subscribe to
 // Unsubscribe; before and after, its source owns it.
@@ -84,7 +87,7 @@ func (s *Subscription) Name(id uint32, l calls.Label) {
 	for uint32(len(s.labels)) <= id {
 		s.labels = append(s.labels, codes{})
 	}
-	var c codes
+	c := codes{inside: l.Inside}
 	for i, col := range s.cols {
 		switch col {
 		case calls.ColFunction:

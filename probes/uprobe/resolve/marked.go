@@ -59,7 +59,7 @@ func (r *resolver) marked(m *selection.Module) error {
 		for _, s := range scopes {
 			r.wants = append(r.wants, calls.Function{
 				Module: m, Scope: s, Site: p.Site, Flags: abi.Placed, Marked: p,
-				Label: calls.Label{Function: name, Module: m.Name(), Exe: s.Exe},
+				Label: calls.Label{Function: name, Module: m.Name(), Exe: s.Exe, Inside: true},
 			})
 		}
 	}

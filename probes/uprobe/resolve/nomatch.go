@@ -59,7 +59,7 @@ func (r *resolver) noMatch(opened []*elf.Module, set *selection.ModuleSet) *plan
 		marked := strings.HasPrefix(c.V.S, selection.MarkedPrefix)
 		if !marked {
 			if hint := r.strippedHint(opened, set, c.V.S); hint != "" {
-				return e.WithHint("%s", hint)
+				return e.WithHint("%s%s", hint, r.executed())
 			}
 		}
 		if near := r.nearestOf(opened, c.V.S); len(near) > 0 {
@@ -68,7 +68,7 @@ func (r *resolver) noMatch(opened []*elf.Module, set *selection.ModuleSet) *plan
 		if marked {
 			return e.WithHint("SHOW FUNCTIONS LIKE 'usdt:%%' lists the places that are marked")
 		}
-		return e.WithHint("SHOW FUNCTIONS LIKE '%%' lists what can be monitored")
+		return e.WithHint("SHOW FUNCTIONS LIKE '%%' lists what can be monitored%s", r.executed())
 	}
 	start, stop := r.at("")
 	if r.spec.Select == nil {
@@ -79,6 +79,15 @@ func (r *resolver) noMatch(opened []*elf.Module, set *selection.ModuleSet) *plan
 		return e.WithHint("none of the functions there is a method: C has no classes")
 	}
 	return e.WithHint("SHOW FUNCTIONS LIKE '%%' lists what can be monitored")
+}
+
+// executed returns the end of a hint for a target whose children are followed: the function
+// may be one of a program that it executes.
+func (r *resolver) executed() string {
+	if !r.spec.Target.Follow || len(r.spec.Target.PIDs) == 0 || r.sel.InModule != nil {
+		return ""
+	}
+	return "; a program that it executes is chosen by its file: AND exe = '/path/of/program'"
 }
 
 // hasClasses reports whether any function of m is a method.
