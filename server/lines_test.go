@@ -37,12 +37,14 @@ NOINLINE long starter(long n)
 {
 	return begin(n);
 }
+NOINLINE void take(long (*f)(long)) { sink ^= f(1); }
 int main(void)
 {
 	char line[10];
 	puts("ready"); fflush(stdout);
 	if (!fgets(line, sizeof line, stdin)) return 1;
 	for (int i = 0; i < 10; i++) sink ^= outer(i) + starter(i);
+	take(starter);
 	puts("done"); fflush(stdout);
 	if (!fgets(line, sizeof line, stdin)) return 1;
 	return 0;
@@ -62,7 +64,8 @@ func lineOf(t *testing.T, text, mark string) string {
 }
 
 // The frames of calls have their lines, and those of inlined calls say so. Stacks that differ in
-// lines only are equal, unless the query reads lines.
+// lines only are equal, unless the query reads lines. An address is a function's also where its
+// code is that of an inlined call; a place within a function has the stack of such a call.
 func TestLinesOfStacks(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, inlinedCallers, "-O2", "-g")
@@ -93,7 +96,9 @@ func TestLinesOfStacks(t *testing.T) {
 		{"SELECT frame(stack, 1), frame(stack, 1).inlined, frame(stack, 1).line, frame(stack, 2).function, frame(stack, 2).module, frame(stack, 2).inlined, frame(stack, 2).line, COUNT(*)" + from + "GROUP BY stack",
 			[]string{"helper true " + calls + " outer " + module + " false " + first + " 10", "helper true " + calls + " outer " + module + " false " + second + " 10"}},
 		{"SELECT frame(s, 2).line, COUNT(*) FROM (SELECT stack AS s" + from + ") GROUP BY frame(s, 2).line", []string{first + " 10", second + " 10"}},
-		{"SELECT source_stack(stack, 1), frame(stack, 1), COUNT(*)" + ofStarter + "GROUP BY stack", []string{"starter at " + source + ":" + lineOf(t, inlinedCallers, "return begin") + " main 10"}},
+		{"SELECT source_stack(stack, 1), frame(stack, 1), COUNT(*)" + ofStarter + "GROUP BY stack", []string{"starter at " + source + ":" + lineOf(t, inlinedCallers, "return begin") + " main 10", "starter at " + source + ":" + lineOf(t, inlinedCallers, "return begin") + " take 1"}},
+		{"SELECT symbol(arg0) FROM function_start WHERE function_name = 'take'", []string{"starter"}},
+		{"SELECT format_stack(stack, 2) FROM function_start WHERE function_name = '" + filepath.Base(source) + ":" + calls + "' GROUP BY format_stack(stack, 2)", []string{"helper < outer"}},
 	}
 	var running []wire.Result
 	for _, q := range queries {

@@ -31,7 +31,7 @@ func (w Function) Probes() int { return 1 + len(w.Exits) }
 type Label struct {
 	Function, Class, Module string
 	Exe                     string // "" unless the module is an executable itself
-	Inside                  bool   // a place within a function, not the function's entry
+	Inside                  bool   // an instruction, not the entry of a function
 }
 
 // Semaphore returns the file offset of the counter that is incremented while w is

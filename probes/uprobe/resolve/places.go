@@ -94,7 +94,7 @@ func (r *resolver) place(m *selection.Module, sym *elf.Module, p *selection.Loca
 	for _, s := range r.scopes(m, calls.Unseen) {
 		r.wants = append(r.wants, calls.Function{
 			Module: m, Scope: s, Site: site, Behind: addr - start, Flags: abi.Placed, Marked: &usdt.Probe{Site: site}, Values: read,
-			Label: calls.Label{Function: name, Module: m.Name(), Exe: s.Exe, Inside: addr > start},
+			Label: calls.Label{Function: name, Module: m.Name(), Exe: s.Exe, Inside: true},
 		})
 	}
 	return nil
