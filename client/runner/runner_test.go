@@ -32,7 +32,7 @@ func TestFooter(t *testing.T) {
 			Losses: []wire.Loss{{Cause: "ring buffer full", N: 12}, {Cause: "late", N: 5}}},
 		"5 rows in 1.00s, lost 1 (late 1) (2 a, 3 b)": {Rows: 5, Elapsed: time.Second,
 			Losses: []wire.Loss{{Cause: "late", N: 1}}, Counts: []wire.Loss{{Cause: "a", N: 2}, {Cause: "b", N: 3}}},
-		"0 rows in 0ns, complete (1 call unfinished)":                                    counting(1, "calls unfinished"),
+		"0 rows in 0ns, complete (1 call unfinished)":                                     counting(1, "calls unfinished"),
 		"0 rows in 0ns, complete (1 child process not observed (SET follow))":             counting(1, "child processes not observed (SET follow)"),
 		"0 rows in 0ns, complete (2 child processes not observed)":                        counting(2, "child processes not observed"),
 		"0 rows in 0ns, complete (1 failed search for calls under way)":                   counting(1, "failed searches for calls under way"),

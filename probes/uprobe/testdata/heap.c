@@ -215,7 +215,7 @@ __attribute__((constructor)) static void before_main(void) { free(opaque(malloc(
 static pthread_key_t key;
 static pthread_barrier_t all;
 /* Threads end one after the other, when no other allocates: mimalloc 2.0.9 may read a segment
- * that another thread has unmapped then (microsoft/mimalloc issue 759). */
+ * that another thread has unmapped then (microsoft/mimalloc#759). */
 static pthread_barrier_t turns[THREADS];
 static void leaves(void *p)
 {
