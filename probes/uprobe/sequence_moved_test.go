@@ -63,7 +63,7 @@ func TestGoroutinesThatTheKernelMoves(t *testing.T) {
 		{"threads whose goroutine is not to be found", testenv.CompileGoWithC, []string{"-ldflags=-s"}},
 	} {
 		t.Run(build.name, func(t *testing.T) {
-			const goroutines, calls = 4, 1000
+			const goroutines, calls = 4, 2000
 			target := build.compile(t, "testdata/gomoved", build.flags...)
 			p := provider(t, Options{RingBytes: 64 << 20})
 			r := run(t, target, fmt.Sprint(goroutines), fmt.Sprint(calls))
