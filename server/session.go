@@ -38,6 +38,7 @@ type session struct {
 	mu         sync.Mutex
 	target     plan.Target
 	command    *process.Command // stopped until the first query is armed
+	started    startedProgram   // that this session, or its client, started
 	settings   map[string]types.Value
 	statements map[string]string // by setting: the SET statement
 	open       map[*query.Query]bool
@@ -84,6 +85,7 @@ func openSession(e *Engine, o wire.Options, may *grant.Grant) (*session, error) 
 			return nil, planner.Placed(err, "")
 		}
 		s.command = c
+		s.started = startedProgram{pid: c.PID(), ended: c.Wait()}
 		s.target = plan.Target{PIDs: []int{c.PID()}, Command: true}
 		return s, nil
 	case o.PID != 0:
@@ -99,7 +101,29 @@ func openSession(e *Engine, o wire.Options, may *grant.Grant) (*session, error) 
 			return nil, planner.Placed(err, "")
 		}
 	}
+	if o.Started {
+		if ended, forget, err := process.Watch(o.PID); err == nil {
+			s.started = startedProgram{o.PID, ended, forget}
+		}
+	}
 	return s, nil
+}
+
+// startedProgram is a program that a session, or its client, has started; ended is nil if there is none.
+type startedProgram struct {
+	pid    int
+	ended  <-chan struct{}
+	forget func() // nil: nothing to forget
+}
+
+// runs reports whether there is a program that has not ended.
+func (p *startedProgram) runs() bool {
+	select {
+	case <-p.ended:
+		return false
+	default:
+		return p.ended != nil
+	}
 }
 
 // Close ends the session's queries, and the command that it started, if it
@@ -115,6 +139,9 @@ func (s *session) Close() error {
 	s.command = nil
 	s.notify = nil
 	s.mu.Unlock()
+	if s.started.forget != nil {
+		s.started.forget()
+	}
 	s.inbox.Close() // its triggers outlive it
 	defer s.leave()
 	for _, q := range open {
@@ -339,7 +366,7 @@ func (s *session) enter(q *query.Query) error {
 
 // releaseWhenStarted starts the session's command, if it has one, when q is
 // armed, and reports that (wire.Options.Armed). A query that observes something
-// else meanwhile ends with the command.
+// else meanwhile ends with the command, or with the one that the client started.
 func (s *session) releaseWhenStarted(q *query.Query) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -348,12 +375,12 @@ func (s *session) releaseWhenStarted(q *query.Query) {
 	}
 	c, armed := s.command, s.armed
 	q.Release = func() {
+		runs := s.started.runs()
 		if c != nil {
-			over := c.ExitCode() >= 0
 			_ = c.Release() // it may have been killed meanwhile
-			if !over && !q.AboutCommand() {
-				go q.EndWith(c)
-			}
+		}
+		if runs && !q.IsAbout(s.started.pid) {
+			go q.EndWith(s.started.ended)
 		}
 		if armed != nil {
 			armed()

@@ -88,7 +88,7 @@ func TestSplitDebugInfo(t *testing.T) {
 				s := newSession(t, wire.Options{PID: w.pid()})
 				described := ask(t, s, "DESCRIBE FUNCTION integers").rows[0]
 				said := strings.Join(described[len(described)-3:], "\n")
-				if !strings.Contains(said, " integers(signed char c, short") || !strings.Contains(said, "i: rdx; l: rcx;") || !strings.Contains(said, "types.c:35") {
+				if !strings.Contains(said, " integers(signed char c, short") || !strings.Contains(said, "i: rdx; l: rcx;") || !strings.Contains(said, "types.c:36") {
 					t.Errorf("%s: DESCRIBE FUNCTION said\n%s", from, said)
 				}
 				if got := refusal(t, s, "SELECT CAST(arg0 AS 'struct absent *').x FROM function_start WHERE function_name = 'integers'"); !strings.Contains(got, "the function's source file uses no type absent") {

@@ -16,7 +16,6 @@ import (
 	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/clock"
-	"endoscope/probes/process"
 	"endoscope/server/answer"
 	"endoscope/server/flow"
 	"endoscope/server/gating"
@@ -443,22 +442,22 @@ func (q *Query) SharedWith() (ids []int64) {
 	return slices.DeleteFunc(slices.Compact(ids), func(id int64) bool { return id == q.ID })
 }
 
-// EndWith ends q when a command has ended.
-func (q *Query) EndWith(c *process.Command) {
+// EndWith ends q when a program has ended.
+func (q *Query) EndWith(ended <-chan struct{}) {
 	select {
-	case <-c.Wait():
+	case <-ended:
 		q.End()
 	case <-q.Done:
 	}
 }
 
-// AboutCommand reports whether q observes no processes but those of its
-// session's command. Then it ends by itself, with the last of them.
-func (q *Query) AboutCommand() bool {
+// IsAbout reports whether q observes no processes but pid and those that it starts. Then it
+// ends by itself, with the last of them.
+func (q *Query) IsAbout(pid int) bool {
 	found := false
 	for _, f := range q.Feeds {
 		if f.AboutTarget() {
-			if found = f.Spec.Target.Command; !found {
+			if found = slices.Equal(f.Spec.Target.PIDs, []int{pid}); !found {
 				return false
 			}
 		}
