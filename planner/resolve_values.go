@@ -203,6 +203,12 @@ type namedValue struct {
 	at              parser.Span
 }
 
+// isWholeName reports whether a name, in any case, is that of a value by itself: args, arg6.
+func isWholeName(name string) bool {
+	name = strings.ToLower(name)
+	return name == allArguments || plan.IsStackArgument(name)
+}
+
 // namedValues finds the values that a text names.
 func namedValues(src string) (list []namedValue) {
 	tokens := parser.Highlight(src)
@@ -266,10 +272,13 @@ func namedValues(src string) (list []namedValue) {
 				v.at = parser.Span{Start: tokens[i].Start, Stop: tokens[end].Stop}
 				list = append(list, v)
 			}
-		case tokens[i].Kind == parser.TokenName && word(i-1) != "." && (word(i+1) == "." || indexed(i+1) || word(i) == allArguments || plan.IsStackArgument(word(i))):
+		case tokens[i].Kind == parser.TokenName && word(i-1) != "." && (word(i+1) == "." || indexed(i+1) || isWholeName(word(i))):
 			parts, end := path(i)
 			v := namedValue{at: parser.Span{Start: tokens[i].Start, Stop: tokens[end-1].Stop}}
 			named := func() bool {
+				if len(parts) == 1 && isWholeName(parts[0]) {
+					parts[0] = strings.ToLower(parts[0])
+				}
 				name := strings.Join(parts, ".")
 				v.result, v.t = isPartOfResult(name), types.Invalid
 				switch {

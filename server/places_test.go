@@ -383,6 +383,7 @@ func TestPlacesRefused(t *testing.T) {
 		"SELECT duration FROM function_duration WHERE function_name = 'parse.c:20'":  "parse.c:20 is a place that is passed, not a call that returns",
 		"SELECT depth FROM function_start WHERE function_name = 'parse+1'":           "parse+1 is a place that is passed, which has no depth",
 		"SELECT arg0 FROM function_start WHERE function_name = 'parse+1'":            "parse+1 is a place in the code, where arg0 is not known",
+		"SELECT args FROM function_start WHERE function_name = 'parse+1'":            "parse+1 is a place in the code, where args is not known",
 		"SELECT args.m FROM function_start WHERE function_name = 'parse.c:28'":       "parse.c:28 has no variable m",
 		"SELECT str(arg0) FROM function_start WHERE function_name = 'parse.c:28'":    "parse.c:28 is a place in the code, where str(arg0) is not known",
 		"SELECT args.i FROM function_start WHERE function_name = 'parse.c:29'":       "args.i of parse.c:29 does not live there",

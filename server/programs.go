@@ -26,7 +26,7 @@ func (s *session) programs(t plan.Target) (plan.Target, error) {
 		if *into, err = search(t, func(text string) (bool, error) { return match(text, "", "") }); err != nil {
 			return t, err
 		}
-		t.Matching, t.By = nil, ""
+		t.Matching, t.By, t.Found = nil, "", true
 	}
 	t.Files = slices.Clone(t.Files)
 	for i, name := range t.Files {
@@ -35,6 +35,9 @@ func (s *session) programs(t plan.Target) (plan.Target, error) {
 			continue
 		}
 		path := selection.FindLibrary(name)
+		if !t.Viewer.Everything() && !isLoaded(t, path) { // the viewer must not learn whether the file exists
+			return t, selection.RefuseTarget(t, "no process has loaded %s", name).WithHint("SHOW PROCESSES lists those that you may observe")
+		}
 		if path == "" || strings.Contains(name, "/") {
 			return t, selection.RefuseTarget(t, "no library is called '%s' in the folders that the loader searches", name).
 				WithHint("module = '/path/of/%s', or name a process that has loaded it: process = 'name'", filepath.Base(name))
@@ -43,4 +46,13 @@ func (s *session) programs(t plan.Target) (plan.Target, error) {
 	}
 	t.Viewer = nil
 	return t, nil
+}
+
+// isLoaded reports whether a process that t's viewer may observe has mapped the code of a file.
+func isLoaded(t plan.Target, path string) bool {
+	if path == "" {
+		return false
+	}
+	_, err := process.Resolve(plan.Target{Files: []string{path}, Viewer: t.Viewer})
+	return err == nil
 }

@@ -102,7 +102,7 @@ func TestRefusedObjects(t *testing.T) {
 		{w.pid(), "indexed", "symbol(args.i)", "args.i of indexed is no pointer", ""},
 		{w.pid(), "texts", "hex(args.letter, 4)", "args.letter of texts is no pointer", ""},
 		{w.pid(), "floating", "hex(args.d)", "floating point and in an XMM register", ""},
-		{golang.pid(), "main.integers", "arg9", "Go passes arguments after the 9th integer on the stack", "args.name"},
+		{golang.pid(), "main.integers", "arg9", "arguments of Go after the 9th integer are on the stack", "args.name"},
 	} {
 		s := newSession(t, wire.Options{PID: c.pid})
 		_, err := s.Execute(t.Context(), "SELECT "+c.values+" FROM function_start WHERE function_name = '"+c.function+"'")

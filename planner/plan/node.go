@@ -302,7 +302,9 @@ type Target struct {
 	// Exes, module for Files. The planner replaces it by those that satisfy it.
 	Matching Expr
 	By       string
-	Command  bool // PIDs[0] is a command that the session holds stopped until the query is armed
+	// Found says that a pattern chose the Exes: it is no error if one of them is gone.
+	Found   bool
+	Command bool // PIDs[0] is a command that the session holds stopped until the query is armed
 	// Follow includes the descendants of these processes.
 	Follow bool
 	// Viewer restricts which processes are observed; nil: the engine's own permissions.

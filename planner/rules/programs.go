@@ -60,7 +60,7 @@ func applyModule(root plan.Node, _ *Env) (plan.Node, bool) {
 			t := plan.Target{By: "module", Start: text.Start, Stop: text.Stop}
 			if files, ok := namedBy(c); ok {
 				t.Files = files
-			} else if t.Matching = renumber(c, map[int]int{plan.SelectModule: 0}); !strings.HasPrefix(text.V.S, "/") {
+			} else if t.Matching = renumber(c, map[int]int{plan.SelectModule: 0}); !inFolders(c) {
 				continue
 			}
 			a.Target = t
@@ -124,6 +124,27 @@ func choices(e plan.Expr, column int) *plan.Const {
 		}
 	}
 	return nil
+}
+
+// inFolders reports whether each alternative of a condition accepted by choices begins with a
+// folder, so that all files which satisfy it can be found.
+func inFolders(e plan.Expr) bool {
+	const wild = "%_\\"
+	if c, ok := e.(*plan.Call); ok && c.Fn == "or" {
+		return inFolders(c.Args[0]) && inFolders(c.Args[1])
+	} else if ok && (c.Fn == "like" || c.Fn == "starts_with") {
+		text, ok := c.Args[1].(*plan.Const)
+		if !ok {
+			return false
+		}
+		start := text.V.S
+		if i := strings.IndexAny(start, wild); c.Fn == "like" && i >= 0 {
+			start = start[:i]
+		}
+		return strings.HasPrefix(start, "/") && strings.LastIndexByte(start, '/') > 0
+	}
+	names, ok := namedBy(e)
+	return ok && !slices.ContainsFunc(names, func(s string) bool { return !strings.HasPrefix(s, "/") })
 }
 
 // namedBy returns the texts of a condition accepted by choices, if it has no pattern.

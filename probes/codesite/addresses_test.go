@@ -5,6 +5,7 @@ import (
 	"os"
 	"regexp"
 	"strconv"
+	"strings"
 	"testing"
 
 	"endoscope/probes/elf"
@@ -79,6 +80,12 @@ func TestDataIsNoPlace(t *testing.T) {
 asm(".type tabled,@function\n.globl tabled\ntabled: jmp 1f\n .byte 0x90, 0x90, 0x90\n1: nop\n ret\n .size tabled, .-tabled\n"
 	".type mixed,@function\n.globl mixed\nmixed: jmp 1f\n .byte 0x90, 0x90, 0x48\n1: ret\n .size mixed, .-mixed\n"
 	".type unsized,@function\n.globl unsized\nunsized: push %rax\n pop %rax\n ret\n"
+	".type switched,@function\n.globl switched\nswitched: lea 1f(%rip), %rax\n movzbl (%rax,%rdi), %edx\n add %rax, %rdx\n jmp *%rdx\n"
+	"1: .byte 2f-1b, 3f-1b, 0x90, 0x90\n2: nop\n ret\n3: ret\n .size switched, .-switched\n"
+	".type jumping,@function\n.globl jumping\njumping: lea 5f(%rip), %rax\n movslq (%rax,%rdi,4), %rdx\n add %rax, %rdx\n jmp *%rdx\n"
+	" .byte 0x90, 0x90\n2: nop\n ret\n3: ret\n .size jumping, .-jumping\n.section .rodata\n.balign 4\n5: .long 2b-5b, 3b-5b, 0\n.text\n"
+	".type far,@function\n.globl far\nfar: lea 5f(%rip), %rax\n jmp *(%rax,%rdi,8)\n .byte 0x90, 0x90\n2: nop\n ret\n .size far, .-far\n"
+	".section .data.rel.ro,\"aw\"\n.balign 8\n5: .quad 2b, 0\n.text\n"
 	".type prefixed,@function\n.globl prefixed\nprefixed: je 1f\n .byte 0xf0\n1: incl (%rdi)\n ret\n .size prefixed, .-prefixed\n");
 int main(void) { return 0; }`, "-O1", "-fno-asynchronous-unwind-tables"))
 	if err != nil {
@@ -100,12 +107,58 @@ int main(void) { return 0; }`, "-O1", "-fno-asynchronous-unwind-tables"))
 		{"tabled", 0, false, nil}, {"tabled", 2, false, errUnreached}, {"tabled", 4, false, errUnreached}, {"tabled", 2, true, nil}, {"tabled", 5, false, nil}, {"tabled", 6, false, nil},
 		{"mixed", 0, false, errMixed}, {"mixed", 2, true, errMixed}, {"mixed", 5, false, errMixed},
 		{"unsized", 0, false, nil}, {"unsized", 1, true, errNoFunction},
+		{"switched", 14, false, nil}, {"switched", 16, false, errUnreached}, {"switched", 20, true, nil},
+		{"jumping", 16, false, errUnreached}, {"jumping", 18, false, nil}, {"jumping", 19, false, nil}, {"jumping", 20, false, nil},
+		{"far", 10, false, errUnreached}, {"far", 12, false, nil}, {"far", 13, false, nil},
 		{"prefixed", 0, false, errMixed}, {"prefixed", 3, true, errMixed},
 	} {
 		entry, _ := m.Entry(m.Find(c.name)[0])
 		if _, _, err := In(m).PlaceAt(entry+c.distance, c.known); err != c.want {
 			t.Errorf("%s+%d: %v, want %v", c.name, c.distance, err, c.want)
 		}
+	}
+}
+
+// A nop with which a part begins that is not entered by a call is refused: what jumps there may
+// keep data below the stack pointer.
+func TestPartBeginsWithNop(t *testing.T) {
+	f, err := os.Open(testenv.CompileCText(t, `
+asm(".type leaf,@function\n.globl leaf\nleaf: .cfi_startproc\n movq $1, -8(%rsp)\n jmp 1f\n .cfi_endproc\n .size leaf, .-leaf\n .space 16, 0xcc\n"
+	"1: .cfi_startproc\n .byte 0x0f, 0x1f, 0x44, 0, 0\n mov -8(%rsp), %rax\n ret\n .cfi_endproc\n");
+int main(void) { return 0; }`, "-O1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cache elf.Cache
+	defer cache.Close()
+	m, err := cache.Open(f, "target")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	entry, _ := m.Entry(m.Find("leaf")[0])
+	code, err := In(m).Image().Code(entry, 11)
+	if err != nil {
+		t.Fatal(err)
+	}
+	jump, err := decode(code[9:])
+	part, ok := jump.target(entry + 9)
+	if err != nil || !ok {
+		t.Fatalf("% x: %v", code, err)
+	}
+	if _, start, err := In(m).PlaceAt(part, false); err == nil || !strings.Contains(err.Error(), "would replace by a call") {
+		t.Errorf("%#x (from %#x): %v", part, start, err)
+	}
+	if _, _, err := In(m).PlaceAt(part+5, false); err != nil {
+		t.Error(err)
+	}
+	// Without a name it is a function of its own, whose calls are counted behind the nop.
+	i, ok := m.FunctionAt(part)
+	if !ok {
+		t.Fatalf("no function begins at %#x", part)
+	}
+	if s, err := In(m).EntrySite(i); err != nil || s.Method == Nop {
+		t.Errorf("%s is probed at %+v, %v", m.Function(i).Name, s, err)
 	}
 }
 

@@ -122,7 +122,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		in.syntax(0x1000)
 		method(code, in.Len)
-		candidates(code, 0, Need{}, argumentsC)
+		candidates(code, 0, Need{}, argumentsC, false)
 		isEntered(code, 0, 4)
 	})
 }

@@ -27,9 +27,9 @@ const maxCandidates = 24
 // (whose own site is still before the change), and where the code cannot be
 // decoded; also with the first that has the lowest price, since later ones are
 // no cheaper, and anything that enters the code before it enters before those,
-// too.
-func candidates(code []byte, pos int, need Need, arguments registers) (list []candidate) {
-	depth, stored := int64(0), false
+// too. stored: data may lie below the stack pointer at the entry already.
+func candidates(code []byte, pos int, need Need, arguments registers, stored bool) (list []candidate) {
+	depth := int64(0)
 	least := need.Prices.least(code[min(pos, len(code)):])
 	if n := pushLength(code[min(pos, len(code)):]); n > 0 && need.Prices.For(Emulated) <= least {
 		return []candidate{{pos: pos, len: n, method: Emulated}}
@@ -103,7 +103,7 @@ func (m Code) EntrySiteFor(i int, need Need) (Site, error) {
 	if need.Entry && first > 0 {
 		return Site{}, errors.New("executes its first instruction again when its stack has grown")
 	}
-	list := candidates(code, first, need, arguments)
+	list := candidates(code, first, need, arguments, !m.isCalled(f.Addr))
 	if len(list) == 0 {
 		if first > 0 {
 			return Site{}, errors.New("has code after its stack check that cannot be decoded")

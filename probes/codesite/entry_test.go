@@ -314,7 +314,7 @@ func TestShareOfCheapSites(t *testing.T) {
 			if err != nil {
 				continue
 			}
-			if list := candidates(code, 0, Need{}, 0); len(list) > 0 && list[0].refused == nil && list[0].method == Emulated {
+			if list := candidates(code, 0, Need{}, 0, false); len(list) > 0 && list[0].refused == nil && list[0].method == Emulated {
 				atEntry++
 			}
 		}

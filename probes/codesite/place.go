@@ -163,7 +163,7 @@ func (m Code) PlaceAt(addr uint64, known bool) (s Site, start uint64, err error)
 	if m.isRestarted(addr) {
 		return s, 0, errRestarted
 	}
-	if whole && !known && !isReached(list, addr) {
+	if whole && !known && !m.isReached(list, addr) {
 		return s, 0, errUnreached
 	}
 	pos := int(addr - part.Start)
@@ -172,10 +172,17 @@ func (m Code) PlaceAt(addr uint64, known bool) (s Site, start uint64, err error)
 	if err != nil {
 		return s, 0, fmt.Errorf("is at `%s`, which %w", in.syntax(addr), err)
 	}
-	if how == Nop && pos > 0 { // a call in its place pushes onto what a leaf keeps below its stack pointer
+	if how == Nop && (pos > 0 || !whole || !m.isCalled(addr)) { // a call in its place pushes onto what a leaf keeps below its stack pointer
 		return s, 0, fmt.Errorf("is at `%s`, a nop that the kernel would replace by a call", in.syntax(addr))
 	}
 	return Site{Offset: m.OffsetOf(part.Start) + uint64(pos), Addr: addr, Method: how, PastEntry: pos > 0, Bytes: bytes.Clone(code[pos : pos+length])}, part.Start, nil
+}
+
+// isCalled reports whether a function with a name begins at an address: one that
+// only the unwind table knows may be a part to which another one jumps.
+func (m Code) isCalled(addr uint64) bool {
+	i, ok := m.FunctionAt(addr)
+	return ok && !m.Function(i).Synthetic
 }
 
 // partAt returns the contiguous code of a function that contains an address: its main part,
@@ -239,33 +246,90 @@ func instructionAt(list []node, addr uint64) (int, error) {
 	return 0, errMixed
 }
 
-// isReached reports whether execution may come to an address from the first instruction. A
-// computed jump may lead anywhere.
-func isReached(list []node, addr uint64) bool {
+// isReached reports whether execution may come to an address from the first instruction, also
+// by jump tables. A computed jump makes nothing else reached: tables may lie behind it.
+func (m Code) isReached(list []node, addr uint64) bool {
 	index := make(map[uint64]int, len(list))
 	for i := range list {
 		index[list[i].addr] = i
 	}
 	seen := make([]bool, len(list))
-	for todo := []int{0}; len(todo) > 0; {
-		i := todo[len(todo)-1]
-		if todo = todo[:len(todo)-1]; seen[i] {
-			continue
-		}
-		seen[i] = true
-		n := &list[i]
-		to, direct := n.target(n.addr)
-		if k, within := index[to]; direct && within {
-			todo = append(todo, k)
-		}
-		if n.Op == x86asm.JMP && !direct {
-			return true
-		}
-		if n.falls() && i+1 < len(list) {
-			todo = append(todo, i+1)
+	computed := false
+	follow := func(todo []int) {
+		for len(todo) > 0 {
+			i := todo[len(todo)-1]
+			if todo = todo[:len(todo)-1]; seen[i] {
+				continue
+			}
+			seen[i] = true
+			n := &list[i]
+			to, direct := n.target(n.addr)
+			if k, within := index[to]; direct && within {
+				todo = append(todo, k)
+			}
+			computed = computed || n.Op == x86asm.JMP && !direct
+			if n.falls() && i+1 < len(list) {
+				todo = append(todo, i+1)
+			}
 		}
 	}
+	follow([]int{0})
+	if at := index[addr]; seen[at] || !computed {
+		return seen[at]
+	}
+	follow(m.inTables(list, index))
 	return seen[index[addr]]
+}
+
+// inTables returns the instructions that words of possible jump tables lead to, as
+// exitFinder.followTables does: a table ends where a word leads to none.
+func (m Code) inTables(list []node, index map[uint64]int) (out []int) {
+	relocated := map[uint64]uint64{}
+	for at, value := range m.Image().RelativeRelocations() {
+		if _, ok := index[value]; ok {
+			relocated[at] = value
+		}
+	}
+	for _, table := range tablesOf(list) {
+		data := m.Image().Data(table, maxTableEntries*8)
+		for b := data; len(b) >= 4; b = b[4:] {
+			k, ok := index[relative(table, b)]
+			if !ok {
+				break
+			}
+			out = append(out, k)
+		}
+		for at := 0; at+8 <= len(data); at += 8 {
+			to := binary.LittleEndian.Uint64(data[at:])
+			if value, ok := relocated[table+uint64(at)]; ok {
+				to = value
+			}
+			k, ok := index[to]
+			if !ok {
+				break
+			}
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// tablesOf returns the addresses in the operands of instructions that jump tables may have, at
+// most maxTables.
+func tablesOf(list []node) (out []uint64) {
+	for i := range list {
+		n := &list[i]
+		for _, arg := range n.Args {
+			switch mem, ok := arg.(x86asm.Mem); {
+			case !ok || len(out) == maxTables:
+			case mem.Base == x86asm.RIP:
+				out = append(out, n.end()+uint64(mem.Disp))
+			case mem.Disp > 0 && mem.Index != 0:
+				out = append(out, uint64(mem.Disp))
+			}
+		}
+	}
+	return out
 }
 
 // restartable is the section with the descriptors of restartable sequences (struct rseq_cs of

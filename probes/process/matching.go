@@ -14,10 +14,9 @@ import (
 )
 
 // Limits on what a pattern of paths may cost.
-const (
-	maxMatches = 500     // files
-	maxEntries = 100_000 // of folders, that are looked through
-)
+const maxMatches = 500 // files
+
+var maxEntries = 100_000 // of folders, that are looked through; a test sets fewer
 
 // errManyEntries is returned for a folder that has more than maxEntries.
 var errManyEntries = errors.New("too many files")
@@ -49,7 +48,7 @@ func Matching(t plan.Target, matches func(string) (bool, error)) ([]string, erro
 			return nil, err
 		}
 	}
-	return matchesOf(t, found, "no program satisfies %s")
+	return matchesOf(t, found, "no program satisfies %s", whichRun(t.Viewer))
 }
 
 // MatchingFiles returns the programs and libraries that satisfy t.Matching, in the folders
@@ -62,13 +61,13 @@ func MatchingFiles(t plan.Target, matches func(string) (bool, error)) ([]string,
 	if err := inFolders(t, matches, isCode, found); err != nil {
 		return nil, err
 	}
-	return matchesOf(t, found, "no file of code satisfies %s")
+	return matchesOf(t, found, "no file of code satisfies %s", "a pattern is compared with the whole path of a file")
 }
 
 // maySearch reports whether v may learn which files exist.
 func maySearch(v *plan.Viewer) bool { return v == nil }
 
-func matchesOf(t plan.Target, found map[string]bool, none string) ([]string, error) {
+func matchesOf(t plan.Target, found map[string]bool, none, hint string) ([]string, error) {
 	out := make([]string, 0, len(found))
 	for path := range found {
 		out = append(out, path)
@@ -76,7 +75,7 @@ func matchesOf(t plan.Target, found map[string]bool, none string) ([]string, err
 	slices.Sort(out)
 	switch {
 	case len(out) == 0:
-		return nil, refuse(t, none, t.Matching).WithHint("%s", whichRun(t.Viewer))
+		return nil, refuse(t, none, t.Matching).WithHint("%s", hint)
 	case len(out) > maxMatches:
 		return nil, refuse(t, "%d files satisfy %s, and at most %d may be observed at a time", len(out), t.Matching, maxMatches).
 			WithHint("write a pattern that fewer satisfy")
@@ -89,11 +88,11 @@ func inFolders(t plan.Target, matches func(string) (bool, error), take func(path
 	entries := 0
 	for _, dir := range foldersOf(t.Matching) {
 		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if entries++; entries > maxEntries { // folders count, too
+				return errManyEntries
+			}
 			if err != nil || d.IsDir() {
 				return nil // what cannot be read is no program for us
-			}
-			if entries++; entries > maxEntries {
-				return errManyEntries
 			}
 			ok, err := matches(path)
 			if ok && err == nil && !found[path] && take(path) {
@@ -118,8 +117,9 @@ func inFolders(t plan.Target, matches func(string) (bool, error), take func(path
 func foldersOf(e plan.Expr) (dirs []string) {
 	plan.Walk(e, func(x plan.Expr) {
 		for _, start := range startsOf(x) {
-			if dir := start[:strings.LastIndexByte(start, '/')+1]; len(dir) > 1 && dir[0] == '/' && !isUnder(dir, "/proc/") && !isUnder(dir, "/sys/") {
-				dirs = append(dirs, filepath.Clean(dir)+"/")
+			dir := filepath.Clean(start[:strings.LastIndexByte(start, '/')+1]) + "/"
+			if dir != "//" && dir[0] == '/' && !isUnder(dir, "/proc/") && !isUnder(dir, "/sys/") {
+				dirs = append(dirs, dir)
 			}
 		}
 	})

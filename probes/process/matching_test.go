@@ -1,6 +1,10 @@
 package process
 
 import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -25,6 +29,10 @@ func TestFoldersOfPatterns(t *testing.T) {
 		{call("like", exe, text("%/bin/x")), nil},
 		{call("like", exe, text("relative/%")), nil},
 		{call("like", exe, text("/proc/%")), nil},
+		{call("like", exe, text("//proc/%")), nil},
+		{call("like", exe, text("/usr/../sys/%")), nil},
+		{call("like", exe, text("/./%")), nil},
+		{call("like", exe, text("//%")), nil},
 		{call("~", exe, text("^/opt/app/")), nil},
 		{call("ilike", exe, text("/opt/app/%")), nil},
 		{call("starts_with", exe, text("/opt/app")), []string{"/opt/"}},
@@ -35,6 +43,22 @@ func TestFoldersOfPatterns(t *testing.T) {
 		if diff := cmp.Diff(c.want, foldersOf(c.cond)); diff != "" {
 			t.Errorf("%s: %s", c.cond, diff)
 		}
+	}
+}
+
+// Folders count as files do: a tree of folders alone is not searched without end.
+func TestFoldersCount(t *testing.T) {
+	defer func(n int) { maxEntries = n }(maxEntries)
+	maxEntries = 10
+	dir := t.TempDir()
+	for i := range maxEntries + 1 {
+		if err := os.Mkdir(filepath.Join(dir, strconv.Itoa(i)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	of := plan.Target{By: "exe", Matching: &plan.Call{Fn: "like", Args: []plan.Expr{&plan.Col{T: types.Varchar}, &plan.Const{V: types.Str(dir + "/%")}}}}
+	if _, err := Matching(of, func(string) (bool, error) { return false, nil }); err == nil || !strings.Contains(err.Error(), "more than 10 files") {
+		t.Error(err)
 	}
 }
 
@@ -50,7 +74,7 @@ func TestMatchingRefused(t *testing.T) {
 	for i := range maxMatches + 1 {
 		found[string(rune('a'+i))] = true
 	}
-	if _, err := matchesOf(of, found, "none"); err == nil || err.(*plan.Error).Hint == "" {
+	if _, err := matchesOf(of, found, "none", "hint"); err == nil || err.(*plan.Error).Hint == "" {
 		t.Errorf("%+v", err)
 	}
 }

@@ -147,7 +147,7 @@ func resolveExe(t plan.Target, exe string, all []Process) ([]Process, error) {
 			out = append(out, p)
 		}
 	}
-	if len(out) > 0 {
+	if len(out) > 0 || t.Found && len(t.Exes) > 1 { // those that have ended since
 		return out, nil
 	}
 	if !t.Viewer.Everything() {

@@ -160,13 +160,29 @@ func (s *Stacks) Symbol(pid int, at int64, image, address uint64) (name string, 
 		if !ok {
 			continue
 		}
-		inFile := address - r.start + begin
-		if name := r.module.symbols.ImportAt(inFile); name != "" {
-			return name, true
-		}
-		if name, ok := r.module.symbols.VariableAt(inFile); ok {
+		if name := r.module.nameAt(address - r.start + begin); name != "" {
 			return name, true
 		}
 	}
 	return "", false
+}
+
+// nameAt returns the name of the stub or the variable at an address of the file; "" if there is
+// none.
+func (m *module) nameAt(addr uint64) string {
+	if name, ok := m.names[addr]; ok {
+		return name
+	}
+	name := m.symbols.ImportAt(addr)
+	if name == "" {
+		name, _ = m.symbols.VariableAt(addr)
+	}
+	if name == "" { // not kept: it is an address in any other module
+		return ""
+	}
+	if m.names == nil || len(m.names) > maxPlaces {
+		m.names = map[uint64]string{}
+	}
+	m.names[addr] = name
+	return name
 }

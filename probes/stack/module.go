@@ -28,6 +28,7 @@ type module struct {
 	sourceErr error
 	library   bool // it belongs to the system, by its path
 	places    map[uint64]*place
+	names     map[uint64]string // of stubs and variables, by address in the file
 
 	golang runtimeLayout[golang.Layout]
 	python runtimeLayout[python.Layout]

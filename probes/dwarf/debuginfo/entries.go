@@ -310,11 +310,11 @@ func (s *sections) textOf(u *codeUnit, t textRef) []byte {
 	case 0:
 		return nil
 	case formText:
-		return textAt(s.info, t.value)
+		return textAt(s.info, t.value, maxNameBytes)
 	case formStrp:
-		return textAt(s.text, t.value)
+		return textAt(s.text, t.value, maxNameBytes)
 	case formLineStrp:
-		return textAt(s.lineText, t.value)
+		return textAt(s.lineText, t.value, maxNameBytes)
 	}
 	width := uint64(4)
 	if u.wide {
@@ -324,5 +324,5 @@ func (s *sections) textOf(u *codeUnit, t textRef) []byte {
 		return nil
 	}
 	at := leb128.NewReaderAt(s.texts5, u.textBase+width*t.value)
-	return textAt(s.text, at.Uint(int(width)))
+	return textAt(s.text, at.Uint(int(width)), maxNameBytes)
 }

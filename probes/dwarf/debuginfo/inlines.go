@@ -307,6 +307,7 @@ func (s *Source) whole(u *codeUnit) (*Source, *codeUnit, error) {
 	if u.partErr != nil {
 		return nil, nil, u.partErr
 	}
+	u.part.spent = 0 // a look-up reads one part
 	return u.part, u.part.units[0], nil
 }
 

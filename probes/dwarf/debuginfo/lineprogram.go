@@ -33,6 +33,7 @@ type lineProgram struct {
 	lengths     []byte // of the standard opcodes, in operands
 	defaultStmt bool
 	code        leb128.Reader
+	size        int // in bytes, with its header
 }
 
 // lineRow is a row of a line table.
@@ -44,7 +45,8 @@ type lineRow struct {
 	end  bool // it is the end of a sequence: the first address after it
 }
 
-// linesAt reads the header of the line program at an offset of .debug_line.
+// linesAt reads the header of the line program at an offset of .debug_line. With an error, the
+// program has only its size, or is nil.
 func (s *sections) linesAt(at uint64, unitDir []byte) (*lineProgram, error) {
 	r := leb128.NewReaderAt(s.line, at)
 	length, wide := r.Uint(4), false
@@ -54,12 +56,13 @@ func (s *sections) linesAt(at uint64, unitDir []byte) (*lineProgram, error) {
 	if r.Failed() || length > uint64(r.Len()) {
 		return nil, errLines
 	}
-	r = leb128.NewReader(s.line[:r.Pos()+int(length)])
+	end := r.Pos() + int(length)
+	r = leb128.NewReader(s.line[:end])
 	r.Skip(at + 4)
 	if wide {
 		r.Skip(8)
 	}
-	p := &lineProgram{version: int(r.Uint(2)), unitDir: unitDir}
+	p := &lineProgram{version: int(r.Uint(2)), unitDir: unitDir, size: end - int(at)}
 	if p.version < 2 || p.version > 5 {
 		return nil, errLines
 	}
@@ -85,7 +88,7 @@ func (s *sections) linesAt(at uint64, unitDir []byte) (*lineProgram, error) {
 		p.tables(&r)
 	}
 	if err != nil || r.Failed() || p.lineRange == 0 || header > uint64(len(s.line)) {
-		return nil, errLines
+		return p, errLines
 	}
 	p.code = r
 	p.code.Jump(int64(program) - int64(r.Pos()))
@@ -118,10 +121,21 @@ func text(r *leb128.Reader) []byte {
 	return b
 }
 
-// textAt returns the text at an offset of a section.
-func textAt(section []byte, at uint64) []byte {
-	r := leb128.NewReaderAt(section, at)
-	return text(&r)
+// textAt returns the text at an offset of a section, of which at most most bytes: many references
+// can lead to one long text.
+func textAt(section []byte, at uint64, most int) []byte {
+	if at >= uint64(len(section)) {
+		return nil
+	}
+	section = section[at:]
+	b := section[:min(len(section), most)]
+	if n := bytes.IndexByte(b, 0); n >= 0 {
+		return b[:n]
+	}
+	if len(b) == len(section) { // the section ends before the text
+		return nil
+	}
+	return b
 }
 
 // tables5 reads the directories and files of version 5.
@@ -150,7 +164,7 @@ func entries5(r *leb128.Reader, s *sections, wide bool) (out []lineFile, err err
 		formats[i] = format{r.Uleb(), r.Uleb()}
 	}
 	count := r.Uleb()
-	if count > uint64(r.Len()) || count > 0 && len(formats) == 0 {
+	if count > min(uint64(r.Len()), maxFiles) || count > 0 && len(formats) == 0 {
 		return nil, errLines
 	}
 	u := unit{version: 5, wide: wide, address: 8}
@@ -162,9 +176,9 @@ func entries5(r *leb128.Reader, s *sections, wide bool) (out []lineFile, err err
 			case format.content == contentPath && format.form == formText:
 				f.name = text(r)
 			case format.content == contentPath && format.form == formLineStrp:
-				f.name = textAt(s.lineText, offset(r, wide))
+				f.name = textAt(s.lineText, offset(r, wide), maxPath+1)
 			case format.content == contentPath && format.form == formStrp:
-				f.name = textAt(s.text, offset(r, wide))
+				f.name = textAt(s.text, offset(r, wide), maxPath+1)
 			case format.content == contentDir && format.form == formUdata:
 				f.dir = r.Uleb()
 			case format.content == contentDir && format.form == formData1:
@@ -183,8 +197,10 @@ func entries5(r *leb128.Reader, s *sections, wide bool) (out []lineFile, err err
 	return out, nil
 }
 
-// maxPath limits the length of a path.
-const maxPath = 4096
+const (
+	maxPath  = 4096    // bytes of a path
+	maxFiles = 1 << 20 // files of a line program, and directories
+)
 
 // path returns the path of a file by its number; "" if there is none.
 func (p *lineProgram) path(file uint64) string {

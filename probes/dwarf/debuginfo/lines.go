@@ -153,13 +153,20 @@ func (s *Source) Addresses(file string, line int) (found []LineAddress, files []
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	err = guard(func() error {
-		read := map[uint64]bool{} // programs: several units can share one
+		read := map[uint64]bool{}    // programs: several units can share one
+		left := len(s.sections.line) // programs do not overlap, except in a damaged file
 		for _, u := range s.units {
 			if !u.hasLines || read[u.lines] {
 				continue
 			}
 			read[u.lines] = true
 			p, err := s.programOf(u)
+			if p != nil {
+				left -= p.size
+			}
+			if left < 0 {
+				return errLines
+			}
 			if err != nil {
 				continue
 			}

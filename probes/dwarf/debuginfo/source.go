@@ -78,6 +78,7 @@ const (
 	maxRows       = 1 << 22 // of one line table
 	maxTables     = 1 << 7  // tables of abbreviations
 	maxLookUp     = 1 << 26 // entries and elements of lists read by one look-up
+	costOfShape   = 8       // of an abbreviation, in entries
 )
 
 // errFar ends all look-ups of a file: each would take as long.
@@ -120,6 +121,9 @@ func (s *Source) indexUnit(u unit) (*codeUnit, error) {
 	first := r.r
 	table, err := shapesUntil(s.sections.abbrev, u.abbrev, first.Uleb())
 	if err != nil {
+		return nil, err
+	}
+	if err := s.spend(costOfShape * len(table)); err != nil {
 		return nil, err
 	}
 	if r.shapes, err = table.dense(); err != nil {

@@ -135,6 +135,9 @@ func (c *convention) passRust(t *Type) ([]op.Piece, error) {
 		}
 	}
 	if ints > len(c.ints) || floats > c.floats {
+		// Each scalar is passed on its own: the first ones take the registers that are left.
+		c.ints = c.ints[min(ints, len(c.ints)):]
+		c.float, c.floats = c.float+min(floats, c.floats), c.floats-min(floats, c.floats)
 		return nil, errNotAtEntry
 	}
 	var out []op.Piece
@@ -181,6 +184,7 @@ func (c *convention) scalars(t *Type, at int64, out *[]member, depth int) (bool,
 func (c *convention) pointed() ([]op.Piece, error) {
 	p := op.Piece{Kind: op.InMemory}
 	if len(c.ints) == 0 {
+		c.stack += 8 // the pointer is on the stack
 		return nil, errNotAtEntry
 	}
 	p.Register = c.ints[0]

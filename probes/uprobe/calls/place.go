@@ -41,7 +41,7 @@ func (p *PlaceValues) At(i int, addr uint64, name string) []FunctionValue {
 		if v == nil {
 			continue
 		}
-		if v.Path == nil || v.Result || strings.Contains(v.Name, "(") {
+		if len(v.Path) == 0 || v.Result || strings.Contains(v.Name, "(") {
 			out[k].err = plan.Errorf(-1, -1, "%s is a place in the code, where %s is not known", name, v.Name).
 				WithHint("args.NAME is a variable that lives there")
 			continue

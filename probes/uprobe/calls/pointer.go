@@ -117,7 +117,7 @@ func (v *Value) rawInteger(golang bool, at signature.Where) (codegen.Integer, er
 	case v.raw < len(registers):
 		return codegen.Integer{Register: registers[v.raw]}, nil
 	case golang:
-		return codegen.Integer{}, fmt.Errorf("Go passes arguments after the %dth integer on the stack, where their places depend on their types", len(registers))
+		return codegen.Integer{}, fmt.Errorf("arguments of Go after the %dth integer are on the stack, where their places depend on their types", len(registers))
 	}
 	const word = 8 // the return address lies before the arguments
 	return codegen.Integer{Register: regSP, Memory: true, Offset: at.SPOffset + word + word*int64(v.raw-len(registers))}, nil

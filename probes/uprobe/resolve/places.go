@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 	"endoscope/probes/codesite"
 	"endoscope/probes/dwarf/debuginfo"
 	"endoscope/probes/elf"
@@ -178,8 +179,11 @@ func inModule(name string) string {
 	if !ok || module == "" || name == "" {
 		return ""
 	}
-	return fmt.Sprintf("function_name = '%s' AND module = '%s'", name, module)
+	return fmt.Sprintf("function_name = %s AND module = %s", quoted(name), quoted(module))
 }
+
+// quoted returns a text as it is written in a statement.
+func quoted(s string) string { return (&plan.Const{V: types.Str(s)}).String() }
 
 // addressesOfLine returns where the code of a source line begins. There are several places
 // if the line was inlined or duplicated, and for the parts of a loop's head.

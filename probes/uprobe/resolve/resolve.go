@@ -403,7 +403,9 @@ func (r *resolver) scopes(m *selection.Module, how calls.Returns) []*selection.S
 	case onlyPIDs:
 		s.Exe = selection.OwnExe(m.Mapped)
 	case m.Exe:
-		s.Exe = m.Path
+		if !m.Linked { // else its name is that by which a process executes it
+			s.Exe = m.Path
+		}
 		if len(t.PIDs) == 0 && len(t.Processes) == 0 && !t.Follow {
 			// Every process that executes the file's own functions has it as its
 			// executable.

@@ -35,7 +35,11 @@ func locationsOf(names []*plan.Const) (out []Location) {
 			addr, _ := strconv.ParseUint(m[1], 16, 64)
 			out = append(out, Location{Name: c, Addr: addr})
 		} else if m := offsetName.FindStringSubmatch(name); m != nil {
-			addr, _ := strconv.ParseUint(m[2], 0, 64)
+			digits, base := m[2], 10 // 010 is ten
+			if hex, ok := strings.CutPrefix(digits, "0x"); ok {
+				digits, base = hex, 16
+			}
+			addr, _ := strconv.ParseUint(digits, base, 64)
 			out = append(out, Location{Name: c, Function: m[1], Addr: addr})
 		} else if m := lineName.FindStringSubmatch(name); m != nil {
 			line, _ := strconv.Atoi(m[2])

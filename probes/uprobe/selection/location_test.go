@@ -20,6 +20,8 @@ func TestLocations(t *testing.T) {
 		"0x401136":            {Addr: 0x401136},
 		"0xFFFFFFFFFFFFFFFF":  {Addr: 1<<64 - 1},
 		"main+18":             {Function: "main", Addr: 18},
+		"main+010":            {Function: "main", Addr: 10},
+		"main+018":            {Function: "main", Addr: 18},
 		"main+0x12":           {Function: "main", Addr: 0x12},
 		"a::operator+(int)+1": {Function: "a::operator+(int)", Addr: 1},
 		"main.(*T).f+0":       {Function: "main.(*T).f"},

@@ -13,12 +13,12 @@ import (
 // State is a file's size and the time of its last write, ns since the epoch.
 type State struct{ size, at int64 }
 
-func stateOf(f *os.File) (process.FileID, State, error) {
+func stateOf(f *os.File) (process.FileID, State, bool, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
-		return process.FileID{}, State{}, err
+		return process.FileID{}, State{}, false, err
 	}
-	return process.FileID{Dev: st.Dev, Inode: st.Ino}, State{st.Size, st.Mtim.Nano()}, nil
+	return process.FileID{Dev: st.Dev, Inode: st.Ino}, State{st.Size, st.Mtim.Nano()}, st.Nlink > 1, nil
 }
 
 // Module is a file with functions that a target executes.
@@ -28,6 +28,7 @@ type Module struct {
 	read   State  // when its functions were looked up
 	Path   string // as the target sees it
 	Exe    bool   // it is the main executable of a target
+	Linked bool   // it has several names (hard links)
 	Mapped []Place
 	// Expected are processes that have just started and will map the module.
 	Expected []process.Process
@@ -44,7 +45,7 @@ type Place struct {
 
 // IsAsRead reports whether the file is unchanged since its functions were looked up.
 func (m *Module) IsAsRead() bool {
-	_, now, err := stateOf(m.File)
+	_, now, _, err := stateOf(m.File)
 	return err == nil && now == m.read
 }
 
@@ -122,7 +123,7 @@ func Find(t plan.Target, running []process.Process, sel *Selector) (*ModuleSet, 
 		if err := set.addExe(path, sel, fits); err != nil {
 			// The path may be gone although the file is still executed: its processes
 			// have been handled above.
-			if len(set.List) > 0 {
+			if len(set.List) > 0 || t.Found && len(t.Exes) > 1 {
 				continue
 			}
 			return fail(placeAt(err, t))

@@ -145,7 +145,7 @@ func (s *ModuleSet) Close() {
 }
 
 func (s *ModuleSet) add(f *os.File, path string, exe bool) (*Module, error) {
-	id, read, err := stateOf(f)
+	id, read, linked, err := stateOf(f)
 	if err != nil {
 		f.Close()
 		return nil, err
@@ -155,7 +155,7 @@ func (s *ModuleSet) add(f *os.File, path string, exe bool) (*Module, error) {
 		m.Exe = m.Exe || exe
 		return m, nil
 	}
-	m := &Module{File: f, ID: id, read: read, Path: path, Exe: exe}
+	m := &Module{File: f, ID: id, read: read, Path: path, Exe: exe, Linked: linked}
 	s.ByFile[id] = m
 	s.List = append(s.List, m)
 	return m, nil
