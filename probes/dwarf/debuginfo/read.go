@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 )
 
 // maxDebugBytes limits the bytes read of one file, uncompressed.
@@ -159,10 +160,24 @@ func Parse(sections map[string][]byte) (d *Info, err error) {
 // its size.
 var maxRangeBytes = map[string]uint64{"ranges": 128 << 20, "rnglists": 64 << 20}
 
+// firstRead is how many bytes of a section are read before memory is taken for what it
+// says it has.
+const firstRead = 1 << 20
+
 // unpack reads a section into one allocation of its stated size.
 func unpack(s *elf.Section) ([]byte, error) {
-	b := make([]byte, s.Size)
-	n, err := io.ReadFull(s.Open(), b)
+	r := s.Open() // sets Size to the uncompressed one
+	if compressed(s) && s.Size/maxRatio > s.FileSize {
+		return nil, errCut
+	}
+	b := make([]byte, min(s.Size, firstRead))
+	n, err := io.ReadFull(r, b)
+	if rest := s.Size - uint64(n); err == nil && rest > 0 {
+		b = slices.Grow(b, int(rest))[:s.Size]
+		var more int
+		more, err = io.ReadFull(r, b[n:])
+		n += more
+	}
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
 		err = nil // truncated: use what there is
 	}
