@@ -164,7 +164,7 @@ var maxRangeBytes = map[string]uint64{"ranges": 128 << 20, "rnglists": 64 << 20}
 // says it has.
 const firstRead = 1 << 20
 
-// unpack reads a section into one allocation of its stated size.
+// unpack reads a section, which may have less than the size that it states.
 func unpack(s *elf.Section) ([]byte, error) {
 	r := s.Open() // sets Size to the uncompressed one
 	if compressed(s) && s.Size/maxRatio > s.FileSize {
