@@ -168,9 +168,15 @@ func (b *body) contains(addr uint64) bool {
 	return slices.ContainsFunc(b.spans, func(s elf.Span) bool { return s.Contains(addr) })
 }
 
+// index returns the position in nodes of the instruction that begins at addr; false: none does,
+// and the position is that of the next.
+func (b *body) index(addr uint64) (int, bool) {
+	return slices.BinarySearchFunc(b.nodes, addr, func(n node, addr uint64) int { return cmp.Compare(n.addr, addr) })
+}
+
 // at returns the instruction that covers addr, or nil.
 func (b *body) at(addr uint64) *node {
-	k, found := slices.BinarySearchFunc(b.nodes, addr, func(n node, addr uint64) int { return cmp.Compare(n.addr, addr) })
+	k, found := b.index(addr)
 	if !found {
 		k--
 	}

@@ -106,12 +106,11 @@ func (x *exitFinder) indexes(k int) (indexed, understood bool) {
 	return false, false
 }
 
-// followTables makes the targets of all jump tables labels. Every word from a
-// table's start counts as long as it leads into the body.
-func (x *exitFinder) followTables() error {
+// tables returns the addresses in operands that may be those of jump tables.
+func (b *body) tables() map[uint64]bool {
 	tables := map[uint64]bool{}
-	for k := range x.body.nodes {
-		n := &x.body.nodes[k]
+	for k := range b.nodes {
+		n := &b.nodes[k]
 		for _, arg := range n.Args {
 			switch arg := arg.(type) {
 			case x86asm.Mem:
@@ -127,6 +126,13 @@ func (x *exitFinder) followTables() error {
 			}
 		}
 	}
+	return tables
+}
+
+// followTables makes the targets of all jump tables labels. Every word from a
+// table's start counts as long as it leads into the body.
+func (x *exitFinder) followTables() error {
+	tables := x.body.tables()
 	if len(tables) > maxTables {
 		return fmt.Errorf("has more than %d tables that it may jump by", maxTables)
 	}

@@ -81,8 +81,8 @@ func (m Code) SitesAt(i int, addrs []uint64) (sites []Site, why []error, err err
 			in, _ := decode(code[pos:])
 			why[k] = fmt.Errorf("is `%s`, which %w", in.syntax(at), err)
 			continue
-		case how == Nop && pos > 0: // a call in its place pushes onto what a leaf keeps below its stack pointer
-			why[k] = errors.New("is a nop that the kernel would replace by a call")
+		case how == Nop && !m.isCalled(at):
+			why[k] = fmt.Errorf("is %w", errReplaced)
 			continue
 		}
 		sites[k] = Site{Offset: m.OffsetOf(f.Addr) + uint64(pos), Addr: at, Method: how, PastEntry: pos > 0, Bytes: bytes.Clone(code[pos : pos+n])}
@@ -152,37 +152,42 @@ func (m Code) PlaceAt(addr uint64, known bool) (s Site, start uint64, err error)
 	if err != nil {
 		return s, 0, err
 	}
-	list, err := instructionsOf(code, part, addr)
+	b, err := instructionsOf(code, part, addr)
 	if err != nil {
 		return s, 0, err
 	}
-	length, err := instructionAt(list, addr)
-	if err != nil {
-		return s, 0, err
+	n := b.at(addr)
+	if n == nil {
+		return s, 0, errMixed
+	}
+	if n.addr != addr {
+		return s, 0, &Between{n.addr, n.end(), n.syntax(n.addr)}
 	}
 	if m.isRestarted(addr) {
 		return s, 0, errRestarted
 	}
-	if whole && !known && !m.isReached(list, addr) {
+	if whole && !known && !m.isReached(b, addr) {
 		return s, 0, errUnreached
 	}
-	pos := int(addr - part.Start)
-	how, err := method(code[pos:], length)
-	in, _ := decode(code[pos:])
-	if err != nil {
-		return s, 0, fmt.Errorf("is at `%s`, which %w", in.syntax(addr), err)
+	s, err = At(m.Image(), addr)
+	switch s.PastEntry = addr > part.Start; {
+	case err != nil:
+		return s, 0, err
+	case s.Method == Nop && !(whole && m.isCalled(addr)):
+		return s, 0, fmt.Errorf("is at `%s`, %w", s.Insn(), errReplaced)
 	}
-	if how == Nop && (pos > 0 || !whole || !m.isCalled(addr)) { // a call in its place pushes onto what a leaf keeps below its stack pointer
-		return s, 0, fmt.Errorf("is at `%s`, a nop that the kernel would replace by a call", in.syntax(addr))
-	}
-	return Site{Offset: m.OffsetOf(part.Start) + uint64(pos), Addr: addr, Method: how, PastEntry: pos > 0, Bytes: bytes.Clone(code[pos : pos+length])}, part.Start, nil
+	return s, part.Start, nil
 }
+
+// errReplaced is the error for a nop that is not entered by calls only: a call in its place
+// pushes onto what a leaf keeps below its stack pointer.
+var errReplaced = errors.New("a nop that the kernel would replace by a call")
 
 // isCalled reports whether a function with a name begins at an address: one that
 // only the unwind table knows may be a part to which another one jumps.
 func (m Code) isCalled(addr uint64) bool {
 	i, ok := m.FunctionAt(addr)
-	return ok && !m.Function(i).Synthetic
+	return ok && m.Entries()[i].Addr == addr && !m.Function(i).Synthetic
 }
 
 // partAt returns the contiguous code of a function that contains an address: its main part,
@@ -201,17 +206,15 @@ func (m Code) partAt(addr uint64) (part elf.Span, main, ok bool) {
 		}
 		return part, true, addr < part.End
 	}
-	if e == nil || m.Image().SegmentOf(e.Start) == nil {
-		return elf.Span{}, false, false
-	}
-	return elf.Span{Start: e.Start, End: e.End}, false, true
+	part, ok = m.fragmentAt(addr)
+	return part, false, ok
 }
 
 // instructionsOf decodes the instructions of a part up to code that cannot be decoded, which
 // must lie after addr. Code is refused in which a branch leads within an instruction, as
 // after data that was taken for code.
-func instructionsOf(code []byte, part elf.Span, addr uint64) (list []node, err error) {
-	begins := make([]bool, len(code))
+func instructionsOf(code []byte, part elf.Span, addr uint64) (*body, error) {
+	b := &body{spans: []elf.Span{part}}
 	for pos := 0; pos < len(code); {
 		at := part.Start + uint64(pos)
 		in, err := decode(code[pos:])
@@ -221,39 +224,23 @@ func instructionsOf(code []byte, part elf.Span, addr uint64) (list []node, err e
 			}
 			break
 		}
-		begins[pos] = true
-		list = append(list, node{instruction: in, addr: at})
+		b.nodes = append(b.nodes, node{instruction: in, addr: at})
 		pos += in.Len
 	}
-	for i := range list {
-		if to, ok := list[i].target(list[i].addr); ok && part.Contains(to) && !begins[to-part.Start] {
+	for i := range b.nodes {
+		to, ok := b.nodes[i].target(b.nodes[i].addr)
+		if _, begins := b.index(to); ok && part.Contains(to) && !begins {
 			return nil, errMixed
 		}
 	}
-	return list, nil
-}
-
-// instructionAt returns the length of the instruction at an address.
-func instructionAt(list []node, addr uint64) (int, error) {
-	for i := range list {
-		switch n := &list[i]; {
-		case n.addr == addr:
-			return n.Len, nil
-		case addr < n.end():
-			return 0, &Between{n.addr, n.end(), n.syntax(n.addr)}
-		}
-	}
-	return 0, errMixed
+	return b, nil
 }
 
 // isReached reports whether execution may come to an address from the first instruction, also
 // by jump tables. A computed jump makes nothing else reached: tables may lie behind it.
-func (m Code) isReached(list []node, addr uint64) bool {
-	index := make(map[uint64]int, len(list))
-	for i := range list {
-		index[list[i].addr] = i
-	}
-	seen := make([]bool, len(list))
+func (m Code) isReached(b *body, addr uint64) bool {
+	at, _ := b.index(addr)
+	seen := make([]bool, len(b.nodes))
 	computed := false
 	follow := func(todo []int) {
 		for len(todo) > 0 {
@@ -262,72 +249,59 @@ func (m Code) isReached(list []node, addr uint64) bool {
 				continue
 			}
 			seen[i] = true
-			n := &list[i]
+			n := &b.nodes[i]
 			to, direct := n.target(n.addr)
-			if k, within := index[to]; direct && within {
+			if k, within := b.index(to); direct && within {
 				todo = append(todo, k)
 			}
 			computed = computed || n.Op == x86asm.JMP && !direct
-			if n.falls() && i+1 < len(list) {
+			if n.falls() && i+1 < len(b.nodes) {
 				todo = append(todo, i+1)
 			}
 		}
 	}
 	follow([]int{0})
-	if at := index[addr]; seen[at] || !computed {
-		return seen[at]
+	if computed && !seen[at] {
+		follow(m.inTables(b))
 	}
-	follow(m.inTables(list, index))
-	return seen[index[addr]]
+	return seen[at]
 }
 
 // inTables returns the instructions that words of possible jump tables lead to, as
-// exitFinder.followTables does: a table ends where a word leads to none.
-func (m Code) inTables(list []node, index map[uint64]int) (out []int) {
+// exitFinder.followTables does: a table ends where a word leads to none, and what lies in the
+// part itself may be code.
+func (m Code) inTables(b *body) (out []int) {
+	tables := b.tables()
+	if len(tables) > maxTables {
+		return nil
+	}
 	relocated := map[uint64]uint64{}
 	for at, value := range m.Image().RelativeRelocations() {
-		if _, ok := index[value]; ok {
+		if _, ok := b.index(value); ok {
 			relocated[at] = value
 		}
 	}
-	for _, table := range tablesOf(list) {
+	for table := range tables {
+		if b.contains(table) {
+			continue
+		}
 		data := m.Image().Data(table, maxTableEntries*8)
-		for b := data; len(b) >= 4; b = b[4:] {
-			k, ok := index[relative(table, b)]
-			if !ok {
-				break
-			}
-			out = append(out, k)
-		}
-		for at := 0; at+8 <= len(data); at += 8 {
-			to := binary.LittleEndian.Uint64(data[at:])
-			if value, ok := relocated[table+uint64(at)]; ok {
-				to = value
-			}
-			k, ok := index[to]
-			if !ok {
-				break
-			}
-			out = append(out, k)
-		}
-	}
-	return out
-}
-
-// tablesOf returns the addresses in the operands of instructions that jump tables may have, at
-// most maxTables.
-func tablesOf(list []node) (out []uint64) {
-	for i := range list {
-		n := &list[i]
-		for _, arg := range n.Args {
-			switch mem, ok := arg.(x86asm.Mem); {
-			case !ok || len(out) == maxTables:
-			case mem.Base == x86asm.RIP:
-				out = append(out, n.end()+uint64(mem.Disp))
-			case mem.Disp > 0 && mem.Index != 0:
-				out = append(out, uint64(mem.Disp))
+		add := func(width int, target func(at uint64, b []byte) uint64) {
+			for at := 0; at+width <= len(data); at += width {
+				k, ok := b.index(target(table+uint64(at), data[at:]))
+				if !ok {
+					return
+				}
+				out = append(out, k)
 			}
 		}
+		add(4, func(_ uint64, b []byte) uint64 { return relative(table, b) })
+		add(8, func(at uint64, b []byte) uint64 {
+			if to, ok := relocated[at]; ok {
+				return to
+			}
+			return binary.LittleEndian.Uint64(b)
+		})
 	}
 	return out
 }
