@@ -136,7 +136,7 @@ func (s *source) readExecutables(running []process.Process) (native bool, err er
 			return process.OpenModule(p.PID, mappings[i])
 		})
 		if err != nil {
-			if _, runs := process.Lookup(p.PID); runs {
+			if process.Executes(p) {
 				return false, plan.Errorf(s.spec.Start, s.spec.Stop, "%v", err)
 			}
 		}

@@ -64,6 +64,12 @@ func List() ([]Process, error) {
 	return ps, nil
 }
 
+// Executes reports whether p runs, and executes the program that it was seen with.
+func Executes(p Process) bool {
+	now, ok := Lookup(p.PID)
+	return ok && now.StartTime == p.StartTime && now.Exe == p.Exe
+}
+
 // ListFor is List of the processes that v may observe.
 func ListFor(v *plan.Viewer) ([]Process, error) {
 	ps, err := List()

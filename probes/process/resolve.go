@@ -84,14 +84,7 @@ func resolvePID(t plan.Target, pid int) (Process, error) {
 }
 
 func resolveName(t plan.Target, name string, all []Process) ([]Process, error) {
-	m := NewMatcher(plan.Target{Processes: []string{name}})
-	var out []Process
-	for _, p := range all {
-		if m.Matches(p) {
-			out = append(out, p)
-		}
-	}
-	if len(out) > 0 {
+	if out := matching(plan.Target{Processes: []string{name}}, all); len(out) > 0 {
 		return out, nil
 	}
 	if t.Viewer.Everything() {
@@ -108,6 +101,22 @@ func resolveName(t plan.Target, name string, all []Process) ([]Process, error) {
 		return nil, err.WithHint("there is %s", quoteList(near))
 	}
 	return nil, err.WithHint("%s", whichRun(t.Viewer))
+}
+
+// matching returns those of all that t's names and executables match, as they are now:
+// what was listed as it executed its program matches by that program's file, but has
+// the path and the name of the one before.
+func matching(t plan.Target, all []Process) (out []Process) {
+	m := NewMatcher(t)
+	for _, p := range all {
+		if !m.Matches(p) {
+			continue
+		}
+		if now, ok := Lookup(p.PID); ok && now.StartTime == p.StartTime && m.Matches(now) {
+			out = append(out, now)
+		}
+	}
+	return out
 }
 
 // whichRun returns the hint after a process name that no process has.
@@ -140,13 +149,7 @@ func unsuitable(t plan.Target, comm string) error {
 }
 
 func resolveExe(t plan.Target, exe string, all []Process) ([]Process, error) {
-	m := NewMatcher(plan.Target{Exes: []string{exe}})
-	var out []Process
-	for _, p := range all {
-		if m.Matches(p) {
-			out = append(out, p)
-		}
-	}
+	out := matching(plan.Target{Exes: []string{exe}}, all)
 	if len(out) > 0 || t.Found && len(t.Exes) > 1 { // those that have ended since
 		return out, nil
 	}

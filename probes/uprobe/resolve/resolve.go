@@ -325,7 +325,7 @@ func (r *resolver) texts(m *selection.Module) ([]*text, error) {
 			t.placed = r.placed(m.ID)
 		}
 		if err != nil {
-			if _, runs := process.Lookup(pl.Process.PID); !runs && len(r.spec.Target.PIDs) == 0 {
+			if selection.Left(r.spec.Target, pl.Process) {
 				continue
 			}
 			return texts, selection.RefuseTarget(r.spec.Target, "the code of process %d cannot be read: %v", pl.Process.PID, err)

@@ -77,8 +77,8 @@ func Find(t plan.Target, running []process.Process, sel *Selector) (*ModuleSet, 
 		}
 		mappings, err := read(p.PID)
 		if err != nil {
-			if _, runs := process.Lookup(p.PID); !runs && len(t.PIDs) == 0 {
-				continue // one of several processes; it has just ended
+			if Left(t, p) {
+				continue
 			}
 			return fail(RefuseTarget(t, "%v", err))
 		}
@@ -99,8 +99,8 @@ func Find(t plan.Target, running []process.Process, sel *Selector) (*ModuleSet, 
 				continue
 			}
 			if err := set.AddMapped(p, mp, exe); err != nil {
-				if !exe && sel.InModule == nil {
-					continue // it was not requested by name
+				if !exe && sel.InModule == nil || Left(t, p) {
+					continue // not requested by name, or it has just ended
 				}
 				return fail(RefuseTarget(t, "%v", err))
 			}
@@ -113,6 +113,9 @@ func Find(t plan.Target, running []process.Process, sel *Selector) (*ModuleSet, 
 				WithHint("this needs the rights of the process, or CAP_SYS_PTRACE: run as root"))
 		}
 		if !found && sel.InModule == nil {
+			if Left(t, p) {
+				continue
+			}
 			return fail(RefuseTarget(t, "process %d (%s) has not mapped its executable %s as code", p.PID, p.Comm, p.Exe))
 		}
 	}
@@ -130,6 +133,12 @@ func Find(t plan.Target, running []process.Process, sel *Selector) (*ModuleSet, 
 		}
 	}
 	return set, nil
+}
+
+// Left reports whether p, one of several processes that t selects, has ended since or
+// executes another program.
+func Left(t plan.Target, p process.Process) bool {
+	return len(t.PIDs) == 0 && !process.Executes(p)
 }
 
 // RefuseTarget returns an error at the target's position in the statement.
