@@ -114,9 +114,9 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	}
 	native := append(everywhere,
 		"SET max_overhead = 0; SET max_probes = 100000; SELECT function_name, COUNT(*) FROM function_start WHERE function_name LIKE '%' GROUP BY function_name",
-		"SET max_overhead = 0; SELECT function_name, MAX(duration) FROM function_duration WHERE function_name LIKE '%e%' GROUP BY function_name",
-		"SET max_overhead = 0; SELECT * FROM function_call WHERE function_name LIKE '%d%'",
-		"SET max_overhead = 0; CREATE TRIGGER k ON function_start WHEN function_name LIKE '%a%' BEGIN MONITOR function_duration WHERE function_name LIKE '%e%' FOR 50ms END")
+		"SET max_overhead = 0; SET max_probes = 100000; SELECT function_name, MAX(duration) FROM function_duration WHERE function_name LIKE '%e%' GROUP BY function_name",
+		"SET max_overhead = 0; SET max_probes = 100000; SELECT * FROM function_call WHERE function_name LIKE '%d%'",
+		"SET max_overhead = 0; SET max_probes = 100000; CREATE TRIGGER k ON function_start WHEN function_name LIKE '%a%' BEGIN MONITOR function_duration WHERE function_name LIKE '%e%' FOR 50ms END")
 	for _, c := range []struct {
 		name    string
 		start   func(t *testing.T) int
