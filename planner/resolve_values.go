@@ -172,11 +172,8 @@ func (r *resolver) resultOf(st *catalog.Stream, a *plan.Acquire) {
 // isValue reports whether a column is a value: * excludes them.
 func isValue(name string) bool {
 	reader, _, isCall := strings.Cut(name, "(")
-	return strings.HasPrefix(name, "args.") || name == allArguments || isPartOfResult(name) || plan.IsStackArgument(name) || isCall && pointerReaders[reader] || plan.IsRead(name)
+	return strings.HasPrefix(name, "args.") || name == plan.AllArguments || isPartOfResult(name) || plan.IsStackArgument(name) || isCall && pointerReaders[reader] || plan.IsRead(name)
 }
-
-// allArguments is the column of all arguments of a call, as one object.
-const allArguments = "args"
 
 // isPartOfResult reports whether a column is a field or an element of the result.
 func isPartOfResult(name string) bool {
@@ -206,14 +203,14 @@ type namedValue struct {
 // isWholeName reports whether a name, in any case, is that of a value by itself: args, arg6.
 func isWholeName(name string) bool {
 	name = strings.ToLower(name)
-	return name == allArguments || plan.IsStackArgument(name)
+	return name == plan.AllArguments || plan.IsStackArgument(name)
 }
 
 // namedValues finds the values that a text names.
 func namedValues(src string) (list []namedValue) {
-	tokens := parser.Highlight(src)
+	tokens := slices.DeleteFunc(parser.Highlight(src), func(t parser.Token) bool { return t.Kind == parser.TokenComment })
 	word := func(i int) string {
-		if i < 0 || i >= len(tokens) || tokens[i].Kind == parser.TokenComment {
+		if i < 0 || i >= len(tokens) {
 			return ""
 		}
 		return src[tokens[i].Start:tokens[i].Stop]
@@ -282,7 +279,7 @@ func namedValues(src string) (list []namedValue) {
 				name := strings.Join(parts, ".")
 				v.result, v.t = isPartOfResult(name), types.Invalid
 				switch {
-				case name == allArguments:
+				case name == plan.AllArguments:
 					v.t = types.Varchar
 				case plan.IsStackArgument(name):
 					v.t = types.Bigint

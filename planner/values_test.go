@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"slices"
 	"testing"
 
 	"endoscope/parser"
@@ -29,5 +30,22 @@ func TestNamesOfReads(t *testing.T) {
 	}
 	if found := parser.Reads("SELECT CAST(x AS BIGINT), 'CAST(arg0 AS ''t *'')' -- CAST(arg0 AS 't *')"); len(found) > 0 {
 		t.Errorf("%v is found", found[0])
+	}
+}
+
+// Comments do not separate the parts of a value.
+func TestNamedValuesWithComments(t *testing.T) {
+	for src, want := range map[string]string{
+		"SELECT hex(arg1, /* bytes */ 4)":      "hex(arg1, 4)",
+		"SELECT str(args.name -- the key\n)":   "str(args.name)",
+		"SELECT args /* of the call */ . name": "args.name",
+	} {
+		var names []string
+		for _, v := range namedValues(src) {
+			names = append(names, v.name)
+		}
+		if !slices.Contains(names, want) {
+			t.Errorf("%s names %q, not %s", src, names, want)
+		}
 	}
 }

@@ -36,6 +36,9 @@ func RawArgument(name string) (n int, ok bool) {
 	return n, ok && err == nil && n >= 0 && n < maxRaw && digits == strconv.Itoa(n)
 }
 
+// AllArguments is the column of all arguments of a call, as one object. No catalog lists it.
+const AllArguments = "args"
+
 // IsStackArgument reports whether a column is a raw argument after those that are columns
 // of the streams.
 func IsStackArgument(name string) bool {

@@ -1,6 +1,18 @@
 package plan
 
-import "endoscope/planner/types"
+import (
+	"strings"
+
+	"endoscope/planner/types"
+)
+
+// LikePrefix returns the text with which all texts begin that a LIKE pattern allows.
+func LikePrefix(pattern string) string {
+	if i := strings.IndexAny(pattern, `%_\`); i >= 0 {
+		return pattern[:i]
+	}
+	return pattern
+}
 
 // Conjuncts splits a condition at its ANDs.
 func Conjuncts(e Expr) []Expr {

@@ -313,8 +313,5 @@ func prefixed(c plan.Expr) (start string, ok bool) {
 	if !ok || k.V.IsNull {
 		return "", false
 	}
-	if i := strings.IndexAny(k.V.S, `%_\`); i >= 0 {
-		return k.V.S[:i], true
-	}
-	return k.V.S, true
+	return plan.LikePrefix(k.V.S), true
 }

@@ -129,7 +129,6 @@ func choices(e plan.Expr, column int) *plan.Const {
 // inFolders reports whether each alternative of a condition accepted by choices begins with a
 // folder, so that all files which satisfy it can be found.
 func inFolders(e plan.Expr) bool {
-	const wild = "%_\\"
 	if c, ok := e.(*plan.Call); ok && c.Fn == "or" {
 		return inFolders(c.Args[0]) && inFolders(c.Args[1])
 	} else if ok && (c.Fn == "like" || c.Fn == "starts_with") {
@@ -138,8 +137,8 @@ func inFolders(e plan.Expr) bool {
 			return false
 		}
 		start := text.V.S
-		if i := strings.IndexAny(start, wild); c.Fn == "like" && i >= 0 {
-			start = start[:i]
+		if c.Fn == "like" {
+			start = plan.LikePrefix(start)
 		}
 		return strings.HasPrefix(start, "/") && strings.LastIndexByte(start, '/') > 0
 	}

@@ -150,11 +150,7 @@ func startsOf(x plan.Expr) (out []string) {
 			}
 			switch x.Fn {
 			case "like":
-				start := c.V.S
-				if i := strings.IndexAny(start, `%_\`); i >= 0 {
-					start = start[:i]
-				}
-				out = append(out, start)
+				out = append(out, plan.LikePrefix(c.V.S))
 			case "=", "starts_with":
 				out = append(out, c.V.S)
 			}

@@ -43,7 +43,7 @@ func (v *Value) parsePath(name string) bool {
 func parseValue(name string) (*Value, bool) {
 	v := &Value{}
 	switch {
-	case name == allArguments:
+	case name == plan.AllArguments:
 		v.all, v.Path = true, []string{}
 		return v, true
 	case v.parsePath(name):
@@ -78,9 +78,6 @@ func parseValue(name string) (*Value, bool) {
 	}
 	return nil, false
 }
-
-// allArguments is the column of all arguments of a call.
-const allArguments = "args"
 
 // parseRaw parses arg0, arg6.
 func (v *Value) parseRaw(name string) bool {
