@@ -16,7 +16,7 @@ import (
 
 // version identifies what is measured, and how: tables of another version are
 // not used.
-const version = 1
+const version = 2
 
 // maxCacheFile limits what is read of a file that any process may have written.
 const maxCacheFile = 1 << 16

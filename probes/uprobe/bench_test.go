@@ -317,15 +317,7 @@ func BenchmarkInstall(b *testing.B) {
 	testenv.NeedUprobes(b)
 	for name, how := range map[string]calls.Returns{"entries": calls.Unseen, "traps": calls.Trapped, "exits": calls.AtExits} {
 		b.Run(name, func(b *testing.B) {
-			c, err := program.Read()
-			if err != nil {
-				b.Fatal(err)
-			}
-			k, err := program.New(defaultRingBytes, defaultMaxCalls, Options{}.preallocates(), c)
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer k.Close()
+			k := compiledKernel(b)
 			for b.Loop() {
 				in, err := k.Install(program.Setup{Returns: map[calls.Returns]bool{how: true}, Functions: 1})
 				if err != nil {

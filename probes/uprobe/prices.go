@@ -124,5 +124,5 @@ func attachPriced(in *program.Installation, price string, links attach.Kind, fil
 		}
 		in.Links = append([]*attach.Link{l}, in.Links...)
 	}
-	return nil
+	return in.Arm(true)
 }

@@ -45,6 +45,28 @@ func TestPricesAreMeasured(t *testing.T) {
 	}
 }
 
+// The probes that are priced do what those of queries do: they count calls.
+func TestPricedProbesCount(t *testing.T) {
+	testenv.NeedUprobes(t)
+	target := startTurner(t, testenv.CompileCText(t, turning, "-O1", "-pthread"), codesite.Nop, 100, 50, 1)
+	k := compiledKernel(t)
+	for _, price := range pricesOf(attach.Session) {
+		t.Run(price, func(t *testing.T) {
+			in, err := k.Load(priced(price, attach.Session, 1), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer in.Objects.Close()
+			if err := attachPriced(in, price, attach.Session, target.file, []calibrate.Function{{Entry: target.entry, Exit: target.entry + 5}}); err != nil {
+				t.Fatal(err)
+			}
+			defer in.Detach()
+			var per []uint64
+			testenv.Until(t, "calls are counted", func() bool { return in.Hits(0, &per) > 0 })
+		})
+	}
+}
+
 // The provider uses and reports the prices in its options, and chooses by them where to
 // probe.
 func TestPricesAreUsed(t *testing.T) {

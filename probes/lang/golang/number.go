@@ -1,6 +1,7 @@
 package golang
 
 import (
+	"bytes"
 	"debug/dwarf"
 	"debug/elf"
 	"encoding/binary"
@@ -39,12 +40,12 @@ func NumberOffset(file io.ReaderAt) (offset uint64, err error) {
 		return 0, ErrNoDebugInformation
 	}
 	info := section.Open()
-	var unit []byte
-	for read := uint64(0); read < maxInfo; read += uint64(len(unit)) {
-		if unit, err = nextUnit(info, unit); err != nil {
+	var unit bytes.Buffer
+	for read := uint64(0); read < maxInfo; read += uint64(unit.Len()) {
+		if nextUnit(info, &unit) != nil {
 			return 0, ErrNoDebugInformation
 		}
-		data, err := dwarf.New(small[".debug_abbrev"], nil, nil, unit, nil, nil, nil, small[".debug_str"])
+		data, err := dwarf.New(small[".debug_abbrev"], nil, nil, unit.Bytes(), nil, nil, nil, small[".debug_str"])
 		if err != nil {
 			return 0, err
 		}
@@ -60,20 +61,21 @@ func NumberOffset(file io.ReaderAt) (offset uint64, err error) {
 	return 0, ErrNoDebugInformation
 }
 
-// nextUnit reads a unit with its header into buf, which it may reallocate.
-func nextUnit(info io.Reader, buf []byte) ([]byte, error) {
+// nextUnit reads a unit with its header into unit, replacing what it holds. A length that
+// the section does not have takes no memory.
+func nextUnit(info io.Reader, unit *bytes.Buffer) error {
 	var length [4]byte
 	if _, err := io.ReadFull(info, length[:]); err != nil {
-		return nil, err
+		return err
 	}
 	n := binary.LittleEndian.Uint32(length[:])
 	if n > maxUnit { // or the 64-bit format, which Go does not write
-		return nil, ErrNoDebugInformation
+		return ErrNoDebugInformation
 	}
-	unit := resized(&buf, 4+int(n))
-	copy(unit, length[:])
-	_, err := io.ReadFull(info, unit[4:])
-	return unit, err
+	unit.Reset()
+	unit.Write(length[:])
+	_, err := io.CopyN(unit, info, int64(n))
+	return err
 }
 
 // memberOfG searches for a member of type g in a unit, if that is the
