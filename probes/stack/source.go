@@ -212,6 +212,7 @@ func (s *source) hidden(seen map[int]bool, t tally) error {
 func (s *source) run(ctx context.Context, c *collector, sink probes.Sink, start time.Time) error {
 	defer context.AfterFunc(ctx, s.alarm.Ring)()
 	pace := pacing.Governor{Share: s.spec.Settings.StackOverhead, Start: start}
+	c.modules.takeOnce() // of the sample that load took
 	taken := 0
 	defer func() {
 		if interval := time.Duration(s.interval.Load()); interval > 0 {
@@ -252,7 +253,7 @@ func (s *source) run(ctx context.Context, c *collector, sink probes.Sink, start 
 		}
 		watch := pacing.StartWatch()
 		err := s.snapshot(c, sink)
-		pace.AddCost(watch.Stop()+c.javaTime, time.Now())
+		pace.AddCost(watch.Stop()+c.javaTime, c.modules.takeOnce(), time.Now())
 		c.javaTime = 0
 		taken++
 		if err != nil {
