@@ -165,7 +165,7 @@ func TestReadingFilesIsDoneOnce(t *testing.T) {
 	testenv.NeedUprobes(t)
 	var text strings.Builder
 	text.WriteString("#include <stdio.h>\n#include <unistd.h>\nvolatile long sink;\n")
-	for i := range 3000 {
+	for i := range 300 {
 		fmt.Fprintf(&text, "struct s%d { long a; char b[%d]; }; static inline void in%d(struct s%d *s) { sink += s->a; }\nvoid f%d(struct s%d *s) { in%d(s); }\n", i, i+1, i, i, i, i, i)
 	}
 	text.WriteString("int main(void) { for (;;) pause(); }\n")
