@@ -175,7 +175,9 @@ func TestKilledAtAnyMoment(t *testing.T) {
 				t.Logf("%s is killed %v after %s, with %d links", query, at, [...]string{"its start", "the first link"}[kill%2], len(links))
 				began := time.Now()
 				gone(t, programs, links)
-				slowest = max(slowest, time.Since(began))
+				took := time.Since(began)
+				slowest = max(slowest, took)
+				t.Logf("nothing is left after %v", took.Round(time.Millisecond))
 				goesOn(t, target)
 				unchanged(t, target)
 			}
