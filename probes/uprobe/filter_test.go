@@ -255,6 +255,11 @@ func TestFilteredInTheKernel(t *testing.T) {
 				if len(base.rows) == 0 {
 					t.Fatal("no rows without a condition")
 				}
+				n := len(base.rows)
+				for _, q := range all {
+					n += len(q.got.wait(t).rows)
+				}
+				t.Log(len(base.rows), n, len(all))
 				some := 0
 				for _, q := range all {
 					rows := kept(t, q.left, q.spec.Out, q.got.wait(t).rows)

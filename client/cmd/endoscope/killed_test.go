@@ -99,7 +99,7 @@ for (let n = 1;; n = n % 1000000 + 1) {
 func TestKilledAtAnyMoment(t *testing.T) {
 	testenv.NeedUprobes(t)
 	testenv.Long(t)
-	program := build(t)
+	program := testenv.Command(t, ".")
 	script := func(name, text string) string {
 		path := filepath.Join(t.TempDir(), name)
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

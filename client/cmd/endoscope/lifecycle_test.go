@@ -21,16 +21,6 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// build compiles the command and returns its path.
-func build(t testing.TB) string {
-	t.Helper()
-	out := filepath.Join(t.TempDir(), "endoscope")
-	if msg, err := exec.Command("go", "build", "-o", out, ".").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, msg)
-	}
-	return out
-}
-
 // attached returns the eBPF programs and links whose descriptors a process holds.
 func attached(t testing.TB, pid int) (programs, links []uint32) {
 	t.Helper()
@@ -90,7 +80,7 @@ func gone(t testing.TB, programs, links []uint32) {
 // attached is left in the kernel.
 func TestNothingStays(t *testing.T) {
 	testenv.NeedUprobes(t)
-	program := build(t)
+	program := testenv.Command(t, ".")
 	source := `#include <unistd.h>
 int work(int i) { return i + 1; }
 int main(void) { volatile int s = 0; for (;;) { s = work(s); usleep(1000); } }`
@@ -174,7 +164,7 @@ int main(void) { volatile int s = 0; for (;;) { s = work(s); usleep(1000); } }`
 // for its action, in every possible way.
 func TestNothingOfTriggersStays(t *testing.T) {
 	testenv.NeedUprobes(t)
-	program := build(t)
+	program := testenv.Command(t, ".")
 	target := testenv.CompileCText(t, `#include <unistd.h>
 int work(int i) { return i + 1; }
 int main(void) { volatile int s = 0; for (;;) { s = work(s); usleep(1000); } }`, "-O1", "-fno-inline")
@@ -239,7 +229,7 @@ int main(void) { volatile int s = 0; for (;;) { s = work(s); usleep(1000); } }`,
 // each yields one error and exit code 1, and attaches nothing.
 func TestWrongStatements(t *testing.T) {
 	testenv.Long(t)
-	program := build(t)
+	program := testenv.Command(t, ".")
 	statements := append(goldenStatements(t, "../../../parser/testdata/errors/*", "error"),
 		goldenStatements(t, "../../../planner/testdata/errors/*", "refused")...)
 	if len(statements) < 120 {
