@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -226,8 +227,35 @@ func match(sel plan.Expr) (func(name, class, module string) (bool, error), error
 	}, err
 }
 
-// run looks at a process for a while, under a condition.
-func (a *audit) run(p *entities.Provider, pid int, filter string, length time.Duration) {
+// everyone gives what a source acquires to the leaves of several audits.
+type everyone []leafSink
+
+func (e everyone) Push(b *batch.Batch) {
+	for _, s := range e {
+		s.Push(b.Retain())
+	}
+	b.Release()
+}
+func (everyone) Partial(b *batch.Batch) { b.Release() }
+func (e everyone) Watermark(t int64) {
+	for _, s := range e {
+		s.Watermark(t)
+	}
+}
+func (e everyone) Lost(cause string, n uint64) {
+	for _, s := range e {
+		s.Lost(cause, n)
+	}
+}
+func (everyone) Count(string, uint64) {}
+func (e everyone) End(err error) {
+	for _, s := range e {
+		s.End(err)
+	}
+}
+
+// build makes the operators of an audit and returns those that get what is acquired.
+func (a *audit) build(pid int, filter string, length time.Duration) *graph.Graph {
 	t := a.t
 	t.Helper()
 	text := fmt.Sprintf("SELECT * FROM CONSISTENT((SELECT * FROM entity_events WHERE %s UNION ALL SELECT * FROM activity_events WHERE %s))", filter, filter)
@@ -262,30 +290,63 @@ func (a *audit) run(p *entities.Provider, pid int, filter string, length time.Du
 	if err != nil {
 		t.Fatal(err)
 	}
-	var sources []probes.Source
 	a.open = len(lower.Leaves)
-	for _, leaf := range lower.Leaves {
-		leaf.Acquire.Settings.Lateness = 100 * time.Millisecond
-		source, err := p.Prepare(context.Background(), leaf.Acquire)
+	return lower
+}
+
+// run looks at a process for a while, under a condition.
+func (a *audit) run(p *entities.Provider, pid int, filter string, length time.Duration) {
+	a.t.Helper()
+	runAll(a.t, p, pid, []string{filter}, []*audit{a}, length)
+}
+
+// runAll looks at a process for a while, under several conditions: what is acquired
+// does not depend on them.
+func runAll(t *testing.T, p *entities.Provider, pid int, filters []string, audits []*audit, length time.Duration) {
+	t.Helper()
+	var specs []*plan.Acquire
+	var sinks []everyone
+	var lowers []*graph.Graph
+	for i, a := range audits {
+		lower := a.build(pid, filters[i], length)
+		lowers = append(lowers, lower)
+		for n, leaf := range lower.Leaves {
+			leaf.Acquire.Settings.Lateness = 100 * time.Millisecond
+			if i == 0 {
+				specs, sinks = append(specs, leaf.Acquire), append(sinks, nil)
+			}
+			if !reflect.DeepEqual(leaf.Acquire, specs[n]) {
+				t.Fatalf("under %s other events are acquired: %+v", filters[i], leaf.Acquire)
+			}
+			sinks[n] = append(sinks[n], leafSink{a, leaf})
+		}
+	}
+	var sources []probes.Source
+	for n, spec := range specs {
+		source, err := p.Prepare(context.Background(), spec)
 		if err != nil {
 			t.Fatal(err)
 		}
 		sources = append(sources, source)
-		if err := source.Start(context.Background(), leafSink{a, leaf}, probes.Options{}); err != nil {
+		if err := source.Start(context.Background(), sinks[n], probes.Options{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	a.turns(sources, length)
-	testenv.Until(a.t, "there is what the test is about", a.saw)
+	audits[0].turns(sources, length)
+	for i, a := range audits {
+		testenv.Until(t, "there is what the test is about: "+filters[i], a.saw)
+	}
 	for _, source := range sources {
 		if err := source.Stop(); err != nil {
 			t.Error(err)
 		}
 	}
-	<-a.ended
-	for _, leaf := range lower.Leaves {
-		if err := leaf.Op.Close(context.Background(), leaf.Port); err != nil {
-			t.Error(err)
+	for i, a := range audits {
+		<-a.ended
+		for _, leaf := range lowers[i].Leaves {
+			if err := leaf.Op.Close(context.Background(), leaf.Port); err != nil {
+				t.Error(err)
+			}
 		}
 	}
 }
@@ -436,7 +497,7 @@ func TestRulesOfJava(t *testing.T) {
 	checkRules(t, prog.pid(), some)
 }
 
-// checkRules looks at a process under one condition after the other.
+// checkRules looks at a process under several conditions.
 func checkRules(t *testing.T, pid int, filters []string) {
 	length := 300 * time.Millisecond
 	soak := os.Getenv("ENDOSCOPE_SOAK") != ""
@@ -447,13 +508,17 @@ func checkRules(t *testing.T, pid int, filters []string) {
 	idle := processorTimeOf(t, pid)
 	time.Sleep(length) // in which the target runs
 	t.Logf("without monitoring the program takes %.1f %% of a processor", 100*(processorTimeOf(t, pid)-idle).Seconds()/length.Seconds())
-	for _, filter := range filters {
-		t.Run(strings.ReplaceAll(filter, " ", "_"), func(t *testing.T) {
-			a := &audit{t: t}
-			began, theirs, ours := time.Now(), processorTimeOf(t, pid), processorTimeOf(t, os.Getpid())
-			a.run(p, pid, filter, length)
-			took := time.Since(began).Seconds()
-			theirs, ours = processorTimeOf(t, pid)-theirs, processorTimeOf(t, os.Getpid())-ours
+	audits := make([]*audit, len(filters))
+	for i := range audits {
+		audits[i] = &audit{t: t}
+	}
+	began, theirs, ours := time.Now(), processorTimeOf(t, pid), processorTimeOf(t, os.Getpid())
+	runAll(t, p, pid, filters, audits, length)
+	took := time.Since(began).Seconds()
+	theirs, ours = processorTimeOf(t, pid)-theirs, processorTimeOf(t, os.Getpid())-ours
+	t.Logf("processor: program %.1f %%, monitor with this test %.1f %%", 100*theirs.Seconds()/took, 100*ours.Seconds()/took)
+	for i, a := range audits {
+		t.Run(strings.ReplaceAll(filters[i], " ", "_"), func(t *testing.T) {
 			if found := rules.Check(a.full, a.reports); len(found) > 0 {
 				t.Errorf("%d violations, the first: %v, of %+v", len(found), found[0], a.reports[min(found[0].Report, len(a.reports)-1)])
 			}
@@ -472,8 +537,7 @@ func checkRules(t *testing.T, pid int, filters []string) {
 			if soak && a.most[1] > a.most[0]*3/2 {
 				t.Errorf("%d entities and locks are remembered in the second half, %d in the first", a.most[1], a.most[0])
 			}
-			t.Logf("%d events, %d reports, %d caught up; at most %d remembered, then %d; processor: program %.1f %%, monitor with this test %.1f %%",
-				len(a.full), len(a.reports), caught, a.most[0], a.most[1], 100*theirs.Seconds()/took, 100*ours.Seconds()/took)
+			t.Logf("%d events, %d reports, %d caught up; at most %d remembered, then %d", len(a.full), len(a.reports), caught, a.most[0], a.most[1])
 		})
 	}
 }

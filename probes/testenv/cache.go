@@ -18,8 +18,8 @@ import (
 // cached returns a copy, of this test alone, of a program that build makes in
 // the folder dir as out. It is built once on a machine for equal flags and
 // parts, which are all that the program is made from; the folder stays, since
-// debug information has its path. Flags that name temporary files are built
-// each time.
+// debug information has its path. Programs whose flags name temporary files are
+// built each time.
 func cached(t testing.TB, kind string, parts, flags []string, build func(dir, out string)) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "target")
@@ -32,16 +32,25 @@ func cached(t testing.TB, kind string, parts, flags []string, build func(dir, ou
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, unlock := lockFolder(t, folder, fmt.Sprintf("%q %q %q %q %q", kind, working, parts, flags, compilers()))
+	dir := builtFolder(t, folder, fmt.Sprintf("%q %q %q %q %q", kind, working, parts, flags, compilers()),
+		func(dir string) { build(dir, filepath.Join(dir, "target")) })
+	return CopyFile(t, filepath.Join(dir, "target"), out)
+}
+
+// builtFolder returns a folder of the cache that build fills once on a machine
+// from what key says.
+func builtFolder(t testing.TB, cache, key string, build func(dir string)) string {
+	t.Helper()
+	dir, unlock := lockFolder(t, cache, key)
 	defer unlock()
-	built, complete := filepath.Join(dir, "target"), filepath.Join(dir, "complete")
+	complete := filepath.Join(dir, "complete")
 	if _, err := os.Stat(complete); err != nil {
-		build(dir, built)
+		build(dir)
 		if err := os.WriteFile(complete, nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return CopyFile(t, built, out)
+	return dir
 }
 
 // lockFolder returns a folder of the cache for what is made from what key says.
@@ -82,7 +91,7 @@ func forget(folder string) {
 // compilers identifies the compilers that are installed.
 var compilers = sync.OnceValue(func() string {
 	versions := []string{runtime.Version(), os.Getenv("GOFLAGS")}
-	for _, name := range []string{"gcc", "g++", "ld"} {
+	for _, name := range []string{"gcc", "g++", "ld", "javac", "initdb"} {
 		path, _ := exec.LookPath(name)
 		path, _ = filepath.EvalSymlinks(path)
 		if info, err := os.Stat(path); err == nil {

@@ -129,7 +129,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		}, native},
 		{"Go", func(t *testing.T) int { return testenv.Run(t, exec.Command(testenv.CompileGoText(t, checkedGo))) }, native},
 		{"Java", func(t *testing.T) int {
-			return testenv.Run(t, exec.Command(testenv.NeedProgram(t, "java"), "-Xmx64m", script("Checked.java", checkedJava)))
+			return testenv.Run(t, exec.Command(testenv.NeedProgram(t, "java"), "-Xmx64m", "-cp", testenv.CompileJavaText(t, "Checked", checkedJava), "Checked"))
 		}, everywhere},
 		{"Node", func(t *testing.T) int {
 			return testenv.Run(t, exec.Command(testenv.NeedProgram(t, "node"), script("checked.js", checkedNode)))
