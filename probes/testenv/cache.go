@@ -91,7 +91,7 @@ func forget(folder string) {
 // compilers identifies the compilers that are installed.
 var compilers = sync.OnceValue(func() string {
 	versions := []string{runtime.Version(), os.Getenv("GOFLAGS")}
-	for _, name := range []string{"gcc", "g++", "ld", "javac", "initdb"} {
+	for _, name := range []string{"gcc", "g++", "ld", "javac"} {
 		path, _ := exec.LookPath(name)
 		path, _ = filepath.EvalSymlinks(path)
 		if info, err := os.Stat(path); err == nil {
