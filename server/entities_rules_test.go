@@ -315,7 +315,9 @@ func runAll(t *testing.T, p *entities.Provider, pid int, filters []string, audit
 			if i == 0 {
 				specs, sinks = append(specs, leaf.Acquire), append(sinks, nil)
 			}
-			if !reflect.DeepEqual(leaf.Acquire, specs[n]) {
+			acquired := *leaf.Acquire
+			acquired.Start, acquired.Stop = specs[n].Start, specs[n].Stop // places in the statement
+			if !reflect.DeepEqual(acquired, *specs[n]) {
 				t.Fatalf("under %s other events are acquired: %+v", filters[i], leaf.Acquire)
 			}
 			sinks[n] = append(sinks[n], leafSink{a, leaf})
