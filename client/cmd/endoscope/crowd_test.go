@@ -93,7 +93,7 @@ func readAll(res wire.Result, slow <-chan struct{}) (r reading) {
 			select {
 			case <-slow:
 				slow = nil
-			case <-time.After(time.Second):
+			case <-time.After(3 * time.Second):
 			}
 		}
 	}
