@@ -23,8 +23,7 @@ import (
 func cached(t testing.TB, kind string, parts, flags []string, build func(dir, out string)) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "target")
-	folder, err := os.UserCacheDir()
-	if err != nil || strings.Contains(strings.Join(flags, " "), os.TempDir()) {
+	if strings.Contains(strings.Join(flags, " "), os.TempDir()) {
 		build(t.TempDir(), out)
 		return out
 	}
@@ -32,16 +31,16 @@ func cached(t testing.TB, kind string, parts, flags []string, build func(dir, ou
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := builtFolder(t, folder, fmt.Sprintf("%q %q %q %q %q", kind, working, parts, flags, compilers()),
+	dir := builtFolder(t, fmt.Sprintf("%q %q %q %q %q", kind, working, parts, flags, compilers()),
 		func(dir string) { build(dir, filepath.Join(dir, "target")) })
 	return CopyFile(t, filepath.Join(dir, "target"), out)
 }
 
 // builtFolder returns a folder of the cache that build fills once on a machine
 // from what key says.
-func builtFolder(t testing.TB, cache, key string, build func(dir string)) string {
+func builtFolder(t testing.TB, key string, build func(dir string)) string {
 	t.Helper()
-	dir, unlock := lockFolder(t, cache, key)
+	dir, unlock := lockFolder(t, key)
 	defer unlock()
 	complete := filepath.Join(dir, "complete")
 	if _, err := os.Stat(complete); err != nil {
@@ -55,9 +54,9 @@ func builtFolder(t testing.TB, cache, key string, build func(dir string)) string
 
 // lockFolder returns a folder of the cache for what is made from what key says.
 // No other test has it until it is unlocked.
-func lockFolder(t testing.TB, cache, key string) (dir string, unlock func() error) {
+func lockFolder(t testing.TB, key string) (dir string, unlock func() error) {
 	t.Helper()
-	cache = filepath.Join(cache, "endoscope-tests")
+	cache := cacheFolder()
 	hash := sha256.Sum256([]byte(key))
 	dir = filepath.Join(cache, fmt.Sprintf("%x", hash[:16]))
 	if _, err := os.Stat(dir); err != nil {
@@ -76,6 +75,18 @@ func lockFolder(t testing.TB, cache, key string) (dir string, unlock func() erro
 		t.Fatal(err)
 	}
 	return dir, lock.Close
+}
+
+// cacheFolder returns the folder of what was built for tests: the user's cache, or
+// a folder of temporary files where that cannot be written.
+func cacheFolder() string {
+	if cache, err := os.UserCacheDir(); err == nil {
+		dir := filepath.Join(cache, "endoscope-tests")
+		if os.MkdirAll(dir, 0o755) == nil && unix.Access(dir, unix.W_OK) == nil {
+			return dir
+		}
+	}
+	return filepath.Join(os.TempDir(), fmt.Sprint("endoscope-tests-", os.Getuid()))
 }
 
 // forget removes programs that have not been used for a week.

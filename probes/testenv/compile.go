@@ -119,11 +119,7 @@ func Command(t testing.TB, dir string) string {
 	if program, found := commands.Load(dir); found {
 		return program.(string)
 	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	folder, unlock := lockFolder(t, cache, "command "+dir)
+	folder, unlock := lockFolder(t, "command "+dir)
 	defer unlock()
 	program := filepath.Join(folder, filepath.Base(dir))
 	goBuild(t, "", dir, program, nil) // links nothing where the program is up to date

@@ -34,11 +34,7 @@ func CompileJava(t testing.TB, source string) string {
 func CompileJavaText(t testing.TB, class, text string) string {
 	t.Helper()
 	javac := NeedProgram(t, "javac")
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		cache = t.TempDir()
-	}
-	return builtFolder(t, cache, fmt.Sprintf("Java %q %q %q", class, text, compilers()), func(dir string) {
+	return builtFolder(t, fmt.Sprintf("Java %q %q %q", class, text, compilers()), func(dir string) {
 		source := filepath.Join(dir, class+".java")
 		if err := os.WriteFile(source, []byte(text), 0o644); err != nil {
 			t.Fatal(err)

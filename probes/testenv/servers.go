@@ -139,10 +139,6 @@ func BusyPostgres(t testing.TB) (postmaster, backend int) {
 func PostgresData(t testing.TB, dir string) {
 	t.Helper()
 	initdb := NeedProgram(t, "initdb")
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		cache = t.TempDir()
-	}
 	copyTo := func(to, from string) {
 		t.Helper()
 		if out, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil {
@@ -150,7 +146,7 @@ func PostgresData(t testing.TB, dir string) {
 		}
 	}
 	data := filepath.Join(dir, "data")
-	template := filepath.Join(builtFolder(t, cache, "PostgreSQL "+initdb, func(template string) {
+	template := filepath.Join(builtFolder(t, "PostgreSQL "+initdb, func(template string) {
 		info, err := os.Stat(dir)
 		if err != nil {
 			t.Fatal(err)
