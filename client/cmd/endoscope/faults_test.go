@@ -33,6 +33,7 @@ type ours struct {
 // launch runs a program until the test ends.
 func launch(t testing.TB, name string, args ...string) *ours {
 	t.Helper()
+	testenv.Interruptible(t)
 	p := &ours{t: t, cmd: exec.Command(name, args...)}
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
 	if err := p.cmd.Start(); err != nil {

@@ -80,6 +80,7 @@ func gone(t testing.TB, programs, links []uint32) {
 // attached is left in the kernel.
 func TestNothingStays(t *testing.T) {
 	testenv.NeedUprobes(t)
+	testenv.Interruptible(t)
 	program := testenv.Command(t, ".")
 	source := `#include <unistd.h>
 int work(int i) { return i + 1; }
@@ -164,6 +165,7 @@ int main(void) { volatile int s = 0; for (;;) { s = work(s); usleep(1000); } }`
 // for its action, in every possible way.
 func TestNothingOfTriggersStays(t *testing.T) {
 	testenv.NeedUprobes(t)
+	testenv.Interruptible(t)
 	program := testenv.Command(t, ".")
 	target := testenv.CompileCText(t, `#include <unistd.h>
 int work(int i) { return i + 1; }
