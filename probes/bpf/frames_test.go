@@ -18,6 +18,10 @@ import (
 // (frames.h) the verifier would not say so.
 func TestFramesFit(t *testing.T) {
 	testenv.NeedUprobes(t)
+	all, err := LoadFunction()
+	if err != nil {
+		t.Fatal(err)
+	}
 	const (
 		atEnd    = 1
 		args     = 1 << 1
@@ -55,10 +59,7 @@ func TestFramesFit(t *testing.T) {
 	} {
 		for _, program := range []string{FunctionProgFunctionEntry, FunctionProgFunctionSession, FunctionProgPairEntry, FunctionProgPairReturn, FunctionProgFrameEntry, FunctionProgFrameExit, FunctionProgGoroutineEnd, FunctionProgFrameLanding, FunctionProgFrameUnwinding, FunctionProgFrameJump, FunctionProgFrameSwitch, FunctionProgCallJump, FunctionProgJavaEntry, FunctionProgJavaReturn} {
 			t.Run(fmt.Sprint(name, ", ", program), func(t *testing.T) {
-				spec, err := LoadFunction()
-				if err != nil {
-					t.Fatal(err)
-				}
+				spec := all.Copy()
 				for other := range spec.Programs {
 					if other != program {
 						delete(spec.Programs, other)

@@ -45,7 +45,7 @@ func TestPlacesAreInstructions(t *testing.T) {
 		accepted, within := 0, 0
 		for i := range code.Entries() {
 			e := &code.Entries()[i]
-			for at := e.Addr; at < e.Addr+min(code.Extent(i), 300) && accepted < 4_000; at++ {
+			for at := e.Addr; at < e.Addr+min(code.Extent(i), 300) && accepted < 1_000; at++ {
 				site, start, err := code.PlaceAt(at, false)
 				var between *Between
 				switch {
