@@ -16,6 +16,10 @@ import (
 // bpf_loop easily takes hundreds of thousands.
 func TestProgramsAreQuicklyVerified(t *testing.T) {
 	testenv.NeedUprobes(t)
+	compiled, err := LoadFunction()
+	if err != nil {
+		t.Fatal(err)
+	}
 	const (
 		limit    = 9_000
 		limitOld = 30_000 // and with stacks
@@ -31,10 +35,7 @@ func TestProgramsAreQuicklyVerified(t *testing.T) {
 	for _, options := range []uint32{0, all, depth, atEnd, atEnd | depth, atEnd | all, inTurn, inTurn | depth, inTurn | all, inTurn | all | whence, atEnd | all | whence, gated, gated | all, gated | atEnd, gated | atEnd | all, old | atEnd, old | inTurn} {
 		for _, name := range []string{FunctionProgFunctionEntry, FunctionProgFunctionSession, FunctionProgPairEntry, FunctionProgPairReturn, FunctionProgFrameEntry, FunctionProgFrameExit, FunctionProgGoroutineEnd, FunctionProgFrameLanding, FunctionProgFrameUnwinding, FunctionProgFrameJump, FunctionProgCallJump, FunctionProgThreadEnd, FunctionProgFrameThreadEnd, FunctionProgJavaEntry, FunctionProgJavaReturn, FunctionProgJavaThreadEnd, FunctionProgProcessBegan, FunctionProgProcessEnded} {
 			t.Run(fmt.Sprintf("%s/%#x", name, options), func(t *testing.T) {
-				spec, err := LoadFunction()
-				if err != nil {
-					t.Fatal(err)
-				}
+				spec := compiled.Copy()
 				for other := range spec.Programs {
 					if other != name {
 						delete(spec.Programs, other)
