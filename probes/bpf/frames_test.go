@@ -19,6 +19,7 @@ import (
 func TestFramesFit(t *testing.T) {
 	testenv.NeedUprobes(t)
 	all, err := LoadFunction()
+	kernel := btf.NewCache()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +103,7 @@ func TestFramesFit(t *testing.T) {
 				if c.waits {
 					spec.Programs[program].Flags |= unix.BPF_F_SLEEPABLE
 				}
-				collection, err := ebpf.NewCollection(spec)
+				collection, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: kernel})
 				if program == FunctionProgFunctionSession && errors.Is(err, ebpf.ErrNotSupported) {
 					testenv.Skip(t, "the kernel has no uprobe sessions")
 				}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
 
 	"endoscope/probes/testenv"
 )
@@ -17,6 +18,7 @@ import (
 func TestProgramsAreQuicklyVerified(t *testing.T) {
 	testenv.NeedUprobes(t)
 	compiled, err := LoadFunction()
+	kernel := btf.NewCache()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +55,7 @@ func TestProgramsAreQuicklyVerified(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				c, err := ebpf.NewCollection(spec)
+				c, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: kernel})
 				if name == FunctionProgFunctionSession && errors.Is(err, ebpf.ErrNotSupported) {
 					testenv.Skip(t, "the kernel has no uprobe sessions")
 				}
