@@ -46,9 +46,11 @@ var filters = []string{
 	"TRUE",
 }
 
-// calmly are the arguments with which busy.cc pauses for 20 ms between its rounds, and not
-// for 2: until a query is armed its first events are many on a busy machine.
-var calmly = []string{fmt.Sprint(1 << 30), "20000"}
+// pausing are the arguments with which busy.cc pauses for so long between its rounds. It
+// does for 2 ms without, and what happens until a query is armed is much on a busy machine.
+func pausing(d time.Duration) []string {
+	return []string{fmt.Sprint(1 << 30), fmt.Sprint(d.Microseconds())}
+}
 
 // audit is one run of CONSISTENT over a program: what happened, in the order in
 // which the operator was told of it, and what it reported.
@@ -385,7 +387,7 @@ func (a *audit) turns(sources []probes.Source, length time.Duration) {
 // broken for that, and what becomes of objects is known all the time.
 func TestRulesUnderSuspension(t *testing.T) {
 	testenv.NeedUprobes(t)
-	prog := steps(t, "busy.cc", calmly...)
+	prog := steps(t, "busy.cc", pausing(20*time.Millisecond)...)
 	prog.begin()
 	a := &audit{t: t, halts: true}
 	a.run(providers(t, 0), prog.pid(), "thread_name LIKE 'worker%' AND category = 'INVOCATION'", time.Second)
@@ -454,7 +456,7 @@ func TestRulesUnderLoss(t *testing.T) {
 // what it remembers does not grow.
 func TestRulesOfRealPrograms(t *testing.T) {
 	testenv.NeedUprobes(t)
-	prog := steps(t, "busy.cc", calmly...)
+	prog := steps(t, "busy.cc", pausing(100*time.Millisecond)...)
 	prog.begin()
 	checkRules(t, prog.pid(), filters)
 }
