@@ -456,7 +456,7 @@ func TestRulesUnderLoss(t *testing.T) {
 // what it remembers does not grow.
 func TestRulesOfRealPrograms(t *testing.T) {
 	testenv.NeedUprobes(t)
-	prog := steps(t, "busy.cc", pausing(100*time.Millisecond)...)
+	prog := steps(t, "busy.cc", pausing(300*time.Millisecond)...)
 	prog.begin()
 	checkRules(t, prog.pid(), filters)
 }
