@@ -34,8 +34,8 @@ func TestFramesFit(t *testing.T) {
 		receiver = 1 << 16
 		routine  = 1 << 17
 		rows     = 0x77e &^ pair // and whom to observe
-		whence   = 1<<21 | 1<<22
-		wide     = receiver | 1<<18 | 1<<19 | 1<<20 | whence | gated | guarded
+		caller   = 1<<21 | 1<<22
+		wide     = receiver | 1<<18 | 1<<19 | 1<<20 | caller | gated | guarded
 		memory   = 1<<23 | args | depth
 		values   = 1<<25 | 1<<26 | 1<<27 | 1<<28 | 1<<29
 		frame    = 1 << 30
