@@ -4,10 +4,10 @@ import "unsafe"
 
 // arena stores the bytes of many strings in few allocations.
 type arena struct {
-	chunks []unsafe.Pointer // their first bytes
+	chunks []unsafe.Pointer // the first bytes of those that have numbers
 	free   []byte           // of the last chunk
-	used   int              // bytes of it
-	size   int              // of it
+	size   int              // of the last chunk
+	place  uint32           // of free; noPlace if the last chunk has no number
 }
 
 // Chunks double from minChunk to maxChunk. They stay small because a reader that keeps one
@@ -29,15 +29,18 @@ func (a *arena) copy(b []byte) (s string, place uint32) {
 			return string(b), noPlace
 		}
 		a.size = max(min(max(2*a.size, minChunk), maxChunk), len(b))
-		a.free, a.used = make([]byte, a.size), 0
-		a.chunks = append(a.chunks, unsafe.Pointer(&a.free[0]))
+		a.free, a.place = make([]byte, a.size), noPlace
+		if len(a.chunks) < noPlace>>placeBits {
+			a.place = uint32(len(a.chunks)) << placeBits
+			a.chunks = append(a.chunks, unsafe.Pointer(&a.free[0]))
+		}
 	}
 	n := copy(a.free, b)
-	s, place = unsafe.String(&a.free[0], n), noPlace
-	if len(a.chunks) < 1<<(32-placeBits) {
-		place = uint32((len(a.chunks)-1)<<placeBits | a.used)
+	s, place = unsafe.String(&a.free[0], n), a.place
+	a.free = a.free[n:]
+	if place != noPlace {
+		a.place += uint32(n)
 	}
-	a.free, a.used = a.free[n:], a.used+n
 	return s, place
 }
 

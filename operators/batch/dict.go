@@ -32,7 +32,7 @@ type Dict struct {
 type farBlock struct {
 	keys   [codeBlock]key
 	hashes [codeBlock]uint64
-	places [codeBlock]uint32 // of long strings in the table with the same keys
+	places [codeBlock]uint32 // of long strings in the table with the same keys; 0: none
 	seen   uint64            // keeps loads that are otherwise unused
 }
 
@@ -42,8 +42,8 @@ type slot key
 
 func (s slot) free() bool     { return s.hi == 0 }
 func (s slot) code() uint32   { return uint32(s.hi) - 1 }
-func (s slot) key() key       { return key{s.lo &^ key(s).free(), s.hi >> 32 << 32} }
-func (s slot) has(k key) bool { return (s.lo^k.lo)&^k.free()|(s.hi^k.hi)>>32 == 0 }
+func (s slot) key() key       { return key{s.lo &^ key(s).spare(), s.hi >> 32 << 32} }
+func (s slot) has(k key) bool { return (s.lo^k.lo)&^k.spare()|(s.hi^k.hi)>>32 == 0 }
 
 // codeBlock is the number of strings hashed before they are looked up: their keys and
 // hashes stay in the first-level cache.
@@ -220,29 +220,29 @@ func (d *Dict) verify(dst []uint32, texts [][]byte) {
 }
 
 // probe reads the home slot of each string of the block and the next slot: dst gets the
-// code of the one with its key, else noCode, and places its place.
+// code of the one with its key, else noCode, and places its place, 0 for a short string.
 func (d *Dict) probe(dst []uint32) {
 	f, slots, shift := d.far, d.slots, d.shift&63
 	for i := range dst {
 		k, h := &f.keys[i&(codeBlock-1)], f.hashes[i&(codeBlock-1)]
 		at := int(h >> shift)
 		s0, s1 := &slots[at&(len(slots)-1)], &slots[(at+1)&(len(slots)-1)]
-		c, place, free := uint32(0), uint32(0), k.free()
-		differ1 := (s1.lo^k.lo)&^free | (s1.hi^k.hi)>>32
+		c, place, spare := uint32(0), uint32(0), k.spare()
+		differ1 := (s1.lo^k.lo)&^spare | (s1.hi^k.hi)>>32
 		if code := uint32(s1.hi); differ1 == 0 {
 			c = code
 		}
 		if p := uint32(s1.lo); differ1 == 0 {
 			place = p
 		}
-		differ0 := (s0.lo^k.lo)&^free | (s0.hi^k.hi)>>32
+		differ0 := (s0.lo^k.lo)&^spare | (s0.hi^k.hi)>>32
 		if code := uint32(s0.hi); differ0 == 0 {
 			c = code
 		}
 		if p := uint32(s0.lo); differ0 == 0 {
 			place = p
 		}
-		dst[i], f.places[i&(codeBlock-1)] = c-1, place
+		dst[i], f.places[i&(codeBlock-1)] = c-1, place&uint32(spare)
 	}
 }
 

@@ -21,8 +21,8 @@ const (
 
 func (k key) inline() bool { return k.hi < longMark }
 
-// free returns the bits of lo that are not of the key.
-func (k key) free() uint64 { return uint64(int64(k.hi)>>63) >> 32 }
+// spare returns the bits of lo that are not of the key.
+func (k key) spare() uint64 { return uint64(int64(k.hi)>>63) >> 32 }
 
 // inlineHi returns hi for a string of n bytes; tail holds the bytes after the first eight.
 func inlineHi(tail uint64, n int) uint64 { return tail<<32 | uint64(n+1)<<56 }
