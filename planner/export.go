@@ -89,18 +89,18 @@ func (m *Metric) FullName() string {
 type Unit struct {
 	Suffix string  // in the name of a Prometheus metric
 	Code   string  // UCUM, as OTLP has it
-	Scale  float64 // from the column's unit to this one
+	Per    float64 // how many of the column's units make one of these
 	trims  []string
 }
 
-var noUnit = Unit{Code: "1", Scale: 1}
+var noUnit = Unit{Code: "1", Per: 1}
 
 // units are those of the catalog's columns. trims are parts of a column's name that say the
 // same as the unit.
 var units = map[string]Unit{
-	"ns":      {"seconds", "s", 1e-9, []string{"_ns", "_seconds"}},
+	"ns":      {"seconds", "s", 1e9, []string{"_ns", "_seconds"}},
 	"bytes":   {"bytes", "By", 1, []string{"_bytes"}},
-	"%":       {"ratio", "1", 0.01, []string{"percent_", "_percent", "_ratio"}},
+	"%":       {"ratio", "1", 100, []string{"percent_", "_percent", "_ratio"}},
 	"1/s":     {"per_second", "1/s", 1, []string{"_per_s", "_per_second"}},
 	"bytes/s": {"bytes_per_second", "By/s", 1, []string{"_bytes_per_s", "_bytes_per_second"}},
 }
