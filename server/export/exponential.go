@@ -34,13 +34,22 @@ const (
 	maxBuckets  = 160
 )
 
-// exponentialOf returns the histogram of a value of SKETCH. scratch is reused.
-func exponentialOf(sketch string, per float64, scratch *[]agg.SketchBucket) *exponential {
+// converter makes exponential histograms of sketches. It holds the buckets of the last one.
+type converter struct {
+	buckets []agg.SketchBucket
+	numbers []int // of the buckets at the first schema
+}
+
+// exponential returns the histogram of a value of SKETCH.
+func (c *converter) exponential(sketch string, per float64) *exponential {
 	e := &exponential{schema: firstSchema}
-	*scratch, _ = agg.SketchBuckets((*scratch)[:0], sketch)
+	c.buckets, _ = agg.SketchBuckets(c.buckets[:0], sketch)
+	c.numbers = c.numbers[:0]
 	low, high := [2]int{math.MaxInt, math.MaxInt}, [2]int{math.MinInt, math.MinInt}
-	for _, b := range *scratch {
-		if i, sign, ok := bucketNumber(b.Value / per); ok {
+	for _, b := range c.buckets {
+		i, sign := bucketNumber(b.Value / per)
+		c.numbers = append(c.numbers, i)
+		if b.Value != 0 && b.Value == b.Value {
 			low[sign], high[sign] = min(low[sign], i), max(high[sign], i)
 		}
 	}
@@ -56,17 +65,18 @@ func exponentialOf(sketch string, per float64, scratch *[]agg.SketchBucket) *exp
 			s.counts = make([]uint64, width(low[sign], high[sign], shift))
 		}
 	}
-	for _, b := range *scratch {
-		n := uint64(b.Count)
-		i, sign, ok := bucketNumber(b.Value / per)
+	for k, b := range c.buckets {
+		n, s := uint64(b.Count), &e.positive
+		if b.Value < 0 {
+			s = &e.negative
+		}
 		switch {
-		case ok:
-			s := sides[sign]
-			s.counts[coarser(i, shift)-s.first] += n
 		case b.Value != b.Value:
 			continue // NaN is in no bucket
-		default:
+		case b.Value == 0:
 			e.zero += n
+		default:
+			s.counts[coarser(c.numbers[k], shift)-s.first] += n
 		}
 		e.count += n
 	}
@@ -74,16 +84,13 @@ func exponentialOf(sketch string, per float64, scratch *[]agg.SketchBucket) *exp
 }
 
 // bucketNumber returns the bucket of a value at the first schema, and 1 as its sign if it is
-// negative. ok is false for 0 and NaN.
-func bucketNumber(v float64) (i, sign int, ok bool) {
+// negative. The number of 0 and NaN has no meaning.
+func bucketNumber(v float64) (i, sign int) {
 	if v < 0 {
 		v, sign = -v, 1
 	}
-	if !(v > 0) {
-		return 0, 0, false
-	}
-	frac, exp := math.Frexp(min(v, math.MaxFloat64))
-	return exp<<firstSchema + int(math.Ceil(math.Log2(frac)*(1<<firstSchema))), sign, true
+	frac, exp := math.Frexp(max(math.SmallestNonzeroFloat64, min(v, math.MaxFloat64)))
+	return exp<<firstSchema + int(math.Ceil(math.Log2(frac)*(1<<firstSchema))), sign
 }
 
 // coarser returns the bucket that bucket i is in after some steps to a lower schema.

@@ -131,9 +131,9 @@ func TestSamplesExpire(t *testing.T) {
 // Each value is counted in the bucket that has it or, within 1 % of a border, in the next one;
 // and by both numberings.
 func TestExponentialHistogram(t *testing.T) {
-	var scratch []agg.SketchBucket
+	var c converter
 	for _, v := range []float64{1e-9, 0.5e-6, 1, 2, 3.7, 1000, 1e12, -5} {
-		e := exponentialOf(sketchOf(t, v), 1, &scratch)
+		e := c.exponential(sketchOf(t, v), 1)
 		s := e.positive
 		if v < 0 {
 			s = e.negative
@@ -152,7 +152,7 @@ func TestExponentialHistogram(t *testing.T) {
 	for i := range 600 {
 		values = append(values, math.Pow(10, float64(i-300)/10))
 	}
-	e := exponentialOf(sketchOf(t, append(values, 0, 0)...), 1, &scratch)
+	e := c.exponential(sketchOf(t, append(values, 0, 0)...), 1)
 	n := e.zero
 	for _, c := range e.positive.counts {
 		n += c

@@ -11,7 +11,6 @@ import (
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 
-	"endoscope/operators/agg"
 	"endoscope/planner"
 	"endoscope/planner/plan"
 	"endoscope/probes/process"
@@ -69,7 +68,7 @@ func resourceMetrics(e *Export, shot *Snapshot) []*metricspb.ResourceMetrics {
 		}
 	}
 	var all []*metricspb.Metric
-	var scratch []agg.SketchBucket
+	var c converter
 	for k := range e.Plan.Metrics {
 		m := &e.Plan.Metrics[k]
 		out := &metricspb.Metric{Name: m.Name, Unit: m.Unit.Code, Description: m.Help}
@@ -82,7 +81,7 @@ func resourceMetrics(e *Export, shot *Snapshot) []*metricspb.ResourceMetrics {
 			h := &metricspb.ExponentialHistogram{AggregationTemporality: metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE}
 			for i := range shot.Points {
 				sketch, _ := shot.Points[i].Shapes[k].(string)
-				x := exponentialOf(sketch, m.Unit.Per, &scratch)
+				x := c.exponential(sketch, m.Unit.Per)
 				h.DataPoints = append(h.DataPoints, &metricspb.ExponentialHistogramDataPoint{Attributes: attrs[i], StartTimeUnixNano: uint64(shot.Began), TimeUnixNano: uint64(shot.At),
 					Count: x.count, Sum: sumOf(shot.Points[i].Values[k]), Scale: x.schema, ZeroCount: x.zero, Positive: bucketsOf(x.positive), Negative: bucketsOf(x.negative)})
 			}

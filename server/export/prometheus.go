@@ -11,7 +11,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"endoscope/operators/agg"
 	"endoscope/planner"
 	"endoscope/planner/types"
 )
@@ -80,7 +79,7 @@ func (g gathering) export(e *Export) {
 		slices.SortFunc(pairs, byName)
 		labels[i] = pairs
 	}
-	var scratch []agg.SketchBucket
+	var c converter
 	for k := range e.Plan.Metrics {
 		m := &e.Plan.Metrics[k]
 		kind := map[planner.MetricKind]dto.MetricType{planner.Gauge: dto.MetricType_GAUGE, planner.Counter: dto.MetricType_COUNTER}
@@ -107,7 +106,7 @@ func (g gathering) export(e *Export) {
 				out.Counter = &dto.Counter{Value: proto.Float64(v), CreatedTimestamp: began}
 			case planner.Exponential:
 				sketch, _ := p.Shapes[k].(string)
-				out.Histogram = nativeHistogram(exponentialOf(sketch, m.Unit.Per, &scratch))
+				out.Histogram = nativeHistogram(c.exponential(sketch, m.Unit.Per))
 			case planner.Bucketed:
 				out.Histogram = classicHistogram(p.Shapes[k], m)
 			}
