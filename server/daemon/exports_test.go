@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -21,6 +22,7 @@ import (
 	"endoscope/planner/types"
 	"endoscope/probes/testenv"
 	"endoscope/server"
+	"endoscope/server/grant"
 	"endoscope/server/wire"
 )
 
@@ -191,11 +193,14 @@ func (p *promServer) query(t testing.TB, promql, by string) map[string]float64 {
 	}
 	out := map[string]float64{}
 	for _, r := range answer.Data.Result {
-		v, err := strconv.ParseFloat(r.Value[1].(string), 64)
-		if err != nil {
+		text, ok := r.Value[1].(string)
+		if !ok { // a native histogram
+			out[r.Metric[by]] = math.NaN()
+			continue
+		}
+		if out[r.Metric[by]], err = strconv.ParseFloat(text, 64); err != nil {
 			t.Fatal(err)
 		}
-		out[r.Metric[by]] = v
 	}
 	return out
 }
@@ -234,6 +239,77 @@ func startRedis(t testing.TB) (port string, pid int) {
 		return err
 	})
 	return port, cmd.Process.Pid
+}
+
+// checkDashboard asks Prometheus every query of the dashboard, with the variables as a user
+// would choose them.
+func checkDashboard(t *testing.T, p *promServer) {
+	var d struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal(dashboard, &d); err != nil {
+		t.Fatal(err)
+	}
+	values := strings.NewReplacer("$export", "redis", "$counter", "redis_calls_total", "$gauge", "redis_duration_max_seconds", "$histogram", "redis_duration_seconds", "$__rate_interval", "5m")
+	n := 0
+	for _, panel := range d.Panels {
+		for _, target := range panel.Targets {
+			n++
+			if got := p.query(t, values.Replace(target.Expr), "function"); len(got) == 0 && panel.Title != "Lost" {
+				t.Errorf("%s: nothing for %s", panel.Title, target.Expr)
+			}
+		}
+	}
+	if n < 8 {
+		t.Errorf("the dashboard has %d queries", n)
+	}
+}
+
+// The figures of exports are for those who may have them; those of the daemon for all.
+func TestScrapesAreIdentified(t *testing.T) {
+	conf := configured(t, "locals none\nuser alice\n role read\nuser bob\n role read\nuser prom\n role read\n grants scrape\n")
+	x := beginExporting(t, "--config", conf)
+	for _, name := range []string{"alice", "bob"} {
+		s, err := x.engine.As(&grant.Grant{User: name}).NewSession(t.Context(), wire.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := s.Execute(t.Context(), "CREATE EXPORT load TO PROMETHEUS AS SELECT percent_busy FROM SAMPLE(cpu_usage, 100ms)")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Close()
+		s.Close()
+	}
+	token := func(user string) string { return command(t, "token", "add", user, "--config", conf) }
+	of := func(user string) string { return `load_busy_ratio{export="load",owner="` + user + `"}` }
+	alice, prom := token("alice"), token("prom")
+	testenv.UntilNil(t, "both exports have figures", func() error {
+		if got := x.scrape(t, prom); !strings.Contains(got, of("alice")) || !strings.Contains(got, of("bob")) {
+			return errors.New(got)
+		}
+		return nil
+	})
+	for who, c := range map[string]struct {
+		token      string
+		alice, bob bool
+	}{"alice": {alice, true, false}, "nobody": {"nonsense", false, false}} {
+		got := x.scrape(t, c.token)
+		if strings.Contains(got, of("alice")) != c.alice || strings.Contains(got, of("bob")) != c.bob || !strings.Contains(got, "endoscope_exports 2") {
+			t.Errorf("%s gets\n%s", who, got)
+		}
+	}
+	resp, err := http.Get("http://" + x.metricsAddr() + "/dashboard.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if got, _ := io.ReadAll(resp.Body); string(got) != string(dashboard) {
+		t.Errorf("the dashboard is %q", got)
+	}
 }
 
 // What Prometheus has of an export equals what redis itself has counted.
@@ -285,6 +361,7 @@ func TestPrometheusScrapesAnExport(t *testing.T) {
 	if fmt.Sprint(rows) != "[[redis PROMETHEUS running 4 0]]" {
 		t.Errorf("sys.exports: %v", rows)
 	}
+	checkDashboard(t, p)
 	x.run(t, "DROP EXPORT redis")
 	testenv.Until(t, "the series are stale", func() bool { return len(p.query(t, "redis_calls_total", "function")) == 0 })
 }
