@@ -363,6 +363,101 @@ func TestOTLPReceivesCalls(t *testing.T) {
 	}
 }
 
+// interleaved is a Go program whose goroutines wait within their calls, so that the calls of
+// several of them are in progress on one thread.
+const interleaved = `package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+)
+
+var sink int
+
+//go:noinline
+func inner(n int) { sink += n }
+
+//go:noinline
+func middle(n int) {
+	time.Sleep(time.Duration(n%3+1) * time.Millisecond)
+	inner(n)
+	time.Sleep(time.Millisecond)
+}
+
+//go:noinline
+func outer(n int) {
+	inner(n)
+	middle(n)
+	inner(n)
+}
+
+func main() {
+	in := bufio.NewReader(os.Stdin)
+	for {
+		if _, err := in.ReadString('\n'); err != nil {
+			return
+		}
+		var all sync.WaitGroup
+		for n := range 200 {
+			all.Go(func() { outer(n) })
+		}
+		all.Wait()
+		fmt.Println("done")
+	}
+}
+`
+
+// The parent of a goroutine's call is a call of that goroutine, also when threads execute
+// those of several in turn.
+func TestOTLPFollowsGoroutines(t *testing.T) {
+	testenv.NeedUprobes(t)
+	r := newReceiver()
+	addr, _ := r.listen(t, "127.0.0.1:0")
+	cmd := exec.Command(testenv.CompileGoText(t, interleaved))
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid := testenv.Run(t, cmd)
+	e := newEngine(t, server.Options{})
+	run(t, e, fmt.Sprintf("CREATE EXPORT spans TO 'otlp://%s' AS SELECT function_name, arg0 AS number FROM function_duration WHERE pid = %d AND function_name IN ('main.inner', 'main.middle', 'main.outer')", addr, pid))
+	fmt.Fprintln(in, "go")
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	testenv.UntilNil(t, "all spans have arrived", func() error {
+		spans, _ := r.got()
+		byID, got := map[string]*tracepb.Span{}, map[string]int{}
+		for _, s := range spans {
+			byID[string(s.SpanId)] = s
+		}
+		for _, s := range spans {
+			up, of := byID[string(s.ParentSpanId)], "nothing"
+			if up != nil {
+				if of = up.Name; integer(up, "number") != integer(s, "number") {
+					of = "another goroutine's " + of
+				}
+			}
+			got[s.Name+" in "+of]++
+		}
+		want := map[string]int{"main.outer in nothing": 200, "main.middle in main.outer": 200, "main.inner in main.outer": 400, "main.inner in main.middle": 200}
+		if !maps.Equal(got, want) {
+			return fmt.Errorf("%v, want %v", got, want)
+		}
+		return nil
+	})
+	if r.attrs == nil || textOf(r.attrs, "host.name") == "" || textOf(r.attrs, "process.executable.path") == "" {
+		t.Errorf("the resource is %v", r.attrs)
+	}
+}
+
 // Entries and returns become the same spans, and the parent is known at the entry.
 func TestOTLPReceivesEvents(t *testing.T) {
 	testenv.NeedUprobes(t)
