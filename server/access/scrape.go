@@ -11,13 +11,22 @@ import (
 	"endoscope/server/grant"
 )
 
+// namesLoopback reports whether a request's Host is the loopback by itself.
+func namesLoopback(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return host == "localhost" || net.ParseIP(host).IsLoopback()
+}
+
 // Scraper returns the grant of whoever sends a request for metrics over a connection that is
 // not encrypted; nil if that is nobody with access. Users of this machine are identified as
 // they are over the loopback, and others by a token. A token that came over a connection
 // from another machine is refused unless insecure is set: others could have read it.
 func (a *Authority) Scraper(r *http.Request, c net.Conn, insecure bool) *grant.Grant {
 	info := Peer{}
-	if uid, err := peerUID(c); err == nil {
+	// A page in a browser of this machine may have any name resolve to the loopback.
+	if uid, err := peerUID(c); err == nil && r.Header.Get("Origin") == "" && namesLoopback(r.Host) {
 		info.Known, info.UID = true, uid
 	}
 	ctx := peer.NewContext(context.Background(), &peer.Peer{Addr: c.RemoteAddr(), AuthInfo: info})

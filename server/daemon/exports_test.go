@@ -112,10 +112,17 @@ func (x *exporting) metricsAddr() string { return x.addrs[len(x.addrs)-1].String
 // scrape returns the text of /metrics.
 func (x *exporting) scrape(t testing.TB, token string) string {
 	t.Helper()
+	return x.scrapeAs(t, token, x.metricsAddr())
+}
+
+// scrapeAs returns the text of /metrics for a request that names a host.
+func (x *exporting) scrapeAs(t testing.TB, token, host string) string {
+	t.Helper()
 	req, err := http.NewRequest(http.MethodGet, "http://"+x.metricsAddr()+"/metrics", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	req.Host = host
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
@@ -270,6 +277,7 @@ func checkDashboard(t *testing.T, p *promServer) {
 
 // The figures of exports are for those who may have them; those of the daemon for all.
 func TestScrapesAreIdentified(t *testing.T) {
+	testenv.NeedRoot(t)
 	conf := configured(t, "locals none\nuser alice\n role read\nuser bob\n role read\nuser prom\n role read\n grants scrape\n")
 	x := beginExporting(t, "--config", conf)
 	for _, name := range []string{"alice", "bob"} {
@@ -301,6 +309,13 @@ func TestScrapesAreIdentified(t *testing.T) {
 		if strings.Contains(got, of("alice")) != c.alice || strings.Contains(got, of("bob")) != c.bob || !strings.Contains(got, "endoscope_exports 2") {
 			t.Errorf("%s gets\n%s", who, got)
 		}
+	}
+	// The test is root, who is known over the loopback, unless a name resolves to that.
+	if got := x.scrape(t, ""); !strings.Contains(got, of("alice")) || !strings.Contains(got, of("bob")) {
+		t.Errorf("root gets\n%s", got)
+	}
+	if got := x.scrapeAs(t, "", "rebound.example"); strings.Contains(got, "load_busy_ratio") || !strings.Contains(got, "endoscope_exports 2") {
+		t.Errorf("a page of a browser gets\n%s", got)
 	}
 	resp, err := http.Get("http://" + x.metricsAddr() + "/dashboard.json")
 	if err != nil {

@@ -110,7 +110,7 @@ func monitor(l net.Listener, c *collector, insecure bool, log *slog.Logger) (sto
 			}
 			return c.engine.Gather(who.Scrapes), nil
 		})
-		promhttp.HandlerFor(prometheus.Gatherers{r, exports}, promhttp.HandlerOpts{Timeout: 10 * time.Second, EnableOpenMetrics: true}).ServeHTTP(w, req)
+		promhttp.HandlerFor(prometheus.Gatherers{r, exports}, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, Timeout: 10 * time.Second, EnableOpenMetrics: true}).ServeHTTP(w, req)
 	})
 	mux.HandleFunc("GET /dashboard.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

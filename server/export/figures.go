@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+	"unicode/utf8"
 
 	"endoscope/operators"
 	"endoscope/operators/batch"
@@ -104,9 +105,12 @@ func (f *figures) Push(_ context.Context, _ int, b *batch.Batch) (operators.Stat
 			}
 			s = f.add()
 		}
-		if s.seen != f.n+1 {
+		switch {
+		case s.seen != f.n+1:
 			s.seen = f.n + 1
 			f.round = append(f.round, s)
+		case !f.samples:
+			f.tally.AddLost("rows with the labels of another", 1)
 		}
 		s.at = now
 		if f.take(s, b, row) {
@@ -177,14 +181,19 @@ func number(c *batch.Column, row int, per float64) float64 {
 	return math.NaN()
 }
 
-// appendLabel appends a row's value as the text of a label; NULL is the empty one.
+// appendLabel appends a row's value as the text of a label; NULL is the empty one. Bytes that
+// are no text are replaced, so that series are told apart by what receivers accept.
 func appendLabel(to []byte, c *batch.Column, row int) []byte {
 	if c.Nulls.Get(row) {
 		return to
 	}
 	switch c.Type.Physical() {
 	case types.PhysCode:
-		return append(to, strings.ReplaceAll(c.Values[c.Code[row]], "\x00", "")...)
+		s := c.Values[c.Code[row]]
+		if !utf8.ValidString(s) {
+			s = strings.ToValidUTF8(s, "\uFFFD")
+		}
+		return append(to, strings.ReplaceAll(s, "\x00", "\uFFFD")...)
 	case types.PhysInt:
 		if c.Type == types.Bigint {
 			return strconv.AppendInt(to, c.Int[row], 10)

@@ -227,7 +227,7 @@ func TestGather(t *testing.T) {
 		e := &Export{Plan: p, Owner: owner, Query: &query.Query{Tally: flow.NewTally(), Done: make(chan struct{})}, quit: make(chan struct{}), Over: make(chan struct{})}
 		close(e.Over)
 		e.figures = newFigures(p, e.Query.Tally)
-		feed(t, e.figures, map[string]int64{"x": 3, "bad\xff": 1}, "x", "bad\xff")
+		feed(t, e.figures, map[string]int64{"x": 3, "bad\xff": 1, "bad\xfe": 1}, "x", "bad\xff", "bad\xfe")
 		if _, err := r.Put(e); err != nil {
 			t.Fatal(err)
 		}

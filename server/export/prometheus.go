@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
@@ -57,7 +56,7 @@ func identity(e *Export) []*dto.LabelPair {
 }
 
 func label(name, value string) *dto.LabelPair {
-	return &dto.LabelPair{Name: proto.String(name), Value: proto.String(strings.ToValidUTF8(value, "\uFFFD"))}
+	return &dto.LabelPair{Name: proto.String(name), Value: proto.String(value)}
 }
 
 func byName(a, b *dto.LabelPair) int { return cmp.Compare(a.GetName(), b.GetName()) }
