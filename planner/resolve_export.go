@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"maps"
 	"math"
 	"net/url"
 	"slices"
@@ -66,26 +65,34 @@ func (r *resolver) exportTarget(e *Export, c *parser.CreateExport) error {
 	switch {
 	case err != nil || u.Host == "" || ExportSchemes[u.Scheme] == 0:
 		return r.hintf(c.To.Pos(), "TO 'otlp://host:4317' (gRPC; otlps:// with TLS), or TO 'otlp+http://host:4318'", "%s is not a URL to which an export can send", c.To.Text)
-	case strings.HasPrefix(u.Scheme, "otlp") && !strings.Contains(u.Scheme, "+") && strings.Trim(u.Path, "/") != "":
+	case !strings.Contains(u.Scheme, "+") && strings.Trim(u.Path, "/") != "":
 		return r.errorf(c.To.Pos(), "a URL of gRPC has no path")
 	}
 	return nil
 }
 
-// exportOptions reads the options, and returns the one whose value is of each row.
+// exportOption is an option of an export. Its value lies between low and high.
+type exportOption struct {
+	typ       types.Type
+	low, high int64
+	set       func(*ExportOptions, types.Value)
+	sends     bool // only of exports that send
+}
+
+var exportOptions = map[string]exportOption{
+	"series":  {types.Bigint, 1, 1_000_000, func(o *ExportOptions, v types.Value) { o.Series = int(v.I) }, false},
+	"memory":  {types.Bigint, 1 << 20, 64 << 30, func(o *ExportOptions, v types.Value) { o.Memory = v.I }, false},
+	"queue":   {types.Bigint, 1, 1_000_000, func(o *ExportOptions, v types.Value) { o.Queue = int(v.I) }, true},
+	"timeout": {types.Duration, 1e6, 600e9, func(o *ExportOptions, v types.Value) { o.Timeout = time.Duration(v.I) }, true},
+	"hold":    {types.Duration, 1e6, 3600e9, func(o *ExportOptions, v types.Value) { o.Hold = time.Duration(v.I) }, true},
+	"headers": {types.Varchar, 0, 0, func(o *ExportOptions, v types.Value) { o.Headers = v.S }, true},
+}
+
+// traceOption is the option whose value is of each row.
+const traceOption = "trace_id"
+
+// exportOptions reads the options, and returns the expression of trace_id.
 func (r *resolver) exportOptions(e *Export, c *parser.CreateExport) (trace parser.Expr, err error) {
-	o := &e.Options
-	set := map[string]func(v types.Value) bool{
-		"series": func(v types.Value) bool { o.Series = int(v.I); return v.I >= 1 && v.I <= 1_000_000 },
-		"memory": func(v types.Value) bool { o.Memory = v.I; return v.I >= 1<<20 && v.I <= 1<<36 },
-	}
-	kinds := map[string]types.Type{"series": types.Bigint, "memory": types.Bigint, "queue": types.Bigint, "timeout": types.Duration, "hold": types.Duration, "headers": types.Varchar}
-	if e.To != "" {
-		set["queue"] = func(v types.Value) bool { o.Queue = int(v.I); return v.I >= 1 && v.I <= 1<<20 }
-		set["timeout"] = func(v types.Value) bool { o.Timeout = time.Duration(v.I); return v.I >= 1e6 && v.I <= 600e9 }
-		set["hold"] = func(v types.Value) bool { o.Hold = time.Duration(v.I); return v.I >= 1e6 && v.I <= 3600e9 }
-		set["headers"] = func(v types.Value) bool { o.Headers = v.S; return strings.Contains(v.S, "=") }
-	}
 	seen := map[string]bool{}
 	for _, opt := range c.Options {
 		name := strings.ToLower(opt.Name.Name)
@@ -93,27 +100,42 @@ func (r *resolver) exportOptions(e *Export, c *parser.CreateExport) (trace parse
 			return nil, r.errorf(opt.Name.Pos(), "%s is given twice", name)
 		}
 		seen[name] = true
-		if name == "trace_id" && e.To != "" {
+		if name == traceOption && e.To != "" {
 			trace = opt.X
 			continue
 		}
-		assign := set[name]
-		if assign == nil {
-			names := slices.Sorted(maps.Keys(set))
-			if e.To != "" {
-				names = append(names, "trace_id")
-			}
-			return nil, r.hintf(opt.Name.Pos(), "options are "+strings.Join(names, ", "), "this export has no option %s", opt.Name.Name)
+		o, ok := exportOptions[name]
+		if !ok || o.sends && e.To == "" {
+			return nil, r.hintf(opt.Name.Pos(), "options are "+strings.Join(optionNames(e.To != ""), ", "), "this export has no option %s", opt.Name.Name)
 		}
 		k, err := (&exprCtx{r: r, clause: "WITH"}).constant(opt.X, "WITH")
 		if err != nil {
 			return nil, err
 		}
-		if k.V.IsNull || k.V.Type != kinds[name] || !assign(k.V) {
-			return nil, r.hintf(opt.X.Pos(), "the manual says which: help exports", "%s cannot be %s", name, opt.X)
+		low, high := types.Value{Type: o.typ, I: o.low}, types.Value{Type: o.typ, I: o.high}
+		switch {
+		case o.typ == types.Varchar && k.V.Type == o.typ && !k.V.IsNull && strings.Contains(k.V.S, "="):
+		case o.typ == types.Varchar:
+			return nil, r.hintf(opt.X.Pos(), "'api-key=secret,x=y'", "%s cannot be %s", name, opt.X)
+		case k.V.Type != o.typ || k.V.IsNull || k.V.I < o.low || k.V.I > o.high:
+			return nil, r.errorf(opt.X.Pos(), "%s lies between %s and %s", name, plan.FormatValue(low), plan.FormatValue(high))
 		}
+		o.set(&e.Options, k.V)
 	}
 	return trace, nil
+}
+
+func optionNames(sends bool) (names []string) {
+	for name, o := range exportOptions {
+		if sends || !o.sends {
+			names = append(names, name)
+		}
+	}
+	if sends {
+		names = append(names, traceOption)
+	}
+	slices.Sort(names)
+	return names
 }
 
 func isAggregated(q *parser.Query) bool {
