@@ -51,6 +51,9 @@ func candidates(ctx context.Context, s wire.Session, text string, cursor int) (w
 	case at.names("TRIGGER"):
 		ask("trigger", "", at.word)
 		return at.word, found
+	case at.names("EXPORT"):
+		ask("export", "", at.word)
+		return at.word, found
 	case at.expectsStream():
 		ask("stream", "", at.word)
 		if at.last == "DESCRIBE" {

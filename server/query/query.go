@@ -48,6 +48,7 @@ type Query struct {
 	Unread         int64         // limit of result bytes that the client has not read; 0: the query waits for its client
 	JoinMemory     int64         // bytes
 	EncoderBudget  int64         // bytes
+	MemoryLimit    int64         // bytes of rows that one operator may hold; 0: the default
 	stop           chan struct{} // closed to end the query with its result so far
 	stopOnce       sync.Once
 	ctx            context.Context    // the runner's context
@@ -186,9 +187,9 @@ func (q *Query) Start() (err error) {
 		q.Placement.Out, q.Placement.Now = q.out, q.now
 	}
 	built, err := graph.Build(root, last, &operators.Options{
-		Clock:      q.now,
-		Stats:      true,
-		JoinMemory: q.JoinMemory, EncoderBudget: q.EncoderBudget,
+		Clock:       q.now,
+		Stats:       true,
+		MemoryLimit: q.MemoryLimit, JoinMemory: q.JoinMemory, EncoderBudget: q.EncoderBudget,
 		Demand: func(a *plan.Acquire) func(context.Context) error { return q.feedOf(a).OnDemand() },
 		Tap:    q.Gating.Tap,
 		Residual: func(a *plan.Acquire) plan.Expr {

@@ -85,6 +85,7 @@ func (s *session) Complete(_ context.Context, kind, of, prefix string) (found []
 		"process":  {"nginx", "redis-server"},
 		"model":    {"files", "funnel"},
 		"trigger":  {"fast_start"},
+		"export":   {"redis"},
 	}[kind]
 	if kind == "column" {
 		names = map[string][]string{
