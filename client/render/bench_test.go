@@ -31,7 +31,7 @@ func callBatch() (*batch.Batch, []wire.Column) {
 
 func benchmark(b *testing.B, f Format) {
 	rows, cols := callBatch()
-	r := New(f, io.Discard, cols, Options{})
+	r := newRenderer(f, io.Discard, cols, Options{})
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := r.Rows(rows, false); err != nil {
@@ -50,7 +50,7 @@ func BenchmarkTable(b *testing.B)    { benchmark(b, Table) }
 func TestMachineFormatsAllocateNothingPerRow(t *testing.T) {
 	rows, cols := callBatch()
 	for _, f := range []Format{CSV, JSONL, JSON} {
-		r := New(f, io.Discard, cols, Options{})
+		r := newRenderer(f, io.Discard, cols, Options{})
 		if err := r.Rows(rows, false); err != nil { // the buffer grows once
 			t.Fatal(err)
 		}

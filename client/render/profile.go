@@ -81,6 +81,9 @@ func newProfile(f Format, cols []wire.Column, a About) (*profile, error) {
 	if p.stack < 0 {
 		return nil, misfitf(stackHint, "%s: no column of the result is a stack", f)
 	}
+	if a.Emit == "CHANGES" {
+		return nil, misfitf("without it the totals come at the end", "%s: with EMIT CHANGES the rows of a stack do not add up", f)
+	}
 	for i, c := range cols {
 		switch {
 		case i == p.stack:
@@ -154,7 +157,7 @@ func (p *profile) Rows(b *batch.Batch, preview bool) error {
 	if preview {
 		return nil
 	}
-	if p.ended && p.about.Totals { // these rows replace those of the last result
+	if p.ended && p.about.Emit == "EVERY" { // these rows replace those of the last result
 		p.reset()
 	}
 	p.ended = false
@@ -387,7 +390,7 @@ func (p *profile) totals() []stackSample {
 
 // heading returns the lines that say what a profile shows.
 func (a *About) heading() (lines []string) {
-	for _, l := range []struct{ name, text string }{{"query", a.Query}, {"target", a.Target}, {"result", a.footer()}} {
+	for _, l := range []struct{ name, text string }{{"query", a.Query}, {"target", a.target()}, {"result", a.footer()}} {
 		if l.text != "" {
 			lines = append(lines, fmt.Sprintf("%s: %s", l.name, strings.Join(strings.Fields(l.text), " ")))
 		}

@@ -48,7 +48,7 @@ func newRecords(cols []wire.Column, a *About) *records {
 			fields[i].Type, _ = extensions.NewJSONType(arrow.BinaryTypes.String) // fails for other types only
 		}
 	}
-	about := arrow.NewMetadata([]string{"endoscope.query", "endoscope.target"}, []string{a.Query, a.Target})
+	about := arrow.NewMetadata([]string{"endoscope.query", "endoscope.target"}, []string{a.Query, a.target()})
 	r.schema = arrow.NewSchema(fields, &about)
 	return r
 }

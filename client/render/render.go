@@ -73,13 +73,13 @@ func define(f Format, i implementation) { implementations[f] = i }
 func ParseFormat(name string) (Format, error) {
 	f := Format(strings.ToLower(name))
 	if !slices.Contains(Formats, f) {
-		return "", misfitf(names(), "unknown format %q", name)
+		return "", fmt.Errorf("unknown format %q", name)
 	}
 	return f, nil
 }
 
-// names lists the formats for a hint.
-func names() string {
+// Names lists the formats, for a hint.
+func Names() string {
 	all := make([]string, len(Formats))
 	for i, f := range Formats {
 		all[i] = string(f)
@@ -127,12 +127,20 @@ type Options struct {
 // About says what a result is: for headings of pictures, and for what files say about
 // themselves.
 type About struct {
-	Query, Target string
-	Start         time.Time
+	Query  string
+	Target func() string // nil: unknown
+	Start  time.Time
 	// Footer returns the last line of the result: rows, time and losses so far; nil: none.
 	Footer func() string
-	// Totals: each emitted result repeats the totals of the one before it (EMIT EVERY).
-	Totals bool
+	Emit   string // EVERY: each emitted result has the totals so far; CHANGES, FINAL
+}
+
+// target returns what the session observes.
+func (a *About) target() string {
+	if a.Target == nil {
+		return ""
+	}
+	return a.Target()
 }
 
 // footer returns the last line of the result.

@@ -78,7 +78,10 @@ func newGallery(f Format, cols []wire.Column, a About) (*gallery, error) {
 		return g, misfitf(pictureHint, "%s: the result has nothing to draw", f)
 	}
 	if at := stackColumn(cols); at >= 0 && cols[at].Type != types.Encoding && g.time < 0 {
-		g.stacks, _ = newProfile(f, cols, a) // there is a stack
+		var err error
+		if g.stacks, err = newProfile(f, cols, a); err != nil {
+			return g, err
+		}
 	}
 	return g, nil
 }
@@ -98,7 +101,7 @@ func (g *gallery) Rows(b *batch.Batch, preview bool) error {
 	if preview {
 		return nil
 	}
-	if g.ended && g.about.Totals && g.time < 0 { // these rows replace those of the last result
+	if g.ended && g.about.Emit == "EVERY" && g.time < 0 { // these rows replace those of the last result
 		g.ready, g.bars.Groups = nil, nil
 	}
 	g.ended = false

@@ -1,0 +1,70 @@
+package runner
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+)
+
+// File is a file of rows. What it had before is kept until the first row is written, so that
+// a statement with a mistake does not erase it.
+type File struct {
+	*os.File
+	existed, regular bool
+	written          bool
+	// Cut is set when a result has ended with an error after it had begun: then the file is
+	// not left as if it were complete.
+	Cut bool
+}
+
+// Incomplete is appended to the name of a file whose last result was cut off.
+const Incomplete = ".incomplete"
+
+// CreateFile opens a file for rows.
+func CreateFile(name string) (*File, error) {
+	_, err := os.Lstat(name)
+	existed := !errors.Is(err, fs.ErrNotExist)
+	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return &File{File: f, existed: existed, regular: info.Mode().IsRegular()}, nil
+}
+
+// Write implements io.Writer. The first removes what the file had.
+func (f *File) Write(b []byte) (int, error) {
+	if err := f.empty(); err != nil {
+		return 0, err
+	}
+	return f.File.Write(b)
+}
+
+func (f *File) empty() error {
+	if f.written || !f.regular {
+		return nil
+	}
+	f.written = true
+	return f.Truncate(0)
+}
+
+// Close closes the file. If the last result was cut off, the file is renamed: its new name is
+// returned. If nothing was written then, what was there before is there again.
+func (f *File) Close() (renamed string, err error) {
+	if !f.Cut {
+		return "", errors.Join(f.empty(), f.File.Close())
+	}
+	err = f.File.Close()
+	switch {
+	case !f.regular:
+	case f.written:
+		renamed = f.Name() + Incomplete
+		err = errors.Join(err, os.Rename(f.Name(), renamed))
+	case !f.existed:
+		err = errors.Join(err, os.Remove(f.Name()))
+	}
+	return renamed, err
+}
