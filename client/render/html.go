@@ -54,14 +54,14 @@ func (r *htmlRenderer) End() error {
 </head>
 <body>
 <h1>Endoscope</h1>
-`, hash(pageStyle), hash(pictures.Style), hash(pageScript), html.EscapeString(validText(pageTitle(&r.about))), pageStyle)
+`, hash(pageStyle), hash(pictures.Style), hash(pageScript), escapedHTML(pageTitle(&r.about)), pageStyle)
 	for _, l := range r.about.heading() {
-		fmt.Fprintf(&b, "<p>%s</p>\n", html.EscapeString(string(appendEscaped(nil, l))))
+		fmt.Fprintf(&b, "<p>%s</p>\n", escapedHTML(l))
 	}
 	b.WriteString(`<p><label>Search <input id="search" type="search" placeholder="function name"></label> <span id="found"></span></p>` + "\n")
 	for _, p := range drawn {
 		if p.name != "" {
-			fmt.Fprintf(&b, "<h2>%s</h2>\n", html.EscapeString(validText(p.name)))
+			fmt.Fprintf(&b, "<h2>%s</h2>\n", escapedHTML(p.name))
 		}
 		svg := scripts.ReplaceAllString(p.svg, "")
 		fmt.Fprintf(&b, "<figure>%s</figure>\n", strings.TrimSpace(svg[strings.Index(svg, "<svg"):]))
@@ -70,6 +70,9 @@ func (r *htmlRenderer) End() error {
 	_, err = r.w.Write(b.Bytes())
 	return err
 }
+
+// escapedHTML escapes a text for HTML, and shows its control characters as a terminal would.
+func escapedHTML(s string) string { return html.EscapeString(string(appendEscaped(nil, s))) }
 
 func pageTitle(a *About) string {
 	if a.Query == "" {

@@ -43,11 +43,17 @@ func newParquet(w io.Writer, cols []wire.Column, o Options) (*parquetRenderer, e
 	}
 	r := &parquetRenderer{records: *newRecords(stored, &o.About), about: o.About}
 	properties := parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Zstd), parquet.WithMaxRowGroupLength(groupRows), parquet.WithStats(true))
-	file, err := pqarrow.NewFileWriter(r.schema, struct{ io.Writer }{w}, properties, pqarrow.NewArrowWriterProperties(pqarrow.WithStoreSchema()))
+	file, err := pqarrow.NewFileWriter(r.schema, struct{ io.Writer }{w}, properties, pqarrow.DefaultWriterProps())
 	if err != nil {
 		return nil, err
 	}
 	r.file = file
+	about := r.schema.Metadata()
+	for i, key := range about.Keys() {
+		if err := file.AppendKeyValueMetadata(key, about.Values()[i]); err != nil {
+			return nil, err
+		}
+	}
 	for i, c := range cols {
 		if c.Type == types.Duration {
 			if err := file.AppendKeyValueMetadata("endoscope.unit."+r.schema.Field(i).Name, "ns"); err != nil {

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -195,27 +197,31 @@ func (g *gallery) pictures(script bool) ([]drawnPicture, error) {
 	return all, nil
 }
 
-// extent returns the size of an SVG, and its root element without what is before it.
+// extent returns the size of an SVG; false if it is not one XML element called svg.
 func extent(svg string) (width, height float64, ok bool) {
 	d := xml.NewDecoder(strings.NewReader(svg))
-	for {
+	for depth := 0; ; {
 		t, err := d.Token()
 		if err != nil {
-			return 0, 0, false
+			return width, height, ok && errors.Is(err, io.EOF)
 		}
-		root, isElement := t.(xml.StartElement)
-		if !isElement {
-			continue
-		}
-		for _, a := range root.Attr {
-			switch a.Name.Local {
-			case "width":
-				_, _ = fmt.Sscanf(a.Value, "%g", &width)
-			case "height":
-				_, _ = fmt.Sscanf(a.Value, "%g", &height)
+		switch t := t.(type) {
+		case xml.EndElement:
+			depth--
+		case xml.StartElement:
+			if depth++; depth > 1 {
+				continue
+			}
+			ok = t.Name.Local == "svg"
+			for _, a := range t.Attr {
+				switch a.Name.Local {
+				case "width":
+					_, _ = fmt.Sscanf(a.Value, "%g", &width) // 0 if it is not in pixels
+				case "height":
+					_, _ = fmt.Sscanf(a.Value, "%g", &height)
+				}
 			}
 		}
-		return width, height, root.Name.Local == "svg"
 	}
 }
 
@@ -243,7 +249,8 @@ type seriesSet struct {
 	at      map[string]int
 	points  int
 	clock   clock
-	durable bool // all numbers are durations
+	base    int64 // the time that is 0 in the series: nanoseconds since 1970 do not fit a float64
+	durable bool  // all numbers are durations
 	any     bool
 }
 
@@ -251,6 +258,10 @@ type seriesSet struct {
 func (s *seriesSet) add(g *gallery, b *batch.Batch, row int) error {
 	if b.Cols[g.time].Nulls.Get(row) {
 		return nil
+	}
+	at := b.Cols[g.time].Int[row]
+	if s.points == 0 {
+		s.base = at
 	}
 	var of []string
 	for c := range b.Cols {
@@ -283,29 +294,27 @@ func (s *seriesSet) add(g *gallery, b *batch.Batch, row int) error {
 		if y-y != 0 { // infinite, or no number
 			continue
 		}
-		s.series[i].Points = append(s.series[i].Points, pictures.Point{X: float64(b.Cols[g.time].Int[row]), Y: y})
+		s.series[i].Points = append(s.series[i].Points, pictures.Point{X: float64(at - s.base), Y: y})
 	}
 	return nil
 }
 
 // picture draws the series.
 func (s *seriesSet) picture() string {
-	first, last := int64(0), int64(0)
+	first, last := math.Inf(1), math.Inf(-1)
 	for i := range s.series {
 		points := s.series[i].Points
 		slices.SortStableFunc(points, func(a, b pictures.Point) int { return cmp.Compare(a.X, b.X) })
 		if n := len(points); n > 0 {
-			if first == 0 || int64(points[0].X) < first {
-				first = int64(points[0].X)
-			}
-			last = max(last, int64(points[n-1].X))
+			first, last = min(first, points[0].X), max(last, points[n-1].X)
 		}
 	}
+	when := func(x float64) string { return string(s.clock.append(nil, s.base+int64(x), 6)) }
 	c := pictures.Lines{Title: "numbers over time", Series: s.series}
-	c.About = []string{"from " + string(s.clock.append(nil, first, 6)) + " to " + string(s.clock.append(nil, last, 6))}
-	c.X = func(x float64) string {
-		return string(s.clock.append(nil, int64(x), 6))[len("2006-01-02T"):len("2006-01-02T15:04:05.000")]
+	if first <= last {
+		c.About = []string{"from " + when(first) + " to " + when(last)}
 	}
+	c.X = func(x float64) string { return when(x)[len("2006-01-02T"):len("2006-01-02T15:04:05.000000")] }
 	c.Y = func(y float64) string {
 		if s.durable {
 			return HumanDuration(int64(y))

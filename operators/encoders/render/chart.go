@@ -120,16 +120,11 @@ func (c *Lines) Svg() string {
 	if math.IsInf(x0, 1) {
 		return message(c.Title, "there are no points")
 	}
-	if y1 <= y0 {
-		y1 = y0 + 1
-	}
-	if x1 <= x0 {
-		x0, x1 = x0-0.5, x1+0.5
-	}
+	x1, y1 = beyond(x0, x1), beyond(y0, y1)
 	ticks := niceTicks(y0, y1, 6)
 	y0, y1 = min(y0, ticks[0]), max(y1, ticks[len(ticks)-1])
 	px := func(x float64) float64 { return (x - x0) / (x1 - x0) * plotWidth }
-	py := func(y float64) float64 { return plotHeight - (y-y0)/(y1-y0)*plotHeight }
+	py := func(y float64) float64 { return plotHeight - (y/2-y0/2)/(y1/2-y0/2)*plotHeight } // halves do not overflow
 	for _, t := range ticks {
 		label := c.Y(t)
 		p.printf(`<path class="ep-grid" d="M0 %sH%s" stroke="#d9dfe6"/>`+"\n", pixels(py(t)), pixels(plotWidth))
@@ -150,6 +145,14 @@ func (c *Lines) Svg() string {
 	}
 	c.keys(&p, shown)
 	return p.String()
+}
+
+// beyond returns high, or if that is not above low, a number that is.
+func beyond(low, high float64) float64 {
+	if high > low {
+		return high
+	}
+	return low + max(1, math.Abs(low)/1e6)
 }
 
 // timeAxis draws the ticks of the time, no two of which overlap.
@@ -217,7 +220,7 @@ func linePath(points []Point, px, py func(float64) float64) string {
 
 // niceTicks returns round numbers from about low to about high.
 func niceTicks(low, high float64, n int) (ticks []float64) {
-	raw := (high - low) / float64(n)
+	raw := high/float64(n) - low/float64(n)
 	if !(raw > 0) || math.IsInf(raw, 0) {
 		return []float64{low, high}
 	}

@@ -206,6 +206,9 @@ func (s *drawing) edge(i int) {
 	path.WriteString("M" + s.point(points[0][0], points[0][1]))
 	for k, line := range straight {
 		a, b := points[k], points[k+1]
+		if line && math.Abs(a[0]-b[0]) < 0.5 {
+			continue // the arrow's head would have no direction
+		}
 		if line || math.Abs(a[1]-b[1]) < 0.5 {
 			path.WriteString("L" + s.point(b[0], b[1]))
 			continue

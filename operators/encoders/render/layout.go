@@ -11,7 +11,8 @@ const (
 	layerGap = 34.0 // between two layers
 	itemGap  = 18.0 // between neighbours of a layer
 	loopRoom = 30.0 // of a loop beside its node
-	sweeps   = 12   // over all layers
+	sweeps   = 12   // over all layers, for their order
+	settling = 60   // sweeps over all layers, for positions
 )
 
 // item is what is placed in a layer: a node, or a point at which an arrow passes the layer,
@@ -302,7 +303,7 @@ func (l *layout) position() {
 			l.items[n].at -= at / 2
 		}
 	}
-	for sweep := range 2 * sweeps {
+	for sweep := range settling {
 		for i := range l.layers {
 			if sweep%2 == 1 {
 				i = len(l.layers) - 1 - i
@@ -360,12 +361,12 @@ func (l *layout) settle(layer []int, sweep int) {
 }
 
 // wish returns where an item would like to be: between its neighbours in the layer that has
-// just been placed; in the last sweeps in both. Points of arrows insist, so that long arrows
+// just been placed; in later sweeps in both. Points of arrows insist, so that long arrows
 // are straight.
 func (l *layout) wish(n, sweep int) (at, weight float64) {
 	it := &l.items[n]
 	beside := [][]int{it.before, it.nxt}
-	if sweep < 2*sweeps-4 {
+	if sweep < settling/3 {
 		beside = beside[sweep%2 : sweep%2+1]
 	}
 	weight = 0.05
