@@ -11,10 +11,8 @@ import (
 type File struct {
 	*os.File
 	existed, regular bool
-	written          bool
-	// Cut is set when a result has ended with an error after it had begun: then the file is
-	// not left as if it were complete.
-	Cut bool
+	began, written   bool // a result; its first bytes
+	cut              bool // a result has ended with an error after it had begun
 }
 
 // Incomplete is appended to the name of a file whose last result was cut off.
@@ -51,19 +49,20 @@ func (f *File) empty() error {
 	return f.Truncate(0)
 }
 
-// Close closes the file. If the last result was cut off, the file is renamed: its new name is
-// returned. If nothing was written then, what was there before is there again.
+// Close closes the file. A file in which a result was cut off is not left as if it were
+// complete: it is renamed, and the new name returned. If nothing was written, what was there
+// before is there again.
 func (f *File) Close() (renamed string, err error) {
-	if !f.Cut {
-		return "", errors.Join(f.empty(), f.File.Close())
+	if f.began && !f.cut {
+		err = f.empty() // a result without rows may have written nothing
 	}
-	err = f.File.Close()
+	err = errors.Join(err, f.File.Close())
 	switch {
 	case !f.regular:
-	case f.written:
+	case f.cut && f.written:
 		renamed = f.Name() + Incomplete
 		err = errors.Join(err, os.Rename(f.Name(), renamed))
-	case !f.existed:
+	case !f.written && !f.existed:
 		err = errors.Join(err, os.Remove(f.Name()))
 	}
 	return renamed, err

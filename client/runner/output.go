@@ -74,7 +74,7 @@ func fileOf(w io.Writer) *os.File {
 // cut records that a result ended before it was complete.
 func (o *Output) cut() {
 	if f, ok := o.W.(*File); ok {
-		f.Cut = true
+		f.cut = true
 	}
 }
 
@@ -86,10 +86,14 @@ func (o *Output) renderer(cols []wire.Column, about render.About) (render.Render
 	options := o.Render
 	options.About = about
 	r, err := render.New(o.Format, o, cols, options)
-	if err == nil {
-		o.results++
+	if err != nil {
+		return nil, err
 	}
-	return r, err
+	o.results++
+	if f, ok := o.W.(*File); ok {
+		f.began = true
+	}
+	return r, nil
 }
 
 // Terminal reports whether the output is a terminal.
