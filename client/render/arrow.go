@@ -27,7 +27,7 @@ func init() {
 }
 
 func newArrow(w io.Writer, cols []wire.Column, o Options) (*arrowRenderer, error) {
-	r := &arrowRenderer{records: *newRecords(cols, &o.About)}
+	r := &arrowRenderer{records: *newRecords(cols, &o.About, nil)}
 	file, err := ipc.NewFileWriter(w, ipc.WithSchema(r.schema), ipc.WithLZ4(), ipc.WithCompressConcurrency(1))
 	if err != nil {
 		return nil, err

@@ -20,6 +20,7 @@ const (
 
 // parquetRenderer writes a Parquet file with zstd compression. Types are those of an Arrow
 // file, except that Parquet has no durations: DURATION is INT64, in ns. LIST is JSON.
+// TIMESTAMP is in UTC, but not marked as an instant: DuckDB cuts those to microseconds.
 //
 // The file ends with an index of its row groups: readers reject one that was cut off.
 type parquetRenderer struct {
@@ -35,13 +36,10 @@ func init() {
 }
 
 func newParquet(w io.Writer, cols []wire.Column, o Options) (*parquetRenderer, error) {
-	stored := append([]wire.Column(nil), cols...)
-	for i, c := range cols {
-		if c.Type == types.Duration {
-			stored[i].Type = types.Bigint
-		}
-	}
-	r := &parquetRenderer{records: *newRecords(stored, &o.About), about: o.About}
+	r := &parquetRenderer{about: o.About, records: *newRecords(cols, &o.About, map[types.Type]arrow.DataType{
+		types.Duration:  arrow.PrimitiveTypes.Int64,
+		types.Timestamp: &arrow.TimestampType{Unit: arrow.Nanosecond},
+	})}
 	properties := parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Zstd), parquet.WithMaxRowGroupLength(groupRows), parquet.WithStats(true))
 	file, err := pqarrow.NewFileWriter(r.schema, struct{ io.Writer }{w}, properties, pqarrow.DefaultWriterProps())
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"endoscope/operators/batch"
 	pictures "endoscope/operators/encoders/render"
@@ -390,7 +391,11 @@ func (p *profile) totals() []stackSample {
 
 // heading returns the lines that say what a profile shows.
 func (a *About) heading() (lines []string) {
-	for _, l := range []struct{ name, text string }{{"query", a.Query}, {"target", a.target()}, {"result", a.footer()}} {
+	started := ""
+	if !a.Start.IsZero() {
+		started = a.Start.UTC().Format(time.RFC3339)
+	}
+	for _, l := range []struct{ name, text string }{{"query", a.Query}, {"target", a.target()}, {"started", started}, {"result", a.footer()}} {
 		if l.text != "" {
 			lines = append(lines, fmt.Sprintf("%s: %s", l.name, strings.Join(strings.Fields(l.text), " ")))
 		}

@@ -34,8 +34,9 @@ type records struct {
 	rows, bytes int
 }
 
-// newRecords returns records in the schema of package columnar, in which LIST is arrow.json.
-func newRecords(cols []wire.Column, a *About) *records {
+// newRecords returns records in the schema of package columnar, in which LIST is arrow.json;
+// types of the same size may be replaced by others.
+func newRecords(cols []wire.Column, a *About, replace map[types.Type]arrow.DataType) *records {
 	r := &records{encoder: columnar.NewEncoder(cols, columnar.Plain), most: recordRows}
 	fields := append([]arrow.Field(nil), r.encoder.Schema().Fields()...)
 	names := uniqueNames(cols)
@@ -43,6 +44,9 @@ func newRecords(cols []wire.Column, a *About) *records {
 		fields[i].Name = names[i]
 		if c.Type.Physical() == types.PhysAny {
 			r.most = recordLists
+		}
+		if t := replace[c.Type]; t != nil {
+			fields[i].Type = t
 		}
 		if c.Type == types.List {
 			fields[i].Type, _ = extensions.NewJSONType(arrow.BinaryTypes.String) // fails for other types only
@@ -75,9 +79,12 @@ func (r *records) record() error {
 	plain := r.encoder.Record(r.held)
 	columns := make([]arrow.Array, plain.NumCols())
 	for i, c := range plain.Columns() {
-		columns[i] = c
-		if t, ok := r.schema.Field(i).Type.(arrow.ExtensionType); ok {
+		switch t := r.schema.Field(i).Type.(type) {
+		case arrow.ExtensionType:
 			columns[i] = array.NewExtensionArrayWithStorage(t, c)
+		default:
+			d := c.Data()
+			columns[i] = array.MakeFromData(array.NewData(t, d.Len(), d.Buffers(), nil, d.NullN(), d.Offset()))
 		}
 	}
 	err := r.write(array.NewRecordBatch(r.schema, columns, plain.NumRows()))

@@ -70,7 +70,7 @@ const pictureHint = "it needs a picture, svg(x) or an encoding; or stacks and a 
 // newGallery returns a gallery, which is never nil.
 func newGallery(f Format, cols []wire.Column, a About) (*gallery, error) {
 	g := &gallery{format: f, cols: cols, about: a, time: columnOf(cols, types.Timestamp, "timestamp", "window_start", "window_end", "")}
-	g.lines.at = map[string]int{}
+	g.lines.at = map[seriesKey]int{}
 	pictured, numbers := false, false
 	for _, c := range cols {
 		pictured = pictured || c.Type.Physical() == types.PhysAny || c.Type == types.Varchar
@@ -185,7 +185,7 @@ func (g *gallery) pictures(script bool) ([]drawnPicture, error) {
 		g.bars.Title = "histogram"
 		all = append(all, drawnPicture{svg: g.bars.Svg()})
 	}
-	if len(g.lines.series) > 0 {
+	if len(g.lines.charts) > 0 {
 		all = append(all, drawnPicture{svg: g.lines.picture()})
 	}
 	if len(all) == 0 && g.stacks != nil && len(g.stacks.samples) > 0 {
@@ -242,16 +242,20 @@ func headed(svg string, a *About) string {
 // mostPoints is the largest number of points of a picture of numbers over time.
 const mostPoints = 1 << 20
 
-// seriesSet collects the numbers of rows over time: a series for each column of numbers and
-// each text of the rows.
+// seriesSet collects the numbers of rows over time: a chart for each column of numbers, and in
+// it a line for each text of the rows.
 type seriesSet struct {
-	series  []pictures.Series
-	at      map[string]int
-	points  int
-	clock   clock
-	base    int64 // the time that is 0 in the series: nanoseconds since 1970 do not fit a float64
-	durable bool  // all numbers are durations
-	any     bool
+	charts []pictures.Panel
+	at     map[seriesKey]int // charts, and series of a chart
+	points int
+	clock  clock
+	base   int64 // the time that is 0 in the series: nanoseconds since 1970 do not fit a float64
+}
+
+type seriesKey struct {
+	column int
+	texts  string // "": the chart of the column
+	isLine bool
 }
 
 // add adds the numbers of a row.
@@ -269,57 +273,70 @@ func (s *seriesSet) add(g *gallery, b *batch.Batch, row int) error {
 			of = append(of, textAt(b, c, row))
 		}
 	}
+	texts := strings.Join(of, " ")
 	for c := range b.Cols {
 		col := &b.Cols[c]
 		if !col.Type.Numeric() || col.Nulls.Get(row) || slices.Contains(identifying, g.cols[c].Name) && g.cols[c].Name != "var_value" {
 			continue
 		}
-		if s.points++; s.points > mostPoints {
-			return misfitf("a window makes fewer: FROM TUMBLE(stream, 1s)", "%s: the result has more than %d points", g.format, mostPoints)
-		}
-		s.durable, s.any = col.Type == types.Duration && (s.durable || !s.any), true
-		name := strings.Join(append([]string{g.cols[c].Name}, of...), " ")
-		i, ok := s.at[name]
-		if !ok {
-			i = len(s.series)
-			s.at[name] = i
-			s.series = append(s.series, pictures.Series{Name: string(appendEscaped(nil, name))})
-		}
-		y := float64(0)
+		y := 0.0
 		if col.Type == types.Double {
 			y = col.Float[row]
 		} else {
 			y = float64(col.Int[row])
 		}
-		if y-y != 0 { // infinite, or no number
+		if math.IsNaN(y) || math.IsInf(y, 0) {
 			continue
 		}
-		s.series[i].Points = append(s.series[i].Points, pictures.Point{X: float64(at - s.base), Y: y})
+		if s.points++; s.points > mostPoints {
+			return misfitf("a window makes fewer: FROM TUMBLE(stream, 1s)", "%s: the result has more than %d points", g.format, mostPoints)
+		}
+		line := s.line(g.cols[c], c, texts)
+		line.Points = append(line.Points, pictures.Point{X: float64(at - s.base), Y: y})
 	}
 	return nil
+}
+
+// line returns the series of a column and texts.
+func (s *seriesSet) line(col wire.Column, c int, texts string) *pictures.Series {
+	chart, ok := s.at[seriesKey{column: c}]
+	if !ok {
+		chart = len(s.charts)
+		s.at[seriesKey{column: c}] = chart
+		y := func(y float64) string { return string(appendHumanFloat(nil, y)) }
+		if col.Type == types.Duration {
+			y = func(y float64) string { return HumanDuration(int64(y)) }
+		}
+		s.charts = append(s.charts, pictures.Panel{Name: string(appendEscaped(nil, col.Name)), Y: y})
+	}
+	panel := &s.charts[chart]
+	key := seriesKey{c, texts, true}
+	i, ok := s.at[key]
+	if !ok {
+		i = len(panel.Series)
+		s.at[key] = i
+		panel.Series = append(panel.Series, pictures.Series{Name: string(appendEscaped(nil, texts))})
+	}
+	return &panel.Series[i]
 }
 
 // picture draws the series.
 func (s *seriesSet) picture() string {
 	first, last := math.Inf(1), math.Inf(-1)
-	for i := range s.series {
-		points := s.series[i].Points
-		slices.SortStableFunc(points, func(a, b pictures.Point) int { return cmp.Compare(a.X, b.X) })
-		if n := len(points); n > 0 {
-			first, last = min(first, points[0].X), max(last, points[n-1].X)
+	for _, chart := range s.charts {
+		for i := range chart.Series {
+			points := chart.Series[i].Points
+			slices.SortStableFunc(points, func(a, b pictures.Point) int { return cmp.Compare(a.X, b.X) })
+			if n := len(points); n > 0 {
+				first, last = min(first, points[0].X), max(last, points[n-1].X)
+			}
 		}
 	}
 	when := func(x float64) string { return string(s.clock.append(nil, s.base+int64(x), 6)) }
-	c := pictures.Lines{Title: "numbers over time", Series: s.series}
+	c := pictures.Lines{Title: "numbers over time", Panels: s.charts}
 	if first <= last {
 		c.About = []string{"from " + when(first) + " to " + when(last)}
 	}
 	c.X = func(x float64) string { return when(x)[len("2006-01-02T"):len("2006-01-02T15:04:05.000000")] }
-	c.Y = func(y float64) string {
-		if s.durable {
-			return HumanDuration(int64(y))
-		}
-		return string(appendHumanFloat(nil, y))
-	}
 	return c.Svg()
 }

@@ -111,7 +111,7 @@ func TestSVGOfHistogramsAndNumbers(t *testing.T) {
 	}
 	data, _ = write(t, SVG, []wire.Column{{Name: "window_start", Type: types.Timestamp}, {Name: "function_name", Type: types.Varchar}, {Name: "count", Type: types.Bigint}, {Name: "tid", Type: types.Bigint}}, Options{}, b)
 	checkXML(t, string(data), false)
-	for _, want := range []string{"count f: 16 at 08:53:24.000000", "from 2025-10-09T08:53:20.000000Z to 2025-10-09T08:53:24.000000Z"} {
+	for _, want := range []string{">count<", "f: 16 at 08:53:24.000000", "from 2025-10-09T08:53:20.000000Z to 2025-10-09T08:53:24.000000Z"} {
 		if !strings.Contains(string(data), want) {
 			t.Errorf("%q is missing in\n%s", want, data)
 		}

@@ -78,12 +78,19 @@ func (c *Bars) Svg() string {
 	return p.String()
 }
 
-// Lines is a chart of numbers over time. X is in ns.
+// Lines are charts of numbers over a common time, one below the other. X is in ns.
 type Lines struct {
 	Title  string
 	About  []string
+	Panels []Panel
+	X      func(v float64) string // formats a time
+}
+
+// Panel is one chart: lines with a common scale.
+type Panel struct {
+	Name   string
 	Series []Series
-	X, Y   func(v float64) string // format ticks
+	Y      func(v float64) string // formats a value
 }
 
 // Series is one line: points in the order of X.
@@ -97,54 +104,80 @@ type Point struct{ X, Y float64 }
 
 const (
 	plotWidth  = 960.0
-	plotHeight = 320.0
 	mostSeries = 16
+	mostPanels = 12
 	mostDots   = 400 // points that get a dot with a tooltip
 )
 
-// Svg draws the lines.
+// Svg draws the charts.
 func (c *Lines) Svg() string {
 	p := picture{title: c.Title, about: c.About}
-	shown := c.Series
-	if len(shown) > mostSeries {
-		p.legend = append(p.legend, fmt.Sprintf("and %d series more", len(shown)-mostSeries))
-		shown = shown[:mostSeries]
-	}
-	x0, x1, y0, y1 := math.Inf(1), math.Inf(-1), 0.0, math.Inf(-1)
-	for _, s := range shown {
-		for _, v := range s.Points {
-			x0, x1 = min(x0, v.X), max(x1, v.X)
-			y0, y1 = min(y0, v.Y), max(y1, v.Y)
+	x0, x1 := math.Inf(1), math.Inf(-1)
+	for _, panel := range c.Panels {
+		for _, s := range panel.Series {
+			for _, v := range s.Points {
+				x0, x1 = min(x0, v.X), max(x1, v.X)
+			}
 		}
 	}
 	if math.IsInf(x0, 1) {
 		return message(c.Title, "there are no points")
 	}
-	x1, y1 = beyond(x0, x1), beyond(y0, y1)
-	ticks := niceTicks(y0, y1, 6)
+	shown := c.Panels
+	if len(shown) > mostPanels {
+		p.legend = append(p.legend, fmt.Sprintf("and %d charts more", len(shown)-mostPanels))
+		shown = shown[:mostPanels]
+	}
+	top, height := 0.0, 320.0
+	if len(shown) > 1 {
+		height = 180
+	}
+	for i := range shown {
+		top = c.panel(&p, &shown[i], x0, beyond(x0, x1), top, height) + lineHeight
+	}
+	return p.String()
+}
+
+// panel draws a chart, and returns where it ends.
+func (c *Lines) panel(p *picture, panel *Panel, x0, x1, top, height float64) float64 {
+	shown, names := panel.Series, panel.Name
+	if len(shown) > mostSeries {
+		names += fmt.Sprintf(" (and %d series more)", len(shown)-mostSeries)
+		shown = shown[:mostSeries]
+	}
+	p.text(0, top+lineHeight-3, "start", "text", names)
+	p.need(0, top, textWidth(names), top+lineHeight)
+	top += lineHeight + 6
+	y0, y1 := 0.0, math.Inf(-1)
+	for _, s := range shown {
+		for _, v := range s.Points {
+			y0, y1 = min(y0, v.Y), max(y1, v.Y)
+		}
+	}
+	y1 = beyond(y0, y1)
+	ticks := niceTicks(y0, y1, int(height/50))
 	y0, y1 = min(y0, ticks[0]), max(y1, ticks[len(ticks)-1])
 	px := func(x float64) float64 { return (x - x0) / (x1 - x0) * plotWidth }
-	py := func(y float64) float64 { return plotHeight - (y/2-y0/2)/(y1/2-y0/2)*plotHeight } // halves do not overflow
+	py := func(y float64) float64 { return top + height - (y/2-y0/2)/(y1/2-y0/2)*height } // halves do not overflow
 	for _, t := range ticks {
-		label := c.Y(t)
+		label := panel.Y(t)
 		p.printf(`<path class="ep-grid" d="M0 %sH%s" stroke="#d9dfe6"/>`+"\n", pixels(py(t)), pixels(plotWidth))
 		p.text(-8, py(t)+4, "end", "dim", label)
 		p.need(-8-textWidth(label), py(t)-6, plotWidth, py(t)+6)
 	}
-	c.timeAxis(&p, x0, x1, px)
+	c.timeAxis(p, x0, x1, top, top+height, px)
 	for i, s := range shown {
 		colour := series[i%len(series)]
 		p.printf(`<g><title>%s</title><path d="%s" fill="none" stroke="%s" stroke-width="1.5" stroke-linejoin="round"/>`+"\n", xmlText(s.Name), linePath(s.Points, px, py), colour)
 		if len(s.Points) <= mostDots {
 			for _, v := range s.Points {
 				p.printf(`<circle cx="%s" cy="%s" r="2.5" fill="%s"><title>%s</title></circle>`+"\n", pixels(px(v.X)), pixels(py(v.Y)), colour,
-					xmlText(fmt.Sprintf("%s: %s at %s", s.Name, c.Y(v.Y), c.X(v.X))))
+					xmlText(fmt.Sprintf("%s: %s at %s", s.Name, panel.Y(v.Y), c.X(v.X))))
 			}
 		}
 		p.printf("</g>\n")
 	}
-	c.keys(&p, shown)
-	return p.String()
+	return keys(p, shown, top+height+2*lineHeight+8)
 }
 
 // beyond returns high, or if that is not above low, a number that is.
@@ -156,7 +189,7 @@ func beyond(low, high float64) float64 {
 }
 
 // timeAxis draws the ticks of the time, no two of which overlap.
-func (c *Lines) timeAxis(p *picture, x0, x1 float64, px func(float64) float64) {
+func (c *Lines) timeAxis(p *picture, x0, x1, top, bottom float64, px func(float64) float64) {
 	right := math.Inf(-1)
 	for _, t := range niceTicks(x0, x1, 6) {
 		if t < x0 || t > x1 {
@@ -168,17 +201,20 @@ func (c *Lines) timeAxis(p *picture, x0, x1 float64, px func(float64) float64) {
 			continue
 		}
 		right = px(t) + half
-		p.printf(`<path class="ep-grid" d="M%s 0V%s" stroke="#d9dfe6"/>`+"\n", pixels(px(t)), pixels(plotHeight))
-		p.text(px(t), plotHeight+lineHeight+2, "middle", "dim", label)
-		p.need(px(t)-half, 0, px(t)+half, plotHeight+lineHeight+4)
+		p.printf(`<path class="ep-grid" d="M%s %sV%s" stroke="#d9dfe6"/>`+"\n", pixels(px(t)), pixels(top), pixels(bottom))
+		p.text(px(t), bottom+lineHeight+2, "middle", "dim", label)
+		p.need(px(t)-half, top, px(t)+half, bottom+lineHeight+4)
 	}
 }
 
-// keys draws the names of the series below the plot, in rows.
-func (c *Lines) keys(p *picture, shown []Series) {
-	x, y := 0.0, plotHeight+2*lineHeight+8
+// keys draws the names of series in rows from y on, and returns where they end.
+func keys(p *picture, shown []Series, y float64) float64 {
+	x := 0.0
 	for i, s := range shown {
 		name := Shortened(s.Name, 100)
+		if name == "" {
+			continue
+		}
 		if w := textWidth(name) + 18; x > 0 && x+w > plotWidth {
 			x, y = 0, y+lineHeight+2
 		}
@@ -187,6 +223,7 @@ func (c *Lines) keys(p *picture, shown []Series) {
 		p.need(x, y-lineHeight, x+14+textWidth(name), y+3)
 		x += textWidth(name) + 34
 	}
+	return y + 4
 }
 
 // linePath draws points; of those in one column of pixels the lowest and the highest.

@@ -12,7 +12,10 @@ import (
 // No label of a chart overlaps another, whatever the values are.
 func TestChartLabelsDoNotOverlap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := Lines{Title: "numbers", X: func(x float64) string { return fmt.Sprintf("%.3f", x) }, Y: func(y float64) string { return fmt.Sprintf("%.6g", y) }}
+		c := Lines{Title: "numbers", X: func(x float64) string { return fmt.Sprintf("%.3f", x) }}
+		for i := range rapid.IntRange(0, 3).Draw(t, "panels") {
+			c.Panels = append(c.Panels, Panel{Name: fmt.Sprint("panel ", i), Y: func(y float64) string { return fmt.Sprintf("%.6g", y) }})
+		}
 		for i := range rapid.IntRange(0, 20).Draw(t, "series") {
 			s := Series{Name: fmt.Sprint("series ", i)}
 			x := rapid.Float64Range(0, 1e18).Draw(t, "begin")
@@ -20,7 +23,9 @@ func TestChartLabelsDoNotOverlap(t *testing.T) {
 				x += rapid.Float64Range(0, 1e9).Draw(t, "step")
 				s.Points = append(s.Points, Point{x, rapid.Float64Range(-1e300, 1e300).Draw(t, "y")})
 			}
-			c.Series = append(c.Series, s)
+			if n := len(c.Panels); n > 0 {
+				c.Panels[i%n].Series = append(c.Panels[i%n].Series, s)
+			}
 		}
 		svg := c.Svg()
 		separate(t, svg)
@@ -49,9 +54,9 @@ func TestLinesKeepExtremes(t *testing.T) {
 		}
 		s.Points = append(s.Points, Point{float64(i), y})
 	}
-	c := Lines{Title: "t", Series: []Series{s}, X: func(float64) string { return "x" }, Y: func(float64) string { return "y" }}
+	c := Lines{Title: "t", Panels: []Panel{{Series: []Series{s}, Y: func(float64) string { return "y" }}}, X: func(float64) string { return "x" }}
 	svg := c.Svg()
-	if len(svg) > 100_000 || !strings.Contains(svg, fmt.Sprintf("L%s 0", pixels(123_456.0/199_999*plotWidth))) {
+	if len(svg) > 100_000 || !strings.Contains(svg, fmt.Sprintf("L%s %s", pixels(123_456.0/199_999*plotWidth), pixels(lineHeight+6))) {
 		t.Errorf("%d bytes, or the spike is missing", len(svg))
 	}
 }
