@@ -160,15 +160,15 @@ func (r *perfettoRenderer) Remark() string {
 	for _, n := range []struct {
 		n    int
 		text string
-	}{{r.untimed, "rows without a time left out"}, {r.stray, "ends of calls that began before left out"}, {open, "calls did not end"}} {
+	}{{r.untimed, "rows without a time, left out"}, {r.stray, "ends of calls that began before, left out"}, {open, "calls that did not end"}} {
 		if n.n > 0 {
-			said = append(said, fmt.Sprintf("%d %s", n.n, n.text))
+			said = append(said, fmt.Sprintf("%s: %d", n.text, n.n))
 		}
 	}
 	if said == nil {
 		return ""
 	}
-	return "trace: " + strings.Join(said, ", ")
+	return strings.Join(said, "; ")
 }
 
 // callEvent is a row of function_call.

@@ -215,7 +215,7 @@ func TestPerfettoNestsCalls(t *testing.T) {
 		row(40, 8, "GAP", "", none),
 		row(50, 7, "LEAVE", "main", none),
 		goroutine,
-	}, "trace: 1 ends of calls that began before left out, 1 calls did not end",
+	}, "ends of calls that began before, left out: 1; calls that did not end: 1",
 		"process 100 server > thread 100/7 worker: 0 main 10-50 arg0=-9223372036854775808",
 		"process 100 server > thread 100/7 worker: 1 bad\ufffd 20-30 arg0=-1",
 		"process 100 server > thread 100/8 worker: 0 other 22-40",
@@ -233,7 +233,7 @@ func TestPerfettoNestsDurations(t *testing.T) {
 	checkTimeline(t, cols, [][]types.Value{
 		row(20, 30, "inner"), row(40, 40, "empty"), row(10, 50, "outer"),
 		{types.NullOf(types.Timestamp), types.Time(1), types.Dur(1), types.Int(7), types.Str("untimed"), types.NullOf(types.Double), types.NullOf(types.Boolean), types.NullOf(types.List)},
-	}, "trace: 1 rows without a time left out",
+	}, "rows without a time, left out: 1",
 		"thread 7/7 : 0 outer 10-50 x=0.5 ok=true l=[1,2]",
 		"thread 7/7 : 1 inner 20-30 x=0.5 ok=true l=[1,2]",
 		"thread 7/7 : 1 empty 40-40 x=0.5 ok=true l=[1,2]")

@@ -20,7 +20,7 @@ import (
 // svgRenderer writes one picture, with a heading that says what it shows:
 //
 //	one value that is an SVG, or an encoding   that picture
-//	stacks                                     a flame graph of the first number
+//	stacks                                     a flame graph of the first number; rows are samples
 //	HISTOGRAM                                  bars, for each row
 //	TIMESTAMP and numbers                      lines over time
 //
@@ -59,6 +59,7 @@ type gallery struct {
 	ready  []drawnPicture
 	bars   pictures.Bars
 	lines  seriesSet
+	some   bool // there are rows
 	ended  bool
 }
 
@@ -79,7 +80,7 @@ func newGallery(f Format, cols []wire.Column, a About) (*gallery, error) {
 	if !pictured && (g.time < 0 || !numbers) {
 		return g, misfitf(pictureHint, "%s: the result has nothing to draw", f)
 	}
-	if at := stackColumn(cols); at >= 0 && cols[at].Type != types.Encoding && g.time < 0 {
+	if at := stackColumn(cols); at >= 0 && cols[at].Type != types.Encoding {
 		var err error
 		if g.stacks, err = newProfile(f, cols, a); err != nil {
 			return g, err
@@ -107,13 +108,14 @@ func (g *gallery) Rows(b *batch.Batch, preview bool) error {
 		g.ready, g.bars.Groups = nil, nil
 	}
 	g.ended = false
+	g.some = g.some || b.Len() > 0
 	for i := range b.Len() {
 		row := b.Row(i)
 		used, err := g.draw(b, row)
 		if err != nil {
 			return err
 		}
-		if !used && g.time >= 0 {
+		if !used && g.time >= 0 && g.stacks == nil {
 			if err := g.lines.add(g, b, row); err != nil {
 				return err
 			}
@@ -180,6 +182,9 @@ func (g *gallery) histogram(name string, buckets []bucket) {
 
 // pictures returns the pictures of the whole result; script: flame graphs may have theirs.
 func (g *gallery) pictures(script bool) ([]drawnPicture, error) {
+	if !g.some {
+		return []drawnPicture{{svg: pictures.Message("nothing to draw", "the result has no rows")}}, nil
+	}
 	all := g.ready
 	if len(g.bars.Groups) > 0 {
 		g.bars.Title = "histogram"

@@ -121,6 +121,19 @@ func TestSVGOfHistogramsAndNumbers(t *testing.T) {
 	}
 }
 
+// A result without rows has a picture that says so; samples with their times are a flame graph.
+func TestSVGOfNoRowsAndOfSamples(t *testing.T) {
+	cols, b := stackRows()
+	data, _ := write(t, SVG, cols, Options{})
+	checkXML(t, string(data), false)
+	if !strings.Contains(string(data), "the result has no rows") {
+		t.Errorf("%s", data)
+	}
+	if data, _ = write(t, SVG, cols, Options{}, b); !strings.Contains(string(data), "flame graph") {
+		t.Errorf("%s", data)
+	}
+}
+
 // The page permits its own script and no other, and refers to nothing outside.
 func TestHTMLStandsAlone(t *testing.T) {
 	cols, b := stackRows()

@@ -121,7 +121,7 @@ func (c *Lines) Svg() string {
 		}
 	}
 	if math.IsInf(x0, 1) {
-		return message(c.Title, "there are no points")
+		return Message(c.Title, "there are no points")
 	}
 	shown := c.Panels
 	if len(shown) > mostPanels {

@@ -18,7 +18,7 @@ const (
 // Svg draws the diagram in layers.
 func (d *Diagram) Svg() string {
 	if len(d.Nodes) > MostDrawn || len(d.Edges) > mostPlaced {
-		return message(d.Title, fmt.Sprintf("%d nodes and %d arrows are too many to draw; use dot()", len(d.Nodes), len(d.Edges)))
+		return Message(d.Title, fmt.Sprintf("%d nodes and %d arrows are too many to draw; use dot()", len(d.Nodes), len(d.Edges)))
 	}
 	s := drawing{d: d, picture: picture{title: d.Title, about: d.About, legend: d.Legend, defs: arrowHeads}}
 	return s.svg()

@@ -128,7 +128,7 @@ func (f *Flame) draw(p *picture, n *FlameFrame, x float64, y int) {
 		label = Shortened(n.Name, room)
 	}
 	p.printf(`<g data-x="%.3f" data-w="%.3f" data-n="%s"><title>%s</title><rect class="ep-edge" x="%.3f" y="%d" width="%.3f" height="%d" fill="%s" stroke="#ffffff" stroke-width="0.5"/><text x="%.3f" y="%d" fill="#111111" pointer-events="none">%s</text></g>`+"\n",
-		x, width, xmlText(n.Name), xmlText(tip), x, y, width, flameRow-1, n.colour(), x+2, y+12, xmlText(label))
+		x, width, xmlText(n.Name), xmlText(tip), x, y, width, flameRow-1, n.colour(), x+2, y+11, xmlText(label))
 	for _, c := range n.Children {
 		f.draw(p, c, x, y-flameRow)
 		x += f.width(c)

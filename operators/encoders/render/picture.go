@@ -123,8 +123,8 @@ func (p *picture) String() string {
 	return b.String()
 }
 
-// message returns a picture that shows a message.
-func message(title, text string) string {
+// Message returns a picture that shows a message.
+func Message(title, text string) string {
 	p := picture{title: title}
 	p.need(0, 0, textWidth(text), lineHeight)
 	p.text(0, lineHeight-3, "start", "text", text)

@@ -42,6 +42,7 @@ func NewEncoder(cols []wire.Column, f Form) *Encoder {
 	e := &Encoder{schema: Schema(cols, f), form: f, cols: make([]columnEncoder, len(cols))}
 	for i, c := range cols {
 		e.cols[i] = columnEncoder{typ: c.Type, arrow: e.schema.Field(i).Type, form: f}
+		e.cols[i].dict.utf8 = f != Exact && c.Type == types.Varchar
 	}
 	return e
 }
@@ -171,14 +172,23 @@ func (c *columnEncoder) plain(bs []*batch.Batch, at, rows int, nulls validity) a
 	return c.text.array(c.arrow, rows, nulls)
 }
 
-// appendPlain appends a string. Arrow's text is UTF-8, and readers reject a file or a record
-// with anything else: each run of bytes that is not UTF-8 becomes U+FFFD.
 func (c *columnEncoder) appendPlain(s string) {
-	if c.typ == types.Varchar && !utf8.ValidString(s) {
-		c.altered++
-		s = strings.ToValidUTF8(s, "\ufffd")
+	if c.typ == types.Varchar {
+		valid, altered := validText(s)
+		if s = valid; altered {
+			c.altered++
+		}
 	}
 	c.text.bytes = append(c.text.bytes, s...)
+}
+
+// validText returns s with each run of bytes that is not UTF-8 replaced by U+FFFD: Arrow's text
+// is UTF-8, and readers reject anything else. The form Exact keeps the bytes.
+func validText(s string) (valid string, altered bool) {
+	if utf8.ValidString(s) {
+		return s, false
+	}
+	return strings.ToValidUTF8(s, "\ufffd"), true
 }
 
 // validity is a bitmap of the rows that are not NULL; nil if no row is NULL.
