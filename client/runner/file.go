@@ -4,12 +4,14 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"path/filepath"
 )
 
 // File is a file of rows. What it had before is kept until the first row is written, so that
 // a statement with a mistake does not erase it.
 type File struct {
 	*os.File
+	path             string // without symbolic links
 	existed, regular bool
 	began, written   bool // a result; its first bytes
 	cut              bool // a result has ended with an error after it had begun
@@ -20,7 +22,7 @@ const Incomplete = ".incomplete"
 
 // CreateFile opens a file for rows.
 func CreateFile(name string) (*File, error) {
-	_, err := os.Lstat(name)
+	_, err := os.Stat(name)
 	existed := !errors.Is(err, fs.ErrNotExist)
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE, 0o666)
 	if err != nil {
@@ -30,7 +32,11 @@ func CreateFile(name string) (*File, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	return &File{File: f, existed: existed, regular: info.Mode().IsRegular()}, nil
+	path, err := filepath.EvalSymlinks(name)
+	if err != nil {
+		path = name
+	}
+	return &File{File: f, path: path, existed: existed, regular: info.Mode().IsRegular()}, nil
 }
 
 // Write implements io.Writer. The first removes what the file had.
@@ -60,10 +66,10 @@ func (f *File) Close() (renamed string, err error) {
 	switch {
 	case !f.regular:
 	case f.cut && f.written:
-		renamed = f.Name() + Incomplete
-		err = errors.Join(err, os.Rename(f.Name(), renamed))
+		renamed = f.path + Incomplete
+		err = errors.Join(err, os.Rename(f.path, renamed))
 	case !f.written && !f.existed:
-		err = errors.Join(err, os.Remove(f.Name()))
+		err = errors.Join(err, os.Remove(f.path))
 	}
 	return renamed, err
 }

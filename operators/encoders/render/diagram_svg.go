@@ -8,20 +8,20 @@ import (
 	"strings"
 )
 
-// MostDrawn is the largest number of nodes an SVG draws, and mostPlaced that of nodes and
-// points of arrows. Larger graphs are unreadable.
-const (
-	MostDrawn  = 1500
-	mostPlaced = 30_000
-)
+// MostDrawn is the largest number of nodes an SVG draws. Larger graphs are unreadable.
+const MostDrawn = 1500
 
 // Svg draws the diagram in layers.
 func (d *Diagram) Svg() string {
 	if len(d.Nodes) > MostDrawn || len(d.Edges) > mostPlaced {
-		return Message(d.Title, fmt.Sprintf("%d nodes and %d arrows are too many to draw; use dot()", len(d.Nodes), len(d.Edges)))
+		return d.tooLarge()
 	}
 	s := drawing{d: d, picture: picture{title: d.Title, about: d.About, legend: d.Legend, defs: arrowHeads}}
 	return s.svg()
+}
+
+func (d *Diagram) tooLarge() string {
+	return Message(d.Title, fmt.Sprintf("%d nodes and %d arrows are too many to draw; use dot()", len(d.Nodes), len(d.Edges)))
 }
 
 const arrowHeads = `<defs>` +
@@ -58,7 +58,9 @@ func (s *drawing) svg() string {
 	for i := range d.Nodes {
 		sizes[i] = s.nodeSize(i)
 	}
-	s.l = arrange(sizes, d.Edges, labels)
+	if s.l = arrange(sizes, d.Edges, labels); s.l == nil {
+		return d.tooLarge()
+	}
 	s.findPorts()
 	for i := range d.Edges {
 		s.edge(i)

@@ -52,11 +52,23 @@ type layout struct {
 // size is the size of a node or label for a layout.
 type size struct{ along, low, high float64 }
 
-// arrange places a graph; labels are the sizes of the labels of edges, zero without one.
+// mostPlaced is the largest number of items that are placed: of nodes, and of points at which
+// arrows pass layers.
+const mostPlaced = 30_000
+
+// arrange places a graph; labels are the sizes of the labels of edges, zero without one. It
+// returns nil if there is too much to place.
 func arrange(nodes []size, edges []DiagramEdge, labels []size) *layout {
 	l := &layout{routes: make([]route, len(edges))}
 	turned := backward(len(nodes), edges)
 	ranks := ranked(len(nodes), edges, labels, turned)
+	placed := len(nodes)
+	for _, e := range edges {
+		placed += max(ranks[e.From]-ranks[e.To], ranks[e.To]-ranks[e.From])
+	}
+	if placed > mostPlaced {
+		return nil
+	}
 	for i, n := range nodes {
 		l.items = append(l.items, item{node: i, layer: ranks[i], half: n.along, low: n.low, high: n.high})
 	}

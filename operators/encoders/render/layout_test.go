@@ -31,7 +31,7 @@ func (r rectangle) overlaps(o rectangle) bool {
 // SVG, not how the picture was made.
 func covered(t interface{ Fatal(...any) }, svg string) (all []rectangle, view rectangle) {
 	d := xml.NewDecoder(strings.NewReader(svg))
-	group, shape := 0, ""
+	group := 0
 	number := func(e xml.StartElement, name string) float64 {
 		for _, a := range e.Attr {
 			if a.Name.Local == name {
@@ -114,7 +114,6 @@ func covered(t interface{ Fatal(...any) }, svg string) (all []rectangle, view re
 			}
 			all = append(all, rectangle{x, y - 0.75*fontSize, x + w, y + 0.2*fontSize, in, "text " + attribute(e, "class")})
 		}
-		_ = shape
 	}
 }
 
@@ -198,6 +197,19 @@ func TestTreesHaveNoCrossings(t *testing.T) {
 			t.Fatalf("%d crossings in a tree", l.crossings())
 		}
 	})
+}
+
+// A graph whose arrows would pass too many layers is not drawn.
+func TestLayoutIsBounded(t *testing.T) {
+	d := &Diagram{Title: "long", Nodes: make([]DiagramNode, MostDrawn)}
+	for i := range d.Nodes {
+		if i > 0 {
+			d.Edges = append(d.Edges, DiagramEdge{From: i - 1, To: i}, DiagramEdge{From: 0, To: i})
+		}
+	}
+	if s := d.Svg(); !strings.Contains(s, "are too many to draw") {
+		t.Errorf("%d bytes", len(s))
+	}
 }
 
 func BenchmarkLayout(b *testing.B) {
