@@ -87,7 +87,7 @@ var valued = []flag{
 	}},
 	{"", "format", "FORMAT", func(f *flags, v string) (err error) {
 		if f.format, err = render.ParseFormat(v); err != nil {
-			return usagef("table, csv, json, jsonl, markdown or raw", "%v", err)
+			return usagef(render.Names(), "%v", err)
 		}
 		return nil
 	}},

@@ -23,12 +23,12 @@ Statements (run in the order given, up to the first that fails):
   -f, --file FILE      statements of a file; - is standard input
 
 Output and connection:
-      --format FORMAT  table, csv, json, jsonl, markdown or raw; a table on a
-                       terminal, else csv. Machine formats are exact:
-                       durations in ns, timestamps RFC 3339 in ns, NULL empty.
-                       raw writes values as they are, without header and quotes
-  -o, --output FILE    write rows to FILE, in the format of its ending: .csv,
-                       .json, .jsonl, .md; .svg, .dot and others hold raw values
+      --format FORMAT  table, csv, json, jsonl, markdown, raw, arrow, parquet,
+                       pprof, folded, speedscope, perfetto, svg or html; a table on
+                       a terminal, else csv (endoscope help formats)
+  -o, --output FILE    write rows to FILE, in the format of its ending: .csv, .json,
+                       .jsonl, .md, .arrow, .parquet, .pb.gz, .folded, .svg, .html,
+                       .pftrace, .speedscope.json
 
       --connect ADDR   use the engine at ADDR (host:port, or the path of a socket)
                        instead of one in this process; several are queried as one.

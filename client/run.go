@@ -114,14 +114,23 @@ func (p Program) run(ctx context.Context, f *flags) (err error) {
 	o := wire.Options{PID: f.pid, Process: f.process, Exe: f.exe, Command: f.command, Notify: notes.Add}
 	rows := p.Stdout
 	if f.output != "" {
-		file, err := os.Create(f.output)
-		if err != nil {
-			return err
+		file, openErr := runner.CreateFile(f.output)
+		if openErr != nil {
+			return openErr
 		}
-		defer func() { err = errors.Join(err, file.Close()) }()
+		defer func() {
+			renamed, closeErr := file.Close()
+			err = errors.Join(err, closeErr)
+			if renamed != "" {
+				fmt.Fprintln(p.Stderr, render.Escape("notice: the rows so far are in "+renamed))
+			}
+		}()
 		rows = file
 	}
 	out := runner.NewOutput(rows, f.format)
+	if out.Terminal() && render.Binary(out.Format) {
+		return usagef("-o FILE, or a pipe", "a terminal cannot show the format %s", out.Format)
+	}
 	out.WatchReader()
 	if out.Terminal() && out.Format == render.Table {
 		o.Live = livePreview

@@ -42,7 +42,7 @@ type tableRenderer struct {
 const firstRows = 100
 
 func init() {
-	define(Table, implementation{new: func(w io.Writer, cols []wire.Column, o Options) Renderer { return newTable(w, cols, o) }})
+	define(Table, implementation{new: func(w io.Writer, cols []wire.Column, o Options) (Renderer, error) { return newTable(w, cols, o), nil }})
 }
 
 func newTable(w io.Writer, cols []wire.Column, o Options) *tableRenderer {

@@ -37,7 +37,7 @@ func init() {
 		{"watch", "", "[s]", "run the last statement again every s seconds (2) until Ctrl-C", (*Shell).watch},
 		{"i", "", "file", "run the statements of a file", (*Shell).include},
 		{"examples", "", "[name]", "list example queries for \\i, or show one", (*Shell).listExamples},
-		{"o", "", "[file]", "write rows to a file (.csv, .json, .jsonl, .md, .svg, else a table), or to the screen again", (*Shell).output},
+		{"o", "", "[file]", "write rows to a file, in the format of its ending (help formats), else a table; or to the screen again", (*Shell).output},
 		{"conninfo", "", "", "what this session is connected to", (*Shell).conninfo},
 	}
 }
@@ -168,7 +168,7 @@ func (s *Shell) output(_ context.Context, path string) error {
 		s.run.Out = s.home
 		return s.closeFile()
 	}
-	f, err := os.Create(path)
+	f, err := runner.CreateFile(path)
 	if err != nil {
 		return fileError(err)
 	}

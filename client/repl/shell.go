@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
+	"endoscope/client/render"
 	"endoscope/client/runner"
 	"endoscope/parser"
 )
@@ -15,7 +15,7 @@ import (
 type Shell struct {
 	run  *runner.Runner
 	home *runner.Output // output without \o
-	file *os.File       // of \o, or nil
+	file *runner.File   // of \o, or nil
 
 	last  string // repeated by \watch
 	depth int    // nesting of \i
@@ -138,5 +138,9 @@ func (s *Shell) closeFile() error {
 	}
 	f := s.file
 	s.file = nil
-	return f.Close()
+	renamed, err := f.Close()
+	if renamed != "" {
+		fmt.Fprintln(s.run.Err, render.Escape("notice: the rows so far are in "+renamed))
+	}
+	return err
 }

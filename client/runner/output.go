@@ -2,6 +2,7 @@ package runner
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"syscall"
@@ -10,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"endoscope/client/render"
+	"endoscope/server/wire"
 )
 
 // Output is the destination and format of rows.
@@ -20,14 +22,16 @@ type Output struct {
 	// Gone is closed when W has no reader any more; nil if only a failed write would
 	// show that.
 	Gone <-chan struct{}
+
+	results int // that have been written
 }
 
 // NewOutput returns an output that writes to w. An empty format is the default: a
 // table on a terminal, else csv.
 func NewOutput(w io.Writer, format render.Format) *Output {
 	o := &Output{W: w, Format: format}
-	f, isFile := w.(*os.File)
-	if isFile && term.IsTerminal(int(f.Fd())) {
+	f := fileOf(w)
+	if f != nil && term.IsTerminal(int(f.Fd())) {
 		o.Render.Size = func() (int, int) {
 			columns, lines, err := term.GetSize(int(f.Fd()))
 			if err != nil || columns <= 0 {
@@ -56,6 +60,42 @@ func (o *Output) Write(b []byte) (int, error) {
 	return n, err
 }
 
+// fileOf returns the file that w is; nil if it is none.
+func fileOf(w io.Writer) *os.File {
+	switch f := w.(type) {
+	case *os.File:
+		return f
+	case *File:
+		return f.File
+	}
+	return nil
+}
+
+// cut records that a result ended before it was complete.
+func (o *Output) cut() {
+	if f, ok := o.W.(*File); ok {
+		f.cut = true
+	}
+}
+
+// renderer returns a renderer of a result.
+func (o *Output) renderer(cols []wire.Column, about render.About) (render.Renderer, error) {
+	if o.results > 0 && render.Single(o.Format) {
+		return nil, fmt.Errorf("a file in the format %s holds one result, and this is another", o.Format)
+	}
+	options := o.Render
+	options.About = about
+	r, err := render.New(o.Format, o, cols, options)
+	if err != nil {
+		return nil, err
+	}
+	o.results++
+	if f, ok := o.W.(*File); ok {
+		f.began = true
+	}
+	return r, nil
+}
+
 // Terminal reports whether the output is a terminal.
 func (o *Output) Terminal() bool { return o.Render.Size != nil }
 
@@ -63,8 +103,8 @@ func (o *Output) Terminal() bool { return o.Render.Size != nil }
 // process runs. Without it, `endoscope -c ... | head -1` on a rare event would keep
 // its probes attached until the next row is refused.
 func (o *Output) WatchReader() {
-	f, ok := o.W.(*os.File)
-	if !ok {
+	f := fileOf(o.W)
+	if f == nil {
 		return
 	}
 	info, err := f.Stat()

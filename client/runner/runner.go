@@ -48,6 +48,7 @@ func (r *Runner) Stopped() bool { return r.ended }
 // run is one statement in progress.
 type run struct {
 	*Runner
+	text    string // the statement
 	res     wire.Result
 	rend    render.Renderer // nil until the columns are known, and for statements without rows
 	printed bool            // the result's message has been printed
@@ -62,22 +63,22 @@ type run struct {
 // its result; a second abandons it. The error is the statement's (not yet printed),
 // one of the three above, or the output's.
 func (r *Runner) Statement(ctx context.Context, text string) error {
-	return r.show(ctx, func(ctx context.Context) (wire.Result, error) { return r.Session.Execute(ctx, text) })
+	return r.show(ctx, text, func(ctx context.Context) (wire.Result, error) { return r.Session.Execute(ctx, text) })
 }
 
 // Triggered shows the rows of the session's triggers, as Statement shows a result,
 // until all of them have ended.
 func (r *Runner) Triggered(ctx context.Context) error {
-	return r.show(ctx, func(context.Context) (wire.Result, error) { return r.Session.Triggered(false), nil })
+	return r.show(ctx, "", func(context.Context) (wire.Result, error) { return r.Session.Triggered(false), nil })
 }
 
-func (r *Runner) show(ctx context.Context, execute func(context.Context) (wire.Result, error)) error {
+func (r *Runner) show(ctx context.Context, text string, execute func(context.Context) (wire.Result, error)) error {
 	signals, release := r.Signals.Receive()
 	defer release()
 	ctx, cancel := context.WithCancel(ctx)
 	steps := make(chan step)
 	go pump(ctx, execute, steps)
-	s := &run{Runner: r, began: time.Now()}
+	s := &run{Runner: r, text: text, began: time.Now()}
 	err := s.loop(ctx, steps, signals)
 	cancel()
 	r.ended = s.stops > 0
@@ -86,6 +87,7 @@ func (r *Runner) show(ctx context.Context, execute func(context.Context) (wire.R
 	}
 	if s.rend != nil && err != nil {
 		_ = s.rend.Clear() // the error is printed next
+		s.Out.cut()
 	}
 	if err == nil && s.exit {
 		return ErrTerminated
@@ -142,11 +144,34 @@ func (s *run) step(st step) (done bool, err error) {
 	case st.res != nil:
 		s.res, s.started = st.res, time.Now()
 		if cols := st.res.Columns(); cols != nil {
-			s.rend = render.New(s.Out.Format, s.Out, cols, s.Out.Render)
+			if s.rend, err = s.Out.renderer(cols, s.about()); err != nil {
+				return true, err
+			}
 		}
 		return false, s.printMessage()
 	}
 	return false, s.event(st.ev)
+}
+
+// about says what the result is.
+func (s *run) about() render.About {
+	a := render.About{Query: s.text, Target: s.target, Start: s.started, Footer: func() string { return Footer(s.res.Summary()) }}
+	if q, err := parser.Parse(s.text); err == nil {
+		if q, ok := q.(*parser.Query); ok && q.Emit != nil {
+			a.Emit = q.Emit.Mode
+		}
+	}
+	return a
+}
+
+// target returns what the session observes.
+func (s *run) target() string {
+	for _, line := range s.Session.Info() {
+		if target, ok := strings.CutPrefix(line, "target: "); ok {
+			return target
+		}
+	}
+	return ""
 }
 
 func (s *run) event(ev wire.Event) error {
@@ -198,6 +223,11 @@ func (s *run) finish() error {
 	if s.rend != nil {
 		if err := s.rend.End(); err != nil {
 			return err
+		}
+		if r, ok := s.rend.(render.Remarker); ok && r.Remark() != "" {
+			if err := s.note("notice: " + r.Remark()); err != nil {
+				return err
+			}
 		}
 	}
 	if err := s.printMessage(); err != nil {

@@ -267,7 +267,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestStatementFailsWithEOF(t *testing.T) {
 	r, _ := newRunner(t, io.Discard)
 	want := fmt.Errorf("damaged: %w", io.EOF)
-	if err := r.show(t.Context(), func(context.Context) (wire.Result, error) { return nil, want }); err != want {
+	if err := r.show(t.Context(), "", func(context.Context) (wire.Result, error) { return nil, want }); err != want {
 		t.Errorf("%v, expected %v", err, want)
 	}
 }
