@@ -4,6 +4,7 @@ import (
 	"cmp"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 func init() {
@@ -20,6 +21,11 @@ the target of statements. The program ends with the command.`,
 		}
 		f := p.define(c, flagGroups...)
 		f.demo = true
+		c.Flags().VisitAll(func(x *pflag.Flag) { // accepted for the sake of a clear error
+			if group := x.Annotations[groupOf][0]; group == targetFlags || group == connectionFlags {
+				x.Hidden = true
+			}
+		})
 		c.RunE = func(c *cobra.Command, args []string) error {
 			if err := cmp.Or(f.arguments(c, args), f.check()); err != nil {
 				return err

@@ -3,10 +3,12 @@ package client
 import (
 	"bytes"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+	"github.com/spf13/pflag"
 )
 
 func init() {
@@ -50,7 +52,12 @@ func (p *Program) manPage(c *cobra.Command) (string, error) {
 		}
 	}
 	c.DisableAutoGenTag = true
+	c.Flags().VisitAll(func(f *pflag.Flag) { // the page shows defaults: here they are the placeholders of values
+		if f.NoOptDefVal == "" {
+			f.DefValue = f.Value.Type()
+		}
+	})
 	var b bytes.Buffer
 	err := doc.GenMan(c, &h, &b)
-	return b.String(), err
+	return strings.NewReplacer("[=]", "", "[=false]", "").Replace(b.String()), err
 }

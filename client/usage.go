@@ -51,5 +51,5 @@ func usageOf(c *cobra.Command) string {
 	if c.Example != "" {
 		fmt.Fprintf(&b, "\nExamples:\n%s\n", c.Example)
 	}
-	return b.String()
+	return strings.ReplaceAll(b.String(), "[=true|false]", "") // of flags without a value
 }
