@@ -2,6 +2,7 @@ package probes
 
 import (
 	"context"
+	"time"
 
 	"endoscope/planner/plan"
 )
@@ -116,6 +117,9 @@ type Stats struct {
 	// Waited is the number of calls ignored during standby or because the gate
 	// was shut.
 	Waited uint64
+	// Spent is the CPU time that the source has used where it counts its own, as samplers
+	// do. The cost of events that prices describe is not part of it.
+	Spent time.Duration
 }
 
 // Activity has counters that never decrease.

@@ -62,6 +62,7 @@ type Query struct {
 	Gating         *gating.Gating       // of the query's window joins; nil: there is none
 	reports        sync.Mutex           // held while the query starts to run, and while SUSPEND or RESUME is reported
 	PendingSignals []operators.Signal   // SUSPEND and RESUME signals that arrived before the query ran
+	before         []probes.Stats       // of the feeds' sources when the query was started
 	Placement      *placement.Placement // the part that the client executes; nil: none
 }
 
@@ -215,6 +216,7 @@ func (q *Query) Start() (err error) {
 	for _, s := range q.takeSignals() {
 		q.pushAll(s)
 	}
+	q.readBefore()
 	// Sources that other sources sample for their values are started first.
 	order := slices.Clone(q.Feeds)
 	slices.SortStableFunc(order, func(a, b *flow.Feed) int { return cmp.Compare(a.Rank(), b.Rank()) })
