@@ -117,8 +117,8 @@ type Stats struct {
 	// Waited is the number of calls ignored during standby or because the gate
 	// was shut.
 	Waited uint64
-	// Spent is the CPU time that the source has used where it counts its own, as samplers
-	// do. The cost of events that prices describe is not part of it.
+	// Spent is the CPU time that the source has cost, up to less than a second ago: calls
+	// as counted, at measured prices, without those of rows; samples as measured.
 	Spent time.Duration
 }
 

@@ -62,7 +62,7 @@ type Query struct {
 	Gating         *gating.Gating       // of the query's window joins; nil: there is none
 	reports        sync.Mutex           // held while the query starts to run, and while SUSPEND or RESUME is reported
 	PendingSignals []operators.Signal   // SUSPEND and RESUME signals that arrived before the query ran
-	before         []probes.Stats       // of the feeds' sources when the query was started
+	before         []time.Duration      // what the feeds' sources had cost when the query was started
 	Placement      *placement.Placement // the part that the client executes; nil: none
 }
 
