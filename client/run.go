@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -91,17 +92,11 @@ func (p *Program) print(text string) error {
 	return err
 }
 
-// run opens the engine and the output, runs the statements, and closes everything in
-// reverse order.
+// run opens the output and a session, and runs the statements.
 func (p *Program) run(ctx context.Context, f *flags) (err error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	signals, stopSignals := watchSignals(cancel)
-	defer stopSignals()
-
 	notes := runner.NewNotes()
 	defer notes.Print(p.Stderr)
-	o := wire.Options{PID: f.pid, Process: f.process, Exe: f.exe, Command: f.command, Notify: notes.Add}
+	o := wire.Options{Notify: notes.Add}
 	rows := p.Stdout
 	if f.output != "" {
 		file, err := os.Create(f.output)
@@ -124,21 +119,33 @@ func (p *Program) run(ctx context.Context, f *flags) (err error) {
 		defer func() { err = errors.Join(err, target.Stop()) }()
 		o.PID = target.PID()
 	}
+	return p.session(ctx, f, o, func(ctx context.Context, s wire.Session, signals *runner.Signals) (err error) {
+		sh := repl.New(&runner.Runner{Session: s, Signals: signals, Out: out, Err: p.Stderr, ErrTTY: isTerminal(p.Stderr), Notes: notes})
+		defer func() { err = errors.Join(err, sh.Close()) }()
+		return p.statements(ctx, f, sh, s, out, notes, o.PID)
+	})
+}
 
+// session opens a session of the engine and the target that flags name, and closes
+// everything after use. use may watch signals; without a watcher, a signal cancels its
+// context.
+func (p *Program) session(ctx context.Context, f *flags, o wire.Options, use func(context.Context, wire.Session, *runner.Signals) error) (err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	signals, stopSignals := watchSignals(cancel)
+	defer stopSignals()
 	engine, err := p.engine(f)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, engine.Close()) }()
+	o.PID, o.Process, o.Exe, o.Command = cmp.Or(o.PID, f.pid), f.process, f.exe, f.command
 	session, err := engine.NewSession(ctx, o)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, session.Close()) }()
-
-	sh := repl.New(&runner.Runner{Session: session, Signals: signals, Out: out, Err: p.Stderr, ErrTTY: isTerminal(p.Stderr), Notes: notes})
-	defer func() { err = errors.Join(err, sh.Close()) }()
-	err = p.statements(ctx, f, sh, session, out, notes, o.PID)
+	err = use(ctx, session, signals)
 	if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) {
 		return cause // the signal is more informative than "context canceled"
 	}

@@ -3,13 +3,13 @@ package client
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"endoscope/client/runner"
 	"endoscope/client/top"
 	"endoscope/server/wire"
 )
@@ -34,7 +34,9 @@ costs. The measurement costs at most 1 % of a CPU; the screen says what it does 
 			if !isTerminal(p.Stdin) || !isTerminal(p.Stdout) {
 				return usagef(`endoscope -p PID -c "SELECT ... EMIT EVERY 1s" writes rows to files and pipes`, "top needs a terminal")
 			}
-			return p.top(c.Context(), f)
+			return p.session(c.Context(), f, wire.Options{}, func(ctx context.Context, s wire.Session, _ *runner.Signals) error {
+				return top.Run(ctx, s, f.target(), os.Stdin, os.Stdout)
+			})
 		}
 		return c
 	})
@@ -57,22 +59,4 @@ func (f *flags) target() string {
 		return strings.Join(f.command, " ")
 	}
 	return cmp.Or(f.process, f.exe)
-}
-
-func (p *Program) top(ctx context.Context, f *flags) (err error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	_, stopSignals := watchSignals(cancel)
-	defer stopSignals()
-	engine, err := p.engine(f)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, engine.Close()) }()
-	session, err := engine.NewSession(ctx, wire.Options{PID: f.pid, Process: f.process, Exe: f.exe})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, session.Close()) }()
-	return top.Run(ctx, session, f.target(), os.Stdin, os.Stdout)
 }
