@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"endoscope/planner/plan"
+	"endoscope/probes/process"
 )
 
 // cost returns the CPU time that the sources have cost so far: their events as counted, at
@@ -21,8 +22,12 @@ func (q *Query) cost() (sum time.Duration) {
 	return sum
 }
 
-// readBefore remembers what shared sources have cost before the query joins them.
+// readBefore remembers what shared sources have cost before the query joins them, and the
+// CPU time that the program has used.
 func (q *Query) readBefore() {
+	if len(q.Feeds) > 0 {
+		q.ticks = process.CPUTicks(q.Feeds[0].Spec.Target.PIDs)
+	}
 	q.before = make([]time.Duration, len(q.Feeds))
 	for i, f := range q.Feeds {
 		if f.Part != nil {
