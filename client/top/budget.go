@@ -36,8 +36,27 @@ type figures struct {
 	rate     float64 // calls per second; negative: unknown
 	avg, p99 time.Duration
 	at       time.Time // when they were measured
+	bursts   int       // in which it was counted
 	why      string    // why its calls cannot be counted; "": they can
-	absent   int       // bursts in which it was not called
+}
+
+// mixedBursts is how many bursts a mean is about.
+const mixedBursts = 4
+
+// addBurst adds the figures of one burst to the mean of the last ones, so that a call that
+// was interrupted does not change everything.
+func (f *figures) addBurst(c called) {
+	f.bursts++
+	k := 1 / float64(min(f.bursts, mixedBursts))
+	f.rate += k * (c.rate - f.rate)
+	if c.n == 0 {
+		return
+	}
+	if f.avg == 0 {
+		k = 1
+	}
+	f.avg += time.Duration(k * float64(c.avg-f.avg))
+	f.p99 += time.Duration(k * float64(c.p99-f.p99))
 }
 
 // budget decides which functions are counted. Costs are in seconds of CPU time.

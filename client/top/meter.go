@@ -170,7 +170,7 @@ func (m *Meter) countSet(ctx context.Context, set []key) error {
 		now := res.Summary().Cost
 		m.mu.Lock()
 		m.spend((now - cost).Seconds(), rows)
-		m.record(set, rows)
+		m.record(set, rows, false)
 		over := m.sumOf(set) > 2*countedShare
 		better := time.Since(began) > reconsider && !same(set, m.budget.counted(m.candidates()))
 		m.mu.Unlock()
@@ -203,8 +203,8 @@ func (m *Meter) spend(cost float64, rows []called) {
 	m.budget.spend(now, cost)
 }
 
-// record stores what was counted of a set. The caller holds m.mu.
-func (m *Meter) record(set []key, rows []called) {
+// record stores what was counted of a set, in a burst or in a second. The caller holds m.mu.
+func (m *Meter) record(set []key, rows []called, burst bool) {
 	now := time.Now()
 	for _, k := range set {
 		f := m.budget.known[k]
@@ -212,16 +212,22 @@ func (m *Meter) record(set []key, rows []called) {
 			f = &figures{}
 			m.budget.known[k] = f
 		}
-		if f.why == "" {
-			f.rate, f.at = 0, now
-		}
-	}
-	for _, r := range rows {
-		f := m.budget.known[r.key]
-		if f == nil || r.n == 0 {
+		if f.why != "" {
 			continue
 		}
-		f.rate, f.avg, f.p99 = r.rate, r.avg, r.p99
+		f.at, f.rate = now, max(f.rate, 0)
+		var c called
+		if i := slices.IndexFunc(rows, func(c called) bool { return c.key == k }); i >= 0 {
+			c = rows[i]
+		}
+		switch {
+		case burst:
+			f.addBurst(c)
+		case c.n > 0:
+			f.rate, f.avg, f.p99 = c.rate, c.avg, c.p99
+		default:
+			f.rate = 0
+		}
 	}
 }
 
@@ -257,7 +263,7 @@ func (m *Meter) burst(ctx context.Context, set []key) error {
 	cost := res.Summary().Cost.Seconds()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.record(set, rows)
+	m.record(set, rows, true)
 	m.spend(cost, rows)
 	// While probes are removed, calls still meet them, which the engine does not count.
 	m.budget.tokens -= cost * max(0, exposed.Seconds()/burstLength.Seconds()-1) / 2

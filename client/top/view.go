@@ -78,7 +78,7 @@ func (m *model) header() []string {
 		return []string{first, "", ""}
 	}
 	n := s.numbers()
-	covered := fmt.Sprintf("CPU %s  %s  %s: %s %d counted, %s %d in bursts, %s %d sampled only",
+	covered := fmt.Sprintf("CPU %s  %s  %s: %s %d counted  %s %d in bursts  %s %d sampled",
 		percentText(s.CPU), plural(s.Threads, "thread"), plural(len(s.Functions), "function"), marks[Counted], n[Counted], marks[Burst], n[Burst], marks[Sampled], n[Sampled])
 	style := styleGood
 	if s.Overhead() > Limit {
@@ -191,7 +191,7 @@ func (m *model) keys() string {
 	if m.typing {
 		return styleKey.Render("filter: ") + clean(m.filter) + "▏" + styleDim.Render("  enter: done  esc: none")
 	}
-	keys := []string{"↑↓", "pick", "enter", "details", "←→", "sort", "r", "reverse", "/", "filter", "space", "pause", "?", "help", "q", "quit"}
+	keys := []string{"↑↓", "pick", "enter", "details", "←→", "sort", "/", "filter", "space", "pause", "?", "help", "q", "quit"}
 	if m.detail != nil || m.help {
 		keys = []string{"esc", "back", "q", "back", "ctrl-c", "quit"}
 	}
@@ -216,7 +216,7 @@ var helpLines = strings.Split(`
   COST     of a CPU, if all its calls  TREND  the last ten seconds of the
            were counted                       sorted column
 
-  ↑ ↓ pgup pgdn home end   pick a function     enter   callers, arguments, latency
+  ↑ ↓ pgup pgdn home end   pick a function     enter   callers, latency, ...
   ← → s or 1 to 7          sort by a column    r       the other way round
   /                        filter by name      space   pause
   esc                      back, no filter     q       quit
