@@ -159,6 +159,10 @@ func (t *tableRenderer) print(more bool) error {
 	return t.write()
 }
 
+// wrapped is how much of a text in the last column must fit on the first line of a row: the
+// rest may go on in the next.
+const wrapped = 24
+
 // tooWide reports whether rows are wider than the terminal, and should not be.
 func (t *tableRenderer) tooWide(g *grid) bool {
 	if !t.o.Auto || t.o.Size == nil || t.o.Expanded || g.ncols < 2 {
@@ -167,7 +171,10 @@ func (t *tableRenderer) tooWide(g *grid) bool {
 	l := layout{heads: t.heads, color: t.o.Color}
 	l.fit(g, false)
 	total := -1
-	for _, w := range l.widths {
+	for i, w := range l.widths {
+		if i == len(l.widths)-1 && !l.heads[i].right {
+			w = min(w, wrapped)
+		}
 		total += w + 3
 	}
 	columns, _ := t.o.Size()
