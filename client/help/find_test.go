@@ -57,7 +57,7 @@ func TestFindHints(t *testing.T) {
 		"p":           "did you mean pictures or processes or python or probes or permissions or placement?",
 		"ptrace":      "it occurs in daemon",
 		"frobnicated": "",
-		"--connect":   "it occurs in command, remote, fleet, placement, daemon, others",
+		"--connect":   "it occurs in command, top, remote, fleet, placement, others",
 		"":            "",
 	} {
 		_, err := Find(name)

@@ -119,6 +119,8 @@ func Endings() (all []string) {
 // Options describe the destination of a renderer. The zero value is a file or a pipe.
 type Options struct {
 	Expanded bool                       // table: one line per column instead of a row
+	Auto     bool                       // table: Expanded if a row is wider than the terminal
+	InPlace  bool                       // table: an emitted result takes the place of the one before
 	Color    bool                       // table: SGR sequences may be used
 	Size     func() (width, height int) // table: terminal size in cells; nil: not a terminal
 	About    About

@@ -107,7 +107,7 @@ func commandCandidates(ctx context.Context, s wire.Session, before string) (word
 				}
 			}
 		case `\i`:
-			found = exampleCandidates(arg, exampleNames())
+			found = exampleCandidates(arg, append(exampleNames(), savedNames()...))
 		case `\examples`:
 			var bare []string
 			for _, n := range exampleNames() {

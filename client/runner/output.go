@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -24,6 +25,8 @@ type Output struct {
 	Gone <-chan struct{}
 
 	results int // that have been written
+	holding bool
+	held    []byte
 }
 
 // NewOutput returns an output that writes to w. An empty format is the default: a
@@ -39,6 +42,7 @@ func NewOutput(w io.Writer, format render.Format) *Output {
 			}
 			return columns, lines
 		}
+		o.Render.Auto = true
 		o.Render.Color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	}
 	if o.Format == "" {
@@ -50,9 +54,39 @@ func NewOutput(w io.Writer, format render.Format) *Output {
 	return o
 }
 
+// hold keeps what is written until release or page is called.
+func (o *Output) hold() { o.holding = true }
+
+// release writes what is held, and holds no more.
+func (o *Output) release() error {
+	o.holding = false
+	if len(o.held) == 0 {
+		return nil
+	}
+	held := o.held
+	o.held = nil
+	_, err := o.Write(held)
+	return err
+}
+
+// page shows what is held by a pager if it is longer than the terminal, and else writes it.
+func (o *Output) page(pager func(text string) bool) error {
+	if o.holding && pager != nil {
+		_, lines := o.Render.Size()
+		if bytes.Count(o.held, []byte{'\n'}) >= lines && pager(string(o.held)) {
+			o.held = nil
+		}
+	}
+	return o.release()
+}
+
 // Write implements io.Writer. It returns ErrOutputClosed if W has no reader any more. No other
 // broken pipe has this meaning: neither that of a connection nor that of an INSERT.
 func (o *Output) Write(b []byte) (int, error) {
+	if o.holding {
+		o.held = append(o.held, b...)
+		return len(b), nil
+	}
 	n, err := o.W.Write(b)
 	if errors.Is(err, syscall.EPIPE) {
 		err = ErrOutputClosed

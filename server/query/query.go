@@ -63,6 +63,8 @@ type Query struct {
 	Gating         *gating.Gating       // of the query's window joins; nil: there is none
 	reports        sync.Mutex           // held while the query starts to run, and while SUSPEND or RESUME is reported
 	PendingSignals []operators.Signal   // SUSPEND and RESUME signals that arrived before the query ran
+	ticks          uint64               // CPU time of the target when the query was started
+	before         []time.Duration      // what the feeds' sources had cost when the query was started
 	Placement      *placement.Placement // the part that the client executes; nil: none
 }
 
@@ -216,6 +218,7 @@ func (q *Query) Start() (err error) {
 	for _, s := range q.takeSignals() {
 		q.pushAll(s)
 	}
+	q.readBefore()
 	// Sources that other sources sample for their values are started first.
 	order := slices.Clone(q.Feeds)
 	slices.SortStableFunc(order, func(a, b *flow.Feed) int { return cmp.Compare(a.Rank(), b.Rank()) })
@@ -302,6 +305,9 @@ func (q *Query) run(ctx context.Context) {
 	}
 	for _, line := range q.Placement.Footnotes() {
 		q.Tally.AddNote(line)
+	}
+	if note := q.whyNothing(); note != "" {
+		q.Tally.AddNote(note)
 	}
 	if note := q.timeoutNote(); note != "" {
 		q.Tally.AddNote(note)

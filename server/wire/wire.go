@@ -151,6 +151,9 @@ type Summary struct {
 	Losses  []Loss   // empty: complete
 	Counts  []Loss   // worth reporting, but not losses
 	Notes   []string // other remarks
+	// Cost is the CPU time that probes and samples have cost so far: events as counted,
+	// at the prices measured on the machine. 0: nothing, or unknown.
+	Cost time.Duration `json:",omitempty"`
 }
 
 // Loss is a number of events that did not become rows, and the cause.

@@ -132,6 +132,9 @@ func (s *session) Execute(ctx context.Context, text string, _ ...types.Value) (w
 		s.makeTrigger()
 		return s.message("trigger created"), nil
 	}
+	if b, ok := profiling(text); ok {
+		return s.start(ctx, b.cols, b.play), nil
+	}
 	if m := fromStream.FindStringSubmatchIndex(text); m != nil {
 		name := text[m[2]:m[3]]
 		if b, ok := streams[name]; ok {
