@@ -130,7 +130,7 @@ func notEmpty(name, v string) error {
 const helpHint = "endoscope --help lists the flags"
 
 // commands are the words that may be the first argument.
-var commands = []string{"demo", "help"}
+var commands = []string{"demo", "help", "web"}
 
 // parseFlags parses a command line (without the program's name). Its errors are
 // *usageError.

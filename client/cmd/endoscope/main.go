@@ -17,6 +17,9 @@ import (
 var version = "(built from source)"
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "web" {
+		os.Exit(serveWeb(context.Background(), os.Args[2:], os.Stdin, os.Stdout, os.Stderr))
+	}
 	os.Exit(program().Run(context.Background(), os.Args[1:]))
 }
 
