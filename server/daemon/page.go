@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net"
 
-
 	"endoscope/server/access"
 	"endoscope/server/web"
 	"endoscope/server/wire"
@@ -55,4 +54,3 @@ func hostsOf(conf *tls.Config) (names []string) {
 	}
 	return names
 }
-

@@ -87,7 +87,7 @@ func (p *points) add(b *batch.Batch, now int64, emitted bool) {
 			}
 		}
 	}
-	if p.total > p.limit {
+	for p.total > p.limit && p.total > len(p.list) {
 		p.merge()
 	}
 }

@@ -30,6 +30,11 @@ export class Chart {
     /** @type {Set<string>} */
     this.hidden = new Set();
     this.slowest = 0;
+    this.seen = -1;
+    this.named = '';
+    this.failed = '';
+    this.again = false;
+    this.pending = false;
     this.canvas = h('canvas', { class: 'plot', tabindex: 0, role: 'img', 'aria-label': 'Time series. Arrows move, plus and minus zoom, 0 shows all.' });
     this.readout = h('output', { class: 'readout', 'aria-label': 'Values at the cursor' });
     this.legend = h('ul', { class: 'legend', 'aria-label': 'Series' });
@@ -40,8 +45,8 @@ export class Chart {
       h('div', { class: 'view-bar' }, h('label', {}, 'Column ', this.pick),
         h('button', { type: 'button', 'aria-label': 'Zoom in', click: zoom(0.5) }, '+'),
         h('button', { type: 'button', 'aria-label': 'Zoom out', click: zoom(2) }, '−'),
-        h('button', { type: 'button', click: () => this.all() }, 'All'), this.readout),
-      this.canvas, this.legend);
+        h('button', { type: 'button', click: () => this.all() }, 'All')),
+      this.readout, this.canvas, this.legend);
     this.events();
     new ResizeObserver(() => this.update()).observe(this.canvas);
     /** @type {any} */ (this.canvas).chart = this;
@@ -203,6 +208,7 @@ export class Chart {
     for (const { s, i } of shown) {
       c.strokeStyle = c.fillStyle = colour('series-' + (i % 8));
       c.lineWidth = 1.25;
+      c.setLineDash(i >= 16 ? [2, 3] : i >= 8 ? [6, 3] : []);
       c.beginPath();
       for (let k = 0; k < s.x.length; k++) {
         const x = toX(s.x[k]);
@@ -213,6 +219,7 @@ export class Chart {
       c.stroke();
       if (s.x.length < plot.w / 8) for (let k = 0; k < s.x.length; k++) c.fillRect(toX(s.x[k]) - 1.5, toY(s.hi[k]) - 1.5, 3, 3);
     }
+    c.setLineDash([]);
     this.point(c, plot, w, shown, toX, type, text);
     c.restore();
     this.names(got);

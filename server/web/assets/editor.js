@@ -33,6 +33,7 @@ export class Editor {
     this.last = '';
     this.asked = 0;
     this.timer = 0;
+    this.ready = false;
     this.area.addEventListener('input', () => this.typed());
     this.area.addEventListener('keydown', (e) => this.key(e));
     this.area.addEventListener('scroll', () => this.scroll());
@@ -77,8 +78,16 @@ export class Editor {
     this.draw();
   }
 
+  /** The session is open. */
+  opened() {
+    this.ready = true;
+    this.ask('');
+    this.checkLater();
+  }
+
   /** @param {string} want */
   async ask(want) {
+    if (!this.ready) return;
     const number = ++this.asked, text = this.text, cursor = this.area.selectionStart;
     let a;
     try {
@@ -90,8 +99,9 @@ export class Editor {
     this.tokens = a.tokens;
     this.statements = a.statements;
     if (want === 'check') {
-      // An error at the end of the text is what is still to be written.
-      this.showError(a.error && !(a.error.start >= text.trimEnd().length && document.activeElement === this.area) ? a.error : null);
+      // An error at the cursor is what is being written.
+      const writing = a.error && document.activeElement === this.area && (a.error.start >= text.trimEnd().length || (a.error.start <= cursor && cursor <= a.error.stop));
+      if (a.error && !writing) this.showError(a.error);
     }
     this.draw();
     if (number !== this.asked || want !== 'complete') return;

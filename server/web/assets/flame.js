@@ -20,6 +20,17 @@ export class Flame {
     this.only = null;
     /** @type {string[]} names from the root to the function that fills the width */
     this.path = [];
+    this.at = 0;
+    this.by = -1;
+    this.rows = 0;
+    this.next = 0;
+    this.seen = -1;
+    /** @type {CallNode|null} */
+    this.tree = null;
+    /** @type {ReturnType<typeof timeline>|null} */
+    this.span = null;
+    /** @type {{n: CallNode, path: string[], x: number, w: number, depth: number}[]} */
+    this.frames = [];
     this.search = h('input', { type: 'search', placeholder: 'Search functions', 'aria-label': 'Search functions', spellcheck: 'false', input: () => this.draw() });
     this.found = h('output', { class: 'readout', 'aria-label': 'Found' });
     this.weight = h('select', { 'aria-label': 'Weight', change: () => this.update(true) });
@@ -107,14 +118,14 @@ export class Flame {
     const { root, rows } = tree(r, stack, this.by, this.only && this.times >= 0 ? { column: this.times, ...this.only } : null);
     this.tree = root;
     this.rows = rows;
-    if (this.times >= 0) this.span = timeline(r, this.times, 240);
+    if (this.times >= 0) this.span = timeline(r, this.times);
     this.draw();
     this.next = performance.now() + 10 * (performance.now() - began);
   }
 
   /** @param {CallNode} n */
   text(n) {
-    const type = this.by !== undefined && this.by >= 0 ? this.result.columns[this.by].type : 'BIGINT';
+    const type = this.by >= 0 ? this.result.columns[this.by].type : 'BIGINT';
     const all = Math.max(1e-9, this.tree ? this.tree.total : 1);
     return `${visible(n.name)}  ${type === 'DURATION' ? scale(n.total, type) : number(n.total)}  ${((100 * n.total) / all).toFixed(1)} %` + (n.self ? `, itself ${((100 * n.self) / all).toFixed(1)} %` : '');
   }
@@ -125,6 +136,7 @@ export class Flame {
     if (!root || !width) return;
     const query = this.search.value.toLowerCase();
     let top = root;
+    /** @type {string[]} */
     const path = [];
     for (const name of this.path) {
       const next = top.children.get(name);
@@ -171,7 +183,7 @@ export class Flame {
       const state = commonState(f.n).toLowerCase().replace(/[^a-z]/g, '');
       const hit = query && f.n.parent && f.n.name.toLowerCase().includes(query);
       return s('g', { class: 'frame ' + (state ? 'state-' + state : 'tone-' + (tone(f.n.name) % 6)) + (f.depth < above.length ? ' above' : '') + (hit ? ' hit' : query ? ' miss' : ''), 'data-at': i,
-        tabindex: i === (this.at || 0) ? 0 : -1, role: 'treeitem', 'aria-level': f.depth + 1, 'aria-label': this.text(f.n) },
+        tabindex: i === (this.at) ? 0 : -1, role: 'treeitem', 'aria-level': f.depth + 1, 'aria-label': this.text(f.n) },
         s('rect', { x: f.x, y: f.depth * ROW, width: Math.max(0.4, f.w - 0.6), height: ROW - 1, rx: 1.5 }),
         room >= 3 && s('text', { x: f.x + 4, y: f.depth * ROW + 13 }, name.length > room ? name.slice(0, room - 1) + '…' : name));
     }));
@@ -195,6 +207,7 @@ export class Flame {
     });
     c.fillStyle = colour('muted');
     c.font = '10px system-ui, sans-serif';
+    c.textAlign = 'left';
     c.fillText(time(from, this.result.epoch).slice(0, 12), 2, 10);
     c.textAlign = 'right';
     c.fillText(time(to, this.result.epoch).slice(0, 12), width - 2, 10);
@@ -209,7 +222,7 @@ export class Flame {
   /** @param {EventTarget|null} target */
   frameOf(target) {
     const g = target instanceof Element ? target.closest('g[data-at]') : null;
-    return g && this.frames ? this.frames[Number(g.getAttribute('data-at'))] : null;
+    return g ? this.frames[Number(g.getAttribute('data-at'))] : null;
   }
 
   /** @param {{n: CallNode}} f */
@@ -234,7 +247,7 @@ export class Flame {
 
   /** @param {KeyboardEvent} e */
   key(e) {
-    const frames = this.frames || [], at = this.at || 0, f = frames[at];
+    const frames = this.frames, at = this.at, f = frames[at];
     if (!f) return;
     let next = -1;
     switch (e.key) {
@@ -242,7 +255,7 @@ export class Flame {
       case 'ArrowUp': next = frames.findLastIndex((g, i) => i < at && g.depth === f.depth - 1); break;
       case 'ArrowRight': next = frames.findIndex((g) => g.depth === f.depth && g.x > f.x); break;
       case 'ArrowLeft': next = frames.findLastIndex((g) => g.depth === f.depth && g.x < f.x); break;
-      case 'Enter': case ' ': e.preventDefault(); this.zoom(f.path); this.focus(this.at || 0); return;
+      case 'Enter': case ' ': e.preventDefault(); this.zoom(f.path); this.focus(this.at); return;
       case 'Escape': this.zoom([]); this.focus(0); return;
       default: return;
     }
@@ -265,6 +278,11 @@ export class CallTree {
     this.result = result;
     /** @type {Set<string>} paths of open rows */
     this.open = new Set(['']);
+    this.seen = -1;
+    this.next = 0;
+    this.opened = false;
+    /** @type {string|undefined} */
+    this.focused = undefined;
     this.body = h('tbody');
     this.root = h('div', { class: 'calltree' }, h('table', { role: 'treegrid', 'aria-label': 'Call tree' },
       h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'Function'), h('th', { scope: 'col', class: 'num' }, 'Total'), h('th', { scope: 'col', class: 'num' }, '%'), h('th', { scope: 'col', class: 'num' }, 'Self'))), this.body));

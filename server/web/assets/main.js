@@ -33,10 +33,18 @@ function reason(e) {
   return e instanceof Refused ? e.failure.msg : e instanceof Error ? e.message : String(e);
 }
 
-/** @param {string} text */
+/**
+ * Shows a message for some seconds. Equal ones are counted, and at most three are shown.
+ * @param {string} text
+ */
 function toast(text) {
-  const t = h('p', {}, visible(text));
-  byId('toasts').append(t);
+  const box = byId('toasts');
+  const same = [...box.children].find((t) => /** @type {HTMLElement} */ (t).dataset.text === text);
+  const n = same ? Number(/** @type {HTMLElement} */ (same).dataset.n) + 1 : 1;
+  const t = h('p', { 'data-text': text, 'data-n': n }, visible(text) + (n > 1 ? `  ×${n}` : ''));
+  if (same) same.replaceWith(t);
+  else box.append(t);
+  while (box.children.length > 3) box.firstElementChild?.remove();
   setTimeout(() => t.remove(), 6000);
 }
 
@@ -111,12 +119,11 @@ function line(l) {
     case 'hello':
       results.set(ALERTS, new Result(ALERTS, 'rows of triggers'));
       connection('online', 'connected');
-      editor.ask('');
+      editor.opened();
       side.library();
       break;
     case 'note':
-      side.alert(l.text);
-      toast(l.text);
+      if (!side.alert(l.text)) toast(l.text);
       break;
     case 'beat': break;
     default: {
@@ -171,17 +178,17 @@ async function run() {
       if (!(await explain(text, start, stop, false))) return;
       continue;
     }
-    const r = new Result(next++, statement);
+    const r = new Result(next++, statement), p = new Panel(r, session, close);
     results.set(r.id, r);
+    add(p);
     try {
       await session.call('query', { q: r.id, text, start, cursor: stop });
     } catch (e) {
-      results.delete(r.id);
+      close(p);
       if (e instanceof Refused) editor.showError(e.failure);
       else toast(reason(e));
       return;
     }
-    add(new Panel(r, session, close));
   }
 }
 
@@ -219,6 +226,7 @@ function select(p) {
   current = p;
   for (const q of panels) q.root.hidden = q !== p;
   if (p && p.live) p.update(true);
+  p?.tab.scrollIntoView({ block: 'nearest', inline: 'nearest' });
 }
 
 /**

@@ -87,7 +87,9 @@ export class Panel {
       return;
     }
     this.seen = r.version;
-    if (r.columns.length) {
+    if (r.state === 'preparing') {
+      this.box.replaceChildren(h('p', { class: 'message' }, 'loading programs…'));
+    } else if (r.columns.length) {
       for (const v of VIEWS) {
         if (this.switch.querySelector(`[data-view=${v.name}]`) || !v.fits(r)) continue;
         const tab = h('button', { role: 'tab', type: 'button', 'data-view': v.name, 'aria-selected': 'false', tabindex: -1 }, v.title);
@@ -106,9 +108,9 @@ export class Panel {
 
   foot() {
     const r = this.result, s = r.summary;
-    const seconds = s ? s.elapsed : (Date.now() - r.began) / 1000;
+    const seconds = s && !r.running ? s.elapsed : (Date.now() - r.began) / 1000;
     const rows = s ? Math.max(s.rows, r.replace || r.preview ? 0 : r.length + r.forgotten) : r.length;
-    this.rows.textContent = `${number(rows)} row${rows === 1 ? '' : 's'} · ${seconds < 10 ? seconds.toFixed(2) : Math.round(seconds)} s` + (r.running ? ' · running' : '')
+    this.rows.textContent = `${number(rows)} row${rows === 1 ? '' : 's'} · ${seconds < 10 ? seconds.toFixed(2) : Math.round(seconds)} s` + (r.state === 'running' ? ' · running' : '')
       + (r.forgotten ? ` · the page keeps the newest ${number(r.length)}` : '');
     const losses = (s && s.losses) || [];
     this.losses.className = 'fact losses ' + (losses.length ? 'bad' : 'good');

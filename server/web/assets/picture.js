@@ -19,6 +19,8 @@ export class Picture {
     this.frame = h('div', { class: 'picture fit', tabindex: 0, role: 'region', 'aria-label': 'Picture' });
     this.root = h('div', { class: 'chart' }, h('div', { class: 'view-bar' }, h('label', {}, 'Row ', this.pick), this.fit), this.frame);
     this.shown = 0;
+    this.seen = -1;
+    this.asking = false;
   }
 
   /** The cells that have pictures. */

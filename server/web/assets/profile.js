@@ -46,16 +46,8 @@ export function tree(r, stack, weight, only) {
     if (v === null || v === undefined) continue;
     if (times && only && !(times[i] >= only.from && times[i] < only.to)) continue;
     const w = weight < 0 ? 1 : Number(r.data[weight][i]) || 0;
-    let leaf = leaves.get(v);
-    if (!leaf) {
-      leaf = root;
-      for (const name of Array.isArray(v) ? v : String(v).split(';')) {
-        let next = leaf.children.get(name);
-        if (!next) leaf.children.set(name, (next = node(name, leaf)));
-        leaf = next;
-      }
-      leaves.set(v, leaf);
-    }
+    const leaf = leaves.get(v) || descend(root, Array.isArray(v) ? v : String(v).split(';'));
+    leaves.set(v, leaf);
     rows++;
     leaf.self += w;
     if (state >= 0) {
@@ -65,6 +57,21 @@ export function tree(r, stack, weight, only) {
   }
   total(root);
   return { root, rows };
+}
+
+/**
+ * The node of a stack, which is created if it is new.
+ * @param {CallNode} from
+ * @param {string[]} names
+ */
+function descend(from, names) {
+  let at = from;
+  for (const name of names) {
+    const next = at.children.get(name) || node(name, at);
+    at.children.set(name, next);
+    at = next;
+  }
+  return at;
 }
 
 /** @param {CallNode} n */
@@ -90,12 +97,12 @@ export function byTotal(n) {
 }
 
 /**
- * The number of samples in equal parts of the time, by state.
+ * The number of samples in equal parts of the time, by state: in tenths of a second, but at
+ * least 20 and at most 240.
  * @param {import('./result.js').Result} r
  * @param {number} times
- * @param {number} parts
  */
-export function timeline(r, times, parts) {
+export function timeline(r, times) {
   const column = r.data[times], state = r.column('state');
   let from = Infinity, to = -Infinity;
   for (let i = 0; i < r.length; i++) {
@@ -103,6 +110,7 @@ export function timeline(r, times, parts) {
     if (column[i] > to) to = column[i];
   }
   to += 1;
+  const parts = Math.max(20, Math.min(240, Math.round((to - from) / 1e8) || 20));
   /** @type {Map<string, number>[]} */
   const out = Array.from({ length: parts }, () => new Map());
   for (let i = 0; i < r.length; i++) {

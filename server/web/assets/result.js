@@ -24,7 +24,8 @@ export class Result {
     this.forgotten = 0;
     this.epoch = 0n;
     this.replace = false;
-    this.state = 'running';
+    /** preparing, running, ended or failed */
+    this.state = 'preparing';
     this.message = '';
     /** @type {string[]} */
     this.notices = [];
@@ -44,9 +45,10 @@ export class Result {
     /** @type {any[][]|null} the next emitted result */
     this.stage = null;
     this.preview = false;
+    this.lastAt = 0;
   }
 
-  get running() { return this.state === 'running'; }
+  get running() { return this.state === 'running' || this.state === 'preparing'; }
   get keepsEmitted() { return this.columns.some((c) => c.type === 'LIST'); }
 
   /**
@@ -64,6 +66,8 @@ export class Result {
   line(l) {
     switch (l.t) {
       case 'begin':
+        this.state = 'running';
+        this.began = Date.now();
         this.columns = l.columns || [];
         this.data = this.columns.map(() => []);
         this.epoch = BigInt(l.epoch);
@@ -79,7 +83,7 @@ export class Result {
         this.message = l.text || this.message;
         this.error = l.error || null;
         this.state = l.error ? 'failed' : 'ended';
-        if (this.stage && !this.preview) this.flush({ at: this.lastAt || 0 });
+        if (this.stage && !this.preview) this.flush({ at: this.lastAt });
         break;
     }
     this.version++;

@@ -71,13 +71,21 @@ export class Side {
     c.setAttribute('aria-label', `${this.alerts} new alerts`);
   }
 
-  /** @param {string} text */
+  /**
+   * Shows an alert; those with the text of the newest are counted. Returns whether the list
+   * is in sight.
+   * @param {string} text
+   */
   alert(text) {
-    const list = byId('alerts');
-    const d = new Date();
-    list.prepend(h('li', {}, h('time', {}, d.toTimeString().slice(0, 8)), h('span', {}, visible(text))));
+    const list = byId('alerts'), newest = /** @type {HTMLElement|null} */ (list.firstElementChild);
+    const n = newest && newest.dataset.text === text ? Number(newest.dataset.n) + 1 : 1;
+    const item = h('li', { 'data-text': text, 'data-n': n }, h('time', {}, new Date().toTimeString().slice(0, 8)), h('span', {}, visible(text)), n > 1 && h('b', { class: 'times' }, `×${n}`));
+    if (n > 1) newest?.replaceWith(item);
+    else list.prepend(item);
     while (list.children.length > ALERTS) list.lastElementChild?.remove();
-    if (byId('side-triggers').hidden) { this.alerts++; this.count(); }
+    const hidden = byId('side-triggers').hidden;
+    if (hidden) { this.alerts++; this.count(); }
+    return !hidden;
   }
 
   async triggers() {
