@@ -105,8 +105,10 @@ export function tabs(list, chosen) {
  * @param {string} name
  */
 export function colour(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim();
+  return theme.getPropertyValue('--' + name).trim();
 }
+
+const theme = getComputedStyle(document.documentElement); // it is live
 
 /**
  * Sizes a canvas to its box and returns its context in CSS pixels.

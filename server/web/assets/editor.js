@@ -31,7 +31,10 @@ export class Editor {
     this.word = 0;
     this.chosen = 0;
     this.last = '';
-    this.asked = 0;
+    /** @type {{busy: boolean, next: string|null}} */
+    this.keys = { busy: false, next: null };
+    /** @type {{busy: boolean, next: string|null}} */
+    this.checks = { busy: false, next: null };
     this.timer = 0;
     this.ready = false;
     this.area.addEventListener('input', () => this.typed());
@@ -85,16 +88,30 @@ export class Editor {
     this.checkLater();
   }
 
-  /** @param {string} want */
+  /**
+   * Asks about the text: its tokens and statements, and completions or the first error. One
+   * question of a kind is under way; of those meanwhile the last is asked afterwards.
+   * @param {string} want "", "complete" or "check"
+   */
   async ask(want) {
     if (!this.ready) return;
-    const number = ++this.asked, text = this.text, cursor = this.area.selectionStart;
-    let a;
-    try {
-      a = await this.session.call('edit', { text, cursor, want });
-    } catch {
-      return; // the page says that it is offline
+    const lane = want === 'check' ? this.checks : this.keys;
+    if (lane.busy) {
+      lane.next = want;
+      return;
     }
+    lane.busy = true;
+    await this.answer(want).catch(() => {}); // the page says that it is offline
+    lane.busy = false;
+    const next = lane.next;
+    lane.next = null;
+    if (next !== null) this.ask(next);
+  }
+
+  /** @param {string} want */
+  async answer(want) {
+    const text = this.text, cursor = this.area.selectionStart;
+    const a = await this.session.call('edit', { text, cursor, want });
     if (text !== this.text) return;
     this.tokens = a.tokens;
     this.statements = a.statements;
@@ -104,7 +121,7 @@ export class Editor {
       if (a.error && !writing) this.showError(a.error);
     }
     this.draw();
-    if (number !== this.asked || want !== 'complete') return;
+    if (want !== 'complete') return;
     const word = text.slice(a.word, cursor);
     this.word = a.word;
     this.candidates = (a.candidates || []).filter((/** @type {{text: string}} */ c) => c.text !== word);

@@ -168,7 +168,7 @@ async function rowsOf(text) {
 
 async function run() {
   const text = editor.text;
-  await editor.ask('');
+  await editor.answer('').catch((e) => toast(reason(e)));
   if (!editor.statements.length) return;
   editor.showError(null);
   side.remember(text.trim());
@@ -265,7 +265,7 @@ function actions() {
   byId('stop').addEventListener('click', () => { if (current) session.call('stop', { q: current.result.id }).catch((e) => toast(reason(e))); });
   for (const what of ['explain', 'analyze']) {
     byId(what).addEventListener('click', async () => {
-      await editor.ask('');
+      await editor.answer('').catch((e) => toast(reason(e)));
       const s = atCursor();
       if (s) explain(editor.text, s[0], s[1], what === 'analyze');
     });
