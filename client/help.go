@@ -3,6 +3,7 @@ package client
 const usage = `usage: endoscope [flags]
        endoscope [flags] -- CMD ARGS...
        endoscope demo [flags]
+       endoscope web [demo | -p PID ...]
        endoscope help [TOPIC]
 
 SQL over running programs. Without -c or -f, statements are read from a prompt,
@@ -44,7 +45,8 @@ Output and connection:
       --version, --help
 
 endoscope help lists the topics of the manual: queries, streams,
-settings, functions. endoscope help TOPIC shows one.
+settings, functions. endoscope help TOPIC shows one. endoscope web serves a
+page for a browser (endoscope help web).
 
 Rows go to standard output; notices, errors and the last line of a result
 (rows, time, and whether anything was lost) to standard error. Ctrl-C ends a
