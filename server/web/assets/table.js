@@ -34,7 +34,9 @@ export class Table {
       const row = /** @type {HTMLElement|null} */ (/** @type {Element} */ (e.target).closest('.row'));
       if (row) this.select(Number(row.dataset.at));
     });
-    new ResizeObserver(() => this.later()).observe(this.element);
+    this.tall = 0;
+    this.counted = -1;
+    new ResizeObserver(() => { this.tall = this.element.clientHeight; this.later(); }).observe(this.element);
     /** @type {any} */ (this.element).table = this;
     this.heads();
   }
@@ -130,14 +132,17 @@ export class Table {
   draw() {
     this.arrange();
     const { columns, data, epoch, length } = this.result;
-    this.body.style.height = length * ROW + 'px';
-    this.element.setAttribute('aria-rowcount', String(length + 1));
-    const e = this.element;
-    const first = Math.max(0, Math.floor(e.scrollTop / ROW) - BEYOND);
-    const last = Math.min(length, Math.ceil((e.scrollTop + e.clientHeight) / ROW) + BEYOND);
+    const top = this.element.scrollTop; // before anything changes: it needs no layout then
+    if (this.counted !== length) {
+      this.counted = length;
+      this.body.style.height = length * ROW + 'px';
+      this.element.setAttribute('aria-rowcount', String(length + 1));
+    }
+    const first = Math.max(0, Math.floor(top / ROW) - BEYOND);
+    const last = Math.min(length, Math.ceil((top + this.tall) / ROW) + BEYOND);
     const need = Math.max(0, last - first);
     while (this.pool.length < need) {
-      const cells = columns.map((c) => h('div', { role: 'gridcell', class: this.kind(c) }));
+      const cells = columns.map((c) => h('div', { role: 'gridcell', class: this.kind(c) }, ''));
       const row = h('div', { class: 'row', role: 'row' }, ...cells);
       this.pool.push({ row, cells, at: -1 });
       this.body.append(row);
@@ -156,10 +161,12 @@ export class Table {
         slot.row.hidden = false;
         slot.at = at;
       }
-      slot.row.setAttribute('aria-selected', String(at === this.selected));
+      const chosen = String(at === this.selected);
+      if (slot.row.ariaSelected !== chosen) slot.row.ariaSelected = chosen;
       for (let c = 0; c < columns.length; c++) {
         const text = cell(data[c][index], columns[c].type, epoch);
-        if (slot.cells[c].textContent !== text) slot.cells[c].textContent = text;
+        const node = /** @type {Text} */ (slot.cells[c].firstChild);
+        if (node.data !== text) node.data = text;
       }
     }
     for (const slot of this.pool) {
