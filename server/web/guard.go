@@ -200,11 +200,11 @@ func received(w http.ResponseWriter) {
 
 // ask is the body of the requests of a page; each uses some of the fields.
 type ask struct {
-	Query  int    `json:"q"`    // number of a result, chosen by the page
-	Text   string `json:"text"` // of statements
-	Start  int    `json:"start"`
-	Cursor int    `json:"cursor"`
-	Want   string `json:"want"` // of edit: "complete", "check"
+	Query  int    `json:"q"`      // number of a result, chosen by the page
+	Text   string `json:"text"`   // of statements
+	Start  int    `json:"start"`  // of the statement, in UTF-16 units
+	Cursor int    `json:"cursor"` // of edit; of others the end of the statement
+	Want   string `json:"want"`   // of edit: "complete", "check"
 
 	Analyze bool  `json:"analyze"`
 	From    int64 `json:"from"` // of series: ns since the result's epoch

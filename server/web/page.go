@@ -30,7 +30,8 @@ type page struct {
 	s       *Server
 	session wire.Session
 	ctx     context.Context // done when the page is closed
-	lines   chan []byte     // to be sent
+	cancel  context.CancelFunc
+	lines   chan []byte // to be sent
 	notes   chan string
 	lost    atomic.Uint64 // notes
 	pumps   sync.WaitGroup
@@ -115,7 +116,7 @@ func (s *Server) openPage(w http.ResponseWriter, r *http.Request) {
 	received(w)
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	p := &page{s: s, ctx: ctx, lines: make(chan []byte, linesQueued), notes: make(chan string, notesQueued), results: map[int]*result{}}
+	p := &page{s: s, ctx: ctx, cancel: cancel, lines: make(chan []byte, linesQueued), notes: make(chan string, notesQueued), results: map[int]*result{}}
 	o := s.o.Session
 	session, err := s.engine.NewSession(ctx, wire.Options{PID: o.PID, Process: o.Process, Exe: o.Exe,
 		User: l.user, Notify: p.notify, Live: beat, Unread: s.o.Unread})
@@ -126,17 +127,17 @@ func (s *Server) openPage(w http.ResponseWriter, r *http.Request) {
 	p.session = session
 	defer func() {
 		l.page.CompareAndSwap(p, nil)
-		cancel()
+		cancel() // results do not wait for the lines to be sent
 		if err := p.end(); err != nil {
 			s.o.Log.Warn("closing a page's session failed", "error", err)
 		}
 	}()
 	if before := l.page.Swap(p); before != nil {
-		before.replaced()
+		before.cancel()
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	p.follow()
-	p.write(w, cancel)
+	p.write(w)
 }
 
 // notify queues a message of the session's triggers; it does not block.
@@ -149,7 +150,7 @@ func (p *page) notify(text string) {
 }
 
 // write sends the lines until the page is closed, does not read, or the server stops.
-func (p *page) write(w http.ResponseWriter, cancel context.CancelFunc) {
+func (p *page) write(w http.ResponseWriter) {
 	out := http.NewResponseController(w)
 	send := func(text []byte) bool {
 		_ = out.SetWriteDeadline(time.Now().Add(p.s.o.Stall))
@@ -187,7 +188,6 @@ func (p *page) write(w http.ResponseWriter, cancel context.CancelFunc) {
 			return
 		}
 		if !ok {
-			cancel()
 			return
 		}
 	}
@@ -205,15 +205,6 @@ func (p *page) end() error {
 	}
 	p.pumps.Wait()
 	return p.session.Close()
-}
-
-// replaced ends a page of whose login another was opened.
-func (p *page) replaced() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, r := range p.results {
-		r.Stop()
-	}
 }
 
 // put queues a line; false: the page is closed.

@@ -174,13 +174,12 @@ func (p *points) merge() {
 
 // chart is the answer to a question for series: for each, its points as pixels.
 type chart struct {
-	From, To int64   `json:"-"`
-	First    int64   `json:"first"` // times of all points
-	Last     int64   `json:"last"`
-	Points   int     `json:"points"`
-	Columns  []int   `json:"columns"` // that have series
-	Left     int     `json:"left,omitempty"`
-	Series   []drawn `json:"series"`
+	First   int64   `json:"first"` // times of all points
+	Last    int64   `json:"last"`
+	Points  int     `json:"points"`
+	Columns []int   `json:"columns"` // that have series
+	Left    int     `json:"left,omitempty"`
+	Series  []drawn `json:"series"`
 }
 
 // drawn is a series as pixels: those that have points, with the minimum and maximum.

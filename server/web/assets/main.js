@@ -189,6 +189,7 @@ async function run() {
       else toast(reason(e));
       return;
     }
+    if (/\bTRIGGER\b/i.test(statement)) side.triggers();
   }
 }
 
@@ -236,6 +237,7 @@ async function explain(text, start, stop, analyze) {
   const r = new Result(next++, (analyze ? 'ANALYZE ' : 'EXPLAIN ') + text.slice(start, stop).replace(/^\s*EXPLAIN\s+/i, ''));
   const p = new Panel(r, session, close);
   p.live = false;
+  p.switch.replaceWith(h('span', { class: 'plan-title' }, analyze ? 'Plan, measured' : 'Plan'));
   p.box.replaceChildren(h('p', { class: 'message' }, analyze ? 'running for at most 5 s…' : 'planning…'));
   add(p);
   try {
@@ -307,7 +309,7 @@ let before = null;
 async function overhead() {
   const meter = byId('overhead');
   if (document.hidden) return;
-  if (!panels.some((p) => p.live && p.result.running && p.result.id > 0)) {
+  if (!side.armed && !panels.some((p) => p.live && p.result.running && p.result.id > 0)) {
     before = null;
     meter.textContent = 'no probes';
     return;

@@ -18,6 +18,8 @@ export class Side {
     this.use = use;
     this.ask = ask;
     this.alerts = 0;
+    /** Triggers that exist: their probes cost, too. */
+    this.armed = 0;
     this.choose = tabs(/** @type {HTMLElement} */ (document.querySelector('.side .tabs')), (tab) => {
       for (const p of document.querySelectorAll('.side [role=tabpanel]')) p.toggleAttribute('hidden', p.id !== tab.getAttribute('aria-controls'));
       if (tab.id === 'tab-triggers') { this.alerts = 0; this.count(); this.triggers(); }
@@ -92,6 +94,7 @@ export class Side {
     let rows;
     try { rows = await this.ask('SELECT trigger, state, activations, statement FROM sys.triggers'); } catch { return; }
     if (!rows) return;
+    this.armed = rows.length;
     byId('trigger-list').replaceChildren(...(rows.length ? rows : []).map(([name, state, activations, statement]) => h('li', { class: 'trigger', title: statement },
       h('b', {}, visible(String(name))), h('span', { class: 'muted' }, ` ${state} · ${number(Number(activations))} activations`),
       h('button', { type: 'button', class: 'quiet', 'aria-label': 'Drop trigger ' + name, click: () => this.drop(String(name)) }, 'Drop'))));
