@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/status"
+
 	"endoscope/parser"
 )
 
@@ -117,8 +119,8 @@ type failure struct {
 
 func (f *failure) Error() string { return f.Msg }
 
-func failed(status int, msg string) *failure {
-	return &failure{Status: status, Msg: msg, Text: "error: " + msg, Start: -1, Stop: -1}
+func failed(code int, msg string) *failure {
+	return &failure{Status: code, Msg: msg, Text: "error: " + msg, Start: -1, Stop: -1}
 }
 
 // failureOf converts an error of the engine about a statement that is at offset in the text
@@ -130,7 +132,7 @@ func failureOf(err error, text string, offset int) *failure {
 	}
 	var e *parser.Error
 	if !errors.As(err, &e) {
-		return failed(http.StatusBadRequest, err.Error())
+		return failed(http.StatusBadRequest, status.Convert(err).Message()) // its text, if it is no status
 	}
 	f = &failure{Status: http.StatusBadRequest, Msg: e.Msg, Hint: e.Hint, Text: parser.Format(e), Start: -1, Stop: -1}
 	if e.Src == "" || e.Pos.Start < 0 || offset+len(e.Src) > len(text) || text[offset:offset+len(e.Src)] != e.Src {
@@ -165,7 +167,7 @@ func bytesOf(text string, n int) int {
 	return len(text)
 }
 
-func refuse(w http.ResponseWriter, status int, msg string) { answerError(w, failed(status, msg)) }
+func refuse(w http.ResponseWriter, code int, msg string) { answerError(w, failed(code, msg)) }
 
 func answerError(w http.ResponseWriter, f *failure) {
 	w.Header().Set("Content-Type", "application/json")

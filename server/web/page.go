@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -113,6 +114,11 @@ func (s *Server) openPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.leave()
+	// The server sees that a client has gone only after the body was read.
+	if _, err := io.Copy(io.Discard, http.MaxBytesReader(w, r.Body, mostBody)); err != nil {
+		refuse(w, http.StatusBadRequest, "the request cannot be read")
+		return
+	}
 	received(w)
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
@@ -225,7 +231,7 @@ func encode(l *line) []byte {
 	return append(b, '\n')
 }
 
-// add registers a result under the number that the page has chosen.
+// add registers a result under the number that the page has chosen, and starts to send it.
 func (p *page) add(n int, r *result) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -238,6 +244,7 @@ func (p *page) add(n int, r *result) error {
 		return failed(http.StatusTooManyRequests, fmt.Sprintf("a page has at most %d results: close others", mostResults))
 	}
 	p.results[n] = r
+	r.start()
 	return nil
 }
 
@@ -253,8 +260,8 @@ func (p *page) result(n int) (*result, error) {
 // follow sends the rows of the triggers that the page creates.
 func (p *page) follow() {
 	r := newResult(p, alerts, p.session.Triggered(true), false)
-	if p.add(alerts, r) == nil {
-		r.start()
+	if p.add(alerts, r) != nil {
+		r.close()
 	}
 }
 
@@ -277,7 +284,6 @@ func (p *page) query(_ context.Context, in ask) (any, error) {
 		r.close()
 		return nil, err
 	}
-	r.start()
 	return done{}, nil
 }
 

@@ -54,6 +54,7 @@ func replaces(statement string) bool {
 	return ok && q.Emit != nil && q.Emit.Mode == "EVERY"
 }
 
+// start sends the result in a goroutine of its own. The caller holds p.mu.
 func (r *result) start() {
 	r.p.pumps.Go(func() {
 		defer r.cancel()
