@@ -120,7 +120,7 @@ export class Flame {
     this.rows = rows;
     if (this.times >= 0) this.span = timeline(r, this.times);
     this.draw();
-    this.next = performance.now() + 10 * (performance.now() - began);
+    this.next = performance.now() + Math.min(1000, 10 * (performance.now() - began));
   }
 
   /** @param {CallNode} n */
@@ -328,6 +328,6 @@ export class CallTree {
     walk(root, '', 0);
     this.body.replaceChildren(...rows);
     this.focused = undefined;
-    this.next = performance.now() + 10 * (performance.now() - began);
+    this.next = performance.now() + Math.min(1000, 10 * (performance.now() - began));
   }
 }
