@@ -42,8 +42,11 @@ type Program struct {
 	Open func() (wire.Engine, error)
 	// Launch starts a program for a session with an engine in another process of this
 	// machine; nil if that is not supported.
-	Launch  func(argv []string) (remote.Command, error)
-	Version string // "": as the go command has recorded it
+	Launch func(argv []string) (remote.Command, error)
+	// ServeWeb serves the web page of an engine in this process until ctx is done. It writes
+	// the page's address to out, and another one for each line of in if that is a terminal.
+	ServeWeb func(ctx context.Context, w WebPage, in io.Reader, out, errs io.Writer) error
+	Version  string // "": as the go command has recorded it
 
 	helped error // of writing the text of --help
 }

@@ -63,7 +63,7 @@ func TestCompletion(t *testing.T) {
 		word, found := candidates(t.Context(), s, text, cursor)
 		out := fmt.Sprintf("%q", word)
 		for _, c := range found {
-			out += fmt.Sprintf(" %s:%s", c.kind, c.text)
+			out += fmt.Sprintf(" %s:%s", c.Kind, c.Text)
 		}
 		return out + "\n"
 	})
@@ -268,7 +268,7 @@ func (hostileNames) Complete(context.Context, string, string, string) []string {
 func TestCompletionsHaveNoControlCharacters(t *testing.T) {
 	for _, text := range []string{"SELECT * FROM function_call WHERE function_name = 'e", `\d e`} {
 		_, found := candidates(t.Context(), hostileNames{}, text, len(text))
-		if len(found) != 1 || found[0].text != "good" {
+		if len(found) != 1 || found[0].Text != "good" {
 			t.Errorf("%s: %q", text, found)
 		}
 	}

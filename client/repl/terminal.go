@@ -179,7 +179,7 @@ func completions(ctx context.Context, s wire.Session, line []rune, cursor int) r
 	}
 	longest := 0
 	for _, c := range found {
-		longest = max(longest, uniseg.StringWidth(c.text))
+		longest = max(longest, uniseg.StringWidth(c.Text))
 	}
 	// One row is for the count; readline keeps some space between columns.
 	places := (below() - 2) * max(1, width/(longest+4))
@@ -189,7 +189,7 @@ func completions(ctx context.Context, s wire.Session, line []rune, cursor int) r
 	}
 	values := make([]readline.Completion, len(found))
 	for i, c := range found {
-		values[i] = readline.Completion{Value: c.text, Display: render.Escape(c.text)}
+		values[i] = readline.Completion{Value: c.Text, Display: render.Escape(c.Text)}
 	}
 	comps := readline.CompleteRaw(values).NoSort()
 	if more > 0 {

@@ -70,6 +70,7 @@ type config struct {
 	requireCert bool
 	audit       string
 	metrics     string
+	web         string
 	state       string
 }
 
@@ -99,6 +100,7 @@ func parse(args []string, w io.Writer) (*config, error) {
 	f.BoolVar(&c.requireCert, "require-certificate", false, "clients need a certificate even if they have a token")
 	f.StringVar(&c.audit, "audit", "", "append what users do to this `file`, as lines of JSON (default: to the log)")
 	f.StringVar(&c.metrics, "metrics", "", "serve /healthz and Prometheus' /metrics at this `host:port`: the daemon's own figures to anybody, those of CREATE EXPORT to users of this machine and by token")
+	f.StringVar(&c.web, "web", "", "serve the web page at this `host:port`, with the same users and certificates as --listen")
 	f.StringVar(&c.state, "state", "", "keep models and the definitions of streams, triggers and exports in this `directory`; they are restored after a restart")
 	f.BoolVar(&c.json, "log-json", false, "log as JSON")
 	rest, err := parseFlags(f, args, 1)
@@ -115,8 +117,8 @@ func parse(args []string, w io.Writer) (*config, error) {
 			hint = "did you mean " + near[0] + "?"
 		}
 		return nil, mistakef(hint, "unexpected argument %q", rest[0])
-	case c.listen == "" && c.unix == "":
-		return nil, mistakef("endoscoped --listen HOST:PORT, or endoscoped --unix PATH", "--listen or --unix is required")
+	case c.listen == "" && c.unix == "" && c.web == "":
+		return nil, mistakef("endoscoped --listen HOST:PORT, or endoscoped --unix PATH", "--listen, --unix or --web is required")
 	case c.timeout < time.Second:
 		return nil, mistakef("--client-timeout 10s", "--client-timeout must be at least 1s")
 	}
@@ -251,13 +253,22 @@ func (p Program) run(ctx context.Context, c *config, log *slog.Logger, handler s
 		defer monitor(watched, &collector{engine, guard, sec.by}, c.insecure, log)()
 	}
 	service := flight.New(guard, flight.Options{Access: sec.by, Log: log, Version: p.Version, ClientTimeout: c.timeout})
-	failed := make(chan error, len(listeners))
+	page, err := c.page(l.web, guard, sec, p.Version, log)
+	if err != nil {
+		return err
+	}
+	failed := make(chan error, len(listeners)+1)
 	var addrs []net.Addr
 	served = true
 	for i, l := range listeners {
 		addrs = append(addrs, l.Addr())
 		log.Info("listening", "network", l.Addr().Network(), "address", l.Addr().String())
 		go func() { failed <- service.Serve(l, append(connectionLimits(), how[i])...) }()
+	}
+	if page != nil {
+		addrs = append(addrs, l.web.Addr())
+		log.Info("web page", "address", l.web.Addr().String())
+		go func() { failed <- page.serve() }()
 	}
 	if watched != nil {
 		addrs = append(addrs, watched.Addr())
@@ -279,5 +290,8 @@ func (p Program) run(ctx context.Context, c *config, log *slog.Logger, handler s
 	grace, cancel := context.WithTimeout(context.Background(), graceAtStop)
 	defer cancel()
 	service.Stop(grace)
+	if page != nil {
+		page.Stop(grace)
+	}
 	return err
 }

@@ -1,8 +1,10 @@
 // Package daemon is the endoscoped command: flags, the engine, access
 // control and listeners; and the commands that create certificates and tokens.
 //
-//	flags ─► engine ─► access.Guard ─► flight.Service ─┬► --listen (TCP, TLS)
-//	              └─► /metrics, /healthz (--metrics)   └► --unix (socket)
+//	flags ─► engine ─► access.Guard ─┬► flight.Service ─┬► --listen (TCP, TLS)
+//	              │                  │                  └► --unix (socket)
+//	              │                  └► web.Server ──────► --web (HTTP, TLS)
+//	              └─► /metrics, /healthz (--metrics)
 //
 // The supervisor, the process that is started, runs that in a worker, which it restarts
 // when it dies (supervisor.go).

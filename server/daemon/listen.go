@@ -13,8 +13,9 @@ import (
 
 // opened are the daemon's listeners.
 type opened struct {
-	names   []string // of all: serve, metrics
+	names   []string // of all: serve, web, metrics
 	serve   []net.Listener
+	web     net.Listener // nil: none
 	metrics net.Listener // nil: none
 	files   []*os.File   // of all, for a worker
 }
@@ -42,6 +43,13 @@ func (c *config) open() (o *opened, err error) {
 		}
 		o.add("serve", l)
 	}
+	if c.web != "" {
+		l, err := net.Listen("tcp", c.web)
+		if err != nil {
+			return o, cannot("--web", c.web, err)
+		}
+		o.add("web", l)
+	}
 	if c.metrics != "" {
 		l, err := net.Listen("tcp", c.metrics)
 		if err != nil {
@@ -53,11 +61,14 @@ func (c *config) open() (o *opened, err error) {
 }
 
 func (o *opened) add(name string, l net.Listener) {
-	if name == "metrics" {
+	switch name {
+	case "metrics":
 		o.metrics = l
-		return
+	case "web":
+		o.web = l
+	default:
+		o.serve = append(o.serve, l)
 	}
-	o.serve = append(o.serve, l)
 }
 
 // share makes files of the listeners, with their names.
@@ -68,20 +79,26 @@ func (o *opened) share() error {
 			return err
 		}
 		o.files = append(o.files, f)
-		if l == o.metrics {
-			o.names = append(o.names, "metrics")
-		} else {
-			o.names = append(o.names, "serve")
+		name := "serve"
+		switch l {
+		case o.metrics:
+			name = "metrics"
+		case o.web:
+			name = "web"
 		}
+		o.names = append(o.names, name)
 	}
 	return nil
 }
 
 func (o *opened) all() []net.Listener {
-	if o.metrics == nil {
-		return o.serve
+	all := slices.Clip(o.serve)
+	for _, l := range []net.Listener{o.web, o.metrics} {
+		if l != nil {
+			all = append(all, l)
+		}
 	}
-	return append(slices.Clip(o.serve), o.metrics)
+	return all
 }
 
 func (o *opened) close() {

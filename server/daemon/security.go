@@ -91,17 +91,29 @@ func connectionLimits() []grpc.ServerOption {
 // secure returns the encryption of a listener. It refuses an unencrypted listener
 // that other machines can reach, unless --insecure is set.
 func (c *config) secure(l net.Listener, s *security, log *slog.Logger) (grpc.ServerOption, error) {
+	encrypted, err := c.encrypted(l, s, log)
+	switch {
+	case err != nil:
+		return nil, err
+	case encrypted:
+		return grpc.Creds(s.by.TLS(s.tls)), nil
+	}
+	return grpc.Creds(access.Plain()), nil
+}
+
+// encrypted reports whether a listener uses TLS.
+func (c *config) encrypted(l net.Listener, s *security, log *slog.Logger) (bool, error) {
 	at, isTCP := l.Addr().(*net.TCPAddr)
 	switch {
 	case !isTCP:
-		return grpc.Creds(access.Plain()), nil
+		return false, nil
 	case s.tls != nil:
-		return grpc.Creds(s.by.TLS(s.tls)), nil
+		return true, nil
 	case at.IP.IsLoopback():
-		return grpc.Creds(access.Plain()), nil
+		return false, nil
 	case c.insecure:
 		log.Warn("not encrypted: others on the network can read and change the traffic, including tokens", "address", at.String())
-		return grpc.Creds(access.Plain()), nil
+		return false, nil
 	}
-	return nil, fmt.Errorf("%s can be reached by other machines, and there are no certificates: create them with endoscoped init --config %s --host NAME, or use --insecure", at, c.dir)
+	return false, fmt.Errorf("%s can be reached by other machines, and there are no certificates: create them with endoscoped init --config %s --host NAME, or use --insecure", at, c.dir)
 }

@@ -26,6 +26,7 @@ func program() client.Program {
 		Launch: func(argv []string) (remote.Command, error) {
 			return process.Launch(argv, os.Stdin, os.Stdout, os.Stderr, os.Environ())
 		},
-		Version: version,
+		ServeWeb: serveWeb,
+		Version:  version,
 	}
 }

@@ -1,34 +1,32 @@
-package repl
+package completion
 
 import (
 	"context"
-	"path"
 	"slices"
 	"strings"
 
-	"endoscope/client/help"
-	"endoscope/client/render"
 	"endoscope/parser"
 	"endoscope/planner/plan"
-	"endoscope/server/wire"
 )
 
-// candidate is a possible completion of the word at the cursor.
-type candidate struct {
-	text string
-	kind string // "keyword", "stream", "column", "function", ...
+// Candidate is a possible completion of the word at the cursor.
+type Candidate struct {
+	Text string
+	Kind string // "keyword", "stream", "column", "function", ...
 }
 
-// candidates returns the completions of the word before the cursor, and that word.
-// text is the whole input, cursor a byte offset in it.
-func candidates(ctx context.Context, s wire.Session, text string, cursor int) (word string, found []candidate) {
-	if before := strings.TrimLeft(text[:cursor], " \t\r\n"); strings.HasPrefix(before, `\`) {
-		return commandCandidates(ctx, s, before)
-	}
+// Session has the names that a statement can use; see wire.Session.
+type Session interface {
+	Complete(ctx context.Context, kind, of, prefix string) []string
+}
+
+// At returns the completions of the word before the cursor, and that word. text is the
+// whole input, cursor a byte offset in it.
+func At(ctx context.Context, s Session, text string, cursor int) (word string, found []Candidate) {
 	at := scan(text[:cursor])
 	ask := func(kind, of, prefix string) {
-		for _, name := range names(ctx, s, kind, of, prefix) {
-			if c := (candidate{name, kind}); !slices.Contains(found, c) { // several streams have a timestamp
+		for _, name := range s.Complete(ctx, kind, of, prefix) {
+			if c := (Candidate{name, kind}); !slices.Contains(found, c) { // several streams have a timestamp
 				found = append(found, c)
 			}
 		}
@@ -84,59 +82,8 @@ func candidates(ctx context.Context, s wire.Session, text string, cursor int) (w
 	return at.word, found
 }
 
-// names returns the session's names without those that hold control characters: the line
-// that is edited is written to the terminal as it is.
-func names(ctx context.Context, s wire.Session, kind, of, prefix string) []string {
-	return slices.DeleteFunc(s.Complete(ctx, kind, of, prefix), func(name string) bool {
-		return render.Escape(name) != name || strings.ContainsAny(name, "\n\t")
-	})
-}
-
-func commandCandidates(ctx context.Context, s wire.Session, before string) (word string, found []candidate) {
-	name, arg, hasArg := strings.Cut(before, " ")
-	if hasArg {
-		switch name {
-		case `\d`:
-			for _, n := range names(ctx, s, "stream", "", arg) {
-				found = append(found, candidate{n, "stream"})
-			}
-		case `\help`, `\h`:
-			for _, n := range help.Names() {
-				if strings.HasPrefix(n, strings.ToLower(arg)) {
-					found = append(found, candidate{n, "topic"})
-				}
-			}
-		case `\i`:
-			found = exampleCandidates(arg, append(exampleNames(), savedNames()...))
-		case `\examples`:
-			var bare []string
-			for _, n := range exampleNames() {
-				bare = append(bare, path.Base(n))
-			}
-			found = exampleCandidates(arg, bare)
-		}
-		return arg, found
-	}
-	for _, c := range commands {
-		if full := `\` + c.name; strings.HasPrefix(full, before) {
-			found = append(found, candidate{full, "command"})
-		}
-	}
-	return before, found
-}
-
-// exampleCandidates returns the example names that begin with arg.
-func exampleCandidates(arg string, names []string) (found []candidate) {
-	for _, n := range names {
-		if strings.HasPrefix(n, arg) {
-			found = append(found, candidate{n, "example"})
-		}
-	}
-	return found
-}
-
 // calls returns the functions that begin with word, with an opening parenthesis.
-func calls(word string) (found []candidate) {
+func calls(word string) (found []Candidate) {
 	words := parser.Keywords()
 	add := func(name string) {
 		if !slices.Contains(words, strings.ToUpper(name)) {
@@ -164,7 +111,7 @@ func calls(word string) (found []candidate) {
 }
 
 // keywords returns the keywords that begin with word.
-func keywords(word string) (found []candidate) {
+func keywords(word string) (found []Candidate) {
 	for _, k := range parser.Keywords() {
 		found = append(found, beginning(word, k, "", "keyword")...)
 	}
@@ -172,15 +119,15 @@ func keywords(word string) (found []candidate) {
 }
 
 // beginning returns name as a candidate, in the case of word, if it begins with word.
-func beginning(word, name, end, kind string) []candidate {
+func beginning(word, name, end, kind string) []Candidate {
 	upper := strings.ToUpper(name)
 	if !strings.HasPrefix(upper, strings.ToUpper(word)) {
 		return nil
 	}
 	if word == strings.ToLower(word) {
-		return []candidate{{strings.ToLower(name) + end, kind}}
+		return []Candidate{{strings.ToLower(name) + end, kind}}
 	}
-	return []candidate{{upper + end, kind}}
+	return []Candidate{{upper + end, kind}}
 }
 
 // place describes the position of the cursor in the text before it.

@@ -1,0 +1,608 @@
+package web
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"endoscope/client/demo"
+	"endoscope/probes/testenv"
+	"endoscope/server"
+	"endoscope/server/wire"
+)
+
+// browser is Debian's chromium, driven by testdata/driver.mjs.
+type browser struct {
+	in  io.WriteCloser
+	out *bufio.Scanner
+}
+
+func newBrowser(t *testing.T) *browser {
+	t.Helper()
+	node, chromium := testenv.NeedProgram(t, "node"), testenv.NeedProgram(t, "chromium")
+	text, err := exec.Command(testenv.NeedProgram(t, "npm"), "root", "--global").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules := strings.TrimSpace(string(text))
+	if _, err := os.Stat(filepath.Join(modules, "playwright-core")); err != nil {
+		testenv.Skip(t, "needs npm install --global playwright-core")
+	}
+	cmd := exec.Command(node, "testdata/driver.mjs", modules, chromium)
+	cmd.Stderr = os.Stderr
+	b := &browser{}
+	if b.in, err = cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.out = bufio.NewScanner(out)
+	b.out.Buffer(nil, 16<<20)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		b.in.Close()
+		_ = cmd.Wait()
+	})
+	return b
+}
+
+// do runs the body of a function in the driver and stores its value in to.
+func (b *browser) do(t *testing.T, to any, code string, args ...any) {
+	t.Helper()
+	if args == nil {
+		args = []any{}
+	}
+	line, err := json.Marshal(map[string]any{"code": code, "args": args})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.in.Write(append(line, '\n')); err != nil {
+		t.Fatal(err)
+	}
+	if !b.out.Scan() {
+		t.Fatalf("the driver has ended: %v", b.out.Err())
+	}
+	var answer struct {
+		Value json.RawMessage
+		Error string
+	}
+	if err := json.Unmarshal(b.out.Bytes(), &answer); err != nil {
+		t.Fatalf("%v: %s", err, b.out.Text())
+	}
+	if answer.Error != "" {
+		t.Fatalf("%s\n%s", code, answer.Error)
+	}
+	if to != nil {
+		if err := json.Unmarshal(answer.Value, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// text runs the body of a function that returns a text.
+func (b *browser) text(t *testing.T, code string, args ...any) (s string) {
+	t.Helper()
+	b.do(t, &s, code, args...)
+	return s
+}
+
+// desk is a served page with the engine behind it.
+type desk struct {
+	*Server
+	addr   string
+	engine wire.Engine
+}
+
+func newDesk(t *testing.T, pid int) *desk {
+	t.Helper()
+	engine, err := server.New(server.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &desk{New(engine, Options{Session: wire.SessionOptions{PID: pid}, Target: "test"}), l.Addr().String(), engine}
+	ended := make(chan error, 1)
+	go func() { ended <- d.Serve(l, false) }()
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		d.Stop(ctx)
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if err := engine.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+// url returns a link to the page.
+func (d *desk) url() string { return "http://" + d.addr + d.Link() }
+
+// ask executes a statement in a session of its own and returns its rows as text.
+func (d *desk) ask(t *testing.T, statement string) (rows []string) {
+	t.Helper()
+	s, err := d.engine.NewSession(t.Context(), wire.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	r, err := s.Execute(t.Context(), statement)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for {
+		ev, err := r.Next(t.Context())
+		if err == io.EOF {
+			return rows
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ev.Batch == nil {
+			continue
+		}
+		for i := range ev.Batch.Len() {
+			var row []string
+			for c := range ev.Batch.Cols {
+				v := ev.Batch.Cols[c].Value(ev.Batch.Row(i))
+				if v.S != "" {
+					row = append(row, v.S)
+				} else {
+					row = append(row, fmt.Sprint(v.I))
+				}
+			}
+			rows = append(rows, strings.Join(row, " "))
+		}
+		ev.Batch.Release()
+	}
+}
+
+// running returns the number of running queries whose text contains what.
+func (d *desk) running(t *testing.T, what string) int {
+	t.Helper()
+	n := 0
+	for _, statement := range d.ask(t, "SELECT statement FROM sys.queries") {
+		if strings.Contains(statement, what) && !strings.Contains(statement, "sys.") {
+			n++
+		}
+	}
+	return n
+}
+
+// none fails if a page has reported an error.
+func (b *browser) none(t *testing.T, page string) {
+	t.Helper()
+	if trouble := b.text(t, "return pages[args[0]].trouble.join('\\n')", page); trouble != "" {
+		t.Errorf("errors of the page:\n%s", trouble)
+	}
+}
+
+const countCalls = "SELECT function_name, COUNT(*) FROM function_start WHERE function_name LIKE 'cache\\_%' GROUP BY function_name EMIT EVERY 200ms"
+
+func TestPage(t *testing.T) {
+	testenv.Long(t)
+	testenv.NeedUprobes(t)
+	target, err := demo.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer target.Stop()
+	d, b := newDesk(t, target.PID()), newBrowser(t)
+	for _, c := range []struct {
+		name string
+		run  func(*testing.T, *desk, *browser)
+	}{
+		{"login", pageLogin},
+		{"shared link", pageShared},
+		{"keyboard and completion", pageKeyboard},
+		{"error with its place", pageError},
+		{"flame graph", pageFlame},
+		{"chart and heat map", pageCharts},
+		{"picture", pagePicture},
+		{"plan", pagePlan},
+		{"trigger", pageTrigger},
+		{"100,000 rows", pageRows},
+		{"closed", pageClosed},
+		{"many pages", pageMany},
+		{"small and dark", pageLayout},
+	} {
+		t.Run(c.name, func(t *testing.T) { c.run(t, d, b) })
+	}
+}
+
+func pageLogin(t *testing.T, d *desk, b *browser) {
+	url := d.url()
+	if hash := b.text(t, "const p = await enter('login', args[0]); return p.url()", url); hash != "http://"+d.addr+"/" {
+		t.Errorf("the address is %s: the token stays in it", hash)
+	}
+	b.none(t, "login")
+	b.do(t, nil, `
+		if (await pages.login.evaluate(() => document.cookie + Object.keys(sessionStorage) + JSON.stringify(localStorage)) !== '{}') throw new Error('something is stored');`)
+	for _, wrong := range []string{url, "http://" + d.addr + "/#token=wrong"} {
+		if why := b.text(t, `
+			const p = await open('wrong', args[0]);
+			await p.waitForSelector('#login:not([hidden])');
+			return p.textContent('#login-why')`, wrong); !strings.Contains(why, "the link is not valid") {
+			t.Errorf("%s: %s", wrong, why)
+		}
+		b.do(t, nil, "await pages.wrong.context().close()")
+	}
+	b.do(t, nil, "await pages.login.context().close()")
+}
+
+func pageShared(t *testing.T, d *desk, b *browser) {
+	const text = "SELECT COUNT(*) FROM function_start WHERE function_name = 'fib'"
+	if got := b.text(t, `
+		const p = await enter('shared', args[0] + '&q=' + encodeURIComponent(args[1]));
+		if (await p.locator('#result-tabs [role=tab]').count()) throw new Error('it runs');
+		return p.inputValue('#editor')`, d.url(), text); got != text {
+		t.Errorf("the editor has %q", got)
+	}
+	if n := d.running(t, "fib"); n != 0 {
+		t.Errorf("%d queries run", n)
+	}
+	link := b.text(t, "const p = pages.shared; await p.click('#share'); return p.inputValue('#share-link')")
+	if !strings.HasPrefix(link, "http://"+d.addr+"/#q=SELECT%20COUNT") || strings.Contains(link, "token") {
+		t.Errorf("the link is %s", link)
+	}
+	b.none(t, "shared")
+	b.do(t, nil, "await pages.shared.context().close()")
+}
+
+func pageKeyboard(t *testing.T, d *desk, b *browser) {
+	got := b.text(t, `
+		const p = await enter('keys', args[0]);
+		await p.keyboard.press('Control+A');
+		await p.keyboard.type("SELECT function_name, COUNT(*) FROM function_st");
+		await p.waitForSelector('#completions li:has-text("function_start")');
+		await p.keyboard.press('Tab');
+		await p.keyboard.type(" WHERE function_name LIKE 'cache\\_%' GROUP BY function_name EMIT EVERY 200ms");
+		await p.keyboard.press('Escape');
+		const text = await p.inputValue('#editor');
+		await p.keyboard.press('Control+Enter');
+		await p.waitForSelector('#results .row:not([hidden]) >> text=cache_put');
+		const count = () => p.evaluate(() => { const r = document.querySelector('#results > section').panel.result; return Number(r.data[1][r.data[0].indexOf('cache_put')]); });
+		const first = await count();
+		await p.waitForFunction((first) => { const r = document.querySelector('#results > section').panel.result; return Number(r.data[1][r.data[0].indexOf('cache_put')]) > first; }, first);
+		// Buttons are reached by Tab alone.
+		for (let i = 0; i < 6 && await p.evaluate(() => document.activeElement.id) !== 'stop'; i++) await p.keyboard.press('Tab');
+		await p.keyboard.press('Enter');
+		await p.waitForFunction(() => document.querySelector('#results > section').panel.result.state === 'ended');
+		return text`, d.url())
+	if got != countCalls {
+		t.Errorf("the editor has\n%s\nwant\n%s", got, countCalls)
+	}
+	if footer := b.text(t, "return pages.keys.textContent('.footer')"); !strings.Contains(footer, "complete") {
+		t.Errorf("the footer is %q", footer)
+	}
+	unnamed := b.text(t, `
+		const cdp = await pages.keys.context().newCDPSession(pages.keys);
+		const { nodes } = await cdp.send('Accessibility.getFullAXTree');
+		const controls = ['button', 'textbox', 'combobox', 'tab', 'link', 'checkbox', 'grid', 'img', 'searchbox', 'tabpanel', 'listbox'];
+		return nodes.filter((n) => !n.ignored && controls.includes(n.role.value) && !(n.name && n.name.value)).map((n) => n.role.value).join(' ')`)
+	if unnamed != "" {
+		t.Errorf("controls without names: %s", unnamed)
+	}
+	b.none(t, "keys")
+	b.do(t, nil, "await pages.keys.context().close()")
+}
+
+func pageError(t *testing.T, d *desk, b *browser) {
+	var got struct{ Wrong, Text, Tabs string }
+	b.do(t, &got, `
+		const p = await enter('wrong', args[0]);
+		await p.fill('#editor', "SELECT 'é😀', COUNT(*)\nFROM function_strat WHERE function_name = 'fib'");
+		await p.click('#run');
+		await p.waitForSelector('#editor-error:not([hidden])');
+		return { Wrong: await p.textContent('.wrong'), Text: await p.textContent('#editor-error'), Tabs: await p.textContent('#result-tabs') }`, d.url())
+	const want = "error: there is no stream function_strat\n  FROM function_strat WHERE function_name = 'fib'\n       ^\nhint: did you mean function_start?"
+	if got.Wrong != "function_strat" || got.Text != want || got.Tabs != "" {
+		t.Errorf("%+v\nwant %s", got, want)
+	}
+	b.do(t, nil, "await pages.wrong.context().close()")
+}
+
+func pageFlame(t *testing.T, d *desk, b *browser) {
+	var got struct {
+		Before, After float64
+		All, Some     int
+		Found, Tree   string
+	}
+	b.do(t, &got, `
+		const p = await enter('flame', args[0]);
+		await run(p, "SELECT timestamp, thread_name, state, stack FROM SAMPLE(stack_sample, 20ms) FOR 3s", 300);
+		await p.waitForFunction(() => document.querySelector('#results > section').panel.result.state === 'ended');
+		const frame = (name) => p.locator('.frame').filter({ hasText: new RegExp('^' + name + '$') }).first();
+		const width = (name) => frame(name).locator('rect').evaluate((e) => Number(e.getAttribute('width')));
+		await frame('worker').waitFor();
+		const out = { Before: await width('worker') };
+		const stacks = async () => Number((await p.inputValue('.view-bar output').catch(() => '') || await p.textContent('.view-bar output')).replace(/[^0-9]/g, ''));
+		out.All = await p.evaluate(() => document.querySelector('#results > section').panel.views.get('flame').rows);
+		await frame('worker').click();
+		out.After = await width('worker');
+		await p.fill('.flame-view input[type=search]', 'process_job');
+		out.Found = await p.evaluate(() => document.querySelector('.flame-view .view-bar output').value);
+		await p.fill('.flame-view input[type=search]', '');
+		const line = await p.locator('.timeline').boundingBox();
+		await p.mouse.move(line.x + line.width * 0.25, line.y + 20);
+		await p.mouse.down();
+		await p.mouse.move(line.x + line.width * 0.5, line.y + 20, { steps: 4 });
+		await p.mouse.up();
+		out.Some = await p.evaluate(() => document.querySelector('#results > section').panel.views.get('flame').rows);
+		await p.click('[data-view=tree]');
+		out.Tree = await p.textContent('.calltree');
+		return out`, d.url())
+	if got.After < got.Before*1.5 {
+		t.Errorf("the width of worker is %v, and after a click %v", got.Before, got.After)
+	}
+	if !strings.HasSuffix(got.Found, "% have it") || got.Some <= 0 || got.Some*3 > got.All*2 {
+		t.Errorf("search %q; %d stacks, %d of a quarter of the time", got.Found, got.All, got.Some)
+	}
+	if !strings.Contains(got.Tree, "start_thread") {
+		t.Errorf("the call tree is %q", got.Tree)
+	}
+	b.none(t, "flame")
+	b.do(t, nil, "await pages.flame.context().close()")
+}
+
+func pageCharts(t *testing.T, d *desk, b *browser) {
+	var got struct {
+		Series  []string
+		Zoomed  bool
+		Buckets int
+		Columns int
+		Slowest float64
+	}
+	b.do(t, &got, `
+		const p = await enter('chart', args[0]);
+		await run(p, "SELECT timestamp, function_name, duration FROM function_duration WHERE function_name LIKE 'cache\\_%' FOR 2s", 20);
+		await p.click('[data-view=chart]');
+		await p.waitForSelector('.legend button');
+		const chart = () => p.evaluate(() => { const c = document.querySelector('#results > section canvas').chart; return { window: c.window, got: c.got && c.got.series.map((s) => s.name), slowest: c.slowest }; });
+		const out = { Series: (await chart()).got.sort() };
+		await p.focus('canvas.plot');
+		await p.keyboard.press('+');
+		await p.keyboard.press('ArrowRight');
+		out.Zoomed = (await chart()).window !== null;
+		out.Slowest = (await chart()).slowest;
+		await run(p, "SELECT window_start, HISTOGRAM(duration) FROM TUMBLE(function_duration, 200ms) WHERE function_name LIKE '%request%' FOR 2s", 5);
+		await p.waitForFunction(() => { const v = document.querySelector('#results > section:not([hidden])').panel.views.get('heat'); return v && v.columns.length >= 5; });
+		Object.assign(out, await p.evaluate(() => { const v = document.querySelector('#results > section:not([hidden])').panel.views.get('heat'); return { Buckets: v.buckets.length, Columns: v.columns.length }; }));
+		return out`, d.url())
+	if strings.Join(got.Series, " ") != "cache_evict cache_get cache_put" || !got.Zoomed || got.Buckets < 3 || got.Columns < 5 {
+		t.Errorf("%+v", got)
+	}
+	t.Logf("a chart was drawn in at most %.1f ms", got.Slowest)
+	b.none(t, "chart")
+	b.do(t, nil, "await pages.chart.context().close()")
+}
+
+func pagePicture(t *testing.T, d *desk, b *browser) {
+	got := b.text(t, `
+		const p = await enter('picture', args[0]);
+		await run(p, "SELECT AUTOMATON(function_name) FROM function_start WHERE function_name IN (cache_put, cache_evict) GROUP BY tid FOR 1s");
+		await p.waitForSelector('.picture svg text >> text=cache_put');
+		if (await p.locator('.picture [style], .picture script, .picture style').count()) throw new Error('styles or scripts');
+		return p.textContent('.picture')`, d.url())
+	if !strings.Contains(got, "cache_evict") {
+		t.Errorf("the picture has %q", got)
+	}
+	b.none(t, "picture")
+	b.do(t, nil, "await pages.picture.context().close()")
+}
+
+func pagePlan(t *testing.T, d *desk, b *browser) {
+	var got struct{ Explain, Analyze string }
+	b.do(t, &got, `
+		const p = await enter('plan', args[0]);
+		await p.fill('#editor', "SELECT function_name, COUNT(*) FROM function_start WHERE function_name LIKE 'cache\\_%' GROUP BY function_name FOR 1s");
+		await p.click('#explain');
+		await p.waitForSelector('.plan .op');
+		const out = { Explain: await p.textContent('.plan') };
+		await p.click('#analyze');
+		await p.waitForSelector('#results > section:not([hidden]) .plan .flow');
+		out.Analyze = await p.textContent('#results > section:not([hidden]) .plan');
+		return out`, d.url())
+	for _, want := range []string{"aggregate", "acquire", "kernel", "server", "uprobe cache_put"} {
+		if !strings.Contains(got.Explain, want) {
+			t.Errorf("the plan lacks %s: %s", want, got.Explain)
+		}
+	}
+	if !strings.Contains(got.Analyze, "rows, ") || !strings.Contains(got.Analyze, "/s") {
+		t.Errorf("the plan has no rates: %s", got.Analyze)
+	}
+	b.none(t, "plan")
+	b.do(t, nil, "await pages.plan.context().close()")
+}
+
+func pageTrigger(t *testing.T, d *desk, b *browser) {
+	got := b.text(t, `
+		const p = await enter('trigger', args[0]);
+		await p.click('#tab-triggers');
+		await p.click('#trigger-new summary');
+		await p.fill('#trigger-name', 'put');
+		await p.fill('#trigger-when', "function_name = 'cache_put'");
+		await p.fill('#trigger-text', "it's a <b>put</b>");
+		await p.click('#trigger-form button');
+		await p.waitForSelector('#alerts li');
+		await p.waitForSelector('#trigger-list >> text=put');
+		const text = await p.textContent('#alerts li span');
+		if (await p.locator('#alerts b:not(.times)').count()) throw new Error('markup');
+		await p.click('#trigger-list button');
+		await p.waitForSelector('#trigger-list >> text=There is no trigger');
+		return text`, d.url())
+	if !strings.Contains(got, "it's a <b>put</b>") {
+		t.Errorf("the alert is %q", got)
+	}
+	b.none(t, "trigger")
+	b.do(t, nil, "await pages.trigger.context().close()")
+}
+
+// pageRows scrolls 100,000 rows. How long a frame takes is logged; that it does not grow with
+// the rows follows from the number of elements.
+func pageRows(t *testing.T, d *desk, b *browser) {
+	var got struct {
+		Rows, Elements int
+		Last, Sorted   string
+		Frame          float64
+	}
+	b.do(t, &got, `
+		const p = await enter('rows', args[0]);
+		await run(p, "SELECT n, 'row ' || n::VARCHAR AS name, n % 1000 AS rest FROM series(100000)", 100000);
+		// The time of the thread, not of the clock: others use the machine, too.
+		const cdp = await p.context().newCDPSession(p);
+		await cdp.send('Performance.enable', { timeDomain: 'threadTicks' });
+		const script = async () => (await cdp.send('Performance.getMetrics')).metrics.find((m) => m.name === 'ScriptDuration').value * 1000;
+		const before = await script();
+		const out = await p.evaluate(async () => {
+			const panel = document.querySelector('#results > section').panel;
+			panel.show('table', true);
+			const frame = () => new Promise(requestAnimationFrame);
+			await frame();
+			const element = panel.root.querySelector('.table'), table = element.table;
+			const height = element.scrollHeight;
+			for (let i = 0; i <= 100; i++) {
+				element.scrollTop = (height * i) / 100;
+				await frame();
+			}
+			await frame();
+			await frame();
+			const last = [...element.querySelectorAll('.row:not([hidden])')].map((e) => e.textContent).sort().pop();
+			element.querySelectorAll('.sort')[0].click();
+			element.scrollTop = 0;
+			await frame();
+			await frame();
+			const first = [...element.querySelectorAll('.row:not([hidden])')].find((e) => e.dataset.at === '0').textContent;
+			return { Rows: panel.result.length, Elements: element.querySelectorAll('.row').length, Last: last, Sorted: first };
+		});
+		return { ...out, Frame: (await script() - before) / 103 }`, d.url())
+	if got.Rows != 100_000 || got.Elements > 100 || !strings.Contains(got.Last, "row 99999") || !strings.Contains(got.Sorted, "row 100000") {
+		t.Errorf("%+v", got)
+	}
+	t.Logf("scrolling takes %.2f ms of script a frame, on average", got.Frame)
+	b.none(t, "rows")
+	b.do(t, nil, "await pages.rows.context().close()")
+}
+
+func pageClosed(t *testing.T, d *desk, b *browser) {
+	const text = "SELECT function_name, COUNT(*) FROM function_start WHERE function_name = 'fib' GROUP BY function_name EMIT EVERY 100ms"
+	b.do(t, nil, "const p = await enter('closed', args[0]); await run(p, args[1])", d.url(), text)
+	if n := d.running(t, "fib"); n != 1 {
+		t.Fatalf("%d queries run", n)
+	}
+	b.do(t, nil, "await pages.closed.close()")
+	took := testenv.Until(t, "the query of the closed page has ended", func() bool { return d.running(t, "fib") == 0 })
+	t.Logf("the query ended %v after its page was closed", took)
+	b.do(t, nil, "await pages.closed.context().close()")
+}
+
+// pageMany holds that fifty pages have the probes of one.
+func pageMany(t *testing.T, d *desk, b *browser) {
+	const probes = "SELECT COUNT(*) FROM sys.probes WHERE provider = 'uprobe'"
+	const pages, inBrowser = 50, 3
+	b.do(t, nil, "const p = await enter('page0', args[0]); await run(p, args[1])", d.url(), countCalls)
+	one := d.ask(t, probes)
+	for i := 1; i < inBrowser; i++ {
+		b.do(t, nil, "const p = await enter(args[2], args[0]); await run(p, args[1])", d.url(), countCalls, fmt.Sprintf("page%d", i))
+	}
+	var closing []func()
+	for range pages - inBrowser { // what a browser requests, without its memory
+		c := loggedIn(t, d.Server, d.addr)
+		lines, closePage := c.open()
+		closing = append(closing, closePage)
+		if status, out := c.post("query", ask{Query: 1, Text: countCalls, Cursor: units(countCalls)}); status != http.StatusOK {
+			t.Fatal(status, out)
+		}
+		c.next(lines, "rows")
+	}
+	if n := d.running(t, "cache"); n != pages {
+		t.Errorf("%d queries run, want %d", n, pages)
+	}
+	if many := d.ask(t, probes); fmt.Sprint(many) != fmt.Sprint(one) {
+		t.Errorf("probes of one page %v, of %d pages %v", one, pages, many)
+	}
+	for _, closePage := range closing {
+		closePage()
+	}
+	for i := range inBrowser {
+		name := fmt.Sprintf("page%d", i)
+		b.none(t, name)
+		b.do(t, nil, "await pages[args[0]].context().close()", name)
+	}
+	testenv.Until(t, "all queries have ended", func() bool { return d.running(t, "cache") == 0 })
+}
+
+// pageLayout holds that nothing is wider than a small screen.
+func pageLayout(t *testing.T, d *desk, b *browser) {
+	for _, scheme := range []string{"light", "dark"} {
+		var got struct{ Page, Screen float64 }
+		b.do(t, &got, `
+			const p = await enter('small', args[0], { viewport: { width: 390, height: 844 }, colorScheme: args[1] });
+			await run(p, args[2]);
+			const out = await p.evaluate(() => ({ Page: document.documentElement.scrollWidth, Screen: innerWidth }));
+			await p.context().close();
+			return out`, d.url(), scheme, countCalls)
+		if got.Page > got.Screen {
+			t.Errorf("%s: the page is %v wide, the screen %v", scheme, got.Page, got.Screen)
+		}
+	}
+}
+
+// Names of functions are what the target says they are.
+func TestHostileNamesAreText(t *testing.T) {
+	testenv.Long(t)
+	testenv.NeedUprobes(t)
+	const hostile = "<img src=x onerror=document.title='hacked'>"
+	pid := testenv.Run(t, exec.Command(testenv.CompileCText(t, `
+#include <unistd.h>
+volatile long sink;
+__attribute__((noinline)) void work(void) __asm__("\"<img src=x onerror=document.title='hacked'>\"");
+void work(void) { sink++; usleep(1000); }
+int main(void) { for (;;) work(); }`, "-O1", "-fno-omit-frame-pointer")))
+	d, b := newDesk(t, pid), newBrowser(t)
+	var got struct{ Cell, Frame, Title string }
+	b.do(t, &got, `
+		const p = await enter('hostile', args[0]);
+		await run(p, "SELECT function_name, COUNT(*) FROM function_start WHERE function_name LIKE '<img%' GROUP BY function_name EMIT EVERY 200ms FOR 5s");
+		const out = { Cell: await p.locator('.row .cell').first().textContent() };
+		await p.click('[data-view=chart]');
+		await p.waitForSelector('.legend button');
+		await run(p, "SELECT timestamp, stack FROM SAMPLE(stack_sample, 10ms) FOR 1s", 10);
+		await p.waitForSelector('.frame >> text=<img');
+		await p.locator('.frame').last().hover();
+		out.Frame = await p.locator('.frame[aria-label^="<img"]').first().getAttribute('aria-label');
+		await p.click('#explain');
+		await p.waitForSelector('.plan .op');
+		await p.fill('#editor', "SELECT COUNT(*) FROM function_start WHERE function_name = '<img");
+		await p.focus('#editor');
+		await p.keyboard.press('Control+End');
+		await p.keyboard.press('Control+Space');
+		await p.waitForSelector('#completions li');
+		if (await p.locator('img').count()) throw new Error('markup');
+		out.Title = await p.title();
+		return out`, d.url())
+	if got.Cell != hostile || !strings.HasPrefix(got.Frame, hostile) || got.Title != "Endoscope" {
+		t.Errorf("%+v", got)
+	}
+	b.none(t, "hostile")
+}

@@ -1,0 +1,153 @@
+package web
+
+import (
+	"context"
+	"io"
+	"strconv"
+	"sync"
+	"time"
+
+	"endoscope/parser"
+	"endoscope/server/wire"
+)
+
+// result is a result that is sent to a page. One goroutine takes its events and queues
+// them as lines; it waits while the page does not read.
+type result struct {
+	wire.Result
+	p      *page
+	number int
+	enc    *encoder
+	ctx    context.Context
+	cancel context.CancelFunc
+	once   sync.Once
+
+	mu       sync.Mutex
+	points   *points
+	pictures pictures
+}
+
+func newResult(p *page, number int, res wire.Result, replace bool) *result {
+	epoch := p.s.now().UnixNano()
+	r := &result{Result: res, p: p, number: number, enc: newEncoder(res.Columns(), epoch), points: newPoints(res.Columns(), epoch)}
+	r.enc.replace = replace
+	r.ctx, r.cancel = context.WithCancel(p.ctx)
+	return r
+}
+
+// close abandons the result. When it returns, nothing of it is attached.
+func (r *result) close() {
+	r.once.Do(func() {
+		r.cancel()
+		_ = r.Result.Close()
+	})
+}
+
+// replaces reports whether each emitted result of a statement takes the place of the one
+// before: totals since the start.
+func replaces(statement string) bool {
+	st, err := parser.Parse(statement)
+	if err != nil {
+		return false
+	}
+	q, ok := st.(*parser.Query)
+	return ok && q.Emit != nil && q.Emit.Mode == "EVERY"
+}
+
+// start sends the result in a goroutine of its own. The caller holds p.mu.
+func (r *result) start() {
+	r.p.pumps.Go(func() {
+		defer r.cancel()
+		r.put(&line{Type: "begin", Columns: r.enc.columns(), Text: r.Message(), Epoch: strconv.FormatInt(r.enc.epoch, 10), Replace: r.enc.replace})
+		events := make(chan step)
+		go r.pump(events)
+		r.send(events)
+		for st := range events { // until the pump has ended
+			st.drop()
+		}
+	})
+}
+
+// step is an event, or the end of a result.
+type step struct {
+	ev  wire.Event
+	err error
+}
+
+func (st step) drop() {
+	if st.ev.Batch != nil {
+		st.ev.Batch.Release()
+	}
+}
+
+func (r *result) pump(events chan<- step) {
+	defer close(events)
+	for {
+		ev, err := r.Next(r.ctx)
+		select {
+		case events <- step{ev, err}:
+		case <-r.ctx.Done():
+			step{ev: ev}.drop()
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// send sends the events as lines, and a footer each second.
+func (r *result) send(events <-chan step) {
+	beats := time.NewTicker(beat)
+	defer beats.Stop()
+	for {
+		select {
+		case st, ok := <-events:
+			if !ok || r.step(st) {
+				return
+			}
+		case <-beats.C:
+			r.put(&line{Type: "footer", Summary: footerOf(r.Summary())})
+		case <-r.ctx.Done():
+			return
+		}
+	}
+}
+
+func (r *result) put(l *line) {
+	l.Query = r.number
+	r.p.put(l)
+}
+
+// step sends an event; end: it was the last.
+func (r *result) step(st step) (end bool) {
+	switch {
+	case st.err == io.EOF:
+		r.put(&line{Type: "end", Summary: footerOf(r.Summary()), Text: r.Message()})
+		_ = r.Result.Close() // nothing of a result that is kept for its pictures stays attached
+		return true
+	case st.err != nil:
+		if r.ctx.Err() == nil {
+			r.put(&line{Type: "end", Summary: footerOf(r.Summary()), Error: failureOf(st.err, "", 0)})
+		}
+		_ = r.Result.Close()
+		return true
+	case st.ev.Kind == wire.Rows && st.ev.Batch != nil:
+		r.rows(st.ev)
+	case st.ev.Kind == wire.Flush, st.ev.Kind == wire.Preview:
+		r.put(&line{Type: "flush", Preview: st.ev.Kind == wire.Preview, At: r.p.s.now().UnixNano() - r.enc.epoch})
+	case st.ev.Kind == wire.Notice:
+		r.put(&line{Type: "notice", Text: st.ev.Text})
+	}
+	return false
+}
+
+func (r *result) rows(ev wire.Event) {
+	defer ev.Batch.Release()
+	now := r.p.s.now().UnixNano()
+	r.mu.Lock()
+	r.points.add(ev.Batch, now, ev.Preview || r.enc.replace)
+	words, cells := r.enc.encode(ev.Batch, &r.pictures)
+	r.mu.Unlock()
+	r.put(&line{Type: "rows", Rows: ev.Batch.Len(), Preview: ev.Preview, Words: words, Cells: cells})
+}
