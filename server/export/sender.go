@@ -138,7 +138,7 @@ func (s *sender) finish() {
 // more.
 func (s *sender) deliverMetrics(shot *Snapshot) {
 	points := uint64(max(shot.Len(), 1) * max(len(s.e.Plan.Metrics), 1))
-	err := s.try(func(ctx context.Context) (int64, error) {
+	accepted, err := s.try(points, func(ctx context.Context) (int64, error) {
 		return s.transport.metrics(ctx, &metricspb.ExportMetricsServiceRequest{ResourceMetrics: resourceMetrics(s.e, shot)})
 	}, func() bool {
 		s.mu.Lock()
@@ -146,42 +146,44 @@ func (s *sender) deliverMetrics(shot *Snapshot) {
 		return s.figures != nil
 	})
 	if err == nil {
-		s.sent.Add(points)
+		s.sent.Add(accepted)
 	}
 }
 
 func (s *sender) deliverSpans(spans []*span) {
-	err := s.try(func(ctx context.Context) (int64, error) {
+	accepted, err := s.try(uint64(len(spans)), func(ctx context.Context) (int64, error) {
 		return s.transport.traces(ctx, &tracepb.ExportTraceServiceRequest{ResourceSpans: resourceSpans(s.e, spans)})
 	}, func() bool { return false })
 	if err == nil {
-		s.sent.Add(uint64(len(spans)))
+		s.sent.Add(accepted)
 	} else {
 		s.undelivered.Add(uint64(len(spans)))
 	}
 }
 
-// try sends until the receiver accepts, or refuses permanently, or the request is superseded.
-func (s *sender) try(send func(context.Context) (int64, error), superseded func() bool) error {
+// try sends n points or spans until the receiver accepts, or refuses permanently, or the
+// request is superseded. It returns how many were accepted; the others are counted as refused.
+func (s *sender) try(n uint64, send func(context.Context) (rejected int64, err error), superseded func() bool) (accepted uint64, err error) {
 	for pause := pauseFirst; ; pause = min(2*pause, pauseLast) {
 		ctx, cancel := context.WithTimeout(s.ctx, s.e.Plan.Options.Timeout)
 		rejected, err := send(ctx)
 		cancel()
 		if err == nil {
-			s.rejected.Add(uint64(max(rejected, 0)))
-			return nil
+			refused := min(uint64(max(rejected, 0)), n)
+			s.rejected.Add(refused)
+			return n - refused, nil
 		}
 		s.lastError.set(err)
 		if s.ctx.Err() != nil || errors.As(err, new(permanent)) {
-			return err
+			return 0, err
 		}
 		select {
 		case <-time.After(pause/2 + rand.N(pause)):
 		case <-s.ctx.Done():
-			return err
+			return 0, err
 		}
 		if superseded() {
-			return err
+			return 0, err
 		}
 	}
 }
