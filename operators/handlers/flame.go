@@ -24,8 +24,10 @@ func (p *Profile) SVG() string {
 	if p.whole.Folded > 0 {
 		f.About[0] += fmt.Sprintf("; the innermost functions of %d are left out: there were too many", p.whole.Folded)
 	}
+	known := all // samples whose state was not asked for count as running
+	known[Run] = 0
 	for s, colour := range colours {
-		if all[s] > 0 {
+		if all[s] > 0 && known != (Counts{}) {
 			f.Keys = append(f.Keys, render.FlameKey{Colour: colour, Text: legend[s]})
 		}
 	}
