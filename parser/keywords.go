@@ -48,7 +48,7 @@ var contextual = map[string]string{
 	"CONTINUOUS": "CREATE REPLACE", "DESC": "*", "DESCRIBE": "", "DROP": "", "EVERY": "EMIT",
 	"EXPLAIN": "", "FILTER": ")", "FINAL": "EMIT", "FOLLOWED": "*", "FUNCTION": "DESCRIBE",
 	"INTERVAL": "*", "LEFT": "*", "MODEL": "CREATE REPLACE DROP", "MONITOR": "", "NONE": "USE",
-	"NOTIFY": "", "ONCE": "CREATE REPLACE", "PARTITION": "*", "PID": "USE", "REPLACE": "OR",
+	"NOTIFY": "", "ONCE": "CREATE REPLACE", "OVERHEAD": "WITHIN", "PARTITION": "*", "PID": "USE", "REPLACE": "OR",
 	"RESUME": "", "SAMPLE": "", "SET": "", "SHOW": "", "STOP": "",
 	"STREAM": "CREATE REPLACE DROP", "SUSPEND": "", "THREAD": "SUSPEND RESUME",
 	"TRIGGER": "CREATE REPLACE ONCE CONTINUOUS DROP", "USE": "", "WEBHOOK": "", "WITHIN": "*",
