@@ -222,7 +222,7 @@ func (a *Aggregate) regroup(s *groupSet) (grouping.Table, []approx.Group, error)
 			replicate := int(b.Cols[len(keys)+1].Int[row])
 			if replicate == plan.ExactReplicate {
 				if whole := value(plan.WholeAgg, state); whole > 0 {
-					places.SetWhole(place, whole, value(plan.SlowAgg, state))
+					places.SetWhole(place, whole, value(plan.SlowAgg, state), value(plan.FastAgg, state), value(plan.CensoredAgg, state))
 				}
 			} else {
 				places.AddSeen(place, replicate, value(plan.SeenAgg, state))

@@ -13,6 +13,7 @@ type Total struct {
 	unit     float64          // the largest weight
 	blind    bool             // a place has no bound: nothing of it was looked at, or it may have stood still
 	slowed   float64          // how much the estimate may be too low because probes slow the target
+	sped     float64          // how much it may be too high, as Seen is too low
 }
 
 // AddExact adds what was seen at a place that was observed all the time.
@@ -33,6 +34,7 @@ func (t *Total) Add(e *Exposure, seen *[Replicates]float64) {
 	if e.Slowdown < 1 {
 		t.slowed += w * sum * e.Slowdown / (1 - e.Slowdown)
 	}
+	t.sped += w * sum * e.Speedup / (1 + e.Speedup)
 	for r, s := range seen {
 		t.without[r] += e.weight(r) * (sum - s)
 	}
@@ -70,6 +72,7 @@ func (t *Total) Interval(confidence float64) Interval {
 	w := max(t.unit, v/y)
 	low := v / y * gammaQuantile(tail, y*y/v)
 	high := (v + w*w) / (y + w) * gammaQuantile(1-tail, (y+w)*(y+w)/(v+w*w))
+	low -= t.sped * low / y
 	i := Interval{t.exact + low, t.exact + y, t.exact + high + t.slowed*high/y}
 	if t.blind {
 		i.High = math.Inf(1)

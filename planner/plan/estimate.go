@@ -76,12 +76,15 @@ const (
 // The last aggregates of such rows. The first counts events. The others are the exposure of
 // a place, which rows without events carry: the progress seen in the slices of the
 // replicate, in ns; and in rows with ExactReplicate the progress in all the time in which
-// the place was observed in slices, and the part of that times the slowdown (package
-// operators/estimate). They add up like counts.
+// the place was observed in slices, that times the slowdown and times the speedup of its
+// exposure (package operators/estimate), and how many calls seen in slices did not end
+// before these. They add up like counts.
 const (
 	SeenAgg = 1 + iota
 	WholeAgg
 	SlowAgg
+	FastAgg
+	CensoredAgg
 	HiddenAggs
 )
 

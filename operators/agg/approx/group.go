@@ -2,6 +2,7 @@ package approx
 
 import (
 	"math"
+	"slices"
 
 	"endoscope/operators/agg/fold"
 	"endoscope/operators/estimate"
@@ -151,10 +152,15 @@ func (g *Group) total(of func(Member) float64) estimate.Interval {
 	}
 	i := t.Interval(g.Confidence)
 	i.Low = max(i.Low, g.sum(of))
-	if len(g.Members) == 0 && !g.Exact() {
+	if len(g.Members) == 0 && !g.Exact() || g.censored() {
 		i.High = math.Inf(1)
 	}
 	return i
+}
+
+// censored reports whether calls of the group are missing that took long.
+func (g *Group) censored() bool {
+	return slices.ContainsFunc(g.Members, func(m Member) bool { return g.Places.isCensored(m.Place) })
 }
 
 // weighing returns the weighted sum of a quantity over the members.
@@ -171,7 +177,7 @@ func (g *Group) value(compute func(weighing) float64) Result {
 			found[m.Replicate] = true
 		}
 	}
-	return g.result(estimate.Value(g.Places.list, &found, g.Confidence, func(w estimate.Weights) float64 {
+	r := g.result(estimate.Value(g.Places.list, &found, g.Confidence, func(w estimate.Weights) float64 {
 		return compute(func(of func(Member) float64) (sum float64) {
 			for _, m := range g.Members {
 				weight := 1.0
@@ -183,6 +189,10 @@ func (g *Group) value(compute func(weighing) float64) Result {
 			return sum
 		})
 	}))
+	if g.censored() {
+		r.Low, r.High = math.Inf(-1), math.Inf(1)
+	}
+	return r
 }
 
 // result returns an interval, or that there is no value.

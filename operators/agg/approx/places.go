@@ -12,7 +12,9 @@ type Places struct {
 
 	number map[int64]int
 	sliced bool // a place was observed in slices
-	list   []estimate.Exposure
+	// censored are the places with calls in slices that did not end in time.
+	censored []bool
+	list     []estimate.Exposure
 }
 
 // Number returns the index of a place.
@@ -33,13 +35,18 @@ func (p *Places) AddSeen(place, replicate int, progress float64) {
 	p.list[place].Seen[replicate] += progress
 }
 
-// SetWhole sets the progress in all the time in which a place was observed in slices only,
-// and the part of it that may have been lost in these, if they were all of the time.
-func (p *Places) SetWhole(place int, whole, lost float64) {
+// SetWhole sets the progress in all the time in which a place was observed in slices, that
+// times the slowdown and times the speedup, and the number of calls in slices that did not
+// end in time.
+func (p *Places) SetWhole(place int, whole, slow, fast, censored float64) {
 	e := &p.list[place]
-	e.Whole = whole
-	if whole > 0 {
-		p.sliced = true
-		e.Slowdown = lost / whole
+	p.sliced = true
+	e.Whole, e.Slowdown, e.Speedup = whole, slow/whole, fast/whole
+	for len(p.censored) < len(p.list) {
+		p.censored = append(p.censored, false)
 	}
+	p.censored[place] = censored > 0
 }
+
+// isCensored reports whether calls of a place are missing that took long.
+func (p *Places) isCensored(place int) bool { return place < len(p.censored) && p.censored[place] }

@@ -73,6 +73,9 @@ func (g *Group) quantile(f *plan.Agg, acc fold.Distribution) Result {
 	}
 	p := estimate.Proportion(&below, &half, &total, values, g.Confidence)
 	i.Low, i.High = math.Inf(-1), math.Inf(1)
+	if g.censored() {
+		return Result{Interval: i}
+	}
 	if p.Low > 0 {
 		i.Low = at(all, q+p.Low-p.Estimate, sum)
 	}
