@@ -71,6 +71,8 @@ const (
 	ReplicateKey   = "replicate"
 	HiddenKeys     = 2
 	ExactReplicate = -1
+	// Replicates is the number of random groups of slices, numbered from 0.
+	Replicates = 16
 )
 
 // The last aggregates of such rows. The first counts events. The others are the exposure of

@@ -2,7 +2,11 @@ package approx
 
 import (
 	"endoscope/operators/estimate"
+	"endoscope/planner/plan"
 )
+
+// Sources and estimates have the same number of replicates.
+var _ [estimate.Replicates]struct{} = [plan.Replicates]struct{}{}
 
 // Places are the exposures of the places of a query or of a window.
 type Places struct {

@@ -7,13 +7,8 @@ import (
 
 	"endoscope/planner/plan"
 	"endoscope/probes/clock"
+	"endoscope/probes/uprobe/slicing"
 )
-
-// Exposure is a row without events of a first stage that is estimated (plan.SeenAgg).
-type Exposure struct {
-	Function, Series, Replicate       int
-	Seen, Whole, Slow, Fast, Censored int64
-}
 
 // BeginSlice says that events begin now: nothing is in the slots. It is for an aggregation
 // whose panes have no end.
@@ -49,7 +44,7 @@ func (a *Aggregator) EndSlice(series, replicate int, bound int64) error {
 
 // Expose sends exposures as rows with a time, and from then on lets watermarks pass it up to
 // bound; both are boot times.
-func (a *Aggregator) Expose(list []Exposure, at, bound int64) {
+func (a *Aggregator) Expose(list []slicing.Exposure, at, bound int64) {
 	a.Mu.Lock()
 	if a.ended {
 		a.Mu.Unlock()
@@ -66,7 +61,7 @@ func (a *Aggregator) Expose(list []Exposure, at, bound int64) {
 }
 
 // exposure adds a row without events.
-func (r *partialRows) exposure(e *Exposure) {
+func (r *partialRows) exposure(e *slicing.Exposure) {
 	key := make([]uint64, 2+r.code.KeyWords)
 	key[0] = uint64(e.Function) << 32
 	r.rows.Put(partialRow{pane: r.pane, key: key, sketch: noSketch, series: int64(e.Series), replicate: int64(e.Replicate), exposure: [plan.HiddenAggs]int64{
