@@ -45,6 +45,8 @@ type Env struct {
 	// Overhead is the share of its processor time that observing calls may cost a program
 	// (SET overhead); 0: results are exact.
 	Overhead float64
+	// OverheadFloor is the number of processors that a program is taken to use at least.
+	OverheadFloor float64
 	// Params are the values of $1, $2, ...
 	Params []types.Value
 	// Host is the name of the host that plans its share of a statement over several

@@ -32,7 +32,7 @@ func (r *resolver) budget(q *parser.Query) error {
 	if !r.ofFunctions(q) && q.Overhead == nil {
 		return nil // the session's setting is about calls of functions
 	}
-	r.overhead = &plan.Budget{Share: share}
+	r.overhead = &plan.Budget{Share: share, Floor: r.env.OverheadFloor}
 	return r.checkBudget(q, at)
 }
 

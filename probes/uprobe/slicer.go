@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"endoscope/probes/clock"
+	"endoscope/probes/keeper"
 	"endoscope/probes/process"
 	"endoscope/probes/progress"
 	"endoscope/probes/rates"
@@ -49,16 +50,18 @@ type slicer struct {
 	groups    []slicing.Group
 	round     time.Duration
 	series    int
+	guessed   bool // the rates of some functions in slices are not known yet
 	ledger    slicing.Ledger
 	meter     *progress.Meter
-	links     []chunkLinks // of always
-	per       []uint64     // scratch
-	pane      int64        // the pane of the ledger, boot clock
-	length    int64        // of panes; 0: there are none
+	links     []*chunkLinks // of always
+	per       []uint64      // scratch
+	pane      int64         // the pane of the ledger, boot clock
+	length    int64         // of panes; 0: there are none
 	began     time.Time
 	refreshed time.Time
-	watched   cost // at the last look
-	judged    cost // at the end of the last round
+	watched   spending // at the last look
+	begun     spending // when the query began
+	judged    spending // at the end of the last round
 
 	attached int64 // ns that attaching has cost
 	closing  sync.WaitGroup
@@ -91,8 +94,8 @@ func newSlicer(always, sliced *source) *slicer {
 	return s
 }
 
-// cost is what was spent until a moment, in ns.
-type cost struct {
+// spending is what was spent until a moment, in ns.
+type spending struct {
 	at       time.Time
 	progress int64 // of the program, with what its probes take
 	always   int64 // by hits of functions that are observed all the time
@@ -100,24 +103,24 @@ type cost struct {
 	engine   int64 // by attaching and by the slicer itself
 }
 
-func (s *slicer) cost() cost {
+func (s *slicer) cost() spending {
 	var u unix.Rusage
 	_ = unix.Getrusage(unix.RUSAGE_THREAD, &u)
-	return cost{
+	return spending{
 		at: time.Now(), progress: s.meter.Read(), always: int64(s.in.Spent()), sliced: int64(s.out.Spent()),
 		engine: s.attached + u.Utime.Nano() + u.Stime.Nano(),
 	}
 }
 
-func (c cost) since(o cost) cost {
-	return cost{at: c.at, progress: c.progress - o.progress, always: c.always - o.always, sliced: c.sliced - o.sliced, engine: c.engine - o.engine}
+func (c spending) since(o spending) spending {
+	return spending{at: c.at, progress: c.progress - o.progress, always: c.always - o.always, sliced: c.sliced - o.sliced, engine: c.engine - o.engine}
 }
 
 // hits returns what hits took.
-func (c cost) hits() int64 { return c.always + c.sliced }
+func (c spending) hits() int64 { return c.always + c.sliced }
 
 // net returns the progress without that of the probes.
-func (c cost) net() int64 { return max(c.progress-c.hits(), 0) }
+func (c spending) net() int64 { return max(c.progress-c.hits(), 0) }
 
 // begin finds out how often functions are called, chooses those that are observed all the
 // time and attaches these. When it returns the query has begun.
@@ -129,23 +132,20 @@ func (s *slicer) begin() (err error) {
 	if s.meter, err = progress.Open(s.always.pids()); err != nil {
 		return err
 	}
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	cpus, err := s.explore()
+	keeper.Prioritize()
+	hot, cpus, err := s.sample()
 	if err != nil {
 		return err
 	}
-	var which []int
-	for i := range s.functions {
-		if w := &s.always.resolution.Functions[i]; !w.Refused && !w.Module.Written {
-			which = append(which, i)
-		}
-	}
-	always, groups := slicing.Divide(s.functions, which, s.share*alwaysShare)
-	if err := s.attachAlways(always); err != nil {
+	others, err := s.choose(hot, cpus)
+	if err != nil {
 		return err
 	}
-	s.groups = groups
+	slices.SortFunc(others, func(a, b int) int {
+		return cmp.Compare(s.functions[a].Dilation(), s.functions[b].Dilation())
+	})
+	s.groups = slicing.Pack(s.functions, others)
+	s.guessed = len(hot) > 0
 	s.setRound(cpus)
 	if err := s.in.Arm(true); err != nil {
 		return err
@@ -155,6 +155,7 @@ func (s *slicer) begin() (err error) {
 	s.pane = s.paneOf(clock.Boot())
 	now := s.cost()
 	s.watched, s.judged = now, now
+	s.begun = now
 	for _, g := range s.groups {
 		for _, f := range g.Functions {
 			s.ledger.Begin(f, s.series, now.net())
@@ -177,34 +178,13 @@ func (s *slicer) paneOf(now int64) int64 {
 	return t - t%s.length - s.always.provider.offset
 }
 
-// attachAlways attaches functions that are observed all the time: those that were called each
-// in a link of its own, so that it can be detached alone.
-func (s *slicer) attachAlways(which []int) error {
-	var quiet [][]int
-	for _, i := range which {
-		if last := len(quiet) - 1; s.functions[i].Rate > 0 || last < 0 || len(quiet[last]) == chunk || s.functions[quiet[last][0]].Rate > 0 {
-			quiet = append(quiet, nil)
-		}
-		quiet[len(quiet)-1] = append(quiet[len(quiet)-1], i)
-	}
-	for _, some := range quiet {
-		for _, i := range some {
-			s.always.part.set(i, true)
-		}
-		links, err := s.always.attachSome(some)
-		if err != nil {
-			return err
-		}
-		s.always.keepLinks(links)
-		s.links = append(s.links, chunkLinks{some, links})
-	}
-	return nil
-}
-
 // run takes slices until the source ends.
 func (s *slicer) run() {
 	runtime.LockOSThread() // its processor time is measured, and is given precedence
 	defer close(s.over)
+	s.attached -= s.cost().engine // from here on, that of this thread
+	s.begun = s.cost()
+	s.watched, s.judged = s.begun, s.begun
 	real := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}
 	_ = unix.SchedSetAttr(0, &real, 0) // without the right to, slices are less punctual
 	err := s.loop()
@@ -316,7 +296,7 @@ func (s *slicer) watch() error {
 }
 
 // measureRates notes how often functions are called that are observed all the time.
-func (s *slicer) measureRates(now cost) error {
+func (s *slicer) measureRates(now spending) error {
 	hits, err := s.in.AllHits(&s.per)
 	if err != nil {
 		return err
@@ -331,7 +311,7 @@ func (s *slicer) measureRates(now cost) error {
 
 // demote takes the dearest functions from those that are observed all the time, until the
 // others are within their part of the budget.
-func (s *slicer) demote(d cost) error {
+func (s *slicer) demote(d spending) error {
 	hits, err := s.in.AllHits(&s.per)
 	if err != nil {
 		return err
@@ -351,36 +331,25 @@ func (s *slicer) demote(d cost) error {
 	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(list[b], list[a]) })
 	allowed := s.share * alwaysShare * max(float64(d.net()), s.floor*float64(watchInterval))
 	excess := float64(d.always)
-	gone := map[int]bool{}
+	var gone []*chunkLinks
 	var functions []int
 	for _, k := range order {
 		if excess <= allowed*0.7 || list[k] == 0 {
 			break
 		}
 		excess -= list[k] / max(sum, 1) * float64(d.always)
-		gone[k] = true
-		functions = append(functions, s.links[k].functions...)
+		gone, functions = append(gone, s.links[k]), append(functions, s.links[k].functions...)
 	}
 	for _, i := range functions {
 		s.in.Retire(i)
-		s.always.part.set(i, false)
 	}
 	now := s.cost()
+	for _, c := range gone {
+		s.detachAlways(c)
+	}
 	for _, i := range functions {
 		s.functions[i].Rate = max(s.functions[i].Rate, float64(hits[i])/max(float64(now.net()), 1))
 	}
-	var links []*attach.Link
-	var kept []chunkLinks
-	for k, c := range s.links {
-		if gone[k] {
-			links = append(links, c.links...)
-		} else {
-			kept = append(kept, c)
-		}
-	}
-	s.links = kept
-	s.always.dropLinks(links)
-	s.close(links)
 	s.restart(functions, now)
 	return nil
 }
@@ -389,12 +358,12 @@ func (s *slicer) demote(d cost) error {
 // breakpoints are gone long before.
 func (s *slicer) close(links []*attach.Link) {
 	for _, l := range links {
-		s.closing.Go(l.Close)
+		s.closing.Go(l.BeginClose())
 	}
 }
 
 // restart begins a series of slices, with more functions.
-func (s *slicer) restart(more []int, now cost) {
+func (s *slicer) restart(more []int, now spending) {
 	all := slices.Clone(more)
 	for _, g := range s.groups {
 		all = append(all, g.Functions...)
@@ -416,6 +385,11 @@ func (s *slicer) restart(more []int, now cost) {
 // judge makes rounds longer if slices cost more than their part of the budget.
 func (s *slicer) judge() {
 	now := s.cost()
+	if s.guessed {
+		s.guessed, s.judged = false, now
+		s.restart(nil, now)
+		return
+	}
 	d := now.since(s.judged)
 	took := now.at.Sub(s.judged.at)
 	if took < time.Second {
@@ -448,6 +422,7 @@ func (s *slicer) slice(g *slicing.Group) error {
 	s.attached += g.Attaching()
 	a.BeginSlice()
 	before := s.calls()
+	entered := s.entered(g)
 	most := uint64(3*g.Cost(1)) + uint64(150*time.Microsecond)
 	first := s.meter.Read()
 	spent := s.out.Spent()
@@ -477,9 +452,26 @@ func (s *slicer) slice(g *slicing.Group) error {
 	if s.out.Sweeper != nil {
 		s.out.Sweeper.Forget()
 	}
+	for k, n := range s.entered(g) {
+		if net := float64(x.Progress - x.Spent); net > 0 {
+			s.functions[g.Functions[k]].Rate = float64(n-entered[k]) / net
+		}
+	}
 	replicate := s.ledger.Replicate(g.Functions[0])
 	s.ledger.Add(g.Functions, &x)
 	return a.EndSlice(s.series, replicate, s.pane)
+}
+
+// entered returns how often the functions of a group were called in slices, until their rates
+// are known.
+func (s *slicer) entered(g *slicing.Group) (list []uint64) {
+	if !s.guessed {
+		return nil
+	}
+	for _, i := range g.Functions {
+		list = append(list, s.out.Hits(uint32(i), &s.per))
+	}
+	return list
 }
 
 // calls returns the number of calls under way that were seen in slices and not ended.
@@ -519,7 +511,7 @@ func (s *slicer) expose(now int64) {
 
 // conclude says what was spent.
 func (s *slicer) conclude() {
-	c := s.cost()
+	c := s.cost().since(s.begun)
 	took := float64(time.Since(s.began))
 	spent, used := float64(c.hits()+c.engine), max(float64(c.net()), s.floor*took)
 	all := s.ledger.Functions()
@@ -540,105 +532,162 @@ func (s *slicer) remarks() []string {
 	return slices.Clone(s.said)
 }
 
-// explore counts calls of all functions, some at a time and for a millisecond, within the
-// budget, and returns how many processors the program uses.
-func (s *slicer) explore() (cpus float64, err error) {
-	m := rates.Begin()
-	var running []int
-	for _, pid := range s.always.pids() {
-		if !process.Stopped(pid) {
-			running = append(running, pid)
+const (
+	// countTime is how long calls are counted before functions are observed all the time.
+	countTime = time.Millisecond
+	// countLimit is what that may cost before it is cut short.
+	countLimit = 100 * time.Microsecond
+	// rare is the most by which a function may slow the program that is observed all the
+	// time.
+	rare = 0.0005
+	// samplings is how often the program is sampled to find hot functions.
+	samplings = 4
+	// beginTime bounds how long functions are counted before the query begins.
+	beginTime = 4 * time.Second
+	// suspected is the dilation of a function that is not known yet.
+	suspected = 2 * slicing.MostDilation
+)
+
+// sample returns the functions in which the program was found while it was sampled, and how
+// many processors it uses.
+func (s *slicer) sample() (hot map[int]bool, cpus float64, err error) {
+	hot = map[int]bool{}
+	for range samplings {
+		m := rates.Begin()
+		var running []int
+		for _, pid := range s.always.pids() {
+			if !process.Stopped(pid) {
+				running = append(running, pid)
+			}
+		}
+		activity, err := m.Observe(running)
+		if err == nil && activity.CPUs > 0 {
+			cpus = max(cpus, activity.CPUs)
+			for i, c := range candidates(s.always, activity) {
+				if c.Samples > 0 {
+					hot[i] = true
+				}
+			}
+		}
+		m.Close()
+		if err != nil || activity.CPUs == 0 {
+			return hot, cpus, err // an idle program: what its functions cost shows when it runs
 		}
 	}
-	activity, err := m.Observe(running)
-	if err != nil || activity.CPUs == 0 {
-		m.Close()
-		return 0, nil // an idle program: what its functions cost shows when it runs
-	}
-	var quiet, hot []int
-	for i, c := range candidates(s.always, activity) {
-		if c.Samples > 0 {
-			hot = append(hot, i)
-		} else {
+	return hot, cpus, nil
+}
+
+// choose attaches the functions that are observed all the time, some at a time, and counts
+// their calls for a moment: those that are not rare are returned, to be observed in slices.
+func (s *slicer) choose(hot map[int]bool, cpus float64) (others []int, err error) {
+	var quiet []int
+	for i := range s.functions {
+		switch w := &s.always.resolution.Functions[i]; {
+		case w.Refused || w.Module.Written:
+		case hot[i]:
+			s.functions[i].Rate = suspected / s.functions[i].Price
+			others = append(others, i)
+		default:
 			quiet = append(quiet, i)
 		}
 	}
-	m.Close()
+	if cpus == 0 {
+		for chunk := range slices.Chunk(quiet, chunk) {
+			if _, err := s.attachAlways(chunk); err != nil {
+				return nil, err
+			}
+		}
+		return others, nil
+	}
 	rand.Shuffle(len(quiet), func(i, j int) { quiet[i], quiet[j] = quiet[j], quiet[i] })
 	began := time.Now()
-	some := 32
-	for len(quiet)+len(hot) > 0 {
-		var which []int
-		if len(quiet) > 0 {
-			which, quiet = quiet[:min(some, len(quiet))], quiet[min(some, len(quiet)):]
-		} else {
-			which, hot = hot[:1], hot[1:]
-		}
-		spent, err := s.count(which)
+	for some := chunk / 4; len(quiet) > 0; {
+		which := quiet[:min(some, len(quiet))]
+		quiet = quiet[len(which):]
+		spent, busy, err := s.count(which)
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
-		switch limit := uint64(exploreLimit); {
-		case spent > limit:
+		others = append(others, busy...)
+		switch {
+		case spent > countLimit:
 			some = max(some/2, 4)
-		case spent < limit/4:
-			some = min(some*2, 256)
+		case spent < countLimit/4:
+			some = min(some*2, chunk)
 		}
-		used := float64(s.out.Spent()) + float64(s.attached)
-		if wait := used/(s.share*activity.CPUs) - float64(time.Since(began)); wait > 0 {
-			if time.Since(began) > exploreTime {
-				s.assume(slices.Concat(quiet, hot))
-				break
+		wait := time.Duration(float64(s.in.Spent())/(s.share*max(cpus, s.floor))) - time.Since(began)
+		if time.Since(began)+wait > beginTime {
+			for _, i := range quiet {
+				s.functions[i].Rate = rare / s.functions[i].Price
 			}
-			time.Sleep(min(time.Duration(wait), exploreTime))
+			return append(others, quiet...), nil
 		}
+		time.Sleep(wait)
 	}
-	return activity.CPUs, nil
+	return others, nil
 }
 
-const (
-	// exploreLimit is what counting the calls of some functions may cost.
-	exploreLimit = 200 * time.Microsecond
-	// exploreTime bounds how long functions are counted before the query begins.
-	exploreTime = 2 * time.Second
-)
-
-// assume gives functions that were not counted a rate for which they are observed in slices.
-func (s *slicer) assume(which []int) {
-	for _, i := range which {
-		s.functions[i].Rate = s.share / max(s.functions[i].Price, 1)
-	}
-}
-
-// count attaches functions for a millisecond, notes the rates of their calls, and returns
-// what that cost in ns.
-func (s *slicer) count(which []int) (spent uint64, err error) {
-	before, err := s.out.AllHits(&s.per)
+// count attaches functions and counts their calls for a moment. It returns what that cost, and
+// the functions that are not rare, which it detaches again.
+func (s *slicer) count(which []int) (spent time.Duration, busy []int, err error) {
+	before, err := s.in.AllHits(&s.per)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
-	from, at := s.out.Spent(), s.meter.Read()
-	links, err := s.sliced.attachSome(which)
+	from, at := s.in.Spent(), s.meter.Read()
+	links, err := s.attachAlways(which)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
-	for end := time.Now().Add(time.Millisecond); time.Now().Before(end) && s.out.Spent()-from < uint64(exploreLimit); {
+	for end := time.Now().Add(countTime); time.Now().Before(end) && s.in.Spent()-from < uint64(countLimit); {
 		t := unix.NsecToTimespec(int64(50 * time.Microsecond))
 		_ = unix.Nanosleep(&t, nil)
 	}
-	after, err := s.out.AllHits(&s.per)
-	spent = s.out.Spent() - from
-	done := s.meter.Read() - at - int64(spent)
-	s.close(links)
-	if err != nil {
-		return 0, err
+	spent = time.Duration(s.in.Spent() - from)
+	net := float64(max(s.meter.Read()-at-int64(spent), int64(countTime/10)))
+	if spent < countLimit/10 {
+		return spent, nil, nil // what is rare is not known better
 	}
-	g := slicing.Group{Functions: which}
-	s.attached += g.Attaching()
+	s.detachAlways(links)
+	after, err := s.in.AllHits(&s.per)
+	if err != nil {
+		return spent, nil, err
+	}
+	var rest []int
 	for _, i := range which {
-		if n := after[i] - before[i]; n > 0 {
-			s.functions[i].Rate = float64(n) / max(float64(done), float64(n)*s.functions[i].Price)
+		if s.functions[i].Rate = float64(after[i]-before[i]) / net; s.functions[i].Dilation() > rare {
+			busy = append(busy, i)
+		} else {
+			rest = append(rest, i)
 		}
 	}
-	return spent, nil
+	if len(rest) > 0 {
+		_, err = s.attachAlways(rest)
+	}
+	return spent, busy, err
+}
+
+// attachAlways attaches functions that are observed all the time, in links of their own.
+func (s *slicer) attachAlways(which []int) (*chunkLinks, error) {
+	for _, i := range which {
+		s.always.part.set(i, true)
+	}
+	links, err := s.always.attachSome(which)
+	if err != nil {
+		return nil, err
+	}
+	s.always.keepLinks(links)
+	c := &chunkLinks{which, links}
+	s.links = append(s.links, c)
+	return c, nil
+}
+
+// detachAlways undoes attachAlways.
+func (s *slicer) detachAlways(c *chunkLinks) {
+	for _, i := range c.functions {
+		s.always.part.set(i, false)
+	}
+	s.links = slices.DeleteFunc(s.links, func(x *chunkLinks) bool { return x == c })
+	s.always.dropLinks(c.links)
+	s.close(c.links)
 }

@@ -29,6 +29,7 @@ type account struct {
 	series            int
 	since             int64 // the program's progress when it began, without that of the probes
 	until             int64 // and when it ended; -1: it has not
+	void              bool  // the next one has its time; what was taken of it is taken back
 	seen              [plan.Replicates]float64
 	low, middle, high float64
 	censored          int64
@@ -49,7 +50,9 @@ func (l *Ledger) Begin(function, series int, progress int64) {
 		l.open, l.closed, l.slices = map[int]*account{}, map[int][]*account{}, map[int]int{}
 	}
 	if a := l.open[function]; a != nil {
-		a.until = progress
+		if a.until = progress; a.middle == 0 { // it had no slice: alone it would have no bound
+			a.void, progress = true, a.since
+		}
 		l.closed[function] = append(l.closed[function], a)
 	}
 	l.open[function] = &account{series: series, since: progress, until: -1, sent: map[int]Exposure{}}
@@ -94,6 +97,12 @@ func (l *Ledger) Restart(progress int64) {
 }
 
 func (a *account) take(function int, progress, spent int64, list []Exposure) []Exposure {
+	if a.void {
+		for replicate := range a.sent {
+			list = a.add(function, replicate, Exposure{}, list)
+		}
+		return list
+	}
 	if a.until >= 0 {
 		progress = a.until
 	}

@@ -1,10 +1,6 @@
 package slicing
 
-import (
-	"cmp"
-	"slices"
-	"time"
-)
+import "time"
 
 const (
 	// MostDilation is how much the probes of a group may slow the program, unless it is one
@@ -41,23 +37,6 @@ type Group struct {
 	Functions []int
 	Length    time.Duration
 	Dilation  float64
-}
-
-// Divide returns the functions of which that are observed all the time: the cheapest, which
-// together may slow the program by allowance; and groups of the others.
-func Divide(fs []Function, which []int, allowance float64) (always []int, groups []Group) {
-	which = slices.Clone(which)
-	slices.SortStableFunc(which, func(a, b int) int { return cmp.Compare(fs[a].Dilation(), fs[b].Dilation()) })
-	sum := 0.0
-	for len(always) < len(which) {
-		d := fs[which[len(always)]].Dilation()
-		if sum+d > allowance {
-			break
-		}
-		sum += d
-		always = append(always, which[len(always)])
-	}
-	return always, Pack(fs, which[len(always):])
 }
 
 // Pack divides functions, sorted by their dilation, into groups.
