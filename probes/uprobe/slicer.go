@@ -29,8 +29,9 @@ const (
 	watchInterval = 10 * time.Millisecond
 	// burst is how many times its part of the budget they may take in a watchInterval.
 	burst = 4
-	// chunk is how many functions without calls share a link.
-	chunk = 128
+	// chunk is how many functions without calls share a link, so that they cease to be
+	// observed all the time together; if there are few, each has its own.
+	chunk, few = 128, 64
 	// drain is how long the calls seen in a slice may take to end.
 	drain = 5 * time.Millisecond
 	// refreshInterval is how often processes are looked for that have joined the target.
@@ -592,7 +593,11 @@ func (s *slicer) choose(hot map[int]bool, cpus float64) (others []int, err error
 		}
 	}
 	if cpus == 0 {
-		for chunk := range slices.Chunk(quiet, chunk) {
+		some := chunk
+		if len(quiet) <= few {
+			some = 1
+		}
+		for chunk := range slices.Chunk(quiet, some) {
 			if _, err := s.attachAlways(chunk); err != nil {
 				return nil, err
 			}
@@ -601,7 +606,11 @@ func (s *slicer) choose(hot map[int]bool, cpus float64) (others []int, err error
 	}
 	rand.Shuffle(len(quiet), func(i, j int) { quiet[i], quiet[j] = quiet[j], quiet[i] })
 	began := time.Now()
-	for some := chunk / 4; len(quiet) > 0; {
+	some := chunk / 4
+	if len(s.functions) <= few {
+		some = 1
+	}
+	for len(quiet) > 0 {
 		which := quiet[:min(some, len(quiet))]
 		quiet = quiet[len(which):]
 		spent, busy, err := s.count(which)
@@ -611,8 +620,8 @@ func (s *slicer) choose(hot map[int]bool, cpus float64) (others []int, err error
 		others = append(others, busy...)
 		switch {
 		case spent > countLimit:
-			some = max(some/2, 4)
-		case spent < countLimit/4:
+			some = max(some/2, 1)
+		case spent < countLimit/4 && len(s.functions) > few:
 			some = min(some*2, chunk)
 		}
 		wait := time.Duration(float64(s.in.Spent())/(s.share*max(cpus, s.floor))) - time.Since(began)
@@ -645,7 +654,7 @@ func (s *slicer) count(which []int) (spent time.Duration, busy []int, err error)
 	}
 	spent = time.Duration(s.in.Spent() - from)
 	net := float64(max(s.meter.Read()-at-int64(spent), int64(countTime/10)))
-	if spent < countLimit/10 {
+	if spent < countLimit/10 && len(s.functions) > few {
 		return spent, nil, nil // what is rare is not known better
 	}
 	s.detachAlways(links)
