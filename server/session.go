@@ -307,7 +307,19 @@ func (s *session) run(ctx context.Context, path wire.Path, text string, p *plan.
 	if err != nil {
 		return nil, err
 	}
-	return &query.Result{Query: q, Forget: func() { s.forget(q) }, Notices: q.Notices(), Header: answer.ColumnsOf(p.Root.Schema())}, nil
+	return &query.Result{Query: q, Forget: func() { s.forget(q) }, Notices: q.Notices(), Header: s.header(p.Root.Schema())}, nil
+}
+
+// header returns the columns of a result. With SET estimates = 'columns' bounds are columns
+// like others.
+func (s *session) header(of types.Schema) []wire.Column {
+	cols := answer.ColumnsOf(of)
+	if s.setting("estimates").S == "columns" {
+		for i := range cols {
+			cols[i].Bound = types.NoBound
+		}
+	}
+	return cols
 }
 
 // startQuery prepares and arms a plan and enters the query in the engine's
