@@ -128,3 +128,34 @@ func TestOverheadOfLoadThatComesLater(t *testing.T) {
 		t.Errorf("the footer does not say what was spent: %q", notes)
 	}
 }
+
+// TestOverheadOfDurations: in a busy program a hot function is seen in slices from the start.
+// Its durations have estimates of all kinds, and nothing is attached afterwards.
+func TestOverheadOfDurations(t *testing.T) {
+	testenv.NeedUprobes(t)
+	c := startCounter(t)
+	c.turn(1000)
+	s := newSession(t, wire.Options{PID: c.pid})
+	fmt.Fprintln(c.in, 100_000)
+	res := start(t, s, `SELECT function_name, COUNT(*), exact(COUNT(*)), AVG(duration), MIN(duration), MAX(duration), QUANTILE(duration, 0.9), STDDEV(duration)
+		FROM function_duration WHERE function_name IN (hot, rare) GROUP BY function_name EMIT EVERY 1s WITHIN OVERHEAD 20%`)
+	c.out.Scan()
+	res.Stop()
+	a := read(t, res)
+	complete(t, a)
+	if a.flushes == 0 || len(a.rows) == 0 {
+		t.Fatalf("%d results with %d rows", a.flushes, len(a.rows))
+	}
+	for _, r := range a.rows {
+		value := func(i int) float64 { x, _ := strconv.ParseFloat(r[i], 64); return x }
+		if r[1] == "0" || value(4) > value(3) || value(3) > value(5) || value(6) > value(5) || value(6) < value(4) {
+			t.Errorf("not count, average between minimum and maximum: %v", r)
+		}
+		if r[2] == "false" && (r[12] != "NULL" || r[15] != "NULL") {
+			t.Errorf("the minimum has a lower bound, or the maximum an upper one: %v", r)
+		}
+	}
+	if plan := read(t, start(t, s, "SHOW PROBES")); len(plan.rows) != 0 {
+		t.Errorf("still attached: %v", plan.rows)
+	}
+}
