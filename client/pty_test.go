@@ -54,6 +54,7 @@ func newTerminal(t *testing.T, args ...string) *terminal {
 	term.cmd.Env = append(os.Environ(), "TERM=xterm", "XDG_STATE_HOME="+term.state, "INPUTRC=/dev/null", "NO_COLOR=")
 	term.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	term.before = term.modes()
+	testenv.Interruptible(t)
 	if err := term.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

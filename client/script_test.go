@@ -10,6 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"endoscope/client/internal/fake"
+	"endoscope/probes/testenv"
 )
 
 // TestMain lets the test binary run as the command with the fake engine, so that
@@ -32,6 +33,7 @@ func TestMain(m *testing.M) {
 // TestScripts runs whole sessions with the fake engine, one for each file of
 // testdata/script. UPDATE_SCRIPTS=1 rewrites the expected output.
 func TestScripts(t *testing.T) {
+	testenv.Interruptible(t)
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		UpdateScripts:       os.Getenv("UPDATE_SCRIPTS") != "",

@@ -1,9 +1,11 @@
 package client
 
 import (
+	"fmt"
 	"strings"
 	"testing"
-	"time"
+
+	"endoscope/probes/testenv"
 )
 
 // Messages of triggers appear above the prompt. The line being edited and its cursor
@@ -24,7 +26,6 @@ func TestNotesAppearAboveThePrompt(t *testing.T) {
 	x.expect("cals")
 	x.expect("slow: again\r\n")
 	x.expect("cals")
-	x.drain()
 	want := `
 trigger created
 slow #1 SAMPLE(cpu_usage, 100ms): {"percent_busy":70.5}
@@ -32,9 +33,13 @@ slow: disk \x1b[2J full
 slow: again
 endoscope> SELECT *
       ...> FROM cals`
-	if got := x.screen(); !strings.Contains(got, want) {
-		t.Errorf("the screen is\n%s\nwithout\n%s", got, want)
-	}
+	testenv.UntilNil(t, "the screen has it", func() error {
+		x.drain()
+		if got := x.screen(); !strings.Contains(got, want) {
+			return fmt.Errorf("the screen is\n%s\nwithout\n%s", got, want)
+		}
+		return nil
+	})
 
 	// Editing continues at the same position.
 	x.send("l\x05;\r")
@@ -54,13 +59,13 @@ endoscope> SELECT *
 	x.exit(0)
 }
 
-// drain reads what is drawn within a short time.
+// drain reads what has been drawn.
 func (x *terminal) drain() {
-	for enough := time.After(300 * time.Millisecond); ; {
+	for {
 		select {
 		case out := <-x.output:
 			x.seen.WriteString(out)
-		case <-enough:
+		default:
 			return
 		}
 	}

@@ -158,10 +158,7 @@ func java(t *testing.T) *stepped {
 // javaOf is java of one of its classes; dir is where they are.
 func javaOf(t *testing.T, class string) (p *stepped, dir string) {
 	t.Helper()
-	dir = t.TempDir()
-	if out, err := exec.Command(testenv.NeedProgram(t, "javac"), "-d", dir, "testdata/entities/app/"+class+".java").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	dir = testenv.CompileJava(t, "testdata/entities/app/"+class+".java")
 	return stepsOf(t, testenv.NeedProgram(t, "java"), "-Xmx64m", "-XX:+ExtendedDTraceProbes", "-cp", dir, "app."+class, dir), dir
 }
 

@@ -56,7 +56,7 @@ func startPostgres(t testing.TB, settings ...string) *postgres {
 		uid: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
 	p.exe = filepath.Join(dir, "postgres")
 	testenv.CopyFile(t, filepath.Join(bin, "postgres"), p.exe)
-	p.run("initdb", "-D", filepath.Join(dir, "data"), "-A", "trust", "-N")
+	testenv.PostgresData(t, dir)
 	args := []string{"-D", filepath.Join(dir, "data"), "-p", strconv.Itoa(p.port), "-k", dir,
 		"-c", "listen_addresses=", "-c", "log_statement=all", "-c", "log_line_prefix=", "-c", "fsync=off"}
 	for _, s := range settings {

@@ -59,7 +59,7 @@ func TestQueryGoesThroughItsPhases(t *testing.T) {
 		if err := q.Start(); err != nil {
 			t.Fatal(err)
 		}
-		told := f.Told()
+		told := f.Received()
 		if slices.Contains(told, "Begin") != (name == "standing by") || f.Starts() != 1 {
 			t.Errorf("%s: the source was started %d times, and told %v", name, f.Starts(), told)
 		}

@@ -90,7 +90,7 @@ func TestWrappersStateEveryCommand(t *testing.T) {
 				sourcetest.Contract(t, src, func(state string, c probes.Command) {
 					told := false
 					for _, f := range under.Fakes() {
-						told = slices.Contains(f.Told(), sourcetest.Name(c)) || told
+						told = slices.Contains(f.Received(), sourcetest.Name(c)) || told
 					}
 					want := false
 					switch w.does[sourcetest.Name(c)] {
@@ -132,12 +132,12 @@ func TestSecondPartControlsTheRunningSource(t *testing.T) {
 	if fakes[1].Starts() != 0 || !fakes[1].Stopped() {
 		t.Error("the second source was needed")
 	}
-	fakes[0].Told() // Divide
+	fakes[0].Received() // Divide
 	for _, c := range []probes.Command{probes.Collect{}, probes.Resend{}} {
 		if _, err := parts[1].Control(t.Context(), c); err != nil {
 			t.Error(err)
 		}
-		if first, second := fakes[0].Told(), fakes[1].Told(); !slices.Equal(first, []string{sourcetest.Name(c)}) || len(second) != 0 {
+		if first, second := fakes[0].Received(), fakes[1].Received(); !slices.Equal(first, []string{sourcetest.Name(c)}) || len(second) != 0 {
 			t.Errorf("%s reached %v of the first and %v of the second", sourcetest.Name(c), first, second)
 		}
 	}

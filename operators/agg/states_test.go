@@ -211,7 +211,7 @@ func drawStateRow(t *draws, schema types.Schema, place int, when int64) []types.
 // holds for every aggregate of the catalog and every type of argument.
 func TestStatesOfEveryAggregate(t *testing.T) {
 	in := testplan.Relation(stateColumns)
-	seeds := uint64(25)
+	seeds := uint64(10)
 	if testing.Short() {
 		seeds = 5
 	}

@@ -17,14 +17,11 @@ var designs = []struct{ rate, period, slice float64 }{
 
 // TestCoverage simulates programs whose calls are known, and counts how often the
 // intervals contain the truth. Seeds are fixed: the counts are the same in each run. With
-// 120 runs in place of 40 (a minute) between 93.6 and 98.7 % of 840 intervals do, for each
+// 120 runs in place of 20 (a minute) between 93.6 and 98.7 % of 840 intervals do, for each
 // load and quantity.
 func TestCoverage(t *testing.T) {
 	const T, confidence, least = 30, 0.95, 0.93
-	runs := 40
-	if testing.Short() {
-		runs = 20
-	}
+	const runs = 20
 	for name, load := range loads {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -18,6 +18,11 @@ import (
 // (frames.h) the verifier would not say so.
 func TestFramesFit(t *testing.T) {
 	testenv.NeedUprobes(t)
+	all, err := LoadFunction()
+	kernel := btf.NewCache()
+	if err != nil {
+		t.Fatal(err)
+	}
 	const (
 		atEnd    = 1
 		args     = 1 << 1
@@ -29,8 +34,8 @@ func TestFramesFit(t *testing.T) {
 		receiver = 1 << 16
 		routine  = 1 << 17
 		rows     = 0x77e &^ pair // and whom to observe
-		whence   = 1<<21 | 1<<22
-		wide     = receiver | 1<<18 | 1<<19 | 1<<20 | whence | gated | guarded
+		caller   = 1<<21 | 1<<22
+		wide     = receiver | 1<<18 | 1<<19 | 1<<20 | caller | gated | guarded
 		memory   = 1<<23 | args | depth
 		values   = 1<<25 | 1<<26 | 1<<27 | 1<<28 | 1<<29
 		frame    = 1 << 30
@@ -55,10 +60,7 @@ func TestFramesFit(t *testing.T) {
 	} {
 		for _, program := range []string{FunctionProgFunctionEntry, FunctionProgFunctionSession, FunctionProgPairEntry, FunctionProgPairReturn, FunctionProgFrameEntry, FunctionProgFrameExit, FunctionProgGoroutineEnd, FunctionProgFrameLanding, FunctionProgFrameUnwinding, FunctionProgFrameJump, FunctionProgFrameSwitch, FunctionProgCallJump, FunctionProgJavaEntry, FunctionProgJavaReturn} {
 			t.Run(fmt.Sprint(name, ", ", program), func(t *testing.T) {
-				spec, err := LoadFunction()
-				if err != nil {
-					t.Fatal(err)
-				}
+				spec := all.Copy()
 				for other := range spec.Programs {
 					if other != program {
 						delete(spec.Programs, other)
@@ -101,7 +103,7 @@ func TestFramesFit(t *testing.T) {
 				if c.waits {
 					spec.Programs[program].Flags |= unix.BPF_F_SLEEPABLE
 				}
-				collection, err := ebpf.NewCollection(spec)
+				collection, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: kernel})
 				if program == FunctionProgFunctionSession && errors.Is(err, ebpf.ErrNotSupported) {
 					testenv.Skip(t, "the kernel has no uprobe sessions")
 				}

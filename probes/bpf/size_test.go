@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
 
 	"endoscope/probes/testenv"
 )
@@ -16,6 +17,11 @@ import (
 // bpf_loop easily takes hundreds of thousands.
 func TestProgramsAreQuicklyVerified(t *testing.T) {
 	testenv.NeedUprobes(t)
+	compiled, err := LoadFunction()
+	kernel := btf.NewCache()
+	if err != nil {
+		t.Fatal(err)
+	}
 	const (
 		limit    = 9_000
 		limitOld = 30_000 // and with stacks
@@ -23,18 +29,15 @@ func TestProgramsAreQuicklyVerified(t *testing.T) {
 		depth    = 1 << 4
 		pair     = 1 << 7
 		inTurn   = 1 << 11
-		whence   = 1<<21 | 1<<22
+		caller   = 1<<21 | 1<<22
 		gated    = 1 << 13
 		old      = 1 << 12 // without bpf_loop
 		all      = 0x7ff &^ (atEnd | pair)
 	)
-	for _, options := range []uint32{0, all, depth, atEnd, atEnd | depth, atEnd | all, inTurn, inTurn | depth, inTurn | all, inTurn | all | whence, atEnd | all | whence, gated, gated | all, gated | atEnd, gated | atEnd | all, old | atEnd, old | inTurn} {
+	for _, options := range []uint32{0, all, depth, atEnd, atEnd | depth, atEnd | all, inTurn, inTurn | depth, inTurn | all, inTurn | all | caller, atEnd | all | caller, gated, gated | all, gated | atEnd, gated | atEnd | all, old | atEnd, old | inTurn} {
 		for _, name := range []string{FunctionProgFunctionEntry, FunctionProgFunctionSession, FunctionProgPairEntry, FunctionProgPairReturn, FunctionProgFrameEntry, FunctionProgFrameExit, FunctionProgGoroutineEnd, FunctionProgFrameLanding, FunctionProgFrameUnwinding, FunctionProgFrameJump, FunctionProgCallJump, FunctionProgThreadEnd, FunctionProgFrameThreadEnd, FunctionProgJavaEntry, FunctionProgJavaReturn, FunctionProgJavaThreadEnd, FunctionProgProcessBegan, FunctionProgProcessEnded} {
 			t.Run(fmt.Sprintf("%s/%#x", name, options), func(t *testing.T) {
-				spec, err := LoadFunction()
-				if err != nil {
-					t.Fatal(err)
-				}
+				spec := compiled.Copy()
 				for other := range spec.Programs {
 					if other != name {
 						delete(spec.Programs, other)
@@ -52,7 +55,7 @@ func TestProgramsAreQuicklyVerified(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				c, err := ebpf.NewCollection(spec)
+				c, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: kernel})
 				if name == FunctionProgFunctionSession && errors.Is(err, ebpf.ErrNotSupported) {
 					testenv.Skip(t, "the kernel has no uprobe sessions")
 				}
@@ -65,7 +68,7 @@ func TestProgramsAreQuicklyVerified(t *testing.T) {
 					t.Fatal(err)
 				}
 				limit := uint32(limit)
-				if options&(old|whence) != 0 {
+				if options&(old|caller) != 0 {
 					limit = limitOld
 				}
 				if n, ok := info.VerifiedInstructions(); ok && n > limit {

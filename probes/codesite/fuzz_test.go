@@ -46,8 +46,8 @@ func exercise(t testing.TB, content []byte) {
 		if i > 0 && fns[i].Addr <= fns[i-1].Addr {
 			t.Fatalf("functions %d and %d are not in order", i-1, i)
 		}
-		if i > 500 {
-			break
+		if i%(1+len(fns)/64) != 0 { // each place is found by decoding its function from its beginning
+			continue
 		}
 		site, err := In(m).EntrySite(i)
 		if err == nil && (site.Offset >= uint64(len(content)) || len(site.Bytes) == 0) {

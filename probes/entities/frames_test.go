@@ -5,12 +5,12 @@ import (
 )
 
 // frame adds an event of a call whose return address is at frame.
-func (x *told) frame(k kind, depth int, name string, frame uint64) {
+func (x *recorder) frame(k kind, depth int, name string, frame uint64) {
 	x.feed(event{kind: k, tid: 1, depth: depth, name: name, frame: frame})
 }
 
 // found adds the calls found on the stack of thread 1, outermost first.
-func (x *told) found(known uint64, calls ...openCall) {
+func (x *recorder) found(known uint64, calls ...openCall) {
 	x.applyFrames([]openCalls{{pid: 1, tid: 1, low: 0x1000, high: 0x9000, calls: calls}}, func(*openCalls) uint64 { return known })
 }
 
@@ -18,7 +18,7 @@ func (x *told) found(known uint64, calls ...openCall) {
 // their return is seen, or at the latest when another call has their place on
 // the stack.
 func TestFoundCalls(t *testing.T) {
-	x := newTold(false)
+	x := newRecorder(false)
 	x.start(1, 1, "main", 5, nil)
 	x.lines = nil
 	x.found(0, openCall{"main", "", 0x8000}, openCall{"serve", "", 0x7000}, openCall{"await", "", 0x6000})
@@ -38,7 +38,7 @@ func TestFoundCalls(t *testing.T) {
 // TestSeenBefore: a call that is entered while stacks are read, and also found
 // there, is one call.
 func TestSeenBefore(t *testing.T) {
-	x := newTold(false)
+	x := newRecorder(false)
 	x.start(1, 1, "main", 5, nil)
 	x.lines = nil
 	x.found(0x7000, openCall{"main", "", 0x8000}, openCall{"serve", "", 0x7000}, openCall{"leaf", "", 0x6000})
@@ -54,7 +54,7 @@ func TestSeenBefore(t *testing.T) {
 // are found. A constructor that was reported meanwhile is placed inside them,
 // and still creates its object.
 func TestHushedConstructorStillMakesItsObject(t *testing.T) {
-	x := newTold(false)
+	x := newRecorder(false)
 	x.start(1, 1, "main", 5, nil)
 	x.frame(entered, 0, "serve", 0x7000)
 	x.feed(event{kind: suspending, suspension: suspension{all: true}})

@@ -5,7 +5,7 @@ import "testing"
 // TestMonitors: the holder of a Java monitor is known once a thread has waited
 // for it and two lookups agreed, and as long as some thread waits.
 func TestMonitors(t *testing.T) {
-	x := newTold(true)
+	x := newRecorder(true)
 	for tid := 1; tid <= 3; tid++ {
 		x.start(1, tid, "t", uint64(tid), nil)
 	}
@@ -58,7 +58,7 @@ func TestMonitors(t *testing.T) {
 // TestUnloading: a class that is unloaded ends once for all processes that have
 // it.
 func TestUnloading(t *testing.T) {
-	x := newTold(false)
+	x := newRecorder(false)
 	x.byUse = true
 	x.start(1, 1, "main", 5, nil)
 	x.lines = nil

@@ -125,13 +125,13 @@ func (w *world) loadType(p *program, on *thread, c *class) {
 
 // resendTypes emits all types again, for the first program that has them.
 func (w *world) resendTypes() {
-	told := map[string]bool{}
+	listed := map[string]bool{}
 	for _, p := range w.inOrder() {
 		var own []*class
 		for _, names := range p.modules {
 			for _, name := range names {
-				if !told[name] {
-					told[name] = true
+				if !listed[name] {
+					listed[name] = true
 					own = append(own, w.types[name])
 				}
 			}

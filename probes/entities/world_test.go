@@ -10,15 +10,15 @@ import (
 	"endoscope/probes/elf"
 )
 
-// told is a world with one program, and records the rows it emits.
-type told struct {
+// recorder is a world with one program, and records the rows it emits.
+type recorder struct {
 	*world
 	lines []string
 	time  int64
 }
 
-func newTold(activity bool) *told {
-	x := &told{}
+func newRecorder(activity bool) *recorder {
+	x := &recorder{}
 	x.world = newWorld(func(r row) {
 		on := ""
 		if r.thread != nil {
@@ -44,7 +44,7 @@ func newTold(activity bool) *told {
 	return x
 }
 
-func (x *told) feed(h event) {
+func (x *recorder) feed(h event) {
 	x.time += 10
 	h.time = x.time
 	if h.pid == 0 {
@@ -53,7 +53,7 @@ func (x *told) feed(h event) {
 	x.apply(h)
 }
 
-func (x *told) call(k kind, tid, depth int, name string, receiver uint64, class string) {
+func (x *recorder) call(k kind, tid, depth int, name string, receiver uint64, class string) {
 	declares, _, _ := strings.Cut(name, "::")
 	if !strings.Contains(name, "::") {
 		declares = ""
@@ -62,10 +62,10 @@ func (x *told) call(k kind, tid, depth int, name string, receiver uint64, class 
 }
 
 // expect compares the rows emitted since the last call.
-func (x *told) expect(t *testing.T, want ...string) {
+func (x *recorder) expect(t *testing.T, want ...string) {
 	t.Helper()
 	if !slices.Equal(x.lines, want) {
-		t.Errorf("told\n\t%s\nwant\n\t%s", strings.Join(x.lines, "\n\t"), strings.Join(want, "\n\t"))
+		t.Errorf("recorder\n\t%s\nwant\n\t%s", strings.Join(x.lines, "\n\t"), strings.Join(want, "\n\t"))
 	}
 	x.lines = nil
 }
@@ -73,7 +73,7 @@ func (x *told) expect(t *testing.T, want ...string) {
 // TestThreads: threads have distinct identities though numbers are reused, and
 // the last one ends the process.
 func TestThreads(t *testing.T) {
-	x := newTold(false)
+	x := newRecorder(false)
 	ticks := func(n int64) int64 { return n * clockTick }
 	x.start(1, 1, "main", 5, nil)
 	x.expect(t, "thread CREATE 1#5 name=main")
@@ -102,7 +102,7 @@ func TestThreads(t *testing.T) {
 // TestObjects: the first constructor called on an object creates it and the
 // last destructor ends it; another object may have its address later.
 func TestObjects(t *testing.T) {
-	x := newTold(false)
+	x := newRecorder(false)
 	x.start(1, 1, "main", 5, nil)
 	x.lines = nil
 	x.call(entered, 1, 0, "main", 0, "")
@@ -153,7 +153,7 @@ func TestObjects(t *testing.T) {
 
 // TestFreedMemoryEndsItsObject: free ends an object that was not destroyed.
 func TestFreedMemoryEndsItsObject(t *testing.T) {
-	x := newTold(false)
+	x := newRecorder(false)
 	x.start(1, 1, "main", 5, nil)
 	x.call(entered, 1, 0, "A::A", 16, "")
 	x.call(left, 1, 0, "", 0, "")
@@ -167,7 +167,7 @@ func TestFreedMemoryEndsItsObject(t *testing.T) {
 // TestMissedEventsEndObjectsAsUnknown: where events of a thread are missing,
 // its calls and the objects end as UNKNOWN, and open calls end unseen.
 func TestMissedEventsEndObjectsAsUnknown(t *testing.T) {
-	x := newTold(false)
+	x := newRecorder(false)
 	x.start(1, 1, "main", 5, nil)
 	x.call(entered, 1, 0, "A::A", 16, "")
 	x.call(entered, 1, 1, "f", 0, "")
@@ -188,7 +188,7 @@ func TestMissedEventsEndObjectsAsUnknown(t *testing.T) {
 // TestTypes: types are created before any is loaded, so that they may refer to
 // each other; a type lives as long as some module has it.
 func TestTypes(t *testing.T) {
-	x := newTold(false)
+	x := newRecorder(false)
 	x.start(1, 1, "main", 5, nil)
 	x.lines = nil
 	exe := moduleTypes{"exe", []elf.Class{{Name: "A"}, {Name: "B", Bases: []string{"A", "C", "D"}}}}
@@ -202,14 +202,14 @@ func TestTypes(t *testing.T) {
 	x.expect(t, "type CREATE C#2 name=C on=1#5", "type LOAD C#2 name=C parent=B on=1#5")
 }
 
-func (x *told) locks(k kind, tid int, name string, address uint64, also uint64, result int32) {
+func (x *recorder) locks(k kind, tid int, name string, address uint64, also uint64, result int32) {
 	x.feed(event{kind: k, tid: tid, name: name, arg0: address, arg1: also, result: result})
 }
 
 // TestLocks: a thread waits for what another holds; condition waits release
 // their mutex.
 func TestLocks(t *testing.T) {
-	x := newTold(true)
+	x := newRecorder(true)
 	x.start(1, 1, "a", 7, nil)
 	x.start(1, 2, "b", 7, nil)
 	x.expect(t)
@@ -265,7 +265,7 @@ func TestLocks(t *testing.T) {
 
 // TestFork: a new process has its parent's types until it executes a program.
 func TestFork(t *testing.T) {
-	x := newTold(false)
+	x := newRecorder(false)
 	x.start(1, 1, "sh", 5, nil)
 	x.map_(x.programs[1], nil, []moduleTypes{{"sh", []elf.Class{{Name: "A"}}}})
 	x.lines = nil
@@ -286,7 +286,7 @@ func TestFork(t *testing.T) {
 // TestRetellGivesReferencesFirst: after a miss all live entities are reported,
 // referred ones first.
 func TestRetellGivesReferencesFirst(t *testing.T) {
-	x := newTold(false)
+	x := newRecorder(false)
 	x.start(1, 1, "main", 5, nil)
 	x.map_(x.programs[1], nil, []moduleTypes{{"m", []elf.Class{{Name: "A"}, {Name: "B", Bases: []string{"A"}}}}})
 	x.call(entered, 1, 0, "main", 0, "")
@@ -296,7 +296,7 @@ func TestRetellGivesReferencesFirst(t *testing.T) {
 	x.expect(t, "thread CREATE 1#5 name=main", "type CREATE A name=A", "type CREATE B name=B", "type LOAD A name=A", "type LOAD B name=B parent=A",
 		"object CREATE 1:0x10#1 type=A", "invocation ENTER 1#5/1 name=main on=1#5", "invocation ENTER 1#5/2 name=A::A type=A parent=1#5/1 other=1:0x10#1 on=1#5")
 
-	x = newTold(true)
+	x = newRecorder(true)
 	x.start(1, 1, "a", 7, nil)
 	x.start(1, 2, "b", 7, nil)
 	x.locks(locking, 1, "pthread_mutex_lock", 16, 0, 0)

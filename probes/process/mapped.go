@@ -60,12 +60,12 @@ type mapRing struct {
 	mem  []byte
 }
 
-// WatchMappings starts calling told for each mapping, and lost with the number
+// WatchMappings starts calling report for each mapping, and lost with the number
 // of records that the kernel had no room for; both from one goroutine, in order
 // of time, and never after Close has returned. With programs, Mapped.Program is
 // set for ended processes, too; that costs a record for each process and thread
 // of the machine that starts or ends.
-func WatchMappings(told func(Mapped), lost func(n uint64), withPrograms bool) (*MapWatch, error) {
+func WatchMappings(report func(Mapped), lost func(n uint64), withPrograms bool) (*MapWatch, error) {
 	var ps programs // nil: not requested
 	return watchRecords(withPrograms, func() {
 		if withPrograms {
@@ -75,7 +75,7 @@ func WatchMappings(told func(Mapped), lost func(n uint64), withPrograms bool) (*
 		ps.note(r)
 		if m, ok := parseMapped(r.body); ok && r.kind == unix.PERF_RECORD_MMAP2 {
 			m.Time, m.Program = r.time, ps[m.PID]
-			told(m)
+			report(m)
 		}
 	}, lost)
 }

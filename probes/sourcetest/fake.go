@@ -41,7 +41,7 @@ type Fake struct {
 	sink           probes.Sink
 	loads, starts  int
 	stopped, ended bool
-	told           []string
+	received       []string
 	cuts           uint64
 }
 
@@ -72,7 +72,7 @@ func (f *Fake) Control(_ context.Context, c probes.Command) (r probes.Reply, err
 		return probes.Unsupported(c)
 	}
 	f.mu.Lock()
-	f.told = append(f.told, Name(c))
+	f.received = append(f.received, Name(c))
 	runs := f.sink != nil && !f.stopped
 	f.cuts++
 	cut := probes.Cut{At: int64(f.cuts), Number: f.cuts}
@@ -109,13 +109,13 @@ func (f *Fake) Stop() error {
 	return nil
 }
 
-// Told returns the names of the commands received since the last call.
-func (f *Fake) Told() []string {
+// Received returns the names of the commands received since the last call.
+func (f *Fake) Received() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	told := f.told
-	f.told = nil
-	return told
+	received := f.received
+	f.received = nil
+	return received
 }
 
 // Loads returns how often the source was loaded.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"endoscope/probes/testenv"
 )
@@ -18,7 +17,7 @@ func TestChurn(t *testing.T) {
 	c := collect(t, r.pid)
 	states := map[string]int{}
 	samples, deepest := 0, 0
-	for end := time.Now().Add(time.Second); time.Now().Before(end); {
+	testenv.Until(t, "many threads were seen, deep in their calls, at work and waiting", func() bool {
 		for _, s := range snapshot(t, c) {
 			samples++
 			states[s.state]++
@@ -28,8 +27,8 @@ func TestChurn(t *testing.T) {
 				t.Fatalf("%v: %s", err, strings.Join(s.functions, " "))
 			}
 		}
-		time.Sleep(time.Millisecond) // in which the threads run
-	}
+		return samples >= 1000 && deepest >= 8 && states["RUN"] > 0 && states["WAIT"] > 0
+	})
 	cut := uint64(0)
 	for why, n := range c.unfinished {
 		cut += n
@@ -38,9 +37,6 @@ func TestChurn(t *testing.T) {
 		}
 	}
 	t.Logf("%d samples, %v; %d threads moved too fast, %d stacks cut", samples, states, c.missed, cut)
-	if samples < 1000 || deepest < 8 || states["RUN"] == 0 || states["WAIT"] == 0 {
-		t.Errorf("%d samples, the deepest of %d calls, states %v", samples, deepest, states)
-	}
 	// A thread that has not begun, or is about to end, may be at code without an
 	// unwind table.
 	if int(cut) > samples/200 || int(c.missed) > samples/50 {

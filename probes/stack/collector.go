@@ -106,7 +106,7 @@ func (c *collector) snapshotThreads(visit func(*observation)) error {
 		return failed
 	}
 	c.dump()
-	heed := func(s sample) {
+	handle := func(s sample) {
 		if c.observe(s) {
 			visit(&c.current)
 		}
@@ -121,12 +121,12 @@ func (c *collector) snapshotThreads(visit func(*observation)) error {
 			return err
 		}
 		for _, pid := range c.pids {
-			if err := c.kernel.waiting(pid, heed); err != nil {
+			if err := c.kernel.waiting(pid, handle); err != nil {
 				failed = err
 			}
 		}
 		c.priority.Lower() // the remaining work uses data already copied
-		c.kernel.drain(heed)
+		c.kernel.drain(handle)
 		c.pids = c.pids[:0]
 		for _, t := range c.resamples {
 			if !slices.Contains(c.pids, t.pid) {

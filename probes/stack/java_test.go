@@ -3,9 +3,6 @@ package stack
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -47,14 +44,7 @@ public class Threads {
 // startJava compiles a class and starts it.
 func startJava(t *testing.T, class, text string, options ...string) *target {
 	t.Helper()
-	dir := t.TempDir()
-	file := filepath.Join(dir, class+".java")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command(testenv.NeedProgram(t, "javac"), "-d", dir, file).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	dir := testenv.CompileJavaText(t, class, text)
 	r := run(t, testenv.NeedProgram(t, "java"), append(options, "-Xmx64m", "-cp", dir, class)...)
 	testenv.ForgetJava(t, r.pid)
 	return r

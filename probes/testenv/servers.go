@@ -102,14 +102,12 @@ func BusyPostgres(t testing.TB) (postmaster, backend int) {
 	if err := os.Chown(dir, uid, gid); err != nil {
 		t.Fatal(err)
 	}
+	PostgresData(t, dir)
 	command := func(name string, args ...string) *exec.Cmd {
 		cmd := exec.Command(filepath.Join(filepath.Dir(initdb), name), args...)
 		cmd.Dir = dir
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
 		return cmd
-	}
-	if out, err := command("initdb", "-D", filepath.Join(dir, "data"), "-A", "trust", "-N").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
 	}
 	port := FreePort(t)
 	server := command("postgres", "-D", filepath.Join(dir, "data"), "-p", port, "-k", dir, "-c", "listen_addresses=", "-c", "fsync=off")
@@ -134,6 +132,38 @@ func BusyPostgres(t testing.TB) (postmaster, backend int) {
 	}
 	t.Fatal("pgbench has no backend")
 	return 0, 0
+}
+
+// PostgresData makes the folder data of a PostgreSQL server in dir, which belongs
+// to the user of the server: a copy of what initdb makes once on a machine.
+func PostgresData(t testing.TB, dir string) {
+	t.Helper()
+	initdb := NeedProgram(t, "initdb")
+	copyTo := func(to, from string) {
+		t.Helper()
+		if out, err := exec.Command("cp", "-a", from, to).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	data := filepath.Join(dir, "data")
+	template := filepath.Join(builtFolder(t, "PostgreSQL "+initdb, func(template string) {
+		info, err := os.Stat(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		owner := info.Sys().(*syscall.Stat_t)
+		cmd := exec.Command(initdb, "-D", data, "-A", "trust", "-N")
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "LC_ALL=C")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		copyTo(template, data)
+		if err := os.RemoveAll(data); err != nil {
+			t.Fatal(err)
+		}
+	}), "data")
+	copyTo(dir, template)
 }
 
 // clientOf returns the child of a postmaster that serves a client.

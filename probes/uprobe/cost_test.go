@@ -77,10 +77,12 @@ func TestCosts(t *testing.T) {
 			// If the thread moved to another CPU during a call, up to a tick is missing;
 			// the probe's own time is in both or in neither. Time stolen from a virtual
 			// processor between the readings of probe and program is in one of them,
-			// occasionally tens of ms: two calls may be off in either direction.
+			// occasionally tens of ms: two calls may be off in either direction. On a busy
+			// machine threads move often, but most calls are exact.
 			slices.Sort(off[name])
-			const ms = int64(time.Millisecond)
-			if n := len(off[name]); n == 20 && (off[name][2] < -ms || off[name][n-3] > ms) {
+			const exact, tick = int64(time.Millisecond), int64(10 * time.Millisecond)
+			n := len(off[name])
+			if n == 20 && (off[name][2] < -tick || off[name][n-3] > tick || off[name][n/2] < -exact || off[name][n/2] > exact) {
 				t.Errorf("the CPU time of %s differs from its own account by %d ns", name, off[name])
 			}
 		}

@@ -45,9 +45,9 @@ type executions struct {
 // maxWait bounds a wait. Most of the time there are no records.
 const maxWait = time.Hour
 
-// followExecutions attaches the program that reports executions. told is called for
+// followExecutions attaches the program that reports executions. report is called for
 // each, from one goroutine; missed is called when some were lost.
-func followExecutions(types *btf.Cache, told func(execution), missed func()) (*executions, error) {
+func followExecutions(types *btf.Cache, report func(execution), missed func()) (*executions, error) {
 	spec, err := bpf.LoadExecution()
 	if err != nil {
 		return nil, err
@@ -66,11 +66,11 @@ func followExecutions(types *btf.Cache, told func(execution), missed func()) (*e
 		x.objects.Close()
 		return nil, plan.Errorf(-1, -1, "the kernel refuses to report executions of programs: %v", err)
 	}
-	go x.run(told, missed)
+	go x.run(report, missed)
 	return x, nil
 }
 
-func (x *executions) run(told func(execution), missed func()) {
+func (x *executions) run(report func(execution), missed func()) {
 	defer close(x.over)
 	for {
 		x.ring.Wait(maxWait)
@@ -84,7 +84,7 @@ func (x *executions) run(told func(execution), missed func()) {
 		x.queue, x.missed = nil, false
 		x.mu.Unlock()
 		for _, e := range list {
-			told(e)
+			report(e)
 		}
 		if more {
 			missed()

@@ -24,6 +24,7 @@ import (
 	"endoscope/probes/uprobe/attach"
 	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/internal/testplan"
+	"endoscope/probes/uprobe/program"
 )
 
 func TestMain(m *testing.M) {
@@ -252,6 +253,9 @@ func (r *running) finish(want string) []string {
 
 const success = "<nil>"
 
+// compiled is the input of all tests' providers: reading it takes longer than most tests.
+var compiled = sync.OnceValues(program.Read)
+
 // provider returns a provider that is closed at the end of the test, and checks that it
 // left nothing attached.
 func provider(t testing.TB, o Options) *Provider {
@@ -263,6 +267,7 @@ func provider(t testing.TB, o Options) *Provider {
 		o.Prices = calls.Estimates // the same sites on every machine
 	}
 	p := New(o)
+	p.compiled = compiled
 	t.Cleanup(func() {
 		if left := p.Probes(); len(left) > 0 {
 			t.Errorf("%d probes remain after the test: %+v", len(left), left[0])

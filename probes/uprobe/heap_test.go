@@ -17,8 +17,8 @@ import (
 	"endoscope/probes/uprobe/internal/testplan"
 )
 
-// told is a line printed by testdata/heap.c: what a thread did.
-type told struct {
+// logLine is a line printed by testdata/heap.c: what a thread did.
+type logLine struct {
 	op            byte // + allocated, - released, ~ result of an allocating function, ! of a releasing one, . the end
 	name          string
 	address, size int64
@@ -28,9 +28,9 @@ type told struct {
 type thread struct{ pid, tid int64 }
 
 // histories parses the lines of the program's threads.
-func histories(t *testing.T, lines []string) map[thread][]told {
+func histories(t *testing.T, lines []string) map[thread][]logLine {
 	t.Helper()
-	out := map[thread][]told{}
+	out := map[thread][]logLine{}
 	for _, line := range lines {
 		f := strings.Split(line, "\t")
 		if len(f) != 6 {
@@ -41,7 +41,7 @@ func histories(t *testing.T, lines []string) map[thread][]told {
 			n[i], _ = strconv.ParseInt(f[i], 10, 64)
 		}
 		who := thread{n[0], n[1]}
-		out[who] = append(out[who], told{f[2][0], f[3], n[4], n[5]})
+		out[who] = append(out[who], logLine{f[2][0], f[3], n[4], n[5]})
 	}
 	return out
 }
@@ -84,7 +84,7 @@ type allocatorLibrary struct {
 }
 
 // is reports whether a row is the call that a thread printed.
-func (l allocatorLibrary) is(got observed, s told) bool {
+func (l allocatorLibrary) is(got observed, s logLine) bool {
 	if got.op != s.op || got.address != s.address {
 		return false
 	}
@@ -117,7 +117,7 @@ func (l allocatorLibrary) is(got observed, s told) bool {
 // checkHistory compares a thread's rows with what it printed: each row that is not of an
 // internal function of a library, in order; for such functions only what is left after
 // them.
-func (l allocatorLibrary) checkHistory(t *testing.T, history []told, rows []observed) (n int) {
+func (l allocatorLibrary) checkHistory(t *testing.T, history []logLine, rows []observed) (n int) {
 	t.Helper()
 	start := slices.IndexFunc(rows, func(o observed) bool { return o.op == '+' && o.size == 4242 })
 	if start < 0 {
@@ -140,10 +140,10 @@ func (l allocatorLibrary) checkHistory(t *testing.T, history []told, rows []obse
 		return o
 	}
 	kept := map[int64]int64{}
-	var within []told
+	var within []logLine
 	for i, s := range history {
 		if s.op == '~' || s.op == '!' {
-			within = append(slices.DeleteFunc(within, func(w told) bool { return w.address == s.address }), s)
+			within = append(slices.DeleteFunc(within, func(w logLine) bool { return w.address == s.address }), s)
 			continue
 		}
 		if s.op == '.' {
@@ -230,14 +230,14 @@ func TestHeapByProgram(t *testing.T) {
 			}
 			rows := byThread(allocated, released)
 			total := 0
-			told := histories(t, lines)
-			if len(told) != 6 {
-				t.Errorf("%d threads say something", len(told))
+			logLine := histories(t, lines)
+			if len(logLine) != 6 {
+				t.Errorf("%d threads say something", len(logLine))
 			}
-			for who, history := range told {
+			for who, history := range logLine {
 				t.Run(fmt.Sprint(who.tid), func(t *testing.T) { total += c.library.checkHistory(t, history, rows[who]) })
 			}
-			t.Logf("%d rows compared of %d threads", total, len(told))
+			t.Logf("%d rows compared of %d threads", total, len(logLine))
 		})
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -80,15 +79,8 @@ func runJava(t *testing.T, flags ...string) *running {
 // runJavaBy is runJava with a given launcher.
 func runJavaBy(t *testing.T, java string, flags ...string) *running {
 	t.Helper()
-	javac := testenv.NeedProgram(t, "javac")
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "Main.java"), []byte(javaProgram), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command(javac, "-d", dir, filepath.Join(dir, "Main.java")).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return run(t, java, append(append([]string{"-Xmx64m"}, flags...), "-cp", dir, "app.Main")...)
+	classes := testenv.CompileJavaText(t, "Main", javaProgram)
+	return run(t, java, append(append([]string{"-Xmx64m"}, flags...), "-cp", classes, "app.Main")...)
 }
 
 // ownJava returns a copy of the launcher, with the installation next to it where it

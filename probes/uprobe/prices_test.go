@@ -85,7 +85,7 @@ int main(void) { ready(); either(1); return 0; }
 			calls.PriceExits:   {codesite.Emulated: 888, codesite.Nop: 4 * nop, codesite.Stepped: 39999},
 		}
 	}
-	type told struct {
+	type shown struct {
 		method    string
 		ns        float64
 		estimated bool
@@ -94,15 +94,15 @@ int main(void) { ready(); either(1); return 0; }
 		name, links, stream string
 		returns             plan.ReturnProbes
 		nop                 float64
-		want                told
+		want                shown
 	}{
-		{"the nop is cheaper", "multi", catalog.FunctionStart, plan.AutoReturns, 50, told{codesite.Nop, 50, false}},
-		{"the kernel steps the nop", "multi", catalog.FunctionStart, plan.AutoReturns, 9999, told{codesite.Emulated, 111, false}},
-		{"with the return", "multi", catalog.FunctionDuration, plan.AutoReturns, 9999, told{codesite.Emulated, 222, false}},
-		{"by perf events", "perf", catalog.FunctionDuration, plan.AutoReturns, 9999, told{codesite.Emulated, 222, false}},
-		{"with the exit", "multi", catalog.FunctionDuration, plan.ExitReturns, 9999, told{codesite.Emulated, 444, false}},
+		{"the nop is cheaper", "multi", catalog.FunctionStart, plan.AutoReturns, 50, shown{codesite.Nop, 50, false}},
+		{"the kernel steps the nop", "multi", catalog.FunctionStart, plan.AutoReturns, 9999, shown{codesite.Emulated, 111, false}},
+		{"with the return", "multi", catalog.FunctionDuration, plan.AutoReturns, 9999, shown{codesite.Emulated, 222, false}},
+		{"by perf events", "perf", catalog.FunctionDuration, plan.AutoReturns, 9999, shown{codesite.Emulated, 222, false}},
+		{"with the exit", "multi", catalog.FunctionDuration, plan.ExitReturns, 9999, shown{codesite.Emulated, 444, false}},
 		{"of another kind of link than was measured", "session", catalog.FunctionDuration, plan.AutoReturns, 9999,
-			told{codesite.Emulated, calls.Estimates[calls.PriceSession][codesite.Emulated], true}},
+			shown{codesite.Emulated, calls.Estimates[calls.PriceSession][codesite.Emulated], true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.links == "session" {
@@ -115,7 +115,7 @@ int main(void) { ready(); either(1); return 0; }
 			}
 			defer src.Stop()
 			s := src.Info().Sites[0]
-			if got := (told{s.Method, s.CostNs, s.Estimated}); got != c.want {
+			if got := (shown{s.Method, s.CostNs, s.Estimated}); got != c.want {
 				t.Errorf("%+v, want %+v", got, c.want)
 			}
 		})

@@ -58,10 +58,7 @@ func init() {
 // startJava compiles and starts a class of testdata/java.
 func startJava(t *testing.T, class string) (int, []string) {
 	t.Helper()
-	dir := t.TempDir()
-	if out, err := exec.Command(testenv.NeedProgram(t, "javac"), "-d", dir, "testdata/java/app/"+class+".java").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	dir := testenv.CompileJava(t, "testdata/java/app/"+class+".java")
 	pid := testenv.Run(t, exec.Command(testenv.NeedProgram(t, "java"), "-Xmx256m", "-cp", dir, "app."+class))
 	testenv.ForgetJava(t, pid)
 	testenv.Until(t, "it handles SIGQUIT", func() bool {

@@ -93,7 +93,7 @@ func readAll(res wire.Result, slow <-chan struct{}) (r reading) {
 			select {
 			case <-slow:
 				slow = nil
-			case <-time.After(time.Second):
+			case <-time.After(3 * time.Second):
 			}
 		}
 	}
@@ -129,14 +129,14 @@ func resident(t testing.TB, pid int) int {
 // rows, whatever other clients do; that the server's memory does not grow; and that
 // nothing stays attached.
 func (b binaries) crowd(t *testing.T) {
-	length := soak(t, time.Minute)
+	length := soak(t, 30*time.Second)
 	calls := uint64(length/time.Second) * 9_000
 	program := testenv.CompileCText(t, counted, "-O1")
 	victim := &ours{t: t, cmd: command(program, strconv.FormatUint(calls, 10))}
 	begin := victim.startPiped()
 
 	socket := filepath.Join(t.TempDir(), "s")
-	d := launch(t, b.endoscoped, "--unix", socket, "--config", t.TempDir(), "--client-timeout", "3s")
+	d := launch(t, b.endoscoped, "--unix", socket, "--config", t.TempDir(), "--client-timeout", "20s") // a slow client of a busy machine is not silent for so long
 	d.says("listening")
 	query := fmt.Sprintf("SELECT timestamp, pid, tid, function_name, process, thread_name, exe, arg0, arg1, arg2, arg3, arg4, arg5 FROM function_start WHERE pid = %d AND function_name = 'work'", victim.cmd.Process.Pid)
 
@@ -225,7 +225,7 @@ func (b binaries) crowd(t *testing.T) {
 	n := len(memory)
 	third, last := slices.Max(memory[n/2:n*3/4]), slices.Max(memory[n*3/4:])
 	t.Logf("%v, %d calls; the server's memory: at most %d MB in the third quarter, %d MB in the last", time.Since(began).Round(time.Second), calls, third, last)
-	if length >= time.Minute && last > third+third/5+24 {
+	if last > third+third/5+24 {
 		t.Errorf("the server's memory grows: at most %d MB in the third quarter, %d MB in the last", third, last)
 	}
 	d.holds(false)

@@ -33,6 +33,7 @@ type ours struct {
 // launch runs a program until the test ends.
 func launch(t testing.TB, name string, args ...string) *ours {
 	t.Helper()
+	testenv.Interruptible(t)
 	p := &ours{t: t, cmd: exec.Command(name, args...)}
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
 	if err := p.cmd.Start(); err != nil {
@@ -57,15 +58,8 @@ func (p *ours) says(what string) {
 	})
 }
 
-// buildDaemon compiles the daemon and returns its path.
-func buildDaemon(t testing.TB) string {
-	t.Helper()
-	out := filepath.Join(t.TempDir(), "endoscoped")
-	if msg, err := exec.Command("go", "build", "-o", out, "../../../server/cmd/endoscoped").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, msg)
-	}
-	return out
-}
+// daemonDir is the folder of the daemon's main package.
+const daemonDir = "../../../server/cmd/endoscoped"
 
 // holds waits until a process holds links in the kernel, or none.
 func (p *ours) holds(some bool) (took time.Duration) {
@@ -124,7 +118,7 @@ type binaries struct{ endoscope, endoscoped, ticking string }
 // TestFaults tests failures of clients, servers and the network between them.
 func TestFaults(t *testing.T) {
 	testenv.NeedUprobes(t)
-	b := binaries{build(t), buildDaemon(t), testenv.CompileCText(t, ticking, "-O1")}
+	b := binaries{testenv.Command(t, "."), testenv.Command(t, daemonDir), testenv.CompileCText(t, ticking, "-O1")}
 	t.Run("clients that go", b.clientsDisconnect)
 	t.Run("a client that freezes in the middle of rows", b.stoppedWhileSending)
 	t.Run("a server that dies", b.serverDies)

@@ -99,7 +99,7 @@ for (let n = 1;; n = n % 1000000 + 1) {
 func TestKilledAtAnyMoment(t *testing.T) {
 	testenv.NeedUprobes(t)
 	testenv.Long(t)
-	program := build(t)
+	program := testenv.Command(t, ".")
 	script := func(name, text string) string {
 		path := filepath.Join(t.TempDir(), name)
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -129,7 +129,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 		}, native},
 		{"Go", func(t *testing.T) int { return testenv.Run(t, exec.Command(testenv.CompileGoText(t, checkedGo))) }, native},
 		{"Java", func(t *testing.T) int {
-			return testenv.Run(t, exec.Command(testenv.NeedProgram(t, "java"), "-Xmx64m", script("Checked.java", checkedJava)))
+			return testenv.Run(t, exec.Command(testenv.NeedProgram(t, "java"), "-Xmx64m", "-cp", testenv.CompileJavaText(t, "Checked", checkedJava), "Checked"))
 		}, everywhere},
 		{"Node", func(t *testing.T) int {
 			return testenv.Run(t, exec.Command(testenv.NeedProgram(t, "node"), script("checked.js", checkedNode)))

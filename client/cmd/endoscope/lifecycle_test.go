@@ -21,16 +21,6 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// build compiles the command and returns its path.
-func build(t testing.TB) string {
-	t.Helper()
-	out := filepath.Join(t.TempDir(), "endoscope")
-	if msg, err := exec.Command("go", "build", "-o", out, ".").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, msg)
-	}
-	return out
-}
-
 // attached returns the eBPF programs and links whose descriptors a process holds.
 func attached(t testing.TB, pid int) (programs, links []uint32) {
 	t.Helper()
@@ -90,7 +80,8 @@ func gone(t testing.TB, programs, links []uint32) {
 // attached is left in the kernel.
 func TestNothingStays(t *testing.T) {
 	testenv.NeedUprobes(t)
-	program := build(t)
+	testenv.Interruptible(t)
+	program := testenv.Command(t, ".")
 	source := `#include <unistd.h>
 int work(int i) { return i + 1; }
 int main(void) { volatile int s = 0; for (;;) { s = work(s); usleep(1000); } }`
@@ -174,7 +165,8 @@ int main(void) { volatile int s = 0; for (;;) { s = work(s); usleep(1000); } }`
 // for its action, in every possible way.
 func TestNothingOfTriggersStays(t *testing.T) {
 	testenv.NeedUprobes(t)
-	program := build(t)
+	testenv.Interruptible(t)
+	program := testenv.Command(t, ".")
 	target := testenv.CompileCText(t, `#include <unistd.h>
 int work(int i) { return i + 1; }
 int main(void) { volatile int s = 0; for (;;) { s = work(s); usleep(1000); } }`, "-O1", "-fno-inline")
@@ -235,23 +227,31 @@ int main(void) { volatile int s = 0; for (;;) { s = work(s); usleep(1000); } }`,
 	}
 }
 
-// TestWrongStatements runs every wrong statement of the golden files as a user would:
-// each yields one error and exit code 1, and attaches nothing.
+// TestWrongStatements runs every wrong statement of the golden files as a user would,
+// some in a process of their own: each yields one error and exit code 1.
 func TestWrongStatements(t *testing.T) {
 	testenv.Long(t)
-	program := build(t)
+	command := testenv.Command(t, ".")
 	statements := append(goldenStatements(t, "../../../parser/testdata/errors/*", "error"),
 		goldenStatements(t, "../../../planner/testdata/errors/*", "refused")...)
 	if len(statements) < 120 {
 		t.Fatalf("only %d wrong statements were found", len(statements))
 	}
-	for _, s := range statements {
-		cmd := exec.Command(program, "-c", s)
-		cmd.Dir = t.TempDir()
+	t.Chdir(t.TempDir())
+	for i, s := range statements {
 		var out, msg bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &out, &msg
-		cmd.Run()
-		if code := cmd.ProcessState.ExitCode(); code != 1 {
+		var code int
+		if i%16 == 0 {
+			cmd := exec.Command(command, "-c", s)
+			cmd.Stdout, cmd.Stderr = &out, &msg
+			cmd.Run()
+			code = cmd.ProcessState.ExitCode()
+		} else {
+			p := program()
+			p.Stdout, p.Stderr = &out, &msg
+			code = p.Run(t.Context(), []string{"-c", s})
+		}
+		if code != 1 {
 			t.Errorf("%s: exit code %d\n%s", s, code, msg.String())
 		}
 		if out.Len() > 0 {

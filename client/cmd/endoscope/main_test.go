@@ -97,6 +97,7 @@ func daemonMain() {
 func eachMode(t *testing.T, dir string, setup func(*testscript.Env)) {
 	for _, way := range []string{"here", "remote"} {
 		t.Run(way, func(t *testing.T) {
+			testenv.Interruptible(t)
 			testscript.Run(t, testscript.Params{
 				Dir:           dir,
 				UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "" && way == "here",

@@ -19,7 +19,7 @@ import (
 //	go test -run '^$' -bench Memory -benchtime 1x ./client/cmd/endoscope
 func BenchmarkMemory(b *testing.B) {
 	testenv.NeedUprobes(b)
-	command := build(b)
+	command := testenv.Command(b, ".")
 	for _, target := range []struct{ program, function string }{{"postgres", "pg_parse_query"}, {"node", "uv_run"}} {
 		b.Run(target.program, func(b *testing.B) {
 			exe := testenv.NeedProgram(b, target.program)

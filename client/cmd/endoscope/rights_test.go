@@ -16,7 +16,7 @@ import (
 // Each stream that needs capabilities is refused without them in the same form: the stream,
 // what it needs, its place in the statement, and a hint.
 func TestStreamsWithoutRights(t *testing.T) {
-	program := build(t)
+	program := testenv.Command(t, ".")
 	var without []string // the command that drops all capabilities
 	if os.Geteuid() == 0 {
 		without = []string{testenv.NeedProgram(t, "setpriv"), "--bounding-set=-all", "--inh-caps=-all"}

@@ -186,7 +186,7 @@ func (b *Body) readLines(of elf.Function, ranges [][2]uint64) error {
 	if err != nil || r == nil {
 		return errors.New("has no line table in its debug information")
 	}
-	told := false
+	found := false
 	for {
 		var l dwarf.LineEntry
 		if err := r.Next(&l); err == io.EOF {
@@ -200,8 +200,8 @@ func (b *Body) readLines(of elf.Function, ranges [][2]uint64) error {
 		if l.EndSequence || !within(l.Address, ranges) {
 			continue
 		}
-		if l.PrologueEnd && (!told || l.Address < b.prologue) {
-			b.prologue, told = l.Address, true
+		if l.PrologueEnd && (!found || l.Address < b.prologue) {
+			b.prologue, found = l.Address, true
 		}
 		if !l.IsStmt || l.Line <= 0 {
 			continue
@@ -214,7 +214,7 @@ func (b *Body) readLines(of elf.Function, ranges [][2]uint64) error {
 	slices.Reverse(b.Lines)
 	slices.SortStableFunc(b.Lines, func(x, y Line) int { return cmp.Compare(x.Addr, y.Addr) })
 	b.Lines = slices.CompactFunc(b.Lines, func(x, y Line) bool { return x.Addr == y.Addr })
-	if !told {
+	if !found {
 		b.prologue = of.Addr
 		for _, l := range b.Lines {
 			if l.Addr > of.Addr {

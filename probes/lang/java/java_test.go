@@ -124,15 +124,9 @@ public class Waits {
 func start(t *testing.T, options ...string) *exec.Cmd {
 	t.Helper()
 	testenv.NeedRoot(t)
-	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "Waits.java"), []byte(program), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command(testenv.NeedProgram(t, "javac"), "-d", dir, filepath.Join(dir, "Waits.java")).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	dir := testenv.CompileJavaText(t, "Waits", program)
 	cmd := exec.Command(testenv.NeedProgram(t, "java"), append(options, "-Xmx64m", "-cp", dir, "Waits")...)
-	cmd.Dir = dir
+	cmd.Dir = t.TempDir()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

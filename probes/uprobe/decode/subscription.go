@@ -183,34 +183,34 @@ func (s *Subscription) Account() {
 	if s.Shares != nil {
 		inferred = ", and what was inferred from them"
 	}
-	told := &s.reported
+	reported := &s.reported
 	for _, n := range []struct {
 		count       func(cause string, n uint64)
 		cause       string
 		before, now uint64
 	}{
-		{s.Sink.Lost, "ring buffer full" + inferred, told.Lost, c.Lost},
-		{s.Sink.Lost, "rate limit" + inferred, told.Limited, c.Limited},
-		{s.Sink.Lost, "no memory for calls in progress", told.Unstored, c.Unstored},
-		{s.Sink.Lost, "no room for calls in progress", told.Overflown, c.Overflown},
-		{s.Sink.Lost, "goroutine that could not be read", told.Missed, c.Missed},
-		{s.Sink.Lost, "too many coroutines", told.Unlisted, c.Unlisted},
-		{s.Sink.Lost, "too many methods of Java", told.Undefined, c.Undefined},
-		{s.Sink.Lost, "virtual threads of Java", told.Carried, c.Carried},
-		{s.Sink.Count, "no room for more groups in the kernel", told.Ungrouped, c.Ungrouped},
-		{s.Sink.Count, "foreign stack", told.Foreign, c.Foreign},
-		{s.Sink.Count, "stack not known", told.Unchecked, c.Unchecked},
-		{s.Sink.Count, "nesting", told.Nesting, c.Nesting},
-		{s.Sink.Count, "inherited", told.Inherited, c.Inherited},
-		{s.Sink.Count, "arguments that could not be read", told.Unreadable, c.Unreadable},
-		{s.Sink.Count, "calls that waited for memory", told.Waited, c.Waited},
-		{s.Sink.Count, "milliseconds of waiting for memory", told.Waiting / 1e6, c.Waiting / 1e6},
-		{s.Sink.Count, "text cut off at max_string", told.Cut, c.Cut},
-		{s.Sink.Count, "unsigned number above 9223372036854775807", told.TooLarge, c.TooLarge},
-		{s.Sink.Count, probes.Unobserved, told.Children, c.Children},
-		{s.Sink.Count, "child processes not followed: too many run", told.Unfollowed, c.Unfollowed},
-		{s.Sink.Count, "child processes not followed after a change of user", told.Hidden, c.Hidden},
-		{s.Sink.Count, "texts not kept: too many calls under way", told.Unkept, c.Unkept},
+		{s.Sink.Lost, "ring buffer full" + inferred, reported.Lost, c.Lost},
+		{s.Sink.Lost, "rate limit" + inferred, reported.Limited, c.Limited},
+		{s.Sink.Lost, "no memory for calls in progress", reported.Unstored, c.Unstored},
+		{s.Sink.Lost, "no room for calls in progress", reported.Overflown, c.Overflown},
+		{s.Sink.Lost, "goroutine that could not be read", reported.Missed, c.Missed},
+		{s.Sink.Lost, "too many coroutines", reported.Unlisted, c.Unlisted},
+		{s.Sink.Lost, "too many methods of Java", reported.Undefined, c.Undefined},
+		{s.Sink.Lost, "virtual threads of Java", reported.Carried, c.Carried},
+		{s.Sink.Count, "no room for more groups in the kernel", reported.Ungrouped, c.Ungrouped},
+		{s.Sink.Count, "foreign stack", reported.Foreign, c.Foreign},
+		{s.Sink.Count, "stack not known", reported.Unchecked, c.Unchecked},
+		{s.Sink.Count, "nesting", reported.Nesting, c.Nesting},
+		{s.Sink.Count, "inherited", reported.Inherited, c.Inherited},
+		{s.Sink.Count, "arguments that could not be read", reported.Unreadable, c.Unreadable},
+		{s.Sink.Count, "calls that waited for memory", reported.Waited, c.Waited},
+		{s.Sink.Count, "milliseconds of waiting for memory", reported.Waiting / 1e6, c.Waiting / 1e6},
+		{s.Sink.Count, "text cut off at max_string", reported.Cut, c.Cut},
+		{s.Sink.Count, "unsigned number above 9223372036854775807", reported.TooLarge, c.TooLarge},
+		{s.Sink.Count, probes.Unobserved, reported.Children, c.Children},
+		{s.Sink.Count, "child processes not followed: too many run", reported.Unfollowed, c.Unfollowed},
+		{s.Sink.Count, "child processes not followed after a change of user", reported.Hidden, c.Hidden},
+		{s.Sink.Count, "texts not kept: too many calls under way", reported.Unkept, c.Unkept},
 	} {
 		if n.now > n.before {
 			n.count(n.cause, n.now-n.before)

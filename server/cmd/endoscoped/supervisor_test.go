@@ -33,10 +33,7 @@ type supervised struct {
 func supervise(t *testing.T) *supervised {
 	t.Helper()
 	dir := t.TempDir()
-	program := filepath.Join(dir, "endoscoped")
-	if msg, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, msg)
-	}
+	program := testenv.Command(t, ".")
 	s := &supervised{t: t, log: &testenv.Buffer{}, socket: filepath.Join(dir, "s")}
 	s.Cmd = exec.Command(program, "--unix", s.socket, "--config", filepath.Join(dir, "none"))
 	s.Stderr = s.log
@@ -181,10 +178,7 @@ func TestWorkerEndsWithItsSupervisor(t *testing.T) {
 func TestMistakesAreNotRestarted(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	program := filepath.Join(t.TempDir(), "endoscoped")
-	if msg, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, msg)
-	}
+	program := testenv.Command(t, ".")
 	out, err := exec.CommandContext(ctx, program, "--unix", filepath.Join(t.TempDir(), "s"), "--access", "/nowhere").CombinedOutput()
 	if e, ok := err.(*exec.ExitError); !ok || e.ExitCode() != 1 || strings.Count(string(out), "error: --access /nowhere") != 1 {
 		t.Errorf("%v: %s", err, out)

@@ -126,10 +126,7 @@ func TestCapabilities(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	program := filepath.Join(dir, "endoscoped")
-	if msg, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, msg)
-	}
+	program := testenv.CopyFile(t, testenv.Command(t, "."), filepath.Join(dir, "endoscoped"))
 	library := testenv.CompileCText(t, `int libwork(int i) { __asm__ volatile(""); return i + 1; }`, "-shared", "-fPIC", "-O1")
 	target := testenv.CompileCText(t, `#include <unistd.h>
 #include <dlfcn.h>

@@ -100,6 +100,8 @@ OUTLINE static int work(int i)
 	return got;
 }
 
+static long pause_us = 2000;
+
 static void worker(int n)
 {
 	char name[16];
@@ -113,7 +115,7 @@ static void worker(int n)
 				jobs.pop();
 		}
 		work(n * 1000 + i);
-		usleep(2000);
+		usleep(pause_us);
 	}
 }
 
@@ -127,6 +129,8 @@ static void visitor(int n)
 int main(int argc, char **argv)
 {
 	long turns = argc > 1 ? atol(argv[1]) : 1 << 30;
+	if (argc > 2)
+		pause_us = atol(argv[2]);
 	std::vector<std::thread> workers;
 	puts("ready");
 	fflush(stdout);
@@ -142,7 +146,7 @@ int main(int argc, char **argv)
 		filled.notify_one();
 		if (i % 8 == 0)
 			std::thread(visitor, i).join();
-		usleep(3000);
+		usleep(pause_us * 3 / 2);
 	}
 	over = true;
 	filled.notify_all();
