@@ -159,10 +159,14 @@ func (b *budgeted) Start(ctx context.Context, sink probes.Sink, o probes.Options
 	if err != nil {
 		forget()
 		b.mu.Lock()
+		first := !b.stopped
 		b.stopped = true
 		b.mu.Unlock()
+		b.slicer.abandon()
 		err = errors.Join(err, b.sliced.Stop(), b.always.Stop())
-		close(b.ended)
+		if first { // else Stop closes it
+			close(b.ended)
+		}
 		return err
 	}
 	go b.slicer.run()
@@ -209,7 +213,9 @@ func (b *budgeted) Stop() error {
 	err := b.slicer.end()
 	err = errors.Join(err, b.sliced.Stop(), b.always.Stop())
 	close(b.ended)
-	b.merge.end(err)
+	if b.merge != nil {
+		b.merge.end(err)
+	}
 	return nil
 }
 
@@ -294,14 +300,24 @@ func (s *source) keepLinks(links []*attach.Link) {
 	p.background.Go(func() { attach.CloseAll(links) })
 }
 
-// dropLinks takes links from a part. The caller closes them.
-func (s *source) dropLinks(links []*attach.Link) {
+// dropLinks takes links from a part, and returns those that it still had. The caller closes
+// them.
+func (s *source) dropLinks(links []*attach.Link) (taken []*attach.Link) {
 	p := s.provider
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if in := p.active[s]; in != nil {
-		in.Links = slices.DeleteFunc(slices.Clone(in.Links), func(l *attach.Link) bool { return slices.Contains(links, l) })
+	in := p.active[s]
+	if in == nil || s.stopped {
+		return nil
 	}
+	in.Links = slices.DeleteFunc(slices.Clone(in.Links), func(l *attach.Link) bool {
+		if slices.Contains(links, l) {
+			taken = append(taken, l)
+			return true
+		}
+		return false
+	})
+	return taken
 }
 
 // installation returns the programs of a part; nil if it has ended.

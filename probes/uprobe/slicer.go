@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"endoscope/planner/plan"
 	"endoscope/probes/clock"
 	"endoscope/probes/keeper"
 	"endoscope/probes/process"
@@ -50,6 +51,7 @@ type slicer struct {
 	functions []slicing.Function
 	groups    []slicing.Group
 	round     time.Duration
+	rounds    int // so far
 	series    int
 	guessed   bool // the rates of some functions in slices are not known yet
 	ledger    slicing.Ledger
@@ -190,7 +192,7 @@ func (s *slicer) run() {
 	_ = unix.SchedSetAttr(0, &real, 0) // without the right to, slices are less punctual
 	err := s.loop()
 	s.closing.Wait()
-	if err == nil || errors.Is(err, errStopped) {
+	if errors.Is(err, errStopped) { // as was asked for
 		s.expose(clock.Boot())
 		s.conclude()
 	} else {
@@ -198,6 +200,15 @@ func (s *slicer) run() {
 		close(s.failed)
 	}
 	s.meter.Close()
+}
+
+// abandon ends a slicer whose goroutine was not started.
+func (s *slicer) abandon() {
+	s.closing.Wait()
+	if s.meter != nil {
+		s.meter.Close()
+	}
+	close(s.over)
 }
 
 // end ends the goroutine and waits for it.
@@ -240,6 +251,7 @@ func (s *slicer) loop() error {
 			return err
 		}
 		s.judge()
+		s.rounds++
 	}
 }
 
@@ -458,8 +470,8 @@ func (s *slicer) slice(g *slicing.Group) error {
 			s.functions[g.Functions[k]].Rate = float64(n-entered[k]) / net
 		}
 	}
-	replicate := s.ledger.Replicate(g.Functions[0])
-	s.ledger.Add(g.Functions, &x)
+	replicate := s.rounds % plan.Replicates
+	s.ledger.Add(g.Functions, replicate, &x)
 	return a.EndSlice(s.series, replicate, s.pane)
 }
 
@@ -697,6 +709,5 @@ func (s *slicer) detachAlways(c *chunkLinks) {
 		s.always.part.set(i, false)
 	}
 	s.links = slices.DeleteFunc(s.links, func(x *chunkLinks) bool { return x == c })
-	s.always.dropLinks(c.links)
-	s.close(c.links)
+	s.close(s.always.dropLinks(c.links))
 }

@@ -40,14 +40,13 @@ type account struct {
 type Ledger struct {
 	open   map[int]*account // by function
 	closed map[int][]*account
-	slices map[int]int // how many each function had
 }
 
 // Begin says that a function is observed in slices from now on, in a series. progress is that
 // of the program, without that of the probes.
 func (l *Ledger) Begin(function, series int, progress int64) {
 	if l.open == nil {
-		l.open, l.closed, l.slices = map[int]*account{}, map[int][]*account{}, map[int]int{}
+		l.open, l.closed = map[int]*account{}, map[int][]*account{}
 	}
 	if a := l.open[function]; a != nil {
 		if a.until = progress; a.middle == 0 { // it had no slice: alone it would have no bound
@@ -61,18 +60,14 @@ func (l *Ledger) Begin(function, series int, progress int64) {
 // Functions returns the number of functions that are observed in slices.
 func (l *Ledger) Functions() int { return len(l.open) }
 
-// Replicate returns the replicate of the next slice of a function. Those of a group are equal.
-func (l *Ledger) Replicate(function int) int { return l.slices[function] % plan.Replicates }
-
-// Add adds a slice of functions.
-func (l *Ledger) Add(functions []int, s *Slice) {
+// Add adds a slice of functions to a replicate.
+func (l *Ledger) Add(functions []int, replicate int, s *Slice) {
 	low, middle, high := s.bounds()
 	for _, f := range functions {
 		a := l.open[f]
-		a.seen[l.Replicate(f)] += middle
+		a.seen[replicate] += middle
 		a.low, a.middle, a.high = a.low+low, a.middle+middle, a.high+high
 		a.censored += s.Censored
-		l.slices[f]++
 	}
 }
 
