@@ -687,27 +687,3 @@ func (s *slicer) count(which []int) (spent time.Duration, busy []int, err error)
 	}
 	return spent, busy, err
 }
-
-// attachAlways attaches functions that are observed all the time, in links of their own.
-func (s *slicer) attachAlways(which []int) (*chunkLinks, error) {
-	for _, i := range which {
-		s.always.part.set(i, true)
-	}
-	links, err := s.always.attachSome(which)
-	if err != nil {
-		return nil, err
-	}
-	s.always.keepLinks(links)
-	c := &chunkLinks{which, links}
-	s.links = append(s.links, c)
-	return c, nil
-}
-
-// detachAlways undoes attachAlways.
-func (s *slicer) detachAlways(c *chunkLinks) {
-	for _, i := range c.functions {
-		s.always.part.set(i, false)
-	}
-	s.links = slices.DeleteFunc(s.links, func(x *chunkLinks) bool { return x == c })
-	s.close(s.always.dropLinks(c.links))
-}
