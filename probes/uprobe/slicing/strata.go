@@ -19,8 +19,9 @@ const (
 	longest  = 4 * time.Millisecond
 	shortest = 400 * time.Microsecond
 	Turn     = 30 * time.Millisecond
-	// attaching is what a slice costs beside its hits, and each of its functions.
-	attaching, attachingOne = 60 * time.Microsecond, 8 * time.Microsecond
+	// attaching is what a slice costs beside its hits, that of the slicer included, and each of
+	// its functions.
+	attaching, attachingOne = 800 * time.Microsecond, 8 * time.Microsecond
 )
 
 // Function is what is known of the calls of a function.
@@ -67,9 +68,9 @@ func (g *Group) Cost(cpus float64) float64 {
 	return min(g.Dilation, 1)*max(cpus, 1)*float64(g.Length) + float64(attaching) + float64(len(g.Functions))*float64(attachingOne)
 }
 
-// Attaching returns the part of that beside hits.
+// Attaching returns what other processes and the kernel take for it beside hits.
 func (g *Group) Attaching() int64 {
-	return int64(attaching) + int64(len(g.Functions))*int64(attachingOne)
+	return int64(60*time.Microsecond) + int64(len(g.Functions))*int64(attachingOne)
 }
 
 // Round returns how long a round of slices of all groups takes, so that they cost at most
