@@ -1,20 +1,22 @@
 package client
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"endoscope/client/render"
 	"endoscope/planner/plan"
 )
 
-// flags is the parsed command line.
+// flags are the values of the flags of a command.
 type flags struct {
-	demo    bool
-	manual  bool   // help [TOPIC]
-	topic   string // of the manual; "": the list of topics
+	demo    bool // the target is the program that is part of endoscope
 	pid     int
 	process string
 	exe     string
@@ -26,8 +28,6 @@ type flags struct {
 	format    render.Format // "": chosen by the output
 	output    string        // file for rows; "": standard output
 	scripts   []script      // in the order given; none: standard input
-	help      bool
-	version   bool
 }
 
 // script is a -c or a -f.
@@ -45,15 +45,29 @@ func usagef(hint, format string, args ...any) error {
 	return &usageError{fmt.Sprintf(format, args...), hint}
 }
 
-// flag is a flag with a value.
+// The groups of flags, in the order of the help text. A command has some of them.
+const (
+	targetFlags     = "Target (one of these; a query can also have WHERE pid = ...)"
+	statementFlags  = "Statements (run in the order given, up to the first that fails)"
+	outputFlags     = "Output"
+	connectionFlags = "Connection"
+	otherFlags      = "Other flags"
+)
+
+var flagGroups = []string{targetFlags, statementFlags, outputFlags, connectionFlags, otherFlags}
+
+// flag is a flag with a value, or, if value is "", without one.
 type flag struct {
+	group       string
 	short, long string
 	value       string // the placeholder in the help text
+	about       string
 	set         func(f *flags, v string) error
+	complete    string // kind of the session's names that complete it; "": none
 }
 
-var valued = []flag{
-	{"p", "pid", "PID", func(f *flags, v string) (err error) {
+var allFlags = []flag{
+	{targetFlags, "p", "pid", "PID", "this process", func(f *flags, v string) (err error) {
 		if f.pid != 0 {
 			return twice("-p")
 		}
@@ -62,43 +76,43 @@ var valued = []flag{
 			return usagef("--process takes a name", "-p needs a process id, not %q", v)
 		}
 		return nil
-	}},
-	{"", "process", "NAME", func(f *flags, v string) error {
+	}, "pid"},
+	{targetFlags, "", "process", "NAME", "every process of this name, including those that start later", func(f *flags, v string) error {
 		if f.process != "" {
 			return twice("--process")
 		}
 		f.process = v
 		return notEmpty("--process", v)
-	}},
-	{"", "exe", "PATH", func(f *flags, v string) error {
+	}, "process"},
+	{targetFlags, "", "exe", "PATH", "every process of this executable", func(f *flags, v string) error {
 		if f.exe != "" {
 			return twice("--exe")
 		}
 		f.exe = v
 		return notEmpty("--exe", v)
-	}},
-	{"c", "command", "SQL", func(f *flags, v string) error {
+	}, "file"},
+	{statementFlags, "c", "command", "SQL", "statements, separated by semicolons; without any, nothing is done, as in psql: exit code 0", func(f *flags, v string) error {
 		f.scripts = append(f.scripts, script{text: v})
 		return nil
-	}},
-	{"f", "file", "FILE", func(f *flags, v string) error {
+	}, ""},
+	{statementFlags, "f", "file", "FILE", "statements of a file; - is standard input", func(f *flags, v string) error {
 		f.scripts = append(f.scripts, script{file: true, text: v})
 		return notEmpty("-f", v)
-	}},
-	{"", "format", "FORMAT", func(f *flags, v string) (err error) {
+	}, "file"},
+	{outputFlags, "", "format", "FORMAT", "table, csv, json, jsonl, markdown, raw, arrow, parquet, pprof, folded, speedscope, perfetto, svg or html; a table on a terminal, else csv (endoscope help formats)", func(f *flags, v string) (err error) {
 		if f.format, err = render.ParseFormat(v); err != nil {
-			return usagef("table, csv, json, jsonl, markdown or raw", "%v", err)
+			return usagef(render.Names(), "%v", err)
 		}
 		return nil
-	}},
-	{"o", "output", "FILE", func(f *flags, v string) error {
+	}, "format"},
+	{outputFlags, "o", "output", "FILE", "write rows to FILE, in the format of its ending: .csv, .json, .jsonl, .md, .arrow, .parquet, .pb.gz, .folded, .svg, .html, .pftrace, .speedscope.json", func(f *flags, v string) error {
 		if f.output != "" {
 			return usagef("\\o FILE changes the file between statements", "-o can be given once")
 		}
 		f.output = v
 		return notEmpty("-o", v)
-	}},
-	{"", "connect", "ADDR", func(f *flags, v string) error {
+	}, "file"},
+	{connectionFlags, "", "connect", "ADDR", "use the engine at ADDR (host:port, or the path of a socket) instead of one in this process; several are queried as one", func(f *flags, v string) error {
 		if slices.Contains(f.connect, v) {
 			return usagef("each --connect is another engine; the rows of this one would be counted twice", "--connect %s is given twice", v)
 		}
@@ -107,11 +121,51 @@ var valued = []flag{
 			return notEmpty("--connect", v)
 		}
 		return checkAddress(v)
-	}},
-	{"", "ca", "FILE", func(f *flags, v string) error { f.as.ca = v; return notEmpty("--ca", v) }},
-	{"", "cert", "FILE", func(f *flags, v string) error { f.as.cert = v; return notEmpty("--cert", v) }},
-	{"", "key", "FILE", func(f *flags, v string) error { f.as.key = v; return notEmpty("--key", v) }},
-	{"", "token-file", "FILE", func(f *flags, v string) error { f.as.token = v; return notEmpty("--token-file", v) }},
+	}, ""},
+	{connectionFlags, "", "ca", "FILE", "the certificate of the CA of an engine on another machine (created by endoscoped init); without these flags: ca.pem, client.pem, client.key and token in ~/.config/endoscope", func(f *flags, v string) error { f.as.ca = v; return notEmpty("--ca", v) }, "file"},
+	{connectionFlags, "", "cert", "FILE", "your certificate, with its key in FILE.key", func(f *flags, v string) error { f.as.cert = v; return notEmpty("--cert", v) }, "file"},
+	{connectionFlags, "", "key", "FILE", "the key of your certificate", func(f *flags, v string) error { f.as.key = v; return notEmpty("--key", v) }, "file"},
+	{connectionFlags, "", "token-file", "FILE", "your token, which may also be in $ENDOSCOPE_TOKEN", func(f *flags, v string) error { f.as.token = v; return notEmpty("--token-file", v) }, "file"},
+	{connectionFlags, "", "reconnect", "", "when the connection is lost, connect again and continue; gaps are reported", func(f *flags, _ string) error { f.reconnect = true; return nil }, ""},
+	{connectionFlags, "", "insecure", "", "do not encrypt: others can read and change the traffic", func(f *flags, _ string) error { f.as.insecure = true; return nil }, ""},
+}
+
+// flagValue sets a flag. It implements pflag.Value.
+type flagValue struct {
+	flag
+	to *flags
+}
+
+func (v flagValue) Set(s string) error { return v.set(v.to, s) }
+func (v flagValue) String() string     { return "" }
+
+// Type returns the placeholder of the value. pflag knows flags without one as "bool".
+func (v flagValue) Type() string {
+	if v.value == "" {
+		return "bool"
+	}
+	return v.value
+}
+
+// groupOf is the key of the annotation of a flag that names its group.
+const groupOf = "endoscope_group"
+
+// define adds the flags of some groups to a command, and returns where their values are
+// stored.
+func (p *Program) define(c *cobra.Command, groups ...string) *flags {
+	f := &flags{}
+	for _, x := range allFlags {
+		if !slices.Contains(groups, x.group) {
+			continue
+		}
+		added := c.Flags().VarPF(flagValue{x, f}, x.long, x.short, x.about)
+		added.Annotations = map[string][]string{groupOf: {x.group}}
+		if x.value == "" {
+			added.NoOptDefVal = "true"
+		}
+		p.completeFlag(c, x)
+	}
+	return f
 }
 
 // oneTarget is the hint for several targets.
@@ -129,94 +183,59 @@ func notEmpty(name, v string) error {
 
 const helpHint = "endoscope --help lists the flags"
 
-// commands are the words that may be the first argument.
-var commands = []string{"demo", "help"}
-
-// parseFlags parses a command line (without the program's name). Its errors are
-// *usageError.
-func parseFlags(args []string) (*flags, error) {
-	f := &flags{}
-	if len(args) > 0 && args[0] == "demo" {
-		f.demo, args = true, args[1:]
+// flagError turns an error of the library into one in the form of the others.
+func flagError(c *cobra.Command, err error) error {
+	if usage, ok := errors.AsType[*usageError](err); ok {
+		return usage
 	}
-	if len(args) > 0 && args[0] == "help" {
-		f.manual, f.topic, args = true, strings.Join(args[1:], " "), nil
-	}
-	for len(args) > 0 {
-		arg := args[0]
-		args = args[1:]
-		switch {
-		case arg == "--":
-			if len(args) == 0 {
-				return nil, usagef("endoscope -- ./server --port 80", "-- needs a program")
-			}
-			f.command, args = args, nil
-		case arg == "--reconnect":
-			f.reconnect = true
-		case arg == "--insecure":
-			f.as.insecure = true
-		case arg == "-h" || arg == "--help":
-			f.help = true
-		case arg == "--version":
-			f.version = true
-		case len(arg) > 1 && arg[0] == '-':
-			rest, err := f.parseValued(arg, args)
-			if err != nil {
-				return nil, err
-			}
-			args = rest
-		default:
-			hint := fmt.Sprintf("to start a program: endoscope -- %s; to run a statement: -c", arg)
-			if near := plan.Nearest(arg, commands, 1); near != nil {
-				hint = fmt.Sprintf("did you mean endoscope %s?", near[0])
-			}
-			return nil, usagef(hint, "unexpected argument %q", arg)
+	if missing, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
+		name := "--" + missing.GetSpecifiedName()
+		if missing.GetSpecifiedShortnames() != "" {
+			name = "-" + missing.GetSpecifiedName()
 		}
+		return usagef(helpHint, "%s needs a value (%s)", name, missing.GetFlag().Value.Type())
 	}
-	return f, f.check()
-}
-
-// parseValued parses a flag with a value: -cSQL, -c SQL, --file=F, --file F. It
-// returns the remaining arguments.
-func (f *flags) parseValued(arg string, args []string) ([]string, error) {
-	for _, fl := range valued {
-		var v string
-		attached := false
-		switch {
-		case arg == "--"+fl.long, fl.short != "" && arg == "-"+fl.short:
-		case strings.HasPrefix(arg, "--"+fl.long+"="):
-			v, attached = arg[len(fl.long)+3:], true
-		case fl.short != "" && arg[1] != '-' && arg[1:2] == fl.short:
-			v, attached = arg[2:], true
-		default:
-			continue
-		}
-		if !attached {
-			if len(args) == 0 {
-				return nil, usagef(helpHint, "%s needs a value (%s)", arg, fl.value)
-			}
-			v, args = args[0], args[1:]
-		}
-		return args, fl.set(f, v)
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
+		return usagef(helpHint, "%v", err)
 	}
-	name, _, _ := strings.Cut(arg, "=")
-	if name == "--token" {
-		return nil, usagef("--token-file FILE, or $ENDOSCOPE_TOKEN", "there is no flag --token: other users can see the command line")
+	name := unknown.GetSpecifiedName()
+	if unknown.GetSpecifiedShortnames() != "" {
+		return usagef(helpHint, "there is no flag -%s", unknown.GetSpecifiedShortnames())
+	}
+	if name == "token" {
+		return usagef("--token-file FILE, or $ENDOSCOPE_TOKEN", "there is no flag --token: other users can see the command line")
 	}
 	hint := helpHint
-	if near := plan.Nearest(strings.TrimLeft(name, "-"), longFlags(), 1); near != nil {
+	if c.HasParent() {
+		hint = c.CommandPath() + " --help lists the flags"
+	}
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	if near := plan.Nearest(name, names, 1); near != nil {
 		hint = fmt.Sprintf("did you mean --%s?", near[0])
 	}
-	return nil, usagef(hint, "there is no flag %s", name)
+	return usagef(hint, "there is no flag --%s", name)
 }
 
-// longFlags returns the names of all flags.
-func longFlags() []string {
-	names := []string{"reconnect", "insecure", "help", "version"}
-	for _, fl := range valued {
-		names = append(names, fl.long)
+// arguments accepts CMD ARGS... after --, and no other argument.
+func (f *flags) arguments(c *cobra.Command, args []string) error {
+	at := c.ArgsLenAtDash()
+	if at == 0 {
+		if len(args) == 0 {
+			return usagef("endoscope -- ./server --port 80", "-- needs a program")
+		}
+		f.command = args
+		return nil
 	}
-	return names
+	if len(args) == 0 {
+		return nil
+	}
+	hint := fmt.Sprintf("to start a program: endoscope -- %s; to run a statement: -c", args[0])
+	if near := plan.Nearest(args[0], commandNames(c.Root()), 1); near != nil {
+		hint = fmt.Sprintf("did you mean endoscope %s?", near[0])
+	}
+	return usagef(hint, "unexpected argument %q", args[0])
 }
 
 // check rejects flags that exclude each other.

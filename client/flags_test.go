@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -8,8 +9,20 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 )
+
+// parseFlags parses a command line without running it.
+func parseFlags(args []string) (*flags, error) {
+	var p Program
+	c := p.root()
+	c.ResetFlags()
+	f := p.define(c, flagGroups...)
+	c.RunE = func(c *cobra.Command, args []string) error { return cmp.Or(f.arguments(c, args), f.check()) }
+	c.SetArgs(args)
+	return f, c.Execute()
+}
 
 // A second target is rejected rather than silently replacing the first.
 func TestOneTarget(t *testing.T) {

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,7 +43,9 @@ type Program struct {
 	// Launch starts a program for a session with an engine in another process of this
 	// machine; nil if that is not supported.
 	Launch  func(argv []string) (remote.Command, error)
-	Version string
+	Version string // "": as the go command has recorded it
+
+	helped error // of writing the text of --help
 }
 
 // Run runs the command with arguments (without the program's name) and returns its
@@ -57,71 +60,62 @@ func (p Program) Run(ctx context.Context, args []string) int {
 	if p.Stderr == nil {
 		p.Stderr = os.Stderr
 	}
-	f, err := parseFlags(args)
-	switch {
-	case err != nil:
-		p.printUsage(err)
-		return exitUsage
-	case f.help:
-		return p.print(usage)
-	case f.manual:
-		return p.manual(f.topic)
-	case f.version:
-		return p.print("endoscope " + p.Version + "\n")
+	root := p.root()
+	root.SetArgs(args)
+	root.SetOut(p.Stdout)
+	root.SetErr(p.Stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		err = p.helped
 	}
-	err = p.run(ctx, f)
 	switch {
 	case err == nil, errors.Is(err, runner.ErrOutputClosed), errors.Is(err, runner.ErrTerminated):
 		return exitDone
 	}
-	var u *usageError
-	if errors.As(err, &u) { // in a file that a flag names
-		p.printUsage(err)
+	if u, ok := errors.AsType[*usageError](err); ok {
+		fmt.Fprintln(p.Stderr, render.Escape("error: "+u.msg))
+		if u.hint != "" {
+			fmt.Fprintln(p.Stderr, render.Escape("hint: "+u.hint))
+		}
 		return exitUsage
 	}
 	runner.PrintError(p.Stderr, err)
 	return exitFailed
 }
 
-// print writes a text to standard output, and returns the exit code.
-func (p Program) print(text string) int {
+// print writes a text to standard output.
+func (p *Program) print(text string) error {
 	_, err := io.WriteString(p.Stdout, text)
-	if err == nil || errors.Is(err, syscall.EPIPE) { // the reader, such as head(1), has closed the pipe
-		return exitDone
+	if errors.Is(err, syscall.EPIPE) { // the reader, such as head(1), has closed the pipe
+		return nil
 	}
-	runner.PrintError(p.Stderr, err)
-	return exitFailed
+	return err
 }
 
-func (p Program) printUsage(err error) {
-	fmt.Fprintln(p.Stderr, render.Escape("error: "+err.Error()))
-	var u *usageError
-	if errors.As(err, &u) && u.hint != "" {
-		fmt.Fprintln(p.Stderr, render.Escape("hint: "+u.hint))
-	}
-}
-
-// run opens the engine and the output, runs the statements, and closes everything in
-// reverse order.
-func (p Program) run(ctx context.Context, f *flags) (err error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	signals, stopSignals := watchSignals(cancel)
-	defer stopSignals()
-
+// run opens the output and a session, and runs the statements.
+func (p *Program) run(ctx context.Context, f *flags) (err error) {
 	notes := runner.NewNotes()
 	defer notes.Print(p.Stderr)
-	o := wire.Options{PID: f.pid, Process: f.process, Exe: f.exe, Command: f.command, Notify: notes.Add}
+	o := wire.Options{Notify: notes.Add}
 	rows := p.Stdout
 	if f.output != "" {
-		file, err := os.Create(f.output)
-		if err != nil {
-			return err
+		file, openErr := runner.CreateFile(f.output)
+		if openErr != nil {
+			return openErr
 		}
-		defer func() { err = errors.Join(err, file.Close()) }()
+		defer func() {
+			renamed, closeErr := file.Close()
+			err = errors.Join(err, closeErr)
+			if renamed != "" {
+				fmt.Fprintln(p.Stderr, render.Escape("notice: the rows so far are in "+renamed))
+			}
+		}()
 		rows = file
 	}
 	out := runner.NewOutput(rows, f.format)
+	if out.Terminal() && render.Binary(out.Format) {
+		return usagef("-o FILE, or a pipe", "a terminal cannot show the format %s", out.Format)
+	}
 	out.WatchReader()
 	if out.Terminal() && out.Format == render.Table {
 		o.Live = livePreview
@@ -134,21 +128,33 @@ func (p Program) run(ctx context.Context, f *flags) (err error) {
 		defer func() { err = errors.Join(err, target.Stop()) }()
 		o.PID = target.PID()
 	}
+	return p.session(ctx, f, o, func(ctx context.Context, s wire.Session, signals *runner.Signals) (err error) {
+		sh := repl.New(&runner.Runner{Session: s, Signals: signals, Out: out, Err: p.Stderr, ErrTTY: isTerminal(p.Stderr), Notes: notes})
+		defer func() { err = errors.Join(err, sh.Close()) }()
+		return p.statements(ctx, f, sh, s, out, notes, o.PID)
+	})
+}
 
+// session opens a session of the engine and the target that flags name, and closes
+// everything after use. use may watch signals; without a watcher, a signal cancels its
+// context.
+func (p *Program) session(ctx context.Context, f *flags, o wire.Options, use func(context.Context, wire.Session, *runner.Signals) error) (err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	signals, stopSignals := watchSignals(cancel)
+	defer stopSignals()
 	engine, err := p.engine(f)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, engine.Close()) }()
+	o.PID, o.Process, o.Exe, o.Command = cmp.Or(o.PID, f.pid), f.process, f.exe, f.command
 	session, err := engine.NewSession(ctx, o)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, session.Close()) }()
-
-	sh := repl.New(&runner.Runner{Session: session, Signals: signals, Out: out, Err: p.Stderr, ErrTTY: isTerminal(p.Stderr), Notes: notes})
-	defer func() { err = errors.Join(err, sh.Close()) }()
-	err = p.statements(ctx, f, sh, session, out, notes, o.PID)
+	err = use(ctx, session, signals)
 	if cause := context.Cause(ctx); cause != nil && errors.Is(err, context.Canceled) {
 		return cause // the signal is more informative than "context canceled"
 	}
@@ -156,7 +162,7 @@ func (p Program) run(ctx context.Context, f *flags) (err error) {
 }
 
 // engine returns the engine in this process, or the one or several of --connect.
-func (p Program) engine(f *flags) (wire.Engine, error) {
+func (p *Program) engine(f *flags) (wire.Engine, error) {
 	if f.connect == nil {
 		return p.Open()
 	}
@@ -183,7 +189,7 @@ func (p Program) engine(f *flags) (wire.Engine, error) {
 }
 
 // statements runs the statements of -c and -f, or else of standard input.
-func (p Program) statements(ctx context.Context, f *flags, sh *repl.Shell, s wire.Session, out *runner.Output, notes *runner.Notes, pid int) error {
+func (p *Program) statements(ctx context.Context, f *flags, sh *repl.Shell, s wire.Session, out *runner.Output, notes *runner.Notes, pid int) error {
 	for _, sc := range f.scripts {
 		if err := p.script(ctx, sc, sh); err != nil {
 			return err
@@ -203,7 +209,7 @@ func (p Program) statements(ctx context.Context, f *flags, sh *repl.Shell, s wir
 	}
 	stop := showRows(ctx, s, notes)
 	defer stop()
-	fmt.Fprintf(p.Stderr, banner, p.Version)
+	fmt.Fprintf(p.Stderr, banner, p.version())
 	if f.demo {
 		fmt.Fprintf(p.Stderr, demoBanner, pid)
 	}
@@ -220,14 +226,14 @@ func (p Program) statements(ctx context.Context, f *flags, sh *repl.Shell, s wir
 }
 
 // piped runs the statements of standard input.
-func (p Program) piped(ctx context.Context, sh *repl.Shell, notes *runner.Notes) error {
+func (p *Program) piped(ctx context.Context, sh *repl.Shell, notes *runner.Notes) error {
 	in := repl.NewLines(p.Stdin, nil)
 	in.ShowNotes(notes, p.Stderr)
 	defer in.Close()
 	return sh.Script(ctx, in)
 }
 
-func (p Program) script(ctx context.Context, sc script, sh *repl.Shell) error {
+func (p *Program) script(ctx context.Context, sc script, sh *repl.Shell) error {
 	if !sc.file {
 		return sh.Do(ctx, repl.Text{Src: sc.text})
 	}
@@ -316,3 +322,8 @@ func watchSignals(cancel context.CancelCauseFunc) (signals *runner.Signals, stop
 		close(done)
 	}
 }
+
+// banner is printed before the first prompt.
+const banner = `endoscope %s: statements end with a semicolon.
+\? lists commands, \help shows the manual, Ctrl-D exits.
+`

@@ -34,12 +34,12 @@ type (
 		// Overhead is the percentage of WITHIN OVERHEAD, or nil.
 		Overhead *Literal
 	}
-	// Explain is EXPLAIN [ANALYZE] query, EXPLAIN CREATE TRIGGER or EXPLAIN CREATE
-	// MODEL.
+	// Explain is EXPLAIN [ANALYZE] query, or EXPLAIN CREATE of a trigger, a model or an
+	// export.
 	Explain struct {
 		Span
 		Analyze bool
-		Of      Statement // *Query, *CreateTrigger or *CreateModel
+		Of      Statement // *Query, *CreateTrigger, *CreateModel or *CreateExport
 	}
 	// CreateStream is CREATE [OR REPLACE] STREAM name AS query.
 	CreateStream struct {
@@ -66,11 +66,22 @@ type (
 		When    Expr
 		Actions []Action
 	}
-	// Drop is DROP (STREAM|TRIGGER|MODEL) name.
+	// CreateExport is CREATE [OR REPLACE] EXPORT name TO (PROMETHEUS|'url')
+	// [WITH (option => value, ...)] AS query.
+	CreateExport struct {
+		Span
+		Replace bool
+		Name    *Ident
+		To      *Literal // the URL; nil: PROMETHEUS
+		Options []*Option
+		Query   *Query
+	}
+	// Drop is DROP (STREAM|TRIGGER|MODEL|EXPORT) [IF EXISTS] name.
 	Drop struct {
 		Span
-		Kind string // "STREAM", "TRIGGER" or "MODEL"
-		Name *Ident
+		Kind     string // "STREAM", "TRIGGER", "MODEL" or "EXPORT"
+		IfExists bool
+		Name     *Ident
 	}
 	// Insert is INSERT INTO file('path') query.
 	Insert struct {
@@ -167,6 +178,12 @@ type (
 		Span
 		Name  *Ident
 		Query *Query
+	}
+	// Option is name => value in the WITH of an export.
+	Option struct {
+		Span
+		Name *Ident
+		X    Expr
 	}
 	// Select is one SELECT with its FROM, WHERE, GROUP BY and HAVING.
 	Select struct {
@@ -394,6 +411,7 @@ func (*Explain) statement()       {}
 func (*CreateStream) statement()  {}
 func (*CreateModel) statement()   {}
 func (*CreateTrigger) statement() {}
+func (*CreateExport) statement()  {}
 func (*Drop) statement()          {}
 func (*Insert) statement()        {}
 func (*Use) statement()           {}

@@ -38,6 +38,8 @@ func Classify(s Statement) Class {
 		return Class{Kind: "CREATE MODEL", Changes: true}
 	case *CreateTrigger:
 		return Class{Kind: "CREATE TRIGGER", Changes: true}
+	case *CreateExport:
+		return Class{Kind: "CREATE EXPORT", Changes: true}
 	case *Drop:
 		return Class{Kind: "DROP " + s.Kind, Changes: true}
 	case *Stop:

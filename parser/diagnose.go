@@ -152,6 +152,7 @@ var (
 	closeParen   = token{typ: tokOp, text: ")"}
 	comma        = token{typ: tokOp, text: ","}
 	equals       = token{typ: tokOp, text: "="}
+	arrow        = token{typ: tokOp, text: "=>"}
 )
 
 // acceptsExpr reports whether an expression could begin at the wrong token.

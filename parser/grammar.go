@@ -133,7 +133,8 @@ type createRule struct {
 	at
 	Replace bool         `parser:"'CREATE' @('OR' 'REPLACE')?"`
 	View    *viewRule    `parser:"( @@"`
-	Trigger *triggerRule `parser:"| @@ )"`
+	Trigger *triggerRule `parser:"| @@"`
+	Export  *exportRule  `parser:"| @@ )"`
 }
 
 type viewRule struct {
@@ -173,10 +174,24 @@ type actMonitorRule struct {
 	For    *durationLeaf `parser:"('FOR' @@)?"`
 }
 
+type exportRule struct {
+	Name       wordLeaf      `parser:"'EXPORT' @@ 'TO'"`
+	Prometheus bool          `parser:"( @'PROMETHEUS'"`
+	Address    *stringLeaf   `parser:"| @@ )"`
+	Options    []*optionRule `parser:"('WITH' '(' @@ (',' @@)* ')')? 'AS'"`
+	Query      *queryRule    `parser:"( '(' @@ ')' | @@ )"`
+}
+
+type optionRule struct {
+	at
+	Name wordLeaf `parser:"@@ '=>'"`
+	X    exprLeaf `parser:"@@"`
+}
+
 type dropRule struct {
 	at
-	Kind string   `parser:"'DROP' @('STREAM' | 'TRIGGER' | 'MODEL')"`
-	Name nameLeaf `parser:"@@"`
+	Kind string   `parser:"'DROP' @('STREAM' | 'TRIGGER' | 'MODEL' | 'EXPORT')"`
+	Name dropLeaf `parser:"@@"`
 }
 
 type insertRule struct {
@@ -217,7 +232,7 @@ type setRule struct {
 
 type showRule struct {
 	at
-	What string      `parser:"'SHOW' @('STREAMS' | 'FUNCTIONS' | 'MODELS' | 'QUERIES' | 'TRIGGERS' | 'PROBES' | 'SETTINGS' | 'PROCESSES' | 'DROPS')"`
+	What string      `parser:"'SHOW' @('STREAMS' | 'EXPORTS' | 'FUNCTIONS' | 'MODELS' | 'QUERIES' | 'TRIGGERS' | 'PROBES' | 'SETTINGS' | 'PROCESSES' | 'DROPS')"`
 	Like *stringLeaf `parser:"('LIKE' @@)?"`
 }
 

@@ -28,6 +28,10 @@ type (
 		function bool
 		name     *Ident
 	}
+	dropLeaf struct {
+		ifExists bool
+		name     *Ident
+	}
 )
 
 func spanOf(t *lexer.Token) Span { return Span{t.Pos.Offset, t.Pos.Line} }
@@ -279,6 +283,27 @@ func (l *describeLeaf) Parse(lex *lexer.PeekingLexer) (err error) {
 	if word && isName(lex.Peek()) {
 		l.function = true
 		l.name, err = dotted(lex)
+	}
+	return err
+}
+
+// Parse implements participle.Parseable. IF is a keyword only before EXISTS, since a stream
+// may have that name.
+func (l *dropLeaf) Parse(lex *lexer.PeekingLexer) (err error) {
+	word := isKeyword(lex.Peek(), "IF")
+	if l.name, err = dotted(lex); err != nil {
+		return err
+	}
+	if l.name == nil {
+		return participle.NextMatch
+	}
+	if !word || !isKeyword(lex.Peek(), "EXISTS") {
+		return nil
+	}
+	lex.Next()
+	l.ifExists = true
+	if l.name, err = dotted(lex); err == nil && l.name == nil {
+		return unexpected(lex)
 	}
 	return err
 }

@@ -35,7 +35,7 @@ func (l *lowering) statement(s *statementRule) Statement {
 	case s.Create != nil:
 		return l.create(s.Create)
 	case s.Drop != nil:
-		return &Drop{Span: l.span(s.Drop.at), Kind: strings.ToUpper(s.Drop.Kind), Name: s.Drop.Name.Ident}
+		return &Drop{Span: l.span(s.Drop.at), Kind: strings.ToUpper(s.Drop.Kind), IfExists: s.Drop.Name.ifExists, Name: s.Drop.Name.name}
 	case s.Insert != nil:
 		return l.insert(s.Insert)
 	case s.Use != nil:
@@ -215,6 +215,10 @@ func (l *lowering) explain(e *explainRule) Statement {
 		if e.Analyze {
 			l.fail(span, "EXPLAIN ANALYZE runs only queries", "EXPLAIN CREATE TRIGGER shows what would be done; SHOW TRIGGERS counts what was done")
 		}
+	case *CreateExport:
+		if e.Analyze {
+			l.fail(span, "EXPLAIN ANALYZE runs only queries", "EXPLAIN ANALYZE "+of.Query.String())
+		}
 	}
 	return out
 }
@@ -227,6 +231,13 @@ func (l *lowering) create(c *createRule) Statement {
 			return &CreateModel{Span: span, Replace: c.Replace, Name: v.Name.Ident, Query: query}
 		}
 		return &CreateStream{Span: span, Replace: c.Replace, Name: v.Name.Ident, Query: query}
+	}
+	if e := c.Export; e != nil {
+		out := &CreateExport{Span: span, Replace: c.Replace, Name: e.Name.Ident, To: e.Address.get(), Query: l.query(e.Query)}
+		for _, o := range e.Options {
+			out.Options = append(out.Options, &Option{Span: l.span(o.at), Name: o.Name.Ident, X: o.X.Expr})
+		}
+		return out
 	}
 	t := c.Trigger
 	out := &CreateTrigger{Span: span, Replace: c.Replace, Once: t.Once, Name: t.Name.Ident, From: l.from(t.From), When: t.When.Expr}

@@ -23,6 +23,7 @@ var mistakes = []func(*diagnosis) *Error{
 	insertWhere,
 	useWhat,
 	setWithout,
+	exportParts,
 	wrongQuotes,
 	commaTooMany,
 	commaJoin,
@@ -126,7 +127,7 @@ func createWhat(d *diagnosis) *Error {
 	}
 	hint := verb + " STREAM name AS SELECT ..."
 	if verb == "DROP" {
-		hint = "DROP STREAM name, DROP TRIGGER name or DROP MODEL name"
+		hint = "DROP STREAM name, DROP TRIGGER name, DROP MODEL name or DROP EXPORT name"
 	}
 	switch {
 	case d.atEnd():
@@ -134,9 +135,9 @@ func createWhat(d *diagnosis) *Error {
 	case d.tok(0).typ == tokWord && d.tok(1).typ == tokWord:
 		return d.error(0, fmt.Sprintf("there is no %s %s", verb, d.found()), hint)
 	case verb == "CREATE OR REPLACE":
-		return d.error(0, "CREATE OR REPLACE makes a STREAM, a TRIGGER or a MODEL, not "+d.found(), hint)
+		return d.error(0, "CREATE OR REPLACE makes a STREAM, a TRIGGER, a MODEL or an EXPORT, not "+d.found(), hint)
 	}
-	return d.error(0, fmt.Sprintf("%s needs STREAM, TRIGGER or MODEL before %s", verb, d.found()), hint)
+	return d.error(0, fmt.Sprintf("%s needs STREAM, TRIGGER, MODEL or EXPORT before %s", verb, d.found()), hint)
 }
 
 // insertWhere handles INSERT into something other than a file.
@@ -216,7 +217,7 @@ func needsName(d *diagnosis) *Error {
 			return d.error(0, "STOP needs a stream after it, not "+d.found(), "SHOW STREAMS lists them")
 		}
 		return d.error(0, "STOP needs a query or a stream, not "+d.found(), "STOP 1 ends query 1; SHOW QUERIES lists them")
-	case "AS", "STREAM", "MODEL", "TRIGGER", "DESCRIBE", "MONITOR", "WITH":
+	case "AS", "STREAM", "MODEL", "TRIGGER", "EXPORT", "EXISTS", "DESCRIBE", "MONITOR", "WITH":
 		return d.error(0, fmt.Sprintf("%s needs a name after it, not %s", after, d.found()), "")
 	}
 	if d.is(-1, ".") {
@@ -247,6 +248,30 @@ func triggerParts(d *diagnosis) *Error {
 	}
 	if d.atEnd() && d.acceptsWord("END") {
 		return d.error(0, "END is missing after the actions of the trigger", "BEGIN ... END")
+	}
+	return nil
+}
+
+// exportParts handles an export without TO, its target or AS, and wrong options.
+func exportParts(d *diagnosis) *Error {
+	const example = "CREATE EXPORT name TO PROMETHEUS AS SELECT ..."
+	word := 1
+	if len(d.tokens) > 3 && d.tokens[1].is("OR") {
+		word = 3
+	}
+	if d.at <= word || !d.tokens[0].is("CREATE") || !d.tokens[word].is("EXPORT") {
+		return nil
+	}
+	switch {
+	case d.is(-1, "TO") && d.acceptsWord("PROMETHEUS") && d.tok(0).typ != tokQuoted:
+		return d.error(0, "TO needs PROMETHEUS or a URL in single quotes, not "+d.found(), "TO PROMETHEUS, or TO 'otlp://localhost:4317'")
+	case d.at == word+2:
+		return d.error(0, "TO and a target are missing before "+d.found(), example)
+	case d.acceptsWord("AS") && d.acceptsWord("WITH"):
+		return d.error(0, "AS and a query are missing before "+d.found(), example)
+	}
+	if open := d.open(); open > 0 && d.tokens[open-1].is("WITH") && d.accepts(arrow) {
+		return d.error(0, "an option has => and a value after its name, not "+d.found(), "WITH (interval => 5s)")
 	}
 	return nil
 }

@@ -116,8 +116,8 @@ func foreignClause(d *diagnosis) *Error {
 		return d.error(-1, "there is no OVER", "windows are sources: SELECT ... FROM TUMBLE(stream, 1s) GROUP BY ...")
 	case d.word(0) == "ESCAPE":
 		return d.error(0, "LIKE has no ESCAPE", "match with a regular expression: x ~ '...'")
-	case d.word(-1) == "IF" && d.is(0, "EXISTS", "NOT"):
-		return d.error(-1, "there is no IF EXISTS", "leave it out; CREATE OR REPLACE replaces")
+	case d.word(-1) == "IF" && d.is(0, "NOT"):
+		return d.error(-1, "there is no IF NOT EXISTS", "leave it out; CREATE OR REPLACE replaces")
 	case d.word(-1) == "LIMIT":
 		return d.error(0, "LIMIT needs a whole number, not "+d.found(), "LIMIT 10")
 	case d.word(-1) == "OVERHEAD" && d.word(-2) == "WITHIN":

@@ -54,21 +54,58 @@ func (s *Explain) String() string {
 
 // String prints the statement in canonical form.
 func (s *CreateStream) String() string {
-	return text(func(p *printer) { p.createAs("STREAM", s.Replace, s.Name, s.Query) })
+	return text(func(p *printer) {
+		p.create("STREAM", s.Replace, s.Name)
+		p.as(s.Query)
+	})
 }
 
 // String prints the statement in canonical form.
 func (s *CreateModel) String() string {
-	return text(func(p *printer) { p.createAs("MODEL", s.Replace, s.Name, s.Query) })
+	return text(func(p *printer) {
+		p.create("MODEL", s.Replace, s.Name)
+		p.as(s.Query)
+	})
 }
 
-func (p *printer) createAs(kind string, replace bool, name *Ident, q *Query) {
+// String prints the statement in canonical form.
+func (s *CreateExport) String() string {
+	return text(func(p *printer) {
+		p.create("EXPORT", s.Replace, s.Name)
+		p.put(" TO ")
+		if s.To != nil {
+			p.literal(s.To)
+		} else {
+			p.put("PROMETHEUS")
+		}
+		if len(s.Options) > 0 {
+			p.put(" WITH (")
+			p.list(len(s.Options), ", ", func(i int) { p.option(s.Options[i]) })
+			p.put(")")
+		}
+		p.as(s.Query)
+	})
+}
+
+// String prints the option in canonical form.
+func (o *Option) String() string { return text(func(p *printer) { p.option(o) }) }
+
+func (p *printer) option(o *Option) {
+	p.ident(o.Name)
+	p.put(" => ")
+	p.expr(o.X, precLowest)
+}
+
+func (p *printer) create(kind string, replace bool, name *Ident) {
 	p.put("CREATE ")
 	if replace {
 		p.put("OR REPLACE ")
 	}
 	p.put(kind, " ")
 	p.ident(name)
+}
+
+func (p *printer) as(q *Query) {
 	p.put(" AS ")
 	p.query(q)
 }
@@ -97,7 +134,13 @@ func (s *CreateTrigger) String() string {
 
 // String prints the statement in canonical form.
 func (s *Drop) String() string {
-	return text(func(p *printer) { p.put("DROP ", s.Kind, " "); p.ident(s.Name) })
+	return text(func(p *printer) {
+		p.put("DROP ", s.Kind, " ")
+		if s.IfExists {
+			p.put("IF EXISTS ")
+		}
+		p.ident(s.Name)
+	})
 }
 
 // String prints the statement in canonical form.

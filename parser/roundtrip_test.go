@@ -119,13 +119,19 @@ func (g gen) trigger() Statement {
 	return &CreateTrigger{Replace: g.chance(), Once: g.chance(), Name: g.ident(), From: g.from(), When: g.expr(), Actions: many(g, 1, g.action)}
 }
 
+func (g gen) export() Statement {
+	option := func() *Option { return &Option{Name: g.ident(), X: g.expr()} }
+	return &CreateExport{Replace: g.chance(), Name: g.ident(), To: maybe(g, g.str),
+		Options: maybe(g, func() []*Option { return many(g, 0, option) }), Query: g.query()}
+}
+
 func (g gen) statement() Statement {
-	switch rapid.IntRange(0, 13).Draw(g.T, "statement") {
+	switch rapid.IntRange(0, 14).Draw(g.T, "statement") {
 	case 0:
 		if g.chance() {
 			return &Explain{Analyze: g.chance(), Of: g.query()}
 		}
-		return &Explain{Of: pick[Statement](g, g.model(), g.trigger())}
+		return &Explain{Of: pick[Statement](g, g.model(), g.trigger(), g.export())}
 	case 1:
 		return &CreateStream{Replace: g.chance(), Name: g.ident(), Query: g.query()}
 	case 2:
@@ -133,7 +139,7 @@ func (g gen) statement() Statement {
 	case 3:
 		return g.trigger()
 	case 4:
-		return &Drop{Kind: pick(g, "STREAM", "TRIGGER", "MODEL"), Name: g.ident()}
+		return &Drop{Kind: pick(g, "STREAM", "TRIGGER", "MODEL", "EXPORT"), IfExists: g.chance(), Name: g.ident()}
 	case 5:
 		return g.insert()
 	case 6:
@@ -151,6 +157,8 @@ func (g gen) statement() Statement {
 		return &Show{What: pick(g, showable...), Like: maybe(g, g.str)}
 	case 12:
 		return &Describe{Function: g.chance(), Name: g.stream()}
+	case 13:
+		return g.export()
 	}
 	return g.query()
 }

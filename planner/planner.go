@@ -123,7 +123,7 @@ func (r *resolver) insert(ins *parser.Insert, add bool) (*plan.Query, error) {
 func CheckView(c *parser.CreateStream, src string, env *Env) error {
 	own := env.Scope.Resolve(c.Name.Name)
 	r := &resolver{env: env, src: src, views: []string{own}}
-	if err := r.newName("stream", c.Name); err != nil {
+	if err := r.newName("a stream", c.Name); err != nil {
 		return err
 	}
 	if s := catalog.Find(c.Name.Name); s != nil {

@@ -192,7 +192,7 @@ func (r *resolver) entering(name *parser.Ident) (leave func()) {
 // namesColumn reports whether the statement names a column, or has an encoder that uses it by
 // default.
 func (r *resolver) namesColumn(column string) bool {
-	return hasWord(r.src, column) || strings.HasSuffix(column, plan.LineageSuffix) && hasWord(r.src, plan.HierarchyEncoder)
+	return hasWord(r.src, column) || slices.Contains(r.asks, column) || strings.HasSuffix(column, plan.LineageSuffix) && hasWord(r.src, plan.HierarchyEncoder)
 }
 
 // hasWord reports whether a lower-case name occurs in a text as a whole word, ignoring
@@ -249,7 +249,7 @@ func DidYouMean(name string, visible []string) string {
 // newName rejects the name of a new definition that would look qualified.
 func (r *resolver) newName(kind string, name *parser.Ident) error {
 	if strings.Contains(name.Name, ".") {
-		return r.hintf(name.Pos(), "owner.name is a "+kind+" of another user", "the name of a %s must not contain a dot", kind)
+		return r.hintf(name.Pos(), "owner.name is "+kind+" of another user", "the name of %s must not contain a dot", kind)
 	}
 	return nil
 }

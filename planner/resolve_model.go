@@ -31,7 +31,7 @@ func PlanModel(c *parser.CreateModel, src string, env *Env) (*plan.Query, error)
 			}
 		}
 	}
-	if err := r.newName("model", c.Name); err != nil {
+	if err := r.newName("a model", c.Name); err != nil {
 		return nil, err
 	}
 	p, err := Plan(q, src, env)

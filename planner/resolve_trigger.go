@@ -51,7 +51,7 @@ func (r *resolver) planTrigger(c *parser.CreateTrigger) (*Trigger, error) {
 // triggerName rejects names that are in use.
 func (r *resolver) triggerName(c *parser.CreateTrigger) error {
 	name := c.Name.Name
-	if err := r.newName("trigger", c.Name); err != nil {
+	if err := r.newName("a trigger", c.Name); err != nil {
 		return err
 	}
 	switch {

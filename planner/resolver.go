@@ -19,7 +19,8 @@ type resolver struct {
 	columns int      // number of columns of all sources, joins and sub-queries so far
 	outer   place    // where the statement itself names the definition being inlined
 	notices []string
-	trigger string // qualified name of the trigger being defined, or ""
+	asks    []string // columns that the plan needs, though the statement does not name them
+	trigger string   // qualified name of the trigger being defined, or ""
 	// known are the value types found so far, by acquisition; serial is the number of the
 	// next acquisition with values.
 	known map[valueKey]types.Type

@@ -2,6 +2,7 @@ package probes
 
 import (
 	"context"
+	"time"
 
 	"endoscope/planner/plan"
 )
@@ -118,6 +119,9 @@ type Stats struct {
 	// Waited is the number of calls ignored during standby or because the gate
 	// was shut.
 	Waited uint64
+	// Spent is the CPU time that the source has cost, up to less than a second ago: calls
+	// as counted, at measured prices, without those of rows; samples as measured.
+	Spent time.Duration
 }
 
 // Activity has counters that never decrease.

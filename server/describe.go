@@ -10,6 +10,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/server/answer"
+	"endoscope/server/export"
 	"endoscope/server/trigger"
 	"endoscope/server/wire"
 )
@@ -31,6 +32,9 @@ func (s *session) describe(_ context.Context, st *parser.Describe, src string) (
 	}
 	if t := s.e.triggers.Get(key); t != nil {
 		return trigger.Describe(t), nil
+	}
+	if x := s.e.exports.Get(key); x != nil {
+		return export.Describe(x), nil
 	}
 	cs := catalog.Find(strings.ToLower(name))
 	if cs == nil {

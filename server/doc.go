@@ -16,6 +16,7 @@
 //	gating         which inputs of a join are acquired only behind a gate
 //	placement      which operators of a query the client executes
 //	trigger        triggers, their actions and their streams
+//	export         standing queries for Prometheus and OTLP
 //	introspect     sys.* and descriptions of a program
 //	store          what outlives the engine: definitions and models
 //	answer         tables, messages and refusals
@@ -43,7 +44,7 @@
 // and those of a group below another may be taken while one of that is held.
 // Sources are started and stopped, and files written, under locks of the first
 // group only. A trigger's name (Registry.Claim) belongs to that group, too,
-// while the trigger is created, replaced or dropped. So do the locks of store,
+// while the trigger is created, replaced or dropped; so does an export's. So do the locks of store,
 // sharing, gating and query that are in the first group of their doc.go. Then
 // follow
 //

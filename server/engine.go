@@ -21,6 +21,7 @@ import (
 	"endoscope/probes/uprobe"
 	"endoscope/probes/variable"
 	"endoscope/server/answer"
+	"endoscope/server/export"
 	"endoscope/server/grant"
 	"endoscope/server/handlerstream"
 	"endoscope/server/introspect"
@@ -47,9 +48,11 @@ type Options struct {
 	// base; 1, with filters and projections; 2, with the first stage of an
 	// aggregate. For tests.
 	Steer func(rows uint64) int
-	// StateDir is the directory of the definitions of streams and triggers that
-	// Restore restores; "": they end with the engine.
+	// StateDir is the directory of the definitions of streams, triggers and exports
+	// that Restore restores; "": they end with the engine.
 	StateDir string
+	// Metrics is set if the exports to Prometheus are served (Engine.Gather).
+	Metrics bool
 	// Journal, if not nil, is told of each statement that is executed.
 	Journal Journal
 }
@@ -77,6 +80,7 @@ type Engine struct {
 	modules   *elf.Cache
 	shares    *sharing.Shares
 	triggers  *trigger.Registry
+	exports   *export.Registry
 	system    *introspect.System
 
 	mu      sync.Mutex
@@ -100,12 +104,12 @@ func New(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{kept: kept, options: o, providers: map[string]probes.Provider{}, attaches: map[string]bool{}, views: definitions.NewViews(), models: store.NewModels(o.ModelDir), queries: map[int64]*query.Query{}, modules: &elf.Cache{}, shares: sharing.New()}
+	e := &Engine{kept: kept, options: o, providers: map[string]probes.Provider{}, attaches: map[string]bool{}, views: definitions.NewViews(), models: store.NewModels(o.ModelDir), queries: map[int64]*query.Query{}, modules: &elf.Cache{}, shares: sharing.New(), exports: export.NewRegistry()}
 	e.triggers = trigger.NewRegistry(func(key string) bool { return e.views.Get(key) != nil })
 	e.uprobes = uprobe.New(uprobe.Options{Match: matchFunction, RingBytes: o.RingBytes})
 	stacks, lives := stack.New(), sched.New()
 	found, followed := &handlerstream.Provider{Stacks: stacks}, &handlerstream.Provider{Stacks: stacks, Forgets: true}
-	e.system = &introspect.System{Running: e.running, Shares: e.shares, Triggers: e.triggers}
+	e.system = &introspect.System{Running: e.running, Shares: e.shares, Triggers: e.triggers, Exports: e.exports}
 	e.all = []probes.Provider{e.uprobes, procfs.New(), stacks, found, &handlerstream.CostProvider{Handlers: followed, Calls: e.uprobes}, lives, entities.New(e.uprobes, lives, e.modules), variable.New(), replay.New(), &introspect.Provider{System: e.system}, &trigger.Provider{All: e.triggers}}
 	e.system.Providers = e.all
 	for _, streams := range [][]string{e.uprobes.Streams(), stacks.Streams(), {handlerstream.Stream, handlerstream.CostStream}, lives.Streams(), {entities.EntityEvents, entities.ActivityEvents}, {variable.Stream}} {
@@ -154,6 +158,7 @@ func (e *Engine) Close() error {
 	e.closed = true
 	e.mu.Unlock()
 	e.triggers.Close()
+	e.exports.Close()
 	// A trigger that cannot be started returns its name to the trigger that had
 	// it before, which is listed again only then.
 	for all := e.triggers.List(); len(all) > 0; all = e.triggers.List() {
@@ -233,7 +238,7 @@ func (e *Engine) remove(q *query.Query) {
 	})
 }
 
-// queryHost runs the queries of triggers in the engine.
+// queryHost runs the queries of triggers and exports in the engine.
 type queryHost struct{ e *Engine }
 
 func (h queryHost) Enter(q *query.Query) error { return h.e.add(q) }

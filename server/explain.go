@@ -25,6 +25,8 @@ func (s *session) explain(ctx context.Context, path wire.Path, st *parser.Explai
 	switch of := st.Of.(type) {
 	case *parser.CreateTrigger:
 		return s.explainTrigger(ctx, of, src)
+	case *parser.CreateExport:
+		return s.explainExport(ctx, of, src)
 	case *parser.CreateModel:
 		return s.explainModel(ctx, of, src)
 	}

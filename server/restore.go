@@ -26,7 +26,7 @@ func (s *session) keep(kind, name, statement string, plans ...*plan.Query) error
 	}
 	d := &store.Definition{Kind: kind, Name: name, Owner: s.may.Name(), Statement: statement, Created: time.Now().UTC()}
 	s.mu.Lock()
-	if use := useOf(s.target); use != "" && kind == "trigger" {
+	if use := useOf(s.target); use != "" && (kind == "trigger" || kind == "export") {
 		d.Session = append(d.Session, use)
 	}
 	d.Session = append(d.Session, slices.Sorted(maps.Values(s.statements))...)
@@ -35,7 +35,7 @@ func (s *session) keep(kind, name, statement string, plans ...*plan.Query) error
 	for _, p := range plans {
 		for _, leaf := range plan.Leaves(p.Root) {
 			if leaf.Target.Command {
-				return fmt.Errorf("trigger %s is about a program that this session has started, and does not outlive it", name)
+				return fmt.Errorf("%s %s is about a program that this session has started, and does not outlive it", kind, name)
 			}
 			for _, pid := range leaf.Target.PIDs {
 				if ran, ok := process.Lookup(pid); ok && !seen[pid] {
@@ -78,7 +78,7 @@ type Unrestored struct {
 	Gone       bool // restoring is not tried again
 }
 
-// Restore restores the stored streams and triggers that do not exist yet. as
+// Restore restores the stored streams, triggers and exports that do not exist yet. as
 // returns the current grant of an owner; false if the owner has no access.
 // Restore returns the definitions that could not be restored: they may be
 // later, as when their program runs again.
@@ -119,7 +119,7 @@ func (e *Engine) restore(ctx context.Context, d *store.Definition, as func(strin
 	if err != nil {
 		return err
 	}
-	defer s.Close() // the trigger outlives the session
+	defer s.Close() // the definition outlives the session
 	for _, statement := range append(slices.Clone(d.Session), d.Statement) {
 		r, err := s.Execute(ctx, statement)
 		if err != nil {

@@ -214,13 +214,7 @@ func (s *session) execute(ctx context.Context, path wire.Path, stmt parser.State
 	case *parser.CreateStream:
 		return s.createStream(ctx, st, text)
 	case *parser.Drop:
-		if st.Kind == "TRIGGER" {
-			return s.dropTrigger(ctx, st, text)
-		}
-		if st.Kind == "MODEL" {
-			return s.dropModel(st, text)
-		}
-		return s.dropStream(ctx, st, text)
+		return s.drop(ctx, st, text)
 	case *parser.Use:
 		return s.use(st, text)
 	case *parser.Set:
@@ -240,6 +234,8 @@ func (s *session) execute(ctx context.Context, path wire.Path, stmt parser.State
 		return s.createTrigger(ctx, st, text)
 	case *parser.CreateModel:
 		return s.createModel(ctx, st, text)
+	case *parser.CreateExport:
+		return s.createExport(ctx, st, text)
 	case *parser.Suspend:
 		return s.suspend(st.Thread, true), nil
 	case *parser.Resume:
@@ -465,6 +461,8 @@ func (s *session) Complete(_ context.Context, kind, of, prefix string) []string 
 		names = s.scope.Visible(s.e.models.ModelNames())
 	case "trigger":
 		names = s.triggerNames()
+	case "export":
+		names = s.exportNames()
 	case "column":
 		for _, st := range catalog.Streams {
 			if of == "" || st.Name == of {

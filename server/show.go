@@ -73,7 +73,7 @@ func (s *session) show(ctx context.Context, st *parser.Show, src string) (wire.R
 		for _, p := range ps {
 			rel.Add(types.Str(p.Comm), types.Int(int64(p.PID)), types.Str(p.Exe))
 		}
-	case "QUERIES", "PROBES", "DROPS", "TRIGGERS":
+	case "QUERIES", "PROBES", "DROPS", "TRIGGERS", "EXPORTS":
 		name := "sys." + strings.ToLower(st.What)
 		sch := catalog.Find(name)
 		rel = answer.NewTable()

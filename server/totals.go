@@ -1,6 +1,7 @@
 package server
 
 import (
+	"endoscope/server/export"
 	"endoscope/server/query"
 	"endoscope/server/trigger"
 )
@@ -19,6 +20,7 @@ func (t *totals) add(q *query.Query) {
 type Stats struct {
 	Queries  int    // running ones, including those of triggers
 	Triggers int    // that have not ended
+	Exports  int    // that have not been dropped
 	Probes   int    // probed places in programs
 	Started  uint64 // queries since the engine was created
 	Rows     uint64 // sent to clients
@@ -30,7 +32,7 @@ type Stats struct {
 func (e *Engine) Stats() Stats {
 	e.mu.Lock()
 	sum := e.totals
-	s := Stats{Queries: len(e.queries), Triggers: e.triggers.Count()}
+	s := Stats{Queries: len(e.queries), Triggers: e.triggers.Count(), Exports: len(e.exports.List())}
 	for _, q := range e.queries {
 		sum.add(q)
 	}
@@ -40,7 +42,7 @@ func (e *Engine) Stats() Stats {
 	return s
 }
 
-// Expel ends the triggers of a user.
+// Expel ends the triggers and exports of a user.
 func (e *Engine) Expel(user string) {
 	var theirs []*trigger.Trigger
 	for _, t := range e.triggers.List() {
@@ -53,5 +55,8 @@ func (e *Engine) Expel(user string) {
 		<-t.Over
 		e.triggers.Leave(t, nil)
 		_, _ = e.kept.Drop("trigger", t.Plan.Key) // no session is left to report an error to
+	}
+	for _, key := range e.exports.RemoveAll(func(x *export.Export) bool { return x.Owner == user }) {
+		_, _ = e.kept.Drop("export", key)
 	}
 }

@@ -472,6 +472,7 @@ func (g *gathered) Summary() wire.Summary {
 		of := p.res.Summary()
 		sum.Losses = add(sum.Losses, of.Losses)
 		sum.Counts = add(sum.Counts, of.Counts)
+		sum.Cost += of.Cost
 		for _, n := range of.Notes {
 			sum.Notes = append(sum.Notes, p.name+": "+n)
 		}

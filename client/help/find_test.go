@@ -54,10 +54,10 @@ func TestFindHints(t *testing.T) {
 	for name, hint := range map[string]string{
 		"quantil":     "did you mean quantile or sketch_quantile?",
 		"tigers":      "did you mean triggers?",
-		"p":           "did you mean processes or python or probes or permissions or placement?",
+		"p":           "did you mean pictures or processes or python or probes or permissions or placement?",
 		"ptrace":      "it occurs in daemon",
 		"frobnicated": "",
-		"--connect":   "it occurs in command, remote, fleet, placement, daemon, others",
+		"--connect":   "it occurs in command, top, remote, fleet, placement, others",
 		"":            "",
 	} {
 		_, err := Find(name)

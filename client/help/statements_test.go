@@ -161,6 +161,8 @@ func (s *session) plan(text string) error {
 		if _, err = planner.PlanTrigger(st, text, s.env); err == nil {
 			s.env.Triggers.Put(st.Name.Name, definitions.Flow{})
 		}
+	case *parser.CreateExport:
+		_, err = planner.PlanExport(st, text, s.env)
 	case *parser.Set:
 		if catalog.FindSetting(st.Key.Name) == nil {
 			err = plan.Errorf(0, 0, "there is no setting %s", st.Key.Name)

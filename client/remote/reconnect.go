@@ -366,6 +366,7 @@ func plus(a, b wire.Summary) wire.Summary {
 	a.Rows += b.Rows
 	a.Losses, a.Counts = sum(a.Losses, b.Losses), sum(a.Counts, b.Counts)
 	a.Notes = append(a.Notes, b.Notes...)
+	a.Cost += b.Cost
 	return a
 }
 

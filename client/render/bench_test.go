@@ -1,6 +1,7 @@
 package render
 
 import (
+	"fmt"
 	"io"
 	"testing"
 
@@ -31,7 +32,7 @@ func callBatch() (*batch.Batch, []wire.Column) {
 
 func benchmark(b *testing.B, f Format) {
 	rows, cols := callBatch()
-	r := New(f, io.Discard, cols, Options{})
+	r := newRenderer(f, io.Discard, cols, Options{})
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := r.Rows(rows, false); err != nil {
@@ -47,10 +48,61 @@ func BenchmarkJSON(b *testing.B)     { benchmark(b, JSON) }
 func BenchmarkMarkdown(b *testing.B) { benchmark(b, Markdown) }
 func BenchmarkTable(b *testing.B)    { benchmark(b, Table) }
 
+func BenchmarkArrow(b *testing.B)    { benchmark(b, Arrow) }
+func BenchmarkParquet(b *testing.B)  { benchmark(b, Parquet) }
+func BenchmarkPerfetto(b *testing.B) { benchmark(b, Perfetto) }
+
+// BenchmarkPprof adds up samples of 64 stacks of 20 frames, each a value of its own as from
+// another machine, or the same in each batch as from this one.
+func BenchmarkPprof(b *testing.B) {
+	cols := []wire.Column{{Name: "stack", Type: types.List}, {Name: "state", Type: types.Varchar}, {Name: "count", Type: types.Bigint}}
+	stacks := make([]types.Value, 64)
+	rows := func() *batch.Batch {
+		out := batch.New([]types.Type{types.List, types.Varchar, types.Bigint})
+		for i := range batch.MaxRows {
+			out.AppendRow(stacks[i%len(stacks)], types.Str("RUN"), types.Int(1))
+		}
+		return out
+	}
+	for _, shared := range []bool{true, false} {
+		b.Run(fmt.Sprintf("shared=%v", shared), func(b *testing.B) {
+			renew := func() {
+				for i := range stacks {
+					functions := make([]string, 20)
+					for k := range functions {
+						functions[k] = fmt.Sprint("function_", (i>>(k/4))*31+k)
+					}
+					stacks[i] = stackOf(functions...)
+				}
+			}
+			renew()
+			same := rows()
+			r := newRenderer(Pprof, io.Discard, cols, Options{})
+			b.ReportAllocs()
+			for b.Loop() {
+				next := same
+				if !shared {
+					b.StopTimer()
+					renew()
+					next = rows()
+					b.StartTimer()
+				}
+				if err := r.Rows(next, false); err != nil {
+					b.Fatal(err)
+				}
+			}
+			if err := r.End(); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(float64(b.N)*batch.MaxRows/b.Elapsed().Seconds(), "rows/s")
+		})
+	}
+}
+
 func TestMachineFormatsAllocateNothingPerRow(t *testing.T) {
 	rows, cols := callBatch()
 	for _, f := range []Format{CSV, JSONL, JSON} {
-		r := New(f, io.Discard, cols, Options{})
+		r := newRenderer(f, io.Discard, cols, Options{})
 		if err := r.Rows(rows, false); err != nil { // the buffer grows once
 			t.Fatal(err)
 		}

@@ -19,7 +19,7 @@ type csvRenderer struct {
 }
 
 func init() {
-	define(CSV, implementation{endings: []string{".csv"}, new: func(w io.Writer, cols []wire.Column, _ Options) Renderer { return newCSV(w, cols) }})
+	define(CSV, implementation{endings: []string{".csv"}, new: func(w io.Writer, cols []wire.Column, _ Options) (Renderer, error) { return newCSV(w, cols), nil }})
 }
 
 func newCSV(w io.Writer, cols []wire.Column) *csvRenderer {

@@ -47,7 +47,10 @@ func TestEstimates(t *testing.T) {
 			",,,,,\n",
 	} {
 		var out bytes.Buffer
-		r := New(f, &out, cols, Options{})
+		r, err := New(f, &out, cols, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
 		if err := r.Rows(b, false); err != nil {
 			t.Fatal(err)
 		}

@@ -61,7 +61,7 @@ func anyBatch(t *rapid.T) (b *batch.Batch, rows [][]types.Value) {
 
 func renderAll(t *rapid.T, f Format, o Options, b *batch.Batch) string {
 	var out bytes.Buffer
-	r := New(f, &out, anyColumns, o)
+	r := newRenderer(f, &out, anyColumns, o)
 	if err := r.Rows(b, false); err != nil {
 		t.Fatal(err)
 	}

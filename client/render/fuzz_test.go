@@ -43,7 +43,7 @@ func FuzzTerminal(f *testing.F) {
 		cols := []wire.Column{{Name: name, Type: types.Varchar}, {Name: "list", Type: types.List}}
 		draw := func(format Format, o Options) string {
 			var out bytes.Buffer
-			r := New(format, &out, cols, o)
+			r := newRenderer(format, &out, cols, o)
 			b := batch.New([]types.Type{types.Varchar, types.List})
 			b.AppendRow(text, list)
 			if err := r.Rows(b, false); err != nil {

@@ -15,7 +15,7 @@ type jsonRenderer struct {
 }
 
 func init() {
-	define(JSON, implementation{endings: []string{".json"}, new: func(w io.Writer, cols []wire.Column, _ Options) Renderer { return newJSON(w, cols) }})
+	define(JSON, implementation{endings: []string{".json"}, new: func(w io.Writer, cols []wire.Column, _ Options) (Renderer, error) { return newJSON(w, cols), nil }})
 }
 
 func newJSON(w io.Writer, cols []wire.Column) *jsonRenderer {

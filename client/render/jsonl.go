@@ -16,7 +16,7 @@ type jsonlRenderer struct {
 }
 
 func init() {
-	define(JSONL, implementation{endings: []string{".jsonl", ".ndjson"}, new: func(w io.Writer, cols []wire.Column, _ Options) Renderer { return newJSONL(w, cols) }})
+	define(JSONL, implementation{endings: []string{".jsonl", ".ndjson"}, new: func(w io.Writer, cols []wire.Column, _ Options) (Renderer, error) { return newJSONL(w, cols), nil }})
 }
 
 func newJSONL(w io.Writer, cols []wire.Column) *jsonlRenderer {

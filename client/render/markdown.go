@@ -19,7 +19,7 @@ type markdownRenderer struct {
 }
 
 func init() {
-	define(Markdown, implementation{endings: []string{".md"}, new: func(w io.Writer, cols []wire.Column, _ Options) Renderer { return newMarkdown(w, cols) }})
+	define(Markdown, implementation{endings: []string{".md"}, new: func(w io.Writer, cols []wire.Column, _ Options) (Renderer, error) { return newMarkdown(w, cols), nil }})
 }
 
 func newMarkdown(w io.Writer, cols []wire.Column) *markdownRenderer {

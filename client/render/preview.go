@@ -16,7 +16,7 @@ func (t *tableRenderer) repaint() error {
 	columns, lines := t.o.Size()
 	l := layout{heads: t.heads}
 	var all []byte
-	if t.o.Expanded {
+	if t.o.Expanded || t.tooWide(&t.preview) {
 		for row := range t.preview.rows() {
 			all = l.appendExpanded(all, &t.preview, row, row+1)
 		}

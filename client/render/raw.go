@@ -19,8 +19,8 @@ type rawRenderer struct {
 }
 
 func init() {
-	define(Raw, implementation{endings: []string{".svg", ".dot", ".mmd", ".xml", ".folded"}, new: func(w io.Writer, _ []wire.Column, o Options) Renderer {
-		return &rawRenderer{machine: machine{w: w}, escape: o.Size != nil}
+	define(Raw, implementation{endings: []string{".dot", ".mmd", ".xml"}, new: func(w io.Writer, _ []wire.Column, o Options) (Renderer, error) {
+		return &rawRenderer{machine: machine{w: w}, escape: o.Size != nil}, nil
 	}})
 }
 

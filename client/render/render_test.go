@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"testing"
@@ -43,6 +44,15 @@ func TestRenderers(t *testing.T) {
 	})
 }
 
+// newRenderer is New for columns that fit the format.
+func newRenderer(f Format, w io.Writer, cols []wire.Column, o Options) Renderer {
+	r, err := New(f, w, cols, o)
+	if err != nil {
+		panic(err)
+	}
+	return r
+}
+
 // play renders a result that is described as text.
 func play(f Format, out *bytes.Buffer, o Options, script string) error {
 	lines := strings.Split(script, "\n")
@@ -50,7 +60,7 @@ func play(f Format, out *bytes.Buffer, o Options, script string) error {
 	if err != nil {
 		return err
 	}
-	r := New(f, out, cols, o)
+	r := newRenderer(f, out, cols, o)
 	b := batch.New(schema)
 	show := func(preview bool) error {
 		if b.N == 0 {

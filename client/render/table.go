@@ -33,6 +33,7 @@ type tableRenderer struct {
 	number  int  // expanded: rows so far in this table
 
 	preview grid // rows of the preview that is being received
+	last    grid // rows of the result drawn in place
 	drawn   int  // lines of the preview on the screen
 
 	buf []byte
@@ -42,13 +43,13 @@ type tableRenderer struct {
 const firstRows = 100
 
 func init() {
-	define(Table, implementation{new: func(w io.Writer, cols []wire.Column, o Options) Renderer { return newTable(w, cols, o) }})
+	define(Table, implementation{new: func(w io.Writer, cols []wire.Column, o Options) (Renderer, error) { return newTable(w, cols, o), nil }})
 }
 
 func newTable(w io.Writer, cols []wire.Column, o Options) *tableRenderer {
 	visible := shownColumns(cols)
 	t := &tableRenderer{w: w, o: o, heads: headings(columnsOf(visible, cols)), printed: -1}
-	for _, g := range []*grid{&t.held, &t.preview} {
+	for _, g := range []*grid{&t.held, &t.preview, &t.last} {
 		g.shown, g.ncols = visible, len(visible)
 	}
 	t.layout = layout{heads: t.heads, color: o.Color}
@@ -66,14 +67,23 @@ func (t *tableRenderer) Rows(b *batch.Batch, preview bool) error {
 	for i, n := 0, b.Len(); i < n; i++ {
 		g.add(b, b.Row(i))
 	}
-	if preview || t.printed < 0 && t.held.rows() < firstRows {
+	if preview || t.inPlace() || t.printed < 0 && t.held.rows() < firstRows {
 		return nil
 	}
 	return t.print(true)
 }
 
+// inPlace reports whether results are drawn over each other, as previews are.
+func (t *tableRenderer) inPlace() bool { return t.o.InPlace && t.o.Size != nil }
+
 func (t *tableRenderer) Flush(preview bool) error {
 	if preview {
+		return t.repaint()
+	}
+	if t.inPlace() {
+		t.held, t.preview = t.preview, t.held
+		t.last.reset()
+		t.last.text, t.last.cells = append(t.last.text, t.preview.text...), append(t.last.cells, t.preview.cells...)
 		return t.repaint()
 	}
 	if err := t.print(false); err != nil {
@@ -84,7 +94,12 @@ func (t *tableRenderer) Flush(preview bool) error {
 	return nil
 }
 
-func (t *tableRenderer) Tick() error { return t.print(true) }
+func (t *tableRenderer) Tick() error {
+	if t.inPlace() {
+		return nil // the result is not complete yet
+	}
+	return t.print(true)
+}
 
 func (t *tableRenderer) Clear() error {
 	t.erase()
@@ -92,6 +107,9 @@ func (t *tableRenderer) Clear() error {
 }
 
 func (t *tableRenderer) End() error {
+	if t.held.rows() == 0 && t.last.rows() > 0 { // drawn in place: the last result stays, in full
+		t.held, t.last = t.last, t.held
+	}
 	if err := t.print(false); err != nil {
 		return err
 	}
@@ -112,6 +130,9 @@ func (t *tableRenderer) print(more bool) error {
 	t.erase()
 	if !t.open && t.some {
 		t.buf = append(t.buf, '\n')
+	}
+	if t.printed < 0 && t.tooWide(&t.held) {
+		t.o.Expanded = true
 	}
 	t.open, t.some = true, true
 	if t.o.Expanded {
@@ -139,6 +160,28 @@ func (t *tableRenderer) print(more bool) error {
 	}
 	t.held.reset()
 	return t.write()
+}
+
+// wrapped is how much of a text in the last column must fit on the first line of a row: the
+// rest may go on in the next.
+const wrapped = 24
+
+// tooWide reports whether rows are wider than the terminal, and should not be.
+func (t *tableRenderer) tooWide(g *grid) bool {
+	if !t.o.Auto || t.o.Size == nil || t.o.Expanded || g.ncols < 2 {
+		return false
+	}
+	l := layout{heads: t.heads, color: t.o.Color}
+	l.fit(g, false)
+	total := -1
+	for i, w := range l.widths {
+		if i == len(l.widths)-1 && !l.heads[i].right {
+			w = min(w, wrapped)
+		}
+		total += w + 3
+	}
+	columns, _ := t.o.Size()
+	return total > columns
 }
 
 func (t *tableRenderer) write() error {

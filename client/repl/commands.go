@@ -12,6 +12,7 @@ import (
 
 	"endoscope/client/render"
 	"endoscope/client/runner"
+	"endoscope/planner/plan"
 )
 
 // command is one backslash command.
@@ -31,13 +32,22 @@ func init() {
 		{"?", "", "", "this list", (*Shell).list},
 		{"help", "h", "[topic]", "show the manual: the list of topics, or one topic, function or stream", (*Shell).manual},
 		{"q", "", "", "leave (or Ctrl-D)", (*Shell).leave},
-		{"d", "", "[stream]", "list the streams, or the columns of one", (*Shell).describe},
+		{"d", "dt", "[stream]", "list the streams, or the columns of one", (*Shell).describe},
+		{"df", "", "[pattern]", "list the functions of the language: \\df quantile, \\df %stack%", (*Shell).functions},
+		{"notices", "", "", "show the notices of the last statement in full", (*Shell).notices},
 		{"timing", "", "", "turn timing of statements on or off", (*Shell).timing},
-		{"x", "", "", "turn expanded display (one line per column) on or off", (*Shell).expanded},
+		{"x", "", "[on|off|auto]", "expanded display (one line per column): on, off, or for rows wider than the screen", (*Shell).expanded},
+		{"plot", "", "", "run the last statement again and draw its numbers as a chart", (*Shell).plot},
+		{"p", "", "", "print the last statement", (*Shell).printLast},
+		{"g", "", "", "run the last statement again", (*Shell).again},
+		{"e", "", "[file]", "edit the last statement, or a file, with $EDITOR, and run it", (*Shell).edit},
+		{"!", "", "[command]", "run a command of the shell", (*Shell).shell},
+		{"save", "", "name", "save the last statement as a query for \\i", (*Shell).save},
+		{"echo", "", "[text]", "write a text to the output", (*Shell).echo},
 		{"watch", "", "[s]", "run the last statement again every s seconds (2) until Ctrl-C", (*Shell).watch},
-		{"i", "", "file", "run the statements of a file", (*Shell).include},
+		{"i", "", "file", "run the statements of a file, of an example, or of a saved query", (*Shell).include},
 		{"examples", "", "[name]", "list example queries for \\i, or show one", (*Shell).listExamples},
-		{"o", "", "[file]", "write rows to a file (.csv, .json, .jsonl, .md, .svg, else a table), or to the screen again", (*Shell).output},
+		{"o", "", "[file]", "write rows to a file, in the format of its ending (help formats), else a table; or to the screen again", (*Shell).output},
 		{"conninfo", "", "", "what this session is connected to", (*Shell).conninfo},
 	}
 }
@@ -56,7 +66,31 @@ func (s *Shell) command(ctx context.Context, src string) error {
 		}
 		return c.run(s, ctx, arg)
 	}
+	if hint := elsewhere[name]; hint != "" {
+		return mistake(hint, `there is no command \%s`, name)
+	}
+	var names []string
+	for _, c := range commands {
+		names = append(names, c.name)
+	}
+	if near := plan.Nearest(name, names, 1); near != nil && len(name) > 2 {
+		return mistake(`did you mean \`+near[0]+`?`, `there is no command \%s`, name)
+	}
 	return mistake(`\? lists the commands`, `there is no command \%s`, name)
+}
+
+// elsewhere says how to do what other commands of psql are for.
+var elsewhere = map[string]string{
+	"c":       "USE 'process', USE PID 42 or USE '/path' chooses another target",
+	"connect": "USE 'process', USE PID 42 or USE '/path' chooses another target",
+	"l":       "SHOW PROCESSES lists what can be observed",
+	"dv":      "SHOW STREAMS lists the streams, also those of CREATE STREAM",
+	"di":      "SHOW STREAMS, SHOW TRIGGERS and SHOW MODELS list what there is",
+	"du":      "endoscope help permissions says who may observe what",
+	"set":     "SET setting = value; SHOW SETTINGS lists them",
+	"pset":    `\x, \o FILE and --format choose how rows are shown`,
+	"copy":    "INSERT INTO file('rows.csv') SELECT ... writes rows to a file",
+	"a":       "--format csv writes rows without alignment",
 }
 
 func (s *Shell) list(context.Context, string) error {
@@ -86,9 +120,24 @@ func (s *Shell) timing(context.Context, string) error {
 	return nil
 }
 
-func (s *Shell) expanded(context.Context, string) error {
-	x := !s.run.Out.Render.Expanded
-	s.home.Render.Expanded, s.run.Out.Render.Expanded = x, x
+func (s *Shell) expanded(_ context.Context, arg string) error {
+	x, auto := !s.run.Out.Render.Expanded, false
+	switch strings.ToLower(arg) {
+	case "":
+	case "on", "off":
+		x = strings.EqualFold(arg, "on")
+	case "auto":
+		x, auto = false, true
+	default:
+		return mistake(`\x auto`, `\x takes on, off or auto, not %q`, arg)
+	}
+	for _, o := range []*runner.Output{s.home, s.run.Out} {
+		o.Render.Expanded, o.Render.Auto = x, auto
+	}
+	if auto {
+		fmt.Fprintln(s.run.Err, "Expanded display is on for rows wider than the screen.")
+		return nil
+	}
 	fmt.Fprintf(s.run.Err, "Expanded display is %s.\n", onOff(x))
 	return nil
 }
@@ -149,6 +198,8 @@ func (s *Shell) include(ctx context.Context, path string) error {
 	f, err := os.Open(path)
 	if text, ok := example(path); err != nil && ok {
 		from = strings.NewReader(text)
+	} else if text, ok := saved(path); err != nil && ok {
+		from = strings.NewReader(text)
 	} else if err != nil {
 		return fileError(err)
 	} else {
@@ -168,7 +219,7 @@ func (s *Shell) output(_ context.Context, path string) error {
 		s.run.Out = s.home
 		return s.closeFile()
 	}
-	f, err := os.Create(path)
+	f, err := runner.CreateFile(path)
 	if err != nil {
 		return fileError(err)
 	}

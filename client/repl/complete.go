@@ -51,6 +51,9 @@ func candidates(ctx context.Context, s wire.Session, text string, cursor int) (w
 	case at.names("TRIGGER"):
 		ask("trigger", "", at.word)
 		return at.word, found
+	case at.names("EXPORT"):
+		ask("export", "", at.word)
+		return at.word, found
 	case at.expectsStream():
 		ask("stream", "", at.word)
 		if at.last == "DESCRIBE" {
@@ -104,7 +107,7 @@ func commandCandidates(ctx context.Context, s wire.Session, before string) (word
 				}
 			}
 		case `\i`:
-			found = exampleCandidates(arg, exampleNames())
+			found = exampleCandidates(arg, append(exampleNames(), savedNames()...))
 		case `\examples`:
 			var bare []string
 			for _, n := range exampleNames() {

@@ -31,15 +31,15 @@ func Manual(w io.Writer, topic string, signals *runner.Signals) error {
 		return err
 	}
 	text := b.String()
-	if height > 0 && strings.Count(text, "\n") >= height && term.IsTerminal(int(os.Stdin.Fd())) && page(w.(*os.File), text, signals) {
+	if height > 0 && strings.Count(text, "\n") >= height && term.IsTerminal(int(os.Stdin.Fd())) && Page(w.(*os.File), text, signals) {
 		return nil
 	}
 	_, err := io.WriteString(w, text)
 	return err
 }
 
-// page runs the pager, and reports whether it showed the text.
-func page(terminal *os.File, text string, signals *runner.Signals) bool {
+// Page shows a text by $PAGER, or else by less, and reports whether it did.
+func Page(terminal *os.File, text string, signals *runner.Signals) bool {
 	pager, chosen := os.LookupEnv("PAGER")
 	if !chosen {
 		pager = "less"

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 
+	"endoscope/client/render"
 	"endoscope/client/runner"
 	"endoscope/parser"
 )
@@ -15,9 +16,9 @@ import (
 type Shell struct {
 	run  *runner.Runner
 	home *runner.Output // output without \o
-	file *os.File       // of \o, or nil
+	file *runner.File   // of \o, or nil
 
-	last  string // repeated by \watch
+	last  string // the last statement: repeated by \watch
 	depth int    // nesting of \i
 	quit  bool   // \q
 	made  bool   // the last statement created a trigger
@@ -28,9 +29,15 @@ type Shell struct {
 func New(r *runner.Runner) *Shell { return &Shell{run: r, home: r.Out} }
 
 // Interact reads and executes until the input ends or \q. Errors are printed and do
-// not end it.
+// not end it. The statements and commands of the file rc are executed first.
 func (s *Shell) Interact(ctx context.Context, in Input) error {
 	defer s.closeFile()
+	if f, ok := s.home.W.(*os.File); ok && s.home.Terminal() {
+		s.run.Pager = func(text string) bool { return Page(f, text, s.run.Signals) }
+	}
+	if err := s.startup(ctx); err != nil {
+		return err
+	}
 	for !s.quit {
 		t, err := in.Read(ctx)
 		switch {
@@ -138,5 +145,9 @@ func (s *Shell) closeFile() error {
 	}
 	f := s.file
 	s.file = nil
-	return f.Close()
+	renamed, err := f.Close()
+	if renamed != "" {
+		fmt.Fprintln(s.run.Err, render.Escape("notice: the rows so far are in "+renamed))
+	}
+	return err
 }

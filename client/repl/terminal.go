@@ -59,7 +59,7 @@ func NewTerminal(ctx context.Context, s wire.Session, notes *runner.Notes, color
 		if color {
 			text = highlight(text)
 		}
-		return text + room
+		return text + room()
 	}
 	// readline queries the cursor position before every key, and loses keys that
 	// arrive together with the answer. It uses the position only to check for room
@@ -149,14 +149,23 @@ func (t *Terminal) flushNotes(show func(string)) {
 	}
 }
 
-// below is the number of rows available to readline below the line being edited, for
-// the list of completions.
-const below = 8
+// below returns the number of rows available to readline below the line being edited, for
+// the list of completions: enough for all streams on a screen of 24 lines.
+func below() int {
+	_, lines, err := term.GetSize(int(os.Stdout.Fd()))
+	if err != nil {
+		lines = 24
+	}
+	return max(4, min(lines-10, 14))
+}
 
-// room is printed after the line each time it is drawn: it scrolls the screen if
-// there are fewer than that many rows below, and leaves the cursor where it was. IND
+// room returns what is printed after the line each time it is drawn: it scrolls the screen
+// if there are fewer rows below than the list needs, and leaves the cursor where it was. IND
 // moves down and keeps the column, unlike a newline.
-var room = strings.Repeat("\x1bD", below) + fmt.Sprintf("\x1b[%dA", below)
+func room() string {
+	n := below()
+	return strings.Repeat("\x1bD", n) + fmt.Sprintf("\x1b[%dA", n)
+}
 
 // completions converts candidates for readline. readline assumes that a word begins
 // at a space; here it begins where scan determines. Candidates that do not fit the
@@ -173,7 +182,7 @@ func completions(ctx context.Context, s wire.Session, line []rune, cursor int) r
 		longest = max(longest, uniseg.StringWidth(c.text))
 	}
 	// One row is for the count; readline keeps some space between columns.
-	places := (below - 2) * max(1, width/(longest+4))
+	places := (below() - 2) * max(1, width/(longest+4))
 	more := len(found) - places
 	if more > 0 {
 		found = found[:places]

@@ -1,7 +1,9 @@
 package runner
 
 import (
+	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"syscall"
@@ -10,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"endoscope/client/render"
+	"endoscope/server/wire"
 )
 
 // Output is the destination and format of rows.
@@ -20,14 +23,18 @@ type Output struct {
 	// Gone is closed when W has no reader any more; nil if only a failed write would
 	// show that.
 	Gone <-chan struct{}
+
+	results int // that have been written
+	holding bool
+	held    []byte
 }
 
 // NewOutput returns an output that writes to w. An empty format is the default: a
 // table on a terminal, else csv.
 func NewOutput(w io.Writer, format render.Format) *Output {
 	o := &Output{W: w, Format: format}
-	f, isFile := w.(*os.File)
-	if isFile && term.IsTerminal(int(f.Fd())) {
+	f := fileOf(w)
+	if f != nil && term.IsTerminal(int(f.Fd())) {
 		o.Render.Size = func() (int, int) {
 			columns, lines, err := term.GetSize(int(f.Fd()))
 			if err != nil || columns <= 0 {
@@ -35,6 +42,7 @@ func NewOutput(w io.Writer, format render.Format) *Output {
 			}
 			return columns, lines
 		}
+		o.Render.Auto = true
 		o.Render.Color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	}
 	if o.Format == "" {
@@ -46,14 +54,80 @@ func NewOutput(w io.Writer, format render.Format) *Output {
 	return o
 }
 
+// hold keeps what is written until release or page is called.
+func (o *Output) hold() { o.holding = true }
+
+// release writes what is held, and holds no more.
+func (o *Output) release() error {
+	o.holding = false
+	if len(o.held) == 0 {
+		return nil
+	}
+	held := o.held
+	o.held = nil
+	_, err := o.Write(held)
+	return err
+}
+
+// page shows what is held by a pager if it is longer than the terminal, and else writes it.
+func (o *Output) page(pager func(text string) bool) error {
+	if o.holding && pager != nil {
+		_, lines := o.Render.Size()
+		if bytes.Count(o.held, []byte{'\n'}) >= lines && pager(string(o.held)) {
+			o.held = nil
+		}
+	}
+	return o.release()
+}
+
 // Write implements io.Writer. It returns ErrOutputClosed if W has no reader any more. No other
 // broken pipe has this meaning: neither that of a connection nor that of an INSERT.
 func (o *Output) Write(b []byte) (int, error) {
+	if o.holding {
+		o.held = append(o.held, b...)
+		return len(b), nil
+	}
 	n, err := o.W.Write(b)
 	if errors.Is(err, syscall.EPIPE) {
 		err = ErrOutputClosed
 	}
 	return n, err
+}
+
+// fileOf returns the file that w is; nil if it is none.
+func fileOf(w io.Writer) *os.File {
+	switch f := w.(type) {
+	case *os.File:
+		return f
+	case *File:
+		return f.File
+	}
+	return nil
+}
+
+// cut records that a result ended before it was complete.
+func (o *Output) cut() {
+	if f, ok := o.W.(*File); ok {
+		f.cut = true
+	}
+}
+
+// renderer returns a renderer of a result.
+func (o *Output) renderer(cols []wire.Column, about render.About) (render.Renderer, error) {
+	if o.results > 0 && render.Single(o.Format) {
+		return nil, fmt.Errorf("a file in the format %s holds one result, and this is another", o.Format)
+	}
+	options := o.Render
+	options.About = about
+	r, err := render.New(o.Format, o, cols, options)
+	if err != nil {
+		return nil, err
+	}
+	o.results++
+	if f, ok := o.W.(*File); ok {
+		f.began = true
+	}
+	return r, nil
 }
 
 // Terminal reports whether the output is a terminal.
@@ -63,8 +137,8 @@ func (o *Output) Terminal() bool { return o.Render.Size != nil }
 // process runs. Without it, `endoscope -c ... | head -1` on a rare event would keep
 // its probes attached until the next row is refused.
 func (o *Output) WatchReader() {
-	f, ok := o.W.(*os.File)
-	if !ok {
+	f := fileOf(o.W)
+	if f == nil {
 		return
 	}
 	info, err := f.Stat()

@@ -39,6 +39,12 @@ type Runner struct {
 	Notes   *Notes    // messages of triggers; nil: none
 	Timing  bool      // print how long each statement took at the client
 
+	// Notices are those of the last statement. On a terminal only their beginnings are shown.
+	Notices []string
+	// Pager shows a result that is longer than the terminal, if it came at once, and reports
+	// whether it did; nil: results are written as they come.
+	Pager func(text string) bool
+
 	ended bool // ended by a signal
 }
 
@@ -48,6 +54,7 @@ func (r *Runner) Stopped() bool { return r.ended }
 // run is one statement in progress.
 type run struct {
 	*Runner
+	text    string // the statement
 	res     wire.Result
 	rend    render.Renderer // nil until the columns are known, and for statements without rows
 	printed bool            // the result's message has been printed
@@ -62,22 +69,38 @@ type run struct {
 // its result; a second abandons it. The error is the statement's (not yet printed),
 // one of the three above, or the output's.
 func (r *Runner) Statement(ctx context.Context, text string) error {
-	return r.show(ctx, func(ctx context.Context) (wire.Result, error) { return r.Session.Execute(ctx, text) })
+	r.Out.Render.InPlace = redraws(text)
+	return r.show(ctx, text, func(ctx context.Context) (wire.Result, error) { return r.Session.Execute(ctx, text) })
+}
+
+// redraws reports whether each result of a statement replaces the one before: those of EMIT
+// EVERY are totals.
+func redraws(text string) bool {
+	st, err := parser.Parse(text)
+	if err != nil {
+		return false
+	}
+	q, ok := st.(*parser.Query)
+	return ok && q.Emit != nil && q.Emit.Every != nil
 }
 
 // Triggered shows the rows of the session's triggers, as Statement shows a result,
 // until all of them have ended.
 func (r *Runner) Triggered(ctx context.Context) error {
-	return r.show(ctx, func(context.Context) (wire.Result, error) { return r.Session.Triggered(false), nil })
+	return r.show(ctx, "", func(context.Context) (wire.Result, error) { return r.Session.Triggered(false), nil })
 }
 
-func (r *Runner) show(ctx context.Context, execute func(context.Context) (wire.Result, error)) error {
+func (r *Runner) show(ctx context.Context, text string, execute func(context.Context) (wire.Result, error)) error {
 	signals, release := r.Signals.Receive()
 	defer release()
 	ctx, cancel := context.WithCancel(ctx)
 	steps := make(chan step)
 	go pump(ctx, execute, steps)
-	s := &run{Runner: r, began: time.Now()}
+	s := &run{Runner: r, text: text, began: time.Now()}
+	r.Notices = nil
+	if r.Pager != nil && r.Out.Terminal() {
+		r.Out.hold()
+	}
 	err := s.loop(ctx, steps, signals)
 	cancel()
 	r.ended = s.stops > 0
@@ -86,6 +109,10 @@ func (r *Runner) show(ctx context.Context, execute func(context.Context) (wire.R
 	}
 	if s.rend != nil && err != nil {
 		_ = s.rend.Clear() // the error is printed next
+		s.Out.cut()
+	}
+	if released := r.Out.release(); err == nil {
+		err = released
 	}
 	if err == nil && s.exit {
 		return ErrTerminated
@@ -106,6 +133,9 @@ func (s *run) loop(ctx context.Context, steps <-chan step, signals <-chan os.Sig
 				return err
 			}
 		case <-ticker.C:
+			if err := s.Out.release(); err != nil { // it goes on: it is shown as it comes
+				return err
+			}
 			if s.rend != nil {
 				if err := s.rend.Tick(); err != nil {
 					return err
@@ -142,11 +172,34 @@ func (s *run) step(st step) (done bool, err error) {
 	case st.res != nil:
 		s.res, s.started = st.res, time.Now()
 		if cols := st.res.Columns(); cols != nil {
-			s.rend = render.New(s.Out.Format, s.Out, cols, s.Out.Render)
+			if s.rend, err = s.Out.renderer(cols, s.about()); err != nil {
+				return true, err
+			}
 		}
 		return false, s.printMessage()
 	}
 	return false, s.event(st.ev)
+}
+
+// about says what the result is.
+func (s *run) about() render.About {
+	a := render.About{Query: s.text, Target: s.target, Start: s.started, Footer: func() string { return Footer(s.res.Summary()) }}
+	if q, err := parser.Parse(s.text); err == nil {
+		if q, ok := q.(*parser.Query); ok && q.Emit != nil {
+			a.Emit = q.Emit.Mode
+		}
+	}
+	return a
+}
+
+// target returns what the session observes.
+func (s *run) target() string {
+	for _, line := range s.Session.Info() {
+		if target, ok := strings.CutPrefix(line, "target: "); ok {
+			return target
+		}
+	}
+	return ""
 }
 
 func (s *run) event(ev wire.Event) error {
@@ -166,9 +219,27 @@ func (s *run) event(ev wire.Event) error {
 		}
 		return s.rend.Flush(ev.Kind == wire.Preview)
 	case wire.Notice:
-		return s.note("notice: " + ev.Text)
+		s.Notices = append(s.Notices, ev.Text)
+		return s.note(s.oneLine("notice: " + ev.Text))
 	}
 	return nil
+}
+
+// more ends a notice of which only the beginning is shown.
+const more = ` ... (\notices)`
+
+// oneLine cuts a notice to a line of the terminal; elsewhere it stays whole.
+func (s *run) oneLine(text string) string {
+	if !s.ErrTTY || !s.Out.Terminal() {
+		return text
+	}
+	columns, _ := s.Out.Render.Size()
+	runes := []rune(text)
+	if len(runes) < columns && !strings.Contains(text, "\n") {
+		return text
+	}
+	line, _, _ := strings.Cut(string(runes[:min(len(runes), max(columns-len(more)-1, 20))]), "\n")
+	return line + more
 }
 
 // note writes a line between the rows.
@@ -179,6 +250,9 @@ func (s *run) printLine(text string) error {
 		if err := s.rend.Clear(); err != nil {
 			return err
 		}
+	}
+	if err := s.Out.release(); err != nil {
+		return err
 	}
 	fmt.Fprintln(s.Err, text)
 	return nil
@@ -199,6 +273,14 @@ func (s *run) finish() error {
 		if err := s.rend.End(); err != nil {
 			return err
 		}
+		if r, ok := s.rend.(render.Remarker); ok && r.Remark() != "" {
+			if err := s.note("notice: " + r.Remark()); err != nil {
+				return err
+			}
+		}
+	}
+	if err := s.Out.page(s.Pager); err != nil {
+		return err
 	}
 	if err := s.printMessage(); err != nil {
 		return err

@@ -30,6 +30,9 @@ func TestFooter(t *testing.T) {
 		"5 rows in 1.00s, complete (3 calls unfinished)": {Rows: 5, Elapsed: time.Second, Counts: []wire.Loss{{Cause: "calls unfinished", N: 3}}},
 		"5 rows in 1.00s, lost 17 (ring buffer full 12, late 5)": {Rows: 5, Elapsed: time.Second,
 			Losses: []wire.Loss{{Cause: "ring buffer full", N: 12}, {Cause: "late", N: 5}}},
+		"5 rows in 1.00s, complete; cost 8.61ms of CPU time, 0.86 %; a note": {Rows: 5, Elapsed: time.Second, Cost: 8610 * time.Microsecond, Notes: []string{"a note"}},
+		"5 rows in 1.00s, complete; cost 430ms of CPU time, 43 %":            {Rows: 5, Elapsed: time.Second, Cost: 430 * time.Millisecond},
+		"5 rows in 1.00s, complete; cost 50.0us of CPU time, < 0.01 %":       {Rows: 5, Elapsed: time.Second, Cost: 50 * time.Microsecond},
 		"5 rows in 1.00s, lost 1 (late 1) (2 a, 3 b)": {Rows: 5, Elapsed: time.Second,
 			Losses: []wire.Loss{{Cause: "late", N: 1}}, Counts: []wire.Loss{{Cause: "a", N: 2}, {Cause: "b", N: 3}}},
 		"0 rows in 0ns, complete (1 call unfinished)":                                     counting(1, "calls unfinished"),
@@ -267,7 +270,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func TestStatementFailsWithEOF(t *testing.T) {
 	r, _ := newRunner(t, io.Discard)
 	want := fmt.Errorf("damaged: %w", io.EOF)
-	if err := r.show(t.Context(), func(context.Context) (wire.Result, error) { return nil, want }); err != want {
+	if err := r.show(t.Context(), "", func(context.Context) (wire.Result, error) { return nil, want }); err != want {
 		t.Errorf("%v, expected %v", err, want)
 	}
 }

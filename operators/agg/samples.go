@@ -364,6 +364,12 @@ func (s *samples) encode(to []byte, group uint32) []byte {
 // decode adds what encode wrote to a group. It returns false if b has another format.
 // Samples of DOUBLE also read those of integers.
 func (s *samples) decode(group uint32, b []byte) bool {
+	return s.each(b, func(x span, n int64) { s.addSpan(group, x, n) })
+}
+
+// each calls add for each value or bucket that encode wrote. It returns false if b has
+// another format.
+func (s *samples) each(b []byte, add func(span, int64)) bool {
 	if len(b) < 2 || b[0] != doubleSamples && b[0] != integerSamples || b[0] == doubleSamples && !s.floats {
 		return false
 	}
@@ -396,7 +402,7 @@ func (s *samples) decode(group uint32, b []byte) bool {
 		if !s.valid(y, int64(twice>>1)) || twice&1 != 0 && twice>>1 < 2 {
 			return false
 		}
-		s.addSpan(group, y, int64(twice>>1))
+		add(y, int64(twice>>1))
 		if len(b) == 0 {
 			return true
 		}

@@ -1,6 +1,8 @@
 package agg
 
 import (
+	"math"
+
 	"endoscope/operators/agg/fold"
 	"endoscope/operators/agg/states"
 	"endoscope/operators/batch"
@@ -109,4 +111,30 @@ func appendBytes(c *batch.Column, row int, b []byte) {
 		return
 	}
 	c.Append(row, types.Value{Type: types.Bytes, S: string(b)})
+}
+
+// SketchBucket is a bucket of a sketch, in the order of values.
+type SketchBucket struct {
+	Value float64 // what represents its values, at most 1 % off; durations in ns
+	Count int64
+}
+
+// SketchBuckets appends the buckets of a value of SKETCH to to. The value that represents a
+// bucket is the same in every sketch, also where the values themselves are known: a value
+// is counted by the same one however many there are. ok is false if b is not a sketch.
+func SketchBuckets(to []SketchBucket, b string) (buckets []SketchBucket, ok bool) {
+	s := samples{floats: len(b) > 0 && b[0] == doubleSamples}
+	first := len(to)
+	ok = s.each([]byte(b), func(x span, n int64) {
+		v := s.number(x.low)
+		if i := s.bucket(x.low); i > -infinityBucket && i < infinityBucket {
+			v = min(max(bucketValue(i), -math.MaxFloat64), math.MaxFloat64)
+		}
+		if last := len(to) - 1; last >= first && to[last].Value == v {
+			to[last].Count += n
+			return
+		}
+		to = append(to, SketchBucket{v, n})
+	})
+	return to, ok
 }

@@ -1,6 +1,8 @@
 package agg
 
 import (
+	"maps"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -121,4 +123,52 @@ func TestStateOfNoSketch(t *testing.T) {
 	if err := op.Close(t.Context(), 0); err == nil {
 		t.Error("there is a quantile of what is no sketch")
 	}
+}
+
+// A value is counted under the same number, at most 1 % off, however many values there are.
+func TestSketchBuckets(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		typ := rapid.SampledFrom([]types.Type{types.Double, types.Bigint}).Draw(t, "type")
+		values := numbers(t, typ, rapid.OneOf(rapid.IntRange(1, 200), rapid.IntRange(1, 1500)).Draw(t, "n"))
+		want := map[float64]int64{}
+		for _, v := range values {
+			x := v.F
+			if typ == types.Bigint {
+				x = float64(v.I)
+			}
+			if v.IsNull || x != x {
+				continue
+			}
+			one, ok := sketchOf(t, typ, []types.Value{v})
+			if !ok || len(one) != 1 || one[0].Count != 1 || math.Abs(one[0].Value-x) > 0.010001*math.Abs(x) && math.Abs(x) >= sketchMin {
+				t.Fatalf("%g alone: %v", x, one)
+			}
+			want[one[0].Value]++
+		}
+		got := map[float64]int64{}
+		if all, ok := sketchOf(t, typ, values); ok {
+			for i, b := range all {
+				if b.Value != b.Value {
+					continue
+				}
+				if got[b.Value] = b.Count; i > 0 && !(all[i-1].Value < b.Value) {
+					t.Fatalf("out of order: %v", all)
+				}
+			}
+		}
+		if !maps.Equal(got, want) {
+			t.Fatalf("%v, want %v", got, want)
+		}
+	})
+	if _, ok := SketchBuckets(nil, "\x07abc"); ok {
+		t.Error("nonsense was decoded")
+	}
+}
+
+func sketchOf(t *rapid.T, typ types.Type, values []types.Value) ([]SketchBucket, bool) {
+	s, err := foldAll(t, &plan.Agg{Fn: "sketch", T: types.Bytes}, typ, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return SketchBuckets(nil, s.S)
 }

@@ -18,7 +18,8 @@ import (
 // block are independent, and the processor overlaps their cache misses.
 //
 // The table is open-addressed with linear probing and at most half full. A slot is 16 bytes
-// and holds short strings entirely (see key): finding one is one cache miss.
+// and holds short strings entirely (see key): finding one is one cache miss. For a long
+// string it holds a part of its hash and where its bytes are: finding one is two.
 type Dict struct {
 	values []string
 	slots  []slot // a power of two
@@ -31,23 +32,26 @@ type Dict struct {
 type farBlock struct {
 	keys   [codeBlock]key
 	hashes [codeBlock]uint64
-	have   [codeBlock]string // strings in the table with the same keys
-	seen   byte              // keeps loads that are otherwise unused
+	places [codeBlock]uint32 // of long strings in the table with the same keys; 0: none
+	seen   uint64            // keeps loads that are otherwise unused
 }
 
-// slot is a key with 1 + its code in the lower half of hi; 0: free.
+// slot is a key with 1 + its code in the lower half of hi, and for a long string its place
+// in the arena in the lower half of lo; 0: free.
 type slot key
 
 func (s slot) free() bool     { return s.hi == 0 }
 func (s slot) code() uint32   { return uint32(s.hi) - 1 }
-func (s slot) key() key       { return key{s.lo, s.hi >> 32 << 32} }
-func (s slot) has(k key) bool { return (s.lo^k.lo)|(s.hi^k.hi)>>32 == 0 }
+func (s slot) key() key       { return key{s.lo &^ key(s).spare(), s.hi >> 32 << 32} }
+func (s slot) has(k key) bool { return (s.lo^k.lo)&^k.spare()|(s.hi^k.hi)>>32 == 0 }
 
 // codeBlock is the number of strings hashed before they are looked up: their keys and
 // hashes stay in the first-level cache.
 const codeBlock = 512
 
 const minSlots = 32
+
+const cacheLine = 64
 
 // NewDict returns an empty dictionary.
 func NewDict() *Dict {
@@ -148,9 +152,9 @@ func (d *Dict) code(dst []uint32, texts [][]byte) {
 	}
 }
 
-// codeFar is code for a dictionary larger than the caches. It has one loop per memory area,
-// in which only addresses depend on the data, so that the processor overlaps the misses of
-// many rows.
+// codeFar is code for a dictionary larger than the caches. Each memory area is first read in
+// a loop of a few instructions, in which only addresses depend on the data, so that the
+// processor overlaps the misses of many rows.
 func (d *Dict) codeFar(dst []uint32, texts [][]byte) {
 	if d.far == nil {
 		d.far = &farBlock{}
@@ -162,8 +166,10 @@ func (d *Dict) codeFar(dst []uint32, texts [][]byte) {
 		f.hashes[i] = f.keys[i].hash()
 		any |= f.keys[i].hi
 	}
+	d.touchSlots(len(texts))
 	d.probe(dst)
 	if any >= longMark {
+		d.touchPlaces(texts)
 		d.verify(dst, texts)
 	}
 	for i, c := range dst { // new strings, and those not found by probe
@@ -173,45 +179,70 @@ func (d *Dict) codeFar(dst []uint32, texts [][]byte) {
 	}
 }
 
+// touchSlots reads the home slots of the block's n strings.
+func (d *Dict) touchSlots(n int) {
+	slots, shift, seen := d.slots, d.shift&63, uint64(0)
+	for _, h := range d.far.hashes[:n] {
+		seen |= slots[int(h>>shift)&(len(slots)-1)].lo
+	}
+	d.far.seen |= seen
+}
+
+// touchPlaces reads the strings in the table with the same keys as texts, which have the
+// same lengths; where there is none, the beginning of the arena.
+func (d *Dict) touchPlaces(texts [][]byte) {
+	f, chunks, seen := d.far, d.arena.chunks, byte(0)
+	for i, b := range texts {
+		place := f.places[i&(codeBlock-1)]
+		if chunk := int(place >> placeBits); chunk < len(chunks) {
+			at := unsafe.Add(chunks[chunk], place&(maxChunk-1))
+			seen |= *(*byte)(at) | *(*byte)(unsafe.Add(at, min(uint(len(b)-1), cacheLine-1)))
+		}
+	}
+	f.seen |= uint64(seen)
+}
+
 // verify sets the codes of long strings that only have the same key to noCode.
 func (d *Dict) verify(dst []uint32, texts [][]byte) {
 	f := d.far
-	for i, c := range dst {
-		if c == noCode {
-			c = 0
-		}
-		f.have[i&(codeBlock-1)] = d.values[c]
-	}
-	for _, s := range f.have[:len(dst)] {
-		if len(s) > 0 { // the ends usually differ
-			f.seen |= s[0] | s[len(s)-1]
-		}
-	}
 	for i, b := range texts {
-		if dst[i] != noCode && !f.keys[i].inline() && f.have[i&(codeBlock-1)] != string(b) {
+		if dst[i] == noCode || f.keys[i].inline() {
+			continue
+		}
+		have, ok := d.arena.at(f.places[i&(codeBlock-1)], len(b))
+		if !ok {
+			have = d.values[dst[i]]
+		}
+		if have != string(b) {
 			dst[i] = noCode
 		}
 	}
 }
 
 // probe reads the home slot of each string of the block and the next slot: dst gets the
-// code of the one with its key, else noCode.
+// code of the one with its key, else noCode, and places its place, 0 for a short string.
 func (d *Dict) probe(dst []uint32) {
 	f, slots, shift := d.far, d.slots, d.shift&63
 	for i := range dst {
 		k, h := &f.keys[i&(codeBlock-1)], f.hashes[i&(codeBlock-1)]
 		at := int(h >> shift)
 		s0, s1 := &slots[at&(len(slots)-1)], &slots[(at+1)&(len(slots)-1)]
-		c := uint32(0)
-		differ1 := s1.lo ^ k.lo | (s1.hi^k.hi)>>32
+		c, place, spare := uint32(0), uint32(0), k.spare()
+		differ1 := (s1.lo^k.lo)&^spare | (s1.hi^k.hi)>>32
 		if code := uint32(s1.hi); differ1 == 0 {
 			c = code
 		}
-		differ0 := s0.lo ^ k.lo | (s0.hi^k.hi)>>32
+		if p := uint32(s1.lo); differ1 == 0 {
+			place = p
+		}
+		differ0 := (s0.lo^k.lo)&^spare | (s0.hi^k.hi)>>32
 		if code := uint32(s0.hi); differ0 == 0 {
 			c = code
 		}
-		dst[i] = c - 1
+		if p := uint32(s0.lo); differ0 == 0 {
+			place = p
+		}
+		dst[i], f.places[i&(codeBlock-1)] = c-1, place&uint32(spare)
 	}
 }
 
@@ -222,7 +253,12 @@ func (d *Dict) find(k key, h uint64, b []byte) uint32 {
 		if s.free() {
 			c := uint32(len(d.values))
 			*s = slot{k.lo, k.hi | uint64(c+1)}
-			d.add(b)
+			if place := d.add(b); !k.inline() {
+				s.lo |= uint64(place)
+			}
+			if 2*len(d.values) > len(d.slots) {
+				d.grow()
+			}
 			return c
 		}
 		if s.has(k) && (k.inline() || d.values[s.code()] == string(b)) {
@@ -231,16 +267,16 @@ func (d *Dict) find(k key, h uint64, b []byte) uint32 {
 	}
 }
 
-func (d *Dict) add(b []byte) {
+// add appends b to the values and returns its place in the arena.
+func (d *Dict) add(b []byte) (place uint32) {
 	if len(d.values) == cap(d.values) {
 		// Double the slice; append grows large slices by less.
 		grown := InHugePages(make([]string, max(2*len(d.values), minSlots)))
 		d.values = grown[:copy(grown, d.values)]
 	}
-	d.values = append(d.values, d.arena.copy(b))
-	if 2*len(d.values) > len(d.slots) {
-		d.grow()
-	}
+	s, place := d.arena.copy(b)
+	d.values = append(d.values, s)
+	return place
 }
 
 // grow doubles the table. A string's slot follows from the upper bits of its hash, so slots
@@ -272,36 +308,6 @@ func (d *Dict) Len() int { return len(d.values) }
 // Values returns the current strings: code i means Values()[i]. The caller must not change
 // the slice; later additions do not appear in it.
 func (d *Dict) Values() []string { return d.values[:len(d.values):len(d.values)] }
-
-// arena stores the bytes of many strings in few allocations.
-type arena struct {
-	free  []byte
-	chunk int // size of the last chunk
-}
-
-// Chunks double from minChunk to maxChunk. They stay small because a reader that keeps one
-// string alive keeps its chunk alive.
-const (
-	minChunk = 1 << 10
-	maxChunk = 64 << 10
-)
-
-func (a *arena) copy(b []byte) string {
-	if len(b) == 0 {
-		return ""
-	}
-	if len(b) > len(a.free) {
-		if len(b) > maxChunk/4 {
-			return string(b)
-		}
-		a.chunk = min(max(2*a.chunk, minChunk), maxChunk)
-		a.free = make([]byte, max(a.chunk, len(b)))
-	}
-	n := copy(a.free, b)
-	s := unsafe.String(&a.free[0], n)
-	a.free = a.free[n:]
-	return s
-}
 
 // stringBytes returns s as a slice, which must not be written.
 func stringBytes(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }

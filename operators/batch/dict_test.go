@@ -111,6 +111,42 @@ func TestDictLarge(t *testing.T) {
 	}
 }
 
+// Strings with equal keys are compared, wherever their bytes are: strings of one hash and
+// length do not become one, nor do those that are too long for a place.
+func TestDictEqualKeys(t *testing.T) {
+	d := NewDict()
+	src := make([]string, 2*nearStrings)
+	for i := range src {
+		src[i] = fmt.Sprint("a name that is longer than a key ", i)
+	}
+	long := strings.Repeat("x", maxChunk)
+	src = append(src, long+"a", long+"b", strings.Repeat("y", 1<<24), strings.Repeat("y", 1<<24+100))
+	codes := make([]uint32, len(src))
+	d.CodeStrings(codes, src)
+	d.CodeStrings(codes, src)
+	for i, c := range codes {
+		if c != uint32(i) || d.Values()[c] != src[i] {
+			t.Fatalf("code of string %d, of %d bytes, is %d", i, len(src[i]), c)
+		}
+	}
+	// A text with the same key as a known string, but other bytes.
+	f, texts, dst := d.far, [][]byte{[]byte(src[7])}, make([]uint32, 1)
+	f.keys[0] = keyOf(texts[0])
+	f.hashes[0] = f.keys[0].hash()
+	d.probe(dst)
+	if dst[0] != 7 || f.places[0] == noPlace {
+		t.Fatalf("probe finds %d at %#x, not 7 at a place", dst[0], f.places[0])
+	}
+	for at := range texts[0] {
+		texts[0][at]++
+		dst[0] = 7
+		if d.verify(dst, texts); dst[0] != noCode {
+			t.Errorf("a text that differs in byte %d is taken for the same", at)
+		}
+		texts[0][at]--
+	}
+}
+
 // Readers of snapshots and the owner who adds need no lock. (The race detector
 // is what tests this.)
 func TestDictSnapshots(t *testing.T) {

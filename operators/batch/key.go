@@ -8,8 +8,9 @@ import (
 
 // key represents a string in the table. For a string of up to 11 bytes it is the string: lo
 // holds the first eight bytes, the upper half of hi the other three and the length plus
-// one. For a longer string lo is a hash of all its bytes, and hi has a mark. The lower half
-// of hi is left for the code (see slot).
+// one. For a longer string the upper half of lo is a hash of all its bytes, and hi has a
+// mark and the length. The lower half of hi, and for longer strings of lo, is 0: it is left
+// for the slot.
 type key struct{ lo, hi uint64 }
 
 const (
@@ -19,6 +20,9 @@ const (
 )
 
 func (k key) inline() bool { return k.hi < longMark }
+
+// spare returns the bits of lo that are not of the key.
+func (k key) spare() uint64 { return uint64(int64(k.hi)>>63) >> 32 }
 
 // inlineHi returns hi for a string of n bytes; tail holds the bytes after the first eight.
 func inlineHi(tail uint64, n int) uint64 { return tail<<32 | uint64(n+1)<<56 }
@@ -58,7 +62,7 @@ func keyOf(b []byte) key {
 	n := len(b)
 	switch {
 	case n > inlineMax:
-		return key{hashLong(b), longMark | uint64(n)<<32&^longMark}
+		return key{hashLong(b) >> 32 << 32, longMark | uint64(min(n, 1<<24-1))<<32}
 	case n >= 8:
 		tail := uint64(binary.LittleEndian.Uint32(b[n-4:]))
 		return key{binary.LittleEndian.Uint64(b), inlineHi(tail>>(8*(12-n)), n)}

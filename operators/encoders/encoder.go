@@ -175,6 +175,21 @@ func (s *Source) Remark() string {
 	return fmt.Sprintf("\n%s the first %d of %d symbols: encoder_budget is used up", RemarkMark, s.Encoded, s.Symbols)
 }
 
+// About returns lines that say what is encoded, and what is missing, for pictures.
+func (s *Source) About() []string {
+	line := fmt.Sprintf("%d symbols of %d sequences", s.Symbols, s.Sequences)
+	if s.Sequences == 1 {
+		line = fmt.Sprintf("%d symbols", s.Symbols)
+	}
+	switch {
+	case !s.Complete():
+		line += fmt.Sprintf(", of which the first %d are encoded: encoder_budget is used up", s.Encoded)
+	case s.Truncated > 0:
+		line += fmt.Sprintf("; the ends of %d sequences are missing", s.Truncated)
+	}
+	return []string{line}
+}
+
 // SourceJSON is the JSON form of a Source.
 type SourceJSON struct {
 	Sequences int      `json:"sequences"`

@@ -20,7 +20,7 @@ func (x *Intervals) heatmap() *render.Heatmap {
 	for _, c := range cells {
 		parts = max(parts, c.Part+1)
 	}
-	h := &render.Heatmap{Title: "intervals", Cells: parts, From: shortTime(0), To: shortTime(float64(int64(parts) << x.shift))}
+	h := &render.Heatmap{Title: "intervals", About: x.About(), Legend: []string{"blue: time in the class, stronger is more; orange: of it, waiting; on the right: the sum"}, Cells: parts, From: shortTime(0), To: shortTime(float64(int64(parts) << x.shift))}
 	type key struct {
 		thread int
 		class  Symbol

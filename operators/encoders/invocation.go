@@ -205,7 +205,7 @@ func (g *InvocationGraph) Merge(others []Encoding) (Encoding, error) {
 // heatmap draws slots from to to-1, with symbols in the order of their first occurrence in
 // the alphabet.
 func (g *InvocationGraph) heatmap(from, to int) *render.Heatmap {
-	h := &render.Heatmap{Title: "invocation graph", Cells: to - from}
+	h := &render.Heatmap{Title: "invocation graph", About: g.About(), Legend: []string{"stronger: more often, by the logarithm; on the right: how often in all"}, Cells: to - from}
 	begin, end := int64(from)<<g.shift, int64(to)<<g.shift
 	h.From, h.To = fmt.Sprint(begin), fmt.Sprint(end)
 	if g.timed {

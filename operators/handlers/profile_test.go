@@ -114,7 +114,7 @@ func TestFlameGraphZooms(t *testing.T) {
 	const browser = `
 const svg = require("fs").readFileSync(process.argv[2], "utf8"), frames = {};
 function element(attributes) {
-  return { style: {}, attributes, getAttribute(n) { return this.attributes[n]; }, setAttribute(n, v) { this.attributes[n] = v; },
+  return { attributes, getAttribute(n) { return this.attributes[n]; }, setAttribute(n, v) { this.attributes[n] = v; }, removeAttribute(n) { delete this.attributes[n]; },
     addEventListener(kind, f) { this[kind] = f; } };
 }
 const list = [...svg.matchAll(/<g data-x="([^"]*)" data-w="([^"]*)" data-n="([^"]*)">/g)].map(m => {
@@ -122,17 +122,16 @@ const list = [...svg.matchAll(/<g data-x="([^"]*)" data-w="([^"]*)" data-n="([^"
   g.querySelector = n => parts[n];
   return frames[m[3]] = g;
 });
-const all = element({});
-globalThis.document = { querySelectorAll: () => list, getElementById: () => all };
+globalThis.document = { querySelectorAll: () => list };
 eval(svg.match(/CDATA\[([^]*)\/\/\]\]/)[1]);
 function show() {
-  console.log(list.filter(g => g.style.display !== "none").map(g => g.getAttribute("data-n") + " " +
+  console.log(list.filter(g => g.attributes.display !== "none").map(g => g.getAttribute("data-n") + " " +
     Math.round(g.querySelector("rect").attributes.x) + "+" + Math.round(g.querySelector("rect").attributes.width) + " " + g.querySelector("text").textContent).join("\n") + "\n");
 }
 frames["handle&lt;int&gt;"].click();
 show();
-all.click();
-console.log(list.filter(g => g.style.display !== "none").length);
+frames["all"].click();
+console.log(list.filter(g => g.attributes.display !== "none").length);
 `
 	out, err := exec.Command(node, "-e", browser, "--", "", filepath.Join(dir, "flame.svg")).CombinedOutput()
 	if err != nil {

@@ -7,6 +7,7 @@ const (
 	SysDrops     = "sys.drops"
 	SysOperators = "sys.operators"
 	SysTriggers  = "sys.triggers"
+	SysExports   = "sys.exports"
 )
 
 var sys = []*Stream{
@@ -61,6 +62,19 @@ var sys = []*Stream{
 			{"lost", tI, "", "events lost so far, of its condition and its actions, and webhooks not delivered"},
 			{"arming", tS, "", "at once: the probes of its actions are attached and closed; else why they are attached only on activation; NULL if no action has probes"},
 			{"latency", tD, "ns", "longest time from a tuple until the actions it started were armed"},
+			{"error", tS, "", "last error; NULL if there was none"},
+			{"statement", tS, "", "its text"},
+		}), Asked: owner},
+	{Name: SysExports, Kind: Snapshot, Doc: "the exports that exist", How: "engine", Cost: "none", Needs: noNeeds,
+		Columns: columns(stamp, []Column{
+			{"export", tS, "", "its name"},
+			{"target", tS, "", "PROMETHEUS, or the URL to which it sends"},
+			{"state", tS, "", "running; ending; ended: its target is gone, and the last figures stay; failed"},
+			{"query_id", tI, "", "number of its query"},
+			{"series", tI, "", "series that it has now"},
+			{"left_out", tI, "", "series beyond its limit so far"},
+			{"sent", tI, "", "data points and spans that the receiver has accepted"},
+			{"lost", tI, "", "events lost so far, spans not delivered, and series left out"},
 			{"error", tS, "", "last error; NULL if there was none"},
 			{"statement", tS, "", "its text"},
 		}), Asked: owner},

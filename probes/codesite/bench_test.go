@@ -2,6 +2,7 @@ package codesite
 
 import (
 	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 
@@ -44,6 +45,27 @@ func benchmarkSites(b *testing.B, name string) {
 		}
 	}
 	b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "sites/s")
+}
+
+// BenchmarkSteppedSites counts the functions that have no cheap instruction, by what a query
+// reads, in percent.
+func BenchmarkSteppedSites(b *testing.B) {
+	for _, program := range []string{"postgres", "redis-server", "gofmt", "/lib/x86_64-linux-gnu/libc.so.6"} {
+		b.Run(filepath.Base(program), func(b *testing.B) {
+			path := program
+			if !filepath.IsAbs(path) {
+				path = testenv.NeedProgram(b, program)
+			}
+			m := moduleAt(b, path)
+			for b.Loop() {
+				for unit, need := range map[string]Need{
+					"count-%": {}, "arg0-%": {Args: true, Only: 1}, "arg0+arg1-%": {Args: true, Only: 3}, "arguments-%": {Args: true}} {
+					methods, probed := methodsOf(m, need)
+					b.ReportMetric(100*float64(methods[Stepped])/float64(probed), unit)
+				}
+			}
+		})
+	}
 }
 
 func BenchmarkNearest(b *testing.B) {

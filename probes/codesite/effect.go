@@ -27,6 +27,30 @@ const (
 	argumentsGo registers = 1<<regRAX | 1<<regRBX | 1<<regRCX | 1<<regRDX | 1<<regRDI | 1<<regRSI | 0x0f00&^(1<<12) | 1<<14 // Go's ABIInternal
 )
 
+// The registers of the first integer arguments, in order.
+var (
+	orderC  = [...]registers{1 << regRDI, 1 << regRSI, 1 << regRDX, 1 << regRCX, 1 << 8, 1 << 9}
+	orderGo = [...]registers{1 << regRAX, 1 << regRBX, 1 << regRCX, 1 << regRDI, 1 << regRSI, 1 << 8}
+)
+
+// arguments returns the registers that must be as at the entry where Args is set.
+func (need Need) arguments(isGo bool) registers {
+	all, order, read := argumentsC, orderC, registers(0)
+	if isGo {
+		// Goroutines are told apart by r14, whatever is read.
+		all, order, read = argumentsGo, orderGo, 1<<14
+	}
+	if need.Only == 0 {
+		return all
+	}
+	for n, r := range order {
+		if need.Only>>n&1 != 0 {
+			read |= r
+		}
+	}
+	return read
+}
+
 // effect is what an instruction changes, except flags, vector registers and the
 // memory that it pushes to.
 type effect struct {

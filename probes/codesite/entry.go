@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"endoscope/probes/elf"
@@ -57,7 +58,7 @@ func candidates(code []byte, pos int, need Need, arguments registers, stored boo
 		switch {
 		case !e.spKnown,
 			need.Return && e.sp != 0,
-			need.Args && (!e.known || e.store || e.regs&arguments != 0):
+			need.Args && (!e.known || e.store && need.Only == 0 || e.regs&arguments != 0):
 			return list
 		}
 		depth -= e.sp
@@ -96,14 +97,14 @@ func (m Code) EntrySiteFor(i int, need Need) (Site, error) {
 	if err != nil {
 		return Site{}, err
 	}
-	first, arguments := 0, argumentsC
+	first := 0
 	if f.Go {
-		first, arguments = m.stackCheck(code, f.Addr), argumentsGo
+		first = m.stackCheck(code, f.Addr)
 	}
 	if need.Entry && first > 0 {
 		return Site{}, errors.New("executes its first instruction again when its stack has grown")
 	}
-	list := candidates(code, first, need, arguments, !m.isCalled(f.Addr))
+	list := candidates(code, first, need, need.arguments(f.Go), !m.isCalled(f.Addr))
 	if len(list) == 0 {
 		if first > 0 {
 			return Site{}, errors.New("has code after its stack check that cannot be decoded")
@@ -117,6 +118,27 @@ func (m Code) EntrySiteFor(i int, need Need) (Site, error) {
 		list = list[:1]
 	}
 	return m.cheapest(i, code, list, need.Prices)
+}
+
+// PossibleEntrySites returns the file offsets of the instructions that EntrySiteFor may choose
+// in function i, for any needs and the default prices: each that is cheaper than all before it.
+func (m Code) PossibleEntrySites(i int) (offsets []uint64) {
+	f := &m.Entries()[i]
+	code, err := m.Image().Code(f.Addr, m.Extent(i))
+	if err != nil {
+		return nil
+	}
+	first := 0
+	if f.Go {
+		first = m.stackCheck(code, f.Addr)
+	}
+	least := math.Inf(1)
+	for _, c := range candidates(code, first, Need{}, 0, !m.isCalled(f.Addr)) {
+		if price := DefaultPrices.For(c.method); c.refused == nil && price < least {
+			least, offsets = price, append(offsets, m.OffsetOf(f.Addr)+uint64(c.pos))
+		}
+	}
+	return offsets
 }
 
 // errLoop is returned for the few functions that begin with a loop.

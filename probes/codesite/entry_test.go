@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -109,6 +110,14 @@ func TestEntrySiteRules(t *testing.T) {
 		{name: "memory written", body: "mov %rdi, -64(%rsp); nop", need: Need{Args: true}, want: "mov qword ptr [rsp-0x40], rdi", method: Stepped},
 		{name: "memory written, only counted", body: "mov %rdi, -64(%rsp); nop", want: "nop", method: Emulated},
 		{name: "repeated store", body: "mov %rdi, %rax; xor %ecx, %ecx; rep stosb; mov %rax, %rdi; nop", need: Need{Args: true}, want: "mov rax, rdi", method: Stepped},
+
+		{name: "another argument overwritten", body: "mov %edi, %eax; mov $5, %esi; nop; mov $2, %esi", need: Need{Args: true, Only: 1}, want: "nop", method: Emulated},
+		{name: "another argument overwritten, all read", body: "mov %edi, %eax; mov $5, %esi; nop; mov $2, %esi", need: Need{Args: true}, want: "mov eax, edi", method: Stepped},
+		{name: "another argument overwritten, both read", body: "mov %edi, %eax; mov $5, %esi; nop; mov $2, %esi", need: Need{Args: true, Only: 3}, want: "mov eax, edi", method: Stepped},
+		{name: "the argument overwritten", body: "mov %edi, %eax; mov $5, %edi; nop; mov %eax, %edi", need: Need{Args: true, Only: 1}, want: "mov eax, edi", method: Stepped},
+		{name: "another argument overwritten by a division", body: "mov %edi, %eax; cltd; nop", need: Need{Args: true, Only: 1}, want: "nop", method: Emulated},
+		{name: "memory written, values read", body: "mov %rdi, -64(%rsp); nop", need: Need{Args: true, Only: 1}, want: "nop", method: Emulated},
+		{name: "unknown effect, values read", body: "mov %rdi, %rax; xor %ecx, %ecx; rep stosb; mov %rax, %rdi; nop", need: Need{Args: true, Only: 1}, want: "mov rax, rdi", method: Stepped},
 
 		{name: "stack pointer moved", body: "sub $8, %rsp; nop; add $8, %rsp", need: Need{Return: true}, want: "sub rsp, 0x8", method: Stepped},
 		{name: "stack pointer moved, arguments read", body: "sub $8, %rsp; nop; add $8, %rsp", need: Need{Args: true}, want: "nop", method: Emulated, offset: 8},
@@ -276,6 +285,44 @@ func TestPatchableEntry(t *testing.T) {
 	}
 	if hits := countRun(t, path, site.Offset); hits != 100 {
 		t.Errorf("%d hits of 100 calls", hits)
+	}
+}
+
+// The registers that must not change are those of the arguments that are read, in C and in
+// Go, where the goroutine is always read.
+func TestArgumentsRead(t *testing.T) {
+	for _, test := range []struct {
+		only uint8
+		isGo bool
+		want registers
+	}{
+		{0, false, argumentsC}, {0, true, argumentsGo},
+		{1 << 0, false, 1 << regRDI}, {1<<2 | 1<<5, false, 1<<regRDX | 1<<9},
+		{1 << 0, true, 1<<regRAX | 1<<14}, {1<<3 | 1<<5, true, 1<<regRDI | 1<<8 | 1<<14},
+	} {
+		if got := (Need{Args: true, Only: test.only}).arguments(test.isGo); got != test.want {
+			t.Errorf("arguments %06b, Go %v: registers %016b, not %016b", test.only, test.isGo, got, test.want)
+		}
+	}
+}
+
+// Every site that is chosen is among the possible ones, and there are few of these.
+func TestPossibleEntrySites(t *testing.T) {
+	m := moduleAt(t, "/lib/x86_64-linux-gnu/libc.so.6")
+	possible, functions := 0, 0
+	for i := range m.Len() {
+		offsets := In(m).PossibleEntrySites(i)
+		possible += len(offsets)
+		for _, need := range []Need{{}, {Args: true}, {Args: true, Only: 1}, {Args: true, Only: 2, Return: true}, {Args: true, Only: 1 << 5}, {Return: true}, {Entry: true}} {
+			site, err := In(m).EntrySiteFor(i, need)
+			if err == nil && !slices.Contains(offsets, site.Offset) {
+				t.Errorf("%s is probed at %#x for %+v, which is not one of %#x", m.Function(i).Name, site.Offset, need, offsets)
+			}
+		}
+		functions++
+	}
+	if possible > 2*functions {
+		t.Errorf("%d possible sites of %d functions", possible, functions)
 	}
 }
 

@@ -8,6 +8,9 @@ type Need struct {
 	// Args: the integer argument registers and the memory they point to are as
 	// at the function's entry.
 	Args bool
+	// Only restricts Args to the values of some arguments: bit n for argument n. 0: all of
+	// them, and the memory they point to.
+	Only uint8
 	// Return: a return trap will be armed, which requires the return address on
 	// top of the stack.
 	Return bool

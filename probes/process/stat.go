@@ -101,3 +101,16 @@ func number(b []byte) (int64, []byte) {
 	}
 	return v, b[i:]
 }
+
+// CPUTicks returns the CPU time that processes have used, in clock ticks. Those that have
+// ended count as 0.
+func CPUTicks(pids []int) (sum uint64) {
+	var buf [statBytes]byte
+	var s Stat
+	for _, pid := range pids {
+		if readStat(pid, buf[:], &s) {
+			sum += s.UserTicks + s.SystemTicks
+		}
+	}
+	return sum
+}

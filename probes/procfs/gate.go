@@ -65,6 +65,7 @@ func (s *source) Stats() (st probes.Stats) {
 	for way := range st.Prices {
 		st.Prices[way] = s.price(plan.GateWay(way))
 	}
+	st.Spent = time.Duration(float64(st.Events-st.Shut) * st.Prices[plan.NoGate].Open)
 	return st
 }
 

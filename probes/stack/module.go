@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -14,6 +15,7 @@ import (
 	"endoscope/probes/lang/golang"
 	"endoscope/probes/lang/python"
 	"endoscope/probes/process"
+	"endoscope/probes/stack/pacing"
 	"endoscope/probes/unwind"
 )
 
@@ -56,6 +58,7 @@ type modules struct {
 	mappingsBefore MappingsBefore
 	whole          bool              // calls inlined into functions of C, C++ and Rust are not looked for
 	missing        map[string]uint64 // what debug information lacks, by notice: instructions
+	once           time.Duration     // CPU time of reading files and analysing instructions
 }
 
 type fileKey struct {
@@ -95,6 +98,7 @@ func (ms *modules) moduleAt(pid int, m process.Mapping, main bool) *module {
 	if have := ms.byFile[key]; have != nil {
 		return have
 	}
+	defer ms.timed()()
 	var made *module
 	if m.Inode == 0 {
 		made = &module{name: anonymous(m.Path), places: map[uint64]*place{}}
@@ -173,9 +177,23 @@ func (ms *modules) at(m *module, offset uint64) *place {
 	if len(m.places) > maxPlaces {
 		clear(m.places)
 	}
+	defer ms.timed()()
 	p := ms.look(m, offset)
 	m.places[offset] = p
 	return p
+}
+
+// timed adds the CPU time until the returned function is called to what is done once.
+func (ms *modules) timed() func() {
+	watch := pacing.StartWatch()
+	return func() { ms.once += watch.Stop() }
+}
+
+// takeOnce returns the CPU time of what was done once since the last call.
+func (ms *modules) takeOnce() time.Duration {
+	d := ms.once
+	ms.once = 0
+	return d
 }
 
 // look analyses an instruction.

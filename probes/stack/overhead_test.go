@@ -158,3 +158,26 @@ func TestOverhead(t *testing.T) {
 		t.Errorf("%d snapshots, at most %d were expected", n, most)
 	}
 }
+
+// Reading a program's symbols and debug information is done once: it is not a cost of
+// snapshots, which would delay the next one by a hundred times as long.
+func TestReadingFilesIsDoneOnce(t *testing.T) {
+	testenv.NeedUprobes(t)
+	var text strings.Builder
+	text.WriteString("#include <stdio.h>\n#include <unistd.h>\nvolatile long sink;\n")
+	for i := range 300 {
+		fmt.Fprintf(&text, "struct s%d { long a; char b[%d]; }; static inline void in%d(struct s%d *s) { sink += s->a; }\nvoid f%d(struct s%d *s) { in%d(s); }\n", i, i+1, i, i, i, i, i)
+	}
+	text.WriteString("int main(void) { for (;;) pause(); }\n")
+	r := run(t, testenv.CompileCText(t, text.String(), "-O2", "-g", "-gz=zlib"))
+	awaitPause(t, r.pid)
+	c := collect(t, r.pid)
+	for first := range 2 {
+		watch := pacing.StartWatch()
+		snapshot(t, c)
+		total, once := watch.Stop(), c.modules.takeOnce()
+		if reads := once > total/2; reads != (first == 0) || once > total {
+			t.Errorf("snapshot %d takes %v, of which %v is done once", first, total, once)
+		}
+	}
+}

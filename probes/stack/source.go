@@ -44,6 +44,7 @@ type source struct {
 	notices  []string
 	clock    func() int64
 	rows     *rows.Writer[observation]
+	spent    atomic.Int64 // CPU time of the snapshots, ns
 	interval atomic.Int64 // ns between snapshots that resulted from stack_overhead; 0: as requested
 
 	mu      sync.Mutex // guards the following fields
@@ -65,8 +66,8 @@ func (s *source) Info() probes.Info {
 	return probes.Info{Sites: s.sites(), Notices: s.notices, Residual: s.filter, Live: true, Identity: fmt.Sprint("stack ", s.target.Follow, process.Identify(s.pinned))}
 }
 
-// Stats returns zero: there is nothing to count.
-func (s *source) Stats() probes.Stats { return probes.Stats{} }
+// Stats implements probes.Source.
+func (s *source) Stats() probes.Stats { return probes.Stats{Spent: time.Duration(s.spent.Load())} }
 
 // sites describes what is sampled.
 func (s *source) sites() []probes.Site {
@@ -212,6 +213,7 @@ func (s *source) hidden(seen map[int]bool, t tally) error {
 func (s *source) run(ctx context.Context, c *collector, sink probes.Sink, start time.Time) error {
 	defer context.AfterFunc(ctx, s.alarm.Ring)()
 	pace := pacing.Governor{Share: s.spec.Settings.StackOverhead, Start: start}
+	c.modules.takeOnce() // of the sample that load took
 	taken := 0
 	defer func() {
 		if interval := time.Duration(s.interval.Load()); interval > 0 {
@@ -252,7 +254,9 @@ func (s *source) run(ctx context.Context, c *collector, sink probes.Sink, start 
 		}
 		watch := pacing.StartWatch()
 		err := s.snapshot(c, sink)
-		pace.AddCost(watch.Stop()+c.javaTime, time.Now())
+		cost := watch.Stop() + c.javaTime
+		s.spent.Add(int64(cost))
+		pace.AddCost(cost, c.modules.takeOnce(), time.Now())
 		c.javaTime = 0
 		taken++
 		if err != nil {

@@ -259,7 +259,7 @@ func (p *Provider) release(s *source) error {
 	p.reportReplaced(s, s.atEnd)
 	left, err := in.EndAggregate()
 	p.reader.Unsubscribe(s.sub, left)
-	s.storeCounters(in)
+	s.storeCounters(in, true)
 	s.sub.CloseStacks()
 	p.kernel.Remove(in)
 	delete(p.active, s)

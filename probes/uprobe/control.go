@@ -178,6 +178,7 @@ func (g *growing) Stats() (sum probes.Stats) {
 		sum.Shut += st.Shut
 		sum.Awaited += st.Awaited
 		sum.Waited += st.Waited
+		sum.Spent += st.Spent
 	}
 	return sum
 }

@@ -40,9 +40,9 @@ func (s *source) Stats() probes.Stats {
 	p := s.provider
 	p.mu.Lock()
 	if in := p.active[s]; in != nil {
-		s.storeCounters(in)
+		s.storeCounters(in, false)
 	}
-	st := probes.Stats{Activity: s.activity, Waited: s.activity.Shut + s.ignoredCalls}
+	st := probes.Stats{Activity: s.activity, Waited: s.activity.Shut + s.ignoredCalls, Spent: s.pricing.spent(s.activity.Awaited)}
 	p.mu.Unlock()
 	price := s.price()
 	for way := range st.Prices {
@@ -51,9 +51,9 @@ func (s *source) Stats() probes.Stats {
 	return st
 }
 
-// storeCounters stores the current counters. The caller holds Provider.mu.
-func (s *source) storeCounters(in *program.Installation) {
-	s.pricing.look(in, len(s.resolution.Functions))
+// storeCounters stores the current counters, or the last ones. The caller holds Provider.mu.
+func (s *source) storeCounters(in *program.Installation, last bool) {
+	s.pricing.look(in, s.prices(), last)
 	if c, err := in.Counters(&s.percpu); err == nil {
 		armed, _ := program.Awaited(&c)
 		s.activity = probes.Activity{Events: c.Offered, Shut: c.Shut - s.ignoredCalls, Awaited: armed}

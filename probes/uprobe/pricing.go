@@ -21,6 +21,11 @@ type pricing struct {
 	lately []uint64       // calls of each function between the last two looks
 	at     time.Time      // of the last look
 	per    []uint64
+
+	// What the calls until the last look have cost, in ns: those of entries, and those of
+	// returns if all of them were observed.
+	open, returns float64
+	calls         uint64
 }
 
 // price returns the mean price over the functions, weighted by their recent calls. Where
@@ -36,12 +41,13 @@ func (s *source) price() probes.Price {
 	return p
 }
 
-// look counts the calls since the last look, unless that is too recent for the number of
-// functions.
-func (p *pricing) look(in *program.Installation, functions int) {
+// look counts the calls since the last look. Unless it is the last one, it does nothing if
+// that is too recent for the number of functions. each has the prices by function.
+func (p *pricing) look(in *program.Installation, each []probes.Price, last bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if now := time.Now(); now.Sub(p.at) >= max(time.Second/2, time.Duration(functions)*time.Millisecond) {
+	functions := len(each)
+	if now := time.Now(); last || now.Sub(p.at) >= max(time.Second/2, time.Duration(functions)*time.Millisecond) {
 		p.at = now
 	} else {
 		return
@@ -52,13 +58,27 @@ func (p *pricing) look(in *program.Installation, functions int) {
 	since, calls := make([]uint64, functions), uint64(0)
 	for i := range since {
 		n := in.Hits(uint32(i), &p.per)
-		since[i] = n - p.hits[i]
+		since[i] = n - min(p.hits[i], n)
 		calls += since[i]
-		p.hits[i] = n
+		p.hits[i] += since[i]
+		p.open += float64(since[i]) * each[i].Open
+		p.returns += float64(since[i]) * each[i].Return
 	}
+	p.calls += calls
 	if calls > 0 { // without calls, keep the previous weights
 		p.lately = since
 	}
+}
+
+// spent returns what the calls have cost. Conditions at the entry leave some returns alone;
+// which ones is not known.
+func (p *pricing) spent(awaited uint64) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.calls == 0 {
+		return 0
+	}
+	return time.Duration(p.open + p.returns*min(1, float64(awaited)/float64(p.calls)))
 }
 
 // prices returns the price of a call, by function.

@@ -15,7 +15,7 @@ func (p *Policy) grantOf(name string, known directory) (*grant.Grant, grant.Limi
 		return nil, grant.Limits{}, false
 	}
 	g := &grant.Grant{User: name, Admin: e.role == adminRole, Trace: e.role >= traceRole, Commands: e.commands, Models: e.models,
-		Read: e.read, Write: e.write, Webhooks: e.webhooks}
+		Read: e.read, Write: e.write, Webhooks: e.webhooks, Exports: e.exports, Scrape: e.scrape}
 	v := e.viewer
 	if g.Admin {
 		// An administrator can see every user's queries, and any process.

@@ -21,7 +21,7 @@ import (
 // Engine is an engine that enforces grants.
 type Engine interface {
 	As(*grant.Grant) wire.Engine
-	// Expel ends what a user has left running without a session: triggers.
+	// Expel ends what a user has left running without a session: triggers and exports.
 	Expel(user string)
 	Close() error
 }

@@ -35,9 +35,11 @@ locals trace
 #    processes all               # or all
 #    grants shared               # shared: probes in programs and libraries, for every process that executes them
 #    grants commands models      # start programs as targets (as the daemon's user); CREATE and DROP MODEL
+#    grants scrape               # read the exports of all users at --metrics
 #    read /srv/endoscope/in      # directories for file() and SET debug_directory
 #    write /srv/endoscope/out    # and for INSERT INTO file(); only the server should be able to write there
 #    webhooks https://hooks.example.com/endoscope
+#    exports otlp://collector.example.com:4317   # CREATE EXPORT may send there
 #    limits sessions=64 queries=64 probes=10000 events=1000000 memory=2GiB log=64KiB timeout=0s
 `
 
@@ -68,6 +70,8 @@ type entry struct {
 	read     []string
 	write    []string
 	webhooks []grant.Prefix
+	exports  []grant.Prefix
+	scrape   bool
 	limits   grant.Limits
 }
 
@@ -266,8 +270,10 @@ func (e *entry) set(key string, values []string, known directory) (err error) {
 				e.commands = true
 			case "models":
 				e.models = true
+			case "scrape":
+				e.scrape = true
 			default:
-				return fmt.Errorf("%q is not a grant: shared, commands or models", g)
+				return fmt.Errorf("%q is not a grant: shared, commands, models or scrape", g)
 			}
 		}
 	case "read", "write":
@@ -289,10 +295,18 @@ func (e *entry) set(key string, values []string, known directory) (err error) {
 			}
 			e.webhooks = append(e.webhooks, prefix)
 		}
+	case "exports":
+		for _, v := range values {
+			prefix, err := grant.ParseExportPrefix(v)
+			if err != nil {
+				return err
+			}
+			e.exports = append(e.exports, prefix)
+		}
 	case "limits":
 		return e.setLimits(values)
 	default:
-		return fmt.Errorf("unknown key %q; a user has role, unix, processes, processes-of, cgroups, grants, read, write, webhooks, limits", key)
+		return fmt.Errorf("unknown key %q; a user has role, unix, processes, processes-of, cgroups, grants, read, write, webhooks, exports, limits", key)
 	}
 	return nil
 }

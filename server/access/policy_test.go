@@ -40,7 +40,7 @@ func TestPolicy(t *testing.T) {
 		var b strings.Builder
 		for _, name := range p.names() {
 			g, l, _ := p.grantOf(name, villagers)
-			fmt.Fprintf(&b, "%s: admin %t, trace %t, commands %t, models %t, read %q, write %q, webhooks %v\n", name, g.Admin, g.Trace, g.Commands, g.Models, g.Read, g.Write, g.Webhooks)
+			fmt.Fprintf(&b, "%s: admin %t, trace %t, commands %t, models %t, read %q, write %q, webhooks %v, exports %v, scrape %v\n", name, g.Admin, g.Trace, g.Commands, g.Models, g.Read, g.Write, g.Webhooks, g.Exports, g.Scrape)
 			fmt.Fprintf(&b, "  sees %+v\n  limits %+v\n", *g.Viewer, l)
 		}
 		for _, uid := range []uint32{0, 1000, 1001, 7} {

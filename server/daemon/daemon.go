@@ -13,6 +13,7 @@ import (
 	"slices"
 	"time"
 
+	dto "github.com/prometheus/client_model/go"
 	"google.golang.org/grpc"
 
 	"endoscope/planner/plan"
@@ -50,6 +51,7 @@ type Program struct {
 type Engine interface {
 	access.Engine
 	Stats() server.Stats
+	Gather(selected func(owner string) bool) []*dto.MetricFamily
 	Restore(ctx context.Context, as func(owner string) (*grant.Grant, bool)) []server.Unrestored
 }
 
@@ -96,8 +98,8 @@ func parse(args []string, w io.Writer) (*config, error) {
 	f.BoolVar(&c.insecure, "insecure", false, "listen without encryption where others can reach it, so that they can read and change what is sent")
 	f.BoolVar(&c.requireCert, "require-certificate", false, "clients need a certificate even if they have a token")
 	f.StringVar(&c.audit, "audit", "", "append what users do to this `file`, as lines of JSON (default: to the log)")
-	f.StringVar(&c.metrics, "metrics", "", "serve /healthz and Prometheus' /metrics at this `host:port`, without authentication")
-	f.StringVar(&c.state, "state", "", "keep models and the definitions of streams and triggers in this `directory`; they are restored after a restart")
+	f.StringVar(&c.metrics, "metrics", "", "serve /healthz and Prometheus' /metrics at this `host:port`: the daemon's own figures to anybody, those of CREATE EXPORT to users of this machine and by token")
+	f.StringVar(&c.state, "state", "", "keep models and the definitions of streams, triggers and exports in this `directory`; they are restored after a restart")
 	f.BoolVar(&c.json, "log-json", false, "log as JSON")
 	rest, err := parseFlags(f, args, 1)
 	switch {
@@ -233,6 +235,7 @@ func (p Program) run(ctx context.Context, c *config, log *slog.Logger, handler s
 	}
 	defer state.close()
 	options := state.options()
+	options.Metrics = l.metrics != nil
 	if work != nil {
 		options.Journal = work
 	}
@@ -245,7 +248,7 @@ func (p Program) run(ctx context.Context, c *config, log *slog.Logger, handler s
 	defer state.restore(ctx, engine, guard, log)()
 	watched := l.metrics
 	if watched != nil {
-		defer monitor(watched, &collector{engine, guard, sec.by}, log)()
+		defer monitor(watched, &collector{engine, guard, sec.by}, c.insecure, log)()
 	}
 	service := flight.New(guard, flight.Options{Access: sec.by, Log: log, Version: p.Version, ClientTimeout: c.timeout})
 	failed := make(chan error, len(listeners))

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"context"
+	_ "embed" // the dashboard
 	"fmt"
 	"log/slog"
 	"net"
@@ -11,13 +12,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
 
 	"endoscope/server"
 	"endoscope/server/access"
 )
 
 // monitored is implemented by engines that report statistics.
-type monitored interface{ Stats() server.Stats }
+type monitored interface {
+	Stats() server.Stats
+	Gather(selected func(owner string) bool) []*dto.MetricFamily
+}
 
 // collector exports the engine's current statistics to Prometheus.
 type collector struct {
@@ -32,8 +37,9 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 
 var (
 	descClients  = describe("sessions", "Sessions of clients.")
-	descQueries  = describe("queries", "Queries that run, those of triggers included.")
+	descQueries  = describe("queries", "Queries that run, those of triggers and exports included.")
 	descTriggers = describe("triggers", "Triggers that have not been dropped.")
+	descExports  = describe("exports", "Exports that have not been dropped.")
 	descProbes   = describe("probes", "Places in programs that are probed.")
 	descStarted  = describe("queries_started_total", "Queries that were started.")
 	descRows     = describe("rows_total", "Rows given to clients.")
@@ -61,6 +67,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	gauge(descClients, float64(c.guard.Sessions()))
 	gauge(descQueries, float64(s.Queries))
 	gauge(descTriggers, float64(s.Triggers))
+	gauge(descExports, float64(s.Exports))
 	gauge(descProbes, float64(s.Probes))
 	counter(descStarted, float64(s.Started))
 	counter(descRows, float64(s.Rows))
@@ -74,15 +81,45 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// monitor serves /healthz and /metrics until its stop is called.
-func monitor(l net.Listener, c *collector, log *slog.Logger) (stop func()) {
+// connKey is the key of a request's connection in its context.
+type connKey struct{}
+
+//go:embed dashboard.json
+var dashboard []byte
+
+// monitor serves /healthz, /metrics and /dashboard.json until its stop is called.
+func monitor(l net.Listener, c *collector, insecure bool, log *slog.Logger) (stop func()) {
 	r := prometheus.NewRegistry()
 	r.MustRegister(c, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(r, promhttp.HandlerOpts{MaxRequestsInFlight: 4, Timeout: 10 * time.Second}))
+	// The limits hold for all requests, each of which has its own view of the exports.
+	flying := make(chan struct{}, 4)
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, req *http.Request) {
+		select {
+		case flying <- struct{}{}:
+			defer func() { <-flying }()
+		default:
+			http.Error(w, "too many requests at a time", http.StatusServiceUnavailable)
+			return
+		}
+		conn, _ := req.Context().Value(connKey{}).(net.Conn)
+		who := c.by.Scraper(req, conn, insecure)
+		exports := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+			if who == nil {
+				return nil, nil
+			}
+			return c.engine.Gather(who.Scrapes), nil
+		})
+		promhttp.HandlerFor(prometheus.Gatherers{r, exports}, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError, Timeout: 10 * time.Second, EnableOpenMetrics: true}).ServeHTTP(w, req)
+	})
+	mux.HandleFunc("GET /dashboard.json", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(dashboard)
+	})
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	s := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second,
-		IdleTimeout: time.Minute, MaxHeaderBytes: 1 << 14, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
+		IdleTimeout: time.Minute, MaxHeaderBytes: 1 << 14,
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) }, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -24,10 +24,13 @@ type Grant struct {
 	// including subdirectories.
 	Read, Write []string
 	// Anywhere: any file may be read and written, and any address may receive
-	// webhooks.
+	// webhooks and exports.
 	Anywhere bool
-	// Webhooks are the URL prefixes to which WEBHOOK may send.
-	Webhooks []Prefix
+	// Webhooks are the URL prefixes to which WEBHOOK may send, and Exports those to which
+	// CREATE EXPORT may.
+	Webhooks, Exports []Prefix
+	// Scrape: may read the exports to Prometheus of all users.
+	Scrape bool
 
 	Account *Account // usage; nil: not counted
 	Audit   Log      // nil: no audit log
@@ -76,6 +79,9 @@ func (g *Grant) Sees() *plan.Viewer {
 	}
 	return g.Viewer
 }
+
+// Scrapes reports whether the user may read what owner exports to Prometheus.
+func (g *Grant) Scrapes(owner string) bool { return g.Owns(owner) || g.Scrape }
 
 // Uses returns the account on which usage is counted; nil: none.
 func (g *Grant) Uses() *Account {

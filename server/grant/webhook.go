@@ -3,12 +3,20 @@ package grant
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+
+	"endoscope/planner"
 )
+
+// schemes are the schemes of URLs, with their default ports.
+type schemes map[string]int
+
+var webSchemes = schemes{"http": 80, "https": 443}
 
 // MayPost refuses a WEBHOOK's URL.
 func (g *Grant) MayPost(address string) error {
@@ -18,17 +26,33 @@ func (g *Grant) MayPost(address string) error {
 	if len(g.Webhooks) == 0 {
 		return refuse("", "WEBHOOK needs the grant \"webhooks\"")
 	}
-	names := make([]string, len(g.Webhooks))
-	for i, p := range g.Webhooks {
+	return webSchemes.permit(address, g.Webhooks)
+}
+
+// MayExport refuses the URL of an export.
+func (g *Grant) MayExport(address string) error {
+	if g == nil || g.Anywhere {
+		return nil
+	}
+	if len(g.Exports) == 0 {
+		return refuse("", "CREATE EXPORT TO a URL needs the grant \"exports\"")
+	}
+	return schemes(planner.ExportSchemes).permit(address, g.Exports)
+}
+
+// permit refuses a URL that none of the prefixes covers.
+func (s schemes) permit(address string, prefixes []Prefix) error {
+	names := make([]string, len(prefixes))
+	for i, p := range prefixes {
 		names[i] = p.String()
 	}
 	hint := "your URLs: " + strings.Join(names, ", ")
-	u, err := parseAddress(address)
+	u, err := s.parse(address)
 	if err != nil {
 		return refuse(hint, "you may not send to '%s': %v", address, err)
 	}
 	ambiguous := ""
-	for _, p := range g.Webhooks {
+	for _, p := range prefixes {
 		switch {
 		case !p.a.sameServer(u):
 		case p.a.path == "", !u.ambiguous() && p.coversPath(u.path):
@@ -58,8 +82,15 @@ type Prefix struct {
 }
 
 // ParsePrefix parses http://host[:port][/path] or https://...
-func ParsePrefix(text string) (Prefix, error) {
-	a, err := parseAddress(text)
+func ParsePrefix(text string) (Prefix, error) { return webSchemes.prefix(text) }
+
+// ParseExportPrefix parses the prefix of URLs of exports: otlp://host[:port] or the like.
+func ParseExportPrefix(text string) (Prefix, error) {
+	return schemes(planner.ExportSchemes).prefix(text)
+}
+
+func (s schemes) prefix(text string) (Prefix, error) {
+	a, err := s.parse(text)
 	switch {
 	case err != nil:
 		return Prefix{}, fmt.Errorf("%q: %w", text, err)
@@ -93,8 +124,8 @@ func (a address) sameServer(b address) bool {
 	return a.scheme == b.scheme && a.host == b.host && a.port == b.port
 }
 
-// parseAddress parses a URL. It refuses whatever leaves open which server is meant.
-func parseAddress(text string) (address, error) {
+// parse parses a URL. It refuses whatever leaves open which server is meant.
+func (s schemes) parse(text string) (address, error) {
 	for _, r := range text {
 		if r <= ' ' || r > '~' || strings.ContainsRune("\\\"<>^`{|}", r) {
 			return address{}, fmt.Errorf("a URL must not contain %q: write %%XX in a path, and xn--... in a host's name", r)
@@ -105,8 +136,8 @@ func parseAddress(text string) (address, error) {
 		return address{}, errors.New("this is not a URL")
 	}
 	switch {
-	case u.Scheme != "http" && u.Scheme != "https":
-		return address{}, errors.New("a URL begins with http:// or https://")
+	case s[u.Scheme] == 0:
+		return address{}, fmt.Errorf("a URL begins with %s://", strings.Join(slices.Sorted(maps.Keys(s)), ":// or "))
 	case u.Opaque != "" || u.Host == "":
 		return address{}, errors.New("the URL has no host")
 	case u.User != nil || strings.Contains(u.Host, "@"):
@@ -118,7 +149,7 @@ func parseAddress(text string) (address, error) {
 	if a.host, err = hostOf(u); err != nil {
 		return a, err
 	}
-	a.port, err = portOf(u)
+	a.port, err = s.port(u)
 	return a, err
 }
 
@@ -148,11 +179,11 @@ func hostOf(u *url.URL) (string, error) {
 	return host, nil
 }
 
-// portOf returns the port, or the default one.
-func portOf(u *url.URL) (int, error) {
+// port returns the port, or the default one.
+func (s schemes) port(u *url.URL) (int, error) {
 	text := u.Port()
 	if text == "" && !strings.HasSuffix(u.Host, ":") {
-		return map[string]int{"http": 80, "https": 443}[u.Scheme], nil
+		return s[u.Scheme], nil
 	}
 	n, err := strconv.ParseUint(text, 10, 16)
 	if err != nil || n == 0 || strconv.FormatUint(n, 10) != text {

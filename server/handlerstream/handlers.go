@@ -100,8 +100,10 @@ type handlersSource struct {
 	trie   handlers.Recent
 	frames handlers.Reader
 	due    int64
-	now    int64 // the last watermark
-	fresh  bool  // there were samples since the last analysis
+	now    int64  // the last watermark
+	looked uint64 // samples
+	found  bool   // any handler
+	fresh  bool   // there were samples since the last analysis
 	over   bool
 }
 
@@ -139,9 +141,8 @@ func (h *handlersSource) Control(_ context.Context, c probes.Command) (probes.Re
 	return probes.Reply{}, nil
 }
 
-// Stats implements probes.Source. It is empty, since samples of stacks are not
-// events of its rows.
-func (h *handlersSource) Stats() probes.Stats { return probes.Stats{} }
+// Stats implements probes.Source. Samples of stacks are no events of its rows, but cost.
+func (h *handlersSource) Stats() probes.Stats { return probes.Stats{Spent: h.stacks.Stats().Spent} }
 
 // Stop implements probes.Source. The source ends when the stacks end.
 func (h *handlersSource) Stop() error { return h.stacks.Stop() }
@@ -153,6 +154,7 @@ func (h *handlersSource) Push(b *batch.Batch) {
 	for i := range b.Len() {
 		row := b.Row(i)
 		frames, _ := b.Cols[1].Any[row].([]types.Value)
+		h.looked++
 		h.trie.Add(h.frames.Frames(frames), handlers.StateOf(textAt(b, 0, row), textAt(b, 2, row)))
 	}
 	h.fresh = true
@@ -204,6 +206,9 @@ func (h *handlersSource) End(err error) {
 			h.emit(h.now)
 		}
 		h.over = true
+		if !h.found && h.looked > 0 {
+			h.sink.Count("samples of stacks, in which no event handler was found", h.looked)
+		}
 		h.sink.End(err)
 	})
 }
@@ -212,6 +217,7 @@ func (h *handlersSource) End(err error) {
 func (h *handlersSource) emit(t int64) {
 	h.fresh = false
 	for _, found := range h.trie.Analyse(h.settings) {
+		h.found = true
 		h.rows.Put(handlerRow{t, found})
 	}
 	h.rows.Flush()

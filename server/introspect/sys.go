@@ -13,6 +13,7 @@ import (
 	"endoscope/probes/clock"
 	"endoscope/probes/rows"
 	"endoscope/server/answer"
+	"endoscope/server/export"
 	"endoscope/server/query"
 	"endoscope/server/sharing"
 	"endoscope/server/trigger"
@@ -23,6 +24,7 @@ type System struct {
 	Running   func() []*query.Query // in order of their ids
 	Shares    *sharing.Shares
 	Triggers  *trigger.Registry
+	Exports   *export.Registry
 	Providers []probes.Provider
 }
 
@@ -30,7 +32,7 @@ type System struct {
 type Provider struct{ System *System }
 
 func (p *Provider) Streams() []string {
-	return []string{catalog.SysQueries, catalog.SysProbes, catalog.SysDrops, catalog.SysOperators, catalog.SysTriggers}
+	return []string{catalog.SysQueries, catalog.SysProbes, catalog.SysDrops, catalog.SysOperators, catalog.SysTriggers, catalog.SysExports}
 }
 
 func (p *Provider) Close() error { return nil }
@@ -132,6 +134,8 @@ func (e *System) Snapshot(stream string, w Users) [][]types.Value {
 	switch stream {
 	case catalog.SysTriggers:
 		return triggerTable.All(e.triggerRows(now, w))
+	case catalog.SysExports:
+		return exportTable.All(e.exportRows(now, w))
 	case catalog.SysProbes:
 		return probeTable.All(e.probeRows(now, w))
 	}
@@ -237,6 +241,17 @@ func (e *System) triggerRows(now int64, w Users) (out []triggerRow) {
 		row := triggerRow{at: now, t: t}
 		row.skipped, row.arming = t.Arming()
 		out = append(out, row)
+	}
+	return out
+}
+
+// exportRows returns the rows of sys.exports.
+func (e *System) exportRows(now int64, w Users) (out []exportRow) {
+	for _, x := range e.Exports.List() {
+		if w.has(x.Owner) {
+			n, left := x.Series()
+			out = append(out, exportRow{now, x, n, left})
+		}
 	}
 	return out
 }

@@ -6,6 +6,7 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/rows"
 	"endoscope/server/answer"
+	"endoscope/server/export"
 	"endoscope/server/query"
 	"endoscope/server/trigger"
 	"endoscope/server/wire"
@@ -106,4 +107,26 @@ var triggerTable = rows.NewTable(catalog.SysTriggers, rows.Columns[triggerRow]{
 	"error":       rows.Text(func(r *triggerRow) string { return r.t.Errors.Get() }),
 	"statement":   rows.String(func(r *triggerRow) string { return r.t.Text }),
 	"owner":       rows.Text(func(r *triggerRow) string { return r.t.Owner }),
+})
+
+type exportRow struct {
+	at     int64
+	x      *export.Export
+	series int
+	left   uint64
+}
+
+var exportTable = rows.NewTable(catalog.SysExports, rows.Columns[exportRow]{
+	"timestamp": rows.Word(func(r *exportRow) *int64 { return &r.at }),
+	"export":    rows.String(func(r *exportRow) string { return r.x.Plan.Name }),
+	"target":    rows.String(func(r *exportRow) string { return r.x.Target() }),
+	"state":     rows.String(func(r *exportRow) string { return r.x.State() }),
+	"query_id":  rows.Int(func(r *exportRow) int64 { return r.x.Query.ID }),
+	"series":    rows.Int(func(r *exportRow) int64 { return int64(r.series) }),
+	"left_out":  rows.Word(func(r *exportRow) *uint64 { return &r.left }),
+	"sent":      rows.Int(func(r *exportRow) int64 { return int64(r.x.Sent()) }),
+	"lost":      rows.Int(func(r *exportRow) int64 { return int64(r.x.Lost()) }),
+	"error":     rows.Text(func(r *exportRow) string { return r.x.Error() }),
+	"statement": rows.String(func(r *exportRow) string { return r.x.Text }),
+	"owner":     rows.Text(func(r *exportRow) string { return r.x.Owner }),
 })

@@ -48,6 +48,7 @@ type Query struct {
 	Unread         int64         // limit of result bytes that the client has not read; 0: the query waits for its client
 	JoinMemory     int64         // bytes
 	EncoderBudget  int64         // bytes
+	MemoryLimit    int64         // bytes of rows that one operator may hold; 0: the default
 	stop           chan struct{} // closed to end the query with its result so far
 	stopOnce       sync.Once
 	ctx            context.Context    // the runner's context
@@ -62,6 +63,8 @@ type Query struct {
 	Gating         *gating.Gating       // of the query's window joins; nil: there is none
 	reports        sync.Mutex           // held while the query starts to run, and while SUSPEND or RESUME is reported
 	PendingSignals []operators.Signal   // SUSPEND and RESUME signals that arrived before the query ran
+	ticks          uint64               // CPU time of the target when the query was started
+	before         []time.Duration      // what the feeds' sources had cost when the query was started
 	Placement      *placement.Placement // the part that the client executes; nil: none
 }
 
@@ -186,9 +189,9 @@ func (q *Query) Start() (err error) {
 		q.Placement.Out, q.Placement.Now = q.out, q.now
 	}
 	built, err := graph.Build(root, last, &operators.Options{
-		Clock:      q.now,
-		Stats:      true,
-		JoinMemory: q.JoinMemory, EncoderBudget: q.EncoderBudget,
+		Clock:       q.now,
+		Stats:       true,
+		MemoryLimit: q.MemoryLimit, JoinMemory: q.JoinMemory, EncoderBudget: q.EncoderBudget,
 		Demand: func(a *plan.Acquire) func(context.Context) error { return q.feedOf(a).OnDemand() },
 		Tap:    q.Gating.Tap,
 		Residual: func(a *plan.Acquire) plan.Expr {
@@ -215,6 +218,7 @@ func (q *Query) Start() (err error) {
 	for _, s := range q.takeSignals() {
 		q.pushAll(s)
 	}
+	q.readBefore()
 	// Sources that other sources sample for their values are started first.
 	order := slices.Clone(q.Feeds)
 	slices.SortStableFunc(order, func(a, b *flow.Feed) int { return cmp.Compare(a.Rank(), b.Rank()) })
@@ -306,6 +310,9 @@ func (q *Query) run(ctx context.Context) {
 	}
 	for _, line := range q.Placement.Footnotes() {
 		q.Tally.AddNote(line)
+	}
+	if note := q.whyNothing(); note != "" {
+		q.Tally.AddNote(note)
 	}
 	if note := q.timeoutNote(); note != "" {
 		q.Tally.AddNote(note)

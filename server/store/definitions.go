@@ -17,8 +17,8 @@ import (
 	"endoscope/planner/definitions"
 )
 
-// Definitions stores the definitions that outlive the engine: streams and
-// triggers, one file each in Options.StateDir. A definition is restored from
+// Definitions stores the definitions that outlive the engine: streams, triggers and
+// exports, one file each in Options.StateDir. A definition is restored from
 // its statement, with the target and the settings of its session. It is safe
 // for concurrent use.
 type Definitions struct {
@@ -30,7 +30,7 @@ type Definitions struct {
 
 // Definition is the contents of a definition's file.
 type Definition struct {
-	Kind      string    `json:"kind"` // stream, trigger
+	Kind      string    `json:"kind"` // stream, trigger, export
 	Name      string    `json:"name"`
 	Owner     string    `json:"owner,omitempty"`
 	Statement string    `json:"statement"`

@@ -1,5 +1,5 @@
 // Package store stores what outlives the engine, one file each: definitions of
-// streams and triggers, and models.
+// streams, triggers and exports, and models.
 //
 // Locks are taken in this order; those of one group are never held together. Files are
 // written under those of the first group alone.

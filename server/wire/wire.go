@@ -58,7 +58,7 @@ type Session interface {
 	// Execute would return for the text of a query. Nothing is acquired.
 	Describe(ctx context.Context, statement string) (Description, error)
 	// Complete returns completions for the REPL: kind is "stream", "column",
-	// "function", "setting", "process", "model" or "trigger"; for columns, of is the
+	// "function", "setting", "process", "model", "trigger" or "export"; for columns, of is the
 	// stream.
 	Complete(ctx context.Context, kind, of, prefix string) []string
 	// Info returns the lines of \conninfo.
@@ -153,6 +153,9 @@ type Summary struct {
 	Losses  []Loss   // empty: complete
 	Counts  []Loss   // worth reporting, but not losses
 	Notes   []string // other remarks
+	// Cost is the CPU time that probes and samples have cost so far: events as counted,
+	// at the prices measured on the machine. 0: nothing, or unknown.
+	Cost time.Duration `json:",omitempty"`
 }
 
 // Loss is a number of events that did not become rows, and the cause.

@@ -14,7 +14,7 @@ import (
 )
 
 // version is set by the linker: -ldflags "-X main.version=...".
-var version = "(built from source)"
+var version string
 
 func main() {
 	os.Exit(program().Run(context.Background(), os.Args[1:]))

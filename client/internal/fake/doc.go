@@ -3,6 +3,7 @@
 //
 //	calls      three rows, then the end
 //	types      a row with every type, a row of NULLs, a row of hostile text
+//	stacks     two stacks with a number
 //	none       no rows
 //	windows    two emitted results
 //	lossy      a row, losses and counts

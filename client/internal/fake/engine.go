@@ -85,6 +85,7 @@ func (s *session) Complete(_ context.Context, kind, of, prefix string) (found []
 		"process":  {"nginx", "redis-server"},
 		"model":    {"files", "funnel"},
 		"trigger":  {"fast_start"},
+		"export":   {"redis"},
 	}[kind]
 	if kind == "column" {
 		names = map[string][]string{
@@ -130,6 +131,9 @@ func (s *session) Execute(ctx context.Context, text string, _ ...types.Value) (w
 	case len(words) > 2 && words[0] == "CREATE" && words[1] == "TRIGGER":
 		s.makeTrigger()
 		return s.message("trigger created"), nil
+	}
+	if b, ok := profiling(text); ok {
+		return s.start(ctx, b.cols, b.play), nil
 	}
 	if m := fromStream.FindStringSubmatchIndex(text); m != nil {
 		name := text[m[2]:m[3]]

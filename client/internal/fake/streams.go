@@ -44,6 +44,9 @@ var streams = map[string]behaviour{
 			)
 		},
 	},
+	"stacks": {columns("stack", types.List, "count", types.Bigint), func(r *result) error {
+		return r.rows(row(stackOf("parse", "serve", "main"), 3), row(stackOf("serve", "main"), 4))
+	}},
 	"none": {callColumns, func(*result) error { return nil }},
 	"windows": {callColumns, func(r *result) error {
 		for _, d := range []time.Duration{time.Millisecond, time.Second} {
@@ -139,4 +142,13 @@ func signalled(r *result, sig os.Signal) error {
 		return err
 	}
 	return r.rows(row(2))
+}
+
+// stackOf returns a stack, leaf first.
+func stackOf(functions ...string) types.Value {
+	frames := make([]types.Value, len(functions))
+	for i, f := range functions {
+		frames[i] = types.ListOf([]types.Value{types.Str(f), types.Str("app"), types.Str("user")})
+	}
+	return types.ListOf(frames)
 }

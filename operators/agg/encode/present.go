@@ -11,6 +11,7 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/operators/consistency"
 	"endoscope/operators/encoders"
+	"endoscope/operators/encoders/render"
 	"endoscope/operators/rowstore"
 	"endoscope/planner/plan"
 )
@@ -147,13 +148,14 @@ func (a *presents) Output(groups []uint32, out *batch.Column, _ fold.Instant) er
 		}
 		lines := p.Lines()
 		nodes, arrows := p.Picture()
-		out.Any = append(out.Any, present{lines, p.String(), nodes, arrows})
+		out.Any = append(out.Any, present{strings.ReplaceAll(a.f.Fn, "_", " "), lines, p.String(), nodes, arrows})
 	}
 	return nil
 }
 
 // present is the set of entities present at a time, an ENCODING.
 type present struct {
+	title  string // of pictures
 	lines  []consistency.Line
 	text   string
 	nodes  []consistency.Node
@@ -162,56 +164,39 @@ type present struct {
 
 func (p present) String() string { return p.text }
 
-// Dot implements encoders.Graph.
-func (p present) Dot() string {
-	var b strings.Builder
-	b.WriteString("digraph {\n")
+// diagram draws the entities and how they are related.
+func (p present) diagram() *render.Diagram {
+	d := &render.Diagram{Title: p.title, About: []string{fmt.Sprintf("%d present", len(p.nodes))}, Legend: []string{"box: what is present; arrow: how it is related"}}
+	at := map[string]int{}
+	node := func(id, label string) int {
+		n, ok := at[id]
+		if !ok {
+			n = len(d.Nodes)
+			at[id] = n
+			d.Nodes = append(d.Nodes, render.DiagramNode{Label: strings.Split(label, "\n")})
+		}
+		return n
+	}
 	for _, n := range p.nodes {
-		fmt.Fprintf(&b, "  %q [label=%q];\n", n.ID, n.Label)
+		node(n.ID, n.Label)
 	}
 	for _, a := range p.arrows {
-		fmt.Fprintf(&b, "  %q -> %q", a.From, a.To)
-		switch {
-		case a.Alarm:
-			fmt.Fprintf(&b, " [label=%q color=red]", a.Label)
-		case a.Label != "":
-			fmt.Fprintf(&b, " [label=%q]", a.Label)
+		e := render.DiagramEdge{From: node(a.From, a.From), To: node(a.To, a.To), Alarm: a.Alarm}
+		if a.Label != "" {
+			e.Label = strings.Split(a.Label, "\n")
 		}
-		b.WriteString(";\n")
+		if a.Alarm && len(d.Legend) == 1 {
+			d.Legend = append(d.Legend, "red: an error state, such as a deadlock")
+		}
+		d.Edges = append(d.Edges, e)
 	}
-	b.WriteString("}")
-	return b.String()
+	return d
 }
 
-// Mermaid implements encoders.Graph.
-func (p present) Mermaid() string {
-	var b strings.Builder
-	b.WriteString("graph LR")
-	ids := map[string]string{}
-	quote := strings.NewReplacer("\"", "#quot;", "<", "#lt;", ">", "#gt;")
-	id := func(of, label string) string {
-		if ids[of] == "" {
-			ids[of] = fmt.Sprint("n", len(ids)+1)
-			fmt.Fprintf(&b, "\n  %s[\"%s\"]", ids[of], quote.Replace(label))
-		}
-		return ids[of]
-	}
-	for _, n := range p.nodes {
-		id(n.ID, n.Label)
-	}
-	for _, a := range p.arrows {
-		from, to := id(a.From, a.From), id(a.To, a.To)
-		arrow := "-->"
-		if a.Alarm {
-			arrow = "==>"
-		}
-		if a.Label != "" {
-			arrow += "|\"" + quote.Replace(a.Label) + "\"|"
-		}
-		fmt.Fprintf(&b, "\n  %s %s %s", from, arrow, to)
-	}
-	return b.String()
-}
+// Dot and Mermaid implement encoders.Graph, SVG encoders.Drawing.
+func (p present) Dot() string     { return p.diagram().Dot() }
+func (p present) Mermaid() string { return p.diagram().Mermaid() }
+func (p present) SVG() string     { return p.diagram().Svg() }
 
 // MarshalJSON returns the lines.
 func (p present) MarshalJSON() ([]byte, error) {
@@ -233,4 +218,7 @@ func (p present) MarshalJSON() ([]byte, error) {
 // included.
 func (p present) Of() encoders.Source { return encoders.Source{Sequences: 1} }
 
-var _ encoders.Graph = present{}
+var (
+	_ encoders.Graph   = present{}
+	_ encoders.Drawing = present{}
+)

@@ -38,11 +38,14 @@ func TestPresents(t *testing.T) {
 	if want := "left 1 waits for b, which right 2 has\nright 2 waits for a, which left 1 has\ndeadlock: left 1, right 2"; got.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if dot := got.Dot(); !strings.Contains(dot, `"left 1" -> "right 2" [label="b" color=red];`) {
+	if dot := got.Dot(); !strings.Contains(dot, `n0 -> n1 [label="b" color=red `) {
 		t.Errorf("%s", dot)
 	}
-	if m := got.Mermaid(); !strings.Contains(m, `n1 ==>|"b"| n2`) {
+	if m := got.Mermaid(); !strings.Contains(m, `n0 ==>|"b"| n1`) {
 		t.Errorf("%s", m)
+	}
+	if svg := got.(encoders.Drawing).SVG(); !strings.Contains(svg, "wait graph") || strings.Count(svg, "ep-alarm\"") != 2 {
+		t.Errorf("%s", svg)
 	}
 	if other := out.Cols[0].Any[1].(encoders.Encoding); other.String() != "" {
 		t.Errorf("nobody waits in the other group: %s", other)

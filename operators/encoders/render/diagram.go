@@ -1,23 +1,24 @@
 package render
 
 import (
-	"encoding/xml"
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
 )
 
 // Diagram is a graph of nodes and arrows, independent of the output format.
 type Diagram struct {
-	Title string
-	Down  bool // layers from top to bottom, not from left to right
-	Nodes []DiagramNode
-	Edges []DiagramEdge
+	Title  string
+	About  []string // lines below the title: what is shown, and what is missing
+	Legend []string // lines that explain the shapes
+	Down   bool     // layers from top to bottom, not from left to right
+	Nodes  []DiagramNode
+	Edges  []DiagramEdge
 }
 
 type DiagramNode struct {
 	Label []string // lines
+	Tip   string   // more, for the pointer; "": the label
 	Round bool     // a circle, not a box
 	Twice bool     // with a double border
 	Entry bool     // an entry: an arrow without a source points at it
@@ -27,6 +28,7 @@ type DiagramEdge struct {
 	From, To int
 	Label    []string // lines
 	Weight   int64    // how often the edge was taken; sets the line width
+	Alarm    bool     // marks an error state, such as a deadlock
 }
 
 // Dot returns the diagram in the language of Graphviz.
@@ -57,6 +59,9 @@ func (d *Diagram) Dot() string {
 		fmt.Fprintf(&b, "  n%d -> n%d [", e.From, e.To)
 		if len(e.Label) > 0 {
 			fmt.Fprintf(&b, "label=%s ", dotString(strings.Join(e.Label, "\n")))
+		}
+		if e.Alarm {
+			b.WriteString("color=red ")
 		}
 		fmt.Fprintf(&b, "penwidth=%.3g];\n", thickness(e.Weight, heaviest))
 	}
@@ -94,11 +99,14 @@ func (d *Diagram) Mermaid() string {
 		}
 	}
 	for _, e := range d.Edges {
-		if len(e.Label) > 0 {
-			fmt.Fprintf(&b, "  n%d -->|%s| n%d\n", e.From, mermaidString(e.Label), e.To)
-		} else {
-			fmt.Fprintf(&b, "  n%d --> n%d\n", e.From, e.To)
+		arrow := "-->"
+		if e.Alarm {
+			arrow = "==>"
 		}
+		if len(e.Label) > 0 {
+			arrow += "|" + mermaidString(e.Label) + "|"
+		}
+		fmt.Fprintf(&b, "  n%d %s n%d\n", e.From, arrow, e.To)
 	}
 	return b.String()
 }
@@ -139,26 +147,4 @@ func thickness(weight, heaviest int64) float64 {
 		return 1
 	}
 	return 1 + 3*math.Log(float64(weight))/math.Log(float64(heaviest))
-}
-
-// xmlText escapes text for XML text and attributes. Characters that XML does not allow
-// become U+FFFD.
-func xmlText(s string) string {
-	var b strings.Builder
-	_ = xml.EscapeText(&b, []byte(s)) // strings.Builder does not fail
-	return b.String()
-}
-
-// Shortened returns text cut to at most n characters.
-func Shortened(text string, n int) string {
-	r := []rune(text)
-	if len(r) <= n {
-		return text
-	}
-	return string(r[:n-1]) + "…"
-}
-
-// pixels formats a number of an SVG with one decimal.
-func pixels(x float64) string {
-	return strconv.FormatFloat(math.Round(x*10)/10, 'f', -1, 64)
 }

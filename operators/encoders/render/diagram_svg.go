@@ -8,379 +8,331 @@ import (
 	"strings"
 )
 
-// MostDrawn is the largest number of nodes an SVG draws. Larger graphs are unreadable, and
-// dot has better layouts.
+// MostDrawn is the largest number of nodes an SVG draws. Larger graphs are unreadable.
 const MostDrawn = 1500
 
-// Sizes of an SVG, in pixels.
-const (
-	charWidth  = 6.4 // of the font at fontSize
-	fontSize   = 11
-	lineHeight = 14.0
-	nodeGap    = 26.0
-	margin     = 30.0
-)
-
-// box is the position of a node: its centre and half of its size.
-type box struct {
-	x, y, w, h float64
-	layer      int
-}
-
-// Svg draws the diagram in layers (Sugiyama's method without dummy nodes: within a layer,
-// nodes are ordered by the mean position of their neighbours). Backward arrows and arrows
-// that skip layers are drawn as curves.
+// Svg draws the diagram in layers.
 func (d *Diagram) Svg() string {
-	if len(d.Nodes) > MostDrawn {
-		return svgMessage(fmt.Sprintf("%s: %d nodes are too many to draw; use dot()", d.Title, len(d.Nodes)))
+	if len(d.Nodes) > MostDrawn || len(d.Edges) > mostPlaced {
+		return d.tooLarge()
 	}
-	boxes := d.place()
-	var body strings.Builder
-	low, high := box{}, box{}
-	grow := func(x, y float64) {
-		low.x, low.y = min(low.x, x), min(low.y, y)
-		high.x, high.y = max(high.x, x), max(high.y, y)
+	s := drawing{d: d, picture: picture{title: d.Title, about: d.About, legend: d.Legend, defs: arrowHeads}}
+	return s.svg()
+}
+
+func (d *Diagram) tooLarge() string {
+	return Message(d.Title, fmt.Sprintf("%d nodes and %d arrows are too many to draw; use dot()", len(d.Nodes), len(d.Edges)))
+}
+
+const arrowHeads = `<defs>` +
+	`<marker id="ep-a" viewBox="0 0 8 8" refX="7.5" refY="4" markerWidth="8" markerHeight="8" markerUnits="userSpaceOnUse" orient="auto"><path class="ep-head" d="M0 0.5L8 4L0 7.5z" fill="#456179"/></marker>` +
+	`<marker id="ep-b" viewBox="0 0 8 8" refX="7.5" refY="4" markerWidth="8" markerHeight="8" markerUnits="userSpaceOnUse" orient="auto"><path class="ep-alarm-head" d="M0 0.5L8 4L0 7.5z" fill="#c62828"/></marker>` +
+	"</defs>\n"
+
+// drawing is a diagram that is being drawn. Layers go along one axis; across is the other.
+type drawing struct {
+	picture
+	d        *Diagram
+	l        *layout
+	heaviest int64
+	half     []size     // half of the size of each node's shape; low and high are equal
+	loops    [][]int    // edges of a node to itself
+	ports    []portPair // by edge: where it leaves and enters, across, from the node's position
+}
+
+type portPair struct{ from, to float64 }
+
+func (s *drawing) svg() string {
+	d := s.d
+	s.heaviest = d.heaviest()
+	s.loops = make([][]int, len(d.Nodes))
+	labels := make([]size, len(d.Edges))
+	for i, e := range d.Edges {
+		if e.From == e.To {
+			s.loops[e.From] = append(s.loops[e.From], i)
+		} else if len(e.Label) > 0 {
+			labels[i] = s.labelSize(e.Label)
+		}
 	}
-	heaviest := d.heaviest()
-	for _, e := range d.Edges {
-		d.drawEdge(&body, e, boxes, heaviest, grow)
+	sizes := make([]size, len(d.Nodes))
+	for i := range d.Nodes {
+		sizes[i] = s.nodeSize(i)
 	}
-	for i, n := range d.Nodes {
-		c := boxes[i]
-		grow(c.x-c.w, c.y-c.h)
-		grow(c.x+c.w, c.y+c.h)
-		drawNode(&body, n, c)
-		if n.Entry {
-			from, to := d.turn(-c.w-24, 0), d.turn(-c.w-2, 0)
-			if d.Down {
-				from, to = [2]float64{0, -c.h - 24}, [2]float64{0, -c.h - 2}
+	if s.l = arrange(sizes, d.Edges, labels); s.l == nil {
+		return d.tooLarge()
+	}
+	s.findPorts()
+	for i := range d.Edges {
+		s.edge(i)
+	}
+	for i := range d.Nodes {
+		s.node(i)
+	}
+	return s.String()
+}
+
+// xy turns a position along and across the layers to one of the picture.
+func (s *drawing) xy(along, across float64) (x, y float64) {
+	if s.d.Down {
+		return across, along
+	}
+	return along, across
+}
+
+func (s *drawing) point(along, across float64) string {
+	x, y := s.xy(along, across)
+	return pixels(x) + " " + pixels(y)
+}
+
+// labelSize is the size of a label that lies beside its arrow: above one that goes to the
+// right, to the right of one that goes down.
+func (s *drawing) labelSize(lines []string) size {
+	w, h := widest(lines), lineHeight*float64(len(lines))
+	if s.d.Down {
+		return size{along: h/2 + 1, low: 3, high: w + 7}
+	}
+	return size{along: w/2 + 2, low: h + 3, high: 3}
+}
+
+// nodeSize sets the shape of a node, and returns the room that it needs with its loop.
+func (s *drawing) nodeSize(i int) size {
+	n := &s.d.Nodes[i]
+	w, h := widest(n.Label)/2+8, lineHeight*float64(len(n.Label))/2+5
+	if n.Round {
+		r := math.Hypot(w-6, h-3) + 2
+		w, h = r, r
+	}
+	if n.Twice {
+		w, h = w+3, h+3
+	}
+	shape := size{w, h, h}
+	if s.d.Down {
+		shape = size{h, w, w}
+	}
+	s.half = append(s.half, shape)
+	out := shape
+	if lines := s.loopLabel(i); len(s.loops[i]) > 0 {
+		wide, high := widest(lines), lineHeight*float64(len(lines))
+		if s.d.Down {
+			out.high += loopRoom + wide + 4
+			out.along = max(out.along, high/2+1, 16)
+		} else {
+			out.low += loopRoom + high
+			out.along = max(out.along, wide/2+2, 24)
+		}
+	}
+	return out
+}
+
+// loopLabel returns the lines at the loop of a node; several loops are drawn as one.
+func (s *drawing) loopLabel(node int) (lines []string) {
+	for _, e := range s.loops[node] {
+		lines = append(lines, s.d.Edges[e].Label...)
+	}
+	return lines
+}
+
+// findPorts spreads the arrows at each side of a node, in the order in which they go on.
+func (s *drawing) findPorts() {
+	s.ports = make([]portPair, len(s.l.routes))
+	type end struct {
+		edge  int
+		first bool
+		at    float64
+	}
+	sides := map[[2]int][]end{} // by node and side
+	for i, r := range s.l.routes {
+		if n := len(r.items); n > 0 {
+			from, to := [2]int{r.items[0], 1}, [2]int{r.items[n-1], 0}
+			sides[from] = append(sides[from], end{i, true, s.l.items[r.items[1]].at})
+			sides[to] = append(sides[to], end{i, false, s.l.items[r.items[n-2]].at})
+		}
+	}
+	for side, ends := range sides {
+		slices.SortStableFunc(ends, func(a, b end) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.edge, b.edge)) })
+		room := 1.3 * s.half[side[0]].low
+		step := min(12, room/float64(len(ends)))
+		for i, e := range ends {
+			at := (float64(i) - float64(len(ends)-1)/2) * step
+			if e.first {
+				s.ports[e.edge].from = at
+			} else {
+				s.ports[e.edge].to = at
 			}
-			fmt.Fprintf(&body, `<path d="M%s %sL%s %s" marker-end="url(#a)"/>`+"\n",
-				pixels(c.x+from[0]), pixels(c.y+from[1]), pixels(c.x+to[0]), pixels(c.y+to[1]))
 		}
 	}
-	x, y := low.x-margin, low.y-margin
-	w, h := high.x-low.x+2*margin, high.y-low.y+2*margin
-	return svgOpen(d.Title, x, y, w, h) +
-		`<defs><marker id="a" viewBox="0 0 8 8" refX="7.5" refY="4" markerWidth="8" markerHeight="8" markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0L8 4L0 8z" fill="#456" stroke="none"/></marker></defs>` +
-		"\n<g fill=\"none\" stroke=\"#456\">\n" + body.String() + "</g>\n</svg>\n"
 }
 
-// turn converts a step along and across the layers to picture coordinates.
-func (d *Diagram) turn(along, across float64) [2]float64 {
-	if d.Down {
-		return [2]float64{across, along}
+// border returns how far from the middle of a node its border is, along the layers, at a
+// distance across.
+func (s *drawing) border(node int, across float64) float64 {
+	half := s.half[node].along
+	if s.d.Nodes[node].Round {
+		return math.Sqrt(max(0, half*half-across*across))
 	}
-	return [2]float64{along, across}
+	return half
 }
 
-// place computes the positions of the nodes.
-func (d *Diagram) place() []box {
-	boxes := make([]box, len(d.Nodes))
-	for i, n := range d.Nodes {
-		boxes[i].w, boxes[i].h = charWidth*float64(widest(n.Label))/2+8, lineHeight*float64(len(n.Label))/2+5
-		if n.Round {
-			r := max(boxes[i].w, boxes[i].h)
-			boxes[i].w, boxes[i].h = r, r
-		}
+func (s *drawing) edge(i int) {
+	e, r := &s.d.Edges[i], &s.l.routes[i]
+	if len(r.items) == 0 {
+		return // a loop, drawn with its node
 	}
-	layers := d.layers()
-	for l, layer := range layers {
-		for _, n := range layer {
-			boxes[n].layer = l
-		}
+	items := s.l.items
+	last := len(r.items) - 1
+	from, to := &items[r.items[0]], &items[r.items[last]]
+	// The line is straight in its layers and curved between them.
+	across := from.at + s.ports[i].from
+	along := from.along + s.border(from.node, s.ports[i].from)
+	points := [][2]float64{{along, across}}
+	straight := []bool{}
+	add := func(along, across float64, line bool) {
+		points = append(points, [2]float64{along, across})
+		straight = append(straight, line)
 	}
-	d.order(layers)
-	// The gap between two layers has room for the labels of its arrows.
-	gaps := make([]float64, len(layers))
-	for i := range gaps {
-		gaps[i] = 50
+	add(s.l.ends[from.layer], across, true)
+	for _, k := range r.items[1:last] {
+		it := &items[k]
+		add(s.l.starts[it.layer], it.at, false)
+		add(s.l.ends[it.layer], it.at, true)
+		s.needs(it.along, it.at)
 	}
-	loops := make([]float64, len(layers))
-	for _, e := range d.Edges {
-		room := 0.0
-		if len(e.Label) > 0 {
-			room = charWidth*float64(widest(e.Label)) + 40
+	across = to.at + s.ports[i].to
+	add(s.l.starts[to.layer], across, false)
+	add(to.along-s.border(to.node, s.ports[i].to), across, true)
+	if r.turned {
+		slices.Reverse(points)
+		slices.Reverse(straight)
+	}
+	var path strings.Builder
+	path.WriteString("M" + s.point(points[0][0], points[0][1]))
+	for k, line := range straight {
+		a, b := points[k], points[k+1]
+		if line && math.Abs(a[0]-b[0]) < 0.5 {
+			continue // the arrow's head would have no direction
 		}
-		if d.Down {
-			room = lineHeight*float64(len(e.Label)) + 30
-		}
-		g := min(boxes[e.From].layer, boxes[e.To].layer)
-		if e.From == e.To && !d.Down {
-			loops[g] = max(loops[g], charWidth*float64(widest(e.Label)))
+		if line || math.Abs(a[1]-b[1]) < 0.5 {
+			path.WriteString("L" + s.point(b[0], b[1]))
 			continue
 		}
-		gaps[g] = max(gaps[g], room)
+		middle := (a[0] + b[0]) / 2
+		path.WriteString("C" + s.point(middle, a[1]) + " " + s.point(middle, b[1]) + " " + s.point(b[0], b[1]))
 	}
-	// The label of a loop is above its node, next to the labels of the arrows.
-	for i, w := range loops {
-		gaps[i] += w
-		if i > 0 {
-			gaps[i-1] += w
-		}
-	}
-	at := 0.0
-	for i, layer := range layers {
-		thick, wide := 0.0, -nodeGap
-		for _, n := range layer {
-			along, across := d.turned(boxes[n])
-			thick = max(thick, along)
-			wide += 2*across + nodeGap
-		}
-		across := -wide / 2
-		for _, n := range layer {
-			_, half := d.turned(boxes[n])
-			p := d.turn(at+thick, across+half)
-			boxes[n].x, boxes[n].y = p[0], p[1]
-			across += 2*half + nodeGap
-		}
-		at += 2*thick + gaps[i]
-	}
-	return boxes
-}
-
-// widest returns the length of the longest line in characters.
-func widest(lines []string) (n int) {
-	for _, l := range lines {
-		n = max(n, len([]rune(l)))
-	}
-	return n
-}
-
-// turned returns half the size of a box along and across the layers.
-func (d *Diagram) turned(b box) (along, across float64) {
-	if d.Down {
-		return b.h, b.w
-	}
-	return b.w, b.h
-}
-
-// layers groups the nodes by distance from the entries: by the longest path, so that all
-// arrows point forward, or, if the graph has a cycle, by the shortest.
-func (d *Diagram) layers() [][]int {
-	next := make([][]int, len(d.Nodes))
-	for _, e := range d.Edges {
-		next[e.From] = append(next[e.From], e.To)
-	}
-	if layers := d.descending(next); layers != nil {
-		return layers
-	}
-	seen := make([]bool, len(d.Nodes))
-	var layers [][]int
-	var layer []int
-	enter := func(n int) {
-		if !seen[n] {
-			seen[n] = true
-			layer = append(layer, n)
-		}
-	}
-	for n := range d.Nodes {
-		if d.Nodes[n].Entry {
-			enter(n)
-		}
-	}
-	for unseen := 0; ; {
-		for len(layer) > 0 {
-			last := layer
-			layers, layer = append(layers, layer), nil
-			for _, n := range last {
-				for _, to := range next[n] {
-					enter(to)
-				}
-			}
-		}
-		for unseen < len(seen) && seen[unseen] {
-			unseen++
-		}
-		if unseen == len(seen) {
-			return layers
-		}
-		enter(unseen)
-	}
-}
-
-// descending returns layers in which all arrows lead to later layers, or nil if the graph
-// has a cycle.
-func (d *Diagram) descending(next [][]int) (layers [][]int) {
-	above := make([]int, len(d.Nodes)) // arrows from nodes without a layer yet
-	for _, e := range d.Edges {
-		above[e.To]++
-	}
-	var layer []int
-	for n, arrows := range above {
-		if arrows == 0 {
-			layer = append(layer, n)
-		}
-	}
-	placed := 0
-	for len(layer) > 0 {
-		layers = append(layers, layer)
-		placed += len(layer)
-		var below []int
-		for _, n := range layer {
-			for _, to := range next[n] {
-				if above[to]--; above[to] == 0 {
-					below = append(below, to)
-				}
-			}
-		}
-		layer = below
-	}
-	if placed < len(d.Nodes) {
-		return nil
-	}
-	return layers
-}
-
-// order sorts each layer by the positions of its nodes' neighbours in the adjacent layers.
-func (d *Diagram) order(layers [][]int) {
-	place := make([]float64, len(d.Nodes))
-	where := make([]int, len(d.Nodes))
-	settle := func(l int) {
-		for i, n := range layers[l] {
-			place[n] = float64(i) - float64(len(layers[l])-1)/2
-			where[n] = l
-		}
-	}
-	for l := range layers {
-		settle(l)
-	}
-	beside := make([][]int, len(d.Nodes))
-	for _, e := range d.Edges {
-		if where[e.From] != where[e.To] {
-			beside[e.From] = append(beside[e.From], e.To)
-			beside[e.To] = append(beside[e.To], e.From)
-		}
-	}
-	const sweeps = 4
-	mean := make([]float64, len(d.Nodes))
-	for range sweeps {
-		for l := range layers {
-			for _, n := range layers[l] {
-				mean[n] = place[n]
-				for _, m := range beside[n] {
-					mean[n] += place[m]
-				}
-				mean[n] /= float64(1 + len(beside[n]))
-			}
-			slices.SortStableFunc(layers[l], func(a, b int) int { return cmp.Compare(mean[a], mean[b]) })
-			settle(l)
-		}
-	}
-}
-
-func drawNode(b *strings.Builder, n DiagramNode, c box) {
-	border := func(grow float64) {
-		if n.Round {
-			fmt.Fprintf(b, `<circle cx="%s" cy="%s" r="%s" fill="#f4f7fa"/>`+"\n", pixels(c.x), pixels(c.y), pixels(c.w+grow))
+	s.printf(`<g class="edge"><title>%s</title>%s`+"\n", xmlText(s.edgeTip(e)), s.line(path.String(), e))
+	if r.label >= 0 {
+		it := &items[r.label]
+		if s.d.Down {
+			s.lines(e.Label, it.at+5, it.along, "start", "label")
 		} else {
-			fmt.Fprintf(b, `<rect x="%s" y="%s" width="%s" height="%s" rx="4" fill="#f4f7fa"/>`+"\n",
-				pixels(c.x-c.w-grow), pixels(c.y-c.h-grow), pixels(2*(c.w+grow)), pixels(2*(c.h+grow)))
+			s.lines(e.Label, it.along, it.at-lineHeight*float64(len(e.Label))/2-2, "middle", "label")
 		}
 	}
-	border(0)
-	if n.Twice {
-		border(-3)
-	}
-	drawLines(b, n.Label, c.x, c.y)
+	s.printf("</g>\n")
 }
 
-// drawLines writes lines of text centred at a point.
-func drawLines(b *strings.Builder, lines []string, x, y float64) {
-	y -= lineHeight * float64(len(lines)-1) / 2
+// edgeTip is the text that appears when the pointer rests on an arrow.
+func (s *drawing) edgeTip(e *DiagramEdge) string {
+	name := func(n int) string { return strings.Join(s.d.Nodes[n].Label, " ") }
+	tip := name(e.From) + " → " + name(e.To)
+	if e.Weight > 0 {
+		tip += fmt.Sprintf(", %d times", e.Weight)
+	}
+	return strings.Join(append([]string{tip}, e.Label...), "\n")
+}
+
+func (s *drawing) line(path string, e *DiagramEdge) string {
+	class, colour, head := "ep-line", "#456179", "ep-a"
+	if e.Alarm {
+		class, colour, head = "ep-alarm", "#c62828", "ep-b"
+	}
+	return fmt.Sprintf(`<path class="%s" d="%s" fill="none" stroke="%s" stroke-width="%.3g" marker-end="url(#%s)"/>`, class, path, colour, thickness(e.Weight, s.heaviest), head)
+}
+
+// lines writes lines of text around the height y.
+func (s *drawing) lines(lines []string, x, y float64, anchor, class string) {
+	y -= lineHeight * float64(len(lines)) / 2
+	w := widest(lines)
+	left := x - w/2
+	if anchor == "start" {
+		left = x
+	}
+	s.need(left, y, left+w, y+lineHeight*float64(len(lines)))
 	for i, l := range lines {
-		fmt.Fprintf(b, `<text x="%s" y="%s">%s</text>`+"\n", pixels(x), pixels(y+lineHeight*float64(i)+fontSize*0.35), xmlText(l))
+		s.text(x, y+lineHeight*float64(i)+fontSize-0.5, anchor, class, l)
 	}
 }
 
-func (d *Diagram) drawEdge(b *strings.Builder, e DiagramEdge, boxes []box, heaviest int64, grow func(x, y float64)) {
-	from, to := boxes[e.From], boxes[e.To]
-	width := thickness(e.Weight, heaviest)
-	half, tall := charWidth*float64(widest(e.Label))/2, lineHeight*float64(len(e.Label))/2
-	label := func(x, y float64) {
-		grow(x-half, y-tall)
-		grow(x+half, y+tall)
-		drawLines(b, e.Label, x, y)
+func (s *drawing) needs(along, across float64) {
+	x, y := s.xy(along, across)
+	s.need(x, y, x, y)
+}
+
+func (s *drawing) node(i int) {
+	n, it, half := &s.d.Nodes[i], &s.l.items[i], s.half[i]
+	x, y := s.xy(it.along, it.at)
+	w, h := s.xy(half.along, half.low)
+	s.need(x-w-2, y-h-2, x+w+2, y+h+2)
+	tip := n.Tip
+	if tip == "" {
+		tip = strings.Join(n.Label, "\n")
 	}
-	if e.From == e.To { // a loop above the node
-		top := from.y - from.h
-		if from.h == from.w {
-			top = from.y - from.h*0.8
-		}
-		fmt.Fprintf(b, `<path d="M%s %sC%s %s %s %s %s %s" stroke-width="%.3g" marker-end="url(#a)"/>`+"\n",
-			pixels(from.x-7), pixels(top), pixels(from.x-22), pixels(top-32), pixels(from.x+22), pixels(top-32), pixels(from.x+7), pixels(top), width)
-		label(from.x, top-26-tall)
+	s.printf(`<g class="node"><title>%s</title>`, xmlText(tip))
+	s.shape(n, x, y, w, h)
+	if n.Twice {
+		s.shape(n, x, y, w-3, h-3)
+	}
+	s.printf("\n")
+	s.lines(n.Label, x, y, "middle", "text")
+	s.printf("</g>\n")
+	if n.Entry {
+		s.entry(i)
+	}
+	if len(s.loops[i]) > 0 {
+		s.loop(i, x, y, w, h)
+	}
+}
+
+func (s *drawing) shape(n *DiagramNode, x, y, w, h float64) {
+	if n.Round {
+		s.printf(`<circle class="ep-node" cx="%s" cy="%s" r="%s" fill="#eef3f8" stroke="#456179"/>`, pixels(x), pixels(y), pixels(w))
 		return
 	}
-	// Bend the line if it would cross nodes in between or overlap the arrow of the opposite
-	// direction.
-	dx, dy := to.x-from.x, to.y-from.y
-	length := math.Hypot(dx, dy)
-	bend := 0.0
-	switch span := to.layer - from.layer; {
-	case span < 0:
-		bend = 28 + 14*float64(-span)
-	case span == 0:
-		bend = 30
-	case span > 1:
-		bend = 12 + 14*float64(span)
-	case d.mutual(e):
-		bend = 16
-	}
-	mx, my := (from.x+to.x)/2+dy/length*bend, (from.y+to.y)/2-dx/length*bend
-	x1, y1 := leave(from, mx, my)
-	x2, y2 := leave(to, mx, my)
-	// The control point of a curve through the middle.
-	cx, cy := 2*mx-(x1+x2)/2, 2*my-(y1+y2)/2
-	fmt.Fprintf(b, `<path d="M%s %sQ%s %s %s %s" stroke-width="%.3g" marker-end="url(#a)"/>`+"\n",
-		pixels(x1), pixels(y1), pixels(cx), pixels(cy), pixels(x2), pixels(y2), width)
-	grow(mx, my)
-	aside, above := 0.0, -1.0 // the label is on the outer side of a bend
-	if bend > 0 {
-		aside, above = dy/length, -dx/length
-	}
-	label(mx+aside*(half+4), my+above*(tall+4))
+	s.printf(`<rect class="ep-node" x="%s" y="%s" width="%s" height="%s" rx="4" fill="#eef3f8" stroke="#456179"/>`, pixels(x-w), pixels(y-h), pixels(2*w), pixels(2*h))
 }
 
-// mutual reports whether there is an arrow opposite to e.
-func (d *Diagram) mutual(e DiagramEdge) bool {
-	return slices.ContainsFunc(d.Edges, func(o DiagramEdge) bool { return o.From == e.To && o.To == e.From })
+// entry draws an arrow without a source.
+func (s *drawing) entry(i int) {
+	it := &s.l.items[i]
+	to := it.along - s.half[i].along
+	s.needs(to-22, it.at)
+	s.printf("%s\n", s.line("M"+s.point(to-20, it.at)+"L"+s.point(to-1, it.at), &DiagramEdge{}))
 }
 
-// leave returns the point where a line from the centre of a box to (x, y) crosses the
-// border of the box.
-func leave(b box, x, y float64) (float64, float64) {
-	dx, dy := x-b.x, y-b.y
-	if dx == 0 && dy == 0 {
-		return b.x, b.y
+// loop draws the arrow of a node to itself: above it, or on its right.
+func (s *drawing) loop(i int, x, y, w, h float64) {
+	e := s.d.Edges[s.loops[i][0]]
+	for _, k := range s.loops[i][1:] {
+		e.Weight += s.d.Edges[k].Weight
 	}
-	if b.w == b.h { // a circle
-		l := math.Hypot(dx, dy)
-		return b.x + dx/l*b.w, b.y + dy/l*b.w
+	e.Label = s.loopLabel(i)
+	s.printf(`<g class="edge"><title>%s</title>`, xmlText(s.edgeTip(&e)))
+	spread := min(8, 0.6*w)
+	if s.d.Down {
+		spread = min(6, 0.6*h)
+		side := x + w
+		s.printf("%s\n", s.line(fmt.Sprintf("M%s %sC%s %s %s %s %s %s", pixels(side), pixels(y-spread), pixels(side+loopRoom), pixels(y-spread-8),
+			pixels(side+loopRoom), pixels(y+spread+8), pixels(side), pixels(y+spread)), &e))
+		s.need(side, y-spread-8, side+loopRoom, y+spread+8)
+		s.lines(e.Label, side+loopRoom, y, "start", "label")
+	} else {
+		top := y - h
+		if s.d.Nodes[i].Round {
+			top = y - math.Sqrt(max(0, h*h-spread*spread))
+		}
+		s.printf("%s\n", s.line(fmt.Sprintf("M%s %sC%s %s %s %s %s %s", pixels(x-spread), pixels(top), pixels(x-spread-14), pixels(top-loopRoom),
+			pixels(x+spread+14), pixels(top-loopRoom), pixels(x+spread), pixels(top)), &e))
+		s.need(x-spread-14, top-loopRoom, x+spread+14, top)
+		s.lines(e.Label, x, y-h-loopRoom+4-lineHeight*float64(len(e.Label))/2, "middle", "label")
 	}
-	t := 1.0
-	if dx != 0 {
-		t = min(t, b.w/math.Abs(dx))
-	}
-	if dy != 0 {
-		t = min(t, b.h/math.Abs(dy))
-	}
-	return b.x + dx*t, b.y + dy*t
-}
-
-// svgOpen writes the start of a picture of w by h pixels with upper left corner x, y.
-func svgOpen(title string, x, y, w, h float64) string {
-	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="%s %s %s %s" width="%s" height="%s" font-family="sans-serif" font-size="%d">
-<title>%s</title>
-<style>text{text-anchor:middle;fill:#123;stroke:#fff;stroke-width:3px;paint-order:stroke}</style>
-<rect x="%s" y="%s" width="%s" height="%s" fill="#fff"/>
-`, pixels(x), pixels(y), pixels(w), pixels(h), pixels(w), pixels(h), fontSize, xmlText(title), pixels(x), pixels(y), pixels(w), pixels(h))
-}
-
-// svgMessage returns a picture that shows a message.
-func svgMessage(text string) string {
-	w := charWidth*float64(len([]rune(text))) + 2*margin
-	var b strings.Builder
-	drawLines(&b, []string{text}, w/2, 30)
-	return svgOpen(text, 0, 0, w, 60) + b.String() + "</svg>\n"
+	s.printf("</g>\n")
 }

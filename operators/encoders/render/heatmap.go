@@ -10,6 +10,8 @@ import (
 // Heatmap is a picture of rows over a common axis cut into cells; a larger value is darker.
 type Heatmap struct {
 	Title    string
+	About    []string // lines below the title of the SVG
+	Legend   []string // lines that explain its colours
 	Rows     []HeatRow
 	Cells    int    // of the axis
 	From, To string // labels of both ends of the axis
@@ -116,60 +118,54 @@ func (h *Heatmap) Text() string {
 	return b.String()
 }
 
-// Svg returns the picture as SVG. Where scripts run, the wheel zooms the axis at the
-// pointer, dragging moves it, and a double click shows the whole axis.
+// Svg returns the picture as SVG.
 func (h *Heatmap) Svg() string {
 	rows, omitted := h.Rows, h.omitted
 	if len(rows) > mostHeatRows {
 		omitted += len(rows) - mostHeatRows
 		rows = rows[:mostHeatRows]
 	}
-	name := 0
+	p := picture{title: h.Title, about: h.About, legend: h.Legend}
+	left, total := 0.0, 0.0
 	for _, r := range rows {
-		name = max(name, len([]rune(Shortened(r.Name, mostHeatName))))
+		left = max(left, textWidth(Shortened(r.Name, mostHeatName)))
+		total = max(total, textWidth(r.Total))
 	}
-	left := 16 + charWidth*float64(name)
-	total := 90.0
-	height := 40 + heatRowHeight*float64(len(rows)) + 34
+	left += 8
+	height := heatRowHeight * float64(len(rows))
+	p.need(0, 0, left+heatWidth+8+total, height+lineHeight+4)
 	most := h.top()
-	var b strings.Builder
-	b.WriteString(svgOpen(h.Title, 0, 0, left+heatWidth+total, height))
-	fmt.Fprintf(&b, `<text x="%s" y="22" style="text-anchor:start;font-weight:bold">%s</text>`+"\n", pixels(left), xmlText(h.Title))
 	// The axis has its own coordinates: a cell is one wide, a row one high.
-	fmt.Fprintf(&b, `<svg id="axis" x="%s" y="32" width="%s" height="%s" viewBox="0 0 %d %d" preserveAspectRatio="none" shape-rendering="crispEdges">`+"\n",
-		pixels(left), pixels(heatWidth), pixels(heatRowHeight*float64(len(rows))), max(1, h.Cells), max(1, len(rows)))
+	p.printf(`<svg x="%s" y="0" width="%s" height="%s" viewBox="0 0 %d %d" preserveAspectRatio="none" shape-rendering="crispEdges">`+"\n",
+		pixels(left), pixels(heatWidth), pixels(height), max(1, h.Cells), max(1, len(rows)))
 	for i := range rows {
-		fill := "#f4f7fa"
-		if i%2 == 1 {
-			fill = "#fff"
+		if i%2 == 0 {
+			p.printf(`<rect class="ep-band" x="0" y="%d" width="%d" height="1" fill="#f2f5f8"/>`+"\n", i, max(1, h.Cells))
 		}
-		fmt.Fprintf(&b, `<rect x="0" y="%d" width="%d" height="1" fill="%s"/>`+"\n", i, max(1, h.Cells), fill)
 	}
 	for i := range rows {
-		drawRow(&b, i, &rows[i], most)
+		drawRow(&p.body, i, &rows[i], most)
 	}
-	b.WriteString("</svg>\n")
+	p.printf("</svg>\n")
 	for i, r := range rows {
-		y := 32 + heatRowHeight*(float64(i)+0.5) + fontSize*0.35
-		fmt.Fprintf(&b, `<text x="%s" y="%s" style="text-anchor:end">%s</text><text x="%s" y="%s" style="text-anchor:start">%s</text>`+"\n",
-			pixels(left-8), pixels(y), xmlText(Shortened(r.Name, mostHeatName)), pixels(left+heatWidth+8), pixels(y), xmlText(r.Total))
+		y := heatRowHeight*(float64(i)+0.5) + fontSize*0.35
+		p.text(left-8, y, "end", "text", Shortened(r.Name, mostHeatName))
+		p.text(left+heatWidth+8, y, "start", "text", r.Total)
 	}
-	y := 32 + heatRowHeight*float64(len(rows)) + 16
-	fmt.Fprintf(&b, `<text x="%s" y="%s" style="text-anchor:start">%s</text><text x="%s" y="%s" style="text-anchor:end">%s</text>`+"\n",
-		pixels(left), pixels(y), xmlText(h.From), pixels(left+heatWidth), pixels(y), xmlText(h.To))
+	y := height + lineHeight
+	p.text(left, y, "start", "dim", h.From)
+	p.text(left+heatWidth, y, "end", "dim", h.To)
 	if omitted > 0 {
-		fmt.Fprintf(&b, `<text x="%s" y="%s" style="text-anchor:end">and %d more</text>`+"\n", pixels(left-8), pixels(y), omitted)
+		p.text(left+heatWidth/2, y, "middle", "dim", fmt.Sprintf("and %d rows more", omitted))
 	}
-	b.WriteString(heatScript)
-	b.WriteString("</svg>\n")
-	return b.String()
+	return p.String()
 }
 
 // drawRow draws the cells of a row; adjacent cells of one shade are one rectangle. A part
 // that is drawn separately is at the bottom.
 func drawRow(b *strings.Builder, row int, r *HeatRow, most float64) {
-	drawCells(b, r, r.At, most, fmt.Sprintf(`y="%d.08" height="0.84" fill="#14508c"`, row))
-	drawCells(b, r, r.Part, most, fmt.Sprintf(`y="%d.62" height="0.3" fill="#dc781e"`, row))
+	drawCells(b, r, r.At, most, fmt.Sprintf(`y="%d.08" height="0.84" fill="#1f6fb2" class="ep-bar"`, row))
+	drawCells(b, r, r.Part, most, fmt.Sprintf(`y="%d.62" height="0.3" fill="#d9722e" class="ep-part"`, row))
 }
 
 func drawCells(b *strings.Builder, r *HeatRow, at []float64, most float64, how string) {
@@ -189,21 +185,3 @@ func drawCells(b *strings.Builder, r *HeatRow, at []float64, most float64, how s
 			from, i-from, how, float64(s)/steps, xmlText(r.Name), xmlText(r.Shown(sum)))
 	}
 }
-
-// heatScript zooms the axis.
-const heatScript = `<script>//<![CDATA[
-(function () {
-  var axis = document.getElementById("axis"), box = axis.viewBox.baseVal, width = box.width, drag = null;
-  function set(x, w) { w = Math.min(w, width); box.x = Math.max(0, Math.min(x, width - w)); box.width = w; }
-  function at(e) { var r = axis.getBoundingClientRect(); return (e.clientX - r.left) / r.width; }
-  axis.addEventListener("wheel", function (e) {
-    var p = at(e), f = e.deltaY < 0 ? 0.8 : 1.25, w = Math.max(1, box.width * f);
-    set(box.x + p * (box.width - w), w); e.preventDefault();
-  });
-  axis.addEventListener("mousedown", function (e) { drag = at(e); e.preventDefault(); });
-  window.addEventListener("mousemove", function (e) { if (drag !== null) { set(box.x + (drag - at(e)) * box.width, box.width); drag = at(e); } });
-  window.addEventListener("mouseup", function () { drag = null; });
-  axis.addEventListener("dblclick", function () { set(0, width); });
-})();
-//]]></script>
-`

@@ -13,7 +13,8 @@ const mostLabels = 6
 
 // diagram draws the automaton; the arcs between two states are one arrow.
 func (a *Automaton) diagram() *render.Diagram {
-	d := &render.Diagram{Title: "automaton", Nodes: make([]render.DiagramNode, a.States())}
+	d := &render.Diagram{Title: "automaton", Nodes: make([]render.DiagramNode, a.States()), About: a.About(),
+		Legend: []string{"circle: a state; double circle: the end; arrow: a token, how often (×), mean time; thicker: more often"}}
 	for q := range d.Nodes {
 		d.Nodes[q] = render.DiagramNode{Label: []string{strconv.Itoa(q)}, Round: true}
 	}

@@ -11,9 +11,11 @@ import (
 // node of a DAG of calls shows the function only, that of any other grammar the right-hand
 // side.
 func (g *Grammar) diagram() *render.Diagram {
-	d := &render.Diagram{Title: "grammar", Down: true, Nodes: make([]render.DiagramNode, len(g.ends))}
+	d := &render.Diagram{Title: "grammar", Down: true, Nodes: make([]render.DiagramNode, len(g.ends)), About: g.About(),
+		Legend: []string{"box: a rule; arrow: a rule that it uses, how often (×)"}}
 	if g.options.calls {
 		d.Title = "graph of calls"
+		d.Legend = []string{"box: a function with its callees, how often (×), mean time; arrow: a call"}
 	}
 	for p := range g.ends {
 		n := &d.Nodes[p]

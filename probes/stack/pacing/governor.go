@@ -13,6 +13,7 @@ type Governor struct {
 	Share float64 // of a CPU; 0: unlimited
 	Start time.Time
 	spent time.Duration
+	once  time.Duration // of what is done once, not counted in spent
 }
 
 // burst is the time for which an unused share is saved: the first snapshots meet new
@@ -27,10 +28,17 @@ func (g *Governor) Earliest() time.Time {
 	return g.Start.Add(time.Duration(float64(g.spent)/g.Share) - burst)
 }
 
-// AddCost records the cost of a snapshot that ended at now. A share that was unused for
-// longer than burst is lost.
-func (g *Governor) AddCost(cost time.Duration, now time.Time) {
-	g.spent += cost
+// MaxOnce is the CPU time, beside the share, for what is done once for each file and each
+// instruction. Otherwise a program that was just started would not be sampled for as many
+// seconds as reading its symbols and debug information takes hundredths of one.
+const MaxOnce = 2 * time.Second
+
+// AddCost records the cost of a snapshot that ended at now; once is the part of it that
+// no later snapshot has. A share that was unused for longer than burst is lost.
+func (g *Governor) AddCost(cost, once time.Duration, now time.Time) {
+	once = min(once, MaxOnce-g.once)
+	g.once += once
+	g.spent += cost - once
 	if g.Share <= 0 {
 		return
 	}

@@ -20,7 +20,7 @@ func TestGovernor(t *testing.T) {
 			}
 			cost := time.Duration(random.IntN(int(time.Millisecond)))
 			now = now.Add(cost)
-			g.AddCost(cost, now)
+			g.AddCost(cost, 0, now)
 			spent += cost
 			if most := share*float64(now.Sub(start)+burst) + float64(time.Millisecond); float64(spent) > most {
 				t.Fatalf("%v: %v spent after %v", share, spent, now.Sub(start))
@@ -31,19 +31,35 @@ func TestGovernor(t *testing.T) {
 		}
 		// The share of an hour's rest is not saved.
 		now = now.Add(time.Hour)
-		g.AddCost(0, now)
+		g.AddCost(0, 0, now)
 		before := now
 		for spent = 0; !g.Earliest().After(now); spent += time.Millisecond {
 			now = now.Add(time.Millisecond)
-			g.AddCost(time.Millisecond, now)
+			g.AddCost(time.Millisecond, 0, now)
 		}
 		if most := share*float64(now.Sub(before)+2*burst) + float64(time.Millisecond); float64(spent) > most {
 			t.Errorf("%v: %v at once after a rest", share, spent)
 		}
 	}
 	free := Governor{Start: time.Unix(1000, 0)}
-	free.AddCost(time.Hour, time.Unix(2000, 0))
+	free.AddCost(time.Hour, 0, time.Unix(2000, 0))
 	if free.Earliest().After(time.Unix(1000, 0)) {
 		t.Error("without a limit there is one")
+	}
+}
+
+// What is done once does not delay snapshots, up to a limit.
+func TestCostOfWhatIsDoneOnce(t *testing.T) {
+	start := time.Unix(1000, 0)
+	g := Governor{Share: 0.01, Start: start}
+	for spent := time.Duration(0); spent < MaxOnce; spent += MaxOnce / 4 {
+		g.AddCost(MaxOnce/4+time.Millisecond, MaxOnce/4, start)
+		if g.Earliest().After(start) {
+			t.Fatalf("the next snapshot is at %v after %v", g.Earliest().Sub(start), spent)
+		}
+	}
+	g.AddCost(time.Second, time.Second, start)
+	if wait := g.Earliest().Sub(start); wait < 98*time.Second {
+		t.Errorf("beyond the limit the next snapshot is at %v", wait)
 	}
 }

@@ -212,6 +212,21 @@ func ReadsArgs(out types.Schema) bool {
 	})
 }
 
+// ReadsOnlyArgs returns which argument registers a query reads, bit n for argN, if it reads
+// nothing else that depends on arguments; else 0.
+func ReadsOnlyArgs(out types.Schema) (args uint8) {
+	for _, f := range out.Fields {
+		c, ok := ColumnByName[f.Name]
+		switch {
+		case ok && c.isArg():
+			args |= 1 << (c - ColArg0)
+		case ReadsArgs(types.Schema{Fields: []types.Field{f}}):
+			return 0
+		}
+	}
+	return args
+}
+
 // Reads reports whether a query reads a column, even if only in its condition.
 func Reads(out types.Schema, c Column) bool {
 	return slices.ContainsFunc(out.Fields, func(f types.Field) bool { return ColumnByName[f.Name] == c })

@@ -73,7 +73,10 @@ func (r *resolver) decideOne(sym *elf.Module, c selection.Choice) decision {
 	}
 	// Registers that the query does not read may have changed by the time the probe is
 	// hit, so more functions have an instruction that is cheap to probe.
-	need := codesite.Need{Args: calls.ReadsArgs(r.spec.Out) || selection.OfMemory(r.spec), Return: how == calls.Trapped, Entry: r.spec.Settings.PlainEntries, Prices: r.costs.Sites()}
+	need := codesite.Need{Args: calls.ReadsArgs(r.spec.Out), Only: calls.ReadsOnlyArgs(r.spec.Out), Return: how == calls.Trapped, Entry: r.spec.Settings.PlainEntries, Prices: r.costs.Sites()}
+	if selection.OfMemory(r.spec) {
+		need.Args, need.Only = true, 0
+	}
 	site, err := codesite.In(sym).EntrySiteFor(c.Index, need)
 	addr, offset := sym.Entry(c.Index)
 	if err == nil && (how == calls.AtExits || calls.ReadsCaller(r.spec.Out)) {

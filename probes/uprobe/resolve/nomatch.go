@@ -58,6 +58,14 @@ func (r *resolver) noMatch(opened []*elf.Module, set *selection.ModuleSet) *plan
 		}
 		marked := strings.HasPrefix(c.V.S, selection.MarkedPrefix)
 		if !marked {
+			if r.sel.InModule == nil {
+				if hint := r.otherModule(set, c.V.S); hint != "" {
+					return e.WithHint("%s", hint)
+				}
+			}
+			if hint := interpreted(opened); hint != "" {
+				return e.WithHint("%s", hint)
+			}
 			if hint := r.strippedHint(opened, set, c.V.S); hint != "" {
 				return e.WithHint("%s%s", hint, r.executed())
 			}

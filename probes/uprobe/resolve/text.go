@@ -105,11 +105,7 @@ func offsetsOf(entry uint64, sites []codesite.Site) []uint64 {
 // otherSites returns the sites at which queries with other needs probe function i. The
 // code looks changed there although the program did not change it.
 func otherSites(sym *elf.Module, i int) (out []uint64) {
-	for _, need := range []codesite.Need{{}, {Args: true}, {Return: true}, {Args: true, Return: true}} {
-		if s, err := codesite.In(sym).EntrySiteFor(i, need); err == nil {
-			out = append(out, s.Offset)
-		}
-	}
+	out = codesite.In(sym).PossibleEntrySites(i)
 	for _, need := range []codesite.Need{{}, {Value: true}} {
 		exits, _ := codesite.In(sym).ExitSitesFor(i, need)
 		for _, s := range exits {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/ipc"
 	"pgregory.net/rapid"
 
@@ -234,4 +235,24 @@ func FuzzValues(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Text in the forms for other clients is UTF-8; the form Exact keeps the bytes.
+func TestTextIsUTF8(t *testing.T) {
+	b := batch.New([]types.Type{types.Varchar, types.Bytes})
+	b.AppendRow(types.Str("bad \xff\xfe"), types.Value{Type: types.Bytes, S: "\xff"})
+	for form, want := range map[Form]string{Plain: "bad \ufffd", Coded: "bad \ufffd", Exact: "bad \xff\xfe"} {
+		e := NewEncoder([]wire.Column{{Name: "s", Type: types.Varchar}, {Name: "x", Type: types.Bytes}}, form)
+		r := e.Record([]*batch.Batch{b})
+		texts := r.Column(0)
+		if d, ok := texts.(*array.Dictionary); ok {
+			texts = d.Dictionary()
+		}
+		if got := texts.(*array.String).Value(0); got != want {
+			t.Errorf("form %d: %q, want %q", form, got, want)
+		}
+		if altered := e.Altered(); form == Plain && altered != 1 {
+			t.Errorf("%d texts are said to be altered", altered)
+		}
+	}
 }

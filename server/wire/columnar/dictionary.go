@@ -22,6 +22,7 @@ type dictionary struct {
 	n      int
 	values arrow.Array
 	large  bool // its strings exceed the byte limit
+	utf8   bool // strings are made valid
 
 	text  textBuffer
 	local map[string]uint32 // codes in the dictionary of one record
@@ -62,6 +63,15 @@ func common(bs []*batch.Batch, at int) *batch.Column {
 	return last
 }
 
+// append appends a string to those of the dictionary.
+func (d *dictionary) append(s string) {
+	if d.utf8 {
+		s, _ = validText(s)
+	}
+	d.text.bytes = append(d.text.bytes, s...)
+	d.text.end()
+}
+
 // whole makes values the complete dictionary of col, if it is small enough.
 func (d *dictionary) whole(col *batch.Column, t arrow.DataType) bool {
 	if col.Dict == nil || len(col.Values) > wholeDictionary {
@@ -73,8 +83,7 @@ func (d *dictionary) whole(col *batch.Column, t arrow.DataType) bool {
 	d.text = textBuffer{} // the array keeps the memory
 	d.text.reset()
 	for _, s := range col.Values {
-		d.text.bytes = append(d.text.bytes, s...)
-		d.text.end()
+		d.append(s)
 	}
 	d.of, d.n, d.large = col.Dict, len(col.Values), len(d.text.bytes) > wholeDictionaryBytes
 	if d.large {
@@ -100,8 +109,7 @@ func (d *dictionary) own(bs []*batch.Batch, at int, joined *[]uint32, nulls bool
 			return c
 		}
 		d.local[s] = n
-		d.text.bytes = append(d.text.bytes, s...)
-		d.text.end()
+		d.append(s)
 		n++
 		return n - 1
 	}

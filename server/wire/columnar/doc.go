@@ -7,6 +7,8 @@
 //	VARCHAR    utf8, or its codes    ENCODING   see [Form]
 //	BYTES      binary, or its codes
 //
+// Bytes of text that are not UTF-8 become U+FFFD, except in the form Exact.
+//
 // Numbers are not copied if a record is one batch without a selection: the record's
 // buffers are the batch's slices. A decoded batch uses the record's buffers.
 //

@@ -1,6 +1,8 @@
 package columnar
 
 import (
+	"strings"
+	"unicode/utf8"
 	"unsafe"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -31,6 +33,8 @@ type columnEncoder struct {
 	valid []byte
 	text  textBuffer
 	dict  dictionary
+
+	altered int // texts that were not UTF-8
 }
 
 // NewEncoder returns an encoder for a result.
@@ -38,12 +42,21 @@ func NewEncoder(cols []wire.Column, f Form) *Encoder {
 	e := &Encoder{schema: Schema(cols, f), form: f, cols: make([]columnEncoder, len(cols))}
 	for i, c := range cols {
 		e.cols[i] = columnEncoder{typ: c.Type, arrow: e.schema.Field(i).Type, form: f}
+		e.cols[i].dict.utf8 = f != Exact && c.Type == types.Varchar
 	}
 	return e
 }
 
 // Schema returns the schema of the records.
 func (e *Encoder) Schema() *arrow.Schema { return e.schema }
+
+// Altered returns the number of texts so far that were not UTF-8 and were altered (Plain).
+func (e *Encoder) Altered() (n int) {
+	for i := range e.cols {
+		n += e.cols[i].altered
+	}
+	return n
+}
 
 // Bytes estimates the size of a batch's rows in a record.
 func (e *Encoder) Bytes(b *batch.Batch) int {
@@ -151,12 +164,31 @@ func (c *columnEncoder) plain(bs []*batch.Batch, at, rows int, nulls validity) a
 		col := &b.Cols[at]
 		for i := range b.Len() {
 			if row := b.Row(i); !col.Nulls.Get(row) {
-				c.text.bytes = append(c.text.bytes, col.Values[col.Code[row]]...)
+				c.appendPlain(col.Values[col.Code[row]])
 			}
 			c.text.end()
 		}
 	}
 	return c.text.array(c.arrow, rows, nulls)
+}
+
+func (c *columnEncoder) appendPlain(s string) {
+	if c.typ == types.Varchar {
+		valid, altered := validText(s)
+		if s = valid; altered {
+			c.altered++
+		}
+	}
+	c.text.bytes = append(c.text.bytes, s...)
+}
+
+// validText returns s with each run of bytes that is not UTF-8 replaced by U+FFFD: Arrow's text
+// is UTF-8, and readers reject anything else. The form Exact keeps the bytes.
+func validText(s string) (valid string, altered bool) {
+	if utf8.ValidString(s) {
+		return s, false
+	}
+	return strings.ToValidUTF8(s, "\ufffd"), true
 }
 
 // validity is a bitmap of the rows that are not NULL; nil if no row is NULL.

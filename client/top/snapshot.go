@@ -1,0 +1,51 @@
+package top
+
+import "time"
+
+// Limit is the most that the measurement may cost, as a share of a CPU.
+const Limit = 0.01
+
+// How says how the figures of a function come about.
+type How uint8
+
+const (
+	Sampled How = iota // by stack samples alone
+	Burst              // calls are counted for some ms from time to time
+	Counted            // every call is counted
+)
+
+// Function is a function's figures per second. What is not known is negative.
+type Function struct {
+	Name, Module string
+	How          How
+	Why          string        // why it is not counted; "": no reason
+	Calls        float64       // per second
+	Total        float64       // seconds per second in it and what it calls, waiting or not
+	Self         float64       // CPU seconds per second in itself
+	Avg, P99     time.Duration // of a call
+	Cost         float64       // share of a CPU that counting all its calls costs
+}
+
+// Snapshot is what the screen shows.
+type Snapshot struct {
+	At        time.Time
+	Functions []Function
+	CPU       float64 // CPUs that the program keeps busy, by samples
+	Threads   int
+	Samples   int     // stack samples of the last seconds
+	Probes    float64 // measured cost of probes, as a share of a CPU over the last seconds
+	Sampling  float64 // that of stack samples
+	Ended     bool    // the target has ended
+	Err       error   // the measurement has failed
+}
+
+// Overhead is the measured cost of everything, as a share of a CPU.
+func (s *Snapshot) Overhead() float64 { return s.Probes + s.Sampling }
+
+// numbers returns how many functions there are of each kind.
+func (s *Snapshot) numbers() (n [3]int) {
+	for _, f := range s.Functions {
+		n[f.How]++
+	}
+	return n
+}

@@ -1,0 +1,275 @@
+package top
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"charm.land/lipgloss/v2"
+
+	"endoscope/planner/types"
+)
+
+// stack returns a stack, leaf first, of functions of the program app.
+func stack(names ...string) (frames []types.Value) {
+	for _, n := range names {
+		frames = append(frames, types.Value{Type: types.List, A: []types.Value{types.Str(n), types.Str("app"), types.Str("user")}})
+	}
+	return frames
+}
+
+func TestProfileAddsUpStacks(t *testing.T) {
+	var p profile
+	p.add([]sampled{
+		{1, stack("work", "run", "main"), true, 30},
+		{1, stack("wait", "run", "main"), false, 70},
+		{2, stack("fib", "fib", "main"), true, 100}, // recursion counts once
+	})
+	weight := p.weight
+	for name, want := range map[string]share{
+		"work": {total: 0.3, self: 0.3}, "wait": {total: 0.7}, "run": {total: 1}, "main": {total: 2}, "fib": {total: 1, self: 1},
+	} {
+		got := p.shares[key{name, "app"}]
+		if got == nil || math.Abs(got.total/weight-want.total) > 1e-9 || math.Abs(got.self/weight-want.self) > 1e-9 {
+			t.Errorf("%s: %+v, want total %v, self %v", name, got, want.total, want.self)
+		}
+	}
+	if got := p.cpu / weight; math.Abs(got-1.3) > 1e-9 {
+		t.Errorf("%v CPUs, want 1.3", got)
+	}
+	if paths := p.pathsTo(key{"run", "app"}); len(paths) != 1 || paths[0] != (path{"main", 1}) {
+		t.Errorf("paths to run: %+v", paths)
+	}
+	for range 200 { // what is no longer sampled is forgotten
+		p.add([]sampled{{1, stack("main"), true, 100}})
+	}
+	if len(p.shares) != 1 {
+		t.Errorf("%d functions are remembered", len(p.shares))
+	}
+}
+
+// Whatever functions cost, what the budget lets be spent stays below the limit.
+func TestBudgetKeepsTheLimit(t *testing.T) {
+	now := time.Unix(0, 0)
+	b := newBudget(now)
+	var candidates []key
+	rates := map[key]float64{}
+	for i := range 100 {
+		k := key{fmt.Sprint("f", i), "app"}
+		candidates, rates[k] = append(candidates, k), math.Pow(10, float64(i%7))
+	}
+	var counted []key
+	for range 600 { // ten minutes
+		now = now.Add(time.Second)
+		b.fill(now)
+		counted = b.counted(candidates)
+		second := 0.0
+		for _, k := range counted {
+			second += rates[k] * usualPrice
+		}
+		if second > countedShare+1e-9 {
+			t.Fatalf("counting %d functions all the time costs %v", len(counted), second)
+		}
+		b.spend(now, second)
+		set := b.burst(candidates, counted, now)
+		cost := 0.0
+		for _, k := range set {
+			if slices.Contains(counted, k) {
+				t.Fatalf("%s is counted twice", k.name)
+			}
+			if b.known[k] == nil {
+				b.known[k] = &figures{}
+			}
+			f := b.known[k]
+			f.rate, f.at = rates[k], now
+			cost += rates[k] * usualPrice * burstLength.Seconds()
+		}
+		if len(set) > 0 {
+			b.each = cost / float64(len(set))
+			b.spend(now, cost)
+		}
+	}
+	total := 0.0
+	if o := b.overhead(now); o > Limit {
+		t.Errorf("overhead %v", o)
+	}
+	for _, k := range candidates {
+		if b.known[k] == nil {
+			t.Errorf("%s was never counted", k.name)
+		}
+	}
+	for _, k := range counted {
+		total += rates[k]
+	}
+	if len(counted) < 20 || total == 0 {
+		t.Errorf("only %d functions are counted all the time", len(counted))
+	}
+}
+
+func TestCondition(t *testing.T) {
+	got := condition([]key{{"a", "x"}, {"o'b", "y"}, {"c", "x"}})
+	if want := "module = 'x' AND function_name IN ('a', 'c') OR module = 'y' AND function_name IN ('o''b')"; got != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+}
+
+func TestNoticeSaysWhatIsNotCounted(t *testing.T) {
+	m := &Meter{budget: newBudget(time.Now())}
+	set := []key{{"main", "app"}, {"work", "app"}}
+	m.leaveOut(set, "1 function is not monitored: main (it has no return)")
+	if f := m.budget.known[set[0]]; f == nil || f.why != "it has no return" {
+		t.Errorf("main: %+v", f)
+	}
+	if m.budget.known[set[1]] != nil {
+		t.Error("work is left out")
+	}
+	m.record(set, []called{{key: set[1], n: 4, rate: 200, avg: time.Millisecond, p99: 2 * time.Millisecond}}, true)
+	if f := m.budget.known[set[0]]; f.rate >= 0 {
+		t.Errorf("main has a rate: %+v", f)
+	}
+	if f := m.budget.known[set[1]]; f == nil || f.rate != 200 || f.p99 != 2*time.Millisecond {
+		t.Errorf("work: %+v", f)
+	}
+	m.refuse(set[1:], fmt.Errorf("cannot probe work: it is too short\nhint"))
+	if f := m.budget.known[set[1]]; f.why != "cannot probe work: it is too short" || f.rate >= 0 {
+		t.Errorf("work: %+v", f)
+	}
+}
+
+func TestHistogram(t *testing.T) {
+	got := histogram([]time.Duration{1, 3, 3, 900, 1023, 1024})
+	var text []string
+	for _, b := range got {
+		if b.n > 0 {
+			text = append(text, fmt.Sprintf("<%d:%d", b.below, b.n))
+		}
+	}
+	if want := "<2:1 <4:2 <1024:2 <2048:1"; strings.Join(text, " ") != want || len(got) != 11 {
+		t.Errorf("%v (%d buckets), want %s", text, len(got), want)
+	}
+}
+
+func TestTexts(t *testing.T) {
+	for got, want := range map[string]string{
+		rateText(-1): "·", rateText(0): "0", rateText(3.14): "3.1", rateText(1234): "1234", rateText(345678): "346k", rateText(12.3e6): "12.3M",
+		percentText(-1): "·", percentText(0): "0%", percentText(0.0001): "<0.1%", percentText(0.123): "12.3%", percentText(4): "400%",
+		sparkline([]float64{0, 1, 2}, 4): " ▁▅█", sparkline([]float64{0, 0}, 2): "  ",
+		bar(0.5, 4): "██", bar(0.01, 4): "▏", bar(1, 4): "████",
+		fit("abcdef", 4): "abc…", fit("ab", 4): "ab  ", clean("a\n\x1b[2J"): `a\n\x1b[2J`,
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// screenOf returns a screen with a snapshot.
+func screenOf(t *testing.T, width, height int) *model {
+	t.Helper()
+	m := newModel(t.Context(), &Meter{}, "pid 42")
+	m.Update(tea.WindowSizeMsg{Width: width, Height: height})
+	s := &Snapshot{At: time.Unix(0, 0), CPU: 1.5, Threads: 12, Probes: 0.002, Sampling: 0.003}
+	for i := range 60 {
+		s.Functions = append(s.Functions, Function{Name: fmt.Sprintf("function_number_%02d", i), Module: "app", How: How(i % 3),
+			Calls: float64(i * i * 1000), Total: float64(i) / 10, Self: float64(60-i) / 100, Avg: time.Duration(i) * time.Microsecond, P99: time.Duration(i) * time.Millisecond, Cost: -1})
+	}
+	s.Functions = append(s.Functions, Function{Name: "std::vector<int>::evil\x1b[2J\n" + strings.Repeat("長い", 50), Module: "lib", Calls: -1, Cost: -1})
+	m.Update(s)
+	return m
+}
+
+func press(m *model, keys ...string) (last tea.Cmd) {
+	special := map[string]tea.Key{"down": {Code: tea.KeyDown}, "enter": {Code: tea.KeyEnter}, "esc": {Code: tea.KeyEscape},
+		"right": {Code: tea.KeyRight}, "end": {Code: tea.KeyEnd}, "space": {Code: tea.KeySpace, Text: " "}}
+	for _, k := range keys {
+		key, ok := special[k]
+		if !ok {
+			key = tea.Key{Code: []rune(k)[0], Text: k}
+		}
+		_, last = m.Update(tea.KeyPressMsg(key))
+	}
+	return last
+}
+
+// Whatever is shown, it has as many lines as the screen, none is wider, and no character of
+// a name reaches the terminal as a control sequence.
+func TestScreenFits(t *testing.T) {
+	for _, size := range [][2]int{{80, 24}, {120, 40}, {40, 10}, {200, 60}} {
+		m := screenOf(t, size[0], size[1])
+		check := func(what string) {
+			t.Helper()
+			text := m.View().Content
+			lines := strings.Split(text, "\n")
+			if len(lines) != size[1] {
+				t.Errorf("%v %s: %d lines", size, what, len(lines))
+			}
+			for _, l := range lines {
+				if w := lipgloss.Width(l); w > size[0] {
+					t.Errorf("%v %s: %d cells: %q", size, what, w, l)
+				}
+			}
+			if strings.Contains(text, "\x1b[2J") {
+				t.Errorf("%v %s: a name clears the screen", size, what)
+			}
+		}
+		check("table")
+		press(m, "end")
+		check("last row")
+		press(m, "enter")
+		check("details")
+		m.Update(&found{of: m.picked, calls: 3, callers: []tally{{"main", 3}}, arguments: [shownArguments][]tally{{{"1", 3}}}, durations: []time.Duration{1, 2, 3e9}})
+		check("calls")
+		press(m, "esc", "?")
+		check("help")
+		press(m, "?", "/", "n", "o", "n", "e")
+		check("filter without match")
+	}
+}
+
+func TestKeys(t *testing.T) {
+	m := screenOf(t, 80, 24)
+	names := func() (all []string) {
+		for _, r := range m.rows[:2] {
+			all = append(all, r.Name)
+		}
+		return all
+	}
+	expect := func(what string, want ...string) {
+		t.Helper()
+		if got := names(); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", what, got, want)
+		}
+	}
+	expect("by self time", "function_number_00", "function_number_01")
+	press(m, "2")
+	expect("by calls", "function_number_59", "function_number_58")
+	press(m, "r")
+	if m.rows[len(m.rows)-1].Name != "function_number_59" {
+		t.Error("r does not turn the order")
+	}
+	press(m, "r", "/", "_", "1", "enter")
+	expect("filtered", "function_number_19", "function_number_18")
+	if len(m.rows) != 10 {
+		t.Errorf("%d rows have _1", len(m.rows))
+	}
+	press(m, "down", "space")
+	if m.picked.name != "function_number_18" || !m.paused {
+		t.Errorf("picked %s, paused %v", m.picked.name, m.paused)
+	}
+	before := m.snapshot
+	m.Update(&Snapshot{})
+	if m.snapshot != before {
+		t.Error("a paused screen changes")
+	}
+	m.Update(&Snapshot{Ended: true})
+	if !m.snapshot.Ended || !strings.Contains(m.View().Content, "the target has ended") {
+		t.Error("the end of the target is not shown")
+	}
+	if quit := press(m, "q"); quit == nil || quit() != (tea.QuitMsg{}) {
+		t.Error("q does not quit")
+	}
+}

@@ -1,0 +1,155 @@
+package export
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	metricspb "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"endoscope/planner"
+)
+
+// transport sends requests to one receiver. A call ends with its context.
+type transport interface {
+	// metrics and traces return how many of the items the receiver has refused.
+	metrics(ctx context.Context, r *metricspb.ExportMetricsServiceRequest) (rejected int64, err error)
+	traces(ctx context.Context, r *tracepb.ExportTraceServiceRequest) (rejected int64, err error)
+	close()
+}
+
+// permanent is the error of a request that would be refused again.
+type permanent struct{ error }
+
+func newTransport(p *planner.Export) (transport, error) {
+	u, err := url.Parse(p.To)
+	if err != nil {
+		return nil, err
+	}
+	headers := map[string]string{}
+	for pair := range strings.SplitSeq(p.Options.Headers, ",") {
+		if name, value, ok := strings.Cut(pair, "="); ok {
+			headers[strings.ToLower(strings.TrimSpace(name))] = strings.TrimSpace(value)
+		}
+	}
+	if secure, ok := strings.CutPrefix(u.Scheme, "otlp+"); ok {
+		u.Scheme = secure
+		if u.Port() == "" {
+			u.Host = fmt.Sprintf("%s:%d", u.Host, planner.ExportSchemes["otlp+"+secure])
+		}
+		return &overHTTP{base: strings.TrimSuffix(u.String(), "/"), headers: headers, client: &http.Client{
+			Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}}, nil
+	}
+	creds := insecure.NewCredentials()
+	if u.Scheme == "otlps" {
+		creds = credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS12})
+	}
+	if u.Port() == "" {
+		u.Host = fmt.Sprintf("%s:%d", u.Host, planner.ExportSchemes[u.Scheme])
+	}
+	conn, err := grpc.NewClient("dns:///"+u.Host, grpc.WithTransportCredentials(creds), grpc.WithUserAgent("endoscope"))
+	if err != nil {
+		return nil, err
+	}
+	return &overGRPC{conn: conn, headers: metadata.New(headers)}, nil
+}
+
+// overGRPC is OTLP over gRPC.
+type overGRPC struct {
+	conn    *grpc.ClientConn
+	headers metadata.MD
+}
+
+func (t *overGRPC) metrics(ctx context.Context, r *metricspb.ExportMetricsServiceRequest) (int64, error) {
+	resp, err := metricspb.NewMetricsServiceClient(t.conn).Export(metadata.NewOutgoingContext(ctx, t.headers), r)
+	return resp.GetPartialSuccess().GetRejectedDataPoints(), retryable(err)
+}
+
+func (t *overGRPC) traces(ctx context.Context, r *tracepb.ExportTraceServiceRequest) (int64, error) {
+	resp, err := tracepb.NewTraceServiceClient(t.conn).Export(metadata.NewOutgoingContext(ctx, t.headers), r)
+	return resp.GetPartialSuccess().GetRejectedSpans(), retryable(err)
+}
+
+func (t *overGRPC) close() { _ = t.conn.Close() }
+
+// retryable marks the errors that OTLP says are permanent.
+func retryable(err error) error {
+	switch status.Code(err) {
+	case codes.OK:
+		return nil
+	case codes.Canceled, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Aborted, codes.OutOfRange, codes.Unavailable, codes.DataLoss:
+		return errors.New(status.Convert(err).Message())
+	}
+	return permanent{errors.New(status.Convert(err).Message())}
+}
+
+// overHTTP is OTLP over HTTP, with bodies in protobuf.
+type overHTTP struct {
+	base    string
+	headers map[string]string
+	client  *http.Client
+}
+
+func (t *overHTTP) metrics(ctx context.Context, r *metricspb.ExportMetricsServiceRequest) (int64, error) {
+	resp := &metricspb.ExportMetricsServiceResponse{}
+	err := t.post(ctx, "/v1/metrics", r, resp)
+	return resp.GetPartialSuccess().GetRejectedDataPoints(), err
+}
+
+func (t *overHTTP) traces(ctx context.Context, r *tracepb.ExportTraceServiceRequest) (int64, error) {
+	resp := &tracepb.ExportTraceServiceResponse{}
+	err := t.post(ctx, "/v1/traces", r, resp)
+	return resp.GetPartialSuccess().GetRejectedSpans(), err
+}
+
+func (t *overHTTP) close() { t.client.CloseIdleConnections() }
+
+// post sends a request and reads the response, if it is one.
+func (t *overHTTP) post(ctx context.Context, path string, r, response proto.Message) error {
+	body, err := proto.Marshal(r)
+	if err != nil {
+		return permanent{err}
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.base+path, bytes.NewReader(body))
+	if err != nil {
+		return permanent{err}
+	}
+	for name, value := range t.headers {
+		req.Header.Set(name, value)
+	}
+	req.Header.Set("Content-Type", "application/x-protobuf")
+	req.Header.Set("User-Agent", "endoscope")
+	resp, err := t.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	switch {
+	case resp.StatusCode/100 == 2:
+		if err == nil && resp.Header.Get("Content-Type") == "application/x-protobuf" {
+			_ = proto.Unmarshal(answer, response) // an unreadable response is a success
+		}
+		return nil
+	case resp.StatusCode == http.StatusTooManyRequests, resp.StatusCode >= 502 && resp.StatusCode <= 504:
+		return fmt.Errorf("the receiver answers %s", resp.Status)
+	}
+	return permanent{fmt.Errorf("the receiver answers %s", resp.Status)}
+}
