@@ -22,7 +22,7 @@ type Statement interface {
 // Statements.
 type (
 	// Query is WITH ... SELECT ... {UNION ALL SELECT ...} ORDER BY ... LIMIT ...
-	// EMIT ... FOR ...
+	// EMIT ... FOR ... WITHIN OVERHEAD ...
 	Query struct {
 		Span
 		With    []*CTE
@@ -31,6 +31,8 @@ type (
 		Limit   *Literal // integer, or nil
 		Emit    *Emit    // nil: not given
 		For     *Literal // duration, or nil
+		// Overhead is the percentage of WITHIN OVERHEAD, or nil.
+		Overhead *Literal
 	}
 	// Explain is EXPLAIN [ANALYZE] query, or EXPLAIN CREATE of a trigger, a model or an
 	// export.

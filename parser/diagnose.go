@@ -146,6 +146,7 @@ var (
 	someName     = token{typ: tokWord, text: "x"}
 	someInt      = token{typ: tokInt, text: "1"}
 	someDuration = token{typ: tokDuration, text: "1s"}
+	somePercent  = token{typ: tokPercent, text: "1%"}
 	someString   = token{typ: tokString, text: "''"}
 	openParen    = token{typ: tokOp, text: "("}
 	closeParen   = token{typ: tokOp, text: ")"}
@@ -162,7 +163,7 @@ func (d *diagnosis) acceptsExpr() bool {
 // phrase maps a keyword to itself with the keywords that always follow it.
 var phrase = map[string]string{
 	"GROUP": "GROUP BY", "ORDER": "ORDER BY", "UNION": "UNION ALL", "PARTITION": "PARTITION BY",
-	"FOLLOWED": "FOLLOWED BY", "LEFT": "LEFT WINDOW JOIN", "ASOF": "ASOF JOIN",
+	"FOLLOWED": "FOLLOWED BY", "LEFT": "LEFT WINDOW JOIN", "ASOF": "ASOF JOIN", "WITHIN": "WITHIN OVERHEAD",
 }
 
 // operatorWords are not listed separately where an operator is possible.
@@ -171,7 +172,7 @@ var operatorWords = wordSet("AND OR NOT LIKE ILIKE IN IS BETWEEN")
 // clauseOrder is the order of a query's clauses, and of lists of them.
 var clauseOrder = []string{
 	"WITH", "SELECT", "DISTINCT", "FROM", "JOIN", "WINDOW", "LEFT", "ASOF", "ON", "WHERE", "GROUP", "HAVING", "UNION",
-	"ORDER", "LIMIT", "EMIT", "FOR",
+	"ORDER", "LIMIT", "EMIT", "FOR", "WITHIN",
 }
 
 // keywords lists the keywords that are possible at the wrong token.
@@ -210,7 +211,7 @@ func (d *diagnosis) expected() *Error {
 			sample token
 			what   string
 		}{
-			{someDuration, "a duration such as 100ms"}, {someInt, "a whole number"}, {someString, "a string in single quotes"},
+			{someDuration, "a duration such as 100ms"}, {somePercent, "a percentage such as 1%"}, {someInt, "a whole number"}, {someString, "a string in single quotes"},
 			{openParen, "("},
 		} {
 			if d.accepts(c.sample) && !(operator && c.sample == openParen) { // ( after a name makes a call

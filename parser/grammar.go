@@ -35,6 +35,7 @@ type queryRule struct {
 	Limit   *wholeLeaf    `parser:"('LIMIT' @@)?"`
 	Emit    *emitRule     `parser:"('EMIT' @@)?"`
 	For     *durationLeaf `parser:"('FOR' @@)?"`
+	Within  *percentLeaf  `parser:"('WITHIN' 'OVERHEAD' @@)?"`
 }
 
 type cteRule struct {

@@ -17,6 +17,7 @@ type (
 	bareLeaf       struct{ *Ident } // an alias without AS
 	wholeLeaf      struct{ *Literal }
 	durationLeaf   struct{ *Literal }
+	percentLeaf    struct{ *Literal }
 	stringLeaf     struct{ *Literal }
 	literalLeaf    struct{ *Literal } // an argument of a source
 	valueLeaf      struct{ *Literal } // of SET: a literal or a word
@@ -148,6 +149,11 @@ func (l *durationLeaf) Parse(lex *lexer.PeekingLexer) (err error) {
 		return err
 	}
 	l.Literal, err = takeLiteral(lex, tokDuration)
+	return err
+}
+
+func (l *percentLeaf) Parse(lex *lexer.PeekingLexer) (err error) {
+	l.Literal, err = takeLiteral(lex, tokPercent)
 	return err
 }
 

@@ -71,6 +71,13 @@ func (l *durationLeaf) get() *Literal {
 	return l.Literal
 }
 
+func (l *percentLeaf) get() *Literal {
+	if l == nil {
+		return nil
+	}
+	return l.Literal
+}
+
 func (l *stringLeaf) get() *Literal {
 	if l == nil {
 		return nil
@@ -104,7 +111,7 @@ func aliasOf(as *wordLeaf, bare *bareLeaf) *Ident {
 }
 
 func (l *lowering) query(q *queryRule) *Query {
-	out := &Query{Span: l.span(q.at), Limit: q.Limit.get(), For: q.For.get()}
+	out := &Query{Span: l.span(q.at), Limit: q.Limit.get(), For: q.For.get(), Overhead: q.Within.get()}
 	for _, c := range q.With {
 		out.With = append(out.With, &CTE{Span: l.span(c.at), Name: c.Name.Ident, Query: l.query(c.Query)})
 	}

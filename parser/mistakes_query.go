@@ -120,6 +120,8 @@ func foreignClause(d *diagnosis) *Error {
 		return d.error(-1, "there is no IF NOT EXISTS", "leave it out; CREATE OR REPLACE replaces")
 	case d.word(-1) == "LIMIT":
 		return d.error(0, "LIMIT needs a whole number, not "+d.found(), "LIMIT 10")
+	case d.word(-1) == "OVERHEAD" && d.word(-2) == "WITHIN":
+		return d.error(0, "WITHIN OVERHEAD needs a percentage, not "+d.found(), "WITHIN OVERHEAD 1%")
 	case d.word(-1) == "EMIT":
 		return d.error(0, "EMIT needs a mode: FINAL, CHANGES or EVERY and a duration", "EMIT EVERY 1s")
 	}
@@ -245,7 +247,7 @@ func needsOperand(d *diagnosis) *Error {
 // windowOfJoin handles a window join without its window, and the reverse.
 func windowOfJoin(d *diagnosis) *Error {
 	switch {
-	case d.acceptsWord("WITHIN") && d.acceptsWord("WINDOW"):
+	case d.acceptsWord("WITHIN") && d.acceptsWord("WINDOW") && !d.acceptsWord("WHERE"):
 		return d.error(0, "a WINDOW JOIN needs the width of its window", "a WINDOW JOIN b WINDOW 1s")
 	case d.is(0, "WITHIN"):
 		return d.error(0, "only a WINDOW JOIN has a window", "a WINDOW JOIN b WINDOW 1s")

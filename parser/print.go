@@ -251,7 +251,7 @@ func (p *printer) query(q *Query) {
 	if q.Emit != nil {
 		p.put(" EMIT ", q.Emit.Mode, optional(" ", q.Emit.Every))
 	}
-	p.put(optional(" FOR ", q.For))
+	p.put(optional(" FOR ", q.For), optional(" WITHIN OVERHEAD ", q.Overhead))
 }
 
 func (p *printer) orderItem(o *OrderItem) {

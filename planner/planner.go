@@ -42,6 +42,11 @@ type Env struct {
 	Programs func(plan.Target) (plan.Target, error)
 	// Eval computes an expression without columns.
 	Eval func(plan.Expr) (types.Value, error)
+	// Overhead is the share of its processor time that observing calls may cost a program
+	// (SET overhead); 0: results are exact.
+	Overhead float64
+	// OverheadFloor is the number of processors that a program is taken to use at least.
+	OverheadFloor float64
 	// Params are the values of $1, $2, ...
 	Params []types.Value
 	// Host is the name of the host that plans its share of a statement over several
@@ -130,6 +135,9 @@ func CheckView(c *parser.CreateStream, src string, env *Env) error {
 	if c.Query.For != nil {
 		return r.errorf(c.Query.For.Pos(), "FOR belongs to the query that uses the stream, not to its definition")
 	}
+	if c.Query.Overhead != nil {
+		return r.errorf(c.Query.Overhead.Pos(), "WITHIN OVERHEAD belongs to the query that uses the stream, not to its definition")
+	}
 	_, err := r.query(c.Query, nil, definition)
 	return err
 }
@@ -159,6 +167,9 @@ func (r *resolver) finish(root plan.Node, dur *parser.Literal) (*plan.Query, err
 		return nil, err
 	}
 	if err := r.findTypes(out.Root); err != nil {
+		return nil, err
+	}
+	if err := r.checkFirstStages(out.Root); err != nil {
 		return nil, err
 	}
 	r.noticeSessions(out.Root)

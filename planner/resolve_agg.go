@@ -71,7 +71,7 @@ func (a *aggCtx) add(agg plan.Agg) plan.Expr {
 		i = len(a.aggs)
 		a.aggs = append(a.aggs, agg)
 	}
-	return &plan.Col{Index: len(a.keys) + i, Name: text, T: agg.T}
+	return &plan.Col{Index: len(a.keys) + a.width()*i, Name: text, T: agg.T}
 }
 
 // aggregate resolves the grouped SELECT s down to its Aggregate node, HAVING
@@ -138,12 +138,22 @@ func (r *resolver) aggregate(s *selected, q *parser.Query) error {
 		a.keys, a.names = []plan.Expr{&plan.Host{}}, []string{plan.HostColumn}
 	}
 	node.Keys, node.Aggs = a.keys, a.aggs
+	if r.overhead != nil {
+		if err := r.checkEstimated(s, a); err != nil {
+			return err
+		}
+		node.Confidence = confidence
+		if err := r.addBounds(s, len(a.keys)); err != nil {
+			return err
+		}
+	}
 	r.placeOf(node, s.sel.Pos(), s.sel)
 	for i, k := range a.keys {
 		node.Out.Fields = append(node.Out.Fields, types.Field{Name: a.names[i], Type: k.Type()})
 	}
 	for i := range a.aggs {
-		node.Out.Fields = append(node.Out.Fields, types.Field{Name: a.aggs[i].String(), Type: a.aggs[i].T})
+		fields := plan.EstimateFields(a.aggs[i].String(), a.aggs[i].T)
+		node.Out.Fields = append(node.Out.Fields, fields[:node.Width()]...)
 	}
 	var over plan.Node = node
 	if having != nil {
@@ -220,6 +230,9 @@ func (c *exprCtx) call(e *parser.Call) (plan.Expr, error) {
 	}
 	if f := plan.FindAgg(name); f != nil {
 		return c.aggCall(f, e, written)
+	}
+	if c.isOfEstimate(name, e) {
+		return c.ofEstimate(name, e)
 	}
 	if readsPointer(name, e) {
 		return c.pointerReader(name, e)

@@ -151,7 +151,7 @@ func (r *resolver) named(s *parser.Source, name *parser.Ident, with ctes, lv lev
 		return nil, r.hintf(name.Pos(), r.sampled(name.Pos(), st.Name),
 			"%s has a value at every instant and cannot be read tuple by tuple", st.Name)
 	}
-	a := &plan.Acquire{Stream: st.Name, Every: every, Out: types.Schema{Time: -1}}
+	a := &plan.Acquire{Stream: st.Name, Every: every, Out: types.Schema{Time: -1}, Budget: r.overhead}
 	columns := st.Columns
 	for _, c := range st.Asked {
 		if r.namesColumn(c.Name) {
@@ -292,6 +292,10 @@ func (r *resolver) subquery(q *parser.Query, with ctes, lv level, every time.Dur
 	if q.For != nil {
 		return nil, r.hintf(q.For.Pos(), "write it after the last parenthesis: SELECT ... FROM (SELECT ...) FOR "+q.For.String(),
 			"FOR belongs at the end of the whole statement, not in a sub-query")
+	}
+	if q.Overhead != nil {
+		return nil, r.hintf(q.Overhead.Pos(), "write it after the last parenthesis: SELECT ... FROM (SELECT ...) WITHIN OVERHEAD "+q.Overhead.String(),
+			"WITHIN OVERHEAD belongs at the end of the whole statement, not in a sub-query")
 	}
 	if lv == top {
 		lv = nested

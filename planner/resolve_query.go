@@ -28,6 +28,11 @@ func (r *resolver) queryEvery(q *parser.Query, with ctes, lv level, every time.D
 		}
 	}
 	with = append(slices.Clone(with), q.With...)
+	if lv == top {
+		if err := r.budget(q); err != nil {
+			return nil, err
+		}
+	}
 
 	var parts []*selected
 	for _, s := range q.Selects {
@@ -60,9 +65,10 @@ type selected struct {
 	names      []string
 	aggregated bool
 	windowed   bool
-	union      bool // exprs are the columns of a union, and ORDER BY sees only those
-	nested     bool // its rows are those of a source: rows of windows have the time of their window's end
-	lead       int  // columns before those that the query selects: ORDER BY 1 is the one after them
+	union      bool                // exprs are the columns of a union, and ORDER BY sees only those
+	bounds     map[int]types.Bound // columns that bound estimates, by index
+	nested     bool                // its rows are those of a source: rows of windows have the time of their window's end
+	lead       int                 // columns before those that the query selects: ORDER BY 1 is the one after them
 }
 
 func (r *resolver) selectCore(s *parser.Select, q *parser.Query, with ctes, lv level, every time.Duration) (*selected, error) {
@@ -92,6 +98,9 @@ func (r *resolver) selectCore(s *parser.Select, q *parser.Query, with ctes, lv l
 	}
 	if err := r.checkEmit(q, out); err != nil {
 		return nil, err
+	}
+	if r.overhead != nil && !out.aggregated {
+		return nil, r.hintf(s.Pos(), "aggregate them: SELECT function_name, COUNT(*) ... GROUP BY function_name", "rows of calls cannot be given within an overhead yet")
 	}
 	if out.aggregated {
 		if in.bare != nil {
@@ -304,6 +313,7 @@ func (s *selected) project() *plan.Project {
 		} else {
 			f.Name = x.String()
 		}
+		f.Bound = s.bounds[i]
 		p.Out.Fields = append(p.Out.Fields, f)
 		if c, ok := x.(*plan.Col); ok && c.Index == t && p.Out.Time < 0 {
 			p.Out.Time = i

@@ -27,7 +27,8 @@ type resolver struct {
 	// castTypes are the types to which the statement casts values of unknown type, by name.
 	castTypes map[string][]types.Type
 	serial    int
-	share     *share // the share of one of several hosts (Env.Host); nil: the whole statement
+	overhead  *plan.Budget // of the statement's acquisition; nil: it is exact
+	share     *share       // the share of one of several hosts (Env.Host); nil: the whole statement
 }
 
 // place is a part of a text.

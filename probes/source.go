@@ -74,6 +74,8 @@ type Info struct {
 	// Suspends: the source supports Suspend, since it keeps state whether or
 	// not that is reported (plan.Tracked).
 	Suspends bool
+	// Remarks of a source that has ended, for the footer.
+	Remarks []string
 	// Resends: the source's rows depend on each other. It supports Resend for
 	// consumers that have missed some.
 	Resends bool

@@ -157,10 +157,11 @@ func (s *session) Close() error {
 
 // env returns the planner's view of the session.
 func (s *session) env(args ...types.Value) *planner.Env {
+	overhead, floor := s.setting("overhead").F/100, s.setting("overhead_floor").F
 	noKernel, resolves := s.noKernel(), trigger.Formats[s.setting("webhook_format").S].Resolves
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &planner.Env{Params: args, Resolves: resolves, Views: s.e.views, Triggers: s.e.triggers.Flows, Models: s.e.models, Scope: s.scope, Target: s.target, ByThread: len(s.quiet.Threads) > 0, NoKernel: noKernel, File: s.filesOf(), Values: s.valueTypes, Programs: s.programs, Eval: expr.EvalConst}
+	return &planner.Env{Params: args, Resolves: resolves, Views: s.e.views, Triggers: s.e.triggers.Flows, Models: s.e.models, Scope: s.scope, Target: s.target, ByThread: len(s.quiet.Threads) > 0, NoKernel: noKernel, Overhead: overhead, OverheadFloor: floor, File: s.filesOf(), Values: s.valueTypes, Programs: s.programs, Eval: expr.EvalConst}
 }
 
 // Execute runs one statement, and writes an audit record if it is refused.
@@ -302,7 +303,19 @@ func (s *session) run(ctx context.Context, path wire.Path, text string, p *plan.
 	if err != nil {
 		return nil, err
 	}
-	return &query.Result{Query: q, Forget: func() { s.forget(q) }, Notices: q.Notices(), Header: answer.ColumnsOf(p.Root.Schema())}, nil
+	return &query.Result{Query: q, Forget: func() { s.forget(q) }, Notices: q.Notices(), Header: s.header(p.Root.Schema())}, nil
+}
+
+// header returns the columns of a result. With SET estimates = 'columns' bounds are columns
+// like others.
+func (s *session) header(of types.Schema) []wire.Column {
+	cols := answer.ColumnsOf(of)
+	if s.setting("estimates").S == "columns" {
+		for i := range cols {
+			cols[i].Bound = types.NoBound
+		}
+	}
+	return cols
 }
 
 // startQuery prepares and arms a plan and enters the query in the engine's

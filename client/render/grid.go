@@ -12,6 +12,7 @@ import (
 // in one slice, which is reused.
 type grid struct {
 	clock clock
+	shown []shown
 	ncols int
 	text  []byte
 	cells []cell // row by row
@@ -31,10 +32,14 @@ func (g *grid) rows() int { return len(g.cells) / max(g.ncols, 1) }
 func (g *grid) reset() { g.text, g.cells = g.text[:0], g.cells[:0] }
 
 func (g *grid) add(b *batch.Batch, row int) {
-	for c := range b.Cols {
-		v := b.Cols[c].Value(row)
+	for _, c := range g.shown {
+		v := b.Cols[c.at].Value(row)
 		start := len(g.text)
-		g.text = g.clock.appendHuman(g.text, v)
+		if c.low >= 0 && c.high >= 0 {
+			g.text = g.clock.appendEstimate(g.text, v, b.Cols[c.low].Value(row), b.Cols[c.high].Value(row))
+		} else {
+			g.text = g.clock.appendHuman(g.text, v)
+		}
 		w, lines := 0, 0
 		for rest := g.text[start:]; ; {
 			line, more, found := bytes.Cut(rest, newline)

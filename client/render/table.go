@@ -47,8 +47,11 @@ func init() {
 }
 
 func newTable(w io.Writer, cols []wire.Column, o Options) *tableRenderer {
-	t := &tableRenderer{w: w, o: o, heads: headings(cols), printed: -1}
-	t.held.ncols, t.preview.ncols, t.last.ncols = len(cols), len(cols), len(cols)
+	visible := shownColumns(cols)
+	t := &tableRenderer{w: w, o: o, heads: headings(columnsOf(visible, cols)), printed: -1}
+	for _, g := range []*grid{&t.held, &t.preview, &t.last} {
+		g.shown, g.ncols = visible, len(visible)
+	}
 	t.layout = layout{heads: t.heads, color: o.Color}
 	return t
 }

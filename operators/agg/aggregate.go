@@ -2,6 +2,7 @@ package agg
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"endoscope/operators"
@@ -34,6 +35,8 @@ type Aggregate struct {
 	aggs    []*aggColumn
 	time    int  // the input's column of event time, or -1
 	clocked bool // and that is a TIMESTAMP, no line number
+
+	byPlace bool // with estimates: plan.Partial.ByPlace
 
 	stage  bool   // a first stage: it emits states
 	origin uint64 // of these
@@ -109,6 +112,11 @@ func New(n *plan.Aggregate, down operators.Operator, o *operators.Options) (*Agg
 		}
 		a.aggs = append(a.aggs, c)
 	}
+	if n.Confidence > 0 {
+		for range plan.HiddenAggs {
+			a.aggs = append(a.aggs, &aggColumn{fn: &plan.Agg{Fn: "count", Star: true, T: types.Bigint}})
+		}
+	}
 	if n.States {
 		var err error
 		if a.states, err = newStateOutput(a, n); err != nil {
@@ -123,9 +131,26 @@ func New(n *plan.Aggregate, down operators.Operator, o *operators.Options) (*Agg
 			return nil, err
 		}
 	}
+	if err := a.addHiddenKeys(); err != nil {
+		return nil, err
+	}
 	var err error
 	a.all, err = a.newSet()
 	return a, err
+}
+
+// addHiddenKeys adds the keys of states by place and replicate. Rows have none: each event
+// comes in a state.
+func (a *Aggregate) addHiddenKeys() error {
+	if a.node.Confidence == 0 {
+		return nil
+	}
+	for range plan.HiddenKeys {
+		if err := a.addKey(&plan.Const{V: types.Int(0)}, nil); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (a *Aggregate) addKey(e plan.Expr, in []types.Type) error {
@@ -215,6 +240,9 @@ func (s *groupSet) reset() {
 func (a *Aggregate) Push(ctx context.Context, _ int, b *batch.Batch) (operators.Status, error) {
 	if a.out.Status != operators.More || b.Len() == 0 {
 		return a.out.Status, nil
+	}
+	if a.node.Confidence > 0 {
+		return a.out.Status, fmt.Errorf("%s needs states of its source, not rows", a.node.Describe())
 	}
 	if err := a.eval(b); err != nil {
 		return a.out.Status, err

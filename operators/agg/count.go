@@ -51,6 +51,11 @@ func (a count) States(groups []uint32, out []batch.Column) {
 	}
 }
 
+// Moments implements fold.Moments.
+func (a count) Moments(group uint32) (n, sum, squares float64) {
+	return float64(a.Words(group)[0]), 0, 0
+}
+
 func (a count) Output(groups []uint32, out *batch.Column, _ fold.Instant) error {
 	for _, g := range groups {
 		out.Int = append(out.Int, int64(a.Words(g)[0]))

@@ -3,9 +3,12 @@ package agg
 import (
 	"context"
 	"errors"
+	"math"
 
 	"endoscope/operators"
+	"endoscope/operators/agg/approx"
 	"endoscope/operators/agg/fold"
+	"endoscope/operators/agg/grouping"
 	"endoscope/operators/batch"
 	"endoscope/operators/rowstore"
 	"endoscope/planner/plan"
@@ -57,6 +60,9 @@ func (a *Aggregate) finish(ctx context.Context) error {
 func (a *Aggregate) emitAll(ctx context.Context, s *groupSet, now int64) error {
 	if a.states != nil {
 		return a.states.pushAll(ctx, s)
+	}
+	if a.node.Confidence > 0 {
+		return a.emitEstimates(ctx, s, now)
 	}
 	for from := 0; from < s.table.Len(); from += batch.MaxRows {
 		n := min(s.table.Len()-from, batch.MaxRows)
@@ -128,4 +134,122 @@ func (a *Aggregate) newDict(i int, c *batch.Column) {
 		a.dicts[i] = batch.NewDict()
 	}
 	c.Dict = a.dicts[i]
+}
+
+// emitEstimates pushes the groups of s, whose states are by place and replicate, as
+// estimates.
+func (a *Aggregate) emitEstimates(ctx context.Context, s *groupSet, now int64) error {
+	table, groups, err := a.regroup(s)
+	if err != nil {
+		return err
+	}
+	var ids []uint32
+	events := a.hidden(s, 0)
+	for g := range groups {
+		if len(a.node.Keys) == 0 || groups[g].Events(events) > 0 {
+			ids = append(ids, uint32(g))
+		}
+	}
+	elapsed := now - a.Start
+	if a.windows != nil {
+		elapsed = s.length
+	}
+	of := &groupSet{start: s.start, end: s.end, table: table}
+	for len(ids) > 0 && a.out.Status == operators.More {
+		some := ids[:min(len(ids), batch.MaxRows)]
+		ids = ids[len(some):]
+		b := a.pool.Get()
+		b.N = len(some)
+		a.emitKeys(of, some, b.Cols[:len(a.node.Keys)])
+		for row, g := range some {
+			for i := range a.node.Aggs {
+				cols := b.Cols[len(a.node.Keys)+plan.EstimateColumns*i:]
+				if err := appendEstimate(cols, row, &groups[g], &a.node.Aggs[i], s.accs[i], events, elapsed); err != nil {
+					b.Release()
+					return err
+				}
+			}
+		}
+		_, err := a.out.Push(ctx, b)
+		b.Release()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hidden returns the accumulator of one of the last aggregates of the partial rows.
+func (a *Aggregate) hidden(s *groupSet, i int) fold.Moments {
+	return s.accs[len(a.node.Aggs)+i].(fold.Moments)
+}
+
+// regroup returns the groups of the statement, with their states in s.
+func (a *Aggregate) regroup(s *groupSet) (grouping.Table, []approx.Group, error) {
+	keys := a.keys[:len(a.keys)-plan.HiddenKeys]
+	table := grouping.NewTable(keys, &a.scratch)
+	places := &approx.Places{Loose: !a.byPlace}
+	var groups []approx.Group
+	var kinds []types.Type
+	for _, k := range a.keys {
+		kinds = append(kinds, k.Typ)
+	}
+	grow := func() {
+		for len(groups) < table.Len() {
+			groups = append(groups, approx.Group{Places: places, Confidence: a.node.Confidence})
+		}
+	}
+	grow()
+	value := func(part int, state uint32) float64 { n, _, _ := a.hidden(s, part).Moments(state); return n }
+	for from := 0; from < s.table.Len(); from += batch.MaxRows {
+		n := min(s.table.Len()-from, batch.MaxRows)
+		b := batch.New(kinds)
+		b.N = n
+		for i := range n {
+			a.ids[i] = uint32(from + i)
+		}
+		for i := range b.Cols {
+			s.table.Output(i, a.ids[:n], &b.Cols[i])
+		}
+		rows := batch.RowsOf(b)
+		for i, k := range keys {
+			k.Load(&b.Cols[i], rows)
+		}
+		table.Assign(rows, a.groups[:], a.maxGroups)
+		grow()
+		for row, state := range a.ids[:n] {
+			place := places.Number(b.Cols[len(keys)].Int[row])
+			replicate := int(b.Cols[len(keys)+1].Int[row])
+			if replicate == plan.ExactReplicate {
+				if whole := value(plan.WholeAgg, state); whole > 0 {
+					places.SetWhole(place, whole, value(plan.SlowAgg, state), value(plan.FastAgg, state), value(plan.CensoredAgg, state))
+				}
+			} else {
+				places.AddSeen(place, replicate, value(plan.SeenAgg, state))
+			}
+			if a.byPlace || value(0, state) > 0 {
+				g := &groups[a.groups[row]]
+				g.Members = append(g.Members, approx.Member{State: state, Place: place, Replicate: replicate})
+			}
+		}
+	}
+	return table, groups, nil
+}
+
+// appendEstimate appends the columns of an estimate.
+func appendEstimate(cols []batch.Column, row int, g *approx.Group, f *plan.Agg, acc fold.Accumulator, events fold.Moments, elapsed int64) error {
+	r := g.Aggregate(f, acc, elapsed)
+	for i, v := range []float64{r.Estimate, r.Low, r.High} {
+		c := &cols[i]
+		if r.Null || math.IsInf(v, 0) || i > 0 && math.IsNaN(v) {
+			c.Append(row, types.NullOf(c.Type))
+			continue
+		}
+		if err := appendRounded(c, v); err != nil {
+			return err
+		}
+	}
+	cols[plan.EstimateExact].Bool = append(cols[plan.EstimateExact].Bool, g.Exact())
+	cols[plan.EstimateShare].Float = append(cols[plan.EstimateShare].Float, g.Share(events))
+	return nil
 }

@@ -93,6 +93,9 @@ func one(seen bool) int64 {
 	return 0
 }
 
+// Best implements fold.Extreme for integers.
+func (a *minMax[T]) Best(group uint32) (v T, ok bool) { return a.best[group], a.seen[group] }
+
 func (a *minMax[T]) Output(groups []uint32, out *batch.Column, _ fold.Instant) error {
 	for i, g := range groups {
 		if !a.seen[g] {

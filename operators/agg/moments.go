@@ -126,6 +126,15 @@ func (a *varianceInt) States(groups []uint32, out []batch.Column) {
 	}
 }
 
+// Moments implements fold.Moments.
+func (a *varianceInt) Moments(group uint32) (n, sum, squares float64) {
+	s := &a.state[group]
+	for i := range s.sq {
+		squares += math.Ldexp(float64(s.sq[i]), 64*i)
+	}
+	return float64(s.n), s.float64(), squares
+}
+
 // words returns the columns of plan.StateFields.
 func (s *intMoments) words() [6]int64 {
 	return [6]int64{int64(s.lo), s.hi, s.n, int64(s.sq[0]), int64(s.sq[1]), int64(s.sq[2])}

@@ -49,6 +49,7 @@ func NewPartials(a *Aggregate, p *plan.Partial) (*partials, error) {
 		}
 	}
 	m.layout(p)
+	a.byPlace = p.ByPlace
 	return m, nil
 }
 

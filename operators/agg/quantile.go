@@ -163,6 +163,19 @@ func (a *quantile) Output(groups []uint32, out *batch.Column, _ fold.Instant) er
 	return nil
 }
 
+// Values implements fold.Distribution.
+func (s *samples) Values(group uint32, visit func(v float64, n int64)) {
+	if s.heads[group] != sketched {
+		for h := s.heads[group]; h != 0; h = s.next[h-1] {
+			visit(s.number(s.words[h-1]), 1)
+		}
+		return
+	}
+	for _, i := range s.sorted(group) {
+		visit(s.valueOf(s.spans[i]), s.buckets.entries[i].count)
+	}
+}
+
 // valueOf returns the value that represents those of a bucket.
 func (s *samples) valueOf(in span) float64 {
 	return min(max(bucketValue(s.bucket(in.low)), s.number(in.low)), s.number(in.high))

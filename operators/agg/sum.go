@@ -125,6 +125,11 @@ func (a intSum) sum(g uint32) int128 { w := a.Words(g); return int128{int64(w[1]
 
 func (a intSum) n(g uint32) int64 { return int64(a.Words(g)[2]) }
 
+// Moments implements fold.Moments.
+func (a intSum) Moments(group uint32) (n, sum, squares float64) {
+	return float64(a.n(group)), a.sum(group).float64(), 0
+}
+
 // floatSum is SUM and AVG over doubles, exact (see fixedSum). Its words are those
 // of a fixedSum and the number of values. The most recent rows may be in lanes.
 type floatSum struct {

@@ -57,6 +57,9 @@ func (a *Aggregate) setUpWindows(in []types.Type) (err error) {
 			return err
 		}
 	}
+	if err := a.addHiddenKeys(); err != nil {
+		return err
+	}
 	w.slide = slideBelow(a.node.Input)
 	a.windows = w
 	s, err := a.newSet() // reports errors in the aggregates now

@@ -18,6 +18,10 @@ type Exposure struct {
 	// slices beyond what Seen accounts for: 0.02 if hits may have been 2 % fewer for each
 	// unit of Seen than they would have been without probes.
 	Slowdown float64
+	// Speedup is the largest share by which the progress in the slices may be more than
+	// Seen: 0.02 if hits may have been 2 % more for each unit of Seen than they would have
+	// been without probes.
+	Speedup float64
 }
 
 // Add adds a slice to a replicate: number is that of the slice at its place.
@@ -29,6 +33,7 @@ func (e *Exposure) Add(number int, progress float64) {
 func (e *Exposure) Merge(o *Exposure) {
 	if whole := e.Whole + o.Whole; whole > 0 {
 		e.Slowdown = (e.Slowdown*e.Whole + o.Slowdown*o.Whole) / whole
+		e.Speedup = (e.Speedup*e.Whole + o.Speedup*o.Whole) / whole
 	}
 	e.Whole += o.Whole
 	for r := range e.Seen {

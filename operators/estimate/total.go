@@ -1,5 +1,7 @@
 package estimate
 
+import "math"
+
 // A Total estimates the sum of quantities that are not negative: numbers of hits, or of
 // the bytes that they carry. The zero value is an empty sum.
 type Total struct {
@@ -9,7 +11,9 @@ type Total struct {
 	looked   [Replicates]bool // replicates that have slices
 	found    [Replicates]bool // and those in which anything was seen
 	unit     float64          // the largest weight
+	blind    bool             // a place has no bound: nothing of it was looked at, or it may have stood still
 	slowed   float64          // how much the estimate may be too low because probes slow the target
+	sped     float64          // how much it may be too high, as Seen is too low
 }
 
 // AddExact adds what was seen at a place that was observed all the time.
@@ -24,11 +28,13 @@ func (t *Total) Add(e *Exposure, seen *[Replicates]float64) {
 		t.found[r] = t.found[r] || s > 0
 	}
 	w := e.weight(all)
+	t.blind = t.blind || e.Whole > 0 && (w == 0 || e.Slowdown >= 1)
 	t.estimate += w * sum
 	t.unit = max(t.unit, w)
 	if e.Slowdown < 1 {
 		t.slowed += w * sum * e.Slowdown / (1 - e.Slowdown)
 	}
+	t.sped += w * sum * e.Speedup / (1 + e.Speedup)
 	for r, s := range seen {
 		t.without[r] += e.weight(r) * (sum - s)
 	}
@@ -52,6 +58,8 @@ func (t *Total) Interval(confidence float64) Interval {
 		}
 	}
 	switch {
+	case t.unit == 0 && t.blind:
+		return unbounded(t.exact, t.exact)
 	case t.unit == 0:
 		return Exact(t.exact)
 	case found < LeastSlices:
@@ -64,5 +72,10 @@ func (t *Total) Interval(confidence float64) Interval {
 	w := max(t.unit, v/y)
 	low := v / y * gammaQuantile(tail, y*y/v)
 	high := (v + w*w) / (y + w) * gammaQuantile(1-tail, (y+w)*(y+w)/(v+w*w))
-	return Interval{t.exact + low, t.exact + y, t.exact + high + t.slowed*high/y}
+	low -= t.sped * low / y
+	i := Interval{t.exact + low, t.exact + y, t.exact + high + t.slowed*high/y}
+	if t.blind {
+		i.High = math.Inf(1)
+	}
+	return i
 }

@@ -91,6 +91,9 @@ func (n *Acquire) Describe() string {
 	if n.Filter != nil {
 		b.WriteString(" where " + n.Filter.String())
 	}
+	if n.Budget != nil {
+		b.WriteString(" within " + FormatValue(types.Float(100*n.Budget.Share)) + "%")
+	}
 	if n.Partial != nil {
 		b.WriteString(" partial: " + n.Partial.String())
 	}
@@ -151,6 +154,9 @@ func (n *Aggregate) Describe() string {
 	s += joinAggs(n.Aggs)
 	if len(n.Keys) > 0 {
 		s += " by " + joinExprs(n.Keys)
+	}
+	if n.Confidence > 0 {
+		s += " estimated"
 	}
 	if n.Windowed {
 		return s + " per window"

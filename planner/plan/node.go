@@ -71,6 +71,8 @@ type (
 		Serial int
 		// Results selects the type of the column retval.
 		Results Results
+		// Budget limits what the acquisition may cost; nil: everything is observed.
+		Budget *Budget
 		// Settings are the session's, filled in before a provider receives them.
 		Settings Settings
 		// Start and Stop are the position of the stream in the statement, for errors.
@@ -100,16 +102,19 @@ type (
 	// aggregates. With Windowed the keys WindowStart and WindowEnd (indexes into Keys) are
 	// a window's borders: groups are emitted, with Flush, when the watermark passes the
 	// window's end. With States it emits the states of the groups ([Partial.Out]) instead
-	// of their results, for another aggregate to merge. States are cumulative.
+	// of their results, for another aggregate to merge. States are cumulative. With
+	// Confidence above 0 the source has a budget, and each aggregate has EstimateColumns
+	// columns: an estimate and its interval of that confidence.
 	Aggregate struct {
-		Input     Node
-		Keys      []Expr
-		Aggs      []Agg
-		Windowed  bool
-		WindowEnd int // index into Keys, where Windowed
-		Emit      Emit
-		States    bool
-		Out       types.Schema
+		Input      Node
+		Keys       []Expr
+		Aggs       []Agg
+		Windowed   bool
+		WindowEnd  int // index into Keys, where Windowed
+		Emit       Emit
+		States     bool
+		Confidence float64
+		Out        types.Schema
 	}
 	// Distinct drops rows seen before: over the query's life, or (PerFlush)
 	// within each emitted result.

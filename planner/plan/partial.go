@@ -24,6 +24,11 @@ type Partial struct {
 	// Pane, if not 0, divides time into [0, Pane), [Pane, 2·Pane) ... since the epoch:
 	// no row has events of two panes. Windows consist of whole panes.
 	Pane time.Duration
+	// Estimated: the source observes most places only in slices of time. The last keys and
+	// aggregates are those of NewEstimatedPartial, and every call is in a partial row.
+	Estimated bool
+	// ByPlace: an Estimated stage has no other keys than those that the place determines.
+	ByPlace bool
 	// Out is the schema of partial rows: PaneColumn, the keys, and then StateFields
 	// for each aggregate.
 	Out types.Schema
@@ -66,8 +71,8 @@ func NewKernelPartial(keys []Expr, aggs []Agg, pane time.Duration) (p *Partial, 
 // function_name per 10s.
 func (p *Partial) String() string {
 	var parts []string
-	if len(p.Aggs) > 0 {
-		parts = append(parts, joinAggs(p.Aggs))
+	if _, aggs := p.Visible(); len(aggs) > 0 {
+		parts = append(parts, joinAggs(aggs))
 	}
 	if len(p.Keys) > 0 {
 		parts = append(parts, "by "+joinExprs(p.Keys))

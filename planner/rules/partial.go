@@ -117,6 +117,9 @@ func firstStage(n *plan.Aggregate, uses map[plan.Node]int, able func(*plan.Acqui
 			if !ok {
 				return nil, nil
 			}
+			if x.Budget != nil {
+				p = plan.NewEstimatedPartial(p)
+			}
 			return x, p
 		default:
 			return nil, nil

@@ -202,9 +202,10 @@ func pruneAggregate(n *plan.Aggregate, need map[int]bool) (plan.Node, map[int]in
 	for i := range n.Keys {
 		to[i] = i
 	}
+	width := n.Width()
 	for i, a := range n.Aggs {
-		at := len(n.Keys) + i
-		if !need[at] && !n.States {
+		at := len(n.Keys) + width*i
+		if !n.States && !slices.ContainsFunc(span(at, width), func(c int) bool { return need[c] }) {
 			continue
 		}
 		for _, e := range a.Args {
@@ -217,8 +218,10 @@ func pruneAggregate(n *plan.Aggregate, need map[int]bool) (plan.Node, map[int]in
 		if n.States {
 			continue
 		}
-		to[at] = len(fields)
-		fields = append(fields, n.Out.Fields[at])
+		for _, c := range span(at, width) {
+			to[c] = len(fields)
+			fields = append(fields, n.Out.Fields[c])
+		}
 	}
 	in, moved := prune(n.Input, used)
 	c.Input = in
@@ -234,6 +237,14 @@ func pruneAggregate(n *plan.Aggregate, need map[int]bool) (plan.Node, map[int]in
 	}
 	c.Out = types.Schema{Fields: fields, Time: -1}
 	return &c, to
+}
+
+// span returns n numbers from at on.
+func span(at, n int) (list []int) {
+	for i := range n {
+		list = append(list, at+i)
+	}
+	return list
 }
 
 func pruneUnion(n *plan.Union, need map[int]bool) (plan.Node, map[int]int) {

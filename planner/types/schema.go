@@ -5,7 +5,20 @@ type Field struct {
 	Name      string
 	Qualifier string // alias or stream name that qualifies it; "" if none
 	Type      Type
+	Bound     Bound // it bounds the estimate of another column
 }
+
+// Bound says that a column is a bound of an estimate, the column whose name it has in
+// parentheses: low(count(*)).
+type Bound uint8
+
+// Bounds. The estimate of a column is exact where both are equal to it, and has no bound
+// where that is NULL.
+const (
+	NoBound Bound = iota
+	Low
+	High
+)
 
 // Schema is a node's output.
 type Schema struct {

@@ -69,9 +69,12 @@ struct {
 			COUNT(c_->field);                                   \
 	} while (0)
 
+/* Every hit is counted where its price is (budget.h). */
+const volatile bool budgeted = false;
+
 static __always_inline void count_hit(__u64 cookie)
 {
-	if (aggregate & NO_HITS)
+	if ((aggregate & NO_HITS) || budgeted)
 		return;
 	__u32 id = ID(cookie);
 	__u64 *n = bpf_map_lookup_elem(&hits, &id);

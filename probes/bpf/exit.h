@@ -562,7 +562,7 @@ static __always_inline void begin(struct pt_regs *ctx, __u64 cookie)
 	bool followed = false;
 	struct frame f;
 
-	if (stands_by() || is_suspended(cookie))
+	if (stands_by(cookie) || is_suspended(cookie))
 		return;
 	bool open = admitted();
 	if (!open && !NESTED) {

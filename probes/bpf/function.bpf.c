@@ -125,7 +125,7 @@ static __always_inline bool enter(struct pt_regs *ctx, __u64 cookie, __u64 *star
 	bool armed = false, wanted = true;
 	__u32 n;
 
-	if (stands_by() || is_suspended(cookie))
+	if (stands_by(cookie) || is_suspended(cookie))
 		return false;
 	bool open = admitted();
 	if (!open && !STACK_FIRST)
@@ -268,7 +268,7 @@ int function_entry(struct pt_regs *ctx)
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 	struct moment m = {};
 
-	if (stands_by() || !admitted() || !targeted(cookie, task))
+	if (stands_by(cookie) || !admitted() || !targeted(cookie, task))
 		return 0;
 	count_hit(cookie);
 	__u64 before = covered();

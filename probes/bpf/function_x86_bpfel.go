@@ -253,6 +253,12 @@ type FunctionPending struct {
 	M FunctionMoment
 }
 
+type FunctionSpending struct {
+	_      structs.HostLayout
+	Ns     uint64
+	Unused [7]uint64
+}
+
 type FunctionSuspended struct {
 	_         structs.HostLayout
 	ExecId    uint64
@@ -332,9 +338,11 @@ const (
 	FunctionMapMoments           = "moments"
 	FunctionMapOpenCalls         = "open_calls"
 	FunctionMapOwners            = "owners"
+	FunctionMapPrices            = "prices"
 	FunctionMapRateLeft          = "rate_left"
 	FunctionMapSamples           = "samples"
 	FunctionMapScratch           = "scratch"
+	FunctionMapSpent             = "spent"
 	FunctionMapStacks            = "stacks"
 	FunctionMapStates            = "states"
 	FunctionMapStates0           = "states_0"
@@ -363,6 +371,7 @@ const (
 	FunctionProgThreadEnd        = "thread_end"
 	FunctionVarAggregate         = "aggregate"
 	FunctionVarArmed             = "armed"
+	FunctionVarBudgeted          = "budgeted"
 	FunctionVarCgroupLevels      = "cgroup_levels"
 	FunctionVarCoroutines        = "coroutines"
 	FunctionVarCpus              = "cpus"
@@ -510,9 +519,11 @@ type FunctionMapSpecs struct {
 	Moments        *ebpf.MapSpec `ebpf:"moments"`
 	OpenCalls      *ebpf.MapSpec `ebpf:"open_calls"`
 	Owners         *ebpf.MapSpec `ebpf:"owners"`
+	Prices         *ebpf.MapSpec `ebpf:"prices"`
 	RateLeft       *ebpf.MapSpec `ebpf:"rate_left"`
 	Samples        *ebpf.MapSpec `ebpf:"samples"`
 	Scratch        *ebpf.MapSpec `ebpf:"scratch"`
+	Spent          *ebpf.MapSpec `ebpf:"spent"`
 	Stacks         *ebpf.MapSpec `ebpf:"stacks"`
 	States         *ebpf.MapSpec `ebpf:"states"`
 	States0        *ebpf.MapSpec `ebpf:"states_0"`
@@ -528,6 +539,7 @@ type FunctionMapSpecs struct {
 type FunctionVariableSpecs struct {
 	Aggregate         *ebpf.VariableSpec `ebpf:"aggregate"`
 	Armed             *ebpf.VariableSpec `ebpf:"armed"`
+	Budgeted          *ebpf.VariableSpec `ebpf:"budgeted"`
 	CgroupLevels      *ebpf.VariableSpec `ebpf:"cgroup_levels"`
 	Coroutines        *ebpf.VariableSpec `ebpf:"coroutines"`
 	Cpus              *ebpf.VariableSpec `ebpf:"cpus"`
@@ -628,9 +640,11 @@ type FunctionMaps struct {
 	Moments        *ebpf.Map `ebpf:"moments"`
 	OpenCalls      *ebpf.Map `ebpf:"open_calls"`
 	Owners         *ebpf.Map `ebpf:"owners"`
+	Prices         *ebpf.Map `ebpf:"prices"`
 	RateLeft       *ebpf.Map `ebpf:"rate_left"`
 	Samples        *ebpf.Map `ebpf:"samples"`
 	Scratch        *ebpf.Map `ebpf:"scratch"`
+	Spent          *ebpf.Map `ebpf:"spent"`
 	Stacks         *ebpf.Map `ebpf:"stacks"`
 	States         *ebpf.Map `ebpf:"states"`
 	States0        *ebpf.Map `ebpf:"states_0"`
@@ -658,9 +672,11 @@ func (m *FunctionMaps) Close() error {
 		m.Moments,
 		m.OpenCalls,
 		m.Owners,
+		m.Prices,
 		m.RateLeft,
 		m.Samples,
 		m.Scratch,
+		m.Spent,
 		m.Stacks,
 		m.States,
 		m.States0,
@@ -677,6 +693,7 @@ func (m *FunctionMaps) Close() error {
 type FunctionVariables struct {
 	Aggregate         *ebpf.Variable `ebpf:"aggregate"`
 	Armed             *ebpf.Variable `ebpf:"armed"`
+	Budgeted          *ebpf.Variable `ebpf:"budgeted"`
 	CgroupLevels      *ebpf.Variable `ebpf:"cgroup_levels"`
 	Coroutines        *ebpf.Variable `ebpf:"coroutines"`
 	Cpus              *ebpf.Variable `ebpf:"cpus"`

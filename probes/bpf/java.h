@@ -280,7 +280,7 @@ static __always_inline void java_enter(struct pt_regs *ctx)
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 	struct method_key key = {};
 
-	if (stands_by() || !admitted() || !targeted(cookie, task) || is_closed())
+	if (stands_by(cookie) || !admitted() || !targeted(cookie, task) || is_closed())
 		return;
 	count_hit(cookie);
 	__u64 before = covered();

@@ -6,6 +6,7 @@
 #ifndef ENDOSCOPE_STANDBY_H
 #define ENDOSCOPE_STANDBY_H
 
+#include "budget.h"
 #include "counters.h"
 
 /*
@@ -24,10 +25,10 @@ volatile __u64 open;
  */
 volatile __u64 armed;
 
-/* stands_by reports whether an entry is to be ignored. It is the first check of every program. */
-static __always_inline bool stands_by(void)
+/* stands_by reports whether an entry is to be ignored. It is the first check of every program, and counts what the hit costs. */
+static __always_inline bool stands_by(__u64 cookie)
 {
-	if (!armed)
+	if (charge(cookie) || !armed)
 		return true;
 	if (!(options & STANDBY) || open)
 		return false;

@@ -72,7 +72,7 @@ static __noinline bool enter_timed(struct pt_regs *ctx, __u64 cookie, __u64 *sta
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct moment m;
 
-	if (stands_by() || !admitted() || !targeted(cookie, task))
+	if (stands_by(cookie) || !admitted() || !targeted(cookie, task))
 		return false;
 	count_hit(cookie);
 	clear_timed(&m);

@@ -3,6 +3,7 @@ package keeper
 import (
 	"errors"
 	"os"
+	"strconv"
 	"sync"
 	"syscall"
 	"unsafe"
@@ -49,6 +50,7 @@ var keeper struct {
 	sync.Mutex
 	started bool
 	control int // -1: it could not be started
+	pid     int
 }
 
 // Start starts the keeper, if it does not run yet. It does not wait for it.
@@ -73,14 +75,34 @@ func Start() {
 	fd := null.Fd()
 	// A session of its own: signals of the terminal and to the process group do not
 	// reach it. It is not waited for, since it lives longer than this process.
-	_, _, err = syscall.StartProcess("/proc/self/exe", []string{name}, &syscall.ProcAttr{
+	pid, _, err := syscall.StartProcess("/proc/self/exe", []string{name}, &syscall.ProcAttr{
 		Dir: "/", Files: []uintptr{fd, fd, fd, uintptr(pair[1])}, Sys: &syscall.SysProcAttr{Setsid: true},
 	})
 	if err != nil {
 		syscall.Close(pair[0])
 		return
 	}
-	keeper.control = pair[0]
+	keeper.control, keeper.pid = pair[0], pid
+}
+
+// Prioritize makes the keeper create and close links before ordinary processes run, so that
+// probes that are attached for a millisecond do not stay where the machine is busy. Without
+// the right to it does nothing.
+func Prioritize() {
+	Start()
+	keeper.Lock()
+	defer keeper.Unlock()
+	if keeper.control < 0 {
+		return
+	}
+	const fifo = 1
+	priority := int32(1)
+	threads, _ := os.ReadDir("/proc/" + strconv.Itoa(keeper.pid) + "/task")
+	for _, t := range threads { // threads that they start inherit it
+		if tid, err := strconv.Atoi(t.Name()); err == nil {
+			_, _, _ = syscall.RawSyscall(syscall.SYS_SCHED_SETSCHEDULER, uintptr(tid), fifo, uintptr(unsafe.Pointer(&priority)))
+		}
+	}
 }
 
 // Create creates a link. Its error is the kernel's, a syscall.Errno. If there is no
@@ -151,12 +173,27 @@ func ask(l *Link) (Held, error) {
 
 // Close detaches the link. When it returns, no program of the link is running.
 func (h Held) Close() {
-	syscall.Close(h.FD)
+	h.Begin()
+	h.Wait()
+}
+
+// Begin begins to detach the link, which it does not wait for; Wait must follow. If there is
+// no keeper, Wait does it.
+func (h Held) Begin() {
 	if h.conn < 0 {
 		return
 	}
+	syscall.Close(h.FD)
 	// The keeper closes its descriptor when it is asked to, and then the connection.
 	_, _ = syscall.Write(h.conn, []byte{0})
+}
+
+// Wait waits until no program of the link is running.
+func (h Held) Wait() {
+	if h.conn < 0 {
+		syscall.Close(h.FD)
+		return
+	}
 	waitEnd(h.conn)
 	syscall.Close(h.conn)
 }

@@ -1,6 +1,7 @@
 package uprobe
 
 import (
+	"context"
 	"errors"
 	"slices"
 
@@ -8,6 +9,7 @@ import (
 
 	"endoscope/planner/plan"
 	"endoscope/probes"
+	"endoscope/probes/keeper"
 	"endoscope/probes/uprobe/attach"
 	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/decode"
@@ -27,9 +29,9 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 	if s.stopped {
 		return errors.New("uprobe: the source was stopped")
 	}
-	n := s.resolution.Probes()
+	n := s.part.probes(s)
 	for other := range p.active {
-		n += other.resolution.Probes()
+		n += other.part.probes(other)
 	}
 	if n > p.maxProbes(s.spec) {
 		return p.tooMany(s.spec, s.resolution, n)
@@ -90,7 +92,7 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 	} else {
 		err = p.attachAll(s, in)
 	}
-	if err == nil {
+	if err == nil && s.part == nil {
 		err = in.Arm(true)
 	}
 	if err == nil && (s.suspended.All || len(s.suspended.Threads) > 0) {
@@ -132,7 +134,7 @@ func (p *Provider) attachFrom(s *source, in *program.Installation, from, landmar
 	members := map[group][]int{}
 	for k, w := range s.resolution.Functions[from:] {
 		i := from + k
-		if w.Refused || w.Module.Written { // refused or overwritten at an earlier attachment
+		if w.Refused || w.Module.Written || !s.part.has(i) { // refused or overwritten at an earlier attachment
 			continue
 		}
 		if pid != 0 && w.Scope.PID != pid {
@@ -145,6 +147,9 @@ func (p *Provider) attachFrom(s *source, in *program.Installation, from, landmar
 		members[g] = append(members[g], i)
 	}
 	for _, g := range s.resolution.Landmarks[landmarks:] {
+		if s.part != nil && s.part.sliced {
+			break // calls in slices that are left without returning are censored
+		}
 		if pid != 0 && g.Scope.PID != pid || g.Module.Written {
 			continue
 		}
@@ -265,4 +270,57 @@ func (p *Provider) release(s *source) error {
 		p.reader = nil
 	}
 	return err
+}
+
+// Load implements probes.Source. It loads the query's programs, which takes
+// milliseconds, so that Start only has to attach them.
+func (s *source) Load(ctx context.Context, o probes.Options) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	p := s.provider
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return errors.New("uprobe: the provider is closed")
+	}
+	keeper.Start() // while the programs are loaded
+	s.options = o
+	in, err := p.install(s)
+	if err == nil {
+		s.loaded = in
+	}
+	return err
+}
+
+// install loads the programs of s. The caller holds Provider.mu.
+func (p *Provider) install(s *source) (*program.Installation, error) {
+	if p.kernel == nil {
+		c, err := p.compiled()
+		if err != nil {
+			return nil, err
+		}
+		k, err := program.New(p.o.RingBytes, p.o.MaxCalls, p.o.preallocates(), c)
+		if err != nil {
+			return nil, err
+		}
+		p.kernel = k
+	}
+	p.kernel.WarmUp.Begin()
+	return p.kernel.Install(s.setup())
+}
+
+// unload undoes Load if its programs were not used.
+func (p *Provider) unload(s *source) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s.loaded == nil {
+		return
+	}
+	if p.kernel != nil {
+		p.kernel.Remove(s.loaded)
+	} else { // the provider was closed
+		s.loaded.Objects.Close()
+	}
+	s.loaded = nil
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/process"
 	"endoscope/probes/rates"
@@ -103,11 +104,20 @@ func (c cost) refuse(spec *plan.Acquire, r *resolve.Resolution, n int) *plan.Err
 	e := plan.Errorf(spec.Start, spec.Stop, "probing %d functions costs too much: %s, and at most %.4g %%%s may be spent",
 		n, c.describe(r, "it would cost"), 100*spec.Settings.MaxOverhead, of)
 	if c.AtLeast {
-		return e.WithHint("choose fewer functions, leave out the ones named, or lift the limit: SET max_overhead = 0")
+		return e.WithHint("%schoose fewer functions, leave out the ones named, or lift the limit: SET max_overhead = 0", estimating(spec))
 	}
 	// Rates fluctuate: a limit that is just sufficient now may be too low in a moment.
 	enough := math.Ceil(12*c.CPUs/max(1, c.activity.CPUs)) * 10
-	return e.WithHint("choose fewer functions, or raise the limit: SET max_overhead = %.0f%%", enough)
+	return e.WithHint("%schoose fewer functions, or raise the limit: SET max_overhead = %.0f%%", estimating(spec), enough)
+}
+
+// estimating returns the part of a hint that names estimates, if the query may be answered by
+// them.
+func estimating(spec *plan.Acquire) string {
+	if spec.Partial == nil || spec.Stream == catalog.Allocation || spec.Stream == catalog.Deallocation {
+		return ""
+	}
+	return "add WITHIN OVERHEAD 1% for estimates with intervals, "
 }
 
 // describe returns the estimate as text; verb is the verb for the costs.

@@ -28,7 +28,7 @@ const (
 // acquired until then is delivered. It runs until nothing is attached any more.
 func (s *source) watchOverhead() {
 	limit := s.spec.Settings.MaxOverhead
-	if limit == 0 || len(s.resolution.Functions) <= estimateFrom {
+	if limit == 0 || s.part != nil || len(s.resolution.Functions) <= estimateFrom {
 		return
 	}
 	go func() {

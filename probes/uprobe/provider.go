@@ -129,6 +129,9 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sour
 	if err != nil {
 		return nil, err
 	}
+	if spec.Budget != nil {
+		return p.prepareBudgeted(spec, cols, links)
+	}
 	meter := p.beginEstimate(spec)
 	go p.compiled() // in parallel with reading the symbols
 	s, err := p.prepare(spec, cols, links, selection.Find)

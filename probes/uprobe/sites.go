@@ -28,7 +28,7 @@ func sitesOf(active map[*source]*program.Installation) []probes.Site {
 			continue
 		}
 		for i, w := range s.resolution.Functions {
-			if w.Refused || w.Module.Written {
+			if w.Refused || w.Module.Written || !s.part.has(i) {
 				continue
 			}
 			key := site{w.Module.ID, w.Site.Offset, resolve.KindOf(w, s.links), w.Scope.Key}

@@ -43,6 +43,8 @@ type source struct {
 	// extensible: functions of later modules are added to this source, because the
 	// nesting of their calls and of the others must be known.
 	extensible bool
+	// part is nil, unless this is a part of a source with a budget.
+	part       *part
 	overwrites uint64     // of its modules, at Prepare
 	flip       sync.Mutex // held while probes are detached or attached again; taken before Provider.mu
 
@@ -98,6 +100,7 @@ func (s *source) setup() program.Setup {
 		Growing:  s.extensible,
 		Waits:    s.waits(),
 		Family:   s.family(),
+		Prices:   s.part.pricesOf(s),
 	}
 }
 
@@ -186,7 +189,9 @@ func (s *source) Start(ctx context.Context, sink probes.Sink, o probes.Options) 
 }
 
 // keepsFiles reports whether links may be created after Start.
-func (s *source) keepsFiles() bool { return s.options.Gates.Detaches || len(s.restricted()) > 0 }
+func (s *source) keepsFiles() bool {
+	return s.part != nil || s.options.Gates.Detaches || len(s.restricted()) > 0
+}
 
 // arm attaches the probes, and stops the source when its target ends.
 func (s *source) arm(sink probes.Sink) error {
@@ -281,7 +286,7 @@ func (s *source) watchFamily() (<-chan struct{}, func()) {
 // watch returns a channel that is closed when every process of the target has ended; nil
 // where later processes may join it.
 func (s *source) watch() (<-chan struct{}, error) {
-	if s.relatives != nil {
+	if s.relatives != nil || s.part != nil {
 		return nil, nil // its owner ends it
 	}
 	ended, forget, err := watchAll(s.spec.Target, s.resolution.Knows)

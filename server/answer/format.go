@@ -22,7 +22,7 @@ func FormatNs(x float64) string {
 func ColumnsOf(s types.Schema) []wire.Column {
 	out := make([]wire.Column, len(s.Fields))
 	for i, f := range s.Fields {
-		out[i] = wire.Column{Name: f.Name, Type: f.Type}
+		out[i] = wire.Column{Name: f.Name, Type: f.Type, Bound: f.Bound}
 	}
 	return out
 }

@@ -300,6 +300,11 @@ func (q *Query) run(ctx context.Context) {
 	q.disarm(true).Wait()
 	q.collector.asking.Wait()
 	q.Gating.End()
+	for _, f := range q.Feeds {
+		for _, line := range f.Source.Info().Remarks {
+			q.Tally.AddNote(line)
+		}
+	}
 	for _, line := range q.Gating.Footnotes() {
 		q.Tally.AddNote(line)
 	}

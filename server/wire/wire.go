@@ -91,6 +91,8 @@ type Description struct {
 type Column struct {
 	Name string
 	Type types.Type
+	// Bound says that it is a bound of an estimate.
+	Bound types.Bound `json:",omitempty"`
 }
 
 // EventKind is the kind of an Event.

@@ -142,6 +142,16 @@ func (l *Link) Close() {
 	wg.Wait()
 }
 
+// BeginClose begins to detach the link and returns a function that waits until no program of
+// the link is running. A link of perf events is detached by that function.
+func (l *Link) BeginClose() (wait func()) {
+	if l.held == nil {
+		return l.Close
+	}
+	l.held.Begin()
+	return l.held.Wait
+}
+
 func CloseAll(links []*Link) {
 	for _, l := range links {
 		l.Close()

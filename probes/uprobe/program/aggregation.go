@@ -74,17 +74,19 @@ func CompileAggregation(spec *plan.Acquire, f *calls.Filter, ws []calls.Function
 	if err != nil {
 		return nil
 	}
-	code, ok := codegen.CompileAggregate(part, f.Layout, spec.Out.Time, boundariesMap)
+	visible := *part
+	visible.Keys, visible.Aggs = part.Visible()
+	code, ok := codegen.CompileAggregate(&visible, f.Layout, spec.Out.Time, boundariesMap)
 	if !ok {
 		return nil
 	}
 	// Calls inferred from a function are derived from that function's own states only.
-	code.ByFunction = code.ByFunction || inferred > 0
+	code.ByFunction = code.ByFunction || inferred > 0 || part.Estimated
 	a := &Aggregation{partial: part, Code: code, Pane: int64(part.Pane), Cpus: cpus, inferred: inferred, preallocated: preallocated}
 	if a.Pane == 0 {
 		a.Pane = Endless
 	}
-	for _, k := range part.Keys {
+	for _, k := range visible.Keys {
 		a.keys += ", " + k.String()
 	}
 	a.keys = strings.TrimPrefix(a.keys, ", ")
@@ -120,7 +122,7 @@ func CompileAggregation(spec *plan.Acquire, f *calls.Filter, ws []calls.Function
 			a.Options |= untimed
 		}
 		// A lone count of all entries of each function equals the function's hits.
-		if a.Options&(dense|derived|updated) == dense && (code.ByFunction || len(ws) == 1) && f.Program.Entry == nil {
+		if a.Options&(dense|derived|updated) == dense && (code.ByFunction || len(ws) == 1) && f.Program.Entry == nil && !part.Estimated {
 			a.Options |= NoHits
 		}
 	}

@@ -50,6 +50,7 @@ type Aggregator struct {
 	slot   int     // of the current pane
 	next   bool    // the other slot is open for the next pane
 	Begins int64   // the current pane, boot clock
+	bound  int64   // boot time that later rows have at the least; 0: the current pane begins then
 	hits   []int64 // by dense group, of collected states: see NoHits
 	Rows   *partialRows
 
@@ -300,6 +301,9 @@ func (a *Aggregator) finish(slot int, pane int64, next bool, then func()) (given
 		a.publish(true)
 	}
 	batches, bound := a.Rows.take(), a.Begins
+	if a.bound > 0 {
+		bound = a.bound
+	}
 	return a.Reader.Post(func() {
 		// Events that were sent as rows happened earlier as well.
 		a.Reader.DrainAll()

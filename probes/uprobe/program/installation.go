@@ -26,8 +26,9 @@ type Installation struct {
 	growing   bool
 	extended  uint64
 	functions int
-	Room      int     // number of functions that can still be added
-	family    *family // nil: children of the target's processes do not matter
+	Room      int       // number of functions that can still be added
+	spending  *spending // nil: the query has no budget
+	family    *family   // nil: children of the target's processes do not matter
 }
 
 // Remove unloads a query whose events have been read.
@@ -35,6 +36,7 @@ func (k *Kernel) Remove(in *Installation) {
 	in.Detach()
 	in.EndAggregate()
 	in.Sweeper.Wait()
+	in.spending.close()
 	in.Objects.Close()
 	k.ids.put(uint32(in.Query))
 }

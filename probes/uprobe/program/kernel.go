@@ -76,7 +76,7 @@ func New(ringBytes, maxCalls int, preallocated bool, c Compiled) (*Kernel, error
 		return nil, err
 	}
 	k := &Kernel{spec: spec, calls: uint32(maxCalls), events: events, Ring: r, Types: c.types, ids: idPool{max: math.MaxUint16}, unused: map[string]*ebpf.Map{}}
-	for _, name := range append(unusedMaps(nil), bpf.FunctionMapGates, bpf.FunctionMapArguments, bpf.FunctionMapScratch, bpf.FunctionMapMoments, bpf.FunctionMapSuspendedNames, bpf.FunctionMapFamily) {
+	for _, name := range append(append(unusedMaps(nil), spendingMaps...), bpf.FunctionMapGates, bpf.FunctionMapArguments, bpf.FunctionMapScratch, bpf.FunctionMapMoments, bpf.FunctionMapSuspendedNames, bpf.FunctionMapFamily) {
 		if spec.Maps[name].Type != ebpf.TaskStorage && name != bpf.FunctionMapSuspendedNames && name != bpf.FunctionMapFamily {
 			spec.Maps[name].Key, spec.Maps[name].Value = nil, nil // sizes differ by query
 		}
@@ -122,8 +122,11 @@ type Setup struct {
 	Offset     int64 // from the boot clock to the epoch
 	// Aggregation is nil where events become rows.
 	Aggregation *Aggregation
-	Gates       probes.Gates
-	Cgroups     uint32 // number of levels of cgroups among members
+	// Prices are those of a call of each function, in ns, for a query with a budget; nil: it
+	// has none.
+	Prices  []uint64
+	Gates   probes.Gates
+	Cgroups uint32 // number of levels of cgroups among members
 	// Operands holds the locations of arguments by function. It is nil where all
 	// arguments are passed by the calling convention.
 	Operands []bpf.FunctionOperands
@@ -351,6 +354,9 @@ func (k *Kernel) Load(s Setup, query uint16) (*Installation, error) {
 	if err := k.aggregate(s.Aggregation, spec, replace); err != nil {
 		return nil, err
 	}
+	if err := k.priceHits(s.Prices, spec, replace); err != nil {
+		return nil, err
+	}
 	if err := k.placeOperands(s.Operands, spec, replace); err != nil {
 		return nil, err
 	}
@@ -372,6 +378,10 @@ func (k *Kernel) Load(s Setup, query uint16) (*Installation, error) {
 		}
 	}
 	in := &Installation{Query: query, Objects: objects, Sweeper: newSweeper(objects), growing: s.Growing, functions: s.Functions, Room: MaxExtension}
+	if in.spending, err = openSpending(objects, s.Prices); err != nil {
+		objects.Close()
+		return nil, err
+	}
 	if s.Family != nil {
 		in.family = &family{Family: *s.Family}
 	}

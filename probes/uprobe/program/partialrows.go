@@ -20,8 +20,10 @@ type partialRows struct {
 	// labels holds, for each key determined by the function, its codes by function.
 	labels [][]uint32
 	shares [][]calls.Share // by probed function; nil where no calls are inferred
-	rows   *rows.Writer[partialRow]
-	full   []*batch.Batch
+	// series and replicate of the rows, if the stage is estimated.
+	series, replicate int64
+	rows              *rows.Writer[partialRow]
+	full              []*batch.Batch
 }
 
 // partialRow is the state of a group, or of one bucket of a sketch.
@@ -31,15 +33,23 @@ type partialRow struct {
 	times      int64    // multiplier of the state
 	sketch     int
 	bucket     int64 // of a histogram
-	low, high  int64 // of quantiles: the smallest and the largest of the values
+	series     int64 // of slices; with the function it is the place
+	replicate  int64
+	exposure   [plan.HiddenAggs]int64 // of a row without events
+	low, high  int64                  // of quantiles: the smallest and the largest of the values
 	count      int64
 }
 
 func NewPartialRows(p *plan.Partial, code *codegen.Aggregate, out types.Schema, wants []calls.Function, inferred []calls.Inferred) *partialRows {
-	r := &partialRows{code: code, labels: make([][]uint32, len(code.Keys)), shares: calls.SharesOf(wants, inferred)}
+	r := &partialRows{code: code, labels: make([][]uint32, len(code.Keys)), shares: calls.SharesOf(wants, inferred), replicate: plan.ExactReplicate}
 	columns := []rows.Column[partialRow]{rows.Word(func(x *partialRow) *int64 { return &x.pane })}
 	for i, k := range code.Keys {
 		columns = append(columns, r.keyColumn(i, k, p.Keys[i].Type()))
+	}
+	if p.Estimated {
+		columns = append(columns,
+			rows.Int(func(x *partialRow) int64 { return int64(x.key[0]>>32) | x.series<<32 }),
+			rows.Int(func(x *partialRow) int64 { return x.replicate }))
 	}
 	for i, a := range code.Aggs {
 		fields, _ := plan.StateFields(&p.Aggs[i])
@@ -49,6 +59,12 @@ func NewPartialRows(p *plan.Partial, code *codegen.Aggregate, out types.Schema, 
 				continue
 			}
 			columns = append(columns, stateColumn(a.Words[k]))
+		}
+	}
+	if p.Estimated {
+		columns = append(columns, stateColumn(code.Events))
+		for i := 1; i < plan.HiddenAggs; i++ {
+			columns = append(columns, rows.Int(func(x *partialRow) int64 { return x.exposure[i] }))
 		}
 	}
 	r.rows = rows.NewWriter(p.Out.Types(), columns, 0)
@@ -145,7 +161,7 @@ func (r *partialRows) group(key, state []uint64) {
 	if state[r.code.Events] == 0 { // every event lacked room in some table
 		return
 	}
-	row := partialRow{pane: r.pane, key: key, state: state, times: 1, sketch: noSketch}
+	row := partialRow{pane: r.pane, key: key, state: state, times: 1, sketch: noSketch, series: r.series, replicate: r.replicate}
 	r.rows.Put(row)
 	if r.shares == nil {
 		return
@@ -165,7 +181,7 @@ func (r *partialRows) bucket(key, value []uint64) {
 	if value[0] == 0 {
 		return
 	}
-	row := partialRow{pane: r.pane, key: key, count: int64(value[0])}
+	row := partialRow{pane: r.pane, key: key, count: int64(value[0]), series: r.series, replicate: r.replicate}
 	row.sketch, row.bucket = codegen.DecodeBucket(key[len(key)-1])
 	if len(value) > 1 {
 		row.high, row.low = int64(value[1]^1<<63), int64(^value[2]^1<<63)
@@ -182,7 +198,7 @@ func (r *partialRows) sample(words []uint64) {
 	}
 	last := len(words) - 1
 	value := int64(words[last])
-	r.rows.Put(partialRow{pane: r.pane, key: words[:last], sketch: sketch, low: value, high: value, count: 1})
+	r.rows.Put(partialRow{pane: r.pane, key: words[:last], sketch: sketch, low: value, high: value, count: 1, series: r.series, replicate: r.replicate})
 }
 
 // take returns the batches made since the last call.

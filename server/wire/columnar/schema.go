@@ -25,6 +25,13 @@ const (
 // typeKey is the key of a field's metadata that names its SQL type.
 const typeKey = "endoscope.type"
 
+// boundKey is the key that says, low or high, that a field bounds the estimate of another,
+// whose name its own has in parentheses.
+const boundKey = "endoscope.bound"
+
+// boundNames are the values of boundKey.
+var boundNames = map[types.Bound]string{types.Low: "low", types.High: "high"}
+
 var (
 	timestampType = &arrow.TimestampType{Unit: arrow.Nanosecond, TimeZone: "UTC"}
 	durationType  = &arrow.DurationType{Unit: arrow.Nanosecond}
@@ -37,8 +44,11 @@ var (
 func Schema(cols []wire.Column, f Form) *arrow.Schema {
 	fields := make([]arrow.Field, len(cols))
 	for i, c := range cols {
-		fields[i] = arrow.Field{Name: c.Name, Type: arrowType(c.Type, f), Nullable: true,
-			Metadata: arrow.NewMetadata([]string{typeKey}, []string{c.Type.String()})}
+		keys, values := []string{typeKey}, []string{c.Type.String()}
+		if c.Bound != types.NoBound {
+			keys, values = append(keys, boundKey), append(values, boundNames[c.Bound])
+		}
+		fields[i] = arrow.Field{Name: c.Name, Type: arrowType(c.Type, f), Nullable: true, Metadata: arrow.NewMetadata(keys, values)}
 	}
 	return arrow.NewSchema(fields, nil)
 }
@@ -98,7 +108,13 @@ func Columns(s *arrow.Schema) ([]wire.Column, error) {
 		if !ok || !arrow.TypeEqual(f.Type, arrowType(t, Exact)) {
 			return nil, fmt.Errorf("column %s has an unknown type: %s %s", f.Name, name, f.Type)
 		}
-		cols = append(cols, wire.Column{Name: f.Name, Type: t})
+		c := wire.Column{Name: f.Name, Type: t}
+		for b, text := range boundNames {
+			if value, ok := f.Metadata.GetValue(boundKey); ok && value == text {
+				c.Bound = b
+			}
+		}
+		cols = append(cols, c)
 	}
 	return cols, nil
 }

@@ -1,0 +1,104 @@
+package approx
+
+import (
+	"math"
+	"testing"
+
+	"endoscope/operators/estimate"
+	"endoscope/planner/plan"
+	"endoscope/planner/types"
+)
+
+// numbers is an accumulator of moments with one state for each member.
+type numbers [][3]float64
+
+func (n numbers) Moments(g uint32) (float64, float64, float64) { return n[g][0], n[g][1], n[g][2] }
+
+// sliced returns a group of a place of which a tenth was seen: in each replicate n values of
+// v, and exactly m more of them all the time.
+func sliced(n, m, v float64) (*Group, numbers) {
+	p := &Places{}
+	place := p.Number(42)
+	p.SetWhole(place, 1600, 0, 0, 0)
+	g := &Group{Places: p, Confidence: 0.95}
+	var states numbers
+	for r := range estimate.Replicates {
+		p.AddSeen(place, r, 10)
+		g.Members = append(g.Members, Member{State: uint32(len(states)), Place: place, Replicate: r})
+		states = append(states, [3]float64{n, n * v, n * v * v})
+	}
+	g.Members = append(g.Members, Member{State: uint32(len(states)), Place: place, Replicate: plan.ExactReplicate})
+	return g, append(states, [3]float64{m, m * v, m * v * v})
+}
+
+func TestGroup(t *testing.T) {
+	g, states := sliced(50, 100, 3)
+	for fn, want := range map[string]float64{"count": 8100, "sum": 24300, "avg": 3, "variance": 0, "rate": 81} {
+		r := g.moments(fn, states, 100e9)
+		if math.Abs(r.Estimate-want) > 1e-9*want+1e-9 || r.Low > want || r.High < want || r.Null || math.IsInf(r.High, 0) {
+			t.Errorf("%s is %v, want %g", fn, r, want)
+		}
+	}
+	if g.Exact() || math.Abs(g.Share(states)-900.0/8100) > 1e-9 || g.Events(states) != 900 {
+		t.Errorf("exact: %v, share %g of %g events", g.Exact(), g.Share(states), g.Events(states))
+	}
+
+	g.Places.SetWhole(0, 1600, 0, 0, 1)
+	if r := g.moments("count", states, 0); !math.IsInf(r.High, 1) || r.Low < 900 {
+		t.Errorf("with calls missing that took long: %v", r)
+	}
+	if r := g.moments("avg", states, 0); !math.IsInf(r.High, 1) || !math.IsInf(r.Low, -1) {
+		t.Errorf("with calls missing that took long: %v", r)
+	}
+}
+
+// TestGroupWithoutSlices: what was seen all the time is exact, unless some of the time is
+// missing, or another place may belong to the group.
+func TestGroupWithoutSlices(t *testing.T) {
+	p := &Places{}
+	place := p.Number(1)
+	g := &Group{Places: p, Confidence: 0.95, Members: []Member{{Place: place, Replicate: plan.ExactReplicate}}}
+	states := numbers{{7, 70, 700}}
+	if r := g.moments("count", states, 0); !g.Exact() || r.Interval != estimate.Exact(7) {
+		t.Errorf("exact %v: %v", g.Exact(), r)
+	}
+	p.SetWhole(place, 10, 0, 0, 0)
+	if r := g.moments("count", states, 0); g.Exact() || r.Low != 7 || !math.IsInf(r.High, 1) {
+		t.Errorf("exact %v: %v", g.Exact(), r)
+	}
+
+	other := &Places{Loose: true}
+	g.Places, g.Members[0].Place = other, other.Number(1)
+	if !g.Exact() {
+		t.Error("not exact")
+	}
+	other.SetWhole(other.Number(2), 10, 0, 0, 0)
+	if g.Exact() {
+		t.Error("exact, although another place may belong to the group")
+	}
+}
+
+// values is an accumulator of the values 1 to 100 in each state.
+type values struct{}
+
+func (values) Values(_ uint32, visit func(v float64, n int64)) {
+	for v := range 100 {
+		visit(float64(v+1), 1)
+	}
+}
+
+func TestQuantile(t *testing.T) {
+	g, _ := sliced(1, 1, 1)
+	f := &plan.Agg{Fn: "quantile", Params: []types.Value{types.Float(0.9)}}
+	r := g.quantile(f, values{})
+	if r.Estimate != 90 || r.Low > 90 || r.High < 90 || r.High > 95 || r.Low < 85 {
+		t.Errorf("the 0.9-quantile of 1 to 100 is %v", r)
+	}
+	if r := g.quantile(&plan.Agg{Fn: "median"}, values{}); r.Estimate != 50 {
+		t.Errorf("the median of 1 to 100 is %v", r)
+	}
+	f.Params[0] = types.Float(0)
+	if r := g.quantile(f, values{}); r.Estimate != 1 {
+		t.Errorf("the smallest of 1 to 100 is %v", r)
+	}
+}

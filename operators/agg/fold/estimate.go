@@ -1,0 +1,21 @@
+package fold
+
+// The interfaces of accumulators whose results can be estimated from states by place and
+// replicate (package approx). All have integers as arguments.
+type (
+	// Moments is an accumulator of numbers: how many, their sum, and the sum of their
+	// squares, as far as it has them.
+	Moments interface {
+		Moments(group uint32) (n, sum, squares float64)
+	}
+	// Extreme is an accumulator of the smallest or the largest value; ok is false if there
+	// is none.
+	Extreme interface {
+		Best(group uint32) (v int64, ok bool)
+	}
+	// Distribution is an accumulator of values, or of numbers of similar values. It calls
+	// visit with each.
+	Distribution interface {
+		Values(group uint32, visit func(v float64, n int64))
+	}
+)

@@ -1,0 +1,117 @@
+package plan
+
+import (
+	"slices"
+
+	"endoscope/planner/types"
+)
+
+// Budget limits what the observation of functions may cost their program (WITHIN
+// OVERHEAD). A source with a budget observes most functions only in slices of time, and
+// states of a first stage are then also by place (the probed function) and by replicate (the
+// random group of its slices); estimates are computed of them (package operators/estimate).
+type Budget struct {
+	// Share is the share of the processor time that the program uses, or of Floor.
+	Share float64
+	// Floor is the processor time that a program is taken to use at least, in processors.
+	Floor float64
+}
+
+// The columns of an aggregate in the output of an [Aggregate] with estimates: the value,
+// its bounds (NULL: there is none), whether it is exact, and the share of the calls that
+// was seen.
+const (
+	EstimateValue = iota
+	EstimateLow
+	EstimateHigh
+	EstimateExact
+	EstimateShare
+	EstimateColumns
+)
+
+// LowBound and HighBound are the functions of the bounds of an estimate.
+const LowBound, HighBound = "low", "high"
+
+// EstimateType returns the type of a column of an aggregate of type t.
+func EstimateType(column int, t types.Type) types.Type {
+	switch column {
+	case EstimateExact:
+		return types.Boolean
+	case EstimateShare:
+		return types.Double
+	}
+	return t
+}
+
+// EstimateFields returns the columns of an aggregate called name, of type t.
+func EstimateFields(name string, t types.Type) []types.Field {
+	var fields []types.Field
+	for i, of := range []string{"", LowBound, HighBound, "exact", "share"} {
+		f := types.Field{Name: name, Type: EstimateType(i, t)}
+		if of != "" {
+			f.Name = of + "(" + name + ")"
+		}
+		fields = append(fields, f)
+	}
+	return fields
+}
+
+// Width returns the number of output columns of each aggregate.
+func (n *Aggregate) Width() int {
+	if n.Confidence > 0 {
+		return EstimateColumns
+	}
+	return 1
+}
+
+// The last keys of the partial rows of a source with a budget (Partial.Estimated): the place,
+// and the replicate, or ExactReplicate for calls of places that were observed all the time.
+const (
+	PlaceKey       = "place"
+	ReplicateKey   = "replicate"
+	HiddenKeys     = 2
+	ExactReplicate = -1
+	// Replicates is the number of random groups of slices, numbered from 0.
+	Replicates = 16
+)
+
+// The last aggregates of such rows. The first counts events. The others are the exposure of
+// a place, which rows without events carry: the progress seen in the slices of the
+// replicate, in ns; and in rows with ExactReplicate the progress in all the time in which
+// the place was observed in slices, that times the slowdown and times the speedup of its
+// exposure (package operators/estimate), and how many calls seen in slices did not end
+// before these. They add up like counts.
+const (
+	SeenAgg = 1 + iota
+	WholeAgg
+	SlowAgg
+	FastAgg
+	CensoredAgg
+	HiddenAggs
+)
+
+// NewEstimatedPartial returns the first stage of an aggregate whose source has a budget.
+func NewEstimatedPartial(p *Partial) *Partial {
+	keys, aggs := slices.Clone(p.Keys), slices.Clone(p.Aggs)
+	for _, name := range []string{PlaceKey, ReplicateKey} {
+		keys = append(keys, &Col{Index: -1, Name: name, T: types.Bigint}) // no column of the rows
+	}
+	for range HiddenAggs {
+		aggs = append(aggs, Agg{Fn: "count", Star: true, T: types.Bigint})
+	}
+	q, _ := NewPartial(keys, aggs, p.Pane) // p could be made
+	q.Estimated = true
+	q.ByPlace = !slices.ContainsFunc(p.Keys, func(k Expr) bool {
+		c, ok := k.(*Col)
+		return !ok || !slices.Contains(SelectColumns, c.Name)
+	})
+	return q
+}
+
+// Visible returns the keys and aggregates of p that the statement has.
+func (p *Partial) Visible() ([]Expr, []Agg) {
+	if !p.Estimated {
+		return p.Keys, p.Aggs
+	}
+	return p.Keys[:len(p.Keys)-HiddenKeys], p.Aggs[:len(p.Aggs)-HiddenAggs]
+}

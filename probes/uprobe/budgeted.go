@@ -1,0 +1,352 @@
+package uprobe
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"endoscope/operators/batch"
+	"endoscope/planner/plan"
+	"endoscope/probes"
+	"endoscope/probes/uprobe/attach"
+	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/program"
+	"endoscope/probes/uprobe/resolve"
+	"endoscope/probes/uprobe/selection"
+)
+
+// part is what distinguishes the two parts of a source with a budget.
+type part struct {
+	sliced bool // it is observed in slices
+	mu     sync.Mutex
+	chosen map[int]bool // functions that are attached all the time
+}
+
+// has reports whether a function is attached with the others; nil has all.
+func (p *part) has(i int) bool {
+	if p == nil {
+		return true
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.chosen[i]
+}
+
+func (p *part) set(i int, chosen bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.chosen[i] = chosen
+}
+
+// probes returns the number of probes of a source for max_probes: both parts together have
+// each function once.
+func (p *part) probes(s *source) int {
+	if p != nil && p.sliced {
+		return 0
+	}
+	return s.resolution.Probes()
+}
+
+// pricesOf returns the price of a call of each function, if the source is a part.
+func (p *part) pricesOf(s *source) []uint64 {
+	if p == nil {
+		return nil
+	}
+	prices := make([]uint64, len(s.resolution.Functions))
+	for i, price := range s.prices() {
+		prices[i] = uint64(price.Open + price.Return)
+	}
+	return prices
+}
+
+// budgeted is a source with a budget. It consists of two, with the same functions: always
+// observes some of them all the time, and sliced observes the others in slices of time
+// (package slicing). A goroutine, the slicer, decides which and when.
+type budgeted struct {
+	always, sliced *source
+	merge          *merge
+	slicer         *slicer
+	ended          chan struct{} // closed when nothing is attached any more
+
+	mu      sync.Mutex // guards the following
+	started bool
+	stopped bool
+}
+
+var _ probes.Source = (*budgeted)(nil)
+
+// prepareBudgeted is Prepare for a specification with a budget.
+func (p *Provider) prepareBudgeted(spec *plan.Acquire, cols []calls.Column, links attach.Kind) (probes.Source, error) {
+	if links == attach.Perf {
+		return nil, plan.Errorf(spec.Start, spec.Stop, "an overhead cannot be kept on this kernel: detaching a probe takes it 0.1 s").WithHint("Linux 6.6 or later is needed, and SET probe_links = auto")
+	}
+	own := *spec
+	own.Settings.AllProbed = true // a place is a probe
+	s, err := p.prepare(&own, cols, links, selection.Find)
+	if err != nil {
+		return nil, resolve.Refusal(err)
+	}
+	refuse := func(format string, args ...any) (probes.Source, error) {
+		s.Stop()
+		return nil, plan.Errorf(spec.Start, spec.Stop, format, args...).WithHint("without WITHIN OVERHEAD the result is exact")
+	}
+	switch {
+	case s.resolution.IsJava():
+		return refuse("methods of Java cannot be observed within an overhead yet")
+	case s.aggregation == nil:
+		return refuse("within an overhead the kernel must begin the aggregate, and cannot")
+	}
+	if resolve.PendingModules(spec, s.resolution.Selector, s.resolution.Running, s.resolution.Modules) != nil {
+		s.resolution.Notices = append(s.resolution.Notices, "libraries that are loaded later are not observed within an overhead")
+	}
+	b := &budgeted{always: s, sliced: s.twin(), ended: make(chan struct{})}
+	for _, part := range []*source{b.always, b.sliced} {
+		part.owner, part.identity = b, func() string { return "" }
+	}
+	b.always.part, b.sliced.part = &part{chosen: map[int]bool{}}, &part{sliced: true}
+	b.slicer = newSlicer(b.always, b.sliced)
+	return b, nil
+}
+
+// twin returns a source of the same functions, whose panes have no end.
+func (s *source) twin() *source {
+	endless := *s.aggregation
+	endless.Pane = program.Endless
+	return &source{
+		provider: s.provider, spec: s.spec, links: s.links, wants: s.wants, values: s.values, filter: s.filter, aggregation: &endless,
+		resolution: s.resolution, executables: s.executables, state: make(chan struct{}), overwrites: s.overwrites,
+	}
+}
+
+// Info implements probes.Source. The source is not shared, gated or armed ahead.
+func (b *budgeted) Info() probes.Info {
+	d := b.always.describe()
+	return probes.Info{
+		Sites: d.Sites, Notices: d.Notices, Residual: d.Residual, Live: true,
+		Aggregates: true, Aggregation: d.Aggregation + ", by place and replicate", Remarks: b.slicer.remarks(),
+	}
+}
+
+// Load implements probes.Source.
+func (b *budgeted) Load(ctx context.Context, o probes.Options) error {
+	if err := b.always.Load(ctx, o); err != nil {
+		return err
+	}
+	return b.sliced.Load(ctx, o)
+}
+
+// Start implements probes.Source.
+func (b *budgeted) Start(ctx context.Context, sink probes.Sink, o probes.Options) error {
+	b.mu.Lock()
+	if b.started || b.stopped {
+		b.mu.Unlock()
+		return errors.New("uprobe: a source is started once")
+	}
+	b.started = true
+	b.mu.Unlock()
+	spec := b.always.spec
+	ended, forget, err := watchAll(spec.Target, b.always.resolution.Knows)
+	if err == nil {
+		b.merge = newMerge(sink, int64(b.always.provider.lateness(spec)))
+		if err = b.always.Start(ctx, statesOnly{b.merge.add()}, o); err == nil {
+			err = b.sliced.Start(ctx, statesOnly{b.merge.add()}, o)
+		}
+	}
+	if err == nil {
+		err = b.slicer.begin()
+	}
+	if err != nil {
+		forget()
+		b.mu.Lock()
+		first := !b.stopped
+		b.stopped = true
+		b.mu.Unlock()
+		b.slicer.abandon()
+		err = errors.Join(err, b.sliced.Stop(), b.always.Stop())
+		if first { // else Stop closes it
+			close(b.ended)
+		}
+		return err
+	}
+	go b.slicer.run()
+	go b.stopAfter(ended, forget)
+	return nil
+}
+
+// stopAfter stops the source when its processes have ended, or a part has failed.
+func (b *budgeted) stopAfter(ended <-chan struct{}, forget func()) {
+	defer func() { forget() }()
+	for {
+		select {
+		case <-ended: // never, if it is nil
+			forget()
+			if ended, forget = b.always.watchFamily(); ended != nil {
+				continue
+			}
+		case <-b.always.state:
+		case <-b.sliced.state:
+		case <-b.slicer.failed:
+		case <-b.ended:
+			return
+		}
+		b.Stop()
+		return
+	}
+}
+
+// Stop implements probes.Source. The slicer sends the last exposures before the parts end.
+func (b *budgeted) Stop() error {
+	b.mu.Lock()
+	first, started := !b.stopped, b.started
+	b.stopped = true
+	b.mu.Unlock()
+	if !first {
+		if started {
+			<-b.ended
+		}
+		return nil
+	}
+	if !started {
+		return errors.Join(b.sliced.Stop(), b.always.Stop())
+	}
+	err := b.slicer.end()
+	err = errors.Join(err, b.sliced.Stop(), b.always.Stop())
+	close(b.ended)
+	if b.merge != nil {
+		b.merge.end(err)
+	}
+	return nil
+}
+
+// Control implements probes.Source.
+func (b *budgeted) Control(_ context.Context, c probes.Command) (probes.Reply, error) {
+	if _, ok := c.(probes.Collect); ok {
+		return probes.Reply{}, errors.Join(b.always.collect(), b.slicer.collect())
+	}
+	return probes.Unsupported(c)
+}
+
+// Stats implements probes.Source.
+func (b *budgeted) Stats() probes.Stats {
+	s, t := b.always.Stats(), b.sliced.Stats()
+	s.Events += t.Events
+	s.Awaited += t.Awaited
+	return s
+}
+
+// statesOnly counts events that the kernel could not fold as lost: they do not say in which
+// slice they were seen.
+type statesOnly struct{ *mergePart }
+
+// Push implements probes.Sink.
+func (s statesOnly) Push(b *batch.Batch) {
+	s.Lost("calls that the kernel could not fold into a group", uint64(b.Len()))
+	b.Release()
+}
+
+// attachSome attaches functions of a part, in one link for each module, process and way of
+// observing returns.
+func (s *source) attachSome(which []int) (links []*attach.Link, err error) {
+	p := s.provider
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	in := p.active[s]
+	if in == nil || s.stopped {
+		return nil, errStopped
+	}
+	type group struct {
+		module  *selection.Module
+		pid     int
+		returns calls.Returns
+	}
+	var order []group
+	members := map[group][]int{}
+	for _, i := range which {
+		w := &s.resolution.Functions[i]
+		if w.Refused || w.Module.Written {
+			continue
+		}
+		g := group{w.Module, w.Scope.PID, w.Returns}
+		if members[g] == nil {
+			order = append(order, g)
+		}
+		members[g] = append(members[g], i)
+	}
+	for _, g := range order {
+		if err := p.lease(s, in, g.module); err != nil {
+			attach.CloseAll(links)
+			return nil, err
+		}
+		more, err := p.attachMost(s, in, members[g])
+		if err != nil {
+			attach.CloseAll(links)
+			return nil, err
+		}
+		links = append(links, more...)
+	}
+	return links, nil
+}
+
+// keepLinks gives links to a part: they are detached with it.
+func (s *source) keepLinks(links []*attach.Link) {
+	p := s.provider
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if in := p.active[s]; in != nil && !s.stopped {
+		in.Links = append(in.Links, links...)
+		return
+	}
+	p.background.Go(func() { attach.CloseAll(links) })
+}
+
+// dropLinks takes links from a part, and returns those that it still had. The caller closes
+// them.
+func (s *source) dropLinks(links []*attach.Link) (taken []*attach.Link) {
+	p := s.provider
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	in := p.active[s]
+	if in == nil || s.stopped {
+		return nil
+	}
+	in.Links = slices.DeleteFunc(slices.Clone(in.Links), func(l *attach.Link) bool {
+		if slices.Contains(links, l) {
+			taken = append(taken, l)
+			return true
+		}
+		return false
+	})
+	return taken
+}
+
+// installation returns the programs of a part; nil if it has ended.
+func (s *source) installation() *program.Installation {
+	s.provider.mu.Lock()
+	defer s.provider.mu.Unlock()
+	return s.provider.active[s]
+}
+
+// attachAlways attaches functions that are observed all the time, in links of their own.
+func (s *slicer) attachAlways(which []int) (*chunkLinks, error) {
+	for _, i := range which {
+		s.always.part.set(i, true)
+	}
+	links, err := s.always.attachSome(which)
+	if err != nil {
+		return nil, err
+	}
+	s.always.keepLinks(links)
+	c := &chunkLinks{which, links}
+	s.links = append(s.links, c)
+	return c, nil
+}
+
+// detachAlways undoes attachAlways.
+func (s *slicer) detachAlways(c *chunkLinks) {
+	for _, i := range c.functions {
+		s.always.part.set(i, false)
+	}
+	s.links = slices.DeleteFunc(s.links, func(x *chunkLinks) bool { return x == c })
+	s.close(s.always.dropLinks(c.links))
+}

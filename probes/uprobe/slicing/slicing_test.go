@@ -1,0 +1,77 @@
+package slicing
+
+import (
+	"testing"
+	"time"
+
+	"endoscope/planner/plan"
+)
+
+// TestPack: groups slow the program by little, but for functions that do so alone.
+func TestPack(t *testing.T) {
+	fs := []Function{{Price: 500, Rate: 2e-6}, {Price: 500, Rate: 2e-5}, {Price: 500, Rate: 3e-5}, {Price: 500, Rate: 1e-4}, {Price: 500, Rate: 1e-3}}
+	groups := Pack(fs, []int{0, 1, 2, 3, 4})
+	if len(groups) != 4 {
+		t.Fatalf("%d groups: %v", len(groups), groups)
+	}
+	seen := map[int]bool{}
+	for _, g := range groups {
+		if g.Dilation > MostDilation && len(g.Functions) > 1 || g.Length > longest || g.Length < shortest {
+			t.Errorf("%v", g)
+		}
+		for _, f := range g.Functions {
+			seen[f] = true
+		}
+	}
+	if len(seen) != len(fs) {
+		t.Errorf("%d of %d functions are in groups", len(seen), len(fs))
+	}
+	if slow, fast := Round(groups, 1, 1e5), Round(groups, 1, 1e9); slow <= fast || fast < 4*Turn || slow > time.Minute {
+		t.Errorf("a round takes %v, with more to spend %v", slow, fast)
+	}
+}
+
+// TestLedger: what is taken adds up to what was seen, over series and however often it is
+// taken; a series without a slice leaves its time to the next one.
+func TestLedger(t *testing.T) {
+	for _, often := range []bool{false, true} {
+		var l Ledger
+		sums := map[Exposure]Exposure{} // by function, series and replicate
+		take := func(progress int64) {
+			for _, e := range l.Take(progress, 0) {
+				k := Exposure{Function: e.Function, Series: e.Series, Replicate: e.Replicate}
+				s := sums[k]
+				sums[k] = Exposure{Seen: s.Seen + e.Seen, Whole: s.Whole + e.Whole, Slow: s.Slow + e.Slow, Fast: s.Fast + e.Fast, Censored: s.Censored + e.Censored}
+			}
+		}
+		step := func(progress int64) {
+			if often {
+				take(progress)
+			}
+		}
+		l.Begin(7, 0, 100)
+		step(150)
+		l.Begin(7, 1, 200) // without a slice until now
+		step(250)
+		for k := range plan.Replicates + 1 {
+			l.Add([]int{7}, k%plan.Replicates, &Slice{Progress: 10, Spent: 1, Censored: 1})
+		}
+		step(300)
+		l.Begin(7, 2, 1100)
+		l.Add([]int{7}, 3, &Slice{Progress: 10})
+		take(2100)
+		if s := sums[Exposure{Function: 7, Replicate: plan.ExactReplicate}]; s != (Exposure{}) {
+			t.Errorf("the first series has %v", s)
+		}
+		s := sums[Exposure{Function: 7, Series: 1, Replicate: plan.ExactReplicate}]
+		if s.Whole != 1000 || s.Censored != plan.Replicates+1 || s.Slow <= 0 || s.Fast <= 0 {
+			t.Errorf("the second series has %v", s)
+		}
+		if first, other := sums[Exposure{Function: 7, Series: 1, Replicate: 0}], sums[Exposure{Function: 7, Series: 1, Replicate: 5}]; first.Seen != 18 || other.Seen != 9 {
+			t.Errorf("replicates have %v and %v", first, other)
+		}
+		if s := sums[Exposure{Function: 7, Series: 2, Replicate: plan.ExactReplicate}]; s.Whole != 1000 || s.Slow != 0 || s.Fast != 0 {
+			t.Errorf("the third series has %v", s)
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package server_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	"endoscope/probes/testenv"
+	"endoscope/server/wire"
+)
+
+// countingItself is a program that counts itself: for each line with a number n it does n turns and
+// then prints the numbers of calls. A turn takes some 10 us and calls hot; each 50th calls
+// warm, each 20,000th rare. It ends with its input.
+const countingItself = `
+#include <stdio.h>
+#include <stdlib.h>
+volatile long sink; long hots, warms, rares;
+__attribute__((noinline, noclone)) void hot(long a) { sink += a; hots++; }
+__attribute__((noinline, noclone)) void warm(long a) { sink += a; warms++; }
+__attribute__((noinline, noclone)) void rare(long a) { sink += a; rares++; }
+__attribute__((noinline, noclone)) void never(long a) { sink += a; }
+int main(void) {
+	char b[32];
+	puts("ready"); fflush(stdout);
+	while (fgets(b, sizeof b, stdin)) {
+		for (long i = 0, n = atol(b); i < n; i++) {
+			for (int k = 0; k < 10000; k++) __asm__ volatile("");
+			hot(i % 7);
+			if (i % 50 == 0) warm(i);
+			if (i % 20000 == 0) rare(i);
+			if (n < 0) never(i);
+		}
+		printf("%ld %ld %ld\n", hots, warms, rares); fflush(stdout);
+	}
+}
+`
+
+// counter is such a program that runs.
+type counter struct {
+	pid int
+	in  io.WriteCloser
+	out *bufio.Scanner
+}
+
+func startCounter(t testing.TB) *counter {
+	cmd := exec.Command(testenv.CompileCText(t, countingItself, "-O1"))
+	in, _ := cmd.StdinPipe()
+	out, _ := cmd.StdoutPipe()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { in.Close(); _ = cmd.Wait() })
+	c := &counter{pid: cmd.Process.Pid, in: in, out: bufio.NewScanner(out)}
+	c.out.Scan()
+	return c
+}
+
+// turn does n turns and returns how often each function was called in all.
+func (c *counter) turn(n int) map[string]int64 {
+	fmt.Fprintln(c.in, n)
+	c.out.Scan()
+	counts := map[string]int64{}
+	for i, word := range strings.Fields(c.out.Text()) {
+		counts[[]string{"hot", "warm", "rare"}[i]], _ = strconv.ParseInt(word, 10, 64)
+	}
+	return counts
+}
+
+// within fails if a value is not within the bounds of a row, which may be a little too narrow
+// in one of twenty runs, or if what is said to be exact is not.
+func within(t *testing.T, what string, exact bool, value, low, high string, truth int64) {
+	t.Helper()
+	t.Logf("%s: %s (%s to %s), exact %v; it is %d", what, value, low, high, exact, truth)
+	if exact {
+		if value != fmt.Sprint(truth) || low != value || high != value {
+			t.Errorf("%s: %s (%s to %s) is said to be exact, it is %d", what, value, low, high, truth)
+		}
+		return
+	}
+	const slack = 1.3
+	if l, err := strconv.ParseFloat(low, 64); err == nil && l > slack*float64(truth) {
+		t.Errorf("%s: at least %s, it is %d", what, low, truth)
+	}
+	if h, err := strconv.ParseFloat(high, 64); err == nil && h*slack < float64(truth) {
+		t.Errorf("%s: at most %s, it is %d", what, high, truth)
+	}
+}
+
+// TestOverheadOfLoadThatComesLater: all functions of an idle program are observed all the
+// time. When it becomes busy the hot one is not any more, and the others still are.
+func TestOverheadOfLoadThatComesLater(t *testing.T) {
+	testenv.NeedUprobes(t)
+	c := startCounter(t)
+	s := newSession(t, wire.Options{PID: c.pid})
+	res := start(t, s, "SELECT function_name, COUNT(*), exact(COUNT(*)), share(COUNT(*)), MAX(arg0), high(MAX(arg0)) FROM function_start WHERE function_name IN (hot, warm, rare, never) GROUP BY function_name WITHIN OVERHEAD 10%")
+	truth := c.turn(200_000)
+	res.Stop()
+	a := read(t, res)
+	complete(t, a)
+	seen := map[string][]string{}
+	for _, r := range a.rows {
+		seen[r[0]] = r
+	}
+	for name, n := range truth {
+		r := seen[name]
+		if r == nil {
+			t.Errorf("%s is not in %v", name, a.rows)
+			continue
+		}
+		within(t, name, r[2] == "true", r[1], r[6], r[7], n)
+	}
+	if r := seen["hot"]; r != nil && (r[2] == "true" || r[3] == "1" || r[5] != "NULL") {
+		t.Errorf("hot is exact, or its maximum has a bound: %v", r)
+	}
+	if r := seen["rare"]; r != nil && (r[2] != "true" || r[3] != "1") {
+		t.Errorf("rare is not exact: %v", r)
+	}
+	if seen["never"] != nil {
+		t.Errorf("never was not called: %v", a.rows)
+	}
+	notes := strings.Join(res.Summary().Notes, "\n")
+	if !strings.Contains(notes, "of 10 % allowed") || !strings.Contains(notes, "in slices") {
+		t.Errorf("the footer does not say what was spent: %q", notes)
+	}
+}
+
+// TestOverheadOfDurations: in a busy program a hot function is seen in slices from the start.
+// Its durations have estimates of all kinds, and nothing is attached afterwards.
+func TestOverheadOfDurations(t *testing.T) {
+	testenv.NeedUprobes(t)
+	c := startCounter(t)
+	c.turn(1000)
+	s := newSession(t, wire.Options{PID: c.pid})
+	fmt.Fprintln(c.in, 100_000)
+	res := start(t, s, `SELECT function_name, COUNT(*), exact(COUNT(*)), AVG(duration), MIN(duration), MAX(duration), QUANTILE(duration, 0.9), STDDEV(duration)
+		FROM function_duration WHERE function_name IN (hot, rare) GROUP BY function_name EMIT EVERY 1s WITHIN OVERHEAD 20%`)
+	c.out.Scan()
+	res.Stop()
+	a := read(t, res)
+	complete(t, a)
+	if a.flushes == 0 || len(a.rows) == 0 {
+		t.Fatalf("%d results with %d rows", a.flushes, len(a.rows))
+	}
+	for _, r := range a.rows {
+		value := func(i int) float64 { x, _ := strconv.ParseFloat(r[i], 64); return x }
+		if r[1] == "0" || value(4) > value(3) || value(3) > value(5) || value(6) > value(5) || value(6) < value(4) {
+			t.Errorf("not count, average between minimum and maximum: %v", r)
+		}
+		if r[2] == "false" && (r[12] != "NULL" || r[15] != "NULL") {
+			t.Errorf("the minimum has a lower bound, or the maximum an upper one: %v", r)
+		}
+	}
+	if plan := read(t, start(t, s, "SHOW PROBES")); len(plan.rows) != 0 {
+		t.Errorf("still attached: %v", plan.rows)
+	}
+}
