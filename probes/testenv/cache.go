@@ -106,7 +106,7 @@ var compilers = sync.OnceValue(func() string {
 		path, _ := exec.LookPath(name)
 		path, _ = filepath.EvalSymlinks(path)
 		if info, err := os.Stat(path); err == nil {
-			versions = append(versions, fmt.Sprint(path, info.Size(), info.ModTime().UnixNano()))
+			versions = append(versions, fmt.Sprint(path, info.Size(), info.ModTime()))
 		}
 	}
 	return strings.Join(versions, " ")

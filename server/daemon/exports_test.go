@@ -265,9 +265,9 @@ func checkDashboard(t *testing.T, p *promServer) {
 	for _, panel := range d.Panels {
 		for _, target := range panel.Targets {
 			n++
-			if got := p.query(t, values.Replace(target.Expr), "function"); len(got) == 0 && panel.Title != "Lost" {
-				t.Errorf("%s: nothing for %s", panel.Title, target.Expr)
-			}
+			testenv.Until(t, panel.Title+" has values of "+target.Expr, func() bool { // a rate needs two scrapes
+				return len(p.query(t, values.Replace(target.Expr), "function")) > 0 || panel.Title == "Lost"
+			})
 		}
 	}
 	if n < 8 {

@@ -11,6 +11,7 @@ import (
 
 	"endoscope/operators"
 	"endoscope/operators/batch"
+	_ "endoscope/operators/optest/seeds"
 	"endoscope/planner"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"

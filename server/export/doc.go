@@ -17,7 +17,7 @@
 //	Export.Run  Export.Over. It waits for its query and for its sender
 //	sender.run  sender.done
 //
-// Locks, which are never held together:
+// Locks are taken in this order, though none is held while another is taken:
 //
 //	Registry.mu  exports by name
 //	sender.mu    what is to be sent

@@ -292,7 +292,8 @@ func pageKeyboard(t *testing.T, d *desk, b *browser) {
 	if got != countCalls {
 		t.Errorf("the editor has\n%s\nwant\n%s", got, countCalls)
 	}
-	if footer := b.text(t, "return pages.keys.textContent('.footer')"); !strings.Contains(footer, "complete") {
+	// The footer is drawn with the next frame.
+	if footer := b.text(t, "await pages.keys.waitForSelector('.footer:has-text(\"complete\")'); return pages.keys.textContent('.footer')"); !strings.Contains(footer, "nothing lost") {
 		t.Errorf("the footer is %q", footer)
 	}
 	unnamed := b.text(t, `

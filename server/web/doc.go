@@ -14,8 +14,13 @@
 // To add a query to the page's library, write library/NAME.sql: the question, the
 // languages, the statement.
 //
-// Locks: Server.mu, Server.logins.mu, page.mu and result.mu are never held together, nor
-// while the engine is called.
+// None is held while the engine is called. Locks are taken in this order, though none is
+// held while another is taken:
+//
+//	Server.mu  listeners, number of pages
+//	logins.mu  links and keys
+//	page.mu    results by number
+//	result.mu  what a result has kept
 //
 // # Threat model
 //

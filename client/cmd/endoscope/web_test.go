@@ -18,11 +18,11 @@ func TestWebFlags(t *testing.T) {
 		{"-p 12", ""},
 		{"demo --listen 127.0.0.1:7004", ""},
 		{"--process redis-server", ""},
-		{"-p x", "a process id is required"},
-		{"-p 1 --exe /bin/x", "a page has one target"},
-		{"demo -p 1", "demo starts a program of its own"},
-		{"other", `unexpected argument "other"`},
-		{"--port 1", "flag provided but not defined"},
+		{"-p x", "-p needs a process id"},
+		{"-p 1 --exe /bin/x", "-p and --exe exclude each other"},
+		{"demo -p 1", "demo and -p exclude each other"},
+		{"other", `takes no argument "other"`},
+		{"--port 1", "there is no flag --port"},
 	} {
 		var errs testenv.Buffer
 		served := false
