@@ -37,17 +37,17 @@ func TestLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	info, l := p.info(), p.Link()
+	info, link := p.info(), p.Link()
 	if info == nil || info.Min_rtt == 0 {
 		testenv.Skip(t, "the kernel does not say what the round trip is")
 	}
 	testenv.Until(t, "no acknowledgement arrives between two looks", func() bool {
 		before := *info
-		l, info = p.Link(), p.info()
+		link, info = p.Link(), p.info()
 		return before.Min_rtt == info.Min_rtt && before.Snd_cwnd == info.Snd_cwnd
 	})
-	if l.Limited || l.Rate < float64(info.Snd_cwnd)*float64(info.Snd_mss)/(float64(info.Min_rtt)*1e-6) || l.RTT != time.Duration(info.Min_rtt)*time.Microsecond {
-		t.Errorf("of a path that was never full: %+v, as the kernel says %+v", l, info)
+	if link.Limited || link.Rate < float64(info.Snd_cwnd)*float64(info.Snd_mss)/(float64(info.Min_rtt)*1e-6) || link.RTT != time.Duration(info.Min_rtt)*time.Microsecond {
+		t.Errorf("of a path that was never full: %+v, as the kernel says %+v", link, info)
 	}
 	p.began = time.Now().Add(-time.Second)
 	p.sent(1000, 400*time.Millisecond) // most of the time there was nothing more to send

