@@ -46,7 +46,7 @@ func TestLinks(t *testing.T) {
 		link, info = p.Link(), p.info()
 		return before.Min_rtt == info.Min_rtt && before.Snd_cwnd == info.Snd_cwnd
 	})
-	if link.Limited || link.Rate < float64(info.Snd_cwnd)*float64(info.Snd_mss)/(float64(info.Min_rtt)*1e-6) || link.RTT != time.Duration(info.Min_rtt)*time.Microsecond {
+	if link.Limited || link.Rate < float64(info.Snd_cwnd)*float64(info.Snd_mss)*1e6/float64(info.Min_rtt) || link.RTT != time.Duration(info.Min_rtt)*time.Microsecond {
 		t.Errorf("of a path that was never full: %+v, as the kernel says %+v", link, info)
 	}
 	p.began = time.Now().Add(-time.Second)
