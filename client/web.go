@@ -50,6 +50,9 @@ and triggers. Prints its address, which works once, within a minute. Enter print
 
 // web serves the page until ctx is done or a signal arrives.
 func (p *Program) web(ctx context.Context, f *flags, listen string) (err error) {
+	if p.ServeWeb == nil {
+		return errors.New("this program has no web page")
+	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	w := WebPage{Listen: listen, Target: cmp.Or(f.target(), "no target"), Version: p.version()}
