@@ -187,7 +187,7 @@ var errReplaced = errors.New("a nop that the kernel would replace by a call")
 // only the unwind table knows may be a part to which another one jumps.
 func (m Code) isCalled(addr uint64) bool {
 	i, ok := m.FunctionAt(addr)
-	return ok && m.Entries()[i].Addr == addr && !m.Function(i).Synthetic
+	return ok && m.Entries()[i].Addr == addr && m.Entries()[i].Named()
 }
 
 // partAt returns the contiguous code of a function that contains an address: its main part,

@@ -18,6 +18,9 @@ type Entry struct {
 	local      bool // other files cannot have referred to it when it was compiled
 }
 
+// Named reports whether the function has a name: it is not Synthetic.
+func (e *Entry) Named() bool { return e.names > 0 }
+
 // Len returns the number of functions. They are numbered by address; there is
 // one at each.
 func (m *Module) Len() int { return len(m.functions) }
