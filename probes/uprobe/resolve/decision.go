@@ -27,6 +27,7 @@ const decideBlock = 64
 // decide analyses the code of the chosen functions. This is the longest step of a
 // query on thousands of functions, so it uses all processors.
 func (r *resolver) decide(sym *elf.Module, chosen []selection.Choice) []decision {
+	r.reads = r.need()
 	out := make([]decision, len(chosen))
 	blocks := (len(chosen) + decideBlock - 1) / decideBlock
 	var next atomic.Int64
@@ -44,6 +45,17 @@ func (r *resolver) decide(sym *elf.Module, chosen []selection.Choice) []decision
 	work()
 	others.Wait()
 	return out
+}
+
+// need returns what the query needs at the entries of all functions. Registers that it does
+// not read may have changed by the time the probe is hit, so more functions have an
+// instruction that is cheap to probe.
+func (r *resolver) need() codesite.Need {
+	n := codesite.Need{Args: calls.ReadsArgs(r.spec.Out), Only: calls.ReadsOnlyArgs(r.spec.Out), Entry: r.spec.Settings.PlainEntries, Prices: r.costs.Sites()}
+	if selection.OfMemory(r.spec) {
+		n.Args, n.Only = true, 0
+	}
+	return n
 }
 
 // decideOne decides about one function. It only reads r.
@@ -71,12 +83,8 @@ func (r *resolver) decideOne(sym *elf.Module, c selection.Choice) decision {
 	if reason != "" {
 		return decision{skipped: reason, noReturn: true}
 	}
-	// Registers that the query does not read may have changed by the time the probe is
-	// hit, so more functions have an instruction that is cheap to probe.
-	need := codesite.Need{Args: calls.ReadsArgs(r.spec.Out), Only: calls.ReadsOnlyArgs(r.spec.Out), Return: how == calls.Trapped, Entry: r.spec.Settings.PlainEntries, Prices: r.costs.Sites()}
-	if selection.OfMemory(r.spec) {
-		need.Args, need.Only = true, 0
-	}
+	need := r.reads
+	need.Return = how == calls.Trapped
 	site, err := codesite.In(sym).EntrySiteFor(c.Index, need)
 	addr, offset := sym.Entry(c.Index)
 	if err == nil && (how == calls.AtExits || calls.ReadsCaller(r.spec.Out)) {

@@ -173,7 +173,8 @@ type resolver struct {
 	links      attach.Kind
 	prices     func() calls.Costs // called only if there is something to probe
 	costs      calls.Costs
-	returns    bool // whether returns are observed,
+	reads      codesite.Need // of all functions, but for Return; set by decide
+	returns    bool          // whether returns are observed,
 	returnsBy  plan.ReturnProbes
 	members    string // key of the target's processes
 
