@@ -56,21 +56,28 @@ func newTransport(p *planner.Export) (transport, error) {
 			Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		}
-		if protocol == planner.RemoteWrite {
+		switch protocol {
+		case planner.RemoteWrite:
 			if strings.Trim(u.Path, "/") == "" {
 				u.Path = "/api/v1/write"
 			}
 			return &remoteWrite{to: u.String(), headers: headers, client: client}, nil
+		case planner.Pyroscope:
+			headers["content-type"] = "application/proto"
+			return newProfiles(&pyroscope{to: strings.TrimSuffix(u.String(), "/") + "/push.v1.PusherService/Push", headers: headers, client: client}), nil
 		}
 		return &overHTTP{base: strings.TrimSuffix(u.String(), "/"), headers: headers, client: client}, nil
 	}
 	creds := insecure.NewCredentials()
-	if u.Scheme == "otlps" {
+	if strings.HasSuffix(u.Scheme, "s") {
 		creds = credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS12})
 	}
 	conn, err := grpc.NewClient("dns:///"+u.Host, grpc.WithTransportCredentials(creds), grpc.WithUserAgent("endoscope"))
 	if err != nil {
 		return nil, err
+	}
+	if strings.HasPrefix(u.Scheme, planner.Parca) {
+		return newProfiles(&parca{conn: conn, headers: metadata.New(headers)}), nil
 	}
 	return &overGRPC{conn: conn, headers: metadata.New(headers)}, nil
 }
@@ -151,10 +158,10 @@ func post(ctx context.Context, client *http.Client, to string, headers map[strin
 	if err != nil {
 		return 0, nil, permanent{err}
 	}
+	req.Header.Set("Content-Type", "application/x-protobuf")
 	for name, value := range headers {
 		req.Header.Set(name, value)
 	}
-	req.Header.Set("Content-Type", "application/x-protobuf")
 	req.Header.Set("User-Agent", "endoscope")
 	resp, err := client.Do(req)
 	if err != nil {
