@@ -1,6 +1,7 @@
 // Package columnar converts between batches and Arrow records, their form on the
 // network.
 //
+//	UBIGINT    uint64
 //	BIGINT     int64                 TIMESTAMP  timestamp[ns, UTC]
 //	DOUBLE     float64               DURATION   duration[ns]
 //	BOOLEAN    bool                  LIST       see [Form]
