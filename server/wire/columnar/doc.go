@@ -1,8 +1,8 @@
 // Package columnar converts between batches and Arrow records, their form on the
 // network.
 //
-//	UBIGINT    uint64
 //	BIGINT     int64                 TIMESTAMP  timestamp[ns, UTC]
+//	UBIGINT    uint64
 //	DOUBLE     float64               DURATION   duration[ns]
 //	BOOLEAN    bool                  LIST       see [Form]
 //	VARCHAR    utf8, or its codes    ENCODING   see [Form]
