@@ -49,8 +49,15 @@ func (r *resolver) export(c *parser.CreateExport) (*Export, error) {
 	return e, r.exportNames(e, c)
 }
 
+// RemoteWrite is the protocol in the scheme of a receiver that speaks Prometheus' remote write.
+const RemoteWrite = "prometheus"
+
 // ExportSchemes are the schemes of the URLs to which exports send, with their default ports.
-var ExportSchemes = map[string]int{"otlp": 4317, "otlps": 4317, "otlp+http": 4318, "otlp+https": 4318}
+var ExportSchemes = map[string]int{"otlp": 4317, "otlps": 4317, "otlp+http": 4318, "otlp+https": 4318,
+	RemoteWrite + "+http": 9090, RemoteWrite + "+https": 443}
+
+// writesRemotely reports whether an export goes to a receiver of remote write.
+func (e *Export) writesRemotely() bool { return strings.HasPrefix(e.To, RemoteWrite+"+") }
 
 func (r *resolver) exportTarget(e *Export, c *parser.CreateExport) error {
 	if err := r.newName("an export", c.Name); err != nil {
@@ -64,7 +71,7 @@ func (r *resolver) exportTarget(e *Export, c *parser.CreateExport) error {
 	u, err := url.Parse(e.To)
 	switch {
 	case err != nil || u.Host == "" || ExportSchemes[u.Scheme] == 0:
-		return r.hintf(c.To.Pos(), "TO 'otlp://host:4317' (gRPC; otlps:// with TLS), or TO 'otlp+http://host:4318'", "%s is not a URL to which an export can send", c.To.Text)
+		return r.hintf(c.To.Pos(), "TO 'otlp://host:4317' (gRPC; otlps:// with TLS), TO 'otlp+http://host:4318', or TO 'prometheus+http://host:9090'", "%s is not a URL to which an export can send", c.To.Text)
 	case !strings.Contains(u.Scheme, "+") && strings.Trim(u.Path, "/") != "":
 		return r.errorf(c.To.Pos(), "a URL of gRPC has no path")
 	}
@@ -374,8 +381,8 @@ func (r *resolver) exportRows(e *Export, q *parser.Query, trace parser.Expr) err
 			return r.errorf(trace.Pos(), "trace_id is for spans, which are calls of functions")
 		}
 		r.samples(e, root)
-	case e.To == "":
-		return r.hintf(q.Pos(), "SELECT function_name, COUNT(*) FROM ... GROUP BY function_name; TO 'otlp://...' exports calls as spans", "single calls are not metrics")
+	case e.To == "" || e.writesRemotely():
+		return r.hintf(q.Pos(), "SELECT function_name, COUNT(*) FROM ... GROUP BY function_name; TO 'otlp://host:4317' exports calls as spans", "single calls are not metrics")
 	case len(q.Selects) != 1 || calls != catalog.FunctionDuration && calls != catalog.FunctionCall:
 		return r.hintf(q.Pos(), "SELECT * FROM function_duration", "spans are the rows of function_duration or function_call")
 	default:
@@ -467,7 +474,7 @@ var taken = []string{"endoscope_", "go_", "process_", "promhttp_", "scrape_"}
 
 // exportNames makes names of labels valid, and refuses names that mean two things.
 func (r *resolver) exportNames(e *Export, c *parser.CreateExport) error {
-	if e.To == "" {
+	if e.To == "" || e.writesRemotely() {
 		for _, t := range taken {
 			if strings.HasPrefix(metricName(e.Name)+"_", t) {
 				return r.hintf(c.Name.Pos(), "choose another name", "metrics that begin with %s are not from exports", t)

@@ -114,15 +114,16 @@ func (s *source) countCalls(m *overheadMeter, before []uint64) (calls uint64, op
 	if in == nil {
 		return 0, 0, 0
 	}
-	m.hits = make([]uint64, len(prices))
-	for i := range m.hits {
-		m.hits[i] = in.Hits(uint32(i), &m.per)
-		if i < len(before) {
-			n := m.hits[i] - min(before[i], m.hits[i])
-			calls += n
-			open += float64(n) * prices[i].Open
-			returns += float64(n) * prices[i].Return
-		}
+	hits, err := in.AllHits(&m.per)
+	if err != nil {
+		return 0, 0, 0
+	}
+	m.hits = hits
+	for i := range min(len(prices), len(before)) {
+		n := hits[i] - min(before[i], hits[i])
+		calls += n
+		open += float64(n) * prices[i].Open
+		returns += float64(n) * prices[i].Return
 	}
 	if c, err := in.Counters(&s.percpu); err == nil {
 		m.armed, _ = program.Awaited(&c)
