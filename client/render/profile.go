@@ -68,7 +68,7 @@ type stackLabel struct {
 
 // identifying are the BIGINT columns that identify something; a sum of them means nothing.
 var identifying = []string{"pid", "tid", "goroutine", "parent_pid", "parent_tid", "cpu", "line", "depth", "address", "receiver", "retval", "exit_code",
-	"arg0", "arg1", "arg2", "arg3", "arg4", "arg5", "query_id", "activation", "var_value"}
+	"arg0", "arg1", "arg2", "arg3", "arg4", "arg5", "query_id", "activation", "var_value", "var_unsigned"}
 
 // stackHint names the columns that a format of stacks needs.
 const stackHint = "it needs a stack and, if rows are not samples, a number: SELECT stack, COUNT(*) FROM ... GROUP BY stack; or folded_stack(stack), or TRIE(stack)"
@@ -179,6 +179,9 @@ func number(col *batch.Column, row int) int64 {
 		return 0
 	case col.Type == types.Double:
 		return int64(math.Round(col.Float[row]))
+	}
+	if col.Type.Unsigned() && col.Int[row] < 0 {
+		return math.MaxInt64
 	}
 	return col.Int[row]
 }
@@ -320,7 +323,7 @@ func addClamped(a, b int64) int64 {
 func (p *profile) labelsOf(b *batch.Batch, row int) (labels []stackLabel) {
 	for _, c := range p.labels {
 		col := &b.Cols[c]
-		l := stackLabel{col: c, number: col.Type == types.Bigint}
+		l := stackLabel{col: c, number: col.Type == types.Bigint || col.Type == types.Ubigint && col.Int[row] >= 0}
 		switch {
 		case col.Nulls.Get(row):
 			continue

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// overheadInterval is how often the cost of many probes is compared with max_overhead.
+	// overheadInterval is how often the cost of probes is compared with max_overhead.
 	overheadInterval = time.Second
 	// mostExceeded is how often in a row it may exceed it: load that comes and goes within
 	// a second is no reason to end a query.
@@ -23,12 +23,13 @@ const (
 	maxSlowdown = 8
 )
 
-// watchOverhead ends a source of many functions when its probes cost more than
-// max_overhead: the estimate of Prepare holds for the load of that moment. What was
-// acquired until then is delivered. It runs until nothing is attached any more.
+// watchOverhead ends a source when its probes cost more than max_overhead: Prepare
+// estimates only the cost of many functions, and that estimate holds for the load of that
+// moment. What was acquired until then is delivered. It runs until nothing is attached any
+// more.
 func (s *source) watchOverhead() {
 	limit := s.spec.Settings.MaxOverhead
-	if limit == 0 || s.part != nil || len(s.resolution.Functions) <= estimateFrom {
+	if limit == 0 || s.part != nil {
 		return
 	}
 	go func() {

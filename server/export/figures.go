@@ -174,7 +174,7 @@ func number(c *batch.Column, row int, per float64) float64 {
 	}
 	switch c.Type.Physical() {
 	case types.PhysInt:
-		return float64(c.Int[row]) / per
+		return c.Type.Float(c.Int[row]) / per
 	case types.PhysFloat:
 		return c.Float[row] / per
 	case types.PhysBool:
@@ -200,8 +200,8 @@ func appendLabel(to []byte, c *batch.Column, row int) []byte {
 		}
 		return append(to, strings.ReplaceAll(s, "\x00", "\uFFFD")...)
 	case types.PhysInt:
-		if c.Type == types.Bigint {
-			return strconv.AppendInt(to, c.Int[row], 10)
+		if c.Type == types.Bigint || c.Type == types.Ubigint {
+			return c.Type.AppendInt(to, c.Int[row])
 		}
 	case types.PhysBool:
 		return strconv.AppendBool(to, c.Bool[row])
