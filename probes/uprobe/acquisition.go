@@ -197,7 +197,7 @@ func (p *Provider) attach(s *source, in *program.Installation, which []int) ([]*
 		for n, i := range which {
 			w := s.resolution.Functions[i]
 			if !a.Exits {
-				add(n, w.Site.Offset, s.cookie(i), w.Semaphore())
+				add(n, w.Site.Offset, s.cookie(i)|in.Generation(i), w.Semaphore())
 				continue
 			}
 			for _, x := range w.Exits {

@@ -48,7 +48,11 @@ func (in *Installation) Detach() {
 	in.once.Do(func() {
 		in.Arm(false)
 		in.Open(false)
-		attach.CloseAll(in.Links)
+		if in.spending != nil { // there are many links
+			attach.BeginCloseAll(in.Links)()
+		} else {
+			attach.CloseAll(in.Links)
+		}
 		if in.family != nil {
 			attach.CloseAll(in.family.links)
 		}

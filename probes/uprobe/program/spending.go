@@ -10,6 +10,7 @@ import (
 
 	"endoscope/probes/bpf"
 	"endoscope/probes/ringbuf"
+	"endoscope/probes/uprobe/abi"
 )
 
 // spendingMaps are the maps of queries with a budget (budget.h).
@@ -59,10 +60,18 @@ const (
 	moveNumbers = newer - firstMove
 )
 
-// change replaces the word of a function. Only one goroutine does.
+// word returns the word of a function.
+func (s *spending) word(function int) *uint64 {
+	return (*uint64)(unsafe.Pointer(&s.words[8*function]))
+}
+
+// change replaces the word of a function.
 func (in *Installation) change(function int, f func(word uint64) uint64) {
-	w := (*uint64)(unsafe.Pointer(&in.spending.words[8*function]))
-	atomic.StoreUint64(w, f(atomic.LoadUint64(w)))
+	for w := in.spending.word(function); ; {
+		if old := atomic.LoadUint64(w); atomic.CompareAndSwapUint64(w, old, f(old)) {
+			return
+		}
+	}
 }
 
 // Retire makes calls of a function count no longer, from this instant on.
@@ -75,21 +84,20 @@ func (in *Installation) Recall(function int) {
 	in.change(function, func(w uint64) uint64 { return w &^ retired })
 }
 
-// BeginMove says that a second link will have a function, and returns its generation. EndMove
+// BeginMove says that a second link will have a function, and changes its generation. EndMove
 // must follow, when the first link is closed.
-func (in *Installation) BeginMove(function int) (generation bool) {
+func (in *Installation) BeginMove(function int) {
 	in.change(function, func(w uint64) uint64 {
-		w = w&^moveNumbers | (w+firstMove)&moveNumbers | moving
-		w ^= newer
-		generation = w&newer != 0
-		return w
+		return w&^moveNumbers ^ newer | (w+firstMove)&moveNumbers | moving
 	})
-	return generation
 }
 
-// Generation returns the generation of the link that has a function.
-func (in *Installation) Generation(function int) bool {
-	return atomic.LoadUint64((*uint64)(unsafe.Pointer(&in.spending.words[8*function])))&newer != 0
+// Generation returns the flag in the cookie of the next link that has a function.
+func (in *Installation) Generation(function int) uint64 {
+	if in.spending != nil && atomic.LoadUint64(in.spending.word(function))&newer != 0 {
+		return abi.Generation
+	}
+	return 0
 }
 
 // EndMove says that only one link has a function.

@@ -1,0 +1,56 @@
+package slicing
+
+import "time"
+
+const (
+	// saved is for how long what was not spent can be spent later, and owed how much may be
+	// spent before it was earned. A window of a second therefore takes at most a quarter more
+	// than its budget, but for what nobody foresaw.
+	saved, owed = 100 * time.Millisecond, 150 * time.Millisecond
+	// memory is over how long the use of processors is averaged.
+	memory = 500 * time.Millisecond
+)
+
+// Account compares what is spent with what may be: a share of the processor time that the
+// program uses, or of a floor. Its zero value with Share and Floor is balanced.
+type Account struct {
+	Share, Floor float64
+	debt         float64 // ns spent and not earned; negative: earned and not spent
+	cpus         float64 // that the program uses without probes
+	spending     float64 // what is spent in a time, beside slices
+}
+
+// Add adds what happened in a time: the program's progress without probes, what was spent, and
+// how much of that was not for slices; all in ns.
+func (a *Account) Add(took, net, spent, apart int64) {
+	t := float64(max(took, 1))
+	f := min(t/float64(memory), 1)
+	a.cpus += f * (float64(max(net, 0))/t - a.cpus)
+	a.spending += f * (float64(max(apart, 0))/t - a.spending)
+	a.debt += float64(spent) - a.Share*max(float64(net), a.Floor*t)
+	a.debt = max(a.debt, -a.Earning()*float64(saved))
+}
+
+// Begin sets the number of processors that the program uses.
+func (a *Account) Begin(cpus float64) { a.cpus = cpus }
+
+// CPUs returns the number of processors that the program uses without probes.
+func (a *Account) CPUs() float64 { return a.cpus }
+
+// Earning returns what may be spent in a time.
+func (a *Account) Earning() float64 { return a.Share * max(a.cpus, a.Floor) }
+
+// Wait returns how long nothing may be spent, so that some ns can be.
+func (a *Account) Wait(cost float64) time.Duration {
+	over := a.debt + cost - a.Earning()*float64(owed)
+	return time.Duration(max(over, 0) / a.Earning())
+}
+
+// leastForSlices is the part of the budget that slices have at the least.
+const leastForSlices = 0.25
+
+// Gap returns the mean time between slices that cost this much each.
+func (a *Account) Gap(cost float64) time.Duration {
+	e := a.Earning()
+	return time.Duration(cost / max(e-a.spending, leastForSlices*e))
+}
