@@ -9,7 +9,7 @@
 #include "counters.h"
 
 /*
- * By function: in the lower half the price of a call, ns, and in the upper half flags and,
+ * By function: a word, with in the lower half the price of a call, ns, and in the upper half flags and,
  * with MOVING, the number of the move. User space writes each word at one instant.
  *
  * RETIRED: its calls do not count any more. The probe is detached afterwards, which takes
@@ -26,12 +26,16 @@
 #define NEWER (1ULL << 61) /* the generation of the link that was attached last */
 #define MOVE_NUMBER (NEWER - (1ULL << 32))
 #define PRICE(word) ((__u32)(word))
+struct price {
+	__u64 word;
+	__u64 hits; /* user space reads those of all functions often, without a system call */
+};
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1); /* set by the loader */
 	__type(key, __u32);
-	__type(value, __u64);
+	__type(value, struct price);
 } prices SEC(".maps");
 
 /* The function and the move of a hit that has counted. */
@@ -104,15 +108,14 @@ static __always_inline bool charge(__u64 cookie)
 	if (!budgeted)
 		return false;
 	__u32 id = ID(cookie);
-	__u64 *n = bpf_map_lookup_elem(&hits, &id);
-	__u64 *price = bpf_map_lookup_elem(&prices, &id);
+	struct price *p = bpf_map_lookup_elem(&prices, &id);
 
-	if (!n || !price)
+	if (!p)
 		return true; /* never */
-	__u64 word = *(volatile __u64 *)price;
+	__u64 word = *(volatile __u64 *)&p->word;
 	if ((word & MOVING) && is_second(cookie, word))
 		return true;
-	COUNT(*n);
+	COUNT(p->hits);
 	return !spend_price(PRICE(word)) || (word & RETIRED);
 }
 

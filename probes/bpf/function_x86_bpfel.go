@@ -253,6 +253,12 @@ type FunctionPending struct {
 	M FunctionMoment
 }
 
+type FunctionPrice struct {
+	_    structs.HostLayout
+	Word uint64
+	Hits uint64
+}
+
 type FunctionSpending struct {
 	_      structs.HostLayout
 	Ns     uint64

@@ -15,14 +15,13 @@ type chunkLinks struct {
 	functions []int
 	links     []*attach.Link
 	retired   bool         // some of them are not any more
+	left      bool         // they are replaced
 	moving    *atomic.Bool // they were moved from other links, which are not closed yet
 }
 
 // attachAlways attaches functions that are observed all the time, in links of their own.
 func (s *slicer) attachAlways(which []int) (*chunkLinks, error) {
-	for _, i := range which {
-		s.always.part.set(i, true)
-	}
+	s.always.part.set(true, which...)
 	links, err := s.always.attachSome(which)
 	if err != nil {
 		return nil, err
@@ -35,9 +34,7 @@ func (s *slicer) attachAlways(which []int) (*chunkLinks, error) {
 
 // detachAlways undoes attachAlways.
 func (s *slicer) detachAlways(c *chunkLinks) {
-	for _, i := range c.functions {
-		s.always.part.set(i, false)
-	}
+	s.always.part.set(false, c.functions...)
 	s.links = slices.DeleteFunc(s.links, func(x *chunkLinks) bool { return x == c })
 	s.close(s.always.dropLinks(c.links))
 }
@@ -45,18 +42,15 @@ func (s *slicer) detachAlways(c *chunkLinks) {
 // retire compares what functions cost that are observed all the time, since the last look, with
 // their part of the budget. The dearest, until the others are within it, are not any more:
 // their calls cease to count at once, and leave detaches them.
-func (s *slicer) retire(d spending) (gone []int, err error) {
+func (s *slicer) retire(d spending) (gone []int) {
 	net := max(float64(d.net()), s.account.Floor*float64(d.took))
 	allowed := s.account.Share * alwaysShare * net
 	if float64(d.always) <= 1.2*allowed+float64(fair) {
-		return nil, nil
-	}
-	hits, err := s.in.AllHits(&s.per)
-	if err != nil {
-		return nil, err
+		return nil
 	}
 	before := s.counted
-	s.counted = hits
+	s.counted = s.in.AllHits()
+	hits := s.counted
 	cost := func(i int) float64 { return float64(hits[i]-before[i]) * s.functions[i].Price }
 	var candidates []int
 	sum := 0.0
@@ -75,13 +69,13 @@ func (s *slicer) retire(d spending) (gone []int, err error) {
 		left -= cost(i)
 		gone = append(gone, i)
 		s.in.Retire(i)
-		s.always.part.set(i, false)
+		s.always.part.set(false, i)
 		s.functions[i].Rate = cost(i) / sum * float64(d.always) / s.functions[i].Price / net
 	}
 	for _, c := range s.links {
 		c.retired = c.retired || slices.ContainsFunc(c.functions, func(i int) bool { return !s.always.part.has(i) })
 	}
-	return gone, nil
+	return gone
 }
 
 // fair is an excess that is too small to be judged, ns.
@@ -91,45 +85,41 @@ const fair = 50 * time.Microsecond
 // new links first, so that no call of theirs is missed. Links that are new themselves wait
 // until the old ones are closed.
 func (s *slicer) leave() error {
-	for _, c := range slices.Clone(s.links) {
+	var rest, gone []int
+	var old []*attach.Link
+	for _, c := range s.links {
 		if !c.retired || c.moving.Load() {
 			continue
 		}
-		var rest []int
 		for _, i := range c.functions {
 			if s.always.part.has(i) {
 				rest = append(rest, i)
+			} else {
+				gone = append(gone, i)
 			}
 		}
-		if err := s.move(c, rest); err != nil {
-			return err
-		}
+		old, c.left = append(old, c.links...), true
 	}
-	return nil
-}
-
-// move replaces links by new ones with some of their functions.
-func (s *slicer) move(c *chunkLinks, rest []int) error {
+	if len(gone) == 0 {
+		return nil
+	}
 	closing := new(atomic.Bool)
 	closing.Store(true)
-	for _, i := range c.functions {
-		if !s.always.part.has(i) {
-			s.leaving[i] = closing
-		}
+	for _, i := range gone {
+		s.leaving[i] = closing
 	}
-	if len(rest) > 0 {
-		for _, i := range rest {
+	for part := range slices.Chunk(rest, 2*chunk) {
+		for _, i := range part {
 			s.in.BeginMove(i)
 		}
-		links, err := s.always.attachSome(rest)
+		c, err := s.attachAlways(part)
 		if err != nil {
 			return err
 		}
-		s.always.keepLinks(links)
-		s.links = append(s.links, &chunkLinks{functions: rest, links: links, moving: closing})
+		c.moving = closing
 	}
-	s.links = slices.DeleteFunc(s.links, func(x *chunkLinks) bool { return x == c })
-	wait := attach.BeginCloseAll(s.always.dropLinks(c.links))
+	s.links = slices.DeleteFunc(s.links, func(c *chunkLinks) bool { return c.left })
+	wait := attach.BeginCloseAll(s.always.dropLinks(old))
 	s.closing.Go(func() {
 		wait()
 		for _, i := range rest {
@@ -145,13 +135,7 @@ func (s *slicer) move(c *chunkLinks, rest []int) error {
 // have become rare are observed all the time from then on.
 func (s *slicer) measureSliced() error {
 	s.stale = false
-	hits, err := s.out.AllHits(&s.per)
-	if err != nil {
-		return err
-	}
-	if s.entered == nil {
-		s.entered = make([]uint64, len(hits))
-	}
+	hits := s.out.AllHits()
 	changed := false
 	var calm []int
 	for k := range s.groups {
@@ -171,7 +155,8 @@ func (s *slicer) measureSliced() error {
 		}
 	}
 	s.entered = hits
-	if calm, err = s.promote(calm); err != nil {
+	calm, err := s.promote(calm)
+	if err != nil {
 		return err
 	}
 	if changed || len(calm) > 0 {
@@ -225,10 +210,13 @@ func (s *slicer) regroup(more []int) error {
 	return nil
 }
 
+// roundTime is how long a round of slices is to take at most.
+const roundTime = 3 * time.Second
+
 // pack divides functions into groups, and begins a round.
 func (s *slicer) pack(all []int) {
 	slices.SortFunc(all, func(a, b int) int {
 		return cmp.Compare(s.functions[a].Dilation(), s.functions[b].Dilation())
 	})
-	s.groups, s.order = slicing.Pack(s.functions, all), nil
+	s.groups, s.order = slicing.Pack(s.functions, all, s.account.CPUs(), s.fixed, s.account.ForSlices()*float64(roundTime)), nil
 }

@@ -33,10 +33,12 @@ func (p *part) has(i int) bool {
 	return p.chosen[i]
 }
 
-func (p *part) set(i int, chosen bool) {
+func (p *part) set(chosen bool, functions ...int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.chosen[i] = chosen
+	for _, i := range functions {
+		p.chosen[i] = chosen
+	}
 }
 
 // probes returns the number of probes of a source for max_probes: both parts together have

@@ -54,6 +54,7 @@ type slicer struct {
 	stale     bool      // rates have been measured that the groups do not know
 	fixed     float64   // what a slice costs beside its hits, ns
 	taken     int       // slices since the last look
+	slices    int       // and in all
 	ledger    slicing.Ledger
 	meter     *progress.Meter
 	links     []*chunkLinks        // of always
@@ -67,6 +68,7 @@ type slicer struct {
 	refreshed time.Time
 	looked    spending // at the last look
 	begun     spending // when the query began
+	preparing spending // what was spent before
 
 	sharers int64 // queries that run
 	used    int64 // what the engine had used when it was read last, ns
@@ -95,7 +97,8 @@ func newSlicer(always, sliced *source) *slicer {
 	for _, price := range always.part.pricesOf(always) {
 		s.functions = append(s.functions, slicing.Function{Price: float64(price)})
 	}
-	s.seen = make([]float64, len(s.functions))
+	n := len(s.functions)
+	s.seen, s.entered, s.counted = make([]float64, n), make([]uint64, n), make([]uint64, n)
 	return s
 }
 
@@ -211,7 +214,7 @@ func (s *slicer) loop() error {
 			continue
 		}
 		next = time.Now()
-		if g == nil || s.account.Wait(s.fixed+g.Hits(s.account.CPUs())) > 0 {
+		if g == nil || s.account.Wait() > 0 {
 			continue // too much was spent meanwhile
 		}
 		s.order = s.order[1:]
@@ -290,9 +293,7 @@ func (s *slicer) watch() error {
 	s.account.Add(d.took, d.net(), d.hits()+d.engine, apart)
 	s.looked, s.taken = now, 0
 	s.dilation = float64(d.always) / max(float64(d.net()), s.account.Floor*float64(d.took))
-	if gone, err := s.retire(d); err != nil {
-		return err
-	} else if len(gone) > 0 {
+	if gone := s.retire(d); len(gone) > 0 {
 		if err := s.regroup(gone); err != nil {
 			return err
 		}
@@ -348,6 +349,7 @@ func (s *slicer) slice(g *slicing.Group) error {
 	}
 	s.stale = true
 	s.taken++
+	s.slices++
 	replicate := s.rounds % plan.Replicates
 	s.ledger.Add(g.Functions, replicate, &x)
 	return a.EndSlice(s.series, replicate, s.pane)
@@ -418,8 +420,8 @@ func (s *slicer) conclude() {
 	percent := func(x int64) float64 { return 100 * float64(x) / max(used, 1) }
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.said = append(s.said, fmt.Sprintf("overhead %.2g %% of the program's CPU time, of %.4g %% allowed (%.2g %% by probes, %.2g %% by the engine): %d functions were observed all the time, %d in slices",
-		100*spent/max(used, 1), 100*s.account.Share, percent(c.hits()), percent(c.engine), always, all))
+	s.said = append(s.said, fmt.Sprintf("overhead %.2g %% of the program's CPU time, of %.4g %% allowed (%.2g %% by probes, %.2g %% by the engine): %d functions were observed all the time, %d in %d slices; attaching them took %.2g s of CPU time before (%.2g by probes)",
+		100*spent/max(used, 1), 100*s.account.Share, percent(c.hits()), percent(c.engine), always, all, s.slices, float64(s.preparing.engine+s.preparing.hits())/1e9, float64(s.preparing.hits())/1e9))
 }
 
 // remarks returns the lines for the footer, when the slicer has ended.

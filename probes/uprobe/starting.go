@@ -14,7 +14,7 @@ import (
 const (
 	// chunk is how many functions without calls share a link; if there are few, each has its
 	// own.
-	chunk, few = 64, 64
+	chunk, few = 256, 64
 	// countTime is how long the program runs while calls are counted before functions are
 	// observed all the time, and patience how long that is waited for.
 	countTime, patience = time.Millisecond, 50 * time.Millisecond
@@ -32,7 +32,9 @@ const (
 )
 
 // begin finds out how often functions are called, chooses those that are observed all the
-// time and attaches these. When it returns the query has begun.
+// time and attaches these. When it returns the query has begun. What that costs is spread over
+// beginTime, and is no part of the query's account: some programs would have to wait for a
+// minute.
 func (s *slicer) begin() (err error) {
 	s.in, s.out = s.always.installation(), s.sliced.installation()
 	if s.in == nil || s.out == nil {
@@ -50,12 +52,14 @@ func (s *slicer) begin() (err error) {
 	s.cost()
 	s.engine, s.began = 0, time.Now()
 	s.looked = s.cost()
-	s.counted = make([]uint64, len(s.functions))
+	before := s.looked
 	others, err := s.choose(hot, cpus)
 	if err != nil {
 		return err
 	}
 	s.settle()
+	s.preparing = s.looked.since(before)
+	s.account.Begin(s.account.CPUs())
 	s.pack(others)
 	s.stale = true
 	s.in.Limit(uint64(s.account.Earning() * float64(burst)))
@@ -149,17 +153,13 @@ func (s *slicer) choose(hot map[int]bool, cpus float64) (others []int, err error
 			return nil, err
 		}
 		d := s.settle()
-		gone, err := s.retire(d)
-		if err == nil {
-			others = append(others, gone...)
-			err = s.leave()
-		}
-		if err != nil {
+		others = append(others, s.retire(d)...)
+		if err := s.leave(); err != nil {
 			return nil, err
 		}
 		// What attaching costs is earned as far as there is time for it, and later otherwise.
 		left := max(beginTime-time.Since(began), 0) / time.Duration(1+len(quiet)/some)
-		if err := s.pause(min(s.account.Wait(0), left)); err != nil {
+		if err := s.pause(min(s.account.Wait(), left)); err != nil {
 			return nil, err
 		}
 	}
@@ -182,10 +182,7 @@ func (s *slicer) pause(d time.Duration) error {
 // count attaches functions and counts their calls for a moment. It returns what that cost, and
 // the functions that are not rare, which it detaches again.
 func (s *slicer) count(which []int) (spent time.Duration, busy []int, err error) {
-	before, err := s.in.AllHits(&s.per)
-	if err != nil {
-		return 0, nil, err
-	}
+	before := s.in.AllHits()
 	from, at := s.in.Spent(), s.meter.Read()
 	s.in.Limit(uint64(countLimit))
 	links, err := s.attachAlways(which)
@@ -200,10 +197,7 @@ func (s *slicer) count(which []int) (spent time.Duration, busy []int, err error)
 	if all < countLimit/10 && len(s.functions) > few {
 		return 0, nil, nil // what is rare is not known better
 	}
-	after, err := s.in.AllHits(&s.per)
-	if err != nil {
-		return 0, nil, err
-	}
+	after := s.in.AllHits()
 	var rest []int
 	for _, i := range which {
 		f, n := &s.functions[i], float64(after[i]-before[i])

@@ -3,6 +3,7 @@ package program
 import (
 	"math"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cilium/ebpf"
 
@@ -148,6 +149,9 @@ func (in *Installation) Counters(per *[]bpf.FunctionCounters) (sum bpf.FunctionC
 func (in *Installation) Hits(function uint32, per *[]uint64) (sum uint64) {
 	if in.Aggregator != nil && in.Aggregator.Options&NoHits != 0 {
 		return in.Aggregator.entered(int(function))
+	}
+	if in.spending != nil {
+		return atomic.LoadUint64(in.spending.hits(int(function)))
 	}
 	if in.Objects.Maps[bpf.FunctionMapHits].Lookup(function, per) != nil {
 		return 0

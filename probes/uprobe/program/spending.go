@@ -20,6 +20,9 @@ var spendingMaps = []string{bpf.FunctionMapPrices, bpf.FunctionMapSpent, bpf.Fun
 // its limit from a counter.
 const spendingStride, limitAt = 64, 8
 
+// priceBytes is the size of what there is of a function, and hitsAt where its hits are.
+const priceBytes, hitsAt = 16, 8
+
 // alarmBytes is the size of the ring of alarms.
 const alarmBytes = 4096
 
@@ -44,7 +47,7 @@ func (k *Kernel) priceHits(prices []uint64, spec *ebpf.CollectionSpec, replace m
 
 // spending is the memory in which programs add up what hits cost.
 type spending struct {
-	words  []byte // by function
+	prices []byte // by function: its word, and its hits
 	page   []byte // sums and limits by CPU
 	cpus   int
 	alarms *ringbuf.Buffer
@@ -62,7 +65,12 @@ const (
 
 // word returns the word of a function.
 func (s *spending) word(function int) *uint64 {
-	return (*uint64)(unsafe.Pointer(&s.words[8*function]))
+	return (*uint64)(unsafe.Pointer(&s.prices[priceBytes*function]))
+}
+
+// hits returns the number of hits of a function.
+func (s *spending) hits(function int) *uint64 {
+	return (*uint64)(unsafe.Pointer(&s.prices[priceBytes*function+hitsAt]))
 }
 
 // change replaces the word of a function.
@@ -113,7 +121,7 @@ func openSpending(objects *ebpf.Collection, prices []uint64) (*spending, error) 
 	sums, alarms := objects.Maps[bpf.FunctionMapSpent], objects.Maps[bpf.FunctionMapAlarms]
 	s := &spending{cpus: int(sums.MaxEntries()), wakes: alarms.FD()}
 	var err error
-	if s.words, err = mapped(objects.Maps[bpf.FunctionMapPrices]); err == nil {
+	if s.prices, err = mapped(objects.Maps[bpf.FunctionMapPrices]); err == nil {
 		s.page, err = mapped(sums)
 	}
 	if err == nil {
@@ -123,7 +131,9 @@ func openSpending(objects *ebpf.Collection, prices []uint64) (*spending, error) 
 		s.close()
 		return nil, err
 	}
-	copy(unsafe.Slice((*uint64)(unsafe.Pointer(&s.words[0])), len(prices)), prices)
+	for i, price := range prices {
+		*s.word(i) = price
+	}
 	return s, nil
 }
 
@@ -131,7 +141,7 @@ func (s *spending) close() {
 	if s == nil {
 		return
 	}
-	for _, m := range [][]byte{s.words, s.page} {
+	for _, m := range [][]byte{s.prices, s.page} {
 		if m != nil {
 			_ = unix.Munmap(m)
 		}
@@ -186,27 +196,11 @@ func (in *Installation) Spent() (ns uint64) {
 	return ns
 }
 
-// AllHits returns how often each function was hit, with one system call. per is reused.
-func (in *Installation) AllHits(per *[]uint64) ([]uint64, error) {
-	m := in.Objects.Maps[bpf.FunctionMapHits]
-	cpus, err := ebpf.PossibleCPU()
-	if err != nil {
-		return nil, err
+// AllHits returns how often each function was hit. It makes no system call.
+func (in *Installation) AllHits() []uint64 {
+	hits := make([]uint64, in.functions)
+	for i := range hits {
+		hits[i] = atomic.LoadUint64(in.spending.hits(i))
 	}
-	n := int(m.MaxEntries())
-	if len(*per) < n*cpus {
-		*per = make([]uint64, n*cpus)
-	}
-	keys := make([]uint32, n)
-	var cursor ebpf.MapBatchCursor
-	if _, err := m.BatchLookup(&cursor, keys, (*per)[:n*cpus], nil); err != nil && !isEnd(err) {
-		return nil, err
-	}
-	sums := make([]uint64, n)
-	for i, key := range keys {
-		for _, x := range (*per)[i*cpus:][:cpus] {
-			sums[key] += x
-		}
-	}
-	return sums, nil
+	return hits
 }

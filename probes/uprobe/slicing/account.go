@@ -3,10 +3,9 @@ package slicing
 import "time"
 
 const (
-	// saved is for how long what was not spent can be spent later, and owed how much may be
-	// spent before it was earned. A window of a second therefore takes at most a quarter more
-	// than its budget, but for what nobody foresaw.
-	saved, owed = 100 * time.Millisecond, 150 * time.Millisecond
+	// saved is for how long what was not spent can be spent later: it bounds what a window of
+	// a second takes beyond its budget, with one slice.
+	saved = 200 * time.Millisecond
 	// memory is over how long the use of processors is averaged.
 	memory = 500 * time.Millisecond
 )
@@ -31,8 +30,9 @@ func (a *Account) Add(took, net, spent, apart int64) {
 	a.debt = max(a.debt, -a.Earning()*float64(saved))
 }
 
-// Begin sets the number of processors that the program uses.
-func (a *Account) Begin(cpus float64) { a.cpus = cpus }
+// Begin sets the number of processors that the program uses. What was spent before is
+// forgotten.
+func (a *Account) Begin(cpus float64) { a.cpus, a.debt = cpus, 0 }
 
 // CPUs returns the number of processors that the program uses without probes.
 func (a *Account) CPUs() float64 { return a.cpus }
@@ -40,17 +40,20 @@ func (a *Account) CPUs() float64 { return a.cpus }
 // Earning returns what may be spent in a time.
 func (a *Account) Earning() float64 { return a.Share * max(a.cpus, a.Floor) }
 
-// Wait returns how long nothing may be spent, so that some ns can be.
-func (a *Account) Wait(cost float64) time.Duration {
-	over := a.debt + cost - a.Earning()*float64(owed)
-	return time.Duration(max(over, 0) / a.Earning())
+// Wait returns how long it takes until what was spent is earned. What is spent next is earned
+// afterwards.
+func (a *Account) Wait() time.Duration {
+	return time.Duration(max(a.debt, 0) / a.Earning())
 }
 
 // leastForSlices is the part of the budget that slices have at the least.
 const leastForSlices = 0.25
 
-// Gap returns the mean time between slices that cost this much each.
-func (a *Account) Gap(cost float64) time.Duration {
+// ForSlices returns what may be spent on slices in a time.
+func (a *Account) ForSlices() float64 {
 	e := a.Earning()
-	return time.Duration(cost / max(e-a.spending, leastForSlices*e))
+	return max(e-a.spending, leastForSlices*e)
 }
+
+// Gap returns the mean time between slices that cost this much each.
+func (a *Account) Gap(cost float64) time.Duration { return time.Duration(cost / a.ForSlices()) }

@@ -14,7 +14,7 @@ func TestAccount(t *testing.T) {
 	spent := 0.0
 	for now := int64(0); now < 20*second; {
 		const cost = 2e6
-		if wait := int64(a.Wait(cost)); wait > 0 {
+		if wait := int64(a.Wait()); wait > 0 {
 			a.Add(wait, wait, 0, 0)
 			now += wait
 			continue

@@ -9,7 +9,7 @@ import (
 // TestPack: groups slow the program by little, but for functions that do so alone.
 func TestPack(t *testing.T) {
 	fs := []Function{{Price: 500, Rate: 2e-6}, {Price: 500, Rate: 2e-5}, {Price: 500, Rate: 3e-5}, {Price: 500, Rate: 1e-4}, {Price: 500, Rate: 1e-3}}
-	groups := Pack(fs, []int{0, 1, 2, 3, 4})
+	groups := Pack(fs, []int{0, 1, 2, 3, 4}, 1, 1e6, 1e9)
 	if len(groups) != 4 {
 		t.Fatalf("%d groups: %v", len(groups), groups)
 	}
@@ -21,6 +21,9 @@ func TestPack(t *testing.T) {
 		for _, f := range g.Functions {
 			seen[f] = true
 		}
+	}
+	if fewer := Pack(fs, []int{0, 1, 2, 3, 4}, 1, 1e6, 1e6); len(fewer) != 2 {
+		t.Errorf("where a round may cost little there are %d groups, want one, and the function that is too hot: %v", len(fewer), fewer)
 	}
 	if len(seen) != len(fs) {
 		t.Errorf("%d of %d functions are in groups", len(seen), len(fs))

@@ -4,8 +4,8 @@ import "time"
 
 const (
 	// MostDilation is how much the probes of a group may slow the program, unless it is one
-	// function.
-	MostDilation = 0.025
+	// function or rounds would take too long; and greatest how much then.
+	MostDilation, greatest = 0.025, 0.4
 	// mostTogether bounds the functions of a group: attaching each takes microseconds.
 	mostTogether = 256
 
@@ -40,12 +40,27 @@ type Group struct {
 	Dilation  float64
 }
 
-// Pack divides functions, sorted by their dilation, into groups.
-func Pack(fs []Function, which []int) (groups []Group) {
+// Pack divides functions, sorted by their dilation, into groups. Larger groups make results
+// less certain and rounds shorter: dilations of groups are as small as a round allows that
+// costs at most some ns, where a slice costs fixed beside its hits. cpus is how many
+// processors the program uses.
+func Pack(fs []Function, which []int, cpus, fixed, atMost float64) []Group {
+	for most := MostDilation; ; most *= 2 {
+		groups, cost := pack(fs, which, most), 0.0
+		for i := range groups {
+			cost += fixed + groups[i].Hits(cpus)
+		}
+		if cost <= atMost || most > greatest/2 {
+			return groups
+		}
+	}
+}
+
+func pack(fs []Function, which []int, most float64) (groups []Group) {
 	for _, i := range which {
 		d := fs[i].Dilation()
 		last := len(groups) - 1
-		if last < 0 || groups[last].Dilation+d > MostDilation || len(groups[last].Functions) == mostTogether {
+		if last < 0 || groups[last].Dilation+d > most || len(groups[last].Functions) == mostTogether {
 			groups = append(groups, Group{})
 			last++
 		}
