@@ -64,15 +64,16 @@ type slicer struct {
 	per       []uint64             // scratch
 	pane      int64                // the pane of the ledger, boot clock
 	length    int64                // of panes; 0: there are none
-	began     time.Time
 	refreshed time.Time
 	looked    spending // at the last look
 	begun     spending // when the query began
 	preparing spending // what was spent before
 
 	sharers int64 // queries that run
-	used    int64 // what the engine had used when it was read last, ns
-	engine  int64 // what of it was for this query
+	process int64 // the processor time of this process when it was read last, ns
+	keeper  int64 // and of the keeper
+	engine  int64 // what of both was for this query
+	slicing int64 // and for its slices
 	closing sync.WaitGroup
 	stop    chan struct{}
 	stopped sync.Once
@@ -89,8 +90,12 @@ type slicer struct {
 
 func newSlicer(always, sliced *source) *slicer {
 	b := always.spec.Budget
+	share := b.Share
+	if most := always.spec.Settings.MaxOverhead; most > 0 {
+		share = min(share, most)
+	}
 	s := &slicer{
-		always: always, sliced: sliced, account: slicing.Account{Share: b.Share, Floor: b.Floor}, length: int64(always.spec.Partial.Pane), fixed: slicing.Attaching,
+		always: always, sliced: sliced, account: slicing.Account{Share: share, Floor: b.Floor}, length: int64(always.spec.Partial.Pane), fixed: slicing.Attaching,
 		sharers: 1, leaving: map[int]*atomic.Bool{},
 		stop: make(chan struct{}), ready: make(chan error, 1), over: make(chan struct{}), asked: make(chan chan error, 1), failed: make(chan struct{}),
 	}
@@ -110,19 +115,35 @@ type spending struct {
 	always   int64 // by hits of functions that are observed all the time
 	sliced   int64 // by those of others
 	engine   int64 // by this process and the keeper, of which all queries have equal parts
+	slicing  int64 // of that, for slices
 }
 
 func (s *slicer) cost() spending {
+	s.use(false)
+	return spending{
+		at: time.Now(), progress: s.meter.Read(), always: int64(s.in.Spent()), sliced: int64(s.out.Spent()), engine: s.engine, slicing: s.slicing,
+	}
+}
+
+// use adds the processor time that the engine has used since the last call. slicing says that
+// it was for a slice; what the keeper does always is.
+func (s *slicer) use(slicing bool) {
 	var t unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t)
-	used := t.Nano() + keeper.Used()
-	s.engine += (used - s.used) / s.sharers
-	s.used = used
-	return spending{at: time.Now(), progress: s.meter.Read(), always: int64(s.in.Spent()), sliced: int64(s.out.Spent()), engine: s.engine}
+	process, keeper := t.Nano(), keeper.Used()
+	s.engine += (process - s.process + keeper - s.keeper) / s.sharers
+	if slicing {
+		s.slicing += (process - s.process) / s.sharers
+	}
+	s.slicing += (keeper - s.keeper) / s.sharers
+	s.process, s.keeper = process, keeper
 }
 
 func (c spending) since(o spending) spending {
-	return spending{at: c.at, took: max(int64(c.at.Sub(o.at)), 1), progress: c.progress - o.progress, always: c.always - o.always, sliced: c.sliced - o.sliced, engine: c.engine - o.engine}
+	return spending{
+		at: c.at, took: max(int64(c.at.Sub(o.at)), 1), progress: c.progress - o.progress,
+		always: c.always - o.always, sliced: c.sliced - o.sliced, engine: c.engine - o.engine, slicing: c.slicing - o.slicing,
+	}
 }
 
 // hits returns what hits took.
@@ -193,7 +214,7 @@ func (s *slicer) collect() error {
 }
 
 func (s *slicer) loop() error {
-	next := time.Now()
+	last, random := time.Now(), rand.Float64()
 	for {
 		if len(s.order) == 0 && len(s.groups) > 0 {
 			if err := s.beginRound(); err != nil {
@@ -201,20 +222,26 @@ func (s *slicer) loop() error {
 			}
 		}
 		var g *slicing.Group
-		until := time.Now().Add(time.Hour)
+		now := time.Now()
+		next := now.Add(lookInterval)
 		if len(s.order) > 0 {
 			g = &s.groups[s.order[0]]
-			cost := s.fixed + g.Hits(s.account.CPUs())
-			gap := max(s.account.Gap(cost), slicing.Turn)
-			until = next.Add(time.Duration(rand.Int64N(int64(2 * gap))))
+			gap := max(s.account.Gap(s.fixed+g.Hits(s.account.CPUs())), slicing.Turn)
+			if at := last.Add(time.Duration(2 * random * float64(gap))); at.Before(next) {
+				next = at
+			} else { // the gap may be shorter then: load may have come
+				g = nil
+			}
 		}
-		if regrouped, err := s.waitUntil(until); err != nil {
+		regrouped, err := s.waitUntil(next)
+		if err != nil {
 			return err
-		} else if regrouped {
+		}
+		if g == nil || regrouped {
 			continue
 		}
-		next = time.Now()
-		if g == nil || s.account.Wait() > 0 {
+		last, random = time.Now(), rand.Float64()
+		if s.account.Wait() > 0 {
 			continue // too much was spent meanwhile
 		}
 		s.order = s.order[1:]
@@ -284,13 +311,9 @@ func (s *slicer) watch() error {
 	d := now.since(s.looked)
 	if s.taken > 0 {
 		f := min(0.1*float64(s.taken), 0.5)
-		s.fixed += f * (float64(d.engine)/float64(s.taken) - s.fixed)
+		s.fixed += f * (float64(d.slicing)/float64(s.taken) - s.fixed)
 	}
-	apart := d.always
-	if s.taken == 0 {
-		apart += d.engine
-	}
-	s.account.Add(d.took, d.net(), d.hits()+d.engine, apart)
+	s.account.Add(d.took, d.net(), d.sliced+d.slicing, d.always+d.engine-d.slicing)
 	s.looked, s.taken = now, 0
 	s.dilation = float64(d.always) / max(float64(d.net()), s.account.Floor*float64(d.took))
 	if gone := s.retire(d); len(gone) > 0 {
@@ -309,6 +332,8 @@ func (s *slicer) slice(g *slicing.Group) error {
 	if s.length > 0 && clock.Boot()+length+int64(drain)+int64(slicing.Turn) > s.pane+s.length {
 		return nil // it would reach into the next pane
 	}
+	s.use(false)
+	defer s.use(true)
 	links, err := s.sliced.attachSome(g.Functions)
 	if err != nil {
 		return err
@@ -410,7 +435,7 @@ func (s *slicer) paneOf(now int64) int64 {
 // conclude says what was spent.
 func (s *slicer) conclude() {
 	c := s.cost().since(s.begun)
-	took := float64(time.Since(s.began))
+	took := float64(time.Since(s.begun.at))
 	spent, used := float64(c.hits()+c.engine), max(float64(c.net()), s.account.Floor*took)
 	all := s.ledger.Functions()
 	always := 0
@@ -420,7 +445,7 @@ func (s *slicer) conclude() {
 	percent := func(x int64) float64 { return 100 * float64(x) / max(used, 1) }
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.said = append(s.said, fmt.Sprintf("overhead %.2g %% of the program's CPU time, of %.4g %% allowed (%.2g %% by probes, %.2g %% by the engine): %d functions were observed all the time, %d in %d slices; attaching them took %.2g s of CPU time before (%.2g by probes)",
+	s.said = append(s.said, fmt.Sprintf("overhead %.2g %% of the program's CPU time, of %.4g %% allowed (%.2g %% by probes, %.2g %% by the engine): %d functions were observed all the time, %d in slices (%d were taken); attaching them took %.2g s of CPU time before (%.2g by probes)",
 		100*spent/max(used, 1), 100*s.account.Share, percent(c.hits()), percent(c.engine), always, all, s.slices, float64(s.preparing.engine+s.preparing.hits())/1e9, float64(s.preparing.hits())/1e9))
 }
 

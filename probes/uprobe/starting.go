@@ -50,7 +50,6 @@ func (s *slicer) begin() (err error) {
 	s.account.Begin(cpus)
 	s.sharers = s.always.provider.queries()
 	s.cost()
-	s.engine, s.began = 0, time.Now()
 	s.looked = s.cost()
 	before := s.looked
 	others, err := s.choose(hot, cpus)
@@ -66,10 +65,9 @@ func (s *slicer) begin() (err error) {
 	if err := s.in.Arm(true); err != nil {
 		return err
 	}
-	s.began = time.Now()
-	s.refreshed = s.began
 	s.pane = s.paneOf(clock.Boot())
 	s.begun = s.cost()
+	s.refreshed = s.begun.at
 	for _, f := range others {
 		s.ledger.Begin(f, s.series, s.begun.net())
 	}

@@ -10,23 +10,25 @@ const (
 	memory = 500 * time.Millisecond
 )
 
-// Account compares what is spent with what may be: a share of the processor time that the
-// program uses, or of a floor. Its zero value with Share and Floor is balanced.
+// Account compares what slices cost with what is left for them of a budget: a share of the
+// processor time that the program uses, or of a floor. Its zero value with Share and Floor is
+// balanced.
 type Account struct {
 	Share, Floor float64
 	debt         float64 // ns spent and not earned; negative: earned and not spent
 	cpus         float64 // that the program uses without probes
-	spending     float64 // what is spent in a time, beside slices
+	apart        float64 // what is spent in a time beside slices
 }
 
-// Add adds what happened in a time: the program's progress without probes, what was spent, and
-// how much of that was not for slices; all in ns.
-func (a *Account) Add(took, net, spent, apart int64) {
+// Add adds what happened in a time: the program's progress without probes, what slices cost,
+// and what else was spent; all in ns.
+func (a *Account) Add(took, net, sliced, apart int64) {
 	t := float64(max(took, 1))
 	f := min(t/float64(memory), 1)
 	a.cpus += f * (float64(max(net, 0))/t - a.cpus)
-	a.spending += f * (float64(max(apart, 0))/t - a.spending)
-	a.debt += float64(spent) - a.Share*max(float64(net), a.Floor*t)
+	a.apart += f * (float64(max(apart, 0))/t - a.apart)
+	earned := a.Share * max(float64(net), a.Floor*t)
+	a.debt += float64(sliced) - max(earned-float64(apart), leastForSlices*earned)
 	a.debt = max(a.debt, -a.Earning()*float64(saved))
 }
 
@@ -46,13 +48,14 @@ func (a *Account) Wait() time.Duration {
 	return time.Duration(max(a.debt, 0) / a.Earning())
 }
 
-// leastForSlices is the part of the budget that slices have at the least.
+// leastForSlices is the part of the budget that slices have at the least, however much else the
+// engine does: without any there would be no estimates.
 const leastForSlices = 0.25
 
 // ForSlices returns what may be spent on slices in a time.
 func (a *Account) ForSlices() float64 {
 	e := a.Earning()
-	return max(e-a.spending, leastForSlices*e)
+	return max(e-a.apart, leastForSlices*e)
 }
 
 // Gap returns the mean time between slices that cost this much each.
