@@ -219,7 +219,7 @@ func redisPair(t testing.TB) (pair [2]*loaded) {
 		l := &loaded{options: wire.Options{PID: r.pid}, functions: "function_name LIKE '%'"}
 		l.requests, l.cpu = func() int64 { return r.calls(t) }, func() time.Duration { return cpuTimeOf(r.pid) }
 		l.begin, l.end = loadOf(t, func() *exec.Cmd {
-			return exec.Command(program, "-p", strconv.Itoa(r.port), "-q", "-l", "-c", "16", "-t", "get,set", "-n", "100000000")
+			return exec.Command(program, "-p", strconv.Itoa(r.port), "-q", "-c", "16", "-t", "get,set", "-n", "5000000") // minutes
 		}, func(*exec.Cmd) {})
 		pair[i] = l
 	}
@@ -242,7 +242,7 @@ func postgresPair(t testing.TB) (pair [2]*loaded) {
 			return sum
 		}
 		l.begin, l.end = loadOf(t, func() *exec.Cmd {
-			return p.command("pgbench", "-h", p.dir, "-p", strconv.Itoa(p.port), "-S", "-n", "-T", "600", "-c", "4", "-P", "1", "bench")
+			return p.command("pgbench", "-h", p.dir, "-p", strconv.Itoa(p.port), "-S", "-n", "-T", "120", "-c", "4", "-P", "1", "bench")
 		}, func(cmd *exec.Cmd) {
 			out, err := cmd.StderrPipe()
 			if err != nil {
