@@ -49,7 +49,7 @@ func (s *slicer) retire(d spending) (gone []int) {
 		return nil
 	}
 	before := s.counted
-	s.counted = s.in.AllHits()
+	s.counted = s.in.PricedHits()
 	hits := s.counted
 	cost := func(i int) float64 { return float64(hits[i]-before[i]) * s.functions[i].Price }
 	var candidates []int
@@ -135,7 +135,7 @@ func (s *slicer) leave() error {
 // have become rare are observed all the time from then on.
 func (s *slicer) measureSliced() error {
 	s.stale = false
-	hits := s.out.AllHits()
+	hits := s.out.PricedHits()
 	changed := false
 	var calm []int
 	for k := range s.groups {

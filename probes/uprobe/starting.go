@@ -180,7 +180,7 @@ func (s *slicer) pause(d time.Duration) error {
 // count attaches functions and counts their calls for a moment. It returns what that cost, and
 // the functions that are not rare, which it detaches again.
 func (s *slicer) count(which []int) (spent time.Duration, busy []int, err error) {
-	before := s.in.AllHits()
+	before := s.in.PricedHits()
 	from, at := s.in.Spent(), s.meter.Read()
 	s.in.Limit(uint64(countLimit))
 	links, err := s.attachAlways(which)
@@ -195,7 +195,7 @@ func (s *slicer) count(which []int) (spent time.Duration, busy []int, err error)
 	if all < countLimit/10 && len(s.functions) > few {
 		return 0, nil, nil // what is rare is not known better
 	}
-	after := s.in.AllHits()
+	after := s.in.PricedHits()
 	var rest []int
 	for _, i := range which {
 		f, n := &s.functions[i], float64(after[i]-before[i])

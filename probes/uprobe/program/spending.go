@@ -196,8 +196,8 @@ func (in *Installation) Spent() (ns uint64) {
 	return ns
 }
 
-// AllHits returns how often each function was hit. It makes no system call.
-func (in *Installation) AllHits() []uint64 {
+// PricedHits is AllHits of a query with a budget. It makes no system call.
+func (in *Installation) PricedHits() []uint64 {
 	hits := make([]uint64, in.functions)
 	for i := range hits {
 		hits[i] = atomic.LoadUint64(in.spending.hits(i))
