@@ -50,14 +50,17 @@ func BenchmarkBudget(b *testing.B) {
 			for _, percent := range []int{1, 5} {
 				rows = append(rows, measureBudget(b, c.name, c.pair, percent, c.late))
 				b.Log(rows[len(rows)-1])
+				writeTable(b, "budget.md", "| server, functions | allowed | requests for processor time, of untouched | control | the second with the least | requests for time | overhead as the footer has it |", rows)
 			}
 		}
-		text := `| server, functions | allowed | requests for processor time, of untouched | control | the second with the least | requests for time | overhead as the footer has it |
-|---|---|---|---|---|---|---|
-` + strings.Join(rows, "\n") + "\n"
-		if err := os.WriteFile("testdata/figures/budget.md", []byte(text), 0o644); err != nil {
-			b.Fatal(err)
-		}
+	}
+}
+
+// writeTable writes a table to testdata/figures.
+func writeTable(b *testing.B, name, head string, rows []string) {
+	lines := append([]string{head, strings.Repeat("|---", strings.Count(head, "|")-1) + "|"}, rows...)
+	if err := os.WriteFile(filepath.Join("testdata/figures", name), []byte(strings.Join(lines, "\n")+"\n"), 0o644); err != nil {
+		b.Fatal(err)
 	}
 }
 
@@ -283,12 +286,7 @@ func BenchmarkBudgetIntervals(b *testing.B) {
 	testenv.NeedUprobes(b)
 	for b.Loop() {
 		rows := []string{ownCounts(b, *budgetIntervalRuns), commandCounts(b, max(*budgetIntervalRuns/4, 2))}
-		text := `| counts of | runs | counts in slices | within their bounds | with two bounds | within these | median half width | said to be exact | exact |
-|---|---|---|---|---|---|---|---|---|
-` + strings.Join(rows, "\n") + "\n"
-		if err := os.WriteFile("testdata/figures/budget-intervals.md", []byte(text), 0o644); err != nil {
-			b.Fatal(err)
-		}
+		writeTable(b, "budget-intervals.md", "| counts of | runs | counts in slices | within their bounds | with two bounds | within these | median half width | said to be exact | exact |", rows)
 	}
 }
 
