@@ -30,8 +30,9 @@ import (
 // is not: what else runs on the machine slows both. The witness is requests for each second of
 // the server's processor time, which does not depend on how much of a processor it gets, in
 // windows of a second of both; the ratio of the same two servers before the query is taken out
-// of it, and that of one half of these windows to the other half is the control. Requests for
-// each second of time are beside it. The table is testdata/figures/budget.md.
+// of it, and that of every other of these windows to the rest is the control. Requests for each
+// second of time are beside it. Intervals do not allow for what is uncertain about the ratio
+// before. The table is testdata/figures/budget.md.
 //
 //	go test -run '^$' -bench Budget -benchtime 1x -timeout 30m ./server
 func BenchmarkBudget(b *testing.B) {
