@@ -48,7 +48,12 @@ type counter struct {
 }
 
 func startCounter(t testing.TB) *counter {
-	cmd := exec.Command(testenv.CompileCText(t, countingItself, "-O1"))
+	return startProgram(t, testenv.CompileCText(t, countingItself, "-O1"))
+}
+
+// startProgram starts a program that says when it is ready.
+func startProgram(t testing.TB, path string) *counter {
+	cmd := exec.Command(path)
 	in, _ := cmd.StdinPipe()
 	out, _ := cmd.StdoutPipe()
 	if err := cmd.Start(); err != nil {
@@ -56,6 +61,7 @@ func startCounter(t testing.TB) *counter {
 	}
 	t.Cleanup(func() { in.Close(); _ = cmd.Wait() })
 	c := &counter{pid: cmd.Process.Pid, in: in, out: bufio.NewScanner(out)}
+	c.out.Buffer(nil, 1<<20)
 	c.out.Scan()
 	return c
 }
@@ -126,6 +132,84 @@ func TestOverheadOfLoadThatComesLater(t *testing.T) {
 	notes := strings.Join(res.Summary().Notes, "\n")
 	if !strings.Contains(notes, "of 10 % allowed") || !strings.Contains(notes, "in slices") {
 		t.Errorf("the footer does not say what was spent: %q", notes)
+	}
+}
+
+// crowd is a program of many functions that counts itself: two threads call the first ones in
+// each turn, and one of the others in each 64th. For each line with a number of turns it prints
+// how often each function has been called.
+func crowd(functions, hot int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "#include <pthread.h>\n#include <stdio.h>\n#include <stdlib.h>\nenum { N = %d, HOT = %d };\nlong counts[2][N];\n", functions, hot)
+	for i := range functions {
+		fmt.Fprintf(&b, "__attribute__((noinline, noclone)) void f%d(long t) { counts[t][%d]++; __asm__ volatile(\"\"); }\n", i, i)
+	}
+	b.WriteString("void (*all[])(long) = {")
+	for i := range functions {
+		fmt.Fprintf(&b, "f%d, ", i)
+	}
+	b.WriteString(`};
+long turns;
+static void *run(void *p) {
+	long t = (long)p;
+	for (long i = 0; i < turns; i++) {
+		for (int k = 0; k < 10000; k++) __asm__ volatile("");
+		for (int k = 0; k < HOT; k++) all[k](t);
+		if (i % 64 == 0) all[HOT + i / 64 % (N - HOT)](t);
+	}
+	return 0;
+}
+int main(void) {
+	char b[32];
+	puts("ready"); fflush(stdout);
+	while (fgets(b, sizeof b, stdin)) {
+		pthread_t other;
+		turns = atol(b);
+		pthread_create(&other, 0, run, (void *)1);
+		run(0);
+		pthread_join(other, 0);
+		for (int k = 0; k < N; k++) printf("%ld ", counts[0][k] + counts[1][k]);
+		puts(""); fflush(stdout);
+	}
+}
+`)
+	return b.String()
+}
+
+// TestOverheadMovesWhatIsCalm: links with hot functions are replaced while the other functions
+// are called. Of these no call is missing, and none counts twice.
+func TestOverheadMovesWhatIsCalm(t *testing.T) {
+	testenv.NeedUprobes(t)
+	const functions, hot = 400, 8
+	c := startProgram(t, testenv.CompileCText(t, crowd(functions, hot), "-O1", "-pthread"))
+	s := newSession(t, wire.Options{PID: c.pid})
+	res := start(t, s, "SELECT function_name, COUNT(*), exact(COUNT(*)) FROM function_start WHERE function_name LIKE 'f%' GROUP BY function_name WITHIN OVERHEAD 10%")
+	var truth []string
+	for range 3 {
+		fmt.Fprintln(c.in, 40_000)
+		c.out.Scan()
+		truth = strings.Fields(c.out.Text())
+	}
+	res.Stop()
+	a := read(t, res)
+	complete(t, a)
+	exact := 0
+	for _, r := range a.rows {
+		i, err := strconv.Atoi(strings.TrimPrefix(r[0], "f"))
+		if err != nil || i >= functions {
+			continue // a function of the C library
+		}
+		if r[2] != "true" {
+			continue
+		}
+		exact++
+		if i < hot || r[1] != truth[i] {
+			t.Errorf("%s was called %s times, which is said to be exact; it is %s", r[0], r[1], truth[i])
+		}
+	}
+	t.Logf("%d functions are exact; %v", exact, a.summary.Notes)
+	if exact < (functions-hot)*9/10 {
+		t.Errorf("%d functions are exact, of %d that are called rarely", exact, functions-hot)
 	}
 }
 

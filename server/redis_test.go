@@ -21,7 +21,7 @@ type redis struct {
 	pid  int
 }
 
-func startRedis(t *testing.T) *redis {
+func startRedis(t testing.TB) *redis {
 	t.Helper()
 	program := testenv.NeedProgram(t, "redis-server")
 	port := freePort(t)
@@ -53,7 +53,7 @@ func freePort(t testing.TB) int {
 
 // calls asks the server how many commands it has executed, by INFO
 // commandstats; an INFO does not count itself.
-func (r *redis) calls(t *testing.T) int64 {
+func (r *redis) calls(t testing.TB) int64 {
 	t.Helper()
 	c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", r.port))
 	if err != nil {

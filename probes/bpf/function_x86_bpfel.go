@@ -253,10 +253,17 @@ type FunctionPending struct {
 	M FunctionMoment
 }
 
+type FunctionPrice struct {
+	_    structs.HostLayout
+	Word uint64
+	Hits uint64
+}
+
 type FunctionSpending struct {
 	_      structs.HostLayout
 	Ns     uint64
-	Unused [7]uint64
+	Limit  uint64
+	Unused [6]uint64
 }
 
 type FunctionSuspended struct {
@@ -322,6 +329,7 @@ type FunctionThread struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
+	FunctionMapAlarms            = "alarms"
 	FunctionMapArguments         = "arguments"
 	FunctionMapBeginning         = "beginning"
 	FunctionMapBuckets0          = "buckets_0"
@@ -336,6 +344,7 @@ const (
 	FunctionMapJavaThreads       = "java_threads"
 	FunctionMapMethods           = "methods"
 	FunctionMapMoments           = "moments"
+	FunctionMapMoved             = "moved"
 	FunctionMapOpenCalls         = "open_calls"
 	FunctionMapOwners            = "owners"
 	FunctionMapPrices            = "prices"
@@ -503,6 +512,7 @@ type FunctionProgramSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type FunctionMapSpecs struct {
+	Alarms         *ebpf.MapSpec `ebpf:"alarms"`
 	Arguments      *ebpf.MapSpec `ebpf:"arguments"`
 	Beginning      *ebpf.MapSpec `ebpf:"beginning"`
 	Buckets0       *ebpf.MapSpec `ebpf:"buckets_0"`
@@ -517,6 +527,7 @@ type FunctionMapSpecs struct {
 	JavaThreads    *ebpf.MapSpec `ebpf:"java_threads"`
 	Methods        *ebpf.MapSpec `ebpf:"methods"`
 	Moments        *ebpf.MapSpec `ebpf:"moments"`
+	Moved          *ebpf.MapSpec `ebpf:"moved"`
 	OpenCalls      *ebpf.MapSpec `ebpf:"open_calls"`
 	Owners         *ebpf.MapSpec `ebpf:"owners"`
 	Prices         *ebpf.MapSpec `ebpf:"prices"`
@@ -624,6 +635,7 @@ func (o *FunctionObjects) Close() error {
 //
 // It can be passed to LoadFunctionObjects or ebpf.CollectionSpec.LoadAndAssign.
 type FunctionMaps struct {
+	Alarms         *ebpf.Map `ebpf:"alarms"`
 	Arguments      *ebpf.Map `ebpf:"arguments"`
 	Beginning      *ebpf.Map `ebpf:"beginning"`
 	Buckets0       *ebpf.Map `ebpf:"buckets_0"`
@@ -638,6 +650,7 @@ type FunctionMaps struct {
 	JavaThreads    *ebpf.Map `ebpf:"java_threads"`
 	Methods        *ebpf.Map `ebpf:"methods"`
 	Moments        *ebpf.Map `ebpf:"moments"`
+	Moved          *ebpf.Map `ebpf:"moved"`
 	OpenCalls      *ebpf.Map `ebpf:"open_calls"`
 	Owners         *ebpf.Map `ebpf:"owners"`
 	Prices         *ebpf.Map `ebpf:"prices"`
@@ -656,6 +669,7 @@ type FunctionMaps struct {
 
 func (m *FunctionMaps) Close() error {
 	return _FunctionClose(
+		m.Alarms,
 		m.Arguments,
 		m.Beginning,
 		m.Buckets0,
@@ -670,6 +684,7 @@ func (m *FunctionMaps) Close() error {
 		m.JavaThreads,
 		m.Methods,
 		m.Moments,
+		m.Moved,
 		m.OpenCalls,
 		m.Owners,
 		m.Prices,

@@ -79,6 +79,8 @@ const volatile __u16 query = 0;
 #define GO_REGISTERS (1ULL << 24)  /* arguments are where Go's ABIInternal puts them */
 #define ONLY_TARGETS (1ULL << 25)  /* check whether the process is a target */
 #define NO_RETVAL (1ULL << 26)     /* an exit by a tail call: nothing is returned yet */
+/* At entries, with a budget: which of two links of a function has the probe: budget.h. */
+#define GENERATION (1ULL << 26)
 #define METHOD (1ULL << 27)        /* an argument may be an object that has a class */
 /* Offset of goid in struct g, in words from MIN_GOID: bits 28 to 31. 0: not known. */
 #define GOID(cookie) ((cookie) >> 28 & 15)

@@ -20,6 +20,8 @@ func init() {
 // serve creates links until the other process has ended, and returns when all are
 // closed.
 func serve() {
+	// With more threads at work, each wait in the kernel has the runtime look for others.
+	runtime.GOMAXPROCS(1)
 	// It ends when nothing is attached any more, and not before.
 	signal.Ignore(syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE, syscall.SIGIO)
 	syscall.CloseOnExec(controlFD)

@@ -56,7 +56,7 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 	// Probes are attached once there is a receiver for their events.
 	s.sub = decode.NewSubscription(s.spec.Out.Types(), s.wants, sink, p.offset, p.reader.Executables, in)
 	s.sub.Containers = p.reader.Containers
-	s.sub.Lateness = p.lateness(s.spec)
+	s.sub.Lateness, s.sub.Budgeted = p.lateness(s.spec), s.part != nil
 	if s.resolution.IsJava() {
 		s.sub.Java = decode.NewMethods(s.resolution.Selector, s.resolution.Running[0].Exe, in)
 		s.sub.Name(0, calls.Label{}) // label of gaps
@@ -197,7 +197,7 @@ func (p *Provider) attach(s *source, in *program.Installation, which []int) ([]*
 		for n, i := range which {
 			w := s.resolution.Functions[i]
 			if !a.Exits {
-				add(n, w.Site.Offset, s.cookie(i), w.Semaphore())
+				add(n, w.Site.Offset, s.cookie(i)|in.Generation(i), w.Semaphore())
 				continue
 			}
 			for _, x := range w.Exits {

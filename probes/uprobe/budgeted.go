@@ -33,10 +33,12 @@ func (p *part) has(i int) bool {
 	return p.chosen[i]
 }
 
-func (p *part) set(i int, chosen bool) {
+func (p *part) set(chosen bool, functions ...int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.chosen[i] = chosen
+	for _, i := range functions {
+		p.chosen[i] = chosen
+	}
 }
 
 // probes returns the number of probes of a source for max_probes: both parts together have
@@ -146,6 +148,7 @@ func (b *budgeted) Start(ctx context.Context, sink probes.Sink, o probes.Options
 	b.started = true
 	b.mu.Unlock()
 	spec := b.always.spec
+	running := false
 	ended, forget, err := watchAll(spec.Target, b.always.resolution.Knows)
 	if err == nil {
 		b.merge = newMerge(sink, int64(b.always.provider.lateness(spec)))
@@ -154,7 +157,9 @@ func (b *budgeted) Start(ctx context.Context, sink probes.Sink, o probes.Options
 		}
 	}
 	if err == nil {
-		err = b.slicer.begin()
+		running = true
+		go b.slicer.run()
+		err = <-b.slicer.ready
 	}
 	if err != nil {
 		forget()
@@ -162,14 +167,15 @@ func (b *budgeted) Start(ctx context.Context, sink probes.Sink, o probes.Options
 		first := !b.stopped
 		b.stopped = true
 		b.mu.Unlock()
-		b.slicer.abandon()
+		if running {
+			<-b.slicer.over
+		}
 		err = errors.Join(err, b.sliced.Stop(), b.always.Stop())
 		if first { // else Stop closes it
 			close(b.ended)
 		}
 		return err
 	}
-	go b.slicer.run()
 	go b.stopAfter(ended, forget)
 	return nil
 }
@@ -325,28 +331,4 @@ func (s *source) installation() *program.Installation {
 	s.provider.mu.Lock()
 	defer s.provider.mu.Unlock()
 	return s.provider.active[s]
-}
-
-// attachAlways attaches functions that are observed all the time, in links of their own.
-func (s *slicer) attachAlways(which []int) (*chunkLinks, error) {
-	for _, i := range which {
-		s.always.part.set(i, true)
-	}
-	links, err := s.always.attachSome(which)
-	if err != nil {
-		return nil, err
-	}
-	s.always.keepLinks(links)
-	c := &chunkLinks{which, links}
-	s.links = append(s.links, c)
-	return c, nil
-}
-
-// detachAlways undoes attachAlways.
-func (s *slicer) detachAlways(c *chunkLinks) {
-	for _, i := range c.functions {
-		s.always.part.set(i, false)
-	}
-	s.links = slices.DeleteFunc(s.links, func(x *chunkLinks) bool { return x == c })
-	s.close(s.always.dropLinks(c.links))
 }

@@ -157,7 +157,9 @@
 // measuring are detached by goroutines that [Provider.Close] waits for.
 // executions has a goroutine that acquires Provider.mu, and a mutex that is
 // acquired under it. A source has a goroutine that ends it when it costs more than
-// max_overhead (overhead.go), and ends when the source has.
+// max_overhead (overhead.go), and ends when the source has. A source with a budget has a
+// goroutine, the slicer, which alone decides what is attached; links are closed by others
+// (always.go: functions move from one link to another without a call missed).
 // Aggregator.Mu is held while a slot is read (and while a source is divided,
 // which waits for the reader). It is acquired under Provider.mu, never the other way round. source.listing is held while the list
 // of sites is made; nothing else is acquired meanwhile.

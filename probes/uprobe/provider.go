@@ -1,6 +1,7 @@
 package uprobe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -324,4 +325,65 @@ func (p *Provider) linksFor(spec *plan.Acquire) (attach.Kind, error) {
 		wanted = p.o.Links
 	}
 	return attach.ChooseKind(spec, wanted, func(k attach.Kind) bool { return k.Needs().Has() })
+}
+
+// site identifies a probe that several queries have in common.
+type site struct {
+	file   process.FileID
+	offset uint64
+	kind   string
+	scope  string
+}
+
+// sitesOf lists the probed functions, once for each site, with the sources that probe it
+// and its hits since the first of them began.
+func sitesOf(active map[*source]*program.Installation) []probes.Site {
+	bySite := map[site]*probes.Site{}
+	var per []uint64
+	for s, in := range active {
+		if len(in.Links) == 0 { // behind a gate that is shut for long
+			continue
+		}
+		for i, w := range s.resolution.Functions {
+			if w.Refused || w.Module.Written || !s.part.has(i) {
+				continue
+			}
+			key := site{w.Module.ID, w.Site.Offset, resolve.KindOf(w, s.links), w.Scope.Key}
+			at := bySite[key]
+			if at == nil {
+				described := s.resolution.SiteOf(w, s.links, s.aggregation != nil)
+				at = &described
+				bySite[key] = at
+			}
+			at.Sources = append(at.Sources, s.shown())
+			at.Hits = max(at.Hits, in.Hits(uint32(i), &per))
+		}
+	}
+	var out []probes.Site
+	for _, s := range bySite {
+		out = append(out, *s)
+	}
+	slices.SortFunc(out, func(a, b probes.Site) int {
+		return cmp.Or(cmp.Compare(a.Module, b.Module), cmp.Compare(a.Address, b.Address), cmp.Compare(a.Kind, b.Kind))
+	})
+	return out
+}
+
+// queries returns how many queries run, at least one.
+func (p *Provider) queries() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list := map[probes.Source]bool{}
+	for s := range p.active {
+		list[s.shown()] = true
+	}
+	return int64(max(len(list), 1))
+}
+
+// shown returns the source known to the engine.
+func (s *source) shown() probes.Source {
+	if s.owner != nil {
+		return s.owner
+	}
+	return s
 }

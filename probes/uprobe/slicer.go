@@ -1,13 +1,13 @@
 package uprobe
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -15,9 +15,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes/clock"
 	"endoscope/probes/keeper"
-	"endoscope/probes/process"
 	"endoscope/probes/progress"
-	"endoscope/probes/rates"
 	"endoscope/probes/uprobe/attach"
 	"endoscope/probes/uprobe/program"
 	"endoscope/probes/uprobe/slicing"
@@ -26,97 +24,126 @@ import (
 const (
 	// alwaysShare is the part of the budget for the functions that are observed all the time.
 	alwaysShare = 0.5
-	// watchInterval is how often the cost of these is looked at: without a system call.
-	watchInterval = 10 * time.Millisecond
-	// burst is how many times its part of the budget they may take in a watchInterval.
-	burst = 4
-	// chunk is how many functions without calls share a link, so that they cease to be
-	// observed all the time together; if there are few, each has its own.
-	chunk, few = 128, 64
+	// lookInterval is how often costs are looked at. An excess between is noticed by an alarm.
+	lookInterval = time.Second
+	// burst is what functions that are observed all the time may cost until there is an alarm,
+	// as the time in which the whole budget is earned.
+	burst = 200 * time.Millisecond
 	// drain is how long the calls seen in a slice may take to end.
 	drain = 5 * time.Millisecond
 	// refreshInterval is how often processes are looked for that have joined the target.
-	refreshInterval = 500 * time.Millisecond
-	// maxSeries bounds how often the shares of slices are changed.
-	maxSeries = 12
+	refreshInterval = time.Second
+	// maxSeries bounds how often the groups of slices are changed.
+	maxSeries = 24
 )
 
 // slicer decides which functions of a source with a budget are observed and when. Its
-// goroutine owns the fields, from begin on.
+// goroutine owns the fields, from the beginning on.
 type slicer struct {
 	always, sliced *source
 	in, out        *program.Installation // of always and of sliced
-	share, floor   float64
+	account        slicing.Account
 
 	functions []slicing.Function
 	groups    []slicing.Group
-	round     time.Duration
-	rounds    int // so far
+	order     []int // groups of this round that have had no slice
+	rounds    int   // so far
 	series    int
-	guessed   bool // the rates of some functions in slices are not known yet
+	seen      []float64 // progress in the slices of a function since its rate was measured, ns
+	entered   []uint64  // calls in slices until then
+	stale     bool      // rates have been measured that the groups do not know
+	fixed     float64   // what a slice costs beside its hits, ns
+	taken     int       // slices since the last look
+	slices    int       // and in all
 	ledger    slicing.Ledger
 	meter     *progress.Meter
-	links     []*chunkLinks // of always
-	per       []uint64      // scratch
-	pane      int64         // the pane of the ledger, boot clock
-	length    int64         // of panes; 0: there are none
-	began     time.Time
+	links     []*chunkLinks        // of always
+	counted   []uint64             // calls of functions observed all the time, at the last look
+	dilation  float64              // by how much these slow the program
+	leaving   map[int]*atomic.Bool // functions that were: whether a link has them still
+	per       []uint64             // scratch
+	pane      int64                // the pane of the ledger, boot clock
+	length    int64                // of panes; 0: there are none
 	refreshed time.Time
-	watched   spending // at the last look
+	looked    spending // at the last look
 	begun     spending // when the query began
-	judged    spending // at the end of the last round
+	preparing spending // what was spent before
 
-	attached int64 // ns that attaching has cost
-	closing  sync.WaitGroup
-	stop     chan struct{}
-	stopped  sync.Once
-	over     chan struct{}   // closed when the goroutine has ended
-	asked    chan chan error // requests to send exposures
-	failed   chan struct{}   // closed when it failed
-	failure  error
+	sharers int64 // queries that run
+	process int64 // the processor time of this process when it was read last, ns
+	keeper  int64 // and of the keeper
+	engine  int64 // what of both was for this query
+	slicing int64 // and for its slices
+	closing sync.WaitGroup
+	stop    chan struct{}
+	stopped sync.Once
+	ready   chan error      // whether it has begun
+	over    chan struct{}   // closed when the goroutine has ended
+	asked   chan chan error // requests to send exposures
+	failed  chan struct{}   // closed when it failed
+	failure error
 
-	mu   sync.Mutex // guards said
-	said []string
-}
-
-// chunkLinks are the links of some functions that are observed all the time.
-type chunkLinks struct {
-	functions []int
-	links     []*attach.Link
+	mu    sync.Mutex // guards the following
+	ended bool
+	said  []string
 }
 
 func newSlicer(always, sliced *source) *slicer {
 	b := always.spec.Budget
+	share := b.Share
+	if most := always.spec.Settings.MaxOverhead; most > 0 {
+		share = min(share, most)
+	}
 	s := &slicer{
-		always: always, sliced: sliced, share: b.Share, floor: b.Floor, length: int64(always.spec.Partial.Pane),
-		stop: make(chan struct{}), over: make(chan struct{}), asked: make(chan chan error), failed: make(chan struct{}),
+		always: always, sliced: sliced, account: slicing.Account{Share: share, Floor: b.Floor}, length: int64(always.spec.Partial.Pane), fixed: slicing.Attaching,
+		sharers: 1, leaving: map[int]*atomic.Bool{},
+		stop: make(chan struct{}), ready: make(chan error, 1), over: make(chan struct{}), asked: make(chan chan error, 1), failed: make(chan struct{}),
 	}
 	for _, price := range always.part.pricesOf(always) {
 		s.functions = append(s.functions, slicing.Function{Price: float64(price)})
 	}
+	n := len(s.functions)
+	s.seen, s.entered, s.counted = make([]float64, n), make([]uint64, n), make([]uint64, n)
 	return s
 }
 
 // spending is what was spent until a moment, in ns.
 type spending struct {
 	at       time.Time
+	took     int64 // since another moment
 	progress int64 // of the program, with what its probes take
 	always   int64 // by hits of functions that are observed all the time
 	sliced   int64 // by those of others
-	engine   int64 // by attaching and by the slicer itself
+	engine   int64 // by this process and the keeper, of which all queries have equal parts
+	slicing  int64 // of that, for slices
 }
 
 func (s *slicer) cost() spending {
-	var u unix.Rusage
-	_ = unix.Getrusage(unix.RUSAGE_THREAD, &u)
+	s.use(false)
 	return spending{
-		at: time.Now(), progress: s.meter.Read(), always: int64(s.in.Spent()), sliced: int64(s.out.Spent()),
-		engine: s.attached + u.Utime.Nano() + u.Stime.Nano(),
+		at: time.Now(), progress: s.meter.Read(), always: int64(s.in.Spent()), sliced: int64(s.out.Spent()), engine: s.engine, slicing: s.slicing,
 	}
 }
 
+// use adds the processor time that the engine has used since the last call. slicing says that
+// it was for a slice; what the keeper does always is.
+func (s *slicer) use(slicing bool) {
+	var t unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t)
+	process, keeper := t.Nano(), keeper.Used()
+	s.engine += (process - s.process + keeper - s.keeper) / s.sharers
+	if slicing {
+		s.slicing += (process - s.process) / s.sharers
+	}
+	s.slicing += (keeper - s.keeper) / s.sharers
+	s.process, s.keeper = process, keeper
+}
+
 func (c spending) since(o spending) spending {
-	return spending{at: c.at, progress: c.progress - o.progress, always: c.always - o.always, sliced: c.sliced - o.sliced, engine: c.engine - o.engine}
+	return spending{
+		at: c.at, took: max(int64(c.at.Sub(o.at)), 1), progress: c.progress - o.progress,
+		always: c.always - o.always, sliced: c.sliced - o.sliced, engine: c.engine - o.engine, slicing: c.slicing - o.slicing,
+	}
 }
 
 // hits returns what hits took.
@@ -125,97 +152,48 @@ func (c spending) hits() int64 { return c.always + c.sliced }
 // net returns the progress without that of the probes.
 func (c spending) net() int64 { return max(c.progress-c.hits(), 0) }
 
-// begin finds out how often functions are called, chooses those that are observed all the
-// time and attaches these. When it returns the query has begun.
-func (s *slicer) begin() (err error) {
-	s.in, s.out = s.always.installation(), s.sliced.installation()
-	if s.in == nil || s.out == nil {
-		return errStopped
-	}
-	if s.meter, err = progress.Open(s.always.pids()); err != nil {
-		return err
-	}
-	keeper.Prioritize()
-	hot, cpus, err := s.sample()
-	if err != nil {
-		return err
-	}
-	others, err := s.choose(hot, cpus)
-	if err != nil {
-		return err
-	}
-	slices.SortFunc(others, func(a, b int) int {
-		return cmp.Compare(s.functions[a].Dilation(), s.functions[b].Dilation())
-	})
-	s.groups = slicing.Pack(s.functions, others)
-	s.guessed = len(hot) > 0
-	s.setRound(cpus)
-	if err := s.in.Arm(true); err != nil {
-		return err
-	}
-	s.began = time.Now()
-	s.refreshed = s.began
-	s.pane = s.paneOf(clock.Boot())
-	now := s.cost()
-	s.watched, s.judged = now, now
-	s.begun = now
-	for _, g := range s.groups {
-		for _, f := range g.Functions {
-			s.ledger.Begin(f, s.series, now.net())
-		}
-	}
-	return nil
-}
-
-// setRound chooses the length of a round for a program that uses a number of processors.
-func (s *slicer) setRound(cpus float64) {
-	s.round = slicing.Round(s.groups, cpus, s.share*(1-alwaysShare)*0.8*max(cpus, s.floor)*1e9)
-}
-
-// paneOf returns the beginning of the pane that contains a boot time.
-func (s *slicer) paneOf(now int64) int64 {
-	if s.length == 0 {
-		return now
-	}
-	t := now + s.always.provider.offset
-	return t - t%s.length - s.always.provider.offset
-}
-
-// run takes slices until the source ends.
+// run begins, and then takes slices until the source ends.
 func (s *slicer) run() {
-	runtime.LockOSThread() // its processor time is measured, and is given precedence
+	runtime.LockOSThread() // it has precedence
 	defer close(s.over)
-	s.attached -= s.cost().engine // from here on, that of this thread
-	s.begun = s.cost()
-	s.watched, s.judged = s.begun, s.begun
 	real := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}
 	_ = unix.SchedSetAttr(0, &real, 0) // without the right to, slices are less punctual
-	err := s.loop()
-	s.closing.Wait()
-	if errors.Is(err, errStopped) { // as was asked for
-		s.expose(clock.Boot())
-		s.conclude()
-	} else {
-		s.failure = err
-		close(s.failed)
+	keeper.Prioritize()
+	err := s.begin()
+	s.ready <- err
+	if err == nil {
+		if err = s.loop(); errors.Is(err, errStopped) { // as was asked for
+			s.expose(clock.Boot())
+			s.conclude()
+		} else {
+			s.failure = err
+			close(s.failed)
+		}
 	}
-	s.meter.Close()
-}
-
-// abandon ends a slicer whose goroutine was not started.
-func (s *slicer) abandon() {
 	s.closing.Wait()
 	if s.meter != nil {
 		s.meter.Close()
 	}
-	close(s.over)
 }
 
-// end ends the goroutine and waits for it.
+// end ends the goroutine, if it was started, and waits for it.
 func (s *slicer) end() error {
 	s.stopped.Do(func() { close(s.stop) })
+	s.wake()
 	<-s.over
+	s.mu.Lock()
+	s.ended = true
+	s.mu.Unlock()
 	return s.failure
+}
+
+// wake ends the waiting of the goroutine.
+func (s *slicer) wake() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if in := s.always.installation(); in != nil && !s.ended {
+		in.Wake()
+	}
 }
 
 // collect sends the exposures of what was sent before.
@@ -223,220 +201,147 @@ func (s *slicer) collect() error {
 	done := make(chan error, 1)
 	select {
 	case s.asked <- done:
-		return <-done
+	case <-s.over:
+		return nil
+	}
+	s.wake()
+	select {
+	case err := <-done:
+		return err
 	case <-s.over:
 		return nil
 	}
 }
 
 func (s *slicer) loop() error {
+	last, random := time.Now(), rand.Float64()
 	for {
-		order := rand.Perm(len(s.groups))
-		start := time.Now()
-		for k, g := range order {
-			part := s.round / time.Duration(len(order))
-			length := s.groups[g].Length + slicing.Turn
-			at := start.Add(time.Duration(k)*part + time.Duration(rand.Int64N(int64(max(part-length, 1)))))
-			if err := s.waitUntil(at); err != nil {
-				return err
-			}
-			if g >= len(s.groups) { // there are other groups now
-				break
-			}
-			if err := s.slice(&s.groups[g]); err != nil {
+		if len(s.order) == 0 && len(s.groups) > 0 {
+			if err := s.beginRound(); err != nil {
 				return err
 			}
 		}
-		if err := s.waitUntil(start.Add(max(s.round, watchInterval))); err != nil {
+		var g *slicing.Group
+		now := time.Now()
+		next := now.Add(lookInterval)
+		if len(s.order) > 0 {
+			g = &s.groups[s.order[0]]
+			gap := max(s.account.Gap(s.fixed+g.Hits(s.account.CPUs())), slicing.Turn)
+			if at := last.Add(time.Duration(2 * random * float64(gap))); at.Before(next) {
+				next = at
+			} else { // the gap may be shorter then: load may have come
+				g = nil
+			}
+		}
+		regrouped, err := s.waitUntil(next)
+		if err != nil {
 			return err
 		}
-		s.judge()
-		s.rounds++
+		if g == nil || regrouped {
+			continue
+		}
+		last, random = time.Now(), rand.Float64()
+		if s.account.Wait() > 0 {
+			continue // too much was spent meanwhile
+		}
+		s.order = s.order[1:]
+		if err := s.slice(g); err != nil {
+			return err
+		}
 	}
 }
 
-// waitUntil waits, and watches what the functions cost that are observed all the time.
-func (s *slicer) waitUntil(at time.Time) error {
-	for {
-		if err := s.watch(); err != nil {
+// beginRound begins a round of slices, each of which has another group.
+func (s *slicer) beginRound() error {
+	if s.rounds++; s.stale && s.series < maxSeries {
+		if err := s.measureSliced(); err != nil {
 			return err
+		}
+	}
+	s.order = rand.Perm(len(s.groups))
+	return nil
+}
+
+// waitUntil waits, and watches what is spent meanwhile. It returns early when there are other
+// groups.
+func (s *slicer) waitUntil(at time.Time) (regrouped bool, err error) {
+	for series := s.series; ; {
+		if err := s.watch(); err != nil || s.series != series {
+			return true, err
 		}
 		left := time.Until(at)
 		if left <= 0 {
-			return nil
+			return false, nil
 		}
-		timer := time.NewTimer(min(left, watchInterval))
+		wait := min(left, lookInterval-time.Since(s.looked.at))
+		if s.length > 0 {
+			wait = min(wait, time.Duration(s.pane+s.length-clock.Boot()))
+		}
+		s.in.Await(max(wait, time.Millisecond))
 		select {
-		case <-timer.C:
 		case done := <-s.asked:
 			s.expose(clock.Boot())
 			done <- nil
 		case <-s.stop:
-			return errStopped
+			return false, errStopped
+		default:
 		}
-		timer.Stop()
 	}
 }
 
-// watch detaches functions that are observed all the time and cost too much, which are
-// observed in slices from then on; and begins another pane.
+// watch begins another pane when it is time, and looks at what was spent: when an interval is
+// over, or functions that are observed all the time have cost too much in it.
 func (s *slicer) watch() error {
 	if now := clock.Boot(); s.length > 0 && now >= s.pane+s.length {
 		s.expose(now)
 	}
-	now := s.cost()
-	if now.at.Sub(s.refreshed) > refreshInterval {
-		s.refreshed = now.at
+	took := time.Since(s.looked.at)
+	alarm := float64(int64(s.in.Spent())-s.looked.always) > s.account.Earning()*float64(burst)
+	if took < lookInterval && !alarm {
+		return s.leave()
+	}
+	if s.looked.at.Sub(s.refreshed) > refreshInterval {
+		s.refreshed = s.looked.at
 		if err := s.meter.Add(s.always.pids()); err != nil {
 			return err
 		}
 	}
-	d := now.since(s.watched)
-	took := now.at.Sub(s.watched.at)
-	if took < watchInterval/2 {
-		return nil
-	}
-	allowed := s.share * alwaysShare * max(float64(d.net()), s.floor*float64(took))
-	if float64(d.always) <= burst*max(allowed, s.share*float64(watchInterval)) && (took < time.Second || float64(d.always) <= 1.5*allowed) {
-		if took >= time.Second {
-			s.watched = now
-			return s.measureRates(now)
-		}
-		return nil
-	}
-	s.watched = now
-	return s.demote(d)
-}
-
-// measureRates notes how often functions are called that are observed all the time.
-func (s *slicer) measureRates(now spending) error {
-	hits, err := s.in.AllHits(&s.per)
-	if err != nil {
-		return err
-	}
-	for i, n := range hits[:len(s.functions)] {
-		if n > 0 && s.always.part.has(i) {
-			s.functions[i].Rate = float64(n) / max(float64(now.net()), 1)
-		}
-	}
-	return nil
-}
-
-// demote takes the dearest functions from those that are observed all the time, until the
-// others are within their part of the budget.
-func (s *slicer) demote(d spending) error {
-	hits, err := s.in.AllHits(&s.per)
-	if err != nil {
-		return err
-	}
-	list := make([]float64, len(s.links))
-	sum := 0.0
-	for k, c := range s.links {
-		for _, i := range c.functions {
-			list[k] += float64(hits[i]) * s.functions[i].Price
-		}
-		sum += list[k]
-	}
-	order := make([]int, len(list))
-	for k := range order {
-		order[k] = k
-	}
-	slices.SortFunc(order, func(a, b int) int { return cmp.Compare(list[b], list[a]) })
-	allowed := s.share * alwaysShare * max(float64(d.net()), s.floor*float64(watchInterval))
-	excess := float64(d.always)
-	var gone []*chunkLinks
-	var functions []int
-	for _, k := range order {
-		if excess <= allowed*0.7 || list[k] == 0 {
-			break
-		}
-		excess -= list[k] / max(sum, 1) * float64(d.always)
-		gone, functions = append(gone, s.links[k]), append(functions, s.links[k].functions...)
-	}
-	for _, i := range functions {
-		s.in.Retire(i)
-	}
+	s.sharers = s.always.provider.queries()
 	now := s.cost()
-	for _, c := range gone {
-		s.detachAlways(c)
+	d := now.since(s.looked)
+	if s.taken > 0 {
+		f := min(0.1*float64(s.taken), 0.5)
+		s.fixed += f * (float64(d.slicing)/float64(s.taken) - s.fixed)
 	}
-	for _, i := range functions {
-		s.functions[i].Rate = max(s.functions[i].Rate, float64(hits[i])/max(float64(now.net()), 1))
+	s.account.Add(d.took, d.net(), d.sliced+d.slicing, d.always+d.engine-d.slicing)
+	s.looked, s.taken = now, 0
+	s.dilation = float64(d.always) / max(float64(d.net()), s.account.Floor*float64(d.took))
+	if gone := s.retire(d); len(gone) > 0 {
+		if err := s.regroup(gone); err != nil {
+			return err
+		}
 	}
-	s.restart(functions, now)
-	return nil
-}
-
-// close detaches links in the background: that takes the kernel tens of milliseconds, and the
-// breakpoints are gone long before.
-func (s *slicer) close(links []*attach.Link) {
-	for _, l := range links {
-		s.closing.Go(l.BeginClose())
-	}
-}
-
-// restart begins a series of slices, with more functions.
-func (s *slicer) restart(more []int, now spending) {
-	all := slices.Clone(more)
-	for _, g := range s.groups {
-		all = append(all, g.Functions...)
-	}
-	slices.SortFunc(all, func(a, b int) int {
-		return cmp.Compare(s.functions[a].Dilation(), s.functions[b].Dilation())
-	})
-	s.groups = slicing.Pack(s.functions, all)
-	cpus := float64(now.net()) / max(float64(now.at.Sub(s.began)), 1)
-	before := s.round
-	s.setRound(cpus)
-	s.round = max(s.round, before)
-	s.series++
-	for _, i := range all {
-		s.ledger.Begin(i, s.series, now.net())
-	}
-}
-
-// judge makes rounds longer if slices cost more than their part of the budget.
-func (s *slicer) judge() {
-	now := s.cost()
-	if s.guessed {
-		s.guessed, s.judged = false, now
-		s.restart(nil, now)
-		return
-	}
-	d := now.since(s.judged)
-	took := now.at.Sub(s.judged.at)
-	if took < time.Second {
-		return
-	}
-	s.judged = now
-	allowed := s.share * max(float64(d.net()), s.floor*float64(took))
-	if spent := float64(d.hits() + d.engine); spent > 1.2*allowed && s.series < maxSeries && len(s.groups) > 0 {
-		s.round = min(time.Duration(float64(s.round)*min(2*spent/allowed, 8)), time.Minute)
-		round := s.round
-		s.restart(nil, now)
-		s.round = max(s.round, round)
-	}
+	s.in.Limit(uint64(s.account.Earning() * float64(burst)))
+	return s.leave()
 }
 
 // slice observes a group for a while.
 func (s *slicer) slice(g *slicing.Group) error {
-	if len(g.Functions) == 0 {
-		return nil
-	}
 	a := s.out.Aggregator
 	length := int64(g.Length)
 	if s.length > 0 && clock.Boot()+length+int64(drain)+int64(slicing.Turn) > s.pane+s.length {
 		return nil // it would reach into the next pane
 	}
+	s.use(false)
+	defer s.use(true)
 	links, err := s.sliced.attachSome(g.Functions)
 	if err != nil {
 		return err
 	}
-	s.attached += g.Attaching()
 	a.BeginSlice()
 	before := s.calls()
-	entered := s.entered(g)
-	most := uint64(3*g.Cost(1)) + uint64(150*time.Microsecond)
+	most := uint64(3*g.Hits(1)) + uint64(150*time.Microsecond)
+	s.out.Limit(most)
 	first := s.meter.Read()
 	spent := s.out.Spent()
 	if err := s.out.Arm(true); err != nil {
@@ -448,8 +353,7 @@ func (s *slicer) slice(g *slicing.Group) error {
 		if left <= 0 || s.out.Spent()-spent > most {
 			break
 		}
-		t := unix.NsecToTimespec(min(left, int64(250*time.Microsecond)))
-		_ = unix.Nanosleep(&t, nil)
+		s.out.Watch(time.Duration(left))
 	}
 	third := s.meter.Read()
 	if err := s.out.Arm(false); err != nil {
@@ -465,26 +369,23 @@ func (s *slicer) slice(g *slicing.Group) error {
 	if s.out.Sweeper != nil {
 		s.out.Sweeper.Forget()
 	}
-	for k, n := range s.entered(g) {
-		if net := float64(x.Progress - x.Spent); net > 0 {
-			s.functions[g.Functions[k]].Rate = float64(n-entered[k]) / net
-		}
+	for _, i := range g.Functions {
+		s.seen[i] += float64(max(x.Progress-x.Spent, 0))
 	}
+	s.stale = true
+	s.taken++
+	s.slices++
 	replicate := s.rounds % plan.Replicates
 	s.ledger.Add(g.Functions, replicate, &x)
 	return a.EndSlice(s.series, replicate, s.pane)
 }
 
-// entered returns how often the functions of a group were called in slices, until their rates
-// are known.
-func (s *slicer) entered(g *slicing.Group) (list []uint64) {
-	if !s.guessed {
-		return nil
+// close detaches links in the background: that takes the kernel tens of milliseconds, and the
+// breakpoints are gone long before.
+func (s *slicer) close(links []*attach.Link) {
+	for _, l := range links {
+		s.closing.Go(l.BeginClose())
 	}
-	for _, i := range g.Functions {
-		list = append(list, s.out.Hits(uint32(i), &s.per))
-	}
-	return list
 }
 
 // calls returns the number of calls under way that were seen in slices and not ended.
@@ -522,20 +423,30 @@ func (s *slicer) expose(now int64) {
 	s.out.Aggregator.Expose(list, at, s.pane)
 }
 
+// paneOf returns the beginning of the pane that contains a boot time.
+func (s *slicer) paneOf(now int64) int64 {
+	if s.length == 0 {
+		return now
+	}
+	t := now + s.always.provider.offset
+	return t - t%s.length - s.always.provider.offset
+}
+
 // conclude says what was spent.
 func (s *slicer) conclude() {
 	c := s.cost().since(s.begun)
-	took := float64(time.Since(s.began))
-	spent, used := float64(c.hits()+c.engine), max(float64(c.net()), s.floor*took)
+	took := float64(time.Since(s.begun.at))
+	spent, used := float64(c.hits()+c.engine), max(float64(c.net()), s.account.Floor*took)
 	all := s.ledger.Functions()
 	always := 0
 	for _, l := range s.links {
 		always += len(l.functions)
 	}
+	percent := func(x int64) float64 { return 100 * float64(x) / max(used, 1) }
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.said = append(s.said, fmt.Sprintf("overhead %.2g %% of the program's CPU time, of %.4g %% allowed: %d functions were observed all the time, %d in slices",
-		100*spent/max(used, 1), 100*s.share, always, all))
+	s.said = append(s.said, fmt.Sprintf("overhead %.2g %% of the program's CPU time, of %.4g %% allowed (%.2g %% by probes, %.2g %% by the engine): %d functions were observed all the time, %d in slices (%d were taken); attaching them took %.2g s of CPU time before (%.2g by probes)",
+		100*spent/max(used, 1), 100*s.account.Share, percent(c.hits()), percent(c.engine), always, all, s.slices, float64(s.preparing.engine+s.preparing.hits())/1e9, float64(s.preparing.hits())/1e9))
 }
 
 // remarks returns the lines for the footer, when the slicer has ended.
@@ -543,147 +454,4 @@ func (s *slicer) remarks() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.said)
-}
-
-const (
-	// countTime is how long calls are counted before functions are observed all the time.
-	countTime = time.Millisecond
-	// countLimit is what that may cost before it is cut short.
-	countLimit = 100 * time.Microsecond
-	// rare is the most by which a function may slow the program that is observed all the
-	// time.
-	rare = 0.0005
-	// samplings is how often the program is sampled to find hot functions.
-	samplings = 4
-	// beginTime bounds how long functions are counted before the query begins.
-	beginTime = 4 * time.Second
-	// suspected is the dilation of a function that is not known yet.
-	suspected = 2 * slicing.MostDilation
-)
-
-// sample returns the functions in which the program was found while it was sampled, and how
-// many processors it uses.
-func (s *slicer) sample() (hot map[int]bool, cpus float64, err error) {
-	hot = map[int]bool{}
-	for range samplings {
-		m := rates.Begin()
-		var running []int
-		for _, pid := range s.always.pids() {
-			if !process.Stopped(pid) {
-				running = append(running, pid)
-			}
-		}
-		activity, err := m.Observe(running)
-		if err == nil && activity.CPUs > 0 {
-			cpus = max(cpus, activity.CPUs)
-			for i, c := range candidates(s.always, activity) {
-				if c.Samples > 0 {
-					hot[i] = true
-				}
-			}
-		}
-		m.Close()
-		if err != nil || activity.CPUs == 0 {
-			return hot, cpus, err // an idle program: what its functions cost shows when it runs
-		}
-	}
-	return hot, cpus, nil
-}
-
-// choose attaches the functions that are observed all the time, some at a time, and counts
-// their calls for a moment: those that are not rare are returned, to be observed in slices.
-func (s *slicer) choose(hot map[int]bool, cpus float64) (others []int, err error) {
-	var quiet []int
-	for i := range s.functions {
-		switch w := &s.always.resolution.Functions[i]; {
-		case w.Refused || w.Module.Written:
-		case hot[i]:
-			s.functions[i].Rate = suspected / s.functions[i].Price
-			others = append(others, i)
-		default:
-			quiet = append(quiet, i)
-		}
-	}
-	if cpus == 0 {
-		some := chunk
-		if len(quiet) <= few {
-			some = 1
-		}
-		for chunk := range slices.Chunk(quiet, some) {
-			if _, err := s.attachAlways(chunk); err != nil {
-				return nil, err
-			}
-		}
-		return others, nil
-	}
-	rand.Shuffle(len(quiet), func(i, j int) { quiet[i], quiet[j] = quiet[j], quiet[i] })
-	began := time.Now()
-	some := chunk / 4
-	if len(s.functions) <= few {
-		some = 1
-	}
-	for len(quiet) > 0 {
-		which := quiet[:min(some, len(quiet))]
-		quiet = quiet[len(which):]
-		spent, busy, err := s.count(which)
-		if err != nil {
-			return nil, err
-		}
-		others = append(others, busy...)
-		switch {
-		case spent > countLimit:
-			some = max(some/2, 1)
-		case spent < countLimit/4 && len(s.functions) > few:
-			some = min(some*2, chunk)
-		}
-		wait := time.Duration(float64(s.in.Spent())/(s.share*max(cpus, s.floor))) - time.Since(began)
-		if time.Since(began)+wait > beginTime {
-			for _, i := range quiet {
-				s.functions[i].Rate = rare / s.functions[i].Price
-			}
-			return append(others, quiet...), nil
-		}
-		time.Sleep(wait)
-	}
-	return others, nil
-}
-
-// count attaches functions and counts their calls for a moment. It returns what that cost, and
-// the functions that are not rare, which it detaches again.
-func (s *slicer) count(which []int) (spent time.Duration, busy []int, err error) {
-	before, err := s.in.AllHits(&s.per)
-	if err != nil {
-		return 0, nil, err
-	}
-	from, at := s.in.Spent(), s.meter.Read()
-	links, err := s.attachAlways(which)
-	if err != nil {
-		return 0, nil, err
-	}
-	for end := time.Now().Add(countTime); time.Now().Before(end) && s.in.Spent()-from < uint64(countLimit); {
-		t := unix.NsecToTimespec(int64(50 * time.Microsecond))
-		_ = unix.Nanosleep(&t, nil)
-	}
-	spent = time.Duration(s.in.Spent() - from)
-	net := float64(max(s.meter.Read()-at-int64(spent), int64(countTime/10)))
-	if spent < countLimit/10 && len(s.functions) > few {
-		return spent, nil, nil // what is rare is not known better
-	}
-	s.detachAlways(links)
-	after, err := s.in.AllHits(&s.per)
-	if err != nil {
-		return spent, nil, err
-	}
-	var rest []int
-	for _, i := range which {
-		if s.functions[i].Rate = float64(after[i]-before[i]) / net; s.functions[i].Dilation() > rare {
-			busy = append(busy, i)
-		} else {
-			rest = append(rest, i)
-		}
-	}
-	if len(rest) > 0 {
-		_, err = s.attachAlways(rest)
-	}
-	return spent, busy, err
 }

@@ -6,7 +6,8 @@ import "math"
 const (
 	GoRegisters = 1 << 24
 	OnlyTargets = 1 << 25
-	NoRetval    = 1 << 26
+	NoRetval    = 1 << 26 // at exits
+	Generation  = 1 << 26 // at entries
 	Method      = 1 << 27
 	Placed      = 1 << 28 // without GoRegisters
 	Required    = 1 << 29 // without GoRegisters

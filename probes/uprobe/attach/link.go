@@ -152,6 +152,19 @@ func (l *Link) BeginClose() (wait func()) {
 	return l.held.Wait
 }
 
+// BeginCloseAll is BeginClose for all links.
+func BeginCloseAll(links []*Link) (wait func()) {
+	waits := make([]func(), len(links))
+	for i, l := range links {
+		waits[i] = l.BeginClose()
+	}
+	return func() {
+		for _, wait := range waits {
+			wait()
+		}
+	}
+}
+
 func CloseAll(links []*Link) {
 	for _, l := range links {
 		l.Close()

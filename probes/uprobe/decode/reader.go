@@ -15,6 +15,8 @@ import (
 const (
 	// pollInterval bounds the delay of an event when events are rare.
 	pollInterval = 10 * time.Millisecond
+	// budgetedInterval is that of queries with a budget, whose events are folded in the kernel.
+	budgetedInterval = 200 * time.Millisecond
 	// MarkInterval bounds the distance between watermarks, busy or idle.
 	MarkInterval = 20 * time.Millisecond
 	// lossInterval bounds the delay after which a query is notified of losses.
@@ -85,9 +87,20 @@ func (r *Reader) run() {
 		case f := <-r.commands:
 			f()
 		default:
-			r.ring.Wait(pollInterval)
+			r.ring.Wait(r.pause())
 		}
 	}
+}
+
+// pause returns how long to wait for events. The wake-ups are most of what a query costs that
+// has few, and count where it has a budget.
+func (r *Reader) pause() time.Duration {
+	for _, s := range r.subs {
+		if !s.Budgeted {
+			return pollInterval
+		}
+	}
+	return budgetedInterval
 }
 
 // cycle drains the ring and advances the watermarks of the subscriptions.

@@ -37,6 +37,7 @@ type Subscription struct {
 	options     uint32
 	offset      int64 // from the boot clock to the epoch
 	Lateness    int64 // how far watermarks lag behind the clock, ns
+	Budgeted    bool  // the reader wakes seldom
 	Executables *Names
 	// ExeBefore returns the executable that a process had at a time of the boot clock, if it
 	// has ended since; nil: it is not known.

@@ -3,6 +3,7 @@ package program
 import (
 	"math"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cilium/ebpf"
 
@@ -48,7 +49,11 @@ func (in *Installation) Detach() {
 	in.once.Do(func() {
 		in.Arm(false)
 		in.Open(false)
-		attach.CloseAll(in.Links)
+		if in.spending != nil { // there are many links
+			attach.BeginCloseAll(in.Links)()
+		} else {
+			attach.CloseAll(in.Links)
+		}
 		if in.family != nil {
 			attach.CloseAll(in.family.links)
 		}
@@ -145,6 +150,9 @@ func (in *Installation) Hits(function uint32, per *[]uint64) (sum uint64) {
 	if in.Aggregator != nil && in.Aggregator.Options&NoHits != 0 {
 		return in.Aggregator.entered(int(function))
 	}
+	if in.spending != nil {
+		return atomic.LoadUint64(in.spending.hits(int(function)))
+	}
 	if in.Objects.Maps[bpf.FunctionMapHits].Lookup(function, per) != nil {
 		return 0
 	}
@@ -156,6 +164,9 @@ func (in *Installation) Hits(function uint32, per *[]uint64) (sum uint64) {
 
 // AllHits returns Hits of each function, with at most one system call. per is reused.
 func (in *Installation) AllHits(per *[]uint64) ([]uint64, error) {
+	if in.spending != nil {
+		return in.PricedHits(), nil
+	}
 	m := in.Objects.Maps[bpf.FunctionMapHits]
 	if in.Aggregator != nil && in.Aggregator.Options&NoHits != 0 {
 		sums := make([]uint64, m.MaxEntries())

@@ -8,12 +8,12 @@
 //
 //   - Rare functions are observed all the time: the cheapest, as long as all of them together
 //     take at most a part of the budget. Their calls are exact.
-//   - The others are divided into groups that slow the program by little (MostDilation), and
-//     one function that alone slows it more is a group of its own. In each round every group
-//     has one slice, at a random moment of its part of the round; the order is random.
-//   - The length of the slices and the rounds stay the same in a series. When they change, a
-//     new series begins, which is another place for the estimate: a share that followed
-//     the load would see less of what is dear.
+//   - The others are divided into groups that slow the program by little (MostDilation), or by
+//     as much as needed so that a round of slices does not take too long; one function that
+//     alone slows it more is a group of its own. In each round every group has one slice, in
+//     random order and after random gaps.
+//   - Slices are taken as the budget earns them ([Account]). Groups stay the same in a series.
+//     When they change, a new series begins, which is another place for the estimate.
 //
 // The price of a hit is not known exactly: it depends on the caches of the program. What
 // that leaves uncertain about the progress in slices is the slowdown and the speedup of the

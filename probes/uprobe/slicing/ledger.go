@@ -57,6 +57,21 @@ func (l *Ledger) Begin(function, series int, progress int64) {
 	l.open[function] = &account{series: series, since: progress, until: -1, sent: map[int]Exposure{}}
 }
 
+// Sliced reports whether a function has had a slice in its series.
+func (l *Ledger) Sliced(function int) bool {
+	a := l.open[function]
+	return a != nil && a.middle > 0
+}
+
+// End says that a function, which has had a slice, is observed all the time from now on.
+// (Without one its calls before would have no bound.)
+func (l *Ledger) End(function int, progress int64) {
+	a := l.open[function]
+	a.until = progress
+	l.closed[function] = append(l.closed[function], a)
+	delete(l.open, function)
+}
+
 // Functions returns the number of functions that are observed in slices.
 func (l *Ledger) Functions() int { return len(l.open) }
 
@@ -76,7 +91,9 @@ func (l *Ledger) Add(functions []int, replicate int, s *Slice) {
 func (l *Ledger) Take(progress, spent int64) (list []Exposure) {
 	for f, a := range l.open {
 		list = a.take(f, progress, spent, list)
-		for _, a := range l.closed[f] {
+	}
+	for f, accounts := range l.closed {
+		for _, a := range accounts {
 			list = a.take(f, progress, spent, list)
 		}
 	}

@@ -4,8 +4,8 @@ import "time"
 
 const (
 	// MostDilation is how much the probes of a group may slow the program, unless it is one
-	// function.
-	MostDilation = 0.025
+	// function or rounds would take too long; and greatest how much then.
+	MostDilation, greatest = 0.025, 0.4
 	// mostTogether bounds the functions of a group: attaching each takes microseconds.
 	mostTogether = 256
 
@@ -14,15 +14,15 @@ const (
 	LeastPrice, MostPrice = 0.8, 2.2
 )
 
-// The length of slices, and the time that ending one takes.
+// The length of slices, and the shortest time between two.
 const (
 	longest  = 4 * time.Millisecond
 	shortest = 400 * time.Microsecond
 	Turn     = 30 * time.Millisecond
-	// attaching is what a slice costs beside its hits, that of the slicer included, and each of
-	// its functions.
-	attaching, attachingOne = 800 * time.Microsecond, 8 * time.Microsecond
 )
+
+// Attaching is what a slice is assumed to cost beside its hits, ns, before that is known.
+const Attaching = 2.5e6
 
 // Function is what is known of the calls of a function.
 type Function struct {
@@ -40,12 +40,27 @@ type Group struct {
 	Dilation  float64
 }
 
-// Pack divides functions, sorted by their dilation, into groups.
-func Pack(fs []Function, which []int) (groups []Group) {
+// Pack divides functions, sorted by their dilation, into groups. Larger groups make results
+// less certain and rounds shorter: dilations of groups are as small as a round allows that
+// costs at most some ns, where a slice costs fixed beside its hits. cpus is how many
+// processors the program uses.
+func Pack(fs []Function, which []int, cpus, fixed, atMost float64) []Group {
+	for most := MostDilation; ; most *= 2 {
+		groups, cost := pack(fs, which, most), 0.0
+		for i := range groups {
+			cost += fixed + groups[i].Hits(cpus)
+		}
+		if cost <= atMost || most > greatest/2 {
+			return groups
+		}
+	}
+}
+
+func pack(fs []Function, which []int, most float64) (groups []Group) {
 	for _, i := range which {
 		d := fs[i].Dilation()
 		last := len(groups) - 1
-		if last < 0 || groups[last].Dilation+d > MostDilation || len(groups[last].Functions) == mostTogether {
+		if last < 0 || groups[last].Dilation+d > most || len(groups[last].Functions) == mostTogether {
 			groups = append(groups, Group{})
 			last++
 		}
@@ -62,27 +77,8 @@ func Pack(fs []Function, which []int) (groups []Group) {
 	return groups
 }
 
-// Cost returns what a slice of a group is expected to cost, in ns, if the program uses a
-// number of processors.
-func (g *Group) Cost(cpus float64) float64 {
-	return min(g.Dilation, 1)*max(cpus, 1)*float64(g.Length) + float64(attaching) + float64(len(g.Functions))*float64(attachingOne)
-}
-
-// Attaching returns what other processes and the kernel take for it beside hits.
-func (g *Group) Attaching() int64 {
-	return int64(60*time.Microsecond) + int64(len(g.Functions))*int64(attachingOne)
-}
-
-// Round returns how long a round of slices of all groups takes, so that they cost at most
-// perSecond ns of processor time in a second.
-func Round(groups []Group, cpus, perSecond float64) time.Duration {
-	cost := 0.0
-	for i := range groups {
-		cost += groups[i].Cost(cpus)
-	}
-	d := time.Duration(len(groups)) * Turn
-	if perSecond > 0 {
-		d = max(d, time.Duration(cost/perSecond*1e9))
-	}
-	return min(d, time.Minute)
+// Hits returns what the hits of a slice of a group are expected to cost, in ns, if the program
+// uses a number of processors.
+func (g *Group) Hits(cpus float64) float64 {
+	return min(g.Dilation, 1) * max(cpus, 1) * float64(g.Length)
 }
