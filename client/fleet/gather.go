@@ -503,6 +503,9 @@ func (g *gathered) Summary() wire.Summary {
 		}
 	}
 	sum.Notes = append(lines.all(), coverage(g.parts)...)
+	if n := gaps(g.parts); n > 0 {
+		sum.Losses = add(sum.Losses, []wire.Loss{{Cause: gapCause, N: n}})
+	}
 	sum.Notes = append(sum.Notes, g.footnotes...)
 	if len(g.shift) > 0 && len(g.parts) > 1 {
 		if within, ok := g.s.clocks.within(); ok {
