@@ -78,6 +78,9 @@ const usage = `usage: endoscoped --listen HOST:PORT | --unix PATH
        endoscoped init --host NAME    creates certificates and a file of users
        endoscoped cert USER           creates a client certificate; --expires 12h: a short-lived one
        endoscoped token add USER      creates a token; also: token list, token revoke ID
+       endoscoped enroll NAME         creates the credentials of a host of a fleet; --role author, --role reducer
+       endoscoped revoke SERIAL       revokes a certificate
+       endoscoped bus                 prints the users of a fleet for nats-server
 
 The engine of endoscope as a daemon, for clients on other machines:
 endoscope --connect HOST:PORT, and any Arrow Flight SQL client.
