@@ -114,7 +114,7 @@ type sender struct {
 
 const (
 	replayWindow  = 1024 // messages may overtake so many others
-	sessionsOfOne = 8    // of a sender: one for each connection or restart
+	sessionsOfOne = 64   // of a sender: one for each connection or restart
 )
 
 // NewInbox returns the inbox of a query for i, for messages of members with these roles.
