@@ -59,6 +59,14 @@ type frame struct {
 	signature   []byte
 }
 
+// KindOf returns the kind that a message claims to be of; 0: it is none of a fleet.
+func KindOf(msg []byte) Kind {
+	if len(msg) < len(magic)+2 || string(msg[:len(magic)]) != magic || msg[len(magic)] != version {
+		return 0
+	}
+	return Kind(msg[len(magic)+1])
+}
+
 // parseFrame parses a message of a kind. The parts share its memory.
 func parseFrame(k Kind, msg []byte) (f frame, err error) {
 	if len(msg) > kinds[k].size+overhead {

@@ -2,8 +2,8 @@ package fleettrust
 
 import "sync"
 
-// Newest refuses messages that are not newer than the one before of the same member and
-// kind: replayed heartbeats do not keep a dead host alive. It is safe for concurrent use.
+// Newest refuses messages that are older than one before of the same member and kind. The
+// newest one may be repeated: it proves no more than it did. It is safe for concurrent use.
 type Newest struct {
 	mu   sync.Mutex
 	last map[sentBy]int64
@@ -20,8 +20,8 @@ func (n *Newest) Accept(m *Message) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	key, at := sentBy{m.Kind, m.From.Role, m.From.Name}, m.NotBefore.UnixNano()
-	if last, known := n.last[key]; known && at <= last {
-		return refuse(Replayed, "the %s of %s is not newer than the one before", m.Kind, m.From.Name)
+	if last, known := n.last[key]; known && at < last {
+		return refuse(Replayed, "the %s of %s is older than the one before", m.Kind, m.From.Name)
 	}
 	if n.last == nil {
 		n.last = map[sentBy]int64{}
