@@ -28,10 +28,8 @@ const remeasured = 10 * time.Second
 func (c *clocks) measure(ctx context.Context, members []*member) {
 	var all sync.WaitGroup
 	for _, m := range members {
-		asked, ok := m.session.(interface {
-			Clock(context.Context) (ahead, uncertain time.Duration, err error)
-		})
-		if !ok {
+		asked := m.clock
+		if asked == nil {
 			c.note(m, clock{}, nil)
 			continue
 		}

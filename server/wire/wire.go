@@ -122,6 +122,9 @@ type Event struct {
 	// Mark > 0: all rows with an earlier time (ns since 1970) have been returned with
 	// this event or before, or were dropped. 0: unknown.
 	Mark int64
+	// Round > 0, of a Flush, is the number of the result among those of its host, some of
+	// which may be missing. 0: none is missing.
+	Round uint64
 	// Port and Cue are set by a Fragmented.
 	Port Port
 	Cue  Cue

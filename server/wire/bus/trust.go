@@ -1,0 +1,46 @@
+package bus
+
+// Kind is what a message is, for its Trust.
+type Kind uint8
+
+// Kinds of messages.
+const (
+	KindQuery     Kind = iota + 1 // from a root to its hosts
+	KindLease                     // from a root to its hosts
+	KindControl                   // from a root to one host
+	KindHost                      // a host's description
+	KindHeartbeat                 // a host's
+	KindResult                    // from a host to the root of a query
+	KindAnswer                    // from a host to the root that asked
+)
+
+// About is what a message is about.
+type About struct {
+	Kind  Kind
+	Query string   // its id; "" if it is about none
+	Host  string   // of messages to or from one host
+	Hosts []string // those that receive a query
+}
+
+// Trust protects messages: every message passes through it, at both ends, as exact bytes.
+// It is safe for concurrent use.
+type Trust interface {
+	// Seal signs a message and, where it is for certain receivers only, encrypts it.
+	Seal(a About, message []byte) ([]byte, error)
+	// Open verifies a received message and returns it, and who signed it. An error refuses
+	// it: nothing of it may be used.
+	Open(a About, received []byte) (message []byte, from string, err error)
+}
+
+// Open trusts everybody who may use the bus: messages are not protected. Queries are by
+// Anybody.
+type Open struct{}
+
+// Anybody is the author of messages that are not signed, as a user of the hosts.
+const Anybody = "fleet"
+
+// Seal implements Trust.
+func (Open) Seal(_ About, message []byte) ([]byte, error) { return message, nil }
+
+// Open implements Trust.
+func (Open) Open(_ About, received []byte) ([]byte, string, error) { return received, Anybody, nil }
