@@ -180,6 +180,9 @@ func (f *Fleet) Inventory() ([]byte, error) {
 	return text, err
 }
 
+// Revoked returns the newest list of revoked certificates in PEM, which Revoke has made.
+func (f *Fleet) Revoked() ([]byte, error) { return os.ReadFile(filepath.Join(f.dir, revokedFile)) }
+
 // revoked reads the list of revoked certificates: the number of the newest list, 0 if the
 // file has serial numbers only, and the serial numbers in hexadecimal.
 func (f *Fleet) revoked() (number uint64, serials map[string]bool, err error) {

@@ -11,6 +11,7 @@ import (
 
 	"endoscope/server/access"
 	"endoscope/server/wire/fleettrust"
+	"endoscope/server/wire/guard"
 )
 
 // enroll creates the credentials of a member of the fleet.
@@ -117,5 +118,5 @@ func busUsers(args []string, stdout, stderr io.Writer) error {
 	if len(names) > 0 {
 		members = slices.DeleteFunc(members, func(m *fleettrust.Member) bool { return !slices.Contains(names, m.Name) })
 	}
-	return fleettrust.WriteBusUsers(stdout, members)
+	return guard.WriteUsers(stdout, members)
 }

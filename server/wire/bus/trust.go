@@ -20,6 +20,7 @@ type About struct {
 	Query string   // its id; "" if it is about none
 	Host  string   // of messages to or from one host
 	Hosts []string // those that receive a query
+	To    string   // who has asked, of an answer
 }
 
 // Trust protects messages: every message passes through it, at both ends, as exact bytes.
@@ -30,6 +31,8 @@ type Trust interface {
 	// Open verifies a received message and returns it, and who signed it. An error refuses
 	// it: nothing of it may be used.
 	Open(a About, received []byte) (message []byte, from string, err error)
+	// Live returns why a host may not run a query that it has opened; nil if it may.
+	Live(query string) error
 }
 
 // Open trusts everybody who may use the bus: messages are not protected. Queries are by
@@ -44,3 +47,6 @@ func (Open) Seal(_ About, message []byte) ([]byte, error) { return message, nil 
 
 // Open implements Trust.
 func (Open) Open(_ About, received []byte) ([]byte, string, error) { return received, Anybody, nil }
+
+// Live implements Trust.
+func (Open) Live(string) error { return nil }

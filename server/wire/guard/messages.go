@@ -97,14 +97,21 @@ func (g *Guard) sealResult(a bus.About, message []byte) ([]byte, error) {
 			return nil, err
 		}
 	}
+	s, err := g.sessionOf(q, o.Readers)
+	if err != nil {
+		return nil, err
+	}
+	return s.Seal(nil, subject(a), message), nil
+}
+
+// sessionOf returns the session by which the results of a query are sealed.
+func (g *Guard) sessionOf(q *query, readers []*fleettrust.Member) (_ *fleettrust.Session, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if !g.usable(q.session) {
-		if q.session, err = g.me.NewSession(g.header(q.id, sessionLife), o.Readers); err != nil {
-			return nil, err
-		}
+		q.session, err = g.me.NewSession(g.header(q.id, sessionLife), readers)
 	}
-	return q.session.Seal(nil, subject(a), message), nil
+	return q.session, err
 }
 
 // openFrom opens a sealed message of the host a.Host.
