@@ -73,7 +73,9 @@ func coverage(parts []*part) (notes []string) {
 	var why []string
 	for _, name := range missing {
 		reason := last[name].err.Error()
-		if hosts := declined[reason]; hosts != nil {
+		if len(names) < manyHosts {
+			why = append(why, name+": "+reason)
+		} else if hosts := declined[reason]; hosts != nil {
 			why = append(why, some(hosts)+": "+strings.ReplaceAll(strings.TrimPrefix(reason, "error: "), "\n", " "))
 			delete(declined, reason)
 		}

@@ -16,8 +16,9 @@ type Published interface {
 	Hosts() []string
 	// Answer returns a host's result, once it has accepted the statement.
 	Answer(ctx context.Context, host string) (wire.Result, error)
-	// Joined returns the results of hosts that begin after Answer is no longer called, or
-	// again. It is closed when there are no more.
+	// Settle is called when Answer is no longer called.
+	Settle()
+	// Joined returns the results of hosts that begin after Settle, or again. It is closed when there are no more.
 	Joined() <-chan Joined
 	// Clock returns how far a host's clock is ahead of this machine's, and the uncertainty.
 	Clock(host string) (ahead, uncertain time.Duration, err error)
@@ -51,6 +52,7 @@ func Collect(ctx context.Context, query bool, p Published) (wire.Result, error) 
 		p.Close()
 		return nil, err
 	}
+	p.Settle()
 	return r, nil
 }
 

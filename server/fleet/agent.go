@@ -41,10 +41,10 @@ type Agent struct {
 	// finished are the queries that have ended here and not yet in the bucket, with the
 	// time of their last lease.
 	finished map[string]time.Time
-	ended   chan *run
-	reading bool              // the bucket is being read
-	read    chan []bus.Change // its content; nil: it could not be read
-	all     sync.WaitGroup
+	ended    chan *run
+	reading  bool              // the bucket is being read
+	read     chan []bus.Change // its content; nil: it could not be read
+	all      sync.WaitGroup
 
 	mu      sync.Mutex
 	running int
@@ -211,4 +211,13 @@ func (a *Agent) count() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.running = len(a.runs)
+}
+
+// Kernel returns the release of this machine's kernel.
+func Kernel() string {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return ""
+	}
+	return unix.ByteSliceToString(u.Release[:])
 }

@@ -142,7 +142,7 @@ func (r *run) begin(ctx context.Context) (session wire.Session, err error) {
 	if q.Process != "" || q.Exe != "" {
 		o = wire.Options{Process: q.Process, Exe: q.Exe}
 	}
-	o.Marks, o.Live, o.Unread, o.User = true, previewEvery, unread, &wire.User{Name: q.author, Via: "fleet"}
+	o.Marks, o.Live, o.Unread, o.User, o.Labels = true, previewEvery, unread, &wire.User{Name: q.author, Via: "fleet"}, r.a.o.Host.Labels
 	if session, err = r.a.o.Engine.NewSession(ctx, o); err != nil {
 		return nil, err
 	}

@@ -39,6 +39,8 @@ type Options struct {
 	// Marks: results report their progress in time by events of kind Mark when there
 	// are no rows.
 	Marks bool
+	// Labels are those of the host, for host_label().
+	Labels map[string]string
 }
 
 // User is an identified user.
