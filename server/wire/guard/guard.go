@@ -93,8 +93,8 @@ func (g *Guard) header(id fleettrust.ID, life time.Duration) fleettrust.Header {
 	return h
 }
 
-// subject is what a sealed message is bound to: nobody can send it for another purpose.
-func subject(a bus.About) string { return fmt.Sprintf("%d %s %s", a.Kind, a.Query, a.Host) }
+// purpose is what a sealed message is bound to: nobody can send it as one of another kind.
+func purpose(k bus.Kind) string { return fmt.Sprintf("bus %d", k) }
 
 func memberKey(r fleettrust.Role, name string) string { return r.String() + " " + name }
 

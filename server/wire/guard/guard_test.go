@@ -131,18 +131,29 @@ func TestQueryAndResult(t *testing.T) {
 	must(t, db1.Live("q1"))
 
 	rows := bus.About{Kind: bus.KindResult, Query: "q1", Host: "db1"}
-	sealed, err := db1.Seal(rows, []byte("secret rows"))
+	item := func(host string) []byte {
+		t.Helper()
+		m, err := bus.EncodeItem(&bus.Header{Query: "q1", Host: host, Kind: bus.ItemRows, Seq: 1}, []byte("secret rows"))
+		must(t, err)
+		return m
+	}
+	sealed, err := db1.Seal(rows, item("db1"))
 	must(t, err)
 	if bytes.Contains(sealed, []byte("secret")) {
 		t.Error("a listener can read the result")
 	}
-	if got, from, err := alice.Open(rows, sealed); err != nil || from != "db1" || string(got) != "secret rows" {
+	if got, from, err := alice.Open(rows, sealed); err != nil || from != "db1" || !bytes.HasSuffix(got, []byte("secret rows")) {
 		t.Errorf("the result of %s: %v", from, err)
 	}
 	if _, _, err := alice.Open(rows, sealed); fleettrust.ReasonOf(err) != fleettrust.Replayed {
 		t.Errorf("the result a second time: %v", err)
 	}
-	again, err := db1.Seal(rows, []byte("x"))
+	posing, err := db1.Seal(rows, item("db2"))
+	must(t, err)
+	if _, _, err := alice.Open(bus.About{Kind: bus.KindResult, Query: "q1"}, posing); err == nil {
+		t.Error("a host sent a result as another host")
+	}
+	again, err := db1.Seal(rows, item("db1"))
 	must(t, err)
 	for what, a := range map[string]bus.About{
 		"another host's":  {Kind: bus.KindResult, Query: "q1", Host: "db2"},
@@ -156,7 +167,7 @@ func TestQueryAndResult(t *testing.T) {
 	if _, _, err := bob.Open(rows, again); err == nil {
 		t.Error("another author can read the result")
 	}
-	if _, err := db2.Seal(rows, []byte("x")); err == nil {
+	if _, err := db2.Seal(rows, item("db2")); err == nil {
 		t.Error("a host that does not have the query sends results")
 	}
 
@@ -322,7 +333,7 @@ func TestRevokedMembers(t *testing.T) {
 	without := list("db2")
 	_, err = alice.Revoked(without)
 	must(t, err)
-	beat, err := guards["db2"].Seal(bus.About{Kind: bus.KindHeartbeat, Host: "db2"}, nil)
+	beat, err := guards["db2"].Seal(bus.About{Kind: bus.KindHeartbeat, Host: "db2"}, bus.Encode(bus.Heartbeat{Host: "db2"}))
 	must(t, err)
 	if _, _, err := alice.Open(bus.About{Kind: bus.KindHeartbeat, Host: "db2"}, beat); fleettrust.ReasonOf(err) != fleettrust.Revoked {
 		t.Errorf("the heartbeat of a revoked host: %v", err)
@@ -364,12 +375,15 @@ func TestHostsSpeakForThemselves(t *testing.T) {
 	alice, db1, db2, stranger := i.guard("alice", fleettrust.Author), i.guard("db1", fleettrust.Host), i.guard("db2", fleettrust.Host), other.guard("db1", fleettrust.Host)
 	for _, k := range []bus.Kind{bus.KindHost, bus.KindHeartbeat} {
 		about := bus.About{Kind: k, Host: "db1"}
-		message := bus.Encode(bus.Host{})
+		message := bus.Encode(bus.Heartbeat{Host: "db1"})
 		first, err := db1.Seal(about, message)
 		must(t, err)
 		for what, by := range map[string]*guard.Guard{"another host": db2, "a host of another installation": stranger} {
 			m, err := by.Seal(about, message)
 			must(t, err)
+			if _, from, err := alice.Open(bus.About{Kind: k}, m); err == nil && (k == bus.KindHeartbeat || from == "db1") {
+				t.Errorf("%s spoke for db1", what)
+			}
 			if _, _, err := alice.Open(about, m); err == nil {
 				t.Errorf("%s spoke for db1", what)
 			}
@@ -382,10 +396,11 @@ func TestHostsSpeakForThemselves(t *testing.T) {
 		}
 	}
 	about := bus.About{Kind: bus.KindHeartbeat, Host: "db1"}
-	old, err := db1.Seal(about, nil)
+	message := bus.Encode(bus.Heartbeat{Host: "db1"})
+	old, err := db1.Seal(about, message)
 	must(t, err)
 	i.pass(time.Second)
-	m, err := db1.Seal(about, nil)
+	m, err := db1.Seal(about, message)
 	must(t, err)
 	_, _, err = alice.Open(about, m)
 	must(t, err)

@@ -44,16 +44,9 @@ func (g *Guard) Open(a bus.About, received []byte) (message []byte, from string,
 	case bus.KindControl:
 		return g.openControl(a, received)
 	case bus.KindAnswer:
-		return g.openFrom(g.inbox, a, received)
+		return g.openAnswer(a, received)
 	case bus.KindResult:
-		q, err := g.query(a.Query)
-		if err != nil {
-			return nil, "", err
-		}
-		if q.inbox == nil {
-			return nil, "", errors.New("the result is not for here")
-		}
-		return g.openFrom(q.inbox, a, received)
+		return g.openResult(a, received)
 	}
 	return nil, "", fmt.Errorf("a message of kind %d is not known", a.Kind)
 }
@@ -79,7 +72,7 @@ func (g *Guard) sealTo(r fleettrust.Role, name string, a bus.About, message []by
 		g.sessions[key] = s
 		g.mu.Unlock()
 	}
-	return s.Seal(nil, subject(a), message), nil
+	return s.Seal(nil, purpose(a.Kind), message), nil
 }
 
 // sealResult seals a part of a result to the readers of its query.
@@ -101,7 +94,7 @@ func (g *Guard) sealResult(a bus.About, message []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.Seal(nil, subject(a), message), nil
+	return s.Seal(nil, purpose(a.Kind), message), nil
 }
 
 // sessionOf returns the session by which the results of a query are sealed.
@@ -114,16 +107,42 @@ func (g *Guard) sessionOf(q *query, readers []*fleettrust.Member) (_ *fleettrust
 	return q.session, err
 }
 
-// openFrom opens a sealed message of the host a.Host.
-func (g *Guard) openFrom(inbox *fleettrust.Inbox, a bus.About, received []byte) ([]byte, string, error) {
-	from, message, err := inbox.Open(nil, subject(a), received)
+// openResult opens a part of a result. It is one of the host that it names.
+func (g *Guard) openResult(a bus.About, received []byte) ([]byte, string, error) {
+	q, err := g.query(a.Query)
 	if err != nil {
 		return nil, "", err
 	}
-	if from.Name != a.Host {
-		return nil, "", fmt.Errorf("the message is that of %s, not of %s", from.Name, a.Host)
+	if q.inbox == nil {
+		return nil, "", errors.New("the result is not for here")
 	}
-	return message, from.Name, nil
+	from, message, err := q.inbox.Open(nil, purpose(a.Kind), received)
+	if err != nil {
+		return nil, "", err
+	}
+	h, _, err := bus.DecodeItem(message)
+	if err != nil {
+		return nil, "", err
+	}
+	return message, from.Name, speaks(from, h.Host, a.Host)
+}
+
+func (g *Guard) openAnswer(a bus.About, received []byte) ([]byte, string, error) {
+	from, message, err := g.inbox.Open(nil, purpose(a.Kind), received)
+	if err != nil {
+		return nil, "", err
+	}
+	return message, from.Name, speaks(from, a.Host)
+}
+
+// speaks refuses a message of a member that names another host. "" is not a name.
+func speaks(from *fleettrust.Member, names ...string) error {
+	for _, name := range names {
+		if from.Role != fleettrust.Host || name != "" && name != from.Name {
+			return fmt.Errorf("the message is that of the %s %s, not of the host %s", from.Role, from.Name, name)
+		}
+	}
+	return nil
 }
 
 // openControl opens a message to this host. That about a query must come from a reader of
@@ -132,7 +151,7 @@ func (g *Guard) openControl(a bus.About, received []byte) ([]byte, string, error
 	if a.Host != g.me.Name {
 		return nil, "", fmt.Errorf("the message is for %s", a.Host)
 	}
-	from, message, err := g.inbox.Open(nil, subject(a), received)
+	from, message, err := g.inbox.Open(nil, purpose(a.Kind), received)
 	if err != nil {
 		return nil, "", err
 	}
@@ -158,12 +177,12 @@ func (g *Guard) openControl(a bus.About, received []byte) ([]byte, string, error
 // openHost verifies a host's description. Its name and its labels are those of its
 // certificate.
 func (g *Guard) openHost(a bus.About, received []byte) ([]byte, string, error) {
-	m, err := g.fromHost(fleettrust.KindHost, a, received)
+	m, err := g.trust.Verify(fleettrust.KindHost, received)
 	if err != nil {
 		return nil, "", err
 	}
 	var h bus.Host
-	if err := bus.Decode(m.Body, &h); err != nil {
+	if err := errors.Join(bus.Decode(m.Body, &h), speaks(m.From, a.Host)); err != nil {
 		return nil, "", err
 	}
 	h.Name, h.Labels = m.From.Name, m.From.Labels
@@ -172,24 +191,13 @@ func (g *Guard) openHost(a bus.About, received []byte) ([]byte, string, error) {
 }
 
 func (g *Guard) openHeartbeat(a bus.About, received []byte) ([]byte, string, error) {
-	m, err := g.fromHost(fleettrust.KindHeartbeat, a, received)
-	if err == nil {
-		err = g.beats.Accept(m)
-	}
+	m, err := g.trust.Verify(fleettrust.KindHeartbeat, received)
 	if err != nil {
 		return nil, "", err
 	}
-	return m.Body, m.From.Name, nil
-}
-
-// fromHost verifies a signed message of the host a.Host.
-func (g *Guard) fromHost(k fleettrust.Kind, a bus.About, received []byte) (*fleettrust.Message, error) {
-	m, err := g.trust.Verify(k, received)
-	if err != nil {
-		return nil, err
+	var b bus.Heartbeat
+	if err := errors.Join(bus.Decode(m.Body, &b), speaks(m.From, b.Host, a.Host)); err != nil {
+		return nil, "", err
 	}
-	if m.From.Role != fleettrust.Host || m.From.Name != a.Host {
-		return nil, fmt.Errorf("the %s is that of %s %s, not of the host %s", k, m.From.Role, m.From.Name, a.Host)
-	}
-	return m, nil
+	return m.Body, m.From.Name, g.beats.Accept(m)
 }

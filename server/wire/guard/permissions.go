@@ -60,6 +60,7 @@ func PermissionsOf(m *fleettrust.Member) Permissions {
 			for _, s := range stored {
 				p.Publish = append(p.Publish, streamInfo+s, streamCreate+s)
 			}
+			p.Publish = append(p.Publish, consuming(bucketPrefix+bus.HostBucket, bus.HeartbeatStream)...)
 		} else {
 			p.Publish = append(p.Publish, bus.HeartbeatSubject(m.Name), bus.ResultSubject("*", m.Name))
 		}
@@ -72,6 +73,17 @@ func PermissionsOf(m *fleettrust.Member) Permissions {
 func reading(streams ...string) (all []string) {
 	for _, s := range streams {
 		all = append(all, directGet+s, directGet+s+".>")
+	}
+	return all
+}
+
+// consuming returns the subjects by which streams are followed.
+func consuming(streams ...string) (all []string) {
+	for _, s := range streams {
+		for _, what := range []string{"CREATE", "INFO", "DELETE", "MSG.NEXT"} {
+			all = append(all, "$JS.API.CONSUMER."+what+"."+s+".>")
+		}
+		all = append(all, "$JS.FC."+s+".>")
 	}
 	return all
 }
