@@ -1,5 +1,11 @@
 package bus
 
+import (
+	"context"
+
+	"github.com/nats-io/nats.go"
+)
+
 // Kind is what a message is, for its Trust.
 type Kind uint8
 
@@ -33,6 +39,9 @@ type Trust interface {
 	Open(a About, received []byte) (message []byte, from string, err error)
 	// Live returns why a host may not run a query that it has opened; nil if it may.
 	Live(query string) error
+	// Follow learns from the bus whom to trust, until ctx is done. report is called with
+	// what changes, and with errors.
+	Follow(ctx context.Context, nc *nats.Conn, report func(change string, err error))
 }
 
 // Open trusts everybody who may use the bus: messages are not protected. Queries are by
@@ -50,3 +59,6 @@ func (Open) Open(_ About, received []byte) ([]byte, string, error) { return rece
 
 // Live implements Trust.
 func (Open) Live(string) error { return nil }
+
+// Follow implements Trust.
+func (Open) Follow(context.Context, *nats.Conn, func(string, error)) {}

@@ -1,6 +1,7 @@
 package fleettrust
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/ecdh"
 	"crypto/ed25519"
@@ -104,6 +105,9 @@ func (i *Identity) Encode() ([]byte, error) {
 	}
 	return out, nil
 }
+
+// AreCredentials reports whether a file is one of Encode, whole or not.
+func AreCredentials(text []byte) bool { return bytes.Contains(text, []byte("-----BEGIN "+signBlock)) }
 
 // ParseIdentity parses what Encode returned.
 func ParseIdentity(text []byte) (*Identity, error) {

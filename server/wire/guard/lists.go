@@ -57,13 +57,13 @@ func Publish(ctx context.Context, nc *nats.Conn, list []byte) error {
 	return nil
 }
 
-// Follow accepts lists of revoked certificates from the bus until ctx is done. report is
-// called with each newer list's number, and with errors.
-func (g *Guard) Follow(ctx context.Context, nc *nats.Conn, report func(number uint64, err error)) error {
+// Follow implements bus.Trust: it accepts lists of revoked certificates.
+func (g *Guard) Follow(ctx context.Context, nc *nats.Conn, report func(change string, err error)) {
 	in := make(chan *nats.Msg, 16)
 	sub, err := nc.ChanSubscribe(revokedList, in)
 	if err != nil {
-		return err
+		report("", err)
+		return
 	}
 	defer func() { _ = sub.Unsubscribe() }()
 	tick := time.NewTicker(rereadEvery)
@@ -71,7 +71,7 @@ func (g *Guard) Follow(ctx context.Context, nc *nats.Conn, report func(number ui
 	accept := func(list []byte) {
 		newer, err := g.Revoked(list)
 		if newer || err != nil {
-			report(g.trust.ListNumber(), err)
+			report(fmt.Sprintf("list %d of revoked certificates", g.trust.ListNumber()), err)
 		}
 	}
 	read := func() {
@@ -89,7 +89,7 @@ func (g *Guard) Follow(ctx context.Context, nc *nats.Conn, report func(number ui
 		case <-tick.C:
 			read()
 		case <-ctx.Done():
-			return nil
+			return
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -250,13 +251,13 @@ func TestListsFollowed(t *testing.T) {
 	must(t, guard.Prepare(ctx, author.Conn, 1))
 
 	type said struct {
-		number uint64
-		err    error
+		list string
+		err  error
 	}
 	follow := func() <-chan said {
 		g := i.guardOf(db1)
 		nc, reports := connect(t, s, g), make(chan said, 16)
-		all.Go(func() { _ = g.Follow(ctx, nc.Conn, func(n uint64, err error) { reports <- said{n, err} }) })
+		all.Go(func() { g.Follow(ctx, nc.Conn, func(list string, err error) { reports <- said{list, err} }) })
 		return reports
 	}
 	early := follow()
@@ -265,13 +266,14 @@ func TestListsFollowed(t *testing.T) {
 	list, err := f.Revoked()
 	must(t, err)
 	must(t, guard.Publish(ctx, author.Conn, list))
-	for what, reports := range map[string]<-chan said{"connected": early, "connects later": follow()} {
-		if got := <-reports; got.err != nil || got.number != number {
-			t.Errorf("a host that is %s has list %d: %v, want list %d", what, got.number, got.err, number)
+	want := fmt.Sprintf("list %d of revoked certificates", number)
+	for what, reports := range map[string]<-chan said{"is connected": early, "connects later": follow()} {
+		if got := <-reports; got.err != nil || got.list != want {
+			t.Errorf("a host that %s has %s: %v, want %s", what, got.list, got.err, want)
 		}
 	}
 	must(t, guard.Publish(ctx, author.Conn, []byte("not a list")))
-	if got := <-early; fleettrust.ReasonOf(got.err) != fleettrust.Malformed || got.number != number {
-		t.Errorf("list %d: %v", got.number, got.err)
+	if got := <-early; fleettrust.ReasonOf(got.err) != fleettrust.Malformed || got.list != want {
+		t.Errorf("%s: %v", got.list, got.err)
 	}
 }
