@@ -23,7 +23,7 @@ func TestMistakes(t *testing.T) {
 		{"--listen :0 --client-timeout soon", "error: --client-timeout takes a duration, not \"soon\"\nhint: --client-timeout 10s\n"},
 		{"--listen :0 --client-timeout 1ms", "error: --client-timeout must be at least 1s\nhint: --client-timeout 10s\n"},
 		{"--insecure=maybe", "error: --insecure takes no value\n"},
-		{"", "error: --listen, --unix or --web is required\nhint: endoscoped --listen HOST:PORT, or endoscoped --unix PATH\n"},
+		{"", "error: --listen, --unix, --web or --fleet is required\nhint: endoscoped --listen HOST:PORT, or endoscoped --unix PATH\n"},
 		{"tokn list", "error: unexpected argument \"list\"\nhint: endoscoped --help lists the arguments\n"},
 		{"tokn", "error: unexpected argument \"tokn\"\nhint: did you mean token?\n"},
 		{"token", "error: endoscoped token needs add, list or revoke\n" + token},

@@ -73,7 +73,7 @@ const (
 	// mostRows is the largest number of groups of one result.
 	mostRows = 1 << 20
 	// spreading is the time over which the hosts send what they all have at one time.
-	spreading = 200 * time.Millisecond
+	spreading = 100 * time.Millisecond
 	// resent limits the bytes that are sent again at a time.
 	resent = 4 << 20
 )
