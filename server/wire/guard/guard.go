@@ -80,6 +80,9 @@ func New(me *fleettrust.Identity, o Options) (*Guard, error) {
 	return g, nil
 }
 
+// Member returns the member whose messages it seals.
+func (g *Guard) Member() *fleettrust.Member { return g.me.Member }
+
 var _ bus.Trust = (*Guard)(nil)
 
 // header returns the header of a message that is valid for life, or for as long as the

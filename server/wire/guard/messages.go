@@ -199,5 +199,9 @@ func (g *Guard) openHeartbeat(a bus.About, received []byte) ([]byte, string, err
 	if err := errors.Join(bus.Decode(m.Body, &b), speaks(m.From, b.Host, a.Host)); err != nil {
 		return nil, "", err
 	}
-	return m.Body, m.From.Name, g.beats.Accept(m)
+	if err := g.beats.Accept(m); err != nil {
+		return nil, "", err
+	}
+	g.learn(m.From, m.NotBefore) // its description may have been replaced by who may not
+	return m.Body, m.From.Name, nil
 }

@@ -22,8 +22,8 @@ import (
 )
 
 // natsServer starts a NATS server in this process, with the users of members as
-// endoscoped bus prints them.
-func natsServer(t *testing.T, members ...*fleettrust.Member) *server.Server {
+// endoscoped bus prints them. change, if not nil, changes its options.
+func natsServer(t *testing.T, change func(*server.Options), members ...*fleettrust.Member) *server.Server {
 	t.Helper()
 	var users bytes.Buffer
 	must(t, guard.WriteUsers(&users, members))
@@ -32,6 +32,9 @@ func natsServer(t *testing.T, members ...*fleettrust.Member) *server.Server {
 	o, err := server.ProcessConfigFile(file)
 	must(t, err)
 	o.Host, o.Port, o.JetStream, o.StoreDir, o.NoSigs, o.NoLog = "127.0.0.1", server.RANDOM_PORT, true, t.TempDir(), true, true
+	if change != nil {
+		change(o)
+	}
 	s, err := server.NewServer(o)
 	must(t, err)
 	s.Start()
@@ -93,7 +96,7 @@ func TestPermissions(t *testing.T) {
 		ids[name] = i.enroll(name, r)
 		members = append(members, ids[name].Member)
 	}
-	s := natsServer(t, members...)
+	s := natsServer(t, nil, members...)
 	users := map[string]*user{}
 	for name, id := range ids {
 		users[name] = connect(t, s, i.guardOf(id))
@@ -242,7 +245,7 @@ func TestListsFollowed(t *testing.T) {
 	must(t, err)
 	_, db1, err := f.Enroll(fleettrust.Profile{Name: "db1", Role: fleettrust.Host}, access.ClientOptions{})
 	must(t, err)
-	s := natsServer(t, alice.Member, db1.Member)
+	s := natsServer(t, nil, alice.Member, db1.Member)
 	author := connect(t, s, i.guardOf(alice))
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
