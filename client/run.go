@@ -23,6 +23,7 @@ import (
 	"endoscope/client/runner"
 	"endoscope/server/wire"
 	"endoscope/server/wire/bus"
+	"endoscope/server/wire/guard"
 )
 
 // Exit codes; scripts rely on them.
@@ -176,7 +177,11 @@ func (p *Program) engine(f *flags) (wire.Engine, error) {
 	case f.dial != nil:
 		return f.dial()
 	case f.fleet != "":
-		return root.Dial(context.Background(), root.Options{Bus: bus.Address{URL: f.fleet, Creds: f.creds}})
+		at, trust, err := guard.Join(f.fleet, f.creds, "")
+		if err != nil {
+			return nil, err
+		}
+		return root.Dial(context.Background(), root.Options{Bus: at, Trust: trust})
 	case f.connect == nil:
 		return p.Open()
 	}

@@ -9,6 +9,8 @@ import (
 	"endoscope/server/fleet"
 	"endoscope/server/wire"
 	"endoscope/server/wire/bus"
+	"endoscope/server/wire/fleettrust"
+	"endoscope/server/wire/guard"
 )
 
 // agentFlags are the flags of a host of a fleet.
@@ -32,9 +34,28 @@ func (f *agentFlags) check() error {
 	return nil
 }
 
-// agent connects the engine to the bus as a host of the fleet.
-func (f *agentFlags) agent(engine wire.Engine, version string, log *slog.Logger) (*fleet.Agent, error) {
+// agent connects the engine to the bus as a host of the fleet. The name and the labels of an
+// enrolled host are those of its certificate.
+func (f *agentFlags) agent(engine wire.Engine, state, version string, log *slog.Logger) (*fleet.Agent, error) {
+	at, trust, err := guard.Join(f.url, f.creds, state)
+	if err != nil {
+		return nil, cannot("--creds", f.creds, err)
+	}
 	h := bus.Host{Name: f.name, Labels: map[string]string{}, Version: version, Kernel: fleet.Kernel()}
+	for _, l := range f.labels {
+		key, value, _ := strings.Cut(l, "=")
+		h.Labels[key] = value
+	}
+	if g, ok := trust.(*guard.Guard); ok {
+		m := g.Member()
+		switch {
+		case m.Role != fleettrust.Host:
+			return nil, mistakef("endoscoped enroll NAME", "--creds %s: these are the credentials of %s %s, not of a host", f.creds, m.Role, m.Name)
+		case f.name != "" || len(f.labels) > 0:
+			return nil, mistakef("endoscoped enroll NAME --label KEY=VALUE", "--fleet-name and --label: the certificate in %s says name and labels", f.creds)
+		}
+		h.Name, h.Labels = m.Name, m.Labels
+	}
 	if h.Name == "" {
 		name, err := os.Hostname()
 		if err != nil {
@@ -42,11 +63,7 @@ func (f *agentFlags) agent(engine wire.Engine, version string, log *slog.Logger)
 		}
 		h.Name = name
 	}
-	for _, l := range f.labels {
-		key, value, _ := strings.Cut(l, "=")
-		h.Labels[key] = value
-	}
-	return fleet.New(fleet.Options{Host: h, Bus: bus.Address{URL: f.url, Creds: f.creds}, Engine: engine, Log: log})
+	return fleet.New(fleet.Options{Host: h, Bus: at, Trust: trust, Engine: engine, Log: log})
 }
 
 // join runs the agent until stop is called.

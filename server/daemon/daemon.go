@@ -79,6 +79,9 @@ const usage = `usage: endoscoped --listen HOST:PORT | --unix PATH | --fleet URL
        endoscoped init --host NAME    creates certificates and a file of users
        endoscoped cert USER           creates a client certificate; --expires 12h: a short-lived one
        endoscoped token add USER      creates a token; also: token list, token revoke ID
+       endoscoped enroll NAME         creates the credentials of a host of a fleet; --role author, --role reducer
+       endoscoped revoke SERIAL       revokes a certificate
+       endoscoped bus                 prints the users of a fleet for nats-server
 
 The engine of endoscope as a daemon, for clients on other machines:
 endoscope --connect HOST:PORT, and any Arrow Flight SQL client.
@@ -104,7 +107,7 @@ func parse(args []string, w io.Writer) (*config, error) {
 	f.StringVar(&c.web, "web", "", "serve the web page at this `host:port`, with the same users and certificates as --listen")
 	f.StringVar(&c.state, "state", "", "keep models and the definitions of streams, triggers and exports in this `directory`; they are restored after a restart")
 	f.StringVar(&c.agent.url, "fleet", "", "join the fleet of the NATS server at this `url` (nats://HOST:4222; several, separated by commas), as a host that needs no open port")
-	f.StringVar(&c.agent.creds, "creds", "", "the `file` of credentials for --fleet")
+	f.StringVar(&c.agent.creds, "creds", "", "the `file` of credentials for --fleet (endoscoped enroll): the bus then need not be trusted; NATS credentials: it is")
 	f.StringVar(&c.agent.name, "fleet-name", "", "the `name` of this host in the fleet (default: its hostname)")
 	f.Var(&c.agent.labels, "label", "a label of this host, `key=value`, for host_label('key') in queries; may be repeated")
 	f.BoolVar(&c.json, "log-json", false, "log as JSON")
@@ -263,7 +266,7 @@ func (p Program) run(ctx context.Context, c *config, log *slog.Logger, handler s
 		return err
 	}
 	if c.agent.url != "" {
-		a, err := c.agent.agent(guard, p.Version, log)
+		a, err := c.agent.agent(guard, c.state, p.Version, log)
 		if err != nil {
 			return err
 		}

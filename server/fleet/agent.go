@@ -100,6 +100,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	_ = a.nc.FlushTimeout(time.Second) // the subscriptions exist before the bucket is read; not while the bus is away
 	a.all.Go(func() { a.beat(ctx) })
 	a.all.Go(func() { a.describe(ctx) })
+	a.all.Go(func() { a.o.Trust.Follow(ctx, a.nc, a.follow) })
 	a.reread(ctx, 0)
 	tick := time.NewTicker(bus.LeaseEvery)
 	defer tick.Stop()
@@ -129,6 +130,15 @@ func (a *Agent) Run(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// follow logs what the Trust learns.
+func (a *Agent) follow(change string, err error) {
+	if err != nil {
+		a.o.Log.Warn("a message of the bus is refused", "error", err)
+		return
+	}
+	a.o.Log.Info("fleet", "accepted", change)
 }
 
 // describe stores the host's description in the bus, until that has succeeded.

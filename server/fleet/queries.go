@@ -86,9 +86,12 @@ func (a *Agent) change(ctx context.Context, c bus.Change, live bool) {
 	}
 }
 
-// begin starts a query that waits for that.
+// begin starts a query that waits for that, if it may run now.
 func (a *Agent) begin(ctx context.Context, id string, echo *bus.Echo) {
 	q := a.waiting[id]
+	if err := a.o.Trust.Live(id); err != nil {
+		return // a message of the past was repeated; a lease may follow
+	}
 	delete(a.waiting, id)
 	r := &run{a: a, query: q, told: make(chan instruction, 64), echo: echo}
 	r.leased.Store(time.Now().UnixNano())
@@ -125,10 +128,10 @@ func (a *Agent) lease(ctx context.Context, m *nats.Msg) {
 	}
 }
 
-// expire ends the queries whose leases have stopped.
+// expire ends the queries whose leases have stopped, or that may not run any more.
 func (a *Agent) expire() {
-	for _, r := range a.runs {
-		if time.Since(time.Unix(0, r.leased.Load())) > bus.LeaseLength {
+	for id, r := range a.runs {
+		if time.Since(time.Unix(0, r.leased.Load())) > bus.LeaseLength || a.o.Trust.Live(id) != nil {
 			r.tell(instruction{over: true})
 		}
 	}

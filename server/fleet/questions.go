@@ -20,7 +20,7 @@ func (a *Agent) answer(ctx context.Context, author string, q *bus.Question, repl
 	if err := a.ask(ctx, author, q, &says); err != nil {
 		says.Refusal = refusalOf(err)
 	}
-	a.publish(bus.About{Kind: bus.KindAnswer, Host: a.o.Host.Name}, reply, bus.Encode(says))
+	a.publish(bus.About{Kind: bus.KindAnswer, Host: a.o.Host.Name, To: author}, reply, bus.Encode(says))
 }
 
 func (a *Agent) ask(ctx context.Context, author string, q *bus.Question, says *bus.Answer) (err error) {

@@ -25,6 +25,7 @@ type Engine struct {
 	nc    *nats.Conn
 	trust bus.Trust
 	hosts *directory
+	stop  context.CancelFunc
 }
 
 // opening is how long connecting to the bus may take.
@@ -50,12 +51,16 @@ func Dial(ctx context.Context, o Options) (*Engine, error) {
 		nc.Close()
 		return nil, err
 	}
+	following, stop := context.WithCancel(context.WithoutCancel(ctx))
+	e.stop = stop
+	go e.trust.Follow(following, nc, func(string, error) {}) // the hosts log it
 	return e, nil
 }
 
 // Close implements wire.Engine.
 func (e *Engine) Close() error {
 	_ = e.hosts.stop()
+	e.stop()
 	_ = e.nc.FlushTimeout(time.Second) // the ends of queries
 	e.nc.Close()
 	return nil

@@ -18,6 +18,8 @@ type Address struct {
 	Creds string // file of NATS credentials; "": none
 	// Server is a server in this process, instead of URL.
 	Server nats.InProcessConnProvider
+	// User are options that identify a user otherwise than by Creds.
+	User []nats.Option
 }
 
 // patience is how long a server may be silent before the connection counts as lost.
@@ -33,6 +35,7 @@ func (a *Address) Connect(name string, wait bool) (*nats.Conn, error) {
 	if a.Creds != "" {
 		o = append(o, nats.UserCredentials(a.Creds))
 	}
+	o = append(o, a.User...)
 	if a.Server != nil {
 		o = append(o, nats.InProcessServer(a.Server))
 	}

@@ -23,6 +23,7 @@ const (
 	AllQueries    = queryPrefix + "*.*"
 	AllLeases     = leasePrefix + "*"
 	AllHeartbeats = heartbeatPrefix + "*"
+	AllHosts      = hostPrefix + "*"
 )
 
 // A query's key in the bucket begins with a token of one character, so that a bucket of

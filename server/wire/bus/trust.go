@@ -1,5 +1,11 @@
 package bus
 
+import (
+	"context"
+
+	"github.com/nats-io/nats.go"
+)
+
 // Kind is what a message is, for its Trust.
 type Kind uint8
 
@@ -20,6 +26,7 @@ type About struct {
 	Query string   // its id; "" if it is about none
 	Host  string   // of messages to or from one host
 	Hosts []string // those that receive a query
+	To    string   // who has asked, of an answer
 }
 
 // Trust protects messages: every message passes through it, at both ends, as exact bytes.
@@ -30,6 +37,11 @@ type Trust interface {
 	// Open verifies a received message and returns it, and who signed it. An error refuses
 	// it: nothing of it may be used.
 	Open(a About, received []byte) (message []byte, from string, err error)
+	// Live returns why a host may not run a query that it has opened; nil if it may.
+	Live(query string) error
+	// Follow learns from the bus whom to trust, until ctx is done. report is called with
+	// what changes, and with errors.
+	Follow(ctx context.Context, nc *nats.Conn, report func(change string, err error))
 }
 
 // Open trusts everybody who may use the bus: messages are not protected. Queries are by
@@ -44,3 +56,9 @@ func (Open) Seal(_ About, message []byte) ([]byte, error) { return message, nil 
 
 // Open implements Trust.
 func (Open) Open(_ About, received []byte) ([]byte, string, error) { return received, Anybody, nil }
+
+// Live implements Trust.
+func (Open) Live(string) error { return nil }
+
+// Follow implements Trust.
+func (Open) Follow(context.Context, *nats.Conn, func(string, error)) {}
