@@ -18,7 +18,7 @@ func TestFleetDemo(t *testing.T) {
 	p.Stdin, p.Stdout, p.Stderr = strings.NewReader(""), &out, &errs
 	code := p.Run(t.Context(), []string{"fleet", "demo", "--hosts", "12", "--format", "csv", "-c",
 		"SELECT COUNT(*), SUM(n) FROM series(10); SELECT host_label('program') AS program, COUNT(*) FROM series(3) GROUP BY host_label('program') ORDER BY program"})
-	if want := "count(*),sum(n)\n120,540\n"; code != 0 || !strings.HasPrefix(strings.ToLower(out.String()), want) || !strings.Contains(out.String(), "1,18\n2,18\n") {
+	if want := "count(*),sum(n)\n120,660\n"; code != 0 || !strings.HasPrefix(strings.ToLower(out.String()), want) || !strings.Contains(out.String(), "1,18\n2,18\n") {
 		t.Errorf("exit code %d\n%s%s", code, out.String(), errs.String())
 	}
 	if n := strings.Count(errs.String(), "12 of 12 hosts"); n != 2 {
