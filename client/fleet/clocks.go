@@ -43,6 +43,13 @@ func (c *clocks) measure(ctx context.Context, members []*member) {
 	all.Wait()
 }
 
+// forget forgets that a host did not answer.
+func (c *clocks) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.blind = false
+}
+
 // note records the answer of a host. If a host does not answer, its earlier answer
 // remains valid.
 func (c *clocks) note(m *member, now clock, err error) {

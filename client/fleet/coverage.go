@@ -93,6 +93,17 @@ func coverage(parts []*part) (notes []string) {
 	return notes
 }
 
+// gaps returns the number of restarts of hosts.
+func gaps(parts []*part) (n uint64) {
+	for _, p := range parts {
+		var gap *Gap
+		if errors.As(p.err, &gap) {
+			n++
+		}
+	}
+	return n
+}
+
 // some lists names, not all if there are many.
 func some(names []string) string {
 	if len(names) <= mostNamed {

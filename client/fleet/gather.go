@@ -482,6 +482,10 @@ func release(batches []*batch.Batch) {
 // Summary adds up the summaries of the hosts. It adds which hosts did not answer,
 // and how far their clocks differ.
 func (g *gathered) Summary() wire.Summary {
+	if g.from != nil { // the clocks are known by what hosts have sent
+		g.s.clocks.forget()
+		g.s.clocks.measure(g.ctx, g.s.answered())
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	sum := wire.Summary{Rows: g.rows, Elapsed: g.took}
@@ -499,6 +503,9 @@ func (g *gathered) Summary() wire.Summary {
 		}
 	}
 	sum.Notes = append(lines.all(), coverage(g.parts)...)
+	if n := gaps(g.parts); n > 0 {
+		sum.Losses = add(sum.Losses, []wire.Loss{{Cause: gapCause, N: n}})
+	}
 	sum.Notes = append(sum.Notes, g.footnotes...)
 	if len(g.shift) > 0 && len(g.parts) > 1 {
 		if within, ok := g.s.clocks.within(); ok {

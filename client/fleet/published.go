@@ -74,6 +74,19 @@ func (s *session) reached() []*member {
 	return s.live()
 }
 
+// answered returns the hosts of a published statement whose clocks can be known.
+func (s *session) answered() (out []*member) {
+	for _, m := range s.members {
+		if _, _, err := m.clock.Clock(context.Background()); err == nil {
+			out = append(out, m)
+		}
+	}
+	if len(out) == 0 {
+		return s.members
+	}
+	return out
+}
+
 // join adds the hosts that begin later than the others, until there are no more.
 func (g *gathered) join(all *sync.WaitGroup) {
 	for {

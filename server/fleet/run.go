@@ -264,6 +264,7 @@ func (r *run) step(ctx context.Context, st step) {
 			r.add(bus.Header{Kind: bus.ItemRows, Flush: true, Preview: true}, bus.Total, r.preview)
 		}
 		release(&r.preview)
+	case st.ev.Kind == wire.Flush && r.once: // one item has the whole result: it replaces previews
 	case st.ev.Kind == wire.Flush:
 		if r.delimited {
 			r.spread(ctx)
@@ -289,7 +290,7 @@ func (r *run) flush(complete bool) {
 
 // end sends what is left, and the end of the result.
 func (r *run) end(err error) {
-	if len(r.pending) > 0 || r.delimited && r.how == bus.Total && err == io.EOF && r.once {
+	if len(r.pending) > 0 || r.once && err == io.EOF {
 		r.flush(r.delimited)
 	}
 	h := bus.Header{Kind: bus.ItemEnd, Text: r.res.Message()}

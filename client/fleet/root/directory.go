@@ -20,7 +20,7 @@ type directory struct {
 	trust bus.Trust
 	mu    sync.Mutex
 	hosts map[string]*host
-	heard chan struct{} // closed and replaced when a host is heard
+	stop  func() error // ends the watch of descriptions
 }
 
 // host is one host of the fleet.
@@ -47,16 +47,21 @@ func openDirectory(ctx context.Context, nc *nats.Conn, trust bus.Trust) (*direct
 	if err != nil {
 		return nil, err
 	}
-	w, err := kv.WatchAll(ctx)
+	w, err := kv.WatchAll(context.Background()) // it ends with the connection
 	if err != nil {
 		return nil, err
 	}
-	for e := range w.Updates() {
-		if e == nil { // all that exist were read
-			break
+	for read := false; !read; {
+		select {
+		case e := <-w.Updates():
+			if read = e == nil; !read { // else all that exist were read
+				d.described(e)
+			}
+		case <-ctx.Done():
+			return nil, ctx.Err()
 		}
-		d.described(e)
 	}
+	d.stop = w.Stop
 	go func() {
 		for e := range w.Updates() {
 			if e != nil {

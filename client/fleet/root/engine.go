@@ -59,6 +59,7 @@ func Dial(ctx context.Context, o Options) (*Engine, error) {
 
 // Close implements wire.Engine.
 func (e *Engine) Close() error {
+	_ = e.hosts.stop()
 	e.stop()
 	_ = e.nc.FlushTimeout(time.Second) // the ends of queries
 	e.nc.Close()

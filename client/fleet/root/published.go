@@ -48,6 +48,10 @@ type answers struct {
 	measured         time.Time
 }
 
+// joining is how long a result waits at least for hosts that send heartbeats and have not
+// answered: their answers may have been lost.
+const joining = 5 * time.Second
+
 // unackedRows is the size of rows that all hosts together may send ahead of the reader.
 const unackedRows = 256 << 20
 
@@ -133,7 +137,8 @@ func (p *published) receive(m *nats.Msg) {
 func (p *published) begin(a *answers, h *bus.Header, before *hostResult) *hostResult {
 	r := newHostResult(p, a.name, h.Incarnation)
 	a.last = r
-	r.joins = before != nil || p.settled
+	r.again = before != nil
+	r.joins = r.again || p.settled
 	if !r.joins {
 		close(a.begun)
 	}
@@ -286,6 +291,12 @@ func (p *published) acknowledge(now time.Time) {
 // finish ends the result when only silent hosts are left, and asks hosts that began again
 // to end when the others have.
 func (p *published) finish(now time.Time) {
+	alive := map[string]bool{}
+	if now.Sub(time.Unix(0, p.query.Issued)) < joining {
+		for _, h := range p.e.hosts.list() {
+			alive[h.Name] = h.alive()
+		}
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.settled || p.over || len(p.queue) > 0 {
@@ -294,8 +305,10 @@ func (p *published) finish(now time.Time) {
 	running, again := 0, 0
 	for _, a := range p.hosts {
 		switch r := a.last; {
+		case r == nil && alive[a.name]:
+			running++
 		case r == nil, r.ended(), now.Sub(r.heard) > silentFor:
-		case r.joins:
+		case r.again:
 			again++
 		default:
 			running++

@@ -21,6 +21,7 @@ type hostResult struct {
 	host        string
 	incarnation string
 	joins       bool // it is passed to the reader as fleet.Joined
+	again       bool // the agent was started again since the statement was published
 
 	// The fields up to began are guarded by p.mu.
 	stream  *bus.Stream
@@ -164,6 +165,9 @@ func (p *published) Answer(ctx context.Context, host string) (wire.Result, error
 		case <-r.answered:
 			p.mu.Lock()
 			defer p.mu.Unlock()
+			if err := ctx.Err(); err != nil {
+				return nil, err // it may still join
+			}
 			a.claimed = true
 			if r.first == nil || r.first.Kind == bus.ItemRefused {
 				return nil, r.err

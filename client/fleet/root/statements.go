@@ -26,11 +26,9 @@ func (s *session) Execute(ctx context.Context, text string, args ...types.Value)
 		}
 	case *parser.Set, *parser.Use:
 		return s.setting(ctx, text, args)
-	case *parser.CreateStream, *parser.Drop:
-		return s.setting(ctx, text, args)
-	case *parser.Query, *parser.Describe, *parser.Explain:
+	case *parser.Query, *parser.Describe, *parser.Explain, *parser.CreateStream, *parser.Drop:
 	default:
-		return nil, &parser.Error{Msg: "a fleet executes queries, SHOW, DESCRIBE, EXPLAIN, SET, USE and CREATE STREAM", Hint: "endoscope --connect HOST:PORT for a statement of one host", Src: text, Pos: stmt.Pos()}
+		return nil, &parser.Error{Msg: "a fleet executes queries, SHOW, DESCRIBE, EXPLAIN, SET, USE, CREATE STREAM and DROP", Hint: "endoscope --connect HOST:PORT for a statement of one host", Src: text, Pos: stmt.Pos()}
 	}
 	q, query := stmt.(*parser.Query)
 	p, err := s.publish(ctx, text, args, query, s.e.hosts.selected(q, text))

@@ -101,7 +101,6 @@ func TestItemsOverABadNetwork(t *testing.T) {
 				var rows [][]byte
 				for _, p := range parts {
 					rows = append(rows, []byte(p))
-					h.Text += ""
 				}
 				ms, err := s.out.Add(h, how, rows, uint64(len(parts)))
 				if err != nil {
