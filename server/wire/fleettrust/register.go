@@ -27,6 +27,7 @@ type Register struct {
 	// revoked is, by author, until when the tombstone of a query is kept. It may arrive
 	// before the query does.
 	revoked map[string]map[ID]time.Time
+	swept   time.Time // when forget has last searched
 }
 
 // entry is a query.
@@ -184,8 +185,15 @@ func (e *entry) leased() (until time.Time) {
 	return until
 }
 
-// forget drops what has expired. The caller holds r.mu.
+// sweepEvery is the time between two searches for what has expired.
+const sweepEvery = 10 * time.Second
+
+// forget drops what has expired, from time to time. The caller holds r.mu.
 func (r *Register) forget(now time.Time) {
+	if now.Sub(r.swept) < sweepEvery {
+		return
+	}
+	r.swept = now
 	maps.DeleteFunc(r.queries, func(_ ID, e *entry) bool { return now.After(e.q.Expiry.Add(Tolerance)) })
 	for author, all := range r.revoked {
 		maps.DeleteFunc(all, func(_ ID, until time.Time) bool { return now.After(until) })

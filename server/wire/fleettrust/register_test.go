@@ -224,7 +224,7 @@ func TestRegisterIsBounded(t *testing.T) {
 	a := newAgent(f, host)
 	message := func(by *Identity, n int) *Message {
 		h := f.header(time.Minute)
-		h.ID = ID{byte(n), byte(n >> 8), 1}
+		h.ID = ID{byte(n), byte(n >> 8), byte(n >> 16), 1}
 		return &Message{Header: h, Kind: KindTombstone, From: by.Member}
 	}
 	for n := range maxTombstones {
