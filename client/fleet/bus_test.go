@@ -29,7 +29,7 @@ type fleetBus struct {
 	at bus.Address
 }
 
-func startBus(t *testing.T) *fleetBus {
+func startBus(t testing.TB) *fleetBus {
 	t.Helper()
 	s, err := natsd.NewServer(&natsd.Options{ServerName: "test", DontListen: true, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
 	if err != nil {
@@ -50,7 +50,7 @@ func startBus(t *testing.T) *fleetBus {
 	return b
 }
 
-func (b *fleetBus) connect(t *testing.T) *nats.Conn {
+func (b *fleetBus) connect(t testing.TB) *nats.Conn {
 	t.Helper()
 	nc, err := b.at.Connect("test", false)
 	if err != nil {
@@ -60,7 +60,7 @@ func (b *fleetBus) connect(t *testing.T) *nats.Conn {
 }
 
 // join starts an agent, and returns what ends it.
-func (b *fleetBus) join(t *testing.T, h bus.Host, e wire.Engine) (leave func()) {
+func (b *fleetBus) join(t testing.TB, h bus.Host, e wire.Engine) (leave func()) {
 	t.Helper()
 	a, err := agent.New(agent.Options{Host: h, Bus: b.at, Engine: local{e}, Log: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	if err != nil {
@@ -89,7 +89,7 @@ func (l local) NewSession(ctx context.Context, o wire.Options) (wire.Session, er
 }
 
 // dial returns a session of a root, when so many hosts have joined.
-func (b *fleetBus) dial(t *testing.T, hosts int) wire.Session {
+func (b *fleetBus) dial(t testing.TB, hosts int) wire.Session {
 	t.Helper()
 	e, err := root.Dial(t.Context(), root.Options{Bus: b.at})
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -44,6 +45,9 @@ type hostResult struct {
 	events []wire.Event // of the item being read; used by the reader only
 }
 
+// mostTotals is how many totals of a host may wait for the reader.
+const mostTotals = 16
+
 func newHostResult(p *published, host, incarnation string) *hostResult {
 	return &hostResult{p: p, host: host, incarnation: incarnation, stream: bus.NewStream(), heard: time.Now(), wake: make(chan struct{}, 1), answered: make(chan struct{})}
 }
@@ -58,6 +62,9 @@ func (r *hostResult) add(h *bus.Header, rows []byte, now time.Time) {
 		r.summary = *h.Summary
 	}
 	r.dropped = r.stream.Dropped
+	if r.last {
+		return
+	}
 	for _, it := range items {
 		switch {
 		case it.Kind == bus.ItemBegin || it.Kind == bus.ItemRefused:
@@ -80,6 +87,9 @@ func (r *hostResult) add(h *bus.Header, rows []byte, now time.Time) {
 			r.preview, r.counted = nil, now
 		case it.Kind == bus.ItemEnd:
 			r.last = true
+		}
+		if it.Total && len(r.queue) > mostTotals { // the reader is behind, and needs only the newest
+			r.queue = slices.DeleteFunc(r.queue, func(x *bus.Item) bool { return x.Total })
 		}
 		r.queue = append(r.queue, it)
 	}

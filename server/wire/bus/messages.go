@@ -161,6 +161,8 @@ type Header struct {
 	Mark    int64  `json:"w,omitempty"` // see wire.Event
 	Flush   bool   `json:"fl,omitempty"`
 	Round   uint64 `json:"o,omitempty"` // see wire.Event
+	// Total: the item replaces the totals before it.
+	Total bool `json:"a,omitempty"`
 	// Preview: the rows are what a result that is not complete has so far.
 	Preview bool          `json:"pre,omitempty"`
 	Text    string        `json:"t,omitempty"`

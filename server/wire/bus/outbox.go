@@ -45,7 +45,7 @@ func NewOutbox(query, host, incarnation string) *Outbox {
 // messages to be sent.
 func (o *Outbox) Add(h Header, how Delivery, parts [][]byte, rows uint64) ([][]byte, error) {
 	h.Query, h.Host, h.Incarnation = o.header.Query, o.header.Host, o.header.Incarnation
-	h.Seq = o.next
+	h.Seq, h.Total = o.next, how == Total
 	k := &kept{header: h, parts: parts, rows: rows, how: how}
 	switch how {
 	case InOrder:
