@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -64,13 +65,18 @@ func enroll(args []string, stdout, stderr io.Writer) error {
 func revoke(args []string, stdout, stderr io.Writer) error {
 	f, dir := options("revoke")
 	valid := f.String("valid", "", "members of the fleet refuse everything after this `long` without a newer list: 12h, 90d (default: never)")
-	const usage = "revoke [SERIAL ...] [--valid 30d]"
+	url := f.String("fleet", "", "store the list at the bus of this `url`, for all members of the fleet")
+	creds := f.String("creds", "", "the `file` of credentials of an author, for --fleet")
+	const usage = "revoke [SERIAL ...] [--valid 30d] [--fleet URL --creds FILE]"
 	serials, err := parseFlags(f, args, maxRevoked)
 	if errors.Is(err, flag.ErrHelp) {
 		_, err = parseCommand(f, args, stdout, usage)
 	}
 	if err != nil {
 		return err
+	}
+	if (*url == "") != (*creds == "") {
+		return mistakef("endoscoped "+usage, "--fleet and --creds need each other")
 	}
 	life, err := lifetimeFlag("--valid", *valid)
 	if err != nil {
@@ -85,7 +91,33 @@ func revoke(args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(stdout, "list %d of revoked certificates\n", number)
-	return nil
+	if *url == "" {
+		return nil
+	}
+	list, err := fleet.Revoked()
+	if err != nil {
+		return err
+	}
+	return publishList(*url, *creds, list)
+}
+
+// publishList stores a list of revoked certificates at a bus.
+func publishList(url, creds string, list []byte) error {
+	at, _, err := guard.Join(url, creds, "")
+	if err != nil {
+		return cannot("--creds", creds, err)
+	}
+	nc, err := at.Connect("revoke", false)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := guard.Prepare(ctx, nc, 0); err != nil {
+		return err
+	}
+	return guard.Publish(ctx, nc, list)
 }
 
 // maxRevoked bounds the arguments of one revoke.

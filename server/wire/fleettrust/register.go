@@ -27,11 +27,13 @@ type Register struct {
 	// revoked is, by author, until when the tombstone of a query is kept. It may arrive
 	// before the query does.
 	revoked map[string]map[ID]time.Time
+	swept   time.Time // when forget has last searched
 }
 
 // entry is a query.
 type entry struct {
 	q      *OpenQuery
+	added  time.Time
 	leases map[Role]lease // by who has signed: the author, or the renewer
 }
 
@@ -43,7 +45,7 @@ type lease struct {
 // Limits of a Register.
 const (
 	maxQueries    = 1024
-	maxTombstones = 4096 // of an author
+	maxTombstones = 1 << 16 // of an author
 )
 
 // NewRegister returns an empty Register.
@@ -67,6 +69,9 @@ func (r *Register) Add(q *OpenQuery) (added bool, err error) {
 	defer r.mu.Unlock()
 	now := r.t.o.Now()
 	r.forget(now)
+	if len(r.queries) >= maxQueries {
+		r.dropEnded(now)
+	}
 	switch {
 	case r.queries[q.ID] != nil:
 		return false, nil
@@ -78,7 +83,7 @@ func (r *Register) Add(q *OpenQuery) (added bool, err error) {
 		return false, refuse(Overflow, "there are %d queries already", len(r.queries))
 	}
 	first := lease{q.NotBefore, leaseEnd(now, q.NotBefore, q.NotBefore.Add(MaxLease))}
-	r.queries[q.ID] = &entry{q: q, leases: map[Role]lease{Author: first}}
+	r.queries[q.ID] = &entry{q: q, added: now, leases: map[Role]lease{Author: first}}
 	return true, nil
 }
 
@@ -160,8 +165,35 @@ func (r *Register) isRevoked(q *OpenQuery) bool {
 	return revoked
 }
 
-// forget drops what has expired. The caller holds r.mu.
+// dropEnded drops queries that have ended and not expired. None of them can begin again by
+// what was sent before: their tombstones are kept, and their leases are too old. The caller
+// holds r.mu.
+func (r *Register) dropEnded(now time.Time) {
+	maps.DeleteFunc(r.queries, func(_ ID, e *entry) bool {
+		lapsed := now.After(e.leased()) && now.After(e.added.Add(MaxStandingLease+2*Tolerance))
+		return lapsed || r.isRevoked(e.q)
+	})
+}
+
+// leased returns when the last lease ends.
+func (e *entry) leased() (until time.Time) {
+	for _, l := range e.leases {
+		if l.until.After(until) {
+			until = l.until
+		}
+	}
+	return until
+}
+
+// sweepEvery is the time between two searches for what has expired.
+const sweepEvery = 10 * time.Second
+
+// forget drops what has expired, from time to time. The caller holds r.mu.
 func (r *Register) forget(now time.Time) {
+	if now.Sub(r.swept) < sweepEvery {
+		return
+	}
+	r.swept = now
 	maps.DeleteFunc(r.queries, func(_ ID, e *entry) bool { return now.After(e.q.Expiry.Add(Tolerance)) })
 	for author, all := range r.revoked {
 		maps.DeleteFunc(all, func(_ ID, until time.Time) bool { return now.After(until) })
@@ -197,12 +229,7 @@ func (r *Register) Live(id ID) (until time.Time, err error) {
 			end = last
 		}
 	}
-	var leased time.Time
-	for _, l := range e.leases {
-		if l.until.After(leased) {
-			leased = l.until
-		}
-	}
+	leased := e.leased()
 	if now.After(leased) {
 		return now, refuse(Expired, "the lease of the query has ended")
 	}

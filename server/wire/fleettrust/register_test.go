@@ -1,7 +1,6 @@
 package fleettrust
 
 import (
-	"fmt"
 	"testing"
 	"time"
 )
@@ -225,7 +224,7 @@ func TestRegisterIsBounded(t *testing.T) {
 	a := newAgent(f, host)
 	message := func(by *Identity, n int) *Message {
 		h := f.header(time.Minute)
-		h.ID = ID{byte(n), byte(n >> 8), 1}
+		h.ID = ID{byte(n), byte(n >> 8), byte(n >> 16), 1}
 		return &Message{Header: h, Kind: KindTombstone, From: by.Member}
 	}
 	for n := range maxTombstones {
@@ -234,14 +233,31 @@ func TestRegisterIsBounded(t *testing.T) {
 	refused(t, "one tombstone more", a.r.Tombstone(message(alice, maxTombstones)), Overflow)
 	must(t, a.r.Tombstone(message(alice, 0)))
 	must(t, a.r.Tombstone(message(bob, maxTombstones)))
-	for n := range maxQueries {
-		_, err := a.r.Add(&OpenQuery{ID: ID{byte(n), byte(n >> 8)}, Author: alice.Member, NotBefore: f.clock(), Expiry: f.clock().Add(time.Minute)})
-		if err != nil {
-			t.Fatal(fmt.Sprint(n, " queries: ", err))
+	fill := func(first int) {
+		t.Helper()
+		for n := range maxQueries {
+			_, err := a.r.Add(&OpenQuery{ID: ID{byte(n), byte(n >> 8), byte(first)}, Author: alice.Member, NotBefore: f.clock(), Expiry: f.clock().Add(time.Hour)})
+			if err != nil {
+				t.Fatalf("%d queries: %v", n, err)
+			}
 		}
 	}
+	fill(2)
 	_, err := a.query(f.sealed(alice, host, false, "", time.Hour))
 	refused(t, "one query more", err, Overflow)
+	// Those that have ended make room.
+	f.pass(MaxStandingLease + 2*Tolerance + 1)
+	fill(3)
+	over := message(alice, 0)
+	over.ID, over.Expiry = ID{7, 0, 3}, f.clock().Add(time.Hour)
+	must(t, a.r.Tombstone(over))
+	if _, err = a.query(f.sealed(alice, host, false, "", time.Hour)); err != nil {
+		t.Errorf("a query when one is revoked: %v", err)
+	}
+	if _, err = a.r.Add(&OpenQuery{ID: over.ID, Author: alice.Member, Expiry: over.Expiry}); ReasonOf(err) != Revoked {
+		t.Errorf("the revoked one again: %v", err)
+	}
+	f.pass(time.Hour)
 	f.pass(time.Minute + Tolerance + 1)
 	if _, err = a.query(f.sealed(alice, host, false, "", time.Hour)); err != nil {
 		t.Errorf("a query when the others have expired: %v", err)

@@ -13,5 +13,7 @@
 // It also states what the user of each member may do at the NATS server (permissions.go),
 // and carries the list of revoked certificates (lists.go).
 //
-// It must not know how statements are planned or executed, nor how messages travel.
+// Locks: Guard.mu may be held when the locks of package fleettrust are taken.
+//
+// It must not know how statements are planned or executed.
 package guard

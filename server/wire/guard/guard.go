@@ -162,10 +162,12 @@ func (g *Guard) sealQuery(a bus.About, body []byte) ([]byte, error) {
 	return slices.Concat(append([][]byte{out, s.Message}, s.Keys...)...), nil
 }
 
-// forget drops queries that have expired. The caller holds g.mu.
+// forget drops queries that have expired, and those that the register of a host has dropped.
+// The caller holds g.mu.
 func (g *Guard) forget() {
 	for id, q := range g.queries {
-		if g.now().After(q.expiry.Add(2 * fleettrust.Tolerance)) {
+		dropped := g.me.Role == fleettrust.Host && g.register.Query(q.id) == nil
+		if dropped || g.now().After(q.expiry.Add(2*fleettrust.Tolerance)) {
 			delete(g.queries, id)
 		}
 	}
@@ -213,7 +215,8 @@ func (g *Guard) Live(id string) error {
 	return err
 }
 
-// lease returns a signed lease. One that says that the query is over is a tombstone.
+// lease returns a signed lease. One that says that the query is over is a tombstone, after
+// which nothing of the query is needed here.
 func (g *Guard) lease(a bus.About, message []byte) ([]byte, error) {
 	q, err := g.query(a.Query)
 	if err != nil {
@@ -226,6 +229,9 @@ func (g *Guard) lease(a bus.About, message []byte) ([]byte, error) {
 	if !l.Over {
 		return g.me.Sign(fleettrust.KindLease, g.header(q.id, leaseLife), message)
 	}
+	g.mu.Lock()
+	delete(g.queries, a.Query)
+	g.mu.Unlock()
 	h := g.header(q.id, 0)
 	h.Expiry = q.expiry
 	return g.me.Sign(fleettrust.KindTombstone, h, message)
