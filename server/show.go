@@ -55,6 +55,11 @@ func (s *session) show(ctx context.Context, st *parser.Show, src string) (wire.R
 		for _, m := range places {
 			rel.Add(types.Str(m.String()), types.Str(""), types.Int(int64(len(m.Site.Bytes))), types.Str(fmt.Sprintf("%#x", m.Site.Addr)))
 		}
+	case "CHECKS":
+		var err error
+		if rel, err = s.showChecks(ctx); err != nil {
+			return nil, answer.WithPlace(planner.Placed(err, src), st, src)
+		}
 	case "SETTINGS":
 		rel = answer.NewTable(answer.Text("setting"), answer.Text("value"), answer.Text("description"))
 		for _, k := range catalog.Settings {
