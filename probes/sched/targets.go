@@ -128,6 +128,6 @@ func (t *targets) wants(l life) bool {
 // isNamedBy reports whether an event is of a process that the target names, by the
 // data in the record: the process may have ended since.
 func (t *targets) isNamedBy(l life) bool {
-	return slices.Contains(t.pids, int(l.Pid)) ||
+	return slices.Contains(t.pids, int(l.Pid)) || t.matcher.Contains(int(l.Pid)) ||
 		t.matcher.MatchesProgram(&process.Program{Comm: comm(&l.Process), Exe: l.exe(), File: l.file()})
 }

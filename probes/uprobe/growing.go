@@ -103,7 +103,7 @@ func (g *growing) recordModules(s *source) {
 // key returns the key of a file mapped by process pid.
 func (g *growing) key(id process.FileID, pid int) mappedIn {
 	t := g.spec.Target
-	if len(t.Processes)+len(t.Exes) > 0 || t.Follow {
+	if t.Grows() || t.Follow {
 		pid = 0
 	}
 	return mappedIn{id, pid}
@@ -319,7 +319,7 @@ func (g *growing) names(pid int) bool {
 }
 
 // byName reports whether the target contains processes other than those given by pid.
-func (g *growing) byName() bool { return len(g.spec.Target.Processes)+len(g.spec.Target.Exes) > 0 }
+func (g *growing) byName() bool { return g.spec.Target.Grows() }
 
 // recordsLost is called when the kernel had no room for n notifications of mappings, starts
 // or ends of processes.

@@ -46,8 +46,8 @@ func root(pid int) Check {
 	c := Check{Name: "root", Verdict: OK, Found: "this one's"}
 	if !process.SharesRoot(pid) {
 		c.Found = fmt.Sprintf("its own: files of the program are those in /proc/%d/root", pid)
-		if name := process.Container(pid); name != "/" && name != "" {
-			c.Found += ", container " + name
+		if in := process.ContainerOf(pid); in != nil && in.Called() != "/" {
+			c.Found += ", container " + in.Called()
 		}
 	}
 	return c

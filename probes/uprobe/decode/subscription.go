@@ -41,7 +41,6 @@ type Subscription struct {
 	// ExeBefore returns the executable that a process had at a time of the boot clock, if it
 	// has ended since; nil: it is not known.
 	ExeBefore    func(pid int, at int64) string
-	Containers   *Names // containers
 	Installation *program.Installation
 
 	labels []codes // by function
