@@ -54,6 +54,25 @@ func (x *containerCache) of(pid int) *container.Container {
 	return found.container
 }
 
+// inherit notes that a process was forked by another. What the pid's former process had is
+// forgotten.
+func (x *containerCache) inherit(pid, parent int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	found := x.byPID[parent]
+	found.until = time.Time{}
+	x.byPID[pid] = found
+}
+
+// expire makes the next look-up of a process read its group.
+func (x *containerCache) expire(pid int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	found := x.byPID[pid]
+	found.until = time.Time{}
+	x.byPID[pid] = found
+}
+
 // cgroupOf returns the control group of process pid, as this process sees the hierarchy: the
 // path in the unified one (cgroup v2), such as /system.slice/docker-0123….scope, or if that is
 // the root the longest path in one of version 1. "/" means no container, "" unknown.

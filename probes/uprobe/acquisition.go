@@ -78,7 +78,11 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 		s.aggregates(a)
 	}
 	if slices.ContainsFunc(s.wants.Cols, calls.Column.IsContained) {
-		// Called while the processes exist: rows may arrive after they have ended.
+		// Rows may arrive after their processes have ended.
+		if h := p.historyFor(s); h != nil {
+			h.RecordContainers()
+		}
+		s.sub.Contained = len(s.spec.Target.Containers) > 0
 		for _, q := range s.resolution.Running {
 			process.ContainerOf(q.PID)
 		}

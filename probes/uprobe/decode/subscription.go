@@ -8,6 +8,7 @@ import (
 	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/bpf"
+	"endoscope/probes/process"
 	"endoscope/probes/rows"
 	"endoscope/probes/stack"
 	"endoscope/probes/uprobe/abi"
@@ -42,6 +43,8 @@ type Subscription struct {
 	// has ended since; nil: it is not known.
 	ExeBefore    func(pid int, at int64) string
 	Installation *program.Installation
+	// Contained is set if the target is a container: calls whose container is unknown are lost.
+	Contained bool
 
 	labels []codes // by function
 	// receivers is nil where no column of objects or methods is requested; then
@@ -129,6 +132,9 @@ func (s *Subscription) row(e *event, l *codes) {
 	}
 	if s.shared != nil {
 		s.begun = append(s.begun, int64(e.start)+s.offset)
+	}
+	if s.Contained && process.ContainerOf(int(e.Pid)) == nil {
+		s.Sink.Lost("calls of processes that had ended before their container was looked up", 1)
 	}
 	s.rows.Add(e)
 }
