@@ -364,6 +364,9 @@ func (g *growing) probeOnce(f selection.Mapping) {
 		g.merge.lost(fmt.Sprintf("more than %d modules loaded", maxGrown), 1)
 		return
 	}
+	if g.probes(&f) {
+		return
+	}
 	err := g.grow(&f)
 	if err != nil && !f.Left && !f.Still() {
 		f.Left = true // it was unmapped meanwhile: what was found does not count
@@ -385,6 +388,21 @@ func (g *growing) probeOnce(f selection.Mapping) {
 	}
 	gap := time.Duration(clock.Boot() - f.At)
 	g.merge.lost(fmt.Sprintf("calls in %s from its mapping until it was probed, a gap of %v", name, gap.Round(10*time.Microsecond)), 1)
+}
+
+// probes reports whether a part has probes, for all processes of the target, on the file of a
+// mapping: containers see one file of their image in different places.
+func (g *growing) probes(f *selection.Mapping) bool {
+	id, ok := f.ID()
+	if !ok || !g.byName() {
+		return false
+	}
+	g.mu.Lock()
+	parts := slices.Clone(g.parts)
+	g.mu.Unlock()
+	g.provider.mu.Lock()
+	defer g.provider.mu.Unlock()
+	return slices.ContainsFunc(parts, func(s *source) bool { return s.probes(id) })
 }
 
 // allowRetry allows another attempt for a file that was not probed because of err, when any

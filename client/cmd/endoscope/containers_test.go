@@ -240,7 +240,7 @@ func newPodman(c *containment) *podman {
 	})
 	tar := filepath.Join(c.dir, "image.tar")
 	testenv.Output(c.t, "tar", "-C", filepath.Dir(c.program), "-cf", tar, "--transform", "s,.*,contained,", filepath.Base(c.program))
-	p.run("import", tar, "localhost/contained:1")
+	p.run("import", "--change", `CMD ["/contained"]`, tar, "localhost/contained:1")
 	c.background(p.env, "podman", append(p.where(), "system", "service", "-t", "0", "unix://"+socket)...)
 	testenv.Until(c.t, "podman serves", func() bool { _, err := os.Stat(socket); return err == nil })
 	return p
