@@ -57,7 +57,8 @@ func misspeltKeyword(d *diagnosis) *Error {
 	for _, n := range []int{0, -1, -2, -3, -4, 1} {
 		t := d.tok(n)
 		word := d.word(n)
-		if t.typ != tokWord || len(word) < 3 || n < 0 && contextual[word] != "" {
+		// container_of is a function, and no CONTAINER.
+		if t.typ != tokWord || len(word) < 3 || n < 0 && (contextual[word] != "" || word == "CONTAINER_OF") {
 			continue
 		}
 		limit := 1 + max(1, len(word)/3)

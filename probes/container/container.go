@@ -72,7 +72,7 @@ func (c *Container) encode() {
 // numbered matches the folder of a container: its id, alone or in the name of a scope of
 // systemd, such as cri-containerd-0123….scope. Podman and CRI-O have a second group for the
 // process that watches a container, libpod-conmon-0123….
-var numbered = regexp.MustCompile(`^(?:[a-z-]*[-:])?([0-9a-f]{64})(?:\.scope)?$`)
+var numbered = regexp.MustCompile(`^(?:.*[-:])?([0-9a-f]{64})(?:\.scope)?$`)
 
 // idOf returns the id of the innermost container of a control group; "" if there is none.
 func idOf(cgroup string) string {

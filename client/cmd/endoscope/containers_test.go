@@ -291,3 +291,62 @@ func TestPodmanContainers(t *testing.T) {
 	byName.end(map[string]any{"calls": web, "processes": 2, "container": "web", "app": "shop", "pod": nil})
 	byLabel.end(map[string]any{"calls": web + late, "processes": 3, "container": "late", "app": "shop"})
 }
+
+// group makes a control group in whatever hierarchy there is.
+func (c *containment) group(name string) (dir string) {
+	c.t.Helper()
+	for _, root := range []string{"/sys/fs/cgroup/pids", "/sys/fs/cgroup"} {
+		if _, err := os.Stat(filepath.Join(root, "cgroup.procs")); err != nil {
+			continue
+		}
+		dir = filepath.Join(root, name)
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			continue
+		}
+		c.t.Cleanup(func() {
+			testenv.UntilNil(c.t, "the control group is empty", func() error { return os.Remove(dir) })
+		})
+		return dir
+	}
+	testenv.Skip(c.t, "needs a hierarchy of control groups that it may change")
+	return ""
+}
+
+// A container that no runtime knows is found by its id: namespaces, a root and a control group
+// suffice. Its second run is observed, too, and the same program outside is not.
+func TestContainerWithoutRuntime(t *testing.T) {
+	c := newContainment(t)
+	unshare := testenv.NeedProgram(t, "unshare")
+	testenv.CopyFile(t, c.program, filepath.Join(c.dir, "contained"))
+	id := strings.Repeat("0123456789abcdef", 4)
+	group := c.group("endoscope-" + id + ".scope")
+	start := func(name string, in string) *exec.Cmd {
+		t.Helper()
+		cmd := exec.Command("sh", "-c", fmt.Sprintf("%s exec %s --pid --mount --fork --kill-child=TERM --root=%s /contained %s", in, unshare, c.dir, name))
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+		return cmd
+	}
+	within := fmt.Sprintf("echo $$ >%s/cgroup.procs &&", group)
+	web, other := start("web", within), start("other", "")
+	none := []string{"CONTAINER_RUNTIME_ENDPOINT=unix:///nowhere", "DOCKER_HOST=unix:///nowhere", "CONTAINER_HOST=unix:///nowhere"}
+	testenv.Until(t, "the container runs", func() bool { text, _ := os.ReadFile(filepath.Join(group, "cgroup.procs")); return len(text) > 0 })
+	byID := c.count(none, "AND container = '"+id+"'")
+	byGroup := c.count(none, "AND cgroup = '/"+filepath.Base(group)+"'")
+	c.begin()
+	byID.reaches(200)
+	web.Process.Kill() // the kernel ends the container's process by SIGTERM
+	first := c.total("web", 1)
+	web = start("web", within)
+	byID.reaches(first + 200)
+	web.Process.Kill()
+	other.Process.Kill()
+	calls := c.total("web", 2)
+	c.total("other", 1)
+	byID.reaches(calls)
+	byGroup.reaches(calls)
+	byID.end(map[string]any{"calls": calls, "processes": 2, "container": id, "pod": nil})
+	byGroup.end(map[string]any{"calls": calls, "processes": 2})
+}

@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -165,4 +167,88 @@ func TestPods(t *testing.T) {
 			t.Errorf("SHOW CONTAINERS has no %s:\n%s%s", want, out, errs)
 		}
 	}
+}
+
+// inside runs a command in a container.
+func (k *kubelet) inside(id string, command ...string) (stdout, stderr string, code int32) {
+	k.t.Helper()
+	a := do(k, k.client.ExecSync, &cri.ExecSyncRequest{ContainerId: id, Cmd: command})
+	return string(a.Stdout), string(a.Stderr), a.ExitCode
+}
+
+// Endoscope in a pod with the capabilities of the manual's DaemonSet observes another pod. In
+// a pod with its own PID namespace it says what does not work.
+func TestEndoscopeInPod(t *testing.T) {
+	c := newContainment(t)
+	k := newKubelet(c)
+	shop := k.pod("shop-1", map[string]string{"app": "shop"})
+	web := shop.start("web", 0)
+	c.begin()
+
+	tools := k.pod("tools", nil)
+	start := func(name string, pids cri.NamespaceMode) string {
+		return tools.start(name, 0, func(config *cri.ContainerConfig) {
+			config.Command = []string{"/contained"} // it only waits
+			config.Mounts = append(config.Mounts,
+				&cri.Mount{HostPath: filepath.Dir(c.endo), ContainerPath: "/opt", Readonly: true},
+				&cri.Mount{HostPath: "/usr/lib", ContainerPath: "/usr/lib", Readonly: true}, // for its C library
+				&cri.Mount{HostPath: "/lib", ContainerPath: "/lib", Readonly: true},
+				&cri.Mount{HostPath: "/lib64", ContainerPath: "/lib64", Readonly: true},
+				&cri.Mount{HostPath: filepath.Join(c.dir, "cd"), ContainerPath: "/run/containerd"})
+			config.Envs = []*cri.KeyValue{{Key: "CONTAINER_RUNTIME_ENDPOINT", Value: []byte("unix:///run/containerd/cri.sock")}}
+			config.Linux.SecurityContext = &cri.LinuxContainerSecurityContext{
+				NamespaceOptions: &cri.NamespaceOption{Network: cri.NamespaceMode_NODE, Pid: pids},
+				Capabilities:     &cri.Capability{DropCapabilities: []string{"ALL"}, AddCapabilities: []string{"BPF", "PERFMON", "SYS_PTRACE"}},
+				Seccomp:          &cri.SecurityProfile{ProfileType: cri.SecurityProfile_Unconfined},
+				ReadonlyRootfs:   true,
+			}
+		})
+	}
+	endoscope := "/opt/" + filepath.Base(c.endo)
+	checksOf := func(id string) map[string]checkRow {
+		t.Helper()
+		out, errs, _ := k.inside(id, endoscope, "doctor", "--json")
+		var rows []checkRow
+		if err := json.Unmarshal([]byte(out), &rows); err != nil {
+			t.Fatalf("%v\n%s%s", err, out, errs)
+		}
+		found := map[string]checkRow{}
+		for _, r := range rows {
+			found[r.Name] = r
+		}
+		return found
+	}
+
+	machine := start("machine", cri.NamespaceMode_NODE)
+	for name, r := range checksOf(machine) {
+		if r.Kind == "stream" && r.Verdict != "ok" {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+	out, errs, code := k.inside(machine, endoscope, "--format", "csv", "-c",
+		"SELECT arg0, container, pod FROM function_start WHERE container = 'web' AND function_name = 'handle' LIMIT 100")
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if code != 0 || len(lines) != 101 || lines[0] != "arg0,container,pod" {
+		t.Fatalf("exit code %d\n%s%s", code, out, errs)
+	}
+	first := -1
+	for i, line := range lines[1:] {
+		n, where, _ := strings.Cut(line, ",")
+		at, err := strconv.Atoi(n)
+		if first < 0 {
+			first = at
+		}
+		if err != nil || at != first+i || where != "web,shop-1" {
+			t.Fatalf("row %d is %q, want call %d\n%s", i, line, first+i, out)
+		}
+	}
+
+	own := start("own", cri.NamespaceMode_CONTAINER)
+	found := checksOf(own)
+	if found["PID namespace"].Verdict != "no" || !strings.Contains(found["PID namespace"].Remedy, "hostPID: true") ||
+		found["function_start"].Verdict != "no" || found["stack_sample"].Verdict != "no" || found["process_usage"].Verdict != "ok" {
+		t.Errorf("%+v", found)
+	}
+	shop.stop(web)
+	tools.stop(machine, own)
 }
