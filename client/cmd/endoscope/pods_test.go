@@ -93,9 +93,9 @@ func do[Q, A any](k *kubelet, call func(context.Context, Q, ...grpc.CallOption) 
 	return a
 }
 
-func (k *kubelet) pod(name string, labels map[string]string) *pod {
+func (k *kubelet) pod(name string, labels map[string]string, pids cri.NamespaceMode) *pod {
 	k.t.Helper()
-	host := &cri.NamespaceOption{Network: cri.NamespaceMode_NODE}
+	host := &cri.NamespaceOption{Network: cri.NamespaceMode_NODE, Pid: pids}
 	p := &pod{kubelet: k, config: &cri.PodSandboxConfig{
 		Metadata: &cri.PodSandboxMetadata{Name: name, Namespace: "shop", Uid: "uid-" + name},
 		Labels:   labels,
@@ -136,7 +136,8 @@ func (p *pod) stop(ids ...string) {
 func TestPods(t *testing.T) {
 	c := newContainment(t)
 	k := newKubelet(c)
-	shop, other := k.pod("shop-1", map[string]string{"app": "shop"}), k.pod("other-1", map[string]string{"app": "other"})
+	shop := k.pod("shop-1", map[string]string{"app": "shop"}, cri.NamespaceMode_CONTAINER)
+	other := k.pod("other-1", map[string]string{"app": "other"}, cri.NamespaceMode_CONTAINER)
 	web, side := shop.start("web", 0), shop.start("side", 0)
 	away := other.start("away", 0)
 
@@ -181,13 +182,12 @@ func (k *kubelet) inside(id string, command ...string) (stdout, stderr string, c
 func TestEndoscopeInPod(t *testing.T) {
 	c := newContainment(t)
 	k := newKubelet(c)
-	shop := k.pod("shop-1", map[string]string{"app": "shop"})
+	shop := k.pod("shop-1", map[string]string{"app": "shop"}, cri.NamespaceMode_CONTAINER)
 	web := shop.start("web", 0)
 	c.begin()
 
-	tools := k.pod("tools", nil)
 	start := func(name string, pids cri.NamespaceMode) string {
-		return tools.start(name, 0, func(config *cri.ContainerConfig) {
+		return k.pod(name, nil, pids).start(name, 0, func(config *cri.ContainerConfig) {
 			config.Command = []string{"/contained"} // it only waits
 			config.Mounts = append(config.Mounts,
 				&cri.Mount{HostPath: filepath.Dir(c.endo), ContainerPath: "/opt", Readonly: true},
@@ -249,6 +249,5 @@ func TestEndoscopeInPod(t *testing.T) {
 		found["function_start"].Verdict != "no" || found["stack_sample"].Verdict != "no" || found["process_usage"].Verdict != "ok" {
 		t.Errorf("%+v", found)
 	}
-	shop.stop(web)
-	tools.stop(machine, own)
+	shop.stop(web, machine, own)
 }
