@@ -254,6 +254,8 @@ func goValue(v types.Value) any {
 		return v.I != 0
 	case types.Bigint:
 		return v.I
+	case types.Ubigint:
+		return uint64(v.I)
 	case types.Double:
 		return v.F
 	case types.Varchar:

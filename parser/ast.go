@@ -303,7 +303,7 @@ type (
 		Span
 		Kind LiteralKind
 		Text string  // as written (strings: as written, with quotes)
-		Int  int64   // LitInt; LitDuration in ns; LitSize in bytes; LitBool 0 or 1
+		Int  int64   // LitInt; LitUnsigned: its 64 bits; LitDuration in ns; LitSize in bytes; LitBool 0 or 1
 		F    float64 // LitFloat, LitPercent
 		Str  string  // LitString: its value
 	}
@@ -405,6 +405,7 @@ const (
 	LitDuration // 100ms, 1min, INTERVAL '1' MINUTE
 	LitSize     // 64KiB
 	LitString
+	LitUnsigned // a whole number above the largest BIGINT
 )
 
 func (*Query) statement()         {}

@@ -303,7 +303,7 @@ func (p *exprParser) signed(least int) (Expr, error) {
 // are out of range.
 func (p *exprParser) smallest(start int, sign *lexer.Token) (Expr, error) {
 	t := p.lex.Peek()
-	if t.Type != tokInt || literalOf(t) != nil {
+	if digits := literalOf(t); t.Type != tokInt || digits != nil && (digits.Kind != LitUnsigned || sign.Value != "-") {
 		return nil, nil
 	}
 	l, err := number(sign.Value + t.Value)

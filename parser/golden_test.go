@@ -147,7 +147,7 @@ func writeTree(out *strings.Builder, v reflect.Value, field string, depth int) {
 	}
 }
 
-var kindNames = [...]string{"null", "bool", "int", "float", "percent", "duration", "size", "string"}
+var kindNames = [...]string{"null", "bool", "int", "float", "percent", "duration", "size", "string", "unsigned"}
 
 // writeSpans writes each node of a tree with the text that it was read from.
 func writeSpans(out *strings.Builder, src string, v reflect.Value, depth int) {

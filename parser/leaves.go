@@ -109,7 +109,7 @@ func takeLiteral(lex *lexer.PeekingLexer, typ lexer.TokenType) (*Literal, error)
 		return nil, participle.NextMatch
 	}
 	l := literalOf(lex.Peek())
-	if l == nil { // 9223372036854775808 is valid only after a minus sign
+	if l == nil || l.Kind == LitUnsigned { // valid only in expressions
 		return nil, &syntaxError{pos: lex.Peek().Pos, msg: lex.Peek().Value + " is too large a number"}
 	}
 	lex.Next()

@@ -165,11 +165,20 @@ func (l *Literal) parse(s string) *Error {
 		return l.float(digits)
 	}
 	l.Kind = LitInt
-	n, err := strconv.ParseInt(digits, base(digits), 64)
-	if err != nil {
-		return &Error{Msg: shorten(s) + " is too large a number", Hint: "the largest is " + strconv.Itoa(math.MaxInt64)}
+	if n, err := strconv.ParseInt(digits, base(digits), 64); err == nil {
+		l.Int = n
+		return nil
 	}
-	l.Int = n
+	l.Kind = LitUnsigned
+	n, err := strconv.ParseUint(digits, base(digits), 64)
+	if err != nil {
+		hint := "the largest is " + strconv.FormatUint(math.MaxUint64, 10)
+		if unsigned != s {
+			hint = "the smallest is " + strconv.Itoa(math.MinInt64)
+		}
+		return &Error{Msg: shorten(s) + " is too large a number", Hint: hint}
+	}
+	l.Int = int64(n)
 	return nil
 }
 

@@ -16,6 +16,8 @@ func TestNumber(t *testing.T) {
 		"0xFF":                 {Kind: LitInt, Int: 255},
 		"9223372036854775807":  {Kind: LitInt, Int: math.MaxInt64},
 		"-9223372036854775808": {Kind: LitInt, Int: math.MinInt64},
+		"9223372036854775808":  {Kind: LitUnsigned, Int: math.MinInt64},
+		"0xffffffffffffffff":   {Kind: LitUnsigned, Int: -1},
 		"1.5":                  {Kind: LitFloat, F: 1.5},
 		".5":                   {Kind: LitFloat, F: 0.5},
 		"2E-3":                 {Kind: LitFloat, F: 0.002},

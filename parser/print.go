@@ -412,6 +412,8 @@ func (l *Literal) String() string {
 		return strings.ToUpper(strconv.FormatBool(l.Int != 0))
 	case LitInt:
 		return strconv.FormatInt(l.Int, 10)
+	case LitUnsigned:
+		return strconv.FormatUint(uint64(l.Int), 10)
 	case LitFloat:
 		return strconv.FormatFloat(l.F, 'g', -1, 64)
 	case LitPercent:

@@ -23,6 +23,7 @@ type Export struct {
 	Labels  []Label
 	Metrics []Metric
 	Spans   *Spans // nil: the query returns figures
+	Stack   int    // the label that is a stack, of an export to a store of profiles; -1: there is none
 	Notices []string
 }
 
@@ -35,6 +36,29 @@ type ExportOptions struct {
 	Timeout  time.Duration // of one request
 	Hold     time.Duration // how long a span waits for the call that encloses it
 	Headers  string        // of requests: name=value, separated by commas
+}
+
+// Protocols of receivers, as the schemes of their URLs begin, beside OTLP.
+const (
+	RemoteWrite = "prometheus"
+	Pyroscope   = "pyroscope"
+	Parca       = "parca"
+)
+
+// ExportSchemes are the schemes of the URLs to which exports send, with their default ports.
+var ExportSchemes = map[string]int{
+	"otlp": 4317, "otlps": 4317, "otlp+http": 4318, "otlp+https": 4318,
+	RemoteWrite + "+http": 9090, RemoteWrite + "+https": 443,
+	Pyroscope + "+http": 4040, Pyroscope + "+https": 443,
+	Parca: 7070, Parca + "s": 7070,
+}
+
+// writesRemotely reports whether an export goes to a receiver of remote write.
+func (e *Export) writesRemotely() bool { return strings.HasPrefix(e.To, RemoteWrite+"+") }
+
+// storesProfiles reports whether an export goes to a store of profiles.
+func (e *Export) storesProfiles() bool {
+	return strings.HasPrefix(e.To, Pyroscope) || strings.HasPrefix(e.To, Parca)
 }
 
 // Label is a column that becomes a label, or an attribute.

@@ -19,7 +19,7 @@ func PlanExport(c *parser.CreateExport, src string, env *Env) (*Export, error) {
 }
 
 func (r *resolver) export(c *parser.CreateExport) (*Export, error) {
-	e := &Export{Name: c.Name.Name, Key: r.env.Scope.Resolve(c.Name.Name)}
+	e := &Export{Name: c.Name.Name, Key: r.env.Scope.Resolve(c.Name.Name), Stack: -1}
 	e.Options = ExportOptions{Interval: time.Second, Series: 10_000, Memory: 64 << 20, Queue: 16_384, Timeout: 10 * time.Second, Hold: 10 * time.Second}
 	if err := r.exportTarget(e, c); err != nil {
 		return nil, err
@@ -49,9 +49,6 @@ func (r *resolver) export(c *parser.CreateExport) (*Export, error) {
 	return e, r.exportNames(e, c)
 }
 
-// ExportSchemes are the schemes of the URLs to which exports send, with their default ports.
-var ExportSchemes = map[string]int{"otlp": 4317, "otlps": 4317, "otlp+http": 4318, "otlp+https": 4318}
-
 func (r *resolver) exportTarget(e *Export, c *parser.CreateExport) error {
 	if err := r.newName("an export", c.Name); err != nil {
 		return err
@@ -64,7 +61,7 @@ func (r *resolver) exportTarget(e *Export, c *parser.CreateExport) error {
 	u, err := url.Parse(e.To)
 	switch {
 	case err != nil || u.Host == "" || ExportSchemes[u.Scheme] == 0:
-		return r.hintf(c.To.Pos(), "TO 'otlp://host:4317' (gRPC; otlps:// with TLS), or TO 'otlp+http://host:4318'", "%s is not a URL to which an export can send", c.To.Text)
+		return r.hintf(c.To.Pos(), "TO 'otlp://host:4317' (gRPC; otlps:// with TLS), 'otlp+http://host:4318', 'prometheus+http://host:9090', 'pyroscope+http://host:4040' or 'parca://host:7070'", "%s is not a URL to which an export can send", c.To.Text)
 	case !strings.Contains(u.Scheme, "+") && strings.Trim(u.Path, "/") != "":
 		return r.errorf(c.To.Pos(), "a URL of gRPC has no path")
 	}
@@ -188,6 +185,12 @@ func (r *resolver) exportGroups(e *Export, q *parser.Query, trace parser.Expr) e
 			if err != nil {
 				return err
 			}
+			if _, fn := aggregateCall(it.X); e.storesProfiles() {
+				if fn != "count" && fn != "sum" || !m.Type.Numeric() {
+					return r.hintf(it.Pos(), "COUNT and SUM", "a profile has numbers that add up, and %s does not", it.X)
+				}
+				m.Kind = Counter
+			}
 			m.Column, m.Sum = i, sums[i]
 			e.Metrics = append(e.Metrics, *m)
 			continue
@@ -200,8 +203,19 @@ func (r *resolver) exportGroups(e *Export, q *parser.Query, trace parser.Expr) e
 		}
 		e.Labels = append(e.Labels, Label{f.Name, i})
 	}
+	if e.storesProfiles() {
+		e.Stack = slices.IndexFunc(e.Labels, func(l Label) bool { return root.fields()[l.Column].Type == types.List })
+		if e.Stack < 0 || windowed || len(e.Metrics) == 0 {
+			return r.noProfile(q)
+		}
+	}
 	e.Query, err = r.finish(root.node, nil)
 	return err
+}
+
+// noProfile is the error of a query that is no profile.
+func (r *resolver) noProfile(q *parser.Query) error {
+	return r.hintf(q.Pos(), "SELECT stack, COUNT(*) FROM SAMPLE(stack_sample, 10ms) GROUP BY stack", "a profile counts by stack, without a window")
 }
 
 // standing resolves a query that emits at intervals, unless windows determine when.
@@ -363,6 +377,9 @@ func (r *resolver) exportRows(e *Export, q *parser.Query, trace parser.Expr) err
 		return r.errorf(q.Emit.Pos(), "EMIT needs an aggregate")
 	}
 	notices := len(r.notices)
+	if e.storesProfiles() {
+		return r.noProfile(q)
+	}
 	root, err := r.query(q, nil, top)
 	if err != nil {
 		return err
@@ -374,8 +391,8 @@ func (r *resolver) exportRows(e *Export, q *parser.Query, trace parser.Expr) err
 			return r.errorf(trace.Pos(), "trace_id is for spans, which are calls of functions")
 		}
 		r.samples(e, root)
-	case e.To == "":
-		return r.hintf(q.Pos(), "SELECT function_name, COUNT(*) FROM ... GROUP BY function_name; TO 'otlp://...' exports calls as spans", "single calls are not metrics")
+	case e.To == "" || e.writesRemotely():
+		return r.hintf(q.Pos(), "SELECT function_name, COUNT(*) FROM ... GROUP BY function_name; TO 'otlp://host:4317' exports calls as spans", "single calls are not metrics")
 	case len(q.Selects) != 1 || calls != catalog.FunctionDuration && calls != catalog.FunctionCall:
 		return r.hintf(q.Pos(), "SELECT * FROM function_duration", "spans are the rows of function_duration or function_call")
 	default:
@@ -467,7 +484,7 @@ var taken = []string{"endoscope_", "go_", "process_", "promhttp_", "scrape_"}
 
 // exportNames makes names of labels valid, and refuses names that mean two things.
 func (r *resolver) exportNames(e *Export, c *parser.CreateExport) error {
-	if e.To == "" {
+	if e.To == "" || e.writesRemotely() {
 		for _, t := range taken {
 			if strings.HasPrefix(metricName(e.Name)+"_", t) {
 				return r.hintf(c.Name.Pos(), "choose another name", "metrics that begin with %s are not from exports", t)

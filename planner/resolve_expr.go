@@ -68,7 +68,7 @@ func (c *exprCtx) resolve(e parser.Expr) (plan.Expr, error) {
 		}
 		t, ok := types.ParseType(e.Type.Name)
 		if !ok {
-			return nil, c.r.hintf(e.Type.Pos(), "the types are BOOLEAN, BIGINT, DOUBLE, VARCHAR, TIMESTAMP, DURATION and BYTES", "there is no type %s", e.Type.Name)
+			return nil, c.r.hintf(e.Type.Pos(), "the types are BOOLEAN, BIGINT, UBIGINT, DOUBLE, VARCHAR, TIMESTAMP, DURATION and BYTES", "there is no type %s", e.Type.Name)
 		}
 		if x.Type().Physical() == types.PhysAny || t == types.Bytes && x.Type() != types.Varchar && x.Type() != types.Null ||
 			t == types.Boolean && (x.Type() == types.Timestamp || x.Type() == types.Duration) ||
@@ -113,6 +113,8 @@ func literal(l *parser.Literal) *plan.Const {
 		k.V = types.Bool(l.Int != 0)
 	case parser.LitInt, parser.LitSize:
 		k.V = types.Int(l.Int)
+	case parser.LitUnsigned:
+		k.V = types.Uint(uint64(l.Int))
 	case parser.LitFloat, parser.LitPercent:
 		k.V = types.Float(l.F)
 	case parser.LitDuration:
@@ -218,7 +220,7 @@ func (c *exprCtx) unary(e *parser.Unary) (plan.Expr, error) {
 			case k.V.Type == types.Double:
 				n.V.F = -n.V.F
 				return &n, nil
-			case k.V.Type.Numeric() && k.V.I != math.MinInt64:
+			case k.V.Type.Numeric() && !k.V.Type.Unsigned() && k.V.I != math.MinInt64:
 				n.V.I = -n.V.I
 				return &n, nil
 			}
@@ -312,6 +314,11 @@ func (c *exprCtx) in_(e *parser.In) (plan.Expr, error) {
 			return nil, err
 		}
 		consts = append(consts, k)
+	}
+	for i, k := range consts {
+		if err := c.checkSign(e.List[i].Pos(), x, k); err != nil {
+			return nil, err
+		}
 	}
 	t, ok := common(append([]plan.Expr{x}, consts...))
 	if !ok {

@@ -18,10 +18,18 @@ func castPrice(x plan.Expr, to types.Type) int {
 		return 0
 	case from == types.Null:
 		return 0
+	case from == types.Bigint && to == types.Ubigint:
+		if k, ok := x.(*plan.Const); ok && k.V.I >= 0 {
+			return 0 // a bare number has the type of what it stands beside
+		}
 	case from == types.Bigint && to == types.Double:
 		return 1
-	case from == types.Bigint && to == types.Duration:
+	case from == types.Bigint && to == types.Duration, from == types.Ubigint && to == types.Bigint:
 		return 2 // a bare number beside a duration is in ns
+	case from == types.Ubigint && to == types.Duration:
+		return 3
+	case from == types.Ubigint && to == types.Double:
+		return 4
 	case from == types.Varchar && (to == types.Timestamp || to == types.Duration):
 		if k, ok := x.(*plan.Const); ok {
 			if _, ok := textConst(k, to); ok {
@@ -46,10 +54,10 @@ func coerce(x plan.Expr, t types.Type) plan.Expr {
 	case k.V.IsNull:
 		n.V = types.NullOf(t)
 		k.Param.As(t)
-	case k.V.Type == types.Bigint && t == types.Double:
-		n.V = types.Float(float64(k.V.I))
-	case k.V.Type == types.Bigint && t == types.Duration:
-		n.V = types.Dur(k.V.I)
+	case t == types.Double && k.V.Type.Physical() == types.PhysInt:
+		n.V = types.Float(k.V.Type.Float(k.V.I))
+	case t.Physical() == types.PhysInt && k.V.Type.Physical() == types.PhysInt && (k.V.I >= 0 || t.Unsigned() == k.V.Type.Unsigned()):
+		n.V.Type = t
 	case k.V.Type == types.Varchar:
 		v, ok := textConst(k, t)
 		if !ok {
@@ -96,7 +104,7 @@ func common(xs []plan.Expr) (types.Type, bool) {
 	for _, x := range xs {
 		switch {
 		case x.Type() == t:
-		case t == types.Null:
+		case t == types.Null, castPrice(x, t) > 0 && allFree(xs, x.Type()):
 			t = x.Type()
 		case castPrice(x, t) >= 0:
 		default:
@@ -112,6 +120,25 @@ func common(xs []plan.Expr) (types.Type, bool) {
 	return t, true
 }
 
+// allFree reports whether a conversion of each of xs to t costs nothing.
+func allFree(xs []plan.Expr, t types.Type) bool {
+	return !slices.ContainsFunc(xs, func(x plan.Expr) bool { return castPrice(x, t) != 0 })
+}
+
+// checkSign refuses a comparison of a UBIGINT with a negative constant.
+func (c *exprCtx) checkSign(pos parser.Span, x, y plan.Expr) error {
+	k, ok := y.(*plan.Const)
+	if !ok {
+		x, y = y, x
+		k, ok = y.(*plan.Const)
+	}
+	if !ok || x.Type() != types.Ubigint || k.V.Type != types.Bigint || k.V.IsNull || k.V.I >= 0 {
+		return nil
+	}
+	return c.r.hintf(pos, "the 64 bits of "+k.String()+" are the UBIGINT "+plan.FormatValue(types.Uint(uint64(k.V.I))),
+		"%s is UBIGINT, which is never negative", x)
+}
+
 // apply types a function or operator over resolved arguments by the table.
 func (c *exprCtx) apply(fn string, pos parser.Span, args ...plan.Expr) (plan.Expr, error) {
 	f := plan.FindScalar(fn)
@@ -125,6 +152,11 @@ func (c *exprCtx) apply(fn string, pos parser.Span, args ...plan.Expr) (plan.Exp
 	}
 	if best < 0 {
 		return nil, c.mistyped(f, pos, args)
+	}
+	if mixed := len(bestTypes) == 2 && bestTypes[0] != bestTypes[1] && f.Sigs[best].Result == types.Boolean; mixed {
+		if err := c.checkSign(pos, args[0], args[1]); err != nil {
+			return nil, err
+		}
 	}
 	out := &plan.Call{Fn: fn, T: f.Sigs[best].Result}
 	for i, a := range args {

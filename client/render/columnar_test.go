@@ -28,7 +28,7 @@ func everyType() ([]wire.Column, *batch.Batch) {
 	cols := []wire.Column{
 		{Name: "b", Type: types.Boolean}, {Name: "i", Type: types.Bigint}, {Name: "f", Type: types.Double}, {Name: "s", Type: types.Varchar},
 		{Name: "t", Type: types.Timestamp}, {Name: "d", Type: types.Duration}, {Name: "x", Type: types.Bytes}, {Name: "l", Type: types.List},
-		{Name: "i", Type: types.Bigint}, {Name: "n", Type: types.Null},
+		{Name: "i", Type: types.Bigint}, {Name: "n", Type: types.Null}, {Name: "u", Type: types.Ubigint},
 	}
 	schema := make([]types.Type, len(cols))
 	nulls := make([]types.Value, len(cols))
@@ -39,10 +39,10 @@ func everyType() ([]wire.Column, *batch.Batch) {
 	null := types.NullOf(types.Null)
 	list := types.ListOf([]types.Value{types.Str(`a"b`), types.Int(math.MinInt64), types.NullOf(types.Null), types.ListOf(nil), types.Float(math.NaN())})
 	b.AppendRow(types.Bool(true), types.Int(math.MaxInt64), types.Float(math.MaxFloat64), types.Str("grüße, 世界"), types.Time(1_767_323_045_123_456_789),
-		types.Dur(math.MinInt64), types.Value{Type: types.Bytes, S: "\x00\xff\xfe"}, list, types.Int(-1), null)
+		types.Dur(math.MinInt64), types.Value{Type: types.Bytes, S: "\x00\xff\xfe"}, list, types.Int(-1), null, types.Uint(math.MaxUint64))
 	b.AppendRow(nulls...)
 	b.AppendRow(types.Bool(false), types.Int(math.MinInt64), types.Float(math.Inf(-1)), types.Str("bad \xff\xfe end"), types.Time(-1),
-		types.Dur(math.MaxInt64), types.Value{Type: types.Bytes}, types.ListOf(nil), types.Int(0), null)
+		types.Dur(math.MaxInt64), types.Value{Type: types.Bytes}, types.ListOf(nil), types.Int(0), null, types.Uint(1<<63))
 	return cols, b
 }
 
@@ -140,9 +140,9 @@ func TestArrowKeepsEveryType(t *testing.T) {
 	data, remark := write(t, Arrow, cols, Options{About: About{Query: "SELECT 1"}}, b)
 	schema, rows := readArrow(t, data)
 	want := []string{
-		"true|9223372036854775807|1.7976931348623157e+308|grüße, 世界|1767323045123456789|-9223372036854775808|00fffe|" + listText + "|-1|NULL",
-		"NULL|NULL|NULL|NULL|NULL|NULL|NULL|NULL|NULL|NULL",
-		"false|-9223372036854775808|-Inf|bad \ufffd end|-1|9223372036854775807||[]|0|NULL",
+		"true|9223372036854775807|1.7976931348623157e+308|grüße, 世界|1767323045123456789|-9223372036854775808|00fffe|" + listText + "|-1|NULL|18446744073709551615",
+		"NULL|NULL|NULL|NULL|NULL|NULL|NULL|NULL|NULL|NULL|NULL",
+		"false|-9223372036854775808|-Inf|bad \ufffd end|-1|9223372036854775807||[]|0|NULL|9223372036854775808",
 	}
 	if strings.Join(rows, "\n") != strings.Join(want, "\n") {
 		t.Errorf("rows\n%s\nwant\n%s", strings.Join(rows, "\n"), strings.Join(want, "\n"))
@@ -160,9 +160,9 @@ func TestParquetKeepsEveryType(t *testing.T) {
 	data, _ := write(t, Parquet, cols, Options{About: About{Query: "SELECT 1", Footer: func() string { return "3 rows" }}}, b)
 	f, rows := readParquet(t, data)
 	want := []string{ // this reader returns JSON as bytes
-		"true|9223372036854775807|1.7976931348623157e+308|grüße, 世界|1767323045123456789|-9223372036854775808|00fffe|" + fmt.Sprintf("%x", listText) + "|-1|NULL",
-		"NULL|NULL|NULL|NULL|NULL|NULL|NULL|NULL|NULL|NULL",
-		"false|-9223372036854775808|-Inf|bad \ufffd end|-1|9223372036854775807||5b5d|0|NULL",
+		"true|9223372036854775807|1.7976931348623157e+308|grüße, 世界|1767323045123456789|-9223372036854775808|00fffe|" + fmt.Sprintf("%x", listText) + "|-1|NULL|18446744073709551615",
+		"NULL|NULL|NULL|NULL|NULL|NULL|NULL|NULL|NULL|NULL|NULL",
+		"false|-9223372036854775808|-Inf|bad \ufffd end|-1|9223372036854775807||5b5d|0|NULL|9223372036854775808",
 	}
 	if strings.Join(rows, "\n") != strings.Join(want, "\n") {
 		t.Errorf("rows\n%s\nwant\n%s", strings.Join(rows, "\n"), strings.Join(want, "\n"))

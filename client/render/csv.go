@@ -68,7 +68,7 @@ func (r *csvRenderer) cell(col *batch.Column, i int) {
 		if col.Type == types.Timestamp {
 			r.buf = r.clock.append(r.buf, col.Int[i], 9)
 		} else {
-			r.buf = strconv.AppendInt(r.buf, col.Int[i], 10)
+			r.buf = col.Type.AppendInt(r.buf, col.Int[i])
 		}
 	case types.PhysFloat:
 		r.buf = appendFloat(r.buf, col.Float[i])

@@ -71,7 +71,7 @@ func numberOf(v types.Value) float64 {
 	if v.Type.Physical() == types.PhysFloat {
 		return v.F
 	}
-	return float64(v.I)
+	return v.Type.Float(v.I)
 }
 
 // appendThree writes a value with three digits.

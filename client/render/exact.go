@@ -61,7 +61,7 @@ func (c *clock) appendJSON(dst []byte, col *batch.Column, i int) []byte {
 	switch col.Type.Physical() {
 	case types.PhysInt:
 		if col.Type != types.Timestamp {
-			return strconv.AppendInt(dst, col.Int[i], 10)
+			return col.Type.AppendInt(dst, col.Int[i])
 		}
 		dst = c.append(append(dst, '"'), col.Int[i], 9)
 		return append(dst, '"')
@@ -87,8 +87,8 @@ func (c *clock) appendJSONValue(dst []byte, v types.Value) []byte {
 	switch v.Type {
 	case types.Boolean:
 		return strconv.AppendBool(dst, v.I != 0)
-	case types.Bigint, types.Duration:
-		return strconv.AppendInt(dst, v.I, 10)
+	case types.Bigint, types.Ubigint, types.Duration:
+		return v.Type.AppendInt(dst, v.I)
 	case types.Timestamp:
 		return append(c.append(append(dst, '"'), v.I, 9), '"')
 	case types.Double:

@@ -39,7 +39,7 @@ func (r *foldedRenderer) End() error {
 	for _, s := range r.totals() {
 		path = r.path(path[:0], s.node)
 		for i := len(path) - 1; i >= 0; i-- {
-			r.buf = appendEscaped(r.buf, strings.ReplaceAll(r.frames[path[i]].function, ";", ":"))
+			r.buf = appendEscaped(r.buf, strings.ReplaceAll(r.frames[path[i]].Function, ";", ":"))
 			if i > 0 {
 				r.buf = append(r.buf, ';')
 			}

@@ -80,7 +80,7 @@ type heading struct {
 // spare is the initial width of columns by type while rows are still arriving; few
 // later values are wider.
 var spare = map[types.Type]int{
-	types.Bigint: 7, types.Double: 9, types.Duration: 7, types.Boolean: 5, types.Varchar: 16,
+	types.Bigint: 7, types.Ubigint: 7, types.Double: 9, types.Duration: 7, types.Boolean: 5, types.Varchar: 16,
 }
 
 func headings(cols []wire.Column) []heading {

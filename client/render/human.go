@@ -86,8 +86,8 @@ func (c *clock) appendHuman(dst []byte, v types.Value) []byte {
 	switch v.Type {
 	case types.Boolean:
 		return strconv.AppendBool(dst, v.I != 0)
-	case types.Bigint:
-		return strconv.AppendInt(dst, v.I, 10)
+	case types.Bigint, types.Ubigint:
+		return v.Type.AppendInt(dst, v.I)
 	case types.Duration:
 		return appendHumanDuration(dst, v.I)
 	case types.Timestamp:

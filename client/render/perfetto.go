@@ -251,9 +251,12 @@ func (r *perfettoRenderer) counters(b *batch.Batch, row int) {
 			name += " [" + of + "]"
 		}
 		t := r.counter(b, row, name, r.cols[c].Type)
-		if at := uint64(b.Cols[r.time].Int[row]); col.Type == types.Double {
+		switch at := uint64(b.Cols[r.time].Int[row]); {
+		case col.Type == types.Double:
 			r.trace.Real(at, t.uuid, col.Float[row])
-		} else {
+		case col.Type.Unsigned() && col.Int[row] < 0: // counters are signed or floating
+			r.trace.Real(at, t.uuid, col.Type.Float(col.Int[row]))
+		default:
 			r.trace.Count(at, t.uuid, col.Int[row])
 		}
 	}
@@ -381,6 +384,8 @@ func (r *perfettoRenderer) arguments(b *batch.Batch, row int) {
 			r.trace.Bool(name, col.Bool[row])
 		case col.Type == types.Bigint, col.Type == types.Duration:
 			r.trace.Int(name, col.Int[row])
+		case col.Type == types.Ubigint:
+			r.trace.Uint(name, uint64(col.Int[row]))
 		case col.Type == types.Double:
 			r.trace.Double(name, col.Float[row])
 		case col.Type == types.Varchar:

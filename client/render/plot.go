@@ -53,7 +53,7 @@ func newPlot(w io.Writer, cols []wire.Column, o Options) *plotRenderer {
 		switch {
 		case c.Type == types.Varchar && p.label < 0:
 			p.label = i
-		case c.Type == types.Bigint || c.Type == types.Double || c.Type == types.Duration:
+		case c.Type.Numeric():
 			p.numbers = append(p.numbers, i)
 		}
 	}
@@ -91,7 +91,7 @@ func (p *plotRenderer) add(name string, v types.Value) {
 		p.series[name] = s
 		p.order = append(p.order, name)
 	}
-	n := float64(v.I)
+	n := v.Type.Float(v.I)
 	if v.Type == types.Double {
 		n = v.F
 	}

@@ -2,11 +2,11 @@ package render
 
 import (
 	"io"
-	"strings"
 	"time"
 
 	gpprof "github.com/google/pprof/profile"
 
+	"endoscope/operators/encoders/pprof"
 	"endoscope/server/wire"
 )
 
@@ -39,13 +39,13 @@ func (r *pprofRenderer) End() error {
 		out.SampleType = append(out.SampleType, &gpprof.ValueType{Type: names[i], Unit: units[i]})
 	}
 	out.DefaultSampleType = names[0]
-	locations := r.locations(out)
+	b := pprof.NewBuilder(out)
 	var path []int32
 	for _, s := range r.samples {
 		sample := &gpprof.Sample{Value: s.values}
 		path = r.path(path[:0], s.node)
 		for _, f := range path {
-			sample.Location = append(sample.Location, locations[f])
+			sample.Location = append(sample.Location, b.Location(r.frames[f]))
 		}
 		for _, l := range s.labels {
 			name := r.cols[l.col].Name
@@ -59,40 +59,9 @@ func (r *pprofRenderer) End() error {
 			if sample.Label == nil {
 				sample.Label = map[string][]string{}
 			}
-			sample.Label[name] = append(sample.Label[name], validText(l.text))
+			sample.Label[name] = append(sample.Label[name], pprof.Text(l.text))
 		}
 		out.Sample = append(out.Sample, sample)
 	}
 	return out.Write(r.w)
 }
-
-// locations adds a location for each frame, with its function and module.
-func (r *pprofRenderer) locations(out *gpprof.Profile) []*gpprof.Location {
-	modules := map[string]*gpprof.Mapping{}
-	type key struct{ function, file string }
-	functions := map[key]*gpprof.Function{}
-	var locations []*gpprof.Location
-	for i, f := range r.frames {
-		m := modules[f.module]
-		if m == nil && f.module != "" {
-			m = &gpprof.Mapping{ID: uint64(len(out.Mapping) + 1), File: validText(f.module), HasFunctions: true, HasFilenames: true, HasLineNumbers: true, HasInlineFrames: true}
-			modules[f.module] = m
-			out.Mapping = append(out.Mapping, m)
-		}
-		k := key{f.function, f.file}
-		fn := functions[k]
-		if fn == nil {
-			name := validText(f.function)
-			fn = &gpprof.Function{ID: uint64(len(out.Function) + 1), Name: name, SystemName: name, Filename: validText(f.file)}
-			functions[k] = fn
-			out.Function = append(out.Function, fn)
-		}
-		l := &gpprof.Location{ID: uint64(i + 1), Mapping: m, Line: []gpprof.Line{{Function: fn, Line: f.line}}}
-		locations = append(locations, l)
-	}
-	out.Location = locations
-	return locations
-}
-
-// validText replaces what is not UTF-8 by U+FFFD: strings of protocol buffers are UTF-8.
-func validText(s string) string { return strings.ToValidUTF8(s, "\ufffd") }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"endoscope/operators/batch"
+	"endoscope/operators/encoders/pprof"
 	pictures "endoscope/operators/encoders/render"
 	"endoscope/planner/types"
 	"endoscope/server/wire"
@@ -29,8 +30,8 @@ type profile struct {
 	values []int // columns
 	labels []int // columns
 
-	frames  []stackFrame
-	frameAt map[stackFrame]int32
+	frames  []pprof.Frame
+	frameAt map[pprof.Frame]int32
 	nodes   []stackNode
 	nodeAt  map[stackNode]int32
 	samples []stackSample
@@ -41,11 +42,6 @@ type profile struct {
 	label []byte                 // scratch
 	ended bool                   // a result has been emitted
 	clock clock
-}
-
-type stackFrame struct {
-	function, module, file string
-	line                   int64
 }
 
 // stackNode is a frame called along the path to it. Node 0 is the root, without a frame.
@@ -72,7 +68,7 @@ type stackLabel struct {
 
 // identifying are the BIGINT columns that identify something; a sum of them means nothing.
 var identifying = []string{"pid", "tid", "goroutine", "parent_pid", "parent_tid", "cpu", "line", "depth", "address", "receiver", "retval", "exit_code",
-	"arg0", "arg1", "arg2", "arg3", "arg4", "arg5", "query_id", "activation", "var_value"}
+	"arg0", "arg1", "arg2", "arg3", "arg4", "arg5", "query_id", "activation", "var_value", "var_unsigned"}
 
 // stackHint names the columns that a format of stacks needs.
 const stackHint = "it needs a stack and, if rows are not samples, a number: SELECT stack, COUNT(*) FROM ... GROUP BY stack; or folded_stack(stack), or TRIE(stack)"
@@ -121,7 +117,7 @@ func stackColumn(cols []wire.Column) int {
 }
 
 func (p *profile) reset() {
-	p.frames, p.frameAt = nil, map[stackFrame]int32{}
+	p.frames, p.frameAt = nil, map[pprof.Frame]int32{}
 	p.nodes, p.nodeAt = []stackNode{{parent: -1, frame: -1}}, map[stackNode]int32{}
 	p.samples, p.at = nil, map[sampleKey]int32{}
 	p.seen, p.texts = map[*types.Value]int32{}, map[string]int32{}
@@ -184,6 +180,9 @@ func number(col *batch.Column, row int) int64 {
 	case col.Type == types.Double:
 		return int64(math.Round(col.Float[row]))
 	}
+	if col.Type.Unsigned() && col.Int[row] < 0 {
+		return math.MaxInt64
+	}
 	return col.Int[row]
 }
 
@@ -191,7 +190,7 @@ func number(col *batch.Column, row int) int64 {
 func (p *profile) row(b *batch.Batch, row int, values []int64) error {
 	col := &b.Cols[p.stack]
 	if col.Nulls.Get(row) {
-		p.add(p.child(0, stackFrame{function: "(no stack)"}), b, row, values)
+		p.add(p.child(0, pprof.Frame{Function: "(no stack)"}), b, row, values)
 		return nil
 	}
 	switch col.Type {
@@ -240,42 +239,20 @@ const mostSeen = 1 << 14
 // list returns the node of a stack, leaf first. Equal stacks often share their memory.
 func (p *profile) list(frames []types.Value) int32 {
 	if len(frames) == 0 {
-		return p.child(0, stackFrame{function: "(no stack)"})
+		return p.child(0, pprof.Frame{Function: "(no stack)"})
 	}
 	if n, ok := p.seen[&frames[0]]; ok {
 		return n
 	}
 	n := int32(0)
 	for _, f := range slices.Backward(frames) {
-		n = p.child(n, frameOf(f))
+		n = p.child(n, pprof.FrameOf(f))
 	}
 	if len(p.seen) >= mostSeen {
 		clear(p.seen)
 	}
 	p.seen[&frames[0]] = n
 	return n
-}
-
-// frameOf reads a frame: [function, module, kind, file, line, inlined], or a text.
-func frameOf(v types.Value) (f stackFrame) {
-	parts, ok := v.A.([]types.Value)
-	if !ok {
-		parts = []types.Value{v}
-	}
-	text := func(i int) string {
-		if i < len(parts) && !parts[i].IsNull && parts[i].Type == types.Varchar {
-			return parts[i].S
-		}
-		return ""
-	}
-	f.function, f.module, f.file = text(0), text(1), text(3)
-	if len(parts) > 4 && parts[4].Type == types.Bigint && !parts[4].IsNull {
-		f.line = parts[4].I
-	}
-	if f.function == "" {
-		f.function = "(unknown)"
-	}
-	return f
 }
 
 // text returns the node of a folded stack.
@@ -288,7 +265,7 @@ func (p *profile) text(stack string) int32 {
 		if name == "" {
 			name = "(unknown)"
 		}
-		n = p.child(n, stackFrame{function: name})
+		n = p.child(n, pprof.Frame{Function: name})
 	}
 	if len(p.texts) >= mostSeen {
 		clear(p.texts)
@@ -297,7 +274,7 @@ func (p *profile) text(stack string) int32 {
 	return n
 }
 
-func (p *profile) child(parent int32, f stackFrame) int32 {
+func (p *profile) child(parent int32, f pprof.Frame) int32 {
 	frame, ok := p.frameAt[f]
 	if !ok {
 		frame = int32(len(p.frames))
@@ -346,7 +323,7 @@ func addClamped(a, b int64) int64 {
 func (p *profile) labelsOf(b *batch.Batch, row int) (labels []stackLabel) {
 	for _, c := range p.labels {
 		col := &b.Cols[c]
-		l := stackLabel{col: c, number: col.Type == types.Bigint}
+		l := stackLabel{col: c, number: col.Type == types.Bigint || col.Type == types.Ubigint && col.Int[row] >= 0}
 		switch {
 		case col.Nulls.Get(row):
 			continue
@@ -411,9 +388,9 @@ func (p *profile) flame() *pictures.Flame {
 	for i := 1; i < len(p.nodes); i++ { // callers are before what they call
 		n := p.nodes[i]
 		f := p.frames[n.frame]
-		frames[i] = &pictures.FlameFrame{Name: f.function, Tip: f.module}
-		if f.line > 0 {
-			frames[i].Tip += fmt.Sprintf(" %s:%d", f.file, f.line)
+		frames[i] = &pictures.FlameFrame{Name: f.Function, Tip: f.Module}
+		if f.Line > 0 {
+			frames[i].Tip += fmt.Sprintf(" %s:%d", f.File, f.Line)
 		}
 		frames[n.parent].Children = append(frames[n.parent].Children, frames[i])
 	}

@@ -43,17 +43,17 @@ func (r *speedscopeRenderer) End() error {
 			text(",")
 		}
 		text("\n" + `{"name":`)
-		r.buf = appendJSONString(r.buf, f.function)
-		if file := f.file; file != "" || f.module != "" {
+		r.buf = appendJSONString(r.buf, f.Function)
+		if file := f.File; file != "" || f.Module != "" {
 			if file == "" {
-				file = f.module
+				file = f.Module
 			}
 			text(`,"file":`)
 			r.buf = appendJSONString(r.buf, file)
 		}
-		if f.line > 0 {
+		if f.Line > 0 {
 			text(`,"line":`)
-			r.buf = strconv.AppendInt(r.buf, f.line, 10)
+			r.buf = strconv.AppendInt(r.buf, f.Line, 10)
 		}
 		text("}")
 	}

@@ -288,7 +288,7 @@ func (s *seriesSet) add(g *gallery, b *batch.Batch, row int) error {
 		if col.Type == types.Double {
 			y = col.Float[row]
 		} else {
-			y = float64(col.Int[row])
+			y = col.Type.Float(col.Int[row])
 		}
 		if math.IsNaN(y) || math.IsInf(y, 0) {
 			continue

@@ -25,6 +25,9 @@ func newFirstLast(arg types.Type, last bool) fold.Accumulator {
 	case types.PhysAny:
 		return &firstLast[any]{last: last, layout: anys}
 	}
+	if arg.Unsigned() {
+		return &firstLast[uint64]{last: last, layout: unsigned}
+	}
 	return &firstLast[int64]{last: last, layout: integers}
 }
 

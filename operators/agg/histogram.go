@@ -51,7 +51,8 @@ func newHistogram(f *plan.Agg, arg types.Type) (fold.Accumulator, error) {
 			return nil, plan.Errorf(-1, -1, "%s: lo must be less than hi, and the step more than 0", f).WithHint("HISTOGRAM(x, 0, 100, 10)")
 		}
 		a.buckets = s
-		if is, ok := s.integers(); ok && arg.Physical() == types.PhysInt {
+		if is, ok := s.integers(); ok && arg.Physical() == types.PhysInt && (is.lo >= 0 || !arg.Unsigned()) {
+			is.typ = arg
 			a.buckets = is
 		}
 	}
@@ -113,14 +114,15 @@ func Bucket(f *plan.Agg, v types.Value) int64 {
 }
 
 // intPowers are [0, 1), [1, 2), [2, 4), [4, 8) ... and [-1, 0), [-2, -1),
-// [-4, -2) ... The last one has no upper border, since 2^63 is no BIGINT.
+// [-4, -2) ... The last one has no upper border, since 2^63 is no BIGINT, and 2^64 no
+// UBIGINT.
 type intPowers struct{}
 
 func (intPowers) number(c *batch.Column, rows []uint16, dst []uint64) {
 	for _, r := range rows {
 		x := c.Int[r]
 		i := int64(bits.Len64(uint64(x)))
-		if x < 0 {
+		if x < 0 && !c.Type.Unsigned() {
 			i = -1 - int64(bits.Len64(uint64(^x)))
 		}
 		dst[r] = uint64(i)
@@ -132,10 +134,10 @@ func (intPowers) borders(i int64, t types.Type) (low, high types.Value) {
 	switch {
 	case i == 0:
 		high.I = 1
-	case i == 63:
-		low.I, high.IsNull = 1<<62, true
+	case i == 64 || i == 63 && !t.Unsigned():
+		low.I, high.IsNull = int64(uint64(1)<<(i-1)), true
 	case i > 0:
-		low.I, high.I = 1<<(i-1), 1<<i
+		low.I, high.I = int64(1<<(i-1)), int64(uint64(1)<<i)
 	case i == -1:
 		low.I = -1
 	default:
@@ -198,7 +200,7 @@ func (s steps) number(c *batch.Column, rows []uint16, dst []uint64) {
 		return
 	}
 	for _, r := range rows {
-		dst[r] = uint64(s.bucket(float64(c.Int[r])))
+		dst[r] = uint64(s.bucket(c.Type.Float(c.Int[r])))
 	}
 }
 
@@ -238,15 +240,23 @@ func (s steps) value(i int64, t types.Type) types.Value {
 	if i != overflow {
 		b = s.border(i)
 	}
-	if t.Physical() == types.PhysInt {
-		// The integers from 0.5 on are the integers from 1 on.
+	// The integers from 0.5 on are the integers from 1 on.
+	switch {
+	case t.Unsigned() && b >= 1<<64:
+		return types.NullOf(t)
+	case t.Unsigned():
+		return types.Uint(uint64(math.Ceil(max(b, 0))))
+	case t.Physical() == types.PhysInt:
 		return types.Value{Type: t, I: int64(math.Ceil(b))}
 	}
 	return types.Value{Type: t, F: b}
 }
 
 // intSteps are steps over integers, exact beyond 2^53.
-type intSteps struct{ lo, hi, step int64 }
+type intSteps struct {
+	lo, hi, step int64
+	typ          types.Type
+}
 
 func (s steps) integers() (intSteps, bool) {
 	for _, f := range []float64{s.lo, s.hi, s.step} {
@@ -254,7 +264,7 @@ func (s steps) integers() (intSteps, bool) {
 			return intSteps{}, false
 		}
 	}
-	return intSteps{int64(s.lo), int64(s.hi), int64(s.step)}, true
+	return intSteps{lo: int64(s.lo), hi: int64(s.hi), step: int64(s.step)}, true
 }
 
 func (s intSteps) number(c *batch.Column, rows []uint16, dst []uint64) {
@@ -265,9 +275,9 @@ func (s intSteps) number(c *batch.Column, rows []uint16, dst []uint64) {
 
 func (s intSteps) bucket(x int64) int64 {
 	switch {
-	case x < s.lo:
+	case s.typ.Key(x) < s.typ.Key(s.lo):
 		return underflow
-	case x >= s.hi:
+	case s.typ.Key(x) >= s.typ.Key(s.hi):
 		return overflow
 	}
 	return int64((uint64(x) - uint64(s.lo)) / uint64(s.step))

@@ -27,6 +27,9 @@ func newMinMax(arg types.Type, largest bool) fold.Accumulator {
 	case types.PhysCode:
 		return &minMax[string]{largest: largest, layout: texts}
 	}
+	if arg.Unsigned() {
+		return &minMax[uint64]{largest: largest, layout: unsigned}
+	}
 	return &minMax[int64]{largest: largest, layout: integers}
 }
 
@@ -93,8 +96,16 @@ func one(seen bool) int64 {
 	return 0
 }
 
-// Best implements fold.Extreme for integers.
-func (a *minMax[T]) Best(group uint32) (v T, ok bool) { return a.best[group], a.seen[group] }
+// Best implements fold.Extreme.
+func (a *minMax[T]) Best(group uint32) (v float64, ok bool) {
+	switch x := any(a.best[group]).(type) {
+	case int64:
+		v = float64(x)
+	case uint64:
+		v = float64(x)
+	}
+	return v, a.seen[group]
+}
 
 func (a *minMax[T]) Output(groups []uint32, out *batch.Column, _ fold.Instant) error {
 	for i, g := range groups {
@@ -123,6 +134,11 @@ var (
 		func(c *batch.Column, _ []uint16, s []int64) ([]int64, []int64) { return c.Int, s },
 		cmp.Compare[int64],
 		func(out *batch.Column, v int64) { out.Int = append(out.Int, v) },
+	}
+	unsigned = layout[uint64]{
+		func(c *batch.Column, _ []uint16, s []uint64) ([]uint64, []uint64) { return c.Uints(), s },
+		cmp.Compare[uint64],
+		func(out *batch.Column, v uint64) { out.Int = append(out.Int, int64(v)) },
 	}
 	floats = layout[float64]{
 		func(c *batch.Column, _ []uint16, s []float64) ([]float64, []float64) { return c.Float, s },

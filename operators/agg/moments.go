@@ -26,10 +26,10 @@ func newAvg(arg types.Type, l *fold.Lanes) fold.Accumulator {
 	if arg.Physical() == types.PhysFloat {
 		return avgFloat{newFloatSum(l)}
 	}
-	return avgInt{newIntSum(l)}
+	return avgInt{newIntSum(arg, l)}
 }
 
-// avgInt is AVG over BIGINT, a DOUBLE, and over DURATION, rounded to ns.
+// avgInt is AVG over BIGINT and UBIGINT, a DOUBLE, and over DURATION, rounded to ns.
 type avgInt struct{ intSum }
 
 func (a avgInt) Output(groups []uint32, out *batch.Column, _ fold.Instant) error {
@@ -68,7 +68,7 @@ func newVariance(arg types.Type, root bool) fold.Accumulator {
 	if arg.Physical() == types.PhysFloat {
 		return &varianceFloat{root: root, wide: wideDoubles{}, lanes: newVarianceLanes()}
 	}
-	return &varianceInt{root: root}
+	return &varianceInt{root: root, sign: signOf(arg)}
 }
 
 // varianceInt is STDDEV and VARIANCE over integers. It keeps the exact sums of the
@@ -77,6 +77,7 @@ func newVariance(arg types.Type, root bool) fold.Accumulator {
 type varianceInt struct {
 	state []intMoments
 	root  bool
+	sign  signMask
 	v     bigVariance
 }
 
@@ -96,9 +97,10 @@ func (a *varianceInt) Update(in *fold.Input) {
 	for _, r := range in.Rows {
 		s := &a.state[in.Groups[r]]
 		v := x[r]
-		s.add(v)
+		s.add(v, a.sign)
 		s.n++
-		u := uint64(v ^ v>>63 - v>>63) // |v|
+		negative := v >> 63 & int64(a.sign)
+		u := uint64(v ^ negative - negative) // |v|
 		hi, lo := bits.Mul64(u, u)
 		var c uint64
 		s.sq[0], c = bits.Add64(s.sq[0], lo, 0)

@@ -95,7 +95,7 @@ func newQuantile(f *plan.Agg, arg types.Type, q float64) (*quantile, error) {
 	if !(q >= 0 && q <= 1) {
 		return nil, plan.Errorf(-1, -1, "%s: a quantile lies between 0 and 1", f).WithHint("the 99th percentile is quantile 0.99")
 	}
-	return &quantile{samples: newSamples(arg.Physical() == types.PhysFloat), q: q}, nil
+	return &quantile{samples: newSamples(arg), q: q}, nil
 }
 
 // The columns of a state (plan.StateFields): values of one bucket, which the kernel
@@ -183,7 +183,7 @@ func (s *samples) valueOf(in span) float64 {
 
 // wholeOf is valueOf, as an integer.
 func (s *samples) wholeOf(in span) int64 {
-	switch v := s.valueOf(in); {
+	switch v := s.valueOf(in); { // DURATION: words are values
 	case v <= float64(in.low):
 		return in.low
 	case v >= float64(in.high):

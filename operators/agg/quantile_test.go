@@ -103,7 +103,7 @@ func numbers(t *rapid.T, typ types.Type, n int) []types.Value {
 
 // drawQuantile draws q, and values that are folded in parts and merged in any order.
 func drawQuantile(t *rapid.T, least, most int) (f *plan.Agg, vs []types.Value, got types.Value) {
-	typ := rapid.SampledFrom([]types.Type{types.Bigint, types.Double, types.Duration}).Draw(t, "type")
+	typ := rapid.SampledFrom([]types.Type{types.Bigint, types.Ubigint, types.Double, types.Duration}).Draw(t, "type")
 	q := rapid.OneOf(rapid.Float64Range(0, 1), rapid.SampledFrom([]float64{0, 1, 0.5, 0.9, 0.95, 0.99, 0.07})).Draw(t, "q")
 	f = &plan.Agg{Fn: "quantile", Args: []plan.Expr{&plan.Col{T: typ}}, Params: []types.Value{types.Float(q)}, T: plan.FindAgg("quantile").Result(typ)}
 	vs = numbers(t, typ, rapid.IntRange(least, most).Draw(t, "n"))
@@ -126,8 +126,8 @@ func drawQuantile(t *rapid.T, least, most int) (f *plan.Agg, vs []types.Value, g
 
 // asResult returns a value as a result of type t.
 func asResult(v types.Value, t types.Type) types.Value {
-	if v.Type == types.Bigint && t == types.Double {
-		return types.Float(float64(v.I))
+	if v.Type != t && t == types.Double {
+		return types.Float(v.Type.Float(v.I))
 	}
 	return v
 }
@@ -249,7 +249,7 @@ func TestQuantileEdges(t *testing.T) {
 // and those that do not stay exact. Windows that close give their room back.
 func TestQuantileWithoutRoom(t *testing.T) {
 	room := sampleRoom{used: maxSamples - 10}
-	a := newSamples(false)
+	a := newSamples(types.Bigint)
 	a.share(&room)
 	a.Grow(2)
 	for i := range int64(8) {
@@ -282,7 +282,7 @@ func TestQuantileWithoutRoom(t *testing.T) {
 // A value allocates nothing, whether its group is exact or a sketch.
 func TestQuantileAllocatesNothing(t *testing.T) {
 	for _, groups := range []int{1, 1000} {
-		a := newSamples(false)
+		a := newSamples(types.Bigint)
 		a.Grow(groups)
 		in := &fold.Input{Groups: make([]uint32, batch.MaxRows), Words: make([]uint64, batch.MaxRows), Arg: &batch.Column{Type: types.Bigint, Int: make([]int64, batch.MaxRows)}}
 		for i := range batch.MaxRows {

@@ -8,6 +8,7 @@ import (
 	"endoscope/operators/agg/fold"
 	"endoscope/operators/batch"
 	"endoscope/operators/rowstore"
+	"endoscope/planner/types"
 )
 
 const (
@@ -29,9 +30,11 @@ type sampleRoom struct{ used int }
 // only, not on their order, nor on how they were divided and merged (unless there was
 // no room).
 //
-// A value is kept as a word whose order is that of the values: see wordOf.
+// A value is kept as a word whose order is that of the values: a DOUBLE as wordOf says, an
+// integer as types.Type.Key.
 type samples struct {
-	floats bool // the values are DOUBLE
+	typ    types.Type // of the values
+	floats bool       // it is DOUBLE
 	room   *sampleRoom
 	counts []int64  // by group: its values
 	heads  []uint32 // by group: 1 + its newest value, 0 if none, or sketched
@@ -57,7 +60,9 @@ type span struct{ low, high int64 }
 // sketched marks a group that is a sketch.
 const sketched = math.MaxUint32
 
-func newSamples(floats bool) samples { return samples{floats: floats, room: &sampleRoom{}} }
+func newSamples(t types.Type) samples {
+	return samples{typ: t, floats: t.Physical() == types.PhysFloat, room: &sampleRoom{}}
+}
 
 // share sets the room, which is shared with others.
 func (s *samples) share(r *sampleRoom) { s.room = r }
@@ -81,7 +86,7 @@ func (s *samples) number(w int64) float64 {
 	if s.floats {
 		return math.Float64frombits(uint64(inverted(w)))
 	}
-	return float64(w)
+	return s.typ.Float(s.typ.Key(w))
 }
 
 func (s *samples) bucket(w int64) int64 { return bucketOf(s.number(w)) }
@@ -123,7 +128,7 @@ func (s *samples) Update(in *fold.Input) {
 		}
 	} else {
 		for _, r := range rows {
-			in.Words[r] = uint64(bucketOf(float64(in.Arg.Int[r])))
+			in.Words[r] = uint64(bucketOf(s.typ.Float(in.Arg.Int[r])))
 		}
 	}
 	for _, r := range rows {
@@ -138,7 +143,7 @@ func (s *samples) word(c *batch.Column, r uint16) int64 {
 	if s.floats {
 		return wordOf(c.Float[r])
 	}
-	return c.Int[r]
+	return s.typ.Key(c.Int[r])
 }
 
 // add adds a value to a group.
@@ -314,20 +319,42 @@ func nth(x []int64, k int) int64 {
 
 // The first byte of an encoded group is its version: the type of its values.
 const (
-	integerSamples = 1
-	doubleSamples  = 2
+	integerSamples  = 1
+	doubleSamples   = 2
+	unsignedSamples = 3
 )
+
+// version returns the first byte of encoded values of a type.
+func version(t types.Type) byte {
+	switch {
+	case t.Physical() == types.PhysFloat:
+		return doubleSamples
+	case t.Unsigned():
+		return unsignedSamples
+	}
+	return integerSamples
+}
+
+// typeOf returns the type of values whose encoding begins with v: any of those that have
+// it. ok is false if there is none.
+func typeOf(v byte) (t types.Type, ok bool) {
+	switch v {
+	case integerSamples:
+		return types.Bigint, true
+	case doubleSamples:
+		return types.Double, true
+	case unsignedSamples:
+		return types.Ubigint, true
+	}
+	return types.Invalid, false
+}
 
 // encode appends the values of a group to to: the version and, ascending, each value or
 // bucket. That is its smallest value as the difference to the largest one of the
 // previous (signed for the first, to 0), twice the number of values, and if that is
 // odd (plus 1) the difference from the smallest value to the largest one of the bucket.
 func (s *samples) encode(to []byte, group uint32) []byte {
-	version := byte(integerSamples)
-	if s.floats {
-		version = doubleSamples
-	}
-	to = append(to, version)
+	to = append(to, version(s.typ))
 	last, first := int64(0), true
 	add := func(x span, n int64) {
 		if first {
@@ -370,10 +397,14 @@ func (s *samples) decode(group uint32, b []byte) bool {
 // each calls add for each value or bucket that encode wrote. It returns false if b has
 // another format.
 func (s *samples) each(b []byte, add func(span, int64)) bool {
-	if len(b) < 2 || b[0] != doubleSamples && b[0] != integerSamples || b[0] == doubleSamples && !s.floats {
+	if len(b) < 2 {
 		return false
 	}
-	converts := s.floats && b[0] == integerSamples
+	from, ok := typeOf(b[0])
+	converts := s.floats && from != types.Double
+	if !ok || !converts && b[0] != version(s.typ) {
+		return false
+	}
 	last, k := binary.Varint(b[1:])
 	if k <= 0 {
 		return false
@@ -397,7 +428,7 @@ func (s *samples) each(b []byte, add func(span, int64)) bool {
 		}
 		y := x
 		if converts {
-			y = span{wordOf(float64(x.low)), wordOf(float64(x.high))}
+			y = span{wordOf(from.Float(from.Key(x.low))), wordOf(from.Float(from.Key(x.high)))}
 		}
 		if !s.valid(y, int64(twice>>1)) || twice&1 != 0 && twice>>1 < 2 {
 			return false

@@ -29,7 +29,7 @@ func (a *sketch) Output(groups []uint32, out *batch.Column, _ fold.Instant) erro
 
 func init() {
 	define(func(_ *plan.Agg, arg types.Type, _ *fold.Lanes) (fold.Accumulator, error) {
-		return &sketch{newSamples(arg.Physical() == types.PhysFloat)}, nil
+		return &sketch{newSamples(arg)}, nil
 	}, "sketch")
 	define(newSketchQuantile, "sketch_quantile")
 }
@@ -123,7 +123,11 @@ type SketchBucket struct {
 // bucket is the same in every sketch, also where the values themselves are known: a value
 // is counted by the same one however many there are. ok is false if b is not a sketch.
 func SketchBuckets(to []SketchBucket, b string) (buckets []SketchBucket, ok bool) {
-	s := samples{floats: len(b) > 0 && b[0] == doubleSamples}
+	if b == "" {
+		return to, false
+	}
+	t, _ := typeOf(b[0])
+	s := newSamples(t)
 	first := len(to)
 	ok = s.each([]byte(b), func(x span, n int64) {
 		v := s.number(x.low)

@@ -47,7 +47,7 @@ func foldAll(t *rapid.T, f *plan.Agg, arg types.Type, values []types.Value) (typ
 func TestSketchesAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		q := rapid.Float64Range(0, 1).Draw(t, "q")
-		typ := rapid.SampledFrom([]types.Type{types.Double, types.Bigint}).Draw(t, "type")
+		typ := rapid.SampledFrom([]types.Type{types.Double, types.Bigint, types.Ubigint}).Draw(t, "type")
 		params := []types.Value{types.Float(q)}
 		var all, sketches []types.Value
 		for range rapid.IntRange(0, 5).Draw(t, "parts") {

@@ -179,7 +179,7 @@ func drawStateRow(t *draws, schema types.Schema, place int, when int64) []types.
 		case "syscall":
 			v.S = []string{"", "read", "futex"}[n(2)]
 		case "sketch":
-			a := newSamples(n(1) == 0)
+			a := newSamples([]types.Type{types.Bigint, types.Double, types.Ubigint}[n(2)])
 			a.Grow(1)
 			for range 1 + n(3) {
 				a.add(0, n(50))

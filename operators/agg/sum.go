@@ -18,15 +18,27 @@ type int128 struct {
 	lo uint64
 }
 
-// add adds x. A sum of up to 2^64 values of 64 bits cannot overflow.
-func (s *int128) add(x int64) {
+// add adds x. A sum of up to 2^63 values of 64 bits cannot overflow.
+func (s *int128) add(x int64, sign signMask) {
 	var carry uint64
 	s.lo, carry = bits.Add64(s.lo, uint64(x), 0)
-	s.hi += x>>63 + int64(carry)
+	s.hi += x>>63&int64(sign) + int64(carry)
 }
 
-// int64 returns the value and whether it fits.
-func (s int128) int64() (int64, bool) { return int64(s.lo), s.hi == int64(s.lo)>>63 }
+// signMask is 0 if the top bit of a word is no sign, for UBIGINT, else -1.
+type signMask int64
+
+func signOf(t types.Type) signMask {
+	if t.Unsigned() {
+		return 0
+	}
+	return -1
+}
+
+// word returns the value's 64 bits and whether it fits.
+func (s int128) word(sign signMask) (int64, bool) {
+	return int64(s.lo), s.hi == int64(s.lo)>>63&int64(sign)
+}
 
 // abs returns the magnitude.
 func (s int128) abs() (hi, lo uint64, negative bool) {
@@ -64,16 +76,21 @@ func (s int128) quo(n int64) int64 {
 // intSum is SUM and AVG over integers. It is exact and does not depend on the
 // order or division of the values, so partial sums of other sites can be added to
 // it. Its words are the lower and upper half of the sum, and the number of values.
-type intSum struct{ fold.Lane }
+type intSum struct {
+	fold.Lane
+	sign signMask
+}
 
-func newIntSum(l *fold.Lanes) intSum { return intSum{fold.Lane{Lanes: l, At: l.Reserve(3)}} }
+func newIntSum(arg types.Type, l *fold.Lanes) intSum {
+	return intSum{fold.Lane{Lanes: l, At: l.Reserve(3)}, signOf(arg)}
+}
 
 func (a intSum) Update(in *fold.Input) {
 	x := in.Arg.Int
 	if in.Alone {
 		s := a.sum(0)
 		for _, r := range in.Rows {
-			s.add(x[r])
+			s.add(x[r], a.sign)
 		}
 		w := a.Words(0)
 		w[0], w[1] = s.lo, uint64(s.hi)
@@ -83,20 +100,20 @@ func (a intSum) Update(in *fold.Input) {
 	if words := a.OneChunk(); words != nil {
 		for _, r := range in.Rows {
 			i := int(in.Groups[r]) * a.Width
-			addTo(words[i:i+3:i+3], x[r])
+			addTo(words[i:i+3:i+3], x[r], a.sign)
 		}
 		return
 	}
 	for _, r := range in.Rows {
-		addTo(a.Words(in.Groups[r])[:3], x[r])
+		addTo(a.Words(in.Groups[r])[:3], x[r], a.sign)
 	}
 }
 
-func addTo(w []uint64, v int64) {
+func addTo(w []uint64, v int64, sign signMask) {
 	_ = w[2]
 	var carry uint64
 	w[0], carry = bits.Add64(w[0], uint64(v), 0)
-	w[1] += uint64(v>>63) + carry
+	w[1] += uint64(v>>63&int64(sign)) + carry
 	w[2]++
 }
 
@@ -275,10 +292,10 @@ func newSum(f *plan.Agg, arg types.Type, l *fold.Lanes) (fold.Accumulator, error
 	if arg.Physical() == types.PhysFloat {
 		return sumFloat{newFloatSum(l)}, nil
 	}
-	return sumInt{newIntSum(l), f}, nil
+	return sumInt{newIntSum(arg, l), f}, nil
 }
 
-// sumInt is SUM over BIGINT and DURATION.
+// sumInt is SUM over BIGINT, UBIGINT and DURATION.
 type sumInt struct {
 	intSum
 	f *plan.Agg
@@ -286,7 +303,7 @@ type sumInt struct {
 
 func (a sumInt) Output(groups []uint32, out *batch.Column, _ fold.Instant) error {
 	for i, g := range groups {
-		v, fits := a.sum(g).int64()
+		v, fits := a.sum(g).word(a.sign)
 		if !fits {
 			x := a.f.Args[0].String()
 			return plan.Errorf(-1, -1, "SUM(%s) does not fit %s", x, a.f.T).WithHint("SUM(CAST(%s AS DOUBLE))", x)

@@ -232,5 +232,5 @@ func compareStateValues(a, b types.Value) int {
 	case types.PhysAny:
 		return cmp.Compare(rowstore.AnyText(a.A), rowstore.AnyText(b.A))
 	}
-	return cmp.Compare(a.I, b.I)
+	return cmp.Compare(a.Type.Key(a.I), b.Type.Key(b.I))
 }

@@ -1,6 +1,10 @@
 package batch
 
-import "endoscope/planner/types"
+import (
+	"unsafe"
+
+	"endoscope/planner/types"
+)
 
 // Column is a typed column. Exactly one of the data slices is used, by
 // Type.Physical(); it has at least as many entries as its batch has rows.
@@ -43,6 +47,9 @@ func (c *Column) Value(i int) types.Value {
 	}
 	return v
 }
+
+// Uints returns Int as the unsigned numbers of a UBIGINT column.
+func (c *Column) Uints() []uint64 { return *(*[]uint64)(unsafe.Pointer(&c.Int)) }
 
 // Append adds v as the next row, for sources and operators off the fast path.
 // v must have the column's type, or be NULL; n is the number of rows so far.

@@ -41,6 +41,7 @@ func newArith[T number](e plan.Expr, left, right node, op operation[T], literal 
 }
 
 func intLiteral(v types.Value) int64     { return v.I }
+func uintLiteral(v types.Value) uint64   { return uint64(v.I) }
 func floatLiteral(v types.Value) float64 { return v.F }
 
 func (n *arithNode[T]) eval(f *frame, r rows) (*batch.Column, error) {
@@ -187,6 +188,49 @@ func mul(x, y int64) (product, excess int64) {
 	return int64(l), high ^ int64(l)>>63
 }
 
+// Of unsigned numbers the top bit of wrong is the carry out of it, or the borrow.
+
+var addUint = operation[uint64]{
+	vv: func(out, x, y []uint64, r rows) bool {
+		var wrong uint64
+		r.each(func(i int) {
+			a, b := x[i], y[i]
+			s := a + b
+			wrong |= a&b | (a|b)&^s
+			out[i] = s
+		})
+		return wrong>>63 != 0
+	},
+	fits: func(x, y uint64) bool { return x+y >= x },
+}
+
+var subUint = operation[uint64]{
+	vv: func(out, x, y []uint64, r rows) bool {
+		var wrong uint64
+		r.each(func(i int) {
+			a, b := x[i], y[i]
+			d := a - b
+			wrong |= ^a&b | ^(a^b)&d
+			out[i] = d
+		})
+		return wrong>>63 != 0
+	},
+	fits: func(x, y uint64) bool { return x >= y },
+}
+
+var mulUint = operation[uint64]{
+	vv: func(out, x, y []uint64, r rows) bool {
+		var wrong uint64
+		r.each(func(i int) {
+			high, low := bits.Mul64(x[i], y[i])
+			wrong |= high
+			out[i] = low
+		})
+		return wrong != 0
+	},
+	fits: func(x, y uint64) bool { high, _ := bits.Mul64(x, y); return high == 0 },
+}
+
 var addFloat = operation[float64]{
 	vv: func(out, x, y []float64, r rows) bool {
 		r.each(func(i int) { out[i] = x[i] + y[i] })
@@ -259,6 +303,9 @@ var (
 )
 
 func add(e *plan.Call, args []node) (node, error) {
+	if e.T.Unsigned() {
+		return newArith(e, args[0], args[1], addUint, uintLiteral), nil
+	}
 	return commutative(e, args, addInt, addFloat), nil
 }
 
@@ -268,6 +315,9 @@ func multiply(e *plan.Call, args []node) (node, error) {
 		return newPair(e, args, func(x int64, y float64) (int64, outcome) { return roundToInt(float64(x) * y) }), nil
 	case floatInt:
 		return newPair(e, args, func(x float64, y int64) (int64, outcome) { return roundToInt(x * float64(y)) }), nil
+	}
+	if e.T.Unsigned() {
+		return newArith(e, args[0], args[1], mulUint, uintLiteral), nil
 	}
 	return commutative(e, args, mulInt, mulFloat), nil
 }
@@ -290,6 +340,9 @@ func commutative(e *plan.Call, args []node, ints operation[int64], floats operat
 func subtract(e *plan.Call, args []node) (node, error) {
 	switch layouts(e) {
 	case intInt:
+		if e.T.Unsigned() {
+			return newArith(e, args[0], args[1], subUint, uintLiteral), nil
+		}
 		return newArith(e, args[0], args[1], subInt, intLiteral), nil
 	case floatFloat:
 		return newArith(e, args[0], args[1], subFloat, floatLiteral), nil
@@ -313,6 +366,14 @@ func divide(e *plan.Call, args []node) (node, error) {
 	c, isConst := constant(args[1])
 	switch layouts(e) {
 	case intInt:
+		if e.T.Unsigned() {
+			return newPair(e, args, func(x, y uint64) (uint64, outcome) {
+				if y == 0 {
+					return 0, isNothing
+				}
+				return x / y, valid
+			}), nil
+		}
 		if e.T == types.Double { // DURATION / DURATION
 			return newPair(e, args, func(x, y int64) (float64, outcome) { return quotient(float64(x), float64(y)) }), nil
 		}
@@ -355,6 +416,14 @@ func remainder(e *plan.Call, args []node) (node, error) {
 	c, isConst := constant(args[1])
 	switch layouts(e) {
 	case intInt:
+		if e.T.Unsigned() {
+			return newPair(e, args, func(x, y uint64) (uint64, outcome) {
+				if y == 0 {
+					return 0, isNothing
+				}
+				return x % y, valid
+			}), nil
+		}
 		if isConst && c.I != 0 {
 			return newArith(e, args[0], args[1], remIntConst, intLiteral), nil
 		}

@@ -42,19 +42,32 @@ func (c *compiler) cast(e *plan.Cast) (node, error) {
 	switch pair := [2]types.Physical{from.Physical(), to.Physical()}; {
 	case pair == [2]types.Physical{types.PhysCode, types.PhysCode}:
 		return &renamed{x: x, out: batch.Column{Type: to}}, nil
+	case pair == intInt && from.Unsigned() != to.Unsigned():
+		return newMap(e, x, func(x int64) (int64, outcome) {
+			if x < 0 { // it is negative, or above the largest BIGINT
+				return 0, outOfRange
+			}
+			return x, valid
+		}), nil
 	case pair == intInt:
 		return newVector(to, x, copyVector[int64]), nil
+	case pair == intFloat && from.Unsigned():
+		return newVector(to, x, func(out []float64, x []uint64, r rows) {
+			r.each(func(i int) { out[i] = float64(x[i]) })
+		}), nil
 	case pair == intFloat:
 		return newVector(to, x, func(out []float64, x []int64, r rows) {
 			r.each(func(i int) { out[i] = float64(x[i]) })
 		}), nil
+	case pair == floatInt && to.Unsigned():
+		return newMap(e, x, roundToUint), nil
 	case pair == floatInt:
 		return newMap(e, x, roundToInt), nil
-	case from == types.Boolean && to == types.Bigint:
+	case from == types.Boolean && (to == types.Bigint || to == types.Ubigint):
 		return newVector(to, x, func(out []int64, x []bool, r rows) {
 			r.each(func(i int) { out[i] = int64(boolInt(x[i])) })
 		}), nil
-	case from == types.Bigint && to == types.Boolean:
+	case (from == types.Bigint || from == types.Ubigint) && to == types.Boolean:
 		return newVector(to, x, func(out []bool, x []int64, r rows) {
 			r.each(func(i int) { out[i] = x[i] != 0 })
 		}), nil
@@ -85,8 +98,8 @@ func appendText(b []byte, c *batch.Column, i int) []byte {
 	switch c.Type {
 	case types.Boolean:
 		return strconv.AppendBool(b, c.Bool[i])
-	case types.Bigint:
-		return strconv.AppendInt(b, c.Int[i], 10)
+	case types.Bigint, types.Ubigint:
+		return c.Type.AppendInt(b, c.Int[i])
 	case types.Double:
 		return strconv.AppendFloat(b, c.Float[i], 'g', -1, 64)
 	case types.Timestamp:
@@ -129,6 +142,12 @@ func parseText(e *plan.Cast, x node) (node, error) {
 		parse = func(o *output, i int, s string) bool {
 			v, err := strconv.ParseInt(s, 10, 64)
 			o.col.Int[i] = v
+			return err == nil
+		}
+	case types.Ubigint:
+		parse = func(o *output, i int, s string) bool {
+			v, err := strconv.ParseUint(strings.TrimPrefix(s, "+"), 10, 64)
+			o.col.Int[i] = int64(v)
 			return err == nil
 		}
 	case types.Double:

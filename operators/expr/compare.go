@@ -53,24 +53,41 @@ type compareNode struct {
 // compare builds a comparison.
 func compare(e *plan.Call, args []node) (node, error) {
 	l, r := args[0], args[1]
-	if e.Args[0].Type() != e.Args[1].Type() {
-		return nil, nil
-	}
+	lt, rt := e.Args[0].Type(), e.Args[1].Type()
 	op := e.Fn
 	if _, ok := constant(l); ok {
 		l, r, op = r, l, mirrored[op]
+		lt, rt = rt, lt
 	}
-	switch e.Args[0].Type().Physical() {
+	switch {
+	case lt == types.Ubigint && rt == types.Bigint:
+		return compareRows(op, l, r, func(l, r *batch.Column, i int) int { return compareMixed(l.Int[i], r.Int[i]) }), nil
+	case lt == types.Bigint && rt == types.Ubigint:
+		return compareRows(op, l, r, func(l, r *batch.Column, i int) int { return -compareMixed(r.Int[i], l.Int[i]) }), nil
+	case lt != rt:
+		return nil, nil
+	case lt.Unsigned():
+		return newCompare(op, l, r, uintLiteral), nil
+	}
+	switch lt.Physical() {
 	case types.PhysInt:
-		return newCompare(op, l, r, func(v types.Value) int64 { return v.I }), nil
+		return newCompare(op, l, r, intLiteral), nil
 	case types.PhysFloat:
-		return newCompare(op, l, r, func(v types.Value) float64 { return v.F }), nil
+		return newCompare(op, l, r, floatLiteral), nil
 	}
-	order := orderOf(e.Args[0].Type())
+	order := orderOf(lt)
 	if order == nil {
 		return nil, nil
 	}
 	return compareRows(op, l, r, order), nil
+}
+
+// compareMixed compares the bits of a UBIGINT with a BIGINT, by value.
+func compareMixed(bits, i int64) int {
+	if i < 0 {
+		return 1
+	}
+	return cmp.Compare(uint64(bits), uint64(i))
 }
 
 // orderFunc compares row i of two columns of one type: negative, 0, positive.
@@ -80,6 +97,9 @@ type orderFunc func(l, r *batch.Column, i int) int
 func orderOf(t types.Type) orderFunc {
 	switch t.Physical() {
 	case types.PhysInt:
+		if t.Unsigned() {
+			return func(l, r *batch.Column, i int) int { return cmp.Compare(uint64(l.Int[i]), uint64(r.Int[i])) }
+		}
 		return func(l, r *batch.Column, i int) int { return cmp.Compare(l.Int[i], r.Int[i]) }
 	case types.PhysFloat:
 		return func(l, r *batch.Column, i int) int {
@@ -100,7 +120,7 @@ func boolInt(b bool) int {
 	return 0
 }
 
-type number interface{ int64 | float64 }
+type number interface{ int64 | uint64 | float64 }
 
 func newCompare[T number](op string, l, r node, literal func(types.Value) T) node {
 	n := &compareNode{left: l, right: r, out: newOutput(types.Boolean)}

@@ -10,6 +10,9 @@ import (
 func abs(e *plan.Call, args []node) (node, error) {
 	switch e.T.Physical() {
 	case types.PhysInt:
+		if e.T.Unsigned() {
+			return args[0], nil
+		}
 		return newMap(e, args[0], func(x int64) (int64, outcome) {
 			switch {
 			case x == math.MinInt64:
@@ -82,6 +85,15 @@ func roundToInt(x float64) (int64, outcome) {
 		return 0, outOfRange
 	}
 	return int64(x), valid
+}
+
+// roundToUint is roundToInt for UBIGINT.
+func roundToUint(x float64) (uint64, outcome) {
+	x = math.Round(x)
+	if !(x >= 0 && x < 1<<64) {
+		return 0, outOfRange
+	}
+	return uint64(x), valid
 }
 
 // toUnit builds to_ns, to_us ...: a DURATION in units of ns nanoseconds.

@@ -2,6 +2,7 @@ package expr
 
 import (
 	"slices"
+	"unsafe"
 
 	"endoscope/operators/batch"
 	"endoscope/planner/types"
@@ -165,7 +166,9 @@ func union(a, b batch.Bitmap) batch.Bitmap {
 }
 
 // scalar are the Go types of the column layouts that generic kernels work on.
-type scalar interface{ bool | int64 | float64 }
+type scalar interface {
+	bool | int64 | uint64 | float64
+}
 
 // vec returns the slice of c that holds values of type T.
 func vec[T scalar](c *batch.Column) []T {
@@ -175,6 +178,8 @@ func vec[T scalar](c *batch.Column) []T {
 		p = &c.Bool
 	case *int64:
 		p = &c.Int
+	case *uint64: // as Column.Uints, without an allocation
+		p = (*[]uint64)(unsafe.Pointer(&c.Int))
 	case *float64:
 		p = &c.Float
 	}

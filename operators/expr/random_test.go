@@ -17,12 +17,13 @@ import (
 var randomSchema = []types.Type{
 	types.Boolean, types.Boolean, types.Bigint, types.Bigint, types.Double, types.Double,
 	types.Varchar, types.Varchar, types.Timestamp, types.Timestamp, types.Duration, types.Duration,
-	types.Bytes, types.Bytes,
+	types.Bytes, types.Bytes, types.Ubigint, types.Ubigint,
 }
 
 var randomValues = map[types.Type][]types.Value{
 	types.Boolean:   {B(true), B(false)},
 	types.Bigint:    {I(0), I(1), I(-1), I(2), I(3), I(7), I(1 << 40), I(math.MaxInt64), I(math.MinInt64)},
+	types.Ubigint:   {U(0), U(1), U(2), U(7), U(1 << 40), U(math.MaxInt64), U(1 << 63), U(math.MaxUint64)},
 	types.Double:    {F(0), F(math.Copysign(0, -1)), F(1), F(-2.5), F(0.5), F(1e300), F(math.Inf(1)), F(math.NaN())},
 	types.Varchar:   {S(""), S("a"), S("A"), S("ab"), S("a%"), S("añb"), S("12"), S("5us"), S("true"), S("1970-01-02")},
 	types.Timestamp: {T(0), T(-1), T(1), T(1e18), T(math.MaxInt64), T(math.MinInt64)},

@@ -23,7 +23,7 @@ var (
 )
 
 // Values by the letter of their type.
-var I, F, S, B, D, T, N = types.Int, types.Float, types.Str, types.Bool, types.Dur, types.Time, types.NullOf
+var I, U, F, S, B, D, T, N = types.Int, types.Uint, types.Float, types.Str, types.Bool, types.Dur, types.Time, types.NullOf
 
 // scalarCases says what every function of plan.Scalars means, by example. An
 // error is given by its text.

@@ -96,7 +96,7 @@ func appendJSON(buf []byte, v types.Value) []byte {
 	case v.IsNull:
 		return append(buf, "null"...)
 	case v.Type == types.Double && (math.IsNaN(v.F) || math.IsInf(v.F, 0)):
-	case v.Type == types.Boolean, v.Type == types.Bigint, v.Type == types.Duration, v.Type == types.Double:
+	case v.Type == types.Boolean, v.Type == types.Bigint, v.Type == types.Ubigint, v.Type == types.Duration, v.Type == types.Double:
 		return appendText(buf, v)
 	case v.Type == types.List:
 		vs, _ := v.A.([]types.Value)
@@ -124,8 +124,8 @@ func appendText(buf []byte, v types.Value) []byte {
 	switch v.Type {
 	case types.Boolean:
 		return strconv.AppendBool(buf, v.I != 0)
-	case types.Bigint, types.Duration:
-		return strconv.AppendInt(buf, v.I, 10)
+	case types.Bigint, types.Ubigint, types.Duration:
+		return v.Type.AppendInt(buf, v.I)
 	case types.Double:
 		return strconv.AppendFloat(buf, v.F, 'g', -1, 64)
 	case types.Timestamp:

@@ -420,19 +420,19 @@ func statesOf(f *plan.Agg, vs []types.Value, times []int64) (states [][]int64) {
 	first, last, least, most := 0, 0, 0, 0
 	buckets := map[int64]int64{}
 	for i, v := range vs {
-		x := big.NewInt(v.I)
+		x := optest.Whole(v)
 		sum.Add(sum, x)
-		squares.Add(squares, x.Mul(x, x))
-		if times[i] < times[first] || times[i] == times[first] && v.I < vs[first].I {
+		squares.Add(squares, new(big.Int).Mul(x, x))
+		if times[i] < times[first] || times[i] == times[first] && optest.Order(v, vs[first]) < 0 {
 			first = i
 		}
-		if times[i] > times[last] || times[i] == times[last] && v.I > vs[last].I {
+		if times[i] > times[last] || times[i] == times[last] && optest.Order(v, vs[last]) > 0 {
 			last = i
 		}
-		if v.I < vs[least].I {
+		if optest.Order(v, vs[least]) < 0 {
 			least = i
 		}
-		if v.I > vs[most].I {
+		if optest.Order(v, vs[most]) > 0 {
 			most = i
 		}
 	}
@@ -455,7 +455,8 @@ func statesOf(f *plan.Agg, vs []types.Value, times []int64) (states [][]int64) {
 	}
 	if f.Fn != "histogram" {
 		for _, v := range vs {
-			states = append(states, []int64{v.I, v.I, 1, 0})
+			w := v.Type.Key(v.I)
+			states = append(states, []int64{w, w, 1, 0})
 		}
 		return states
 	}

@@ -124,17 +124,30 @@ func equalities(on plan.Expr, split int) [][2]plan.Expr {
 		return nil
 	case c.Fn == "and":
 		return append(equalities(c.Args[0], split), equalities(c.Args[1], split)...)
-	case c.Fn != "=" || c.Args[0].Type().Physical() == types.PhysAny || c.Args[0].Type() != c.Args[1].Type():
+	case c.Fn != "=" || c.Args[0].Type().Physical() == types.PhysAny:
 		return nil
 	}
-	x, y := portOf(c.Args[0], split), portOf(c.Args[1], split)
+	l, r := c.Args[0], c.Args[1]
+	if l.Type() != r.Type() { // UBIGINT and BIGINT
+		l, r = unsigned(l), unsigned(r)
+	}
+	x, y := portOf(l, split), portOf(r, split)
 	switch {
 	case x == left && y == right:
-		return [][2]plan.Expr{{c.Args[0], plan.Shift(c.Args[1], -split)}}
+		return [][2]plan.Expr{{l, plan.Shift(r, -split)}}
 	case x == right && y == left:
-		return [][2]plan.Expr{{c.Args[1], plan.Shift(c.Args[0], -split)}}
+		return [][2]plan.Expr{{r, plan.Shift(l, -split)}}
 	}
 	return nil
+}
+
+// unsigned returns e as UBIGINT. A negative BIGINT is NULL, which equals nothing.
+func unsigned(e plan.Expr) plan.Expr {
+	if e.Type().Unsigned() {
+		return e
+	}
+	positive := &plan.Call{Fn: ">=", T: types.Boolean, Args: []plan.Expr{e, &plan.Const{V: types.Value{Type: e.Type()}}}}
+	return &plan.Case{T: types.Ubigint, Whens: []plan.When{{Cond: positive, Then: &plan.Cast{X: e, T: types.Ubigint}}}}
 }
 
 // portOf returns the input whose columns e reads, -1 if it is not exactly one.

@@ -80,7 +80,7 @@ func total(vs []types.Value) (exact *big.Rat, special float64, isSpecial bool) {
 	for _, v := range vs {
 		switch {
 		case v.Type != types.Double:
-			exact.Add(exact, new(big.Rat).SetInt64(v.I))
+			exact.Add(exact, new(big.Rat).SetInt(Whole(v)))
 		case math.IsNaN(v.F) || math.IsInf(v.F, 0):
 			special, isSpecial = special+v.F, true
 		default:
@@ -99,7 +99,7 @@ func sum(vs []types.Value, t types.Type) (types.Value, error) {
 		f, _ := exact.Float64()
 		return types.Float(f), nil
 	}
-	return fits(exact.Num(), t)
+	return Fits(exact.Num(), t)
 }
 
 func average(vs []types.Value, t types.Type) (types.Value, error) {
@@ -136,7 +136,7 @@ func spread(fn string, vs []types.Value, t types.Type) (types.Value, error) {
 		if v.Type == types.Double {
 			d.SetFloat64(v.F)
 		} else {
-			d.SetInt64(v.I)
+			d.SetInt(Whole(v))
 		}
 		d.Sub(d, mean)
 		squares.Add(squares, d.Mul(d, d))
@@ -217,7 +217,7 @@ func histogram(vs []types.Value, params []types.Value) (types.Value, error) {
 			r.Mul(r, new(big.Rat).SetInt(new(big.Int).Lsh(big.NewInt(1), unit)))
 			x.Set(r.Num())
 		} else {
-			x.SetInt64(v.I)
+			x.Set(Whole(v))
 		}
 		b := bucket{new(big.Int), new(big.Int)}
 		switch one := big.NewInt(1); {
@@ -248,10 +248,11 @@ func histogram(vs []types.Value, params []types.Value) (types.Value, error) {
 			f, _ := new(big.Float).SetMantExp(new(big.Float).SetInt(x), -unit).Float64()
 			return types.Float(f)
 		}
-		if !x.IsInt64() {
+		v, err := Fits(x, t)
+		if err != nil {
 			return types.NullOf(t)
 		}
-		return types.Value{Type: t, I: x.Int64()}
+		return v
 	}
 	var list []types.Value
 	for _, b := range order {

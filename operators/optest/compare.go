@@ -145,7 +145,7 @@ func slackOf(n plan.Node, column int) slack {
 			if a.Args[0].Type() == types.Double { // rounded once
 				return slackOfExpr(a.Args[0], n.Input)
 			}
-			if a.T != types.Bigint {
+			if a.T != types.Bigint && a.T != types.Ubigint {
 				return floating
 			}
 		case "rate":

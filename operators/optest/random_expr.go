@@ -11,7 +11,7 @@ import (
 )
 
 // valueTypes are the types that random columns and expressions have.
-var valueTypes = []types.Type{types.Boolean, types.Bigint, types.Double, types.Varchar, types.Timestamp, types.Duration}
+var valueTypes = []types.Type{types.Boolean, types.Bigint, types.Ubigint, types.Double, types.Varchar, types.Timestamp, types.Duration}
 
 // Texts that are hard for functions.
 var (
@@ -115,11 +115,13 @@ func (g exprGen) castable(typ types.Type) []types.Type {
 	case types.Varchar:
 		return valueTypes
 	case types.Boolean:
-		return []types.Type{types.Bigint, types.Varchar}
+		return []types.Type{types.Bigint, types.Ubigint, types.Varchar}
 	case types.Bigint:
-		return []types.Type{types.Boolean, types.Double, types.Varchar, types.Timestamp, types.Duration}
+		return []types.Type{types.Boolean, types.Ubigint, types.Double, types.Varchar, types.Timestamp, types.Duration}
+	case types.Ubigint:
+		return []types.Type{types.Boolean, types.Bigint, types.Double, types.Varchar, types.Timestamp, types.Duration}
 	}
-	return slices.DeleteFunc([]types.Type{types.Bigint, types.Double, types.Varchar, types.Timestamp, types.Duration},
+	return slices.DeleteFunc([]types.Type{types.Bigint, types.Ubigint, types.Double, types.Varchar, types.Timestamp, types.Duration},
 		func(from types.Type) bool { return from == typ })
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // RandomSchema is the schema of the streams of random inputs, a.csv and b.csv: k is skewed,
-// f cannot fail, g is arbitrary, and timestamp is the event time.
+// f cannot fail, g and w are arbitrary, and timestamp is the event time.
 var RandomSchema = types.Schema{Time: 0, Fields: []types.Field{
 	{Name: "timestamp", Type: types.Timestamp},
 	{Name: "k", Type: types.Bigint},
@@ -21,6 +21,7 @@ var RandomSchema = types.Schema{Time: 0, Fields: []types.Field{
 	{Name: "p", Type: types.Boolean},
 	{Name: "d", Type: types.Duration},
 	{Name: "u", Type: types.Timestamp},
+	{Name: "w", Type: types.Ubigint},
 	{Name: "n", Type: types.Bigint}, // n numbers the rows: never NULL, unique
 }}
 
@@ -84,6 +85,7 @@ func (g *inputGen) rows(name string) {
 			RandomValue(g.t, types.Boolean),
 			g.nullable(types.Dur(int64(g.n(100, "d")) * int64(time.Millisecond))),
 			g.nullable(types.Time(int64(g.n(50, "u")) * int64(time.Second))),
+			RandomValue(g.t, types.Ubigint),
 			types.Int(g.count),
 		})
 	}

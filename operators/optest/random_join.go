@@ -47,9 +47,13 @@ func (g planGen) join(l, r plan.Node) *plan.Join {
 	for range g.n(4, "conjuncts") {
 		x := g.comparison(n.Out, 0, len(n.Out.Fields))
 		if g.n(3, "equal") > 0 {
-			name := rapid.SampledFrom([]string{"k", "s", "p", "d", "f", "u"}).Draw(g.t, "key")
+			name := rapid.SampledFrom([]string{"k", "s", "p", "d", "f", "u", "w"}).Draw(g.t, "key")
+			other := name
+			if name == "w" && g.n(2, "mixed") == 0 { // UBIGINT and BIGINT
+				other = "i"
+			}
 			x = &plan.Call{Fn: "=", T: types.Boolean, Args: []plan.Expr{
-				column(n.Out, n.Out.Index(name)), column(n.Out, split+r.Schema().Index(name))}}
+				column(n.Out, n.Out.Index(name)), column(n.Out, split+r.Schema().Index(other))}}
 			if g.n(4, "swapped") == 0 {
 				c := x.(*plan.Call)
 				c.Args[0], c.Args[1] = c.Args[1], c.Args[0]

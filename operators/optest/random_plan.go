@@ -201,7 +201,7 @@ func (g planGen) grouped(in plan.Node, windowed bool) plan.Node {
 	a := &plan.Aggregate{Input: in, Windowed: windowed, Out: types.Schema{Time: -1}}
 	for range g.n(3, "keys") {
 		if g.n(3, "plain key") > 0 {
-			name := rapid.SampledFrom([]string{"k", "s", "p", "d", "g"}).Draw(g.t, "key")
+			name := rapid.SampledFrom([]string{"k", "s", "p", "d", "g", "w"}).Draw(g.t, "key")
 			a.Keys = append(a.Keys, column(s, s.Index(name)))
 		} else {
 			a.Keys = append(a.Keys, RandomExpr(g.t, s, rapid.SampledFrom(valueTypes).Draw(g.t, "key type"), 2))
@@ -289,16 +289,16 @@ func (g planGen) anyAgg(s types.Schema) plan.Agg {
 	a.Distinct = f.Distinct && g.n(2, "distinct") == 0
 	names := []string{"k", "f", "d"}
 	if f.Name == "histogram" || f.Name == "sum" && g.n(4, "wild") == 0 {
-		names = []string{"i", "k", "d", "f"}
+		names = []string{"i", "w", "k", "d", "f"}
 	}
 	if slices.Contains(f.Args, types.Varchar) || slices.Contains(f.Args, plan.AnyType) {
-		names = []string{"k", "i", "f", "g", "s", "p", "d", "u"}
+		names = []string{"k", "i", "w", "f", "g", "s", "p", "d", "u"}
 		if f.Name == "min" || f.Name == "max" || f.Name == "count" {
 			names = append(names, "timestamp")
 		}
 	}
 	if g.states { // which are exact for all integers
-		names = append(names, "i", "i")
+		names = append(names, "i", "i", "w")
 	}
 	x := column(s, s.Index(rapid.SampledFrom(names).Draw(g.t, "argument")))
 	a.Args, a.T = []plan.Expr{x}, f.Result(x.T)
@@ -308,7 +308,7 @@ func (g planGen) anyAgg(s types.Schema) plan.Agg {
 	case "topk":
 		a.Params = []types.Value{types.Int(int64(1 + g.n(4, "k")))}
 	case "histogram":
-		if x.Name != "i" && g.n(2, "borders") == 0 {
+		if x.Name != "i" && x.Name != "w" && g.n(2, "borders") == 0 {
 			a.Params = []types.Value{types.Float(0), types.Float(float64(1 + g.n(3, "hi"))), types.Float(1)}
 		}
 	}

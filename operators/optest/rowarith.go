@@ -10,9 +10,20 @@ import (
 
 var errRange = errors.New("out of range")
 
-// fits returns an integer as type t, if 64 bits hold it.
-func fits(x *big.Int, t types.Type) (types.Value, error) {
-	if !x.IsInt64() {
+// Whole returns the number that a value of a type of integers is.
+func Whole(v types.Value) *big.Int {
+	if v.Type == types.Ubigint {
+		return new(big.Int).SetUint64(uint64(v.I))
+	}
+	return big.NewInt(v.I)
+}
+
+// Fits returns an integer as type t, if 64 bits hold it.
+func Fits(x *big.Int, t types.Type) (types.Value, error) {
+	switch {
+	case t == types.Ubigint && x.IsUint64():
+		return types.Uint(x.Uint64()), nil
+	case t == types.Ubigint || !x.IsInt64():
 		return types.Value{}, errRange
 	}
 	return types.Value{Type: t, I: x.Int64()}, nil
@@ -24,7 +35,7 @@ func rounded(x float64, t types.Type) (types.Value, error) {
 		return types.Value{}, errRange
 	}
 	i, _ := new(big.Float).SetFloat64(math.Round(x)).Int(nil)
-	return fits(i, t)
+	return Fits(i, t)
 }
 
 // arithmetic evaluates + - * / % neg abs with a result of type t, over arguments that are
@@ -44,15 +55,15 @@ func arithmetic(fn string, t types.Type, args []types.Value) (types.Value, error
 		}
 		return rounded(r.F, t) // DURATION times or by DOUBLE
 	}
-	x := big.NewInt(args[0].I)
+	x := Whole(args[0])
 	r := new(big.Int)
 	switch fn {
 	case "neg":
-		return fits(r.Neg(x), t)
+		return Fits(r.Neg(x), t)
 	case "abs":
-		return fits(r.Abs(x), t)
+		return Fits(r.Abs(x), t)
 	}
-	y := big.NewInt(args[1].I)
+	y := Whole(args[1])
 	switch fn {
 	case "+":
 		r.Add(x, y)
@@ -70,7 +81,7 @@ func arithmetic(fn string, t types.Type, args []types.Value) (types.Value, error
 			r.Rem(x, y) // sign of the dividend
 		}
 	}
-	return fits(r, t)
+	return Fits(r, t)
 }
 
 func inFloats(fn string, args []types.Value) types.Value {
@@ -104,7 +115,8 @@ func asFloat(v types.Value) float64 {
 	if v.Type == types.Double {
 		return v.F
 	}
-	return float64(v.I)
+	f, _ := new(big.Float).SetInt(Whole(v)).Float64()
+	return f
 }
 
 // numeric evaluates a function of numbers and durations, if fn is one of them.

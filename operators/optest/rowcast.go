@@ -28,19 +28,19 @@ func cast(v types.Value, t types.Type) (types.Value, error) {
 	case from == types.Double && integral(t):
 		return rounded(v.F, t)
 	case t == types.Double && integral(from):
-		return types.Float(float64(v.I)), nil
+		return types.Float(asFloat(v)), nil
 	case integral(from) && integral(t):
+		return Fits(Whole(v), t)
+	case from == types.Boolean && (t == types.Bigint || t == types.Ubigint):
 		return types.Value{Type: t, I: v.I}, nil
-	case from == types.Boolean && t == types.Bigint:
-		return types.Int(v.I), nil
-	case from == types.Bigint && t == types.Boolean:
+	case (from == types.Bigint || from == types.Ubigint) && t == types.Boolean:
 		return types.Bool(v.I != 0), nil
 	}
 	return types.Value{}, fmt.Errorf("%s is not converted to %s", from, t)
 }
 
 func integral(t types.Type) bool {
-	return t == types.Bigint || t == types.Timestamp || t == types.Duration
+	return t == types.Bigint || t == types.Ubigint || t == types.Timestamp || t == types.Duration
 }
 
 // printed returns a value as results show it.
@@ -53,6 +53,8 @@ func printed(v types.Value) string {
 		return strconv.FormatBool(v.I != 0)
 	case types.Bigint:
 		return strconv.FormatInt(v.I, 10)
+	case types.Ubigint:
+		return Whole(v).String()
 	case types.Double:
 		return strconv.FormatFloat(v.F, 'g', -1, 64)
 	case types.Timestamp:
@@ -96,6 +98,10 @@ func parsed(s string, t types.Type) types.Value {
 	case types.Bigint:
 		if i, err := strconv.ParseInt(s, 10, 64); err == nil {
 			return types.Int(i)
+		}
+	case types.Ubigint:
+		if u, err := strconv.ParseUint(strings.TrimPrefix(s, "+"), 10, 64); err == nil {
+			return types.Uint(u)
 		}
 	case types.Double:
 		if f, err := strconv.ParseFloat(s, 64); err == nil {

@@ -263,7 +263,7 @@ func compares(op string, c int) bool {
 	return c >= 0
 }
 
-// Order compares two values of one type that are not NULL. NaN equals itself
+// Order compares two values of one type, or a UBIGINT and a BIGINT, that are not NULL. NaN equals itself
 // and is above every number; texts compare byte by byte.
 func Order(a, b types.Value) int {
 	switch a.Type.Physical() {
@@ -282,5 +282,5 @@ func Order(a, b types.Value) int {
 	case types.PhysAny:
 		return strings.Compare(printed(a), printed(b))
 	}
-	return cmp.Compare(a.I, b.I)
+	return Whole(a).Cmp(Whole(b))
 }

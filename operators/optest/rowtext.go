@@ -162,7 +162,7 @@ func dateTrunc(unit string, t int64) (types.Value, error) {
 	}
 	u := big.NewInt(ns)
 	down := new(big.Int).Div(big.NewInt(t), u) // Euclidean: downwards for a positive unit
-	return fits(down.Mul(down, u), types.Timestamp)
+	return Fits(down.Mul(down, u), types.Timestamp)
 }
 
 // stackText lists the functions of a stack: leaf first, or root first.

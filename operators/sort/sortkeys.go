@@ -24,8 +24,12 @@ func (s *sorter) prefixes(rows []uint16, dst []uint64) []uint64 {
 	first := len(dst)
 	switch c.Type.Physical() {
 	case types.PhysInt:
+		flip := uint64(1 << 63)
+		if c.Type.Unsigned() {
+			flip = 0
+		}
 		for _, r := range rows {
-			dst = append(dst, uint64(c.Int[r])^1<<63)
+			dst = append(dst, uint64(c.Int[r])^flip)
 		}
 	case types.PhysFloat:
 		for _, r := range rows {
@@ -109,7 +113,7 @@ func compareCells(a *batch.Column, i int, b *batch.Column, j int) int {
 	}
 	switch a.Type.Physical() {
 	case types.PhysInt:
-		return cmp.Compare(a.Int[i], b.Int[j])
+		return cmp.Compare(a.Type.Key(a.Int[i]), b.Type.Key(b.Int[j]))
 	case types.PhysFloat:
 		return CompareFloats(a.Float[i], b.Float[j])
 	case types.PhysCode:

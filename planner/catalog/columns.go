@@ -6,6 +6,7 @@ import "endoscope/planner/types"
 const (
 	tB = types.Boolean
 	tI = types.Bigint
+	tU = types.Ubigint
 	tF = types.Double
 	tS = types.Varchar
 	tT = types.Timestamp

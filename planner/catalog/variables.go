@@ -10,7 +10,8 @@ var variables = []*Stream{
 		Needs: "Linux 5.15 with BTF, CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE; debug information (-g) for anything but plain numbers; for a function's variables Linux 6.10",
 		Columns: columns(stamp, who, []Column{
 			{"var_name", tS, "", "the name in the query: a global, a static variable (function::name, namespace::name), or a part of it (.field, [0]; in samples also ->field); at most four are watched, of up to 8 bytes, and writes by the kernel are not seen. With function_name = '...': a parameter or local variable of it, or what it leads to (a.b, a->b), reported when a call is first seen with it and when a line finds it changed"},
-			{"var_value", tI, "", "an integer, pointer, boolean, or the number of an enumeration's value; else NULL"},
+			{"var_value", tI, "", "an integer, pointer, boolean, or the number of an enumeration's value; else NULL, and where it is above 9223372036854775807"},
+			{"var_unsigned", tU, "", "the same, NULL where it is negative"},
 			{"var_real", tF, "", "a floating-point number, or the nearest one to an integer"},
 			{"var_text", tS, "", "the value as its language writes it; a text of 256 bytes at most"},
 			{"function_name", tS, "", "the function that wrote, or whose variable it is; NULL in samples"},

@@ -30,6 +30,7 @@ type Scalar struct {
 const (
 	tB = types.Boolean
 	tI = types.Bigint
+	tU = types.Ubigint
 	tF = types.Double
 	tS = types.Varchar
 	tT = types.Timestamp
@@ -58,7 +59,8 @@ func same(n int, ts ...types.Type) []Sig {
 func comparison(name, doc string) Scalar {
 	return Scalar{Name: name, Doc: doc, Sigs: []Sig{
 		sig(tB, tI, tI), sig(tB, tF, tF), sig(tB, tD, tD), sig(tB, tT, tT),
-		sig(tB, tS, tS), sig(tB, tB, tB), sig(tB, tY, tY)}}
+		sig(tB, tS, tS), sig(tB, tB, tB), sig(tB, tY, tY),
+		sig(tB, tU, tU), sig(tB, tU, tI), sig(tB, tI, tU)}}
 }
 
 // Scalars is the table of all scalar functions and operators. The resolver types calls by
@@ -67,7 +69,8 @@ func comparison(name, doc string) Scalar {
 //
 // Arithmetic: BIGINT operations that overflow are an error that ends the query; BIGINT /
 // BIGINT truncates toward zero as in PostgreSQL; anything divided by zero, and x % 0, is
-// NULL. DURATION and TIMESTAMP are in ns.
+// NULL. DURATION and TIMESTAMP are in ns. UBIGINT is the same between 0 and 2^64-1; beside a
+// BIGINT it is compared by value, and converted to BIGINT for everything else.
 var Scalars = []Scalar{
 	{Name: "and", Sigs: []Sig{sig(tB, tB, tB)}, Doc: "both are true"},
 	{Name: "or", Sigs: []Sig{sig(tB, tB, tB)}, Doc: "at least one is true"},
@@ -76,18 +79,18 @@ var Scalars = []Scalar{
 	comparison("=", "equal"), comparison("<>", "not equal"),
 	comparison("<", "less"), comparison("<=", "less or equal"),
 	comparison(">", "greater"), comparison(">=", "greater or equal"),
-	{Name: "+", Sigs: append(same(2, tI, tF, tD), sig(tT, tT, tD), sig(tT, tD, tT)), Doc: "sum"},
-	{Name: "-", Sigs: append(same(2, tI, tF, tD), sig(tT, tT, tD), sig(tD, tT, tT)), Doc: "difference"},
-	{Name: "*", Sigs: append(same(2, tI, tF), sig(tD, tD, tI), sig(tD, tI, tD), sig(tD, tD, tF), sig(tD, tF, tD)), Doc: "product"},
-	{Name: "/", Sigs: append(same(2, tI, tF), sig(tF, tD, tD), sig(tD, tD, tI), sig(tD, tD, tF)), Doc: "quotient; truncated for integers; NULL if the divisor is 0"},
-	{Name: "%", Sigs: same(2, tI, tF, tD), Doc: "remainder, with the sign of the dividend; NULL if the divisor is 0"},
+	{Name: "+", Sigs: append(same(2, tI, tU, tF, tD), sig(tT, tT, tD), sig(tT, tD, tT)), Doc: "sum"},
+	{Name: "-", Sigs: append(same(2, tI, tU, tF, tD), sig(tT, tT, tD), sig(tD, tT, tT)), Doc: "difference"},
+	{Name: "*", Sigs: append(same(2, tI, tU, tF), sig(tD, tD, tI), sig(tD, tI, tD), sig(tD, tD, tF), sig(tD, tF, tD)), Doc: "product"},
+	{Name: "/", Sigs: append(same(2, tI, tU, tF), sig(tF, tD, tD), sig(tD, tD, tI), sig(tD, tD, tF)), Doc: "quotient; truncated for integers; NULL if the divisor is 0"},
+	{Name: "%", Sigs: same(2, tI, tU, tF, tD), Doc: "remainder, with the sign of the dividend; NULL if the divisor is 0"},
 	{Name: "neg", Sigs: same(1, tI, tF, tD), Doc: "negation"},
 	{Name: "||", Sigs: []Sig{sig(tS, tS, tS)}, Doc: "concatenation of strings"},
 	{Name: "like", Sigs: []Sig{sig(tB, tS, tS)}, Doc: "matches a pattern of % (any text) and _ (one character); backslash escapes"},
 	{Name: "ilike", Sigs: []Sig{sig(tB, tS, tS)}, Doc: "case-insensitive LIKE"},
 	{Name: "~", Sigs: []Sig{sig(tB, tS, tS)}, Doc: "matches a regular expression (RE2 syntax), anywhere in the text"},
 
-	{Name: "abs", Sigs: same(1, tI, tF, tD), Doc: "absolute value"},
+	{Name: "abs", Sigs: same(1, tI, tU, tF, tD), Doc: "absolute value"},
 	{Name: "ceil", Sigs: []Sig{sig(tF, tF)}, Doc: "nearest integer not less than x"},
 	{Name: "floor", Sigs: []Sig{sig(tF, tF)}, Doc: "nearest integer not greater than x"},
 	{Name: "round", Sigs: []Sig{{Args: []types.Type{tF, tI}, Optional: 1, Result: tF}}, Doc: "rounded to n decimals (default 0), halves away from zero"},
@@ -101,7 +104,7 @@ var Scalars = []Scalar{
 	{Name: "nullif", Sigs: []Sig{sig(tA, tA, tA)}, Doc: "NULL if both are equal, else the first"},
 
 	{Name: "length", Sigs: []Sig{sig(tI, tS), sig(tI, tY), sig(tI, tL)}, Doc: "number of characters; of bytes for BYTES, of elements for LIST"},
-	{Name: "hex", Sigs: []Sig{sig(tS, tI)}, Doc: "a number in hexadecimal, '0x2a'; a negative one as its 64 bits"},
+	{Name: "hex", Sigs: []Sig{sig(tS, tI), sig(tS, tU)}, Doc: "a number in hexadecimal, '0x2a'; a negative one as its 64 bits"},
 	{Name: "lower", Sigs: []Sig{sig(tS, tS)}, Doc: "in lower case"},
 	{Name: "upper", Sigs: []Sig{sig(tS, tS)}, Doc: "in upper case"},
 	{Name: "substr", Sigs: []Sig{{Args: []types.Type{tS, tI, tI}, Optional: 1, Result: tS}}, Doc: "substring from the n-th character (first is 1), at most m characters"},
@@ -178,7 +181,7 @@ func always(t types.Type) func(types.Type) types.Type {
 }
 func itself(t types.Type) types.Type { return t }
 func mean(t types.Type) types.Type {
-	if t == tI {
+	if t == tI || t == tU {
 		return tF
 	}
 	return t
@@ -189,17 +192,17 @@ func mean(t types.Type) types.Type {
 var AggFuncs = []AggFunc{
 	{Name: "count", Args: []types.Type{tA}, Star: true, Distinct: true, Result: always(tI),
 		Doc: "number of rows, or of values that are not NULL; COUNT(DISTINCT x) is exact to 10,000 values, then HyperLogLog (2 % error)"},
-	{Name: "sum", Args: []types.Type{tI, tF, tD}, Result: itself,
-		Doc: "sum; BIGINT and DURATION accumulate 128 bits and a result that does not fit is an error; of DOUBLE it is exact and rounded once"},
-	{Name: "avg", Args: []types.Type{tI, tF, tD}, Result: mean,
+	{Name: "sum", Args: []types.Type{tI, tU, tF, tD}, Result: itself,
+		Doc: "sum; integers accumulate 128 bits and a result that does not fit is an error; of DOUBLE it is exact and rounded once"},
+	{Name: "avg", Args: []types.Type{tI, tU, tF, tD}, Result: mean,
 		Doc: "mean"},
-	{Name: "min", Args: []types.Type{tI, tF, tD, tT, tS, tB}, Result: itself, Doc: "smallest value"},
-	{Name: "max", Args: []types.Type{tI, tF, tD, tT, tS, tB}, Result: itself, Doc: "largest value"},
-	{Name: "stddev", Args: []types.Type{tI, tF, tD}, Result: mean, Doc: "standard deviation of the sample (n-1); NULL for fewer than two values"},
-	{Name: "variance", Args: []types.Type{tI, tF, tD}, Result: always(tF), Doc: "variance of the sample (n-1), of DURATION in ns²; NULL for fewer than two values"},
-	{Name: "quantile", Args: []types.Type{tI, tF, tD}, Params: []types.Type{tF}, Result: mean, Doc: "q-quantile, 0 ≤ q ≤ 1: the smallest value whose cumulative share is at least q (exact to 1,000 values, then within 1 %); p99(x) is QUANTILE(x, 0.99), likewise p1 to p99 and p999"},
-	{Name: "median", Args: []types.Type{tI, tF, tD}, Result: mean, Doc: "QUANTILE(x, 0.5)"},
-	{Name: "histogram", Args: []types.Type{tI, tF, tD}, Params: []types.Type{tF, tF, tF}, Optional: 3, Result: always(tL),
+	{Name: "min", Args: []types.Type{tI, tU, tF, tD, tT, tS, tB}, Result: itself, Doc: "smallest value"},
+	{Name: "max", Args: []types.Type{tI, tU, tF, tD, tT, tS, tB}, Result: itself, Doc: "largest value"},
+	{Name: "stddev", Args: []types.Type{tI, tU, tF, tD}, Result: mean, Doc: "standard deviation of the sample (n-1); NULL for fewer than two values"},
+	{Name: "variance", Args: []types.Type{tI, tU, tF, tD}, Result: always(tF), Doc: "variance of the sample (n-1), of DURATION in ns²; NULL for fewer than two values"},
+	{Name: "quantile", Args: []types.Type{tI, tU, tF, tD}, Params: []types.Type{tF}, Result: mean, Doc: "q-quantile, 0 ≤ q ≤ 1: the smallest value whose cumulative share is at least q (exact to 1,000 values, then within 1 %); p99(x) is QUANTILE(x, 0.99), likewise p1 to p99 and p999"},
+	{Name: "median", Args: []types.Type{tI, tU, tF, tD}, Result: mean, Doc: "QUANTILE(x, 0.5)"},
+	{Name: "histogram", Args: []types.Type{tI, tU, tF, tD}, Params: []types.Type{tF, tF, tF}, Optional: 3, Result: always(tL),
 		Doc: "list of [low, high, count]: powers of two, or HISTOGRAM(x, lo, hi, step) with under- and overflow"},
 	{Name: "topk", Args: []types.Type{tA}, Params: []types.Type{tI}, Result: always(tL), Doc: "the n most frequent values as a list of [value, count], equal counts in order of the values (exact to 10,000 values, then space-saving)"},
 	{Name: "first", Args: []types.Type{tA}, Result: itself, Doc: "value of the earliest row, by event time; of equal times the smallest"},
@@ -264,7 +267,7 @@ func FindAgg(name string) *AggFunc {
 // SketchAggs compute quantiles in two steps, for sketches that are stored or computed
 // at several sites.
 var SketchAggs = []AggFunc{
-	{Name: "sketch", Args: []types.Type{tI, tF, tD}, Result: always(tY),
+	{Name: "sketch", Args: []types.Type{tI, tU, tF, tD}, Result: always(tY),
 		Doc: "the state of QUANTILE (up to 1,000 values, or a DDSketch), to be merged with others by SKETCH_QUANTILE"},
 	{Name: "sketch_quantile", Args: []types.Type{tY}, Params: []types.Type{tF}, Result: always(tF),
 		Doc: "the q-quantile of all values in the sketches, equal to QUANTILE over the values; durations in ns"},

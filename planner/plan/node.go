@@ -176,9 +176,10 @@ type Settings struct {
 	// MaxEventRate limits the events per second that an acquisition may send to user space,
 	// on average over a second or more; events above it are counted as lost. 0: no limit.
 	MaxEventRate int64
-	// MaxOverhead limits the processor time that the probes of many functions may cost, at
-	// the call rates when they are attached: a share of the processors that the target
-	// keeps busy, at least one. 0: no limit and no estimate.
+	// MaxOverhead limits the processor time that the probes may cost while they are
+	// attached, and that those of many functions may cost at the call rates before: a share
+	// of the processors that the target keeps busy, at least one. 0: no limit and no
+	// estimate.
 	MaxOverhead float64
 	// Returns selects how returns are observed.
 	Returns ReturnProbes

@@ -31,9 +31,9 @@ const OpaqueState = "state"
 //	                    unsigned, least significant word first)
 //	  of DOUBLE         w0 ... w3, n, sq0 ... sq6 (Σx², in units of 2^-256), rest
 //	quantile, median,   low, high, n, state: n values of one bucket of the DDSketch,
-//	sketch              the smallest and the largest of them; or, if state (BYTES) is
-//	                    not NULL, all values of the group in the format of SKETCH, low
-//	                    and high being undefined
+//	sketch              the smallest and the largest of them (as types.Type.Key); or, if
+//	                    state (BYTES) is not NULL, all values of the group in the format
+//	                    of SKETCH, low and high being undefined
 //	histogram           bucket (as package operators numbers them), n: how many values
 //	                    in that one bucket
 //	all others          state (BYTES), n

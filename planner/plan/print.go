@@ -179,8 +179,8 @@ func FormatValue(v types.Value) string {
 	switch v.Type {
 	case types.Boolean:
 		return strconv.FormatBool(v.I != 0)
-	case types.Bigint:
-		return strconv.FormatInt(v.I, 10)
+	case types.Bigint, types.Ubigint:
+		return string(v.Type.AppendInt(nil, v.I))
 	case types.Double:
 		return strconv.FormatFloat(v.F, 'g', -1, 64)
 	case types.Duration:

@@ -4,7 +4,7 @@ package types
 // It is for the edges; operators work on columns.
 //
 // Type determines the field: Boolean in I (0 or 1), Bigint, Timestamp and Duration in I,
-// Double in F, Varchar and Bytes in S, List in A as []Value, Encoding in A. If IsNull is
+// Ubigint in I as its 64 bits, Double in F, Varchar and Bytes in S, List in A as []Value, Encoding in A. If IsNull is
 // set, the fields are ignored.
 type Value struct {
 	Type   Type
@@ -18,7 +18,7 @@ type Value struct {
 // NullOf returns the NULL of type t.
 func NullOf(t Type) Value { return Value{Type: t, IsNull: true} }
 
-// Bool, Int, Float, Str, Time and Dur return values of these types.
+// Bool, Int, Uint, Float, Str, Time and Dur return values of these types.
 func Bool(b bool) Value {
 	v := Value{Type: Boolean}
 	if b {
@@ -27,6 +27,7 @@ func Bool(b bool) Value {
 	return v
 }
 func Int(i int64) Value     { return Value{Type: Bigint, I: i} }
+func Uint(u uint64) Value   { return Value{Type: Ubigint, I: int64(u)} }
 func Float(f float64) Value { return Value{Type: Double, F: f} }
 func Str(s string) Value    { return Value{Type: Varchar, S: s} }
 func Time(ns int64) Value   { return Value{Type: Timestamp, I: ns} }

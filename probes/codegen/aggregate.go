@@ -1,6 +1,7 @@
 package codegen
 
 import (
+	"math"
 	"slices"
 
 	"github.com/cilium/ebpf/asm"
@@ -262,7 +263,7 @@ func (c *aggregator) agg(f *plan.Agg) bool {
 		return false
 	}
 	c.read(n)
-	if b, ok := bucketsOf(f); ok {
+	if b, ok := bucketsOf(f, n.unsigned); ok {
 		return c.sketch(f, b, n, k)
 	}
 	words := func(kind string, count int) []int { return c.words(k, f.Args[0], n, kind, count) }
@@ -403,13 +404,22 @@ func (c *aggregator) sketch(f *plan.Agg, b buckets, n *number, k *class) bool {
 	if index == MaxSketches {
 		return false
 	}
-	_, keeps := b.(logarithms)
+	numbers, keeps := b.(logarithms)
 	c.lists = append(c.lists, sketch{name, index, keeps})
 	c.out.Aggs = append(c.out.Aggs, Agg{Sketch: index})
 	w := c.derive
 	n.load(w, operands, c.unsure)
 	if keeps {
+		// Values are kept as words that are in order as signed numbers.
+		if numbers.unsigned {
+			w.constant(scratch, math.MinInt64)
+			w.add(asm.Xor.Reg(operands[0], scratch))
+		}
 		c.store(sampleAt+index, operands[0])
+		if numbers.unsigned {
+			w.constant(scratch, math.MinInt64)
+			w.add(asm.Xor.Reg(operands[0], scratch))
+		}
 	}
 	b.number(w, c.boundaries, c.unsure)
 	// The sketch's number is in the bits above the bucket.

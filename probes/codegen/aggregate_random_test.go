@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"endoscope/operators/expr/exprtest"
+	"endoscope/operators/optest"
 	_ "endoscope/operators/optest/seeds" // the same cases in every run
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
@@ -152,14 +153,14 @@ func partials(t *rapid.T) *plan.Partial {
 		case 2:
 			keys = append(keys, column(draw(t, []int{colThread, colProcess}, "name")))
 		default:
-			keys = append(keys, integers(t, draw(t, []types.Type{types.Bigint, types.Duration, types.Timestamp}, "type"), rapid.IntRange(0, 2).Draw(t, "depth")))
+			keys = append(keys, integers(t, draw(t, integerTypes, "type"), rapid.IntRange(0, 2).Draw(t, "depth")))
 		}
 	}
 	var aggs []plan.Agg
 	for range rapid.IntRange(0, 4).Draw(t, "aggregates") {
 		f := plan.Agg{Fn: draw(t, []string{"count", "rate", "sum", "avg", "min", "max", "first", "last", "stddev", "variance", "histogram", "quantile", "median"}, "function")}
 		if f.Star = f.Fn == "rate" || f.Fn == "count" && rapid.Bool().Draw(t, "star"); !f.Star {
-			f.Args = []plan.Expr{integers(t, draw(t, []types.Type{types.Bigint, types.Duration}, "type"), rapid.IntRange(0, 2).Draw(t, "depth"))}
+			f.Args = []plan.Expr{integers(t, draw(t, integerTypes[:3], "type"), rapid.IntRange(0, 2).Draw(t, "depth"))}
 		}
 		if f.Fn == "histogram" && rapid.Bool().Draw(t, "steps") {
 			f.Params = []types.Value{types.Int(draw(t, []int64{-100, 0, 3}, "lo")), types.Int(draw(t, []int64{1000, 7, 1 << 40}, "hi")), types.Float(float64(draw(t, []int64{1, 10, 7}, "step")))}
@@ -202,18 +203,17 @@ func (g *plain) fold(t *rapid.T, p *plan.Partial, table []uint64, row []types.Va
 				continue
 			}
 		}
-		var x int64
+		v := types.Int(0)
 		if !f.Star {
-			v := eval(t, f.Args[0], row)
-			if v.IsNull {
+			if v = eval(t, f.Args[0], row); v.IsNull {
 				t.Fatalf("%s is NULL for %v", f, row)
 			}
-			x = v.I
 		}
-		if a.n == 0 || x < a.least {
+		x, whole := v.I, optest.Whole(v)
+		if a.n == 0 || whole.Cmp(optest.Whole(types.Value{Type: v.Type, I: a.least})) < 0 {
 			a.least = x
 		}
-		if a.n == 0 || x > a.most {
+		if a.n == 0 || whole.Cmp(optest.Whole(types.Value{Type: v.Type, I: a.most})) > 0 {
 			a.most = x
 		}
 		when := row[colEnd].I
@@ -224,19 +224,24 @@ func (g *plain) fold(t *rapid.T, p *plan.Partial, table []uint64, row []types.Va
 			a.latest, a.last = when, x
 		}
 		a.n++
-		a.sum.Add(&a.sum, big.NewInt(x))
-		a.squares.Add(&a.squares, new(big.Int).Mul(big.NewInt(x), big.NewInt(x)))
+		a.sum.Add(&a.sum, whole)
+		a.squares.Add(&a.squares, new(big.Int).Mul(whole, whole))
 		if a.buckets == nil {
 			a.buckets = map[int64]int64{}
 		}
-		a.buckets[plainBucket(f, table, x)]++
+		a.buckets[plainBucket(f, table, v)]++
 	}
 }
 
 // plainBucket returns the bucket number of package operators; a test there
 // compares them.
-func plainBucket(f *plan.Agg, table []uint64, x int64) int64 {
+func plainBucket(f *plan.Agg, table []uint64, v types.Value) int64 {
+	x, unsigned := v.I, v.Type == types.Ubigint
 	switch {
+	case f.Fn != "histogram" && unsigned:
+		return int64(magnitudeBucket(table, uint64(x)))
+	case len(f.Params) == 0 && unsigned:
+		return int64(optest.Whole(v).BitLen())
 	case f.Fn != "histogram":
 		return BucketOf(table, x)
 	case len(f.Params) == 0 && x < 0:
@@ -246,9 +251,9 @@ func plainBucket(f *plan.Agg, table []uint64, x int64) int64 {
 	}
 	lo, hi, step := f.Params[0].I, f.Params[1].I, int64(f.Params[2].F)
 	switch {
-	case x < lo:
+	case x < lo && !unsigned:
 		return underflow
-	case x >= hi:
+	case x >= hi || unsigned && uint64(x) >= uint64(hi):
 		return overflow
 	}
 	return (x - lo) / step
@@ -334,7 +339,7 @@ func TestAggregatesOfKernelAndEngineAgree(t *testing.T) {
 				if at.Sketch < 0 || a.Samples[at.Sketch] < 0 || words[bucketAt+at.Sketch] == 1<<64-1 {
 					continue
 				}
-				if x := eval(t, p.Aggs[i].Args[0], m.row); int64(words[sampleAt+at.Sketch]) != x.I {
+				if x := eval(t, p.Aggs[i].Args[0], m.row); int64(words[sampleAt+at.Sketch]) != x.Type.Key(x.I) {
 					t.Fatalf("a sample of %s is %d, want %v", &p.Aggs[i], int64(words[sampleAt+at.Sketch]), x)
 				}
 			}

@@ -317,7 +317,7 @@ func canFail(e plan.Expr) bool {
 			double := x.T == types.Double && allDouble(x.Args)
 			fails = fails || !total[x.Fn] && !double && !fixedPattern(x)
 		case *plan.Cast:
-			fails = fails || x.X.Type() == types.Double && x.T.Physical() == types.PhysInt
+			fails = fails || x.T.Physical() == types.PhysInt && (x.X.Type() == types.Double || x.X.Type().Unsigned() != x.T.Unsigned())
 		}
 	})
 	return fails

@@ -8,7 +8,7 @@ type Kind uint8
 // The kinds of columns.
 const (
 	Unknown  Kind = iota // not available in the kernel
-	Number               // 64 bits: BIGINT, TIMESTAMP, DURATION
+	Number               // 64 bits: BIGINT, UBIGINT, TIMESTAMP, DURATION
 	Name                 // NameSize bytes, ended by the first zero byte if there is one: VARCHAR
 	Function             // constant for each function; tested by Layout.Fact
 	Words                // a text of the target, tested by Layout.Text: VARCHAR

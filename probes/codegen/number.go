@@ -18,6 +18,8 @@ type number struct {
 	index  int     // of a column
 	column Column
 	c      int64 // of a constant, and the divisor of / and %
+	// unsigned: the 64 bits are a UBIGINT.
+	unsigned bool
 }
 
 // number translates an integer expression; nil if the kernel cannot compute it.
@@ -28,14 +30,18 @@ func (c *compiler) number(e plan.Expr) *number {
 	switch e := e.(type) {
 	case *plan.Const:
 		if !e.V.IsNull {
-			return &number{op: "constant", c: e.V.I}
+			return &number{op: "constant", c: e.V.I, unsigned: e.V.Type.Unsigned()}
 		}
 	case *plan.Col:
 		if col := c.in.Columns[e.Index]; col.Kind == Number {
-			return &number{op: "column", index: e.Index, column: col}
+			return &number{op: "column", index: e.Index, column: col, unsigned: e.T.Unsigned()}
 		}
-	case *plan.Cast: // between types that differ in name only
-		return c.number(e.X)
+	case *plan.Cast: // between types that differ in name only, or in the sign
+		x := c.number(e.X)
+		if x != nil && x.unsigned != e.T.Unsigned() {
+			return &number{op: "sign", x: x, unsigned: e.T.Unsigned()}
+		}
+		return x
 	case *plan.Call:
 		return c.arithmetic(e)
 	}
@@ -49,17 +55,22 @@ func (c *compiler) arithmetic(e *plan.Call) *number {
 			return nil
 		}
 	}
+	unsigned := e.T.Unsigned()
 	switch e.Fn {
 	case "to_ns":
 		return args[0]
 	case "neg":
 		return &number{op: "neg", x: args[0]}
-	case "+", "-", "*":
-		return &number{op: e.Fn, x: args[0], y: args[1]}
+	case "+", "-":
+		return &number{op: e.Fn, x: args[0], y: args[1], unsigned: unsigned}
+	case "*":
+		if !unsigned {
+			return &number{op: e.Fn, x: args[0], y: args[1]}
+		}
 	case "/", "%":
-		// Division by zero is NULL, and a quotient by -1 can overflow.
-		if d := args[1]; d.op == "constant" && d.c != 0 && d.c != -1 {
-			return &number{op: e.Fn, x: args[0], c: d.c}
+		// Division by zero is NULL, and a signed quotient by -1 can overflow.
+		if d := args[1]; d.op == "constant" && d.c != 0 && (d.c != -1 || unsigned) {
+			return &number{op: e.Fn, x: args[0], c: d.c, unsigned: unsigned}
 		}
 	}
 	return nil
@@ -68,7 +79,7 @@ func (c *compiler) arithmetic(e *plan.Call) *number {
 // fails reports whether a result may overflow.
 func (n *number) fails() bool {
 	switch n.op {
-	case "+", "-", "*", "neg":
+	case "+", "-", "*", "neg", "sign":
 		return true
 	}
 	return n.x != nil && n.x.fails()
@@ -124,6 +135,13 @@ func (n *number) load(w *writer, free []asm.Register, unsure label) {
 		n.y.load(w, free[1:], unsure)
 	}
 	switch n.op {
+	case "+", "-", "/", "%":
+		if n.unsigned {
+			n.loadUnsigned(w, free, unsure)
+			return
+		}
+	}
+	switch n.op {
 	case "constant":
 		w.constant(dst, n.c)
 	case "column":
@@ -132,6 +150,8 @@ func (n *number) load(w *writer, free []asm.Register, unsure label) {
 			w.constant(scratch, n.column.Shift)
 			w.add(asm.Add.Reg(dst, scratch))
 		}
+	case "sign": // it is negative, or above the largest BIGINT
+		w.jump(asm.JSLT.Imm(dst, 0, ""), unsure)
 	case "neg":
 		w.compare(asm.JEq, dst, math.MinInt64, unsure)
 		w.add(asm.Neg.Imm(dst, 0))
@@ -154,6 +174,25 @@ func (n *number) load(w *writer, free []asm.Register, unsure label) {
 		n.multiply(w, dst, free[1], unsure)
 	case "/", "%":
 		n.divide(w, dst)
+	}
+}
+
+// loadUnsigned writes the operation of an unsigned number whose operands are loaded.
+func (n *number) loadUnsigned(w *writer, free []asm.Register, unsure label) {
+	dst := free[0]
+	switch n.op {
+	case "+":
+		w.add(asm.Add.Reg(dst, free[1]))
+		w.jump(asm.JLT.Reg(dst, free[1], ""), unsure)
+	case "-":
+		w.jump(asm.JLT.Reg(dst, free[1], ""), unsure)
+		w.add(asm.Sub.Reg(dst, free[1]))
+	case "/":
+		w.constant(scratch, n.c)
+		w.add(asm.Div.Reg(dst, scratch))
+	case "%":
+		w.constant(scratch, n.c)
+		w.add(asm.Mod.Reg(dst, scratch))
 	}
 }
 
@@ -230,12 +269,17 @@ var comparisons = map[string]struct{ jump, opposite asm.JumpOp }{
 	">": {asm.JSGT, asm.JSLE}, "<=": {asm.JSLE, asm.JSGT},
 }
 
+// unsignedJumps are the jumps for unsigned numbers.
+var unsignedJumps = map[asm.JumpOp]asm.JumpOp{
+	asm.JEq: asm.JEq, asm.JNE: asm.JNE, asm.JSLT: asm.JLT, asm.JSGE: asm.JGE, asm.JSGT: asm.JGT, asm.JSLE: asm.JLE,
+}
+
 var opposites = map[string]string{"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 // compareNumbers tests x op y; nil if the kernel cannot decide it.
 func (c *compiler) compareNumbers(op string, left, right plan.Expr) *test {
 	x, y := c.number(left), c.number(right)
-	if x == nil || y == nil {
+	if x == nil || y == nil || x.unsigned != y.unsigned {
 		return nil
 	}
 	constant := y.op == "constant"
@@ -250,6 +294,9 @@ func (c *compiler) compareNumbers(op string, left, right plan.Expr) *test {
 		jump := ops.jump
 		if !want {
 			jump = ops.opposite
+		}
+		if x.unsigned {
+			jump = unsignedJumps[jump]
 		}
 		x.load(w, operands, unsure)
 		if constant {

@@ -32,6 +32,8 @@ const (
 	colProcess
 	colExe
 	colKind
+	colSize
+	colHash
 )
 
 const epoch = 1_700_000_000_000_000_000 // offset from boot time to wall time
@@ -52,11 +54,13 @@ var columns = []struct {
 	colDuration: {"duration", types.Duration, Column{Kind: Number, Offset: 64, Late: true}},
 	colProcess:  {"process", types.Varchar, Column{Kind: Name, Offset: 72, Late: true}},
 	colExe:      {"exe", types.Varchar, Column{Kind: Unknown}},
+	colSize:     {"args.size", types.Ubigint, Column{Kind: Number, Offset: 104}},
+	colHash:     {"args.hash", types.Ubigint, Column{Kind: Number, Offset: 112}},
 	colKind:     {"args.kind", types.Varchar, Column{Kind: Enum, Offset: 88, Names: kinds, Null: 1}},
 }
 
 // absentAt is the offset of the word of NULLs.
-const absentAt, momentSize = 96, 104
+const absentAt, momentSize = 96, 120
 
 // kinds are names of numbers: two are equal, and one looks like another number.
 var kinds = map[int64]string{0: "a", 1: "worker", -5: "worker", 7: "ab", 1 << 40: "3", 1000: "w_rker"}
@@ -120,6 +124,8 @@ var numbers = []int64{0, 1, -1, 2, 3, 7, -5, 1000, 1 << 31, -1 << 31, 1<<31 - 1,
 
 func draw[T any](t *rapid.T, from []T, what string) T { return rapid.SampledFrom(from).Draw(t, what) }
 
+var integerTypes = []types.Type{types.Bigint, types.Ubigint, types.Duration, types.Timestamp}
+
 // integers draws an expression of that type.
 func integers(t *rapid.T, typ types.Type, depth int) plan.Expr {
 	leaf := func() plan.Expr {
@@ -142,9 +148,11 @@ func integers(t *rapid.T, typ types.Type, depth int) plan.Expr {
 	case k < 4:
 		return leaf()
 	case k < 5:
-		return &plan.Cast{X: sub(draw(t, []types.Type{types.Bigint, types.Duration, types.Timestamp}, "from")), T: typ}
+		return &plan.Cast{X: sub(draw(t, integerTypes, "from")), T: typ}
 	case typ == types.Timestamp:
 		return call(typ, draw(t, []string{"+", "-"}, "op"), sub(typ), sub(types.Duration))
+	case k < 6 && typ == types.Ubigint:
+		return call(typ, "abs", sub(typ))
 	case k < 6:
 		return call(typ, "neg", sub(typ))
 	case k < 8:
@@ -173,12 +181,17 @@ func conditions(t *rapid.T, depth int) plan.Expr {
 	name := func() plan.Expr { return column(draw(t, []int{colThread, colProcess, colKind, colKind}, "name")) }
 	switch rapid.IntRange(0, 13).Draw(t, "test") {
 	case 0, 1, 2, 3:
-		typ := draw(t, []types.Type{types.Bigint, types.Duration, types.Timestamp}, "type")
-		return cond(draw(t, compare, "op"), integers(t, typ, 2), integers(t, typ, 1))
+		typ := draw(t, integerTypes, "type")
+		with := typ
+		if typ == types.Ubigint && rapid.IntRange(0, 9).Draw(t, "mixed") == 0 {
+			with = types.Bigint
+		}
+		return cond(draw(t, compare, "op"), integers(t, typ, 2), integers(t, with, 1))
 	case 4, 5:
-		in := &plan.In{X: integers(t, types.Bigint, 1)}
+		typ := draw(t, integerTypes[:2], "type")
+		in := &plan.In{X: integers(t, typ, 1)}
 		for range rapid.SampledFrom([]int{1, 3, 9, 40}).Draw(t, "length") {
-			v := types.Int(draw(t, numbers, "number") + rapid.Int64Range(-3, 3).Draw(t, "plus"))
+			v := types.Value{Type: typ, I: draw(t, numbers, "number") + rapid.Int64Range(-3, 3).Draw(t, "plus")}
 			v.IsNull = rapid.IntRange(0, 50).Draw(t, "null") == 0
 			in.List = append(in.List, plan.Const{V: v})
 		}

@@ -36,15 +36,16 @@ type buckets interface {
 
 // bucketsOf returns the buckets of an aggregate; isSketch is false if it has
 // none. nil: they cannot be computed, or the parameters are invalid.
-func bucketsOf(f *plan.Agg) (b buckets, isSketch bool) {
+func bucketsOf(f *plan.Agg, unsigned bool) (b buckets, isSketch bool) {
 	switch f.Fn {
 	case "quantile", "median", "sketch":
-		return logarithms{}, true
+		return logarithms{unsigned}, true
 	case "histogram":
 		if len(f.Params) == 0 {
-			return powers{}, true
+			return powers{unsigned}, true
 		}
-		if s, ok := stepsOf(f.Params); ok {
+		if s, ok := stepsOf(f.Params); ok && (s.lo >= 0 || !unsigned) {
+			s.unsigned = unsigned
 			return s, true
 		}
 		return nil, true
@@ -76,19 +77,30 @@ func (w *writer) log2(x, n asm.Register) {
 }
 
 // powers are the buckets of HISTOGRAM(x): the number of bits.
-type powers struct{}
+type powers struct{ unsigned bool }
 
 func (powers) name() string { return "powers" }
 
-func (powers) number(w *writer, _ string, _ label) {
+func (p powers) number(w *writer, _ string, _ label) {
 	x, n, sign := operands[0], operands[1], operands[len(operands)-1]
+	if p.unsigned {
+		// The top bit is shifted out, and counted afterwards.
+		top := operands[2]
+		w.add(asm.Mov.Reg(top, x), asm.RSh.Imm(top, 63), asm.RSh.Reg(x, top))
+		w.log2(x, n)
+		w.add(asm.Add.Reg(x, n), asm.Add.Reg(x, top))
+		return
+	}
 	w.magnitude(false)
 	w.log2(x, n)
 	w.add(asm.Add.Reg(x, n), asm.Xor.Reg(x, sign))
 }
 
 // steps are the buckets of HISTOGRAM(x, lo, hi, step).
-type steps struct{ lo, hi, step int64 }
+type steps struct {
+	lo, hi, step int64
+	unsigned     bool
+}
 
 // stepsOf converts the parameters; false if they are invalid, not integers, or
 // the buckets too many.
@@ -107,7 +119,7 @@ func stepsOf(params []types.Value) (s steps, ok bool) {
 		}
 		n[i] = int64(f)
 	}
-	s = steps{n[0], n[1], n[2]}
+	s = steps{lo: n[0], hi: n[1], step: n[2]}
 	return s, s.step > 0 && s.lo < s.hi && (uint64(s.hi)-uint64(s.lo))/uint64(s.step) < 1<<53
 }
 
@@ -116,8 +128,12 @@ func (s steps) name() string { return fmt.Sprint("steps ", s.lo, s.hi, s.step) }
 func (s steps) number(w *writer, _ string, _ label) {
 	x := operands[0]
 	below, above, end := w.newLabel(), w.newLabel(), w.newLabel()
-	w.compare(asm.JSLT, x, s.lo, below)
-	w.compare(asm.JSGE, x, s.hi, above)
+	less, notLess := asm.JSLT, asm.JSGE
+	if s.unsigned {
+		less, notLess = asm.JLT, asm.JGE
+	}
+	w.compare(less, x, s.lo, below)
+	w.compare(notLess, x, s.hi, above)
 	w.constant(scratch, s.lo)
 	w.add(asm.Sub.Reg(x, scratch))
 	w.constant(scratch, s.step)
@@ -136,7 +152,7 @@ func (s steps) number(w *writer, _ string, _ label) {
 // so the bucket of a magnitude is looked up in a table with a cell for each
 // number up to 127 and, from there on, for each 64th part of an octave. A cell
 // is narrower than a bucket, so there is at most one boundary in it.
-type logarithms struct{}
+type logarithms struct{ unsigned bool }
 
 const (
 	sketchAccuracy = 0.01
@@ -190,27 +206,39 @@ func cell(i uint64) (first, last uint64) {
 // BucketOf returns the number of x's bucket as the kernel finds it, for tests.
 func BucketOf(table []uint64, x int64) int64 {
 	sign := x >> 63
-	u := uint64(x ^ sign - sign)
+	return int64(magnitudeBucket(table, uint64(x^sign-sign))) ^ sign - sign
+}
+
+func magnitudeBucket(table []uint64, u uint64) uint64 {
 	shift := max(bits.Len64(u), cellBits+1) - (cellBits + 1)
 	i := uint64(shift)<<cellBits + u>>shift
 	b := table[2*i+1]
 	if u >= table[2*i] {
 		b++
 	}
-	return int64(b) ^ sign - sign
+	return b
 }
 
 func (logarithms) name() string { return "logarithms" }
 
-func (logarithms) number(w *writer, boundaries string, unsure label) {
+func (l logarithms) number(w *writer, boundaries string, unsure label) {
 	u, t, n, at, sign := operands[0], operands[1], operands[2], operands[3], operands[len(operands)-1]
 	small, found := w.newLabel(), w.newLabel()
-	w.magnitude(true)
+	below := int32(0) // what log2 was less than that of u
+	if l.unsigned {
+		w.add(asm.Mov.Imm(sign, 0))
+	} else {
+		w.magnitude(true)
+	}
 	w.add(asm.Mov.Reg(at, u))
 	w.jump(asm.JLT.Imm(u, 2<<cellBits, ""), small)
 	w.add(asm.Mov.Reg(t, u))
+	if l.unsigned { // u may be too large for log2
+		w.add(asm.RSh.Imm(t, 1))
+		below = 1
+	}
 	w.log2(t, n)
-	w.add(asm.Sub.Imm(n, cellBits), asm.RSh.Reg(at, n), asm.LSh.Imm(n, cellBits), asm.Add.Reg(at, n))
+	w.add(asm.Sub.Imm(n, cellBits-below), asm.RSh.Reg(at, n), asm.LSh.Imm(n, cellBits), asm.Add.Reg(at, n))
 	w.place(small)
 	w.jump(asm.JGE.Imm(at, cells, ""), unsure) // never taken, for the verifier
 	w.add(asm.LSh.Imm(at, 4), asm.LoadMapValue(t, 0, 0).WithReference(boundaries), asm.Add.Reg(t, at),

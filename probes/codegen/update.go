@@ -37,7 +37,7 @@ func (c *aggregator) update() (asm.Instructions, error) {
 				in.value.load(w, folding, never)
 			}
 			for _, f := range in.folds {
-				c.fold(w, f, n)
+				c.fold(w, f, n, in.value.unsigned)
 			}
 		}
 		if n >= 0 {
@@ -80,7 +80,7 @@ func (w *writer) carry(c, sum, r asm.Register) {
 
 // fold writes code that folds the value in one way; n is the word that counts
 // the earlier values.
-func (c *aggregator) fold(w *writer, f *fold, n int) {
+func (c *aggregator) fold(w *writer, f *fold, n int, unsigned bool) {
 	x, a, b, d := folding[0], folding[1], folding[2], folding[3]
 	end, set := w.newLabel(), w.newLabel()
 	none := func() { // jumps to set if there is no value yet
@@ -93,18 +93,23 @@ func (c *aggregator) fold(w *writer, f *fold, n int) {
 		w.add(asm.Add.Reg(a, x))
 		w.save(f.words[0], a)
 		w.carry(b, a, x)
-		w.add(asm.Mov.Reg(d, x), asm.ArSh.Imm(d, 63), asm.Add.Reg(b, d)) // the sign, extended
+		if !unsigned {
+			w.add(asm.Mov.Reg(d, x), asm.ArSh.Imm(d, 63), asm.Add.Reg(b, d)) // the sign, extended
+		}
 		w.load(a, f.words[1])
 		w.add(asm.Add.Reg(a, b))
 		w.save(f.words[1], a)
 	case "squares":
-		c.squares(w, f.words)
+		c.squares(w, f.words, unsigned)
 	case "min", "max":
 		none()
 		w.load(a, f.words[0])
 		op := asm.JSGE
 		if f.kind == "max" {
 			op = asm.JSLE
+		}
+		if unsigned {
+			op = unsignedJumps[op]
 		}
 		w.jump(op.Reg(x, a, ""), end)
 		w.place(set)
@@ -129,11 +134,13 @@ func (c *aggregator) fold(w *writer, f *fold, n int) {
 
 // squares adds the square of the value, 128 bits, to three words. With |x| =
 // h·2^32 + l it is h²·2^64 + h·l·2^33 + l².
-func (c *aggregator) squares(w *writer, words []int) {
+func (c *aggregator) squares(w *writer, words []int, unsigned bool) {
 	hi, lo, t := folding[2], folding[3], folding[1]
-	w.add(asm.Mov.Reg(scratch, folding[0]), asm.Mov.Reg(t, scratch), asm.ArSh.Imm(t, 63),
-		asm.Xor.Reg(scratch, t), asm.Sub.Reg(scratch, t), // |x|
-		asm.Mov.Reg(hi, scratch), asm.RSh.Imm(hi, 32),
+	w.add(asm.Mov.Reg(scratch, folding[0]))
+	if !unsigned {
+		w.add(asm.Mov.Reg(t, scratch), asm.ArSh.Imm(t, 63), asm.Xor.Reg(scratch, t), asm.Sub.Reg(scratch, t)) // |x|
+	}
+	w.add(asm.Mov.Reg(hi, scratch), asm.RSh.Imm(hi, 32),
 		asm.Mov.Reg(lo, scratch), asm.LSh.Imm(lo, 32), asm.RSh.Imm(lo, 32),
 		asm.Mov.Reg(scratch, hi), asm.Mul.Reg(scratch, lo), // h·l
 		asm.Mul.Reg(hi, hi), asm.Mul.Reg(lo, lo),

@@ -54,9 +54,13 @@ func (col *column) appender() rows.Column[record] {
 			return ns, ok && v.kind != absent || col.unreadable(r)
 		})
 	}
+	parse := parseInt
+	if col.typ.Unsigned() {
+		parse = parseUint
+	}
 	return rows.IntOr(func(r *record) (int64, bool) {
 		v := &r.cells[col.from]
-		x, ok := parseInt(v.text)
+		x, ok := parse(v.text)
 		return x, ok && v.bare() || col.unreadable(r)
 	})
 }

@@ -50,8 +50,8 @@ type layout struct {
 
 // Describe returns the columns of a .csv or .jsonl file.
 //
-// A column is BIGINT, DOUBLE, BOOLEAN or (RFC 3339) TIMESTAMP if all its values
-// in the first SampleRows rows are, else VARCHAR; integers too large for BIGINT
+// A column is BIGINT, UBIGINT, DOUBLE, BOOLEAN or (RFC 3339) TIMESTAMP if all its
+// values in the first SampleRows rows are, else VARCHAR; integers too large for both
 // are VARCHAR rather than inexact. JSON strings are never numbers. The column
 // `timestamp` may also hold integers, which are ns since the epoch, or numbers
 // with a fraction, which are seconds. Where it is a TIMESTAMP it is event time.
@@ -270,12 +270,12 @@ func valid(o *object, line []byte) bool {
 
 // inference narrows down the type common to all values of a column.
 type inference struct {
-	seen                                 bool
-	integer, float, boolean, time, epoch bool // still possible types
+	seen                                           bool
+	integer, unsigned, float, boolean, time, epoch bool // still possible types
 }
 
 func newInference() *inference {
-	return &inference{integer: true, float: true, boolean: true, time: true, epoch: true}
+	return &inference{integer: true, unsigned: true, float: true, boolean: true, time: true, epoch: true}
 }
 
 func (t *inference) observe(c cell) {
@@ -284,9 +284,13 @@ func (t *inference) observe(c cell) {
 	}
 	t.seen = true
 	isNumber := c.kind == plain || c.kind == number
-	if isInteger := isNumber && integerLike(c.text); t.integer || t.float {
+	if isInteger := isNumber && integerLike(c.text); t.integer || t.unsigned || t.float {
 		_, fits := parseInt(c.text)
 		t.integer = t.integer && isInteger && fits
+		if t.unsigned {
+			_, t.unsigned = parseUint(c.text)
+			t.unsigned = t.unsigned && isInteger
+		}
 		_, reads := parseFloat(c.text)
 		t.float = t.float && isNumber && reads && (!isInteger || fits)
 	}
@@ -317,6 +321,8 @@ func (t *inference) result(timestamp bool) (types.Type, timeFormat) {
 		return types.Timestamp, seconds
 	case t.integer:
 		return types.Bigint, rfc3339
+	case t.unsigned:
+		return types.Ubigint, rfc3339
 	case t.float:
 		return types.Double, rfc3339
 	case t.boolean:

@@ -47,7 +47,7 @@ func TestDescribe(t *testing.T) {
 		{"names", "a.csv", " a ,,b\n1,2,3\n", "a BIGINT, column2 BIGINT, b BIGINT, line BIGINT*"},
 		{"header only", "a.csv", "a,b", "a VARCHAR, b VARCHAR, line BIGINT*"},
 		{"has a line", "a.csv", "line\n1\n", "line BIGINT, line_number BIGINT*"},
-		{"too large for BIGINT", "a.csv", "a,b\n9223372036854775807,9223372036854775808\n", "a BIGINT, b VARCHAR, line BIGINT*"},
+		{"too large for BIGINT", "a.csv", "a,b,c,d\n9223372036854775807,9223372036854775808,18446744073709551616,-1\n1,0,0,9223372036854775808\n", "a BIGINT, b UBIGINT, c VARCHAR, d VARCHAR, line BIGINT*"},
 		{"no numbers", "a.csv", "a,b,c,d\nnan,inf,0x10,1_000\n", "a VARCHAR, b VARCHAR, c VARCHAR, d VARCHAR, line BIGINT*"},
 		{"only the first rows count", "a.csv", "a\n" + many + "x\n", "a BIGINT, line BIGINT*"},
 		{"the last of them counts", "a.csv", "a\n" + many[2:] + "x\n", "a VARCHAR, line BIGINT*"},

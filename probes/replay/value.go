@@ -47,6 +47,15 @@ func parseInt(b []byte) (v int64, ok bool) {
 	return int64(u), len(unsigned) > 0 && u < 1<<63
 }
 
+// parseUint parses a decimal UBIGINT.
+func parseUint(b []byte) (bits int64, ok bool) {
+	if v, ok := parseInt(b); ok {
+		return v, v >= 0
+	}
+	u, err := strconv.ParseUint(string(bytes.TrimPrefix(b, []byte("+"))), 10, 64)
+	return int64(u), err == nil
+}
+
 // integerLike reports whether b is written as an integer of any size.
 func integerLike(b []byte) bool {
 	if len(b) > 0 && (b[0] == '-' || b[0] == '+') {

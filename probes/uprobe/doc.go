@@ -156,8 +156,8 @@
 // of its own. Finished panes are collected on another. Probes attached for
 // measuring are detached by goroutines that [Provider.Close] waits for.
 // executions has a goroutine that acquires Provider.mu, and a mutex that is
-// acquired under it. A source of many functions has a goroutine that ends it when
-// it costs more than max_overhead (overhead.go), and ends when the source has.
+// acquired under it. A source has a goroutine that ends it when it costs more than
+// max_overhead (overhead.go), and ends when the source has.
 // Aggregator.Mu is held while a slot is read (and while a source is divided,
 // which waits for the reader). It is acquired under Provider.mu, never the other way round. source.listing is held while the list
 // of sites is made; nothing else is acquired meanwhile.

@@ -31,8 +31,10 @@ func manyFunctions() string {
 	return b.String()
 }
 
-func many(limit float64, t plan.Target) *plan.Acquire {
-	a := testplan.Acquire(catalog.FunctionStart, t, testplan.Call("like", testplan.SelectColumn(plan.SelectName), testplan.Constant("many%")), "timestamp", "function_name")
+func many(limit float64, t plan.Target) *plan.Acquire { return named("many%", limit, t) }
+
+func named(like string, limit float64, t plan.Target) *plan.Acquire {
+	a := testplan.Acquire(catalog.FunctionStart, t, testplan.Call("like", testplan.SelectColumn(plan.SelectName), testplan.Constant(like)), "timestamp", "function_name")
 	a.Settings.MaxOverhead = limit
 	return a
 }
@@ -202,17 +204,26 @@ func TestNumbersAsOneSaysThem(t *testing.T) {
 // query ends with what it has, and the program goes on at its own speed.
 func TestLoadThatComesLater(t *testing.T) {
 	testenv.NeedUprobes(t)
+	for _, c := range []struct {
+		functions string
+		percent   float64
+	}{{"many%", 1}, {"many7", 0.01}} {
+		t.Run(c.functions, func(t *testing.T) { loadComesLater(t, c.functions, c.percent) })
+	}
+}
+
+func loadComesLater(t *testing.T, functions string, percent float64) {
 	target := testenv.CompileCText(t, manyFunctions(), "-O1")
 	p := provider(t, Options{})
 	r := run(t, target, "later")
 	defer r.cmd.Process.Kill()
-	_, limited := start(t, p, many(0.01, r.target()))
-	free, unlimited := start(t, p, many(0, r.target()))
+	_, limited := start(t, p, named(functions, percent/100, r.target()))
+	free, unlimited := start(t, p, named(functions, 0, r.target()))
 	r.step()
 	limited.wait(t)
 	var ended []string
 	for cause := range limited.counts {
-		if strings.HasPrefix(cause, "query ended early: its probes take ") && strings.HasSuffix(cause, "; SET max_overhead is 1 %") {
+		if strings.HasPrefix(cause, "query ended early: its probes take ") && strings.HasSuffix(cause, fmt.Sprintf("; SET max_overhead is %g %%", percent)) {
 			ended = append(ended, cause)
 		}
 	}

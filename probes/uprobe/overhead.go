@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// overheadInterval is how often the cost of many probes is compared with max_overhead.
+	// overheadInterval is how often the cost of probes is compared with max_overhead.
 	overheadInterval = time.Second
 	// mostExceeded is how often in a row it may exceed it: load that comes and goes within
 	// a second is no reason to end a query.
@@ -23,12 +23,13 @@ const (
 	maxSlowdown = 8
 )
 
-// watchOverhead ends a source of many functions when its probes cost more than
-// max_overhead: the estimate of Prepare holds for the load of that moment. What was
-// acquired until then is delivered. It runs until nothing is attached any more.
+// watchOverhead ends a source when its probes cost more than max_overhead: Prepare
+// estimates only the cost of many functions, and that estimate holds for the load of that
+// moment. What was acquired until then is delivered. It runs until nothing is attached any
+// more.
 func (s *source) watchOverhead() {
 	limit := s.spec.Settings.MaxOverhead
-	if limit == 0 || s.part != nil || len(s.resolution.Functions) <= estimateFrom {
+	if limit == 0 || s.part != nil {
 		return
 	}
 	go func() {
@@ -113,15 +114,16 @@ func (s *source) countCalls(m *overheadMeter, before []uint64) (calls uint64, op
 	if in == nil {
 		return 0, 0, 0
 	}
-	m.hits = make([]uint64, len(prices))
-	for i := range m.hits {
-		m.hits[i] = in.Hits(uint32(i), &m.per)
-		if i < len(before) {
-			n := m.hits[i] - min(before[i], m.hits[i])
-			calls += n
-			open += float64(n) * prices[i].Open
-			returns += float64(n) * prices[i].Return
-		}
+	hits, err := in.AllHits(&m.per)
+	if err != nil {
+		return 0, 0, 0
+	}
+	m.hits = hits
+	for i := range min(len(prices), len(before)) {
+		n := hits[i] - min(before[i], hits[i])
+		calls += n
+		open += float64(n) * prices[i].Open
+		returns += float64(n) * prices[i].Return
 	}
 	if c, err := in.Counters(&s.percpu); err == nil {
 		m.armed, _ = program.Awaited(&c)

@@ -55,10 +55,13 @@ func (p *pricing) look(in *program.Installation, each []probes.Price, last bool)
 	if p.hits == nil {
 		p.hits, p.lately = make([]uint64, functions), make([]uint64, functions)
 	}
+	hits, err := in.AllHits(&p.per)
+	if err != nil {
+		return
+	}
 	since, calls := make([]uint64, functions), uint64(0)
 	for i := range since {
-		n := in.Hits(uint32(i), &p.per)
-		since[i] = n - min(p.hits[i], n)
+		since[i] = hits[i] - min(p.hits[i], hits[i])
 		calls += since[i]
 		p.hits[i] += since[i]
 		p.open += float64(since[i]) * each[i].Open

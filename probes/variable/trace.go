@@ -170,11 +170,7 @@ func (t *tracer) load(f *tracedFile) error {
 		for c := range f.columns {
 			var v codegen.Value
 			if c < len(s.values) && s.values[c] != nil {
-				if v = s.values[c].Value.Value; v.Number != nil {
-					n := *v.Number
-					n.Fits = false // unsigned numbers are reported unchanged
-					v.Number = &n
-				}
+				v = s.values[c].Value.Value
 			}
 			values = append(values, v)
 		}

@@ -50,11 +50,20 @@ const (
 type value struct {
 	number   int64 // of an integer, pointer, enumeration or boolean
 	isNumber bool
+	noSign   bool    // number is the bits of an unsigned one
 	real     float64 // of a floating-point number, or the nearest to an integer
 	isReal   bool
 	text     string // in the syntax of its language
 	isText   bool
 	cut      bool // the text was longer than the limit
+}
+
+// signed returns the number as a BIGINT, if it fits.
+func (v *value) signed() (int64, bool) { return v.number, v.isNumber && (v.number >= 0 || !v.noSign) }
+
+// unsigned returns the bits of the number as a UBIGINT, if it fits.
+func (v *value) unsigned() (int64, bool) {
+	return v.number, v.isNumber && (v.number >= 0 || v.noSign)
 }
 
 // equal reports whether two values are the same; NaN equals NaN.
@@ -235,7 +244,7 @@ func (f form) read(b []byte, far func(addr uint64, n int) []byte) (v value) {
 		v.number, v.text = int64(u), strconv.FormatUint(u, 10)
 		v.real = float64(u)
 	}
-	v.isNumber, v.isReal = true, true
+	v.isNumber, v.isReal, v.noSign = true, true, f.kind != signed
 	if f.names != nil {
 		v.text = codegen.EnumName(f.names, v.number)
 	}
@@ -253,7 +262,7 @@ func (f form) written(word, record []byte) (v value) {
 	}
 	w := (*bpf.VariableWriteText)(unsafe.Pointer(&record[0]))
 	if f.kind == cString {
-		v.number, v.isNumber = int64(binary.LittleEndian.Uint64(word)), true
+		v.number, v.isNumber, v.noSign = int64(binary.LittleEndian.Uint64(word)), true, true
 		v.real, v.isReal = float64(uint64(v.number)), true
 	}
 	if w.Length != ^uint64(0) {

@@ -9,6 +9,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"os/exec"
@@ -98,7 +99,7 @@ func (x *exporting) run(t testing.TB, statement string) (rows [][]string, notice
 			for i := range ev.Batch.Len() {
 				var row []string
 				for k := range ev.Batch.Cols {
-					row = append(row, cell(ev.Batch.Cols[k].Value(i)))
+					row = append(row, cell(ev.Batch.Cols[k].Value(ev.Batch.Row(i))))
 				}
 				rows = append(rows, row)
 			}
@@ -138,20 +139,24 @@ func (x *exporting) scrapeAs(t testing.TB, token, host string) string {
 	return string(body)
 }
 
-// promServer is a server of ours that scrapes one address.
+// promServer is a server of ours.
 type promServer struct{ addr string }
 
-func startPrometheus(t testing.TB, scraped string) *promServer {
+// scraping is the configuration of a server that scrapes one address.
+func scraping(addr string) string {
+	return fmt.Sprintf("global: {scrape_interval: 500ms, scrape_timeout: 500ms}\nscrape_configs:\n- job_name: endoscope\n  static_configs:\n  - targets: ['%s']\n", addr)
+}
+
+func startPrometheus(t testing.TB, config string) *promServer {
 	t.Helper()
 	program := testenv.NeedProgram(t, "prometheus")
 	dir := t.TempDir()
-	config := fmt.Sprintf("global: {scrape_interval: 500ms, scrape_timeout: 500ms}\nscrape_configs:\n- job_name: endoscope\n  static_configs:\n  - targets: ['%s']\n", scraped)
 	if err := os.WriteFile(filepath.Join(dir, "prometheus.yml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p := &promServer{addr: "127.0.0.1:" + testenv.FreePort(t)}
 	cmd := exec.Command(program, "--config.file="+filepath.Join(dir, "prometheus.yml"), "--storage.tsdb.path="+filepath.Join(dir, "data"),
-		"--web.listen-address="+p.addr, "--enable-feature=native-histograms")
+		"--web.listen-address="+p.addr, "--web.enable-remote-write-receiver", "--enable-feature=native-histograms")
 	out := &testenv.Buffer{}
 	cmd.Stderr = out
 	if err := cmd.Start(); err != nil {
@@ -327,16 +332,51 @@ func TestScrapesAreIdentified(t *testing.T) {
 	}
 }
 
-// What Prometheus has of an export equals what redis itself has counted.
+// What Prometheus has of an export that it scrapes equals what redis itself has counted.
 func TestPrometheusScrapesAnExport(t *testing.T) {
 	testenv.NeedUprobes(t)
-	port, pid := startRedis(t)
 	x := beginExporting(t)
-	p := startPrometheus(t, x.metricsAddr())
+	p := startPrometheus(t, scraping(x.metricsAddr()))
+	exportRedis(t, x, p, "PROMETHEUS")
+	checkDashboard(t, p)
+	x.run(t, "DROP EXPORT redis")
+	testenv.Until(t, "the series are stale", func() bool { return len(p.query(t, "redis_calls_total", "function")) == 0 })
+}
+
+// The same holds of an export that is sent by remote write.
+func TestPrometheusTakesRemoteWrites(t *testing.T) {
+	testenv.NeedUprobes(t)
+	x := beginExporting(t)
+	p := startPrometheus(t, "")
+	exportRedis(t, x, p, "'prometheus+http://"+p.addr+"'")
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := p.query(t, `redis_calls_total{job="endoscope", export="redis"}`, "instance"); got[host] == 0 {
+		t.Errorf("by instance: %v", got)
+	}
+	refuses := httptest.NewServer(http.NotFoundHandler())
+	defer refuses.Close()
+	x.run(t, "CREATE EXPORT refused TO 'prometheus+"+refuses.URL+"' AS SELECT used FROM SAMPLE(memory_usage, 100ms)")
+	testenv.UntilNil(t, "the refusal is told", func() error {
+		rows, _ := x.run(t, "SELECT error, sent FROM sys.exports WHERE export = 'refused'")
+		if fmt.Sprint(rows) != "[[the receiver answers 404 Not Found 0]]" {
+			return fmt.Errorf("%v", rows)
+		}
+		return nil
+	})
+}
+
+// exportRedis exports calls of a redis server, and compares what Prometheus has of them with
+// what redis itself has counted.
+func exportRedis(t *testing.T, x *exporting, p *promServer, to string) {
+	t.Helper()
+	port, pid := startRedis(t)
 	before := commandstats(t, port)
-	x.run(t, fmt.Sprintf(`CREATE EXPORT redis TO PROMETHEUS AS
+	x.run(t, fmt.Sprintf(`CREATE EXPORT redis TO %s AS
 		SELECT function_name AS function, COUNT(*) AS calls, SUM(duration), MAX(duration), HISTOGRAM(duration), HISTOGRAM(duration, 0, 1000000, 250000) AS coarse
-		FROM function_duration WHERE pid = %d AND function_name IN ('getCommand', 'setCommand', 'incrCommand', 'lpushCommand') GROUP BY function_name EMIT EVERY 500ms`, pid))
+		FROM function_duration WHERE pid = %d AND function_name IN ('getCommand', 'setCommand', 'incrCommand', 'lpushCommand') GROUP BY function_name EMIT EVERY 500ms`, to, pid))
 	out, err := exec.Command(testenv.NeedProgram(t, "redis-benchmark"), "-p", port, "-q", "-n", "20000", "-t", "get,set,incr,lpush").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -373,10 +413,7 @@ func TestPrometheusScrapesAnExport(t *testing.T) {
 		t.Errorf("up: %v", up)
 	}
 	rows, _ := x.run(t, "SELECT export, target, state, series, lost FROM sys.exports")
-	if fmt.Sprint(rows) != "[[redis PROMETHEUS running 4 0]]" {
+	if fmt.Sprint(rows) != "[[redis "+strings.Trim(to, "'")+" running 4 0]]" {
 		t.Errorf("sys.exports: %v", rows)
 	}
-	checkDashboard(t, p)
-	x.run(t, "DROP EXPORT redis")
-	testenv.Until(t, "the series are stale", func() bool { return len(p.query(t, "redis_calls_total", "function")) == 0 })
 }

@@ -111,7 +111,7 @@ func text(b *batch.Batch, column, row int) string {
 func attributeOf(name string, v types.Value) *commonpb.KeyValue {
 	switch v.Type.Physical() {
 	case types.PhysInt:
-		if v.Type != types.Timestamp {
+		if v.Type != types.Timestamp && (v.I >= 0 || !v.Type.Unsigned()) { // OTLP has no unsigned numbers
 			return number64(name, v.I)
 		}
 	case types.PhysFloat:

@@ -2,7 +2,7 @@
 // as spans. A Registry holds the exports of an engine by name and owner.
 //
 //	query ─► figures ─► Snapshot (replaced at each interval) ─┬► Gatherer: /metrics
-//	                                                          └► sender: OTLP
+//	                                                          └► sender: OTLP, remote write, profiles
 //	query ─► calls ─► trees of spans ─► sender: OTLP
 //
 // Nothing waits for a receiver: the runner of the query replaces a snapshot, or puts spans

@@ -53,6 +53,7 @@ type series struct {
 	changed uint64    // round
 	at      time.Time // of its last sample
 	left    bool      // out, by the limit
+	stack   []types.Value
 }
 
 // Snapshot is the state of an export's series at one time. It does not change.
@@ -66,6 +67,7 @@ type Point struct {
 	Labels []string // by label of the plan
 	Values []float64
 	Shapes []any
+	Stack  []types.Value // of a profile: frames, leaf first
 }
 
 // Len returns the number of points; 0 for nil.
@@ -104,6 +106,9 @@ func (f *figures) Push(_ context.Context, _ int, b *batch.Batch) (operators.Stat
 				continue
 			}
 			s = f.add()
+			if f.plan.Stack >= 0 {
+				s.stack, _ = b.Cols[f.plan.Labels[f.plan.Stack].Column].Any[row].([]types.Value)
+			}
 		}
 		switch {
 		case s.seen != f.n+1:
@@ -169,7 +174,7 @@ func number(c *batch.Column, row int, per float64) float64 {
 	}
 	switch c.Type.Physical() {
 	case types.PhysInt:
-		return float64(c.Int[row]) / per
+		return c.Type.Float(c.Int[row]) / per
 	case types.PhysFloat:
 		return c.Float[row] / per
 	case types.PhysBool:
@@ -195,8 +200,8 @@ func appendLabel(to []byte, c *batch.Column, row int) []byte {
 		}
 		return append(to, strings.ReplaceAll(s, "\x00", "\uFFFD")...)
 	case types.PhysInt:
-		if c.Type == types.Bigint {
-			return strconv.AppendInt(to, c.Int[row], 10)
+		if c.Type == types.Bigint || c.Type == types.Ubigint {
+			return c.Type.AppendInt(to, c.Int[row])
 		}
 	case types.PhysBool:
 		return strconv.AppendBool(to, c.Bool[row])
@@ -273,7 +278,7 @@ func (f *figures) publish() {
 	for i, s := range shown {
 		s.left = false
 		values = append(values, s.values...)
-		shot.Points[i] = Point{Labels: s.labels, Values: values[i*m : (i+1)*m : (i+1)*m], Shapes: slices.Clone(s.shapes)}
+		shot.Points[i] = Point{Labels: s.labels, Values: values[i*m : (i+1)*m : (i+1)*m], Shapes: slices.Clone(s.shapes), Stack: s.stack}
 	}
 	f.shot.Store(shot)
 	if f.published != nil {

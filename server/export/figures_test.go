@@ -312,10 +312,18 @@ func BenchmarkExport10000Series(b *testing.B) {
 			}
 		}
 	})
+	b.Run("remote write", func(b *testing.B) {
+		defer cpu(b)()
+		for b.Loop() {
+			if body := writeRequestOf(e, e.figures.Snapshot()); len(body) == 0 {
+				b.Fatal("empty")
+			}
+		}
+	})
 	b.Run("otlp", func(b *testing.B) {
 		defer cpu(b)()
 		for b.Loop() {
-			resourceMetrics(e, e.figures.Snapshot())
+			metricsRequest(e, e.figures.Snapshot())
 		}
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 
+	metricscollector "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
+	tracecollector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	metricspb "go.opentelemetry.io/proto/otlp/metrics/v1"
 	resourcepb "go.opentelemetry.io/proto/otlp/resource/v1"
@@ -59,8 +61,8 @@ func onlyProcess(p *plan.Query) (pid int) {
 	return pid
 }
 
-// resourceMetrics returns a snapshot, and what the export has lost, as metrics.
-func resourceMetrics(e *Export, shot *Snapshot) []*metricspb.ResourceMetrics {
+// metricsRequest returns a snapshot, and what the export has lost, as metrics.
+func metricsRequest(e *Export, shot *Snapshot) *metricscollector.ExportMetricsServiceRequest {
 	attrs := make([][]*commonpb.KeyValue, len(shot.Points))
 	for i := range shot.Points {
 		for k, l := range e.Plan.Labels {
@@ -104,7 +106,8 @@ func resourceMetrics(e *Export, shot *Snapshot) []*metricspb.ResourceMetrics {
 	if lost := lossMetric(e, shot); lost != nil {
 		all = append(all, lost)
 	}
-	return []*metricspb.ResourceMetrics{{Resource: resourceOf(e, onlyProcess(e.Plan.Query)), ScopeMetrics: []*metricspb.ScopeMetrics{{Scope: scope, Metrics: all}}}}
+	return &metricscollector.ExportMetricsServiceRequest{ResourceMetrics: []*metricspb.ResourceMetrics{{
+		Resource: resourceOf(e, onlyProcess(e.Plan.Query)), ScopeMetrics: []*metricspb.ScopeMetrics{{Scope: scope, Metrics: all}}}}}
 }
 
 // numberPoints returns a metric's values that are not NULL.
@@ -143,15 +146,16 @@ func lossMetric(e *Export, shot *Snapshot) *metricspb.Metric {
 	return &metricspb.Metric{Name: "endoscope.export.lost", Unit: "1", Description: "What the export has lost, by cause.", Data: &metricspb.Metric_Sum{Sum: sum}}
 }
 
-// resourceSpans returns spans by process.
-func resourceSpans(e *Export, spans []*span) (out []*tracepb.ResourceSpans) {
+// tracesRequest returns spans by process.
+func tracesRequest(e *Export, spans []*span) *tracecollector.ExportTraceServiceRequest {
+	out := &tracecollector.ExportTraceServiceRequest{}
 	byPID := map[int64]*tracepb.ScopeSpans{}
 	for _, s := range spans {
 		to := byPID[s.pid]
 		if to == nil {
 			to = &tracepb.ScopeSpans{Scope: scope}
 			byPID[s.pid] = to
-			out = append(out, &tracepb.ResourceSpans{Resource: resourceOf(e, int(s.pid)), ScopeSpans: []*tracepb.ScopeSpans{to}})
+			out.ResourceSpans = append(out.ResourceSpans, &tracepb.ResourceSpans{Resource: resourceOf(e, int(s.pid)), ScopeSpans: []*tracepb.ScopeSpans{to}})
 		}
 		p := &tracepb.Span{TraceId: s.trace.id[:], SpanId: s.id[:], Name: s.name, Kind: tracepb.Span_SPAN_KIND_INTERNAL,
 			StartTimeUnixNano: uint64(s.start), EndTimeUnixNano: uint64(s.end), Attributes: s.attrs}

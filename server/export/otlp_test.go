@@ -238,7 +238,7 @@ func run(t testing.TB, e wire.Engine, statement string) (rows [][]string, notice
 			for i := range ev.Batch.Len() {
 				var row []string
 				for k := range ev.Batch.Cols {
-					row = append(row, cell(ev.Batch.Cols[k].Value(i)))
+					row = append(row, cell(ev.Batch.Cols[k].Value(ev.Batch.Row(i))))
 				}
 				rows = append(rows, row)
 			}

@@ -23,7 +23,7 @@ func (r *Registry) Gather(selected func(owner string) bool) []*dto.MetricFamily 
 			continue
 		}
 		if e.Plan.To == "" {
-			g.export(e)
+			g.export(e, e.figures.Snapshot())
 		}
 		g.health(e)
 	}
@@ -61,9 +61,8 @@ func label(name, value string) *dto.LabelPair {
 
 func byName(a, b *dto.LabelPair) int { return cmp.Compare(a.GetName(), b.GetName()) }
 
-// export adds the figures of an export.
-func (g gathering) export(e *Export) {
-	shot := e.figures.Snapshot()
+// export adds the figures of an export; shot may be nil.
+func (g gathering) export(e *Export, shot *Snapshot) {
 	if shot == nil {
 		return
 	}

@@ -7,9 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	metricspb "go.opentelemetry.io/proto/otlp/collector/metrics/v1"
-	tracepb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 )
 
 // sender sends an export's metrics and spans, in a goroutine of its own. Of metrics, which
@@ -139,7 +136,7 @@ func (s *sender) finish() {
 func (s *sender) deliverMetrics(shot *Snapshot) {
 	points := uint64(max(shot.Len(), 1) * max(len(s.e.Plan.Metrics), 1))
 	accepted, err := s.try(points, func(ctx context.Context) (int64, error) {
-		return s.transport.metrics(ctx, &metricspb.ExportMetricsServiceRequest{ResourceMetrics: resourceMetrics(s.e, shot)})
+		return s.transport.metrics(ctx, s.e, shot)
 	}, func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -152,7 +149,7 @@ func (s *sender) deliverMetrics(shot *Snapshot) {
 
 func (s *sender) deliverSpans(spans []*span) {
 	accepted, err := s.try(uint64(len(spans)), func(ctx context.Context) (int64, error) {
-		return s.transport.traces(ctx, &tracepb.ExportTraceServiceRequest{ResourceSpans: resourceSpans(s.e, spans)})
+		return s.transport.traces(ctx, s.e, spans)
 	}, func() bool { return false })
 	if err == nil {
 		s.sent.Add(accepted)

@@ -28,8 +28,8 @@ import (
 // transport sends requests to one receiver. A call ends with its context.
 type transport interface {
 	// metrics and traces return how many of the items the receiver has refused.
-	metrics(ctx context.Context, r *metricspb.ExportMetricsServiceRequest) (rejected int64, err error)
-	traces(ctx context.Context, r *tracepb.ExportTraceServiceRequest) (rejected int64, err error)
+	metrics(ctx context.Context, e *Export, shot *Snapshot) (rejected int64, err error)
+	traces(ctx context.Context, e *Export, spans []*span) (rejected int64, err error)
 	close()
 }
 
@@ -47,26 +47,37 @@ func newTransport(p *planner.Export) (transport, error) {
 			headers[strings.ToLower(strings.TrimSpace(name))] = strings.TrimSpace(value)
 		}
 	}
-	if secure, ok := strings.CutPrefix(u.Scheme, "otlp+"); ok {
-		u.Scheme = secure
-		if u.Port() == "" {
-			u.Host = fmt.Sprintf("%s:%d", u.Host, planner.ExportSchemes["otlp+"+secure])
-		}
-		return &overHTTP{base: strings.TrimSuffix(u.String(), "/"), headers: headers, client: &http.Client{
-			Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		}}, nil
-	}
-	creds := insecure.NewCredentials()
-	if u.Scheme == "otlps" {
-		creds = credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS12})
-	}
 	if u.Port() == "" {
 		u.Host = fmt.Sprintf("%s:%d", u.Host, planner.ExportSchemes[u.Scheme])
+	}
+	if protocol, scheme, ok := strings.Cut(u.Scheme, "+"); ok {
+		u.Scheme = scheme
+		client := &http.Client{
+			Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute, ForceAttemptHTTP2: true},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}
+		switch protocol {
+		case planner.RemoteWrite:
+			if strings.Trim(u.Path, "/") == "" {
+				u.Path = "/api/v1/write"
+			}
+			return &remoteWrite{to: u.String(), headers: headers, client: client}, nil
+		case planner.Pyroscope:
+			headers["content-type"] = "application/proto"
+			return newProfiles(&pyroscope{to: strings.TrimSuffix(u.String(), "/") + "/push.v1.PusherService/Push", headers: headers, client: client}), nil
+		}
+		return &overHTTP{base: strings.TrimSuffix(u.String(), "/"), headers: headers, client: client}, nil
+	}
+	creds := insecure.NewCredentials()
+	if strings.HasSuffix(u.Scheme, "s") {
+		creds = credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS12})
 	}
 	conn, err := grpc.NewClient("dns:///"+u.Host, grpc.WithTransportCredentials(creds), grpc.WithUserAgent("endoscope"))
 	if err != nil {
 		return nil, err
+	}
+	if strings.HasPrefix(u.Scheme, planner.Parca) {
+		return newProfiles(&parca{conn: conn, headers: metadata.New(headers)}), nil
 	}
 	return &overGRPC{conn: conn, headers: metadata.New(headers)}, nil
 }
@@ -77,13 +88,13 @@ type overGRPC struct {
 	headers metadata.MD
 }
 
-func (t *overGRPC) metrics(ctx context.Context, r *metricspb.ExportMetricsServiceRequest) (int64, error) {
-	resp, err := metricspb.NewMetricsServiceClient(t.conn).Export(metadata.NewOutgoingContext(ctx, t.headers), r)
+func (t *overGRPC) metrics(ctx context.Context, e *Export, shot *Snapshot) (int64, error) {
+	resp, err := metricspb.NewMetricsServiceClient(t.conn).Export(metadata.NewOutgoingContext(ctx, t.headers), metricsRequest(e, shot))
 	return resp.GetPartialSuccess().GetRejectedDataPoints(), retryable(err)
 }
 
-func (t *overGRPC) traces(ctx context.Context, r *tracepb.ExportTraceServiceRequest) (int64, error) {
-	resp, err := tracepb.NewTraceServiceClient(t.conn).Export(metadata.NewOutgoingContext(ctx, t.headers), r)
+func (t *overGRPC) traces(ctx context.Context, e *Export, spans []*span) (int64, error) {
+	resp, err := tracepb.NewTraceServiceClient(t.conn).Export(metadata.NewOutgoingContext(ctx, t.headers), tracesRequest(e, spans))
 	return resp.GetPartialSuccess().GetRejectedSpans(), retryable(err)
 }
 
@@ -107,49 +118,66 @@ type overHTTP struct {
 	client  *http.Client
 }
 
-func (t *overHTTP) metrics(ctx context.Context, r *metricspb.ExportMetricsServiceRequest) (int64, error) {
+func (t *overHTTP) metrics(ctx context.Context, e *Export, shot *Snapshot) (int64, error) {
 	resp := &metricspb.ExportMetricsServiceResponse{}
-	err := t.post(ctx, "/v1/metrics", r, resp)
+	err := t.send(ctx, "/v1/metrics", metricsRequest(e, shot), resp)
 	return resp.GetPartialSuccess().GetRejectedDataPoints(), err
 }
 
-func (t *overHTTP) traces(ctx context.Context, r *tracepb.ExportTraceServiceRequest) (int64, error) {
+func (t *overHTTP) traces(ctx context.Context, e *Export, spans []*span) (int64, error) {
 	resp := &tracepb.ExportTraceServiceResponse{}
-	err := t.post(ctx, "/v1/traces", r, resp)
+	err := t.send(ctx, "/v1/traces", tracesRequest(e, spans), resp)
 	return resp.GetPartialSuccess().GetRejectedSpans(), err
 }
 
 func (t *overHTTP) close() { t.client.CloseIdleConnections() }
 
-// post sends a request and reads the response, if it is one.
-func (t *overHTTP) post(ctx context.Context, path string, r, response proto.Message) error {
+// send sends a request and reads the response, if it is one.
+func (t *overHTTP) send(ctx context.Context, path string, r, response proto.Message) error {
 	body, err := proto.Marshal(r)
 	if err != nil {
 		return permanent{err}
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.base+path, bytes.NewReader(body))
-	if err != nil {
-		return permanent{err}
+	status, answer, err := post(ctx, t.client, t.base+path, t.headers, body)
+	switch {
+	case err != nil:
+		return err
+	case status == http.StatusInternalServerError, status == http.StatusNotImplemented:
+		return permanent{refusal(status)}
+	case status/100 != 2:
+		return refusal(status)
 	}
-	for name, value := range t.headers {
-		req.Header.Set(name, value)
+	_ = proto.Unmarshal(answer, response) // an unreadable response is a success
+	return nil
+}
+
+// post sends a body in protobuf. Of a status that no repetition would change it makes an
+// error. The answer is nil if it is not in protobuf.
+func post(ctx context.Context, client *http.Client, to string, headers map[string]string, body []byte) (status int, answer []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, permanent{err}
 	}
 	req.Header.Set("Content-Type", "application/x-protobuf")
+	for name, value := range headers {
+		req.Header.Set(name, value)
+	}
 	req.Header.Set("User-Agent", "endoscope")
-	resp, err := t.client.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
-		return err
+		return 0, nil, err
 	}
 	defer resp.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	switch {
-	case resp.StatusCode/100 == 2:
-		if err == nil && resp.Header.Get("Content-Type") == "application/x-protobuf" {
-			_ = proto.Unmarshal(answer, response) // an unreadable response is a success
-		}
-		return nil
-	case resp.StatusCode == http.StatusTooManyRequests, resp.StatusCode >= 502 && resp.StatusCode <= 504:
-		return fmt.Errorf("the receiver answers %s", resp.Status)
+	answer, err = io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil || resp.Header.Get("Content-Type") != "application/x-protobuf" {
+		answer = nil
 	}
-	return permanent{fmt.Errorf("the receiver answers %s", resp.Status)}
+	if s := resp.StatusCode; s/100 != 2 && s/100 != 5 && s != http.StatusTooManyRequests {
+		return s, nil, permanent{refusal(s)}
+	}
+	return resp.StatusCode, answer, nil
+}
+
+func refusal(status int) error {
+	return fmt.Errorf("the receiver answers %d %s", status, http.StatusText(status))
 }

@@ -236,6 +236,8 @@ func valueOf(a arrow.Array, row int) (types.Value, error) {
 		return types.Int(int64(a.Value(row))), nil
 	case *array.Uint32:
 		return types.Int(int64(a.Value(row))), nil
+	case *array.Uint64:
+		return types.Uint(a.Value(row)), nil
 	case *array.Float32:
 		return types.Float(float64(a.Value(row))), nil
 	case *array.Float64:

@@ -19,6 +19,7 @@ var xdbcTypes = []struct {
 }{
 	{name: "BOOLEAN", number: -7, size: 1},
 	{name: "BIGINT", number: -5, size: 19},
+	{name: "UBIGINT", number: -5, size: 20},
 	{name: "DURATION", number: -5, size: 19}, // of ns
 	{name: "BYTES", number: -3},
 	{name: "DOUBLE", number: 8, size: 53},

@@ -137,7 +137,9 @@ func (s schemes) parse(text string) (address, error) {
 	}
 	switch {
 	case s[u.Scheme] == 0:
-		return address{}, fmt.Errorf("a URL begins with %s://", strings.Join(slices.Sorted(maps.Keys(s)), ":// or "))
+		names := slices.Sorted(maps.Keys(s))
+		last := len(names) - 1
+		return address{}, fmt.Errorf("a URL begins with %s:// or %s://", strings.Join(names[:last], "://, "), names[last])
 	case u.Opaque != "" || u.Host == "":
 		return address{}, errors.New("the URL has no host")
 	case u.User != nil || strings.Contains(u.Host, "@"):

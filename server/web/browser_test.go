@@ -480,7 +480,9 @@ func pageRows(t *testing.T, d *desk, b *browser) {
 			panel.show('table', true);
 			const frame = () => new Promise(requestAnimationFrame);
 			await frame();
-			const element = panel.root.querySelector('.table'), table = element.table;
+			const element = panel.root.querySelector('.table');
+			// The table is drawn a frame after the last rows have arrived.
+			while (element.getAttribute('aria-rowcount') !== '100001') await frame();
 			const height = element.scrollHeight;
 			for (let i = 0; i <= 100; i++) {
 				element.scrollTop = (height * i) / 100;

@@ -100,6 +100,8 @@ func (e *encoder) cell(c int, v types.Value, fresh *words, pics *pictures) any {
 		return v.I != 0
 	case types.Bigint, types.Duration:
 		return integer(v.I)
+	case types.Ubigint:
+		return unsigned(v.I)
 	case types.Timestamp:
 		return integer(v.I - e.epoch)
 	case types.Double:
@@ -162,6 +164,14 @@ func integer(n int64) any {
 	return fmt.Sprint(n)
 }
 
+// unsigned is integer for the bits of a UBIGINT.
+func unsigned(bits int64) any {
+	if bits >= 0 {
+		return integer(bits)
+	}
+	return fmt.Sprint(uint64(bits))
+}
+
 func float(f float64) any {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return fmt.Sprint(f)
@@ -220,6 +230,8 @@ func plain(v types.Value) any {
 		return v.I != 0
 	case types.Bigint, types.Duration, types.Timestamp:
 		return integer(v.I)
+	case types.Ubigint:
+		return unsigned(v.I)
 	case types.Double:
 		return float(v.F)
 	case types.List:

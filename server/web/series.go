@@ -132,7 +132,7 @@ func number(c *batch.Column, row int) (float64, bool) {
 	if c.Type.Physical() == types.PhysFloat {
 		return c.Float[row], !math.IsNaN(c.Float[row]) && !math.IsInf(c.Float[row], 0)
 	}
-	return float64(c.Int[row]), true
+	return c.Type.Float(c.Int[row]), true
 }
 
 // put adds a point. One that is earlier than the last is merged with that of its time.

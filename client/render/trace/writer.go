@@ -33,6 +33,7 @@ const (
 
 	argumentName   = 1 // interned
 	argumentBool   = 2
+	argumentUint   = 3
 	argumentInt    = 4
 	argumentDouble = 5
 	argumentText   = 6
@@ -131,6 +132,10 @@ func (t *Writer) id(in *interned, name string) uint64 {
 // Int, Bool, Double and Text add arguments to the event.
 func (t *Writer) Int(name string, v int64) {
 	t.argument(appendUint(t.argumentNamed(name), argumentInt, uint64(v)))
+}
+
+func (t *Writer) Uint(name string, v uint64) {
+	t.argument(appendUint(t.argumentNamed(name), argumentUint, v))
 }
 
 func (t *Writer) Bool(name string, v bool) {

@@ -205,8 +205,8 @@ func (g *Group) extreme(acc fold.Extreme, largest bool) Result {
 	r := Result{Null: true}
 	for _, m := range g.Members {
 		v, ok := acc.Best(m.State)
-		if ok && (r.Null || (float64(v) > r.Estimate) == largest) {
-			r.Interval, r.Null = estimate.Exact(float64(v)), false
+		if ok && (r.Null || (v > r.Estimate) == largest) {
+			r.Interval, r.Null = estimate.Exact(v), false
 		}
 	}
 	switch {

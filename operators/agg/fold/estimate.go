@@ -11,7 +11,7 @@ type (
 	// Extreme is an accumulator of the smallest or the largest value; ok is false if there
 	// is none.
 	Extreme interface {
-		Best(group uint32) (v int64, ok bool)
+		Best(group uint32) (v float64, ok bool)
 	}
 	// Distribution is an accumulator of values, or of numbers of similar values. It calls
 	// visit with each.

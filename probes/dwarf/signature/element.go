@@ -125,7 +125,6 @@ func (f *Function) computedIndex(name string, at Where) (*codegen.Integer, error
 	if v.Number == nil || v.Float != 0 || v.Length != nil || v.Pointer && !raw {
 		return nil, wrong("is no number that is always there")
 	}
-	v.Number.Fits = false
 	return v.Number, nil
 }
 

@@ -40,7 +40,8 @@ type Where struct {
 	MaxText int
 	// AsText: pointers of any type are read as texts.
 	AsText bool
-	// AsNumber: pointers, enums and booleans are read as numbers.
+	// AsNumber: pointers, enums, booleans and unsigned numbers are read as BIGINTs; an
+	// unsigned number that does not fit is NULL.
 	AsNumber bool
 	// Whole: structs, unions and arrays are read as a whole.
 	Whole bool
@@ -356,10 +357,14 @@ func (f *Function) final(o object, at Where) (Value, error) {
 	switch t.Kind {
 	case Int, Uint, Bool:
 		n, err := o.number(bit, bits, t.Kind == Int)
-		n.Fits = t.Kind == Uint && bits == 64 && !n.Known
 		v := Value{Value: codegen.Value{Number: &n}, Type: types.Bigint, Unsigned: t.Kind == Uint}
-		if t.Kind == Bool && !at.AsNumber {
+		switch {
+		case t.Kind == Bool && !at.AsNumber:
 			v.Type = types.Boolean
+		case t.Kind == Uint && bits == 64 && !at.AsNumber:
+			v.Type = types.Ubigint
+		case t.Kind == Uint && bits == 64:
+			n.Fits = !n.Known
 		}
 		return v, err
 	case Enum:
@@ -399,7 +404,7 @@ func (f *Function) final(o object, at Where) (Value, error) {
 				return text, err
 			}
 		}
-		return Value{Value: codegen.Value{Number: &n}, Type: types.Bigint, Pointer: true}, nil
+		return Value{Value: codegen.Value{Number: &n}, Type: types.Ubigint, Pointer: true}, nil
 	case Code:
 		return Value{}, errors.New("is a function")
 	case Array:

@@ -13,15 +13,17 @@ import (
 // come from a library loaded while the query runs, the type is unknown when the query
 // is planned; then the type of a CAST of the value in the statement is used. If
 // functions disagree about a value's type, the value is converted as CAST would: an
-// enum or a boolean to its number for BIGINT, a number to a fraction for DOUBLE, a
-// number to its digits for VARCHAR. A value that would be read wrong is rejected by
+// enum, a boolean or an unsigned number to its number for BIGINT, a number to a fraction
+// for DOUBLE, a number to its digits for VARCHAR. A value that would be read wrong is rejected by
 // name, and its function is not probed.
 
 // readAs reads a value with the function read, and as a number if the column's type
 // accepts it as one.
 func (v *Value) readAs(read func([]string, signature.Where) (signature.Value, error), where signature.Where) (signature.Value, error) {
 	x, err := read(v.Path, where)
-	if err == nil && v.T == types.Bigint && x.Text == nil && (x.Type == types.Varchar || x.Type == types.Boolean) {
+	number := v.T == types.Bigint && x.Text == nil && (x.Type == types.Varchar || x.Type == types.Boolean) ||
+		v.T != types.Null && v.T != types.Ubigint && x.Type == types.Ubigint
+	if err == nil && number {
 		where.AsNumber = true
 		return read(v.Path, where)
 	}
@@ -34,9 +36,11 @@ func castable(x signature.Value, t types.Type) bool {
 	case x.Type == t:
 		return true
 	case t == types.Bigint:
-		return x.Text == nil && (x.Type == types.Varchar || x.Type == types.Boolean)
+		return x.Text == nil && (x.Type == types.Varchar || x.Type == types.Boolean || x.Type == types.Ubigint)
+	case t == types.Ubigint:
+		return x.Type == types.Bigint && x.Unsigned
 	case t == types.Double, t == types.Varchar:
-		return x.Type == types.Bigint
+		return x.Type == types.Bigint || x.Type == types.Ubigint
 	}
 	return false
 }
@@ -65,7 +69,7 @@ func (v *Value) checkCast(t types.Type, n int, of func(f int) (FunctionValue, st
 // Unknown returns the error for a value without a known type.
 func (v *Value) Unknown(spec *plan.Acquire) error {
 	err := plan.Errorf(spec.Start, spec.Stop, "the type of %s is not known yet: no loaded module has a function with %s", v.Name, spec.Select)
-	return &plan.InColumn{Column: v.Name, Err: err.WithHint("state the type: CAST(%s AS BIGINT), or VARCHAR, DOUBLE, BOOLEAN; or start the query when the library is loaded", v.Name)}
+	return &plan.InColumn{Column: v.Name, Err: err.WithHint("state the type: CAST(%s AS BIGINT), or UBIGINT, VARCHAR, DOUBLE, BOOLEAN; or start the query when the library is loaded", v.Name)}
 }
 
 // AssumedTypesNotice returns the notice that lists the types used for functions that are not

@@ -87,7 +87,7 @@ func markedArgument(args []usdt.Operand, n int) (signature.Value, error) {
 	case a.Float:
 		v.Type, v.Float, i.Signed = types.Double, int64(a.Size), false
 	case a.Size == 8 && !a.Signed && !i.Known && !i.Address:
-		i.Fits = true
+		v.Type = types.Ubigint
 	}
 	v.Number = &i
 	return v, nil
@@ -109,7 +109,6 @@ func markedArguments(args []usdt.Operand) signature.Value {
 			default:
 				f.Shape.Kind = shape.Unsigned
 			}
-			v.Number.Fits = false
 			parts = append(parts, codegen.Part{At: *v.Number, Offset: f.Offset})
 		}
 		all.Fields = append(all.Fields, f)

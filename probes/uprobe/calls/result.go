@@ -14,7 +14,7 @@ import (
 // A returned value has the type given by the debug information, if the chosen
 // functions agree. If they differ it is BIGINT: a number as wide as the function's
 // type, an address, or an enum's number; and the raw register where no type is known.
-// A value that cannot be read is NULL.
+// A value that cannot be read, or does not fit, is NULL.
 
 // maxTyped is the largest number of functions whose results are read by type. Larger
 // selections usually mean all functions, few of which have the same type.
@@ -69,7 +69,7 @@ func Common(found [][]FunctionValue, column int) (t types.Type, err error) {
 
 // isRegister reports whether the value is the raw register in all functions.
 func (v *Value) isRegister(wants []Function, column int) bool {
-	if v.T != types.Bigint {
+	if v.T != types.Bigint && v.T != types.Ubigint {
 		return false
 	}
 	if len(wants) > maxTyped {

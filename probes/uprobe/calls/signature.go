@@ -207,6 +207,8 @@ func agreed(v *Value, n int, of func(f int) (FunctionValue, string)) (lack int, 
 			}
 		case !have:
 			first, t, have = name, x.Type, true
+		case x.Type == types.Bigint && t == types.Ubigint, x.Type == types.Ubigint && t == types.Bigint:
+			t = types.Bigint // an unsigned number that does not fit is NULL
 		case x.Type != t || v.isText(x) != (t == types.Varchar && x.Names == nil):
 			return lack, t, plan.Errorf(-1, -1, "%s is %s in %s and %s in %s", v.Name, t, first, x.Type, name).WithHint("choose functions that agree")
 		}

@@ -154,6 +154,38 @@ func (in *Installation) Hits(function uint32, per *[]uint64) (sum uint64) {
 	return sum
 }
 
+// AllHits returns Hits of each function, with at most one system call. per is reused.
+func (in *Installation) AllHits(per *[]uint64) ([]uint64, error) {
+	m := in.Objects.Maps[bpf.FunctionMapHits]
+	if in.Aggregator != nil && in.Aggregator.Options&NoHits != 0 {
+		sums := make([]uint64, m.MaxEntries())
+		for i := range sums {
+			sums[i] = in.Aggregator.entered(i)
+		}
+		return sums, nil
+	}
+	cpus, err := ebpf.PossibleCPU()
+	if err != nil {
+		return nil, err
+	}
+	n := int(m.MaxEntries())
+	if len(*per) < n*cpus {
+		*per = make([]uint64, n*cpus)
+	}
+	keys := make([]uint32, n)
+	var cursor ebpf.MapBatchCursor
+	if _, err := m.BatchLookup(&cursor, keys, (*per)[:n*cpus], nil); err != nil && !isEnd(err) {
+		return nil, err
+	}
+	sums := make([]uint64, n)
+	for i, key := range keys {
+		for _, x := range (*per)[i*cpus:][:cpus] {
+			sums[key] += x
+		}
+	}
+	return sums, nil
+}
+
 // EndAggregate ends the collection of aggregates, and returns the rows not yet sent. The
 // query's programs have been detached.
 func (in *Installation) EndAggregate() ([]*batch.Batch, error) {

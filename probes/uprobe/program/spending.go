@@ -90,28 +90,3 @@ func (in *Installation) Spent() (ns uint64) {
 	}
 	return ns
 }
-
-// AllHits returns how often each function was hit, with one system call. per is reused.
-func (in *Installation) AllHits(per *[]uint64) ([]uint64, error) {
-	m := in.Objects.Maps[bpf.FunctionMapHits]
-	cpus, err := ebpf.PossibleCPU()
-	if err != nil {
-		return nil, err
-	}
-	n := int(m.MaxEntries())
-	if len(*per) < n*cpus {
-		*per = make([]uint64, n*cpus)
-	}
-	keys := make([]uint32, n)
-	var cursor ebpf.MapBatchCursor
-	if _, err := m.BatchLookup(&cursor, keys, (*per)[:n*cpus], nil); err != nil && !isEnd(err) {
-		return nil, err
-	}
-	sums := make([]uint64, n)
-	for i, key := range keys {
-		for _, x := range (*per)[i*cpus:][:cpus] {
-			sums[key] += x
-		}
-	}
-	return sums, nil
-}

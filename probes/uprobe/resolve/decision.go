@@ -27,7 +27,7 @@ const decideBlock = 64
 // decide analyses the code of the chosen functions. This is the longest step of a
 // query on thousands of functions, so it uses all processors.
 func (r *resolver) decide(sym *elf.Module, chosen []selection.Choice) []decision {
-	r.reads = r.need()
+	r.reads, r.paired, r.methods = r.need(), calls.ReadsCaller(r.spec.Out), calls.ReadsMethodColumns(r.spec.Out)
 	out := make([]decision, len(chosen))
 	blocks := (len(chosen) + decideBlock - 1) / decideBlock
 	var next atomic.Int64
@@ -73,7 +73,7 @@ func (r *resolver) decideOne(sym *elf.Module, c selection.Choice) decision {
 		w.Flags |= uint32(a) << selection.FirstArguments
 		w.Unsized = a == selection.TakesText || r.sel.Sizes == selection.MayBeUnknown
 	}
-	if calls.ReadsMethodColumns(r.spec.Out) {
+	if r.methods {
 		w.Method = calls.MethodOf(sym, c)
 		if w.Method.On != calls.OnNothing {
 			w.Flags |= abi.Method
@@ -87,7 +87,7 @@ func (r *resolver) decideOne(sym *elf.Module, c selection.Choice) decision {
 	need.Return = how == calls.Trapped
 	site, err := codesite.In(sym).EntrySiteFor(c.Index, need)
 	addr, offset := sym.Entry(c.Index)
-	if err == nil && (how == calls.AtExits || calls.ReadsCaller(r.spec.Out)) {
+	if err == nil && (how == calls.AtExits || r.paired) {
 		err = calls.Pairable(addr, site, exits)
 	}
 	if err == nil && how == calls.AtExits && c.Lang == elf.Go {

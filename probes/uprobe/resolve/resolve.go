@@ -173,7 +173,9 @@ type resolver struct {
 	links      attach.Kind
 	prices     func() calls.Costs // called only if there is something to probe
 	costs      calls.Costs
-	reads      codesite.Need // of all functions, but for Return; set by decide
+	reads      codesite.Need // of all functions, but for Return; set by decide, as the next two
+	paired     bool          // an entry and its exits must be found by the frame of the call
+	methods    bool          // columns of methods are read
 	returns    bool          // whether returns are observed,
 	returnsBy  plan.ReturnProbes
 	members    string // key of the target's processes

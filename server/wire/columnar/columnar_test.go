@@ -18,7 +18,7 @@ import (
 	"endoscope/server/wire"
 )
 
-var kinds = []types.Type{types.Null, types.Boolean, types.Bigint, types.Double, types.Varchar, types.Timestamp, types.Duration, types.Bytes, types.List, types.Encoding}
+var kinds = []types.Type{types.Null, types.Boolean, types.Bigint, types.Ubigint, types.Double, types.Varchar, types.Timestamp, types.Duration, types.Bytes, types.List, types.Encoding}
 
 // shape is an encoding without content.
 type shape string

@@ -2,6 +2,7 @@
 // network.
 //
 //	BIGINT     int64                 TIMESTAMP  timestamp[ns, UTC]
+//	UBIGINT    uint64
 //	DOUBLE     float64               DURATION   duration[ns]
 //	BOOLEAN    bool                  LIST       see [Form]
 //	VARCHAR    utf8, or its codes    ENCODING   see [Form]

@@ -59,6 +59,8 @@ func arrowType(t types.Type, f Form) arrow.DataType {
 		return arrow.FixedWidthTypes.Boolean
 	case types.Bigint:
 		return arrow.PrimitiveTypes.Int64
+	case types.Ubigint:
+		return arrow.PrimitiveTypes.Uint64
 	case types.Double:
 		return arrow.PrimitiveTypes.Float64
 	case types.Timestamp:
@@ -88,7 +90,7 @@ func arrowType(t types.Type, f Form) arrow.DataType {
 var typesByName = map[string]types.Type{}
 
 func init() {
-	for t := types.Null; t <= types.Encoding; t++ {
+	for t := types.Null; t <= types.Ubigint; t++ {
 		typesByName[t.String()] = t
 	}
 }

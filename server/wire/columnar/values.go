@@ -41,7 +41,7 @@ func appendExact(dst []byte, v types.Value) []byte {
 	}
 	dst = append(dst, byte(v.Type))
 	switch v.Type {
-	case types.Boolean, types.Bigint, types.Timestamp, types.Duration:
+	case types.Boolean, types.Bigint, types.Ubigint, types.Timestamp, types.Duration:
 		return binary.AppendVarint(dst, v.I)
 	case types.Double:
 		return binary.LittleEndian.AppendUint64(dst, math.Float64bits(v.F))
@@ -82,7 +82,7 @@ func readExact(src []byte, depth int) (types.Value, []byte, error) {
 			return v, nil, errValue
 		}
 		return types.NullOf(types.Type(src[0])), src[1:], nil
-	case types.Boolean, types.Bigint, types.Timestamp, types.Duration:
+	case types.Boolean, types.Bigint, types.Ubigint, types.Timestamp, types.Duration:
 		i, n := binary.Varint(src)
 		if n <= 0 {
 			return v, nil, errValue
@@ -183,6 +183,8 @@ func appendJSON(dst []byte, v types.Value) []byte {
 		of = v.I != 0
 	case v.Type == types.Bigint, v.Type == types.Duration:
 		of = v.I
+	case v.Type == types.Ubigint:
+		of = uint64(v.I)
 	case v.Type == types.Timestamp:
 		of = time.Unix(0, v.I).UTC()
 	case v.Type == types.Double && !math.IsNaN(v.F) && !math.IsInf(v.F, 0):
