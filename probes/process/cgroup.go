@@ -64,7 +64,9 @@ func (x *containerCache) inherit(pid, parent int) {
 	x.byPID[pid] = found
 }
 
-// expire makes the next look-up of a process read its group.
+// RenewContainer makes the next ContainerOf of a process read its group.
+func RenewContainer(pid int) { containers.expire(pid) }
+
 func (x *containerCache) expire(pid int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

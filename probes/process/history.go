@@ -85,7 +85,7 @@ func (h *History) noteContainer(r *mapRecord) {
 	case r.kind == unix.PERF_RECORD_FORK && second != pid:
 		containers.inherit(pid, second)
 	case r.kind == unix.PERF_RECORD_COMM && r.misc&commOfExec != 0:
-		containers.expire(pid)
+		RenewContainer(pid)
 		ContainerOf(pid)
 	}
 }

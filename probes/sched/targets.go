@@ -96,6 +96,9 @@ func (t *targets) named(p process.Process) bool {
 // wants reports whether l is an event of the target, and updates the family. It
 // must see every record, in order.
 func (t *targets) wants(l life) bool {
+	if l.Event&processExec != 0 { // a container's first process moves there before it executes its program
+		process.RenewContainer(int(l.Pid))
+	}
 	if !t.some {
 		return true
 	}
