@@ -94,6 +94,7 @@ type (
 		Span
 		PID  *Literal // USE PID n
 		Name *Literal // USE 'process' or '/path'
+		In   *Literal // USE CONTAINER 'name'
 		None bool     // USE NONE
 	}
 	// Stop is STOP query_id.

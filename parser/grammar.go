@@ -204,6 +204,7 @@ type useRule struct {
 	at
 	PID  *wholeLeaf  `parser:"'USE' ( 'PID' @@"`
 	None bool        `parser:"| @'NONE'"`
+	In   *stringLeaf `parser:"| 'CONTAINER' @@"`
 	Name *stringLeaf `parser:"| @@ )"`
 }
 
@@ -232,7 +233,7 @@ type setRule struct {
 
 type showRule struct {
 	at
-	What string      `parser:"'SHOW' @('STREAMS' | 'EXPORTS' | 'FUNCTIONS' | 'MODELS' | 'QUERIES' | 'TRIGGERS' | 'PROBES' | 'SETTINGS' | 'PROCESSES' | 'DROPS' | 'HOSTS')"`
+	What string      `parser:"'SHOW' @('STREAMS' | 'CHECKS' | 'CONTAINERS' | 'EXPORTS' | 'FUNCTIONS' | 'MODELS' | 'QUERIES' | 'TRIGGERS' | 'PROBES' | 'SETTINGS' | 'PROCESSES' | 'DROPS' | 'HOSTS')"`
 	Like *stringLeaf `parser:"('LIKE' @@)?"`
 }
 

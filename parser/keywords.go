@@ -44,7 +44,7 @@ var notAlias = wordSet(`
 // The value lists the words after which it is a keyword; "" is the beginning of a statement
 // or an action, and "*" any position.
 var contextual = map[string]string{
-	"ANALYZE": "EXPLAIN", "ASC": "*", "ASOF": "*", "CAST": "*", "CHANGES": "EMIT",
+	"ANALYZE": "EXPLAIN", "ASC": "*", "ASOF": "*", "CAST": "*", "CHANGES": "EMIT", "CONTAINER": "USE",
 	"CONTINUOUS": "CREATE REPLACE", "DESC": "*", "DESCRIBE": "", "DROP": "", "EVERY": "EMIT",
 	"EXISTS": "IF", "EXPLAIN": "", "EXPORT": "CREATE REPLACE DROP", "FILTER": ")", "FINAL": "EMIT", "FOLLOWED": "*", "FUNCTION": "DESCRIBE",
 	"IF": "STREAM TRIGGER MODEL EXPORT", "INTERVAL": "*", "LEFT": "*", "MODEL": "CREATE REPLACE DROP", "MONITOR": "", "NONE": "USE",
@@ -56,7 +56,7 @@ var contextual = map[string]string{
 
 // showable are the objects of SHOW.
 var showable = []string{
-	"DROPS", "EXPORTS", "FUNCTIONS", "HOSTS", "MODELS", "PROBES", "PROCESSES", "QUERIES", "SETTINGS", "STREAMS", "TRIGGERS",
+	"CHECKS", "CONTAINERS", "DROPS", "EXPORTS", "FUNCTIONS", "HOSTS", "MODELS", "PROBES", "PROCESSES", "QUERIES", "SETTINGS", "STREAMS", "TRIGGERS",
 }
 
 func wordSet(words string) map[string]bool {

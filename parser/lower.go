@@ -39,7 +39,7 @@ func (l *lowering) statement(s *statementRule) Statement {
 	case s.Insert != nil:
 		return l.insert(s.Insert)
 	case s.Use != nil:
-		return &Use{Span: l.span(s.Use.at), PID: s.Use.PID.get(), Name: s.Use.Name.get(), None: s.Use.None}
+		return &Use{Span: l.span(s.Use.at), PID: s.Use.PID.get(), Name: s.Use.Name.get(), In: s.Use.In.get(), None: s.Use.None}
 	case s.Stop != nil:
 		return &Stop{Span: l.span(s.Stop.at), ID: s.Stop.ID.Literal}
 	case s.Suspend != nil:

@@ -57,7 +57,8 @@ func misspeltKeyword(d *diagnosis) *Error {
 	for _, n := range []int{0, -1, -2, -3, -4, 1} {
 		t := d.tok(n)
 		word := d.word(n)
-		if t.typ != tokWord || len(word) < 3 || n < 0 && contextual[word] != "" {
+		// container_of is a function, and no CONTAINER.
+		if t.typ != tokWord || len(word) < 3 || n < 0 && (contextual[word] != "" || word == "CONTAINER_OF") {
 			continue
 		}
 		limit := 1 + max(1, len(word)/3)
@@ -157,10 +158,14 @@ func useWhat(d *diagnosis) *Error {
 	if d.at == 0 || d.at > 2 || d.tokens[0].typ != tokWord || !d.tokens[0].is("USE") {
 		return nil
 	}
-	const hint = "USE PID 42, USE 'name', USE '/path/of/executable' or USE NONE"
+	const hint = "USE PID 42, USE 'name', USE '/path/of/executable', USE CONTAINER 'name' or USE NONE"
 	switch t := d.tok(0); {
 	case d.at == 2 && d.word(-1) == "PID":
 		return d.error(0, "PID needs the number of a process, not "+d.found(), "USE PID 42")
+	case d.at == 2 && d.word(-1) == "CONTAINER" && !d.atEnd() && t.typ == tokWord:
+		return d.error(0, "the name of a container is written in single quotes", "USE CONTAINER "+quoteString(t.text))
+	case d.at == 2 && d.word(-1) == "CONTAINER":
+		return d.error(0, "CONTAINER needs the name of a container, not "+d.found(), "USE CONTAINER 'name'; SHOW CONTAINERS lists them")
 	case d.at == 2:
 		return nil
 	case d.atEnd():

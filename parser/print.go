@@ -153,6 +153,8 @@ func (s *Use) String() string {
 	switch {
 	case s.PID != nil:
 		return "USE PID " + s.PID.String()
+	case s.In != nil:
+		return "USE CONTAINER " + s.In.String()
 	case s.Name != nil:
 		return "USE " + s.Name.String()
 	}

@@ -143,7 +143,7 @@ func (g gen) statement() Statement {
 	case 5:
 		return g.insert()
 	case 6:
-		return pick(g, &Use{None: true}, &Use{PID: g.integer()}, &Use{Name: g.str()})
+		return pick(g, &Use{None: true}, &Use{PID: g.integer()}, &Use{Name: g.str()}, &Use{In: g.str()})
 	case 7:
 		return &Stop{ID: pick(g, g.integer(), &Literal{Kind: LitString, Text: "q7", Str: "q7"}, g.str())}
 	case 8:

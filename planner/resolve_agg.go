@@ -228,6 +228,9 @@ func (c *exprCtx) call(e *parser.Call) (plan.Expr, error) {
 			return nil, err
 		}
 	}
+	if name == "label" && len(e.Args) == 1 {
+		e = withLabels(e)
+	}
 	if f := plan.FindAgg(name); f != nil {
 		return c.aggCall(f, e, written)
 	}
@@ -447,4 +450,12 @@ func hasAggregate(e parser.Expr) bool {
 		return found
 	}
 	return false
+}
+
+// withLabels returns label(labels, 'app') for label('app').
+func withLabels(e *parser.Call) *parser.Call {
+	labels := &parser.ColumnRef{Span: e.Span, Parts: []*parser.Ident{{Span: e.Span, Name: "labels"}}}
+	full := *e
+	full.Args = append([]*parser.Arg{{Span: e.Span, X: labels}}, e.Args...)
+	return &full
 }

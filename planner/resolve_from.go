@@ -192,7 +192,7 @@ func (r *resolver) entering(name *parser.Ident) (leave func()) {
 // namesColumn reports whether the statement names a column, or has an encoder that uses it by
 // default.
 func (r *resolver) namesColumn(column string) bool {
-	return hasWord(r.src, column) || slices.Contains(r.asks, column) || strings.HasSuffix(column, plan.LineageSuffix) && hasWord(r.src, plan.HierarchyEncoder)
+	return hasWord(r.src, column) || slices.Contains(r.asks, column) || column == "labels" && hasWord(r.src, "label") || r.env.choosesBy(column) || strings.HasSuffix(column, plan.LineageSuffix) && hasWord(r.src, plan.HierarchyEncoder)
 }
 
 // hasWord reports whether a lower-case name occurs in a text as a whole word, ignoring

@@ -16,7 +16,7 @@ import (
 
 // selectors are the columns whose conditions select a trigger's tuples; all other
 // conditions decide whether a selected tuple activates it.
-var selectors = []string{"pid", "process", "exe", "module", "class", "function_name"}
+var selectors = []string{"pid", "process", "exe", "container", "cgroup", "pod", "namespace", "module", "class", "function_name"}
 
 // PlanTrigger plans CREATE TRIGGER. Errors are *parser.Error.
 func PlanTrigger(c *parser.CreateTrigger, src string, env *Env) (*Trigger, error) {

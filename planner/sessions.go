@@ -15,7 +15,7 @@ import (
 // query keeps only a few, which its author hardly expects.
 
 // targetColumns are the columns that select processes.
-var targetColumns = []string{"pid", "process", "exe"}
+var targetColumns = []string{"pid", "process", "exe", "container", "cgroup", "pod", "namespace"}
 
 // sessionsOf visits each function stream under a SESSION that would be smaller if the
 // conditions above were inside: with the conditions on columns, and the rewritten query.
@@ -107,4 +107,10 @@ func targetOfSession(root plan.Node, leaf *plan.Acquire) (hint string) {
 		}
 	})
 	return hint
+}
+
+// choosesBy reports whether the session's target is chosen by a column of containers, which
+// all its queries then read.
+func (e *Env) choosesBy(column string) bool {
+	return slices.ContainsFunc(e.Target.Containers, func(c plan.ContainerIs) bool { return c.Column == column })
 }

@@ -18,6 +18,7 @@
 //	trigger        triggers, their actions and their streams
 //	export         standing queries for Prometheus and OTLP
 //	introspect     sys.* and descriptions of a program
+//	doctor         what the machine and a program lack for streams
 //	store          what outlives the engine: definitions and models
 //	answer         tables, messages and refusals
 //	handlerstream  the streams of event handlers

@@ -82,7 +82,7 @@ func (s *session) permit(a *plan.Acquire, p *plan.Query) error {
 		return err
 	}
 	t := a.Target
-	if !v.Private() || !byFunctions(a.Stream) || len(t.Processes)+len(t.Exes) == 0 {
+	if !v.Private() || !byFunctions(a.Stream) || !t.Grows() {
 		return nil
 	}
 	// Each probe is restricted to a process, which must exist.

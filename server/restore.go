@@ -57,6 +57,8 @@ func useOf(t plan.Target) string {
 		return fmt.Sprintf("USE PID %d", t.PIDs[0])
 	case len(t.Processes) > 0:
 		return "USE '" + strings.ReplaceAll(t.Processes[0], "'", "''") + "'"
+	case len(t.Containers) > 0:
+		return "USE CONTAINER '" + strings.ReplaceAll(t.Containers[0].Value, "'", "''") + "'"
 	case len(t.Exes) > 0:
 		return "USE '" + strings.ReplaceAll(t.Exes[0], "'", "''") + "'"
 	}

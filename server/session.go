@@ -17,6 +17,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/planner/plan/planpb"
 	"endoscope/planner/types"
+	"endoscope/probes/container"
 	"endoscope/probes/process"
 	"endoscope/server/answer"
 	"endoscope/server/grant"
@@ -423,6 +424,8 @@ func (s *session) use(st *parser.Use, text string) (wire.Result, error) {
 	case st.None:
 	case st.PID != nil:
 		t, what, pos = plan.Target{PIDs: []int{int(st.PID.Int)}}, "process "+st.PID.Text, st.PID.Pos()
+	case st.In != nil:
+		t, what, pos = plan.Target{Containers: []plan.ContainerIs{{Column: container.ByName, Value: st.In.Str}}}, "container "+st.In.Str, st.In.Pos()
 	case strings.HasPrefix(st.Name.Str, "/"):
 		t, what, pos = plan.Target{Exes: []string{st.Name.Str}}, "executable "+st.Name.Str, st.Name.Pos()
 	default:

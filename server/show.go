@@ -11,6 +11,7 @@ import (
 	"endoscope/planner/definitions"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
+	"endoscope/probes/container"
 	"endoscope/probes/process"
 	"endoscope/server/answer"
 	"endoscope/server/introspect"
@@ -54,6 +55,16 @@ func (s *session) show(ctx context.Context, st *parser.Show, src string) (wire.R
 		}
 		for _, m := range places {
 			rel.Add(types.Str(m.String()), types.Str(""), types.Int(int64(len(m.Site.Bytes))), types.Str(fmt.Sprintf("%#x", m.Site.Addr)))
+		}
+	case "CONTAINERS":
+		var err error
+		if rel, err = s.showContainers(); err != nil {
+			return nil, err
+		}
+	case "CHECKS":
+		var err error
+		if rel, err = s.showChecks(ctx); err != nil {
+			return nil, answer.WithPlace(planner.Placed(err, src), st, src)
 		}
 	case "SETTINGS":
 		rel = answer.NewTable(answer.Text("setting"), answer.Text("value"), answer.Text("description"))
@@ -124,3 +135,45 @@ func (s *session) showStreams() *answer.Table {
 
 // seesOwners reports whether lists show the owner: the session may see what others own.
 func (s *session) seesOwners() bool { return s.may != nil && s.may.Admin }
+
+// showContainers lists the containers in which processes run that the session may observe.
+func (s *session) showContainers() (*answer.Table, error) {
+	ps, err := process.ListFor(s.may.Sees())
+	if err != nil {
+		return nil, err
+	}
+	rel := answer.NewTable()
+	for _, name := range container.Columns {
+		rel.Header = append(rel.Header, answer.Text(name))
+	}
+	rel.Header = append(rel.Header, answer.Number("processes"))
+	rows := map[string]int{}
+	for _, p := range ps {
+		c := process.ContainerOf(p.PID)
+		if c == nil || c.ID == "" {
+			continue
+		}
+		if at, ok := rows[c.ID]; ok {
+			rel.Rows[at][len(container.Columns)].I++
+			continue
+		}
+		rows[c.ID] = len(rel.Rows)
+		var row []types.Value
+		for _, name := range container.Columns {
+			v := types.NullOf(types.Varchar)
+			if text := c.Get(name); text != "" {
+				v = types.Str(text)
+			}
+			row = append(row, v)
+		}
+		rel.Add(append(row, types.Int(1))...)
+	}
+	answering, failed := container.Default.Runtimes()
+	switch {
+	case failed != nil:
+		rel.Notices = append(rel.Notices, fmt.Sprintf("a container runtime does not answer: %v", failed))
+	case len(answering) == 0:
+		rel.Notices = append(rel.Notices, "no container runtime has a socket here: containers are called by their ids (help containers)")
+	}
+	return rel, nil
+}

@@ -55,9 +55,9 @@ func TestFindHints(t *testing.T) {
 		"quantil":     "did you mean quantile or sketch_quantile?",
 		"tigers":      "did you mean triggers?",
 		"p":           "did you mean pictures or processes or python or probes or permissions or placement?",
-		"ptrace":      "it occurs in daemon",
+		"ptrace":      "it occurs in containers, daemon",
 		"frobnicated": "",
-		"--connect":   "it occurs in command, top, remote, fleet, placement, others",
+		"--connect":   "it occurs in command, top, doctor, containers, remote, others",
 		"":            "",
 	} {
 		_, err := Find(name)

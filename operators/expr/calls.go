@@ -26,7 +26,7 @@ var strictCalls = map[string]builder{
 	"text": form(encodingText, ""), "json": form(encodingJSON, ""),
 	"dot": form(encodingDot, "a graph"), "mermaid": form(encodingMermaid, "a graph"), "svg": form(encodingSVG, "a picture"),
 	"xml": form(encodingXML, "a TRIE"), "folded": form(encodingFolded, "a TRIE"),
-	"starts_with": rowwise(startsWith), "regexp_extract": regexpExtract,
+	"label": label, "starts_with": rowwise(startsWith), "regexp_extract": regexpExtract,
 
 	"format_stack": stackText(formatStack), "folded_stack": stackText(foldedStack), "frame": rowwise(stackFrame), "source_stack": stackText(sourceStack),
 	"frame.module": rowwise(frameField(moduleAt)), "frame.file": rowwise(frameField(fileAt)), "frame.line": rowwise(frameField(lineAt)), "frame.inlined": rowwise(frameField(inlinedAt)),

@@ -265,6 +265,7 @@ var scalarCases = []struct {
 	{"split_part", vs(S("a.b.c"), S("."), I(0)), S("")},
 	{"split_part", vs(S("abc"), S(""), I(1)), S("abc")},
 	{"split_part", vs(S("abc"), S(""), I(2)), S("")},
+	{"label", vs(S(`{"app":"shop"}`), S("app")), S("shop")},
 	{"starts_with", vs(S("abc"), S("ab")), B(true)},
 	{"starts_with", vs(S("abc"), S("b")), B(false)},
 	{"regexp_extract", vs(S("pid=42 x"), S(`\d+`)), S("42")},

@@ -1,6 +1,7 @@
 package optest
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/big"
 	"regexp"
@@ -42,6 +43,15 @@ func textual(fn string, args []types.Value) (types.Value, error) {
 		return types.Str(strings.ToLower(s)), nil
 	case "upper":
 		return types.Str(strings.ToUpper(s)), nil
+	case "label":
+		var labels map[string]string
+		if json.Unmarshal([]byte(s), &labels) != nil {
+			return types.NullOf(types.Varchar), nil
+		}
+		if v, ok := labels[args[1].S]; ok {
+			return types.Str(v), nil
+		}
+		return types.NullOf(types.Varchar), nil
 	case "starts_with":
 		return types.Bool(strings.HasPrefix(s, args[1].S)), nil
 	case "replace":

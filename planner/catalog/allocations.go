@@ -15,12 +15,12 @@ var allocations = []*Stream{
 		Columns: columns(stamp, who, function, []Column{
 			{"address", tI, "", "address of the memory"},
 			{"size", tI, "bytes", "size requested"},
-		}), Asked: origin},
+		}), Asked: columns(contained, origin)},
 	{Name: Deallocation, Kind: Enumerable, Process: true, Functions: true,
 		Doc: "a tuple for each release of memory by a call; timestamp is when the call began, after which the memory may be allocated again",
 		How: allocatorHow + returnHow, Cost: "0.9 µs a call", Needs: uprobeNeeds,
 		Columns: columns(stamp, who, function, []Column{
 			{"address", tI, "", "address of the memory"},
 			{"size", tI, "bytes", "size that the call states; NULL where it states none, as most do"},
-		}), Asked: origin},
+		}), Asked: columns(contained, origin)},
 }

@@ -33,6 +33,13 @@ var (
 		{"thread_name", tS, "", "name of the thread"},
 		{"exe", tS, "", "path of the executable"},
 	}
+	contained = []Column{
+		{"container", tS, "", "container of the process: its name, or its id where no container runtime tells its name; outside of containers its control group; NULL if the process had ended before it was looked up"},
+		{"cgroup", tS, "", "control group of the process: its path in the hierarchy of cgroup v2, else the longest path in one of v1; NULL if the process had ended before it was looked up"},
+		{"pod", tS, "", "pod of the container; NULL if it is in none"},
+		{"namespace", tS, "", "Kubernetes namespace of the pod; NULL if there is none"},
+		{"labels", tS, "", "labels of the container and its pod, as JSON; label('app') is one of them; NULL if it has none"},
+	}
 )
 
 // Texts of Needs that several families share.

@@ -55,9 +55,8 @@ var (
 		{"start_time", tT, "", "when the call began"},
 		{"duration", tD, "ns", "time from entry to return"},
 	}
-	result    = []Column{{"retval", tI, "", "the function's result, of the type in its debug information (retval.NAME is a field); BIGINT, the raw register, where the type is not known or the functions differ; NULL where a tail call ends the call"}}
-	depth     = []Column{{"depth", tI, "", "number of monitored calls that enclose this one on its thread; 0: outermost"}}
-	contained = []Column{{"container", tS, "", "control group of the process: its path in the hierarchy of cgroup v2, else the longest path in one of v1; / means no container; NULL if the process had ended before it was looked up"}}
+	result = []Column{{"retval", tI, "", "the function's result, of the type in its debug information (retval.NAME is a field); BIGINT, the raw register, where the type is not known or the functions differ; NULL where a tail call ends the call"}}
+	depth  = []Column{{"depth", tI, "", "number of monitored calls that enclose this one on its thread; 0: outermost"}}
 )
 
 // goroutine is the column of streams other than function_call, where it is that of a sequence.

@@ -17,7 +17,7 @@ var stacks = []*Stream{
 			{"stack", tL, "", "frames, leaf first: [function, module, 'user' or 'system'] and, if the query reads them, file, line and inlined; see format_stack, folded_stack, source_stack, frame"},
 			{"complete", tB, "", "whether the stack reaches the thread's first function"},
 			{"goroutine", tI, "", "number of a Go goroutine that waits, or waits for a thread: its row has no tid; NULL for threads"},
-		})},
+		}), Asked: contained},
 	{Name: EventHandlers, Kind: NonEnumerable, Process: true, Doc: "functions that handle events, found in stack samples; the interval of SAMPLE is how often the samples so far are analysed",
 		How: "stack_sample, 100 times a second", Cost: "that of stack_sample", Needs: stackNeeds,
 		Columns: columns(stamp, []Column{

@@ -21,12 +21,12 @@ var usage = []*Stream{
 			{"write_bytes", tI, "bytes", "written to storage, since the start"},
 			{"voluntary_switches", tI, "", "context switches while waiting, since the start"},
 			{"involuntary_switches", tI, "", "context switches by preemption, since the start"},
-		})},
+		}), Asked: contained},
 	{Name: ThreadUsage, Kind: NonEnumerable, Process: true, Doc: "CPU and state of each thread of the target",
 		How: "/proc/PID/task", Cost: "3 µs a thread and sample", Needs: noNeeds,
 		Columns: columns(stamp, who, []Column{
 			{"percent_cpu", tF, "%", "CPU time; 100 is one CPU"},
 			{"state", tS, "", "R running, S sleeping, D waiting for I/O, T stopped, Z ended"},
 			{"run_delay", tD, "ns", "time spent runnable without a CPU, since the start"},
-		})},
+		}), Asked: contained},
 }

@@ -17,5 +17,5 @@ var variables = []*Stream{
 			{"function_name", tS, "", "the function that wrote, or whose variable it is; NULL in samples"},
 			{"line", tI, "", "for a function's variable: the line before which the value was found; else NULL"},
 			{"module", tS, "", "file name of the executable or library that has the variable; the executable if the query names none"},
-		})},
+		}), Asked: contained},
 }

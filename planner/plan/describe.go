@@ -222,6 +222,18 @@ func (n *Values) Describe() string {
 	return fmt.Sprintf("values %d rows", len(n.Rows))
 }
 
+// String returns the condition as a predicate: container = 'web', label('app') = 'x'.
+func (c ContainerIs) String() string {
+	column := c.Column
+	if name, ok := strings.CutPrefix(column, LabelPrefix); ok {
+		column = "label('" + name + "')"
+	}
+	return column + " = '" + c.Value + "'"
+}
+
+// LabelPrefix begins the column of a label.
+const LabelPrefix = "label "
+
 // String returns a target as predicates: pid = 42, exe = '/usr/bin/x'.
 func (t Target) String() string {
 	var ss []string
@@ -233,6 +245,9 @@ func (t Target) String() string {
 	}
 	for _, e := range t.Exes {
 		ss = append(ss, "exe = '"+e+"'")
+	}
+	for _, c := range t.Containers {
+		ss = append(ss, c.String())
 	}
 	for _, f := range t.Files {
 		ss = append(ss, "module = '"+f+"'")

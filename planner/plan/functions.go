@@ -110,6 +110,7 @@ var Scalars = []Scalar{
 	{Name: "substr", Sigs: []Sig{{Args: []types.Type{tS, tI, tI}, Optional: 1, Result: tS}}, Doc: "substring from the n-th character (first is 1), at most m characters"},
 	{Name: "replace", Sigs: []Sig{sig(tS, tS, tS, tS)}, Doc: "every occurrence of the second string replaced by the third"},
 	{Name: "split_part", Sigs: []Sig{sig(tS, tS, tS, tI)}, Doc: "n-th field (first is 1; from the end if negative) of a string split at a separator; '' if there is none"},
+	{Name: "label", Sigs: []Sig{sig(tS, tS, tS)}, Doc: "label of a container or its pod: label('app') is label(labels, 'app'); NULL if there is none"},
 	{Name: "starts_with", Sigs: []Sig{sig(tB, tS, tS)}, Doc: "begins with the second string"},
 	{Name: "concat", Sigs: []Sig{{Args: []types.Type{tS}, Variadic: true, Result: tS}}, Doc: "concatenation of the arguments; NULLs are ignored"},
 	{Name: "regexp_extract", Sigs: []Sig{{Args: []types.Type{tS, tS, tI}, Optional: 1, Result: tS}}, Doc: "first match of a regular expression, or its n-th group; NULL if none"},

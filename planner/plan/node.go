@@ -300,6 +300,8 @@ type Target struct {
 	PIDs      []int
 	Processes []string // comm of the leader; includes processes that start later
 	Exes      []string // paths; includes processes that start later
+	// Containers choose the processes of containers, those that start later included.
+	Containers []ContainerIs
 	// Files are programs and libraries, by path or by the name that the loader searches:
 	// every process that executes their code is observed, those that start later included.
 	// There are no other entries then.
@@ -320,10 +322,17 @@ type Target struct {
 	Start, Stop int
 }
 
+// ContainerIs is a condition on the container of a process: a column of containers (package
+// container) has a value.
+type ContainerIs struct{ Column, Value string }
+
 // IsZero reports whether no target was given.
 func (t Target) IsZero() bool {
-	return len(t.PIDs) == 0 && len(t.Processes) == 0 && len(t.Exes) == 0 && len(t.Files) == 0 && t.Matching == nil
+	return len(t.PIDs) == 0 && !t.Grows() && len(t.Files) == 0 && t.Matching == nil
 }
+
+// Grows reports whether processes that start later may belong to the target by what they are.
+func (t Target) Grows() bool { return len(t.Processes)+len(t.Exes)+len(t.Containers) > 0 }
 
 // Query is a whole plan.
 type Query struct {

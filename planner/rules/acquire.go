@@ -12,7 +12,7 @@ var acquireRules = []Rule{
 	{
 		Name:    "target-from-filter",
 		Why:     "pid = 42, process = 'name' and exe = '/path' select what is instrumented: other processes have no cost",
-		Counter: "pid <> 42 selects no target; a second such condition remains a filter, because a target matches any of its entries, and so does a condition on a stream that also reports a target's descendants; in a stream without processes, or a file, pid is an ordinary column",
+		Counter: "a condition on a container also remains a filter, because the kernel's programs know no containers; pid <> 42 selects no target; a second such condition remains a filter, because a target matches any of its entries, and so does a condition on a stream that also reports a target's descendants; in a stream without processes, or a file, pid is an ordinary column",
 		Apply: overAcquire(func(a *plan.Acquire, conj []plan.Expr) (*plan.Acquire, []plan.Expr) {
 			s := catalog.Find(a.Stream)
 			if s == nil || !s.Process || !a.Target.IsZero() {
@@ -22,7 +22,7 @@ var acquireRules = []Rule{
 				if t, ok := targetOf(a, c); ok {
 					n := *a
 					n.Target = t
-					if s.Everywhere {
+					if s.Everywhere || len(t.Containers) > 0 {
 						return &n, conj
 					}
 					return &n, slices.Delete(slices.Clone(conj), i, i+1)
@@ -103,10 +103,39 @@ func overAcquire(f func(*plan.Acquire, []plan.Expr) (*plan.Acquire, []plan.Expr)
 	})
 }
 
+// containerColumns are the columns of containers that choose processes.
+var containerColumns = []string{"container", "cgroup", "pod", "namespace"}
+
+// ofContainer interprets label('app') = 'x', which is label(labels, 'app') = 'x' here.
+func ofContainer(a *plan.Acquire, e plan.Expr) (c plan.ContainerIs, value plan.Const, ok bool) {
+	is, _ := e.(*plan.Call)
+	if is == nil || is.Fn != "=" {
+		return c, value, false
+	}
+	for i, x := range is.Args {
+		call, _ := x.(*plan.Call)
+		k, _ := is.Args[1-i].(*plan.Const)
+		if call == nil || call.Fn != "label" || k == nil || !isText(k) {
+			continue
+		}
+		labels, _ := call.Args[0].(*plan.Col)
+		name, _ := call.Args[1].(*plan.Const)
+		if labels != nil && name != nil && a.Out.Fields[labels.Index].Name == "labels" && isText(name) {
+			return plan.ContainerIs{Column: plan.LabelPrefix + name.V.S, Value: k.V.S}, *k, true
+		}
+	}
+	return c, value, false
+}
+
 // targetOf interprets a conjunct as a selection of processes: an equality, an IN list, or
 // an OR of those.
 func targetOf(a *plan.Acquire, e plan.Expr) (plan.Target, bool) {
 	var t plan.Target
+	note := func(k plan.Const) {
+		if k.Stop > k.Start && (t.Stop == 0 || k.Start < t.Start) {
+			t.Start, t.Stop = k.Start, k.Stop
+		}
+	}
 	add := func(x plan.Expr, ks ...plan.Const) bool {
 		c, ok := x.(*plan.Col)
 		if !ok {
@@ -116,9 +145,7 @@ func targetOf(a *plan.Acquire, e plan.Expr) (plan.Target, bool) {
 			if k.V.IsNull {
 				return false
 			}
-			if k.Stop > k.Start && (t.Stop == 0 || k.Start < t.Start) {
-				t.Start, t.Stop = k.Start, k.Stop
-			}
+			note(k)
 			switch name := a.Out.Fields[c.Index].Name; {
 			case name == "pid" && k.V.Type == types.Bigint:
 				t.PIDs = append(t.PIDs, int(k.V.I))
@@ -126,6 +153,8 @@ func targetOf(a *plan.Acquire, e plan.Expr) (plan.Target, bool) {
 				t.Processes = append(t.Processes, k.V.S)
 			case name == "exe" && k.V.Type == types.Varchar:
 				t.Exes = append(t.Exes, k.V.S)
+			case slices.Contains(containerColumns, name) && k.V.Type == types.Varchar:
+				t.Containers = append(t.Containers, plan.ContainerIs{Column: name, Value: k.V.S})
 			default:
 				return false
 			}
@@ -134,6 +163,11 @@ func targetOf(a *plan.Acquire, e plan.Expr) (plan.Target, bool) {
 	}
 	var read func(plan.Expr) bool
 	read = func(e plan.Expr) bool {
+		if c, k, ok := ofContainer(a, e); ok {
+			t.Containers = append(t.Containers, c)
+			note(k)
+			return true
+		}
 		switch e := e.(type) {
 		case *plan.In:
 			return add(e.X, e.List...)
@@ -175,6 +209,14 @@ func applySessionTarget(root plan.Node, env *Env) (plan.Node, bool) {
 		}
 		c := *a
 		c.Target = env.Session
+		if chosen := env.Session.Containers; len(chosen) > 0 && a.Stream != catalog.EventHandlers {
+			at := a.Out.Index(chosen[0].Column)
+			if at < 0 {
+				return n // the stream has no containers
+			}
+			is, text := &plan.Col{Index: at, Name: chosen[0].Column, T: types.Varchar}, &plan.Const{V: types.Str(chosen[0].Value)}
+			c.Filter = plan.And(a.Filter, &plan.Call{Fn: "=", Args: []plan.Expr{is, text}, T: types.Boolean})
+		}
 		fired = true
 		return &c
 	})

@@ -294,7 +294,7 @@ func (s *source) countUnread(n int) {
 // are larger.
 func (s *source) inTarget(pid int) bool {
 	t := &s.spec.Target
-	return len(t.PIDs) == 0 || len(t.Processes)+len(t.Exes) > 0 || slices.Contains(t.PIDs, pid)
+	return len(t.PIDs) == 0 || t.Grows() || slices.Contains(t.PIDs, pid)
 }
 
 // look reads the mappings of a process after they have changed; later events

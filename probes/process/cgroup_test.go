@@ -8,7 +8,7 @@ import (
 	"endoscope/probes/testenv"
 )
 
-func TestContainerOf(t *testing.T) {
+func TestCgroupOf(t *testing.T) {
 	for text, want := range map[string]string{
 		"0::/system.slice/docker-12ab.scope\n":                         "/system.slice/docker-12ab.scope",
 		"2:cpu:/\n1:memory:/docker/12ab\n0::/\n":                       "/docker/12ab",
@@ -17,20 +17,20 @@ func TestContainerOf(t *testing.T) {
 		"":                                                             "",
 		"no line of such a file\n":                                     "",
 	} {
-		if got := containerOf([]byte(text)); got != want {
+		if got := groupIn([]byte(text)); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
-	if Container(os.Getpid()) == "" {
+	if cgroupOf(os.Getpid()) == "" {
 		t.Error("the container of this process is not known")
 	}
-	if got := Container(1 << 30); got != "" {
+	if got := cgroupOf(1 << 30); got != "" {
 		t.Errorf("a process that there is not is in %q", got)
 	}
 }
 
 // A zombie process is still in the container that it ran in.
-func TestContainerOfOneThatEnded(t *testing.T) {
+func TestCgroupOfOneThatEnded(t *testing.T) {
 	cmd := exec.Command("cat")
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -40,13 +40,13 @@ func TestContainerOfOneThatEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	pid := cmd.Process.Pid
-	before := Container(pid)
+	before := cgroupOf(pid)
 	in.Close()
 	testenv.Until(t, "the process has ended", func() bool {
 		_, runs := Lookup(pid)
 		return !runs
 	})
-	if after := Container(pid); after != "" && after != before {
+	if after := cgroupOf(pid); after != "" && after != before {
 		t.Errorf("in %q, and in %q when it had ended", before, after)
 	}
 	if err := cmd.Wait(); err != nil {

@@ -25,7 +25,7 @@ type Group struct {
 func NewGroup(t plan.Target, now []Process) *Group {
 	return &Group{
 		pinned: slices.DeleteFunc(slices.Clone(now), func(p Process) bool { return !slices.Contains(t.PIDs, p.PID) }),
-		viewer: t.Viewer, matcher: NewMatcher(t), grows: len(t.Processes)+len(t.Exes) > 0, follows: t.Follow,
+		viewer: t.Viewer, matcher: NewMatcher(t), grows: t.Grows(), follows: t.Follow,
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -13,6 +14,8 @@ import (
 // receives the records of all processes of the machine.
 type History struct {
 	watch *MapWatch
+	// contained: processes are noted by ContainerOf as they start.
+	contained atomic.Bool
 
 	mu         sync.Mutex
 	executions map[int][]executed // by pid, in the order of time
@@ -66,6 +69,27 @@ func (h *History) ReadProcess(pid int) {
 	}
 }
 
+// RecordContainers makes ContainerOf know the containers of processes that start from now on,
+// also when they have ended.
+func (h *History) RecordContainers() { h.contained.Store(true) }
+
+// noteContainer handles the start of a process, and of a program in it: processes begin in the
+// container of their parent, and a container's first one moves there before it executes its
+// program.
+func (h *History) noteContainer(r *mapRecord) {
+	if !h.contained.Load() || len(r.body) < 8 {
+		return
+	}
+	pid, second := int(int32(binary.NativeEndian.Uint32(r.body))), int(int32(binary.NativeEndian.Uint32(r.body[4:])))
+	switch {
+	case r.kind == unix.PERF_RECORD_FORK && second != pid:
+		containers.inherit(pid, second)
+	case r.kind == unix.PERF_RECORD_COMM && r.misc&commOfExec != 0:
+		RenewContainer(pid)
+		ContainerOf(pid)
+	}
+}
+
 // MappingsBefore returns the mappings, by address, that a process had when it executed
 // the program that it did at a time of the boot clock, and the program's path,
 // if it no longer executes that program; otherwise, or if unknown, nothing.
@@ -101,6 +125,7 @@ func (h *History) record(r *mapRecord) {
 	if len(r.body) < 16 {
 		return
 	}
+	h.noteContainer(r) // without the lock: container runtimes may be asked
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	pid := u32(0)

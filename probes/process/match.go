@@ -21,7 +21,7 @@ func TruncateComm(name string) string {
 	return name
 }
 
-// Matcher matches processes against a target's names and executables, including
+// Matcher matches processes against a target's names, executables and containers, including
 // processes that start later. It ignores the target's pids.
 //
 // An executable is matched by path and by file: the same path may be another
@@ -32,12 +32,13 @@ type Matcher struct {
 	comms  []string
 	paths  []string
 	files  []FileID
+	within []plan.ContainerIs
 }
 
-// NewMatcher returns a matcher for t's names and executables. Files are
+// NewMatcher returns a matcher for t's names, executables and containers. Files are
 // identified as they are now.
 func NewMatcher(t plan.Target) *Matcher {
-	m := &Matcher{viewer: t.Viewer}
+	m := &Matcher{viewer: t.Viewer, within: t.Containers}
 	for _, name := range t.Processes {
 		m.comms = append(m.comms, TruncateComm(name))
 	}
@@ -73,8 +74,17 @@ func (m *Matcher) Matches(p Process) bool {
 	return m.matchesNow(p) && Visible(m.viewer, p.PID)
 }
 
+// Contains reports whether process pid runs in one of the containers.
+func (m *Matcher) Contains(pid int) bool {
+	if len(m.within) == 0 {
+		return false
+	}
+	c := ContainerOf(pid)
+	return c != nil && slices.ContainsFunc(m.within, c.Is)
+}
+
 func (m *Matcher) matchesNow(p Process) bool {
-	if slices.Contains(m.comms, p.Comm) || p.Exe != "" && slices.Contains(m.paths, p.Exe) {
+	if slices.Contains(m.comms, p.Comm) || p.Exe != "" && slices.Contains(m.paths, p.Exe) || m.Contains(p.PID) {
 		return true
 	}
 	if len(m.files) == 0 {

@@ -1,19 +1,26 @@
 package process
 
 import (
-	"endoscope/planner/plan"
 	"os"
-)
+	"strings"
 
-// hostNamespace is the name of the initial PID namespace: PROC_PID_INIT_INO of
-// include/linux/proc_ns.h.
-const hostNamespace = "pid:[4026531836]"
+	"endoscope/planner/plan"
+)
 
 // Numbered reports whether pids in this process are those that eBPF programs
 // see: false in a container with its own PID namespace.
-func Numbered() bool {
-	name, err := os.Readlink("/proc/self/ns/pid")
-	return err != nil || name == hostNamespace
+func Numbered() bool { return initial("pid:[4026531836]") }
+
+// InitialUsers reports whether capabilities of this process hold on the whole machine: false
+// in a container with its own user namespace.
+func InitialUsers() bool { return initial("user:[4026531837]") }
+
+// initial reports whether we are in the namespace that the kernel began with, whose name is
+// constant: PROC_PID_INIT_INO and the like of include/linux/proc_ns.h.
+func initial(name string) bool {
+	kind, _, _ := strings.Cut(name, ":")
+	own, err := os.Readlink("/proc/self/ns/" + kind)
+	return err != nil || own == name
 }
 
 // SharesRoot reports whether process pid resolves paths like this process: it

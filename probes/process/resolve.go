@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"endoscope/planner/plan"
+	"endoscope/probes/container"
 )
 
 // Resolve returns the running processes of t, by pid, each once. The entries of
@@ -24,7 +25,7 @@ func Resolve(t plan.Target) ([]Process, error) {
 		}
 		out = append(out, p)
 	}
-	if len(t.Processes)+len(t.Exes)+len(t.Files) > 0 {
+	if t.Grows() || len(t.Files) > 0 {
 		all, err := ListFor(t.Viewer)
 		if err != nil {
 			return nil, refuse(t, "processes cannot be listed: %v", err)
@@ -38,6 +39,13 @@ func Resolve(t plan.Target) ([]Process, error) {
 		}
 		for _, exe := range t.Exes {
 			ps, err := resolveExe(t, exe, all)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, ps...)
+		}
+		for _, c := range t.Containers {
+			ps, err := resolveContainer(t, c, all)
 			if err != nil {
 				return nil, err
 			}
@@ -101,6 +109,32 @@ func resolveName(t plan.Target, name string, all []Process) ([]Process, error) {
 		return nil, err.WithHint("there is %s", quoteList(near))
 	}
 	return nil, err.WithHint("%s", whichRun(t.Viewer))
+}
+
+// resolveContainer returns the processes of containers. What runs in a container that does not
+// exist is not known, so it is refused.
+func resolveContainer(t plan.Target, c plan.ContainerIs, all []Process) ([]Process, error) {
+	if out := matching(plan.Target{Containers: []plan.ContainerIs{c}}, all); len(out) > 0 {
+		return out, nil
+	}
+	err := refuse(t, "no process runs in a container with %s", c)
+	var values []string
+	for _, p := range all {
+		if in := ContainerOf(p.PID); in != nil && in.ID != "" && !slices.Contains(values, in.Get(c.Column)) && in.Get(c.Column) != "" {
+			values = append(values, in.Get(c.Column))
+		}
+	}
+	if near := plan.Nearest(c.Value, values, 3); len(near) > 0 {
+		return nil, err.WithHint("there is %s", quoteList(near))
+	}
+	if answering, failed := container.Default.Runtimes(); len(answering) == 0 && t.Viewer.Everything() && c.Column != container.ByCgroup {
+		reason := "none has a socket here (endoscope help containers)"
+		if failed != nil {
+			reason = strings.ReplaceAll(failed.Error(), "\n", "; ")
+		}
+		return nil, err.WithHint("no container runtime answers, so containers are called by their ids: %s", reason)
+	}
+	return nil, err.WithHint("SHOW CONTAINERS lists those that run")
 }
 
 // matching returns those of all that t's names and executables match, as they are now:

@@ -6,6 +6,7 @@ import (
 
 	"endoscope/planner/catalog"
 	"endoscope/probes/clock"
+	"endoscope/probes/container"
 	"endoscope/probes/process"
 
 	"golang.org/x/sys/unix"
@@ -16,6 +17,7 @@ var (
 	processTime        = catalog.Position(catalog.ProcessUsage, "timestamp")
 	processPID         = catalog.Position(catalog.ProcessUsage, "pid")
 	processName        = catalog.Position(catalog.ProcessUsage, "process")
+	processContained   = catalog.Positions(catalog.ProcessUsage, container.Columns...)
 	processExe         = catalog.Position(catalog.ProcessUsage, "exe")
 	processCPU         = catalog.Position(catalog.ProcessUsage, "percent_cpu")
 	processRSS         = catalog.Position(catalog.ProcessUsage, "rss")
@@ -99,6 +101,7 @@ func (s *processSampler) row(at int64, o *observed, stat *process.Stat, out *out
 	if o.Exe != "" {
 		out.str(processExe, o.Exe)
 	}
+	out.container(processContained, o.PID)
 	out.int(processRSS, stat.RSS*pageBytes)
 	out.count(processVSize, stat.VSize)
 	out.int(processThreads, stat.Threads)

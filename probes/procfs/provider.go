@@ -107,7 +107,7 @@ func (s *source) chooseProcesses(spec *plan.Acquire) error {
 	if err != nil {
 		return err
 	}
-	if len(spec.Target.Processes)+len(spec.Target.Exes) == 0 {
+	if !spec.Target.Grows() {
 		s.pinned = found
 	}
 	s.follows = spec.Target.Follow

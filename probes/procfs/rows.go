@@ -1,11 +1,15 @@
 package procfs
 
 import (
+	"slices"
+
 	"endoscope/operators/batch"
 	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes"
+	"endoscope/probes/container"
+	"endoscope/probes/process"
 	"endoscope/probes/rows"
 
 	"golang.org/x/sys/unix"
@@ -68,6 +72,19 @@ func (o *output) int(column int, v int64)     { o.row[column] = types.Int(v) }
 func (o *output) count(column int, v uint64)  { o.row[column] = types.Int(int64(v)) }
 func (o *output) float(column int, v float64) { o.row[column] = types.Float(v) }
 func (o *output) str(column int, v string)    { o.row[column] = types.Str(v) }
+
+// container sets the columns of the container of a process, which are at these positions.
+func (o *output) container(columns []int, pid int) {
+	if !slices.ContainsFunc(columns, o.wants) {
+		return
+	}
+	c := process.ContainerOf(pid)
+	for i, name := range container.Columns {
+		if c != nil && c.Get(name) != "" {
+			o.str(columns[i], c.Get(name))
+		}
+	}
+}
 
 // refusal counts err if it is about permissions; other errors of a process's
 // files mean that it has just ended.

@@ -5,20 +5,22 @@ import (
 
 	"endoscope/planner/catalog"
 	"endoscope/probes/clock"
+	"endoscope/probes/container"
 	"endoscope/probes/process"
 )
 
 // Positions of the columns.
 var (
-	threadTime     = catalog.Position(catalog.ThreadUsage, "timestamp")
-	threadPID      = catalog.Position(catalog.ThreadUsage, "pid")
-	threadTID      = catalog.Position(catalog.ThreadUsage, "tid")
-	threadProcess  = catalog.Position(catalog.ThreadUsage, "process")
-	threadName     = catalog.Position(catalog.ThreadUsage, "thread_name")
-	threadExe      = catalog.Position(catalog.ThreadUsage, "exe")
-	threadCPU      = catalog.Position(catalog.ThreadUsage, "percent_cpu")
-	threadState    = catalog.Position(catalog.ThreadUsage, "state")
-	threadRunDelay = catalog.Position(catalog.ThreadUsage, "run_delay")
+	threadTime      = catalog.Position(catalog.ThreadUsage, "timestamp")
+	threadPID       = catalog.Position(catalog.ThreadUsage, "pid")
+	threadTID       = catalog.Position(catalog.ThreadUsage, "tid")
+	threadProcess   = catalog.Position(catalog.ThreadUsage, "process")
+	threadName      = catalog.Position(catalog.ThreadUsage, "thread_name")
+	threadContained = catalog.Positions(catalog.ThreadUsage, container.Columns...)
+	threadExe       = catalog.Position(catalog.ThreadUsage, "exe")
+	threadCPU       = catalog.Position(catalog.ThreadUsage, "percent_cpu")
+	threadState     = catalog.Position(catalog.ThreadUsage, "state")
+	threadRunDelay  = catalog.Position(catalog.ThreadUsage, "run_delay")
 )
 
 // thread is what the sampler keeps of a thread between samples.
@@ -144,6 +146,7 @@ func (s *threadSampler) row(at int64, o *observed, tid int, th *thread, out *out
 	if o.Exe != "" {
 		out.str(threadExe, o.Exe)
 	}
+	out.container(threadContained, o.PID)
 	out.str(threadState, letters[stat.State:stat.State+1])
 	if s.sched {
 		if b, err := th.sched.read(&s.buf); err == nil {

@@ -32,32 +32,29 @@ func (n Needs) Check(spec *plan.Acquire) error {
 	if err := process.RequireNumbered(spec); err != nil {
 		return err
 	}
-	hdr := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var caps [2]unix.CapUserData
-	if err := unix.Capget(&hdr, &caps[0]); err != nil {
+	own, err := Own()
+	if err != nil {
 		return nil // the kernel will report it
 	}
-	if missing := n.missing(uint64(caps[1].Effective)<<32 | uint64(caps[0].Effective)); missing != "" {
-		return plan.Errorf(spec.Start, spec.Stop, "%s needs %s, which this process does not have", spec.Stream, missing).
-			WithHint("run as root; %s", n.instead())
+	if missing := n.missing(own.Effective); len(missing) > 0 {
+		return plan.Errorf(spec.Start, spec.Stop, "%s needs %s, which this process does not have", spec.Stream, strings.Join(missing, " and ")).
+			WithHint("%s; %s", own.Remedy(), n.instead())
 	}
 	return nil
 }
 
-// missing names the capabilities that a set lacks; "" if none.
-func (n Needs) missing(effective uint64) string {
-	has := func(c uint) bool { return effective&(1<<c) != 0 }
-	var missing []string
-	if !has(unix.CAP_BPF) && !has(unix.CAP_SYS_ADMIN) {
+// missing names the capabilities that a set lacks.
+func (n Needs) missing(effective Set) (missing []string) {
+	if !effective.Has(unix.CAP_BPF) && !effective.Has(unix.CAP_SYS_ADMIN) {
 		missing = append(missing, "CAP_BPF")
 	}
-	if !has(unix.CAP_PERFMON) && !has(unix.CAP_SYS_ADMIN) {
+	if !effective.Has(unix.CAP_PERFMON) && !effective.Has(unix.CAP_SYS_ADMIN) {
 		missing = append(missing, "CAP_PERFMON")
 	}
-	if n.Ptrace && !has(unix.CAP_SYS_PTRACE) {
+	if n.Ptrace && !effective.Has(unix.CAP_SYS_PTRACE) {
 		missing = append(missing, "CAP_SYS_PTRACE")
 	}
-	return strings.Join(missing, " and ")
+	return missing
 }
 
 // instead says which streams need less.
@@ -65,13 +62,13 @@ func (n Needs) instead() string {
 	return fmt.Sprintf("streams of /proc (%s) need no rights", cmp.Or(n.Instead, "process_usage, cpu_usage"))
 }
 
-// kernelTypes is where a kernel that has BTF shows it.
-const kernelTypes = "/sys/kernel/btf/vmlinux"
+// KernelTypes is where a kernel that has BTF shows it.
+const KernelTypes = "/sys/kernel/btf/vmlinux"
 
 // Refused returns the error of a stream whose programs the kernel did not load because of err.
 // It has no place.
 func (n Needs) Refused(stream string, err error) error {
-	_, noTypes := os.Stat(kernelTypes)
+	_, noTypes := os.Stat(KernelTypes)
 	return n.refused(stream, err, noTypes)
 }
 
@@ -81,9 +78,9 @@ func (n Needs) refused(stream string, err, noTypes error) error {
 	case errors.As(err, &verifier):
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EACCES):
 		return plan.Errorf(-1, -1, "%s needs programs in the kernel, which refuses to load them: %v", stream, cause(err)).
-			WithHint("run as root, where neither kernel lockdown nor the seccomp profile of a container forbids it; %s", n.instead())
+			WithHint("run as root, where neither kernel lockdown nor the seccomp profile of a container forbids it: endoscope doctor shows both; %s", n.instead())
 	case noTypes != nil && (errors.Is(err, ebpf.ErrNotSupported) || errors.Is(err, btf.ErrNotFound) || errors.Is(err, os.ErrNotExist)):
-		return plan.Errorf(-1, -1, "%s needs the kernel's types (BTF), which this kernel does not have: there is no %s", stream, kernelTypes).
+		return plan.Errorf(-1, -1, "%s needs the kernel's types (BTF), which this kernel does not have: there is no %s", stream, KernelTypes).
 			WithHint("Linux %s or newer, built with CONFIG_DEBUG_INFO_BTF; %s", n.Since, n.instead())
 	case errors.Is(err, ebpf.ErrNotSupported), errors.Is(err, btf.ErrNotFound):
 		return plan.Errorf(-1, -1, "%s needs Linux %s or newer: this kernel cannot load its programs: %v", stream, n.Since, err).

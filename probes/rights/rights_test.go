@@ -14,10 +14,10 @@ import (
 )
 
 func TestMissing(t *testing.T) {
-	const bpf, perf, trace, admin = 1 << unix.CAP_BPF, 1 << unix.CAP_PERFMON, 1 << unix.CAP_SYS_PTRACE, 1 << unix.CAP_SYS_ADMIN
+	const bpf, perf, trace, admin Set = 1 << unix.CAP_BPF, 1 << unix.CAP_PERFMON, 1 << unix.CAP_SYS_PTRACE, 1 << unix.CAP_SYS_ADMIN
 	for _, c := range []struct {
 		needs     Needs
-		effective uint64
+		effective Set
 		want      string
 	}{
 		{Needs{}, 0, "CAP_BPF and CAP_PERFMON"},
@@ -30,7 +30,7 @@ func TestMissing(t *testing.T) {
 		{Needs{Ptrace: true}, admin | trace, ""},
 		{Needs{Ptrace: true}, bpf | perf | trace, ""},
 	} {
-		if got := c.needs.missing(c.effective); got != c.want {
+		if got := strings.Join(c.needs.missing(c.effective), " and "); got != c.want {
 			t.Errorf("%+v %#x: %q, want %q", c.needs, c.effective, got, c.want)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"endoscope/planner/catalog"
 	"endoscope/planner/types"
 	"endoscope/probes/bpf"
+	"endoscope/probes/container"
 	"endoscope/probes/process"
 	"endoscope/probes/rows"
 )
@@ -160,7 +161,7 @@ func comm(c *[16]int8) string {
 // until it executes a program. exe is NULL if the kernel no longer has it: at
 // ends, before Linux 6.16. argv is NULL if it cannot be read. Either exit_code
 // or signal is NULL.
-var columns = rows.Columns[life]{
+var columns = container.Extend(rows.Columns[life]{
 	"timestamp":   rows.TimeOf(func(l *life) int64 { return int64(l.Time) }),
 	"pid":         rows.Int(func(l *life) int64 { return int64(l.Pid) }),
 	"tid":         rows.Int(func(l *life) int64 { return int64(l.Tid) }),
@@ -173,7 +174,7 @@ var columns = rows.Columns[life]{
 	"exit_code":   rows.IntOr(func(l *life) (int64, bool) { code, signal := l.exit(); return code, signal == "" }),
 	"signal":      rows.Text(func(l *life) string { _, signal := l.exit(); return signal }),
 	"duration":    rows.Int(func(l *life) int64 { return int64(l.Time - l.Start) }),
-}
+}, func(l *life) *container.Container { return process.ContainerOf(int(l.Pid)) })
 
 // tables encode the streams of the catalog.
 var tables = rows.NewTables([]string{ProcessStart, ProcessExec, ProcessEnd, ThreadStart, ThreadEnd}, columns)

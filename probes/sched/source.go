@@ -116,7 +116,7 @@ func (s *source) Start(ctx context.Context, sink probes.Sink, _ probes.Options) 
 // ended, nil if the target is not given by pids only.
 func (s *source) watch() (over <-chan struct{}, forget func(), err error) {
 	t := s.spec.Target
-	if t.IsZero() || len(t.Processes)+len(t.Exes) > 0 || t.Start != t.Stop {
+	if t.IsZero() || t.Grows() || t.Start != t.Stop {
 		return nil, func() {}, nil
 	}
 	var why error

@@ -96,6 +96,9 @@ func (t *targets) named(p process.Process) bool {
 // wants reports whether l is an event of the target, and updates the family. It
 // must see every record, in order.
 func (t *targets) wants(l life) bool {
+	if l.Event&processExec != 0 { // a container's first process moves there before it executes its program
+		process.RenewContainer(int(l.Pid))
+	}
 	if !t.some {
 		return true
 	}
@@ -128,6 +131,6 @@ func (t *targets) wants(l life) bool {
 // isNamedBy reports whether an event is of a process that the target names, by the
 // data in the record: the process may have ended since.
 func (t *targets) isNamedBy(l life) bool {
-	return slices.Contains(t.pids, int(l.Pid)) ||
+	return slices.Contains(t.pids, int(l.Pid)) || t.matcher.Contains(int(l.Pid)) ||
 		t.matcher.MatchesProgram(&process.Program{Comm: comm(&l.Process), Exe: l.exe(), File: l.file()})
 }

@@ -2,6 +2,8 @@ package stack
 
 import (
 	"endoscope/planner/catalog"
+	"endoscope/probes/container"
+	"endoscope/probes/process"
 	"endoscope/probes/rows"
 )
 
@@ -10,7 +12,7 @@ const Stream = catalog.StackSample
 
 // table builds its rows. A goroutine without a thread has a row of its own, with a
 // goroutine number and NULL in tid and thread_name.
-var table = rows.NewTable(Stream, rows.Columns[observation]{
+var table = rows.NewTable(Stream, container.Extend(rows.Columns[observation]{
 	"timestamp":   rows.Time(func(o *observation) *uint64 { return &o.time }),
 	"pid":         rows.Int(func(o *observation) int64 { return int64(o.process.PID) }),
 	"tid":         rows.Count(func(o *observation) int64 { return int64(o.tid) }),
@@ -22,4 +24,4 @@ var table = rows.NewTable(Stream, rows.Columns[observation]{
 	"stack":       rows.List(func(o *observation) any { return o.stack.value }),
 	"complete":    rows.Bool(func(o *observation) bool { return o.stack.complete }),
 	"goroutine":   rows.Count(func(o *observation) int64 { return int64(o.goroutine) }),
-})
+}, func(o *observation) *container.Container { return process.ContainerOf(o.process.PID) }))

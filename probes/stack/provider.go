@@ -37,7 +37,7 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 	}
 	s := &source{provider: p, every: spec.Every, filter: spec.Filter, target: spec.Target, found: found, clock: clock.Now, spec: spec}
 	s.notices = notices(found, spec.Settings.JavaStacks)
-	if len(spec.Target.Processes)+len(spec.Target.Exes) == 0 {
+	if !spec.Target.Grows() {
 		s.pinned = found
 	}
 	if s.rows, err = table.Writer(spec, clock.Offset()); err != nil {

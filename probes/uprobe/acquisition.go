@@ -10,6 +10,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes"
 	"endoscope/probes/keeper"
+	"endoscope/probes/process"
 	"endoscope/probes/uprobe/attach"
 	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/decode"
@@ -55,7 +56,6 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 	p.active[s] = in
 	// Probes are attached once there is a receiver for their events.
 	s.sub = decode.NewSubscription(s.spec.Out.Types(), s.wants, sink, p.offset, p.reader.Executables, in)
-	s.sub.Containers = p.reader.Containers
 	s.sub.Lateness, s.sub.Budgeted = p.lateness(s.spec), s.part != nil
 	if s.resolution.IsJava() {
 		s.sub.Java = decode.NewMethods(s.resolution.Selector, s.resolution.Running[0].Exe, in)
@@ -77,13 +77,15 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 		s.sub.Bound = a.Begins
 		s.aggregates(a)
 	}
-	if slices.Contains(s.wants.Cols, calls.ColContainer) {
-		// Called while the processes exist: rows may arrive after they have ended.
-		p.reader.Do(func() {
-			for _, q := range s.resolution.Running {
-				p.reader.Containers.Find(q.PID)
-			}
-		})
+	if slices.ContainsFunc(s.wants.Cols, calls.Column.IsContained) {
+		// Rows may arrive after their processes have ended.
+		if h := p.historyFor(s); h != nil {
+			h.RecordContainers()
+		}
+		s.sub.Contained = len(s.spec.Target.Containers) > 0
+		for _, q := range s.resolution.Running {
+			process.ContainerOf(q.PID)
+		}
 	}
 	p.reader.Subscribe(s.sub)
 	err := in.FollowChildren()

@@ -103,7 +103,7 @@ func (g *growing) recordModules(s *source) {
 // key returns the key of a file mapped by process pid.
 func (g *growing) key(id process.FileID, pid int) mappedIn {
 	t := g.spec.Target
-	if len(t.Processes)+len(t.Exes) > 0 || t.Follow {
+	if t.Grows() || t.Follow {
 		pid = 0
 	}
 	return mappedIn{id, pid}
@@ -319,7 +319,7 @@ func (g *growing) names(pid int) bool {
 }
 
 // byName reports whether the target contains processes other than those given by pid.
-func (g *growing) byName() bool { return len(g.spec.Target.Processes)+len(g.spec.Target.Exes) > 0 }
+func (g *growing) byName() bool { return g.spec.Target.Grows() }
 
 // recordsLost is called when the kernel had no room for n notifications of mappings, starts
 // or ends of processes.
@@ -364,6 +364,9 @@ func (g *growing) probeOnce(f selection.Mapping) {
 		g.merge.lost(fmt.Sprintf("more than %d modules loaded", maxGrown), 1)
 		return
 	}
+	if g.probes(&f) {
+		return
+	}
 	err := g.grow(&f)
 	if err != nil && !f.Left && !f.Still() {
 		f.Left = true // it was unmapped meanwhile: what was found does not count
@@ -385,6 +388,21 @@ func (g *growing) probeOnce(f selection.Mapping) {
 	}
 	gap := time.Duration(clock.Boot() - f.At)
 	g.merge.lost(fmt.Sprintf("calls in %s from its mapping until it was probed, a gap of %v", name, gap.Round(10*time.Microsecond)), 1)
+}
+
+// probes reports whether a part has probes, for all processes of the target, on the file of a
+// mapping: containers see one file of their image in different places.
+func (g *growing) probes(f *selection.Mapping) bool {
+	id, ok := f.ID()
+	if !ok || !g.byName() {
+		return false
+	}
+	g.mu.Lock()
+	parts := slices.Clone(g.parts)
+	g.mu.Unlock()
+	g.provider.mu.Lock()
+	defer g.provider.mu.Unlock()
+	return slices.ContainsFunc(parts, func(s *source) bool { return s.probes(id) })
 }
 
 // allowRetry allows another attempt for a file that was not probed because of err, when any

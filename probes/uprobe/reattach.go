@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"endoscope/probes/clock"
 	"endoscope/probes/process"
 	"endoscope/probes/uprobe/attach"
@@ -130,12 +128,11 @@ func (s *source) otherProgram(pid int) string {
 	if s.resolution.Selector.InModule != nil || s.resolution.Selector.Marked {
 		return ""
 	}
-	var st unix.Stat_t
 	q, runs := process.Lookup(pid)
-	if !runs || unix.Stat(fmt.Sprintf("/proc/%d/exe", pid), &st) != nil {
+	id, there := selection.IDAt(fmt.Sprintf("/proc/%d/exe", pid))
+	if !runs || !there {
 		return ""
 	}
-	id := process.FileID{Dev: st.Dev, Inode: st.Ino}
 	if slices.ContainsFunc(s.resolution.Modules.List, func(m *selection.Module) bool { return m.ID == id }) {
 		return ""
 	}

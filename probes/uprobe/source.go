@@ -301,7 +301,7 @@ func (s *source) watch() (<-chan struct{}, error) {
 // function is never nil and may be called twice. known reports whether a process is the
 // intended one, and not a later one with the same pid.
 func watchAll(t plan.Target, known func(process.Process) bool) (<-chan struct{}, func(), error) {
-	if len(t.PIDs) == 0 || len(t.Processes) > 0 || len(t.Exes) > 0 {
+	if len(t.PIDs) == 0 || t.Grows() {
 		return nil, func() {}, nil
 	}
 	var refusal error

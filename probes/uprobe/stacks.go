@@ -70,7 +70,7 @@ const young = 10 * time.Second
 // mayEndSoon reports whether processes may end before their modules have been read:
 // later processes, and those that have just started.
 func (s *source) mayEndSoon() bool {
-	if t := s.spec.Target; len(t.Processes)+len(t.Exes)+len(t.Files) > 0 {
+	if t := s.spec.Target; t.Grows() || len(t.Files) > 0 {
 		return true
 	}
 	return slices.ContainsFunc(s.resolution.Running, func(p process.Process) bool { return p.Age() < young })

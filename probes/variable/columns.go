@@ -2,6 +2,8 @@ package variable
 
 import (
 	"endoscope/planner/catalog"
+	"endoscope/probes/container"
+	"endoscope/probes/process"
 	"endoscope/probes/rows"
 )
 
@@ -23,7 +25,7 @@ type observation struct {
 
 // table encodes the rows. Thread and function_name are those that wrote, or the
 // ones a local variable belongs to; NULL for a sample.
-var table = rows.NewTable(Stream, rows.Columns[observation]{
+var table = rows.NewTable(Stream, container.Extend(rows.Columns[observation]{
 	"timestamp":     rows.Time(func(o *observation) *int64 { return &o.time }),
 	"pid":           rows.Int(func(o *observation) int64 { return int64(o.subject.process.PID) }),
 	"tid":           rows.Count(func(o *observation) int64 { return int64(o.tid) }),
@@ -38,4 +40,4 @@ var table = rows.NewTable(Stream, rows.Columns[observation]{
 	"function_name": rows.Text(func(o *observation) string { return o.function }),
 	"line":          rows.Count(func(o *observation) int64 { return int64(o.line) }),
 	"module":        rows.String(func(o *observation) string { return o.module }),
-})
+}, func(o *observation) *container.Container { return process.ContainerOf(o.subject.process.PID) }))

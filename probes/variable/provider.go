@@ -59,7 +59,7 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 	for _, c := range modules {
 		s.modules = append(s.modules, c.V.S)
 	}
-	s.grows = len(spec.Target.Processes)+len(spec.Target.Exes) > 0
+	s.grows = spec.Target.Grows()
 	functions := chosen(spec, "function_name")
 	var notLocal error // why the names are not variables of functions
 	if watches && len(functions) > 0 {

@@ -59,7 +59,7 @@ func (p Program) DescribeFunction(st *parser.Describe, src string) (wire.Result,
 		rel.Add(types.Str(f.Name), types.Str(planner.AggSignature(f)), types.Str(f.Doc))
 		return rel, nil
 	}
-	m, err := p.module()
+	m, err := p.Module()
 	if err != nil {
 		if !p.Target.IsZero() {
 			return nil, answer.WithPlace(planner.Placed(err, src), st, src)

@@ -12,7 +12,7 @@ import (
 // Functions lists the functions of the session's target: those of the main
 // executable of its first process.
 func (p Program) Functions() ([]elf.Function, error) {
-	m, err := p.module()
+	m, err := p.Module()
 	if err != nil {
 		return nil, err
 	}
@@ -24,8 +24,8 @@ func (p Program) Functions() ([]elf.Function, error) {
 	return fs, nil
 }
 
-// module is the main executable of the session's target.
-func (p Program) module() (*elf.Module, error) {
+// Module is the main executable of the session's target.
+func (p Program) Module() (*elf.Module, error) {
 	t := p.Target
 	if t.IsZero() {
 		return nil, (&plan.Error{Msg: "no program is selected"}).WithHint("run USE 'name', or start with -p PID")

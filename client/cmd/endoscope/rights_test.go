@@ -22,7 +22,7 @@ func TestStreamsWithoutRights(t *testing.T) {
 		without = []string{testenv.NeedProgram(t, "setpriv"), "--bounding-set=-all", "--inh-caps=-all"}
 	}
 	want := regexp.MustCompile(`^error: (\w+) needs CAP_BPF and CAP_PERFMON( and CAP_SYS_PTRACE)?, which this process does not have\n` +
-		`  SELECT .*\n +\^\nhint: run as root; streams of /proc \(\w+(, \w+)*\) need no rights\n$`)
+		`  SELECT .*\n +\^\nhint: no process here can have CAP_BPF, CAP_PERFMON, CAP_SYS_PTRACE: .*; streams of /proc \(\w+(, \w+)*\) need no rights\n$`)
 	checked := 0
 	for _, s := range catalog.Streams {
 		if !strings.Contains(s.Needs, "CAP_BPF") {

@@ -36,7 +36,11 @@ const (
 	ColRetval
 	ColDepth
 	ColGoroutine
-	ColContainer
+	ColContainer // first of the columns of the container
+	ColCgroup
+	ColPod
+	ColNamespace
+	ColLabels
 	ColClassLineage // first of the columns filled by receivers
 	ColMethodSize
 	ColNative
@@ -58,7 +62,7 @@ var ColumnByName = func() map[string]Column {
 	m := map[string]Column{
 		"timestamp": ColTime, "pid": ColPID, "tid": ColTID, "process": ColProcess, "thread_name": ColThread,
 		"exe": ColExe, "event": ColEvent, "function_name": ColFunction, "class": ColClass, "module": ColModule,
-		"start_time": ColStart, "duration": ColDuration, "self_time": ColSelf, "address": ColAddress, "size": ColSize, "caller": ColCaller, "stack": ColStack, "retval": ColRetval, "depth": ColDepth, "goroutine": ColGoroutine, "container": ColContainer,
+		"start_time": ColStart, "duration": ColDuration, "self_time": ColSelf, "address": ColAddress, "size": ColSize, "caller": ColCaller, "stack": ColStack, "retval": ColRetval, "depth": ColDepth, "goroutine": ColGoroutine, "container": ColContainer, "cgroup": ColCgroup, "pod": ColPod, "namespace": ColNamespace, "labels": ColLabels,
 		"receiver": ColReceiver, "receiver_class": ColReceiverClass, "receiver_lineage": ColReceiverLineage,
 		"class_lineage": ColClassLineage, "lookup_distance": ColDistance, "method_size": ColMethodSize, "is_native": ColNative,
 		"cpu_time": ColCPUTime, "read_bytes": ColReadBytes, "written_bytes": ColWrittenBytes,
@@ -72,6 +76,9 @@ var ColumnByName = func() map[string]Column {
 
 // IsReceiver reports whether the column describes the object of a call.
 func (c Column) IsReceiver() bool { return ColReceiver <= c && c < ColFrame }
+
+// IsContained reports whether the column is of the process' container.
+func (c Column) IsContained() bool { return ColContainer <= c && c <= ColLabels }
 
 // IsCost reports whether the column is a cost of a call.
 func (c Column) IsCost() bool { return ColCPUTime <= c && c <= ColWrittenBytes }

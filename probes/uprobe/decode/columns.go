@@ -11,6 +11,8 @@ import (
 	"endoscope/planner/types"
 	"endoscope/probes/bpf"
 	"endoscope/probes/codegen"
+	"endoscope/probes/container"
+	"endoscope/probes/process"
 	"endoscope/probes/rows"
 	"endoscope/probes/stack"
 	"endoscope/probes/uprobe/abi"
@@ -27,7 +29,7 @@ import (
 // arguments; retval is rax at the return. function_duration's timestamp is the end of
 // the call; its process and thread_name are those at the beginning. function_call sets
 // process, thread_name and tid at each event of a call; its function is NULL at a gap.
-var appenders = rows.Columns[event]{
+var appenders = container.Extend(rows.Columns[event]{
 	"timestamp":     recorded(rows.Time(func(r *bpf.FunctionEvent) *uint64 { return &r.Time })),
 	"pid":           recorded(rows.Half(func(r *bpf.FunctionEvent) *uint32 { return &r.Pid })),
 	"tid":           recorded(rows.Half(func(r *bpf.FunctionEvent) *uint32 { return &r.Tid })),
@@ -39,7 +41,6 @@ var appenders = rows.Columns[event]{
 	"class":         rows.Code(func(e *event) *uint32 { return &e.label.class }),
 	"module":        rows.Code(func(e *event) *uint32 { return &e.label.module }),
 	"exe":           rows.Other(types.PhysCode, false, appendExe),
-	"container":     rows.Text(func(e *event) string { return e.subscription.Containers.Find(int(e.Pid)) }),
 	"start_time":    rows.Time(func(e *event) *uint64 { return &e.start }),
 	"duration":      rows.Word(func(e *event) *uint64 { return &e.duration }),
 	"self_time":     rows.Word(func(e *event) *uint64 { return &e.self }),
@@ -89,7 +90,7 @@ var appenders = rows.Columns[event]{
 	}),
 	"method_size": rows.Count(func(e *event) int64 { return e.functionColumns().size }),
 	"is_native":   rows.BoolOr(func(e *event) (bool, bool) { return e.functionColumns().native, e.kind != gapInitial }),
-}
+}, func(e *event) *container.Container { return process.ContainerOf(int(e.Pid)) })
 
 // Streams checks the appenders against the catalog: a column that only one of them has
 // stops the program at its start.

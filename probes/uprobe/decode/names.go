@@ -6,8 +6,7 @@ import (
 	"endoscope/probes/process"
 )
 
-// Names caches the executables or the containers of processes, for events of
-// libraries. The reader owns it.
+// Names caches the executables of processes, for events of libraries. The reader owns it.
 type Names struct {
 	byPID map[int]exeName
 	find  func(pid int) string // "": unknown

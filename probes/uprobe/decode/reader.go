@@ -8,7 +8,6 @@ import (
 	"endoscope/operators/batch"
 	"endoscope/probes/bpf"
 	"endoscope/probes/clock"
-	"endoscope/probes/process"
 	"endoscope/probes/ringbuf"
 )
 
@@ -29,7 +28,6 @@ const (
 type Reader struct {
 	ring        *ringbuf.Buffer
 	Executables *Names
-	Containers  *Names // containers
 	commands    chan func()
 	stopped     chan struct{}
 
@@ -47,7 +45,6 @@ func Start(ring *ringbuf.Buffer) *Reader {
 	r := &Reader{
 		ring:        ring,
 		Executables: newExeNames(),
-		Containers:  newNames(process.Container),
 		commands:    make(chan func(), maxPosted),
 		stopped:     make(chan struct{}),
 		drained:     clock.Boot(),

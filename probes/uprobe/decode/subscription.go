@@ -8,6 +8,7 @@ import (
 	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/bpf"
+	"endoscope/probes/process"
 	"endoscope/probes/rows"
 	"endoscope/probes/stack"
 	"endoscope/probes/uprobe/abi"
@@ -42,8 +43,9 @@ type Subscription struct {
 	// ExeBefore returns the executable that a process had at a time of the boot clock, if it
 	// has ended since; nil: it is not known.
 	ExeBefore    func(pid int, at int64) string
-	Containers   *Names // containers
 	Installation *program.Installation
+	// Contained is set if the target is a container: calls whose container is unknown are lost.
+	Contained bool
 
 	labels []codes // by function
 	// receivers is nil where no column of objects or methods is requested; then
@@ -131,6 +133,9 @@ func (s *Subscription) row(e *event, l *codes) {
 	}
 	if s.shared != nil {
 		s.begun = append(s.begun, int64(e.start)+s.offset)
+	}
+	if s.Contained && process.ContainerOf(int(e.Pid)) == nil {
+		s.Sink.Lost("calls of processes that had ended before their container was looked up", 1)
 	}
 	s.rows.Add(e)
 }

@@ -32,7 +32,7 @@ const (
 // javaColumns are the columns available for calls of methods.
 var javaColumns = map[calls.Column]bool{
 	calls.ColTime: true, calls.ColPID: true, calls.ColTID: true, calls.ColProcess: true, calls.ColThread: true, calls.ColExe: true, calls.ColEvent: true,
-	calls.ColFunction: true, calls.ColClass: true, calls.ColModule: true, calls.ColStart: true, calls.ColDuration: true, calls.ColDepth: true, calls.ColContainer: true,
+	calls.ColFunction: true, calls.ColClass: true, calls.ColModule: true, calls.ColStart: true, calls.ColDuration: true, calls.ColDepth: true, calls.ColContainer: true, calls.ColCgroup: true, calls.ColPod: true, calls.ColNamespace: true, calls.ColLabels: true,
 }
 
 // Machines returns the places of Java machines; if telling is set, only of those that

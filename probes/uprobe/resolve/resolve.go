@@ -390,7 +390,15 @@ func (r *resolver) scopes(m *selection.Module, how calls.Returns) []*selection.S
 	if len(t.Files) > 0 {
 		return []*selection.Scope{{Key: "all"}}
 	}
-	onlyPIDs := t.Viewer.Private() || len(t.Processes) == 0 && len(t.Exes) == 0
+	if len(t.Containers) > 0 {
+		// Programs do not know containers: the query has a condition on their column.
+		s := &selection.Scope{Key: "all"}
+		if m.Exe && !m.Linked {
+			s.Exe = m.Path
+		}
+		return []*selection.Scope{s}
+	}
+	onlyPIDs := t.Viewer.Private() || !t.Grows()
 	if onlyPIDs && !t.Follow && how != calls.Trapped && r.links.ScopesProcess() {
 		var out []*selection.Scope
 		for _, pl := range m.Mapped {

@@ -31,7 +31,7 @@ func restrictReturns(spec *plan.Acquire, links attach.Kind, by plan.ReturnProbes
 	case t.Follow:
 		return by, plan.Errorf(spec.Start, spec.Stop, "probes of children are set in every process that executes the file, which needs the grant \"shared\"").
 			WithHint("SET follow = 'none'")
-	case len(t.Processes)+len(t.Exes) > 0:
+	case t.Grows():
 		return by, plan.Errorf(spec.Start, spec.Stop, "probes for whatever process bears a name need the grant \"shared\"").
 			WithHint("WHERE pid = N")
 	case !links.ScopesProcess():

@@ -49,3 +49,15 @@ func (f *Mapping) Changed() (Change, bool) {
 	}
 	return Change(st.Ctim.Nano()), true
 }
+
+// ID returns the identity of the mapped file, as Module.ID; false if it cannot be opened any
+// more.
+func (f *Mapping) ID() (process.FileID, bool) {
+	file, err := f.open()
+	if err != nil {
+		return process.FileID{}, false
+	}
+	defer file.Close()
+	id, _, _, err := stateOf(file)
+	return id, err == nil
+}

@@ -1,6 +1,8 @@
 package selection
 
 import (
+	"fmt"
+	"hash/fnv"
 	"os"
 	"path/filepath"
 
@@ -18,7 +20,34 @@ func stateOf(f *os.File) (process.FileID, State, bool, error) {
 	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
 		return process.FileID{}, State{}, false, err
 	}
-	return process.FileID{Dev: st.Dev, Inode: st.Ino}, State{st.Size, st.Mtim.Nano()}, st.Nlink > 1, nil
+	var fs unix.Statfs_t
+	if err := unix.Fstatfs(int(f.Fd()), &fs); err != nil {
+		return process.FileID{}, State{}, false, err
+	}
+	return idOf(&st, &fs), State{st.Size, st.Mtim.Nano()}, st.Nlink > 1, nil
+}
+
+// IDAt returns the identity of the file at a path, as Module.ID; false if there is none.
+func IDAt(path string) (process.FileID, bool) {
+	var st unix.Stat_t
+	var fs unix.Statfs_t
+	if unix.Stat(path, &st) != nil || unix.Statfs(path, &fs) != nil {
+		return process.FileID{}, false
+	}
+	return idOf(&st, &fs), true
+}
+
+// idOf returns the identity of the file that probes are on. A file of an overlay is one of a
+// layer, which the containers of an image share, but stat returns another device for each
+// container's mount: the inode number is the layer's. Two files of different layers have
+// different times of change.
+func idOf(st *unix.Stat_t, fs *unix.Statfs_t) process.FileID {
+	if fs.Type != unix.OVERLAYFS_SUPER_MAGIC {
+		return process.FileID{Dev: st.Dev, Inode: st.Ino}
+	}
+	h := fnv.New64a()
+	fmt.Fprint(h, st.Size, st.Mtim, st.Ctim)
+	return process.FileID{Dev: h.Sum64() | 1<<63, Inode: st.Ino}
 }
 
 // Module is a file with functions that a target executes.

@@ -1,0 +1,158 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Directory finds containers. It is safe for concurrent use.
+type Directory struct {
+	endpoints func() []endpoint // those whose socket exists
+
+	asking sync.Mutex
+	open   map[endpointID]runtime // guarded by asking
+
+	mu     sync.Mutex
+	groups map[string]*Container // by control group
+	named  map[string]*Container // by id, as the runtimes said
+	failed map[string]time.Time  // by id: when no runtime knew it
+	errs   map[endpointID]error  // its last error
+}
+
+// Limits.
+const (
+	patience   = time.Second     // with all runtimes together
+	retryAfter = 2 * time.Second // for a container that no runtime knows
+	maxGroups  = 10_000
+)
+
+// Default asks the runtimes of this machine.
+var Default = newDirectory(present)
+
+func newDirectory(endpoints func() []endpoint) *Directory {
+	return &Directory{endpoints: endpoints, open: map[endpointID]runtime{}, groups: map[string]*Container{}, failed: map[string]time.Time{}}
+}
+
+// Find returns the container of a control group. It waits for the runtimes where the container
+// is new, for a second at most.
+func (d *Directory) Find(cgroup string) *Container {
+	d.mu.Lock()
+	c := d.groups[cgroup]
+	if c != nil && (c.ID == "" || c.Name != "" || time.Since(d.failed[c.ID]) < retryAfter) {
+		d.mu.Unlock()
+		return c
+	}
+	d.mu.Unlock()
+	c = &Container{Cgroup: cgroup, ID: idOf(cgroup)}
+	if c.ID != "" {
+		if known := d.lookUp(c.ID); known != nil {
+			copied := *known
+			copied.Cgroup = cgroup
+			c = &copied
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.groups) >= maxGroups {
+		clear(d.groups)
+		clear(d.failed)
+	}
+	if c.ID != "" && c.Name == "" {
+		d.failed[c.ID] = time.Now()
+	}
+	d.groups[cgroup] = c
+	return c
+}
+
+// lookUp returns what a runtime knows of a container, asking them if it is new; nil: nothing.
+func (d *Directory) lookUp(id string) *Container {
+	if c := d.told(id); c != nil {
+		return c
+	}
+	d.asking.Lock()
+	defer d.asking.Unlock()
+	if c := d.told(id); c != nil { // another has asked meanwhile
+		return c
+	}
+	d.ask()
+	return d.told(id)
+}
+
+func (d *Directory) told(id string) *Container {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.named[id]
+}
+
+// ask lists the containers of all runtimes. The caller holds asking.
+func (d *Directory) ask() {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	named, errs := map[string]*Container{}, map[endpointID]error{}
+	there := map[endpointID]bool{}
+	for _, e := range d.endpoints() {
+		there[e.endpointID] = true
+		if d.open[e.endpointID] == nil {
+			d.open[e.endpointID] = e.open(e.socket)
+		}
+		found, err := d.open[e.endpointID].list(ctx)
+		if err != nil {
+			errs[e.endpointID] = err
+		}
+		for id, c := range found {
+			c.ID = id
+			c.encode()
+			if named[id] == nil {
+				named[id] = c
+			}
+		}
+	}
+	for id, r := range d.open {
+		if !there[id] {
+			r.close()
+			delete(d.open, id)
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.named, d.errs = named, errs
+}
+
+// All returns the containers that the runtimes know now, by their names.
+func (d *Directory) All() (all []*Container) {
+	d.asking.Lock()
+	d.ask()
+	d.asking.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, c := range d.named {
+		all = append(all, c)
+	}
+	slices.SortFunc(all, func(a, b *Container) int { return strings.Compare(a.Called()+a.ID, b.Called()+b.ID) })
+	return all
+}
+
+// Runtimes asks the runtimes of this machine. It returns those that answer, and why others
+// do not.
+func (d *Directory) Runtimes() (answering []string, err error) {
+	d.All()
+	d.asking.Lock()
+	defer d.asking.Unlock()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var failed []error
+	for id := range d.open {
+		if e := d.errs[id]; e != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", id, e))
+		} else {
+			answering = append(answering, id.String())
+		}
+	}
+	slices.Sort(answering)
+	return answering, errors.Join(failed...)
+}
