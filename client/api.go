@@ -162,8 +162,8 @@ func (r *Rows) let() {
 // Err returns the error that ended the rows; nil at the end of the result.
 func (r *Rows) Err() error { return r.err }
 
-// Value returns column i of the current row: nil (NULL), bool, int64, float64,
-// string, time.Time, time.Duration, []byte, []any (a list), or the text of an
+// Value returns column i of the current row: nil (NULL), bool, int64, uint64
+// (UBIGINT), float64, string, time.Time, time.Duration, []byte, []any (a list), or the text of an
 // encoding.
 func (r *Rows) Value(i int) any { return goValue(r.b.Cols[i].Value(r.b.Row(r.row))) }
 
@@ -230,6 +230,8 @@ func valueOf(a any) (types.Value, error) {
 		return types.Int(int64(a)), nil
 	case int64:
 		return types.Int(a), nil
+	case uint64:
+		return types.Uint(a), nil
 	case float64:
 		return types.Float(a), nil
 	case string:

@@ -12,6 +12,7 @@ import (
 
 	"endoscope/client/render"
 	"endoscope/planner/plan"
+	"endoscope/server/wire"
 )
 
 // flags are the values of the flags of a command.
@@ -20,8 +21,11 @@ type flags struct {
 	pid     int
 	process string
 	exe     string
-	command []string // after --
-	connect []string // several engines are queried as one
+	command []string                    // after --
+	connect []string                    // several engines are queried as one
+	fleet   string                      // the address of a bus
+	creds   string                      // for it
+	dial    func() (wire.Engine, error) // of a command with an engine of its own
 	// reconnect: resume results after the connection was lost.
 	reconnect bool
 	as        credentials   // for connect
@@ -122,6 +126,8 @@ var allFlags = []flag{
 		}
 		return checkAddress(v)
 	}, ""},
+	{connectionFlags, "", "fleet", "URL", "query all hosts of the fleet on this NATS server (nats://HOST:4222; several, separated by commas) as one", func(f *flags, v string) error { f.fleet = v; return notEmpty("--fleet", v) }, ""},
+	{connectionFlags, "", "creds", "FILE", "the file of NATS credentials for --fleet", func(f *flags, v string) error { f.creds = v; return notEmpty("--creds", v) }, "file"},
 	{connectionFlags, "", "ca", "FILE", "the certificate of the CA of an engine on another machine (created by endoscoped init); without these flags: ca.pem, client.pem, client.key and token in ~/.config/endoscope", func(f *flags, v string) error { f.as.ca = v; return notEmpty("--ca", v) }, "file"},
 	{connectionFlags, "", "cert", "FILE", "your certificate, with its key in FILE.key", func(f *flags, v string) error { f.as.cert = v; return notEmpty("--cert", v) }, "file"},
 	{connectionFlags, "", "key", "FILE", "the key of your certificate", func(f *flags, v string) error { f.as.key = v; return notEmpty("--key", v) }, "file"},
@@ -261,6 +267,16 @@ func (f *flags) check() error {
 		targets = append(targets, "-- CMD")
 	}
 	switch {
+	case f.fleet != "" && f.connect != nil:
+		return usagef("a fleet is reached over its bus", "--fleet and --connect exclude each other")
+	case f.fleet == "" && f.creds != "":
+		return usagef("--fleet nats://HOST:4222", "--creds needs --fleet")
+	case f.fleet != "" && f.pid != 0:
+		return usagef("--process NAME or --exe PATH", "-p %d means another program on each host of a fleet", f.pid)
+	case f.fleet != "" && f.command != nil:
+		return usagef("", "a program cannot be started on all hosts of a fleet")
+	case f.demo && f.fleet != "":
+		return usagef("endoscope fleet demo", "demo and --fleet exclude each other")
 	case f.demo && len(targets) > 0:
 		return usagef("endoscope demo starts a program of its own", "demo and %s exclude each other", targets[0])
 	case f.connect == nil && (f.as != (credentials{}) || f.reconnect):

@@ -16,11 +16,14 @@ import (
 
 	"endoscope/client/demo"
 	"endoscope/client/fleet"
+	"endoscope/client/fleet/root"
 	"endoscope/client/remote"
 	"endoscope/client/render"
 	"endoscope/client/repl"
 	"endoscope/client/runner"
 	"endoscope/server/wire"
+	"endoscope/server/wire/bus"
+	"endoscope/server/wire/guard"
 )
 
 // Exit codes; scripts rely on them.
@@ -47,7 +50,10 @@ type Program struct {
 	// the page's address to out, and another one for each line of in if that is a terminal.
 	// nil: there is no page.
 	ServeWeb func(ctx context.Context, w WebPage, in io.Reader, out, errs io.Writer) error
-	Version  string // "": as the go command has recorded it
+	// ServeFleet runs the bus and the agents of a demonstration in this process until ctx is
+	// done. nil: there is none.
+	ServeFleet func(ctx context.Context, d FleetDemo) (*bus.Address, func() error, error)
+	Version    string // "": as the go command has recorded it
 
 	helped error // of writing the text of --help
 }
@@ -167,7 +173,16 @@ func (p *Program) session(ctx context.Context, f *flags, o wire.Options, use fun
 
 // engine returns the engine in this process, or the one or several of --connect.
 func (p *Program) engine(f *flags) (wire.Engine, error) {
-	if f.connect == nil {
+	switch {
+	case f.dial != nil:
+		return f.dial()
+	case f.fleet != "":
+		at, trust, err := guard.Join(f.fleet, f.creds, "")
+		if err != nil {
+			return nil, err
+		}
+		return root.Dial(context.Background(), root.Options{Bus: at, Trust: trust})
+	case f.connect == nil:
 		return p.Open()
 	}
 	hosts := make([]fleet.Host, len(f.connect))

@@ -2,11 +2,26 @@ package client
 
 import (
 	"fmt"
+	"math"
 	"time"
 )
 
 // assign stores a value returned by goValue where dest points to.
 func assign(dest, v any) error {
+	switch d := dest.(type) {
+	case *uint64:
+		if n, ok := v.(int64); ok && n >= 0 {
+			v = uint64(n)
+		}
+		return into(d, v)
+	case **uint64:
+		return intoPointer(d, v)
+	}
+	if n, ok := v.(uint64); ok && n <= math.MaxInt64 {
+		if _, ok := dest.(*any); !ok {
+			v = int64(n)
+		}
+	}
 	switch d := dest.(type) {
 	case *any:
 		*d = v
@@ -22,6 +37,9 @@ func assign(dest, v any) error {
 			*d = n
 			return nil
 		case int64:
+			*d = float64(n)
+			return nil
+		case uint64:
 			*d = float64(n)
 			return nil
 		}

@@ -232,7 +232,7 @@ type setRule struct {
 
 type showRule struct {
 	at
-	What string      `parser:"'SHOW' @('STREAMS' | 'EXPORTS' | 'FUNCTIONS' | 'MODELS' | 'QUERIES' | 'TRIGGERS' | 'PROBES' | 'SETTINGS' | 'PROCESSES' | 'DROPS')"`
+	What string      `parser:"'SHOW' @('STREAMS' | 'EXPORTS' | 'FUNCTIONS' | 'MODELS' | 'QUERIES' | 'TRIGGERS' | 'PROBES' | 'SETTINGS' | 'PROCESSES' | 'DROPS' | 'HOSTS')"`
 	Like *stringLeaf `parser:"('LIKE' @@)?"`
 }
 

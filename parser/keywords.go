@@ -56,7 +56,7 @@ var contextual = map[string]string{
 
 // showable are the objects of SHOW.
 var showable = []string{
-	"DROPS", "EXPORTS", "FUNCTIONS", "MODELS", "PROBES", "PROCESSES", "QUERIES", "SETTINGS", "STREAMS", "TRIGGERS",
+	"DROPS", "EXPORTS", "FUNCTIONS", "HOSTS", "MODELS", "PROBES", "PROCESSES", "QUERIES", "SETTINGS", "STREAMS", "TRIGGERS",
 }
 
 func wordSet(words string) map[string]bool {

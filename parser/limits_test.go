@@ -86,6 +86,9 @@ func allocated(f func()) int {
 // TestMemory holds parsing to memoryPerByte bytes for each byte of the text, or minMemory,
 // and to what Memory says.
 func TestMemory(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates, too")
+	}
 	for _, c := range hostile {
 		t.Run(c.name, func(t *testing.T) {
 			for _, size := range []int{100, 1000, 10_000, 300_000, maxLength} {

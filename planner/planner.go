@@ -53,6 +53,8 @@ type Env struct {
 	// hosts ([PlanShare]): the value of the column host. "": the statement has one
 	// host.
 	Host string
+	// Labels are the values of host_label().
+	Labels map[string]string
 	// Unbound collects the types of parameters without a value, which are then planned
 	// as NULL; used for plans that only describe a result. nil: parameters need
 	// values.

@@ -237,6 +237,9 @@ func (c *exprCtx) call(e *parser.Call) (plan.Expr, error) {
 	if readsPointer(name, e) {
 		return c.pointerReader(name, e)
 	}
+	if name == plan.HostLabel {
+		return c.hostLabel(e)
+	}
 	f := plan.FindScalar(name)
 	if f == nil || f.Name[0] < 'a' || f.Name[0] > 'z' || strings.Contains("and or not neg like ilike is null", name) {
 		if laterFunctions[name] {

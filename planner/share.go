@@ -6,6 +6,7 @@ import (
 
 	"endoscope/parser"
 	"endoscope/planner/catalog"
+	"endoscope/planner/definitions"
 	"endoscope/planner/distribute"
 	"endoscope/planner/plan"
 	"endoscope/planner/rules"
@@ -41,7 +42,7 @@ func PlanShare(q *parser.Query, src string, env *Env) (*plan.Query, *plan.Fragme
 		if err != nil {
 			return out, err
 		}
-		if out.lower, err = r.finish(nameHost(of.Lower, env.Host), q.For); err != nil {
+		if out.lower, err = r.finish(nameHost(of.Lower, env), q.For); err != nil {
 			return out, err
 		}
 		if rules.ReadsLines(root.node) { // of the hosts' rows, also where only the root reads them
@@ -139,12 +140,33 @@ func readsStreamsOnly(f *parser.From) bool {
 
 // host returns the column host if no source has a column of this name.
 func (c *exprCtx) host(e *parser.ColumnRef) (plan.Expr, error) {
-	x := &plan.Host{Start: e.Start, Stop: e.Stop}
+	return c.ofHost(&plan.Host{Start: e.Start, Stop: e.Stop}, e.Pos())
+}
+
+// hostLabel returns a call of host_label.
+func (c *exprCtx) hostLabel(e *parser.Call) (plan.Expr, error) {
+	if !c.r.shared() {
+		return nil, c.r.hintf(e.Pos(), "endoscope --fleet URL", "%s is of the hosts of a fleet", plan.HostLabel)
+	}
+	if len(e.Args) != 1 || e.Args[0].Name != nil || e.Star || e.Distinct || e.Filter != nil {
+		return nil, c.r.hintf(e.Pos(), plan.HostLabel+"('rack')", "%s takes the name of a label", plan.HostLabel)
+	}
+	k, err := c.constant(e.Args[0].X, plan.HostLabel)
+	if err != nil {
+		return nil, err
+	}
+	if k.V.Type != types.Varchar || k.V.IsNull || k.V.S == "" {
+		return nil, c.r.hintf(e.Args[0].X.Pos(), plan.HostLabel+"('rack')", "%s takes the name of a label", plan.HostLabel)
+	}
+	return c.ofHost(&plan.Host{Label: k.V.S, Start: e.Pos().Start, Stop: e.Pos().Stop}, e.Pos())
+}
+
+func (c *exprCtx) ofHost(x *plan.Host, at parser.Span) (plan.Expr, error) {
 	if len(c.r.views) > 0 {
 		x.Start, x.Stop = c.r.outer.pos.Start, c.r.outer.pos.Stop
 	}
 	if c.agg != nil && !c.r.share.own {
-		return c.agg.column(x, plan.HostColumn, e.Pos())
+		return c.agg.column(x, x.String(), at)
 	}
 	return x, nil
 }
@@ -152,8 +174,8 @@ func (c *exprCtx) host(e *parser.ColumnRef) (plan.Expr, error) {
 // ownHost reports whether a key is the host of a result that is separate for each
 // host.
 func (r *resolver) ownHost(key plan.Expr) bool {
-	_, ok := key.(*plan.Host)
-	return ok && r.shared() && r.share.own
+	h, ok := key.(*plan.Host)
+	return ok && h.Label == "" && r.shared() && r.share.own
 }
 
 // placeOf records the position of a node that may need the rows of all hosts.
@@ -218,15 +240,56 @@ func (r *resolver) noteBorders(n plan.Node, first int) {
 	}
 }
 
-// nameHost replaces the column host by the host's name.
-func nameHost(root plan.Node, name string) plan.Node {
-	by := func(e plan.Expr) plan.Expr {
-		return plan.Transform(e, func(x plan.Expr) plan.Expr {
-			if _, ok := x.(*plan.Host); ok {
-				return &plan.Const{V: types.Str(name)}
-			}
+// nameHost replaces the column host and labels by those of the host.
+func nameHost(root plan.Node, env *Env) plan.Node {
+	return rules.MapExprs(root, func(e plan.Expr) plan.Expr { return named(e, env) })
+}
+
+// named replaces the column host and labels in an expression.
+func named(e plan.Expr, env *Env) plan.Expr {
+	return plan.Transform(e, func(x plan.Expr) plan.Expr {
+		h, ok := x.(*plan.Host)
+		switch {
+		case !ok:
 			return x
+		case h.Label == "":
+			return &plan.Const{V: types.Str(env.Host)}
+		}
+		if value, ok := env.Labels[h.Label]; ok {
+			return &plan.Const{V: types.Str(value)}
+		}
+		return &plan.Const{V: types.NullOf(types.Varchar)}
+	})
+}
+
+// ChooseHosts returns which hosts a query can have rows of: those for which all conditions
+// of its WHERE that are only about the host hold. Mistakes in the query are left to the
+// hosts.
+func ChooseHosts(q *parser.Query, src string, eval func(plan.Expr) (types.Value, error)) func(host string, labels map[string]string) bool {
+	var conds []plan.Expr
+	env := &Env{Eval: eval, Views: definitions.NewViews(), Triggers: definitions.NewTriggers()}
+	if len(q.Selects) == 1 && q.Selects[0].Where != nil {
+		r := &resolver{env: env, src: src, share: &share{}, known: map[valueKey]types.Type{}}
+		for _, e := range conjunctsOf(q.Selects[0].Where) {
+			c := &exprCtx{r: r, in: &scope{node: &plan.Values{}}, clause: "WHERE"}
+			if x, err := c.boolean(e); err == nil && aboutHost(x) {
+				conds = append(conds, x)
+			}
+		}
+	}
+	return func(host string, labels map[string]string) bool {
+		of := &Env{Host: host, Labels: labels}
+		return !slices.ContainsFunc(conds, func(x plan.Expr) bool {
+			v, err := eval(named(x, of))
+			return err == nil && (v.IsNull || v.I == 0)
 		})
 	}
-	return rules.MapExprs(root, by)
+}
+
+func aboutHost(x plan.Expr) (is bool) {
+	plan.Walk(x, func(x plan.Expr) {
+		_, host := x.(*plan.Host)
+		is = is || host
+	})
+	return is
 }

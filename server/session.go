@@ -34,6 +34,7 @@ type session struct {
 	live   time.Duration
 	unread int64 // of queries: wire.Options.Unread
 	marks  bool  // and wire.Options.Marks
+	labels map[string]string
 
 	mu         sync.Mutex
 	target     plan.Target
@@ -71,7 +72,7 @@ func newSession(_ context.Context, e *Engine, o wire.Options, may *grant.Grant) 
 }
 
 func openSession(e *Engine, o wire.Options, may *grant.Grant) (*session, error) {
-	s := &session{e: e, may: may, scope: definitions.Scope{Owner: may.Name(), Sees: may.Owns}, live: o.Live, unread: o.Unread, marks: o.Marks, settings: map[string]types.Value{}, statements: map[string]string{}, open: map[*query.Query]bool{}, inbox: trigger.NewInbox(), notify: o.Notify, armed: o.Armed}
+	s := &session{e: e, may: may, scope: definitions.Scope{Owner: may.Name(), Sees: may.Owns}, live: o.Live, unread: o.Unread, marks: o.Marks, labels: o.Labels, settings: map[string]types.Value{}, statements: map[string]string{}, open: map[*query.Query]bool{}, inbox: trigger.NewInbox(), notify: o.Notify, armed: o.Armed}
 	if (len(o.Command) > 0 || o.Started) && !may.Sees().Private() {
 		s.settings["follow"] = types.Str("children")
 	}
@@ -279,7 +280,7 @@ func (s *session) parse(text string) (stmt parser.Statement, release func(), err
 // share executes this host's part of a query over several hosts.
 func (s *session) share(ctx context.Context, host string, q *parser.Query, text string, args []types.Value) (wire.Result, error) {
 	env := s.env(args...)
-	env.Host = host
+	env.Host, env.Labels = host, s.labels
 	p, upper, err := planner.PlanShare(q, text, env)
 	if err != nil {
 		return nil, err

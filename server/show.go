@@ -62,6 +62,8 @@ func (s *session) show(ctx context.Context, st *parser.Show, src string) (wire.R
 				rel.Add(types.Str(k.Name), types.Str(plan.FormatValue(s.setting(k.Name))), types.Str(k.Doc))
 			}
 		}
+	case "HOSTS":
+		return nil, answer.Refuse(st, src, "endoscope --fleet URL", "SHOW HOSTS is of a fleet")
 	case "MODELS":
 		rel = s.showModels()
 	case "PROCESSES":

@@ -28,10 +28,8 @@ const remeasured = 10 * time.Second
 func (c *clocks) measure(ctx context.Context, members []*member) {
 	var all sync.WaitGroup
 	for _, m := range members {
-		asked, ok := m.session.(interface {
-			Clock(context.Context) (ahead, uncertain time.Duration, err error)
-		})
-		if !ok {
+		asked := m.clock
+		if asked == nil {
 			c.note(m, clock{}, nil)
 			continue
 		}
@@ -43,6 +41,13 @@ func (c *clocks) measure(ctx context.Context, members []*member) {
 		})
 	}
 	all.Wait()
+}
+
+// forget forgets that a host did not answer.
+func (c *clocks) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.blind = false
 }
 
 // note records the answer of a host. If a host does not answer, its earlier answer

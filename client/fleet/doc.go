@@ -4,6 +4,11 @@
 //	statement ─┬► host a ─► lower part ─► rows, states ─┐
 //	           └► host b ─► lower part ─► rows, states ─┴► exchange ─► upper part ─► result
 //
+// Hosts have a connection each (Engine), or a bus carries the statement to all of them at
+// once (Collect, with package root). From there on there is one way: a host is a part with
+// a result, wherever that comes from. Hosts of a bus are many: one that refuses is left
+// out, and one that begins later, or again, becomes a part of the running result.
+//
 // Each host plans the statement under its own catalog and policy
 // (planner.PlanShare), executes the part that concerns only its own rows, and
 // sends the remaining plan with its rows (wire.Share). The upper part of one host
@@ -31,9 +36,9 @@
 // (wire.Options.Marks). A host that does not answer a question delays the caller
 // once, and hardly again before it has answered something (ask.go).
 //
-// Goroutines: one reads each host's result. All send to one channel, which the
-// caller of Next receives from; that caller owns all other state. One more asks
-// hosts for their clocks. All end with the result's Close. Each question to a host
+// Goroutines: one reads each host's result, and one waits for hosts that join. All
+// send to one channel, which the caller of Next receives from; that caller owns all
+// other state. One more asks hosts for their clocks. All end with the result's Close. Each question to a host
 // has its own goroutine, which may outlive the wait for it and ends with the
 // question. Locks: gathered.mu and clocks.mu, never held together, nor while a
 // host is asked.

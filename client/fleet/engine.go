@@ -45,13 +45,34 @@ type member struct {
 	session wire.Session // nil: it could not be reached
 	why     error        // why it has no session
 	silent  atomic.Bool  // it did not answer last time
+	clock   clocked      // nil: it has this machine's clock
+}
+
+// clocked is a host that measures how far its clock is ahead of this machine's.
+type clocked interface {
+	Clock(context.Context) (ahead, uncertain time.Duration, err error)
 }
 
 // session has a session at every host that could be reached.
 type session struct {
 	members []*member
 	clocks  clocks
+	limits  limits
+	// published is the statement that the members execute, if they are of a bus.
+	published Published
 }
+
+// limits are how a session treats hosts that do not do what the others do.
+type limits struct {
+	answering time.Duration // to accept a statement after another host has
+	patience  time.Duration // how long a host may send nothing before the others do not wait for it
+	// declines: a host that refuses a statement which others accept is left out. Otherwise
+	// the statement is refused.
+	declines bool
+}
+
+// few are the limits for hosts that the user has named.
+var few = limits{answering: answering, patience: patience}
 
 // NewSession opens a session at every host. It fails if no host can be reached, or
 // if one refuses.
@@ -59,7 +80,7 @@ func (e *Engine) NewSession(ctx context.Context, o wire.Options) (wire.Session, 
 	if len(o.Command) > 0 {
 		return nil, &parser.Error{Msg: "a program cannot be started for several engines", Pos: parser.Span{Start: -1}}
 	}
-	s := &session{members: make([]*member, len(e.hosts))}
+	s := &session{members: make([]*member, len(e.hosts)), limits: few}
 	var all sync.WaitGroup
 	for i, h := range e.hosts {
 		m := &member{name: h.Name}
@@ -76,6 +97,7 @@ func (e *Engine) NewSession(ctx context.Context, o wire.Options) (wire.Session, 
 			if m.session, m.why = h.Engine.NewSession(ctx, with); m.why != nil {
 				m.session = nil
 			}
+			m.clock, _ = m.session.(clocked)
 		})
 	}
 	all.Wait()
@@ -159,7 +181,7 @@ func (s *session) Execute(ctx context.Context, text string, args ...types.Value)
 		return nil, err
 	}
 	_, query := stmt.(*parser.Query)
-	parts, err := s.begin(ctx, func(ctx context.Context, m *member) (wire.Result, error) {
+	return s.execute(ctx, query, func(ctx context.Context, m *member) (wire.Result, error) {
 		if !query {
 			return m.session.Execute(ctx, text, args...)
 		}
@@ -169,10 +191,15 @@ func (s *session) Execute(ctx context.Context, text string, args ...types.Value)
 		}
 		return of.ExecuteShare(ctx, m.name, text, args...)
 	})
+}
+
+// execute executes a statement at every host and combines the results.
+func (s *session) execute(ctx context.Context, query bool, at func(context.Context, *member) (wire.Result, error)) (wire.Result, error) {
+	parts, err := s.begin(ctx, at)
 	if err != nil {
 		return nil, err
 	}
-	of, err := agreed(parts)
+	of, err := agreed(parts, s.limits.declines)
 	if err == nil && of == nil && query {
 		err = errNoShare
 	}
@@ -213,6 +240,9 @@ func (s *session) begin(ctx context.Context, execute func(context.Context, *memb
 			}
 		}
 	}
+	if s.limits.declines && begun > 0 {
+		refused = ctx.Err()
+	}
 	if begun == 0 && refused == nil {
 		refused = fmt.Errorf("none of %d hosts answers: %w", len(parts), parts[0].err)
 	}
@@ -245,10 +275,10 @@ func (s *session) executed(ctx context.Context, execute func(context.Context, *m
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	parts, answers, open := make([]*part, len(s.members)), make(chan answer, len(s.members)), map[*member]bool{}
-	marked := silent(s.live())
+	marked := silent(s.reached())
 	for i, m := range s.members {
 		parts[i] = &part{name: m.name, member: m, err: m.why}
-		if m.session == nil {
+		if m.session == nil && s.published == nil {
 			continue
 		}
 		parts[i].err = &silentError{m.name}
@@ -269,7 +299,7 @@ func (s *session) executed(ctx context.Context, execute func(context.Context, *m
 		case within(open, marked):
 			late.Reset(forStatements.silent)
 		default:
-			late.Reset(answering)
+			late.Reset(s.limits.answering)
 		}
 		select {
 		case a := <-answers:

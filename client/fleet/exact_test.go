@@ -68,6 +68,11 @@ func (d *divided) divide(t testing.TB, header string, rows []string, of func(row
 
 // cells are the rows of a result.
 func cells(t testing.TB, s wire.Session, statement string) (rows [][]types.Value) {
+	return noted(t, s, statement, nil)
+}
+
+// noted returns the rows of a result, and the remarks of its footer.
+func noted(t testing.TB, s wire.Session, statement string, notes *[]string) (rows [][]types.Value) {
 	t.Helper()
 	r, err := s.Execute(t.Context(), statement)
 	if err != nil {
@@ -77,6 +82,9 @@ func cells(t testing.TB, s wire.Session, statement string) (rows [][]types.Value
 	for {
 		ev, err := r.Next(t.Context())
 		if errors.Is(err, io.EOF) {
+			if notes != nil {
+				*notes = r.Summary().Notes
+			}
 			return rows
 		}
 		if err != nil {
@@ -213,4 +221,12 @@ func (d *divided) compare(t *testing.T, rt *rapid.T, statement string, rows []st
 	if !equal(want, got) {
 		rt.Fatalf("%s\nof one\n%s\nof several\n%s\nrows\n%s\nhosts %v", statement, texts(want), texts(got), strings.Join(rows, "\n"), hosts)
 	}
+}
+
+// sorted are rows as text, in an order of their own unless the statement has one.
+func sorted(rows [][]types.Value, statement string) string {
+	if !strings.Contains(statement, "ORDER BY") {
+		slices.SortFunc(rows, func(a, b []types.Value) int { return strings.Compare(rowText(a), rowText(b)) })
+	}
+	return texts(rows)
 }

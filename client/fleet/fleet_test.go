@@ -27,7 +27,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func engine(t *testing.T) wire.Engine {
+func engine(t testing.TB) wire.Engine {
 	t.Helper()
 	e, err := server.New(server.Options{ModelDir: t.TempDir()})
 	if err != nil {

@@ -34,15 +34,24 @@ type part struct {
 	queued int   // rows of queue, where these are the states of one result
 	row    int   // index in queue[0] of the first row not yet returned
 	newest int64 // time of its newest returned row, by this machine's clock, ns since 1970; 0 if none
-	rounds [][]*batch.Batch
-	last   []*batch.Batch // its round that was returned last
+	rounds []round
+	base   uint64         // number of the round before its first
+	round  uint64         // number of its newest round, from base on
+	last   []*batch.Batch // its newest totals up to the round that was returned last
 }
 
-// hostEvent is one event of one host, or its end.
+// round is the totals of a host.
+type round struct {
+	n    uint64
+	rows []*batch.Batch
+}
+
+// hostEvent is one event of one host, its end, or, with joins, a host that is added.
 type hostEvent struct {
-	part *part
-	ev   wire.Event
-	over bool
+	part  *part
+	ev    wire.Event
+	over  bool
+	joins bool
 }
 
 // gathered is the combined result of all hosts, in order of arrival.
@@ -60,6 +69,9 @@ type gathered struct {
 	cancel    context.CancelFunc
 	begin     sync.Once
 	notes     []wire.Event // notices about hosts, to be returned next; only the reader accesses them
+	of        *upper       // what all hosts agree on; nil: they execute the statement alone
+	from      Published    // nil: hosts that are connected
+	notices   notices
 
 	mu    sync.Mutex
 	err   error
@@ -72,7 +84,7 @@ type gathered struct {
 // gather combines the results of all hosts into one. host is the index of the
 // column with the host names.
 func (s *session) gather(parts []*part, host int, limit int64) *gathered {
-	g := &gathered{s: s, parts: parts, host: host, limit: limit, events: make(chan hostEvent), began: time.Now()}
+	g := &gathered{s: s, parts: parts, from: s.published, host: host, limit: limit, events: make(chan hostEvent), began: time.Now()}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	for _, p := range parts {
 		p.heard = g.began
@@ -120,13 +132,16 @@ func (g *gathered) start() {
 			all.Go(func() { g.read(p) })
 		}
 	}
+	if g.from != nil {
+		all.Go(func() { g.join(&all) })
+	}
 	ctx, enough := context.WithCancel(g.ctx)
 	var asking sync.WaitGroup
 	asking.Go(func() { // clocks drift
 		for {
 			select {
 			case <-time.After(remeasured):
-				g.s.clocks.measure(ctx, g.s.live())
+				g.s.clocks.measure(ctx, g.s.reached())
 			case <-ctx.Done():
 				return
 			}
@@ -174,7 +189,9 @@ func (g *gathered) read(p *part) {
 		}
 		ev.Row = 0
 		if ev.Kind == wire.Notice {
-			ev.Text = p.name + ": " + ev.Text
+			if ev.Text = g.notices.text(p.name, ev.Text, len(g.s.members)); ev.Text == "" {
+				continue
+			}
 		}
 		if ev.Batch != nil {
 			var ok bool
@@ -294,6 +311,10 @@ var errLate = errors.New("no rows yet")
 func (g *gathered) record(x hostEvent) {
 	p := x.part
 	switch {
+	case x.joins:
+		g.mu.Lock()
+		g.parts = append(g.parts, p)
+		g.mu.Unlock()
 	case x.over:
 		p.over = true
 		g.mu.Lock()
@@ -373,11 +394,11 @@ func (g *gathered) waitsFor(p *part) bool {
 	switch {
 	case p.over:
 		return false
-	case time.Since(p.heard) < patience:
+	case time.Since(p.heard) < g.s.limits.patience:
 		return true
 	case !p.silent:
 		p.silent = true
-		g.note("%s has sent nothing for %v: the result no longer waits for it", p.name, patience)
+		g.note("%s has sent nothing for %v: the result no longer waits for it", p.name, g.s.limits.patience)
 	}
 	return false
 }
@@ -420,6 +441,9 @@ func (g *gathered) Close() error {
 	_, errs := ask(context.Background(), open, forStatements, func(_ context.Context, m *member) (struct{}, error) {
 		return struct{}{}, of[m].res.Close()
 	})
+	if g.from != nil {
+		g.from.Close()
+	}
 	g.mu.Lock()
 	for i, m := range open {
 		p := of[m]
@@ -441,8 +465,8 @@ func (g *gathered) Close() error {
 	for _, p := range g.parts {
 		release(p.queue)
 		release(p.last)
-		for _, round := range p.rounds {
-			release(round)
+		for _, r := range p.rounds {
+			release(r.rows)
 		}
 		p.queue, p.last, p.rounds = nil, nil, nil
 	}
@@ -458,14 +482,15 @@ func release(batches []*batch.Batch) {
 // Summary adds up the summaries of the hosts. It adds which hosts did not answer,
 // and how far their clocks differ.
 func (g *gathered) Summary() wire.Summary {
+	if g.from != nil { // the clocks are known by what hosts have sent
+		g.s.clocks.forget()
+		g.s.clocks.measure(g.ctx, g.s.answered())
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	sum := wire.Summary{Rows: g.rows, Elapsed: g.took}
-	var missing []string
+	lines := noteLines{of: len(g.s.members)}
 	for _, p := range g.parts {
-		if p.err != nil {
-			missing = append(missing, p.name+": "+p.err.Error())
-		}
 		if p.res == nil {
 			continue
 		}
@@ -474,10 +499,13 @@ func (g *gathered) Summary() wire.Summary {
 		sum.Counts = add(sum.Counts, of.Counts)
 		sum.Cost += of.Cost
 		for _, n := range of.Notes {
-			sum.Notes = append(sum.Notes, p.name+": "+n)
+			lines.add(p.name, n)
 		}
 	}
-	sum.Notes = append(sum.Notes, coverage(len(g.parts), missing))
+	sum.Notes = append(lines.all(), coverage(g.parts)...)
+	if n := gaps(g.parts); n > 0 {
+		sum.Losses = add(sum.Losses, []wire.Loss{{Cause: gapCause, N: n}})
+	}
 	sum.Notes = append(sum.Notes, g.footnotes...)
 	if len(g.shift) > 0 && len(g.parts) > 1 {
 		if within, ok := g.s.clocks.within(); ok {
@@ -487,15 +515,6 @@ func (g *gathered) Summary() wire.Summary {
 		}
 	}
 	return sum
-}
-
-// coverage describes how many hosts returned everything they have.
-func coverage(hosts int, missing []string) string {
-	text := fmt.Sprintf("%d of %d hosts", hosts-len(missing), hosts)
-	if len(missing) > 0 {
-		text += " (" + strings.Join(missing, "; ") + ")"
-	}
-	return text
 }
 
 // add adds up losses by cause.

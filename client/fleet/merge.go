@@ -132,7 +132,7 @@ func (r *run) finish(ctx context.Context) (err error) {
 func (s *session) result(parts []*part, u *upper) (wire.Result, error) {
 	x := u.Exchange
 	g := s.gather(parts, -1, 0)
-	g.footnotes, g.shift = x.Notices, u.timed()
+	g.of, g.footnotes, g.shift = u, x.Notices, u.timed()
 	switch {
 	case u.plain() && x.Kind == plan.MergeOrdered:
 		g.cols, g.limit = u.cols, x.Limit

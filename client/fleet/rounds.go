@@ -28,6 +28,8 @@ type rounds struct {
 	by     plan.Again
 	open   []*window // by their ends, then by their beginnings
 	held   int       // their rows, or the rows of queued totals
+	round  uint64    // number of the totals that were returned last
+	behind bool      // a host has sent older totals since
 	closed int64     // windows that end here or before are closed
 }
 
@@ -53,7 +55,15 @@ func (r *rounds) accept(_ context.Context, x hostEvent) error {
 		p.take(true)
 	case x.ev.Kind == wire.Flush:
 		r.held += p.queued
-		p.rounds = append(p.rounds, p.take(false))
+		if p.round == 0 { // it may have begun later than others
+			p.base = r.round
+		}
+		n := p.round + 1
+		if x.ev.Round > 0 { // some may be missing
+			n = max(n, x.ev.Round)
+		}
+		p.round = n
+		p.rounds = append(p.rounds, round{p.base + n, p.take(false)})
 	case x.ev.Batch != nil:
 		p.queue = append(p.queue, x.ev.Batch)
 		if p.queued += x.ev.Batch.Len(); p.queued > mostPending {
@@ -131,41 +141,55 @@ func (r *rounds) settle(ctx context.Context) error {
 // mostRounds is how many totals of a host may wait for those of others.
 const mostRounds = 16
 
-// settleRounds returns totals as often as each host has sent its own. When too
-// many totals of one host are queued for another host, they are returned without
-// it: otherwise all totals would be late for the rest of the query.
+// settleRounds returns totals when each host has sent its own of that number. When too
+// many totals of one host are queued for another host, they are returned without it:
+// otherwise all totals would be late for the rest of the query. The last totals of a host
+// that was not waited for are in the next result.
 func (r *rounds) settleRounds(ctx context.Context) error {
 	crowded := r.held > mostPending || slices.ContainsFunc(r.parts, func(p *part) bool { return len(p.rounds) > mostRounds })
 	for {
-		some := false
+		next, waits := uint64(math.MaxUint64), false
 		for _, p := range r.parts {
+			r.behind = r.update(p) || r.behind
 			switch {
 			case len(p.rounds) > 0:
-				some = true
-			case !r.over && r.waitsFor(p) && !crowded:
-				return nil
+				next = min(next, p.rounds[0].n)
+			case !r.over && !crowded && r.waitsFor(p):
+				waits = true
 			}
 		}
-		if !some {
+		switch {
+		case next < math.MaxUint64 && !waits:
+			r.round = next
+		case r.over && r.behind:
+		default:
 			return nil
 		}
 		var all []*batch.Batch
 		for _, p := range r.parts {
-			if len(p.rounds) > 0 {
-				release(p.last)
-				p.last, p.rounds = p.rounds[0], p.rounds[1:]
-				for _, b := range p.last {
-					r.held -= b.Len()
-				}
-			}
+			r.update(p)
 			for _, b := range p.last {
 				all = append(all, b.Retain())
 			}
 		}
+		r.behind = false
 		if err := r.result(ctx, all); err != nil {
 			return err
 		}
 	}
+}
+
+// update makes the newest totals of a host up to the current round its last ones. It
+// reports whether there were newer ones.
+func (r *rounds) update(p *part) (newer bool) {
+	for len(p.rounds) > 0 && p.rounds[0].n <= r.round {
+		release(p.last)
+		p.last, p.rounds, newer = p.rounds[0].rows, p.rounds[1:], true
+		for _, b := range p.last {
+			r.held -= b.Len()
+		}
+	}
+	return newer
 }
 
 // result merges the hosts' rows of one result, and releases them.

@@ -84,9 +84,9 @@ var flush = wire.Event{Kind: wire.Flush}
 
 // sessionOf returns a session of scripted hosts.
 func sessionOf(hosts ...*scripted) *session {
-	s := &session{}
+	s := &session{limits: few}
 	for _, h := range hosts {
-		s.members = append(s.members, &member{name: h.name, session: scriptedSession{s: h}})
+		s.members = append(s.members, &member{name: h.name, session: scriptedSession{s: h}, clock: scriptedSession{s: h}})
 	}
 	s.clocks.measure(context.Background(), s.members)
 	return s

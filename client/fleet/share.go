@@ -153,7 +153,9 @@ func exchanged(x *plan.Exchange) string {
 // agreed returns the upper part of a query from the shares of several hosts: that
 // of the first host that sent one. Hosts whose shares do not match it, or cannot
 // be decoded, are declined. It returns nil if no host sent one.
-func agreed(parts []*part) (*upper, error) {
+//
+// With declines a host that fits the others in no other way is left out, too.
+func agreed(parts []*part, declines bool) (*upper, error) {
 	var first *part
 	var of *upper
 	uppers := map[*part]*upper{}
@@ -181,21 +183,31 @@ func agreed(parts []*part) (*upper, error) {
 		case p.res == nil || p == first:
 			continue
 		case u == nil && of == nil:
-			if !slices.Equal(first.res.Columns(), p.res.Columns()) {
-				return nil, otherColumns(first, p, first.res.Columns(), p.res.Columns())
+			if slices.Equal(first.res.Columns(), p.res.Columns()) {
+				continue
 			}
-			continue
+			misfit = otherColumns(first, p, first.res.Columns(), p.res.Columns())
 		case u != nil && u.Exchange.Nothing && (of == nil || !slices.Equal(u.cols, of.cols) || of.contract(u) != ""):
 			p.err, p.res = p.res.Close(), nil // it has no rows
 			continue
 		case u == nil || of == nil:
-			return nil, fmt.Errorf("%s and %s are of different versions", first.name, p.name)
+			misfit = fmt.Errorf("%s and %s are of different versions", first.name, p.name)
 		case !slices.Equal(u.cols, of.cols):
-			return nil, otherColumns(first, p, of.cols, u.cols)
+			misfit = otherColumns(first, p, of.cols, u.cols)
+		default:
+			misfit = nil
+			if why := of.contract(u); why != "" {
+				_ = p.res.Close()
+				p.res, p.err = nil, fmt.Errorf("the query means something else there: %s", why)
+				continue
+			}
 		}
-		if why := of.contract(u); why != "" {
+		switch {
+		case misfit != nil && !declines:
+			return nil, misfit
+		case misfit != nil:
 			_ = p.res.Close()
-			p.res, p.err = nil, fmt.Errorf("the query means something else there: %s", why)
+			p.res, p.err = nil, misfit
 			continue
 		}
 		if note := p.notices(u.Exchange.Notices, of.Exchange.Notices); note != nil {

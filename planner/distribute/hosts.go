@@ -214,7 +214,7 @@ func hostColumns(n plan.Node) map[int]bool {
 func isHost(e plan.Expr, of map[int]bool) bool {
 	switch e := e.(type) {
 	case *plan.Host:
-		return true
+		return e.Label == ""
 	case *plan.Col:
 		return of[e.Index]
 	}

@@ -65,3 +65,6 @@ type Spans struct {
 
 // HostColumn is the column that names the host of a row.
 const HostColumn = "host"
+
+// HostLabel is the function that returns a label of the host of a row.
+const HostLabel = "host_label"

@@ -65,7 +65,10 @@ type (
 	// Host is the name of the host that executes its share of a statement over several
 	// hosts ([Exchange]). It is resolved and replaced by a Const before rules run: operators
 	// never see it.
-	Host struct{ Start, Stop int }
+	Host struct {
+		Label       string // "": its name; else the value of this label
+		Start, Stop int
+	}
 	// Cast converts. BIGINT, DOUBLE, DURATION and TIMESTAMP convert by their number (ns);
 	// to VARCHAR prints as results do; from VARCHAR parses, NULL if it does not parse;
 	// BOOLEAN to BIGINT is 0 or 1.

@@ -18,7 +18,12 @@ var infix = map[string]bool{
 
 func (e *Col) String() string   { return e.Name }
 func (e *Const) String() string { return FormatValue(e.V) }
-func (e *Host) String() string  { return HostColumn }
+func (e *Host) String() string {
+	if e.Label != "" {
+		return HostLabel + "(" + FormatValue(types.Str(e.Label)) + ")"
+	}
+	return HostColumn
+}
 
 func (e *Call) String() string { return text(e) }
 func (e *In) String() string   { return text(e) }

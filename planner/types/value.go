@@ -4,8 +4,8 @@ package types
 // It is for the edges; operators work on columns.
 //
 // Type determines the field: Boolean in I (0 or 1), Bigint, Timestamp and Duration in I,
-// Ubigint in I as its 64 bits, Double in F, Varchar and Bytes in S, List in A as []Value, Encoding in A. If IsNull is
-// set, the fields are ignored.
+// Ubigint in I as its 64 bits, Double in F, Varchar and Bytes in S, List in A as []Value,
+// Encoding in A. If IsNull is set, the fields are ignored.
 type Value struct {
 	Type   Type
 	IsNull bool

@@ -250,7 +250,7 @@ func TestThreadUsage(t *testing.T) {
 		return tids[len(tids)-1].I == int64(pid)
 	})
 
-	leader, spinner := 0, 0
+	leader, spinner, named := 0, 0, false
 	names, tids, states, rates := r.column("thread_name"), r.column("tid"), r.column("state"), r.column("percent_cpu")
 	for i, name := range names {
 		if tids[i].I == int64(pid) {
@@ -261,7 +261,7 @@ func TestThreadUsage(t *testing.T) {
 			continue
 		}
 		spinner++
-		if name.S != "spinner" && spinner > 1 { // it sets its own name
+		if named = named || name.S == "spinner"; named && name.S != "spinner" { // it sets its own name
 			t.Errorf("thread %d is %q", tids[i].I, name.S)
 		}
 		if states[i].S != "R" {
@@ -271,8 +271,8 @@ func TestThreadUsage(t *testing.T) {
 			t.Error("percent_cpu of a thread seen starting is NULL")
 		}
 	}
-	if leader == 0 || spinner < 5 {
-		t.Errorf("%d rows of the leader, %d of the spinner", leader, spinner)
+	if leader == 0 || spinner < 5 || !named {
+		t.Errorf("%d rows of the leader, %d of the spinner, which has its name: %v", leader, spinner, named)
 	}
 	for i, delay := range r.column("run_delay") {
 		if delay.IsNull || delay.I < 0 || delay.Type != types.Duration {

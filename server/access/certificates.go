@@ -45,6 +45,55 @@ func checkName(name string) error {
 	return nil
 }
 
+// CA is the certificate authority of an installation.
+type CA struct {
+	Certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+}
+
+// NewCA creates a CA in memory.
+func NewCA() (*CA, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	t, err := template("endoscope CA", caLife)
+	if err != nil {
+		return nil, err
+	}
+	t.IsCA, t.BasicConstraintsValid, t.MaxPathLenZero = true, true, true
+	t.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign
+	der, err := x509.CreateCertificate(rand.Reader, t, t, key.Public(), key)
+	if err != nil {
+		return nil, err
+	}
+	c, err := x509.ParseCertificate(der)
+	return &CA{c, key}, err
+}
+
+// OpenCA reads the CA in dir.
+func OpenCA(dir string) (*CA, error) {
+	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, caCert), filepath.Join(dir, caKey))
+	if err != nil {
+		return nil, fmt.Errorf("the CA cannot be read: %w", err)
+	}
+	key, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
+	if !ok {
+		return nil, fmt.Errorf("%s is not a key made by init", filepath.Join(dir, caKey))
+	}
+	return &CA{pair.Leaf, key}, nil
+}
+
+// lifetime returns how long a certificate may be valid; life 0 is certLife.
+func (ca *CA) lifetime(life time.Duration) (time.Duration, error) {
+	until := ca.Certificate.NotAfter
+	life = cmp.Or(life, min(certLife, time.Until(until)))
+	if time.Now().Add(life).After(until) {
+		return 0, fmt.Errorf("the CA expires on %s, before the certificate would", until.Format(time.DateOnly))
+	}
+	return life, nil
+}
+
 // Init creates a CA and a server certificate for hosts (names and addresses by which
 // clients reach the server) in dir, and returns the files. If any of the files
 // exists, Init changes nothing and fails.
@@ -68,27 +117,14 @@ func Init(dir string, hosts []string) (files []string, err error) {
 			files = nil
 		}
 	}()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	ca, err := NewCA()
 	if err != nil {
 		return nil, err
 	}
-	ca, err := template("endoscope CA", caLife)
-	if err != nil {
-		return nil, err
-	}
-	ca.IsCA, ca.BasicConstraintsValid, ca.MaxPathLenZero = true, true, true
-	ca.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign
-	der, err := x509.CreateCertificate(rand.Reader, ca, ca, key.Public(), key)
-	if err != nil {
-		return nil, err
-	}
-	if ca, err = x509.ParseCertificate(der); err != nil {
-		return nil, err
-	}
-	if files, err = writePair(files, dir, caCert, caKey, der, key); err != nil {
+	if files, err = writePair(files, dir, caCert, caKey, ca.Certificate.Raw, ca.key); err != nil {
 		return files, err
 	}
-	files, _, err = issue(files, dir, serverCert, serverKey, ca, key, "endoscoped", certLife, x509.ExtKeyUsageServerAuth, hosts)
+	files, _, err = ca.issue(files, dir, serverCert, serverKey, "endoscoped", certLife, x509.ExtKeyUsageServerAuth, hosts)
 	return files, err
 }
 
@@ -105,18 +141,13 @@ func NewClient(dir, name string, o ClientOptions) (files []string, made *x509.Ce
 	if err := checkName(name); err != nil {
 		return nil, nil, err
 	}
-	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, caCert), filepath.Join(dir, caKey))
+	ca, err := OpenCA(dir)
 	if err != nil {
-		return nil, nil, fmt.Errorf("the CA cannot be read: %w", err)
+		return nil, nil, err
 	}
-	key, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
-	if !ok {
-		return nil, nil, fmt.Errorf("%s is not a key made by init", filepath.Join(dir, caKey))
-	}
-	until := pair.Leaf.NotAfter
-	life := cmp.Or(o.Life, min(certLife, time.Until(until)))
-	if time.Now().Add(life).After(until) {
-		return nil, nil, fmt.Errorf("the CA expires on %s, before the certificate would", until.Format(time.DateOnly))
+	life, err := ca.lifetime(o.Life)
+	if err != nil {
+		return nil, nil, err
 	}
 	to := filepath.Join(dir, clientsDir)
 	if err := os.MkdirAll(to, 0o700); err != nil {
@@ -129,7 +160,7 @@ func NewClient(dir, name string, o ClientOptions) (files []string, made *x509.Ce
 			}
 		}
 	}
-	files, made, err = issue(nil, to, name+".pem", name+".key", pair.Leaf, key, name, life, x509.ExtKeyUsageClientAuth, nil)
+	files, made, err = ca.issue(nil, to, name+".pem", name+".key", name, life, x509.ExtKeyUsageClientAuth, nil)
 	if err != nil { // remove the key of an incomplete pair
 		for _, f := range files {
 			_ = os.Remove(f)
@@ -139,7 +170,8 @@ func NewClient(dir, name string, o ClientOptions) (files []string, made *x509.Ce
 	return files, made, err
 }
 
-func issue(files []string, dir, cert, keyFile string, ca *x509.Certificate, caKey *ecdsa.PrivateKey, name string, life time.Duration, use x509.ExtKeyUsage, hosts []string) ([]string, *x509.Certificate, error) {
+// issue writes a certificate and its key, and returns files with their names.
+func (ca *CA) issue(files []string, dir, cert, keyFile, name string, life time.Duration, use x509.ExtKeyUsage, hosts []string) ([]string, *x509.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return files, nil, err
@@ -156,7 +188,7 @@ func issue(files []string, dir, cert, keyFile string, ca *x509.Certificate, caKe
 			t.DNSNames = append(t.DNSNames, h)
 		}
 	}
-	der, err := x509.CreateCertificate(rand.Reader, t, ca, key.Public(), caKey)
+	der, err := x509.CreateCertificate(rand.Reader, t, ca.Certificate, key.Public(), ca.key)
 	if err != nil {
 		return files, nil, err
 	}

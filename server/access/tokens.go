@@ -190,15 +190,11 @@ func (t *Tokens) Revoke(id string) (gone Token, err error) {
 
 // change rewrites the file under a lock. The replacement is atomic for readers.
 func (t *Tokens) change(f func([]Token) ([]Token, error)) error {
-	dir := filepath.Dir(t.path)
-	lock, err := os.Open(dir)
+	unlock, err := lockDir(filepath.Dir(t.path))
 	if err != nil {
 		return err
 	}
-	defer lock.Close()
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-		return err
-	}
+	defer unlock()
 	list, err := readTokens(t.path)
 	if err != nil {
 		return err
@@ -215,18 +211,5 @@ func (t *Tokens) change(f func([]Token) ([]Token, error)) error {
 		}
 		fmt.Fprintf(&b, "%s %x %s %s\n", k.User, k.Hash, k.Created.Format(time.RFC3339), until)
 	}
-	mode, owner := os.FileMode(0o600), [2]int{-1, -1}
-	var st unix.Stat_t
-	if unix.Stat(t.path, &st) == nil { // keep the mode and owner
-		mode, owner = os.FileMode(st.Mode&0o777), [2]int{int(st.Uid), int(st.Gid)}
-	}
-	next := t.path + ".new"
-	_ = os.Remove(next)
-	if err := writeNew(next, []byte(b.String()), mode); err != nil {
-		return err
-	}
-	if owner[0] >= 0 {
-		_ = os.Chown(next, owner[0], owner[1]) // without root the owner stays the caller
-	}
-	return os.Rename(next, t.path)
+	return replace(t.path, []byte(b.String()), 0o600)
 }

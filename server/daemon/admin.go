@@ -15,9 +15,12 @@ import (
 
 // commands are the subcommands; without one the program serves.
 var commands = map[string]func(args []string, stdout, stderr io.Writer) error{
-	"init":  initialise,
-	"cert":  newCertificate,
-	"token": tokens,
+	"init":   initialise,
+	"cert":   newCertificate,
+	"token":  tokens,
+	"enroll": enroll,
+	"revoke": revoke,
+	"bus":    busUsers,
 }
 
 // list is a flag that may be repeated.
@@ -185,7 +188,9 @@ func tokens(args []string, stdout, stderr io.Writer) error {
 }
 
 // lifetime parses 12h or 90d; "" is 0.
-func lifetime(text string) (time.Duration, error) {
+func lifetime(text string) (time.Duration, error) { return lifetimeFlag("--expires", text) }
+
+func lifetimeFlag(name, text string) (time.Duration, error) {
 	if text == "" {
 		return 0, nil
 	}
@@ -195,7 +200,7 @@ func lifetime(text string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {
-		return 0, mistakef("", "--expires takes 12h or 90d, not %q", text)
+		return 0, mistakef("", "%s takes 12h or 90d, not %q", name, text)
 	}
 	return d, nil
 }

@@ -72,12 +72,16 @@ type config struct {
 	metrics     string
 	web         string
 	state       string
+	agent       agentFlags
 }
 
-const usage = `usage: endoscoped --listen HOST:PORT | --unix PATH
+const usage = `usage: endoscoped --listen HOST:PORT | --unix PATH | --fleet URL
        endoscoped init --host NAME    creates certificates and a file of users
        endoscoped cert USER           creates a client certificate; --expires 12h: a short-lived one
        endoscoped token add USER      creates a token; also: token list, token revoke ID
+       endoscoped enroll NAME         creates the credentials of a host of a fleet; --role author, --role reducer
+       endoscoped revoke SERIAL       revokes a certificate
+       endoscoped bus                 prints the users of a fleet for nats-server
 
 The engine of endoscope as a daemon, for clients on other machines:
 endoscope --connect HOST:PORT, and any Arrow Flight SQL client.
@@ -102,6 +106,10 @@ func parse(args []string, w io.Writer) (*config, error) {
 	f.StringVar(&c.metrics, "metrics", "", "serve /healthz and Prometheus' /metrics at this `host:port`: the daemon's own figures to anybody, those of CREATE EXPORT to users of this machine and by token")
 	f.StringVar(&c.web, "web", "", "serve the web page at this `host:port`, with the same users and certificates as --listen")
 	f.StringVar(&c.state, "state", "", "keep models and the definitions of streams, triggers and exports in this `directory`; they are restored after a restart")
+	f.StringVar(&c.agent.url, "fleet", "", "join the fleet of the NATS server at this `url` (nats://HOST:4222; several, separated by commas), as a host that needs no open port")
+	f.StringVar(&c.agent.creds, "creds", "", "the `file` of credentials for --fleet (endoscoped enroll): the bus then need not be trusted; NATS credentials: it is")
+	f.StringVar(&c.agent.name, "fleet-name", "", "the `name` of this host in the fleet (default: its hostname)")
+	f.Var(&c.agent.labels, "label", "a label of this host, `key=value`, for host_label('key') in queries; may be repeated")
 	f.BoolVar(&c.json, "log-json", false, "log as JSON")
 	rest, err := parseFlags(f, args, 1)
 	switch {
@@ -117,12 +125,12 @@ func parse(args []string, w io.Writer) (*config, error) {
 			hint = "did you mean " + near[0] + "?"
 		}
 		return nil, mistakef(hint, "unexpected argument %q", rest[0])
-	case c.listen == "" && c.unix == "" && c.web == "":
-		return nil, mistakef("endoscoped --listen HOST:PORT, or endoscoped --unix PATH", "--listen, --unix or --web is required")
+	case c.listen == "" && c.unix == "" && c.web == "" && c.agent.url == "":
+		return nil, mistakef("endoscoped --listen HOST:PORT, or endoscoped --unix PATH", "--listen, --unix, --web or --fleet is required")
 	case c.timeout < time.Second:
 		return nil, mistakef("--client-timeout 10s", "--client-timeout must be at least 1s")
 	}
-	return c, nil
+	return c, c.agent.check()
 }
 
 // Run runs the daemon with arguments (without the program's name) until ctx is done,
@@ -256,6 +264,13 @@ func (p Program) run(ctx context.Context, c *config, log *slog.Logger, handler s
 	page, err := c.page(l.web, guard, sec, p.Version, log)
 	if err != nil {
 		return err
+	}
+	if c.agent.url != "" {
+		a, err := c.agent.agent(guard, c.state, p.Version, log)
+		if err != nil {
+			return err
+		}
+		defer join(a, log)()
 	}
 	failed := make(chan error, len(listeners)+1)
 	var addrs []net.Addr

@@ -15,6 +15,7 @@ import (
 func TestMistakes(t *testing.T) {
 	const help = "hint: endoscoped --help lists the flags\n"
 	const token = "hint: endoscoped token add USER [--expires 90d] | list | revoke ID\n"
+	const enroll = "hint: endoscoped enroll NAME [--role host|author|reducer] [--label KEY=VALUE ...] [--expires 90d] [--replace]\n"
 	for _, c := range []struct{ line, want string }{
 		{"--nope", "error: there is no flag --nope\n" + help},
 		{"-nope=3", "error: there is no flag --nope\n" + help},
@@ -23,7 +24,7 @@ func TestMistakes(t *testing.T) {
 		{"--listen :0 --client-timeout soon", "error: --client-timeout takes a duration, not \"soon\"\nhint: --client-timeout 10s\n"},
 		{"--listen :0 --client-timeout 1ms", "error: --client-timeout must be at least 1s\nhint: --client-timeout 10s\n"},
 		{"--insecure=maybe", "error: --insecure takes no value\n"},
-		{"", "error: --listen, --unix or --web is required\nhint: endoscoped --listen HOST:PORT, or endoscoped --unix PATH\n"},
+		{"", "error: --listen, --unix, --web or --fleet is required\nhint: endoscoped --listen HOST:PORT, or endoscoped --unix PATH\n"},
 		{"tokn list", "error: unexpected argument \"list\"\nhint: endoscoped --help lists the arguments\n"},
 		{"tokn", "error: unexpected argument \"tokn\"\nhint: did you mean token?\n"},
 		{"token", "error: endoscoped token needs add, list or revoke\n" + token},
@@ -33,6 +34,12 @@ func TestMistakes(t *testing.T) {
 		{"token add x --nope", "error: there is no flag --nope\nhint: endoscoped token --help lists the flags\n"},
 		{"cert", "error: endoscoped cert needs a USER\nhint: endoscoped cert USER [--expires 12h] [--replace]\n"},
 		{"cert a b", "error: unexpected argument \"b\"\nhint: endoscoped cert --help lists the arguments\n"},
+		{"enroll", "error: endoscoped enroll needs a NAME\n" + enroll},
+		{"enroll a --role boss", "error: --role: \"boss\" is not a role: host, author or reducer\nhint: --role host\n"},
+		{"enroll a --label rack", "error: --label takes each key once, as KEY=VALUE, not \"rack\"\nhint: --label rack=r1\n"},
+		{"enroll a --label rack=1 --label rack=2", "error: --label takes each key once, as KEY=VALUE, not \"rack=2\"\nhint: --label rack=r1\n"},
+		{"revoke ab --valid soon", "error: --valid takes 12h or 90d, not \"soon\"\n"},
+		{"revoke ab --fleet nats://bus:4222", "error: --fleet and --creds need each other\nhint: endoscoped revoke [SERIAL ...] [--valid 30d] [--fleet URL --creds FILE]\n"},
 		{"init --host", "error: --host needs a value (NAME)\nhint: endoscoped init --help lists the flags\n"},
 	} {
 		var out, msg bytes.Buffer

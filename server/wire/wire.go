@@ -39,6 +39,8 @@ type Options struct {
 	// Marks: results report their progress in time by events of kind Mark when there
 	// are no rows.
 	Marks bool
+	// Labels are those of the host, for host_label().
+	Labels map[string]string
 }
 
 // User is an identified user.
@@ -122,6 +124,9 @@ type Event struct {
 	// Mark > 0: all rows with an earlier time (ns since 1970) have been returned with
 	// this event or before, or were dropped. 0: unknown.
 	Mark int64
+	// Round > 0, of a Flush, is the number of the result among those of its host, some of
+	// which may be missing. 0: none is missing.
+	Round uint64
 	// Port and Cue are set by a Fragmented.
 	Port Port
 	Cue  Cue

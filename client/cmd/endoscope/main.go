@@ -26,7 +26,8 @@ func program() client.Program {
 		Launch: func(argv []string) (remote.Command, error) {
 			return process.Launch(argv, os.Stdin, os.Stdout, os.Stderr, os.Environ())
 		},
-		ServeWeb: serveWeb,
-		Version:  version,
+		ServeWeb:   serveWeb,
+		ServeFleet: serveFleet,
+		Version:    version,
 	}
 }

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	natsd "github.com/nats-io/nats-server/v2/server"
+
+	"endoscope/client"
+	"endoscope/server"
+	"endoscope/server/fleet"
+	"endoscope/server/wire"
+	"endoscope/server/wire/bus"
+)
+
+// serveFleet runs a bus that listens nowhere, and the agents of a demonstration
+// (client.Program.ServeFleet). They share one engine, so that hosts that observe the same
+// program share its probes.
+func serveFleet(ctx context.Context, d client.FleetDemo) (_ *bus.Address, wait func() error, err error) {
+	dir, err := os.MkdirTemp("", "endoscope-fleet-")
+	if err != nil {
+		return nil, nil, err
+	}
+	var engine *server.Engine
+	var agents sync.WaitGroup
+	ctx, stop := context.WithCancel(ctx)
+	bye := func() {}
+	wait = func() error {
+		stop()
+		agents.Wait()
+		bye()
+		var err error
+		if engine != nil {
+			err = engine.Close()
+		}
+		return errors.Join(err, os.RemoveAll(dir))
+	}
+	fail := func(err error) (*bus.Address, func() error, error) { return nil, nil, errors.Join(err, wait()) }
+	nats, err := natsd.NewServer(&natsd.Options{ServerName: "endoscope", DontListen: true, JetStream: true, StoreDir: dir, NoSigs: true, NoLog: true, MaxPayload: 1 << 20})
+	if err != nil {
+		return fail(err)
+	}
+	nats.Start()
+	bye = func() {
+		nats.Shutdown()
+		nats.WaitForShutdown()
+	}
+	if !nats.ReadyForConnections(5 * time.Second) {
+		return fail(errors.New("the bus does not start"))
+	}
+	at := &bus.Address{Server: nats}
+	nc, err := at.Connect("demo", false)
+	if err != nil {
+		return fail(err)
+	}
+	err = bus.Prepare(ctx, nc, 0)
+	nc.Close()
+	if err != nil {
+		return fail(err)
+	}
+	if engine, err = server.New(server.Options{}); err != nil {
+		return fail(err)
+	}
+	for i := range d.Hosts {
+		program := i % len(d.Programs)
+		a, err := fleet.New(fleet.Options{
+			Host: bus.Host{Name: fmt.Sprintf("demo-%03d", i+1), Version: d.Version, Kernel: fleet.Kernel(),
+				Labels: map[string]string{"rack": fmt.Sprintf("r%d", i/10+1), "program": fmt.Sprint(program + 1)}},
+			Bus: *at, Engine: shared{engine}, Target: wire.Options{PID: d.Programs[program]},
+			Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		})
+		if err != nil {
+			return fail(err)
+		}
+		agents.Go(func() { _ = a.Run(ctx) })
+	}
+	return at, wait, nil
+}
+
+// shared is an engine whose sessions are of the user of this process, whoever asks.
+type shared struct{ wire.Engine }
+
+func (s shared) NewSession(ctx context.Context, o wire.Options) (wire.Session, error) {
+	o.User = nil
+	return s.Engine.NewSession(ctx, o)
+}

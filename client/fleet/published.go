@@ -1,0 +1,144 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"endoscope/server/wire"
+)
+
+// Published is a statement that was sent to many hosts at once, over a bus.
+type Published interface {
+	// Hosts are the names of the hosts that are expected to execute it.
+	Hosts() []string
+	// Answer returns a host's result, once it has accepted the statement.
+	Answer(ctx context.Context, host string) (wire.Result, error)
+	// Settle is called when Answer is no longer called.
+	Settle()
+	// Joined returns the results of hosts that begin after Settle, or again. It is closed when there are no more.
+	Joined() <-chan Joined
+	// Clock returns how far a host's clock is ahead of this machine's, and the uncertainty.
+	Clock(host string) (ahead, uncertain time.Duration, err error)
+	// Close ends the statement at all hosts.
+	Close()
+}
+
+// Joined is a host that begins later than the others.
+type Joined struct {
+	Host   string
+	Result wire.Result
+}
+
+// many are the limits for the hosts of a bus: heartbeats and leases come each second.
+var many = limits{answering: 1500 * time.Millisecond, patience: 3 * time.Second, declines: true}
+
+// Collect combines the results of a published statement into one. query: each host
+// executes its share of a query.
+func Collect(ctx context.Context, query bool, p Published) (wire.Result, error) {
+	s := &session{limits: many}
+	for _, name := range p.Hosts() {
+		s.members = append(s.members, &member{name: name, clock: clockOf{p, name}})
+	}
+	if len(s.members) == 0 {
+		p.Close()
+		return nil, fmt.Errorf("no host matches the query: SHOW HOSTS lists them")
+	}
+	s.published = p
+	r, err := s.execute(ctx, query, func(ctx context.Context, m *member) (wire.Result, error) { return p.Answer(ctx, m.name) })
+	if err != nil {
+		p.Close()
+		return nil, err
+	}
+	p.Settle()
+	return r, nil
+}
+
+// clockOf is the clock of a host of a published statement.
+type clockOf struct {
+	p    Published
+	host string
+}
+
+func (c clockOf) Clock(context.Context) (ahead, uncertain time.Duration, err error) {
+	return c.p.Clock(c.host)
+}
+
+// reached returns the hosts that can be asked.
+func (s *session) reached() []*member {
+	if s.published != nil {
+		return s.members
+	}
+	return s.live()
+}
+
+// answered returns the hosts of a published statement whose clocks can be known.
+func (s *session) answered() (out []*member) {
+	for _, m := range s.members {
+		if _, _, err := m.clock.Clock(context.Background()); err == nil {
+			out = append(out, m)
+		}
+	}
+	if len(out) == 0 {
+		return s.members
+	}
+	return out
+}
+
+// join adds the hosts that begin later than the others, until there are no more.
+func (g *gathered) join(all *sync.WaitGroup) {
+	for {
+		select {
+		case j, ok := <-g.from.Joined():
+			if !ok {
+				return
+			}
+			p := &part{name: j.Host, res: j.Result, heard: time.Now()}
+			p.member = g.s.memberOf(j.Host)
+			if why := g.misfit(p); why != nil {
+				_ = p.res.Close()
+				p.res, p.err, p.over = nil, why, true
+			}
+			if !g.deliver(hostEvent{part: p, joins: true}) {
+				if p.res != nil {
+					_ = p.res.Close()
+				}
+				return
+			}
+			if p.res != nil {
+				all.Go(func() { g.read(p) })
+			}
+		case <-g.ctx.Done():
+			return
+		}
+	}
+}
+
+// memberOf returns the host of this name. Hosts that were not expected have no clock.
+func (s *session) memberOf(name string) *member {
+	if i := slices.IndexFunc(s.members, func(m *member) bool { return m.name == name }); i >= 0 {
+		return s.members[i]
+	}
+	return &member{name: name}
+}
+
+// misfit returns why the rows of a host cannot be part of the result; nil if they can.
+func (g *gathered) misfit(p *part) error {
+	u, err := upperOf(p)
+	switch {
+	case err != nil:
+		return err
+	case (u == nil) != (g.of == nil):
+		return fmt.Errorf("it is of another version")
+	case u == nil:
+		return nil
+	case !slices.Equal(u.cols, g.of.cols):
+		return fmt.Errorf("its columns are %s", columnList(u.cols))
+	}
+	if why := g.of.contract(u); why != "" {
+		return fmt.Errorf("the query means something else there: %s", why)
+	}
+	return nil
+}

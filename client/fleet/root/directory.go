@@ -1,0 +1,165 @@
+package root
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"endoscope/server/wire/bus"
+)
+
+// directory are the hosts of a fleet: those that have described themselves, with their
+// last heartbeats.
+type directory struct {
+	trust bus.Trust
+	mu    sync.Mutex
+	hosts map[string]*host
+	stop  func() error // ends the watch of descriptions
+}
+
+// host is one host of the fleet.
+type host struct {
+	bus.Host
+	last  bus.Heartbeat
+	heard time.Time // zero: never
+}
+
+// alive reports whether the host sends heartbeats.
+func (h *host) alive() bool { return time.Since(h.heard) < silentFor }
+
+// openDirectory reads the hosts of a bus, and follows their heartbeats.
+func openDirectory(ctx context.Context, nc *nats.Conn, trust bus.Trust) (*directory, error) {
+	d := &directory{trust: trust, hosts: map[string]*host{}}
+	if _, err := nc.Subscribe(bus.AllHeartbeats, func(m *nats.Msg) { d.beat(m.Data, time.Now()) }); err != nil {
+		return nil, err
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, err
+	}
+	kv, err := js.KeyValue(ctx, bus.HostBucket)
+	if err != nil {
+		return nil, err
+	}
+	w, err := kv.WatchAll(context.Background()) // it ends with the connection
+	if err != nil {
+		return nil, err
+	}
+	for read := false; !read; {
+		select {
+		case e := <-w.Updates():
+			if read = e == nil; !read { // else all that exist were read
+				d.described(e)
+			}
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	d.stop = w.Stop
+	go func() {
+		for e := range w.Updates() {
+			if e != nil {
+				d.described(e)
+			}
+		}
+	}()
+	return d, d.readHeartbeats(ctx, js)
+}
+
+// readHeartbeats reads the last heartbeat of each host.
+func (d *directory) readHeartbeats(ctx context.Context, js jetstream.JetStream) error {
+	c, err := js.OrderedConsumer(ctx, bus.HeartbeatStream, jetstream.OrderedConsumerConfig{DeliverPolicy: jetstream.DeliverLastPerSubjectPolicy})
+	if err != nil {
+		return err
+	}
+	info, err := c.Info(ctx)
+	if err != nil {
+		return err
+	}
+	for left := info.NumPending; left > 0; {
+		batch, err := c.FetchNoWait(int(min(left, 1000)))
+		if err != nil {
+			return err
+		}
+		n := uint64(0)
+		for m := range batch.Messages() {
+			n++
+			if meta, err := m.Metadata(); err == nil {
+				d.beat(m.Data(), meta.Timestamp)
+			}
+		}
+		if n == 0 {
+			return nil // they were replaced meanwhile
+		}
+		left -= min(n, left)
+	}
+	return nil
+}
+
+// described records a host's description.
+func (d *directory) described(e jetstream.KeyValueEntry) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if e.Operation() != jetstream.KeyValuePut {
+		maps.DeleteFunc(d.hosts, func(name string, _ *host) bool { return bus.Token(name) == e.Key() })
+		return
+	}
+	text, _, err := d.trust.Open(bus.About{Kind: bus.KindHost}, e.Value())
+	var h bus.Host
+	if err == nil && bus.Decode(text, &h) == nil && bus.Token(h.Name) == e.Key() {
+		d.of(h.Name).Host = h
+	}
+}
+
+// of returns a host of the directory. The caller holds d.mu.
+func (d *directory) of(name string) *host {
+	h := d.hosts[name]
+	if h == nil {
+		h = &host{Host: bus.Host{Name: name}}
+		d.hosts[name] = h
+	}
+	return h
+}
+
+// beat records a heartbeat.
+func (d *directory) beat(data []byte, at time.Time) {
+	text, _, err := d.trust.Open(bus.About{Kind: bus.KindHeartbeat}, data)
+	var b bus.Heartbeat
+	if err != nil || bus.Decode(text, &b) != nil || b.Host == "" {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if h := d.of(b.Host); at.After(h.heard) {
+		h.last, h.heard = b, at
+	}
+}
+
+// list returns copies of all hosts, by name.
+func (d *directory) list() (all []*host) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(d.hosts)) {
+		h := *d.hosts[name]
+		all = append(all, &h)
+	}
+	return all
+}
+
+// lastHeard returns when a host was last heard; zero: never.
+func (d *directory) lastHeard(name string) time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if h := d.hosts[name]; h != nil {
+		return h.heard
+	}
+	return time.Time{}
+}
+
+var errNoHosts = errors.New("the fleet has no host yet: endoscoped --fleet URL joins one")

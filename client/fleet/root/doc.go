@@ -1,0 +1,17 @@
+// Package root reaches the hosts of a fleet over NATS: it publishes statements for their
+// agents (server/fleet), and receives what they send. Package fleet combines that, as it
+// does for hosts with a connection each.
+//
+//	statement ─► session ─► bucket of queries ─► agents
+//	                 │
+//	fleet.Collect ◄─ published ◄─ hostResult, one for each start of a host's agent ◄─ bus
+//
+// directory knows the hosts, by their descriptions and heartbeats. published sends leases
+// each second, acknowledges what was received and asks for what is missing.
+//
+// Goroutines: NATS calls published.receive and directory.heard, one message of a
+// subscription at a time. published.lead sends leases and acknowledgements; it ends with
+// Close. Locks: published.mu, directory.mu; never held together, nor while NATS is called.
+//
+// It must not know how results are combined.
+package root

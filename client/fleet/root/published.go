@@ -1,0 +1,331 @@
+package root
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"endoscope/client/fleet"
+	"endoscope/planner/types"
+	"endoscope/server/wire/bus"
+	"endoscope/server/wire/columnar"
+)
+
+// published is a statement in the bucket of queries. It implements fleet.Published.
+type published struct {
+	e     *Engine
+	query bus.Query
+	kv    jetstream.KeyValue
+	sub   *nats.Subscription
+	head  uint64 // of the bucket
+	quit  chan struct{}
+	led   chan struct{} // closed when lead has ended
+	once  sync.Once
+
+	mu      sync.Mutex
+	hosts   map[string]*answers
+	settled bool // Answer is no longer waited for
+	joined  chan fleet.Joined
+	queue   []fleet.Joined // to be joined
+	over    bool           // joined is closed, or will be
+	ending  bool
+}
+
+// answers are what one host has sent, by the start of its agent.
+type answers struct {
+	name             string
+	last             *hostResult // nil: nothing
+	begun            chan struct{}
+	claimed          bool // by Answer
+	ahead, uncertain time.Duration
+	measured         time.Time
+}
+
+// joining is how long a result waits at least for hosts that send heartbeats and have not
+// answered: their answers may have been lost.
+const joining = 5 * time.Second
+
+// unackedRows is the size of rows that all hosts together may send ahead of the reader.
+const unackedRows = 256 << 20
+
+// queryLife is how long a query stays in the bucket, if its root does not remove it.
+const queryLife = 24 * time.Hour
+
+// publish publishes a statement for hosts.
+func (s *session) publish(ctx context.Context, text string, args []types.Value, share bool, hosts []*host) (*published, error) {
+	if len(hosts) == 0 && len(s.e.hosts.list()) == 0 {
+		return nil, errNoHosts
+	}
+	js, err := jetstream.New(s.e.nc)
+	if err != nil {
+		return nil, err
+	}
+	kv, err := js.KeyValue(ctx, bus.QueryBucket)
+	if err != nil {
+		return nil, fmt.Errorf("the bus: %w", err)
+	}
+	var id [16]byte
+	_, _ = rand.Read(id[:])
+	p := &published{e: s.e, kv: kv, hosts: map[string]*answers{}, quit: make(chan struct{}), led: make(chan struct{}), joined: make(chan fleet.Joined)}
+	p.query = bus.Query{Version: bus.Version, ID: hex.EncodeToString(id[:]), Text: text, Args: columnar.EncodeValues(args), Share: share,
+		Prelude: s.prelude.statements(), Process: s.target.Process, Exe: s.target.Exe, Issued: time.Now().UnixNano(),
+		Unacked: max(unackedRows/max(len(hosts), 1), 256<<10)}
+	for _, h := range hosts {
+		p.query.Hosts = append(p.query.Hosts, h.Name)
+		p.hosts[h.Name] = &answers{name: h.Name, begun: make(chan struct{})}
+	}
+	if p.sub, err = s.e.nc.Subscribe(bus.ResultsOf(p.query.ID), p.receive); err != nil {
+		return nil, err
+	}
+	_ = p.sub.SetPendingLimits(-1, 512<<20)
+	value, err := p.e.trust.Seal(bus.About{Kind: bus.KindQuery, Query: p.query.ID, Hosts: p.query.Hosts}, bus.Encode(p.query))
+	if err == nil {
+		p.head, err = kv.Create(ctx, bus.QueryKey(p.query.ID), value, jetstream.KeyTTL(queryLife))
+	}
+	if err != nil {
+		_ = p.sub.Unsubscribe()
+		return nil, fmt.Errorf("the query cannot be published: %w", err)
+	}
+	go p.lead()
+	return p, nil
+}
+
+// Hosts implements fleet.Published.
+func (p *published) Hosts() []string { return p.query.Hosts }
+
+// receive handles a message of a host.
+func (p *published) receive(m *nats.Msg) {
+	now := time.Now()
+	text, _, err := p.e.trust.Open(bus.About{Kind: bus.KindResult, Query: p.query.ID}, m.Data)
+	if err != nil {
+		return
+	}
+	h, rows, err := bus.DecodeItem(text)
+	if err != nil || h.Query != p.query.ID || m.Subject != bus.ResultSubject(h.Query, h.Host) {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a := p.hosts[h.Host]
+	if a == nil { // it was not asked
+		return
+	}
+	if h.Echo != nil {
+		a.measure(h.Echo, now)
+	}
+	r := a.last
+	switch {
+	case r == nil:
+		r = p.begin(a, h, nil)
+	case h.Incarnation > r.incarnation:
+		r.replaced(now)
+		r = p.begin(a, h, r)
+	case h.Incarnation < r.incarnation:
+		return // of an agent that was replaced
+	}
+	r.add(h, rows, now)
+}
+
+// begin begins to receive what one start of an agent sends. The caller holds p.mu.
+func (p *published) begin(a *answers, h *bus.Header, before *hostResult) *hostResult {
+	r := newHostResult(p, a.name, h.Incarnation)
+	a.last = r
+	r.again = before != nil
+	r.joins = r.again || p.settled
+	if !r.joins {
+		close(a.begun)
+	}
+	return r
+}
+
+// accepted makes a result that joins known to the reader. The caller holds p.mu.
+func (p *published) accepted(r *hostResult) {
+	if r.joins && !p.over {
+		p.queue = append(p.queue, fleet.Joined{Host: r.host, Result: r})
+	}
+}
+
+// measure measures a host's clock; the most exact recent measurement counts.
+func (a *answers) measure(e *bus.Echo, now time.Time) {
+	ahead, by := e.Offset(now.UnixNano())
+	if by >= 0 && (a.measured.IsZero() || by < a.uncertain || now.Sub(a.measured) > 10*time.Second) {
+		a.ahead, a.uncertain, a.measured = ahead, by, now
+	}
+}
+
+// Clock implements fleet.Published.
+func (p *published) Clock(host string) (ahead, uncertain time.Duration, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a := p.hosts[host]
+	if a == nil || a.measured.IsZero() {
+		return 0, 0, errors.New("the clock is not known yet")
+	}
+	return a.ahead, a.uncertain, nil
+}
+
+// Settle implements fleet.Published.
+func (p *published) Settle() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.settled = true
+	for _, a := range p.hosts {
+		if r := a.last; r != nil && !a.claimed && !r.joins {
+			r.joins = true
+			if r.first != nil && r.first.Kind == bus.ItemBegin {
+				p.accepted(r)
+			}
+		}
+	}
+}
+
+// Joined implements fleet.Published.
+func (p *published) Joined() <-chan fleet.Joined { return p.joined }
+
+// Close implements fleet.Published. It returns when the hosts were told.
+func (p *published) Close() {
+	p.once.Do(func() {
+		close(p.quit)
+		<-p.led
+		_ = p.sub.Unsubscribe()
+		p.lease(bus.Lease{Over: true})
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		_ = p.kv.Purge(ctx, bus.QueryKey(p.query.ID), jetstream.PurgeTTL(time.Hour)) // else it expires
+	})
+}
+
+// stop asks all hosts to end.
+func (p *published) stop() {
+	p.mu.Lock()
+	already := p.ending
+	p.ending = true
+	p.mu.Unlock()
+	if !already {
+		p.lease(bus.Lease{Ending: true})
+	}
+}
+
+// lease sends a lease.
+func (p *published) lease(l bus.Lease) {
+	l.Query, l.Time, l.Head = p.query.ID, time.Now().UnixNano(), p.head
+	if m, err := p.e.trust.Seal(bus.About{Kind: bus.KindLease, Query: l.Query}, bus.Encode(l)); err == nil {
+		_ = p.e.nc.Publish(bus.LeaseSubject(l.Query), m)
+	}
+}
+
+// lead sends leases and acknowledgements, and joins hosts that come later.
+func (p *published) lead() {
+	defer close(p.led)
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	p.lease(bus.Lease{})
+	last := time.Now()
+	for {
+		p.mu.Lock()
+		var next fleet.Joined
+		var joined chan fleet.Joined
+		if len(p.queue) > 0 {
+			next, joined = p.queue[0], p.joined
+		}
+		p.mu.Unlock()
+		select {
+		case joined <- next:
+			p.mu.Lock()
+			p.queue = p.queue[1:]
+			p.mu.Unlock()
+		case <-tick.C:
+			now := time.Now()
+			if now.Sub(last) >= bus.LeaseEvery {
+				last = now
+				p.mu.Lock()
+				ending := p.ending
+				p.mu.Unlock()
+				p.lease(bus.Lease{Ending: ending})
+			}
+			p.acknowledge(now)
+			p.finish(now)
+		case <-p.quit:
+			p.mu.Lock()
+			if !p.over {
+				p.over = true
+				close(p.joined)
+			}
+			p.mu.Unlock()
+			return
+		}
+	}
+}
+
+// acknowledge tells hosts what was received, and asks for what is missing.
+func (p *published) acknowledge(now time.Time) {
+	type message struct {
+		host string
+		bus.Control
+	}
+	var all []message
+	p.mu.Lock()
+	for _, a := range p.hosts {
+		if a.last == nil {
+			continue
+		}
+		if c, ok := a.last.answer(now); ok {
+			all = append(all, message{a.name, c})
+		}
+	}
+	p.mu.Unlock()
+	for _, m := range all {
+		if sealed, err := p.e.trust.Seal(bus.About{Kind: bus.KindControl, Query: p.query.ID, Host: m.host}, bus.Encode(m.Control)); err == nil {
+			_ = p.e.nc.Publish(bus.HostSubject(m.host), sealed)
+		}
+	}
+}
+
+// finish ends the result when only silent hosts are left, and asks hosts that began again
+// to end when the others have.
+func (p *published) finish(now time.Time) {
+	alive := map[string]bool{}
+	if now.Sub(time.Unix(0, p.query.Issued)) < joining {
+		for _, h := range p.e.hosts.list() {
+			alive[h.Name] = h.alive()
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.settled || p.over || len(p.queue) > 0 {
+		return
+	}
+	running, again := 0, 0
+	for _, a := range p.hosts {
+		switch r := a.last; {
+		case r == nil && alive[a.name]:
+			running++
+		case r == nil, r.ended(), now.Sub(r.heard) > silentFor:
+		case r.again:
+			again++
+		default:
+			running++
+		}
+	}
+	if running > 0 {
+		return
+	}
+	if again > 0 {
+		p.ending = true
+		return
+	}
+	p.over = true
+	close(p.joined)
+	for _, a := range p.hosts {
+		if r := a.last; r != nil && !r.ended() {
+			r.silent()
+		}
+	}
+}

@@ -1,0 +1,316 @@
+package root
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"endoscope/client/fleet"
+	"endoscope/operators/batch"
+	"endoscope/server/wire"
+	"endoscope/server/wire/bus"
+)
+
+// hostResult is what one start of a host's agent sends of a statement. It implements
+// wire.Result and wire.Shared.
+type hostResult struct {
+	p           *published
+	host        string
+	incarnation string
+	joins       bool // it is passed to the reader as fleet.Joined
+	again       bool // the agent was started again since the statement was published
+
+	// The fields up to began are guarded by p.mu.
+	stream  *bus.Stream
+	heard   time.Time
+	counted time.Time // when the last rows arrived
+	first   *bus.Item // ItemBegin or ItemRefused
+	began   time.Time // when the host had armed the query, by this machine's clock
+
+	mu       sync.Mutex
+	queue    []*bus.Item
+	preview  *bus.Item // the newest total of a result that is not complete
+	wake     chan struct{}
+	answered chan struct{} // closed when first is known
+	taken    uint64        // the last item that the reader has taken
+	summary  wire.Summary
+	dropped  uint64
+	err      error // why there is nothing more; nil: there is
+	last     bool  // the end is in the queue, or err is set
+
+	events []wire.Event // of the item being read; used by the reader only
+}
+
+// mostTotals is how many totals of a host may wait for the reader.
+const mostTotals = 16
+
+func newHostResult(p *published, host, incarnation string) *hostResult {
+	return &hostResult{p: p, host: host, incarnation: incarnation, stream: bus.NewStream(), heard: time.Now(), wake: make(chan struct{}, 1), answered: make(chan struct{})}
+}
+
+// add receives a message. The caller holds p.mu.
+func (r *hostResult) add(h *bus.Header, rows []byte, now time.Time) {
+	r.heard = now
+	items := r.stream.Add(h, rows, now)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if h.Summary != nil {
+		r.summary = *h.Summary
+	}
+	r.dropped = r.stream.Dropped
+	if r.last {
+		return
+	}
+	for _, it := range items {
+		switch {
+		case it.Kind == bus.ItemBegin || it.Kind == bus.ItemRefused:
+			r.first, r.began = it, now
+			if it.Share != nil {
+				r.began = now.Add(-time.Duration(it.Share.Running))
+			}
+			r.taken = it.Seq
+			close(r.answered)
+			if it.Kind == bus.ItemRefused {
+				r.last, r.err = true, errorOf(it.Refusal)
+			} else {
+				r.p.accepted(r)
+			}
+			continue
+		case it.Preview:
+			r.preview, r.counted = it, now
+			continue
+		case it.Kind == bus.ItemRows:
+			r.preview, r.counted = nil, now
+		case it.Kind == bus.ItemEnd:
+			r.last = true
+		}
+		if it.Total && len(r.queue) > mostTotals { // the reader is behind, and needs only the newest
+			r.queue = slices.DeleteFunc(r.queue, func(x *bus.Item) bool { return x.Total })
+		}
+		r.queue = append(r.queue, it)
+	}
+	if h.Kind == bus.ItemBeat && h.Mark > 0 && len(r.queue) == 0 { // nothing else says how far the host is
+		r.queue = append(r.queue, &bus.Item{Header: h})
+	}
+	r.signal()
+}
+
+func (r *hostResult) signal() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// answer returns what the host must be told now. The caller holds p.mu.
+func (r *hostResult) answer(now time.Time) (c bus.Control, ok bool) {
+	r.mu.Lock()
+	consumed := r.taken + 1
+	if len(r.queue) == 0 {
+		consumed = ^uint64(0)
+	}
+	r.mu.Unlock()
+	c, ok = r.stream.Answer(consumed, now)
+	c.Query, c.Incarnation = r.p.query.ID, r.incarnation
+	return c, ok
+}
+
+// ended reports whether nothing more comes. The caller holds p.mu.
+func (r *hostResult) ended() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last
+}
+
+// replaced ends the result of an agent that was started again. The caller holds p.mu.
+func (r *hostResult) replaced(now time.Time) {
+	from := r.counted
+	if from.IsZero() {
+		from = r.began
+	}
+	r.fail(&fleet.Gap{From: from, To: now})
+}
+
+// silent ends the result of a host that is silent while all others have ended. The caller
+// holds p.mu.
+func (r *hostResult) silent() { r.fail(&fleet.Silence{Since: r.heard}) }
+
+// fail ends the result with an error. What a host has sent of a result that it did not
+// complete counts.
+func (r *hostResult) fail(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.last {
+		return
+	}
+	if r.preview != nil {
+		r.queue = append(r.queue, r.preview)
+		r.preview = nil
+	}
+	r.last, r.err = true, err
+	select {
+	case <-r.answered:
+	default:
+		close(r.answered)
+	}
+	r.signal()
+}
+
+// Answer implements fleet.Published.
+func (p *published) Answer(ctx context.Context, host string) (wire.Result, error) {
+	a := p.hosts[host]
+	if since := p.e.hosts.lastHeard(host); time.Since(since) > silentFor {
+		return nil, &fleet.Silence{Since: since} // it may still join
+	}
+	select {
+	case <-a.begun:
+		p.mu.Lock()
+		r := a.last
+		p.mu.Unlock()
+		select {
+		case <-r.answered:
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if err := ctx.Err(); err != nil {
+				return nil, err // it may still join
+			}
+			a.claimed = true
+			if r.first == nil || r.first.Kind == bus.ItemRefused {
+				return nil, r.err
+			}
+			return r, nil
+		case <-ctx.Done():
+		}
+	case <-ctx.Done():
+	}
+	return nil, ctx.Err()
+}
+
+// Columns implements wire.Result.
+func (r *hostResult) Columns() []wire.Column { return r.first.Columns }
+
+// Message implements wire.Result.
+func (r *hostResult) Message() string { return r.first.Text }
+
+// Share implements wire.Shared.
+func (r *hostResult) Share() *wire.Share { return r.first.Share }
+
+// Next implements wire.Result.
+func (r *hostResult) Next(ctx context.Context) (wire.Event, error) {
+	for {
+		if len(r.events) > 0 {
+			ev := r.events[0]
+			r.events = r.events[1:]
+			return ev, nil
+		}
+		r.mu.Lock()
+		var it *bus.Item
+		var err error
+		if len(r.queue) > 0 {
+			it, r.queue = r.queue[0], r.queue[1:]
+			r.taken = max(r.taken, it.Seq)
+		} else {
+			err = r.err
+		}
+		r.mu.Unlock()
+		switch {
+		case err != nil:
+			return wire.Event{}, err
+		case it == nil:
+			select {
+			case <-r.wake:
+			case <-ctx.Done():
+				return wire.Event{}, ctx.Err()
+			}
+		case it.Kind == bus.ItemEnd:
+			end := io.EOF
+			if it.Refusal != nil {
+				end = errorOf(it.Refusal)
+			}
+			r.mu.Lock()
+			r.err = end
+			r.mu.Unlock()
+		default:
+			if err := r.read(it); err != nil {
+				return wire.Event{}, err
+			}
+		}
+	}
+}
+
+// read makes events of an item.
+func (r *hostResult) read(it *bus.Item) error {
+	switch it.Kind {
+	case bus.ItemBeat:
+		r.events = append(r.events, wire.Event{Kind: wire.Mark, Mark: it.Mark})
+	case bus.ItemNotice:
+		r.events = append(r.events, wire.Event{Kind: wire.Notice, Text: it.Text})
+	case bus.ItemRows:
+		var all []*batch.Batch
+		for _, part := range it.Rows {
+			bs, err := bus.DecodeRows(r.first.Columns, part)
+			if err != nil {
+				for _, b := range all {
+					b.Release()
+				}
+				return &broken{fmt.Errorf("what it sends cannot be read: %w", err)}
+			}
+			all = append(all, bs...)
+		}
+		for _, b := range all {
+			r.events = append(r.events, wire.Event{Kind: wire.Rows, Batch: b})
+		}
+		if it.Flush {
+			r.events = append(r.events, wire.Event{Kind: wire.Flush, Round: it.Round})
+		} else if len(all) == 0 {
+			return nil
+		}
+		r.events[len(r.events)-1].Mark = it.Mark
+	}
+	return nil
+}
+
+// broken is the error of a host that sends what cannot be read: the others go on.
+type broken struct{ error }
+
+func (broken) Lost() bool { return true }
+
+// Stop implements wire.Result. All hosts end together.
+func (r *hostResult) Stop() { r.p.stop() }
+
+// Close implements wire.Result. The statement ends at all hosts with published.Close.
+func (r *hostResult) Close() error {
+	for _, ev := range r.events {
+		if ev.Batch != nil {
+			ev.Batch.Release()
+		}
+	}
+	r.events = nil
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.queue, r.preview = nil, nil
+	if !r.last {
+		r.last, r.err = true, errClosed
+	}
+	return nil
+}
+
+var errClosed = errors.New("the result is closed")
+
+// dropCause is the cause of rows that a host dropped because they were not read in time.
+const dropCause = "not read in time"
+
+// Summary implements wire.Result.
+func (r *hostResult) Summary() wire.Summary {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	s := r.summary
+	if r.dropped > 0 {
+		s.Losses = append(s.Losses[:len(s.Losses):len(s.Losses)], wire.Loss{Cause: dropCause, N: r.dropped})
+	}
+	return s
+}

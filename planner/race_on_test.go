@@ -1,0 +1,6 @@
+//go:build race
+
+package planner
+
+// raceEnabled: the race detector allocates memory of its own.
+const raceEnabled = true

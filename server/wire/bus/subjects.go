@@ -1,0 +1,64 @@
+package bus
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Buckets and streams.
+const (
+	QueryBucket     = "endoscope_queries"
+	HostBucket      = "endoscope_hosts"
+	HeartbeatStream = "endoscope_heartbeats"
+)
+
+// Subjects, each followed by a token. AllHeartbeats and the like match every token.
+const (
+	queryPrefix     = "endoscope.query."
+	leasePrefix     = "endoscope.lease."
+	heartbeatPrefix = "endoscope.heartbeat."
+	hostPrefix      = "endoscope.host."
+	resultPrefix    = "endoscope.result."
+
+	AllQueries    = queryPrefix + "*.*"
+	AllLeases     = leasePrefix + "*"
+	AllHeartbeats = heartbeatPrefix + "*"
+	AllHosts      = hostPrefix + "*"
+)
+
+// A query's key in the bucket begins with a token of one character, so that a bucket of
+// more queries than one direct get returns is read in parts.
+const keyDigits = "0123456789abcdef"
+
+// QueryKey returns the key of a query in QueryBucket.
+func QueryKey(query string) string { return query[:1] + "." + query }
+
+// LeaseSubject returns the subject of a query's leases.
+func LeaseSubject(query string) string { return leasePrefix + query }
+
+// HeartbeatSubject returns the subject of a host's heartbeats.
+func HeartbeatSubject(host string) string { return heartbeatPrefix + Token(host) }
+
+// HostSubject returns the subject of messages to a host.
+func HostSubject(host string) string { return hostPrefix + Token(host) }
+
+// ResultSubject returns the subject of a host's result of a query.
+func ResultSubject(query, host string) string { return resultPrefix + query + "." + Token(host) }
+
+// ResultsOf matches the results of all hosts.
+func ResultsOf(query string) string { return resultPrefix + query + ".*" }
+
+// Token returns a host's name as a token of a subject, which is a key of a bucket, too:
+// other bytes than letters, digits, - and _ are written as =XX.
+func Token(name string) string {
+	var b strings.Builder
+	for i := range len(name) {
+		switch c := name[i]; {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '_':
+			b.WriteByte(c)
+		default:
+			fmt.Fprintf(&b, "=%02X", c)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,207 @@
+package guard
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"endoscope/server/wire/bus"
+	"endoscope/server/wire/fleettrust"
+)
+
+// Seal implements bus.Trust.
+func (g *Guard) Seal(a bus.About, message []byte) ([]byte, error) {
+	switch a.Kind {
+	case bus.KindQuery:
+		return g.sealQuery(a, message)
+	case bus.KindLease:
+		return g.lease(a, message)
+	case bus.KindHost:
+		return g.me.Sign(fleettrust.KindHost, g.header(fleettrust.ID{}, hostLife), message)
+	case bus.KindHeartbeat:
+		return g.me.Sign(fleettrust.KindHeartbeat, g.header(fleettrust.ID{}, beatLife), message)
+	case bus.KindControl:
+		return g.sealTo(fleettrust.Host, a.Host, a, message)
+	case bus.KindAnswer:
+		return g.sealTo(fleettrust.Author, a.To, a, message)
+	case bus.KindResult:
+		return g.sealResult(a, message)
+	}
+	return nil, fmt.Errorf("a message of kind %d is not known", a.Kind)
+}
+
+// Open implements bus.Trust.
+func (g *Guard) Open(a bus.About, received []byte) (message []byte, from string, err error) {
+	switch a.Kind {
+	case bus.KindQuery:
+		return g.openQuery(a, received)
+	case bus.KindLease:
+		return g.openLease(a, received)
+	case bus.KindHost:
+		return g.openHost(a, received)
+	case bus.KindHeartbeat:
+		return g.openHeartbeat(a, received)
+	case bus.KindControl:
+		return g.openControl(a, received)
+	case bus.KindAnswer:
+		return g.openAnswer(a, received)
+	case bus.KindResult:
+		return g.openResult(a, received)
+	}
+	return nil, "", fmt.Errorf("a message of kind %d is not known", a.Kind)
+}
+
+// usable reports whether a session can be used on.
+func (g *Guard) usable(s *fleettrust.Session) bool { return s != nil && g.now().Before(s.Expiry()) }
+
+// sealTo seals a message that is about no query to one member.
+func (g *Guard) sealTo(r fleettrust.Role, name string, a bus.About, message []byte) ([]byte, error) {
+	m, err := g.member(r, name)
+	if err != nil {
+		return nil, err
+	}
+	key := memberKey(r, name)
+	g.mu.Lock()
+	s := g.sessions[key]
+	g.mu.Unlock()
+	if !g.usable(s) {
+		if s, err = g.me.NewSession(g.header(fleettrust.ID{}, sessionLife), []*fleettrust.Member{m}); err != nil {
+			return nil, err
+		}
+		g.mu.Lock()
+		g.sessions[key] = s
+		g.mu.Unlock()
+	}
+	return s.Seal(nil, purpose(a.Kind), message), nil
+}
+
+// sealResult seals a part of a result to the readers of its query.
+func (g *Guard) sealResult(a bus.About, message []byte) ([]byte, error) {
+	q, err := g.query(a.Query)
+	if err != nil {
+		return nil, err
+	}
+	o := g.register.Query(q.id)
+	if o == nil {
+		return nil, fmt.Errorf("the query %s has expired", a.Query)
+	}
+	for _, m := range o.Readers {
+		if err := g.trust.Valid(m); err != nil {
+			return nil, err
+		}
+	}
+	s, err := g.sessionOf(q, o.Readers)
+	if err != nil {
+		return nil, err
+	}
+	return s.Seal(nil, purpose(a.Kind), message), nil
+}
+
+// sessionOf returns the session by which the results of a query are sealed.
+func (g *Guard) sessionOf(q *query, readers []*fleettrust.Member) (_ *fleettrust.Session, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.usable(q.session) {
+		q.session, err = g.me.NewSession(g.header(q.id, sessionLife), readers)
+	}
+	return q.session, err
+}
+
+// openResult opens a part of a result. It is one of the host that it names.
+func (g *Guard) openResult(a bus.About, received []byte) ([]byte, string, error) {
+	q, err := g.query(a.Query)
+	if err != nil {
+		return nil, "", err
+	}
+	if q.inbox == nil {
+		return nil, "", errors.New("the result is not for here")
+	}
+	from, message, err := q.inbox.Open(nil, purpose(a.Kind), received)
+	if err != nil {
+		return nil, "", err
+	}
+	h, _, err := bus.DecodeItem(message)
+	if err != nil {
+		return nil, "", err
+	}
+	return message, from.Name, speaks(from, h.Host, a.Host)
+}
+
+func (g *Guard) openAnswer(a bus.About, received []byte) ([]byte, string, error) {
+	from, message, err := g.inbox.Open(nil, purpose(a.Kind), received)
+	if err != nil {
+		return nil, "", err
+	}
+	return message, from.Name, speaks(from, a.Host)
+}
+
+// speaks refuses a message of a member that names another host. "" is not a name.
+func speaks(from *fleettrust.Member, names ...string) error {
+	for _, name := range names {
+		if from.Role != fleettrust.Host || name != "" && name != from.Name {
+			return fmt.Errorf("the message is that of the %s %s, not of the host %s", from.Role, from.Name, name)
+		}
+	}
+	return nil
+}
+
+// openControl opens a message to this host. That about a query must come from a reader of
+// it.
+func (g *Guard) openControl(a bus.About, received []byte) ([]byte, string, error) {
+	if a.Host != g.me.Name {
+		return nil, "", fmt.Errorf("the message is for %s", a.Host)
+	}
+	from, message, err := g.inbox.Open(nil, purpose(a.Kind), received)
+	if err != nil {
+		return nil, "", err
+	}
+	var c bus.Control
+	if err := bus.Decode(message, &c); err != nil {
+		return nil, "", err
+	}
+	if c.Query != "" {
+		q, err := g.query(c.Query)
+		if err != nil {
+			return nil, "", err
+		}
+		o := g.register.Query(q.id)
+		reads := func(m *fleettrust.Member) bool { return m.Role == from.Role && m.Name == from.Name }
+		if o == nil || !slices.ContainsFunc(o.Readers, reads) {
+			return nil, "", fmt.Errorf("%s %s does not read the result of %s", from.Role, from.Name, c.Query)
+		}
+	}
+	g.learn(from, g.now()) // the answer is sealed to it
+	return message, from.Name, nil
+}
+
+// openHost verifies a host's description. Its name and its labels are those of its
+// certificate.
+func (g *Guard) openHost(a bus.About, received []byte) ([]byte, string, error) {
+	m, err := g.trust.Verify(fleettrust.KindHost, received)
+	if err != nil {
+		return nil, "", err
+	}
+	var h bus.Host
+	if err := errors.Join(bus.Decode(m.Body, &h), speaks(m.From, a.Host)); err != nil {
+		return nil, "", err
+	}
+	h.Name, h.Labels = m.From.Name, m.From.Labels
+	g.learn(m.From, m.NotBefore)
+	return bus.Encode(h), h.Name, nil
+}
+
+func (g *Guard) openHeartbeat(a bus.About, received []byte) ([]byte, string, error) {
+	m, err := g.trust.Verify(fleettrust.KindHeartbeat, received)
+	if err != nil {
+		return nil, "", err
+	}
+	var b bus.Heartbeat
+	if err := errors.Join(bus.Decode(m.Body, &b), speaks(m.From, b.Host, a.Host)); err != nil {
+		return nil, "", err
+	}
+	if err := g.beats.Accept(m); err != nil {
+		return nil, "", err
+	}
+	g.learn(m.From, m.NotBefore) // its description may have been replaced by who may not
+	return m.Body, m.From.Name, nil
+}
