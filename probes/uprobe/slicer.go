@@ -61,7 +61,6 @@ type slicer struct {
 	counted   []uint64             // calls of functions observed all the time, at the last look
 	dilation  float64              // by how much these slow the program
 	leaving   map[int]*atomic.Bool // functions that were: whether a link has them still
-	per       []uint64             // scratch
 	pane      int64                // the pane of the ledger, boot clock
 	length    int64                // of panes; 0: there are none
 	refreshed time.Time
