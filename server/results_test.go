@@ -303,7 +303,7 @@ func TestConditionsOnResults(t *testing.T) {
 			{"function_name = 'text' AND retval LIKE 'a res%'", 3},
 			{"function_name = 'text' AND retval = 'another'", 0},
 			{"function_name = 'nothing' AND retval IS NULL", 3},
-			{"function_name = 'huge' AND retval IS NULL", 3},
+			{"function_name = 'huge' AND retval > 9223372036854775807", 3},
 			{"function_name = 'point' AND retval.x = -1 AND retval.y = 8", 3},
 			{"function_name = 'pointed' AND retval.id < -6", 0},
 			{all + " AND retval < 0", 6},             // negative, and color as its number

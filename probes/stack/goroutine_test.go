@@ -55,7 +55,7 @@ func TestGoroutines(t *testing.T) {
 				if err := c.snapshotThreads(look); err != nil {
 					t.Fatal(err)
 				}
-				if found["spin thread RUN"] == 1 {
+				if found["spin thread RUN"] == 1 && found["spin parked RUN"] == 0 {
 					break
 				}
 			}

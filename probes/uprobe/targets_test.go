@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -305,8 +306,8 @@ func TestEveryColumn(t *testing.T) {
 				t.Fatalf("%d rows, want %d", n, want)
 			}
 			for i, v := range got.rows[2] {
-				// A C function has no object, no class and no goroutine.
-				none := calls.ColumnByName[names[i]].IsReceiver() || names[i] == "class_lineage" || names[i] == "goroutine"
+				// A C function has no object, no class and no goroutine; the process is in no pod.
+				none := calls.ColumnByName[names[i]].IsReceiver() || slices.Contains([]string{"class_lineage", "goroutine", "pod", "namespace", "labels"}, names[i])
 				if v.Type != fields[i].Type || v.IsNull != none {
 					t.Errorf("%s is %+v, want a %s", names[i], v, fields[i].Type)
 				}

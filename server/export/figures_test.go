@@ -24,7 +24,7 @@ import (
 // calls is a plan with the label name and the counter calls.
 func callsPlan(limit int, emit plan.Emit) *planner.Export {
 	return &planner.Export{
-		Name: "e", Key: "e", Options: planner.ExportOptions{Interval: time.Second, Series: limit},
+		Name: "e", Key: "e", Stack: -1, Options: planner.ExportOptions{Interval: time.Second, Series: limit},
 		Query:   &plan.Query{Root: &plan.Aggregate{Input: &plan.Acquire{Stream: "series"}, Emit: emit}},
 		Labels:  []planner.Label{{Name: "name", Column: 0}},
 		Metrics: []planner.Metric{{Name: "e_calls", Kind: planner.Counter, Column: 1, Unit: planner.Unit{Code: "1", Per: 1}}},

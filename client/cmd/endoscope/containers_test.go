@@ -232,7 +232,7 @@ func newPodman(c *containment) *podman {
 	p.env = []string{"CONTAINERS_CONF=" + conf, "CONTAINER_HOST=unix://" + socket, "XDG_RUNTIME_DIR="}
 	c.t.Cleanup(func() {
 		p.run("rm", "-fa", "-t", "0")
-		p.run("system", "reset", "-f")
+		p.run("rmi", "-fa")
 		// The storage was mounted onto itself.
 		for _, dir := range []string{"storage/overlay", "storage"} {
 			_ = unix.Unmount(filepath.Join(c.dir, dir), unix.MNT_DETACH)
@@ -247,7 +247,7 @@ func newPodman(c *containment) *podman {
 }
 
 func (p *podman) where() []string {
-	return []string{"--remote=false", "--root", filepath.Join(p.dir, "storage"), "--runroot", filepath.Join(p.dir, "run")}
+	return []string{"--remote=false", "--root", filepath.Join(p.dir, "storage"), "--runroot", filepath.Join(p.dir, "run"), "--tmpdir", filepath.Join(p.dir, "tmp")}
 }
 
 func (p *podman) run(args ...string) string {
