@@ -1,3 +1,7 @@
+//go:build !race
+
+// The race detector allocates memory of its own.
+
 package planner
 
 import (
@@ -12,9 +16,6 @@ import (
 // TestMemory holds planning to planMemory times what parser.Memory says, which is what a
 // daemon charges to its user.
 func TestMemory(t *testing.T) {
-	if raceEnabled {
-		t.Skip("the race detector allocates, too")
-	}
 	repeat := strings.Repeat
 	numbered := func(n int, part string) string {
 		var b strings.Builder

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // Skip skips a test that cannot run here, for the given reason; with
@@ -24,6 +26,19 @@ func NeedRoot(t testing.TB) {
 	if os.Geteuid() != 0 {
 		Skip(t, "needs root")
 	}
+	// In a container or under setpriv root may lack them.
+	if !hasCapability(unix.CAP_SYS_ADMIN) {
+		Skip(t, "needs root's capabilities")
+	}
+}
+
+// hasCapability reports whether this process may use a capability.
+func hasCapability(number int) bool {
+	var data [2]unix.CapUserData
+	if err := unix.Capget(&unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, &data[0]); err != nil {
+		return false
+	}
+	return data[number/32].Effective&(1<<(number%32)) != 0
 }
 
 // NeedUprobes skips unless the kernel has uprobes and BTF and we may use them.

@@ -31,8 +31,7 @@ type Header struct {
 	NotBefore time.Time // when it was signed
 	Expiry    time.Time
 	// List is the number of the newest list of revoked certificates that the signer
-	// knows. A receiver with an older one refuses the message, so that nobody can
-	// withhold a list unnoticed.
+	// knows. A receiver with an older list refuses the message: it has missed a list.
 	List uint64
 }
 

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/crypto/cryptobyte"
 )
 
-// Inventory is the signed, numbered list of the fleet's hosts, so that nobody on the bus
-// can hide a host: coverage is "N of M", and M is the number of hosts in it that a
-// query selects. Their certificates travel separately, by name.
+// Inventory is the signed, numbered list of the fleet's hosts. Coverage is "N of M", and M
+// is the number of hosts in the list that a query selects: the bus cannot remove one. The
+// certificates of hosts are sent separately, by name.
 type Inventory struct {
 	Number uint64
 	Made   time.Time

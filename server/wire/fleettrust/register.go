@@ -34,12 +34,12 @@ type Register struct {
 type entry struct {
 	q      *OpenQuery
 	added  time.Time
-	leases map[Role]lease // by who has signed: the author, or the renewer
+	leases map[Role]lease // by the role of the signer: author or renewer
 }
 
 type lease struct {
-	signed time.Time // by the clock of who has signed it
-	until  time.Time // by the clock here
+	signed time.Time // by the signer's clock
+	until  time.Time // by this machine's clock
 }
 
 // Limits of a Register.
