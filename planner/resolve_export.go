@@ -185,8 +185,8 @@ func (r *resolver) exportGroups(e *Export, q *parser.Query, trace parser.Expr) e
 			if err != nil {
 				return err
 			}
-			if _, fn := aggregateCall(it.X); e.storesProfiles() {
-				if fn != "count" && fn != "sum" || !m.Type.Numeric() {
+			if call, fn := aggregateCall(it.X); e.storesProfiles() {
+				if fn != "count" && fn != "sum" || call.Distinct || !m.Type.Numeric() {
 					return r.hintf(it.Pos(), "COUNT and SUM", "a profile has numbers that add up, and %s does not", it.X)
 				}
 				m.Kind = Counter

@@ -140,19 +140,18 @@ func (t *overHTTP) send(ctx context.Context, path string, r, response proto.Mess
 	}
 	status, answer, err := post(ctx, t.client, t.base+path, t.headers, body)
 	switch {
+	case status == http.StatusInternalServerError, status == http.StatusNotImplemented:
+		return permanent{err} // for OTLP, though not for others
 	case err != nil:
 		return err
-	case status == http.StatusInternalServerError, status == http.StatusNotImplemented:
-		return permanent{refusal(status)}
-	case status/100 != 2:
-		return refusal(status)
 	}
 	_ = proto.Unmarshal(answer, response) // an unreadable response is a success
 	return nil
 }
 
-// post sends a body in protobuf. Of a status that no repetition would change it makes an
-// error. The answer is nil if it is not in protobuf.
+// post sends a body in protobuf. A status that is no success is an error, which is permanent
+// unless the server is to blame or asks for patience. The answer is nil if it is not in
+// protobuf.
 func post(ctx context.Context, client *http.Client, to string, headers map[string]string, body []byte) (status int, answer []byte, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
 	if err != nil {
@@ -172,12 +171,13 @@ func post(ctx context.Context, client *http.Client, to string, headers map[strin
 	if err != nil || resp.Header.Get("Content-Type") != "application/x-protobuf" {
 		answer = nil
 	}
-	if s := resp.StatusCode; s/100 != 2 && s/100 != 5 && s != http.StatusTooManyRequests {
-		return s, nil, permanent{refusal(s)}
+	status = resp.StatusCode
+	if status/100 == 2 {
+		return status, answer, nil
 	}
-	return resp.StatusCode, answer, nil
-}
-
-func refusal(status int) error {
-	return fmt.Errorf("the receiver answers %d %s", status, http.StatusText(status))
+	err = fmt.Errorf("the receiver answers %s", resp.Status)
+	if status/100 != 5 && status != http.StatusTooManyRequests {
+		err = permanent{err}
+	}
+	return status, nil, err
 }
