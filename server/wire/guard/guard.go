@@ -96,7 +96,7 @@ func (g *Guard) header(id fleettrust.ID, life time.Duration) fleettrust.Header {
 	return h
 }
 
-// purpose is what a sealed message is bound to: nobody can send it as one of another kind.
+// purpose is what a sealed message is bound to: it is not accepted as one of another kind.
 func purpose(k bus.Kind) string { return fmt.Sprintf("bus %d", k) }
 
 func memberKey(r fleettrust.Role, name string) string { return r.String() + " " + name }
