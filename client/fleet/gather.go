@@ -72,6 +72,7 @@ type gathered struct {
 	of        *upper       // what all hosts agree on; nil: they execute the statement alone
 	from      Published    // nil: hosts that are connected
 	notices   notices
+	separate  bool // results of hosts are not combined, nor their notices
 
 	mu    sync.Mutex
 	err   error
@@ -188,7 +189,7 @@ func (g *gathered) read(p *part) {
 			continue
 		}
 		ev.Row = 0
-		if ev.Kind == wire.Notice {
+		if ev.Kind == wire.Notice && !g.separate {
 			if ev.Text = g.notices.text(p.name, ev.Text, len(g.s.members)); ev.Text == "" {
 				continue
 			}
