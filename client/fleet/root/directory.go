@@ -15,7 +15,7 @@ import (
 )
 
 // directory are the hosts of a fleet: those that have described themselves, with their
-// last heartbeats.
+// last heartbeats, and those that the trust knows.
 type directory struct {
 	trust bus.Trust
 	mu    sync.Mutex
@@ -143,8 +143,14 @@ func (d *directory) beat(data []byte, at time.Time) {
 
 // list returns copies of all hosts, by name.
 func (d *directory) list() (all []*host) {
+	known := d.trust.Hosts()
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	for _, h := range known {
+		if have := d.of(h.Name); have.Host.Labels == nil {
+			have.Host.Labels = h.Labels
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(d.hosts)) {
 		h := *d.hosts[name]
 		all = append(all, &h)

@@ -43,7 +43,9 @@ func Dial(ctx context.Context, o Options) (*Engine, error) {
 	if e.trust == nil {
 		e.trust = bus.Open{}
 	}
-	err = bus.Prepare(ctx, nc, 0)
+	if err = bus.Prepare(ctx, nc, 0); err == nil {
+		err = e.trust.Learn(ctx, nc)
+	}
 	if err == nil {
 		e.hosts, err = openDirectory(ctx, nc, e.trust)
 	}

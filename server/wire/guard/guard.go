@@ -31,6 +31,8 @@ type Guard struct {
 	queries map[string]*query
 	// members are those to whom messages can be sealed, by role and name.
 	members map[string]known
+	// inventory is the newest one of the fleet's hosts; nil: none is known.
+	inventory *fleettrust.Inventory
 	// inbox is for messages that are about no query.
 	inbox *fleettrust.Inbox
 	// sessions to a member, about no query, by role and name.
