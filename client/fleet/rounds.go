@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync/atomic"
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
@@ -30,7 +31,11 @@ type rounds struct {
 	held   int       // their rows, or the rows of queued totals
 	round  uint64    // number of the totals that were returned last
 	behind bool      // a host has sent older totals since
-	closed int64     // windows that end here or before are closed
+	// ready is how many hosts have sent totals that were not returned, and awaited how many
+	// there are: all hosts are looked at when these are equal, and from time to time.
+	ready, awaited int
+	skipped        atomic.Uint64 // totals that were not returned, since newer ones had arrived
+	closed         int64         // windows that end here or before are closed
 }
 
 // window is one of which hosts have sent rows.
@@ -46,6 +51,7 @@ func (r *rounds) Next(ctx context.Context) (wire.Event, error) { return r.advanc
 
 func (r *rounds) accept(_ context.Context, x hostEvent) error {
 	p := x.part
+	r.due = r.due || x.over || x.joins
 	switch {
 	case r.by != plan.PerRound:
 		for _, b := range r.complete(x) {
@@ -62,7 +68,10 @@ func (r *rounds) accept(_ context.Context, x hostEvent) error {
 		if x.ev.Round > 0 { // some may be missing
 			n = max(n, x.ev.Round)
 		}
-		p.round = n
+		if p.round = n; len(p.rounds) == 0 {
+			r.ready++
+		}
+		r.due = r.due || r.ready >= r.awaited || len(p.rounds) >= mostRounds || r.held > mostPending
 		p.rounds = append(p.rounds, round{p.base + n, p.take(false)})
 	case x.ev.Batch != nil:
 		p.queue = append(p.queue, x.ev.Batch)
@@ -141,22 +150,38 @@ func (r *rounds) settle(ctx context.Context) error {
 // mostRounds is how many totals of a host may wait for those of others.
 const mostRounds = 16
 
+// mostBehind is how many totals that all hosts have sent may wait for this machine. If there
+// are more, only the newest are returned.
+const mostBehind = 3
+
 // settleRounds returns totals when each host has sent its own of that number. When too
 // many totals of one host are queued for another host, they are returned without it:
 // otherwise all totals would be late for the rest of the query. The last totals of a host
 // that was not waited for are in the next result.
 func (r *rounds) settleRounds(ctx context.Context) error {
+	if !r.due {
+		return nil
+	}
+	r.due = false
 	crowded := r.held > mostPending || slices.ContainsFunc(r.parts, func(p *part) bool { return len(p.rounds) > mostRounds })
 	for {
-		next, waits := uint64(math.MaxUint64), false
+		next, newest, waits := uint64(math.MaxUint64), uint64(math.MaxUint64), false
+		r.ready, r.awaited = 0, 0
 		for _, p := range r.parts {
 			r.behind = r.update(p) || r.behind
 			switch {
 			case len(p.rounds) > 0:
-				next = min(next, p.rounds[0].n)
+				r.ready++
+				r.awaited++
+				next, newest = min(next, p.rounds[0].n), min(newest, p.rounds[len(p.rounds)-1].n)
 			case !r.over && !crowded && r.waitsFor(p):
 				waits = true
+				r.awaited++
 			}
+		}
+		if next < math.MaxUint64 && newest-next > mostBehind {
+			r.skipped.Add(newest - next)
+			next = newest
 		}
 		switch {
 		case next < math.MaxUint64 && !waits:
@@ -231,6 +256,9 @@ func (r *rounds) Summary() wire.Summary {
 	sum := r.gathered.Summary()
 	sum.Rows = r.returned.Load()
 	addLate(&sum, r.late.Load(), r.rushed.Load())
+	if n := r.skipped.Load(); n > 0 {
+		sum.Notes = append(sum.Notes, fmt.Sprintf("answers that were left out, since this machine did not keep up with the hosts: %d", n))
+	}
 	if r.by == plan.PerRound || len(r.parts) < 2 {
 		return sum
 	}

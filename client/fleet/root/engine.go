@@ -169,6 +169,9 @@ func errorOf(r *bus.Refusal) error {
 	return &parser.Error{Msg: r.Msg, Hint: r.Hint, Src: r.Src, Pos: parser.Span{Start: r.Start, Stop: r.Stop}, Syntax: r.Syntax}
 }
 
+// Received returns how many bytes the bus has delivered.
+func (e *Engine) Received() uint64 { return e.nc.Stats().InBytes }
+
 // Await waits until so many hosts send heartbeats.
 func (e *Engine) Await(ctx context.Context, hosts int) error {
 	ctx, cancel := context.WithTimeout(ctx, opening)
