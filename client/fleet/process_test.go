@@ -22,7 +22,9 @@ const (
 )
 
 var processParts = map[string]func(options []byte) error{
-	"hosts": simulateHosts,
+	"hosts":  simulateHosts,
+	"server": runServer,
+	"host":   runHost,
 }
 
 func TestMain(m *testing.M) {
