@@ -36,6 +36,9 @@ type rounds struct {
 	ready, awaited int
 	skipped        atomic.Uint64 // totals that were not returned, since newer ones had arrived
 	closed         int64         // windows that end here or before are closed
+	// slowest is the host that windows wait for: no window can be closed before it makes
+	// progress, so that the others need not be looked at.
+	slowest *part
 }
 
 // window is one of which hosts have sent rows.
@@ -51,7 +54,7 @@ func (r *rounds) Next(ctx context.Context) (wire.Event, error) { return r.advanc
 
 func (r *rounds) accept(_ context.Context, x hostEvent) error {
 	p := x.part
-	r.due = r.due || x.over || x.joins
+	r.due = r.due || x.over || x.joins || p == r.slowest
 	switch {
 	case r.by != plan.PerRound:
 		for _, b := range r.complete(x) {
@@ -113,14 +116,19 @@ func (r *rounds) settle(ctx context.Context) error {
 	if r.by == plan.PerRound {
 		return r.settleRounds(ctx)
 	}
+	if !r.due && r.slowest != nil && r.held <= mostPending {
+		return nil
+	}
+	r.due, r.slowest = false, nil
 	until, waiting, all := int64(math.MaxInt64), 0, 0
 	for _, p := range r.parts {
 		if p.over {
 			continue
 		}
 		if all++; r.waitsFor(p) {
-			waiting++
-			until = min(until, p.mark)
+			if waiting++; p.mark <= until {
+				until, r.slowest = p.mark, p
+			}
 		}
 	}
 	if all > 0 && waiting == 0 {
@@ -165,7 +173,7 @@ func (r *rounds) settleRounds(ctx context.Context) error {
 	r.due = false
 	crowded := r.held > mostPending || slices.ContainsFunc(r.parts, func(p *part) bool { return len(p.rounds) > mostRounds })
 	for {
-		next, newest, waits := uint64(math.MaxUint64), uint64(math.MaxUint64), false
+		next, newest, waits, lacking := uint64(math.MaxUint64), uint64(math.MaxUint64), false, false
 		r.ready, r.awaited = 0, 0
 		for _, p := range r.parts {
 			r.behind = r.update(p) || r.behind
@@ -174,17 +182,21 @@ func (r *rounds) settleRounds(ctx context.Context) error {
 				r.ready++
 				r.awaited++
 				next, newest = min(next, p.rounds[0].n), min(newest, p.rounds[len(p.rounds)-1].n)
-			case !r.over && !crowded && r.waitsFor(p):
-				waits = true
+			case !r.over && !p.over && crowded:
+				lacking = true
+			case !r.over && r.waitsFor(p):
+				waits, lacking = true, true
 				r.awaited++
 			}
 		}
-		if next < math.MaxUint64 && newest-next > mostBehind {
-			r.skipped.Add(newest - next)
+		if next < math.MaxUint64 && !lacking && newest-next > mostBehind {
 			next = newest
 		}
 		switch {
 		case next < math.MaxUint64 && !waits:
+			if !lacking && r.round > 0 {
+				r.skipped.Add(next - r.round - 1)
+			}
 			r.round = next
 		case r.over && r.behind:
 		default:

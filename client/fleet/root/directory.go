@@ -158,6 +158,18 @@ func (d *directory) list() (all []*host) {
 	return all
 }
 
+// alive returns how many hosts send heartbeats.
+func (d *directory) alive() (n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, h := range d.hosts {
+		if h.alive() {
+			n++
+		}
+	}
+	return n
+}
+
 // lastHeard returns when a host was last heard; zero: never.
 func (d *directory) lastHeard(name string) time.Time {
 	d.mu.Lock()

@@ -98,16 +98,9 @@ func (s *session) Triggered(bool) wire.Result { return nothing{} }
 
 // Info implements wire.Session.
 func (s *session) Info() []string {
-	all := s.e.hosts.list()
-	alive := 0
-	for _, h := range all {
-		if h.alive() {
-			alive++
-		}
-	}
 	return []string{
 		fmt.Sprintf("engine: a fleet at %s", cmp.Or(s.e.nc.ConnectedUrlRedacted(), "a bus in this process")),
-		fmt.Sprintf("hosts: %d of %d", alive, len(all)),
+		fmt.Sprintf("hosts: %d of %d", s.e.hosts.alive(), len(s.e.hosts.list())),
 	}
 }
 
@@ -177,12 +170,7 @@ func (e *Engine) Await(ctx context.Context, hosts int) error {
 	ctx, cancel := context.WithTimeout(ctx, opening)
 	defer cancel()
 	for {
-		alive := 0
-		for _, h := range e.hosts.list() {
-			if h.alive() {
-				alive++
-			}
-		}
+		alive := e.hosts.alive()
 		if alive >= hosts {
 			return nil
 		}

@@ -48,8 +48,9 @@ type hostResult struct {
 	events []wire.Event // of the item being read; used by the reader only
 }
 
-// mostTotals is how many totals of a host may wait for the reader.
-const mostTotals = 16
+// mostTotals is how many totals of a host may wait for the reader. If there are more, the
+// reader does not keep up, and gets only the newest.
+const mostTotals = 4
 
 func newHostResult(p *published, host, incarnation string) *hostResult {
 	return &hostResult{p: p, host: host, incarnation: incarnation, stream: bus.NewStream(), heard: time.Now(), wake: make(chan struct{}, 1), answered: make(chan struct{})}
