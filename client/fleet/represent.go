@@ -66,23 +66,25 @@ func (s *session) represent(ctx context.Context, parts []*part) (_ wire.Result, 
 			break
 		}
 	}
-	var first *part
-	same := map[string][]*part{}
+	var answered, most []*part
+	shapes, same := map[*part]string{}, map[string][]*part{}
 	for _, p := range r.parts {
 		if p.res != nil && p.over && !p.lost {
 			shape := shapeOf(p.res.Columns(), rows[p])
-			if same[shape] = append(same[shape], p); first == nil || len(same[shape]) > len(same[shapeOf(first.res.Columns(), rows[first])]) {
-				first = p
+			answered, shapes[p], same[shape] = append(answered, p), shape, append(same[shape], p)
+			if len(same[shape]) > len(most) {
+				most = same[shape]
 			}
 		}
 	}
-	if first == nil {
+	if most == nil {
 		return nil, errors.New("no host has answered")
 	}
+	first := most[0]
 	r.cols, r.events = first.res.Columns(), notices[first]
 	var others []string
-	for _, p := range r.parts {
-		if p.res != nil && !slices.Contains(same[shapeOf(r.cols, rows[first])], p) && p.over && !p.lost {
+	for _, p := range answered {
+		if shapes[p] != shapes[first] {
 			others = append(others, p.name)
 		}
 	}
@@ -97,7 +99,8 @@ func (s *session) represent(ctx context.Context, parts []*part) (_ wire.Result, 
 	return r, nil
 }
 
-var number = regexp.MustCompile(`[0-9][0-9.,]*( ?(ns|µs|ms|s|k|M|KiB|MiB|GiB|B)\b)?`)
+// numbers matches numbers with their units.
+var numbers = regexp.MustCompile(`[0-9][0-9.,]*( ?(ns|µs|ms|s|k|M|KiB|MiB|GiB|B)\b)?`)
 
 // shapeOf returns an answer as text, without numbers.
 func shapeOf(cols []wire.Column, bs []*batch.Batch) string {
@@ -107,7 +110,7 @@ func shapeOf(cols []wire.Column, bs []*batch.Batch) string {
 		for i := range b.Len() {
 			for c := range b.Cols {
 				if v := b.Cols[c].Value(b.Row(i)); v.S != "" {
-					text.WriteString(number.ReplaceAllString(v.S, "#"))
+					text.WriteString(numbers.ReplaceAllString(v.S, "#"))
 				}
 				text.WriteByte('\t')
 			}
