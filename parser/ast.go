@@ -22,15 +22,16 @@ type Statement interface {
 // Statements.
 type (
 	// Query is WITH ... SELECT ... {UNION ALL SELECT ...} ORDER BY ... LIMIT ...
-	// EMIT ... FOR ... WITHIN OVERHEAD ...
+	// EMIT ... FOR ... ERROR WITHIN ... WITHIN OVERHEAD ...
 	Query struct {
 		Span
-		With    []*CTE
-		Selects []*Select // one, or more joined by UNION ALL
-		OrderBy []*OrderItem
-		Limit   *Literal // integer, or nil
-		Emit    *Emit    // nil: not given
-		For     *Literal // duration, or nil
+		With      []*CTE
+		Selects   []*Select // one, or more joined by UNION ALL
+		OrderBy   []*OrderItem
+		Limit     *Literal   // integer, or nil
+		Emit      *Emit      // nil: not given
+		For       *Literal   // duration, or nil
+		Precision *Precision // nil: not given
 		// Overhead is the percentage of WITHIN OVERHEAD, or nil.
 		Overhead *Literal
 	}
@@ -215,6 +216,12 @@ type (
 		Span
 		Mode  string   // "FINAL", "CHANGES" or "EVERY"
 		Every *Literal // duration of EVERY
+	}
+	// Precision is ERROR WITHIN 5% [AT CONFIDENCE 95%].
+	Precision struct {
+		Span
+		Error      *Literal // percentage
+		Confidence *Literal // percentage, or nil
 	}
 	// From is a source and the sources joined to it, left to right.
 	From struct {

@@ -163,7 +163,7 @@ func (d *diagnosis) acceptsExpr() bool {
 // phrase maps a keyword to itself with the keywords that always follow it.
 var phrase = map[string]string{
 	"GROUP": "GROUP BY", "ORDER": "ORDER BY", "UNION": "UNION ALL", "PARTITION": "PARTITION BY",
-	"FOLLOWED": "FOLLOWED BY", "LEFT": "LEFT WINDOW JOIN", "ASOF": "ASOF JOIN", "WITHIN": "WITHIN OVERHEAD",
+	"FOLLOWED": "FOLLOWED BY", "LEFT": "LEFT WINDOW JOIN", "ASOF": "ASOF JOIN", "WITHIN": "WITHIN OVERHEAD", "ERROR": "ERROR WITHIN", "AT": "AT CONFIDENCE",
 }
 
 // operatorWords are not listed separately where an operator is possible.
@@ -172,7 +172,7 @@ var operatorWords = wordSet("AND OR NOT LIKE ILIKE IN IS BETWEEN")
 // clauseOrder is the order of a query's clauses, and of lists of them.
 var clauseOrder = []string{
 	"WITH", "SELECT", "DISTINCT", "FROM", "JOIN", "WINDOW", "LEFT", "ASOF", "ON", "WHERE", "GROUP", "HAVING", "UNION",
-	"ORDER", "LIMIT", "EMIT", "FOR", "WITHIN",
+	"ORDER", "LIMIT", "EMIT", "FOR", "ERROR", "WITHIN",
 }
 
 // keywords lists the keywords that are possible at the wrong token.

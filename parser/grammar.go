@@ -35,7 +35,14 @@ type queryRule struct {
 	Limit   *wholeLeaf    `parser:"('LIMIT' @@)?"`
 	Emit    *emitRule     `parser:"('EMIT' @@)?"`
 	For     *durationLeaf `parser:"('FOR' @@)?"`
+	Error   *errorRule    `parser:"@@?"`
 	Within  *percentLeaf  `parser:"('WITHIN' 'OVERHEAD' @@)?"`
+}
+
+type errorRule struct {
+	at
+	Within     percentLeaf  `parser:"'ERROR' 'WITHIN' @@"`
+	Confidence *percentLeaf `parser:"('AT' 'CONFIDENCE' @@)?"`
 }
 
 type cteRule struct {

@@ -36,7 +36,7 @@ func isReserved(word string) bool {
 // notAlias are words that are names elsewhere but not after a column or a source without
 // AS, because there a clause, an action or the next statement follows.
 var notAlias = wordSet(`
-	ASC ASOF CROSS DESC DESCRIBE EXPLAIN FULL INNER LEFT MONITOR NATURAL NOTIFY
+	ASC ASOF CROSS DESC DESCRIBE ERROR EXPLAIN FULL INNER LEFT MONITOR NATURAL NOTIFY
 	OFFSET OUTER PARTITION RESUME RIGHT SET SHOW STOP SUSPEND USE WEBHOOK
 	WITHIN`)
 
@@ -44,8 +44,8 @@ var notAlias = wordSet(`
 // The value lists the words after which it is a keyword; "" is the beginning of a statement
 // or an action, and "*" any position.
 var contextual = map[string]string{
-	"ANALYZE": "EXPLAIN", "ASC": "*", "ASOF": "*", "CAST": "*", "CHANGES": "EMIT", "CONTAINER": "USE",
-	"CONTINUOUS": "CREATE REPLACE", "DESC": "*", "DESCRIBE": "", "DROP": "", "EVERY": "EMIT",
+	"ANALYZE": "EXPLAIN", "ASC": "*", "ASOF": "*", "AT": "*", "CAST": "*", "CHANGES": "EMIT", "CONFIDENCE": "AT", "CONTAINER": "USE",
+	"CONTINUOUS": "CREATE REPLACE", "DESC": "*", "DESCRIBE": "", "DROP": "", "ERROR": "*", "EVERY": "EMIT",
 	"EXISTS": "IF", "EXPLAIN": "", "EXPORT": "CREATE REPLACE DROP", "FILTER": ")", "FINAL": "EMIT", "FOLLOWED": "*", "FUNCTION": "DESCRIBE",
 	"IF": "STREAM TRIGGER MODEL EXPORT", "INTERVAL": "*", "LEFT": "*", "MODEL": "CREATE REPLACE DROP", "MONITOR": "", "NONE": "USE",
 	"NOTIFY": "", "ONCE": "CREATE REPLACE", "OVERHEAD": "WITHIN", "PARTITION": "*", "PID": "USE", "PROMETHEUS": "TO", "REPLACE": "OR",

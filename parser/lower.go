@@ -112,6 +112,9 @@ func aliasOf(as *wordLeaf, bare *bareLeaf) *Ident {
 
 func (l *lowering) query(q *queryRule) *Query {
 	out := &Query{Span: l.span(q.at), Limit: q.Limit.get(), For: q.For.get(), Overhead: q.Within.get()}
+	if e := q.Error; e != nil {
+		out.Precision = &Precision{Span: l.span(e.at), Error: e.Within.Literal, Confidence: e.Confidence.get()}
+	}
 	for _, c := range q.With {
 		out.With = append(out.With, &CTE{Span: l.span(c.at), Name: c.Name.Ident, Query: l.query(c.Query)})
 	}

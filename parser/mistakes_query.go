@@ -120,6 +120,16 @@ func foreignClause(d *diagnosis) *Error {
 		return d.error(-1, "there is no IF NOT EXISTS", "leave it out; CREATE OR REPLACE replaces")
 	case d.word(-1) == "LIMIT":
 		return d.error(0, "LIMIT needs a whole number, not "+d.found(), "LIMIT 10")
+	case d.word(-1) == "ERROR" && d.acceptsWord("WITHIN"):
+		return d.error(0, "ERROR is followed by WITHIN and a percentage", "ERROR WITHIN 5% AT CONFIDENCE 95%")
+	case d.word(-1) == "AT" && d.acceptsWord("CONFIDENCE"):
+		return d.error(0, "AT is followed by CONFIDENCE and a percentage", "AT CONFIDENCE 95%")
+	case d.word(0) == "ERROR" && d.word(-2) == "OVERHEAD":
+		return d.error(0, "ERROR WITHIN comes before WITHIN OVERHEAD", "ERROR WITHIN 5% WITHIN OVERHEAD 1%")
+	case d.word(-1) == "WITHIN" && d.word(-2) == "ERROR":
+		return d.error(0, "ERROR WITHIN needs a percentage, not "+d.found(), "ERROR WITHIN 5% AT CONFIDENCE 95%")
+	case d.word(-1) == "CONFIDENCE" && d.word(-2) == "AT":
+		return d.error(0, "AT CONFIDENCE needs a percentage, not "+d.found(), "AT CONFIDENCE 95%")
 	case d.word(-1) == "OVERHEAD" && d.word(-2) == "WITHIN":
 		return d.error(0, "WITHIN OVERHEAD needs a percentage, not "+d.found(), "WITHIN OVERHEAD 1%")
 	case d.word(-1) == "EMIT":

@@ -253,7 +253,16 @@ func (p *printer) query(q *Query) {
 	if q.Emit != nil {
 		p.put(" EMIT ", q.Emit.Mode, optional(" ", q.Emit.Every))
 	}
-	p.put(optional(" FOR ", q.For), optional(" WITHIN OVERHEAD ", q.Overhead))
+	p.put(optional(" FOR ", q.For))
+	if q.Precision != nil {
+		p.put(" ", q.Precision.String())
+	}
+	p.put(optional(" WITHIN OVERHEAD ", q.Overhead))
+}
+
+// String prints ERROR WITHIN 5% AT CONFIDENCE 95%.
+func (e *Precision) String() string {
+	return "ERROR WITHIN " + e.Error.String() + optional(" AT CONFIDENCE ", e.Confidence)
 }
 
 func (p *printer) orderItem(o *OrderItem) {

@@ -140,6 +140,9 @@ func CheckView(c *parser.CreateStream, src string, env *Env) error {
 	if c.Query.Overhead != nil {
 		return r.errorf(c.Query.Overhead.Pos(), "WITHIN OVERHEAD belongs to the query that uses the stream, not to its definition")
 	}
+	if err := r.misplacedPrecision(c.Query); err != nil {
+		return err
+	}
 	_, err := r.query(c.Query, nil, definition)
 	return err
 }

@@ -142,7 +142,10 @@ func (r *resolver) aggregate(s *selected, q *parser.Query) error {
 		if err := r.checkEstimated(s, a); err != nil {
 			return err
 		}
-		node.Confidence = confidence
+		if err := r.checkPrecise(a); err != nil {
+			return err
+		}
+		node.Confidence, node.Precision = r.confidence, r.errorWithin()
 		if err := r.addBounds(s, len(a.keys)); err != nil {
 			return err
 		}

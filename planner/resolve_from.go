@@ -297,6 +297,9 @@ func (r *resolver) subquery(q *parser.Query, with ctes, lv level, every time.Dur
 		return nil, r.hintf(q.Overhead.Pos(), "write it after the last parenthesis: SELECT ... FROM (SELECT ...) WITHIN OVERHEAD "+q.Overhead.String(),
 			"WITHIN OVERHEAD belongs at the end of the whole statement, not in a sub-query")
 	}
+	if err := r.misplacedPrecision(q); err != nil {
+		return nil, err
+	}
 	if lv == top {
 		lv = nested
 	}

@@ -10,9 +10,6 @@ import (
 	"endoscope/planner/types"
 )
 
-// confidence is that of the intervals of estimates.
-const confidence = 0.95
-
 // offBudget is the hint of a part of a statement that cannot be estimated.
 const offBudget = "without WITHIN OVERHEAD the result is exact"
 
@@ -104,7 +101,7 @@ func (r *resolver) checkEstimated(sel *selected, a *aggCtx) error {
 // estimated are the aggregates that have estimates, or bounds on one side.
 var estimated = map[string]bool{
 	"count": true, "rate": true, "sum": true, "avg": true, "min": true, "max": true,
-	"stddev": true, "variance": true, "quantile": true, "median": true,
+	"stddev": true, "variance": true, "quantile": true, "median": true, "histogram": true,
 }
 
 // checkFirstStages refuses a plan whose aggregate the kernel cannot begin: rows do not say in

@@ -32,6 +32,9 @@ func (r *resolver) queryEvery(q *parser.Query, with ctes, lv level, every time.D
 		if err := r.budget(q); err != nil {
 			return nil, err
 		}
+		if err := r.precision(q); err != nil {
+			return nil, err
+		}
 	}
 
 	var parts []*selected

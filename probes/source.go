@@ -68,6 +68,9 @@ type Info struct {
 	// the method for EXPLAIN: "dense by function", "hash by tid, 32768 groups".
 	Aggregates  bool
 	Aggregation string
+	// Strata say how a source with a budget will observe functions, or how it did, for
+	// EXPLAIN.
+	Strata []string
 	// OnDemand: the source produces its value only for Sample (spec.OnDemand),
 	// and costs little or nothing in between.
 	OnDemand bool

@@ -221,7 +221,7 @@ func TestOverheadOfDurations(t *testing.T) {
 	c.turn(1000)
 	s := newSession(t, wire.Options{PID: c.pid})
 	fmt.Fprintln(c.in, 100_000)
-	res := start(t, s, `SELECT function_name, COUNT(*), exact(COUNT(*)), AVG(duration), MIN(duration), MAX(duration), QUANTILE(duration, 0.9), STDDEV(duration)
+	res := start(t, s, `SELECT function_name, COUNT(*), exact(COUNT(*)), AVG(duration), MIN(duration), MAX(duration), QUANTILE(duration, 0.9), STDDEV(duration), HISTOGRAM(duration)
 		FROM function_duration WHERE function_name IN (hot, rare) GROUP BY function_name EMIT EVERY 1s WITHIN OVERHEAD 20%`)
 	c.out.Scan()
 	res.Stop()
@@ -235,7 +235,7 @@ func TestOverheadOfDurations(t *testing.T) {
 		if r[1] == "0" || value(4) > value(3) || value(3) > value(5) || value(6) > value(5) || value(6) < value(4) {
 			t.Errorf("not count, average between minimum and maximum: %v", r)
 		}
-		if r[2] == "false" && (r[12] != "NULL" || r[15] != "NULL") {
+		if r[2] == "false" && (r[13] != "NULL" || r[16] != "NULL") {
 			t.Errorf("the minimum has a lower bound, or the maximum an upper one: %v", r)
 		}
 	}

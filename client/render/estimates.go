@@ -2,6 +2,7 @@ package render
 
 import (
 	"math"
+	"reflect"
 	"strconv"
 
 	"endoscope/planner/types"
@@ -44,6 +45,12 @@ func columnsOf(list []shown, cols []wire.Column) (out []wire.Column) {
 // appendEstimate writes an estimate: 1.23M ±2%, or >=400 and <=5.00us if it has one bound, and
 // ~1.23M without any. A value that is exact is written as others are.
 func (c *clock) appendEstimate(dst []byte, v, low, high types.Value) []byte {
+	if v.Type == types.List { // a histogram
+		if !sameList(v, low) || !sameList(v, high) {
+			dst = append(dst, '~')
+		}
+		return c.appendHuman(dst, v)
+	}
 	x, l, h := numberOf(v), numberOf(low), numberOf(high)
 	switch {
 	case v.IsNull, !low.IsNull && !high.IsNull && l == x && h == x:
@@ -65,6 +72,9 @@ func (c *clock) appendEstimate(dst []byte, v, low, high types.Value) []byte {
 	}
 	return append(strconv.AppendFloat(dst, percent, 'f', decimals, 64), '%')
 }
+
+// sameList reports whether a list equals one of its bounds.
+func sameList(v, bound types.Value) bool { return reflect.DeepEqual(v.A, bound.A) }
 
 // numberOf returns a numeric value.
 func numberOf(v types.Value) float64 {

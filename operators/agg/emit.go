@@ -238,6 +238,12 @@ func (a *Aggregate) regroup(s *groupSet) (grouping.Table, []approx.Group, error)
 
 // appendEstimate appends the columns of an estimate.
 func appendEstimate(cols []batch.Column, row int, g *approx.Group, f *plan.Agg, acc fold.Accumulator, events fold.Moments, elapsed int64) error {
+	cols[plan.EstimateExact].Bool = append(cols[plan.EstimateExact].Bool, g.Exact())
+	cols[plan.EstimateShare].Float = append(cols[plan.EstimateShare].Float, g.Share(events))
+	if h, ok := acc.(fold.Buckets); ok {
+		appendBuckets(cols, row, g.Buckets(h))
+		return nil
+	}
 	r := g.Aggregate(f, acc, elapsed)
 	for i, v := range []float64{r.Estimate, r.Low, r.High} {
 		c := &cols[i]
@@ -249,7 +255,25 @@ func appendEstimate(cols []batch.Column, row int, g *approx.Group, f *plan.Agg, 
 			return err
 		}
 	}
-	cols[plan.EstimateExact].Bool = append(cols[plan.EstimateExact].Bool, g.Exact())
-	cols[plan.EstimateShare].Float = append(cols[plan.EstimateShare].Float, g.Share(events))
 	return nil
+}
+
+// appendBuckets appends an estimated histogram, and two with the bounds of its counts.
+func appendBuckets(cols []batch.Column, row int, buckets []approx.Bucket) {
+	for i := range plan.EstimateHigh + 1 {
+		c := &cols[i]
+		if len(buckets) == 0 {
+			c.Append(row, types.NullOf(c.Type))
+			continue
+		}
+		list := make([]types.Value, len(buckets))
+		for k, b := range buckets {
+			n := types.NullOf(types.Bigint)
+			if v := [...]float64{b.Count.Estimate, b.Count.Low, b.Count.High}[i]; !math.IsInf(v, 0) {
+				n = types.Int(int64(math.Round(v)))
+			}
+			list[k] = types.ListOf([]types.Value{b.Low, b.High, n})
+		}
+		c.Any = append(c.Any, list)
+	}
 }

@@ -90,6 +90,17 @@ func (a *histogram) Output(groups []uint32, out *batch.Column, _ fold.Instant) e
 	return nil
 }
 
+// Buckets implements fold.Buckets.
+func (a *histogram) Buckets(group uint32, visit func(bucket, n int64)) {
+	a.sorted = a.appendGroup(group, a.sorted[:0])
+	for _, p := range a.sorted {
+		visit(int64(p.word), p.count)
+	}
+}
+
+// Borders implements fold.Buckets.
+func (a *histogram) Borders(bucket int64) (low, high types.Value) { return a.borders(bucket, a.typ) }
+
 // numbersOnly appends to dst the rows at which x is no NaN.
 func numbersOnly(x []float64, rows, dst []uint16) []uint16 {
 	for _, r := range rows {

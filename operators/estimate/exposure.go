@@ -41,6 +41,18 @@ func (e *Exposure) Merge(o *Exposure) {
 	}
 }
 
+// Looked reports whether enough replicates have slices for an interval, if something was seen
+// in them.
+func (e *Exposure) Looked() bool {
+	n := 0
+	for _, x := range e.Seen {
+		if x > 0 {
+			n++
+		}
+	}
+	return n >= LeastSlices
+}
+
 // all is the replicate that is left out where none is.
 const all = -1
 

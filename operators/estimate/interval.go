@@ -22,6 +22,11 @@ func unbounded(estimate, least float64) Interval {
 // Bounded reports whether enough was seen for an interval.
 func (i Interval) Bounded() bool { return !math.IsInf(i.Low, 0) && !math.IsInf(i.High, 0) }
 
+// Within reports whether the bounds differ from the estimate by at most a share of it.
+func (i Interval) Within(share float64) bool {
+	return max(i.High-i.Estimate, i.Estimate-i.Low) <= share*math.Abs(i.Estimate)
+}
+
 // variance is the delete-a-group jackknife of the estimates without each of g replicates.
 // It returns the degrees of freedom as well: g - 1 where the replicates differ as normal
 // variables do, fewer where few of them differ much, by the kurtosis (Satterthwaite).

@@ -46,6 +46,26 @@ type Graph struct {
 	aggregates []*agg.Aggregate
 }
 
+// HasPrecision reports whether the query ends when its results are known well enough.
+func (g *Graph) HasPrecision() bool {
+	return slices.ContainsFunc(g.aggregates, (*agg.Aggregate).HasPrecision)
+}
+
+// Precision returns how well the results are known of the aggregates that HasPrecision is about.
+func (g *Graph) Precision() (p agg.Precision, err error) {
+	for _, a := range g.aggregates {
+		if !a.HasPrecision() {
+			continue
+		}
+		q, err := a.Precision()
+		if err != nil {
+			return p, err
+		}
+		p.Add(q)
+	}
+	return p, nil
+}
+
 // Armed sets the time when the query was armed, ns since the epoch, if Options.Start was
 // not known. It is called before the first batch or signal.
 func (g *Graph) Armed(at int64) {

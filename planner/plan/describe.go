@@ -157,6 +157,9 @@ func (n *Aggregate) Describe() string {
 	}
 	if n.Confidence > 0 {
 		s += " estimated"
+		if n.Precision > 0 {
+			s += fmt.Sprintf(" until within %.4g%% at confidence %.4g%%", 100*n.Precision, 100*n.Confidence)
+		}
 	}
 	if n.Windowed {
 		return s + " per window"

@@ -64,6 +64,10 @@ func (n *Aggregate) Width() int {
 	return 1
 }
 
+// TwoBounds reports whether an estimate of an aggregate can have bounds on both sides,
+// as a number can.
+func TwoBounds(a *Agg) bool { return a.Fn != "min" && a.Fn != "max" && a.Fn != "histogram" }
+
 // The last keys of the partial rows of a source with a budget (Partial.Estimated): the place,
 // and the replicate, or ExactReplicate for calls of places that were observed all the time.
 const (

@@ -104,7 +104,8 @@ type (
 	// window's end. With States it emits the states of the groups ([Partial.Out]) instead
 	// of their results, for another aggregate to merge. States are cumulative. With
 	// Confidence above 0 the source has a budget, and each aggregate has EstimateColumns
-	// columns: an estimate and its interval of that confidence.
+	// columns: an estimate and its interval of that confidence. With Precision above 0 the
+	// query ends when all results are known with at most that relative error.
 	Aggregate struct {
 		Input      Node
 		Keys       []Expr
@@ -114,6 +115,7 @@ type (
 		Emit       Emit
 		States     bool
 		Confidence float64
+		Precision  float64
 		Out        types.Schema
 	}
 	// Distinct drops rows seen before: over the query's life, or (PerFlush)

@@ -40,16 +40,16 @@ func (s *slicer) detachAlways(c *chunkLinks) {
 }
 
 // retire compares what functions cost that are observed all the time, since the last look, with
-// their part of the budget. The dearest, until the others are within it, are not any more:
+// their part of the budget of that time, or of a time if that is longer. The dearest, until the others are within it, are not any more:
 // their calls cease to count at once, and leave detaches them.
-func (s *slicer) retire(d spending) (gone []int) {
+func (s *slicer) retire(d spending, least time.Duration) (gone []int) {
 	net := max(float64(d.net()), s.account.Floor*float64(d.took))
-	allowed := s.account.Share * alwaysShare * net
+	allowed := alwaysShare * max(s.account.Share*net, s.account.Earning()*float64(least))
+	before := s.counted
+	s.counted = s.in.PricedHits()
 	if float64(d.always) <= 1.2*allowed+float64(fair) {
 		return nil
 	}
-	before := s.counted
-	s.counted = s.in.PricedHits()
 	hits := s.counted
 	cost := func(i int) float64 { return float64(hits[i]-before[i]) * s.functions[i].Price }
 	var candidates []int
@@ -62,15 +62,17 @@ func (s *slicer) retire(d spending) (gone []int) {
 			}
 		}
 	}
+	if sum <= 1.2*allowed+float64(fair) { // the others are being detached
+		return nil
+	}
 	slices.SortFunc(candidates, func(a, b int) int { return cmp.Compare(cost(b), cost(a)) })
-	// Hits since the counts were read last, which may be longer ago.
-	for left, most := sum, 0.7*allowed/float64(d.always)*sum; left > most && len(gone) < len(candidates); {
+	for left := sum; left > 0.7*allowed && len(gone) < len(candidates); {
 		i := candidates[len(gone)]
 		left -= cost(i)
 		gone = append(gone, i)
 		s.in.Retire(i)
 		s.always.part.set(false, i)
-		s.functions[i].Rate = cost(i) / sum * float64(d.always) / s.functions[i].Price / net
+		s.functions[i].Rate = float64(hits[i]-before[i]) / net
 	}
 	for _, c := range s.links {
 		c.retired = c.retired || slices.ContainsFunc(c.functions, func(i int) bool { return !s.always.part.has(i) })

@@ -126,7 +126,7 @@ func (b *budgeted) Info() probes.Info {
 	d := b.always.describe()
 	return probes.Info{
 		Sites: d.Sites, Notices: d.Notices, Residual: d.Residual, Live: true,
-		Aggregates: true, Aggregation: d.Aggregation + ", by place and replicate", Remarks: b.slicer.remarks(),
+		Aggregates: true, Aggregation: d.Aggregation + ", by place and replicate", Remarks: b.slicer.remarks(), Strata: b.slicer.strata(),
 	}
 }
 

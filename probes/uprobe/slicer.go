@@ -27,8 +27,9 @@ const (
 	// lookInterval is how often costs are looked at. An excess between is noticed by an alarm.
 	lookInterval = time.Second
 	// burst is what functions that are observed all the time may cost until there is an alarm,
-	// as the time in which the whole budget is earned.
-	burst = 200 * time.Millisecond
+	// as the time in which the whole budget is earned: a little more than their part of the
+	// budget of a look, so that something that happens once is no reason to detach many.
+	burst = 700 * time.Millisecond
 	// drain is how long the calls seen in a slice may take to end.
 	drain = 5 * time.Millisecond
 	// refreshInterval is how often processes are looked for that have joined the target.
@@ -85,6 +86,7 @@ type slicer struct {
 	mu    sync.Mutex // guards the following
 	ended bool
 	said  []string
+	was   []string // the strata as they were
 }
 
 func newSlicer(always, sliced *source) *slicer {
@@ -315,7 +317,7 @@ func (s *slicer) watch() error {
 	s.account.Add(d.took, d.net(), d.sliced+d.slicing, d.always+d.engine-d.slicing)
 	s.looked, s.taken = now, 0
 	s.dilation = float64(d.always) / max(float64(d.net()), s.account.Floor*float64(d.took))
-	if gone := s.retire(d); len(gone) > 0 {
+	if gone := s.retire(d, lookInterval); len(gone) > 0 {
 		if err := s.regroup(gone); err != nil {
 			return err
 		}
@@ -376,7 +378,7 @@ func (s *slicer) slice(g *slicing.Group) error {
 	s.slices++
 	replicate := s.rounds % plan.Replicates
 	s.ledger.Add(g.Functions, replicate, &x)
-	return a.EndSlice(s.series, replicate, s.pane)
+	return a.EndSlice(s.ledger.Series, replicate, s.pane)
 }
 
 // close detaches links in the background: that takes the kernel tens of milliseconds, and the
@@ -441,11 +443,48 @@ func (s *slicer) conclude() {
 	for _, l := range s.links {
 		always += len(l.functions)
 	}
+	strata := slicing.Report(s.observed(c.net()), float64(c.net()))
 	percent := func(x int64) float64 { return 100 * float64(x) / max(used, 1) }
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.was = strata
 	s.said = append(s.said, fmt.Sprintf("overhead %.2g %% of the program's CPU time, of %.4g %% allowed (%.2g %% by probes, %.2g %% by the engine): %d functions were observed all the time, %d in slices (%d were taken); attaching them took %.2g s of CPU time before (%.2g by probes)",
 		100*spent/max(used, 1), 100*s.account.Share, percent(c.hits()), percent(c.engine), always, all, s.slices, float64(s.preparing.engine+s.preparing.hits())/1e9, float64(s.preparing.hits())/1e9))
+}
+
+// observed returns how functions are observed, and with what result.
+func (s *slicer) observed(progress int64) []slicing.Stratum {
+	name := func(i int) string { return s.always.resolution.Functions[i].Label.Function }
+	always := slicing.Stratum{Always: true}
+	hits := s.in.PricedHits()
+	for _, c := range s.links {
+		for _, i := range c.functions {
+			always.Functions, always.Hits = append(always.Functions, name(i)), always.Hits+hits[i]
+			always.Spent += float64(hits[i]) * s.functions[i].Price
+		}
+	}
+	list := []slicing.Stratum{always}
+	hits = s.out.PricedHits()
+	for _, g := range s.groups {
+		x := slicing.Stratum{Length: g.Length}
+		for _, i := range g.Functions {
+			x.Functions, x.Hits = append(x.Functions, name(i)), x.Hits+hits[i]
+			x.Spent += float64(hits[i]) * s.functions[i].Price
+			x.Slices, x.Share = s.ledger.Seen(i, progress)
+		}
+		list = append(list, x)
+	}
+	return list
+}
+
+// strata says how functions will be observed, or how they were.
+func (s *slicer) strata() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.was != nil {
+		return s.was
+	}
+	return slicing.Outlook(s.account.Share, s.account.Floor, s.always.part.pricesOf(s.always))
 }
 
 // remarks returns the lines for the footer, when the slicer has ended.

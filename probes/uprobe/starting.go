@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// chunk is how many functions without calls share a link; if there are few, each has its
-	// own.
-	chunk, few = 256, 64
+	// chunk is how many functions without calls share a link, which is replaced when one of them
+	// is called often; if there are few, each has its own.
+	chunk, few = 64, 32
 	// countTime is how long the program runs while calls are counted before functions are
 	// observed all the time, and patience how long that is waited for.
 	countTime, patience = time.Millisecond, 50 * time.Millisecond
@@ -150,23 +150,30 @@ func (s *slicer) choose(hot map[int]bool, cpus float64) (others []int, err error
 		if err != nil {
 			return nil, err
 		}
-		d := s.settle()
-		others = append(others, s.retire(d)...)
-		if err := s.leave(); err != nil {
-			return nil, err
-		}
 		// What attaching costs is earned as far as there is time for it, and later otherwise.
 		left := max(beginTime-time.Since(began), 0) / time.Duration(1+len(quiet)/some)
-		if err := s.pause(min(s.account.Wait(), left)); err != nil {
-			return nil, err
+		for until := time.Now().Add(left); ; {
+			others = append(others, s.retire(s.settle(), 0)...)
+			if err := s.leave(); err != nil {
+				return nil, err
+			}
+			wait := min(s.account.Wait(), time.Until(until))
+			if wait <= 0 {
+				break
+			}
+			if err := s.pause(wait); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return others, nil
 }
 
-// pause waits, unless the source ends.
+// pause waits, unless the source ends, or functions that are observed all the time cost too
+// much: they may have been quiet while they were counted.
 func (s *slicer) pause(d time.Duration) error {
-	for end := time.Now().Add(d); time.Now().Before(end); {
+	s.in.Limit(uint64(countLimit))
+	for end := time.Now().Add(d); time.Now().Before(end) && int64(s.in.Spent())-s.looked.always < int64(countLimit); {
 		s.in.Await(time.Until(end))
 		select {
 		case <-s.stop:
@@ -181,17 +188,18 @@ func (s *slicer) pause(d time.Duration) error {
 // the functions that are not rare, which it detaches again.
 func (s *slicer) count(which []int) (spent time.Duration, busy []int, err error) {
 	before := s.in.PricedHits()
-	from, at := s.in.Spent(), s.meter.Read()
+	from, began := s.in.Spent(), s.meter.Read()
 	s.in.Limit(uint64(countLimit))
 	links, err := s.attachAlways(which)
 	if err != nil {
 		return 0, nil, err
 	}
+	at := s.meter.Read() // the last of them are attached only now
 	for end := time.Now().Add(patience); time.Now().Before(end) && s.in.Spent()-from < uint64(countLimit) && s.meter.Read()-at < int64(countTime); {
 		s.in.Watch(countTime)
 	}
 	all := time.Duration(s.in.Spent() - from) // other functions' calls are in it
-	net := float64(max(s.meter.Read()-at-int64(all), int64(countTime/10)))
+	net := float64(max(s.meter.Read()-began-int64(all), int64(countTime/10)))
 	if all < countLimit/10 && len(s.functions) > few {
 		return 0, nil, nil // what is rare is not known better
 	}

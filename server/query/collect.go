@@ -80,6 +80,7 @@ type showing struct {
 	tick, preview bool // waits for the round in progress
 	asking        bool // a round is in progress
 	late          bool // a tick came during the round; it waits for the next
+	precision     bool // after the round it is checked whether results are known well enough
 }
 
 // tickDue is called when an interval of EMIT EVERY ends.
@@ -134,6 +135,9 @@ func (r *runner) collected(ctx context.Context, err error) error {
 		err = r.tick(ctx)
 	} else if s.preview {
 		err = r.preview(ctx)
+	}
+	if err == nil && s.precision {
+		err = r.checkPrecision()
 	}
 	if err == nil && s.late {
 		err = r.tickDue(ctx)

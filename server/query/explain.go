@@ -34,7 +34,7 @@ func (q *Query) Analysis(res *Result) *answer.Table {
 	for _, l := range sum.Losses {
 		rel.AddLines(fmt.Sprintf("lost %d: %s", l.N, l.Cause))
 	}
-	if note := q.timeoutNote(); note != "" {
+	for _, note := range sum.Notes {
 		rel.AddLines(note)
 	}
 	if len(sum.Losses) == 0 {
@@ -182,6 +182,9 @@ func (q *Query) explainSites(b *strings.Builder, a *plan.Acquire, indent string)
 		}
 		if f.Aggregates() {
 			fmt.Fprintf(b, "%saggregate %s: %s  (kernel)\n", indent, f.Spec.Partial, info.Aggregation)
+		}
+		for _, line := range info.Strata {
+			fmt.Fprintf(b, "%s%s\n", indent, line)
 		}
 		left := info.Residual
 		if a.Filter != nil && left != a.Filter {

@@ -54,6 +54,9 @@ func (q *Query) loop(ctx context.Context) error {
 	if q.Live > 0 && plan.HasFinal(q.Plan.Root) {
 		timers.preview = time.NewTicker(q.Live)
 	}
+	if q.Graph.HasPrecision() {
+		timers.precision = time.NewTicker(precisionInterval)
+	}
 	stop := q.stop
 	r.out.Stop, r.out.Deadline, r.out.Halt = q.stop, timers.deadlineC(), r.halt
 	for r.open > 0 || standing && r.Life.Phase() == PhaseRunning {
@@ -78,6 +81,8 @@ func (q *Query) loop(ctx context.Context) error {
 			if err := r.previewDue(ctx); err != nil {
 				return err
 			}
+		case <-timers.precisionC():
+			r.precisionDue()
 		case err := <-q.collector.result:
 			if err = r.collected(ctx, err); err != nil {
 				return err
@@ -207,6 +212,7 @@ func (r *runner) preview(ctx context.Context) error {
 type timers struct {
 	deadline, tick *time.Timer
 	preview        *time.Ticker
+	precision      *time.Ticker // ERROR WITHIN
 }
 
 func (t *timers) deadlineC() <-chan time.Time { return timerC(t.deadline) }
@@ -227,7 +233,17 @@ func (t *timers) previewC() <-chan time.Time {
 	return t.preview.C
 }
 
+func (t *timers) precisionC() <-chan time.Time {
+	if t.precision == nil {
+		return nil
+	}
+	return t.precision.C
+}
+
 func (t *timers) stop() {
+	if t.precision != nil {
+		t.precision.Stop()
+	}
 	if t.deadline != nil {
 		t.deadline.Stop()
 	}

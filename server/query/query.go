@@ -65,6 +65,7 @@ type Query struct {
 	PendingSignals []operators.Signal   // SUSPEND and RESUME signals that arrived before the query ran
 	ticks          uint64               // CPU time of the target when the query was started
 	before         []time.Duration      // what the feeds' sources had cost when the query was started
+	known          bool                 // all results were known as well as ERROR WITHIN asks, and the query ended
 	Placement      *placement.Placement // the part that the client executes; nil: none
 }
 
@@ -304,6 +305,9 @@ func (q *Query) run(ctx context.Context) {
 		for _, line := range f.Source.Info().Remarks {
 			q.Tally.AddNote(line)
 		}
+	}
+	if note := q.precisionNote(); note != "" && err == nil {
+		q.Tally.AddNote(note)
 	}
 	for _, line := range q.Gating.Footnotes() {
 		q.Tally.AddNote(line)

@@ -102,3 +102,30 @@ func TestQuantile(t *testing.T) {
 		t.Errorf("the smallest of 1 to 100 is %v", r)
 	}
 }
+
+// buckets is a histogram of the values 0 and 1, of which each state but the last has 1 more.
+type buckets int
+
+func (b buckets) Buckets(g uint32, visit func(bucket, n int64)) {
+	visit(0, 10)
+	if int(g) < int(b) {
+		visit(1, 20)
+	}
+}
+
+func (buckets) Borders(i int64) (low, high types.Value) { return types.Int(i), types.Int(i + 1) }
+
+func TestBuckets(t *testing.T) {
+	g, states := sliced(50, 10, 1)
+	list := g.Buckets(buckets(len(states) - 1))
+	if len(list) != 2 {
+		t.Fatalf("%d buckets: %v", len(list), list)
+	}
+	// A tenth was seen, in 16 replicates; what was seen all the time counts once.
+	for i, want := range []float64{16*10*10 + 10, 16 * 20 * 10} {
+		b := list[i]
+		if b.Low.I != int64(i) || b.High.I != int64(i+1) || math.Abs(b.Count.Estimate-want) > 1e-9*want || !(b.Count.Low < want && want < b.Count.High) {
+			t.Errorf("bucket %d is %v, want %g", i, b, want)
+		}
+	}
+}

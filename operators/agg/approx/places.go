@@ -52,5 +52,16 @@ func (p *Places) SetWhole(place int, whole, slow, fast, censored float64) {
 	p.censored[place] = censored > 0
 }
 
+// Unseen returns the number of places that were observed in slices, and had too few for an
+// interval of anything.
+func (p *Places) Unseen() (n int) {
+	for i := range p.list {
+		if e := &p.list[i]; e.Whole > 0 && !e.Looked() {
+			n++
+		}
+	}
+	return n
+}
+
 // isCensored reports whether calls of a place are missing that took long.
 func (p *Places) isCensored(place int) bool { return place < len(p.censored) && p.censored[place] }

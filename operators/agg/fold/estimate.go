@@ -1,5 +1,7 @@
 package fold
 
+import "endoscope/planner/types"
+
 // The interfaces of accumulators whose results can be estimated from states by place and
 // replicate (package approx). All have integers as arguments.
 type (
@@ -17,5 +19,11 @@ type (
 	// visit with each.
 	Distribution interface {
 		Values(group uint32, visit func(v float64, n int64))
+	}
+	// Buckets is an accumulator of a histogram. It calls visit with each bucket that is not
+	// empty, and knows its borders.
+	Buckets interface {
+		Buckets(group uint32, visit func(bucket, n int64))
+		Borders(bucket int64) (low, high types.Value)
 	}
 )

@@ -15,7 +15,7 @@ const (
 	// pollInterval bounds the delay of an event when events are rare.
 	pollInterval = 10 * time.Millisecond
 	// budgetedInterval is that of queries with a budget, whose events are folded in the kernel.
-	budgetedInterval = 200 * time.Millisecond
+	budgetedInterval = time.Second
 	// MarkInterval bounds the distance between watermarks, busy or idle.
 	MarkInterval = 20 * time.Millisecond
 	// lossInterval bounds the delay after which a query is notified of losses.

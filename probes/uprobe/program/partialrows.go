@@ -20,10 +20,11 @@ type partialRows struct {
 	// labels holds, for each key determined by the function, its codes by function.
 	labels [][]uint32
 	shares [][]calls.Share // by probed function; nil where no calls are inferred
-	// series and replicate of the rows, if the stage is estimated.
-	series, replicate int64
-	rows              *rows.Writer[partialRow]
-	full              []*batch.Batch
+	// series of a function and replicate of the rows, if the stage is estimated; nil: series 0.
+	series    func(function int) int
+	replicate int64
+	rows      *rows.Writer[partialRow]
+	full      []*batch.Batch
 }
 
 // partialRow is the state of a group, or of one bucket of a sketch.
@@ -95,6 +96,14 @@ func NewPartialRows(p *plan.Partial, code *codegen.Aggregate, out types.Schema, 
 	return r
 }
 
+// seriesOf returns the series of the function in a key.
+func (r *partialRows) seriesOf(key []uint64) int64 {
+	if r.series == nil {
+		return 0
+	}
+	return int64(r.series(int(key[0] >> 32)))
+}
+
 // keyColumn returns the column of key i.
 func (r *partialRows) keyColumn(i int, k codegen.Key, t types.Type) rows.Column[partialRow] {
 	switch {
@@ -161,7 +170,7 @@ func (r *partialRows) group(key, state []uint64) {
 	if state[r.code.Events] == 0 { // every event lacked room in some table
 		return
 	}
-	row := partialRow{pane: r.pane, key: key, state: state, times: 1, sketch: noSketch, series: r.series, replicate: r.replicate}
+	row := partialRow{pane: r.pane, key: key, state: state, times: 1, sketch: noSketch, series: r.seriesOf(key), replicate: r.replicate}
 	r.rows.Put(row)
 	if r.shares == nil {
 		return
@@ -181,7 +190,7 @@ func (r *partialRows) bucket(key, value []uint64) {
 	if value[0] == 0 {
 		return
 	}
-	row := partialRow{pane: r.pane, key: key, count: int64(value[0]), series: r.series, replicate: r.replicate}
+	row := partialRow{pane: r.pane, key: key, count: int64(value[0]), series: r.seriesOf(key), replicate: r.replicate}
 	row.sketch, row.bucket = codegen.DecodeBucket(key[len(key)-1])
 	if len(value) > 1 {
 		row.high, row.low = int64(value[1]^1<<63), int64(^value[2]^1<<63)
@@ -198,7 +207,7 @@ func (r *partialRows) sample(words []uint64) {
 	}
 	last := len(words) - 1
 	value := int64(words[last])
-	r.rows.Put(partialRow{pane: r.pane, key: words[:last], sketch: sketch, low: value, high: value, count: 1, series: r.series, replicate: r.replicate})
+	r.rows.Put(partialRow{pane: r.pane, key: words[:last], sketch: sketch, low: value, high: value, count: 1, series: r.seriesOf(words), replicate: r.replicate})
 }
 
 // take returns the batches made since the last call.

@@ -21,15 +21,15 @@ func (a *Aggregator) BeginSlice() {
 	}
 }
 
-// EndSlice sends what was aggregated since BeginSlice, as of a series and a replicate. bound
-// is the boot time that later rows have at the least.
-func (a *Aggregator) EndSlice(series, replicate int, bound int64) error {
+// EndSlice sends what was aggregated since BeginSlice, as of a series of each function and a
+// replicate. bound is the boot time that later rows have at the least.
+func (a *Aggregator) EndSlice(series func(function int) int, replicate int, bound int64) error {
 	a.Mu.Lock()
 	if a.ended {
 		a.Mu.Unlock()
 		return nil
 	}
-	a.Rows.series, a.Rows.replicate = int64(series), int64(replicate)
+	a.Rows.series, a.Rows.replicate = series, int64(replicate)
 	slot, pane := a.slot, a.Begins
 	a.advance(clock.Boot())
 	a.bound = bound

@@ -50,7 +50,7 @@ func (a *Account) Wait() time.Duration {
 
 // leastForSlices is the part of the budget that slices have at the least, however much else the
 // engine does: without any there would be no estimates.
-const leastForSlices = 0.25
+const leastForSlices = 0.1
 
 // ForSlices returns what may be spent on slices in a time.
 func (a *Account) ForSlices() float64 {

@@ -29,7 +29,7 @@ type account struct {
 	series            int
 	since             int64 // the program's progress when it began, without that of the probes
 	until             int64 // and when it ended; -1: it has not
-	void              bool  // the next one has its time; what was taken of it is taken back
+	slices            int
 	seen              [plan.Replicates]float64
 	low, middle, high float64
 	censored          int64
@@ -42,29 +42,56 @@ type Ledger struct {
 	closed map[int][]*account
 }
 
+// enough reports whether the slices say by themselves how often the function was called.
+func (a *account) enough() bool {
+	return a.replicates() >= leastReplicates && a.low > a.middle/2
+}
+
+func (a *account) replicates() (n int) {
+	for _, seen := range a.seen {
+		if seen > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// leastReplicates is how many replicates a series has at the least that another follows.
+const leastReplicates = 8
+
 // Begin says that a function is observed in slices from now on, in a series. progress is that
-// of the program, without that of the probes.
+// of the program, without that of the probes. A function whose series has had too few slices
+// remains in it: alone these would have no bound.
 func (l *Ledger) Begin(function, series int, progress int64) {
 	if l.open == nil {
 		l.open, l.closed = map[int]*account{}, map[int][]*account{}
 	}
 	if a := l.open[function]; a != nil {
-		if a.until = progress; a.middle == 0 { // it had no slice: alone it would have no bound
-			a.void, progress = true, a.since
+		if !a.enough() {
+			return
 		}
+		a.until = progress
 		l.closed[function] = append(l.closed[function], a)
 	}
 	l.open[function] = &account{series: series, since: progress, until: -1, sent: map[int]Exposure{}}
 }
 
-// Sliced reports whether a function has had a slice in its series.
-func (l *Ledger) Sliced(function int) bool {
-	a := l.open[function]
-	return a != nil && a.middle > 0
+// Series returns the series of a function that is observed in slices.
+func (l *Ledger) Series(function int) int {
+	if a := l.open[function]; a != nil {
+		return a.series
+	}
+	return 0
 }
 
-// End says that a function, which has had a slice, is observed all the time from now on.
-// (Without one its calls before would have no bound.)
+// Sliced reports whether a function has had enough slices in its series that some number of
+// calls in them would have bounds.
+func (l *Ledger) Sliced(function int) bool {
+	a := l.open[function]
+	return a != nil && a.replicates() >= leastReplicates
+}
+
+// End says that a function, of which Sliced is true, is observed all the time from now on.
 func (l *Ledger) End(function int, progress int64) {
 	a := l.open[function]
 	a.until = progress
@@ -75,11 +102,22 @@ func (l *Ledger) End(function int, progress int64) {
 // Functions returns the number of functions that are observed in slices.
 func (l *Ledger) Functions() int { return len(l.open) }
 
+// Seen returns how many slices a function has had in its series, and which share of the
+// program's progress they have seen. progress is that now, without that of the probes.
+func (l *Ledger) Seen(function int, progress int64) (slices int, share float64) {
+	a := l.open[function]
+	if a == nil {
+		return 0, 0
+	}
+	return a.slices, min(a.middle/float64(max(progress-a.since, 1)), 1)
+}
+
 // Add adds a slice of functions to a replicate.
 func (l *Ledger) Add(functions []int, replicate int, s *Slice) {
 	low, middle, high := s.bounds()
 	for _, f := range functions {
 		a := l.open[f]
+		a.slices++
 		a.seen[replicate] += middle
 		a.low, a.middle, a.high = a.low+low, a.middle+middle, a.high+high
 		a.censored += s.Censored
@@ -109,12 +147,6 @@ func (l *Ledger) Restart(progress int64) {
 }
 
 func (a *account) take(function int, progress, spent int64, list []Exposure) []Exposure {
-	if a.void {
-		for replicate := range a.sent {
-			list = a.add(function, replicate, Exposure{}, list)
-		}
-		return list
-	}
 	if a.until >= 0 {
 		progress = a.until
 	}

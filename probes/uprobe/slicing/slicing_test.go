@@ -31,7 +31,7 @@ func TestPack(t *testing.T) {
 }
 
 // TestLedger: what is taken adds up to what was seen, over series and however often it is
-// taken; a series without a slice leaves its time to the next one.
+// taken; a function whose series has had few slices remains in it.
 func TestLedger(t *testing.T) {
 	for _, often := range []bool{false, true} {
 		var l Ledger
@@ -50,34 +50,36 @@ func TestLedger(t *testing.T) {
 		}
 		l.Begin(7, 0, 100)
 		step(150)
-		l.Begin(7, 1, 200) // without a slice until now
+		if l.Begin(7, 1, 200); l.Series(7) != 0 { // without a slice until now
+			t.Errorf("the series of a function without a slice is %d", l.Series(7))
+		}
 		step(250)
 		for k := range plan.Replicates + 1 {
 			l.Add([]int{7}, k%plan.Replicates, &Slice{Progress: 10, Spent: 1, Censored: 1})
 		}
 		step(300)
-		l.Begin(7, 2, 1100)
-		l.Add([]int{7}, 3, &Slice{Progress: 10})
-		take(2100)
 		if !l.Sliced(7) || l.Sliced(8) {
 			t.Error("another function has had slices")
 		}
-		if l.End(7, 2200); l.Functions() != 0 || l.Sliced(7) {
+		l.Begin(7, 2, 1100)
+		l.Add([]int{7}, 3, &Slice{Progress: 10})
+		take(2100)
+		if l.Sliced(7) {
+			t.Error("one slice is enough")
+		}
+		if l.End(7, 2200); l.Functions() != 0 {
 			t.Error("a function does not leave slices")
 		}
 		take(2400)
-		if s := sums[Exposure{Function: 7, Replicate: plan.ExactReplicate}]; s != (Exposure{}) {
+		s := sums[Exposure{Function: 7, Replicate: plan.ExactReplicate}]
+		if s.Whole != 1000 || s.Censored != plan.Replicates+1 || s.Slow <= 0 || s.Fast <= 0 {
 			t.Errorf("the first series has %v", s)
 		}
-		s := sums[Exposure{Function: 7, Series: 1, Replicate: plan.ExactReplicate}]
-		if s.Whole != 1000 || s.Censored != plan.Replicates+1 || s.Slow <= 0 || s.Fast <= 0 {
-			t.Errorf("the second series has %v", s)
-		}
-		if first, other := sums[Exposure{Function: 7, Series: 1, Replicate: 0}], sums[Exposure{Function: 7, Series: 1, Replicate: 5}]; first.Seen != 18 || other.Seen != 9 {
+		if first, other := sums[Exposure{Function: 7, Replicate: 0}], sums[Exposure{Function: 7, Replicate: 5}]; first.Seen != 18 || other.Seen != 9 {
 			t.Errorf("replicates have %v and %v", first, other)
 		}
 		if s := sums[Exposure{Function: 7, Series: 2, Replicate: plan.ExactReplicate}]; s.Whole != 1100 || s.Slow != 0 || s.Fast != 0 {
-			t.Errorf("the third series has %v", s)
+			t.Errorf("the last series has %v", s)
 		}
 	}
 }

@@ -1,0 +1,102 @@
+package server_test
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"endoscope/probes/testenv"
+	"endoscope/server/wire"
+)
+
+// TestErrorWithinEndsQuery: a query ends by itself when its results are known well enough, and
+// what was called meanwhile is within the bounds.
+func TestErrorWithinEndsQuery(t *testing.T) {
+	testenv.NeedUprobes(t)
+	// Functions begin with a push, which the kernel emulates: the price of a hit is small.
+	c := startProgram(t, testenv.CompileCText(t, countingItself, "-O0", "-fcf-protection=none"))
+	s := newSession(t, wire.Options{PID: c.pid})
+	ask(t, s, "SET max_overhead = 0")
+	const turns = 5000
+	var calls atomic.Int64 // of hot, at the least; at most turns more
+	calls.Store(c.turn(turns)["hot"])
+	over, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-over:
+				return
+			default:
+				calls.Store(c.turn(turns)["hot"])
+			}
+		}
+	}()
+	before := calls.Load()
+	res := start(t, s, `SELECT function_name, COUNT(*), exact(COUNT(*)) FROM function_start WHERE function_name IN (hot, rare)
+		GROUP BY function_name FOR 60s ERROR WITHIN 40% AT CONFIDENCE 90% WITHIN OVERHEAD 20%`)
+	armed := calls.Load()
+	a := read(t, res)
+	least, most := calls.Load()-armed-turns, calls.Load()+turns-before
+	close(over)
+	<-ended
+	complete(t, a)
+	notes := strings.Join(a.summary.Notes, "\n")
+	if !strings.Contains(notes, "the query ended because every group is known within 40 % at confidence 90 %") {
+		t.Errorf("the footer does not say why it ended: %s", notes)
+	}
+	if len(a.rows) == 0 {
+		t.Error("no rows")
+	}
+	for _, r := range a.rows {
+		var n, low, high float64
+		if _, err := fmt.Sscan(r[1]+" "+r[3]+" "+r[4], &n, &low, &high); err != nil {
+			t.Errorf("no bounds: %v", r)
+			continue
+		}
+		if n > 0 && (high > 1.41*n || low < 0.59*n) {
+			t.Errorf("not known within 40 %%: %v", r)
+		}
+		if r[0] != "hot" {
+			continue
+		}
+		t.Logf("%v; it is %d to %d", r, least, most)
+		const slack = 1.3 // one interval in ten does not contain the truth
+		if low > slack*float64(most) || high*slack < float64(least) {
+			t.Errorf("%v, and it is %d to %d", r, least, most)
+		}
+	}
+}
+
+// TestExplainWithinOverhead: before a query runs EXPLAIN says how its budget will be used, and
+// EXPLAIN ANALYZE how functions were observed.
+func TestExplainWithinOverhead(t *testing.T) {
+	testenv.NeedUprobes(t)
+	c := startProgram(t, testenv.CompileCText(t, countingItself, "-O0", "-fcf-protection=none"))
+	c.turn(1000)
+	s := newSession(t, wire.Options{PID: c.pid})
+	const query = "SELECT function_name, COUNT(*) FROM function_start WHERE function_name IN (hot, rare, never) GROUP BY function_name FOR 1500ms WITHIN OVERHEAD 20%"
+	text := func(statement string) string {
+		var lines []string
+		for _, r := range read(t, start(t, s, statement)).rows {
+			lines = append(lines, r[0])
+		}
+		return strings.Join(lines, "\n")
+	}
+	before := text("EXPLAIN " + query)
+	for _, want := range []string{"budget 20 % of the CPU time that the program uses, at least 20ms each second", "for 3 functions"} {
+		if !strings.Contains(before, want) {
+			t.Errorf("EXPLAIN does not say %q:\n%s", want, before)
+		}
+	}
+	fmt.Fprintln(c.in, 100_000)
+	after := text("EXPLAIN ANALYZE " + query)
+	c.out.Scan()
+	t.Log(after)
+	for _, want := range []string{"all the time, 2 functions: exact", "in slices of ", "hot: ", " of 20 % allowed"} {
+		if !strings.Contains(after, want) {
+			t.Errorf("EXPLAIN ANALYZE does not say %q:\n%s", want, after)
+		}
+	}
+}
