@@ -12,6 +12,10 @@
 #include <bpf/bpf_core_read.h>
 
 #define TASK_COMM_LEN 16
+
+/* Reads memory that others change, once. */
+#define ONCE(x) (*(volatile __typeof__(x) *)&(x))
+
 #define ARGS 6
 /* `this` is the first argument, or the second after a hidden result pointer. */
 #define RECEIVERS 2
