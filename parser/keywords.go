@@ -36,7 +36,7 @@ func isReserved(word string) bool {
 // notAlias are words that are names elsewhere but not after a column or a source without
 // AS, because there a clause, an action or the next statement follows.
 var notAlias = wordSet(`
-	ASC ASOF CROSS DESC DESCRIBE EXPLAIN FULL INNER LEFT MONITOR NATURAL NOTIFY
+	ASC ASOF CROSS DESC DESCRIBE EXPLAIN FULL INNER LEFT MONITOR NATURAL NOTIFY RECALL
 	OFFSET OUTER PARTITION RESUME RIGHT SET SHOW STOP SUSPEND USE WEBHOOK
 	WITHIN`)
 
@@ -49,7 +49,7 @@ var contextual = map[string]string{
 	"EXISTS": "IF", "EXPLAIN": "", "EXPORT": "CREATE REPLACE DROP", "FILTER": ")", "FINAL": "EMIT", "FOLLOWED": "*", "FUNCTION": "DESCRIBE",
 	"IF": "STREAM TRIGGER MODEL EXPORT", "INTERVAL": "*", "LEFT": "*", "MODEL": "CREATE REPLACE DROP", "MONITOR": "", "NONE": "USE",
 	"NOTIFY": "", "ONCE": "CREATE REPLACE", "OVERHEAD": "WITHIN", "PARTITION": "*", "PID": "USE", "PROMETHEUS": "TO", "REPLACE": "OR",
-	"RESUME": "", "SAMPLE": "", "SET": "", "SHOW": "", "STOP": "",
+	"RECALL": "", "RESUME": "", "SAMPLE": "", "SET": "", "SHOW": "", "STOP": "",
 	"STREAM": "CREATE REPLACE DROP", "SUSPEND": "", "THREAD": "SUSPEND RESUME", "TO": "*",
 	"TRIGGER": "CREATE REPLACE ONCE CONTINUOUS DROP", "USE": "", "WEBHOOK": "", "WITHIN": "*",
 }

@@ -55,10 +55,13 @@ type Set struct {
 	summaries map[uint64]Summary
 }
 
+// RingsOf returns the number of rings in so many bytes.
+func RingsOf(bytes int64) int { return int(bytes) / (ringBytes + headBytes) }
+
 // New returns a set whose rings take so many bytes. last is how far back a firing looks, in
 // ns; offset is that from the boot clock to the epoch.
 func New(bytes, last, offset int64) (_ *Set, err error) {
-	s := &Set{maps: map[string]*ebpf.Map{}, count: int(bytes) / (ringBytes + headBytes), last: last, offset: offset, summaries: map[uint64]Summary{}}
+	s := &Set{maps: map[string]*ebpf.Map{}, count: RingsOf(bytes), last: last, offset: offset, summaries: map[uint64]Summary{}}
 	if s.count < leastRings {
 		return nil, fmt.Errorf("recall: %d bytes are less than %d", bytes, LeastBytes)
 	}
