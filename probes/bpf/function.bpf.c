@@ -95,7 +95,9 @@ extern bool bpf_session_is_return(void) __ksym __weak;
  */
 static __always_inline void keep(struct moment *to, const struct moment *m)
 {
-	if ((options & (SEQUENCE | SEND_RECEIVER | SEND_GOROUTINE | SEND_COST)) || !(options & AT_RETURN)) {
+	if (records) {
+		to->goroutine = m->goroutine;
+	} else if ((options & (SEQUENCE | SEND_RECEIVER | SEND_GOROUTINE | SEND_COST)) || !(options & AT_RETURN)) {
 		*to = *m;
 		return;
 	}

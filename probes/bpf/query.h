@@ -71,6 +71,11 @@ enum {
 };
 const volatile __u32 aggregate = 0;
 
+/* Whether events of the query are recorded rather than sent; whether its rows recall those
+ * of another: recall.h. */
+const volatile bool records = false;
+const volatile bool recalls = false;
+
 /* The id of the query, sent with each event. */
 const volatile __u16 query = 0;
 

@@ -18,10 +18,6 @@
 
 #include "event.h"
 
-/* Whether events of the query are recorded rather than sent; whether its tuples recall. */
-const volatile bool records = false;
-const volatile bool recalls = false;
-
 /* An event in a ring. */
 struct recorded {
 	__u64 time;
