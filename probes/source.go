@@ -107,8 +107,8 @@ type Options struct {
 	// waits for readers of the changed data on all processors.
 	Standby bool
 	// Record is the memory in which the source records its events, rather than passing
-	// them to the sink: only those that a firing recalls arrive there (RecallSink). Recall
-	// are the sets whose events each of the source's rows recalls.
+	// them to the sink: only those that are recalled arrive there (RecallSink). Each row of
+	// a source with Recall recalls the events of its thread that are recorded there.
 	Record *recall.Set
 	Recall *recall.Set
 	// Required selects functions whose calls are reported even while the source

@@ -138,7 +138,7 @@ func TestTriggerRecallRefusals(t *testing.T) {
 	for statement, want := range map[string]string{
 		"function_duration WHEN function_name = 'handle' AND sqrt(arg0) > 2 BEGIN RECALL function_call WHERE function_name = 'plan' LAST 1s END": "does not evaluate",
 		"function_duration WHEN function_name = 'handle' BEGIN RECALL function_call WHERE function_name = 'plan' AND caller = 'x' LAST 1s END":   "RECALL records no",
-		"function_duration WHEN function_name = 'handle' BEGIN RECALL function_call WHERE function_name = 'nonsense' LAST 1s END":                 "nonsense",
+		"function_duration WHEN function_name = 'handle' BEGIN RECALL function_call WHERE function_name = 'nonsense' LAST 1s END":                "nonsense",
 	} {
 		if got := refusal(t, s, "CREATE TRIGGER t ON "+statement); !strings.Contains(got, want) {
 			t.Errorf("%s: %s", statement, got)

@@ -37,7 +37,7 @@ const (
 )
 
 // LeastBytes is the least memory of a Set.
-const LeastBytes = leastRings * (ringBytes + headBytes)
+const LeastBytes = int64(leastRings * (ringBytes + headBytes))
 
 // Set is the memory of one RECALL.
 type Set struct {
