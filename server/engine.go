@@ -12,6 +12,8 @@ import (
 	"endoscope/planner/types"
 	"endoscope/probes"
 	"endoscope/probes/clock"
+	"endoscope/probes/container"
+	"endoscope/probes/container/runtimes"
 	"endoscope/probes/elf"
 	"endoscope/probes/entities"
 	"endoscope/probes/procfs"
@@ -107,6 +109,7 @@ func New(o Options) (*Engine, error) {
 	e := &Engine{kept: kept, options: o, providers: map[string]probes.Provider{}, attaches: map[string]bool{}, views: definitions.NewViews(), models: store.NewModels(o.ModelDir), queries: map[int64]*query.Query{}, modules: &elf.Cache{}, shares: sharing.New(), exports: export.NewRegistry()}
 	e.triggers = trigger.NewRegistry(func(key string) bool { return e.views.Get(key) != nil })
 	e.uprobes = uprobe.New(uprobe.Options{Match: matchFunction, RingBytes: o.RingBytes})
+	container.Default.SetRuntimes(runtimes.Present)
 	stacks, lives := stack.New(), sched.New()
 	found, followed := &handlerstream.Provider{Stacks: stacks}, &handlerstream.Provider{Stacks: stacks, Forgets: true}
 	e.system = &introspect.System{Running: e.running, Shares: e.shares, Triggers: e.triggers, Exports: e.exports}

@@ -186,7 +186,7 @@ func TestFleetOverABadBusGivesTheSame(t *testing.T) {
 	d := overBus(t, b, 3)
 	b.disturb(t)
 	rows, hosts := d.randomRows(t, rand.New(rand.NewPCG(1, 2)))
-	const queries = 48
+	queries := testenv.Times(48)
 	at := make(chan struct{}, 8)
 	var all sync.WaitGroup
 	for i := range queries {

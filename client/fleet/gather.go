@@ -432,27 +432,36 @@ func (g *gathered) Stop() {
 func (g *gathered) Close() error {
 	g.cancel()
 	var open []*member
-	of := map[*member]*part{}
+	of := map[*member][]*part{} // two where the host was restarted
 	for _, p := range g.parts {
-		if p.res != nil {
-			open, of[p.member] = append(open, p.member), p
+		if p.res == nil {
+			continue
 		}
+		if of[p.member] == nil {
+			open = append(open, p.member)
+		}
+		of[p.member] = append(of[p.member], p)
 	}
 	_, errs := ask(context.Background(), open, forStatements, func(_ context.Context, m *member) (struct{}, error) {
-		return struct{}{}, of[m].res.Close()
+		var err error
+		for _, p := range of[m] {
+			err = errors.Join(err, p.res.Close())
+		}
+		return struct{}{}, err
 	})
 	if g.from != nil {
 		g.from.Close()
 	}
 	g.mu.Lock()
 	for i, m := range open {
-		p := of[m]
-		switch {
-		case p.err != nil:
-		case isSilent(errs[i]):
-			p.err = fmt.Errorf("%w: its probes may still be attached", errs[i])
-		default:
-			p.err = errs[i]
+		for _, p := range of[m] {
+			switch {
+			case p.err != nil:
+			case isSilent(errs[i]):
+				p.err = fmt.Errorf("%w: its probes may still be attached", errs[i])
+			default:
+				p.err = errs[i]
+			}
 		}
 	}
 	g.mu.Unlock()

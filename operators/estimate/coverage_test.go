@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"endoscope/probes/testenv"
 )
 
 // designs are rates and slices between a hit in ten slices and a hundred in each, and
@@ -21,7 +23,7 @@ var designs = []struct{ rate, period, slice float64 }{
 // load and quantity.
 func TestCoverage(t *testing.T) {
 	const T, confidence, least = 30, 0.95, 0.93
-	const runs = 20
+	runs := testenv.Times(20)
 	for name, load := range loads {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

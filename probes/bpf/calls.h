@@ -172,8 +172,16 @@ static __always_inline bool is_chained(struct task_struct *task, __u64 sp)
 	return ret && ret == trampoline;
 }
 
-/* The call n of a thread, counted from 1. The mask is for the verifier. */
-#define CALL(t, n) (&(t)->calls[((n) - 1) & MAX_CALLS_MASK])
+/* index_of returns the index of call n. The mask is for the verifier: clang must not leave it out. */
+static __always_inline __u32 index_of(__u32 n)
+{
+	n--;
+	asm volatile("" : "+r"(n));
+	return n & MAX_CALLS_MASK;
+}
+
+/* The call n of a thread, counted from 1. */
+#define CALL(t, n) (&(t)->calls[index_of(n)])
 
 /* held returns the number of calls on the thread's stack. */
 static __always_inline __u32 held(const struct thread *t)

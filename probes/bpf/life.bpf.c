@@ -159,7 +159,7 @@ static __always_inline void name_path(struct room *r, const struct path *p)
 	struct dentry *d = BPF_CORE_READ(p, dentry);
 	struct vfsmount *v = BPF_CORE_READ(p, mnt);
 	struct mount *m = (void *)v - bpf_core_field_offset(struct mount, mnt);
-	__u32 at = 0;
+	__u64 at = 0;
 
 	if (d == BPF_CORE_READ(d, d_parent) && d != BPF_CORE_READ(m, mnt.mnt_root)) {
 		long n = bpf_probe_read_kernel_str(r->data, 256, BPF_CORE_READ(d, d_name.name));
@@ -181,6 +181,7 @@ static __always_inline void name_path(struct room *r, const struct path *p)
 		}
 		if (at > MAX_PATH - 256)
 			break;
+		AT_MOST(at, MAX_PATH - 256);
 		long n = bpf_probe_read_kernel_str(r->data + at, 256, BPF_CORE_READ(d, d_name.name));
 		if (n <= 0)
 			break;
@@ -194,14 +195,13 @@ static __always_inline void name_path(struct room *r, const struct path *p)
 static __always_inline void copy_argv(struct room *r, struct mm_struct___args *mm)
 {
 	unsigned long from = mm->arg_start, to = mm->arg_end;
-	__u32 at = r->life.path;
+	__u64 at = r->life.path, n = to - from;
 
 	if (to <= from)
 		return;
-	r->life.argv_all = to - from;
-	__u32 n = to - from < MAX_ARGV ? to - from : MAX_ARGV;
-	if (at > MAX_PATH)
-		return;
+	r->life.argv_all = n;
+	AT_MOST(at, MAX_PATH);
+	AT_MOST(n, MAX_ARGV);
 	if (bpf_probe_read_user(r->data + at, n, (void *)from)) {
 		r->life.cut |= NO_ARGV;
 		return;
@@ -252,8 +252,7 @@ static __always_inline int send(struct room *r)
 {
 	__u64 n = sizeof(struct life) + r->life.path + r->life.argv;
 
-	if (n > sizeof(*r))
-		n = sizeof(*r);
+	AT_MOST(n, sizeof(*r));
 	if (bpf_ringbuf_output(&lives, r, n, 0))
 		__sync_fetch_and_add(&lost, 1);
 	return 0;

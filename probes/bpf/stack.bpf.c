@@ -240,7 +240,7 @@ static __always_inline bool reserve(struct sample *s, struct bpf_dynptr *d, __u3
 #define COPY_STACK(s, d, room, copy)                                      \
 	do {                                                              \
 		__u64 from = (s)->regs[7] - RED_ZONE;                     \
-		__u32 got = 0, part = PAGE - (from & (PAGE - 1)), next;   \
+		__u64 got = 0, part = PAGE - (from & (PAGE - 1)), next;   \
 		if (part > (room))                                        \
 			part = (room);                                    \
 		next = (room) - part; /* the rest, in whole pages */ \
@@ -248,7 +248,8 @@ static __always_inline bool reserve(struct sample *s, struct bpf_dynptr *d, __u3
 			next = PAGE;                                      \
 		for (int i = 0; i <= MAX_PAGES && got < (room); i++) {    \
 			void *to = bpf_dynptr_data(d, STACK_AT + got, PAGE); \
-			if (!to || part > PAGE || copy(to, part, (void *)(from + got))) \
+			AT_MOST(part, PAGE);                              \
+			if (!to || copy(to, part, (void *)(from + got))) \
 				break;                                    \
 			got += part;                                      \
 			part = next;                                      \

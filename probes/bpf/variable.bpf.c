@@ -204,9 +204,7 @@ static __always_inline void read_text(struct write_text *w, __u32 kind, __u64 ad
 			return;
 	}
 	__u64 n = length;
-	asm volatile("" : "+r"(n)); /* the verifier follows the bound of this register */
-	if (n > MAX_TEXT)
-		n = MAX_TEXT;
+	AT_MOST(n, MAX_TEXT);
 	if (!n || !bpf_probe_read_user(w->text, n, (void *)at))
 		w->length = length;
 }

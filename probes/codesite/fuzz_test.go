@@ -110,7 +110,7 @@ func TestDamagedFiles(t *testing.T) {
 	original := small(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	spots := spotsOf(t, original)
-	for range 3000 {
+	for range testenv.Times(3000) {
 		exercise(t, damage(random, original, spots))
 	}
 	for range 100 { // cut short

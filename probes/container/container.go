@@ -3,7 +3,6 @@ package container
 import (
 	"cmp"
 	"encoding/json"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -82,14 +81,4 @@ func idOf(cgroup string) string {
 		}
 	}
 	return ""
-}
-
-// merged joins the labels of a pod with those of its container.
-func merged(pod, own map[string]string) map[string]string {
-	all := maps.Clone(pod)
-	if all == nil {
-		return own
-	}
-	maps.Copy(all, own)
-	return all
 }

@@ -12,16 +12,15 @@ import (
 
 // Directory finds containers. It is safe for concurrent use.
 type Directory struct {
-	endpoints func() []endpoint // those whose socket exists
-
-	asking sync.Mutex
-	open   map[endpointID]runtime // guarded by asking
+	asking    sync.Mutex
+	endpoints func() []Endpoint      // those whose socket exists; guarded by asking
+	open      map[EndpointID]Runtime // guarded by asking
 
 	mu     sync.Mutex
 	groups map[string]*Container // by control group
 	named  map[string]*Container // by id, as the runtimes said
 	failed map[string]time.Time  // by id: when no runtime knew it
-	errs   map[endpointID]error  // its last error
+	errs   map[EndpointID]error  // its last error
 }
 
 // Limits.
@@ -31,11 +30,19 @@ const (
 	maxGroups  = 10_000
 )
 
-// Default asks the runtimes of this machine.
-var Default = newDirectory(present)
+// Default is the directory of this machine. It knows no runtime before SetRuntimes.
+var Default = New(func() []Endpoint { return nil })
 
-func newDirectory(endpoints func() []endpoint) *Directory {
-	return &Directory{endpoints: endpoints, open: map[endpointID]runtime{}, groups: map[string]*Container{}, failed: map[string]time.Time{}}
+// New returns a directory that asks runtimes. endpoints returns those whose socket exists.
+func New(endpoints func() []Endpoint) *Directory {
+	return &Directory{endpoints: endpoints, open: map[EndpointID]Runtime{}, groups: map[string]*Container{}, failed: map[string]time.Time{}}
+}
+
+// SetRuntimes sets which runtimes are asked from now on.
+func (d *Directory) SetRuntimes(endpoints func() []Endpoint) {
+	d.asking.Lock()
+	defer d.asking.Unlock()
+	d.endpoints = endpoints
 }
 
 // Find returns the container of a control group. It waits for the runtimes where the container
@@ -93,16 +100,16 @@ func (d *Directory) told(id string) *Container {
 func (d *Directory) ask() {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	named, errs := map[string]*Container{}, map[endpointID]error{}
-	there := map[endpointID]bool{}
+	named, errs := map[string]*Container{}, map[EndpointID]error{}
+	there := map[EndpointID]bool{}
 	for _, e := range d.endpoints() {
-		there[e.endpointID] = true
-		if d.open[e.endpointID] == nil {
-			d.open[e.endpointID] = e.open(e.socket)
+		there[e.ID] = true
+		if d.open[e.ID] == nil {
+			d.open[e.ID] = e.Open(e.ID.Socket)
 		}
-		found, err := d.open[e.endpointID].list(ctx)
+		found, err := d.open[e.ID].List(ctx)
 		if err != nil {
-			errs[e.endpointID] = err
+			errs[e.ID] = err
 		}
 		for id, c := range found {
 			c.ID = id
@@ -114,7 +121,7 @@ func (d *Directory) ask() {
 	}
 	for id, r := range d.open {
 		if !there[id] {
-			r.close()
+			r.Close()
 			delete(d.open, id)
 		}
 	}

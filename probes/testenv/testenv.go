@@ -79,6 +79,22 @@ func Output(t testing.TB, tool string, args ...string) string {
 	return string(out)
 }
 
+// Few returns the first n elements of list in short mode, else all.
+func Few[T any](n int, list []T) []T {
+	if testing.Short() {
+		return list[:min(n, len(list))]
+	}
+	return list
+}
+
+// Times returns n, and a tenth of it in short mode: of repetitions with other random values.
+func Times(n int) int {
+	if testing.Short() {
+		return max(n/10, 1)
+	}
+	return n
+}
+
 // Long skips a test that takes many seconds in short mode.
 func Long(t testing.TB) {
 	t.Helper()

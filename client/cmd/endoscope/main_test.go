@@ -93,9 +93,9 @@ func daemonMain() {
 }
 
 // eachMode runs scripts with an engine in the command's own process and with one in a
-// daemon: the user sees the same.
+// daemon: the user sees the same. In short mode the latter is left out.
 func eachMode(t *testing.T, dir string, setup func(*testscript.Env)) {
-	for _, way := range []string{"here", "remote"} {
+	for _, way := range testenv.Few(1, []string{"here", "remote"}) {
 		t.Run(way, func(t *testing.T) {
 			testenv.Interruptible(t)
 			testscript.Run(t, testscript.Params{

@@ -13,7 +13,7 @@ import (
 
 // The calls that were inlined at each address, and their places, are those of addr2line.
 func TestInlined(t *testing.T) {
-	for _, way := range sourceWays {
+	for _, way := range testenv.Few(2, sourceWays) {
 		t.Run(way, func(t *testing.T) {
 			program := compileSource(t, way)
 			s, f := openSource(t, program)
@@ -67,7 +67,7 @@ func TestInlinedInDebugFiles(t *testing.T) {
 	if len(files) == 0 {
 		testenv.Skip(t, "no debug files are installed")
 	}
-	for _, program := range files[:min(3, len(files))] {
+	for _, program := range files[:min(testenv.Times(3), len(files))] {
 		s, f := openSource(t, program)
 		addrs := textOf(f, 3000)
 		told, wrong := witnessed(t, "llvm-addr2line", program, addrs), 0

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"endoscope/probes/testenv"
 )
 
 // elfWith writes an ELF file that has only the given sections.
@@ -128,6 +130,7 @@ func TestOverlappingPrograms(t *testing.T) {
 // Units whose first entries have the last abbreviation of a large table do not take the product
 // of both.
 func TestUnitsWithManyAbbreviations(t *testing.T) {
+	testenv.Long(t)
 	const n = 1 << 13
 	var abbrev, info []byte
 	for i := 1; i < 2*n; i++ {

@@ -165,7 +165,7 @@ func sorted(s []string) []string { return slices.Compact(slices.Sorted(slices.Va
 
 // A split unit is read as if it were whole, from its own file and from a package.
 func TestSplit(t *testing.T) {
-	for _, way := range splitWays {
+	for _, way := range testenv.Few(2, splitWays) {
 		t.Run(way.compiler+" "+way.options, func(t *testing.T) {
 			program := buildSplit(t, way.compiler, way.options+" -gsplit-dwarf", way.packer)
 			// The witness is the same program, not split.
@@ -372,7 +372,7 @@ func TestSplitTakesAnything(t *testing.T) {
 				t.Errorf("%s %s: %d units of what is not damaged", options, file, n)
 			}
 			names := []string{"info", "abbrev", "str_offsets", "loc", "loclists", "types", "cu_index", "tu_index"}
-			for range 400 {
+			for range testenv.Times(400) {
 				damaged := map[string][]byte{}
 				for name, b := range sections {
 					damaged[name] = slices.Clone(b)

@@ -1,4 +1,4 @@
-package container
+package runtimes
 
 import (
 	"context"
@@ -8,12 +8,14 @@ import (
 	"net"
 	"net/http"
 	"strings"
+
+	"endoscope/probes/container"
 )
 
 // httpRuntime is Docker or Podman.
 type httpRuntime struct{ client http.Client }
 
-func newHTTP(socket string) runtime {
+func newHTTP(socket string) container.Runtime {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", socket)
@@ -21,7 +23,8 @@ func newHTTP(socket string) runtime {
 	return &httpRuntime{http.Client{Transport: &http.Transport{DialContext: dial, MaxIdleConns: 1}}}
 }
 
-func (r *httpRuntime) close() { r.client.CloseIdleConnections() }
+// Close closes idle connections.
+func (r *httpRuntime) Close() { r.client.CloseIdleConnections() }
 
 // maxAnswer is the maximum size of a list of containers.
 const maxAnswer = 64 << 20
@@ -33,8 +36,8 @@ const (
 	nameLabel      = "io.kubernetes.container.name"
 )
 
-// list asks Podman's own interface, which knows pods, or else Docker's.
-func (r *httpRuntime) list(ctx context.Context) (map[string]*Container, error) {
+// List asks Podman's own interface, which knows pods, or else Docker's.
+func (r *httpRuntime) List(ctx context.Context) (map[string]*container.Container, error) {
 	var all []struct {
 		ID      string `json:"Id"`
 		Names   []string
@@ -47,9 +50,9 @@ func (r *httpRuntime) list(ctx context.Context) (map[string]*Container, error) {
 			return nil, err
 		}
 	}
-	out := map[string]*Container{}
+	out := map[string]*container.Container{}
 	for _, c := range all {
-		found := &Container{Pod: c.PodName, Labels: c.Labels}
+		found := &container.Container{Pod: c.PodName, Labels: c.Labels}
 		if len(c.Names) > 0 {
 			found.Name = strings.TrimPrefix(c.Names[0], "/")
 		}
