@@ -13,6 +13,7 @@ import (
 	"endoscope/client/render"
 	"endoscope/planner/plan"
 	"endoscope/server/wire"
+	"endoscope/server/wire/bus"
 )
 
 // flags are the values of the flags of a command.
@@ -126,14 +127,25 @@ var allFlags = []flag{
 		}
 		return checkAddress(v)
 	}, ""},
-	{connectionFlags, "", "fleet", "URL", "query all hosts of the fleet on this NATS server (nats://HOST:4222; several, separated by commas) as one", func(f *flags, v string) error { f.fleet = v; return notEmpty("--fleet", v) }, ""},
-	{connectionFlags, "", "creds", "FILE", "the file of NATS credentials for --fleet", func(f *flags, v string) error { f.creds = v; return notEmpty("--creds", v) }, "file"},
+	{connectionFlags, "", "fleet", "URL", "query all hosts of the fleet on this NATS server (nats://HOST:4222; several, separated by commas) as one", func(f *flags, v string) error { f.fleet = v; return checkBus(v) }, ""},
+	{connectionFlags, "", "creds", "FILE", "the file of your credentials for --fleet (created by endoscoped enroll)", func(f *flags, v string) error { f.creds = v; return notEmpty("--creds", v) }, "file"},
 	{connectionFlags, "", "ca", "FILE", "the certificate of the CA of an engine on another machine (created by endoscoped init); without these flags: ca.pem, client.pem, client.key and token in ~/.config/endoscope", func(f *flags, v string) error { f.as.ca = v; return notEmpty("--ca", v) }, "file"},
 	{connectionFlags, "", "cert", "FILE", "your certificate, with its key in FILE.key", func(f *flags, v string) error { f.as.cert = v; return notEmpty("--cert", v) }, "file"},
 	{connectionFlags, "", "key", "FILE", "the key of your certificate", func(f *flags, v string) error { f.as.key = v; return notEmpty("--key", v) }, "file"},
 	{connectionFlags, "", "token-file", "FILE", "your token, which may also be in $ENDOSCOPE_TOKEN", func(f *flags, v string) error { f.as.token = v; return notEmpty("--token-file", v) }, "file"},
 	{connectionFlags, "", "reconnect", "", "when the connection is lost, connect again and continue; gaps are reported", func(f *flags, _ string) error { f.reconnect = true; return nil }, ""},
 	{connectionFlags, "", "insecure", "", "do not encrypt: others can read and change the traffic", func(f *flags, _ string) error { f.as.insecure = true; return nil }, ""},
+}
+
+// checkBus refuses what is not the URL of a bus.
+func checkBus(url string) error {
+	if url == "" {
+		return notEmpty("--fleet", url)
+	}
+	if err := bus.CheckURL(url); err != nil {
+		return usagef("--fleet "+bus.URLForm, "--fleet: %v", err)
+	}
+	return nil
 }
 
 // flagValue sets a flag. It implements pflag.Value.

@@ -33,6 +33,7 @@ func TestOneTarget(t *testing.T) {
 		"--exe /a -c SELECT --exe=":                 "--exe can be given once",
 		"--connect a:1 --connect b:1 --connect a:1": "--connect a:1 is given twice",
 		"-p 1 --exe /a":                             "-p and --exe exclude each other",
+		"--fleet http://x":                          "--fleet: \"http://x\" is not the URL of a NATS server",
 	} {
 		if _, err := parseFlags(strings.Fields(line)); err == nil || err.Error() != want {
 			t.Errorf("%s: %v", line, err)

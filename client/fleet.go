@@ -32,7 +32,7 @@ func init() {
 		c := &cobra.Command{
 			Use:   "fleet",
 			Short: "one query over many hosts",
-			Long: `A fleet are hosts that run endoscoped --fleet URL; endoscope --fleet URL queries all of
+			Long: `A fleet is a set of hosts that run endoscoped --fleet URL; endoscope --fleet URL queries all of
 them as one. The manual has the rest: endoscope help fleet.`,
 			Args: cobra.ArbitraryArgs,
 			RunE: func(c *cobra.Command, args []string) error {

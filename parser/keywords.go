@@ -67,6 +67,9 @@ func wordSet(words string) map[string]bool {
 	return set
 }
 
+// Showable returns the words that may follow SHOW, in upper case, sorted.
+func Showable() []string { return slices.Clone(showable) }
+
 // Keywords returns every word that is a keyword in some context, in upper case, sorted, for
 // completion in an editor. The names of sources (SAMPLE, TUMBLE, ...) are included.
 func Keywords() []string {

@@ -18,6 +18,7 @@ type aligned struct {
 	tick *time.Ticker
 	out  []wire.Event // to be returned next
 	over bool         // all hosts are through
+	due  bool         // settle must look at all hosts: one of them may be silent
 
 	returned atomic.Uint64 // rows of results
 	late     atomic.Uint64 // what came too late: rows, or groups of windows or sessions
@@ -59,8 +60,9 @@ func (p *aligned) advance(ctx context.Context, how alignment) (wire.Event, error
 		x, err := p.next(ctx, p.tick.C)
 		switch {
 		case errors.Is(err, errLate):
+			p.due = true
 		case err == io.EOF:
-			p.over = true
+			p.over, p.due = true, true
 		case err != nil:
 			return wire.Event{}, err
 		case x.ev.Kind == wire.Notice:

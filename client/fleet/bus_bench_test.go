@@ -1,111 +1,33 @@
 package fleet_test
 
 import (
+	"bytes"
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
 	"io"
-	"sync"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
 	"testing"
+	"text/tabwriter"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"endoscope/operators/batch"
-	"endoscope/planner/types"
+	"endoscope/client/fleet/root"
+	"endoscope/probes/testenv"
 	"endoscope/server/wire"
 	"endoscope/server/wire/bus"
 )
 
-// replayed is an engine that answers every query with the same share: states of groups
-// that a real engine has sent once, each second.
-type replayed struct {
-	share *wire.Share
-	cols  []wire.Column
-	rows  []*batch.Batch
-}
-
-// record executes a statement at a real engine, and keeps its share.
-func record(b testing.TB, e wire.Engine, statement string) *replayed {
-	b.Helper()
-	s, err := e.NewSession(b.Context(), wire.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer s.Close()
-	r, err := s.(wire.Sharer).ExecuteShare(b.Context(), "h", statement)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer r.Close()
-	out := &replayed{share: r.(wire.Shared).Share(), cols: r.Columns()}
-	for {
-		ev, err := r.Next(b.Context())
-		if errors.Is(err, io.EOF) || ev.Kind == wire.Flush {
-			return out
-		}
-		if err != nil {
-			b.Fatal(err)
-		}
-		if ev.Batch != nil {
-			out.rows = append(out.rows, ev.Batch)
-		}
-	}
-}
-
-func (e *replayed) NewSession(context.Context, wire.Options) (wire.Session, error) {
-	return replayedSession{e: e}, nil
-}
-func (e *replayed) Close() error { return nil }
-
-type replayedSession struct {
-	wire.Session
-	e *replayed
-}
-
-func (s replayedSession) Close() error { return nil }
-
-func (s replayedSession) ExecuteShare(context.Context, string, string, ...types.Value) (wire.Result, error) {
-	return &replayedResult{e: s.e, stop: make(chan struct{}), tick: time.NewTicker(time.Second)}, nil
-}
-
-type replayedResult struct {
-	e    *replayed
-	stop chan struct{}
-	once sync.Once
-	tick *time.Ticker
-	left []wire.Event
-}
-
-func (r *replayedResult) Columns() []wire.Column { return r.e.cols }
-func (r *replayedResult) Message() string        { return "" }
-func (r *replayedResult) Share() *wire.Share     { return r.e.share }
-func (r *replayedResult) Summary() wire.Summary  { return wire.Summary{} }
-func (r *replayedResult) Stop()                  { r.once.Do(func() { close(r.stop) }) }
-
-func (r *replayedResult) Close() error {
-	r.Stop()
-	r.tick.Stop()
-	return nil
-}
-
-func (r *replayedResult) Next(ctx context.Context) (wire.Event, error) {
-	if len(r.left) == 0 {
-		select {
-		case <-r.tick.C:
-		case <-r.stop:
-			return wire.Event{}, io.EOF
-		case <-ctx.Done():
-			return wire.Event{}, ctx.Err()
-		}
-		for _, b := range r.e.rows {
-			r.left = append(r.left, wire.Event{Kind: wire.Rows, Batch: b.Retain()})
-		}
-		r.left = append(r.left, wire.Event{Kind: wire.Flush})
-	}
-	ev := r.left[0]
-	r.left = r.left[1:]
-	return ev, nil
+// timeout returns a context for a step of a part.
+func timeout() context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	_ = cancel // it ends by itself
+	return ctx
 }
 
 // used returns the processor time of this process.
@@ -115,64 +37,145 @@ func used() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkHosts measures what a query costs by the number of hosts: agents that send 100
-// groups with a quantile each second, the bus, and the root, all in this process. An
-// iteration is one merged answer.
+// Rounds of a simulation. The count of each group tells which one an answer is of.
+const (
+	simulatedRounds = 40
+	simulatedCount  = 100 // of a group in round 0 at each host; one more in each round after it
+)
+
+// BenchmarkHosts measures what a query costs its root by the number of hosts, which are
+// simulated in another process: each sends 100 groups in each second. An iteration is one
+// merged answer, whose counts must be those of all hosts.
+//
+//	go test -run '^$' -bench Hosts -benchtime 5x -timeout 30m ./client/fleet
+//
+// writes testdata/figures/hosts.md.
 func BenchmarkHosts(b *testing.B) {
-	const statement = "SELECT n % 100 AS k, COUNT(*), QUANTILE(n, 0.99) FROM series(10000) GROUP BY n % 100 EMIT EVERY 1s"
-	for _, hosts := range []int{100, 300, 1000} {
-		b.Run(fmt.Sprint("hosts=", hosts), func(b *testing.B) {
-			e := engine(b)
-			defer e.Close()
-			replay := record(b, e, statement)
-			to := startBus(b)
-			for i := range hosts {
-				to.join(b, bus.Host{Name: fmt.Sprintf("host%04d", i)}, replay)
-			}
-			s := to.dial(b, hosts)
-			var first time.Duration
-			began := time.Now()
-			r, err := s.Execute(b.Context(), statement)
+	var table bytes.Buffer
+	w := tabwriter.NewWriter(&table, 0, 0, 1, ' ', tabwriter.AlignRight|tabwriter.Debug)
+	fmt.Fprintf(w, "aggregates\thosts\tCPUs of the root\tCPU s for an answer\tMB/s received\ts to all armed\ts to the first answer\tms after the second, median\tworst\tanswers left out\t\n")
+	e := engine(b)
+	defer e.Close()
+	measured := 0
+	for _, of := range []struct {
+		aggregates string
+		sizes      []int
+	}{{"COUNT(*), AVG(n)", []int{100, 1000, 3000, 10000}}, {"COUNT(*), QUANTILE(n, 0.99)", []int{100, 300, 1000}}} {
+		aggregates := of.aggregates
+		var statements []string
+		for r := range simulatedRounds {
+			statements = append(statements, fmt.Sprintf("SELECT n %% 100 AS k, %s FROM series(%d) GROUP BY n %% 100 EMIT EVERY 1s", aggregates, 100*(simulatedCount+r)))
+		}
+		what := record(b, e, statements...)
+		measured += len(of.sizes)
+		for _, hosts := range of.sizes {
+			name, _, _ := strings.Cut(strings.TrimPrefix(aggregates, "COUNT(*), "), "(")
+			b.Run(fmt.Sprint(strings.ToLower(name), "/hosts=", hosts), func(b *testing.B) {
+				benchmarkHosts(b, w, aggregates, statements[0], what, hosts)
+			})
+		}
+	}
+	_ = w.Flush()
+	if strings.Count(table.String(), "\n") != 1+measured {
+		return // not all were measured
+	}
+	load, _, _ := strings.Cut(testenv.Output(b, "cat", "/proc/loadavg"), " ")
+	out := fmt.Sprintf("What a query costs its root, by the number of hosts, of which each sends 100 groups of 100 to\n140 rows in each second (BenchmarkHosts). %d processors, shared with the hosts and the NATS server,\nwhose processor time is not counted. The load average was %s: delays depend on it, processor\ntime hardly does.\n\n```\n%s```\n", runtime.NumCPU(), load, table.String())
+	if err := os.WriteFile("testdata/figures/hosts.md", []byte(out), 0o644); err != nil {
+		b.Error(err)
+	}
+}
+
+func benchmarkHosts(b *testing.B, w io.Writer, aggregates, statement string, what *recorded, hosts int) {
+	of := *what
+	of.Hosts, of.Dir = hosts, b.TempDir()
+	file := filepath.Join(of.Dir, "recorded")
+	text, err := json.Marshal(of)
+	if err == nil {
+		err = os.WriteFile(file, text, 0o600)
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	p := startProcess(b, "hosts", file)
+	to, err := root.Dial(b.Context(), root.Options{Bus: bus.Address{URL: p.said}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer to.Close()
+	if err := to.Await(b.Context(), hosts); err != nil {
+		b.Fatal(err)
+	}
+	s, err := to.NewSession(b.Context(), wire.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	began := time.Now()
+	r, err := s.Execute(b.Context(), statement)
+	if err != nil {
+		b.Fatal(err)
+	}
+	armed := time.Since(began)
+	defer r.Close()
+	answer := func() (round int) {
+		round = -1
+		for {
+			ev, err := r.Next(b.Context())
 			if err != nil {
 				b.Fatal(err)
 			}
-			armed := time.Since(began)
-			defer r.Close()
-			answer := func() {
-				for {
-					ev, err := r.Next(b.Context())
-					if err != nil {
-						b.Fatal(err)
-					}
-					if ev.Batch != nil {
-						ev.Batch.Release()
-					}
-					if ev.Kind == wire.Flush {
-						return
+			if ev.Batch != nil {
+				for i := range ev.Batch.Len() {
+					n := ev.Batch.Cols[1].Value(ev.Batch.Row(i)).I
+					if round = int(n)/hosts - simulatedCount; int(n)%hosts != 0 {
+						round = -1 // some hosts are one round behind
 					}
 				}
+				ev.Batch.Release()
 			}
-			answer()
-			first = time.Since(began)
-			bytes := func() int64 {
-				v, err := to.Varz(nil)
-				if err != nil {
-					b.Fatal(err)
-				}
-				return v.InBytes
+			if ev.Kind == wire.Flush {
+				return round
 			}
-			cpu, sent, at := used(), bytes(), time.Now()
-			b.ResetTimer()
-			for b.Loop() {
-				answer()
-			}
-			b.StopTimer()
-			took := time.Since(at).Seconds()
-			b.ReportMetric(armed.Seconds(), "s-to-armed")
-			b.ReportMetric(first.Seconds(), "s-to-first")
-			b.ReportMetric((used()-cpu).Seconds()/took, "CPUs")
-			b.ReportMetric(float64(bytes()-sent)/took/1e3, "kB/s")
-			b.Log(r.Summary().Notes)
-		})
+		}
 	}
+	answer()
+	first := time.Since(began)
+	cpu, received, at := used(), to.Received(), time.Now()
+	var delays []time.Duration
+	answers, last := 0, -1
+	left := 0
+	for b.Loop() {
+		round := answer()
+		now := time.Now()
+		answers++
+		if round < 0 {
+			left++
+			continue
+		}
+		second := now.Truncate(time.Second)
+		for int(second.Unix())%simulatedRounds != round {
+			second = second.Add(-time.Second)
+		}
+		if delays = append(delays, now.Sub(second)); last >= 0 {
+			left += (round - last + simulatedRounds - 1) % simulatedRounds
+		}
+		last = round
+	}
+	took := time.Since(at).Seconds()
+	CPUs, rate := (used()-cpu).Seconds()/took, float64(to.Received()-received)/took/1e6
+	slices.Sort(delays)
+	if len(delays) == 0 {
+		b.Fatalf("none of %d answers is of all hosts: %s", answers, r.Summary().Notes)
+	}
+	median, worst := delays[len(delays)/2], delays[len(delays)-1]
+	b.ReportMetric(CPUs, "CPUs")
+	b.ReportMetric(CPUs*took/float64(answers), "CPU-s/answer")
+	b.ReportMetric(rate, "MB/s")
+	b.ReportMetric(armed.Seconds(), "s-to-armed")
+	b.ReportMetric(first.Seconds(), "s-to-first")
+	b.ReportMetric(median.Seconds(), "s-delay")
+	if answers > 1 {
+		fmt.Fprintf(w, "%s\t%d\t%.2f\t%.2f\t%.1f\t%.2f\t%.2f\t%d\t%d\t%d of %d\t\n", aggregates, hosts, CPUs, CPUs*took/float64(answers), rate, armed.Seconds(), first.Seconds(), median.Milliseconds(), worst.Milliseconds(), left, answers)
+	}
+	b.Log(r.Summary().Notes)
 }

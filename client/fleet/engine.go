@@ -181,7 +181,7 @@ func (s *session) Execute(ctx context.Context, text string, args ...types.Value)
 		return nil, err
 	}
 	_, query := stmt.(*parser.Query)
-	return s.execute(ctx, query, func(ctx context.Context, m *member) (wire.Result, error) {
+	return s.execute(ctx, stmt, func(ctx context.Context, m *member) (wire.Result, error) {
 		if !query {
 			return m.session.Execute(ctx, text, args...)
 		}
@@ -194,13 +194,13 @@ func (s *session) Execute(ctx context.Context, text string, args ...types.Value)
 }
 
 // execute executes a statement at every host and combines the results.
-func (s *session) execute(ctx context.Context, query bool, at func(context.Context, *member) (wire.Result, error)) (wire.Result, error) {
+func (s *session) execute(ctx context.Context, stmt parser.Statement, at func(context.Context, *member) (wire.Result, error)) (wire.Result, error) {
 	parts, err := s.begin(ctx, at)
 	if err != nil {
 		return nil, err
 	}
 	of, err := agreed(parts, s.limits.declines)
-	if err == nil && of == nil && query {
+	if _, query := stmt.(*parser.Query); err == nil && of == nil && query {
 		err = errNoShare
 	}
 	if err != nil {
@@ -211,7 +211,10 @@ func (s *session) execute(ctx context.Context, query bool, at func(context.Conte
 		}
 		return nil, err
 	}
-	if of == nil {
+	switch {
+	case explains(stmt):
+		return s.represent(ctx, parts)
+	case of == nil:
 		return s.gather(parts, 0, 0), nil
 	}
 	return s.result(parts, of)

@@ -14,8 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"endoscope/client/fleet"
 	"endoscope/client/remote"
 	"endoscope/parser"
@@ -24,8 +22,6 @@ import (
 	"endoscope/server/flight"
 	"endoscope/server/wire"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func engine(t testing.TB) wire.Engine {
 	t.Helper()

@@ -72,6 +72,7 @@ type gathered struct {
 	of        *upper       // what all hosts agree on; nil: they execute the statement alone
 	from      Published    // nil: hosts that are connected
 	notices   notices
+	separate  bool // results of hosts are not combined, nor their notices
 
 	mu    sync.Mutex
 	err   error
@@ -188,7 +189,7 @@ func (g *gathered) read(p *part) {
 			continue
 		}
 		ev.Row = 0
-		if ev.Kind == wire.Notice {
+		if ev.Kind == wire.Notice && !g.separate {
 			if ev.Text = g.notices.text(p.name, ev.Text, len(g.s.members)); ev.Text == "" {
 				continue
 			}
@@ -388,13 +389,20 @@ func (g *gathered) nextNote() (ev wire.Event, ok bool) {
 	return ev, true
 }
 
+// arriving reports whether rows of a host have arrived that were not read yet: this machine
+// may be busier than the host.
+func (p *part) arriving(within time.Duration) bool {
+	of, ok := p.res.(interface{ Arrived() time.Time })
+	return ok && time.Since(of.Arrived()) < within
+}
+
 // waitsFor reports whether a host is waited for: it is connected and makes
 // progress.
 func (g *gathered) waitsFor(p *part) bool {
 	switch {
 	case p.over:
 		return false
-	case time.Since(p.heard) < g.s.limits.patience:
+	case time.Since(p.heard) < g.s.limits.patience, p.arriving(g.s.limits.patience):
 		return true
 	case !p.silent:
 		p.silent = true

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"endoscope/parser"
 	"endoscope/server/wire"
 )
 
@@ -35,9 +36,9 @@ type Joined struct {
 // many are the limits for the hosts of a bus: heartbeats and leases come each second.
 var many = limits{answering: 1500 * time.Millisecond, patience: 3 * time.Second, declines: true}
 
-// Collect combines the results of a published statement into one. query: each host
-// executes its share of a query.
-func Collect(ctx context.Context, query bool, p Published) (wire.Result, error) {
+// Collect combines the results of a published statement into one. Each host executes its
+// share of a query, and other statements alone.
+func Collect(ctx context.Context, stmt parser.Statement, p Published) (wire.Result, error) {
 	s := &session{limits: many}
 	for _, name := range p.Hosts() {
 		s.members = append(s.members, &member{name: name, clock: clockOf{p, name}})
@@ -47,7 +48,7 @@ func Collect(ctx context.Context, query bool, p Published) (wire.Result, error) 
 		return nil, fmt.Errorf("no host matches the query: SHOW HOSTS lists them")
 	}
 	s.published = p
-	r, err := s.execute(ctx, query, func(ctx context.Context, m *member) (wire.Result, error) { return p.Answer(ctx, m.name) })
+	r, err := s.execute(ctx, stmt, func(ctx context.Context, m *member) (wire.Result, error) { return p.Answer(ctx, m.name) })
 	if err != nil {
 		p.Close()
 		return nil, err

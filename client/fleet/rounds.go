@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync/atomic"
 
 	"endoscope/operators/batch"
 	"endoscope/planner/plan"
@@ -30,7 +31,14 @@ type rounds struct {
 	held   int       // their rows, or the rows of queued totals
 	round  uint64    // number of the totals that were returned last
 	behind bool      // a host has sent older totals since
-	closed int64     // windows that end here or before are closed
+	// ready is how many hosts have sent totals that were not returned, and awaited how many
+	// there are: all hosts are looked at when these are equal, and from time to time.
+	ready, awaited int
+	skipped        atomic.Uint64 // totals that were not returned, since newer ones had arrived
+	closed         int64         // windows that end here or before are closed
+	// slowest is the host that windows wait for: no window can be closed before it makes
+	// progress, so that the others need not be looked at.
+	slowest *part
 }
 
 // window is one of which hosts have sent rows.
@@ -46,6 +54,7 @@ func (r *rounds) Next(ctx context.Context) (wire.Event, error) { return r.advanc
 
 func (r *rounds) accept(_ context.Context, x hostEvent) error {
 	p := x.part
+	r.due = r.due || x.over || x.joins || p == r.slowest
 	switch {
 	case r.by != plan.PerRound:
 		for _, b := range r.complete(x) {
@@ -62,7 +71,10 @@ func (r *rounds) accept(_ context.Context, x hostEvent) error {
 		if x.ev.Round > 0 { // some may be missing
 			n = max(n, x.ev.Round)
 		}
-		p.round = n
+		if p.round = n; len(p.rounds) == 0 {
+			r.ready++
+		}
+		r.due = r.due || r.ready >= r.awaited || len(p.rounds) >= mostRounds || r.held > mostPending
 		p.rounds = append(p.rounds, round{p.base + n, p.take(false)})
 	case x.ev.Batch != nil:
 		p.queue = append(p.queue, x.ev.Batch)
@@ -104,14 +116,19 @@ func (r *rounds) settle(ctx context.Context) error {
 	if r.by == plan.PerRound {
 		return r.settleRounds(ctx)
 	}
+	if !r.due && r.slowest != nil && r.held <= mostPending {
+		return nil
+	}
+	r.due, r.slowest = false, nil
 	until, waiting, all := int64(math.MaxInt64), 0, 0
 	for _, p := range r.parts {
 		if p.over {
 			continue
 		}
 		if all++; r.waitsFor(p) {
-			waiting++
-			until = min(until, p.mark)
+			if waiting++; p.mark <= until {
+				until, r.slowest = p.mark, p
+			}
 		}
 	}
 	if all > 0 && waiting == 0 {
@@ -141,25 +158,45 @@ func (r *rounds) settle(ctx context.Context) error {
 // mostRounds is how many totals of a host may wait for those of others.
 const mostRounds = 16
 
+// mostBehind is how many totals that all hosts have sent may wait for this machine. If there
+// are more, only the newest are returned.
+const mostBehind = 3
+
 // settleRounds returns totals when each host has sent its own of that number. When too
 // many totals of one host are queued for another host, they are returned without it:
 // otherwise all totals would be late for the rest of the query. The last totals of a host
 // that was not waited for are in the next result.
 func (r *rounds) settleRounds(ctx context.Context) error {
+	if !r.due {
+		return nil
+	}
+	r.due = false
 	crowded := r.held > mostPending || slices.ContainsFunc(r.parts, func(p *part) bool { return len(p.rounds) > mostRounds })
 	for {
-		next, waits := uint64(math.MaxUint64), false
+		next, newest, waits, lacking := uint64(math.MaxUint64), uint64(math.MaxUint64), false, false
+		r.ready, r.awaited = 0, 0
 		for _, p := range r.parts {
 			r.behind = r.update(p) || r.behind
 			switch {
 			case len(p.rounds) > 0:
-				next = min(next, p.rounds[0].n)
-			case !r.over && !crowded && r.waitsFor(p):
-				waits = true
+				r.ready++
+				r.awaited++
+				next, newest = min(next, p.rounds[0].n), min(newest, p.rounds[len(p.rounds)-1].n)
+			case !r.over && !p.over && crowded:
+				lacking = true
+			case !r.over && r.waitsFor(p):
+				waits, lacking = true, true
+				r.awaited++
 			}
+		}
+		if next < math.MaxUint64 && !lacking && newest-next > mostBehind {
+			next = newest
 		}
 		switch {
 		case next < math.MaxUint64 && !waits:
+			if !lacking && r.round > 0 {
+				r.skipped.Add(next - r.round - 1)
+			}
 			r.round = next
 		case r.over && r.behind:
 		default:
@@ -231,6 +268,9 @@ func (r *rounds) Summary() wire.Summary {
 	sum := r.gathered.Summary()
 	sum.Rows = r.returned.Load()
 	addLate(&sum, r.late.Load(), r.rushed.Load())
+	if n := r.skipped.Load(); n > 0 {
+		sum.Notes = append(sum.Notes, fmt.Sprintf("answers that were left out, since this machine did not keep up with the hosts: %d", n))
+	}
 	if r.by == plan.PerRound || len(r.parts) < 2 {
 		return sum
 	}

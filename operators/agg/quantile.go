@@ -49,7 +49,7 @@ func bucketOf(v float64) int64 {
 	case u < sketchMin:
 		return 0
 	case u <= math.MaxFloat64:
-		i = int64(sketchMapping.Index(u)) + bucketBias
+		i = bucketIndex(u) + bucketBias
 	case v != v:
 		return nanBucket
 	}

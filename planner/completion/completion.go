@@ -58,6 +58,8 @@ func At(ctx context.Context, s Session, text string, cursor int) (word string, f
 			ask("model", "", at.word)
 		}
 		return at.word, found
+	case at.last == "SHOW":
+		return at.word, matching(parser.Showable(), at.word)
 	case at.last == "SET":
 		ask("setting", "", at.word)
 		return at.word, found
@@ -77,7 +79,7 @@ func At(ctx context.Context, s Session, text string, cursor int) (word string, f
 	}
 	if at.word != "" {
 		found = append(found, calls(at.word)...)
-		found = append(found, keywords(at.word)...)
+		found = append(found, matching(elsewhere, at.word)...)
 	}
 	return at.word, found
 }
@@ -110,9 +112,12 @@ func calls(word string) (found []Candidate) {
 	return found
 }
 
-// keywords returns the keywords that begin with word.
-func keywords(word string) (found []Candidate) {
-	for _, k := range parser.Keywords() {
+// elsewhere are the keywords that do not only follow SHOW.
+var elsewhere = slices.DeleteFunc(parser.Keywords(), func(word string) bool { return slices.Contains(parser.Showable(), word) })
+
+// matching returns the keywords that begin with word.
+func matching(keywords []string, word string) (found []Candidate) {
+	for _, k := range keywords {
 		found = append(found, beginning(word, k, "", "keyword")...)
 	}
 	return found

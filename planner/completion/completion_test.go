@@ -3,6 +3,7 @@ package completion
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -21,11 +22,16 @@ func TestPlaceDecidesWhatIsAskedFor(t *testing.T) {
 		{"SELECT COUNT(*) FROM function_start WHERE function_name = 'ca|", "ca", "function()ca"},
 		{"DROP TRIGGER s|", "s", "trigger()s"},
 		{"SET over|", "over", "setting()over"},
+		{"SHOW HO|", "HO", "HOSTS"},
+		{"SELECT hos| FROM function_start", "hos", "column(function_start)hos"},
 		{"SELECT 1; USE 'red|", "red", "process()red"},
 		{"-- FROM x|", "", ""},
 	} {
 		before, after, _ := strings.Cut(c.text, "|")
 		word, found := At(t.Context(), asked{}, before+after, len(before))
+		if slices.Contains(found, Candidate{"hosts", "keyword"}) {
+			t.Errorf("%s: a word of SHOW is offered in an expression", c.text)
+		}
 		first := ""
 		if len(found) > 0 && c.want != "" {
 			first = found[0].Text

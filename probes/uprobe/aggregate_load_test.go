@@ -142,23 +142,23 @@ func TestCollectingUnderLoad(t *testing.T) {
 	}
 }
 
-// somePanes waits until there are as many panes as checkPanes requires.
+// somePanes waits until there are as many panes and watermarks as checkPanes requires.
 func somePanes(t *testing.T, r *record) {
 	t.Helper()
-	testenv.Until(t, "there are three panes", func() bool {
+	testenv.Until(t, "there are three panes and three watermarks", func() bool {
 		begins := map[int64]bool{}
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		for _, row := range r.parts {
 			begins[row[0].I] = true
 		}
-		return len(begins) >= 3
+		return len(begins) >= 3 && len(r.marks) >= 3
 	})
 }
 
 // Nothing is collected for several panes, as when the machine sleeps: events that do not
 // fit into the two panes with slots become rows, and no event is in a wrong pane.
-func TestPanesThatNobodyCollects(t *testing.T) {
+func TestPanesThatAreNotCollected(t *testing.T) {
 	testenv.NeedUprobes(t)
 	target := testenv.CompileCText(t, crowd, "-O1", "-fcf-protection=none")
 	r := run(t, target, "1750")

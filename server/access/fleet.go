@@ -180,8 +180,13 @@ func (f *Fleet) Inventory() ([]byte, error) {
 	return text, err
 }
 
-// Revoked returns the newest list of revoked certificates in PEM, which Revoke has made.
-func (f *Fleet) Revoked() ([]byte, error) { return os.ReadFile(filepath.Join(f.dir, revokedFile)) }
+// Revoked returns the signed list of revoked certificates; nil: there is none.
+func (f *Fleet) Revoked() ([]byte, error) {
+	if number, _, err := f.revoked(); err != nil || number == 0 {
+		return nil, err
+	}
+	return os.ReadFile(filepath.Join(f.dir, revokedFile))
+}
 
 // revoked reads the list of revoked certificates: the number of the newest list, 0 if the
 // file has serial numbers only, and the serial numbers in hexadecimal.

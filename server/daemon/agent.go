@@ -24,7 +24,12 @@ type agentFlags struct {
 // check rejects flags without --fleet, and labels that are not KEY=VALUE.
 func (f *agentFlags) check() error {
 	if f.url == "" && (f.creds != "" || f.name != "" || len(f.labels) > 0) {
-		return mistakef("endoscoped --fleet nats://HOST:4222", "--creds, --fleet-name and --label need --fleet")
+		return mistakef("endoscoped --fleet "+bus.URLForm, "--creds, --fleet-name and --label need --fleet")
+	}
+	if f.url != "" {
+		if err := bus.CheckURL(f.url); err != nil {
+			return mistakef("--fleet "+bus.URLForm, "--fleet: %v", err)
+		}
 	}
 	for _, l := range f.labels {
 		if key, _, ok := strings.Cut(l, "="); !ok || key == "" {

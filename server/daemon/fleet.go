@@ -17,15 +17,19 @@ import (
 
 // enroll creates the credentials of a member of the fleet.
 func enroll(args []string, stdout, stderr io.Writer) error {
-	const usage = "enroll NAME [--role host|author|reducer] [--label KEY=VALUE ...] [--expires 90d] [--replace]"
+	const usage = "enroll NAME [--role host|author|reducer] [--label KEY=VALUE ...] [--expires 90d] [--replace] [--fleet URL --creds FILE]"
 	f, dir := options("enroll")
 	role := f.String("role", "host", "what the member may do: a host executes queries, an author asks them, a reducer merges results; `host`, author or reducer")
 	expires := f.String("expires", "", "lifetime of the certificate, `long`: 12h, 90d (default: two years)")
 	replace := f.Bool("replace", false, "replace the member's credentials in the directory; the old certificate stays valid until it expires or is revoked")
+	to := publishing(f)
 	var labels list
 	f.Var(&labels, "label", "a label of a host, `key=value`: host_label('key') in queries")
 	rest, err := parseCommand(f, args, stdout, usage, "NAME")
 	if err != nil {
+		return err
+	}
+	if err := to.check(usage); err != nil {
 		return err
 	}
 	p := fleettrust.Profile{Name: rest[0], Labels: map[string]string{}}
@@ -58,15 +62,14 @@ func enroll(args []string, stdout, stderr io.Writer) error {
 	if p.Role == fleettrust.Author {
 		noticeUnknown(stderr, *dir, p.Name)
 	}
-	return nil
+	return to.publish(fleet)
 }
 
 // revoke adds certificates to the list of revoked ones.
 func revoke(args []string, stdout, stderr io.Writer) error {
 	f, dir := options("revoke")
 	valid := f.String("valid", "", "members of the fleet refuse everything after this `long` without a newer list: 12h, 90d (default: never)")
-	url := f.String("fleet", "", "store the list at the bus of this `url`, for all members of the fleet")
-	creds := f.String("creds", "", "the `file` of credentials of an author, for --fleet")
+	to := publishing(f)
 	const usage = "revoke [SERIAL ...] [--valid 30d] [--fleet URL --creds FILE]"
 	serials, err := parseFlags(f, args, maxRevoked)
 	if errors.Is(err, flag.ErrHelp) {
@@ -75,8 +78,8 @@ func revoke(args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if (*url == "") != (*creds == "") {
-		return mistakef("endoscoped "+usage, "--fleet and --creds need each other")
+	if err := to.check(usage); err != nil {
+		return err
 	}
 	life, err := lifetimeFlag("--valid", *valid)
 	if err != nil {
@@ -91,23 +94,45 @@ func revoke(args []string, stdout, stderr io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(stdout, "list %d of revoked certificates\n", number)
-	if *url == "" {
+	return to.publish(fleet)
+}
+
+// publication is where the lists of the CA are stored for the members of the fleet.
+type publication struct{ url, creds *string }
+
+// publishing defines the flags of a publication.
+func publishing(f *flag.FlagSet) publication {
+	return publication{
+		f.String("fleet", "", "store the lists of hosts and of revoked certificates at the bus of this `url`, for all members of the fleet"),
+		f.String("creds", "", "the `file` of credentials of an author, for --fleet"),
+	}
+}
+
+func (p publication) check(usage string) error {
+	if (*p.url == "") != (*p.creds == "") {
+		return mistakef("endoscoped "+usage, "--fleet and --creds need each other")
+	}
+	return nil
+}
+
+// publish stores the lists of the CA at the bus, if one is named.
+func (p publication) publish(fleet *access.Fleet) error {
+	if *p.url == "" {
 		return nil
 	}
-	list, err := fleet.Revoked()
+	revoked, err := fleet.Revoked()
 	if err != nil {
 		return err
 	}
-	return publishList(*url, *creds, list)
-}
-
-// publishList stores a list of revoked certificates at a bus.
-func publishList(url, creds string, list []byte) error {
-	at, _, err := guard.Join(url, creds, "")
+	hosts, err := fleet.Inventory()
 	if err != nil {
-		return cannot("--creds", creds, err)
+		return err
 	}
-	nc, err := at.Connect("revoke", false)
+	at, _, err := guard.Join(*p.url, *p.creds, "")
+	if err != nil {
+		return cannot("--creds", *p.creds, err)
+	}
+	nc, err := at.Connect("lists", false)
 	if err != nil {
 		return err
 	}
@@ -117,7 +142,7 @@ func publishList(url, creds string, list []byte) error {
 	if err := guard.Prepare(ctx, nc, 0); err != nil {
 		return err
 	}
-	return guard.Publish(ctx, nc, list)
+	return guard.Publish(ctx, nc, revoked, hosts)
 }
 
 // maxRevoked bounds the arguments of one revoke.

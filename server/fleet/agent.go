@@ -42,11 +42,12 @@ type Agent struct {
 	// time of their last lease.
 	finished map[string]time.Time
 	ended    chan *run
+	changed  chan struct{}     // the description must be stored again
 	reading  bool              // the bucket is being read
 	read     chan []bus.Change // its content; nil: it could not be read
 	all      sync.WaitGroup
 
-	mu      sync.Mutex
+	mu      sync.Mutex // protects o.Host but its Name, too
 	running int
 	cpu     float64
 }
@@ -69,7 +70,25 @@ func New(o Options) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Agent{o: o, nc: nc, incarnation: newIncarnation(), runs: map[string]*run{}, waiting: map[string]*query{}, finished: map[string]time.Time{}, ended: make(chan *run), read: make(chan []bus.Change)}, nil
+	a := &Agent{o: o, nc: nc, incarnation: newIncarnation(), runs: map[string]*run{}, waiting: map[string]*query{}, finished: map[string]time.Time{},
+		changed: make(chan struct{}, 1), ended: make(chan *run), read: make(chan []bus.Change)}
+	nc.SetReconnectHandler(func(*nats.Conn) { a.describeAgain() }) // perhaps to a bus that has lost it
+	return a, nil
+}
+
+// Describe replaces the description of the host.
+func (a *Agent) Describe(change func(*bus.Host)) {
+	a.mu.Lock()
+	change(&a.o.Host)
+	a.mu.Unlock()
+	a.describeAgain()
+}
+
+func (a *Agent) describeAgain() {
+	select {
+	case a.changed <- struct{}{}:
+	default:
+	}
 }
 
 // newIncarnation returns a name that sorts after those of earlier starts.
@@ -141,24 +160,35 @@ func (a *Agent) follow(change string, err error) {
 	a.o.Log.Info("fleet", "accepted", change)
 }
 
-// describe stores the host's description in the bus, until that has succeeded.
+// describedEvery is the interval at which a description is stored again, though it is the
+// same: the bus may have lost it.
+const describedEvery = 10 * time.Minute
+
+// describe stores the host's description in the bus, again when it has changed.
 func (a *Agent) describe(ctx context.Context) {
-	about := bus.About{Kind: bus.KindHost, Host: a.o.Host.Name}
-	for said := false; ctx.Err() == nil; {
-		m, err := a.o.Trust.Seal(about, bus.Encode(a.o.Host))
+	about, said := bus.About{Kind: bus.KindHost, Host: a.o.Host.Name}, false
+	for ctx.Err() == nil {
+		a.mu.Lock()
+		text := bus.Encode(a.o.Host)
+		a.mu.Unlock()
+		m, err := a.o.Trust.Seal(about, text)
 		if err == nil {
 			short, cancel := context.WithTimeout(ctx, 2*time.Second)
-			err = bus.DescribeHost(short, a.nc, a.o.Host.Name, m)
+			err = bus.DescribeHost(short, a.nc, about.Host, m)
 			cancel()
 		}
-		if err == nil {
-			return
+		again := describedEvery + a.spread(describedEvery/4)
+		if err != nil {
+			if again = time.Second; !said && ctx.Err() == nil {
+				said = true
+				a.o.Log.Warn("the bus does not know this host yet", "error", err)
+			}
 		}
-		if !said && ctx.Err() == nil {
-			said = true
-			a.o.Log.Warn("the bus does not know this host yet", "error", err)
+		select {
+		case <-a.changed:
+		case <-time.After(again):
+		case <-ctx.Done():
 		}
-		sleep(ctx, time.Second)
 	}
 }
 

@@ -13,7 +13,8 @@
 // Goroutines: Agent.Run handles all messages of the bus, and starts one goroutine (run)
 // for each query, which alone uses its session, its result and its outbox, and one that
 // reads the result. Each question has its own. All end with Run.
-// Locks: Agent.mu protects what heartbeats report; no other is taken under it.
+// Locks: Agent.mu protects what heartbeats and descriptions report; no other is taken under
+// it.
 //
 // It must not know how statements are planned or executed, nor how results are merged.
 package fleet

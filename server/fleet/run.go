@@ -41,7 +41,7 @@ type run struct {
 	since   time.Time // when the first pending row arrived
 	preview []*batch.Batch
 	mark    int64
-	over    bool // nobody reads the result
+	over    bool // the result has no reader any more
 	done    bool // ItemEnd was sent
 	round   uint64
 }
@@ -78,8 +78,8 @@ const (
 	resent = 4 << 20
 )
 
-// execute executes the query, and returns when its result was acknowledged, or nobody
-// reads it.
+// execute executes the query. It returns when the result was acknowledged, or has no reader
+// any more.
 func (r *run) execute(ctx context.Context) {
 	r.out = bus.NewOutbox(r.query.ID, r.a.o.Host.Name, r.a.incarnation)
 	defer r.drop()

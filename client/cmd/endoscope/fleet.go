@@ -30,11 +30,11 @@ func serveFleet(ctx context.Context, d client.FleetDemo) (_ *bus.Address, wait f
 	var engine *server.Engine
 	var agents sync.WaitGroup
 	ctx, stop := context.WithCancel(ctx)
-	bye := func() {}
+	shutDown := func() {}
 	wait = func() error {
 		stop()
 		agents.Wait()
-		bye()
+		shutDown()
 		var err error
 		if engine != nil {
 			err = engine.Close()
@@ -47,7 +47,7 @@ func serveFleet(ctx context.Context, d client.FleetDemo) (_ *bus.Address, wait f
 		return fail(err)
 	}
 	nats.Start()
-	bye = func() {
+	shutDown = func() {
 		nats.Shutdown()
 		nats.WaitForShutdown()
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // directory are the hosts of a fleet: those that have described themselves, with their
-// last heartbeats.
+// last heartbeats, and those that the trust knows.
 type directory struct {
 	trust bus.Trust
 	mu    sync.Mutex
@@ -143,13 +143,31 @@ func (d *directory) beat(data []byte, at time.Time) {
 
 // list returns copies of all hosts, by name.
 func (d *directory) list() (all []*host) {
+	known := d.trust.Hosts()
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	for _, h := range known {
+		if have := d.of(h.Name); have.Host.Labels == nil {
+			have.Host.Labels = h.Labels
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(d.hosts)) {
 		h := *d.hosts[name]
 		all = append(all, &h)
 	}
 	return all
+}
+
+// alive returns how many hosts send heartbeats.
+func (d *directory) alive() (n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, h := range d.hosts {
+		if h.alive() {
+			n++
+		}
+	}
+	return n
 }
 
 // lastHeard returns when a host was last heard; zero: never.

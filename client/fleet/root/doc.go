@@ -11,7 +11,8 @@
 //
 // Goroutines: NATS calls published.receive and directory.heard, one message of a
 // subscription at a time. published.lead sends leases and acknowledgements; it ends with
-// Close. Locks: published.mu, directory.mu; never held together, nor while NATS is called.
+// Close. Locks: published.mu, under which directory.mu may be taken; neither is held while
+// NATS is called.
 //
 // It must not know how results are combined.
 package root

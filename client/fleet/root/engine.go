@@ -43,7 +43,9 @@ func Dial(ctx context.Context, o Options) (*Engine, error) {
 	if e.trust == nil {
 		e.trust = bus.Open{}
 	}
-	err = bus.Prepare(ctx, nc, 0)
+	if err = bus.Prepare(ctx, nc, 0); err == nil {
+		err = e.trust.Learn(ctx, nc)
+	}
 	if err == nil {
 		e.hosts, err = openDirectory(ctx, nc, e.trust)
 	}
@@ -96,16 +98,9 @@ func (s *session) Triggered(bool) wire.Result { return nothing{} }
 
 // Info implements wire.Session.
 func (s *session) Info() []string {
-	all := s.e.hosts.list()
-	alive := 0
-	for _, h := range all {
-		if h.alive() {
-			alive++
-		}
-	}
 	return []string{
 		fmt.Sprintf("engine: a fleet at %s", cmp.Or(s.e.nc.ConnectedUrlRedacted(), "a bus in this process")),
-		fmt.Sprintf("hosts: %d of %d", alive, len(all)),
+		fmt.Sprintf("hosts: %d of %d", s.e.hosts.alive(), len(s.e.hosts.list())),
 	}
 }
 
@@ -167,17 +162,15 @@ func errorOf(r *bus.Refusal) error {
 	return &parser.Error{Msg: r.Msg, Hint: r.Hint, Src: r.Src, Pos: parser.Span{Start: r.Start, Stop: r.Stop}, Syntax: r.Syntax}
 }
 
+// Received returns how many bytes the bus has delivered.
+func (e *Engine) Received() uint64 { return e.nc.Stats().InBytes }
+
 // Await waits until so many hosts send heartbeats.
 func (e *Engine) Await(ctx context.Context, hosts int) error {
 	ctx, cancel := context.WithTimeout(ctx, opening)
 	defer cancel()
 	for {
-		alive := 0
-		for _, h := range e.hosts.list() {
-			if h.alive() {
-				alive++
-			}
-		}
+		alive := e.hosts.alive()
 		if alive >= hosts {
 			return nil
 		}

@@ -291,21 +291,16 @@ func (p *published) acknowledge(now time.Time) {
 // finish ends the result when only silent hosts are left, and asks hosts that began again
 // to end when the others have.
 func (p *published) finish(now time.Time) {
-	alive := map[string]bool{}
-	if now.Sub(time.Unix(0, p.query.Issued)) < joining {
-		for _, h := range p.e.hosts.list() {
-			alive[h.Name] = h.alive()
-		}
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.settled || p.over || len(p.queue) > 0 {
 		return
 	}
+	mayJoin := now.Sub(time.Unix(0, p.query.Issued)) < joining
 	running, again := 0, 0
 	for _, a := range p.hosts {
 		switch r := a.last; {
-		case r == nil && alive[a.name]:
+		case r == nil && mayJoin && time.Since(p.e.hosts.lastHeard(a.name)) < silentFor:
 			running++
 		case r == nil, r.ended(), now.Sub(r.heard) > silentFor:
 		case r.again:

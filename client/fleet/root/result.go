@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"endoscope/client/fleet"
@@ -31,6 +32,8 @@ type hostResult struct {
 	first   *bus.Item // ItemBegin or ItemRefused
 	began   time.Time // when the host had armed the query, by this machine's clock
 
+	arrived atomic.Int64 // when rows or a watermark arrived, ns since 1970
+
 	mu       sync.Mutex
 	queue    []*bus.Item
 	preview  *bus.Item // the newest total of a result that is not complete
@@ -45,8 +48,9 @@ type hostResult struct {
 	events []wire.Event // of the item being read; used by the reader only
 }
 
-// mostTotals is how many totals of a host may wait for the reader.
-const mostTotals = 16
+// mostTotals is how many totals of a host may wait for the reader. If there are more, the
+// reader does not keep up, and gets only the newest.
+const mostTotals = 4
 
 func newHostResult(p *published, host, incarnation string) *hostResult {
 	return &hostResult{p: p, host: host, incarnation: incarnation, stream: bus.NewStream(), heard: time.Now(), wake: make(chan struct{}, 1), answered: make(chan struct{})}
@@ -55,6 +59,9 @@ func newHostResult(p *published, host, incarnation string) *hostResult {
 // add receives a message. The caller holds p.mu.
 func (r *hostResult) add(h *bus.Header, rows []byte, now time.Time) {
 	r.heard = now
+	if h.Kind == bus.ItemRows || h.Mark > 0 {
+		r.arrived.Store(now.UnixNano())
+	}
 	items := r.stream.Add(h, rows, now)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -189,6 +196,9 @@ func (p *published) Answer(ctx context.Context, host string) (wire.Result, error
 	}
 	return nil, ctx.Err()
 }
+
+// Arrived returns when rows or a watermark of the host have last arrived.
+func (r *hostResult) Arrived() time.Time { return time.Unix(0, r.arrived.Load()) }
 
 // Columns implements wire.Result.
 func (r *hostResult) Columns() []wire.Column { return r.first.Columns }

@@ -25,7 +25,7 @@ func (s *session) Execute(ctx context.Context, text string, args ...types.Value)
 			return s.e.hosts.table(st)
 		}
 	case *parser.Set, *parser.Use:
-		return s.setting(ctx, text, args)
+		return s.setting(ctx, stmt, text, args)
 	case *parser.Query, *parser.Describe, *parser.Explain, *parser.CreateStream, *parser.Drop:
 	default:
 		return nil, &parser.Error{Msg: "a fleet executes queries, SHOW, DESCRIBE, EXPLAIN, SET, USE, CREATE STREAM and DROP", Hint: "endoscope --connect HOST:PORT for a statement of one host", Src: text, Pos: stmt.Pos()}
@@ -35,16 +35,16 @@ func (s *session) Execute(ctx context.Context, text string, args ...types.Value)
 	if err != nil {
 		return nil, err
 	}
-	return fleet.Collect(ctx, query, p)
+	return fleet.Collect(ctx, stmt, p)
 }
 
 // setting executes a statement that later statements depend on, at all hosts.
-func (s *session) setting(ctx context.Context, text string, args []types.Value) (wire.Result, error) {
+func (s *session) setting(ctx context.Context, stmt parser.Statement, text string, args []types.Value) (wire.Result, error) {
 	p, err := s.publish(ctx, text, args, false, s.e.hosts.selected(nil, text))
 	if err != nil {
 		return nil, err
 	}
-	res, err := fleet.Collect(ctx, false, p)
+	res, err := fleet.Collect(ctx, stmt, p)
 	if err == nil {
 		s.prelude.add(text)
 	}

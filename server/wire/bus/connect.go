@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	neturl "net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +22,25 @@ type Address struct {
 	Server nats.InProcessConnProvider
 	// User are options that identify a user otherwise than by Creds.
 	User []nats.Option
+}
+
+// URLForm is how the URL of a bus is written.
+const URLForm = "nats://HOST:4222"
+
+// CheckURL returns what is wrong with the URL of a bus; nil: nothing. Several are separated
+// by commas. A server without a scheme is one of NATS.
+func CheckURL(url string) error {
+	for server := range strings.SplitSeq(url, ",") {
+		server = strings.TrimSpace(server)
+		if !strings.Contains(server, "://") {
+			server = "nats://" + server
+		}
+		u, err := neturl.Parse(server)
+		if err != nil || u.Hostname() == "" || !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme) {
+			return fmt.Errorf("%q is not the URL of a NATS server", url)
+		}
+	}
+	return nil
 }
 
 // patience is how long a server may be silent before the connection counts as lost.

@@ -46,7 +46,7 @@ type Lease struct {
 	Query string `json:"query"`
 	Time  int64  `json:"time"` // the root's clock, ns since 1970; hosts return it (Echo)
 	Head  uint64 `json:"head"` // sequence of QueryBucket up to which agents must have read
-	// Ending: hosts return what they have, and end. Over: nobody reads the results.
+	// Ending: hosts return what they have, and end. Over: the results have no reader any more.
 	Ending bool `json:"ending,omitempty"`
 	Over   bool `json:"over,omitempty"`
 }

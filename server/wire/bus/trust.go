@@ -39,6 +39,11 @@ type Trust interface {
 	Open(a About, received []byte) (message []byte, from string, err error)
 	// Live returns why a host may not run a query that it has opened; nil if it may.
 	Live(query string) error
+	// Learn reads once what Follow follows.
+	Learn(ctx context.Context, nc *nats.Conn) error
+	// Hosts returns the hosts that the fleet is known to have, described or not, with their
+	// labels; nil: only the described ones are known.
+	Hosts() []Host
 	// Follow learns from the bus whom to trust, until ctx is done. report is called with
 	// what changes, and with errors.
 	Follow(ctx context.Context, nc *nats.Conn, report func(change string, err error))
@@ -59,6 +64,12 @@ func (Open) Open(_ About, received []byte) ([]byte, string, error) { return rece
 
 // Live implements Trust.
 func (Open) Live(string) error { return nil }
+
+// Learn implements Trust.
+func (Open) Learn(context.Context, *nats.Conn) error { return nil }
+
+// Hosts implements Trust.
+func (Open) Hosts() []Host { return nil }
 
 // Follow implements Trust.
 func (Open) Follow(context.Context, *nats.Conn, func(string, error)) {}

@@ -73,6 +73,9 @@ func TestFixed(t *testing.T) {
 	if err != nil || string(q.Body) != fixedQuery {
 		t.Errorf("the query: %v", err)
 	}
+	if inv, err := x.trust().Inventory(x.messages["inventory"]); err != nil || len(inv.Hosts) != 1 {
+		t.Errorf("the inventory: %v", err)
+	}
 	if _, got, err := NewInbox(x.alice, x.trust(), ID{}, Host).Open(nil, "s", x.messages["sealed"]); err != nil || string(got) != fixedPayload {
 		t.Errorf("the sealed message: %v", err)
 	}

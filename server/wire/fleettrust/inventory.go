@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/x509"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -24,7 +26,8 @@ type Inventory struct {
 // InventoryHost is a host of an inventory.
 type InventoryHost struct {
 	Name        string
-	Fingerprint [16]byte // the beginning of the SHA-256 of its certificate
+	Fingerprint [16]byte          // the beginning of the SHA-256 of its certificate
+	Labels      map[string]string // as in its certificate
 }
 
 // Is reports whether a certificate in DER is the one that the inventory lists.
@@ -36,7 +39,7 @@ func (h InventoryHost) Is(certificate []byte) bool {
 // An inventory:
 //
 //	"EI" version
-//	length(4) number(8) made(8) (length(1) name, fingerprint(16))*
+//	length(4) number(8) made(8) (length(1) name, fingerprint(16), count(1) (length(1) key, length(1) value)*)*
 //	signature of the CA, ECDSA with SHA-256
 const inventoryMagic = "EI"
 
@@ -49,10 +52,19 @@ func MakeInventory(number uint64, made time.Time, hosts []*Member, key crypto.Si
 	for _, m := range hosts {
 		p.AddUint8LengthPrefixed(func(b *cryptobyte.Builder) { b.AddBytes([]byte(m.Name)) })
 		p.AddBytes(m.Fingerprint[:16])
+		p.AddUint8(uint8(len(m.Labels)))
+		for _, key := range slices.Sorted(maps.Keys(m.Labels)) {
+			for _, s := range []string{key, m.Labels[key]} {
+				p.AddUint8LengthPrefixed(func(b *cryptobyte.Builder) { b.AddBytes([]byte(s)) })
+			}
+		}
 	}
 	payload, err := p.Bytes()
 	if err != nil {
 		return nil, err
+	}
+	if len(payload) > maxBody {
+		return nil, fmt.Errorf("the inventory of %d hosts has %d bytes, at most %d are allowed", len(hosts), len(payload), maxBody)
 	}
 	sum := sha256.Sum256(inventoryBytes(payload))
 	signature, err := key.Sign(rand.Reader, sum[:], crypto.SHA256)
@@ -100,6 +112,9 @@ func (t *Trust) Inventory(msg []byte) (*Inventory, error) {
 			return nil, refuse(Malformed, "the inventory is truncated")
 		}
 		h.Name = string(name)
+		if err := h.readLabels(&p); err != nil {
+			return nil, err
+		}
 		inv.Hosts = append(inv.Hosts, h)
 	}
 	t.mu.Lock()
@@ -109,4 +124,23 @@ func (t *Trust) Inventory(msg []byte) (*Inventory, error) {
 	}
 	t.inventory = inv.Number
 	return inv, nil
+}
+
+func (h *InventoryHost) readLabels(p *cryptobyte.String) error {
+	truncated := refuse(Malformed, "the inventory is truncated")
+	var n uint8
+	if !p.ReadUint8(&n) || n > maxLabels {
+		return truncated
+	}
+	for range n {
+		var key, value cryptobyte.String
+		if !p.ReadUint8LengthPrefixed(&key) || !p.ReadUint8LengthPrefixed(&value) {
+			return truncated
+		}
+		if h.Labels == nil {
+			h.Labels = map[string]string{}
+		}
+		h.Labels[string(key)] = string(value)
+	}
+	return nil
 }

@@ -30,8 +30,8 @@ const (
 	maxList   = maxBody
 )
 
-// MakeList returns a list of revoked certificates in PEM, signed by the CA. Nobody accepts
-// messages after next without a newer list.
+// MakeList returns a list of revoked certificates in PEM, signed by the CA. After
+// next, members refuse messages until they have a newer list.
 func MakeList(number uint64, serials []*big.Int, now, next time.Time, ca *x509.Certificate, key crypto.Signer) ([]byte, error) {
 	t := &x509.RevocationList{Number: new(big.Int).SetUint64(number), ThisUpdate: now, NextUpdate: next}
 	for _, s := range serials {

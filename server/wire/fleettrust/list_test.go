@@ -2,6 +2,7 @@ package fleettrust
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -79,13 +80,14 @@ func TestInventory(t *testing.T) {
 	for n := range 20 {
 		hosts = append(hosts, f.enroll(fmt.Sprintf("db%02d", 19-n), Host, day).Member)
 	}
+	hosts[19].Labels, hosts[18].Labels = map[string]string{"rack": "r1", "zone": ""}, nil
 	text, err := MakeInventory(7, f.clock(), hosts, f.key)
 	must(t, err)
 	trust := f.trust()
 	inv, err := trust.Inventory(text)
 	must(t, err)
 	if inv.Number != 7 || !inv.Made.Equal(f.clock()) || len(inv.Hosts) != 20 || inv.Hosts[0].Name != "db00" ||
-		!inv.Hosts[0].Is(hosts[19].Certificate) || inv.Hosts[0].Is(hosts[0].Certificate) {
+		!maps.Equal(inv.Hosts[0].Labels, hosts[19].Labels) || inv.Hosts[1].Labels != nil || !inv.Hosts[0].Is(hosts[19].Certificate) || inv.Hosts[0].Is(hosts[0].Certificate) {
 		t.Errorf("the inventory is %+v", inv)
 	}
 	older, err := MakeInventory(6, f.clock(), hosts[1:], f.key)

@@ -89,7 +89,7 @@ const (
 )
 
 // documentSigning is the extended key usage of a member's certificate (RFC 9336). It has
-// no other, so that it identifies nobody in TLS.
+// no other, so that TLS does not accept it.
 var documentSigning = asn1.ObjectIdentifier{1, 3, 6, 1, 5, 5, 7, 3, 36}
 
 const (

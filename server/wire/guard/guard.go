@@ -31,6 +31,8 @@ type Guard struct {
 	queries map[string]*query
 	// members are those to whom messages can be sealed, by role and name.
 	members map[string]known
+	// inventory is the newest one of the fleet's hosts; nil: none is known.
+	inventory *fleettrust.Inventory
 	// inbox is for messages that are about no query.
 	inbox *fleettrust.Inbox
 	// sessions to a member, about no query, by role and name.
@@ -96,7 +98,7 @@ func (g *Guard) header(id fleettrust.ID, life time.Duration) fleettrust.Header {
 	return h
 }
 
-// purpose is what a sealed message is bound to: nobody can send it as one of another kind.
+// purpose is what a sealed message is bound to: it is not accepted as one of another kind.
 func purpose(k bus.Kind) string { return fmt.Sprintf("bus %d", k) }
 
 func memberKey(r fleettrust.Role, name string) string { return r.String() + " " + name }

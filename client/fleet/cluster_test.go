@@ -1,0 +1,272 @@
+package fleet_test
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"endoscope/client/fleet/root"
+	"endoscope/probes/testenv"
+	"endoscope/server/wire"
+	"endoscope/server/wire/bus"
+)
+
+// cluster is a fleet of which each NATS server and each host is a process in a network
+// namespace of its own.
+type cluster struct {
+	testing.TB
+	dir      string
+	bridge   string
+	url      string
+	servers  []*process
+	hosts    []*process
+	starts   []int // of each host
+	recorded string
+}
+
+func (c *cluster) ip(args ...string) {
+	c.Helper()
+	if msg, err := exec.Command("ip", args...).CombinedOutput(); err != nil {
+		testenv.Skip(c, "needs network namespaces: ip %v: %v: %s", args, err, msg)
+	}
+}
+
+const (
+	clusterServers = 3
+	clusterNet     = "10.213.9."
+	hostsFrom      = 10 // last byte of the first host's address
+)
+
+// namespace creates the namespace of a node, and connects it to the bridge.
+func (c *cluster) namespace(node string, address int) {
+	c.Helper()
+	ns := c.bridge + node
+	c.ip("netns", "add", ns)
+	c.Cleanup(func() { _ = exec.Command("ip", "netns", "del", ns).Run() })
+	c.ip("link", "add", ns, "type", "veth", "peer", "name", "wire", "netns", ns)
+	c.ip("link", "set", ns, "master", c.bridge, "up")
+	c.ip("-n", ns, "addr", "add", fmt.Sprint(clusterNet, address, "/24"), "dev", "wire")
+	c.ip("-n", ns, "link", "set", "wire", "up")
+	c.ip("-n", ns, "link", "set", "lo", "up")
+}
+
+func newCluster(t testing.TB, hosts int) *cluster {
+	t.Helper()
+	testenv.NeedRoot(t)
+	testenv.NeedProgram(t, "ip")
+	c := &cluster{TB: t, dir: t.TempDir(), bridge: "esb" + strconv.Itoa(os.Getpid()%100000)}
+	c.ip("link", "add", c.bridge, "type", "bridge")
+	t.Cleanup(func() { _ = exec.Command("ip", "link", "del", c.bridge).Run() })
+	c.ip("addr", "add", clusterNet+"1/24", "dev", c.bridge)
+	c.ip("link", "set", c.bridge, "up")
+	e := engine(t)
+	text, err := json.Marshal(record(t, e, "SELECT n AS k, COUNT(*) FROM series(1) GROUP BY n EMIT EVERY 1s"))
+	if err := errors.Join(err, e.Close()); err != nil {
+		t.Fatal(err)
+	}
+	c.recorded = filepath.Join(c.dir, "recorded")
+	if err := os.WriteFile(c.recorded, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var urls []string
+	for i := range clusterServers {
+		c.namespace(fmt.Sprint("s", i), 2+i)
+		urls = append(urls, fmt.Sprintf("nats://%s%d:%d", clusterNet, 2+i, clientPort))
+		c.servers = append(c.servers, nil)
+	}
+	c.url = strings.Join(urls, ",")
+	for i := range clusterServers {
+		c.startServer(i)
+	}
+	testenv.UntilNil(t, "the cluster stores queries", func() error {
+		nc, err := (&bus.Address{URL: c.url}).Connect("test", false)
+		if err != nil {
+			return err
+		}
+		defer nc.Close()
+		return bus.Prepare(timeout(), nc, clusterServers)
+	})
+	for i := range hosts {
+		c.namespace(fmt.Sprint("h", i), hostsFrom+i)
+		c.hosts, c.starts = append(c.hosts, nil), append(c.starts, 0)
+		c.startHost(i)
+	}
+	return c
+}
+
+// in returns a command that runs another one in the namespace of a node.
+func (c *cluster) in(node string) []string { return []string{"ip", "netns", "exec", c.bridge + node} }
+
+func (c *cluster) startServer(i int) {
+	o := clusterServer{Name: fmt.Sprint("s", i), Address: fmt.Sprint(clusterNet, 2+i), Dir: filepath.Join(c.dir, fmt.Sprint("s", i))}
+	for k := range clusterServers {
+		o.Routes = append(o.Routes, fmt.Sprint(clusterNet, 2+k))
+	}
+	c.servers[i] = startProcess(c, "server", o, c.in(o.Name)...)
+}
+
+// Hosts have a group for each start, so that the result says what of each start it has.
+func (c *cluster) key(host, start int) int64 { return int64(1000*host + start) }
+
+func (c *cluster) witness(host, start int) string {
+	return filepath.Join(c.dir, fmt.Sprintf("witness-%d", c.key(host, start)))
+}
+
+func (c *cluster) startHost(i int) {
+	c.starts[i]++
+	c.hosts[i] = startProcess(c, "host", clusterHost{Name: fmt.Sprint("h", i), URL: c.url, Key: c.key(i, c.starts[i]),
+		Witness: c.witness(i, c.starts[i]), Recorded: c.recorded}, c.in(fmt.Sprint("h", i))...)
+}
+
+// totals returns all totals that one start of a host has given, in order.
+func (c *cluster) totals(host, start int) (all []int64) {
+	f, err := os.Open(c.witness(host, start))
+	if err != nil {
+		return nil // it was killed before the query arrived
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		if n, err := strconv.ParseInt(s.Text(), 10, 64); err == nil {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// While servers of the bus and hosts are killed and started again, the counts of the hosts
+// that live are exact, those of the others lack only what is in a gap that is named, and
+// nothing counts twice. ENDOSCOPE_SOAK is how long it takes, and 50 hosts take part then.
+func TestClusterWithFailures(t *testing.T) {
+	testenv.Long(t)
+	hosts, killing := 10, 12*time.Second
+	if text := os.Getenv("ENDOSCOPE_SOAK"); text != "" {
+		var err error
+		if hosts = 50; err == nil {
+			killing, err = time.ParseDuration(text)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := newCluster(t, hosts)
+	var e *root.Engine
+	testenv.UntilNil(t, "all hosts join", func() (err error) {
+		if e, err = root.Dial(t.Context(), root.Options{Bus: bus.Address{URL: c.url}}); err == nil {
+			if err = e.Await(t.Context(), hosts); err != nil {
+				_ = e.Close()
+			}
+		}
+		return err
+	})
+	defer e.Close()
+	s, err := e.NewSession(t.Context(), wire.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := s.Execute(t.Context(), "SELECT n AS k, COUNT(*) FROM series(1) GROUP BY n EMIT EVERY 1s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	answers := make(chan map[int64]int64)
+	go func() {
+		defer close(answers)
+		answer := map[int64]int64{}
+		for {
+			ev, err := r.Next(t.Context())
+			if err != nil {
+				if !errors.Is(err, io.EOF) {
+					t.Errorf("the result: %v", err)
+				}
+				return
+			}
+			if ev.Batch != nil {
+				for i := range ev.Batch.Len() {
+					row := ev.Batch.Row(i)
+					answer[ev.Batch.Cols[0].Value(row).I] += ev.Batch.Cols[1].Value(row).I
+				}
+				ev.Batch.Release()
+			}
+			if ev.Kind == wire.Flush {
+				answers <- answer
+				answer = map[int64]int64{}
+			}
+		}
+	}()
+	var last map[int64]int64
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	killed := map[int]bool{}
+	for began := time.Now(); time.Since(began) < killing; {
+		last = <-answers
+		switch i := random.IntN(hosts / 2); random.IntN(4) { // the other half of the hosts lives
+		case 0:
+			s := random.IntN(clusterServers)
+			c.servers[s].kill()
+			c.startServer(s)
+		case 1, 2:
+			c.hosts[i].kill()
+			c.startHost(i)
+			killed[i] = true
+		}
+	}
+	c.hosts[0].kill()
+	c.startHost(0)
+	killed[0] = true
+	testenv.Until(t, "all hosts are counted", func() bool {
+		var ok bool
+		if last, ok = <-answers; !ok {
+			t.Fatal("the result has ended")
+		}
+		for i := range hosts {
+			if last[c.key(i, c.starts[i])] == 0 {
+				return false
+			}
+		}
+		return true
+	})
+	r.Stop()
+	for a := range answers {
+		last = a
+	}
+	notes := r.Summary().Notes
+	if want := fmt.Sprintf("%d of %d hosts", hosts, hosts); !slices.Contains(notes, want) {
+		t.Errorf("the footer is %q, want %s", notes, want)
+	}
+	for i := range hosts {
+		if named := strings.Contains(strings.Join(notes, "; "), fmt.Sprintf("h%d: it was restarted, and nothing is known from ", i)); named != killed[i] {
+			t.Errorf("h%d was killed: %v, and its gap is named: %v", i, killed[i], named)
+		}
+		for start := 1; start <= c.starts[i]; start++ {
+			all, got := c.totals(i, start), last[c.key(i, start)]
+			delete(last, c.key(i, start))
+			switch {
+			case start == c.starts[i] && (len(all) == 0 || got != all[len(all)-1]):
+				t.Errorf("h%d, start %d: counted %d of %v", i, start, got, all)
+			case got != 0 && !slices.Contains(all, got):
+				t.Errorf("h%d, start %d, which was killed: %d is none of its totals %v", i, start, got, all)
+			}
+		}
+	}
+	if len(last) > 0 {
+		t.Errorf("counts of nothing: %v", last)
+	}
+	t.Logf("%d starts of hosts", func() (n int) {
+		for _, s := range c.starts {
+			n += s
+		}
+		return n
+	}())
+}
