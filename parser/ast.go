@@ -156,6 +156,14 @@ type (
 		Where  Expr
 		For    *Literal
 	}
+	// ActRecall is RECALL stream [WHERE e] LAST dur, or RECALL SAMPLE(stream, dur) ...
+	ActRecall struct {
+		Span
+		Stream *Ident
+		Every  *Literal
+		Where  Expr
+		Last   *Literal
+	}
 	// ActStop is STOP stream.
 	ActStop struct {
 		Span
@@ -435,6 +443,7 @@ func (*Query) action()      {}
 func (*Insert) action()     {}
 func (*ActSample) action()  {}
 func (*ActMonitor) action() {}
+func (*ActRecall) action()  {}
 func (*ActStop) action()    {}
 func (*ActNotify) action()  {}
 func (*ActWebhook) action() {}

@@ -162,6 +162,7 @@ type actionRule struct {
 	at
 	Sample  *actSampleRule  `parser:"@@"`
 	Monitor *actMonitorRule `parser:"| @@"`
+	Recall  *actRecallRule  `parser:"| @@"`
 	Stop    *nameLeaf       `parser:"| 'STOP' @@"`
 	Notify  *stringLeaf     `parser:"| 'NOTIFY' @@"`
 	Webhook *stringLeaf     `parser:"| 'WEBHOOK' @@"`
@@ -179,6 +180,14 @@ type actMonitorRule struct {
 	Stream nameLeaf      `parser:"'MONITOR' @@"`
 	Where  *exprLeaf     `parser:"('WHERE' @@)?"`
 	For    *durationLeaf `parser:"('FOR' @@)?"`
+}
+
+type actRecallRule struct {
+	Stream *nameLeaf     `parser:"'RECALL' ( 'SAMPLE' '(' @@"`
+	Every  *durationLeaf `parser:"',' @@ ')'"`
+	Plain  *nameLeaf     `parser:"| @@ )"`
+	Where  *exprLeaf     `parser:"('WHERE' @@)?"`
+	Last   durationLeaf  `parser:"'LAST' @@"`
 }
 
 type exportRule struct {

@@ -37,7 +37,7 @@ func isReserved(word string) bool {
 // AS, because there a clause, an action or the next statement follows.
 var notAlias = wordSet(`
 	ASC ASOF CROSS DESC DESCRIBE ERROR EXPLAIN FULL INNER LEFT MONITOR NATURAL NOTIFY
-	OFFSET OUTER PARTITION RESUME RIGHT SET SHOW STOP SUSPEND USE WEBHOOK
+	OFFSET OUTER PARTITION RECALL RESUME RIGHT SET SHOW STOP SUSPEND USE WEBHOOK
 	WITHIN`)
 
 // contextual are the words that are keywords in one context only and names everywhere else.
@@ -49,7 +49,7 @@ var contextual = map[string]string{
 	"EXISTS": "IF", "EXPLAIN": "", "EXPORT": "CREATE REPLACE DROP", "FILTER": ")", "FINAL": "EMIT", "FOLLOWED": "*", "FUNCTION": "DESCRIBE",
 	"IF": "STREAM TRIGGER MODEL EXPORT", "INTERVAL": "*", "LEFT": "*", "MODEL": "CREATE REPLACE DROP", "MONITOR": "", "NONE": "USE",
 	"NOTIFY": "", "ONCE": "CREATE REPLACE", "OVERHEAD": "WITHIN", "PARTITION": "*", "PID": "USE", "PROMETHEUS": "TO", "REPLACE": "OR",
-	"RESUME": "", "SAMPLE": "", "SET": "", "SHOW": "", "STOP": "",
+	"RECALL": "", "RESUME": "", "SAMPLE": "", "SET": "", "SHOW": "", "STOP": "",
 	"STREAM": "CREATE REPLACE DROP", "SUSPEND": "", "THREAD": "SUSPEND RESUME", "TO": "*",
 	"TRIGGER": "CREATE REPLACE ONCE CONTINUOUS DROP", "USE": "", "WEBHOOK": "", "WITHIN": "*",
 }

@@ -56,7 +56,7 @@ func tokenCost(t *token) int {
 			return selectMemory
 		case t.is("JOIN"):
 			return joinMemory
-		case t.is("STOP"), t.is("NOTIFY"), t.is("WEBHOOK"), t.is("SAMPLE"), t.is("MONITOR"), t.is("INSERT"):
+		case t.is("STOP"), t.is("NOTIFY"), t.is("WEBHOOK"), t.is("SAMPLE"), t.is("MONITOR"), t.is("RECALL"), t.is("INSERT"):
 			return actionMemory
 		}
 		return tokenMemory + len(t.text)

@@ -260,6 +260,15 @@ func (l *lowering) action(a *actionRule) Action {
 		return &ActSample{Span: span, Stream: a.Sample.Stream.Ident, Every: a.Sample.Every.Literal, For: a.Sample.For.get()}
 	case a.Monitor != nil:
 		return &ActMonitor{Span: span, Stream: a.Monitor.Stream.Ident, Where: a.Monitor.Where.get(), For: a.Monitor.For.get()}
+	case a.Recall != nil:
+		r := a.Recall
+		out := &ActRecall{Span: span, Every: r.Every.get(), Where: r.Where.get(), Last: r.Last.Literal}
+		if r.Plain != nil {
+			out.Stream = r.Plain.Ident
+		} else {
+			out.Stream = r.Stream.Ident
+		}
+		return out
 	case a.Stop != nil:
 		return &ActStop{Span: span, Stream: a.Stop.Ident}
 	case a.Notify != nil:

@@ -48,7 +48,7 @@ var mistakes = []func(*diagnosis) *Error{
 var statementWords = strings.Fields("SELECT WITH EXPLAIN CREATE DROP INSERT USE STOP SUSPEND RESUME SET SHOW DESCRIBE")
 
 // actionWords are the first words of trigger actions.
-var actionWords = strings.Fields("SAMPLE MONITOR STOP NOTIFY WEBHOOK SELECT INSERT")
+var actionWords = strings.Fields("SAMPLE MONITOR RECALL STOP NOTIFY WEBHOOK SELECT INSERT")
 
 // misspeltKeyword corrects SELCT, and FORM if it was parsed as an alias, if the statement
 // is valid further with the right word.
@@ -222,7 +222,7 @@ func needsName(d *diagnosis) *Error {
 			return d.error(0, "STOP needs a stream after it, not "+d.found(), "SHOW STREAMS lists them")
 		}
 		return d.error(0, "STOP needs a query or a stream, not "+d.found(), "STOP 1 ends query 1; SHOW QUERIES lists them")
-	case "AS", "STREAM", "MODEL", "TRIGGER", "EXPORT", "EXISTS", "DESCRIBE", "MONITOR", "WITH":
+	case "AS", "STREAM", "MODEL", "TRIGGER", "EXPORT", "EXISTS", "DESCRIBE", "MONITOR", "RECALL", "WITH":
 		return d.error(0, fmt.Sprintf("%s needs a name after it, not %s", after, d.found()), "")
 	}
 	if d.is(-1, ".") {
@@ -241,6 +241,8 @@ func triggerParts(d *diagnosis) *Error {
 		return d.error(0, "WHEN and a condition are missing before BEGIN", "CREATE TRIGGER name ON stream WHEN condition BEGIN ... END")
 	case d.is(0, ",") && d.acceptsWord("NOTIFY") && d.acceptsWord("END"):
 		return d.error(0, "a semicolon separates actions, not a comma", "BEGIN STOP a; STOP b END")
+	case d.recalls() && d.acceptsWord("LAST"):
+		return d.error(0, "LAST and a duration are missing before "+d.found(), "RECALL function_call WHERE function_name IN (...) LAST 200ms")
 	case slices.Contains(actionWords, d.word(0)) && d.acceptsWord("BEGIN"):
 		return d.error(0, "BEGIN is missing before "+d.found(), "BEGIN "+d.found()+" ... END")
 	case d.atEnd() && d.acceptsWord("BEGIN"):
@@ -249,12 +251,22 @@ func triggerParts(d *diagnosis) *Error {
 		if d.atEnd() {
 			break
 		}
-		return d.error(0, d.found()+" is not an action", "actions are SAMPLE(stream, 100ms), MONITOR stream, STOP stream, NOTIFY 'text', WEBHOOK 'url', SELECT and INSERT; END ends them")
+		return d.error(0, d.found()+" is not an action", "actions are SAMPLE(stream, 100ms), MONITOR stream, RECALL stream LAST 1s, STOP stream, NOTIFY 'text', WEBHOOK 'url', SELECT and INSERT; END ends them")
 	}
 	if d.atEnd() && d.acceptsWord("END") {
 		return d.error(0, "END is missing after the actions of the trigger", "BEGIN ... END")
 	}
 	return nil
+}
+
+// recalls reports whether the wrong token is in a RECALL, behind its stream.
+func (d *diagnosis) recalls() bool {
+	for i := d.at - 1; i >= 0 && !d.tokens[i].is(";") && !d.tokens[i].is("BEGIN"); i-- {
+		if d.tokens[i].is("RECALL") {
+			return i < d.at-1
+		}
+	}
+	return false
 }
 
 // exportParts handles an export without TO, its target or AS, and wrong options.

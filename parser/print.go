@@ -207,6 +207,22 @@ func (a *ActMonitor) String() string {
 }
 
 // String prints the action in canonical form.
+func (a *ActRecall) String() string {
+	return text(func(p *printer) {
+		p.put("RECALL ")
+		if a.Every != nil {
+			p.put("SAMPLE(")
+		}
+		p.ident(a.Stream)
+		if a.Every != nil {
+			p.put(", ", a.Every.String(), ")")
+		}
+		p.where(" WHERE ", a.Where)
+		p.put(" LAST ", a.Last.String())
+	})
+}
+
+// String prints the action in canonical form.
 func (a *ActStop) String() string {
 	return text(func(p *printer) { p.put("STOP "); p.ident(a.Stream) })
 }

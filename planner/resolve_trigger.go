@@ -45,6 +45,9 @@ func (r *resolver) planTrigger(c *parser.CreateTrigger) (*Trigger, error) {
 		return nil, err
 	}
 	t.Notices = r.notices
+	if err := r.checkRecall(t, c, undone); err != nil {
+		return nil, err
+	}
 	return t, r.feedback(t, c)
 }
 
@@ -198,6 +201,8 @@ func (r *resolver) action(a parser.Action) (*Action, error) {
 		if err == nil {
 			err = r.acquisition(out, src, a.Where, a.For)
 		}
+	case *parser.ActRecall:
+		err = r.recall(out, a)
 	case *parser.ActStop:
 		out.Kind, out.Stream = ActStop, r.streamName(a.Stream)
 		_, err = r.source(&parser.Source{Span: a.Stream.Span, Kind: parser.SourceStream, Name: a.Stream}, nil, definition, 0)

@@ -3,6 +3,7 @@ package planner
 import (
 	"time"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/definitions"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
@@ -36,6 +37,9 @@ const (
 	// ONCE), for the duration For, or without limit.
 	ActSample ActionKind = iota
 	ActMonitor
+	// ActRecall returns what Query acquired in the last For: calls of functions, which are
+	// recorded in the kernel until the condition holds there, or samples.
+	ActRecall
 	// ActQuery runs Query once per activation; INSERT is one.
 	ActQuery
 	// ActStop ends the acquisitions from Stream that triggers started.
@@ -48,13 +52,16 @@ const (
 type Action struct {
 	Kind   ActionKind
 	Text   string      // its canonical text
-	Query  *plan.Query // SAMPLE, MONITOR and queries
+	Query  *plan.Query // SAMPLE, MONITOR, RECALL and queries
 	For    time.Duration
-	Stream string // of SAMPLE, MONITOR and STOP; qualified if a user defined it
+	Stream string // of SAMPLE, MONITOR, RECALL and STOP; qualified if a user defined it
 	Str    string // text of NOTIFY, URL of WEBHOOK
 	Start  int    // where Str is in the statement: its offset, and its end
 	Stop   int
 }
+
+// Records reports whether the action recalls calls that are recorded in the kernel.
+func (a *Action) Records() bool { return a.Kind == ActRecall && a.Stream == catalog.FunctionCall }
 
 // Acquires reports whether a failing condition undoes the action.
 func (a *Action) Acquires() bool { return a.Kind == ActSample || a.Kind == ActMonitor }

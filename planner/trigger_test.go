@@ -80,7 +80,7 @@ func triggerText(t *testing.T, tr *Trigger) string {
 	b.WriteString(optest.Tree(tr.When.Root))
 	for _, a := range tr.Actions {
 		b.WriteString(a.Text)
-		if a.For > 0 {
+		if a.For > 0 && a.Kind != ActRecall {
 			fmt.Fprintf(&b, " (for %s after each activation)", plan.FormatDuration(int64(a.For)))
 		}
 		b.WriteString("\n")

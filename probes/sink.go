@@ -33,6 +33,13 @@ type SharedSink interface {
 	PushBegun(b *batch.Batch, begun []int64)
 }
 
+// RecallSink is a Sink of recorded events (Options.Record). The rows of a firing
+// are followed by its number in the set.
+type RecallSink interface {
+	Sink
+	Recalled(number uint64)
+}
+
 // Unfinished is the cause counted for events that began and did not end.
 const Unfinished = "unfinished"
 

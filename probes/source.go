@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"endoscope/planner/plan"
+	"endoscope/probes/recall"
 )
 
 // Source is one prepared acquisition. Every source has the same methods; its
@@ -108,6 +109,11 @@ type Options struct {
 	// then takes microseconds. Attaching takes milliseconds, since the kernel
 	// waits for readers of the changed data on all processors.
 	Standby bool
+	// Record is the memory in which the source records its events, rather than passing
+	// them to the sink: only those that are recalled arrive there (RecallSink). Each row of
+	// a source with Recall recalls the events of its thread that are recorded there.
+	Record *recall.Set
+	Recall *recall.Set
 	// Required selects functions whose calls are reported even while the source
 	// is suspended; nil: none.
 	Required func(function string) bool

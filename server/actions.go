@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"endoscope/operators/graph"
 	"endoscope/parser"
@@ -39,7 +40,11 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 	if err != nil {
 		return nil, err
 	}
-	if t.When, err = s.prepare(ctx, text, trigger.Prompt(when)); err != nil {
+	when = trigger.Prompt(when)
+	if slices.ContainsFunc(p.Actions, func(a planner.Action) bool { return a.Records() }) {
+		when = trigger.Unshared(when) // its programs recall
+	}
+	if t.When, err = s.prepare(ctx, text, when); err != nil {
 		return nil, err
 	}
 	s.budgets().apply(t.When)
@@ -52,7 +57,10 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 			t.Abandon()
 			return nil, err
 		}
-		if a, ok := a.(*trigger.Acquirer); ok {
+		switch a := a.(type) {
+		case *trigger.Acquirer:
+			t.Notices = append(t.Notices, a.Notices...)
+		case *trigger.Recaller:
 			t.Notices = append(t.Notices, a.Notices...)
 		}
 		if late := a.Status().Late; late != "" && late != trigger.LateAsRequested {
@@ -77,7 +85,10 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 	}
 	s.inbox.Follow(t)
 	s.releaseWhenStarted(t.When)
-	if err := t.BeginQuery(t.When); err != nil {
+	if err = t.BeginRecallers(ctx); err == nil {
+		err = t.BeginQuery(t.When)
+	}
+	if err != nil {
 		s.e.triggers.Leave(t, old)
 		s.inbox.Unfollow(t)
 		t.Abandon()
@@ -127,13 +138,17 @@ func (s *session) actor(ctx context.Context, t *trigger.Trigger, a *planner.Acti
 		return nil, err
 	}
 	bounds := s.budgets() // as of now
-	return trigger.NewAcquirer(ctx, t, a, p, s.setting("trigger_arming").S, func(ctx context.Context, p *plan.Query) (*query.Query, error) {
+	prepare := func(ctx context.Context, p *plan.Query) (*query.Query, error) {
 		q, err := s.prepare(ctx, text, p)
 		if err == nil {
 			bounds.apply(q)
 		}
 		return q, err
-	})
+	}
+	if a.Kind == planner.ActRecall {
+		return trigger.NewRecaller(ctx, t, a, p, s.setting("recall_memory").I, prepare)
+	}
+	return trigger.NewAcquirer(ctx, t, a, p, s.setting("trigger_arming").S, prepare)
 }
 
 // dropTrigger runs DROP TRIGGER. When it returns, nothing of the trigger is

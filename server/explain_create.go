@@ -7,6 +7,7 @@ import (
 	"endoscope/parser"
 	"endoscope/planner"
 	"endoscope/planner/plan"
+	"endoscope/probes/recall"
 	"endoscope/server/answer"
 	"endoscope/server/query"
 	"endoscope/server/trigger"
@@ -50,7 +51,18 @@ func (s *session) explainTrigger(ctx context.Context, st *parser.CreateTrigger, 
 			return nil, err
 		}
 		arming := s.setting("trigger_arming").S
-		err = s.explainPlan(ctx, nil, rel, trigger.Unshared(p), src, "  ", func(q *query.Query) string { return describeArming(a, q, arming) + "\n" })
+		memory := s.setting("recall_memory").I
+		if a.Kind == planner.ActRecall {
+			p = trigger.Kept(a, p)
+		} else {
+			p = trigger.Unshared(p)
+		}
+		err = s.explainPlan(ctx, nil, rel, p, src, "  ", func(q *query.Query) string {
+			if a.Kind == planner.ActRecall {
+				return describeRecall(a, memory) + "\n"
+			}
+			return describeArming(a, q, arming) + "\n"
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -71,6 +83,14 @@ func describeMode(t *planner.Trigger) string {
 		undone = "; what it turns on stays on"
 	}
 	return fmt.Sprintf("trigger %s: activated by %s%s", t.Name, tuples, undone)
+}
+
+// describeRecall describes how the rows of a RECALL are kept.
+func describeRecall(a *planner.Action, memory int64) string {
+	if a.Records() {
+		return fmt.Sprintf("recorded in the kernel all the time: the last %d events of each of %d threads, goroutines or coroutines, in %d MiB (SET recall_memory)", recall.RingEvents, recall.RingsOf(memory), memory>>20)
+	}
+	return fmt.Sprintf("sampled all the time; the last %s are kept", plan.FormatDuration(int64(a.For)))
 }
 
 // describeArming describes how the query of an action would be armed.

@@ -264,7 +264,7 @@ func (p place) argument() (call string, n int) {
 // expectsStream reports whether a stream name is expected.
 func (p place) expectsStream() bool {
 	switch p.last {
-	case "FROM", "JOIN", "DESCRIBE", "MONITOR":
+	case "FROM", "JOIN", "DESCRIBE", "MONITOR", "RECALL":
 		return true
 	case "(":
 		if n := len(p.words); n >= 2 {

@@ -199,6 +199,9 @@ type Settings struct {
 	// ProbeLinks selects how uprobes are attached: session, multi or perf; auto or "": the
 	// best that the kernel supports.
 	ProbeLinks string
+	// Recall is how far back a trigger recalls the events, which are recorded in memory
+	// until then; 0: they become rows as they happen.
+	Recall time.Duration
 	// Unshared: the acquisition is not shared with other queries.
 	Unshared bool
 	// StackOverhead limits the cost of sampling stacks, as a share of one CPU; 0: no limit.

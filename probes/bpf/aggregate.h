@@ -11,6 +11,7 @@
 #define ENDOSCOPE_AGGREGATE_H
 
 #include "copy.h"
+#include "recall.h"
 #include "wait.h"
 
 /* Of dense states: the number of groups in one slot of one CPU, and the number of CPUs. */
@@ -296,12 +297,14 @@ static __always_inline void emit(struct pt_regs *ctx, struct moment *m, __u64 sl
 	}
 	if (options & SEND_CALLER)
 		m->caller = caller_of(ctx, slot);
+	enum sent s = LIMITED;
 	if (!(options & SEND_STACK))
-		count_unsent(send(m));
-	else if (!within_rate(m->time))
-		count_unsent(LIMITED);
-	else
-		count_unsent(send_copied(ctx, m, slot));
+		s = send(m);
+	else if (within_rate(m->time))
+		s = send_copied(ctx, m, slot);
+	if (recalls && s == SENT)
+		fire(m);
+	count_unsent(s);
 }
 
 #endif

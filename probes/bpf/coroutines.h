@@ -29,6 +29,7 @@ struct suspended {
 	struct innermost calls;
 	__u32 gap;
 	__u32 tid;
+	struct holder holder; /* of recall.h */
 };
 
 struct {
@@ -118,6 +119,11 @@ static __always_inline void switch_stack(struct pt_regs *ctx, __u64 cookie)
 	now.calls = o->calls;
 	now.gap = o->gap;
 	now.tid = o->tid;
+	struct holder *h = records ? bpf_task_storage_get(&holders, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE) : NULL;
+	if (h) {
+		now.holder = *h;
+		*h = next.holder;
+	}
 	key.sp = from + SWITCH_SAVED(cookie);
 	/* A coroutine that has ended is not resumed. */
 	if (!o->calls.n && o->coroutine && !(cookie & SWITCH_SAVES))

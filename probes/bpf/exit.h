@@ -19,6 +19,7 @@
 #include "generation.h"
 #include "suspension.h"
 #include "memory.h"
+#include "recall.h"
 #include "self.h"
 #include "sequence.h"
 #include "standby.h"
@@ -163,7 +164,7 @@ static __always_inline bool read_goroutine(__u64 *number, const struct frame *f,
 {
 	__u64 at = GOID(cookie), id = f->owner;
 
-	if (!(options & SEQUENCE) || !f->owner)
+	if (!((options & SEQUENCE) || recalls) || !f->owner)
 		return true;
 	if (at && bpf_probe_read_user(&id, sizeof(id), (__u64 *)f->owner + at + MIN_GOID))
 		return false;

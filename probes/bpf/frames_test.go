@@ -45,18 +45,23 @@ func TestFramesFit(t *testing.T) {
 	for name, c := range map[string]struct {
 		options, aggregate uint32
 		waits              bool
+		records, recalls   bool
 	}{
-		"starts":                 {options: rows | wide | values},
-		"starts that wait":       {options: rows | wide | values, waits: true},
-		"calls":                  {options: atEnd | rows | wide | values},
-		"calls that wait":        {options: atEnd | rows | wide | values, waits: true},
-		"allocations":            {options: atEnd | rows | wide | memory},
-		"sequence":               {options: inTurn | rows | wide | routine | frame},
-		"groups":                 {options: rows | gated | guarded, aggregate: hashed | derived | updated | sketched},
-		"groups of starts, wait": {options: rows | gated | guarded | receiver | values, aggregate: hashed | derived | updated | sketched, waits: true},
-		"groups of calls":        {options: atEnd | rows | gated | guarded, aggregate: hashed | derived | updated | sketched},
-		"groups of timed calls":  {options: atEnd | gated | guarded, aggregate: hashed | derived | updated | sketched},
-		"groups of calls, wait":  {options: atEnd | rows | gated | guarded | receiver | values, aggregate: hashed | derived | updated | sketched, waits: true},
+		"starts":                  {options: rows | wide | values},
+		"starts that wait":        {options: rows | wide | values, waits: true},
+		"calls":                   {options: atEnd | rows | wide | values},
+		"calls that wait":         {options: atEnd | rows | wide | values, waits: true},
+		"allocations":             {options: atEnd | rows | wide | memory},
+		"sequence":                {options: inTurn | rows | wide | routine | frame},
+		"recorded sequence":       {options: inTurn | depth | 1<<2 | guarded | routine, records: true},
+		"starts that recall":      {options: rows | wide | values, recalls: true, waits: true},
+		"calls that recall":       {options: atEnd | rows | wide | values, recalls: true, waits: true},
+		"timed calls that recall": {options: atEnd | gated | guarded, recalls: true},
+		"groups":                  {options: rows | gated | guarded, aggregate: hashed | derived | updated | sketched},
+		"groups of starts, wait":  {options: rows | gated | guarded | receiver | values, aggregate: hashed | derived | updated | sketched, waits: true},
+		"groups of calls":         {options: atEnd | rows | gated | guarded, aggregate: hashed | derived | updated | sketched},
+		"groups of timed calls":   {options: atEnd | gated | guarded, aggregate: hashed | derived | updated | sketched},
+		"groups of calls, wait":   {options: atEnd | rows | gated | guarded | receiver | values, aggregate: hashed | derived | updated | sketched, waits: true},
 	} {
 		for _, program := range []string{FunctionProgFunctionEntry, FunctionProgFunctionSession, FunctionProgPairEntry, FunctionProgPairReturn, FunctionProgFrameEntry, FunctionProgFrameExit, FunctionProgGoroutineEnd, FunctionProgFrameLanding, FunctionProgFrameUnwinding, FunctionProgFrameJump, FunctionProgFrameSwitch, FunctionProgCallJump, FunctionProgJavaEntry, FunctionProgJavaReturn} {
 			t.Run(fmt.Sprint(name, ", ", program), func(t *testing.T) {
@@ -95,6 +100,7 @@ func TestFramesFit(t *testing.T) {
 				for variable, value := range map[string]any{
 					FunctionVarOptions: options, FunctionVarAggregate: c.aggregate, FunctionVarWaits: c.waits, FunctionVarOpens: uint32(4),
 					FunctionVarKeyWords: uint32(8), FunctionVarTextBytes: textBytes, FunctionVarTextSlots: uint32(4), FunctionVarSketches: uint32(3), FunctionVarCoroutines: true, FunctionVarPlaced: true,
+					FunctionVarRecords: c.records, FunctionVarRecalls: c.recalls, FunctionVarRingCount: uint32(4),
 				} {
 					if err := spec.Variables[variable].Set(value); err != nil {
 						t.Fatal(err)

@@ -47,6 +47,7 @@
 #include "gate.h"
 #include "suspension.h"
 #include "java.h"
+#include "recall.h"
 #include "sequence.h"
 #include "target.h"
 #include "timed.h"
@@ -74,6 +75,9 @@ const struct operands *const type_operands __attribute__((unused)) = 0;
 const struct owner *const type_owner __attribute__((unused)) = 0;
 const struct left *const type_left __attribute__((unused)) = 0;
 const struct suspended *const type_suspended __attribute__((unused)) = 0;
+const struct recorded *const type_recorded __attribute__((unused)) = 0;
+const struct recall_pool *const type_recall_pool __attribute__((unused)) = 0;
+const struct firing *const type_firing __attribute__((unused)) = 0;
 
 extern __u64 *bpf_session_cookie(void) __ksym __weak;
 extern bool bpf_session_is_return(void) __ksym __weak;
@@ -91,7 +95,9 @@ extern bool bpf_session_is_return(void) __ksym __weak;
  */
 static __always_inline void keep(struct moment *to, const struct moment *m)
 {
-	if ((options & (SEQUENCE | SEND_RECEIVER | SEND_GOROUTINE | SEND_COST)) || !(options & AT_RETURN)) {
+	if (records) {
+		to->goroutine = m->goroutine;
+	} else if ((options & (SEQUENCE | SEND_RECEIVER | SEND_GOROUTINE | SEND_COST)) || !(options & AT_RETURN)) {
 		*to = *m;
 		return;
 	}
@@ -398,6 +404,7 @@ int thread_end(void *ctx)
 
 	if (t && !is_closed())
 		cut(t, 0, bpf_ktime_get_boot_ns());
+	free_ring();
 	return 0;
 }
 
@@ -406,6 +413,7 @@ int frame_thread_end(void *ctx)
 {
 	drop_thread();
 	drop_goroutines();
+	free_ring();
 	return 0;
 }
 

@@ -117,6 +117,19 @@ type FunctionEventReturn struct {
 	Retval uint64
 }
 
+type FunctionFiring struct {
+	_       structs.HostLayout
+	Time    uint64
+	Number  uint64
+	Claim   uint64
+	Ring    uint32
+	Pid     uint32
+	Tid     uint32
+	Unused  uint32
+	Process [16]int8
+	Thread  [16]int8
+}
+
 type FunctionFrame struct {
 	_        structs.HostLayout
 	Owner    uint64
@@ -138,6 +151,12 @@ type FunctionGoroutine struct {
 	_    structs.HostLayout
 	G    uint64
 	Tgid uint64
+}
+
+type FunctionHolder struct {
+	_     structs.HostLayout
+	Claim uint64
+	Ring  uint64
 }
 
 type FunctionJavaThread struct {
@@ -259,6 +278,45 @@ type FunctionPrice struct {
 	Hits uint64
 }
 
+type FunctionRecallPool struct {
+	_         structs.HostLayout
+	Claims    uint64
+	Used      uint64
+	GivenAway uint64
+	Firings   uint64
+	Missed    uint64
+	Untold    uint64
+	Unused    [2]uint64
+}
+
+type FunctionRecorded struct {
+	_         structs.HostLayout
+	Time      uint64
+	Function  uint32
+	Pid       uint32
+	Tid       uint32
+	Lap       uint16
+	Depth     uint16
+	Goroutine uint64
+}
+
+type FunctionRing struct {
+	_      structs.HostLayout
+	Claim  uint64
+	Last   uint64
+	Next   uint64
+	First  uint64
+	Since  uint64
+	Before uint64
+	Unused [2]uint64
+}
+
+type FunctionRoutine struct {
+	_         structs.HostLayout
+	Goroutine uint64
+	Pid       uint64
+}
+
 type FunctionSpending struct {
 	_      structs.HostLayout
 	Ns     uint64
@@ -278,8 +336,9 @@ type FunctionSuspended struct {
 		Function uint32
 		N        uint32
 	}
-	Gap uint32
-	Tid uint32
+	Gap    uint32
+	Tid    uint32
+	Holder FunctionHolder
 }
 
 type FunctionSuspendedName struct {
@@ -338,9 +397,11 @@ const (
 	FunctionMapDerivedWords      = "derived_words"
 	FunctionMapEvents            = "events"
 	FunctionMapFamily            = "family"
+	FunctionMapFirings           = "firings"
 	FunctionMapGates             = "gates"
 	FunctionMapGoroutines        = "goroutines"
 	FunctionMapHits              = "hits"
+	FunctionMapHolders           = "holders"
 	FunctionMapJavaThreads       = "java_threads"
 	FunctionMapMethods           = "methods"
 	FunctionMapMoments           = "moments"
@@ -349,6 +410,9 @@ const (
 	FunctionMapOwners            = "owners"
 	FunctionMapPrices            = "prices"
 	FunctionMapRateLeft          = "rate_left"
+	FunctionMapRecordings        = "recordings"
+	FunctionMapRings             = "rings"
+	FunctionMapRoutines          = "routines"
 	FunctionMapSamples           = "samples"
 	FunctionMapScratch           = "scratch"
 	FunctionMapSpent             = "spent"
@@ -411,7 +475,11 @@ const (
 	FunctionVarReattachImage     = "reattach_image"
 	FunctionVarReattachPid       = "reattach_pid"
 	FunctionVarReattachUntil     = "reattach_until"
+	FunctionVarRecalls           = "recalls"
+	FunctionVarRecords           = "records"
 	FunctionVarResultArgs        = "result_args"
+	FunctionVarRingCount         = "ring_count"
+	FunctionVarRingReserve       = "ring_reserve"
 	FunctionVarSampleCounts      = "sample_counts"
 	FunctionVarSampleRoom        = "sample_room"
 	FunctionVarSampled           = "sampled"
@@ -430,6 +498,7 @@ const (
 	FunctionVarTypeEventNames    = "type_event_names"
 	FunctionVarTypeEventReceiver = "type_event_receiver"
 	FunctionVarTypeEventReturn   = "type_event_return"
+	FunctionVarTypeFiring        = "type_firing"
 	FunctionVarTypeFrame         = "type_frame"
 	FunctionVarTypeGoroutine     = "type_goroutine"
 	FunctionVarTypeLeft          = "type_left"
@@ -439,6 +508,8 @@ const (
 	FunctionVarTypeOperands      = "type_operands"
 	FunctionVarTypeOwner         = "type_owner"
 	FunctionVarTypePending       = "type_pending"
+	FunctionVarTypeRecallPool    = "type_recall_pool"
+	FunctionVarTypeRecorded      = "type_recorded"
 	FunctionVarTypeSuspended     = "type_suspended"
 	FunctionVarTypeTaken         = "type_taken"
 	FunctionVarWaits             = "waits"
@@ -521,9 +592,11 @@ type FunctionMapSpecs struct {
 	DerivedWords   *ebpf.MapSpec `ebpf:"derived_words"`
 	Events         *ebpf.MapSpec `ebpf:"events"`
 	Family         *ebpf.MapSpec `ebpf:"family"`
+	Firings        *ebpf.MapSpec `ebpf:"firings"`
 	Gates          *ebpf.MapSpec `ebpf:"gates"`
 	Goroutines     *ebpf.MapSpec `ebpf:"goroutines"`
 	Hits           *ebpf.MapSpec `ebpf:"hits"`
+	Holders        *ebpf.MapSpec `ebpf:"holders"`
 	JavaThreads    *ebpf.MapSpec `ebpf:"java_threads"`
 	Methods        *ebpf.MapSpec `ebpf:"methods"`
 	Moments        *ebpf.MapSpec `ebpf:"moments"`
@@ -532,6 +605,9 @@ type FunctionMapSpecs struct {
 	Owners         *ebpf.MapSpec `ebpf:"owners"`
 	Prices         *ebpf.MapSpec `ebpf:"prices"`
 	RateLeft       *ebpf.MapSpec `ebpf:"rate_left"`
+	Recordings     *ebpf.MapSpec `ebpf:"recordings"`
+	Rings          *ebpf.MapSpec `ebpf:"rings"`
+	Routines       *ebpf.MapSpec `ebpf:"routines"`
 	Samples        *ebpf.MapSpec `ebpf:"samples"`
 	Scratch        *ebpf.MapSpec `ebpf:"scratch"`
 	Spent          *ebpf.MapSpec `ebpf:"spent"`
@@ -581,7 +657,11 @@ type FunctionVariableSpecs struct {
 	ReattachImage     *ebpf.VariableSpec `ebpf:"reattach_image"`
 	ReattachPid       *ebpf.VariableSpec `ebpf:"reattach_pid"`
 	ReattachUntil     *ebpf.VariableSpec `ebpf:"reattach_until"`
+	Recalls           *ebpf.VariableSpec `ebpf:"recalls"`
+	Records           *ebpf.VariableSpec `ebpf:"records"`
 	ResultArgs        *ebpf.VariableSpec `ebpf:"result_args"`
+	RingCount         *ebpf.VariableSpec `ebpf:"ring_count"`
+	RingReserve       *ebpf.VariableSpec `ebpf:"ring_reserve"`
 	SampleCounts      *ebpf.VariableSpec `ebpf:"sample_counts"`
 	SampleRoom        *ebpf.VariableSpec `ebpf:"sample_room"`
 	Sampled           *ebpf.VariableSpec `ebpf:"sampled"`
@@ -600,6 +680,7 @@ type FunctionVariableSpecs struct {
 	TypeEventNames    *ebpf.VariableSpec `ebpf:"type_event_names"`
 	TypeEventReceiver *ebpf.VariableSpec `ebpf:"type_event_receiver"`
 	TypeEventReturn   *ebpf.VariableSpec `ebpf:"type_event_return"`
+	TypeFiring        *ebpf.VariableSpec `ebpf:"type_firing"`
 	TypeFrame         *ebpf.VariableSpec `ebpf:"type_frame"`
 	TypeGoroutine     *ebpf.VariableSpec `ebpf:"type_goroutine"`
 	TypeLeft          *ebpf.VariableSpec `ebpf:"type_left"`
@@ -609,6 +690,8 @@ type FunctionVariableSpecs struct {
 	TypeOperands      *ebpf.VariableSpec `ebpf:"type_operands"`
 	TypeOwner         *ebpf.VariableSpec `ebpf:"type_owner"`
 	TypePending       *ebpf.VariableSpec `ebpf:"type_pending"`
+	TypeRecallPool    *ebpf.VariableSpec `ebpf:"type_recall_pool"`
+	TypeRecorded      *ebpf.VariableSpec `ebpf:"type_recorded"`
 	TypeSuspended     *ebpf.VariableSpec `ebpf:"type_suspended"`
 	TypeTaken         *ebpf.VariableSpec `ebpf:"type_taken"`
 	Waits             *ebpf.VariableSpec `ebpf:"waits"`
@@ -644,9 +727,11 @@ type FunctionMaps struct {
 	DerivedWords   *ebpf.Map `ebpf:"derived_words"`
 	Events         *ebpf.Map `ebpf:"events"`
 	Family         *ebpf.Map `ebpf:"family"`
+	Firings        *ebpf.Map `ebpf:"firings"`
 	Gates          *ebpf.Map `ebpf:"gates"`
 	Goroutines     *ebpf.Map `ebpf:"goroutines"`
 	Hits           *ebpf.Map `ebpf:"hits"`
+	Holders        *ebpf.Map `ebpf:"holders"`
 	JavaThreads    *ebpf.Map `ebpf:"java_threads"`
 	Methods        *ebpf.Map `ebpf:"methods"`
 	Moments        *ebpf.Map `ebpf:"moments"`
@@ -655,6 +740,9 @@ type FunctionMaps struct {
 	Owners         *ebpf.Map `ebpf:"owners"`
 	Prices         *ebpf.Map `ebpf:"prices"`
 	RateLeft       *ebpf.Map `ebpf:"rate_left"`
+	Recordings     *ebpf.Map `ebpf:"recordings"`
+	Rings          *ebpf.Map `ebpf:"rings"`
+	Routines       *ebpf.Map `ebpf:"routines"`
 	Samples        *ebpf.Map `ebpf:"samples"`
 	Scratch        *ebpf.Map `ebpf:"scratch"`
 	Spent          *ebpf.Map `ebpf:"spent"`
@@ -678,9 +766,11 @@ func (m *FunctionMaps) Close() error {
 		m.DerivedWords,
 		m.Events,
 		m.Family,
+		m.Firings,
 		m.Gates,
 		m.Goroutines,
 		m.Hits,
+		m.Holders,
 		m.JavaThreads,
 		m.Methods,
 		m.Moments,
@@ -689,6 +779,9 @@ func (m *FunctionMaps) Close() error {
 		m.Owners,
 		m.Prices,
 		m.RateLeft,
+		m.Recordings,
+		m.Rings,
+		m.Routines,
 		m.Samples,
 		m.Scratch,
 		m.Spent,
@@ -739,7 +832,11 @@ type FunctionVariables struct {
 	ReattachImage     *ebpf.Variable `ebpf:"reattach_image"`
 	ReattachPid       *ebpf.Variable `ebpf:"reattach_pid"`
 	ReattachUntil     *ebpf.Variable `ebpf:"reattach_until"`
+	Recalls           *ebpf.Variable `ebpf:"recalls"`
+	Records           *ebpf.Variable `ebpf:"records"`
 	ResultArgs        *ebpf.Variable `ebpf:"result_args"`
+	RingCount         *ebpf.Variable `ebpf:"ring_count"`
+	RingReserve       *ebpf.Variable `ebpf:"ring_reserve"`
 	SampleCounts      *ebpf.Variable `ebpf:"sample_counts"`
 	SampleRoom        *ebpf.Variable `ebpf:"sample_room"`
 	Sampled           *ebpf.Variable `ebpf:"sampled"`
@@ -758,6 +855,7 @@ type FunctionVariables struct {
 	TypeEventNames    *ebpf.Variable `ebpf:"type_event_names"`
 	TypeEventReceiver *ebpf.Variable `ebpf:"type_event_receiver"`
 	TypeEventReturn   *ebpf.Variable `ebpf:"type_event_return"`
+	TypeFiring        *ebpf.Variable `ebpf:"type_firing"`
 	TypeFrame         *ebpf.Variable `ebpf:"type_frame"`
 	TypeGoroutine     *ebpf.Variable `ebpf:"type_goroutine"`
 	TypeLeft          *ebpf.Variable `ebpf:"type_left"`
@@ -767,6 +865,8 @@ type FunctionVariables struct {
 	TypeOperands      *ebpf.Variable `ebpf:"type_operands"`
 	TypeOwner         *ebpf.Variable `ebpf:"type_owner"`
 	TypePending       *ebpf.Variable `ebpf:"type_pending"`
+	TypeRecallPool    *ebpf.Variable `ebpf:"type_recall_pool"`
+	TypeRecorded      *ebpf.Variable `ebpf:"type_recorded"`
 	TypeSuspended     *ebpf.Variable `ebpf:"type_suspended"`
 	TypeTaken         *ebpf.Variable `ebpf:"type_taken"`
 	Waits             *ebpf.Variable `ebpf:"waits"`

@@ -41,8 +41,6 @@ const volatile __u64 opened_within[MAX_OPENED] = {};
  * to write it. */
 #define SPARE_NS 1000000
 
-#define ONCE(x) (*(volatile __typeof__(x) *)&(x))
-
 /*
  * admitted reports whether a call that begins now passes the query's gate. The clock must
  * be read before the gate: the gate's address depends on the time, which orders them.

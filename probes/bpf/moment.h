@@ -49,7 +49,10 @@ static __always_inline struct moment *new_moment(struct task_struct *task)
 {
 	struct moment *m = bpf_task_storage_get(&moments, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 
-	if (m)
+	/* What precedes the arguments is all that is known of most recorded events. */
+	if (m && records && !(options & USE_NAMES))
+		__builtin_memset(m, 0, __builtin_offsetof(struct moment, args));
+	else if (m)
 		__builtin_memset(m, 0, sizeof(*m));
 	return m;
 }

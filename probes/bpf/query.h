@@ -12,6 +12,10 @@
 #include <bpf/bpf_core_read.h>
 
 #define TASK_COMM_LEN 16
+
+/* Reads memory that others change, once. */
+#define ONCE(x) (*(volatile __typeof__(x) *)&(x))
+
 #define ARGS 6
 /* `this` is the first argument, or the second after a hidden result pointer. */
 #define RECEIVERS 2
@@ -66,6 +70,11 @@ enum {
 	SKETCHED = 1 << 7,    /* groups have lists of buckets */
 };
 const volatile __u32 aggregate = 0;
+
+/* Whether events of the query are recorded rather than sent; whether its rows recall those
+ * of another: recall.h. */
+const volatile bool records = false;
+const volatile bool recalls = false;
 
 /* The id of the query, sent with each event. */
 const volatile __u16 query = 0;

@@ -15,6 +15,7 @@
 #include "caller.h"
 #include "copy.h"
 #include "event.h"
+#include "recall.h"
 #include "standby.h"
 
 /* Names of events as bytes in memory: conditions compare them as text. */
@@ -53,6 +54,8 @@ static __always_inline __u32 no_gap(void)
  */
 static __noinline enum sent send_event(struct pt_regs *ctx, __u64 slot, struct moment *m)
 {
+	if (records)
+		return record(m);
 	if (!(options & SEND_STACK))
 		return send(m);
 	if (!within_rate(m->time))

@@ -87,7 +87,11 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 			process.ContainerOf(q.PID)
 		}
 	}
-	p.reader.Subscribe(s.sub)
+	if s.options.Record != nil {
+		s.recaller = decode.StartRecaller(s.sub, s.options.Record)
+	} else {
+		p.reader.Subscribe(s.sub)
+	}
 	err := in.FollowChildren()
 	if err != nil {
 		err = plan.Errorf(s.spec.Start, s.spec.Stop, "the kernel refuses to report the starts of processes: %v", err)
@@ -260,7 +264,11 @@ func (p *Provider) release(s *source) error {
 	p.reportMissedProcesses(s, in)
 	p.reportReplaced(s, s.atEnd)
 	left, err := in.EndAggregate()
-	p.reader.Unsubscribe(s.sub, left)
+	if s.recaller != nil {
+		s.recaller.Stop()
+	} else {
+		p.reader.Unsubscribe(s.sub, left)
+	}
 	s.storeCounters(in, true)
 	s.sub.CloseStacks()
 	p.kernel.Remove(in)

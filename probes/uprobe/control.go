@@ -26,7 +26,7 @@ func (s *source) Info() probes.Info {
 func (s *source) describe() probes.Info {
 	return probes.Info{
 		Sites: s.sites(), Notices: s.notices(), Refusal: s.refuses(), Residual: s.residual(),
-		Live:       true, // calls happen whether or not they are observed
+		Live:       s.spec.Settings.Recall == 0, // calls happen whether or not they are observed
 		Aggregates: s.aggregation != nil, Aggregation: s.aggregation.Describe(),
 		Suspends: s.wants.Options&abi.SendFrame != 0,
 		Gateable: true, Ability: s.ability(), Detaches: s.detaches(),

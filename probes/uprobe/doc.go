@@ -149,6 +149,12 @@
 // for long, the probes may be detached, and attached again later; source.flip is
 // held meanwhile, and acquired before Provider.mu.
 //
+// The events of function_call may be recorded in the kernel instead (Options.Record; package
+// recall, recall.h): the programs write them to a ring of the thread, goroutine or coroutine,
+// and those of another source (Options.Recall) exchange the ring for a free one when they send
+// a row. A goroutine of the recording source makes rows of the exchanged rings. Both run in
+// one trap; the one that is attached last runs first.
+//
 // Goroutines and locks. [Provider] has one mutex, held while probes are attached
 // and detached; the reader never acquires it. The reader owns routes and
 // subscriptions; other goroutines change them by commands that it executes

@@ -139,7 +139,7 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sour
 	if err != nil {
 		p.endEstimate(meter)
 		var none *resolve.NoModules
-		if errors.As(err, &none) {
+		if errors.As(err, &none) && spec.Settings.Recall == 0 {
 			if c := resolve.PendingModules(spec, none.Sel, none.Running, selection.NewModuleSet()); c != nil {
 				return newGrowing(p, spec, cols, links, c, nil), nil
 			}
@@ -147,6 +147,9 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sour
 		return nil, resolve.Refusal(err)
 	}
 	s.estimate, s.refusal = p.estimate(s, meter)
+	if spec.Settings.Recall > 0 {
+		return s, nil // of later modules nothing is recorded
+	}
 	if c := resolve.PendingModules(spec, s.resolution.Selector, s.resolution.Running, s.resolution.Modules); c != nil {
 		return newGrowing(p, spec, cols, links, c, s), nil
 	}
@@ -208,11 +211,14 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []calls.Column, links attach
 	f := calls.CompileFilter(p.o.Match, p.offset, spec, values, r.Functions)
 	// The filter may test texts, which then have to be read.
 	var aggregated *program.Aggregation
-	extensible := calls.Nests(spec) && !r.IsJava() && resolve.PendingModules(spec, r.Selector, r.Running, r.Modules) != nil
+	extensible := calls.Nests(spec) && !r.IsJava() && spec.Settings.Recall == 0 && resolve.PendingModules(spec, r.Selector, r.Running, r.Modules) != nil
 	if !r.IsJava() && !extensible {
 		aggregated = program.CompileAggregation(spec, f, r.Functions, len(r.Inferred), p.o.preallocates())
 	}
 	w := calls.NewRequest(spec, cols, values, f.Program)
+	if err := calls.CheckRecall(spec, w.Options, r.IsJava()); err != nil {
+		return nil, err
+	}
 	if !slices.ContainsFunc(r.Functions, func(w calls.Function) bool { return w.Flags&abi.GoRegisters != 0 }) &&
 		!slices.ContainsFunc(r.Landmarks, calls.Landmark.Switches) {
 		w.Options &^= abi.SendGoroutine // there are no coroutines, either
@@ -302,6 +308,8 @@ func (p *Provider) Close() error {
 	}
 	if p.kernel != nil {
 		for s, in := range p.active {
+			in.Detach()
+			s.recaller.Stop()
 			s.sub.CloseStacks()
 			p.kernel.Remove(in)
 		}

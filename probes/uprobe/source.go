@@ -54,6 +54,7 @@ type source struct {
 
 	// Guarded by Provider.mu.
 	sub          *decode.Subscription
+	recaller     *decode.Recaller      // nil: events become rows as they happen
 	owner        probes.Source         // the source that this one is a part of; nil: none
 	relatives    *source               // the first part of owner, if this is a later one and follows children
 	loaded       *program.Installation // by Load, until attached
@@ -94,7 +95,7 @@ func (s *source) setup() program.Setup {
 	return program.Setup{
 		Options: options, Links: s.links, Returns: s.resolution.ReturnKinds(), Landmarks: s.resolution.Landmarks, Test: s.filter.Program,
 		Members: s.resolution.Members, Functions: len(s.resolution.Functions), Rate: s.spec.Settings.MaxEventRate,
-		Prompt: s.spec.Settings.Prompt, StackBytes: s.spec.Settings.StackBytes, Offset: s.provider.offset, Aggregation: s.aggregation, Gates: s.options.Gates, Cgroups: s.resolution.Cgroups, Slots: s.resolution.Slots,
+		Prompt: s.spec.Settings.Prompt, StackBytes: s.spec.Settings.StackBytes, Offset: s.provider.offset, Aggregation: s.aggregation, Gates: s.options.Gates, Record: s.options.Record, Recall: s.options.Recall, Cgroups: s.resolution.Cgroups, Slots: s.resolution.Slots,
 		Operands: s.resolution.Operands(),
 		Reading:  s.wants.Reading,
 		Growing:  s.extensible,

@@ -113,6 +113,11 @@ func (f *Feed) Watermark(t int64) {
 	f.Queue.Push(Item{Leaf: f.Leaf, Signal: operators.Signal{Kind: operators.Watermark, Time: t}}, false)
 }
 
+// Recalled implements probes.RecallSink.
+func (f *Feed) Recalled(number uint64) {
+	f.Queue.Push(Item{Leaf: f.Leaf, Signal: operators.Signal{Kind: operators.Barrier, ID: number}}, false)
+}
+
 // missed counts rows of the source that were dropped here.
 func (f *Feed) missed(cause string, n uint64) {
 	f.Lost(cause, n)

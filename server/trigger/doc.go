@@ -6,7 +6,8 @@
 // goroutine that has a query follow it. The query is a new one for each
 // activation (standby), or one behind a gate that an activation opens (gated).
 // Probes are attached before that, unless it costs too much (costMonitor).
-// WEBHOOK has a goroutine that delivers. The runner of the trigger's query
+// RECALL runs its query all the time, and publishes what that has of the time before an
+// activation (Recaller). WEBHOOK has a goroutine that delivers. The runner of the trigger's query
 // waits for none of them.
 //
 // Goroutines, by what waits for them:
@@ -25,6 +26,7 @@
 //	ledger.mu            the queries of a trigger
 //	lastError.mu         what went wrong with it
 //
+//	recorded.mu, kept.mu activations and what they recall, until both are there
 //	Stream.mu            while a trigger's rows are passed on
 //
 //	source.mu            while it delivers, like the next one

@@ -155,8 +155,11 @@ func NewRequest(spec *plan.Acquire, cols []Column, values *Values, test codegen.
 			used[i] = true
 			w.Options |= values.Columns[i].options(spec.Stream, send)
 		case c == ColProcess || c == ColThread:
-			w.Options |= abi.UseNames
-			if send {
+			recorded := spec.Settings.Recall > 0 // events are given names when they are recalled
+			if !recorded || test.Reads[i] {
+				w.Options |= abi.UseNames
+			}
+			if send && !recorded {
 				w.Options |= abi.SendNames
 			}
 		case c == ColDepth:
