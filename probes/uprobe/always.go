@@ -40,8 +40,9 @@ func (s *slicer) detachAlways(c *chunkLinks) {
 }
 
 // retire compares what functions cost that are observed all the time, since the last look, with
-// their part of the budget of that time, or of a time if that is longer. The dearest, until the others are within it, are not any more:
-// their calls cease to count at once, and leave detaches them.
+// their part of the budget of that time, or of least if that is longer. The dearest, until the
+// others are within it, are not observed all the time any more: their calls cease to count at
+// once, and leave detaches them.
 func (s *slicer) retire(d spending, least time.Duration) (gone []int) {
 	net := max(float64(d.net()), s.account.Floor*float64(d.took))
 	allowed := alwaysShare * max(s.account.Share*net, s.account.Earning()*float64(least))
