@@ -15,7 +15,7 @@ import (
 func TestMistakes(t *testing.T) {
 	const help = "hint: endoscoped --help lists the flags\n"
 	const token = "hint: endoscoped token add USER [--expires 90d] | list | revoke ID\n"
-	const enroll = "hint: endoscoped enroll NAME [--role host|author|reducer] [--label KEY=VALUE ...] [--expires 90d] [--replace]\n"
+	const enroll = "hint: endoscoped enroll NAME [--role host|author|reducer] [--label KEY=VALUE ...] [--expires 90d] [--replace] [--fleet URL --creds FILE]\n"
 	for _, c := range []struct{ line, want string }{
 		{"--nope", "error: there is no flag --nope\n" + help},
 		{"-nope=3", "error: there is no flag --nope\n" + help},

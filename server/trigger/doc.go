@@ -26,7 +26,8 @@
 //	ledger.mu            the queries of a trigger
 //	lastError.mu         what went wrong with it
 //
-//	recorded.mu, kept.mu activations and what they recall, until both are there
+//	recorded.mu          activations that wait for what they recall
+//	kept.mu              what is recalled, and waits for its activation
 //	Stream.mu            while a trigger's rows are passed on
 //
 //	source.mu            while it delivers, like the next one
