@@ -26,8 +26,8 @@
 //	ledger.mu            the queries of a trigger
 //	lastError.mu         what went wrong with it
 //
-//	recorded.mu          activations that wait for what they recall
-//	kept.mu              what is recalled, and waits for its activation
+//	recorded.mu          activations and recalled calls, until both are there
+//	kept.mu              activations, until the last samples have arrived
 //	Stream.mu            while a trigger's rows are passed on
 //
 //	source.mu            while it delivers, like the next one
