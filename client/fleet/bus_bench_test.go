@@ -80,7 +80,7 @@ func BenchmarkHosts(b *testing.B) {
 		return // not all were measured
 	}
 	load, _, _ := strings.Cut(testenv.Output(b, "cat", "/proc/loadavg"), " ")
-	out := fmt.Sprintf("What a query costs its root, by the number of hosts, of which each sends 100 groups of 100 to\n140 rows in each second (BenchmarkHosts). %d processors, shared with the hosts and the NATS server,\nwhose processor time is not counted. The load average was %s: delays depend on it, processor\ntime hardly does.\n\n```\n%s```\n", runtime.NumCPU(), load, table.String())
+	out := fmt.Sprintf("What a query costs its root, by the number of hosts, of which each sends 100 groups of 100 to\n140 rows in each second (BenchmarkHosts). %d processors, shared with the hosts and the NATS server,\nwhose processor time is not counted. The load average was %s: delays depend on it, processor\ntime less.\n\n```\n%s```\n", runtime.NumCPU(), load, table.String())
 	if err := os.WriteFile("testdata/figures/hosts.md", []byte(out), 0o644); err != nil {
 		b.Error(err)
 	}
