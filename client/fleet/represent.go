@@ -52,18 +52,17 @@ func (s *session) represent(ctx context.Context, parts []*part) (_ wire.Result, 
 	defer tick.Stop()
 	for slices.ContainsFunc(r.parts, r.waitsFor) {
 		x, err := r.next(ctx, tick.C)
+		if err == io.EOF {
+			break
+		}
 		switch {
 		case errors.Is(err, errLate):
-		case err == io.EOF:
 		case err != nil:
 			return nil, err
 		case x.ev.Kind == wire.Notice && !x.over:
 			notices[x.part] = append(notices[x.part], x.ev)
 		case x.ev.Batch != nil:
 			rows[x.part] = append(rows[x.part], x.ev.Batch)
-		}
-		if err == io.EOF {
-			break
 		}
 	}
 	var answered, most []*part
