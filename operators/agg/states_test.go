@@ -18,6 +18,7 @@ import (
 	"endoscope/operators/internal/testplan"
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
+	"endoscope/probes/testenv"
 )
 
 // stateColumns are the input columns of the aggregates; those named in the
@@ -430,7 +431,7 @@ func TestDamagedStates(t *testing.T) {
 					if err := push(state, count); err != nil {
 						t.Errorf("%s: %v", &a, err)
 					}
-					for range 30 {
+					for range testenv.Times(30) {
 						push(state[:rng.IntN(len(state))], count) // a prefix may be a valid state
 						changed := []byte(state)
 						changed[rng.IntN(len(changed))] ^= byte(1 << rng.IntN(8))

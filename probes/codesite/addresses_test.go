@@ -23,7 +23,7 @@ func TestPlacesAreInstructions(t *testing.T) {
 			files = append(files, path)
 		}
 	}
-	for _, path := range testenv.Few(2, files) {
+	for _, path := range testenv.Few(1, files) {
 		f, err := os.Open(path)
 		if err != nil {
 			t.Fatal(err)

@@ -25,6 +25,7 @@ const contractPackage = "endoscope/probes"
 // by its Info only: nothing asserts the type of a probes.Source, or declares an
 // interface with more methods.
 func TestSourcesHaveOneContract(t *testing.T) {
+	skipShort(t)
 	out, err := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles,Standard", "endoscope/...").Output()
 	if err != nil {
 		t.Fatal(err)

@@ -9,13 +9,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"endoscope/probes/testenv"
 )
 
 // Damaged debug information yields fewer lines and calls, or an error: no crash, and no look-up
 // without an end.
 func TestDamagedSource(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	for _, way := range []string{"gcc -O2 -g chain.c", "gcc -O2 -gdwarf-4 chain.c", "clang++ -O2 -g chain.cpp"} {
+	for _, way := range testenv.Few(1, []string{"gcc -O2 -g chain.c", "gcc -O2 -gdwarf-4 chain.c", "clang++ -O2 -g chain.cpp"}) {
 		program := compileSource(t, way)
 		whole, err := os.ReadFile(program)
 		if err != nil {
@@ -31,7 +33,7 @@ func TestDamagedSource(t *testing.T) {
 			if sec == nil || sec.Size == 0 {
 				continue
 			}
-			for range 25 {
+			for range testenv.Times(30) {
 				damaged := bytes.Clone(whole)
 				for range 1 + random.IntN(8) {
 					at := sec.Offset + random.Uint64N(sec.Size)
