@@ -77,10 +77,16 @@ type (
 		Options []*Option
 		Query   *Query
 	}
-	// Drop is DROP (STREAM|TRIGGER|MODEL|EXPORT) [IF EXISTS] name.
+	// CreateQuery is CREATE QUERY name ON FLEET AS query.
+	CreateQuery struct {
+		Span
+		Name  *Ident
+		Query *Query
+	}
+	// Drop is DROP (STREAM|TRIGGER|MODEL|EXPORT|QUERY) [IF EXISTS] name.
 	Drop struct {
 		Span
-		Kind     string // "STREAM", "TRIGGER", "MODEL" or "EXPORT"
+		Kind     string // "STREAM", "TRIGGER", "MODEL", "EXPORT" or "QUERY"
 		IfExists bool
 		Name     *Ident
 	}
@@ -429,6 +435,7 @@ func (*CreateStream) statement()  {}
 func (*CreateModel) statement()   {}
 func (*CreateTrigger) statement() {}
 func (*CreateExport) statement()  {}
+func (*CreateQuery) statement()   {}
 func (*Drop) statement()          {}
 func (*Insert) statement()        {}
 func (*Use) statement()           {}

@@ -40,6 +40,8 @@ func Classify(s Statement) Class {
 		return Class{Kind: "CREATE TRIGGER", Changes: true}
 	case *CreateExport:
 		return Class{Kind: "CREATE EXPORT", Changes: true}
+	case *CreateQuery:
+		return Class{Kind: "CREATE QUERY", Changes: true}
 	case *Drop:
 		return Class{Kind: "DROP " + s.Kind, Changes: true}
 	case *Stop:

@@ -141,7 +141,13 @@ type createRule struct {
 	Replace bool         `parser:"'CREATE' @('OR' 'REPLACE')?"`
 	View    *viewRule    `parser:"( @@"`
 	Trigger *triggerRule `parser:"| @@"`
+	Query   *standsRule  `parser:"| @@"`
 	Export  *exportRule  `parser:"| @@ )"`
+}
+
+type standsRule struct {
+	Name  wordLeaf   `parser:"'QUERY' @@ 'ON' 'FLEET' 'AS'"`
+	Query *queryRule `parser:"( '(' @@ ')' | @@ )"`
 }
 
 type viewRule struct {
@@ -206,7 +212,7 @@ type optionRule struct {
 
 type dropRule struct {
 	at
-	Kind string   `parser:"'DROP' @('STREAM' | 'TRIGGER' | 'MODEL' | 'EXPORT')"`
+	Kind string   `parser:"'DROP' @('STREAM' | 'TRIGGER' | 'MODEL' | 'EXPORT' | 'QUERY')"`
 	Name dropLeaf `parser:"@@"`
 }
 

@@ -210,6 +210,8 @@ func (l *lowering) explain(e *explainRule) Statement {
 	switch of := out.Of.(type) {
 	case *CreateStream:
 		l.fail(span, "CREATE STREAM has no plan to explain", "EXPLAIN "+of.Query.String())
+	case *CreateQuery:
+		l.fail(span, "CREATE QUERY has no plan of its own to explain", "EXPLAIN "+of.Query.String())
 	case *CreateModel:
 		if e.Analyze {
 			l.fail(span, "EXPLAIN ANALYZE runs only queries", "EXPLAIN ANALYZE "+of.Query.String())
@@ -234,6 +236,12 @@ func (l *lowering) create(c *createRule) Statement {
 			return &CreateModel{Span: span, Replace: c.Replace, Name: v.Name.Ident, Query: query}
 		}
 		return &CreateStream{Span: span, Replace: c.Replace, Name: v.Name.Ident, Query: query}
+	}
+	if q := c.Query; q != nil {
+		if c.Replace {
+			l.fail(q.Name.Pos(), "a standing query cannot be replaced", "DROP QUERY "+q.Name.Ident.String()+", and CREATE QUERY")
+		}
+		return &CreateQuery{Span: span, Name: q.Name.Ident, Query: l.query(q.Query)}
 	}
 	if e := c.Export; e != nil {
 		out := &CreateExport{Span: span, Replace: c.Replace, Name: e.Name.Ident, To: e.Address.get(), Query: l.query(e.Query)}

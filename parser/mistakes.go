@@ -222,7 +222,7 @@ func needsName(d *diagnosis) *Error {
 			return d.error(0, "STOP needs a stream after it, not "+d.found(), "SHOW STREAMS lists them")
 		}
 		return d.error(0, "STOP needs a query or a stream, not "+d.found(), "STOP 1 ends query 1; SHOW QUERIES lists them")
-	case "AS", "STREAM", "MODEL", "TRIGGER", "EXPORT", "EXISTS", "DESCRIBE", "MONITOR", "RECALL", "WITH":
+	case "AS", "STREAM", "MODEL", "TRIGGER", "EXPORT", "QUERY", "EXISTS", "DESCRIBE", "MONITOR", "RECALL", "WITH":
 		return d.error(0, fmt.Sprintf("%s needs a name after it, not %s", after, d.found()), "")
 	}
 	if d.is(-1, ".") {

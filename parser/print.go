@@ -87,6 +87,15 @@ func (s *CreateExport) String() string {
 	})
 }
 
+// String prints the statement in canonical form.
+func (s *CreateQuery) String() string {
+	return text(func(p *printer) {
+		p.create("QUERY", false, s.Name)
+		p.put(" ON FLEET")
+		p.as(s.Query)
+	})
+}
+
 // String prints the option in canonical form.
 func (o *Option) String() string { return text(func(p *printer) { p.option(o) }) }
 

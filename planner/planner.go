@@ -55,6 +55,10 @@ type Env struct {
 	Host string
 	// Labels are the values of host_label().
 	Labels map[string]string
+	// Results are those of standing queries; nil if there are none.
+	Results Results
+	// Standing: the statement is one of CREATE QUERY (package standing).
+	Standing bool
 	// Unbound collects the types of parameters without a value, which are then planned
 	// as NULL; used for plans that only describe a result. nil: parameters need
 	// values.
@@ -92,6 +96,13 @@ type Models interface {
 	ModelNames() []string
 }
 
+// Results are the stored results of standing queries, by qualified name.
+type Results interface {
+	// Columns returns the columns of a query. They are not known before its first result.
+	Columns(name string) (fields []types.Field, found, known bool)
+	Names() []string
+}
+
 // Plan resolves and rewrites a query. src is the text that its positions refer to.
 // Errors are *parser.Error.
 func Plan(q *parser.Query, src string, env *Env) (*plan.Query, error) {
@@ -106,7 +117,10 @@ func Plan(q *parser.Query, src string, env *Env) (*plan.Query, error) {
 
 // PlanInsert plans INSERT INTO file('path') query.
 func PlanInsert(ins *parser.Insert, src string, env *Env) (*plan.Query, error) {
-	return resolving(env, src, func(r *resolver) (*plan.Query, error) { return r.insert(ins, false) })
+	return resolving(env, src, func(r *resolver) (*plan.Query, error) {
+		r.finals = true
+		return r.insert(ins, false)
+	})
 }
 
 // insert plans an INSERT that replaces the content of the file, or appends to it.

@@ -19,6 +19,7 @@ func PlanExport(c *parser.CreateExport, src string, env *Env) (*Export, error) {
 }
 
 func (r *resolver) export(c *parser.CreateExport) (*Export, error) {
+	r.finals, r.fresh = true, true
 	e := &Export{Name: c.Name.Name, Key: r.env.Scope.Resolve(c.Name.Name), Stack: -1}
 	e.Options = ExportOptions{Interval: time.Second, Series: 10_000, Memory: 64 << 20, Queue: 16_384, Timeout: 10 * time.Second, Hold: 10 * time.Second}
 	if err := r.exportTarget(e, c); err != nil {

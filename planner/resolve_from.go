@@ -127,9 +127,16 @@ func (r *resolver) named(s *parser.Source, name *parser.Ident, with ctes, lv lev
 	if own != "" && own == r.trigger || r.env.Triggers.Has(own) {
 		return r.triggerStream(s, name, own, every)
 	}
+	if out, err := r.standingStream(s, name, own, every); out != nil || err != nil {
+		return out, err
+	}
 	st := catalog.Find(strings.ToLower(name.Name))
 	if st == nil {
-		names := r.scope().Visible(append(r.env.Triggers.Names(), r.env.Views.Names()...))
+		names := append(r.env.Triggers.Names(), r.env.Views.Names()...)
+		if r.env.Results != nil {
+			names = append(names, r.env.Results.Names()...)
+		}
+		names = r.scope().Visible(names)
 		for _, st := range catalog.Streams {
 			names = append(names, st.Name)
 		}
@@ -409,4 +416,30 @@ func (r *resolver) file(s *parser.Source) (*scope, error) {
 // written.
 func tabular(path string) bool {
 	return strings.HasSuffix(path, ".csv") || strings.HasSuffix(path, ".jsonl")
+}
+
+// standingStream resolves the stream of a standing query with this qualified name; nil: there
+// is none.
+func (r *resolver) standingStream(s *parser.Source, name *parser.Ident, own string, every time.Duration) (*scope, error) {
+	if r.env.Results == nil {
+		return nil, nil
+	}
+	fields, found, known := r.env.Results.Columns(own)
+	switch {
+	case !found:
+		return nil, nil
+	case !known:
+		return nil, r.hintf(name.Pos(), "SHOW QUERIES says how it is doing", "the standing query %s has no result yet", name.Name)
+	case every > 0:
+		return nil, r.hintf(name.Pos(), "write "+name.Name+" without SAMPLE", "%s has tuples of its own and cannot be sampled", name.Name)
+	}
+	a := &plan.Acquire{Stream: catalog.StandingStream, Out: types.Schema{Time: 0},
+		Args: []plan.Const{{V: types.Str(own), Start: name.Start, Stop: name.Stop}, {V: types.Bool(r.finals)}, {V: types.Bool(r.fresh)}}}
+	for _, f := range fields {
+		f.Qualifier = name.Name
+		a.Out.Fields = append(a.Out.Fields, f)
+	}
+	out := r.leaf(a, s, false)
+	out.names = []string{name.Name}
+	return out, nil
 }

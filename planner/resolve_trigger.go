@@ -21,7 +21,7 @@ var selectors = []string{"pid", "process", "exe", "container", "cgroup", "pod", 
 // PlanTrigger plans CREATE TRIGGER. Errors are *parser.Error.
 func PlanTrigger(c *parser.CreateTrigger, src string, env *Env) (*Trigger, error) {
 	return resolving(env, src, func(r *resolver) (*Trigger, error) {
-		r.trigger = env.Scope.Resolve(c.Name.Name)
+		r.trigger, r.finals, r.fresh = env.Scope.Resolve(c.Name.Name), true, true
 		return r.planTrigger(c)
 	})
 }

@@ -21,6 +21,8 @@ type resolver struct {
 	notices []string
 	asks    []string // columns that the plan needs, though the statement does not name them
 	trigger string   // qualified name of the trigger being defined, or ""
+	finals  bool     // of standing queries only final rows are read
+	fresh   bool     // and only those that come
 	// known are the value types found so far, by acquisition; serial is the number of the
 	// next acquisition with values.
 	known map[valueKey]types.Type

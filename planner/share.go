@@ -10,6 +10,7 @@ import (
 	"endoscope/planner/distribute"
 	"endoscope/planner/plan"
 	"endoscope/planner/rules"
+	"endoscope/planner/standing"
 	"endoscope/planner/types"
 )
 
@@ -26,6 +27,12 @@ type share struct {
 // PlanShare plans what the host env.Host executes of a query over several hosts,
 // and what their root executes. Errors are *parser.Error.
 func PlanShare(q *parser.Query, src string, env *Env) (*plan.Query, *plan.Fragment, error) {
+	if env.Standing {
+		var err error
+		if q, err = standing.Query(q, src); err != nil {
+			return nil, nil, err
+		}
+	}
 	type planned struct {
 		lower *plan.Query
 		upper *plan.Fragment
@@ -41,6 +48,9 @@ func PlanShare(q *parser.Query, src string, env *Env) (*plan.Query, *plan.Fragme
 		of, err := distribute.Hosts(&distribute.Statement{Root: root.node, Own: r.share.own, Places: r.share.places, Borders: r.share.borders, Order: r.share.order, Emit: q.Emit, Src: src})
 		if err != nil {
 			return out, err
+		}
+		if x := of.Upper.Exchange; env.Standing && (x.Kind != plan.MergeStates || x.Again != plan.PerWindow) {
+			return out, r.hintf(q.Pos(), "group by what means the same on all hosts", "the windows of this query are of one host each: a standing query merges those of all hosts")
 		}
 		if out.lower, err = r.finish(nameHost(of.Lower, env), q.For); err != nil {
 			return out, err

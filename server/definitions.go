@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"endoscope/parser"
 	"endoscope/planner"
@@ -66,5 +67,5 @@ func (s *session) triggerNames() []string { return s.scope.Visible(s.e.triggers.
 
 // streamNames returns the visible streams that users have defined.
 func (s *session) streamNames() []string {
-	return append(s.scope.Visible(s.e.views.Names()), s.triggerNames()...)
+	return slices.Concat(s.scope.Visible(s.e.views.Names()), s.triggerNames(), s.scope.Visible(s.e.options.Standing.Names()))
 }

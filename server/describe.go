@@ -36,6 +36,9 @@ func (s *session) describe(_ context.Context, st *parser.Describe, src string) (
 	if x := s.e.exports.Get(key); x != nil {
 		return export.Describe(x), nil
 	}
+	if q := s.e.options.Standing.Get(key); q != nil {
+		return q.Describe(), nil
+	}
 	cs := catalog.Find(strings.ToLower(name))
 	if cs == nil {
 		if k, err := s.e.models.Get(key); err == nil && k != nil {

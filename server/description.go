@@ -29,6 +29,9 @@ func (s *session) Describe(ctx context.Context, text string) (wire.Description, 
 	var p *plan.Query
 	switch st := stmt.(type) {
 	case *parser.Query:
+		if s.stands {
+			return s.describeStanding(st, text)
+		}
 		p, err = planner.Plan(st, text, env)
 	case *parser.Insert:
 		p, err = planner.PlanInsert(st, text, env)
@@ -44,6 +47,17 @@ func (s *session) Describe(ctx context.Context, text string) (wire.Description, 
 	}
 	if p != nil {
 		d.Columns, d.ParamTypes = answer.ColumnsOf(p.Root.Schema()), env.Unbound.Types(d.Params)
+	}
+	return d, err
+}
+
+// describeStanding describes what a standing query gives, without the columns that each has.
+func (s *session) describeStanding(q *parser.Query, text string) (d wire.Description, err error) {
+	env := s.env()
+	env.Host, env.Labels, env.Standing = "host", s.labels, true
+	_, upper, err := planner.PlanShare(q, text, env)
+	if err == nil {
+		d.Columns = answer.ColumnsOf(upper.Upper.Schema())
 	}
 	return d, err
 }

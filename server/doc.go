@@ -17,6 +17,7 @@
 //	placement      which operators of a query the client executes
 //	trigger        triggers, their actions and their streams
 //	export         standing queries for Prometheus and OTLP
+//	standing       the results of standing queries of a fleet, and their streams
 //	introspect     sys.* and descriptions of a program
 //	doctor         what the machine and a program lack for streams
 //	store          what outlives the engine: definitions and models

@@ -29,6 +29,7 @@ import (
 	"endoscope/server/introspect"
 	"endoscope/server/query"
 	"endoscope/server/sharing"
+	"endoscope/server/standing"
 	"endoscope/server/store"
 	"endoscope/server/trigger"
 	"endoscope/server/wire"
@@ -53,6 +54,9 @@ type Options struct {
 	// StateDir is the directory of the definitions of streams, triggers and exports
 	// that Restore restores; "": they end with the engine.
 	StateDir string
+	// Standing has the results of the standing queries that are kept here; nil: there are
+	// none. The caller closes it after the engine.
+	Standing *standing.Store
 	// Metrics is set if the exports to Prometheus are served (Engine.Gather).
 	Metrics bool
 	// Journal, if not nil, is told of each statement that is executed.
@@ -112,8 +116,8 @@ func New(o Options) (*Engine, error) {
 	container.Default.SetRuntimes(runtimes.Present)
 	stacks, lives := stack.New(), sched.New()
 	found, followed := &handlerstream.Provider{Stacks: stacks}, &handlerstream.Provider{Stacks: stacks, Forgets: true}
-	e.system = &introspect.System{Running: e.running, Shares: e.shares, Triggers: e.triggers, Exports: e.exports}
-	e.all = []probes.Provider{e.uprobes, procfs.New(), stacks, found, &handlerstream.CostProvider{Handlers: followed, Calls: e.uprobes}, lives, entities.New(e.uprobes, lives, e.modules), variable.New(), replay.New(), &introspect.Provider{System: e.system}, &trigger.Provider{All: e.triggers}}
+	e.system = &introspect.System{Running: e.running, Shares: e.shares, Triggers: e.triggers, Exports: e.exports, Standing: o.Standing}
+	e.all = []probes.Provider{e.uprobes, procfs.New(), stacks, found, &handlerstream.CostProvider{Handlers: followed, Calls: e.uprobes}, lives, entities.New(e.uprobes, lives, e.modules), variable.New(), replay.New(), &introspect.Provider{System: e.system}, &trigger.Provider{All: e.triggers}, &standing.Provider{Store: o.Standing}}
 	e.system.Providers = e.all
 	for _, streams := range [][]string{e.uprobes.Streams(), stacks.Streams(), {handlerstream.Stream, handlerstream.CostStream}, lives.Streams(), {entities.EntityEvents, entities.ActivityEvents}, {variable.Stream}} {
 		for _, s := range streams {

@@ -162,6 +162,9 @@ func (e *Engine) Gather(selected func(owner string) bool) []*dto.MetricFamily {
 
 // drop runs DROP.
 func (s *session) drop(ctx context.Context, st *parser.Drop, text string) (wire.Result, error) {
+	if st.Kind == "QUERY" {
+		return nil, answer.Refuse(st, text, "endoscope --fleet URL", "DROP QUERY is of a fleet")
+	}
 	if st.IfExists && !s.exists(st) {
 		return answer.Messagef("there is no %s: nothing dropped", st.Name.Name), nil
 	}

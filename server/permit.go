@@ -72,7 +72,7 @@ func (s *session) permit(a *plan.Acquire, p *plan.Query) error {
 		a.Args = slices.Clone(a.Args)
 		a.Args[0].V = types.Str(path)
 		return nil
-	case a.Stream == catalog.TriggerStream:
+	case a.Stream == catalog.TriggerStream, a.Stream == catalog.StandingStream:
 		return nil // the planner resolves no other names than those in scope
 	}
 	if !s.e.attaches[a.Stream] {

@@ -36,6 +36,7 @@ type session struct {
 	unread int64 // of queries: wire.Options.Unread
 	marks  bool  // and wire.Options.Marks
 	labels map[string]string
+	stands bool // wire.Options.Standing
 
 	mu         sync.Mutex
 	target     plan.Target
@@ -73,7 +74,7 @@ func newSession(_ context.Context, e *Engine, o wire.Options, may *grant.Grant) 
 }
 
 func openSession(e *Engine, o wire.Options, may *grant.Grant) (*session, error) {
-	s := &session{e: e, may: may, scope: definitions.Scope{Owner: may.Name(), Sees: may.Owns}, live: o.Live, unread: o.Unread, marks: o.Marks, labels: o.Labels, settings: map[string]types.Value{}, statements: map[string]string{}, open: map[*query.Query]bool{}, inbox: trigger.NewInbox(), notify: o.Notify, armed: o.Armed}
+	s := &session{e: e, may: may, scope: definitions.Scope{Owner: may.Name(), Sees: may.Owns}, live: o.Live, unread: o.Unread, marks: o.Marks, labels: o.Labels, stands: o.Standing, settings: map[string]types.Value{}, statements: map[string]string{}, open: map[*query.Query]bool{}, inbox: trigger.NewInbox(), notify: o.Notify, armed: o.Armed}
 	if (len(o.Command) > 0 || o.Started) && !may.Sees().Private() {
 		s.settings["follow"] = types.Str("children")
 	}
@@ -163,7 +164,7 @@ func (s *session) env(args ...types.Value) *planner.Env {
 	noKernel, resolves := s.noKernel(), trigger.Formats[s.setting("webhook_format").S].Resolves
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &planner.Env{Params: args, Resolves: resolves, Views: s.e.views, Triggers: s.e.triggers.Flows, Models: s.e.models, Scope: s.scope, Target: s.target, ByThread: len(s.quiet.Threads) > 0, NoKernel: noKernel, Overhead: overhead, OverheadFloor: floor, File: s.filesOf(), Values: s.valueTypes, Programs: s.programs, Eval: expr.EvalConst}
+	return &planner.Env{Params: args, Resolves: resolves, Views: s.e.views, Triggers: s.e.triggers.Flows, Models: s.e.models, Results: s.e.options.Standing, Scope: s.scope, Target: s.target, ByThread: len(s.quiet.Threads) > 0, NoKernel: noKernel, Overhead: overhead, OverheadFloor: floor, File: s.filesOf(), Values: s.valueTypes, Programs: s.programs, Eval: expr.EvalConst}
 }
 
 // Execute runs one statement, and writes an audit record if it is refused.
@@ -236,6 +237,8 @@ func (s *session) execute(ctx context.Context, path wire.Path, stmt parser.State
 		return s.createTrigger(ctx, st, text)
 	case *parser.CreateModel:
 		return s.createModel(ctx, st, text)
+	case *parser.CreateQuery:
+		return nil, answer.Refuse(st, text, "endoscope --fleet URL", "CREATE QUERY is of a fleet")
 	case *parser.CreateExport:
 		return s.createExport(ctx, st, text)
 	case *parser.Suspend:
@@ -281,7 +284,7 @@ func (s *session) parse(text string) (stmt parser.Statement, release func(), err
 // share executes this host's part of a query over several hosts.
 func (s *session) share(ctx context.Context, host string, q *parser.Query, text string, args []types.Value) (wire.Result, error) {
 	env := s.env(args...)
-	env.Host, env.Labels = host, s.labels
+	env.Host, env.Labels, env.Standing, env.Results = host, s.labels, s.stands, nil // results are those of the whole fleet
 	p, upper, err := planner.PlanShare(q, text, env)
 	if err != nil {
 		return nil, err
@@ -467,6 +470,8 @@ func (s *session) Complete(_ context.Context, kind, of, prefix string) []string 
 		names = s.triggerNames()
 	case "export":
 		names = s.exportNames()
+	case "query":
+		names = s.scope.Visible(s.e.options.Standing.Names())
 	case "column":
 		for _, st := range catalog.Streams {
 			if of == "" || st.Name == of {

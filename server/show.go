@@ -124,6 +124,11 @@ func (s *session) showStreams() *answer.Table {
 			rel.Add(types.Str(name), types.Str("defined"), types.Str(v.Query.String()), types.Str(owner))
 		}
 	}
+	for _, q := range s.e.options.Standing.List() {
+		if s.scope.Has(definitions.Qualify(q.Owner(), q.Name)) {
+			rel.Add(types.Str(q.Name), types.Str("enumerable"), types.Str("what the standing query of that name gives"), types.Str(q.Owner()))
+		}
+	}
 	for _, key := range s.e.triggers.Flows.Names() {
 		if s.scope.Has(key) {
 			owner, name := definitions.Split(key)

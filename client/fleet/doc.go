@@ -27,6 +27,9 @@
 // have sent their totals; or with EMIT CHANGES, one when a group of a host has
 // changed.
 //
+// The windows of a standing query (Standing) have revisions, and hosts keep theirs until
+// they are stored.
+//
 // FIRST, LAST and sessions use the hosts' times less their clock offsets; the
 // footer says how exact that is. Other windows use each host's own clock; the
 // footer says how far these differ.

@@ -12,6 +12,7 @@ import (
 	"endoscope/planner/catalog"
 	"endoscope/planner/definitions"
 	"endoscope/planner/plan"
+	"endoscope/planner/standing"
 	"endoscope/planner/types"
 )
 
@@ -101,6 +102,7 @@ func newSession() *session {
 		Triggers: definitions.NewTriggers(),
 		Target:   plan.Target{PIDs: []int{42}},
 		Models:   s.models,
+		Results:  results{},
 		Eval:     expr.EvalConst,
 		File:     fileColumns,
 		Values:   func(a *plan.Acquire) ([]types.Type, error) { return valueTypes(a), nil },
@@ -135,6 +137,16 @@ func valueTypes(a *plan.Acquire) []types.Type {
 	return out
 }
 
+// results are the columns of standing queries.
+type results map[string][]types.Field
+
+func (r results) Columns(name string) (fields []types.Field, found, known bool) {
+	fields, found = r[name]
+	return fields, found, found
+}
+
+func (r results) Names() []string { return nil }
+
 // plan plans a statement and keeps its definitions.
 func (s *session) plan(text string) error {
 	st, err := parser.Parse(text)
@@ -145,6 +157,15 @@ func (s *session) plan(text string) error {
 		st = e.Of
 	}
 	switch st := st.(type) {
+	case *parser.CreateQuery:
+		env := *s.env
+		env.Host, env.Standing = "host", true
+		_, upper, err := planner.PlanShare(st.Query, text, &env)
+		if err == nil {
+			s.env.Results.(results)[st.Name.Name] = append([]types.Field{{Name: standing.Time, Type: types.Timestamp},
+				{Name: standing.Revision, Type: types.Bigint}, {Name: standing.Final, Type: types.Boolean}}, upper.Upper.Schema().Fields...)
+		}
+		return err
 	case *parser.Query:
 		_, err = planner.Plan(st, text, s.env)
 	case *parser.Insert:

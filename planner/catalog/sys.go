@@ -8,6 +8,7 @@ const (
 	SysOperators = "sys.operators"
 	SysTriggers  = "sys.triggers"
 	SysExports   = "sys.exports"
+	SysStanding  = "sys.standing_queries"
 )
 
 var sys = []*Stream{
@@ -76,6 +77,19 @@ var sys = []*Stream{
 			{"sent", tI, "", "data points and spans that the receiver has accepted"},
 			{"lost", tI, "", "events lost so far, spans not delivered, and series left out"},
 			{"error", tS, "", "last error; NULL if there was none"},
+			{"statement", tS, "", "its text"},
+		}), Asked: owner},
+	{Name: SysStanding, Kind: Snapshot, Doc: "the standing queries of the fleet whose results are kept here", How: "engine", Cost: "none", Needs: noNeeds,
+		Columns: columns(stamp, []Column{
+			{"query", tS, "", "its name, which is also the name of its stream"},
+			{"state", tS, "", "starting; running; waiting: it could not be executed, and is tried again; stored: only its results are here"},
+			{"hosts", tS, "", "how many hosts its results cover, and which not; NULL if that is not known"},
+			{"windows", tI, "", "windows and revisions that were stored since the start of the daemon"},
+			{"bytes", tI, "bytes", "size of the stored results"},
+			{"lost", tI, "", "groups that came too late, and rows that hosts had to drop"},
+			{"created", tT, "", "when it was created"},
+			{"error", tS, "", "why it waits; NULL if it does not"},
+			{"id", tS, "", "its number in the fleet"},
 			{"statement", tS, "", "its text"},
 		}), Asked: owner},
 }

@@ -4,6 +4,11 @@ package catalog
 // argument is the trigger's name.
 const TriggerStream = "trigger"
 
+// StandingStream is the name by which plans acquire the result of a standing query; its
+// arguments are the query's qualified name, whether only final rows are read, and whether
+// only those that are stored from now on. Its columns are the query's.
+const StandingStream = "standing"
+
 // Trigger is the schema of every trigger's stream. It is not listed among Streams:
 // users name the trigger, not this stream.
 var Trigger = &Stream{Name: TriggerStream, Kind: Enumerable, Columns: []Column{

@@ -2,11 +2,14 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"endoscope/server/fleet"
+	"endoscope/server/standing"
 	"endoscope/server/wire"
 	"endoscope/server/wire/bus"
 	"endoscope/server/wire/fleettrust"
@@ -19,12 +22,18 @@ type agentFlags struct {
 	creds  string
 	name   string
 	labels list
+	// standing: the daemon keeps the standing queries of the fleet.
+	standing bool
 }
 
-// check rejects flags without --fleet, and labels that are not KEY=VALUE.
-func (f *agentFlags) check() error {
-	if f.url == "" && (f.creds != "" || f.name != "" || len(f.labels) > 0) {
-		return mistakef("endoscoped --fleet "+bus.URLForm, "--creds, --fleet-name and --label need --fleet")
+// check rejects flags without --fleet, and labels that are not KEY=VALUE. state is the
+// directory of --state.
+func (f *agentFlags) check(state string) error {
+	switch {
+	case f.url == "" && (f.creds != "" || f.name != "" || len(f.labels) > 0 || f.standing):
+		return mistakef("endoscoped --fleet "+bus.URLForm, "--creds, --fleet-name, --label and --standing need --fleet")
+	case f.standing && state == "":
+		return mistakef("--state /var/lib/endoscope", "--standing needs --state: results are kept there")
 	}
 	if f.url != "" {
 		if err := bus.CheckURL(f.url); err != nil {
@@ -37,6 +46,75 @@ func (f *agentFlags) check() error {
 		}
 	}
 	return nil
+}
+
+// Keeping is what a daemon needs that keeps standing queries.
+type Keeping struct {
+	Bus   bus.Address
+	Trust bus.Trust
+	Name  string // of the reducer
+	Store *standing.Store
+	Log   *slog.Logger
+}
+
+// keeper returns what the daemon needs to keep standing queries; nil: it keeps none.
+func (f *agentFlags) keeper(p Program, state string, log *slog.Logger) (*Keeping, error) {
+	if !f.standing {
+		return nil, nil
+	}
+	if p.Keep == nil {
+		return nil, errors.New("this program keeps no standing queries")
+	}
+	at, trust, err := guard.Join(f.url, f.creds, state)
+	if err != nil {
+		return nil, cannot("--creds", f.creds, err)
+	}
+	k := &Keeping{Bus: at, Trust: trust, Name: f.name, Log: log}
+	if g, ok := trust.(*guard.Guard); ok {
+		m := g.Member()
+		if m.Role != fleettrust.Reducer {
+			return nil, mistakef("endoscoped enroll NAME --role reducer", "--standing: these are the credentials of %s %s, not of a reducer", m.Role, m.Name)
+		}
+		k.Name = m.Name
+	}
+	if k.Name == "" {
+		if k.Name, err = hostname(); err != nil {
+			return nil, err
+		}
+	}
+	k.Store, err = standing.Open(filepath.Join(state, "standing"), nil)
+	return k, err
+}
+
+// agents connects the engine to the bus: as a host of the fleet, unless the credentials are
+// those of a reducer, and for statements about the standing queries that are kept.
+func (f *agentFlags) agents(engine wire.Engine, k *Keeping, state, version string, log *slog.Logger) (all []*fleet.Agent, err error) {
+	if k != nil {
+		o := fleet.Options{Host: bus.Host{Name: bus.ReducerName(k.Name), Version: version}, Bus: k.Bus, Trust: k.Trust, Engine: engine, Log: log}
+		a, err := fleet.New(o)
+		if err != nil {
+			return nil, err
+		}
+		if all = append(all, a); f.reducer(k.Trust) {
+			return all, nil
+		}
+	}
+	a, err := f.agent(engine, state, version, log)
+	return append(all, a), err
+}
+
+func (f *agentFlags) reducer(t bus.Trust) bool {
+	g, ok := t.(*guard.Guard)
+	return ok && g.Member().Role == fleettrust.Reducer
+}
+
+// hostname returns the name of a member that has none.
+func hostname() (string, error) {
+	name, err := os.Hostname()
+	if err != nil {
+		return "", mistakef("--fleet-name NAME", "the name of this host is not known: %v", err)
+	}
+	return name, nil
 }
 
 // agent connects the engine to the bus as a host of the fleet. The name and the labels of an
@@ -54,6 +132,8 @@ func (f *agentFlags) agent(engine wire.Engine, state, version string, log *slog.
 	if g, ok := trust.(*guard.Guard); ok {
 		m := g.Member()
 		switch {
+		case m.Role == fleettrust.Reducer:
+			return nil, mistakef("--standing", "--creds %s: a reducer is no host, and keeps standing queries", f.creds)
 		case m.Role != fleettrust.Host:
 			return nil, mistakef("endoscoped enroll NAME", "--creds %s: these are the credentials of %s %s, not of a host", f.creds, m.Role, m.Name)
 		case f.name != "" || len(f.labels) > 0:
@@ -62,23 +142,21 @@ func (f *agentFlags) agent(engine wire.Engine, state, version string, log *slog.
 		h.Name, h.Labels = m.Name, m.Labels
 	}
 	if h.Name == "" {
-		name, err := os.Hostname()
-		if err != nil {
-			return nil, mistakef("--fleet-name NAME", "the name of this host is not known: %v", err)
+		if h.Name, err = hostname(); err != nil {
+			return nil, err
 		}
-		h.Name = name
 	}
 	return fleet.New(fleet.Options{Host: h, Bus: at, Trust: trust, Engine: engine, Log: log})
 }
 
-// join runs the agent until stop is called.
-func join(a *fleet.Agent, log *slog.Logger) (stop func()) {
+// join runs a part of the fleet until stop is called.
+func join(left string, run func(context.Context) error, log *slog.Logger) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		if err := a.Run(ctx); err != nil {
-			log.Error("the host has left the fleet", "error", err)
+		if err := run(ctx); err != nil {
+			log.Error(left, "error", err)
 		}
 	}()
 	return func() {

@@ -40,6 +40,8 @@ type Program struct {
 	Stderr  io.Writer                            // logs and errors; nil: os.Stderr
 	Open    func(server.Options) (Engine, error) // nil: the engine with every provider
 	Version string
+	// Keep keeps the standing queries of a fleet until ctx is done; nil: it is not supported.
+	Keep func(ctx context.Context, k Keeping) error
 	// Supervised runs a worker, a process of its own, and restarts it when it dies.
 	Supervised bool
 	// Ready is called with the addresses once the daemon listens there; that of
@@ -109,6 +111,7 @@ func parse(args []string, w io.Writer) (*config, error) {
 	f.StringVar(&c.agent.url, "fleet", "", "join the fleet of the NATS server at this `url` (nats://HOST:4222; several, separated by commas), as a host that needs no open port")
 	f.StringVar(&c.agent.creds, "creds", "", "the `file` of credentials for --fleet (endoscoped enroll): the bus then need not be trusted; NATS credentials: it is")
 	f.StringVar(&c.agent.name, "fleet-name", "", "the `name` of this host in the fleet (default: its hostname)")
+	f.BoolVar(&c.agent.standing, "standing", false, "keep the standing queries of the fleet (CREATE QUERY) with their results in the directory of --state; with --creds of a reducer this daemon is no host")
 	f.Var(&c.agent.labels, "label", "a label of this host, `key=value`, for host_label('key') in queries; may be repeated")
 	f.BoolVar(&c.json, "log-json", false, "log as JSON")
 	rest, err := parseFlags(f, args, 1)
@@ -130,7 +133,7 @@ func parse(args []string, w io.Writer) (*config, error) {
 	case c.timeout < time.Second:
 		return nil, mistakef("--client-timeout 10s", "--client-timeout must be at least 1s")
 	}
-	return c, c.agent.check()
+	return c, c.agent.check(c.state)
 }
 
 // Run runs the daemon with arguments (without the program's name) until ctx is done,
@@ -246,6 +249,14 @@ func (p Program) run(ctx context.Context, c *config, log *slog.Logger, handler s
 	defer state.close()
 	options := state.options()
 	options.Metrics = l.metrics != nil
+	keeps, err := c.agent.keeper(p, c.state, log)
+	if err != nil {
+		return err
+	}
+	if keeps != nil {
+		options.Standing = keeps.Store
+		defer keeps.Store.Close()
+	}
 	if work != nil {
 		options.Journal = work
 	}
@@ -266,11 +277,16 @@ func (p Program) run(ctx context.Context, c *config, log *slog.Logger, handler s
 		return err
 	}
 	if c.agent.url != "" {
-		a, err := c.agent.agent(guard, c.state, p.Version, log)
+		agents, err := c.agent.agents(guard, keeps, c.state, p.Version, log)
 		if err != nil {
 			return err
 		}
-		defer join(a, log)()
+		for _, a := range agents {
+			defer join("the host has left the fleet", a.Run, log)()
+		}
+	}
+	if keeps != nil {
+		defer join("standing queries are no longer kept", func(ctx context.Context) error { return p.Keep(ctx, *keeps) }, log)()
 	}
 	failed := make(chan error, len(listeners)+1)
 	var addrs []net.Addr

@@ -6,6 +6,9 @@
 //	              │                  └► web.Server ──────► --web (HTTP, TLS)
 //	              └─► /metrics, /healthz (--metrics)
 //
+// With --fleet the engine also executes what agents (package fleet) find on a bus, and with
+// --standing Program.Keep is the root of standing queries, whose results the engine has.
+//
 // The supervisor, the process that is started, runs that in a worker, which it restarts
 // when it dies (supervisor.go).
 //

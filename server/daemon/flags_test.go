@@ -39,6 +39,8 @@ func TestMistakes(t *testing.T) {
 		{"enroll a --label rack", "error: --label takes each key once, as KEY=VALUE, not \"rack\"\nhint: --label rack=r1\n"},
 		{"enroll a --label rack=1 --label rack=2", "error: --label takes each key once, as KEY=VALUE, not \"rack=2\"\nhint: --label rack=r1\n"},
 		{"revoke ab --valid soon", "error: --valid takes 12h or 90d, not \"soon\"\n"},
+		{"--unix s --standing", "error: --creds, --fleet-name, --label and --standing need --fleet\nhint: endoscoped --fleet nats://HOST:4222\n"},
+		{"--fleet nats://bus:4222 --standing", "error: --standing needs --state: results are kept there\nhint: --state /var/lib/endoscope\n"},
 		{"--fleet http://bus", "error: --fleet: \"http://bus\" is not the URL of a NATS server\nhint: --fleet nats://HOST:4222\n"},
 		{"revoke ab --fleet nats://bus:4222", "error: --fleet and --creds need each other\nhint: endoscoped revoke [SERIAL ...] [--valid 30d] [--fleet URL --creds FILE]\n"},
 		{"init --host", "error: --host needs a value (NAME)\nhint: endoscoped init --help lists the flags\n"},

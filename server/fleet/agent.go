@@ -56,6 +56,7 @@ type Agent struct {
 type query struct {
 	bus.Query
 	author string
+	after  time.Time // it does not begin again before
 }
 
 // New connects an agent to its bus. It does not fail while the bus cannot be reached.
@@ -118,7 +119,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	_ = a.nc.FlushTimeout(time.Second) // the subscriptions exist before the bucket is read; not while the bus is away
 	a.all.Go(func() { a.beat(ctx) })
-	a.all.Go(func() { a.describe(ctx) })
+	if _, reducer := bus.Reducer(a.o.Host.Name); !reducer { // it is no host that queries choose
+		a.all.Go(func() { a.describe(ctx) })
+	}
 	a.all.Go(func() { a.o.Trust.Follow(ctx, a.nc, a.follow) })
 	a.reread(ctx, 0)
 	tick := time.NewTicker(bus.LeaseEvery)
@@ -137,9 +140,7 @@ func (a *Agent) Run(ctx context.Context) error {
 				a.change(ctx, c, false)
 			}
 		case r := <-a.ended:
-			delete(a.runs, r.query.ID)
-			a.finished[r.query.ID] = time.Now()
-			a.count()
+			a.over(r)
 		case <-tick.C:
 			a.expire()
 		case <-ctx.Done():

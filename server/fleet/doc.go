@@ -16,5 +16,6 @@
 // Locks: Agent.mu protects what heartbeats and descriptions report; no other is taken under
 // it.
 //
-// It must not know how statements are planned or executed, nor how results are merged.
+// It must not know how statements are planned or executed, except for which hosts a standing
+// query chooses, nor how results are merged.
 package fleet

@@ -7,6 +7,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"endoscope/operators/expr"
+	"endoscope/parser"
+	"endoscope/planner"
 	"endoscope/server/wire/bus"
 )
 
@@ -14,7 +17,7 @@ import (
 func (a *Agent) receive(ctx context.Context, m *nats.Msg) {
 	switch {
 	case strings.HasPrefix(m.Subject, strings.TrimSuffix(bus.AllLeases, "*")):
-		a.lease(ctx, m)
+		a.lease(ctx, m.Subject[strings.LastIndexByte(m.Subject, '.')+1:], m.Data)
 	case m.Subject == bus.HostSubject(a.o.Host.Name):
 		a.control(ctx, m)
 	default:
@@ -58,9 +61,15 @@ func (a *Agent) reread(ctx context.Context, after time.Duration) {
 // change handles a change of the bucket. live: it has just been made, so its root is
 // alive.
 func (a *Agent) change(ctx context.Context, c bus.Change, live bool) {
+	if c.Over {
+		if c.Value != nil {
+			a.lease(ctx, c.Query, c.Value)
+		}
+		return
+	}
 	if c.Value == nil {
 		delete(a.waiting, c.Query)
-		if r := a.runs[c.Query]; r != nil && !c.Expired {
+		if r := a.runs[c.Query]; r != nil && !c.Expired && r.query.Standing == nil {
 			r.tell(instruction{over: true})
 		}
 		return
@@ -78,23 +87,43 @@ func (a *Agent) change(ctx context.Context, c bus.Change, live bool) {
 		a.o.Log.Warn("a query is refused: it cannot be read, or is of another version", "query", c.Query)
 		return
 	}
-	if !q.Selects(a.o.Host.Name) {
+	if !a.chosen(&q.Query) {
 		return
 	}
 	if a.waiting[q.ID] = q; live {
-		a.begin(ctx, q.ID, nil)
+		a.begin(ctx, q.ID, nil, nil)
 	}
 }
 
-// begin starts a query that waits for that, if it may run now.
-func (a *Agent) begin(ctx context.Context, id string, echo *bus.Echo) {
+// chosen reports whether this host executes a query.
+func (a *Agent) chosen(q *bus.Query) bool {
+	if q.Standing == nil {
+		return q.Selects(a.o.Host.Name)
+	}
+	if _, reducer := bus.Reducer(a.o.Host.Name); reducer {
+		return false
+	}
+	st, err := parser.Parse(q.Text)
+	of, ok := st.(*parser.Query)
+	if err != nil || !ok {
+		return true // the root is told why it is refused
+	}
+	a.mu.Lock()
+	labels := a.o.Host.Labels
+	a.mu.Unlock()
+	return planner.ChooseHosts(of, q.Text, expr.EvalConst)(a.o.Host.Name, labels)
+}
+
+// begin starts a query that waits for that, if it may run now. A standing query waits for a
+// lease of its renewer, which is otherwise not there to receive its result.
+func (a *Agent) begin(ctx context.Context, id string, l *bus.Lease, echo *bus.Echo) {
 	q := a.waiting[id]
-	if err := a.o.Trust.Live(id); err != nil {
+	if err := a.o.Trust.Live(id); err != nil || time.Now().Before(q.after) || q.Standing != nil && l == nil {
 		return // a message of the past was repeated; a lease may follow
 	}
 	delete(a.waiting, id)
-	r := &run{a: a, query: q, told: make(chan instruction, 64), echo: echo}
-	r.leased.Store(time.Now().UnixNano())
+	r := &run{a: a, query: q, incarnation: newIncarnation(), told: make(chan instruction, 64), echo: echo}
+	r.lease(l)
 	a.runs[id] = r
 	a.count()
 	go func() {
@@ -104,9 +133,8 @@ func (a *Agent) begin(ctx context.Context, id string, echo *bus.Echo) {
 }
 
 // lease handles a lease: the query runs on, or ends.
-func (a *Agent) lease(ctx context.Context, m *nats.Msg) {
-	id := m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]
-	text, _, err := a.o.Trust.Open(bus.About{Kind: bus.KindLease, Query: id}, m.Data)
+func (a *Agent) lease(ctx context.Context, id string, message []byte) {
+	text, _, err := a.o.Trust.Open(bus.About{Kind: bus.KindLease, Query: id}, message)
 	var l bus.Lease
 	if err != nil || bus.Decode(text, &l) != nil || l.Query != id {
 		return
@@ -119,19 +147,42 @@ func (a *Agent) lease(ctx context.Context, m *nats.Msg) {
 	if _, finished := a.finished[id]; finished {
 		a.finished[id] = now
 	}
+	if l.Over {
+		delete(a.waiting, id)
+	}
 	switch {
 	case r != nil:
-		r.leased.Store(now.UnixNano())
+		r.lease(&l)
 		r.tell(instruction{echo: echo, ending: l.Ending, over: l.Over})
-	case a.waiting[id] != nil && !l.Ending && !l.Over:
-		a.begin(ctx, id, echo)
+	case a.waiting[id] != nil && !l.Ending:
+		a.begin(ctx, id, &l, echo)
 	}
+}
+
+// refusedFor is how long a host that has refused or failed to execute a standing query waits
+// before it tries again.
+const refusedFor = 30 * time.Second
+
+// over handles the end of a run. A standing query begins again with a lease, unless it was
+// dropped or has ended by itself.
+func (a *Agent) over(r *run) {
+	delete(a.runs, r.query.ID)
+	a.count()
+	if r.query.Standing == nil || !r.lapsed && !r.failed || r.dropped {
+		a.finished[r.query.ID] = time.Now()
+		return
+	}
+	if r.failed {
+		r.query.after = time.Now().Add(refusedFor + a.spread(refusedFor/4))
+	}
+	a.waiting[r.query.ID] = r.query
 }
 
 // expire ends the queries whose leases have stopped, or that may not run any more.
 func (a *Agent) expire() {
 	for id, r := range a.runs {
-		if time.Since(time.Unix(0, r.leased.Load())) > bus.LeaseLength || a.o.Trust.Live(id) != nil {
+		if r.lapsed || time.Now().After(r.until) || a.o.Trust.Live(id) != nil {
+			r.lapsed = true
 			r.tell(instruction{over: true})
 		}
 	}
@@ -153,7 +204,11 @@ func (a *Agent) control(ctx context.Context, m *nats.Msg) {
 		a.all.Go(func() { a.answer(ctx, author, c.Ask, m.Reply) })
 		return
 	}
-	if r := a.runs[c.Query]; r != nil && c.Incarnation == a.incarnation {
+	if c.Offer != nil {
+		a.change(ctx, bus.Change{Query: c.Offer.Query, Value: c.Offer.Value}, false)
+		return
+	}
+	if r := a.runs[c.Query]; r != nil && c.Incarnation == r.incarnation {
 		r.tell(instruction{next: c.Next, missing: c.Missing})
 	}
 }

@@ -28,6 +28,9 @@ func (a *Agent) ask(ctx context.Context, author string, q *bus.Question, says *b
 	if q.Process != "" || q.Exe != "" {
 		o = wire.Options{Process: q.Process, Exe: q.Exe}
 	}
+	a.mu.Lock()
+	o.Standing, o.Labels = q.Standing, a.o.Host.Labels
+	a.mu.Unlock()
 	o.User = &wire.User{Name: author, Via: "fleet"}
 	s, err := a.o.Engine.NewSession(ctx, o)
 	if err != nil {

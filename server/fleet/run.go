@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"endoscope/operators/batch"
@@ -18,12 +17,18 @@ import (
 	"endoscope/server/wire/columnar"
 )
 
-// run is one query at this host. All fields but told and leased belong to its goroutine.
+// run is one query at this host. The fields up to dropped belong to the agent's goroutine, as
+// failed does when the run has ended; all others belong to the run's.
 type run struct {
-	a      *Agent
-	query  *query
-	told   chan instruction
-	leased atomic.Int64 // when the last lease arrived, ns since 1970
+	a           *Agent
+	query       *query
+	incarnation string // of the result, whose items are numbered
+	told        chan instruction
+	until       time.Time // when the lease ends
+	lapsed      bool      // it has
+	dropped     bool      // the query has ended for all hosts
+
+	failed bool // it was refused, or has ended with an error
 
 	out  *bus.Outbox
 	echo *bus.Echo // of the last lease
@@ -51,6 +56,15 @@ type instruction struct {
 	echo          *bus.Echo
 	ending, over  bool
 	next, missing uint64
+}
+
+// lease notes a lease; nil: the query itself.
+func (r *run) lease(l *bus.Lease) {
+	if l == nil {
+		l = &bus.Lease{}
+	}
+	r.until = time.Now().Add(r.query.Lasts(l))
+	r.dropped = r.dropped || l.Over
 }
 
 // tell delivers an instruction. Those of a run that does not keep up are lost, as on the
@@ -81,11 +95,12 @@ const (
 // execute executes the query. It returns when the result was acknowledged, or has no reader
 // any more.
 func (r *run) execute(ctx context.Context) {
-	r.out = bus.NewOutbox(r.query.ID, r.a.o.Host.Name, r.a.incarnation)
+	r.out = bus.NewOutbox(r.query.ID, r.a.o.Host.Name, r.incarnation)
+	r.out.Restarts = r.query.Standing != nil
 	defer r.drop()
 	if session, err := r.begin(ctx); err != nil {
 		r.add(bus.Header{Kind: bus.ItemRefused, Refusal: refusalOf(err)}, bus.InOrder, nil)
-		r.done = true
+		r.done, r.failed = true, true
 	} else {
 		defer session.Close()
 		defer r.res.Close()
@@ -143,6 +158,7 @@ func (r *run) begin(ctx context.Context) (session wire.Session, err error) {
 		o = wire.Options{Process: q.Process, Exe: q.Exe}
 	}
 	o.Marks, o.Live, o.Unread, o.User, o.Labels = true, previewEvery, unread, &wire.User{Name: q.author, Via: "fleet"}, r.a.o.Host.Labels
+	o.Standing = q.Standing != nil
 	if session, err = r.a.o.Engine.NewSession(ctx, o); err != nil {
 		return nil, err
 	}
@@ -295,7 +311,7 @@ func (r *run) end(err error) {
 	}
 	h := bus.Header{Kind: bus.ItemEnd, Text: r.res.Message()}
 	if err != io.EOF {
-		h.Refusal = refusalOf(err)
+		h.Refusal, r.failed = refusalOf(err), true
 	}
 	_ = r.res.Close()
 	sum := r.res.Summary()

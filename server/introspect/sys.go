@@ -16,6 +16,7 @@ import (
 	"endoscope/server/export"
 	"endoscope/server/query"
 	"endoscope/server/sharing"
+	"endoscope/server/standing"
 	"endoscope/server/trigger"
 )
 
@@ -25,6 +26,7 @@ type System struct {
 	Shares    *sharing.Shares
 	Triggers  *trigger.Registry
 	Exports   *export.Registry
+	Standing  *standing.Store
 	Providers []probes.Provider
 }
 
@@ -32,7 +34,7 @@ type System struct {
 type Provider struct{ System *System }
 
 func (p *Provider) Streams() []string {
-	return []string{catalog.SysQueries, catalog.SysProbes, catalog.SysDrops, catalog.SysOperators, catalog.SysTriggers, catalog.SysExports}
+	return []string{catalog.SysQueries, catalog.SysProbes, catalog.SysDrops, catalog.SysOperators, catalog.SysTriggers, catalog.SysExports, catalog.SysStanding}
 }
 
 func (p *Provider) Close() error { return nil }
@@ -136,6 +138,8 @@ func (e *System) Snapshot(stream string, w Users) [][]types.Value {
 		return triggerTable.All(e.triggerRows(now, w))
 	case catalog.SysExports:
 		return exportTable.All(e.exportRows(now, w))
+	case catalog.SysStanding:
+		return standingTable.All(e.standingRows(now, w))
 	case catalog.SysProbes:
 		return probeTable.All(e.probeRows(now, w))
 	}
@@ -251,6 +255,17 @@ func (e *System) exportRows(now int64, w Users) (out []exportRow) {
 		if w.has(x.Owner) {
 			n, left := x.Series()
 			out = append(out, exportRow{now, x, n, left})
+		}
+	}
+	return out
+}
+
+// standingRows returns the rows of sys.standing_queries.
+func (e *System) standingRows(now int64, w Users) (out []standingRow) {
+	for _, q := range e.Standing.List() {
+		if w.has(q.Owner()) {
+			st, windows, bytes := q.State()
+			out = append(out, standingRow{now, q, st, windows, bytes})
 		}
 	}
 	return out

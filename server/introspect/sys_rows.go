@@ -8,6 +8,7 @@ import (
 	"endoscope/server/answer"
 	"endoscope/server/export"
 	"endoscope/server/query"
+	"endoscope/server/standing"
 	"endoscope/server/trigger"
 	"endoscope/server/wire"
 )
@@ -129,4 +130,27 @@ var exportTable = rows.NewTable(catalog.SysExports, rows.Columns[exportRow]{
 	"error":     rows.Text(func(r *exportRow) string { return r.x.Error() }),
 	"statement": rows.String(func(r *exportRow) string { return r.x.Text }),
 	"owner":     rows.Text(func(r *exportRow) string { return r.x.Owner }),
+})
+
+type standingRow struct {
+	at      int64
+	q       *standing.Query
+	state   wire.StandingState
+	windows uint64
+	bytes   int64
+}
+
+var standingTable = rows.NewTable(catalog.SysStanding, rows.Columns[standingRow]{
+	"timestamp": rows.Word(func(r *standingRow) *int64 { return &r.at }),
+	"query":     rows.String(func(r *standingRow) string { return r.q.Name }),
+	"state":     rows.String(func(r *standingRow) string { return r.state.State }),
+	"hosts":     rows.Text(func(r *standingRow) string { return r.state.Hosts }),
+	"windows":   rows.Word(func(r *standingRow) *uint64 { return &r.windows }),
+	"bytes":     rows.Word(func(r *standingRow) *int64 { return &r.bytes }),
+	"lost":      rows.Word(func(r *standingRow) *uint64 { return &r.state.Late }),
+	"created":   rows.Int(func(r *standingRow) int64 { return r.q.Created.UnixNano() }),
+	"error":     rows.Text(func(r *standingRow) string { return r.state.Error }),
+	"id":        rows.String(func(r *standingRow) string { return r.q.ID }),
+	"statement": rows.String(func(r *standingRow) string { return r.q.Statement }),
+	"owner":     rows.Text(func(r *standingRow) string { return r.q.Owner() }),
 })

@@ -39,6 +39,8 @@ type Options struct {
 	// Marks: results report their progress in time by events of kind Mark when there
 	// are no rows.
 	Marks bool
+	// Standing: ExecuteShare executes standing queries.
+	Standing bool
 	// Labels are those of the host, for host_label().
 	Labels map[string]string
 }
@@ -60,7 +62,7 @@ type Session interface {
 	// Execute would return for the text of a query. Nothing is acquired.
 	Describe(ctx context.Context, statement string) (Description, error)
 	// Complete returns completions for the REPL: kind is "stream", "column",
-	// "function", "setting", "process", "model", "trigger" or "export"; for columns, of is the
+	// "function", "setting", "process", "model", "trigger", "export" or "query"; for columns, of is the
 	// stream.
 	Complete(ctx context.Context, kind, of, prefix string) []string
 	// Info returns the lines of \conninfo.

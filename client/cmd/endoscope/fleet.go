@@ -7,14 +7,17 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
 	natsd "github.com/nats-io/nats-server/v2/server"
 
 	"endoscope/client"
+	"endoscope/client/fleet/root"
 	"endoscope/server"
 	"endoscope/server/fleet"
+	"endoscope/server/standing"
 	"endoscope/server/wire"
 	"endoscope/server/wire/bus"
 )
@@ -28,6 +31,7 @@ func serveFleet(ctx context.Context, d client.FleetDemo) (_ *bus.Address, wait f
 		return nil, nil, err
 	}
 	var engine *server.Engine
+	var kept *standing.Store
 	var agents sync.WaitGroup
 	ctx, stop := context.WithCancel(ctx)
 	shutDown := func() {}
@@ -38,6 +42,9 @@ func serveFleet(ctx context.Context, d client.FleetDemo) (_ *bus.Address, wait f
 		var err error
 		if engine != nil {
 			err = engine.Close()
+		}
+		if kept != nil {
+			kept.Close()
 		}
 		return errors.Join(err, os.RemoveAll(dir))
 	}
@@ -64,16 +71,29 @@ func serveFleet(ctx context.Context, d client.FleetDemo) (_ *bus.Address, wait f
 	if err != nil {
 		return fail(err)
 	}
-	if engine, err = server.New(server.Options{}); err != nil {
+	kept, err = standing.Open(filepath.Join(dir, "standing"), func(string) string { return "" })
+	if err != nil {
 		return fail(err)
 	}
+	if engine, err = server.New(server.Options{Standing: kept}); err != nil {
+		return fail(err)
+	}
+	silent := slog.New(slog.NewTextHandler(io.Discard, nil))
+	keeper, err := fleet.New(fleet.Options{Host: bus.Host{Name: bus.ReducerName("demo"), Version: d.Version}, Bus: *at, Engine: shared{engine}, Log: silent})
+	if err != nil {
+		return fail(err)
+	}
+	agents.Go(func() { _ = keeper.Run(ctx) })
+	agents.Go(func() {
+		_ = root.Keep(ctx, root.KeepOptions{Options: root.Options{Bus: *at}, Name: "demo", Store: kept, Log: silent})
+	})
 	for i := range d.Hosts {
 		program := i % len(d.Programs)
 		a, err := fleet.New(fleet.Options{
 			Host: bus.Host{Name: fmt.Sprintf("demo-%03d", i+1), Version: d.Version, Kernel: fleet.Kernel(),
 				Labels: map[string]string{"rack": fmt.Sprintf("r%d", i/10+1), "program": fmt.Sprint(program + 1)}},
 			Bus: *at, Engine: shared{engine}, Target: wire.Options{PID: d.Programs[program]},
-			Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+			Log: silent,
 		})
 		if err != nil {
 			return fail(err)

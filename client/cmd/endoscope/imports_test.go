@@ -23,6 +23,7 @@ var layers = []struct {
 	{"operators/batch", []string{"planner/types"}},
 	{"probes", []string{"parser/spelling", "planner/plan", "planner/types", "planner/catalog", "operators/batch"}},
 	{"server", []string{"parser", "planner", "operators", "probes"}},
+	{"server/cmd/endoscoped", []string{"server", "parser", "planner", "operators", "probes", "client/fleet"}},
 	{"server/wire", []string{"operators/batch", "planner/types"}},
 	{"client", []string{"parser", "planner", "operators", "server/wire"}},
 	{"client/cmd/endoscope", []string{"client", "server", "parser", "planner", "operators", "probes"}},

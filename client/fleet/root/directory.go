@@ -152,8 +152,23 @@ func (d *directory) list() (all []*host) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.hosts)) {
-		h := *d.hosts[name]
-		all = append(all, &h)
+		if _, reducer := bus.Reducer(name); !reducer {
+			h := *d.hosts[name]
+			all = append(all, &h)
+		}
+	}
+	return all
+}
+
+// keepers returns the reducers that send heartbeats, by name.
+func (d *directory) keepers() (all []*host) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(d.hosts)) {
+		if _, reducer := bus.Reducer(name); reducer && d.hosts[name].alive() {
+			h := *d.hosts[name]
+			all = append(all, &h)
+		}
 	}
 	return all
 }
@@ -162,8 +177,8 @@ func (d *directory) list() (all []*host) {
 func (d *directory) alive() (n int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, h := range d.hosts {
-		if h.alive() {
+	for name, h := range d.hosts {
+		if _, reducer := bus.Reducer(name); !reducer && h.alive() {
 			n++
 		}
 	}

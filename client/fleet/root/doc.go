@@ -14,5 +14,9 @@
 // Close. Locks: published.mu, under which directory.mu may be taken; neither is held while
 // NATS is called.
 //
+// Keep makes a reducer of the fleet the root of standing queries: keeper follows the bucket of
+// queries, and has one goroutine for each query that it keeps (run), which stores its windows,
+// and one that reports how it is doing. All end with Keep.
+//
 // It must not know how results are combined.
 package root

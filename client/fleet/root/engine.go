@@ -18,6 +18,8 @@ import (
 type Options struct {
 	Bus   bus.Address
 	Trust bus.Trust // nil: bus.Open
+	// Reducer: it may not create the buckets of the bus.
+	Reducer bool
 }
 
 // Engine opens sessions with all hosts of a bus.
@@ -43,7 +45,10 @@ func Dial(ctx context.Context, o Options) (*Engine, error) {
 	if e.trust == nil {
 		e.trust = bus.Open{}
 	}
-	if err = bus.Prepare(ctx, nc, 0); err == nil {
+	if !o.Reducer {
+		err = bus.Prepare(ctx, nc, 0)
+	}
+	if err == nil {
 		err = e.trust.Learn(ctx, nc)
 	}
 	if err == nil {
@@ -115,6 +120,9 @@ func (s *session) Describe(ctx context.Context, statement string) (d wire.Descri
 
 // Complete implements wire.Session: what one host answers.
 func (s *session) Complete(ctx context.Context, kind, of, prefix string) []string {
+	if kind == "query" {
+		return s.standingNames(ctx, prefix)
+	}
 	a, err := s.ask(ctx, &bus.Question{Complete: wire.Question{Kind: kind, Of: of, Prefix: prefix}})
 	if err != nil {
 		return nil
@@ -127,10 +135,15 @@ const asking = 2 * time.Second
 
 // ask asks hosts until one answers.
 func (s *session) ask(ctx context.Context, q *bus.Question) (a bus.Answer, err error) {
+	return s.askOf(ctx, s.e.hosts.list(), q)
+}
+
+// askOf asks these hosts until one answers.
+func (s *session) askOf(ctx context.Context, hosts []*host, q *bus.Question) (a bus.Answer, err error) {
 	q.Prelude, q.Process, q.Exe = s.prelude.statements(), s.target.Process, s.target.Exe
 	err = errors.New("no host answers")
 	tried := 0
-	for _, h := range s.e.hosts.list() {
+	for _, h := range hosts {
 		if !h.alive() || tried == 3 {
 			continue
 		}

@@ -13,7 +13,6 @@ import (
 	"endoscope/operators/expr"
 	"endoscope/parser"
 	"endoscope/planner"
-	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
@@ -37,14 +36,10 @@ var hostColumns = []wire.Column{
 func (d *directory) table(st *parser.Show) (wire.Result, error) {
 	t := &table{cols: hostColumns, began: time.Now()}
 	for _, h := range d.list() {
-		if st.Like != nil {
-			v, err := expr.EvalConst(&plan.Call{Fn: "ilike", Args: []plan.Expr{&plan.Const{V: types.Str(h.Name)}, &plan.Const{V: types.Str(st.Like.Str)}}, T: types.Boolean})
-			if err != nil {
-				return nil, err
-			}
-			if v.I == 0 {
-				continue
-			}
+		if is, err := like(types.Str(h.Name), st.Like); err != nil {
+			return nil, err
+		} else if !is {
+			continue
 		}
 		row := []types.Value{types.Str(h.Name), types.Str(labels(h.Labels)), types.Str(h.Version), types.Str(h.Kernel), types.NullOf(types.Duration), types.NullOf(types.Bigint), types.NullOf(types.Double)}
 		if !h.heard.IsZero() {

@@ -23,6 +23,7 @@ type published struct {
 	e     *Engine
 	query bus.Query
 	kv    jetstream.KeyValue
+	keeps *keeping // of a standing query, at the reducer that keeps it
 	sub   *nats.Subscription
 	head  uint64 // of the bucket
 	quit  chan struct{}
@@ -41,6 +42,8 @@ type published struct {
 // answers are what one host has sent, by the start of its agent.
 type answers struct {
 	name             string
+	since            time.Time   // when it was first known, of a standing query
+	offered          time.Time   // when the query was last sent to it alone
 	last             *hostResult // nil: nothing
 	begun            chan struct{}
 	claimed          bool // by Answer
@@ -63,28 +66,15 @@ func (s *session) publish(ctx context.Context, text string, args []types.Value, 
 	if len(hosts) == 0 && len(s.e.hosts.list()) == 0 {
 		return nil, errNoHosts
 	}
-	js, err := jetstream.New(s.e.nc)
+	kv, err := s.e.queries(ctx)
 	if err != nil {
 		return nil, err
 	}
-	kv, err := js.KeyValue(ctx, bus.QueryBucket)
+	p, err := s.e.receiveOf(s.query(text, args, hosts), hosts, nil)
 	if err != nil {
-		return nil, fmt.Errorf("the bus: %w", err)
-	}
-	var id [16]byte
-	_, _ = rand.Read(id[:])
-	p := &published{e: s.e, kv: kv, hosts: map[string]*answers{}, quit: make(chan struct{}), led: make(chan struct{}), joined: make(chan fleet.Joined)}
-	p.query = bus.Query{Version: bus.Version, ID: hex.EncodeToString(id[:]), Text: text, Args: columnar.EncodeValues(args), Share: share,
-		Prelude: s.prelude.statements(), Process: s.target.Process, Exe: s.target.Exe, Issued: time.Now().UnixNano(),
-		Unacked: max(unackedRows/max(len(hosts), 1), 256<<10)}
-	for _, h := range hosts {
-		p.query.Hosts = append(p.query.Hosts, h.Name)
-		p.hosts[h.Name] = &answers{name: h.Name, begun: make(chan struct{})}
-	}
-	if p.sub, err = s.e.nc.Subscribe(bus.ResultsOf(p.query.ID), p.receive); err != nil {
 		return nil, err
 	}
-	_ = p.sub.SetPendingLimits(-1, 512<<20)
+	p.kv, p.query.Share = kv, share
 	value, err := p.e.trust.Seal(bus.About{Kind: bus.KindQuery, Query: p.query.ID, Hosts: p.query.Hosts}, bus.Encode(p.query))
 	if err == nil {
 		p.head, err = kv.Create(ctx, bus.QueryKey(p.query.ID), value, jetstream.KeyTTL(queryLife))
@@ -95,6 +85,48 @@ func (s *session) publish(ctx context.Context, text string, args []types.Value, 
 	}
 	go p.lead()
 	return p, nil
+}
+
+// queries returns the bucket of queries.
+func (e *Engine) queries(ctx context.Context) (jetstream.KeyValue, error) {
+	js, err := jetstream.New(e.nc)
+	if err != nil {
+		return nil, err
+	}
+	kv, err := js.KeyValue(ctx, bus.QueryBucket)
+	if err != nil {
+		return nil, fmt.Errorf("the bus: %w", err)
+	}
+	return kv, nil
+}
+
+// query returns a statement of the session for hosts.
+func (s *session) query(text string, args []types.Value, hosts []*host) bus.Query {
+	var id [16]byte
+	_, _ = rand.Read(id[:])
+	q := bus.Query{Version: bus.Version, ID: hex.EncodeToString(id[:]), Text: text, Args: columnar.EncodeValues(args),
+		Prelude: s.prelude.statements(), Process: s.target.Process, Exe: s.target.Exe, Issued: time.Now().UnixNano(),
+		Unacked: max(unackedRows/max(len(hosts), 1), 256<<10)}
+	for _, h := range hosts {
+		q.Hosts = append(q.Hosts, h.Name)
+	}
+	return q
+}
+
+// receiveOf receives what hosts send of a query.
+func (e *Engine) receiveOf(q bus.Query, hosts []*host, keeps *keeping) (_ *published, err error) {
+	p := &published{e: e, query: q, keeps: keeps, hosts: map[string]*answers{}, quit: make(chan struct{}), led: make(chan struct{}), joined: make(chan fleet.Joined)}
+	for _, h := range hosts {
+		p.hosts[h.Name] = newAnswers(h.Name)
+	}
+	if p.sub, err = e.nc.Subscribe(bus.ResultsOf(q.ID), p.receive); err != nil {
+		return nil, err
+	}
+	return p, p.sub.SetPendingLimits(-1, 512<<20)
+}
+
+func newAnswers(host string) *answers {
+	return &answers{name: host, since: time.Now(), begun: make(chan struct{})}
 }
 
 // Hosts implements fleet.Published.
@@ -114,7 +146,7 @@ func (p *published) receive(m *nats.Msg) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	a := p.hosts[h.Host]
-	if a == nil { // it was not asked
+	if a == nil { // it was not asked, or is not known yet
 		return
 	}
 	if h.Echo != nil {
@@ -136,7 +168,7 @@ func (p *published) receive(m *nats.Msg) {
 // begin begins to receive what one start of an agent sends. The caller holds p.mu.
 func (p *published) begin(a *answers, h *bus.Header, before *hostResult) *hostResult {
 	r := newHostResult(p, a.name, h.Incarnation)
-	a.last = r
+	a.last, a.since = r, time.Now()
 	r.again = before != nil
 	r.joins = r.again || p.settled
 	if !r.joins {
@@ -195,6 +227,9 @@ func (p *published) Close() {
 		close(p.quit)
 		<-p.led
 		_ = p.sub.Unsubscribe()
+		if p.keeps != nil {
+			return
+		}
 		p.lease(bus.Lease{Over: true})
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
@@ -202,8 +237,11 @@ func (p *published) Close() {
 	})
 }
 
-// stop asks all hosts to end.
+// stop asks all hosts to end. A standing query ends only when it is dropped.
 func (p *published) stop() {
+	if p.keeps != nil {
+		return
+	}
 	p.mu.Lock()
 	already := p.ending
 	p.ending = true
@@ -216,6 +254,9 @@ func (p *published) stop() {
 // lease sends a lease.
 func (p *published) lease(l bus.Lease) {
 	l.Query, l.Time, l.Head = p.query.ID, time.Now().UnixNano(), p.head
+	if p.keeps != nil {
+		l.Length = int64(p.keeps.lease)
+	}
 	if m, err := p.e.trust.Seal(bus.About{Kind: bus.KindLease, Query: l.Query}, bus.Encode(l)); err == nil {
 		_ = p.e.nc.Publish(bus.LeaseSubject(l.Query), m)
 	}
@@ -249,6 +290,7 @@ func (p *published) lead() {
 				ending := p.ending
 				p.mu.Unlock()
 				p.lease(bus.Lease{Ending: ending})
+				p.expect(now)
 			}
 			p.acknowledge(now)
 			p.finish(now)
@@ -293,7 +335,7 @@ func (p *published) acknowledge(now time.Time) {
 func (p *published) finish(now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.settled || p.over || len(p.queue) > 0 {
+	if !p.settled || p.over || len(p.queue) > 0 || p.keeps != nil {
 		return
 	}
 	mayJoin := now.Sub(time.Unix(0, p.query.Issued)) < joining

@@ -32,6 +32,7 @@ type hostResult struct {
 	first   *bus.Item // ItemBegin or ItemRefused
 	began   time.Time // when the host had armed the query, by this machine's clock
 
+	read    atomic.Bool  // the reader has it
 	arrived atomic.Int64 // when rows or a watermark arrived, ns since 1970
 
 	mu       sync.Mutex
@@ -40,6 +41,8 @@ type hostResult struct {
 	wake     chan struct{}
 	answered chan struct{} // closed when first is known
 	taken    uint64        // the last item that the reader has taken
+	rounds   []round       // of a standing query: results that were taken and are not stored
+	stored   uint64        // the last item whose results are stored
 	summary  wire.Summary
 	dropped  uint64
 	err      error // why there is nothing more; nil: there is
@@ -100,10 +103,22 @@ func (r *hostResult) add(h *bus.Header, rows []byte, now time.Time) {
 		}
 		r.queue = append(r.queue, it)
 	}
-	if h.Kind == bus.ItemBeat && h.Mark > 0 && len(r.queue) == 0 { // nothing else says how far the host is
+	if h.Kind == bus.ItemBeat && h.Mark > 0 && len(r.queue) == 0 && r.stream.Whole() { // nothing else says how far the host is
 		r.queue = append(r.queue, &bus.Item{Header: h})
 	}
 	r.signal()
+}
+
+// round is a result of a host, and the item that has it.
+type round struct{ number, seq uint64 }
+
+// Stored lets the host drop its results up to one of this number.
+func (r *hostResult) Stored(number uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for len(r.rounds) > 0 && r.rounds[0].number <= number {
+		r.stored, r.rounds = r.rounds[0].seq, r.rounds[1:]
+	}
 }
 
 func (r *hostResult) signal() {
@@ -117,7 +132,10 @@ func (r *hostResult) signal() {
 func (r *hostResult) answer(now time.Time) (c bus.Control, ok bool) {
 	r.mu.Lock()
 	consumed := r.taken + 1
-	if len(r.queue) == 0 {
+	switch {
+	case r.p.query.Standing != nil && r.first != nil && r.first.Kind == bus.ItemBegin && !(r.err != nil && len(r.rounds) == 0):
+		consumed = r.stored + 1
+	case len(r.queue) == 0:
 		consumed = ^uint64(0)
 	}
 	r.mu.Unlock()
@@ -169,7 +187,9 @@ func (r *hostResult) fail(err error) {
 
 // Answer implements fleet.Published.
 func (p *published) Answer(ctx context.Context, host string) (wire.Result, error) {
+	p.mu.Lock()
 	a := p.hosts[host]
+	p.mu.Unlock()
 	if since := p.e.hosts.lastHeard(host); time.Since(since) > silentFor {
 		return nil, &fleet.Silence{Since: since} // it may still join
 	}
@@ -211,6 +231,7 @@ func (r *hostResult) Share() *wire.Share { return r.first.Share }
 
 // Next implements wire.Result.
 func (r *hostResult) Next(ctx context.Context) (wire.Event, error) {
+	r.read.Store(true)
 	for {
 		if len(r.events) > 0 {
 			ev := r.events[0]
@@ -223,6 +244,9 @@ func (r *hostResult) Next(ctx context.Context) (wire.Event, error) {
 		if len(r.queue) > 0 {
 			it, r.queue = r.queue[0], r.queue[1:]
 			r.taken = max(r.taken, it.Seq)
+			if r.p.query.Standing != nil && it.Flush {
+				r.rounds = append(r.rounds, round{it.Round, it.Seq})
+			}
 		} else {
 			err = r.err
 		}
@@ -245,15 +269,15 @@ func (r *hostResult) Next(ctx context.Context) (wire.Event, error) {
 			r.err = end
 			r.mu.Unlock()
 		default:
-			if err := r.read(it); err != nil {
+			if err := r.decode(it); err != nil {
 				return wire.Event{}, err
 			}
 		}
 	}
 }
 
-// read makes events of an item.
-func (r *hostResult) read(it *bus.Item) error {
+// decode makes events of an item.
+func (r *hostResult) decode(it *bus.Item) error {
 	switch it.Kind {
 	case bus.ItemBeat:
 		r.events = append(r.events, wire.Event{Kind: wire.Mark, Mark: it.Mark})

@@ -19,16 +19,30 @@ func (s *session) Execute(ctx context.Context, text string, args ...types.Value)
 	if err != nil {
 		return nil, err
 	}
+	if names := sources(stmt); len(names) > 0 {
+		if at := s.keeperOf(ctx, names); at != nil {
+			return s.at(ctx, at, text, args)
+		}
+	}
 	switch st := stmt.(type) {
 	case *parser.Show:
-		if st.What == "HOSTS" {
+		switch st.What {
+		case "HOSTS":
 			return s.e.hosts.table(st)
+		case "QUERIES":
+			return s.showStanding(ctx, st)
+		}
+	case *parser.CreateQuery:
+		return s.createStanding(ctx, st, text)
+	case *parser.Drop:
+		if st.Kind == "QUERY" {
+			return s.dropStanding(ctx, st, text)
 		}
 	case *parser.Set, *parser.Use:
 		return s.setting(ctx, stmt, text, args)
-	case *parser.Query, *parser.Describe, *parser.Explain, *parser.CreateStream, *parser.Drop:
+	case *parser.Query, *parser.Describe, *parser.Explain, *parser.CreateStream:
 	default:
-		return nil, &parser.Error{Msg: "a fleet executes queries, SHOW, DESCRIBE, EXPLAIN, SET, USE, CREATE STREAM and DROP", Hint: "endoscope --connect HOST:PORT for a statement of one host", Src: text, Pos: stmt.Pos()}
+		return nil, &parser.Error{Msg: "a fleet executes queries, SHOW, DESCRIBE, EXPLAIN, SET, USE, CREATE STREAM, CREATE QUERY and DROP", Hint: "endoscope --connect HOST:PORT for a statement of one host", Src: text, Pos: stmt.Pos()}
 	}
 	q, query := stmt.(*parser.Query)
 	p, err := s.publish(ctx, text, args, query, s.e.hosts.selected(q, text))
@@ -70,10 +84,10 @@ func (p *prelude) statements() []string {
 }
 
 // nothing is a result without rows.
-type nothing struct{}
+type nothing struct{ text string }
 
 func (nothing) Columns() []wire.Column                   { return nil }
-func (nothing) Message() string                          { return "" }
+func (n nothing) Message() string                        { return n.text }
 func (nothing) Stop()                                    {}
 func (nothing) Close() error                             { return nil }
 func (nothing) Summary() wire.Summary                    { return wire.Summary{} }

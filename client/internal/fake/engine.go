@@ -86,6 +86,7 @@ func (s *session) Complete(_ context.Context, kind, of, prefix string) (found []
 		"model":    {"files", "funnel"},
 		"trigger":  {"fast_start"},
 		"export":   {"redis"},
+		"query":    {"calls"},
 	}[kind]
 	if kind == "column" {
 		names = map[string][]string{

@@ -7,11 +7,18 @@ import (
 	"os/signal"
 	"syscall"
 
+	"endoscope/client/fleet/root"
 	"endoscope/server/daemon"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	os.Exit(daemon.Program{Supervised: true}.Run(ctx, os.Args[1:]))
+	os.Exit(daemon.Program{Supervised: true, Keep: keep}.Run(ctx, os.Args[1:]))
+}
+
+// keep keeps the standing queries of a fleet: the daemon is their root, as a client is that of
+// its own queries.
+func keep(ctx context.Context, k daemon.Keeping) error {
+	return root.Keep(ctx, root.KeepOptions{Options: root.Options{Bus: k.Bus, Trust: k.Trust}, Name: k.Name, Store: k.Store, Log: k.Log})
 }

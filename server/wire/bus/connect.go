@@ -117,6 +117,7 @@ type Change struct {
 	Value   []byte // nil: it was deleted
 	Seq     uint64
 	Expired bool // it was deleted because of its age
+	Over    bool // Value is the tombstone of the query
 }
 
 // Changed decodes a message of AllQueries. ok is false if it is none.
@@ -125,12 +126,13 @@ func Changed(m *nats.Msg) (c Change, ok bool) {
 	if len(n) == 1 {
 		_, err = fmt.Sscan(n[0], &c.Seq)
 	}
-	c.Query = m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]
-	c.value(m.Data, m.Header)
+	c.value(m.Subject, m.Data, m.Header)
 	return c, len(n) == 1 && err == nil && c.Query != ""
 }
 
-func (c *Change) value(data []byte, h nats.Header) {
+func (c *Change) value(subject string, data []byte, h nats.Header) {
+	at := strings.LastIndexByte(subject, '.')
+	c.Query, c.Over = subject[at+1:], strings.HasSuffix(subject[:max(at, 0)], "."+tombstoneKeys)
 	c.Expired = h.Get("Nats-Marker-Reason") == "MaxAge"
 	if h.Get("KV-Operation") == "" && h.Get("Nats-Marker-Reason") == "" {
 		c.Value = data
@@ -147,8 +149,8 @@ func Queries(ctx context.Context, nc *nats.Conn) (all []Change, err error) {
 		return all, err
 	}
 	all = nil
-	for _, digit := range keyDigits {
-		more, err := queriesOf(ctx, js, string(digit)+".>")
+	for _, first := range keyDigits + tombstoneKeys {
+		more, err := queriesOf(ctx, js, string(first)+".>")
 		if err != nil {
 			return nil, err
 		}
@@ -169,8 +171,8 @@ func queriesOf(ctx context.Context, js jetstream.JetStream, keys string) (all []
 		if err != nil {
 			return nil, err
 		}
-		c := Change{Query: m.Subject[strings.LastIndexByte(m.Subject, '.')+1:], Seq: m.Sequence}
-		c.value(m.Data, m.Header)
+		c := Change{Seq: m.Sequence}
+		c.value(m.Subject, m.Data, m.Header)
 		all = append(all, c)
 	}
 	return all, nil

@@ -2,6 +2,7 @@
 // hosts' agents (server/fleet) and the root (client/fleet/root) use it.
 //
 //	bucket endoscope_queries      a query by its id; changes are republished to the agents
+//	                              a standing query's tombstone by its id
 //	bucket endoscope_hosts        a host by its name: labels, version, kernel
 //	stream endoscope_heartbeats   the last heartbeat of each host
 //

@@ -29,12 +29,22 @@ type Query struct {
 	Exe     string   `json:"exe,omitempty"`
 	Hosts   []string `json:"hosts"` // those that execute it, sorted
 	Issued  int64    `json:"issued"`
+	// Standing is set for a query that outlives its client; its hosts are then those that
+	// its text chooses, also those that join later.
+	Standing *Standing `json:"standing,omitempty"`
 	// Unacked is the number of bytes of rows that a host may send beyond those that were
 	// acknowledged.
 	Unacked int `json:"unacked"`
 }
 
-// Selects reports whether a host executes the query.
+// Standing is what a standing query says of itself.
+type Standing struct {
+	Name    string `json:"name"`
+	Renewer string `json:"renewer"` // the reducer that renews its lease and is its root
+}
+
+// Selects reports whether a host executes the query. The hosts of a standing query are chosen
+// by its text.
 func (q *Query) Selects(host string) bool {
 	_, found := slices.BinarySearch(q.Hosts, host)
 	return found
@@ -46,6 +56,9 @@ type Lease struct {
 	Query string `json:"query"`
 	Time  int64  `json:"time"` // the root's clock, ns since 1970; hosts return it (Echo)
 	Head  uint64 `json:"head"` // sequence of QueryBucket up to which agents must have read
+	// Length is how long hosts run a standing query on without another lease, ns; 0:
+	// LeaseLength.
+	Length int64 `json:"length,omitempty"`
 	// Ending: hosts return what they have, and end. Over: the results have no reader any more.
 	Ending bool `json:"ending,omitempty"`
 	Over   bool `json:"over,omitempty"`
@@ -54,8 +67,20 @@ type Lease struct {
 // LeaseEvery is the interval of leases and heartbeats.
 const LeaseEvery = time.Second
 
-// LeaseLength is how long a host executes a query whose root is silent.
-const LeaseLength = 30 * time.Second
+// LeaseLength is how long a host executes a query whose root is silent, and MostStandingLease
+// how long it may execute a standing one.
+const (
+	LeaseLength       = 30 * time.Second
+	MostStandingLease = 10 * time.Minute
+)
+
+// Lasts returns how long a host executes the query on after a lease.
+func (q *Query) Lasts(l *Lease) time.Duration {
+	if q.Standing == nil || l.Length <= 0 {
+		return LeaseLength
+	}
+	return min(time.Duration(l.Length), MostStandingLease)
+}
 
 // Host describes a host. It is a value of HostBucket.
 type Host struct {
@@ -101,11 +126,20 @@ type Control struct {
 	Missing uint64 `json:"missing,omitempty"`
 
 	Ask *Question `json:"ask,omitempty"` // answered to the message's reply subject
+	// Offer is a standing query for a host that its author did not know.
+	Offer *Offer `json:"offer,omitempty"`
+}
+
+// Offer is a query as it is in QueryBucket, with keys for another host.
+type Offer struct {
+	Query string `json:"query"`
+	Value []byte `json:"value"`
 }
 
 // Question asks for Session.Describe of a statement, or for Session.Complete.
 type Question struct {
 	Describe string        `json:"describe,omitempty"`
+	Standing bool          `json:"standing,omitempty"` // the statement is one of CREATE QUERY
 	Complete wire.Question `json:"complete"`
 	Prelude  []string      `json:"prelude,omitempty"`
 	Process  string        `json:"process,omitempty"`
@@ -156,11 +190,13 @@ type Header struct {
 	// of items that it had to drop.
 	First   uint64 `json:"f,omitempty"`
 	Dropped uint64 `json:"d,omitempty"`
-	Part    int    `json:"p,omitempty"`
-	Parts   int    `json:"m,omitempty"`
-	Mark    int64  `json:"w,omitempty"` // see wire.Event
-	Flush   bool   `json:"fl,omitempty"`
-	Round   uint64 `json:"o,omitempty"` // see wire.Event
+	// Restarts: the item 1 can be sent, too, though First is later.
+	Restarts bool   `json:"rs,omitempty"`
+	Part     int    `json:"p,omitempty"`
+	Parts    int    `json:"m,omitempty"`
+	Mark     int64  `json:"w,omitempty"` // see wire.Event
+	Flush    bool   `json:"fl,omitempty"`
+	Round    uint64 `json:"o,omitempty"` // see wire.Event
 	// Total: the item replaces the totals before it.
 	Total bool `json:"a,omitempty"`
 	// Preview: the rows are what a result that is not complete has so far.

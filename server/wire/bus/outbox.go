@@ -1,10 +1,14 @@
 package bus
 
+import "slices"
+
 // Outbox numbers the items of a host's result, and keeps them until they are replaced or
 // acknowledged. It is not safe for concurrent use.
 type Outbox struct {
 	// Limit is the number of bytes of rows that it keeps; beyond, the oldest are dropped.
 	Limit int
+	// Restarts: the first item is kept, since another root may begin to receive.
+	Restarts bool
 
 	header  Header // of each item: query, host, incarnation
 	items   []*kept
@@ -92,7 +96,7 @@ func (o *Outbox) remove(which func(*kept) bool) {
 func (o *Outbox) messages(k *kept) (out [][]byte, err error) {
 	for i := range max(len(k.parts), 1) {
 		h := k.header
-		h.First, h.Dropped = min(o.first, h.Seq), o.dropped
+		h.First, h.Dropped, h.Restarts = min(o.first, h.Seq), o.dropped, o.Restarts
 		var rows []byte
 		if len(k.parts) > 0 {
 			h.Part, h.Parts, rows = i, len(k.parts), k.parts[i]
@@ -109,14 +113,19 @@ func (o *Outbox) messages(k *kept) (out [][]byte, err error) {
 // Beat returns the message that the host is alive.
 func (o *Outbox) Beat(h Header) ([]byte, error) {
 	h.Query, h.Host, h.Incarnation = o.header.Query, o.header.Host, o.header.Incarnation
-	h.Kind, h.Seq, h.First, h.Dropped = ItemBeat, o.next, o.first, o.dropped
+	h.Kind, h.Seq, h.First, h.Dropped, h.Restarts = ItemBeat, o.next, o.first, o.dropped, o.Restarts
 	return EncodeItem(&h, nil)
 }
 
 // Acknowledge drops the items before next.
 func (o *Outbox) Acknowledge(next uint64) {
-	o.remove(func(k *kept) bool { return k.header.Seq < next })
+	o.remove(func(k *kept) bool { return k.header.Seq < next && !o.stays(k) })
+	if o.Restarts {
+		o.first = max(o.first, min(next, o.next))
+	}
 }
+
+func (o *Outbox) stays(k *kept) bool { return o.Restarts && k.header.Seq == 1 }
 
 // Since returns the messages of the kept items from a number on, up to about a number of
 // bytes.
@@ -142,4 +151,6 @@ func (o *Outbox) Since(next uint64, bytes int) (out [][]byte, err error) {
 func (o *Outbox) Unacknowledged() int { return o.bytes }
 
 // Empty reports whether everything was acknowledged.
-func (o *Outbox) Empty() bool { return len(o.items) == 0 }
+func (o *Outbox) Empty() bool {
+	return !slices.ContainsFunc(o.items, func(k *kept) bool { return !o.stays(k) || o.first == 1 })
+}

@@ -7,6 +7,7 @@ import "time"
 type Stream struct {
 	next     uint64 // all items before were delivered, or are not needed
 	head     uint64 // the host's next item, as far as is known
+	first    uint64 // the first item that the host can still send, but for the beginning (Header.Restarts)
 	items    map[uint64]*Item
 	bytes    int
 	behind   time.Time // since when something is missing
@@ -36,9 +37,7 @@ func (s *Stream) Add(h *Header, rows []byte, now time.Time) (out []*Item) {
 	if h.Echo != nil {
 		s.Reported = h.Echo
 	}
-	if h.First > s.next {
-		s.advance(h.First)
-	}
+	s.first = max(s.first, h.First)
 	if h.Kind == ItemBeat {
 		s.head = max(s.head, h.Seq)
 	} else if h.Seq >= s.next {
@@ -46,6 +45,9 @@ func (s *Stream) Add(h *Header, rows []byte, now time.Time) (out []*Item) {
 		s.keep(h, rows)
 	}
 	for {
+		if s.next > 1 || !h.Restarts {
+			s.advance(s.first)
+		}
 		it := s.deliverable()
 		if it == nil {
 			break
@@ -107,6 +109,9 @@ func (s *Stream) advance(next uint64) {
 		}
 	}
 }
+
+// Whole reports whether everything was delivered that the host has sent, as far as is known.
+func (s *Stream) Whole() bool { return s.next >= s.head }
 
 // How long something is missing before it is asked for, and between two requests.
 const (

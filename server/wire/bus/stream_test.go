@@ -201,3 +201,47 @@ func TestOffset(t *testing.T) {
 		t.Errorf("ahead by %v ± %v", ahead, by)
 	}
 }
+
+// Another root receives the beginning and all that was not acknowledged, whatever the network
+// does.
+func TestAnotherRootReceivesWhatIsKept(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		net := &network{rt: rt, bad: true}
+		s := &sending{out: NewOutbox("q", "h", "i"), in: NewStream(), net: net, now: time.Unix(1, 0)}
+		s.out.Restarts = true
+		var want []string
+		add := func(kind ItemKind, text string) {
+			ms, err := s.out.Add(Header{Kind: kind, Text: text}, InOrder, nil, 0)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			want = append(want, text)
+			net.send(ms)
+		}
+		add(ItemBegin, "begin")
+		n := rapid.IntRange(0, 12).Draw(rt, "items")
+		again := rapid.IntRange(0, n).Draw(rt, "restart")
+		var first []string
+		for i := range n {
+			if i == again {
+				first, s.got, s.in = s.got, nil, NewStream()
+			}
+			add(ItemNotice, fmt.Sprintf("%02d", i))
+			s.receive(rt, rapid.IntRange(0, 5).Draw(rt, "received"))
+		}
+		if again == n {
+			first, s.got, s.in = s.got, nil, NewStream()
+		}
+		add(ItemEnd, "end")
+		s.rest(rt)
+		if len(s.got) == 0 || s.got[0] != "begin" || !slices.Equal(s.got[1:], want[len(want)-len(s.got)+1:]) {
+			rt.Fatalf("the second root has received %q of %q", s.got, want)
+		}
+		if len(first)+len(s.got)-1 < len(want)-1 {
+			rt.Fatalf("%q and %q of %q were received", first, s.got, want)
+		}
+		if !s.out.Empty() {
+			rt.Fatalf("%d items were never acknowledged", len(s.out.items))
+		}
+	})
+}

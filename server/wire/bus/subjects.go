@@ -33,6 +33,24 @@ const keyDigits = "0123456789abcdef"
 // QueryKey returns the key of a query in QueryBucket.
 func QueryKey(query string) string { return query[:1] + "." + query }
 
+// tombstoneKeys is the first token of the keys of tombstones, which is no digit.
+const tombstoneKeys = "x"
+
+// TombstoneKey returns the key of the tombstone of a standing query in QueryBucket: a Lease
+// that says Over. It is kept until the query expires.
+func TombstoneKey(query string) string { return tombstoneKeys + "." + query }
+
+// reducerPrefix begins the names of reducers on the bus. The name of a host that is enrolled
+// has no slash.
+const reducerPrefix = "reducer/"
+
+// ReducerName returns the name on the bus of a reducer, where hosts and reducers are
+// addressed in the same way.
+func ReducerName(name string) string { return reducerPrefix + name }
+
+// Reducer returns the name of a reducer by its name on the bus; false: it is a host.
+func Reducer(host string) (name string, ok bool) { return strings.CutPrefix(host, reducerPrefix) }
+
 // LeaseSubject returns the subject of a query's leases.
 func LeaseSubject(query string) string { return leasePrefix + query }
 

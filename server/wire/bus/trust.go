@@ -26,7 +26,10 @@ type About struct {
 	Query string   // its id; "" if it is about none
 	Host  string   // of messages to or from one host
 	Hosts []string // those that receive a query
-	To    string   // who has asked, of an answer
+	// Renewer is the reducer that renews the lease of a standing query and reads its result;
+	// "": the query is not a standing one.
+	Renewer string
+	To      string // who has asked, of an answer
 }
 
 // Trust protects messages: every message passes through it, at both ends, as exact bytes.
@@ -37,6 +40,9 @@ type Trust interface {
 	// Open verifies a received message and returns it, and who signed it. An error refuses
 	// it: nothing of it may be used.
 	Open(a About, received []byte) (message []byte, from string, err error)
+	// Offer returns a query, which was sealed or opened before, for hosts to which its author
+	// did not seal it. Only its author and its readers can.
+	Offer(query string, sealed []byte, hosts []string) ([]byte, error)
 	// Live returns why a host may not run a query that it has opened; nil if it may.
 	Live(query string) error
 	// Learn reads once what Follow follows.
@@ -61,6 +67,9 @@ func (Open) Seal(_ About, message []byte) ([]byte, error) { return message, nil 
 
 // Open implements Trust.
 func (Open) Open(_ About, received []byte) ([]byte, string, error) { return received, Anybody, nil }
+
+// Offer implements Trust.
+func (Open) Offer(_ string, sealed []byte, _ []string) ([]byte, error) { return sealed, nil }
 
 // Live implements Trust.
 func (Open) Live(string) error { return nil }

@@ -54,6 +54,7 @@ type trusted struct {
 	engine  *counted
 	server  *natsd.Server
 	alice   *fleettrust.Identity
+	reducer *fleettrust.Identity
 	hosts   []*fleettrust.Identity
 	insider *nats.Conn
 
@@ -67,8 +68,8 @@ func newTrusted(t *testing.T, hosts int) *trusted {
 	must(t, err)
 	t.Cleanup(func() { _ = e.Close() })
 	f := &trusted{installation: newInstallation(t), engine: &counted{Engine: e, users: map[string]bool{}}}
-	f.alice = f.enroll("alice", fleettrust.Author)
-	members := []*fleettrust.Member{f.alice.Member}
+	f.alice, f.reducer = f.enroll("alice", fleettrust.Author), f.enroll("r1", fleettrust.Reducer)
+	members := []*fleettrust.Member{f.alice.Member, f.reducer.Member}
 	for n := range hosts {
 		h := f.enroll(fmt.Sprintf("db%d.example", n+1), fleettrust.Host)
 		f.hosts, members = append(f.hosts, h), append(members, h.Member)

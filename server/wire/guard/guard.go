@@ -43,7 +43,8 @@ type Guard struct {
 type query struct {
 	id     fleettrust.ID
 	expiry time.Time
-	// Of its author: what hosts send. Of a host: what it sends to its readers.
+	held   bool // the register holds it: this member is not its author
+	// Of its readers: what hosts send. Of a host: what it sends to its readers.
 	inbox   *fleettrust.Inbox
 	session *fleettrust.Session
 }
@@ -74,9 +75,12 @@ func New(me *fleettrust.Identity, o Options) (*Guard, error) {
 	}
 	g := &Guard{me: me, trust: t, now: o.Now, register: fleettrust.NewRegister(t),
 		queries: map[string]*query{}, members: map[string]known{}, sessions: map[string]*fleettrust.Session{}}
-	from := []fleettrust.Role{fleettrust.Host}
-	if me.Role == fleettrust.Host {
+	from := []fleettrust.Role{fleettrust.Host, fleettrust.Reducer}
+	switch me.Role {
+	case fleettrust.Host:
 		from = []fleettrust.Role{fleettrust.Author, fleettrust.Reducer}
+	case fleettrust.Reducer:
+		from = []fleettrust.Role{fleettrust.Author}
 	}
 	g.inbox = fleettrust.NewInbox(me, t, fleettrust.ID{}, from...)
 	return g, nil
@@ -145,37 +149,86 @@ func (g *Guard) query(id string) (*query, error) {
 func (g *Guard) sealQuery(a bus.About, body []byte) ([]byte, error) {
 	var hosts []*fleettrust.Member
 	for _, name := range a.Hosts {
-		m, err := g.member(fleettrust.Host, name)
+		m, err := g.executes(name)
 		if err != nil {
 			continue // it cannot read the query, and is not waited for
 		}
 		hosts = append(hosts, m)
 	}
-	h := g.header(fleettrust.ID{}, queryLife)
-	s, err := g.me.SealQuery(fleettrust.Query{Body: body}, h, hosts, nil)
+	q, life := fleettrust.Query{Body: body}, queryLife
+	var readers []*fleettrust.Member
+	if a.Renewer != "" {
+		m, err := g.member(fleettrust.Reducer, a.Renewer)
+		if err != nil {
+			return nil, err
+		}
+		q.Standing, q.Renewer, readers, life = true, m.Name, []*fleettrust.Member{m}, fleettrust.MaxStandingLife
+	}
+	h := g.header(fleettrust.ID{}, life)
+	s, err := g.me.SealQuery(q, h, hosts, readers)
 	if err != nil {
 		return nil, err
 	}
 	g.mu.Lock()
 	g.forget()
-	g.queries[a.Query] = &query{id: s.ID, expiry: h.Expiry, inbox: fleettrust.NewInbox(g.me, g.trust, s.ID, fleettrust.Host)}
+	g.queries[a.Query] = &query{id: s.ID, expiry: h.Expiry, inbox: fleettrust.NewInbox(g.me, g.trust, s.ID, fleettrust.Host, fleettrust.Reducer)}
 	g.mu.Unlock()
-	out := binary.BigEndian.AppendUint32(nil, uint32(len(s.Message)))
-	return slices.Concat(append([][]byte{out, s.Message}, s.Keys...)...), nil
+	return joined(s.Message, s.Keys), nil
+}
+
+// joined returns a query as it is on the bus.
+func joined(message []byte, keys [][]byte) []byte {
+	out := binary.BigEndian.AppendUint32(nil, uint32(len(message)))
+	return slices.Concat(append([][]byte{out, message}, keys...)...)
+}
+
+// executes returns the member of this name on the bus: a host, or a reducer, which executes
+// queries about the results that it keeps.
+func (g *Guard) executes(name string) (*fleettrust.Member, error) {
+	if reducer, ok := bus.Reducer(name); ok {
+		return g.member(fleettrust.Reducer, reducer)
+	}
+	return g.member(fleettrust.Host, name)
+}
+
+// Offer implements bus.Trust.
+func (g *Guard) Offer(id string, sealed []byte, hosts []string) ([]byte, error) {
+	q, err := g.query(id)
+	if err != nil {
+		return nil, err
+	}
+	o := g.register.Query(q.id)
+	if o == nil || len(sealed) < 4 || uint64(binary.BigEndian.Uint32(sealed)) > uint64(len(sealed)-4) {
+		return nil, fmt.Errorf("the query %s cannot be offered to other hosts", id)
+	}
+	var to []*fleettrust.Member
+	for _, name := range hosts {
+		m, err := g.executes(name)
+		if err != nil {
+			return nil, err
+		}
+		to = append(to, m)
+	}
+	keys, err := o.KeysFor(to)
+	if err != nil {
+		return nil, err
+	}
+	return joined(sealed[4:4+binary.BigEndian.Uint32(sealed)], keys), nil
 }
 
 // forget drops queries that have expired, and those that the register of a host has dropped.
 // The caller holds g.mu.
 func (g *Guard) forget() {
 	for id, q := range g.queries {
-		dropped := g.me.Role == fleettrust.Host && g.register.Query(q.id) == nil
+		dropped := q.held && g.register.Query(q.id) == nil
 		if dropped || g.now().After(q.expiry.Add(2*fleettrust.Tolerance)) {
 			delete(g.queries, id)
 		}
 	}
 }
 
-// openQuery opens a query at a host, and notes it.
+// openQuery opens a query at a host or a reader of its results, and notes it. Its author may
+// open it to revoke it.
 func (g *Guard) openQuery(a bus.About, received []byte) ([]byte, string, error) {
 	if len(received) < 4 || uint64(binary.BigEndian.Uint32(received)) > uint64(len(received)-4) {
 		return nil, "", fmt.Errorf("the query %s is truncated", a.Query)
@@ -188,6 +241,14 @@ func (g *Guard) openQuery(a bus.About, received []byte) ([]byte, string, error) 
 	q, err := g.trust.Open(g.me, s, received[4+n:])
 	if err != nil {
 		return nil, "", err
+	}
+	if q.Standing && !slices.ContainsFunc(q.Readers, func(m *fleettrust.Member) bool {
+		return m.Role == fleettrust.Reducer && m.Name == q.Renewer
+	}) {
+		return nil, "", fmt.Errorf("the standing query of %s names a renewer that does not read its result", q.Author.Name)
+	}
+	if g.me.Role == fleettrust.Reducer && q.Standing && q.Renewer != g.me.Name {
+		return nil, "", fmt.Errorf("the standing query is renewed by %s", q.Renewer)
 	}
 	added, err := g.register.Add(q)
 	if err != nil {
@@ -203,7 +264,11 @@ func (g *Guard) openQuery(a bus.About, received []byte) ([]byte, string, error) 
 	case known == nil && !added:
 		return nil, "", fmt.Errorf("the query %s was received before, with another id", a.Query)
 	case known == nil:
-		g.queries[a.Query] = &query{id: q.ID, expiry: q.Expiry}
+		known = &query{id: q.ID, expiry: q.Expiry, held: true}
+		if g.me.Role == fleettrust.Reducer && q.Standing {
+			known.inbox = fleettrust.NewInbox(g.me, g.trust, q.ID, fleettrust.Host)
+		}
+		g.queries[a.Query] = known
 	}
 	return q.Body, q.Author.Name, nil
 }
@@ -229,7 +294,7 @@ func (g *Guard) lease(a bus.About, message []byte) ([]byte, error) {
 		return nil, err
 	}
 	if !l.Over {
-		return g.me.Sign(fleettrust.KindLease, g.header(q.id, leaseLife), message)
+		return g.me.Sign(fleettrust.KindLease, g.header(q.id, max(leaseLife, min(time.Duration(l.Length), fleettrust.MaxStandingLease))), message)
 	}
 	g.mu.Lock()
 	delete(g.queries, a.Query)
@@ -259,6 +324,8 @@ func (g *Guard) openLease(a bus.About, received []byte) ([]byte, string, error) 
 	}
 	q, err := g.query(a.Query)
 	switch {
+	case kind == fleettrust.KindTombstone && err == nil && m.ID != q.id:
+		err = fmt.Errorf("the tombstone is that of another query %s", a.Query)
 	case kind == fleettrust.KindTombstone:
 		err = g.register.Tombstone(m)
 	case err != nil:

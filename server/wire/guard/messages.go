@@ -21,9 +21,9 @@ func (g *Guard) Seal(a bus.About, message []byte) ([]byte, error) {
 	case bus.KindHeartbeat:
 		return g.me.Sign(fleettrust.KindHeartbeat, g.header(fleettrust.ID{}, beatLife), message)
 	case bus.KindControl:
-		return g.sealTo(fleettrust.Host, a.Host, a, message)
+		return g.sealTo(a.Host, a, message)
 	case bus.KindAnswer:
-		return g.sealTo(fleettrust.Author, a.To, a, message)
+		return g.sealToMember(fleettrust.Author, a.To, a, message)
 	case bus.KindResult:
 		return g.sealResult(a, message)
 	}
@@ -54,8 +54,15 @@ func (g *Guard) Open(a bus.About, received []byte) (message []byte, from string,
 // usable reports whether a session can be used on.
 func (g *Guard) usable(s *fleettrust.Session) bool { return s != nil && g.now().Before(s.Expiry()) }
 
-// sealTo seals a message that is about no query to one member.
-func (g *Guard) sealTo(r fleettrust.Role, name string, a bus.About, message []byte) ([]byte, error) {
+// sealTo seals a message that is about no query to the member of this name on the bus.
+func (g *Guard) sealTo(name string, a bus.About, message []byte) ([]byte, error) {
+	if reducer, ok := bus.Reducer(name); ok {
+		return g.sealToMember(fleettrust.Reducer, reducer, a, message)
+	}
+	return g.sealToMember(fleettrust.Host, name, a, message)
+}
+
+func (g *Guard) sealToMember(r fleettrust.Role, name string, a bus.About, message []byte) ([]byte, error) {
 	m, err := g.member(r, name)
 	if err != nil {
 		return nil, err
@@ -135,10 +142,22 @@ func (g *Guard) openAnswer(a bus.About, received []byte) ([]byte, string, error)
 	return message, from.Name, speaks(from, a.Host)
 }
 
+// nameOf returns the name of a member on the bus; "": it executes nothing.
+func nameOf(m *fleettrust.Member) string {
+	switch m.Role {
+	case fleettrust.Host:
+		return m.Name
+	case fleettrust.Reducer:
+		return bus.ReducerName(m.Name)
+	}
+	return ""
+}
+
 // speaks refuses a message of a member that names another host. "" is not a name.
 func speaks(from *fleettrust.Member, names ...string) error {
+	own := nameOf(from)
 	for _, name := range names {
-		if from.Role != fleettrust.Host || name != "" && name != from.Name {
+		if own == "" || name != "" && name != own {
 			return fmt.Errorf("the message is that of the %s %s, not of the host %s", from.Role, from.Name, name)
 		}
 	}
@@ -148,7 +167,7 @@ func speaks(from *fleettrust.Member, names ...string) error {
 // openControl opens a message to this host. That about a query must come from a reader of
 // it.
 func (g *Guard) openControl(a bus.About, received []byte) ([]byte, string, error) {
-	if a.Host != g.me.Name {
+	if a.Host != nameOf(g.me.Member) {
 		return nil, "", fmt.Errorf("the message is for %s", a.Host)
 	}
 	from, message, err := g.inbox.Open(nil, purpose(a.Kind), received)
@@ -180,6 +199,9 @@ func (g *Guard) openHost(a bus.About, received []byte) ([]byte, string, error) {
 	m, err := g.trust.Verify(fleettrust.KindHost, received)
 	if err != nil {
 		return nil, "", err
+	}
+	if m.From.Role != fleettrust.Host {
+		return nil, "", fmt.Errorf("%s %s describes a host", m.From.Role, m.From.Name)
 	}
 	var h bus.Host
 	if err := errors.Join(bus.Decode(m.Body, &h), speaks(m.From, a.Host)); err != nil {

@@ -62,7 +62,14 @@ func PermissionsOf(m *fleettrust.Member) Permissions {
 			}
 			p.Publish = append(p.Publish, consuming(bucketPrefix+bus.HostBucket, bus.HeartbeatStream)...)
 		} else {
-			p.Publish = append(p.Publish, bus.HeartbeatSubject(m.Name), bus.ResultSubject("*", m.Name))
+			name := bus.ReducerName(m.Name)
+			p.Publish = append(p.Publish, bus.HeartbeatSubject(name), bus.ResultSubject("*", name))
+			for _, s := range stored {
+				p.Publish = append(p.Publish, streamInfo+s)
+			}
+			p.Publish = append(p.Publish, consuming(bucketPrefix+bus.HostBucket, bus.HeartbeatStream)...)
+			p.Subscribe = append(p.Subscribe, bus.HostSubject(name))
+			p.Responses = true
 		}
 		return p
 	}

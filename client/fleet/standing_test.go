@@ -1,0 +1,455 @@
+package fleet_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"endoscope/client/fleet/root"
+	"endoscope/planner/plan/planpb"
+	"endoscope/planner/types"
+	"endoscope/probes/testenv"
+	"endoscope/server"
+	agent "endoscope/server/fleet"
+	"endoscope/server/standing"
+	"endoscope/server/wire"
+	"endoscope/server/wire/bus"
+)
+
+// paced is an engine whose shares of queries do not end, and give as many windows as a test
+// lets them.
+type paced struct {
+	wire.Engine
+	mu      sync.Mutex
+	changed *sync.Cond
+	windows int
+	runs    int // shares that run
+}
+
+func newPaced(e wire.Engine) *paced {
+	p := &paced{Engine: e}
+	p.changed = sync.NewCond(&p.mu)
+	return p
+}
+
+// allow lets shares give so many windows.
+func (p *paced) allow(windows int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.windows = windows
+	p.changed.Broadcast()
+}
+
+func (p *paced) running() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.runs
+}
+
+func (p *paced) NewSession(ctx context.Context, o wire.Options) (wire.Session, error) {
+	o.User = nil
+	s, err := p.Engine.NewSession(ctx, o)
+	return pacedSession{s, p}, err
+}
+
+type pacedSession struct {
+	wire.Session
+	p *paced
+}
+
+func (s pacedSession) ExecuteShare(ctx context.Context, host, text string, args ...types.Value) (wire.Result, error) {
+	r, err := s.Session.(wire.Sharer).ExecuteShare(ctx, host, text, args...)
+	if err != nil {
+		return nil, err
+	}
+	s.p.mu.Lock()
+	s.p.runs++
+	s.p.mu.Unlock()
+	f, err := planpb.Decode(r.(wire.Shared).Share().Plan)
+	return &pacedResult{Result: r, p: s.p, ends: f.Exchange.End}, err
+}
+
+type pacedResult struct {
+	wire.Result
+	p     *paced
+	ends  int   // the column with the ends of windows
+	mark  int64 // the last of them
+	given int
+	once  sync.Once
+}
+
+func (r *pacedResult) Share() *wire.Share { return r.Result.(wire.Shared).Share() }
+
+func (r *pacedResult) Next(ctx context.Context) (wire.Event, error) {
+	defer context.AfterFunc(ctx, r.p.changed.Broadcast)()
+	r.p.mu.Lock()
+	for r.given >= r.p.windows && ctx.Err() == nil {
+		r.p.changed.Wait()
+	}
+	r.p.mu.Unlock()
+	ev, err := r.Result.Next(ctx)
+	if ev.Batch != nil {
+		for i := range ev.Batch.Len() {
+			r.mark = max(r.mark, ev.Batch.Cols[r.ends].Int[ev.Batch.Row(i)])
+		}
+	}
+	if ev.Kind == wire.Flush {
+		r.given++
+		ev.Mark = r.mark
+	}
+	if err == io.EOF && r.given >= 0 { // nothing more comes, and time goes on
+		r.given = -1
+		return wire.Event{Kind: wire.Mark, Mark: time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()}, nil
+	}
+	if err == io.EOF {
+		<-ctx.Done()
+		return ev, ctx.Err()
+	}
+	return ev, err
+}
+
+func (r *pacedResult) Close() error {
+	r.once.Do(func() {
+		r.p.mu.Lock()
+		defer r.p.mu.Unlock()
+		r.p.runs--
+	})
+	return r.Result.Close()
+}
+
+// all is a number of windows that no test has.
+const allWindows = 1 << 30
+
+// stands is a fleet with a daemon that keeps standing queries.
+type stands struct {
+	*fleetBus
+	*divided
+	hosts []*paced
+	lease time.Duration
+	dir   string // of the daemon
+	store *standing.Store
+	local wire.Session // of the daemon's engine
+	end   func()       // ends the daemon but for keep
+}
+
+func newStands(t *testing.T, hosts int) *stands {
+	t.Helper()
+	f := &stands{fleetBus: startBus(t), divided: &divided{dir: t.TempDir(), one: open(t, engine(t))}, dir: filepath.Join(t.TempDir(), "standing")}
+	for range hosts {
+		e := newPaced(engine(t))
+		t.Cleanup(func() { _ = e.Close() })
+		s, err := e.NewSession(t.Context(), wire.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		f.hosts, f.each = append(f.hosts, e), append(f.each, s)
+	}
+	f.daemon(t)
+	return f
+}
+
+// daemon starts the daemon that keeps standing queries, but for that.
+func (f *stands) daemon(t *testing.T) {
+	t.Helper()
+	var err error
+	if f.store, err = standing.Open(f.dir, func(string) string { return "" }); err != nil {
+		t.Fatal(err)
+	}
+	k, err := server.New(server.Options{Standing: f.store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.local, err = k.NewSession(t.Context(), wire.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	leave, store, s := f.join(t, bus.Host{Name: bus.ReducerName("keeper")}, k), f.store, f.local
+	f.end = sync.OnceFunc(func() {
+		leave()
+		_ = s.Close()
+		_ = k.Close()
+		store.Close()
+	})
+	t.Cleanup(f.end)
+}
+
+func nameOf(host int) string { return string(rune('a' + host)) }
+
+// enter starts the agent of a host.
+func (f *stands) enter(t *testing.T, host int) (leave func()) {
+	t.Helper()
+	a, err := agent.New(agent.Options{Host: bus.Host{Name: nameOf(host)}, Bus: f.at, Engine: f.hosts[host], Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		_ = a.Run(ctx)
+		close(ended)
+	}()
+	leave = sync.OnceFunc(func() {
+		cancel()
+		<-ended
+	})
+	t.Cleanup(leave)
+	return leave
+}
+
+// keep runs the daemon's part until stop is called.
+func (f *stands) keep(t *testing.T) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		_ = root.Keep(ctx, root.KeepOptions{Options: root.Options{Bus: f.at}, Name: "keeper", Store: f.store, Lease: f.lease, Log: slog.New(slog.DiscardHandler)})
+		close(ended)
+	}()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		<-ended
+	})
+	t.Cleanup(stop)
+	return stop
+}
+
+// client returns a session of a client when so many hosts have joined, and the daemon.
+func (f *stands) client(t *testing.T, hosts int) wire.Session {
+	t.Helper()
+	s := f.dial(t, hosts)
+	testenv.Until(t, "the daemon has joined", func() bool {
+		r, err := s.Execute(t.Context(), "SHOW QUERIES")
+		if err == nil {
+			_ = r.Close()
+		}
+		return err == nil
+	})
+	return s
+}
+
+// do executes a statement and returns its message.
+func do(t *testing.T, s wire.Session, statement string) string {
+	t.Helper()
+	r, err := s.Execute(t.Context(), statement)
+	if err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+	defer r.Close()
+	return r.Message()
+}
+
+const (
+	perWindow = "SELECT window_start, s, COUNT(*) AS c, SUM(n) AS t, SUM(x) AS u FROM TUMBLE(rows, 1s) GROUP BY s"
+	ofWindows = "SELECT window_start, s, c, t, u FROM w WHERE final"
+)
+
+// query returns the standing query of the store; nil: there is none.
+func (f *stands) query() *standing.Query {
+	if all := f.store.List(); len(all) > 0 {
+		return all[0]
+	}
+	return nil
+}
+
+// final returns whether all windows up to one are final, by the row of its end.
+func (f *stands) final(rows []string) bool {
+	last, err := time.Parse("2006-01-02T15:04:05.000Z", rows[len(rows)-1][:24])
+	q := f.query()
+	if err != nil || q == nil || q.Stored() == nil {
+		return false
+	}
+	return q.Stored().Upto > last.UnixNano()
+}
+
+// read returns so many rows of a stream of a standing query.
+func read(t *testing.T, s wire.Session, statement string, n int) [][]types.Value {
+	t.Helper()
+	return cells(t, s, fmt.Sprintf("%s LIMIT %d", statement, n))
+}
+
+// same compares what is stored with the result of one engine with all rows, as a client reads
+// it.
+func (f *stands) same(t *testing.T, s wire.Session) {
+	t.Helper()
+	want := cells(t, f.one, perWindow)
+	got := read(t, s, ofWindows, len(want))
+	if a, b := sorted(want, ""), sorted(got, ""); a != b {
+		t.Errorf("of one\n%s\nstored\n%s", a, b)
+	}
+	if n := cells(t, s, "SELECT COUNT(*) FROM w WHERE final FOR 300ms"); n[0][0].I != int64(len(want)) {
+		t.Errorf("%d final rows are stored, want %d", n[0][0].I, len(want))
+	}
+}
+
+// What is stored of a standing query is the union of the hosts' rows, each window once, while
+// the bus loses, repeats and delays messages, the daemon is restarted between windows, and the
+// client leaves and comes back.
+func TestStandingQueryIsTheUnionOfItsHosts(t *testing.T) {
+	f := newStands(t, 3)
+	rows, _ := f.randomRows(t, rand.New(rand.NewPCG(3, 4)))
+	windows := len(cells(t, f.one, "SELECT COUNT(*) FROM TUMBLE(rows, 1s)"))
+	for i := range f.hosts {
+		f.enter(t, i)
+	}
+	stop := f.keep(t)
+	first := f.client(t, 3)
+	if got := do(t, first, "CREATE QUERY w ON FLEET AS "+perWindow); got != "standing query w created: SELECT * FROM w" {
+		t.Fatal(got)
+	}
+	f.disturb(t)
+	for step := 1; step < 4; step++ {
+		before := uint64(0)
+		if q := f.query(); q != nil {
+			_, before, _ = q.State()
+		}
+		for _, h := range f.hosts {
+			h.allow(windows * step / 4)
+		}
+		testenv.Until(t, fmt.Sprint("a window is stored in step ", step), func() bool {
+			_, stored, _ := f.query().State()
+			return stored > before
+		})
+		stop()
+		if step == 2 {
+			_ = first.Close()
+			f.end()
+			f.daemon(t)
+		}
+		stop = f.keep(t)
+	}
+	for _, h := range f.hosts {
+		h.allow(allWindows)
+	}
+	testenv.Until(t, "all windows are final", func() bool { return f.final(rows) })
+	f.same(t, f.client(t, 3))
+}
+
+// A host that joins later executes the query; a host that a query does not choose does not.
+func TestStandingQueryReachesHostsThatJoinLater(t *testing.T) {
+	f := newStands(t, 3)
+	rows := []string{"2026-01-02T03:04:05.100Z,1,,a", "2026-01-02T03:04:06.100Z,2,,a", "2026-01-02T03:04:07.100Z,4,,a"}
+	f.divide(t, "timestamp,n,x,s", slices.Concat(rows, rows, rows), func(row int) int { return row / 3 })
+	for _, h := range f.hosts {
+		h.allow(allWindows)
+	}
+	f.enter(t, 1)
+	f.keep(t)
+	s := f.client(t, 1)
+	do(t, s, "CREATE QUERY w ON FLEET AS SELECT COUNT(*) AS c, SUM(n) AS t FROM TUMBLE(rows, 1s) WHERE host <> 'a'")
+	f.enter(t, 0)
+	f.enter(t, 2)
+	if got := texts(read(t, s, "SELECT c, t FROM w WHERE final", 3)); strings.Count(got, "\n") < 2 {
+		t.Errorf("of the host that has joined\n%s", got)
+	}
+	if n := f.hosts[0].running(); n != 0 {
+		t.Errorf("%d shares run at a host that the query does not choose", n)
+	}
+	if got := do(t, s, "DROP QUERY w"); got != "standing query w dropped" {
+		t.Error(got)
+	}
+	testenv.Until(t, "the hosts have ended the query", func() bool { return f.hosts[1].running()+f.hosts[2].running() == 0 })
+	if q := f.query(); q != nil {
+		t.Errorf("the results of %s are kept", q.Name)
+	}
+	f.enter(t, 1) // again: it reads the tombstone
+	r, err := s.Execute(t.Context(), "SELECT * FROM w")
+	if err == nil {
+		_ = r.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), "there is no stream w") {
+		t.Errorf("a query that was dropped: %v", err)
+	}
+	if f.hosts[1].running() != 0 {
+		t.Error("a query that was dropped runs")
+	}
+}
+
+// Without its daemon a query ends at every host when its lease does, and begins again with
+// the daemon.
+func TestStandingQueryEndsWithItsLease(t *testing.T) {
+	f := newStands(t, 2)
+	f.lease = time.Second
+	rows, _ := f.randomRows(t, rand.New(rand.NewPCG(5, 6)))
+	for i := range f.hosts {
+		f.enter(t, i)
+	}
+	stop := f.keep(t)
+	do(t, f.client(t, 2), "CREATE QUERY w ON FLEET AS "+perWindow)
+	both := func(n int) func() bool {
+		return func() bool { return f.hosts[0].running() == n && f.hosts[1].running() == n }
+	}
+	testenv.Until(t, "the query runs", both(1))
+	stop()
+	testenv.Until(t, "the leases have ended", both(0))
+	f.keep(t)
+	testenv.Until(t, "the query runs again", both(1))
+	for _, h := range f.hosts {
+		h.allow(allWindows)
+	}
+	testenv.Until(t, "all windows are final", func() bool { return f.final(rows) })
+	f.same(t, f.client(t, 2))
+}
+
+// A host that is late makes a revision; only final rows are for triggers, exports and files.
+func TestLateHostMakesRevision(t *testing.T) {
+	f := newStands(t, 2)
+	rows := []string{"2026-01-02T03:04:05.100Z,1,,a", "2026-01-02T03:04:05.200Z,2,,a", "2026-01-02T03:04:06.100Z,4,,a", "2026-01-02T03:04:06.200Z,8,,a"}
+	f.divide(t, "timestamp,n,x,s", rows, func(row int) int { return row % 2 })
+	for i := range f.hosts {
+		f.enter(t, i)
+	}
+	f.keep(t)
+	s := f.client(t, 2)
+	do(t, s, "SET lateness = 60s")
+	do(t, s, "CREATE QUERY w ON FLEET AS SELECT SUM(n) AS t FROM TUMBLE(rows, 1s)")
+	testenv.Until(t, "both hosts have begun", func() bool { return f.hosts[0].running()+f.hosts[1].running() == 2 })
+	do(t, f.local, "CREATE TRIGGER settled ON w WHEN final BEGIN NOTIFY 'final' END")
+	do(t, f.local, "CREATE TRIGGER open ON w WHEN NOT final BEGIN NOTIFY 'open' END")
+	do(t, f.local, "CREATE EXPORT sums TO PROMETHEUS AS SELECT final, SUM(t) AS total FROM w GROUP BY final")
+	const lost = "endoscope.result.*.b"
+	testenv.Until(t, "both hosts are heard", func() bool {
+		st, _, _ := f.query().State()
+		return st.Hosts == "2 of 2 hosts"
+	})
+	if err := f.GlobalAccount().AddMapping(lost, "lost.{{wildcard(1)}}"); err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range f.hosts {
+		h.allow(allWindows)
+	}
+	of := func(statement string, n int) string {
+		var out []string
+		for _, row := range read(t, s, statement, n) {
+			out = append(out, fmt.Sprint(row[0].I, " ", row[1].I, " ", row[2].I != 0))
+		}
+		slices.Sort(out)
+		return strings.Join(out, ", ")
+	}
+	if got, want := of("SELECT t, revision, final FROM w", 2), "1 0 false, 4 0 false"; got != want {
+		t.Errorf("without a host: %s, want %s", got, want)
+	}
+	f.GlobalAccount().RemoveMapping(lost)
+	if got, want := of("SELECT t, revision, final FROM w WHERE final", 2), "12 1 true, 3 1 true"; got != want && !strings.Contains(got, "3 2 true") {
+		t.Errorf("with it: %s, want %s", got, want)
+	}
+	testenv.Until(t, "a trigger has seen the final rows", func() bool {
+		return texts(cells(t, f.local, "SELECT trigger, activations FROM sys.triggers ORDER BY trigger")) == texts([][]types.Value{
+			{types.Str("open"), types.Int(0)}, {types.Str("settled"), types.Int(2)}})
+	})
+	testenv.Until(t, "an export has the final rows", func() bool {
+		return cells(t, f.local, "SELECT series FROM sys.exports")[0][0].I == 1
+	})
+	file := filepath.Join(t.TempDir(), "rows.csv")
+	cells(t, f.local, "INSERT INTO file('"+file+"') SELECT t, final FROM w LIMIT 2")
+	if got := texts(cells(t, f.local, "SELECT t, final FROM file('"+file+"') ORDER BY t")); got != texts([][]types.Value{{types.Int(3), types.Bool(true)}, {types.Int(12), types.Bool(true)}}) {
+		t.Errorf("the file has\n%s", got)
+	}
+}
