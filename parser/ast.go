@@ -83,10 +83,26 @@ type (
 		Name  *Ident
 		Query *Query
 	}
-	// Drop is DROP (STREAM|TRIGGER|MODEL|EXPORT|QUERY) [IF EXISTS] name.
+	// CreateContext is CREATE [OR REPLACE] CONTEXT name AS BEGIN stream WHERE cond KEY x
+	// [END stream WHERE cond].
+	CreateContext struct {
+		Span
+		Replace bool
+		Name    *Ident
+		Begin   *Edge
+		Key     Expr
+		End     *Edge // nil: the end of the call that begins it
+	}
+	// Edge is where a context begins or ends: stream WHERE cond.
+	Edge struct {
+		Span
+		Stream *Ident
+		Where  Expr
+	}
+	// Drop is DROP (STREAM|TRIGGER|MODEL|EXPORT|QUERY|CONTEXT) [IF EXISTS] name.
 	Drop struct {
 		Span
-		Kind     string // "STREAM", "TRIGGER", "MODEL", "EXPORT" or "QUERY"
+		Kind     string // "STREAM", "TRIGGER", "MODEL", "EXPORT", "QUERY" or "CONTEXT"
 		IfExists bool
 		Name     *Ident
 	}
@@ -436,6 +452,7 @@ func (*CreateModel) statement()   {}
 func (*CreateTrigger) statement() {}
 func (*CreateExport) statement()  {}
 func (*CreateQuery) statement()   {}
+func (*CreateContext) statement() {}
 func (*Drop) statement()          {}
 func (*Insert) statement()        {}
 func (*Use) statement()           {}

@@ -42,6 +42,8 @@ func Classify(s Statement) Class {
 		return Class{Kind: "CREATE EXPORT", Changes: true}
 	case *CreateQuery:
 		return Class{Kind: "CREATE QUERY", Changes: true}
+	case *CreateContext:
+		return Class{Kind: "CREATE CONTEXT", Changes: true}
 	case *Drop:
 		return Class{Kind: "DROP " + s.Kind, Changes: true}
 	case *Stop:

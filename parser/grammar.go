@@ -142,7 +142,21 @@ type createRule struct {
 	View    *viewRule    `parser:"( @@"`
 	Trigger *triggerRule `parser:"| @@"`
 	Query   *standsRule  `parser:"| @@"`
-	Export  *exportRule  `parser:"| @@ )"`
+	Export  *exportRule  `parser:"| @@"`
+	Context *contextRule `parser:"| @@ )"`
+}
+
+type contextRule struct {
+	Name  wordLeaf  `parser:"'CONTEXT' @@ 'AS'"`
+	Begin *edgeRule `parser:"'BEGIN' @@"`
+	Key   exprLeaf  `parser:"'KEY' @@"`
+	End   *edgeRule `parser:"('END' @@)?"`
+}
+
+type edgeRule struct {
+	at
+	Stream nameLeaf `parser:"@@"`
+	Where  exprLeaf `parser:"'WHERE' @@"`
 }
 
 type standsRule struct {
@@ -212,7 +226,7 @@ type optionRule struct {
 
 type dropRule struct {
 	at
-	Kind string   `parser:"'DROP' @('STREAM' | 'TRIGGER' | 'MODEL' | 'EXPORT' | 'QUERY')"`
+	Kind string   `parser:"'DROP' @('STREAM' | 'TRIGGER' | 'MODEL' | 'EXPORT' | 'QUERY' | 'CONTEXT')"`
 	Name dropLeaf `parser:"@@"`
 }
 
@@ -255,7 +269,7 @@ type setRule struct {
 
 type showRule struct {
 	at
-	What string      `parser:"'SHOW' @('STREAMS' | 'CHECKS' | 'CONTAINERS' | 'EXPORTS' | 'FUNCTIONS' | 'MODELS' | 'QUERIES' | 'TRIGGERS' | 'PROBES' | 'SETTINGS' | 'PROCESSES' | 'DROPS' | 'HOSTS')"`
+	What string      `parser:"'SHOW' @('STREAMS' | 'CHECKS' | 'CONTAINERS' | 'CONTEXTS' | 'EXPORTS' | 'FUNCTIONS' | 'MODELS' | 'QUERIES' | 'TRIGGERS' | 'PROBES' | 'SETTINGS' | 'PROCESSES' | 'DROPS' | 'HOSTS')"`
 	Like *stringLeaf `parser:"('LIKE' @@)?"`
 }
 

@@ -92,7 +92,7 @@ func isContextual(t, before *token) bool {
 		return before == &endToken || before.is("BEGIN") || before.is(";")
 	}
 	for _, place := range strings.Fields(places) {
-		if before.is(place) {
+		if before.is(place) || place == "'" && before.typ == tokString {
 			return true
 		}
 	}

@@ -42,12 +42,12 @@ var notAlias = wordSet(`
 
 // contextual are the words that are keywords in one context only and names everywhere else.
 // The value lists the words after which it is a keyword; "" is the beginning of a statement
-// or an action, and "*" any position.
+// or an action, "'" a string, and "*" any position.
 var contextual = map[string]string{
-	"ANALYZE": "EXPLAIN", "ASC": "*", "ASOF": "*", "AT": "*", "CAST": "*", "CHANGES": "EMIT", "CONFIDENCE": "AT", "CONTAINER": "USE",
+	"ANALYZE": "EXPLAIN", "ASC": "*", "ASOF": "*", "AT": "*", "CAST": "*", "CHANGES": "EMIT", "CONFIDENCE": "AT", "CONTAINER": "USE", "CONTEXT": "CREATE REPLACE DROP",
 	"CONTINUOUS": "CREATE REPLACE", "DESC": "*", "DESCRIBE": "", "DROP": "", "ERROR": "*", "EVERY": "EMIT",
 	"EXISTS": "IF", "EXPLAIN": "", "EXPORT": "CREATE REPLACE DROP", "FILTER": ")", "FINAL": "EMIT", "FOLLOWED": "*", "FUNCTION": "DESCRIBE",
-	"FLEET": "ON", "IF": "STREAM TRIGGER MODEL EXPORT QUERY", "INTERVAL": "*", "LEFT": "*", "MODEL": "CREATE REPLACE DROP", "MONITOR": "", "NONE": "USE",
+	"FLEET": "ON", "IF": "STREAM TRIGGER MODEL EXPORT QUERY CONTEXT", "INTERVAL": "*", "KEY": ") '", "LEFT": "*", "MODEL": "CREATE REPLACE DROP", "MONITOR": "", "NONE": "USE",
 	"NOTIFY": "", "ONCE": "CREATE REPLACE", "OVERHEAD": "WITHIN", "PARTITION": "*", "PID": "USE", "PROMETHEUS": "TO", "QUERY": "CREATE REPLACE DROP", "REPLACE": "OR",
 	"RECALL": "", "RESUME": "", "SAMPLE": "", "SET": "", "SHOW": "", "STOP": "",
 	"STREAM": "CREATE REPLACE DROP", "SUSPEND": "", "THREAD": "SUSPEND RESUME", "TO": "*",
@@ -56,7 +56,7 @@ var contextual = map[string]string{
 
 // showable are the objects of SHOW.
 var showable = []string{
-	"CHECKS", "CONTAINERS", "DROPS", "EXPORTS", "FUNCTIONS", "HOSTS", "MODELS", "PROBES", "PROCESSES", "QUERIES", "SETTINGS", "STREAMS", "TRIGGERS",
+	"CHECKS", "CONTAINERS", "CONTEXTS", "DROPS", "EXPORTS", "FUNCTIONS", "HOSTS", "MODELS", "PROBES", "PROCESSES", "QUERIES", "SETTINGS", "STREAMS", "TRIGGERS",
 }
 
 func wordSet(words string) map[string]bool {

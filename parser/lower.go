@@ -208,6 +208,8 @@ func (l *lowering) explain(e *explainRule) Statement {
 	out.Of = l.create(e.Create)
 	span := l.span(e.Create.at)
 	switch of := out.Of.(type) {
+	case *CreateContext:
+		l.fail(span, "CREATE CONTEXT has no plan to explain", "EXPLAIN a query that selects the context")
 	case *CreateStream:
 		l.fail(span, "CREATE STREAM has no plan to explain", "EXPLAIN "+of.Query.String())
 	case *CreateQuery:
@@ -250,6 +252,9 @@ func (l *lowering) create(c *createRule) Statement {
 		}
 		return out
 	}
+	if x := c.Context; x != nil {
+		return &CreateContext{Span: span, Replace: c.Replace, Name: x.Name.Ident, Begin: l.edge(x.Begin), Key: x.Key.Expr, End: l.edge(x.End)}
+	}
 	t := c.Trigger
 	out := &CreateTrigger{Span: span, Replace: c.Replace, Once: t.Once, Name: t.Name.Ident, From: l.from(t.From), When: t.When.Expr}
 	for _, a := range t.Actions {
@@ -259,6 +264,13 @@ func (l *lowering) create(c *createRule) Statement {
 		l.fail(Span{span.Stop - len("END"), span.Stop}, "the trigger has no action", "BEGIN NOTIFY 'text' END")
 	}
 	return out
+}
+
+func (l *lowering) edge(e *edgeRule) *Edge {
+	if e == nil {
+		return nil
+	}
+	return &Edge{Span: l.span(e.at), Stream: e.Stream.Ident, Where: e.Where.Expr}
 }
 
 func (l *lowering) action(a *actionRule) Action {

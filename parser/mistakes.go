@@ -24,6 +24,7 @@ var mistakes = []func(*diagnosis) *Error{
 	useWhat,
 	setWithout,
 	exportParts,
+	contextParts,
 	wrongQuotes,
 	commaTooMany,
 	commaJoin,
@@ -128,7 +129,7 @@ func createWhat(d *diagnosis) *Error {
 	}
 	hint := verb + " STREAM name AS SELECT ..."
 	if verb == "DROP" {
-		hint = "DROP STREAM name, DROP TRIGGER name, DROP MODEL name or DROP EXPORT name"
+		hint = "DROP STREAM name, DROP TRIGGER name, DROP MODEL name, DROP EXPORT name or DROP CONTEXT name"
 	}
 	switch {
 	case d.atEnd():
@@ -136,9 +137,9 @@ func createWhat(d *diagnosis) *Error {
 	case d.tok(0).typ == tokWord && d.tok(1).typ == tokWord:
 		return d.error(0, fmt.Sprintf("there is no %s %s", verb, d.found()), hint)
 	case verb == "CREATE OR REPLACE":
-		return d.error(0, "CREATE OR REPLACE makes a STREAM, a TRIGGER, a MODEL or an EXPORT, not "+d.found(), hint)
+		return d.error(0, "CREATE OR REPLACE makes a STREAM, a TRIGGER, a MODEL, an EXPORT or a CONTEXT, not "+d.found(), hint)
 	}
-	return d.error(0, fmt.Sprintf("%s needs STREAM, TRIGGER, MODEL or EXPORT before %s", verb, d.found()), hint)
+	return d.error(0, fmt.Sprintf("%s needs STREAM, TRIGGER, MODEL, EXPORT or CONTEXT before %s", verb, d.found()), hint)
 }
 
 // insertWhere handles INSERT into something other than a file.
@@ -222,7 +223,7 @@ func needsName(d *diagnosis) *Error {
 			return d.error(0, "STOP needs a stream after it, not "+d.found(), "SHOW STREAMS lists them")
 		}
 		return d.error(0, "STOP needs a query or a stream, not "+d.found(), "STOP 1 ends query 1; SHOW QUERIES lists them")
-	case "AS", "STREAM", "MODEL", "TRIGGER", "EXPORT", "QUERY", "EXISTS", "DESCRIBE", "MONITOR", "RECALL", "WITH":
+	case "AS", "STREAM", "MODEL", "TRIGGER", "EXPORT", "QUERY", "CONTEXT", "EXISTS", "DESCRIBE", "MONITOR", "RECALL", "WITH":
 		return d.error(0, fmt.Sprintf("%s needs a name after it, not %s", after, d.found()), "")
 	}
 	if d.is(-1, ".") {
@@ -289,6 +290,29 @@ func exportParts(d *diagnosis) *Error {
 	}
 	if open := d.open(); open > 0 && d.tokens[open-1].is("WITH") && d.accepts(arrow) {
 		return d.error(0, "an option has => and a value after its name, not "+d.found(), "WITH (interval => 5s)")
+	}
+	return nil
+}
+
+// contextParts handles a context without its BEGIN, condition or KEY.
+func contextParts(d *diagnosis) *Error {
+	const example = "CREATE CONTEXT name AS BEGIN function_start WHERE function_name = 'handle' KEY args.id"
+	word := 1
+	if len(d.tokens) > 3 && d.tokens[1].is("OR") {
+		word = 3
+	}
+	if d.at <= word+1 || !d.tokens[0].is("CREATE") || !d.tokens[word].is("CONTEXT") {
+		return nil
+	}
+	switch {
+	case d.is(-1, "BEGIN", "END") && d.accepts(someName):
+		return d.error(0, fmt.Sprintf("%s needs function_start or function_end after it, not %s", d.word(-1), d.found()), example)
+	case d.acceptsWord("AS"), d.acceptsWord("BEGIN"):
+		return d.error(0, "AS BEGIN and the start of a function are missing before "+d.found(), example)
+	case d.acceptsWord("WHERE"):
+		return d.error(0, "WHERE and a condition on function_name are missing before "+d.found(), example)
+	case d.acceptsWord("KEY"):
+		return d.error(0, "KEY and a value are missing before "+d.found(), example)
 	}
 	return nil
 }

@@ -96,6 +96,30 @@ func (s *CreateQuery) String() string {
 	})
 }
 
+// String prints the statement in canonical form.
+func (s *CreateContext) String() string {
+	return text(func(p *printer) {
+		p.create("CONTEXT", s.Replace, s.Name)
+		p.put(" AS BEGIN ")
+		p.edge(s.Begin)
+		p.put(" KEY ")
+		p.expr(s.Key, precLowest)
+		if s.End != nil {
+			p.put(" END ")
+			p.edge(s.End)
+		}
+	})
+}
+
+// String prints where a context begins or ends.
+func (e *Edge) String() string { return text(func(p *printer) { p.edge(e) }) }
+
+func (p *printer) edge(e *Edge) {
+	p.ident(e.Stream)
+	p.put(" WHERE ")
+	p.expr(e.Where, precLowest)
+}
+
 // String prints the option in canonical form.
 func (o *Option) String() string { return text(func(p *printer) { p.option(o) }) }
 

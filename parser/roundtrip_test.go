@@ -125,8 +125,10 @@ func (g gen) export() Statement {
 		Options: maybe(g, func() []*Option { return many(g, 0, option) }), Query: g.query()}
 }
 
+func (g gen) edge() *Edge { return &Edge{Stream: g.ident(), Where: g.expr()} }
+
 func (g gen) statement() Statement {
-	switch rapid.IntRange(0, 14).Draw(g.T, "statement") {
+	switch rapid.IntRange(0, 15).Draw(g.T, "statement") {
 	case 0:
 		if g.chance() {
 			return &Explain{Analyze: g.chance(), Of: g.query()}
@@ -139,7 +141,7 @@ func (g gen) statement() Statement {
 	case 3:
 		return g.trigger()
 	case 4:
-		return &Drop{Kind: pick(g, "STREAM", "TRIGGER", "MODEL", "EXPORT"), IfExists: g.chance(), Name: g.ident()}
+		return &Drop{Kind: pick(g, "STREAM", "TRIGGER", "MODEL", "EXPORT", "CONTEXT"), IfExists: g.chance(), Name: g.ident()}
 	case 5:
 		return g.insert()
 	case 6:
@@ -159,6 +161,8 @@ func (g gen) statement() Statement {
 		return &Describe{Function: g.chance(), Name: g.stream()}
 	case 13:
 		return g.export()
+	case 14:
+		return &CreateContext{Replace: g.chance(), Name: g.ident(), Begin: g.edge(), Key: g.expr(), End: maybe(g, g.edge)}
 	}
 	return g.query()
 }

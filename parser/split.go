@@ -69,11 +69,17 @@ type cutter struct {
 	length    int  // tokens of the statement so far, except EXPLAIN ANALYZE
 	creates   bool // it begins with CREATE
 	view      bool // it is CREATE STREAM or CREATE MODEL before AS
+	context   bool // it is CREATE CONTEXT, whose BEGIN and END are no block
 	body      bool // inside the parentheses after that AS
 	parens    int
 	blocks    int  // BEGIN, and CASE within, without their END
 	viewEnded bool // this token closes the parentheses of a CREATE STREAM
 	ended     bool // this token ends the statement even without a semicolon
+}
+
+// begins reports whether token i is what a CREATE creates.
+func (c *cutter) begins(tokens []token, i int) bool {
+	return c.creates && (c.length == 1 || c.length == 3 && tokens[i-1].is("REPLACE"))
 }
 
 func (c *cutter) step(tokens []token, i int) {
@@ -99,12 +105,14 @@ func (c *cutter) step(tokens []token, i int) {
 	case t.is("CREATE"):
 		c.creates = c.length == 0
 	case t.is("STREAM"), t.is("MODEL"):
-		c.view = c.view || c.creates && (c.length == 1 || c.length == 3 && tokens[i-1].is("REPLACE"))
+		c.view = c.view || c.begins(tokens, i)
 	case t.is("AS"):
 		// The query has no parentheses: its own AS has no meaning here.
 		c.view = c.view && i+1 < len(tokens) && tokens[i+1].is("(")
+	case t.is("CONTEXT"):
+		c.context = c.context || c.begins(tokens, i)
 	case t.is("BEGIN"):
-		if c.creates {
+		if c.creates && !c.context {
 			c.blocks++
 		}
 	case t.is("CASE"):

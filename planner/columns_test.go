@@ -39,7 +39,7 @@ func TestColumnsThatMultiply(t *testing.T) {
 			from = fmt.Sprintf("twice%d", i-1)
 		}
 		c := mustParse(t, fmt.Sprintf("CREATE STREAM twice%d AS SELECT *, * FROM %s", i, from)).(*parser.CreateStream)
-		env.Views.Put(c, "", true)
+		env.Views.Put(c, c.Name.Name, true)
 	}
 	for _, c := range []struct{ statement, want string }{
 		{nested(60, "SAMPLE(memory_usage, 1s)"), "these are more than 4000 columns"},

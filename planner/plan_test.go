@@ -19,8 +19,8 @@ import (
 // testEnv has one CSV file with event time and one without.
 func testEnv() *Env {
 	return &Env{
-		Views: definitions.NewViews(),
-		Eval:  expr.EvalConst,
+		Views: definitions.NewViews(), Contexts: definitions.NewContexts(),
+		Eval: expr.EvalConst,
 		File: func(path string) (types.Schema, error) {
 			switch path {
 			case "calls.csv":
@@ -64,8 +64,27 @@ func testEnv() *Env {
 	}
 }
 
+// create defines a stream or a context, and returns the error.
+func create(t *testing.T, text string, env *Env) string {
+	switch c := mustParse(t, text).(type) {
+	case *parser.CreateStream:
+		if err := CheckView(c, text, env); err != nil {
+			return err.Error()
+		}
+		env.Views.Put(mustParse(t, c.String()).(*parser.CreateStream), c.Name.Name, true)
+	case *parser.CreateContext:
+		if err := CheckContext(c, text, env); err != nil {
+			return err.Error()
+		}
+		env.Contexts.Put(mustParse(t, c.String()).(*parser.CreateContext), c.Name.Name, true)
+	default:
+		t.Fatalf("%s creates nothing", text)
+	}
+	return ""
+}
+
 // TestPlans runs testdata/plan: each statement is planned and printed with the
-// rules that fired. "create" defines a stream, "use" sets the session's target.
+// rules that fired. "create" defines a stream or a context, "use" sets the session's target.
 func TestPlans(t *testing.T) {
 	datadriven.Walk(t, "testdata/plan", func(t *testing.T, path string) {
 		env := testEnv()
@@ -75,12 +94,7 @@ func TestPlans(t *testing.T) {
 				env.Target = plan.Target{PIDs: []int{42}}
 				return ""
 			case "create":
-				c := mustParse(t, d.Input).(*parser.CreateStream)
-				if err := CheckView(c, d.Input, env); err != nil {
-					return err.Error()
-				}
-				env.Views.Put(mustParse(t, c.String()).(*parser.CreateStream), "", true)
-				return ""
+				return create(t, d.Input, env)
 			case "plan":
 				return planText(t, d.Input, env)
 			}
@@ -97,12 +111,7 @@ func TestErrors(t *testing.T) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			switch d.Cmd {
 			case "create":
-				c := mustParse(t, d.Input).(*parser.CreateStream)
-				if err := CheckView(c, d.Input, env); err != nil {
-					return err.Error()
-				}
-				env.Views.Put(mustParse(t, c.String()).(*parser.CreateStream), "", true)
-				return ""
+				return create(t, d.Input, env)
 			case "refused":
 				_, err := planOf(t, d.Input, env)
 				if err == nil {

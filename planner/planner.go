@@ -17,6 +17,8 @@ import (
 // Env is the context of planning.
 type Env struct {
 	Views *definitions.Views
+	// Contexts are those of CREATE CONTEXT; nil if there are none.
+	Contexts *definitions.Contexts
 	// Triggers are the defined triggers; nil if there are none.
 	Triggers *definitions.Triggers
 	// Scope resolves the names of definitions. The zero value: all belong to the
@@ -174,7 +176,9 @@ func (r *resolver) finish(root plan.Node, dur *parser.Literal) (*plan.Query, err
 	if err != nil {
 		return nil, r.placed(err)
 	}
-	out.Root = rules.Lines(out.Root)
+	if out.Root, err = r.withContexts(rules.Lines(out.Root)); err != nil {
+		return nil, err
+	}
 	for _, leaf := range plan.Leaves(out.Root) {
 		s := catalog.Find(leaf.Stream)
 		if s != nil && s.Process && !s.Everywhere && leaf.Target.IsZero() {

@@ -171,12 +171,17 @@ func (r *resolver) named(s *parser.Source, name *parser.Ident, with ctes, lv lev
 			a.Out.Time = i
 		}
 	}
-	vs := r.values(st, s)
+	inside, err := r.contextsOf(st)
+	if err != nil {
+		return nil, err
+	}
+	vs := append(r.values(st, s), inside...)
 	if r.resultOf(st, a); len(vs) > 0 || a.Results != plan.RawResults {
 		a.Out.Fields, a.Serial = append(a.Out.Fields, vs...), r.serial
 		r.serial++
 	}
 	out := r.leaf(a, s, st.Kind == catalog.Snapshot && every == 0)
+	out.visible -= len(inside)
 	if st.Kind == catalog.NonEnumerable && every == 0 {
 		out.bare = st
 	}

@@ -46,6 +46,11 @@ func resolving[T any](env *Env, src string, resolve func(*resolver) (T, error)) 
 func (r *resolver) findTypes(root plan.Node) error {
 	found := false
 	for _, leaf := range plan.Leaves(root) {
+		more, err := r.findKeyType(leaf)
+		if err != nil {
+			return err
+		}
+		found = found || more
 		var unknown []int
 		for i, f := range leaf.Out.Fields {
 			if f.Type == types.Null && (isValue(f.Name) || f.Name == resultColumn) {

@@ -29,8 +29,10 @@ type resolver struct {
 	// castTypes are the types to which the statement casts values of unknown type, by name.
 	castTypes map[string][]types.Type
 	serial    int
-	overhead  *plan.Budget      // of the statement's acquisition; nil: it is exact
-	within    *parser.Precision // ERROR WITHIN of the statement, or nil
+	// contexts are those that columns tell, by acquisition and name.
+	contexts map[valueKey]*plan.Context
+	overhead *plan.Budget      // of the statement's acquisition; nil: it is exact
+	within   *parser.Precision // ERROR WITHIN of the statement, or nil
 	// confidence is that of the intervals of estimates.
 	confidence float64
 	share      *share // the share of one of several hosts (Env.Host); nil: the whole statement

@@ -23,7 +23,8 @@ func TestShares(t *testing.T) {
 		env.Target = plan.Target{PIDs: []int{42}}
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			if d.Cmd == "create" {
-				env.Views.Put(mustParse(t, d.Input).(*parser.CreateStream), "", true)
+				c := mustParse(t, d.Input).(*parser.CreateStream)
+				env.Views.Put(c, c.Name.Name, true)
 				return ""
 			}
 			lower, upper, err := PlanShare(mustParse(t, d.Input).(*parser.Query), d.Input, env)

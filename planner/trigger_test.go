@@ -30,7 +30,7 @@ func TestTriggers(t *testing.T) {
 				if err := CheckView(c, d.Input, env); err != nil {
 					return err.Error()
 				}
-				env.Views.Put(mustParse(t, c.String()).(*parser.CreateStream), "", true)
+				env.Views.Put(mustParse(t, c.String()).(*parser.CreateStream), c.Name.Name, true)
 				return ""
 			case "drop":
 				env.Triggers.Drop(d.Input)

@@ -34,7 +34,7 @@ func (s *session) createStream(ctx context.Context, st *parser.CreateStream, tex
 	if err != nil {
 		return nil, fmt.Errorf("the definition of %s cannot be parsed again: %w", name, err)
 	}
-	if !s.e.views.Put(again.(*parser.CreateStream), s.scope.Owner, st.Replace) {
+	if !s.e.views.Put(again.(*parser.CreateStream), s.scope.Resolve(name), st.Replace) {
 		return nil, answer.Refuse(st.Name, text, "CREATE OR REPLACE STREAM, or DROP STREAM "+name, "there is a stream %s already", name)
 	}
 	r := answer.Messagef("stream %s created", name)

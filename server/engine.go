@@ -81,6 +81,7 @@ type Engine struct {
 	uprobes   *uprobe.Provider
 	options   Options
 	views     *definitions.Views
+	contexts  *definitions.Contexts
 	models    *store.Models
 	kept      *store.Definitions
 	modules   *elf.Cache
@@ -110,7 +111,7 @@ func New(o Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{kept: kept, options: o, providers: map[string]probes.Provider{}, attaches: map[string]bool{}, views: definitions.NewViews(), models: store.NewModels(o.ModelDir), queries: map[int64]*query.Query{}, modules: &elf.Cache{}, shares: sharing.New(), exports: export.NewRegistry()}
+	e := &Engine{kept: kept, options: o, providers: map[string]probes.Provider{}, attaches: map[string]bool{}, views: definitions.NewViews(), contexts: definitions.NewContexts(), models: store.NewModels(o.ModelDir), queries: map[int64]*query.Query{}, modules: &elf.Cache{}, shares: sharing.New(), exports: export.NewRegistry()}
 	e.triggers = trigger.NewRegistry(func(key string) bool { return e.views.Get(key) != nil })
 	e.uprobes = uprobe.New(uprobe.Options{Match: matchFunction, RingBytes: o.RingBytes})
 	container.Default.SetRuntimes(runtimes.Present)

@@ -175,6 +175,8 @@ func (s *session) drop(ctx context.Context, st *parser.Drop, text string) (wire.
 		return s.dropModel(st, text)
 	case "EXPORT":
 		return s.dropExport(ctx, st, text)
+	case "CONTEXT":
+		return s.dropContext(ctx, st, text)
 	}
 	return s.dropStream(ctx, st, text)
 }
@@ -187,6 +189,8 @@ func (s *session) exists(st *parser.Drop) bool {
 		return s.e.triggers.Get(key) != nil || s.e.kept.Waits("trigger", key)
 	case "EXPORT":
 		return s.e.exports.Get(key) != nil || s.e.kept.Waits("export", key)
+	case "CONTEXT":
+		return s.e.contexts.Get(key) != nil
 	case "MODEL":
 		k, err := s.e.models.Get(key)
 		return k != nil || err != nil

@@ -164,7 +164,7 @@ func (s *session) env(args ...types.Value) *planner.Env {
 	noKernel, resolves := s.noKernel(), trigger.Formats[s.setting("webhook_format").S].Resolves
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &planner.Env{Params: args, Resolves: resolves, Views: s.e.views, Triggers: s.e.triggers.Flows, Models: s.e.models, Results: s.e.options.Standing, Scope: s.scope, Target: s.target, ByThread: len(s.quiet.Threads) > 0, NoKernel: noKernel, Overhead: overhead, OverheadFloor: floor, File: s.filesOf(), Values: s.valueTypes, Programs: s.programs, Eval: expr.EvalConst}
+	return &planner.Env{Params: args, Resolves: resolves, Views: s.e.views, Contexts: s.e.contexts, Triggers: s.e.triggers.Flows, Models: s.e.models, Results: s.e.options.Standing, Scope: s.scope, Target: s.target, ByThread: len(s.quiet.Threads) > 0, NoKernel: noKernel, Overhead: overhead, OverheadFloor: floor, File: s.filesOf(), Values: s.valueTypes, Programs: s.programs, Eval: expr.EvalConst}
 }
 
 // Execute runs one statement, and writes an audit record if it is refused.
@@ -241,6 +241,8 @@ func (s *session) execute(ctx context.Context, path wire.Path, stmt parser.State
 		return nil, answer.Refuse(st, text, "endoscope --fleet URL", "CREATE QUERY is of a fleet")
 	case *parser.CreateExport:
 		return s.createExport(ctx, st, text)
+	case *parser.CreateContext:
+		return s.createContext(ctx, st, text)
 	case *parser.Suspend:
 		return s.suspend(st.Thread, true), nil
 	case *parser.Resume:
@@ -472,7 +474,10 @@ func (s *session) Complete(_ context.Context, kind, of, prefix string) []string 
 		names = s.exportNames()
 	case "query":
 		names = s.scope.Visible(s.e.options.Standing.Names())
+	case "context":
+		names = s.contextNames()
 	case "column":
+		names = s.contextNames()
 		for _, st := range catalog.Streams {
 			if of == "" || st.Name == of {
 				for _, c := range st.All() {

@@ -75,6 +75,8 @@ func (s *session) show(ctx context.Context, st *parser.Show, src string) (wire.R
 		}
 	case "HOSTS":
 		return nil, answer.Refuse(st, src, "endoscope --fleet URL", "SHOW HOSTS is of a fleet")
+	case "CONTEXTS":
+		rel = s.showContexts()
 	case "MODELS":
 		rel = s.showModels()
 	case "PROCESSES":

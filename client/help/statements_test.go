@@ -99,6 +99,7 @@ func newSession() *session {
 	s := &session{models: models{}}
 	s.env = &planner.Env{
 		Views:    definitions.NewViews(),
+		Contexts: definitions.NewContexts(),
 		Triggers: definitions.NewTriggers(),
 		Target:   plan.Target{PIDs: []int{42}},
 		Models:   s.models,
@@ -172,7 +173,7 @@ func (s *session) plan(text string) error {
 		_, err = planner.PlanInsert(st, text, s.env)
 	case *parser.CreateStream:
 		if err = planner.CheckView(st, text, s.env); err == nil {
-			s.env.Views.Put(st, "", true)
+			s.env.Views.Put(st, st.Name.Name, true)
 		}
 	case *parser.CreateModel:
 		if _, err = planner.PlanModel(st, text, s.env); err == nil {
@@ -184,6 +185,10 @@ func (s *session) plan(text string) error {
 		}
 	case *parser.CreateExport:
 		_, err = planner.PlanExport(st, text, s.env)
+	case *parser.CreateContext:
+		if err = planner.CheckContext(st, text, s.env); err == nil {
+			s.env.Contexts.Put(st, st.Name.Name, true)
+		}
 	case *parser.Set:
 		if catalog.FindSetting(st.Key.Name) == nil {
 			err = plan.Errorf(0, 0, "there is no setting %s", st.Key.Name)

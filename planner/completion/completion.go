@@ -52,6 +52,9 @@ func At(ctx context.Context, s Session, text string, cursor int) (word string, f
 	case at.names("QUERY"):
 		ask("query", "", at.word)
 		return at.word, found
+	case at.names("CONTEXT"):
+		ask("context", "", at.word)
+		return at.word, found
 	case at.names("EXPORT"):
 		ask("export", "", at.word)
 		return at.word, found

@@ -21,6 +21,8 @@ func TestPlaceDecidesWhatIsAskedFor(t *testing.T) {
 		{"SELECT d.dur| FROM function_duration d", "dur", "column(function_duration)dur"},
 		{"SELECT COUNT(*) FROM function_start WHERE function_name = 'ca|", "ca", "function()ca"},
 		{"DROP TRIGGER s|", "s", "trigger()s"},
+		{"DROP CONTEXT r|", "r", "context()r"},
+		{"DROP CONTEXT r|", "r", "context()r"},
 		{"SET over|", "over", "setting()over"},
 		{"SHOW HO|", "HO", "HOSTS"},
 		{"SELECT hos| FROM function_start", "hos", "column(function_start)hos"},

@@ -88,6 +88,9 @@ func (n *Acquire) Describe() string {
 	if n.Select != nil {
 		b.WriteString(" functions " + n.Select.String())
 	}
+	if c := n.Context; c != nil {
+		b.WriteString(" context " + c.Name)
+	}
 	if n.Filter != nil {
 		b.WriteString(" where " + n.Filter.String())
 	}

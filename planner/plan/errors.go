@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"errors"
 	"fmt"
 )
 
@@ -37,4 +38,16 @@ func (e *Error) WithHint(format string, args ...any) *Error {
 	c := *e
 	c.Hint = fmt.Sprintf(format, args...)
 	return &c
+}
+
+// Unplaced returns a copy of an error without a position, with a text before its message. An
+// error that is no [Error] is returned unchanged.
+func Unplaced(before string, err error) error {
+	var e *Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	out := *e
+	out.Start, out.Stop, out.Msg = -1, -1, before+out.Msg
+	return &out
 }

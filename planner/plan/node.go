@@ -71,6 +71,11 @@ type (
 		Serial int
 		// Results selects the type of the column retval.
 		Results Results
+		// Context is what a column of Out tells; nil: there is no such column.
+		Context *Context
+		// Follows is the context of which the acquisition follows the functions that begin and
+		// end it, of the stream function_call; nil: it follows none. Out has the key.
+		Follows *Context
 		// Budget limits what the acquisition may cost; nil: everything is observed.
 		Budget *Budget
 		// Settings are the session's, filled in before a provider receives them.
@@ -162,6 +167,17 @@ type (
 		Standing bool
 	}
 )
+
+// Context is what the thread, goroutine or coroutine of an event is inside of (CREATE
+// CONTEXT). Its column has its name; the column's value is the key.
+type Context struct {
+	Name string
+	// Begin selects the functions that begin it, at their start or their end. Its only
+	// column is the key.
+	Begin *Acquire
+	// End selects those that end it; nil: it ends with the call that began it.
+	End *Acquire
+}
 
 // Settings are the values of SET that providers need.
 type Settings struct {

@@ -51,6 +51,12 @@ static long note_bounds(struct task_struct *task, struct vm_area_struct *vma, vo
 	return 0;
 }
 
+/* on_signal_stack reports whether sp lies in the thread's alternate signal stack. */
+static __always_inline bool on_signal_stack(struct task_struct *task, __u64 sp)
+{
+	return sp - task->sas_ss_sp <= task->sas_ss_size;
+}
+
 enum { STACK_OWN, STACK_FOREIGN, STACK_UNKNOWN };
 
 /*
@@ -129,7 +135,7 @@ __noinline int find_stack(struct bounds *known, __u64 sp)
  */
 static __always_inline int own_stack(struct bounds *known, struct task_struct *task, __u64 sp)
 {
-	if (sp - task->sas_ss_sp <= task->sas_ss_size)
+	if (on_signal_stack(task, sp))
 		return STACK_FOREIGN;
 	if (known->lo <= sp && sp < known->hi)
 		return STACK_OWN;

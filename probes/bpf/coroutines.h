@@ -17,6 +17,7 @@
 
 #include "arguments.h"
 #include "exit.h"
+#include "opening.h"
 
 /* A stack that is not running, by the stack pointer with which it is resumed. */
 struct left {
@@ -130,6 +131,11 @@ static __always_inline void switch_stack(struct pt_regs *ctx, __u64 cookie)
 		bpf_map_delete_elem(&stacks, &key);
 	else
 		bpf_map_update_elem(&stacks, &key, &now, BPF_ANY);
+	if (context) {
+		if (!o->calls.n && o->coroutine && !(cookie & SWITCH_SAVES))
+			end_context(o->coroutine, 0);
+		switch_context(next.coroutine);
+	}
 	o->coroutine = next.coroutine;
 	o->outermost = next.outermost;
 	o->calls = next.calls;

@@ -40,6 +40,8 @@ struct counters {
 	__u64 children;     /* processes started by those of the target and not observed */
 	__u64 unfollowed;   /* those that found no room in `family` */
 	__u64 hidden;       /* those that the query's user may not observe any more */
+	__u64 unopened;     /* contexts that found no room: context.h */
+	__u64 unclosed;     /* sequences inside a context of which events are missing */
 };
 
 /* Atomic: on a preemptible kernel one program can interrupt another on the same CPU. */

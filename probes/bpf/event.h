@@ -3,6 +3,7 @@
 #ifndef ENDOSCOPE_EVENT_H
 #define ENDOSCOPE_EVENT_H
 
+#include "context.h"
 #include "counters.h"
 #include "memory.h"
 #include "moment.h"
@@ -106,13 +107,14 @@ static __always_inline void submit(void *e)
 /* The number of words after an event: a constant for the verifier. */
 #define SEND_MORE (SEND_SELF | SEND_CALLER | ALLOCATES | FREES | SEND_FRAME)
 #define MORE_WORDS                                                          \
-	(!(options & SEND_MORE) ? 0 :                                       \
-	 ((options & SEND_SELF) ? 1 : 0) + ((options & SEND_CALLER) ? 2 : 0) + (OF_MEMORY ? 2 : 0) + ((options & SEND_FRAME) ? 1 : 0))
+	(!(options & SEND_MORE) && !context_words ? 0 :                     \
+	 ((options & SEND_SELF) ? 1 : 0) + ((options & SEND_CALLER) ? 2 : 0) + (OF_MEMORY ? 2 : 0) + ((options & SEND_FRAME) ? 1 : 0) + \
+	 (context_words > 2 ? 1 + KEY_WORDS : context_words ? 2 : 0))
 
 /* fill_more writes the words after an event, in the order in which package uprobe decodes them. */
 static __always_inline void fill_more(__u64 *more, const struct moment *m)
 {
-	if (!(options & SEND_MORE))
+	if (!(options & SEND_MORE) && !context_words)
 		return;
 	if (options & SEND_SELF)
 		*more++ = m->self;
@@ -126,6 +128,8 @@ static __always_inline void fill_more(__u64 *more, const struct moment *m)
 	}
 	if (options & SEND_FRAME)
 		*more++ = m->address;
+	if (context_words)
+		fill_context(more, m);
 }
 
 #define RESERVE(type)                                                       \

@@ -152,6 +152,15 @@ static __always_inline enum place find_frame(struct frame *f, const struct pt_re
 	return place_below(f, g, at);
 }
 
+/* note_frame records in which frame a call is, for its context. */
+static __always_inline void note_frame(struct moment *m, const struct frame *f, bool found, struct task_struct *task, __u64 sp)
+{
+	if (!CONTEXTUAL)
+		return;
+	m->owner = found ? f->owner : 0;
+	m->below = !f->owner && on_signal_stack(task, sp) ? INNERMOST_FRAME : f->below;
+}
+
 /* The reported bits of a goroutine's number or address. */
 #define GOROUTINE(id) ((id) & ((1ULL << 40) - 1))
 
@@ -428,7 +437,7 @@ static __always_inline void land(struct pt_regs *ctx, __u64 cookie)
 static __always_inline bool is_elsewhere(struct owner *o, struct task_struct *task, __u64 sp)
 {
 	if (coroutines && o->coroutine)
-		return sp - task->sas_ss_sp <= task->sas_ss_size;
+		return on_signal_stack(task, sp);
 	int stack = own_stack(&o->stack, task, sp);
 
 	/* A stack that cannot be looked up is the thread's: others are known by their switches. */
@@ -592,6 +601,7 @@ static __always_inline void begin(struct pt_regs *ctx, __u64 cookie)
 	if (place == FRAME_FOUND && !read_goroutine(&p->m.goroutine, &f, cookie))
 		place = FRAME_UNREADABLE;
 	bool found = place == FRAME_FOUND;
+	note_frame(&p->m, &f, found, task, ctx->sp);
 	if (options & SEND_FRAME)
 		p->m.address = -f.below;
 	if (NESTED && found) {
@@ -601,6 +611,7 @@ static __always_inline void begin(struct pt_regs *ctx, __u64 cookie)
 		if (o && !f.owner && is_elsewhere(o, task, ctx->sp)) {
 			/* Calls on another stack are not nested in those of the thread. */
 			p->m.depth = o->calls.n;
+			p->m.below = INNERMOST_FRAME;
 			found = false;
 		} else if (o) {
 			drop_from(o, &f, f.below, p->m.time);

@@ -39,6 +39,7 @@
  */
 #include "aggregate.h"
 #include "calls.h"
+#include "context.h"
 #include "coroutines.h"
 #include "entry.h"
 #include "exit.h"
@@ -47,6 +48,7 @@
 #include "gate.h"
 #include "suspension.h"
 #include "java.h"
+#include "opening.h"
 #include "recall.h"
 #include "sequence.h"
 #include "target.h"
@@ -75,6 +77,9 @@ const struct operands *const type_operands __attribute__((unused)) = 0;
 const struct owner *const type_owner __attribute__((unused)) = 0;
 const struct left *const type_left __attribute__((unused)) = 0;
 const struct suspended *const type_suspended __attribute__((unused)) = 0;
+const struct here *const type_here __attribute__((unused)) = 0;
+const struct elsewhere *const type_elsewhere __attribute__((unused)) = 0;
+const struct inside *const type_inside __attribute__((unused)) = 0;
 const struct recorded *const type_recorded __attribute__((unused)) = 0;
 const struct recall_pool *const type_recall_pool __attribute__((unused)) = 0;
 const struct firing *const type_firing __attribute__((unused)) = 0;
@@ -116,6 +121,8 @@ static __always_inline void keep(struct moment *to, const struct moment *m)
 		__builtin_memcpy(to->args, m->args, sizeof(m->args));
 	if (options & (USE_VALUES | USE_RESULT))
 		to->absent = m->absent;
+	if (context_words)
+		to->below = m->below;
 	if (options & USE_NAMES)
 		__builtin_memcpy(to->process, m->process, 2 * TASK_COMM_LEN);
 }
@@ -149,6 +156,8 @@ static __always_inline bool enter(struct pt_regs *ctx, __u64 cookie, __u64 *star
 		return false;
 	}
 	look(m, ctx, cookie, task);
+	if (context_words)
+		m->below = on_signal_stack(task, sp) ? INNERMOST_FRAME : -sp;
 	if (options & SEND_FRAME)
 		m->address = sp;
 	if (!STACK_FIRST && !test_entry(m))
@@ -273,12 +282,15 @@ int function_entry(struct pt_regs *ctx)
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u64 cookie = bpf_get_attach_cookie(ctx);
 	struct moment m = {};
+	struct frame f;
 
 	if (stands_by(cookie) || !admitted() || !targeted(cookie, task))
 		return 0;
 	count_hit(cookie);
 	__u64 before = covered();
 	look(&m, ctx, cookie, task);
+	if (context_words)
+		note_frame(&m, &f, find_frame(&f, ctx, cookie) == FRAME_FOUND, task, ctx->sp);
 	if (test_entry(&m) && cover(&m, before, false))
 		emit(ctx, &m, ctx->sp + SP_OFFSET(cookie));
 	return 0;
@@ -336,12 +348,14 @@ int frame_exit(struct pt_regs *ctx)
 	return 0;
 }
 
-/* At runtime.Goexit. */
+/* At runtime.Goexit; of a context also at runtime.goexit1, where every goroutine ends. */
 SEC("uprobe.multi/x")
 int goroutine_end(struct pt_regs *ctx)
 {
 	OWN_FRAMES(ctx);
 	drop_goroutine(ctx->r14);
+	if (context)
+		end_context(ctx->r14, 1);
 	return 0;
 }
 

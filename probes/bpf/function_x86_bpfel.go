@@ -53,6 +53,15 @@ type FunctionCounters struct {
 	Children   uint64
 	Unfollowed uint64
 	Hidden     uint64
+	Unopened   uint64
+	Unclosed   uint64
+}
+
+type FunctionElsewhere struct {
+	_    structs.HostLayout
+	Id   uint64
+	Tgid uint32
+	Go   uint32
 }
 
 type FunctionEvent struct {
@@ -153,10 +162,29 @@ type FunctionGoroutine struct {
 	Tgid uint64
 }
 
+type FunctionHere struct {
+	_         structs.HostLayout
+	ExecId    uint64
+	Coroutine uint64
+	Own       FunctionInside
+}
+
 type FunctionHolder struct {
 	_     structs.HostLayout
 	Claim uint64
 	Ring  uint64
+}
+
+type FunctionInside struct {
+	_  structs.HostLayout
+	N  uint64
+	Of [8]struct {
+		_     structs.HostLayout
+		Below uint64
+		Since uint64
+		Size  uint64
+		Key   [8]uint64
+	}
 }
 
 type FunctionJavaThread struct {
@@ -217,6 +245,8 @@ type FunctionMoment struct {
 	Size      uint64
 	Caller    uint64
 	Absent    uint64
+	Owner     uint64
+	Below     uint64
 }
 
 type FunctionOperand struct {
@@ -395,11 +425,13 @@ const (
 	FunctionMapBuckets1          = "buckets_1"
 	FunctionMapCounts            = "counts"
 	FunctionMapDerivedWords      = "derived_words"
+	FunctionMapElsewheres        = "elsewheres"
 	FunctionMapEvents            = "events"
 	FunctionMapFamily            = "family"
 	FunctionMapFirings           = "firings"
 	FunctionMapGates             = "gates"
 	FunctionMapGoroutines        = "goroutines"
+	FunctionMapHeres             = "heres"
 	FunctionMapHits              = "hits"
 	FunctionMapHolders           = "holders"
 	FunctionMapJavaThreads       = "java_threads"
@@ -446,6 +478,8 @@ const (
 	FunctionVarArmed             = "armed"
 	FunctionVarBudgeted          = "budgeted"
 	FunctionVarCgroupLevels      = "cgroup_levels"
+	FunctionVarContext           = "context"
+	FunctionVarContextWords      = "context_words"
 	FunctionVarCoroutines        = "coroutines"
 	FunctionVarCpus              = "cpus"
 	FunctionVarDivided           = "divided"
@@ -454,6 +488,8 @@ const (
 	FunctionVarFollows           = "follows"
 	FunctionVarGeneration        = "generation"
 	FunctionVarGroups            = "groups"
+	FunctionVarKeyAt             = "key_at"
+	FunctionVarKeySlot           = "key_slot"
 	FunctionVarKeyWords          = "key_words"
 	FunctionVarLastCoroutine     = "last_coroutine"
 	FunctionVarMethodsKnown      = "methods_known"
@@ -490,6 +526,7 @@ const (
 	FunctionVarTextBytes         = "text_bytes"
 	FunctionVarTextSlots         = "text_slots"
 	FunctionVarTypeCopied        = "type_copied"
+	FunctionVarTypeElsewhere     = "type_elsewhere"
 	FunctionVarTypeEvent         = "type_event"
 	FunctionVarTypeEventArgs     = "type_event_args"
 	FunctionVarTypeEventCost     = "type_event_cost"
@@ -501,6 +538,8 @@ const (
 	FunctionVarTypeFiring        = "type_firing"
 	FunctionVarTypeFrame         = "type_frame"
 	FunctionVarTypeGoroutine     = "type_goroutine"
+	FunctionVarTypeHere          = "type_here"
+	FunctionVarTypeInside        = "type_inside"
 	FunctionVarTypeLeft          = "type_left"
 	FunctionVarTypeMethodKey     = "type_method_key"
 	FunctionVarTypeMoment        = "type_moment"
@@ -590,11 +629,13 @@ type FunctionMapSpecs struct {
 	Buckets1       *ebpf.MapSpec `ebpf:"buckets_1"`
 	Counts         *ebpf.MapSpec `ebpf:"counts"`
 	DerivedWords   *ebpf.MapSpec `ebpf:"derived_words"`
+	Elsewheres     *ebpf.MapSpec `ebpf:"elsewheres"`
 	Events         *ebpf.MapSpec `ebpf:"events"`
 	Family         *ebpf.MapSpec `ebpf:"family"`
 	Firings        *ebpf.MapSpec `ebpf:"firings"`
 	Gates          *ebpf.MapSpec `ebpf:"gates"`
 	Goroutines     *ebpf.MapSpec `ebpf:"goroutines"`
+	Heres          *ebpf.MapSpec `ebpf:"heres"`
 	Hits           *ebpf.MapSpec `ebpf:"hits"`
 	Holders        *ebpf.MapSpec `ebpf:"holders"`
 	JavaThreads    *ebpf.MapSpec `ebpf:"java_threads"`
@@ -628,6 +669,8 @@ type FunctionVariableSpecs struct {
 	Armed             *ebpf.VariableSpec `ebpf:"armed"`
 	Budgeted          *ebpf.VariableSpec `ebpf:"budgeted"`
 	CgroupLevels      *ebpf.VariableSpec `ebpf:"cgroup_levels"`
+	Context           *ebpf.VariableSpec `ebpf:"context"`
+	ContextWords      *ebpf.VariableSpec `ebpf:"context_words"`
 	Coroutines        *ebpf.VariableSpec `ebpf:"coroutines"`
 	Cpus              *ebpf.VariableSpec `ebpf:"cpus"`
 	Divided           *ebpf.VariableSpec `ebpf:"divided"`
@@ -636,6 +679,8 @@ type FunctionVariableSpecs struct {
 	Follows           *ebpf.VariableSpec `ebpf:"follows"`
 	Generation        *ebpf.VariableSpec `ebpf:"generation"`
 	Groups            *ebpf.VariableSpec `ebpf:"groups"`
+	KeyAt             *ebpf.VariableSpec `ebpf:"key_at"`
+	KeySlot           *ebpf.VariableSpec `ebpf:"key_slot"`
 	KeyWords          *ebpf.VariableSpec `ebpf:"key_words"`
 	LastCoroutine     *ebpf.VariableSpec `ebpf:"last_coroutine"`
 	MethodsKnown      *ebpf.VariableSpec `ebpf:"methods_known"`
@@ -672,6 +717,7 @@ type FunctionVariableSpecs struct {
 	TextBytes         *ebpf.VariableSpec `ebpf:"text_bytes"`
 	TextSlots         *ebpf.VariableSpec `ebpf:"text_slots"`
 	TypeCopied        *ebpf.VariableSpec `ebpf:"type_copied"`
+	TypeElsewhere     *ebpf.VariableSpec `ebpf:"type_elsewhere"`
 	TypeEvent         *ebpf.VariableSpec `ebpf:"type_event"`
 	TypeEventArgs     *ebpf.VariableSpec `ebpf:"type_event_args"`
 	TypeEventCost     *ebpf.VariableSpec `ebpf:"type_event_cost"`
@@ -683,6 +729,8 @@ type FunctionVariableSpecs struct {
 	TypeFiring        *ebpf.VariableSpec `ebpf:"type_firing"`
 	TypeFrame         *ebpf.VariableSpec `ebpf:"type_frame"`
 	TypeGoroutine     *ebpf.VariableSpec `ebpf:"type_goroutine"`
+	TypeHere          *ebpf.VariableSpec `ebpf:"type_here"`
+	TypeInside        *ebpf.VariableSpec `ebpf:"type_inside"`
 	TypeLeft          *ebpf.VariableSpec `ebpf:"type_left"`
 	TypeMethodKey     *ebpf.VariableSpec `ebpf:"type_method_key"`
 	TypeMoment        *ebpf.VariableSpec `ebpf:"type_moment"`
@@ -725,11 +773,13 @@ type FunctionMaps struct {
 	Buckets1       *ebpf.Map `ebpf:"buckets_1"`
 	Counts         *ebpf.Map `ebpf:"counts"`
 	DerivedWords   *ebpf.Map `ebpf:"derived_words"`
+	Elsewheres     *ebpf.Map `ebpf:"elsewheres"`
 	Events         *ebpf.Map `ebpf:"events"`
 	Family         *ebpf.Map `ebpf:"family"`
 	Firings        *ebpf.Map `ebpf:"firings"`
 	Gates          *ebpf.Map `ebpf:"gates"`
 	Goroutines     *ebpf.Map `ebpf:"goroutines"`
+	Heres          *ebpf.Map `ebpf:"heres"`
 	Hits           *ebpf.Map `ebpf:"hits"`
 	Holders        *ebpf.Map `ebpf:"holders"`
 	JavaThreads    *ebpf.Map `ebpf:"java_threads"`
@@ -764,11 +814,13 @@ func (m *FunctionMaps) Close() error {
 		m.Buckets1,
 		m.Counts,
 		m.DerivedWords,
+		m.Elsewheres,
 		m.Events,
 		m.Family,
 		m.Firings,
 		m.Gates,
 		m.Goroutines,
+		m.Heres,
 		m.Hits,
 		m.Holders,
 		m.JavaThreads,
@@ -803,6 +855,8 @@ type FunctionVariables struct {
 	Armed             *ebpf.Variable `ebpf:"armed"`
 	Budgeted          *ebpf.Variable `ebpf:"budgeted"`
 	CgroupLevels      *ebpf.Variable `ebpf:"cgroup_levels"`
+	Context           *ebpf.Variable `ebpf:"context"`
+	ContextWords      *ebpf.Variable `ebpf:"context_words"`
 	Coroutines        *ebpf.Variable `ebpf:"coroutines"`
 	Cpus              *ebpf.Variable `ebpf:"cpus"`
 	Divided           *ebpf.Variable `ebpf:"divided"`
@@ -811,6 +865,8 @@ type FunctionVariables struct {
 	Follows           *ebpf.Variable `ebpf:"follows"`
 	Generation        *ebpf.Variable `ebpf:"generation"`
 	Groups            *ebpf.Variable `ebpf:"groups"`
+	KeyAt             *ebpf.Variable `ebpf:"key_at"`
+	KeySlot           *ebpf.Variable `ebpf:"key_slot"`
 	KeyWords          *ebpf.Variable `ebpf:"key_words"`
 	LastCoroutine     *ebpf.Variable `ebpf:"last_coroutine"`
 	MethodsKnown      *ebpf.Variable `ebpf:"methods_known"`
@@ -847,6 +903,7 @@ type FunctionVariables struct {
 	TextBytes         *ebpf.Variable `ebpf:"text_bytes"`
 	TextSlots         *ebpf.Variable `ebpf:"text_slots"`
 	TypeCopied        *ebpf.Variable `ebpf:"type_copied"`
+	TypeElsewhere     *ebpf.Variable `ebpf:"type_elsewhere"`
 	TypeEvent         *ebpf.Variable `ebpf:"type_event"`
 	TypeEventArgs     *ebpf.Variable `ebpf:"type_event_args"`
 	TypeEventCost     *ebpf.Variable `ebpf:"type_event_cost"`
@@ -858,6 +915,8 @@ type FunctionVariables struct {
 	TypeFiring        *ebpf.Variable `ebpf:"type_firing"`
 	TypeFrame         *ebpf.Variable `ebpf:"type_frame"`
 	TypeGoroutine     *ebpf.Variable `ebpf:"type_goroutine"`
+	TypeHere          *ebpf.Variable `ebpf:"type_here"`
+	TypeInside        *ebpf.Variable `ebpf:"type_inside"`
 	TypeLeft          *ebpf.Variable `ebpf:"type_left"`
 	TypeMethodKey     *ebpf.Variable `ebpf:"type_method_key"`
 	TypeMoment        *ebpf.Variable `ebpf:"type_moment"`

@@ -33,6 +33,7 @@ struct moment {
 	__u64 address, size;    /* of memory.h; with SEND_FRAME: where the return address lies */
 	__u64 caller;           /* return address of the call, in events that are sent */
 	__u64 absent;           /* of values: which are NULL, and the results of tests of texts */
+	__u64 owner, below;     /* the call's frame, for its context: struct frame */
 };
 
 /* The moment that a program is building, which is too large for most frames: frames.h. It

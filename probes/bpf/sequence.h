@@ -15,17 +15,10 @@
 #include "caller.h"
 #include "copy.h"
 #include "event.h"
+#include "names.h"
+#include "opening.h"
 #include "recall.h"
 #include "standby.h"
-
-/* Names of events as bytes in memory: conditions compare them as text. */
-#define NAME(a, b, c, d, e, f) \
-	((__u64)(a) | (__u64)(b) << 8 | (__u64)(c) << 16 | (__u64)(d) << 24 | (__u64)(e) << 32 | (__u64)(f) << 40)
-#define ENTER NAME('E', 'N', 'T', 'E', 'R', 0)
-#define LEAVE NAME('L', 'E', 'A', 'V', 'E', 0)
-#define UNWIND NAME('U', 'N', 'W', 'I', 'N', 'D')
-#define GAP NAME('G', 'A', 'P', 0, 0, 0)
-#define OVER NAME('O', 'V', 'E', 'R', 0, 0) /* suspension.h */
 
 /* is_closed reports whether only some probes are attached: events of the others would be missing. */
 static __always_inline bool is_closed(void)
@@ -56,6 +49,10 @@ static __noinline enum sent send_event(struct pt_regs *ctx, __u64 slot, struct m
 {
 	if (records)
 		return record(m);
+	if (context) {
+		change_context(m);
+		return SENT;
+	}
 	if (!(options & SEND_STACK))
 		return send(m);
 	if (!within_rate(m->time))

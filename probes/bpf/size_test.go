@@ -23,7 +23,7 @@ func TestProgramsAreQuicklyVerified(t *testing.T) {
 		t.Fatal(err)
 	}
 	const (
-		limit    = 9_000
+		limit    = 9_200
 		limitOld = 30_000 // and with stacks
 		atEnd    = 1
 		depth    = 1 << 4

@@ -19,7 +19,7 @@
 
 /* Whether the query is such a one: it has no options other than these. */
 #define TIMED                                                                   \
-	((options & AT_RETURN) &&                                               \
+	((options & AT_RETURN) && !context_words &&                             \
 	 !(options & ~(AT_RETURN | LATE_NAMES | ONLY_PIDS | ONLY_COMMS |        \
 		       ONLY_EXES | GATED | GUARDED | STANDBY)))
 
@@ -36,7 +36,7 @@ static __always_inline void clear_timed(struct moment *m)
  */
 static __always_inline bool has_own_stack(struct task_struct *task, __u64 sp)
 {
-	if (sp - task->sas_ss_sp <= task->sas_ss_size) {
+	if (on_signal_stack(task, sp)) {
 		COUNT_CALL(foreign);
 		return false;
 	}

@@ -3,6 +3,7 @@ package uprobe
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -37,14 +38,70 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 	if n > p.maxProbes(s.spec) {
 		return p.tooMany(s.spec, s.resolution, n)
 	}
-	in := s.loaded
-	s.loaded = nil
-	if in == nil {
+	if s.loaded == nil {
 		var err error
-		if in, err = p.install(s); err != nil {
+		if s.loaded, err = p.install(s); err != nil {
 			return err
 		}
 	}
+	err := p.attachAround(s, sink)
+	if err != nil {
+		p.release(s)
+		if s.follower != nil {
+			p.release(s.follower)
+		}
+	}
+	return err
+}
+
+// attachAround attaches the probes of s, and those of its follower before and after them.
+func (p *Provider) attachAround(s *source, sink probes.Sink) error {
+	if f := s.follower; f != nil {
+		if err := p.enlist(f, contextSink{sink, f.spec.Follows.Name}); err != nil {
+			return err
+		}
+		if err := p.attachStage(f, onlyExits); err != nil {
+			return err
+		}
+	}
+	if err := p.enlist(s, sink); err != nil {
+		return err
+	}
+	if err := p.attachAll(s, p.active[s]); err != nil {
+		return err
+	}
+	if s.follower != nil {
+		if err := p.beginContext(s.follower); err != nil {
+			return err
+		}
+	}
+	return p.activate(s)
+}
+
+// activate begins the query of s, whose probes are attached.
+func (p *Provider) activate(s *source) error {
+	in := p.active[s]
+	if s.part == nil {
+		if err := in.Arm(true); err != nil {
+			return err
+		}
+	}
+	if s.suspended.All || len(s.suspended.Threads) > 0 {
+		if err := in.Suspend(s.suspended); err != nil {
+			return err
+		}
+	}
+	if s.options.Standby {
+		return nil
+	}
+	return in.Open(true)
+}
+
+// enlist prepares the receiver of the events of s, whose programs are loaded. On an error the
+// caller releases s.
+func (p *Provider) enlist(s *source, sink probes.Sink) error {
+	in := s.loaded
+	s.loaded = nil
 	if err := p.follow(s); err != nil {
 		p.kernel.Remove(in)
 		p.unfollow()
@@ -92,24 +149,8 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 	} else {
 		p.reader.Subscribe(s.sub)
 	}
-	err := in.FollowChildren()
-	if err != nil {
-		err = plan.Errorf(s.spec.Start, s.spec.Stop, "the kernel refuses to report the starts of processes: %v", err)
-	} else {
-		err = p.attachAll(s, in)
-	}
-	if err == nil && s.part == nil {
-		err = in.Arm(true)
-	}
-	if err == nil && (s.suspended.All || len(s.suspended.Threads) > 0) {
-		err = in.Suspend(s.suspended)
-	}
-	if err == nil && !s.options.Standby {
-		err = in.Open(true)
-	}
-	if err != nil {
-		p.release(s)
-		return err
+	if err := in.FollowChildren(); err != nil {
+		return plan.Errorf(s.spec.Start, s.spec.Stop, "the kernel refuses to report the starts of processes: %v", err)
 	}
 	return nil
 }
@@ -117,6 +158,14 @@ func (p *Provider) acquire(s *source, sink probes.Sink) error {
 // attachAll attaches the probes of s, with one link for each module, restricted process
 // and way of observing returns.
 func (p *Provider) attachAll(s *source, in *program.Installation) error {
+	if err := p.attachThreadEnd(s, in); err != nil {
+		return err
+	}
+	return p.attachFrom(s, in, 0, 0, 0)
+}
+
+// attachThreadEnd attaches the program that ends a sequence with its thread, if one is needed.
+func (p *Provider) attachThreadEnd(s *source, in *program.Installation) error {
 	if name := program.ThreadEnd(s.wants.Options, s.resolution.ReturnKinds()); name != "" {
 		l, err := attach.Tracepoint(in.Objects.Programs[name], "sched_process_exit")
 		if err != nil {
@@ -124,7 +173,7 @@ func (p *Provider) attachAll(s *source, in *program.Installation) error {
 		}
 		in.Links = append(in.Links, l)
 	}
-	return p.attachFrom(s, in, 0, 0, 0)
+	return nil
 }
 
 // attachFrom is attachAll for wants and landmarks from these indexes on, and for
@@ -189,6 +238,9 @@ func (p *Provider) attach(s *source, in *program.Installation, which []int) ([]*
 	first := s.resolution.Functions[which[0]]
 	var links []*attach.Link
 	for _, a := range program.ProgramsOf(s.links, first.Returns) {
+		if s.stage.skips(a.Exits) {
+			continue
+		}
 		var at attach.Places
 		var owners []int // for each offset, its index in which
 		add := func(n int, offset, cookie, semaphore uint64) {
@@ -258,6 +310,9 @@ func (p *Provider) release(s *source) error {
 		return nil
 	}
 	in.Detach()
+	if s.follower != nil {
+		defer p.release(s.follower)
+	}
 	for _, one := range in.Leases {
 		p.leases.Release(one)
 	}
@@ -272,6 +327,9 @@ func (p *Provider) release(s *source) error {
 	s.storeCounters(in, true)
 	s.sub.CloseStacks()
 	p.kernel.Remove(in)
+	if s.following != nil {
+		s.contexts.Close()
+	}
 	delete(p.active, s)
 	p.unfollow()
 	p.forgetHistory()
@@ -317,6 +375,11 @@ func (p *Provider) install(s *source) (*program.Installation, error) {
 		p.kernel = k
 	}
 	p.kernel.WarmUp.Begin()
+	if s.follower != nil {
+		if err := p.installFollower(s); err != nil {
+			return nil, err
+		}
+	}
 	return p.kernel.Install(s.setup())
 }
 
@@ -324,6 +387,9 @@ func (p *Provider) install(s *source) (*program.Installation, error) {
 func (p *Provider) unload(s *source) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if s.follower != nil {
+		defer p.unloadFollower(s.follower)
+	}
 	if s.loaded == nil {
 		return
 	}
@@ -333,4 +399,84 @@ func (p *Provider) unload(s *source) {
 		s.loaded.Objects.Close()
 	}
 	s.loaded = nil
+}
+
+// maxRefused is how many functions of one module the kernel may refuse before the query
+// fails.
+const maxRefused = 16
+
+// attachMost is attach, but skips functions that the kernel refuses although their code
+// gave no reason to expect it: kernels differ in the instructions they can decode. The
+// skipped functions are listed in a notice.
+func (p *Provider) attachMost(s *source, in *program.Installation, which []int) ([]*attach.Link, error) {
+	var left []resolve.Skipped
+	for {
+		links, err := p.attach(s, in, which)
+		if err == nil {
+			if len(left) > 0 {
+				s.resolution.Notices = append(s.resolution.Notices, resolve.NotMonitored(left))
+			}
+			return links, nil
+		}
+		if len(which) == 1 || len(left) == maxRefused || !ofInstruction(err) {
+			return nil, p.refuseAttach(s, in, err, which)
+		}
+		i, reason := p.refusedOf(s, in, err, which)
+		if i < 0 || !ofInstruction(reason) {
+			return nil, p.refuseAttach(s, in, err, which)
+		}
+		w := &s.resolution.Functions[which[i]]
+		w.Refused = true
+		left = append(left, resolve.Skipped{Name: w.Label.Function, Reason: fmt.Sprintf("the kernel refuses to probe it: %v", reason)})
+		left = append(left, p.withdraw(s, in, which[i])...)
+		which = slices.Delete(slices.Clone(which), i, i+1)
+	}
+}
+
+// refusedOf returns the index in which of the function that failed, and the kernel's
+// error; -1 if no single function failed.
+func (p *Provider) refusedOf(s *source, in *program.Installation, err error, which []int) (int, error) {
+	var one *attach.SiteError
+	if errors.As(err, &one) {
+		return one.Index, one.Err
+	}
+	return attach.RefusedSite(func(lo, hi int) error {
+		links, err := p.attach(s, in, which[lo:hi])
+		attach.CloseAll(links)
+		return err
+	}, len(which))
+}
+
+// ofInstruction reports whether the kernel's error may mean an instruction that it
+// cannot decode, step or emulate (uprobe_init_insn in arch/x86/kernel/uprobes.c).
+func ofInstruction(err error) bool {
+	const notSupported = unix.Errno(524) // ENOTSUPP, internal to the kernel
+	for _, e := range []error{unix.ENOEXEC, notSupported, unix.EOPNOTSUPP} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// withdraw removes the functions inferred from want i, which is not probed after all,
+// and returns them with the reason.
+func (p *Provider) withdraw(s *source, in *program.Installation, i int) (left []resolve.Skipped) {
+	r := s.resolution
+	for k := range r.Inferred {
+		f := &r.Inferred[k]
+		if f.Withdrawn || !slices.ContainsFunc(f.Sum, func(t calls.Summand) bool { return t.Want == i }) {
+			continue
+		}
+		f.Withdrawn = true
+		left = append(left, resolve.Skipped{Name: f.Label.Function, Reason: "it would be inferred from " + r.Functions[i].Label.Function + ", which is not monitored"})
+	}
+	if left == nil {
+		return nil
+	}
+	if a := in.Aggregator; a != nil {
+		a.Share(calls.SharesOf(r.Functions, r.Inferred))
+	}
+	p.reader.Do(func() { s.sub.Shares = calls.SharesOf(r.Functions, r.Inferred) })
+	return left
 }

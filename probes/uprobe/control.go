@@ -25,7 +25,7 @@ func (s *source) Info() probes.Info {
 // describe returns Info without the identity, which is slow to compute.
 func (s *source) describe() probes.Info {
 	return probes.Info{
-		Sites: s.sites(), Notices: s.notices(), Refusal: s.refuses(), Residual: s.residual(),
+		Sites: s.allSites(), Notices: s.notices(), Refusal: s.refuses(), Residual: s.residual(),
 		Live:       s.spec.Settings.Recall == 0, // calls happen whether or not they are observed
 		Aggregates: s.aggregation != nil, Aggregation: s.aggregation.Describe(),
 		Suspends: s.wants.Options&abi.SendFrame != 0,
@@ -47,10 +47,14 @@ func (s *source) sites() []probes.Site {
 }
 
 func (s *source) notices() []string {
-	if s.estimate == "" {
-		return s.resolution.Notices
+	out := slices.Clone(s.resolution.Notices)
+	if s.follower != nil {
+		out = append(out, s.follower.notices()...)
 	}
-	return append(slices.Clone(s.resolution.Notices), s.estimate)
+	if s.estimate != "" {
+		out = append(out, s.estimate)
+	}
+	return out
 }
 
 // refuses returns the error with which the source refuses to start because of its cost,

@@ -68,7 +68,7 @@ func (s *source) storeCounters(in *program.Installation, last bool) {
 // that end meanwhile would leave stale calls, and later calls would appear nested in
 // them.
 func (s *source) detaches() bool {
-	return s.ability().Gate == plan.AtEntry && !slices.ContainsFunc(s.resolution.Landmarks, func(l calls.Landmark) bool { return l.Cookie&abi.GoRegisters != 0 })
+	return s.ability().Gate == plan.AtEntry && s.follower == nil && !slices.ContainsFunc(s.resolution.Landmarks, func(l calls.Landmark) bool { return l.Cookie&abi.GoRegisters != 0 })
 }
 
 // detach implements probes.Detach. Calls under way become unfinished.

@@ -465,6 +465,9 @@ func (g *growing) grow(f *selection.Mapping) error {
 	if spec.Target.Follow && len(g.parts) > 0 {
 		s.relatives = g.parts[0]
 	}
+	if len(g.parts) > 0 {
+		s.contexts = g.parts[0].contexts
+	}
 	g.parts = append(g.parts, s)
 	g.mu.Unlock()
 	sink := g.merge.add()

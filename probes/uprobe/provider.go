@@ -130,6 +130,9 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sour
 	if err != nil {
 		return nil, err
 	}
+	if err := refuseContext(spec); err != nil {
+		return nil, err
+	}
 	if spec.Budget != nil {
 		return p.prepareBudgeted(spec, cols, links)
 	}
@@ -139,7 +142,7 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sour
 	if err != nil {
 		p.endEstimate(meter)
 		var none *resolve.NoModules
-		if errors.As(err, &none) && spec.Settings.Recall == 0 {
+		if errors.As(err, &none) && spec.Settings.Recall == 0 && !calls.ReadsContext(spec) {
 			if c := resolve.PendingModules(spec, none.Sel, none.Running, selection.NewModuleSet()); c != nil {
 				return newGrowing(p, spec, cols, links, c, nil), nil
 			}
@@ -147,6 +150,12 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sour
 		return nil, resolve.Refusal(err)
 	}
 	s.estimate, s.refusal = p.estimate(s, meter)
+	if calls.ReadsContext(spec) {
+		if err := p.addFollower(s); err != nil {
+			s.Stop()
+			return nil, err
+		}
+	}
 	if spec.Settings.Recall > 0 {
 		return s, nil // of later modules nothing is recorded
 	}
@@ -197,6 +206,11 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []calls.Column, links attach
 	if slow != "" {
 		r.Notices = append(r.Notices, slow)
 	}
+	if spec.Follows != nil {
+		if err := calls.KeepKeys(spec.Follows, r.Functions); err != nil {
+			return nil, err
+		}
+	}
 	cols = slices.Clone(cols)
 	values, err := calls.NewValues(spec, cols, vs, r.Functions)
 	if err != nil {
@@ -207,11 +221,13 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []calls.Column, links attach
 			return nil, probes.AtStream(err, spec)
 		}
 	}
-	r.Notices = append(r.Notices, calls.UnreadValues(vs, r.Functions)...)
+	if spec.Follows == nil {
+		r.Notices = append(r.Notices, calls.UnreadValues(vs, r.Functions)...)
+	}
 	f := calls.CompileFilter(p.o.Match, p.offset, spec, values, r.Functions)
 	// The filter may test texts, which then have to be read.
 	var aggregated *program.Aggregation
-	extensible := calls.Nests(spec) && !r.IsJava() && spec.Settings.Recall == 0 && resolve.PendingModules(spec, r.Selector, r.Running, r.Modules) != nil
+	extensible := calls.Nests(spec) && spec.Follows == nil && !r.IsJava() && spec.Settings.Recall == 0 && resolve.PendingModules(spec, r.Selector, r.Running, r.Modules) != nil
 	if !r.IsJava() && !extensible {
 		aggregated = program.CompileAggregation(spec, f, r.Functions, len(r.Inferred), p.o.preallocates())
 	}
@@ -228,6 +244,11 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []calls.Column, links attach
 		resolution: r, receivers: classes, executables: executables, state: make(chan struct{}), extensible: extensible, overwrites: p.countOverwrites(r.Modules),
 	}
 	s.identity = sync.OnceValue(s.identify)
+	if c := spec.Follows; c != nil {
+		if s.following, err = calls.Follow(c, cols, followedKey, values, r.Functions, f, &s.wants); err != nil {
+			return nil, err
+		}
+	}
 	return s, nil
 }
 
@@ -311,6 +332,7 @@ func (p *Provider) Close() error {
 			in.Detach()
 			s.recaller.Stop()
 			s.sub.CloseStacks()
+			s.contexts.Close()
 			p.kernel.Remove(in)
 		}
 		clear(p.active)
@@ -363,7 +385,9 @@ func sitesOf(active map[*source]*program.Installation) []probes.Site {
 				at = &described
 				bySite[key] = at
 			}
-			at.Sources = append(at.Sources, s.shown())
+			if !slices.Contains(at.Sources, s.shown()) {
+				at.Sources = append(at.Sources, s.shown())
+			}
 			at.Hits = max(at.Hits, in.Hits(uint32(i), &per))
 		}
 	}
@@ -390,7 +414,10 @@ func (p *Provider) queries() int64 {
 
 // shown returns the source known to the engine.
 func (s *source) shown() probes.Source {
-	if s.owner != nil {
+	switch {
+	case s.leader != nil:
+		return s.leader.shown()
+	case s.owner != nil:
 		return s.owner
 	}
 	return s

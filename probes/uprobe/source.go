@@ -43,6 +43,13 @@ type source struct {
 	// extensible: functions of later modules are added to this source, because the
 	// nesting of their calls and of the others must be known.
 	extensible bool
+	// follower follows the context that the rows tell; nil: they tell none, or the first part
+	// of the owner has it. contexts is what it writes, and this source reads.
+	follower  *source
+	contexts  *program.Contexts
+	following *calls.Following // not nil: this is a follower, of the source leader
+	leader    *source
+	stage     stage
 	// part is nil, unless this is a part of a source with a budget.
 	part       *part
 	overwrites uint64     // of its modules, at Prepare
@@ -100,8 +107,9 @@ func (s *source) setup() program.Setup {
 		Reading:  s.wants.Reading,
 		Growing:  s.extensible,
 		Waits:    s.waits(),
-		Family:   s.family(),
-		Prices:   s.part.pricesOf(s),
+		Contexts: s.contexts, Following: s.following, ContextWords: s.wants.ContextWords,
+		Family: s.family(),
+		Prices: s.part.pricesOf(s),
 	}
 }
 
@@ -145,7 +153,7 @@ func (s *source) cookie(i int) uint64 {
 	if is := s.options.Required; is != nil && c&abi.GoRegisters == 0 && is(w.Label.Function) {
 		c |= abi.Required
 	}
-	if w.Returns == calls.AtExits || s.wants.Options&(abi.SendCaller|abi.SendStack) != 0 {
+	if w.Returns == calls.AtExits || s.wants.Options&(abi.SendCaller|abi.SendStack) != 0 || s.wants.ContextWords > 0 {
 		c |= calls.SpOffset(w.Site)
 	}
 	return c
@@ -169,8 +177,10 @@ func (s *source) Start(ctx context.Context, sink probes.Sink, o probes.Options) 
 		err = s.arm(sink)
 	}
 	// Links refer to inodes, not to our file descriptors.
-	if err != nil || !s.keepsFiles() {
-		s.resolution.Modules.Close()
+	for _, one := range s.both() {
+		if err != nil || !one.keepsFiles() {
+			one.resolution.Modules.Close()
+		}
 	}
 	if err != nil {
 		s.receivers.Close()
@@ -187,6 +197,14 @@ func (s *source) Start(ctx context.Context, sink probes.Sink, o probes.Options) 
 	}
 	s.watchOverhead()
 	return nil
+}
+
+// both returns the source, and its follower if it has one.
+func (s *source) both() []*source {
+	if s.follower == nil {
+		return []*source{s}
+	}
+	return []*source{s, s.follower}
 }
 
 // keepsFiles reports whether links may be created after Start.
@@ -353,15 +371,20 @@ func (s *source) Stop() error {
 	now := s.lookAtExecutables()
 	p.mu.Lock()
 	s.stopped, s.atEnd = true, now
-	in := p.active[s]
+	in, follower := p.active[s], p.active[s.follower]
 	p.mu.Unlock()
 	s.flip.Lock() // no Attach follows
 	if in != nil {
 		in.Detach() // without Provider.mu, so that queries that end together detach concurrently
 	}
+	if follower != nil {
+		follower.Detach()
+	}
 	s.flip.Unlock()
-	if s.keepsFiles() {
-		s.resolution.Modules.Close()
+	for _, one := range s.both() {
+		if one.keepsFiles() {
+			one.resolution.Modules.Close()
+		}
 	}
 	p.mu.Lock()
 	err := errors.Join(failure, p.release(s))

@@ -298,6 +298,38 @@ func (p *requests) check(t *testing.T, spans []*tracepb.Span) {
 	}
 }
 
+// With the context as trace_id all spans of a request are in one trace, also those of calls whose
+// callers are no spans.
+func TestTracesOfContexts(t *testing.T) {
+	testenv.NeedUprobes(t)
+	r := newReceiver()
+	addr, _ := r.listen(t, "127.0.0.1:0")
+	p := startRequests(t)
+	e := newEngine(t, server.Options{})
+	run(t, e, "CREATE CONTEXT request AS BEGIN function_start WHERE function_name = 'serve' KEY str(arg1)")
+	run(t, e, fmt.Sprintf("CREATE EXPORT spans TO 'otlp://%s' WITH (trace_id => request) AS SELECT function_name, arg0 AS number FROM function_duration WHERE pid = %d AND function_name IN ('work', 'leaf')", addr, p.pid))
+	p.serve(t, 100)
+	want := 0
+	for _, c := range p.calls {
+		if c.name != "serve" {
+			want++
+		}
+	}
+	var spans []*tracepb.Span
+	testenv.UntilNil(t, "all spans have arrived", func() error {
+		if spans, _ = r.got(); len(spans) < want {
+			return fmt.Errorf("%d of %d", len(spans), want)
+		}
+		return nil
+	})
+	for _, s := range spans {
+		of := p.calls[integer(s, "number")]
+		if trace := sha256.Sum256([]byte(of.key)); string(s.TraceId) != string(trace[:16]) {
+			t.Errorf("%s of request %s is in trace %x", s.Name, of.key, s.TraceId)
+		}
+	}
+}
+
 // Calls that a program logs itself become spans with the parents that it logs, and counts.
 func TestOTLPReceivesCalls(t *testing.T) {
 	testenv.NeedUprobes(t)

@@ -62,7 +62,7 @@ type Session interface {
 	// Execute would return for the text of a query. Nothing is acquired.
 	Describe(ctx context.Context, statement string) (Description, error)
 	// Complete returns completions for the REPL: kind is "stream", "column",
-	// "function", "setting", "process", "model", "trigger", "export" or "query"; for columns, of is the
+	// "function", "setting", "process", "model", "trigger", "export", "query" or "context"; for columns, of is the
 	// stream.
 	Complete(ctx context.Context, kind, of, prefix string) []string
 	// Info returns the lines of \conninfo.

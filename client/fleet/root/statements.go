@@ -40,9 +40,9 @@ func (s *session) Execute(ctx context.Context, text string, args ...types.Value)
 		}
 	case *parser.Set, *parser.Use:
 		return s.setting(ctx, stmt, text, args)
-	case *parser.Query, *parser.Describe, *parser.Explain, *parser.CreateStream:
+	case *parser.Query, *parser.Describe, *parser.Explain, *parser.CreateStream, *parser.CreateContext:
 	default:
-		return nil, &parser.Error{Msg: "a fleet executes queries, SHOW, DESCRIBE, EXPLAIN, SET, USE, CREATE STREAM, CREATE QUERY and DROP", Hint: "endoscope --connect HOST:PORT for a statement of one host", Src: text, Pos: stmt.Pos()}
+		return nil, &parser.Error{Msg: "a fleet executes queries, SHOW, DESCRIBE, EXPLAIN, SET, USE, CREATE STREAM, CREATE QUERY, CREATE CONTEXT and DROP", Hint: "endoscope --connect HOST:PORT for a statement of one host", Src: text, Pos: stmt.Pos()}
 	}
 	q, query := stmt.(*parser.Query)
 	p, err := s.publish(ctx, text, args, query, s.e.hosts.selected(q, text))

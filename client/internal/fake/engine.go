@@ -87,6 +87,7 @@ func (s *session) Complete(_ context.Context, kind, of, prefix string) (found []
 		"trigger":  {"fast_start"},
 		"export":   {"redis"},
 		"query":    {"calls"},
+		"context":  {"request"},
 	}[kind]
 	if kind == "column" {
 		names = map[string][]string{

@@ -36,6 +36,7 @@ const (
 	ColRetval
 	ColDepth
 	ColGoroutine
+	ColContext
 	ColContainer // first of the columns of the container
 	ColCgroup
 	ColPod
@@ -96,6 +97,8 @@ type Request struct {
 	Values  *Values
 	// Reading describes how values are read; nil if there are none.
 	Reading *Reading
+	// ContextWords is how many words of an event tell what it is inside of.
+	ContextWords int
 }
 
 // ColumnsOf returns the columns of a specification; vs holds those that are values.
@@ -106,8 +109,12 @@ func ColumnsOf(spec *plan.Acquire, vs []*Value) ([]Column, error) {
 			cols[i] = ColValue
 			continue
 		}
+		if ReadsContext(spec) && f.Name == spec.Context.Name {
+			cols[i] = ColContext
+			continue
+		}
 		c, ok := ColumnByName[f.Name]
-		if !ok || !hasColumn(spec.Stream, f.Name) {
+		if !ok || !hasColumn(streamOf(spec), f.Name) && !hasColumn(spec.Stream, f.Name) {
 			return nil, plan.Errorf(spec.Start, spec.Stop, "%s has no column %s", spec.Stream, f.Name)
 		}
 		cols[i] = c
@@ -181,6 +188,8 @@ func NewRequest(spec *plan.Acquire, cols []Column, values *Values, test codegen.
 			w.Options |= abi.SendFrame
 		case c == ColGoroutine:
 			w.Options |= abi.SendGoroutine
+		case c == ColContext:
+			w.ContextWords = contextWords(spec.Out.Fields[i].Type)
 		case c.isArg():
 			w.Options |= abi.UseArgs
 			if send {

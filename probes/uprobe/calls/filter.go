@@ -25,7 +25,7 @@ type Filter struct {
 func CompileFilter(matcher selection.Matcher, offset int64, spec *plan.Acquire, values *Values, ws []Function) *Filter {
 	f := &Filter{Facts: make([]uint64, len(ws))}
 	used, most := 0, abi.MaxFacts
-	if slices.ContainsFunc(ws, func(w Function) bool { return w.Returns == AtExits }) || ReadsCaller(spec.Out) {
+	if slices.ContainsFunc(ws, func(w Function) bool { return w.Returns == AtExits }) || ReadsCaller(spec.Out) || ReadsContext(spec) {
 		most = abi.MaxFactsExits
 	}
 	f.Layout = codegen.Layout{
@@ -179,6 +179,7 @@ func layoutOf(spec *plan.Acquire, offset int64, values *Values, ws []Function) [
 			}
 		case ColClassLineage, ColMethodSize, ColNative, ColReceiver, ColReceiverClass, ColReceiverLineage, ColDistance:
 			// Of the receiver the kernel knows two words, not their meaning.
+		case ColUnread: // of a context, a text or NULL
 		case ColGoroutine, ColCPUTime, ColReadBytes, ColWrittenBytes: // may be NULL
 		case ColCaller, ColStack: // the kernel knows only addresses
 		default:

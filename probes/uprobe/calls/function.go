@@ -22,6 +22,8 @@ type Function struct {
 	Refused bool            // rejected by the kernel, and therefore not probed
 	Unsized bool            // the size of an allocation may be unknown
 	Marked  *usdt.Probe     // nil: a function, not a marked place
+	Begins  bool            // it begins the context that is followed or read,
+	Ends    bool            // or ends it
 }
 
 // Probes returns the number of probed places.

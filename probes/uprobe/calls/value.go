@@ -76,7 +76,7 @@ func ValuesOf(spec *plan.Acquire) []*Value {
 		if f.Name == goroutineName && spec.Stream != catalog.FunctionCall { // there it is that of the sequence
 			v, ok = &Value{goroutine: true}, true
 		}
-		if !ok || !hasValue(spec.Stream, v) {
+		if !ok || !hasValue(streamOf(spec), v) {
 			continue
 		}
 		v.Name, v.T = f.Name, f.Type

@@ -126,6 +126,8 @@ func appendersOf(w calls.Request, types []types.Type) []rows.Column[event] {
 			columns[i] = valueColumn(w.Values.Columns[i])
 		case calls.ColFrame:
 			columns[i] = frame
+		case calls.ColContext:
+			columns[i] = contextColumn(types[i])
 		default:
 			columns[i] = appenders[nameOf[c]]
 		}

@@ -32,6 +32,8 @@ type event struct {
 	taken         []bpf.FunctionTaken  // the return addresses that return traps replaced,
 	stack         []byte               // and the stack
 	texts         texts                // nil if not requested
+	contextWords  int                  // how many words tell the context; set for all events of a query
+	context       []byte               // these words
 
 	// The subscription sets these.
 	subscription *Subscription
@@ -77,7 +79,7 @@ func Decode(b []byte, options uint32, e *event) bool {
 			need = sizeReturn
 		}
 	}
-	if len(b) < need+behind(options) {
+	if len(b) < need+e.behind(options) {
 		return false
 	}
 	if !e.more(b[need:], options) {
@@ -92,7 +94,7 @@ func Decode(b []byte, options uint32, e *event) bool {
 		return true
 	}
 	if options&(abi.SendTexts|abi.SendStack) == abi.SendTexts {
-		e.texts = b[need+behind(options):]
+		e.texts = b[need+e.behind(options):]
 	}
 	r := (*bpf.FunctionEventReturn)(unsafe.Pointer(unsafe.SliceData(b)))
 	e.start, e.retval, e.duration = r.Start, r.Retval, e.Time-r.Start
@@ -122,7 +124,8 @@ func Decode(b []byte, options uint32, e *event) bool {
 }
 
 // behind returns the minimum number of bytes that follow an event's layout.
-func behind(options uint32) (n int) {
+func (e *event) behind(options uint32) (n int) {
+	n = 8 * e.contextWords
 	if options&abi.SendSelf != 0 {
 		n += 8
 	}
@@ -155,6 +158,9 @@ func (e *event) more(b []byte, options uint32) bool {
 	}
 	if options&abi.SendFrame != 0 {
 		e.frame, b = binary.LittleEndian.Uint64(b), b[8:]
+	}
+	if n := 8 * e.contextWords; n > 0 {
+		e.context, b = b[:n], b[n:]
 	}
 	if options&abi.SendStack != 0 {
 		e.copied = (*bpf.FunctionCopied)(unsafe.Pointer(unsafe.SliceData(b)))

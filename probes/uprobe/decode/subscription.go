@@ -75,6 +75,7 @@ type Subscription struct {
 
 func NewSubscription(s []types.Type, w calls.Request, sink probes.Sink, offset int64, exes *Names, in *program.Installation) *Subscription {
 	sub := &Subscription{Sink: sink, cols: w.Cols, options: w.Options, offset: offset, Executables: exes, Installation: in, Bound: math.MaxInt64}
+	sub.event.contextWords = w.ContextWords
 	sub.rows = rows.NewWriter(s, appendersOf(w, s), offset)
 	sub.rows.Push, sub.rows.Renewed = sub.push, sub.recode
 	if sub.options&abi.AtReturn != 0 {
@@ -178,6 +179,13 @@ func (s *Subscription) PushPartial(rows []*batch.Batch, bound int64) {
 	s.Bound = bound
 }
 
+// Causes of what an acquisition counts that follows a context.
+const (
+	ContextsLost     = "no room for another one"
+	ContextsUnclosed = "left at a gap in the calls"
+	TextCut          = "text cut off at max_string"
+)
+
 // Account reports to the sink the calls that produced no row and are not reported yet.
 func (s *Subscription) Account() {
 	c, err := s.Installation.Counters(&s.percpu)
@@ -203,6 +211,8 @@ func (s *Subscription) Account() {
 		{s.Sink.Lost, "too many coroutines", reported.Unlisted, c.Unlisted},
 		{s.Sink.Lost, "too many methods of Java", reported.Undefined, c.Undefined},
 		{s.Sink.Lost, "virtual threads of Java", reported.Carried, c.Carried},
+		{s.Sink.Lost, ContextsLost, reported.Unopened, c.Unopened},
+		{s.Sink.Lost, ContextsUnclosed, reported.Unclosed, c.Unclosed},
 		{s.Sink.Count, "no room for more groups in the kernel", reported.Ungrouped, c.Ungrouped},
 		{s.Sink.Count, "foreign stack", reported.Foreign, c.Foreign},
 		{s.Sink.Count, "stack not known", reported.Unchecked, c.Unchecked},
@@ -211,7 +221,7 @@ func (s *Subscription) Account() {
 		{s.Sink.Count, "arguments that could not be read", reported.Unreadable, c.Unreadable},
 		{s.Sink.Count, "calls that waited for memory", reported.Waited, c.Waited},
 		{s.Sink.Count, "milliseconds of waiting for memory", reported.Waiting / 1e6, c.Waiting / 1e6},
-		{s.Sink.Count, "text cut off at max_string", reported.Cut, c.Cut},
+		{s.Sink.Count, TextCut, reported.Cut, c.Cut},
 		{s.Sink.Count, "unsigned number above 9223372036854775807", reported.TooLarge, c.TooLarge},
 		{s.Sink.Count, probes.Unobserved, reported.Children, c.Children},
 		{s.Sink.Count, "child processes not followed: too many run", reported.Unfollowed, c.Unfollowed},

@@ -138,6 +138,8 @@ func (in *Installation) Counters(per *[]bpf.FunctionCounters) (sum bpf.FunctionC
 		sum.Children += c.Children
 		sum.Unfollowed += c.Unfollowed
 		sum.Hidden += c.Hidden
+		sum.Unopened += c.Unopened
+		sum.Unclosed += c.Unclosed
 	}
 	if in.family != nil {
 		sum.Children += in.family.existed.Load()

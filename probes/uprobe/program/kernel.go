@@ -77,7 +77,7 @@ func New(ringBytes, maxCalls int, preallocated bool, c Compiled) (*Kernel, error
 		return nil, err
 	}
 	k := &Kernel{spec: spec, calls: uint32(maxCalls), events: events, Ring: r, Types: c.types, ids: idPool{max: math.MaxUint16}, unused: map[string]*ebpf.Map{}}
-	for _, name := range append(slices.Concat(unusedMaps(nil), spendingMaps, recallMaps), bpf.FunctionMapGates, bpf.FunctionMapArguments, bpf.FunctionMapScratch, bpf.FunctionMapMoments, bpf.FunctionMapSuspendedNames, bpf.FunctionMapFamily) {
+	for _, name := range append(slices.Concat(unusedMaps(nil), spendingMaps, recallMaps, contextMaps), bpf.FunctionMapGates, bpf.FunctionMapArguments, bpf.FunctionMapScratch, bpf.FunctionMapMoments, bpf.FunctionMapSuspendedNames, bpf.FunctionMapFamily) {
 		if spec.Maps[name].Type != ebpf.TaskStorage && name != bpf.FunctionMapSuspendedNames && name != bpf.FunctionMapFamily {
 			spec.Maps[name].Key, spec.Maps[name].Value = nil, nil // sizes differ by query
 		}
@@ -129,7 +129,12 @@ type Setup struct {
 	Gates  probes.Gates
 	// Record and Recall are as in probes.Options.
 	Record, Recall *recall.Set
-	Cgroups        uint32 // number of levels of cgroups among members
+	// Contexts are what events are inside of: the programs write it if Following is not nil,
+	// else read ContextWords words of it. nil: they do neither.
+	Contexts     *Contexts
+	Following    *calls.Following
+	ContextWords int
+	Cgroups      uint32 // number of levels of cgroups among members
 	// Operands holds the locations of arguments by function. It is nil where all
 	// arguments are passed by the calling convention.
 	Operands []bpf.FunctionOperands
@@ -361,6 +366,9 @@ func (k *Kernel) Load(s Setup, query uint16) (*Installation, error) {
 		return nil, err
 	}
 	if err := k.useRecall(s.Record, s.Recall, spec, replace); err != nil {
+		return nil, err
+	}
+	if err := k.useContexts(&s, spec, replace); err != nil {
 		return nil, err
 	}
 	if err := k.placeOperands(s.Operands, spec, replace); err != nil {

@@ -48,7 +48,7 @@ func TestPreallocate(t *testing.T) {
 			t.Errorf("%s takes %d bytes", name, size)
 		}
 	}
-	if tables != 10 {
+	if tables != 11 {
 		t.Errorf("there are %d hash tables", tables)
 	}
 }

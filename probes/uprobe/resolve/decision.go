@@ -27,7 +27,7 @@ const decideBlock = 64
 // decide analyses the code of the chosen functions. This is the longest step of a
 // query on thousands of functions, so it uses all processors.
 func (r *resolver) decide(sym *elf.Module, chosen []selection.Choice) []decision {
-	r.reads, r.paired, r.methods = r.need(), calls.ReadsCaller(r.spec.Out), calls.ReadsMethodColumns(r.spec.Out)
+	r.reads, r.paired, r.methods = r.need(), calls.ReadsCaller(r.spec.Out) || calls.ReadsContext(r.spec), calls.ReadsMethodColumns(r.spec.Out)
 	out := make([]decision, len(chosen))
 	blocks := (len(chosen) + decideBlock - 1) / decideBlock
 	var next atomic.Int64
@@ -79,12 +79,20 @@ func (r *resolver) decideOne(sym *elf.Module, c selection.Choice) decision {
 			w.Flags |= abi.Method
 		}
 	}
-	how, exits, reason := r.returnsOf(sym, c.Index)
+	if r.marks != nil {
+		f := sym.Function(c.Index)
+		w.Begins, w.Ends = r.marks.Of(&f, sym.Name())
+	}
+	marked := w.Begins || w.Ends
+	how, exits, reason := r.returnsOf(sym, c.Index, marked)
 	if reason != "" {
 		return decision{skipped: reason, noReturn: true}
 	}
 	need := r.reads
 	need.Return = how == calls.Trapped
+	if marked {
+		need.Args, need.Only = true, 0
+	}
 	site, err := codesite.In(sym).EntrySiteFor(c.Index, need)
 	addr, offset := sym.Entry(c.Index)
 	if err == nil && (how == calls.AtExits || r.paired) {

@@ -26,9 +26,14 @@ func (r *resolver) addLandmark(m *selection.Module, sym *elf.Module, i int, site
 	}
 }
 
+type goLandmark struct{ function, program string }
+
+// ordinaryEnd is where every goroutine ends: a context may be left open there.
+var ordinaryEnd = goLandmark{"runtime.goexit1", bpf.FunctionProgGoroutineEnd}
+
 // goLandmarks are the landmarks of Go's runtime, by the function that is probed at its
 // entry.
-var goLandmarks = []struct{ function, program string }{
+var goLandmarks = []goLandmark{
 	// A goroutine ends in the middle of calls: another one will reuse its g.
 	{"runtime.Goexit", bpf.FunctionProgGoroutineEnd},
 	// It is called by a returning function with deferred calls, or by the function in
@@ -44,7 +49,11 @@ func (r *resolver) addLandmarks(m *selection.Module, sym *elf.Module, texts []*t
 	}) {
 		return nil
 	}
-	for _, l := range goLandmarks {
+	landmarks := goLandmarks
+	if c := r.spec.Follows; c != nil && c.End != nil {
+		landmarks = append(slices.Clip(landmarks), ordinaryEnd)
+	}
+	for _, l := range landmarks {
 		for _, i := range sym.Find(l.function) { // absent if it is never called
 			site, err := landmarkSite(sym, i, texts)
 			if err != nil {

@@ -111,8 +111,13 @@ func Resolve(spec *plan.Acquire, compile selection.Matcher, cache *elf.Cache, va
 	if len(who) > 0 {
 		only |= abi.Guarded
 	}
+	marks, err := calls.MarksOf(cmp.Or(spec.Follows, spec.Context), compile)
+	if err != nil {
+		set.Close()
+		return nil, err
+	}
 	harmed := newTrapCheck(attach.KernelAtLeast)
-	r := &resolver{returnsHarmed: harmed, values: values, spec: spec, sel: sel, links: links, prices: prices, returns: returns, returnsBy: by, members: keyOf(spec.Target, list), cache: cache, placed: placed}
+	r := &resolver{returnsHarmed: harmed, marks: marks, values: values, spec: spec, sel: sel, links: links, prices: prices, returns: returns, returnsBy: by, members: keyOf(spec.Target, list), cache: cache, placed: placed}
 	if len(set.List) == 0 {
 		return nil, &NoModules{r.noModules(running), sel, running}
 	}
@@ -125,7 +130,7 @@ func Resolve(spec *plan.Acquire, compile selection.Matcher, cache *elf.Cache, va
 		coroutines = r.findSwitches(set, running)
 	}
 	if err == nil && (r.mixed() || r.exitsForCoroutines(coroutines)) {
-		r = &resolver{returnsHarmed: harmed, values: values, spec: spec, sel: sel, links: links, prices: prices, returns: returns, returnsBy: plan.ExitReturns, members: r.members, cache: cache, placed: placed}
+		r = &resolver{returnsHarmed: harmed, marks: marks, values: values, spec: spec, sel: sel, links: links, prices: prices, returns: returns, returnsBy: plan.ExitReturns, members: r.members, cache: cache, placed: placed}
 		err = r.resolve(set, cache)
 	}
 	if err != nil {
@@ -179,6 +184,9 @@ type resolver struct {
 	returns    bool          // whether returns are observed,
 	returnsBy  plan.ReturnProbes
 	members    string // key of the target's processes
+	// marks are the functions that begin and end the context that is followed, or read. Their
+	// probes are the same in both acquisitions, which follows and reads at them in turn.
+	marks *calls.Marks
 
 	cache   *elf.Cache
 	through string // of the current module: the process or program named by unwound and hardened

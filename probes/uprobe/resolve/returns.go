@@ -12,15 +12,16 @@ import (
 )
 
 // returnsOf decides how the returns of function i of sym are observed, and at which
-// exits, if at exits; reason says why they cannot be observed.
-func (r *resolver) returnsOf(sym *elf.Module, i int) (how calls.Returns, exits []codesite.Site, reason string) {
+// exits, if at exits; reason says why they cannot be observed. Those of a function that begins
+// or ends the context are observed at exits.
+func (r *resolver) returnsOf(sym *elf.Module, i int, marked bool) (how calls.Returns, exits []codesite.Site, reason string) {
 	if !r.returns {
 		return calls.Unseen, nil, ""
 	}
 	if addr, _ := sym.Entry(i); addr == sym.Image().ELF.Entry {
 		return calls.Unseen, nil, "the program begins there, and nothing calls it"
 	}
-	if r.returnsBy != plan.ExitReturns {
+	if r.returnsBy != plan.ExitReturns && !marked {
 		var safe bool
 		trap := codesite.In(sym).ReturnTrap
 		if selection.OfMemory(r.spec) {
@@ -37,7 +38,7 @@ func (r *resolver) returnsOf(sym *elf.Module, i int) (how calls.Returns, exits [
 			return calls.Unseen, nil, reason
 		}
 	}
-	need := codesite.Need{Results: calls.ReadsResults(r.spec.Out, r.spec.Results), Prices: r.costs.Sites()}
+	need := codesite.Need{Results: marked || calls.ReadsResults(r.spec.Out, r.spec.Results), Prices: r.costs.Sites()}
 	need.Value = need.Results || calls.Reads(r.spec.Out, calls.ColRetval) || selection.OfMemory(r.spec)
 	exits, err := codesite.In(sym).ExitSitesFor(i, need)
 	if err != nil {

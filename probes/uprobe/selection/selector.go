@@ -137,6 +137,13 @@ func (s *Selector) Choose(m *elf.Module, module string) (out []Choice, err error
 	return out, nil
 }
 
+// Has reports whether a function is selected. If the predicate does not mention modules it is
+// in any.
+func (s *Selector) Has(f *elf.Function, module string) bool {
+	_, ok, err := s.matched(f, module)
+	return ok && err == nil
+}
+
 // matched tests the function's names, the displayed one first.
 func (s *Selector) matched(f *elf.Function, module string) (string, bool, error) {
 	if ok, err := s.Match(f.Name, f.Class, module); ok || err != nil {
