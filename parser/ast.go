@@ -21,7 +21,7 @@ type Statement interface {
 
 // Statements.
 type (
-	// Query is WITH ... SELECT ... {UNION ALL SELECT ...} ORDER BY ... LIMIT ...
+	// Query is WITH ... SELECT ... {UNION ALL SELECT ...} ORDER BY ... LIMIT ... OFFSET ...
 	// EMIT ... FOR ... ERROR WITHIN ... WITHIN OVERHEAD ...
 	Query struct {
 		Span
@@ -29,6 +29,7 @@ type (
 		Selects   []*Select // one, or more joined by UNION ALL
 		OrderBy   []*OrderItem
 		Limit     *Literal   // integer, or nil
+		Offset    *Literal   // integer, or nil; only with Limit
 		Emit      *Emit      // nil: not given
 		For       *Literal   // duration, or nil
 		Precision *Precision // nil: not given

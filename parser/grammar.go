@@ -32,7 +32,8 @@ type queryRule struct {
 	With    []*cteRule    `parser:"('WITH' @@ (',' @@)*)?"`
 	Selects []*selectRule `parser:"@@ ('UNION' 'ALL' @@)*"`
 	OrderBy []*orderRule  `parser:"('ORDER' 'BY' @@ (',' @@)*)?"`
-	Limit   *wholeLeaf    `parser:"('LIMIT' @@)?"`
+	Limit   *wholeLeaf    `parser:"('LIMIT' @@"`
+	Offset  *wholeLeaf    `parser:"('OFFSET' @@)?)?"`
 	Emit    *emitRule     `parser:"('EMIT' @@)?"`
 	For     *durationLeaf `parser:"('FOR' @@)?"`
 	Error   *errorRule    `parser:"@@?"`

@@ -314,8 +314,8 @@ func unknown(s string, r rune, size int) token {
 	return invalid(text, "there is an invisible character here", "remove it")
 }
 
-// significant drops comments, and joins INTERVAL '1' MINUTE and INTERVAL '1 minute' to one
-// duration.
+// significant drops comments, and joins INTERVAL '1' MINUTE, INTERVAL 1 MINUTE and
+// INTERVAL '1 minute' to one duration.
 // It reuses the memory of all.
 func significant(all []token) []token {
 	tokens := all[:0]
@@ -332,7 +332,10 @@ func significant(all []token) []token {
 			}
 			continue
 		}
-		if n < 3 || !tokens[n-3].is("INTERVAL") || tokens[n-2].typ != tokString || t.typ != tokWord {
+		if n < 3 || t.typ != tokWord || !tokens[n-3].is("INTERVAL") {
+			continue
+		}
+		if count := tokens[n-2].typ; count != tokString && count != tokInt && count != tokFloat {
 			continue
 		}
 		l, err := interval(tokens[n-2].text, t.text)

@@ -313,9 +313,12 @@ func intervalText(quoted string) *Literal {
 	return l
 }
 
-// interval parses INTERVAL 'n' UNIT from its number and its unit.
+// interval parses INTERVAL 'n' UNIT from its number, in quotes or not, and its unit.
 func interval(digits, unitName string) (*Literal, *Error) {
-	value := strings.TrimSpace(unquoteString(digits))
+	value := digits
+	if digits[0] == '\'' {
+		value = strings.TrimSpace(unquoteString(digits))
+	}
 	u, kind, ok := findUnit(nearestUnit(unitName))
 	if !ok || kind != LitDuration {
 		return nil, &Error{Msg: fmt.Sprintf("unknown unit %s of an INTERVAL", shorten(unitName)), Hint: "INTERVAL " + shorten(digits) + " SECOND, or " + shorten(value) + "s"}

@@ -111,7 +111,7 @@ func aliasOf(as *wordLeaf, bare *bareLeaf) *Ident {
 }
 
 func (l *lowering) query(q *queryRule) *Query {
-	out := &Query{Span: l.span(q.at), Limit: q.Limit.get(), For: q.For.get(), Overhead: q.Within.get()}
+	out := &Query{Span: l.span(q.at), Limit: q.Limit.get(), Offset: q.Offset.get(), For: q.For.get(), Overhead: q.Within.get()}
 	if e := q.Error; e != nil {
 		out.Precision = &Precision{Span: l.span(e.at), Error: e.Within.Literal, Confidence: e.Confidence.get()}
 	}

@@ -53,7 +53,7 @@ func spacedUnit(d *diagnosis) *Error {
 	if d.tok(0).typ == tokWord && number(-1) {
 		return join(0)
 	}
-	if d.is(0, "INTERVAL") && d.tok(1).typ == tokString && d.accepts(someDuration) {
+	if d.is(0, "INTERVAL") && (d.tok(1).typ == tokString || number(1)) && d.accepts(someDuration) {
 		return d.intervalError(1)
 	}
 	if !d.accepts(someDuration) || d.accepts(someInt) {
@@ -105,9 +105,9 @@ func foreignClause(d *diagnosis) *Error {
 	case d.word(-1) == "UNION":
 		return d.error(-1, "UNION is always UNION ALL: streams are merged as they come", "UNION ALL")
 	case d.word(0) == "OFFSET" && d.acceptsEnd():
-		return d.error(0, "there is no OFFSET", "LIMIT n takes the first n rows")
+		return d.error(0, "OFFSET stands once, directly after LIMIT", "LIMIT 10 OFFSET 20")
 	case d.is(0, ",") && d.tok(-1).typ == tokInt && d.word(-2) == "LIMIT":
-		return d.error(0, "LIMIT takes one number", "LIMIT "+d.text(-1))
+		return d.error(0, "LIMIT takes one number", "LIMIT "+d.text(1)+" OFFSET "+d.text(-1))
 	case d.word(-1) == "TOP" && d.tok(0).typ == tokInt && d.word(-2) == "SELECT":
 		return d.error(-1, "there is no TOP", "put LIMIT "+d.text(0)+" at the end, or use TOPK(x, "+d.text(0)+")")
 	case (d.word(-1) == "EXCEPT" || d.word(-1) == "INTERSECT") && d.word(0) == "SELECT":
@@ -118,8 +118,8 @@ func foreignClause(d *diagnosis) *Error {
 		return d.error(0, "LIKE has no ESCAPE", "match with a regular expression: x ~ '...'")
 	case d.word(-1) == "IF" && d.is(0, "NOT"):
 		return d.error(-1, "there is no IF NOT EXISTS", "leave it out; CREATE OR REPLACE replaces")
-	case d.word(-1) == "LIMIT":
-		return d.error(0, "LIMIT needs a whole number, not "+d.found(), "LIMIT 10")
+	case d.word(-1) == "LIMIT", d.word(-1) == "OFFSET" && d.accepts(someInt):
+		return d.error(0, d.word(-1)+" needs a whole number, not "+d.found(), d.word(-1)+" 10")
 	case d.word(-1) == "ERROR" && d.acceptsWord("WITHIN"):
 		return d.error(0, "ERROR is followed by WITHIN and a percentage", "ERROR WITHIN 5% AT CONFIDENCE 95%")
 	case d.word(-1) == "AT" && d.acceptsWord("CONFIDENCE"):
@@ -213,14 +213,18 @@ func castSyntax(d *diagnosis) *Error {
 	if open := d.open(); open > 0 && d.tokens[open-1].is("CAST") && d.acceptsWord("AS") && !d.acceptsExpr() {
 		return d.error(0, "CAST takes its type after AS", "CAST(x AS BIGINT), or x::BIGINT")
 	}
-	if d.word(-1) == "INTERVAL" && d.tok(0).typ == tokString {
+	if t := d.tok(0).typ; d.word(-1) == "INTERVAL" && (t == tokString || t == tokInt || t == tokFloat) {
 		return d.intervalError(0)
 	}
 	return nil
 }
 
-// intervalError returns the error of tok(n), a string after INTERVAL that is not a duration.
+// intervalError returns the error of tok(n), a string or a number after INTERVAL that is not
+// a duration.
 func (d *diagnosis) intervalError(n int) *Error {
+	if number := d.text(n); d.tok(n).typ != tokString {
+		return d.error(n, "INTERVAL needs a unit after "+number, "INTERVAL "+number+" seconds, or "+number+"s")
+	}
 	text := strings.TrimSpace(unquoteString(d.tok(n).text))
 	unsigned := strings.TrimPrefix(text, "-")
 	switch {
@@ -295,7 +299,7 @@ func clauseOutOfOrder(d *diagnosis) *Error {
 		case before == rank:
 			return d.error(0, d.clause(0)+" is repeated", d.twice())
 		}
-		return d.error(0, fmt.Sprintf("%s comes before %s", d.clause(0), phraseOf(word)), "the order is SELECT FROM JOIN ON WHERE GROUP BY HAVING UNION ALL ORDER BY LIMIT EMIT FOR")
+		return d.error(0, fmt.Sprintf("%s comes before %s", d.clause(0), phraseOf(word)), "the order is SELECT FROM JOIN ON WHERE GROUP BY HAVING UNION ALL ORDER BY LIMIT OFFSET EMIT FOR")
 	}
 	return nil
 }

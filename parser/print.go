@@ -298,7 +298,7 @@ func (p *printer) query(q *Query) {
 		p.put(" ORDER BY ")
 		p.list(len(q.OrderBy), ", ", func(i int) { p.orderItem(q.OrderBy[i]) })
 	}
-	p.put(optional(" LIMIT ", q.Limit))
+	p.put(optional(" LIMIT ", q.Limit), optional(" OFFSET ", q.Offset))
 	if q.Emit != nil {
 		p.put(" EMIT ", q.Emit.Mode, optional(" ", q.Emit.Every))
 	}

@@ -189,7 +189,7 @@ func (g gen) insert() *Insert { return &Insert{Path: g.str(), Query: g.query()} 
 
 func (g gen) query() *Query {
 	g = g.deeper()
-	return &Query{
+	q := &Query{
 		With:    maybe(g, func() []*CTE { return many(g, 0, func() *CTE { return &CTE{Name: g.ident(), Query: g.smallQuery()} }) }),
 		Selects: many(g, 1, g.selectFrom),
 		OrderBy: maybe(g, func() []*OrderItem {
@@ -199,6 +199,10 @@ func (g gen) query() *Query {
 		Emit:  pick(g, nil, &Emit{Mode: "FINAL"}, &Emit{Mode: "CHANGES"}, &Emit{Mode: "EVERY", Every: g.duration()}),
 		For:   maybe(g, g.duration),
 	}
+	if q.Limit != nil {
+		q.Offset = maybe(g, g.integer)
+	}
+	return q
 }
 
 func (g gen) smallQuery() *Query {
@@ -364,6 +368,7 @@ func (g gen) integer() *Literal { return pick(g, lit("0"), lit("10"), lit("0x7ff
 
 func (g gen) duration() *Literal {
 	return pick(g, lit("100ms"), lit("1min"), lit("1.5s"), lit("2H"), &Literal{Kind: LitDuration, Text: "INTERVAL '3' SECOND", Int: 3e9},
+		&Literal{Kind: LitDuration, Text: "INTERVAL 2.5 SECONDS", Int: 25e8},
 		&Literal{Kind: LitDuration, Text: "INTERVAL '1 minute 3 s'", Int: 63e9})
 }
 

@@ -27,8 +27,13 @@ type Export struct {
 	Notices []string
 }
 
+// DefaultExportOverhead is the share of its processor time that an export may cost a program
+// unless the statement or the session says otherwise: it runs for as long as nobody looks.
+const DefaultExportOverhead = 0.01
+
 // ExportOptions are the options in the WITH of an export.
 type ExportOptions struct {
+	Exact    bool          // without a default overhead
 	Interval time.Duration // between two results: EMIT EVERY
 	Series   int           // of one metric
 	Memory   int64         // of the query's operators, bytes
@@ -92,9 +97,36 @@ type Metric struct {
 	Sum    int    // the column with the sum of a histogram's values
 	Help   string // the expression
 	Type   types.Type
+	// Part is which figures the metric has, if the query has estimates; the interval of a
+	// figure is in the columns Low and High.
+	Part      FigurePart
+	Low, High int
 	// Borders are the upper borders of a histogram's buckets, but the last one, in the
 	// type's own unit.
 	Borders []float64
+}
+
+// FigurePart is the part of the figures of a column that a metric has.
+type FigurePart uint8
+
+// Parts of figures. A counter that may fall is none: the estimates of a total, which may, are
+// gauges.
+const (
+	AllFigures     FigurePart = iota
+	ExactFigures              // those that are exact
+	EstimateFigure            // those that are not
+	LowerBounds               // the lower ends of their intervals
+	UpperBounds
+)
+
+var partSuffixes = [...]string{EstimateFigure: "_estimate", LowerBounds: "_low", UpperBounds: "_high"}
+
+// Suffix returns the end of the metric's name that says which figures it has.
+func (m *Metric) Suffix() string {
+	if int(m.Part) < len(partSuffixes) {
+		return partSuffixes[m.Part]
+	}
+	return ""
 }
 
 // FullName returns the metric's name by the conventions of Prometheus.
@@ -103,6 +135,7 @@ func (m *Metric) FullName() string {
 	if m.Unit.Suffix != "" {
 		name += "_" + m.Unit.Suffix
 	}
+	name += m.Suffix()
 	if m.Kind == Counter {
 		name += "_total"
 	}

@@ -392,7 +392,7 @@ func (c *exprCtx) where() string {
 
 func argumentHint(f *plan.AggFunc) string {
 	switch f.Name {
-	case "quantile":
+	case "quantile", plan.PercentileCont:
 		return "for example QUANTILE(duration, 0.99)"
 	case "topk":
 		return "for example TOPK(function_name, 10)"
@@ -410,7 +410,7 @@ func argumentHint(f *plan.AggFunc) string {
 // checkParams rejects constants that an aggregate cannot work with.
 func (c *exprCtx) checkParams(a *plan.Agg, e *parser.Call) error {
 	switch {
-	case (a.Fn == "quantile" || a.Fn == "sketch_quantile") && !(a.Params[0].F >= 0 && a.Params[0].F <= 1):
+	case (a.Fn == "quantile" || a.Fn == "sketch_quantile" || a.Fn == plan.PercentileCont) && !(a.Params[0].F >= 0 && a.Params[0].F <= 1):
 		return c.r.hintf(e.Args[1].Pos(), argumentHint(plan.FindAgg("quantile")), "a quantile lies between 0 and 1")
 	case a.Fn == "topk" && (a.Params[0].I < 1 || a.Params[0].I > 10000):
 		return c.r.errorf(e.Args[len(e.Args)-1].Pos(), "TOPK returns between 1 and 10,000 values")

@@ -25,18 +25,25 @@ func (r *resolver) export(c *parser.CreateExport) (*Export, error) {
 	if err := r.exportTarget(e, c); err != nil {
 		return nil, err
 	}
+	trace, err := r.exportOptions(e, c)
+	if err != nil {
+		return nil, err
+	}
 	q := *c.Query
+	if e.Options.Exact {
+		exact := *r.env
+		exact.Overhead = 0
+		r.env = &exact
+	}
 	switch {
+	case e.Options.Exact && q.Overhead != nil:
+		return nil, r.errorf(q.Overhead.Pos(), "WITHIN OVERHEAD gives estimates, and the option exact excludes them")
 	case q.For != nil:
 		return nil, r.errorf(q.For.Pos(), "an export has no end: it runs until DROP EXPORT")
 	case q.Emit != nil && q.Emit.Mode != "EVERY":
 		return nil, r.hintf(q.Emit.Pos(), "EMIT EVERY 5s", "an export emits at intervals")
 	case q.Emit != nil:
 		e.Options.Interval = time.Duration(q.Emit.Every.Int)
-	}
-	trace, err := r.exportOptions(e, c)
-	if err != nil {
-		return nil, err
 	}
 	if len(q.Selects) == 1 && isAggregated(&q) {
 		err = r.exportGroups(e, &q, trace)
@@ -78,6 +85,7 @@ type exportOption struct {
 }
 
 var exportOptions = map[string]exportOption{
+	"exact":   {types.Boolean, 0, 1, func(o *ExportOptions, v types.Value) { o.Exact = v.I != 0 }, false},
 	"series":  {types.Bigint, 1, 1_000_000, func(o *ExportOptions, v types.Value) { o.Series = int(v.I) }, false},
 	"memory":  {types.Bigint, 1 << 20, 64 << 30, func(o *ExportOptions, v types.Value) { o.Memory = v.I }, false},
 	"queue":   {types.Bigint, 1, 1_000_000, func(o *ExportOptions, v types.Value) { o.Queue = int(v.I) }, true},
@@ -115,6 +123,8 @@ func (r *resolver) exportOptions(e *Export, c *parser.CreateExport) (trace parse
 		case o.typ == types.Varchar && k.V.Type == o.typ && !k.V.IsNull && strings.Contains(k.V.S, "="):
 		case o.typ == types.Varchar:
 			return nil, r.hintf(opt.X.Pos(), "'api-key=secret,x=y'", "%s cannot be %s", name, opt.X)
+		case o.typ == types.Boolean && k.V.Type != o.typ:
+			return nil, r.hintf(opt.X.Pos(), name+" => TRUE", "%s cannot be %s", name, opt.X)
 		case k.V.Type != o.typ || k.V.IsNull || k.V.I < o.low || k.V.I > o.high:
 			return nil, r.errorf(opt.X.Pos(), "%s lies between %s and %s", name, plan.FormatValue(low), plan.FormatValue(high))
 		}
@@ -179,6 +189,13 @@ func (r *resolver) exportGroups(e *Export, q *parser.Query, trace parser.Expr) e
 	if err != nil {
 		return err
 	}
+	switch {
+	case r.overhead == nil:
+	case e.storesProfiles():
+		return r.hintf(q.Pos(), offBudget, "a profile has sums that are exact")
+	case len(sums) > 0:
+		return r.hintf(q.Pos(), offBudget, "the counts of an exported histogram never fall, and estimates may")
+	}
 	for i, f := range root.fields()[:visible] {
 		it := s.Items[i]
 		if hasAggregate(it.X) {
@@ -193,7 +210,7 @@ func (r *resolver) exportGroups(e *Export, q *parser.Query, trace parser.Expr) e
 				m.Kind = Counter
 			}
 			m.Column, m.Sum = i, sums[i]
-			e.Metrics = append(e.Metrics, *m)
+			e.Metrics = append(e.Metrics, estimates(m, root.fields(), f.Name)...)
 			continue
 		}
 		if f.Name == "window_start" || f.Name == "window_end" {
@@ -212,6 +229,32 @@ func (r *resolver) exportGroups(e *Export, q *parser.Query, trace parser.Expr) e
 	}
 	e.Query, err = r.finish(root.node, nil)
 	return err
+}
+
+// estimates returns the metrics of a column whose interval is in the columns low(name) and
+// high(name), if there are such columns: exact figures keep the kind of the metric, and
+// estimates are gauges, as are the ends of their intervals.
+func estimates(m *Metric, fields []types.Field, name string) []Metric {
+	column := func(b types.Bound, fn string) int {
+		return slices.IndexFunc(fields, func(f types.Field) bool { return f.Bound == b && f.Name == fn+"("+name+")" })
+	}
+	m.Low, m.High = column(types.Low, plan.LowBound), column(types.High, plan.HighBound)
+	all := []Metric{*m}
+	if m.Low < 0 || m.High < 0 {
+		return all
+	}
+	add := func(p FigurePart, column int, help string) {
+		part := *m
+		part.Kind, part.Part, part.Column, part.Help = Gauge, p, column, help+m.Help
+		all = append(all, part)
+	}
+	if m.Kind == Counter {
+		all[0].Part = ExactFigures
+		add(EstimateFigure, m.Column, "estimate of ")
+	}
+	add(LowerBounds, m.Low, "lower end of the interval of ")
+	add(UpperBounds, m.High, "upper end of the interval of ")
+	return all
 }
 
 // noProfile is the error of a query that is no profile.

@@ -420,7 +420,13 @@ func (r *resolver) tail(q *parser.Query, s *selected, lv level) (*scope, error) 
 		if q.Limit.Int < 0 {
 			return nil, r.errorf(q.Limit.Pos(), "LIMIT needs a number that is not negative")
 		}
-		node = &plan.Limit{Input: node, N: q.Limit.Int, PerFlush: ordered || s.aggregated || s.windowed}
+		limit := &plan.Limit{Input: node, N: q.Limit.Int, PerFlush: ordered || s.aggregated || s.windowed}
+		if q.Offset != nil {
+			if limit.Skip = q.Offset.Int; limit.Skip < 0 {
+				return nil, r.errorf(q.Offset.Pos(), "OFFSET needs a number that is not negative")
+			}
+		}
+		node = limit
 		r.placeOf(node, q.Pos(), s.sel)
 	}
 	if len(s.exprs) > given && r.shared() {

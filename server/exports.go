@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -70,9 +71,44 @@ func (s *session) createExport(ctx context.Context, st *parser.CreateExport, tex
 	return r, nil
 }
 
-// planExport plans and prepares an export, if the session may have it.
+// planExport plans and prepares an export, if the session may have it: within the default
+// overhead, unless the statement or the session says otherwise, or the query cannot be
+// estimated.
 func (s *session) planExport(ctx context.Context, st *parser.CreateExport, text string) (*planner.Export, *query.Query, error) {
-	p, err := planner.PlanExport(st, text, s.env())
+	env := s.env()
+	if st.Query.Overhead != nil || env.Overhead > 0 {
+		return s.planExportIn(ctx, st, text, env)
+	}
+	env.Overhead = planner.DefaultExportOverhead
+	p, q, err := s.planExportIn(ctx, st, text, env)
+	reason := "only aggregates of one stream of functions, or of its windows, have estimates"
+	switch {
+	case err == nil && (p.Options.Exact || !ofEveryCall(p.Query)):
+		return p, q, nil
+	case err != nil:
+		reason = err.Error()
+		if e := new(parser.Error); errors.As(err, &e) {
+			reason = e.Msg
+		}
+		if p, q, err = s.planExportIn(ctx, st, text, s.env()); err != nil {
+			return nil, nil, err
+		}
+	}
+	p.Notices = append(slices.Clone(p.Notices), fmt.Sprintf("the export is exact, and no overhead of %g%% bounds it: %s", 100*planner.DefaultExportOverhead, reason))
+	return p, q, nil
+}
+
+// ofEveryCall reports whether a query observes every call of some function.
+func ofEveryCall(p *plan.Query) bool {
+	return slices.ContainsFunc(plan.Leaves(p.Root), func(leaf *plan.Acquire) bool {
+		st := catalog.Find(leaf.Stream)
+		return st != nil && st.Functions && leaf.Budget == nil
+	})
+}
+
+// planExportIn plans and prepares an export in an environment.
+func (s *session) planExportIn(ctx context.Context, st *parser.CreateExport, text string, env *planner.Env) (*planner.Export, *query.Query, error) {
+	p, err := planner.PlanExport(st, text, env)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -34,6 +34,7 @@ func FuzzTerminal(f *testing.F) {
 	for _, seed := range []string{"\x1b[31mred\x1b]0;title\x07", "\u009b2J", "a\rb\x08\x08", "\u202eevil\u2066", "\xff\xfe", "\x00", "line\u2028end\u2029", "👩\u200d👧|`*\\", "a,b\"c\nd", "\U000e0041"} {
 		f.Add(seed, seed)
 	}
+	f.Add("\xe2", "\x80\xa9") // one character together
 	f.Fuzz(func(t *testing.T, name, value string) {
 		if len(name) > 1000 || len(value) > 10_000 || name == "" {
 			return
@@ -72,7 +73,7 @@ func FuzzTerminal(f *testing.F) {
 				t.Errorf("csv: %q, %v", rows, err)
 			}
 		}
-		if !utf8.ValidString(name + value) {
+		if !utf8.ValidString(name) || !utf8.ValidString(value) {
 			return
 		}
 		var objects []map[string]any

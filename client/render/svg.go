@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"endoscope/client/render/explain"
 	"endoscope/operators/batch"
 	pictures "endoscope/operators/encoders/render"
 	"endoscope/planner/types"
@@ -23,6 +24,7 @@ import (
 //	stacks                                     a flame graph of the first number; rows are samples
 //	HISTOGRAM                                  bars, for each row
 //	TIMESTAMP and numbers                      lines over time
+//	EXPLAIN                                    the plan
 //
 // It is written at the end.
 type svgRenderer struct {
@@ -59,7 +61,8 @@ type gallery struct {
 	ready  []drawnPicture
 	bars   pictures.Bars
 	lines  seriesSet
-	some   bool // there are rows
+	plan   []string // the lines of EXPLAIN; nil: the result has another
+	some   bool     // there are rows
 	ended  bool
 }
 
@@ -136,6 +139,10 @@ func (g *gallery) draw(b *batch.Batch, row int) (used bool, err error) {
 		}
 		switch v := col.Value(row); v.Type {
 		case types.Varchar:
+			if explain.Is(g.cols) {
+				g.plan, used = append(g.plan, v.S), true
+				continue
+			}
 			if strings.HasPrefix(strings.TrimLeft(v.S, " \n\t"), "<svg") {
 				if _, _, ok := extent(v.S); !ok {
 					return true, misfitf("the picture must be XML whose root is svg", "%s: %s is not a picture", g.format, g.cols[c].Name)
@@ -186,6 +193,9 @@ func (g *gallery) pictures(script bool) ([]drawnPicture, error) {
 		return []drawnPicture{{svg: pictures.Message("nothing to draw", "the result has no rows")}}, nil
 	}
 	all := g.ready
+	if svg, ok := explain.Picture(g.plan); ok {
+		all = append(all, drawnPicture{svg: svg})
+	}
 	if len(g.bars.Groups) > 0 {
 		g.bars.Title = "histogram"
 		all = append(all, drawnPicture{svg: g.bars.Svg()})

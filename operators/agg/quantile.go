@@ -73,10 +73,11 @@ func bucketValue(i int64) float64 {
 	return 0
 }
 
-// quantile is QUANTILE(x, q) and MEDIAN(x).
+// quantile is QUANTILE(x, q), MEDIAN(x) and PERCENTILE_CONT(x, q).
 type quantile struct {
 	samples
-	q float64
+	q      float64
+	linear bool // it interpolates between the values next to it
 }
 
 func init() {
@@ -88,14 +89,14 @@ func init() {
 			return nil, plan.Errorf(-1, -1, "%s needs the quantile", f)
 		}
 		return newQuantile(f, arg, parameter(f.Params[0]))
-	}, "quantile")
+	}, "quantile", plan.PercentileCont)
 }
 
 func newQuantile(f *plan.Agg, arg types.Type, q float64) (*quantile, error) {
 	if !(q >= 0 && q <= 1) {
 		return nil, plan.Errorf(-1, -1, "%s: a quantile lies between 0 and 1", f).WithHint("the 99th percentile is quantile 0.99")
 	}
-	return &quantile{samples: newSamples(arg), q: q}, nil
+	return &quantile{samples: newSamples(arg), q: q, linear: f.Fn == plan.PercentileCont}, nil
 }
 
 // The columns of a state (plan.StateFields): values of one bucket, which the kernel
@@ -147,20 +148,59 @@ func (a *quantile) Output(groups []uint32, out *batch.Column, _ fold.Instant) er
 			out.Append(i, types.NullOf(out.Type))
 			continue
 		}
-		w, in, known := a.at(g, rankOf(a.q, a.counts[g]))
-		switch {
-		case out.Type.Physical() == types.PhysInt:
-			if !known {
-				w = a.wholeOf(in)
-			}
-			out.Int = append(out.Int, w)
-		case known:
-			out.Float = append(out.Float, a.number(w))
-		default:
-			out.Float = append(out.Float, a.valueOf(in))
+		rank, part := rankOf(a.q, a.counts[g]), 0.0
+		if a.linear {
+			rank, part = placeOf(a.q, a.counts[g])
 		}
+		if out.Type.Physical() == types.PhysInt {
+			v := a.wholeAt(g, rank)
+			if part > 0 {
+				v = wholeBetween(v, a.wholeAt(g, rank+1), part)
+			}
+			out.Int = append(out.Int, v)
+			continue
+		}
+		v := a.floatAt(g, rank)
+		if part > 0 {
+			if next := a.floatAt(g, rank+1); next != v {
+				v += part * (next - v)
+			}
+		}
+		out.Float = append(out.Float, v)
 	}
 	return nil
+}
+
+// placeOf returns the place of the q-quantile between n values, as PERCENTILE_CONT of SQL:
+// the rank, from 1, of the value below it, and the part of the way to the next one.
+func placeOf(q float64, n int64) (rank int64, part float64) {
+	place := q * float64(n-1)
+	below := min(int64(place), n-1) // n may be rounded up
+	return below + 1, place - float64(below)
+}
+
+// wholeBetween returns the value at a part of the way from low to high.
+func wholeBetween(low, high int64, part float64) int64 {
+	way := uint64(high) - uint64(low)
+	return low + int64(min(uint64(math.Round(part*float64(way))), way))
+}
+
+// floatAt returns the value with a rank.
+func (s *samples) floatAt(group uint32, rank int64) float64 {
+	w, in, known := s.at(group, rank)
+	if known {
+		return s.number(w)
+	}
+	return s.valueOf(in)
+}
+
+// wholeAt returns the value with a rank, as an integer.
+func (s *samples) wholeAt(group uint32, rank int64) int64 {
+	w, in, known := s.at(group, rank)
+	if known {
+		return w
+	}
+	return s.wholeOf(in)
 }
 
 // Values implements fold.Distribution.

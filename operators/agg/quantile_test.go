@@ -101,11 +101,11 @@ func numbers(t *rapid.T, typ types.Type, n int) []types.Value {
 	return all
 }
 
-// drawQuantile draws q, and values that are folded in parts and merged in any order.
-func drawQuantile(t *rapid.T, least, most int) (f *plan.Agg, vs []types.Value, got types.Value) {
+// drawQuantile draws q of the aggregate fn, and values that are folded in parts and merged in any order.
+func drawQuantile(t *rapid.T, fn string, least, most int) (f *plan.Agg, vs []types.Value, got types.Value) {
 	typ := rapid.SampledFrom([]types.Type{types.Bigint, types.Ubigint, types.Double, types.Duration}).Draw(t, "type")
 	q := rapid.OneOf(rapid.Float64Range(0, 1), rapid.SampledFrom([]float64{0, 1, 0.5, 0.9, 0.95, 0.99, 0.07})).Draw(t, "q")
-	f = &plan.Agg{Fn: "quantile", Args: []plan.Expr{&plan.Col{T: typ}}, Params: []types.Value{types.Float(q)}, T: plan.FindAgg("quantile").Result(typ)}
+	f = &plan.Agg{Fn: fn, Args: []plan.Expr{&plan.Col{T: typ}}, Params: []types.Value{types.Float(q)}, T: plan.FindAgg("quantile").Result(typ)}
 	vs = numbers(t, typ, rapid.IntRange(least, most).Draw(t, "n"))
 	parts := []part{newPart(t, f), newPart(t, f), newPart(t, f)}
 	for rest := vs; len(rest) > 0; {
@@ -139,9 +139,19 @@ func same(a, b types.Value) bool { return a.Type == b.Type && optest.Order(a, b)
 // merged.
 func TestQuantileOfFewValues(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		f, vs, got := drawQuantile(t, 1, rapid.SampledFrom([]int{5, 100, exactSamples}).Draw(t, "most"))
+		f, vs, got := drawQuantile(t, "quantile", 1, rapid.SampledFrom([]int{5, 100, exactSamples}).Draw(t, "most"))
 		want := asResult(discrete(vs, f.Params[0].F), f.T)
 		if !same(got, want) {
+			t.Errorf("%s of %d values is %v, not %v", f, len(vs), got, want)
+		}
+	})
+}
+
+// PERCENTILE_CONT of at most 1,000 values is exact, too.
+func TestPercentileCont(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f, vs, got := drawQuantile(t, plan.PercentileCont, 1, rapid.SampledFrom([]int{2, 5, 100, exactSamples}).Draw(t, "most"))
+		if want := optest.Interpolate(vs, f.Params[0].F, f.T); !same(got, want) {
 			t.Errorf("%s of %d values is %v, not %v", f, len(vs), got, want)
 		}
 	})
@@ -151,7 +161,7 @@ func TestQuantileOfFewValues(t *testing.T) {
 // smallest and the largest value, and the same however the values were divided.
 func TestQuantileOfManyValues(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		f, vs, got := drawQuantile(t, exactSamples+1, 3000)
+		f, vs, got := drawQuantile(t, "quantile", exactSamples+1, 3000)
 		want := asResult(discrete(vs, f.Params[0].F), f.T)
 		switch {
 		case f.T == types.Duration:

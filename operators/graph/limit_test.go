@@ -30,6 +30,46 @@ func TestLimit(t *testing.T) {
 		close`)
 }
 
+// Rows before the first are dropped, within a batch and across batches; they do not count.
+func TestLimitSkips(t *testing.T) {
+	got := play.Run(t, &plan.Limit{N: 2, Skip: 2, Input: testplan.Relation("x:bigint")}, operators.Options{}, `
+		1
+		--
+		2
+		3
+		--
+		wm 3
+		4
+		5
+		close`)
+	testplan.Expect(t, got, `
+		3
+		wm 3
+		4
+		drain 0
+		close`)
+}
+
+// Each result begins with the rows that are skipped; a result may have none left.
+func TestLimitSkipsPerFlush(t *testing.T) {
+	got := play.Run(t, &plan.Limit{N: 1, Skip: 1, PerFlush: true, Input: testplan.Relation("x:bigint")}, operators.Options{}, `
+		1
+		2
+		3
+		flush
+		4
+		flush
+		5
+		6
+		close`)
+	testplan.Expect(t, got, `
+		2
+		flush
+		flush
+		6
+		close`)
+}
+
 func TestLimitZero(t *testing.T) {
 	got := play.Run(t, &plan.Limit{N: 0, Input: testplan.Relation("x:bigint")}, operators.Options{}, `
 		wm 1

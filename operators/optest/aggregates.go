@@ -57,6 +57,8 @@ func fold(a *plan.Agg, group []member, elapsed int64) (types.Value, error) {
 		return spread(a.Fn, vs, a.T)
 	case "quantile":
 		return quantile(vs, a.Params[0].F, a.T)
+	case plan.PercentileCont:
+		return Interpolate(vs, a.Params[0].F, a.T), nil
 	case "median":
 		return quantile(vs, 0.5, a.T)
 	case "first":
@@ -159,6 +161,24 @@ func quantile(vs []types.Value, q float64, t types.Type) (types.Value, error) {
 		return v, nil
 	}
 	return asType(asFloat(sorted[k-1]), t)
+}
+
+// Interpolate returns the value between the two next to a place, as PostgreSQL's
+// percentile_cont computes it.
+func Interpolate(vs []types.Value, q float64, t types.Type) types.Value {
+	sorted := slices.SortedFunc(slices.Values(vs), Order)
+	place := q * float64(len(sorted)-1)
+	low, high := sorted[int(math.Floor(place))], sorted[int(math.Ceil(place))]
+	part := place - math.Floor(place)
+	switch {
+	case t == types.Duration:
+		way, _ := new(big.Float).SetInt(new(big.Int).Sub(big.NewInt(high.I), big.NewInt(low.I))).Float64()
+		step, _ := big.NewFloat(math.Round(part * way)).Int(nil)
+		return types.Dur(step.Add(step, big.NewInt(low.I)).Int64())
+	case Order(low, high) == 0:
+		return types.Float(asFloat(low))
+	}
+	return types.Float(asFloat(low) + part*(asFloat(high)-asFloat(low)))
 }
 
 // counted is a value and its number of occurrences.

@@ -121,7 +121,7 @@ func (r *run) node(n plan.Node) *stream {
 	case *plan.Sort:
 		return r.sort(n, r.eval(n.Input))
 	case *plan.Limit:
-		return limit(r.eval(n.Input), n.N, n.PerFlush)
+		return limit(r.eval(n.Input), n)
 	case *plan.Union:
 		var ins []*stream
 		for _, in := range n.Ins {
@@ -274,23 +274,26 @@ func distinct(in *stream, perFlush bool) *stream {
 	return out
 }
 
-func limit(in *stream, n int64, perFlush bool) *stream {
+func limit(in *stream, n *plan.Limit) *stream {
 	out := &stream{err: in.err}
-	left := n
+	left, skips := n.N, n.Skip
 	for _, e := range in.events {
 		switch {
-		case e.kind == flush && perFlush:
-			left = n
-		case e.kind == row && left == 0 && perFlush:
+		case e.kind == flush && n.PerFlush:
+			left, skips = n.N, n.Skip
+		case e.kind == row && left == 0 && n.PerFlush:
 			continue
-		case left == 0 && !perFlush:
+		case left == 0 && !n.PerFlush:
 			return &stream{events: out.events} // an error after the end does not count
+		case e.kind == row && skips > 0:
+			skips--
+			continue
 		case e.kind == row:
 			left--
 		}
 		out.add(e)
 	}
-	if left == 0 && !perFlush {
+	if left == 0 && !n.PerFlush {
 		out.err = nil
 	}
 	return out

@@ -114,7 +114,7 @@ func (g planGen) streaming() plan.Node {
 		n = &plan.Distinct{Input: g.column(n, 0)}
 	}
 	if g.n(2, "limit") == 0 {
-		n = &plan.Limit{Input: n, N: int64(g.n(12, "n"))}
+		n = &plan.Limit{Input: n, N: int64(g.n(12, "n")), Skip: int64(g.n(4, "skip"))}
 	}
 	return n
 }
@@ -137,7 +137,7 @@ func (g planGen) sorted(in plan.Node, perFlush bool, emit plan.Emit) plan.Node {
 	}
 	switch g.n(3, "cut") {
 	case 0:
-		return &plan.Limit{Input: n, N: int64(g.n(6, "n")), PerFlush: true}
+		return &plan.Limit{Input: n, N: int64(g.n(6, "n")), Skip: int64(g.n(4, "skip")), PerFlush: true}
 	case 1:
 		n.Limit = int64(1 + g.n(6, "top"))
 	}
@@ -247,7 +247,7 @@ func (g planGen) byKeys(in plan.Node, keys int) plan.Node {
 	}
 	switch g.n(3, "cut") {
 	case 0:
-		return &plan.Limit{Input: s, N: int64(g.n(4, "n")), PerFlush: true}
+		return &plan.Limit{Input: s, N: int64(g.n(4, "n")), Skip: int64(g.n(3, "skip")), PerFlush: true}
 	case 1:
 		s.Limit = int64(1 + g.n(4, "top"))
 	}
@@ -303,7 +303,7 @@ func (g planGen) anyAgg(s types.Schema) plan.Agg {
 	x := column(s, s.Index(rapid.SampledFrom(names).Draw(g.t, "argument")))
 	a.Args, a.T = []plan.Expr{x}, f.Result(x.T)
 	switch f.Name {
-	case "quantile":
+	case "quantile", plan.PercentileCont:
 		a.Params = []types.Value{types.Float(float64(g.n(11, "q")) / 10)}
 	case "topk":
 		a.Params = []types.Value{types.Int(int64(1 + g.n(4, "k")))}

@@ -15,9 +15,9 @@ func (d *divider) arranged(cut plan.Node, above []plan.Node) (*Share, error) {
 		return d.limited(l)
 	}
 	x := &plan.Exchange{Notices: d.Notices}
-	lower, perFlush := cut, resets(cut)
+	lower, perFlush := ofHost(cut), resets(cut)
 	for i := len(above) - 1; i >= 0 && isTail(above[i]); i-- {
-		lower = above[i].WithInputs([]plan.Node{lower})
+		lower = ofHost(above[i].WithInputs([]plan.Node{lower}))
 		perFlush = perFlush || resets(above[i])
 	}
 	emit := emits(cut)
@@ -45,9 +45,32 @@ func (d *divider) arranged(cut plan.Node, above []plan.Node) (*Share, error) {
 	return d.share(lower, x, over(append(slices.Clone(above), cut), leafOf(base.Schema()))), nil
 }
 
+// ofHost returns a node as each host executes it: any of a host's first rows may be the
+// first of all, so that only the root skips rows.
+func ofHost(n plan.Node) plan.Node {
+	l, ok := n.(*plan.Limit)
+	if !ok {
+		return n
+	}
+	c := *l
+	c.N, c.Skip = l.Reach(), 0
+	return &c
+}
+
+// checkSkip refuses a limit that skips rows in their order of arrival from several hosts.
+func (d *divider) checkSkip(l *plan.Limit) error {
+	if l.Skip == 0 {
+		return nil
+	}
+	return d.refuse(l, "add ORDER BY, or leave OFFSET out", "rows of several hosts arrive in no order, so that OFFSET has no meaning")
+}
+
 // limited returns a share whose rows are returned in order of arrival, up to the
 // limit.
 func (d *divider) limited(l *plan.Limit) (*Share, error) {
+	if err := d.checkSkip(l); err != nil {
+		return nil, err
+	}
 	of := *d.Statement
 	of.Root = l.Input
 	s, err := (&divider{&of}).rows()

@@ -27,6 +27,9 @@ func (d *divider) states(a *plan.Aggregate, above []plan.Node) (*Share, error) {
 	if x.Again == plan.PerChange {
 		if len(above) > 0 {
 			if l, ok := above[0].(*plan.Limit); ok && l.N > 0 {
+				if err := d.checkSkip(l); err != nil {
+					return nil, err
+				}
 				x.Limit, above = l.N, above[1:]
 			}
 		}

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -208,11 +209,17 @@ func (n *Sort) Describe() string {
 
 func (n *Limit) Describe() string {
 	s := "limit " + strconv.FormatInt(n.N, 10)
+	if n.Skip > 0 {
+		s += " after " + strconv.FormatInt(n.Skip, 10)
+	}
 	if n.PerFlush {
 		s += " per result"
 	}
 	return s
 }
+
+// Reach returns the number of rows of the input that a limit reads at most.
+func (n *Limit) Reach() int64 { return n.N + min(n.Skip, math.MaxInt64-n.N) }
 
 func (n *Union) Describe() string { return "union all" }
 func (n *Insert) Describe() string {

@@ -201,6 +201,7 @@ var AggFuncs = []AggFunc{
 	{Name: "stddev", Args: []types.Type{tI, tU, tF, tD}, Result: mean, Doc: "standard deviation of the sample (n-1); NULL for fewer than two values"},
 	{Name: "variance", Args: []types.Type{tI, tU, tF, tD}, Result: always(tF), Doc: "variance of the sample (n-1), of DURATION in ns²; NULL for fewer than two values"},
 	{Name: "quantile", Args: []types.Type{tI, tU, tF, tD}, Params: []types.Type{tF}, Result: mean, Doc: "q-quantile, 0 ≤ q ≤ 1: the smallest value whose cumulative share is at least q (exact to 1,000 values, then within 1 %); p99(x) is QUANTILE(x, 0.99), likewise p1 to p99 and p999"},
+	{Name: PercentileCont, Args: []types.Type{tI, tU, tF, tD}, Params: []types.Type{tF}, Result: mean, Doc: "percentile_cont(q) WITHIN GROUP (ORDER BY x): the q-quantile, interpolated between the two values next to it (exact to 1,000 values, then between values within 1 %)"},
 	{Name: "median", Args: []types.Type{tI, tU, tF, tD}, Result: mean, Doc: "QUANTILE(x, 0.5)"},
 	{Name: "histogram", Args: []types.Type{tI, tU, tF, tD}, Params: []types.Type{tF, tF, tF}, Optional: 3, Result: always(tL),
 		Doc: "list of [low, high, count]: powers of two, or HISTOGRAM(x, lo, hi, step) with under- and overflow"},
@@ -230,9 +231,11 @@ var PresentAggs = []AggFunc{
 }
 
 // ApproxQuantile and PercentileDisc are names that QUANTILE has elsewhere in SQL.
+// PercentileCont is an aggregate of its own.
 const (
 	ApproxQuantile = "approx_quantile"
 	PercentileDisc = "percentile_disc"
+	PercentileCont = "percentile_cont"
 )
 
 // QuantileOf returns the quantile that a short form of QUANTILE names: p1 to p99, and p999.

@@ -138,11 +138,11 @@ type (
 		Limit int64 // 0: none
 		Emit  Emit
 	}
-	// Limit passes N rows: in total, after which the query ends, or (PerFlush) of each
-	// emitted result.
+	// Limit passes N rows after the first Skip: in total, after which the query ends, or
+	// (PerFlush) of each emitted result.
 	Limit struct {
 		Input    Node
-		N        int64
+		N, Skip  int64
 		PerFlush bool
 	}
 	// Union merges its inputs, which have equal types, by time: rows are emitted in order

@@ -38,7 +38,7 @@ type buckets interface {
 // none. nil: they cannot be computed, or the parameters are invalid.
 func bucketsOf(f *plan.Agg, unsigned bool) (b buckets, isSketch bool) {
 	switch f.Fn {
-	case "quantile", "median", "sketch":
+	case "quantile", "median", "sketch", plan.PercentileCont:
 		return logarithms{unsigned}, true
 	case "histogram":
 		if len(f.Params) == 0 {

@@ -238,6 +238,7 @@ func (b *budgeted) Stats() probes.Stats {
 	s, t := b.always.Stats(), b.sliced.Stats()
 	s.Events += t.Events
 	s.Awaited += t.Awaited
+	s.Spent += t.Spent
 	return s
 }
 

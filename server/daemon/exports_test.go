@@ -374,7 +374,7 @@ func exportRedis(t *testing.T, x *exporting, p *promServer, to string) {
 	t.Helper()
 	port, pid := startRedis(t)
 	before := commandstats(t, port)
-	x.run(t, fmt.Sprintf(`CREATE EXPORT redis TO %s AS
+	x.run(t, fmt.Sprintf(`CREATE EXPORT redis TO %s WITH (exact => TRUE) AS
 		SELECT function_name AS function, COUNT(*) AS calls, SUM(duration), MAX(duration), HISTOGRAM(duration), HISTOGRAM(duration, 0, 1000000, 250000) AS coarse
 		FROM function_duration WHERE pid = %d AND function_name IN ('getCommand', 'setCommand', 'incrCommand', 'lpushCommand') GROUP BY function_name EMIT EVERY 500ms`, to, pid))
 	out, err := exec.Command(testenv.NeedProgram(t, "redis-benchmark"), "-p", port, "-q", "-n", "20000", "-t", "get,set,incr,lpush").CombinedOutput()
@@ -415,5 +415,54 @@ func exportRedis(t *testing.T, x *exporting, p *promServer, to string) {
 	rows, _ := x.run(t, "SELECT export, target, state, series, lost FROM sys.exports")
 	if fmt.Sprint(rows) != "[[redis "+strings.Trim(to, "'")+" running 4 0]]" {
 		t.Errorf("sys.exports: %v", rows)
+	}
+}
+
+// By default an export has an overhead of 1 %: totals of functions that are called often are
+// estimates, which are gauges with their intervals, and the others are exact counters.
+func TestPrometheusHasEstimates(t *testing.T) {
+	testenv.NeedUprobes(t)
+	x := beginExporting(t)
+	p := startPrometheus(t, scraping(x.metricsAddr()))
+	port, pid := startRedis(t)
+	before := commandstats(t, port)
+	_, notices := x.run(t, fmt.Sprintf(`CREATE EXPORT redis TO PROMETHEUS AS
+		SELECT function_name AS function, COUNT(*) AS calls, AVG(duration)
+		FROM function_duration WHERE pid = %d AND function_name IN ('getCommand', 'setCommand', 'incrCommand') GROUP BY function_name EMIT EVERY 500ms`, pid))
+	if len(notices) != 0 {
+		t.Errorf("%q", notices)
+	}
+	load := exec.Command(testenv.NeedProgram(t, "redis-benchmark"), "-p", port, "-q", "-l", "-t", "get")
+	if err := load.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { load.Process.Kill(); load.Wait() }()
+	if out, err := exec.Command(testenv.NeedProgram(t, "redis-cli"), "-p", port, "INCR", "rare").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	testenv.UntilNil(t, "prometheus has an estimate and an exact count", func() error {
+		low, estimate, high := p.query(t, "redis_calls_low", "function"), p.query(t, "redis_calls_estimate", "function"), p.query(t, "redis_calls_high", "function")
+		exact, mean := p.query(t, "redis_calls_total", "function"), p.query(t, "redis_duration_avg_seconds", "function")
+		cost := p.query(t, "endoscope_export_overhead_seconds_total", "export")
+		const often, rare = "getCommand", "incrCommand"
+		_, both := exact[often]
+		if most, bounded := high[often]; both || !(estimate[often] > 0) || low[often] > estimate[often] || bounded && most < estimate[often] || !(mean[often] > 0) {
+			return fmt.Errorf("GET: exact %v, low %v, estimate %v, high %v, mean %v", exact, low, estimate, high, mean)
+		}
+		if want := commandstats(t, port)["incr"] - before["incr"]; exact[rare] != want || estimate[rare] != 0 || low[rare] != 0 || !(cost["redis"] > 0) {
+			return fmt.Errorf("INCR: exact %v, low %v, estimate %v; cost %v", exact, low, estimate, cost)
+		}
+		return nil
+	})
+	// Estimates have no place in a histogram, nor in a join: the export is exact, and says so.
+	for what, of := range map[string]string{
+		"sketch(duration) cannot be estimated": "SELECT function_name, HISTOGRAM(duration) FROM function_duration WHERE pid = %d AND function_name = 'getCommand' GROUP BY function_name",
+		"only aggregates of one stream":        "SELECT COUNT(*) FROM function_duration a WINDOW JOIN function_duration b WITHIN 1ms ON a.tid = b.tid WHERE a.pid = %[1]d AND b.pid = %[1]d AND a.function_name = 'setCommand' AND b.function_name = 'incrCommand'",
+	} {
+		_, notices := x.run(t, "CREATE EXPORT other TO PROMETHEUS AS "+fmt.Sprintf(of, pid))
+		if text := strings.Join(notices, "\n"); !strings.Contains(text, "the export is exact") || !strings.Contains(text, what) {
+			t.Errorf("%s: %q", what, text)
+		}
+		x.run(t, "DROP EXPORT other")
 	}
 }

@@ -16,7 +16,7 @@ func Contents(p *planner.Export) (all []Content) {
 		m := &p.Metrics[i]
 		name := m.FullName()
 		if p.To != "" {
-			name = m.Name // OTLP has the unit and the kind beside the name
+			name = m.Name + m.Suffix() // OTLP has the unit and the kind beside the name
 		}
 		all = append(all, Content{name, m.Kind.String(), m.Unit.Code, m.Help})
 	}

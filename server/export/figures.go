@@ -157,6 +157,9 @@ func (f *figures) take(s *series, b *batch.Batch, row int) (changed bool) {
 			c = &b.Cols[m.Sum]
 		}
 		v := number(c, row, m.Unit.Per)
+		if m.Part != planner.AllFigures && (m.Part == planner.ExactFigures) != isExact(m, b, row) {
+			v = math.NaN()
+		}
 		if v != s.values[i] && !(v != v && s.values[i] != s.values[i]) {
 			if m.Kind == planner.Counter && v < s.values[i] {
 				f.tally.AddLost("a counter went down: it is no counter", 1)
@@ -165,6 +168,12 @@ func (f *figures) take(s *series, b *batch.Batch, row int) (changed bool) {
 		}
 	}
 	return changed
+}
+
+// isExact reports whether a row's figure is no estimate: its interval is one value.
+func isExact(m *planner.Metric, b *batch.Batch, row int) bool {
+	low, high := &b.Cols[m.Low], &b.Cols[m.High]
+	return !low.Nulls.Get(row) && !high.Nulls.Get(row) && number(low, row, 1) == number(high, row, 1)
 }
 
 // number returns a row's value in the unit of its metric; NaN for NULL.

@@ -73,12 +73,16 @@ func metricsRequest(e *Export, shot *Snapshot) *metricscollector.ExportMetricsSe
 	var c converter
 	for k := range e.Plan.Metrics {
 		m := &e.Plan.Metrics[k]
-		out := &metricspb.Metric{Name: m.Name, Unit: m.Unit.Code, Description: m.Help}
+		numbers := numberPoints(shot, attrs, k)
+		if len(numbers) == 0 && m.Kind < planner.Exponential {
+			continue
+		}
+		out := &metricspb.Metric{Name: m.Name + m.Suffix(), Unit: m.Unit.Code, Description: m.Help}
 		switch m.Kind {
 		case planner.Gauge:
-			out.Data = &metricspb.Metric_Gauge{Gauge: &metricspb.Gauge{DataPoints: numberPoints(shot, attrs, k)}}
+			out.Data = &metricspb.Metric_Gauge{Gauge: &metricspb.Gauge{DataPoints: numbers}}
 		case planner.Counter:
-			out.Data = &metricspb.Metric_Sum{Sum: &metricspb.Sum{IsMonotonic: true, AggregationTemporality: metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE, DataPoints: numberPoints(shot, attrs, k)}}
+			out.Data = &metricspb.Metric_Sum{Sum: &metricspb.Sum{IsMonotonic: true, AggregationTemporality: metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE, DataPoints: numbers}}
 		case planner.Exponential:
 			h := &metricspb.ExponentialHistogram{AggregationTemporality: metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE}
 			for i := range shot.Points {
@@ -103,6 +107,7 @@ func metricsRequest(e *Export, shot *Snapshot) *metricscollector.ExportMetricsSe
 		}
 		all = append(all, out)
 	}
+	all = append(all, overheadMetric(e, shot))
 	if lost := lossMetric(e, shot); lost != nil {
 		all = append(all, lost)
 	}
@@ -131,6 +136,14 @@ func sumOf(v float64) *float64 {
 // base^(i+1)].
 func bucketsOf(s side) *metricspb.ExponentialHistogramDataPoint_Buckets {
 	return &metricspb.ExponentialHistogramDataPoint_Buckets{Offset: int32(s.first - 1), BucketCounts: s.counts}
+}
+
+// overheadMetric is the processor time that the export has cost its program.
+func overheadMetric(e *Export, shot *Snapshot) *metricspb.Metric {
+	return &metricspb.Metric{Name: "endoscope.export.overhead", Unit: "s", Description: helpOverhead, Data: &metricspb.Metric_Sum{Sum: &metricspb.Sum{
+		IsMonotonic: true, AggregationTemporality: metricspb.AggregationTemporality_AGGREGATION_TEMPORALITY_CUMULATIVE,
+		DataPoints: []*metricspb.NumberDataPoint{{StartTimeUnixNano: uint64(e.Created.UnixNano()), TimeUnixNano: uint64(shot.At),
+			Value: &metricspb.NumberDataPoint_AsDouble{AsDouble: e.Query.Cost().Seconds()}}}}}}
 }
 
 // lossMetric is what an export has lost; nil if that is nothing.

@@ -379,6 +379,9 @@ func TestOTLPReceivesCalls(t *testing.T) {
 					}
 					coarse[textOf(d.Attributes, "function_name")] = float64(n)
 				}
+				if cost := metrics["endoscope.export.overhead"].GetSum().GetDataPoints(); len(cost) != 1 || cost[0].GetAsDouble() <= 0 {
+					return fmt.Errorf("the overhead is %v", cost)
+				}
 				if want := p.count(); !maps.Equal(got, want) || !maps.Equal(hist, want) || !maps.Equal(coarse, want) {
 					return fmt.Errorf("%v, %v, %v, want %v", got, hist, coarse, want)
 				}

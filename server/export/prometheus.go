@@ -116,6 +116,9 @@ func (g gathering) export(e *Export, shot *Snapshot) {
 			}
 			f.Metric = append(f.Metric, out)
 		}
+		if len(f.Metric) == 0 {
+			delete(g, m.FullName()) // a family without metrics cannot be written
+		}
 	}
 }
 

@@ -7,10 +7,10 @@ import (
 	"endoscope/probes/process"
 )
 
-// cost returns the CPU time that the sources have cost so far: their events as counted, at
+// Cost returns the CPU time that the sources have cost so far: their events as counted, at
 // the prices measured on this machine, and what they have measured themselves. Of a shared
 // source it is all since the query began.
-func (q *Query) cost() (sum time.Duration) {
+func (q *Query) Cost() (sum time.Duration) {
 	if !q.Life.Started() {
 		return 0
 	}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -224,7 +225,9 @@ func TestPage(t *testing.T) {
 		{"100,000 rows", pageRows},
 		{"closed", pageClosed},
 		{"many pages", pageMany},
-		{"small and dark", pageLayout},
+		{"a million points", pagePan},
+		{"estimates", pageEstimates},
+		{"wide and small, light and dark", pageLayout},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.run(t, d, b) })
 	}
@@ -555,18 +558,108 @@ func pageMany(t *testing.T, d *desk, b *browser) {
 	testenv.Until(t, "all queries have ended", func() bool { return d.running(t, "cache") == 0 })
 }
 
-// pageLayout holds that nothing is wider than a small screen.
+// pagePan pans a chart of a million points, of which each frame draws what is in sight. The time
+// of the script is that of the thread.
+func pagePan(t *testing.T, d *desk, b *browser) {
+	var got struct{ Points, Moved, Frame float64 }
+	b.do(t, &got, `
+		const p = await enter('pan', args[0]);
+		await run(p, "SELECT '2026-01-01T00:00:00Z'::TIMESTAMP + n * 1us AS timestamp, n * 7919 % 10007 AS x FROM series(1000000)", 100000);
+		await p.waitForFunction(() => document.querySelector('#results > section:not([hidden])').panel.result.state === 'ended');
+		await p.click('[data-view=chart]');
+		await p.waitForSelector('.legend button');
+		await p.waitForFunction(() => { const c = document.querySelector('#results > section:not([hidden]) canvas').chart; return c.got && c.got.points >= 1e6; });
+		await p.evaluate(() => document.querySelector('#results > section:not([hidden]) canvas').chart.zoom(0.2, 0.5));
+		await p.waitForFunction(() => !document.querySelector('#results > section:not([hidden]) canvas').chart.asking);
+		const cdp = await p.context().newCDPSession(p);
+		await cdp.send('Performance.enable', { timeDomain: 'threadTicks' });
+		const script = async () => (await cdp.send('Performance.getMetrics')).metrics.find((m) => m.name === 'ScriptDuration').value * 1000;
+		const before = await script();
+		const out = await p.evaluate(async () => {
+			const c = document.querySelector('#results > section:not([hidden]) canvas').chart;
+			const from = c.range().from;
+			const frame = () => new Promise(requestAnimationFrame);
+			for (let i = 0; i < 200; i++) { c.pan(0.01); await frame(); }
+			await frame();
+			return { Points: c.got.points, Moved: c.range().from - from };
+		});
+		out.Frame = (await script() - before) / 201;
+		await p.context().close();
+		return out`, d.url())
+	if got.Points < 1e6 || got.Moved <= 0 {
+		t.Errorf("%+v", got)
+	}
+	t.Logf("panning a million points takes %.2f ms of script a frame, on average", got.Frame)
+}
+
+// pageEstimates holds that an estimate is shown with its interval, in one column.
+func pageEstimates(t *testing.T, d *desk, b *browser) {
+	var got struct {
+		Heads []string
+		Texts []string
+	}
+	b.do(t, &got, `
+		const p = await enter('estimates', args[0]);
+		await run(p, "SELECT function_name, COUNT(*) AS n, AVG(duration) AS mean FROM function_duration WHERE function_name LIKE 'cache\\_%' GROUP BY function_name FOR 2s WITHIN OVERHEAD 1%", 0);
+		await p.waitForFunction(() => document.querySelector('#results > section:not([hidden])').panel.result.state === 'ended');
+		const out = await p.evaluate(async () => {
+			const { estimate } = await import('/app/format.js');
+			return { Heads: [...document.querySelectorAll('#results > section:not([hidden]) [role=columnheader]')].map((e) => e.textContent),
+				Texts: [[1234567, 1215000, 1255000, 'BIGINT'], [7, 7, 7, 'BIGINT'], [450, 400, null, 'BIGINT'], [5000, null, null, 'DURATION'], [0, 0, 3, 'BIGINT'], [null, null, null, 'BIGINT'], [1e6, 999500, 1e6, 'DURATION']].map((a) => estimate(...a, 0n)) };
+		});
+		await p.context().close();
+		return out`, d.url())
+	if want := "function_name n mean"; strings.Join(got.Heads, " ") != want {
+		t.Errorf("the columns are %q, want %q", got.Heads, want)
+	}
+	if want := []string{"1.2M ±2%", "7", ">=400", "~5.00µs", "<=3", "", "1.00ms ±0.1%"}; !slices.Equal(got.Texts, want) {
+		t.Errorf("%q, want %q", got.Texts, want)
+	}
+}
+
+// pageLayout holds that nothing leaves the screen, and that no control overlaps another, wide
+// and small, light and dark, with a table, a chart and a plan.
 func pageLayout(t *testing.T, d *desk, b *browser) {
 	for _, scheme := range []string{"light", "dark"} {
-		var got struct{ Page, Screen float64 }
-		b.do(t, &got, `
-			const p = await enter('small', args[0], { viewport: { width: 390, height: 844 }, colorScheme: args[1] });
-			await run(p, args[2]);
-			const out = await p.evaluate(() => ({ Page: document.documentElement.scrollWidth, Screen: innerWidth }));
+		for _, width := range []int{1280, 390} {
+			var found []string
+			b.do(t, &found, `
+			const [url, scheme, width, statement, folder] = args;
+			const p = await enter('layout', url, { viewport: { width, height: 844 }, colorScheme: scheme });
+			const found = [];
+			const check = async (what) => {
+				if (folder) await p.screenshot({ path: folder + '/' + what + '-' + width + '-' + scheme + '.png', fullPage: true });
+				found.push(...await p.evaluate((what) => {
+					const out = [];
+					if (document.documentElement.scrollWidth > innerWidth) out.push(what + ': the page is ' + document.documentElement.scrollWidth + ' wide, the screen ' + innerWidth);
+					// A region that scrolls shows a part of what it has, and what is sticky lies above what scrolls.
+					const inScroll = (e) => { for (let a = e.parentElement; a; a = a.parentElement) if (/auto|scroll|hidden/.test(getComputedStyle(a).overflowX) && a !== document.body && a !== document.documentElement) return true; return false; };
+					const all = [...document.querySelectorAll('button, input, select, textarea, h1, .meter, .state, .footer, canvas, summary')]
+						.filter((e) => e.checkVisibility({ visibilityProperty: true, opacityProperty: true }) && !inScroll(e) && getComputedStyle(e).position !== 'sticky')
+						.map((e) => ({ e, name: e.tagName + '#' + e.id + '.' + e.className + ' ' + e.textContent.slice(0, 20), r: e.getBoundingClientRect() })).filter((x) => x.r.width > 0 && x.r.height > 0);
+					for (const x of all) if (x.r.left < -1 || x.r.right > innerWidth + 1) out.push(what + ': ' + x.name + ' leaves the screen');
+					for (let i = 0; i < all.length; i++) for (let j = i + 1; j < all.length; j++) {
+						const [a, b] = [all[i], all[j]];
+						if (a.e.contains(b.e) || b.e.contains(a.e)) continue;
+						const w = Math.min(a.r.right, b.r.right) - Math.max(a.r.left, b.r.left), h = Math.min(a.r.bottom, b.r.bottom) - Math.max(a.r.top, b.r.top);
+						if (w > 1 && h > 1) out.push(what + ': ' + a.name + ' overlaps ' + b.name);
+					}
+					return out;
+				}, what));
+			};
+			await run(p, statement);
+			await check('table');
+			await p.click('[data-view=chart]');
+			await p.waitForSelector('.legend button');
+			await check('chart');
+			await p.click('#explain');
+			await p.waitForSelector('.plan .op');
+			await check('plan');
 			await p.context().close();
-			return out`, d.url(), scheme, countCalls)
-		if got.Page > got.Screen {
-			t.Errorf("%s: the page is %v wide, the screen %v", scheme, got.Page, got.Screen)
+			return found`, d.url(), scheme, width, countCalls, os.Getenv("ENDOSCOPE_SCREENSHOTS"))
+			for _, f := range found {
+				t.Errorf("%d px, %s: %s", width, scheme, f)
+			}
 		}
 	}
 }

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"io"
 	"net/http"
 	"regexp"
 	"strings"
@@ -9,6 +10,8 @@ import (
 
 	"endoscope/parser"
 	"endoscope/planner/completion"
+	"endoscope/server/wire"
+	"endoscope/server/wire/explained"
 )
 
 // Limits of the help for an editor.
@@ -137,9 +140,32 @@ func (p *page) plan(ctx context.Context, in ask) (any, error) {
 	if len(lines) == 0 {
 		return nil, failed(http.StatusBadRequest, "the statement has no plan")
 	}
-	out := planOf(lines)
+	out := explained.Read(lines)
 	out.Notices, out.Analyzed = notices, in.Analyze
 	return out, nil
 }
 
 var explains = regexp.MustCompile(`(?i)^\s*EXPLAIN\s+(ANALYZE\b)?`)
+
+// linesOf reads a result of one text column.
+func linesOf(ctx context.Context, res wire.Result) (lines, notices []string, err error) {
+	for {
+		ev, err := res.Next(ctx)
+		if err == io.EOF {
+			return lines, notices, nil
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if ev.Kind == wire.Notice {
+			notices = append(notices, ev.Text)
+		}
+		if ev.Batch == nil {
+			continue
+		}
+		for i := range ev.Batch.Len() {
+			lines = append(lines, ev.Batch.Cols[0].Value(ev.Batch.Row(i)).S)
+		}
+		ev.Batch.Release()
+	}
+}

@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"endoscope/operators/batch"
 	"endoscope/operators/encoders"
+	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/server/wire"
 )
@@ -65,8 +67,12 @@ func newEncoder(cols []wire.Column, epoch int64) *encoder {
 }
 
 func (e *encoder) columns() (out []column) {
+	of := func(name, fn string, b types.Bound) int {
+		return max(0, slices.IndexFunc(e.cols, func(c wire.Column) bool { return c.Bound == b && c.Name == fn+"("+name+")" }))
+	}
 	for _, c := range e.cols {
-		out = append(out, column{shown(c.Name), c.Type.String()})
+		out = append(out, column{Name: shown(c.Name), Type: c.Type.String(), Bound: c.Bound != types.NoBound,
+			Low: of(c.Name, plan.LowBound, types.Low), High: of(c.Name, plan.HighBound, types.High)})
 	}
 	return out
 }

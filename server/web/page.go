@@ -74,6 +74,11 @@ type line struct {
 type column struct {
 	Name string `json:"name"`
 	Type string `json:"type"`
+	// Low and High are the columns of the bounds of an estimate; 0: it is none. Bound says
+	// that the column is one.
+	Low   int  `json:"low,omitempty"`
+	High  int  `json:"high,omitempty"`
+	Bound bool `json:"bound,omitempty"`
 }
 
 // footer is a wire.Summary.

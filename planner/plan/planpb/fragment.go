@@ -7,7 +7,7 @@ import (
 )
 
 // Version is that of the schema: a fragment of another one is not read.
-const Version = 1
+const Version = 2
 
 // MaxFragment is how many bytes an encoded fragment may have: no more are sent, or
 // read.

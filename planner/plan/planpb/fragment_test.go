@@ -42,7 +42,7 @@ func sample() *plan.Fragment {
 	upper = &plan.Aggregate{Input: upper, Keys: keys, Aggs: aggs, Windowed: true, WindowEnd: 1, Emit: plan.Emit{Mode: plan.Every, Every: time.Second},
 		Out: types.Schema{Time: -1, Fields: fields(types.Timestamp, types.Timestamp, types.Varchar, types.Bigint, types.Bigint, types.Bigint).Fields}}
 	upper = &plan.Sort{Input: &plan.Distinct{Input: upper, PerFlush: true}, Keys: []plan.SortKey{{X: &plan.Col{Index: 2, Name: "c", T: types.Varchar}, Desc: true}}, Limit: 9}
-	upper = &plan.Limit{Input: upper, N: 1 << 40, PerFlush: true}
+	upper = &plan.Limit{Input: upper, N: 1 << 40, Skip: 7, PerFlush: true}
 	upper = &plan.Project{Input: upper, Exprs: []plan.Expr{&plan.Const{V: types.Float(0.1)}}, Out: types.Schema{Time: -1, Fields: fields(types.Double).Fields}}
 	return &plan.Fragment{Lower: lower, Upper: upper, Exchange: &plan.Exchange{Kind: plan.Gather, Again: plan.PerWindow, Pick: []int{2, 0, 300}, Time: 1, Start: 2, End: 3,
 		Limit: 4, Gap: time.Hour, Spans: plan.Spans{First: 1, Last: 2, Count: 3, Partition: 4, Partitions: 5}, Notices: []string{"one", ""}}}
@@ -75,7 +75,7 @@ func TestOtherVersionsAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	later := protowire.AppendVarint(protowire.AppendTag(b, 1, protowire.VarintType), Version+1)
-	if _, err := Decode(later); err == nil || !strings.Contains(err.Error(), "version 2") {
+	if _, err := Decode(later); err == nil || !strings.Contains(err.Error(), "version 3") {
 		t.Errorf("%v", err)
 	}
 	if _, err := Decode(nil); err == nil {

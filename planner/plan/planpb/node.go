@@ -106,6 +106,7 @@ func limit(c *coder, n *plan.Limit) {
 	node(c, 1, &n.Input)
 	number(c, 2, &n.N)
 	c.bool(3, &n.PerFlush)
+	number(c, 4, &n.Skip)
 }
 
 func emit(c *coder, n protowire.Number, e *plan.Emit) {

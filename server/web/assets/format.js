@@ -1,6 +1,9 @@
 // Values as people read them. NULL is empty in tables.
 
-/** @typedef {{name: string, type: string}} Column */
+/**
+ * Low and high are the columns of the bounds of an estimate; a bound has no column in tables.
+ * @typedef {{name: string, type: string, low?: number, high?: number, bound?: boolean}} Column
+ */
 
 /** @param {number} x */
 function three(x) {
@@ -104,6 +107,28 @@ export function cell(v, type, epoch) {
     return oneLine(v.text);
   }
   return oneLine(v);
+}
+
+/**
+ * An estimate with its interval, in one line: 1.2M ±2%, >=400 with one bound, ~1.2M without any.
+ * @param {any} v
+ * @param {any} low
+ * @param {any} high
+ * @param {string} type
+ * @param {bigint} epoch
+ * @returns {string}
+ */
+export function estimate(v, low, high, type, epoch) {
+  if (v !== null && typeof v === 'object') return (JSON.stringify([v, v]) === JSON.stringify([low, high]) ? '' : '~') + cell(v, type, epoch);
+  const none = (/** @type {any} */ x) => x === null || x === undefined;
+  const x = Number(v), l = Number(low), h = Number(high);
+  if (none(v) || (!none(low) && !none(high) && l === x && h === x)) return cell(v, type, epoch);
+  if (none(low) && none(high)) return '~' + scale(x, type);
+  if (none(high)) return '>=' + scale(l, type);
+  if (none(low) || x === 0) return '<=' + scale(h, type);
+  const percent = (100 * Math.max(h - x, x - l)) / Math.abs(x);
+  // Rounded up: it is not narrower than it is.
+  return `${scale(x, type)} ±${percent < 0.95 ? (Math.ceil(percent * 10) / 10).toFixed(1) : Math.ceil(percent)}%`;
 }
 
 /**

@@ -1,7 +1,7 @@
 // The table of a result: only the rows in sight are elements.
 
 import { h } from './dom.js';
-import { cell, whole } from './format.js';
+import { cell, estimate, whole } from './format.js';
 
 const ROW = 24;
 const BEYOND = 6;
@@ -23,6 +23,8 @@ export class Table {
     this.slowest = 0;
     /** @type {{row: HTMLElement, cells: HTMLElement[], at: number}[]} */
     this.pool = [];
+    /** @type {number[]} the columns that are shown: all but bounds, which are shown with their estimates */
+    this.shown = [];
     this.head = h('div', { class: 'head', role: 'row', 'aria-rowindex': 1 });
     this.body = h('div', { class: 'rows', role: 'rowgroup' });
     this.element = h('div', { class: 'table', role: 'grid', tabindex: 0, 'aria-label': 'Rows' }, this.head, this.body);
@@ -43,8 +45,9 @@ export class Table {
 
   heads() {
     const { columns } = this.result;
-    this.head.replaceChildren(...columns.map((c, i) => h('div', { role: 'columnheader', 'aria-sort': 'none', class: this.kind(c) },
-      h('button', { type: 'button', class: 'sort', title: c.type, click: () => this.sortBy(i) }, c.name))));
+    this.shown = columns.flatMap((c, i) => (c.bound ? [] : [i]));
+    this.head.replaceChildren(...this.shown.map((i) => h('div', { role: 'columnheader', 'aria-sort': 'none', class: this.kind(columns[i]) },
+      h('button', { type: 'button', class: 'sort', title: columns[i].type, click: () => this.sortBy(i) }, columns[i].name))));
     this.widths();
   }
 
@@ -53,13 +56,23 @@ export class Table {
     return ['BIGINT', 'DOUBLE', 'DURATION'].includes(c.type) ? 'cell num' : 'cell';
   }
 
+  /**
+   * @param {number} c column
+   * @param {number} row
+   */
+  text(c, row) {
+    const { columns, data, epoch } = this.result;
+    const { type, low, high } = columns[c];
+    return low && high ? estimate(data[c][row], data[low][row], data[high][row], type, epoch) : cell(data[c][row], type, epoch);
+  }
+
   // The widths go by the first rows.
   widths() {
-    const { columns, data, epoch, length } = this.result;
+    const { columns, length } = this.result;
     this.sized = length > 0;
-    const chars = columns.map((c, i) => {
-      let n = c.name.length + 3;
-      for (let r = 0; r < Math.min(length, 40); r++) n = Math.max(n, cell(data[i][r], c.type, epoch).length + 1);
+    const chars = this.shown.map((i) => {
+      let n = columns[i].name.length + 3;
+      for (let r = 0; r < Math.min(length, 40); r++) n = Math.max(n, this.text(i, r).length + 1);
       return Math.min(n, 64);
     });
     const px = chars.map((n) => Math.ceil(n * 7.3) + 18);
@@ -75,7 +88,7 @@ export class Table {
     if (this.sort !== i) [this.sort, this.down, this.clicks] = [i, this.isNumber(i), 1];
     else if (this.clicks === 1) [this.down, this.clicks] = [!this.down, 2];
     else this.sort = -1;
-    [...this.head.children].forEach((e, k) => e.setAttribute('aria-sort', k !== this.sort ? 'none' : this.down ? 'descending' : 'ascending'));
+    [...this.head.children].forEach((e, k) => e.setAttribute('aria-sort', this.shown[k] !== this.sort ? 'none' : this.down ? 'descending' : 'ascending'));
     this.sorted = { generation: -1, length: 0 };
     this.draw();
   }
@@ -131,7 +144,7 @@ export class Table {
 
   draw() {
     this.arrange();
-    const { columns, data, epoch, length } = this.result;
+    const { columns, length } = this.result;
     const top = this.element.scrollTop; // before anything changes: it needs no layout then
     if (this.counted !== length) {
       this.counted = length;
@@ -142,7 +155,7 @@ export class Table {
     const last = Math.min(length, Math.ceil((top + this.tall) / ROW) + BEYOND);
     const need = Math.max(0, last - first);
     while (this.pool.length < need) {
-      const cells = columns.map((c) => h('div', { role: 'gridcell', class: this.kind(c) }, ''));
+      const cells = this.shown.map((i) => h('div', { role: 'gridcell', class: this.kind(columns[i]) }, ''));
       const row = h('div', { class: 'row', role: 'row' }, ...cells);
       this.pool.push({ row, cells, at: -1 });
       this.body.append(row);
@@ -163,8 +176,8 @@ export class Table {
       }
       const chosen = String(at === this.selected);
       if (slot.row.ariaSelected !== chosen) slot.row.ariaSelected = chosen;
-      for (let c = 0; c < columns.length; c++) {
-        const text = cell(data[c][index], columns[c].type, epoch);
+      for (let c = 0; c < this.shown.length; c++) {
+        const text = this.text(this.shown[c], index);
         const node = /** @type {Text} */ (slot.cells[c].firstChild);
         if (node.data !== text) node.data = text;
       }

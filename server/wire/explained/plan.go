@@ -1,27 +1,25 @@
-package web
+// Package explained reads the lines of EXPLAIN, which are for people, as a tree of operators
+// for pictures. It must not know who draws them.
+package explained
 
 import (
-	"context"
-	"io"
 	"regexp"
 	"strconv"
 	"strings"
 	"time"
-
-	"endoscope/server/wire"
 )
 
-// explained is a plan as the page draws it: a tree of operators in preorder.
-type explained struct {
-	Operators []operator `json:"operators"`
+// Plan is a plan: a tree of operators in preorder.
+type Plan struct {
+	Operators []Operator `json:"operators"`
 	Lines     []string   `json:"lines"` // what is said of the whole: rules, alternatives, measurements
 	Notices   []string   `json:"notices,omitempty"`
 	Analyzed  bool       `json:"analyzed"`
 	Seconds   float64    `json:"seconds,omitempty"` // that it ran
 }
 
-// operator is an operator of a plan.
-type operator struct {
+// Operator is an operator of a plan.
+type Operator struct {
 	Depth    int    `json:"depth"`
 	Name     string `json:"name"`   // the first word
 	Detail   string `json:"detail"` // the others
@@ -31,35 +29,13 @@ type operator struct {
 	In       int64  `json:"in,omitempty"`
 	Out      int64  `json:"out,omitempty"`
 	Time     string `json:"time,omitempty"`
-	Sites    []site `json:"sites,omitempty"` // of an acquisition: probes, and what the kernel does
+	Sites    []Site `json:"sites,omitempty"` // of an acquisition: probes, and what the kernel does
 }
 
-type site struct {
+// Site is a line below an acquisition.
+type Site struct {
 	Text string `json:"text"`
 	Cost string `json:"cost,omitempty"` // of an event
-}
-
-// linesOf reads a result of one text column.
-func linesOf(ctx context.Context, res wire.Result) (lines, notices []string, err error) {
-	for {
-		ev, err := res.Next(ctx)
-		if err == io.EOF {
-			return lines, notices, nil
-		}
-		if err != nil {
-			return nil, nil, err
-		}
-		if ev.Kind == wire.Notice {
-			notices = append(notices, ev.Text)
-		}
-		if ev.Batch == nil {
-			continue
-		}
-		for i := range ev.Batch.Len() {
-			lines = append(lines, ev.Batch.Cols[0].Value(ev.Batch.Row(i)).S)
-		}
-		ev.Batch.Release()
-	}
 }
 
 var (
@@ -71,9 +47,9 @@ var (
 	ranFor       = regexp.MustCompile(`^ran ([0-9a-zµ.]+):`)
 )
 
-// planOf reads the lines of EXPLAIN. What it does not know remains a line of text.
-func planOf(lines []string) (out explained) {
-	out.Operators, out.Lines = []operator{}, []string{}
+// Read reads the lines of EXPLAIN. What it does not know remains a line of text.
+func Read(lines []string) (out Plan) {
+	out.Operators, out.Lines = []Operator{}, []string{}
 	acquiring := -1 // depth of the acquisition whose sites follow
 	for _, l := range lines {
 		text := strings.TrimLeft(l, " ")
@@ -88,13 +64,13 @@ func planOf(lines []string) (out explained) {
 		switch {
 		case inSites:
 			last := &out.Operators[len(out.Operators)-1]
-			s := site{Text: text}
+			s := Site{Text: text}
 			if c := siteCost.FindStringSubmatchIndex(text); c != nil {
 				s.Text, s.Cost = text[:c[0]]+text[c[4]:c[5]], text[c[2]:c[3]]
 			}
 			last.Sites = append(last.Sites, s)
 		case m != nil && depth <= most(out.Operators)+1:
-			o := operator{Depth: depth, Site: m[2]}
+			o := Operator{Depth: depth, Site: m[2]}
 			o.Name, o.Detail, _ = strings.Cut(m[1], " ")
 			rest := m[3]
 			if r := measuredRows.FindStringSubmatchIndex(rest); r != nil {
@@ -118,7 +94,7 @@ func planOf(lines []string) (out explained) {
 }
 
 // most returns the depth of the last operator; -1 if there is none.
-func most(all []operator) int {
+func most(all []Operator) int {
 	if len(all) == 0 {
 		return -1
 	}

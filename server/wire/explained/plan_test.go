@@ -1,4 +1,4 @@
-package web
+package explained
 
 import (
 	"strings"
@@ -14,7 +14,7 @@ func TestPlanIsATree(t *testing.T) {
 for 1s
 ran 1.5s: 0 tuples acquired, 18 rows given
 complete: nothing was lost`
-	p := planOf(strings.Split(text, "\n"))
+	p := Read(strings.Split(text, "\n"))
 	if len(p.Operators) != 3 || p.Seconds != 1.5 || len(p.Lines) != 3 {
 		t.Fatalf("%+v", p)
 	}
