@@ -46,7 +46,7 @@
 // and those of a group below another may be taken while one of that is held.
 // Sources are started and stopped, and files written, under locks of the first
 // group only. A trigger's name (Registry.Claim) belongs to that group, too,
-// while the trigger is created, replaced or dropped; so does an export's. So do the locks of store,
+// while the trigger is created, replaced or dropped; so does an export's and a context's. So do the locks of store,
 // sharing, gating and query that are in the first group of their doc.go. Then
 // follow
 //

@@ -80,7 +80,7 @@ type Unrestored struct {
 	Gone       bool // restoring is not tried again
 }
 
-// Restore restores the stored streams, triggers and exports that do not exist yet. as
+// Restore restores the stored streams, contexts, triggers and exports that do not exist yet. as
 // returns the current grant of an owner; false if the owner has no access.
 // Restore returns the definitions that could not be restored: they may be
 // later, as when their program runs again.

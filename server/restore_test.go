@@ -64,6 +64,8 @@ func TestDefinitionsOutliveTheEngine(t *testing.T) {
 	if err := os.Rename(filepath.Join(dir, "state", "stream.alice%2Eload.json"), old); err != nil {
 		t.Fatal(err)
 	}
+	run(t, alice, "CREATE CONTEXT request AS BEGIN function_start WHERE function_name = 'handle' KEY str(args.id)")
+	run(t, sessionOf(t, e, "bob"), "CREATE CONTEXT request AS BEGIN function_start WHERE function_name = 'serve' KEY arg0")
 	run(t, alice, "CREATE MODEL counts AS SELECT AUTOMATON(n % 3) FROM series(9)")
 	if err := os.Rename(filepath.Join(dir, "models", "alice%2Ecounts.json"), filepath.Join(dir, "models", "counts.json")); err != nil {
 		t.Fatal(err)
@@ -80,6 +82,15 @@ func TestDefinitionsOutliveTheEngine(t *testing.T) {
 	}
 	if names != "alice.hot bob.hot alice.mine " {
 		t.Errorf("triggers: %s", names)
+	}
+	for owner, begins := range map[string]string{"alice": "handle", "bob": "serve"} {
+		found := false
+		for _, row := range run(t, sessionOf(t, e, owner), "SHOW CONTEXTS").rows {
+			found = found || row[0] == "request" && strings.Contains(row[1], begins) && row[len(row)-1] == owner
+		}
+		if !found {
+			t.Errorf("the context of %s is not there", owner)
+		}
 	}
 	if rows := run(t, alice, "SELECT * FROM hot LIMIT 2").rows; len(rows) != 2 {
 		t.Errorf("%d activations", len(rows))

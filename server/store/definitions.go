@@ -17,7 +17,7 @@ import (
 	"endoscope/planner/definitions"
 )
 
-// Definitions stores the definitions that outlive the engine: streams, triggers and
+// Definitions stores the definitions that outlive the engine: streams, contexts, triggers and
 // exports, one file each in Options.StateDir. A definition is restored from
 // its statement, with the target and the settings of its session. It is safe
 // for concurrent use.
@@ -30,7 +30,7 @@ type Definitions struct {
 
 // Definition is the contents of a definition's file.
 type Definition struct {
-	Kind      string    `json:"kind"` // stream, trigger, export
+	Kind      string    `json:"kind"` // stream, context, trigger, export
 	Name      string    `json:"name"`
 	Owner     string    `json:"owner,omitempty"`
 	Statement string    `json:"statement"`
