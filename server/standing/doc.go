@@ -8,7 +8,10 @@
 // when the query is opened again. The oldest segments are removed beyond a size.
 //
 // Goroutines: each source has one that reads the log and waits for more; Stop waits for it.
-// Locks: Store.mu, then Query.mu. Neither is held while a sink is called.
+// Locks are taken in this order, and none is held while a sink is called:
+//
+//	Store.mu  the queries by id
+//	Query.mu  its log and its state
 //
 // It must not know the bus, nor how results are made.
 package standing

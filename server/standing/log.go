@@ -73,8 +73,11 @@ func openLog(dir string) (*log, *wire.StandingStored, error) {
 		}
 		for {
 			r, _, next, err := readRecord(f, g.size)
-			if err != nil {
+			if errors.Is(err, errNoRecord) {
 				break
+			}
+			if err != nil {
+				return nil, nil, errors.Join(err, f.Close())
 			}
 			stored = after(stored, r.StandingWindow)
 			g.count, g.size = g.count+1, next
@@ -97,15 +100,18 @@ var errNoRecord = errors.New("there is no record")
 // readRecord reads the record at an offset.
 func readRecord(f io.ReaderAt, at int64) (r *record, parts [][]byte, next int64, err error) {
 	var prefix [prefixBytes]byte
-	if _, err := f.ReadAt(prefix[:], at); err != nil {
-		return nil, nil, at, errNoRecord
+	if err := readAll(f, prefix[:], at); err != nil {
+		return nil, nil, at, err
 	}
 	n := binary.LittleEndian.Uint32(prefix[:])
 	if n < 4 || n > mostRecord {
 		return nil, nil, at, errNoRecord
 	}
 	body := make([]byte, n)
-	if _, err := f.ReadAt(body, at+prefixBytes); err != nil || crc32.ChecksumIEEE(body) != binary.LittleEndian.Uint32(prefix[4:]) {
+	if err := readAll(f, body, at+prefixBytes); err != nil {
+		return nil, nil, at, err
+	}
+	if crc32.ChecksumIEEE(body) != binary.LittleEndian.Uint32(prefix[4:]) {
 		return nil, nil, at, errNoRecord
 	}
 	head := binary.LittleEndian.Uint32(body)
@@ -122,6 +128,18 @@ func readRecord(f io.ReaderAt, at int64) (r *record, parts [][]byte, next int64,
 		parts, rest = append(parts, rest[:size]), rest[size:]
 	}
 	return r, parts, at + prefixBytes + int64(n), nil
+}
+
+// readAll fills b from an offset. errNoRecord: the file ends before.
+func readAll(f io.ReaderAt, b []byte, at int64) error {
+	n, err := f.ReadAt(b, at)
+	switch {
+	case n == len(b):
+		return nil
+	case err == io.EOF:
+		return errNoRecord
+	}
+	return err
 }
 
 // append stores a result.
