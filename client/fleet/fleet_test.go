@@ -83,7 +83,7 @@ func answer(t *testing.T, s wire.Session, statement string, args ...types.Value)
 		}
 		ev.Batch.Release()
 	}
-	if !strings.Contains(statement, "ORDER BY") {
+	if !ordered(statement) {
 		slices.Sort(rows)
 	}
 	if r.Message() != "" {

@@ -15,20 +15,21 @@ import (
 
 // calls are calls of each aggregate of the language that several hosts compute together.
 var calls = map[string][]string{
-	"count":     {"COUNT(*)", "COUNT(x)", "COUNT(DISTINCT n)", "COUNT(DISTINCT s)", "COUNT(DISTINCT x)", "COUNT(DISTINCT n > 20)"},
-	"sum":       {"SUM(n)", "SUM(x)", "SUM(d)"},
-	"avg":       {"AVG(n)", "AVG(x)", "AVG(d)"},
-	"min":       {"MIN(n)", "MIN(x)", "MIN(s)", "MIN(d)", "MIN(timestamp)"},
-	"max":       {"MAX(n)", "MAX(x)", "MAX(s)", "MAX(d)"},
-	"stddev":    {"STDDEV(n)", "STDDEV(x)", "STDDEV(d)"},
-	"variance":  {"VARIANCE(n)", "VARIANCE(x)", "VARIANCE(d)"},
-	"quantile":  {"QUANTILE(n, 0.9)", "QUANTILE(x, 0.25)", "QUANTILE(d, 0.5)"},
-	"median":    {"MEDIAN(n)", "MEDIAN(x)", "MEDIAN(d)"},
-	"histogram": {"HISTOGRAM(n)", "HISTOGRAM(x, 0, 9, 2.5)", "HISTOGRAM(d)"},
-	"topk":      {"TOPK(s, 2)", "TOPK(n, 3)", "TOPK(x, 2)"},
-	"first":     {"FIRST(n)", "FIRST(s)", "FIRST(x)", "FIRST(n > 3)"},
-	"last":      {"LAST(n)", "LAST(s)", "LAST(x)", "LAST(timestamp)"},
-	"rate":      {"RATE(*)"},
+	"count":           {"COUNT(*)", "COUNT(x)", "COUNT(DISTINCT n)", "COUNT(DISTINCT s)", "COUNT(DISTINCT x)", "COUNT(DISTINCT n > 20)"},
+	"sum":             {"SUM(n)", "SUM(x)", "SUM(d)"},
+	"avg":             {"AVG(n)", "AVG(x)", "AVG(d)"},
+	"min":             {"MIN(n)", "MIN(x)", "MIN(s)", "MIN(d)", "MIN(timestamp)"},
+	"max":             {"MAX(n)", "MAX(x)", "MAX(s)", "MAX(d)"},
+	"stddev":          {"STDDEV(n)", "STDDEV(x)", "STDDEV(d)"},
+	"variance":        {"VARIANCE(n)", "VARIANCE(x)", "VARIANCE(d)"},
+	"quantile":        {"QUANTILE(n, 0.9)", "QUANTILE(x, 0.25)", "QUANTILE(d, 0.5)"},
+	"percentile_cont": {"PERCENTILE_CONT(0.9) WITHIN GROUP (ORDER BY n)", "PERCENTILE_CONT(0.25) WITHIN GROUP (ORDER BY x)", "PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY d)"},
+	"median":          {"MEDIAN(n)", "MEDIAN(x)", "MEDIAN(d)"},
+	"histogram":       {"HISTOGRAM(n)", "HISTOGRAM(x, 0, 9, 2.5)", "HISTOGRAM(d)"},
+	"topk":            {"TOPK(s, 2)", "TOPK(n, 3)", "TOPK(x, 2)"},
+	"first":           {"FIRST(n)", "FIRST(s)", "FIRST(x)", "FIRST(n > 3)"},
+	"last":            {"LAST(n)", "LAST(s)", "LAST(x)", "LAST(timestamp)"},
+	"rate":            {"RATE(*)"},
 }
 
 // Each aggregate is among calls.
