@@ -270,14 +270,20 @@ func (d *diagnosis) recalls() bool {
 	return false
 }
 
-// exportParts handles an export without TO, its target or AS, and wrong options.
-func exportParts(d *diagnosis) *Error {
-	const example = "CREATE EXPORT name TO PROMETHEUS AS SELECT ..."
-	word := 1
+// creates reports whether the statement is CREATE [OR REPLACE] kind, and where the kind is.
+func (d *diagnosis) creates(kind string) (word int, ok bool) {
+	word = 1
 	if len(d.tokens) > 3 && d.tokens[1].is("OR") {
 		word = 3
 	}
-	if d.at <= word || !d.tokens[0].is("CREATE") || !d.tokens[word].is("EXPORT") {
+	return word, d.tokens[0].is("CREATE") && len(d.tokens) > word && d.tokens[word].is(kind)
+}
+
+// exportParts handles an export without TO, its target or AS, and wrong options.
+func exportParts(d *diagnosis) *Error {
+	const example = "CREATE EXPORT name TO PROMETHEUS AS SELECT ..."
+	word, ok := d.creates("EXPORT")
+	if !ok || d.at <= word {
 		return nil
 	}
 	switch {
@@ -297,11 +303,7 @@ func exportParts(d *diagnosis) *Error {
 // contextParts handles a context without its BEGIN, condition or KEY.
 func contextParts(d *diagnosis) *Error {
 	const example = "CREATE CONTEXT name AS BEGIN function_start WHERE function_name = 'handle' KEY args.id"
-	word := 1
-	if len(d.tokens) > 3 && d.tokens[1].is("OR") {
-		word = 3
-	}
-	if d.at <= word+1 || !d.tokens[0].is("CREATE") || !d.tokens[word].is("CONTEXT") {
+	if word, ok := d.creates("CONTEXT"); !ok || d.at <= word+1 {
 		return nil
 	}
 	switch {

@@ -66,18 +66,23 @@ func (b *fleetBus) join(t testing.TB, h bus.Host, e wire.Engine) (leave func()) 
 	if err != nil {
 		t.Fatal(err)
 	}
+	return background(t, a.Run)
+}
+
+// background runs something until stop is called, or the test ends.
+func background(t testing.TB, run func(context.Context) error) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
-		_ = a.Run(ctx)
+		_ = run(ctx)
 		close(ended)
 	}()
-	leave = sync.OnceFunc(func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
 		<-ended
 	})
-	t.Cleanup(leave)
-	return leave
+	t.Cleanup(stop)
+	return stop
 }
 
 // local is an engine whose sessions are of the user of the tests.

@@ -18,7 +18,6 @@ import (
 	"endoscope/planner/types"
 	"endoscope/probes/testenv"
 	"endoscope/server"
-	agent "endoscope/server/fleet"
 	"endoscope/server/standing"
 	"endoscope/server/wire"
 	"endoscope/server/wire/bus"
@@ -186,39 +185,14 @@ func nameOf(host int) string { return string(rune('a' + host)) }
 // enter starts the agent of a host.
 func (f *stands) enter(t *testing.T, host int) (leave func()) {
 	t.Helper()
-	a, err := agent.New(agent.Options{Host: bus.Host{Name: nameOf(host)}, Bus: f.at, Engine: f.hosts[host], Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		_ = a.Run(ctx)
-		close(ended)
-	}()
-	leave = sync.OnceFunc(func() {
-		cancel()
-		<-ended
-	})
-	t.Cleanup(leave)
-	return leave
+	return f.join(t, bus.Host{Name: nameOf(host)}, f.hosts[host])
 }
 
 // keep runs the daemon's part until stop is called.
 func (f *stands) keep(t *testing.T) (stop func()) {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		_ = root.Keep(ctx, root.KeepOptions{Options: root.Options{Bus: f.at}, Name: "keeper", Store: f.store, Lease: f.lease, Log: slog.New(slog.DiscardHandler)})
-		close(ended)
-	}()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		<-ended
-	})
-	t.Cleanup(stop)
-	return stop
+	o := root.KeepOptions{Options: root.Options{Bus: f.at}, Name: "keeper", Store: f.store, Lease: f.lease, Log: slog.New(slog.DiscardHandler)}
+	return background(t, func(ctx context.Context) error { return root.Keep(ctx, o) })
 }
 
 // client returns a session of a client when so many hosts have joined, and the daemon.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"endoscope/probes/testenv"
 )
 
 // layers lists what each part of the tree may import from the others, directly or
@@ -32,18 +34,10 @@ var layers = []struct {
 // forTests is the shared test support of all parts. No product package imports it.
 const forTests = "probes/testenv"
 
-// skipShort skips a test that reads the whole tree.
-func skipShort(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("reads all packages: not in short mode")
-	}
-}
-
 // TestImports checks the architecture: a package depends only on the parts that its
 // own part may know.
 func TestImports(t *testing.T) {
-	skipShort(t)
+	testenv.Long(t)
 	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}}: {{join .Deps " "}}`, "endoscope/...").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +85,7 @@ func TestImports(t *testing.T) {
 // TestSeeds checks that the property tests of every package use the same cases in
 // every run.
 func TestSeeds(t *testing.T) {
-	skipShort(t)
+	testenv.Long(t)
 	const rapid, seeds = "pgregory.net/rapid", "endoscope/operators/optest/seeds"
 	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}}: {{join .TestImports " "}} {{join .XTestImports " "}}`, "endoscope/...").Output()
 	if err != nil {
@@ -120,7 +114,7 @@ var testSupport = []string{
 
 // TestOracleStaysInTests checks that no production package imports test support.
 func TestOracleStaysInTests(t *testing.T) {
-	skipShort(t)
+	testenv.Long(t)
 	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}}: {{join .Deps " "}}`, "endoscope/...").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -151,7 +145,7 @@ func within(pkg, part string) bool { return pkg == part || strings.HasPrefix(pkg
 // TestRoomsAreSmall holds that a package has at most 25 files beside its tests, and a
 // doc.go that says what it is for. Generated files do not count.
 func TestRoomsAreSmall(t *testing.T) {
-	skipShort(t)
+	testenv.Long(t)
 	const most = 25
 	out, err := exec.Command("go", "list", "-f", `{{.ImportPath}}|{{.Doc}}|{{join .GoFiles " "}}`, "endoscope/...").Output()
 	if err != nil {

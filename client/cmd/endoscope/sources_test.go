@@ -16,6 +16,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"endoscope/probes/testenv"
 )
 
 // contractPackage declares Source.
@@ -25,7 +27,7 @@ const contractPackage = "endoscope/probes"
 // by its Info only: nothing asserts the type of a probes.Source, or declares an
 // interface with more methods.
 func TestSourcesHaveOneContract(t *testing.T) {
-	skipShort(t)
+	testenv.Long(t)
 	out, err := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Dir,Export,GoFiles,Standard", "endoscope/...").Output()
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-// The program of a test: goroutines that serve requests, sleep and yield in the middle of them,
+// Command goserver is the program of a test: its goroutines serve requests, sleep and yield in the middle of them,
 // so that they go on on other threads, grow their stacks, and fail in every third. It writes
 // its own log: the function, the number of the call, and the request.
 package main
