@@ -184,24 +184,18 @@ func (r *resolver) findKeyType(leaf *plan.Acquire) (found bool, err error) {
 	begin := *c.Begin
 	begin.Target, begin.Settings, begin.Start, begin.Stop = leaf.Target, leaf.Settings, leaf.Start, leaf.Stop
 	if r.env.Values == nil {
-		return false, r.placed(ofContext(c, plan.Errorf(-1, -1, "the type of its key is not known here")))
+		return false, r.placed(c.Refusal(plan.Errorf(-1, -1, "the type of its key is not known here")))
 	}
 	kinds, err := r.env.Values(&begin)
 	if err != nil {
-		return false, r.placed(ofContext(c, err))
+		return false, r.placed(c.Refusal(err))
 	}
 	t := kinds[0]
 	if !keyType(t) {
-		return false, r.placed(ofContext(c, plan.Errorf(-1, -1, "its key is a whole number or a text, and %s is %s", c.Begin.Out.Fields[0].Name, t)))
+		return false, r.placed(c.Refusal(plan.Errorf(-1, -1, "its key is a whole number or a text, and %s is %s", c.Begin.Out.Fields[0].Name, t)))
 	}
 	r.known[valueKey{leaf.Serial, c.Name}] = t
 	return true, nil
-}
-
-// ofContext returns an error about a context as one of its column: positions in its definition
-// mean nothing in the statement.
-func ofContext(c *plan.Context, err error) error {
-	return &plan.InColumn{Column: c.Name, Err: plan.Unplaced("context "+c.Name+": ", err)}
 }
 
 // withContexts gives the acquisitions that tell a context its definition.

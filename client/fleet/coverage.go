@@ -93,6 +93,13 @@ func coverage(parts []*part) (notes []string) {
 	return notes
 }
 
+// Coverage says how many hosts have answered, and which have not.
+func (g *gathered) Coverage() string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return coverage(g.parts)[0]
+}
+
 // gaps returns the number of restarts of hosts.
 func gaps(parts []*part) (n uint64) {
 	for _, p := range parts {

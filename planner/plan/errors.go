@@ -51,3 +51,9 @@ func Unplaced(before string, err error) error {
 	out.Start, out.Stop, out.Msg = -1, -1, before+out.Msg
 	return &out
 }
+
+// Refusal returns an error of the definition of a context as one of its column: positions in
+// the definition mean nothing in the statement.
+func (c *Context) Refusal(err error) error {
+	return &InColumn{Column: c.Name, Err: Unplaced("context "+c.Name+": ", err)}
+}

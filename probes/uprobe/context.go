@@ -81,25 +81,19 @@ func (p *Provider) addFollower(s *source) error {
 	}
 	f, err := p.prepare(spec, cols, s.links, selection.Find)
 	if err != nil {
-		return ofContext(c, resolve.Refusal(err))
+		return c.Refusal(resolve.Refusal(err))
 	}
 	f.leader, s.follower = s, f
 	if err := complete(c, f.resolution.Functions); err != nil {
-		return ofContext(c, err)
+		return c.Refusal(err)
 	}
 	for i, said := range f.resolution.Notices {
 		f.resolution.Notices[i] = "context " + c.Name + ": " + said
 	}
 	if err := agree(s.resolution, f.resolution); err != nil {
-		return ofContext(c, err)
+		return c.Refusal(err)
 	}
 	return nil
-}
-
-// ofContext returns an error of the definition of a context as one of its column: positions
-// in the definition mean nothing in the statement.
-func ofContext(c *plan.Context, err error) error {
-	return &plan.InColumn{Column: c.Name, Err: plan.Unplaced("context "+c.Name+": ", err)}
 }
 
 // complete checks that functions begin the context, and that others end it if it says so.
@@ -189,7 +183,7 @@ func (p *Provider) attachStage(f *source, only stage) error {
 	}
 	for _, w := range f.resolution.Functions {
 		if w.Refused {
-			return ofContext(f.spec.Follows, plan.Errorf(-1, -1, "the kernel refuses to probe %s", w.Label.Function))
+			return f.spec.Follows.Refusal(plan.Errorf(-1, -1, "the kernel refuses to probe %s", w.Label.Function))
 		}
 	}
 	return nil

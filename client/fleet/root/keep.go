@@ -242,7 +242,7 @@ func (k *keeper) collect(ctx context.Context, q *bus.Query, value []byte, result
 	defer stop()
 	reports.Go(func() {
 		for again := true; again; again = pause(reporting, time.Second) {
-			results.Report(stateOf(res.Summary()))
+			results.Report(stateOf(res))
 		}
 	})
 	return store(ctx, res, results)
@@ -276,16 +276,11 @@ func store(ctx context.Context, res *fleet.Standing, results wire.StandingResult
 	}
 }
 
-// stateOf returns the state of a query whose footer this is.
-func stateOf(sum wire.Summary) wire.StandingState {
-	st := wire.StandingState{State: wire.StandingRunning}
-	for _, l := range sum.Losses {
+// stateOf returns the state of a query with this result.
+func stateOf(res *fleet.Standing) wire.StandingState {
+	st := wire.StandingState{State: wire.StandingRunning, Hosts: res.Coverage()}
+	for _, l := range res.Summary().Losses {
 		st.Late += l.N
-	}
-	for _, note := range sum.Notes {
-		if strings.Contains(note, " of ") && strings.Contains(note, " hosts") && st.Hosts == "" {
-			st.Hosts = note
-		}
 	}
 	return st
 }
