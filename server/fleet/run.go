@@ -170,8 +170,7 @@ func (r *run) begin(ctx context.Context) (session wire.Session, err error) {
 	}
 	h := bus.Header{Kind: bus.ItemBegin, Columns: r.res.Columns(), Text: r.res.Message()}
 	r.cols, r.how = h.Columns, bus.InOrder
-	if shared, ok := r.res.(wire.Shared); ok && shared.Share() != nil {
-		h.Share = shared.Share()
+	if h.Share = r.res.Info().Share; h.Share != nil {
 		f, err := planpb.Decode(h.Share.Plan)
 		if err != nil {
 			return nil, errors.Join(err, r.res.Close(), session.Close())

@@ -102,19 +102,14 @@ type sender struct {
 func (s *Service) send(ctx context.Context, res *result, form columnar.Form, marks bool, out flight.FlightService_DoGetServer) error {
 	defer res.close()
 	sd := &sender{res: res, form: form, to: out}
-	if f, ok := res.Result.(wire.Fragmented); ok {
-		if sd.fragment = f.Fragment(); sd.fragment != nil {
-			sd.port, sd.meter = sd.fragment.Port, pathOf(ctx)
-			sd.to = metered{out, sd.meter}
-		}
-	}
-	var share *wire.Share
-	if r, ok := res.Result.(wire.Shared); ok {
-		share = r.Share()
+	info := res.Info()
+	if sd.fragment = info.Fragment; sd.fragment != nil {
+		sd.port, sd.meter = sd.fragment.Port, pathOf(ctx)
+		sd.to = metered{out, sd.meter}
 	}
 	sd.open()
 	defer func() { sd.out.Close() }()
-	err := sd.frame(&wire.Frame{Kind: wire.FrameBegin, Text: res.Message(), StartsOver: startsOver(res.Result), Fragment: sd.fragment, Share: share, Port: sd.port})
+	err := sd.frame(&wire.Frame{Kind: wire.FrameBegin, Text: res.Message(), StartsOver: info.StartsOver, Fragment: sd.fragment, Share: info.Share, Port: sd.port})
 	if err != nil {
 		return err
 	}
@@ -164,13 +159,6 @@ func (st step) drop() {
 	if st.ev.Batch != nil {
 		st.ev.Batch.Release()
 	}
-}
-
-// startsOver reports whether a result starts from the beginning when its
-// statement is executed again.
-func startsOver(r wire.Result) bool {
-	s, ok := r.(interface{ StartsOver() bool })
-	return ok && s.StartsOver()
 }
 
 // pump takes events from a result until its end, or until ctx is done.
