@@ -85,9 +85,8 @@ static __always_inline void switch_stack(struct pt_regs *ctx, __u64 cookie)
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u64 from = ctx->sp + SWITCH_DOWN(cookie);
 	__u64 to = read_register(ctx, SWITCH_REGISTER(cookie));
-	struct frame f = { .tgid = bpf_get_current_pid_tgid() >> 32 };
-	struct left key = { .tgid = f.tgid };
-	struct suspended now = {}, next = {};
+	struct left key = { .tgid = bpf_get_current_pid_tgid() >> 32 };
+	struct suspended next = {};
 
 	if (is_closed() || !targeted(cookie, task) || ((cookie & SWITCH_CARRY) && !(ctx->flags & CARRY_FLAG)))
 		return;
@@ -96,8 +95,10 @@ static __always_inline void switch_stack(struct pt_regs *ctx, __u64 cookie)
 		COUNT_CALL(unstored);
 		return;
 	}
-	if (!is_current(o, task) || o->goroutine)
+	if (!is_current(o, task) || o->goroutine) {
+		struct frame f = { .tgid = key.tgid };
 		renew(o, &f, task, 0, bpf_ktime_get_boot_ns());
+	}
 	bool known = !(cookie & SWITCH_MEMORY) || !bpf_probe_read_user(&to, sizeof(to), (void *)to + SWITCH_DISP(cookie));
 	key.sp = to;
 	struct suspended *s = known ? find_suspended(&key, o) : NULL;
@@ -113,13 +114,15 @@ static __always_inline void switch_stack(struct pt_regs *ctx, __u64 cookie)
 		if (!known)
 			next.gap = 1;
 	}
-	now.exec_id = o->exec_id;
-	now.born = o->born;
-	now.coroutine = o->coroutine;
-	now.outermost = o->outermost;
-	now.calls = o->calls;
-	now.gap = o->gap;
-	now.tid = o->tid;
+	struct suspended now = {
+		.exec_id = o->exec_id,
+		.born = o->born,
+		.coroutine = o->coroutine,
+		.outermost = o->outermost,
+		.calls = o->calls,
+		.gap = o->gap,
+		.tid = o->tid,
+	};
 	struct holder *h = records ? bpf_task_storage_get(&holders, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE) : NULL;
 	if (h) {
 		now.holder = *h;
