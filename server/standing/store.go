@@ -183,6 +183,15 @@ func (s *Store) Get(key string) *Query {
 	return nil
 }
 
+// IDOf returns the id of the query with a qualified name, which is the same at all daemons that
+// have its results; "": there is none.
+func (s *Store) IDOf(key string) string {
+	if q := s.Get(key); q != nil {
+		return q.ID
+	}
+	return ""
+}
+
 // Names returns the qualified names of queries that can be read.
 func (s *Store) Names() (names []string) {
 	for _, q := range s.List() {
