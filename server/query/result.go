@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"strings"
 
 	"endoscope/probes/clock"
 	"endoscope/server/wire"
@@ -47,6 +48,13 @@ func (r *Result) Next(ctx context.Context) (wire.Event, error) {
 		return wire.Event{Kind: wire.Notice, Text: text}, nil
 	}
 	return r.Query.out.Next(ctx)
+}
+
+// Plan implements wire.Planned.
+func (r *Result) Plan() string {
+	var b strings.Builder
+	r.Query.explainOperators(&b)
+	return b.String()
 }
 
 func (r *Result) Stop() { r.Query.End() }

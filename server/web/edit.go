@@ -145,6 +145,21 @@ func (p *page) plan(ctx context.Context, in ask) (any, error) {
 	return out, nil
 }
 
+// rates returns the plan of a result with what was measured so far.
+func (p *page) rates(_ context.Context, in ask) (any, error) {
+	r, err := p.result(in.Query)
+	if err != nil {
+		return nil, err
+	}
+	of, ok := r.Result.(wire.Planned)
+	if !ok {
+		return nil, failed(http.StatusNotFound, "this result has no plan")
+	}
+	out := explained.Read(strings.Split(strings.TrimSuffix(of.Plan(), "\n"), "\n"))
+	out.Analyzed, out.Seconds = true, r.Summary().Elapsed.Seconds()
+	return out, nil
+}
+
 var explains = regexp.MustCompile(`(?i)^\s*EXPLAIN\s+(ANALYZE\b)?`)
 
 // linesOf reads a result of one text column.

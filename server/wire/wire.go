@@ -163,6 +163,30 @@ type Summary struct {
 	// Cost is the CPU time that probes and samples have cost so far: events as counted,
 	// at the prices measured on the machine. 0: nothing, or unknown.
 	Cost time.Duration `json:",omitempty"`
+	// Hosts are those of a result of several hosts, by name.
+	Hosts []HostState `json:",omitempty"`
+}
+
+// HostState is what a result has of a host.
+type HostState struct {
+	Name  string `json:"name"`
+	State string `json:"state"` // one of the constants
+	// Why is why it has not answered, or since when it is silent.
+	Why string `json:"why,omitempty"`
+}
+
+// States of a host.
+const (
+	HostAnswered = "answered" // everything that it has so far is in the result
+	HostLate     = "late"     // it has sent nothing for some time, and may go on
+	HostMissing  = "missing"  // it was never heard, refuses the statement, or is lost
+)
+
+// Planned is a result whose plan can be asked for.
+type Planned interface {
+	// Plan returns the lines of EXPLAIN about the operators, with what was measured so far.
+	// It can be called at any time.
+	Plan() string
 }
 
 // Loss is a number of events that did not become rows, and the cause.
