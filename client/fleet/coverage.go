@@ -62,14 +62,17 @@ func (p *part) state() wire.HostState {
 	case errors.As(p.err, &none) && none.Since.IsZero():
 		out.State, out.Why = wire.HostMissing, "it was never heard"
 	case errors.As(p.err, &none):
-		out.State, out.Why = wire.HostLate, "silent for "+none.Error()
+		out.State, out.Why = wire.HostLate, silentSince(none.Since)
 	case p.err != nil:
 		out.State, out.Why = wire.HostMissing, p.err.Error()
 	case p.silent && !p.over:
-		out.State, out.Why = wire.HostLate, "silent for "+(&Silence{p.heard}).Error()
+		out.State, out.Why = wire.HostLate, silentSince(p.heard)
 	}
 	return out
 }
+
+// silentSince is a reason that does not change while a host is silent.
+func silentSince(t time.Time) string { return "silent since " + t.Format(time.TimeOnly) }
 
 // states returns what the result has of each host, by name.
 func states(parts []*part) (out []wire.HostState) {

@@ -271,7 +271,7 @@ func pagePlan(t *testing.T, d *desk, b *browser) {
 		await p.click('#stop');
 		await p.waitForFunction(() => { const q = document.querySelector('#results > section:not([hidden])').panel; return q.result.state === 'ended' && q.views.get('plan').ended; });
 		out.Ended = true;
-		return out`, d.url(), countCalls)
+		return out`, countCalls)
 	t.Logf("the plan of a running query: %q, and later %q", live.First, live.Later)
 	if !live.Same || !live.Ended || len(live.Later) < 2 {
 		t.Errorf("%+v", live)
@@ -468,11 +468,11 @@ func pageEstimates(t *testing.T, d *desk, b *browser) {
 	}
 	b.do(t, &live, `
 		const p = await enter('estimates', args[0]);
-		await run(p, "SELECT function_name, COUNT(*) AS n FROM function_duration WHERE function_name = 'cache_put' GROUP BY function_name EMIT EVERY 200ms WITHIN OVERHEAD 1%");
+		await run(p, "SELECT function_name, COUNT(*) AS n FROM function_duration WHERE function_name = 'cache_put' GROUP BY function_name EMIT EVERY 200ms WITHIN OVERHEAD 20%");
 		const out = await p.evaluate(async () => {
 			const r = document.querySelector('#results > section:not([hidden])').panel.result;
 			const out = { Texts: [], Inside: true };
-			while (out.Texts.length < 3 && r.running) {
+			while (out.Texts.length < 2 && r.running) {
 				await new Promise(requestAnimationFrame);
 				const text = document.querySelector('#results > section:not([hidden]) .row:not([hidden])')?.children[1].textContent;
 				if (text && text !== out.Texts[out.Texts.length - 1]) out.Texts.push(text);
@@ -483,7 +483,7 @@ func pageEstimates(t *testing.T, d *desk, b *browser) {
 		});
 		await p.context().close();
 		return out`, d.url())
-	if len(live.Texts) < 3 || !live.Inside {
+	if len(live.Texts) < 2 || !live.Inside {
 		t.Errorf("the cell was %q; the value is within its bounds: %t", live.Texts, live.Inside)
 	}
 	if want := "function_name n mean"; strings.Join(got.Heads, " ") != want {

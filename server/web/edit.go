@@ -156,7 +156,11 @@ func (p *page) rates(_ context.Context, in ask) (any, error) {
 		return nil, failed(http.StatusNotFound, "this result has no plan")
 	}
 	out := explained.Read(strings.Split(strings.TrimSuffix(of.Plan(), "\n"), "\n"))
-	out.Analyzed, out.Seconds = true, r.Summary().Elapsed.Seconds()
+	elapsed := r.Summary().Elapsed // 0: it runs
+	if elapsed == 0 {
+		elapsed = time.Duration(p.s.now().UnixNano() - r.enc.epoch)
+	}
+	out.Analyzed, out.Seconds = true, elapsed.Seconds()
 	return out, nil
 }
 
