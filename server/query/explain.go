@@ -85,7 +85,7 @@ func (r *Explained) Summary() wire.Summary {
 // run, its measurements; below an acquisition, its probe sites.
 func (q *Query) Explain() string {
 	var b strings.Builder
-	q.explainOperators(&b)
+	b.WriteString(q.explainOperators())
 	q.Gating.Explain(&b)
 	if q.Placement != nil {
 		q.Placement.Explain(&b)
@@ -99,8 +99,9 @@ func (q *Query) Explain() string {
 	return b.String()
 }
 
-// explainOperators prints the operators and the probe sites.
-func (q *Query) explainOperators(b *strings.Builder) {
+// explainOperators prints the operators and the probe sites. It can be called at any time.
+func (q *Query) explainOperators() string {
+	var b strings.Builder
 	stats := map[plan.Node]*graph.Stats{}
 	if q.Life.Started() {
 		for _, st := range q.Graph.Stats {
@@ -110,24 +111,25 @@ func (q *Query) explainOperators(b *strings.Builder) {
 	var walk func(n plan.Node, depth int)
 	walk = func(n plan.Node, depth int) {
 		indent := strings.Repeat("  ", depth)
-		fmt.Fprintf(b, "%s%s  (%s", indent, n.Describe(), q.Site(n))
+		fmt.Fprintf(&b, "%s%s  (%s", indent, n.Describe(), q.Site(n))
 		if a, ok := n.(*plan.Aggregate); ok {
 			if leaf, _ := a.FirstStage(); leaf != nil {
 				b.WriteString(", merges partial rows")
 			}
 		}
 		if st := stats[n]; st != nil {
-			fmt.Fprintf(b, ", rows %d -> %d, %s", st.RowsIn.Load(), st.RowsOut.Load(), time.Duration(st.Nanos.Load()).Round(time.Microsecond))
+			fmt.Fprintf(&b, ", rows %d -> %d, %s", st.RowsIn.Load(), st.RowsOut.Load(), time.Duration(st.Nanos.Load()).Round(time.Microsecond))
 		}
 		b.WriteString(")\n")
 		if a, ok := n.(*plan.Acquire); ok {
-			q.explainSites(b, a, indent+"  ")
+			q.explainSites(&b, a, indent+"  ")
 		}
 		for _, in := range n.Inputs() {
 			walk(in, depth+1)
 		}
 	}
 	walk(q.Plan.Root, 0)
+	return b.String()
 }
 
 // Site returns where a node is executed. Probes, with the filter and the

@@ -2,7 +2,6 @@ package query
 
 import (
 	"context"
-	"strings"
 
 	"endoscope/probes/clock"
 	"endoscope/server/wire"
@@ -23,7 +22,7 @@ func (r *Result) Message() string { return "" }
 
 // Info implements wire.Result.
 func (r *Result) Info() wire.Info {
-	info := wire.Info{StartsOver: startsOver(r.Query.Plan.Root, true)}
+	info := wire.Info{StartsOver: startsOver(r.Query.Plan.Root, true), Plan: r.Query.explainOperators}
 	if r.Query.Placement != nil {
 		info.Fragment = r.Query.Placement.ForClient(clock.Now())
 		info.Fragment.Columns = r.Header
@@ -43,13 +42,6 @@ func (r *Result) Next(ctx context.Context) (wire.Event, error) {
 		return wire.Event{Kind: wire.Notice, Text: text}, nil
 	}
 	return r.Query.out.Next(ctx)
-}
-
-// Plan implements wire.Planned.
-func (r *Result) Plan() string {
-	var b strings.Builder
-	r.Query.explainOperators(&b)
-	return b.String()
 }
 
 func (r *Result) Stop() { r.Query.End() }

@@ -151,11 +151,11 @@ func (p *page) rates(_ context.Context, in ask) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	of, ok := r.Result.(wire.Planned)
-	if !ok {
+	explain := r.Info().Plan
+	if explain == nil {
 		return nil, failed(http.StatusNotFound, "this result has no plan")
 	}
-	out := explained.Read(strings.Split(strings.TrimSuffix(of.Plan(), "\n"), "\n"))
+	out := explained.Read(strings.Split(strings.TrimSuffix(explain(), "\n"), "\n"))
 	elapsed := r.Summary().Elapsed // 0: it runs
 	if elapsed == 0 {
 		elapsed = time.Duration(p.s.now().UnixNano() - r.enc.epoch)

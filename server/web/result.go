@@ -60,8 +60,7 @@ func replaces(statement string) bool {
 func (r *result) start() {
 	r.p.pumps.Go(func() {
 		defer r.cancel()
-		_, planned := r.Result.(wire.Planned)
-		r.put(&line{Type: "begin", Planned: planned, Columns: r.enc.columns(), Text: r.Message(), Epoch: strconv.FormatInt(r.enc.epoch, 10), Replace: r.enc.replace})
+		r.put(&line{Type: "begin", Planned: r.Info().Plan != nil, Columns: r.enc.columns(), Text: r.Message(), Epoch: strconv.FormatInt(r.enc.epoch, 10), Replace: r.enc.replace})
 		events := make(chan step)
 		go r.pump(events)
 		r.send(events)

@@ -167,6 +167,9 @@ type Info struct {
 	// StartsOver reports that the statement, executed again, would return its first rows
 	// again.
 	StartsOver bool
+	// Plan returns what EXPLAIN says of the operators, with what was measured so far. It can
+	// be called at any time. nil: that is not known.
+	Plan func() string
 }
 
 // Summary is a result's footer.
@@ -200,13 +203,6 @@ const (
 	HostLate     = "late"     // it has sent nothing for some time, and may go on
 	HostMissing  = "missing"  // it was never heard, refuses the statement, or is lost
 )
-
-// Planned is a result whose plan can be asked for.
-type Planned interface {
-	// Plan returns the lines of EXPLAIN about the operators, with what was measured so far.
-	// It can be called at any time.
-	Plan() string
-}
 
 // Loss is a number of events that did not become rows, and the cause.
 type Loss struct {
