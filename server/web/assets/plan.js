@@ -22,8 +22,7 @@ export function drawPlan(plan) {
  * @param {Explained} plan
  */
 function picture(plan) {
-  /** @type {Node[]} */
-  const tops = [], all = [], path = [];
+  const tops = /** @type {Node[]} */ ([]), all = /** @type {Node[]} */ ([]), path = /** @type {Node[]} */ ([]);
   for (const o of plan.operators) {
     const n = /** @type {Node} */ ({ o, children: [], show: () => {} });
     path.length = Math.min(path.length, o.depth);
