@@ -46,7 +46,7 @@ type Program struct {
 	// Launch starts a program for a session with an engine in another process of this
 	// machine; nil if that is not supported.
 	Launch func(argv []string) (remote.Command, error)
-	// ServeWeb serves the web page of an engine in this process until ctx is done. It writes
+	// ServeWeb serves the web page of an engine until ctx is done. It writes
 	// the page's address to out, and another one for each line of in if that is a terminal.
 	// nil: there is no page.
 	ServeWeb func(ctx context.Context, w WebPage, in io.Reader, out, errs io.Writer) error

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -19,13 +20,14 @@ type WebPage struct {
 	Listen  string // host:port of the loopback
 	Session wire.SessionOptions
 	Target  string // the name of that target, for the page
+	Open    func() (wire.Engine, error)
 	Version string
 }
 
 func init() {
 	addCommand(func(p *Program) *cobra.Command {
 		c := &cobra.Command{
-			Use:   "web [demo | -p PID | --process NAME | --exe PATH] [--listen HOST:PORT]",
+			Use:   "web [demo | -p PID | --process NAME | --exe PATH] [--fleet URL | --connect ADDR] [--listen HOST:PORT]",
 			Short: "serve a page for a browser",
 			Long: `Serves a web page on the loopback: an editor, live tables and charts, flame graphs, plans
 and triggers. Prints its address, which works once, within a minute. Enter prints another.`,
@@ -33,7 +35,7 @@ and triggers. Prints its address, which works once, within a minute. Enter print
   endoscope web -p 4711 --listen 127.0.0.1:7004`,
 			Args: cobra.ArbitraryArgs,
 		}
-		f := p.define(c, targetFlags)
+		f := p.define(c, targetFlags, connectionFlags)
 		listen := c.Flags().String("listen", "127.0.0.1:0", "serve it at this `HOST:PORT` of the loopback")
 		c.RunE = func(c *cobra.Command, args []string) error {
 			if len(args) > 0 && args[0] == "demo" {
@@ -55,7 +57,8 @@ func (p *Program) web(ctx context.Context, f *flags, listen string) (err error) 
 	}
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	w := WebPage{Listen: listen, Target: cmp.Or(f.target(), "no target"), Version: p.version()}
+	w := WebPage{Listen: listen, Target: cmp.Or(f.target(), f.fleet, strings.Join(f.connect, ", "), "no target"), Version: p.version()}
+	w.Open = func() (wire.Engine, error) { return p.engine(f) }
 	w.Session = wire.SessionOptions{PID: f.pid, Process: f.process, Exe: f.exe}
 	if f.demo {
 		d, err := demo.Start()

@@ -8,6 +8,7 @@ import (
 	"endoscope/operators/graph"
 	"endoscope/parser"
 	"endoscope/planner"
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/server/answer"
 	"endoscope/server/query"
@@ -23,6 +24,11 @@ func (s *session) createTrigger(ctx context.Context, st *parser.CreateTrigger, t
 		return nil, err
 	}
 	t := &trigger.Trigger{Plan: p, Text: text, Mode: "continuous", Stream: trigger.NewStream(), Ledger: trigger.NewLedger(), Host: queryHost{s.e}, Inbox: s.inbox, Notify: s.notifyUser, Owner: s.may.Name(), Quit: make(chan struct{}), Over: make(chan struct{})}
+	for _, a := range plan.Leaves(p.When.Root) {
+		if a.Stream == catalog.StandingStream {
+			t.Standing = s.e.options.Standing.IDOf(a.Args[0].V.S)
+		}
+	}
 	if err := trigger.RefuseSelf(p, st.Name, text); err != nil {
 		return nil, err
 	}

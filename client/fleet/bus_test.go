@@ -128,11 +128,21 @@ func (b *fleetBus) disturb(t *testing.T) {
 	}
 	nc := b.connect(t)
 	var relays sync.WaitGroup
+	var mu sync.Mutex // protects ended
+	ended := false
 	t.Cleanup(func() {
+		mu.Lock()
+		ended = true
+		mu.Unlock()
 		relays.Wait()
 		nc.Close()
 	})
 	_, err := nc.Subscribe("relayed.>", func(m *nats.Msg) {
+		mu.Lock()
+		defer mu.Unlock()
+		if ended {
+			return
+		}
 		for range 1 + rand.IntN(2) {
 			relays.Add(1)
 			time.AfterFunc(time.Duration(rand.IntN(int(800*time.Millisecond))), func() {

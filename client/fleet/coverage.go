@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"endoscope/server/wire"
 )
 
 // Silence is the error of a host that is known and does not answer.
@@ -39,18 +41,53 @@ const gapCause = "intervals of restarted hosts"
 // mostNamed is how many hosts of one kind the footer names.
 const mostNamed = 8
 
-// coverage describes how many hosts returned everything they have, and why the others did
-// not: silent hosts, and those with an error. A host that was restarted counts by its last
-// start.
-func coverage(parts []*part) (notes []string) {
-	last := map[string]*part{}
-	var names []string
+// lastOf returns the last part of each host, in the order in which hosts began: a host that
+// was restarted counts by its last start.
+func lastOf(parts []*part) (last map[string]*part, names []string) {
+	last = map[string]*part{}
 	for _, p := range parts {
 		if last[p.name] == nil {
 			names = append(names, p.name)
 		}
 		last[p.name] = p
 	}
+	return last, names
+}
+
+// state returns what the result has of a host by its last part.
+func (p *part) state() wire.HostState {
+	out := wire.HostState{Name: p.name, State: wire.HostAnswered}
+	var none *Silence
+	switch {
+	case errors.As(p.err, &none) && none.Since.IsZero():
+		out.State, out.Why = wire.HostMissing, "it was never heard"
+	case errors.As(p.err, &none):
+		out.State, out.Why = wire.HostLate, silentSince(none.Since)
+	case p.err != nil:
+		out.State, out.Why = wire.HostMissing, p.err.Error()
+	case p.silent && !p.over:
+		out.State, out.Why = wire.HostLate, silentSince(p.heard)
+	}
+	return out
+}
+
+// silentSince is a reason that does not change while a host is silent.
+func silentSince(t time.Time) string { return "silent since " + t.Format(time.TimeOnly) }
+
+// states returns what the result has of each host, by name.
+func states(parts []*part) (out []wire.HostState) {
+	last, names := lastOf(parts)
+	slices.Sort(names)
+	for _, name := range names {
+		out = append(out, last[name].state())
+	}
+	return out
+}
+
+// coverage describes how many hosts returned everything they have, and why the others did
+// not: silent hosts, and those with an error.
+func coverage(parts []*part) (notes []string) {
+	last, names := lastOf(parts)
 	var silent, missing []string
 	declined := map[string][]string{}
 	for _, name := range names {
@@ -59,7 +96,7 @@ func coverage(parts []*part) (notes []string) {
 		switch {
 		case errors.As(p.err, &none):
 			silent = append(silent, fmt.Sprintf("%s (%v)", name, none))
-		case p.err == nil && p.silent && !p.over:
+		case p.state().State == wire.HostLate:
 			silent = append(silent, fmt.Sprintf("%s (%v)", name, &Silence{p.heard}))
 		case p.err != nil:
 			missing = append(missing, name)

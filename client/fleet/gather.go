@@ -507,7 +507,7 @@ func (g *gathered) Summary() wire.Summary {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	sum := wire.Summary{Rows: g.rows, Elapsed: g.took}
+	sum := wire.Summary{Rows: g.rows, Elapsed: g.took, Hosts: states(g.parts)}
 	lines := noteLines{of: len(g.s.members)}
 	for _, p := range g.parts {
 		if p.res == nil {

@@ -334,6 +334,41 @@ func (s *Standing) labelled(b *batch.Batch, w *period, final bool) *batch.Batch 
 	return out
 }
 
+// Coverage says how many hosts have answered, which have not, and whose rows are in other
+// windows than they should be, since a clock there is wrong.
+func (s *Standing) Coverage() string {
+	text := s.gathered.Coverage()
+	if wrong := s.wrongClocks(); len(wrong) > 0 {
+		text += fmt.Sprintf(", clocks that differ by more than %v: %s", s.lateness, some(wrong))
+	}
+	return text
+}
+
+// wrongClocks returns the hosts whose clocks certainly differ from the one here by more than
+// lateness, with the differences.
+func (s *Standing) wrongClocks() (wrong []string) {
+	s.mu.Lock()
+	var names []string
+	for _, p := range s.parts {
+		if p.res != nil && p.err == nil && !slices.Contains(names, p.name) {
+			names = append(names, p.name)
+		}
+	}
+	s.mu.Unlock()
+	for _, name := range names {
+		ahead, by, err := s.from.Clock(name)
+		if err != nil || ahead.Abs()-by <= s.lateness {
+			continue
+		}
+		what := "ahead"
+		if ahead < 0 {
+			what = "behind"
+		}
+		wrong = append(wrong, fmt.Sprintf("%s (%v %s, ±%s)", name, ahead.Abs().Round(time.Millisecond), what, roundedUp(by)))
+	}
+	return wrong
+}
+
 // Close implements wire.Result.
 func (s *Standing) Close() error {
 	for _, w := range s.open {
@@ -352,6 +387,9 @@ func (s *Standing) Summary() wire.Summary {
 	sum := s.gathered.Summary()
 	sum.Rows = s.aligned.returned.Load()
 	addLate(&sum, s.late.Load(), s.rushed.Load())
+	if wrong := s.wrongClocks(); len(wrong) > 0 {
+		sum.Notes = append(sum.Notes, "windows are by the clock of each host, and these differ by more than the lateness: "+some(wrong))
+	}
 	if n := s.resent.Load(); n > 0 {
 		sum.Counts = add(sum.Counts, []wire.Loss{{Cause: resentCause, N: n}})
 	}

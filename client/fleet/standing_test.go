@@ -2,10 +2,13 @@ package fleet_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -131,15 +134,21 @@ type stands struct {
 	*divided
 	hosts []*paced
 	lease time.Duration
-	dir   string // of the daemon
+	*keeper
+}
+
+// keeper is a daemon that keeps standing queries.
+type keeper struct {
+	name  string
+	state string // its directory
 	store *standing.Store
-	local wire.Session // of the daemon's engine
-	end   func()       // ends the daemon but for keep
+	local wire.Session // of its engine
+	end   func()       // ends it but for keep
 }
 
 func newStands(t *testing.T, hosts int) *stands {
 	t.Helper()
-	f := &stands{fleetBus: startBus(t), divided: &divided{dir: t.TempDir(), one: open(t, engine(t))}, dir: filepath.Join(t.TempDir(), "standing")}
+	f := &stands{fleetBus: startBus(t), divided: &divided{dir: t.TempDir(), one: open(t, engine(t))}, keeper: newKeeper(t, "keeper")}
 	for range hosts {
 		e := newPaced(engine(t))
 		t.Cleanup(func() { _ = e.Close() })
@@ -154,11 +163,24 @@ func newStands(t *testing.T, hosts int) *stands {
 	return f
 }
 
+func newKeeper(t *testing.T, name string) *keeper {
+	return &keeper{name: name, state: filepath.Join(t.TempDir(), "standing")}
+}
+
+// another starts another daemon, but for keeping standing queries.
+func (f *stands) another(t *testing.T, name string) *stands {
+	t.Helper()
+	other := *f
+	other.keeper = newKeeper(t, name)
+	other.daemon(t)
+	return &other
+}
+
 // daemon starts the daemon that keeps standing queries, but for that.
 func (f *stands) daemon(t *testing.T) {
 	t.Helper()
 	var err error
-	if f.store, err = standing.Open(f.dir, func(string) string { return "" }); err != nil {
+	if f.store, err = standing.Open(f.state, func(string) string { return "" }); err != nil {
 		t.Fatal(err)
 	}
 	k, err := server.New(server.Options{Standing: f.store})
@@ -168,7 +190,7 @@ func (f *stands) daemon(t *testing.T) {
 	if f.local, err = k.NewSession(t.Context(), wire.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	leave, store, s := f.join(t, bus.Host{Name: bus.ReducerName("keeper")}, k), f.store, f.local
+	leave, store, s := f.join(t, bus.Host{Name: bus.ReducerName(f.name)}, k), f.store, f.local
 	f.end = sync.OnceFunc(func() {
 		leave()
 		_ = s.Close()
@@ -189,8 +211,14 @@ func (f *stands) enter(t *testing.T, host int) (leave func()) {
 // keep runs the daemon's part until stop is called.
 func (f *stands) keep(t *testing.T) (stop func()) {
 	t.Helper()
-	o := root.KeepOptions{Options: root.Options{Bus: f.at}, Name: "keeper", Store: f.store, Lease: f.lease, Log: slog.New(slog.DiscardHandler)}
+	o := root.KeepOptions{Options: root.Options{Bus: f.at}, Name: f.name, Store: f.store, Lease: f.lease, Log: slog.New(slog.DiscardHandler)}
 	return background(t, func(ctx context.Context) error { return root.Keep(ctx, o) })
+}
+
+// joined waits until these daemons have joined.
+func joined(t *testing.T, s wire.Session, names string) {
+	t.Helper()
+	testenv.Until(t, "the daemons have joined", func() bool { return slices.Contains(s.Info(), "standing queries are kept by: "+names) })
 }
 
 // client returns a session of a client when so many hosts have joined, and the daemon.
@@ -256,8 +284,15 @@ func (f *stands) same(t *testing.T, s wire.Session) {
 	if a, b := sorted(want, ""), sorted(got, ""); a != b {
 		t.Errorf("of one\n%s\nstored\n%s", a, b)
 	}
-	if n := cells(t, s, "SELECT COUNT(*) FROM w WHERE final FOR 300ms"); n[0][0].I != int64(len(want)) {
-		t.Errorf("%d final rows are stored, want %d", n[0][0].I, len(want))
+	var n int64
+	span := 150 * time.Millisecond
+	testenv.Until(t, "all rows are read in a span of time", func() bool {
+		span *= 2
+		n = cells(t, s, fmt.Sprintf("SELECT COUNT(*) FROM w WHERE final FOR %dms", span.Milliseconds()))[0][0].I
+		return n >= int64(len(want))
+	})
+	if n != int64(len(want)) {
+		t.Errorf("%d final rows are stored, want %d", n, len(want))
 	}
 }
 
@@ -302,6 +337,105 @@ func TestStandingQueryIsTheUnionOfItsHosts(t *testing.T) {
 	}
 	testenv.Until(t, "all windows are final", func() bool { return f.final(rows) })
 	f.same(t, f.client(t, 3))
+}
+
+// What is stored is the union of the hosts' rows at each of two daemons that take turns, while
+// the bus is bad.
+func TestStandingQueryIsTheUnionAtEachKeeper(t *testing.T) {
+	f := newStands(t, 2)
+	g := f.another(t, "other")
+	rows, _ := f.randomRows(t, rand.New(rand.NewPCG(7, 8)))
+	windows := len(cells(t, f.one, "SELECT COUNT(*) FROM TUMBLE(rows, 1s)"))
+	for i := range f.hosts {
+		f.enter(t, i)
+	}
+	stops := map[*stands]func(){f: f.keep(t), g: g.keep(t)}
+	s := f.client(t, 2)
+	joined(t, s, "keeper, other")
+	do(t, s, "CREATE QUERY w ON FLEET AS "+perWindow)
+	f.disturb(t)
+	for step := 1; step < 4; step++ {
+		now, next := f, g
+		if step%2 == 0 {
+			now, next = g, f
+		}
+		running := func(k *stands) bool {
+			q := k.query()
+			if q == nil {
+				return false
+			}
+			st, _, _ := q.State()
+			return st.State == wire.StandingRunning
+		}
+		testenv.Until(t, now.name+" keeps the query", func() bool { return running(now) })
+		before := now.query().Next()
+		for _, h := range f.hosts {
+			h.allow(windows * step / 4)
+		}
+		testenv.Until(t, fmt.Sprint("a window is stored in step ", step), func() bool { return now.query().Next() > before })
+		stops[now]()
+		testenv.Until(t, next.name+" goes on", func() bool { return running(next) })
+		if running(next) {
+			stops[now] = now.keep(t)
+		}
+	}
+	for _, h := range f.hosts {
+		h.allow(allWindows)
+	}
+	for _, k := range []*stands{f, g} {
+		testenv.Until(t, "all windows are final at "+k.name, func() bool { return k.final(rows) })
+		k.same(t, k.local)
+	}
+	f.same(t, f.client(t, 2))
+}
+
+// Triggers at two daemons that have the results of a query report the same alerts, with the
+// same ids.
+func TestAlertsOfKeepersHaveTheSameIDs(t *testing.T) {
+	f := newStands(t, 1)
+	g := f.another(t, "other")
+	rows := []string{"2026-01-02T03:04:05.100Z,1,,a", "2026-01-02T03:04:05.200Z,2,,b", "2026-01-02T03:04:06.100Z,4,,a", "2026-01-02T03:04:06.200Z,8,,b"}
+	f.divide(t, "timestamp,n,x,s", rows, func(int) int { return 0 })
+	f.enter(t, 0)
+	f.keep(t)
+	g.keep(t)
+	s := f.client(t, 1)
+	joined(t, s, "keeper, other")
+	do(t, s, "CREATE QUERY w ON FLEET AS "+perWindow)
+	f.hosts[0].allow(1)
+	var mu sync.Mutex
+	received := map[string][]string{} // by daemon
+	for _, k := range []*stands{f, g} {
+		r := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
+			var alert struct {
+				ID  string `json:"id"`
+				Row struct {
+					S string `json:"s"`
+					T int64  `json:"t"`
+				} `json:"row"`
+			}
+			if err := json.NewDecoder(q.Body).Decode(&alert); err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			received[k.name] = append(received[k.name], fmt.Sprint(alert.ID, " ", alert.Row))
+		}))
+		t.Cleanup(r.Close)
+		testenv.Until(t, "the results of the first window are there", func() bool { return k.query() != nil && k.query().Next() == 2 })
+		do(t, k.local, "CREATE TRIGGER high ON w WHEN t > 0 BEGIN WEBHOOK '"+r.URL+"' END")
+	}
+	f.hosts[0].allow(allWindows)
+	testenv.Until(t, "both daemons have reported the second window", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(received["keeper"]) == 2 && len(received["other"]) == 2
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	if a, b := received["keeper"], received["other"]; !slices.Equal(a, b) || a[0][:32] == a[1][:32] || len(a[0]) < 33 {
+		t.Errorf("reported\n%s\nand\n%s", a, b)
+	}
 }
 
 // A host that joins later executes the query; a host that a query does not choose does not.

@@ -57,7 +57,7 @@ func TestFindHints(t *testing.T) {
 		"p":           "did you mean pictures or processes or python or probes or permissions or placement?",
 		"ptrace":      "it occurs in containers, daemon",
 		"frobnicated": "",
-		"--connect":   "it occurs in command, top, doctor, containers, fleettrust, others",
+		"--connect":   "it occurs in command, top, web, doctor, containers, others",
 		"":            "",
 	} {
 		_, err := Find(name)

@@ -82,7 +82,7 @@ var sys = []*Stream{
 	{Name: SysStanding, Kind: Snapshot, Doc: "the standing queries of the fleet whose results are kept here", How: "engine", Cost: "none", Needs: noNeeds,
 		Columns: columns(stamp, []Column{
 			{"query", tS, "", "its name, which is also the name of its stream"},
-			{"state", tS, "", "starting; running; waiting: it could not be executed, and is tried again; stored: only its results are here"},
+			{"state", tS, "", "starting; running; waiting: it could not be executed, and is tried again; standby: another daemon keeps it; stored: only its results are here"},
 			{"hosts", tS, "", "how many hosts its results cover, and which not; NULL if that is not known"},
 			{"windows", tI, "", "windows and revisions that were stored since the start of the daemon"},
 			{"bytes", tI, "bytes", "size of the stored results"},

@@ -85,6 +85,23 @@ func (r *Explained) Summary() wire.Summary {
 // run, its measurements; below an acquisition, its probe sites.
 func (q *Query) Explain() string {
 	var b strings.Builder
+	b.WriteString(q.explainOperators())
+	q.Gating.Explain(&b)
+	if q.Placement != nil {
+		q.Placement.Explain(&b)
+	}
+	if q.Plan.For > 0 {
+		fmt.Fprintf(&b, "for %s\n", plan.FormatDuration(int64(q.Plan.For)))
+	}
+	if len(q.Plan.Fired) > 0 {
+		fmt.Fprintf(&b, "rules: %s\n", strings.Join(q.Plan.Fired, ", "))
+	}
+	return b.String()
+}
+
+// explainOperators prints the operators and the probe sites. It can be called at any time.
+func (q *Query) explainOperators() string {
+	var b strings.Builder
 	stats := map[plan.Node]*graph.Stats{}
 	if q.Life.Started() {
 		for _, st := range q.Graph.Stats {
@@ -112,16 +129,6 @@ func (q *Query) Explain() string {
 		}
 	}
 	walk(q.Plan.Root, 0)
-	q.Gating.Explain(&b)
-	if q.Placement != nil {
-		q.Placement.Explain(&b)
-	}
-	if q.Plan.For > 0 {
-		fmt.Fprintf(&b, "for %s\n", plan.FormatDuration(int64(q.Plan.For)))
-	}
-	if len(q.Plan.Fired) > 0 {
-		fmt.Fprintf(&b, "rules: %s\n", strings.Join(q.Plan.Fired, ", "))
-	}
 	return b.String()
 }
 

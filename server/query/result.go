@@ -22,7 +22,7 @@ func (r *Result) Message() string { return "" }
 
 // Info implements wire.Result.
 func (r *Result) Info() wire.Info {
-	info := wire.Info{StartsOver: startsOver(r.Query.Plan.Root, true)}
+	info := wire.Info{StartsOver: startsOver(r.Query.Plan.Root, true), Plan: r.Query.explainOperators}
 	if r.Query.Placement != nil {
 		info.Fragment = r.Query.Placement.ForClient(clock.Now())
 		info.Fragment.Columns = r.Header

@@ -11,9 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"endoscope/operators/batch"
 	"endoscope/server/wire"
-	"endoscope/server/wire/bus"
 )
 
 // Sizes of a query's log.
@@ -142,17 +140,10 @@ func readAll(f io.ReaderAt, b []byte, at int64) error {
 	return err
 }
 
-// append stores a result.
-func (l *log) append(w wire.StandingWindow, cols []wire.Column, rows []*batch.Batch) error {
-	r := record{StandingWindow: w}
-	var parts [][]byte
-	if len(rows) > 0 {
-		var err error
-		if parts, err = bus.EncodeRows(cols, nil, rows); err != nil {
-			return err
-		}
-	}
-	for _, p := range parts {
+// append stores a result. If results before it are missing, it begins another segment.
+func (l *log) append(of wire.StandingRecord) error {
+	r := record{StandingWindow: of.Window}
+	for _, p := range of.Parts {
 		r.Parts = append(r.Parts, len(p))
 	}
 	head, err := json.Marshal(r)
@@ -161,12 +152,12 @@ func (l *log) append(w wire.StandingWindow, cols []wire.Column, rows []*batch.Ba
 	}
 	body := binary.LittleEndian.AppendUint32(nil, uint32(len(head)))
 	body = append(body, head...)
-	for _, p := range parts {
+	for _, p := range of.Parts {
 		body = append(body, p...)
 	}
 	out := binary.LittleEndian.AppendUint32(nil, uint32(len(body)))
 	out = binary.LittleEndian.AppendUint32(out, crc32.ChecksumIEEE(body))
-	if err := l.room(); err != nil {
+	if err := l.room(of.Number); err != nil {
 		return err
 	}
 	last := l.segments[len(l.segments)-1]
@@ -181,16 +172,11 @@ func (l *log) append(w wire.StandingWindow, cols []wire.Column, rows []*batch.Ba
 	return nil
 }
 
-// room begins another segment if there is none or the last one is full, and removes the
-// oldest ones.
-func (l *log) room() error {
-	first := uint64(1)
-	if n := len(l.segments); n > 0 {
-		last := l.segments[n-1]
-		if last.size < l.full {
-			return nil
-		}
-		first = last.number + last.count
+// room begins another segment if there is none, the last one is full, or another result than
+// the one with this number would follow there. It removes the oldest ones.
+func (l *log) room(number uint64) error {
+	if n := len(l.segments); n > 0 && l.segments[n-1].size < l.full && l.end() == number {
+		return nil
 	}
 	for l.size() > l.most-l.full && len(l.segments) > 1 {
 		if err := os.Remove(l.segments[0].path); err != nil {
@@ -198,13 +184,13 @@ func (l *log) room() error {
 		}
 		l.segments = l.segments[1:]
 	}
-	path := filepath.Join(l.dir, fmt.Sprintf("%016x.rows", first))
+	path := filepath.Join(l.dir, fmt.Sprintf("%016x.rows", number))
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return fmt.Errorf("a result cannot be stored: %w", err)
 	}
 	l.close()
-	l.file, l.segments = f, append(l.segments, &segment{number: first, path: path})
+	l.file, l.segments = f, append(l.segments, &segment{number: number, path: path})
 	return nil
 }
 

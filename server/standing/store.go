@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 
-	"endoscope/operators/batch"
 	"endoscope/planner/definitions"
 	"endoscope/planner/types"
 	"endoscope/server/answer"
@@ -184,6 +183,15 @@ func (s *Store) Get(key string) *Query {
 	return nil
 }
 
+// IDOf returns the id of the query with a qualified name, which is the same at all daemons that
+// have its results; "": there is none.
+func (s *Store) IDOf(key string) string {
+	if q := s.Get(key); q != nil {
+		return q.ID
+	}
+	return ""
+}
+
 // Names returns the qualified names of queries that can be read.
 func (s *Store) Names() (names []string) {
 	for _, q := range s.List() {
@@ -242,18 +250,28 @@ func (q *Query) Stored() *wire.StandingStored {
 	return q.stored
 }
 
+// Next implements wire.StandingResults.
+func (q *Query) Next() uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.log.end()
+}
+
 // Append implements wire.StandingResults.
-func (q *Query) Append(w wire.StandingWindow, rows []*batch.Batch) error {
+func (q *Query) Append(r wire.StandingRecord) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.dropped {
 		return errors.New("the query was dropped")
 	}
-	if err := q.log.append(w, q.Columns, rows); err != nil {
+	if r.Number < q.log.end() {
+		return nil
+	}
+	if err := q.log.append(r); err != nil {
 		return err
 	}
 	q.windows++
-	q.stored = after(q.stored, w)
+	q.stored = after(q.stored, r.Window)
 	close(q.changed)
 	q.changed = make(chan struct{})
 	return nil

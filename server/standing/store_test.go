@@ -15,6 +15,7 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/testenv"
 	"endoscope/server/wire"
+	"endoscope/server/wire/bus"
 )
 
 var columns = []wire.Column{{Name: "timestamp", Type: types.Timestamp}, {Name: "s", Type: types.Varchar}, {Name: "final", Type: types.Boolean}}
@@ -58,7 +59,11 @@ func (q *Query) put(t *testing.T, w wire.StandingWindow, texts ...string) {
 		}
 		rows[len(rows)-1].AppendRow(types.Value{Type: types.Timestamp, I: w.End}, types.Str(text), types.Bool(w.Final))
 	}
-	if err := q.Append(w, rows); err != nil {
+	parts, err := bus.EncodeRows(q.Columns, nil, rows)
+	if err == nil {
+		err = q.Append(wire.StandingRecord{Number: q.Next(), Window: w, Parts: parts})
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	for _, b := range rows {

@@ -39,6 +39,7 @@ type Trigger struct {
 	Inbox    *Inbox                                 // of the session that created it
 	Notify   func(text string)                      // notifies the user who created it
 	Owner    string                                 // the owner's name
+	Standing string                                 // the id of the standing query whose results are the tuples; "": they are others
 	Tuple    func([]byte, *batch.Batch, int) []byte // returns a tuple as JSON
 
 	Notices  []string // for the user who creates it

@@ -3,6 +3,8 @@ package trigger
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -35,6 +37,8 @@ type webhook struct {
 	// the last one so far; nil: none, or it is over. Used only by the goroutine
 	// that calls activate and deactivate.
 	firing *post
+	last   int64 // the time of the last activation
+	same   int   // activations before it at that time
 
 	pending atomic.Int64
 	lost    atomic.Uint64
@@ -55,8 +59,9 @@ const (
 // post is one delivery.
 type post struct {
 	activation
-	since int64 // time of the first activation since the condition last failed
-	ended int64 // when the condition failed; 0: it holds
+	id    string // the same at all daemons that have the tuple; "": no other one has it
+	since int64  // time of the first activation since the condition last failed
+	ended int64  // when the condition failed; 0: it holds
 }
 
 // format is a value of SET webhook_format.
@@ -86,13 +91,26 @@ func NewWebhook(t *Trigger, act *planner.Action, format string) *webhook {
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 func (w *webhook) activate(a activation) {
-	p := post{activation: a, since: a.at}
+	p := post{activation: a, since: a.at, id: w.identify(a)}
 	if w.firing != nil {
 		p.since = w.firing.since
 	}
 	w.firing = &p
 	w.enqueue(p)
 	w.t.Stream.publish(streamRow{at: a.at, activation: a.n, action: w.act.Text, row: a.tuple})
+}
+
+// identify returns the id of an activation by a result of a standing query: several daemons
+// have these results, in the same order, and each may report them.
+func (w *webhook) identify(a activation) string {
+	if w.t.Standing == "" {
+		return ""
+	}
+	if w.same++; a.at != w.last {
+		w.last, w.same = a.at, 0
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%s\n%d\n%d", w.t.Standing, w.t.Owner, w.t.Plan.Name, a.at, w.same))
+	return hex.EncodeToString(sum[:16])
 }
 
 func (w *webhook) enqueue(p post) {
@@ -209,10 +227,11 @@ func plainBody(t *Trigger, a *post) ([]byte, error) {
 	return json.Marshal(struct {
 		Trigger    string          `json:"trigger"`
 		Owner      string          `json:"owner,omitempty"`
+		ID         string          `json:"id,omitempty"`
 		Activation int64           `json:"activation"`
 		Timestamp  string          `json:"timestamp"`
 		Row        json.RawMessage `json:"row"`
-	}{t.Plan.Name, t.Owner, a.n, time.Unix(0, a.at).UTC().Format(types.TimeFormat), tupleOf(a)})
+	}{t.Plan.Name, t.Owner, a.id, a.n, time.Unix(0, a.at).UTC().Format(types.TimeFormat), tupleOf(a)})
 }
 
 // alertBody returns the body for /api/v2/alerts of Prometheus' Alertmanager
@@ -231,6 +250,9 @@ func alertBody(t *Trigger, p *post) ([]byte, error) {
 		Labels:      map[string]string{"alertname": t.Plan.Name, "source": "endoscope"},
 		Annotations: map[string]string{"activation": fmt.Sprint(p.n), "row": string(tupleOf(p))},
 		StartsAt:    time.Unix(0, p.since).UTC(),
+	}
+	if p.id != "" {
+		a.Annotations["id"] = p.id
 	}
 	if t.Owner != "" {
 		a.Labels["owner"] = t.Owner

@@ -187,6 +187,20 @@ func (d *desk) running(t *testing.T, what string) int {
 	return n
 }
 
+// named fails if a control of a page has no name for who does not see it.
+func (b *browser) named(t *testing.T, page, with string) {
+	t.Helper()
+	unnamed := b.text(t, `
+		const cdp = await pages[args[0]].context().newCDPSession(pages[args[0]]);
+		const { nodes } = await cdp.send('Accessibility.getFullAXTree');
+		const controls = ['button', 'textbox', 'combobox', 'option', 'tab', 'link', 'checkbox', 'grid', 'table', 'img', 'image', 'canvas', 'searchbox', 'tabpanel', 'tablist', 'listbox',
+			'tree', 'treeitem', 'region', 'slider', 'toolbar', 'status', 'DisclosureTriangle', 'SvgRoot'];
+		return nodes.filter((n) => !n.ignored && controls.includes(n.role.value) && !(n.name && n.name.value)).map((n) => n.role.value).join(' ')`, page)
+	if unnamed != "" {
+		t.Errorf("%s: controls without names: %s", with, unnamed)
+	}
+}
+
 // none fails if a page has reported an error.
 func (b *browser) none(t *testing.T, page string) {
 	t.Helper()

@@ -145,6 +145,25 @@ func (p *page) plan(ctx context.Context, in ask) (any, error) {
 	return out, nil
 }
 
+// rates returns the plan of a result with what was measured so far.
+func (p *page) rates(_ context.Context, in ask) (any, error) {
+	r, err := p.result(in.Query)
+	if err != nil {
+		return nil, err
+	}
+	explain := r.Info().Plan
+	if explain == nil {
+		return nil, failed(http.StatusNotFound, "this result has no plan")
+	}
+	out := explained.Read(strings.Split(strings.TrimSuffix(explain(), "\n"), "\n"))
+	elapsed := r.Summary().Elapsed // 0: it runs
+	if elapsed == 0 {
+		elapsed = time.Duration(p.s.now().UnixNano() - r.enc.epoch)
+	}
+	out.Analyzed, out.Seconds = true, elapsed.Seconds()
+	return out, nil
+}
+
 var explains = regexp.MustCompile(`(?i)^\s*EXPLAIN\s+(ANALYZE\b)?`)
 
 // linesOf reads a result of one text column.

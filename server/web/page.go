@@ -59,6 +59,7 @@ type line struct {
 	Text    string   `json:"text,omitempty"`
 	Columns []column `json:"columns,omitempty"`
 	Replace bool     `json:"replace,omitempty"` // each emitted result takes the place of the one before
+	Planned bool     `json:"planned,omitempty"` // its plan can be asked for
 	Epoch   string   `json:"epoch,omitempty"`   // ns since 1970, to which times are relative
 	Rows    int      `json:"n,omitempty"`
 	Preview bool     `json:"preview,omitempty"`
@@ -88,6 +89,8 @@ type footer struct {
 	Losses  []cause  `json:"losses,omitempty"`
 	Counts  []cause  `json:"counts,omitempty"`
 	Notes   []string `json:"notes,omitempty"`
+	// Hosts are those of a result of several hosts; nil: none, or as before.
+	Hosts []wire.HostState `json:"hosts,omitempty"`
 }
 
 type cause struct {

@@ -3,6 +3,7 @@ package web
 import (
 	"context"
 	"io"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -21,6 +22,7 @@ type result struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	once   sync.Once
+	hosts  []wire.HostState // that were sent last
 
 	mu       sync.Mutex
 	points   *points
@@ -58,7 +60,7 @@ func replaces(statement string) bool {
 func (r *result) start() {
 	r.p.pumps.Go(func() {
 		defer r.cancel()
-		r.put(&line{Type: "begin", Columns: r.enc.columns(), Text: r.Message(), Epoch: strconv.FormatInt(r.enc.epoch, 10), Replace: r.enc.replace})
+		r.put(&line{Type: "begin", Planned: r.Info().Plan != nil, Columns: r.enc.columns(), Text: r.Message(), Epoch: strconv.FormatInt(r.enc.epoch, 10), Replace: r.enc.replace})
 		events := make(chan step)
 		go r.pump(events)
 		r.send(events)
@@ -107,11 +109,21 @@ func (r *result) send(events <-chan step) {
 				return
 			}
 		case <-beats.C:
-			r.put(&line{Type: "footer", Summary: footerOf(r.Summary())})
+			r.put(&line{Type: "footer", Summary: r.footer()})
 		case <-r.ctx.Done():
 			return
 		}
 	}
+}
+
+// footer returns the summary. Hosts are sent when they have changed.
+func (r *result) footer() *footer {
+	s := r.Summary()
+	f := footerOf(s)
+	if !slices.Equal(s.Hosts, r.hosts) {
+		f.Hosts, r.hosts = s.Hosts, s.Hosts
+	}
+	return f
 }
 
 func (r *result) put(l *line) {
@@ -123,12 +135,12 @@ func (r *result) put(l *line) {
 func (r *result) step(st step) (end bool) {
 	switch {
 	case st.err == io.EOF:
-		r.put(&line{Type: "end", Summary: footerOf(r.Summary()), Text: r.Message()})
+		r.put(&line{Type: "end", Summary: r.footer(), Text: r.Message()})
 		_ = r.Result.Close() // nothing of a result that is kept for its pictures stays attached
 		return true
 	case st.err != nil:
 		if r.ctx.Err() == nil {
-			r.put(&line{Type: "end", Summary: footerOf(r.Summary()), Error: failureOf(st.err, "", 0)})
+			r.put(&line{Type: "end", Summary: r.footer(), Error: failureOf(st.err, "", 0)})
 		}
 		_ = r.Result.Close()
 		return true

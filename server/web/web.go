@@ -164,6 +164,7 @@ func (s *Server) routes() http.Handler {
 	mux.Handle("POST /api/close", s.onPage((*page).drop))
 	mux.Handle("POST /api/edit", s.onPage((*page).edit))
 	mux.Handle("POST /api/plan", s.onPage((*page).plan))
+	mux.Handle("POST /api/rates", s.onPage((*page).rates))
 	mux.Handle("POST /api/series", s.onPage((*page).series))
 	mux.Handle("POST /api/picture", s.onPage((*page).picture))
 	mux.Handle("POST /api/library", s.onPage((*page).library))

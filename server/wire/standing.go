@@ -1,10 +1,6 @@
 package wire
 
-import (
-	"time"
-
-	"endoscope/operators/batch"
-)
+import "time"
 
 // StandingQuery is a query that outlives its client (CREATE QUERY).
 type StandingQuery struct {
@@ -23,6 +19,13 @@ type StandingWindow struct {
 	Final    bool  `json:"final"`
 	// Upto: all windows that end here or before are final, with this one.
 	Upto int64 `json:"upto"`
+}
+
+// StandingRecord is a stored result of a standing query.
+type StandingRecord struct {
+	Number uint64 // from 1
+	Window StandingWindow
+	Parts  [][]byte // its rows (bus.EncodeRows)
 }
 
 // StandingStored is where the stored results of a standing query end.
@@ -45,6 +48,7 @@ const (
 	StandingStarting = "starting"
 	StandingRunning  = "running"
 	StandingWaiting  = "waiting" // it could not be executed, and is tried again
+	StandingStandby  = "standby" // another reducer keeps it
 	StandingKept     = "stored"  // only its results are there
 )
 
@@ -64,8 +68,10 @@ type StandingResults interface {
 	Begin(columns []Column) error
 	// Stored returns where the stored results end; nil: nothing is stored.
 	Stored() *StandingStored
-	// Append stores a result. It keeps no reference to the rows.
-	Append(w StandingWindow, rows []*batch.Batch) error
+	// Next returns the number of the next result.
+	Next() uint64
+	// Append stores a result. One that is stored already changes nothing.
+	Append(r StandingRecord) error
 	// Report says how the query is doing.
 	Report(s StandingState)
 }

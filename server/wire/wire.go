@@ -167,6 +167,9 @@ type Info struct {
 	// StartsOver reports that the statement, executed again, would return its first rows
 	// again.
 	StartsOver bool
+	// Plan returns what EXPLAIN says of the operators, with what was measured so far. It can
+	// be called at any time. nil: that is not known.
+	Plan func() string
 }
 
 // Summary is a result's footer.
@@ -179,10 +182,27 @@ type Summary struct {
 	// Cost is the CPU time that probes and samples have cost so far: events as counted,
 	// at the prices measured on the machine. 0: nothing, or unknown.
 	Cost time.Duration `json:",omitempty"`
+	// Hosts are those of a result of several hosts, by name.
+	Hosts []HostState `json:",omitempty"`
 	// Arrived is when rows or a watermark of another host last arrived, which may be
 	// before they are read. Zero: unknown.
 	Arrived time.Time `json:"-"`
 }
+
+// HostState is what a result has of a host.
+type HostState struct {
+	Name  string `json:"name"`
+	State string `json:"state"` // one of the constants
+	// Why is why it has not answered, or since when it is silent.
+	Why string `json:"why,omitempty"`
+}
+
+// States of a host.
+const (
+	HostAnswered = "answered" // everything that it has so far is in the result
+	HostLate     = "late"     // it has sent nothing for some time, and may go on
+	HostMissing  = "missing"  // it was never heard, refuses the statement, or is lost
+)
 
 // Loss is a number of events that did not become rows, and the cause.
 type Loss struct {

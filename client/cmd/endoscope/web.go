@@ -15,19 +15,18 @@ import (
 	"golang.org/x/term"
 
 	"endoscope/client"
-	"endoscope/server"
 	"endoscope/server/web"
 	"endoscope/server/wire"
 )
 
-// serveWeb serves the page of an engine in this process (client.Program.ServeWeb).
+// serveWeb serves the page of an engine (client.Program.ServeWeb).
 func serveWeb(ctx context.Context, w client.WebPage, in io.Reader, out, errs io.Writer) (err error) {
 	l, err := listenWeb(w.Listen)
 	if err != nil {
 		return err
 	}
 	defer l.Close()
-	engine, err := server.New(server.Options{})
+	engine, err := w.Open()
 	if err != nil {
 		return err
 	}

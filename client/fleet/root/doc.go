@@ -15,8 +15,10 @@
 // NATS is called.
 //
 // Keep makes a reducer of the fleet the root of standing queries: keeper follows the bucket of
-// queries, and has one goroutine for each query that it keeps (run), which stores its windows,
-// and one that reports how it is doing. All end with Keep.
+// queries, and has one goroutine for each query (run). That waits until no other reducer keeps
+// the query (tenure), and stores what these add to its results (records); then it adds to them
+// itself, while one goroutine renews the tenure and one reports how the query is doing. All end
+// with Keep.
 //
 // It must not know how results are combined.
 package root

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -103,10 +104,19 @@ func (s *session) Triggered(bool) wire.Result { return nothing{} }
 
 // Info implements wire.Session.
 func (s *session) Info() []string {
-	return []string{
+	info := []string{
 		fmt.Sprintf("engine: a fleet at %s", cmp.Or(s.e.nc.ConnectedUrlRedacted(), "a bus in this process")),
 		fmt.Sprintf("hosts: %d of %d", s.e.hosts.alive(), len(s.e.hosts.list())),
 	}
+	if keepers := s.e.hosts.keepers(); len(keepers) > 0 {
+		var names []string
+		for _, k := range keepers {
+			name, _ := bus.Reducer(k.Name)
+			names = append(names, name)
+		}
+		info = append(info, "standing queries are kept by: "+strings.Join(names, ", "))
+	}
+	return info
 }
 
 // Describe implements wire.Session: what one host answers.

@@ -3,8 +3,10 @@ package root
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -37,8 +39,8 @@ type keeping struct {
 	chosen func(host string, labels map[string]string) bool
 }
 
-// keeper keeps the standing queries that name this reducer: it renews their leases, is their
-// root, and stores their results.
+// keeper keeps the standing queries that name this reducer, unless another one does: it renews
+// their leases, is their root, and stores their results. It has the results of the others, too.
 type keeper struct {
 	KeepOptions
 	e       *Engine
@@ -161,7 +163,7 @@ func (k *keeper) change(ctx context.Context, c bus.Change) {
 	}
 	text, author, err := k.Trust.Open(bus.About{Kind: bus.KindQuery, Query: c.Query, Host: bus.ReducerName(k.Name)}, c.Value)
 	var q bus.Query
-	if err != nil || bus.Decode(text, &q) != nil || q.ID != c.Query || q.Version != bus.Version || q.Standing == nil || q.Standing.Renewer != k.Name {
+	if err != nil || bus.Decode(text, &q) != nil || q.ID != c.Query || q.Version != bus.Version || q.Standing == nil || !slices.Contains(q.Standing.Keepers, k.Name) {
 		return // another query
 	}
 	k.kept[q.ID] = nil
@@ -193,21 +195,53 @@ func (k *keeper) tombstone(c bus.Change) {
 	k.Store.Drop(c.Query, from) // it may have been kept before a restart
 }
 
-// run keeps one query until ctx is done.
+// run keeps one query, or waits until another reducer does not, until ctx is done.
 func (k *keeper) run(ctx context.Context, q *bus.Query, value []byte, results wire.StandingResults) {
 	results.Report(wire.StandingState{State: wire.StandingStarting})
+	t := &tenure{e: k.e, query: q.ID, name: k.Name, first: q.Standing.Keepers[0] == k.Name}
+	log := &records{e: k.e, query: q.ID, results: results, log: k.Log}
 	for ctx.Err() == nil {
-		err := k.collect(ctx, q, value, results)
-		if ctx.Err() != nil {
-			return
+		mine, err := t.begin(ctx)
+		if err == nil {
+			err = log.follow(ctx)
 		}
-		results.Report(wire.StandingState{State: wire.StandingWaiting, Error: err.Error()})
-		pause(ctx, againAfter)
+		if mine && err == nil {
+			err = k.keep(ctx, q, value, t, log)
+		}
+		if mine && ctx.Err() != nil {
+			t.end()
+		}
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil && !errors.Is(err, bus.ErrMoved):
+			results.Report(wire.StandingState{State: wire.StandingWaiting, Error: err.Error()})
+			pause(ctx, againAfter)
+		default:
+			results.Report(wire.StandingState{State: wire.StandingStandby})
+			pause(ctx, renewEvery)
+		}
 	}
 }
 
+// keep keeps a query until that fails, or another reducer does.
+func (k *keeper) keep(ctx context.Context, q *bus.Query, value []byte, t *tenure, log *records) error {
+	k.Log.Info("standing query is kept here", "name", q.Standing.Name, "id", q.ID)
+	keeping, stop := context.WithCancelCause(ctx)
+	var renewal sync.WaitGroup
+	renewal.Go(func() { t.renew(keeping, func() { stop(bus.ErrMoved) }) })
+	err := k.collect(keeping, q, value, log)
+	if moved := context.Cause(keeping); moved != nil {
+		err = moved
+	}
+	stop(nil)
+	renewal.Wait()
+	return err
+}
+
 // collect combines the results of the hosts and stores them, until that fails.
-func (k *keeper) collect(ctx context.Context, q *bus.Query, value []byte, results wire.StandingResults) error {
+func (k *keeper) collect(ctx context.Context, q *bus.Query, value []byte, log *records) error {
+	results := log.results
 	stmt, err := parser.Parse(q.Text)
 	if err != nil {
 		return err
@@ -245,11 +279,11 @@ func (k *keeper) collect(ctx context.Context, q *bus.Query, value []byte, result
 			results.Report(stateOf(res))
 		}
 	})
-	return store(ctx, res, results)
+	return store(ctx, res, log)
 }
 
 // store stores windows as they are given.
-func store(ctx context.Context, res *fleet.Standing, results wire.StandingResults) error {
+func store(ctx context.Context, res *fleet.Standing, log *records) error {
 	var rows []*batch.Batch
 	release := func() {
 		for _, b := range rows {
@@ -267,7 +301,7 @@ func store(ctx context.Context, res *fleet.Standing, results wire.StandingResult
 		case wire.Rows:
 			rows = append(rows, ev.Batch)
 		case wire.Flush:
-			if err := results.Append(res.Window(), rows); err != nil {
+			if err := log.add(ctx, res.Window(), res.Columns(), rows); err != nil {
 				return err
 			}
 			release()

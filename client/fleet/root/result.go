@@ -45,10 +45,10 @@ type hostResult struct {
 	stored   uint64        // the last item whose results are stored
 	summary  wire.Summary
 	dropped  uint64
-	err      error // why there is nothing more; nil: there is
-	last     bool  // the end is in the queue, or err is set
-
-	events []wire.Event // of the item being read; used by the reader only
+	err      error        // why there is nothing more; nil: there is
+	last     bool         // the end is in the queue, or err is set
+	events   []wire.Event // of the item being read
+	closed   bool
 }
 
 // mostTotals is how many totals of a host may wait for the reader. If there are more, the
@@ -230,12 +230,13 @@ func (r *hostResult) Info() wire.Info { return wire.Info{Share: r.first.Share} }
 func (r *hostResult) Next(ctx context.Context) (wire.Event, error) {
 	r.read.Store(true)
 	for {
+		r.mu.Lock()
 		if len(r.events) > 0 {
 			ev := r.events[0]
 			r.events = r.events[1:]
+			r.mu.Unlock()
 			return ev, nil
 		}
-		r.mu.Lock()
 		var it *bus.Item
 		var err error
 		if len(r.queue) > 0 {
@@ -266,20 +267,26 @@ func (r *hostResult) Next(ctx context.Context) (wire.Event, error) {
 			r.err = end
 			r.mu.Unlock()
 		default:
-			if err := r.decode(it); err != nil {
+			events, err := r.decode(it)
+			if err != nil {
 				return wire.Event{}, err
 			}
+			r.mu.Lock()
+			if r.events = events; r.closed {
+				r.drop()
+			}
+			r.mu.Unlock()
 		}
 	}
 }
 
 // decode makes events of an item.
-func (r *hostResult) decode(it *bus.Item) error {
+func (r *hostResult) decode(it *bus.Item) (events []wire.Event, err error) {
 	switch it.Kind {
 	case bus.ItemBeat:
-		r.events = append(r.events, wire.Event{Kind: wire.Mark, Mark: it.Mark})
+		events = append(events, wire.Event{Kind: wire.Mark, Mark: it.Mark})
 	case bus.ItemNotice:
-		r.events = append(r.events, wire.Event{Kind: wire.Notice, Text: it.Text})
+		events = append(events, wire.Event{Kind: wire.Notice, Text: it.Text})
 	case bus.ItemRows:
 		var all []*batch.Batch
 		for _, part := range it.Rows {
@@ -288,21 +295,31 @@ func (r *hostResult) decode(it *bus.Item) error {
 				for _, b := range all {
 					b.Release()
 				}
-				return &broken{fmt.Errorf("what it sends cannot be read: %w", err)}
+				return nil, &broken{fmt.Errorf("what it sends cannot be read: %w", err)}
 			}
 			all = append(all, bs...)
 		}
 		for _, b := range all {
-			r.events = append(r.events, wire.Event{Kind: wire.Rows, Batch: b})
+			events = append(events, wire.Event{Kind: wire.Rows, Batch: b})
 		}
 		if it.Flush {
-			r.events = append(r.events, wire.Event{Kind: wire.Flush, Round: it.Round})
+			events = append(events, wire.Event{Kind: wire.Flush, Round: it.Round})
 		} else if len(all) == 0 {
-			return nil
+			return nil, nil
 		}
-		r.events[len(r.events)-1].Mark = it.Mark
+		events[len(events)-1].Mark = it.Mark
 	}
-	return nil
+	return events, nil
+}
+
+// drop releases the events that were not read. The caller holds r.mu.
+func (r *hostResult) drop() {
+	for _, ev := range r.events {
+		if ev.Batch != nil {
+			ev.Batch.Release()
+		}
+	}
+	r.events = nil
 }
 
 // broken is the error of a host that sends what cannot be read: the others go on.
@@ -315,14 +332,10 @@ func (r *hostResult) Stop() { r.p.stop() }
 
 // Close implements wire.Result. The statement ends at all hosts with published.Close.
 func (r *hostResult) Close() error {
-	for _, ev := range r.events {
-		if ev.Batch != nil {
-			ev.Batch.Release()
-		}
-	}
-	r.events = nil
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.closed = true
+	r.drop()
 	r.queue, r.preview = nil, nil
 	if !r.last {
 		r.last, r.err = true, errClosed

@@ -1,6 +1,7 @@
 package root
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"endoscope/client/fleet"
 	"endoscope/operators/batch"
 	"endoscope/operators/expr"
 	"endoscope/parser"
@@ -30,6 +32,8 @@ const (
 	standingLife = 366 * 24 * time.Hour
 	// taking is how long a reducer may take to begin to keep a query.
 	taking = 15 * time.Second
+	// mostKeepers is how many reducers may keep a query.
+	mostKeepers = 8
 )
 
 // noKeepers is the hint where no reducer is there.
@@ -55,29 +59,27 @@ func (s *session) createStanding(ctx context.Context, st *parser.CreateQuery, sr
 	if len(keepers) == 0 {
 		return nil, refused(st.Name, src, noKeepers, "no daemon of this fleet keeps standing queries")
 	}
-	known, err := s.standing(ctx, keepers)
+	known, err := s.e.standing(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(known, func(q standingRow) bool { return q.name == name }) {
+	if slices.ContainsFunc(known, func(q *bus.Query) bool { return q.Standing.Name == name }) {
 		return nil, refused(st.Name, src, "DROP QUERY "+st.Name.String()+", or choose another name", "there is a standing query %s already", name)
 	}
 	text := src[st.Query.Start:st.Query.Stop]
 	if _, err := s.ask(ctx, &bus.Question{Describe: text, Standing: true}); err != nil {
 		return nil, inStatement(err, text, st.Query.Start, src)
 	}
-	at := keepers[0]
-	for _, k := range keepers[1:] { // the one that keeps the fewest
-		of := func(h *host) func(standingRow) bool { return func(q standingRow) bool { return q.keeper == h.Name } }
-		if count(known, of(k)) < count(known, of(at)) {
-			at = k
-		}
+	first := map[string]int{} // the number of queries that each is the first keeper of
+	for _, q := range known {
+		first[bus.ReducerName(q.Standing.Keepers[0])]++
 	}
-	id, err := s.publishStanding(ctx, name, text, at)
+	slices.SortStableFunc(keepers, func(a, b *host) int { return cmp.Compare(first[a.Name], first[b.Name]) })
+	id, err := s.publishStanding(ctx, name, text, keepers)
 	if err != nil {
 		return nil, err
 	}
-	waits, err := s.awaitStanding(ctx, id, at)
+	waits, err := s.awaitStanding(ctx, id, keepers[0])
 	if err != nil {
 		_ = s.revoke(context.WithoutCancel(ctx), id)
 		return nil, err
@@ -86,15 +88,6 @@ func (s *session) createStanding(ctx context.Context, st *parser.CreateQuery, sr
 		return nothing{fmt.Sprintf("standing query %s created, and it waits: %s", name, waits)}, nil
 	}
 	return nothing{fmt.Sprintf("standing query %s created: SELECT * FROM %s", name, st.Name.String())}, nil
-}
-
-func count(all []standingRow, is func(standingRow) bool) (n int) {
-	for _, q := range all {
-		if is(q) {
-			n++
-		}
-	}
-	return n
 }
 
 // inStatement returns the error of a part of a statement with its place in the whole.
@@ -111,8 +104,9 @@ func inStatement(err error, part string, at int, whole string) error {
 	return &c
 }
 
-// publishStanding stores a standing query in the bucket, for a reducer.
-func (s *session) publishStanding(ctx context.Context, name, text string, at *host) (id string, err error) {
+// publishStanding stores a standing query in the bucket, for reducers of which the first one
+// is to keep it.
+func (s *session) publishStanding(ctx context.Context, name, text string, keepers []*host) (id string, err error) {
 	kv, err := s.e.queries(ctx)
 	if err != nil {
 		return "", err
@@ -120,11 +114,14 @@ func (s *session) publishStanding(ctx context.Context, name, text string, at *ho
 	hosts := s.e.hosts.list()
 	q := s.query(text, nil, hosts)
 	about := bus.About{Kind: bus.KindQuery, Query: q.ID, Hosts: q.Hosts}
-	about.Renewer, _ = bus.Reducer(at.Name)
-	q.Share, q.Hosts, q.Standing = true, nil, &bus.Standing{Name: name, Renewer: about.Renewer}
+	for _, k := range keepers[:min(len(keepers), mostKeepers)] {
+		reducer, _ := bus.Reducer(k.Name)
+		about.Keepers = append(about.Keepers, reducer)
+	}
+	q.Share, q.Hosts, q.Standing = true, nil, &bus.Standing{Name: name, Keepers: about.Keepers}
 	value, err := s.e.trust.Seal(about, bus.Encode(q))
 	if err == nil {
-		_, err = kv.Create(ctx, bus.QueryKey(q.ID), value, jetstream.KeyTTL(standingLife))
+		_, err = kv.Create(ctx, bus.StandingKey(q.ID), value, jetstream.KeyTTL(standingLife))
 	}
 	if err != nil {
 		return "", fmt.Errorf("the query cannot be published: %w", err)
@@ -138,10 +135,10 @@ func (s *session) awaitStanding(ctx context.Context, id string, at *host) (waits
 	ctx, cancel := context.WithTimeout(ctx, taking)
 	defer cancel()
 	for kept := false; ; {
-		known, err := s.standing(ctx, []*host{at})
-		i := slices.IndexFunc(known, func(q standingRow) bool { return q.id == id })
-		if kept = kept || i >= 0; err == nil && i >= 0 && known[i].state != wire.StandingStarting {
-			return known[i].waits, nil
+		_, rows, err := s.rowsAt(ctx, at, "SELECT id, state, error FROM "+catalog.SysStanding)
+		i := slices.IndexFunc(rows, func(r []types.Value) bool { return r[0].S == id })
+		if kept = kept || i >= 0; err == nil && i >= 0 && rows[i][1].S != wire.StandingStarting {
+			return rows[i][2].S, nil
 		}
 		switch {
 		case pause(ctx, 100*time.Millisecond):
@@ -156,19 +153,19 @@ func (s *session) awaitStanding(ctx context.Context, id string, at *host) (waits
 
 // dropStanding runs DROP QUERY.
 func (s *session) dropStanding(ctx context.Context, st *parser.Drop, src string) (wire.Result, error) {
-	known, err := s.standing(ctx, s.e.hosts.keepers())
+	known, err := s.e.standing(ctx)
 	if err != nil {
 		return nil, err
 	}
 	name := st.Name.Name
-	at := slices.IndexFunc(known, func(q standingRow) bool { return q.name == name })
+	at := slices.IndexFunc(known, func(q *bus.Query) bool { return q.Standing.Name == name })
 	switch {
 	case at < 0 && st.IfExists:
 		return nothing{fmt.Sprintf("there is no %s: nothing dropped", name)}, nil
 	case at < 0:
 		var names []string
 		for _, q := range known {
-			names = append(names, q.name)
+			names = append(names, q.Standing.Name)
 		}
 		hint := plan.DidYouMean(name, names)
 		if hint == "" {
@@ -176,7 +173,7 @@ func (s *session) dropStanding(ctx context.Context, st *parser.Drop, src string)
 		}
 		return nil, refused(st.Name, src, hint, "there is no standing query %s", name)
 	}
-	if err := s.revoke(ctx, known[at].id); err != nil {
+	if err := s.revoke(ctx, known[at].ID); err != nil {
 		return nil, err
 	}
 	return nothing{fmt.Sprintf("standing query %s dropped", name)}, nil
@@ -189,7 +186,7 @@ func (s *session) revoke(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	stored, err := kv.Get(ctx, bus.QueryKey(id))
+	stored, err := kv.Get(ctx, bus.StandingKey(id))
 	if err == nil {
 		_, _, err = s.e.trust.Open(bus.About{Kind: bus.KindQuery, Query: id}, stored.Value())
 	}
@@ -204,24 +201,26 @@ func (s *session) revoke(ctx context.Context, id string) error {
 		return fmt.Errorf("the query cannot be dropped: %w", err)
 	}
 	_ = s.e.nc.Publish(bus.LeaseSubject(id), tombstone) // hosts hear it at once
-	_ = kv.Purge(ctx, bus.QueryKey(id), jetstream.PurgeTTL(time.Hour))
+	_ = kv.Purge(ctx, bus.StandingKey(id), jetstream.PurgeTTL(time.Hour))
 	return nil
 }
 
-// standingRow is a standing query, as its reducer has it.
-type standingRow struct {
-	name, id, state, waits, keeper string
-}
-
-// standing returns the standing queries that reducers keep for this user.
-func (s *session) standing(ctx context.Context, keepers []*host) (all []standingRow, err error) {
-	for _, k := range keepers {
-		_, rows, err := s.rowsAt(ctx, k, "SELECT query, id, state, error FROM "+catalog.SysStanding)
-		if err != nil {
-			return nil, err
+// standing returns the standing queries of this user, as they are at the bus.
+func (e *Engine) standing(ctx context.Context) (all []*bus.Query, err error) {
+	ctx, cancel := context.WithTimeout(ctx, opening)
+	defer cancel()
+	stored, err := bus.StandingQueries(ctx, e.nc)
+	if err != nil {
+		return nil, fmt.Errorf("the standing queries of the fleet are not known: %w", err)
+	}
+	for _, c := range stored {
+		if c.Value == nil {
+			continue
 		}
-		for _, r := range rows {
-			all = append(all, standingRow{r[0].S, r[1].S, r[2].S, r[3].S, k.Name})
+		text, _, err := e.trust.Open(bus.About{Kind: bus.KindQuery, Query: c.Query}, c.Value)
+		q := &bus.Query{}
+		if err == nil && bus.Decode(text, q) == nil && q.ID == c.Query && q.Standing != nil && len(q.Standing.Keepers) > 0 {
+			all = append(all, q) // else it is one of another user
 		}
 	}
 	return all, nil
@@ -229,26 +228,50 @@ func (s *session) standing(ctx context.Context, keepers []*host) (all []standing
 
 // standingNames returns the names of standing queries with a prefix.
 func (s *session) standingNames(ctx context.Context, prefix string) (all []string) {
-	for _, k := range s.e.hosts.keepers() {
-		a, err := s.plain().askOf(ctx, []*host{k}, &bus.Question{Complete: wire.Question{Kind: "query", Prefix: prefix}})
-		if err == nil {
-			all = append(all, a.Lines...)
+	known, err := s.e.standing(ctx)
+	if err != nil {
+		return nil
+	}
+	for _, q := range known {
+		if strings.HasPrefix(strings.ToLower(q.Standing.Name), strings.ToLower(prefix)) {
+			all = append(all, q.Standing.Name)
 		}
 	}
 	slices.Sort(all)
 	return all
 }
 
-// keeperOf returns the reducer that keeps a standing query of one of these names; nil: none
-// is one.
-func (s *session) keeperOf(ctx context.Context, names []string) *host {
-	for _, k := range s.e.hosts.keepers() {
-		a, err := s.plain().askOf(ctx, []*host{k, k, k}, &bus.Question{Complete: wire.Question{Kind: "query"}}) // the bus may lose questions
-		if err == nil && slices.ContainsFunc(names, func(n string) bool { return slices.Contains(a.Lines, n) }) {
-			return k
+// keeperOf returns a reducer that has the results of a standing query of one of these names:
+// the one that keeps it, if it is alive. nil: none is a standing query.
+func (s *session) keeperOf(ctx context.Context, names []string) (*host, error) {
+	known, err := s.e.standing(ctx)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(known, func(q *bus.Query) bool { return slices.Contains(names, q.Standing.Name) })
+	if i < 0 {
+		return nil, nil
+	}
+	q := known[i]
+	k, _, err := bus.KeeperOf(ctx, s.e.nc, q.ID)
+	if err != nil {
+		return nil, fmt.Errorf("who keeps the standing query %s is not known: %w", q.Standing.Name, err)
+	}
+	var found *host
+	for _, h := range s.e.hosts.keepers() {
+		name, _ := bus.Reducer(h.Name)
+		if slices.Contains(q.Standing.Keepers, name) && (found == nil || name == k.Name) {
+			found = h
 		}
 	}
-	return nil
+	if found == nil {
+		var silent []string
+		for _, name := range q.Standing.Keepers {
+			silent = append(silent, fmt.Sprintf("%s (%v)", name, &fleet.Silence{Since: s.e.hosts.lastHeard(bus.ReducerName(name))}))
+		}
+		return nil, fmt.Errorf("the daemon that keeps the standing query %s is silent: %s", q.Standing.Name, strings.Join(silent, ", "))
+	}
+	return found, nil
 }
 
 // sources returns the streams that a statement reads and the catalog does not have.
@@ -297,10 +320,12 @@ func sources(st parser.Statement) (names []string) {
 // showStanding runs SHOW QUERIES.
 func (s *session) showStanding(ctx context.Context, st *parser.Show) (wire.Result, error) {
 	t := &table{began: time.Now()}
+	var failed error
 	for _, k := range s.e.hosts.keepers() {
 		cols, rows, err := s.rowsAt(ctx, k, "SELECT query, state, hosts, windows, bytes, lost, created, error, statement FROM "+catalog.SysStanding)
 		if err != nil {
-			return nil, err
+			failed = err // another one may have the same queries
+			continue
 		}
 		name, _ := bus.Reducer(k.Name)
 		t.cols = append(cols, wire.Column{Name: "kept_by", Type: types.Varchar})
@@ -313,6 +338,9 @@ func (s *session) showStanding(ctx context.Context, st *parser.Show) (wire.Resul
 		}
 	}
 	if t.cols == nil {
+		if failed != nil {
+			return nil, failed
+		}
 		return nil, &parser.Error{Msg: "no daemon of this fleet keeps standing queries", Hint: noKeepers, Pos: parser.Span{Start: -1}}
 	}
 	return t, nil

@@ -20,7 +20,11 @@ func (s *session) Execute(ctx context.Context, text string, args ...types.Value)
 		return nil, err
 	}
 	if names := sources(stmt); len(names) > 0 {
-		if at := s.keeperOf(ctx, names); at != nil {
+		at, err := s.keeperOf(ctx, names)
+		if err != nil {
+			return nil, err
+		}
+		if at != nil {
 			return s.at(ctx, at, text, args)
 		}
 	}

@@ -45,7 +45,7 @@ export class Chart {
       h('div', { class: 'view-bar' }, h('label', {}, 'Column ', this.pick),
         h('button', { type: 'button', 'aria-label': 'Zoom in', click: zoom(0.5) }, '+'),
         h('button', { type: 'button', 'aria-label': 'Zoom out', click: zoom(2) }, '−'),
-        h('button', { type: 'button', click: () => this.all() }, 'All')),
+        h('button', { type: 'button', title: 'Show all', click: () => this.all() }, 'All')),
       this.readout, this.canvas, this.legend);
     this.events();
     new ResizeObserver(() => this.update()).observe(this.canvas);

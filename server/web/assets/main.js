@@ -314,6 +314,12 @@ async function overhead() {
     meter.textContent = 'no probes';
     return;
   }
+  const hosts = Math.max(0, ...panels.map((p) => p.result.hosts.length));
+  if (hosts) { // each of them has probes of its own
+    before = null;
+    meter.textContent = `${hosts} hosts`;
+    return;
+  }
   let rows;
   try { rows = await rowsOf('SELECT COUNT(*), SUM(hits * cost), SUM(hits) FROM sys.probes WHERE cost > 0'); } catch { return; }
   if (!rows || !rows.length) return;

@@ -7,7 +7,9 @@ import { Table } from './table.js';
 import { Chart, charted } from './chart.js';
 import { Heat } from './heat.js';
 import { Flame, CallTree } from './flame.js';
+import { Hosts } from './hosts.js';
 import { Picture } from './picture.js';
+import { Running } from './plan.js';
 import { stackColumn } from './profile.js';
 
 /** @typedef {import('./result.js').Result} Result */
@@ -21,6 +23,7 @@ const VIEWS = /** @type {{name: string, title: string, fits: (r: Result) => bool
   { name: 'flame', title: 'Flame graph', fits: (r) => stackColumn(r) >= 0, make: (r) => new Flame(r) },
   { name: 'tree', title: 'Call tree', fits: (r) => stackColumn(r) >= 0, make: (r) => new CallTree(r) },
   { name: 'picture', title: 'Picture', fits: (r) => r.data.some((c) => c.slice(0, 20).some((v) => v && v.picture)), make: (r, s) => new Picture(r, s) },
+  { name: 'plan', title: 'Plan', fits: (r) => r.planned, make: (r, s) => new Running(r, s) },
 ]);
 
 // What is shown first, if it fits.
@@ -45,9 +48,10 @@ export class Panel {
     this.box = h('div', { class: 'view' });
     this.rows = h('span', { class: 'fact' });
     this.losses = h('span', { class: 'fact losses' });
+    this.hosts = new Hosts();
     this.notes = h('details', { class: 'notes', hidden: true }, h('summary', {}, 'Notices'), h('div'));
     this.footer = h('div', { class: 'footer', role: 'status', 'aria-label': 'Footer of the result' }, this.rows, this.losses);
-    this.root = h('section', { id, role: 'tabpanel', 'aria-labelledby': 'tab-' + id, class: 'panel' }, h('div', { class: 'panel-head' }, this.switch, h('span', { class: 'grow' }), this.cross), this.box, this.notes, this.footer);
+    this.root = h('section', { id, role: 'tabpanel', 'aria-labelledby': 'tab-' + id, class: 'panel' }, h('div', { class: 'panel-head' }, this.switch, h('span', { class: 'grow' }), this.cross), this.box, this.hosts.root, this.notes, this.footer);
     /** @type {Map<string, View>} */
     this.views = new Map();
     this.current = '';
@@ -117,6 +121,7 @@ export class Panel {
     const counts = ((s && s.counts) || []).map((/** @type {any} */ c) => `${number(c.n)} ${c.cause}`);
     this.losses.textContent = (losses.length ? losses.map((/** @type {any} */ l) => `lost ${number(l.n)}: ${visible(l.cause)}`).join('; ') : r.running ? 'nothing lost' : r.error ? 'failed' : 'complete')
       + (counts.length ? ` (${counts.join(', ')})` : '');
+    this.hosts.update(r.hosts);
     const notes = [...r.notices, ...((s && s.notes) || [])];
     this.notes.hidden = !notes.length;
     if (notes.length !== this.noted) {

@@ -31,6 +31,10 @@ export class Result {
     this.notices = [];
     /** @type {any} */
     this.summary = null;
+    /** @type {{name: string, state: string, why?: string}[]} of a result of several hosts */
+    this.hosts = [];
+    /** Its plan can be asked for. */
+    this.planned = false;
     /** @type {import('./api.js').Failure|null} */
     this.error = null;
     /** @type {{at: number, data: any[][]}[]} totals as they were emitted, if they have histograms */
@@ -72,14 +76,15 @@ export class Result {
         this.data = this.columns.map(() => []);
         this.epoch = BigInt(l.epoch);
         this.replace = !!l.replace;
+        this.planned = !!l.planned;
         this.message = l.text || '';
         break;
       case 'rows': this.rows(l); break;
       case 'flush': this.flush(l); break;
       case 'notice': this.notices.push(l.text); break;
-      case 'footer': this.summary = l.summary; break;
+      case 'footer': this.summarize(l.summary); break;
       case 'end':
-        this.summary = l.summary;
+        this.summarize(l.summary);
         this.message = l.text || this.message;
         this.error = l.error || null;
         this.state = l.error ? 'failed' : 'ended';
@@ -87,6 +92,12 @@ export class Result {
         break;
     }
     this.version++;
+  }
+
+  /** @param {any} s */
+  summarize(s) {
+    this.summary = s;
+    if (s && s.hosts) this.hosts = s.hosts;
   }
 
   /** @param {any} l */

@@ -78,16 +78,24 @@ func Prepare(ctx context.Context, nc *nats.Conn, replicas int) error {
 	err = errors.Join(
 		bucket(ctx, js, jetstream.KeyValueConfig{Bucket: QueryBucket, Description: "queries of the fleet", History: 1, LimitMarkerTTL: time.Hour, Replicas: replicas,
 			RePublish: &jetstream.RePublish{Source: "$KV." + QueryBucket + ".*.*", Destination: queryPrefix + "{{wildcard(1)}}.{{wildcard(2)}}"}}),
-		bucket(ctx, js, jetstream.KeyValueConfig{Bucket: HostBucket, Description: "hosts of the fleet", History: 1, Replicas: replicas}))
+		bucket(ctx, js, jetstream.KeyValueConfig{Bucket: HostBucket, Description: "hosts of the fleet", History: 1, Replicas: replicas}),
+		bucket(ctx, js, jetstream.KeyValueConfig{Bucket: KeeperBucket, Description: "who keeps each standing query", History: 1, TTL: RecordsKept, Replicas: replicas}))
 	if err != nil {
 		return explained(err)
 	}
-	_, err = js.CreateStream(ctx, jetstream.StreamConfig{Name: HeartbeatStream, Description: "the last heartbeat of each host", Subjects: []string{AllHeartbeats},
-		Storage: jetstream.MemoryStorage, MaxMsgsPerSubject: 1, AllowDirect: true, NoAck: true, Replicas: replicas})
+	return explained(errors.Join(
+		stream(ctx, js, jetstream.StreamConfig{Name: HeartbeatStream, Description: "the last heartbeat of each host", Subjects: []string{AllHeartbeats},
+			Storage: jetstream.MemoryStorage, MaxMsgsPerSubject: 1, AllowDirect: true, NoAck: true, Replicas: replicas}),
+		stream(ctx, js, jetstream.StreamConfig{Name: RecordStream, Description: "the last results of each standing query", Subjects: []string{RecordsOf("*")},
+			MaxMsgsPerSubject: mostRecords, MaxAge: RecordsKept, AllowDirect: true, Replicas: replicas})))
+}
+
+func stream(ctx context.Context, js jetstream.JetStream, c jetstream.StreamConfig) error {
+	_, err := js.CreateStream(ctx, c)
 	if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
-		err = nil
+		return nil
 	}
-	return explained(err)
+	return err
 }
 
 func bucket(ctx context.Context, js jetstream.JetStream, c jetstream.KeyValueConfig) error {
@@ -149,7 +157,7 @@ func Queries(ctx context.Context, nc *nats.Conn) (all []Change, err error) {
 		return all, err
 	}
 	all = nil
-	for _, first := range keyDigits + tombstoneKeys {
+	for _, first := range keyDigits + standingKeys + tombstoneKeys {
 		more, err := queriesOf(ctx, js, string(first)+".>")
 		if err != nil {
 			return nil, err
@@ -157,6 +165,15 @@ func Queries(ctx context.Context, nc *nats.Conn) (all []Change, err error) {
 		all = append(all, more...)
 	}
 	return all, nil
+}
+
+// StandingQueries reads the standing queries of QueryBucket without a consumer.
+func StandingQueries(ctx context.Context, nc *nats.Conn) ([]Change, error) {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, err
+	}
+	return queriesOf(ctx, js, standingKeys+".>")
 }
 
 func queriesOf(ctx context.Context, js jetstream.JetStream, keys string) (all []Change, err error) {

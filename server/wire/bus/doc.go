@@ -4,7 +4,9 @@
 //	bucket endoscope_queries      a query by its id; changes are republished to the agents
 //	                              a standing query's tombstone by its id
 //	bucket endoscope_hosts        a host by its name: labels, version, kernel
+//	bucket endoscope_keepers      which reducer keeps a standing query
 //	stream endoscope_heartbeats   the last heartbeat of each host
+//	stream endoscope_records      the last results of each standing query
 //
 //	endoscope.query.ID            agents  a change of the bucket, or its loss: read again
 //	endoscope.lease.ID            agents  the query may run on; its end
@@ -12,7 +14,7 @@
 //	endoscope.host.HOST           agent   acknowledgements, and questions with a reply
 //	endoscope.result.ID.HOST      root    items of a host's result, in parts
 //
-// Only the buckets and the last heartbeats are stored. Everything else is core NATS, which
+// Only the buckets and the streams are stored. Everything else is core NATS, which
 // may lose, repeat and reorder messages.
 //
 // A host's result is a sequence of numbered items. An item names the item that it needs

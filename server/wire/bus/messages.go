@@ -39,8 +39,10 @@ type Query struct {
 
 // Standing is what a standing query says of itself.
 type Standing struct {
-	Name    string `json:"name"`
-	Renewer string `json:"renewer"` // the reducer that renews its lease and is its root
+	Name string `json:"name"`
+	// Keepers are the reducers that may keep it: one of them, the first if it can, is the root
+	// and renews the lease.
+	Keepers []string `json:"keepers"`
 }
 
 // Selects reports whether a host executes the query. The hosts of a standing query are chosen
@@ -215,7 +217,12 @@ const MostBytes = 512 << 10
 // EncodeItem returns a header and the rows as one message.
 func EncodeItem(h *Header, rows []byte) ([]byte, error) {
 	h.Version = Version
-	head, err := json.Marshal(h)
+	return framed(h, rows)
+}
+
+// framed returns a header and what follows it as one message.
+func framed(header any, rows []byte) ([]byte, error) {
+	head, err := json.Marshal(header)
 	if err != nil {
 		return nil, err
 	}
@@ -231,15 +238,8 @@ var errMessage = errors.New("the message cannot be read")
 
 // DecodeItem is the reverse of EncodeItem. rows shares the memory of the message.
 func DecodeItem(msg []byte) (h *Header, rows []byte, err error) {
-	if len(msg) < 4 {
-		return nil, nil, errMessage
-	}
-	n := binary.LittleEndian.Uint32(msg)
-	if uint64(n) > uint64(len(msg)-4) {
-		return nil, nil, errMessage
-	}
 	h = &Header{}
-	if err := Decode(msg[4:4+n], h); err != nil {
+	if rows, err = unframed(msg, h); err != nil {
 		return nil, nil, err
 	}
 	numbered := h.Kind >= ItemBegin && h.Kind <= ItemEnd
@@ -250,7 +250,19 @@ func DecodeItem(msg []byte) (h *Header, rows []byte, err error) {
 		h.Parts < 0 || h.Parts > maxParts || h.Part < 0 || h.Part >= max(h.Parts, 1):
 		return nil, nil, errMessage
 	}
-	return h, msg[4+n:], nil
+	return h, rows, nil
+}
+
+// unframed is the reverse of framed.
+func unframed(msg []byte, header any) (rows []byte, err error) {
+	if len(msg) < 4 {
+		return nil, errMessage
+	}
+	n := binary.LittleEndian.Uint32(msg)
+	if uint64(n) > uint64(len(msg)-4) {
+		return nil, errMessage
+	}
+	return msg[4+n:], Decode(msg[4:4+n], header)
 }
 
 // Encode encodes the other messages.

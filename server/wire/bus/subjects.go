@@ -10,6 +10,8 @@ const (
 	QueryBucket     = "endoscope_queries"
 	HostBucket      = "endoscope_hosts"
 	HeartbeatStream = "endoscope_heartbeats"
+	KeeperBucket    = "endoscope_keepers"
+	RecordStream    = "endoscope_records"
 )
 
 // Subjects, each followed by a token. AllHeartbeats and the like match every token.
@@ -19,6 +21,7 @@ const (
 	heartbeatPrefix = "endoscope.heartbeat."
 	hostPrefix      = "endoscope.host."
 	resultPrefix    = "endoscope.result."
+	recordPrefix    = "endoscope.record."
 
 	AllQueries    = queryPrefix + "*.*"
 	AllLeases     = leasePrefix + "*"
@@ -32,6 +35,12 @@ const keyDigits = "0123456789abcdef"
 
 // QueryKey returns the key of a query in QueryBucket.
 func QueryKey(query string) string { return query[:1] + "." + query }
+
+// standingKeys is the first token of the keys of standing queries.
+const standingKeys = "s"
+
+// StandingKey returns the key of a standing query in QueryBucket.
+func StandingKey(query string) string { return standingKeys + "." + query }
 
 // tombstoneKeys is the first token of the keys of tombstones, which is no digit.
 const tombstoneKeys = "x"
@@ -65,6 +74,9 @@ func ResultSubject(query, host string) string { return resultPrefix + query + ".
 
 // ResultsOf matches the results of all hosts.
 func ResultsOf(query string) string { return resultPrefix + query + ".*" }
+
+// RecordsOf returns the subject of the records of a standing query.
+func RecordsOf(query string) string { return recordPrefix + query }
 
 // Token returns a host's name as a token of a subject, which is a key of a bucket, too:
 // other bytes than letters, digits, - and _ are written as =XX.

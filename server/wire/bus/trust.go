@@ -18,6 +18,7 @@ const (
 	KindHeartbeat                 // a host's
 	KindResult                    // from a host to the root of a query
 	KindAnswer                    // from a host to the root that asked
+	KindRecord                    // a result of a standing query, from who keeps it to all who may
 )
 
 // About is what a message is about.
@@ -26,9 +27,9 @@ type About struct {
 	Query string   // its id; "" if it is about none
 	Host  string   // of messages to or from one host
 	Hosts []string // those that receive a query
-	// Renewer is the reducer that renews the lease of a standing query and reads its result;
-	// "": the query is not a standing one.
-	Renewer string
+	// Keepers are the reducers that may keep a standing query: renew its lease and read its
+	// result; nil: the query is not a standing one.
+	Keepers []string
 	To      string // who has asked, of an answer
 }
 

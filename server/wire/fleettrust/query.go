@@ -1,11 +1,12 @@
 package fleettrust
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/crypto/cryptobyte"
@@ -15,10 +16,9 @@ import (
 type Query struct {
 	// Body is the query in the notation of the fleet: text, settings, definitions, hosts.
 	Body []byte
-	// Standing: the query outlives its author's client.
+	// Standing: the query outlives its author's client. Reducers that read its results may
+	// renew its lease, too.
 	Standing bool
-	// Renewer is the reducer that may renew the lease of a standing query, too; "": none.
-	Renewer string
 }
 
 // SealedQuery is a query as it travels.
@@ -36,7 +36,7 @@ const hostsPerChunk = 64
 // The body of a message of KindQuery:
 //
 //	chunks(2)
-//	sealed: nonce(32) standing(1) length(1) renewer count(1) (length(2) certificate of a reader)* body
+//	sealed: nonce(32) standing(1) count(1) (length(2) certificate of a reader)* body
 //
 // The sealed part has a key of its own, so the nonce of its cipher is zero. The id is the
 // hash of its contents, and authenticated with it. The nonce in it makes the id
@@ -51,8 +51,6 @@ func (i *Identity) SealQuery(q Query, h Header, hosts, readers []*Member) (*Seal
 	switch {
 	case !q.Standing && h.Expiry.Sub(h.NotBefore) > MaxLife:
 		return nil, fmt.Errorf("a query lives for at most %s, a standing query for %s", MaxLife, MaxStandingLife)
-	case q.Renewer != "" && !q.Standing:
-		return nil, errors.New("only a standing query has a renewer")
 	case len(readers) > maxReaders:
 		return nil, fmt.Errorf("the query has %d readers, at most %d are allowed", len(readers), maxReaders)
 	}
@@ -64,7 +62,6 @@ func (i *Identity) SealQuery(q Query, h Header, hosts, readers []*Member) (*Seal
 	_, _ = rand.Read(nonce) // it does not fail
 	b.AddBytes(nonce)
 	b.AddUint8(map[bool]uint8{true: 1}[q.Standing])
-	b.AddUint8LengthPrefixed(func(b *cryptobyte.Builder) { b.AddBytes([]byte(q.Renewer)) })
 	b.AddUint8(uint8(len(readers)))
 	for _, m := range readers {
 		b.AddUint16LengthPrefixed(func(b *cryptobyte.Builder) { b.AddBytes(m.Certificate) })
@@ -190,8 +187,6 @@ func (t *Trust) Open(i *Identity, s *SignedQuery, keys []byte) (*OpenQuery, erro
 	switch {
 	case !q.Standing && s.Expiry.Sub(s.NotBefore) > MaxLife:
 		return nil, refuse(Malformed, "a query lives for at most %s", MaxLife)
-	case q.Renewer != "" && !q.Standing:
-		return nil, refuse(Malformed, "only a standing query has a renewer")
 	}
 	return q, nil
 }
@@ -200,9 +195,8 @@ func (t *Trust) Open(i *Identity, s *SignedQuery, keys []byte) (*OpenQuery, erro
 func (t *Trust) parseQuery(q *OpenQuery, body []byte) error {
 	truncated := refuse(Malformed, "the query is truncated or malformed")
 	var standing, readers uint8
-	var renewer cryptobyte.String
 	s := cryptobyte.String(body)
-	if !s.Skip(nonceBytes) || !s.ReadUint8(&standing) || standing > 1 || !s.ReadUint8LengthPrefixed(&renewer) ||
+	if !s.Skip(nonceBytes) || !s.ReadUint8(&standing) || standing > 1 ||
 		!s.ReadUint8(&readers) || readers == 0 || readers > maxReaders {
 		return truncated
 	}
@@ -220,8 +214,29 @@ func (t *Trust) parseQuery(q *OpenQuery, body []byte) error {
 		}
 		q.Readers = append(q.Readers, m)
 	}
-	q.Query = Query{Body: s, Standing: standing == 1, Renewer: string(renewer)}
+	q.Query = Query{Body: s, Standing: standing == 1}
 	return nil
+}
+
+// ReadBy reports whether a member reads the results of the query.
+func (q *OpenQuery) ReadBy(m *Member) bool {
+	return slices.ContainsFunc(q.Readers, func(r *Member) bool { return r.Role == m.Role && r.Name == m.Name })
+}
+
+// ReadersOf returns the readers of a query's results whose certificates are valid. The error
+// is why there is none.
+func (t *Trust) ReadersOf(q *OpenQuery) (valid []*Member, err error) {
+	for _, m := range q.Readers {
+		if why := t.Valid(m); why != nil {
+			err = cmp.Or(err, why)
+		} else {
+			valid = append(valid, m)
+		}
+	}
+	if len(valid) > 0 {
+		err = nil
+	}
+	return valid, err
 }
 
 // KeysFor returns the chunks of keys for hosts that joined later. Those who could open

@@ -17,7 +17,7 @@ func TestQuerySealedToHosts(t *testing.T) {
 		hosts, members = append(hosts, h), append(members, h.Member)
 	}
 	const text = "SELECT function_name, COUNT(*) FROM function_duration"
-	sealed, err := alice.SealQuery(Query{Body: []byte(text), Standing: true, Renewer: "r1"}, f.header(time.Hour), members, []*Member{reducer.Member, alice.Member})
+	sealed, err := alice.SealQuery(Query{Body: []byte(text), Standing: true}, f.header(time.Hour), members, []*Member{reducer.Member, alice.Member})
 	must(t, err)
 	if len(sealed.Keys) != 4 {
 		t.Errorf("%d chunks of keys for 202 members, want 4", len(sealed.Keys))
@@ -28,7 +28,7 @@ func TestQuerySealedToHosts(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", i.Name, err)
 		}
-		if string(q.Body) != text || q.ID != sealed.ID || q.Author.Name != "alice" || !q.Standing || q.Renewer != "r1" ||
+		if string(q.Body) != text || q.ID != sealed.ID || q.Author.Name != "alice" || !q.Standing ||
 			len(q.Readers) != 2 || q.Readers[0].Name != "r1" || !q.Expiry.Equal(f.clock().Add(time.Hour)) {
 			t.Errorf("%s received %+v", i.Name, q)
 		}
@@ -83,11 +83,10 @@ func TestQueriesNotSigned(t *testing.T) {
 		q  Query
 		h  Header
 	}{
-		"a host's":                    {host, Query{}, f.header(time.Hour)},
-		"longer than a day":           {alice, Query{}, long},
-		"longer than a certificate":   {alice, Query{Standing: true}, f.header(3 * day)},
-		"a renewer, but not standing": {alice, Query{Renewer: "r1"}, f.header(time.Hour)},
-		"too long":                    {alice, Query{Body: make([]byte, maxBody)}, f.header(time.Hour)},
+		"a host's":                  {host, Query{}, f.header(time.Hour)},
+		"longer than a day":         {alice, Query{}, long},
+		"longer than a certificate": {alice, Query{Standing: true}, f.header(3 * day)},
+		"too long":                  {alice, Query{Body: make([]byte, maxBody)}, f.header(time.Hour)},
 	} {
 		if _, err := c.by.SealQuery(c.q, c.h, nil, nil); err == nil {
 			t.Errorf("a query was signed: %s", what)

@@ -12,7 +12,7 @@ import (
 //
 // A query runs while all of these hold:
 //
-//   - its author's certificate and those of its readers are valid;
+//   - the certificates of its author and of one of its readers are valid;
 //   - it has not expired;
 //   - it is not revoked by a tombstone of its author;
 //   - its lease is fresh. The query itself is the first lease, for MaxLease from its
@@ -34,7 +34,7 @@ type Register struct {
 type entry struct {
 	q      *OpenQuery
 	added  time.Time
-	leases map[Role]lease // by the role of the signer: author or renewer
+	leases map[string]lease // by the role and the name of the signer: the author, or a reducer
 }
 
 type lease struct {
@@ -83,7 +83,7 @@ func (r *Register) Add(q *OpenQuery) (added bool, err error) {
 		return false, refuse(Overflow, "there are %d queries already", len(r.queries))
 	}
 	first := lease{q.NotBefore, leaseEnd(now, q.NotBefore, q.NotBefore.Add(MaxLease))}
-	r.queries[q.ID] = &entry{q: q, added: now, leases: map[Role]lease{Author: first}}
+	r.queries[q.ID] = &entry{q: q, added: now, leases: map[string]lease{signer(q.Author): first}}
 	return true, nil
 }
 
@@ -99,12 +99,14 @@ func (r *Register) Lease(m *Message) error {
 	if err := e.q.mayLease(m); err != nil {
 		return err
 	}
-	if !m.NotBefore.After(e.leases[m.From.Role].signed) {
+	if !m.NotBefore.After(e.leases[signer(m.From)].signed) {
 		return refuse(Replayed, "the lease is not newer than the one before")
 	}
-	e.leases[m.From.Role] = lease{m.NotBefore, leaseEnd(r.t.o.Now(), m.NotBefore, m.Expiry)}
+	e.leases[signer(m.From)] = lease{m.NotBefore, leaseEnd(r.t.o.Now(), m.NotBefore, m.Expiry)}
 	return nil
 }
+
+func signer(m *Member) string { return m.Role.String() + " " + m.Name }
 
 // leaseEnd returns when a lease ends by the clock here: it lasts as long as it says, from
 // now on, but not longer than Tolerance after its end.
@@ -119,8 +121,7 @@ func leaseEnd(now, from, to time.Time) time.Time {
 // mayLease refuses a lease that is too long, or of a member that may not renew the query.
 func (q *OpenQuery) mayLease(m *Message) error {
 	author := m.From.Role == Author && m.From.Name == q.Author.Name
-	renewer := m.From.Role == Reducer && m.From.Name == q.Renewer
-	if !author && !renewer {
+	if !author && !(q.Standing && m.From.Role == Reducer && q.ReadBy(m.From)) {
 		return refuse(Unpermitted, "%s %s may not renew a query of %s", m.From.Role, m.From.Name, q.Author.Name)
 	}
 	if most := q.maxLease(); m.Expiry.Sub(m.NotBefore) > most {
@@ -221,13 +222,24 @@ func (r *Register) Live(id ID) (until time.Time, err error) {
 	if now.After(end) {
 		return now, refuse(Expired, "the query has expired")
 	}
-	for _, m := range append([]*Member{q.Author}, q.Readers...) {
-		if err := r.t.Valid(m); err != nil {
-			return now, err
+	if err := r.t.Valid(q.Author); err != nil {
+		return now, err
+	}
+	readers, err := r.t.ReadersOf(q)
+	if err != nil {
+		return now, err
+	}
+	last := readers[0].NotAfter
+	for _, m := range readers[1:] {
+		if m.NotAfter.After(last) {
+			last = m.NotAfter
 		}
-		if last := m.NotAfter.Add(Tolerance); last.Before(end) {
-			end = last
-		}
+	}
+	if q.Author.NotAfter.Before(last) {
+		last = q.Author.NotAfter
+	}
+	if last = last.Add(Tolerance); last.Before(end) {
+		end = last
 	}
 	leased := e.leased()
 	if now.After(leased) {

@@ -48,9 +48,13 @@ func (a *agent) left(id ID) (time.Duration, error) {
 	return until.Sub(a.f.clock()), err
 }
 
-func (f *fleet) sealed(by, host *Identity, standing bool, renewer string, life time.Duration) *SealedQuery {
+func (f *fleet) sealed(by, host *Identity, life time.Duration, keepers ...*Identity) *SealedQuery {
 	f.Helper()
-	q, err := by.SealQuery(Query{Body: []byte("SELECT 1"), Standing: standing, Renewer: renewer}, f.header(life), []*Member{host.Member}, nil)
+	var readers []*Member
+	for _, k := range keepers {
+		readers = append(readers, k.Member)
+	}
+	q, err := by.SealQuery(Query{Body: []byte("SELECT 1"), Standing: len(keepers) > 0}, f.header(life), []*Member{host.Member}, readers)
 	must(f, err)
 	return q
 }
@@ -69,7 +73,7 @@ func TestQueriesRunWhileLeased(t *testing.T) {
 	f := newFleet(t)
 	alice, host := f.enroll("alice", Author, day), f.enroll("db1", Host, day)
 	a := newAgent(f, host)
-	q := f.sealed(alice, host, false, "", time.Hour)
+	q := f.sealed(alice, host, time.Hour)
 	for n := range 3 { // delivery repeats
 		if added, err := a.query(q); err != nil || added != (n == 0) {
 			t.Fatalf("delivery %d: added %t, %v", n, added, err)
@@ -107,9 +111,9 @@ func TestQueriesRunWhileLeased(t *testing.T) {
 func TestLeasesRefused(t *testing.T) {
 	f := newFleet(t)
 	alice, bob, host := f.enroll("alice", Author, 2*day), f.enroll("bob", Author, day), f.enroll("db1", Host, day)
-	renewer, other := f.enroll("r1", Reducer, day), f.enroll("r2", Reducer, day)
+	renewer, second, other := f.enroll("r1", Reducer, 2*day), f.enroll("r2", Reducer, 2*day), f.enroll("r3", Reducer, day)
 	a := newAgent(f, host)
-	q, standing := f.sealed(alice, host, false, "", time.Hour), f.sealed(alice, host, true, "r1", 30*time.Hour)
+	q, standing := f.sealed(alice, host, time.Hour), f.sealed(alice, host, 30*time.Hour, renewer, second)
 	for _, x := range []*SealedQuery{q, standing} {
 		_, err := a.query(x)
 		must(t, err)
@@ -127,6 +131,7 @@ func TestLeasesRefused(t *testing.T) {
 		"of another reducer":               {other, standing.ID, MaxLease, Unpermitted},
 		"too long":                         {alice, q.ID, MaxLease + 1, Malformed},
 		"too long for a standing query":    {renewer, standing.ID, MaxStandingLease, ""},
+		"of the second reducer":            {second, standing.ID, MaxLease, ""},
 		"the renewer's, by another author": {bob, standing.ID, MaxLease, Unpermitted},
 	} {
 		refused(t, what, a.lease(f.about(c.by, KindLease, c.id, c.life)), c.want)
@@ -148,7 +153,7 @@ func TestTombstones(t *testing.T) {
 	// The author may have another certificate by then.
 	alice2 := f.enroll("alice", Author, day)
 	a := newAgent(f, host)
-	q := f.sealed(alice, host, false, "", time.Hour)
+	q := f.sealed(alice, host, time.Hour)
 	tomb, forged := f.about(alice2, KindTombstone, q.ID, time.Hour), f.about(bob, KindTombstone, q.ID, time.Hour)
 	_, err := a.query(q)
 	must(t, err)
@@ -186,24 +191,33 @@ func TestTombstones(t *testing.T) {
 	}
 }
 
-// A query ends when the certificate of its author, or of a reader, is revoked or expires.
+// A query ends when the certificate of its author, or of the last of its readers, is revoked
+// or expires.
 func TestRevokedCertificatesEndQueries(t *testing.T) {
 	f := newFleet(t)
 	alice, host, brief := f.enroll("alice", Author, day), f.enroll("db1", Host, day), f.enroll("r1", Reducer, 10*time.Second)
 	a := newAgent(f, host)
-	q := f.sealed(alice, host, false, "", time.Hour)
+	q := f.sealed(alice, host, time.Hour)
 	_, err := a.query(q)
 	must(t, err)
-	read, err := alice.SealQuery(Query{}, f.header(time.Hour), []*Member{host.Member}, []*Member{alice.Member, brief.Member})
+	read, err := alice.SealQuery(Query{}, f.header(time.Hour), []*Member{host.Member}, []*Member{brief.Member})
 	must(t, err)
-	_, err = a.query(read)
+	both, err := alice.SealQuery(Query{Standing: true}, f.header(time.Hour), []*Member{host.Member}, []*Member{brief.Member, alice.Member})
 	must(t, err)
+	for _, q := range []*SealedQuery{read, both} {
+		_, err = a.query(q)
+		must(t, err)
+	}
 	if left, err := a.left(read.ID); err != nil || left != MaxLease {
 		t.Errorf("the query may run for %s: %v", left, err)
 	}
 	f.pass(10*time.Second + Tolerance + 1)
 	must(t, a.lease(f.about(alice, KindLease, read.ID, MaxLease)))
-	must(t, a.lease(f.about(alice, KindLease, q.ID, MaxLease)))
+	for _, x := range []*SealedQuery{q, both} {
+		must(t, a.lease(f.about(alice, KindLease, x.ID, MaxLease)))
+	}
+	_, err = a.left(both.ID)
+	must(t, err) // another reader is there
 	_, err = a.left(read.ID)
 	refused(t, "a query whose reader's certificate has expired", err, Expired)
 	if _, err = a.left(q.ID); err != nil {
@@ -214,7 +228,7 @@ func TestRevokedCertificatesEndQueries(t *testing.T) {
 	_, err = a.left(q.ID)
 	refused(t, "a query of a revoked author", err, Revoked)
 	refused(t, "the lease of a revoked author", a.lease(f.about(alice, KindLease, q.ID, MaxLease)), Revoked)
-	_, err = a.query(f.sealed(alice, host, false, "", time.Hour))
+	_, err = a.query(f.sealed(alice, host, time.Hour))
 	refused(t, "another query of a revoked author", err, Revoked)
 }
 
@@ -243,7 +257,7 @@ func TestRegisterIsBounded(t *testing.T) {
 		}
 	}
 	fill(2)
-	_, err := a.query(f.sealed(alice, host, false, "", time.Hour))
+	_, err := a.query(f.sealed(alice, host, time.Hour))
 	refused(t, "one query more", err, Overflow)
 	// Those that have ended make room.
 	f.pass(MaxStandingLease + 2*Tolerance + 1)
@@ -251,7 +265,7 @@ func TestRegisterIsBounded(t *testing.T) {
 	over := message(alice, 0)
 	over.ID, over.Expiry = ID{7, 0, 3}, f.clock().Add(time.Hour)
 	must(t, a.r.Tombstone(over))
-	if _, err = a.query(f.sealed(alice, host, false, "", time.Hour)); err != nil {
+	if _, err = a.query(f.sealed(alice, host, time.Hour)); err != nil {
 		t.Errorf("a query when one is revoked: %v", err)
 	}
 	if _, err = a.r.Add(&OpenQuery{ID: over.ID, Author: alice.Member, Expiry: over.Expiry}); ReasonOf(err) != Revoked {
@@ -259,7 +273,7 @@ func TestRegisterIsBounded(t *testing.T) {
 	}
 	f.pass(time.Hour)
 	f.pass(time.Minute + Tolerance + 1)
-	if _, err = a.query(f.sealed(alice, host, false, "", time.Hour)); err != nil {
+	if _, err = a.query(f.sealed(alice, host, time.Hour)); err != nil {
 		t.Errorf("a query when the others have expired: %v", err)
 	}
 }

@@ -47,6 +47,7 @@ type query struct {
 	// Of its readers: what hosts send. Of a host: what it sends to its readers.
 	inbox   *fleettrust.Inbox
 	session *fleettrust.Session
+	readers []*fleettrust.Member // of the session
 }
 
 // known is a member, and when it has said so.
@@ -62,6 +63,7 @@ const (
 	beatLife    = 5 * time.Second
 	hostLife    = fleettrust.MaxStandingLife
 	sessionLife = time.Hour
+	recordLife  = sessionLife + bus.RecordsKept
 )
 
 // New returns the Guard of a member.
@@ -157,12 +159,12 @@ func (g *Guard) sealQuery(a bus.About, body []byte) ([]byte, error) {
 	}
 	q, life := fleettrust.Query{Body: body}, queryLife
 	var readers []*fleettrust.Member
-	if a.Renewer != "" {
-		m, err := g.member(fleettrust.Reducer, a.Renewer)
+	for _, name := range a.Keepers {
+		m, err := g.member(fleettrust.Reducer, name)
 		if err != nil {
 			return nil, err
 		}
-		q.Standing, q.Renewer, readers, life = true, m.Name, []*fleettrust.Member{m}, fleettrust.MaxStandingLife
+		q.Standing, readers, life = true, append(readers, m), fleettrust.MaxStandingLife
 	}
 	h := g.header(fleettrust.ID{}, life)
 	s, err := g.me.SealQuery(q, h, hosts, readers)
@@ -242,13 +244,8 @@ func (g *Guard) openQuery(a bus.About, received []byte) ([]byte, string, error) 
 	if err != nil {
 		return nil, "", err
 	}
-	if q.Standing && !slices.ContainsFunc(q.Readers, func(m *fleettrust.Member) bool {
-		return m.Role == fleettrust.Reducer && m.Name == q.Renewer
-	}) {
-		return nil, "", fmt.Errorf("the standing query of %s names a renewer that does not read its result", q.Author.Name)
-	}
-	if g.me.Role == fleettrust.Reducer && q.Standing && q.Renewer != g.me.Name {
-		return nil, "", fmt.Errorf("the standing query is renewed by %s", q.Renewer)
+	if g.me.Role == fleettrust.Reducer && q.Standing && !q.ReadBy(g.me.Member) {
+		return nil, "", fmt.Errorf("the standing query of %s is kept by others", q.Author.Name)
 	}
 	added, err := g.register.Add(q)
 	if err != nil {
@@ -266,7 +263,7 @@ func (g *Guard) openQuery(a bus.About, received []byte) ([]byte, string, error) 
 	case known == nil:
 		known = &query{id: q.ID, expiry: q.Expiry, held: true}
 		if g.me.Role == fleettrust.Reducer && q.Standing {
-			known.inbox = fleettrust.NewInbox(g.me, g.trust, q.ID, fleettrust.Host)
+			known.inbox = fleettrust.NewInbox(g.me, g.trust, q.ID, fleettrust.Host, fleettrust.Reducer)
 		}
 		g.queries[a.Query] = known
 	}

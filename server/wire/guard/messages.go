@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"endoscope/server/wire/bus"
 	"endoscope/server/wire/fleettrust"
@@ -24,7 +25,7 @@ func (g *Guard) Seal(a bus.About, message []byte) ([]byte, error) {
 		return g.sealTo(a.Host, a, message)
 	case bus.KindAnswer:
 		return g.sealToMember(fleettrust.Author, a.To, a, message)
-	case bus.KindResult:
+	case bus.KindResult, bus.KindRecord:
 		return g.sealResult(a, message)
 	}
 	return nil, fmt.Errorf("a message of kind %d is not known", a.Kind)
@@ -47,6 +48,8 @@ func (g *Guard) Open(a bus.About, received []byte) (message []byte, from string,
 		return g.openAnswer(a, received)
 	case bus.KindResult:
 		return g.openResult(a, received)
+	case bus.KindRecord:
+		return g.openRecord(a, received)
 	}
 	return nil, "", fmt.Errorf("a message of kind %d is not known", a.Kind)
 }
@@ -92,24 +95,29 @@ func (g *Guard) sealResult(a bus.About, message []byte) ([]byte, error) {
 	if o == nil {
 		return nil, fmt.Errorf("the query %s has expired", a.Query)
 	}
-	for _, m := range o.Readers {
-		if err := g.trust.Valid(m); err != nil {
-			return nil, err
-		}
+	readers, err := g.trust.ReadersOf(o)
+	if err != nil {
+		return nil, err
 	}
-	s, err := g.sessionOf(q, o.Readers)
+	s, err := g.sessionOf(q, readers, a.Kind)
 	if err != nil {
 		return nil, err
 	}
 	return s.Seal(nil, purpose(a.Kind), message), nil
 }
 
-// sessionOf returns the session by which the results of a query are sealed.
-func (g *Guard) sessionOf(q *query, readers []*fleettrust.Member) (_ *fleettrust.Session, err error) {
+// sessionOf returns the session by which the results of a query are sealed. Records are read
+// as long as they are stored.
+func (g *Guard) sessionOf(q *query, readers []*fleettrust.Member, k bus.Kind) (_ *fleettrust.Session, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.usable(q.session) {
-		q.session, err = g.me.NewSession(g.header(q.id, sessionLife), readers)
+	life, rest := sessionLife, time.Duration(0)
+	if k == bus.KindRecord {
+		life, rest = recordLife, bus.RecordsKept
+	}
+	if s := q.session; s == nil || !g.now().Add(rest).Before(s.Expiry()) || !slices.Equal(q.readers, readers) {
+		q.readers = readers
+		q.session, err = g.me.NewSession(g.header(q.id, life), readers)
 	}
 	return q.session, err
 }
@@ -132,6 +140,26 @@ func (g *Guard) openResult(a bus.About, received []byte) ([]byte, string, error)
 		return nil, "", err
 	}
 	return message, from.Name, speaks(from, h.Host, a.Host)
+}
+
+// openRecord opens a part of a record, which a keeper of the query has stored.
+func (g *Guard) openRecord(a bus.About, received []byte) ([]byte, string, error) {
+	q, err := g.query(a.Query)
+	if err != nil {
+		return nil, "", err
+	}
+	o := g.register.Query(q.id)
+	if q.inbox == nil || o == nil {
+		return nil, "", errors.New("the record is not for here")
+	}
+	from, message, err := q.inbox.Open(nil, purpose(a.Kind), received)
+	if err != nil {
+		return nil, "", err
+	}
+	if from.Role != fleettrust.Reducer || !o.ReadBy(from) {
+		return nil, "", fmt.Errorf("the record is of %s %s, which does not keep the query", from.Role, from.Name)
+	}
+	return message, from.Name, nil
 }
 
 func (g *Guard) openAnswer(a bus.About, received []byte) ([]byte, string, error) {
@@ -184,8 +212,7 @@ func (g *Guard) openControl(a bus.About, received []byte) ([]byte, string, error
 			return nil, "", err
 		}
 		o := g.register.Query(q.id)
-		reads := func(m *fleettrust.Member) bool { return m.Role == from.Role && m.Name == from.Name }
-		if o == nil || !slices.ContainsFunc(o.Readers, reads) {
+		if o == nil || !o.ReadBy(from) {
 			return nil, "", fmt.Errorf("%s %s does not read the result of %s", from.Role, from.Name, c.Query)
 		}
 	}

@@ -32,7 +32,7 @@ const (
 )
 
 // stored are the streams of a fleet.
-var stored = []string{bucketPrefix + bus.QueryBucket, bucketPrefix + bus.HostBucket, bus.HeartbeatStream, listStream}
+var stored = []string{bucketPrefix + bus.QueryBucket, bucketPrefix + bus.HostBucket, bus.HeartbeatStream, listStream, bucketPrefix + bus.KeeperBucket, bus.RecordStream}
 
 // InboxPrefix returns the prefix of the subjects to which a member is answered.
 func InboxPrefix(m *fleettrust.Member) string {
@@ -63,7 +63,7 @@ func PermissionsOf(m *fleettrust.Member) Permissions {
 			p.Publish = append(p.Publish, consuming(bucketPrefix+bus.HostBucket, bus.HeartbeatStream)...)
 		} else {
 			name := bus.ReducerName(m.Name)
-			p.Publish = append(p.Publish, bus.HeartbeatSubject(name), bus.ResultSubject("*", name))
+			p.Publish = append(p.Publish, bus.HeartbeatSubject(name), bus.ResultSubject("*", name), keyPrefix+bus.KeeperBucket+".*", bus.RecordsOf("*"))
 			for _, s := range stored {
 				p.Publish = append(p.Publish, streamInfo+s)
 			}

@@ -157,6 +157,7 @@ func TestPermissions(t *testing.T) {
 		{"db1.example", []string{
 			bus.HeartbeatSubject("db2"), bus.ResultSubject("q1", "db2"), bus.HostSubject("db2"), bus.HostSubject("db1.example"), bus.LeaseSubject("q1"),
 			"$KV." + bus.QueryBucket + "." + bus.QueryKey("q1"), "$KV." + bus.HostBucket + ".db2", "endoscope.query.q.q1", "endoscope.trust.revoked",
+			bus.RecordsOf("q1"), "$KV." + bus.KeeperBucket + ".q1", "$JS.API.DIRECT.GET." + bus.RecordStream,
 			"_INBOX.author.alice.x", "_INBOX.x", "anything", "$SYS.REQ.SERVER.PING",
 			"$JS.API.INFO", "$JS.API.STREAM.NAMES", "$JS.API.STREAM.CREATE.mine", "$JS.API.STREAM.CREATE.KV_" + bus.QueryBucket,
 			"$JS.API.STREAM.UPDATE.KV_" + bus.QueryBucket, "$JS.API.STREAM.DELETE.KV_" + bus.QueryBucket, "$JS.API.STREAM.PURGE.KV_" + bus.QueryBucket,
@@ -166,11 +167,13 @@ func TestPermissions(t *testing.T) {
 		}},
 		{"alice", []string{
 			bus.HeartbeatSubject("db2"), bus.ResultSubject("q1", "db2"), "$KV." + bus.HostBucket + ".db2", "endoscope.query.q.q1", "_INBOX.host.db2.x", "anything",
+			bus.RecordsOf("q1"), "$KV." + bus.KeeperBucket + ".q1",
 			"$JS.API.STREAM.NAMES", "$JS.API.STREAM.CREATE.mine", "$JS.API.STREAM.UPDATE.KV_" + bus.QueryBucket, "$JS.API.STREAM.DELETE.KV_" + bus.QueryBucket,
 			"$JS.API.STREAM.PURGE.KV_" + bus.QueryBucket, "$JS.API.STREAM.MSG.DELETE.KV_" + bus.QueryBucket, "$JS.API.CONSUMER.CREATE.KV_" + bus.QueryBucket,
 		}},
 		{"r1", []string{
 			"$KV." + bus.QueryBucket + "." + bus.QueryKey("q1"), "$KV." + bus.HostBucket + ".db2", bus.HeartbeatSubject("db2"), "endoscope.trust.revoked",
+			"$JS.API.STREAM.PURGE." + bus.RecordStream, "$JS.API.STREAM.PURGE.KV_" + bus.KeeperBucket,
 			"$JS.API.STREAM.CREATE.KV_" + bus.QueryBucket, "$JS.API.CONSUMER.CREATE.KV_" + bus.QueryBucket, "anything",
 		}},
 	} {

@@ -19,10 +19,10 @@ import (
 )
 
 // standingQuery returns a standing query of an author, as it is on the bus.
-func standingQuery(t testing.TB, author *guard.Guard, id, renewer string, hosts ...string) []byte {
+func standingQuery(t testing.TB, author *guard.Guard, id string, keepers []string, hosts ...string) []byte {
 	t.Helper()
-	m, err := author.Seal(bus.About{Kind: bus.KindQuery, Query: id, Hosts: hosts, Renewer: renewer},
-		bus.Encode(bus.Query{Version: bus.Version, ID: id, Text: "SELECT 1", Standing: &bus.Standing{Name: "w", Renewer: renewer}}))
+	m, err := author.Seal(bus.About{Kind: bus.KindQuery, Query: id, Hosts: hosts, Keepers: keepers},
+		bus.Encode(bus.Query{Version: bus.Version, ID: id, Text: "SELECT 1", Standing: &bus.Standing{Name: "w", Keepers: keepers}}))
 	must(t, err)
 	return m
 }
@@ -42,14 +42,15 @@ func know(t testing.TB, member, reducer *guard.Guard) {
 func TestStandingQueryIsRenewedByItsRenewer(t *testing.T) {
 	i := newInstallation(t)
 	alice, bob := i.guard("alice", fleettrust.Author), i.guard("bob", fleettrust.Author)
-	r1, r2 := i.guard("r1", fleettrust.Reducer), i.guard("r2", fleettrust.Reducer)
+	r1, r2, r3 := i.guard("r1", fleettrust.Reducer), i.guard("r2", fleettrust.Reducer), i.guard("r3", fleettrust.Reducer)
 	host, later := i.guard("db1", fleettrust.Host), i.guard("db2", fleettrust.Host)
 	introduce(t, alice, map[string]*guard.Guard{"db1": host})
 	introduce(t, r1, map[string]*guard.Guard{"db1": host, "db2": later})
 	introduce(t, r2, map[string]*guard.Guard{"db2": later})
 	know(t, alice, r1)
 	know(t, alice, r2)
-	value := standingQuery(t, alice, "q1", "r1", "db1")
+	know(t, alice, r3)
+	value := standingQuery(t, alice, "q1", []string{"r1", "r3"}, "db1")
 	open := func(g *guard.Guard, value []byte) error {
 		_, _, err := g.Open(bus.About{Kind: bus.KindQuery, Query: "q1", Host: "db1"}, value)
 		return err
@@ -91,12 +92,32 @@ func TestStandingQueryIsRenewedByItsRenewer(t *testing.T) {
 	}
 	must(t, lease(host, r1, time.Minute))
 	must(t, host.Live("q1"))
+	// Its results are stored for all that may keep it, also when they read them later.
+	about := bus.About{Kind: bus.KindRecord, Query: "q1"}
+	record, err := r1.Seal(about, []byte("record"))
+	must(t, err)
+	must(t, open(r3, value))
+	i.pass(bus.RecordsKept)
+	if got, from, err := r3.Open(about, record); err != nil || string(got) != "record" || from != "r1" {
+		t.Errorf("a record is opened as %q of %q: %v", got, from, err)
+	}
+	for name, by := range map[string]*guard.Guard{"a host": host, "its author": alice} {
+		m, err := by.Seal(about, []byte("record"))
+		if err == nil {
+			_, _, err = r3.Open(about, m)
+		}
+		if err == nil {
+			t.Errorf("a record of %s is accepted", name)
+		}
+	}
+	must(t, lease(host, r3, time.Minute)) // it has taken over
+	must(t, host.Live("q1"))
 	// Others try to end it: they do not know it, and if they did, it would not be theirs.
 	if err := lease(host, r2, time.Minute); err == nil {
 		t.Error("another reducer renews the query")
 	}
 	know(t, bob, r1)
-	must(t, open(bob, standingQuery(t, bob, "q1", "r1"))) // of the same id
+	must(t, open(bob, standingQuery(t, bob, "q1", []string{"r1"}))) // of the same id
 	over := bus.Encode(bus.Lease{Query: "q1", Over: true})
 	for name, by := range map[string]*guard.Guard{"the renewer": r1, "another author": bob} {
 		m, err := by.Seal(bus.About{Kind: bus.KindLease, Query: "q1"}, over)
@@ -126,19 +147,19 @@ func TestStandingQueryIsRefused(t *testing.T) {
 	alice, host, r1 := i.guard("alice", fleettrust.Author), i.guard("db1", fleettrust.Host), i.guard("r1", fleettrust.Reducer)
 	introduce(t, alice, map[string]*guard.Guard{"db1": host})
 	know(t, alice, r1)
-	if _, err := alice.Seal(bus.About{Kind: bus.KindQuery, Query: "q", Hosts: []string{"db1"}, Renewer: "db1"}, []byte("{}")); err == nil {
+	if _, err := alice.Seal(bus.About{Kind: bus.KindQuery, Query: "q", Hosts: []string{"db1"}, Keepers: []string{"db1"}}, []byte("{}")); err == nil {
 		t.Error("a host is the renewer of a query")
 	}
 	mallory, theirs := other.guard("alice", fleettrust.Author), other.guard("r1", fleettrust.Reducer)
 	know(t, mallory, theirs)
-	foreign := standingQuery(t, mallory, "q1", "r1", "db1")
+	foreign := standingQuery(t, mallory, "q1", []string{"r1"}, "db1")
 	short, err := i.ca.Enroll(fleettrust.Profile{Name: "carol", Role: fleettrust.Author}, 2*time.Hour)
 	must(t, err)
 	carol := i.guardOf(short)
 	introduce(t, carol, map[string]*guard.Guard{"db1": host})
 	know(t, carol, r1)
-	expired := standingQuery(t, carol, "q2", "r1", "db1")
-	unsigned := bus.Encode(bus.Query{Version: bus.Version, ID: "q3", Text: "SELECT 1", Standing: &bus.Standing{Name: "w", Renewer: "r1"}})
+	expired := standingQuery(t, carol, "q2", []string{"r1"}, "db1")
+	unsigned := bus.Encode(bus.Query{Version: bus.Version, ID: "q3", Text: "SELECT 1", Standing: &bus.Standing{Name: "w", Keepers: []string{"r1"}}})
 	if _, err := host.Seal(bus.About{Kind: bus.KindQuery, Query: "q4", Hosts: []string{"db1"}}, []byte("{}")); err == nil {
 		t.Error("a host signs a query")
 	}
