@@ -146,7 +146,7 @@ func (r *resolver) aggregate(s *selected, q *parser.Query) error {
 			return err
 		}
 		node.Confidence, node.Precision = r.confidence, r.errorWithin()
-		if err := r.addBounds(s, len(a.keys)); err != nil {
+		if err := r.addBounds(s, a.bounds); err != nil {
 			return err
 		}
 	}

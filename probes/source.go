@@ -131,6 +131,9 @@ type Stats struct {
 	// Spent is the CPU time that the source has cost, up to less than a second ago: calls
 	// as counted, at measured prices, without those of rows; samples as measured.
 	Spent time.Duration
+	// Overhead is what a source with a budget has cost, with what the engine does for it, as a
+	// share of the CPU time that counts for the budget, up to a second ago.
+	Overhead float64
 }
 
 // Activity has counters that never decrease.

@@ -3,6 +3,7 @@ package uprobe
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"sync"
 
@@ -239,6 +240,7 @@ func (b *budgeted) Stats() probes.Stats {
 	s.Events += t.Events
 	s.Awaited += t.Awaited
 	s.Spent += t.Spent
+	s.Overhead = math.Float64frombits(b.slicer.overhead.Load())
 	return s
 }
 

@@ -3,6 +3,7 @@ package uprobe
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -65,9 +66,10 @@ type slicer struct {
 	pane      int64                // the pane of the ledger, boot clock
 	length    int64                // of panes; 0: there are none
 	refreshed time.Time
-	looked    spending // at the last look
-	begun     spending // when the query began
-	preparing spending // what was spent before
+	looked    spending      // at the last look
+	begun     spending      // when the query began
+	preparing spending      // what was spent before
+	overhead  atomic.Uint64 // what was spent since the query began, as a share: float64
 
 	sharers int64 // queries that run
 	process int64 // the processor time of this process when it was read last, ns
@@ -316,6 +318,7 @@ func (s *slicer) watch() error {
 	}
 	s.account.Add(d.took, d.net(), d.sliced+d.slicing, d.always+d.engine-d.slicing)
 	s.looked, s.taken = now, 0
+	s.overhead.Store(math.Float64bits(s.share(now.since(s.begun))))
 	s.dilation = float64(d.always) / max(float64(d.net()), s.account.Floor*float64(d.took))
 	if gone := s.retire(d, lookInterval); len(gone) > 0 {
 		if err := s.regroup(gone); err != nil {
@@ -433,11 +436,15 @@ func (s *slicer) paneOf(now int64) int64 {
 	return t - t%s.length - s.always.provider.offset
 }
 
+// share returns what was spent in a time as a share of what counts for the budget.
+func (s *slicer) share(c spending) float64 {
+	return float64(c.hits()+c.engine) / max(float64(c.net()), s.account.Floor*float64(c.took), 1)
+}
+
 // conclude says what was spent.
 func (s *slicer) conclude() {
 	c := s.cost().since(s.begun)
-	took := float64(time.Since(s.begun.at))
-	spent, used := float64(c.hits()+c.engine), max(float64(c.net()), s.account.Floor*took)
+	used := max(float64(c.net()), s.account.Floor*float64(c.took))
 	all := s.ledger.Functions()
 	always := 0
 	for _, l := range s.links {
@@ -449,7 +456,7 @@ func (s *slicer) conclude() {
 	defer s.mu.Unlock()
 	s.was = strata
 	s.said = append(s.said, fmt.Sprintf("overhead %.2g %% of the program's CPU time, of %.4g %% allowed (%.2g %% by probes, %.2g %% by the engine): %d functions were observed all the time, %d in slices (%d were taken); attaching them took %.2g s of CPU time before (%.2g by probes)",
-		100*spent/max(used, 1), 100*s.account.Share, percent(c.hits()), percent(c.engine), always, all, s.slices, float64(s.preparing.engine+s.preparing.hits())/1e9, float64(s.preparing.hits())/1e9))
+		100*s.share(c), 100*s.account.Share, percent(c.hits()), percent(c.engine), always, all, s.slices, float64(s.preparing.engine+s.preparing.hits())/1e9, float64(s.preparing.hits())/1e9))
 }
 
 // observed returns how functions are observed, and with what result.

@@ -22,6 +22,18 @@ func (q *Query) Cost() (sum time.Duration) {
 	return sum
 }
 
+// Overhead returns what the sources with a budget have cost so far, as a share of the CPU time
+// of the programs; 0 if none has a budget.
+func (q *Query) Overhead() (share float64) {
+	if !q.Life.Started() {
+		return 0
+	}
+	for _, f := range q.Feeds {
+		share = max(share, f.Source.Stats().Overhead)
+	}
+	return share
+}
+
 // readBefore remembers what shared sources have cost before the query joins them, and the
 // CPU time that the program has used.
 func (q *Query) readBefore() {
