@@ -447,5 +447,6 @@ func (r *resolver) standingStream(s *parser.Source, name *parser.Ident, own stri
 	}
 	out := r.leaf(a, s, false)
 	out.names = []string{name.Name}
+	out.estimated = slices.ContainsFunc(fields, func(f types.Field) bool { return f.Bound != types.NoBound })
 	return out, nil
 }

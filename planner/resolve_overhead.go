@@ -83,8 +83,6 @@ func budgeted(f *parser.From) *catalog.Stream {
 func (r *resolver) checkBudget(q *parser.Query, at parser.Span) error {
 	hint := r.offBudget()
 	switch {
-	case r.shared():
-		return r.hintf(at, "query the hosts one by one", "an overhead cannot be given for several hosts together yet")
 	case len(q.Selects) != 1:
 		return r.hintf(at, hint, "the parts of a UNION cannot be estimated together")
 	case q.Selects[0].From != nil && len(q.Selects[0].From.Joins) > 0:
@@ -372,6 +370,8 @@ func (r *resolver) precision(q *parser.Query, lv level) error {
 	switch st := q.Selects[0]; {
 	case r.overhead == nil:
 		return r.hintf(p.Pos(), example, "ERROR WITHIN needs WITHIN OVERHEAD: without that clause results are exact")
+	case r.shared():
+		return r.hintf(p.Pos(), "give FOR, or query the hosts one by one", "when the result of several hosts is known that well is not checked yet")
 	case p.Error.F <= 0 || p.Error.F >= 100:
 		return r.hintf(p.Error.Pos(), example, "the error must be more than 0%% and less than 100%%")
 	case p.Confidence != nil && (p.Confidence.F < 50 || p.Confidence.F >= 100):

@@ -104,7 +104,7 @@ type scope struct {
 	ends bool
 	// misnamed: a column named timestamp is not the time of the rows.
 	misnamed bool
-	// estimated: the rows are those of a sub-query within an overhead.
+	// estimated: the rows are those of a query within an overhead: a sub-query, or a standing one.
 	estimated bool
 	// finite sources end by themselves.
 	finite bool

@@ -22,6 +22,9 @@ func newStateOutput(a *Aggregate, n *plan.Aggregate) (*stateOutput, error) {
 	if !ok {
 		return nil, plan.Errorf(-1, -1, "%s has no states", n.Describe())
 	}
+	if n.Confidence > 0 {
+		p = plan.NewEstimatedPartial(p)
+	}
 	return &stateOutput{a, p}, nil
 }
 

@@ -104,12 +104,16 @@ func NewEstimatedPartial(p *Partial) *Partial {
 		aggs = append(aggs, Agg{Fn: "count", Star: true, T: types.Bigint})
 	}
 	q, _ := NewPartial(keys, aggs, p.Pane) // p could be made
-	q.Estimated = true
-	q.ByPlace = !slices.ContainsFunc(p.Keys, func(k Expr) bool {
+	q.Estimated, q.ByPlace = true, ByPlace(p.Keys)
+	return q
+}
+
+// ByPlace reports whether the place of an event determines all keys of its group.
+func ByPlace(keys []Expr) bool {
+	return !slices.ContainsFunc(keys, func(k Expr) bool {
 		c, ok := k.(*Col)
 		return !ok || !slices.Contains(SelectColumns, c.Name)
 	})
-	return q
 }
 
 // Visible returns the keys and aggregates of p that the statement has.
