@@ -212,6 +212,35 @@ func (r *resolver) addBounds(s *selected, in boundsIn) error {
 	return nil
 }
 
+// derive returns the selected expressions whose bounds do not follow from those of the aggregates
+// in them, but can be estimated. Their columns follow those of the aggregates.
+func (a *aggCtx) derive(s *selected) (derived []plan.Expr) {
+	for i, x := range s.exprs {
+		if _, _, ok := boundsOf(x, a.bounds); ok {
+			continue
+		}
+		whole := true // it reads nothing but aggregates
+		over := plan.Transform(x, func(e plan.Expr) plan.Expr {
+			c, ok := e.(*plan.Col)
+			if !ok {
+				return e
+			}
+			low, _, is := a.bounds(c)
+			whole = whole && is && low != nil
+			return &plan.Col{Index: (c.Index - len(a.keys)) / plan.EstimateColumns, Name: c.Name, T: c.T}
+		})
+		if !whole || !plan.Derives(over, a.aggs) {
+			continue
+		}
+		s.exprs[i] = &plan.Col{Index: len(a.keys) + plan.EstimateColumns*(len(a.aggs)+len(derived)), Name: x.String(), T: x.Type()}
+		derived = append(derived, over)
+	}
+	return derived
+}
+
+// rising are functions of one number that do not fall while it rises.
+var rising = []string{"to_us", "to_ms", "to_s", "to_min", "sqrt", "ln", "log2", "floor", "ceil", "round"}
+
 // boundsOf returns the bounds of an expression: nil if it has none of its own. ok is false if
 // they are not known.
 func boundsOf(x plan.Expr, in boundsIn) (low, high plan.Expr, ok bool) {
@@ -237,14 +266,24 @@ func boundsOf(x plan.Expr, in boundsIn) (low, high plan.Expr, ok bool) {
 
 // boundsOfCall returns the bounds of a function that rises or falls with its estimate.
 func boundsOfCall(e *plan.Call, in boundsIn) (low, high plan.Expr, ok bool) {
-	if len(e.Args) != 2 {
-		return nil, nil, false
-	}
 	with := func(i int, x plan.Expr) plan.Expr {
 		c := *e
 		c.Args = slices.Clone(e.Args)
 		c.Args[i] = x
 		return &c
+	}
+	_, number := e.Args[len(e.Args)-1].(*plan.Const) // round(x, 2)
+	if e.Fn == "neg" || slices.Contains(rising, e.Fn) && (len(e.Args) == 1 || number) {
+		if low, high, ok = boundsOf(e.Args[0], in); !ok || low == nil {
+			return nil, nil, false
+		}
+		if e.Fn == "neg" {
+			low, high = high, low
+		}
+		return with(0, low), with(0, high), true
+	}
+	if len(e.Args) != 2 {
+		return nil, nil, false
 	}
 	for i, arg := range e.Args {
 		k, constant := e.Args[1-i].(*plan.Const)

@@ -163,12 +163,21 @@ func (a *Aggregate) emitEstimates(ctx context.Context, s *groupSet, now int64) e
 		b.N = len(some)
 		a.emitKeys(of, some, b.Cols[:len(a.node.Keys)])
 		for row, g := range some {
+			cols := b.Cols[len(a.node.Keys):]
 			for i := range a.node.Aggs {
-				cols := b.Cols[len(a.node.Keys)+plan.EstimateColumns*i:]
 				if err := appendEstimate(cols, row, &groups[g], &a.node.Aggs[i], s.accs[i], events, elapsed); err != nil {
 					b.Release()
 					return err
 				}
+				cols = cols[plan.EstimateColumns:]
+			}
+			for _, x := range a.node.Derived {
+				appendSeen(cols, &groups[g], events)
+				if err := appendResult(cols, row, groups[g].Derived(x, a.node.Aggs, s.accs, elapsed)); err != nil {
+					b.Release()
+					return err
+				}
+				cols = cols[plan.EstimateColumns:]
 			}
 		}
 		_, err := a.out.Push(ctx, b)
@@ -239,13 +248,22 @@ func (a *Aggregate) regroup(s *groupSet) (grouping.Table, []approx.Group, error)
 
 // appendEstimate appends the columns of an estimate.
 func appendEstimate(cols []batch.Column, row int, g *approx.Group, f *plan.Agg, acc fold.Accumulator, events fold.Moments, elapsed int64) error {
-	cols[plan.EstimateExact].Bool = append(cols[plan.EstimateExact].Bool, g.Exact())
-	cols[plan.EstimateShare].Float = append(cols[plan.EstimateShare].Float, g.Share(events))
+	appendSeen(cols, g, events)
 	if h, ok := acc.(fold.Buckets); ok {
 		appendBuckets(cols, row, g.Buckets(h))
 		return nil
 	}
-	r := g.Aggregate(f, acc, elapsed)
+	return appendResult(cols, row, g.Aggregate(f, acc, elapsed))
+}
+
+// appendSeen appends whether a group is exact, and which share of it was seen.
+func appendSeen(cols []batch.Column, g *approx.Group, events fold.Moments) {
+	cols[plan.EstimateExact].Bool = append(cols[plan.EstimateExact].Bool, g.Exact())
+	cols[plan.EstimateShare].Float = append(cols[plan.EstimateShare].Float, g.Share(events))
+}
+
+// appendResult appends an estimate and its bounds.
+func appendResult(cols []batch.Column, row int, r approx.Result) error {
 	for i, v := range []float64{r.Estimate, r.Low, r.High} {
 		c := &cols[i]
 		if r.Null || math.IsInf(v, 0) || i > 0 && math.IsNaN(v) {
@@ -325,6 +343,10 @@ func (a *Aggregate) Precision() (Precision, error) {
 		known := true
 		for i := range a.node.Aggs {
 			r := groups[g].Aggregate(&a.node.Aggs[i], a.all.accs[i], elapsed)
+			known = known && !r.Null && r.Within(p.Within)
+		}
+		for _, x := range a.node.Derived {
+			r := groups[g].Derived(x, a.node.Aggs, a.all.accs, elapsed)
 			known = known && !r.Null && r.Within(p.Within)
 		}
 		if known {

@@ -108,11 +108,11 @@ func (d *divider) firstStage(a *plan.Aggregate, x *plan.Exchange) (lower, upper 
 	if a.Confidence > 0 {
 		p = plan.NewEstimatedPartial(p)
 	}
-	stage.States, stage.Out = true, p.Out
+	stage.States, stage.Derived, stage.Out = true, nil, p.Out
 	stage.Out.Time = -1
 
 	// The root merges columns, whatever the hosts' expressions for them are.
-	merge := &plan.Aggregate{Aggs: slices.Clone(stage.Aggs[len(stage.Aggs)-len(a.Aggs):]), Confidence: a.Confidence, Out: types.Schema{Time: -1}}
+	merge := &plan.Aggregate{Aggs: slices.Clone(stage.Aggs[len(stage.Aggs)-len(a.Aggs):]), Confidence: a.Confidence, Derived: a.Derived, Out: types.Schema{Time: -1}}
 	in := types.Schema{Time: -1}
 	column := func(of plan.Expr) plan.Expr {
 		at := len(in.Fields)
@@ -137,6 +137,7 @@ func (d *divider) firstStage(a *plan.Aggregate, x *plan.Exchange) (lower, upper 
 		fields := plan.EstimateFields(a.Out.Fields[len(a.Keys)+i*a.Width()].Name, merge.Aggs[i].T)
 		merge.Out.Fields = append(merge.Out.Fields, fields[:a.Width()]...)
 	}
+	merge.Out.Fields = append(merge.Out.Fields, a.Out.Fields[len(merge.Out.Fields):]...) // of what is derived
 	leaf := &plan.Acquire{Stream: plan.FragmentStream, Out: in}
 	if leaf.Partial, ok = plan.NewPartial(merge.Keys, merge.Aggs, 0); !ok {
 		return nil, nil, d.unmerged(a, &stage)

@@ -68,6 +68,28 @@ func (n *Aggregate) Width() int {
 // as a number can.
 func TwoBounds(a *Agg) bool { return a.Fn != "min" && a.Fn != "max" && a.Fn != "histogram" }
 
+// additive are the aggregates that are functions of sums over the calls.
+var additive = []string{"count", "rate", "sum", "avg", "stddev", "variance"}
+
+// derivable are the functions of numbers that Aggregate.Derived may have.
+var derivable = []string{"+", "-", "*", "/", "neg", "abs", "sqrt", "to_us", "to_ms", "to_s", "to_min"}
+
+// Derives reports whether an expression over aggregates, whose columns are indexes of these,
+// can be estimated with an interval of its own.
+func Derives(x Expr, aggs []Agg) bool {
+	switch e := x.(type) {
+	case *Col:
+		return e.Index >= 0 && e.Index < len(aggs) && slices.Contains(additive, aggs[e.Index].Fn) && e.T.Numeric()
+	case *Const:
+		return !e.V.IsNull && e.V.Type.Numeric()
+	case *Cast:
+		return e.T.Numeric() && Derives(e.X, aggs)
+	case *Call:
+		return slices.Contains(derivable, e.Fn) && !slices.ContainsFunc(e.Args, func(a Expr) bool { return !Derives(a, aggs) })
+	}
+	return false
+}
+
 // The last keys of the partial rows of a source with a budget (Partial.Estimated): the place,
 // and the replicate, or ExactReplicate for calls of places that were observed all the time.
 const (

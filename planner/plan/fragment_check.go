@@ -146,6 +146,21 @@ func checkAggregate(n *Aggregate, in types.Schema) error {
 			kinds = append(kinds, EstimateType(part, n.Aggs[i].T))
 		}
 	}
+	var results types.Schema
+	for i := range n.Aggs {
+		results.Fields = append(results.Fields, types.Field{Type: n.Aggs[i].T})
+	}
+	for _, x := range n.Derived {
+		if n.Confidence == 0 || !Derives(x, n.Aggs) {
+			return errFragment
+		}
+		for part := range n.Width() {
+			kinds = append(kinds, EstimateType(part, x.Type()))
+		}
+	}
+	if err := checkExprs(n.Derived, results); err != nil {
+		return err
+	}
 	return checkTypes(kinds, n.Out)
 }
 

@@ -3,6 +3,7 @@ package planpb
 import (
 	"bytes"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -55,14 +56,16 @@ func estimates(t testing.TB) *plan.Fragment {
 	in.Time = -1
 	keys := []plan.Expr{&plan.Col{Name: "a", T: types.Varchar}}
 	aggs := []plan.Agg{{Fn: "count", Star: true, T: types.Bigint}}
+	count := &plan.Col{Name: "n", T: types.Bigint}
+	twice := &plan.Call{Fn: "+", Args: []plan.Expr{count, count}, T: types.Bigint}
 	p, ok := plan.NewPartial(keys, aggs, 0)
 	if !ok {
 		t.Fatal("no states")
 	}
 	p = plan.NewEstimatedPartial(p)
 	p.ByPlace = true
-	upper := plan.Node(&plan.Aggregate{Input: &plan.Acquire{Stream: plan.FragmentStream, Out: in, Partial: p}, Keys: keys, Aggs: aggs, Confidence: 0.95,
-		Out: types.Schema{Time: -1, Fields: append(fields(types.Varchar).Fields, plan.EstimateFields("n", types.Bigint)...)}})
+	upper := plan.Node(&plan.Aggregate{Input: &plan.Acquire{Stream: plan.FragmentStream, Out: in, Partial: p}, Keys: keys, Aggs: aggs, Confidence: 0.95, Derived: []plan.Expr{twice},
+		Out: types.Schema{Time: -1, Fields: slices.Concat(fields(types.Varchar).Fields, plan.EstimateFields("n", types.Bigint), plan.EstimateFields("n + n", types.Bigint))}})
 	out := types.Schema{Time: -1, Fields: fields(types.Bigint, types.Bigint).Fields}
 	out.Fields[1].Bound = types.Low
 	upper = &plan.Project{Input: upper, Out: out, Exprs: []plan.Expr{&plan.Col{Index: 1, Name: "n", T: types.Bigint}, &plan.Col{Index: 2, Name: "low(n)", T: types.Bigint}}}

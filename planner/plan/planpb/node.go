@@ -88,6 +88,7 @@ func aggregate(c *coder, n *plan.Aggregate) {
 	emit(c, 6, &n.Emit)
 	schema(c, 7, &n.Out)
 	c.float(8, &n.Confidence)
+	list(c, 9, &n.Derived, expr)
 }
 
 func distinct(c *coder, n *plan.Distinct) {
