@@ -109,10 +109,10 @@ func (r *resolver) checkBudget(q *parser.Query, at parser.Span) error {
 func (r *resolver) checkEstimated(sel *selected, a *aggCtx) error {
 	for i := range a.aggs {
 		f := &a.aggs[i]
-		if f.Distinct || !estimated[f.Fn] {
+		if !estimated[f.Fn] {
 			return r.hintf(sel.sel.Pos(), r.offBudget(), "%s cannot be estimated from a part of the calls", f)
 		}
-		if !plan.KernelAggregates(f) {
+		if !plan.ByValue(f) && !plan.KernelAggregates(f) {
 			return r.hintf(sel.sel.Pos(), r.offBudget(), "%s cannot be computed in the kernel, which an overhead needs", f)
 		}
 	}
@@ -123,6 +123,7 @@ func (r *resolver) checkEstimated(sel *selected, a *aggCtx) error {
 var estimated = map[string]bool{
 	"count": true, "rate": true, "sum": true, "avg": true, "min": true, "max": true,
 	"stddev": true, "variance": true, "quantile": true, "median": true, "histogram": true,
+	"first": true, "last": true, "topk": true,
 }
 
 // checkFirstStages refuses a plan whose aggregate the kernel cannot begin: rows do not say in

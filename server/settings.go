@@ -150,6 +150,7 @@ func (s *session) withSettings(p *plan.Query) *plan.Query {
 		Unshared:      s.setting("sharing").S == "off",
 		SystemModules: s.setting("system_modules").S,
 		StackBytes:    int(s.setting("stack_bytes").I),
+		OverheadDrain: time.Duration(s.setting("overhead_drain").I),
 		StackOverhead: s.setting("stack_overhead").F / 100,
 		JavaStacks:    s.setting("java_stacks").S,
 		Handlers:      s.handlerSettings(),

@@ -101,12 +101,13 @@ func (d *divider) firstStage(a *plan.Aggregate, x *plan.Exchange) (lower, upper 
 	} else if a.Emit.Mode != plan.Final {
 		x.Again = map[plan.EmitMode]plan.Again{plan.Every: plan.PerRound, plan.Changes: plan.PerChange}[a.Emit.Mode]
 	}
-	p, ok := plan.NewPartial(stage.Keys, stage.Aggs, 0)
+	stageKeys, stageAggs, _ := stage.Stage()
+	p, ok := plan.NewPartial(stageKeys, stageAggs, 0)
 	if !ok {
 		return nil, nil, d.unmerged(a, &stage)
 	}
 	if a.Confidence > 0 {
-		p = plan.NewEstimatedPartial(p)
+		p = plan.NewEstimatedPartial(p, false)
 	}
 	stage.States, stage.Derived, stage.Out = true, nil, p.Out
 	stage.Out.Time = -1
@@ -139,22 +140,22 @@ func (d *divider) firstStage(a *plan.Aggregate, x *plan.Exchange) (lower, upper 
 	}
 	merge.Out.Fields = append(merge.Out.Fields, a.Out.Fields[len(merge.Out.Fields):]...) // of what is derived
 	leaf := &plan.Acquire{Stream: plan.FragmentStream, Out: in}
-	if leaf.Partial, ok = plan.NewPartial(merge.Keys, merge.Aggs, 0); !ok {
+	mergeKeys, mergeAggs, _ := merge.Stage()
+	if leaf.Partial, ok = plan.NewPartial(mergeKeys, mergeAggs, 0); !ok {
 		return nil, nil, d.unmerged(a, &stage)
 	}
 	start, end := a.Borders()
 	if a.Confidence > 0 {
-		leaf.Partial = plan.NewEstimatedPartial(leaf.Partial)
 		var own []plan.Expr // which are not those of a window
 		for i, k := range a.Keys {
 			if i != start && i != end {
 				own = append(own, k)
 			}
 		}
-		leaf.Partial.ByPlace = plan.ByPlace(own)
+		leaf.Partial = plan.NewEstimatedPartial(leaf.Partial, plan.ByPlace(own))
 	}
 	merge.Input = leaf
-	// Rows of hosts: pane, keys of the stage, the place and the replicate if there are, states.
+	// Rows of hosts: pane, keys of the stage, with estimates more keys, states.
 	x.Pick = []int{0}
 	for _, k := range keys {
 		x.Pick = append(x.Pick, 1+k)

@@ -184,7 +184,7 @@ func checkPartial(p *Partial, in types.Schema) error {
 		return errFragment
 	}
 	if p.Estimated {
-		made = NewEstimatedPartial(made)
+		made = NewEstimatedPartial(made, p.ByPlace)
 		if !slices.Equal(typesOf(p.Keys), typesOf(made.Keys)) {
 			return errFragment
 		}

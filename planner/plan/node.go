@@ -223,6 +223,8 @@ type Settings struct {
 	Recall time.Duration
 	// Unshared: the acquisition is not shared with other queries.
 	Unshared bool
+	// OverheadDrain is how long calls seen in a slice may take to end.
+	OverheadDrain time.Duration
 	// StackOverhead limits the cost of sampling stacks, as a share of one CPU; 0: no limit.
 	// If the requested rate would cost more, the rate is reduced.
 	StackOverhead float64

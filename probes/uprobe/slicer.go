@@ -31,8 +31,6 @@ const (
 	// as the time in which the whole budget is earned: a little more than their part of the
 	// budget of a look, so that something that happens once is no reason to detach many.
 	burst = 700 * time.Millisecond
-	// drain is how long the calls seen in a slice may take to end.
-	drain = 5 * time.Millisecond
 	// refreshInterval is how often processes are looked for that have joined the target.
 	refreshInterval = time.Second
 	// maxSeries bounds how often the groups of slices are changed.
@@ -48,8 +46,9 @@ type slicer struct {
 
 	functions []slicing.Function
 	groups    []slicing.Group
-	order     []int // groups of this round that have had no slice
-	rounds    int   // so far
+	drain     time.Duration // how long calls seen in a slice may take to end
+	order     []int         // groups of this round that have had no slice
+	rounds    int           // so far
 	series    int
 	seen      []float64 // progress in the slices of a function since its rate was measured, ns
 	entered   []uint64  // calls in slices until then
@@ -99,11 +98,14 @@ func newSlicer(always, sliced *source) *slicer {
 	}
 	s := &slicer{
 		always: always, sliced: sliced, account: slicing.Account{Share: share, Floor: b.Floor}, length: int64(always.spec.Partial.Pane), fixed: slicing.Attaching,
-		sharers: 1, leaving: map[int]*atomic.Bool{},
+		sharers: 1, drain: always.spec.Settings.OverheadDrain, leaving: map[int]*atomic.Bool{},
 		stop: make(chan struct{}), ready: make(chan error, 1), over: make(chan struct{}), asked: make(chan chan error, 1), failed: make(chan struct{}),
 	}
 	for _, price := range always.part.pricesOf(always) {
 		s.functions = append(s.functions, slicing.Function{Price: float64(price)})
+	}
+	if s.length > 0 { // a slice lies in one pane, with what it waits for
+		s.drain = min(s.drain, time.Duration(s.length/4))
 	}
 	n := len(s.functions)
 	s.seen, s.entered, s.counted = make([]float64, n), make([]uint64, n), make([]uint64, n)
@@ -333,7 +335,7 @@ func (s *slicer) watch() error {
 func (s *slicer) slice(g *slicing.Group) error {
 	a := s.out.Aggregator
 	length := int64(g.Length)
-	if s.length > 0 && clock.Boot()+length+int64(drain)+int64(slicing.Turn) > s.pane+s.length {
+	if s.length > 0 && clock.Boot()+length+int64(s.drain)+int64(slicing.Turn) > s.pane+s.length {
 		return nil // it would reach into the next pane
 	}
 	s.use(false)
@@ -405,7 +407,7 @@ func (s *slicer) calls() uint64 {
 // drainCalls waits for the calls that were seen in a slice, and returns how many did not end.
 // before is how many were under way that earlier slices had given up.
 func (s *slicer) drainCalls(before uint64) int64 {
-	for end := time.Now().Add(drain); ; {
+	for end := time.Now().Add(s.drain); ; {
 		left := int64(s.calls()) - int64(before)
 		if left <= 0 || time.Now().After(end) {
 			return max(left, 0)

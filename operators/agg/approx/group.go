@@ -7,13 +7,15 @@ import (
 	"endoscope/operators/agg/fold"
 	"endoscope/operators/estimate"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // Member is the state of a group at a place, in a replicate.
 type Member struct {
-	State     uint32 // index of the state in the accumulators
-	Place     int    // index in Places
-	Replicate int    // plan.ExactReplicate: seen while the place was observed all the time
+	State     uint32        // index of the state in the accumulators
+	Place     int           // index in Places
+	Replicate int           // plan.ExactReplicate: seen while the place was observed all the time
+	Values    []types.Value // of the arguments of aggregates by value (plan.ByValue)
 }
 
 // Group is the states of a group.

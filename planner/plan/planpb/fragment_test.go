@@ -62,8 +62,7 @@ func estimates(t testing.TB) *plan.Fragment {
 	if !ok {
 		t.Fatal("no states")
 	}
-	p = plan.NewEstimatedPartial(p)
-	p.ByPlace = true
+	p = plan.NewEstimatedPartial(p, true)
 	upper := plan.Node(&plan.Aggregate{Input: &plan.Acquire{Stream: plan.FragmentStream, Out: in, Partial: p}, Keys: keys, Aggs: aggs, Confidence: 0.95, Derived: []plan.Expr{twice},
 		Out: types.Schema{Time: -1, Fields: slices.Concat(fields(types.Varchar).Fields, plan.EstimateFields("n", types.Bigint), plan.EstimateFields("n + n", types.Bigint))}})
 	out := types.Schema{Time: -1, Fields: fields(types.Bigint, types.Bigint).Fields}
