@@ -47,6 +47,9 @@ type Env struct {
 	// Overhead is the share of its processor time that observing calls may cost a program
 	// (SET overhead); 0: results are exact.
 	Overhead float64
+	// MostOverhead is the largest overhead that the user may allow, of all queries together: what
+	// cannot be estimated is refused then; 0: there is none.
+	MostOverhead float64
 	// OverheadFloor is the number of processors that a program is taken to use at least.
 	OverheadFloor float64
 	// Params are the values of $1, $2, ...
@@ -201,6 +204,9 @@ func (r *resolver) finish(root plan.Node, dur *parser.Literal) (*plan.Query, err
 		return nil, err
 	}
 	if err := r.checkFirstStages(out.Root); err != nil {
+		return nil, err
+	}
+	if err := r.checkCeiling(out.Root); err != nil {
 		return nil, err
 	}
 	r.noticeSessions(out.Root)

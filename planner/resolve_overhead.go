@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -12,7 +13,10 @@ import (
 
 // offBudget returns the hint of a part of a statement that cannot be estimated.
 func (r *resolver) offBudget() string {
-	if r.env.Overhead > 0 {
+	switch {
+	case r.env.MostOverhead > 0:
+		return "an administrator may change your limit, or query for you"
+	case r.env.Overhead > 0:
 		return "SET overhead = 0% gives exact results"
 	}
 	return "without WITHIN OVERHEAD the result is exact"
@@ -26,6 +30,9 @@ func (r *resolver) budget(q *parser.Query, lv level) error {
 		share, at = q.Overhead.F/100, q.Overhead.Pos()
 		if share <= 0 || share >= 1 {
 			return r.hintf(at, "WITHIN OVERHEAD 1%", "the overhead must be more than 0%% and less than 100%%")
+		}
+		if most := r.env.MostOverhead; most > 0 && share > most {
+			return r.hintf(at, fmt.Sprintf("WITHIN OVERHEAD %.4g%%", 100*most), "the overhead must not be more than %.4g%%, your limit", 100*most)
 		}
 	}
 	if share == 0 || lv != top && r.overhead != nil {
@@ -177,6 +184,18 @@ func (s *scope) bounds(c *plan.Col) (low, high plan.Expr, is bool) {
 	}
 	low, high = at(types.Low, plan.LowBound), at(types.High, plan.HighBound)
 	return low, high, low != nil && high != nil
+}
+
+// checkCeiling refuses a plan that observes calls without a budget, if its user has a limit of the
+// overhead.
+func (r *resolver) checkCeiling(root plan.Node) error {
+	for _, leaf := range plan.Leaves(root) {
+		if st := catalog.Find(leaf.Stream); r.env.MostOverhead > 0 && leaf.Budget == nil && st != nil && st.Functions {
+			return r.hintf(parser.Span{Start: leaf.Start, Stop: leaf.Stop}, "aggregate the calls: SELECT function_name, COUNT(*) ... GROUP BY function_name",
+				"your limit is an overhead of %.4g%%, and this observes each call of %s", 100*r.env.MostOverhead, leaf.Stream)
+		}
+	}
+	return nil
 }
 
 // addBounds adds the bounds of the selected estimates to the columns, behind them, unless they

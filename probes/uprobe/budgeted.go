@@ -149,6 +149,8 @@ func (b *budgeted) Start(ctx context.Context, sink probes.Sink, o probes.Options
 	b.started = true
 	b.mu.Unlock()
 	spec := b.always.spec
+	b.slicer.ceiling = o.Ceiling
+	b.slicer.bound()
 	running := false
 	ended, forget, err := watchAll(spec.Target, b.always.resolution.Knows)
 	if err == nil {

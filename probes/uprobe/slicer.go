@@ -65,10 +65,12 @@ type slicer struct {
 	pane      int64                // the pane of the ledger, boot clock
 	length    int64                // of panes; 0: there are none
 	refreshed time.Time
-	looked    spending      // at the last look
-	begun     spending      // when the query began
-	preparing spending      // what was spent before
-	overhead  atomic.Uint64 // what was spent since the query began, as a share: float64
+	looked    spending       // at the last look
+	begun     spending       // when the query began
+	preparing spending       // what was spent before
+	overhead  atomic.Uint64  // what was spent until the last look, as a share: float64
+	ceiling   func() float64 // bounds the share; nil: nothing does
+	share     float64        // of the statement
 
 	sharers int64 // queries that run
 	process int64 // the processor time of this process when it was read last, ns
@@ -97,7 +99,7 @@ func newSlicer(always, sliced *source) *slicer {
 		share = min(share, most)
 	}
 	s := &slicer{
-		always: always, sliced: sliced, account: slicing.Account{Share: share, Floor: b.Floor}, length: int64(always.spec.Partial.Pane), fixed: slicing.Attaching,
+		always: always, sliced: sliced, share: share, account: slicing.Account{Share: share, Floor: b.Floor}, length: int64(always.spec.Partial.Pane), fixed: slicing.Attaching,
 		sharers: 1, drain: always.spec.Settings.OverheadDrain, leaving: map[int]*atomic.Bool{},
 		stop: make(chan struct{}), ready: make(chan error, 1), over: make(chan struct{}), asked: make(chan chan error, 1), failed: make(chan struct{}),
 	}
@@ -297,6 +299,7 @@ func (s *slicer) waitUntil(at time.Time) (regrouped bool, err error) {
 // watch begins another pane when it is time, and looks at what was spent: when an interval is
 // over, or functions that are observed all the time have cost too much in it.
 func (s *slicer) watch() error {
+	s.bound()
 	if now := clock.Boot(); s.length > 0 && now >= s.pane+s.length {
 		s.expose(now)
 	}
@@ -320,7 +323,7 @@ func (s *slicer) watch() error {
 	}
 	s.account.Add(d.took, d.net(), d.sliced+d.slicing, d.always+d.engine-d.slicing)
 	s.looked, s.taken = now, 0
-	s.overhead.Store(math.Float64bits(s.share(now.since(s.begun))))
+	s.overhead.Store(math.Float64bits(float64(d.hits()+d.engine) / max(float64(d.net()), s.account.Floor*float64(d.took), 1)))
 	s.dilation = float64(d.always) / max(float64(d.net()), s.account.Floor*float64(d.took))
 	if gone := s.retire(d, lookInterval); len(gone) > 0 {
 		if err := s.regroup(gone); err != nil {
@@ -329,6 +332,14 @@ func (s *slicer) watch() error {
 	}
 	s.in.Limit(uint64(s.account.Earning() * float64(burst)))
 	return s.leave()
+}
+
+// bound bounds the share of the statement by what its user's queries may take, which changes as
+// others begin and end.
+func (s *slicer) bound() {
+	if s.ceiling != nil {
+		s.account.Share = min(s.share, s.ceiling())
+	}
 }
 
 // slice observes a group for a while.
@@ -438,15 +449,11 @@ func (s *slicer) paneOf(now int64) int64 {
 	return t - t%s.length - s.always.provider.offset
 }
 
-// share returns what was spent in a time as a share of what counts for the budget.
-func (s *slicer) share(c spending) float64 {
-	return float64(c.hits()+c.engine) / max(float64(c.net()), s.account.Floor*float64(c.took), 1)
-}
-
 // conclude says what was spent.
 func (s *slicer) conclude() {
 	c := s.cost().since(s.begun)
-	used := max(float64(c.net()), s.account.Floor*float64(c.took))
+	took := float64(time.Since(s.begun.at))
+	spent, used := float64(c.hits()+c.engine), max(float64(c.net()), s.account.Floor*took)
 	all := s.ledger.Functions()
 	always := 0
 	for _, l := range s.links {
@@ -458,7 +465,7 @@ func (s *slicer) conclude() {
 	defer s.mu.Unlock()
 	s.was = strata
 	s.said = append(s.said, fmt.Sprintf("overhead %.2g %% of the program's CPU time, of %.4g %% allowed (%.2g %% by probes, %.2g %% by the engine): %d functions were observed all the time, %d in slices (%d were taken); attaching them took %.2g s of CPU time before (%.2g by probes)",
-		100*s.share(c), 100*s.account.Share, percent(c.hits()), percent(c.engine), always, all, s.slices, float64(s.preparing.engine+s.preparing.hits())/1e9, float64(s.preparing.hits())/1e9))
+		100*spent/max(used, 1), 100*s.account.Share, percent(c.hits()), percent(c.engine), always, all, s.slices, float64(s.preparing.engine+s.preparing.hits())/1e9, float64(s.preparing.hits())/1e9))
 }
 
 // observed returns how functions are observed, and with what result.

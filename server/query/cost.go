@@ -22,8 +22,7 @@ func (q *Query) Cost() (sum time.Duration) {
 	return sum
 }
 
-// Overhead returns what the sources with a budget have cost so far, as a share of the CPU time
-// of the programs; 0 if none has a budget.
+// Overhead returns what the query takes of the program's CPU time, if it has a budget.
 func (q *Query) Overhead() (share float64) {
 	if !q.Life.Started() {
 		return 0
