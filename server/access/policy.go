@@ -40,7 +40,7 @@ locals trace
 #    write /srv/endoscope/out    # and for INSERT INTO file(); only the server should be able to write there
 #    webhooks https://hooks.example.com/endoscope
 #    exports otlp://collector.example.com:4317   # CREATE EXPORT may send there
-#    limits sessions=64 queries=64 probes=10000 events=1000000 memory=2GiB log=64KiB timeout=0s overhead=1%
+#    limits sessions=64 queries=64 probes=10000 events=1000000 memory=2GiB log=64KiB timeout=0s overhead=0%
 `
 
 // defaultLimits apply to users for whom the file states no limits.
@@ -324,7 +324,7 @@ func (e *entry) setLimits(values []string) error {
 		if key == "overhead" {
 			number, percent := strings.CutSuffix(text, "%")
 			e.limits.Overhead, err = strconv.ParseFloat(number, 64)
-			if e.limits.Overhead /= 100; !percent || err != nil || !(e.limits.Overhead > 0 && e.limits.Overhead < 1) {
+			if e.limits.Overhead /= 100; !percent || err != nil || !(e.limits.Overhead >= 0 && e.limits.Overhead < 1) {
 				return fmt.Errorf("%q is not an overhead such as overhead=1%%", v)
 			}
 			continue
