@@ -33,6 +33,7 @@ type postgres struct {
 // log_statement=none, come last and so prevail.
 func startPostgres(t testing.TB, settings ...string) *postgres {
 	t.Helper()
+	testenv.NeedRoot(t) // it runs as another user
 	initdb, err := filepath.EvalSymlinks(testenv.NeedProgram(t, "initdb"))
 	if err != nil {
 		t.Fatal(err)

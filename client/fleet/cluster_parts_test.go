@@ -133,7 +133,7 @@ type witnessedResult struct {
 
 func (r *witnessedResult) Columns() []wire.Column { return r.e.Columns }
 func (r *witnessedResult) Message() string        { return "" }
-func (r *witnessedResult) Share() *wire.Share     { return r.e.Share }
+func (r *witnessedResult) Info() wire.Info        { return wire.Info{Share: r.e.Share} }
 func (r *witnessedResult) Summary() wire.Summary  { return wire.Summary{} }
 func (r *witnessedResult) Stop()                  { r.once.Do(func() { close(r.stop) }) }
 

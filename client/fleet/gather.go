@@ -130,6 +130,9 @@ func (g *gathered) Message() string {
 	return strings.Join(said, "; ")
 }
 
+// Info implements wire.Result.
+func (*gathered) Info() wire.Info { return wire.Info{} }
+
 // start starts a goroutine for each host, which reads its result.
 func (g *gathered) start() {
 	var all sync.WaitGroup
@@ -402,8 +405,7 @@ func (g *gathered) nextNote() (ev wire.Event, ok bool) {
 // arriving reports whether rows of a host have arrived that were not read yet: this machine
 // may be busier than the host.
 func (p *part) arriving(within time.Duration) bool {
-	of, ok := p.res.(interface{ Arrived() time.Time })
-	return ok && time.Since(of.Arrived()) < within
+	return time.Since(p.res.Summary().Arrived) < within
 }
 
 // waitsFor reports whether a host is waited for: it is connected and makes

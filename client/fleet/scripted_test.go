@@ -186,7 +186,7 @@ type scriptedResult struct {
 }
 
 func (r *scriptedResult) Columns() []wire.Column { return r.s.cols }
-func (r *scriptedResult) Share() *wire.Share     { return r.share }
+func (r *scriptedResult) Info() wire.Info        { return wire.Info{Share: r.share} }
 func (r *scriptedResult) Message() string        { return "" }
 func (r *scriptedResult) Stop()                  { r.stopped <- struct{}{} }
 func (r *scriptedResult) Close() error           { r.s.block(); return nil }

@@ -24,11 +24,10 @@ type upper struct {
 
 // upperOf decodes the upper part that a host sent; nil if it sent none.
 func upperOf(p *part) (*upper, error) {
-	r, ok := p.res.(wire.Shared)
-	if !ok || r.Share() == nil {
+	s := p.res.Info().Share
+	if s == nil {
 		return nil, nil
 	}
-	s := r.Share()
 	f, err := planpb.Decode(s.Plan)
 	if err != nil {
 		return nil, err

@@ -43,7 +43,7 @@ func record(b testing.TB, e wire.Engine, statements ...string) *recorded {
 		if err != nil {
 			b.Fatal(err)
 		}
-		out.Share, out.Columns = r.(wire.Shared).Share(), r.Columns()
+		out.Share, out.Columns = r.Info().Share, r.Columns()
 		var rows []*batch.Batch
 		for {
 			ev, err := r.Next(b.Context())

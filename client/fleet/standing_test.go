@@ -72,7 +72,7 @@ func (s pacedSession) ExecuteShare(ctx context.Context, host, text string, args 
 	s.p.mu.Lock()
 	s.p.runs++
 	s.p.mu.Unlock()
-	f, err := planpb.Decode(r.(wire.Shared).Share().Plan)
+	f, err := planpb.Decode(r.Info().Share.Plan)
 	return &pacedResult{Result: r, p: s.p, ends: f.Exchange.End}, err
 }
 
@@ -84,8 +84,6 @@ type pacedResult struct {
 	given int
 	once  sync.Once
 }
-
-func (r *pacedResult) Share() *wire.Share { return r.Result.(wire.Shared).Share() }
 
 func (r *pacedResult) Next(ctx context.Context) (wire.Event, error) {
 	defer context.AfterFunc(ctx, r.p.changed.Broadcast)()

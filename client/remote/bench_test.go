@@ -57,6 +57,7 @@ func (s *sourceSession) Execute(context.Context, string, ...types.Value) (wire.R
 
 func (r *sourceResult) Columns() []wire.Column { return sourceColumns }
 func (r *sourceResult) Message() string        { return "" }
+func (*sourceResult) Info() wire.Info          { return wire.Info{} }
 func (r *sourceResult) Stop()                  {}
 func (r *sourceResult) Close() error           { return nil }
 func (r *sourceResult) Summary() wire.Summary  { return wire.Summary{} }

@@ -271,6 +271,7 @@ func (r *resumed) current() wire.Result {
 
 func (r *resumed) Columns() []wire.Column { return r.current().Columns() }
 func (r *resumed) Message() string        { return r.current().Message() }
+func (r *resumed) Info() wire.Info        { return r.current().Info() }
 
 func (r *resumed) Next(ctx context.Context) (wire.Event, error) {
 	for {
@@ -314,7 +315,7 @@ func (r *resumed) resume(ctx context.Context, lost wire.Result, why error) error
 	_ = lost.Close()
 	given := r.row + r.seen // written by this goroutine only
 	_, done, err := remainder(r.parsed, r.statement, given, time.Since(r.began))
-	if err == nil && !done && given > 0 && begins(lost) {
+	if err == nil && !done && given > 0 && lost.Info().StartsOver {
 		err = errStartsOver // only the server knows what a name refers to
 	}
 	if err != nil {
@@ -353,12 +354,6 @@ func (r *resumed) resume(ctx context.Context, lost wire.Result, why error) error
 		again.Stop()
 	}
 	return nil
-}
-
-// begins reports whether the result restarts when its statement is executed again.
-func begins(r wire.Result) bool {
-	b, ok := r.(interface{ StartsOver() bool })
-	return ok && b.StartsOver()
 }
 
 // plus adds two summaries.

@@ -116,8 +116,8 @@ func (r *result) open(ticket []byte) (err error) {
 	return nil
 }
 
-// Share implements wire.Shared.
-func (r *result) Share() *wire.Share { return r.share }
+// Info implements wire.Result. The result's fragment is executed by the result itself.
+func (r *result) Info() wire.Info { return wire.Info{Share: r.share, StartsOver: r.again} }
 
 // section begins to read records with a schema of their own.
 func (r *result) section() ([]wire.Column, error) {
@@ -447,10 +447,6 @@ func (r *result) Summary() wire.Summary {
 	}
 	return r.fragment.summary(r.summary)
 }
-
-// StartsOver reports whether the statement, executed again, would return its first
-// rows again, according to the server.
-func (r *result) StartsOver() bool { return r.again }
 
 // Gaps returns the number of rows that the server dropped because they were not read
 // in time, as seen by the client.

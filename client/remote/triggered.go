@@ -28,6 +28,8 @@ func (t *triggered) Columns() []wire.Column {
 
 func (t *triggered) Message() string { return "" }
 
+func (*triggered) Info() wire.Info { return wire.Info{} }
+
 func (t *triggered) begin(ctx context.Context) (*result, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

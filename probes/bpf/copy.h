@@ -46,6 +46,7 @@ struct copying {
 	__u32 returns; /* the number of replaced return addresses */
 	__u32 at;      /* the offset of the stack in the record */
 	__u32 room, got, part;
+	__u32 texts; /* the size of the texts */
 };
 
 static long count_taken(__u32 i, void *ctx)
@@ -87,75 +88,88 @@ static long copy_chunk(__u32 i, void *ctx)
 	return 0;
 }
 
+/* own_texts returns the texts of the thread's call. */
+static __always_inline struct texts *own_texts(void)
+{
+	char *own = bpf_task_storage_get(&scratch, bpf_get_current_task_btf(), NULL, 0);
+
+	return own ? (struct texts *)(own + TEXTS_AT) : NULL;
+}
+
+/* fill_copied fills what precedes the return addresses and the stack. */
+static __always_inline void fill_copied(struct event_cost *e, const struct moment *m, const struct pt_regs *ctx, __u64 slot, const struct copying *k)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct copied *c = (void *)((__u64 *)(e + 1) + MORE_WORDS);
+
+	fill_cost(e, m);
+	fill_more((__u64 *)(e + 1), m);
+	c->image = task->self_exec_id;
+	c->trampoline = trampoline_of(task);
+	c->regs[0] = ctx->ax;
+	c->regs[1] = ctx->dx;
+	c->regs[2] = ctx->cx;
+	c->regs[3] = ctx->bx;
+	c->regs[4] = ctx->si;
+	c->regs[5] = ctx->di;
+	c->regs[6] = ctx->bp;
+	c->regs[7] = ctx->sp;
+	c->regs[8] = ctx->r8;
+	c->regs[9] = ctx->r9;
+	c->regs[10] = ctx->r10;
+	c->regs[11] = ctx->r11;
+	c->regs[12] = ctx->r12;
+	c->regs[13] = ctx->r13;
+	c->regs[14] = ctx->r14;
+	c->regs[15] = ctx->r15;
+	c->regs[16] = ctx->ip;
+	c->returned = slot ? 0 : m->ip;
+	c->return_at = slot;
+	c->returns = k->returns;
+	c->texts = k->texts;
+	c->bytes = k->got;
+}
+
 /*
  * send_copied sends an event with the stack. It is a global function (see calls.h). The
  * caller has checked the rate.
  */
 __noinline int send_copied(struct pt_regs *ctx, struct moment *m, __u64 slot)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct texts *texts = NULL;
 	struct copying k = {};
-	__u32 size = 0;
 
 	if (!(options & SEND_STACK) || !m || !ctx) /* the first test lets the verifier skip the rest */
 		return FULL;
 	if (options & SEND_TEXTS) {
-		char *own = bpf_task_storage_get(&scratch, task, NULL, 0);
-		if (!own)
+		struct texts *texts = own_texts();
+		if (!texts)
 			return FULL;
-		texts = (struct texts *)(own + TEXTS_AT);
-		size = size_of(texts);
+		k.texts = size_of(texts);
 	}
 	k.from = ctx->sp;
 	k.room = stack_room(ctx, m->cookie);
 	k.part = CHUNK - (k.from & (CHUNK - 1));
-	struct return_instance *traps = traps_of(task);
-	k.ri = traps;
-	if (traps)
+	k.ri = traps_of(bpf_get_current_task_btf());
+	if (k.ri)
 		bpf_loop(MAX_TAKEN, count_taken, &k, 0);
-	k.at = COPY_HEAD + k.returns * sizeof(struct taken) + size;
+	k.at = COPY_HEAD + k.returns * sizeof(struct taken) + k.texts;
 	if (bpf_ringbuf_reserve_dynptr(&events, k.at + k.room + CHUNK, 0, &k.d)) {
 		bpf_ringbuf_discard_dynptr(&k.d, BPF_RB_NO_WAKEUP);
 		return FULL;
 	}
 	if (k.returns) {
-		k.ri = traps;
+		k.ri = traps_of(bpf_get_current_task_btf());
 		bpf_loop(MAX_TAKEN, write_taken, &k, 0);
 	}
-	if (texts)
-		bpf_dynptr_write(&k.d, k.at - size, texts, size, 0);
+	if (options & SEND_TEXTS) {
+		struct texts *texts = own_texts();
+		if (texts)
+			bpf_dynptr_write(&k.d, k.at - k.texts, texts, size_of(texts), 0);
+	}
 	bpf_loop(MAX_CHUNKS, copy_chunk, &k, 0);
 	struct event_cost *e = bpf_dynptr_data(&k.d, 0, COPY_HEAD);
-	if (e) {
-		fill_cost(e, m);
-		fill_more((__u64 *)(e + 1), m);
-		struct copied *c = (void *)((__u64 *)(e + 1) + MORE_WORDS);
-		c->image = task->self_exec_id;
-		c->trampoline = trampoline_of(task);
-		c->regs[0] = ctx->ax;
-		c->regs[1] = ctx->dx;
-		c->regs[2] = ctx->cx;
-		c->regs[3] = ctx->bx;
-		c->regs[4] = ctx->si;
-		c->regs[5] = ctx->di;
-		c->regs[6] = ctx->bp;
-		c->regs[7] = ctx->sp;
-		c->regs[8] = ctx->r8;
-		c->regs[9] = ctx->r9;
-		c->regs[10] = ctx->r10;
-		c->regs[11] = ctx->r11;
-		c->regs[12] = ctx->r12;
-		c->regs[13] = ctx->r13;
-		c->regs[14] = ctx->r14;
-		c->regs[15] = ctx->r15;
-		c->regs[16] = ctx->ip;
-		c->returned = slot ? 0 : m->ip;
-		c->return_at = slot;
-		c->returns = k.returns;
-		c->texts = size;
-		c->bytes = k.got;
-	}
+	if (e)
+		fill_copied(e, m, ctx, slot, &k);
 	__u64 waiting = bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA);
 	bpf_ringbuf_submit_dynptr(&k.d, waiting > wake_bytes ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
 	return SENT;

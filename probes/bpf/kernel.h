@@ -133,6 +133,6 @@ struct task_struct {
  * AT_MOST lowers x, which has 64 bits, to max, in the register that is used from here on. A
  * comparison in C may bound a copy of it only, which verifiers before Linux 6.8 do not connect.
  */
-#define AT_MOST(x, max) asm volatile("if %0 <= %1 goto +1\n\t%0 = %1" : "+r"(x) : "i"(max))
+#define AT_MOST(x, max) asm volatile("if %0 <= %1 goto +1\n\t%0 = %1" : "+r"(x) : "ri"(max))
 
 #endif

@@ -123,12 +123,13 @@ static __always_inline char *own_scratch(struct task_struct *task)
 	return bpf_task_storage_get(&scratch, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 }
 
-/* size_of returns the size of t with its texts. The bound is for the verifier. */
+/* size_of returns the size of t with its texts. The bound is for the verifier: see AT_MOST. */
 static __always_inline __u64 size_of(const struct texts *t)
 {
-	__u64 size = sizeof(*t) + t->size;
+	__u64 size = sizeof(*t) + t->size, most = text_bytes;
 
-	return size < text_bytes ? size : text_bytes;
+	AT_MOST(size, most);
+	return size;
 }
 
 static __always_inline void no_texts(struct texts *t)

@@ -200,29 +200,6 @@ func (w *watched) Next(ctx context.Context) (wire.Event, error) {
 	return ev, err
 }
 
-// Fragment implements wire.Fragmented. The client's part of the query ends when Next
-// does, with the same error.
-func (w *watched) Fragment() *wire.Fragment {
-	if r, ok := w.Result.(wire.Fragmented); ok {
-		return r.Fragment()
-	}
-	return nil
-}
-
-// Share implements wire.Shared.
-func (w *watched) Share() *wire.Share {
-	if r, ok := w.Result.(wire.Shared); ok {
-		return r.Share()
-	}
-	return nil
-}
-
-// StartsOver is what the result says of itself (wire.Frame.StartsOver).
-func (w *watched) StartsOver() bool {
-	r, ok := w.Result.(interface{ StartsOver() bool })
-	return ok && r.StartsOver()
-}
-
 // Close ends the session. Later calls do nothing.
 func (x *guarded) Close() error {
 	x.once.Do(func() {
@@ -311,9 +288,7 @@ func (g *Guard) Close() error {
 }
 
 var (
-	_ wire.Engine     = (*Guard)(nil)
-	_ wire.Splitter   = (*guarded)(nil)
-	_ wire.Sharer     = (*guarded)(nil)
-	_ wire.Fragmented = (*watched)(nil)
-	_ wire.Shared     = (*watched)(nil)
+	_ wire.Engine   = (*Guard)(nil)
+	_ wire.Splitter = (*guarded)(nil)
+	_ wire.Sharer   = (*guarded)(nil)
 )

@@ -65,11 +65,11 @@ func (q *quiet) ExecuteShare(ctx context.Context, _, statement string, args ...t
 
 type shared struct{ wire.Result }
 
-func (shared) Share() *wire.Share { return &wire.Share{Plan: []byte("share")} }
+func (shared) Info() wire.Info { return wire.Info{Share: &wire.Share{Plan: []byte("share")}} }
 
 type halved struct{ wire.Result }
 
-func (halved) Fragment() *wire.Fragment { return &wire.Fragment{Plan: []byte("half")} }
+func (halved) Info() wire.Info { return wire.Info{Fragment: &wire.Fragment{Plan: []byte("half")}} }
 
 // nothing is an empty result that records that it was closed.
 type nothing struct {
@@ -181,10 +181,10 @@ func TestGuardedResultsAreDivided(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := ""
-		if f := r.(wire.Fragmented).Fragment(); f != nil {
+		if f := r.Info().Fragment; f != nil {
 			got = string(f.Plan)
 		}
-		if s := r.(wire.Shared).Share(); s != nil {
+		if s := r.Info().Share; s != nil {
 			got = string(s.Plan)
 		}
 		if got != want {
@@ -220,7 +220,7 @@ func (r *repeats) Execute(_ context.Context, statement string, _ ...types.Value)
 
 type again struct{ wire.Result }
 
-func (again) StartsOver() bool { return true }
+func (again) Info() wire.Info { return wire.Info{StartsOver: true} }
 
 // The guard passes on whether a result starts over, which decides whether a client
 // that has lost its connection resumes it.
@@ -231,8 +231,7 @@ func TestGuardedResultsStartOver(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, ok := r.(interface{ StartsOver() bool })
-		if got := ok && b.StartsOver(); got != want {
+		if got := r.Info().StartsOver; got != want {
 			t.Errorf("%s: starts over: %t, want %t", statement, got, want)
 		}
 		_ = r.Close()

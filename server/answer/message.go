@@ -20,6 +20,8 @@ func (r *Message) Columns() []wire.Column { return nil }
 
 func (r *Message) Message() string { return r.text }
 
+func (*Message) Info() wire.Info { return wire.Info{} }
+
 func (r *Message) Stop() {}
 
 func (r *Message) Close() error { return nil }

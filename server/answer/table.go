@@ -32,6 +32,9 @@ func (r *Table) Columns() []wire.Column { return r.Header }
 
 func (r *Table) Message() string { return "" }
 
+// Info says that the table is computed for each execution.
+func (r *Table) Info() wire.Info { return wire.Info{StartsOver: true} }
+
 func (r *Table) Stop() {}
 
 func (r *Table) Close() error { return nil }
@@ -65,9 +68,6 @@ func (r *Table) Next(context.Context) (wire.Event, error) {
 func Text(name string) wire.Column { return wire.Column{Name: name, Type: types.Varchar} }
 
 func Number(name string) wire.Column { return wire.Column{Name: name, Type: types.Bigint} }
-
-// StartsOver is always true: the table is computed for each execution.
-func (r *Table) StartsOver() bool { return true }
 
 // AddLines adds a row for each line of a text.
 func (r *Table) AddLines(text string) {

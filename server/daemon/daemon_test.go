@@ -458,9 +458,14 @@ func TestMonitoring(t *testing.T) {
 	if got := get("/healthz"); got != "ok\n" {
 		t.Errorf("healthz: %q", got)
 	}
-	wants := []string{"endoscope_sessions 1", "endoscope_queries 1", "endoscope_queries_started_total 2", "endoscope_probes 0", "endoscope_events_lost_total 0",
+	wants := []string{"endoscope_sessions 1", "endoscope_queries 1", "endoscope_queries_started_total 2", "endoscope_probes 0", "endoscope_events_lost_total ",
 		`endoscope_user_queries{user="unix:` + me.Username + `"} 1`, "process_resident_memory_bytes ", "go_goroutines "}
 	testenv.UntilNil(t, "the metrics count the query", func() error {
+		select {
+		case err := <-running:
+			t.Fatalf("the query has ended: %v", err)
+		default:
+		}
 		text := get("/metrics")
 		missing := ""
 		for _, want := range wants {

@@ -105,17 +105,17 @@ func (r *run) execute(ctx context.Context) {
 		defer session.Close()
 		defer r.res.Close()
 	}
-	events := make(chan step, 64)
+	events := make(chan wire.Step, 64)
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
 	if r.done {
 		close(events)
 	} else {
-		go pump(reading, r.res, events)
+		go wire.Pump(reading, r.res, events)
 		defer func() {
 			stop()
 			for st := range events {
-				st.drop()
+				st.Drop()
 			}
 		}()
 	}
@@ -170,8 +170,7 @@ func (r *run) begin(ctx context.Context) (session wire.Session, err error) {
 	}
 	h := bus.Header{Kind: bus.ItemBegin, Columns: r.res.Columns(), Text: r.res.Message()}
 	r.cols, r.how = h.Columns, bus.InOrder
-	if shared, ok := r.res.(wire.Shared); ok && shared.Share() != nil {
-		h.Share = shared.Share()
+	if h.Share = r.res.Info().Share; h.Share != nil {
 		f, err := planpb.Decode(h.Share.Plan)
 		if err != nil {
 			return nil, errors.Join(err, r.res.Close(), session.Close())
@@ -220,53 +219,20 @@ func (r *run) shape(f *plan.Fragment) {
 	}
 }
 
-// step is an event of the result, or its end.
-type step struct {
-	ev  wire.Event
-	err error
-}
-
-func (st step) drop() {
-	if st.ev.Batch != nil {
-		st.ev.Batch.Release()
-	}
-}
-
-// pump takes events from a result until its end, or until ctx is done.
-func pump(ctx context.Context, res wire.Result, events chan<- step) {
-	defer close(events)
-	for {
-		ev, err := res.Next(ctx)
-		if ctx.Err() != nil {
-			step{ev: ev}.drop()
-			return
-		}
-		select {
-		case events <- step{ev, err}:
-		case <-ctx.Done():
-			step{ev: ev}.drop()
-			return
-		}
-		if err != nil {
-			return
-		}
-	}
-}
-
 // step sends an event, or keeps its rows until there are enough for an item.
-func (r *run) step(ctx context.Context, st step) {
-	r.mark = max(r.mark, st.ev.Mark)
+func (r *run) step(ctx context.Context, st wire.Step) {
+	r.mark = max(r.mark, st.Event.Mark)
 	switch {
-	case st.err != nil:
-		r.end(st.err)
-	case st.ev.Kind == wire.Rows && st.ev.Preview:
-		r.preview = append(r.preview, st.ev.Batch)
-	case st.ev.Kind == wire.Rows:
+	case st.Err != nil:
+		r.end(st.Err)
+	case st.Event.Kind == wire.Rows && st.Event.Preview:
+		r.preview = append(r.preview, st.Event.Batch)
+	case st.Event.Kind == wire.Rows:
 		if len(r.pending) == 0 {
 			r.since = time.Now()
 		}
-		r.pending, r.rows = append(r.pending, st.ev.Batch), r.rows+st.ev.Batch.Len()
-		r.bytes += st.ev.Batch.Len() * 16 * len(r.cols)
+		r.pending, r.rows = append(r.pending, st.Event.Batch), r.rows+st.Event.Batch.Len()
+		r.bytes += st.Event.Batch.Len() * 16 * len(r.cols)
 		switch {
 		case r.delimited && r.rows > mostRows:
 			r.res.Stop()
@@ -274,20 +240,20 @@ func (r *run) step(ctx context.Context, st step) {
 		case !r.delimited && r.bytes > 2*bus.MostBytes:
 			r.flush(false)
 		}
-	case st.ev.Kind == wire.Preview:
+	case st.Event.Kind == wire.Preview:
 		if r.delimited && r.how == bus.Total {
 			r.spread(ctx)
 			r.add(bus.Header{Kind: bus.ItemRows, Flush: true, Preview: true}, bus.Total, r.preview)
 		}
 		release(&r.preview)
-	case st.ev.Kind == wire.Flush && r.once: // one item has the whole result: it replaces previews
-	case st.ev.Kind == wire.Flush:
+	case st.Event.Kind == wire.Flush && r.once: // one item has the whole result: it replaces previews
+	case st.Event.Kind == wire.Flush:
 		if r.delimited {
 			r.spread(ctx)
 		}
 		r.flush(true)
-	case st.ev.Kind == wire.Notice:
-		r.add(bus.Header{Kind: bus.ItemNotice, Text: st.ev.Text}, bus.Loose, nil)
+	case st.Event.Kind == wire.Notice:
+		r.add(bus.Header{Kind: bus.ItemNotice, Text: st.Event.Text}, bus.Loose, nil)
 	}
 }
 

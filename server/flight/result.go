@@ -102,29 +102,24 @@ type sender struct {
 func (s *Service) send(ctx context.Context, res *result, form columnar.Form, marks bool, out flight.FlightService_DoGetServer) error {
 	defer res.close()
 	sd := &sender{res: res, form: form, to: out}
-	if f, ok := res.Result.(wire.Fragmented); ok {
-		if sd.fragment = f.Fragment(); sd.fragment != nil {
-			sd.port, sd.meter = sd.fragment.Port, pathOf(ctx)
-			sd.to = metered{out, sd.meter}
-		}
-	}
-	var share *wire.Share
-	if r, ok := res.Result.(wire.Shared); ok {
-		share = r.Share()
+	info := res.Info()
+	if sd.fragment = info.Fragment; sd.fragment != nil {
+		sd.port, sd.meter = sd.fragment.Port, pathOf(ctx)
+		sd.to = metered{out, sd.meter}
 	}
 	sd.open()
 	defer func() { sd.out.Close() }()
-	err := sd.frame(&wire.Frame{Kind: wire.FrameBegin, Text: res.Message(), StartsOver: startsOver(res.Result), Fragment: sd.fragment, Share: share, Port: sd.port})
+	err := sd.frame(&wire.Frame{Kind: wire.FrameBegin, Text: res.Message(), StartsOver: info.StartsOver, Fragment: sd.fragment, Share: info.Share, Port: sd.port})
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	events := make(chan step, 64)
-	go pump(ctx, res, events)
+	events := make(chan wire.Step, 64)
+	go wire.Pump(ctx, res, events)
 	err = sd.loop(ctx, events, s.stop, marks)
 	cancel()
 	for st := range events { // until the pump has ended
-		st.drop()
+		st.Drop()
 	}
 	sd.drop()
 	return err
@@ -154,43 +149,7 @@ func (sd *sender) switchPort(port wire.Port) error {
 	return nil
 }
 
-// step is an event, or the end of a result.
-type step struct {
-	ev  wire.Event
-	err error
-}
-
-func (st step) drop() {
-	if st.ev.Batch != nil {
-		st.ev.Batch.Release()
-	}
-}
-
-// startsOver reports whether a result starts from the beginning when its
-// statement is executed again.
-func startsOver(r wire.Result) bool {
-	s, ok := r.(interface{ StartsOver() bool })
-	return ok && s.StartsOver()
-}
-
-// pump takes events from a result until its end, or until ctx is done.
-func pump(ctx context.Context, res wire.Result, events chan<- step) {
-	defer close(events)
-	for {
-		ev, err := res.Next(ctx)
-		select {
-		case events <- step{ev, err}:
-		case <-ctx.Done():
-			step{ev: ev}.drop()
-			return
-		}
-		if err != nil {
-			return
-		}
-	}
-}
-
-func (sd *sender) loop(ctx context.Context, events <-chan step, stop <-chan struct{}, marks bool) error {
+func (sd *sender) loop(ctx context.Context, events <-chan wire.Step, stop <-chan struct{}, marks bool) error {
 	beats := time.NewTicker(beat)
 	defer beats.Stop()
 	var passing <-chan time.Time // fires if the client wants to know how time passes
@@ -206,7 +165,7 @@ func (sd *sender) loop(ctx context.Context, events <-chan step, stop <-chan stru
 			if !ok {
 				return ctx.Err()
 			}
-			quiet = quiet && st.err == nil && st.ev.Kind == wire.Mark
+			quiet = quiet && st.Err == nil && st.Event.Kind == wire.Mark
 			if end, err := sd.step(st); end || err != nil {
 				return err
 			}
@@ -239,47 +198,47 @@ func (sd *sender) loop(ctx context.Context, events <-chan step, stop <-chan stru
 }
 
 // step sends an event, or stores its rows until there are enough for a record.
-func (sd *sender) step(st step) (end bool, err error) {
+func (sd *sender) step(st wire.Step) (end bool, err error) {
 	switch {
-	case st.err == io.EOF:
+	case st.Err == io.EOF:
 		if err := sd.flush(); err != nil {
 			return true, err
 		}
-		sd.next = max(sd.next, st.ev.Row) // the last rows may have been dropped
+		sd.next = max(sd.next, st.Event.Row) // the last rows may have been dropped
 		sum := sd.res.Summary()
 		if sd.stopped {
 			sum.Notes = append(sum.Notes, "ended because the server is shutting down")
 		}
 		sd.res.close() // a client that has read the end may start as many results again as it is permitted
 		return true, sd.frame(&wire.Frame{Kind: wire.FrameEnd, Row: sd.next, Text: sd.res.Message(), Summary: &sum})
-	case st.err != nil:
+	case st.Err != nil:
 		if err := sd.flush(); err != nil {
 			return true, err
 		}
-		return true, statusOf(st.err, sd.res.statement)
-	case st.ev.Kind == wire.Mark:
-		sd.mark = st.ev.Mark
+		return true, statusOf(st.Err, sd.res.statement)
+	case st.Event.Kind == wire.Mark:
+		sd.mark = st.Event.Mark
 		return false, nil
-	case st.ev.Kind == wire.Rows:
-		if st.ev.Port != sd.port {
-			if err := sd.switchPort(st.ev.Port); err != nil {
-				st.drop()
+	case st.Event.Kind == wire.Rows:
+		if st.Event.Port != sd.port {
+			if err := sd.switchPort(st.Event.Port); err != nil {
+				st.Drop()
 				return false, err
 			}
 		}
-		err := sd.add(st.ev)
-		sd.mark = max(sd.mark, st.ev.Mark)
+		err := sd.add(st.Event)
+		sd.mark = max(sd.mark, st.Event.Mark)
 		return false, err
 	}
-	sd.mark = max(sd.mark, st.ev.Mark)
+	sd.mark = max(sd.mark, st.Event.Mark)
 	if err := sd.flush(); err != nil {
 		return false, err
 	}
-	if st.ev.Kind == wire.Cued {
-		return false, sd.frame(&wire.Frame{Kind: wire.FrameCue, Row: sd.next, Cue: &st.ev.Cue})
+	if st.Event.Kind == wire.Cued {
+		return false, sd.frame(&wire.Frame{Kind: wire.FrameCue, Row: sd.next, Cue: &st.Event.Cue})
 	}
-	kind := map[wire.EventKind]wire.FrameKind{wire.Flush: wire.FrameFlush, wire.Preview: wire.FramePreview, wire.Notice: wire.FrameNotice}[st.ev.Kind]
-	return false, sd.frame(&wire.Frame{Kind: kind, Row: sd.next, Text: st.ev.Text})
+	kind := map[wire.EventKind]wire.FrameKind{wire.Flush: wire.FrameFlush, wire.Preview: wire.FramePreview, wire.Notice: wire.FrameNotice}[st.Event.Kind]
+	return false, sd.frame(&wire.Frame{Kind: kind, Row: sd.next, Text: st.Event.Text})
 }
 
 // frame sends a frame without rows.

@@ -63,15 +63,15 @@ func (s *Service) DoPutCommandStatementUpdate(ctx context.Context, c flightsql.S
 
 // drain reads a result to its end and returns the number of its rows.
 func drain(ctx context.Context, res wire.Result) (int64, error) {
-	events := make(chan step)
+	events := make(chan wire.Step)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go pump(ctx, res, events)
+	go wire.Pump(ctx, res, events)
 	defer func() { _ = res.Close() }()
 	for st := range events {
-		st.drop()
-		if st.err != nil {
-			return int64(res.Summary().Rows), ended(st.err)
+		st.Drop()
+		if st.Err != nil {
+			return int64(res.Summary().Rows), ended(st.Err)
 		}
 	}
 	return 0, ctx.Err()

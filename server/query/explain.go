@@ -56,11 +56,11 @@ type Explained struct {
 
 func (r *Explained) Columns() []wire.Column { return []wire.Column{PlanColumn} }
 
-// Fragment implements wire.Fragmented.
-func (r *Explained) Fragment() *wire.Fragment {
-	f := r.Result.Fragment()
-	f.Columns, f.Measured = r.Columns(), true
-	return f
+// Info implements wire.Result.
+func (r *Explained) Info() wire.Info {
+	info := r.Result.Info()
+	info.Fragment.Columns, info.Fragment.Measured = r.Columns(), true
+	return info
 }
 
 func (r *Explained) Next(ctx context.Context) (wire.Event, error) {

@@ -8,12 +8,9 @@ import (
 	"endoscope/planner/types"
 )
 
-// StartsOver reports whether the query, executed again, would return its first
-// rows again: all inputs of one of its SELECTs have a beginning, as a file has.
-func (r *Result) StartsOver() bool { return startsOver(r.Query.Plan.Root, true) }
-
-// startsOver reports whether n, executed again, returns the same rows. A LIMIT
-// at the top is applied by the client; one below selects the first rows.
+// startsOver reports whether n, executed again, returns its first rows again: all
+// inputs of one of its SELECTs have a beginning, as a file has. A LIMIT at the top is
+// applied by the client; one below selects the first rows.
 func startsOver(n plan.Node, top bool) bool {
 	switch n := n.(type) {
 	case *plan.Acquire:

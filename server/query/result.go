@@ -20,24 +20,19 @@ func (r *Result) Columns() []wire.Column { return r.Header }
 
 func (r *Result) Message() string { return "" }
 
-// Fragment implements wire.Fragmented.
-func (r *Result) Fragment() *wire.Fragment {
-	if r.Query.Placement == nil {
-		return nil
+// Info implements wire.Result.
+func (r *Result) Info() wire.Info {
+	info := wire.Info{StartsOver: startsOver(r.Query.Plan.Root, true)}
+	if r.Query.Placement != nil {
+		info.Fragment = r.Query.Placement.ForClient(clock.Now())
+		info.Fragment.Columns = r.Header
 	}
-	f := r.Query.Placement.ForClient(clock.Now())
-	f.Columns = r.Header
-	return f
-}
-
-// Share implements wire.Shared.
-func (r *Result) Share() *wire.Share {
-	if r.Shared == nil {
-		return nil
+	if r.Shared != nil {
+		s := *r.Shared
+		s.Running = clock.Now() - r.Query.began
+		info.Share = &s
 	}
-	s := *r.Shared
-	s.Running = clock.Now() - r.Query.began
-	return &s
+	return info
 }
 
 func (r *Result) Next(ctx context.Context) (wire.Event, error) {

@@ -102,6 +102,12 @@ func (r *reader) End(error) {
 	r.ended = true
 }
 
+func (r *reader) over() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ended
+}
+
 func (r *reader) Partial(*batch.Batch) {}
 func (r *reader) Count(string, uint64) {}
 
@@ -150,7 +156,7 @@ func TestSourcesReadTheLog(t *testing.T) {
 		t.Error("another author has dropped the query")
 	}
 	s.Drop(q.ID, "alice")
-	testenv.Until(t, "the sources end", func() bool { return all.ended && finals.ended && fresh.ended })
+	testenv.Until(t, "the sources end", func() bool { return all.over() && finals.over() && fresh.over() })
 	if len(open(t, s.dir).List()) > 0 {
 		t.Error("a query that was dropped is there again")
 	}

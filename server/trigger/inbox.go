@@ -175,6 +175,8 @@ func (r *triggered) Columns() []wire.Column {
 
 func (r *triggered) Message() string { return "" }
 
+func (*triggered) Info() wire.Info { return wire.Info{} }
+
 func (r *triggered) Stop() { r.once.Do(func() { close(r.stop) }) }
 
 func (r *triggered) Close() error { r.Stop(); return nil }

@@ -83,6 +83,7 @@ func (r *fakeResult) Columns() []wire.Column {
 	return []wire.Column{{Name: "n", Type: types.Bigint}, {Name: "name", Type: types.Varchar}}
 }
 func (r *fakeResult) Message() string { return "" }
+func (*fakeResult) Info() wire.Info   { return wire.Info{} }
 
 func (r *fakeResult) Next(ctx context.Context) (wire.Event, error) {
 	if r.waits {

@@ -12,15 +12,8 @@ import (
 // the server do not depend on what the client does with the rows.
 type Splitter interface {
 	// ExecuteSplit is Execute for a client that executes fragments. path is the
-	// network path to it. The result may be a Fragmented.
+	// network path to it. Info may have a Fragment.
 	ExecuteSplit(ctx context.Context, path Path, statement string, args ...types.Value) (Result, error)
-}
-
-// Fragmented is a result of which the client executes a part: the events of Next are
-// the input of the fragment. Fragment is nil if the client has nothing to execute.
-type Fragmented interface {
-	Result
-	Fragment() *Fragment
 }
 
 // FragmentVersion is that of Fragment.Plan: who has another one cannot execute it.

@@ -10,16 +10,9 @@ import (
 // the text under its own catalog and policy, and sends what their root does with it.
 type Sharer interface {
 	// ExecuteShare is Execute for the root of several hosts, to which this one is known
-	// by the name host. The result is a Shared if the statement is a query that several
-	// hosts execute together; else it is as any other.
+	// by the name host. Info has a Share if the statement is a query that several
+	// hosts execute together; else the result is as any other.
 	ExecuteShare(ctx context.Context, host, statement string, args ...types.Value) (Result, error)
-}
-
-// Shared is a result that is one host's share: its rows are those that Share.Plan
-// describes. Share is nil if the result is as any other.
-type Shared interface {
-	Result
-	Share() *Share
 }
 
 // ShareVersion is that of Share.Plan: who has another one cannot execute it.

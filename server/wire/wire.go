@@ -109,7 +109,7 @@ const (
 	Preview                  // as Flush, for a preview of a running total
 	Notice                   // Text is for the user
 	Mark                     // time has passed (Options.Marks); only Event.Mark is set
-	Cued                     // Cue is for the fragment of a Fragmented
+	Cued                     // Cue is for the Fragment
 )
 
 // Event is one step of a result.
@@ -129,7 +129,7 @@ type Event struct {
 	// Round > 0, of a Flush, is the number of the result among those of its host, some of
 	// which may be missing. 0: none is missing.
 	Round uint64
-	// Port and Cue are set by a Fragmented.
+	// Port and Cue are set for a Fragment.
 	Port Port
 	Cue  Cue
 }
@@ -140,6 +140,9 @@ type Result interface {
 	// (CREATE STREAM, SET, ...).
 	Columns() []Column
 	Message() string
+	// Info returns what whoever executes the statement again, or executes a part of it,
+	// has to know.
+	Info() Info
 	// Next waits for the next event. It returns io.EOF itself at the end, and the query's
 	// error, which is [Broken] if it comes from elsewhere, if it failed.
 	Next(ctx context.Context) (Event, error)
@@ -153,6 +156,19 @@ type Result interface {
 	Summary() Summary
 }
 
+// Info describes how a result is made.
+type Info struct {
+	// Fragment is the part of the query that the client executes: the events of Next are
+	// its input. nil: the client has nothing to execute.
+	Fragment *Fragment
+	// Share is set if the result is one host's share of a query over several: its rows are
+	// those that Share.Plan describes.
+	Share *Share
+	// StartsOver reports that the statement, executed again, would return its first rows
+	// again.
+	StartsOver bool
+}
+
 // Summary is a result's footer.
 type Summary struct {
 	Rows    uint64
@@ -163,6 +179,9 @@ type Summary struct {
 	// Cost is the CPU time that probes and samples have cost so far: events as counted,
 	// at the prices measured on the machine. 0: nothing, or unknown.
 	Cost time.Duration `json:",omitempty"`
+	// Arrived is when rows or a watermark of another host last arrived, which may be
+	// before they are read. Zero: unknown.
+	Arrived time.Time `json:"-"`
 }
 
 // Loss is a number of events that did not become rows, and the cause.

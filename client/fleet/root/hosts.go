@@ -72,6 +72,7 @@ type table struct {
 
 func (t *table) Columns() []wire.Column { return t.cols }
 func (t *table) Message() string        { return "" }
+func (*table) Info() wire.Info          { return wire.Info{} }
 func (t *table) Stop()                  {}
 func (t *table) Close() error           { return nil }
 

@@ -17,7 +17,7 @@ import (
 )
 
 // hostResult is what one start of a host's agent sends of a statement. It implements
-// wire.Result and wire.Shared.
+// wire.Result.
 type hostResult struct {
 	p           *published
 	host        string
@@ -217,17 +217,14 @@ func (p *published) Answer(ctx context.Context, host string) (wire.Result, error
 	return nil, ctx.Err()
 }
 
-// Arrived returns when rows or a watermark of the host have last arrived.
-func (r *hostResult) Arrived() time.Time { return time.Unix(0, r.arrived.Load()) }
-
 // Columns implements wire.Result.
 func (r *hostResult) Columns() []wire.Column { return r.first.Columns }
 
 // Message implements wire.Result.
 func (r *hostResult) Message() string { return r.first.Text }
 
-// Share implements wire.Shared.
-func (r *hostResult) Share() *wire.Share { return r.first.Share }
+// Info implements wire.Result.
+func (r *hostResult) Info() wire.Info { return wire.Info{Share: r.first.Share} }
 
 // Next implements wire.Result.
 func (r *hostResult) Next(ctx context.Context) (wire.Event, error) {
@@ -343,6 +340,7 @@ func (r *hostResult) Summary() wire.Summary {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.summary
+	s.Arrived = time.Unix(0, r.arrived.Load())
 	if r.dropped > 0 {
 		s.Losses = append(s.Losses[:len(s.Losses):len(s.Losses)], wire.Loss{Cause: dropCause, N: r.dropped})
 	}

@@ -88,6 +88,7 @@ type nothing struct{ text string }
 
 func (nothing) Columns() []wire.Column                   { return nil }
 func (n nothing) Message() string                        { return n.text }
+func (nothing) Info() wire.Info                          { return wire.Info{} }
 func (nothing) Stop()                                    {}
 func (nothing) Close() error                             { return nil }
 func (nothing) Summary() wire.Summary                    { return wire.Summary{} }

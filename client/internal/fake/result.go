@@ -48,6 +48,7 @@ func (s *session) message(text string) *result {
 
 func (r *result) Columns() []wire.Column { return r.cols }
 func (r *result) Message() string        { return r.text }
+func (*result) Info() wire.Info          { return wire.Info{} }
 func (r *result) Summary() wire.Summary  { return r.summary }
 func (r *result) Stop()                  { r.stop.Do(func() { close(r.stopped) }) }
 
