@@ -292,6 +292,9 @@ func boundsOfCall(e *plan.Call, in boundsIn) (low, high plan.Expr, ok bool) {
 		c.Args[i] = x
 		return &c
 	}
+	if len(e.Args) == 0 {
+		return nil, nil, false
+	}
 	_, number := e.Args[len(e.Args)-1].(*plan.Const) // round(x, 2)
 	if e.Fn == "neg" || slices.Contains(rising, e.Fn) && (len(e.Args) == 1 || number) {
 		if low, high, ok = boundsOf(e.Args[0], in); !ok || low == nil {
