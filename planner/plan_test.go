@@ -221,7 +221,7 @@ func checkPlan(t *testing.T, n plan.Node) {
 			}
 			check(a.Filter, in)
 		}
-		if len(n.Out.Fields) != len(n.Keys)+n.Width()*len(n.Aggs) {
+		if len(n.Out.Fields) != len(n.Keys)+n.Width()*(len(n.Aggs)+len(n.Derived)) {
 			t.Errorf("%s: %d columns", n.Describe(), len(n.Out.Fields))
 		}
 	case *plan.Sort:

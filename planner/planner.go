@@ -47,6 +47,9 @@ type Env struct {
 	// Overhead is the share of its processor time that observing calls may cost a program
 	// (SET overhead); 0: results are exact.
 	Overhead float64
+	// MostOverhead is the largest overhead that the user may allow, of all queries together: what
+	// cannot be estimated is refused then; 0: there is none.
+	MostOverhead float64
 	// OverheadFloor is the number of processors that a program is taken to use at least.
 	OverheadFloor float64
 	// Params are the values of $1, $2, ...
@@ -140,7 +143,7 @@ func (r *resolver) insert(ins *parser.Insert, add bool) (*plan.Query, error) {
 // CheckView refuses a CREATE STREAM whose query is not valid.
 func CheckView(c *parser.CreateStream, src string, env *Env) error {
 	own := env.Scope.Resolve(c.Name.Name)
-	r := &resolver{env: env, src: src, views: []string{own}}
+	r := &resolver{env: env.defining(), src: src, views: []string{own}}
 	if err := r.newName("a stream", c.Name); err != nil {
 		return err
 	}
@@ -153,14 +156,22 @@ func CheckView(c *parser.CreateStream, src string, env *Env) error {
 	if c.Query.For != nil {
 		return r.errorf(c.Query.For.Pos(), "FOR belongs to the query that uses the stream, not to its definition")
 	}
-	if c.Query.Overhead != nil {
-		return r.errorf(c.Query.Overhead.Pos(), "WITHIN OVERHEAD belongs to the query that uses the stream, not to its definition")
+	if err := r.misplacedOverhead(c.Query); err != nil {
+		return err
 	}
 	if err := r.misplacedPrecision(c.Query); err != nil {
 		return err
 	}
 	_, err := r.query(c.Query, nil, definition)
 	return err
+}
+
+// defining returns the environment of a definition: the overhead is that of the session that
+// uses it.
+func (e *Env) defining() *Env {
+	own := *e
+	own.Overhead = 0
+	return &own
 }
 
 func (r *resolver) finish(root plan.Node, dur *parser.Literal) (*plan.Query, error) {
@@ -195,6 +206,9 @@ func (r *resolver) finish(root plan.Node, dur *parser.Literal) (*plan.Query, err
 	if err := r.checkFirstStages(out.Root); err != nil {
 		return nil, err
 	}
+	if err := r.checkCeiling(out.Root); err != nil {
+		return nil, err
+	}
 	r.noticeSessions(out.Root)
 	out.Notices = r.notices
 	return out, nil
@@ -225,7 +239,7 @@ func Placed(err error, src string) error {
 
 // ViewSchema lists the columns of a user's stream with this qualified name.
 func ViewSchema(qualified string, c *parser.CreateStream, env *Env) ([]types.Field, error) {
-	r := &resolver{env: env, src: c.String(), views: []string{qualified}}
+	r := &resolver{env: env.defining(), src: c.String(), views: []string{qualified}}
 	s, err := r.query(c.Query, nil, definition)
 	if err != nil {
 		return nil, err

@@ -146,7 +146,8 @@ func (r *resolver) aggregate(s *selected, q *parser.Query) error {
 			return err
 		}
 		node.Confidence, node.Precision = r.confidence, r.errorWithin()
-		if err := r.addBounds(s, len(a.keys)); err != nil {
+		node.Derived = a.derive(s)
+		if err := r.addBounds(s, a.bounds); err != nil {
 			return err
 		}
 	}
@@ -157,6 +158,9 @@ func (r *resolver) aggregate(s *selected, q *parser.Query) error {
 	for i := range a.aggs {
 		fields := plan.EstimateFields(a.aggs[i].String(), a.aggs[i].T)
 		node.Out.Fields = append(node.Out.Fields, fields[:node.Width()]...)
+	}
+	for _, x := range node.Derived {
+		node.Out.Fields = append(node.Out.Fields, plan.EstimateFields(x.String(), x.Type())...)
 	}
 	var over plan.Node = node
 	if having != nil {

@@ -190,11 +190,11 @@ func (r *resolver) exportGroups(e *Export, q *parser.Query, trace parser.Expr) e
 		return err
 	}
 	switch {
-	case r.overhead == nil:
+	case !withinBudget(root.node):
 	case e.storesProfiles():
-		return r.hintf(q.Pos(), offBudget, "a profile has sums that are exact")
+		return r.hintf(q.Pos(), r.offBudget(), "a profile has sums that are exact")
 	case len(sums) > 0:
-		return r.hintf(q.Pos(), offBudget, "the counts of an exported histogram never fall, and estimates may")
+		return r.hintf(q.Pos(), r.offBudget(), "the counts of an exported histogram never fall, and estimates may")
 	}
 	for i, f := range root.fields()[:visible] {
 		it := s.Items[i]

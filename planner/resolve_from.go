@@ -305,9 +305,10 @@ func (r *resolver) subquery(q *parser.Query, with ctes, lv level, every time.Dur
 		return nil, r.hintf(q.For.Pos(), "write it after the last parenthesis: SELECT ... FROM (SELECT ...) FOR "+q.For.String(),
 			"FOR belongs at the end of the whole statement, not in a sub-query")
 	}
-	if q.Overhead != nil {
-		return nil, r.hintf(q.Overhead.Pos(), "write it after the last parenthesis: SELECT ... FROM (SELECT ...) WITHIN OVERHEAD "+q.Overhead.String(),
-			"WITHIN OVERHEAD belongs at the end of the whole statement, not in a sub-query")
+	if len(r.views) > 0 {
+		if err := r.misplacedOverhead(q); err != nil {
+			return nil, err
+		}
 	}
 	if err := r.misplacedPrecision(q); err != nil {
 		return nil, err
@@ -446,5 +447,6 @@ func (r *resolver) standingStream(s *parser.Source, name *parser.Ident, own stri
 	}
 	out := r.leaf(a, s, false)
 	out.names = []string{name.Name}
+	out.estimated = slices.ContainsFunc(fields, func(f types.Field) bool { return f.Bound != types.NoBound })
 	return out, nil
 }

@@ -51,6 +51,8 @@ func (r *resolver) joined(s *parser.Source, with ctes) (*scope, error) {
 		return nil, err
 	}
 	switch sch := out.node.Schema(); {
+	case out.estimated:
+		return nil, r.estimatesInJoin(s)
 	case out.windowed:
 		return nil, r.hintf(s.Pos(), "aggregate it in a sub-query, or join first", "a window cannot be joined")
 	case sch.Time < 0 || sch.Fields[sch.Time].Type != types.Timestamp:
@@ -108,7 +110,11 @@ func (r *resolver) join(l *scope, j *parser.Join, with ctes) (*scope, error) {
 // valued resolves a source that may have a value at every instant instead of tuples.
 func (r *resolver) valued(s *parser.Source, with ctes) (*scope, error) {
 	out, err := r.source(s, with, definition, 0)
-	if err == nil && out.windowed {
+	switch {
+	case err != nil:
+	case out.estimated:
+		err = r.estimatesInJoin(s)
+	case out.windowed:
 		err = r.hintf(s.Pos(), "aggregate it in a sub-query, or join first", "a window cannot be joined")
 	}
 	return out, err

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -10,27 +11,56 @@ import (
 	"endoscope/planner/types"
 )
 
-// offBudget is the hint of a part of a statement that cannot be estimated.
-const offBudget = "without WITHIN OVERHEAD the result is exact"
+// offBudget returns the hint of a part of a statement that cannot be estimated.
+func (r *resolver) offBudget() string {
+	switch {
+	case r.env.MostOverhead > 0:
+		return "an administrator may change your limit, or query for you"
+	case r.env.Overhead > 0:
+		return "SET overhead = 0% gives exact results"
+	}
+	return "without WITHIN OVERHEAD the result is exact"
+}
 
-// budget determines what the whole statement may cost the program: by its clause, or by the
-// session's setting.
-func (r *resolver) budget(q *parser.Query) error {
+// budget determines what a query may cost the program: by its clause, or by the session's
+// setting. A sub-query that has no clause is part of one that may have one.
+func (r *resolver) budget(q *parser.Query, lv level) error {
 	share, at := r.env.Overhead, q.Pos()
 	if q.Overhead != nil {
 		share, at = q.Overhead.F/100, q.Overhead.Pos()
 		if share <= 0 || share >= 1 {
 			return r.hintf(at, "WITHIN OVERHEAD 1%", "the overhead must be more than 0%% and less than 100%%")
 		}
+		if most := r.env.MostOverhead; most > 0 && share > most {
+			return r.hintf(at, fmt.Sprintf("WITHIN OVERHEAD %.4g%%", 100*most), "the overhead must not be more than %.4g%%, your limit", 100*most)
+		}
 	}
-	if share == 0 {
+	if share == 0 || lv != top && r.overhead != nil {
 		return nil
 	}
-	if !r.ofFunctions(q) && q.Overhead == nil {
+	if q.Overhead == nil && (!r.ofFunctions(q) || lv != top && !aggregates(q.Selects[0], q)) {
 		return nil // the session's setting is about calls of functions
 	}
 	r.overhead = &plan.Budget{Share: share, Floor: r.env.OverheadFloor}
 	return r.checkBudget(q, at)
+}
+
+// withinBudget reports whether an acquisition of a plan has a budget.
+func withinBudget(root plan.Node) bool {
+	return slices.ContainsFunc(plan.Leaves(root), func(leaf *plan.Acquire) bool { return leaf.Budget != nil })
+}
+
+// misplacedOverhead refuses WITHIN OVERHEAD in the definition of a stream.
+func (r *resolver) misplacedOverhead(q *parser.Query) error {
+	if q.Overhead == nil {
+		return nil
+	}
+	return r.errorf(q.Overhead.Pos(), "WITHIN OVERHEAD belongs to the query that uses the stream, not to its definition")
+}
+
+// estimatesInJoin refuses estimates as an input of a join.
+func (r *resolver) estimatesInJoin(s *parser.Source) error {
+	return r.hintf(s.Pos(), r.offBudget(), "a join needs every call of its inputs, and within an overhead most are not seen")
 }
 
 // ofFunctions reports whether a SELECT of the statement names a stream of functions.
@@ -58,13 +88,8 @@ func budgeted(f *parser.From) *catalog.Stream {
 
 // checkBudget refuses what has no meaning if only some of the calls are seen.
 func (r *resolver) checkBudget(q *parser.Query, at parser.Span) error {
-	hint := offBudget
-	if q.Overhead == nil {
-		hint = "SET overhead = 0% gives exact results"
-	}
+	hint := r.offBudget()
 	switch {
-	case r.shared():
-		return r.hintf(at, "query the hosts one by one", "an overhead cannot be given for several hosts together yet")
 	case len(q.Selects) != 1:
 		return r.hintf(at, hint, "the parts of a UNION cannot be estimated together")
 	case q.Selects[0].From != nil && len(q.Selects[0].From.Joins) > 0:
@@ -75,6 +100,9 @@ func (r *resolver) checkBudget(q *parser.Query, at parser.Span) error {
 	st := budgeted(q.Selects[0].From)
 	switch {
 	case st == nil:
+		if from := q.Selects[0].From; q.Overhead != nil && from != nil && from.First.Kind == parser.SourceQuery && len(from.Joins) == 0 {
+			hint = "write it in the sub-query, if that aggregates: FROM (SELECT ... WITHIN OVERHEAD " + q.Overhead.String() + ")"
+		}
 		return r.hintf(at, hint, "an overhead can be given for one stream of functions and its windows, and nothing else")
 	case !st.Functions || st.Name == catalog.Allocation || st.Name == catalog.Deallocation:
 		return r.hintf(q.Selects[0].From.First.Pos(), hint, "%s cannot be estimated from a part of its tuples", st.Name)
@@ -88,11 +116,11 @@ func (r *resolver) checkBudget(q *parser.Query, at parser.Span) error {
 func (r *resolver) checkEstimated(sel *selected, a *aggCtx) error {
 	for i := range a.aggs {
 		f := &a.aggs[i]
-		if f.Distinct || !estimated[f.Fn] {
-			return r.hintf(sel.sel.Pos(), offBudget, "%s cannot be estimated from a part of the calls", f)
+		if !estimated[f.Fn] {
+			return r.hintf(sel.sel.Pos(), r.offBudget(), "%s cannot be estimated from a part of the calls", f)
 		}
-		if !plan.KernelAggregates(f) {
-			return r.hintf(sel.sel.Pos(), offBudget, "%s cannot be computed in the kernel, which an overhead needs", f)
+		if !plan.ByValue(f) && !plan.KernelAggregates(f) {
+			return r.hintf(sel.sel.Pos(), r.offBudget(), "%s cannot be computed in the kernel, which an overhead needs", f)
 		}
 	}
 	return nil
@@ -102,6 +130,7 @@ func (r *resolver) checkEstimated(sel *selected, a *aggCtx) error {
 var estimated = map[string]bool{
 	"count": true, "rate": true, "sum": true, "avg": true, "min": true, "max": true,
 	"stddev": true, "variance": true, "quantile": true, "median": true, "histogram": true,
+	"first": true, "last": true, "topk": true,
 }
 
 // checkFirstStages refuses a plan whose aggregate the kernel cannot begin: rows do not say in
@@ -120,14 +149,65 @@ func (r *resolver) checkFirstStages(root plan.Node) error {
 	return nil
 }
 
-// addBounds adds the bounds of the selected estimates to the columns, behind them.
-func (r *resolver) addBounds(s *selected, keys int) error {
+// boundsIn returns the bounds of a column that is an estimate. is is false if it is none, and
+// low is nil if it is a bound itself, or says how much was seen.
+type boundsIn func(c *plan.Col) (low, high plan.Expr, is bool)
+
+// bounds returns those of the output of an aggregate with estimates.
+func (a *aggCtx) bounds(c *plan.Col) (low, high plan.Expr, is bool) {
+	keys := len(a.keys)
+	if c.Index < keys {
+		return nil, nil, false
+	}
+	agg, part := (c.Index-keys)/plan.EstimateColumns, (c.Index-keys)%plan.EstimateColumns
+	if part != 0 {
+		return nil, nil, true
+	}
+	at := func(part int, name string) plan.Expr {
+		return &plan.Col{Index: keys + agg*plan.EstimateColumns + part, Name: name + "(" + c.Name + ")", T: c.T}
+	}
+	return at(plan.EstimateLow, plan.LowBound), at(plan.EstimateHigh, plan.HighBound), true
+}
+
+// bounds returns those of the columns of a source.
+func (s *scope) bounds(c *plan.Col) (low, high plan.Expr, is bool) {
+	fields := s.fields()
+	at := func(b types.Bound, name string) plan.Expr {
+		i := slices.IndexFunc(fields, func(f types.Field) bool { return f.Bound == b && f.Name == name+"("+fields[c.Index].Name+")" })
+		if i < 0 {
+			return nil
+		}
+		return &plan.Col{Index: i, Name: fields[i].Name, T: fields[i].Type}
+	}
+	if fields[c.Index].Bound != types.NoBound {
+		return nil, nil, true
+	}
+	low, high = at(types.Low, plan.LowBound), at(types.High, plan.HighBound)
+	return low, high, low != nil && high != nil
+}
+
+// checkCeiling refuses a plan that observes calls without a budget, if its user has a limit of the
+// overhead.
+func (r *resolver) checkCeiling(root plan.Node) error {
+	for _, leaf := range plan.Leaves(root) {
+		if st := catalog.Find(leaf.Stream); r.env.MostOverhead > 0 && leaf.Budget == nil && st != nil && st.Functions {
+			return r.hintf(parser.Span{Start: leaf.Start, Stop: leaf.Stop}, "aggregate the calls: SELECT function_name, COUNT(*) ... GROUP BY function_name",
+				"your limit is an overhead of %.4g%%, and this observes each call of %s", 100*r.env.MostOverhead, leaf.Stream)
+		}
+	}
+	return nil
+}
+
+// addBounds adds the bounds of the selected estimates to the columns, behind them, unless they
+// are selected by their names. What is computed from bounds only is no estimate.
+func (r *resolver) addBounds(s *selected, in boundsIn) error {
 	items := s.sel.Items
+	s.bounds = map[int]types.Bound{}
 	for i, x := range slices.Clone(s.exprs) {
-		if !slices.ContainsFunc(columnsIn(x), func(c int) bool { return c >= keys }) {
+		if !slices.ContainsFunc(colsIn(x), func(c *plan.Col) bool { low, _, is := in(c); return is && low != nil }) {
 			continue
 		}
-		low, high, ok := boundsOf(x, keys)
+		low, high, ok := boundsOf(x, in)
 		if !ok {
 			at := s.sel.Pos()
 			if i < len(items) {
@@ -135,71 +215,105 @@ func (r *resolver) addBounds(s *selected, keys int) error {
 			}
 			return r.hintf(at, "select the aggregates themselves", "no interval is known for %s", s.names[i])
 		}
-		if low == nil { // it is a bound itself, or says how much was seen
-			continue
-		}
 		for _, b := range []struct {
 			name string
 			of   types.Bound
 			x    plan.Expr
 		}{{plan.LowBound, types.Low, low}, {plan.HighBound, types.High, high}} {
-			if s.bounds == nil {
-				s.bounds = map[int]types.Bound{}
+			name := b.name + "(" + s.names[i] + ")"
+			at := slices.IndexFunc(s.exprs, func(x plan.Expr) bool { return same(x, b.x) })
+			if at < 0 || s.names[at] != name {
+				at = len(s.exprs)
+				s.exprs, s.names = append(s.exprs, b.x), append(s.names, name)
 			}
-			s.bounds[len(s.exprs)] = b.of
-			s.exprs, s.names = append(s.exprs, b.x), append(s.names, b.name+"("+s.names[i]+")")
+			s.bounds[at] = b.of
 		}
 	}
 	return nil
 }
 
-// boundsOf returns the bounds of an expression over the output of an aggregate with
-// estimates: nil if it has none of its own. ok is false if they are not known.
-func boundsOf(x plan.Expr, keys int) (low, high plan.Expr, ok bool) {
+// derive returns the selected expressions whose bounds do not follow from those of the aggregates
+// in them, but can be estimated. Their columns follow those of the aggregates.
+func (a *aggCtx) derive(s *selected) (derived []plan.Expr) {
+	for i, x := range s.exprs {
+		if _, _, ok := boundsOf(x, a.bounds); ok {
+			continue
+		}
+		whole := true // it reads nothing but aggregates
+		over := plan.Transform(x, func(e plan.Expr) plan.Expr {
+			c, ok := e.(*plan.Col)
+			if !ok {
+				return e
+			}
+			low, _, is := a.bounds(c)
+			whole = whole && is && low != nil
+			return &plan.Col{Index: (c.Index - len(a.keys)) / plan.EstimateColumns, Name: c.Name, T: c.T}
+		})
+		if !whole || !plan.Derives(over, a.aggs) {
+			continue
+		}
+		s.exprs[i] = &plan.Col{Index: len(a.keys) + plan.EstimateColumns*(len(a.aggs)+len(derived)), Name: x.String(), T: x.Type()}
+		derived = append(derived, over)
+	}
+	return derived
+}
+
+// rising are functions of one number that do not fall while it rises.
+var rising = []string{"to_us", "to_ms", "to_s", "to_min", "sqrt", "ln", "log2", "floor", "ceil", "round"}
+
+// boundsOf returns the bounds of an expression: nil if it has none of its own. ok is false if
+// they are not known.
+func boundsOf(x plan.Expr, in boundsIn) (low, high plan.Expr, ok bool) {
 	switch e := x.(type) {
 	case *plan.Col:
-		if e.Index < keys {
-			return e, e, true
+		if low, high, is := in(e); is {
+			return low, high, true
 		}
-		agg, part := (e.Index-keys)/plan.EstimateColumns, (e.Index-keys)%plan.EstimateColumns
-		if part != 0 {
-			return nil, nil, true
-		}
-		at := func(part int, name string) plan.Expr {
-			return &plan.Col{Index: keys + agg*plan.EstimateColumns + part, Name: name + "(" + e.Name + ")", T: e.T}
-		}
-		return at(plan.EstimateLow, plan.LowBound), at(plan.EstimateHigh, plan.HighBound), true
+		return e, e, true
 	case *plan.Const:
 		return e, e, true
 	case *plan.Cast:
-		low, high, ok = boundsOf(e.X, keys)
+		low, high, ok = boundsOf(e.X, in)
 		if !ok || low == nil || !e.T.Numeric() {
 			return nil, nil, false
 		}
 		return &plan.Cast{X: low, T: e.T}, &plan.Cast{X: high, T: e.T}, true
 	case *plan.Call:
-		return boundsOfCall(e, keys)
+		return boundsOfCall(e, in)
 	}
 	return nil, nil, false
 }
 
 // boundsOfCall returns the bounds of a function that rises or falls with its estimate.
-func boundsOfCall(e *plan.Call, keys int) (low, high plan.Expr, ok bool) {
-	if len(e.Args) != 2 {
-		return nil, nil, false
-	}
+func boundsOfCall(e *plan.Call, in boundsIn) (low, high plan.Expr, ok bool) {
 	with := func(i int, x plan.Expr) plan.Expr {
 		c := *e
 		c.Args = slices.Clone(e.Args)
 		c.Args[i] = x
 		return &c
 	}
+	if len(e.Args) == 0 {
+		return nil, nil, false
+	}
+	_, number := e.Args[len(e.Args)-1].(*plan.Const) // round(x, 2)
+	if e.Fn == "neg" || slices.Contains(rising, e.Fn) && (len(e.Args) == 1 || number) {
+		if low, high, ok = boundsOf(e.Args[0], in); !ok || low == nil {
+			return nil, nil, false
+		}
+		if e.Fn == "neg" {
+			low, high = high, low
+		}
+		return with(0, low), with(0, high), true
+	}
+	if len(e.Args) != 2 {
+		return nil, nil, false
+	}
 	for i, arg := range e.Args {
 		k, constant := e.Args[1-i].(*plan.Const)
 		if !constant || k.V.IsNull || !k.V.Type.Numeric() {
 			continue
 		}
-		low, high, ok = boundsOf(arg, keys)
+		low, high, ok = boundsOf(arg, in)
 		if !ok || low == nil {
 			return nil, nil, false
 		}
@@ -225,11 +339,11 @@ func boundsOfCall(e *plan.Call, keys int) (low, high plan.Expr, ok bool) {
 	return nil, nil, false
 }
 
-// columnsIn returns the indexes of the columns that an expression reads.
-func columnsIn(x plan.Expr) (list []int) {
+// colsIn returns the columns that an expression reads.
+func colsIn(x plan.Expr) (list []*plan.Col) {
 	plan.Walk(x, func(e plan.Expr) {
 		if c, ok := e.(*plan.Col); ok {
-			list = append(list, c.Index)
+			list = append(list, c)
 		}
 	})
 	return list
@@ -240,15 +354,21 @@ var estimateParts = map[string]int{
 	plan.LowBound: plan.EstimateLow, plan.HighBound: plan.EstimateHigh, "exact": plan.EstimateExact, "share": plan.EstimateShare,
 }
 
-// ofEstimate resolves low(COUNT(*)), high(COUNT(*)), exact(COUNT(*)) and share(COUNT(*)).
-// Without an overhead each result is exact.
+// ofEstimate resolves low(COUNT(*)), high(COUNT(*)), exact(COUNT(*)) and share(COUNT(*)), and
+// the first three of a column of a sub-query. Without an overhead each result is exact.
 func (c *exprCtx) ofEstimate(name string, e *parser.Call) (plan.Expr, error) {
 	x, err := c.resolve(e.Args[0].X)
 	if err != nil {
 		return nil, err
 	}
 	col, ok := x.(*plan.Col)
-	keys := len(c.agg.keys)
+	if c.agg == nil && ok {
+		return c.ofEstimated(name, e, col)
+	}
+	keys := 0
+	if c.agg != nil {
+		keys = len(c.agg.keys)
+	}
 	if !ok || col.Index < keys || (col.Index-keys)%c.agg.width() != 0 {
 		return nil, c.r.hintf(e.Args[0].Pos(), name+"(COUNT(*))", "%s takes an aggregate", name)
 	}
@@ -265,10 +385,27 @@ func (c *exprCtx) ofEstimate(name string, e *parser.Call) (plan.Expr, error) {
 	return x, nil
 }
 
+// ofEstimated resolves low(n), high(n) and exact(n) of a column n of a sub-query.
+func (c *exprCtx) ofEstimated(name string, e *parser.Call, col *plan.Col) (plan.Expr, error) {
+	low, high, is := c.in.bounds(col)
+	switch {
+	case !is || low == nil:
+		return nil, c.r.hintf(e.Args[0].Pos(), "FROM (SELECT COUNT(*) AS n FROM function_start ... WITHIN OVERHEAD 1%)", "%s takes an estimate, and %s is none", name, col.Name)
+	case name == plan.LowBound:
+		return low, nil
+	case name == plan.HighBound:
+		return high, nil
+	case name == "share":
+		return nil, c.r.hintf(e.Pos(), "select share(COUNT(*)) in the sub-query", "which share was seen is not among the columns of the sub-query")
+	}
+	equal := &plan.Call{Fn: "=", Args: []plan.Expr{low, high}, T: types.Boolean}
+	return &plan.Call{Fn: "coalesce", Args: []plan.Expr{equal, &plan.Const{V: types.Bool(false)}}, T: types.Boolean}, nil
+}
+
 // isOfEstimate reports whether a call is one that ofEstimate resolves.
 func (c *exprCtx) isOfEstimate(name string, e *parser.Call) bool {
 	_, is := estimateParts[name]
-	return is && c.agg != nil && len(e.Args) == 1 && e.Args[0].Name == nil && !e.Star && hasAggregate(e.Args[0].X)
+	return is && len(e.Args) == 1 && e.Args[0].Name == nil && !e.Star && (c.agg != nil && hasAggregate(e.Args[0].X) || c.agg == nil && c.in.estimated)
 }
 
 // width returns the number of columns of each aggregate.
@@ -283,8 +420,10 @@ func (a *aggCtx) width() int {
 const confidence = 0.95
 
 // precision resolves ERROR WITHIN ... AT CONFIDENCE ... of a statement whose budget is known.
-func (r *resolver) precision(q *parser.Query) error {
-	r.confidence = confidence
+func (r *resolver) precision(q *parser.Query, lv level) error {
+	if r.confidence = confidence; lv != top {
+		return nil // it is refused there
+	}
 	p := q.Precision
 	if p == nil {
 		return nil
@@ -293,6 +432,8 @@ func (r *resolver) precision(q *parser.Query) error {
 	switch st := q.Selects[0]; {
 	case r.overhead == nil:
 		return r.hintf(p.Pos(), example, "ERROR WITHIN needs WITHIN OVERHEAD: without that clause results are exact")
+	case r.shared():
+		return r.hintf(p.Pos(), "give FOR, or query the hosts one by one", "when the result of several hosts is known that well is not checked yet")
 	case p.Error.F <= 0 || p.Error.F >= 100:
 		return r.hintf(p.Error.Pos(), example, "the error must be more than 0%% and less than 100%%")
 	case p.Confidence != nil && (p.Confidence.F < 50 || p.Confidence.F >= 100):

@@ -28,13 +28,12 @@ func (r *resolver) queryEvery(q *parser.Query, with ctes, lv level, every time.D
 		}
 	}
 	with = append(slices.Clone(with), q.With...)
-	if lv == top {
-		if err := r.budget(q); err != nil {
-			return nil, err
-		}
-		if err := r.precision(q); err != nil {
-			return nil, err
-		}
+	defer func(outer estimation) { r.estimation = outer }(r.estimation)
+	if err := r.budget(q, lv); err != nil {
+		return nil, err
+	}
+	if err := r.precision(q, lv); err != nil {
+		return nil, err
 	}
 
 	var parts []*selected
@@ -89,13 +88,7 @@ func (r *resolver) selectCore(s *parser.Select, q *parser.Query, with ctes, lv l
 		c.node = &plan.Filter{Input: in.node, Cond: cond}
 		out.in = &c
 	}
-	out.aggregated = len(s.GroupBy) > 0 || s.Having != nil && hasAggregate(s.Having)
-	for _, it := range s.Items {
-		out.aggregated = out.aggregated || it.X != nil && hasAggregate(it.X)
-	}
-	for _, o := range q.OrderBy {
-		out.aggregated = out.aggregated || len(q.Selects) == 1 && hasAggregate(o.X)
-	}
+	out.aggregated = aggregates(s, q)
 	if s.Having != nil && !out.aggregated {
 		return nil, r.hintf(s.Having.Pos(), "use WHERE", "HAVING needs an aggregate or GROUP BY")
 	}
@@ -106,6 +99,9 @@ func (r *resolver) selectCore(s *parser.Select, q *parser.Query, with ctes, lv l
 		return nil, r.hintf(s.Pos(), "aggregate them: SELECT function_name, COUNT(*) ... GROUP BY function_name", "rows of calls cannot be given within an overhead yet")
 	}
 	if out.aggregated {
+		if in.estimated {
+			return nil, r.hintf(s.Pos(), "aggregate in the sub-query alone", "estimates cannot be aggregated again: no interval is known for the result")
+		}
 		if in.bare != nil {
 			return nil, r.hintf(s.From.Pos(), r.sampled(s.From.First.Pos(), in.bare.Name),
 				"%s has a value at every instant and cannot be aggregated without SAMPLE", in.bare.Name)
@@ -119,7 +115,17 @@ func (r *resolver) selectCore(s *parser.Select, q *parser.Query, with ctes, lv l
 		out.in = &c
 	}
 	out.ctx = &exprCtx{r: r, in: out.in, clause: "SELECT"}
-	return out, r.items(out)
+	if err := r.items(out); err != nil || !in.estimated {
+		return out, err
+	}
+	return out, r.addBounds(out, in.bounds)
+}
+
+// aggregates reports whether a SELECT of a query aggregates.
+func aggregates(s *parser.Select, q *parser.Query) bool {
+	return len(s.GroupBy) > 0 || s.Having != nil && hasAggregate(s.Having) ||
+		slices.ContainsFunc(s.Items, func(it *parser.SelectItem) bool { return it.X != nil && hasAggregate(it.X) }) ||
+		len(q.Selects) == 1 && slices.ContainsFunc(q.OrderBy, func(o *parser.OrderItem) bool { return hasAggregate(o.X) })
 }
 
 // lvIn returns the level of the sources of a query at level lv.
@@ -283,6 +289,9 @@ func (r *resolver) union(q *parser.Query, parts []*selected) (*selected, error) 
 		if p.in.bare != nil {
 			return nil, r.errorf(p.sel.From.Pos(), "UNION ALL over a stream that needs SAMPLE")
 		}
+		if p.in.estimated {
+			return nil, r.hintf(p.sel.From.Pos(), r.offBudget(), "estimates cannot be in a UNION")
+		}
 	}
 	for t, n := range times {
 		if n == len(parts) {
@@ -435,6 +444,7 @@ func (r *resolver) tail(q *parser.Query, s *selected, lv level) (*scope, error) 
 	out := &scope{node: node, visible: visible, finite: s.in.finite, bare: s.in.bare}
 	if s.nested {
 		out.ends, out.misnamed = s.windowed && s.aggregated, s.misnamed()
+		out.estimated = r.overhead != nil || s.in.estimated
 	}
 	return out, nil
 }

@@ -31,11 +31,17 @@ type resolver struct {
 	serial    int
 	// contexts are those that columns tell, by acquisition and name.
 	contexts map[valueKey]*plan.Context
-	overhead *plan.Budget      // of the statement's acquisition; nil: it is exact
-	within   *parser.Precision // ERROR WITHIN of the statement, or nil
+	estimation
+	share *share // the share of one of several hosts (Env.Host); nil: the whole statement
+}
+
+// estimation says how the results of the query that is being resolved are estimated: those of
+// the whole statement, or of a sub-query.
+type estimation struct {
+	overhead *plan.Budget      // of its acquisition; nil: it is exact
+	within   *parser.Precision // ERROR WITHIN, or nil
 	// confidence is that of the intervals of estimates.
 	confidence float64
-	share      *share // the share of one of several hosts (Env.Host); nil: the whole statement
 }
 
 // place is a part of a text.
@@ -98,6 +104,8 @@ type scope struct {
 	ends bool
 	// misnamed: a column named timestamp is not the time of the rows.
 	misnamed bool
+	// estimated: the rows are those of a query within an overhead: a sub-query, or a standing one.
+	estimated bool
 	// finite sources end by themselves.
 	finite bool
 	// bare is the non-enumerable stream that is not yet sampled (in a definition).

@@ -114,6 +114,9 @@ type Options struct {
 	// a source with Recall recalls the events of its thread that are recorded there.
 	Record *recall.Set
 	Recall *recall.Set
+	// Ceiling returns what a source with a budget may take at the most, as its share of the
+	// program's CPU time; nil: only the statement says. It may be called at any time.
+	Ceiling func() float64
 	// Required selects functions whose calls are reported even while the source
 	// is suspended; nil: none.
 	Required func(function string) bool
@@ -131,6 +134,9 @@ type Stats struct {
 	// Spent is the CPU time that the source has cost, up to less than a second ago: calls
 	// as counted, at measured prices, without those of rows; samples as measured.
 	Spent time.Duration
+	// Overhead is what a source with a budget has taken of the program's CPU time in the last
+	// seconds, with what the engine takes. 0: it is not known.
+	Overhead float64
 }
 
 // Activity has counters that never decrease.

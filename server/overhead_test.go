@@ -221,7 +221,8 @@ func TestOverheadOfDurations(t *testing.T) {
 	c.turn(1000)
 	s := newSession(t, wire.Options{PID: c.pid})
 	fmt.Fprintln(c.in, 100_000)
-	res := start(t, s, `SELECT function_name, COUNT(*), exact(COUNT(*)), AVG(duration), MIN(duration), MAX(duration), QUANTILE(duration, 0.9), STDDEV(duration), HISTOGRAM(duration)
+	res := start(t, s, `SELECT function_name, COUNT(*), exact(COUNT(*)), AVG(duration), MIN(duration), MAX(duration), QUANTILE(duration, 0.9), STDDEV(duration), HISTOGRAM(duration),
+		SUM(duration) / COUNT(*) AS mean
 		FROM function_duration WHERE function_name IN (hot, rare) GROUP BY function_name EMIT EVERY 1s WITHIN OVERHEAD 20%`)
 	c.out.Scan()
 	res.Stop()
@@ -232,10 +233,13 @@ func TestOverheadOfDurations(t *testing.T) {
 	}
 	for _, r := range a.rows {
 		value := func(i int) float64 { x, _ := strconv.ParseFloat(r[i], 64); return x }
+		if ratio := value(9) / value(3); ratio < 0.999 || ratio > 1.001 {
+			t.Errorf("the sum divided by the count is not the average: %v", r)
+		}
 		if r[1] == "0" || value(4) > value(3) || value(3) > value(5) || value(6) > value(5) || value(6) < value(4) {
 			t.Errorf("not count, average between minimum and maximum: %v", r)
 		}
-		if r[2] == "false" && (r[13] != "NULL" || r[16] != "NULL") {
+		if r[2] == "false" && (r[14] != "NULL" || r[17] != "NULL") {
 			t.Errorf("the minimum has a lower bound, or the maximum an upper one: %v", r)
 		}
 	}

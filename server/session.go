@@ -160,11 +160,11 @@ func (s *session) Close() error {
 
 // env returns the planner's view of the session.
 func (s *session) env(args ...types.Value) *planner.Env {
-	overhead, floor := s.setting("overhead").F/100, s.setting("overhead_floor").F
+	overhead, floor := s.setting(overheadSetting).F/100, s.setting("overhead_floor").F
 	noKernel, resolves := s.noKernel(), trigger.Formats[s.setting("webhook_format").S].Resolves
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return &planner.Env{Params: args, Resolves: resolves, Views: s.e.views, Contexts: s.e.contexts, Triggers: s.e.triggers.Flows, Models: s.e.models, Results: s.e.options.Standing, Scope: s.scope, Target: s.target, ByThread: len(s.quiet.Threads) > 0, NoKernel: noKernel, Overhead: overhead, OverheadFloor: floor, File: s.filesOf(), Values: s.valueTypes, Programs: s.programs, Eval: expr.EvalConst}
+	return &planner.Env{Params: args, Resolves: resolves, Views: s.e.views, Contexts: s.e.contexts, Triggers: s.e.triggers.Flows, Models: s.e.models, Results: s.e.options.Standing, Scope: s.scope, Target: s.target, ByThread: len(s.quiet.Threads) > 0, NoKernel: noKernel, Overhead: overhead, MostOverhead: s.may.Uses().Limits().Overhead, OverheadFloor: floor, File: s.filesOf(), Values: s.valueTypes, Programs: s.programs, Eval: expr.EvalConst}
 }
 
 // Execute runs one statement, and writes an audit record if it is refused.

@@ -25,6 +25,9 @@ func (s *session) setting(name string) types.Value {
 	if name == timeoutSetting {
 		return s.limitTimeout(v) // which may have changed
 	}
+	if name == overheadSetting {
+		return s.limitOverhead(v)
+	}
 	return v
 }
 
@@ -67,6 +70,9 @@ func (s *session) set(st *parser.Set, text string) (wire.Result, error) {
 			return nil, err
 		}
 	}
+	if most := s.limitOverhead(v); k.Name == overheadSetting && most.F != v.F {
+		return nil, answer.Refuse(st.Value, text, "", "overhead lies between 0%% and %.4g%%, your limit, and is not 0", most.F)
+	}
 	s.mu.Lock()
 	s.settings[k.Name] = v
 	if k.Name != timeoutSetting { // triggers, which are restored with them, have no timeout
@@ -90,6 +96,18 @@ func settingValue(t types.Type, l *parser.Literal) (types.Value, bool) {
 		return types.Str(l.Str), true
 	}
 	return types.Value{}, false
+}
+
+// overheadSetting is what observing calls may cost a program, in percent. The user's limit is its
+// maximum and its default.
+const overheadSetting = "overhead"
+
+// limitOverhead returns a value of the setting within the user's limit.
+func (s *session) limitOverhead(v types.Value) types.Value {
+	if limit := 100 * s.may.Uses().Limits().Overhead; limit > 0 && (v.F == 0 || v.F > limit) {
+		return types.Float(limit)
+	}
+	return v
 }
 
 // divide divides a prepared query between the engine and the client at the end
@@ -150,6 +168,7 @@ func (s *session) withSettings(p *plan.Query) *plan.Query {
 		Unshared:      s.setting("sharing").S == "off",
 		SystemModules: s.setting("system_modules").S,
 		StackBytes:    int(s.setting("stack_bytes").I),
+		OverheadDrain: time.Duration(s.setting("overhead_drain").I),
 		StackOverhead: s.setting("stack_overhead").F / 100,
 		JavaStacks:    s.setting("java_stacks").S,
 		Handlers:      s.handlerSettings(),

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"endoscope/operators/batch"
@@ -38,6 +39,9 @@ type part struct {
 	base   uint64         // number of the round before its first
 	round  uint64         // number of its newest round, from base on
 	last   []*batch.Batch // its newest totals up to the round that was returned last
+
+	number int64 // distinguishes it from the other parts
+	looked looked
 }
 
 // round is the totals of a host.
@@ -61,8 +65,9 @@ type gathered struct {
 	host      int // index of the column host; < 0: none
 	limit     int64
 	cols      []wire.Column
-	upper     *upper   // the upper part, executed over what the hosts send; nil if there is none
-	shift     []int    // columns with times, from which the host's clock offset is subtracted
+	upper     *upper // the upper part, executed over what the hosts send; nil if there is none
+	shift     []int  // columns with times, from which the host's clock offset is subtracted
+	numbers   atomic.Int64
 	footnotes []string // about the statement, for the footer
 	events    chan hostEvent
 	ctx       context.Context
@@ -88,7 +93,7 @@ func (s *session) gather(parts []*part, host int, limit int64) *gathered {
 	g := &gathered{s: s, parts: parts, from: s.published, host: host, limit: limit, events: make(chan hostEvent), began: time.Now()}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
 	for _, p := range parts {
-		p.heard = g.began
+		p.heard, p.number = g.began, g.numbers.Add(1)
 		if p.res == nil {
 			p.over = true
 			continue
@@ -244,6 +249,11 @@ func (g *gathered) label(p *part, b *batch.Batch, names *batch.Column) (*batch.B
 		return nil, false
 	}
 	b = first(b, int64(n))
+	if g.of != nil && g.of.estimated() {
+		g.mu.Lock()
+		b = g.of.ofHost(b, p)
+		g.mu.Unlock()
+	}
 	if len(g.shift) > 0 {
 		return shifted(b, g.shift, g.s.clocks.ahead(p.member)), true
 	}
@@ -522,6 +532,9 @@ func (g *gathered) Summary() wire.Summary {
 		}
 	}
 	sum.Notes = append(lines.all(), coverage(g.parts)...)
+	if note := unlooked(g.parts); note != "" {
+		sum.Notes = append(sum.Notes, note)
+	}
 	if n := gaps(g.parts); n > 0 {
 		sum.Losses = add(sum.Losses, []wire.Loss{{Cause: gapCause, N: n}})
 	}

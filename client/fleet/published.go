@@ -96,7 +96,7 @@ func (g *gathered) join(all *sync.WaitGroup) {
 			if !ok {
 				return
 			}
-			p := &part{name: j.Host, res: j.Result, heard: time.Now()}
+			p := &part{name: j.Host, res: j.Result, heard: time.Now(), number: g.numbers.Add(1)}
 			p.member = g.s.memberOf(j.Host)
 			if why := g.misfit(p); why != nil {
 				_ = p.res.Close()

@@ -45,7 +45,7 @@ func columnsOf(list []shown, cols []wire.Column) (out []wire.Column) {
 // appendEstimate writes an estimate: 1.23M ±2%, or >=400 and <=5.00us if it has one bound, and
 // ~1.23M without any. A value that is exact is written as others are.
 func (c *clock) appendEstimate(dst []byte, v, low, high types.Value) []byte {
-	if v.Type == types.List { // a histogram
+	if v.Type == types.List { // of counts
 		if !sameList(v, low) || !sameList(v, high) {
 			dst = append(dst, '~')
 		}
@@ -55,6 +55,8 @@ func (c *clock) appendEstimate(dst []byte, v, low, high types.Value) []byte {
 	switch {
 	case v.IsNull, !low.IsNull && !high.IsNull && l == x && h == x:
 		return c.appendHuman(dst, v)
+	case low.IsNull && high.IsNull && !v.Type.Numeric() && v.Type != types.Duration:
+		return c.appendHuman(append(dst, '~'), v)
 	case low.IsNull && high.IsNull:
 		return appendThree(append(dst, '~'), v)
 	case high.IsNull:

@@ -36,7 +36,8 @@ type Aggregate struct {
 	time    int  // the input's column of event time, or -1
 	clocked bool // and that is a TIMESTAMP, no line number
 
-	byPlace bool // with estimates: plan.Partial.ByPlace
+	byPlace bool        // with estimates: plan.Partial.ByPlace
+	values  map[int]int // and which of the keys behind its own is the argument of an aggregate (plan.Aggregate.Stage)
 
 	stage  bool   // a first stage: it emits states
 	origin uint64 // of these
@@ -105,8 +106,10 @@ func New(n *plan.Aggregate, down operators.Operator, o *operators.Options) (*Agg
 	a.maxGroups = int(min(mostGroups, a.maxBytes/int64(48*(1+len(n.Keys)+len(n.Aggs)))))
 	kinds := in.Types()
 	a.clocked = in.Time >= 0 && kinds[in.Time] == types.Timestamp
-	for i := range n.Aggs {
-		c, err := newAggColumn(&n.Aggs[i], kinds)
+	var stageAggs []plan.Agg
+	_, stageAggs, a.values = n.Stage()
+	for i := range stageAggs {
+		c, err := newAggColumn(&stageAggs[i], kinds)
 		if err != nil {
 			return nil, err
 		}
@@ -131,7 +134,7 @@ func New(n *plan.Aggregate, down operators.Operator, o *operators.Options) (*Agg
 			return nil, err
 		}
 	}
-	if err := a.addHiddenKeys(); err != nil {
+	if err := a.addHiddenKeys(kinds); err != nil {
 		return nil, err
 	}
 	var err error
@@ -139,11 +142,17 @@ func New(n *plan.Aggregate, down operators.Operator, o *operators.Options) (*Agg
 	return a, err
 }
 
-// addHiddenKeys adds the keys of states by place and replicate. Rows have none: each event
-// comes in a state.
-func (a *Aggregate) addHiddenKeys() error {
+// addHiddenKeys adds the keys of states by value, place and replicate. Rows have none: each
+// event comes in a state.
+func (a *Aggregate) addHiddenKeys(in []types.Type) error {
 	if a.node.Confidence == 0 {
 		return nil
+	}
+	keys, _, _ := a.node.Stage()
+	for _, e := range keys[len(a.node.Keys):] {
+		if err := a.addKey(e, in); err != nil {
+			return err
+		}
 	}
 	for range plan.HiddenKeys {
 		if err := a.addKey(&plan.Const{V: types.Int(0)}, nil); err != nil {

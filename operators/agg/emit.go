@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"endoscope/operators"
 	"endoscope/operators/agg/approx"
@@ -163,12 +164,21 @@ func (a *Aggregate) emitEstimates(ctx context.Context, s *groupSet, now int64) e
 		b.N = len(some)
 		a.emitKeys(of, some, b.Cols[:len(a.node.Keys)])
 		for row, g := range some {
+			cols := b.Cols[len(a.node.Keys):]
 			for i := range a.node.Aggs {
-				cols := b.Cols[len(a.node.Keys)+plan.EstimateColumns*i:]
-				if err := appendEstimate(cols, row, &groups[g], &a.node.Aggs[i], s.accs[i], events, elapsed); err != nil {
+				if err := a.appendEstimate(cols, row, &groups[g], i, s.accs[i], events, elapsed); err != nil {
 					b.Release()
 					return err
 				}
+				cols = cols[plan.EstimateColumns:]
+			}
+			for _, x := range a.node.Derived {
+				appendSeen(cols, &groups[g], events)
+				if err := appendResult(cols, row, groups[g].Derived(x, a.node.Aggs, s.accs, elapsed)); err != nil {
+					b.Release()
+					return err
+				}
+				cols = cols[plan.EstimateColumns:]
 			}
 		}
 		_, err := a.out.Push(ctx, b)
@@ -187,7 +197,10 @@ func (a *Aggregate) hidden(s *groupSet, i int) fold.Moments {
 
 // regroup returns the groups of the statement, with their states in s.
 func (a *Aggregate) regroup(s *groupSet) (grouping.Table, []approx.Group, error) {
-	keys := a.keys[:len(a.keys)-plan.HiddenKeys]
+	behind, _, _ := a.node.Stage()
+	values := len(behind) - len(a.node.Keys)
+	own := len(a.keys) - plan.HiddenKeys - values
+	keys := a.keys[:own]
 	table := grouping.NewTable(keys, &a.scratch)
 	places := &approx.Places{Loose: !a.byPlace}
 	var groups []approx.Group
@@ -219,8 +232,9 @@ func (a *Aggregate) regroup(s *groupSet) (grouping.Table, []approx.Group, error)
 		table.Assign(rows, a.groups[:], a.maxGroups)
 		grow()
 		for row, state := range a.ids[:n] {
-			place := places.Number(b.Cols[len(keys)].Int[row])
-			replicate := int(b.Cols[len(keys)+1].Int[row])
+			hidden := b.Cols[own+values:]
+			place := places.Number(hidden[0].Int[row])
+			replicate := int(hidden[1].Int[row])
 			if replicate == plan.ExactReplicate {
 				if whole := value(plan.WholeAgg, state); whole > 0 {
 					places.SetWhole(place, whole, value(plan.SlowAgg, state), value(plan.FastAgg, state), value(plan.CensoredAgg, state))
@@ -230,22 +244,47 @@ func (a *Aggregate) regroup(s *groupSet) (grouping.Table, []approx.Group, error)
 			}
 			if a.byPlace || value(0, state) > 0 {
 				g := &groups[a.groups[row]]
-				g.Members = append(g.Members, approx.Member{State: state, Place: place, Replicate: replicate})
+				m := approx.Member{State: state, Place: place, Replicate: replicate}
+				for i := range values {
+					m.Values = append(m.Values, b.Cols[own+i].Value(row))
+				}
+				g.Members = append(g.Members, m)
 			}
 		}
 	}
 	return table, groups, nil
 }
 
-// appendEstimate appends the columns of an estimate.
-func appendEstimate(cols []batch.Column, row int, g *approx.Group, f *plan.Agg, acc fold.Accumulator, events fold.Moments, elapsed int64) error {
+// appendEstimate appends the columns of the estimate of aggregate i.
+func (a *Aggregate) appendEstimate(cols []batch.Column, row int, g *approx.Group, i int, acc fold.Accumulator, events fold.Moments, elapsed int64) error {
+	f := &a.node.Aggs[i]
+	appendSeen(cols, g, events)
+	switch acc := acc.(type) {
+	case fold.Buckets:
+		appendLists(cols, row, g.Buckets(acc))
+		return nil
+	case fold.Timed:
+		return appendSeenValue(cols, row, g, f.Fn == "last", acc)
+	case fold.Moments:
+		switch {
+		case f.Distinct:
+			return appendResult(cols, row, g.Distinct(a.values[i], acc))
+		case f.Fn == "topk":
+			appendLists(cols, row, g.Top(a.values[i], int(f.Params[0].I), acc))
+			return nil
+		}
+	}
+	return appendResult(cols, row, g.Aggregate(f, acc, elapsed))
+}
+
+// appendSeen appends whether a group is exact, and which share of it was seen.
+func appendSeen(cols []batch.Column, g *approx.Group, events fold.Moments) {
 	cols[plan.EstimateExact].Bool = append(cols[plan.EstimateExact].Bool, g.Exact())
 	cols[plan.EstimateShare].Float = append(cols[plan.EstimateShare].Float, g.Share(events))
-	if h, ok := acc.(fold.Buckets); ok {
-		appendBuckets(cols, row, g.Buckets(h))
-		return nil
-	}
-	r := g.Aggregate(f, acc, elapsed)
+}
+
+// appendResult appends an estimate and its bounds.
+func appendResult(cols []batch.Column, row int, r approx.Result) error {
 	for i, v := range []float64{r.Estimate, r.Low, r.High} {
 		c := &cols[i]
 		if r.Null || math.IsInf(v, 0) || i > 0 && math.IsNaN(v) {
@@ -259,21 +298,42 @@ func appendEstimate(cols []batch.Column, row int, g *approx.Group, f *plan.Agg, 
 	return nil
 }
 
-// appendBuckets appends an estimated histogram, and two with the bounds of its counts.
-func appendBuckets(cols []batch.Column, row int, buckets []approx.Bucket) {
+// appendSeenValue appends the value of the earliest or the latest call that was seen. Unless
+// all were seen it has no bounds.
+func appendSeenValue(cols []batch.Column, row int, g *approx.Group, last bool, acc fold.Timed) error {
+	state, found := g.Edge(acc, last)
+	one := batch.Column{Type: cols[plan.EstimateValue].Type}
+	if found {
+		if err := acc.Output([]uint32{state}, &one, fold.Instant{}); err != nil {
+			return err
+		}
+	}
 	for i := range plan.EstimateHigh + 1 {
 		c := &cols[i]
-		if len(buckets) == 0 {
+		if !found || i != plan.EstimateValue && !g.Exact() {
 			c.Append(row, types.NullOf(c.Type))
 			continue
 		}
-		list := make([]types.Value, len(buckets))
-		for k, b := range buckets {
+		c.Append(row, one.Value(0))
+	}
+	return nil
+}
+
+// appendLists appends estimated counts of values, as a list, and two with their bounds.
+func appendLists(cols []batch.Column, row int, counts []approx.Counts) {
+	for i := range plan.EstimateHigh + 1 {
+		c := &cols[i]
+		if len(counts) == 0 {
+			c.Append(row, types.NullOf(c.Type))
+			continue
+		}
+		list := make([]types.Value, len(counts))
+		for k, b := range counts {
 			n := types.NullOf(types.Bigint)
 			if v := [...]float64{b.Count.Estimate, b.Count.Low, b.Count.High}[i]; !math.IsInf(v, 0) {
 				n = types.Int(int64(math.Round(v)))
 			}
-			list[k] = types.ListOf([]types.Value{b.Low, b.High, n})
+			list[k] = types.ListOf(append(slices.Clone(b.Of), n))
 		}
 		c.Any = append(c.Any, list)
 	}
@@ -325,6 +385,10 @@ func (a *Aggregate) Precision() (Precision, error) {
 		known := true
 		for i := range a.node.Aggs {
 			r := groups[g].Aggregate(&a.node.Aggs[i], a.all.accs[i], elapsed)
+			known = known && !r.Null && r.Within(p.Within)
+		}
+		for _, x := range a.node.Derived {
+			r := groups[g].Derived(x, a.node.Aggs, a.all.accs, elapsed)
 			known = known && !r.Null && r.Within(p.Within)
 		}
 		if known {

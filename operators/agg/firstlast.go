@@ -109,6 +109,9 @@ func (a *firstLast[T]) States(groups []uint32, out []batch.Column) {
 	}
 }
 
+// When implements fold.Timed.
+func (a *firstLast[T]) When(g uint32) (t int64, ok bool) { return a.when[g], a.seen[g] }
+
 func (a *firstLast[T]) Output(groups []uint32, out *batch.Column, _ fold.Instant) error {
 	for i, g := range groups {
 		if !a.seen[g] {

@@ -18,9 +18,13 @@ type stateOutput struct {
 }
 
 func newStateOutput(a *Aggregate, n *plan.Aggregate) (*stateOutput, error) {
-	p, ok := plan.NewPartial(n.Keys, n.Aggs, 0)
+	keys, aggs, _ := n.Stage()
+	p, ok := plan.NewPartial(keys, aggs, 0)
 	if !ok {
 		return nil, plan.Errorf(-1, -1, "%s has no states", n.Describe())
+	}
+	if n.Confidence > 0 {
+		p = plan.NewEstimatedPartial(p, false) // which its reader knows
 	}
 	return &stateOutput{a, p}, nil
 }

@@ -57,7 +57,7 @@ func (a *Aggregate) setUpWindows(in []types.Type) (err error) {
 			return err
 		}
 	}
-	if err := a.addHiddenKeys(); err != nil {
+	if err := a.addHiddenKeys(in); err != nil {
 		return err
 	}
 	w.slide = slideBelow(a.node.Input)

@@ -63,6 +63,7 @@ var sys = []*Stream{
 			{"lost", tI, "", "events lost so far, of its condition and its actions, and webhooks not delivered"},
 			{"arming", tS, "", "at once: the probes of its actions are attached and closed; else why they are attached only on activation; NULL if no action has probes"},
 			{"latency", tD, "ns", "longest time from a tuple until the actions it started were armed"},
+			{"overhead", tF, "%", "what its condition takes of the CPU time of the program, with what the engine takes; NULL if it has no WITHIN OVERHEAD"},
 			{"error", tS, "", "last error; NULL if there was none"},
 			{"statement", tS, "", "its text"},
 		}), Asked: owner},

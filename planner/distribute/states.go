@@ -101,15 +101,19 @@ func (d *divider) firstStage(a *plan.Aggregate, x *plan.Exchange) (lower, upper 
 	} else if a.Emit.Mode != plan.Final {
 		x.Again = map[plan.EmitMode]plan.Again{plan.Every: plan.PerRound, plan.Changes: plan.PerChange}[a.Emit.Mode]
 	}
-	p, ok := plan.NewPartial(stage.Keys, stage.Aggs, 0)
+	stageKeys, stageAggs, _ := stage.Stage()
+	p, ok := plan.NewPartial(stageKeys, stageAggs, 0)
 	if !ok {
 		return nil, nil, d.unmerged(a, &stage)
 	}
-	stage.States, stage.Out = true, p.Out
+	if a.Confidence > 0 {
+		p = plan.NewEstimatedPartial(p, false)
+	}
+	stage.States, stage.Derived, stage.Out = true, nil, p.Out
 	stage.Out.Time = -1
 
 	// The root merges columns, whatever the hosts' expressions for them are.
-	merge := &plan.Aggregate{Aggs: slices.Clone(stage.Aggs[len(stage.Aggs)-len(a.Aggs):]), Out: types.Schema{Time: -1}}
+	merge := &plan.Aggregate{Aggs: slices.Clone(stage.Aggs[len(stage.Aggs)-len(a.Aggs):]), Confidence: a.Confidence, Derived: a.Derived, Out: types.Schema{Time: -1}}
 	in := types.Schema{Time: -1}
 	column := func(of plan.Expr) plan.Expr {
 		at := len(in.Fields)
@@ -131,14 +135,27 @@ func (d *divider) firstStage(a *plan.Aggregate, x *plan.Exchange) (lower, upper 
 		merge.Out.Fields = append(merge.Out.Fields, types.Field{Name: a.Out.Fields[i].Name, Type: k.Type()})
 	}
 	for i := range merge.Aggs {
-		merge.Out.Fields = append(merge.Out.Fields, types.Field{Name: a.Out.Fields[len(a.Keys)+i].Name, Type: merge.Aggs[i].T})
+		fields := plan.EstimateFields(a.Out.Fields[len(a.Keys)+i*a.Width()].Name, merge.Aggs[i].T)
+		merge.Out.Fields = append(merge.Out.Fields, fields[:a.Width()]...)
 	}
+	merge.Out.Fields = append(merge.Out.Fields, a.Out.Fields[len(merge.Out.Fields):]...) // of what is derived
 	leaf := &plan.Acquire{Stream: plan.FragmentStream, Out: in}
-	if leaf.Partial, ok = plan.NewPartial(merge.Keys, merge.Aggs, 0); !ok {
+	mergeKeys, mergeAggs, _ := merge.Stage()
+	if leaf.Partial, ok = plan.NewPartial(mergeKeys, mergeAggs, 0); !ok {
 		return nil, nil, d.unmerged(a, &stage)
 	}
+	start, end := a.Borders()
+	if a.Confidence > 0 {
+		var own []plan.Expr // which are not those of a window
+		for i, k := range a.Keys {
+			if i != start && i != end {
+				own = append(own, k)
+			}
+		}
+		leaf.Partial = plan.NewEstimatedPartial(leaf.Partial, plan.ByPlace(own))
+	}
 	merge.Input = leaf
-	// Rows of hosts: pane, keys of the stage, states.
+	// Rows of hosts: pane, keys of the stage, with estimates more keys, states.
 	x.Pick = []int{0}
 	for _, k := range keys {
 		x.Pick = append(x.Pick, 1+k)
@@ -147,7 +164,6 @@ func (d *divider) firstStage(a *plan.Aggregate, x *plan.Exchange) (lower, upper 
 		x.Pick = append(x.Pick, i)
 	}
 	if a.Windowed {
-		start, end := a.Borders()
 		x.Start, x.End = 1+keys[start], 1+keys[end]
 	}
 	return &stage, rates(a, merge), nil
@@ -187,9 +203,13 @@ func rates(a, merge *plan.Aggregate) plan.Node {
 	}
 	length := &plan.Call{Fn: "-", Args: []plan.Expr{number(end), number(start)}, T: types.Bigint}
 	for i, f := range a.Aggs {
-		if at := len(a.Keys) + i; f.Fn == "rate" {
-			float := func(x plan.Expr) plan.Expr { return &plan.Cast{X: x, T: types.Double} }
-			seconds := &plan.Call{Fn: "/", Args: []plan.Expr{float(length), &plan.Const{V: types.Float(1e9)}}, T: types.Double}
+		if f.Fn != "rate" {
+			continue
+		}
+		float := func(x plan.Expr) plan.Expr { return &plan.Cast{X: x, T: types.Double} }
+		seconds := &plan.Call{Fn: "/", Args: []plan.Expr{float(length), &plan.Const{V: types.Float(1e9)}}, T: types.Double}
+		for part := range min(a.Width(), 1+plan.EstimateHigh) {
+			at := len(a.Keys) + i*a.Width() + part
 			p.Exprs[at] = &plan.Call{Fn: "/", Args: []plan.Expr{float(p.Exprs[at]), seconds}, T: types.Double}
 		}
 	}

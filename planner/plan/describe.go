@@ -156,6 +156,9 @@ func (n *Aggregate) Describe() string {
 		s += "states of "
 	}
 	s += joinAggs(n.Aggs)
+	if len(n.Derived) > 0 {
+		s += ", " + joinExprs(n.Derived)
+	}
 	if len(n.Keys) > 0 {
 		s += " by " + joinExprs(n.Keys)
 	}

@@ -66,7 +66,58 @@ func (n *Aggregate) Width() int {
 
 // TwoBounds reports whether an estimate of an aggregate can have bounds on both sides,
 // as a number can.
-func TwoBounds(a *Agg) bool { return a.Fn != "min" && a.Fn != "max" && a.Fn != "histogram" }
+func TwoBounds(a *Agg) bool {
+	return !a.Distinct && !slices.Contains([]string{"min", "max", "first", "last", "topk", "histogram"}, a.Fn)
+}
+
+// ByValue reports whether an estimate of an aggregate needs the number of calls for each value
+// of its argument.
+func ByValue(a *Agg) bool { return a.Distinct || a.Fn == "topk" }
+
+// Stage returns the keys and aggregates whose states the aggregate merges. With estimates the
+// arguments of aggregates by value are keys behind its own, and the aggregate counts calls; of
+// tells which of the keys behind its own is the argument.
+func (n *Aggregate) Stage() (keys []Expr, aggs []Agg, of map[int]int) {
+	if n.Confidence == 0 {
+		return n.Keys, n.Aggs, nil
+	}
+	keys, aggs, of = slices.Clone(n.Keys), slices.Clone(n.Aggs), map[int]int{}
+	for i := range aggs {
+		f := &aggs[i]
+		if !ByValue(f) {
+			continue
+		}
+		of[i] = slices.IndexFunc(keys[len(n.Keys):], func(k Expr) bool { return k.String() == f.Args[0].String() })
+		if of[i] < 0 {
+			of[i] = len(keys) - len(n.Keys)
+			keys = append(keys, f.Args[0])
+		}
+		*f = Agg{Fn: "count", Star: true, Filter: f.Filter, T: types.Bigint}
+	}
+	return keys, aggs, of
+}
+
+// additive are the aggregates that are functions of sums over the calls.
+var additive = []string{"count", "rate", "sum", "avg", "stddev", "variance"}
+
+// derivable are the functions of numbers that Aggregate.Derived may have.
+var derivable = []string{"+", "-", "*", "/", "neg", "abs", "sqrt", "to_us", "to_ms", "to_s", "to_min"}
+
+// Derives reports whether an expression over aggregates, whose columns are indexes of these,
+// can be estimated with an interval of its own.
+func Derives(x Expr, aggs []Agg) bool {
+	switch e := x.(type) {
+	case *Col:
+		return e.Index >= 0 && e.Index < len(aggs) && slices.Contains(additive, aggs[e.Index].Fn) && !aggs[e.Index].Distinct && e.T.Numeric()
+	case *Const:
+		return !e.V.IsNull && e.V.Type.Numeric()
+	case *Cast:
+		return e.T.Numeric() && Derives(e.X, aggs)
+	case *Call:
+		return slices.Contains(derivable, e.Fn) && !slices.ContainsFunc(e.Args, func(a Expr) bool { return !Derives(a, aggs) })
+	}
+	return false
+}
 
 // The last keys of the partial rows of a source with a budget (Partial.Estimated): the place,
 // and the replicate, or ExactReplicate for calls of places that were observed all the time.
@@ -95,7 +146,8 @@ const (
 )
 
 // NewEstimatedPartial returns the first stage of an aggregate whose source has a budget.
-func NewEstimatedPartial(p *Partial) *Partial {
+// byPlace says whether the place of an event determines its group (ByPlace).
+func NewEstimatedPartial(p *Partial, byPlace bool) *Partial {
 	keys, aggs := slices.Clone(p.Keys), slices.Clone(p.Aggs)
 	for _, name := range []string{PlaceKey, ReplicateKey} {
 		keys = append(keys, &Col{Index: -1, Name: name, T: types.Bigint}) // no column of the rows
@@ -104,12 +156,16 @@ func NewEstimatedPartial(p *Partial) *Partial {
 		aggs = append(aggs, Agg{Fn: "count", Star: true, T: types.Bigint})
 	}
 	q, _ := NewPartial(keys, aggs, p.Pane) // p could be made
-	q.Estimated = true
-	q.ByPlace = !slices.ContainsFunc(p.Keys, func(k Expr) bool {
+	q.Estimated, q.ByPlace = true, byPlace
+	return q
+}
+
+// ByPlace reports whether the place of an event determines all keys of its group.
+func ByPlace(keys []Expr) bool {
+	return !slices.ContainsFunc(keys, func(k Expr) bool {
 		c, ok := k.(*Col)
 		return !ok || !slices.Contains(SelectColumns, c.Name)
 	})
-	return q
 }
 
 // Visible returns the keys and aggregates of p that the statement has.

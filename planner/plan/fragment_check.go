@@ -137,9 +137,29 @@ func checkAggregate(n *Aggregate, in types.Schema) error {
 	if n.Windowed && (n.WindowEnd < 0 || n.WindowEnd >= len(n.Keys) || n.Keys[n.WindowEnd].Type().Physical() != types.PhysInt) {
 		return errFragment
 	}
+	if !(n.Confidence >= 0 && n.Confidence < 1) {
+		return errFragment
+	}
 	kinds := typesOf(n.Keys)
 	for i := range n.Aggs {
-		kinds = append(kinds, n.Aggs[i].T)
+		for part := range n.Width() {
+			kinds = append(kinds, EstimateType(part, n.Aggs[i].T))
+		}
+	}
+	var results types.Schema
+	for i := range n.Aggs {
+		results.Fields = append(results.Fields, types.Field{Type: n.Aggs[i].T})
+	}
+	for _, x := range n.Derived {
+		if n.Confidence == 0 || !Derives(x, n.Aggs) {
+			return errFragment
+		}
+		for part := range n.Width() {
+			kinds = append(kinds, EstimateType(part, x.Type()))
+		}
+	}
+	if err := checkExprs(n.Derived, results); err != nil {
+		return err
 	}
 	return checkTypes(kinds, n.Out)
 }
@@ -149,15 +169,25 @@ func checkPartial(p *Partial, in types.Schema) error {
 	if p == nil {
 		return nil
 	}
-	if err := checkExprs(p.Keys, in); err != nil {
+	if p.Estimated && (len(p.Keys) < HiddenKeys || len(p.Aggs) < HiddenAggs) {
+		return errFragment
+	}
+	keys, aggs := p.Visible()
+	if err := checkExprs(keys, in); err != nil {
 		return err
 	}
-	if err := checkAggs(p.Aggs, in); err != nil {
+	if err := checkAggs(aggs, in); err != nil {
 		return err
 	}
-	made, ok := NewPartial(p.Keys, p.Aggs, p.Pane)
+	made, ok := NewPartial(keys, aggs, p.Pane)
 	if !ok || p.Pane < 0 {
 		return errFragment
+	}
+	if p.Estimated {
+		made = NewEstimatedPartial(made, p.ByPlace)
+		if !slices.Equal(typesOf(p.Keys), typesOf(made.Keys)) {
+			return errFragment
+		}
 	}
 	return checkTypes(made.Out.Types(), p.Out)
 }

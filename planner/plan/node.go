@@ -109,8 +109,10 @@ type (
 	// window's end. With States it emits the states of the groups ([Partial.Out]) instead
 	// of their results, for another aggregate to merge. States are cumulative. With
 	// Confidence above 0 the source has a budget, and each aggregate has EstimateColumns
-	// columns: an estimate and its interval of that confidence. With Precision above 0 the
-	// query ends when all results are known with at most that relative error.
+	// columns: an estimate and its interval of that confidence. So has each of Derived after
+	// them: expressions over the aggregates, whose columns are indexes into Aggs. With
+	// Precision above 0 the query ends when all results are known with at most that relative
+	// error.
 	Aggregate struct {
 		Input      Node
 		Keys       []Expr
@@ -121,6 +123,7 @@ type (
 		States     bool
 		Confidence float64
 		Precision  float64
+		Derived    []Expr
 		Out        types.Schema
 	}
 	// Distinct drops rows seen before: over the query's life, or (PerFlush)
@@ -220,6 +223,8 @@ type Settings struct {
 	Recall time.Duration
 	// Unshared: the acquisition is not shared with other queries.
 	Unshared bool
+	// OverheadDrain is how long calls seen in a slice may take to end.
+	OverheadDrain time.Duration
 	// StackOverhead limits the cost of sampling stacks, as a share of one CPU; 0: no limit.
 	// If the requested rate would cost more, the rate is reduced.
 	StackOverhead float64

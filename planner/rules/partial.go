@@ -89,9 +89,10 @@ func firstStage(n *plan.Aggregate, uses map[plan.Node]int, able func(*plan.Acqui
 	if !n.Windowed && n.Emit.Mode == plan.Changes {
 		return nil, nil
 	}
-	s := stage{aggs: n.Aggs}
+	keys, aggs, _ := n.Stage()
+	s := stage{aggs: aggs}
 	start, end := n.Borders()
-	for i, k := range n.Keys {
+	for i, k := range keys {
 		switch i {
 		case start:
 			s.start = k
@@ -118,7 +119,7 @@ func firstStage(n *plan.Aggregate, uses map[plan.Node]int, able func(*plan.Acqui
 				return nil, nil
 			}
 			if x.Budget != nil {
-				p = plan.NewEstimatedPartial(p)
+				p = plan.NewEstimatedPartial(p, plan.ByPlace(s.keys[:len(s.keys)-len(keys)+len(n.Keys)]))
 			}
 			return x, p
 		default:

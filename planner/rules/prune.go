@@ -203,11 +203,22 @@ func pruneAggregate(n *plan.Aggregate, need map[int]bool) (plan.Node, map[int]in
 		to[i] = i
 	}
 	width := n.Width()
+	needed := func(i int) bool { // of the aggregates and then of what is derived
+		return n.States || slices.ContainsFunc(span(len(n.Keys)+width*i, width), func(c int) bool { return need[c] })
+	}
+	derives := map[int]bool{}
+	for i, x := range n.Derived {
+		if needed(len(n.Aggs) + i) {
+			columnsOf(x, derives)
+		}
+	}
+	kept := map[int]int{}
 	for i, a := range n.Aggs {
 		at := len(n.Keys) + width*i
-		if !n.States && !slices.ContainsFunc(span(at, width), func(c int) bool { return need[c] }) {
+		if !needed(i) && !derives[i] {
 			continue
 		}
+		kept[i] = len(c.Aggs)
 		for _, e := range a.Args {
 			columnsOf(e, used)
 		}
@@ -219,6 +230,17 @@ func pruneAggregate(n *plan.Aggregate, need map[int]bool) (plan.Node, map[int]in
 			continue
 		}
 		for _, c := range span(at, width) {
+			to[c] = len(fields)
+			fields = append(fields, n.Out.Fields[c])
+		}
+	}
+	c.Derived = nil
+	for i, x := range n.Derived {
+		if !needed(len(n.Aggs) + i) {
+			continue
+		}
+		c.Derived = append(c.Derived, renumber(x, kept))
+		for _, c := range span(len(n.Keys)+width*(len(n.Aggs)+i), width) {
 			to[c] = len(fields)
 			fields = append(fields, n.Out.Fields[c])
 		}

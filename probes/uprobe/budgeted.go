@@ -3,6 +3,7 @@ package uprobe
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"sync"
 
@@ -148,6 +149,8 @@ func (b *budgeted) Start(ctx context.Context, sink probes.Sink, o probes.Options
 	b.started = true
 	b.mu.Unlock()
 	spec := b.always.spec
+	b.slicer.ceiling = o.Ceiling
+	b.slicer.bound()
 	running := false
 	ended, forget, err := watchAll(spec.Target, b.always.resolution.Knows)
 	if err == nil {
@@ -239,6 +242,7 @@ func (b *budgeted) Stats() probes.Stats {
 	s.Events += t.Events
 	s.Awaited += t.Awaited
 	s.Spent += t.Spent
+	s.Overhead = math.Float64frombits(b.slicer.overhead.Load())
 	return s
 }
 

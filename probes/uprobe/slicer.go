@@ -3,6 +3,7 @@ package uprobe
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -30,8 +31,6 @@ const (
 	// as the time in which the whole budget is earned: a little more than their part of the
 	// budget of a look, so that something that happens once is no reason to detach many.
 	burst = 700 * time.Millisecond
-	// drain is how long the calls seen in a slice may take to end.
-	drain = 5 * time.Millisecond
 	// refreshInterval is how often processes are looked for that have joined the target.
 	refreshInterval = time.Second
 	// maxSeries bounds how often the groups of slices are changed.
@@ -47,8 +46,9 @@ type slicer struct {
 
 	functions []slicing.Function
 	groups    []slicing.Group
-	order     []int // groups of this round that have had no slice
-	rounds    int   // so far
+	drain     time.Duration // how long calls seen in a slice may take to end
+	order     []int         // groups of this round that have had no slice
+	rounds    int           // so far
 	series    int
 	seen      []float64 // progress in the slices of a function since its rate was measured, ns
 	entered   []uint64  // calls in slices until then
@@ -65,9 +65,12 @@ type slicer struct {
 	pane      int64                // the pane of the ledger, boot clock
 	length    int64                // of panes; 0: there are none
 	refreshed time.Time
-	looked    spending // at the last look
-	begun     spending // when the query began
-	preparing spending // what was spent before
+	looked    spending       // at the last look
+	begun     spending       // when the query began
+	preparing spending       // what was spent before
+	overhead  atomic.Uint64  // what was spent until the last look, as a share: float64
+	ceiling   func() float64 // bounds the share; nil: nothing does
+	share     float64        // of the statement
 
 	sharers int64 // queries that run
 	process int64 // the processor time of this process when it was read last, ns
@@ -96,12 +99,15 @@ func newSlicer(always, sliced *source) *slicer {
 		share = min(share, most)
 	}
 	s := &slicer{
-		always: always, sliced: sliced, account: slicing.Account{Share: share, Floor: b.Floor}, length: int64(always.spec.Partial.Pane), fixed: slicing.Attaching,
-		sharers: 1, leaving: map[int]*atomic.Bool{},
+		always: always, sliced: sliced, share: share, account: slicing.Account{Share: share, Floor: b.Floor}, length: int64(always.spec.Partial.Pane), fixed: slicing.Attaching,
+		sharers: 1, drain: always.spec.Settings.OverheadDrain, leaving: map[int]*atomic.Bool{},
 		stop: make(chan struct{}), ready: make(chan error, 1), over: make(chan struct{}), asked: make(chan chan error, 1), failed: make(chan struct{}),
 	}
 	for _, price := range always.part.pricesOf(always) {
 		s.functions = append(s.functions, slicing.Function{Price: float64(price)})
+	}
+	if s.length > 0 { // a slice lies in one pane, with what it waits for
+		s.drain = min(s.drain, time.Duration(s.length/4))
 	}
 	n := len(s.functions)
 	s.seen, s.entered, s.counted = make([]float64, n), make([]uint64, n), make([]uint64, n)
@@ -293,6 +299,7 @@ func (s *slicer) waitUntil(at time.Time) (regrouped bool, err error) {
 // watch begins another pane when it is time, and looks at what was spent: when an interval is
 // over, or functions that are observed all the time have cost too much in it.
 func (s *slicer) watch() error {
+	s.bound()
 	if now := clock.Boot(); s.length > 0 && now >= s.pane+s.length {
 		s.expose(now)
 	}
@@ -316,6 +323,7 @@ func (s *slicer) watch() error {
 	}
 	s.account.Add(d.took, d.net(), d.sliced+d.slicing, d.always+d.engine-d.slicing)
 	s.looked, s.taken = now, 0
+	s.overhead.Store(math.Float64bits(float64(d.hits()+d.engine) / max(float64(d.net()), s.account.Floor*float64(d.took), 1)))
 	s.dilation = float64(d.always) / max(float64(d.net()), s.account.Floor*float64(d.took))
 	if gone := s.retire(d, lookInterval); len(gone) > 0 {
 		if err := s.regroup(gone); err != nil {
@@ -326,11 +334,19 @@ func (s *slicer) watch() error {
 	return s.leave()
 }
 
+// bound bounds the share of the statement by what its user's queries may take, which changes as
+// others begin and end.
+func (s *slicer) bound() {
+	if s.ceiling != nil {
+		s.account.Share = min(s.share, s.ceiling())
+	}
+}
+
 // slice observes a group for a while.
 func (s *slicer) slice(g *slicing.Group) error {
 	a := s.out.Aggregator
 	length := int64(g.Length)
-	if s.length > 0 && clock.Boot()+length+int64(drain)+int64(slicing.Turn) > s.pane+s.length {
+	if s.length > 0 && clock.Boot()+length+int64(s.drain)+int64(slicing.Turn) > s.pane+s.length {
 		return nil // it would reach into the next pane
 	}
 	s.use(false)
@@ -402,7 +418,7 @@ func (s *slicer) calls() uint64 {
 // drainCalls waits for the calls that were seen in a slice, and returns how many did not end.
 // before is how many were under way that earlier slices had given up.
 func (s *slicer) drainCalls(before uint64) int64 {
-	for end := time.Now().Add(drain); ; {
+	for end := time.Now().Add(s.drain); ; {
 		left := int64(s.calls()) - int64(before)
 		if left <= 0 || time.Now().After(end) {
 			return max(left, 0)

@@ -40,7 +40,7 @@ locals trace
 #    write /srv/endoscope/out    # and for INSERT INTO file(); only the server should be able to write there
 #    webhooks https://hooks.example.com/endoscope
 #    exports otlp://collector.example.com:4317   # CREATE EXPORT may send there
-#    limits sessions=64 queries=64 probes=10000 events=1000000 memory=2GiB log=64KiB timeout=0s
+#    limits sessions=64 queries=64 probes=10000 events=1000000 memory=2GiB log=64KiB timeout=0s overhead=0%
 `
 
 // defaultLimits apply to users for whom the file states no limits.
@@ -321,6 +321,14 @@ func (e *entry) setLimits(values []string) error {
 			}
 			continue
 		}
+		if key == "overhead" {
+			number, percent := strings.CutSuffix(text, "%")
+			e.limits.Overhead, err = strconv.ParseFloat(number, 64)
+			if e.limits.Overhead /= 100; !percent || err != nil || !(e.limits.Overhead >= 0 && e.limits.Overhead < 1) {
+				return fmt.Errorf("%q is not an overhead such as overhead=1%%", v)
+			}
+			continue
+		}
 		var n int64
 		n, err = parseSize(text)
 		if !ok || err != nil {
@@ -340,7 +348,7 @@ func (e *entry) setLimits(values []string) error {
 		case "log":
 			e.limits.Log = n
 		default:
-			return fmt.Errorf("%q is not a limit: sessions, queries, probes, events, memory, log, timeout", key)
+			return fmt.Errorf("%q is not a limit: sessions, queries, probes, events, memory, log, timeout, overhead", key)
 		}
 	}
 	return nil

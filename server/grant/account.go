@@ -15,12 +15,16 @@ type Limits struct {
 	Log      int64 // bytes per second in the audit log, over a minute
 	// Timeout is the longest that a statement may take.
 	Timeout time.Duration
-	Memory  int64 // upper bound in bytes: statements while they are parsed and planned, symbols while they are read; of queries, queues, joins and encoders
+	// Overhead is the share of its CPU time that all queries of calls together may cost a
+	// program.
+	Overhead float64
+	Memory   int64 // upper bound in bytes: statements while they are parsed and planned, symbols while they are read; of queries, queues, joins and encoders
 }
 
 // Usage is the current usage, and the number of events refused.
 type Usage struct {
 	Sessions, Queries, Probes int
+	Budgets                   int // queries within an overhead
 	Memory                    int64
 	Events, Dropped           uint64 // since the account was opened
 }
@@ -74,6 +78,7 @@ func (a *Account) Usage() Usage {
 // Demand is what a query requires.
 type Demand struct {
 	Probes int
+	Budget bool // it is within an overhead
 	Memory int64
 }
 
@@ -129,16 +134,33 @@ func (a *Account) Begin(d Demand) (done func(), err error) {
 	case l.Memory > 0 && u.Memory+d.Memory > l.Memory:
 		return nil, refuse("reduce it with SET join_memory and SET encoder_budget", "this query may use %s of memory; your limit is %s, of which %s are in use", mib(d.Memory), mib(l.Memory), mib(u.Memory))
 	}
+	budgets := 0
+	if d.Budget {
+		budgets = 1
+	}
 	a.usage.Queries++
+	a.usage.Budgets += budgets
 	a.usage.Probes += d.Probes
 	a.usage.Memory += d.Memory
 	return sync.OnceFunc(func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		a.usage.Queries--
+		a.usage.Budgets -= budgets
 		a.usage.Probes -= d.Probes
 		a.usage.Memory -= d.Memory
 	}), nil
+}
+
+// Ceiling returns the share of its CPU time that one of the user's queries within an overhead may
+// cost a program now: an equal part of the limit. ok is false if there is none.
+func (a *Account) Ceiling() (share float64, ok bool) {
+	if a == nil {
+		return 0, false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.limits.Overhead / float64(max(a.usage.Budgets, 1)), a.limits.Overhead > 0
 }
 
 // Admit counts n events and reports whether they are within the rate. The caller must

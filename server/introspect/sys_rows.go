@@ -105,6 +105,7 @@ var triggerTable = rows.NewTable(catalog.SysTriggers, rows.Columns[triggerRow]{
 	"lost":        rows.Int(func(r *triggerRow) int64 { return int64(r.t.Losses().TotalLost()) }),
 	"arming":      rows.Str(func(r *triggerRow) *string { return &r.arming }),
 	"latency":     rows.Count(func(r *triggerRow) int64 { return max(r.t.Latency.Load(), 0) }),
+	"overhead":    rows.RealOr(func(r *triggerRow) (float64, bool) { o := r.t.When.Overhead(); return 100 * o, o > 0 }),
 	"error":       rows.Text(func(r *triggerRow) string { return r.t.Errors.Get() }),
 	"statement":   rows.String(func(r *triggerRow) string { return r.t.Text }),
 	"owner":       rows.Text(func(r *triggerRow) string { return r.t.Owner }),

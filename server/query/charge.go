@@ -17,11 +17,20 @@ func (q *Query) Charge() (err error) {
 	return err
 }
 
+// ceiling returns what a source with a budget may take now, by the limit of the query's user.
+func (q *Query) ceiling() float64 {
+	if share, ok := q.Grant.Uses().Ceiling(); ok {
+		return share
+	}
+	return 1
+}
+
 // demand returns the resources of a query: the functions that it probes, and
 // the most that its queue and its operators may hold.
 func (q *Query) demand() (d grant.Demand) {
 	columns := 0
 	for _, f := range q.Feeds {
+		d.Budget = d.Budget || f.Spec.Budget != nil
 		for _, site := range f.Source.Info().Sites {
 			if site.Address != 0 {
 				d.Probes++

@@ -22,6 +22,17 @@ func (q *Query) Cost() (sum time.Duration) {
 	return sum
 }
 
+// Overhead returns what the query takes of the program's CPU time, if it has a budget.
+func (q *Query) Overhead() (share float64) {
+	if !q.Life.Started() {
+		return 0
+	}
+	for _, f := range q.Feeds {
+		share = max(share, f.Source.Stats().Overhead)
+	}
+	return share
+}
+
 // readBefore remembers what shared sources have cost before the query joins them, and the
 // CPU time that the program has used.
 func (q *Query) readBefore() {

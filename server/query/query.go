@@ -227,6 +227,7 @@ func (q *Query) Start() (err error) {
 		if q.standsBy(f) {
 			continue // already started by StandBy
 		}
+		f.Options.Ceiling = q.ceiling
 		if err := f.Source.Start(q.ctx, f.Sink(q.Leaves), f.Options); err != nil {
 			return planner.Placed(err, q.Text)
 		}

@@ -210,7 +210,7 @@ func (s *Store) Columns(key string) (fields []types.Field, found, known bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, c := range q.Columns {
-		fields = append(fields, types.Field{Name: c.Name, Type: c.Type})
+		fields = append(fields, types.Field{Name: c.Name, Type: c.Type, Bound: c.Bound})
 	}
 	return fields, true, len(fields) > 0
 }

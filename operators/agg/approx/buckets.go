@@ -9,15 +9,15 @@ import (
 	"endoscope/planner/types"
 )
 
-// Bucket is one of an estimated histogram.
-type Bucket struct {
-	Low, High types.Value
-	Count     estimate.Interval
+// Counts is how many values there are of a bucket of a histogram, or of one value.
+type Counts struct {
+	Of    []types.Value // the borders of the bucket, or the value
+	Count estimate.Interval
 }
 
 // Buckets estimates a histogram: the counts of those buckets of which values were seen, in
 // their order. Nothing is known of others.
-func (g *Group) Buckets(acc fold.Buckets) []Bucket {
+func (g *Group) Buckets(acc fold.Buckets) []Counts {
 	seen := map[int64]map[uint32]float64{} // by bucket and state
 	for _, m := range g.Members {
 		acc.Buckets(m.State, func(bucket, n int64) {
@@ -27,11 +27,10 @@ func (g *Group) Buckets(acc fold.Buckets) []Bucket {
 			seen[bucket][m.State] = float64(n)
 		})
 	}
-	var list []Bucket
+	var list []Counts
 	for _, bucket := range slices.Sorted(maps.Keys(seen)) {
-		b := Bucket{Count: g.total(func(m Member) float64 { return seen[bucket][m.State] })}
-		b.Low, b.High = acc.Borders(bucket)
-		list = append(list, b)
+		low, high := acc.Borders(bucket)
+		list = append(list, Counts{[]types.Value{low, high}, g.total(func(m Member) float64 { return seen[bucket][m.State] })})
 	}
 	return list
 }

@@ -7,13 +7,15 @@ import (
 	"endoscope/operators/agg/fold"
 	"endoscope/operators/estimate"
 	"endoscope/planner/plan"
+	"endoscope/planner/types"
 )
 
 // Member is the state of a group at a place, in a replicate.
 type Member struct {
-	State     uint32 // index of the state in the accumulators
-	Place     int    // index in Places
-	Replicate int    // plan.ExactReplicate: seen while the place was observed all the time
+	State     uint32        // index of the state in the accumulators
+	Place     int           // index in Places
+	Replicate int           // plan.ExactReplicate: seen while the place was observed all the time
+	Values    []types.Value // of the arguments of aggregates by value (plan.ByValue)
 }
 
 // Group is the states of a group.
@@ -83,7 +85,6 @@ func (g *Group) Aggregate(f *plan.Agg, acc fold.Accumulator, elapsed int64) Resu
 func (g *Group) moments(fn string, acc fold.Moments, elapsed int64) Result {
 	count := func(m Member) float64 { n, _, _ := acc.Moments(m.State); return n }
 	sum := func(m Member) float64 { _, s, _ := acc.Moments(m.State); return s }
-	squares := func(m Member) float64 { _, _, q := acc.Moments(m.State); return q }
 	switch fn {
 	case "count":
 		return Result{Interval: g.total(count)}
@@ -94,30 +95,17 @@ func (g *Group) moments(fn string, acc fold.Moments, elapsed int64) Result {
 	if g.sum(count) == 0 {
 		return Result{Null: true}
 	}
-	switch fn {
-	case "sum":
-		for _, m := range g.Members {
-			if sum(m) < 0 {
-				return g.value(func(of weighing) float64 { return of(sum) })
-			}
-		}
+	if fn == "sum" && !slices.ContainsFunc(g.Members, func(m Member) bool { return sum(m) < 0 }) {
 		return Result{Interval: g.total(sum)}
-	case "avg":
-		return g.value(func(of weighing) float64 { return of(sum) / of(count) })
 	}
-	r := g.value(func(of weighing) float64 {
-		n := of(count)
-		mean := of(sum) / n
-		v := max(of(squares)/n-mean*mean, 0) * n / (n - 1)
-		if n <= 1 {
-			return math.NaN()
-		}
-		if fn == "stddev" {
-			return math.Sqrt(v)
-		}
-		return v
-	})
-	r.Low = max(r.Low, 0)
+	compute := func(of weighing) float64 { return of.aggregate(fn, acc, elapsed) }
+	if fn == "sum" {
+		return g.scaled(compute)
+	}
+	r := g.value(compute)
+	if fn == "stddev" || fn == "variance" {
+		r.Low = max(r.Low, 0)
+	}
 	return r
 }
 

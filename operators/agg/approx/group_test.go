@@ -124,7 +124,7 @@ func TestBuckets(t *testing.T) {
 	// A tenth was seen, in 16 replicates; what was seen all the time counts once.
 	for i, want := range []float64{16*10*10 + 10, 16 * 20 * 10} {
 		b := list[i]
-		if b.Low.I != int64(i) || b.High.I != int64(i+1) || math.Abs(b.Count.Estimate-want) > 1e-9*want || !(b.Count.Low < want && want < b.Count.High) {
+		if b.Of[0].I != int64(i) || b.Of[1].I != int64(i+1) || math.Abs(b.Count.Estimate-want) > 1e-9*want || !(b.Count.Low < want && want < b.Count.High) {
 			t.Errorf("bucket %d is %v, want %g", i, b, want)
 		}
 	}

@@ -20,6 +20,11 @@ type (
 	Distribution interface {
 		Values(group uint32, visit func(v float64, n int64))
 	}
+	// Timed is an accumulator of the earliest or the latest value; ok is false if there is none.
+	Timed interface {
+		Accumulator
+		When(group uint32) (t int64, ok bool)
+	}
 	// Buckets is an accumulator of a histogram. It calls visit with each bucket that is not
 	// empty, and knows its borders.
 	Buckets interface {

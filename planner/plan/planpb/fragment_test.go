@@ -3,6 +3,7 @@ package planpb
 import (
 	"bytes"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,17 +49,45 @@ func sample() *plan.Fragment {
 		Limit: 4, Gap: time.Hour, Spans: plan.Spans{First: 1, Last: 2, Count: 3, Partition: 4, Partitions: 5}, Notices: []string{"one", ""}}}
 }
 
+// estimates is a fragment over the states of hosts within an overhead.
+func estimates(t testing.TB) *plan.Fragment {
+	t.Helper()
+	in := fields(types.Varchar)
+	in.Time = -1
+	keys := []plan.Expr{&plan.Col{Name: "a", T: types.Varchar}}
+	aggs := []plan.Agg{{Fn: "count", Star: true, T: types.Bigint}}
+	count := &plan.Col{Name: "n", T: types.Bigint}
+	twice := &plan.Call{Fn: "+", Args: []plan.Expr{count, count}, T: types.Bigint}
+	p, ok := plan.NewPartial(keys, aggs, 0)
+	if !ok {
+		t.Fatal("no states")
+	}
+	p = plan.NewEstimatedPartial(p, true)
+	upper := plan.Node(&plan.Aggregate{Input: &plan.Acquire{Stream: plan.FragmentStream, Out: in, Partial: p}, Keys: keys, Aggs: aggs, Confidence: 0.95, Derived: []plan.Expr{twice},
+		Out: types.Schema{Time: -1, Fields: slices.Concat(fields(types.Varchar).Fields, plan.EstimateFields("n", types.Bigint), plan.EstimateFields("n + n", types.Bigint))}})
+	out := types.Schema{Time: -1, Fields: fields(types.Bigint, types.Bigint).Fields}
+	out.Fields[1].Bound = types.Low
+	upper = &plan.Project{Input: upper, Out: out, Exprs: []plan.Expr{&plan.Col{Index: 1, Name: "n", T: types.Bigint}, &plan.Col{Index: 2, Name: "low(n)", T: types.Bigint}}}
+	return &plan.Fragment{Lower: &plan.Acquire{Stream: plan.FragmentStream, Out: in}, Upper: upper, Exchange: &plan.Exchange{Kind: plan.MergeStates, Pick: []int{0, 1}}}
+}
+
 func TestFragmentsTravel(t *testing.T) {
-	f := sample()
+	f := estimates(t)
+	back := travel(t, f)
+	if !reflect.DeepEqual(f, back) {
+		t.Errorf("sent\n%s\n%+v\ncame\n%s\n%+v", optest.Tree(f.Upper), f.Upper, optest.Tree(back.Upper), back.Upper)
+	}
+	spoilt := estimates(t)
+	plan.Source(spoilt.Upper).Partial.Estimated = false // as readers take it that do not know the field
+	if err := spoilt.Check(); err == nil {
+		t.Error("keys without columns are accepted")
+	}
+	f = sample()
 	b, err := Encode(f)
 	if err != nil {
 		t.Fatal(err)
 	}
-	back, err := Decode(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !reflect.DeepEqual(f, back) {
+	if back = travel(t, f); !reflect.DeepEqual(f, back) {
 		t.Errorf("sent\n%s\n%+v\ncame\n%s\n%+v", optest.Tree(f.Upper), f.Exchange, optest.Tree(back.Upper), back.Exchange)
 	}
 	// Additional fields of a later version are skipped, wherever they are.
@@ -67,6 +96,20 @@ func TestFragmentsTravel(t *testing.T) {
 	if back, err = Decode(more); err != nil || !reflect.DeepEqual(f, back) {
 		t.Errorf("with fields that are not known: %v", err)
 	}
+}
+
+// travel returns what arrives of a fragment.
+func travel(t testing.TB, f *plan.Fragment) *plan.Fragment {
+	t.Helper()
+	b, err := Encode(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := Decode(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return back
 }
 
 func TestOtherVersionsAreRefused(t *testing.T) {

@@ -49,6 +49,8 @@ func partial(c *coder, p *plan.Partial) {
 	list(c, 2, &p.Aggs, agg)
 	number(c, 3, &p.Pane)
 	schema(c, 4, &p.Out)
+	c.bool(5, &p.Estimated)
+	c.bool(6, &p.ByPlace)
 }
 
 func filter(c *coder, n *plan.Filter) {
@@ -85,6 +87,8 @@ func aggregate(c *coder, n *plan.Aggregate) {
 	number(c, 5, &n.WindowEnd)
 	emit(c, 6, &n.Emit)
 	schema(c, 7, &n.Out)
+	c.float(8, &n.Confidence)
+	list(c, 9, &n.Derived, expr)
 }
 
 func distinct(c *coder, n *plan.Distinct) {
@@ -122,6 +126,7 @@ func schema(c *coder, n protowire.Number, s *types.Schema) {
 			c.text(1, &f.Name)
 			c.text(2, &f.Qualifier)
 			kind(c, 3, &f.Type)
+			enum(c, 4, &f.Bound)
 		})
 		number(c, 2, &s.Time)
 	})
