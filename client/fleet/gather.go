@@ -324,18 +324,15 @@ var errLate = errors.New("no rows yet")
 // record records that a host made progress or ended.
 func (g *gathered) record(x hostEvent) {
 	p := x.part
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	switch {
 	case x.joins:
-		g.mu.Lock()
 		g.parts = append(g.parts, p)
-		g.mu.Unlock()
 	case x.over:
-		p.over = true
-		g.mu.Lock()
-		why := p.err
-		g.mu.Unlock()
-		if p.lost = why != nil; p.lost && !p.drop && gone(why) {
-			g.note("%s is lost, and the others go on: %v", p.name, why)
+		p.over, p.lost = true, p.err != nil
+		if p.lost && !p.drop && gone(p.err) {
+			g.note("%s is lost, and the others go on: %v", p.name, p.err)
 		}
 	case x.ev.Mark > p.mark, x.ev.Batch != nil:
 		p.mark, p.heard = max(p.mark, x.ev.Mark), time.Now()
@@ -353,8 +350,8 @@ func (g *gathered) exclude(p *part, format string, args ...any) {
 		p.err = fmt.Errorf(format, args...)
 	}
 	why := p.err
-	g.mu.Unlock()
 	p.over, p.lost, p.drop = true, true, true
+	g.mu.Unlock()
 	g.note("%s is left out, and the others go on: %v", p.name, why)
 	p.take(true)
 	p.res.Stop()
@@ -417,7 +414,9 @@ func (g *gathered) waitsFor(p *part) bool {
 	case time.Since(p.heard) < g.s.limits.patience, p.arriving(g.s.limits.patience):
 		return true
 	case !p.silent:
+		g.mu.Lock()
 		p.silent = true
+		g.mu.Unlock()
 		g.note("%s has sent nothing for %v: the result no longer waits for it", p.name, g.s.limits.patience)
 	}
 	return false

@@ -77,6 +77,8 @@ type nothing struct {
 	e *engineOf
 }
 
+func (*nothing) Info() wire.Info { return wire.Info{} }
+
 func (n *nothing) Close() error {
 	n.e.mu.Lock()
 	defer n.e.mu.Unlock()
