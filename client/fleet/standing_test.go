@@ -517,14 +517,14 @@ func TestLateHostMakesRevision(t *testing.T) {
 	do(t, s, "SET lateness = 60s")
 	do(t, s, "CREATE QUERY w ON FLEET AS SELECT SUM(n) AS t FROM TUMBLE(rows, 1s)")
 	testenv.Until(t, "both hosts have begun", func() bool { return f.hosts[0].running()+f.hosts[1].running() == 2 })
-	do(t, f.local, "CREATE TRIGGER settled ON w WHEN final BEGIN NOTIFY 'final' END")
-	do(t, f.local, "CREATE TRIGGER open ON w WHEN NOT final BEGIN NOTIFY 'open' END")
-	do(t, f.local, "CREATE EXPORT sums TO PROMETHEUS AS SELECT final, SUM(t) AS total FROM w GROUP BY final")
-	const lost = "endoscope.result.*.b"
 	testenv.Until(t, "both hosts are heard", func() bool {
 		st, _, _ := f.query().State()
 		return st.Hosts == "2 of 2 hosts"
 	})
+	do(t, f.local, "CREATE TRIGGER settled ON w WHEN final BEGIN NOTIFY 'final' END")
+	do(t, f.local, "CREATE TRIGGER open ON w WHEN NOT final BEGIN NOTIFY 'open' END")
+	do(t, f.local, "CREATE EXPORT sums TO PROMETHEUS AS SELECT final, SUM(t) AS total FROM w GROUP BY final")
+	const lost = "endoscope.result.*.b"
 	if err := f.GlobalAccount().AddMapping(lost, "lost.{{wildcard(1)}}"); err != nil {
 		t.Fatal(err)
 	}
