@@ -2,6 +2,7 @@ package debuginfo
 
 import (
 	"bytes"
+	"debug/dwarf"
 	"errors"
 	"path"
 
@@ -313,4 +314,20 @@ func (p *lineProgram) run(visit func(lineRow) bool) error {
 		}
 	}
 	return nil
+}
+
+// LineReader is that of package dwarf, which executes a damaged header of version 5 for as long
+// as its counts say. The header is read here first.
+func (d *Info) LineReader(unit *dwarf.Entry) (*dwarf.LineReader, error) {
+	of := d
+	if d.split != nil {
+		of = d.split.d
+	}
+	if at, ok := unit.Val(dwarf.AttrStmtList).(int64); ok {
+		s := sections{line: of.line, lineText: of.lineText}
+		if _, err := s.linesAt(uint64(at), nil); err != nil {
+			return nil, err
+		}
+	}
+	return d.Data.LineReader(unit)
 }
