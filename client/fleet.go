@@ -104,7 +104,7 @@ func (p *Program) runFleet(ctx context.Context, f *flags, hosts, programs int) (
 		if err != nil {
 			return nil, err
 		}
-		if err := e.Await(ctx, hosts); err != nil {
+		if err := e.Await(ctx, hosts, 1); err != nil {
 			return nil, errors.Join(err, e.Close())
 		}
 		return e, nil

@@ -103,7 +103,7 @@ func benchmarkHosts(b *testing.B, w io.Writer, aggregates, statement string, wha
 		b.Fatal(err)
 	}
 	defer to.Close()
-	if err := to.Await(b.Context(), hosts); err != nil {
+	if err := to.Await(b.Context(), hosts, 0); err != nil {
 		b.Fatal(err)
 	}
 	s, err := to.NewSession(b.Context(), wire.Options{})

@@ -101,7 +101,7 @@ func (b *fleetBus) dial(t testing.TB, hosts int) wire.Session {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = e.Close() })
-	if err := e.Await(t.Context(), hosts); err != nil {
+	if err := e.Await(t.Context(), hosts, 0); err != nil {
 		t.Fatal(err)
 	}
 	s, err := e.NewSession(t.Context(), wire.Options{})

@@ -163,7 +163,7 @@ func TestClusterWithFailures(t *testing.T) {
 	var e *root.Engine
 	testenv.UntilNil(t, "all hosts join", func() (err error) {
 		if e, err = root.Dial(t.Context(), root.Options{Bus: bus.Address{URL: c.url}}); err == nil {
-			if err = e.Await(t.Context(), hosts); err != nil {
+			if err = e.Await(t.Context(), hosts, 0); err != nil {
 				_ = e.Close()
 			}
 		}

@@ -83,6 +83,7 @@ func Open(dir string, owner func(author string) string) (*Store, error) {
 // add opens the log of a query. The caller holds s.mu, or has the store alone.
 func (s *Store) add(q *Query) (err error) {
 	q.key, q.changed = definitions.Qualify(s.owner(q.Author), q.Name), make(chan struct{})
+	q.state.State = wire.StandingStarting
 	if q.log, q.stored, err = openLog(q.dir); err == nil {
 		s.all[q.ID] = q
 	}

@@ -80,7 +80,7 @@ func newFleetDesk(t *testing.T) (d *desk, end func()) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := engine.Await(t.Context(), 2); err != nil {
+	if err := engine.Await(t.Context(), 2, 0); err != nil {
 		t.Fatal(err)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -188,19 +188,17 @@ func errorOf(r *bus.Refusal) error {
 // Received returns how many bytes the bus has delivered.
 func (e *Engine) Received() uint64 { return e.nc.Stats().InBytes }
 
-// Await waits until so many hosts send heartbeats.
-func (e *Engine) Await(ctx context.Context, hosts int) error {
+// Await waits until so many hosts and reducers send heartbeats.
+func (e *Engine) Await(ctx context.Context, hosts, reducers int) error {
 	ctx, cancel := context.WithTimeout(ctx, opening)
 	defer cancel()
 	for {
-		alive := e.hosts.alive()
-		if alive >= hosts {
+		alive, keepers := e.hosts.alive(), len(e.hosts.keepers())
+		if alive >= hosts && keepers >= reducers {
 			return nil
 		}
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-ctx.Done():
-			return fmt.Errorf("only %d of %d hosts have joined the fleet", alive, hosts)
+		if !pause(ctx, 10*time.Millisecond) {
+			return fmt.Errorf("only %d of %d hosts and %d of %d reducers have joined the fleet", alive, hosts, keepers, reducers)
 		}
 	}
 }

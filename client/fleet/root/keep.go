@@ -197,7 +197,6 @@ func (k *keeper) tombstone(c bus.Change) {
 
 // run keeps one query, or waits until another reducer does not, until ctx is done.
 func (k *keeper) run(ctx context.Context, q *bus.Query, value []byte, results wire.StandingResults) {
-	results.Report(wire.StandingState{State: wire.StandingStarting})
 	t := &tenure{e: k.e, query: q.ID, name: k.Name, first: q.Standing.Keepers[0] == k.Name}
 	log := &records{e: k.e, query: q.ID, results: results, log: k.Log}
 	for ctx.Err() == nil {

@@ -78,7 +78,7 @@ func (d *daemons) client(hosts int) wire.Session {
 		d.t.Fatal(err)
 	}
 	d.t.Cleanup(func() { _ = e.Close() })
-	testenv.UntilNil(d.t, "the hosts join", func() error { return e.Await(d.t.Context(), hosts) })
+	testenv.UntilNil(d.t, "the hosts join", func() error { return e.Await(d.t.Context(), hosts, 0) })
 	s, err := e.NewSession(d.t.Context(), wire.Options{})
 	if err != nil {
 		d.t.Fatal(err)

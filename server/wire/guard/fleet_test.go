@@ -136,7 +136,7 @@ func (f *trusted) ask(t *testing.T, trust func(*fleettrust.Identity) (bus.Trust,
 	e, err := root.Dial(t.Context(), root.Options{Bus: bus.Address{URL: f.server.ClientURL(), User: user}, Trust: by})
 	must(t, err)
 	defer e.Close()
-	testenv.UntilNil(t, "the hosts join", func() error { return e.Await(t.Context(), len(f.hosts)) })
+	testenv.UntilNil(t, "the hosts join", func() error { return e.Await(t.Context(), len(f.hosts), 0) })
 	s, err := e.NewSession(t.Context(), wire.Options{})
 	must(t, err)
 	defer s.Close()

@@ -63,7 +63,7 @@ func TestHostsOfTheInventory(t *testing.T) {
 	r, err := root.Dial(t.Context(), root.Options{Bus: bus.Address{URL: s.ClientURL(), User: alice.User()}, Trust: alice})
 	must(t, err)
 	defer r.Close()
-	testenv.UntilNil(t, "db1 joins", func() error { return r.Await(t.Context(), 1) })
+	testenv.UntilNil(t, "db1 joins", func() error { return r.Await(t.Context(), 1, 0) })
 	session, err := r.NewSession(t.Context(), wire.Options{})
 	must(t, err)
 	for where, want := range map[string]string{

@@ -212,7 +212,7 @@ func TestStandingQueryOverUntrustedBus(t *testing.T) {
 	client, err := root.Dial(t.Context(), root.Options{Bus: bus.Address{URL: f.server.ClientURL(), User: user}, Trust: by})
 	must(t, err)
 	defer client.Close()
-	testenv.UntilNil(t, "the host joins", func() error { return client.Await(t.Context(), 1) })
+	testenv.UntilNil(t, "the host joins", func() error { return client.Await(t.Context(), 1, 0) })
 	s, err := client.NewSession(t.Context(), wire.Options{})
 	must(t, err)
 	do := func(statement string) error {
