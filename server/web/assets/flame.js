@@ -53,10 +53,12 @@ export class Flame {
   }
 
   events() {
-    this.svg.addEventListener('click', (e) => {
-      const f = this.frameOf(e.target);
-      if (f) this.zoom(f.path);
-    });
+    // There is no click if the frame is drawn again while the button is down.
+    const pathOf = (/** @type {Event} */ e) => this.frameOf(e.target)?.path;
+    let pressed = '';
+    this.svg.addEventListener('pointerdown', (e) => { pressed = e.button ? '' : JSON.stringify(pathOf(e)); });
+    this.svg.addEventListener('pointerup', (e) => { const path = pathOf(e); if (path && JSON.stringify(path) === pressed) this.zoom(path); });
+    this.svg.addEventListener('click', (e) => { const path = pathOf(e); if (path && !e.detail) this.zoom(path); }); // without a pointer
     this.svg.addEventListener('pointerover', (e) => { const f = this.frameOf(e.target); if (f) this.say(f); });
     this.svg.addEventListener('focusin', (e) => { const f = this.frameOf(e.target); if (f) this.say(f); });
     this.svg.addEventListener('keydown', (e) => this.key(e));
