@@ -104,11 +104,14 @@ func (p *ours) worker() int {
 func (p *ours) kill() {
 	p.t.Helper()
 	worker := p.worker()
-	if err := p.cmd.Process.Kill(); err != nil {
-		p.t.Fatal(err)
-	}
-	if err := syscall.Kill(worker, syscall.SIGKILL); err != nil {
-		p.t.Fatal(err)
+	// A worker whose supervisor has died ends in order, unless it is stopped.
+	for _, of := range []struct {
+		pid    int
+		signal syscall.Signal
+	}{{worker, syscall.SIGSTOP}, {p.cmd.Process.Pid, syscall.SIGKILL}, {worker, syscall.SIGKILL}} {
+		if err := syscall.Kill(of.pid, of.signal); err != nil {
+			p.t.Fatal(err)
+		}
 	}
 }
 
