@@ -248,7 +248,8 @@ func TestRecallOfSlowRequests(t *testing.T) {
 				}
 			}
 		}
-		if full < (len(calls.firings)-unread)/3 {
+		// Each firing that was not read may have had a full ring.
+		if lost := len(slow) - (len(calls.firings) - unread); full+lost < least/2 || full < least/10 {
 			t.Errorf("only %d of %d firings recalled %d events", full, len(calls.firings)-unread, recall.RingEvents)
 		}
 	})

@@ -436,12 +436,6 @@ func TestMonitoring(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	running := make(chan error, 1)
-	ctx, cancel := context.WithCancel(ctx)
-	go func() {
-		_, err := rows(ctx, fc, "SELECT * FROM SAMPLE(memory_usage, 10ms)")
-		running <- err
-	}()
 	get := func(path string) string {
 		t.Helper()
 		resp, err := http.Get("http://" + d.addrs[1].String() + path)
@@ -458,6 +452,16 @@ func TestMonitoring(t *testing.T) {
 	if got := get("/healthz"); got != "ok\n" {
 		t.Errorf("healthz: %q", got)
 	}
+	// Later a busy machine may miss samples.
+	if got := get("/metrics"); !strings.Contains(got, "\nendoscope_events_lost_total 0\n") {
+		t.Errorf("before samples:\n%s", got)
+	}
+	running := make(chan error, 1)
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		_, err := rows(ctx, fc, "SELECT * FROM SAMPLE(memory_usage, 10ms)")
+		running <- err
+	}()
 	wants := []string{"endoscope_sessions 1", "endoscope_queries 1", "endoscope_queries_started_total 2", "endoscope_probes 0", "endoscope_events_lost_total ",
 		`endoscope_user_queries{user="unix:` + me.Username + `"} 1`, "process_resident_memory_bytes ", "go_goroutines "}
 	testenv.UntilNil(t, "the metrics count the query", func() error {

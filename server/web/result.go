@@ -61,45 +61,17 @@ func (r *result) start() {
 	r.p.pumps.Go(func() {
 		defer r.cancel()
 		r.put(&line{Type: "begin", Planned: r.Info().Plan != nil, Columns: r.enc.columns(), Text: r.Message(), Epoch: strconv.FormatInt(r.enc.epoch, 10), Replace: r.enc.replace})
-		events := make(chan step)
-		go r.pump(events)
+		events := make(chan wire.Step)
+		go wire.Pump(r.ctx, r, events)
 		r.send(events)
 		for st := range events { // until the pump has ended
-			st.drop()
+			st.Drop()
 		}
 	})
 }
 
-// step is an event, or the end of a result.
-type step struct {
-	ev  wire.Event
-	err error
-}
-
-func (st step) drop() {
-	if st.ev.Batch != nil {
-		st.ev.Batch.Release()
-	}
-}
-
-func (r *result) pump(events chan<- step) {
-	defer close(events)
-	for {
-		ev, err := r.Next(r.ctx)
-		select {
-		case events <- step{ev, err}:
-		case <-r.ctx.Done():
-			step{ev: ev}.drop()
-			return
-		}
-		if err != nil {
-			return
-		}
-	}
-}
-
 // send sends the events as lines, and a footer each second.
-func (r *result) send(events <-chan step) {
+func (r *result) send(events <-chan wire.Step) {
 	beats := time.NewTicker(beat)
 	defer beats.Stop()
 	for {
@@ -132,24 +104,24 @@ func (r *result) put(l *line) {
 }
 
 // step sends an event; end: it was the last.
-func (r *result) step(st step) (end bool) {
+func (r *result) step(st wire.Step) (end bool) {
 	switch {
-	case st.err == io.EOF:
+	case st.Err == io.EOF:
 		r.put(&line{Type: "end", Summary: r.footer(), Text: r.Message()})
 		_ = r.Result.Close() // nothing of a result that is kept for its pictures stays attached
 		return true
-	case st.err != nil:
+	case st.Err != nil:
 		if r.ctx.Err() == nil {
-			r.put(&line{Type: "end", Summary: r.footer(), Error: failureOf(st.err, "", 0)})
+			r.put(&line{Type: "end", Summary: r.footer(), Error: failureOf(st.Err, "", 0)})
 		}
 		_ = r.Result.Close()
 		return true
-	case st.ev.Kind == wire.Rows && st.ev.Batch != nil:
-		r.rows(st.ev)
-	case st.ev.Kind == wire.Flush, st.ev.Kind == wire.Preview:
-		r.put(&line{Type: "flush", Preview: st.ev.Kind == wire.Preview, At: r.p.s.now().UnixNano() - r.enc.epoch})
-	case st.ev.Kind == wire.Notice:
-		r.put(&line{Type: "notice", Text: st.ev.Text})
+	case st.Event.Kind == wire.Rows && st.Event.Batch != nil:
+		r.rows(st.Event)
+	case st.Event.Kind == wire.Flush, st.Event.Kind == wire.Preview:
+		r.put(&line{Type: "flush", Preview: st.Event.Kind == wire.Preview, At: r.p.s.now().UnixNano() - r.enc.epoch})
+	case st.Event.Kind == wire.Notice:
+		r.put(&line{Type: "notice", Text: st.Event.Text})
 	}
 	return false
 }

@@ -324,9 +324,12 @@ func (d *Info) LineReader(unit *dwarf.Entry) (*dwarf.LineReader, error) {
 		of = d.split.d
 	}
 	if at, ok := unit.Val(dwarf.AttrStmtList).(int64); ok {
-		s := sections{line: of.line, lineText: of.lineText}
-		if _, err := s.linesAt(uint64(at), nil); err != nil {
-			return nil, err
+		if _, known := d.sound.Load(at); !known {
+			s := sections{line: of.line, lineText: of.lineText}
+			if _, err := s.linesAt(uint64(at), nil); err != nil {
+				return nil, err
+			}
+			d.sound.Store(at, nil)
 		}
 	}
 	return d.Data.LineReader(unit)

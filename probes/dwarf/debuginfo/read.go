@@ -7,6 +7,7 @@ import (
 	"io"
 	"runtime"
 	"slices"
+	"sync"
 )
 
 // maxDebugBytes limits the bytes read of one file, uncompressed.
@@ -23,6 +24,7 @@ type Info struct {
 	units                              []unitVersion
 	split                              *splitOrigin // of a unit that was split; nil: it was not
 	source                             *sections    // of such a unit
+	sound                              sync.Map     // offsets of line tables of which LineReader has read the header
 }
 
 func errFull(size uint64) error {
