@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"endoscope/planner/plan"
+	"endoscope/probes/bpf"
 	"endoscope/probes/clock"
 	"endoscope/probes/keeper"
 	"endoscope/probes/progress"
@@ -71,6 +72,7 @@ type slicer struct {
 	overhead  atomic.Uint64  // what was spent until the last look, as a share: float64
 	ceiling   func() float64 // bounds the share; nil: nothing does
 	share     float64        // of the statement
+	percpu    []bpf.FunctionCounters
 
 	sharers int64 // queries that run
 	process int64 // the processor time of this process when it was read last, ns
@@ -337,9 +339,13 @@ func (s *slicer) watch() error {
 // bound bounds the share of the statement by what its user's queries may take, which changes as
 // others begin and end.
 func (s *slicer) bound() {
-	if s.ceiling != nil {
-		s.account.Share = min(s.share, s.ceiling())
+	if s.ceiling == nil {
+		return
 	}
+	share := min(s.share, s.ceiling())
+	s.mu.Lock() // strata reads it
+	defer s.mu.Unlock()
+	s.account.Share = share
 }
 
 // slice observes a group for a while.
@@ -407,7 +413,7 @@ func (s *slicer) close(links []*attach.Link) {
 
 // calls returns the number of calls under way that were seen in slices and not ended.
 func (s *slicer) calls() uint64 {
-	c, err := s.out.Counters(&s.sliced.percpu)
+	c, err := s.out.Counters(&s.percpu)
 	if err != nil {
 		return 0
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"endoscope/operators/batch"
@@ -164,9 +165,9 @@ type triggered struct {
 	follow bool // until the session ends, and not only its triggers
 	stop   chan struct{}
 	once   sync.Once
-	rows   uint64
+	rows   atomic.Uint64
 	began  time.Time
-	ended  time.Time
+	took   atomic.Int64 // ns, when it has ended
 }
 
 func (r *triggered) Columns() []wire.Column {
@@ -185,7 +186,7 @@ func (r *triggered) Next(ctx context.Context) (wire.Event, error) {
 	for {
 		rows, more := r.in.takeRows()
 		if len(rows) > 0 {
-			r.rows += uint64(len(rows))
+			r.rows.Add(uint64(len(rows)))
 			b := batch.New([]types.Type{types.Timestamp, types.Varchar, types.Bigint, types.Varchar, types.Varchar})
 			for _, w := range rows {
 				b.AppendRow(types.Time(w.at), types.Str(w.trigger), types.Int(w.activation), types.Str(w.action), types.Str(w.row))
@@ -193,7 +194,7 @@ func (r *triggered) Next(ctx context.Context) (wire.Event, error) {
 			return wire.Event{Kind: wire.Rows, Batch: b}, nil
 		}
 		if Stopped(r.stop) || r.in.isClosed() || !more && !r.follow {
-			r.ended = time.Now()
+			r.took.Store(int64(time.Since(r.began)))
 			return wire.Event{}, io.EOF
 		}
 		select {
@@ -229,5 +230,5 @@ func (r *triggered) Summary() wire.Summary {
 		sum.Merge(t.Losses())
 	}
 	sum.AddLost(fmt.Sprintf("more than %d rows unread", inboxRows), unread)
-	return wire.Summary{Rows: r.rows, Elapsed: r.ended.Sub(r.began), Losses: sum.Losses(), Counts: sum.Counts()}
+	return wire.Summary{Rows: r.rows.Load(), Elapsed: time.Duration(r.took.Load()), Losses: sum.Losses(), Counts: sum.Counts()}
 }

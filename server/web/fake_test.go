@@ -47,7 +47,9 @@ func (s *fakeSession) Execute(_ context.Context, text string, _ ...types.Value) 
 		s.notify("a message")
 	}
 	s.e.results.Add(1)
-	return &fakeResult{e: s.e, endless: text == "rows", done: make(chan struct{})}, nil
+	r := &fakeResult{e: s.e, done: make(chan struct{})}
+	r.endless.Store(text == "rows")
+	return r, nil
 }
 
 func (s *fakeSession) Describe(ctx context.Context, text string) (wire.Description, error) {
@@ -72,9 +74,9 @@ func (s *fakeSession) Close() error { s.e.sessions.Add(-1); return nil }
 
 type fakeResult struct {
 	e       *fakeEngine
-	endless bool
+	endless atomic.Bool
 	waits   bool
-	n       int
+	n       atomic.Int64
 	closed  atomic.Bool
 	done    chan struct{}
 }
@@ -93,21 +95,20 @@ func (r *fakeResult) Next(ctx context.Context) (wire.Event, error) {
 		}
 		return wire.Event{}, io.EOF
 	}
-	if r.closed.Load() || !r.endless && r.n > 0 {
+	if r.closed.Load() || !r.endless.Load() && r.n.Load() > 0 {
 		return wire.Event{}, io.EOF
 	}
 	b := batch.New([]types.Type{types.Bigint, types.Varchar})
 	for range 512 {
-		r.n++
-		b.AppendRow(types.Int(int64(r.n)), types.Str("a name of a function that is rather long"))
-		if !r.endless {
+		b.AppendRow(types.Int(r.n.Add(1)), types.Str("a name of a function that is rather long"))
+		if !r.endless.Load() {
 			break
 		}
 	}
 	return wire.Event{Kind: wire.Rows, Batch: b}, nil
 }
 
-func (r *fakeResult) Stop() { r.endless = false }
+func (r *fakeResult) Stop() { r.endless.Store(false) }
 
 func (r *fakeResult) Close() error {
 	if r.closed.CompareAndSwap(false, true) {
@@ -117,7 +118,7 @@ func (r *fakeResult) Close() error {
 	return nil
 }
 
-func (r *fakeResult) Summary() wire.Summary { return wire.Summary{Rows: uint64(r.n)} }
+func (r *fakeResult) Summary() wire.Summary { return wire.Summary{Rows: uint64(r.n.Load())} }
 
 // serve serves an engine on the loopback and returns its address.
 func serve(t *testing.T, e wire.Engine, o Options) (s *Server, addr string) {

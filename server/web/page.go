@@ -221,12 +221,12 @@ func (p *page) end() error {
 	return p.session.Close()
 }
 
-// put queues a line; false: the page is closed.
-func (p *page) put(l *line) bool {
+// put queues a line; false: ctx, of the page or of a result, is done.
+func (p *page) put(ctx context.Context, l *line) bool {
 	select {
 	case p.lines <- encode(l):
 		return true
-	case <-p.ctx.Done():
+	case <-ctx.Done():
 		return false
 	}
 }

@@ -22,6 +22,7 @@ type result struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	once   sync.Once
+	over   chan struct{}    // closed when the result is sent; nil: it was not started
 	hosts  []wire.HostState // that were sent last
 
 	mu       sync.Mutex
@@ -41,6 +42,9 @@ func newResult(p *page, number int, res wire.Result, replace bool) *result {
 func (r *result) close() {
 	r.once.Do(func() {
 		r.cancel()
+		if r.over != nil {
+			<-r.over // no other goroutine may be waiting for an event
+		}
 		_ = r.Result.Close()
 	})
 }
@@ -58,7 +62,9 @@ func replaces(statement string) bool {
 
 // start sends the result in a goroutine of its own. The caller holds p.mu.
 func (r *result) start() {
+	r.over = make(chan struct{})
 	r.p.pumps.Go(func() {
+		defer close(r.over)
 		defer r.cancel()
 		r.put(&line{Type: "begin", Planned: r.Info().Plan != nil, Columns: r.enc.columns(), Text: r.Message(), Epoch: strconv.FormatInt(r.enc.epoch, 10), Replace: r.enc.replace})
 		events := make(chan wire.Step)
@@ -100,7 +106,7 @@ func (r *result) footer() *footer {
 
 func (r *result) put(l *line) {
 	l.Query = r.number
-	r.p.put(l)
+	r.p.put(r.ctx, l)
 }
 
 // step sends an event; end: it was the last.
