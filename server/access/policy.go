@@ -93,12 +93,16 @@ type directory interface {
 
 type machine struct{}
 
+// byName takes a number for an id: a container's image has other users than the machine.
 func (machine) byName(name string) (uint32, error) {
 	u, err := user.Lookup(name)
-	if err != nil {
-		return 0, fmt.Errorf("this machine has no user %s", name)
+	if err == nil {
+		return number(u.Uid)
 	}
-	return number(u.Uid)
+	if uid, err := number(name); err == nil {
+		return uid, nil
+	}
+	return 0, fmt.Errorf("this machine has no user %s", name)
 }
 
 func (machine) byID(uid uint32) (name string, gids []uint32, err error) {

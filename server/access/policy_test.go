@@ -71,3 +71,17 @@ func TestExampleReads(t *testing.T) {
 		t.Errorf("the example says %+v", e)
 	}
 }
+
+// In a container, users of the machine have no names.
+func TestUserIsNamedByNumber(t *testing.T) {
+	for name, want := range map[string]uint32{"root": 0, "0": 0, "4000000001": 4000000001} {
+		if uid, err := (machine{}).byName(name); err != nil || uid != want {
+			t.Errorf("%s is %d, %v", name, uid, err)
+		}
+	}
+	for _, name := range []string{"no-such-user", "-1", "4294967296"} {
+		if uid, err := (machine{}).byName(name); err == nil || err.Error() != "this machine has no user "+name {
+			t.Errorf("%s is %d, %v", name, uid, err)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,8 +23,9 @@ import (
 // containers see as /log.
 type containment struct {
 	t        *testing.T
-	endo     string // the command endoscope
-	program  string // testdata/contained.c
+	endo     string   // the command endoscope
+	connect  []string // its arguments, if another engine counts
+	program  string   // testdata/contained.c
 	dir, log string
 }
 
@@ -101,7 +103,7 @@ func (c *containment) count(env []string, condition string, before ...string) *c
 	sql := strings.Join(before, " ") + fmt.Sprintf(`SELECT COUNT(*) AS calls, COUNT(DISTINCT pid) AS processes, MIN(container) AS container,
 		MIN(pod) AS pod, MIN(namespace) AS namespace, MIN(label('app')) AS app
 		FROM function_start WHERE function_name = 'handle' %s EMIT EVERY 50ms`, condition)
-	q.cmd = exec.Command(c.endo, "--format", "jsonl", "-c", sql)
+	q.cmd = exec.Command(c.endo, append(slices.Clone(c.connect), "--format", "jsonl", "-c", sql)...)
 	q.cmd.Env = append(os.Environ(), env...)
 	q.cmd.Stderr = &q.errs
 	out, err := q.cmd.StdoutPipe()

@@ -97,8 +97,9 @@ func (k *kubelet) pod(name string, labels map[string]string, pids cri.NamespaceM
 	k.t.Helper()
 	host := &cri.NamespaceOption{Network: cri.NamespaceMode_NODE, Pid: pids}
 	p := &pod{kubelet: k, config: &cri.PodSandboxConfig{
-		Metadata: &cri.PodSandboxMetadata{Name: name, Namespace: "shop", Uid: "uid-" + name},
-		Labels:   labels,
+		Metadata:     &cri.PodSandboxMetadata{Name: name, Namespace: "shop", Uid: "uid-" + name},
+		Labels:       labels,
+		LogDirectory: k.dir,
 		Linux: &cri.LinuxPodSandboxConfig{CgroupParent: "/kubepods/pod" + name,
 			SecurityContext: &cri.LinuxSandboxSecurityContext{NamespaceOptions: host}},
 	}}
