@@ -3,7 +3,6 @@ package uprobe
 import (
 	"context"
 	"errors"
-	"math"
 	"slices"
 	"sync"
 
@@ -242,7 +241,7 @@ func (b *budgeted) Stats() probes.Stats {
 	s.Events += t.Events
 	s.Awaited += t.Awaited
 	s.Spent += t.Spent
-	s.Overhead = math.Float64frombits(b.slicer.overhead.Load())
+	s.Overhead = b.slicer.recent.share()
 	return s
 }
 

@@ -39,6 +39,9 @@ func (a *Account) Begin(cpus float64) { a.cpus, a.debt = cpus, 0 }
 // CPUs returns the number of processors that the program uses without probes.
 func (a *Account) CPUs() float64 { return a.cpus }
 
+// Load returns the load of the program.
+func (a *Account) Load() Load { return Load{a.cpus, a.Floor} }
+
 // Earning returns what may be spent in a time.
 func (a *Account) Earning() float64 { return a.Share * max(a.cpus, a.Floor) }
 
