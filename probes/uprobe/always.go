@@ -27,6 +27,7 @@ func (s *slicer) attachAlways(which []int) (*chunkLinks, error) {
 		return nil, err
 	}
 	s.always.keepLinks(links)
+	s.attached += len(which)
 	c := &chunkLinks{functions: which, links: links, moving: new(atomic.Bool)}
 	s.links = append(s.links, c)
 	return c, nil

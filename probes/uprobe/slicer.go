@@ -2,7 +2,6 @@ package uprobe
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -74,8 +73,10 @@ type slicer struct {
 	most      int64         // what functions may cost in a pause, ns
 	recent    recent
 	looked    spending       // at the last look
+	came      spending       // when attaching began
 	begun     spending       // when the query began
-	preparing spending       // what was spent before
+	attached  int            // functions that were attached to be observed all the time
+	prepared  int64          // processor time that was used before, ns
 	ceiling   func() float64 // bounds the share; nil: nothing does
 	share     float64        // of the statement
 	percpu    []bpf.FunctionCounters
@@ -429,22 +430,24 @@ func (s *slicer) paneOf(now int64) int64 {
 	return t - t%s.length - s.always.provider.offset
 }
 
-// conclude says what was spent.
+// conclude says what was spent, from the time on when attaching began.
 func (s *slicer) conclude() {
-	c := s.cost(forUpkeep).since(s.begun)
-	spent, used := float64(c.hits()+c.own()), max(float64(c.net()), s.account.Floor*float64(c.took))
-	all := s.ledger.Functions()
+	end := s.cost(forUpkeep)
+	c := end.since(s.came)
 	always := 0
 	for _, l := range s.links {
 		always += len(l.functions)
 	}
-	strata := slicing.Report(s.observed(c.net()), float64(c.net()))
-	percent := func(x int64) float64 { return 100 * float64(x) / max(used, 1) }
+	strata := slicing.Report(s.observed(end.net()), float64(end.since(s.begun).net()))
+	t := slicing.Total{
+		Share: s.account.Share, Used: max(float64(c.net()), s.account.Floor*float64(c.took)), Took: time.Duration(c.took),
+		Probes: float64(c.hits()), Attaching: float64(c.engine[forAttaching]), Slicing: float64(c.engine[forSlices]), Upkeep: float64(c.engine[forUpkeep]),
+		Always: always, Sliced: s.ledger.Functions(), Slices: s.slices, Attached: s.attached,
+		Before: s.begun.at.Sub(s.came.at), Prepared: float64(s.prepared),
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.was = strata
-	s.said = append(s.said, fmt.Sprintf("overhead %.2g %% of the program's CPU time, of %.4g %% allowed (%.2g %% by probes, %.2g %% by the engine): %d functions were observed all the time, %d in slices (%d were taken); attaching them took %.2g s of CPU time before (%.2g by probes)",
-		100*spent/max(used, 1), 100*s.account.Share, percent(c.hits()), percent(c.own()), always, all, s.slices, float64(s.preparing.own()+s.preparing.hits())/1e9, float64(s.preparing.hits())/1e9))
+	s.was, s.said = strata, t.Remarks()
 }
 
 // observed returns how functions are observed, and with what result.

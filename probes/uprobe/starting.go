@@ -39,8 +39,8 @@ const (
 
 // begin finds out how often functions are called, chooses those that are observed all the
 // time and attaches these. When it returns the query has begun. What that costs is spread over
-// beginTime, and is no part of the query's account: some programs would have to wait for a
-// minute.
+// beginTime, and repaid by the slices of some seconds afterwards: at the pace that the budget
+// allows, some programs would have to wait for a minute.
 func (s *slicer) begin() (err error) {
 	s.in, s.out = s.always.installation(), s.sliced.installation()
 	if s.in == nil || s.out == nil {
@@ -50,13 +50,14 @@ func (s *slicer) begin() (err error) {
 		return err
 	}
 	s.sharers = s.always.provider.queries()
+	s.prepared = (processTime() - s.prepared) / s.sharers
 	s.cost(forUpkeep)
-	s.looked = s.cost(forUpkeep)
-	before := s.looked
+	s.came = s.cost(forUpkeep)
+	s.looked = s.came
 	if err := s.pause(firstLook); err != nil {
 		return err
 	}
-	busy := float64(s.meter.Read()-before.progress) > s.account.Floor*float64(time.Since(before.at))
+	busy := float64(s.meter.Read()-s.came.progress) > s.account.Floor*float64(time.Since(s.came.at))
 	var hot map[int]bool
 	cpus := 0.0
 	if busy {
@@ -70,8 +71,7 @@ func (s *slicer) begin() (err error) {
 		return err
 	}
 	s.settle(forAttaching)
-	s.preparing = s.looked.since(before)
-	s.account.Begin(s.account.CPUs())
+	s.account.Spread()
 	s.pack(others)
 	s.stale = true
 	s.in.Limit(uint64(s.account.Earning() * float64(burst)))
