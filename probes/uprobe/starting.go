@@ -30,7 +30,7 @@ const (
 	// samplings is how often the program is sampled to find hot functions.
 	samplings = 2
 	// firstLook is how long the program is looked at before, to tell whether it is nearly idle.
-	firstLook = 20 * time.Millisecond
+	firstLook = 100 * time.Millisecond
 	// beginTime is how long attaching may take so that it stays within the budget.
 	beginTime = 4 * time.Second
 	// suspected is the dilation of a function that is not known yet.
@@ -54,10 +54,13 @@ func (s *slicer) begin() (err error) {
 	s.cost(forUpkeep)
 	s.came = s.cost(forUpkeep)
 	s.looked = s.came
+	schedules := rates.ReadSchedules(s.always.pids())
 	if err := s.pause(firstLook); err != nil {
 		return err
 	}
-	busy := float64(s.meter.Read()-s.came.progress) > s.account.Floor*float64(time.Since(s.came.at))
+	took := time.Since(s.came.at)
+	used, busiest := rates.ReadSchedules(s.always.pids()).Since(schedules, took)
+	busy := max(used, busiest) > s.account.Floor || schedules == nil // it has many threads
 	var hot map[int]bool
 	cpus := 0.0
 	if busy {
