@@ -49,7 +49,8 @@ type Meter struct {
 	profile  profile
 	figures  figures
 	counted  []key // whose calls are counted now
-	sampling float64
+	sampling float64 // CPUs that stack samples take
+	cpus     float64 // that the target used when they began, at least leastCPUs
 	overhead float64 // of counting, with what the engine takes
 	ended    bool
 	failed   error
@@ -101,6 +102,9 @@ func (m *Meter) Run(ctx context.Context, show func(*Snapshot)) error {
 // more CPU time than it did: what samples may cost is a share of that.
 func (m *Meter) sample(ctx context.Context) error {
 	for cpus := m.load(ctx); ; {
+		m.mu.Lock()
+		m.cpus = cpus
+		m.mu.Unlock()
 		set, err := m.session.Execute(ctx, fmt.Sprintf(setSampling, 100*m.limit*samplingShare*cpus))
 		if err == nil {
 			err = set.Close()
@@ -196,7 +200,7 @@ func calledIn(b *batch.Batch) (all []called) {
 // The functions to count are chosen when stacks have been sampled for a while, and again when
 // others show: preparing a query costs as much as counting does in minutes.
 const (
-	firstChoice  = 10 * time.Second // or when there are enoughSamples
+	firstChoice  = 5 * time.Second // or when there are enoughSamples
 	secondChoice = 30 * time.Second
 	laterChoice  = 3 * time.Minute
 
@@ -349,7 +353,7 @@ func (m *Meter) Snapshot() *Snapshot {
 	weight := max(p.weight, 1)
 	s := &Snapshot{At: time.Now(), CPU: p.cpu / weight, Threads: p.threads, Samples: int(p.samples),
 		Limit: m.limit, Counting: m.overhead, Ended: m.ended, Err: m.failed}
-	s.Sampling = m.sampling / max(s.CPU, leastCPUs)
+	s.Sampling = m.sampling / max(s.CPU, m.cpus, leastCPUs)
 	for k, share := range p.shares {
 		f := Function{Name: k.name, Module: k.module, Calls: -1, Cost: -1,
 			Total: share.total / weight, Self: share.self / weight}
