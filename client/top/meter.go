@@ -48,7 +48,7 @@ type Meter struct {
 	mu       sync.Mutex
 	profile  profile
 	figures  figures
-	counted  []key // whose calls are counted now
+	counted  []key   // whose calls are counted now
 	sampling float64 // CPUs that stack samples take
 	cpus     float64 // that the target used when they began, at least leastCPUs
 	overhead float64 // of counting, with what the engine takes
