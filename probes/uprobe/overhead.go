@@ -224,7 +224,7 @@ type recent struct {
 func (r *recent) add(c spending, least float64) {
 	k := math.Exp(-float64(c.took) / float64(recentTime))
 	r.spent = r.spent*k + float64(c.hits()+c.own())
-	r.used = r.used*k + max(float64(c.net()), least*float64(c.took))
+	r.used = r.used*k + max(float64(c.net()), least*float64(c.took), 1)
 	r.bits.Store(math.Float64bits(r.spent / r.used))
 }
 

@@ -291,7 +291,7 @@ func (s *slicer) watch() error {
 	s.looked, s.taken = now, 0
 	s.recent.add(d, s.account.Floor)
 	// A look costs the same whenever it is.
-	s.every = min(max(time.Duration(float64(d.engine[forUpkeep])/(lookShare*s.account.Earning())), lookInterval), longestLook)
+	s.every = min(max(time.Duration(float64(d.engine[forUpkeep])/max(lookShare*s.account.Earning(), 1e-9)), lookInterval), longestLook)
 	s.dilation = float64(d.always) / max(float64(d.net()), s.account.Floor*float64(d.took))
 	if gone := s.retire(d, lookInterval); len(gone) > 0 {
 		if err := s.regroup(gone); err != nil {

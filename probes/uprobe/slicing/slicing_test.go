@@ -51,6 +51,9 @@ func TestPackLengths(t *testing.T) {
 			t.Errorf("a function that slows the program by %g, of %g CPUs, has slices of %v, want %v to %v", c.dilation, c.cpus, l, c.least, c.most)
 		}
 	}
+	if none := (Load{}); none.scale() != leastScale {
+		t.Errorf("an idle program without a floor has the scale %g", none.scale())
+	}
 	if idle, busy := (Load{0.005, 0.1}), (Load{1, 0.1}); !idle.Changed(busy) || busy.Changed(Load{0.2, 0.1}) {
 		t.Error("a program that becomes busy needs other groups, one that remains so does not")
 	}

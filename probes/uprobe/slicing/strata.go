@@ -50,7 +50,7 @@ type Group struct {
 type Load struct{ CPUs, Floor float64 }
 
 // scale is the part of a dilation that counts.
-func (l Load) scale() float64 { return min(max(l.CPUs/l.Floor, leastScale), 1) }
+func (l Load) scale() float64 { return min(max(l.CPUs/max(l.Floor, 1e-9), leastScale), 1) }
 
 // leastScale is that of an idle program: it may not remain so.
 const leastScale = 0.01
