@@ -22,14 +22,14 @@ func init() {
 			Short: "show the functions of a program live, by calls, time and cost",
 			Long: `Shows the functions of a program live on the whole screen: calls per second, total
 and self time, mean and 99th percentile of their durations, and what counting them
-costs. The measurement takes at most 1 % of the CPU time that the program uses; the
-screen says what it does take. What it estimates for that has a ~.`,
+costs. What is measured is chosen so that it takes 1 % of the CPU time that the program
+uses; the screen says what it does take. What it estimates for that has a ~.`,
 			Example: `  endoscope top -p 4711
   endoscope top --process redis-server --overhead 5%`,
 			Args: noArguments,
 		}
 		f := p.define(c, targetFlags, connectionFlags)
-		overhead := c.Flags().String("overhead", "1%", "the most of the program's CPU time that the measurement may take")
+		overhead := c.Flags().String("overhead", "1%", "the share of the program's CPU time that the measurement may take")
 		c.RunE = func(c *cobra.Command, _ []string) error {
 			limit, err := strconv.ParseFloat(strings.TrimSuffix(*overhead, "%"), 64)
 			if err != nil || !(limit > 0 && limit < 100) {
