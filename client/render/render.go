@@ -22,7 +22,7 @@ type Renderer interface {
 	// Flush ends an emitted result (a window, an interval of EMIT EVERY), or a
 	// preview of one.
 	Flush(preview bool) error
-	// Tick shows rows held back for alignment. It is called a few times per second.
+	// Tick shows rows held back for alignment. It is called a fraction of a second after rows.
 	Tick() error
 	// Clear removes a preview from the screen before something else is written.
 	Clear() error

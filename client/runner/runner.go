@@ -24,7 +24,7 @@ var (
 	ErrTerminated = errors.New("terminated")
 )
 
-// tick is the interval at which held-back rows are shown: short enough to appear
+// tick is how long after a step held-back rows are shown: short enough to appear
 // immediate, long enough that the first rows of a burst are aligned together.
 const tick = 200 * time.Millisecond
 
@@ -121,8 +121,8 @@ func (r *Runner) show(ctx context.Context, text string, execute func(context.Con
 }
 
 func (s *run) loop(ctx context.Context, steps <-chan step, signals <-chan os.Signal) error {
-	ticker := time.NewTicker(tick)
-	defer ticker.Stop()
+	due, waits := time.NewTimer(tick), true // without steps there is nothing to show, and nothing wakes the program
+	defer due.Stop()
 	for {
 		select {
 		case st, ok := <-steps:
@@ -132,7 +132,12 @@ func (s *run) loop(ctx context.Context, steps <-chan step, signals <-chan os.Sig
 			if done, err := s.step(st); done || err != nil {
 				return err
 			}
-		case <-ticker.C:
+			if !waits {
+				due.Reset(tick)
+				waits = true
+			}
+		case <-due.C:
+			waits = false
 			if err := s.Out.release(); err != nil { // it goes on: it is shown as it comes
 				return err
 			}

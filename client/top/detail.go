@@ -93,10 +93,6 @@ func (m *Meter) read(ctx context.Context, k key) *found {
 	for a := range values {
 		x.arguments[a] = tallies(values[a])
 	}
-	cost := res.Summary().Cost.Seconds()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.budget.spend(time.Now(), cost)
 	return x
 }
 

@@ -14,7 +14,7 @@ func (m *model) detailLines(room int) []string {
 	for i := range m.snapshot.Functions {
 		if f := &m.snapshot.Functions[i]; f.key() == d.of {
 			lines = append(lines, fmt.Sprintf(" %s calls/s   total %s   self %s   avg %s   p99 %s   cost %s",
-				rateText(f.Calls), percentText(f.Total), percentText(f.Self), durationText(f.Avg), durationText(f.P99), percentText(f.Cost)))
+				f.sign(rateText(f.Calls)), percentText(f.Total), percentText(f.Self), f.estimate(durationText(f.Avg)), f.estimate(durationText(f.P99)), f.sign(percentText(f.Cost))))
 			if f.Why != "" {
 				lines = append(lines, styleDim.Render(" not counted: "+clean(f.Why)))
 			}

@@ -22,41 +22,48 @@ const (
 	setSampling = "SET stack_overhead = %g"
 	samples     = `SELECT COALESCE(tid, -goroutine), state = 'RUN', stack, COUNT(*)
 FROM TUMBLE(SAMPLE(stack_sample, 10ms), 1s) GROUP BY COALESCE(tid, -goroutine), state, stack`
-	// calls counts the calls of functions; %s are a window or the stream, and a condition.
-	calls = `SELECT function_name, module, COUNT(*), RATE(*), AVG(duration), QUANTILE(duration, 0.99)
-FROM %s WHERE %s GROUP BY function_name, module`
-	everySecond = "TUMBLE(function_duration, 1s)"
-	inBurst     = "function_duration"
+	// load is the CPU time that the processes of the target use.
+	load = "SELECT timestamp, SUM(percent_cpu) FROM SAMPLE(process_usage, 500ms) GROUP BY timestamp FOR 1200ms"
+	// calls counts the calls of functions since it began; %s is a condition, %g in percent.
+	calls = `SELECT function_name, module, COUNT(*), AVG(duration), QUANTILE(duration, 0.99), exact(COUNT(*)), share(COUNT(*)), high(COUNT(*))
+FROM function_duration WHERE %s GROUP BY function_name, module EMIT EVERY 2s WITHIN OVERHEAD %g%%`
+)
+
+// Limit is the usual overhead, as a share of the program's CPU time.
+const Limit = 0.01
+
+const (
+	// samplingShare is the part of the overhead that stack samples may take.
+	samplingShare = 0.2
+	// leastCPUs is what a program is taken to use, as WITHIN OVERHEAD takes it.
+	leastCPUs = 0.1
 )
 
 // Meter measures the functions of a session's target.
 type Meter struct {
 	session wire.Session
-	stacks  wire.Result   // stack samples
+	limit   float64
 	results chan struct{} // a signal that a snapshot is due
 
 	mu       sync.Mutex
 	profile  profile
-	budget   *budget
-	counted  []key // counted all the time, now
-	sampling float64
+	figures  figures
+	counted  []key   // whose calls are counted now
+	sampling float64 // CPUs that stack samples take
+	cpus     float64 // that the target used when they began, at least leastCPUs
+	overhead float64 // of counting, with what the engine takes
 	ended    bool
 	failed   error
 }
 
-// NewMeter begins to sample the stacks of a session's target. Run must follow.
-func NewMeter(ctx context.Context, s wire.Session) (*Meter, error) {
-	m := &Meter{session: s, results: make(chan struct{}, 1), budget: newBudget(time.Now())}
-	set, err := s.Execute(ctx, fmt.Sprintf(setSampling, 100*samplingShare))
-	if err != nil {
-		return nil, err
-	}
-	if err := set.Close(); err != nil {
-		return nil, err
-	}
-	m.stacks, err = s.Execute(ctx, samples)
-	return m, err
+// NewMeter returns a meter that takes at most a share of the CPU time of a session's target.
+func NewMeter(s wire.Session, limit float64) *Meter {
+	return &Meter{session: s, limit: limit, results: make(chan struct{}, 1), figures: newFigures()}
 }
+
+// slowest is how long the screen may wait for the next snapshot where showing them takes too
+// much.
+const slowest = 4 * time.Second
 
 // Run measures until ctx is done or the target has ended. show is called with a snapshot
 // about each second. Nothing is attached any more when Run returns.
@@ -67,18 +74,21 @@ func (m *Meter) Run(ctx context.Context, show func(*Snapshot)) error {
 	defer all.Wait()
 	defer cancel()
 	all.Go(func() { m.count(ctx) })
-	all.Go(func() { m.bursts(ctx) })
 	all.Go(func() {
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case <-m.results:
-				show(m.Snapshot())
+				s := m.Snapshot()
+				show(s)
+				if more := s.Overhead()/m.limit - 1; more > 0 && !wait(ctx, time.Duration(min(more, slowest.Seconds())*float64(time.Second))) {
+					return
+				}
 			}
 		}
 	})
-	err := m.sample(ctx, m.stacks)
+	err := m.sample(ctx)
 	m.mu.Lock()
 	m.ended, m.failed = true, err
 	m.mu.Unlock()
@@ -88,11 +98,61 @@ func (m *Meter) Run(ctx context.Context, show func(*Snapshot)) error {
 	return err
 }
 
-// sample reads stack samples.
-func (m *Meter) sample(ctx context.Context, res wire.Result) error {
+// sample samples stacks until the target has ended. It begins again when the program uses much
+// more CPU time than it did: what samples may cost is a share of that.
+func (m *Meter) sample(ctx context.Context) error {
+	for cpus := m.load(ctx); ; {
+		m.mu.Lock()
+		m.cpus = cpus
+		m.mu.Unlock()
+		set, err := m.session.Execute(ctx, fmt.Sprintf(setSampling, 100*m.limit*samplingShare*cpus))
+		if err == nil {
+			err = set.Close()
+		}
+		if err != nil {
+			return err
+		}
+		res, err := m.session.Execute(ctx, samples)
+		if err != nil {
+			return err
+		}
+		other, err := m.sampleAt(ctx, res, cpus)
+		if err != nil || other == 0 {
+			return err
+		}
+		cpus = other
+	}
+}
+
+// load returns how many CPUs the target uses, at least leastCPUs.
+func (m *Meter) load(ctx context.Context) float64 {
+	most := 100 * leastCPUs
+	res, err := m.session.Execute(ctx, load)
+	if err != nil {
+		return leastCPUs
+	}
+	_ = read(ctx, res, func(b *batch.Batch) {
+		for i := range b.Len() {
+			most = max(most, b.Cols[1].Value(b.Row(i)).F)
+		}
+	}, nil, nil)
+	return most / 100
+}
+
+// resampled is by which factor the CPU time that a program uses grows before it is sampled at
+// another rate, and settled how long it is sampled at one: to begin again is dear.
+const (
+	resampled = 3
+	settled   = 30 * time.Second
+)
+
+// sampleAt reads stack samples that were begun for a number of CPUs. It returns another one, by
+// which to begin again, or 0 at the end.
+func (m *Meter) sampleAt(ctx context.Context, res wire.Result, cpus float64) (other float64, err error) {
 	var rows []sampled
 	var cost time.Duration
-	return read(ctx, res, func(b *batch.Batch) {
+	began := time.Now()
+	err = read(ctx, res, func(b *batch.Batch) {
 		for i := range b.Len() {
 			at := b.Row(i)
 			stack, _ := b.Cols[2].Value(at).A.([]types.Value)
@@ -103,35 +163,58 @@ func (m *Meter) sample(ctx context.Context, res wire.Result) error {
 		m.mu.Lock()
 		m.profile.add(rows)
 		m.sampling += ((now - cost).Seconds() - m.sampling) / min(m.profile.weight, measured.Seconds())
+		uses := max(m.profile.recent, leastCPUs)
 		m.mu.Unlock()
+		if time.Since(began) > settled && other == 0 && uses > resampled*cpus {
+			other = uses
+			res.Stop()
+		}
 		rows, cost = rows[:0], now
 		select {
 		case m.results <- struct{}{}:
 		default: // the last one has not been shown yet
 		}
 	}, nil)
+	return other, err
 }
 
-// called is one row of the calls of a function.
+// called is what is known of the calls of a function since counting began.
 type called struct {
 	key
 	n        int64
-	rate     float64
 	avg, p99 time.Duration
+	exact    bool
+	share    float64 // of the calls that was seen
+	bounded  bool    // n has an upper bound
 }
 
 func calledIn(b *batch.Batch) (all []called) {
 	for i := range b.Len() {
 		at := b.Row(i)
 		v := func(c int) types.Value { return b.Cols[c].Value(at) }
-		all = append(all, called{key{v(0).S, v(1).S}, v(2).I, v(3).F, time.Duration(v(4).I), time.Duration(v(5).I)})
+		all = append(all, called{key{v(0).S, v(1).S}, v(2).I, time.Duration(v(3).I), time.Duration(v(4).I), v(5).I != 0, v(6).F, !v(7).IsNull})
 	}
 	return all
 }
 
-// count counts the cheap functions all the time. It begins again when the choice changes.
+// The functions to count are chosen when stacks have been sampled for a while, and again when
+// others show: preparing a query costs as much as counting does in minutes.
+const (
+	firstChoice  = 5 * time.Second // or when there are enoughSamples
+	secondChoice = 30 * time.Second
+	laterChoice  = 3 * time.Minute
+
+	enoughSamples = 30
+)
+
+// count counts the calls of the functions that samples have found.
 func (m *Meter) count(ctx context.Context) {
-	for ctx.Err() == nil {
+	for began := time.Now(); time.Since(began) < firstChoice && !m.known(); {
+		if !wait(ctx, time.Second/2) {
+			return
+		}
+	}
+	for next := secondChoice; ctx.Err() == nil; next = laterChoice {
 		set := m.choose()
 		if len(set) == 0 {
 			if !wait(ctx, time.Second) {
@@ -139,154 +222,62 @@ func (m *Meter) count(ctx context.Context) {
 			}
 			continue
 		}
-		if err := m.countSet(ctx, set); err != nil {
+		if err := m.countSet(ctx, set, next); err != nil {
 			m.refuse(set, err)
+			if !wait(ctx, time.Second) {
+				return
+			}
 		}
 	}
 }
 
-// choose sets and returns the functions to count all the time.
+// known reports whether enough samples say where the program runs.
+func (m *Meter) known() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.profile.running >= enoughSamples
+}
+
+// choose sets and returns the functions to count.
 func (m *Meter) choose() []key {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.counted = m.budget.counted(m.candidates())
+	m.counted = m.figures.choose(m.candidates(), nil)
 	return m.counted
 }
 
-// reconsider is the time after which the choice of counted functions may change, so that
-// probes are not removed and attached all the time.
-const reconsider = 5 * time.Second
-
-// countSet counts the calls of a set until another set should be counted.
-func (m *Meter) countSet(ctx context.Context, set []key) error {
-	res, err := m.session.Execute(ctx, fmt.Sprintf(calls, everySecond, condition(set)))
+// countSet counts the calls of a set, until others should be counted, which is not decided
+// before some time has passed.
+func (m *Meter) countSet(ctx context.Context, set []key, reconsider time.Duration) error {
+	res, err := m.session.Execute(ctx, fmt.Sprintf(calls, condition(set), 100*m.limit))
 	if err != nil {
 		return err
 	}
 	began := time.Now()
+	m.mu.Lock()
+	m.figures.begin(set, began)
+	m.mu.Unlock()
 	var rows []called
-	var cost time.Duration
 	return read(ctx, res, func(b *batch.Batch) { rows = append(rows, calledIn(b)...) }, func() {
-		now := res.Summary().Cost
+		s := res.Summary()
 		m.mu.Lock()
-		m.spend((now - cost).Seconds(), rows)
-		m.record(set, rows, false)
-		over := m.sumOf(set) > 2*countedShare
-		better := time.Since(began) > reconsider && !same(set, m.budget.counted(m.candidates()))
+		m.overhead = s.Overhead
+		m.figures.record(set, rows, time.Now(), s.Cost)
+		more := len(m.figures.choose(m.candidates(), set)) > len(set)
 		m.mu.Unlock()
-		rows, cost = rows[:0], now
-		if over || better {
+		rows = rows[:0]
+		if more && time.Since(began) > reconsider {
 			res.Stop()
 		}
 	}, func(text string) { m.leaveOut(set, text) })
 }
 
-// sumOf returns the cost of counting a set. The caller holds m.mu.
-func (m *Meter) sumOf(set []key) (sum float64) {
-	for _, k := range set {
-		sum += max(0, m.budget.cost(k))
-	}
-	return sum
-}
-
-// spend charges a cost, and learns the price of a call. The caller holds m.mu.
-func (m *Meter) spend(cost float64, rows []called) {
-	n := int64(0)
-	for _, r := range rows {
-		n += r.n
-	}
-	if n > 100 && cost > 0 {
-		m.budget.price = cost / float64(n)
-	}
-	now := time.Now()
-	m.budget.fill(now)
-	m.budget.spend(now, cost)
-}
-
-// record stores what was counted of a set, in a burst or in a second. The caller holds m.mu.
-func (m *Meter) record(set []key, rows []called, burst bool) {
-	now := time.Now()
-	for _, k := range set {
-		f := m.budget.known[k]
-		if f == nil {
-			f = &figures{}
-			m.budget.known[k] = f
-		}
-		if f.why != "" {
-			continue
-		}
-		f.at, f.rate = now, max(f.rate, 0)
-		var c called
-		if i := slices.IndexFunc(rows, func(c called) bool { return c.key == k }); i >= 0 {
-			c = rows[i]
-		}
-		switch {
-		case burst:
-			f.addBurst(c)
-		case c.n > 0:
-			f.rate, f.avg, f.p99 = c.rate, c.avg, c.p99
-		default:
-			f.rate = 0
-		}
-	}
-}
-
-// bursts counts functions for a short time, whenever there is budget.
-func (m *Meter) bursts(ctx context.Context) {
-	for wait(ctx, 200*time.Millisecond) {
-		m.mu.Lock()
-		m.budget.fill(time.Now())
-		set := m.budget.burst(m.candidates(), m.counted, time.Now())
-		m.mu.Unlock()
-		if len(set) == 0 {
-			continue
-		}
-		if err := m.burst(ctx, set); err != nil && ctx.Err() == nil {
-			m.refuse(set, err)
-		}
-	}
-}
-
-// burst counts the calls of a set for a short time.
-func (m *Meter) burst(ctx context.Context, set []key) error {
-	text := fmt.Sprintf(calls+" FOR %dms", inBurst, condition(set), burstLength.Milliseconds())
-	res, err := m.session.Execute(ctx, text)
-	if err != nil {
-		return err
-	}
-	armed := time.Now()
-	var rows []called
-	if err := read(ctx, res, func(b *batch.Batch) { rows = append(rows, calledIn(b)...) }, nil, func(text string) { m.leaveOut(set, text) }); err != nil {
-		return err
-	}
-	exposed := time.Since(armed)
-	cost := res.Summary().Cost.Seconds()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.record(set, rows, true)
-	m.spend(cost, rows)
-	// While probes are removed, calls still meet them, which the engine does not count.
-	m.budget.tokens -= cost * max(0, exposed.Seconds()/burstLength.Seconds()-1) / 2
-	each := cost / float64(len(set))
-	m.budget.each += (max(each, 1e-6) - m.budget.each) / 2
-	return nil
-}
-
-// refuse records that functions cannot be counted. If there are several, it is not known
-// which one is at fault: each is tried by itself.
+// refuse records that functions cannot be counted.
 func (m *Meter) refuse(set []key, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, k := range set {
-		f := m.budget.known[k]
-		if f == nil {
-			f = &figures{rate: -1}
-			m.budget.known[k] = f
-		}
-		f.at = time.Now()
-		if len(set) == 1 {
-			f.rate, f.why = -1, firstLine(err.Error())
-		}
+		m.figures.known[k] = &figure{rate: -1, why: firstLine(err.Error())}
 	}
 }
 
@@ -302,10 +293,10 @@ func (m *Meter) leaveOut(set []key, notice string) {
 		if !strings.HasPrefix(list, k.name) && !strings.Contains(list, ", "+k.name) {
 			continue
 		}
-		m.budget.known[k] = &figures{rate: -1, why: "it cannot be probed"}
+		m.figures.known[k] = &figure{rate: -1, why: "it cannot be probed"}
 		if _, reason, ok := strings.Cut(list[strings.Index(list, k.name)+len(k.name):], "("); ok {
 			reason, _, _ = strings.Cut(reason, ")")
-			m.budget.known[k].why = reason
+			m.figures.known[k].why = reason
 		}
 	}
 }
@@ -354,48 +345,28 @@ func condition(set []key) string {
 
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
-// same reports whether two sets have the same functions.
-func same(a, b []key) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for _, k := range a {
-		if !slices.Contains(b, k) {
-			return false
-		}
-	}
-	return true
-}
-
 // Snapshot returns what is known now.
 func (m *Meter) Snapshot() *Snapshot {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := time.Now()
-	m.budget.fill(now)
 	p := &m.profile
 	weight := max(p.weight, 1)
-	s := &Snapshot{At: now, CPU: p.cpu / weight, Threads: p.threads, Samples: int(p.samples),
-		Probes: m.budget.overhead(now), Sampling: m.sampling, Ended: m.ended, Err: m.failed}
+	s := &Snapshot{At: time.Now(), CPU: p.cpu / weight, Threads: p.threads, Samples: int(p.samples),
+		Limit: m.limit, Counting: m.overhead, Ended: m.ended, Err: m.failed}
+	s.Sampling = m.sampling / max(s.CPU, m.cpus, leastCPUs)
 	for k, share := range p.shares {
 		f := Function{Name: k.name, Module: k.module, Calls: -1, Cost: -1,
 			Total: share.total / weight, Self: share.self / weight}
 		if !share.own {
 			f.Why = "a function of the system"
 		}
-		if known := m.budget.known[k]; known != nil {
-			if slices.Contains(m.counted, k) && now.Sub(known.at) > 3*time.Second {
-				known.rate = 0 // seconds without a call of any counted function
-			}
+		if known := m.figures.known[k]; known != nil {
 			if f.Why = known.why; known.rate >= 0 {
-				f.How, f.Calls, f.Avg, f.P99 = Burst, known.rate, known.avg, known.p99
-				f.Cost = m.budget.cost(k)
-			}
-			if slices.Contains(m.counted, k) {
-				f.How = Counted
+				f.How, f.Calls, f.Avg, f.P99 = known.how, known.rate, known.avg, known.p99
+				f.Cost = known.rate * m.figures.price
 			}
 		}
-		if f.How != Sampled && f.Avg > 0 { // more exact than samples
+		if f.How == Counted && f.Avg > 0 { // more exact than samples
 			f.Total = f.Calls * f.Avg.Seconds()
 		}
 		s.Functions = append(s.Functions, f)

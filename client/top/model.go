@@ -20,12 +20,12 @@ type column struct {
 
 var columns = []column{
 	{"FUNCTION", 0, func(f *Function) string { return clean(f.Name) }, nil},
-	{"CALLS/s", 9, func(f *Function) string { return rateText(f.Calls) }, func(f *Function) float64 { return f.Calls }},
+	{"CALLS/s", 9, func(f *Function) string { return f.sign(rateText(f.Calls)) }, func(f *Function) float64 { return f.Calls }},
 	{"TOTAL", 7, func(f *Function) string { return percentText(f.Total) }, func(f *Function) float64 { return f.Total }},
 	{"SELF", 7, func(f *Function) string { return percentText(f.Self) }, func(f *Function) float64 { return f.Self }},
-	{"AVG", 8, func(f *Function) string { return durationText(f.Avg) }, func(f *Function) float64 { return float64(f.Avg) }},
-	{"P99", 8, func(f *Function) string { return durationText(f.P99) }, func(f *Function) float64 { return float64(f.P99) }},
-	{"COST", 7, func(f *Function) string { return percentText(f.Cost) }, func(f *Function) float64 { return f.Cost }},
+	{"AVG", 9, func(f *Function) string { return f.estimate(durationText(f.Avg)) }, func(f *Function) float64 { return float64(f.Avg) }},
+	{"P99", 9, func(f *Function) string { return f.estimate(durationText(f.P99)) }, func(f *Function) float64 { return float64(f.P99) }},
+	{"COST", 7, func(f *Function) string { return f.sign(percentText(f.Cost)) }, func(f *Function) float64 { return f.Cost }},
 }
 
 // trendColumn shows the last seconds of the sorted column.

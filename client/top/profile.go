@@ -28,6 +28,8 @@ type profile struct {
 	shares  map[key]*share
 	weight  float64 // of the seconds added
 	cpu     float64
+	recent  float64 // that of the last seconds
+	running int64   // samples of threads on a CPU, so far
 	threads int
 	samples float64
 }
@@ -55,10 +57,13 @@ func (p *profile) add(rows []sampled) {
 	}
 	p.decay()
 	p.threads = len(snapshots)
+	before := p.cpu
 	for _, r := range rows {
 		p.addStack(r, float64(r.n)/float64(most))
 		p.samples += float64(r.n)
 	}
+	const weight = 0.3 // of the last second
+	p.recent += weight * (p.cpu - before - p.recent)
 }
 
 // decay reduces the weight of what was added before, by one second.
@@ -84,6 +89,7 @@ func (p *profile) decay() {
 // addStack adds the frames of a stack, each function once.
 func (p *profile) addStack(r sampled, seconds float64) {
 	if r.runs {
+		p.running += r.n
 		p.cpu += seconds
 	}
 	var seen []key

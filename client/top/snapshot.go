@@ -2,16 +2,14 @@ package top
 
 import "time"
 
-// Limit is the most that the measurement may cost, as a share of a CPU.
-const Limit = 0.01
-
 // How says how the figures of a function come about.
 type How uint8
 
 const (
-	Sampled How = iota // by stack samples alone
-	Burst              // calls are counted for some ms from time to time
-	Counted            // every call is counted
+	Sampled   How = iota // by stack samples alone
+	AtLeast              // calls were counted in slices of time, too few for an estimate
+	Estimated            // calls are counted in slices of time
+	Counted              // every call is counted
 )
 
 // Function is a function's figures per second. What is not known is negative.
@@ -33,17 +31,18 @@ type Snapshot struct {
 	CPU       float64 // CPUs that the program keeps busy, by samples
 	Threads   int
 	Samples   int     // stack samples of the last seconds
-	Probes    float64 // measured cost of probes, as a share of a CPU over the last seconds
-	Sampling  float64 // that of stack samples
+	Limit     float64 // the most that the measurement may take of the program's CPU time
+	Counting  float64 // what probes and engine have taken in the last seconds; 0: not known yet
+	Sampling  float64 // what stack samples have taken; it is in Counting, too
 	Ended     bool    // the target has ended
 	Err       error   // the measurement has failed
 }
 
-// Overhead is the measured cost of everything, as a share of a CPU.
-func (s *Snapshot) Overhead() float64 { return s.Probes + s.Sampling }
+// Overhead is the measured cost of everything, as a share of the program's CPU time.
+func (s *Snapshot) Overhead() float64 { return max(s.Counting, s.Sampling) }
 
 // numbers returns how many functions there are of each kind.
-func (s *Snapshot) numbers() (n [3]int) {
+func (s *Snapshot) numbers() (n [4]int) {
 	for _, f := range s.Functions {
 		n[f.How]++
 	}

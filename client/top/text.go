@@ -35,6 +35,22 @@ func rateText(n float64) string {
 	return fmt.Sprintf("%.1fM", n/1e6)
 }
 
+// sign says what a figure of calls is that does not count each of them.
+func (f *Function) sign(text string) string {
+	if text == unknown {
+		return text
+	}
+	return [...]string{Sampled: "", AtLeast: "≥", Estimated: "~", Counted: ""}[f.How] + text
+}
+
+// estimate is sign for figures that are no counts.
+func (f *Function) estimate(text string) string {
+	if text == unknown || f.How != AtLeast && f.How != Estimated {
+		return text
+	}
+	return "~" + text
+}
+
 // percentText formats a share of a CPU in at most 6 cells.
 func percentText(share float64) string {
 	switch p := 100 * share; {

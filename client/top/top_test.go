@@ -52,61 +52,48 @@ func TestProfileAddsUpStacks(t *testing.T) {
 	}
 }
 
-// Whatever functions cost, what the budget lets be spent stays below the limit.
-func TestBudgetKeepsTheLimit(t *testing.T) {
-	now := time.Unix(0, 0)
-	b := newBudget(now)
+// What is counted remains so, and others come as long as there is room.
+func TestChoice(t *testing.T) {
+	fs := newFigures()
 	var candidates []key
-	rates := map[key]float64{}
-	for i := range 100 {
-		k := key{fmt.Sprint("f", i), "app"}
-		candidates, rates[k] = append(candidates, k), math.Pow(10, float64(i%7))
+	for i := range 2 * mostCounted {
+		candidates = append(candidates, key{fmt.Sprint("f", i), "app"})
 	}
-	var counted []key
-	for range 600 { // ten minutes
-		now = now.Add(time.Second)
-		b.fill(now)
-		counted = b.counted(candidates)
-		second := 0.0
-		for _, k := range counted {
-			second += rates[k] * usualPrice
-		}
-		if second > countedShare+1e-9 {
-			t.Fatalf("counting %d functions all the time costs %v", len(counted), second)
-		}
-		b.spend(now, second)
-		set := b.burst(candidates, counted, now)
-		cost := 0.0
-		for _, k := range set {
-			if slices.Contains(counted, k) {
-				t.Fatalf("%s is counted twice", k.name)
-			}
-			if b.known[k] == nil {
-				b.known[k] = &figures{}
-			}
-			f := b.known[k]
-			f.rate, f.at = rates[k], now
-			cost += rates[k] * usualPrice * burstLength.Seconds()
-		}
-		if len(set) > 0 {
-			b.each = cost / float64(len(set))
-			b.spend(now, cost)
+	fs.known[candidates[0]] = &figure{rate: -1, why: "it cannot be probed"}
+	set := fs.choose(candidates[:10], nil)
+	if len(set) != 9 || slices.Contains(set, candidates[0]) {
+		t.Errorf("of ten candidates, one of which cannot be counted, %v are", set)
+	}
+	all := fs.choose(candidates[5:], set)
+	if len(all) != mostCounted || !slices.Equal(all[:9], set) {
+		t.Errorf("%d functions are counted, first %v", len(all), all[:9])
+	}
+}
+
+// The rate of a function whose calls are all counted is that of the last seconds, that of an
+// estimate a mean since counting began.
+func TestFigures(t *testing.T) {
+	fs := newFigures()
+	at := func(s int) time.Time { return time.Unix(int64(s), 0) }
+	work, rare, few := key{"work", "app"}, key{"rare", "app"}, key{"few", "app"}
+	set := []key{work, rare, few}
+	fs.begin(set, at(0))
+	fs.record(set, []called{{key: work, n: 2000, exact: true, share: 1}, {key: rare, n: 100, share: 0.5, bounded: true}, {key: few, n: 4, share: 0.01}}, at(2), 0)
+	fs.record(set, []called{{key: work, n: 2600, exact: true, share: 1, avg: 5, p99: 9}, {key: rare, n: 800, share: 0.5, bounded: true}, {key: key{"other", "app"}, n: 1}}, at(4), 3*time.Millisecond)
+	for k, want := range map[key]figure{
+		work: {how: Counted, rate: 300, avg: 5, p99: 9}, rare: {how: Estimated, rate: 200}, few: {how: AtLeast, rate: 2},
+	} {
+		if f := fs.known[k]; f == nil || f.how != want.how || f.rate != want.rate || f.avg != want.avg || f.p99 != want.p99 {
+			t.Errorf("%s: %+v, want %+v", k.name, f, want)
 		}
 	}
-	total := 0.0
-	if o := b.overhead(now); o > Limit {
-		t.Errorf("overhead %v", o)
+	if len(fs.known) != 3 || math.Abs(fs.price-1e-6) > 1e-9 {
+		t.Errorf("%d functions are known, a call costs %g", len(fs.known), fs.price)
 	}
-	for _, k := range candidates {
-		if b.known[k] == nil {
-			t.Errorf("%s was never counted", k.name)
-		}
-	}
-	for _, k := range counted {
-		total += rates[k]
-	}
-	if len(counted) < 20 || total == 0 {
-		t.Errorf("only %d functions are counted all the time", len(counted))
+	fs.begin(set, at(10))
+	fs.record(set, []called{{key: work, n: 100, exact: true, share: 1}}, at(12), 0)
+	if f := fs.known[work]; f.rate != 50 {
+		t.Errorf("after counting began again %+v", f)
 	}
 }
 
@@ -118,24 +105,21 @@ func TestCondition(t *testing.T) {
 }
 
 func TestNoticeSaysWhatIsNotCounted(t *testing.T) {
-	m := &Meter{budget: newBudget(time.Now())}
+	m := &Meter{figures: newFigures()}
 	set := []key{{"main", "app"}, {"work", "app"}}
 	m.leaveOut(set, "1 function is not monitored: main (it has no return)")
-	if f := m.budget.known[set[0]]; f == nil || f.why != "it has no return" {
+	if f := m.figures.known[set[0]]; f == nil || f.why != "it has no return" {
 		t.Errorf("main: %+v", f)
 	}
-	if m.budget.known[set[1]] != nil {
+	if m.figures.known[set[1]] != nil {
 		t.Error("work is left out")
 	}
-	m.record(set, []called{{key: set[1], n: 4, rate: 200, avg: time.Millisecond, p99: 2 * time.Millisecond}}, true)
-	if f := m.budget.known[set[0]]; f.rate >= 0 {
+	m.figures.record(set, []called{{key: set[1], n: 4}}, time.Now(), 0)
+	if f := m.figures.known[set[0]]; f.rate >= 0 {
 		t.Errorf("main has a rate: %+v", f)
 	}
-	if f := m.budget.known[set[1]]; f == nil || f.rate != 200 || f.p99 != 2*time.Millisecond {
-		t.Errorf("work: %+v", f)
-	}
 	m.refuse(set[1:], fmt.Errorf("cannot probe work: it is too short\nhint"))
-	if f := m.budget.known[set[1]]; f.why != "cannot probe work: it is too short" || f.rate >= 0 {
+	if f := m.figures.known[set[1]]; f.why != "cannot probe work: it is too short" || f.rate >= 0 {
 		t.Errorf("work: %+v", f)
 	}
 }
@@ -172,9 +156,9 @@ func screenOf(t *testing.T, width, height int) *model {
 	t.Helper()
 	m := newModel(t.Context(), &Meter{}, "pid 42")
 	m.Update(tea.WindowSizeMsg{Width: width, Height: height})
-	s := &Snapshot{At: time.Unix(0, 0), CPU: 1.5, Threads: 12, Probes: 0.002, Sampling: 0.003}
+	s := &Snapshot{At: time.Unix(0, 0), CPU: 1.5, Threads: 12, Limit: 0.01, Counting: 0.002, Sampling: 0.001}
 	for i := range 60 {
-		s.Functions = append(s.Functions, Function{Name: fmt.Sprintf("function_number_%02d", i), Module: "app", How: How(i % 3),
+		s.Functions = append(s.Functions, Function{Name: fmt.Sprintf("function_number_%02d", i), Module: "app", How: How(i % 4),
 			Calls: float64(i * i * 1000), Total: float64(i) / 10, Self: float64(60-i) / 100, Avg: time.Duration(i) * time.Microsecond, P99: time.Duration(i) * time.Millisecond, Cost: -1})
 	}
 	s.Functions = append(s.Functions, Function{Name: "std::vector<int>::evil\x1b[2J\n" + strings.Repeat("長い", 50), Module: "lib", Calls: -1, Cost: -1})

@@ -26,7 +26,7 @@ var (
 )
 
 // marks show how the figures of a function come about.
-var marks = [...]string{Sampled: "○", Burst: "◐", Counted: "●"}
+var marks = [...]string{Sampled: "○", AtLeast: "◐", Estimated: "◐", Counted: "●"}
 
 // tableTop is the number of lines above the rows.
 const tableTop = 4
@@ -78,14 +78,17 @@ func (m *model) header() []string {
 		return []string{first, "", ""}
 	}
 	n := s.numbers()
-	covered := fmt.Sprintf("CPU %s  %s  %s: %s %d counted  %s %d in bursts  %s %d sampled",
-		percentText(s.CPU), plural(s.Threads, "thread"), plural(len(s.Functions), "function"), marks[Counted], n[Counted], marks[Burst], n[Burst], marks[Sampled], n[Sampled])
+	covered := fmt.Sprintf("CPU %s  %s  %s: %s %d counted  %s %d estimated  %s %d sampled",
+		percentText(s.CPU), plural(s.Threads, "thread"), plural(len(s.Functions), "function"), marks[Counted], n[Counted], marks[Estimated], n[AtLeast]+n[Estimated], marks[Sampled], n[Sampled])
 	style := styleGood
-	if s.Overhead() > Limit {
+	if s.Overhead() > s.Limit {
 		style = styleWarn
 	}
-	cost := style.Render("overhead "+runner.Percent(s.Overhead())) + styleDim.Render(fmt.Sprintf(" of a CPU (limit %s)  probes %s  samples %s",
-		runner.Percent(Limit), runner.Percent(s.Probes), runner.Percent(s.Sampling)))
+	measured := "being measured"
+	if s.Counting > 0 {
+		measured = runner.Percent(s.Overhead())
+	}
+	cost := style.Render("overhead "+measured) + styleDim.Render(fmt.Sprintf(" of its CPU time, within %.3g %%  samples %s", 100*s.Limit, runner.Percent(s.Sampling)))
 	return []string{first, covered, cost}
 }
 
@@ -206,9 +209,9 @@ func (m *model) keys() string {
 }
 
 var helpLines = strings.Split(`
-  ● every call is counted     ◐ calls are counted for 20 ms from time to time
-  ○ known by stack samples alone: of the system, of an interpreter, not yet
-    counted, or too expensive
+  ● every call is counted     ◐ calls are counted in slices of time:
+    ~ is an estimate, ≥ what was seen of too few slices for one
+  ○ known by stack samples alone: of the system, of an interpreter, not yet counted
 
   CALLS/s  calls per second            TOTAL  time in it and in what it calls,
   AVG      mean duration of a call            waiting or not, of a second

@@ -27,8 +27,9 @@ const (
 	cutStack  = "stacks that do not reach their thread's first function: "
 )
 
-// idle is how often the watermark advances between samples.
-const idle = 100 * time.Millisecond
+// idle is how often the watermark advances between samples. Each waking costs the engine as much
+// as a sample of a few threads.
+const idle = 250 * time.Millisecond
 
 // source samples on its own goroutine from Start until Stop, until the context ends,
 // or until every process named by pid has ended. Only that goroutine uses the

@@ -113,7 +113,12 @@ func (p *Provider) enlist(s *source, sink probes.Sink) error {
 	p.active[s] = in
 	// Probes are attached once there is a receiver for their events.
 	s.sub = decode.NewSubscription(s.spec.Out.Types(), s.wants, sink, p.offset, p.reader.Executables, in)
-	s.sub.Lateness, s.sub.Budgeted = p.lateness(s.spec), s.part != nil
+	s.sub.Lateness = p.lateness(s.spec)
+	if s.part != nil {
+		if s.sub.Seldom = decode.Seldom; s.spec.Partial.Pane == 0 {
+			s.sub.Seldom = decode.MostSeldom
+		}
+	}
 	if s.resolution.IsJava() {
 		s.sub.Java = decode.NewMethods(s.resolution.Selector, s.resolution.Running[0].Exe, in)
 		s.sub.Name(0, calls.Label{}) // label of gaps

@@ -27,6 +27,7 @@ func (s *slicer) attachAlways(which []int) (*chunkLinks, error) {
 		return nil, err
 	}
 	s.always.keepLinks(links)
+	s.attached += len(which)
 	c := &chunkLinks{functions: which, links: links, moving: new(atomic.Bool)}
 	s.links = append(s.links, c)
 	return c, nil
@@ -106,6 +107,8 @@ func (s *slicer) leave() error {
 	if len(gone) == 0 {
 		return nil
 	}
+	s.engine.charge(forUpkeep, s.sharers)
+	defer func() { s.engine.charge(forAttaching, s.sharers) }()
 	closing := new(atomic.Bool)
 	closing.Store(true)
 	for _, i := range gone {
@@ -139,7 +142,7 @@ func (s *slicer) leave() error {
 func (s *slicer) measureSliced() error {
 	s.stale = false
 	hits := s.out.PricedHits()
-	changed := false
+	changed := s.load.Changed(s.account.Load())
 	var calm []int
 	for k := range s.groups {
 		for _, i := range s.groups[k].Functions {
@@ -180,12 +183,16 @@ func (s *slicer) promote(which []int) (promoted []int, err error) {
 		s.in.Retire(i) // until all are attached
 		promoted = append(promoted, i)
 	}
+	if len(promoted) == 0 {
+		return nil, nil
+	}
+	s.engine.charge(forUpkeep, s.sharers)
 	for part := range slices.Chunk(promoted, chunk) {
 		if _, err := s.attachAlways(part); err != nil {
 			return nil, err
 		}
 	}
-	now := s.cost()
+	now := s.cost(forAttaching)
 	for _, i := range promoted {
 		s.in.Recall(i)
 		s.ledger.End(i, now.net())
@@ -206,7 +213,7 @@ func (s *slicer) regroup(more []int) error {
 	}
 	s.pack(all)
 	s.series++
-	now := s.cost()
+	now := s.cost(forUpkeep)
 	for _, i := range all {
 		s.ledger.Begin(i, s.series, now.net())
 	}
@@ -221,5 +228,6 @@ func (s *slicer) pack(all []int) {
 	slices.SortFunc(all, func(a, b int) int {
 		return cmp.Compare(s.functions[a].Dilation(), s.functions[b].Dilation())
 	})
-	s.groups, s.order = slicing.Pack(s.functions, all, s.account.CPUs(), s.fixed, s.account.ForSlices()*float64(roundTime)), nil
+	s.load = s.account.Load()
+	s.groups, s.order = slicing.Pack(s.functions, all, s.load, s.fixed, s.account.ForSlices()*float64(roundTime)), nil
 }

@@ -3,7 +3,6 @@ package uprobe
 import (
 	"context"
 	"errors"
-	"math"
 	"slices"
 	"sync"
 
@@ -84,6 +83,7 @@ func (p *Provider) prepareBudgeted(spec *plan.Acquire, cols []calls.Column, link
 	if links == attach.Perf {
 		return nil, plan.Errorf(spec.Start, spec.Stop, "an overhead cannot be kept on this kernel: detaching a probe takes it 0.1 s").WithHint("Linux 6.6 or later is needed, and SET probe_links = auto")
 	}
+	before := processTime()
 	own := *spec
 	own.Settings.AllProbed = true // a place is a probe
 	s, err := p.prepare(&own, cols, links, selection.Find)
@@ -109,6 +109,7 @@ func (p *Provider) prepareBudgeted(spec *plan.Acquire, cols []calls.Column, link
 	}
 	b.always.part, b.sliced.part = &part{chosen: map[int]bool{}}, &part{sliced: true}
 	b.slicer = newSlicer(b.always, b.sliced)
+	b.slicer.prepared = before
 	return b, nil
 }
 
@@ -242,7 +243,7 @@ func (b *budgeted) Stats() probes.Stats {
 	s.Events += t.Events
 	s.Awaited += t.Awaited
 	s.Spent += t.Spent
-	s.Overhead = math.Float64frombits(b.slicer.overhead.Load())
+	s.Overhead = b.slicer.recent.share()
 	return s
 }
 

@@ -3,8 +3,12 @@ package uprobe
 import (
 	"fmt"
 	"math"
+	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
+
+	"endoscope/probes/keeper"
 	"endoscope/probes/process"
 	"endoscope/probes/rates"
 	"endoscope/probes/uprobe/program"
@@ -139,3 +143,90 @@ func (s *source) pids() (pids []int) {
 	}
 	return pids
 }
+
+// use is what the engine of a query with a budget uses processor time for.
+type use int
+
+const (
+	forUpkeep    use = iota // whatever the others are not
+	forSlices               // attaching, reading and detaching what is observed in slices
+	forAttaching            // attaching and detaching what is observed all the time
+	uses
+)
+
+// engineTime is the processor time that the engine has used for a query, in ns.
+type engineTime struct {
+	used            [uses]int64
+	process, keeper int64 // of this process and of the keeper, when they were read last
+}
+
+// charge adds what was used since the last call, of which all queries have equal parts. What
+// the keeper does is never upkeep: it may still close the links of a slice.
+func (e *engineTime) charge(u use, queries int64) {
+	process, keeper := processTime(), keeper.Used()
+	e.used[u] += (process - e.process) / queries
+	e.used[max(u, forSlices)] += (keeper - e.keeper) / queries
+	e.process, e.keeper = process, keeper
+}
+
+// processTime returns the processor time of this process, in ns.
+func processTime() int64 {
+	var t unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t)
+	return t.Nano()
+}
+
+// spending is what was spent until a moment, in ns.
+type spending struct {
+	at       time.Time
+	took     int64 // since another moment
+	progress int64 // of the program, with what its probes take
+	always   int64 // by hits of functions that are observed all the time
+	sliced   int64 // by those of others
+	engine   [uses]int64
+}
+
+func (c spending) since(o spending) spending {
+	d := spending{
+		at: c.at, took: max(int64(c.at.Sub(o.at)), 1), progress: c.progress - o.progress,
+		always: c.always - o.always, sliced: c.sliced - o.sliced,
+	}
+	for u := range uses {
+		d.engine[u] = c.engine[u] - o.engine[u]
+	}
+	return d
+}
+
+// hits returns what hits took.
+func (c spending) hits() int64 { return c.always + c.sliced }
+
+// net returns the progress without that of the probes.
+func (c spending) net() int64 { return max(c.progress-c.hits(), 0) }
+
+// own returns what the engine took.
+func (c spending) own() (sum int64) {
+	for _, ns := range c.engine {
+		sum += ns
+	}
+	return sum
+}
+
+// recentTime is over how long a recent overhead is averaged.
+const recentTime = 10 * time.Second
+
+// recent is the overhead of the last seconds. One goroutine adds to it.
+type recent struct {
+	spent, used float64
+	bits        atomic.Uint64 // of the share, for others
+}
+
+// add adds what happened in a time. The program is taken to use at least some processors.
+func (r *recent) add(c spending, least float64) {
+	k := math.Exp(-float64(c.took) / float64(recentTime))
+	r.spent = r.spent*k + float64(c.hits()+c.own())
+	r.used = r.used*k + max(float64(c.net()), least*float64(c.took), 1)
+	r.bits.Store(math.Float64bits(r.spent / r.used))
+}
+
+// share returns the overhead; 0: it is not known.
+func (r *recent) share() float64 { return math.Float64frombits(r.bits.Load()) }

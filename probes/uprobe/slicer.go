@@ -2,8 +2,6 @@ package uprobe
 
 import (
 	"errors"
-	"fmt"
-	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -26,8 +24,12 @@ import (
 const (
 	// alwaysShare is the part of the budget for the functions that are observed all the time.
 	alwaysShare = 0.5
-	// lookInterval is how often costs are looked at. An excess between is noticed by an alarm.
-	lookInterval = time.Second
+	// lookInterval is how often costs are looked at, unless that takes too much of the budget;
+	// then longestLook at the most. An excess between is noticed by an alarm.
+	lookInterval, longestLook = time.Second, 4 * time.Second
+	// lookShare is the part of the budget that the engine may use beside slices and attaching,
+	// before it looks less often.
+	lookShare = 0.2
 	// burst is what functions that are observed all the time may cost until there is an alarm,
 	// as the time in which the whole budget is earned: a little more than their part of the
 	// budget of a look, so that something that happens once is no reason to detach many.
@@ -47,6 +49,7 @@ type slicer struct {
 
 	functions []slicing.Function
 	groups    []slicing.Group
+	load      slicing.Load  // for which they were made
 	drain     time.Duration // how long calls seen in a slice may take to end
 	order     []int         // groups of this round that have had no slice
 	rounds    int           // so far
@@ -66,19 +69,20 @@ type slicer struct {
 	pane      int64                // the pane of the ledger, boot clock
 	length    int64                // of panes; 0: there are none
 	refreshed time.Time
+	every     time.Duration // how often costs are looked at
+	most      int64         // what functions may cost in a pause, ns
+	recent    recent
 	looked    spending       // at the last look
+	came      spending       // when attaching began
 	begun     spending       // when the query began
-	preparing spending       // what was spent before
-	overhead  atomic.Uint64  // what was spent until the last look, as a share: float64
+	attached  int            // functions that were attached to be observed all the time
+	prepared  int64          // processor time that was used before, ns
 	ceiling   func() float64 // bounds the share; nil: nothing does
 	share     float64        // of the statement
 	percpu    []bpf.FunctionCounters
 
 	sharers int64 // queries that run
-	process int64 // the processor time of this process when it was read last, ns
-	keeper  int64 // and of the keeper
-	engine  int64 // what of both was for this query
-	slicing int64 // and for its slices
+	engine  engineTime
 	closing sync.WaitGroup
 	stop    chan struct{}
 	stopped sync.Once
@@ -102,7 +106,7 @@ func newSlicer(always, sliced *source) *slicer {
 	}
 	s := &slicer{
 		always: always, sliced: sliced, share: share, account: slicing.Account{Share: share, Floor: b.Floor}, length: int64(always.spec.Partial.Pane), fixed: slicing.Attaching,
-		sharers: 1, drain: always.spec.Settings.OverheadDrain, leaving: map[int]*atomic.Bool{},
+		sharers: 1, drain: always.spec.Settings.OverheadDrain, leaving: map[int]*atomic.Bool{}, every: lookInterval,
 		stop: make(chan struct{}), ready: make(chan error, 1), over: make(chan struct{}), asked: make(chan chan error, 1), failed: make(chan struct{}),
 	}
 	for _, price := range always.part.pricesOf(always) {
@@ -116,50 +120,11 @@ func newSlicer(always, sliced *source) *slicer {
 	return s
 }
 
-// spending is what was spent until a moment, in ns.
-type spending struct {
-	at       time.Time
-	took     int64 // since another moment
-	progress int64 // of the program, with what its probes take
-	always   int64 // by hits of functions that are observed all the time
-	sliced   int64 // by those of others
-	engine   int64 // by this process and the keeper, of which all queries have equal parts
-	slicing  int64 // of that, for slices
+// cost returns what was spent until now; what the engine has used since the last call was for u.
+func (s *slicer) cost(u use) spending {
+	s.engine.charge(u, s.sharers)
+	return spending{at: time.Now(), progress: s.meter.Read(), always: int64(s.in.Spent()), sliced: int64(s.out.Spent()), engine: s.engine.used}
 }
-
-func (s *slicer) cost() spending {
-	s.use(false)
-	return spending{
-		at: time.Now(), progress: s.meter.Read(), always: int64(s.in.Spent()), sliced: int64(s.out.Spent()), engine: s.engine, slicing: s.slicing,
-	}
-}
-
-// use adds the processor time that the engine has used since the last call. slicing says that
-// it was for a slice; what the keeper does always is.
-func (s *slicer) use(slicing bool) {
-	var t unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t)
-	process, keeper := t.Nano(), keeper.Used()
-	s.engine += (process - s.process + keeper - s.keeper) / s.sharers
-	if slicing {
-		s.slicing += (process - s.process) / s.sharers
-	}
-	s.slicing += (keeper - s.keeper) / s.sharers
-	s.process, s.keeper = process, keeper
-}
-
-func (c spending) since(o spending) spending {
-	return spending{
-		at: c.at, took: max(int64(c.at.Sub(o.at)), 1), progress: c.progress - o.progress,
-		always: c.always - o.always, sliced: c.sliced - o.sliced, engine: c.engine - o.engine, slicing: c.slicing - o.slicing,
-	}
-}
-
-// hits returns what hits took.
-func (c spending) hits() int64 { return c.always + c.sliced }
-
-// net returns the progress without that of the probes.
-func (c spending) net() int64 { return max(c.progress-c.hits(), 0) }
 
 // run begins, and then takes slices until the source ends.
 func (s *slicer) run() {
@@ -232,7 +197,7 @@ func (s *slicer) loop() error {
 		}
 		var g *slicing.Group
 		now := time.Now()
-		next := now.Add(lookInterval)
+		next := now.Add(s.every)
 		if len(s.order) > 0 {
 			g = &s.groups[s.order[0]]
 			gap := max(s.account.Gap(s.fixed+g.Hits(s.account.CPUs())), slicing.Turn)
@@ -250,7 +215,7 @@ func (s *slicer) loop() error {
 			continue
 		}
 		last, random = time.Now(), rand.Float64()
-		if s.account.Wait() > 0 {
+		if time.Since(s.looked.at) < s.account.Wait() {
 			continue // too much was spent meanwhile
 		}
 		s.order = s.order[1:]
@@ -282,7 +247,7 @@ func (s *slicer) waitUntil(at time.Time) (regrouped bool, err error) {
 		if left <= 0 {
 			return false, nil
 		}
-		wait := min(left, lookInterval-time.Since(s.looked.at))
+		wait := min(left, s.every-time.Since(s.looked.at))
 		if s.length > 0 {
 			wait = min(wait, time.Duration(s.pane+s.length-clock.Boot()))
 		}
@@ -305,27 +270,28 @@ func (s *slicer) watch() error {
 	if now := clock.Boot(); s.length > 0 && now >= s.pane+s.length {
 		s.expose(now)
 	}
-	took := time.Since(s.looked.at)
 	alarm := float64(int64(s.in.Spent())-s.looked.always) > s.account.Earning()*float64(burst)
-	if took < lookInterval && !alarm {
+	if time.Since(s.looked.at) < s.every && !alarm {
 		return s.leave()
 	}
-	if s.looked.at.Sub(s.refreshed) > refreshInterval {
+	if s.joinable() && s.looked.at.Sub(s.refreshed) > refreshInterval {
 		s.refreshed = s.looked.at
 		if err := s.meter.Add(s.always.pids()); err != nil {
 			return err
 		}
 	}
 	s.sharers = s.always.provider.queries()
-	now := s.cost()
+	now := s.cost(forUpkeep)
 	d := now.since(s.looked)
 	if s.taken > 0 {
 		f := min(0.1*float64(s.taken), 0.5)
-		s.fixed += f * (float64(d.slicing)/float64(s.taken) - s.fixed)
+		s.fixed += f * (float64(d.engine[forSlices])/float64(s.taken) - s.fixed)
 	}
-	s.account.Add(d.took, d.net(), d.sliced+d.slicing, d.always+d.engine-d.slicing)
+	s.account.Add(d.took, d.net(), d.sliced+d.engine[forSlices]+d.engine[forAttaching], d.always+d.engine[forUpkeep])
 	s.looked, s.taken = now, 0
-	s.overhead.Store(math.Float64bits(float64(d.hits()+d.engine) / max(float64(d.net()), s.account.Floor*float64(d.took), 1)))
+	s.recent.add(d, s.account.Floor)
+	// A look costs the same whenever it is.
+	s.every = min(max(time.Duration(float64(d.engine[forUpkeep])/max(lookShare*s.account.Earning(), 1e-9)), lookInterval), longestLook)
 	s.dilation = float64(d.always) / max(float64(d.net()), s.account.Floor*float64(d.took))
 	if gone := s.retire(d, lookInterval); len(gone) > 0 {
 		if err := s.regroup(gone); err != nil {
@@ -348,15 +314,24 @@ func (s *slicer) bound() {
 	s.account.Share = share
 }
 
+// joinable reports whether processes may join the target.
+func (s *slicer) joinable() bool {
+	t := s.always.spec.Target
+	return t.Grows() || t.Follow || len(t.PIDs) == 0
+}
+
 // slice observes a group for a while.
 func (s *slicer) slice(g *slicing.Group) error {
 	a := s.out.Aggregator
 	length := int64(g.Length)
+	if s.length > 0 {
+		length = min(length, s.length/10)
+	}
 	if s.length > 0 && clock.Boot()+length+int64(s.drain)+int64(slicing.Turn) > s.pane+s.length {
 		return nil // it would reach into the next pane
 	}
-	s.use(false)
-	defer s.use(true)
+	s.engine.charge(forUpkeep, s.sharers)
+	defer func() { s.engine.charge(forSlices, s.sharers) }()
 	links, err := s.sliced.attachSome(g.Functions)
 	if err != nil {
 		return err
@@ -436,7 +411,7 @@ func (s *slicer) drainCalls(before uint64) int64 {
 
 // expose sends the exposures since the last time, and begins the pane that contains now.
 func (s *slicer) expose(now int64) {
-	c := s.cost()
+	c := s.cost(forUpkeep)
 	at := s.pane
 	list := s.ledger.Take(c.net(), c.hits())
 	if s.length > 0 && now >= s.pane+s.length {
@@ -455,23 +430,24 @@ func (s *slicer) paneOf(now int64) int64 {
 	return t - t%s.length - s.always.provider.offset
 }
 
-// conclude says what was spent.
+// conclude says what was spent, from the time on when attaching began.
 func (s *slicer) conclude() {
-	c := s.cost().since(s.begun)
-	took := float64(time.Since(s.begun.at))
-	spent, used := float64(c.hits()+c.engine), max(float64(c.net()), s.account.Floor*took)
-	all := s.ledger.Functions()
+	end := s.cost(forUpkeep)
+	c := end.since(s.came)
 	always := 0
 	for _, l := range s.links {
 		always += len(l.functions)
 	}
-	strata := slicing.Report(s.observed(c.net()), float64(c.net()))
-	percent := func(x int64) float64 { return 100 * float64(x) / max(used, 1) }
+	strata := slicing.Report(s.observed(end.net()), float64(end.since(s.begun).net()))
+	t := slicing.Total{
+		Share: s.account.Share, Used: max(float64(c.net()), s.account.Floor*float64(c.took)), Took: time.Duration(c.took),
+		Probes: float64(c.hits()), Attaching: float64(c.engine[forAttaching]), Slicing: float64(c.engine[forSlices]), Upkeep: float64(c.engine[forUpkeep]),
+		Always: always, Sliced: s.ledger.Functions(), Slices: s.slices, Attached: s.attached,
+		Before: s.begun.at.Sub(s.came.at), Prepared: float64(s.prepared),
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.was = strata
-	s.said = append(s.said, fmt.Sprintf("overhead %.2g %% of the program's CPU time, of %.4g %% allowed (%.2g %% by probes, %.2g %% by the engine): %d functions were observed all the time, %d in slices (%d were taken); attaching them took %.2g s of CPU time before (%.2g by probes)",
-		100*spent/max(used, 1), 100*s.account.Share, percent(c.hits()), percent(c.engine), always, all, s.slices, float64(s.preparing.engine+s.preparing.hits())/1e9, float64(s.preparing.hits())/1e9))
+	s.was, s.said = strata, t.Remarks()
 }
 
 // observed returns how functions are observed, and with what result.

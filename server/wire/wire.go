@@ -182,6 +182,9 @@ type Summary struct {
 	// Cost is the CPU time that probes and samples have cost so far: events as counted,
 	// at the prices measured on the machine. 0: nothing, or unknown.
 	Cost time.Duration `json:",omitempty"`
+	// Overhead is what probes and engine have taken of the program's CPU time in the last
+	// seconds, of a query WITHIN OVERHEAD. 0: it has none, or it is not known yet.
+	Overhead float64 `json:",omitempty"`
 	// Hosts are those of a result of several hosts, by name.
 	Hosts []HostState `json:",omitempty"`
 	// Arrived is when rows or a watermark of another host last arrived, which may be

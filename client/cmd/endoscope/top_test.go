@@ -33,10 +33,7 @@ func TestTopMeasuresAProgram(t *testing.T) {
 	defer s.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	meter, err := top.NewMeter(ctx, s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	meter := top.NewMeter(s, top.Limit)
 	var mu sync.Mutex
 	var last *top.Snapshot
 	done := make(chan struct{})

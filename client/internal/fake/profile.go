@@ -26,13 +26,17 @@ func profiling(text string) (b behaviour, ok bool) {
 		return behaviour{columns("caller", types.Varchar, "duration", types.Duration, "arg0", types.Bigint, "arg1", types.Bigint, "arg2", types.Bigint, "arg3", types.Bigint), func(r *result) error {
 			return r.rows(row("loop", 2*time.Millisecond, 7, 8, 9, 10), row("loop", 3*time.Millisecond, 7, 8, 9, 10))
 		}}, true
-	case strings.Contains(text, "RATE(*)"):
-		return behaviour{columns("function_name", types.Varchar, "module", types.Varchar, "n", types.Bigint, "rate", types.Double, "avg", types.Duration, "p99", types.Duration), func(r *result) error {
-			counts := row("work", "app", 25, types.Float(1250), 400*time.Microsecond, 2*time.Millisecond)
-			if strings.Contains(text, " FOR ") {
-				return r.rows(counts)
-			}
-			return r.eachWindow(func() error { return r.rows(counts) })
+	case strings.Contains(text, "SAMPLE(process_usage"):
+		return behaviour{columns("timestamp", types.Timestamp, "percent_cpu", types.Double), func(r *result) error {
+			return r.rows(row(types.Time(0), types.Float(50)))
+		}}, true
+	case strings.Contains(text, "WITHIN OVERHEAD 1%"):
+		return behaviour{columns("function_name", types.Varchar, "module", types.Varchar, "n", types.Bigint, "avg", types.Duration, "p99", types.Duration,
+			"exact", types.Boolean, "share", types.Double, "high", types.Bigint), func(r *result) error {
+			r.summary.Overhead = 0.005
+			return r.eachWindow(func() error {
+				return r.rows(row("work", "app", 1<<40, 400*time.Microsecond, 2*time.Millisecond, types.Bool(false), types.Float(0.01), 1<<41))
+			})
 		}}, true
 	}
 	return behaviour{}, false

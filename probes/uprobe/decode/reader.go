@@ -14,8 +14,9 @@ import (
 const (
 	// pollInterval bounds the delay of an event when events are rare.
 	pollInterval = 10 * time.Millisecond
-	// budgetedInterval is that of queries with a budget, whose events are folded in the kernel.
-	budgetedInterval = time.Second
+	// Seldom is that of queries with a budget, whose events are folded in the kernel, and
+	// MostSeldom if they have no panes that wait for watermarks.
+	Seldom, MostSeldom = time.Second, 4 * time.Second
 	// MarkInterval bounds the distance between watermarks, busy or idle.
 	MarkInterval = 20 * time.Millisecond
 	// lossInterval bounds the delay after which a query is notified of losses.
@@ -92,12 +93,14 @@ func (r *Reader) run() {
 // pause returns how long to wait for events. The wake-ups are most of what a query costs that
 // has few, and count where it has a budget.
 func (r *Reader) pause() time.Duration {
+	d := MostSeldom
 	for _, s := range r.subs {
-		if !s.Budgeted {
+		if s.Seldom == 0 {
 			return pollInterval
 		}
+		d = min(d, s.Seldom)
 	}
-	return budgetedInterval
+	return d
 }
 
 // cycle drains the ring and advances the watermarks of the subscriptions.

@@ -3,6 +3,7 @@ package decode
 import (
 	"math"
 	"slices"
+	"time"
 
 	"endoscope/operators/batch"
 	"endoscope/planner/types"
@@ -36,9 +37,9 @@ type Subscription struct {
 	Sink        probes.Sink
 	cols        []calls.Column
 	options     uint32
-	offset      int64 // from the boot clock to the epoch
-	Lateness    int64 // how far watermarks lag behind the clock, ns
-	Budgeted    bool  // the reader wakes seldom
+	offset      int64         // from the boot clock to the epoch
+	Lateness    int64         // how far watermarks lag behind the clock, ns
+	Seldom      time.Duration // how seldom the reader may wake for it; 0: it has events
 	Executables *Names
 	// ExeBefore returns the executable that a process had at a time of the boot clock, if it
 	// has ended since; nil: it is not known.

@@ -16,6 +16,8 @@ const (
 type Account struct {
 	Share, Floor float64
 	debt         float64 // ns spent and not earned; negative: earned and not spent
+	owed         float64 // ns of it that is repaid at a rate, apart from the others
+	rate         float64
 	cpus         float64 // that the program uses without probes
 	apart        float64 // what is spent in a time beside slices
 }
@@ -25,10 +27,13 @@ type Account struct {
 func (a *Account) Add(took, net, sliced, apart int64) {
 	t := float64(max(took, 1))
 	f := min(t/float64(memory), 1)
+	repaid := min(a.owed, a.rate*t)
+	a.owed -= repaid
+	other := float64(max(apart, 0)) + repaid
 	a.cpus += f * (float64(max(net, 0))/t - a.cpus)
-	a.apart += f * (float64(max(apart, 0))/t - a.apart)
+	a.apart += f * (other/t - a.apart)
 	earned := a.Share * max(float64(net), a.Floor*t)
-	a.debt += float64(sliced) - max(earned-float64(apart), leastForSlices*earned)
+	a.debt += float64(sliced) - max(earned-other, leastForSlices*earned)
 	a.debt = max(a.debt, -a.Earning()*float64(saved))
 }
 
@@ -36,8 +41,21 @@ func (a *Account) Add(took, net, sliced, apart int64) {
 // forgotten.
 func (a *Account) Begin(cpus float64) { a.cpus, a.debt = cpus, 0 }
 
+// repayTime is over how long a debt is repaid that was made at once.
+const repayTime = 10 * time.Second
+
+// Spread makes what was spent and is not earned a debt that is repaid over repayTime, from what
+// slices leave of the budget at the least.
+func (a *Account) Spread() {
+	a.owed, a.debt = max(a.debt, 0), min(a.debt, 0)
+	a.rate = a.owed / float64(repayTime)
+}
+
 // CPUs returns the number of processors that the program uses without probes.
 func (a *Account) CPUs() float64 { return a.cpus }
+
+// Load returns the load of the program.
+func (a *Account) Load() Load { return Load{a.cpus, a.Floor} }
 
 // Earning returns what may be spent in a time.
 func (a *Account) Earning() float64 { return a.Share * max(a.cpus, a.Floor) }

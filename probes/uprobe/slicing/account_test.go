@@ -26,6 +26,24 @@ func TestAccount(t *testing.T) {
 	if budget := 0.01 * 20e9; spent > 1.05*budget || spent < 0.95*budget {
 		t.Errorf("%.0f ns were spent, %.0f allowed", spent, budget)
 	}
+	// What was spent at once is repaid over some seconds, in which slices have less.
+	a.Add(second/100, second/100, second/20, 0) // half of what these seconds earn
+	a.Spread()
+	if wait := a.Wait(); wait > 0 {
+		t.Errorf("slices wait for %v after what was spent at once", wait)
+	}
+	for _, want := range []float64{0.5, 1} {
+		for range 10 * 10 {
+			a.Add(second/10, second/10, 0, 0)
+			if share := a.ForSlices() / a.Earning(); want < 1 && (share < 0.49 || share > 1) {
+				t.Fatalf("slices have %g of the budget while a debt is repaid", share)
+			}
+		}
+		a.Add(second/10, second/10, 0, 0)
+		if share := a.ForSlices() / a.Earning(); want == 1 && share < 0.99 {
+			t.Errorf("slices have %g of the budget when nothing is owed", share)
+		}
+	}
 	// An idle program earns what its floor does.
 	for range 100 {
 		a.Add(second/10, 0, 0, 0)

@@ -2,14 +2,16 @@ package slicing
 
 import (
 	"testing"
+	"time"
 
 	"endoscope/planner/plan"
 )
 
 // TestPack: groups slow the program by little, but for functions that do so alone.
 func TestPack(t *testing.T) {
+	busy := Load{CPUs: 1, Floor: 0.1}
 	fs := []Function{{Price: 500, Rate: 2e-6}, {Price: 500, Rate: 2e-5}, {Price: 500, Rate: 3e-5}, {Price: 500, Rate: 1e-4}, {Price: 500, Rate: 1e-3}}
-	groups := Pack(fs, []int{0, 1, 2, 3, 4}, 1, 1e6, 1e9)
+	groups := Pack(fs, []int{0, 1, 2, 3, 4}, busy, 1e6, 1e9)
 	if len(groups) != 4 {
 		t.Fatalf("%d groups: %v", len(groups), groups)
 	}
@@ -22,11 +24,38 @@ func TestPack(t *testing.T) {
 			seen[f] = true
 		}
 	}
-	if fewer := Pack(fs, []int{0, 1, 2, 3, 4}, 1, 1e6, 1e6); len(fewer) != 2 {
+	if fewer := Pack(fs, []int{0, 1, 2, 3, 4}, busy, 1e6, 1e6); len(fewer) != 2 {
 		t.Errorf("where a round may cost little there are %d groups, want one, and the function that is too hot: %v", len(fewer), fewer)
 	}
 	if len(seen) != len(fs) {
 		t.Errorf("%d of %d functions are in groups", len(seen), len(fs))
+	}
+}
+
+// TestPackLengths: slices whose hits cost little beside attaching them are longer, and so are
+// those of a program that is nearly idle, which its probes do not slow.
+func TestPackLengths(t *testing.T) {
+	length := func(dilation, cpus float64) time.Duration {
+		return Pack([]Function{{Price: 1000, Rate: dilation / 1000}}, []int{0}, Load{CPUs: cpus, Floor: 0.1}, Attaching, 1e9)[0].Length
+	}
+	for _, c := range []struct {
+		dilation, cpus float64
+		least, most    time.Duration
+	}{
+		{1e-5, 1, longest, longest},
+		{0.02, 1, usual, longest / 2}, // hits cost a quarter of attaching
+		{0.3, 1, shortest, usual},
+		{0.3, 0.005, 10 * usual, longest},
+	} {
+		if l := length(c.dilation, c.cpus); l < c.least || l > c.most {
+			t.Errorf("a function that slows the program by %g, of %g CPUs, has slices of %v, want %v to %v", c.dilation, c.cpus, l, c.least, c.most)
+		}
+	}
+	if none := (Load{}); none.scale() != leastScale {
+		t.Errorf("an idle program without a floor has the scale %g", none.scale())
+	}
+	if idle, busy := (Load{0.005, 0.1}), (Load{1, 0.1}); !idle.Changed(busy) || busy.Changed(Load{0.2, 0.1}) {
+		t.Error("a program that becomes busy needs other groups, one that remains so does not")
 	}
 }
 

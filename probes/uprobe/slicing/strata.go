@@ -16,10 +16,15 @@ const (
 
 // The length of slices, and the shortest time between two.
 const (
-	longest  = 4 * time.Millisecond
+	usual    = 4 * time.Millisecond
 	shortest = 400 * time.Microsecond
+	longest  = 100 * time.Millisecond
 	Turn     = 30 * time.Millisecond
 )
+
+// hitsShare is what the hits of a slice cost at least of what it costs beside, if it can be
+// longer for that: what is seen then costs less.
+const hitsShare = 0.25
 
 // Attaching is what a slice is assumed to cost beside its hits, ns, before that is known.
 const Attaching = 2.5e6
@@ -40,15 +45,31 @@ type Group struct {
 	Dilation  float64
 }
 
+// Load is how many processors a program uses, without probes, and how many it is taken to use
+// at least. One that is nearly idle is not slowed by what its probes take of little time.
+type Load struct{ CPUs, Floor float64 }
+
+// scale is the part of a dilation that counts.
+func (l Load) scale() float64 { return min(max(l.CPUs/max(l.Floor, 1e-9), leastScale), 1) }
+
+// leastScale is that of an idle program: it may not remain so.
+const leastScale = 0.01
+
+// Changed reports whether groups that were made for a load are not good for another.
+func (l Load) Changed(o Load) bool {
+	a, b := l.scale(), o.scale()
+	return max(a, b) > 4*min(a, b)
+}
+
 // Pack divides functions, sorted by their dilation, into groups. Larger groups make results
 // less certain and rounds shorter: dilations of groups are as small as a round allows that
-// costs at most some ns, where a slice costs fixed beside its hits. cpus is how many
-// processors the program uses.
-func Pack(fs []Function, which []int, cpus, fixed, atMost float64) []Group {
+// costs at most some ns, where a slice costs fixed beside its hits.
+func Pack(fs []Function, which []int, load Load, fixed, atMost float64) []Group {
 	for most := MostDilation; ; most *= 2 {
-		groups, cost := pack(fs, which, most), 0.0
+		groups, cost := pack(fs, which, most, load.scale()), 0.0
 		for i := range groups {
-			cost += fixed + groups[i].Hits(cpus)
+			groups[i].extend(load.CPUs, fixed)
+			cost += fixed + groups[i].Hits(load.CPUs)
 		}
 		if cost <= atMost || most > greatest/2 {
 			return groups
@@ -56,9 +77,9 @@ func Pack(fs []Function, which []int, cpus, fixed, atMost float64) []Group {
 	}
 }
 
-func pack(fs []Function, which []int, most float64) (groups []Group) {
+func pack(fs []Function, which []int, most, scale float64) (groups []Group) {
 	for _, i := range which {
-		d := fs[i].Dilation()
+		d := scale * fs[i].Dilation()
 		last := len(groups) - 1
 		if last < 0 || groups[last].Dilation+d > most || len(groups[last].Functions) == mostTogether {
 			groups = append(groups, Group{})
@@ -69,12 +90,19 @@ func pack(fs []Function, which []int, most float64) (groups []Group) {
 	}
 	for i := range groups {
 		g := &groups[i]
-		g.Length = longest
+		g.Length = usual
 		if g.Dilation > MostDilation {
-			g.Length = max(shortest, time.Duration(float64(longest)*MostDilation/g.Dilation))
+			g.Length = max(shortest, time.Duration(float64(usual)*MostDilation/g.Dilation))
 		}
 	}
 	return groups
+}
+
+// extend makes slices longer whose hits cost little.
+func (g *Group) extend(cpus, fixed float64) {
+	if hits := g.Hits(cpus); hits < hitsShare*fixed {
+		g.Length = min(time.Duration(float64(g.Length)*hitsShare*fixed/max(hits, 1)), longest)
+	}
 }
 
 // Hits returns what the hits of a slice of a group are expected to cost, in ns, if the program
