@@ -114,8 +114,8 @@ func (p *Provider) enlist(s *source, sink probes.Sink) error {
 	// Probes are attached once there is a receiver for their events.
 	s.sub = decode.NewSubscription(s.spec.Out.Types(), s.wants, sink, p.offset, p.reader.Executables, in)
 	s.sub.Lateness, s.sub.Budgeted = p.lateness(s.spec), s.part != nil
-	if s.resolution.IsJava() {
-		s.sub.Java = decode.NewMethods(s.resolution.Selector, s.resolution.Running[0].Exe, in)
+	if s.resolution.AreReported() {
+		s.sub.Reported = decode.NewMethods(s.resolution.Selector, s.resolution.Running[0].Exe, s.resolution.Python, in)
 		s.sub.Name(0, calls.Label{}) // label of gaps
 	} else {
 		for i, w := range s.resolution.Functions {

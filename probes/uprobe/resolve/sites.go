@@ -65,7 +65,7 @@ func KindOf(w calls.Function, links attach.Kind) string {
 	switch w.Returns {
 	case calls.Trapped:
 		return "entry+return (" + links.String() + ")"
-	case calls.JavaReturn:
+	case calls.ReportedReturn:
 		return KindExit + suffix(links)
 	case calls.AtExits:
 		return fmt.Sprintf("%s (%d)%s", KindExits, len(w.Exits), suffix(links))
