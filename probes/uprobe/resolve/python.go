@@ -114,7 +114,7 @@ func (r *resolver) traceLines(m *selection.Module, layout *python.Layout, lines 
 	}
 	quiet.Provider, quiet.Name, quiet.Semaphore = lines[0].Provider, lines[0].Name, lines[0].Semaphore
 	r.report(m, calls.ReportedReturn, []*usdt.Probe{quiet})
-	r.remarks = append(r.remarks, "CPython "+layout.Version+" traces lines while the query runs, which makes the Python code of the process, and of children that it forks meanwhile, some ten times slower, and durations as much longer")
+	r.remarks = append(r.remarks, "CPython "+layout.Version+" traces lines while the query runs, which makes the Python code of the process, and of children that it forks meanwhile, some ten times slower and durations longer")
 	return nil
 }
 

@@ -110,7 +110,7 @@ func (r *resolver) report(m *selection.Module, how calls.Returns, places []*usdt
 	for _, p := range places {
 		for _, s := range r.scopes(m, calls.Unseen) {
 			r.wants = append(r.wants, calls.Function{
-				Module: m, Scope: s, Site: p.Site, Marked: p, Returns: how,
+				Module: m, Scope: s, Site: p.Site, Marked: p, Counter: len(p.Args) == 0, Returns: how,
 				Label: calls.Label{Function: p.String(), Module: m.Name()},
 			})
 		}
