@@ -294,8 +294,9 @@ func (k *Kernel) Load(s Setup, query uint16) (*Installation, error) {
 		delete(spec.Maps, bpf.FunctionMapStacks)
 	}
 	if !s.Returns[calls.ReportedEntry] {
-		delete(spec.Maps, bpf.FunctionMapMethods)
-		delete(spec.Maps, bpf.FunctionMapReportedThreads)
+		for _, name := range []string{bpf.FunctionMapMethods, bpf.FunctionMapReportedThreads, bpf.FunctionMapMeasured} {
+			delete(spec.Maps, name)
+		}
 	}
 	if s.Python {
 		if err := spec.Variables[bpf.FunctionVarPython].Set(true); err != nil {
@@ -304,8 +305,6 @@ func (k *Kernel) Load(s Setup, query uint16) (*Installation, error) {
 		if err := spec.Variables[bpf.FunctionVarOnlyReturns].Set(s.OnlyReturns); err != nil {
 			return nil, err
 		}
-	} else {
-		delete(spec.Maps, bpf.FunctionMapMeasured)
 	}
 	spec.Maps[bpf.FunctionMapHits].MaxEntries = uint32(s.Functions)
 	if s.Growing {
