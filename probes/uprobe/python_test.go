@@ -369,6 +369,7 @@ func TestPythonRefused(t *testing.T) {
 		refused(t, prepare(ofPython(catalog.FunctionDuration, r.target(), script, column)), "calls of functions of Python have no column "+column, "")
 	}
 	refused(t, prepare(ofPython(catalog.FunctionDuration, r.target(), script, "timestamp", "depth")), "the depth of calls of functions of Python is known only if all of them", "")
+	refused(t, prepare(ofPython(catalog.FunctionEnd, r.target(), "app.py", "timestamp")), "no module is called 'app.py': modules of Python are files with their folders", "module LIKE '%/app.py'")
 	classes := ofPython(catalog.FunctionEnd, r.target(), script, "timestamp")
 	classes.Select = testplan.Call("and", classes.Select, testplan.Is(plan.SelectClass, "Shape"))
 	refused(t, prepare(classes), "the classes of functions of Python are not known", "choose functions by function_name and module")

@@ -108,6 +108,10 @@ var interpreterName = regexp.MustCompile(`^(lib)?python3[\d.]*(\.so[\d.]*)?$`)
 // IsInterpreter reports whether a file, by its name, is CPython.
 func IsInterpreter(path string) bool { return interpreterName.MatchString(filepath.Base(path)) }
 
+// ReturnPlace is the marked place (USDT) that an interpreter which reports calls passes at each
+// return.
+const ReturnPlace = "python:function__return"
+
 // Hint says in which interpreters functions can be observed.
 const Hint = "functions of Python can be observed in CPython 3.9 to 3.11 built --with-dtrace, as Debian's and Fedora's are; later versions have no such places. SELECT stack FROM SAMPLE(stack_sample, 10ms) shows the functions of 3.9 to 3.13"
 

@@ -21,7 +21,7 @@ import (
 // the line.
 const (
 	pythonEntry  = "usdt:python:function__entry"
-	pythonReturn = "usdt:python:function__return"
+	pythonReturn = "usdt:" + python.ReturnPlace
 	pythonLine   = "usdt:python:line"
 	pythonArgs   = 3
 )

@@ -97,10 +97,11 @@ func Resolve(spec *plan.Acquire, compile selection.Matcher, cache *elf.Cache, va
 			sel.InModule = func(string, string, string) (bool, error) { return true, nil }
 		}
 	}
-	modules := sel
+	modules, refuse := sel, selection.RefusePaths
 	if sel.Python {
-		modules = interpreters()
-	} else if err := selection.RefusePaths(spec); err != nil {
+		modules, refuse = interpreters(), selection.RefuseBareFiles
+	}
+	if err := refuse(spec); err != nil {
 		return nil, err
 	}
 	set, err := find(spec.Target, running, modules)

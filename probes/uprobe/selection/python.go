@@ -36,6 +36,22 @@ func SelectsPython(sel plan.Expr) bool {
 	return false
 }
 
+// RefuseBareFiles rejects a comparison of module with a source file of Python without folders,
+// which would match no module: those of Python are named as the interpreter opened them.
+func RefuseBareFiles(spec *plan.Acquire) error {
+	for _, c := range listOf(spec.Select, plan.SelectModule) {
+		if isPythonSource(c) && !strings.Contains(c.V.S, "/") {
+			start, stop := spec.Start, spec.Stop
+			if c.Stop > c.Start {
+				start, stop = c.Start, c.Stop
+			}
+			return plan.Errorf(start, stop, "no module is called '%s': modules of Python are files with their folders", c.V.S).
+				WithHint("module LIKE '%%/%s'", c.V.S)
+		}
+	}
+	return nil
+}
+
 // isPythonSource reports whether a constant is the name of a source file, or a pattern or a
 // regular expression that such names end with.
 func isPythonSource(c *plan.Const) bool {
