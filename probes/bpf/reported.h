@@ -6,10 +6,11 @@
  * (python:function__entry and python:function__return, Python/ceval.c), which are called
  * methods here, too. The probes fire at each entry and each exit, also by an exception, with
  * the addresses of texts that name the method: HotSpot has class, name and signature with
- * their lengths, CPython a file and a name that end with a zero byte. A method is identified by these addresses and a hash of the texts, as the
- * texts of another method may replace them when a class is unloaded. The texts are sent
- * once, when a method is first seen; user space then says whether the method is selected.
- * Until then its calls are.
+ * their lengths, CPython a file and a name that end with a zero byte.
+ *
+ * A method is identified by these addresses and a hash of the texts, as the texts of another
+ * method may replace them when a class is unloaded. The texts are sent once, when a method is
+ * first seen; user space then says whether the method is selected. Until then its calls are.
  *
  * Entry and return are paired by method: of a thread's calls of one method the last one
  * returns first. A return without a call on the stack began before the probe was attached.

@@ -248,6 +248,32 @@ func TestPythonDurations(t *testing.T) {
 	}
 }
 
+// Of the calls of a thread that are nested deeper than can be followed there are the entries,
+// and what needs their returns is counted.
+func TestPythonNesting(t *testing.T) {
+	testenv.NeedUprobes(t)
+	interpreter := python311(t)
+	const program = `
+import sys
+sys.setrecursionlimit(5000)
+def deep(n): return n and deep(n - 1)
+print("ready", flush=True)
+sys.stdin.readline()
+deep(2999)
+deep(9)
+`
+	for stream, want := range map[string]int{catalog.FunctionStart: 3010, catalog.FunctionEnd: 3010, catalog.FunctionDuration: 1034} {
+		p := provider(t, Options{})
+		r, script := runPython(t, interpreter, program)
+		_, got := start(t, p, ofPython(stream, r.target(), script, "timestamp", "function_name"))
+		r.finish(success)
+		got.wait(t)
+		if n := tally(got.strings("function_name"))["deep"]; n != want || n+int(got.counts["nesting"]) != 3010 {
+			t.Errorf("%s: %d rows, want %d; lost %v, counted %v", stream, n, want, got.lost, got.counts)
+		}
+	}
+}
+
 // In a thread's sequence each function that is entered is left, in reverse order.
 func TestPythonSequence(t *testing.T) {
 	testenv.NeedUprobes(t)
