@@ -310,14 +310,21 @@ func TestPythonSequence(t *testing.T) {
 }
 
 // The counters by which an interpreter knows what it has to report are zero again when a
-// query ends.
+// query ends. That of lines is only raised in the target.
 func TestPythonCountersAreLowered(t *testing.T) {
 	testenv.NeedUprobes(t)
 	interpreter := python311(t)
 	p := provider(t, Options{})
 	r, script := runPython(t, interpreter, pythonProgram)
 	pid := r.cmd.Process.Pid
-	src, got := start(t, p, ofPython(catalog.FunctionDuration, r.target(), script, "timestamp"))
+	target := r.target()
+	target.Follow = true // so that the probes are those of all processes
+	src, got := start(t, p, ofPython(catalog.FunctionDuration, target, script, "timestamp"))
+	other, _ := runPython(t, interpreter, pythonProgram)
+	if lines := pythonCounters(t, interpreter, other.cmd.Process.Pid)["usdt:python:line"]; lines != 0 {
+		t.Errorf("another process traces lines: %d", lines)
+	}
+	other.finish(success)
 	if raised := pythonCounters(t, interpreter, pid); raised["usdt:python:line"] == 0 || raised["usdt:python:function__entry"] == 0 || raised["usdt:python:function__return"] == 0 {
 		t.Errorf("counters while the query runs: %v", raised)
 	}

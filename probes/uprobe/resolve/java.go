@@ -96,8 +96,9 @@ func (r *resolver) machine(m *selection.Module) error {
 		return plan.Errorf(r.spec.Start, r.spec.Stop, "the Java machine %s was built without probes of calls", m.Path)
 	}
 	// Probes are attached in this order: a recorded entry always has its return probe.
-	r.report(m, calls.ReportedReturn, places[hotspotReturn])
-	r.report(m, calls.ReportedEntry, places[hotspotEntry])
+	scopes := r.scopes(m, calls.Unseen)
+	r.report(m, calls.ReportedReturn, places[hotspotReturn], scopes)
+	r.report(m, calls.ReportedEntry, places[hotspotEntry], scopes)
 	return nil
 }
 

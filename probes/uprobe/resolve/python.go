@@ -78,25 +78,27 @@ func (r *resolver) interpreter(m *selection.Module) error {
 	if len(entries) == 0 || len(returns) == 0 {
 		return plan.Errorf(r.spec.Start, r.spec.Stop, "%s (CPython %s) was built without places at calls of functions", m.Path, layout.Version).WithHint("%s", python.Hint)
 	}
+	scopes := r.scopes(m, calls.Unseen)
 	if r.spec.Stream == catalog.FunctionEnd {
-		r.report(m, calls.ReportedEntry, returns)
+		r.report(m, calls.ReportedEntry, returns, scopes)
 		return nil
 	}
 	// Probes are attached in this order: a recorded entry always has its return probe.
-	r.report(m, calls.ReportedReturn, returns)
+	r.report(m, calls.ReportedReturn, returns, scopes)
 	if layout.Version == entriesWithLines {
 		if err := r.traceLines(m, layout, places[pythonLine]); err != nil {
 			return err
 		}
 	}
-	r.report(m, calls.ReportedEntry, entries)
+	r.report(m, calls.ReportedEntry, entries, scopes)
 	return nil
 }
 
 // traceLines makes the interpreter trace lines, so that it reports entries. Nothing is probed
 // where it reports lines, as each line would cost a trap: the kernel raises their counter for
 // a probe at an instruction that is executed when a process ends. (A place has one counter for
-// all who probe it, so the probe is at none where others would.)
+// all who probe it, so the probe is at none where others would.) It does so only in the
+// target's processes, whatever scope the other probes have: no other program is slowed down.
 func (r *resolver) traceLines(m *selection.Module, layout *python.Layout, lines []*usdt.Probe) error {
 	refuse := func(format string, args ...any) *plan.Error {
 		return plan.Errorf(r.spec.Start, r.spec.Stop, "CPython %s reports the entries of functions only while it traces lines, %s", layout.Version, fmt.Sprintf(format, args...))
@@ -108,12 +110,25 @@ func (r *resolver) traceLines(m *selection.Module, layout *python.Layout, lines 
 	if len(lines) == 0 || lines[0].Semaphore == 0 {
 		return refuse("and %s has no place of lines", m.Path)
 	}
+	if !r.links.ScopesProcess() {
+		return refuse("which this kernel would make all processes of %s do", m.Name())
+	}
+	scopes := pidScopes(m)
+	if len(scopes) == 0 {
+		return refuse("and no process of the target runs it")
+	}
 	quiet, err := quietPlace(m.File)
 	if err != nil {
 		return refuse("which cannot be requested: %v", err)
 	}
 	quiet.Provider, quiet.Name, quiet.Semaphore = lines[0].Provider, lines[0].Name, lines[0].Semaphore
-	r.report(m, calls.ReportedReturn, []*usdt.Probe{quiet})
+	added := r.report(m, calls.ReportedReturn, []*usdt.Probe{quiet}, scopes)
+	for i := range added {
+		added[i].Counter = true
+	}
+	if r.spec.Target.Grows() {
+		r.remarks = append(r.remarks, "of processes that start later, only those report entries that are forked by processes which do")
+	}
 	r.remarks = append(r.remarks, "CPython "+layout.Version+" traces lines while the query runs, which makes the Python code of the process, and of children that it forks meanwhile, some ten times slower and durations longer")
 	return nil
 }

@@ -105,17 +105,19 @@ func refusesReport(p *usdt.Probe, args int) string {
 	return ""
 }
 
-// report adds places at which calls are reported.
-func (r *resolver) report(m *selection.Module, how calls.Returns, places []*usdt.Probe) {
+// report adds places at which calls are reported, and returns what it added.
+func (r *resolver) report(m *selection.Module, how calls.Returns, places []*usdt.Probe, scopes []*selection.Scope) []calls.Function {
+	before := len(r.wants)
 	for _, p := range places {
-		for _, s := range r.scopes(m, calls.Unseen) {
+		for _, s := range scopes {
 			r.wants = append(r.wants, calls.Function{
-				Module: m, Scope: s, Site: p.Site, Marked: p, Counter: len(p.Args) == 0, Returns: how,
+				Module: m, Scope: s, Site: p.Site, Marked: p, Returns: how,
 				Label: calls.Label{Function: p.String(), Module: m.Name()},
 			})
 		}
 	}
 	r.selected = len(r.wants)
+	return r.wants[before:]
 }
 
 // Reported names the functions if their calls are reported by a machine or an interpreter; ""

@@ -417,14 +417,7 @@ func (r *resolver) scopes(m *selection.Module, how calls.Returns) []*selection.S
 	}
 	onlyPIDs := t.Viewer.Private() || !t.Grows()
 	if onlyPIDs && !t.Follow && how != calls.Trapped && r.links.ScopesProcess() {
-		var out []*selection.Scope
-		for _, pl := range m.Mapped {
-			out = append(out, selection.PidScope(pl))
-		}
-		for _, p := range m.Expected {
-			out = append(out, &selection.Scope{PID: p.PID, Key: fmt.Sprintf("pid %d", p.PID)})
-		}
-		return out
+		return pidScopes(m)
 	}
 	s := &selection.Scope{Flags: abi.OnlyTargets, Key: r.members}
 	switch {
@@ -441,6 +434,17 @@ func (r *resolver) scopes(m *selection.Module, how calls.Returns) []*selection.S
 		}
 	}
 	return []*selection.Scope{s}
+}
+
+// pidScopes returns a scope for each process that has mapped m, or will do so.
+func pidScopes(m *selection.Module) (out []*selection.Scope) {
+	for _, pl := range m.Mapped {
+		out = append(out, selection.PidScope(pl))
+	}
+	for _, p := range m.Expected {
+		out = append(out, &selection.Scope{PID: p.PID, Key: fmt.Sprintf("pid %d", p.PID)})
+	}
+	return out
 }
 
 func (r *resolver) skip(name, reason string) {
