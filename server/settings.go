@@ -171,6 +171,7 @@ func (s *session) withSettings(p *plan.Query) *plan.Query {
 		OverheadDrain: time.Duration(s.setting("overhead_drain").I),
 		StackOverhead: s.setting("stack_overhead").F / 100,
 		JavaStacks:    s.setting("java_stacks").S,
+		PythonLines:   s.setting("python_entries").S == "lines",
 		Handlers:      s.handlerSettings(),
 		HandlerMemory: time.Duration(s.setting("handler_memory").I),
 		MaxString:     int(s.setting("max_string").I),

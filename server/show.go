@@ -12,6 +12,7 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/planner/types"
 	"endoscope/probes/container"
+	"endoscope/probes/lang/python"
 	"endoscope/probes/process"
 	"endoscope/server/answer"
 	"endoscope/server/introspect"
@@ -54,6 +55,9 @@ func (s *session) show(ctx context.Context, st *parser.Show, src string) (wire.R
 			return nil, answer.WithPlace(planner.Placed(err, src), st, src)
 		}
 		for _, m := range places {
+			if m.String() == "usdt:"+python.ReturnPlace {
+				rel.Notices = append(rel.Notices, "functions of Python are not listed: AND module LIKE '%.py' chooses them in queries (help python)")
+			}
 			rel.Add(types.Str(m.String()), types.Str(""), types.Int(int64(len(m.Site.Bytes))), types.Str(fmt.Sprintf("%#x", m.Site.Addr)))
 		}
 	case "CONTAINERS":

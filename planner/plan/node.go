@@ -236,6 +236,9 @@ type Settings struct {
 	// JavaStacks selects how the stacks of Java programs are read: off, threaddump or
 	// perfmap.
 	JavaStacks string
+	// PythonLines: where an interpreter reports entries of functions only while it traces
+	// lines, it may be made to.
+	PythonLines bool
 	// Handlers are the parameters for finding event handlers.
 	Handlers HandlerSettings
 	// DebugDirectory lists directories of debug files, separated by colons, that are

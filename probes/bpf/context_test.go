@@ -46,7 +46,7 @@ func TestProgramsOfContextsVerify(t *testing.T) {
 		form{options: sequence | result | useTexts, context: follows | late | text, sleepable: true})
 	var uprobes []string
 	for name, p := range compiled.Programs {
-		if p.Type == ebpf.Kprobe && name != FunctionProgFunctionSession && name != FunctionProgJavaEntry && name != FunctionProgJavaReturn {
+		if p.Type == ebpf.Kprobe && name != FunctionProgFunctionSession && name != FunctionProgReportedEntry && name != FunctionProgReportedReturn {
 			uprobes = append(uprobes, name)
 		}
 	}

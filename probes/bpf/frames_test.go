@@ -63,7 +63,7 @@ func TestFramesFit(t *testing.T) {
 		"groups of timed calls":   {options: atEnd | gated | guarded, aggregate: hashed | derived | updated | sketched},
 		"groups of calls, wait":   {options: atEnd | rows | gated | guarded | receiver | values, aggregate: hashed | derived | updated | sketched, waits: true},
 	} {
-		for _, program := range []string{FunctionProgFunctionEntry, FunctionProgFunctionSession, FunctionProgPairEntry, FunctionProgPairReturn, FunctionProgFrameEntry, FunctionProgFrameExit, FunctionProgGoroutineEnd, FunctionProgFrameLanding, FunctionProgFrameUnwinding, FunctionProgFrameJump, FunctionProgFrameSwitch, FunctionProgCallJump, FunctionProgJavaEntry, FunctionProgJavaReturn} {
+		for _, program := range []string{FunctionProgFunctionEntry, FunctionProgFunctionSession, FunctionProgPairEntry, FunctionProgPairReturn, FunctionProgFrameEntry, FunctionProgFrameExit, FunctionProgGoroutineEnd, FunctionProgFrameLanding, FunctionProgFrameUnwinding, FunctionProgFrameJump, FunctionProgFrameSwitch, FunctionProgCallJump, FunctionProgReportedEntry, FunctionProgReportedReturn} {
 			t.Run(fmt.Sprint(name, ", ", program), func(t *testing.T) {
 				spec := all.Copy()
 				for other := range spec.Programs {

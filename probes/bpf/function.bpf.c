@@ -11,7 +11,7 @@
  *   session             entry and return in one program (Linux 6.13)
  *   pair_entry/_return  the same with two links, for kernels before it
  *   frame_entry/_exit   entry, and the instructions by which the function leaves
- *   java_entry/_return  the probes of a Java virtual machine, which name the method
+ *   reported_entry/_return  the probes of a virtual machine or an interpreter, which name the function
  *
  * and, where calls that do not return matter:
  *
@@ -23,7 +23,7 @@
  *   frame_switch        a thread continues on another stack
  *   thread_end          a thread ends, and its sequence
  *   frame_thread_end    the same where exits are probed
- *   java_thread_end     the same for Java methods
+ *   reported_thread_end the same for calls that are reported
  *
  * and, for the children of the target's processes:
  *
@@ -47,7 +47,7 @@
 #include "frames.h"
 #include "gate.h"
 #include "suspension.h"
-#include "java.h"
+#include "reported.h"
 #include "opening.h"
 #include "recall.h"
 #include "sequence.h"
@@ -431,28 +431,28 @@ int frame_thread_end(void *ctx)
 	return 0;
 }
 
-/* At hotspot:method__entry. */
+/* At hotspot:method__entry, and python:function__entry. */
 SEC("uprobe.multi/x")
-int java_entry(struct pt_regs *ctx)
+int reported_entry(struct pt_regs *ctx)
 {
 	OWN_FRAMES(ctx);
-	java_enter(ctx);
+	reported_enter(ctx);
 	return 0;
 }
 
-/* At hotspot:method__return. */
+/* At hotspot:method__return, and python:function__return. */
 SEC("uprobe.multi/x")
-int java_return(struct pt_regs *ctx)
+int reported_return(struct pt_regs *ctx)
 {
 	OWN_FRAMES(ctx);
-	java_leave(ctx);
+	reported_leave(ctx);
 	return 0;
 }
 
 SEC("raw_tp/sched_process_exit")
-int java_thread_end(void *ctx)
+int reported_thread_end(void *ctx)
 {
-	java_end();
+	reported_end();
 	return 0;
 }
 

@@ -187,21 +187,6 @@ type FunctionInside struct {
 	}
 }
 
-type FunctionJavaThread struct {
-	_       structs.HostLayout
-	ExecId  uint64
-	N       uint32
-	Gap     uint32
-	Carries uint32
-	Unused  uint32
-	Calls   [1024]struct {
-		_      structs.HostLayout
-		Start  uint64
-		Method uint32
-		Wanted uint32
-	}
-}
-
 type FunctionLeft struct {
 	_    structs.HostLayout
 	Tgid uint64
@@ -330,6 +315,21 @@ type FunctionRecorded struct {
 	Goroutine uint64
 }
 
+type FunctionReportedThread struct {
+	_       structs.HostLayout
+	ExecId  uint64
+	N       uint32
+	Gap     uint32
+	Carries uint32
+	Unused  uint32
+	Calls   [1024]struct {
+		_      structs.HostLayout
+		Start  uint64
+		Method uint32
+		Wanted uint32
+	}
+}
+
 type FunctionRing struct {
 	_      structs.HostLayout
 	Claim  uint64
@@ -388,6 +388,11 @@ type FunctionTarget struct {
 	Id   [2]uint64
 }
 
+type FunctionText struct {
+	_     structs.HostLayout
+	Bytes [384]int8
+}
+
 type FunctionTexts struct {
 	_      structs.HostLayout
 	Size   uint16
@@ -418,141 +423,144 @@ type FunctionThread struct {
 //
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
-	FunctionMapAlarms            = "alarms"
-	FunctionMapArguments         = "arguments"
-	FunctionMapBeginning         = "beginning"
-	FunctionMapBuckets0          = "buckets_0"
-	FunctionMapBuckets1          = "buckets_1"
-	FunctionMapCounts            = "counts"
-	FunctionMapDerivedWords      = "derived_words"
-	FunctionMapElsewheres        = "elsewheres"
-	FunctionMapEvents            = "events"
-	FunctionMapFamily            = "family"
-	FunctionMapFirings           = "firings"
-	FunctionMapGates             = "gates"
-	FunctionMapGoroutines        = "goroutines"
-	FunctionMapHeres             = "heres"
-	FunctionMapHits              = "hits"
-	FunctionMapHolders           = "holders"
-	FunctionMapJavaThreads       = "java_threads"
-	FunctionMapMethods           = "methods"
-	FunctionMapMoments           = "moments"
-	FunctionMapMoved             = "moved"
-	FunctionMapOpenCalls         = "open_calls"
-	FunctionMapOwners            = "owners"
-	FunctionMapPrices            = "prices"
-	FunctionMapRateLeft          = "rate_left"
-	FunctionMapRecordings        = "recordings"
-	FunctionMapRings             = "rings"
-	FunctionMapRoutines          = "routines"
-	FunctionMapSamples           = "samples"
-	FunctionMapScratch           = "scratch"
-	FunctionMapSpent             = "spent"
-	FunctionMapStacks            = "stacks"
-	FunctionMapStates            = "states"
-	FunctionMapStates0           = "states_0"
-	FunctionMapStates1           = "states_1"
-	FunctionMapSuspendedNames    = "suspended_names"
-	FunctionMapTargets           = "targets"
-	FunctionMapThreads           = "threads"
-	FunctionProgCallJump         = "call_jump"
-	FunctionProgFrameEntry       = "frame_entry"
-	FunctionProgFrameExit        = "frame_exit"
-	FunctionProgFrameJump        = "frame_jump"
-	FunctionProgFrameLanding     = "frame_landing"
-	FunctionProgFrameSwitch      = "frame_switch"
-	FunctionProgFrameThreadEnd   = "frame_thread_end"
-	FunctionProgFrameUnwinding   = "frame_unwinding"
-	FunctionProgFunctionEntry    = "function_entry"
-	FunctionProgFunctionSession  = "function_session"
-	FunctionProgGoroutineEnd     = "goroutine_end"
-	FunctionProgJavaEntry        = "java_entry"
-	FunctionProgJavaReturn       = "java_return"
-	FunctionProgJavaThreadEnd    = "java_thread_end"
-	FunctionProgPairEntry        = "pair_entry"
-	FunctionProgPairReturn       = "pair_return"
-	FunctionProgProcessBegan     = "process_began"
-	FunctionProgProcessEnded     = "process_ended"
-	FunctionProgThreadEnd        = "thread_end"
-	FunctionVarAggregate         = "aggregate"
-	FunctionVarArmed             = "armed"
-	FunctionVarBudgeted          = "budgeted"
-	FunctionVarCgroupLevels      = "cgroup_levels"
-	FunctionVarContext           = "context"
-	FunctionVarContextWords      = "context_words"
-	FunctionVarCoroutines        = "coroutines"
-	FunctionVarCpus              = "cpus"
-	FunctionVarDivided           = "divided"
-	FunctionVarDivisions         = "divisions"
-	FunctionVarExactSamples      = "exact_samples"
-	FunctionVarFollows           = "follows"
-	FunctionVarGeneration        = "generation"
-	FunctionVarGroups            = "groups"
-	FunctionVarKeyAt             = "key_at"
-	FunctionVarKeySlot           = "key_slot"
-	FunctionVarKeyWords          = "key_words"
-	FunctionVarLastCoroutine     = "last_coroutine"
-	FunctionVarMethodsKnown      = "methods_known"
-	FunctionVarNever             = "never"
-	FunctionVarOnlyPid           = "only_pid"
-	FunctionVarOpen              = "open"
-	FunctionVarOpenedGates       = "opened_gates"
-	FunctionVarOpenedWithin      = "opened_within"
-	FunctionVarOpens             = "opens"
-	FunctionVarOptions           = "options"
-	FunctionVarOwnGate           = "own_gate"
-	FunctionVarPane              = "pane"
-	FunctionVarPanes             = "panes"
-	FunctionVarPlaced            = "placed"
-	FunctionVarQuery             = "query"
-	FunctionVarRateChunk         = "rate_chunk"
-	FunctionVarRateChunkNs       = "rate_chunk_ns"
-	FunctionVarRatePaid          = "rate_paid"
-	FunctionVarReattachImage     = "reattach_image"
-	FunctionVarReattachPid       = "reattach_pid"
-	FunctionVarReattachUntil     = "reattach_until"
-	FunctionVarRecalls           = "recalls"
-	FunctionVarRecords           = "records"
-	FunctionVarResultArgs        = "result_args"
-	FunctionVarRingCount         = "ring_count"
-	FunctionVarRingReserve       = "ring_reserve"
-	FunctionVarSampleCounts      = "sample_counts"
-	FunctionVarSampleRoom        = "sample_room"
-	FunctionVarSampled           = "sampled"
-	FunctionVarSketches          = "sketches"
-	FunctionVarSlotOfG           = "slot_of_g"
-	FunctionVarStackBytes        = "stack_bytes"
-	FunctionVarSuspension        = "suspension"
-	FunctionVarTextBytes         = "text_bytes"
-	FunctionVarTextSlots         = "text_slots"
-	FunctionVarTypeCopied        = "type_copied"
-	FunctionVarTypeElsewhere     = "type_elsewhere"
-	FunctionVarTypeEvent         = "type_event"
-	FunctionVarTypeEventArgs     = "type_event_args"
-	FunctionVarTypeEventCost     = "type_event_cost"
-	FunctionVarTypeEventFull     = "type_event_full"
-	FunctionVarTypeEventMethod   = "type_event_method"
-	FunctionVarTypeEventNames    = "type_event_names"
-	FunctionVarTypeEventReceiver = "type_event_receiver"
-	FunctionVarTypeEventReturn   = "type_event_return"
-	FunctionVarTypeFiring        = "type_firing"
-	FunctionVarTypeFrame         = "type_frame"
-	FunctionVarTypeGoroutine     = "type_goroutine"
-	FunctionVarTypeHere          = "type_here"
-	FunctionVarTypeInside        = "type_inside"
-	FunctionVarTypeLeft          = "type_left"
-	FunctionVarTypeMethodKey     = "type_method_key"
-	FunctionVarTypeMoment        = "type_moment"
-	FunctionVarTypeOperand       = "type_operand"
-	FunctionVarTypeOperands      = "type_operands"
-	FunctionVarTypeOwner         = "type_owner"
-	FunctionVarTypePending       = "type_pending"
-	FunctionVarTypeRecallPool    = "type_recall_pool"
-	FunctionVarTypeRecorded      = "type_recorded"
-	FunctionVarTypeSuspended     = "type_suspended"
-	FunctionVarTypeTaken         = "type_taken"
-	FunctionVarWaits             = "waits"
-	FunctionVarWakeBytes         = "wake_bytes"
+	FunctionMapAlarms             = "alarms"
+	FunctionMapArguments          = "arguments"
+	FunctionMapBeginning          = "beginning"
+	FunctionMapBuckets0           = "buckets_0"
+	FunctionMapBuckets1           = "buckets_1"
+	FunctionMapCounts             = "counts"
+	FunctionMapDerivedWords       = "derived_words"
+	FunctionMapElsewheres         = "elsewheres"
+	FunctionMapEvents             = "events"
+	FunctionMapFamily             = "family"
+	FunctionMapFirings            = "firings"
+	FunctionMapGates              = "gates"
+	FunctionMapGoroutines         = "goroutines"
+	FunctionMapHeres              = "heres"
+	FunctionMapHits               = "hits"
+	FunctionMapHolders            = "holders"
+	FunctionMapMeasured           = "measured"
+	FunctionMapMethods            = "methods"
+	FunctionMapMoments            = "moments"
+	FunctionMapMoved              = "moved"
+	FunctionMapOpenCalls          = "open_calls"
+	FunctionMapOwners             = "owners"
+	FunctionMapPrices             = "prices"
+	FunctionMapRateLeft           = "rate_left"
+	FunctionMapRecordings         = "recordings"
+	FunctionMapReportedThreads    = "reported_threads"
+	FunctionMapRings              = "rings"
+	FunctionMapRoutines           = "routines"
+	FunctionMapSamples            = "samples"
+	FunctionMapScratch            = "scratch"
+	FunctionMapSpent              = "spent"
+	FunctionMapStacks             = "stacks"
+	FunctionMapStates             = "states"
+	FunctionMapStates0            = "states_0"
+	FunctionMapStates1            = "states_1"
+	FunctionMapSuspendedNames     = "suspended_names"
+	FunctionMapTargets            = "targets"
+	FunctionMapThreads            = "threads"
+	FunctionProgCallJump          = "call_jump"
+	FunctionProgFrameEntry        = "frame_entry"
+	FunctionProgFrameExit         = "frame_exit"
+	FunctionProgFrameJump         = "frame_jump"
+	FunctionProgFrameLanding      = "frame_landing"
+	FunctionProgFrameSwitch       = "frame_switch"
+	FunctionProgFrameThreadEnd    = "frame_thread_end"
+	FunctionProgFrameUnwinding    = "frame_unwinding"
+	FunctionProgFunctionEntry     = "function_entry"
+	FunctionProgFunctionSession   = "function_session"
+	FunctionProgGoroutineEnd      = "goroutine_end"
+	FunctionProgPairEntry         = "pair_entry"
+	FunctionProgPairReturn        = "pair_return"
+	FunctionProgProcessBegan      = "process_began"
+	FunctionProgProcessEnded      = "process_ended"
+	FunctionProgReportedEntry     = "reported_entry"
+	FunctionProgReportedReturn    = "reported_return"
+	FunctionProgReportedThreadEnd = "reported_thread_end"
+	FunctionProgThreadEnd         = "thread_end"
+	FunctionVarAggregate          = "aggregate"
+	FunctionVarArmed              = "armed"
+	FunctionVarBudgeted           = "budgeted"
+	FunctionVarCgroupLevels       = "cgroup_levels"
+	FunctionVarContext            = "context"
+	FunctionVarContextWords       = "context_words"
+	FunctionVarCoroutines         = "coroutines"
+	FunctionVarCpus               = "cpus"
+	FunctionVarDivided            = "divided"
+	FunctionVarDivisions          = "divisions"
+	FunctionVarExactSamples       = "exact_samples"
+	FunctionVarFollows            = "follows"
+	FunctionVarGeneration         = "generation"
+	FunctionVarGroups             = "groups"
+	FunctionVarKeyAt              = "key_at"
+	FunctionVarKeySlot            = "key_slot"
+	FunctionVarKeyWords           = "key_words"
+	FunctionVarLastCoroutine      = "last_coroutine"
+	FunctionVarMethodsKnown       = "methods_known"
+	FunctionVarNever              = "never"
+	FunctionVarOnlyPid            = "only_pid"
+	FunctionVarOnlyReturns        = "only_returns"
+	FunctionVarOpen               = "open"
+	FunctionVarOpenedGates        = "opened_gates"
+	FunctionVarOpenedWithin       = "opened_within"
+	FunctionVarOpens              = "opens"
+	FunctionVarOptions            = "options"
+	FunctionVarOwnGate            = "own_gate"
+	FunctionVarPane               = "pane"
+	FunctionVarPanes              = "panes"
+	FunctionVarPlaced             = "placed"
+	FunctionVarPython             = "python"
+	FunctionVarQuery              = "query"
+	FunctionVarRateChunk          = "rate_chunk"
+	FunctionVarRateChunkNs        = "rate_chunk_ns"
+	FunctionVarRatePaid           = "rate_paid"
+	FunctionVarReattachImage      = "reattach_image"
+	FunctionVarReattachPid        = "reattach_pid"
+	FunctionVarReattachUntil      = "reattach_until"
+	FunctionVarRecalls            = "recalls"
+	FunctionVarRecords            = "records"
+	FunctionVarResultArgs         = "result_args"
+	FunctionVarRingCount          = "ring_count"
+	FunctionVarRingReserve        = "ring_reserve"
+	FunctionVarSampleCounts       = "sample_counts"
+	FunctionVarSampleRoom         = "sample_room"
+	FunctionVarSampled            = "sampled"
+	FunctionVarSketches           = "sketches"
+	FunctionVarSlotOfG            = "slot_of_g"
+	FunctionVarStackBytes         = "stack_bytes"
+	FunctionVarSuspension         = "suspension"
+	FunctionVarTextBytes          = "text_bytes"
+	FunctionVarTextSlots          = "text_slots"
+	FunctionVarTypeCopied         = "type_copied"
+	FunctionVarTypeElsewhere      = "type_elsewhere"
+	FunctionVarTypeEvent          = "type_event"
+	FunctionVarTypeEventArgs      = "type_event_args"
+	FunctionVarTypeEventCost      = "type_event_cost"
+	FunctionVarTypeEventFull      = "type_event_full"
+	FunctionVarTypeEventMethod    = "type_event_method"
+	FunctionVarTypeEventNames     = "type_event_names"
+	FunctionVarTypeEventReceiver  = "type_event_receiver"
+	FunctionVarTypeEventReturn    = "type_event_return"
+	FunctionVarTypeFiring         = "type_firing"
+	FunctionVarTypeFrame          = "type_frame"
+	FunctionVarTypeGoroutine      = "type_goroutine"
+	FunctionVarTypeHere           = "type_here"
+	FunctionVarTypeInside         = "type_inside"
+	FunctionVarTypeLeft           = "type_left"
+	FunctionVarTypeMethodKey      = "type_method_key"
+	FunctionVarTypeMoment         = "type_moment"
+	FunctionVarTypeOperand        = "type_operand"
+	FunctionVarTypeOperands       = "type_operands"
+	FunctionVarTypeOwner          = "type_owner"
+	FunctionVarTypePending        = "type_pending"
+	FunctionVarTypeRecallPool     = "type_recall_pool"
+	FunctionVarTypeRecorded       = "type_recorded"
+	FunctionVarTypeSuspended      = "type_suspended"
+	FunctionVarTypeTaken          = "type_taken"
+	FunctionVarWaits              = "waits"
+	FunctionVarWakeBytes          = "wake_bytes"
 )
 
 // LoadFunction returns the embedded CollectionSpec for Function.
@@ -597,68 +605,69 @@ type FunctionSpecs struct {
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type FunctionProgramSpecs struct {
-	CallJump        *ebpf.ProgramSpec `ebpf:"call_jump"`
-	FrameEntry      *ebpf.ProgramSpec `ebpf:"frame_entry"`
-	FrameExit       *ebpf.ProgramSpec `ebpf:"frame_exit"`
-	FrameJump       *ebpf.ProgramSpec `ebpf:"frame_jump"`
-	FrameLanding    *ebpf.ProgramSpec `ebpf:"frame_landing"`
-	FrameSwitch     *ebpf.ProgramSpec `ebpf:"frame_switch"`
-	FrameThreadEnd  *ebpf.ProgramSpec `ebpf:"frame_thread_end"`
-	FrameUnwinding  *ebpf.ProgramSpec `ebpf:"frame_unwinding"`
-	FunctionEntry   *ebpf.ProgramSpec `ebpf:"function_entry"`
-	FunctionSession *ebpf.ProgramSpec `ebpf:"function_session"`
-	GoroutineEnd    *ebpf.ProgramSpec `ebpf:"goroutine_end"`
-	JavaEntry       *ebpf.ProgramSpec `ebpf:"java_entry"`
-	JavaReturn      *ebpf.ProgramSpec `ebpf:"java_return"`
-	JavaThreadEnd   *ebpf.ProgramSpec `ebpf:"java_thread_end"`
-	PairEntry       *ebpf.ProgramSpec `ebpf:"pair_entry"`
-	PairReturn      *ebpf.ProgramSpec `ebpf:"pair_return"`
-	ProcessBegan    *ebpf.ProgramSpec `ebpf:"process_began"`
-	ProcessEnded    *ebpf.ProgramSpec `ebpf:"process_ended"`
-	ThreadEnd       *ebpf.ProgramSpec `ebpf:"thread_end"`
+	CallJump          *ebpf.ProgramSpec `ebpf:"call_jump"`
+	FrameEntry        *ebpf.ProgramSpec `ebpf:"frame_entry"`
+	FrameExit         *ebpf.ProgramSpec `ebpf:"frame_exit"`
+	FrameJump         *ebpf.ProgramSpec `ebpf:"frame_jump"`
+	FrameLanding      *ebpf.ProgramSpec `ebpf:"frame_landing"`
+	FrameSwitch       *ebpf.ProgramSpec `ebpf:"frame_switch"`
+	FrameThreadEnd    *ebpf.ProgramSpec `ebpf:"frame_thread_end"`
+	FrameUnwinding    *ebpf.ProgramSpec `ebpf:"frame_unwinding"`
+	FunctionEntry     *ebpf.ProgramSpec `ebpf:"function_entry"`
+	FunctionSession   *ebpf.ProgramSpec `ebpf:"function_session"`
+	GoroutineEnd      *ebpf.ProgramSpec `ebpf:"goroutine_end"`
+	PairEntry         *ebpf.ProgramSpec `ebpf:"pair_entry"`
+	PairReturn        *ebpf.ProgramSpec `ebpf:"pair_return"`
+	ProcessBegan      *ebpf.ProgramSpec `ebpf:"process_began"`
+	ProcessEnded      *ebpf.ProgramSpec `ebpf:"process_ended"`
+	ReportedEntry     *ebpf.ProgramSpec `ebpf:"reported_entry"`
+	ReportedReturn    *ebpf.ProgramSpec `ebpf:"reported_return"`
+	ReportedThreadEnd *ebpf.ProgramSpec `ebpf:"reported_thread_end"`
+	ThreadEnd         *ebpf.ProgramSpec `ebpf:"thread_end"`
 }
 
 // FunctionMapSpecs contains maps before they are loaded into the kernel.
 //
 // It can be passed ebpf.CollectionSpec.Assign.
 type FunctionMapSpecs struct {
-	Alarms         *ebpf.MapSpec `ebpf:"alarms"`
-	Arguments      *ebpf.MapSpec `ebpf:"arguments"`
-	Beginning      *ebpf.MapSpec `ebpf:"beginning"`
-	Buckets0       *ebpf.MapSpec `ebpf:"buckets_0"`
-	Buckets1       *ebpf.MapSpec `ebpf:"buckets_1"`
-	Counts         *ebpf.MapSpec `ebpf:"counts"`
-	DerivedWords   *ebpf.MapSpec `ebpf:"derived_words"`
-	Elsewheres     *ebpf.MapSpec `ebpf:"elsewheres"`
-	Events         *ebpf.MapSpec `ebpf:"events"`
-	Family         *ebpf.MapSpec `ebpf:"family"`
-	Firings        *ebpf.MapSpec `ebpf:"firings"`
-	Gates          *ebpf.MapSpec `ebpf:"gates"`
-	Goroutines     *ebpf.MapSpec `ebpf:"goroutines"`
-	Heres          *ebpf.MapSpec `ebpf:"heres"`
-	Hits           *ebpf.MapSpec `ebpf:"hits"`
-	Holders        *ebpf.MapSpec `ebpf:"holders"`
-	JavaThreads    *ebpf.MapSpec `ebpf:"java_threads"`
-	Methods        *ebpf.MapSpec `ebpf:"methods"`
-	Moments        *ebpf.MapSpec `ebpf:"moments"`
-	Moved          *ebpf.MapSpec `ebpf:"moved"`
-	OpenCalls      *ebpf.MapSpec `ebpf:"open_calls"`
-	Owners         *ebpf.MapSpec `ebpf:"owners"`
-	Prices         *ebpf.MapSpec `ebpf:"prices"`
-	RateLeft       *ebpf.MapSpec `ebpf:"rate_left"`
-	Recordings     *ebpf.MapSpec `ebpf:"recordings"`
-	Rings          *ebpf.MapSpec `ebpf:"rings"`
-	Routines       *ebpf.MapSpec `ebpf:"routines"`
-	Samples        *ebpf.MapSpec `ebpf:"samples"`
-	Scratch        *ebpf.MapSpec `ebpf:"scratch"`
-	Spent          *ebpf.MapSpec `ebpf:"spent"`
-	Stacks         *ebpf.MapSpec `ebpf:"stacks"`
-	States         *ebpf.MapSpec `ebpf:"states"`
-	States0        *ebpf.MapSpec `ebpf:"states_0"`
-	States1        *ebpf.MapSpec `ebpf:"states_1"`
-	SuspendedNames *ebpf.MapSpec `ebpf:"suspended_names"`
-	Targets        *ebpf.MapSpec `ebpf:"targets"`
-	Threads        *ebpf.MapSpec `ebpf:"threads"`
+	Alarms          *ebpf.MapSpec `ebpf:"alarms"`
+	Arguments       *ebpf.MapSpec `ebpf:"arguments"`
+	Beginning       *ebpf.MapSpec `ebpf:"beginning"`
+	Buckets0        *ebpf.MapSpec `ebpf:"buckets_0"`
+	Buckets1        *ebpf.MapSpec `ebpf:"buckets_1"`
+	Counts          *ebpf.MapSpec `ebpf:"counts"`
+	DerivedWords    *ebpf.MapSpec `ebpf:"derived_words"`
+	Elsewheres      *ebpf.MapSpec `ebpf:"elsewheres"`
+	Events          *ebpf.MapSpec `ebpf:"events"`
+	Family          *ebpf.MapSpec `ebpf:"family"`
+	Firings         *ebpf.MapSpec `ebpf:"firings"`
+	Gates           *ebpf.MapSpec `ebpf:"gates"`
+	Goroutines      *ebpf.MapSpec `ebpf:"goroutines"`
+	Heres           *ebpf.MapSpec `ebpf:"heres"`
+	Hits            *ebpf.MapSpec `ebpf:"hits"`
+	Holders         *ebpf.MapSpec `ebpf:"holders"`
+	Measured        *ebpf.MapSpec `ebpf:"measured"`
+	Methods         *ebpf.MapSpec `ebpf:"methods"`
+	Moments         *ebpf.MapSpec `ebpf:"moments"`
+	Moved           *ebpf.MapSpec `ebpf:"moved"`
+	OpenCalls       *ebpf.MapSpec `ebpf:"open_calls"`
+	Owners          *ebpf.MapSpec `ebpf:"owners"`
+	Prices          *ebpf.MapSpec `ebpf:"prices"`
+	RateLeft        *ebpf.MapSpec `ebpf:"rate_left"`
+	Recordings      *ebpf.MapSpec `ebpf:"recordings"`
+	ReportedThreads *ebpf.MapSpec `ebpf:"reported_threads"`
+	Rings           *ebpf.MapSpec `ebpf:"rings"`
+	Routines        *ebpf.MapSpec `ebpf:"routines"`
+	Samples         *ebpf.MapSpec `ebpf:"samples"`
+	Scratch         *ebpf.MapSpec `ebpf:"scratch"`
+	Spent           *ebpf.MapSpec `ebpf:"spent"`
+	Stacks          *ebpf.MapSpec `ebpf:"stacks"`
+	States          *ebpf.MapSpec `ebpf:"states"`
+	States0         *ebpf.MapSpec `ebpf:"states_0"`
+	States1         *ebpf.MapSpec `ebpf:"states_1"`
+	SuspendedNames  *ebpf.MapSpec `ebpf:"suspended_names"`
+	Targets         *ebpf.MapSpec `ebpf:"targets"`
+	Threads         *ebpf.MapSpec `ebpf:"threads"`
 }
 
 // FunctionVariableSpecs contains global variables before they are loaded into the kernel.
@@ -686,6 +695,7 @@ type FunctionVariableSpecs struct {
 	MethodsKnown      *ebpf.VariableSpec `ebpf:"methods_known"`
 	Never             *ebpf.VariableSpec `ebpf:"never"`
 	OnlyPid           *ebpf.VariableSpec `ebpf:"only_pid"`
+	OnlyReturns       *ebpf.VariableSpec `ebpf:"only_returns"`
 	Open              *ebpf.VariableSpec `ebpf:"open"`
 	OpenedGates       *ebpf.VariableSpec `ebpf:"opened_gates"`
 	OpenedWithin      *ebpf.VariableSpec `ebpf:"opened_within"`
@@ -695,6 +705,7 @@ type FunctionVariableSpecs struct {
 	Pane              *ebpf.VariableSpec `ebpf:"pane"`
 	Panes             *ebpf.VariableSpec `ebpf:"panes"`
 	Placed            *ebpf.VariableSpec `ebpf:"placed"`
+	Python            *ebpf.VariableSpec `ebpf:"python"`
 	Query             *ebpf.VariableSpec `ebpf:"query"`
 	RateChunk         *ebpf.VariableSpec `ebpf:"rate_chunk"`
 	RateChunkNs       *ebpf.VariableSpec `ebpf:"rate_chunk_ns"`
@@ -766,43 +777,44 @@ func (o *FunctionObjects) Close() error {
 //
 // It can be passed to LoadFunctionObjects or ebpf.CollectionSpec.LoadAndAssign.
 type FunctionMaps struct {
-	Alarms         *ebpf.Map `ebpf:"alarms"`
-	Arguments      *ebpf.Map `ebpf:"arguments"`
-	Beginning      *ebpf.Map `ebpf:"beginning"`
-	Buckets0       *ebpf.Map `ebpf:"buckets_0"`
-	Buckets1       *ebpf.Map `ebpf:"buckets_1"`
-	Counts         *ebpf.Map `ebpf:"counts"`
-	DerivedWords   *ebpf.Map `ebpf:"derived_words"`
-	Elsewheres     *ebpf.Map `ebpf:"elsewheres"`
-	Events         *ebpf.Map `ebpf:"events"`
-	Family         *ebpf.Map `ebpf:"family"`
-	Firings        *ebpf.Map `ebpf:"firings"`
-	Gates          *ebpf.Map `ebpf:"gates"`
-	Goroutines     *ebpf.Map `ebpf:"goroutines"`
-	Heres          *ebpf.Map `ebpf:"heres"`
-	Hits           *ebpf.Map `ebpf:"hits"`
-	Holders        *ebpf.Map `ebpf:"holders"`
-	JavaThreads    *ebpf.Map `ebpf:"java_threads"`
-	Methods        *ebpf.Map `ebpf:"methods"`
-	Moments        *ebpf.Map `ebpf:"moments"`
-	Moved          *ebpf.Map `ebpf:"moved"`
-	OpenCalls      *ebpf.Map `ebpf:"open_calls"`
-	Owners         *ebpf.Map `ebpf:"owners"`
-	Prices         *ebpf.Map `ebpf:"prices"`
-	RateLeft       *ebpf.Map `ebpf:"rate_left"`
-	Recordings     *ebpf.Map `ebpf:"recordings"`
-	Rings          *ebpf.Map `ebpf:"rings"`
-	Routines       *ebpf.Map `ebpf:"routines"`
-	Samples        *ebpf.Map `ebpf:"samples"`
-	Scratch        *ebpf.Map `ebpf:"scratch"`
-	Spent          *ebpf.Map `ebpf:"spent"`
-	Stacks         *ebpf.Map `ebpf:"stacks"`
-	States         *ebpf.Map `ebpf:"states"`
-	States0        *ebpf.Map `ebpf:"states_0"`
-	States1        *ebpf.Map `ebpf:"states_1"`
-	SuspendedNames *ebpf.Map `ebpf:"suspended_names"`
-	Targets        *ebpf.Map `ebpf:"targets"`
-	Threads        *ebpf.Map `ebpf:"threads"`
+	Alarms          *ebpf.Map `ebpf:"alarms"`
+	Arguments       *ebpf.Map `ebpf:"arguments"`
+	Beginning       *ebpf.Map `ebpf:"beginning"`
+	Buckets0        *ebpf.Map `ebpf:"buckets_0"`
+	Buckets1        *ebpf.Map `ebpf:"buckets_1"`
+	Counts          *ebpf.Map `ebpf:"counts"`
+	DerivedWords    *ebpf.Map `ebpf:"derived_words"`
+	Elsewheres      *ebpf.Map `ebpf:"elsewheres"`
+	Events          *ebpf.Map `ebpf:"events"`
+	Family          *ebpf.Map `ebpf:"family"`
+	Firings         *ebpf.Map `ebpf:"firings"`
+	Gates           *ebpf.Map `ebpf:"gates"`
+	Goroutines      *ebpf.Map `ebpf:"goroutines"`
+	Heres           *ebpf.Map `ebpf:"heres"`
+	Hits            *ebpf.Map `ebpf:"hits"`
+	Holders         *ebpf.Map `ebpf:"holders"`
+	Measured        *ebpf.Map `ebpf:"measured"`
+	Methods         *ebpf.Map `ebpf:"methods"`
+	Moments         *ebpf.Map `ebpf:"moments"`
+	Moved           *ebpf.Map `ebpf:"moved"`
+	OpenCalls       *ebpf.Map `ebpf:"open_calls"`
+	Owners          *ebpf.Map `ebpf:"owners"`
+	Prices          *ebpf.Map `ebpf:"prices"`
+	RateLeft        *ebpf.Map `ebpf:"rate_left"`
+	Recordings      *ebpf.Map `ebpf:"recordings"`
+	ReportedThreads *ebpf.Map `ebpf:"reported_threads"`
+	Rings           *ebpf.Map `ebpf:"rings"`
+	Routines        *ebpf.Map `ebpf:"routines"`
+	Samples         *ebpf.Map `ebpf:"samples"`
+	Scratch         *ebpf.Map `ebpf:"scratch"`
+	Spent           *ebpf.Map `ebpf:"spent"`
+	Stacks          *ebpf.Map `ebpf:"stacks"`
+	States          *ebpf.Map `ebpf:"states"`
+	States0         *ebpf.Map `ebpf:"states_0"`
+	States1         *ebpf.Map `ebpf:"states_1"`
+	SuspendedNames  *ebpf.Map `ebpf:"suspended_names"`
+	Targets         *ebpf.Map `ebpf:"targets"`
+	Threads         *ebpf.Map `ebpf:"threads"`
 }
 
 func (m *FunctionMaps) Close() error {
@@ -823,7 +835,7 @@ func (m *FunctionMaps) Close() error {
 		m.Heres,
 		m.Hits,
 		m.Holders,
-		m.JavaThreads,
+		m.Measured,
 		m.Methods,
 		m.Moments,
 		m.Moved,
@@ -832,6 +844,7 @@ func (m *FunctionMaps) Close() error {
 		m.Prices,
 		m.RateLeft,
 		m.Recordings,
+		m.ReportedThreads,
 		m.Rings,
 		m.Routines,
 		m.Samples,
@@ -872,6 +885,7 @@ type FunctionVariables struct {
 	MethodsKnown      *ebpf.Variable `ebpf:"methods_known"`
 	Never             *ebpf.Variable `ebpf:"never"`
 	OnlyPid           *ebpf.Variable `ebpf:"only_pid"`
+	OnlyReturns       *ebpf.Variable `ebpf:"only_returns"`
 	Open              *ebpf.Variable `ebpf:"open"`
 	OpenedGates       *ebpf.Variable `ebpf:"opened_gates"`
 	OpenedWithin      *ebpf.Variable `ebpf:"opened_within"`
@@ -881,6 +895,7 @@ type FunctionVariables struct {
 	Pane              *ebpf.Variable `ebpf:"pane"`
 	Panes             *ebpf.Variable `ebpf:"panes"`
 	Placed            *ebpf.Variable `ebpf:"placed"`
+	Python            *ebpf.Variable `ebpf:"python"`
 	Query             *ebpf.Variable `ebpf:"query"`
 	RateChunk         *ebpf.Variable `ebpf:"rate_chunk"`
 	RateChunkNs       *ebpf.Variable `ebpf:"rate_chunk_ns"`
@@ -936,25 +951,25 @@ type FunctionVariables struct {
 //
 // It can be passed to LoadFunctionObjects or ebpf.CollectionSpec.LoadAndAssign.
 type FunctionPrograms struct {
-	CallJump        *ebpf.Program `ebpf:"call_jump"`
-	FrameEntry      *ebpf.Program `ebpf:"frame_entry"`
-	FrameExit       *ebpf.Program `ebpf:"frame_exit"`
-	FrameJump       *ebpf.Program `ebpf:"frame_jump"`
-	FrameLanding    *ebpf.Program `ebpf:"frame_landing"`
-	FrameSwitch     *ebpf.Program `ebpf:"frame_switch"`
-	FrameThreadEnd  *ebpf.Program `ebpf:"frame_thread_end"`
-	FrameUnwinding  *ebpf.Program `ebpf:"frame_unwinding"`
-	FunctionEntry   *ebpf.Program `ebpf:"function_entry"`
-	FunctionSession *ebpf.Program `ebpf:"function_session"`
-	GoroutineEnd    *ebpf.Program `ebpf:"goroutine_end"`
-	JavaEntry       *ebpf.Program `ebpf:"java_entry"`
-	JavaReturn      *ebpf.Program `ebpf:"java_return"`
-	JavaThreadEnd   *ebpf.Program `ebpf:"java_thread_end"`
-	PairEntry       *ebpf.Program `ebpf:"pair_entry"`
-	PairReturn      *ebpf.Program `ebpf:"pair_return"`
-	ProcessBegan    *ebpf.Program `ebpf:"process_began"`
-	ProcessEnded    *ebpf.Program `ebpf:"process_ended"`
-	ThreadEnd       *ebpf.Program `ebpf:"thread_end"`
+	CallJump          *ebpf.Program `ebpf:"call_jump"`
+	FrameEntry        *ebpf.Program `ebpf:"frame_entry"`
+	FrameExit         *ebpf.Program `ebpf:"frame_exit"`
+	FrameJump         *ebpf.Program `ebpf:"frame_jump"`
+	FrameLanding      *ebpf.Program `ebpf:"frame_landing"`
+	FrameSwitch       *ebpf.Program `ebpf:"frame_switch"`
+	FrameThreadEnd    *ebpf.Program `ebpf:"frame_thread_end"`
+	FrameUnwinding    *ebpf.Program `ebpf:"frame_unwinding"`
+	FunctionEntry     *ebpf.Program `ebpf:"function_entry"`
+	FunctionSession   *ebpf.Program `ebpf:"function_session"`
+	GoroutineEnd      *ebpf.Program `ebpf:"goroutine_end"`
+	PairEntry         *ebpf.Program `ebpf:"pair_entry"`
+	PairReturn        *ebpf.Program `ebpf:"pair_return"`
+	ProcessBegan      *ebpf.Program `ebpf:"process_began"`
+	ProcessEnded      *ebpf.Program `ebpf:"process_ended"`
+	ReportedEntry     *ebpf.Program `ebpf:"reported_entry"`
+	ReportedReturn    *ebpf.Program `ebpf:"reported_return"`
+	ReportedThreadEnd *ebpf.Program `ebpf:"reported_thread_end"`
+	ThreadEnd         *ebpf.Program `ebpf:"thread_end"`
 }
 
 func (p *FunctionPrograms) Close() error {
@@ -970,13 +985,13 @@ func (p *FunctionPrograms) Close() error {
 		p.FunctionEntry,
 		p.FunctionSession,
 		p.GoroutineEnd,
-		p.JavaEntry,
-		p.JavaReturn,
-		p.JavaThreadEnd,
 		p.PairEntry,
 		p.PairReturn,
 		p.ProcessBegan,
 		p.ProcessEnded,
+		p.ReportedEntry,
+		p.ReportedReturn,
+		p.ReportedThreadEnd,
 		p.ThreadEnd,
 	)
 }

@@ -35,7 +35,7 @@ func TestProgramsAreQuicklyVerified(t *testing.T) {
 		all      = 0x7ff &^ (atEnd | pair)
 	)
 	for _, options := range []uint32{0, all, depth, atEnd, atEnd | depth, atEnd | all, inTurn, inTurn | depth, inTurn | all, inTurn | all | caller, atEnd | all | caller, gated, gated | all, gated | atEnd, gated | atEnd | all, old | atEnd, old | inTurn} {
-		for _, name := range []string{FunctionProgFunctionEntry, FunctionProgFunctionSession, FunctionProgPairEntry, FunctionProgPairReturn, FunctionProgFrameEntry, FunctionProgFrameExit, FunctionProgGoroutineEnd, FunctionProgFrameLanding, FunctionProgFrameUnwinding, FunctionProgFrameJump, FunctionProgCallJump, FunctionProgThreadEnd, FunctionProgFrameThreadEnd, FunctionProgJavaEntry, FunctionProgJavaReturn, FunctionProgJavaThreadEnd, FunctionProgProcessBegan, FunctionProgProcessEnded} {
+		for _, name := range []string{FunctionProgFunctionEntry, FunctionProgFunctionSession, FunctionProgPairEntry, FunctionProgPairReturn, FunctionProgFrameEntry, FunctionProgFrameExit, FunctionProgGoroutineEnd, FunctionProgFrameLanding, FunctionProgFrameUnwinding, FunctionProgFrameJump, FunctionProgCallJump, FunctionProgThreadEnd, FunctionProgFrameThreadEnd, FunctionProgReportedEntry, FunctionProgReportedReturn, FunctionProgReportedThreadEnd, FunctionProgProcessBegan, FunctionProgProcessEnded} {
 			t.Run(fmt.Sprintf("%s/%#x", name, options), func(t *testing.T) {
 				spec := compiled.Copy()
 				for other := range spec.Programs {

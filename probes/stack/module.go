@@ -104,7 +104,7 @@ func (ms *modules) moduleAt(pid int, m process.Mapping, main bool) *module {
 		made = &module{name: anonymous(m.Path), places: map[uint64]*place{}}
 	} else {
 		made = ms.open(func() (*os.File, error) { return openModule(pid, m) }, filepath.Base(m.Path),
-			!main && inSystemFolder(m.Path) || main && isRuntime(m.Path) || isInterpreter(m.Path))
+			!main && inSystemFolder(m.Path) || main && isRuntime(m.Path) || python.IsInterpreter(m.Path))
 	}
 	ms.byFile[key] = made
 	return made

@@ -33,7 +33,7 @@ func notices(found []process.Process, java string) (out []string) {
 				if _, err := perfmap.Open(p.PID); err != nil {
 					why = "runs JavaScript and does not name its compiled functions (it does if started as node --perf-basic-prof)"
 				}
-			case isInterpreter(m.Path):
+			case python.IsInterpreter(m.Path):
 				why = pythonRemark(p.PID, m)
 			case m.Path == p.Exe && i == 0:
 				why = goRemark(p.PID, m)

@@ -2,7 +2,6 @@ package stack
 
 import (
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"endoscope/probes/lang/python"
@@ -19,17 +18,12 @@ type pythonProcess struct {
 	numbers map[python.Frame]uint32
 }
 
-var interpreterName = regexp.MustCompile(`^(lib)?python3[\d.]*(\.so[\d.]*)?$`)
-
-// isInterpreter reports whether a file, by its name, is CPython.
-func isInterpreter(path string) bool { return interpreterName.MatchString(filepath.Base(path)) }
-
 // openPython opens the interpreter of a process; nil if it has none, or an unknown
 // version.
 func (c *collector) openPython(sp *space) *python.Process {
 	layout, bias := findRuntime(sp,
 		func(m *module) *runtimeLayout[python.Layout] { return &m.python },
-		func(m *module) bool { return isInterpreter(m.name) },
+		func(m *module) bool { return python.IsInterpreter(m.name) },
 		python.ReadLayout)
 	if layout == nil {
 		return nil
@@ -100,7 +94,7 @@ func (c *collector) interpreted(sp *space, s sample, why cause) (is cause, waits
 		// The interpreter's lock is a condition variable; all other locks of Python
 		// are semaphores (Python/thread_pthread.h).
 		if timed && f.module != "libc.so.6" {
-			waits, timed = isInterpreter(f.module), false
+			waits, timed = python.IsInterpreter(f.module), false
 		}
 		timed = timed || f.function == "pthread_cond_timedwait" || f.function == "pthread_cond_clockwait"
 		p.frames = append(p.frames, n)

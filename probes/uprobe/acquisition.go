@@ -119,8 +119,8 @@ func (p *Provider) enlist(s *source, sink probes.Sink) error {
 			s.sub.Seldom = decode.MostSeldom
 		}
 	}
-	if s.resolution.IsJava() {
-		s.sub.Java = decode.NewMethods(s.resolution.Selector, s.resolution.Running[0].Exe, in)
+	if s.resolution.AreReported() {
+		s.sub.Reported = decode.NewMethods(s.resolution.Selector, s.resolution.Running[0].Exe, s.resolution.Python, in)
 		s.sub.Name(0, calls.Label{}) // label of gaps
 	} else {
 		for i, w := range s.resolution.Functions {

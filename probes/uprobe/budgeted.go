@@ -95,8 +95,8 @@ func (p *Provider) prepareBudgeted(spec *plan.Acquire, cols []calls.Column, link
 		return nil, plan.Errorf(spec.Start, spec.Stop, format, args...).WithHint("without WITHIN OVERHEAD the result is exact")
 	}
 	switch {
-	case s.resolution.IsJava():
-		return refuse("methods of Java cannot be observed within an overhead yet")
+	case s.resolution.AreReported():
+		return refuse("%s cannot be observed within an overhead yet", s.resolution.Reported())
 	case s.aggregation == nil:
 		return refuse("within an overhead the kernel must begin the aggregate, and cannot")
 	}

@@ -1,6 +1,7 @@
 package uprobe
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -111,8 +112,8 @@ func complete(c *plan.Context, ws []calls.Function) error {
 // instructions, so that the order of attachment decides which is first, and that what leads
 // can tell contexts.
 func agree(leader, follower *resolve.Resolution) error {
-	if leader.IsJava() || follower.IsJava() {
-		return plan.Errorf(-1, -1, "methods of Java are in no context")
+	if reported := cmp.Or(leader.Reported(), follower.Reported()); reported != "" {
+		return plan.Errorf(-1, -1, "%s are in no context", reported)
 	}
 	type at struct {
 		file  process.FileID

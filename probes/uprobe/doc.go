@@ -72,6 +72,11 @@
 // Allocations and deallocations are calls of the functions listed by package
 // allocators. Only the outermost of nested calls become rows.
 //
+// Methods of Java and functions of Python have no addresses. The virtual machine or the
+// interpreter passes marked places (USDT) at each of their calls, with the names; calls that
+// are so reported become events of the same streams (resolve/reported.go; reported.h of package
+// bpf).
+//
 // Probes are attached by the best kind of link that the kernel has, or by the
 // one requested (attach.Kind); the programs are the same. Package calibrate
 // measures the cost of a probe once for each machine (costs). These costs

@@ -41,7 +41,7 @@ func (s *source) extend(f *selection.Mapping) error {
 			r.Modules.Close()
 		}
 	}()
-	if r.IsJava() {
+	if r.AreReported() {
 		return errors.New("its methods cannot be followed together with functions")
 	}
 	if !s.resolution.Slots.Holds(r.Slots) {

@@ -442,7 +442,7 @@ func TestJavaRefused(t *testing.T) {
 	silent.finish(success)
 	for _, column := range []string{"arg0", "retval", "cpu_time", "receiver_class"} {
 		_, err := p.Prepare(context.Background(), testplan.Acquire(catalog.FunctionDuration, r.target(), testplan.Named("app.Main.fib"), column))
-		if want := fmt.Sprintf("calls of Java methods have no column %s", column); err == nil || !strings.Contains(err.Error(), want) {
+		if want := fmt.Sprintf("calls of methods of Java have no column %s", column); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", column, err)
 		}
 	}
@@ -450,7 +450,7 @@ func TestJavaRefused(t *testing.T) {
 		for _, column := range []string{"caller", "stack"} {
 			_, err := p.Prepare(context.Background(), testplan.Acquire(stream, r.target(), ofApp(), "timestamp", column))
 			var refused *plan.Error
-			if !errors.As(err, &refused) || !strings.Contains(refused.Error(), "calls of Java methods have no column "+column+": their frames") || !strings.Contains(refused.Hint, "java_stacks") {
+			if !errors.As(err, &refused) || !strings.Contains(refused.Error(), "calls of methods of Java have no column "+column+": their frames") || !strings.Contains(refused.Hint, "java_stacks") {
 				t.Errorf("%s of %s: %v", column, stream, err)
 			}
 		}

@@ -26,7 +26,7 @@ type unobservedWatch struct {
 // newUnobservedWatch returns nil where there is nothing to check. The source is not armed yet.
 func (s *source) newUnobservedWatch() *unobservedWatch {
 	t := s.spec.Target
-	l := &unobservedWatch{source: s, machines: s.resolution.IsJava() && t.Grows(), known: s.resolution.Running}
+	l := &unobservedWatch{source: s, machines: s.resolution.AreReported() && !s.resolution.Python && t.Grows(), known: s.resolution.Running}
 	if !l.machines && len(s.executables) == 0 {
 		return nil
 	}

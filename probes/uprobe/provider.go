@@ -227,12 +227,12 @@ func (p *Provider) prepare(spec *plan.Acquire, cols []calls.Column, links attach
 	f := calls.CompileFilter(p.o.Match, p.offset, spec, values, r.Functions)
 	// The filter may test texts, which then have to be read.
 	var aggregated *program.Aggregation
-	extensible := calls.Nests(spec) && spec.Follows == nil && !r.IsJava() && spec.Settings.Recall == 0 && resolve.PendingModules(spec, r.Selector, r.Running, r.Modules) != nil
-	if !r.IsJava() && !extensible {
+	extensible := calls.Nests(spec) && spec.Follows == nil && !r.AreReported() && spec.Settings.Recall == 0 && resolve.PendingModules(spec, r.Selector, r.Running, r.Modules) != nil
+	if !r.AreReported() && !extensible {
 		aggregated = program.CompileAggregation(spec, f, r.Functions, len(r.Inferred), p.o.preallocates())
 	}
 	w := calls.NewRequest(spec, cols, values, f.Program)
-	if err := calls.CheckRecall(spec, w.Options, r.IsJava()); err != nil {
+	if err := calls.CheckRecall(spec, w.Options, r.Reported()); err != nil {
 		return nil, err
 	}
 	if !slices.ContainsFunc(r.Functions, func(w calls.Function) bool { return w.Flags&abi.GoRegisters != 0 }) &&

@@ -109,6 +109,7 @@ func (s *source) setup() program.Setup {
 		Waits:    s.waits(),
 		Contexts: s.contexts, Following: s.following, ContextWords: s.wants.ContextWords,
 		Family: s.family(),
+		Python: s.resolution.Python, OnlyReturns: s.resolution.OnlyReturns,
 		Prices: s.part.pricesOf(s),
 	}
 }
@@ -116,7 +117,7 @@ func (s *source) setup() program.Setup {
 // waits reports whether the programs wait for memory that is not present.
 func (s *source) waits() bool {
 	reads := s.wants.Reading.ReadsMemory() || s.wants.Options&abi.SendReceiver != 0 || s.resolution.ReadsMemory()
-	return reads && !s.spec.Settings.AbsentNull && !s.resolution.IsJava() && attach.FeatureWait.Has()
+	return reads && !s.spec.Settings.AbsentNull && !s.resolution.AreReported() && attach.FeatureWait.Has()
 }
 
 // family returns what becomes of the children of the target's processes, nil if none have

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"path/filepath"
 	"regexp"
 	"strconv"
 )
@@ -101,6 +102,18 @@ func (e *ErrVersion) Error() string {
 var ErrNone = fmt.Errorf("it is no CPython")
 
 var versionInName = regexp.MustCompile(`python3\.(\d+)`)
+
+var interpreterName = regexp.MustCompile(`^(lib)?python3[\d.]*(\.so[\d.]*)?$`)
+
+// IsInterpreter reports whether a file, by its name, is CPython.
+func IsInterpreter(path string) bool { return interpreterName.MatchString(filepath.Base(path)) }
+
+// ReturnPlace is the marked place (USDT) that an interpreter which reports calls passes at each
+// return.
+const ReturnPlace = "python:function__return"
+
+// Hint says in which interpreters functions can be observed.
+const Hint = "functions of Python can be observed in CPython 3.9 to 3.11 built --with-dtrace, as Debian's and Fedora's are; later versions have no such places. SELECT stack FROM SAMPLE(stack_sample, 10ms) shows the functions of 3.9 to 3.13"
 
 // ReadLayout reads the layout of an interpreter, an executable or a library;
 // path is the name of the file.

@@ -56,7 +56,7 @@ func CompileFilter(matcher selection.Matcher, offset int64, spec *plan.Acquire, 
 // evaluated for all of them, or if e is true for the row of a gap, which has no
 // function: then every call could satisfy it.
 func noteFact(matcher selection.Matcher, spec *plan.Acquire, e plan.Expr, ws []Function, facts []uint64, bit uint64) bool {
-	if slices.ContainsFunc(ws, func(w Function) bool { return w.Returns >= JavaEntry }) {
+	if slices.ContainsFunc(ws, func(w Function) bool { return w.Returns >= ReportedEntry }) {
 		return false // the methods are not known yet
 	}
 	if spec.Stream == catalog.FunctionCall && mayHoldOfNone(matcher, e) {

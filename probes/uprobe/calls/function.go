@@ -22,6 +22,7 @@ type Function struct {
 	Refused bool            // rejected by the kernel, and therefore not probed
 	Unsized bool            // the size of an allocation may be unknown
 	Marked  *usdt.Probe     // nil: a function, not a marked place
+	Counter bool            // the probe only keeps the counter of Marked raised: nothing is reported there
 	Begins  bool            // it begins the context that is followed or read,
 	Ends    bool            // or ends it
 }

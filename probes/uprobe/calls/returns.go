@@ -22,10 +22,10 @@ const (
 	Trapped         // by the kernel's return trap, set at the entry
 	AtExits         // by probes at the instructions by which the function leaves
 
-	// Not functions, but HotSpot's probes at which a Java machine reports that a
-	// method begins or ends.
-	JavaEntry
-	JavaReturn
+	// Not functions, but the places at which a Java machine or Python's interpreter
+	// reports that a method or a function begins or ends.
+	ReportedEntry
+	ReportedReturn
 )
 
 // Nests reports whether a query must know which calls enclose which.

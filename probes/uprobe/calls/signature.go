@@ -128,7 +128,7 @@ func (v *Value) pointer() string {
 func ValuesOfMarked(vs []*Value, w Function) []FunctionValue {
 	out := make([]FunctionValue, len(vs))
 	for i, v := range vs {
-		if v != nil && w.Marked != nil && w.Returns < JavaEntry && !v.Result {
+		if v != nil && w.Marked != nil && w.Returns < ReportedEntry && !v.Result {
 			n, ok := markedNumber(v.Path)
 			if v.Path == nil && v.raw >= abi.MaxArgs {
 				n, ok = v.raw, true
@@ -149,9 +149,9 @@ func ValuesOfMarked(vs []*Value, w Function) []FunctionValue {
 		case v == nil:
 		case v.goroutine:
 			out[i].Type = types.Bigint // NULL
-		case v.all && w.Marked != nil && w.Returns < JavaEntry:
+		case v.all && w.Marked != nil && w.Returns < ReportedEntry:
 			out[i].Value = markedArguments(w.Marked.Args)
-		case v.Path != nil || v.Result || w.Marked == nil || w.Returns >= JavaEntry || v.raw >= abi.MaxArgs:
+		case v.Path != nil || v.Result || w.Marked == nil || w.Returns >= ReportedEntry || v.raw >= abi.MaxArgs:
 			out[i].err = plan.Errorf(-1, -1, "%s has no %s", w.Label.Function, v.Name).WithHint("its arguments are arg0 to arg5, all of them by type args.arg0, args.arg1, ..., and str(arg0) is the text at one")
 		case v.raw >= len(w.Marked.Args) || w.Marked.Args[v.raw].Refused != nil:
 			out[i].err = plan.Errorf(-1, -1, "%s has no arg%d that can be read", w.Label.Function, v.raw)

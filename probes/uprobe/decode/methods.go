@@ -15,11 +15,12 @@ import (
 	"endoscope/probes/uprobe/selection"
 )
 
-// methods holds what a subscription knows about the Java methods that its programs
-// report.
+// methods holds what a subscription knows about the methods of Java, or functions of
+// Python, that its programs report.
 type methods struct {
 	sel      *selection.Selector
-	module   string
+	module   string // of methods of Java; those of Python have their own
+	python   bool
 	table    *ebpf.Map // by bpf.FunctionMethodKey
 	unwanted map[uint32]bool
 }
@@ -29,13 +30,13 @@ type methods struct {
 const (
 	unwantedMethod = 1 << 31
 	definesMethod  = 1<<32 - 1
-	MaxMethods     = 1 << 18 // METHODS of java.h
+	MaxMethods     = 1 << 18 // METHODS of reported.h
 	sizeMethod     = int(unsafe.Sizeof(bpf.FunctionEventMethod{}))
 )
 
-// NewMethods returns the method table of the Java machines that run an executable.
-func NewMethods(sel *selection.Selector, exe string, in *program.Installation) *methods {
-	return &methods{sel: sel, module: filepath.Base(exe), table: in.Objects.Maps[bpf.FunctionMapMethods], unwanted: map[uint32]bool{}}
+// NewMethods returns the method table of the machines that run an executable.
+func NewMethods(sel *selection.Selector, exe string, python bool, in *program.Installation) *methods {
+	return &methods{sel: sel, module: filepath.Base(exe), python: python, table: in.Objects.Maps[bpf.FunctionMapMethods], unwanted: map[uint32]bool{}}
 }
 
 // define records a method's name, and makes the programs ignore the method unless it
@@ -48,23 +49,38 @@ func (s *Subscription) define(record []byte) {
 	if e.Id > MaxMethods {
 		return // no program assigns such a number
 	}
-	m := java.Method{
-		Class:      strings.ReplaceAll(textIn(e.Class[:], uint32(e.Key.ClassLength)), "/", "."),
-		Name:       textIn(e.Name[:], uint32(e.Key.NameLength)),
-		Descriptor: textIn(e.Signature[:], e.SignatureLength),
-	}
-	name, wanted := s.Java.sel.MatchMethod(&m, s.Java.module)
-	s.Name(e.Id, calls.Label{Function: name, Class: m.Class, Module: s.Java.module})
+	label, wanted := s.Reported.named(e)
+	s.Name(e.Id, label)
 	if wanted {
 		return
 	}
-	s.Java.unwanted[e.Id] = true
+	s.Reported.unwanted[e.Id] = true
 	// Another thread may have defined the method at the same time. The number in the
 	// table is the valid one; it may differ from this record's.
 	var id uint32
-	if s.Java.table.Lookup(&e.Key, &id) == nil {
-		_ = s.Java.table.Put(&e.Key, id|unwantedMethod)
+	if s.Reported.table.Lookup(&e.Key, &id) == nil {
+		_ = s.Reported.table.Put(&e.Key, id|unwantedMethod)
 	}
+}
+
+// named returns the names of a method, and whether it is selected.
+func (m *methods) named(e *bpf.FunctionEventMethod) (calls.Label, bool) {
+	class, name := textIn(e.Class[:], uint32(e.Key.ClassLength)), textIn(e.Name[:], uint32(e.Key.NameLength))
+	if m.python {
+		wanted, err := m.sel.Match(name, "", class)
+		return calls.Label{Function: name, Module: class}, wanted && err == nil
+	}
+	method := java.Method{Class: strings.ReplaceAll(class, "/", "."), Name: name, Descriptor: textIn(e.Signature[:], e.SignatureLength)}
+	name, wanted := m.sel.MatchMethod(&method, m.module)
+	return calls.Label{Function: name, Class: method.Class, Module: m.module}, wanted
+}
+
+// tooMany is the cause of calls lost because their method got no number.
+func (m *methods) tooMany() string {
+	if m != nil && m.python {
+		return "too many functions of Python"
+	}
+	return "too many methods of Java"
 }
 
 // includes reports whether the event belongs to a selected method, or to no method.

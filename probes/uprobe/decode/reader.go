@@ -137,7 +137,7 @@ func (r *Reader) dispatchRecord(record []byte) {
 		return
 	}
 	s := r.routes[query]
-	if s.Java != nil && (*bpf.FunctionEvent)(unsafe.Pointer(unsafe.SliceData(record))).Function == definesMethod {
+	if s.Reported != nil && (*bpf.FunctionEvent)(unsafe.Pointer(unsafe.SliceData(record))).Function == definesMethod {
 		s.define(record)
 		return
 	}

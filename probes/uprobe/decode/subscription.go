@@ -63,9 +63,9 @@ type Subscription struct {
 	event  event // the event being decoded
 
 	// shared is the sink, if it needs to know when the rows' calls began.
-	shared probes.SharedSink
-	Java   *methods // nil: the functions were known beforehand
-	begun  []int64  // when the calls of the rows not pushed yet began, ns since the epoch
+	shared   probes.SharedSink
+	Reported *methods // nil: the functions were known beforehand
+	begun    []int64  // when the calls of the rows not pushed yet began, ns since the epoch
 
 	percpu    []bpf.FunctionCounters
 	reported  bpf.FunctionCounters // the counts last reported to the sink
@@ -110,7 +110,7 @@ func (s *Subscription) Name(id uint32, l calls.Label) {
 
 // add makes a row of the event, and a row for each call inferred from it.
 func (s *Subscription) add(e *event) {
-	if s.Java != nil && !s.Java.includes(e, len(s.labels)) {
+	if s.Reported != nil && !s.Reported.includes(e, len(s.labels)) {
 		return
 	}
 	s.row(e, &s.labels[e.function])
@@ -210,7 +210,7 @@ func (s *Subscription) Account() {
 		{s.Sink.Lost, "no room for calls in progress", reported.Overflown, c.Overflown},
 		{s.Sink.Lost, "goroutine that could not be read", reported.Missed, c.Missed},
 		{s.Sink.Lost, "too many coroutines", reported.Unlisted, c.Unlisted},
-		{s.Sink.Lost, "too many methods of Java", reported.Undefined, c.Undefined},
+		{s.Sink.Lost, s.Reported.tooMany(), reported.Undefined, c.Undefined},
 		{s.Sink.Lost, "virtual threads of Java", reported.Carried, c.Carried},
 		{s.Sink.Lost, ContextsLost, reported.Unopened, c.Unopened},
 		{s.Sink.Lost, ContextsUnclosed, reported.Unclosed, c.Unclosed},

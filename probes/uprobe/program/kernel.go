@@ -143,6 +143,9 @@ type Setup struct {
 	Growing bool // functions may be added while the query runs
 	// Waits: values in memory that is not present are read by waiting for it.
 	Waits bool
+	// Python: the calls are reported by an interpreter of Python. OnlyReturns: only their
+	// returns are.
+	Python, OnlyReturns bool
 	// Family is nil where children of the target's processes do not matter.
 	Family *Family
 }
@@ -156,10 +159,10 @@ func ProgramsOf(links attach.Kind, how calls.Returns) []attachable {
 	switch {
 	case how == calls.Unseen:
 		return []attachable{{Program: bpf.FunctionProgFunctionEntry, AttachType: plain}}
-	case how == calls.JavaEntry:
-		return []attachable{{Program: bpf.FunctionProgJavaEntry, AttachType: plain}}
-	case how == calls.JavaReturn:
-		return []attachable{{Program: bpf.FunctionProgJavaReturn, AttachType: plain}}
+	case how == calls.ReportedEntry:
+		return []attachable{{Program: bpf.FunctionProgReportedEntry, AttachType: plain}}
+	case how == calls.ReportedReturn:
+		return []attachable{{Program: bpf.FunctionProgReportedReturn, AttachType: plain}}
 	case how == calls.AtExits:
 		return []attachable{
 			{Program: bpf.FunctionProgFrameExit, AttachType: plain, Exits: true},
@@ -182,8 +185,8 @@ func ThreadEnd(options uint32, how map[calls.Returns]bool) string {
 		return ""
 	case how[calls.AtExits]:
 		return bpf.FunctionProgFrameThreadEnd
-	case how[calls.JavaEntry]:
-		return bpf.FunctionProgJavaThreadEnd
+	case how[calls.ReportedEntry]:
+		return bpf.FunctionProgReportedThreadEnd
 	}
 	return bpf.FunctionProgThreadEnd
 }
@@ -290,9 +293,18 @@ func (k *Kernel) Load(s Setup, query uint16) (*Installation, error) {
 	} else {
 		delete(spec.Maps, bpf.FunctionMapStacks)
 	}
-	if !s.Returns[calls.JavaEntry] {
-		delete(spec.Maps, bpf.FunctionMapMethods)
-		delete(spec.Maps, bpf.FunctionMapJavaThreads)
+	if !s.Returns[calls.ReportedEntry] {
+		for _, name := range []string{bpf.FunctionMapMethods, bpf.FunctionMapReportedThreads, bpf.FunctionMapMeasured} {
+			delete(spec.Maps, name)
+		}
+	}
+	if s.Python {
+		if err := spec.Variables[bpf.FunctionVarPython].Set(true); err != nil {
+			return nil, err
+		}
+		if err := spec.Variables[bpf.FunctionVarOnlyReturns].Set(s.OnlyReturns); err != nil {
+			return nil, err
+		}
 	}
 	spec.Maps[bpf.FunctionMapHits].MaxEntries = uint32(s.Functions)
 	if s.Growing {
@@ -303,7 +315,7 @@ func (k *Kernel) Load(s Setup, query uint16) (*Installation, error) {
 	if s.Options&abi.UseTexts == 0 {
 		replace[bpf.FunctionMapScratch] = k.unused[bpf.FunctionMapScratch]
 	}
-	if !s.Returns[calls.Trapped] && !s.Returns[calls.JavaEntry] && !s.Returns[calls.JavaReturn] && s.Options&abi.SendFrame == 0 {
+	if !s.Returns[calls.Trapped] && !s.Returns[calls.ReportedEntry] && !s.Returns[calls.ReportedReturn] && s.Options&abi.SendFrame == 0 {
 		replace[bpf.FunctionMapMoments] = k.unused[bpf.FunctionMapMoments]
 	}
 	if s.Options&abi.SendFrame == 0 {

@@ -10,16 +10,9 @@ import (
 	"endoscope/planner/plan"
 	"endoscope/probes/lang/java"
 	"endoscope/probes/process"
-	"endoscope/probes/uprobe/attach"
 	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/selection"
-	"endoscope/probes/usdt"
 )
-
-// Methods of Java are functions where a machine passes HotSpot's own probes at each
-// call. The methods become known as they are called: the programs assign a number to
-// each and report its name (java.h), the reader tests whether it is selected, and the
-// programs ignore those that are not.
 
 // hotspot are the probes of calls. Their arguments are the thread, and the class, the
 // method and its signature, each by address and length.
@@ -28,12 +21,6 @@ const (
 	hotspotReturn = "usdt:hotspot:method__return"
 	hotspotArgs   = 7
 )
-
-// javaColumns are the columns available for calls of methods.
-var javaColumns = map[calls.Column]bool{
-	calls.ColTime: true, calls.ColPID: true, calls.ColTID: true, calls.ColProcess: true, calls.ColThread: true, calls.ColExe: true, calls.ColEvent: true,
-	calls.ColFunction: true, calls.ColClass: true, calls.ColModule: true, calls.ColStart: true, calls.ColDuration: true, calls.ColDepth: true, calls.ColContainer: true, calls.ColCgroup: true, calls.ColPod: true, calls.ColNamespace: true, calls.ColLabels: true,
-}
 
 // Machines returns the places of Java machines; if telling is set, only of those that
 // report methods.
@@ -60,22 +47,8 @@ func (r *resolver) java(set *selection.ModuleSet, running []process.Process) (bo
 	if len(list) == 0 {
 		return false, nil
 	}
-	for _, f := range r.spec.Out.Fields {
-		c := calls.ColumnByName[f.Name]
-		if c == calls.ColCaller || c == calls.ColStack {
-			return true, plan.Errorf(r.spec.Start, r.spec.Stop, "calls of Java methods have no column %s: their frames are interpreted or compiled, and only the machine can identify them", f.Name).
-				WithHint("function_call shows by event and depth which method calls which; SELECT stack FROM stack_sample with SET java_stacks = 'threaddump' has the stacks of threads")
-		}
-		if !javaColumns[c] {
-			return true, plan.Errorf(r.spec.Start, r.spec.Stop, "calls of Java methods have no column %s", f.Name)
-		}
-	}
-	if calls.Reads(r.spec.Out, calls.ColDepth) && r.spec.Select != nil {
-		return true, plan.Errorf(r.spec.Start, r.spec.Stop, "the depth of calls of Java methods is known only if all methods are monitored").
-			WithHint("leave out the column depth, or the condition on functions")
-	}
-	if !attach.FeatureLoop.Has() {
-		return true, plan.Errorf(r.spec.Start, r.spec.Stop, "calls of Java methods need Linux %s or newer: this kernel has no %s", attach.FeatureLoop.Since, attach.FeatureLoop.Name)
+	if err := r.refuseUnreported(javaMethods, "SELECT stack FROM stack_sample with SET java_stacks = 'threaddump' has the stacks of threads"); err != nil {
+		return true, err
 	}
 	if err := r.unknownMethods(list); err != nil {
 		return true, err
@@ -115,70 +88,107 @@ func (r *resolver) noteSilentMachines(running []process.Process, telling []selec
 
 // machine adds the probes of one library.
 func (r *resolver) machine(m *selection.Module) error {
-	all, err := usdt.Probes(m.File)
-	if err != nil {
-		return selection.RefuseTarget(r.spec.Target, "%s: %v", m.Name(), err)
-	}
-	texts, err := r.texts(m)
-	defer closeTexts(texts)
+	places, err := r.reportingPlaces(m, javaMethods, hotspotArgs, hotspotEntry, hotspotReturn)
 	if err != nil {
 		return err
 	}
-	var entries, exits []*usdt.Probe
-	for i := range all {
-		p := &all[i]
-		name := p.String()
-		if name != hotspotEntry && name != hotspotReturn {
-			continue
-		}
-		reason := r.refusesMarked(p, texts)
-		if reason == "" {
-			reason = refusesMethod(p)
-		}
-		if reason != "" {
-			return plan.Errorf(r.spec.Start, r.spec.Stop, "cannot observe methods of Java: %s %s", name, reason)
-		}
-		if name == hotspotEntry {
-			entries = append(entries, p)
-		} else {
-			exits = append(exits, p)
-		}
-	}
-	if len(exits) == 0 || len(entries) == 0 {
+	if len(places[hotspotEntry]) == 0 || len(places[hotspotReturn]) == 0 {
 		return plan.Errorf(r.spec.Start, r.spec.Stop, "the Java machine %s was built without probes of calls", m.Path)
 	}
 	// Probes are attached in this order: a recorded entry always has its return probe.
-	for _, p := range append(exits, entries...) {
-		how := calls.JavaEntry
-		if p.String() == hotspotReturn {
-			how = calls.JavaReturn
-		}
-		for _, s := range r.scopes(m, calls.Unseen) {
-			r.wants = append(r.wants, calls.Function{
-				Module: m, Scope: s, Site: p.Site, Marked: p, Returns: how,
-				Label: calls.Label{Function: p.String(), Module: m.Name()},
-			})
-		}
-	}
-	r.selected = len(r.wants)
+	scopes := r.scopes(m, calls.Unseen)
+	r.report(m, calls.ReportedReturn, places[hotspotReturn], scopes)
+	r.report(m, calls.ReportedEntry, places[hotspotEntry], scopes)
 	return nil
 }
 
-// refusesMethod returns why the arguments of a method probe cannot be read; "" if they
-// can.
-func refusesMethod(p *usdt.Probe) string {
-	if len(p.Args) < hotspotArgs {
-		return fmt.Sprintf("has %d arguments, not %d", len(p.Args), hotspotArgs)
+// unknownMethods searches the methods of the loaded classes for the selected names. A
+// name found nowhere is an error, or is listed if other names were found. For classes
+// not loaded yet, and for patterns, there is only a notice.
+func (r *resolver) unknownMethods(machines []selection.Place) error {
+	if r.sel.Match == nil {
+		return nil
 	}
-	for _, a := range p.Args {
-		if a.Refused != nil {
-			return a.Refused.Error()
+	var loaded []java.Method
+	for _, pl := range machines {
+		list, err := java.Loaded(pl.Process.PID, pl.Mapping)
+		if err != nil {
+			return nil // the methods of one machine are unknown: no name can be reported as missing
+		}
+		loaded = append(loaded, list...)
+	}
+	if r.sel.Names == nil {
+		r.noneLoaded(loaded)
+		return nil
+	}
+	names, classes := map[string]bool{}, map[string]bool{}
+	for i := range loaded {
+		m := &loaded[i]
+		classes[m.Class], names[m.Function()] = true, true
+		for _, alias := range m.Aliases() {
+			names[alias] = true
 		}
 	}
-	return ""
+	near := func(name string) (hint string) {
+		list := make([]string, 0, len(loaded))
+		for i := range loaded {
+			if list = append(list, loaded[i].Function()); strings.Contains(name, "(") {
+				list = append(list, loaded[i].Aliases()...)
+			}
+		}
+		if found := plan.Nearest(name, list, nearestNames); len(found) > 0 {
+			return "did you mean " + strings.Join(found, ", ") + "?"
+		}
+		return ""
+	}
+	var missing []string
+	for _, c := range r.sel.Names {
+		name := c.V.S
+		class := classOf(name)
+		switch {
+		case names[name]:
+		case class == "" || classes[class]:
+			missing = append(missing, name)
+		default:
+			text := fmt.Sprintf("no class %s is loaded: %s is observed once it is", class, name)
+			if hint := near(name); hint != "" {
+				text += "; " + hint
+			}
+			r.remarks = append(r.remarks, text)
+		}
+	}
+	if len(missing) < len(r.sel.Names) {
+		for _, name := range missing {
+			reason := "there is no such method"
+			if hint := near(name); hint != "" {
+				reason += "; " + hint
+			}
+			r.skip(name, reason)
+		}
+		return nil
+	}
+	start, stop := r.at(missing[0])
+	e := plan.Errorf(start, stop, "no method named %s in %s", missing[0], machines[0].Process.Comm)
+	if hint := near(missing[0]); hint != "" {
+		return e.WithHint("%s", hint)
+	}
+	return e.WithHint("a method is called by its class, such as java.util.HashMap.get; SHOW FUNCTIONS LIKE '%%' lists what can be monitored")
 }
 
-// IsJava reports whether the functions are methods reported by a Java machine.
-func (r *Resolution) IsJava() bool {
-	return len(r.Functions) > 0 && r.Functions[0].Returns >= calls.JavaEntry
+// noneLoaded adds a remark if the selection matches no known method.
+func (r *resolver) noneLoaded(loaded []java.Method) {
+	module := "" // a selection with conditions on modules selects no methods
+	for i := range loaded {
+		if _, ok := r.sel.MatchMethod(&loaded[i], module); ok {
+			return
+		}
+	}
+	r.remarks = append(r.remarks, fmt.Sprintf("no method of a class that is loaded satisfies %s: those of later ones are observed", r.spec.Select))
+}
+
+// classOf returns the class in a method's name, which may be followed by parameters or
+// a descriptor; "" if the name has no class.
+func classOf(name string) string {
+	plain, _, _ := strings.Cut(name, "(")
+	return plain[:max(strings.LastIndexByte(plain, '.'), 0)]
 }

@@ -119,7 +119,7 @@ func (r *Resolution) Operands() []bpf.FunctionOperands {
 	for i, w := range r.Functions {
 		if w.Marked != nil {
 			args := w.Marked.Args
-			if w.Returns >= calls.JavaEntry {
+			if w.Returns >= calls.ReportedEntry && !r.Python {
 				args = args[1:] // except the thread
 			}
 			out[i] = calls.OperandsOf(args)

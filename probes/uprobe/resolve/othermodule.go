@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"endoscope/probes/elf"
+	"endoscope/probes/lang/python"
 	"endoscope/probes/process"
 	"endoscope/probes/uprobe/selection"
 )
@@ -73,7 +74,11 @@ var interpreter = regexp.MustCompile(`^(python|node|java|ruby|perl|php|lua)[0-9.
 func interpreted(opened []*elf.Module) string {
 	for _, m := range opened {
 		if interpreter.MatchString(m.Name()) {
-			return m.Name() + " runs the functions of programs in an interpreter: they are on the stacks of SAMPLE(stack_sample, 10ms)"
+			hint := m.Name() + " runs the functions of programs in an interpreter: they are on the stacks of SAMPLE(stack_sample, 10ms)"
+			if python.IsInterpreter(m.Name()) {
+				hint += ", and AND module LIKE '%.py' chooses those of Python where the interpreter reports them"
+			}
+			return hint
 		}
 	}
 	return ""

@@ -39,7 +39,7 @@ func (e *NoFunction) Error() string { return e.Why.Error() }
 // there are none. set holds the modules found. A user whose view is restricted is not
 // shown what the machine's processes map.
 func PendingModules(spec *plan.Acquire, sel *selection.Selector, running []process.Process, set *selection.ModuleSet) *Pending {
-	if sel.InModule == nil || len(spec.Target.Files) > 0 || calls.Nests(spec) && !extends(spec) || !spec.Target.Viewer.Everything() {
+	if sel.InModule == nil || sel.Python || len(spec.Target.Files) > 0 || calls.Nests(spec) && !extends(spec) || !spec.Target.Viewer.Everything() {
 		return nil
 	}
 	c := &Pending{InModule: sel.InModule, Names: selection.ModuleList(spec.Select)}

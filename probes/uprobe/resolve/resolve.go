@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 
+	"endoscope/planner/catalog"
 	"endoscope/planner/plan"
 	"endoscope/probes/bpf"
 	"endoscope/probes/codesite"
@@ -34,6 +35,9 @@ type Resolution struct {
 	Costs     calls.Costs
 	Notices   []string
 	Slots     calls.GoSlots
+	// Python: the functions are Python's, reported by their interpreters. OnlyReturns: only
+	// returns are reported, each of which is an event.
+	Python, OnlyReturns bool
 }
 
 // Probes returns the number of probed places.
@@ -79,9 +83,6 @@ func Resolve(spec *plan.Acquire, compile selection.Matcher, cache *elf.Cache, va
 	if err != nil {
 		return nil, err
 	}
-	if err := selection.RefusePaths(spec); err != nil {
-		return nil, err
-	}
 	if len(spec.Target.Files) > 0 && calls.Nests(spec) {
 		return nil, plan.Errorf(spec.Start, spec.Stop, "how calls nest is not known where all processes are observed").
 			WithHint("leave out depth and self_time, or add WHERE process = 'name'")
@@ -96,7 +97,14 @@ func Resolve(spec *plan.Acquire, compile selection.Matcher, cache *elf.Cache, va
 			sel.InModule = func(string, string, string) (bool, error) { return true, nil }
 		}
 	}
-	set, err := find(spec.Target, running, sel)
+	modules, refuse := sel, selection.RefusePaths
+	if sel.Python {
+		modules, refuse = interpreters(), selection.RefuseBareFiles
+	}
+	if err := refuse(spec); err != nil {
+		return nil, err
+	}
+	set, err := find(spec.Target, running, modules)
 	if err != nil {
 		return nil, err
 	}
@@ -118,15 +126,15 @@ func Resolve(spec *plan.Acquire, compile selection.Matcher, cache *elf.Cache, va
 	}
 	harmed := newTrapCheck(attach.KernelAtLeast)
 	r := &resolver{returnsHarmed: harmed, marks: marks, values: values, spec: spec, sel: sel, links: links, prices: prices, returns: returns, returnsBy: by, members: keyOf(spec.Target, list), cache: cache, placed: placed}
-	if len(set.List) == 0 {
+	if len(set.List) == 0 && !sel.Python {
 		return nil, &NoModules{r.noModules(running), sel, running}
 	}
-	methods, err := r.java(set, running)
-	if err == nil && !methods {
+	reported, err := r.reported(set, running)
+	if err == nil && !reported {
 		err = r.resolve(set, cache)
 	}
 	var coroutines switchingModules
-	if err == nil && !methods && r.followsCoroutines() {
+	if err == nil && !reported && r.followsCoroutines() {
 		coroutines = r.findSwitches(set, running)
 	}
 	if err == nil && (r.mixed() || r.exitsForCoroutines(coroutines)) {
@@ -156,7 +164,8 @@ func Resolve(spec *plan.Acquire, compile selection.Matcher, cache *elf.Cache, va
 	if len(spec.Target.Files) > 0 {
 		r.remarks = append(r.remarks, inAll(set))
 	}
-	return &Resolution{Running: running, Modules: set, Selector: sel, Functions: r.wants, Inferred: r.inferred, Landmarks: r.landmarks, Members: append(list, who...), Only: only, Cgroups: cgroups, Costs: r.costs, Notices: r.notices(), Slots: r.slots}, nil
+	return &Resolution{Running: running, Modules: set, Selector: sel, Functions: r.wants, Inferred: r.inferred, Landmarks: r.landmarks, Members: append(list, who...), Only: only, Cgroups: cgroups, Costs: r.costs, Notices: r.notices(), Slots: r.slots,
+		Python: sel.Python, OnlyReturns: sel.Python && spec.Stream == catalog.FunctionEnd}, nil
 }
 
 // keyOf returns the key of a target's processes, of which list holds those that the programs
@@ -408,14 +417,7 @@ func (r *resolver) scopes(m *selection.Module, how calls.Returns) []*selection.S
 	}
 	onlyPIDs := t.Viewer.Private() || !t.Grows()
 	if onlyPIDs && !t.Follow && how != calls.Trapped && r.links.ScopesProcess() {
-		var out []*selection.Scope
-		for _, pl := range m.Mapped {
-			out = append(out, selection.PidScope(pl))
-		}
-		for _, p := range m.Expected {
-			out = append(out, &selection.Scope{PID: p.PID, Key: fmt.Sprintf("pid %d", p.PID)})
-		}
-		return out
+		return pidScopes(m)
 	}
 	s := &selection.Scope{Flags: abi.OnlyTargets, Key: r.members}
 	switch {
@@ -432,6 +434,17 @@ func (r *resolver) scopes(m *selection.Module, how calls.Returns) []*selection.S
 		}
 	}
 	return []*selection.Scope{s}
+}
+
+// pidScopes returns a scope for each process that has mapped m, or will do so.
+func pidScopes(m *selection.Module) (out []*selection.Scope) {
+	for _, pl := range m.Mapped {
+		out = append(out, selection.PidScope(pl))
+	}
+	for _, p := range m.Expected {
+		out = append(out, &selection.Scope{PID: p.PID, Key: fmt.Sprintf("pid %d", p.PID)})
+	}
+	return out
 }
 
 func (r *resolver) skip(name, reason string) {

@@ -62,10 +62,13 @@ func (r *Resolution) SiteOf(w calls.Function, links attach.Kind, aggregated bool
 
 // KindOf returns the probes.Site.Kind of a function.
 func KindOf(w calls.Function, links attach.Kind) string {
+	if w.Counter {
+		return kindCounter + suffix(links)
+	}
 	switch w.Returns {
 	case calls.Trapped:
 		return "entry+return (" + links.String() + ")"
-	case calls.JavaReturn:
+	case calls.ReportedReturn:
 		return KindExit + suffix(links)
 	case calls.AtExits:
 		return fmt.Sprintf("%s (%d)%s", KindExits, len(w.Exits), suffix(links))
@@ -84,8 +87,10 @@ func suffix(links attach.Kind) string {
 // Values of probes.Site.Kind.
 const (
 	kindEntry = "entry"
-	KindExits = "entry+exits" // followed by their number
-	KindExit  = "exit"
+	// Nothing is reported at such a probe.
+	kindCounter = "counter"
+	KindExits   = "entry+exits" // followed by their number
+	KindExit    = "exit"
 	// KindLandmark is the kind of sites outside the functions that the query selects.
 	KindLandmark = "calls left without returning"
 	// KindSwitch is the kind of sites where a thread continues on another stack.
@@ -113,7 +118,7 @@ func steppedNotices(ws []calls.Function, c calls.Costs) (out []string) {
 		}
 		out = append(out, fmt.Sprintf("a %s of %s%s costs about %s more: the kernel must single-step what is probed there", event, strings.Join(shown, ", "), more, c.SingleStep()))
 	}
-	name("call", func(w calls.Function) bool { return w.Site.Method == codesite.Stepped })
+	name("call", func(w calls.Function) bool { return w.Site.Method == codesite.Stepped && !w.Counter })
 	name("return", func(w calls.Function) bool {
 		return len(w.Exits) > 0 && !slices.ContainsFunc(w.Exits, func(s codesite.Site) bool { return s.Method != codesite.Stepped })
 	})

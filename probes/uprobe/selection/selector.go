@@ -29,6 +29,8 @@ type Selector struct {
 	// Marked is true if marked places are included. They may be in any module if the
 	// predicate does not mention modules. onlyMarked: nothing else is selected.
 	Marked, onlyMarked bool
+	// Python is true if functions of Python are selected, and nothing else.
+	Python bool
 	// Names are the only names that can match, if the predicate restricts them.
 	Names []*plan.Const
 	// Locations are those of Names that may denote places in the code.
@@ -54,6 +56,7 @@ func New(sel plan.Expr, compile Matcher) (*Selector, error) {
 	}
 	s.Names = NameList(sel)
 	s.Locations = locationsOf(s.Names)
+	s.Python = SelectsPython(sel)
 	if s.Marked = SelectsMarked(sel); s.Marked {
 		s.onlyMarked = selectsOnlyMarked(sel)
 	}

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Calls of Java methods, from HotSpot's own probes (hotspot:method__entry and
- * hotspot:method__return, src/hotspot/share/runtime/sharedRuntime.cpp). They fire at each
- * entry and each exit, also by an exception, with the addresses of three texts that name
- * the method. A method is identified by these addresses and a hash of the texts, as the
- * texts of another method may replace them when a class is unloaded. The texts are sent
- * once, when a method is first seen; user space then says whether the method is selected.
- * Until then its calls are.
+ * Calls that a virtual machine or an interpreter reports itself: Java's methods, by
+ * HotSpot's own probes (hotspot:method__entry and hotspot:method__return,
+ * src/hotspot/share/runtime/sharedRuntime.cpp), and Python's functions, by those of CPython
+ * (python:function__entry and python:function__return, Python/ceval.c), which are called
+ * methods here, too. The probes fire at each entry and each exit, also by an exception, with
+ * the addresses of texts that name the method: HotSpot has class, name and signature with
+ * their lengths, CPython a file and a name that end with a zero byte.
+ *
+ * A method is identified by these addresses and a hash of the texts, as the texts of another
+ * method may replace them when a class is unloaded. The texts are sent once, when a method is
+ * first seen; user space then says whether the method is selected. Until then its calls are.
  *
  * Entry and return are paired by method: of a thread's calls of one method the last one
  * returns first. A return without a call on the stack began before the probe was attached.
@@ -16,8 +20,8 @@
  * known by their calls of Continuation.run, entries are reported, and what needs returns
  * is counted as lost (including calls of methods not yet known to be unselected).
  */
-#ifndef ENDOSCOPE_JAVA_H
-#define ENDOSCOPE_JAVA_H
+#ifndef ENDOSCOPE_REPORTED_H
+#define ENDOSCOPE_REPORTED_H
 
 #include "aggregate.h"
 #include "entry.h"
@@ -36,6 +40,12 @@ struct method_key {
 	__u16 class_length, name_length;
 	__u64 hash; /* of the last bytes of class and name, and the signature's length */
 };
+
+/* Whether the probes are CPython's: the file is in place of the class. */
+const volatile bool python = false;
+
+/* Whether only returns are probed. Each is an event by itself, since its entry is not known. */
+const volatile bool only_returns = false;
 
 #define HASHED_BYTES 32 /* of the end of a text, which distinguishes more than the package names before it; the stack is small */
 
@@ -66,29 +76,41 @@ struct {
 
 __u32 methods_known = 0;
 
-#define JAVA_CALLS 1024
-#define JAVA_CALLS_MASK (JAVA_CALLS - 1)
+#define REPORTED_CALLS 1024
+#define REPORTED_CALLS_MASK (REPORTED_CALLS - 1)
 
-struct java_call {
+struct reported_call {
 	__u64 start;
 	__u32 method;
 	__u32 wanted;
 };
 
-struct java_thread {
+struct reported_thread {
 	__u64 exec_id;
-	__u32 n; /* may exceed JAVA_CALLS: calls further in are only counted */
+	__u32 n; /* may exceed REPORTED_CALLS: calls further in are only counted */
 	__u32 gap;
 	__u32 carries, unused; /* virtual threads */
-	struct java_call calls[JAVA_CALLS];
+	struct reported_call calls[REPORTED_CALLS];
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
-	__type(value, struct java_thread);
-} java_threads SEC(".maps");
+	__type(value, struct reported_thread);
+} reported_threads SEC(".maps");
+
+/* Where the length of a text of CPython is found out, by the thread. */
+struct text {
+	char bytes[CLASS_BYTES];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct text);
+} measured SEC(".maps");
 
 /* READ_TEXT reads a name of length bytes, which is not terminated. */
 #define READ_TEXT(to, length, from)                                         \
@@ -163,20 +185,53 @@ static __noinline __u64 hash_texts(const struct method_key *key, __u32 signature
 	return hash_end(hash, key->name, key->name_length);
 }
 
-/* read_key reads the method of a probe, and returns the length of its signature. */
-static __always_inline __u32 read_key(struct method_key *key, const struct pt_regs *ctx, __u64 cookie)
+/* length_of returns the length of a text that ends with a zero byte; 0: it is unreadable. */
+static __always_inline __u32 length_of(char *buffer, __u32 size, __u64 text)
+{
+	long n = bpf_probe_read_user_str(buffer, size, (void *)text);
+
+	return n > 0 ? n - 1 : 0;
+}
+
+/* read_python_key reads the function of a probe of CPython. Returns whether it can be read. */
+static __noinline bool read_python_key(struct method_key *key)
+{
+	struct text *t = bpf_task_storage_get(&measured, bpf_get_current_task_btf(), NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (!t) {
+		COUNT_CALL(unstored);
+		return false;
+	}
+	key->class_length = length_of(t->bytes, CLASS_BYTES, key->class);
+	key->name_length = length_of(t->bytes, METHOD_BYTES, key->name);
+	if (!key->class_length || !key->name_length) {
+		COUNT_CALL(unreadable);
+		return false;
+	}
+	key->hash = hash_texts(key, 0);
+	return true;
+}
+
+/* read_key reads the method of a probe, and the length of its signature. Returns whether
+ * the method is known. */
+static __always_inline bool read_key(struct method_key *key, __u32 *signature_length, const struct pt_regs *ctx, __u64 cookie)
 {
 	__u64 args[ARGS] = {};
 
 	read_operands(args, ctx, ID(cookie));
+	key->pid = bpf_get_current_pid_tgid() >> 32;
 	key->class = args[0];
+	if (python) {
+		key->name = args[1];
+		return read_python_key(key);
+	}
 	key->class_length = args[1];
 	key->name = args[2];
 	key->name_length = args[3];
 	key->signature = args[4];
-	key->pid = bpf_get_current_pid_tgid() >> 32;
+	*signature_length = args[5];
 	key->hash = hash_texts(key, args[5]);
-	return args[5];
+	return true;
 }
 
 #define FOUR(a, b, c, d) ((__u32)(a) | (b) << 8 | (c) << 16 | (__u32)(d) << 24)
@@ -187,7 +242,7 @@ static __always_inline bool mounts(const struct method_key *key)
 {
 	__u32 class[7], name = 0;
 
-	return key->class_length == sizeof(class) && key->name_length == 3 &&
+	return !python && key->class_length == sizeof(class) && key->name_length == 3 &&
 	       !bpf_probe_read_user(class, sizeof(class), (void *)key->class) &&
 	       !bpf_probe_read_user(&name, 3, (void *)key->name) && name == FOUR('r', 'u', 'n', 0) &&
 	       class[0] == FOUR('j', 'd', 'k', '/') && class[1] == FOUR('i', 'n', 't', 'e') &&
@@ -196,9 +251,9 @@ static __always_inline bool mounts(const struct method_key *key)
 	       class[6] == FOUR('t', 'i', 'o', 'n');
 }
 
-static __always_inline struct java_thread *java_thread_of(struct task_struct *task, bool create)
+static __always_inline struct reported_thread *reported_thread_of(struct task_struct *task, bool create)
 {
-	struct java_thread *t = bpf_task_storage_get(&java_threads, task, NULL, create ? BPF_LOCAL_STORAGE_GET_F_CREATE : 0);
+	struct reported_thread *t = bpf_task_storage_get(&reported_threads, task, NULL, create ? BPF_LOCAL_STORAGE_GET_F_CREATE : 0);
 
 	if (t && t->exec_id != task->self_exec_id) {
 		t->exec_id = task->self_exec_id;
@@ -222,20 +277,20 @@ static __always_inline void describe_call(struct moment *m, struct task_struct *
 }
 
 /* Calls whose return was not seen. */
-struct java_abandoned {
-	struct java_thread *t;
+struct reported_abandoned {
+	struct reported_thread *t;
 	struct moment *m;
 	__u32 n;
 };
 
 static long step_abandoned(__u32 i, void *ctx)
 {
-	struct java_abandoned *a = ctx;
+	struct reported_abandoned *a = ctx;
 
 	if (a->t->n <= a->n)
 		return 1;
 	a->t->n--;
-	struct java_call *c = &a->t->calls[a->t->n & JAVA_CALLS_MASK];
+	struct reported_call *c = &a->t->calls[a->t->n & REPORTED_CALLS_MASK];
 	if (!c->wanted)
 		return 0;
 	a->m->cookie = c->method;
@@ -245,12 +300,12 @@ static long step_abandoned(__u32 i, void *ctx)
 	return 0;
 }
 
-/* java_cut removes all but the first n calls of t. */
-static __always_inline void java_cut(struct java_thread *t, struct moment *m, __u32 n)
+/* reported_cut removes all but the first n calls of t. */
+static __always_inline void reported_cut(struct reported_thread *t, struct moment *m, __u32 n)
 {
 	if ((options & SEQUENCE) && t->n > n) {
-		struct java_abandoned a = {.t = t, .m = m, .n = n};
-		bpf_loop(JAVA_CALLS, step_abandoned, &a, 0);
+		struct reported_abandoned a = {.t = t, .m = m, .n = n};
+		bpf_loop(REPORTED_CALLS, step_abandoned, &a, 0);
 	}
 	t->n = n;
 }
@@ -259,7 +314,7 @@ static __always_inline void java_cut(struct java_thread *t, struct moment *m, __
  * not known from now on. */
 static __noinline void java_carries(struct task_struct *task)
 {
-	struct java_thread *t = java_thread_of(task, true);
+	struct reported_thread *t = reported_thread_of(task, true);
 
 	if (!t || t->carries)
 		return;
@@ -271,10 +326,10 @@ static __noinline void java_carries(struct task_struct *task)
 	}
 	describe_call(m, task, 0);
 	m->time = bpf_ktime_get_boot_ns();
-	java_cut(t, m, 0);
+	reported_cut(t, m, 0);
 }
 
-static __always_inline void java_enter(struct pt_regs *ctx)
+static __always_inline void reported_enter(struct pt_regs *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u64 cookie = bpf_get_attach_cookie(ctx);
@@ -284,8 +339,10 @@ static __always_inline void java_enter(struct pt_regs *ctx)
 		return;
 	count_hit(cookie);
 	__u64 before = covered();
-	__u32 signature_length = read_key(&key, ctx, cookie);
-	bool nests = options & (AT_RETURN | SEQUENCE | USE_DEPTH);
+	__u32 signature_length = 0;
+	if (!read_key(&key, &signature_length, ctx, cookie))
+		return;
+	bool nests = !only_returns && (options & (AT_RETURN | SEQUENCE | USE_DEPTH));
 	if (nests && mounts(&key))
 		java_carries(task);
 	__u32 *known = bpf_map_lookup_elem(&methods, &key);
@@ -300,24 +357,24 @@ static __always_inline void java_enter(struct pt_regs *ctx)
 	describe_call(m, task, method);
 	m->time = m->start = bpf_ktime_get_boot_ns();
 	if (!nests) {
-		if (test_entry(m) && cover(m, before, false))
+		if (test_entry(m) && (!only_returns || test_return(m)) && cover(m, before, only_returns))
 			emit(ctx, m, 0);
 		return;
 	}
-	struct java_thread *t = java_thread_of(task, true);
+	struct reported_thread *t = reported_thread_of(task, true);
 	if (t && t->carries) {
 		if (test_entry(m))
 			COUNT_CALL(carried);
 		return;
 	}
-	bool followed = t && t->n < JAVA_CALLS;
+	bool followed = t && t->n < REPORTED_CALLS;
 	if (t)
 		m->depth = t->n;
 	bool wanted = test_entry(m);
 	if (t)
 		t->n++;
 	if (followed) {
-		struct java_call *c = &t->calls[(t->n - 1) & JAVA_CALLS_MASK];
+		struct reported_call *c = &t->calls[(t->n - 1) & REPORTED_CALLS_MASK];
 		c->start = m->start;
 		c->method = m->cookie;
 		c->wanted = wanted;
@@ -336,23 +393,23 @@ static __always_inline void java_enter(struct pt_regs *ctx)
 		emit(ctx, m, 0);
 }
 
-struct java_search {
-	struct java_thread *t;
+struct reported_search {
+	struct reported_thread *t;
 	__u32 method, n;
 };
 
 /* Goes down from call n to the last one of the method. Returns 1 to stop. */
-static long step_java(__u32 i, void *ctx)
+static long step_reported(__u32 i, void *ctx)
 {
-	struct java_search *s = ctx;
+	struct reported_search *s = ctx;
 
-	if (!s->n || s->t->calls[(s->n - 1) & JAVA_CALLS_MASK].method == s->method)
+	if (!s->n || s->t->calls[(s->n - 1) & REPORTED_CALLS_MASK].method == s->method)
 		return 1;
 	s->n--;
 	return 0;
 }
 
-static __always_inline void java_leave(struct pt_regs *ctx)
+static __always_inline void reported_leave(struct pt_regs *ctx)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	__u64 cookie = bpf_get_attach_cookie(ctx);
@@ -360,10 +417,12 @@ static __always_inline void java_leave(struct pt_regs *ctx)
 
 	if (!(options & (AT_RETURN | SEQUENCE | USE_DEPTH)) || is_closed())
 		return;
-	struct java_thread *t = java_thread_of(task, false);
+	struct reported_thread *t = reported_thread_of(task, false);
 	if (!t || !t->n || !targeted(cookie, task))
 		return;
-	read_key(&key, ctx, cookie);
+	__u32 signature_length = 0;
+	if (!read_key(&key, &signature_length, ctx, cookie))
+		return;
 	if (mounts(&key)) {
 		java_carries(task);
 		return;
@@ -373,16 +432,16 @@ static __always_inline void java_leave(struct pt_regs *ctx)
 		return;
 	__u32 method = *known & ID(~0), n = t->n;
 	__u64 before = covered();
-	if (n > JAVA_CALLS) {
+	if (n > REPORTED_CALLS) {
 		if (!(*known & UNWANTED))
 			t->n = n - 1;
 		return;
 	}
-	if (t->calls[(n - 1) & JAVA_CALLS_MASK].method != method) {
-		struct java_search s = {.t = t, .method = method, .n = n};
+	if (t->calls[(n - 1) & REPORTED_CALLS_MASK].method != method) {
+		struct reported_search s = {.t = t, .method = method, .n = n};
 		if (*known & UNWANTED) /* unselected: the call was only stored if its method was not known then */
 			return;
-		bpf_loop(JAVA_CALLS, step_java, &s, 0);
+		bpf_loop(REPORTED_CALLS, step_reported, &s, 0);
 		if (!s.n)
 			return;
 		n = s.n;
@@ -397,9 +456,9 @@ static __always_inline void java_leave(struct pt_regs *ctx)
 	describe_call(m, task, method);
 	m->time = bpf_ktime_get_boot_ns();
 	if (t->n > n)
-		java_cut(t, m, n);
+		reported_cut(t, m, n);
 	t->n = n - 1;
-	struct java_call *c = &t->calls[(n - 1) & JAVA_CALLS_MASK];
+	struct reported_call *c = &t->calls[(n - 1) & REPORTED_CALLS_MASK];
 	if (!c->wanted)
 		return;
 	m->cookie = method;
@@ -415,10 +474,10 @@ static __always_inline void java_leave(struct pt_regs *ctx)
 		emit(ctx, m, 0);
 }
 
-static __always_inline void java_end(void)
+static __always_inline void reported_end(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct java_thread *t = bpf_task_storage_get(&java_threads, task, NULL, 0);
+	struct reported_thread *t = bpf_task_storage_get(&reported_threads, task, NULL, 0);
 
 	if (!t || !t->n || is_closed())
 		return;
@@ -427,7 +486,7 @@ static __always_inline void java_end(void)
 		return;
 	describe_call(m, task, 0);
 	m->time = bpf_ktime_get_boot_ns();
-	java_cut(t, m, 0);
+	reported_cut(t, m, 0);
 }
 
 #endif
