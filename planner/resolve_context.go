@@ -17,7 +17,7 @@ import (
 // the program only.
 
 // contextual are the streams whose tuples can tell a context.
-var contextual = []string{catalog.FunctionStart, catalog.FunctionEnd, catalog.FunctionDuration, catalog.FunctionCall, catalog.Allocation, catalog.Deallocation}
+var contextual = []string{catalog.FunctionStart, catalog.FunctionEnd, catalog.FunctionDuration, catalog.FunctionCall, catalog.Allocation, catalog.Deallocation, catalog.StackSample}
 
 // CheckContext refuses a CREATE CONTEXT that is not valid.
 func CheckContext(c *parser.CreateContext, src string, env *Env) error {
