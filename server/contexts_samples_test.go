@@ -38,13 +38,15 @@ func TestContextsOfSamples(t *testing.T) {
 			w := startWaiting(t, c.program, args...)
 			s := newSession(t, wire.Options{PID: w.pid()})
 			run(t, s, "CREATE CONTEXT request AS "+c.context)
-			run(t, s, "SET stack_overhead = 0")
-			q := start(t, s, "SELECT timestamp, coalesce(tid, -goroutine), coalesce(request, 0), folded_stack(stack) FROM SAMPLE(stack_sample, 2ms)")
+			q := start(t, s, "SELECT timestamp, coalesce(tid, -goroutine), coalesce(request, 0), folded_stack(stack) FROM SAMPLE(stack_sample, 5ms)")
 			w.goOn()
 			a := read(t, q)
 			spans := readSpans(t, path)
 			inside, outside, waiting := 0, 0, 0
 			for _, row := range a.rows {
+				if strings.Contains(row[3], "runtime.stoplockedm") {
+					continue // the thread waits for its goroutine, which has a row of its own
+				}
 				owner, _ := strconv.ParseInt(row[1], 10, 64)
 				at := monotonic(t, row[0])
 				of := spans[owner]
@@ -65,7 +67,7 @@ func TestContextsOfSamples(t *testing.T) {
 				}
 			}
 			t.Logf("%d samples inside of requests, %d of goroutines that wait, %d outside", inside, waiting, outside)
-			if inside < 100 || outside < 100 || c.parked && waiting < 100 {
+			if inside < 50 || outside < 50 || c.parked && waiting < 50 {
 				t.Errorf("%d samples inside of requests, %d of goroutines that wait, %d outside; notices %v, summary %v", inside, waiting, outside, a.notices, a.summary)
 			}
 		})

@@ -41,7 +41,9 @@ type worker struct {
 	spans []span
 }
 
-func (w *worker) note(id, since, until int64) { w.spans = append(w.spans, span{w.owner, id, since, until}) }
+func (w *worker) note(id, since, until int64) {
+	w.spans = append(w.spans, span{w.owner, id, since, until})
+}
 
 //go:noinline
 func busy(ns int64) {
