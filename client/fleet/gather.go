@@ -17,39 +17,6 @@ import (
 	"endoscope/server/wire"
 )
 
-// part is one host's share of a result.
-type part struct {
-	name   string
-	member *member
-	res    wire.Result // nil if it returned none
-	err    error       // why there is no result or no more rows; nil if neither
-
-	// Only the reader of the gathered result accesses the fields below.
-	over   bool      // it returns nothing more
-	lost   bool      // it ended with an error, or was dropped
-	drop   bool      // what it still sends is released
-	mark   int64     // all its rows before this time were received, by its clock, ns since 1970
-	heard  time.Time // when it last sent rows or a watermark
-	silent bool      // it is not waited for, and the user was notified
-	queue  []*batch.Batch
-	queued int   // rows of queue, where these are the states of one result
-	row    int   // index in queue[0] of the first row not yet returned
-	newest int64 // time of its newest returned row, by this machine's clock, ns since 1970; 0 if none
-	rounds []round
-	base   uint64         // number of the round before its first
-	round  uint64         // number of its newest round, from base on
-	last   []*batch.Batch // its newest totals up to the round that was returned last
-
-	number int64 // distinguishes it from the other parts
-	looked looked
-}
-
-// round is the totals of a host.
-type round struct {
-	n    uint64
-	rows []*batch.Batch
-}
-
 // hostEvent is one event of one host, its end, or, with joins, a host that is added.
 type hostEvent struct {
 	part  *part
@@ -265,26 +232,6 @@ func (g *gathered) label(p *part, b *batch.Batch, names *batch.Column) (*batch.B
 	return with, true
 }
 
-// first returns the first n rows of b at most, and releases b.
-func first(b *batch.Batch, n int64) *batch.Batch {
-	if n >= int64(b.Len()) {
-		return b
-	}
-	rows := make([]uint16, max(n, 0))
-	for i := range rows {
-		rows[i] = uint16(b.Row(i))
-	}
-	defer b.Release()
-	return b.View(rows)
-}
-
-// hostColumn returns a column with a host's name in every row.
-func hostColumn(name string) *batch.Column {
-	d := batch.NewDict()
-	d.Code(name)
-	return &batch.Column{Type: types.Varchar, Code: make([]uint32, batch.MaxRows), Dict: d, Values: d.Values()}
-}
-
 // patience is how long a host may send neither rows nor watermarks before the
 // others no longer wait for it.
 const patience = 5 * time.Second
@@ -357,17 +304,6 @@ func (g *gathered) exclude(p *part, format string, args ...any) {
 	p.res.Stop()
 }
 
-// take empties the queue of a host. With discard the rows are released.
-func (p *part) take(discard bool) []*batch.Batch {
-	all := p.queue
-	p.queue, p.queued = nil, 0
-	if discard {
-		release(all)
-		return nil
-	}
-	return all
-}
-
 // complete returns the states that a host has sent once all states of a result
 // have arrived: with Flush, or at the host's end. States of a result that a lost
 // host sent only in part are dropped: part of a group would be merged as if it
@@ -397,12 +333,6 @@ func (g *gathered) nextNote() (ev wire.Event, ok bool) {
 	}
 	ev, g.notes = g.notes[0], g.notes[1:]
 	return ev, true
-}
-
-// arriving reports whether rows of a host have arrived that were not read yet: this machine
-// may be busier than the host.
-func (p *part) arriving(within time.Duration) bool {
-	return time.Since(p.res.Summary().Arrived) < within
 }
 
 // waitsFor reports whether a host is waited for: it is connected and makes
@@ -499,12 +429,6 @@ func (g *gathered) Close() error {
 		p.queue, p.last, p.rounds = nil, nil, nil
 	}
 	return nil
-}
-
-func release(batches []*batch.Batch) {
-	for _, b := range batches {
-		b.Release()
-	}
 }
 
 // Summary adds up the summaries of the hosts. It adds which hosts did not answer,

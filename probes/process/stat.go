@@ -102,15 +102,16 @@ func number(b []byte) (int64, []byte) {
 	return v, b[i:]
 }
 
-// CPUTicks returns the CPU time that processes have used, in clock ticks. Those that have
-// ended count as 0.
-func CPUTicks(pids []int) (sum uint64) {
+// CPUTicks returns the CPU time that processes have used, in clock ticks; ok is false if one
+// of them has ended.
+func CPUTicks(pids []int) (sum uint64, ok bool) {
 	var buf [statBytes]byte
 	var s Stat
 	for _, pid := range pids {
-		if readStat(pid, buf[:], &s) {
-			sum += s.UserTicks + s.SystemTicks
+		if !readStat(pid, buf[:], &s) || s.Ended() {
+			return 0, false
 		}
+		sum += s.UserTicks + s.SystemTicks
 	}
-	return sum
+	return sum, true
 }

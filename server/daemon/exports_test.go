@@ -253,9 +253,10 @@ func startRedis(t testing.TB) (port string, pid int) {
 	return port, cmd.Process.Pid
 }
 
-// checkDashboard asks Prometheus every query of the dashboard, with the variables as a user
-// would choose them.
-func checkDashboard(t *testing.T, p *promServer) {
+// checkDashboard asks Prometheus the queries of the dashboard, of estimates or of the rest,
+// with the variables as a user would choose them.
+func checkDashboard(t *testing.T, p *promServer, estimates bool, least int) {
+	t.Helper()
 	var d struct {
 		Panels []struct {
 			Title   string
@@ -265,18 +266,21 @@ func checkDashboard(t *testing.T, p *promServer) {
 	if err := json.Unmarshal(dashboard, &d); err != nil {
 		t.Fatal(err)
 	}
-	values := strings.NewReplacer("$export", "redis", "$counter", "redis_calls_total", "$gauge", "redis_duration_max_seconds", "$histogram", "redis_duration_seconds", "$__rate_interval", "5m")
+	values := strings.NewReplacer("$export", "redis", "$counter", "redis_calls_total", "$gauge", "redis_duration_max_seconds", "$histogram", "redis_duration_seconds", "${estimate}", "redis_calls", "$__rate_interval", "5m")
 	n := 0
 	for _, panel := range d.Panels {
 		for _, target := range panel.Targets {
+			if strings.Contains(target.Expr, "${estimate}") != estimates {
+				continue
+			}
 			n++
 			testenv.Until(t, panel.Title+" has values of "+target.Expr, func() bool { // a rate needs two scrapes
 				return len(p.query(t, values.Replace(target.Expr), "function")) > 0 || panel.Title == "Lost"
 			})
 		}
 	}
-	if n < 8 {
-		t.Errorf("the dashboard has %d queries", n)
+	if n < least {
+		t.Errorf("the dashboard has %d queries, want %d", n, least)
 	}
 }
 
@@ -338,7 +342,7 @@ func TestPrometheusScrapesAnExport(t *testing.T) {
 	x := beginExporting(t)
 	p := startPrometheus(t, scraping(x.metricsAddr()))
 	exportRedis(t, x, p, "PROMETHEUS")
-	checkDashboard(t, p)
+	checkDashboard(t, p, false, 8)
 	x.run(t, "DROP EXPORT redis")
 	testenv.Until(t, "the series are stale", func() bool { return len(p.query(t, "redis_calls_total", "function")) == 0 })
 }
@@ -454,6 +458,7 @@ func TestPrometheusHasEstimates(t *testing.T) {
 		}
 		return nil
 	})
+	checkDashboard(t, p, true, 3)
 	// Estimates have no place in a histogram, nor in a join: the export is exact, and says so.
 	for what, of := range map[string]string{
 		"sketch(duration) cannot be estimated": "SELECT function_name, HISTOGRAM(duration) FROM function_duration WHERE pid = %d AND function_name = 'getCommand' GROUP BY function_name",

@@ -37,7 +37,7 @@ func (q *Query) Overhead() (share float64) {
 // CPU time that the program has used.
 func (q *Query) readBefore() {
 	if len(q.Feeds) > 0 {
-		q.ticks = process.CPUTicks(q.Feeds[0].Spec.Target.PIDs)
+		q.ticks, _ = process.CPUTicks(q.Feeds[0].Spec.Target.PIDs)
 	}
 	q.before = make([]time.Duration, len(q.Feeds))
 	for i, f := range q.Feeds {

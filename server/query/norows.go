@@ -54,8 +54,10 @@ func (q *Query) notCalled(names map[string]bool) string {
 			return text + "; SET follow = 'children' observes child processes, too"
 		}
 	}
-	if pids := q.Feeds[0].Spec.Target.PIDs; len(pids) > 0 && process.CPUTicks(pids) == q.ticks {
-		return text + ": the program was idle"
+	if pids := q.Feeds[0].Spec.Target.PIDs; len(pids) > 0 {
+		if now, ok := process.CPUTicks(pids); ok && now == q.ticks {
+			return text + ": the program was idle"
+		}
 	}
 	return text
 }

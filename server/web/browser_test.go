@@ -33,6 +33,7 @@ func TestPage(t *testing.T) {
 		{"keyboard and completion", pageKeyboard},
 		{"error with its place", pageError},
 		{"flame graph", pageFlame},
+		{"live", pageLive},
 		{"chart and heat map", pageCharts},
 		{"picture", pagePicture},
 		{"plan", pagePlan},
@@ -178,6 +179,51 @@ func pageFlame(t *testing.T, d *desk, b *browser) {
 	}
 	b.none(t, "flame")
 	b.do(t, nil, "await pages.flame.context().close()")
+}
+
+// What is drawn again while the button is down takes the click all the same.
+func pageLive(t *testing.T, d *desk, b *browser) {
+	var got struct {
+		Rows, Closed string
+		Hidden       bool
+		Open, Shut   int
+	}
+	b.do(t, &got, `
+		const p = await enter('live', args[0]);
+		await run(p, "SELECT stack, COUNT(*) FROM SAMPLE(stack_sample, 20ms) GROUP BY stack EMIT EVERY 100ms", 2);
+		const press = async (at) => { // the page shows two more versions before the button is up
+			const { x, y, width, height } = await p.evaluate((at) => document.querySelector(at).getBoundingClientRect().toJSON(), at);
+			await p.mouse.move(x + width / 2, y + height / 2);
+			await p.mouse.down();
+			for (let i = 0; i < 2; i++) await p.evaluate(async () => {
+				const panel = document.querySelector('#results > section').panel;
+				for (const from = panel.result.version; panel.result.version === from;) await new Promise(requestAnimationFrame);
+				panel.views.get(panel.current).update(true);
+			});
+			await p.mouse.up();
+		};
+		const out = {};
+		await p.click('[data-view=table]');
+		await p.locator('.row').first().click();
+		out.Rows = await p.textContent('.details-head');
+		await press('.details-head button');
+		out.Hidden = await p.evaluate(() => document.querySelector('.details').hidden);
+		await p.click('[data-view=tree]');
+		const opened = () => p.locator('[aria-expanded=true]').count();
+		await p.locator('.twig').first().waitFor();
+		out.Open = await opened();
+		await press('.twig');
+		out.Shut = await opened();
+		out.Closed = await p.locator('.twig').first().getAttribute('aria-label');
+		await p.evaluate(() => document.querySelector('.twig').focus());
+		await p.keyboard.press('Enter');
+		await p.waitForFunction(() => document.activeElement.matches('[aria-expanded=true] .twig'));
+		return out`, d.url())
+	if got.Rows != "Row 1×" || !got.Hidden || got.Open == 0 || got.Shut != 0 || !strings.HasPrefix(got.Closed, "Open ") {
+		t.Errorf("%+v", got)
+	}
+	b.none(t, "live")
+	b.do(t, nil, "await pages.live.context().close()")
 }
 
 func pageCharts(t *testing.T, d *desk, b *browser) {

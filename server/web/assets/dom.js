@@ -69,6 +69,22 @@ export function byId(id) {
 }
 
 /**
+ * Calls act when something below root is pressed. There is no click event where it is drawn
+ * again while the button is down, as a live result is.
+ * @param {Element} root
+ * @param {(at: EventTarget|null) => string|undefined} keyOf names what is at a place; undefined for nothing
+ * @param {(key: string) => void} act
+ */
+export function onPress(root, keyOf, act) {
+  /** @type {string|undefined} */
+  let down;
+  const pointer = (/** @type {Event} */ e) => /** @type {PointerEvent} */ (e);
+  root.addEventListener('pointerdown', (e) => { down = pointer(e).button ? undefined : keyOf(e.target); });
+  root.addEventListener('pointerup', (e) => { const key = keyOf(e.target); if (key !== undefined && key === down) act(key); });
+  root.addEventListener('click', (e) => { const key = keyOf(e.target); if (key !== undefined && !pointer(e).detail) act(key); }); // without a pointer
+}
+
+/**
  * Makes a tab list work: one tab is selected, arrows move between them.
  * @param {HTMLElement} list
  * @param {(tab: HTMLElement) => void} chosen

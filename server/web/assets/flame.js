@@ -1,7 +1,7 @@
 // The flame graph of a profile: root at the top, zoom, search, and a timeline whose
 // selection filters the stacks. And the same as a tree.
 
-import { h, s, context, colour } from './dom.js';
+import { h, s, context, colour, onPress } from './dom.js';
 import { number, scale, time, visible } from './format.js';
 import { byTotal, commonState, stackColumn, timeline, tree, weights } from './profile.js';
 
@@ -53,12 +53,8 @@ export class Flame {
   }
 
   events() {
-    // There is no click if the frame is drawn again while the button is down.
-    const pathOf = (/** @type {Event} */ e) => this.frameOf(e.target)?.path;
-    let pressed = '';
-    this.svg.addEventListener('pointerdown', (e) => { pressed = e.button ? '' : JSON.stringify(pathOf(e)); });
-    this.svg.addEventListener('pointerup', (e) => { const path = pathOf(e); if (path && JSON.stringify(path) === pressed) this.zoom(path); });
-    this.svg.addEventListener('click', (e) => { const path = pathOf(e); if (path && !e.detail) this.zoom(path); }); // without a pointer
+    const keyOf = (/** @type {EventTarget|null} */ at) => { const f = this.frameOf(at); return f ? JSON.stringify(f.path) : undefined; };
+    onPress(this.svg, keyOf, (key) => this.zoom(JSON.parse(key)));
     this.svg.addEventListener('pointerover', (e) => { const f = this.frameOf(e.target); if (f) this.say(f); });
     this.svg.addEventListener('focusin', (e) => { const f = this.frameOf(e.target); if (f) this.say(f); });
     this.svg.addEventListener('keydown', (e) => this.key(e));
@@ -288,6 +284,11 @@ export class CallTree {
     this.body = h('tbody');
     this.root = h('div', { class: 'calltree' }, h('table', { role: 'treegrid', 'aria-label': 'Call tree' },
       h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'Function'), h('th', { scope: 'col', class: 'num' }, 'Total'), h('th', { scope: 'col', class: 'num' }, '%'), h('th', { scope: 'col', class: 'num' }, 'Self'))), this.body));
+    onPress(this.body, pathOf, (path) => {
+      if (!this.open.delete(path)) this.open.add(path);
+      this.focused = path;
+      this.update(true);
+    });
   }
 
   /** @param {boolean} [now] */
@@ -311,25 +312,38 @@ export class CallTree {
         this.open.add(path);
       }
     }
+    this.focused ??= this.body.contains(document.activeElement) ? pathOf(document.activeElement) : undefined;
     /** @type {HTMLElement[]} */
     const rows = [];
+    /** @type {HTMLElement|undefined} */
+    let focused;
     /** @param {CallNode} n @param {string} path @param {number} level */
     const walk = (n, path, level) => {
       if (rows.length > 2000) return;
       const open = this.open.has(path), some = n.children.size > 0;
-      const button = h('button', { type: 'button', class: 'twig', 'aria-label': (open ? 'Close ' : 'Open ') + visible(n.name), disabled: !some, click: () => { if (!this.open.delete(path)) this.open.add(path); this.focused = path; this.update(true); } }, !some ? '·' : open ? '▾' : '▸');
+      const button = h('button', { type: 'button', class: 'twig', 'aria-label': (open ? 'Close ' : 'Open ') + visible(n.name), 'data-path': path, disabled: !some }, !some ? '·' : open ? '▾' : '▸');
       const name = h('td', {}, button, visible(n.name));
       name.style.paddingLeft = level * 14 + 4 + 'px';
       const share = (100 * n.total) / Math.max(1e-9, root.total);
       const bar = h('td', { class: 'num share' }, share.toFixed(1));
       bar.style.setProperty('--share', share + '%');
       rows.push(h('tr', { role: 'row', 'aria-level': level + 1, 'aria-expanded': some ? String(open) : null }, name, h('td', { class: 'num' }, shown(n.total)), bar, h('td', { class: 'num' }, n.self ? shown(n.self) : '')));
-      if (this.focused === path) setTimeout(() => button.focus());
+      if (this.focused === path) focused = button;
       if (open) for (const c of byTotal(n)) walk(c, path + '\n' + c.name, level + 1);
     };
     walk(root, '', 0);
     this.body.replaceChildren(...rows);
+    focused?.focus();
     this.focused = undefined;
     this.next = performance.now() + Math.min(1000, 10 * (performance.now() - began));
   }
+}
+
+/**
+ * The path of the twig that an element is, or is part of.
+ * @param {EventTarget|null} at
+ */
+function pathOf(at) {
+  const twig = at instanceof Element ? at.closest('.twig:enabled') : null;
+  return twig?.getAttribute('data-path') ?? undefined;
 }

@@ -29,6 +29,9 @@ export class Table {
     this.body = h('div', { class: 'rows', role: 'rowgroup' });
     this.element = h('div', { class: 'table', role: 'grid', tabindex: 0, 'aria-label': 'Rows' }, this.head, this.body);
     this.details = h('dl', { class: 'details', 'aria-label': 'Selected row', tabindex: 0, hidden: true });
+    this.number = new Text(); // of the selected row
+    /** @type {Text[]} of the selected row, by column */
+    this.values = [];
     this.root = h('div', { class: 'table-box' }, this.element, this.details);
     this.element.addEventListener('scroll', () => this.later());
     this.element.addEventListener('keydown', (e) => this.key(e));
@@ -48,6 +51,11 @@ export class Table {
     this.shown = columns.flatMap((c, i) => (c.bound ? [] : [i]));
     this.head.replaceChildren(...this.shown.map((i) => h('div', { role: 'columnheader', 'aria-sort': 'none', class: this.kind(columns[i]) },
       h('button', { type: 'button', class: 'sort', title: columns[i].type, click: () => this.sortBy(i) }, columns[i].name))));
+    this.values = columns.map(() => new Text());
+    this.details.replaceChildren(
+      h('div', { class: 'details-head' }, this.number,
+        h('button', { type: 'button', class: 'quiet', 'aria-label': 'Close details', click: () => this.deselect() }, '×')),
+      ...columns.flatMap((c, i) => [h('dt', {}, c.name), h('dd', {}, this.values[i])]));
     this.widths();
   }
 
@@ -206,10 +214,8 @@ export class Table {
     this.details.hidden = this.selected < 0 || this.selected >= length;
     if (this.details.hidden) return;
     const index = this.order ? this.order[this.selected] : this.selected;
-    this.details.replaceChildren(
-      h('div', { class: 'details-head' }, `Row ${(index + 1 + this.result.forgotten).toLocaleString('en-US')}`,
-        h('button', { type: 'button', class: 'quiet', 'aria-label': 'Close details', click: () => this.deselect() }, '×')),
-      ...columns.flatMap((c, i) => [h('dt', {}, c.name), h('dd', {}, whole(data[i][index], c.type, epoch))]));
+    this.number.data = `Row ${(index + 1 + this.result.forgotten).toLocaleString('en-US')}`;
+    columns.forEach((c, i) => { this.values[i].data = whole(data[i][index], c.type, epoch); });
   }
 
   deselect() {
