@@ -16,8 +16,9 @@ import (
 // or coroutine of a tuple is inside of. Their type is that of the key, which may be known from
 // the program only.
 
-// contextual are the streams whose tuples can tell a context.
-var contextual = []string{catalog.FunctionStart, catalog.FunctionEnd, catalog.FunctionDuration, catalog.FunctionCall, catalog.Allocation, catalog.Deallocation}
+// contextual are the streams whose tuples can tell a context: each is of one thread or goroutine
+// at one instant.
+var contextual = []string{catalog.FunctionStart, catalog.FunctionEnd, catalog.FunctionDuration, catalog.FunctionCall, catalog.Allocation, catalog.Deallocation, catalog.StackSample}
 
 // CheckContext refuses a CREATE CONTEXT that is not valid.
 func CheckContext(c *parser.CreateContext, src string, env *Env) error {

@@ -184,7 +184,7 @@ func (c *exprCtx) unknownColumn(e *parser.ColumnRef, qualifier, name string) err
 	}
 	hint := plan.DidYouMean(name, names)
 	if c.r.env.Contexts.Get(c.r.scope().Resolve(name)) != nil {
-		hint = "it is a context, which " + strings.Join(contextual, ", ") + " have"
+		hint = "it is a context, which " + strings.Join(contextual, ", ") + " have: a process, or a thread in an interval, is inside of many"
 	}
 	if e.Parts[0].Quoted && hint == "" {
 		hint = "double quotes are for names; a text is written in single quotes: '" + name + "'"

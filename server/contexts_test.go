@@ -194,8 +194,8 @@ func TestContextsRefused(t *testing.T) {
 		{"BEGIN function_start WHERE function_name = 'begin_request' KEY args.id END function_start WHERE function_name = 'end_requst'", rest, "context request: no function ends it"},
 		{"BEGIN function_start WHERE function_name = 'begin_request' AND module = 'target' KEY args.id END function_start WHERE function_name = 'end_request' AND module LIKE 'x%'", rest, "context request: no function ends it"},
 		{"BEGIN function_start WHERE function_name LIKE 'begin_%x' KEY arg0 END function_start WHERE function_name = 'end_request'", rest, "context request: no function begins it"},
-		{"BEGIN function_start WHERE function_name = 'begin_request' KEY args.id", "SELECT request FROM process_end", "there is no column request here"},
-		{"BEGIN function_start WHERE function_name = 'begin_request' KEY args.id", "SELECT request FROM SAMPLE(stack_sample, 10ms)", "there is no column request here"},
+		{"BEGIN function_start WHERE function_name = 'begin_request' KEY args.id", "SELECT request FROM process_end", "a process, or a thread in an interval, is inside of many"},
+		{"BEGIN function_start WHERE function_name = 'begin_request' KEY args.id", "SELECT request FROM SAMPLE(thread_usage, 10ms)", "there is no column request here"},
 		{"BEGIN function_start WHERE function_name = 'begin_request' KEY args.id", "SELECT request, count(*) FROM function_start GROUP BY request WITHIN OVERHEAD 1%", "request is not known WITHIN OVERHEAD"},
 		{"BEGIN function_start WHERE function_name = 'begin_request' KEY args.id", "CREATE TRIGGER t ON function_start WHEN function_name = 'work' BEGIN RECALL function_call WHERE function_name = 'serve' AND request = 1 LAST 1s END", "request cannot be recalled"},
 	} {

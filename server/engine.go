@@ -115,7 +115,7 @@ func New(o Options) (*Engine, error) {
 	e.triggers = trigger.NewRegistry(func(key string) bool { return e.views.Get(key) != nil })
 	e.uprobes = uprobe.New(uprobe.Options{Match: matchFunction, RingBytes: o.RingBytes})
 	container.Default.SetRuntimes(runtimes.Present)
-	stacks, lives := stack.New(), sched.New()
+	stacks, lives := stack.New(e.uprobes), sched.New()
 	found, followed := &handlerstream.Provider{Stacks: stacks}, &handlerstream.Provider{Stacks: stacks, Forgets: true}
 	e.system = &introspect.System{Running: e.running, Shares: e.shares, Triggers: e.triggers, Exports: e.exports, Standing: o.Standing}
 	e.all = []probes.Provider{e.uprobes, procfs.New(), stacks, found, &handlerstream.CostProvider{Handlers: followed, Calls: e.uprobes}, lives, entities.New(e.uprobes, lives, e.modules), variable.New(), replay.New(), &introspect.Provider{System: e.system}, &trigger.Provider{All: e.triggers}, &standing.Provider{Store: o.Standing}}

@@ -182,6 +182,11 @@ type Context struct {
 	End *Acquire
 }
 
+// ReadsContext reports whether a column tells what the rows are inside of.
+func (a *Acquire) ReadsContext() bool {
+	return a.Context != nil && a.Out.Index(a.Context.Name) >= 0
+}
+
 // Settings are the values of SET that providers need.
 type Settings struct {
 	Lateness   time.Duration // how long a watermark waits for late rows

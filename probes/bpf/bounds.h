@@ -28,4 +28,10 @@ static __always_inline bool is_g(const struct g *g)
 	return g->guard1 == ~0ULL || (g->guard1 == g->guard0 && g->guard1 - g->stack.lo < MAX_GUARD);
 }
 
+/* on_signal_stack reports whether sp lies in the thread's alternate signal stack. */
+static __always_inline bool on_signal_stack(struct task_struct *task, __u64 sp)
+{
+	return sp - task->sas_ss_sp <= task->sas_ss_size;
+}
+
 #endif

@@ -51,12 +51,6 @@ static long note_bounds(struct task_struct *task, struct vm_area_struct *vma, vo
 	return 0;
 }
 
-/* on_signal_stack reports whether sp lies in the thread's alternate signal stack. */
-static __always_inline bool on_signal_stack(struct task_struct *task, __u64 sp)
-{
-	return sp - task->sas_ss_sp <= task->sas_ss_size;
-}
-
 enum { STACK_OWN, STACK_FOREIGN, STACK_UNKNOWN };
 
 /*

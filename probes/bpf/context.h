@@ -12,53 +12,8 @@
 #define ENDOSCOPE_CONTEXT_H
 
 #include "counters.h"
+#include "inside.h"
 #include "moment.h"
-
-#define KEY_BYTES 64
-#define KEY_WORDS (KEY_BYTES / sizeof(__u64))
-#define MAX_NESTED 8 /* a power of two */
-
-struct opened {
-	__u64 below; /* the frame of the call that began it: struct frame */
-	__u64 since; /* when it began */
-	__u64 size;  /* 1 more than the bytes of the key; 0: it is NULL */
-	__u64 key[KEY_WORDS];
-};
-
-/* Innermost last. */
-struct inside {
-	__u64 n;
-	struct opened of[MAX_NESTED];
-};
-
-/* Of a thread, when it runs on its own stack; */
-struct here {
-	__u64 exec_id;   /* exec keeps the thread but not its memory */
-	__u64 coroutine; /* on whose stack it runs. 0: its own */
-	struct inside own;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct here);
-} heres SEC(".maps");
-
-/* and of a goroutine, by its g, or of a coroutine, by its number. */
-struct elsewhere {
-	__u64 id;
-	__u32 tgid;
-	__u32 go;
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1); /* set by the loader */
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct elsewhere);
-	__type(value, struct inside);
-} elsewheres SEC(".maps");
 
 /* What an event carries of a context, in words: its size and the key. 0: nothing. */
 const volatile __u32 context_words = 0;
@@ -76,25 +31,10 @@ const volatile __u32 context = 0;
 /* Whether the frame of a call is noted. */
 #define CONTEXTUAL (context || context_words)
 
-/* The frame of a call on another stack than the thread's own: nothing begins further in. */
-#define INNERMOST_FRAME ~0ULL
-
 /* inside_of returns what the event is inside of; NULL: nothing. */
 static __always_inline struct inside *inside_of(const struct moment *m)
 {
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct elsewhere key = { .id = m->owner, .tgid = m->pid, .go = 1 };
-
-	if (m->cookie & GO_REGISTERS)
-		return bpf_map_lookup_elem(&elsewheres, &key);
-	struct here *h = bpf_task_storage_get(&heres, task, NULL, 0);
-	if (!h || h->exec_id != task->self_exec_id)
-		return NULL;
-	if (!h->coroutine)
-		return &h->own;
-	key.id = h->coroutine;
-	key.go = 0;
-	return bpf_map_lookup_elem(&elsewheres, &key);
+	return (m->cookie & GO_REGISTERS) ? inside_elsewhere(m->owner, m->pid, true) : inside_here(bpf_get_current_task_btf());
 }
 
 /*

@@ -86,7 +86,7 @@ func TestProgramsOfContextsVerify(t *testing.T) {
 					m.Value = &btf.Array{Index: &btf.Int{Name: "unsigned int", Size: 4}, Type: &btf.Int{Name: "char", Size: 1, Encoding: btf.Char}, Nelems: 1024}
 					set(FunctionVarTextBytes, uint32(256))
 				}
-				c, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: kernel})
+				c, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: kernel, Programs: ebpf.ProgramOptions{LogLevel: ebpf.LogLevelStats}})
 				var refused *ebpf.VerifierError
 				if errors.As(err, &refused) {
 					t.Fatalf("%+v", refused)
@@ -94,7 +94,8 @@ func TestProgramsOfContextsVerify(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				c.Close()
+				defer c.Close()
+				checkStack(t, spec.Programs[name], c.Programs[name])
 			})
 		}
 	}

@@ -86,7 +86,6 @@ static __always_inline void switch_stack(struct pt_regs *ctx, __u64 cookie)
 	__u64 from = ctx->sp + SWITCH_DOWN(cookie);
 	__u64 to = read_register(ctx, SWITCH_REGISTER(cookie));
 	struct left key = { .tgid = bpf_get_current_pid_tgid() >> 32 };
-	struct suspended next = {};
 
 	if (is_closed() || !targeted(cookie, task) || ((cookie & SWITCH_CARRY) && !(ctx->flags & CARRY_FLAG)))
 		return;
@@ -102,17 +101,9 @@ static __always_inline void switch_stack(struct pt_regs *ctx, __u64 cookie)
 	bool known = !(cookie & SWITCH_MEMORY) || !bpf_probe_read_user(&to, sizeof(to), (void *)to + SWITCH_DISP(cookie));
 	key.sp = to;
 	struct suspended *s = known ? find_suspended(&key, o) : NULL;
-	if (s) {
-		next = *s;
-		bpf_map_delete_elem(&stacks, &key);
-	} else if (known && !(cookie & SWITCH_SAVES) && continues_out(o, task, from, to)) {
+	if (!s && known && !(cookie & SWITCH_SAVES) && continues_out(o, task, from, to)) {
 		drop_below(o, to);
 		return;
-	} else {
-		next.coroutine = __sync_fetch_and_add(&last_coroutine, 1) + 1;
-		next.gap = (options & SEQUENCE) ? no_gap() : 0;
-		if (!known)
-			next.gap = 1;
 	}
 	struct suspended now = {
 		.exec_id = o->exec_id,
@@ -124,26 +115,37 @@ static __always_inline void switch_stack(struct pt_regs *ctx, __u64 cookie)
 		.tid = o->tid,
 	};
 	struct holder *h = records ? bpf_task_storage_get(&holders, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE) : NULL;
-	if (h) {
+	if (h)
 		now.holder = *h;
-		*h = next.holder;
+	if (s) {
+		o->coroutine = s->coroutine;
+		o->outermost = s->outermost;
+		o->calls = s->calls;
+		o->gap = s->gap;
+		o->tid = s->tid;
+		if (h)
+			*h = s->holder;
+		bpf_map_delete_elem(&stacks, &key);
+	} else {
+		o->coroutine = __sync_fetch_and_add(&last_coroutine, 1) + 1;
+		o->outermost = 0;
+		o->calls = (struct innermost){};
+		o->gap = !known ? 1 : (options & SEQUENCE) ? no_gap() : 0;
+		o->tid = 0;
+		if (h)
+			*h = (struct holder){};
 	}
 	key.sp = from + SWITCH_SAVED(cookie);
 	/* A coroutine that has ended is not resumed. */
-	if (!o->calls.n && o->coroutine && !(cookie & SWITCH_SAVES))
+	bool over = !now.calls.n && now.coroutine && !(cookie & SWITCH_SAVES);
+	if (over)
 		bpf_map_delete_elem(&stacks, &key);
 	else
 		bpf_map_update_elem(&stacks, &key, &now, BPF_ANY);
-	if (context) {
-		if (!o->calls.n && o->coroutine && !(cookie & SWITCH_SAVES))
-			end_context(o->coroutine, 0);
-		switch_context(next.coroutine);
-	}
-	o->coroutine = next.coroutine;
-	o->outermost = next.outermost;
-	o->calls = next.calls;
-	o->gap = next.gap;
-	o->tid = next.tid;
+	if (context && over)
+		end_context(now.coroutine, 0);
+	if (context)
+		switch_context(o->coroutine);
 }
 
 #endif

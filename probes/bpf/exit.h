@@ -72,6 +72,9 @@ struct owner {
 	__u64 tid;       /* the thread whose stack it is, if not a coroutine's */
 };
 
+/* An owner without calls, for programs whose stack has no room for one. */
+static const volatile struct owner nobody = {};
+
 /* Whether the target has code that switches stacks: coroutines.h. */
 const volatile bool coroutines = false;
 
@@ -361,8 +364,7 @@ static __always_inline struct owner *owner_of(const struct frame *f, struct task
 
 	if (!o && f->owner) {
 		struct goroutine g = { .g = f->owner, .tgid = f->tgid };
-		struct owner fresh = {};
-		bpf_map_update_elem(&goroutines, &g, &fresh, BPF_NOEXIST);
+		bpf_map_update_elem(&goroutines, &g, (const void *)&nobody, BPF_NOEXIST);
 		o = bpf_map_lookup_elem(&goroutines, &g);
 	} else if (!o) {
 		o = bpf_task_storage_get(&owners, task, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);

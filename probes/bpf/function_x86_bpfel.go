@@ -179,11 +179,12 @@ type FunctionInside struct {
 	_  structs.HostLayout
 	N  uint64
 	Of [8]struct {
-		_     structs.HostLayout
-		Below uint64
-		Since uint64
-		Size  uint64
-		Key   [8]uint64
+		_      structs.HostLayout
+		Below  uint64
+		Since  uint64
+		Size   uint64
+		Caller uint64
+		Key    [8]uint64
 	}
 }
 

@@ -125,9 +125,14 @@ static __always_inline void change_context(struct moment *m)
 			COUNT_CALL(unopened);
 		} else {
 			struct opened *o = opened_at(in, n + 1);
+			/* A sample may interrupt this, and sees complete entries only. */
+			in->n = n;
+			asm volatile("" ::: "memory");
 			o->below = m->below;
 			o->since = m->time;
+			o->caller = m->caller;
 			note_key(o, m);
+			asm volatile("" ::: "memory");
 			n++;
 		}
 	}

@@ -10,6 +10,8 @@
  * the threads of a process: their registers were saved when they left user mode. (The
  * saved registers of a running thread are stale when read from another CPU.)
  */
+#include "bounds.h"
+#include "inside.h"
 #include "kernel.h"
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
@@ -46,8 +48,10 @@ struct sample {
 	__u32 flags;
 	__u32 returns;     /* how many struct taken follow */
 	__u32 stack;       /* bytes of stack that follow those, from RED_ZONE below rsp up */
-	__u32 codes;       /* how many codes of frames the last MAX_CODES words of the record hold */
+	__u32 codes;       /* how many codes of frames the last MAX_CODES words of the record hold, before struct inside */
+	__u32 contexts;    /* how many struct inside has, with which the record ends if contexts are read */
 	char comm[16];
+	__u64 top;         /* what the frames of those are counted down from; ELSEWHERE: the thread is on another stack */
 };
 
 /* A return address that a return probe has replaced. */
@@ -55,6 +59,8 @@ struct taken {
 	__u64 at;       /* where it was on the stack */
 	__u64 address;  /* what was there */
 };
+
+#define ELSEWHERE ~0ULL
 
 #define MAX_CODES 512   /* of the interpreter's frames of a thread */
 #define FRAME_WORDS 9   /* the part of such a frame that is read */
@@ -76,9 +82,19 @@ struct interpreter {
 	__u16 owner;       /* in a frame: a byte; NOWHERE: there is none */
 };
 
+/* Where a Go program has the goroutine of a thread; offsets are in bytes. */
+struct golang {
+	__s64 slot;    /* of the current g, which may be one of the runtime, from the end of the thread-local data; 0: not known */
+	__u32 m;       /* in a g: its thread, */
+	__u32 current; /* and in that: its goroutine; 0: not known */
+};
+
 const struct sample *const type_sample __attribute__((unused)) = 0;
 const struct taken *const type_taken __attribute__((unused)) = 0;
 const struct interpreter *const type_interpreter __attribute__((unused)) = 0;
+const struct golang *const type_golang __attribute__((unused)) = 0;
+const struct inside *const type_inside __attribute__((unused)) = 0;
+const struct elsewhere *const type_elsewhere __attribute__((unused)) = 0;
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -148,6 +164,15 @@ struct {
 	__type(value, struct interpreter);
 } interpreters SEC(".maps");
 
+/* Go programs, by tgid, that do not have their g at the usual place, or of which more is known. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 16384);
+	__type(key, __u32);
+	__type(value, struct golang);
+} golangs SEC(".maps");
+
 /* sum_exec_runtime of a thread at its previous sample. */
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
@@ -157,6 +182,12 @@ struct {
 } sampled SEC(".maps");
 
 const volatile __u32 bytes_usual = 2 * PAGE;
+
+/* Whether samples tell what the thread is inside of. */
+const volatile bool contexts = false;
+#define CONTEXT_BYTES (contexts ? sizeof(struct inside) : 0)
+
+#define USUAL_SLOT -8 /* of Go's g */
 
 static __always_inline void describe(struct sample *s, struct task_struct___sampled *t, struct pt_regs *r)
 {
@@ -257,6 +288,56 @@ static __always_inline bool reserve(struct sample *s, struct bpf_dynptr *d, __u3
 		(s)->stack = got;                                         \
 	} while (0)
 
+/* read_user reads memory of a thread: of the current one, or of one that waits. */
+static __always_inline bool read_user(void *to, __u32 bytes, __u64 at, struct task_struct *task, bool waits)
+{
+	return !(waits ? bpf_copy_from_user_task(to, bytes, (void *)at, task, 0) : bpf_probe_read_user(to, bytes, (void *)at));
+}
+
+/*
+ * find_inside returns what a thread is inside of, NULL: nothing, and sets s->top. A thread that
+ * runs code of Go's runtime or of C for a goroutine is inside of what the goroutine is.
+ */
+static __always_inline struct inside *find_inside(struct sample *s, struct task_struct *task, bool waits)
+{
+	__u32 tgid = s->tgid;
+	struct inside *in = inside_here(task);
+	struct bounds stack;
+	__u64 g = 0;
+
+	if (in && in->n) {
+		s->top = on_signal_stack(task, s->regs[7]) ? ELSEWHERE : 0;
+		return in;
+	}
+	struct golang *go = bpf_map_lookup_elem(&golangs, &tgid);
+	__s64 slot = go ? go->slot : USUAL_SLOT;
+	if (!slot || !read_user(&g, sizeof(g), task->thread.fsbase + slot, task, waits) || !g)
+		return NULL;
+	in = inside_elsewhere(g, tgid, true);
+	if (!in && go && go->current) {
+		if (!read_user(&g, sizeof(g), g + go->m, task, waits) || !read_user(&g, sizeof(g), g + go->current, task, waits) || !g)
+			return NULL;
+		in = inside_elsewhere(g, tgid, true);
+	}
+	if (!in)
+		return NULL;
+	s->top = ELSEWHERE;
+	if (read_user(&stack, sizeof(stack), g, task, waits) && stack.lo <= s->regs[7] && s->regs[7] < stack.hi)
+		s->top = stack.hi;
+	return in;
+}
+
+/* write_inside writes what the thread is inside of at byte at of the record. */
+static __always_inline void write_inside(struct sample *s, struct bpf_dynptr *d, __u32 at, struct task_struct *task, bool waits)
+{
+	struct inside *in = contexts ? find_inside(s, task, waits) : NULL;
+
+	if (in) {
+		s->contexts = in->n;
+		bpf_dynptr_write(d, at, in, sizeof(*in), 0);
+	}
+}
+
 SEC("iter.s/task")
 int off_cpu(struct bpf_iter__task *ctx)
 {
@@ -289,12 +370,13 @@ int off_cpu(struct bpf_iter__task *ctx)
 
 	struct bpf_dynptr d;
 	__u32 room;
-	if (!reserve(&s, &d, &room, 0))
+	if (!reserve(&s, &d, &room, CONTEXT_BYTES))
 		return 1;
 	s.returns = write_taken(&d, t);
 #define copy(to, bytes, from) bpf_copy_from_user_task(to, bytes, from, task, 0)
 	COPY_STACK(&s, &d, room, copy);
 #undef copy
+	write_inside(&s, &d, STACK_AT + room + PAGE, task, true);
 	if (t->on_cpu || t->se.sum_exec_runtime != runtime || t->nvcsw + t->nivcsw != switches)
 		s.flags |= TORN;
 	else if (last)
@@ -359,12 +441,13 @@ int on_cpu(void *ctx)
 	__u32 room;
 	struct interpreter *in = bpf_map_lookup_elem(&interpreters, &s.tid);
 	__u32 more = in ? MAX_CODES * sizeof(__u64) : 0;
-	if (!reserve(&s, &d, &room, more))
+	if (!reserve(&s, &d, &room, more + CONTEXT_BYTES))
 		return 2;
 	s.returns = write_taken(&d, t);
 	COPY_STACK(&s, &d, room, bpf_probe_read_user);
 	if (in)
 		write_codes(&s, &d, STACK_AT + room + PAGE, in);
+	write_inside(&s, &d, STACK_AT + room + PAGE + more, task, false);
 	bpf_dynptr_write(&d, 0, &s, sizeof(s), 0);
 	bpf_ringbuf_submit_dynptr(&d, BPF_RB_NO_WAKEUP);
 	return 1;

@@ -9,20 +9,25 @@ import (
 	"endoscope/probes/testenv"
 )
 
-// The verifier accepts the programs that sample threads.
+// The verifier accepts the programs that sample threads, also with what these are inside of.
 func TestSamplersVerify(t *testing.T) {
 	testenv.NeedUprobes(t)
-	spec, err := LoadStack()
-	if err != nil {
-		t.Fatal(err)
+	for _, contexts := range []bool{false, true} {
+		spec, err := LoadStack()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := spec.Variables[StackVarContexts].Set(contexts); err != nil {
+			t.Fatal(err)
+		}
+		c, err := ebpf.NewCollection(spec)
+		var refused *ebpf.VerifierError
+		if errors.As(err, &refused) {
+			t.Fatalf("%+v", refused)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
 	}
-	c, err := ebpf.NewCollection(spec)
-	var refused *ebpf.VerifierError
-	if errors.As(err, &refused) {
-		t.Fatalf("%+v", refused)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Close()
 }

@@ -13,6 +13,40 @@ import (
 	"github.com/cilium/ebpf"
 )
 
+type StackElsewhere struct {
+	_    structs.HostLayout
+	Id   uint64
+	Tgid uint32
+	Go   uint32
+}
+
+type StackGolang struct {
+	_       structs.HostLayout
+	Slot    int64
+	M       uint32
+	Current uint32
+}
+
+type StackHere struct {
+	_         structs.HostLayout
+	ExecId    uint64
+	Coroutine uint64
+	Own       StackInside
+}
+
+type StackInside struct {
+	_  structs.HostLayout
+	N  uint64
+	Of [8]struct {
+		_      structs.HostLayout
+		Below  uint64
+		Since  uint64
+		Size   uint64
+		Caller uint64
+		Key    [8]uint64
+	}
+}
+
 type StackInterpreter struct {
 	_        structs.HostLayout
 	State    uint64
@@ -43,8 +77,9 @@ type StackSample struct {
 	Returns    uint32
 	Stack      uint32
 	Codes      uint32
+	Contexts   uint32
 	Comm       [16]int8
-	_          [4]byte
+	Top        uint64
 }
 
 type StackTaken struct {
@@ -58,6 +93,9 @@ type StackTaken struct {
 // Used for safe lookups in a Collection or CollectionSpec.
 const (
 	StackMapBytesOf         = "bytes_of"
+	StackMapElsewheres      = "elsewheres"
+	StackMapGolangs         = "golangs"
+	StackMapHeres           = "heres"
 	StackMapInterpreters    = "interpreters"
 	StackMapMembers         = "members"
 	StackMapSampled         = "sampled"
@@ -65,6 +103,10 @@ const (
 	StackProgOffCpu         = "off_cpu"
 	StackProgOnCpu          = "on_cpu"
 	StackVarBytesUsual      = "bytes_usual"
+	StackVarContexts        = "contexts"
+	StackVarTypeElsewhere   = "type_elsewhere"
+	StackVarTypeGolang      = "type_golang"
+	StackVarTypeInside      = "type_inside"
 	StackVarTypeInterpreter = "type_interpreter"
 	StackVarTypeSample      = "type_sample"
 	StackVarTypeTaken       = "type_taken"
@@ -121,6 +163,9 @@ type StackProgramSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type StackMapSpecs struct {
 	BytesOf      *ebpf.MapSpec `ebpf:"bytes_of"`
+	Elsewheres   *ebpf.MapSpec `ebpf:"elsewheres"`
+	Golangs      *ebpf.MapSpec `ebpf:"golangs"`
+	Heres        *ebpf.MapSpec `ebpf:"heres"`
 	Interpreters *ebpf.MapSpec `ebpf:"interpreters"`
 	Members      *ebpf.MapSpec `ebpf:"members"`
 	Sampled      *ebpf.MapSpec `ebpf:"sampled"`
@@ -132,6 +177,10 @@ type StackMapSpecs struct {
 // It can be passed ebpf.CollectionSpec.Assign.
 type StackVariableSpecs struct {
 	BytesUsual      *ebpf.VariableSpec `ebpf:"bytes_usual"`
+	Contexts        *ebpf.VariableSpec `ebpf:"contexts"`
+	TypeElsewhere   *ebpf.VariableSpec `ebpf:"type_elsewhere"`
+	TypeGolang      *ebpf.VariableSpec `ebpf:"type_golang"`
+	TypeInside      *ebpf.VariableSpec `ebpf:"type_inside"`
 	TypeInterpreter *ebpf.VariableSpec `ebpf:"type_interpreter"`
 	TypeSample      *ebpf.VariableSpec `ebpf:"type_sample"`
 	TypeTaken       *ebpf.VariableSpec `ebpf:"type_taken"`
@@ -158,6 +207,9 @@ func (o *StackObjects) Close() error {
 // It can be passed to LoadStackObjects or ebpf.CollectionSpec.LoadAndAssign.
 type StackMaps struct {
 	BytesOf      *ebpf.Map `ebpf:"bytes_of"`
+	Elsewheres   *ebpf.Map `ebpf:"elsewheres"`
+	Golangs      *ebpf.Map `ebpf:"golangs"`
+	Heres        *ebpf.Map `ebpf:"heres"`
 	Interpreters *ebpf.Map `ebpf:"interpreters"`
 	Members      *ebpf.Map `ebpf:"members"`
 	Sampled      *ebpf.Map `ebpf:"sampled"`
@@ -167,6 +219,9 @@ type StackMaps struct {
 func (m *StackMaps) Close() error {
 	return _StackClose(
 		m.BytesOf,
+		m.Elsewheres,
+		m.Golangs,
+		m.Heres,
 		m.Interpreters,
 		m.Members,
 		m.Sampled,
@@ -179,6 +234,10 @@ func (m *StackMaps) Close() error {
 // It can be passed to LoadStackObjects or ebpf.CollectionSpec.LoadAndAssign.
 type StackVariables struct {
 	BytesUsual      *ebpf.Variable `ebpf:"bytes_usual"`
+	Contexts        *ebpf.Variable `ebpf:"contexts"`
+	TypeElsewhere   *ebpf.Variable `ebpf:"type_elsewhere"`
+	TypeGolang      *ebpf.Variable `ebpf:"type_golang"`
+	TypeInside      *ebpf.Variable `ebpf:"type_inside"`
 	TypeInterpreter *ebpf.Variable `ebpf:"type_interpreter"`
 	TypeSample      *ebpf.Variable `ebpf:"type_sample"`
 	TypeTaken       *ebpf.Variable `ebpf:"type_taken"`

@@ -8,8 +8,10 @@ import (
 	"time"
 	"unsafe"
 
+	"endoscope/planner/plan"
 	"endoscope/probes/process"
 	"endoscope/probes/stack/pacing"
+	"endoscope/probes/unwind"
 )
 
 // thread is what is known about a thread since its last sample.
@@ -22,6 +24,9 @@ type thread struct {
 	stack *callStack
 	cause cause // why stack does not reach the thread's first function
 	room  room  // the bytes of its stack to copy with a sample
+	// key is that of the context it is inside of, as its bytes.
+	key    string
+	inside bool
 }
 
 // observation is a thread at an instant.
@@ -50,6 +55,8 @@ type collector struct {
 	current   observation      // the observation being visited
 	javaTime  time.Duration    // CPU time that Java machines used to answer
 	priority  *pacing.Priority // of the thread that takes snapshots; nil: unchanged
+	context   *plan.Context    // that the rows tell; nil: none
+	noted     map[uint64]noted // of goroutines of the process being visited, by g
 
 	tally
 }
@@ -229,9 +236,13 @@ func (c *collector) unwind(sp *space, t *thread, s sample) bool {
 		why = c.unwinder.unwind(sp, s, false)
 	}
 	c.copy(t, s.Tid, t.room.next(c.unwinder.used(), c.unwinder.beyond))
+	unwound := why
 	why, gil, ok := c.interpreted(sp, s, why)
 	if !ok {
 		return false
+	}
+	if c.context != nil {
+		c.noteContext(t, s.inside, s.Contexts, s.Regs[unwind.RegSP], s.Top, unwound)
 	}
 	t.stack = c.frames.stack(c.unwinder.frames, why == reached)
 	t.cause = why

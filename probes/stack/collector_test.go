@@ -19,7 +19,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // provider is shared by all tests, so that each file is read once.
-var provider = New()
+var provider = New(nil)
 
 // target is a program that runs for the length of a test.
 type target struct {
@@ -92,7 +92,7 @@ func collect(t testing.TB, pids ...int) *collector {
 		found = append(found, p)
 	}
 	s := &source{provider: provider, target: plan.Target{PIDs: pids}, found: found, spec: &plan.Acquire{}}
-	c, err := s.open()
+	c, err := s.open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,9 @@ const Stream = catalog.StackSample
 
 // table builds its rows. A goroutine without a thread has a row of its own, with a
 // goroutine number and NULL in tid and thread_name.
-var table = rows.NewTable(Stream, container.Extend(rows.Columns[observation]{
+var table = rows.NewTable(Stream, columns)
+
+var columns = container.Extend(rows.Columns[observation]{
 	"timestamp":   rows.Time(func(o *observation) *uint64 { return &o.time }),
 	"pid":         rows.Int(func(o *observation) int64 { return int64(o.process.PID) }),
 	"tid":         rows.Count(func(o *observation) int64 { return int64(o.tid) }),
@@ -24,4 +26,4 @@ var table = rows.NewTable(Stream, container.Extend(rows.Columns[observation]{
 	"stack":       rows.List(func(o *observation) any { return o.stack.value }),
 	"complete":    rows.Bool(func(o *observation) bool { return o.stack.complete }),
 	"goroutine":   rows.Count(func(o *observation) int64 { return int64(o.goroutine) }),
-}, func(o *observation) *container.Container { return process.ContainerOf(o.process.PID) }))
+}, func(o *observation) *container.Container { return process.ContainerOf(o.process.PID) })

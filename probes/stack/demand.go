@@ -37,17 +37,21 @@ func (d *demand) Control(_ context.Context, c probes.Command) (probes.Reply, err
 }
 
 // Start loads the programs and reads the files that the target executes.
-func (d *demand) Start(_ context.Context, sink probes.Sink, _ probes.Options) error {
+func (d *demand) Start(ctx context.Context, sink probes.Sink, _ probes.Options) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.collector != nil || d.stopped {
 		return errors.New("stack: a source is started once")
 	}
-	c, err := d.open()
+	c, err := d.open(ctx)
 	if err != nil {
 		return err
 	}
-	if err := c.snapshotThreads(func(*observation) {}); err != nil {
+	sink, err = d.follow(ctx, sink)
+	if err == nil {
+		err = c.snapshotThreads(func(*observation) {})
+	}
+	if err != nil {
 		c.close()
 		return err
 	}
@@ -73,9 +77,10 @@ func (d *demand) Stop() error {
 	c := d.collector
 	d.collector, d.stopped = nil, true
 	d.mu.Unlock()
+	err := d.unfollow()
 	if c != nil {
 		c.close()
 		d.sink.End(nil)
 	}
-	return nil
+	return err
 }

@@ -16,6 +16,7 @@
 //	goroutine stacks of goroutines without a thread (package lang/golang)
 //	collector one observation of each thread, or a count of the causes without one
 //	source    observations as rows, at a rate or on demand
+//	context   what threads and goroutines are inside of, which another package follows
 //	copied    stacks of calls, copied by another package's programs
 //
 // It must not know SQL, operators or the engine.

@@ -28,7 +28,12 @@ func (c *collector) goroutines(sp *space, visit func(*observation)) {
 	if g.process == nil {
 		return
 	}
-	parked, torn, err := g.process.Parked()
+	var look func(*golang.Goroutine)
+	if c.context != nil {
+		clear(c.noted)
+		look = func(one *golang.Goroutine) { c.lookInside(sp.process.PID, one) }
+	}
+	parked, torn, err := g.process.Parked(look)
 	if err != nil {
 		return // the process has ended, or has just started
 	}
@@ -44,6 +49,12 @@ func (c *collector) goroutines(sp *space, visit func(*observation)) {
 		}
 		g.thread = thread{state: goroutineState(one), nr: -1, cause: why, stack: c.frames.stack(c.unwinder.frames, why == reached)}
 		c.current = observation{thread: &g.thread, process: &sp.process, goroutine: one.ID, time: now}
+		if n, ok := c.noted[one.Address]; ok {
+			c.current.time = n.time
+			if n.inside != nil {
+				c.noteContext(&g.thread, n.inside, uint32(n.inside.N), one.SP, one.Top, why)
+			}
+		}
 		visit(&c.current)
 	}
 }
@@ -55,6 +66,7 @@ func (c *collector) openGo(sp *space) *golang.Process {
 		func(m *module) *runtimeLayout[golang.Layout] { return &m.golang },
 		func(m *module) bool { return m.symbols.HasGo() },
 		func(f io.ReaderAt, _ string) (*golang.Layout, error) { return golang.ReadLayout(f) })
+	c.noteGolang(sp, layout)
 	if layout == nil {
 		return nil
 	}

@@ -59,7 +59,7 @@ func TestJavaPerfMap(t *testing.T) {
 	r.number(t)
 	p, _ := process.Lookup(r.pid)
 	s := &source{provider: provider, target: plan.Target{PIDs: []int{r.pid}}, found: []process.Process{p}, spec: &plan.Acquire{Settings: plan.Settings{JavaStacks: JavaMaps}}}
-	c, err := s.open()
+	c, err := s.open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -132,7 +132,7 @@ func collectLines(t *testing.T, pid int) *collector {
 	if !ok {
 		t.Fatalf("process %d has ended", pid)
 	}
-	c, err := (&source{provider: provider, target: plan.Target{PIDs: []int{pid}}, found: []process.Process{p}, spec: &plan.Acquire{Lines: true}}).open()
+	c, err := (&source{provider: provider, target: plan.Target{PIDs: []int{pid}}, found: []process.Process{p}, spec: &plan.Acquire{Lines: true}}).open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

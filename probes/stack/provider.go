@@ -12,10 +12,13 @@ import (
 )
 
 // Provider samples stacks.
-type Provider struct{ cache elf.Cache }
+type Provider struct {
+	cache    elf.Cache
+	contexts Contexts
+}
 
 // New returns a provider. Nothing is loaded before a query needs it.
-func New() *Provider { return &Provider{} }
+func New(c Contexts) *Provider { return &Provider{contexts: c} }
 
 // Streams returns the one stream of the provider.
 func (p *Provider) Streams() []string { return []string{Stream} }
@@ -40,11 +43,21 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 	if !spec.Target.Grows() {
 		s.pinned = found
 	}
-	if s.rows, err = table.Writer(spec, clock.Offset()); err != nil {
+	t := table
+	if spec.ReadsContext() {
+		t = tableWith(spec.Out.Fields[spec.Out.Index(spec.Context.Name)])
+	}
+	if s.rows, err = t.Writer(spec, clock.Offset()); err != nil {
 		return nil, err
 	}
+	var out probes.Source = s
 	if spec.OnDemand {
-		return &demand{source: s}, nil
+		out = &demand{source: s}
 	}
-	return s, nil
+	if spec.ReadsContext() {
+		if s.follower, err = p.contexts.FollowContext(spec, out); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }

@@ -152,7 +152,7 @@ func TestJavaStacks(t *testing.T) {
 	r.number(t)
 	p, _ := process.Lookup(r.pid)
 	s := &source{provider: provider, target: plan.Target{PIDs: []int{r.pid}}, found: []process.Process{p}, spec: &plan.Acquire{Settings: plan.Settings{JavaStacks: JavaDump}}}
-	c, err := s.open()
+	c, err := s.open(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,6 +34,7 @@ const (
 const (
 	sampleBytes = int(unsafe.Sizeof(bpf.StackSample{}))
 	takenBytes  = int(unsafe.Sizeof(bpf.StackTaken{}))
+	insideBytes = int(unsafe.Sizeof(bpf.StackInside{}))
 	maxTaken    = 64
 	stackAt     = sampleBytes + maxTaken*takenBytes // STACK_AT
 	maxCodes    = python.MaxFrames                  // MAX_CODES
@@ -51,21 +52,29 @@ type sampler struct {
 	links        map[int]int
 	bytes        *ebpf.Map // of stacks to copy, by tid
 	interpreters *ebpf.Map // by tid
+	contexts     bool      // samples tell what threads are inside of
 }
 
 // newSampler loads the programs. It attaches nothing to any process; the programs run
-// only on request.
-func newSampler() (*sampler, error) {
+// only on request. inside are the maps of what threads are inside of, nil if samples do not
+// tell it.
+func newSampler(inside map[string]*ebpf.Map) (*sampler, error) {
 	spec, err := bpf.LoadStack()
 	if err != nil {
 		return nil, err
 	}
 	types := btf.NewCache()
-	objects, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: types})
+	for name, m := range inside {
+		spec.Maps[name].MaxEntries = m.MaxEntries()
+	}
+	if err := spec.Variables[bpf.StackVarContexts].Set(inside != nil); err != nil {
+		return nil, err
+	}
+	objects, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: types, MapReplacements: inside})
 	if err != nil {
 		return nil, needs.Refused(Stream, err)
 	}
-	s := &sampler{objects: objects, links: map[int]int{}, bytes: objects.Maps[bpf.StackMapBytesOf], interpreters: objects.Maps[bpf.StackMapInterpreters]}
+	s := &sampler{objects: objects, contexts: inside != nil, links: map[int]int{}, bytes: objects.Maps[bpf.StackMapBytesOf], interpreters: objects.Maps[bpf.StackMapInterpreters]}
 	if s.ring, err = ringbuf.Map(objects.Maps[bpf.StackMapSamples].FD(), ringBytes); err != nil {
 		objects.Close()
 		return nil, err
@@ -107,6 +116,7 @@ func (s *sampler) remove(pid int) {
 		unix.Close(fd)
 		delete(s.links, pid)
 		_ = s.objects.Maps[bpf.StackMapMembers].Delete(uint32(pid)) // it is there
+		_ = s.objects.Maps[bpf.StackMapGolangs].Delete(uint32(pid))
 	}
 }
 
@@ -117,6 +127,16 @@ func (s *sampler) setBytes(tid, bytes uint32) error { return s.bytes.Put(tid, by
 // added to its samples while it runs.
 func (s *sampler) setInterpreter(tid uint32, t python.Thread, f python.Frames) error {
 	return s.interpreters.Put(tid, bpf.StackInterpreter{State: t.State, Id: t.ID, IdAt: f.ID, Frame: f.Frame, Inner: f.Inner, Code: f.Code, Previous: f.Previous, Owner: f.Owner})
+}
+
+// setGolang sets where the threads of a Go program have their goroutine.
+func (s *sampler) setGolang(pid int, g bpf.StackGolang) {
+	_ = s.objects.Maps[bpf.StackMapGolangs].Put(uint32(pid), g) // the usual place is known
+}
+
+// inside reads what a goroutine is inside of; false: nothing.
+func (s *sampler) inside(pid int, g uint64, to *bpf.StackInside) bool {
+	return s.objects.Maps[bpf.StackMapElsewheres].Lookup(bpf.StackElsewhere{Id: g, Tgid: uint32(pid), Go: 1}, to) == nil
 }
 
 // forget removes what was set of a thread, if anything was.
@@ -133,6 +153,8 @@ type sample struct {
 	stack []byte
 	low   uint64   // address of stack
 	codes []uint64 // of an interpreter's frames, innermost first
+	// inside is what the thread is inside of, nil: nothing.
+	inside *bpf.StackInside
 	// Of a call, see Copied; else 0.
 	returned, returnAt uint64
 	entered            bool // it is at its entry, which belongs to no call that is inlined into it
@@ -186,6 +208,12 @@ func (s *sampler) drain(visit func(sample)) {
 			return
 		}
 		one := sample{StackSample: (*bpf.StackSample)(unsafe.Pointer(&b[0]))}
+		if rest := len(b) - insideBytes; s.contexts && rest >= stackAt {
+			if one.Contexts > 0 {
+				one.inside = (*bpf.StackInside)(unsafe.Pointer(&b[rest]))
+			}
+			b = b[:rest]
+		}
 		if len(b) >= stackAt {
 			one.taken = unsafe.Slice((*bpf.StackTaken)(unsafe.Pointer(&b[sampleBytes])), min(one.Returns, maxTaken))
 			one.stack = b[stackAt:][:min(int(one.Stack), len(b)-stackAt)]

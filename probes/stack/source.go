@@ -2,11 +2,15 @@ package stack
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/cilium/ebpf"
 
 	"endoscope/planner/plan"
 	"endoscope/probes"
@@ -45,6 +49,7 @@ type source struct {
 	notices  []string
 	clock    func() int64
 	rows     *rows.Writer[observation]
+	follower Follower     // of the context that the rows tell; nil: they tell none
 	spent    atomic.Int64 // CPU time of the snapshots, ns
 	interval atomic.Int64 // ns between snapshots that resulted from stack_overhead; 0: as requested
 
@@ -64,11 +69,24 @@ const threadNs = 2000
 
 // Info implements probes.Source.
 func (s *source) Info() probes.Info {
-	return probes.Info{Sites: s.sites(), Notices: s.notices, Residual: s.filter, Live: true, Identity: fmt.Sprint("stack ", s.target.Follow, process.Identify(s.pinned))}
+	i := probes.Info{Sites: s.sites(), Notices: s.notices, Residual: s.filter, Live: true}
+	if s.follower == nil {
+		i.Identity = fmt.Sprint("stack ", s.target.Follow, process.Identify(s.pinned))
+		return i
+	}
+	context := s.follower.Info()
+	i.Sites, i.Notices, i.Refusal = append(i.Sites, context.Sites...), slices.Concat(i.Notices, context.Notices), context.Refusal
+	return i
 }
 
 // Stats implements probes.Source.
-func (s *source) Stats() probes.Stats { return probes.Stats{Spent: time.Duration(s.spent.Load())} }
+func (s *source) Stats() probes.Stats {
+	spent := time.Duration(s.spent.Load())
+	if s.follower != nil {
+		spent += s.follower.Stats().Spent
+	}
+	return probes.Stats{Spent: spent}
+}
 
 // sites describes what is sampled.
 func (s *source) sites() []probes.Site {
@@ -84,19 +102,47 @@ func (s *source) sites() []probes.Site {
 }
 
 // open returns a collector for the target.
-func (s *source) open() (*collector, error) {
-	kernel, err := newSampler()
+func (s *source) open(ctx context.Context) (*collector, error) {
+	var inside map[string]*ebpf.Map
+	if s.follower != nil {
+		if err := s.follower.Load(ctx, probes.Options{}); err != nil {
+			return nil, err
+		}
+		inside = s.follower.Inside()
+	}
+	kernel, err := newSampler(inside)
 	if err != nil {
 		return nil, probes.AtStream(err, s.spec)
 	}
 	frames := newInterner(s.spec.Lines)
 	ms := newModules(s.provider.cache.With(debugfiles.Known(s.spec.Settings)), frames, chosenModules(s.spec.Settings.SystemModules))
 	ms.whole = s.spec.Whole
-	return &collector{
+	c := &collector{
 		kernel: kernel, modules: ms, frames: frames, unwinder: newUnwinder(ms),
 		targets: newTargets(s.target, s.found), spaces: map[int]*space{}, threads: map[uint32]*thread{},
 		java: s.spec.Settings.JavaStacks,
-	}, nil
+	}
+	if s.follower != nil {
+		c.context, c.noted, c.unwinder.recordSteps = s.spec.Context, map[uint64]noted{}, true
+	}
+	return c, nil
+}
+
+// follow begins to follow the context, if the rows tell one. It returns the sink to use.
+func (s *source) follow(ctx context.Context, sink probes.Sink) (probes.Sink, error) {
+	if s.follower == nil {
+		return sink, nil
+	}
+	locked := &lockedSink{Sink: sink}
+	return locked, s.follower.Start(ctx, locked, probes.Options{})
+}
+
+// unfollow undoes follow, and what open loaded for it.
+func (s *source) unfollow() error {
+	if s.follower == nil {
+		return nil
+	}
+	return s.follower.Stop()
 }
 
 func (c *collector) close() {
@@ -119,9 +165,13 @@ func (s *source) Start(ctx context.Context, sink probes.Sink, _ probes.Options) 
 	}
 	c, err := s.loaded, error(nil)
 	if s.loaded = nil; c == nil {
-		if c, err = s.load(); err != nil {
+		if c, err = s.load(ctx); err != nil {
 			return err
 		}
+	}
+	if sink, err = s.follow(ctx, sink); err != nil {
+		c.close()
+		return err
 	}
 	if s.alarm, err = pacing.NewAlarm(); err != nil {
 		c.close()
@@ -141,6 +191,7 @@ func (s *source) Start(ctx context.Context, sink probes.Sink, _ probes.Options) 
 			runtime.UnlockOSThread() // else the thread ends with its goroutine
 		}
 		s.alarm.Close()
+		err = errors.Join(err, s.unfollow())
 		c.close()
 		sink.End(err)
 	}()
@@ -161,7 +212,7 @@ func (s *source) Stop() error {
 		s.loaded = nil
 	}
 	s.stopped = true
-	return nil
+	return s.unfollow()
 }
 
 // Load implements probes.Source: it loads the sampler's programs, and takes the first
@@ -174,14 +225,14 @@ func (s *source) Load(ctx context.Context, _ probes.Options) error {
 	}
 	var err error
 	if s.loaded == nil && !s.stopped {
-		s.loaded, err = s.load()
+		s.loaded, err = s.load(ctx)
 	}
 	return err
 }
 
 // load returns a collector that has taken a sample, whose rows are dropped.
-func (s *source) load() (*collector, error) {
-	c, err := s.open()
+func (s *source) load(ctx context.Context) (*collector, error) {
+	c, err := s.open(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -311,4 +362,42 @@ func (s *source) snapshot(c *collector, sink probes.Sink) error {
 		}
 	}
 	return nil
+}
+
+// Control implements probes.Source. Samples have no duration, so none is unfinished.
+func (s *source) Control(_ context.Context, c probes.Command) (r probes.Reply, err error) {
+	switch c := c.(type) {
+	case probes.Divide:
+		s.divide(c.Begin, c.Done)
+		return r, nil
+	case probes.CountUnfinished:
+		return r, nil
+	}
+	return probes.Unsupported(c)
+}
+
+// divide implements probes.Divide. Snapshots are not divided.
+func (s *source) divide(begin func(probes.Cut), done func()) {
+	divided := make(chan struct{})
+	cut := func() {
+		defer close(divided)
+		begin(probes.Cut{At: s.clock()})
+		done()
+	}
+	s.mu.Lock()
+	runs := s.started && !s.stopped
+	s.mu.Unlock()
+	if !runs {
+		return
+	}
+	select {
+	case s.between <- cut:
+		s.alarm.Ring()
+	case <-s.ended:
+		return
+	}
+	select {
+	case <-divided:
+	case <-s.ended:
+	}
 }

@@ -274,7 +274,7 @@ func TestSystemModules(t *testing.T) {
 		spec := &plan.Acquire{Settings: plan.Settings{SystemModules: list}}
 		p, _ := process.Lookup(r.pid)
 		s := &source{provider: provider, target: plan.Target{PIDs: []int{r.pid}}, found: []process.Process{p}, spec: spec}
-		c, err := s.open()
+		c, err := s.open(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}

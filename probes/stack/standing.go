@@ -38,7 +38,7 @@ type OpenCall struct {
 // any. Functions of Java and of interpreted languages are not included; the functions
 // of their machines and interpreters are.
 func SampleOnce(cache *elf.Cache, running []process.Process, visit func(OpenCalls)) error {
-	kernel, err := newSampler()
+	kernel, err := newSampler(nil)
 	if err != nil {
 		return err
 	}

@@ -385,16 +385,33 @@ func (p *Provider) install(s *source) (*program.Installation, error) {
 			return nil, err
 		}
 	}
-	return p.kernel.Install(s.setup())
+	if s.following == nil {
+		return p.kernel.Install(s.setup())
+	}
+	var err error
+	if s.contexts, err = p.kernel.NewContexts(); err != nil {
+		return nil, err
+	}
+	in, err := p.kernel.Install(s.setup())
+	if err != nil {
+		s.contexts.Close()
+	}
+	return in, err
 }
 
 // unload undoes Load if its programs were not used.
 func (p *Provider) unload(s *source) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.unloadLocked(s)
 	if s.follower != nil {
-		defer p.unloadFollower(s.follower)
+		p.unloadLocked(s.follower)
+		s.follower.resolution.Modules.Close()
 	}
+}
+
+// unloadLocked is unload without the follower of s; the caller holds Provider.mu.
+func (p *Provider) unloadLocked(s *source) {
 	if s.loaded == nil {
 		return
 	}
@@ -404,6 +421,9 @@ func (p *Provider) unload(s *source) {
 		s.loaded.Objects.Close()
 	}
 	s.loaded = nil
+	if s.following != nil {
+		s.contexts.Close()
+	}
 }
 
 // maxRefused is how many functions of one module the kernel may refuse before the query

@@ -1,7 +1,6 @@
 package uprobe
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -47,7 +46,7 @@ const followedKey = 1
 
 // refuseContext refuses what cannot tell a context.
 func refuseContext(spec *plan.Acquire) error {
-	if !calls.ReadsContext(spec) {
+	if !spec.ReadsContext() {
 		return nil
 	}
 	refuse := func(hint, format string, args ...any) error {
@@ -69,37 +68,50 @@ func refuseContext(spec *plan.Acquire) error {
 
 // addFollower prepares the source that follows the context of s.
 func (p *Provider) addFollower(s *source) error {
-	c := s.spec.Context
+	f, err := p.prepareFollower(s.spec, s.links)
+	if err != nil {
+		return err
+	}
+	f.leader, s.follower = s, f
+	if err := agree(s.resolution, f.resolution); err != nil {
+		return s.spec.Context.Refusal(err)
+	}
+	return nil
+}
+
+// prepareFollower prepares the source that follows the context of an acquisition.
+func (p *Provider) prepareFollower(of *plan.Acquire, links attach.Kind) (*source, error) {
+	c := of.Context
 	spec := &plan.Acquire{
-		Stream: catalog.FunctionCall, Target: s.spec.Target, Select: calls.SelectMarked(c), Follows: c, Results: c.Begin.Results,
-		Settings: s.spec.Settings, Start: s.spec.Start, Stop: s.spec.Stop,
+		Stream: catalog.FunctionCall, Target: of.Target, Select: calls.SelectMarked(c), Follows: c, Results: c.Begin.Results,
+		Settings: of.Settings, Start: of.Start, Stop: of.Stop,
 		Out: types.Schema{Fields: append([]types.Field{{Name: "timestamp", Type: types.Timestamp}}, c.Begin.Out.Fields...)},
 	}
 	spec.Settings.MaxString, spec.Settings.MaxEventRate, spec.Settings.Returns = calls.KeyBytes, 0, plan.ExitReturns
 	cols, err := calls.ColumnsOf(spec, calls.ValuesOf(spec))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	f, err := p.prepare(spec, cols, s.links, selection.Find)
+	f, err := p.prepare(spec, cols, links, selection.Find)
 	if err != nil {
-		return c.Refusal(resolve.Refusal(err))
+		return nil, c.Refusal(resolve.Refusal(err))
 	}
-	f.leader, s.follower = s, f
-	if err := complete(c, f.resolution.Functions); err != nil {
-		return c.Refusal(err)
+	if err := complete(c, f.resolution); err != nil {
+		f.Stop()
+		return nil, c.Refusal(err)
 	}
 	for i, said := range f.resolution.Notices {
 		f.resolution.Notices[i] = "context " + c.Name + ": " + said
 	}
-	if err := agree(s.resolution, f.resolution); err != nil {
-		return c.Refusal(err)
-	}
-	return nil
+	return f, nil
 }
 
 // complete checks that functions begin the context, and that others end it if it says so.
-func complete(c *plan.Context, ws []calls.Function) error {
-	switch {
+func complete(c *plan.Context, r *resolve.Resolution) error {
+	if err := notReported(r); err != nil {
+		return err
+	}
+	switch ws := r.Functions; {
 	case !slices.ContainsFunc(ws, func(w calls.Function) bool { return w.Begins }):
 		return plan.Errorf(-1, -1, "no function begins it: %s", c.Begin.Select)
 	case c.End != nil && !slices.ContainsFunc(ws, func(w calls.Function) bool { return w.Ends }):
@@ -108,12 +120,20 @@ func complete(c *plan.Context, ws []calls.Function) error {
 	return nil
 }
 
+// notReported refuses functions that an interpreter or virtual machine reports.
+func notReported(r *resolve.Resolution) error {
+	if reported := r.Reported(); reported != "" {
+		return plan.Errorf(-1, -1, "%s are in no context", reported)
+	}
+	return nil
+}
+
 // agree checks that two acquisitions observe the functions that they share at the same
 // instructions, so that the order of attachment decides which is first, and that what leads
 // can tell contexts.
 func agree(leader, follower *resolve.Resolution) error {
-	if reported := cmp.Or(leader.Reported(), follower.Reported()); reported != "" {
-		return plan.Errorf(-1, -1, "%s are in no context", reported)
+	if err := notReported(leader); err != nil {
+		return err
 	}
 	type at struct {
 		file  process.FileID
@@ -146,30 +166,10 @@ func sameOffset(a, b codesite.Site) bool { return a.Offset == b.Offset }
 // installFollower loads the programs of the follower of s, with the maps that both share. The
 // caller holds Provider.mu.
 func (p *Provider) installFollower(s *source) (err error) {
-	f := s.follower
-	if f.contexts, err = p.kernel.NewContexts(); err != nil {
-		return err
-	}
-	s.contexts = f.contexts
-	if f.loaded, err = p.kernel.Install(f.setup()); err != nil {
-		f.contexts.Close()
+	if s.follower.loaded, err = p.install(s.follower); err == nil {
+		s.contexts = s.follower.contexts
 	}
 	return err
-}
-
-// unloadFollower undoes installFollower, if the programs were not used. The caller holds
-// Provider.mu.
-func (p *Provider) unloadFollower(f *source) {
-	if f.loaded != nil {
-		if p.kernel != nil {
-			p.kernel.Remove(f.loaded)
-		} else {
-			f.loaded.Objects.Close()
-		}
-		f.contexts.Close()
-		f.loaded = nil
-	}
-	f.resolution.Modules.Close()
 }
 
 // attachStage attaches some probes of a follower.

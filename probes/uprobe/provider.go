@@ -142,7 +142,7 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sour
 	if err != nil {
 		p.endEstimate(meter)
 		var none *resolve.NoModules
-		if errors.As(err, &none) && spec.Settings.Recall == 0 && !calls.ReadsContext(spec) {
+		if errors.As(err, &none) && spec.Settings.Recall == 0 && !spec.ReadsContext() {
 			if c := resolve.PendingModules(spec, none.Sel, none.Running, selection.NewModuleSet()); c != nil {
 				return newGrowing(p, spec, cols, links, c, nil), nil
 			}
@@ -150,7 +150,7 @@ func (p *Provider) Prepare(ctx context.Context, spec *plan.Acquire) (probes.Sour
 		return nil, resolve.Refusal(err)
 	}
 	s.estimate, s.refusal = p.estimate(s, meter)
-	if calls.ReadsContext(spec) {
+	if spec.ReadsContext() {
 		if err := p.addFollower(s); err != nil {
 			s.Stop()
 			return nil, err

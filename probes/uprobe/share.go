@@ -8,7 +8,6 @@ import (
 
 	"endoscope/planner/catalog"
 	"endoscope/probes"
-	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/selection"
 )
 
@@ -52,7 +51,7 @@ func (s *source) unfinished(from, until probes.Cut) uint64 {
 // identify returns the source's Info.Identity. A sequence begins and ends for all its
 // functions at one instant, and can have only one reader, so it has no identity.
 func (s *source) identify() string {
-	if s.spec.Stream == catalog.FunctionCall || s.spec.Settings.Unshared || calls.ReadsContext(s.spec) {
+	if s.spec.Stream == catalog.FunctionCall || s.spec.Settings.Unshared || s.spec.ReadsContext() {
 		return ""
 	}
 	r := s.resolution

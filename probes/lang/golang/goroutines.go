@@ -24,10 +24,12 @@ const statusScan = 0x1000 // _Gscan: the collector scans the stack
 
 // Goroutine is a goroutine without a thread, at the time it was read.
 type Goroutine struct {
+	Address    uint64 // of its g
 	ID         uint64
 	Status     Status
 	Reason     string // for Waiting: "chan receive", "IO wait" ...
 	PC, SP, FP uint64 // where it will resume
+	Top        uint64 // the end of its stack
 	Stack      []byte // its memory from SP on; valid until the next Parked
 	room       int    // number of bytes of the stack from SP on
 }
@@ -96,9 +98,9 @@ func (p *Process) readAll(addrs []uint64, size int, b []byte) {
 func word(b []byte, at uint64) uint64 { return binary.LittleEndian.Uint64(b[at:]) }
 
 // Parked lists the goroutines that wait, or wait for a thread. torn is the
-// number of those that moved while they were read. The result is valid until
-// the next call.
-func (p *Process) Parked() (gs []Goroutine, torn int, err error) {
+// number of those that moved while they were read. look, if not nil, is called with
+// each before it is read again. The result is valid until the next call.
+func (p *Process) Parked(look func(*Goroutine)) (gs []Goroutine, torn int, err error) {
 	var header [16]byte
 	if err := p.read(p.layout.allgs+p.bias, header[:8]); err != nil {
 		return nil, 0, err
@@ -127,11 +129,17 @@ func (p *Process) Parked() (gs []Goroutine, torn int, err error) {
 	room := 0
 	for i := range p.addresses {
 		if g, ok := p.parse(all[i*size:][:size]); ok {
+			g.Address = p.addresses[i]
 			p.found, p.kept = append(p.found, g), append(p.kept, i)
 			room += g.room
 		}
 	}
 	p.readStacks(p.found, resized(&p.stacks, room))
+	for i := range p.found {
+		if look != nil {
+			look(&p.found[i])
+		}
+	}
 	torn = p.keepSettled(all, size)
 	return p.found, torn, nil
 }
@@ -179,7 +187,7 @@ func (p *Process) parse(b []byte) (g Goroutine, ok bool) {
 	if g.Status == Waiting {
 		g.Reason = p.reason(int(b[l.reason]))
 	}
-	g.room = int(min(high-g.SP, maxStack))
+	g.Top, g.room = high, int(min(high-g.SP, maxStack))
 	return g, true
 }
 

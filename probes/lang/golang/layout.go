@@ -22,7 +22,18 @@ type Layout struct {
 	goid, status, reason         uint64
 	stackLow, stackHigh          uint64
 	schedPC, schedSP, schedFrame uint64
+
+	current Current
 }
+
+// Current says where the goroutine of a thread is, while the thread executes code of the runtime
+// or of C for it: a g of the runtime refers to the thread's m, and that to the goroutine's g.
+type Current struct {
+	M, G uint32 // offsets in runtime.g and runtime.m; G is 0 if they are not known
+}
+
+// Current returns where the goroutine of a thread is.
+func (l *Layout) Current() Current { return l.current }
 
 // ErrNoDebugInformation is returned for stripped programs.
 var ErrNoDebugInformation = errors.New("it has no debug information")
@@ -167,33 +178,43 @@ func (l *Layout) readG(t dwarf.Type) error {
 		}
 		*f.to = at
 	}
+	if m := fieldOf(t, "m"); m != nil {
+		if p, ok := m.Type.(*dwarf.PtrType); ok {
+			if g, ok := offsetOf(p.Type, []string{"curg"}); ok {
+				l.current = Current{M: uint32(m.ByteOffset), G: uint32(g)}
+			}
+		}
+	}
 	return nil
 }
 
 // offsetOf returns the offset of a nested field of a struct.
 func offsetOf(t dwarf.Type, path []string) (offset uint64, ok bool) {
 	for _, name := range path {
-		for {
-			def, is := t.(*dwarf.TypedefType)
-			if !is {
-				break
-			}
-			t = def.Type
-		}
-		s, is := t.(*dwarf.StructType)
-		if !is {
+		f := fieldOf(t, name)
+		if f == nil {
 			return 0, false
 		}
-		found := false
-		for _, f := range s.Field {
-			if f.Name == name && f.ByteOffset >= 0 {
-				offset, t, found = offset+uint64(f.ByteOffset), f.Type, true
-				break
-			}
-		}
-		if !found {
-			return 0, false
-		}
+		offset, t = offset+uint64(f.ByteOffset), f.Type
 	}
 	return offset, true
+}
+
+// fieldOf returns a field of a struct, nil if it has none of that name.
+func fieldOf(t dwarf.Type, name string) *dwarf.StructField {
+	for {
+		def, is := t.(*dwarf.TypedefType)
+		if !is {
+			break
+		}
+		t = def.Type
+	}
+	if s, is := t.(*dwarf.StructType); is {
+		for _, f := range s.Field {
+			if f.Name == name && f.ByteOffset >= 0 {
+				return f
+			}
+		}
+	}
+	return nil
 }

@@ -109,7 +109,7 @@ func ColumnsOf(spec *plan.Acquire, vs []*Value) ([]Column, error) {
 			cols[i] = ColValue
 			continue
 		}
-		if ReadsContext(spec) && f.Name == spec.Context.Name {
+		if spec.ReadsContext() && f.Name == spec.Context.Name {
 			cols[i] = ColContext
 			continue
 		}

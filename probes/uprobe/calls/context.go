@@ -16,11 +16,6 @@ import (
 // KeyBytes is the most of a context's key that is kept (context.h).
 const KeyBytes = 64
 
-// ReadsContext reports whether a query reads what its events are inside of.
-func ReadsContext(spec *plan.Acquire) bool {
-	return spec.Context != nil && spec.Out.Index(spec.Context.Name) >= 0
-}
-
 // contextWords returns how many words of an event hold a key of that type, with its size.
 func contextWords(t types.Type) int {
 	if t == types.Varchar {

@@ -25,7 +25,7 @@ type Filter struct {
 func CompileFilter(matcher selection.Matcher, offset int64, spec *plan.Acquire, values *Values, ws []Function) *Filter {
 	f := &Filter{Facts: make([]uint64, len(ws))}
 	used, most := 0, abi.MaxFacts
-	if slices.ContainsFunc(ws, func(w Function) bool { return w.Returns == AtExits }) || ReadsCaller(spec.Out) || ReadsContext(spec) {
+	if slices.ContainsFunc(ws, func(w Function) bool { return w.Returns == AtExits }) || ReadsCaller(spec.Out) || spec.ReadsContext() {
 		most = abi.MaxFactsExits
 	}
 	f.Layout = codegen.Layout{

@@ -39,6 +39,9 @@ func (k *Kernel) NewContexts() (*Contexts, error) {
 	return c, nil
 }
 
+// Maps returns the maps by name, for programs of other packages.
+func (c *Contexts) Maps() map[string]*ebpf.Map { return c.maps }
+
 // Close releases the maps. Programs that use them keep them.
 func (c *Contexts) Close() {
 	if c == nil {

@@ -27,7 +27,7 @@ const decideBlock = 64
 // decide analyses the code of the chosen functions. This is the longest step of a
 // query on thousands of functions, so it uses all processors.
 func (r *resolver) decide(sym *elf.Module, chosen []selection.Choice) []decision {
-	r.reads, r.paired, r.methods = r.need(), calls.ReadsCaller(r.spec.Out) || calls.ReadsContext(r.spec), calls.ReadsMethodColumns(r.spec.Out)
+	r.reads, r.paired, r.methods = r.need(), calls.ReadsCaller(r.spec.Out) || r.spec.ReadsContext(), calls.ReadsMethodColumns(r.spec.Out)
 	out := make([]decision, len(chosen))
 	blocks := (len(chosen) + decideBlock - 1) / decideBlock
 	var next atomic.Int64

@@ -1,0 +1,112 @@
+package server_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"sort"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"endoscope/probes/testenv"
+	"endoscope/server/wire"
+)
+
+// Every sample of a thread or of a goroutine that waits is inside of the request that the
+// program itself says, and of none between them.
+func TestContextsOfSamples(t *testing.T) {
+	testenv.NeedUprobes(t)
+	inC := testenv.CompileC(t, filepath.Join("testdata", "contexts", "sampled.c"), "-O1", "-g", "-pthread")
+	inGo := testenv.CompileGo(t, filepath.Join("testdata", "contexts", "gosampled"))
+	for _, c := range []struct {
+		name, program, kind, context string
+		parked                       bool
+	}{
+		{"call", inC, "call", "BEGIN function_start WHERE function_name = 'handle' KEY args.id", false},
+		{"end", inC, "end", "BEGIN function_start WHERE function_name = 'begin_request' KEY args.id END function_start WHERE function_name = 'end_request'", false},
+		{"Go", inGo, "", "BEGIN function_start WHERE function_name = 'main.(*worker).handle' KEY args.id", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "log")
+			args := []string{path}
+			if c.kind != "" {
+				args = []string{c.kind, path}
+			}
+			w := startWaiting(t, c.program, args...)
+			s := newSession(t, wire.Options{PID: w.pid()})
+			run(t, s, "CREATE CONTEXT request AS "+c.context)
+			q := start(t, s, "SELECT timestamp, coalesce(tid, -goroutine), coalesce(request, 0), folded_stack(stack) FROM SAMPLE(stack_sample, 5ms)")
+			w.goOn()
+			a := read(t, q)
+			spans := readSpans(t, path)
+			inside, outside, waiting := 0, 0, 0
+			for _, row := range a.rows {
+				if strings.Contains(row[3], "runtime.stoplockedm") {
+					continue // the thread waits for its goroutine, which has a row of its own
+				}
+				owner, _ := strconv.ParseInt(row[1], 10, 64)
+				at := monotonic(t, row[0])
+				of := spans[owner]
+				i := sort.Search(len(of), func(i int) bool { return of[i].until > at })
+				if i == len(of) || of[i].since > at {
+					continue // it is not in the log
+				}
+				if row[2] != of[i].request {
+					t.Errorf("%s: a sample %v after %v before the bounds is in %s, not in %s: %s", row[1], time.Duration(at-of[i].since), time.Duration(of[i].until-at), row[2], of[i].request, row[3])
+				}
+				switch {
+				case of[i].request == "0":
+					outside++
+				case owner < 0:
+					waiting++
+				default:
+					inside++
+				}
+			}
+			t.Logf("%d samples inside of requests, %d of goroutines that wait, %d outside", inside, waiting, outside)
+			if inside < 50 || outside < 50 || c.parked && waiting < 50 {
+				t.Errorf("%d samples inside of requests, %d of goroutines that wait, %d outside; notices %v, summary %v", inside, waiting, outside, a.notices, a.summary)
+			}
+		})
+	}
+}
+
+// logged is a time during which a thread or goroutine surely served a request; 0: none.
+type logged struct {
+	request      string
+	since, until int64
+}
+
+// readSpans reads the log of a program, by thread or, if negative, goroutine.
+func readSpans(t *testing.T, path string) map[int64][]logged {
+	t.Helper()
+	spans := map[int64][]logged{}
+	for _, line := range strings.Split(strings.TrimSpace(contents(t, path)), "\n") {
+		var owner, id, since, until int64
+		if _, err := fmt.Sscan(line, &owner, &id, &since, &until); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		spans[owner] = append(spans[owner], logged{strconv.FormatInt(id, 10), since, until})
+	}
+	return spans
+}
+
+// monotonic returns the time of a row, in ns since the epoch, by CLOCK_MONOTONIC.
+func monotonic(t *testing.T, row string) int64 {
+	t.Helper()
+	at, err := strconv.ParseInt(row, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var real, mono unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &mono); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.ClockGettime(unix.CLOCK_REALTIME, &real); err != nil {
+		t.Fatal(err)
+	}
+	return at - real.Nano() + mono.Nano()
+}
