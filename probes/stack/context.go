@@ -27,15 +27,15 @@ import (
 // Contexts follows contexts in programs (package uprobe).
 type Contexts interface {
 	// FollowContext prepares what follows the context of a specification, for the rows of owner.
-	FollowContext(spec *plan.Acquire, owner probes.Source) (Follower, error)
+	FollowContext(spec *plan.Acquire, owner probes.Source) (*Follower, error)
 }
 
-// Follower follows a context. It is a source without rows.
-type Follower interface {
-	probes.Source
-	// Inside returns the maps, by name, in which it notes what threads and goroutines are inside
-	// of. They are valid between Load and Stop.
-	Inside() map[string]*ebpf.Map
+// Follower follows a context.
+type Follower struct {
+	probes.Source // without rows
+	// Inside returns the maps, by name, in which the programs note what threads and goroutines
+	// are inside of. They are valid between Load and Stop.
+	Inside func() map[string]*ebpf.Map
 }
 
 // contextColumn returns the column of a context, whose key has type t.

@@ -49,7 +49,7 @@ type source struct {
 	notices  []string
 	clock    func() int64
 	rows     *rows.Writer[observation]
-	follower Follower     // of the context that the rows tell; nil: they tell none
+	follower *Follower    // of the context that the rows tell; nil: they tell none
 	spent    atomic.Int64 // CPU time of the snapshots, ns
 	interval atomic.Int64 // ns between snapshots that resulted from stack_overhead; 0: as requested
 

@@ -1,8 +1,12 @@
 package uprobe
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/cilium/ebpf"
 
 	"endoscope/operators/batch"
 	"endoscope/planner/catalog"
@@ -11,10 +15,12 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/codesite"
 	"endoscope/probes/process"
+	"endoscope/probes/stack"
 	"endoscope/probes/uprobe/abi"
 	"endoscope/probes/uprobe/attach"
 	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/decode"
+	"endoscope/probes/uprobe/program"
 	"endoscope/probes/uprobe/resolve"
 	"endoscope/probes/uprobe/selection"
 )
@@ -209,6 +215,38 @@ func (s *source) allSites() []probes.Site {
 		return s.sites()
 	}
 	return append(slices.Clip(s.sites()), s.follower.sites()...)
+}
+
+// FollowContext implements stack.Contexts. Samples happen between instructions, so nothing is
+// attached in an order. Where a context has an end of its own, a sample is inside of it as
+// long as the function runs that called the one that begins it: its caller is noted.
+func (p *Provider) FollowContext(spec *plan.Acquire, owner probes.Source) (*stack.Follower, error) {
+	if err := errors.Join(refuseContext(spec), program.Needs.Check(spec)); err != nil {
+		return nil, err
+	}
+	links, err := p.linksFor(spec)
+	if err != nil {
+		return nil, err
+	}
+	of := *spec
+	of.Settings.MaxOverhead = 0 // a limit would end the context only
+	f, err := p.prepareFollower(&of, links)
+	if err != nil {
+		return nil, err
+	}
+	if spec.Context.End != nil {
+		f.wants.Options |= abi.SendCaller
+	}
+	f.owner = owner
+	return &stack.Follower{Source: sampled{f}, Inside: func() map[string]*ebpf.Map { return f.contexts.Maps() }}, nil
+}
+
+// sampled follows a context for samples of stacks.
+type sampled struct{ *source }
+
+// Start implements probes.Source.
+func (s sampled) Start(ctx context.Context, sink probes.Sink, o probes.Options) error {
+	return s.source.Start(ctx, contextSink{sink, s.spec.Follows.Name}, o)
 }
 
 // contextSink receives what a follower counts, for the sink of its leader. There are no rows.
