@@ -78,7 +78,7 @@ func (m *model) header() []string {
 		return []string{first, "", ""}
 	}
 	n := s.numbers()
-	covered := fmt.Sprintf("CPU %s  %s  %s: %s %d counted  %s %d estimated  %s %d sampled",
+	covered := fmt.Sprintf("runs %s  %s  %s: %s %d counted  %s %d estimated  %s %d sampled",
 		percentText(s.CPU), plural(s.Threads, "thread"), plural(len(s.Functions), "function"), marks[Counted], n[Counted], marks[Estimated], n[AtLeast]+n[Estimated], marks[Sampled], n[Sampled])
 	style := styleGood
 	if s.Overhead() > s.Limit {
@@ -215,7 +215,7 @@ var helpLines = strings.Split(`
 
   CALLS/s  calls per second            TOTAL  time in it and in what it calls,
   AVG      mean duration of a call            waiting or not, of a second
-  P99      99 % of calls are shorter   SELF   CPU time in itself, by samples
+  P99      99 % of calls are shorter   SELF   time it runs, by samples
   COST     of a CPU, if all its calls  TREND  the last ten seconds of the
            were counted                       sorted column
 
