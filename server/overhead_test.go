@@ -247,3 +247,51 @@ func TestOverheadOfDurations(t *testing.T) {
 		t.Errorf("still attached: %v", plan.rows)
 	}
 }
+
+// alwaysInside is a program that is nearly always in a call of work, for as long as its input
+// says, in ms. It prints the number of calls, and how long they took together, ns.
+const alwaysInside = `
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+static long now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1000000000L + t.tv_nsec; }
+__attribute__((noinline, noclone)) void work(void) { for (int k = 0; k < 60000; k++) __asm__ volatile(""); }
+int main(void) {
+	char b[32];
+	puts("ready"); fflush(stdout);
+	while (fgets(b, sizeof b, stdin)) {
+		long begin = now(), end = begin + atol(b) * 1000000L, n = 0;
+		for (; now() < end; n++) work();
+		printf("%ld %ld\n", n, now() - begin); fflush(stdout);
+	}
+}
+`
+
+// TestOverheadOfCallsUnderWay: calls that begin in a slice and end after it are not lost, and so
+// counts and averages keep their intervals, although each slice ends within a call.
+func TestOverheadOfCallsUnderWay(t *testing.T) {
+	testenv.NeedUprobes(t)
+	c := startProgram(t, testenv.CompileCText(t, alwaysInside, "-O1"))
+	s := newSession(t, wire.Options{PID: c.pid})
+	fmt.Fprintln(c.in, 6000)
+	res := start(t, s, `SELECT COUNT(*), low(COUNT(*)), high(COUNT(*)), AVG(duration), low(AVG(duration)), high(AVG(duration)), exact(COUNT(*))
+		FROM function_duration WHERE function_name = 'work' WITHIN OVERHEAD 3%`)
+	c.out.Scan()
+	res.Stop()
+	a := read(t, res)
+	complete(t, a)
+	t.Logf("%v of %s calls in %s ns; %v", a.rows, strings.Fields(c.out.Text())[0], strings.Fields(c.out.Text())[1], a.summary.Notes)
+	if len(a.rows) != 1 || a.rows[0][6] != "false" {
+		t.Fatalf("no estimate: %v", a.rows)
+	}
+	for i, name := range []string{2: "count", 4: "average", 5: "average"} {
+		if name != "" && a.rows[0][i] == "NULL" {
+			t.Errorf("the %s has no bound: %v", name, a.rows)
+		}
+	}
+	for _, n := range a.summary.Counts {
+		if n.Cause == "unfinished" {
+			t.Errorf("%d calls were under way at the end of a slice, and lost", n.N)
+		}
+	}
+}

@@ -237,10 +237,10 @@ func (a *Aggregate) regroup(s *groupSet) (grouping.Table, []approx.Group, error)
 			replicate := int(hidden[1].Int[row])
 			if replicate == plan.ExactReplicate {
 				if whole := value(plan.WholeAgg, state); whole > 0 {
-					places.SetWhole(place, whole, value(plan.SlowAgg, state), value(plan.FastAgg, state), value(plan.CensoredAgg, state))
+					places.SetWhole(place, whole, value(plan.SlowAgg, state), value(plan.FastAgg, state))
 				}
 			} else {
-				places.AddSeen(place, replicate, value(plan.SeenAgg, state))
+				places.AddSeen(place, replicate, value(plan.SeenAgg, state), value(plan.CensoredAgg, state))
 			}
 			if a.byPlace || value(0, state) > 0 {
 				g := &groups[a.groups[row]]

@@ -132,10 +132,10 @@ const (
 
 // The last aggregates of such rows. The first counts events. The others are the exposure of
 // a place, which rows without events carry: the progress seen in the slices of the
-// replicate, in ns; and in rows with ExactReplicate the progress in all the time in which
-// the place was observed in slices, that times the slowdown and times the speedup of its
-// exposure (package operators/estimate), and how many calls seen in slices did not end
-// before these. They add up like counts.
+// replicate, in ns, and how many calls seen in them did not end in time; and in rows with
+// ExactReplicate the progress in all the time in which the place was observed in slices,
+// that times the slowdown and times the speedup of its exposure (package
+// operators/estimate). They add up like counts.
 const (
 	SeenAgg = 1 + iota
 	WholeAgg

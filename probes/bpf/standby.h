@@ -21,14 +21,17 @@ volatile __u64 open;
 /*
  * Set when every probe is attached, cleared before the first is detached. Detaching takes
  * milliseconds, one probe after the other; with this flag the counts of all functions
- * cover the same period and can be compared.
+ * cover the same period and can be compared. At the end of a slice it is DRAINS first.
  */
 volatile __u64 armed;
+
+#define ARMED 1  /* calls begin and end */
+#define DRAINS 2 /* calls under way end, none begins */
 
 /* stands_by reports whether an entry is to be ignored. It is the first check of every program, and counts what the hit costs. */
 static __always_inline bool stands_by(__u64 cookie)
 {
-	if (charge(cookie) || !armed)
+	if (charge(cookie) || !(armed & ARMED))
 		return true;
 	if (!(options & STANDBY) || open)
 		return false;

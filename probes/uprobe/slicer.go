@@ -36,6 +36,8 @@ const (
 	burst = 700 * time.Millisecond
 	// refreshInterval is how often processes are looked for that have joined the target.
 	refreshInterval = time.Second
+	// longestDrain is how long a call may take to end whose thread may have no processor.
+	longestDrain = 50 * time.Millisecond
 	// maxSeries bounds how often the groups of slices are changed.
 	maxSeries = 24
 )
@@ -337,7 +339,7 @@ func (s *slicer) slice(g *slicing.Group) error {
 		return err
 	}
 	a.BeginSlice()
-	before := s.calls()
+	before := s.out.UnderWay(&s.percpu)
 	most := uint64(3*g.Hits(1)) + uint64(150*time.Microsecond)
 	s.out.Limit(most)
 	first := s.meter.Read()
@@ -354,7 +356,7 @@ func (s *slicer) slice(g *slicing.Group) error {
 		s.out.Watch(time.Duration(left))
 	}
 	third := s.meter.Read()
-	if err := s.out.Arm(false); err != nil {
+	if err := s.out.ShutEntries(); err != nil {
 		return err
 	}
 	hits := s.out.Spent() - spent
@@ -362,7 +364,9 @@ func (s *slicer) slice(g *slicing.Group) error {
 	x := slicing.Slice{
 		Progress: (third+fourth)/2 - (first+second)/2, Uncertain: ((second - first) + (fourth - third)) / 2, Spent: int64(hits),
 	}
-	x.Censored = s.drainCalls(before)
+	if x.Censored, err = s.drainCalls(g, before, most); err != nil {
+		return err
+	}
 	s.close(links)
 	if s.out.Sweeper != nil {
 		s.out.Sweeper.Forget()
@@ -386,27 +390,24 @@ func (s *slicer) close(links []*attach.Link) {
 	}
 }
 
-// calls returns the number of calls under way that were seen in slices and not ended.
-func (s *slicer) calls() uint64 {
-	c, err := s.out.Counters(&s.percpu)
-	if err != nil {
-		return 0
-	}
-	armed, returned := program.Awaited(&c)
-	return armed - min(returned, armed)
-}
-
-// drainCalls waits for the calls that were seen in a slice, and returns how many did not end.
-// before is how many were under way that earlier slices had given up.
-func (s *slicer) drainCalls(before uint64) int64 {
-	for end := time.Now().Add(s.drain); ; {
-		left := int64(s.calls()) - int64(before)
-		if left <= 0 || time.Now().After(end) {
-			return max(left, 0)
+// drainCalls ends a slice of a group: it waits for the calls that were seen in it, and returns
+// how many did not end. before is how many were under way that earlier slices had given up.
+// Functions whose calls were waited for in vain have no longer time than others.
+func (s *slicer) drainCalls(g *slicing.Group, before, most uint64) (int64, error) {
+	d := program.Drain{Before: before, Least: s.drain, Most: most}
+	if !slices.ContainsFunc(g.Functions, func(i int) bool { return s.functions[i].Waits }) {
+		d.Longest = max(s.drain, longestDrain)
+		if s.length > 0 {
+			d.Longest = min(d.Longest, time.Duration(s.pane+s.length-int64(slicing.Turn)-clock.Boot()))
 		}
-		t := unix.NsecToTimespec(int64(200 * time.Microsecond))
-		_ = unix.Nanosleep(&t, nil)
 	}
+	left, err := s.out.Drain(&d, &s.percpu)
+	if left > 0 && d.InVain {
+		for _, i := range g.Functions {
+			s.functions[i].Waits = true
+		}
+	}
+	return left, err
 }
 
 // expose sends the exposures since the last time, and begins the pane that contains now.

@@ -40,14 +40,14 @@ func TestDerived(t *testing.T) {
 		t.Errorf("the product is %v", r)
 	}
 	// What is not known of the progress makes a total less certain, and no ratio.
-	g.Places.SetWhole(0, 1600, 160, 80, 0)
+	g.Places.SetWhole(0, 1600, 160, 80)
 	if r := g.Derived(ratio, sumAndCount, accs, 0); r.Low < 3-1e-9 || r.High > 3+1e-9 {
 		t.Errorf("the ratio is %v", r)
 	}
 	if r := g.Derived(twice, sumAndCount, accs, 0); r.High < 2*24.3*1.1 || r.Low > 2*24.3*0.96 {
 		t.Errorf("the product is %v", r)
 	}
-	g.Places.SetWhole(0, 1600, 1600, 0, 0)
+	g.Places.SetWhole(0, 1600, 1600, 0)
 	if r := g.Derived(twice, sumAndCount, accs, 0); !math.IsInf(r.High, 1) {
 		t.Errorf("the program may have stood still: %v", r)
 	}
@@ -73,7 +73,7 @@ func TestDerivedCoverage(t *testing.T) {
 		const slices, share = 320, 0.02
 		p := &Places{}
 		place := p.Number(1)
-		p.SetWhole(place, slices/share, 0, 0, 0)
+		p.SetWhole(place, slices/share, 0, 0)
 		g := &Group{Places: p, Confidence: 0.95}
 		sums, counts := make(numbers, plan.Replicates), make(numbers, plan.Replicates)
 		var sum, count float64
@@ -90,7 +90,7 @@ func TestDerivedCoverage(t *testing.T) {
 			sum, count = sum+s, count+c
 			if i%int(1/share) == 17 { // where slices are does not matter to a load that does not know it
 				n := i / int(1/share) % plan.Replicates
-				p.AddSeen(place, n, 1)
+				p.AddSeen(place, n, 1, 0)
 				sums[n] = [3]float64{sums[n][0] + c, sums[n][1] + s, 0}
 				counts[n] = [3]float64{counts[n][0] + c, 0, 0}
 			}

@@ -87,9 +87,9 @@ func (g *Group) moments(fn string, acc fold.Moments, elapsed int64) Result {
 	sum := func(m Member) float64 { _, s, _ := acc.Moments(m.State); return s }
 	switch fn {
 	case "count":
-		return Result{Interval: g.total(count)}
+		return Result{Interval: g.calls(count)}
 	case "rate":
-		i, seconds := g.total(count), float64(elapsed)/1e9
+		i, seconds := g.calls(count), float64(elapsed)/1e9
 		return Result{Interval: estimate.Interval{Low: i.Low / seconds, Estimate: i.Estimate / seconds, High: i.High / seconds}, Null: elapsed <= 0}
 	}
 	if g.sum(count) == 0 {
@@ -117,8 +117,29 @@ func (g *Group) sum(of func(Member) float64) (sum float64) {
 	return sum
 }
 
-// total estimates the total of a quantity that is not negative.
+// calls estimates the number of calls. Those that did not end in time may belong to the group
+// or not: the upper bound has all of them.
+func (g *Group) calls(count func(Member) float64) estimate.Interval {
+	if !g.censored() {
+		return g.total(count)
+	}
+	i := g.estimate(count, nil)
+	i.High = max(i.High, g.estimate(count, g.Places.censored).High)
+	return i
+}
+
+// total estimates the total of a quantity that is not negative. Where calls are missing that
+// took long, it has no upper bound.
 func (g *Group) total(of func(Member) float64) estimate.Interval {
+	i := g.estimate(of, nil)
+	if g.censored() {
+		i.High = math.Inf(1)
+	}
+	return i
+}
+
+// estimate estimates the total of a quantity, with more of it at places.
+func (g *Group) estimate(of func(Member) float64, more map[int]*[estimate.Replicates]float64) estimate.Interval {
 	var t estimate.Total
 	seen := map[int]*[estimate.Replicates]float64{}
 	for _, m := range g.Members {
@@ -136,11 +157,16 @@ func (g *Group) total(of func(Member) float64) estimate.Interval {
 		}
 	}
 	for place, s := range seen {
+		if m := more[place]; m != nil {
+			for r := range s {
+				s[r] += m[r]
+			}
+		}
 		t.Add(&g.Places.list[place], s)
 	}
 	i := t.Interval(g.Confidence)
 	i.Low = max(i.Low, g.sum(of))
-	if len(g.Members) == 0 && !g.Exact() || g.censored() {
+	if len(g.Members) == 0 && !g.Exact() {
 		i.High = math.Inf(1)
 	}
 	return i
@@ -148,7 +174,7 @@ func (g *Group) total(of func(Member) float64) estimate.Interval {
 
 // censored reports whether calls of the group are missing that took long.
 func (g *Group) censored() bool {
-	return slices.ContainsFunc(g.Members, func(m Member) bool { return g.Places.isCensored(m.Place) })
+	return slices.ContainsFunc(g.Members, func(m Member) bool { return g.Places.censored[m.Place] != nil })
 }
 
 // weighing returns the weighted sum of a quantity over the members.

@@ -16,9 +16,9 @@ type Places struct {
 
 	number map[int64]int
 	sliced bool // a place was observed in slices
-	// censored are the places with calls in slices that did not end in time.
-	censored []bool
-	list     []estimate.Exposure
+	list   []estimate.Exposure
+	// censored has, by place and replicate, how many calls in slices did not end in time.
+	censored map[int]*[estimate.Replicates]float64
 }
 
 // Number returns the index of a place.
@@ -34,22 +34,28 @@ func (p *Places) Number(place int64) int {
 	return len(p.list) - 1
 }
 
-// AddSeen adds the progress in slices of a replicate.
-func (p *Places) AddSeen(place, replicate int, progress float64) {
+// AddSeen adds the progress in slices of a replicate, and the number of calls in them that did
+// not end in time.
+func (p *Places) AddSeen(place, replicate int, progress, censored float64) {
 	p.list[place].Seen[replicate] += progress
+	if censored == 0 {
+		return
+	}
+	if p.censored == nil {
+		p.censored = map[int]*[estimate.Replicates]float64{}
+	}
+	if p.censored[place] == nil {
+		p.censored[place] = new([estimate.Replicates]float64)
+	}
+	p.censored[place][replicate] += censored
 }
 
 // SetWhole sets the progress in all the time in which a place was observed in slices, that
-// times the slowdown and times the speedup, and the number of calls in slices that did not
-// end in time.
-func (p *Places) SetWhole(place int, whole, slow, fast, censored float64) {
+// times the slowdown and times the speedup.
+func (p *Places) SetWhole(place int, whole, slow, fast float64) {
 	e := &p.list[place]
 	p.sliced = true
 	e.Whole, e.Slowdown, e.Speedup = whole, slow/whole, fast/whole
-	for len(p.censored) < len(p.list) {
-		p.censored = append(p.censored, false)
-	}
-	p.censored[place] = censored > 0
 }
 
 // Unseen returns the number of places that were observed in slices, and had too few for an
@@ -62,6 +68,3 @@ func (p *Places) Unseen() (n int) {
 	}
 	return n
 }
-
-// isCensored reports whether calls of a place are missing that took long.
-func (p *Places) isCensored(place int) bool { return place < len(p.censored) && p.censored[place] }

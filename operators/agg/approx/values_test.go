@@ -15,7 +15,7 @@ import (
 func valued() (*Group, numbers) {
 	p := &Places{}
 	place := p.Number(42)
-	p.SetWhole(place, 1600, 0, 0, 0)
+	p.SetWhole(place, 1600, 0, 0)
 	g := &Group{Places: p, Confidence: 0.95}
 	var states numbers
 	add := func(replicate int, v types.Value, n float64) {
@@ -23,7 +23,7 @@ func valued() (*Group, numbers) {
 		states = append(states, [3]float64{n})
 	}
 	for r := range plan.Replicates {
-		p.AddSeen(place, r, 10)
+		p.AddSeen(place, r, 10, 0)
 		add(r, types.Int(8), 30)
 		add(r, types.Int(3), 10)
 		add(r, types.NullOf(types.Bigint), 7)

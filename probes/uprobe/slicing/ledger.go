@@ -32,7 +32,7 @@ type account struct {
 	slices            int
 	seen              [plan.Replicates]float64
 	low, middle, high float64
-	censored          int64
+	censored          [plan.Replicates]int64
 	sent              map[int]Exposure // by replicate
 }
 
@@ -120,7 +120,7 @@ func (l *Ledger) Add(functions []int, replicate int, s *Slice) {
 		a.slices++
 		a.seen[replicate] += middle
 		a.low, a.middle, a.high = a.low+low, a.middle+middle, a.high+high
-		a.censored += s.Censored
+		a.censored[replicate] += s.Censored
 	}
 }
 
@@ -151,7 +151,7 @@ func (a *account) take(function int, progress, spent int64, list []Exposure) []E
 		progress = a.until
 	}
 	whole := float64(max(progress-a.since, 1))
-	e := Exposure{Whole: int64(whole), Censored: a.censored}
+	e := Exposure{Whole: int64(whole)}
 	// The progress of the whole time is as uncertain as what hits have cost.
 	share := min(float64(spent)/max(float64(progress), 1), 1)
 	slow, fast := (1-LeastPrice)*share, (MostPrice-1)*share
@@ -161,7 +161,7 @@ func (a *account) take(function int, progress, spent int64, list []Exposure) []E
 	e.Slow, e.Fast = int64(whole*slow), int64(whole*fast)
 	list = a.add(function, plan.ExactReplicate, e, list)
 	for r, seen := range a.seen {
-		list = a.add(function, r, Exposure{Seen: int64(seen)}, list)
+		list = a.add(function, r, Exposure{Seen: int64(seen), Censored: a.censored[r]}, list)
 	}
 	return list
 }

@@ -33,6 +33,7 @@ const Attaching = 2.5e6
 type Function struct {
 	Price float64 // of a call, ns
 	Rate  float64 // calls for each ns of the program's progress
+	Waits bool    // a call has been waited for in vain
 }
 
 // Dilation returns by how much the probe of a function slows the program.
