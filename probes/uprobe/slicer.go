@@ -245,6 +245,14 @@ func (s *slicer) waitUntil(at time.Time) (regrouped bool, err error) {
 		if err := s.watch(); err != nil || s.series != series {
 			return true, err
 		}
+		select {
+		case done := <-s.asked:
+			s.expose(clock.Boot())
+			done <- nil
+		case <-s.stop:
+			return false, errStopped
+		default:
+		}
 		left := time.Until(at)
 		if left <= 0 {
 			return false, nil
@@ -254,14 +262,6 @@ func (s *slicer) waitUntil(at time.Time) (regrouped bool, err error) {
 			wait = min(wait, time.Duration(s.pane+s.length-clock.Boot()))
 		}
 		s.in.Await(max(wait, time.Millisecond))
-		select {
-		case done := <-s.asked:
-			s.expose(clock.Boot())
-			done <- nil
-		case <-s.stop:
-			return false, errStopped
-		default:
-		}
 	}
 }
 

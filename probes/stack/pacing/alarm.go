@@ -1,7 +1,9 @@
 package pacing
 
 import (
+	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -10,17 +12,36 @@ import (
 // Alarm wakes a thread at an instant, or earlier if it is rung. The thread waits in
 // the kernel itself, not on a Go timer, so that the kernel wakes this thread: its
 // priority, and no other thread's, decides when it gets a CPU.
+//
+// A thread that waits in the kernel has the runtime's monitor wake some sixty times, since
+// it has a P still. So all of a long time but its end is waited for in the runtime's poller.
 type Alarm struct {
 	mu    sync.Mutex // guards event
 	event int        // eventfd; -1: closed
+	file  *os.File   // the same
+	conn  syscall.RawConn
 }
+
+// A sleep of more than long has no thread wait in the kernel until ending before its end.
+const (
+	long   = 20 * time.Millisecond
+	ending = 2 * time.Millisecond
+)
 
 func NewAlarm() (*Alarm, error) {
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
 	if err != nil {
 		return nil, err
 	}
-	return &Alarm{event: fd}, nil
+	a := &Alarm{event: fd, file: os.NewFile(uintptr(fd), "eventfd")}
+	if a.conn, err = a.file.SyscallConn(); err == nil {
+		err = a.file.SetReadDeadline(time.Time{}) // fails if it cannot be polled
+	}
+	if err != nil {
+		a.file.Close()
+		return nil, err
+	}
+	return a, nil
 }
 
 // Ring ends a sleep, or prevents the next one. It is safe for concurrent use.
@@ -39,19 +60,35 @@ func (a *Alarm) Sleep(d time.Duration) {
 	if d <= 0 {
 		return
 	}
+	if d > long {
+		until := time.Now().Add(d - ending)
+		_ = a.file.SetReadDeadline(until) // NewAlarm has checked that this works
+		if a.conn.Read(a.rung) == nil {
+			return
+		}
+		if d = ending - time.Since(until); d <= 0 {
+			return
+		}
+	}
 	fds := [1]unix.PollFd{{Fd: int32(a.event), Events: unix.POLLIN}}
 	timeout := unix.NsecToTimespec(int64(d))
 	if n, err := unix.Ppoll(fds[:], &timeout, nil); n <= 0 || err != nil {
 		return
 	}
+	a.rung(uintptr(a.event))
+}
+
+// rung reports whether the alarm was rung, and resets it.
+func (a *Alarm) rung(fd uintptr) bool {
 	var count [8]byte
-	_, _ = unix.Read(a.event, count[:])
+	n, _ := unix.Read(int(fd), count[:])
+	return n > 0
 }
 
 func (a *Alarm) Close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	unix.Close(a.event)
+	a.file.Close()
 	a.event = -1
 }
 

@@ -174,9 +174,18 @@ func (in *Installation) Await(d time.Duration) {
 // Wake ends the current or the next Await.
 func (in *Installation) Wake() { in.spending.alarms.Wake() }
 
-// Watch is Await for a short time, in the thread itself: the thread's priority holds. Wake
-// does not end it.
+// Watch is Await that ends in the thread itself, so that its priority holds. A Wake meanwhile
+// may be lost. The thread waits in the kernel only at the end of a long time: meanwhile it has
+// a P, and Go's monitor would wake sixty times to see whether it is to be taken away.
 func (in *Installation) Watch(d time.Duration) {
+	const long, ending = 20 * time.Millisecond, 2 * time.Millisecond
+	if d > long {
+		until := time.Now().Add(d - ending)
+		in.Await(d - ending)
+		if d = ending - time.Since(until); d <= 0 || d > ending {
+			return
+		}
+	}
 	t := unix.NsecToTimespec(int64(d))
 	_, _ = unix.Ppoll([]unix.PollFd{{Fd: int32(in.spending.wakes), Events: unix.POLLIN}}, &t, nil)
 	in.hear()
