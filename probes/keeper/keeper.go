@@ -205,14 +205,24 @@ func (h Held) Begin() {
 	_, _ = syscall.Write(h.conn, []byte{0})
 }
 
-// Wait waits until no program of the link is running.
+// Wait waits until no program of the link is running. That takes tens of milliseconds, in which
+// no thread waits in the kernel, if the connection can be polled.
 func (h Held) Wait() {
 	if h.conn < 0 {
 		syscall.Close(h.FD)
 		return
 	}
-	waitEnd(h.conn)
-	syscall.Close(h.conn)
+	_ = syscall.SetNonblock(h.conn, true) // else the file is not one that can be polled
+	conn := os.NewFile(uintptr(h.conn), "keeper")
+	defer conn.Close()
+	if raw, err := conn.SyscallConn(); err == nil {
+		err = raw.Read(func(fd uintptr) bool { return !isOpen(int(fd)) })
+		if err == nil {
+			return
+		}
+	}
+	_ = syscall.SetNonblock(h.conn, false)
+	isOpen(h.conn)
 }
 
 // file returns a file in memory with the lists of a link.
@@ -285,12 +295,13 @@ func closeAll(fds []int) {
 	}
 }
 
-// waitEnd waits until the other side of a connection has closed it, or has sent a byte.
-func waitEnd(conn int) {
+// isOpen reports whether the other side of a connection has neither closed it nor sent a byte.
+// It waits for that, unless the connection does not block.
+func isOpen(conn int) bool {
 	var end [1]byte
 	for {
 		if _, err := syscall.Read(conn, end[:]); err != syscall.EINTR {
-			return
+			return err == syscall.EAGAIN
 		}
 	}
 }

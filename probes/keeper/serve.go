@@ -57,7 +57,7 @@ func keep(r request, conn, program, file, lists int) {
 	if send(conn, bytes(&answer, replyBytes), link) != nil {
 		return
 	}
-	waitEnd(conn)
+	isOpen(conn)
 }
 
 // linkCreate is the part of union bpf_attr that creates a uprobe_multi link.

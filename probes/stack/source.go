@@ -18,6 +18,7 @@ import (
 	"endoscope/probes/process"
 	"endoscope/probes/rows"
 	"endoscope/probes/stack/pacing"
+	"endoscope/probes/sysmon"
 )
 
 // Causes for counting threads and snapshots that produced no row.
@@ -179,6 +180,7 @@ func (s *source) Start(ctx context.Context, sink probes.Sink, _ probes.Options) 
 	}
 	c.tally = tally{}
 	c.priority = &pacing.Priority{}
+	sysmon.Relax()
 	s.rows.Push = sink.Push
 	s.started = true
 	s.stop, s.between, s.ended = make(chan struct{}), make(chan func(), 1), make(chan struct{})

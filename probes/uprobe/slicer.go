@@ -16,6 +16,7 @@ import (
 	"endoscope/probes/clock"
 	"endoscope/probes/keeper"
 	"endoscope/probes/progress"
+	"endoscope/probes/sysmon"
 	"endoscope/probes/uprobe/attach"
 	"endoscope/probes/uprobe/program"
 	"endoscope/probes/uprobe/slicing"
@@ -135,6 +136,7 @@ func (s *slicer) run() {
 	real := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}
 	_ = unix.SchedSetAttr(0, &real, 0) // without the right to, slices are less punctual
 	keeper.Prioritize()
+	sysmon.Relax()
 	err := s.begin()
 	s.ready <- err
 	if err == nil {

@@ -12,7 +12,7 @@ func TestAlarm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const hour, short = time.Hour, 2*time.Millisecond
+	const hour, short = time.Hour, 2 * time.Millisecond
 	a.Ring()
 	a.Ring()
 	a.Sleep(hour)
