@@ -31,7 +31,7 @@ func (m *model) detailLines(room int) []string {
 			return ""
 		}
 		cut := lipgloss.NewStyle().MaxWidth(width - 1).Render(line(left))
-		lines = append(lines, cut+strings.Repeat(" ", width-lipgloss.Width(cut))+line(right))
+		lines = append(lines, cut+strings.Repeat(" ", width-cells(cut))+line(right))
 	}
 	return append(lines, m.argumentLines(room-len(lines))...)
 }

@@ -20,10 +20,8 @@ import (
 const (
 	// setSampling bounds the cost of stack samples, in percent of a CPU.
 	setSampling = "SET stack_overhead = %g"
-	samples     = `SELECT COALESCE(tid, -goroutine), state = 'RUN', stack, COUNT(*)
-FROM TUMBLE(SAMPLE(stack_sample, 10ms), 1s) GROUP BY COALESCE(tid, -goroutine), state, stack`
-	// load is the CPU time that the processes of the target use.
-	load = "SELECT timestamp, SUM(percent_cpu) FROM SAMPLE(process_usage, 500ms) GROUP BY timestamp FOR 1200ms"
+	samples     = `SELECT COALESCE(tid, -goroutine), runnable, stack, COUNT(*)
+FROM TUMBLE(SAMPLE(stack_sample, 10ms), 1s) GROUP BY COALESCE(tid, -goroutine), runnable, stack`
 	// calls counts the calls of functions since it began; %s is a condition, %g in percent.
 	calls = `SELECT function_name, module, COUNT(*), AVG(duration), QUANTILE(duration, 0.99), exact(COUNT(*)), share(COUNT(*)), high(COUNT(*))
 FROM function_duration WHERE %s GROUP BY function_name, module EMIT EVERY 2s WITHIN OVERHEAD %g%%`
@@ -51,6 +49,7 @@ type Meter struct {
 	counted  []key   // whose calls are counted now
 	sampling float64 // CPUs that stack samples take
 	cpus     float64 // that the target used when they began, at least leastCPUs
+	used     float64 // that it uses; negative: unknown
 	overhead float64 // of counting, with what the engine takes
 	ended    bool
 	failed   error
@@ -58,7 +57,7 @@ type Meter struct {
 
 // NewMeter returns a meter that takes at most a share of the CPU time of a session's target.
 func NewMeter(s wire.Session, limit float64) *Meter {
-	return &Meter{session: s, limit: limit, results: make(chan struct{}, 1), figures: newFigures()}
+	return &Meter{session: s, limit: limit, results: make(chan struct{}, 1), figures: newFigures(), used: -1}
 }
 
 // slowest is how long the screen may wait for the next snapshot where showing them takes too
@@ -74,6 +73,7 @@ func (m *Meter) Run(ctx context.Context, show func(*Snapshot)) error {
 	defer all.Wait()
 	defer cancel()
 	all.Go(func() { m.count(ctx) })
+	all.Go(func() { m.follow(ctx) })
 	all.Go(func() {
 		for {
 			select {
@@ -124,21 +124,6 @@ func (m *Meter) sample(ctx context.Context) error {
 	}
 }
 
-// load returns how many CPUs the target uses, at least leastCPUs.
-func (m *Meter) load(ctx context.Context) float64 {
-	most := 100 * leastCPUs
-	res, err := m.session.Execute(ctx, load)
-	if err != nil {
-		return leastCPUs
-	}
-	_ = read(ctx, res, func(b *batch.Batch) {
-		for i := range b.Len() {
-			most = max(most, b.Cols[1].Value(b.Row(i)).F)
-		}
-	}, nil, nil)
-	return most / 100
-}
-
 // resampled is by which factor the CPU time that a program uses grows before it is sampled at
 // another rate, and settled how long it is sampled at one: to begin again is dear.
 const (
@@ -163,7 +148,7 @@ func (m *Meter) sampleAt(ctx context.Context, res wire.Result, cpus float64) (ot
 		m.mu.Lock()
 		m.profile.add(rows)
 		m.sampling += ((now - cost).Seconds() - m.sampling) / min(m.profile.weight, measured.Seconds())
-		uses := max(m.profile.recent, leastCPUs)
+		uses := max(m.used, leastCPUs)
 		m.mu.Unlock()
 		if time.Since(began) > settled && other == 0 && uses > resampled*cpus {
 			other = uses
@@ -353,10 +338,19 @@ func (m *Meter) Snapshot() *Snapshot {
 	weight := max(p.weight, 1)
 	s := &Snapshot{At: time.Now(), CPU: p.cpu / weight, Threads: p.threads, Samples: int(p.samples),
 		Limit: m.limit, Counting: m.overhead, Ended: m.ended, Err: m.failed}
+	// Samples say where the CPU time goes, the kernel how much it is: of threads that wait for a
+	// CPU samples do not know which has it.
+	running := 1.0
+	if m.used >= 0 && p.cpu > 0 {
+		running = m.used * weight / p.cpu
+	}
+	if m.used >= 0 {
+		s.CPU = m.used
+	}
 	s.Sampling = m.sampling / max(s.CPU, m.cpus, leastCPUs)
 	for k, share := range p.shares {
 		f := Function{Name: k.name, Module: k.module, Calls: -1, Cost: -1,
-			Total: share.total / weight, Self: share.self / weight}
+			Total: share.total / weight, Self: share.self / weight * running}
 		if !share.own {
 			f.Why = "a function of the system"
 		}

@@ -18,7 +18,7 @@ type key struct{ name, module string }
 // share is the time in a function, in seconds per second, by samples.
 type share struct {
 	total float64
-	self  float64 // on a CPU
+	self  float64 // wanting a CPU
 	own   bool    // a function of the program, not of the system
 	paths map[string]float64
 }
@@ -28,8 +28,7 @@ type profile struct {
 	shares  map[key]*share
 	weight  float64 // of the seconds added
 	cpu     float64
-	recent  float64 // that of the last seconds
-	running int64   // samples of threads on a CPU, so far
+	running int64 // samples of threads that want a CPU, so far
 	threads int
 	samples float64
 }
@@ -38,7 +37,7 @@ type profile struct {
 type sampled struct {
 	thread int64
 	stack  []types.Value // frames, leaf first
-	runs   bool          // on a CPU
+	runs   bool          // it has a CPU or wants one
 	n      int64
 }
 
@@ -57,13 +56,10 @@ func (p *profile) add(rows []sampled) {
 	}
 	p.decay()
 	p.threads = len(snapshots)
-	before := p.cpu
 	for _, r := range rows {
 		p.addStack(r, float64(r.n)/float64(most))
 		p.samples += float64(r.n)
 	}
-	const weight = 0.3 // of the last second
-	p.recent += weight * (p.cpu - before - p.recent)
 }
 
 // decay reduces the weight of what was added before, by one second.

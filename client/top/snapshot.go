@@ -19,7 +19,7 @@ type Function struct {
 	Why          string        // why it is not counted; "": no reason
 	Calls        float64       // per second
 	Total        float64       // seconds per second in it and what it calls, waiting or not
-	Self         float64       // seconds per second in which it runs itself, as CPU
+	Self         float64       // CPU time per second of it itself, be it in calls of the system
 	Avg, P99     time.Duration // of a call
 	Cost         float64       // share of a CPU that counting all its calls costs
 }
@@ -28,7 +28,7 @@ type Function struct {
 type Snapshot struct {
 	At        time.Time
 	Functions []Function
-	CPU       float64 // threads that run, by samples: not those in calls of the system that read, write or wait
+	CPU       float64 // CPUs that the program uses
 	Threads   int
 	Samples   int     // stack samples of the last seconds
 	Limit     float64 // the most that the measurement may take of the program's CPU time

@@ -109,19 +109,30 @@ func bar(share float64, width int) string {
 	return text
 }
 
+// cells returns how many cells of the screen a text takes. Most texts are plain, and it is
+// asked for each cell of the table.
+func cells(text string) int {
+	for i := range len(text) {
+		if text[i] < ' ' || text[i] > '~' {
+			return lipgloss.Width(text)
+		}
+	}
+	return len(text)
+}
+
 // fit cuts a text to a width, or fills it up with spaces.
 func fit(text string, width int) string {
-	if w := lipgloss.Width(text); w > width {
+	if w := cells(text); w > width {
 		runes := []rune(text)
-		for len(runes) > 0 && lipgloss.Width(string(runes)) > width-1 {
+		for len(runes) > 0 && cells(string(runes)) > width-1 {
 			runes = runes[:len(runes)-1]
 		}
 		text = string(runes) + "…"
 	}
-	return text + strings.Repeat(" ", max(0, width-lipgloss.Width(text)))
+	return text + strings.Repeat(" ", max(0, width-cells(text)))
 }
 
 // right puts a text at the right of a width.
 func right(text string, width int) string {
-	return strings.Repeat(" ", max(0, width-lipgloss.Width(text))) + text
+	return strings.Repeat(" ", max(0, width-cells(text))) + text
 }

@@ -51,7 +51,9 @@ func (m *model) View() tea.View {
 	}
 	lines = append(lines[:body], m.keys())
 	for i, l := range lines {
-		lines[i] = lipgloss.NewStyle().MaxWidth(m.width).Render(l)
+		if cells(l) > m.width {
+			lines[i] = lipgloss.NewStyle().MaxWidth(m.width).Render(l)
+		}
 	}
 	v := tea.NewView(strings.Join(lines, "\n"))
 	v.AltScreen, v.WindowTitle = true, "endoscope top "+m.target
@@ -73,12 +75,12 @@ func (m *model) header() []string {
 		state = styleDim.Render(s.At.Format(time.TimeOnly))
 	}
 	left := styleTitle.Render("endoscope top") + "  " + clean(m.target)
-	first := left + right(state, m.width-lipgloss.Width(left))
+	first := left + right(state, m.width-cells(left))
 	if s == nil {
 		return []string{first, "", ""}
 	}
 	n := s.numbers()
-	covered := fmt.Sprintf("runs %s  %s  %s: %s %d counted  %s %d estimated  %s %d sampled",
+	covered := fmt.Sprintf("CPU %s  %s  %s: %s %d counted  %s %d estimated  %s %d sampled",
 		percentText(s.CPU), plural(s.Threads, "thread"), plural(len(s.Functions), "function"), marks[Counted], n[Counted], marks[Estimated], n[AtLeast]+n[Estimated], marks[Sampled], n[Sampled])
 	style := styleGood
 	if s.Overhead() > s.Limit {
@@ -168,7 +170,7 @@ func (m *model) widths() (widths []int, trend int) {
 func (m *model) row(f *Function, picked bool, widths []int, trend int) string {
 	name := clean(f.Name)
 	text := fit(name, widths[0])
-	if room := widths[0] - lipgloss.Width(name); room > 4 && !picked {
+	if room := widths[0] - cells(name); room > 4 && !picked {
 		text = name + styleDim.Render(fit(" "+clean(f.Module), room))
 	}
 	line := marks[f.How] + " " + text
@@ -215,7 +217,7 @@ var helpLines = strings.Split(`
 
   CALLS/s  calls per second            TOTAL  time in it and in what it calls,
   AVG      mean duration of a call            waiting or not, of a second
-  P99      99 % of calls are shorter   SELF   time it runs, by samples
+  P99      99 % of calls are shorter   SELF   CPU time, by samples
   COST     of a CPU, if all its calls  TREND  the last ten seconds of the
            were counted                       sorted column
 

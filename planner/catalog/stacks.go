@@ -13,6 +13,7 @@ var stacks = []*Stream{
 		Needs: stackNeeds,
 		Columns: columns(stamp, who, []Column{
 			{"state", tS, "", "RUN; WAIT: waiting for an event; IO; BLOCKED: on a lock, or stopped"},
+			{"runnable", tB, "", "whether the thread was on a CPU or waited for one, be it in a system call: the share of a thread's samples in which it is TRUE is that of the time in which it wants a CPU"},
 			{"syscall", tS, "", "name of the system call that the thread is in; NULL in user mode"},
 			{"stack", tL, "", "frames, leaf first: [function, module, 'user' or 'system'] and, if the query reads them, file, line and inlined; see format_stack, folded_stack, source_stack, frame"},
 			{"complete", tB, "", "whether the stack reaches the thread's first function"},

@@ -20,10 +20,12 @@ type thread struct {
 	seen  uint64 // the last snapshot that contains it
 	name  string
 	state state
-	nr    int64 // system call, -1: none
-	stack *callStack
-	cause cause // why stack does not reach the thread's first function
-	room  room  // the bytes of its stack to copy with a sample
+	// runnable: it was on a CPU or waited for one.
+	runnable bool
+	nr       int64 // system call, -1: none
+	stack    *callStack
+	cause    cause // why stack does not reach the thread's first function
+	room     room  // the bytes of its stack to copy with a sample
 	// key is that of the context it is inside of, as its bytes.
 	key    string
 	inside bool
@@ -216,6 +218,7 @@ func (c *collector) observe(s sample) bool {
 		return false
 	}
 	t.seen = c.snapshot
+	t.runnable = s.State == 0 || s.Flags&onCPU != 0 // TASK_RUNNING of include/linux/sched.h
 	if t.cause != reached {
 		c.unfinished[t.cause]++
 	}

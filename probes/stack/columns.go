@@ -22,6 +22,7 @@ var columns = container.Extend(rows.Columns[observation]{
 	"thread_name": rows.Text(func(o *observation) string { return o.name }),
 	"exe":         rows.Text(func(o *observation) string { return o.process.Exe }),
 	"state":       rows.String(func(o *observation) string { return o.state.String() }),
+	"runnable":    rows.Bool(func(o *observation) bool { return o.runnable }),
 	"syscall":     rows.Text(func(o *observation) string { return syscallName(o.nr) }),
 	"stack":       rows.List(func(o *observation) any { return o.stack.value }),
 	"complete":    rows.Bool(func(o *observation) bool { return o.stack.complete }),

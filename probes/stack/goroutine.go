@@ -47,7 +47,7 @@ func (c *collector) goroutines(sp *space, visit func(*observation)) {
 		if why != reached {
 			c.unfinished[why]++
 		}
-		g.thread = thread{state: goroutineState(one), nr: -1, cause: why, stack: c.frames.stack(c.unwinder.frames, why == reached)}
+		g.thread = thread{state: goroutineState(one), runnable: one.Status == golang.Runnable, nr: -1, cause: why, stack: c.frames.stack(c.unwinder.frames, why == reached)}
 		c.current = observation{thread: &g.thread, process: &sp.process, goroutine: one.ID, time: now}
 		if n, ok := c.noted[one.Address]; ok {
 			c.current.time = n.time

@@ -34,7 +34,7 @@ const (
 
 // idle is how often the watermark advances between samples. Each waking costs the engine as much
 // as a sample of a few threads.
-const idle = 250 * time.Millisecond
+const idle = 500 * time.Millisecond
 
 // source samples on its own goroutine from Start until Stop, until the context ends,
 // or until every process named by pid has ended. Only that goroutine uses the
