@@ -110,12 +110,12 @@ func (s *source) woken(asleep sampler) sampler {
 	return s.make()
 }
 
-// sleep returns how long to wait for the sample that is due after d, and a
-// channel that ends the wait earlier: that of the gate of a source that is
-// asleep.
-func (g *gated) sleep(d time.Duration) (time.Duration, <-chan struct{}) {
+// sleep returns how long to wait for the sample that is due after d, or for the next
+// watermark after another time, and a channel that ends the wait earlier: that of the
+// gate of a source that is asleep.
+func (g *gated) sleep(d, watermark time.Duration) (time.Duration, <-chan struct{}) {
 	if g.asleep {
 		return heartbeat, g.gate.Wake
 	}
-	return min(d, idle), nil
+	return min(d, watermark), nil
 }

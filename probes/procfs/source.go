@@ -17,8 +17,9 @@ const overrun = "sampler overrun"
 // denied is the cause counted for values that we may not read.
 const denied = "not permitted to read another user's process"
 
-// idle is the interval of watermarks between samples.
-const idle = 100 * time.Millisecond
+// The interval of watermarks between samples is a part of that of samples, idle at least and
+// heartbeat at most: each waking costs about as much as a sample.
+const idle, idleShare = 100 * time.Millisecond, 4
 
 // source samples on a goroutine of its own, from Start until Stop, until the
 // context ends, or until every process given by pid has ended. Only that
@@ -107,7 +108,7 @@ func (s *source) run(ctx context.Context, sampler sampler, sink probes.Sink, sta
 	orphaned := false  // the pinned processes have ended, and descendants may run
 	for k := int64(1); ; {
 		due := start.Add(time.Duration(k) * s.every)
-		wait, woken := s.gate.sleep(time.Until(due))
+		wait, woken := s.gate.sleep(time.Until(due), min(max(idle, s.every/idleShare), heartbeat))
 		timer.Reset(wait)
 		select {
 		case <-timer.C:
