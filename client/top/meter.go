@@ -32,7 +32,7 @@ const Limit = 0.01
 
 const (
 	// samplingShare is the part of the overhead that stack samples may take.
-	samplingShare = 0.2
+	samplingShare = 0.15
 	// leastCPUs is what a program is taken to use, as WITHIN OVERHEAD takes it.
 	leastCPUs = 0.1
 )
@@ -82,7 +82,7 @@ func (m *Meter) Run(ctx context.Context, show func(*Snapshot)) error {
 			case <-m.results:
 				s := m.Snapshot()
 				show(s)
-				if more := s.Overhead()/m.limit - 1; more > 0 && !wait(ctx, time.Duration(min(more, slowest.Seconds())*float64(time.Second))) {
+				if more := 2 * (s.Overhead()/m.limit - 1); more > 0 && !wait(ctx, time.Duration(min(more, slowest.Seconds())*float64(time.Second))) {
 					return
 				}
 			}

@@ -11,7 +11,7 @@ const (
 	// load is asked first.
 	load = "SELECT timestamp, SUM(percent_cpu) FROM SAMPLE(process_usage, 500ms) GROUP BY timestamp FOR 1200ms"
 	// usage is asked all the time.
-	usage = "SELECT timestamp, SUM(percent_cpu) FROM TUMBLE(SAMPLE(process_usage, 2s), 2s) GROUP BY timestamp"
+	usage = "SELECT timestamp, SUM(percent_cpu) FROM TUMBLE(SAMPLE(process_usage, 4s), 4s) GROUP BY timestamp"
 )
 
 // load returns how many CPUs the target uses, at least leastCPUs.
@@ -27,7 +27,7 @@ func (m *Meter) follow(ctx context.Context) { m.cpusOf(ctx, usage, m.use) }
 
 // use records how many CPUs the target has used since the last time.
 func (m *Meter) use(cpus float64) {
-	const weight = 0.4 // of the last time
+	const weight = 0.5 // of the last time
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.used < 0 {

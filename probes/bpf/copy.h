@@ -170,8 +170,7 @@ __noinline int send_copied(struct pt_regs *ctx, struct moment *m, __u64 slot)
 	struct event_cost *e = bpf_dynptr_data(&k.d, 0, COPY_HEAD);
 	if (e)
 		fill_copied(e, m, ctx, slot, &k);
-	__u64 waiting = bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA);
-	bpf_ringbuf_submit_dynptr(&k.d, waiting > wake_bytes ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
+	bpf_ringbuf_submit_dynptr(&k.d, wakeup());
 	return SENT;
 }
 

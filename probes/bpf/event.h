@@ -64,6 +64,17 @@ struct {
  */
 const volatile __u64 wake_bytes = 1 << 22;
 
+/* A reader that leaves as much more waiting is awake, and behind. More than a record has. */
+#define BEHIND (1 << 17)
+
+/* wakeup returns whether an event that is sent now wakes the reader, as flags of the ring. */
+static __always_inline __u64 wakeup(void)
+{
+	__u64 waiting = bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA);
+
+	return waiting > wake_bytes && waiting <= wake_bytes + BEHIND ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+}
+
 /* Bits above the function id: which of the args, and whether the retval, are NULL. */
 #define ABSENT(m) ((__u32)((m)->absent & 0x7f) << 24 | (((m)->cookie & NO_RETVAL) ? 1 << 30 : 0))
 
@@ -99,9 +110,7 @@ static __always_inline void fill_cost(struct event_cost *c, const struct moment 
 
 static __always_inline void submit(void *e)
 {
-	__u64 waiting = bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA);
-
-	bpf_ringbuf_submit(e, waiting > wake_bytes ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
+	bpf_ringbuf_submit(e, wakeup());
 }
 
 /* The number of words after an event: a constant for the verifier. */
@@ -142,9 +151,7 @@ enum sent { SENT, LIMITED, FULL };
 
 static __always_inline enum sent output(void *e, __u64 size)
 {
-	__u64 waiting = bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA);
-
-	return bpf_ringbuf_output(&events, e, size, waiting > wake_bytes ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP) ? FULL : SENT;
+	return bpf_ringbuf_output(&events, e, size, wakeup()) ? FULL : SENT;
 }
 
 /*

@@ -106,7 +106,7 @@ type seen struct {
 	functions            []string // leaf first
 	origins              []string
 	modules              []string
-	complete             bool
+	complete, runnable   bool
 	cause                cause
 }
 
@@ -118,7 +118,7 @@ func snapshot(t testing.TB, c *collector) map[int]seen {
 		if _, twice := out[int(o.tid)]; twice {
 			t.Errorf("thread %d is observed twice", o.tid)
 		}
-		s := seen{name: o.name, state: o.state.String(), syscall: syscallName(o.nr), complete: o.stack.complete, cause: o.cause}
+		s := seen{name: o.name, state: o.state.String(), syscall: syscallName(o.nr), complete: o.stack.complete, runnable: o.runnable, cause: o.cause}
 		for _, f := range o.stack.value.([]types.Value) {
 			v := f.A.([]types.Value)
 			s.functions = append(s.functions, v[0].S)
