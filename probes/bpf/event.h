@@ -70,9 +70,9 @@ const volatile __u64 wake_bytes = 1 << 22;
 /* wakeup returns whether an event that is sent now wakes the reader, as flags of the ring. */
 static __always_inline __u64 wakeup(void)
 {
-	__u64 waiting = bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA);
+	__u64 more = bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) - wake_bytes;
 
-	return waiting > wake_bytes && waiting <= wake_bytes + BEHIND ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+	return more - 1 < BEHIND ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP; /* one branch, if more is less than 0 as well */
 }
 
 /* Bits above the function id: which of the args, and whether the retval, are NULL. */
