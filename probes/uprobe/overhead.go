@@ -82,7 +82,11 @@ type overheadMeter struct {
 
 func (m *overheadMeter) read(s *source) (o overhead) {
 	before := *m
-	m.at, m.schedules = time.Now(), rates.ReadSchedules(s.pids())
+	pids := s.began
+	if !before.at.IsZero() { // others may have come
+		pids = s.pids
+	}
+	m.at, m.schedules = time.Now(), rates.ReadSchedules(pids())
 	calls, open, returns := s.countCalls(m, before.hits)
 	if before.at.IsZero() {
 		return o
@@ -139,6 +143,15 @@ func (s *source) countCalls(m *overheadMeter, before []uint64) (calls uint64, op
 func (s *source) pids() (pids []int) {
 	running, _ := process.Resolve(s.spec.Target) // none: it has ended
 	for _, p := range running {
+		pids = append(pids, p.PID)
+	}
+	return pids
+}
+
+// began returns the processes of the target that ran when the query was prepared: to look for them
+// again takes milliseconds, in which probes could be attached.
+func (s *source) began() (pids []int) {
+	for _, p := range s.resolution.Running {
 		pids = append(pids, p.PID)
 	}
 	return pids

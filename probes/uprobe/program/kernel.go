@@ -48,9 +48,25 @@ type Compiled struct {
 
 func Read() (Compiled, error) {
 	spec, err := bpf.LoadFunction()
+	if err == nil {
+		forgetLines(spec)
+	}
 	c := Compiled{spec, btf.NewCache()}
 	_, _ = c.types.Kernel() // loading the programs reports the error
 	return c, err
+}
+
+// forgetLines removes from programs which line of their source an instruction is of. It would be
+// marshalled, and read by the kernel, for each program that is loaded. It wants that of the first
+// instruction of each function.
+func forgetLines(spec *ebpf.CollectionSpec) {
+	for _, p := range spec.Programs {
+		for i := range p.Instructions {
+			if p.Instructions[i].Source() != nil && p.Instructions[i].Symbol() == "" {
+				p.Instructions[i] = p.Instructions[i].WithSource(nil)
+			}
+		}
+	}
 }
 
 // New creates the ring. It attaches nothing.
