@@ -257,3 +257,30 @@ func TestKeys(t *testing.T) {
 		t.Error("q does not quit")
 	}
 }
+
+// TestSelfIsMeasuredCPUTime: samples say where the CPU time goes, the kernel how much it is.
+func TestSelfIsMeasuredCPUTime(t *testing.T) {
+	m := NewMeter(nil, Limit)
+	m.profile.add([]sampled{{1, stack("work", "main"), true, 30}, {1, stack("read", "main"), true, 10}, {1, stack("wait", "main"), false, 60}})
+	self := func(name string) float64 {
+		for _, f := range m.Snapshot().Functions {
+			if f.Name == name {
+				return f.Self
+			}
+		}
+		return math.NaN()
+	}
+	if s := m.Snapshot(); math.Abs(s.CPU-0.4) > 1e-9 || math.Abs(self("work")-0.3) > 1e-9 {
+		t.Errorf("by samples alone: CPU %g, work %g", s.CPU, self("work"))
+	}
+	m.use(0.8)
+	if s := m.Snapshot(); math.Abs(s.CPU-0.8) > 1e-9 || math.Abs(self("work")-0.6) > 1e-9 || math.Abs(self("read")-0.2) > 1e-9 || self("wait") != 0 {
+		t.Errorf("CPU %g, work %g, read %g, wait %g", s.CPU, self("work"), self("read"), self("wait"))
+	}
+	for range 20 {
+		m.use(0) // it is idle now
+	}
+	if s := m.Snapshot(); s.CPU > 1e-3 || self("work") > 1e-3 {
+		t.Errorf("idle: CPU %g, work %g", s.CPU, self("work"))
+	}
+}

@@ -12,6 +12,13 @@ import (
 // a goroutine may wait for a P that another one keeps in a system call.
 const slack = time.Millisecond
 
+// A wait of more than Long is left to the runtime's poller until Ending before its end, where the
+// thread itself has to be woken in time: meanwhile no thread waits in the kernel.
+const (
+	Long   = 20 * time.Millisecond
+	Ending = 2 * time.Millisecond
+)
+
 // Relax gives the monitor's thread a timer slack of a millisecond (proc_pid_timerslack_ns(5)).
 // It needs CAP_SYS_NICE, and has no effect without.
 func Relax() { _ = relaxed() }

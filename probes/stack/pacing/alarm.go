@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"endoscope/probes/sysmon"
 )
 
 // Alarm wakes a thread at an instant, or earlier if it is rung. The thread waits in
@@ -21,12 +23,6 @@ type Alarm struct {
 	file  *os.File   // the same
 	conn  syscall.RawConn
 }
-
-// A sleep of more than long has no thread wait in the kernel until ending before its end.
-const (
-	long   = 20 * time.Millisecond
-	ending = 2 * time.Millisecond
-)
 
 func NewAlarm() (*Alarm, error) {
 	fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
@@ -60,13 +56,13 @@ func (a *Alarm) Sleep(d time.Duration) {
 	if d <= 0 {
 		return
 	}
-	if d > long {
-		until := time.Now().Add(d - ending)
+	if d > sysmon.Long {
+		until := time.Now().Add(d - sysmon.Ending)
 		_ = a.file.SetReadDeadline(until) // NewAlarm has checked that this works
 		if a.conn.Read(a.rung) == nil {
 			return
 		}
-		if d = ending - time.Since(until); d <= 0 {
+		if d = sysmon.Ending - time.Since(until); d <= 0 {
 			return
 		}
 	}

@@ -3,6 +3,8 @@ package pacing
 import (
 	"testing"
 	"time"
+
+	"endoscope/probes/sysmon"
 )
 
 // A sleep ends in time, and at once when the alarm is rung, even before it began;
@@ -16,7 +18,7 @@ func TestAlarm(t *testing.T) {
 	a.Ring()
 	a.Ring()
 	a.Sleep(hour)
-	for _, d := range []time.Duration{short, long + short} {
+	for _, d := range []time.Duration{short, sysmon.Long + short} {
 		begin := time.Now()
 		for time.Since(begin) < d { // it may wake early
 			a.Sleep(d - time.Since(begin))

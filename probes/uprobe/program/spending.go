@@ -10,6 +10,7 @@ import (
 
 	"endoscope/probes/bpf"
 	"endoscope/probes/ringbuf"
+	"endoscope/probes/sysmon"
 	"endoscope/probes/uprobe/abi"
 )
 
@@ -178,11 +179,10 @@ func (in *Installation) Wake() { in.spending.alarms.Wake() }
 // may be lost. The thread waits in the kernel only at the end of a long time: meanwhile it has
 // a P, and Go's monitor would wake sixty times to see whether it is to be taken away.
 func (in *Installation) Watch(d time.Duration) {
-	const long, ending = 20 * time.Millisecond, 2 * time.Millisecond
-	if d > long {
-		until := time.Now().Add(d - ending)
-		in.Await(d - ending)
-		if d = ending - time.Since(until); d <= 0 || d > ending {
+	if d > sysmon.Long {
+		until := time.Now().Add(d - sysmon.Ending)
+		in.Await(d - sysmon.Ending)
+		if d = sysmon.Ending - time.Since(until); d <= 0 || d > sysmon.Ending {
 			return
 		}
 	}
