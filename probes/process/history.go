@@ -56,7 +56,7 @@ func (h *History) ReadProcess(pid int) {
 	if err != nil || len(text) == 0 {
 		return
 	}
-	exe := readExe(pid)
+	exe, _ := readExe(pid)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if last := h.last(pid); last != nil {

@@ -39,12 +39,15 @@ const statBytes = 1200
 // Lookup returns the process pid, and whether it runs (false also for kernel
 // threads and processes that have ended).
 func Lookup(pid int) (Process, bool) {
+	exe, none := readExe(pid)
+	if none {
+		return Process{}, false
+	}
 	var buf [statBytes]byte
 	var s Stat
 	if !readStat(pid, buf[:], &s) || s.Kernel() || s.Ended() {
 		return Process{}, false
 	}
-	exe := readExe(pid)
 	return Process{PID: pid, Comm: string(s.Comm), Exe: exe, StartTime: s.StartTime, Parent: s.Parent}, true
 }
 
@@ -128,17 +131,23 @@ var deletedSuffix = []byte(" (deleted)")
 
 // readExe returns the path of pid's executable, without the mark of a file that has
 // been deleted or replaced since. A leader that has ended has no executable any
-// more; its other threads still have it.
-func readExe(pid int) string {
+// more; its other threads still have it. none says that pid executes nothing: it is a
+// kernel thread, or has ended with all its threads. Most entries of /proc are such ones, of
+// which the stat file takes longer to read than both files here.
+func readExe(pid int) (exe string, none bool) {
 	var buf [unix.PathMax]byte
 	n, err := unix.Readlink(path(pid, "exe"), buf[:])
 	if err == unix.ENOENT {
+		var st unix.Stat_t
+		if unix.Stat(path(pid, "task"), &st) != nil || st.Nlink <= 2+1 { // a folder for each thread
+			return "", true
+		}
 		n, err = readThreadExe(pid, buf[:])
 	}
 	if err != nil {
-		return ""
+		return "", false
 	}
-	return string(bytes.TrimSuffix(buf[:n], deletedSuffix))
+	return string(bytes.TrimSuffix(buf[:n], deletedSuffix)), false
 }
 
 func readThreadExe(pid int, buf []byte) (n int, err error) {

@@ -87,7 +87,7 @@ func resolvePID(t plan.Target, pid int) (Process, error) {
 	if tgid := leader(pid); tgid != 0 && tgid != pid {
 		return Process{}, refuse(t, "%d is a thread of process %d", pid, tgid).WithHint("pid = %d AND tid = %d", tgid, pid)
 	}
-	exe := readExe(pid)
+	exe, _ := readExe(pid)
 	return Process{PID: pid, Comm: string(s.Comm), Exe: exe, StartTime: s.StartTime}, nil
 }
 

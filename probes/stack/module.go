@@ -13,7 +13,7 @@ import (
 	"endoscope/probes/dwarf/debuginfo"
 	"endoscope/probes/elf"
 	"endoscope/probes/lang/golang"
-	"endoscope/probes/lang/python"
+	"endoscope/probes/lang/interpreter"
 	"endoscope/probes/process"
 	"endoscope/probes/stack/pacing"
 	"endoscope/probes/unwind"
@@ -32,8 +32,9 @@ type module struct {
 	places    map[uint64]*place
 	names     map[uint64]string // of stubs and variables, by address in the file
 
-	golang runtimeLayout[golang.Layout]
-	python runtimeLayout[python.Layout]
+	language    *interpreter.Language // whose interpreter it is, by its name; nil: none
+	golang      runtimeLayout[golang.Layout]
+	interpreter runtimeLayout[interpreter.Layout]
 }
 
 // place is the cached result for an instruction.
@@ -104,7 +105,8 @@ func (ms *modules) moduleAt(pid int, m process.Mapping, main bool) *module {
 		made = &module{name: anonymous(m.Path), places: map[uint64]*place{}}
 	} else {
 		made = ms.open(func() (*os.File, error) { return openModule(pid, m) }, filepath.Base(m.Path),
-			!main && inSystemFolder(m.Path) || main && isRuntime(m.Path) || python.IsInterpreter(m.Path))
+			!main && inSystemFolder(m.Path) || main && isRuntime(m.Path) || languageOf(m.Path) != nil)
+		made.language = languageOf(m.Path)
 	}
 	ms.byFile[key] = made
 	return made
@@ -242,7 +244,7 @@ func (ms *modules) look(m *module, offset uint64) *place {
 		if start, first, ok := m.symbols.Piece(addr); first {
 			f.function, f.system = "_start", true
 		} else if ok {
-			f.function = fmt.Sprintf("sub_%x", start)
+			f.function = fmt.Sprintf("%s%x", unnamed, start)
 		}
 	}
 	p.frame = ms.frames.number(f)
@@ -306,6 +308,8 @@ func (ms *modules) takeMissing() map[string]uint64 {
 const (
 	unknown = "[unknown]"
 	stub    = "[plt]"
+	// unnamed begins the name of a function without symbol, before its address.
+	unnamed = "sub_"
 	// signalFrame is the code to which the kernel makes a signal handler return.
 	signalFrame = "[signal]"
 )

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"endoscope/probes/lang/interpreter"
 	"endoscope/probes/lang/perfmap"
-	"endoscope/probes/lang/python"
 	"endoscope/probes/process"
 )
 
@@ -33,8 +33,8 @@ func notices(found []process.Process, java string) (out []string) {
 				if _, err := perfmap.Open(p.PID); err != nil {
 					why = "runs JavaScript and does not name its compiled functions (it does if started as node --perf-basic-prof)"
 				}
-			case python.IsInterpreter(m.Path):
-				why = pythonRemark(p.PID, m)
+			case languageOf(m.Path) != nil:
+				why = interpreterRemark(p.PID, m)
 			case m.Path == p.Exe && i == 0:
 				why = goRemark(p.PID, m)
 			}
@@ -46,15 +46,16 @@ func notices(found []process.Process, java string) (out []string) {
 	return out
 }
 
-func pythonRemark(pid int, m process.Mapping) string {
+// interpreterRemark is the remark on an interpreter of an unknown version.
+func interpreterRemark(pid int, m process.Mapping) string {
 	f, err := process.OpenModule(pid, m)
 	if err != nil {
 		return ""
 	}
 	defer f.Close()
-	var unknown *python.ErrVersion
-	if _, err := python.ReadLayout(f, m.Path); errors.As(err, &unknown) {
-		return fmt.Sprintf("runs Python, its stacks show only the interpreter: %v", err)
+	var unknown *interpreter.ErrVersion
+	if _, err := languageOf(m.Path).ReadLayout(f, m.Path); errors.As(err, &unknown) {
+		return fmt.Sprintf("runs %s, its stacks show only the interpreter: %v", unknown.Language, err)
 	}
 	return ""
 }

@@ -47,7 +47,14 @@ func TestRunnable(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]kind{"busy": {"IO", true}, "idle": {"IO", false}, "computing": {"RUN", true}} {
-		if n := found[name][want]; n < snapshots*9/10 {
+		runnable := 0
+		for k, n := range found[name] {
+			if k.runnable == want.runnable {
+				runnable += n
+			}
+		}
+		// How much of the time of a thread that reads is in the kernel depends on the machine.
+		if n := found[name][want]; n < snapshots/2 || runnable < snapshots*9/10 {
 			t.Errorf("%s: %v, %d of %d times %v", name, found[name], n, snapshots, want)
 		}
 	}

@@ -29,61 +29,6 @@ def rest(): time.sleep(1000)
 rest()
 `
 
-// pythonChain is a program in which c0 calls c1, which calls c2, and so on; only c3
-// computes a checksum. It changes its frames some ten million times a second.
-const pythonChain = `
-import zlib
-text = bytes(5000)
-def c7(): pass
-def c6(): c7()
-def c5(): c6()
-def c4(): c5()
-def c3(): c4(); zlib.crc32(text); c4()
-def c2(): c3()
-def c1(): c2()
-def c0(): c1()
-print(1, flush=True)
-while True: c0()
-`
-
-// The stack of a running Python program is that of one instant: each function was
-// called by the one below it, and what it calls of a C library is on top of it.
-func TestPythonStacksOfOneInstant(t *testing.T) {
-	testenv.NeedUprobes(t)
-	script := filepath.Join(t.TempDir(), "chain.py")
-	if err := os.WriteFile(script, []byte(pythonChain), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	r := run(t, testenv.NeedProgram(t, "/usr/bin/python3"), script)
-	r.number(t)
-	c := collect(t, r.pid)
-	chain := []string{"<module>", "c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7"}
-	checksums, samples := 0, 0
-	testenv.Until(t, "it is sampled", func() bool {
-		for _, s := range snapshot(t, c) {
-			functions := slices.Clone(s.functions)
-			slices.Reverse(functions)
-			python := 0
-			for python < len(functions) && s.modules[len(functions)-1-python] == "chain.py" {
-				python++
-			}
-			if python == 0 || python > len(chain) || !slices.Equal(functions[:python], chain[:python]) {
-				t.Fatalf("its stack is %q", functions)
-			}
-			samples++
-			if slices.ContainsFunc(s.modules, func(m string) bool { return strings.HasPrefix(m, "libz.") }) {
-				if checksums++; functions[python-1] != "c3" {
-					t.Fatalf("the checksum is computed by %q", functions)
-				}
-			}
-		}
-		return samples > 200 && checksums > 50
-	})
-	if c.unfinished[noFrames] > 0 {
-		t.Errorf("%d stacks could not be read", c.unfinished[noFrames])
-	}
-}
-
 // A Python program's stacks consist of its functions, and of the interpreter's
 // functions below them; a thread that waits for the interpreter's lock is blocked.
 func TestPythonStacks(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"endoscope/probes/bpf"
-	"endoscope/probes/lang/python"
+	"endoscope/probes/lang/interpreter"
 	"endoscope/probes/rights"
 	"endoscope/probes/ringbuf"
 	"endoscope/probes/unwind"
@@ -29,6 +29,7 @@ const (
 	compat
 	interpreted
 	cut
+	placed
 )
 
 const (
@@ -37,7 +38,7 @@ const (
 	insideBytes = int(unsafe.Sizeof(bpf.StackInside{}))
 	maxTaken    = 64
 	stackAt     = sampleBytes + maxTaken*takenBytes // STACK_AT
-	maxCodes    = python.MaxFrames                  // MAX_CODES
+	maxCodes    = interpreter.MaxFrames             // MAX_CODES
 	redZone     = 128
 	ringBytes   = 8 << 20
 )
@@ -125,8 +126,9 @@ func (s *sampler) setBytes(tid, bytes uint32) error { return s.bytes.Put(tid, by
 
 // setInterpreter sets where a thread's interpreter keeps its frames, whose codes are
 // added to its samples while it runs.
-func (s *sampler) setInterpreter(tid uint32, t python.Thread, f python.Frames) error {
-	return s.interpreters.Put(tid, bpf.StackInterpreter{State: t.State, Id: t.ID, IdAt: f.ID, Frame: f.Frame, Inner: f.Inner, Code: f.Code, Previous: f.Previous, Owner: f.Owner})
+func (s *sampler) setInterpreter(tid uint32, t interpreter.Thread, f interpreter.Frames) error {
+	return s.interpreters.Put(tid, bpf.StackInterpreter{State: t.State, Id: t.ID, IdAt: f.ID, Frame: f.Frame, Inner: f.Inner, Code: f.Code, Previous: f.Previous, Owner: f.Owner,
+		Place: f.Place, Method: f.Method, Stack: f.Stack, Size: f.Size})
 }
 
 // setGolang sets where the threads of a Go program have their goroutine.
@@ -151,8 +153,9 @@ type sample struct {
 	*bpf.StackSample
 	taken []bpf.StackTaken
 	stack []byte
-	low   uint64   // address of stack
-	codes []uint64 // of an interpreter's frames, innermost first
+	low   uint64 // address of stack
+	// Of an interpreter's frames, innermost first; places: nil if it has none.
+	codes, places []uint64
 	// inside is what the thread is inside of, nil: nothing.
 	inside *bpf.StackInside
 	// Of a call, see Copied; else 0.
@@ -218,12 +221,25 @@ func (s *sampler) drain(visit func(sample)) {
 			one.taken = unsafe.Slice((*bpf.StackTaken)(unsafe.Pointer(&b[sampleBytes])), min(one.Returns, maxTaken))
 			one.stack = b[stackAt:][:min(int(one.Stack), len(b)-stackAt)]
 			one.low = one.Regs[unwind.RegSP] - redZone
-			if codes := len(b) - maxCodes*8; one.Codes > 0 && codes >= stackAt {
-				one.codes = unsafe.Slice((*uint64)(unsafe.Pointer(&b[codes])), min(one.Codes, maxCodes))
+			if one.Codes > 0 {
+				if one.Flags&placed != 0 {
+					one.places, b = lastWords(b, one.Codes)
+				}
+				one.codes, _ = lastWords(b, one.Codes)
 			}
 		}
 		visit(one)
 	})
+}
+
+// lastWords returns the first n of the last maxCodes words of a record, and the record before
+// them; none if it is too short.
+func lastWords(b []byte, n uint32) ([]uint64, []byte) {
+	at := len(b) - maxCodes*8
+	if at < stackAt {
+		return nil, nil
+	}
+	return unsafe.Slice((*uint64)(unsafe.Pointer(&b[at])), min(n, maxCodes)), b[:at]
 }
 
 // Commands of bpf(2).

@@ -11,18 +11,18 @@ import (
 
 // space is the code that a process can execute.
 type space struct {
-	process process.Process
-	image   uint64 // the program image that the mappings belong to
-	regions []region
-	read    time.Time // when the mappings were read
-	pause   time.Duration
-	last    int // index of the region found last
-	golang  *golangProcess
-	python  *pythonProcess
-	jit     *jit
-	java    *javaProcess
-	lasting bool  // the program it executed remains known after it has ended
-	at      int64 // boot clock time of the sample being unwound
+	process      process.Process
+	image        uint64 // the program image that the mappings belong to
+	regions      []region
+	read         time.Time // when the mappings were read
+	pause        time.Duration
+	last         int // index of the region found last
+	golang       *golangProcess
+	interpreters *interpreters
+	jit          *jit
+	java         *javaProcess
+	lasting      bool  // the program it executed remains known after it has ended
+	at           int64 // boot clock time of the sample being unwound
 }
 
 // region is a range of addresses of a module.
@@ -84,8 +84,8 @@ func (s *space) refresh(ms *modules, now time.Time) {
 	if s.golang != nil && (s.golang.image != s.image || s.golang.process == nil) {
 		s.golang = nil
 	}
-	if s.python != nil && (s.python.image != s.image || s.python.process == nil) {
-		s.python = nil
+	if s.interpreters != nil && (s.interpreters.image != s.image || len(s.interpreters.all) == 0) {
+		s.interpreters = nil
 	}
 	if s.jit != nil && (s.jit.image != s.image || s.jit.code == nil) {
 		s.jit = nil

@@ -32,7 +32,7 @@ const (
 func (c cause) String() string {
 	return [numCauses]string{"", "an address without code", "code without unwind table or frame pointer", "memory that cannot be read",
 		"frames that lead nowhere", "deeper than 2048 calls", "a rule that cannot be computed", "a return address taken by another probe",
-		"frames of Python that could not be read, or more than 512"}[c]
+		"frames of an interpreter that could not be read, or more than 512"}[c]
 }
 
 // unwinder computes the frames of samples. It is used by one goroutine.

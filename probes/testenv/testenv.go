@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"endoscope/probes/debugregister"
 )
 
 // Skip skips a test that cannot run here, for the given reason; with
@@ -49,6 +51,16 @@ func NeedUprobes(t testing.TB) {
 		if _, err := os.Stat(p); err != nil {
 			Skip(t, "needs a kernel with uprobes and BTF: %s is missing", p)
 		}
+	}
+}
+
+// NeedWatchpoints skips where the processor's watchpoints never fire, also with ENDOSCOPE_REQUIRE=all:
+// nothing that could be installed changes a virtual machine.
+func NeedWatchpoints(t testing.TB) {
+	t.Helper()
+	NeedUprobes(t)
+	if !debugregister.Fire() {
+		t.Skip("hardware watchpoints do not fire on this machine")
 	}
 }
 

@@ -2,12 +2,13 @@ package python
 
 import (
 	"debug/elf"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"path/filepath"
 	"regexp"
 	"strconv"
+
+	"endoscope/probes/lang/interpreter"
 )
 
 // Layout is where one build of CPython keeps its threads and their frames.
@@ -18,24 +19,11 @@ type Layout struct {
 	offsets
 }
 
-// Frames is where a thread's state leads to its frames: offsets in bytes. The
-// innermost frame is at State.Frame, or at Inner of what that points to. Frames are
-// linked by Previous.
-type Frames struct {
-	ID       uint16 // state: Thread.ID
-	Frame    uint16 // state: the innermost frame
-	Inner    uint16 // Nowhere: the state has the frame itself
-	Code     uint16 // frame: its code object
-	Previous uint16 // frame: its caller
-	Owner    uint16 // frame: a byte, 3 for a call from C without code; Nowhere: not present
-}
-
-// Nowhere is the offset of what a version does not have.
-const Nowhere = 0xffff
-
 // Frames returns where the layout has the frames of a thread.
-func (l *Layout) Frames() Frames {
-	f := Frames{ID: uint16(l.idAt()), Frame: uint16(l.frame), Inner: Nowhere, Code: uint16(l.code), Previous: uint16(l.previous), Owner: Nowhere}
+func (l *Layout) Frames() interpreter.Frames {
+	const nowhere = interpreter.Nowhere
+	f := interpreter.Frames{ID: uint16(l.idAt()), Frame: uint16(l.frame), Inner: nowhere, Code: uint16(l.code), Previous: uint16(l.previous), Owner: nowhere,
+		Place: nowhere, Method: nowhere, Stack: nowhere}
 	if l.inCFrame {
 		f.Inner = uint16(l.cframe)
 	}
@@ -68,35 +56,30 @@ type offsets struct {
 	code         uint64 // frame: its code object
 	previous     uint64 // frame: its caller
 	owner        uint64 // frame: its owner; 0: not present
-	frameSize    uint64
 	filename     uint64 // PyCodeObject.co_filename
 	name         uint64 // PyCodeObject.co_qualname, or co_name
 	text         uint64 // offset of the characters of an ASCII string
 	wideText     uint64 // offset of those of other strings
 }
 
-// ownedByC is the owner of a frame that represents a call from C.
-const ownedByC = 3
-
 var layouts = map[int]offsets{
-	9: {interpreters: 32, threads: 8, nextThread: 8, threadID: 176, frame: 24, code: 32, previous: 24, frameSize: 40,
+	9: {interpreters: 32, threads: 8, nextThread: 8, threadID: 176, frame: 24, code: 32, previous: 24,
 		filename: 104, name: 112, text: 48, wideText: 72},
-	10: {interpreters: 32, threads: 8, nextThread: 8, threadID: 176, frame: 24, code: 32, previous: 24, frameSize: 40,
+	10: {interpreters: 32, threads: 8, nextThread: 8, threadID: 176, frame: 24, code: 32, previous: 24,
 		filename: 104, name: 112, text: 48, wideText: 72},
 	11: {interpreters: 40, threads: 16, nextThread: 8, threadID: 152, nativeID: 160, frame: 56, inCFrame: true, cframe: 8,
-		code: 32, previous: 48, owner: 69, frameSize: 72, filename: 112, name: 128, text: 48, wideText: 72},
+		code: 32, previous: 48, owner: 69, filename: 112, name: 128, text: 48, wideText: 72},
 	12: {interpreters: 40, threads: 72, nextThread: 8, threadID: 136, nativeID: 144, frame: 56, inCFrame: true, cframe: 0,
-		code: 0, previous: 8, owner: 70, frameSize: 72, filename: 112, name: 128, text: 40, wideText: 56},
+		code: 0, previous: 8, owner: 70, filename: 112, name: 128, text: 40, wideText: 56},
 	13: {interpreters: 632, nextInterp: 7264, threads: 7344, nextThread: 8, threadID: 152, nativeID: 160, frame: 72,
-		code: 0, previous: 8, owner: 70, frameSize: 72, filename: 112, name: 128, text: 40, wideText: 56},
+		code: 0, previous: 8, owner: 70, filename: 112, name: 128, text: 40, wideText: 56},
 }
 
-// ErrVersion is returned for unknown versions.
-type ErrVersion struct{ Version string }
-
-func (e *ErrVersion) Error() string {
-	return fmt.Sprintf("Python %s is not known: 3.9 to 3.13 are", e.Version)
+func errVersion(version string) error {
+	return &interpreter.ErrVersion{Language: name, Version: version, Known: "3.9 to 3.13 are"}
 }
+
+const name = "Python"
 
 // ErrNone is returned for files that are no Python.
 var ErrNone = fmt.Errorf("it is no CPython")
@@ -117,67 +100,35 @@ const Hint = "functions of Python can be observed in CPython 3.9 to 3.11 built -
 
 // ReadLayout reads the layout of an interpreter, an executable or a library;
 // path is the name of the file.
-func ReadLayout(file io.ReaderAt, path string) (l *Layout, err error) {
-	defer func() { // debug/elf may panic on damaged files
-		if p := recover(); p != nil {
-			l, err = nil, fmt.Errorf("damaged file: %v", p)
-		}
-	}()
-	f, err := elf.NewFile(file)
+func ReadLayout(file io.ReaderAt, path string) (*Layout, error) {
+	l, err := interpreter.OpenELF(file, func(f *elf.File) (interpreter.Layout, error) { return readLayout(f, path) })
 	if err != nil {
 		return nil, err
 	}
-	var runtime, version, codeType uint64
-	for _, table := range []func() ([]elf.Symbol, error){f.DynamicSymbols, f.Symbols} {
-		symbols, err := table()
-		if err != nil {
-			continue
-		}
-		for _, s := range symbols {
-			switch s.Name {
-			case "_PyRuntime":
-				if s.Section != elf.SHN_UNDEF {
-					runtime = s.Value
-				}
-			case "Py_Version":
-				version = s.Value
-			case "PyCode_Type":
-				codeType = s.Value
-			}
-		}
-		if runtime != 0 {
-			break
-		}
-	}
+	return l.(*Layout), nil
+}
+
+func readLayout(f *elf.File, path string) (*Layout, error) {
+	symbols := interpreter.Symbols(f, "_PyRuntime", "Py_Version", "PyCode_Type")
+	runtime := symbols["_PyRuntime"].Value
 	if runtime == 0 {
 		return nil, ErrNone
 	}
 	major, minor := 3, -1
-	if version != 0 { // since 3.11: the version number in hexadecimal, 0x030b02f0
-		if n, ok := wordAt(f, version); ok {
-			major, minor = int(n>>24), int(n>>16&0xff)
+	if version := symbols["Py_Version"].Value; version != 0 { // since 3.11: the version number in hexadecimal, 0x030b02f0
+		var b [4]byte
+		if interpreter.ReadFile(f, version, b[:]) == nil {
+			major, minor = int(b[3]), int(b[2])
 		}
 	} else if m := versionInName.FindStringSubmatch(path); m != nil {
 		minor, _ = strconv.Atoi(m[1])
 	}
 	if minor < 0 {
-		return nil, &ErrVersion{"of an unknown version"}
+		return nil, errVersion("of an unknown version")
 	}
 	offsets, ok := layouts[minor]
 	if major != 3 || !ok {
-		return nil, &ErrVersion{fmt.Sprintf("%d.%d", major, minor)}
+		return nil, errVersion(fmt.Sprintf("%d.%d", major, minor))
 	}
-	return &Layout{Version: fmt.Sprintf("3.%d", minor), runtime: runtime, codeType: codeType, offsets: offsets}, nil
-}
-
-// wordAt reads a 4-byte number at an address of a file.
-func wordAt(f *elf.File, addr uint64) (uint32, bool) {
-	for _, p := range f.Progs {
-		if p.Type == elf.PT_LOAD && addr >= p.Vaddr && addr+4 <= p.Vaddr+p.Filesz {
-			var b [4]byte
-			_, err := p.ReadAt(b[:], int64(addr-p.Vaddr))
-			return binary.LittleEndian.Uint32(b[:]), err == nil
-		}
-	}
-	return 0, false
+	return &Layout{Version: fmt.Sprintf("3.%d", minor), runtime: runtime, codeType: symbols["PyCode_Type"].Value, offsets: offsets}, nil
 }

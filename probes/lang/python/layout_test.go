@@ -3,10 +3,7 @@ package python
 import (
 	"bufio"
 	"bytes"
-	"debug/elf"
 	"errors"
-	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,7 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"endoscope/probes/process"
+	"endoscope/probes/lang/interpreter"
+	"endoscope/probes/lang/interpreter/interpretertest"
 	"endoscope/probes/testenv"
 )
 
@@ -76,15 +74,15 @@ func TestStacks(t *testing.T) {
 				n, _ := strconv.Atoi(lines.Text())
 				tids = append(tids, n)
 			}
-			p, err := open(cmd.Process.Pid)
-			var unknown *ErrVersion
+			p, err := interpretertest.Open(cmd.Process.Pid, &Language)
+			var unknown *interpreter.ErrVersion
 			if errors.As(err, &unknown) && strings.Contains(python, "/3.8.") {
 				return
 			}
 			if err != nil || len(tids) != 2 {
 				t.Fatal(err, tids)
 			}
-			qualified := p.layout.owner != 0
+			qualified := p.Layout.(*Layout).owner != 0
 			for tid, want := range map[int]string{
 				tids[0]:         "Queue.take worker <lambda> Thread.run Thread._bootstrap_inner Thread._bootstrap",
 				tids[1]:         "größe 大きさ Thread.run Thread._bootstrap_inner Thread._bootstrap",
@@ -94,11 +92,11 @@ func TestStacks(t *testing.T) {
 				if !ok {
 					t.Fatalf("thread %d is not found", tid)
 				}
-				codes, ok := p.Codes(thread, nil)
+				calls, ok := p.Calls(thread, nil)
 				if !ok {
 					t.Fatalf("thread %d cannot be read", tid)
 				}
-				frames, ok := p.Frames(codes, nil)
+				frames, ok := p.Functions(calls, nil)
 				var names []string
 				for _, f := range frames {
 					names = append(names, f.Function)
@@ -118,56 +116,14 @@ func TestStacks(t *testing.T) {
 			}
 			main, _ := p.Thread(cmd.Process.Pid)
 			main.ID++
-			if _, ok := p.Codes(main, nil); ok {
+			if _, ok := p.Calls(main, nil); ok {
 				t.Error("the state of another thread is read")
 			}
-			if _, ok := p.Frames([]uint64{main.State}, nil); ok {
+			if _, ok := p.Functions([]interpreter.Call{{Code: main.State}}, nil); ok {
 				t.Error("a thread's state is taken for a code object")
 			}
 		})
 	}
-}
-
-// open opens the interpreter of a process.
-func open(pid int) (*Process, error) {
-	text, err := process.Text(pid)
-	if err != nil {
-		return nil, err
-	}
-	err = fmt.Errorf("no interpreter")
-	for _, m := range text {
-		if m.Inode == 0 || !strings.Contains(filepath.Base(m.Path), "python3") {
-			continue
-		}
-		f, openErr := process.OpenModule(pid, m)
-		if openErr != nil {
-			return nil, openErr
-		}
-		defer f.Close()
-		l, layoutErr := ReadLayout(f, m.Path)
-		if errors.Is(layoutErr, ErrNone) {
-			continue
-		}
-		if layoutErr != nil {
-			return nil, layoutErr
-		}
-		return Open(pid, l, bias(f, m)), nil
-	}
-	return nil, err
-}
-
-// bias returns the difference between addresses in a process and in the file.
-func bias(file io.ReaderAt, m process.Mapping) uint64 {
-	f, err := elf.NewFile(file)
-	if err != nil {
-		return 0
-	}
-	for _, p := range f.Progs {
-		if p.Type == elf.PT_LOAD && m.Offset >= p.Off && m.Offset < p.Off+p.Filesz {
-			return m.Start - (m.Offset - p.Off + p.Vaddr)
-		}
-	}
-	return 0
 }
 
 // Damaged files yield errors and no panics.
