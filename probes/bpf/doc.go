@@ -19,3 +19,4 @@ package bpf
 //go:generate go run github.com/cilium/ebpf/cmd/bpf2go -go-package bpf -target amd64 -cc clang -cflags "-O2 -g -Wall -Werror -mcpu=v3 -I/usr/include/x86_64-linux-gnu" -type write -type write_text -type process -type variable -type step -type watchpoint Variable variable.bpf.c
 //go:generate go run github.com/cilium/ebpf/cmd/bpf2go -go-package bpf -target amd64 -cc clang -cflags "-O2 -g -Wall -Werror -mcpu=v3 -I/usr/include/x86_64-linux-gnu" -type local -type local_texts Local local.bpf.c
 //go:generate go run github.com/cilium/ebpf/cmd/bpf2go -go-package bpf -target amd64 -cc clang -cflags "-O2 -g -Wall -Werror -mcpu=v3 -I/usr/include/x86_64-linux-gnu" -type execution Execution execution.bpf.c
+//go:generate go run ./forgetlines function_x86_bpfel.o life_x86_bpfel.o stack_x86_bpfel.o variable_x86_bpfel.o local_x86_bpfel.o execution_x86_bpfel.o

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
 	"golang.org/x/sys/unix"
 
 	"endoscope/probes/testenv"
@@ -44,6 +45,21 @@ func TestProgramsVerify(t *testing.T) {
 				}
 				c.Close()
 			})
+		}
+	}
+}
+
+// What is committed went through forgetlines: only functions' first instructions have a line.
+func TestProgramsHaveNoLines(t *testing.T) {
+	all, err := LoadFunction()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, p := range all.Programs {
+		for i, ins := range p.Instructions {
+			if (ins.Source() != nil) != (ins.Symbol() != "" && btf.FuncMetadata(&ins) != nil) {
+				t.Fatalf("%s: instruction %d (%v) is of line %v", name, i, ins, ins.Source())
+			}
 		}
 	}
 }

@@ -32,6 +32,7 @@ enum {
 	COMPAT = 16,    /* in 32-bit code */
 	INTERPRETED = 32, /* with the codes of the interpreter's frames, at the end of the record */
 	CUT = 64,       /* not all of those could be read, or there are more */
+	PLACED = 128,   /* with their places, which follow the codes */
 };
 
 struct sample {
@@ -48,7 +49,7 @@ struct sample {
 	__u32 flags;
 	__u32 returns;     /* how many struct taken follow */
 	__u32 stack;       /* bytes of stack that follow those, from RED_ZONE below rsp up */
-	__u32 codes;       /* how many codes of frames the last MAX_CODES words of the record hold, before struct inside */
+	__u32 codes;       /* how many codes of frames MAX_CODES words hold; with as many for their places they come last, before struct inside */
 	__u32 contexts;    /* how many struct inside has, with which the record ends if contexts are read */
 	char comm[16];
 	__u64 top;         /* what the frames of those are counted down from; ELSEWHERE: the thread is on another stack */
@@ -68,19 +69,25 @@ struct taken {
 #define NOWHERE 0xffff
 
 /*
- * Where an interpreter (CPython) keeps the frames of a thread; offsets are in bytes. Frames
- * are linked, innermost first.
+ * Where an interpreter keeps the frames of a thread; offsets are in bytes, NOWHERE if there is
+ * no such thing. Frames are linked, or lie side by side, innermost first.
  */
 struct interpreter {
 	__u64 state;       /* the thread's state */
 	__u64 id;          /* at state + id_at while it is this thread's */
 	__u16 id_at;
 	__u16 frame;       /* in the state: the innermost frame, or */
-	__u16 inner;       /* what has it at this offset; NOWHERE: no such object */
+	__u16 inner;       /* what has it at this offset */
 	__u16 code;        /* in a frame: identifies the function */
 	__u16 previous;    /* in a frame: its caller */
-	__u16 owner;       /* in a frame: a byte; NOWHERE: there is none */
+	__u16 owner;       /* in a frame: a byte */
+	__u16 place;       /* in a frame: the place in the function */
+	__u16 method;      /* in a frame without code: what has the code METHOD_AT before its start */
+	__u16 stack;       /* in what has the innermost frame: the memory at whose end the outermost lies, and its length in words */
+	__u16 size;        /* of frames that lie in such memory; 0: frames are linked */
 };
+
+#define METHOD_AT 16
 
 /* Where a Go program has the goroutine of a thread; offsets are in bytes. */
 struct golang {
@@ -391,37 +398,89 @@ static __always_inline bool read_word(__u64 *word, __u64 at)
 	return bpf_probe_read_user(word, sizeof(*word), (void *)at) == 0;
 }
 
+/* frame_word returns the word of a frame that has the byte at an offset. */
+static __always_inline __u64 frame_word(__u64 *words, __u32 at)
+{
+	at = at / 8 * 8;
+	AT_MOST(at, (FRAME_WORDS - 1) * 8);
+	return *(__u64 *)((char *)words + at);
+}
+
+/* The walk over the frames of an interpreter. */
+struct walk {
+	struct interpreter in;
+	struct bpf_dynptr *to;
+	__u64 frame, end;  /* end: of the memory where frames lie side by side */
+	__u32 at;          /* where codes go in the record */
+	__u32 n;
+	bool torn;         /* a frame could not be read */
+	__u64 words[FRAME_WORDS];
+};
+
+/* write_code writes the code of a frame, and its place. It returns 1 after the last frame. */
+static long write_code(__u64 i, struct walk *w)
+{
+	struct interpreter *in = &w->in;
+	__u64 one, place;
+
+	if (!w->frame || (in->size && w->frame >= w->end))
+		return 1;
+	__u32 size = in->size ?: sizeof(w->words);
+	AT_MOST(size, sizeof(w->words));
+	if (bpf_probe_read_user(w->words, size, (void *)w->frame)) {
+		w->torn = true;
+		return 1;
+	}
+	one = frame_word(w->words, in->code);
+	if (!one && in->method != NOWHERE && !read_word(&one, frame_word(w->words, in->method) - METHOD_AT)) {
+		w->torn = true;
+		return 1;
+	}
+	if (one && (in->owner == NOWHERE || (frame_word(w->words, in->owner) >> in->owner % 8 * 8 & 0xff) != OWNED_BY_C)) {
+		__u32 n = w->n;
+		AT_MOST(n, MAX_CODES - 1);
+		bpf_dynptr_write(w->to, w->at + n * sizeof(one), &one, sizeof(one), 0);
+		if (in->place != NOWHERE) {
+			place = frame_word(w->words, in->place);
+			bpf_dynptr_write(w->to, w->at + (MAX_CODES + n) * sizeof(place), &place, sizeof(place), 0);
+		}
+		w->n = n + 1;
+	}
+	w->frame = in->size ? w->frame + size : frame_word(w->words, in->previous);
+	return 0;
+}
+
 /*
- * write_codes writes the codes of the frames of the current thread's interpreter at byte at of the record. The thread
- * is interrupted, so its frames do not change.
+ * write_codes writes the codes of the frames of the current thread's interpreter, and their places, at byte at of the
+ * record. The thread is interrupted, so its frames do not change.
  */
 static __always_inline void write_codes(struct sample *s, struct bpf_dynptr *d, __u32 at, struct interpreter *in)
 {
-	__u64 id, frame, words[FRAME_WORDS];
+	struct walk w = {.in = *in, .to = d, .at = at};
+	__u64 id, holder = in->state, words;
+
 	if (!read_word(&id, in->state + in->id_at) || id != in->id)
 		return;
 	s->flags |= INTERPRETED | CUT;
-	if (!read_word(&frame, in->state + in->frame))
+	if (in->place != NOWHERE)
+		s->flags |= PLACED;
+	if (!read_word(&w.frame, in->state + in->frame))
 		return;
-	if (in->inner != NOWHERE && frame && !read_word(&frame, frame + in->inner))
-		return;
-	__u32 n = 0, code = in->code / 8, previous = in->previous / 8, owner = in->owner / 8, shift = in->owner % 8 * 8;
-	bool owned = in->owner != NOWHERE;
-	if (!owned)
-		owner = 0;
-	if (code >= FRAME_WORDS || previous >= FRAME_WORDS || owner >= FRAME_WORDS)
-		return;
-	for (int i = 0; i < MAX_CODES && frame; i++) {
-		if (bpf_probe_read_user(words, sizeof(words), (void *)frame))
+	if (in->inner != NOWHERE && w.frame) {
+		holder = w.frame;
+		if (!read_word(&w.frame, holder + in->inner))
 			return;
-		__u64 one = words[code];
-		bool none = !one || (owned && (words[owner] >> shift & 0xff) == OWNED_BY_C);
-		bpf_dynptr_write(d, at + n * sizeof(one), &one, sizeof(one), 0);
-		n += !none;
-		frame = words[previous];
 	}
-	s->codes = n;
-	if (!frame)
+	if (in->size) {
+		if (!read_word(&w.end, holder + in->stack) || !read_word(&words, holder + in->stack + 8) || w.frame < w.end)
+			return;
+		w.end += words * 8;
+		if (w.frame > w.end)
+			return;
+	}
+	bpf_loop(MAX_CODES, write_code, &w, 0);
+	s->codes = w.n;
+	if (!w.torn && (!w.frame || (in->size && w.frame >= w.end)))
 		s->flags &= ~CUT;
 }
 
@@ -441,6 +500,8 @@ int on_cpu(void *ctx)
 	__u32 room;
 	struct interpreter *in = bpf_map_lookup_elem(&interpreters, &s.tid);
 	__u32 more = in ? MAX_CODES * sizeof(__u64) : 0;
+	if (in && in->place != NOWHERE)
+		more *= 2;
 	if (!reserve(&s, &d, &room, more + CONTEXT_BYTES))
 		return 2;
 	s.returns = write_taken(&d, t);

@@ -57,6 +57,10 @@ type StackInterpreter struct {
 	Code     uint16
 	Previous uint16
 	Owner    uint16
+	Place    uint16
+	Method   uint16
+	Stack    uint16
+	Size     uint16
 	_        [4]byte
 }
 

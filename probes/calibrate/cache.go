@@ -49,7 +49,7 @@ type stored struct {
 }
 
 // Table returns the cached prices of these kinds, or else the result of
-// measure, which is then cached. The error is that of measure.
+// measure, which is then cached unless the measurement was disturbed. The error is that of measure.
 func (c Cache) Table(kinds []string, measure func() (Table, error)) (Table, error) {
 	if t, ok := c.read(kinds); ok {
 		return t, nil
@@ -58,8 +58,10 @@ func (c Cache) Table(kinds []string, measure func() (Table, error)) (Table, erro
 	if err != nil {
 		return nil, err
 	}
-	// On failure the next process measures again.
-	_ = c.write(t)
+	// If it is not kept, the next process measures again.
+	if !t.disturbed() {
+		_ = c.write(t)
+	}
 	return t, nil
 }
 

@@ -133,6 +133,25 @@ func TestCacheIsNotTrusted(t *testing.T) {
 	}
 }
 
+// A disturbed measurement is used, and not kept.
+func TestDisturbedIsNotKept(t *testing.T) {
+	c, measured := NewCache(t.TempDir()), 0
+	for _, nop := range []float64{1000, 100, 100} {
+		got, err := c.Table(kinds, func() (Table, error) {
+			measured++
+			all := table(100)
+			all["entry"][codesite.Nop] = nop
+			return all, nil
+		})
+		if err != nil || got["entry"][codesite.Nop] != nop {
+			t.Errorf("%v %v, want %g", got, err, nop)
+		}
+	}
+	if measured != 2 {
+		t.Errorf("measured %d times", measured)
+	}
+}
+
 func write(t *testing.T, c Cache, content string) {
 	t.Helper()
 	if err := os.WriteFile(c.Path(), []byte(content), 0o600); err != nil {

@@ -18,6 +18,19 @@ var Methods = []string{codesite.Emulated, codesite.Nop, codesite.Stepped}
 // millisecond was interrupted.
 const maxPrice = 1e6
 
+// disturbed reports whether an instruction that does nothing has cost more than the others that are
+// emulated, which have effects. It was seen ten times as dear, on a busy machine on which the kernel
+// replaces such instructions by calls (Linux 6.18).
+func (t Table) disturbed() bool {
+	const tolerance = 1.5
+	for _, prices := range t {
+		if prices[codesite.Nop] > tolerance*prices[codesite.Emulated] {
+			return true
+		}
+	}
+	return false
+}
+
 // complete reports whether t has a plausible price for each method of each of
 // the kinds.
 func (t Table) complete(kinds []string) bool {

@@ -232,7 +232,9 @@ func checkRates(t *testing.T, p *program) (wrong error) {
 	}
 	check := func(what string, got []float64) {
 		slices.Sort(got)
-		if m := got[len(got)/2]; m < 1./3 || m > 2 {
+		// In a virtual machine where a trap takes as long as ten calls and is not in the samples, less
+		// of the slowdown by probes is seen.
+		if m := got[len(got)/2]; m < 1./maxSlowdown || m > 2 {
 			wrong = errors.Join(wrong, fmt.Errorf("%s: %.3g of what was measured", what, m))
 		}
 		if lo, hi := got[1], got[len(got)-2]; hi > 3*lo {

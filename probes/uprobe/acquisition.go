@@ -115,8 +115,13 @@ func (p *Provider) enlist(s *source, sink probes.Sink) error {
 	s.sub = decode.NewSubscription(s.spec.Out.Types(), s.wants, sink, p.offset, p.reader.Executables, in)
 	s.sub.Lateness = p.lateness(s.spec)
 	if s.part != nil {
-		if s.sub.Seldom = decode.Seldom; s.spec.Partial.Pane == 0 {
+		switch {
+		case s.spec.Samples():
+			s.sub.Seldom = decode.SampleSeldom
+		case s.spec.Partial.Pane == 0:
 			s.sub.Seldom = decode.MostSeldom
+		default:
+			s.sub.Seldom = decode.Seldom
 		}
 	}
 	if s.resolution.AreReported() {

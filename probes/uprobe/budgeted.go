@@ -11,6 +11,7 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/uprobe/attach"
 	"endoscope/probes/uprobe/calls"
+	"endoscope/probes/uprobe/decode"
 	"endoscope/probes/uprobe/program"
 	"endoscope/probes/uprobe/resolve"
 	"endoscope/probes/uprobe/selection"
@@ -97,13 +98,17 @@ func (p *Provider) prepareBudgeted(spec *plan.Acquire, cols []calls.Column, link
 	switch {
 	case s.resolution.AreReported():
 		return refuse("%s cannot be observed within an overhead yet", s.resolution.Reported())
-	case s.aggregation == nil:
+	case s.aggregation == nil && !spec.Samples():
 		return refuse("within an overhead the kernel must begin the aggregate, and cannot")
 	}
 	if resolve.PendingModules(spec, s.resolution.Selector, s.resolution.Running, s.resolution.Modules) != nil {
 		s.resolution.Notices = append(s.resolution.Notices, "libraries that are loaded later are not observed within an overhead")
 	}
-	b := &budgeted{always: s, sliced: s.twin(), ended: make(chan struct{})}
+	twin, err := s.twin()
+	if err != nil {
+		return refuse("%v", err)
+	}
+	b := &budgeted{always: s, sliced: twin, ended: make(chan struct{})}
 	for _, part := range []*source{b.always, b.sliced} {
 		part.owner, part.identity = b, func() string { return "" }
 	}
@@ -114,22 +119,35 @@ func (p *Provider) prepareBudgeted(spec *plan.Acquire, cols []calls.Column, link
 }
 
 // twin returns a source of the same functions, whose panes have no end.
-func (s *source) twin() *source {
-	endless := *s.aggregation
-	endless.Pane = program.Endless
-	return &source{
-		provider: s.provider, spec: s.spec, links: s.links, wants: s.wants, values: s.values, filter: s.filter, aggregation: &endless,
+func (s *source) twin() (*source, error) {
+	t := &source{
+		provider: s.provider, spec: s.spec, links: s.links, wants: s.wants, values: s.values, filter: s.filter,
 		resolution: s.resolution, executables: s.executables, state: make(chan struct{}), overwrites: s.overwrites,
 	}
+	if s.aggregation != nil {
+		endless := *s.aggregation
+		endless.Pane = program.Endless
+		t.aggregation = &endless
+	}
+	if s.receivers == nil {
+		return t, nil
+	}
+	var err error
+	t.receivers, err = decode.NewReceivers(s.provider.modulesFor(s.spec), s.resolution.Functions)
+	return t, err
 }
 
 // Info implements probes.Source. The source is not shared, gated or armed ahead.
 func (b *budgeted) Info() probes.Info {
 	d := b.always.describe()
-	return probes.Info{
+	info := probes.Info{
 		Sites: d.Sites, Notices: d.Notices, Residual: d.Residual, Live: true,
-		Aggregates: true, Aggregation: d.Aggregation + ", by place and replicate", Remarks: b.slicer.remarks(), Strata: b.slicer.strata(),
+		Remarks: b.slicer.remarks(), Strata: b.slicer.strata(),
 	}
+	if b.aggregates() {
+		info.Aggregates, info.Aggregation = true, d.Aggregation+", by place and replicate"
+	}
+	return info
 }
 
 // Load implements probes.Source.
@@ -156,8 +174,8 @@ func (b *budgeted) Start(ctx context.Context, sink probes.Sink, o probes.Options
 	ended, forget, err := watchAll(spec.Target, b.always.resolution.Knows)
 	if err == nil {
 		b.merge = newMerge(sink, int64(b.always.provider.lateness(spec)))
-		if err = b.always.Start(ctx, statesOnly{b.merge.add()}, o); err == nil {
-			err = b.sliced.Start(ctx, statesOnly{b.merge.add()}, o)
+		if err = b.always.Start(ctx, b.add(), o); err == nil {
+			err = b.sliced.Start(ctx, b.add(), o)
 		}
 	}
 	if err == nil {
@@ -182,6 +200,18 @@ func (b *budgeted) Start(ctx context.Context, sink probes.Sink, o probes.Options
 	}
 	go b.stopAfter(ended, forget)
 	return nil
+}
+
+// aggregates reports whether the source gives states of groups; else it gives rows, a sample of the
+// calls.
+func (b *budgeted) aggregates() bool { return !b.always.spec.Samples() }
+
+// add returns the sink of a part.
+func (b *budgeted) add() probes.Sink {
+	if b.aggregates() {
+		return statesOnly{b.merge.add()}
+	}
+	return b.merge.add()
 }
 
 // stopAfter stops the source when its processes have ended, or a part has failed.
@@ -231,7 +261,7 @@ func (b *budgeted) Stop() error {
 
 // Control implements probes.Source.
 func (b *budgeted) Control(_ context.Context, c probes.Command) (probes.Reply, error) {
-	if _, ok := c.(probes.Collect); ok {
+	if _, ok := c.(probes.Collect); ok && b.aggregates() {
 		return probes.Reply{}, errors.Join(b.always.collect(), b.slicer.collect())
 	}
 	return probes.Unsupported(c)

@@ -10,6 +10,7 @@ import (
 	"endoscope/probes/uprobe/attach"
 	"endoscope/probes/uprobe/calls"
 	"endoscope/probes/uprobe/program"
+	"endoscope/probes/uprobe/slicing"
 )
 
 // pricing computes the average cost of calls of a source's functions. It is used
@@ -123,4 +124,69 @@ func (p *pricing) mean(wants []calls.Function, each []probes.Price) (sum probes.
 	}
 	weights = max(weights, 1)
 	return probes.Price{Open: sum.Open / weights, Return: sum.Return / weights, Row: sum.Row / weights, Shut: sum.Shut / weights}
+}
+
+// conclude says what was spent, from the time on when attaching began.
+func (s *slicer) conclude() {
+	end := s.cost(forUpkeep)
+	c := end.since(s.came)
+	always := 0
+	for _, l := range s.links {
+		always += len(l.functions)
+	}
+	observed := s.observed(end.net())
+	strata := slicing.Report(observed, float64(end.since(s.begun).net()))
+	t := slicing.Total{
+		Share: s.account.Share, Used: max(float64(c.net()), s.account.Floor*float64(c.took)), Took: time.Duration(c.took),
+		Probes: float64(c.hits()), Attaching: float64(c.engine[forAttaching]), Slicing: float64(c.engine[forSlices]), Upkeep: float64(c.engine[forUpkeep]),
+		Always: always, Sliced: s.ledger.Functions(), Slices: s.slices, Attached: s.attached,
+		Before: s.begun.at.Sub(s.came.at), Prepared: float64(s.prepared),
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.was, s.said = strata, t.Remarks(); s.always.spec.Samples() {
+		s.said = append(s.said, slicing.SampleRemark(observed, s.ledger.Later()))
+	}
+}
+
+// observed returns how functions are observed, and with what result.
+func (s *slicer) observed(progress int64) []slicing.Stratum {
+	name := func(i int) string { return s.always.resolution.Functions[i].Label.Function }
+	always := slicing.Stratum{Always: true}
+	hits := s.in.PricedHits()
+	for _, c := range s.links {
+		for _, i := range c.functions {
+			always.Functions, always.Hits = append(always.Functions, name(i)), always.Hits+hits[i]
+			always.Spent += float64(hits[i]) * s.functions[i].Price
+		}
+	}
+	list := []slicing.Stratum{always}
+	hits = s.out.PricedHits()
+	for _, g := range s.groups {
+		x := slicing.Stratum{Length: g.Length}
+		for _, i := range g.Functions {
+			x.Functions, x.Hits = append(x.Functions, name(i)), x.Hits+hits[i]
+			x.Spent += float64(hits[i]) * s.functions[i].Price
+			x.Slices, x.Share = s.ledger.Seen(i, progress)
+		}
+		list = append(list, x)
+	}
+	return list
+}
+
+// strata says how functions will be observed, or how they were.
+func (s *slicer) strata() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.was != nil {
+		return s.was
+	}
+	return slicing.Outlook(s.account.Share, s.account.Floor, s.always.part.pricesOf(s.always))
+}
+
+// remarks returns the lines for the footer, when the slicer has ended.
+func (s *slicer) remarks() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.said)
 }

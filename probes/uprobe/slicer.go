@@ -108,12 +108,15 @@ func newSlicer(always, sliced *source) *slicer {
 		share = min(share, most)
 	}
 	s := &slicer{
-		always: always, sliced: sliced, share: share, account: slicing.Account{Share: share, Floor: b.Floor}, length: int64(always.spec.Partial.Pane), fixed: slicing.Attaching,
+		always: always, sliced: sliced, share: share, account: slicing.Account{Share: share, Floor: b.Floor}, fixed: slicing.Attaching,
 		sharers: 1, drain: always.spec.Settings.OverheadDrain, leaving: map[int]*atomic.Bool{}, every: lookInterval,
 		stop: make(chan struct{}), ready: make(chan error, 1), over: make(chan struct{}), asked: make(chan chan error, 1), failed: make(chan struct{}),
 	}
 	for _, price := range always.part.pricesOf(always) {
 		s.functions = append(s.functions, slicing.Function{Price: float64(price)})
+	}
+	if p := always.spec.Partial; p != nil {
+		s.length = int64(p.Pane)
 	}
 	if s.length > 0 { // a slice lies in one pane, with what it waits for
 		s.drain = min(s.drain, time.Duration(s.length/4))
@@ -340,7 +343,9 @@ func (s *slicer) slice(g *slicing.Group) error {
 	if err != nil {
 		return err
 	}
-	a.BeginSlice()
+	if a != nil {
+		a.BeginSlice()
+	}
 	before := s.out.UnderWay(&s.percpu)
 	most := uint64(3*g.Hits(1)) + uint64(150*time.Microsecond)
 	s.out.Limit(most)
@@ -381,6 +386,9 @@ func (s *slicer) slice(g *slicing.Group) error {
 	s.slices++
 	replicate := s.rounds % plan.Replicates
 	s.ledger.Add(g.Functions, replicate, &x)
+	if a == nil {
+		return nil
+	}
 	return a.EndSlice(s.ledger.Series, replicate, s.pane)
 }
 
@@ -414,6 +422,9 @@ func (s *slicer) drainCalls(g *slicing.Group, before, most uint64) (int64, error
 
 // expose sends the exposures since the last time, and begins the pane that contains now.
 func (s *slicer) expose(now int64) {
+	if s.out.Aggregator == nil {
+		return // rows have none
+	}
 	c := s.cost(forUpkeep)
 	at := s.pane
 	list := s.ledger.Take(c.net(), c.hits())
@@ -431,66 +442,4 @@ func (s *slicer) paneOf(now int64) int64 {
 	}
 	t := now + s.always.provider.offset
 	return t - t%s.length - s.always.provider.offset
-}
-
-// conclude says what was spent, from the time on when attaching began.
-func (s *slicer) conclude() {
-	end := s.cost(forUpkeep)
-	c := end.since(s.came)
-	always := 0
-	for _, l := range s.links {
-		always += len(l.functions)
-	}
-	strata := slicing.Report(s.observed(end.net()), float64(end.since(s.begun).net()))
-	t := slicing.Total{
-		Share: s.account.Share, Used: max(float64(c.net()), s.account.Floor*float64(c.took)), Took: time.Duration(c.took),
-		Probes: float64(c.hits()), Attaching: float64(c.engine[forAttaching]), Slicing: float64(c.engine[forSlices]), Upkeep: float64(c.engine[forUpkeep]),
-		Always: always, Sliced: s.ledger.Functions(), Slices: s.slices, Attached: s.attached,
-		Before: s.begun.at.Sub(s.came.at), Prepared: float64(s.prepared),
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.was, s.said = strata, t.Remarks()
-}
-
-// observed returns how functions are observed, and with what result.
-func (s *slicer) observed(progress int64) []slicing.Stratum {
-	name := func(i int) string { return s.always.resolution.Functions[i].Label.Function }
-	always := slicing.Stratum{Always: true}
-	hits := s.in.PricedHits()
-	for _, c := range s.links {
-		for _, i := range c.functions {
-			always.Functions, always.Hits = append(always.Functions, name(i)), always.Hits+hits[i]
-			always.Spent += float64(hits[i]) * s.functions[i].Price
-		}
-	}
-	list := []slicing.Stratum{always}
-	hits = s.out.PricedHits()
-	for _, g := range s.groups {
-		x := slicing.Stratum{Length: g.Length}
-		for _, i := range g.Functions {
-			x.Functions, x.Hits = append(x.Functions, name(i)), x.Hits+hits[i]
-			x.Spent += float64(hits[i]) * s.functions[i].Price
-			x.Slices, x.Share = s.ledger.Seen(i, progress)
-		}
-		list = append(list, x)
-	}
-	return list
-}
-
-// strata says how functions will be observed, or how they were.
-func (s *slicer) strata() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.was != nil {
-		return s.was
-	}
-	return slicing.Outlook(s.account.Share, s.account.Floor, s.always.part.pricesOf(s.always))
-}
-
-// remarks returns the lines for the footer, when the slicer has ended.
-func (s *slicer) remarks() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.said)
 }

@@ -10,7 +10,7 @@ import (
 // A virtual base, or something behind a reference, is refused for that reason;
 // a field that a class neither has nor inherits is refused as unknown.
 func TestWhatBasesCannotTell(t *testing.T) {
-	testenv.NeedUprobes(t)
+	testenv.NeedWatchpoints(t)
 	r := run(t, testenv.CompileC(t, "testdata/bases.cc", "-O0", "-g"))
 	for name, want := range map[string]string{
 		"circle.radius": "", "shown->id": "",

@@ -57,7 +57,7 @@ func TestElementsOfLocals(t *testing.T) {
 // a value: for elements of local variables, and for what is behind pointers,
 // which gdb watches together with the pointers.
 func TestPointersAndElementsAsDebuggerSeesThem(t *testing.T) {
-	testenv.NeedUprobes(t)
+	testenv.NeedWatchpoints(t)
 	gdb := testenv.NeedProgram(t, "gdb")
 	elements := testenv.CompileC(t, "testdata/elements.c", "-O0", "-g")
 	c := testenv.CompileC(t, "testdata/pointers.c", "-O0", "-g", "-pthread")

@@ -92,7 +92,7 @@ func TestLocals(t *testing.T) {
 // Rows agree with a debugger on the same program: its watchpoints stop at each
 // new value of a variable, its breakpoints at each call.
 func TestLocalsAsDebuggerSeesThem(t *testing.T) {
-	testenv.NeedUprobes(t)
+	testenv.NeedWatchpoints(t)
 	gdb := testenv.NeedProgram(t, "gdb")
 	c := testenv.CompileC(t, "testdata/locals.c", "-O0", "-g")
 	cpp := testenv.CompileC(t, "testdata/locals.cc", "-O0", "-g")

@@ -57,7 +57,7 @@ func written(rows []map[string]string) string {
 // in all threads; a change of a pointer is a write, by its writer, of what it
 // leads to.
 func TestWritesBehindPointers(t *testing.T) {
-	testenv.NeedUprobes(t)
+	testenv.NeedWatchpoints(t)
 	c := testenv.CompileC(t, "testdata/pointers.c", "-O1", "-g", "-pthread")
 	cpp := testenv.CompileC(t, "testdata/pointers.c", "-x", "c++", "-O1", "-g", "-pthread")
 	golang := testenv.CompileGo(t, "testdata/gopointers")
@@ -134,7 +134,7 @@ func TestSamplesBehindPointers(t *testing.T) {
 // While a pointer changes concurrently with writes behind it, each row has a
 // value that was there, and the last row has the final value.
 func TestPointersThatChangeAllTheTime(t *testing.T) {
-	testenv.NeedUprobes(t)
+	testenv.NeedWatchpoints(t)
 	r := run(t, testenv.CompileC(t, "testdata/pointers.c", "-O1", "-g", "-pthread"))
 	got, stop := observe(t, asked(r.pid, 0, "head->id"))
 	got.normal = []string{moved, unseen, unsure, ringFull}
@@ -164,7 +164,7 @@ func TestPointersThatChangeAllTheTime(t *testing.T) {
 
 // A processor has four watchpoints; each pointer on the path uses one.
 func TestPointersTakeWatchpoints(t *testing.T) {
-	testenv.NeedUprobes(t)
+	testenv.NeedWatchpoints(t)
 	r := run(t, testenv.CompileC(t, "testdata/pointers.c", "-O1", "-g", "-pthread"))
 	for names, want := range map[string]string{
 		"head->next->next->id":             "",

@@ -15,6 +15,7 @@ import (
 	"endoscope/probes"
 	"endoscope/probes/clock"
 	"endoscope/probes/debugfiles"
+	"endoscope/probes/debugregister"
 	"endoscope/probes/elf"
 	"endoscope/probes/process"
 )
@@ -106,6 +107,10 @@ func (p *Provider) Prepare(_ context.Context, spec *plan.Acquire) (probes.Source
 		return &demand{source: s}, nil
 	case spec.Every > 0:
 		return &sampled{source: s}, nil
+	}
+	if !debugregister.Fire() {
+		return nil, plan.Errorf(spec.Start, spec.Stop, "writes cannot be observed on this machine: its hardware watchpoints do not fire, as those of some virtual machines").
+			WithHint("SAMPLE(%s, 10ms) reads the memory instead, and needs none", Stream)
 	}
 	if s.watcher, err = newWatcher(); err != nil {
 		return nil, placed(err, spec)

@@ -93,7 +93,7 @@ func TestExecute(t *testing.T) {
 
 // Writes by a program executed later are rows too.
 func TestWritesAfterExecute(t *testing.T) {
-	testenv.NeedUprobes(t)
+	testenv.NeedWatchpoints(t)
 	program := testenv.CompileC(t, "testdata/vars.c", "-O1", "-g", "-pthread")
 	r := run(t, program)
 	got, stop := observe(t, asked(r.pid, 0, "total"))
@@ -117,7 +117,7 @@ func TestWritesAfterExecute(t *testing.T) {
 // Writes of a new process are rows, and it is counted that its first ones may
 // be missing.
 func TestWritesOfNewcomers(t *testing.T) {
-	testenv.NeedUprobes(t)
+	testenv.NeedWatchpoints(t)
 	program := testenv.CompileC(t, "testdata/vars.c", "-O1", "-g", "-pthread")
 	first := run(t, program)
 	spec := asked(first.pid, 0, "total")
@@ -146,7 +146,7 @@ func TestWritesOfNewcomers(t *testing.T) {
 
 // Info may be called while processes are added and removed.
 func TestSitesWhileProcessesCome(t *testing.T) {
-	testenv.NeedUprobes(t)
+	testenv.NeedWatchpoints(t)
 	program := testenv.CompileC(t, "testdata/vars.c", "-O1", "-g", "-pthread")
 	run(t, program)
 	spec := asked(0, 0, "total")
@@ -175,7 +175,7 @@ func TestSitesWhileProcessesCome(t *testing.T) {
 // All writes of a process that has ended are delivered, however late its end is
 // seen.
 func TestLastWrites(t *testing.T) {
-	testenv.NeedUprobes(t)
+	testenv.NeedWatchpoints(t)
 	r := run(t, testenv.CompileC(t, "testdata/vars.c", "-O1", "-g", "-pthread"))
 	s, got := byHand(t, asked(r.pid, 0, "total"))
 	if err := s.watch(s.subjects[r.pid]); err != nil {
@@ -197,7 +197,7 @@ func TestLastWrites(t *testing.T) {
 // A write whose variable is unknown by now is counted, and the kernel keeps
 // nothing of a process that is not watched any more.
 func TestLetGo(t *testing.T) {
-	testenv.NeedUprobes(t)
+	testenv.NeedWatchpoints(t)
 	r := run(t, testenv.CompileC(t, "testdata/vars.c", "-O1", "-g", "-pthread"))
 	s, got := byHand(t, asked(r.pid, 0, "total", "shade"))
 	if err := s.watch(s.subjects[r.pid]); err != nil {
@@ -231,7 +231,7 @@ func TestLetGo(t *testing.T) {
 
 // Processes that end before a refresh are counted; others that end are not.
 func TestWritesOfProcessesThatEndAtOnce(t *testing.T) {
-	testenv.NeedUprobes(t)
+	testenv.NeedWatchpoints(t)
 	program := testenv.CompileCText(t, `
 #include <stdio.h>
 #include <sys/wait.h>

@@ -47,7 +47,7 @@ func compileStatics(t *testing.T, flags ...string) string {
 
 // The file name selects among static variables of one name.
 func TestStaticsOfFiles(t *testing.T) {
-	testenv.NeedUprobes(t)
+	testenv.NeedWatchpoints(t)
 	for _, flags := range [][]string{{"-O1", "-g"}, {"-O2", "-gdwarf-4"}, {"-O1", "-g", "-flto"}} {
 		r := run(t, compileStatics(t, flags...))
 		got, stop := observe(t, asked(r.pid, 0, "main.c::count", "a/unit.c::count", "b/unit.c::conf.limit", "shown"))
@@ -68,7 +68,7 @@ func TestStaticsOfFiles(t *testing.T) {
 
 // Without the file they are refused; the error lists the name of each.
 func TestStaticsOfOneName(t *testing.T) {
-	testenv.NeedUprobes(t)
+	testenv.NeedWatchpoints(t)
 	r, bare := run(t, compileStatics(t, "-O1", "-g")), run(t, compileStatics(t, "-O1"))
 	for _, c := range []struct {
 		pid        int

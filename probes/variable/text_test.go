@@ -14,7 +14,7 @@ import (
 // Texts are read as they are at the write, or at the sample: std::string inside
 // and outside the object, Go strings, and C strings behind a pointer.
 func TestTexts(t *testing.T) {
-	testenv.NeedUprobes(t)
+	testenv.NeedWatchpoints(t)
 	c := testenv.CompileC(t, "testdata/texts.c", "-O1", "-g")
 	cpp := testenv.CompileC(t, "testdata/locals.cc", "-O1", "-g")
 	types := testenv.CompileC(t, "testdata/locals.cc", "-O1", "-gdwarf-4", "-fdebug-types-section")
@@ -47,7 +47,7 @@ func TestTexts(t *testing.T) {
 // A text longer than the limit is counted, sampled and watched alike; so is an
 // unreadable one. A complete one is not.
 func TestLongTexts(t *testing.T) {
-	testenv.NeedUprobes(t)
+	testenv.NeedWatchpoints(t)
 	r := run(t, testenv.CompileCText(t, `
 #include <stdio.h>
 #include <string.h>

@@ -18,7 +18,7 @@ import (
 // Every write of a program is a row, with the new value and the function that
 // wrote, in each of its threads, also those created later, and in no child.
 func TestEveryWriteIsARow(t *testing.T) {
-	testenv.NeedUprobes(t)
+	testenv.NeedWatchpoints(t)
 	c := testenv.CompileC(t, "testdata/vars.c", "-O1", "-g", "-pthread")
 	cpp := testenv.CompileC(t, "testdata/vars.cc", "-O1", "-g")
 	golang := testenv.CompileGo(t, "testdata/govars")
@@ -116,7 +116,7 @@ func TestSamples(t *testing.T) {
 // The last writer is known although the process has ended before the ring is
 // read.
 func TestWriterOfProcessThatHasEnded(t *testing.T) {
-	testenv.NeedUprobes(t)
+	testenv.NeedWatchpoints(t)
 	r := run(t, testenv.CompileCText(t, `
 #include <stdio.h>
 volatile int total;
@@ -135,7 +135,7 @@ int main(void) { puts("ready"); fflush(stdout); getchar(); for (int i = 1; i <= 
 
 // A function that was compiled into its caller is the writer, where the debug information says so.
 func TestWriterThatIsInlined(t *testing.T) {
-	testenv.NeedUprobes(t)
+	testenv.NeedWatchpoints(t)
 	const text = `
 #include <stdio.h>
 volatile int total;
@@ -156,7 +156,7 @@ int main(void) { puts("ready"); fflush(stdout); getchar(); finish(2); getchar();
 
 // Without debug information integers are found by the symbol table.
 func TestSymbols(t *testing.T) {
-	testenv.NeedUprobes(t)
+	testenv.NeedWatchpoints(t)
 	r := run(t, testenv.CompileC(t, "testdata/vars.c", "-O1", "-pthread"))
 	got, stop := observe(t, asked(r.pid, 0, "total"))
 	r.tell(t, "a7")
@@ -202,7 +202,7 @@ func TestRefusals(t *testing.T) {
 // Variables of a library that a process loads later are observed from then on;
 // until then a notice names the library, and what may be meant.
 func TestLibraryLoadedLater(t *testing.T) {
-	testenv.NeedUprobes(t)
+	testenv.NeedWatchpoints(t)
 	library := testenv.CompileCText(t, "volatile long total; void add(long n) { total += n; }", "-O1", "-g", "-shared", "-fPIC")
 	folder := t.TempDir()
 	if err := os.Rename(library, filepath.Join(folder, "libadd.so")); err != nil {
@@ -267,7 +267,7 @@ int main(int argc, char **argv) {
 // When all watchpoints are in use a query says so; when they are released the
 // next query gets them, and the program's threads are not affected.
 func TestAllTaken(t *testing.T) {
-	testenv.NeedUprobes(t)
+	testenv.NeedWatchpoints(t)
 	r := run(t, testenv.CompileC(t, "testdata/vars.c", "-O1", "-g", "-pthread"))
 	got, stop := observe(t, asked(r.pid, 0, "total", "shade", "ratio", "hidden"))
 	s, err := New().Prepare(context.Background(), asked(r.pid, 0, "where.x"))

@@ -17,6 +17,8 @@ const (
 	// Seldom is that of queries with a budget, whose events are folded in the kernel, and
 	// MostSeldom if they have no panes that wait for watermarks.
 	Seldom, MostSeldom = time.Second, 4 * time.Second
+	// SampleSeldom is that of queries with a budget that give rows.
+	SampleSeldom = 250 * time.Millisecond
 	// MarkInterval bounds the distance between watermarks, busy or idle.
 	MarkInterval = 20 * time.Millisecond
 	// lossInterval bounds the delay after which a query is notified of losses.

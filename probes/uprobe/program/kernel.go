@@ -48,25 +48,9 @@ type Compiled struct {
 
 func Read() (Compiled, error) {
 	spec, err := bpf.LoadFunction()
-	if err == nil {
-		forgetLines(spec)
-	}
 	c := Compiled{spec, btf.NewCache()}
 	_, _ = c.types.Kernel() // loading the programs reports the error
 	return c, err
-}
-
-// forgetLines removes from programs which line of their source an instruction is of. It would be
-// marshalled, and read by the kernel, for each program that is loaded. It wants that of the first
-// instruction of each function.
-func forgetLines(spec *ebpf.CollectionSpec) {
-	for _, p := range spec.Programs {
-		for i := range p.Instructions {
-			if p.Instructions[i].Source() != nil && p.Instructions[i].Symbol() == "" {
-				p.Instructions[i] = p.Instructions[i].WithSource(nil)
-			}
-		}
-	}
 }
 
 // New creates the ring. It attaches nothing.
@@ -239,7 +223,6 @@ func (k *Kernel) Install(s Setup) (*Installation, error) {
 }
 
 func (k *Kernel) Load(s Setup, query uint16) (*Installation, error) {
-	spec := k.spec.Copy()
 	wanted := map[string]uint32{}
 	for how := range s.Returns {
 		for _, a := range ProgramsOf(s.Links, how) {
@@ -260,12 +243,9 @@ func (k *Kernel) Load(s Setup, query uint16) (*Installation, error) {
 	if s.Family != nil {
 		wanted[bpf.FunctionProgProcessBegan], wanted[bpf.FunctionProgProcessEnded] = 0, 0
 	}
+	spec := k.copyOf(wanted)
 	for name, p := range spec.Programs {
-		attachType, ok := wanted[name]
-		if !ok {
-			delete(spec.Programs, name)
-			continue
-		}
+		attachType := wanted[name]
 		if s.Waits && abi.TestsOf[name].Call {
 			p.Flags |= unix.BPF_F_SLEEPABLE
 		}
@@ -435,6 +415,19 @@ func (k *Kernel) Load(s Setup, query uint16) (*Installation, error) {
 		}
 	}
 	return in, nil
+}
+
+// copyOf returns the maps, variables, and those programs whose names are keys of wanted.
+func (k *Kernel) copyOf(wanted map[string]uint32) *ebpf.CollectionSpec {
+	some := *k.spec
+	some.Types = nil // loading does not look at them, and their copy would take as long as all else here
+	some.Programs = make(map[string]*ebpf.ProgramSpec, len(wanted))
+	for name := range wanted {
+		if p := k.spec.Programs[name]; p != nil {
+			some.Programs[name] = p
+		}
+	}
+	return some.Copy()
 }
 
 // kernelFunction returns the BTF type of a function of the kernel; 0 if it has none.

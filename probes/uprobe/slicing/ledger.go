@@ -102,6 +102,17 @@ func (l *Ledger) End(function int, progress int64) {
 // Functions returns the number of functions that are observed in slices.
 func (l *Ledger) Functions() int { return len(l.open) }
 
+// Later returns the number of functions that are observed all the time and were observed in slices
+// before.
+func (l *Ledger) Later() (n int) {
+	for f := range l.closed {
+		if l.open[f] == nil {
+			n++
+		}
+	}
+	return n
+}
+
 // Seen returns how many slices a function has had in its series, and which share of the
 // program's progress they have seen. progress is that now, without that of the probes.
 func (l *Ledger) Seen(function int, progress int64) (slices int, share float64) {
