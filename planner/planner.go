@@ -112,6 +112,7 @@ type Results interface {
 // Errors are *parser.Error.
 func Plan(q *parser.Query, src string, env *Env) (*plan.Query, error) {
 	return resolving(env, src, func(r *resolver) (*plan.Query, error) {
+		r.maySample = true
 		root, err := r.query(q, nil, top)
 		if err != nil {
 			return nil, err
@@ -123,7 +124,7 @@ func Plan(q *parser.Query, src string, env *Env) (*plan.Query, error) {
 // PlanInsert plans INSERT INTO file('path') query.
 func PlanInsert(ins *parser.Insert, src string, env *Env) (*plan.Query, error) {
 	return resolving(env, src, func(r *resolver) (*plan.Query, error) {
-		r.finals = true
+		r.finals, r.maySample = true, true
 		return r.insert(ins, false)
 	})
 }

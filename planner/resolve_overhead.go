@@ -112,6 +112,22 @@ func (r *resolver) checkBudget(q *parser.Query, at parser.Span) error {
 	return nil
 }
 
+// sample makes the rows of a statement within an overhead a sample of the calls, where these are its
+// result: nothing that is computed of them would say what is missing.
+func (r *resolver) sample(s *parser.Select, in *scope, lv level) error {
+	const hint = "aggregate them: SELECT function_name, COUNT(*) ... GROUP BY function_name"
+	switch {
+	case lv != top || !r.maySample:
+		return r.hintf(s.Pos(), hint, "rows of calls within an overhead are a sample, and can only be the result of a statement")
+	case in.windowed:
+		return r.hintf(s.Pos(), hint, "rows of calls within an overhead are a sample, and have no windows")
+	case r.within != nil:
+		return r.hintf(r.within.Pos(), hint, "ERROR WITHIN is about aggregates, and rows have no error")
+	}
+	r.samplesRows = true
+	return nil
+}
+
 // checkEstimated refuses aggregates that cannot be estimated.
 func (r *resolver) checkEstimated(sel *selected, a *aggCtx) error {
 	for i := range a.aggs {
@@ -136,6 +152,9 @@ var estimated = map[string]bool{
 // checkFirstStages refuses a plan whose aggregate the kernel cannot begin: rows do not say in
 // which slice they were seen.
 func (r *resolver) checkFirstStages(root plan.Node) error {
+	if r.samplesRows {
+		return nil
+	}
 	for _, leaf := range plan.Leaves(root) {
 		if leaf.Budget == nil || leaf.Partial != nil {
 			continue

@@ -96,7 +96,9 @@ func (r *resolver) selectCore(s *parser.Select, q *parser.Query, with ctes, lv l
 		return nil, err
 	}
 	if r.overhead != nil && !out.aggregated {
-		return nil, r.hintf(s.Pos(), "aggregate them: SELECT function_name, COUNT(*) ... GROUP BY function_name", "rows of calls cannot be given within an overhead yet")
+		if err := r.sample(s, in, lv); err != nil {
+			return nil, err
+		}
 	}
 	if out.aggregated {
 		if in.estimated {

@@ -32,7 +32,9 @@ type resolver struct {
 	// contexts are those that columns tell, by acquisition and name.
 	contexts map[valueKey]*plan.Context
 	estimation
-	share *share // the share of one of several hosts (Env.Host); nil: the whole statement
+	maySample   bool   // the rows of the statement may be a sample of the calls: they are its result
+	samplesRows bool   // and are
+	share       *share // the share of one of several hosts (Env.Host); nil: the whole statement
 }
 
 // estimation says how the results of the query that is being resolved are estimated: those of

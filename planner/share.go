@@ -41,6 +41,7 @@ func PlanShare(q *parser.Query, src string, env *Env) (*plan.Query, *plan.Fragme
 	out, err := resolving(env, src, func(r *resolver) (out planned, err error) {
 		r.share = &share{nothing: nothing, places: map[plan.Node]distribute.Place{}, borders: map[plan.Node]int{}}
 		r.owns(q)
+		r.maySample = true
 		root, err := r.query(q, nil, top)
 		if err != nil {
 			return out, err

@@ -215,55 +215,56 @@ func loadOf(t testing.TB, command func() *exec.Cmd, output func(*exec.Cmd)) (beg
 	}, end
 }
 
-func redisPair(t testing.TB) (pair [2]*loaded) {
-	program := testenv.NeedProgram(t, "redis-benchmark")
-	for i := range pair {
-		r := startRedis(t)
-		prefer(r.pid)
-		l := &loaded{options: wire.Options{PID: r.pid}, functions: "function_name LIKE '%'"}
-		l.requests, l.cpu = func() int64 { return r.calls(t) }, func() time.Duration { return cpuTimeOf(r.pid) }
-		l.begin, l.end = loadOf(t, func() *exec.Cmd {
-			return exec.Command(program, "-p", strconv.Itoa(r.port), "-q", "-c", "16", "-t", "get,set", "-n", "5000000") // minutes
-		}, func(*exec.Cmd) {})
-		pair[i] = l
-	}
-	return pair
+func redisPair(t testing.TB) [2]*loaded { return [2]*loaded{loadedRedis(t), loadedRedis(t)} }
+
+func postgresPair(t testing.TB) [2]*loaded {
+	return [2]*loaded{loadedPostgres(t, "-S"), loadedPostgres(t, "-S")}
 }
 
-func postgresPair(t testing.TB) (pair [2]*loaded) {
+func loadedRedis(t testing.TB) *loaded {
+	program := testenv.NeedProgram(t, "redis-benchmark")
+	r := startRedis(t)
+	prefer(r.pid)
+	l := &loaded{options: wire.Options{PID: r.pid}, functions: "function_name LIKE '%'"}
+	l.requests, l.cpu = func() int64 { return r.calls(t) }, func() time.Duration { return cpuTimeOf(r.pid) }
+	l.begin, l.end = loadOf(t, func() *exec.Cmd {
+		return exec.Command(program, "-p", strconv.Itoa(r.port), "-q", "-c", "16", "-t", "get,set", "-n", "50000000") // minutes
+	}, func(*exec.Cmd) {})
+	return l
+}
+
+// loadedPostgres is a server for a script of pgbench, by its option.
+func loadedPostgres(t testing.TB, script string) *loaded {
 	rate := regexp.MustCompile(`^progress: [0-9.]+ s, ([0-9.]+) tps`)
-	for i := range pair {
-		p := startPostgres(t, "log_statement=none")
-		p.pgbench("-i", "-s", "1", "-q")
-		var done atomic.Int64
-		l := &loaded{options: wire.Options{Exe: p.exe}, functions: "function_name NOT LIKE 'sub\\_%'"}
-		l.requests = done.Load
-		l.cpu = func() (sum time.Duration) {
-			for _, pid := range processesOf(p.exe) {
-				prefer(pid)
-				sum += cpuTimeOf(pid)
-			}
-			return sum
+	p := startPostgres(t, "log_statement=none")
+	p.pgbench("-i", "-s", "1", "-q")
+	var done atomic.Int64
+	l := &loaded{options: wire.Options{Exe: p.exe}, functions: "function_name NOT LIKE 'sub\\_%'"}
+	l.requests = done.Load
+	l.cpu = func() (sum time.Duration) {
+		for _, pid := range processesOf(p.exe) {
+			prefer(pid)
+			sum += cpuTimeOf(pid)
 		}
-		l.begin, l.end = loadOf(t, func() *exec.Cmd {
-			return p.command("pgbench", "-h", p.dir, "-p", strconv.Itoa(p.port), "-S", "-n", "-T", "120", "-c", "4", "-P", "1", "bench")
-		}, func(cmd *exec.Cmd) {
-			out, err := cmd.StderrPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			go func() {
-				for lines := bufio.NewScanner(out); lines.Scan(); {
-					if m := rate.FindStringSubmatch(lines.Text()); m != nil {
-						n, _ := strconv.ParseFloat(m[1], 64)
-						done.Add(int64(n))
-					}
-				}
-			}()
-		})
-		pair[i] = l
+		return sum
 	}
-	return pair
+	l.begin, l.end = loadOf(t, func() *exec.Cmd {
+		return p.command("pgbench", "-h", p.dir, "-p", strconv.Itoa(p.port), script, "-n", "-T", "1200", "-c", "4", "-P", "1", "bench")
+	}, func(cmd *exec.Cmd) {
+		out, err := cmd.StderrPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			for lines := bufio.NewScanner(out); lines.Scan(); {
+				if m := rate.FindStringSubmatch(lines.Text()); m != nil {
+					n, _ := strconv.ParseFloat(m[1], 64)
+					done.Add(int64(n))
+				}
+			}
+		}()
+	})
+	return l
 }
 
 // processesOf returns the processes that execute a program.

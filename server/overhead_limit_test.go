@@ -23,7 +23,6 @@ func TestOverheadOfAUser(t *testing.T) {
 		"SET overhead = 3%": "overhead lies between 0% and 2%, your limit, and is not 0",
 		"SET overhead = 0%": "overhead lies between 0% and 2%, your limit, and is not 0",
 		"SELECT COUNT(*) FROM function_start WHERE pid = 1 WITHIN OVERHEAD 3%":                                          "the overhead must not be more than 2%, your limit",
-		"SELECT duration FROM function_duration WHERE pid = 1":                                                          "rows of calls cannot be given within an overhead yet",
 		"SELECT n FROM (SELECT duration AS n FROM function_duration WHERE pid = 1)":                                     "your limit is an overhead of 2%, and this observes each call of function_duration",
 		"SELECT COUNT(*) FROM allocation WHERE pid = 1":                                                                 "allocation cannot be estimated",
 		"CREATE TRIGGER t ON function_duration WHEN pid = 1 AND duration > 1s BEGIN NOTIFY 'slow' END":                  "your limit is an overhead of 2%, and this observes each call of function_duration",

@@ -14,11 +14,12 @@ import (
 // what was called meanwhile is within the bounds.
 func TestErrorWithinEndsQuery(t *testing.T) {
 	testenv.NeedUprobes(t)
-	// Functions begin with a push, which the kernel emulates: the price of a hit is small.
-	c := startProgram(t, testenv.CompileCText(t, countingItself, "-O0", "-fcf-protection=none"))
+	// Functions begin with a push, which the kernel emulates: the price of a hit is small, and also where
+	// a trap takes 5 us it is much less than a turn.
+	c := startProgram(t, testenv.CompileCText(t, countingItself, "-O0", "-fcf-protection=none", "-DWORK=10"))
 	s := newSession(t, wire.Options{PID: c.pid})
 	ask(t, s, "SET max_overhead = 0")
-	const turns = 5000
+	const turns = 500
 	var calls atomic.Int64 // of hot, at the least; at most turns more
 	calls.Store(c.turn(turns)["hot"])
 	over, ended := make(chan struct{}), make(chan struct{})

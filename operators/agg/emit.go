@@ -173,7 +173,7 @@ func (a *Aggregate) emitEstimates(ctx context.Context, s *groupSet, now int64) e
 				cols = cols[plan.EstimateColumns:]
 			}
 			for _, x := range a.node.Derived {
-				appendSeen(cols, &groups[g], events)
+				appendSeen(cols, row, &groups[g], events)
 				if err := appendResult(cols, row, groups[g].Derived(x, a.node.Aggs, s.accs, elapsed)); err != nil {
 					b.Release()
 					return err
@@ -258,7 +258,7 @@ func (a *Aggregate) regroup(s *groupSet) (grouping.Table, []approx.Group, error)
 // appendEstimate appends the columns of the estimate of aggregate i.
 func (a *Aggregate) appendEstimate(cols []batch.Column, row int, g *approx.Group, i int, acc fold.Accumulator, events fold.Moments, elapsed int64) error {
 	f := &a.node.Aggs[i]
-	appendSeen(cols, g, events)
+	appendSeen(cols, row, g, events)
 	switch acc := acc.(type) {
 	case fold.Buckets:
 		appendLists(cols, row, g.Buckets(acc))
@@ -277,10 +277,15 @@ func (a *Aggregate) appendEstimate(cols []batch.Column, row int, g *approx.Group
 	return appendResult(cols, row, g.Aggregate(f, acc, elapsed))
 }
 
-// appendSeen appends whether a group is exact, and which share of it was seen.
-func appendSeen(cols []batch.Column, g *approx.Group, events fold.Moments) {
+// appendSeen appends whether a group is exact, and which share of it was seen, NULL if that is not
+// known.
+func appendSeen(cols []batch.Column, row int, g *approx.Group, events fold.Moments) {
 	cols[plan.EstimateExact].Bool = append(cols[plan.EstimateExact].Bool, g.Exact())
-	cols[plan.EstimateShare].Float = append(cols[plan.EstimateShare].Float, g.Share(events))
+	v := types.Float(g.Share(events))
+	if math.IsNaN(v.F) {
+		v = types.NullOf(types.Double)
+	}
+	cols[plan.EstimateShare].Append(row, v)
 }
 
 // appendResult appends an estimate and its bounds.

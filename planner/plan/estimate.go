@@ -17,6 +17,10 @@ type Budget struct {
 	Floor float64
 }
 
+// Samples reports whether an acquisition within an overhead gives rows: those of a sample of the
+// calls.
+func (a *Acquire) Samples() bool { return a.Budget != nil && a.Partial == nil }
+
 // The columns of an aggregate in the output of an [Aggregate] with estimates: the value,
 // its bounds (NULL: there is none), whether it is exact, and the share of the calls that
 // was seen.

@@ -44,6 +44,22 @@ func (f *Fragment) Lowered() types.Schema { return f.Lower.Schema() }
 // that can be merged.
 func (f *Fragment) Partial() *Partial { return Source(f.Upper).Partial }
 
+// Merges reports whether the rows of several hosts can be merged into rows of the same columns
+// before the root has them: states whose result does not depend on whose they are, nor on the
+// hosts' clocks.
+func (f *Fragment) Merges() bool {
+	x, p := f.Exchange, f.Partial()
+	if x == nil || p == nil || x.Kind != MergeStates || x.Again == PerSession || x.Again == PerChange || p.Estimated || len(x.Pick) != len(p.Out.Fields) {
+		return false
+	}
+	for i, c := range x.Pick {
+		if c != i || i > len(p.Keys) && p.Out.Fields[i].Name == "time" {
+			return false
+		}
+	}
+	return true
+}
+
 // Moves reports whether the fragment's work can move between server and client
 // while the query runs. It cannot if Upper keeps rows in any form other than
 // mergeable states: all of them must be at one site.

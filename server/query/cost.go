@@ -1,10 +1,12 @@
 package query
 
 import (
+	"slices"
 	"time"
 
 	"endoscope/planner/plan"
 	"endoscope/probes/process"
+	"endoscope/server/flow"
 )
 
 // Cost returns the CPU time that the sources have cost so far: their events as counted, at
@@ -31,6 +33,11 @@ func (q *Query) Overhead() (share float64) {
 		share = max(share, f.Source.Stats().Overhead)
 	}
 	return share
+}
+
+// samples reports whether the query gives rows of a sample of the calls.
+func (q *Query) samples() bool {
+	return slices.ContainsFunc(q.Feeds, func(f *flow.Feed) bool { return f.Spec.Samples() })
 }
 
 // readBefore remembers what shared sources have cost before the query joins them, and the

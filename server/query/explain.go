@@ -37,7 +37,7 @@ func (q *Query) Analysis(res *Result) *answer.Table {
 	for _, note := range sum.Notes {
 		rel.AddLines(note)
 	}
-	if len(sum.Losses) == 0 {
+	if len(sum.Losses) == 0 && !sum.Sample {
 		rel.AddLines("complete: nothing was lost")
 	}
 	for _, l := range sum.Counts {

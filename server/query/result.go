@@ -58,5 +58,5 @@ func (r *Result) Close() error {
 
 func (r *Result) Summary() wire.Summary {
 	t := r.Query.Tally
-	return wire.Summary{Rows: t.Rows.Load(), Elapsed: r.Query.out.Elapsed(), Losses: t.Losses(), Counts: t.Counts(), Notes: t.Notes(), Cost: r.Query.Cost(), Overhead: r.Query.Overhead()}
+	return wire.Summary{Rows: t.Rows.Load(), Elapsed: r.Query.out.Elapsed(), Losses: t.Losses(), Counts: t.Counts(), Notes: t.Notes(), Cost: r.Query.Cost(), Overhead: r.Query.Overhead(), Sample: r.Query.samples()}
 }

@@ -45,7 +45,8 @@ func (g *Group) Exact() bool {
 	return true
 }
 
-// Share returns the share of the group's events that was seen. events counts them.
+// Share returns the share of the group's events that was seen, NaN where it is not known how many there
+// were. events counts them.
 func (g *Group) Share(events fold.Moments) float64 {
 	seen := 0.0
 	for _, m := range g.Members {
@@ -53,10 +54,13 @@ func (g *Group) Share(events fold.Moments) float64 {
 		seen += n
 	}
 	all := g.total(func(m Member) float64 { n, _, _ := events.Moments(m.State); return n }).Estimate
-	if all <= seen {
+	switch {
+	case all > seen:
+		return seen / all
+	case g.Exact():
 		return 1
 	}
-	return seen / all
+	return math.NaN() // what was seen is only a bound
 }
 
 // Events returns how many events the group has.
