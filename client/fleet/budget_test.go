@@ -16,7 +16,7 @@ import (
 
 // countsItself calls often in each turn and seldom in each 20,000th. For each line with a number
 // of turns it says how often it has called both.
-const countsItself = `
+const countsItself = testenv.Work + `
 #include <stdio.h>
 #include <stdlib.h>
 volatile long sink; long oftens, seldoms;
@@ -24,10 +24,11 @@ __attribute__((noinline, noclone)) void often(long a) { sink += a; oftens++; }
 __attribute__((noinline, noclone)) void seldom(long a) { sink += a; seldoms++; }
 int main(void) {
 	char b[32];
+	measure();
 	puts("ready"); fflush(stdout);
 	while (fgets(b, sizeof b, stdin)) {
 		for (long i = 0, n = atol(b); i < n; i++) {
-			for (int k = 0; k < 10000; k++) __asm__ volatile("");
+			work();
 			often(i % 7);
 			if (i % 20000 == 0) seldom(i);
 		}

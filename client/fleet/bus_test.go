@@ -114,11 +114,10 @@ func (b *fleetBus) dial(t testing.TB, hosts int) wire.Session {
 // disturb makes the bus lose, repeat and delay a share of what hosts and roots send.
 func (b *fleetBus) disturb(t *testing.T) {
 	t.Helper()
-	for _, of := range []string{"endoscope.result.", "endoscope.host.", "endoscope.lease."} {
-		tokens := "{{wildcard(1)}}"
-		subject := of + "*"
-		if of == "endoscope.result." {
-			subject, tokens = of+"*.*", "{{wildcard(1)}}.{{wildcard(2)}}"
+	for of, n := range map[string]int{"endoscope.result.": 2, "endoscope.part.": 3, "endoscope.host.": 1, "endoscope.lease.": 1} {
+		tokens, subject := "{{wildcard(1)}}", of+"*"
+		for i := 2; i <= n; i++ {
+			tokens, subject = fmt.Sprintf("%s.{{wildcard(%d)}}", tokens, i), subject+".*"
 		}
 		// What is missing to 100 % is lost.
 		err := b.GlobalAccount().AddWeightedMappings(subject, natsd.NewMapDest(of+tokens, 60), natsd.NewMapDest("relayed."+of+tokens, 20))
@@ -202,6 +201,11 @@ func TestFleetOverABadBusGivesTheSame(t *testing.T) {
 	b.disturb(t)
 	rows, hosts := d.randomRows(t, rand.New(rand.NewPCG(1, 2)))
 	queries := testenv.Times(48)
+	d.sameRandomly(t, queries, rows, hosts)
+}
+
+// sameRandomly compares the results of random statements, eight at a time.
+func (d *divided) sameRandomly(t *testing.T, queries int, rows []string, hosts []int) {
 	at := make(chan struct{}, 8)
 	var all sync.WaitGroup
 	for i := range queries {

@@ -111,6 +111,11 @@ type witnessedSession struct {
 
 func (s witnessedSession) Close() error { return nil }
 
+// Describe says that the states of hosts can be merged before the root.
+func (s witnessedSession) Describe(context.Context, string) (wire.Description, error) {
+	return wire.Description{Merges: true}, nil
+}
+
 func (s witnessedSession) ExecuteShare(context.Context, string, string, ...types.Value) (wire.Result, error) {
 	f, err := os.OpenFile(s.e.Witness, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -159,7 +164,7 @@ func (r *witnessedResult) Next(ctx context.Context) (wire.Event, error) {
 		return wire.Event{}, ctx.Err()
 	}
 	r.total += 1 + rand.Int64N(1000)
-	if _, err := fmt.Fprintln(r.file, r.total); err != nil {
+	if _, err := fmt.Fprintln(r.file, r.total, time.Now().UnixNano()); err != nil {
 		return wire.Event{}, err
 	}
 	r.flush = true

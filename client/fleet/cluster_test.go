@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -31,8 +30,11 @@ type cluster struct {
 	url      string
 	servers  []*process
 	hosts    []*process
-	starts   []int // of each host
+	reducers []*process
+	starts   []int       // of each host
+	began    []time.Time // the last start of each
 	recorded string
+	history  []string // what was killed, and when
 }
 
 func (c *cluster) ip(args ...string) {
@@ -45,7 +47,11 @@ func (c *cluster) ip(args ...string) {
 const (
 	clusterServers = 3
 	clusterNet     = "10.213.9."
+	clusterShards  = 2
 	hostsFrom      = 10 // last byte of the first host's address
+	// reducerRests is how long reducers live between two that are killed: what only the one that
+	// took over has of a host that was killed before is lost with it.
+	reducerRests = 15 * time.Second
 )
 
 // namespace creates the namespace of a node, and connects it to the bridge.
@@ -61,7 +67,7 @@ func (c *cluster) namespace(node string, address int) {
 	c.ip("-n", ns, "link", "set", "lo", "up")
 }
 
-func newCluster(t testing.TB, hosts int) *cluster {
+func newCluster(t testing.TB, hosts, reducers int) *cluster {
 	t.Helper()
 	testenv.NeedRoot(t)
 	testenv.NeedProgram(t, "ip")
@@ -99,8 +105,13 @@ func newCluster(t testing.TB, hosts int) *cluster {
 	})
 	for i := range hosts {
 		c.namespace(fmt.Sprint("h", i), hostsFrom+i)
-		c.hosts, c.starts = append(c.hosts, nil), append(c.starts, 0)
+		c.hosts, c.starts, c.began = append(c.hosts, nil), append(c.starts, 0), append(c.began, time.Time{})
 		c.startHost(i)
+	}
+	for i := range reducers {
+		c.namespace(fmt.Sprint("r", i), hostsFrom+hosts+i)
+		c.reducers = append(c.reducers, nil)
+		c.startReducer(i)
 	}
 	return c
 }
@@ -116,6 +127,12 @@ func (c *cluster) startServer(i int) {
 	c.servers[i] = startProcess(c, "server", o, c.in(o.Name)...)
 }
 
+// kill ends a node at once.
+func (c *cluster) kill(kind string, i int, all []*process) {
+	c.history = append(c.history, fmt.Sprintf("%s %s%d", time.Now().Format("15:04:05.000"), kind, i))
+	all[i].kill()
+}
+
 // Hosts have a group for each start, so that the result says what of each start it has.
 func (c *cluster) key(host, start int) int64 { return int64(1000*host + start) }
 
@@ -125,30 +142,59 @@ func (c *cluster) witness(host, start int) string {
 
 func (c *cluster) startHost(i int) {
 	c.starts[i]++
+	c.began[i] = time.Now()
 	c.hosts[i] = startProcess(c, "host", clusterHost{Name: fmt.Sprint("h", i), URL: c.url, Key: c.key(i, c.starts[i]),
 		Witness: c.witness(i, c.starts[i]), Recorded: c.recorded}, c.in(fmt.Sprint("h", i))...)
 }
 
+func (c *cluster) startReducer(i int) {
+	name := fmt.Sprint("r", i)
+	c.reducers[i] = startProcess(c, "reducer", runReducerOptions{URL: c.url, Name: name, Shards: clusterShards}, c.in(name)...)
+}
+
 // totals returns all totals that one start of a host has given, in order.
-func (c *cluster) totals(host, start int) (all []int64) {
-	f, err := os.Open(c.witness(host, start))
+func (c *cluster) totals(host, start int) (all []int64) { return totalsIn(c.witness(host, start)) }
+
+// totalsIn reads the totals in the file of a witness.
+func totalsIn(file string) (all []int64) {
+	for _, g := range givenIn(file) {
+		all = append(all, g.total)
+	}
+	return all
+}
+
+// given is a total, and when a host gave it.
+type given struct {
+	total int64
+	at    time.Time
+}
+
+// givenIn reads the file of a witness.
+func givenIn(file string) (all []given) {
+	f, err := os.Open(file)
 	if err != nil {
 		return nil // it was killed before the query arrived
 	}
 	defer f.Close()
 	for s := bufio.NewScanner(f); s.Scan(); {
-		if n, err := strconv.ParseInt(s.Text(), 10, 64); err == nil {
-			all = append(all, n)
+		var total, at int64
+		if n, _ := fmt.Sscan(s.Text(), &total, &at); n == 2 {
+			all = append(all, given{total, time.Unix(0, at)})
 		}
 	}
 	return all
 }
 
-// While servers of the bus and hosts are killed and started again, the counts of the hosts
+// While servers of the bus, hosts and reducers are killed and started again, the counts of the hosts
 // that live are exact, those of the others lack only what is in a gap that is named, and
 // nothing counts twice. ENDOSCOPE_SOAK is how long it takes, and 50 hosts take part then.
 func TestClusterWithFailures(t *testing.T) {
 	testenv.Long(t)
+	t.Run("without reducers", func(t *testing.T) { testFailures(t, 0) })
+	t.Run("with reducers", func(t *testing.T) { testFailures(t, clusterShards+1) })
+}
+
+func testFailures(t *testing.T, reducers int) {
 	hosts, killing := 10, 12*time.Second
 	if text := os.Getenv("ENDOSCOPE_SOAK"); text != "" {
 		var err error
@@ -159,17 +205,20 @@ func TestClusterWithFailures(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c := newCluster(t, hosts)
+	c := newCluster(t, hosts, reducers)
 	var e *root.Engine
 	testenv.UntilNil(t, "all hosts join", func() (err error) {
 		if e, err = root.Dial(t.Context(), root.Options{Bus: bus.Address{URL: c.url}}); err == nil {
-			if err = e.Await(t.Context(), hosts, 0); err != nil {
+			if err = e.Await(t.Context(), hosts, reducers); err != nil {
 				_ = e.Close()
 			}
 		}
 		return err
 	})
 	defer e.Close()
+	if reducers > 0 {
+		awaitShards(t, &bus.Address{URL: c.url}, clusterShards)
+	}
 	s, err := e.NewSession(t.Context(), wire.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -179,57 +228,70 @@ func TestClusterWithFailures(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	answers := make(chan map[int64]int64)
-	go func() {
-		defer close(answers)
-		answer := map[int64]int64{}
-		for {
-			ev, err := r.Next(t.Context())
-			if err != nil {
-				if !errors.Is(err, io.EOF) {
-					t.Errorf("the result: %v", err)
-				}
-				return
-			}
-			if ev.Batch != nil {
-				for i := range ev.Batch.Len() {
-					row := ev.Batch.Row(i)
-					answer[ev.Batch.Cols[0].Value(row).I] += ev.Batch.Cols[1].Value(row).I
-				}
-				ev.Batch.Release()
-			}
-			if ev.Kind == wire.Flush {
-				answers <- answer
-				answer = map[int64]int64{}
-			}
-		}
-	}()
-	var last map[int64]int64
+	answers := answersOf(t, r)
+	var last totals
+	covered := coverageWitness{cluster: c, result: r, stale: map[int]bool{}}
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	killed := map[int]bool{}
+	down := map[int]time.Time{}   // hosts that rest, and when they are started again
+	lost, rested := 0, time.Now() // of reducers
 	for began := time.Now(); time.Since(began) < killing; {
-		last = <-answers
-		switch i := random.IntN(hosts / 2); random.IntN(4) { // the other half of the hosts lives
+		last = covered.newest(answers)
+		covered.check(last)
+		for i, until := range down {
+			if time.Now().After(until) {
+				c.startHost(i)
+				delete(down, i)
+			}
+		}
+		i := random.IntN(hosts / 2) // the other half of the hosts lives
+		if !down[i].IsZero() {
+			continue
+		}
+		switch random.IntN(5) {
 		case 0:
 			s := random.IntN(clusterServers)
-			c.servers[s].kill()
+			c.kill("s", s, c.servers)
 			c.startServer(s)
 		case 1, 2:
-			c.hosts[i].kill()
+			c.kill("h", i, c.hosts)
 			c.startHost(i)
 			killed[i] = true
+		case 3:
+			c.kill("h", i, c.hosts)
+			if killed[i] = true; reducers == 0 {
+				down[i] = time.Now().Add(2 * fresh)
+			} else { // what only a reducer has of it would be lost with that
+				c.startHost(i)
+			}
+		default:
+			if reducers > 0 && (lost == 0 || time.Since(rested) > reducerRests) {
+				r := random.IntN(reducers)
+				c.kill("r", r, c.reducers)
+				c.startReducer(r)
+				lost, rested = lost+1, time.Now()
+			}
 		}
 	}
-	c.hosts[0].kill()
+	if reducers > 0 && lost == 0 {
+		c.kill("r", 0, c.reducers)
+		c.startReducer(0)
+	}
+	for i := range down {
+		c.startHost(i)
+	}
+	c.kill("h", 0, c.hosts)
+	testenv.Until(t, "h0 is silent", func() bool {
+		last = covered.newest(answers)
+		return !covered.check(last)[0]
+	})
 	c.startHost(0)
 	killed[0] = true
 	testenv.Until(t, "all hosts are counted", func() bool {
-		var ok bool
-		if last, ok = <-answers; !ok {
-			t.Fatal("the result has ended")
-		}
+		last = covered.newest(answers)
+		covered.check(last)
 		for i := range hosts {
 			if last[c.key(i, c.starts[i])] == 0 {
 				return false
@@ -263,6 +325,10 @@ func TestClusterWithFailures(t *testing.T) {
 	if len(last) > 0 {
 		t.Errorf("counts of nothing: %v", last)
 	}
+	if t.Failed() {
+		t.Logf("killed: %s", strings.Join(c.history, ", "))
+	}
+	t.Logf("coverage was compared %d times: %d times a host had answered, %d times it had not", covered.times, covered.answered, covered.silent)
 	t.Logf("%d starts of hosts", func() (n int) {
 		for _, s := range c.starts {
 			n += s

@@ -54,98 +54,186 @@ func lastOf(parts []*part) (last map[string]*part, names []string) {
 	return last, names
 }
 
+// neverHeard is why a host is missing that was never heard.
+const neverHeard = "it was never heard"
+
 // state returns what the result has of a host by its last part.
 func (p *part) state() wire.HostState {
 	out := wire.HostState{Name: p.name, State: wire.HostAnswered}
 	var none *Silence
+	late := func(t time.Time) {
+		out.State, out.Why, out.Heard = wire.HostLate, "silent since "+t.Format(time.TimeOnly), t // it does not change while a host is silent
+	}
 	switch {
 	case errors.As(p.err, &none) && none.Since.IsZero():
-		out.State, out.Why = wire.HostMissing, "it was never heard"
+		out.State, out.Why = wire.HostMissing, neverHeard
 	case errors.As(p.err, &none):
-		out.State, out.Why = wire.HostLate, silentSince(none.Since)
+		late(none.Since)
 	case p.err != nil:
 		out.State, out.Why = wire.HostMissing, p.err.Error()
 	case p.silent && !p.over:
-		out.State, out.Why = wire.HostLate, silentSince(p.heard)
+		late(p.heard)
 	}
 	return out
 }
 
-// silentSince is a reason that does not change while a host is silent.
-func silentSince(t time.Time) string { return "silent since " + t.Format(time.TimeOnly) }
+// hosts returns what the result has of the hosts of a part: itself, or those of a shard.
+func (p *part) hosts() []wire.HostState {
+	own := p.state()
+	if p.member == nil || p.member.shard == nil {
+		return []wire.HostState{own}
+	}
+	known := map[string]wire.HostState{}
+	var none *Unmerged
+	switch {
+	case p.res != nil:
+		for _, h := range p.res.Summary().Hosts { // those that have not answered or have gaps
+			known[h.Name] = h
+		}
+	case errors.As(p.err, &none):
+		for _, h := range none.Hosts {
+			known[h.Name] = h
+		}
+	}
+	out := make([]wire.HostState, 0, len(p.member.shard))
+	for _, name := range p.member.shard {
+		h, ok := known[name]
+		if !ok || h.State == wire.HostAnswered {
+			h = own
+			h.Name = name
+		}
+		out = append(out, h)
+	}
+	return out
+}
+
+// allStates returns what the result has of each host, in the order in which they began.
+func allStates(parts []*part) (out []wire.HostState) {
+	last, names := lastOf(parts)
+	for _, name := range names {
+		out = append(out, last[name].hosts()...)
+	}
+	return out
+}
 
 // states returns what the result has of each host, by name.
-func states(parts []*part) (out []wire.HostState) {
-	last, names := lastOf(parts)
-	slices.Sort(names)
-	for _, name := range names {
-		out = append(out, last[name].state())
-	}
+func states(parts []*part) []wire.HostState {
+	out := allStates(parts)
+	slices.SortStableFunc(out, func(a, b wire.HostState) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 
 // coverage describes how many hosts returned everything they have, and why the others did
 // not: silent hosts, and those with an error.
-func coverage(parts []*part) (notes []string) {
-	last, names := lastOf(parts)
-	var silent, missing []string
+func coverage(hosts []wire.HostState) string {
+	var silent []string
+	var missing []wire.HostState
 	declined := map[string][]string{}
-	for _, name := range names {
-		p := last[name]
-		var none *Silence
+	for _, h := range hosts {
 		switch {
-		case errors.As(p.err, &none):
-			silent = append(silent, fmt.Sprintf("%s (%v)", name, none))
-		case p.state().State == wire.HostLate:
-			silent = append(silent, fmt.Sprintf("%s (%v)", name, &Silence{p.heard}))
-		case p.err != nil:
-			missing = append(missing, name)
-			declined[p.err.Error()] = append(declined[p.err.Error()], name)
+		case h.State == wire.HostLate:
+			silent = append(silent, fmt.Sprintf("%s (%v)", h.Name, &Silence{h.Heard}))
+		case h.Why == neverHeard:
+			silent = append(silent, fmt.Sprintf("%s (%v)", h.Name, &Silence{}))
+		case h.State == wire.HostMissing:
+			missing = append(missing, h)
+			declined[h.Why] = append(declined[h.Why], h.Name)
 		}
 	}
-	text := fmt.Sprintf("%d of %d hosts", len(names)-len(silent)-len(missing), len(names))
+	text := fmt.Sprintf("%d of %d hosts", len(hosts)-len(silent)-len(missing), len(hosts))
 	if len(silent) > 0 {
 		text += fmt.Sprintf(", %d silent: %s", len(silent), some(silent))
 	}
 	var why []string
-	for _, name := range missing {
-		reason := last[name].err.Error()
-		if len(names) < manyHosts {
-			why = append(why, name+": "+reason)
-		} else if hosts := declined[reason]; hosts != nil {
-			why = append(why, some(hosts)+": "+strings.ReplaceAll(strings.TrimPrefix(reason, "error: "), "\n", " "))
-			delete(declined, reason)
+	for _, h := range missing {
+		if len(hosts) < manyHosts {
+			why = append(why, h.Name+": "+h.Why)
+		} else if of := declined[h.Why]; of != nil {
+			why = append(why, some(of)+": "+strings.ReplaceAll(strings.TrimPrefix(h.Why, "error: "), "\n", " "))
+			delete(declined, h.Why)
 		}
 	}
 	if len(why) > 0 {
 		text += " (" + strings.Join(why, "; ") + ")"
 	}
-	notes = append(notes, text)
+	return text
+}
+
+// gapOf is a gap of a host.
+type gapOf struct {
+	host string
+	wire.HostGap
+}
+
+// gapsOf returns the intervals of restarted hosts of which nothing is known.
+func gapsOf(parts []*part) (all []gapOf) {
 	for _, p := range parts {
 		var gap *Gap
-		if errors.As(p.err, &gap) && last[p.name] != p {
-			notes = append(notes, p.name+": "+gap.Error())
+		switch {
+		case p.res == nil:
+		case p.member.shard != nil:
+			for _, h := range p.res.Summary().Hosts {
+				for _, g := range h.Gaps {
+					all = append(all, gapOf{h.Name, g})
+				}
+			}
+		case errors.As(p.err, &gap):
+			all = append(all, gapOf{p.name, wire.HostGap{Run: p.res.Info().Run, From: gap.From, To: gap.To}})
 		}
 	}
+	return all
+}
+
+// gapNotes names gaps.
+func gapNotes(all []gapOf) (notes []string) {
+	for _, g := range all {
+		notes = append(notes, g.host+": "+(&Gap{g.From, g.To}).Error())
+	}
 	return notes
+}
+
+// withGaps adds gaps to the states of their hosts.
+func withGaps(hosts []wire.HostState, gaps []gapOf) {
+	of := map[string]*wire.HostState{}
+	for i := range hosts {
+		of[hosts[i].Name] = &hosts[i]
+	}
+	for _, g := range gaps {
+		of[g.host].Gaps = append(of[g.host].Gaps, g.HostGap)
+	}
+}
+
+// WithGaps returns the states of hosts with the gaps that were known before. A gap that both have
+// is that of before.
+func WithGaps(hosts, before []wire.HostState) []wire.HostState {
+	at := map[string]int{}
+	for i, h := range hosts {
+		at[h.Name] = i
+	}
+	for _, h := range before {
+		if h.Gaps == nil {
+			continue
+		}
+		i, known := at[h.Name]
+		if !known {
+			i, hosts = len(hosts), append(hosts, wire.HostState{Name: h.Name, State: wire.HostAnswered})
+		}
+		all := slices.Clone(h.Gaps)
+		for _, g := range hosts[i].Gaps {
+			if !slices.ContainsFunc(all, func(x wire.HostGap) bool { return x.Run == g.Run }) {
+				all = append(all, g)
+			}
+		}
+		hosts[i].Gaps = all
+	}
+	return hosts
 }
 
 // Coverage says how many hosts have answered, and which have not.
 func (g *gathered) Coverage() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return coverage(g.parts)[0]
-}
-
-// gaps returns the number of restarts of hosts.
-func gaps(parts []*part) (n uint64) {
-	for _, p := range parts {
-		var gap *Gap
-		if errors.As(p.err, &gap) {
-			n++
-		}
-	}
-	return n
+	return coverage(allStates(g.parts))
 }
 
 // some lists names, not all if there are many.

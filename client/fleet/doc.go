@@ -30,6 +30,10 @@
 // The windows of a standing query (Standing) have revisions, and hosts keep theirs until
 // they are stored.
 //
+// Reduce merges the states of some hosts into states of the same columns, for a root that
+// combines these (Reduced). A shard, of such hosts, is one part of that root's result, and its
+// summary says what is missing of which hosts.
+//
 // FIRST, LAST and sessions use the hosts' times less their clock offsets; the
 // footer says how exact that is. Other windows use each host's own clock; the
 // footer says how far these differ.

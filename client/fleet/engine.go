@@ -46,6 +46,7 @@ type member struct {
 	why     error        // why it has no session
 	silent  atomic.Bool  // it did not answer last time
 	clock   clocked      // nil: it has this machine's clock
+	shard   []string     // the hosts of a shard, which reducers merge; nil: it is a host
 }
 
 // clocked is a host that measures how far its clock is ahead of this machine's.
@@ -60,6 +61,7 @@ type session struct {
 	limits  limits
 	// published is the statement that the members execute, if they are of a bus.
 	published Published
+	reduces   bool // the states of hosts are merged into states (Reduce)
 }
 
 // limits are how a session treats hosts that do not do what the others do.

@@ -90,17 +90,7 @@ func noted(t testing.TB, s wire.Session, statement string, notes *[]string) (row
 		if err != nil {
 			t.Fatalf("%s: %v", statement, err)
 		}
-		if ev.Batch == nil {
-			continue
-		}
-		for i := range ev.Batch.Len() {
-			row := make([]types.Value, len(ev.Batch.Cols))
-			for c := range row {
-				row[c] = ev.Batch.Cols[c].Value(ev.Batch.Row(i))
-			}
-			rows = append(rows, row)
-		}
-		ev.Batch.Release()
+		rows = append(rows, rowsOf(ev)...)
 	}
 }
 

@@ -164,7 +164,7 @@ func (g *gathered) read(p *part) {
 			continue
 		}
 		ev.Row = 0
-		if ev.Kind == wire.Notice && !g.separate {
+		if ev.Kind == wire.Notice && !g.separate && p.member.shard == nil {
 			if ev.Text = g.notices.text(p.name, ev.Text, len(g.s.members)); ev.Text == "" {
 				continue
 			}
@@ -283,7 +283,10 @@ func (g *gathered) record(x hostEvent) {
 		}
 	case x.ev.Mark > p.mark, x.ev.Batch != nil:
 		p.mark, p.heard = max(p.mark, x.ev.Mark), time.Now()
-		if p.silent {
+		if g.s.reduces { // one that has followed reads what has arrived long ago
+			p.heard = p.res.Summary().Arrived
+		}
+		if p.silent && time.Since(p.heard) < g.s.limits.patience {
 			p.silent = false
 			g.note("%s sends again: the result waits for it", p.name)
 		}
@@ -336,20 +339,26 @@ func (g *gathered) nextNote() (ev wire.Event, ok bool) {
 }
 
 // waitsFor reports whether a host is waited for: it is connected and makes
-// progress.
+// progress. The windows of a shard are given once, and wait for another reducer.
 func (g *gathered) waitsFor(p *part) bool {
+	since := time.Since(p.heard)
+	waits := p.member.shard != nil && g.of.Exchange.Again == plan.PerWindow && since < takeover
 	switch {
 	case p.over:
 		return false
-	case time.Since(p.heard) < g.s.limits.patience, p.arriving(g.s.limits.patience):
+	case since < g.s.limits.patience, p.arriving(g.s.limits.patience):
 		return true
 	case !p.silent:
 		g.mu.Lock()
 		p.silent = true
 		g.mu.Unlock()
-		g.note("%s has sent nothing for %v: the result no longer waits for it", p.name, g.s.limits.patience)
+		how := "the result no longer waits for it"
+		if waits {
+			how = "windows wait for another reducer"
+		}
+		g.note("%s has sent nothing for %v: %s", p.name, g.s.limits.patience, how)
 	}
-	return false
+	return waits
 }
 
 func (g *gathered) Next(ctx context.Context) (wire.Event, error) {
@@ -434,7 +443,7 @@ func (g *gathered) Close() error {
 // Summary adds up the summaries of the hosts. It adds which hosts did not answer,
 // and how far their clocks differ.
 func (g *gathered) Summary() wire.Summary {
-	if g.from != nil { // the clocks are known by what hosts have sent
+	if g.from != nil && !g.s.reduces { // the clocks are known by what hosts have sent
 		g.s.clocks.forget()
 		g.s.clocks.measure(g.ctx, g.s.answered())
 	}
@@ -448,18 +457,29 @@ func (g *gathered) Summary() wire.Summary {
 		}
 		of := p.res.Summary()
 		sum.Losses = add(sum.Losses, of.Losses)
+		sum.Sample = sum.Sample || of.Sample
 		sum.Counts = add(sum.Counts, of.Counts)
 		sum.Cost += of.Cost
+		if p.member.shard != nil {
+			sum.Notes = append(sum.Notes, of.Notes...) // they name hosts
+			continue
+		}
 		for _, n := range of.Notes {
 			lines.add(p.name, n)
 		}
 	}
-	sum.Notes = append(lines.all(), coverage(g.parts)...)
+	sum.Notes = append(sum.Notes, lines.all()...)
+	gaps := gapsOf(g.parts)
+	if g.s.reduces {
+		withGaps(sum.Hosts, gaps)
+	} else {
+		sum.Notes = append(append(sum.Notes, coverage(allStates(g.parts))), gapNotes(gaps)...)
+		if len(gaps) > 0 {
+			sum.Losses = add(sum.Losses, []wire.Loss{{Cause: gapCause, N: uint64(len(gaps))}})
+		}
+	}
 	if note := unlooked(g.parts); note != "" {
 		sum.Notes = append(sum.Notes, note)
-	}
-	if n := gaps(g.parts); n > 0 {
-		sum.Losses = add(sum.Losses, []wire.Loss{{Cause: gapCause, N: n}})
 	}
 	sum.Notes = append(sum.Notes, g.footnotes...)
 	if len(g.shift) > 0 && len(g.parts) > 1 {

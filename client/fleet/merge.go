@@ -95,7 +95,12 @@ func (r *run) push(ctx context.Context, b *batch.Batch) (err error) {
 
 // result executes the upper part over the hosts' rows of one result and releases
 // these. It returns the output and its number of rows.
+//
+// Of a Reduced the output are merged states.
 func (u *upper) result(ctx context.Context, began int64, all []*batch.Batch) ([]wire.Event, uint64, error) {
+	if u.reduces {
+		return u.reduce(all)
+	}
 	run, err := u.begin(began)
 	if err != nil {
 		release(all)
@@ -142,6 +147,9 @@ func (s *session) result(parts []*part, u *upper) (wire.Result, error) {
 		return g, nil
 	}
 	g.upper = u
+	if s.reduces {
+		return &rounds{aligned: aligned{gathered: g}, by: x.Again, closed: math.MinInt64}, nil
+	}
 	switch x.Again {
 	case plan.PerWindow, plan.PerRound:
 		return &rounds{aligned: aligned{gathered: g}, by: x.Again, closed: math.MinInt64}, nil

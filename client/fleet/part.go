@@ -27,9 +27,13 @@ type part struct {
 	row    int   // index in queue[0] of the first row not yet returned
 	newest int64 // time of its newest returned row, by this machine's clock, ns since 1970; 0 if none
 	rounds []round
-	base   uint64         // number of the round before its first
+	base   uint64         // number of the round before its first; less than 0 wraps around
+	epoch  uint64         // of its newest round, of a shard
 	round  uint64         // number of its newest round, from base on
 	last   []*batch.Batch // its newest totals up to the round that was returned last
+	latest uint64         // their number at the host
+	has    bool           // there are such totals, perhaps without rows
+	sent   []delivery     // results of a host that keeps them until they are stored; guarded by gathered.mu
 
 	number int64 // distinguishes it from the other parts
 	looked looked
@@ -38,7 +42,43 @@ type part struct {
 // round is the totals of a host.
 type round struct {
 	n    uint64
+	sent uint64 // its number at the host
 	rows []*batch.Batch
+}
+
+// delivery is a result of a host: its number, and the end of its last window.
+type delivery struct {
+	round uint64
+	end   int64
+}
+
+// keeping is a host's result that the host keeps until it is stored.
+type keeping interface {
+	// Stored is called when the results of the host up to one of this number are stored.
+	Stored(round uint64)
+}
+
+// delivered notes a result of a host, which that keeps until it is stored.
+func (g *gathered) delivered(p *part, round uint64, end int64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	p.sent = append(p.sent, delivery{round, end})
+}
+
+// stored lets a host drop the results of which all windows end at a time or before. The caller
+// holds gathered.mu.
+func (p *part) stored(upto int64) {
+	n := 0
+	for n < len(p.sent) && p.sent[n].end <= upto {
+		n++
+	}
+	if n == 0 {
+		return
+	}
+	if of, ok := p.res.(keeping); ok {
+		of.Stored(p.sent[n-1].round)
+	}
+	p.sent = p.sent[n:]
 }
 
 // take empties the queue of a host. With discard the rows are released.

@@ -22,9 +22,10 @@ const (
 )
 
 var processParts = map[string]func(options []byte) error{
-	"hosts":  simulateHosts,
-	"server": runServer,
-	"host":   runHost,
+	"hosts":   simulateHosts,
+	"server":  runServer,
+	"host":    runHost,
+	"reducer": runReducer,
 }
 
 func TestMain(m *testing.M) {

@@ -13,8 +13,10 @@ import (
 
 // Published is a statement that was sent to many hosts at once, over a bus.
 type Published interface {
-	// Hosts are the names of the hosts that are expected to execute it.
+	// Hosts are the names of the hosts that are expected to execute it, or of shards.
 	Hosts() []string
+	// Shard returns the hosts of a shard, whose results reducers merge; nil: it is a host.
+	Shard(name string) []string
 	// Answer returns a host's result, once it has accepted the statement.
 	Answer(ctx context.Context, host string) (wire.Result, error)
 	// Settle is called when Answer is no longer called.
@@ -36,25 +38,42 @@ type Joined struct {
 // many are the limits for the hosts of a bus: heartbeats and leases come each second.
 var many = limits{answering: 1500 * time.Millisecond, patience: 3 * time.Second, declines: true}
 
+// reducing is how long a reducer waits for a host to accept a statement after another one has: a
+// host may have to be asked again, since it had accepted it before the reducer listened.
+const reducing = 2 * time.Second
+
 // Collect combines the results of a published statement into one. Each host executes its
 // share of a query, and other statements alone.
 func Collect(ctx context.Context, stmt parser.Statement, p Published) (wire.Result, error) {
-	s := &session{limits: many}
-	for _, name := range p.Hosts() {
-		s.members = append(s.members, &member{name: name, clock: clockOf{p, name}})
-	}
+	s := sessionOver(p)
 	if len(s.members) == 0 {
 		p.Close()
 		return nil, fmt.Errorf("no host matches the query: SHOW HOSTS lists them")
 	}
-	s.published = p
-	r, err := s.execute(ctx, stmt, func(ctx context.Context, m *member) (wire.Result, error) { return p.Answer(ctx, m.name) })
+	r, err := s.execute(ctx, stmt, s.answer)
 	if err != nil {
 		p.Close()
 		return nil, err
 	}
 	p.Settle()
 	return r, nil
+}
+
+// sessionOver returns a session with the hosts of a published statement.
+func sessionOver(p Published) *session {
+	s := &session{limits: many, published: p}
+	for _, name := range p.Hosts() {
+		s.members = append(s.members, &member{name: name, clock: clockOf{p, name}, shard: p.Shard(name)})
+		if p.Shard(name) != nil { // its reducer waits for the hosts before
+			s.limits.answering = 2 * reducing
+		}
+	}
+	return s
+}
+
+// answer waits for the result of a host of a published statement.
+func (s *session) answer(ctx context.Context, m *member) (wire.Result, error) {
+	return s.published.Answer(ctx, m.name)
 }
 
 // clockOf is the clock of a host of a published statement.
@@ -127,7 +146,7 @@ func (s *session) memberOf(name string) *member {
 
 // misfit returns why the rows of a host cannot be part of the result; nil if they can.
 func (g *gathered) misfit(p *part) error {
-	u, err := upperOf(p)
+	u, err := upperOf(p, fragments{})
 	switch {
 	case err != nil:
 		return err

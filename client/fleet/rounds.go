@@ -39,6 +39,8 @@ type rounds struct {
 	// slowest is the host that windows wait for: no window can be closed before it makes
 	// progress, so that the others need not be looked at.
 	slowest *part
+	merged  []*Merged // of the results that were not returned yet, of a Reduced
+	marked  int64     // the last watermark of these
 }
 
 // window is one of which hosts have sent rows.
@@ -56,16 +58,20 @@ func (r *rounds) accept(_ context.Context, x hostEvent) error {
 	p := x.part
 	r.due = r.due || x.over || x.joins || p == r.slowest
 	switch {
-	case r.by != plan.PerRound:
+	case r.by == plan.PerWindow:
+		end := int64(math.MinInt64)
 		for _, b := range r.complete(x) {
-			r.divide(b)
+			end = max(end, r.divide(b))
+		}
+		if x.ev.Kind == wire.Flush && r.s.reduces {
+			r.delivered(p, x.ev.Round, end)
 		}
 	case x.over:
 		p.take(true)
 	case x.ev.Kind == wire.Flush:
 		r.held += p.queued
-		if p.round == 0 { // it may have begun later than others
-			p.base = r.round
+		if p.round == 0 || p.epoch != x.ev.Epoch {
+			r.begin(p, x.ev)
 		}
 		n := p.round + 1
 		if x.ev.Round > 0 { // some may be missing
@@ -75,7 +81,7 @@ func (r *rounds) accept(_ context.Context, x hostEvent) error {
 			r.ready++
 		}
 		r.due = r.due || r.ready >= r.awaited || len(p.rounds) >= mostRounds || r.held > mostPending
-		p.rounds = append(p.rounds, round{p.base + n, p.take(false)})
+		p.rounds = append(p.rounds, round{p.base + n, x.ev.Round, p.take(false)})
 	case x.ev.Batch != nil:
 		p.queue = append(p.queue, x.ev.Batch)
 		if p.queued += x.ev.Batch.Len(); p.queued > mostPending {
@@ -85,9 +91,38 @@ func (r *rounds) accept(_ context.Context, x hostEvent) error {
 	return nil
 }
 
-// divide adds rows to their windows. Those of closed windows are late.
-func (r *rounds) divide(b *batch.Batch) {
+// begin numbers the totals of a host that has begun later than others, or of a reducer whose numbers
+// are far from those of others: its next totals are those of the next result.
+func (r *rounds) begin(p *part, ev wire.Event) {
+	at, first := max(ev.Round, 1), p.round == 0
+	p.epoch, p.round = ev.Epoch, at-1
+	ahead := int64(p.base + at - r.round)
+	var far bool
+	switch {
+	case !first: // the result did not wait for it
+		far = ahead <= 0 || ahead > mostBehind
+	case p.member.shard != nil: // it counts as its hosts do, and catches up
+		far = ahead < -mostRounds || ahead > mostRounds
+	default:
+		far = ahead <= 0 || ahead > mostRounds
+	}
+	if r.round > 0 && far {
+		p.base = r.round + 1 - at
+	}
+	for n := len(p.rounds); n > 0 && p.rounds[n-1].n >= p.base+at; n = len(p.rounds) { // of another reducer
+		for _, b := range p.rounds[n-1].rows {
+			r.held -= b.Len()
+		}
+		release(p.rounds[n-1].rows)
+		p.rounds = p.rounds[:n-1]
+	}
+}
+
+// divide adds rows to their windows, and returns the last end of these. Those of closed windows
+// are late.
+func (r *rounds) divide(b *batch.Batch) (last int64) {
 	defer b.Release()
+	last = math.MinInt64
 	starts, ends := b.Cols[r.upper.Exchange.Start].Int, b.Cols[r.upper.Exchange.End].Int
 	for from := 0; from < b.Len(); {
 		start, end := starts[b.Row(from)], ends[b.Row(from)]
@@ -96,6 +131,7 @@ func (r *rounds) divide(b *batch.Batch) {
 			of = append(of, uint16(b.Row(from)))
 			from++
 		}
+		last = max(last, end)
 		if end <= r.closed {
 			r.late.Add(uint64(len(of)))
 			continue
@@ -109,11 +145,12 @@ func (r *rounds) divide(b *batch.Batch) {
 		r.open[at].rows = append(r.open[at].rows, b.View(of))
 		r.held += len(of)
 	}
+	return last
 }
 
 // settle returns the results that no host can still add to.
 func (r *rounds) settle(ctx context.Context) error {
-	if r.by == plan.PerRound {
+	if r.by != plan.PerWindow {
 		return r.settleRounds(ctx)
 	}
 	if !r.due && r.slowest != nil && r.held <= mostPending {
@@ -147,11 +184,15 @@ func (r *rounds) settle(ctx context.Context) error {
 			r.held -= b.Len()
 		}
 		r.closed = max(r.closed, w.end)
-		if err := r.result(ctx, w.rows); err != nil {
+		if err := r.result(ctx, w.rows, w.end); err != nil {
 			return err
 		}
 	}
 	r.closed = max(r.closed, until)
+	if r.s.reduces && r.closed > r.marked && r.closed < math.MaxInt64 {
+		r.marked = r.closed
+		r.out = append(r.out, wire.Event{Kind: wire.Mark, Mark: r.closed})
+	}
 	return nil
 }
 
@@ -167,10 +208,11 @@ const mostBehind = 3
 // otherwise all totals would be late for the rest of the query. The last totals of a host
 // that was not waited for are in the next result.
 func (r *rounds) settleRounds(ctx context.Context) error {
-	if !r.due {
+	if !r.due || r.by == plan.Once && !r.over {
 		return nil
 	}
 	r.due = false
+	r.align()
 	crowded := r.held > mostPending || slices.ContainsFunc(r.parts, func(p *part) bool { return len(p.rounds) > mostRounds })
 	for {
 		next, newest, waits, lacking := uint64(math.MaxUint64), uint64(math.MaxUint64), false, false
@@ -182,11 +224,11 @@ func (r *rounds) settleRounds(ctx context.Context) error {
 				r.ready++
 				r.awaited++
 				next, newest = min(next, p.rounds[0].n), min(newest, p.rounds[len(p.rounds)-1].n)
-			case !r.over && !p.over && crowded:
-				lacking = true
-			case !r.over && r.waitsFor(p):
-				waits, lacking = true, true
-				r.awaited++
+			case !r.over && r.waitsFor(p): // it may be found silent here
+				if lacking = true; !crowded {
+					waits = true
+					r.awaited++
+				}
 			}
 		}
 		if next < math.MaxUint64 && !lacking && newest-next > mostBehind {
@@ -210,8 +252,33 @@ func (r *rounds) settleRounds(ctx context.Context) error {
 			}
 		}
 		r.behind = false
-		if err := r.result(ctx, all); err != nil {
+		if err := r.result(ctx, all, 0); err != nil {
 			return err
+		}
+	}
+}
+
+// align makes the newest totals of all hosts those of one round, when a reducer begins to receive
+// them later than hosts to send, some of which may have been restarted.
+func (r *rounds) align() {
+	if !r.s.reduces || r.round > 0 {
+		return
+	}
+	newest := func(p *part) uint64 { return p.rounds[len(p.rounds)-1].n }
+	last := uint64(0)
+	for _, p := range r.parts {
+		if len(p.rounds) > 0 {
+			last = max(last, newest(p))
+		}
+	}
+	for _, p := range r.parts {
+		if len(p.rounds) == 0 || last-newest(p) <= mostBehind {
+			continue
+		}
+		by := last - newest(p)
+		p.base += by
+		for i := range p.rounds {
+			p.rounds[i].n += by
 		}
 	}
 }
@@ -221,7 +288,7 @@ func (r *rounds) settleRounds(ctx context.Context) error {
 func (r *rounds) update(p *part) (newer bool) {
 	for len(p.rounds) > 0 && p.rounds[0].n <= r.round {
 		release(p.last)
-		p.last, p.rounds, newer = p.rounds[0].rows, p.rounds[1:], true
+		p.last, p.latest, p.has, p.rounds, newer = p.rounds[0].rows, p.rounds[0].sent, true, p.rounds[1:], true
 		for _, b := range p.last {
 			r.held -= b.Len()
 		}
@@ -229,14 +296,20 @@ func (r *rounds) update(p *part) (newer bool) {
 	return newer
 }
 
-// result merges the hosts' rows of one result, and releases them.
-func (r *rounds) result(ctx context.Context, of []*batch.Batch) error {
+// result merges the hosts' rows of one result, and releases them. end is that of its window.
+func (r *rounds) result(ctx context.Context, of []*batch.Batch, end int64) error {
+	flush := wire.Event{Kind: wire.Flush}
+	if r.s.reduces {
+		r.marked = max(r.marked, end)
+		flush.Round, flush.Mark = r.round, end
+		r.merged = append(r.merged, r.mergedOf(end))
+	}
 	events, n, err := r.upper.result(ctx, r.armed(), of)
 	if err != nil {
 		return err
 	}
 	r.returned.Add(n)
-	r.out = append(append(r.out, events...), wire.Event{Kind: wire.Flush})
+	r.out = append(append(r.out, events...), flush)
 	return nil
 }
 
@@ -269,9 +342,13 @@ func (r *rounds) Summary() wire.Summary {
 	sum.Rows = r.returned.Load()
 	addLate(&sum, r.late.Load(), r.rushed.Load())
 	if n := r.skipped.Load(); n > 0 {
-		sum.Notes = append(sum.Notes, fmt.Sprintf("answers that were left out, since this machine did not keep up with the hosts: %d", n))
+		who := "this machine"
+		if r.s.reduces {
+			who = "a reducer"
+		}
+		sum.Notes = append(sum.Notes, fmt.Sprintf("answers that were left out, since %s did not keep up with the hosts: %d", who, n))
 	}
-	if r.by == plan.PerRound || len(r.parts) < 2 {
+	if r.by != plan.PerWindow || len(r.parts) < 2 || r.s.reduces {
 		return sum
 	}
 	if within, ok := r.s.clocks.within(); ok {

@@ -20,15 +20,30 @@ type upper struct {
 	*plan.Fragment
 	cols    []wire.Column // of the result
 	running int64         // for how long the query had run at the host, ns
+	reduces bool          // states are merged into states, and the upper part is not executed
+}
+
+// fragments are plans that were decoded, by what hosts sent: most hosts send the same.
+type fragments map[string]*plan.Fragment
+
+func (f fragments) decode(encoded []byte) (*plan.Fragment, error) {
+	if known := f[string(encoded)]; known != nil {
+		return known, nil
+	}
+	out, err := planpb.Decode(encoded)
+	if err == nil {
+		f[string(encoded)] = out
+	}
+	return out, err
 }
 
 // upperOf decodes the upper part that a host sent; nil if it sent none.
-func upperOf(p *part) (*upper, error) {
+func upperOf(p *part, known fragments) (*upper, error) {
 	s := p.res.Info().Share
 	if s == nil {
 		return nil, nil
 	}
-	f, err := planpb.Decode(s.Plan)
+	f, err := known.decode(s.Plan)
 	if err != nil {
 		return nil, err
 	}
@@ -117,6 +132,9 @@ func (u *upper) timed() (columns []int) {
 // of keys, the aggregates and their states, and how results arrive. It returns the
 // reason why the rows of other cannot be merged with those of u; "" if they can.
 func (u *upper) contract(other *upper) string {
+	if u.Fragment == other.Fragment {
+		return ""
+	}
 	a, b := *u.Exchange, *other.Exchange
 	a.Notices, b.Notices, a.Nothing, b.Nothing = nil, nil, false, false
 	if !reflect.DeepEqual(a, b) {
@@ -157,13 +175,13 @@ func exchanged(x *plan.Exchange) string {
 func agreed(parts []*part, declines bool) (*upper, error) {
 	var first *part
 	var of *upper
-	uppers := map[*part]*upper{}
+	uppers, known := map[*part]*upper{}, fragments{}
 	var misfit error
 	for _, p := range parts {
 		if p.res == nil {
 			continue
 		}
-		u, err := upperOf(p)
+		u, err := upperOf(p, known)
 		if err != nil {
 			_ = p.res.Close()
 			p.res, p.err, misfit = nil, err, err

@@ -79,7 +79,7 @@ func FuzzShare(f *testing.F) {
 			cols = append(cols, wire.Column{Name: f.Name, Type: f.Type})
 		}
 		p := &part{name: "a", member: &member{name: "a"}, res: &scriptedResult{s: h, stopped: make(chan struct{}, 100), share: &wire.Share{Plan: sent, Columns: cols}}}
-		u, err := upperOf(p)
+		u, err := upperOf(p, fragments{})
 		if err != nil {
 			return
 		}

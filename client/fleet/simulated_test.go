@@ -80,7 +80,7 @@ type simulated struct {
 	hosts []*simulatedHost
 	index map[string]*simulatedHost // by their subjects
 	mu    sync.Mutex
-	query string
+	query bus.Query
 	began time.Time
 	lease bus.Echo
 }
@@ -170,7 +170,7 @@ func (s *simulated) run() {
 				if h.out != nil && !h.done && time.Since(s.began) > 500*time.Millisecond {
 					s.add(h, bus.Header{Kind: bus.ItemRows, Flush: true, Round: uint64(second.Unix() - s.began.Unix())}, bus.Total, parts)
 					beat, _ := h.out.Beat(bus.Header{Echo: s.echo(), Summary: &wire.Summary{}})
-					s.publish(bus.ResultSubject(s.query, h.name), beat)
+					s.publish(s.query.Subject(h.name), beat)
 				}
 			}
 			s.mu.Unlock()
@@ -192,7 +192,7 @@ func (s *simulated) add(h *simulatedHost, header bus.Header, how bus.Delivery, p
 		panic(err)
 	}
 	for _, m := range ms {
-		s.publish(bus.ResultSubject(s.query, h.name), m)
+		s.publish(s.query.Subject(h.name), m)
 	}
 }
 
@@ -201,28 +201,36 @@ func (s *simulated) receive(m *nats.Msg) {
 	defer s.mu.Unlock()
 	if h := s.index[m.Subject]; h != nil {
 		var c bus.Control
-		if bus.Decode(m.Data, &c) != nil || c.Query != s.query || h.out == nil {
+		if bus.Decode(m.Data, &c) == nil && c.Ask != nil {
+			s.publish(m.Reply, bus.Encode(bus.Answer{Description: wire.Description{Merges: true}}))
+			return
+		}
+		if bus.Decode(m.Data, &c) != nil || c.Query != s.query.ID || h.out == nil {
 			return
 		}
 		h.out.Acknowledge(c.Next)
 		if c.Missing > 0 {
 			ms, _ := h.out.Since(c.Missing, 1<<20)
 			for _, m := range ms {
-				s.publish(bus.ResultSubject(s.query, h.name), m)
+				s.publish(s.query.Subject(h.name), m)
 			}
 		}
 		return
 	}
 	if c, ok := bus.Changed(m); ok && c.Value != nil {
-		s.query, s.began = c.Query, time.Now()
+		s.query, s.began = bus.Query{}, time.Now()
+		if bus.Decode(c.Value, &s.query) != nil {
+			return
+		}
 		for _, h := range s.hosts {
 			h.out, h.done = bus.NewOutbox(c.Query, h.name, "1"), false
+			h.out.Restarts = s.query.Reduced != nil
 			s.add(h, bus.Header{Kind: bus.ItemBegin, Columns: s.Columns, Share: s.Share}, bus.InOrder, nil)
 		}
 		return
 	}
 	var l bus.Lease
-	if bus.Decode(m.Data, &l) == nil && l.Query == s.query {
+	if bus.Decode(m.Data, &l) == nil && l.Query == s.query.ID {
 		s.lease = bus.Echo{Sent: l.Time, Received: time.Now().UnixNano()}
 		for _, h := range s.hosts {
 			if l.Ending && !h.done {

@@ -25,12 +25,6 @@ type Expecting interface {
 	Expected() (hosts, awaited int)
 }
 
-// keeping is a host's result that the host keeps until it is stored.
-type keeping interface {
-	// Stored is called when the results of the host up to one of this number are stored.
-	Stored(round uint64)
-}
-
 // Standing is the result of a standing query: windows, which have revisions while hosts may
 // be late. Its columns are those of the query with the end of the window, the number of the
 // revision, and whether that is final (package standing).
@@ -51,7 +45,6 @@ type Standing struct {
 	returned []wire.StandingWindow
 	last     wire.StandingWindow
 	resent   atomic.Uint64 // groups of windows that were final before this result began
-	sent     map[*part][]delivery
 	columns  []wire.Column
 }
 
@@ -65,12 +58,6 @@ type period struct {
 	given      time.Time // when the last one was
 	changed    bool      // rows have arrived since
 	final      bool
-}
-
-// delivery is a result of a host: its number, and the end of its last window.
-type delivery struct {
-	round uint64
-	end   int64
 }
 
 // revisedEvery is the shortest interval between revisions of a window.
@@ -87,7 +74,7 @@ func Keep(ctx context.Context, stmt parser.Statement, p Expecting, lateness time
 		_ = r.Close()
 		return nil, fmt.Errorf("the query has no windows of a fixed size, or hosts compute results of their own")
 	}
-	s := &Standing{aligned: aligned{gathered: w.gathered}, lateness: lateness, resumed: math.MinInt64, final: math.MinInt64, sent: map[*part][]delivery{}}
+	s := &Standing{aligned: aligned{gathered: w.gathered}, lateness: lateness, resumed: math.MinInt64, final: math.MinInt64}
 	s.columns = slices.Concat([]wire.Column{{Name: standing.Time, Type: types.Timestamp}}, w.upper.cols,
 		[]wire.Column{{Name: standing.Revision, Type: types.Bigint}, {Name: standing.Final, Type: types.Boolean}})
 	if from != nil {
@@ -119,19 +106,10 @@ func (s *Standing) Window() wire.StandingWindow { return s.last }
 
 // Stored lets hosts drop what is in the windows that were returned, which are stored.
 func (s *Standing) Stored() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, p := range s.parts {
-		all := s.sent[p]
-		n := 0
-		for n < len(all) && all[n].end <= s.last.Upto {
-			n++
-		}
-		if n == 0 {
-			continue
-		}
-		if of, ok := p.res.(keeping); ok {
-			of.Stored(all[n-1].round)
-		}
-		s.sent[p] = all[n:]
+		p.stored(s.last.Upto)
 	}
 }
 
@@ -155,7 +133,7 @@ func (s *Standing) accept(_ context.Context, x hostEvent) error {
 		end = max(end, s.divide(b))
 	}
 	if x.ev.Kind == wire.Flush {
-		s.sent[x.part] = append(s.sent[x.part], delivery{x.ev.Round, end})
+		s.delivered(x.part, x.ev.Round, end)
 	} else if end > math.MinInt64 && !x.over {
 		s.exclude(x.part, "it sends more than %d rows at once", mostPending)
 	}
@@ -251,7 +229,6 @@ func (s *Standing) prune() {
 		old := left > 0 && p.over && last[p.name] != p
 		if old {
 			left--
-			delete(s.sent, p)
 		}
 		return old
 	})

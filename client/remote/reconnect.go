@@ -362,7 +362,7 @@ func plus(a, b wire.Summary) wire.Summary {
 	a.Losses, a.Counts = sum(a.Losses, b.Losses), sum(a.Counts, b.Counts)
 	a.Notes = append(a.Notes, b.Notes...)
 	a.Cost += b.Cost
-	a.Overhead = b.Overhead
+	a.Overhead, a.Sample = b.Overhead, b.Sample
 	return a
 }
 

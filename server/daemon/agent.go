@@ -24,14 +24,26 @@ type agentFlags struct {
 	labels list
 	// standing: the daemon keeps the standing queries of the fleet.
 	standing bool
+	// reduce: the daemon merges the results of the hosts of shards.
+	reduce bool
+	shards int
 }
+
+// defaultShards is the number of shards of a fleet whose reducers state none.
+const defaultShards = 4
 
 // check rejects flags without --fleet, and labels that are not KEY=VALUE. state is the
 // directory of --state.
 func (f *agentFlags) check(state string) error {
 	switch {
-	case f.url == "" && (f.creds != "" || f.name != "" || len(f.labels) > 0 || f.standing):
-		return mistakef("endoscoped --fleet "+bus.URLForm, "--creds, --fleet-name, --label and --standing need --fleet")
+	case f.url == "" && (f.creds != "" || f.name != "" || len(f.labels) > 0 || f.standing || f.reduce):
+		return mistakef("endoscoped --fleet "+bus.URLForm, "--creds, --fleet-name, --label, --standing and --reduce need --fleet")
+	case f.shards != defaultShards && !f.reduce:
+		return mistakef("endoscoped --fleet "+bus.URLForm+" --reduce", "--shards needs --reduce")
+	case f.shards < 1 || f.shards > bus.MostShards:
+		return mistakef("--shards 4", "--shards must be 1 to %d", bus.MostShards)
+	case f.reduce && (f.standing || len(f.labels) > 0):
+		return mistakef("two programs, of which one has --reduce", "--reduce: a reducer is no host, and keeps no standing queries")
 	case f.standing && state == "":
 		return mistakef("--state /var/lib/endoscope", "--standing needs --state: results are kept there")
 	}
@@ -65,25 +77,33 @@ func (f *agentFlags) keeper(p Program, state string, log *slog.Logger) (*Keeping
 	if p.Keep == nil {
 		return nil, errors.New("this program keeps no standing queries")
 	}
-	at, trust, err := guard.Join(f.url, f.creds, state)
-	if err != nil {
-		return nil, cannot("--creds", f.creds, err)
-	}
-	k := &Keeping{Bus: at, Trust: trust, Name: f.name, Log: log}
-	if g, ok := trust.(*guard.Guard); ok {
-		m := g.Member()
-		if m.Role != fleettrust.Reducer {
-			return nil, mistakef("endoscoped enroll NAME --role reducer", "--standing: these are the credentials of %s %s, not of a reducer", m.Role, m.Name)
-		}
-		k.Name = m.Name
-	}
-	if k.Name == "" {
-		if k.Name, err = hostname(); err != nil {
-			return nil, err
-		}
+	k := &Keeping{Log: log}
+	var err error
+	if k.Bus, k.Trust, k.Name, err = f.asReducer("--standing", state); err != nil {
+		return nil, err
 	}
 	k.Store, err = standing.Open(filepath.Join(state, "standing"), nil)
 	return k, err
+}
+
+// asReducer returns how a reducer reaches its bus, and its name, for what a flag says that it
+// does.
+func (f *agentFlags) asReducer(flag, state string) (at bus.Address, trust bus.Trust, name string, err error) {
+	if at, trust, err = guard.Join(f.url, f.creds, state); err != nil {
+		return at, nil, "", cannot("--creds", f.creds, err)
+	}
+	name = f.name
+	if g, ok := trust.(*guard.Guard); ok {
+		m := g.Member()
+		if m.Role != fleettrust.Reducer {
+			return at, nil, "", mistakef("endoscoped enroll NAME --role reducer", "%s: these are the credentials of %s %s, not of a reducer", flag, m.Role, m.Name)
+		}
+		name = m.Name
+	}
+	if name == "" {
+		name, err = hostname()
+	}
+	return at, trust, name, err
 }
 
 // agents connects the engine to the bus: as a host of the fleet, unless the credentials are
@@ -95,7 +115,7 @@ func (f *agentFlags) agents(engine wire.Engine, k *Keeping, state, version strin
 		if err != nil {
 			return nil, err
 		}
-		if all = append(all, a); f.reducer(k.Trust) {
+		if all = append(all, a); isReducer(k.Trust) {
 			return all, nil
 		}
 	}
@@ -103,7 +123,7 @@ func (f *agentFlags) agents(engine wire.Engine, k *Keeping, state, version strin
 	return append(all, a), err
 }
 
-func (f *agentFlags) reducer(t bus.Trust) bool {
+func isReducer(t bus.Trust) bool {
 	g, ok := t.(*guard.Guard)
 	return ok && g.Member().Role == fleettrust.Reducer
 }
@@ -133,7 +153,7 @@ func (f *agentFlags) agent(engine wire.Engine, state, version string, log *slog.
 		m := g.Member()
 		switch {
 		case m.Role == fleettrust.Reducer:
-			return nil, mistakef("--standing", "--creds %s: a reducer is no host, and keeps standing queries", f.creds)
+			return nil, mistakef("--reduce, or --standing", "--creds %s: a reducer is no host: it merges results, or keeps standing queries", f.creds)
 		case m.Role != fleettrust.Host:
 			return nil, mistakef("endoscoped enroll NAME", "--creds %s: these are the credentials of %s %s, not of a host", f.creds, m.Role, m.Name)
 		case f.name != "" || len(f.labels) > 0:

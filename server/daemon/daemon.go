@@ -42,6 +42,9 @@ type Program struct {
 	Version string
 	// Keep keeps the standing queries of a fleet until ctx is done; nil: it is not supported.
 	Keep func(ctx context.Context, k Keeping) error
+	// Reduce merges the results of the hosts of shards until ctx is done; nil: it is not
+	// supported.
+	Reduce func(ctx context.Context, r Reducing) error
 	// Supervised runs a worker, a process of its own, and restarts it when it dies.
 	Supervised bool
 	// Ready is called with the addresses once the daemon listens there; that of
@@ -112,6 +115,8 @@ func parse(args []string, w io.Writer) (*config, error) {
 	f.StringVar(&c.agent.creds, "creds", "", "the `file` of credentials for --fleet (endoscoped enroll): the bus then need not be trusted; NATS credentials: it is")
 	f.StringVar(&c.agent.name, "fleet-name", "", "the `name` of this host in the fleet (default: its hostname)")
 	f.BoolVar(&c.agent.standing, "standing", false, "keep the standing queries of the fleet (CREATE QUERY) with their results in the directory of --state; with --creds of a reducer this daemon is no host")
+	f.BoolVar(&c.agent.reduce, "reduce", false, "merge what hosts of the fleet send to who asks, and nothing else: this daemon is no host and listens nowhere; with --creds of a reducer")
+	f.IntVar(&c.agent.shards, "shards", defaultShards, "the `number` of parts into which the hosts are divided among the daemons with --reduce, the same for all of these")
 	f.Var(&c.agent.labels, "label", "a label of this host, `key=value`, for host_label('key') in queries; may be repeated")
 	f.BoolVar(&c.json, "log-json", false, "log as JSON")
 	rest, err := parseFlags(f, args, 1)
@@ -128,10 +133,12 @@ func parse(args []string, w io.Writer) (*config, error) {
 			hint = "did you mean " + near[0] + "?"
 		}
 		return nil, mistakef(hint, "unexpected argument %q", rest[0])
-	case c.listen == "" && c.unix == "" && c.web == "" && c.agent.url == "":
+	case c.listen == "" && c.unix == "" && c.web == "" && c.agent.url == "" && !c.agent.reduce:
 		return nil, mistakef("endoscoped --listen HOST:PORT, or endoscoped --unix PATH", "--listen, --unix, --web or --fleet is required")
 	case c.timeout < time.Second:
 		return nil, mistakef("--client-timeout 10s", "--client-timeout must be at least 1s")
+	case c.agent.reduce && (c.listen != "" || c.unix != "" || c.web != "" || c.metrics != ""):
+		return nil, mistakef("two programs, of which one has --reduce", "--reduce: a reducer executes no statements, and has no --listen, --unix, --web or --metrics")
 	}
 	return c, c.agent.check(c.state)
 }
@@ -165,6 +172,9 @@ func (p Program) Run(ctx context.Context, args []string) int {
 	work, inherited, err := inherit()
 	if err != nil {
 		return p.refuse(err)
+	}
+	if c.agent.reduce {
+		return p.reduce(ctx, c, log)
 	}
 	if work == nil && p.Supervised {
 		return p.supervise(ctx, c, args, log)

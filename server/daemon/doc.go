@@ -7,7 +7,8 @@
 //	              └─► /metrics, /healthz (--metrics)
 //
 // With --fleet the engine also executes what agents (package fleet) find on a bus, and with
-// --standing Program.Keep is the root of standing queries, whose results the engine has.
+// --standing Program.Keep is the root of standing queries, whose results the engine has. With
+// --reduce there is no engine: Program.Reduce merges what hosts send to the roots of queries.
 //
 // The supervisor, the process that is started, runs that in a worker, which it restarts
 // when it dies (supervisor.go).

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,5 +66,24 @@ func TestEnrollRevokeBus(t *testing.T) {
 	args := strings.Fields("--fleet " + s.ClientURL() + " --creds " + alice + " --config " + dir)
 	if code := (Program{Stderr: &m}).Run(t.Context(), args); code != exitUsage || !strings.Contains(m.String(), "these are the credentials of author alice, not of a host") {
 		t.Errorf("a host with credentials of an author: exit code %d: %s", code, m.String())
+	}
+	m.Reset()
+	reducer := Program{Stderr: &m, Reduce: func(context.Context, Reducing) error { return nil }}
+	if code := reducer.Run(t.Context(), append(args, "--reduce")); code != exitUsage || !strings.Contains(m.String(), "--reduce: these are the credentials of author alice, not of a reducer\nhint: endoscoped enroll NAME --role reducer") {
+		t.Errorf("a reducer with credentials of an author: exit code %d: %s", code, m.String())
+	}
+	run("enroll r1 --role reducer")
+	args = strings.Fields("--fleet " + s.ClientURL() + " --creds " + filepath.Join(dir, "fleet/reducers/r1.creds") + " --config " + dir)
+	var got Reducing
+	reducer.Reduce = func(_ context.Context, r Reducing) error {
+		got = r
+		return nil
+	}
+	if code := reducer.Run(t.Context(), append(args, "--reduce")); code != exitDone || got.Name != "r1" || got.Shards != 4 {
+		t.Errorf("a reducer: exit code %d, %+v: %s", code, got, m.String())
+	}
+	m.Reset()
+	if code := reducer.Run(t.Context(), args); code != exitUsage || !strings.Contains(m.String(), "a reducer is no host: it merges results, or keeps standing queries\nhint: --reduce, or --standing") {
+		t.Errorf("a host with credentials of a reducer: exit code %d: %s", code, m.String())
 	}
 }

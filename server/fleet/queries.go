@@ -83,7 +83,7 @@ func (a *Agent) change(ctx context.Context, c bus.Change, live bool) {
 		return
 	}
 	q := &query{author: author}
-	if err := bus.Decode(text, &q.Query); err != nil || q.ID != c.Query || q.Version != bus.Version {
+	if err := bus.Decode(text, &q.Query); err != nil || q.ID != c.Query || !q.Valid() {
 		a.o.Log.Warn("a query is refused: it cannot be read, or is of another version", "query", c.Query)
 		return
 	}

@@ -29,7 +29,7 @@ func (a *Agent) ask(ctx context.Context, author string, q *bus.Question, says *b
 		o = wire.Options{Process: q.Process, Exe: q.Exe}
 	}
 	a.mu.Lock()
-	o.Standing, o.Labels = q.Standing, a.o.Host.Labels
+	o.Standing, o.Share, o.Labels = q.Standing, q.Share, a.o.Host.Labels
 	a.mu.Unlock()
 	o.User = &wire.User{Name: author, Via: "fleet"}
 	s, err := a.o.Engine.NewSession(ctx, o)

@@ -96,7 +96,7 @@ const (
 // any more.
 func (r *run) execute(ctx context.Context) {
 	r.out = bus.NewOutbox(r.query.ID, r.a.o.Host.Name, r.incarnation)
-	r.out.Restarts = r.query.Standing != nil
+	r.out.Restarts = r.query.Standing != nil || r.query.Reduced != nil // others may begin to receive
 	defer r.drop()
 	if session, err := r.begin(ctx); err != nil {
 		r.add(bus.Header{Kind: bus.ItemRefused, Refusal: refusalOf(err)}, bus.InOrder, nil)
@@ -315,7 +315,7 @@ func (r *run) add(h bus.Header, how bus.Delivery, bs []*batch.Batch) {
 func (r *run) send(ms ...[]byte) {
 	host := r.a.o.Host.Name
 	for _, m := range ms {
-		r.a.publish(bus.About{Kind: bus.KindResult, Query: r.query.ID, Host: host}, bus.ResultSubject(r.query.ID, host), m)
+		r.a.publish(bus.About{Kind: bus.KindResult, Query: r.query.ID, Host: host}, r.query.Subject(host), m)
 	}
 }
 

@@ -41,6 +41,8 @@ type Options struct {
 	Marks bool
 	// Standing: ExecuteShare executes standing queries.
 	Standing bool
+	// Share: Describe describes a query as ExecuteShare executes it.
+	Share bool
 	// Labels are those of the host, for host_label().
 	Labels map[string]string
 }
@@ -89,6 +91,9 @@ type Description struct {
 	// ParamTypes are the types of the parameters $1, $2, ...; Null if any type is
 	// accepted. nil: unknown.
 	ParamTypes []types.Type `json:",omitempty"`
+	// Merges, of the share of a query (Options.Share): the states of several hosts can be
+	// merged into states before the root has them (plan.Fragment.Merges).
+	Merges bool `json:",omitempty"`
 }
 
 // Column is one column of a result.
@@ -129,6 +134,9 @@ type Event struct {
 	// Round > 0, of a Flush, is the number of the result among those of its host, some of
 	// which may be missing. 0: none is missing.
 	Round uint64
+	// Epoch, of a Flush of a reducer, changes when another reducer has taken over, which numbers
+	// the results otherwise.
+	Epoch uint64
 	// Port and Cue are set for a Fragment.
 	Port Port
 	Cue  Cue
@@ -164,6 +172,8 @@ type Info struct {
 	// Share is set if the result is one host's share of a query over several: its rows are
 	// those that Share.Plan describes.
 	Share *Share
+	// Run distinguishes this start of a host's share from others; "": they are not told apart.
+	Run string
 	// StartsOver reports that the statement, executed again, would return its first rows
 	// again.
 	StartsOver bool
@@ -185,6 +195,8 @@ type Summary struct {
 	// Overhead is what probes and engine have taken of the program's CPU time in the last
 	// seconds, of a query WITHIN OVERHEAD. 0: it has none, or it is not known yet.
 	Overhead float64 `json:",omitempty"`
+	// Sample reports that the rows are those of a sample of the calls, of a query WITHIN OVERHEAD.
+	Sample bool `json:",omitempty"`
 	// Hosts are those of a result of several hosts, by name.
 	Hosts []HostState `json:",omitempty"`
 	// Arrived is when rows or a watermark of another host last arrived, which may be
@@ -198,6 +210,17 @@ type HostState struct {
 	State string `json:"state"` // one of the constants
 	// Why is why it has not answered, or since when it is silent.
 	Why string `json:"why,omitempty"`
+	// Heard is when it was last heard, of one that is late.
+	Heard time.Time `json:"heard,omitzero"`
+	// Gaps are its restarts, in what a reducer has merged.
+	Gaps []HostGap `json:"gaps,omitempty"`
+}
+
+// HostGap is an interval of which nothing of a host is known, since it was restarted.
+type HostGap struct {
+	Run  string    `json:"run"` // the start that ended, as Info names it
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
 }
 
 // States of a host.

@@ -160,17 +160,49 @@ func (d *directory) list() (all []*host) {
 	return all
 }
 
-// keepers returns the reducers that send heartbeats, by name.
-func (d *directory) keepers() (all []*host) {
+// keepers returns the reducers that keep standing queries and send heartbeats, by name.
+func (d *directory) keepers() []*host {
+	return d.reducers(func(h *host) bool { return h.last.Shards == 0 })
+}
+
+// reducers returns the reducers of a kind that send heartbeats, by name.
+func (d *directory) reducers(are func(*host) bool) (all []*host) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(d.hosts)) {
-		if _, reducer := bus.Reducer(name); reducer && d.hosts[name].alive() {
+		if _, reducer := bus.Reducer(name); reducer && d.hosts[name].alive() && are(d.hosts[name]) {
 			h := *d.hosts[name]
 			all = append(all, &h)
 		}
 	}
 	return all
+}
+
+// merging returns the names of the reducers that merge so many shards and send heartbeats, in
+// order.
+func (d *directory) merging(shards int) (names []string) {
+	for _, h := range d.reducers(func(h *host) bool { return h.last.Shards == shards }) {
+		name, _ := bus.Reducer(h.Name)
+		names = append(names, name)
+	}
+	return names
+}
+
+// mostReducers is how many reducers a query names.
+const mostReducers = 32
+
+// reduction returns which reducers merge how many shards: of those that are of one mind, the
+// most. nil: there are none.
+func (d *directory) reduction() (best *bus.Reduced) {
+	for _, h := range d.reducers(func(h *host) bool { return h.last.Shards > 0 && h.last.Shards <= bus.MostShards }) {
+		if best != nil && h.last.Shards == best.Shards {
+			continue
+		}
+		if names := d.merging(h.last.Shards); best == nil || len(names) > len(best.Reducers) {
+			best = &bus.Reduced{Shards: h.last.Shards, Reducers: names[:min(len(names), mostReducers)]}
+		}
+	}
+	return best
 }
 
 // alive returns how many hosts send heartbeats.

@@ -12,7 +12,15 @@
 // Goroutines: NATS calls published.receive and directory.heard, one message of a
 // subscription at a time. published.lead sends leases and acknowledgements; it ends with
 // Close. Locks: published.mu, under which directory.mu may be taken; neither is held while
-// NATS is called.
+// NATS is called. feed.mu may be held when these are taken.
+//
+// Reduce makes a reducer merge what the hosts of shards send. reducer follows the bucket of
+// queries, and has one goroutine for each shard (hold), which owns that whenever nobody else does
+// (tenure). feed receives what the hosts of a shard send. For each query and shard, a reduction
+// merges that by package fleet, and sends states to the root as a host does, if the shard is
+// owned here, or else keeps them, to take over. It has one goroutine (run), and one that reads.
+// At the root shard accepts the states of the newest epoch; where no reducer is left, the root
+// has reductions itself.
 //
 // Keep makes a reducer of the fleet the root of standing queries: keeper follows the bucket of
 // queries, and has one goroutine for each query (run). That waits until no other reducer keeps

@@ -116,6 +116,9 @@ func (s *session) Info() []string {
 		}
 		info = append(info, "standing queries are kept by: "+strings.Join(names, ", "))
 	}
+	if r := s.e.hosts.reduction(); r != nil {
+		info = append(info, fmt.Sprintf("results of %d shards are merged by: %s", r.Shards, strings.Join(r.Reducers, ", ")))
+	}
 	return info
 }
 
@@ -193,7 +196,7 @@ func (e *Engine) Await(ctx context.Context, hosts, reducers int) error {
 	ctx, cancel := context.WithTimeout(ctx, opening)
 	defer cancel()
 	for {
-		alive, keepers := e.hosts.alive(), len(e.hosts.keepers())
+		alive, keepers := e.hosts.alive(), len(e.hosts.reducers(func(*host) bool { return true }))
 		if alive >= hosts && keepers >= reducers {
 			return nil
 		}

@@ -62,25 +62,12 @@ const (
 
 // Keep keeps standing queries until ctx is done. It waits for a bus that cannot be reached.
 func Keep(ctx context.Context, o KeepOptions) error {
-	if o.Lease = cmp.Or(o.Lease, bus.MostStandingLease); o.Trust == nil {
-		o.Trust = bus.Open{}
+	o.Lease = cmp.Or(o.Lease, bus.MostStandingLease)
+	e := dialReducer(ctx, &o.Options, "standing queries wait for the bus", o.Log)
+	if e == nil {
+		return nil
 	}
-	_, open := o.Trust.(bus.Open)
-	o.Reducer = !open
-	k := &keeper{KeepOptions: o, kept: map[string]*kept{}, changed: make(chan bus.Change, 256)}
-	for said := false; k.e == nil; {
-		var err error
-		if k.e, err = Dial(ctx, o.Options); err == nil {
-			break
-		}
-		if !said {
-			said = true
-			o.Log.Warn("standing queries wait for the bus", "error", err)
-		}
-		if !pause(ctx, againAfter) {
-			return nil
-		}
-	}
+	k := &keeper{KeepOptions: o, e: e, kept: map[string]*kept{}, changed: make(chan bus.Change, 256)}
 	defer k.e.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer k.all.Wait()
@@ -103,6 +90,28 @@ func Keep(ctx context.Context, o KeepOptions) error {
 			case <-ctx.Done():
 				return nil
 			}
+		}
+	}
+}
+
+// dialReducer connects a reducer to its bus, and waits for one that cannot be reached; nil: ctx
+// is done.
+func dialReducer(ctx context.Context, o *Options, waits string, log *slog.Logger) *Engine {
+	if o.Trust == nil {
+		o.Trust = bus.Open{}
+	}
+	_, open := o.Trust.(bus.Open)
+	o.Reducer = !open
+	for said := false; ; said = true {
+		e, err := Dial(ctx, *o)
+		if err == nil {
+			return e
+		}
+		if !said {
+			log.Warn(waits, "error", err)
+		}
+		if !pause(ctx, againAfter) {
+			return nil
 		}
 	}
 }
@@ -163,7 +172,7 @@ func (k *keeper) change(ctx context.Context, c bus.Change) {
 	}
 	text, author, err := k.Trust.Open(bus.About{Kind: bus.KindQuery, Query: c.Query, Host: bus.ReducerName(k.Name)}, c.Value)
 	var q bus.Query
-	if err != nil || bus.Decode(text, &q) != nil || q.ID != c.Query || q.Version != bus.Version || q.Standing == nil || !slices.Contains(q.Standing.Keepers, k.Name) {
+	if err != nil || bus.Decode(text, &q) != nil || q.ID != c.Query || !q.Valid() || q.Standing == nil || !slices.Contains(q.Standing.Keepers, k.Name) {
 		return // another query
 	}
 	k.kept[q.ID] = nil
@@ -197,7 +206,7 @@ func (k *keeper) tombstone(c bus.Change) {
 
 // run keeps one query, or waits until another reducer does not, until ctx is done.
 func (k *keeper) run(ctx context.Context, q *bus.Query, value []byte, results wire.StandingResults) {
-	t := &tenure{e: k.e, query: q.ID, name: k.Name, first: q.Standing.Keepers[0] == k.Name}
+	t := &tenure{e: k.e, key: q.ID, name: k.Name, first: q.Standing.Keepers[0] == k.Name, next: true}
 	log := &records{e: k.e, query: q.ID, results: results, log: k.Log}
 	for ctx.Err() == nil {
 		mine, err := t.begin(ctx)

@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,11 +26,13 @@ type published struct {
 	query bus.Query
 	kv    jetstream.KeyValue
 	keeps *keeping // of a standing query, at the reducer that keeps it
-	sub   *nats.Subscription
-	head  uint64 // of the bucket
+	part  *partial // of one shard, at a reducer; nil: of all hosts
+	head  uint64   // of the bucket
 	quit  chan struct{}
 	led   chan struct{} // closed when lead has ended
 	once  sync.Once
+
+	unsubscribe func()
 
 	mu      sync.Mutex
 	hosts   map[string]*answers
@@ -37,6 +41,8 @@ type published struct {
 	queue   []fleet.Joined // to be joined
 	over    bool           // joined is closed, or will be
 	ending  bool
+
+	local *localReductions // of shards that no reducer merges; only lead uses it
 }
 
 // answers are what one host has sent, by the start of its agent.
@@ -46,7 +52,8 @@ type answers struct {
 	offered          time.Time   // when the query was last sent to it alone
 	last             *hostResult // nil: nothing
 	begun            chan struct{}
-	claimed          bool // by Answer
+	claimed          bool   // by Answer
+	shard            *shard // what reducers send; nil: a host does
 	ahead, uncertain time.Duration
 	measured         time.Time
 }
@@ -70,17 +77,25 @@ func (s *session) publish(ctx context.Context, text string, args []types.Value, 
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.e.receiveOf(s.query(text, args, hosts), hosts, nil)
+	q := s.query(text, args, hosts)
+	if q.Share = share; share {
+		q.Reduced = s.reduced(ctx, text, hosts)
+	}
+	p, err := s.e.receiveOf(q, hosts, nil)
 	if err != nil {
 		return nil, err
 	}
-	p.kv, p.query.Share = kv, share
-	value, err := p.e.trust.Seal(bus.About{Kind: bus.KindQuery, Query: p.query.ID, Hosts: p.query.Hosts}, bus.Encode(p.query))
+	p.kv = kv
+	about := bus.About{Kind: bus.KindQuery, Query: p.query.ID, Hosts: p.query.Hosts}
+	if q.Reduced != nil {
+		about.Reducers = q.Reduced.Reducers
+	}
+	value, err := p.e.trust.Seal(about, bus.Encode(p.query))
 	if err == nil {
 		p.head, err = kv.Create(ctx, bus.QueryKey(p.query.ID), value, jetstream.KeyTTL(queryLife))
 	}
 	if err != nil {
-		_ = p.sub.Unsubscribe()
+		p.unsubscribe()
 		return nil, fmt.Errorf("the query cannot be published: %w", err)
 	}
 	go p.lead()
@@ -116,13 +131,29 @@ func (s *session) query(text string, args []types.Value, hosts []*host) bus.Quer
 // receiveOf receives what hosts send of a query.
 func (e *Engine) receiveOf(q bus.Query, hosts []*host, keeps *keeping) (_ *published, err error) {
 	p := &published{e: e, query: q, keeps: keeps, hosts: map[string]*answers{}, quit: make(chan struct{}), led: make(chan struct{}), joined: make(chan fleet.Joined)}
-	for _, h := range hosts {
-		p.hosts[h.Name] = newAnswers(h.Name)
+	if q.Reduced != nil {
+		p.divide(q.Reduced.Shards)
+	} else {
+		for _, h := range hosts {
+			p.hosts[h.Name] = newAnswers(h.Name)
+		}
 	}
-	if p.sub, err = e.nc.Subscribe(bus.ResultsOf(q.ID), p.receive); err != nil {
-		return nil, err
+	return p, p.subscribe(bus.ResultsOf(q.ID))
+}
+
+func (p *published) subscribe(subject string) error {
+	sub, err := p.e.subscribe(subject, p.receive)
+	p.unsubscribe = func() { _ = sub.Unsubscribe() }
+	return err
+}
+
+// subscribe receives what hosts send, which may be much at a time.
+func (e *Engine) subscribe(subject string, receive nats.MsgHandler) (*nats.Subscription, error) {
+	sub, err := e.nc.Subscribe(subject, receive)
+	if err == nil {
+		err = sub.SetPendingLimits(-1, 512<<20)
 	}
-	return p, p.sub.SetPendingLimits(-1, 512<<20)
+	return sub, err
 }
 
 func newAnswers(host string) *answers {
@@ -130,9 +161,19 @@ func newAnswers(host string) *answers {
 }
 
 // Hosts implements fleet.Published.
-func (p *published) Hosts() []string { return p.query.Hosts }
+func (p *published) Hosts() []string {
+	switch {
+	case p.part != nil:
+		return p.part.hosts
+	case p.query.Reduced != nil:
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return slices.Sorted(maps.Keys(p.hosts))
+	}
+	return p.query.Hosts
+}
 
-// receive handles a message of a host.
+// receive handles a message of a host or a reducer.
 func (p *published) receive(m *nats.Msg) {
 	now := time.Now()
 	text, _, err := p.e.trust.Open(bus.About{Kind: bus.KindResult, Query: p.query.ID}, m.Data)
@@ -140,11 +181,29 @@ func (p *published) receive(m *nats.Msg) {
 		return
 	}
 	h, rows, err := bus.DecodeItem(text)
-	if err != nil || h.Query != p.query.ID || m.Subject != bus.ResultSubject(h.Query, h.Host) {
+	if err != nil || h.Query != p.query.ID {
 		return
 	}
+	subject := bus.ResultSubject(p.query.ID, h.Host)
+	if p.part != nil {
+		subject = p.query.Subject(h.Host)
+	}
+	if m.Subject == subject {
+		p.add(h, rows, now)
+	}
+}
+
+// add adds a message of a host or a reducer.
+func (p *published) add(h *bus.Header, rows []byte, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if (h.Shard != nil) != (p.query.Reduced != nil && p.part == nil) {
+		return
+	}
+	if h.Shard != nil {
+		p.addShard(h, rows, now)
+		return
+	}
 	a := p.hosts[h.Host]
 	if a == nil { // it was not asked, or is not known yet
 		return
@@ -226,8 +285,9 @@ func (p *published) Close() {
 	p.once.Do(func() {
 		close(p.quit)
 		<-p.led
-		_ = p.sub.Unsubscribe()
-		if p.keeps != nil {
+		p.unsubscribe()
+		p.endLocal()
+		if !p.leads() {
 			return
 		}
 		p.lease(bus.Lease{Over: true})
@@ -237,9 +297,12 @@ func (p *published) Close() {
 	})
 }
 
+// leads reports whether the query ends with this root.
+func (p *published) leads() bool { return p.keeps == nil && p.part == nil }
+
 // stop asks all hosts to end. A standing query ends only when it is dropped.
 func (p *published) stop() {
-	if p.keeps != nil {
+	if !p.leads() {
 		return
 	}
 	p.mu.Lock()
@@ -253,6 +316,9 @@ func (p *published) stop() {
 
 // lease sends a lease.
 func (p *published) lease(l bus.Lease) {
+	if p.part != nil {
+		return
+	}
 	l.Query, l.Time, l.Head = p.query.ID, time.Now().UnixNano(), p.head
 	if p.keeps != nil {
 		l.Length = int64(p.keeps.lease)
@@ -291,6 +357,7 @@ func (p *published) lead() {
 				p.mu.Unlock()
 				p.lease(bus.Lease{Ending: ending})
 				p.expect(now)
+				p.fallBack(now)
 			}
 			p.acknowledge(now)
 			p.finish(now)
@@ -318,12 +385,21 @@ func (p *published) acknowledge(now time.Time) {
 		if a.last == nil {
 			continue
 		}
+		p.succeed(a, now)
 		if c, ok := a.last.answer(now); ok {
-			all = append(all, message{a.name, c})
+			all = append(all, message{a.from(), c})
+		}
+		if a.shard != nil && a.shard.next != nil {
+			if c, ok := a.shard.next.answer(p.query.ID, now); ok {
+				all = append(all, message{a.shard.next.from, c})
+			}
 		}
 	}
 	p.mu.Unlock()
 	for _, m := range all {
+		if p.local != nil && p.local.control(m.host, &m.Control) {
+			continue
+		}
 		if sealed, err := p.e.trust.Seal(bus.About{Kind: bus.KindControl, Query: p.query.ID, Host: m.host}, bus.Encode(m.Control)); err == nil {
 			_ = p.e.nc.Publish(bus.HostSubject(m.host), sealed)
 		}
@@ -338,14 +414,15 @@ func (p *published) finish(now time.Time) {
 	if !p.settled || p.over || len(p.queue) > 0 || p.keeps != nil {
 		return
 	}
-	mayJoin := now.Sub(time.Unix(0, p.query.Issued)) < joining
 	running, again := 0, 0
 	for _, a := range p.hosts {
 		switch r := a.last; {
-		case r == nil && mayJoin && time.Since(p.e.hosts.lastHeard(a.name)) < silentFor:
+		case a.shard != nil && (r == nil || !r.ended()): // if no reducer goes on, this root does
+			running++
+		case r == nil && now.Sub(a.since) < joining && time.Since(p.lastHeard(a)) < silentFor:
 			running++
 		case r == nil, r.ended(), now.Sub(r.heard) > silentFor:
-		case r.again:
+		case r.again && p.leads():
 			again++
 		default:
 			running++

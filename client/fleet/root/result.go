@@ -22,8 +22,9 @@ type hostResult struct {
 	p           *published
 	host        string
 	incarnation string
-	joins       bool // it is passed to the reader as fleet.Joined
-	again       bool // the agent was started again since the statement was published
+	shard       *shard // of reducers; nil: of a host
+	joins       bool   // it is passed to the reader as fleet.Joined
+	again       bool   // the agent was started again since the statement was published
 
 	// The fields up to began are guarded by p.mu.
 	stream  *bus.Stream
@@ -41,7 +42,7 @@ type hostResult struct {
 	wake     chan struct{}
 	answered chan struct{} // closed when first is known
 	taken    uint64        // the last item that the reader has taken
-	rounds   []round       // of a standing query: results that were taken and are not stored
+	rounds   []round       // where the host keeps them (published.holds): results that were taken and are not stored
 	stored   uint64        // the last item whose results are stored
 	summary  wire.Summary
 	dropped  uint64
@@ -62,14 +63,21 @@ func newHostResult(p *published, host, incarnation string) *hostResult {
 // add receives a message. The caller holds p.mu.
 func (r *hostResult) add(h *bus.Header, rows []byte, now time.Time) {
 	r.heard = now
-	if h.Kind == bus.ItemRows || h.Mark > 0 {
+	// Before its next total a reducer may wait for a host. Other results may take any time.
+	waits := h.Shard != nil && (r.shard.covers == nil || now.Sub(r.counted) < silentFor)
+	if h.Kind == bus.ItemRows || h.Mark > 0 || waits {
 		r.arrived.Store(now.UnixNano())
 	}
-	items := r.stream.Add(h, rows, now)
+	r.deliver(h, r.stream.Add(h, rows, now), now)
+}
+
+// deliver passes items to the reader. h is the header of the message that has made them
+// deliverable. The caller holds p.mu.
+func (r *hostResult) deliver(h *bus.Header, items []*bus.Item, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if h.Summary != nil {
-		r.summary = *h.Summary
+	if h.Summary != nil && h.Kind != bus.ItemRows {
+		r.sum(h.Summary)
 	}
 	r.dropped = r.stream.Dropped
 	if r.last {
@@ -77,6 +85,8 @@ func (r *hostResult) add(h *bus.Header, rows []byte, now time.Time) {
 	}
 	for _, it := range items {
 		switch {
+		case r.shard != nil && !r.shard.counts(it):
+			continue
 		case it.Kind == bus.ItemBegin || it.Kind == bus.ItemRefused:
 			r.first, r.began = it, now
 			if it.Share != nil {
@@ -86,6 +96,9 @@ func (r *hostResult) add(h *bus.Header, rows []byte, now time.Time) {
 			close(r.answered)
 			if it.Kind == bus.ItemRefused {
 				r.last, r.err = true, errorOf(it.Refusal)
+				if r.shard != nil {
+					r.err = &fleet.Unmerged{Hosts: r.summary.Hosts, Err: r.err}
+				}
 			} else {
 				r.p.accepted(r)
 			}
@@ -94,11 +107,13 @@ func (r *hostResult) add(h *bus.Header, rows []byte, now time.Time) {
 			r.preview, r.counted = it, now
 			continue
 		case it.Kind == bus.ItemRows:
-			r.preview, r.counted = nil, now
+			if r.preview, r.counted = nil, now; it.Summary != nil {
+				r.sum(it.Summary)
+			}
 		case it.Kind == bus.ItemEnd:
 			r.last = true
 		}
-		if it.Total && len(r.queue) > mostTotals { // the reader is behind, and needs only the newest
+		if it.Total && (len(r.queue) > mostTotals || r.p.follows()) { // the reader is behind, and needs only the newest
 			r.queue = slices.DeleteFunc(r.queue, func(x *bus.Item) bool { return x.Total })
 		}
 		r.queue = append(r.queue, it)
@@ -107,6 +122,15 @@ func (r *hostResult) add(h *bus.Header, rows []byte, now time.Time) {
 		r.queue = append(r.queue, &bus.Item{Header: h})
 	}
 	r.signal()
+}
+
+// sum takes a summary. Of a shard the gaps that were known before remain: another reducer may not
+// know them. The caller holds r.mu.
+func (r *hostResult) sum(s *wire.Summary) {
+	hosts := r.summary.Hosts
+	if r.summary = *s; r.shard != nil {
+		r.summary.Hosts = fleet.WithGaps(s.Hosts, hosts)
+	}
 }
 
 // round is a result of a host, and the item that has it.
@@ -121,6 +145,12 @@ func (r *hostResult) Stored(number uint64) {
 	}
 }
 
+// follows reports whether another reducer owns the shard.
+func (p *published) follows() bool { return p.part != nil && !p.part.owned.Load() }
+
+// holds reports whether hosts keep results until they are stored, or until the root has them.
+func (p *published) holds() bool { return p.query.Standing != nil || p.part != nil }
+
 func (r *hostResult) signal() {
 	select {
 	case r.wake <- struct{}{}:
@@ -133,7 +163,9 @@ func (r *hostResult) answer(now time.Time) (c bus.Control, ok bool) {
 	r.mu.Lock()
 	consumed := r.taken + 1
 	switch {
-	case r.p.query.Standing != nil && r.first != nil && r.first.Kind == bus.ItemBegin && !(r.err != nil && len(r.rounds) == 0):
+	case r.p.follows():
+		consumed = 0 // who owns the shard acknowledges
+	case r.p.holds() && r.first != nil && r.first.Kind == bus.ItemBegin && !(r.err != nil && len(r.rounds) == 0):
 		consumed = r.stored + 1
 	case len(r.queue) == 0:
 		consumed = ^uint64(0)
@@ -190,7 +222,7 @@ func (p *published) Answer(ctx context.Context, host string) (wire.Result, error
 	p.mu.Lock()
 	a := p.hosts[host]
 	p.mu.Unlock()
-	if since := p.e.hosts.lastHeard(host); time.Since(since) > silentFor {
+	if since := p.lastHeard(a); time.Since(since) > silentFor {
 		return nil, &fleet.Silence{Since: since} // it may still join
 	}
 	select {
@@ -224,7 +256,12 @@ func (r *hostResult) Columns() []wire.Column { return r.first.Columns }
 func (r *hostResult) Message() string { return r.first.Text }
 
 // Info implements wire.Result.
-func (r *hostResult) Info() wire.Info { return wire.Info{Share: r.first.Share} }
+func (r *hostResult) Info() wire.Info {
+	if r.shard != nil { // its incarnation changes
+		return wire.Info{Share: r.first.Share}
+	}
+	return wire.Info{Share: r.first.Share, Run: r.incarnation}
+}
 
 // Next implements wire.Result.
 func (r *hostResult) Next(ctx context.Context) (wire.Event, error) {
@@ -242,7 +279,7 @@ func (r *hostResult) Next(ctx context.Context) (wire.Event, error) {
 		if len(r.queue) > 0 {
 			it, r.queue = r.queue[0], r.queue[1:]
 			r.taken = max(r.taken, it.Seq)
-			if r.p.query.Standing != nil && it.Flush {
+			if r.p.holds() && it.Flush {
 				r.rounds = append(r.rounds, round{it.Round, it.Seq})
 			}
 		} else {
@@ -304,6 +341,9 @@ func (r *hostResult) decode(it *bus.Item) (events []wire.Event, err error) {
 		}
 		if it.Flush {
 			events = append(events, wire.Event{Kind: wire.Flush, Round: it.Round})
+			if it.Shard != nil {
+				events[len(events)-1].Epoch = it.Shard.Epoch
+			}
 		} else if len(all) == 0 {
 			return nil, nil
 		}

@@ -4,7 +4,7 @@
 //	bucket endoscope_queries      a query by its id; changes are republished to the agents
 //	                              a standing query's tombstone by its id
 //	bucket endoscope_hosts        a host by its name: labels, version, kernel
-//	bucket endoscope_keepers      which reducer keeps a standing query
+//	bucket endoscope_keepers      which reducer keeps a standing query, and which owns a shard
 //	stream endoscope_heartbeats   the last heartbeat of each host
 //	stream endoscope_records      the last results of each standing query
 //
@@ -12,7 +12,8 @@
 //	endoscope.lease.ID            agents  the query may run on; its end
 //	endoscope.heartbeat.HOST      all     each second
 //	endoscope.host.HOST           agent   acknowledgements, and questions with a reply
-//	endoscope.result.ID.HOST      root    items of a host's result, in parts
+//	endoscope.result.ID.HOST      root    items of a host's or a reducer's result, in parts
+//	endoscope.part.ID.SHARD.HOST  reducer items of a host's result that reducers merge
 //
 // Only the buckets and the streams are stored. Everything else is core NATS, which
 // may lose, repeat and reorder messages.

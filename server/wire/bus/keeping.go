@@ -30,6 +30,9 @@ const (
 // results, and cannot change them.
 type Keeper struct {
 	Name string `json:"name"` // of the reducer; "": it has stopped, and another one may begin
+	// Start distinguishes the starts of a reducer, of which a later one lacks what the one before
+	// has merged.
+	Start string `json:"start,omitempty"`
 }
 
 // ErrMoved is the error of a change whose place another one has taken.

@@ -32,6 +32,8 @@ type Query struct {
 	// Standing is set for a query that outlives its client; its hosts are then those that
 	// its text chooses, also those that join later.
 	Standing *Standing `json:"standing,omitempty"`
+	// Reduced is set for a query whose hosts send to reducers; nil: they send to the root.
+	Reduced *Reduced `json:"reduced,omitempty"`
 	// Unacked is the number of bytes of rows that a host may send beyond those that were
 	// acknowledged.
 	Unacked int `json:"unacked"`
@@ -43,6 +45,29 @@ type Standing struct {
 	// Keepers are the reducers that may keep it: one of them, the first if it can, is the root
 	// and renews the lease.
 	Keepers []string `json:"keepers"`
+}
+
+// MostShards limits the shards of a fleet.
+const MostShards = 256
+
+// Reduced is what a query says that reducers merge.
+type Reduced struct {
+	Shards int `json:"shards"` // of the fleet: a host is of ShardOf
+	// Reducers are those whose states the root accepts.
+	Reducers []string `json:"reducers"`
+}
+
+// Subject returns the subject of a host's result of the query.
+func (q *Query) Subject(host string) string {
+	if q.Reduced == nil {
+		return ResultSubject(q.ID, host)
+	}
+	return PartSubject(q.ID, ShardOf(host, q.Reduced.Shards), host)
+}
+
+// Valid reports whether the query can be executed, for what depends on no host.
+func (q *Query) Valid() bool {
+	return q.Version == Version && (q.Reduced == nil || q.Standing == nil && q.Reduced.Shards > 0 && q.Reduced.Shards <= MostShards)
 }
 
 // Selects reports whether a host executes the query. The hosts of a standing query are chosen
@@ -102,6 +127,9 @@ type Heartbeat struct {
 	Time        int64   `json:"time"`        // of the host's clock, ns since 1970
 	Queries     int     `json:"queries"`     // that run
 	CPU         float64 `json:"cpu"`         // the agent's share of a processor
+	// Shards is the number of shards of the fleet, as a reducer has it that merges them; 0: it
+	// is of a host, or of one that keeps standing queries.
+	Shards int `json:"shards,omitempty"`
 }
 
 // Echo returns the time of a lease to its root, which measures the host's clock by it.
@@ -142,6 +170,7 @@ type Offer struct {
 type Question struct {
 	Describe string        `json:"describe,omitempty"`
 	Standing bool          `json:"standing,omitempty"` // the statement is one of CREATE QUERY
+	Share    bool          `json:"share,omitempty"`    // Describe is about the host's share
 	Complete wire.Question `json:"complete"`
 	Prelude  []string      `json:"prelude,omitempty"`
 	Process  string        `json:"process,omitempty"`
@@ -209,6 +238,19 @@ type Header struct {
 	Refusal *Refusal      `json:"r,omitempty"`
 	Summary *wire.Summary `json:"su,omitempty"`
 	Echo    *Echo         `json:"e,omitempty"`
+	Shard   *Shard        `json:"sd,omitempty"` // of a reducer
+}
+
+// Shard says what a reducer has merged in an item.
+type Shard struct {
+	Number int    `json:"n"`
+	Epoch  uint64 `json:"e"` // see ShardLease
+	// Once: the rows are all of the windows that end at End, or with the largest End of the
+	// whole query: they count once. Otherwise they are a total, which replaces others.
+	Once bool  `json:"o,omitempty"`
+	End  int64 `json:"w,omitempty"` // ns since 1970
+	// Covers says which results of hosts a total has.
+	Covers Coverage `json:"c,omitempty"`
 }
 
 // MostBytes is the limit of a message's rows, compressed. NATS' own default is 1 MiB.

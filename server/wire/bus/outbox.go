@@ -150,6 +150,9 @@ func (o *Outbox) Since(next uint64, bytes int) (out [][]byte, err error) {
 // Unacknowledged returns the bytes of rows that are kept.
 func (o *Outbox) Unacknowledged() int { return o.bytes }
 
+// Last returns the number of the item that was added last.
+func (o *Outbox) Last() uint64 { return o.next - 1 }
+
 // Empty reports whether everything was acknowledged.
 func (o *Outbox) Empty() bool {
 	return !slices.ContainsFunc(o.items, func(k *kept) bool { return !o.stays(k) || o.first == 1 })

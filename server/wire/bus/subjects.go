@@ -2,6 +2,8 @@ package bus
 
 import (
 	"fmt"
+	"hash/fnv"
+	"strconv"
 	"strings"
 )
 
@@ -21,6 +23,7 @@ const (
 	heartbeatPrefix = "endoscope.heartbeat."
 	hostPrefix      = "endoscope.host."
 	resultPrefix    = "endoscope.result."
+	partPrefix      = "endoscope.part."
 	recordPrefix    = "endoscope.record."
 
 	AllQueries    = queryPrefix + "*.*"
@@ -74,6 +77,43 @@ func ResultSubject(query, host string) string { return resultPrefix + query + ".
 
 // ResultsOf matches the results of all hosts.
 func ResultsOf(query string) string { return resultPrefix + query + ".*" }
+
+// PartSubject returns the subject of a host's result of a query that reducers merge.
+func PartSubject(query string, shard int, host string) string {
+	return partPrefix + query + "." + strconv.Itoa(shard) + "." + Token(host)
+}
+
+// PartsOf matches the results of all hosts of a shard.
+func PartsOf(query string, shard int) string {
+	return partPrefix + query + "." + strconv.Itoa(shard) + ".*"
+}
+
+// PartsOfShard matches the results of all hosts of a shard of all queries.
+func PartsOfShard(shard int) string { return partPrefix + "*." + strconv.Itoa(shard) + ".*" }
+
+// QueryOfPart returns the query of a subject of PartSubject.
+func QueryOfPart(subject string) string {
+	query, _, _ := strings.Cut(strings.TrimPrefix(subject, partPrefix), ".")
+	return query
+}
+
+// PartsOfHost matches the results of a host of all queries that reducers merge. AllParts
+// matches those of all hosts.
+func PartsOfHost(host string) string { return partPrefix + "*.*." + Token(host) }
+
+// AllParts matches the results of all hosts of queries that reducers merge.
+const AllParts = partPrefix + "*.*.*"
+
+// ShardOf returns the shard of a host, of so many.
+func ShardOf(host string, shards int) int {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(host))
+	return int(h.Sum32() % uint32(shards))
+}
+
+// ShardLease returns the key in KeeperBucket of the lease of a shard, of so many. Its value is
+// a Keeper, and the revision at which a reducer has taken it is the epoch of what that sends.
+func ShardLease(shard, shards int) string { return fmt.Sprintf("shard-%d-%d", shards, shard) }
 
 // RecordsOf returns the subject of the records of a standing query.
 func RecordsOf(query string) string { return recordPrefix + query }

@@ -30,7 +30,9 @@ type About struct {
 	// Keepers are the reducers that may keep a standing query: renew its lease and read its
 	// result; nil: the query is not a standing one.
 	Keepers []string
-	To      string // who has asked, of an answer
+	// Reducers are those that merge the results of a query's hosts, and read these, too.
+	Reducers []string
+	To       string // who has asked, of an answer
 }
 
 // Trust protects messages: every message passes through it, at both ends, as exact bytes.

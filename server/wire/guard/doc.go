@@ -7,7 +7,8 @@
 //	control      sealed to the host                           the readers of the query
 //	host         signed; labels are those of its certificate  the host
 //	heartbeat    signed                                       the host
-//	result       sealed to the readers of the query           the host
+//	result       sealed to the readers of the query           the host; of a shard: a reducer
+//	                                                          that the query names
 //	answer       sealed to the author who asked               the host
 //
 // It also states what the user of each member may do at the NATS server (permissions.go),

@@ -48,6 +48,9 @@ type query struct {
 	inbox   *fleettrust.Inbox
 	session *fleettrust.Session
 	readers []*fleettrust.Member // of the session
+	// reducers are the names of those that merge what the hosts of a query send, where this
+	// member is its author.
+	reducers []string
 }
 
 // known is a member, and when it has said so.
@@ -166,6 +169,14 @@ func (g *Guard) sealQuery(a bus.About, body []byte) ([]byte, error) {
 		}
 		q.Standing, readers, life = true, append(readers, m), fleettrust.MaxStandingLife
 	}
+	if len(a.Reducers) > 0 {
+		readers = append(readers, g.me.Member)
+	}
+	for _, name := range a.Reducers {
+		if m, err := g.member(fleettrust.Reducer, name); err == nil { // else others merge
+			readers = append(readers, m)
+		}
+	}
 	h := g.header(fleettrust.ID{}, life)
 	s, err := g.me.SealQuery(q, h, hosts, readers)
 	if err != nil {
@@ -173,7 +184,7 @@ func (g *Guard) sealQuery(a bus.About, body []byte) ([]byte, error) {
 	}
 	g.mu.Lock()
 	g.forget()
-	g.queries[a.Query] = &query{id: s.ID, expiry: h.Expiry, inbox: fleettrust.NewInbox(g.me, g.trust, s.ID, fleettrust.Host, fleettrust.Reducer)}
+	g.queries[a.Query] = &query{id: s.ID, expiry: h.Expiry, reducers: a.Reducers, inbox: fleettrust.NewInbox(g.me, g.trust, s.ID, fleettrust.Host, fleettrust.Reducer)}
 	g.mu.Unlock()
 	return joined(s.Message, s.Keys), nil
 }
@@ -262,7 +273,7 @@ func (g *Guard) openQuery(a bus.About, received []byte) ([]byte, string, error) 
 		return nil, "", fmt.Errorf("the query %s was received before, with another id", a.Query)
 	case known == nil:
 		known = &query{id: q.ID, expiry: q.Expiry, held: true}
-		if g.me.Role == fleettrust.Reducer && q.Standing {
+		if g.me.Role == fleettrust.Reducer && q.ReadBy(g.me.Member) {
 			known.inbox = fleettrust.NewInbox(g.me, g.trust, q.ID, fleettrust.Host, fleettrust.Reducer)
 		}
 		g.queries[a.Query] = known

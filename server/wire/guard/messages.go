@@ -122,7 +122,8 @@ func (g *Guard) sessionOf(q *query, readers []*fleettrust.Member, k bus.Kind) (_
 	return q.session, err
 }
 
-// openResult opens a part of a result. It is one of the host that it names.
+// openResult opens a part of a result. It is one of the host that it names, or one of a shard,
+// by a reducer that the query names.
 func (g *Guard) openResult(a bus.About, received []byte) ([]byte, string, error) {
 	q, err := g.query(a.Query)
 	if err != nil {
@@ -138,6 +139,9 @@ func (g *Guard) openResult(a bus.About, received []byte) ([]byte, string, error)
 	h, _, err := bus.DecodeItem(message)
 	if err != nil {
 		return nil, "", err
+	}
+	if h.Shard != nil && (from.Role != fleettrust.Reducer || !slices.Contains(q.reducers, from.Name)) {
+		return nil, "", fmt.Errorf("%s %s is no reducer of the query", from.Role, from.Name)
 	}
 	return message, from.Name, speaks(from, h.Host, a.Host)
 }

@@ -45,7 +45,7 @@ func PermissionsOf(m *fleettrust.Member) Permissions {
 	switch m.Role {
 	case fleettrust.Host:
 		return Permissions{
-			Publish: slices.Concat([]string{bus.HeartbeatSubject(m.Name), bus.ResultSubject("*", m.Name), keyPrefix + bus.HostBucket + "." + bus.Token(m.Name)},
+			Publish: slices.Concat([]string{bus.HeartbeatSubject(m.Name), bus.ResultSubject("*", m.Name), bus.PartsOfHost(m.Name), keyPrefix + bus.HostBucket + "." + bus.Token(m.Name)},
 				reading(bucketPrefix+bus.QueryBucket, listStream)),
 			Subscribe: []string{bus.AllQueries, bus.AllLeases, bus.HostSubject(m.Name), allLists, inbox},
 			Responses: true, // to questions
@@ -53,7 +53,7 @@ func PermissionsOf(m *fleettrust.Member) Permissions {
 	case fleettrust.Author, fleettrust.Reducer:
 		p := Permissions{
 			Publish:   append([]string{bus.AllLeases, bus.AllHosts}, reading(stored...)...),
-			Subscribe: []string{bus.AllQueries, bus.AllLeases, bus.AllHeartbeats, bus.ResultsOf("*"), allLists, inbox},
+			Subscribe: []string{bus.AllQueries, bus.AllLeases, bus.AllHeartbeats, bus.ResultsOf("*"), bus.AllParts, allLists, inbox},
 		}
 		if m.Role == fleettrust.Author {
 			p.Publish = append(p.Publish, keyPrefix+bus.QueryBucket+".>", allLists, accountInfo)

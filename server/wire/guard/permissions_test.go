@@ -130,14 +130,15 @@ func TestPermissions(t *testing.T) {
 
 	// Results, heartbeats and answers arrive.
 	results := make(chan *nats.Msg, 8)
-	for _, subject := range []string{bus.ResultsOf("q1"), bus.AllHeartbeats} {
+	for _, subject := range []string{bus.ResultsOf("q1"), bus.PartsOf("q1", 3), bus.AllHeartbeats} {
 		_, err = alice.ChanSubscribe(subject, results)
 		must(t, err)
 	}
 	must(t, alice.Flush())
 	must(t, db1.Publish(bus.ResultSubject("q1", "db1.example"), []byte("rows")))
+	must(t, db1.Publish(bus.PartSubject("q1", 3, "db1.example"), []byte("part")))
 	must(t, db1.Publish(bus.HeartbeatSubject("db1.example"), []byte("beat")))
-	for _, want := range []string{"rows", "beat"} {
+	for _, want := range []string{"rows", "part", "beat"} {
 		if m := <-results; string(m.Data) != want {
 			t.Errorf("received %s on %s", m.Data, m.Subject)
 		}
@@ -155,7 +156,7 @@ func TestPermissions(t *testing.T) {
 		subjects []string
 	}{
 		{"db1.example", []string{
-			bus.HeartbeatSubject("db2"), bus.ResultSubject("q1", "db2"), bus.HostSubject("db2"), bus.HostSubject("db1.example"), bus.LeaseSubject("q1"),
+			bus.HeartbeatSubject("db2"), bus.ResultSubject("q1", "db2"), bus.PartSubject("q1", 0, "db2"), bus.HostSubject("db2"), bus.HostSubject("db1.example"), bus.LeaseSubject("q1"),
 			"$KV." + bus.QueryBucket + "." + bus.QueryKey("q1"), "$KV." + bus.HostBucket + ".db2", "endoscope.query.q.q1", "endoscope.trust.revoked",
 			bus.RecordsOf("q1"), "$KV." + bus.KeeperBucket + ".q1", "$JS.API.DIRECT.GET." + bus.RecordStream,
 			"_INBOX.author.alice.x", "_INBOX.x", "anything", "$SYS.REQ.SERVER.PING",
@@ -190,7 +191,7 @@ func TestPermissions(t *testing.T) {
 		by       string
 		subjects []string
 	}{
-		{"db1.example", []string{">", "endoscope.>", bus.HostSubject("db2"), bus.AllHosts, bus.ResultsOf("q1"), bus.AllHeartbeats, "_INBOX.>", "_INBOX.author.alice.>",
+		{"db1.example", []string{">", "endoscope.>", bus.HostSubject("db2"), bus.AllHosts, bus.ResultsOf("q1"), bus.PartsOf("q1", 0), bus.AllHeartbeats, "_INBOX.>", "_INBOX.author.alice.>",
 			"_INBOX.host.db2.>", "$KV.>", "$KV." + bus.QueryBucket + ".>", "$JS.>", "$SYS.>"}},
 		{"alice", []string{">", "endoscope.>", "_INBOX.>", "_INBOX.host.db2.>", bus.HostSubject("db2"), "$KV.>", "$JS.>", "$SYS.>"}},
 		{"r1", []string{">", "_INBOX.>", "$KV.>", "$JS.>", "$SYS.>"}},
