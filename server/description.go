@@ -29,8 +29,8 @@ func (s *session) Describe(ctx context.Context, text string) (wire.Description, 
 	var p *plan.Query
 	switch st := stmt.(type) {
 	case *parser.Query:
-		if s.stands {
-			return s.describeStanding(st, text)
+		if s.stands || s.shares {
+			return s.describeShare(st, text)
 		}
 		p, err = planner.Plan(st, text, env)
 	case *parser.Insert:
@@ -51,13 +51,15 @@ func (s *session) Describe(ctx context.Context, text string) (wire.Description, 
 	return d, err
 }
 
-// describeStanding describes what a standing query gives, without the columns that each has.
-func (s *session) describeStanding(q *parser.Query, text string) (d wire.Description, err error) {
+// describeShare describes what a query over several hosts gives: of a standing one without the
+// columns that each has.
+func (s *session) describeShare(q *parser.Query, text string) (d wire.Description, err error) {
 	env := s.env()
-	env.Host, env.Labels, env.Standing = "host", s.labels, true
+	env.Unbound = &planner.Unbound{}
+	env.Host, env.Labels, env.Standing = "host", s.labels, s.stands
 	_, upper, err := planner.PlanShare(q, text, env)
 	if err == nil {
-		d.Columns = answer.ColumnsOf(upper.Upper.Schema())
+		d.Columns, d.Merges = answer.ColumnsOf(upper.Upper.Schema()), upper.Merges()
 	}
 	return d, err
 }

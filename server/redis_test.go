@@ -159,7 +159,7 @@ func TestRedisTotalsEachSecond(t *testing.T) {
 	q := start(t, s, `SELECT function_name, COUNT(*), AVG(duration), QUANTILE(duration,0.99) FROM function_duration
 		WHERE function_name IN (processCommand, call, lookupKey) GROUP BY function_name EMIT EVERY 1s FOR 5s`)
 	before := r.calls(t)
-	r.load(t, "-t", "get", "-n", "20000")
+	r.load(t, "-t", "get", "-n", "5000") // within the 5 s on a busy machine, too
 	after := r.calls(t)
 	a := read(t, q)
 	complete(t, a)
@@ -182,8 +182,8 @@ func TestRedisTotalsEachSecond(t *testing.T) {
 	if last["processCommand"] != want || last["call"] != want {
 		t.Errorf("processCommand %d, call %d, commands %d", last["processCommand"], last["call"], want)
 	}
-	if last["lookupKey"] < 20000 {
-		t.Errorf("lookupKey was called %d times for 20,000 GETs", last["lookupKey"])
+	if last["lookupKey"] < 5000 {
+		t.Errorf("lookupKey was called %d times for 5,000 GETs", last["lookupKey"])
 	}
 }
 

@@ -37,6 +37,7 @@ type session struct {
 	marks  bool  // and wire.Options.Marks
 	labels map[string]string
 	stands bool // wire.Options.Standing
+	shares bool // wire.Options.Share
 
 	mu         sync.Mutex
 	target     plan.Target
@@ -74,7 +75,7 @@ func newSession(_ context.Context, e *Engine, o wire.Options, may *grant.Grant) 
 }
 
 func openSession(e *Engine, o wire.Options, may *grant.Grant) (*session, error) {
-	s := &session{e: e, may: may, scope: definitions.Scope{Owner: may.Name(), Sees: may.Owns}, live: o.Live, unread: o.Unread, marks: o.Marks, labels: o.Labels, stands: o.Standing, settings: map[string]types.Value{}, statements: map[string]string{}, open: map[*query.Query]bool{}, inbox: trigger.NewInbox(), notify: o.Notify, armed: o.Armed}
+	s := &session{e: e, may: may, scope: definitions.Scope{Owner: may.Name(), Sees: may.Owns}, live: o.Live, unread: o.Unread, marks: o.Marks, labels: o.Labels, stands: o.Standing, shares: o.Share, settings: map[string]types.Value{}, statements: map[string]string{}, open: map[*query.Query]bool{}, inbox: trigger.NewInbox(), notify: o.Notify, armed: o.Armed}
 	if (len(o.Command) > 0 || o.Started) && !may.Sees().Private() {
 		s.settings["follow"] = types.Str("children")
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os/exec"
 	"slices"
+	"strings"
 	"testing"
 
 	"endoscope/parser"
@@ -63,6 +64,9 @@ func TestSourcesKeepTheContract(t *testing.T) {
 		{"SELECT f.arg0, c.percent_user FROM function_start f JOIN cpu_usage c WHERE " + calls, []probes.Command{probes.Sample{}}, false},
 	} {
 		t.Run(c.statement, func(t *testing.T) {
+			if strings.Contains(c.statement, "FROM variable_value") {
+				testenv.NeedWatchpoints(t)
+			}
 			st, err := parser.Parse(c.statement)
 			if err != nil {
 				t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 // Writes to a variable are counted as any tuples are, none twice and none left out;
 // its samples need SAMPLE; and what is no variable is said where it is written.
 func TestVariableValue(t *testing.T) {
-	testenv.NeedUprobes(t)
+	testenv.NeedWatchpoints(t)
 	target := exec.Command(testenv.CompileCText(t, `#include <unistd.h>
 long counter; double load;
 __attribute__((noinline)) void step(void) { counter++; load = counter / 4.0; }

@@ -54,7 +54,7 @@ func TestFindHints(t *testing.T) {
 	for name, hint := range map[string]string{
 		"quantil":     "did you mean quantile or sketch_quantile?",
 		"tigers":      "did you mean triggers?",
-		"p":           "did you mean pictures or processes or python or probes or permissions or placement?",
+		"p":           "did you mean pictures or processes or python or php or probes or permissions or placement?",
 		"ptrace":      "it occurs in containers, daemon",
 		"frobnicated": "",
 		"--connect":   "it occurs in command, top, web, doctor, containers, others",

@@ -60,9 +60,12 @@ func NewMeter(s wire.Session, limit float64) *Meter {
 	return &Meter{session: s, limit: limit, results: make(chan struct{}, 1), figures: newFigures(), used: -1}
 }
 
-// slowest is how long the screen may wait for the next snapshot where showing them takes too
-// much.
-const slowest = 4 * time.Second
+// Where the overhead is more than allowed, the next snapshot is shown later: by slowing seconds
+// where it is twice as much, and by slowest at most.
+const (
+	slowing = 10
+	slowest = 4 * time.Second
+)
 
 // Run measures until ctx is done or the target has ended. show is called with a snapshot
 // about each second. Nothing is attached any more when Run returns.
@@ -82,7 +85,7 @@ func (m *Meter) Run(ctx context.Context, show func(*Snapshot)) error {
 			case <-m.results:
 				s := m.Snapshot()
 				show(s)
-				if more := 2 * (s.Overhead()/m.limit - 1); more > 0 && !wait(ctx, time.Duration(min(more, slowest.Seconds())*float64(time.Second))) {
+				if more := slowing * (s.Overhead()/m.limit - 1); more > 0 && !wait(ctx, time.Duration(min(more, slowest.Seconds())*float64(time.Second))) {
 					return
 				}
 			}
@@ -169,7 +172,7 @@ type called struct {
 	n        int64
 	avg, p99 time.Duration
 	exact    bool
-	share    float64 // of the calls that was seen
+	share    float64 // of n that was seen
 	bounded  bool    // n has an upper bound
 }
 
@@ -177,7 +180,11 @@ func calledIn(b *batch.Batch) (all []called) {
 	for i := range b.Len() {
 		at := b.Row(i)
 		v := func(c int) types.Value { return b.Cols[c].Value(at) }
-		all = append(all, called{key{v(0).S, v(1).S}, v(2).I, time.Duration(v(3).I), time.Duration(v(4).I), v(5).I != 0, v(6).F, !v(7).IsNull})
+		share := v(6).F
+		if v(6).IsNull { // there is no estimate: n is what was seen
+			share = 1
+		}
+		all = append(all, called{key{v(0).S, v(1).S}, v(2).I, time.Duration(v(3).I), time.Duration(v(4).I), v(5).I != 0, share, !v(7).IsNull})
 	}
 	return all
 }

@@ -15,7 +15,7 @@ import (
 
 func TestLibraryHasTheTenQuestions(t *testing.T) {
 	questions := map[string]bool{}
-	known := []string{"c", "go", "java", "python", "node", "postgresql", "any"}
+	known := []string{"c", "go", "java", "python", "node", "ruby", "php", "postgresql", "any"}
 	for _, e := range entries() {
 		number, _, _ := strings.Cut(e.Name, "-")
 		questions[number] = true

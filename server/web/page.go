@@ -89,6 +89,7 @@ type footer struct {
 	Losses  []cause  `json:"losses,omitempty"`
 	Counts  []cause  `json:"counts,omitempty"`
 	Notes   []string `json:"notes,omitempty"`
+	Sample  bool     `json:"sample,omitempty"` // the rows are of a sample of the calls
 	// Hosts are those of a result of several hosts; nil: none, or as before.
 	Hosts []wire.HostState `json:"hosts,omitempty"`
 }
@@ -99,7 +100,7 @@ type cause struct {
 }
 
 func footerOf(s wire.Summary) *footer {
-	f := &footer{Rows: s.Rows, Elapsed: s.Elapsed.Seconds(), Notes: s.Notes}
+	f := &footer{Rows: s.Rows, Elapsed: s.Elapsed.Seconds(), Notes: s.Notes, Sample: s.Sample}
 	for _, l := range s.Losses {
 		f.Losses = append(f.Losses, cause{l.Cause, l.N})
 	}

@@ -3,7 +3,7 @@ package web
 import (
 	"context"
 	"io"
-	"slices"
+	"reflect"
 	"strconv"
 	"sync"
 	"time"
@@ -98,7 +98,7 @@ func (r *result) send(events <-chan wire.Step) {
 func (r *result) footer() *footer {
 	s := r.Summary()
 	f := footerOf(s)
-	if !slices.Equal(s.Hosts, r.hosts) {
+	if !reflect.DeepEqual(s.Hosts, r.hosts) {
 		f.Hosts, r.hosts = s.Hosts, s.Hosts
 	}
 	return f

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"endoscope/planner/catalog"
+	"endoscope/probes/debugregister"
 	"endoscope/probes/testenv"
 )
 
@@ -115,6 +116,9 @@ int counter; int main(void) { for (;;) { counter++; usleep(10000); } }`), target
 				message := regexp.MustCompile(`(?s)error: (.*?)\n.*hint: (.*)\n`).FindStringSubmatch(errs)
 				if message == nil || message[1] != r.Found || message[2] != r.Remedy {
 					t.Errorf("%s: doctor says %+v, and the query\n%s", s.Name, r, errs)
+				}
+				if s.Name == catalog.VariableValue && !debugregister.Fire() {
+					continue // on no machine of this kind
 				}
 				if c.refused == "" || !regexp.MustCompile(c.refused).MatchString(r.Remedy) {
 					t.Errorf("%s: the remedy %s", s.Name, r.Remedy)

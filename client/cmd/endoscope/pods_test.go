@@ -14,6 +14,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	cri "k8s.io/cri-api/pkg/apis/runtime/v1"
 
+	"endoscope/planner/catalog"
+	"endoscope/probes/debugregister"
 	"endoscope/probes/testenv"
 )
 
@@ -222,7 +224,8 @@ func TestEndoscopeInPod(t *testing.T) {
 
 	machine := start("machine", cri.NamespaceMode_NODE)
 	for name, r := range checksOf(machine) {
-		if r.Kind == "stream" && r.Verdict != "ok" {
+		works := name != catalog.VariableValue || debugregister.Fire()
+		if r.Kind == "stream" && (r.Verdict == "ok") != works {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}

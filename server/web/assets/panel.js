@@ -119,7 +119,7 @@ export class Panel {
     const losses = (s && s.losses) || [];
     this.losses.className = 'fact losses ' + (losses.length ? 'bad' : 'good');
     const counts = ((s && s.counts) || []).map((/** @type {any} */ c) => `${number(c.n)} ${c.cause}`);
-    this.losses.textContent = (losses.length ? losses.map((/** @type {any} */ l) => `lost ${number(l.n)}: ${visible(l.cause)}`).join('; ') : r.running ? 'nothing lost' : r.error ? 'failed' : 'complete')
+    this.losses.textContent = (losses.length ? losses.map((/** @type {any} */ l) => `lost ${number(l.n)}: ${visible(l.cause)}`).join('; ') : r.running ? 'nothing lost' : r.error ? 'failed' : s && s.sample ? 'a sample' : 'complete')
       + (counts.length ? ` (${counts.join(', ')})` : '');
     this.hosts.update(r.hosts);
     const notes = [...r.notices, ...((s && s.notes) || [])];

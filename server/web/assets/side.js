@@ -34,7 +34,7 @@ export class Side {
   async library() {
     this.entries = await this.session.call('library', {});
     const all = [...new Set(this.entries.flatMap((/** @type {any} */ e) => e.languages))].filter((l) => l !== 'any');
-    const names = /** @type {Record<string, string>} */ ({ c: 'C, C++, Rust', go: 'Go', java: 'Java', python: 'Python', node: 'Node', postgresql: 'PostgreSQL' });
+    const names = /** @type {Record<string, string>} */ ({ c: 'C, C++, Rust', go: 'Go', java: 'Java', python: 'Python', node: 'Node', ruby: 'Ruby', php: 'PHP', postgresql: 'PostgreSQL' });
     byId('library-language').replaceChildren(h('option', { value: '' }, 'any language'), ...all.map((l) => h('option', { value: l }, names[l] || l)));
     this.questions();
   }
