@@ -72,8 +72,9 @@ func TestFleetDemoObservesFunctions(t *testing.T) {
 	if len(counts) < 2 || counts[0] < 100 {
 		t.Fatalf("process_job was called %v times, seen by 100 hosts", counts)
 	}
-	for i := range counts[1:] {
-		if counts[i+1] <= counts[i] {
+	for i, n := range counts[1:] {
+		last := i == len(counts)-2 // it may be due to another function's calls just before the end
+		if n < counts[i] || n == counts[i] && !last {
 			t.Errorf("totals do not grow: %v", counts)
 		}
 	}
